@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# build.sh BACKEND [DIRECTORY]  builds llama.cpp (cpu, cpu-all or cuda: see CMakeLists.txt) into the cache, unless it
+# is there, and copies the products into DIRECTORY (default: lib, beside the binary).
+#
+# The products lie in the cache under a name made from everything that decides what they are: llama.cpp's
+# version, the compiler, the flags, the backend and, for builds for "this CPU", the CPU's features.
+#
+#   JOBS               parallel compilations (default: all processors)
+#   LLAMA_CMAKE_FLAGS  more flags for CMake, such as -DGGML_OPENMP=OFF
+#   CUDA_HOME          the CUDA toolkit (cuda only)
+#   CUDA_ARCHS         its architectures, as CMake writes them: 90-real, "86;89" (cuda only)
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+backend=${1:?usage: build.sh cpu|cpu-all|cuda [directory]}
+dest=${2:-$root/lib}
+jobs=${JOBS:-$(nproc)}
+src=$(source_dir)
+cc=${CC:-cc} cxx=${CXX:-c++}
+
+declare -a flags=("-DAGENTD_BACKEND=$backend" "-DLLAMA_CPP=$src")
+cpu=any
+case $backend in
+cpu)
+	# What the compiler makes of this CPU; the same on every machine with the same instruction set.
+	cpu=$("$cc" -march=native -dM -E -x c /dev/null 2>/dev/null | sort | hash8)
+	;;
+cpu-all) ;;
+cuda)
+	[[ -x ${CUDA_HOME:?}/bin/nvcc ]] || die "no $CUDA_HOME/bin/nvcc"
+	flags+=("-DCMAKE_CUDA_COMPILER=$CUDA_HOME/bin/nvcc" "-DCUDAToolkit_ROOT=$CUDA_HOME"
+		"-DAGENTD_CUDA_RPATH=$CUDA_HOME/lib64" "-DCMAKE_CUDA_HOST_COMPILER=$(command -v "$cxx")")
+	[[ -z ${CUDA_ARCHS:-} ]] || flags+=("-DCMAKE_CUDA_ARCHITECTURES=$CUDA_ARCHS")
+	;;
+*) die "unknown backend $backend: want cpu, cpu-all or cuda" ;;
+esac
+read -ra more <<<"${LLAMA_CMAKE_FLAGS:-}"
+
+compiler=$("$cxx" --version | head -1)
+recipe="source    $(source_id)
+backend   $backend
+compiler  $compiler
+target    $("$cxx" -dumpmachine), CPU $cpu
+flags     ${flags[*]} ${more[*]-}
+env       ${CFLAGS:-} ${CXXFLAGS:-} ${LDFLAGS:-}
+toolkit   $([[ $backend != cuda ]] || "$CUDA_HOME/bin/nvcc" --version | tail -1)
+recipe    $(cat "$root/CMakeLists.txt" "$here/probe.cpp" | hash8)"
+key="$backend-$(source_id)-$(printf '%s' "$recipe" | hash8)"
+products=$cache/lib/$key
+
+# compile FLAGS... configures and builds in the cache. A build that was interrupted goes on where it was.
+compile() {
+	mkdir -p "$work/source"
+	# Copies, so that a build begun in one clone can be finished in another.
+	cp -p "$root/CMakeLists.txt" "$here/probe.cpp" "$work/source/"
+	local -a generator=()
+	[[ -e $work/out/CMakeCache.txt ]] || ! command -v ninja >/dev/null || generator=(-G Ninja)
+	cmake -S "$work/source" -B "$work/out" "${generator[@]}" -DAGENTD_PROBE="$work/source/probe.cpp" \
+		-DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" "${flags[@]}" "${more[@]}" "$@" >"$work/log" 2>&1 &&
+		cmake --build "$work/out" --target products -j "$jobs" >>"$work/log" 2>&1 ||
+		{ tail -30 "$work/log" >&2; die "building llama.cpp failed; the whole log is $work/log"; }
+}
+
+# probe runs the kernels just built and returns what became of it.
+probe() {
+	local rc=0
+	"$work/out/bin/agentd-probe" "$work/out/bin" >"$work/probe" 2>"$work/probe.err" || rc=$?
+	return $rc
+}
+
+build() {
+	[[ -e $products/BUILD ]] && return # another process was faster
+	say "building llama.cpp ($backend) with $jobs jobs; this takes some minutes, once (log: $work/log)"
+	local start=$SECONDS rc=0 note=""
+	compile
+	if [[ $backend != cuda ]]; then
+		probe || rc=$?
+		if ((rc != 0)) && [[ $backend == cpu ]]; then
+			say "the kernels built for this CPU do not run here (status $rc: $(tail -1 "$work/probe.err"))"
+			say "building again without AMX and AVX-512"
+			note="portable AVX2 kernels: the native ones failed the probe with status $rc"
+			compile -DAGENTD_AMX=OFF -DGGML_NATIVE=OFF
+			rc=0
+			probe || rc=$?
+		fi
+		((rc == 0)) || die "the kernels built for this CPU do not run here (status $rc: $(tail -1 "$work/probe.err"));" \
+			"LLAMA_CMAKE_FLAGS='-DGGML_NATIVE=OFF -DGGML_AVX2=OFF -DGGML_FMA=OFF -DGGML_BMI2=OFF' builds simpler ones"
+		note+="probe:$(cat "$work/probe")"
+	fi
+	collect "$note"
+	say "llama.cpp ($backend) built in $((SECONDS - start)) s"
+}
+
+# collect puts the products into the cache in one step.
+collect() {
+	local stage=$products.$$
+	rm -rf "$stage"
+	mkdir -p "$stage"
+	case $backend in
+	cuda) cp -L "$work/out/bin/libggml-cuda.so" "$stage/" ;;
+	*)
+		cp -P "$work"/out/bin/lib*.so* "$stage/"
+		cp "$src/models/ggml-vocab-qwen2.gguf" "$stage/"
+		cp "$src/LICENSE" "$stage/LICENSE.llama.cpp"
+		;;
+	esac
+	printf '%s\nnote      %s\n' "$recipe" "$1" >"$stage/BUILD"
+	mv -T "$stage" "$products"
+	# One's own checkout is built again and again: keep the objects. The pinned one is done.
+	[[ -n ${LLAMA_CPP_DIR:-} ]] || rm -rf "$work"
+}
+
+# deliver brings DIRECTORY up to date. Every file is replaced by a rename, so a server or test that runs
+# from there keeps what it has.
+deliver() {
+	local receipt=BUILD f
+	[[ $backend != cuda ]] || receipt=BUILD.cuda
+	cmp -s "$products/BUILD" "$dest/$receipt" && return
+	mkdir -p "$dest"
+	for f in "$products"/*; do
+		[[ ${f##*/} != BUILD ]] || continue
+		cp -Pp "$f" "$dest/.${f##*/}.$$"
+		mv -Tf "$dest/.${f##*/}.$$" "$dest/${f##*/}"
+	done
+	if [[ $backend != cuda ]]; then
+		for f in "$dest"/lib{llama,ggml}*.so*; do
+			[[ -e $products/${f##*/} || ${f##*/} == libggml-cuda.so ]] || rm -f "$f"
+		done
+		# A CUDA plugin belongs to one version of ggml.
+		if [[ -e $dest/BUILD.cuda && $(grep ^source "$dest/BUILD.cuda") != $(grep ^source "$products/BUILD") ]]; then
+			say "lib/libggml-cuda.so belongs to another llama.cpp; removed (make cuda builds it again)"
+			rm -f "$dest/libggml-cuda.so" "$dest/BUILD.cuda"
+		fi
+	fi
+	cp "$products/BUILD" "$dest/.BUILD.$$"
+	mv -Tf "$dest/.BUILD.$$" "$dest/$receipt"
+}
+
+work=$cache/build/$key
+[[ -z ${LLAMA_CPP_DIR:-} ]] || work=$cache/build/$backend-own-$(printf '%s' "$src" | hash8)
+if [[ ! -e $products/BUILD ]]; then
+	mkdir -p "$cache/lib" "$cache/build"
+	with_lock "${work##*/}" build
+fi
+with_lock "deliver-$(printf '%s' "$dest" | hash8)" deliver

