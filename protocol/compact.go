@@ -1,0 +1,106 @@
+package protocol
+
+import "bytes"
+
+// compact removes the whitespace between tokens and checks the bounds that a
+// parser does not know: nesting and the members of open objects. It runs before
+// parsing, on text that may not be JSON, and keeps this promise: the result is
+// valid JSON exactly if the body is. So whitespace between two bytes that are
+// neither structural nor quotes stays, as one space ("1 2" must not become 12).
+//
+// The result is body itself when there is nothing to remove. bound names the
+// bound that was exceeded, at the byte offset at, or is empty.
+func compact(body []byte) (text []byte, bound string, at int) {
+	var (
+		members [MaxDepth + 1]int // names seen in the object open at each level
+		open    int               // sum of members
+		depth   int
+		out     []byte // nil while nothing had to be removed
+		kept    int    // body[kept:i] is not yet in out
+	)
+	for i := 0; i < len(body); i++ {
+		switch body[i] {
+		case '"':
+			end := stringEnd(body, i)
+			if end < 0 {
+				i = len(body) // unterminated: the parser will say so
+				continue
+			}
+			i = end - 1
+		case '{', '[':
+			depth++
+			if depth > MaxDepth {
+				return nil, boundDepth, i
+			}
+			members[depth] = 0
+		case '}', ']':
+			if depth > 0 {
+				open -= members[depth]
+				depth--
+			}
+		case ':':
+			members[depth]++
+			open++
+			if open > MaxObjectMembers {
+				return nil, boundMembers, i
+			}
+		case ' ', '\t', '\r', '\n':
+			end := i + 1
+			for end < len(body) && isSpace(body[end]) {
+				end++
+			}
+			start := i
+			if i > 0 && end < len(body) && !separates(body[i-1]) && !separates(body[end]) {
+				start++ // two scalars: one whitespace byte stays between them
+			}
+			if start < end {
+				if out == nil {
+					out = make([]byte, 0, len(body))
+				}
+				out = append(out, body[kept:start]...)
+				kept = end
+			}
+			i = end - 1
+		}
+	}
+	if out == nil {
+		return body, "", 0
+	}
+	return append(out, body[kept:]...), "", 0
+}
+
+const (
+	boundDepth   = "depth"
+	boundMembers = "members"
+)
+
+// stringEnd is the index after the closing quote of the string that starts at
+// text[i], or -1 when it does not end.
+func stringEnd(text []byte, i int) int {
+	for j := i + 1; ; {
+		n := bytes.IndexByte(text[j:], '"')
+		if n < 0 {
+			return -1
+		}
+		quote := j + n
+		slashes := 0
+		for k := quote - 1; k > i && text[k] == '\\'; k-- {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return quote + 1
+		}
+		j = quote + 1
+	}
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
+
+// separates reports whether whitespace beside c carries no meaning.
+func separates(c byte) bool {
+	switch c {
+	case '{', '}', '[', ']', ',', ':', '"':
+		return true
+	}
+	return false
+}

@@ -1,0 +1,116 @@
+package protocol
+
+// Kinds of corrections, which travel in extra_keys.coaching.
+const (
+	KindReplaceSay      = "replace_say"
+	KindReplaceDecision = "replace_decision"
+)
+
+// Correction is what extra_keys.coaching holds for a full-history agent: a
+// *[ReplaceSay] or a *[ReplaceDecision].
+type Correction interface {
+	// Corrected is the decision that takes the place of the model's.
+	Corrected() AgentDecision
+	AppendJSON(dst []byte) []byte
+}
+
+// ReplaceSay replaces the decision by a text.
+type ReplaceSay struct {
+	Text string // nonempty
+}
+
+// ReplaceDecision replaces the decision by another one.
+type ReplaceDecision struct {
+	Decision AgentDecision
+}
+
+// Corrected is the decision to say the text.
+func (r *ReplaceSay) Corrected() AgentDecision { return AgentDecision{Say: r.Text} }
+
+// Corrected is the replacing decision.
+func (r *ReplaceDecision) Corrected() AgentDecision { return r.Decision }
+
+var (
+	replaceSayFields      = fields{required("kind"), required("text")}
+	replaceDecisionFields = fields{required("kind"), required("decision")}
+)
+
+// DecodeCorrection decodes a correction of either kind. An unknown or missing
+// kind is a problem of its own.
+func DecodeCorrection(raw Raw) (Correction, error) {
+	return decode(raw, func(d *decoder) Correction {
+		if d.kind() != '{' {
+			d.mismatch(TypeDict, "an object")
+			return nil
+		}
+		kind, present := Get(d.text, "kind")
+		name, isText := Text(kind)
+		switch name {
+		case KindReplaceSay:
+			return d.replaceSay()
+		case KindReplaceDecision:
+			return d.replaceDecision()
+		}
+		d.skip()
+		kinds := oneOf([]string{KindReplaceSay, KindReplaceDecision})
+		switch {
+		case !present:
+			d.problem(TypeMissing, `field "kind" is required: `+kinds, "kind")
+		case !isText:
+			d.problem(TypeString, "must be "+kinds, "kind")
+		default:
+			d.problem(TypeLiteral, "must be "+kinds+", not "+quote(name), "kind")
+		}
+		return nil
+	})
+}
+
+// DecodeReplaceSay decodes a generic text replacement.
+func DecodeReplaceSay(raw Raw) (*ReplaceSay, error) {
+	return decode(raw, (*decoder).replaceSay)
+}
+
+// DecodeReplaceDecision decodes a full-history decision replacement.
+func DecodeReplaceDecision(raw Raw) (*ReplaceDecision, error) {
+	return decode(raw, (*decoder).replaceDecision)
+}
+
+func (d *decoder) replaceSay() *ReplaceSay {
+	r := new(ReplaceSay)
+	d.object(replaceSayFields, func(name string) {
+		switch name {
+		case "kind":
+			d.literal(KindReplaceSay)
+		case "text":
+			r.Text = d.nonempty()
+		}
+	})
+	return r
+}
+
+func (d *decoder) replaceDecision() *ReplaceDecision {
+	r := new(ReplaceDecision)
+	d.object(replaceDecisionFields, func(name string) {
+		switch name {
+		case "kind":
+			d.literal(KindReplaceDecision)
+		case "decision":
+			r.Decision = *d.agentDecision()
+		}
+	})
+	return r
+}
+
+// AppendJSON appends the correction.
+func (r *ReplaceSay) AppendJSON(dst []byte) []byte {
+	dst = append(dst, `{"kind":"replace_say","text":`...)
+	dst = appendString(dst, r.Text)
+	return append(dst, '}')
+}
+
+// AppendJSON appends the correction.
+func (r *ReplaceDecision) AppendJSON(dst []byte) []byte {
+	dst = append(dst, `{"kind":"replace_decision","decision":`...)
+	dst = r.Decision.AppendJSON(dst)
+	return append(dst, '}')
+}

@@ -1,0 +1,407 @@
+package protocol
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// decoder reads one body and collects its problems. Its methods read the next
+// value; a value of another kind becomes a problem and is skipped. After a
+// syntax error or too many problems every method returns zero values at once.
+type decoder struct {
+	json     *jsontext.Decoder
+	buf      bytes.Buffer
+	text     []byte // the body without whitespace between tokens
+	path     []step // where the next value stands
+	problems Problems
+	elements int   // list elements and map entries so far
+	syntax   error // what jsontext said, if it stopped
+	full     bool  // no room for more problems
+}
+
+// step is one part of a location: a field's name, or an index.
+type step struct {
+	name  string
+	index int // -1 for a name
+}
+
+var decoders = sync.Pool{New: func() any {
+	return &decoder{json: jsontext.NewDecoder(new(bytes.Buffer))}
+}}
+
+// decode reads a whole body as one value. The error is Problems.
+func decode[T any](body []byte, read func(*decoder) T) (T, error) {
+	var zero T
+	text, bound, at := compact(body)
+	if bound != "" {
+		return zero, Problems{boundProblem(bound, at)}
+	}
+	d := decoders.Get().(*decoder)
+	defer d.release()
+	d.text = text
+	d.buf = *bytes.NewBuffer(text)
+	d.json.Reset(&d.buf)
+
+	value := read(d)
+	if !d.stopped() {
+		d.end()
+	}
+	switch {
+	case d.syntax != nil:
+		return zero, Problems{syntaxProblem(body)}
+	case len(d.problems) > 0:
+		return zero, d.problems
+	}
+	return value, nil
+}
+
+// release forgets the body and returns d to the pool.
+func (d *decoder) release() {
+	d.buf = bytes.Buffer{}
+	d.json.Reset(&d.buf)
+	*d = decoder{json: d.json, path: d.path[:0]}
+	decoders.Put(d)
+}
+
+// stopped reports whether reading on is of no use.
+func (d *decoder) stopped() bool { return d.syntax != nil || d.full }
+
+// end checks that nothing follows the value.
+func (d *decoder) end() {
+	if _, err := d.json.ReadToken(); err != io.EOF {
+		d.syntax = errors.New("trailing data")
+	}
+}
+
+// problem reports a problem at the current location, or below it.
+func (d *decoder) problem(typ, msg string, below ...any) {
+	if d.full {
+		return
+	}
+	loc := make([]any, 0, 1+len(d.path)+len(below))
+	loc = append(loc, "body")
+	for _, s := range d.path {
+		if s.index < 0 {
+			loc = append(loc, clip(s.name, maxLocName))
+		} else {
+			loc = append(loc, s.index)
+		}
+	}
+	d.full = !d.problems.add(Problem{Type: typ, Loc: append(loc, below...), Msg: msg})
+}
+
+// problemf is problem with a formatted message.
+func (d *decoder) problemf(typ, format string, args ...any) {
+	d.problem(typ, fmt.Sprintf(format, args...))
+}
+
+// kind is the kind of the next value.
+func (d *decoder) kind() jsontext.Kind { return d.json.PeekKind() }
+
+// next reads the next value whole. The result refers to the body.
+func (d *decoder) next() Raw {
+	v, err := d.json.ReadValue()
+	if err != nil {
+		d.syntax = err
+		return nil
+	}
+	end := int(d.json.InputOffset())
+	return d.text[end-len(v) : end : end]
+}
+
+// skip passes over the next value.
+func (d *decoder) skip() { d.next() }
+
+// token passes over a bracket.
+func (d *decoder) token() {
+	if _, err := d.json.ReadToken(); err != nil {
+		d.syntax = err
+	}
+}
+
+// mismatch reports that the next value is not of the wanted kind and skips it.
+func (d *decoder) mismatch(typ, want string) {
+	got := d.kind()
+	d.skip()
+	if d.syntax == nil {
+		d.problemf(typ, "must be %s, not %s", want, kindName(got))
+	}
+}
+
+func kindName(k jsontext.Kind) string {
+	switch k {
+	case 'n':
+		return "null"
+	case 't', 'f':
+		return "a boolean"
+	case '"':
+		return "a string"
+	case '0':
+		return "a number"
+	case '[':
+		return "an array"
+	default:
+		return "an object"
+	}
+}
+
+// string reads a string.
+func (d *decoder) string() (s string, ok bool) {
+	if d.kind() != '"' {
+		d.mismatch(TypeString, "a string")
+		return "", false
+	}
+	raw := d.next()
+	if d.syntax != nil {
+		return "", false
+	}
+	return unquote(raw), true
+}
+
+// nonempty reads a string that must not be empty.
+func (d *decoder) nonempty() string {
+	s, ok := d.string()
+	if ok && s == "" {
+		d.problem(TypeStringTooShort, "must not be empty")
+	}
+	return s
+}
+
+// literal reads a string that must be one of a few.
+func (d *decoder) literal(allowed ...string) string {
+	s, ok := d.string()
+	if !ok {
+		return ""
+	}
+	for _, a := range allowed {
+		if s == a {
+			return a
+		}
+	}
+	d.problemf(TypeLiteral, "must be %s, not %s", oneOf(allowed), quote(s))
+	return ""
+}
+
+// integer reads a strict integer: a literal without fraction and exponent,
+// within int64.
+func (d *decoder) integer() (n int64, ok bool) {
+	if d.kind() != '0' {
+		d.mismatch(TypeInt, "an integer")
+		return 0, false
+	}
+	raw := d.next()
+	if d.syntax != nil {
+		return 0, false
+	}
+	if bytes.ContainsAny(raw, ".eE") {
+		d.problemf(TypeInt, "must be an integer literal without fraction or exponent, not %s", clip(string(raw), maxQuoted))
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil {
+		d.problemf(TypeIntSize, "must be an integer between -2^63 and 2^63-1, not %s", clip(string(raw), maxQuoted))
+		return 0, false
+	}
+	return n, true
+}
+
+// integerMin reads a strict integer that must be at least min.
+func (d *decoder) integerMin(least int64) int64 {
+	n, ok := d.integer()
+	if ok && n < least {
+		d.problemf(TypeGreaterEqual, "must be at least %d, not %d", least, n)
+	}
+	return n
+}
+
+// positive reads a number above zero, in seconds.
+func (d *decoder) positive() float64 {
+	if d.kind() != '0' {
+		d.mismatch(TypeFloat, "a number")
+		return 0
+	}
+	raw := d.next()
+	if d.syntax != nil {
+		return 0
+	}
+	f, err := strconv.ParseFloat(string(raw), 64)
+	switch {
+	case err != nil:
+		d.problemf(TypeFinite, "must be a number that fits a 64-bit float, not %s", clip(string(raw), maxQuoted))
+	case f <= 0:
+		d.problemf(TypeGreaterThan, "must be greater than 0, not %s", clip(string(raw), maxQuoted))
+	}
+	return f
+}
+
+// boolean reads true or false.
+func (d *decoder) boolean() bool {
+	switch d.kind() {
+	case 't':
+		d.skip()
+		return true
+	case 'f':
+		d.skip()
+		return false
+	}
+	d.mismatch(TypeBool, "true or false")
+	return false
+}
+
+// rawObject reads an object that stays raw.
+func (d *decoder) rawObject() Raw {
+	if d.kind() != '{' {
+		d.mismatch(TypeDict, "an object")
+		return emptyObject
+	}
+	return d.next()
+}
+
+// rawObjects reads a list of objects that stay raw.
+func (d *decoder) rawObjects() (list []Raw) {
+	d.array(func(int) { list = append(list, d.rawObject()) })
+	return list
+}
+
+// array reads a list; element is called with the decoder at each element and
+// must read it. It returns the number of elements.
+func (d *decoder) array(element func(i int)) (n int) {
+	if d.kind() != '[' {
+		d.mismatch(TypeList, "an array")
+		return 0
+	}
+	d.token()
+	for !d.stopped() && d.kind() != ']' {
+		d.push(step{index: n})
+		if d.count() {
+			element(n)
+		}
+		d.pop()
+		n++
+	}
+	if !d.stopped() {
+		d.token()
+	}
+	return n
+}
+
+// count counts an element of a list or map against MaxElements. When there are
+// too many it reports that and gives up: there is nothing worth listing then.
+func (d *decoder) count() bool {
+	d.elements++
+	if d.elements <= MaxElements {
+		return true
+	}
+	d.problemf(TypeTooLong, "the body has more than %d list elements and map entries; send fewer", MaxElements)
+	d.full = true
+	return false
+}
+
+// entries reads an object used as a map; value is called with the decoder at
+// each value and must read it.
+func (d *decoder) entries(value func(name string)) {
+	if d.kind() != '{' {
+		d.mismatch(TypeDict, "an object")
+		return
+	}
+	d.token()
+	for !d.stopped() && d.kind() != '}' {
+		raw := d.next()
+		if d.syntax != nil {
+			return
+		}
+		name := unquote(raw)
+		d.push(step{name: name, index: -1})
+		if d.count() {
+			value(name)
+		}
+		d.pop()
+	}
+	if !d.stopped() {
+		d.token()
+	}
+}
+
+// object reads a model: known fields reach member, with the decoder at the
+// value, which member must read; the others are problems. null of a nullable
+// field counts as absent. seen tells which fields were present.
+func (d *decoder) object(fs fields, member func(name string)) (seen fieldSet) {
+	if d.kind() != '{' {
+		d.mismatch(TypeDict, "an object")
+		return allFields // not an object is one problem, not one for each field
+	}
+	d.token()
+	for !d.stopped() && d.kind() != '}' {
+		raw := d.next()
+		if d.syntax != nil {
+			return seen
+		}
+		i := fs.index(raw)
+		if i < 0 {
+			d.unknown(fs, unquote(raw))
+			d.skip()
+			continue
+		}
+		if fs[i].nullable && d.kind() == 'n' {
+			d.skip()
+			continue
+		}
+		seen |= 1 << i
+		d.push(step{name: fs[i].name, index: -1})
+		member(fs[i].name)
+		d.pop()
+	}
+	if d.stopped() {
+		return seen
+	}
+	d.token()
+	for i, f := range fs {
+		if f.required && seen&(1<<i) == 0 {
+			d.problem(TypeMissing, "field "+quote(f.name)+" is required", f.name)
+		}
+	}
+	return seen
+}
+
+// unknown reports a field that the model does not have.
+func (d *decoder) unknown(fs fields, name string) {
+	msg := "unknown field " + quote(name)
+	if i := fs.similar(name); i >= 0 {
+		msg += ": did you mean " + quote(fs[i].name) + "? Names are case-sensitive"
+	} else {
+		msg += ": remove it; the fields here are " + strings.Join(fs.names(), ", ")
+	}
+	d.problem(TypeExtraForbidden, msg, clip(name, maxLocName))
+}
+
+func (d *decoder) push(s step) { d.path = append(d.path, s) }
+func (d *decoder) pop()        { d.path = d.path[:len(d.path)-1] }
+
+// unquote is the text of a valid JSON string.
+func unquote(raw Raw) string {
+	if inner := raw[1 : len(raw)-1]; bytes.IndexByte(inner, '\\') < 0 {
+		return string(inner)
+	}
+	text, _ := jsontext.AppendUnquote(nil, raw)
+	return string(text)
+}
+
+// oneOf names the allowed strings: "a", "b" or "c".
+func oneOf(allowed []string) string {
+	quoted := make([]string, len(allowed))
+	for i, a := range allowed {
+		quoted[i] = quote(a)
+	}
+	last := len(quoted) - 1
+	if last == 0 {
+		return quoted[0]
+	}
+	return strings.Join(quoted[:last], ", ") + " or " + quoted[last]
+}

@@ -1,0 +1,193 @@
+package protocol
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Types of problems. The names are those that clients of FastAPI servers know.
+const (
+	TypeJSONInvalid     = "json_invalid"            // not JSON, a duplicate name, too deep, trailing data
+	TypeMissing         = "missing"                 // a required field is absent
+	TypeExtraForbidden  = "extra_forbidden"         // an unknown field
+	TypeInt             = "int_type"                // not an integer literal
+	TypeIntSize         = "int_parsing_size"        // an integer outside int64
+	TypeFloat           = "float_type"              // not a number
+	TypeFinite          = "finite_number"           // a number outside float64
+	TypeString          = "string_type"             // not a string
+	TypeBool            = "bool_type"               // not a boolean
+	TypeList            = "list_type"               // not an array
+	TypeDict            = "dict_type"               // not an object
+	TypeLiteral         = "literal_error"           // a string that is not one of the allowed ones
+	TypeStringTooShort  = "string_too_short"        // an empty string
+	TypeStringPattern   = "string_pattern_mismatch" // a string of another form
+	TypeGreaterThan     = "greater_than"            // a number at or below its exclusive bound
+	TypeGreaterEqual    = "greater_than_equal"      // a number below its bound
+	TypeLessEqual       = "less_than_equal"         // a number above its bound
+	TypeTooShort        = "too_short"               // a list with too few elements
+	TypeTooLong         = "too_long"                // a list with too many elements
+	TypeValue           = "value_error"             // a rule between fields is broken
+	TypeTooManyProblems = "too_many_problems"       // MaxProblems reached; decoding stopped
+)
+
+// Problem is one reason why a body is invalid.
+type Problem struct {
+	// Type is the kind of problem, one of the Type constants.
+	Type string `json:"type"`
+	// Loc is the way to the value: "body", then field names (string) and list
+	// indexes (int). For a body that is not JSON it is "body" and a byte offset.
+	Loc []any `json:"loc"`
+	// Msg is a sentence that says what is wrong and what to write instead.
+	Msg string `json:"msg"`
+}
+
+// NewProblem makes a problem at a location below "body".
+func NewProblem(typ, msg string, loc ...any) Problem {
+	return Problem{Type: typ, Loc: append([]any{"body"}, loc...), Msg: msg}
+}
+
+// String is the location, dotted, and the message.
+func (p Problem) String() string {
+	var b strings.Builder
+	for i, step := range p.Loc {
+		switch step := step.(type) {
+		case int:
+			fmt.Fprintf(&b, "[%d]", step)
+		default:
+			if i > 0 {
+				b.WriteByte('.')
+			}
+			fmt.Fprint(&b, step)
+		}
+	}
+	return b.String() + ": " + p.Msg
+}
+
+// AppendJSON appends {"type":...,"loc":[...],"msg":...}.
+func (p Problem) AppendJSON(dst []byte) []byte {
+	dst = append(dst, `{"type":`...)
+	dst = appendString(dst, p.Type)
+	dst = append(dst, `,"loc":[`...)
+	for i, step := range p.Loc {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		switch step := step.(type) {
+		case int:
+			dst = strconv.AppendInt(dst, int64(step), 10)
+		case string:
+			dst = appendString(dst, step)
+		default:
+			dst = appendString(dst, fmt.Sprint(step))
+		}
+	}
+	dst = append(dst, `],"msg":`...)
+	dst = appendString(dst, p.Msg)
+	return append(dst, '}')
+}
+
+// Problems is the error of every decoder and validator of this package; it is
+// never empty when returned as an error.
+type Problems []Problem
+
+// Error is the first problem and the number of others.
+func (ps Problems) Error() string {
+	switch len(ps) {
+	case 0:
+		return "no problems"
+	case 1:
+		return ps[0].String()
+	default:
+		return fmt.Sprintf("%s (and %d more)", ps[0], len(ps)-1)
+	}
+}
+
+// All is every problem, one a line.
+func (ps Problems) All() string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// AppendBody appends the body of a 422 response, {"detail":[...]}.
+func (ps Problems) AppendBody(dst []byte) []byte {
+	dst = append(dst, `{"detail":`...)
+	dst = appendList(dst, ps, Problem.AppendJSON)
+	return append(dst, '}')
+}
+
+// At moves problems of a part of a body to where that part stands: the leading
+// "body" of each location is replaced by "body" and loc.
+func (ps Problems) At(loc ...any) Problems {
+	moved := make(Problems, len(ps))
+	for i, p := range ps {
+		rest := p.Loc
+		if len(rest) > 0 && rest[0] == "body" {
+			rest = rest[1:]
+		}
+		moved[i] = NewProblem(p.Type, p.Msg, slices.Concat(loc, rest)...)
+	}
+	return moved
+}
+
+// add appends a problem and reports whether there is room for more. The last
+// one that fits is followed by a notice that says so.
+func (ps *Problems) add(p Problem) bool {
+	if len(*ps) >= MaxProblems {
+		return false
+	}
+	if len(*ps) == MaxProblems-1 {
+		*ps = append(*ps, NewProblem(TypeTooManyProblems, fmt.Sprintf(
+			"more problems follow; only the first %d are listed, correct them first", MaxProblems-1)))
+		return false
+	}
+	*ps = append(*ps, p)
+	return true
+}
+
+// err is ps as an error, nil when there are none.
+func (ps Problems) err() error {
+	if len(ps) == 0 {
+		return nil
+	}
+	return ps
+}
+
+// AppendErrorBody appends the body of an error response other than 422,
+// {"detail":"sentence"}.
+func AppendErrorBody(dst []byte, detail string) []byte {
+	dst = append(dst, `{"detail":`...)
+	dst = appendString(dst, detail)
+	return append(dst, '}')
+}
+
+// clip shortens a client's text for use in a message or location, never within
+// a character.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit] + "..."
+}
+
+// quote is a client's text, clipped, as a JSON string.
+func quote(s string) string {
+	return string(appendString(nil, clip(s, maxQuoted)))
+}
+
+// appendString appends s as a JSON string. Bytes that are not UTF-8 become
+// U+FFFD: what we send is always valid.
+func appendString(dst []byte, s string) []byte {
+	dst, _ = jsontext.AppendQuote(dst, s)
+	return dst
+}

@@ -1,0 +1,248 @@
+package protocol
+
+import (
+	"bytes"
+	"iter"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Raw is JSON kept as it came, byte for byte except for the whitespace between
+// tokens. Raw values of decoded bodies are valid JSON; the functions below rely
+// on that, so that they can pass over a value without parsing it. Given anything
+// else they find less than there is, but never fail.
+//
+// None of them changes its argument: those that return an edited value copy it
+// once. Names are compared unescaped: "a" is "\u0061".
+type Raw = jsontext.Value
+
+// Members iterates over the members of an object, names unescaped.
+func Members(obj Raw) iter.Seq2[string, Raw] {
+	return func(yield func(string, Raw) bool) {
+		for m := range members(obj) {
+			if !yield(unquote(m.quoted(obj)), m.value(obj)) {
+				return
+			}
+		}
+	}
+}
+
+// Get finds a member's value. The result refers to obj.
+func Get(obj Raw, key string) (v Raw, ok bool) {
+	if m, ok := find(obj, key); ok {
+		return m.value(obj), true
+	}
+	return nil, false
+}
+
+// Elements iterates over the elements of an array.
+func Elements(arr Raw) iter.Seq[Raw] {
+	return func(yield func(Raw) bool) {
+		i, ok := open(arr, '[')
+		for ok && i < len(arr) && arr[i] != ']' {
+			end := valueEnd(arr, i)
+			if end == i || !yield(arr[i:end:end]) {
+				return
+			}
+			i, ok = following(arr, end)
+		}
+	}
+}
+
+// Text is the text of a JSON string; ok is false for any other value.
+func Text(v Raw) (s string, ok bool) {
+	if len(v) < 2 || v[0] != '"' || stringEnd(v, 0) != len(v) {
+		return "", false
+	}
+	return unquote(v), true
+}
+
+// String makes a JSON string. Bytes that are not UTF-8 become U+FFFD.
+func String(s string) Raw { return appendString(nil, s) }
+
+// AppendMember adds a member at the end of an object; nil counts as {}. The
+// object must not have the name yet: use [SetMember] when it may.
+func AppendMember(obj Raw, key string, v Raw) Raw {
+	open := bytes.TrimSpace(obj)
+	if len(open) < 2 {
+		open = emptyObject
+	}
+	open = bytes.TrimRight(open[:len(open)-1], " \t\r\n")
+	out := make(Raw, 0, len(open)+len(key)+len(v)+len(`,"":}`)+quoteSlack)
+	out = append(out, open...)
+	if len(open) > 1 {
+		out = append(out, ',')
+	}
+	out = appendString(out, key)
+	out = append(out, ':')
+	out = append(out, v...)
+	return append(out, '}')
+}
+
+// quoteSlack leaves room for a few escapes when a name is quoted.
+const quoteSlack = 16
+
+// ReplaceMember replaces a member's value in its place. An object without the
+// name is returned as it is.
+func ReplaceMember(obj Raw, key string, v Raw) Raw {
+	m, ok := find(obj, key)
+	if !ok {
+		return obj
+	}
+	out := make(Raw, 0, len(obj)-(m.valueEnd-m.valueStart)+len(v))
+	out = append(out, obj[:m.valueStart]...)
+	out = append(out, v...)
+	return append(out, obj[m.valueEnd:]...)
+}
+
+// SetMember replaces a member's value in its place, or adds the member at the
+// end.
+func SetMember(obj Raw, key string, v Raw) Raw {
+	if _, ok := find(obj, key); ok {
+		return ReplaceMember(obj, key, v)
+	}
+	return AppendMember(obj, key, v)
+}
+
+// DeleteMember removes a member. An object without the name is returned as it
+// is.
+func DeleteMember(obj Raw, key string) Raw {
+	m, ok := find(obj, key)
+	if !ok {
+		return obj
+	}
+	start, end := m.nameStart, m.valueEnd
+	if next, more := following(obj, end); more {
+		end = next // up to the next name
+	} else if comma := bytes.LastIndexByte(obj[:start], ','); comma > 0 && len(bytes.TrimSpace(obj[comma+1:start])) == 0 {
+		start = comma
+	}
+	out := make(Raw, 0, len(obj)-(end-start))
+	out = append(out, obj[:start]...)
+	return append(out, obj[end:]...)
+}
+
+// AppendElements adds elements at the end of an array; nil counts as [].
+func AppendElements(arr Raw, elements ...Raw) Raw {
+	open := bytes.TrimSpace(arr)
+	if len(open) < 2 {
+		open = Raw("[]")
+	}
+	open = bytes.TrimRight(open[:len(open)-1], " \t\r\n")
+	size := len(open) + 1
+	for _, e := range elements {
+		size += len(e) + 1
+	}
+	out := append(make(Raw, 0, size), open...)
+	for _, e := range elements {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, e...)
+	}
+	return append(out, ']')
+}
+
+// member is where one member of an object stands.
+type member struct{ nameStart, nameEnd, valueStart, valueEnd int }
+
+func (m member) quoted(obj Raw) Raw { return obj[m.nameStart:m.nameEnd] }
+func (m member) value(obj Raw) Raw  { return obj[m.valueStart:m.valueEnd:m.valueEnd] }
+
+// find finds the member with the name key.
+func find(obj Raw, key string) (member, bool) {
+	for m := range members(obj) {
+		quoted := m.quoted(obj)
+		inner := quoted[1 : len(quoted)-1]
+		if string(inner) == key && bytes.IndexByte(inner, '\\') < 0 {
+			return m, true
+		}
+		if bytes.IndexByte(inner, '\\') >= 0 && unquote(quoted) == key {
+			return m, true
+		}
+	}
+	return member{}, false
+}
+
+// members iterates over the places of an object's members.
+func members(obj Raw) iter.Seq[member] {
+	return func(yield func(member) bool) {
+		i, ok := open(obj, '{')
+		for ok && i < len(obj) && obj[i] == '"' {
+			m := member{nameStart: i, nameEnd: stringEnd(obj, i)}
+			if m.nameEnd < 0 {
+				return
+			}
+			colon := space(obj, m.nameEnd)
+			if colon >= len(obj) || obj[colon] != ':' {
+				return
+			}
+			m.valueStart = space(obj, colon+1)
+			m.valueEnd = valueEnd(obj, m.valueStart)
+			if m.valueEnd == m.valueStart || !yield(m) {
+				return
+			}
+			i, ok = following(obj, m.valueEnd)
+		}
+	}
+}
+
+// open is the place after the opening bracket of v.
+func open(v Raw, bracket byte) (i int, ok bool) {
+	i = space(v, 0)
+	if i >= len(v) || v[i] != bracket {
+		return i, false
+	}
+	return space(v, i+1), true
+}
+
+// following is the place after the comma that follows a value ending at i.
+func following(v Raw, i int) (next int, ok bool) {
+	i = space(v, i)
+	if i >= len(v) || v[i] != ',' {
+		return i, false
+	}
+	return space(v, i+1), true
+}
+
+// space is the first place from i on that is not whitespace.
+func space(v Raw, i int) int {
+	for i < len(v) && isSpace(v[i]) {
+		i++
+	}
+	return i
+}
+
+// valueEnd is the place after the value that starts at i; i when none does.
+func valueEnd(v Raw, i int) int {
+	depth := 0
+	for j := i; j < len(v); j++ {
+		switch v[j] {
+		case '"':
+			end := stringEnd(v, j)
+			if end < 0 {
+				return i
+			}
+			if j = end - 1; depth == 0 {
+				return end
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth < 0 {
+				return j // the end of a literal before a closing bracket
+			}
+			if depth == 0 {
+				return j + 1
+			}
+		case ',', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return j
+			}
+		}
+	}
+	if depth > 0 {
+		return i
+	}
+	return len(v)
+}

@@ -1,0 +1,276 @@
+package protocol
+
+import (
+	"fmt"
+	"io"
+)
+
+// Statuses of a candidate.
+const (
+	StatusCompleted = "completed"
+	StatusError     = "error"
+)
+
+// AgentOutput is one candidate: an element of the response of POST
+// /v1/responses.
+type AgentOutput struct {
+	RequestID      string         // the request's
+	SourceID       int64          // the id of the input that it answers
+	CandidateIndex int            // from 0 for each input
+	Status         string         // StatusCompleted or StatusError
+	Memory         Raw            // an object, the complete replacement of the input's memory
+	InternalSteps  []Raw          // objects
+	Output         *AgentDecision // exactly when completed
+	Error          *AgentError    // exactly when error
+}
+
+// AgentDecision is a reply or tool calls, never both. Neither is valid too.
+type AgentDecision struct {
+	Say       string
+	ToolCalls []ToolCall
+}
+
+// ToolCall asks one robot to do something.
+type ToolCall struct {
+	Name            string // nonempty
+	Arguments       Raw    // an object
+	TargetRobotName string // nonempty
+}
+
+// AgentError says why a candidate has no decision.
+type AgentError struct {
+	Code      string // nonempty
+	Message   string // nonempty
+	Component string // "" when absent
+}
+
+var (
+	agentOutputFields = fields{
+		required("request_id"), required("source_id"), required("candidate_index"), required("status"),
+		required("memory"), optional("internal_steps"), nullable("output"), nullable("error"),
+	}
+
+	agentDecisionFields = fields{optional("say"), optional("tool_calls")}
+
+	toolCallFields = fields{required("name"), required("arguments"), required("target_robot_name")}
+
+	agentErrorFields = fields{required("code"), required("message"), nullable("component")}
+)
+
+// DecodeAgentOutputs decodes the response of POST /v1/responses and checks the
+// rules of each candidate; [ValidateResponse] checks them against the request.
+func DecodeAgentOutputs(body []byte) ([]AgentOutput, error) {
+	return decode(body, func(d *decoder) (outs []AgentOutput) {
+		d.array(func(int) { outs = append(outs, d.agentOutput()) })
+		return outs
+	})
+}
+
+func (d *decoder) agentOutput() (o AgentOutput) {
+	o.Memory = emptyObject
+	seen := d.object(agentOutputFields, func(name string) {
+		switch name {
+		case "request_id":
+			o.RequestID = d.nonempty()
+		case "source_id":
+			o.SourceID, _ = d.integer()
+		case "candidate_index":
+			o.CandidateIndex = int(d.integerMin(0))
+		case "status":
+			o.Status = d.literal(StatusCompleted, StatusError)
+		case "memory":
+			o.Memory = d.rawObject()
+		case "internal_steps":
+			o.InternalSteps = d.rawObjects()
+		case "output":
+			o.Output = d.agentDecision()
+		case "error":
+			o.Error = d.agentError()
+		}
+	})
+	if seen != allFields && o.Status != "" {
+		o.checkStatus(d.problem)
+	}
+	return o
+}
+
+// DecodeAgentDecision decodes a decision by itself.
+func DecodeAgentDecision(body []byte) (*AgentDecision, error) {
+	return decode(body, (*decoder).agentDecision)
+}
+
+func (d *decoder) agentDecision() *AgentDecision {
+	decision := new(AgentDecision)
+	d.object(agentDecisionFields, func(name string) {
+		switch name {
+		case "say":
+			decision.Say, _ = d.string()
+		case "tool_calls":
+			d.array(func(int) { decision.ToolCalls = append(decision.ToolCalls, d.toolCall()) })
+		}
+	})
+	decision.checkExclusive(d.problem)
+	return decision
+}
+
+func (d *decoder) toolCall() (c ToolCall) {
+	c.Arguments = emptyObject
+	d.object(toolCallFields, func(name string) {
+		switch name {
+		case "name":
+			c.Name = d.nonempty()
+		case "arguments":
+			c.Arguments = d.rawObject()
+		case "target_robot_name":
+			c.TargetRobotName = d.nonempty()
+		}
+	})
+	return c
+}
+
+func (d *decoder) agentError() *AgentError {
+	e := new(AgentError)
+	d.object(agentErrorFields, func(name string) {
+		switch name {
+		case "code":
+			e.Code = d.nonempty()
+		case "message":
+			e.Message = d.nonempty()
+		case "component":
+			e.Component, _ = d.string()
+		}
+	})
+	return e
+}
+
+// report receives a problem at, or below, the value that is being checked.
+type report func(typ, msg string, below ...any)
+
+// checkStatus checks that the status fits output and error.
+func (o *AgentOutput) checkStatus(problem report) {
+	completed := o.Status == StatusCompleted
+	switch {
+	case completed && o.Output == nil:
+		problem(TypeValue, `a "completed" candidate requires an output`, "output")
+	case !completed && o.Output != nil:
+		problem(TypeValue, `an "error" candidate must not have an output`, "output")
+	}
+	switch {
+	case completed && o.Error != nil:
+		problem(TypeValue, `a "completed" candidate must not have an error`, "error")
+	case !completed && o.Error == nil:
+		problem(TypeValue, `an "error" candidate requires an error`, "error")
+	}
+}
+
+// checkExclusive checks that a decision does not both speak and act.
+func (a *AgentDecision) checkExclusive(problem report) {
+	if a.Say != "" && len(a.ToolCalls) > 0 {
+		problem(TypeValue, "say and tool_calls must not both be nonempty; send one of them")
+	}
+}
+
+// Validate checks the rules of a decision. The error is [Problems].
+func (a *AgentDecision) Validate() error {
+	var v validator
+	v.decision(a)
+	return v.err()
+}
+
+// AppendResponse appends the response of POST /v1/responses. Memories and other
+// raw values are copied, not parsed. [WriteResponse] needs less memory.
+func AppendResponse(dst []byte, outs []AgentOutput) []byte {
+	dst = append(dst, '[')
+	for i := range outs {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = AppendOutput(dst, &outs[i])
+	}
+	return append(dst, ']')
+}
+
+// EncodeResponse is AppendResponse to a new slice.
+func EncodeResponse(outs []AgentOutput) []byte { return AppendResponse(nil, outs) }
+
+// WriteResponse writes the response of POST /v1/responses candidate by
+// candidate through one buffer, so that no second copy of all memories exists.
+func WriteResponse(w io.Writer, outs []AgentOutput) error {
+	buf := []byte{'['}
+	for i := range outs {
+		if i > 0 {
+			buf = append(buf, ',')
+		}
+		buf = AppendOutput(buf, &outs[i])
+		if len(buf) < writeChunk && i < len(outs)-1 {
+			continue
+		}
+		if _, err := w.Write(buf); err != nil {
+			return fmt.Errorf("write response: %w", err)
+		}
+		buf = buf[:0]
+	}
+	if _, err := w.Write(append(buf, ']')); err != nil {
+		return fmt.Errorf("write response: %w", err)
+	}
+	return nil
+}
+
+// writeChunk is how many bytes WriteResponse gathers before it writes.
+const writeChunk = 32 << 10
+
+// AppendOutput appends one candidate.
+func AppendOutput(dst []byte, o *AgentOutput) []byte {
+	dst = append(dst, `{"request_id":`...)
+	dst = appendString(dst, o.RequestID)
+	dst = appendInt(dst, `,"source_id":`, o.SourceID)
+	dst = appendInt(dst, `,"candidate_index":`, int64(o.CandidateIndex))
+	dst = append(dst, `,"status":`...)
+	dst = appendString(dst, o.Status)
+	dst = append(dst, `,"memory":`...)
+	dst = appendObject(o.Memory, dst)
+	dst = append(dst, `,"internal_steps":`...)
+	dst = appendList(dst, o.InternalSteps, appendObject)
+	if o.Output != nil {
+		dst = append(dst, `,"output":`...)
+		dst = o.Output.AppendJSON(dst)
+	}
+	if o.Error != nil {
+		dst = append(dst, `,"error":`...)
+		dst = o.Error.AppendJSON(dst)
+	}
+	return append(dst, '}')
+}
+
+// AppendJSON appends the candidate.
+func (o *AgentOutput) AppendJSON(dst []byte) []byte { return AppendOutput(dst, o) }
+
+// AppendJSON appends the decision, both fields always.
+func (a *AgentDecision) AppendJSON(dst []byte) []byte {
+	dst = append(dst, `{"say":`...)
+	dst = appendString(dst, a.Say)
+	dst = append(dst, `,"tool_calls":`...)
+	dst = appendList(dst, a.ToolCalls, ToolCall.AppendJSON)
+	return append(dst, '}')
+}
+
+// AppendJSON appends the call.
+func (c ToolCall) AppendJSON(dst []byte) []byte {
+	dst = append(dst, `{"name":`...)
+	dst = appendString(dst, c.Name)
+	dst = append(dst, `,"arguments":`...)
+	dst = appendObject(c.Arguments, dst)
+	dst = append(dst, `,"target_robot_name":`...)
+	dst = appendString(dst, c.TargetRobotName)
+	return append(dst, '}')
+}
+
+// AppendJSON appends the error, its component only when there is one.
+func (e *AgentError) AppendJSON(dst []byte) []byte {
+	dst = append(dst, `{"code":`...)
+	dst = appendString(dst, e.Code)
+	dst = append(dst, `,"message":`...)
+	dst = appendString(dst, e.Message)
+	dst = appendOptionalString(dst, `,"component":`, e.Component)
+	return append(dst, '}')
+}

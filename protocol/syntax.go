@@ -1,0 +1,55 @@
+package protocol
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// boundProblem describes a bound that compact found exceeded.
+func boundProblem(bound string, at int) Problem {
+	msg := fmt.Sprintf("nested deeper than %d levels at byte %d; flatten the value", MaxDepth, at)
+	if bound == boundMembers {
+		msg = fmt.Sprintf("objects with more than %d members at byte %d; split them", MaxObjectMembers, at)
+	}
+	return NewProblem(TypeJSONInvalid, msg, at)
+}
+
+// syntaxProblem finds out why a body is not one JSON value. The decoder reads
+// a copy without whitespace, so the body is read again for the true offset.
+func syntaxProblem(body []byte) Problem {
+	d := jsontext.NewDecoder(bytes.NewBuffer(body))
+	err := d.SkipValue()
+	if err == nil {
+		at := int(d.InputOffset())
+		for at < len(body) && isSpace(body[at]) {
+			at++
+		}
+		return NewProblem(TypeJSONInvalid, fmt.Sprintf(
+			"data follows the JSON value at byte %d; send exactly one value", at), at)
+	}
+	if err == io.EOF {
+		return NewProblem(TypeMissing, "the body is empty; send a JSON value")
+	}
+	at, where, reason := int(d.InputOffset()), "", err
+	var syntactic *jsontext.SyntacticError
+	if errors.As(err, &syntactic) {
+		at, reason = int(syntactic.ByteOffset), syntactic.Err
+		if p := string(syntactic.JSONPointer); p != "" {
+			where = " in " + clip(p, maxLocName)
+		}
+	}
+	if errors.Is(err, jsontext.ErrDuplicateName) {
+		return NewProblem(TypeJSONInvalid, fmt.Sprintf(
+			"duplicate name at byte %d%s; a name may occur once in an object", at, where), at)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return NewProblem(TypeJSONInvalid, fmt.Sprintf(
+			"the body ends within a value at byte %d%s; send it whole", at, where), at)
+	}
+	return NewProblem(TypeJSONInvalid, fmt.Sprintf(
+		"not valid JSON at byte %d%s: %s", at, where, clip(reason.Error(), 2*maxQuoted)), at)
+}

@@ -1,0 +1,116 @@
+package protocol
+
+import "fmt"
+
+// validator collects the problems of values that were built, not decoded.
+type validator struct {
+	path     []any
+	problems Problems
+}
+
+func (v *validator) problem(typ, msg string, below ...any) {
+	loc := make([]any, 0, len(v.path)+len(below))
+	v.problems.add(NewProblem(typ, msg, append(append(loc, v.path...), below...)...))
+}
+
+// below runs check with the location extended by steps.
+func (v *validator) below(check func(), steps ...any) {
+	n := len(v.path)
+	v.path = append(v.path, steps...)
+	check()
+	v.path = v.path[:n]
+}
+
+func (v *validator) err() error { return v.problems.err() }
+
+func (v *validator) nonempty(s string, below ...any) {
+	if s == "" {
+		v.problem(TypeStringTooShort, "must not be empty", below...)
+	}
+}
+
+// object checks that a raw value is an object by its brackets. Its inside was
+// either decoded here or made by the agent; parsing it again would cost more
+// than all other checks together.
+func (v *validator) object(raw Raw, below ...any) {
+	if len(raw) < 2 || raw[0] != '{' || raw[len(raw)-1] != '}' {
+		v.problem(TypeDict, "must be an object", below...)
+	}
+}
+
+func (v *validator) decision(a *AgentDecision) {
+	a.checkExclusive(v.problem)
+	for i := range a.ToolCalls {
+		call := &a.ToolCalls[i]
+		v.nonempty(call.Name, "tool_calls", i, "name")
+		v.object(call.Arguments, "tool_calls", i, "arguments")
+		v.nonempty(call.TargetRobotName, "tool_calls", i, "target_robot_name")
+	}
+}
+
+func (v *validator) output(o *AgentOutput) {
+	v.nonempty(o.RequestID, "request_id")
+	if o.CandidateIndex < 0 {
+		v.problem(TypeGreaterEqual, "must be at least 0", "candidate_index")
+	}
+	if o.Status != StatusCompleted && o.Status != StatusError {
+		v.problem(TypeLiteral, `must be "completed" or "error", not `+quote(o.Status), "status")
+	} else {
+		o.checkStatus(v.problem)
+	}
+	v.object(o.Memory, "memory")
+	for i, step := range o.InternalSteps {
+		v.object(step, "internal_steps", i)
+	}
+	if o.Output != nil {
+		v.below(func() { v.decision(o.Output) }, "output")
+	}
+	if o.Error != nil {
+		v.nonempty(o.Error.Code, "error", "code")
+		v.nonempty(o.Error.Message, "error", "message")
+	}
+}
+
+// Validate checks the rules of one candidate. The error is [Problems].
+func (o *AgentOutput) Validate() error {
+	var v validator
+	v.output(o)
+	return v.err()
+}
+
+// ValidateResponse checks a complete response of POST /v1/responses: the rules
+// of every candidate, and that there is exactly one candidate for each that the
+// request asks for, in its order, with its ids. The error is [Problems], located
+// in the response.
+func ValidateResponse(req *AgentRequest, outs []AgentOutput) error {
+	var v validator
+	if want := req.Candidates(); len(outs) != want {
+		v.problem(TypeValue, fmt.Sprintf("holds %d candidates; the request asks for %d", len(outs), want))
+	}
+	k := 0
+	for i := range req.Inputs {
+		in := &req.Inputs[i]
+		for c := 0; c < in.NumOutputs && k < len(outs); c++ {
+			v.below(func() { v.answers(&outs[k], req.RequestID, in.ID, c) }, k)
+			k++
+		}
+	}
+	for ; k < len(outs); k++ {
+		v.below(func() { v.output(&outs[k]) }, k)
+	}
+	return v.err()
+}
+
+// answers checks one candidate and that it is the one expected at its place.
+func (v *validator) answers(o *AgentOutput, requestID string, sourceID int64, index int) {
+	v.output(o)
+	if o.RequestID != requestID && o.RequestID != "" {
+		v.problem(TypeValue, fmt.Sprintf("must be the request's %s, not %s", quote(requestID), quote(o.RequestID)), "request_id")
+	}
+	if o.SourceID != sourceID {
+		v.problem(TypeValue, fmt.Sprintf("must be %d, the id of the input at this place, not %d", sourceID, o.SourceID), "source_id")
+	}
+	if o.CandidateIndex != index {
+		v.problem(TypeValue, fmt.Sprintf("must be %d, ascending from 0 for each input, not %d", index, o.CandidateIndex), "candidate_index")
+	}
+}
