@@ -1,0 +1,213 @@
+package core
+
+// source is where a sequence that is to hold target can get its beginning.
+type source struct {
+	// seq has the first length tokens now.
+	seq    *sequence
+	length int
+	// donor is prefilling and will have the first share tokens. It stands instead
+	// of seq, when that has so much less that waiting pays.
+	donor *sequence
+	share int
+}
+
+// saved is the number of tokens that need not be computed.
+func (s source) saved() int { return max(s.length, s.share) }
+
+// find looks for the longest prefix of target over all sequences. The last
+// token is never part of it: its logits are wanted. Only the first olders of the
+// running sequences are waited for, so that no two wait for each other.
+func (c *Core) find(target []Token, olders int) source {
+	target = target[:len(target)-1]
+	seq, length := c.tree.match(target, !c.cfg.PartialCopy, c.usable)
+	src := source{seq: seq, length: length}
+	for _, s := range c.running[:olders] {
+		if s.base > 0 || !s.prefilling() {
+			continue
+		}
+		share := commonPrefix(s.target, target)
+		if share > s.length && share >= length+c.cfg.MinWait && share > src.share {
+			src = source{donor: s, share: share}
+		}
+	}
+	return src
+}
+
+func (c *Core) usable(s *sequence, n int) bool {
+	return !s.broken && c.cfg.Usable(s.id, n)
+}
+
+// admit starts what there is room for. It never passes over the job whose turn
+// it is: a large one gets its room as the running ones end.
+func (c *Core) admit() {
+	for !c.hold || len(c.running) == 0 {
+		j := c.turn()
+		if j == nil || !c.start(j) {
+			return
+		}
+	}
+}
+
+// turn returns the job that may start a sequence next: in the order of arrival
+// those that have not started and those with waiting candidates that run less
+// than their share; then, when all have started, whoever runs least.
+func (c *Core) turn() *job {
+	busy, fresh := 0, 0
+	for _, j := range c.jobs {
+		if j.running > 0 {
+			busy++
+		} else if !j.started {
+			fresh = 1
+		}
+	}
+	share := max(1, c.width/max(1, busy+fresh))
+	var least *job
+	for _, j := range c.jobs {
+		switch {
+		case !j.started, len(j.waiting) > 0 && j.running < share:
+			return j
+		case len(j.waiting) > 0 && (least == nil || j.running < least.running):
+			least = j
+		}
+	}
+	return least
+}
+
+// booked returns the sequences and the cells that the running ones may still
+// need, reserved forks included.
+func (c *Core) booked() (sequences, cells int) {
+	for _, s := range c.running {
+		sequences += 1 + s.extra
+		cells += s.future()
+	}
+	return sequences, cells
+}
+
+// start gives j's prompt or its first waiting candidate a sequence, if there is
+// an id and, in the worst case, cells for all it may need.
+func (c *Core) start(j *job) bool {
+	sequences, cells := c.booked()
+	if sequences >= c.width {
+		return false
+	}
+	cand, target, base := allCandidates, j.Prompt, 0
+	var src source
+	if j.sampled {
+		cand = j.waiting[0]
+		target, base, src = c.resume(j, cand)
+	} else {
+		src = c.find(target, len(c.running))
+	}
+	room := c.cfg.Cells - c.tree.active - cells
+	room -= base + len(target) - src.saved()
+	if src.seq != nil {
+		room -= c.tree.inactive(src.seq, src.length)
+	}
+	generated := 0
+	if j.sampled {
+		generated = len(j.cands[cand].tokens)
+	}
+	each := j.MaxNew - generated - 1
+	if room < each {
+		return false
+	}
+	s := c.takeID(src.seq)
+	if s == nil {
+		return false
+	}
+	c.run(s, j)
+	s.cand, s.target, s.base = cand, target, base
+	if j.sampled {
+		j.waiting = j.waiting[1:]
+	} else {
+		j.started = true
+		s.extra = c.firstWave(j, sequences, room, each) - 1
+	}
+	c.begin(s, src)
+	return true
+}
+
+// firstWave returns how many candidates of j start together: as many as there
+// are ids and cells for, but half of them while other jobs wait to start.
+func (c *Core) firstWave(j *job, sequences, room, each int) int {
+	wave := c.width - sequences
+	if each > 0 {
+		wave = min(wave, room/each)
+	}
+	for _, other := range c.jobs {
+		if other != j && !other.started {
+			wave = (wave + 1) / 2
+			break
+		}
+	}
+	return min(j.N, max(1, wave))
+}
+
+// resume says what a waiting candidate has to decode and from where. A
+// candidate with one token forks from the prompt as the first wave did.
+func (c *Core) resume(j *job, cand int) (target []Token, base int, src source) {
+	tokens, prompt := j.cands[cand].tokens, len(j.Prompt)
+	if t := j.trunk; len(tokens) == 1 && t != nil && c.usable(t, prompt) && (c.cfg.PartialCopy || t.length == prompt) {
+		return tokens, prompt, source{seq: t, length: prompt}
+	}
+	target = make([]Token, 0, prompt+len(tokens))
+	target = append(append(target, j.Prompt...), tokens...)
+	return target, 0, c.find(target, len(c.running))
+}
+
+// begin lets s, which just started or lost its donor, take what src has.
+func (c *Core) begin(s *sequence, src source) {
+	switch {
+	case s == src.seq: // it is the cached sequence itself, for want of another id
+		if s.length > src.length {
+			c.op(Op{Kind: OpRemove, Seq: s.id, Pos: src.length})
+			c.tree.deactivate(s)
+			c.tree.trim(s, src.length)
+			c.tree.activate(s)
+		}
+		c.reused(s)
+	case src.donor != nil:
+		s.donor, s.share = src.donor, src.share
+	case src.seq != nil:
+		c.copyPrefix(s, src.seq, src.length)
+		c.reused(s)
+	}
+}
+
+// reused counts the tokens that s has without computing them.
+func (c *Core) reused(s *sequence) {
+	if s.cand == allCandidates {
+		s.job.cached = s.length
+		c.stats.CachedTokens += uint64(s.length)
+	}
+}
+
+// follow lets those that wait for a part of s's prefill that is there go on.
+func (c *Core) follow(s *sequence) {
+	for _, f := range c.running {
+		if f.donor != s || s.length < f.share {
+			continue
+		}
+		share := f.share
+		f.donor, f.share = nil, 0
+		if s.length > share && !c.cfg.PartialCopy {
+			f.orphan = true // s jumped over the only point where it could be copied
+			continue
+		}
+		c.copyPrefix(f, s, share)
+		c.reused(f)
+		c.follow(f)
+	}
+}
+
+// adopt finds another way for those whose donor went, while what it had
+// computed is still there.
+func (c *Core) adopt() {
+	for i, s := range c.running {
+		if s.orphan {
+			s.orphan = false
+			c.begin(s, c.find(s.target, i))
+			c.follow(s)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package core
+
+// Commit takes the result of the step in flight; choices answer plan.Samples in
+// their order (none unless Decoded). The events are valid until the next Commit.
+func (c *Core) Commit(result Result, choices []Choice) []Event {
+	if !c.inFlight {
+		panic("core: Commit without a Plan")
+	}
+	if result == Decoded && len(choices) != len(c.plan.Samples) {
+		panic("core: Commit needs one choice for each sample")
+	}
+	c.inFlight = false
+	c.freshPlan()
+	c.events = c.events[:0]
+	switch result {
+	case NoSlot:
+		c.noSlot()
+	case Broken:
+		c.stats.Broken++
+		for _, f := range c.fed {
+			f.seq.broken = true
+			if f.seq.state == running {
+				c.fail(f.seq.job, Broken)
+			}
+		}
+	default:
+		c.decoded(choices)
+	}
+	c.check()
+	return c.events
+}
+
+func (c *Core) decoded(choices []Choice) {
+	c.limit = min(2*c.limit, c.cfg.BatchTokens)
+	c.stats.Steps++
+	c.stats.Rows += uint64(len(c.plan.Rows))
+	for _, f := range c.fed {
+		if f.prefill {
+			c.stats.PrefillTokens += uint64(len(f.tokens))
+		}
+		c.tree.extend(f.seq, f.tokens, firstTokens)
+		if f.seq.state == running {
+			c.follow(f.seq)
+			c.snapshot(f.seq)
+		}
+	}
+	for _, f := range c.fed {
+		if f.samples > 0 && f.seq.state == running {
+			c.sampled(f.seq, choices[:f.samples])
+		}
+		choices = choices[f.samples:]
+	}
+}
+
+// sampled gives the candidates that s runs for their next token.
+func (c *Core) sampled(s *sequence, choices []Choice) {
+	j := s.job
+	if s.cand != allCandidates {
+		if c.accept(j, s.cand, choices[0]) {
+			c.next(s, s.cand)
+			return
+		}
+		c.retire(s)
+		c.finish(j)
+		return
+	}
+	j.sampled, j.trunk = true, s
+	forks := s.extra
+	s.extra = 0
+	taken := false
+	for i, choice := range choices {
+		switch {
+		case !c.accept(j, i, choice):
+		case !taken:
+			taken = true
+			c.next(s, i)
+		case forks > 0 && c.fork(s, i):
+			forks--
+		default:
+			j.waiting = append(j.waiting, i)
+		}
+	}
+	if !taken {
+		c.retire(s)
+	}
+	c.finish(j)
+}
+
+// accept adds a choice to a candidate and says whether it goes on.
+func (c *Core) accept(j *job, i int, choice Choice) bool {
+	cand := &j.cands[i]
+	var finish Finish
+	switch choice.Verdict {
+	case Stop:
+		finish = FinishStop
+	case Fail:
+		finish = FinishError
+	default:
+		if cand.tokens == nil {
+			cand.tokens = make([]Token, 0, min(j.MaxNew, firstTokens))
+		}
+		cand.tokens = append(cand.tokens, choice.Token)
+		c.stats.GeneratedTokens++
+		if len(cand.tokens) < j.MaxNew {
+			return true
+		}
+		finish = FinishLength
+	}
+	cand.ended = true
+	j.left--
+	c.stats.Finished++
+	c.hold = false
+	c.events = append(c.events, Event{
+		Kind: CandidateFinished, Job: j.ID, Candidate: i, Finish: finish, Tokens: cand.tokens,
+	})
+	return false
+}
+
+// next lets s go on with the last token of candidate i.
+func (c *Core) next(s *sequence, i int) {
+	tokens := s.job.cands[i].tokens
+	s.cand, s.target, s.base = i, tokens[len(tokens)-1:], s.length
+}
+
+// fork gives candidate i a copy of s, which ends with the prompt.
+func (c *Core) fork(s *sequence, i int) bool {
+	f := c.takeID(nil)
+	if f == nil {
+		return false
+	}
+	c.stats.Forked++
+	c.run(f, s.job)
+	c.copyPrefix(f, s, s.length)
+	c.next(f, i)
+	return true
+}
+
+// retire ends the running of s and keeps it for its prefix, unless another
+// cached sequence holds the same tokens in cells of its own.
+func (c *Core) retire(s *sequence) {
+	j, cand := s.job, s.cand
+	if cand == allCandidates {
+		c.halt(s, cached)
+		return
+	}
+	c.scratch = append(append(c.scratch[:0], j.Prompt...), j.cands[cand].tokens...)[:s.length]
+	twin, n := c.tree.match(c.scratch, !c.cfg.PartialCopy, c.isCached)
+	c.halt(s, cached)
+	if twin != nil && n == s.length && !s.needed() {
+		twin.lastUse = c.tick
+		c.release(s)
+	}
+}
+
+func (c *Core) isCached(s *sequence, _ int) bool { return s.state == cached }
+
+// snapshot keeps the state one token before the end of a prompt, where only the
+// end of a sequence can be copied: the same prompt again and the one that
+// continues it both can start there.
+func (c *Core) snapshot(s *sequence) {
+	if c.cfg.PartialCopy || s.cand != allCandidates || s.pending() != 1 || s.length == 0 {
+		return
+	}
+	if firstUsable(s.leaf.ends, s.length, c.isCached) != nil {
+		return
+	}
+	if len(c.free) == 0 {
+		if v := c.victim(nil, false); v == nil || v.needed() {
+			return
+		}
+	}
+	d := c.takeID(nil)
+	c.copyPrefix(d, s, s.length)
+	d.state, d.lastUse = cached, c.tick
+}
+
+// finish ends j if all its candidates have ended.
+func (c *Core) finish(j *job) {
+	if j.left > 0 {
+		return
+	}
+	c.events = append(c.events, Event{Kind: JobFinished, Job: j.ID, Cached: j.cached})
+	c.remove(j)
+}
+
+// fail ends j, whatever its candidates were doing.
+func (c *Core) fail(j *job, why Result) {
+	c.hold = false
+	c.stats.Failed++
+	c.events = append(c.events, Event{Kind: JobFailed, Job: j.ID, Cached: j.cached, Result: why})
+	c.abandon(j)
+}
+
+// noSlot makes the next step need less. Each way can be taken only so often
+// without a step in between that succeeds, and the last one ends a job, so this
+// can't go on for ever.
+func (c *Core) noSlot() {
+	c.stats.NoSlot++
+	switch victim := c.victim(nil, true); {
+	case victim != nil:
+		c.evict(victim)
+	case len(c.plan.Rows) > 1:
+		c.limit = len(c.plan.Rows) / 2
+	case len(c.running) > 1:
+		c.parkYoungest()
+	case len(c.running) == 1:
+		c.fail(c.running[0].job, NoSlot)
+	}
+}

@@ -1,0 +1,38 @@
+package core
+
+// Stats is the state now and what was counted since New.
+type Stats struct {
+	// Now. Waiting counts candidates without a sequence (all of a job that has not
+	// started); Used counts cells, Active those of them that running sequences need.
+	Jobs, Running, Waiting, Cached int
+	Used, Active, Cells            int
+
+	// PromptTokens were submitted; CachedTokens of them were there already,
+	// PrefillTokens were computed (again, for a candidate that had to be parked).
+	PromptTokens, CachedTokens, PrefillTokens, GeneratedTokens uint64
+	// Steps were decoded, with Rows rows together.
+	Steps, Rows uint64
+	// Finished counts candidates, Cancelled and Failed jobs, Forked and Evicted
+	// sequences, Parked sequences that had to make room, NoSlot and Broken steps.
+	Finished, Cancelled, Failed, Forked, Evicted, Parked, NoSlot, Broken uint64
+}
+
+// Stats returns the counters.
+func (c *Core) Stats() Stats {
+	s := c.stats
+	s.Jobs, s.Running = len(c.jobs), len(c.running)
+	s.Used, s.Active, s.Cells = c.tree.used, c.tree.active, c.cfg.Cells
+	for i := range c.seqs {
+		if c.seqs[i].state == cached {
+			s.Cached++
+		}
+	}
+	for _, j := range c.jobs {
+		if j.started {
+			s.Waiting += len(j.waiting)
+		} else {
+			s.Waiting += j.left
+		}
+	}
+	return s
+}

@@ -1,0 +1,256 @@
+package core
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+const alphabet = 3 // few tokens, so that prefixes and whole completions meet
+
+// model is a model whose next token depends on every token before it and on the
+// candidate's seed.
+func model(context []Token, seed int) Choice {
+	h := fnv.New64a()
+	fmt.Fprint(h, context, seed)
+	switch x := h.Sum64() % 40; {
+	case x < 4:
+		return Choice{Verdict: Stop}
+	case x == 4:
+		return Choice{Verdict: Fail}
+	default:
+		return Choice{Token: Token(x % alphabet)}
+	}
+}
+
+// naive is the dumb twin of the scheduler: one candidate, alone.
+func naive(prompt []Token, maxNew, seed int) ([]Token, Finish) {
+	context := slices.Clone(prompt)
+	for {
+		switch choice := model(context, seed); choice.Verdict {
+		case Stop:
+			return context[len(prompt):], FinishStop
+		case Fail:
+			return context[len(prompt):], FinishError
+		default:
+			context = append(context, choice.Token)
+			if len(context) == len(prompt)+maxNew {
+				return context[len(prompt):], FinishLength
+			}
+		}
+	}
+}
+
+// world drives a Core over the twin cache.
+type world struct {
+	t     *rapid.T
+	core  *Core
+	kv    *kv
+	jobs  map[JobID]*liveJob
+	plan  *Plan
+	ended int
+}
+
+type liveJob struct {
+	Job
+	seed   int
+	tokens [][]Token
+	ended  []bool
+}
+
+func (w *world) submit(j Job, seed int) {
+	if err := w.core.Submit(j); err != nil {
+		w.t.Fatal(err)
+	}
+	w.jobs[j.ID] = &liveJob{Job: j, seed: seed, tokens: make([][]Token, j.N), ended: make([]bool, j.N)}
+}
+
+func (w *world) cancel(id JobID) {
+	if !w.core.Cancel(id) {
+		w.t.Fatalf("job %d is not alive", id)
+	}
+	delete(w.jobs, id)
+}
+
+// takePlan plans and applies the memory operations.
+func (w *world) takePlan() {
+	w.plan = w.core.Plan()
+	for _, o := range w.plan.Ops {
+		if err := w.kv.apply(o); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	if got, limit := len(w.plan.Rows), w.core.cfg.BatchTokens; got > limit {
+		w.t.Fatalf("%d rows, at most %d", got, limit)
+	}
+	outputs := 0
+	for _, r := range w.plan.Rows {
+		if r.Output {
+			outputs++
+		}
+	}
+	if outputs > w.core.cfg.MaxOutputs {
+		w.t.Fatalf("%d outputs, at most %d", outputs, w.core.cfg.MaxOutputs)
+	}
+	w.conserved()
+}
+
+// conserved compares the cells the core counts with those of the twin.
+func (w *world) conserved() {
+	if got, want := w.core.Stats().Used, w.kv.used(); got != want {
+		w.t.Fatalf("the core counts %d cells, the cache holds %d", got, want)
+	}
+}
+
+// commit decodes the plan, or lets it fail as result says.
+func (w *world) commit(result Result) {
+	var choices []Choice
+	switch result {
+	case Decoded:
+		contexts, ok, err := w.kv.decode(w.plan.Rows)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if !ok {
+			w.t.Fatalf("no cells for %d rows: %d used of %d", len(w.plan.Rows), w.kv.used(), w.kv.cells)
+		}
+		for _, s := range w.plan.Samples {
+			choices = append(choices, w.choose(s, contexts[s.Row]))
+		}
+	case Broken: // some rows stay behind
+		if _, _, err := w.kv.decode(w.plan.Rows[:len(w.plan.Rows)/2]); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	for _, e := range w.core.Commit(result, choices) {
+		w.event(e)
+	}
+}
+
+func (w *world) choose(s Sample, context []Token) Choice {
+	j := w.jobs[s.Job]
+	if j == nil {
+		return Choice{} // cancelled while in flight
+	}
+	if want := slices.Concat(j.Prompt, j.tokens[s.Candidate]); !slices.Equal(context, want) {
+		w.t.Fatalf("job %d candidate %d is sampled from %v, its tokens are %v", s.Job, s.Candidate, context, want)
+	}
+	choice := model(context, j.seed+s.Candidate)
+	if choice.Verdict == Continue {
+		j.tokens[s.Candidate] = append(j.tokens[s.Candidate], choice.Token)
+	}
+	return choice
+}
+
+func (w *world) event(e Event) {
+	j := w.jobs[e.Job]
+	if j == nil {
+		w.t.Fatalf("event of job %d, which has ended", e.Job)
+	}
+	switch e.Kind {
+	case CandidateFinished:
+		want, finish := naive(j.Prompt, j.MaxNew, j.seed+e.Candidate)
+		if j.ended[e.Candidate] || e.Finish != finish || !slices.Equal(e.Tokens, want) {
+			w.t.Fatalf("job %d candidate %d: %v (finish %d), alone it is %v (finish %d)", e.Job, e.Candidate, e.Tokens, e.Finish, want, finish)
+		}
+		j.ended[e.Candidate] = true
+	case JobFinished:
+		if slices.Contains(j.ended, false) || e.Cached >= len(j.Prompt) {
+			w.t.Fatalf("job %d finished: candidates %v, %d of %d prompt tokens cached", e.Job, j.ended, e.Cached, len(j.Prompt))
+		}
+		w.ended++
+		delete(w.jobs, e.Job)
+	case JobFailed:
+		delete(w.jobs, e.Job)
+	}
+}
+
+// drain runs until no job is left. A bound on the steps makes a livelock or a
+// lost job a failure.
+func (w *world) drain() {
+	bound := 10
+	for _, j := range w.jobs {
+		bound += 2 * j.N * (len(j.Prompt) + j.MaxNew)
+	}
+	for range bound {
+		w.takePlan()
+		if len(w.plan.Rows) == 0 {
+			break
+		}
+		w.commit(Decoded)
+	}
+	if len(w.jobs) > 0 || !w.core.Idle() {
+		w.t.Fatalf("%d jobs left after %d steps", len(w.jobs), bound)
+	}
+	if err := w.core.Verify(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func drawConfig(t *rapid.T) Config {
+	batch := rapid.IntRange(1, 24).Draw(t, "batch")
+	return Config{
+		Cells:        rapid.IntRange(16, 120).Draw(t, "cells"),
+		MaxSequences: rapid.IntRange(1, 10).Draw(t, "sequences"),
+		MaxOutputs:   rapid.IntRange(1, 10).Draw(t, "outputs"),
+		BatchTokens:  batch,
+		PrefillChunk: rapid.IntRange(1, batch).Draw(t, "chunk"),
+		MinWait:      rapid.IntRange(1, 6).Draw(t, "wait"),
+		PartialCopy:  rapid.Bool().Draw(t, "partial"),
+		Check:        true,
+	}
+}
+
+func TestAnyTraceGivesEachCandidateWhatItGetsAlone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := drawConfig(t)
+		w := &world{t: t, kv: newKV(cfg.Cells, cfg.PartialCopy), jobs: map[JobID]*liveJob{}}
+		var err error
+		if w.core, err = New(cfg); err != nil {
+			t.Fatal(err)
+		}
+		next := JobID(0)
+		submit := func(t *rapid.T) {
+			maxNew := rapid.IntRange(1, min(12, cfg.Cells-1)).Draw(t, "maxNew")
+			prompt := rapid.SliceOfN(rapid.Int32Range(0, 1), 1, cfg.Cells-maxNew).Draw(t, "prompt")
+			next++
+			job := Job{ID: next, N: rapid.IntRange(1, 12).Draw(t, "n"), MaxNew: maxNew}
+			for _, x := range prompt {
+				job.Prompt = append(job.Prompt, Token(x))
+			}
+			w.submit(job, rapid.IntRange(0, 3).Draw(t, "seed"))
+		}
+		cancel := func(t *rapid.T) {
+			if len(w.jobs) > 0 {
+				ids := make([]JobID, 0, len(w.jobs))
+				for id := range w.jobs {
+					ids = append(ids, id)
+				}
+				slices.Sort(ids)
+				w.cancel(rapid.SampledFrom(ids).Draw(t, "cancel"))
+			}
+		}
+		step := func(t *rapid.T) {
+			w.takePlan()
+			if len(w.plan.Rows) == 0 {
+				return
+			}
+			if rapid.IntRange(0, 9).Draw(t, "event in flight") == 0 {
+				cancel(t)
+			}
+			w.commit(rapid.SampledFrom([]Result{
+				Decoded, Decoded, Decoded, Decoded, Decoded, Decoded, Decoded, Decoded, NoSlot, Broken,
+			}).Draw(t, "result"))
+		}
+		lose := func(t *rapid.T) {
+			w.core.Lost(SeqID(rapid.IntRange(0, cfg.MaxSequences-1).Draw(t, "lost")))
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"submit": submit, "cancel": cancel, "step": step, "step more": step, "step on": step, "lose": lose,
+		})
+		w.drain()
+	})
+}

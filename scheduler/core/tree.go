@@ -1,0 +1,222 @@
+package core
+
+import "slices"
+
+// tree mirrors the unified KV cache. A node is a run of cells that the same
+// sequences share, with the tokens they hold; a sequence is the path from the
+// root to its leaf. Unlike in an ordinary radix tree two siblings may begin with
+// the same token: what was computed twice lies in cells of its own twice, and
+// the counts must be those of the real cache.
+type tree struct {
+	root node
+	// used counts the cells that hold anything, active those that a running
+	// sequence needs; the difference can be evicted.
+	used, active int
+}
+
+type node struct {
+	parent   *node
+	children []*node
+	// ends are the sequences that end exactly at the end of this node.
+	ends   []*sequence
+	tokens []Token // one cell each
+	start  int     // position of tokens[0]
+	// refs counts the sequences through this node, running those of them that run.
+	refs, running int
+}
+
+func (n *node) end() int { return n.start + len(n.tokens) }
+
+// private says that only one sequence uses the node's cells.
+func (n *node) private() bool { return n.parent != nil && n.refs == 1 }
+
+// attach makes s, which is empty, end at n.
+func (t *tree) attach(s *sequence, n *node) {
+	t.detachEnd(s)
+	s.leaf, s.length = n, n.end()
+	n.ends = append(n.ends, s)
+	for ; n.parent != nil; n = n.parent {
+		n.refs++
+	}
+	if s.state == running {
+		t.activate(s)
+	}
+}
+
+// detach empties s; nodes that no other sequence uses go.
+func (t *tree) detach(s *sequence) {
+	if s.state == running {
+		t.deactivate(s)
+	}
+	t.unref(s.leaf, &t.root)
+	t.detachEnd(s)
+	s.leaf, s.length = &t.root, 0
+}
+
+// unref takes one sequence off the nodes from n up to, not including, top.
+func (t *tree) unref(n, top *node) {
+	for n != top {
+		parent := n.parent
+		if n.refs--; n.refs == 0 {
+			t.used -= len(n.tokens)
+			i := slices.Index(parent.children, n)
+			parent.children = slices.Delete(parent.children, i, i+1)
+		}
+		n = parent
+	}
+}
+
+func (t *tree) detachEnd(s *sequence) {
+	if i := slices.Index(s.leaf.ends, s); i >= 0 {
+		s.leaf.ends = slices.Delete(s.leaf.ends, i, i+1)
+	}
+}
+
+func (t *tree) activate(s *sequence) {
+	for n := s.leaf; n.parent != nil; n = n.parent {
+		if n.running++; n.running == 1 {
+			t.active += len(n.tokens)
+		}
+	}
+}
+
+func (t *tree) deactivate(s *sequence) {
+	for n := s.leaf; n.parent != nil; n = n.parent {
+		if n.running--; n.running == 0 {
+			t.active -= len(n.tokens)
+		}
+	}
+}
+
+// extend appends tokens to s, in new cells. more is how many further ones are
+// expected, to allocate once.
+func (t *tree) extend(s *sequence, tokens []Token, more int) {
+	t.used += len(tokens)
+	if s.state == running {
+		t.active += len(tokens)
+	}
+	s.length += len(tokens)
+	if s.leaf.private() {
+		s.leaf.tokens = append(s.leaf.tokens, tokens...)
+		return
+	}
+	n := &node{parent: s.leaf, start: s.leaf.end(), refs: 1}
+	if s.state == running {
+		n.running = 1
+	}
+	n.tokens = append(make([]Token, 0, len(tokens)+more), tokens...)
+	s.leaf.children = append(s.leaf.children, n)
+	t.detachEnd(s)
+	s.leaf = n
+	n.ends = append(n.ends, s)
+}
+
+// trim removes the positions from length on of s, which does not run.
+func (t *tree) trim(s *sequence, length int) {
+	n := t.at(s, length)
+	t.unref(s.leaf, n)
+	t.detachEnd(s)
+	s.leaf, s.length = n, length
+	n.ends = append(n.ends, s)
+}
+
+// at returns the node on the path of s that ends at length, splitting one there
+// if none does.
+func (t *tree) at(s *sequence, length int) *node {
+	n := s.leaf
+	for n.parent != nil && n.start >= length {
+		n = n.parent
+	}
+	if n.end() == length {
+		return n
+	}
+	return t.split(n, length-n.start)
+}
+
+// split puts the first k tokens of n into a new node above it. n itself stays
+// the lower part: its children, its ends and the room behind its last token.
+func (t *tree) split(n *node, k int) *node {
+	up := &node{
+		parent: n.parent, children: []*node{n}, tokens: n.tokens[:k:k], start: n.start,
+		refs: n.refs, running: n.running,
+	}
+	n.parent.children[slices.Index(n.parent.children, n)] = up
+	n.parent, n.tokens, n.start = up, n.tokens[k:], n.start+k
+	return up
+}
+
+// inactive counts the first length cells of s that no running sequence needs.
+func (t *tree) inactive(s *sequence, length int) int {
+	cells := 0
+	for n := s.leaf; n.parent != nil; n = n.parent {
+		if n.running == 0 && n.start < length {
+			cells += min(n.end(), length) - n.start
+		}
+	}
+	return cells
+}
+
+// match returns the sequence with the longest prefix in common with target that
+// ok accepts, and its length. whole: only sequences that lie wholly in target.
+func (t *tree) match(target []Token, whole bool, ok func(*sequence, int) bool) (*sequence, int) {
+	return t.root.match(target, whole, ok)
+}
+
+func (n *node) match(target []Token, whole bool, ok func(*sequence, int) bool) (best *sequence, length int) {
+	common := commonPrefix(n.tokens, target[n.start:])
+	if common == len(n.tokens) && n.end() < len(target) {
+		for _, child := range n.children {
+			if child.tokens[0] != target[n.end()] {
+				continue
+			}
+			if s, l := child.match(target, whole, ok); l > length {
+				best, length = s, l
+			}
+		}
+	}
+	here := n.start + common
+	if best != nil || here == 0 {
+		return best, length
+	}
+	if !whole {
+		best = n.find(here, ok)
+	} else if common == len(n.tokens) {
+		best = firstUsable(n.ends, here, ok)
+	}
+	if best == nil {
+		return nil, 0
+	}
+	return best, here
+}
+
+// find returns a sequence through n that ok accepts for length.
+func (n *node) find(length int, ok func(*sequence, int) bool) *sequence {
+	if s := firstUsable(n.ends, length, ok); s != nil {
+		return s
+	}
+	for _, child := range n.children {
+		if s := child.find(length, ok); s != nil {
+			return s
+		}
+	}
+	return nil
+}
+
+func firstUsable(list []*sequence, length int, ok func(*sequence, int) bool) *sequence {
+	for _, s := range list {
+		if ok(s, length) {
+			return s
+		}
+	}
+	return nil
+}
+
+func commonPrefix(a, b []Token) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}

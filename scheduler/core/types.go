@@ -1,0 +1,190 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Token is a vocabulary id.
+type Token int32
+
+// JobID names a job; the caller chooses it and never uses one twice at a time.
+type JobID uint64
+
+// SeqID is a sequence of the context, 0 <= id < Config.MaxSequences.
+type SeqID int32
+
+// Config is what the core must know of the context and the policy.
+type Config struct {
+	// Cells is the number of KV cells of the context (all sequences together).
+	Cells int
+	// MaxSequences is the number of sequence ids, running and cached together.
+	MaxSequences int
+	// MaxOutputs is the most logits rows of one step. It bounds how many
+	// sequences run at once, since all may need their logits in the same step.
+	MaxOutputs int
+	// BatchTokens is the most rows of one step.
+	BatchTokens int
+	// PrefillChunk is the most prompt rows of a step in which others decode, so
+	// that a long prompt can't stall them.
+	PrefillChunk int
+	// MinWait is the least number of tokens that make it worth waiting for
+	// another sequence's prefill instead of computing them again. 0: MinWait.
+	MinWait int
+	// PartialCopy says that a prefix of a sequence can be copied and its tail
+	// removed. It is false for recurrent and hybrid models, whose state exists
+	// only at the end of a sequence.
+	PartialCopy bool
+	// Usable says whether the first n positions of a sequence can still be
+	// continued at position n: cells outside a sliding window may have been
+	// given away. nil: always.
+	Usable func(s SeqID, n int) bool
+	// Check verifies every invariant after every call (tests).
+	Check bool
+}
+
+func (c *Config) validate() error {
+	switch {
+	case c.Cells < 2:
+		return fmt.Errorf("core: Cells is %d, need at least 2", c.Cells)
+	case c.MaxSequences < 1 || c.MaxSequences > MaxSequences:
+		return fmt.Errorf("core: MaxSequences is %d, must be 1 to %d", c.MaxSequences, MaxSequences)
+	case c.MaxOutputs < 1:
+		return fmt.Errorf("core: MaxOutputs is %d, need at least 1", c.MaxOutputs)
+	case c.BatchTokens < 1:
+		return fmt.Errorf("core: BatchTokens is %d, need at least 1", c.BatchTokens)
+	case c.PrefillChunk < 1 || c.PrefillChunk > c.BatchTokens:
+		return fmt.Errorf("core: PrefillChunk is %d, must be 1 to BatchTokens (%d)", c.PrefillChunk, c.BatchTokens)
+	case c.MinWait < 0:
+		return fmt.Errorf("core: MinWait is %d, must not be negative", c.MinWait)
+	}
+	return nil
+}
+
+// Job is one prompt to be completed N times.
+type Job struct {
+	ID JobID
+	// Prompt must not change until the job has ended.
+	Prompt []Token
+	// N is the number of candidates, at least 1.
+	N int
+	// MaxNew is the most tokens of one candidate, at least 1.
+	MaxNew int
+}
+
+// OverflowError says that a job can never fit into the context.
+type OverflowError struct{ Prompt, MaxNew, Limit int }
+
+func (e *OverflowError) Error() string {
+	return fmt.Sprintf("context overflow: a prompt of %d tokens and up to %d new ones need %d cells, the context has %d",
+		e.Prompt, e.MaxNew, e.Prompt+e.MaxNew, e.Limit)
+}
+
+// Errors of Submit.
+var (
+	ErrDuplicate = errors.New("core: a job with this id is still alive")
+	ErrEmpty     = errors.New("core: the prompt is empty")
+	ErrCount     = errors.New("core: N and MaxNew must be at least 1")
+)
+
+// OpKind is the kind of a memory operation.
+type OpKind uint8
+
+// Memory operations.
+const (
+	// OpCopy makes positions [0,Pos) of Src also those of Seq, which is empty.
+	OpCopy OpKind = iota + 1
+	// OpRemove removes the positions [Pos, end) of Seq; Pos 0 empties it.
+	OpRemove
+)
+
+// Op is one memory operation, to be applied in the plan's order.
+type Op struct {
+	Kind OpKind
+	Seq  SeqID
+	Src  SeqID
+	Pos  int
+}
+
+// Row is one token of the step's batch.
+type Row struct {
+	Token  Token
+	Pos    int
+	Seq    SeqID
+	Output bool
+}
+
+// Sample asks for one token for one candidate from the logits of a row.
+type Sample struct {
+	Row       int
+	Job       JobID
+	Candidate int
+}
+
+// Plan is one step. Its slices are valid until the next call of Plan.
+type Plan struct {
+	Ops     []Op
+	Rows    []Row
+	Samples []Sample
+}
+
+// Verdict is what becomes of a candidate after a sample.
+type Verdict uint8
+
+// Verdicts.
+const (
+	Continue Verdict = iota // the token belongs to the completion
+	Stop                    // an end-of-generation token: not part of the completion
+	Fail                    // nothing could be sampled: only this candidate ends
+)
+
+// Choice answers one Sample.
+type Choice struct {
+	Token   Token
+	Verdict Verdict
+}
+
+// Result is how the decode of a step went.
+type Result uint8
+
+// Results.
+const (
+	Decoded Result = iota // every row was computed
+	NoSlot                // no cells for the rows; the memory is as before
+	Broken                // the computation failed; the rows' sequences are undefined
+)
+
+// Finish is why a candidate ended.
+type Finish uint8
+
+// Finish reasons.
+const (
+	FinishStop   Finish = iota + 1 // the model ended it
+	FinishLength                   // MaxNew tokens
+	FinishError                    // Verdict Fail
+)
+
+// EventKind is the kind of an event.
+type EventKind uint8
+
+// Events.
+const (
+	CandidateFinished EventKind = iota + 1
+	// JobFinished follows the CandidateFinished of the last candidate.
+	JobFinished
+	// JobFailed ends a job whose other candidates can't be computed; Result says why.
+	JobFailed
+)
+
+// Event is something that Commit made happen.
+type Event struct {
+	Kind      EventKind
+	Job       JobID
+	Candidate int
+	Finish    Finish
+	// Tokens is the completion, without an end-of-generation token.
+	Tokens []Token
+	// Cached is how many prompt tokens were not computed for this job.
+	Cached int
+	Result Result
+}
