@@ -1,0 +1,176 @@
+package gbnf
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Text describes free text by what may not occur in it. It becomes an automaton
+// that finds all the strings at once (Aho-Corasick), a rule for each state.
+type Text struct {
+	// Forbidden strings never occur.
+	Forbidden []string
+	// Until, when not "", ends the text and is part of the match. Where it
+	// matches together with a forbidden string, it wins.
+	Until string
+	// NonBlank asks for a first character that is no white space.
+	NonBlank bool
+}
+
+// state is a node of the trie of all strings.
+type state struct {
+	next      map[byte]int
+	fail      int
+	forbidden bool
+	until     bool
+}
+
+// AddText adds the rules of a text under name. The strings must be ASCII.
+func (g *Grammar) AddText(name string, t Text) {
+	states, alphabet := t.automaton()
+	ref := func(i int) string {
+		if i == 0 {
+			return name + "-t"
+		}
+		return fmt.Sprintf("%s-t%d", name, i)
+	}
+	first := "" // what leads from the start to other states
+	for i := range states {
+		if states[i].forbidden || states[i].until {
+			continue
+		}
+		excluded, moves := t.moves(states, alphabet, i, ref)
+		free := class("^", excluded) + " " + ref(0)
+		body := strings.Join(append(slices.Clone(moves), free), " | ")
+		if t.Until == "" {
+			body = "| " + body // text may end in every state
+		}
+		g.Add(ref(i), body)
+		if i == 0 {
+			if t.NonBlank {
+				free = class("^", append(slices.Clone(excluded), ' ', '\t', '\n', '\r')) + " " + ref(0)
+				moves = slices.DeleteFunc(slices.Clone(moves), func(m string) bool { return strings.HasPrefix(m, `[\n]`) })
+			}
+			first = strings.Join(append(slices.Clone(moves), free), " | ")
+		}
+	}
+	if !t.NonBlank {
+		first = ref(0)
+	}
+	g.Add(name, first)
+}
+
+// moves are the alternatives of state i that do not lead back to the start, and
+// the characters they begin with.
+func (t Text) moves(states []state, alphabet []byte, i int, ref func(int) string) (excluded []byte, moves []string) {
+	byTarget := map[int][]byte{}
+	var targets []int
+	for _, c := range alphabet {
+		target := step(states, i, c)
+		if target == 0 {
+			continue
+		}
+		excluded = append(excluded, c)
+		if len(byTarget[target]) == 0 {
+			targets = append(targets, target)
+		}
+		byTarget[target] = append(byTarget[target], c)
+	}
+	for _, target := range targets {
+		switch {
+		case states[target].until:
+			moves = append(moves, class("", byTarget[target]))
+		case states[target].forbidden:
+		default:
+			moves = append(moves, class("", byTarget[target])+" "+ref(target))
+		}
+	}
+	return excluded, moves
+}
+
+func (t Text) automaton() (states []state, alphabet []byte) {
+	states = []state{{next: map[byte]int{}}}
+	add := func(s string) int {
+		at := 0
+		for _, c := range []byte(s) {
+			if !slices.Contains(alphabet, c) {
+				alphabet = append(alphabet, c)
+			}
+			to, ok := states[at].next[c]
+			if !ok {
+				to = len(states)
+				states = append(states, state{next: map[byte]int{}})
+				states[at].next[c] = to
+			}
+			at = to
+		}
+		return at
+	}
+	for _, s := range t.Forbidden {
+		states[add(s)].forbidden = true
+	}
+	if t.Until != "" {
+		states[add(t.Until)].until = true
+	}
+	slices.Sort(alphabet)
+
+	// Breadth first: a state's failure is known before those of its children.
+	queue := []int{0}
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		for _, c := range alphabet {
+			to, ok := states[at].next[c]
+			if !ok {
+				continue
+			}
+			if at != 0 {
+				states[to].fail = step(states, states[at].fail, c)
+			}
+			back := states[states[to].fail]
+			states[to].until = states[to].until || back.until
+			states[to].forbidden = states[to].forbidden || back.forbidden
+			queue = append(queue, to)
+		}
+	}
+	return states, alphabet
+}
+
+// step is the state reached from state i by c.
+func step(states []state, i int, c byte) int {
+	for {
+		if to, ok := states[i].next[c]; ok {
+			return to
+		}
+		if i == 0 {
+			return 0
+		}
+		i = states[i].fail
+	}
+}
+
+// class is a character class of ASCII characters.
+func class(prefix string, chars []byte) string {
+	var b strings.Builder
+	b.WriteString("[" + prefix)
+	for _, c := range chars {
+		switch {
+		case c == '\n':
+			b.WriteString(`\n`)
+		case c == '\r':
+			b.WriteString(`\r`)
+		case c == '\t':
+			b.WriteString(`\t`)
+		case strings.IndexByte(`\]^-"`, c) >= 0 || c < 0x20:
+			fmt.Fprintf(&b, `\x%02X`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	if len(chars) == 0 {
+		return "[^\\x00]" // any character: no text we make or read has a NUL
+	}
+	b.WriteByte(']')
+	return b.String()
+}

@@ -1,0 +1,91 @@
+// Package rawjson adds to protocol's helpers for raw JSON what prompts need:
+// values as text in the spacing of chat templates, and errors that say what a
+// value is.
+package rawjson
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"agentd/protocol"
+)
+
+// String is the text of a JSON string.
+func String(v protocol.Raw) (string, error) {
+	s, ok := protocol.Text(v)
+	if !ok {
+		return "", fmt.Errorf("it must be a string, not %s", KindName(v))
+	}
+	return s, nil
+}
+
+// Strings are the elements of a JSON array of strings.
+func Strings(v protocol.Raw) ([]string, error) {
+	if v.Kind() != '[' {
+		return nil, fmt.Errorf("it must be a list of strings, not %s", KindName(v))
+	}
+	var out []string
+	for e := range protocol.Elements(v) {
+		s, err := String(e)
+		if err != nil {
+			return nil, fmt.Errorf("element %d: %w", len(out), err)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// AppendString appends s as a JSON string with no more escapes than JSON asks
+// for, as Python's json.dumps(s, ensure_ascii=False) does.
+func AppendString[T ~string | ~[]byte](dst []byte, s T) []byte {
+	dst, _ = jsontext.AppendQuote(dst, s) // invalid UTF-8 becomes U+FFFD
+	return dst
+}
+
+// AppendStrings appends a JSON array of strings.
+func AppendStrings(dst []byte, list []string) []byte {
+	dst = append(dst, '[')
+	for i, s := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = AppendString(dst, s)
+	}
+	return append(dst, ']')
+}
+
+var spaced = []jsontext.Options{
+	jsontext.SpaceAfterComma(true), jsontext.SpaceAfterColon(true),
+	jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
+}
+
+// AppendSpaced appends v as Python's json.dumps(v, ensure_ascii=False) and the
+// tojson filter of chat templates write it: ", " and ": " between tokens and
+// strings with the fewest escapes. Numbers keep their bytes.
+func AppendSpaced(dst []byte, v protocol.Raw) []byte {
+	out, err := jsontext.AppendFormat(dst, v, spaced...)
+	if err != nil { // no JSON at all: show what there is
+		return append(dst, v...)
+	}
+	return out
+}
+
+// KindName is what v is, for messages: "an object", "a string", ...
+func KindName(v protocol.Raw) string {
+	switch v.Kind() {
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case '"':
+		return "a string"
+	case '0':
+		return "a number"
+	case 't', 'f':
+		return "a boolean"
+	case 'n':
+		return "null"
+	}
+	return "no JSON value"
+}

@@ -1,0 +1,136 @@
+package memory
+
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"agentd/agent/internal/rawjson"
+	"agentd/agent/tools"
+	"agentd/protocol"
+)
+
+// lenient accepts what Python's json.loads accepts of other writers' entries.
+var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+
+// ReadDecision reads the content of a MODEL entry: {"say", "action"}, an action
+// alone, or text that was said.
+func ReadDecision(content string) (say string, calls []tools.Call) {
+	text := strings.TrimSpace(content)
+	if text == "" || (text[0] != '{' && text[0] != '[') {
+		return text, nil
+	}
+	v := protocol.Raw(text)
+	if !v.IsValid(lenient...) {
+		return text, nil
+	}
+	if v.Kind() == '{' {
+		rawSay, saying := protocol.Get(v, "say")
+		action, acting := protocol.Get(v, "action")
+		if saying || acting {
+			if say, _ = protocol.Text(rawSay); say == "" && saying && rawSay.Kind() != 'n' && rawSay.Kind() != '"' {
+				say = string(rawSay)
+			}
+			return say, readAction(nil, action)
+		}
+	}
+	if calls = readAction(nil, v); len(calls) > 0 {
+		return "", calls
+	}
+	return text, nil
+}
+
+// readAction appends the calls of an action: {robot: {name, arguments}} with a
+// key for each robot, {name, arguments, target_robot} or a list of these.
+func readAction(calls []tools.Call, action protocol.Raw) []tools.Call {
+	switch action.Kind() {
+	case '[':
+		for e := range protocol.Elements(action) {
+			calls = readAction(calls, e)
+		}
+	case '{':
+		if call, ok := readCall(action); ok {
+			return append(calls, call)
+		}
+		for name, value := range protocol.Members(action) {
+			if value.Kind() != '{' {
+				continue
+			}
+			if call, ok := readCall(value); ok {
+				call.Robot = name
+				calls = append(calls, call)
+			}
+		}
+	}
+	return calls
+}
+
+// readCall reads {name, arguments} and the robot a flat action may name.
+func readCall(v protocol.Raw) (call tools.Call, ok bool) {
+	call.Arguments = protocol.Raw("{}")
+	for name, value := range protocol.Members(v) {
+		switch name {
+		case "name":
+			call.Name, ok = protocol.Text(value)
+		case "arguments":
+			if value.Kind() == '{' {
+				call.Arguments = value
+			}
+		case "target_robot":
+			call.Robot, _ = protocol.Text(value)
+		case "target_robot_name":
+			if call.Robot == "" {
+				call.Robot, _ = protocol.Text(value)
+			}
+		}
+	}
+	return call, ok
+}
+
+// AppendDecision appends the content of the MODEL entry of a decision,
+// {"say": "...", "action": ...} with the spacing of the first implementation.
+// The action is {}, an object with a key for each robot, or, when a robot has
+// more than one call, a list of such objects with one key each.
+func AppendDecision(dst []byte, say string, calls []tools.Call) []byte {
+	dst = append(dst, `{"say": `...)
+	dst = rawjson.AppendString(dst, say)
+	dst = append(dst, `, "action": `...)
+	dst = AppendAction(dst, calls, repeatsRobot(calls))
+	return append(dst, '}')
+}
+
+// AppendAction appends the action of some calls: one object, or a list of
+// objects with one robot each.
+func AppendAction(dst []byte, calls []tools.Call, list bool) []byte {
+	open, closed, separator := "{", "}", ", "
+	if list {
+		open, closed, separator = "[{", "}]", "}, {"
+		if len(calls) == 0 {
+			return append(dst, "[]"...)
+		}
+	}
+	dst = append(dst, open...)
+	for i, call := range calls {
+		if i > 0 {
+			dst = append(dst, separator...)
+		}
+		dst = rawjson.AppendString(dst, call.Robot)
+		dst = append(dst, `: {"name": `...)
+		dst = rawjson.AppendString(dst, call.Name)
+		dst = append(dst, `, "arguments": `...)
+		dst = rawjson.AppendSpaced(dst, call.Arguments)
+		dst = append(dst, '}')
+	}
+	return append(dst, closed...)
+}
+
+func repeatsRobot(calls []tools.Call) bool {
+	for i, call := range calls {
+		for _, earlier := range calls[:i] {
+			if earlier.Robot == call.Robot {
+				return true
+			}
+		}
+	}
+	return false
+}

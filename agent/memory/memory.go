@@ -1,0 +1,197 @@
+// Package memory reads the memory of an input, which the full-history agent
+// owns, and writes the memory of a candidate. What it does not interpret keeps
+// its bytes and its place.
+package memory
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"agentd/agent/internal/rawjson"
+	"agentd/agent/tools"
+	"agentd/protocol"
+)
+
+// Author is who an entry of the history comes from.
+type Author string
+
+// The authors, as they are written.
+const (
+	User   Author = "USER"   // a user instruction
+	System Author = "SYSTEM" // the environment
+	Model  Author = "MODEL"  // a decision of the agent
+)
+
+// authors maps what is read, in upper case.
+var authors = map[string]Author{
+	"": User, "USER": User,
+	"SYSTEM": System, "STATUS": System,
+	"MODEL": Model, "ASSISTANT": Model,
+}
+
+// Entry is one turn of the history.
+type Entry struct {
+	Author  Author
+	Content string // as written
+	// Say and Calls are a MODEL entry's decision.
+	Say   string
+	Calls []tools.Call
+}
+
+// Memory is the memory of one input.
+type Memory struct {
+	History []Entry
+	Rules   []string // memory_list: persistent rules
+	Summary string
+	State   State
+
+	raw     protocol.Raw
+	history protocol.Raw // nil when absent or null
+}
+
+// Parse reads a memory. stateKey is the member that holds the reasoning of the
+// model format in use, "" when the format has none. Problems are located below
+// the memory.
+func Parse(raw protocol.Raw, stateKey string) (*Memory, protocol.Problems) {
+	m := &Memory{raw: raw, State: State{Key: stateKey}}
+	var problems protocol.Problems
+	var state protocol.Raw
+	for name, v := range protocol.Members(raw) {
+		if name == stateKey && stateKey != "" {
+			state = v
+			continue
+		}
+		if v.Kind() == 'n' {
+			continue // counts as absent where we interpret it
+		}
+		switch name {
+		case "history":
+			m.history = v
+			problems = append(problems, m.readHistory()...)
+		case "memory_list":
+			problems = append(problems, m.readRules(v)...)
+		case "summary":
+			var err error
+			if m.Summary, err = rawjson.String(v); err != nil {
+				problems = append(problems, protocol.NewProblem(protocol.TypeString, err.Error(), "summary"))
+			}
+		}
+	}
+	if state != nil && len(problems) == 0 { // turns refer to the history, which must be sound first
+		problems = append(problems, m.State.read(state, m.History)...)
+	}
+	return m, problems
+}
+
+func (m *Memory) readRules(v protocol.Raw) (problems protocol.Problems) {
+	if v.Kind() != '[' {
+		return protocol.Problems{protocol.NewProblem(protocol.TypeList,
+			"it must be a list of strings, not "+rawjson.KindName(v), "memory_list")}
+	}
+	for e := range protocol.Elements(v) {
+		rule, err := rawjson.String(e)
+		if err != nil {
+			problems = append(problems, protocol.NewProblem(protocol.TypeString, err.Error(), "memory_list", len(m.Rules)))
+		}
+		m.Rules = append(m.Rules, rule)
+	}
+	return problems
+}
+
+func (m *Memory) readHistory() (problems protocol.Problems) {
+	if m.history.Kind() != '[' {
+		return protocol.Problems{protocol.NewProblem(protocol.TypeList,
+			"it must be a list of {author, content} objects, not "+rawjson.KindName(m.history), "history")}
+	}
+	for e := range protocol.Elements(m.history) {
+		entry, ps := readEntry(e)
+		if len(ps) > 0 {
+			problems = append(problems, ps.At("history", len(m.History))...)
+		}
+		m.History = append(m.History, entry)
+	}
+	return problems
+}
+
+func readEntry(raw protocol.Raw) (e Entry, problems protocol.Problems) {
+	if raw.Kind() != '{' {
+		return e, protocol.Problems{protocol.NewProblem(protocol.TypeDict,
+			"it must be an object with author and content, not "+rawjson.KindName(raw))}
+	}
+	e.Author = User
+	hasContent := false
+	for name, v := range protocol.Members(raw) {
+		var err error
+		switch {
+		case name == "author" && v.Kind() != 'n':
+			var problem string
+			if e.Author, problem = readAuthor(v); problem != "" {
+				problems = append(problems, protocol.NewProblem(protocol.TypeLiteral, problem, "author"))
+			}
+		case name == "content":
+			hasContent = true
+			if e.Content, err = rawjson.String(v); err != nil {
+				problems = append(problems, protocol.NewProblem(protocol.TypeString, err.Error(), "content"))
+			}
+		}
+	}
+	if !hasContent {
+		problems = append(problems, protocol.NewProblem(protocol.TypeMissing, "the entry needs a content, a string", "content"))
+	}
+	if e.Author == Model && problems == nil {
+		e.Say, e.Calls = ReadDecision(e.Content)
+	}
+	return e, problems
+}
+
+func readAuthor(v protocol.Raw) (author Author, problem string) {
+	name, err := rawjson.String(v)
+	if err != nil {
+		return "", err.Error()
+	}
+	author, known := authors[name]
+	if !known {
+		if author, known = authors[strings.ToUpper(name)]; !known {
+			return "", fmt.Sprintf("the author %.40q is unknown; use USER, SYSTEM or MODEL", name)
+		}
+	}
+	return author, ""
+}
+
+// Append adds a turn to a memory: the instruction, and one decision or another.
+type Append struct {
+	head, tail []byte // of the new memory, before and behind the decision's content
+	memory     *Memory
+}
+
+// Prepare does what all candidates of an input share.
+func (m *Memory) Prepare(author Author, instruction string) *Append {
+	history := m.history
+	if history == nil {
+		history = protocol.Raw("[]")
+	}
+	list := make([]byte, 0, len(history)+len(instruction)+len(instruction)/8+80)
+	list = append(list, bytes.TrimRight(history[:len(history)-1], " \t\r\n")...)
+	if len(m.History) > 0 {
+		list = append(list, ',')
+	}
+	list = append(append(append(list, `{"author":"`...), author...), `","content":`...)
+	list = rawjson.AppendString(list, instruction)
+	list = append(list, `},{"author":"MODEL","content":`...)
+	// A zero byte stands for the decision's content; JSON can't contain one.
+	list = append(list, "\x00}]"...)
+	whole := protocol.SetMember(m.raw, "history", list)
+	at := bytes.IndexByte(whole, 0)
+	return &Append{head: whole[:at:at], tail: whole[at+1:], memory: m}
+}
+
+// Decision is the memory with the instruction and a decision, given as the
+// content of its MODEL entry, behind the history, and the state changed.
+func (a *Append) Decision(content []byte, change Change) protocol.Raw {
+	out := make([]byte, 0, len(a.head)+len(a.tail)+len(content)+len(content)/8+16)
+	out = append(out, a.head...)
+	out = rawjson.AppendString(out, content)
+	out = append(out, a.tail...)
+	return a.memory.State.apply(out, len(a.memory.History)+1, change)
+}

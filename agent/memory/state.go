@@ -1,0 +1,153 @@
+package memory
+
+import (
+	"fmt"
+	"strconv"
+
+	"agentd/agent/internal/rawjson"
+	"agentd/protocol"
+)
+
+// The members of memory that hold a format's reasoning.
+const (
+	QwenKey   = "_qwen"
+	GPTOSSKey = "_gpt_oss"
+)
+
+// The kinds of turns of a state. We write tool calls only; a clarification is
+// the first implementation's question to the user.
+const (
+	KindToolCall      = "tool_call"
+	KindClarification = "clarification"
+)
+
+// Turn is the reasoning behind one MODEL entry.
+type Turn struct {
+	Kind      string
+	Reasoning []string // paragraphs; at most one for qwen
+}
+
+// State is the reasoning that travels in the memory between the tool calls of a
+// task: {"version": 1, "turns": {"<history index>": {"kind", "reasoning"}}}, with
+// "analysis", a list, in place of "reasoning" for gpt-oss.
+type State struct {
+	Key   string
+	Turns map[int]Turn // by history index
+
+	raw protocol.Raw // nil when absent
+}
+
+// Change is what a decision does to the state.
+type Change struct {
+	// Final: a say ended the task, its reasoning is over.
+	Final bool
+	// NewTask: the instruction started a task, earlier reasoning is over.
+	NewTask bool
+	// Reasoning behind the decision's tool calls, if any.
+	Reasoning []string
+}
+
+func (s *State) read(raw protocol.Raw, history []Entry) (problems protocol.Problems) {
+	if raw.Kind() == 'n' {
+		s.raw = raw
+		return nil
+	}
+	bad := func(typ, msg string, loc ...any) {
+		problems = append(problems, protocol.NewProblem(typ, msg, append([]any{s.Key}, loc...)...))
+	}
+	version, _ := protocol.Get(raw, "version")
+	if raw.Kind() != '{' || string(version) != "1" {
+		bad(protocol.TypeValue, "it must be an object with version 1 and turns; leave it as the agent returned it, or out")
+		return problems
+	}
+	turns, _ := protocol.Get(raw, "turns")
+	if turns.Kind() != '{' {
+		bad(protocol.TypeDict, "turns must be an object of history index to turn", "turns")
+		return problems
+	}
+	s.raw, s.Turns = raw, map[int]Turn{}
+	for name, value := range protocol.Members(turns) {
+		index, err := strconv.ParseUint(name, 10, 31)
+		switch {
+		case err != nil:
+			bad(protocol.TypeValue, "a turn's name must be a decimal index into history", "turns", name)
+		case int(index) >= len(history):
+			bad(protocol.TypeValue, fmt.Sprintf("the index lies outside of history, which has %d entries", len(history)), "turns", name)
+		case history[index].Author != Model:
+			bad(protocol.TypeValue, "the index names an entry that is not MODEL's", "turns", name)
+		default:
+			turn, msg := s.readTurn(value)
+			if msg == "" && turn.Kind == KindClarification && history[index].Say == "" {
+				msg = "the turn is a clarification, but its entry says nothing"
+			}
+			if msg != "" {
+				bad(protocol.TypeValue, msg, "turns", name)
+			}
+			s.Turns[int(index)] = turn
+		}
+	}
+	return problems
+}
+
+// readTurn reads one turn; msg says what is wrong with it.
+func (s *State) readTurn(raw protocol.Raw) (turn Turn, msg string) {
+	kind, _ := protocol.Get(raw, "kind")
+	turn.Kind, _ = rawjson.String(kind)
+	if turn.Kind != KindToolCall && turn.Kind != KindClarification {
+		return turn, "a turn's kind must be tool_call or clarification"
+	}
+	if s.Key == GPTOSSKey {
+		analysis, _ := protocol.Get(raw, "analysis")
+		var err error
+		if turn.Reasoning, err = rawjson.Strings(analysis); err != nil {
+			return turn, "a turn's analysis must be a list of strings"
+		}
+		return turn, ""
+	}
+	reasoning, _ := protocol.Get(raw, "reasoning")
+	text, err := rawjson.String(reasoning)
+	if err != nil {
+		return turn, "a turn's reasoning must be a string"
+	}
+	if text != "" {
+		turn.Reasoning = []string{text}
+	}
+	return turn, ""
+}
+
+// apply changes the state inside memory; index is that of the new MODEL entry.
+func (s *State) apply(memory protocol.Raw, index int, c Change) protocol.Raw {
+	if s.Key == "" {
+		return memory
+	}
+	if c.Final || (c.NewTask && len(c.Reasoning) == 0) {
+		if s.raw == nil {
+			return memory
+		}
+		return protocol.DeleteMember(memory, s.Key)
+	}
+	if len(c.Reasoning) == 0 {
+		return memory
+	}
+	turn := []byte(`{"kind":"` + KindToolCall + `",`)
+	if s.Key == GPTOSSKey {
+		turn = append(turn, `"analysis":[`...)
+		for i, text := range c.Reasoning {
+			if i > 0 {
+				turn = append(turn, ',')
+			}
+			turn = rawjson.AppendString(turn, text)
+		}
+		turn = append(turn, "]}"...)
+	} else {
+		turn = append(turn, `"reasoning":`...)
+		turn = append(rawjson.AppendString(turn, c.Reasoning[0]), '}')
+	}
+	turns, state := protocol.Raw("{}"), protocol.Raw(`{"version":1,"turns":{}}`)
+	if s.raw.Kind() == '{' && !c.NewTask {
+		state = s.raw
+		turns, _ = protocol.Get(s.raw, "turns")
+	}
+	turns = protocol.SetMember(turns, strconv.Itoa(index), turn)
+	return protocol.SetMember(memory, s.Key, protocol.SetMember(state, "turns", turns))
+}

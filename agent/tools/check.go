@@ -1,0 +1,130 @@
+package tools
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"agentd/agent/internal/rawjson"
+	"agentd/protocol"
+)
+
+// checker validates arguments against a tool's schema.
+type checker struct{ schema *jsonschema.Schema }
+
+// refuseLoader keeps schemas from reading files and addresses through $ref.
+type refuseLoader struct{}
+
+func (refuseLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("references to other documents are not followed: %s", url)
+}
+
+// schemaURL names the schema inside the compiler; nothing is fetched from it.
+const schemaURL = "tool:parameters"
+
+func newChecker(schema protocol.Raw) (*checker, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(refuseLoader{})
+	if err := c.AddResource(schemaURL, doc); err != nil {
+		return nil, err
+	}
+	compiled, err := c.Compile(schemaURL)
+	if err != nil {
+		return nil, errors.New(oneLine(err.Error()))
+	}
+	return &checker{compiled}, nil
+}
+
+var printer = message.NewPrinter(language.English)
+
+// validate is the first reason why arguments break the schema, or nil.
+func (c *checker) validate(arguments protocol.Raw) error {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(arguments))
+	if err != nil {
+		return err
+	}
+	err = c.schema.Validate(doc)
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	for len(invalid.Causes) > 0 {
+		invalid = invalid.Causes[0]
+	}
+	where := ""
+	if len(invalid.InstanceLocation) > 0 {
+		where = "argument " + strings.Join(invalid.InstanceLocation, ".") + ": "
+	}
+	if missing, ok := invalid.ErrorKind.(*kind.Required); ok && where == "" {
+		return fmt.Errorf("required arguments are missing: %s", strings.Join(missing.Missing, ", "))
+	}
+	return errors.New(where + oneLine(invalid.ErrorKind.LocalizedString(printer)))
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// Lift makes a call of what the model wrote for the tool of that name: the
+// robot parameter is lifted out of the arguments, and the rest is checked
+// against the tool's schema. The error says what is wrong with the call.
+func (s *Set) Lift(name string, written protocol.Raw) (Call, error) {
+	tool, ok := s.Find(name)
+	if !ok {
+		return Call{}, s.unknownTool(name)
+	}
+	if written.Kind() != '{' {
+		return Call{}, fmt.Errorf("the arguments of %s must be an object, not %s", name, rawjson.KindName(written))
+	}
+	robot := s.DefaultRobot
+	if raw, ok := protocol.Get(written, tool.RobotParam); ok {
+		var err error
+		if robot, err = rawjson.String(raw); err != nil {
+			return Call{}, fmt.Errorf("%s of %s must name a robot: %w", tool.RobotParam, name, err)
+		}
+		written = protocol.DeleteMember(written, tool.RobotParam)
+		return s.Accept(name, written, robot)
+	}
+	return s.accept(tool, written, robot)
+}
+
+// Accept checks a call whose robot is given apart from its arguments.
+func (s *Set) Accept(name string, arguments protocol.Raw, robot string) (Call, error) {
+	tool, ok := s.Find(name)
+	if !ok {
+		return Call{}, s.unknownTool(name)
+	}
+	if robot == "" {
+		return Call{}, fmt.Errorf("the call of %s names an empty robot", name)
+	}
+	if len(s.Robots) > 0 && !slices.Contains(s.Robots, robot) {
+		return Call{}, fmt.Errorf("the call of %s names the unknown robot %q; known are %s", name, robot, strings.Join(s.Robots, ", "))
+	}
+	return s.accept(tool, arguments, robot)
+}
+
+func (s *Set) accept(tool *Tool, arguments protocol.Raw, robot string) (Call, error) {
+	if arguments.Kind() != '{' {
+		return Call{}, fmt.Errorf("the arguments of %s must be an object, not %s", tool.Name, rawjson.KindName(arguments))
+	}
+	if err := tool.check.validate(arguments); err != nil {
+		return Call{}, fmt.Errorf("the call of %s is invalid: %w", tool.Name, err)
+	}
+	return Call{Name: tool.Name, Arguments: arguments, Robot: robot}, nil
+}
+
+func (s *Set) unknownTool(name string) error {
+	if len(s.Tools) == 0 {
+		return fmt.Errorf("the tool %q is called, but the input has no tools", name)
+	}
+	return fmt.Errorf("the tool %q is unknown; known are %s", name, strings.Join(s.Names(), ", "))
+}

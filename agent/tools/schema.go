@@ -1,0 +1,200 @@
+package tools
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"agentd/agent/internal/rawjson"
+	"agentd/protocol"
+)
+
+// typeNames maps the type names clients use, in lower case, to JSON Schema's.
+var typeNames = map[string]string{
+	"string": "string", "str": "string",
+	"integer": "integer", "int": "integer",
+	"number": "number", "float": "number", "double": "number",
+	"boolean": "boolean", "bool": "boolean",
+	"array": "array", "list": "array",
+	"object": "object", "dict": "object",
+}
+
+// objectSchema is the JSON Schema of a tool's arguments. parameters is either
+// such a schema or a map of name to {description, type}; optional lists the
+// names of the map that may be left out.
+func objectSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
+	if parameters == nil || parameters.Kind() == 'n' {
+		return protocol.Raw(`{"type":"object","properties":{}}`), nil
+	}
+	if parameters.Kind() != '{' {
+		return nil, fmt.Errorf("parameters must be an object, not %s", rawjson.KindName(parameters))
+	}
+	if isSchema(parameters) {
+		schema := parameters
+		if _, ok := protocol.Get(schema, "type"); !ok {
+			schema = protocol.SetMember(schema, "type", []byte(`"object"`))
+		}
+		if props, ok := protocol.Get(schema, "properties"); !ok {
+			schema = protocol.SetMember(schema, "properties", []byte(`{}`))
+		} else if props.Kind() != '{' {
+			return nil, fmt.Errorf("parameters.properties must be an object, not %s", rawjson.KindName(props))
+		}
+		return schema, nil
+	}
+	return mapSchema(parameters, optional)
+}
+
+// isSchema tells a JSON Schema from a map of parameters: its type is "object",
+// or it has both properties and a list of required names.
+func isSchema(parameters protocol.Raw) bool {
+	if typ, ok := protocol.Get(parameters, "type"); ok {
+		s, err := rawjson.String(typ)
+		return err == nil && s == "object"
+	}
+	props, ok := protocol.Get(parameters, "properties")
+	required, ok2 := protocol.Get(parameters, "required")
+	return ok && ok2 && props.Kind() == '{' && required.Kind() == '['
+}
+
+// mapSchema turns a map of name to {description, type} into a JSON Schema.
+func mapSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
+	var free []string
+	if optional != nil && optional.Kind() != 'n' {
+		var err error
+		if free, err = rawjson.Strings(optional); err != nil {
+			return nil, fmt.Errorf("optional must be a list of parameter names: %w", err)
+		}
+	}
+	out := []byte(`{"type":"object","properties":{`)
+	var required []string
+	first := true
+	for name, value := range protocol.Members(parameters) {
+		if !first {
+			out = append(out, ',')
+		}
+		first = false
+		out = append(rawjson.AppendString(out, name), ':')
+		var err error
+		if out, err = appendParameter(out, value); err != nil {
+			return nil, fmt.Errorf("parameter %q: %w", name, err)
+		}
+		if !slices.Contains(free, name) {
+			required = append(required, name)
+		}
+	}
+	out = append(out, '}')
+	if len(required) > 0 {
+		out = append(out, `,"required":`...)
+		out = rawjson.AppendStrings(out, required)
+	}
+	return append(out, '}'), nil
+}
+
+// appendParameter appends the schema of one parameter of a map: its members in
+// their order, the type translated. A string alone is a type name.
+func appendParameter(dst []byte, spec protocol.Raw) ([]byte, error) {
+	switch spec.Kind() {
+	case '"':
+		name, err := rawjson.String(spec)
+		if err != nil {
+			return nil, err
+		}
+		dst = append(dst, '{')
+		dst, _ = appendType(dst, name)
+		return append(dst, '}'), nil
+	case '{':
+	default:
+		return nil, fmt.Errorf("it must be an object with description and type, not %s", rawjson.KindName(spec))
+	}
+
+	_, typed := protocol.Get(spec, "type")
+	if !typed && !hasAny(spec, "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "properties", "items") {
+		spec = protocol.SetMember(spec, "type", []byte(`"string"`))
+	}
+	dst = append(dst, '{')
+	start := len(dst)
+	for name, value := range protocol.Members(spec) {
+		mark := len(dst)
+		if len(dst) > start {
+			dst = append(dst, ',')
+		}
+		written := true
+		switch {
+		case name == "type" && value.Kind() == '"':
+			name, err := rawjson.String(value)
+			if err != nil {
+				return nil, err
+			}
+			// A list's own items, given beside the type, win over those of list[T].
+			if hasAny(spec, "items") {
+				name, _, _ = strings.Cut(name, "[")
+			}
+			dst, written = appendType(dst, name)
+		case name == "required" && value.Kind() != '[':
+			written = false // a flag of the map's author; the optional list decides
+		case name == "description" && value.Kind() != '"':
+			written = false
+		default:
+			dst = append(rawjson.AppendString(dst, name), ':')
+			dst = append(dst, value...)
+		}
+		if !written {
+			dst = dst[:mark]
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+// appendType appends `"type":"..."` for a type name, with the items of list[T].
+// It reports false, and appends nothing, for a name that means any JSON value.
+func appendType(dst []byte, name string) ([]byte, bool) {
+	name = strings.ToLower(strings.TrimSpace(name))
+	if typ, ok := typeNames[name]; ok {
+		return append(append(append(dst, `"type":"`...), typ...), '"'), true
+	}
+	for _, list := range []string{"list[", "array["} {
+		inner, ok := strings.CutPrefix(name, list)
+		if !ok || !strings.HasSuffix(inner, "]") {
+			continue
+		}
+		dst = append(dst, `"type":"array","items":{`...)
+		dst, _ = appendType(dst, strings.TrimSuffix(inner, "]"))
+		return append(dst, '}'), true
+	}
+	return dst, false
+}
+
+func hasAny(obj protocol.Raw, names ...string) bool {
+	for name := range protocol.Members(obj) {
+		if slices.Contains(names, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// properties lists the properties of an object schema.
+func properties(schema protocol.Raw) ([]Property, error) {
+	props, _ := protocol.Get(schema, "properties")
+	var required []string
+	if raw, ok := protocol.Get(schema, "required"); ok {
+		var err error
+		if required, err = rawjson.Strings(raw); err != nil {
+			return nil, fmt.Errorf("parameters.required must be a list of names: %w", err)
+		}
+	}
+	var out []Property
+	for name, value := range protocol.Members(props) {
+		if name == "" || strings.ContainsAny(name, "<>\r\n") {
+			return nil, fmt.Errorf("the parameter name %q is empty or has a line break, < or >", name)
+		}
+		out = append(out, Property{Name: name, Schema: value, Required: slices.Contains(required, name)})
+	}
+	for _, name := range required {
+		if !slices.ContainsFunc(out, func(p Property) bool { return p.Name == name }) {
+			return nil, errors.New("parameters.required names " + name + ", which is not among the properties")
+		}
+	}
+	return out, nil
+}

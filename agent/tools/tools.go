@@ -1,0 +1,201 @@
+// Package tools makes the tools of an input usable: the loose descriptions that
+// clients send become JSON Schemas for the prompt, the grammar and the check of
+// what the model wrote, and every tool gets the parameter by which the model
+// names the robot that shall execute a call.
+package tools
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"agentd/agent/internal/rawjson"
+	"agentd/protocol"
+)
+
+// RobotParameter is the name of the parameter added to every tool; a tool that
+// has its own parameter of that name gets the added one under another name.
+const RobotParameter = "target_robot"
+
+// Call is one tool call of a decision. Arguments is a JSON object, the robot
+// parameter lifted out.
+type Call struct {
+	Name      string
+	Arguments protocol.Raw
+	Robot     string
+}
+
+// Property is one parameter of a tool, in the order of the declaration.
+type Property struct {
+	Name     string
+	Schema   protocol.Raw // its JSON Schema
+	Required bool
+}
+
+// Tool is a usable tool. It never changes after Normalise.
+type Tool struct {
+	Name        string
+	Description string
+	// Schema describes the environment's own arguments, a JSON Schema object.
+	Schema protocol.Raw
+	// Prompted is Schema with the robot parameter, as the model is shown it.
+	Prompted protocol.Raw
+	// Properties are those of Prompted, the robot parameter last.
+	Properties []Property
+	// RobotParam is the name under which the robot parameter was added.
+	RobotParam string
+
+	check *checker
+}
+
+// Set is the tools of one input. It never changes after Normalise and may be
+// used by any number of goroutines.
+type Set struct {
+	Tools []Tool
+	// Robots are the known robots, empty when the attributes name none.
+	Robots []string
+	// DefaultRobot is the target of a call whose robot the model left out.
+	DefaultRobot string
+
+	index map[string]int
+}
+
+// Find is the tool of that name.
+func (s *Set) Find(name string) (*Tool, bool) {
+	i, ok := s.index[name]
+	if !ok {
+		return nil, false
+	}
+	return &s.Tools[i], true
+}
+
+// Names are the names of the tools in their order.
+func (s *Set) Names() []string {
+	names := make([]string, len(s.Tools))
+	for i := range s.Tools {
+		names[i] = s.Tools[i].Name
+	}
+	return names
+}
+
+// KnownRobots are attributes.known_robots when that is a nonempty list of
+// nonempty strings, else none.
+func KnownRobots(attributes protocol.Raw) []string {
+	raw, ok := protocol.Get(attributes, "known_robots")
+	if !ok {
+		return nil
+	}
+	robots, err := rawjson.Strings(raw)
+	if err != nil || slices.Contains(robots, "") {
+		return nil
+	}
+	seen := make(map[string]bool, len(robots))
+	return slices.DeleteFunc(robots, func(r string) bool {
+		if seen[r] {
+			return true
+		}
+		seen[r] = true
+		return false
+	})
+}
+
+// Normalise makes the raw tools of an input usable. robots are its known
+// robots (KnownRobots), defaultRobot the target of a call that names none where
+// no robot or several are known. The error says which tool is unusable and why.
+func Normalise(raw []protocol.Raw, robots []string, defaultRobot string) (*Set, error) {
+	if len(raw) > MaxTools {
+		return nil, fmt.Errorf("%d tools, but at most %d are possible", len(raw), MaxTools)
+	}
+	set := &Set{Robots: robots, DefaultRobot: defaultRobot, index: make(map[string]int, len(raw))}
+	if len(robots) == 1 {
+		set.DefaultRobot = robots[0]
+	}
+	for i, r := range raw {
+		tool, err := normaliseTool(r, robots)
+		if err != nil {
+			return nil, fmt.Errorf("tools[%d]: %w", i, err)
+		}
+		if j, ok := set.index[tool.Name]; ok {
+			return nil, fmt.Errorf("tools[%d]: the name %q is already that of tools[%d]", i, tool.Name, j)
+		}
+		set.index[tool.Name] = i
+		set.Tools = append(set.Tools, tool)
+	}
+	return set, nil
+}
+
+func normaliseTool(raw protocol.Raw, robots []string) (Tool, error) {
+	var t Tool
+	var parameters, arguments, optional protocol.Raw
+	for name, value := range protocol.Members(raw) {
+		switch name {
+		case "name":
+			t.Name, _ = rawjson.String(value)
+		case "description":
+			t.Description, _ = rawjson.String(value) // any other value says nothing to a model
+		case "parameters":
+			parameters = value
+		case "arguments":
+			arguments = value
+		case "optional":
+			optional = value
+		}
+	}
+	if err := checkName(t.Name); err != nil {
+		return t, err
+	}
+	if parameters == nil || parameters.Kind() == 'n' {
+		parameters = arguments
+	}
+	schema, err := objectSchema(parameters, optional)
+	if err != nil {
+		return t, fmt.Errorf("%s: %w", t.Name, err)
+	}
+	if t.Properties, err = properties(schema); err != nil {
+		return t, fmt.Errorf("%s: %w", t.Name, err)
+	}
+	if len(t.Properties) > MaxParameters {
+		return t, fmt.Errorf("%s: %d parameters, but at most %d are possible", t.Name, len(t.Properties), MaxParameters)
+	}
+	if t.check, err = newChecker(schema); err != nil {
+		return t, fmt.Errorf("%s: its parameters are no usable JSON Schema: %w", t.Name, err)
+	}
+	t.Schema = schema
+	t.addRobot(robots)
+	return t, nil
+}
+
+// checkName refuses what can't be written in every call syntax.
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("it needs a name, a nonempty string")
+	case strings.ContainsAny(name, "<>|\"\\ \t\r\n") || strings.IndexFunc(name, func(r rune) bool { return r < 0x20 }) >= 0:
+		return fmt.Errorf("the name %q has a space, a quote, a backslash or one of < > |", name)
+	}
+	return nil
+}
+
+// addRobot adds the robot parameter, required, behind the tool's own.
+func (t *Tool) addRobot(robots []string) {
+	t.RobotParam = RobotParameter
+	for i := 2; slices.ContainsFunc(t.Properties, func(p Property) bool { return p.Name == t.RobotParam }); i++ {
+		t.RobotParam = "executing_robot"
+		if i > 2 {
+			t.RobotParam = fmt.Sprintf("executing_robot_%d", i-1)
+		}
+	}
+	robot := []byte(`{"type":"string","description":"Robot that executes this call."`)
+	if len(robots) > 0 {
+		robot = append(robot, `,"enum":`...)
+		robot = append(rawjson.AppendStrings(robot, robots), '}')
+	} else {
+		robot = append(robot, `,"minLength":1}`...)
+	}
+	props, _ := protocol.Get(t.Schema, "properties")
+	required, _ := protocol.Get(t.Schema, "required")
+	names, _ := rawjson.Strings(required)
+	t.Prompted = protocol.SetMember(t.Schema, "properties", protocol.SetMember(props, t.RobotParam, robot))
+	t.Prompted = protocol.SetMember(t.Prompted, "required", rawjson.AppendStrings(nil, append(names, t.RobotParam)))
+	t.Properties = append(t.Properties, Property{Name: t.RobotParam, Schema: robot, Required: true})
+}
