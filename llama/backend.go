@@ -1,0 +1,162 @@
+package llama
+
+// #include <stdlib.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// Device is something a model's layers can be computed on.
+type Device struct {
+	Name        string // as SetDevices takes it: "CPU", "CUDA0"
+	Description string
+	Type        string // "cpu", "gpu", "igpu", "accel" or "meta"
+	MemoryFree  uint64 // bytes
+	MemoryTotal uint64 // bytes
+}
+
+// Devices lists the devices of all loaded backends.
+func Devices() []Device {
+	install()
+	n := int(C.ggml_backend_dev_count())
+	devices := make([]Device, 0, n)
+	for i := range n {
+		dev := C.ggml_backend_dev_get(C.size_t(i))
+		var free, total C.size_t
+		C.ggml_backend_dev_memory(dev, &free, &total)
+		devices = append(devices, Device{
+			Name:        C.GoString(C.ggml_backend_dev_name(dev)),
+			Description: strings.TrimSpace(C.GoString(C.ggml_backend_dev_description(dev))),
+			Type:        deviceType(C.ggml_backend_dev_type(dev)),
+			MemoryFree:  uint64(free),
+			MemoryTotal: uint64(total),
+		})
+	}
+	return devices
+}
+
+func deviceType(t C.enum_ggml_backend_dev_type) string {
+	switch t {
+	case C.GGML_BACKEND_DEVICE_TYPE_CPU:
+		return "cpu"
+	case C.GGML_BACKEND_DEVICE_TYPE_GPU:
+		return "gpu"
+	case C.GGML_BACKEND_DEVICE_TYPE_IGPU:
+		return "igpu"
+	case C.GGML_BACKEND_DEVICE_TYPE_ACCEL:
+		return "accel"
+	default:
+		return "meta"
+	}
+}
+
+// LibDir is the directory that libllama.so was loaded from, where backend
+// plugins and the vocabulary file lie too.
+func LibDir() string {
+	return takeString(C.agd_lib_dir())
+}
+
+// loaded keeps LoadBackends from loading a library twice.
+var loaded = struct {
+	sync.Mutex
+	paths map[string]bool
+}{paths: map[string]bool{}}
+
+// LoadBackends loads the backend plugins in dir, before any model: of the CPU
+// variants (libggml-cpu-*.so, in a portable tree) the one that suits this
+// machine best, and every other plugin (libggml-cuda.so). It returns the names
+// of the libraries it loaded. A plugin that is there but can't be loaded is an
+// error that says why; the others are loaded all the same, so a caller may log
+// the error and go on.
+func LoadBackends(dir string) ([]string, error) {
+	install()
+	loaded.Lock()
+	defer loaded.Unlock()
+
+	files, err := filepath.Glob(filepath.Join(dir, "libggml-*.so"))
+	if err != nil {
+		return nil, fmt.Errorf("llama: backend directory %q: %w", dir, err)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("llama: backend directory: %w", err)
+	}
+	var names []string
+	var errs []error
+	var variants []string
+	for _, path := range files {
+		name := filepath.Base(path)
+		switch {
+		case name == "libggml-base.so" || name == "libggml-cpu.so" && hasCPU():
+			continue // linked, not plugins
+		case strings.HasPrefix(name, "libggml-cpu-"):
+			variants = append(variants, path)
+			continue
+		}
+		if err := loadBackend(path); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		names = append(names, name)
+	}
+	if len(variants) > 0 {
+		best, err := bestVariant(variants)
+		if err == nil {
+			err = loadBackend(best)
+		}
+		if err != nil {
+			errs = append(errs, err)
+		} else {
+			names = append(names, filepath.Base(best))
+		}
+	}
+	return names, errors.Join(errs...)
+}
+
+// hasCPU says whether a CPU backend is linked or loaded already.
+func hasCPU() bool {
+	return C.ggml_backend_dev_by_type(C.GGML_BACKEND_DEVICE_TYPE_CPU) != nil
+}
+
+func loadBackend(path string) error {
+	if loaded.paths[path] {
+		return nil
+	}
+	var ok bool
+	var cerr *C.char
+	cstring(path, func(p *C.char) { ok = bool(C.agd_backend_load(p, &cerr)) })
+	if !ok {
+		return fmt.Errorf("llama: backend %s: %s", filepath.Base(path), takeString(cerr))
+	}
+	loaded.paths[path] = true
+	return nil
+}
+
+// bestVariant picks the CPU library with the highest score on this machine.
+func bestVariant(paths []string) (string, error) {
+	best, bestScore := "", 0
+	var errs []error
+	for _, path := range paths {
+		var score C.int
+		var cerr *C.char
+		cstring(path, func(p *C.char) { score = C.agd_backend_score(p, &cerr) })
+		if score < 0 {
+			errs = append(errs, fmt.Errorf("llama: backend %s: %s", filepath.Base(path), takeString(cerr)))
+			continue
+		}
+		if int(score) > bestScore {
+			best, bestScore = path, int(score)
+		}
+	}
+	if best == "" {
+		errs = append(errs, fmt.Errorf("llama: none of %d CPU backends in %s runs on this machine", len(paths), filepath.Dir(paths[0])))
+		return "", errors.Join(errs...)
+	}
+	return best, nil
+}

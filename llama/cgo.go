@@ -1,0 +1,32 @@
+package llama
+
+/*
+#cgo CFLAGS: -I${SRCDIR}/../third_party/llama.cpp/include -I${SRCDIR}/../third_party/llama.cpp/ggml/include
+#cgo CXXFLAGS: -std=c++17 -O3 -DNDEBUG
+#cgo CXXFLAGS: -I${SRCDIR}/../third_party/llama.cpp/include -I${SRCDIR}/../third_party/llama.cpp/ggml/include
+#cgo CXXFLAGS: -I${SRCDIR}/../third_party/llama.cpp/common -I${SRCDIR}/../third_party/llama.cpp/vendor -I${SRCDIR}/../third_party/llama.cpp/src
+#cgo LDFLAGS: -L${SRCDIR}/../lib -lllama-common -lllama -lggml -lggml-base -lstdc++ -ldl
+#cgo LDFLAGS: -Wl,-rpath,$ORIGIN/lib -Wl,-rpath,${SRCDIR}/../lib -Wl,--disable-new-dtags
+
+#include <stdlib.h>
+#include "shim.h"
+*/
+import "C"
+
+import "unsafe"
+
+// takeString copies a malloc'd C string and frees it; nil gives "".
+func takeString(s *C.char) string {
+	if s == nil {
+		return ""
+	}
+	defer C.free(unsafe.Pointer(s))
+	return C.GoString(s)
+}
+
+// cstring calls f with a NUL-terminated copy of s.
+func cstring(s string, f func(*C.char)) {
+	c := C.CString(s)
+	defer C.free(unsafe.Pointer(c))
+	f(c)
+}

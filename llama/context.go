@@ -1,0 +1,228 @@
+package llama
+
+// #include "shim.h"
+import "C"
+
+import (
+	"fmt"
+	"sync"
+	"unsafe"
+)
+
+// Context is a model's memory (KV cache) and compute buffers. It belongs to
+// one goroutine, locked to its OS thread; Abort may be called by any, and Close
+// by another one waits for the call in progress.
+//
+// The memory is unified: all sequences share its cells, so that Copy is a
+// fork that costs no cells. It keeps full size for sliding-window models, since
+// forks and the reuse of prefixes need every cell.
+type Context struct {
+	model *Model
+	nctx  int
+	batch int
+	seqs  int
+	outs  int
+	vocab int
+
+	mu     sync.Mutex
+	ptr    *C.struct_agd_context
+	memory Memory
+
+	rows    []int32  // row in logits of each token of the last batch, -1: none
+	nrows   int      // number of rows
+	logits  *C.float // base of the rows, once they were asked for
+	lastPos [MaxSequences]Pos
+	seen    [MaxSequences]uint64 // value of serial when the sequence was last in a batch
+	serial  uint64
+
+	abortMu  sync.Mutex // guards abortPtr against Close
+	abortPtr *C.struct_agd_context
+}
+
+// NewContext allocates a context. Without options it has 4096 cells, a batch
+// of 512 tokens and one sequence.
+func (m *Model) NewContext(opts ...ContextOption) (*Context, error) {
+	o := defaultContextOptions()
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if m.vocabOnly {
+		return nil, fmt.Errorf("llama: context: the model was loaded without weights (SetVocabOnly)")
+	}
+	ptr, err := m.acquire()
+	if err != nil {
+		return nil, err
+	}
+	var cerr *C.char
+	cc := C.agd_context_new(ptr, o.native(), &cerr)
+	if cc == nil {
+		m.release()
+		return nil, native(fmt.Errorf("llama: context of %d tokens", o.size), takeString(cerr))
+	}
+	raw := C.agd_context_raw(cc)
+	c := &Context{
+		model: m,
+		ptr:   cc,
+		nctx:  int(C.llama_n_ctx(raw)),
+		batch: int(C.llama_n_batch(raw)),
+		seqs:  o.sequences,
+		outs:  o.outputs,
+		vocab: m.vocab.Size(),
+		rows:  make([]int32, 0, o.batch),
+
+		abortPtr: cc,
+	}
+	c.memory.c = c
+	return c, nil
+}
+
+// Close frees the context. A call in progress on another goroutine is waited
+// for. The second Close answers ErrClosed.
+func (c *Context) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ptr == nil {
+		return ErrClosed
+	}
+	c.abortMu.Lock()
+	c.abortPtr = nil
+	c.abortMu.Unlock()
+	C.agd_context_free(c.ptr)
+	c.ptr, c.logits, c.nrows, c.rows = nil, nil, 0, nil
+	c.model.release()
+	return nil
+}
+
+// Size is the number of cells, which bounds the tokens of all sequences
+// together; shared cells count once. llama.cpp may round the wish up.
+func (c *Context) Size() int { return c.nctx }
+
+// BatchSize is the largest batch that Decode takes, in tokens.
+func (c *Context) BatchSize() int { return c.batch }
+
+// MaxSequences is the number of sequence ids.
+func (c *Context) MaxSequences() int { return c.seqs }
+
+// MaxOutputs is the number of tokens of one batch that may have output set.
+func (c *Context) MaxOutputs() int { return c.outs }
+
+// Memory gives the operations on the context's memory.
+func (c *Context) Memory() *Memory { return &c.memory }
+
+// Decode computes the tokens of b and appends them to their sequences.
+// Afterwards Logits gives the rows of the tokens with output set. Errors are
+// ErrNoKVSlot, ErrAborted, ErrInvalidBatch, ErrAllocation, ErrCompute and
+// ErrClosed; see there what has happened to the memory.
+func (c *Context) Decode(b *Batch) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ptr == nil || b.tokens == nil {
+		return ErrClosed
+	}
+	c.logits, c.nrows, c.rows = nil, 0, c.rows[:0]
+	if err := c.check(b); err != nil {
+		return err
+	}
+	b.c.n_tokens = C.int32_t(b.n)
+	rc := C.agd_decode(c.ptr, b.c)
+	if rc != 0 {
+		return c.decodeError(rc)
+	}
+	for i := range b.n {
+		row := int32(-1)
+		if b.output[i] != 0 {
+			row = int32(c.nrows)
+			c.nrows++
+		}
+		c.rows = append(c.rows, row)
+	}
+	return nil
+}
+
+// check refuses what llama.cpp would abort on, and what it would compute
+// wrongly without a word.
+func (c *Context) check(b *Batch) error {
+	switch {
+	case b.n == 0:
+		return fmt.Errorf("%w: it is empty", ErrInvalidBatch)
+	case b.n > c.batch:
+		return fmt.Errorf("%w: %d tokens, the context takes %d", ErrInvalidBatch, b.n, c.batch)
+	case b.outputs > c.outs:
+		return fmt.Errorf("%w: %d outputs, the context takes %d", ErrInvalidBatch, b.outputs, c.outs)
+	}
+	c.serial++
+	for i := range b.n {
+		t, p, s := b.tokens[i], b.pos[i], *b.seqs[i]
+		switch {
+		case int(t) >= c.vocab:
+			return fmt.Errorf("%w: token %d of the batch is %d, the vocabulary has %d", ErrInvalidBatch, i, t, c.vocab)
+		case int(s) >= c.seqs:
+			return fmt.Errorf("%w: token %d of the batch is in sequence %d, the context has %d", ErrInvalidBatch, i, s, c.seqs)
+		case c.seen[s] == c.serial && p != c.lastPos[s]+1:
+			return fmt.Errorf("%w: token %d of the batch is at position %d of sequence %d, after %d", ErrInvalidBatch, i, p, s, c.lastPos[s])
+		}
+		c.seen[s], c.lastPos[s] = c.serial, p
+	}
+	return nil
+}
+
+func (c *Context) decodeError(rc C.int) error {
+	switch rc {
+	case 1:
+		return ErrNoKVSlot
+	case 2:
+		C.agd_abort(c.ptr, false)
+		return ErrAborted
+	case -1:
+		return ErrInvalidBatch
+	case -2:
+		return ErrAllocation
+	case -3:
+		return ErrCompute
+	case C.AGD_DECODE_POSITION:
+		var seq, want, got C.int32_t
+		C.agd_context_position(c.ptr, &seq, &want, &got)
+		return fmt.Errorf("%w: sequence %d goes on at position %d, not %d", ErrInvalidBatch, seq, want, got)
+	case C.AGD_DECODE_THROWN:
+		return native(ErrCompute, C.GoString(C.agd_context_detail(c.ptr)))
+	default:
+		return fmt.Errorf("%w: llama_decode answered %d", ErrCompute, rc)
+	}
+}
+
+// Abort ends the Decode in progress with ErrAborted, or the next one if none
+// is in progress. A GPU finishes what it has begun. Any goroutine may call it,
+// also after Close.
+func (c *Context) Abort() {
+	c.abortMu.Lock()
+	defer c.abortMu.Unlock()
+	if c.abortPtr != nil {
+		C.agd_abort(c.abortPtr, true)
+	}
+}
+
+// Logits is the row of the i-th token of the last decoded batch, which must
+// have had output set: Vocab().Size() values. It is a view of native memory,
+// valid until the next Decode or Close; it must not be changed. The first call
+// after a Decode waits for the computation.
+func (c *Context) Logits(i int) ([]float32, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ptr == nil {
+		return nil, ErrClosed
+	}
+	if i < 0 || i >= len(c.rows) || c.rows[i] < 0 {
+		return nil, fmt.Errorf("%w: token %d of a batch of %d", ErrNoLogits, i, len(c.rows))
+	}
+	if c.logits == nil {
+		if c.logits = C.agd_logits(c.ptr); c.logits == nil {
+			return nil, fmt.Errorf("%w: the rows could not be read", ErrCompute)
+		}
+	}
+	all := unsafe.Slice((*float32)(unsafe.Pointer(c.logits)), c.nrows*c.vocab)
+	row := int(c.rows[i]) * c.vocab
+	return all[row : row+c.vocab : row+c.vocab], nil
+}

@@ -1,0 +1,134 @@
+package llama
+
+// #include "shim.h"
+import "C"
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// ContextOption configures Model.NewContext.
+type ContextOption func(*contextOptions)
+
+type contextOptions struct {
+	size, batch, microBatch int
+	sequences, outputs      int
+	threads, threadsBatch   int
+	kvType                  string
+	flash                   *bool
+}
+
+// Defaults of a context, as llama.cpp's tools have them.
+const (
+	defaultContext    = 4096
+	defaultBatch      = 2048
+	defaultMicroBatch = 512
+	defaultThreads    = 4
+)
+
+func defaultContextOptions() contextOptions {
+	return contextOptions{
+		size: defaultContext, batch: defaultBatch, microBatch: defaultMicroBatch, sequences: 1,
+		threads: defaultThreads, kvType: "f16",
+	}
+}
+
+// SetContext sets the number of cells: the tokens of all sequences together.
+func SetContext(n int) ContextOption { return func(o *contextOptions) { o.size = n } }
+
+// SetBatch sets how many tokens one Decode takes.
+func SetBatch(n int) ContextOption { return func(o *contextOptions) { o.batch = n } }
+
+// SetMicroBatch sets how many tokens are computed at once; a larger batch is
+// split. It bounds the compute buffers.
+func SetMicroBatch(n int) ContextOption { return func(o *contextOptions) { o.microBatch = n } }
+
+// SetMaxSequences sets the number of sequence ids, up to MaxSequences.
+func SetMaxSequences(n int) ContextOption { return func(o *contextOptions) { o.sequences = n } }
+
+// SetMaxOutputs sets how many tokens of a batch may have output set. Each
+// costs a row of the vocabulary's size; the default is the number of sequences.
+func SetMaxOutputs(n int) ContextOption { return func(o *contextOptions) { o.outputs = n } }
+
+// SetThreads sets the threads for a single token and for larger batches. More
+// than the cores that are free makes everything many times slower.
+func SetThreads(n, batch int) ContextOption {
+	return func(o *contextOptions) { o.threads, o.threadsBatch = n, batch }
+}
+
+// SetKVType sets the type of the cached keys and values: f32, f16 (the
+// default), bf16, q8_0, q5_1, q5_0, q4_1, q4_0 or iq4_nl. Quantized types need
+// flash attention.
+func SetKVType(name string) ContextOption { return func(o *contextOptions) { o.kvType = name } }
+
+// SetFlashAttention switches flash attention on or off; by default llama.cpp
+// uses it where the device has it.
+func SetFlashAttention(on bool) ContextOption { return func(o *contextOptions) { o.flash = &on } }
+
+var kvTypes = map[string]C.enum_ggml_type{
+	"f32": C.GGML_TYPE_F32, "f16": C.GGML_TYPE_F16, "bf16": C.GGML_TYPE_BF16, "q8_0": C.GGML_TYPE_Q8_0,
+	"q5_1": C.GGML_TYPE_Q5_1, "q5_0": C.GGML_TYPE_Q5_0, "q4_1": C.GGML_TYPE_Q4_1, "q4_0": C.GGML_TYPE_Q4_0,
+	"iq4_nl": C.GGML_TYPE_IQ4_NL,
+}
+
+// KVTypes lists the names that SetKVType takes.
+func KVTypes() []string { return slices.Sorted(maps.Keys(kvTypes)) }
+
+func (o *contextOptions) validate() error {
+	if o.outputs == 0 {
+		o.outputs = o.sequences
+	}
+	if o.threadsBatch == 0 {
+		o.threadsBatch = o.threads
+	}
+	// llama.cpp never computes more at once than a batch has
+	o.microBatch = min(o.microBatch, o.batch)
+	for _, r := range []struct {
+		name         string
+		value, limit int
+	}{
+		{"size", o.size, MaxContext},
+		{"batch", o.batch, MaxBatch},
+		{"micro-batch", o.microBatch, MaxBatch},
+		{"sequences", o.sequences, MaxSequences},
+		{"outputs", o.outputs, MaxBatch},
+		{"threads", o.threads, MaxThreads},
+		{"batch threads", o.threadsBatch, MaxThreads},
+	} {
+		if r.value < 1 || r.value > r.limit {
+			return fmt.Errorf("llama: context: %s %d is not from 1 to %d", r.name, r.value, r.limit)
+		}
+	}
+	if _, ok := kvTypes[o.kvType]; !ok {
+		return fmt.Errorf("llama: context: KV type %q is none of %s", o.kvType, strings.Join(KVTypes(), ", "))
+	}
+	if o.flash != nil && !*o.flash && bool(C.ggml_is_quantized(kvTypes[o.kvType])) {
+		return fmt.Errorf("llama: context: KV type %s needs flash attention", o.kvType)
+	}
+	return nil
+}
+
+func (o *contextOptions) native() C.struct_agd_context_options {
+	flash := C.LLAMA_FLASH_ATTN_TYPE_AUTO
+	if o.flash != nil {
+		flash = C.LLAMA_FLASH_ATTN_TYPE_DISABLED
+		if *o.flash {
+			flash = C.LLAMA_FLASH_ATTN_TYPE_ENABLED
+		}
+	}
+	return C.struct_agd_context_options{
+		n_ctx:           C.uint32_t(o.size),
+		n_batch:         C.uint32_t(o.batch),
+		n_ubatch:        C.uint32_t(o.microBatch),
+		n_seq_max:       C.uint32_t(o.sequences),
+		n_outputs_max:   C.uint32_t(max(o.outputs, o.sequences)), // llama.cpp reserves a row for each sequence
+		n_threads:       C.int32_t(o.threads),
+		n_threads_batch: C.int32_t(o.threadsBatch),
+		type_k:          C.int32_t(kvTypes[o.kvType]),
+		type_v:          C.int32_t(kvTypes[o.kvType]),
+		flash_attn:      C.int32_t(flash),
+	}
+}

@@ -1,0 +1,70 @@
+package llama
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Errors that callers tell apart. They are wrapped with what went wrong.
+var (
+	ErrClosed = errors.New("llama: use after close")
+	// ErrInUse is Model.Free's answer while contexts, samplers or templates of
+	// the model are open.
+	ErrInUse = errors.New("llama: still in use")
+
+	// ErrNoKVSlot: the memory has no room for the batch (llama_decode 1).
+	// Nothing has changed: free sequences or make the batch smaller.
+	ErrNoKVSlot = errors.New("llama: no room in the KV cache")
+	// ErrAborted: Context.Abort was called (llama_decode 2). A part of the batch
+	// may be in the memory: compare PosMax of its sequences.
+	ErrAborted = errors.New("llama: decoding aborted")
+	// ErrInvalidBatch: the batch was refused (llama_decode -1, or a check
+	// before it). Nothing has changed.
+	ErrInvalidBatch = errors.New("llama: invalid batch")
+	// ErrAllocation: memory for the computation could not be had (llama_decode
+	// -2). A part of the batch may be in the memory.
+	ErrAllocation = errors.New("llama: allocation failed")
+	// ErrCompute: the computation failed (llama_decode -3 or an exception, or
+	// logits that are not numbers). A part of the batch may be in the memory.
+	ErrCompute = errors.New("llama: computation failed")
+
+	// ErrSequence: a sequence or range that the memory operation can't take.
+	ErrSequence = errors.New("llama: invalid sequence operation")
+	// ErrPartial: this model's memory can't remove or copy a part of a sequence
+	// (recurrent and hybrid models).
+	ErrPartial = errors.New("llama: the memory can't take a part of a sequence")
+
+	// ErrNoLogits: the token had no Output set in the last decoded batch.
+	ErrNoLogits = errors.New("llama: no logits for this token")
+
+	// ErrGrammar: the grammar can't be parsed or exceeds a limit.
+	ErrGrammar = errors.New("llama: invalid grammar")
+	// ErrGrammarDead: the grammar admits no token here.
+	ErrGrammarDead = errors.New("llama: the grammar admits no token")
+	// ErrRejected: the grammar does not admit the token given to Accept.
+	ErrRejected = errors.New("llama: the grammar rejects the token")
+
+	// ErrSchema: the JSON schema can't be turned into a grammar.
+	ErrSchema = errors.New("llama: unsupported JSON schema")
+	// ErrTemplate: the chat template can't be parsed or rendered.
+	ErrTemplate = errors.New("llama: chat template")
+	// ErrNoTemplate: the model file has no chat template.
+	ErrNoTemplate = errors.New("llama: the model has no chat template")
+	// ErrChat: the output can't be parsed in the model's chat format.
+	ErrChat = errors.New("llama: output does not parse")
+)
+
+// native wraps an error text from native code, cut to a readable length.
+func native(err error, text string) error {
+	text = strings.TrimSpace(text)
+	if len(text) > maxErrorText {
+		cut := maxErrorText
+		for cut > 0 && !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		text = text[:cut] + "..."
+	}
+	return fmt.Errorf("%w: %s", err, text)
+}

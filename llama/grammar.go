@@ -1,0 +1,214 @@
+package llama
+
+// #include <stdlib.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// ValidateGrammar checks a GBNF text without a model: its size, its syntax,
+// that every rule is defined, that there is a rule "root" and no left
+// recursion. Tokens written by text, as <|channel|>, need a vocabulary and are
+// refused here; Model.ValidateGrammar takes them. All errors are ErrGrammar.
+func ValidateGrammar(gbnf string) error {
+	install()
+	return validateGrammar(nil, gbnf)
+}
+
+// ValidateGrammar is like the function of that name and knows the model's tokens.
+func (m *Model) ValidateGrammar(gbnf string) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.ptr == nil {
+		return ErrClosed
+	}
+	return validateGrammar(m.vocab.ptr, gbnf)
+}
+
+func validateGrammar(vocab *C.struct_llama_vocab, gbnf string) error {
+	if err := scanGrammar(gbnf); err != nil {
+		return err
+	}
+	var ok bool
+	var cerr *C.char
+	cstring(gbnf, func(p *C.char) { ok = bool(C.agd_grammar_check(vocab, p, &cerr)) })
+	if !ok {
+		return native(ErrGrammar, takeString(cerr))
+	}
+	return nil
+}
+
+// scanGrammar refuses what llama.cpp's parser would crash, hang or run out of
+// memory on, before it sees the text: nesting, since it recurses; repetition
+// bounds in the wrong order, which make it loop; and repetitions of long
+// literals, which it writes out. The syntax itself is left to the parser.
+func scanGrammar(gbnf string) error {
+	switch {
+	case gbnf == "":
+		return fmt.Errorf("%w: it is empty", ErrGrammar)
+	case len(gbnf) > MaxGrammarBytes:
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrGrammar, len(gbnf), MaxGrammarBytes)
+	case !utf8.ValidString(gbnf):
+		return fmt.Errorf("%w: it is not UTF-8", ErrGrammar)
+	case strings.IndexByte(gbnf, 0) >= 0:
+		return fmt.Errorf("%w: it holds a NUL", ErrGrammar)
+	}
+	s := grammarScan{text: gbnf}
+	return s.run()
+}
+
+type grammarScan struct {
+	text     string
+	at       int
+	depth    int // open groups
+	rules    int // rules that llama.cpp will make: named ones, groups, optional repetitions
+	elements int // after repetitions are written out
+	item     int // elements of the item that a repetition would repeat
+}
+
+func (s *grammarScan) run() error {
+	for s.at < len(s.text) {
+		switch c := s.text[s.at]; c {
+		case '"':
+			s.literal()
+		case '[':
+			s.class()
+		case '<':
+			s.skipTo('>')
+			s.add(1)
+		case '#':
+			s.comment()
+		case '(':
+			s.depth++
+			s.rules++
+			s.at++
+		case ')':
+			s.depth--
+			s.at++
+			s.add(1) // a reference to the group's rule
+		case ':':
+			s.at++
+			if strings.HasPrefix(s.text[s.at:], ":=") {
+				s.rules++
+				s.at += 2
+			}
+		case '*', '+', '?':
+			s.at++
+			s.rules++
+			s.elements += 2 * s.item
+		case '{':
+			if err := s.repetition(); err != nil {
+				return err
+			}
+		default:
+			s.at++
+			if isWord(c) {
+				for s.at < len(s.text) && isWord(s.text[s.at]) {
+					s.at++
+				}
+				s.add(1)
+			} else if c == '.' {
+				s.add(1)
+			}
+		}
+		switch {
+		case s.depth > MaxGrammarNesting:
+			return fmt.Errorf("%w: groups are nested more than %d deep", ErrGrammar, MaxGrammarNesting)
+		case s.rules > MaxGrammarRules:
+			return fmt.Errorf("%w: more than %d rules, groups and repetitions", ErrGrammar, MaxGrammarRules)
+		case s.elements > MaxGrammarElements:
+			return fmt.Errorf("%w: more than %d elements after its repetitions are written out", ErrGrammar, MaxGrammarElements)
+		}
+	}
+	return nil
+}
+
+func isWord(c byte) bool {
+	return c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// add counts an item of n elements, which a repetition may follow.
+func (s *grammarScan) add(n int) {
+	s.item = n
+	s.elements += n
+}
+
+func (s *grammarScan) literal() { s.quoted('"') }
+func (s *grammarScan) class()   { s.quoted(']') }
+
+// quoted skips a literal or character class up to its unescaped end.
+func (s *grammarScan) quoted(end byte) {
+	n := 0
+	for s.at++; s.at < len(s.text) && s.text[s.at] != end; s.at++ {
+		if s.text[s.at] == '\\' {
+			s.at++
+		}
+		n++
+	}
+	s.at++
+	s.add(n)
+}
+
+func (s *grammarScan) skipTo(end byte) {
+	for s.at++; s.at < len(s.text) && s.text[s.at] != end; s.at++ {
+	}
+	s.at++
+}
+
+func (s *grammarScan) comment() {
+	for s.at < len(s.text) && s.text[s.at] != '\n' && s.text[s.at] != '\r' {
+		s.at++
+	}
+}
+
+// repetition reads {m}, {m,} or {m,n} and counts what it is written out to.
+func (s *grammarScan) repetition() error {
+	start := s.at
+	s.skipTo('}')
+	text := s.text[start:min(s.at, len(s.text))]
+	lowText, highText, open := strings.Cut(strings.Trim(text, "{}"), ",")
+	low, err := bound(lowText)
+	if err != nil {
+		return fmt.Errorf("%w: repetition %s: %w", ErrGrammar, clip(text), err)
+	}
+	high := low
+	switch highText = strings.TrimSpace(highText); {
+	case open && highText == "":
+		high = low + 1 // the rest is one rule that repeats itself
+	case open:
+		if high, err = bound(highText); err != nil {
+			return fmt.Errorf("%w: repetition %s: %w", ErrGrammar, clip(text), err)
+		}
+		if high < low {
+			return fmt.Errorf("%w: repetition %s: the upper bound is below the lower one", ErrGrammar, clip(text))
+		}
+	}
+	s.rules += high - low
+	s.elements += s.item*high + 3*(high-low)
+	return nil
+}
+
+func bound(text string) (int, error) {
+	n, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("a bound is not a number")
+	}
+	if n > MaxGrammarRepetition {
+		return 0, fmt.Errorf("bound %d is more than %d", n, MaxGrammarRepetition)
+	}
+	return n, nil
+}
+
+// clip shortens a piece of grammar for an error text.
+func clip(text string) string {
+	const limit = 40
+	if len(text) > limit {
+		text = text[:limit] + "..."
+	}
+	return strconv.Quote(text)
+}

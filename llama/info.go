@@ -1,0 +1,121 @@
+package llama
+
+// #include "shim.h"
+import "C"
+
+import (
+	"maps"
+	"math"
+	"strconv"
+	"unsafe"
+)
+
+// ModelInfo describes a model file.
+type ModelInfo struct {
+	Architecture string // general.architecture: "qwen3", "gpt-oss"
+	Name         string // general.name, "" if the file has none
+	Description  string // llama.cpp's one line: architecture, size, file type
+	Params       uint64
+	SizeBytes    uint64 // all tensors
+
+	ContextTrain  int // context length of the training
+	Embedding     int
+	Layers        int
+	VocabSize     int
+	SlidingWindow int  // 0: none
+	Recurrent     bool // state instead of a KV cache, as Mamba
+	Hybrid        bool // both, as Qwen 3.5
+
+	FileType     string         // as llama.cpp names it: "F16", "Q8_0", "Q4_K - Medium"
+	TensorTypes  map[string]int // number of tensors of each ggml type; empty for vocab-only
+	Quantized    bool           // some tensor is quantized
+	NativeMXFP4  bool           // some tensor is MXFP4, the format GPT-OSS is published in
+	ChatTemplate bool           // the file has a chat template
+}
+
+func readInfo(m *Model) ModelInfo {
+	info := ModelInfo{
+		Architecture:  m.metadata["general.architecture"],
+		Name:          m.metadata["general.name"],
+		Description:   modelString(func(buf *C.char, n C.size_t) C.int32_t { return C.llama_model_desc(m.ptr, buf, n) }),
+		Params:        uint64(C.llama_model_n_params(m.ptr)),
+		SizeBytes:     uint64(C.llama_model_size(m.ptr)),
+		ContextTrain:  int(C.llama_model_n_ctx_train(m.ptr)),
+		Embedding:     int(C.llama_model_n_embd(m.ptr)),
+		Layers:        int(C.llama_model_n_layer(m.ptr)),
+		VocabSize:     m.vocab.Size(),
+		SlidingWindow: int(C.llama_model_n_swa(m.ptr)),
+		Recurrent:     bool(C.llama_model_is_recurrent(m.ptr)),
+		Hybrid:        bool(C.llama_model_is_hybrid(m.ptr)),
+		FileType:      C.GoString(C.llama_ftype_name(C.llama_model_ftype(m.ptr))),
+		TensorTypes:   map[string]int{},
+		ChatTemplate:  C.llama_model_chat_template(m.ptr, nil) != nil,
+	}
+	var counts [C.GGML_TYPE_COUNT]C.int32_t
+	C.agd_model_tensor_types(m.ptr, &counts[0])
+	for t, n := range counts {
+		if n == 0 {
+			continue
+		}
+		typ := C.enum_ggml_type(t)
+		info.TensorTypes[C.GoString(C.ggml_type_name(typ))] = int(n)
+		info.Quantized = info.Quantized || bool(C.ggml_is_quantized(typ))
+		info.NativeMXFP4 = info.NativeMXFP4 || typ == C.GGML_TYPE_MXFP4
+	}
+	return info
+}
+
+// Metadata is a copy of the file's scalar key-value pairs, as text. Arrays are
+// left out.
+func (m *Model) Metadata() map[string]string { return maps.Clone(m.metadata) }
+
+func readMetadata(ptr *C.struct_llama_model) map[string]string {
+	n := C.llama_model_meta_count(ptr)
+	meta := make(map[string]string, int(n))
+	for i := range n {
+		key := modelString(func(buf *C.char, size C.size_t) C.int32_t {
+			return C.llama_model_meta_key_by_index(ptr, i, buf, size)
+		})
+		meta[key] = modelString(func(buf *C.char, size C.size_t) C.int32_t {
+			return C.llama_model_meta_val_str_by_index(ptr, i, buf, size)
+		})
+	}
+	return meta
+}
+
+// modelString reads a string from a function that writes like snprintf.
+func modelString(read func(buf *C.char, size C.size_t) C.int32_t) string {
+	buf := make([]byte, 256)
+	for {
+		n := int(read((*C.char)(unsafe.Pointer(&buf[0])), C.size_t(len(buf))))
+		if n < 0 {
+			return ""
+		}
+		if n < len(buf) {
+			return string(buf[:n])
+		}
+		buf = make([]byte, n+1)
+	}
+}
+
+// SamplingDefaults gives the sampling parameters that the model's makers put
+// into the file (general.sampling.*); nil where it has none.
+func (m *Model) SamplingDefaults() (temperature, topP *float32, topK *int) {
+	number := func(key C.enum_llama_model_meta_key) *float32 {
+		text, ok := m.metadata[C.GoString(C.llama_model_meta_key_str(key))]
+		if !ok {
+			return nil
+		}
+		f, err := strconv.ParseFloat(text, 32)
+		if err != nil || math.IsNaN(f) {
+			return nil
+		}
+		v := float32(f)
+		return &v
+	}
+	if k := number(C.LLAMA_MODEL_META_KEY_SAMPLING_TOP_K); k != nil {
+		v := int(*k)
+		topK = &v
+	}
+	return number(C.LLAMA_MODEL_META_KEY_SAMPLING_TEMP), number(C.LLAMA_MODEL_META_KEY_SAMPLING_TOP_P), topK
+}

@@ -1,0 +1,61 @@
+package llama
+
+// Limits that this package enforces before a value reaches native code.
+const (
+	// MaxSequences is the largest number of sequence ids a context can have
+	// (LLAMA_MAX_SEQ of llama.cpp).
+	MaxSequences = 256
+
+	// MaxBatch bounds the capacity of a Batch and a context's batch size; each
+	// token of a batch costs about 40 bytes.
+	MaxBatch = 1 << 20
+
+	// MaxContext bounds the cells of a context. The longest model contexts in
+	// use are about a million tokens.
+	MaxContext = 1 << 24
+
+	// MaxThreads bounds a thread count, so that a typo is an error and not a
+	// stalled machine.
+	MaxThreads = 1024
+
+	// MaxText is the longest text that is tokenized at once, in bytes.
+	MaxText = 1 << 28
+
+	// MaxGrammarBytes bounds the text of a GBNF grammar.
+	MaxGrammarBytes = 4 << 20
+
+	// MaxGrammarNesting bounds nested groups in a grammar: llama.cpp parses
+	// each level by recursion.
+	MaxGrammarNesting = 200
+
+	// MaxGrammarRepetition is the largest bound in {m,n}. llama.cpp refuses a
+	// larger minimum and drops a larger maximum without a word.
+	MaxGrammarRepetition = 2000
+
+	// MaxGrammarRules bounds named rules, groups and repetitions: llama.cpp
+	// looks for left recursion by recursion over rules.
+	MaxGrammarRules = 20000
+
+	// MaxGrammarElements bounds the characters and references of a grammar
+	// after its repetitions are written out (8 bytes each).
+	MaxGrammarElements = 8 << 20
+
+	// MaxSchemaBytes and MaxSchemaNesting bound a JSON schema that is turned
+	// into a grammar.
+	MaxSchemaBytes   = 1 << 20
+	MaxSchemaNesting = 64
+
+	// MaxTemplateBytes and MaxTemplateNesting bound the source of a chat
+	// template, which is parsed by recursion.
+	MaxTemplateBytes   = 1 << 20
+	MaxTemplateNesting = 200
+
+	// MaxVariableNesting bounds the JSON given to a template, which is
+	// converted by recursion. A history in agent form needs about ten levels
+	// plus those of its raw values.
+	MaxVariableNesting = 200
+
+	// maxErrorText is where an error text from native code is cut: llama.cpp's
+	// grammar errors quote the rest of the grammar.
+	maxErrorText = 300
+)

@@ -1,0 +1,60 @@
+package llama
+
+// #include "shim.h"
+import "C"
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/rs/zerolog"
+)
+
+var (
+	installOnce sync.Once
+	logger      atomic.Pointer[zerolog.Logger]
+)
+
+// Init starts llama.cpp and sends its log lines to log: errors and warnings at
+// their level, information at debug level (llama.cpp is talkative while it
+// loads), the rest at trace level. Without Init llama.cpp runs silently. A later call
+// replaces the logger.
+func Init(log zerolog.Logger) error {
+	l := log.With().Str("component", "llama.cpp").Logger()
+	logger.Store(&l)
+	install()
+	return nil
+}
+
+// install sets llama.cpp's global log callback and starts it, once for each
+// process, before anything else is called.
+func install() {
+	installOnce.Do(func() {
+		C.agd_log_install()
+		C.llama_backend_init()
+	})
+}
+
+//export agdLog
+func agdLog(level C.int, text *C.char, n C.size_t) {
+	l := logger.Load()
+	if l == nil {
+		return
+	}
+	var e *zerolog.Event
+	switch level {
+	case C.GGML_LOG_LEVEL_ERROR:
+		e = l.Error()
+	case C.GGML_LOG_LEVEL_WARN:
+		e = l.Warn()
+	case C.GGML_LOG_LEVEL_INFO:
+		e = l.Debug()
+	default:
+		e = l.Trace()
+	}
+	if e != nil {
+		e.Msg(strings.TrimSpace(C.GoStringN((*C.char)(unsafe.Pointer(text)), C.int(n))))
+	}
+}

@@ -1,0 +1,127 @@
+package llama
+
+// #include "shim.h"
+import "C"
+
+import "fmt"
+
+// Memory is a context's KV cache: sequences of cells. Positions in a range are
+// [p0, p1); a negative p0 means the beginning, a negative p1 the end.
+type Memory struct{ c *Context }
+
+// Copy makes dst share the cells of src in [p0, p1): a fork. It costs no
+// cells. dst must be empty. Recurrent and hybrid models copy whole sequences
+// only and answer ErrPartial otherwise.
+func (m *Memory) Copy(src, dst SeqID, p0, p1 Pos) error {
+	c := m.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.checkSeq(src, dst); err != nil {
+		return err
+	}
+	if src == dst {
+		return fmt.Errorf("%w: copy of sequence %d to itself", ErrSequence, src)
+	}
+	if end := c.posMax(dst); end >= 0 {
+		return fmt.Errorf("%w: copy to sequence %d, which has tokens up to position %d", ErrSequence, dst, end)
+	}
+	if end := c.posMax(src); c.wholeOnly() && (p0 > c.posMin(src) || p1 >= 0 && p1 <= end) {
+		return fmt.Errorf("%w: copy of [%d, %d) of sequence %d, which ends at %d", ErrPartial, p0, p1, src, end)
+	}
+	return c.done(C.agd_seq_cp(c.ptr, C.int32_t(src), C.int32_t(dst), C.int32_t(p0), C.int32_t(p1)), src)
+}
+
+// Remove drops [p0, p1) of seq. Removing all of a sequence always works; a
+// part of it is ErrPartial on recurrent and hybrid models.
+func (m *Memory) Remove(seq SeqID, p0, p1 Pos) error {
+	c := m.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.checkSeq(seq); err != nil {
+		return err
+	}
+	return c.done(C.agd_seq_rm(c.ptr, C.int32_t(seq), C.int32_t(p0), C.int32_t(p1)), seq)
+}
+
+// Keep drops all sequences but seq.
+func (m *Memory) Keep(seq SeqID) error {
+	c := m.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.checkSeq(seq); err != nil {
+		return err
+	}
+	return c.done(C.agd_seq_keep(c.ptr, C.int32_t(seq)), seq)
+}
+
+// Clear drops all sequences.
+func (m *Memory) Clear() error {
+	c := m.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ptr == nil {
+		return ErrClosed
+	}
+	return c.done(C.agd_memory_clear(c.ptr, true), -1)
+}
+
+// PosMin is the first position of seq in the memory, -1 if it is empty or
+// invalid, or the context is closed. It is not 0 where a sliding window has
+// moved on.
+func (m *Memory) PosMin(seq SeqID) Pos {
+	m.c.mu.Lock()
+	defer m.c.mu.Unlock()
+	if m.c.checkSeq(seq) != nil {
+		return -1
+	}
+	return m.c.posMin(seq)
+}
+
+// PosMax is the last position of seq in the memory, -1 if it is empty or
+// invalid, or the context is closed.
+func (m *Memory) PosMax(seq SeqID) Pos {
+	m.c.mu.Lock()
+	defer m.c.mu.Unlock()
+	if m.c.checkSeq(seq) != nil {
+		return -1
+	}
+	return m.c.posMax(seq)
+}
+
+// CanRemovePartial says whether Remove and Copy take parts of a sequence. If
+// not, a prefix can be reused only where a sequence was stopped and kept.
+func (m *Memory) CanRemovePartial() bool { return !m.c.wholeOnly() }
+
+// wholeOnly: a recurrent state can't be cut.
+func (c *Context) wholeOnly() bool { return c.model.info.Recurrent || c.model.info.Hybrid }
+
+func (c *Context) checkSeq(seqs ...SeqID) error {
+	if c.ptr == nil {
+		return ErrClosed
+	}
+	for _, s := range seqs {
+		if s < 0 || int(s) >= c.seqs {
+			return fmt.Errorf("%w: sequence %d is not from 0 to %d", ErrSequence, s, c.seqs-1)
+		}
+	}
+	return nil
+}
+
+func (c *Context) posMin(s SeqID) Pos {
+	return Pos(C.llama_memory_seq_pos_min(C.llama_get_memory(C.agd_context_raw(c.ptr)), C.llama_seq_id(s)))
+}
+
+func (c *Context) posMax(s SeqID) Pos {
+	return Pos(C.llama_memory_seq_pos_max(C.llama_get_memory(C.agd_context_raw(c.ptr)), C.llama_seq_id(s)))
+}
+
+func (c *Context) done(rc C.int, s SeqID) error {
+	switch rc {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("%w: sequence %d", ErrPartial, s)
+	default:
+		return fmt.Errorf("%w: memory operation on sequence %d threw", ErrCompute, s)
+	}
+}

@@ -1,0 +1,182 @@
+package llama
+
+// #include <stdlib.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime/cgo"
+	"sync"
+	"unsafe"
+)
+
+// Model is a loaded GGUF file. Its methods may be called by any number of
+// goroutines.
+type Model struct {
+	mu       sync.RWMutex // held for reading by every native call on ptr
+	ptr      *C.struct_llama_model
+	children int // open contexts, samplers, templates and chat parsers
+
+	path      string
+	vocabOnly bool
+	vocab     *Vocab
+	info      ModelInfo
+	metadata  map[string]string
+	template  string
+}
+
+// New loads the model file at path (for a split model, its first part). It
+// needs at least one backend; call LoadBackends first if plugins are in use.
+func New(path string, opts ...ModelOption) (*Model, error) {
+	install()
+	o := defaultModelOptions()
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if err := checkFile(path); err != nil {
+		return nil, err
+	}
+	if err := o.cancel.Err(); err != nil {
+		return nil, fmt.Errorf("llama: load %s: %w", path, context.Cause(o.cancel))
+	}
+	ptr, err := load(path, &o)
+	if err != nil {
+		return nil, fmt.Errorf("llama: load %s: %w", path, err)
+	}
+	m := &Model{ptr: ptr, path: path, vocabOnly: o.vocabOnly}
+	if m.vocab, err = newVocab(m); err != nil {
+		C.llama_model_free(ptr)
+		return nil, fmt.Errorf("llama: load %s: %w", path, err)
+	}
+	m.metadata = readMetadata(ptr)
+	m.info = readInfo(m)
+	m.template = C.GoString(C.llama_model_chat_template(ptr, nil))
+	return m, nil
+}
+
+// checkFile gives the plain errors that llama.cpp would bury in its log.
+func checkFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("llama: model file: %w", err)
+	}
+	defer f.Close()
+	var magic [4]byte
+	if n, _ := f.Read(magic[:]); n < len(magic) || string(magic[:]) != "GGUF" {
+		return fmt.Errorf("llama: %s is not a GGUF file: it starts with %q", path, magic[:n])
+	}
+	return nil
+}
+
+func load(path string, o *modelOptions) (*C.struct_llama_model, error) {
+	var copts C.struct_agd_model_options
+	copts.gpu_layers = C.int32_t(o.gpuLayers)
+	copts.load_mode = C.LLAMA_LOAD_MODE_AUTO
+	if o.mmap != nil {
+		copts.load_mode = C.LLAMA_LOAD_MODE_NONE
+		if *o.mmap {
+			copts.load_mode = C.LLAMA_LOAD_MODE_MMAP
+		}
+	}
+	copts.vocab_only = C.bool(o.vocabOnly)
+	copts.repack = C.bool(o.repack)
+	if o.devices != nil {
+		devices, err := findDevices(o.devices)
+		if err != nil {
+			return nil, err
+		}
+		defer C.free(unsafe.Pointer(devices))
+		copts.set_devices = true
+		copts.devices = devices
+	}
+	if len(o.tensorSplit) > 0 {
+		split, err := tensorSplit(o.tensorSplit)
+		if err != nil {
+			return nil, err
+		}
+		defer C.free(unsafe.Pointer(split))
+		copts.tensor_split = split
+	}
+	handle := cgo.NewHandle(&progress{report: o.progress, ctx: o.cancel})
+	defer handle.Delete()
+	copts.progress = C.uintptr_t(handle)
+
+	var ptr *C.struct_llama_model
+	var cerr *C.char
+	cstring(path, func(p *C.char) { ptr = C.agd_model_load(p, copts, &cerr) })
+	reason := takeString(cerr)
+	if ptr == nil {
+		if o.cancel.Err() != nil {
+			return nil, context.Cause(o.cancel)
+		}
+		return nil, fmt.Errorf("%s", reason)
+	}
+	return ptr, nil
+}
+
+// progress is what a load's callback needs.
+type progress struct {
+	report func(fraction float32)
+	ctx    context.Context
+}
+
+//export agdProgress
+func agdProgress(fraction C.float, handle C.uintptr_t) C.bool {
+	p := cgo.Handle(handle).Value().(*progress)
+	if p.report != nil {
+		p.report(float32(fraction))
+	}
+	return p.ctx.Err() == nil
+}
+
+// Free releases the model. While something made from it is open it answers
+// ErrInUse and does nothing.
+func (m *Model) Free() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ptr == nil {
+		return ErrClosed
+	}
+	if m.children > 0 {
+		return fmt.Errorf("%w: %d contexts, samplers or templates of the model are open", ErrInUse, m.children)
+	}
+	C.llama_model_free(m.ptr)
+	m.ptr = nil
+	return nil
+}
+
+// acquire counts a new child of the model; release ends it.
+func (m *Model) acquire() (*C.struct_llama_model, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ptr == nil {
+		return nil, ErrClosed
+	}
+	m.children++
+	return m.ptr, nil
+}
+
+func (m *Model) release() {
+	m.mu.Lock()
+	m.children--
+	m.mu.Unlock()
+}
+
+// Vocab is the model's vocabulary.
+func (m *Model) Vocab() *Vocab { return m.vocab }
+
+// Info describes the model. It stays valid after Free.
+func (m *Model) Info() ModelInfo { return m.info }
+
+// ChatTemplate is the Jinja source of the model's chat template, "" if the
+// file has none.
+func (m *Model) ChatTemplate() string { return m.template }
+
+// Path is the file the model was loaded from.
+func (m *Model) Path() string { return m.path }

@@ -1,0 +1,135 @@
+package llama
+
+// #include <stdlib.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"unsafe"
+)
+
+// ModelOption configures New.
+type ModelOption func(*modelOptions)
+
+type modelOptions struct {
+	gpuLayers   int
+	devices     []string // nil: all
+	tensorSplit []float32
+	mmap        *bool
+	vocabOnly   bool
+	repack      bool
+	progress    func(float32)
+	cancel      context.Context
+}
+
+func defaultModelOptions() modelOptions {
+	return modelOptions{gpuLayers: -1, repack: true, cancel: context.Background()}
+}
+
+// SetGPULayers sets how many layers go to GPUs; negative means all (the
+// default), 0 none.
+func SetGPULayers(n int) ModelOption { return func(o *modelOptions) { o.gpuLayers = n } }
+
+// SetDevices restricts offloading to the named devices (see Devices). "cpu"
+// or "none" alone means no offloading. Without it all GPUs are used.
+func SetDevices(names ...string) ModelOption {
+	return func(o *modelOptions) { o.devices = append([]string{}, names...) }
+}
+
+// SetTensorSplit sets the share of the model on each GPU, in any unit.
+func SetTensorSplit(shares ...float32) ModelOption {
+	return func(o *modelOptions) { o.tensorSplit = shares }
+}
+
+// SetMMap chooses between mapping the file and reading it; the default leaves
+// the choice to llama.cpp.
+func SetMMap(on bool) ModelOption { return func(o *modelOptions) { o.mmap = &on } }
+
+// SetVocabOnly loads the vocabulary and metadata without weights. Such a model
+// has no contexts.
+func SetVocabOnly(on bool) ModelOption { return func(o *modelOptions) { o.vocabOnly = on } }
+
+// SetRepack allows the CPU backend to reorder quantized weights for its
+// kernels (the default). Results then depend a little more on the batch.
+func SetRepack(on bool) ModelOption { return func(o *modelOptions) { o.repack = on } }
+
+// SetProgress reports the loaded fraction, from 0 to 1, from the loading goroutine.
+func SetProgress(report func(fraction float32)) ModelOption {
+	return func(o *modelOptions) { o.progress = report }
+}
+
+// SetCancel makes the load end with the context's cause once ctx is done.
+func SetCancel(ctx context.Context) ModelOption { return func(o *modelOptions) { o.cancel = ctx } }
+
+func (o *modelOptions) validate() error {
+	if o.gpuLayers > math.MaxInt32 {
+		return fmt.Errorf("llama: GPU layers: %d is more than any model has", o.gpuLayers)
+	}
+	o.gpuLayers = max(o.gpuLayers, -1)
+	if o.cancel == nil {
+		o.cancel = context.Background()
+	}
+	var sum float64
+	for i, share := range o.tensorSplit {
+		if share < 0 || math.IsNaN(float64(share)) || math.IsInf(float64(share), 0) {
+			return fmt.Errorf("llama: tensor split: share %d is %v, not a number from 0 up", i, share)
+		}
+		sum += float64(share)
+	}
+	if len(o.tensorSplit) > 0 && sum == 0 {
+		return fmt.Errorf("llama: tensor split: all shares are 0")
+	}
+	return nil
+}
+
+// findDevices makes the NULL-terminated list that llama.cpp wants, in C memory.
+func findDevices(names []string) (*C.ggml_backend_dev_t, error) {
+	n := len(names) + 1
+	list := (*C.ggml_backend_dev_t)(C.calloc(C.size_t(n), C.size_t(unsafe.Sizeof(C.ggml_backend_dev_t(nil)))))
+	devices := unsafe.Slice(list, n)
+	i := 0
+	for _, name := range names {
+		if len(names) == 1 && (strings.EqualFold(name, "cpu") || strings.EqualFold(name, "none")) {
+			break
+		}
+		var dev C.ggml_backend_dev_t
+		cstring(name, func(p *C.char) { dev = C.ggml_backend_dev_by_name(p) })
+		if dev == nil || C.ggml_backend_dev_type(dev) == C.GGML_BACKEND_DEVICE_TYPE_CPU {
+			C.free(unsafe.Pointer(list))
+			return nil, fmt.Errorf("device %q: there are %s to offload to, or \"cpu\" alone", name, offloadNames())
+		}
+		devices[i] = dev
+		i++
+	}
+	return list, nil
+}
+
+func offloadNames() string {
+	var names []string
+	for _, d := range Devices() {
+		if d.Type != "cpu" {
+			names = append(names, fmt.Sprintf("%q", d.Name))
+		}
+	}
+	if len(names) == 0 {
+		return "no devices"
+	}
+	return strings.Join(names, ", ")
+}
+
+// tensorSplit pads the shares to the length that llama.cpp reads.
+func tensorSplit(shares []float32) (*C.float, error) {
+	n := int(C.llama_max_devices())
+	if len(shares) > n {
+		return nil, fmt.Errorf("tensor split: %d shares, at most %d devices", len(shares), n)
+	}
+	list := (*C.float)(C.calloc(C.size_t(n), C.size_t(unsafe.Sizeof(C.float(0)))))
+	for i, share := range shares {
+		unsafe.Slice(list, n)[i] = C.float(share)
+	}
+	return list, nil
+}

@@ -1,0 +1,204 @@
+package llama
+
+// #cgo noescape agd_sample
+// #include <stdlib.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"unsafe"
+)
+
+// SamplerConfig says how the next token is chosen. Truncation is applied in
+// the order top-k, top-p, min-p, then temperature.
+type SamplerConfig struct {
+	Temperature float32 // <= 0: the most probable token (greedy)
+	TopP        float32 // outside (0, 1): off
+	MinP        float32 // <= 0: off
+	TopK        int     // <= 0: off. Without it top-p sorts the whole vocabulary
+	Seed        uint32  // of this sampler's own random numbers
+
+	// Grammar is a GBNF text whose root rule is "root"; "" means unconstrained.
+	Grammar string
+
+	// SuppressControl keeps control tokens that do not end a generation from
+	// being sampled, so that a model can't write <|im_start|>. Exceptions are the
+	// tokens in Allow and those that the grammar names as tokens, as
+	// <|channel|> or <[200005]> outside of quotes.
+	SuppressControl bool
+	Allow           []Token
+	// Suppress lists tokens that are never sampled, whatever the above says.
+	Suppress []Token
+}
+
+func (cfg *SamplerConfig) validate(v *Vocab) error {
+	for _, r := range []struct {
+		name  string
+		value float32
+	}{{"temperature", cfg.Temperature}, {"top-p", cfg.TopP}, {"min-p", cfg.MinP}} {
+		if math.IsNaN(float64(r.value)) || math.IsInf(float64(r.value), 0) {
+			return fmt.Errorf("llama: sampler: %s is %v", r.name, r.value)
+		}
+	}
+	for _, list := range [][]Token{cfg.Suppress, cfg.Allow} {
+		for _, t := range list {
+			if !v.valid(t) {
+				return fmt.Errorf("llama: sampler: token %d is not in the vocabulary of %d", t, v.Size())
+			}
+		}
+	}
+	if cfg.Grammar != "" {
+		return scanGrammar(cfg.Grammar)
+	}
+	return nil
+}
+
+// Sampler chooses the tokens of one sequence. One goroutine uses it at a time;
+// different samplers run in parallel.
+type Sampler struct {
+	model *Model
+	vocab int
+
+	mu  sync.Mutex
+	ptr *C.struct_agd_sampler
+}
+
+// NewSampler makes a sampler for the model's vocabulary. A grammar that can't
+// be used is ErrGrammar.
+func (m *Model) NewSampler(cfg SamplerConfig) (*Sampler, error) {
+	if err := cfg.validate(m.vocab); err != nil {
+		return nil, err
+	}
+	if _, err := m.acquire(); err != nil {
+		return nil, err
+	}
+	opts := C.struct_agd_sampler_options{
+		temperature:      C.float(cfg.Temperature),
+		top_p:            C.float(cfg.TopP),
+		min_p:            C.float(cfg.MinP),
+		top_k:            C.int32_t(min(max(cfg.TopK, 0), m.vocab.Size())),
+		seed:             C.uint32_t(cfg.Seed),
+		suppress_control: C.bool(cfg.SuppressControl),
+	}
+	if cfg.Grammar != "" {
+		opts.grammar = C.CString(cfg.Grammar)
+		defer C.free(unsafe.Pointer(opts.grammar))
+	}
+	suppress, allow := tokenList(cfg.Suppress), tokenList(cfg.Allow)
+	defer C.free(unsafe.Pointer(suppress))
+	defer C.free(unsafe.Pointer(allow))
+	opts.suppress, opts.n_suppress = suppress, C.size_t(len(cfg.Suppress))
+	opts.allow, opts.n_allow = allow, C.size_t(len(cfg.Allow))
+
+	var cerr *C.char
+	ptr := C.agd_sampler_new(m.vocab.ptr, opts, &cerr)
+	return m.wrapSampler(ptr, cerr)
+}
+
+// wrapSampler takes over a new native sampler, or gives the model back.
+func (m *Model) wrapSampler(ptr *C.struct_agd_sampler, cerr *C.char) (*Sampler, error) {
+	if ptr == nil {
+		m.release()
+		return nil, native(ErrGrammar, takeString(cerr))
+	}
+	return &Sampler{model: m, vocab: m.vocab.Size(), ptr: ptr}, nil
+}
+
+// tokenList copies tokens into C memory.
+func tokenList(ts []Token) *C.llama_token {
+	if len(ts) == 0 {
+		return nil
+	}
+	list := (*C.llama_token)(C.malloc(C.size_t(len(ts)) * C.size_t(unsafe.Sizeof(C.llama_token(0)))))
+	copy(unsafe.Slice((*Token)(unsafe.Pointer(list)), len(ts)), ts)
+	return list
+}
+
+// Sample chooses the token after the row of logits, which has the vocabulary's
+// size and is not changed, and accepts it into the grammar. The grammar is
+// asked about the chosen token only; if it rejects that one, the choice is
+// made again among the tokens it admits. ErrGrammarDead: it admits none.
+// ErrCompute: the row holds no finite number. Sample does not allocate in Go.
+func (s *Sampler) Sample(logits []float32) (Token, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ptr == nil {
+		return -1, ErrClosed
+	}
+	if len(logits) != s.vocab {
+		return -1, fmt.Errorf("llama: sample: a row of %d logits, the vocabulary has %d tokens", len(logits), s.vocab)
+	}
+	t := Token(C.agd_sample(s.ptr, (*C.float)(unsafe.Pointer(&logits[0]))))
+	if t < 0 {
+		return -1, s.failure(C.int(t))
+	}
+	return t, nil
+}
+
+// Accept advances the grammar by a token that was not sampled here: one that
+// is forced, say. ErrRejected: the grammar does not admit it, and nothing has
+// changed. Without a grammar it does nothing.
+func (s *Sampler) Accept(t Token) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ptr == nil {
+		return ErrClosed
+	}
+	if !s.model.vocab.valid(t) {
+		return fmt.Errorf("llama: accept: token %d is not in the vocabulary of %d", t, s.vocab)
+	}
+	if rc := C.agd_sampler_accept(s.ptr, C.llama_token(t)); rc != 0 {
+		return s.failure(rc)
+	}
+	return nil
+}
+
+func (s *Sampler) failure(rc C.int) error {
+	switch rc {
+	case C.AGD_SAMPLE_DEAD:
+		return ErrGrammarDead
+	case C.AGD_SAMPLE_REJECTED:
+		return ErrRejected
+	case C.AGD_SAMPLE_NOTFINITE:
+		return fmt.Errorf("%w: the logits hold no finite number", ErrCompute)
+	default:
+		return native(ErrCompute, C.GoString(C.agd_sampler_detail(s.ptr)))
+	}
+}
+
+// Clone copies the sampler with the state of its grammar and random numbers.
+func (s *Sampler) Clone() (*Sampler, error) { return s.clone(false, 0) }
+
+// CloneSeed copies the sampler with the state of its grammar and new random
+// numbers: cheaper than parsing the grammar again for each candidate.
+func (s *Sampler) CloneSeed(seed uint32) (*Sampler, error) { return s.clone(true, seed) }
+
+func (s *Sampler) clone(reseed bool, seed uint32) (*Sampler, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ptr == nil {
+		return nil, ErrClosed
+	}
+	if _, err := s.model.acquire(); err != nil {
+		return nil, err
+	}
+	var cerr *C.char
+	ptr := C.agd_sampler_clone(s.ptr, C.bool(reseed), C.uint32_t(seed), &cerr)
+	return s.model.wrapSampler(ptr, cerr)
+}
+
+// Close frees the sampler. The second Close answers ErrClosed.
+func (s *Sampler) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ptr == nil {
+		return ErrClosed
+	}
+	C.agd_sampler_free(s.ptr)
+	s.ptr = nil
+	s.model.release()
+	return nil
+}

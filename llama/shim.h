@@ -1,0 +1,161 @@
+// C face of the C++ shim. Nothing declared here lets an exception out, and every
+// error text is malloc'd: the caller frees it with free().
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ggml-backend.h"
+#include "llama.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// --- logging -----------------------------------------------------------------
+
+// Routes llama.cpp's and ggml's log lines to the Go function agdLog and keeps
+// llama-common's own logger, which has no hook, silent.
+void agd_log_install(void);
+
+// Directory that libllama.so was loaded from, or NULL.
+char * agd_lib_dir(void);
+
+// Loads one backend library; the error says what dlopen or the backend said.
+bool agd_backend_load(const char * path, char ** err);
+
+// dlopen's score function of a CPU variant: 0 means that this CPU can't run it,
+// -1 that the library can't be opened or is no variant.
+int agd_backend_score(const char * path, char ** err);
+
+// --- model -------------------------------------------------------------------
+
+struct agd_model_options {
+    int32_t              gpu_layers;   // < 0: all
+    int32_t              load_mode;    // enum llama_load_mode
+    bool                 vocab_only;
+    bool                 repack;
+    bool                 set_devices;  // false: all devices
+    ggml_backend_dev_t * devices;      // NULL-terminated
+    const float *        tensor_split; // llama_max_devices() values, or NULL
+    uintptr_t            progress;     // cgo handle, 0: none
+};
+
+struct llama_model * agd_model_load(const char * path, struct agd_model_options opts, char ** err);
+
+// Number of tensors for each ggml type; counts has GGML_TYPE_COUNT entries.
+void agd_model_tensor_types(const struct llama_model * model, int32_t * counts);
+
+// All pieces (special tokens rendered) in one buffer. offsets has n+1 entries,
+// flags n: the token's attributes, with AGD_FLAG_EOG for end-of-generation.
+#define AGD_FLAG_EOG (1 << 15)
+bool agd_vocab_dump(const struct llama_vocab * vocab, char ** pieces, uint32_t * offsets, uint16_t * flags, char ** err);
+
+// Tokens in text: the count, or -needed when max is too small; INT32_MIN on error.
+int32_t agd_tokenize(const struct llama_vocab * vocab, const char * text, int32_t len, llama_token * out, int32_t max,
+                     bool add_special, bool parse_special, char ** err);
+
+bool agd_quantize(const char * src, const char * dst, int32_t ftype, char ** err);
+
+// --- context -----------------------------------------------------------------
+
+struct agd_context_options {
+    uint32_t n_ctx;
+    uint32_t n_batch;
+    uint32_t n_ubatch;
+    uint32_t n_seq_max;
+    uint32_t n_outputs_max;
+    int32_t  n_threads;
+    int32_t  n_threads_batch;
+    int32_t  type_k;
+    int32_t  type_v;
+    int32_t  flash_attn; // enum llama_flash_attn_type
+};
+
+struct agd_context; // a llama_context, its abort flag and the last position error
+
+struct agd_context * agd_context_new(struct llama_model * model, struct agd_context_options opts, char ** err);
+void                 agd_context_free(struct agd_context * ctx);
+struct llama_context * agd_context_raw(struct agd_context * ctx);
+
+// llama_decode's code, or one of the AGD_DECODE_* codes.
+#define AGD_DECODE_THROWN   (-100) // a C++ exception: agd_context_detail says which
+#define AGD_DECODE_POSITION (-101) // a sequence does not continue at its end; agd_context_position
+int          agd_decode(struct agd_context * ctx, struct llama_batch batch);
+const char * agd_context_detail(const struct agd_context * ctx);
+void         agd_context_position(const struct agd_context * ctx, int32_t * seq, int32_t * want, int32_t * got);
+void         agd_abort(struct agd_context * ctx, bool on);
+
+// All output rows of the last decode, contiguous, in batch order; synchronizes.
+float * agd_logits(struct agd_context * ctx);
+
+// Memory operations: 0 done, 1 refused (partial removal), -1 an exception.
+int agd_seq_cp(struct agd_context * ctx, int32_t src, int32_t dst, int32_t p0, int32_t p1);
+int agd_seq_rm(struct agd_context * ctx, int32_t seq, int32_t p0, int32_t p1);
+int agd_seq_keep(struct agd_context * ctx, int32_t seq);
+int agd_memory_clear(struct agd_context * ctx, bool data);
+
+// --- sampling ----------------------------------------------------------------
+
+struct agd_sampler_options {
+    float               temperature; // <= 0: greedy
+    float               top_p;
+    float               min_p;
+    int32_t             top_k;
+    uint32_t            seed;
+    const char *        grammar;     // NULL: none
+    bool                suppress_control;
+    const llama_token * suppress;
+    size_t              n_suppress;
+    const llama_token * allow;       // exceptions to suppress_control
+    size_t              n_allow;
+};
+
+struct agd_sampler;
+
+#define AGD_SAMPLE_DEAD      (-1) // the grammar admits no token
+#define AGD_SAMPLE_NOTFINITE (-2) // the row holds NaN, or nothing above -infinity
+#define AGD_SAMPLE_THROWN    (-3) // agd_sampler_detail says which exception
+#define AGD_SAMPLE_REJECTED  (-4) // accept: the grammar does not allow the token
+
+struct agd_sampler * agd_sampler_new(const struct llama_vocab * vocab, struct agd_sampler_options opts, char ** err);
+struct agd_sampler * agd_sampler_clone(const struct agd_sampler * s, bool reseed, uint32_t seed, char ** err);
+void                 agd_sampler_free(struct agd_sampler * s);
+llama_token          agd_sample(struct agd_sampler * s, const float * logits); // >= 0, or AGD_SAMPLE_*
+int                  agd_sampler_accept(struct agd_sampler * s, llama_token token);
+const char *         agd_sampler_detail(const struct agd_sampler * s);
+
+// --- grammars ----------------------------------------------------------------
+
+// Parses and analyses a grammar that the Go side has scanned already.
+bool   agd_grammar_check(const struct llama_vocab * vocab, const char * gbnf, char ** err);
+char * agd_schema_to_grammar(const char * schema, char ** err);
+
+// --- templates and chat parsing ------------------------------------------------
+
+struct agd_template;
+struct agd_template * agd_template_new(const char * source, size_t len, const char * bos, const char * eos, char ** err);
+void                  agd_template_free(struct agd_template * t);
+
+struct agd_part {
+    char * text;
+    size_t len;
+    bool   input; // comes from a variable, not from the template's own text
+};
+// Renders with the variables of a JSON object; now is seconds since 1970.
+bool agd_template_render(const struct agd_template * t, const char * vars, size_t len, int64_t now,
+                         struct agd_part ** parts, size_t * n_parts, char ** err);
+void agd_parts_free(struct agd_part * parts, size_t n);
+
+struct agd_chat;
+struct agd_chat * agd_chat_new(const struct llama_model * model, const char * tmpl, const char * request, char ** err);
+void              agd_chat_free(struct agd_chat * c);
+char *            agd_chat_prompt(const struct agd_chat * c);
+char *            agd_chat_grammar(const struct agd_chat * c);
+// A JSON object {content, reasoning, tool_calls:[{name, arguments, id}]}.
+char *            agd_chat_parse(const struct agd_chat * c, const char * text, size_t len, char ** err);
+
+#ifdef __cplusplus
+}
+#endif

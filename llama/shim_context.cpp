@@ -1,0 +1,161 @@
+// Contexts: decoding and memory.
+#include "shim.h"
+#include "shim_internal.h"
+
+#include <atomic>
+#include <memory>
+
+namespace {
+
+constexpr int max_sequences = 256; // LLAMA_MAX_SEQ
+
+} // namespace
+
+struct agd_context {
+    llama_context *   ctx = nullptr;
+    std::atomic<bool> abort{ false };
+    std::string       detail;           // text of the last exception
+    int32_t           bad_seq  = 0;     // the last AGD_DECODE_POSITION
+    int32_t           bad_want = 0;
+    int32_t           bad_got  = 0;
+    bool              mrope    = false; // positions may jump forward
+
+    ~agd_context() {
+        if (ctx != nullptr) {
+            llama_free(ctx);
+        }
+    }
+
+    // Positions go on where the sequence's memory ends. llama_decode checks the
+    // same and answers -1, but only the log says which sequence was wrong.
+    bool positions_fit(const llama_batch & batch) {
+        bool           seen[max_sequences] = {};
+        llama_memory_t mem                 = llama_get_memory(ctx);
+        for (int32_t i = 0; i < batch.n_tokens; i++) {
+            const llama_seq_id seq = batch.seq_id[i][0];
+            if (seen[seq]) {
+                continue; // the Go side has checked that they are consecutive
+            }
+            seen[seq]           = true;
+            const llama_pos end = llama_memory_seq_pos_max(mem, seq);
+            const llama_pos got = batch.pos[i];
+            if (end >= 0 && got != end + 1 && !(mrope && got > end)) {
+                bad_seq  = seq;
+                bad_want = end + 1;
+                bad_got  = got;
+                return false;
+            }
+        }
+        return true;
+    }
+};
+
+extern "C" struct agd_context * agd_context_new(struct llama_model * model, struct agd_context_options opts,
+                                                char ** err) {
+    return agd::guard(err, static_cast<agd_context *>(nullptr), [&]() -> agd_context * {
+        agd::log_errors_reset();
+        auto                 c      = std::make_unique<agd_context>();
+        llama_context_params params = llama_context_default_params();
+        params.n_ctx                = opts.n_ctx;
+        params.n_batch              = opts.n_batch;
+        params.n_ubatch             = opts.n_ubatch;
+        params.n_seq_max            = opts.n_seq_max;
+        params.n_outputs_max        = opts.n_outputs_max;
+        params.n_threads            = opts.n_threads;
+        params.n_threads_batch      = opts.n_threads_batch;
+        params.type_k               = static_cast<ggml_type>(opts.type_k);
+        params.type_v               = static_cast<ggml_type>(opts.type_v);
+        params.flash_attn_type      = static_cast<llama_flash_attn_type>(opts.flash_attn);
+        params.no_perf              = true;
+        params.swa_full             = true; // forks and reuse of prefixes need every cell
+        params.kv_unified           = true; // forks are metadata only
+        params.abort_callback       = [](void * data) {
+            return static_cast<agd_context *>(data)->abort.load(std::memory_order_relaxed);
+        };
+        params.abort_callback_data = c.get();
+
+        c->ctx = llama_init_from_model(model, params);
+        if (c->ctx == nullptr) {
+            agd::set(err, agd::log_errors());
+            return nullptr;
+        }
+        if (llama_get_memory(c->ctx) == nullptr) {
+            agd::set(err, "the model has no memory to decode with (an encoder?)");
+            return nullptr;
+        }
+        const auto rope = llama_model_rope_type(model);
+        c->mrope        = rope == LLAMA_ROPE_TYPE_MROPE || rope == LLAMA_ROPE_TYPE_IMROPE;
+        return c.release();
+    });
+}
+
+extern "C" void agd_context_free(struct agd_context * ctx) {
+    agd::guard(nullptr, 0, [&] {
+        delete ctx;
+        return 0;
+    });
+}
+
+extern "C" struct llama_context * agd_context_raw(struct agd_context * ctx) {
+    return ctx->ctx;
+}
+
+extern "C" int agd_decode(struct agd_context * ctx, struct llama_batch batch) {
+    try {
+        if (ctx->abort.load(std::memory_order_relaxed)) {
+            return 2; // not every backend asks the callback
+        }
+        if (!ctx->positions_fit(batch)) {
+            return AGD_DECODE_POSITION;
+        }
+        return llama_decode(ctx->ctx, batch);
+    } catch (const std::exception & e) {
+        ctx->detail = e.what();
+    } catch (...) {
+        ctx->detail = "unknown C++ exception";
+    }
+    return AGD_DECODE_THROWN;
+}
+
+extern "C" const char * agd_context_detail(const struct agd_context * ctx) {
+    return ctx->detail.c_str();
+}
+
+extern "C" void agd_context_position(const struct agd_context * ctx, int32_t * seq, int32_t * want, int32_t * got) {
+    *seq  = ctx->bad_seq;
+    *want = ctx->bad_want;
+    *got  = ctx->bad_got;
+}
+
+extern "C" void agd_abort(struct agd_context * ctx, bool on) {
+    ctx->abort.store(on, std::memory_order_relaxed);
+}
+
+extern "C" float * agd_logits(struct agd_context * ctx) {
+    return agd::guard(nullptr, static_cast<float *>(nullptr), [&] { return llama_get_logits(ctx->ctx); });
+}
+
+extern "C" int agd_seq_cp(struct agd_context * ctx, int32_t src, int32_t dst, int32_t p0, int32_t p1) {
+    return agd::guard(nullptr, -1, [&] {
+        llama_memory_seq_cp(llama_get_memory(ctx->ctx), src, dst, p0, p1);
+        return 0;
+    });
+}
+
+extern "C" int agd_seq_rm(struct agd_context * ctx, int32_t seq, int32_t p0, int32_t p1) {
+    return agd::guard(nullptr, -1, [&] { return llama_memory_seq_rm(llama_get_memory(ctx->ctx), seq, p0, p1) ? 0 : 1; });
+}
+
+extern "C" int agd_seq_keep(struct agd_context * ctx, int32_t seq) {
+    return agd::guard(nullptr, -1, [&] {
+        llama_memory_seq_keep(llama_get_memory(ctx->ctx), seq);
+        return 0;
+    });
+}
+
+extern "C" int agd_memory_clear(struct agd_context * ctx, bool data) {
+    return agd::guard(nullptr, -1, [&] {
+        llama_memory_clear(llama_get_memory(ctx->ctx), data);
+        return 0;
+    });
+}

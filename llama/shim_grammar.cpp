@@ -1,0 +1,211 @@
+// Grammar analysis and JSON-schema conversion.
+#include "shim_grammar.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "json-schema-to-grammar.h"
+#include "json.h"
+#include "llama-grammar.h"
+#include "shim.h"
+#include "shim_internal.h"
+
+namespace {
+
+// Ways to reach a first terminal from one rule. llama.cpp walks every one of
+// them, without remembering, each time it looks for left recursion.
+constexpr uint64_t max_leftmost_paths = 1000000;
+
+const char * skip_space(const char * pos) {
+    while (*pos == ' ' || *pos == '\t' || *pos == '\r' || *pos == '\n' || *pos == '#') {
+        if (*pos == '#') {
+            while (*pos != '\0' && *pos != '\r' && *pos != '\n') {
+                pos++;
+            }
+        } else {
+            pos++;
+        }
+    }
+    return pos;
+}
+
+bool ends(const llama_grammar_element & e) {
+    return e.type == LLAMA_GRETYPE_END || e.type == LLAMA_GRETYPE_ALT;
+}
+
+class analysis {
+  public:
+    explicit analysis(const llama_grammar_parser & p) : parser(p), rules(p.rules) {}
+
+    void run() {
+        check_references();
+        find_nullable();
+        check_left_recursion();
+    }
+
+    std::vector<llama_token> named_tokens() const {
+        std::vector<llama_token> out;
+        for (const auto & rule : rules) {
+            for (const auto & e : rule) {
+                if (e.type == LLAMA_GRETYPE_TOKEN) {
+                    out.push_back(static_cast<llama_token>(e.value));
+                }
+            }
+        }
+        return out;
+    }
+
+  private:
+    std::string name(size_t rule) const {
+        for (const auto & [text, id] : parser.symbol_ids) {
+            if (id == rule) {
+                return text;
+            }
+        }
+        return "#" + std::to_string(rule);
+    }
+
+    void check_references() const {
+        for (size_t r = 0; r < parser.symbol_ids.size(); r++) {
+            if (r >= rules.size() || rules[r].empty()) {
+                throw std::runtime_error("rule \"" + name(r) + "\" is used but not defined");
+            }
+        }
+        if (parser.symbol_ids.find("root") == parser.symbol_ids.end()) {
+            throw std::runtime_error("there is no rule \"root\"");
+        }
+    }
+
+    // Fixpoint: a rule is nullable if one of its alternatives has only nullable
+    // references. (llama.cpp sees only alternatives that are literally empty.)
+    void find_nullable() {
+        nullable.assign(rules.size(), false);
+        for (bool changed = true; changed;) {
+            changed = false;
+            for (size_t r = 0; r < rules.size(); r++) {
+                if (nullable[r]) {
+                    continue;
+                }
+                bool all = true;
+                for (const auto & e : rules[r]) {
+                    if (!ends(e)) {
+                        all = all && e.type == LLAMA_GRETYPE_RULE_REF && nullable[e.value];
+                        continue;
+                    }
+                    if (all) {
+                        nullable[r] = changed = true;
+                        break;
+                    }
+                    all = true;
+                }
+            }
+        }
+    }
+
+    // Rules that a rule may begin with.
+    std::vector<uint32_t> leftmost(size_t r) const {
+        std::vector<uint32_t> out;
+        bool                  at_start = true;
+        for (const auto & e : rules[r]) {
+            if (ends(e)) {
+                at_start = true;
+            } else if (at_start && e.type == LLAMA_GRETYPE_RULE_REF) {
+                out.push_back(e.value);
+                at_start = nullable[e.value];
+            } else {
+                at_start = false;
+            }
+        }
+        return out;
+    }
+
+    // Depth first without recursion: a cycle is left recursion; on the way back
+    // the leftmost paths are summed.
+    void check_left_recursion() const {
+        enum : uint8_t { unseen, open, done };
+        struct frame {
+            size_t                rule;
+            std::vector<uint32_t> next;
+            size_t                at;
+            uint64_t              paths;
+        };
+        std::vector<uint8_t>  state(rules.size(), unseen);
+        std::vector<uint64_t> paths(rules.size(), 0);
+        for (size_t start = 0; start < rules.size(); start++) {
+            if (state[start] != unseen) {
+                continue;
+            }
+            std::vector<frame> stack;
+            stack.push_back({ start, leftmost(start), 0, 1 });
+            state[start] = open;
+            while (!stack.empty()) {
+                frame & f = stack.back();
+                if (f.at == f.next.size()) {
+                    paths[f.rule] = f.paths;
+                    state[f.rule] = done;
+                    stack.pop_back();
+                    continue;
+                }
+                const uint32_t ref = f.next[f.at];
+                if (state[ref] == open) {
+                    throw std::runtime_error("rule \"" + name(ref) + "\" is left recursive");
+                }
+                if (state[ref] == unseen) {
+                    state[ref] = open;
+                    stack.push_back({ ref, leftmost(ref), 0, 1 }); // f is gone; seen again when ref is done
+                    continue;
+                }
+                f.paths += paths[ref];
+                f.at++;
+                if (f.paths > max_leftmost_paths) {
+                    throw std::runtime_error("rule \"" + name(f.rule) + "\" can begin in more than " +
+                                             std::to_string(max_leftmost_paths) + " ways");
+                }
+            }
+        }
+    }
+
+    const llama_grammar_parser & parser;
+    const llama_grammar_rules &  rules;
+    std::vector<bool>            nullable;
+};
+
+} // namespace
+
+namespace agd {
+
+std::vector<llama_token> check_grammar(const llama_vocab * vocab, const char * gbnf) {
+    // llama_grammar_parser::parse prints its errors to stderr; its parts throw them
+    llama_grammar_parser parser(vocab);
+    for (const char * pos = skip_space(gbnf); *pos != '\0';) {
+        pos = skip_space(parser.parse_rule(pos));
+    }
+    if (parser.rules.empty()) {
+        throw std::runtime_error("it has no rules");
+    }
+    analysis a(parser);
+    a.run();
+    std::vector<llama_token> named = a.named_tokens();
+    for (llama_token t : named) {
+        if (vocab != nullptr && (t < 0 || t >= llama_vocab_n_tokens(vocab))) {
+            throw std::runtime_error("token <[" + std::to_string(t) + "]> is not in the vocabulary");
+        }
+    }
+    return named;
+}
+
+} // namespace agd
+
+extern "C" bool agd_grammar_check(const struct llama_vocab * vocab, const char * gbnf, char ** err) {
+    return agd::guard(err, false, [&] {
+        agd::check_grammar(vocab, gbnf);
+        return true;
+    });
+}
+
+extern "C" char * agd_schema_to_grammar(const char * schema, char ** err) {
+    return agd::guard(err, static_cast<char *>(nullptr),
+                      [&] { return agd::dup(json_schema_to_grammar(common_json::parse(schema), true)); });
+}

@@ -1,0 +1,43 @@
+// Shared by the shim's C++ files only.
+#pragma once
+
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <string>
+
+namespace agd {
+
+inline char * dup(const std::string & s) {
+    char * p = static_cast<char *>(std::malloc(s.size() + 1));
+    if (p != nullptr) {
+        std::memcpy(p, s.data(), s.size());
+        p[s.size()] = '\0';
+    }
+    return p;
+}
+
+inline void set(char ** err, const std::string & text) {
+    if (err != nullptr) {
+        *err = dup(text);
+    }
+}
+
+// Error lines that llama.cpp logged on this thread since log_errors_reset():
+// its loaders return NULL and say why only in the log.
+void        log_errors_reset();
+std::string log_errors();
+
+// Runs f; an exception becomes an error text and the fallback value.
+template <typename F, typename T> T guard(char ** err, T fallback, F f) noexcept {
+    try {
+        return f();
+    } catch (const std::exception & e) {
+        set(err, e.what());
+    } catch (...) {
+        set(err, "unknown C++ exception");
+    }
+    return fallback;
+}
+
+} // namespace agd

@@ -1,0 +1,146 @@
+package llama
+
+// #include <stdlib.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+)
+
+// Template is a parsed chat template. Any number of goroutines may render it.
+//
+// A template is a program that the operator chose: its loops and macros are
+// not bounded.
+type Template struct {
+	model  *Model
+	source string
+
+	mu  sync.RWMutex
+	ptr *C.struct_agd_template
+}
+
+// TemplatePart is a run of rendered text.
+type TemplatePart struct {
+	Text string
+	// Input: the text comes from the variables, so special tokens in it must
+	// not be parsed. Text that the template itself writes has it false.
+	Input bool
+}
+
+// NewTemplate parses a Jinja source with llama-common's engine; "" means the
+// model's own template, ErrNoTemplate if it has none. A bad source is
+// ErrTemplate.
+func (m *Model) NewTemplate(jinja string) (*Template, error) {
+	if jinja == "" {
+		if jinja = m.template; jinja == "" {
+			return nil, ErrNoTemplate
+		}
+	}
+	if err := checkTemplate(jinja); err != nil {
+		return nil, err
+	}
+	if _, err := m.acquire(); err != nil {
+		return nil, err
+	}
+	var ptr *C.struct_agd_template
+	var cerr *C.char
+	cstring(jinja, func(src *C.char) {
+		cstring(m.vocab.pieceText(m.vocab.bos, true), func(bos *C.char) {
+			cstring(m.vocab.pieceText(m.vocab.eos, true), func(eos *C.char) {
+				ptr = C.agd_template_new(src, C.size_t(len(jinja)), bos, eos, &cerr)
+			})
+		})
+	})
+	if ptr == nil {
+		m.release()
+		return nil, native(ErrTemplate, takeString(cerr))
+	}
+	return &Template{model: m, source: jinja, ptr: ptr}, nil
+}
+
+// checkTemplate bounds what the engine's parser recurses over.
+func checkTemplate(jinja string) error {
+	if len(jinja) > MaxTemplateBytes {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrTemplate, len(jinja), MaxTemplateBytes)
+	}
+	depth := 0
+	for i := range len(jinja) {
+		switch jinja[i] {
+		case '(', '[', '{':
+			if depth++; depth > MaxTemplateNesting {
+				return fmt.Errorf("%w: brackets are nested more than %d deep", ErrTemplate, MaxTemplateNesting)
+			}
+		case ')', ']', '}':
+			depth = max(depth-1, 0)
+		}
+	}
+	return nil
+}
+
+// Source is the template's Jinja text.
+func (t *Template) Source() string { return t.source }
+
+// Render renders with the variables of a JSON object (messages, tools,
+// add_generation_prompt and whatever else the template reads). bos_token and
+// eos_token are the model's unless given. The clock that strftime_now reads is
+// the machine's; RenderParts takes another.
+func (t *Template) Render(vars []byte) (string, error) {
+	parts, err := t.RenderParts(vars, time.Now())
+	if err != nil {
+		return "", err
+	}
+	if len(parts) == 1 {
+		return parts[0].Text, nil
+	}
+	var b strings.Builder
+	for _, p := range parts {
+		b.WriteString(p.Text)
+	}
+	return b.String(), nil
+}
+
+// RenderParts renders as Render does, keeps text from the variables apart from
+// the template's own, and takes the time that strftime_now gives.
+func (t *Template) RenderParts(vars []byte, now time.Time) ([]TemplatePart, error) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.ptr == nil {
+		return nil, ErrClosed
+	}
+	if len(vars) == 0 {
+		return nil, fmt.Errorf("%w: the variables are empty, not a JSON object", ErrTemplate)
+	}
+	if err := checkNesting(vars, MaxVariableNesting); err != nil {
+		return nil, fmt.Errorf("%w: variables: %w", ErrTemplate, err)
+	}
+	var list *C.struct_agd_part
+	var n C.size_t
+	var cerr *C.char
+	if !C.agd_template_render(t.ptr, (*C.char)(unsafe.Pointer(&vars[0])), C.size_t(len(vars)), C.int64_t(now.Unix()), &list, &n, &cerr) {
+		return nil, native(ErrTemplate, takeString(cerr))
+	}
+	defer C.agd_parts_free(list, n)
+	parts := make([]TemplatePart, 0, int(n))
+	for _, p := range unsafe.Slice(list, int(n)) {
+		parts = append(parts, TemplatePart{Text: C.GoStringN(p.text, C.int(p.len)), Input: bool(p.input)})
+	}
+	return parts, nil
+}
+
+// Close frees the template. The second Close answers ErrClosed.
+func (t *Template) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ptr == nil {
+		return ErrClosed
+	}
+	C.agd_template_free(t.ptr)
+	t.ptr = nil
+	t.model.release()
+	return nil
+}

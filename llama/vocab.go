@@ -1,0 +1,215 @@
+package llama
+
+// #include <stdlib.h>
+// #include "shim.h"
+import "C"
+
+import (
+	"fmt"
+	"math"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// Token is the id of a vocabulary entry, from 0 to Size()-1.
+type Token int32
+
+// Attr are a token's attributes, as llama_token_attr.
+type Attr uint16
+
+// Attributes of a token.
+const (
+	AttrUnknown     Attr = C.LLAMA_TOKEN_ATTR_UNKNOWN
+	AttrUnused      Attr = C.LLAMA_TOKEN_ATTR_UNUSED
+	AttrNormal      Attr = C.LLAMA_TOKEN_ATTR_NORMAL
+	AttrControl     Attr = C.LLAMA_TOKEN_ATTR_CONTROL
+	AttrUserDefined Attr = C.LLAMA_TOKEN_ATTR_USER_DEFINED
+	AttrByte        Attr = C.LLAMA_TOKEN_ATTR_BYTE
+	attrEOG         Attr = C.AGD_FLAG_EOG
+)
+
+// Vocab is a model's vocabulary. Everything but Tokenize is answered from Go
+// memory, so it is cheap and stays valid after the model is freed.
+type Vocab struct {
+	model    *Model
+	ptr      *C.struct_llama_vocab
+	pieces   string   // all pieces, special tokens rendered, one after the other
+	offsets  []uint32 // Size()+1 offsets into pieces
+	attrs    []Attr
+	byPiece  map[string]Token
+	control  []Token
+	special  []Token
+	bos, eos Token
+	addBOS   bool
+}
+
+func newVocab(m *Model) (*Vocab, error) {
+	ptr := C.llama_model_get_vocab(m.ptr)
+	n := int(C.llama_vocab_n_tokens(ptr))
+	if n == 0 {
+		return nil, fmt.Errorf("the file has no vocabulary")
+	}
+	v := &Vocab{model: m, ptr: ptr, offsets: make([]uint32, n+1), attrs: make([]Attr, n), byPiece: make(map[string]Token, n)}
+	var blob, cerr *C.char
+	if !C.agd_vocab_dump(ptr, &blob, (*C.uint32_t)(&v.offsets[0]), (*C.uint16_t)(&v.attrs[0]), &cerr) {
+		return nil, fmt.Errorf("vocabulary: %s", takeString(cerr))
+	}
+	v.pieces = string(unsafe.Slice((*byte)(unsafe.Pointer(blob)), v.offsets[n]))
+	C.free(unsafe.Pointer(blob))
+	for t := range Token(n) {
+		if piece := v.piece(t); piece != "" {
+			if _, dup := v.byPiece[piece]; !dup {
+				v.byPiece[piece] = t
+			}
+		}
+		if v.attrs[t]&AttrControl != 0 {
+			v.control = append(v.control, t)
+		}
+		if v.attrs[t]&(AttrControl|AttrUserDefined) != 0 {
+			v.special = append(v.special, t)
+		}
+	}
+	v.bos, v.eos = Token(C.llama_vocab_bos(ptr)), Token(C.llama_vocab_eos(ptr))
+	v.addBOS = bool(C.llama_vocab_get_add_bos(ptr))
+	return v, nil
+}
+
+// piece is the token's text with special tokens rendered; t must be valid.
+func (v *Vocab) piece(t Token) string { return v.pieces[v.offsets[t]:v.offsets[t+1]] }
+
+// valid says whether t is a token of the vocabulary.
+func (v *Vocab) valid(t Token) bool { return t >= 0 && int(t) < len(v.attrs) }
+
+// Tokenize splits text into tokens. addSpecial adds BOS or EOS where the model
+// wants them. With parseSpecial the texts of special tokens, as <|im_end|>,
+// become those tokens; without it they are plain text, which is how text from
+// users must be tokenized.
+func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, error) {
+	if len(text) > MaxText {
+		return nil, fmt.Errorf("llama: tokenize: %d bytes of text, at most %d", len(text), MaxText)
+	}
+	v.model.mu.RLock()
+	defer v.model.mu.RUnlock()
+	if v.model.ptr == nil {
+		return nil, ErrClosed
+	}
+	// Almost every token stands for at least one byte; a few special ones may be added.
+	tokens := make([]Token, len(text)+8)
+	for {
+		var cerr *C.char
+		n := C.agd_tokenize(v.ptr, (*C.char)(unsafe.Pointer(unsafe.StringData(text))), C.int32_t(len(text)),
+			(*C.llama_token)(unsafe.Pointer(&tokens[0])), C.int32_t(len(tokens)), C.bool(addSpecial), C.bool(parseSpecial), &cerr)
+		switch {
+		case n == math.MinInt32:
+			return nil, fmt.Errorf("llama: tokenize: %s", takeString(cerr))
+		case n < 0:
+			tokens = make([]Token, -n)
+		default:
+			return tokens[:n:n], nil
+		}
+	}
+}
+
+// Piece is the text of one token, which may be part of a UTF-8 character. With
+// special false, control and unknown tokens have no text. An invalid token has
+// none either.
+func (v *Vocab) Piece(t Token, special bool) []byte { return []byte(v.pieceText(t, special)) }
+
+func (v *Vocab) pieceText(t Token, special bool) string {
+	if !v.valid(t) || !special && v.attrs[t]&(AttrControl|AttrUnknown) != 0 {
+		return ""
+	}
+	return v.piece(t)
+}
+
+// Detokenize is the text of tokens; bytes that are not UTF-8 become U+FFFD.
+func (v *Vocab) Detokenize(ts []Token, special bool) string {
+	d := v.NewDetokenizer(special)
+	var out []byte
+	for _, t := range ts {
+		out = append(out, d.Push(t)...)
+	}
+	return string(append(out, d.Flush()...))
+}
+
+// IsEOG says whether t ends a generation (end of text, of turn, of message).
+func (v *Vocab) IsEOG(t Token) bool { return v.valid(t) && v.attrs[t]&attrEOG != 0 }
+
+// IsControl says whether t is a control token.
+func (v *Vocab) IsControl(t Token) bool { return v.valid(t) && v.attrs[t]&AttrControl != 0 }
+
+// Attr gives the attributes of t, 0 for an invalid token.
+func (v *Vocab) Attr(t Token) Attr {
+	if !v.valid(t) {
+		return 0
+	}
+	return v.attrs[t] &^ attrEOG
+}
+
+// BOS is the beginning-of-sequence token, -1 if there is none.
+func (v *Vocab) BOS() Token { return v.bos }
+
+// EOS is the end-of-sequence token, -1 if there is none.
+func (v *Vocab) EOS() Token { return v.eos }
+
+// AddBOS says whether the model's prompts begin with BOS.
+func (v *Vocab) AddBOS() bool { return v.addBOS }
+
+// Find gives the token whose whole text is piece; of several, the lowest.
+func (v *Vocab) Find(piece string) (Token, bool) {
+	t, ok := v.byPiece[piece]
+	return t, ok
+}
+
+// Size is the number of tokens, and of logits in a row.
+func (v *Vocab) Size() int { return len(v.attrs) }
+
+// ControlTokens lists the control tokens, end-of-generation ones included.
+// The caller must not change it.
+func (v *Vocab) ControlTokens() []Token { return v.control }
+
+// SpecialTokens lists the tokens that Tokenize finds only with parseSpecial or
+// always as a whole: control and user-defined ones. The caller must not change it.
+func (v *Vocab) SpecialTokens() []Token { return v.special }
+
+// Detokenizer turns tokens into text one at a time and never returns a part of
+// a UTF-8 character.
+type Detokenizer struct {
+	vocab   *Vocab
+	special bool
+	pending []byte // an incomplete character
+}
+
+// NewDetokenizer starts an incremental detokenization. With special, control
+// tokens are rendered as text.
+func (v *Vocab) NewDetokenizer(special bool) *Detokenizer {
+	return &Detokenizer{vocab: v, special: special, pending: make([]byte, 0, 2*utf8.UTFMax)}
+}
+
+// Push adds a token and returns the text that is complete by now, which may be
+// empty. Bytes that can't become a character any more come out as U+FFFD.
+func (d *Detokenizer) Push(t Token) string {
+	piece := d.vocab.pieceText(t, d.special)
+	if len(d.pending) == 0 && utf8.ValidString(piece) {
+		return piece // no copy: the common case
+	}
+	d.pending = append(d.pending, piece...)
+	return d.take(false)
+}
+
+// Flush returns what is left of an incomplete character, as U+FFFD, and leaves
+// the detokenizer ready for a new text.
+func (d *Detokenizer) Flush() string { return d.take(true) }
+
+// take removes the complete characters from pending.
+func (d *Detokenizer) take(all bool) string {
+	var out []byte
+	rest := d.pending
+	for len(rest) > 0 && (all || utf8.FullRune(rest)) {
+		r, n := utf8.DecodeRune(rest)
+		out = utf8.AppendRune(out, r)
+		rest = rest[n:]
+	}
+	d.pending = append(d.pending[:0], rest...)
+	return string(out)
+}
