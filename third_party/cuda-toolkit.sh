@@ -4,7 +4,8 @@
 # Prints the directory, which is a CUDA_HOME.
 #
 #   cuda-toolkit.sh          install if missing, print the directory
-#   cuda-toolkit.sh --find   print the directory to use (CUDA_HOME, the cache, nvcc's in PATH, /usr/local/cuda), or fail
+#   cuda-toolkit.sh --find   print the toolkit to use: CUDA_HOME, the cache, nvcc in PATH, /usr/local/cuda; or fail
+#   cuda-toolkit.sh --archs  print the architectures of this machine's GPUs as CMake writes them, or nothing
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -54,10 +55,18 @@ install() {
 	trap - EXIT
 }
 
-if [[ ${1:-} == --find ]]; then
-	find_toolkit
-	exit
-fi
+# archs turns the driver's "9.0" into CMake's "90-real". Without a driver it prints nothing, and llama.cpp's own
+# list applies: code for the common GPUs, and PTX that newer drivers compile for the others.
+archs() {
+	command -v nvidia-smi >/dev/null || return 0
+	nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
+		sed -nE 's/^([0-9]+)\.([0-9])$/\1\2-real/p' | sort -u | paste -sd';'
+}
+
+case ${1:-} in
+--find) find_toolkit; exit ;;
+--archs) archs; exit ;;
+esac
 if [[ ! -x $toolkit/bin/nvcc ]]; then
 	mkdir -p "$cache"
 	with_lock "cuda-$version" install

@@ -1,0 +1,83 @@
+# agentd's build. `make help` lists what there is to make; CONTRIBUTING.md says where things lie.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS   += --no-print-directory
+.DEFAULT_GOAL := agentd
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
+# Options for the server that `make run` starts: make run ARGS="--model my.gguf --port 9000"
+ARGS ?=
+
+# Options of `go test`: make test TESTFLAGS="-run Protocol"
+TESTFLAGS ?=
+
+# Parallel compilations of llama.cpp.
+JOBS ?= $(shell nproc)
+
+# go caches compiled cgo packages without looking at the headers they include. With the source's name among
+# the compiler's flags, another llama.cpp is another build.
+export CGO_CPPFLAGS := $(strip $(CGO_CPPFLAGS) -DAGENTD_LLAMA_CPP=$(shell . third_party/common.sh && source_id))
+export JOBS LLAMA_CPP_DIR LLAMA_CMAKE_FLAGS CUDA_HOME CUDA_ARCHS
+
+##@ Everyday
+
+.PHONY: agentd
+agentd: llama.cpp ## build ./agentd and the libraries beside it (the default)
+	go build -trimpath -ldflags "-X main.version=$(VERSION)" -o agentd ./cmd/agentd
+
+.PHONY: run
+run: agentd ## build everything and start the server; ARGS="..." are its options
+	exec ./agentd $(ARGS)
+
+.PHONY: test
+test: llama.cpp ## build everything, then go vet and all tests under the race detector
+	go vet ./...
+	go test -race $(TESTFLAGS) ./...
+
+.PHONY: verify
+verify: llama.cpp ## all a change must pass: gofmt, vet, golangci-lint, govulncheck, race tests
+	.ci/verify
+
+.PHONY: clean
+clean: ## remove what was built here (the cache outside the clone stays)
+	rm -rf agentd agentbench lib dist
+
+##@ llama.cpp
+
+.PHONY: llama.cpp
+llama.cpp: ## fetch llama.cpp and build it for this CPU, unless the cache has it
+	@third_party/prereqs.sh git c++ cc cmake flock tar 'ninja?' $(if $(LLAMA_CPP_DIR),,npm)
+	@third_party/fetch.sh
+	@third_party/build.sh cpu
+
+.PHONY: cuda
+cuda: agentd ## add lib/libggml-cuda.so for NVIDIA GPUs; CUDA_HOME and CUDA_ARCHS choose
+	@third_party/prereqs.sh git c++ cc cmake flock 'ninja?'
+	@home=$$(third_party/cuda-toolkit.sh --find) || { \
+		echo "agentd: no CUDA toolkit. Give yours as CUDA_HOME=/path/to/cuda, or let 'make cuda-toolkit' install one into the cache." >&2; exit 1; }; \
+	archs=$${CUDA_ARCHS:-$$(third_party/cuda-toolkit.sh --archs)}; \
+	CUDA_HOME=$$home CUDA_ARCHS=$$archs third_party/build.sh cuda
+
+.PHONY: cuda-toolkit
+cuda-toolkit: ## install nvcc, cudart, cuBLAS and CCCL of CUDA 13.0 into the cache, without root
+	@third_party/prereqs.sh python3 pip cc flock
+	@third_party/cuda-toolkit.sh
+
+##@ Distribution
+
+.PHONY: dist
+dist: llama.cpp ## make dist/agentd-VERSION-linux-amd64, a tree that runs on other machines
+	@third_party/prereqs.sh readelf strip
+	@third_party/dist.sh "$(VERSION)"
+
+##@ Help
+
+.PHONY: help
+help: ## show this list
+	@awk 'BEGIN {FS = ":.*## "} \
+		/^##@/ {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z.-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "Variables: LLAMA_CPP_DIR (own llama.cpp checkout), LLAMA_CMAKE_FLAGS, JOBS, VERSION, XDG_CACHE_HOME (the cache's home)"

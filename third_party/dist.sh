@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# dist.sh VERSION  makes dist/agentd-VERSION-linux-ARCH: a directory that runs on other machines of this
+# architecture. It holds the binary, the libraries with one CPU backend for each CPU generation, and the
+# C++ and OpenMP run-time libraries; of the system it needs glibc, no older than the one it was built with.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+version=${1:?usage: dist.sh version}
+tree=$root/dist/agentd-$version-linux-$(go env GOARCH)
+stage=$root/dist/.stage.$$
+trap 'rm -rf "$stage"' EXIT
+rm -rf "$stage"
+mkdir -p "$stage"
+
+"$here/build.sh" cpu-all "$stage/lib"
+find "$stage/lib" -type l -delete # the linker's names; nothing is linked against a dist tree
+
+# A development build also knows the clone's lib directory, so that `go test` finds it. This one must not:
+# the overlay shows the compiler the same file without that path.
+sed 's| *-Wl,-rpath,\${SRCDIR}[^ ]*||' "$root/llama/cgo.go" >"$stage/cgo.go"
+printf '{"Replace": {"%s": "%s"}}\n' "$root/llama/cgo.go" "$stage/cgo.go" >"$stage/overlay.json"
+(cd "$root" && go build -trimpath -overlay "$stage/overlay.json" -ldflags "-s -w -X main.version=$version" \
+	-o "$stage/agentd" ./cmd/agentd)
+rm "$stage/cgo.go" "$stage/overlay.json"
+
+for lib in libstdc++.so.6 libgcc_s.so.1 libgomp.so.1; do
+	cp -L "$("${CXX:-c++}" -print-file-name="$lib")" "$stage/lib/$lib"
+done
+strip --strip-unneeded "$stage"/lib/*.so*
+
+cp "$root/LICENSE" "$stage/"
+mv "$stage/lib/LICENSE.llama.cpp" "$stage/"
+[[ ! -e $root/README.md ]] || cp "$root/README.md" "$stage/"
+cat >"$stage/LICENSE.runtime" <<-'END'
+	lib/libstdc++.so.6, lib/libgcc_s.so.1 and lib/libgomp.so.1 are the run-time libraries of GCC, under the
+	GNU General Public License, version 3, with the GCC Runtime Library Exception, version 3.1. Removing
+	them makes agentd use the system's own.
+END
+
+# Relocatable: every search path starts at $ORIGIN, and everything that is needed is glibc or lies in lib.
+for f in "$stage/agentd" "$stage"/lib/*.so*; do
+	while read -r tag value; do
+		case $tag in
+		NEEDED)
+			[[ $value =~ ^(libc|libm|libdl|libpthread|librt|libresolv|ld-linux-.*)\.so\.[0-9]+$ || -e $stage/lib/$value ]] ||
+				die "dist: ${f##*/} needs $value, which is not in the tree"
+			;;
+		RPATH | RUNPATH)
+			[[ $value =~ ^\$ORIGIN(/lib)?$ ]] || die "dist: ${f##*/} looks for libraries in $value"
+			;;
+		esac
+	done < <(readelf -d "$f" | sed -nE 's/.*\((NEEDED|RPATH|RUNPATH)\).*\[(.*)\]/\1 \2/p')
+done
+
+rm -rf "$tree"
+mv -T "$stage" "$tree"
+glibc=$(readelf -V "$tree/agentd" "$tree"/lib/*.so* | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1)
+say "dist/${tree##*/} is ready ($(du -sh "$tree" | cut -f1); needs ${glibc/_/ })"

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# prereqs.sh COMMAND...  makes sure that the named programs exist. What is missing is installed with apt when
+# this runs as root; else one line says what to install. A trailing ? marks a program one can do without.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+# The Debian package of a program.
+package_of() {
+	case $1 in
+	ninja) echo ninja-build ;;
+	c++ | g++) echo g++ ;;
+	cc | gcc) echo gcc ;;
+	flock) echo util-linux ;;
+	readelf | strip) echo binutils ;;
+	pip) echo python3-pip ;;
+	*) echo "$1" ;;
+	esac
+}
+
+have() {
+	case $1 in
+	pip) python3 -m pip --version >/dev/null 2>&1 ;;
+	*) command -v "$1" >/dev/null ;;
+	esac
+}
+
+missing=() packages=()
+for name; do
+	have "${name%\?}" && continue
+	# Optional programs are worth an install, not a complaint.
+	[[ $name == *\? ]] && ! ((EUID == 0)) && continue
+	missing+=("$name")
+	packages+=("$(package_of "${name%\?}")")
+done
+((${#missing[@]})) || exit 0
+
+if ((EUID == 0)) && command -v apt-get >/dev/null; then
+	say "installing ${packages[*]}"
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get install -qq -y --no-install-recommends "${packages[@]}" >/dev/null 2>&1 ||
+		{ apt-get update -qq && apt-get install -qq -y --no-install-recommends "${packages[@]}" >/dev/null; } || true
+fi
+lacking=()
+for name in "${missing[@]}"; do
+	[[ $name == *\? ]] || have "$name" || lacking+=("$(package_of "$name")")
+done
+((${#lacking[@]} == 0)) || die "please install: ${lacking[*]} (Debian and Ubuntu: sudo apt-get install ${lacking[*]})"
