@@ -1,0 +1,117 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"agentd/protocol"
+
+	"github.com/gin-gonic/gin"
+)
+
+// getHealth answers 200 only when the server takes work.
+func (s *Server) getHealth(c *gin.Context) {
+	state := s.State()
+	status := http.StatusOK
+	if state != Ready {
+		status = http.StatusServiceUnavailable
+		retry := retryLoading
+		if state == Draining {
+			retry = retryDraining
+		}
+		c.Header("Retry-After", strconv.Itoa(int(retry.Seconds())))
+	}
+	health := protocol.AgentHealth{Status: state.String()}
+	s.writeJSON(c, status, health.AppendJSON(nil))
+}
+
+func (s *Server) getInfo(c *gin.Context) { s.writeJSON(c, http.StatusOK, s.info) }
+
+func (s *Server) getOpenAPI(c *gin.Context) { s.writeJSON(c, http.StatusOK, protocol.OpenAPI()) }
+
+// postResponses is the agent's inference: one AgentRequest in, one AgentOutput
+// for every candidate out.
+func (s *Server) postResponses(c *gin.Context) {
+	decider, err := s.begin()
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	defer s.end()
+
+	answer, err := s.decide(c, decider)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	s.writeJSON(c, http.StatusOK, answer)
+}
+
+// decide takes one request from its bytes to the bytes of its answer. What it
+// returns without an error has been checked against the request.
+func (s *Server) decide(c *gin.Context, decider Decider) ([]byte, error) {
+	body, err := s.readBody(c)
+	if err != nil {
+		return nil, err
+	}
+	req, err := protocol.DecodeAgentRequest(body)
+	if err != nil {
+		return nil, err
+	}
+	ctx := c.Request.Context()
+	work := ctx
+	if s.opts.RequestTimeout > 0 {
+		var cancel context.CancelFunc
+		work, cancel = context.WithTimeout(ctx, s.opts.RequestTimeout)
+		defer cancel()
+	}
+	outs, err := decider.Decide(work, req)
+	if ctx.Err() != nil {
+		return nil, ended(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := protocol.ValidateResponse(req, outs); err != nil {
+		// Never a malformed answer, even for our own bugs.
+		return nil, &Error{Code: CodeInternal, Err: fmt.Errorf("response is invalid: %w", err)}
+	}
+	s.metrics.outputs(outs)
+	return protocol.EncodeResponse(outs), nil
+}
+
+// The coaching routes check what they are given and then say why there is no
+// coaching.
+
+func (s *Server) postCoaching(c *gin.Context) {
+	s.refuseCoaching(c, func(body []byte) error {
+		_, err := protocol.DecodeSpecializedCoachingRequest(body)
+		return err
+	})
+}
+
+func (s *Server) putSession(c *gin.Context) {
+	s.refuseCoaching(c, func(body []byte) error {
+		_, err := protocol.DecodeCoachingSessionConfig(body)
+		return err
+	})
+}
+
+func (s *Server) deleteSession(c *gin.Context) { s.fail(c, s.noCoaching()) }
+
+func (s *Server) refuseCoaching(c *gin.Context, check func(body []byte) error) {
+	body, err := s.readBody(c)
+	if err == nil {
+		err = check(body)
+	}
+	if err == nil {
+		err = s.noCoaching()
+	}
+	s.fail(c, err)
+}
+
+func (s *Server) noCoaching() error {
+	return &Error{Code: CodeCoachingUnavailable, Detail: s.opts.Info.CoachingUnavailableReason}
+}

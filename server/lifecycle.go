@@ -1,0 +1,139 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+
+	"agentd/protocol"
+)
+
+// State is where a Server is in its life.
+type State int
+
+// The states, in the order a server passes through them.
+const (
+	Loading State = iota
+	Ready
+	Draining
+)
+
+func (s State) String() string {
+	return [...]string{protocol.HealthLoading, protocol.HealthReady, protocol.HealthDraining}[s]
+}
+
+// Decider answers a decoded request with one output for every candidate.
+//
+// Decide returns protocol.Problems for input that only the agent can judge, an
+// *Error for a reason of its own (CodeBusy), and ctx's error when ctx ended.
+// Anything else is an internal error.
+type Decider interface {
+	Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error)
+}
+
+// State reports the present state.
+func (s *Server) State() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+// Ready opens the server for work. It has no effect on a draining server and
+// reports whether the server is ready now.
+func (s *Server) Ready(d Decider) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == Draining {
+		return false
+	}
+	s.state, s.decider = Ready, d
+	return true
+}
+
+// begin takes one piece of work, to be ended with s.end. It is refused unless
+// the server is ready.
+func (s *Server) begin() (Decider, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch s.state {
+	case Loading:
+		return nil, &Error{Code: CodeLoading}
+	case Draining:
+		return nil, &Error{Code: CodeDraining}
+	}
+	s.inFlight++
+	return s.decider, nil
+}
+
+func (s *Server) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inFlight--
+	if s.state == Draining && s.inFlight == 0 {
+		close(s.idle)
+	}
+}
+
+// InFlight is the number of requests being decided.
+func (s *Server) InFlight() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inFlight
+}
+
+// Drain refuses new work from now on and waits until the work in flight has
+// finished or ctx ends, whose error it then returns.
+func (s *Server) Drain(ctx context.Context) error {
+	s.mu.Lock()
+	if s.state != Draining {
+		s.state = Draining
+		if s.inFlight == 0 {
+			close(s.idle)
+		}
+	}
+	s.mu.Unlock()
+	select {
+	case <-s.idle:
+		return nil
+	case <-ctx.Done():
+		select {
+		case <-s.idle: // both may be true
+			return nil
+		default:
+			return ctx.Err()
+		}
+	}
+}
+
+// CancelWork ends the contexts of all requests, present and future, which are
+// then answered 503. It is for work that outlasts the drain.
+func (s *Server) CancelWork() { s.cancel(&Error{Code: CodeDraining}) }
+
+// Serve accepts connections on l until Shutdown or Close. It always closes l
+// and returns nil after those two.
+func (s *Server) Serve(l net.Listener) error {
+	if len(s.opts.Certificates) > 0 {
+		s.http.TLSConfig = &tls.Config{Certificates: s.opts.Certificates, MinVersion: tls.VersionTLS12}
+		return ignoreClosed(s.http.ServeTLS(l, "", ""))
+	}
+	return ignoreClosed(s.http.Serve(l))
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// Shutdown closes the listener and waits for connections to become idle. Call
+// it after Drain, so that clients are told to go elsewhere until the end.
+func (s *Server) Shutdown(ctx context.Context) error { return s.http.Shutdown(ctx) }
+
+// Close cancels all work and closes listener and connections at once.
+func (s *Server) Close() error {
+	s.CancelWork()
+	return s.http.Close()
+}

@@ -1,0 +1,261 @@
+package server
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"agentd/protocol"
+)
+
+// patience is how long a test waits for what must happen; only failures take it.
+const patience = 30 * time.Second
+
+// slow is a fake Decider that announces each call and waits to be told.
+type slow struct {
+	started chan struct{}
+	release chan struct{}
+	ended   chan error // what ended the call's context, nil when released
+}
+
+func newSlow() *slow {
+	return &slow{make(chan struct{}, 8), make(chan struct{}), make(chan error, 8)}
+}
+
+func (d *slow) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+	d.started <- struct{}{}
+	select {
+	case <-d.release:
+		d.ended <- nil
+		return echo(ctx, req)
+	case <-ctx.Done():
+		d.ended <- ctx.Err()
+		return nil, ctx.Err()
+	}
+}
+
+// listening is a server on a free port with a client of its own.
+type listening struct {
+	*Server
+	url    string
+	client *http.Client
+	served chan error
+}
+
+func listen(t *testing.T, change ...func(*Options)) *listening {
+	t.Helper()
+	s := newTest(t, Loading, nil, change...)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	ls := &listening{s, "http://" + l.Addr().String(), &http.Client{Transport: transport}, make(chan error, 1)}
+	go func() { ls.served <- s.Serve(l) }()
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		s.Close()
+	})
+	return ls
+}
+
+// post sends the valid request and delivers its status and body.
+func (ls *listening) post(t *testing.T) <-chan string {
+	t.Helper()
+	answer := make(chan string, 1)
+	go func() {
+		resp, err := ls.client.Post(ls.url+"/v1/responses", "application/json", strings.NewReader(validBody))
+		if err != nil {
+			answer <- err.Error()
+			return
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			answer <- err.Error()
+			return
+		}
+		answer <- resp.Status + " " + string(body)
+	}()
+	return answer
+}
+
+// wait receives from ch or fails the test.
+func wait[T any](t *testing.T, what string, ch <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-ch:
+	case <-time.After(patience):
+		t.Fatalf("%s did not happen", what)
+	}
+	return v
+}
+
+func TestDrainLetsWorkFinish(t *testing.T) {
+	ls, d := listen(t), newSlow()
+	ls.Ready(d)
+	answer := ls.post(t)
+	wait(t, "the work's start", d.started)
+
+	drained := make(chan error, 1)
+	go func() { drained <- ls.Drain(context.Background()) }()
+	for ls.State() != Draining {
+		time.Sleep(time.Millisecond)
+	}
+	if got := wait(t, "the refusal", ls.post(t)); !strings.HasPrefix(got, "503 ") {
+		t.Errorf("new work while draining: %s", got)
+	}
+	select {
+	case err := <-drained:
+		t.Fatalf("drained with work in flight: %v", err)
+	default:
+	}
+	close(d.release)
+	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "200 ") || !strings.Contains(got, `"say":"hi"`) {
+		t.Errorf("work in flight: %s", got)
+	}
+	if err := wait(t, "the drain", drained); err != nil {
+		t.Error(err)
+	}
+	if ls.Ready(d) || ls.State() != Draining {
+		t.Error("a draining server became ready again")
+	}
+	if err := ls.Drain(context.Background()); err != nil {
+		t.Errorf("second drain: %v", err)
+	}
+	if err := ls.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err := wait(t, "the end of Serve", ls.served); err != nil {
+		t.Errorf("Serve returned %v", err)
+	}
+}
+
+func TestWorkThatOutlastsTheDrainIsCancelledAndTold(t *testing.T) {
+	ls, d := listen(t), newSlow()
+	ls.Ready(d)
+	answer := ls.post(t)
+	wait(t, "the work's start", d.started)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := ls.Drain(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("drain with work in flight returned %v", err)
+	}
+	ls.CancelWork()
+	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "shutting down") {
+		t.Errorf("cancelled work was answered %s", got)
+	}
+	if err := wait(t, "the end of the work", d.ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("the work ended with %v", err)
+	}
+	if err := ls.Drain(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestClientThatLeavesCancelsItsWork(t *testing.T) {
+	ls, d := listen(t), newSlow()
+	ls.Ready(d)
+	ctx, cancel := context.WithCancel(context.Background())
+	req, err := http.NewRequestWithContext(ctx, "POST", ls.url+"/v1/responses", strings.NewReader(validBody))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan error, 1)
+	go func() {
+		resp, err := ls.client.Do(req)
+		if err == nil {
+			resp.Body.Close()
+		}
+		gone <- err
+	}()
+	wait(t, "the work's start", d.started)
+	cancel()
+	if err := wait(t, "the client's end", gone); !errors.Is(err, context.Canceled) {
+		t.Fatalf("client got %v", err)
+	}
+	if err := wait(t, "the end of the work", d.ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("the work ended with %v", err)
+	}
+	if err := ls.Drain(context.Background()); err != nil { // waits for the handler
+		t.Fatal(err)
+	}
+	page := request{method: "GET", path: "/metrics"}.do(t, ls.Server).Body.String()
+	if want := `route="/v1/responses",status="499"} 1`; !strings.Contains(page, want) {
+		t.Errorf("the metrics lack %s", want)
+	}
+}
+
+func TestCloseEndsEverything(t *testing.T) {
+	ls, d := listen(t), newSlow()
+	ls.Ready(d)
+	answer := ls.post(t)
+	wait(t, "the work's start", d.started)
+	ls.Close()
+	wait(t, "the answer", answer) // an error or a 503, but an end
+	wait(t, "the end of the work", d.ended)
+	if err := wait(t, "the end of Serve", ls.served); err != nil {
+		t.Errorf("Serve returned %v", err)
+	}
+	if err := ls.Drain(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRequestTimeoutReachesTheDecider(t *testing.T) {
+	d := newSlow()
+	s := newTest(t, Ready, d.Decide, func(o *Options) { o.RequestTimeout = time.Millisecond })
+	request{"POST", "/v1/responses", validBody, nil}.do(t, s)
+	if err := wait(t, "the end of the work", d.ended); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the work ended with %v", err)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ls := listen(t, func(o *Options) {
+		o.Certificates = []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}
+	})
+	ls.Ready(deciderFunc(echo))
+	ls.url = strings.Replace(ls.url, "http:", "https:", 1)
+	if got := wait(t, "the answer", ls.post(t)); !strings.HasPrefix(got, "200 ") {
+		t.Errorf("got %s", got)
+	}
+	old := &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}
+	if conn, err := tls.Dial("tcp", strings.TrimPrefix(ls.url, "https://"), old); err == nil {
+		conn.Close()
+		t.Error("TLS 1.1 was accepted")
+	}
+}
+
+// TestAnswersOnOneConnection checks that deadlines of one exchange do not hurt
+// the next one on a kept-alive connection.
+func TestAnswersOnOneConnection(t *testing.T) {
+	ls := listen(t)
+	ls.Ready(deciderFunc(echo))
+	for range 5 {
+		if got := wait(t, "the answer", ls.post(t)); !strings.HasPrefix(got, "200 ") {
+			t.Fatalf("got %s", got)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package server
+
+import (
+	"net/http"
+	"runtime"
+	"strconv"
+	"time"
+
+	"agentd/protocol"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metrics are the server's own; the engine's are collected by package inference
+// on the same registry.
+type metrics struct {
+	registry   *prometheus.Registry
+	requests   *prometheus.CounterVec
+	latency    *prometheus.HistogramVec
+	inFlight   prometheus.Gauge
+	candidates *prometheus.CounterVec
+	panics     prometheus.Counter
+}
+
+// latencyBuckets reach from a request that fails validation to a batch that
+// generates for minutes, in seconds.
+var latencyBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
+
+func newMetrics(registry *prometheus.Registry, version string, state func() State) *metrics {
+	m := &metrics{
+		registry: registry,
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "agentd_http_requests_total",
+			Help: "HTTP requests answered, by method, route and status (499: the client left).",
+		}, []string{"method", "route", "status"}),
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "agentd_http_request_duration_seconds",
+			Help:    "Time from a request's headers to the end of its answer.",
+			Buckets: latencyBuckets,
+		}, []string{"method", "route"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "agentd_http_requests_in_flight",
+			Help: "HTTP requests being handled.",
+		}),
+		candidates: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "agentd_candidates_total",
+			Help: "Candidates returned, by status and error code.",
+		}, []string{"status", "code"}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "agentd_panics_total",
+			Help: "Requests that ended in a panic; each is a bug.",
+		}),
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name:        "agentd_build_info",
+		Help:        "Always 1; the labels tell what runs.",
+		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version()},
+	})
+	build.Set(1)
+	registry.MustRegister(m.requests, m.latency, m.inFlight, m.candidates, m.panics, build,
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, each := range []State{Loading, Ready, Draining} {
+		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name:        "agentd_state",
+			Help:        "1 for the state the server is in.",
+			ConstLabels: prometheus.Labels{"state": each.String()},
+		}, func() float64 {
+			if state() == each {
+				return 1
+			}
+			return 0
+		}))
+	}
+	return m
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+func (m *metrics) request(method, route string, status int, took time.Duration) {
+	m.requests.WithLabelValues(method, route, strconv.Itoa(status)).Inc()
+	m.latency.WithLabelValues(method, route).Observe(took.Seconds())
+}
+
+func (m *metrics) outputs(outs []protocol.AgentOutput) {
+	for i := range outs {
+		code := ""
+		if outs[i].Error != nil {
+			code = outs[i].Error.Code
+		}
+		m.candidates.WithLabelValues(outs[i].Status, code).Inc()
+	}
+}

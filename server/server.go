@@ -1,0 +1,137 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	stdlog "log"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"agentd/protocol"
+
+	"github.com/gin-gonic/gin"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+)
+
+// Options is what a Server is made of.
+type Options struct {
+	// Info is what /v1/info says. Coaching routes answer 503 with its
+	// coaching_unavailable_reason.
+	Info protocol.AgentInfo
+	// Log receives the access log and failures; never bodies or secrets.
+	Log zerolog.Logger
+	// Tokens are the accepted bearer tokens; none: no authentication.
+	Tokens []string
+	// Certificates make Serve speak TLS.
+	Certificates []tls.Certificate
+	// RequestTimeout ends the candidates of one request; 0: none.
+	RequestTimeout time.Duration
+	// Registry receives the server's metrics and is what /metrics shows; nil:
+	// one of its own.
+	Registry *prometheus.Registry
+	// NewID makes request ids; nil: random UUIDs.
+	NewID func() string
+}
+
+// Server is the HTTP server. Make it with New.
+type Server struct {
+	opts    Options
+	log     zerolog.Logger
+	auth    authenticator
+	metrics *metrics
+	router  *gin.Engine
+	http    *http.Server
+	info    []byte // body of /v1/info
+	cancel  context.CancelCauseFunc
+
+	mu       sync.Mutex // guards what follows; held for a few instructions only
+	state    State
+	decider  Decider       // set from Ready on
+	inFlight int           // requests between begin and end
+	idle     chan struct{} // closed when draining and inFlight is 0
+}
+
+// New makes a Server in state Loading.
+func New(opts Options) (*Server, error) {
+	if opts.NewID == nil {
+		opts.NewID = uuid.NewString
+	}
+	if opts.Registry == nil {
+		opts.Registry = prometheus.NewRegistry()
+	}
+	if err := opts.Info.Validate(); err != nil {
+		return nil, fmt.Errorf("agent info: %w", err)
+	}
+	base, cancel := context.WithCancelCause(context.Background())
+	s := &Server{
+		opts:   opts,
+		log:    opts.Log,
+		auth:   newAuthenticator(opts.Tokens),
+		info:   opts.Info.AppendJSON(nil),
+		cancel: cancel,
+		idle:   make(chan struct{}),
+	}
+	s.metrics = newMetrics(opts.Registry, opts.Info.AgentVersion, s.State)
+	s.router = s.routes()
+	s.http = &http.Server{
+		Handler:           s.router,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ErrorLog:          stdlog.New(connectionLog{opts.Log}, "", 0),
+	}
+	return s, nil
+}
+
+// Handler is the whole server without its listener, for tests and embedding.
+// CancelWork does not reach requests served this way.
+func (s *Server) Handler() http.Handler { return s.router }
+
+// routes builds the router: middleware in the order it runs, then the paths.
+func (s *Server) routes() *gin.Engine {
+	gin.SetMode(gin.ReleaseMode)
+	r := gin.New()
+	r.HandleMethodNotAllowed = true
+	r.RedirectTrailingSlash = false // a redirect is no JSON answer
+	r.UseRawPath = true             // a run_id may hold %2F
+	if err := r.SetTrustedProxies(nil); err != nil {
+		panic(err) // nil proxies cannot fail to parse
+	}
+	r.Use(s.identify, s.observe, s.recover, s.authenticate)
+	r.NoRoute(func(c *gin.Context) { s.fail(c, &Error{Code: CodeNotFound}) })
+	r.NoMethod(func(c *gin.Context) { s.fail(c, &Error{Code: CodeMethodNotAllowed}) })
+
+	r.GET(pathHealth, s.getHealth)
+	r.GET("/v1/info", s.getInfo)
+	r.POST("/v1/responses", s.jsonBody, s.postResponses)
+	r.POST("/v1/coaching", s.jsonBody, s.postCoaching)
+	r.PUT("/v1/coaching/sessions/:run_id", s.jsonBody, s.putSession)
+	r.DELETE("/v1/coaching/sessions/:run_id", s.deleteSession)
+	r.GET("/openapi.json", s.getOpenAPI)
+	r.GET(pathMetrics, gin.WrapH(s.metrics.handler()))
+	return r
+}
+
+// Paths that middleware treats differently.
+const (
+	pathHealth  = "/health"
+	pathMetrics = "/metrics"
+)
+
+// connectionLog passes net/http's own messages (TLS handshakes, accept
+// failures) to the log at debug level: clients cause most of them.
+type connectionLog struct{ log zerolog.Logger }
+
+var _ io.Writer = connectionLog{}
+
+func (l connectionLog) Write(p []byte) (int, error) {
+	l.log.Debug().Bytes("message", p).Msg("http")
+	return len(p), nil
+}

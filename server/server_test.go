@@ -1,0 +1,430 @@
+package server
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"agentd/protocol"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// deciderFunc is a fake Decider.
+type deciderFunc func(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error)
+
+func (f deciderFunc) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+	return f(ctx, req)
+}
+
+// echo answers every candidate with its instruction.
+func echo(_ context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+	var outs []protocol.AgentOutput
+	for _, in := range req.Inputs {
+		for i := range in.NumOutputs {
+			outs = append(outs, protocol.AgentOutput{
+				RequestID:      req.RequestID,
+				SourceID:       in.ID,
+				CandidateIndex: i,
+				Status:         "completed",
+				Memory:         in.Memory,
+				Output:         &protocol.AgentDecision{Say: in.Instruction.Content},
+			})
+		}
+	}
+	return outs, nil
+}
+
+const reason = "coaching is not built"
+
+func testOptions() Options {
+	return Options{
+		Info: protocol.AgentInfo{
+			ProtocolVersion:           protocol.Version,
+			AgentID:                   "full-history-agent",
+			AgentVersion:              "test",
+			Capabilities:              map[string]bool{"inference": true, "coaching": false},
+			CoachingResume:            true,
+			CoachingUnavailableReason: reason,
+		},
+		Log:   zerolog.Nop(),
+		NewID: func() string { return "generated" },
+	}
+}
+
+// newTest makes a server in the given state, deciding with decide.
+func newTest(t *testing.T, state State, decide deciderFunc, change ...func(*Options)) *Server {
+	t.Helper()
+	opts := testOptions()
+	for _, f := range change {
+		f(&opts)
+	}
+	s, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	if state != Loading {
+		s.Ready(decide)
+	}
+	if state == Draining {
+		if err := s.Drain(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// request is one HTTP exchange in a test.
+type request struct {
+	method, path, body string
+	header             map[string]string
+}
+
+func (r request) do(t *testing.T, s *Server) *httptest.ResponseRecorder {
+	t.Helper()
+	req := httptest.NewRequest(r.method, r.path, strings.NewReader(r.body))
+	for k, v := range r.header {
+		req.Header.Set(k, v)
+	}
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, req)
+	return w
+}
+
+const validBody = `{"request_id": "r", "inputs": [{"id": 1, "instruction": {"type": "user", "content": "hi"}}]}`
+
+// TestAnswers holds one row for every rule about a status.
+func TestAnswers(t *testing.T) {
+	post := func(body string, header ...string) request {
+		r := request{method: "POST", path: "/v1/responses", body: body, header: map[string]string{}}
+		for i := 0; i < len(header); i += 2 {
+			r.header[header[i]] = header[i+1]
+		}
+		return r
+	}
+	const session = `{"provider": "human", "endpoint": "http://127.0.0.1:1"}`
+	coaching := `{"run_id": "a", "request_id": "b", "kind": "failure", "stage": {"id": 1, "goal": "g"}, "target_step_id": 1,
+		"trajectory": [{"id": 1, "input": {"id": 1, "instruction": {"type": "user", "content": "x"}}}],
+		"reinjection_points": []}`
+	for name, test := range map[string]struct {
+		state  State
+		decide deciderFunc
+		req    request
+		status int
+		body   string            // part of the body
+		header map[string]string // exact
+	}{
+		"health while loading":              {Loading, echo, request{method: "GET", path: "/health"}, 503, `{"status":"loading"}`, map[string]string{"Retry-After": "2"}},
+		"health when ready":                 {Ready, echo, request{method: "GET", path: "/health"}, 200, `{"status":"ready"}`, map[string]string{"Retry-After": ""}},
+		"health while draining":             {Draining, echo, request{method: "GET", path: "/health"}, 503, `{"status":"draining"}`, map[string]string{"Retry-After": "10"}},
+		"info while loading":                {Loading, echo, request{method: "GET", path: "/v1/info"}, 200, `"agent_id":"full-history-agent"`, nil},
+		"info while draining":               {Draining, echo, request{method: "GET", path: "/v1/info"}, 200, `"coaching_unavailable_reason":"` + reason + `"`, nil},
+		"work while loading":                {Loading, echo, post(validBody), 503, `{"detail":"the model is still loading"}`, map[string]string{"Retry-After": "2"}},
+		"work while draining":               {Draining, echo, post(validBody), 503, `{"detail":"the server is shutting down"}`, map[string]string{"Retry-After": "10"}},
+		"a valid request":                   {Ready, echo, post(validBody), 200, `"say":"hi"`, map[string]string{"Content-Type": "application/json; charset=utf-8", "X-Content-Type-Options": "nosniff"}},
+		"JSON with parameters":              {Ready, echo, post(validBody, "Content-Type", "application/json; charset=utf-8"), 200, `"say":"hi"`, nil},
+		"JSON in another letter case":       {Ready, echo, post(validBody, "Content-Type", "Application/JSON"), 200, `"say":"hi"`, nil},
+		"a form":                            {Ready, echo, post(validBody, "Content-Type", "application/x-www-form-urlencoded"), 415, `{"detail":"send the body as`, nil},
+		"a broken Content-Type":             {Ready, echo, post(validBody, "Content-Type", "application/json; ="), 415, `"detail"`, nil},
+		"a relative of JSON":                {Ready, echo, post(validBody, "Content-Type", "application/json+x"), 415, `"detail"`, nil},
+		"an unknown Content-Encoding":       {Ready, echo, post(validBody, "Content-Encoding", "br"), 415, "gzip", map[string]string{"Accept-Encoding": "gzip"}},
+		"a body that is no gzip":            {Ready, echo, post(validBody, "Content-Encoding", "gzip"), 415, "not valid gzip", nil},
+		"an empty body as gzip":             {Ready, echo, post("", "Content-Encoding", "gzip"), 415, "not valid gzip", nil},
+		"no JSON":                           {Ready, echo, post(`{"request_id": `), 422, `"loc":["body"`, nil},
+		"an empty body":                     {Ready, echo, post(``), 422, `"loc":["body"`, nil},
+		"an unknown field":                  {Ready, echo, post(`{"request_id": "r", "Inputs": []}`), 422, `"loc":["body","Inputs"]`, nil},
+		"every problem at once":             {Ready, echo, post(`{"request_id": "", "inputs": [{"id": 1.0, "instruction": {"type": "bot", "content": ""}}]}`), 422, `"loc":["body","inputs",0,"instruction","type"]`, nil},
+		"an unknown path":                   {Ready, echo, request{method: "GET", path: "/v2/info"}, 404, `{"detail":"no such path`, nil},
+		"a trailing slash":                  {Ready, echo, request{method: "GET", path: "/health/"}, 404, `"detail"`, nil},
+		"another letter case":               {Ready, echo, request{method: "GET", path: "/Health"}, 404, `"detail"`, nil},
+		"GET on responses":                  {Ready, echo, request{method: "GET", path: "/v1/responses"}, 405, `{"detail":"method not allowed`, map[string]string{"Allow": "POST"}},
+		"POST on health":                    {Ready, echo, request{method: "POST", path: "/health"}, 405, `"detail"`, map[string]string{"Allow": "GET"}},
+		"POST on a session":                 {Ready, echo, request{method: "POST", path: "/v1/coaching/sessions/x"}, 405, `"detail"`, map[string]string{"Allow": "PUT, DELETE"}},
+		"an invented method":                {Ready, echo, request{method: "BREW", path: "/v1/info"}, 405, `"detail"`, map[string]string{"Allow": "GET"}},
+		"coaching that is not there":        {Ready, echo, request{method: "POST", path: "/v1/coaching", body: coaching}, 503, `{"detail":"` + reason + `"}`, map[string]string{"Retry-After": ""}},
+		"coaching with a bad body":          {Ready, echo, request{method: "POST", path: "/v1/coaching", body: `{}`}, 422, `"loc":["body"`, nil},
+		"coaching of another type":          {Ready, echo, request{method: "POST", path: "/v1/coaching", body: coaching, header: map[string]string{"Content-Type": "text/plain"}}, 415, `"detail"`, nil},
+		"a session that is not there":       {Ready, echo, request{method: "PUT", path: "/v1/coaching/sessions/run%2F1", body: session}, 503, reason, nil},
+		"a session with a bad body":         {Ready, echo, request{method: "PUT", path: "/v1/coaching/sessions/x", body: `[]`}, 422, `"loc":["body"`, nil},
+		"the end of no session":             {Ready, echo, request{method: "DELETE", path: "/v1/coaching/sessions/x"}, 503, reason, nil},
+		"the OpenAPI document":              {Loading, echo, request{method: "GET", path: "/openapi.json"}, 200, `"openapi"`, nil},
+		"the metrics":                       {Loading, echo, request{method: "GET", path: "/metrics"}, 200, `agentd_state{state="loading"} 1`, nil},
+		"a request id of the client's":      {Ready, echo, request{method: "GET", path: "/health", header: map[string]string{"X-Request-Id": "a-1"}}, 200, "", map[string]string{"X-Request-Id": "a-1"}},
+		"a request id with odd characters":  {Ready, echo, request{method: "GET", path: "/health", header: map[string]string{"X-Request-Id": "a b"}}, 200, "", map[string]string{"X-Request-Id": "generated"}},
+		"a request id that is too long":     {Ready, echo, request{method: "GET", path: "/health", header: map[string]string{"X-Request-Id": strings.Repeat("a", maxRequestID+1)}}, 200, "", map[string]string{"X-Request-Id": "generated"}},
+		"problems that only the agent sees": {Ready, fails(protocol.Problems{protocol.NewProblem("value_error", "bad memory", "inputs", 0, "memory")}), post(validBody), 422, `"loc":["body","inputs",0,"memory"]`, nil},
+		"a full queue":                      {Ready, fails(&Error{Code: CodeBusy, RetryAfter: 2500 * time.Millisecond}), post(validBody), 503, `{"detail":"the queue is full"}`, map[string]string{"Retry-After": "3"}},
+		"an engine that closed":             {Ready, fails(&Error{Code: CodeDraining}), post(validBody), 503, `"detail"`, map[string]string{"Retry-After": "10"}},
+		"an unexpected error stays inside":  {Ready, fails(errors.New("secret path")), post(validBody), 500, `{"detail":"internal error`, nil},
+		"a panic stays inside":              {Ready, func(context.Context, *protocol.AgentRequest) ([]protocol.AgentOutput, error) { panic("secret") }, post(validBody), 500, `{"detail":"internal error`, nil},
+		"an answer that lacks a candidate":  {Ready, func(context.Context, *protocol.AgentRequest) ([]protocol.AgentOutput, error) { return nil, nil }, post(validBody), 500, `{"detail":"internal error`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newTest(t, test.state, test.decide)
+			w := test.req.do(t, s)
+			if w.Code != test.status {
+				t.Errorf("status %d, want %d", w.Code, test.status)
+			}
+			if !strings.Contains(w.Body.String(), test.body) {
+				t.Errorf("body %.300s lacks %s", w.Body, test.body)
+			}
+			if strings.Contains(w.Body.String(), "secret") {
+				t.Errorf("body %s shows internals", w.Body)
+			}
+			if test.req.path != "/metrics" && !json.Valid(w.Body.Bytes()) {
+				t.Errorf("body %s is no JSON", w.Body)
+			}
+			for k, want := range test.header {
+				if got := w.Header().Get(k); got != want {
+					t.Errorf("header %s is %q, want %q", k, got, want)
+				}
+			}
+		})
+	}
+}
+
+func fails(err error) deciderFunc {
+	return func(context.Context, *protocol.AgentRequest) ([]protocol.AgentOutput, error) { return nil, err }
+}
+
+func TestInfoMustBeConsistent(t *testing.T) {
+	opts := testOptions()
+	opts.Info.CoachingSessionVersion = "1" // without coaching
+	if _, err := New(opts); err == nil {
+		t.Fatal("no error")
+	}
+}
+
+func TestBodyLimit(t *testing.T) {
+	decided := false
+	s := newTest(t, Ready, func(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+		decided = true
+		return echo(ctx, req)
+	})
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	for range maxBody>>20 + 1 {
+		z.Write(make([]byte, 1<<20))
+	}
+	z.Close()
+	for name, test := range map[string]struct {
+		body     io.Reader
+		declared int64
+		encoding string
+	}{
+		"declared":         {strings.NewReader("{}"), maxBody + 1, ""},
+		"undeclared":       {io.LimitReader(spaces{}, maxBody+1), -1, ""},
+		"gzip that swells": {&bomb, int64(bomb.Len()), "gzip"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := httptest.NewRequest("POST", "/v1/responses", test.body)
+			req.ContentLength = test.declared
+			req.Header.Set("Content-Encoding", test.encoding)
+			w := httptest.NewRecorder()
+			s.Handler().ServeHTTP(w, req)
+			if w.Code != 413 || !strings.Contains(w.Body.String(), "67108864") {
+				t.Errorf("got %d %.200s, want 413 that names the limit", w.Code, w.Body)
+			}
+		})
+	}
+	if decided {
+		t.Error("work was done")
+	}
+}
+
+// spaces is an endless body of whitespace.
+type spaces struct{}
+
+func (spaces) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
+func TestGzip(t *testing.T) {
+	long := strings.Repeat("long ", 1000)
+	body := strings.Replace(validBody, "hi", long, 1)
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	io.WriteString(z, body)
+	z.Close()
+
+	for name, test := range map[string]struct {
+		accept string
+		body   string
+		packed bool // the answer
+	}{
+		"asked for":             {"gzip", body, true},
+		"asked for among other": {"br;q=1.0, GZIP;q=0.5", body, true},
+		"any":                   {"*", body, true},
+		"refused":               {"gzip;q=0", body, false},
+		"any but refused":       {"*, gzip; q=0", body, false},
+		"not asked for":         {"", body, false},
+		"something else":        {"br", body, false},
+		"a short answer":        {"gzip", validBody, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newTest(t, Ready, echo)
+			w := request{"POST", "/v1/responses", test.body, map[string]string{"Accept-Encoding": test.accept}}.do(t, s)
+			var answer io.Reader = w.Body
+			if w.Header().Get("Vary") != "Accept-Encoding" {
+				t.Error("Vary is missing")
+			}
+			if got := w.Header().Get("Content-Encoding") == "gzip"; got != test.packed {
+				t.Fatalf("packed: %v, want %v", got, test.packed)
+			}
+			if test.packed {
+				var err error
+				if answer, err = gzip.NewReader(w.Body); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var outs []struct{ Output struct{ Say string } }
+			if err := json.NewDecoder(answer).Decode(&outs); err != nil || len(outs) != 1 || outs[0].Output.Say == "" {
+				t.Errorf("got %v, %v", outs, err)
+			}
+		})
+	}
+	t.Run("request", func(t *testing.T) {
+		s := newTest(t, Ready, echo)
+		w := request{"POST", "/v1/responses", packed.String(), map[string]string{"Content-Encoding": "gzip"}}.do(t, s)
+		if w.Code != 200 || !strings.Contains(w.Body.String(), long) {
+			t.Errorf("got %d %.100s", w.Code, w.Body)
+		}
+	})
+	t.Run("request cut short", func(t *testing.T) {
+		s := newTest(t, Ready, echo)
+		w := request{"POST", "/v1/responses", packed.String()[:packed.Len()-4], map[string]string{"Content-Encoding": "gzip"}}.do(t, s)
+		if w.Code == 200 {
+			t.Errorf("got %d %.100s", w.Code, w.Body)
+		}
+	})
+}
+
+func TestTokens(t *testing.T) {
+	s := newTest(t, Ready, echo, func(o *Options) { o.Tokens = []string{"first-token", "second-token"} })
+	for name, test := range map[string]struct {
+		path, header string
+		status       int
+	}{
+		"first":                                {"/v1/info", "Bearer first-token", 200},
+		"second, other case":                   {"/v1/info", "bearer second-token", 200},
+		"none":                                 {"/v1/info", "", 401},
+		"wrong":                                {"/v1/info", "Bearer third-token", 401},
+		"part of one":                          {"/v1/info", "Bearer first", 401},
+		"more than one":                        {"/v1/info", "Bearer first-token second-token", 401},
+		"empty":                                {"/v1/info", "Bearer ", 401},
+		"other scheme":                         {"/v1/info", "Basic first-token", 401},
+		"without scheme":                       {"/v1/info", "first-token", 401},
+		"health is open":                       {"/health", "", 200},
+		"metrics are not open":                 {"/metrics", "", 401},
+		"unknown paths do not show themselves": {"/secret", "", 401},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := request{method: "GET", path: test.path, header: map[string]string{"Authorization": test.header}}.do(t, s)
+			if w.Code != test.status {
+				t.Errorf("status %d, want %d", w.Code, test.status)
+			}
+			if challenge := w.Header().Get("WWW-Authenticate"); (challenge != "") != (test.status == 401) {
+				t.Errorf("WWW-Authenticate is %q with status %d", challenge, w.Code)
+			}
+		})
+	}
+}
+
+// TestLogHoldsNoSecrets sends secrets in every place that a client can fill.
+func TestLogHoldsNoSecrets(t *testing.T) {
+	var log bytes.Buffer
+	s := newTest(t, Ready, echo, func(o *Options) {
+		o.Log = zerolog.New(&log)
+		o.Tokens = []string{"SECRET-token"}
+	})
+	body := strings.Replace(validBody, "hi", "SECRET-body", 1)
+	for _, r := range []request{
+		{"POST", "/v1/responses?key=SECRET-query", body, map[string]string{"Authorization": "Bearer SECRET-token", "X-Other": "SECRET-header"}},
+		{"POST", "/v1/responses", `{"SECRET-field": 1}`, map[string]string{"Authorization": "Bearer SECRET-token"}},
+		{"POST", "/v1/responses", body, map[string]string{"Authorization": "Bearer SECRET-wrong"}},
+		{"GET", "/SECRET-path", "", nil},
+		{"SECRET-METHOD", "/health", "", nil},
+	} {
+		r.do(t, s)
+	}
+	if strings.Contains(log.String(), "SECRET") {
+		t.Errorf("the log holds a secret:\n%s", &log)
+	}
+	for _, part := range []string{`"method":"POST"`, `"route":"/v1/responses"`, `"status":200`, `"status":422`, `"status":401`, `"duration_ms"`, `"bytes"`, `"request_id":"generated"`, `"route":"unmatched"`, `"method":"OTHER"`} {
+		if !strings.Contains(log.String(), part) {
+			t.Errorf("the log lacks %s:\n%s", part, &log)
+		}
+	}
+}
+
+func TestMetricsCount(t *testing.T) {
+	s := newTest(t, Ready, func(_ context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+		outs, _ := echo(nil, req)
+		last := &outs[len(outs)-1]
+		last.Status, last.Output, last.Error = "error", nil, &protocol.AgentError{Code: "truncated", Message: "m"}
+		return outs, nil
+	})
+	body := strings.Replace(validBody, `"id": 1,`, `"id": 1, "num_outputs": 3,`, 1)
+	request{"POST", "/v1/responses", body, nil}.do(t, s)
+	request{"POST", "/v1/responses", "{", nil}.do(t, s)
+	page := request{method: "GET", path: "/metrics"}.do(t, s).Body.String()
+	for _, line := range []string{
+		`agentd_http_requests_total{method="POST",route="/v1/responses",status="200"} 1`,
+		`agentd_http_requests_total{method="POST",route="/v1/responses",status="422"} 1`,
+		`agentd_http_request_duration_seconds_count{method="POST",route="/v1/responses"} 2`,
+		`agentd_candidates_total{code="",status="completed"} 2`,
+		`agentd_candidates_total{code="truncated",status="error"} 1`,
+		`agentd_state{state="ready"} 1`,
+		`agentd_build_info{go="`,
+		`agentd_panics_total 0`,
+		`go_goroutines `,
+	} {
+		if !strings.Contains(page, line) {
+			t.Errorf("the metrics lack %s", line)
+		}
+	}
+}
+
+// TestPanicsStayAlone panics in some of many requests at once.
+func TestPanicsStayAlone(t *testing.T) {
+	s := newTest(t, Ready, func(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+		if req.Inputs[0].ID%2 == 1 {
+			panic("odd")
+		}
+		return echo(ctx, req)
+	})
+	var wg sync.WaitGroup
+	for id := range 32 {
+		wg.Go(func() {
+			body := strings.Replace(validBody, `"id": 1`, fmt.Sprintf(`"id": %d`, id), 1)
+			want := http.StatusOK
+			if id%2 == 1 {
+				want = http.StatusInternalServerError
+			}
+			if w := (request{"POST", "/v1/responses", body, nil}).do(t, s); w.Code != want {
+				t.Errorf("input %d: status %d, want %d", id, w.Code, want)
+			}
+		})
+	}
+	wg.Wait()
+	if n := s.InFlight(); n != 0 {
+		t.Errorf("%d requests still count as in flight", n)
+	}
+}
