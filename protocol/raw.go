@@ -85,21 +85,17 @@ const quoteSlack = 16
 // ReplaceMember replaces a member's value in its place. An object without the
 // name is returned as it is.
 func ReplaceMember(obj Raw, key string, v Raw) Raw {
-	m, ok := find(obj, key)
-	if !ok {
-		return obj
+	if m, ok := find(obj, key); ok {
+		return m.replaced(obj, v)
 	}
-	out := make(Raw, 0, len(obj)-(m.valueEnd-m.valueStart)+len(v))
-	out = append(out, obj[:m.valueStart]...)
-	out = append(out, v...)
-	return append(out, obj[m.valueEnd:]...)
+	return obj
 }
 
 // SetMember replaces a member's value in its place, or adds the member at the
 // end.
 func SetMember(obj Raw, key string, v Raw) Raw {
-	if _, ok := find(obj, key); ok {
-		return ReplaceMember(obj, key, v)
+	if m, ok := find(obj, key); ok {
+		return m.replaced(obj, v)
 	}
 	return AppendMember(obj, key, v)
 }
@@ -148,6 +144,14 @@ type member struct{ nameStart, nameEnd, valueStart, valueEnd int }
 
 func (m member) quoted(obj Raw) Raw { return obj[m.nameStart:m.nameEnd] }
 func (m member) value(obj Raw) Raw  { return obj[m.valueStart:m.valueEnd:m.valueEnd] }
+
+// replaced is obj with another value for the member.
+func (m member) replaced(obj, v Raw) Raw {
+	out := make(Raw, 0, len(obj)-(m.valueEnd-m.valueStart)+len(v))
+	out = append(out, obj[:m.valueStart]...)
+	out = append(out, v...)
+	return append(out, obj[m.valueEnd:]...)
+}
 
 // find finds the member with the name key.
 func find(obj Raw, key string) (member, bool) {

@@ -1,0 +1,229 @@
+// Package client speaks the whole HTTP contract of an agent server: health,
+// info, responses, coaching sessions and coaching. It checks every answer as
+// strictly as a server checks a request, so it also serves to test servers.
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"agentd/protocol"
+)
+
+// DefaultMaxResponseBytes bounds how much of an answer is read unless
+// [WithMaxResponseBytes] says otherwise. Answers carry whole memories for every
+// candidate.
+const DefaultMaxResponseBytes = 1 << 30
+
+// maxErrorBytes bounds how much of an error's body is read.
+const maxErrorBytes = 1 << 20
+
+// Client calls one agent server. It is safe for concurrent use. How long a call
+// may take is the context's affair.
+type Client struct {
+	base        *url.URL
+	http        *http.Client
+	token       string
+	maxResponse int64
+}
+
+// Option changes a new Client.
+type Option func(*Client)
+
+// WithHTTPClient uses an own HTTP client, for TLS settings, proxies and
+// connection limits.
+func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
+
+// WithBearerToken sends a bearer token with every call.
+func WithBearerToken(token string) Option { return func(c *Client) { c.token = token } }
+
+// WithMaxResponseBytes bounds how much of an answer is read.
+func WithMaxResponseBytes(n int64) Option { return func(c *Client) { c.maxResponse = n } }
+
+// New makes a client of the server at baseURL, such as http://127.0.0.1:8888. A
+// path in it is put before every path of the contract.
+func New(baseURL string, opts ...Option) (*Client, error) {
+	base, err := url.Parse(baseURL)
+	if err != nil {
+		return nil, fmt.Errorf("agent server URL: %w", err)
+	}
+	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
+		return nil, fmt.Errorf("agent server URL %q: must be an http or https URL with a host", baseURL)
+	}
+	c := &Client{base: base, http: http.DefaultClient, maxResponse: DefaultMaxResponseBytes}
+	for _, opt := range opts {
+		opt(c)
+	}
+	return c, nil
+}
+
+// Error is an answer with a status other than the expected one.
+type Error struct {
+	Status     int               // HTTP status
+	Detail     string            // the server's sentence, or the start of a body of another shape
+	Problems   protocol.Problems // of a 422
+	RetryAfter time.Duration     // of a 503, 0 when not given
+}
+
+// Error names the status and what the server said.
+func (e *Error) Error() string {
+	said := e.Detail
+	if len(e.Problems) > 0 {
+		said = e.Problems.Error()
+	}
+	return fmt.Sprintf("agent server answered %d %s: %s", e.Status, http.StatusText(e.Status), said)
+}
+
+// Health asks how the server is. A server that is loading or draining is no
+// error: its status says so.
+func (c *Client) Health(ctx context.Context) (*protocol.AgentHealth, error) {
+	body, err := c.call(ctx, http.MethodGet, "/health", nil, http.StatusOK, http.StatusServiceUnavailable)
+	if err != nil {
+		return nil, err
+	}
+	return checked("health", body, protocol.DecodeAgentHealth)
+}
+
+// Info asks what the agent is and can do.
+func (c *Client) Info(ctx context.Context) (*protocol.AgentInfo, error) {
+	body, err := c.call(ctx, http.MethodGet, "/v1/info", nil, http.StatusOK)
+	if err != nil {
+		return nil, err
+	}
+	return checked("info", body, protocol.DecodeAgentInfo)
+}
+
+// Responses asks for the candidates of a batch. The answer is complete and in
+// order: it is checked against the request.
+func (c *Client) Responses(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+	body, err := c.call(ctx, http.MethodPost, "/v1/responses", req.AppendJSON(nil), http.StatusOK)
+	if err != nil {
+		return nil, err
+	}
+	outs, err := checked("response", body, protocol.DecodeAgentOutputs)
+	if err != nil {
+		return nil, err
+	}
+	if err := protocol.ValidateResponse(req, outs); err != nil {
+		return nil, fmt.Errorf("the response does not answer the request: %w", err)
+	}
+	return outs, nil
+}
+
+// PutCoachingSession configures the session of a run.
+func (c *Client) PutCoachingSession(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error {
+	_, err := c.call(ctx, http.MethodPut, sessionPath(runID), cfg.AppendJSON(nil), http.StatusNoContent)
+	return err
+}
+
+// DeleteCoachingSession closes the session of a run; it returns when its active
+// requests have finished.
+func (c *Client) DeleteCoachingSession(ctx context.Context, runID string) error {
+	_, err := c.call(ctx, http.MethodDelete, sessionPath(runID), nil, http.StatusNoContent)
+	return err
+}
+
+// Coach asks for a repair. The answer is checked against the request.
+func (c *Client) Coach(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error) {
+	body, err := c.call(ctx, http.MethodPost, "/v1/coaching", req.AppendJSON(nil), http.StatusOK)
+	if err != nil {
+		return nil, err
+	}
+	res, err := checked("coaching response", body, protocol.DecodeSpecializedCoachingResponse)
+	if err != nil {
+		return nil, err
+	}
+	if err := res.Validate(req); err != nil {
+		return nil, fmt.Errorf("the coaching response does not answer the request: %w", err)
+	}
+	return res, nil
+}
+
+func sessionPath(runID string) string {
+	return "/v1/coaching/sessions/" + url.PathEscape(runID)
+}
+
+// checked decodes an answer and says what it was when it breaks the contract.
+func checked[T any](what string, body []byte, decode func([]byte) (T, error)) (T, error) {
+	v, err := decode(body)
+	if err != nil {
+		return v, fmt.Errorf("the server's %s breaks the contract: %w", what, err)
+	}
+	return v, nil
+}
+
+// call does one exchange. A status other than those expected is an *Error; so is
+// an expected 503 whose body is no health.
+func (c *Client) call(ctx context.Context, method, escapedPath string, body []byte, expect ...int) ([]byte, error) {
+	target := strings.TrimSuffix(c.base.String(), "/") + escapedPath
+	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", method, escapedPath, err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Accept", "application/json")
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	for _, status := range expect {
+		if res.StatusCode != status {
+			continue
+		}
+		answer, err := readAll(res.Body, c.maxResponse)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", method, escapedPath, err)
+		}
+		if status == http.StatusServiceUnavailable {
+			if _, err := protocol.DecodeAgentHealth(answer); err != nil {
+				return nil, failure(res, answer)
+			}
+		}
+		return answer, nil
+	}
+	// What can't be read of an error's body is not worth another error.
+	answer, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBytes))
+	return nil, failure(res, answer)
+}
+
+// readAll reads a body of at most limit bytes.
+func readAll(r io.Reader, limit int64) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(body)) > limit {
+		return nil, fmt.Errorf("the answer is larger than %d bytes; raise WithMaxResponseBytes", limit)
+	}
+	return body, nil
+}
+
+// failure makes an *Error of an answer.
+func failure(res *http.Response, body []byte) error {
+	e := &Error{Status: res.StatusCode}
+	e.Detail, e.Problems = protocol.DecodeErrorBody(body)
+	if s, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && s > 0 {
+		e.RetryAfter = time.Duration(s) * time.Second
+	}
+	return e
+}
+
+// IsStatus reports whether err is an *Error with a status.
+func IsStatus(err error, status int) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Status == status
+}

@@ -1,0 +1,43 @@
+package protocol
+
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json"
+)
+
+// maxDetail is how many bytes of a body that is no error body of ours are
+// repeated as its detail.
+const maxDetail = 512
+
+// DecodeErrorBody reads the body of an error response for a client: problems of
+// a 422, else the sentence. It is lenient, since proxies answer errors too: a
+// body of another shape is repeated as text, and members that other servers add
+// to problems are passed over.
+func DecodeErrorBody(body []byte) (detail string, problems Problems) {
+	var withProblems struct {
+		Detail []struct {
+			Type string `json:"type"`
+			Loc  []any  `json:"loc"`
+			Msg  string `json:"msg"`
+		} `json:"detail"`
+	}
+	if json.Unmarshal(body, &withProblems) == nil && len(withProblems.Detail) > 0 {
+		for _, p := range withProblems.Detail {
+			for i, s := range p.Loc {
+				if f, ok := s.(float64); ok {
+					p.Loc[i] = int(f)
+				}
+			}
+			problems = append(problems, Problem(p))
+		}
+		return "", problems
+	}
+	var withDetail struct {
+		Detail string `json:"detail"`
+	}
+	if json.Unmarshal(body, &withDetail) == nil && withDetail.Detail != "" {
+		return withDetail.Detail, nil
+	}
+	return clip(strings.ToValidUTF8(strings.TrimSpace(string(body)), "\uFFFD"), maxDetail), nil
+}

@@ -1,0 +1,15 @@
+package protocol
+
+import (
+	_ "embed"
+	"slices"
+)
+
+// The document is written by hand; tests hold it against the tables of fields,
+// the limits and the decoders.
+//
+//go:embed openapi.json
+var openAPI []byte
+
+// OpenAPI returns the OpenAPI 3.1 document of the HTTP API, as JSON.
+func OpenAPI() []byte { return slices.Clone(openAPI) }
