@@ -79,6 +79,7 @@ build() {
 			say "the kernels built for this CPU do not run here (status $rc: $(tail -1 "$work/probe.err"))"
 			say "building again without AMX and AVX-512"
 			note="portable AVX2 kernels: the native ones failed the probe with status $rc"
+			rm -rf "$work/out" # CMake would remember the answers it found for the native build
 			compile -DAGENTD_AMX=OFF -DGGML_NATIVE=OFF
 			rc=0
 			probe || rc=$?
@@ -94,7 +95,7 @@ build() {
 # collect puts the products into the cache in one step.
 collect() {
 	local stage=$products.$$
-	rm -rf "$stage"
+	rm -rf "$products".[0-9]* # of builds that were interrupted here; the lock is ours
 	mkdir -p "$stage"
 	case $backend in
 	cuda) cp -L "$work/out/bin/libggml-cuda.so" "$stage/" ;;

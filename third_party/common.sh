@@ -29,7 +29,7 @@ with_lock() {
 # source_dir prints the llama.cpp tree to build: the user's own, or the pinned one in the cache.
 source_dir() {
 	if [[ -n ${LLAMA_CPP_DIR:-} ]]; then
-		(cd "$LLAMA_CPP_DIR" && pwd -P) || die "LLAMA_CPP_DIR=$LLAMA_CPP_DIR is not a directory"
+		(cd "$LLAMA_CPP_DIR" 2>/dev/null && pwd -P) || die "LLAMA_CPP_DIR=$LLAMA_CPP_DIR is not a directory"
 	else
 		# shellcheck source=/dev/null
 		(. "$here/llama.cpp.pin" && printf '%s\n' "$cache/src/llama.cpp-$version")

@@ -31,6 +31,7 @@ find_toolkit() {
 
 install() {
 	[[ -x $toolkit/bin/nvcc ]] && return # another process was faster
+	rm -rf "$cache"/.cuda.* # of installs that were interrupted; the lock is ours
 	work=$(mktemp -d "$cache/.cuda.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
 	say "installing the CUDA $version toolkit (about 1.1 GB) into $toolkit"

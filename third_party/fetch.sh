@@ -12,6 +12,7 @@ fetch() {
 	[[ -e $dest/CMakeLists.txt ]] && return # another process was faster
 	# Next to the destination, so that the final rename is one atomic step: an interrupted
 	# or a concurrent fetch never leaves a half-filled source tree behind.
+	rm -rf "$cache"/src/.fetch.* # of those; the lock is ours, so nobody works there
 	work=$(mktemp -d "$cache/src/.fetch.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
 
@@ -40,7 +41,7 @@ sha512_base64() {
 src=$(source_dir)
 if [[ -z ${LLAMA_CPP_DIR:-} && ! -e $src/CMakeLists.txt ]]; then
 	mkdir -p "$cache/src"
-	with_lock "src-$version" fetch "$src"
+	with_lock src fetch "$src"
 fi
 [[ -e $src/include/llama.h && -e $src/ggml/include/ggml.h ]] ||
 	die "$src is not a llama.cpp source tree"
