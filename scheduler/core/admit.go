@@ -174,11 +174,12 @@ func (c *Core) begin(s *sequence, src source) {
 	}
 }
 
-// reused counts the tokens that s has without computing them.
+// reused counts the tokens that s has without computing them: once for each
+// job, also when its prompt had to be parked.
 func (c *Core) reused(s *sequence) {
 	if s.cand == allCandidates {
+		c.stats.CachedTokens += uint64(s.length) - uint64(s.job.cached)
 		s.job.cached = s.length
-		c.stats.CachedTokens += uint64(s.length)
 	}
 }
 

@@ -31,7 +31,6 @@ func (c *Core) Plan() *Plan {
 }
 
 // fill plans the rows: those of the decoding sequences, then prompts in chunks.
-// Who is first changes with every step, so that nobody is always last.
 func (c *Core) fill() {
 	c.plan.Rows, c.plan.Samples, c.fed = c.plan.Rows[:0], c.plan.Samples[:0], c.fed[:0]
 	c.decodes, c.prefills = c.decodes[:0], c.prefills[:0]
@@ -56,12 +55,22 @@ func (c *Core) fill() {
 	c.feedAll(c.prefills, budget)
 }
 
+// feedAll plans at most budget rows of the listed sequences. When that is not
+// enough for all of them, another one is first in each step.
 func (c *Core) feedAll(list []*sequence, budget int) {
+	total := 0
+	for _, s := range list {
+		total += s.pending()
+	}
+	first := 0
+	if total > budget {
+		first = int(c.tick % uint64(len(list)))
+	}
 	for i := range list {
 		if budget <= 0 {
 			return
 		}
-		budget -= c.feed(list[(i+int(c.tick%uint64(len(list))))%len(list)], budget)
+		budget -= c.feed(list[(first+i)%len(list)], budget)
 	}
 }
 

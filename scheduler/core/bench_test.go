@@ -1,0 +1,99 @@
+package core
+
+import (
+	"fmt"
+	"testing"
+)
+
+// BenchmarkStep is plan and commit of one decode step: width sequences decode
+// beside a cache of 64 other prompts of 500 tokens each.
+func BenchmarkStep(b *testing.B) {
+	for _, width := range []int{32, 256} {
+		b.Run(fmt.Sprintf("width=%d", width), func(b *testing.B) { benchmarkStep(b, width) })
+	}
+}
+
+func benchmarkStep(b *testing.B, width int) {
+	const maxNew = 1000
+	c, err := New(Config{
+		Cells: 1 << 20, MaxSequences: MaxSequences, MaxOutputs: MaxSequences,
+		BatchTokens: 2048, PrefillChunk: 512, PartialCopy: true,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	choices := make([]Choice, MaxSequences)
+	step := func() {
+		plan := c.Plan()
+		c.Commit(Decoded, choices[:len(plan.Samples)])
+	}
+	prompt := func(first Token) []Token {
+		p := make([]Token, 500)
+		for i := range p {
+			p[i] = first + Token(i)
+		}
+		return p
+	}
+	next := JobID(0)
+	submit := func(n, maxNew int) {
+		next++
+		if err := c.Submit(Job{ID: next, Prompt: prompt(Token(next)), N: n, MaxNew: maxNew}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for range 64 {
+		submit(1, 1)
+	}
+	for !c.Idle() {
+		step()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if c.Idle() { // every maxNew steps
+			for i := range choices {
+				choices[i].Token = Token(i)
+			}
+			submit(width, maxNew)
+			step()
+		}
+		step()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(width), "ns/row")
+}
+
+// BenchmarkAdmit is the admission of a prompt of 4,000 tokens of which all but
+// the last 100 are cached, among 200 cached prompts.
+func BenchmarkAdmit(b *testing.B) {
+	c, err := New(Config{
+		Cells: 1 << 20, MaxSequences: MaxSequences, MaxOutputs: MaxSequences,
+		BatchTokens: 8192, PrefillChunk: 512, PartialCopy: true,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	prompt := make([]Token, 4000)
+	next := JobID(0)
+	choices := []Choice{{}}
+	run := func() {
+		next++
+		for i := range 100 {
+			prompt[3900+i] = Token(next) + Token(i)
+		}
+		if err := c.Submit(Job{ID: next, Prompt: prompt, N: 1, MaxNew: 1}); err != nil {
+			b.Fatal(err)
+		}
+		for !c.Idle() {
+			plan := c.Plan()
+			if len(plan.Rows) > 0 {
+				c.Commit(Decoded, choices[:len(plan.Samples)])
+			}
+		}
+	}
+	for range 200 {
+		run()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		run()
+	}
+}

@@ -1,0 +1,200 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+// The transcripts in testdata are the policies, readable as a diff. Rewrite them
+// with: go test ./scheduler/core -run Golden -rewrite
+//
+// Commands (a token is one character):
+//
+//	init cells=N seqs=N outputs=N batch=N chunk=N wait=N [exact]
+//	submit id=N n=N max=N (the prompt is the input)
+//	cancel id=N | lost seq=N | stats | verify
+//	step [choose=TOKENS] [result=noslot|broken] [cancel=N, between plan and commit]
+//	run: steps until no rows are left, shown without their rows
+//
+// choose has one character for each sample, "." ends the candidate, "!" is a
+// sampler's failure. Without it every candidate i chooses the letter 'A'+i.
+func TestGolden(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		g := &golden{}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			g.out.Reset()
+			g.command(t, d)
+			return g.out.String()
+		})
+	})
+}
+
+type golden struct {
+	core *Core
+	kv   *kv
+	out  strings.Builder
+}
+
+func (g *golden) printf(format string, args ...any) { fmt.Fprintf(&g.out, format+"\n", args...) }
+
+func (g *golden) command(t *testing.T, d *datadriven.TestData) {
+	number := func(name string, otherwise int) int {
+		d.MaybeScanArgs(t, name, &otherwise)
+		return otherwise
+	}
+	switch d.Cmd {
+	case "init":
+		batch := number("batch", 16)
+		cfg := Config{
+			Cells: number("cells", 64), MaxSequences: number("seqs", 8), MaxOutputs: number("outputs", 8),
+			BatchTokens: batch, PrefillChunk: number("chunk", batch), MinWait: number("wait", 1),
+			PartialCopy: !d.HasArg("exact"), Check: true,
+		}
+		var err error
+		if g.core, err = New(cfg); err != nil {
+			g.printf("%v", err)
+			return
+		}
+		g.kv = newKV(cfg.Cells, cfg.PartialCopy)
+	case "submit":
+		job := Job{ID: JobID(number("id", 0)), N: number("n", 1), MaxNew: number("max", 4)}
+		for _, r := range d.Input {
+			job.Prompt = append(job.Prompt, Token(r))
+		}
+		if err := g.core.Submit(job); err != nil {
+			g.printf("%v", err)
+		}
+	case "cancel":
+		g.printf("%t", g.core.Cancel(JobID(number("id", 0))))
+	case "lost":
+		g.core.Lost(SeqID(number("seq", 0)))
+	case "stats":
+		s := g.core.Stats()
+		g.printf("jobs %d, running %d, waiting %d, cached %d; cells %d of %d, active %d", s.Jobs, s.Running, s.Waiting, s.Cached, s.Used, s.Cells, s.Active)
+		g.printf("prompt tokens: %d, cached %d, prefilled %d", s.PromptTokens, s.CachedTokens, s.PrefillTokens)
+	case "step":
+		g.step(t, d, true)
+	case "run":
+		for i := range 200 {
+			if !g.step(t, d, false) {
+				g.printf("idle after %d steps", i)
+				return
+			}
+		}
+		g.printf("still busy")
+	default:
+		d.Fatalf(t, "unknown command %q", d.Cmd)
+	}
+	if g.core != nil {
+		if err := g.core.Verify(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// step runs one step and says whether it had rows.
+func (g *golden) step(t *testing.T, d *datadriven.TestData, show bool) bool {
+	plan := g.core.Plan()
+	for _, o := range plan.Ops {
+		if err := g.kv.apply(o); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case o.Kind == OpCopy:
+			g.printf("copy    seq %d [0,%d) to seq %d", o.Src, o.Pos, o.Seq)
+		case o.Pos == 0:
+			g.printf("remove  seq %d", o.Seq)
+		default:
+			g.printf("remove  seq %d [%d,end)", o.Seq, o.Pos)
+		}
+	}
+	if got, want := g.core.Stats().Used, g.kv.used(); got != want {
+		t.Fatalf("the core counts %d cells, the cache holds %d", got, want)
+	}
+	if len(plan.Rows) == 0 {
+		if show {
+			g.printf("no rows")
+		}
+		return false
+	}
+	if show {
+		g.rows(plan)
+	}
+	result, choices := g.decode(t, d, plan, show)
+	var id int
+	if d.MaybeScanArgs(t, "cancel", &id) {
+		g.printf("cancel  job %d", id)
+		g.core.Cancel(JobID(id))
+	}
+	for _, e := range g.core.Commit(result, choices) {
+		g.event(e)
+	}
+	return true
+}
+
+func (g *golden) rows(plan *Plan) {
+	for i := 0; i < len(plan.Rows); {
+		first, text := plan.Rows[i], ""
+		for ; i < len(plan.Rows) && plan.Rows[i].Seq == first.Seq; i++ {
+			text += string(rune(plan.Rows[i].Token))
+		}
+		mark := ""
+		if plan.Rows[i-1].Output {
+			mark = " -> logits"
+		}
+		g.printf("rows    seq %d [%d,%d) %s%s", first.Seq, first.Pos, first.Pos+len(text), text, mark)
+	}
+}
+
+func (g *golden) decode(t *testing.T, d *datadriven.TestData, plan *Plan, show bool) (Result, []Choice) {
+	var result, choose string
+	d.MaybeScanArgs(t, "result", &result)
+	d.MaybeScanArgs(t, "choose", &choose)
+	switch result {
+	case "noslot":
+		g.printf("no slot")
+		return NoSlot, nil
+	case "broken":
+		g.printf("broken")
+		return Broken, nil
+	}
+	if _, ok, err := g.kv.decode(plan.Rows); err != nil || !ok {
+		t.Fatalf("decode: enough cells %t, %v", ok, err)
+	}
+	var choices []Choice
+	for i, s := range plan.Samples {
+		c := Choice{Token: Token('A' + s.Candidate%26)}
+		switch {
+		case choose == "":
+		case choose[i] == '.':
+			c.Verdict = Stop
+		case choose[i] == '!':
+			c.Verdict = Fail
+		default:
+			c.Token = Token(choose[i])
+		}
+		choices = append(choices, c)
+		if show {
+			g.printf("sample  job %d.%d: %c", s.Job, s.Candidate, [...]rune{rune(c.Token), '.', '!'}[c.Verdict])
+		}
+	}
+	return Decoded, choices
+}
+
+func (g *golden) event(e Event) {
+	switch e.Kind {
+	case CandidateFinished:
+		text := ""
+		for _, t := range e.Tokens {
+			text += string(rune(t))
+		}
+		g.printf("end     job %d.%d: %q, %s", e.Job, e.Candidate, text, [...]string{"", "stop", "length", "error"}[e.Finish])
+	case JobFinished:
+		g.printf("done    job %d, %d prompt tokens cached", e.Job, e.Cached)
+	case JobFailed:
+		g.printf("failed  job %d, %s", e.Job, [...]string{"", "no slot", "broken"}[e.Result])
+	}
+}
