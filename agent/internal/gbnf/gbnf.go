@@ -43,12 +43,15 @@ func (g *Grammar) String() string {
 // tokens sometimes never stops, and char, because a lone surrogate escape is not
 // Unicode and no strict reader accepts it.
 var shared = map[string]string{
-	"space": `" "?`,
-	"char": `[^"\\\x7F\x00-\x1F] | [\\] (["\\bfnrt] | "u" ([0-9a-cA-Ce-fE-F] [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F]` +
-		` | [dD] [0-7] [0-9a-fA-F] [0-9a-fA-F]))`,
+	"space":   `" "?`,
+	"char":    JSONChar,
 	"boolean": "", "decimal-part": "", "integral-part": "", "number": "", "integer": "", "value": "",
 	"object": "", "array": "", "uuid": "", "string": "", "null": "",
 }
+
+// JSONChar is the body of a rule for one character inside a JSON string.
+const JSONChar = `[^"\\\x7F\x00-\x1F] | [\\] (["\\bfnrt] | "u" ([0-9a-cA-Ce-fE-F] [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F]` +
+	` | [dD] [0-7] [0-9a-fA-F] [0-9a-fA-F]))`
 
 // Import adds the rules of a grammar, each renamed to begin with prefix, and
 // returns the new name of its root.

@@ -1,0 +1,66 @@
+package format
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// aliases are the names that the first implementation gave the formats.
+var aliases = map[string]string{"harmony": GPTOSS, "magma": Template, "gptoss": GPTOSS, "gpt_oss": GPTOSS}
+
+// Detect chooses a format by a model's architecture and chat template, either of
+// which may be "".
+func Detect(architecture, template string) (string, error) {
+	arch := strings.ToLower(architecture)
+	switch {
+	case madeForAgent(template):
+		return Template, nil
+	case strings.HasPrefix(arch, "gpt-oss"), strings.HasPrefix(arch, "gptoss"), strings.Contains(template, "<|channel|>"):
+		return GPTOSS, nil
+	case template == "" && strings.HasPrefix(arch, "qwen"),
+		strings.Contains(template, "<|im_start|>") && strings.Contains(template, "<tool_call>"):
+		return Qwen, nil
+	case template != "":
+		return Template, nil
+	}
+	return "", fmt.Errorf("no format is known for the architecture %q without a chat template; "+
+		"pass --model-format, or --chat-template with a Jinja file", architecture)
+}
+
+// Resolve is the name of a format: an alias replaced, "" and "auto" detected.
+func Resolve(name, architecture, template string) (string, error) {
+	switch name {
+	case "", "auto":
+		return Detect(architecture, template)
+	case Qwen, GPTOSS, Template:
+		return name, nil
+	}
+	if resolved, ok := aliases[name]; ok {
+		return resolved, nil
+	}
+	return "", fmt.Errorf("model_format %q is unknown; use auto, %s, %s or %s", name, Qwen, GPTOSS, Template)
+}
+
+// New makes the format of that name, as Resolve returns it.
+func New(name string, o Options) (Format, error) {
+	if o.Toolkit == nil {
+		return nil, errors.New("format: Options.Toolkit is missing")
+	}
+	switch o.MixedOutput {
+	case "":
+		o.MixedOutput = MixedReject
+	case MixedReject, MixedTools:
+	default:
+		return nil, fmt.Errorf("mixed_output %q is unknown; use %s or %s", o.MixedOutput, MixedReject, MixedTools)
+	}
+	switch name {
+	case Qwen:
+		return newQwen(o)
+	case GPTOSS:
+		return newGPTOSS(o)
+	case Template:
+		return newTemplate(o)
+	}
+	return nil, fmt.Errorf("no format is called %q", name)
+}

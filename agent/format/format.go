@@ -1,0 +1,148 @@
+// Package format turns inputs of the full-history agent into prompts in a
+// model's native form, says by a grammar what the model may answer, and reads
+// its answer back into a decision.
+//
+// Formats are pure: everything they need of a loaded model comes through
+// [Toolkit], and the same input always gives the same prompt.
+package format
+
+import (
+	"strings"
+	"sync"
+
+	"agentd/agent/memory"
+	"agentd/agent/tools"
+	"agentd/protocol"
+)
+
+// Names of formats.
+const (
+	Qwen     = "qwen"
+	GPTOSS   = "gpt-oss"
+	Template = "template"
+)
+
+// Output styles of the template format.
+const (
+	StyleBlocks = "qwen_format" // think, say, <tool_call>{robot: {name, arguments}}</tool_call>
+	StyleJSON   = "json"        // one {"say", "action"} object
+)
+
+// What to do with text beside tool calls.
+const (
+	MixedReject = "reject" // an invalid output
+	MixedTools  = "tools"  // the calls count, the text is dropped
+)
+
+// Piece is a part of a prompt. A special piece is exactly the text of one
+// special token; all other text is tokenized with special tokens off.
+type Piece struct {
+	Text    string
+	Special bool
+}
+
+// Toolkit is what a format asks of the loaded model.
+type Toolkit interface {
+	// SchemaGrammar is a grammar, root rule "root", for the JSON values that
+	// a JSON Schema admits.
+	SchemaGrammar(schema []byte) (string, error)
+	// SpecialTokens are the texts of all special tokens, control and
+	// user-defined ones.
+	SpecialTokens() []string
+	// RenderTemplate renders the chat template with the variables of a JSON
+	// object.
+	RenderTemplate(vars []byte) (string, error)
+}
+
+// Options of a format.
+type Options struct {
+	// Architecture and ChatTemplate are the model file's; the template may be
+	// another one that the user gave.
+	Architecture string
+	ChatTemplate string
+	// EnableThinking lets models that can do so think before they decide.
+	EnableThinking bool
+	// ReasoningEffort of gpt-oss: low, medium or high.
+	ReasoningEffort string
+	// OutputStyle of the template format, StyleBlocks or StyleJSON.
+	OutputStyle string
+	// MixedOutput is MixedReject or MixedTools.
+	MixedOutput string
+	Toolkit     Toolkit
+}
+
+// Input is what a prompt is made of.
+type Input struct {
+	// History is the part of the history that is shown, First the index of
+	// its first entry in the memory, by which Turns counts.
+	History []memory.Entry
+	First   int
+	Turns   map[int]memory.Turn
+
+	Author      memory.Author // of the instruction
+	Instruction string
+	Rules       []string
+	Summary     string
+	Attributes  protocol.Raw
+	RawTools    []protocol.Raw
+	Catalog     *Catalog
+}
+
+// Prompt is a rendered input.
+type Prompt struct {
+	Text     string  // the pieces, concatenated
+	Pieces   []Piece // parts of Text; no two plain ones are adjacent
+	Messages protocol.Raw
+	Tools    protocol.Raw
+}
+
+// Decision is what a model's answer says.
+type Decision struct {
+	Say       string
+	Calls     []tools.Call
+	Reasoning []string // what the model thought aloud, by paragraph
+}
+
+// Format is the form of prompts and answers of a family of models. It may be
+// used by any number of goroutines.
+type Format interface {
+	Name() string
+	// StateKey is the member of memory that holds reasoning, or "".
+	StateKey() string
+	// ResetsState tells whether a new task drops the reasoning of an earlier
+	// one that was never finished.
+	ResetsState() bool
+	// SuppressControl tells whether control tokens that do not end the answer
+	// are never part of one.
+	SuppressControl() bool
+	// Catalog prepares a set of tools.
+	Catalog(set *tools.Set) *Catalog
+	Render(in *Input) (*Prompt, error)
+	// Parse reads an answer, without the token that ended it. The error says
+	// what is wrong with it; the reasoning is returned all the same.
+	Parse(text string, c *Catalog) (Decision, error)
+}
+
+// Catalog is a set of tools as a format shows it to the model. It is made once
+// and shared by all inputs that have these tools.
+type Catalog struct {
+	Set *tools.Set
+
+	text     string       // in the prompt's system part
+	json     protocol.Raw // for the internal step
+	parallel string       // name of the function that stands for several calls
+
+	once       sync.Once
+	build      func() (string, error)
+	grammar    string
+	grammarErr error
+}
+
+// Grammar is the grammar of answers, built on the first call.
+func (c *Catalog) Grammar() (string, error) {
+	c.once.Do(func() { c.grammar, c.grammarErr = c.build() })
+	return c.grammar, c.grammarErr
+}
+
+// trimSpace trims what chat templates trim: white space of ASCII.
+func trimSpace(s string) string { return strings.Trim(s, " \t\n\r\v\f") }

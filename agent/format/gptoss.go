@@ -1,0 +1,211 @@
+package format
+
+import (
+	"fmt"
+	"strings"
+
+	"agentd/agent/internal/rawjson"
+	"agentd/agent/memory"
+	"agentd/agent/tools"
+	"agentd/protocol"
+)
+
+// gptoss is the harmony form: messages on the channels analysis (thoughts),
+// commentary (calls) and final (the reply).
+type gptoss struct {
+	effort string
+	mixed  string
+	split  *splitter
+	kit    Toolkit
+}
+
+// reasoningEfforts are what the system message may ask for.
+var reasoningEfforts = []string{"low", "medium", "high"}
+
+func newGPTOSS(o Options) (*gptoss, error) {
+	effort := o.ReasoningEffort
+	if effort == "" {
+		effort = "low"
+	}
+	for _, known := range reasoningEfforts {
+		if effort == known {
+			return &gptoss{effort: effort, mixed: o.MixedOutput, split: newSplitter(o.Toolkit.SpecialTokens()), kit: o.Toolkit}, nil
+		}
+	}
+	return nil, fmt.Errorf("reasoning_effort %q is unknown; use %s", effort, strings.Join(reasoningEfforts, ", "))
+}
+
+func (f *gptoss) Name() string      { return GPTOSS }
+func (f *gptoss) StateKey() string  { return memory.GPTOSSKey }
+func (f *gptoss) ResetsState() bool { return false }
+
+// SuppressControl is false: the channels' marks are control tokens.
+func (f *gptoss) SuppressControl() bool { return false }
+
+// parallelName is the function that stands for several calls at once, of which
+// the harmony form has only one in a message.
+const parallelName = "call_in_parallel"
+
+func (f *gptoss) Catalog(set *tools.Set) *Catalog {
+	c := &Catalog{Set: set, json: functionsJSON(set), parallel: freeName(set, parallelName)}
+	c.build = func() (string, error) { return f.grammar(c) }
+	if len(set.Tools) == 0 {
+		return c
+	}
+	b := []byte("# Tools\n\n## functions\n\nnamespace functions {\n\n")
+	for i := range set.Tools {
+		t := &set.Tools[i]
+		b = appendTypeScript(b, t.Name, t.Description, t.Prompted)
+	}
+	if len(set.Robots) > 1 {
+		b = appendTypeScript(b, c.parallel, parallelDescription, parallelPrompted)
+		c.json = append(c.json[:len(c.json)-1:len(c.json)-1], `,{"type":"function","function":{"name":`...)
+		c.json = append(rawjson.AppendString(c.json, c.parallel), `,"description":`...)
+		c.json = append(rawjson.AppendString(c.json, parallelDescription), `,"parameters":`...)
+		c.json = append(append(c.json, parallelPrompted...), "}}]"...)
+	}
+	c.text = string(append(b, "} // namespace functions"...))
+	return c
+}
+
+const parallelDescription = "Make two or more independent calls of the other functions at once, each on a different robot." +
+	" Every element of calls is {name: string, arguments: object, target_robot: string}."
+
+var parallelPrompted = protocol.Raw(`{"type":"object","properties":{"calls":{"type":"array","description":"The calls to make.",` +
+	`"items":{}}},"required":["calls"]}`)
+
+// freeName is name, or with a number behind it when a tool has that name.
+func freeName(set *tools.Set, name string) string {
+	free := name
+	for i := 2; ; i++ {
+		if _, taken := set.Find(free); !taken {
+			return free
+		}
+		free = fmt.Sprintf("%s_%d", name, i)
+	}
+}
+
+// The system message is the one the models were trained with, but for the
+// current date: with it, a prompt would change overnight, and the answer and the
+// cached prefix with it.
+const (
+	harmonySystem   = "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\nKnowledge cutoff: 2024-06\n\nReasoning: "
+	harmonyChannels = "\n\n# Valid channels: analysis, commentary, final. Channel must be included for every message."
+	harmonyCalls    = "\nCalls to these tools must go to the commentary channel: 'functions'."
+)
+
+func (f *gptoss) Render(in *Input) (*Prompt, error) {
+	messages := conversation(in)
+	b := &builder{split: f.split}
+	size := len(in.Catalog.text) + 4096
+	for i := range messages {
+		size += len(messages[i].content) + 96
+	}
+	b.text = make([]byte, 0, size)
+	b.markup(harmonySystem)
+	b.markup(f.effort)
+	b.markup(harmonyChannels)
+	if in.Catalog.text != "" {
+		b.markup(harmonyCalls)
+	}
+	b.markup("<|end|><|start|>developer<|message|># Instructions\n\n")
+	b.plain(messages[0].content)
+	b.plain("\n\n")
+	b.plain(in.Catalog.text)
+	b.markup("<|end|>")
+
+	// Thoughts behind calls are shown until a later reply has used them up.
+	lastReply := 0
+	for i := range messages {
+		if m := &messages[i]; m.role == roleAssistant && (len(m.calls) == 0 || m.content != "") {
+			lastReply = i
+		}
+	}
+	caller := ""
+	for i := 1; i < len(messages); i++ {
+		m := &messages[i]
+		switch m.role {
+		case roleUser:
+			b.markup("<|start|>user<|message|>")
+			b.plain(m.fullContent())
+			b.markup("<|end|>")
+		case roleTool:
+			b.markup("<|start|>")
+			b.plain("functions." + caller)
+			b.markup(" to=assistant<|channel|>commentary<|message|>")
+			b.text = appendResult(b.text, m)
+			b.markup("<|end|>")
+		case roleAssistant:
+			caller = f.renderAssistant(b, m, in.Catalog, i >= lastReply)
+		}
+	}
+	b.markup("<|start|>assistant")
+	p := b.prompt()
+	p.Messages, p.Tools = messagesJSON(messages), in.Catalog.json
+	return p, nil
+}
+
+// renderAssistant renders a decision and returns the name of the function that
+// it calls.
+func (f *gptoss) renderAssistant(b *builder, m *message, c *Catalog, thoughts bool) (caller string) {
+	if len(m.calls) == 0 || m.content != "" {
+		b.markup("<|start|>assistant<|channel|>final<|message|>")
+		b.plain(m.content)
+		b.markup("<|end|>")
+	}
+	if len(m.calls) == 0 {
+		return ""
+	}
+	if thoughts {
+		for _, text := range m.reasoning {
+			b.markup("<|start|>assistant<|channel|>analysis<|message|>")
+			b.plain(text)
+			b.markup("<|end|>")
+		}
+	}
+	caller, arguments := m.calls[0].Name, m.calls[0].Arguments
+	if len(m.calls) > 1 {
+		caller, arguments = c.parallel, parallelArguments(c.Set, m.calls)
+	}
+	b.markup("<|start|>assistant to=")
+	b.plain("functions." + caller)
+	b.markup("<|channel|>commentary json<|message|>")
+	b.text = rawjson.AppendSpaced(b.text, arguments)
+	b.markup("<|call|>")
+	return caller
+}
+
+// parallelArguments are the arguments of the function for several calls.
+func parallelArguments(set *tools.Set, calls []tools.Call) protocol.Raw {
+	dst := []byte(`{"calls":[`)
+	for i, call := range calls {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		arguments := call.Arguments
+		if call.Robot != "" { // withRobot has put it among the arguments
+			parameter := tools.RobotParameter
+			if tool, ok := set.Find(call.Name); ok {
+				parameter = tool.RobotParam
+			}
+			arguments = protocol.DeleteMember(arguments, parameter)
+		}
+		dst = append(dst, `{"name":`...)
+		dst = rawjson.AppendString(dst, call.Name)
+		dst = append(append(append(dst, `,"arguments":`...), arguments...), `,"target_robot":`...)
+		dst = append(rawjson.AppendString(dst, call.Robot), '}')
+	}
+	return append(dst, "]}"...)
+}
+
+// appendResult appends a tool's result as JSON: a JSON object as it is, with the
+// task attributes as a member more, any other text as a string.
+func appendResult(dst []byte, m *message) []byte {
+	if raw := protocol.Raw(trimSpace(m.content)); raw.Kind() == '{' && raw.IsValid() {
+		if m.attributes != nil {
+			raw = protocol.SetMember(raw, "task_attributes", m.attributes)
+		}
+		return rawjson.AppendSpaced(dst, raw)
+	}
+	return rawjson.AppendString(dst, m.fullContent())
+}

@@ -1,0 +1,251 @@
+package format
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"agentd/agent/internal/gbnf"
+	"agentd/agent/internal/rawjson"
+	"agentd/agent/tools"
+	"agentd/protocol"
+)
+
+// harmonyMarks are the tokens between and within messages.
+var harmonyMarks = []string{"<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|call|>", "<|return|>"}
+
+const functionsPrefix = "functions."
+
+// grammar admits, behind the prompt's "<|start|>assistant":
+//
+//	root ::= (analysis "<|start|>assistant"){0,4} (call | final)
+//
+// A call's recipient may stand before the channel, as in prompts, or behind it,
+// as the models write it.
+func (f *gptoss) grammar(c *Catalog) (string, error) {
+	g := gbnf.New()
+	g.AddText("thoughts", gbnf.Text{Forbidden: without(harmonyMarks, "<|end|>"), Until: "<|end|>"})
+	g.AddText("reply", gbnf.Text{Forbidden: harmonyMarks, NonBlank: true})
+	g.Add("analysis", gbnf.Literal("<|channel|>analysis<|message|>")+" thoughts "+gbnf.Literal("<|start|>assistant"))
+	g.Add("final", gbnf.Literal("<|channel|>final<|message|>")+" reply")
+	answer := "final"
+	if len(c.Set.Tools) > 0 {
+		answer = "( call | final )"
+		if err := f.addCalls(g, c); err != nil {
+			return "", err
+		}
+	}
+	g.Add("root", fmt.Sprintf("analysis{0,%d} %s", maxAnalyses, answer))
+	return g.String(), nil
+}
+
+func without(list []string, s string) (rest []string) {
+	for _, e := range list {
+		if e != s {
+			rest = append(rest, e)
+		}
+	}
+	return rest
+}
+
+func (f *gptoss) addCalls(g *gbnf.Grammar, c *Catalog) error {
+	var early, late []string
+	add := func(rule, name string, tool *tools.Tool, schema protocol.Raw) error {
+		args, err := importSchema(g, f.kit, rule+"-", tool, schema)
+		if err != nil {
+			return err
+		}
+		g.Add(rule, gbnf.Literal(name)+" header "+args)
+		g.Add(rule+"-late", gbnf.Literal(name)+" kind "+args)
+		early, late = append(early, rule), append(late, rule+"-late")
+		return nil
+	}
+	for i := range c.Set.Tools {
+		tool := &c.Set.Tools[i]
+		if err := add(fmt.Sprintf("tool-%d", i), tool.Name, tool, tool.Prompted); err != nil {
+			return err
+		}
+	}
+	if schema := parallelSchema(c.Set); schema != nil {
+		if err := add("parallel", c.parallel, &tools.Tool{Name: c.parallel}, schema); err != nil {
+			return err
+		}
+	}
+	g.Add("kind", gbnf.Literal(" ")+"? "+gbnf.Literal("<|constrain|>")+"? "+gbnf.Literal("json<|message|>"))
+	g.Add("header", gbnf.Literal("<|channel|>commentary")+" kind")
+	g.Add("call", gbnf.Literal(" to="+functionsPrefix)+" "+gbnf.Alternatives(early)+
+		" | "+gbnf.Literal("<|channel|>commentary to="+functionsPrefix)+" "+gbnf.Alternatives(late))
+	return nil
+}
+
+// parallelSchema describes the arguments of the function for several calls, nil
+// where there is none. Schemas that refer to their own definitions stay out:
+// inside of another schema the references would lead nowhere.
+func parallelSchema(set *tools.Set) protocol.Raw {
+	if len(set.Robots) < 2 {
+		return nil
+	}
+	var variants []byte
+	for i := range set.Tools {
+		t := &set.Tools[i]
+		if strings.Contains(string(t.Schema), `"$ref"`) {
+			continue
+		}
+		if len(variants) > 0 {
+			variants = append(variants, ',')
+		}
+		variants = append(variants, `{"type":"object","properties":{"name":{"const":`...)
+		variants = rawjson.AppendString(variants, t.Name)
+		variants = append(append(append(variants, `},"arguments":`...), t.Schema...), `,"target_robot":{"enum":`...)
+		variants = rawjson.AppendStrings(variants, set.Robots)
+		variants = append(variants, `}},"required":["name","arguments","target_robot"]}`...)
+	}
+	if len(variants) == 0 {
+		return nil
+	}
+	return protocol.Raw(fmt.Sprintf(
+		`{"type":"object","properties":{"calls":{"type":"array","minItems":2,"maxItems":%d,"items":{"anyOf":[%s]}}},"required":["calls"]}`,
+		min(max(len(set.Robots), 2), maxCalls), variants))
+}
+
+// harmonyMessage is one message of an answer.
+type harmonyMessage struct{ channel, recipient, content string }
+
+// Parse reads the messages behind "<|start|>assistant".
+func (f *gptoss) Parse(text string, c *Catalog) (Decision, error) {
+	var reasoning, say []string
+	var calls []tools.Call
+	commented := false
+	for rest, more := text, true; more; {
+		var m harmonyMessage
+		var err error
+		m, rest, more, err = nextMessage(rest)
+		if err != nil {
+			return Decision{Reasoning: reasoning}, err
+		}
+		content := strings.TrimSpace(m.content)
+		switch {
+		case m.recipient != "":
+			made, err := f.readCall(m, c)
+			if err != nil {
+				return Decision{Reasoning: reasoning}, err
+			}
+			calls = append(calls, made...)
+		case content == "":
+		case m.channel == "analysis":
+			reasoning = append(reasoning, content)
+		case m.channel == "final":
+			say = append(say, content)
+		case m.channel == "commentary":
+			commented = true
+			if f.mixed != MixedTools {
+				say = append(say, content)
+			}
+		default:
+			return Decision{Reasoning: reasoning}, fmt.Errorf("the output has a message on the unknown channel %s", quoteStart(m.channel))
+		}
+	}
+	if commented && len(calls) == 0 {
+		return Decision{Reasoning: reasoning}, errors.New("the output has commentary, but neither a final reply nor a function call")
+	}
+	return decide(strings.Join(say, "\n"), calls, reasoning, f.mixed)
+}
+
+// nextMessage cuts a message off the text behind "<|start|>assistant". A call's
+// content ends with its JSON value, whatever its strings contain.
+func nextMessage(text string) (m harmonyMessage, rest string, more bool, err error) {
+	header, body, ok := strings.Cut(text, "<|message|>")
+	if !ok {
+		return m, "", false, fmt.Errorf("the output has %s where a message on a channel belongs", quoteStart(text))
+	}
+	if m.channel, m.recipient, err = readHeader(header); err != nil {
+		return m, "", false, err
+	}
+	if m.recipient != "" {
+		value, after, err := readJSON(body)
+		if err != nil {
+			return m, "", false, fmt.Errorf("the arguments of %s are %w: %s", m.recipient, err, quoteStart(body))
+		}
+		m.content, body = string(value), strings.TrimLeft(after, " \t\r\n")
+	} else {
+		end := len(body)
+		for _, mark := range []string{"<|end|>", "<|return|>", "<|call|>", "<|start|>"} {
+			if at := strings.Index(body, mark); at >= 0 && at < end {
+				end = at
+			}
+		}
+		m.content, body = body[:end], body[end:]
+	}
+	for _, mark := range []string{"<|end|>", "<|return|>", "<|call|>"} {
+		body = strings.TrimPrefix(body, mark)
+	}
+	if strings.TrimSpace(body) == "" {
+		return m, "", false, nil
+	}
+	rest, ok = strings.CutPrefix(body, "<|start|>assistant")
+	if !ok {
+		return m, "", false, fmt.Errorf("the output goes on with %s where <|start|>assistant belongs", quoteStart(body))
+	}
+	return m, rest, true, nil
+}
+
+// readHeader reads a message's channel and recipient, which may stand on either
+// side of the channel.
+func readHeader(header string) (channel, recipient string, err error) {
+	before, after, ok := strings.Cut(header, "<|channel|>")
+	if !ok {
+		return "", "", fmt.Errorf("the output has a message without a channel: %s", quoteStart(header))
+	}
+	after, _, _ = strings.Cut(after, "<|constrain|>")
+	fields := strings.Fields(after)
+	if len(fields) > 0 {
+		channel = fields[0]
+		fields = fields[1:]
+	}
+	for _, field := range append(strings.Fields(before), fields...) {
+		if to, ok := strings.CutPrefix(field, "to="); ok {
+			recipient = to
+		}
+	}
+	return channel, recipient, nil
+}
+
+// readCall makes the call, or the calls, of a message to a function.
+func (f *gptoss) readCall(m harmonyMessage, c *Catalog) ([]tools.Call, error) {
+	name, ok := strings.CutPrefix(m.recipient, functionsPrefix)
+	if !ok {
+		return nil, fmt.Errorf("the output calls %s, which is no function of the tools", quoteStart(m.recipient))
+	}
+	arguments := protocol.Raw(m.content)
+	if name != c.parallel || len(c.Set.Robots) < 2 {
+		call, err := c.Set.Lift(name, arguments)
+		return []tools.Call{call}, err
+	}
+	list, ok := protocol.Get(arguments, "calls")
+	if !ok || list.Kind() != '[' {
+		return nil, fmt.Errorf("%s needs calls, a list of {name, arguments, target_robot}", name)
+	}
+	var calls []tools.Call
+	for e := range protocol.Elements(list) {
+		robot, hasRobot := protocol.Get(e, tools.RobotParameter)
+		target := c.Set.DefaultRobot
+		if hasRobot {
+			if target, ok = protocol.Text(robot); !ok {
+				return nil, fmt.Errorf("target_robot of a call in %s must be a string", name)
+			}
+		}
+		function, args, err := readFunction(protocol.DeleteMember(e, tools.RobotParameter))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		call, err := c.Set.Accept(function, args, target)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		calls = append(calls, call)
+	}
+	if len(calls) == 0 {
+		return nil, fmt.Errorf("%s has no calls", name)
+	}
+	return calls, nil
+}

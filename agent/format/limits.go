@@ -1,0 +1,11 @@
+package format
+
+// maxCalls bounds the tool calls of one constrained answer: a model that keeps
+// calling shall end in a decision, not at the token limit.
+const maxCalls = 16
+
+// maxAnalyses bounds the analysis messages of one constrained gpt-oss answer.
+const maxAnalyses = 4
+
+// maxQuoted bounds what messages quote of a model's answer, in bytes.
+const maxQuoted = 80

@@ -1,0 +1,321 @@
+package format
+
+import (
+	"fmt"
+	"strings"
+
+	"agentd/agent/internal/rawjson"
+	"agentd/agent/memory"
+	"agentd/agent/tools"
+	"agentd/protocol"
+)
+
+// qwen is ChatML with tool calls in one of two syntaxes: JSON objects in
+// <tool_call> blocks (Hermes; Qwen 2.5 and 3) and tagged parameters (Qwen 3.5
+// and Qwen3-Coder).
+type qwen struct {
+	qwenVariant
+	think bool // the model thinks before it decides
+	mixed string
+	split *splitter
+	kit   Toolkit
+}
+
+// qwenVariant is where the family's chat templates differ.
+type qwenVariant struct {
+	xml   bool // calls with tagged parameters
+	coder bool // Qwen3-Coder's wording and line breaks; else, with xml, Qwen 3.5's
+	// thinks: the template knows thinking. Its assistant turns behind the last
+	// user message show their reasoning, with xml even when there is none.
+	thinks bool
+	// emptyThink: thinking is switched off by an empty block in the prompt.
+	emptyThink bool
+	// openThink: the prompt itself opens the block of a model that thinks.
+	openThink bool
+}
+
+// qwenVariantOf chooses by the chat template, or, without one, by architecture.
+func qwenVariantOf(architecture, template string) qwenVariant {
+	if template == "" {
+		switch {
+		case strings.HasPrefix(architecture, "qwen2"):
+			return qwenVariant{}
+		case strings.HasPrefix(architecture, "qwen35"):
+			return qwenVariant{xml: true, thinks: true, emptyThink: true, openThink: true}
+		}
+		return qwenVariant{thinks: true, emptyThink: true}
+	}
+	v := qwenVariant{
+		xml:        strings.Contains(template, "<function="),
+		thinks:     strings.Contains(template, "</think>"),
+		emptyThink: strings.Contains(template, "enable_thinking"),
+	}
+	v.coder = v.xml && strings.Contains(template, "<parameters>")
+	if at := strings.LastIndex(template, "add_generation_prompt"); at >= 0 {
+		tail := template[at:]
+		v.openThink = strings.Contains(tail, `'<think>\n'`) || strings.Contains(tail, `"<think>\n"`) ||
+			strings.Contains(tail, `assistant\n<think>\n'`)
+	}
+	return v
+}
+
+func newQwen(o Options) (*qwen, error) {
+	q := &qwen{
+		qwenVariant: qwenVariantOf(o.Architecture, o.ChatTemplate),
+		think:       o.EnableThinking,
+		mixed:       o.MixedOutput,
+		split:       newSplitter(o.Toolkit.SpecialTokens()),
+		kit:         o.Toolkit,
+	}
+	if o.EnableThinking && !q.thinks {
+		return nil, fmt.Errorf("enable_thinking: this model's chat template has no thinking; leave the option off")
+	}
+	if q.openThink && !q.emptyThink {
+		q.think = true // nothing switches it off
+	}
+	return q, nil
+}
+
+func (q *qwen) Name() string          { return Qwen }
+func (q *qwen) StateKey() string      { return memory.QwenKey }
+func (q *qwen) ResetsState() bool     { return true }
+func (q *qwen) SuppressControl() bool { return true }
+
+func (q *qwen) Catalog(set *tools.Set) *Catalog {
+	c := &Catalog{Set: set, json: functionsJSON(set)}
+	c.build = func() (string, error) { return q.grammar(set) }
+	var b []byte
+	for i := range set.Tools {
+		b = append(b, '\n')
+		if q.coder {
+			b = appendCoderTool(b, &set.Tools[i])
+		} else {
+			b = rawjson.AppendSpaced(b, appendFunction(nil, &set.Tools[i]))
+		}
+	}
+	c.text = string(b)
+	return c
+}
+
+// The texts around the tools are the models' own: they were trained on them.
+const (
+	hermesIntro = "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n" +
+		"You are provided with function signatures within <tools></tools> XML tags:\n<tools>"
+	hermesOutro = "\n</tools>\n\nFor each function call, return a json object with function name and arguments within " +
+		"<tool_call></tool_call> XML tags:\n<tool_call>\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>"
+
+	qwen35Intro = "# Tools\n\nYou have access to the following functions:\n\n<tools>"
+	coderIntro  = "# Tools\n\nYou have access to the following tools:\n\n<tools>"
+
+	xmlExample = " ONLY reply in the following format with NO suffix:\n\n" +
+		"<tool_call>\n<function=example_function_name>\n<parameter=example_parameter_1>\nvalue_1\n</parameter>\n" +
+		"<parameter=example_parameter_2>\n"
+	xmlReminder = "\n</parameter>\n</function>\n</tool_call>\n\n<IMPORTANT>\nReminder:\n" +
+		"- Function calls MUST follow the specified format: "
+	xmlRest = "\n- Required parameters MUST be specified\n" +
+		"- You may provide optional reasoning for your function call in natural language BEFORE the function call, but NOT after\n" +
+		"- If there is no function call available, answer the question like normal with your current knowledge " +
+		"and do not tell the user about function calls\n</IMPORTANT>"
+
+	qwen35Outro = "\n</tools>\n\nIf you choose to call a function" + xmlExample +
+		"This is the value for the second parameter\nthat can span\nmultiple lines" + xmlReminder +
+		"an inner <function=...></function> block must be nested within <tool_call></tool_call> XML tags" + xmlRest
+	coderOutro = "\n</tools>\n\nIf you choose to call a tool" + xmlExample + "value_2" + xmlReminder +
+		"the tool calling block MUST begin with an opening <tool_call> tag and end with a closing </tool_call> tag." + xmlRest
+)
+
+func (q *qwen) Render(in *Input) (*Prompt, error) {
+	messages := conversation(in)
+	b := &builder{split: q.split}
+	size := len(in.Catalog.text) + 4096
+	for i := range messages {
+		size += len(messages[i].content) + 64
+	}
+	b.text = make([]byte, 0, size)
+	q.renderSystem(b, messages[0].content, in.Catalog)
+
+	lastQuery := lastQueryIndex(messages)
+	for i := 1; i < len(messages); i++ {
+		m := &messages[i]
+		switch m.role {
+		case roleUser:
+			b.markup("<|im_start|>user\n")
+			b.plain(q.trim(m.fullContent()))
+			b.markup("<|im_end|>\n")
+		case roleTool:
+			q.renderResult(b, m)
+		case roleAssistant:
+			q.renderAssistant(b, m, i > lastQuery)
+		}
+	}
+	b.markup("<|im_start|>assistant\n")
+	switch {
+	case q.emptyThink && !q.think:
+		b.markup("<think>\n\n</think>\n\n")
+	case q.openThink:
+		b.markup("<think>\n")
+	}
+	p := b.prompt()
+	p.Messages, p.Tools = messagesJSON(messages), in.Catalog.json
+	return p, nil
+}
+
+// lastQueryIndex is the index of the last user message that is no tool result
+// in disguise: reasoning before it is not shown any more.
+func lastQueryIndex(messages []message) int {
+	for i := len(messages) - 1; i > 0; i-- {
+		if messages[i].role != roleUser {
+			continue
+		}
+		content := messages[i].content
+		if messages[i].attributes != nil || !strings.HasPrefix(content, "<tool_response>") || !strings.HasSuffix(content, "</tool_response>") {
+			return i
+		}
+	}
+	return len(messages) - 1
+}
+
+// trim trims messages where the template does.
+func (q *qwen) trim(s string) string {
+	if q.xml && !q.coder {
+		return trimSpace(s)
+	}
+	return s
+}
+
+func (q *qwen) renderSystem(b *builder, system string, c *Catalog) {
+	b.markup("<|im_start|>system\n")
+	switch {
+	case len(c.Set.Tools) == 0:
+		b.plain(q.trim(system))
+	case q.xml && !q.coder:
+		b.markup(qwen35Intro)
+		b.plain(c.text)
+		b.markup(qwen35Outro)
+		b.plain("\n\n" + q.trim(system))
+	case q.coder:
+		b.plain(system + "\n\n")
+		b.markup(coderIntro)
+		b.plain(c.text)
+		b.markup(coderOutro)
+	default:
+		b.plain(system + "\n\n")
+		b.markup(hermesIntro)
+		b.plain(c.text)
+		b.markup(hermesOutro)
+	}
+	b.markup("<|im_end|>\n")
+}
+
+func (q *qwen) renderResult(b *builder, m *message) {
+	if q.coder {
+		b.markup("<|im_start|>user\n<tool_response>\n")
+		b.plain(m.fullContent())
+		b.markup("\n</tool_response>\n<|im_end|>\n")
+		return
+	}
+	b.markup("<|im_start|>user\n<tool_response>\n")
+	b.plain(q.trim(m.fullContent()))
+	b.markup("\n</tool_response><|im_end|>\n")
+}
+
+func (q *qwen) renderAssistant(b *builder, m *message, current bool) {
+	b.markup("<|im_start|>assistant\n")
+	content := q.trim(m.content)
+	reasoning := strings.Join(m.reasoning, "\n\n")
+	if q.xml {
+		reasoning = trimSpace(reasoning)
+	}
+	if q.thinks && current && (q.xml || reasoning != "") {
+		b.markup("<think>\n")
+		b.plain(strings.Trim(reasoning, "\n"))
+		b.markup("\n</think>\n\n")
+		content = strings.TrimLeft(content, "\n")
+	}
+	if q.coder && len(m.calls) > 0 {
+		if content = trimSpace(content); content != "" {
+			content += "\n"
+		}
+	}
+	b.plain(content)
+	for j := range m.calls {
+		switch {
+		case j == 0 && content == "":
+		case j == 0 && q.xml && !q.coder:
+			b.plain("\n\n")
+		default:
+			b.plain("\n")
+		}
+		q.renderCall(b, &m.calls[j])
+	}
+	b.markup("<|im_end|>\n")
+}
+
+func (q *qwen) renderCall(b *builder, call *tools.Call) {
+	if !q.xml {
+		b.markup("<tool_call>\n{\"name\": \"")
+		b.plain(call.Name)
+		b.plain("\", \"arguments\": ")
+		b.text = rawjson.AppendSpaced(b.text, call.Arguments)
+		b.markup("}\n</tool_call>")
+		return
+	}
+	b.markup("<tool_call>\n<function=")
+	b.plain(call.Name)
+	b.plain(">\n")
+	for name, value := range protocol.Members(call.Arguments) {
+		b.plain("<parameter=")
+		b.plain(name)
+		b.plain(">\n")
+		b.text = appendUnquoted(b.text, value)
+		b.plain("\n</parameter>\n")
+	}
+	b.markup("</function>\n</tool_call>")
+}
+
+// appendUnquoted appends a value as tagged parameters show it: strings as their
+// text, everything else as JSON.
+func appendUnquoted(dst []byte, value protocol.Raw) []byte {
+	if s, ok := protocol.Text(value); ok {
+		return append(dst, s...)
+	}
+	return rawjson.AppendSpaced(dst, value)
+}
+
+// appendCoderTool appends a tool in the tags of Qwen3-Coder.
+func appendCoderTool(dst []byte, t *tools.Tool) []byte {
+	dst = append(append(dst, "<function>\n<name>"...), t.Name...)
+	dst = append(append(dst, "</name>\n<description>"...), trimSpace(t.Description)...)
+	dst = append(dst, "</description>\n<parameters>"...)
+	for i := range t.Properties {
+		p := &t.Properties[i]
+		dst = append(append(append(dst, "\n<parameter>\n<name>"...), p.Name...), "</name>"...)
+		if typ, ok := protocol.Get(p.Schema, "type"); ok {
+			dst = append(appendUnquoted(append(dst, "\n<type>"...), typ), "</type>"...)
+		}
+		if description, ok := protocol.Get(p.Schema, "description"); ok {
+			text, _ := protocol.Text(description)
+			dst = append(append(append(dst, "\n<description>"...), trimSpace(text)...), "</description>"...)
+		}
+		dst = appendExtraKeys(dst, p.Schema, "name", "type", "description")
+		dst = append(dst, "\n</parameter>"...)
+	}
+	dst = appendExtraKeys(dst, t.Prompted, "type", "properties")
+	return append(dst, "\n</parameters>\n</function>"...)
+}
+
+// appendExtraKeys appends the members of a schema that have no tag of their own.
+func appendExtraKeys(dst []byte, schema protocol.Raw, handled ...string) []byte {
+members:
+	for name, value := range protocol.Members(schema) {
+		for _, h := range handled {
+			if name == h {
+				continue members
+			}
+		}
+		dst = append(append(append(dst, "\n<"...), name...), '>')
+		dst = appendUnquoted(dst, value)
+		dst = append(append(append(dst, "</"...), name...), '>')
+	}
+	return dst
+}

@@ -1,0 +1,174 @@
+package format
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"agentd/agent/tools"
+	"agentd/protocol"
+)
+
+const (
+	callOpen  = "<tool_call>"
+	callClose = "</tool_call>"
+)
+
+// Parse reads thoughts, then calls or a reply. Calls are read in order, so that
+// a string among their arguments may contain any of the marks.
+func (q *qwen) Parse(text string, c *Catalog) (Decision, error) {
+	reasoning, rest, err := splitThoughts(trimEnd(text), callOpen)
+	if err != nil {
+		return Decision{}, err
+	}
+	var say strings.Builder
+	var calls []tools.Call
+	for {
+		before, body, found := strings.Cut(rest, callOpen)
+		if err := checkReply(before); err != nil {
+			return Decision{Reasoning: reasoning}, err
+		}
+		say.WriteString(before)
+		if !found {
+			break
+		}
+		var call tools.Call
+		body = trimSpace(body)
+		if strings.HasPrefix(body, "<function=") {
+			call, rest, err = readTagged(body, c.Set)
+		} else {
+			call, rest, err = readHermes(body, c.Set)
+		}
+		if err != nil {
+			return Decision{Reasoning: reasoning}, err
+		}
+		after, closed := strings.CutPrefix(trimSpace(rest), callClose)
+		if !closed {
+			return Decision{Reasoning: reasoning}, fmt.Errorf("the call of %s is not closed by %s", call.Name, callClose)
+		}
+		calls, rest = append(calls, call), after
+	}
+	return decide(say.String(), calls, reasoning, q.mixed)
+}
+
+// trimEnd drops end tokens that a generator left at the end of an answer.
+func trimEnd(text string) string {
+	for {
+		trimmed := strings.TrimRight(text, " \t\r\n")
+		for _, end := range []string{"<|im_end|>", "<|endoftext|>", "<|eot_id|>", "</s>"} {
+			trimmed = strings.TrimSuffix(trimmed, end)
+		}
+		if trimmed == text {
+			return text
+		}
+		text = trimmed
+	}
+}
+
+// readHermes reads {"name": ..., "arguments": {...}}.
+func readHermes(text string, set *tools.Set) (call tools.Call, rest string, err error) {
+	value, rest, err := readJSON(text)
+	if err != nil {
+		return call, rest, fmt.Errorf("a tool call is %w: %s", err, quoteStart(text))
+	}
+	name, arguments, err := readFunction(value)
+	if err != nil {
+		return call, rest, err
+	}
+	call, err = set.Lift(name, arguments)
+	return call, rest, err
+}
+
+// readFunction reads the members of {"name", "arguments"}.
+func readFunction(value protocol.Raw) (name string, arguments protocol.Raw, err error) {
+	if value.Kind() != '{' {
+		return "", nil, fmt.Errorf("a tool call must be an object with name and arguments, not %s", quoteStart(string(value)))
+	}
+	arguments = protocol.Raw("{}")
+	for key, v := range protocol.Members(value) {
+		switch key {
+		case "name":
+			var ok bool
+			if name, ok = protocol.Text(v); !ok {
+				return "", nil, errors.New("the name of a tool call must be a string")
+			}
+		case "arguments":
+			arguments = v
+		default:
+			return "", nil, fmt.Errorf("a tool call has the unknown member %q; it may have name and arguments", key)
+		}
+	}
+	if name == "" {
+		return "", nil, errors.New("a tool call has no name")
+	}
+	return name, arguments, nil
+}
+
+// readTagged reads <function=name> and its parameters.
+func readTagged(text string, set *tools.Set) (call tools.Call, rest string, err error) {
+	name, rest, ok := strings.Cut(strings.TrimPrefix(text, "<function="), ">")
+	if !ok {
+		return call, rest, errors.New("the <function= tag of a tool call is not closed by >")
+	}
+	name = strings.TrimSpace(name)
+	tool, known := set.Find(name)
+	if !known {
+		_, err = set.Lift(name, protocol.Raw("{}"))
+		return call, rest, err
+	}
+	arguments := protocol.Raw("{}")
+	for {
+		rest = trimSpace(rest)
+		if after, ok := strings.CutPrefix(rest, "</function>"); ok {
+			call, err = set.Lift(name, arguments)
+			return call, after, err
+		}
+		after, ok := strings.CutPrefix(rest, "<parameter=")
+		if !ok {
+			return call, rest, fmt.Errorf("the call of %s has %s where a <parameter= or </function> tag belongs", name, quoteStart(rest))
+		}
+		parameter, body, ok := strings.Cut(after, ">")
+		if !ok {
+			return call, rest, fmt.Errorf("a <parameter= tag of the call of %s is not closed by >", name)
+		}
+		value, after, ok := strings.Cut(body, "</parameter>")
+		if !ok {
+			return call, rest, fmt.Errorf("the parameter %s of the call of %s is not closed by </parameter>", parameter, name)
+		}
+		if _, twice := protocol.Get(arguments, parameter); twice {
+			return call, rest, fmt.Errorf("the call of %s has the parameter %s twice", name, parameter)
+		}
+		value = strings.TrimSuffix(strings.TrimPrefix(value, "\n"), "\n")
+		arguments = protocol.AppendMember(arguments, parameter, taggedValue(tool, parameter, value))
+		rest = after
+	}
+}
+
+// taggedValue is the JSON of a tagged parameter's text. A text that is not what
+// the parameter's type asks for stays a string, which the schema then refuses.
+func taggedValue(tool *tools.Tool, parameter, text string) protocol.Raw {
+	kind := anyValue
+	for i := range tool.Properties {
+		if tool.Properties[i].Name == parameter {
+			kind = kindOf(tool.Properties[i].Schema)
+		}
+	}
+	if kind == textValue {
+		return protocol.String(text)
+	}
+	trimmed := strings.TrimSpace(text)
+	switch trimmed {
+	case "True", "False", "None": // as templates run by Python write them
+		trimmed = map[string]string{"True": "true", "False": "false", "None": "null"}[trimmed]
+	}
+	value := protocol.Raw(trimmed)
+	if err := value.Compact(jsontext.AllowDuplicateNames(true)); err != nil {
+		return protocol.String(text)
+	}
+	if !value.IsValid() {
+		value = lastWins(value)
+	}
+	return value
+}

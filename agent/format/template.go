@@ -1,0 +1,180 @@
+package format
+
+import (
+	"fmt"
+	"strings"
+
+	"agentd/agent/internal/rawjson"
+	"agentd/agent/memory"
+	"agentd/agent/tools"
+	"agentd/protocol"
+)
+
+// template renders the model's own Jinja template.
+//
+// A template that knows permanent_rules or task_attributes was made for this
+// agent: it gets the variables messages, tools, permanent_rules, summary,
+// task_attributes, add_generation_prompt and enable_thinking, and says itself
+// what the model shall do. Any other gets only messages: the first one, a system
+// message, says all of that, tools included.
+type template struct {
+	made    bool // for this agent
+	jsonOut bool // one {"say", "action"} object
+	think   bool
+	mixed   string
+	source  string
+	split   *splitter
+	kit     Toolkit
+}
+
+func newTemplate(o Options) (*template, error) {
+	if o.ChatTemplate == "" {
+		return nil, fmt.Errorf("model_format %s: the model has no chat template; give one with --chat-template", Template)
+	}
+	style := o.OutputStyle
+	if style != "" && style != StyleBlocks && style != StyleJSON {
+		return nil, fmt.Errorf("output_style %q is unknown; use %s or %s", style, StyleBlocks, StyleJSON)
+	}
+	var specials []string
+	for _, s := range o.Toolkit.SpecialTokens() {
+		if len([]rune(s)) > 1 { // a mark can't break up one character
+			specials = append(specials, s)
+		}
+	}
+	return &template{
+		made:    madeForAgent(o.ChatTemplate),
+		jsonOut: style == StyleJSON,
+		think:   o.EnableThinking,
+		mixed:   o.MixedOutput,
+		source:  o.ChatTemplate,
+		split:   newSplitter(specials),
+		kit:     o.Toolkit,
+	}, nil
+}
+
+func madeForAgent(template string) bool {
+	return strings.Contains(template, "permanent_rules") || strings.Contains(template, "task_attributes")
+}
+
+func (t *template) Name() string          { return Template }
+func (t *template) StateKey() string      { return "" }
+func (t *template) ResetsState() bool     { return false }
+func (t *template) SuppressControl() bool { return true }
+
+func (t *template) Catalog(set *tools.Set) *Catalog {
+	c := &Catalog{Set: set}
+	c.build = func() (string, error) { return t.grammar(set) }
+	if t.made {
+		return c
+	}
+	var b strings.Builder
+	b.WriteString("\n\n# Output\n")
+	if t.jsonOut {
+		b.WriteString(`A reply is {"say": "the text", "action": {}}; tool calls are {"say": "", "action": ACTION}.`)
+	} else {
+		b.WriteString("A reply is plain text; tool calls are <tool_call>\nACTION\n</tool_call>.")
+	}
+	b.WriteString(` ACTION is {robot: {"name": tool, "arguments": {...}}}, or a list of such objects for several calls.`)
+	if len(set.Tools) > 0 {
+		b.WriteString("\n\n# Tools")
+	}
+	for i := range set.Tools {
+		tool := &set.Tools[i]
+		b.WriteByte('\n')
+		line := append([]byte(`{"name":`), protocol.String(tool.Name)...)
+		line = append(append(line, `,"description":`...), protocol.String(tool.Description)...)
+		line = append(append(append(line, `,"parameters":`...), tool.Schema...), '}')
+		b.Write(rawjson.AppendSpaced(nil, line))
+	}
+	c.text = b.String()
+	return c
+}
+
+func (t *template) Render(in *Input) (*Prompt, error) {
+	rawTools := rawList(in.RawTools)
+	messages := t.messages(in)
+	vars := append([]byte(`{"messages":`), messages...)
+	if t.made {
+		vars = append(append(vars, `,"tools":`...), rawTools...)
+		vars = append(vars, `,"permanent_rules":`...)
+		vars = rawjson.AppendStrings(vars, in.Rules)
+		vars = append(vars, `,"summary":`...)
+		vars = rawjson.AppendString(vars, in.Summary)
+		vars = append(append(vars, `,"task_attributes":`...), in.Attributes...)
+	}
+	vars = fmt.Appendf(vars, `,"add_generation_prompt":true,"enable_thinking":%t}`, t.think)
+
+	m := newMarker(vars, t.source)
+	text, err := t.kit.RenderTemplate(m.mark(vars, t.split))
+	if err != nil {
+		return nil, fmt.Errorf("the chat template can't be rendered: %w", err)
+	}
+	if text == "" {
+		return nil, fmt.Errorf("the chat template made an empty prompt of these messages")
+	}
+	b := &builder{split: t.split}
+	for _, p := range t.split.split(text) {
+		if p.Special {
+			b.markup(p.Text)
+		} else {
+			b.plain(m.unmark(p.Text))
+		}
+	}
+	p := b.prompt()
+	p.Messages, p.Tools = messages, rawTools
+	return p, nil
+}
+
+// messages are the chat messages of an input.
+func (t *template) messages(in *Input) protocol.Raw {
+	list := make([]message, 0, len(in.History)+2)
+	if !t.made {
+		list = append(list, message{role: roleSystem, content: systemText(in) + in.Catalog.text})
+	}
+	add := func(author memory.Author, content string) {
+		role := roleUser
+		switch {
+		case author == memory.System && t.made:
+			role = roleSystem
+		case author == memory.System:
+			content = statusHeading + content
+		}
+		list = append(list, message{role: role, content: content})
+	}
+	for i := range in.History {
+		entry := &in.History[i]
+		if entry.Author == memory.Model {
+			list = append(list, message{role: roleAssistant, content: t.answer(entry)})
+			continue
+		}
+		add(entry.Author, entry.Content)
+	}
+	add(in.Author, in.Instruction)
+	if !t.made && len(in.Attributes) > len("{}") {
+		list[len(list)-1].attributes = in.Attributes
+	}
+	return messagesJSON(list)
+}
+
+// answer is a decision of the history as the model writes it.
+func (t *template) answer(entry *memory.Entry) string {
+	if t.jsonOut {
+		return string(memory.AppendDecision(nil, entry.Say, entry.Calls))
+	}
+	if len(entry.Calls) == 0 {
+		return entry.Say
+	}
+	action := memory.AppendAction([]byte(entry.Say+callOpen+"\n"), entry.Calls, len(entry.Calls) > 1)
+	return string(append(action, "\n"+callClose...))
+}
+
+func rawList(list []protocol.Raw) protocol.Raw {
+	dst := protocol.Raw{'['}
+	for i, v := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, v...)
+	}
+	return append(dst, ']')
+}

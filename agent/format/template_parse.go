@@ -1,0 +1,189 @@
+package format
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"agentd/agent/internal/gbnf"
+	"agentd/agent/tools"
+	"agentd/protocol"
+)
+
+// grammar admits thoughts, then a reply or an action, in the output style:
+//
+//	blocks: root ::= think? ("<tool_call>" action "</tool_call>" | reply)
+//	json:   root ::= think? {"say": ..., "action": {}} | {"say": "", "action": ...}
+func (t *template) grammar(set *tools.Set) (string, error) {
+	g := gbnf.New()
+	think := thinkRule(g, t.think, false)
+	var answers []string
+	if len(set.Tools) > 0 {
+		if err := t.addAction(g, set); err != nil {
+			return "", err
+		}
+		if t.jsonOut {
+			answers = append(answers, gbnf.Literal(`{"say": "", "action": `)+" action "+gbnf.Literal("}"))
+		} else {
+			answers = append(answers, gbnf.Literal(callOpen)+` "\n"? action "\n"? `+gbnf.Literal(callClose))
+		}
+	}
+	if t.jsonOut {
+		g.Add("char", gbnf.JSONChar)
+		g.Add("said", `"\"" ( [^"\\\x7F\x00-\x20] | [\\] ["\\] ) char* "\""`)
+		answers = append(answers, gbnf.Literal(`{"say": `)+" said "+gbnf.Literal(`, "action": {}}`))
+	} else {
+		g.AddText("reply", gbnf.Text{Forbidden: callMarks, NonBlank: true})
+		answers = append(answers, "reply")
+	}
+	g.Add("root", think+gbnf.Alternatives(answers))
+	return g.String(), nil
+}
+
+// addAction adds the rule action: one {robot: call} object or a list of them.
+func (t *template) addAction(g *gbnf.Grammar, set *tools.Set) error {
+	calls := make([]string, len(set.Tools))
+	for i := range set.Tools {
+		tool := &set.Tools[i]
+		calls[i] = fmt.Sprintf("tool-%d", i)
+		args, err := importSchema(g, t.kit, calls[i]+"-", tool, tool.Schema)
+		if err != nil {
+			return err
+		}
+		g.Add(calls[i], gbnf.Literal(jsonText(tool.Name)+`", "arguments": `)+" "+args)
+	}
+	robots := make([]string, len(set.Robots))
+	for i, robot := range set.Robots {
+		robots[i] = gbnf.Literal(string(protocol.String(robot)))
+	}
+	if len(robots) == 0 {
+		g.Add("char", gbnf.JSONChar)
+		robots = []string{`"\"" char+ "\""`}
+	}
+	g.Add("robot", gbnf.Alternatives(robots))
+	g.Add("one", gbnf.Literal("{")+" robot "+gbnf.Literal(`: {"name": "`)+" "+gbnf.Alternatives(calls)+" "+gbnf.Literal("}}"))
+	g.Add("action", fmt.Sprintf(`one | "[" one ( ", " one ){1,%d} "]"`, maxCalls-1))
+	return nil
+}
+
+// Parse reads thoughts, then blocks or one JSON object.
+func (t *template) Parse(text string, c *Catalog) (Decision, error) {
+	if t.jsonOut {
+		return t.parseJSON(text, c)
+	}
+	reasoning, rest, err := splitThoughts(trimEnd(text), callOpen)
+	if err != nil {
+		return Decision{}, err
+	}
+	var say strings.Builder
+	var calls []tools.Call
+	for {
+		before, body, found := strings.Cut(rest, callOpen)
+		if err := checkReply(before); err != nil {
+			return Decision{Reasoning: reasoning}, err
+		}
+		say.WriteString(before)
+		if !found {
+			break
+		}
+		action, after, err := readJSON(body)
+		if err != nil {
+			return Decision{Reasoning: reasoning}, fmt.Errorf("an action is %w: %s", err, quoteStart(body))
+		}
+		if calls, err = readAction(calls, action, c.Set); err != nil {
+			return Decision{Reasoning: reasoning}, err
+		}
+		// The end mark may be missing where the answer ends.
+		after = trimSpace(after)
+		if rest = strings.TrimPrefix(after, callClose); rest == after && after != "" {
+			return Decision{Reasoning: reasoning}, fmt.Errorf("an action is followed by %s, not by %s", quoteStart(after), callClose)
+		}
+	}
+	return decide(say.String(), calls, reasoning, t.mixed)
+}
+
+// parseJSON reads {"say", "action"}; other members don't count.
+func (t *template) parseJSON(text string, c *Catalog) (Decision, error) {
+	reasoning, rest, err := splitThoughts(trimEnd(text), "{")
+	if err != nil {
+		return Decision{}, err
+	}
+	d := Decision{Reasoning: reasoning}
+	value, after, err := readJSON(rest)
+	if err != nil {
+		return d, fmt.Errorf("the output is %w: %s", err, quoteStart(rest))
+	}
+	if after = strings.TrimSpace(after); after != "" {
+		return d, fmt.Errorf("the output goes on behind its JSON object: %s", quoteStart(after))
+	}
+	if value.Kind() != '{' {
+		return d, fmt.Errorf("the output must be an object with say or action, not %s", quoteStart(string(value)))
+	}
+	say, hasSay := protocol.Get(value, "say")
+	action, hasAction := protocol.Get(value, "action")
+	if !hasSay && !hasAction {
+		return d, errors.New("the output's object has neither say nor action")
+	}
+	reply, ok := protocol.Text(say)
+	if hasSay && !ok {
+		return d, errors.New("say must be a string")
+	}
+	if s, ok := protocol.Text(action); ok { // JSON inside of a string
+		if action, rest, err = readJSON(s); err != nil || rest != "" {
+			return d, errors.New("action must be an object or a list")
+		}
+	}
+	var calls []tools.Call
+	if hasAction {
+		if calls, err = readAction(nil, action, c.Set); err != nil {
+			return d, err
+		}
+	}
+	return decide(reply, calls, reasoning, t.mixed)
+}
+
+// readAction appends the calls of an action: {robot: {name, arguments}}, a flat
+// {name, arguments, target_robot} or a list of these; {} has none.
+func readAction(calls []tools.Call, action protocol.Raw, set *tools.Set) ([]tools.Call, error) {
+	if action.Kind() == '[' {
+		for e := range protocol.Elements(action) {
+			var err error
+			if calls, err = readAction(calls, e, set); err != nil {
+				return nil, err
+			}
+		}
+		return calls, nil
+	}
+	if action.Kind() != '{' {
+		return nil, fmt.Errorf("an action must be an object or a list, not %s", quoteStart(string(action)))
+	}
+	if name, ok := protocol.Get(action, "name"); ok && name.Kind() == '"' {
+		robot := set.DefaultRobot
+		for _, key := range []string{"target_robot_name", tools.RobotParameter} {
+			if v, ok := protocol.Get(action, key); ok {
+				robot, _ = protocol.Text(v)
+				action = protocol.DeleteMember(action, key)
+			}
+		}
+		return appendCall(calls, action, robot, set)
+	}
+	for robot, call := range protocol.Members(action) {
+		var err error
+		if calls, err = appendCall(calls, call, robot, set); err != nil {
+			return nil, err
+		}
+	}
+	return calls, nil
+}
+
+func appendCall(calls []tools.Call, function protocol.Raw, robot string, set *tools.Set) ([]tools.Call, error) {
+	name, arguments, err := readFunction(function)
+	if err != nil {
+		return nil, err
+	}
+	call, err := set.Accept(name, arguments, robot)
+	if err != nil {
+		return nil, err
+	}
+	return append(calls, call), nil
+}
