@@ -7,6 +7,8 @@ import "C"
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -41,6 +43,8 @@ type Vocab struct {
 	special  []Token
 	bos, eos Token
 	addBOS   bool
+	addEOS   bool
+	markup   []string // texts of user-defined tokens that look like markup
 }
 
 func newVocab(m *Model) (*Vocab, error) {
@@ -68,9 +72,12 @@ func newVocab(m *Model) (*Vocab, error) {
 		if v.attrs[t]&(AttrControl|AttrUserDefined) != 0 {
 			v.special = append(v.special, t)
 		}
+		if piece := v.piece(t); v.attrs[t]&AttrUserDefined != 0 && strings.HasPrefix(piece, "<") && strings.HasSuffix(piece, ">") {
+			v.markup = append(v.markup, piece)
+		}
 	}
 	v.bos, v.eos = Token(C.llama_vocab_bos(ptr)), Token(C.llama_vocab_eos(ptr))
-	v.addBOS = bool(C.llama_vocab_get_add_bos(ptr))
+	v.addBOS, v.addEOS = bool(C.llama_vocab_get_add_bos(ptr)), bool(C.llama_vocab_get_add_eos(ptr))
 	return v, nil
 }
 
@@ -94,18 +101,61 @@ func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, e
 		return nil, ErrClosed
 	}
 	// Almost every token stands for at least one byte; a few special ones may be added.
-	tokens := make([]Token, len(text)+8)
+	tokens := make([]Token, 0, len(text)+8)
+	var err error
+	if parseSpecial {
+		tokens, err = v.tokenize(tokens, text, addSpecial, true)
+		return slices.Clone(tokens), err
+	}
+	if addSpecial && v.addBOS {
+		tokens = append(tokens, v.bos)
+	}
+	for text != "" && err == nil {
+		cut := v.nextMarkup(text)
+		tokens, err = v.tokenize(tokens, text[:cut], false, false)
+		text = text[cut:]
+	}
+	if addSpecial && v.addEOS {
+		tokens = append(tokens, v.eos)
+	}
+	return slices.Clone(tokens), err
+}
+
+// nextMarkup is where text is cut so that no markup token is found whole: right
+// after the first character of the first one, or at the end.
+//
+// llama.cpp's parse_special leaves out control tokens only. User-defined ones
+// are found in any text, and it makes user-defined what it believes a model
+// writes in its answers: <|start|> and <|channel|> of GPT-OSS, for one.
+func (v *Vocab) nextMarkup(text string) int {
+	for at := 0; ; at++ {
+		next := strings.IndexByte(text[at:], '<')
+		if next < 0 {
+			return len(text)
+		}
+		at += next
+		for _, m := range v.markup {
+			if strings.HasPrefix(text[at:], m) {
+				return at + 1
+			}
+		}
+	}
+}
+
+// tokenize appends the tokens of text as llama.cpp finds them.
+func (v *Vocab) tokenize(tokens []Token, text string, addSpecial, parseSpecial bool) ([]Token, error) {
 	for {
+		room := tokens[len(tokens):cap(tokens)]
 		var cerr *C.char
 		n := C.agd_tokenize(v.ptr, (*C.char)(unsafe.Pointer(unsafe.StringData(text))), C.int32_t(len(text)),
-			(*C.llama_token)(unsafe.Pointer(&tokens[0])), C.int32_t(len(tokens)), C.bool(addSpecial), C.bool(parseSpecial), &cerr)
+			(*C.llama_token)(unsafe.Pointer(unsafe.SliceData(room))), C.int32_t(len(room)), C.bool(addSpecial), C.bool(parseSpecial), &cerr)
 		switch {
 		case n == math.MinInt32:
 			return nil, fmt.Errorf("llama: tokenize: %s", takeString(cerr))
 		case n < 0:
-			tokens = make([]Token, -n)
+			tokens = slices.Grow(tokens, int(-n))
 		default:
-			return tokens[:n:n], nil
+			return tokens[:len(tokens)+int(n)], nil
 		}
 	}
 }

@@ -1,0 +1,131 @@
+// Package synth writes GGUF model files with random weights: models that load,
+// compute and generate like real ones of their architecture, from a seed, in a
+// few megabytes. Tests run on them, and so does a server that was given no
+// model. What they say is noise.
+package synth
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Architectures that Write knows.
+const (
+	Qwen2  = "qwen2"
+	Qwen3  = "qwen3"
+	Qwen35 = "qwen35" // hybrid: three of four layers keep a recurrent state
+	GPTOSS = "gpt-oss"
+)
+
+// Spec says what to write. Shapes are numbers of values; see Preset for usual
+// ones.
+type Spec struct {
+	Arch string
+	Name string // general.name
+	Layers, Embedding, FFN,
+	Heads, KVHeads, HeadDim,
+	Context int
+	Experts, ExpertsUsed, SlidingWindow int // gpt-oss
+
+	// Type of the matrices: "f32", "f16", "q8_0", or "mxfp4" for experts in
+	// MXFP4 and the rest in q8_0. Vectors are always f32.
+	Type string
+	Seed uint64
+
+	// VocabFile is the GGUF file with the Qwen vocabulary; "" means the one in
+	// the directory of llama.cpp's libraries. gpt-oss has its own.
+	VocabFile string
+	// Small gives the qwen architectures a vocabulary of a few hundred tokens
+	// instead of the real one, for tests where the row length is in the way.
+	Small bool
+	// ChatTemplate is a Jinja source; "" means this package's own for the
+	// architecture.
+	ChatTemplate string
+
+	// Bias moves the logits of tokens, given by their text, by about this much.
+	// Rows have a standard deviation of about LogitSpread, so that in a real
+	// vocabulary the winner is some 4.5 of those above the mean: 13 makes a token
+	// win every tenth time or so. Without it a random model never ends a text.
+	Bias map[string]float32
+}
+
+// LogitSpread is about the standard deviation of a row of logits.
+const LogitSpread = 4
+
+// MaxDimension bounds every number of a Spec.
+const MaxDimension = 1 << 20
+
+// blockSize is the length that rows of quantized matrices are a multiple of.
+const blockSize = 32
+
+func (s *Spec) validate() error {
+	if !slices.Contains([]string{Qwen2, Qwen3, Qwen35, GPTOSS}, s.Arch) {
+		return fmt.Errorf("synth: architecture %q is none of %s, %s, %s, %s", s.Arch, Qwen2, Qwen3, Qwen35, GPTOSS)
+	}
+	if _, ok := matrixTypes[s.Type]; !ok {
+		return fmt.Errorf("synth: type %q is none of f32, f16, q8_0, mxfp4", s.Type)
+	}
+	type dim struct {
+		name  string
+		value int
+		of    int // must be a multiple of
+	}
+	dims := []dim{
+		{"layers", s.Layers, 1}, {"embedding", s.Embedding, blockSize}, {"FFN", s.FFN, blockSize},
+		{"heads", s.Heads, max(s.KVHeads, 1)}, {"KV heads", s.KVHeads, 1}, {"head dimension", s.HeadDim, 2},
+		{"context", s.Context, 1}, {"heads times head dimension", s.Heads * s.HeadDim, blockSize},
+	}
+	if s.Arch == GPTOSS {
+		dims = append(dims, dim{"experts", s.Experts, 1}, dim{"experts used", s.ExpertsUsed, 1}, dim{"sliding window", s.SlidingWindow, 1})
+	}
+	if s.Arch == Qwen35 {
+		dims = append(dims, dim{"layers", s.Layers, recurrentInterval})
+	}
+	for _, d := range dims {
+		if d.value < 1 || d.value > MaxDimension || d.value%d.of != 0 {
+			return fmt.Errorf("synth: %s: %d is not a multiple of %d from 1 to %d", d.name, d.value, d.of, MaxDimension)
+		}
+	}
+	if s.Arch == Qwen2 && s.Heads*s.HeadDim != s.Embedding {
+		return fmt.Errorf("synth: qwen2: %d heads of %d do not make the embedding of %d", s.Heads, s.HeadDim, s.Embedding)
+	}
+	if s.Arch == GPTOSS && s.ExpertsUsed > s.Experts {
+		return fmt.Errorf("synth: %d of %d experts used", s.ExpertsUsed, s.Experts)
+	}
+	return nil
+}
+
+// recurrentInterval: in qwen35 every fourth layer has full attention.
+const recurrentInterval = 4
+
+// Preset gives the Spec of an architecture in a usual size: "tiny", a few
+// megabytes, or for qwen3 "0.6b", the shape of Qwen3-0.6B.
+func Preset(size, arch string) (Spec, error) {
+	s := Spec{
+		Arch: arch, Name: "random weights: " + arch + " " + size, Type: "q8_0", Seed: 1,
+		Layers: 2, Embedding: 64, FFN: 128, Heads: 4, KVHeads: 2, HeadDim: 16, Context: 32768,
+		Bias: qwenBias,
+	}
+	switch {
+	case size == "0.6b" && arch == Qwen3:
+		s.Layers, s.Embedding, s.FFN, s.Heads, s.KVHeads, s.HeadDim, s.Context = 28, 1024, 3072, 16, 8, 128, 40960
+	case size != "tiny":
+		return Spec{}, fmt.Errorf("synth: no preset %q for %q: there are \"tiny\" for every architecture and \"0.6b\" for %s", size, arch, Qwen3)
+	case arch == Qwen35:
+		s.Layers = recurrentInterval
+	case arch == GPTOSS:
+		s.HeadDim, s.Experts, s.ExpertsUsed, s.SlidingWindow, s.Bias = 32, 4, 2, 128, harmonyBias
+	}
+	return s, s.validate()
+}
+
+// The tiny models end their texts after some ten tokens, close the strings that
+// a grammar lets them open, and begin a tool call now and then.
+var (
+	qwenBias = map[string]float32{
+		"<|im_end|>": 13.5, "<tool_call>": 12.5, "</tool_call>": 12.5, `"`: 12.5, `}`: 10, `,`: 8,
+	}
+	harmonyBias = map[string]float32{
+		"<|return|>": 9, "<|call|>": 7, "<|end|>": 5, "<|channel|>": 2, `"`: 5, `}`: 2,
+	}
+)

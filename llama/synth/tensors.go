@@ -1,0 +1,220 @@
+package synth
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+)
+
+// tensor is one tensor to write. Its values are normally distributed around
+// mean, but for what fix changes.
+type tensor struct {
+	name      string
+	shape     []int // fastest dimension first, as ggml has it
+	mean, dev float64
+	vector    bool // stays f32
+	expert    bool // may be MXFP4
+	fix       func(row int, values []float32)
+}
+
+func (t *tensor) rows() int {
+	n := 1
+	for _, d := range t.shape[1:] {
+		n *= d
+	}
+	return n
+}
+
+// The residual stream keeps a constant in its first value: embeddings write it
+// and no layer does. It reaches the output as a constant too, which is what
+// Bias multiplies. The layers' contributions are made larger than the
+// embeddings so that the next token depends on more than the last one.
+const (
+	biasInput      = 1.0   // first value of each embedding
+	biasGain       = 200.0 // weight of the output norm there; large, so that a bias hardly changes the embedding
+	residualSpread = 3.5   // about the RMS of the residual stream at the output
+	embeddingDev   = 0.3
+	attentionGain  = 0.5
+	ffnGain        = 6.0
+	queryKeyGain   = 2.0 // of the norms of queries and keys: attention with a focus
+	rareBias       = -3 * LogitSpread
+)
+
+type shapes struct {
+	spec  *Spec
+	vocab *vocabulary
+	bias  map[int]float32 // by token id
+	list  []tensor
+}
+
+// tensors lists the tensors of the architecture in file order.
+func tensors(spec *Spec, v *vocabulary) ([]tensor, error) {
+	s := &shapes{spec: spec, vocab: v, bias: map[int]float32{}}
+	for _, id := range v.rare {
+		s.bias[id] = rareBias
+	}
+	for text, b := range spec.Bias {
+		if id, ok := v.id(text); ok {
+			s.bias[id] = b
+		}
+	}
+	e := spec.Embedding
+	s.embedding("token_embd.weight", spec.Arch != GPTOSS)
+	gain := LogitSpread / (embeddingDev * math.Sqrt(float64(e)))
+	s.list = append(s.list, tensor{name: "output_norm.weight", shape: []int{e}, mean: gain, vector: true,
+		fix: func(_ int, values []float32) { values[0] = biasGain }})
+	if spec.Arch == GPTOSS {
+		s.embedding("output.weight", true) // this architecture does not share them
+	}
+	for i := range spec.Layers {
+		s.layer(i)
+	}
+	return s.list, nil
+}
+
+// embedding adds a table of the vocabulary's rows; biased ones get the logit
+// bias over the constant that stands in the first value of the output.
+func (s *shapes) embedding(name string, biased bool) {
+	s.list = append(s.list, tensor{name: name, shape: []int{s.spec.Embedding, len(s.vocab.tokens)}, dev: embeddingDev,
+		fix: func(row int, values []float32) {
+			values[0] = biasInput
+			if biased {
+				values[0] += s.bias[row] / float32(biasGain*biasInput/residualSpread)
+			}
+		}})
+}
+
+// keepConstant clears a row that would write into the constant value.
+func (s *shapes) keepConstant(row int, values []float32) {
+	if row%s.spec.Embedding == 0 {
+		clear(values)
+	}
+}
+
+func (s *shapes) layer(i int) {
+	spec := s.spec
+	add := func(suffix string, t tensor) {
+		t.name = fmt.Sprintf("blk.%d.%s", i, suffix)
+		s.list = append(s.list, t)
+	}
+	vector := func(suffix string, n int, mean, dev float64) {
+		add(suffix, tensor{shape: []int{n}, mean: mean, dev: dev, vector: true})
+	}
+	matrix := func(suffix string, gain float64, shape ...int) {
+		add(suffix, tensor{shape: shape, dev: gain / math.Sqrt(float64(shape[0]))})
+	}
+	// a matrix back into the residual stream
+	output := func(suffix string, gain float64, shape ...int) {
+		add(suffix, tensor{shape: shape, dev: gain / math.Sqrt(float64(shape[0])), fix: s.keepConstant})
+	}
+	e, q, kv := spec.Embedding, spec.Heads*spec.HeadDim, spec.KVHeads*spec.HeadDim
+
+	vector("attn_norm.weight", e, 1, 0)
+	switch {
+	case spec.Arch == Qwen35 && (i+1)%recurrentInterval != 0:
+		s.recurrent(add, vector, matrix, output)
+	default:
+		queries := q
+		if spec.Arch == Qwen35 {
+			queries = 2 * q // with a gate for each value
+		}
+		matrix("attn_q.weight", 1, e, queries)
+		matrix("attn_k.weight", 1, e, kv)
+		matrix("attn_v.weight", 1, e, kv)
+		output("attn_output.weight", attentionGain, q, e)
+	}
+	switch spec.Arch {
+	case Qwen2:
+		vector("attn_q.bias", q, 0, 0.1)
+		vector("attn_k.bias", kv, 0, 0.1)
+		vector("attn_v.bias", kv, 0, 0.1)
+	case Qwen3:
+		vector("attn_q_norm.weight", spec.HeadDim, queryKeyGain, 0.1)
+		vector("attn_k_norm.weight", spec.HeadDim, queryKeyGain, 0.1)
+	case Qwen35:
+		if (i+1)%recurrentInterval == 0 {
+			vector("attn_q_norm.weight", spec.HeadDim, queryKeyGain, 0.1)
+			vector("attn_k_norm.weight", spec.HeadDim, queryKeyGain, 0.1)
+		}
+		vector("post_attention_norm.weight", e, 1, 0)
+	case GPTOSS:
+		vector("attn_q.bias", q, 0, 0.1)
+		vector("attn_k.bias", kv, 0, 0.1)
+		vector("attn_v.bias", kv, 0, 0.1)
+		vector("attn_output.bias", e, 0, 0)
+		vector("attn_sinks.weight", spec.Heads, 0, 1)
+		vector("post_attention_norm.weight", e, 1, 0)
+		s.experts(add, vector)
+		return
+	}
+	if spec.Arch != Qwen35 {
+		vector("ffn_norm.weight", e, 1, 0)
+	}
+	matrix("ffn_gate.weight", 1, e, spec.FFN)
+	matrix("ffn_up.weight", 1, e, spec.FFN)
+	output("ffn_down.weight", ffnGain, spec.FFN, e)
+}
+
+// experts adds the mixture-of-experts FFN of gpt-oss.
+func (s *shapes) experts(add func(string, tensor), vector func(string, int, float64, float64)) {
+	e, f, n := s.spec.Embedding, s.spec.FFN, s.spec.Experts
+	dev := func(in int, gain float64) float64 { return gain / math.Sqrt(float64(in)) }
+	add("ffn_gate_inp.weight", tensor{shape: []int{e, n}, dev: dev(e, 1), vector: true})
+	vector("ffn_gate_inp.bias", n, 0, 0.1)
+	for _, name := range []string{"gate", "up"} {
+		add("ffn_"+name+"_exps.weight", tensor{shape: []int{e, f, n}, dev: dev(e, 1), expert: true})
+		add("ffn_"+name+"_exps.bias", tensor{shape: []int{f, n}, dev: 0.1, vector: true})
+	}
+	add("ffn_down_exps.weight", tensor{shape: []int{f, e, n}, dev: dev(f, ffnGain), expert: true, fix: s.keepConstant})
+	add("ffn_down_exps.bias", tensor{shape: []int{e, n}, vector: true})
+}
+
+// Shape of qwen35's recurrent layers, for each head of keys and values.
+const (
+	stateSize  = 16
+	convKernel = 4
+)
+
+// recurrent adds a gated delta net layer of qwen35.
+func (s *shapes) recurrent(add func(string, tensor), vector func(string, int, float64, float64), matrix, output func(string, float64, ...int)) {
+	e, keys, values := s.spec.Embedding, s.spec.KVHeads*stateSize, s.spec.Heads*stateSize
+	matrix("attn_qkv.weight", 1, e, 2*keys+values)
+	matrix("attn_gate.weight", 1, e, values)
+	add("ssm_conv1d.weight", tensor{shape: []int{convKernel, 2*keys + values}, dev: 0.5, vector: true})
+	vector("ssm_dt.bias", s.spec.Heads, 0, 0.5)
+	vector("ssm_a", s.spec.Heads, -1, 0.1) // decay: negative
+	matrix("ssm_beta.weight", 1, e, s.spec.Heads)
+	matrix("ssm_alpha.weight", 1, e, s.spec.Heads)
+	vector("ssm_norm.weight", stateSize, 1, 0)
+	output("ssm_out.weight", attentionGain, values, e)
+}
+
+// source is a stream of random numbers that depends on the seed and the
+// tensor's name only, so that a tensor is the same whatever stands around it.
+type source uint64
+
+func newSource(seed uint64, name string) source {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return source(seed*0x9E3779B97F4A7C15 ^ h.Sum64())
+}
+
+// next is SplitMix64.
+func (s *source) next() uint64 {
+	*s += 0x9E3779B97F4A7C15
+	z := uint64(*s)
+	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
+	z = (z ^ z>>27) * 0x94D049BB133111EB
+	return z ^ z>>31
+}
+
+// fill draws values: the sum of four uniform numbers is normal enough for
+// weights, and one draw gives four.
+func (s *source) fill(values []float32, mean, dev float64) {
+	scale := float32(dev / (math.Sqrt(4.0/12) * 65536)) // of four uniform numbers over [0, 65536)
+	for i := range values {
+		z := s.next()
+		sum := int32(z&0xFFFF) + int32(z>>16&0xFFFF) + int32(z>>32&0xFFFF) + int32(z>>48)
+		values[i] = float32(mean) + scale*float32(sum-2*65535)
+	}
+}

@@ -1,0 +1,158 @@
+package synth
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Token types of a GGUF file (llama_token_type).
+const (
+	typeNormal      = 1
+	typeControl     = 3
+	typeUserDefined = 4
+	typeUnused      = 5
+)
+
+// vocabulary is what a GGUF file says about its tokens.
+type vocabulary struct {
+	pre           string // name of the pre-tokenizer
+	tokens        []string
+	types         []int32
+	merges        []string
+	bos, eos, pad int
+	rare          []int // tokens that a random model should hardly ever write
+}
+
+func (v *vocabulary) add(text string, typ int32) int {
+	v.tokens = append(v.tokens, text)
+	v.types = append(v.types, typ)
+	return len(v.tokens) - 1
+}
+
+// id finds a token by its text; special and plain ones alike.
+func (v *vocabulary) id(text string) (int, bool) {
+	if i := slices.Index(v.tokens, text); i >= 0 {
+		return i, true
+	}
+	i := slices.Index(v.tokens, byteText(text))
+	return i, i >= 0
+}
+
+// qwenSpecials are the tokens that Qwen 3 adds to Qwen's vocabulary, from id
+// 151643 on. What looks like markup of the dialogue is a control token; what
+// models write in their answers is user-defined.
+var qwenSpecials = []struct {
+	text string
+	typ  int32
+}{
+	{"<|endoftext|>", typeControl}, {"<|im_start|>", typeControl}, {"<|im_end|>", typeControl},
+	{"<|object_ref_start|>", typeControl}, {"<|object_ref_end|>", typeControl},
+	{"<|box_start|>", typeControl}, {"<|box_end|>", typeControl},
+	{"<|quad_start|>", typeControl}, {"<|quad_end|>", typeControl},
+	{"<|vision_start|>", typeControl}, {"<|vision_end|>", typeControl}, {"<|vision_pad|>", typeControl},
+	{"<|image_pad|>", typeControl}, {"<|video_pad|>", typeControl},
+	{"<tool_call>", typeUserDefined}, {"</tool_call>", typeUserDefined},
+	{"<|fim_prefix|>", typeControl}, {"<|fim_middle|>", typeControl}, {"<|fim_suffix|>", typeControl},
+	{"<|fim_pad|>", typeControl}, {"<|repo_name|>", typeControl}, {"<|file_sep|>", typeControl},
+	{"<tool_response>", typeUserDefined}, {"</tool_response>", typeUserDefined},
+	{"<think>", typeUserDefined}, {"</think>", typeUserDefined},
+}
+
+// qwenFirstSpecial is the id of <|endoftext|> in the real vocabulary.
+const qwenFirstSpecial = 151643
+
+// patchQwen puts Qwen 3's special tokens where the vocabulary file of
+// llama.cpp has fillers, and marks the fillers left as unused.
+func patchQwen(v *vocabulary) error {
+	if len(v.tokens) < qwenFirstSpecial+len(qwenSpecials) || v.tokens[qwenFirstSpecial] != qwenSpecials[0].text {
+		return fmt.Errorf("synth: the vocabulary of %d tokens is not Qwen's: %s is not token %d", len(v.tokens), qwenSpecials[0].text, qwenFirstSpecial)
+	}
+	for i, s := range qwenSpecials {
+		v.tokens[qwenFirstSpecial+i], v.types[qwenFirstSpecial+i] = s.text, s.typ
+	}
+	for i := qwenFirstSpecial + len(qwenSpecials); i < len(v.tokens); i++ {
+		v.types[i] = typeUnused
+	}
+	for i := qwenFirstSpecial; i < len(v.tokens); i++ {
+		v.rare = append(v.rare, i)
+	}
+	v.bos, v.pad, v.eos = qwenFirstSpecial, qwenFirstSpecial, qwenFirstSpecial+2
+	return nil
+}
+
+// smallQwen is the small vocabulary with Qwen's special tokens.
+func smallQwen() *vocabulary {
+	v := bytePairs()
+	v.pre = "qwen2"
+	first := len(v.tokens)
+	for _, s := range qwenSpecials {
+		v.rare = append(v.rare, v.add(s.text, s.typ))
+	}
+	v.bos, v.pad, v.eos = first, first, first+2
+	return v
+}
+
+// harmony is the small vocabulary with the special tokens of GPT-OSS. <|return|>
+// and <|call|> end a generation, <|end|> does not: llama.cpp sees to that when
+// it finds all three.
+func harmony() *vocabulary {
+	v := bytePairs()
+	v.pre = "gpt-4o"
+	v.bos = v.add("<|startoftext|>", typeControl)
+	v.pad = v.add("<|endoftext|>", typeControl)
+	v.eos = v.add("<|return|>", typeControl)
+	for _, s := range []string{"<|constrain|>", "<|channel|>", "<|start|>", "<|end|>", "<|message|>", "<|call|>"} {
+		v.rare = append(v.rare, v.add(s, typeControl))
+	}
+	v.rare = append(v.rare, v.bos, v.pad)
+	return v
+}
+
+// bytePairs is a byte-level BPE vocabulary: every byte, and some common pairs.
+func bytePairs() *vocabulary {
+	v := &vocabulary{}
+	for b := range 256 {
+		id := v.add(string(byteRune(byte(b))), typeNormal)
+		if b < ' ' || b > '~' {
+			v.rare = append(v.rare, id)
+		}
+	}
+	for _, pair := range strings.Fields(commonPairs) {
+		left, right, _ := strings.Cut(pair, "+")
+		left, right = strings.ReplaceAll(left, "_", "Ġ"), strings.ReplaceAll(right, "_", "Ġ")
+		v.merges = append(v.merges, left+" "+right)
+		v.add(left+right, typeNormal)
+	}
+	return v
+}
+
+// commonPairs are merges of English and JSON in the order of their rank; _ is a space.
+const commonPairs = `_+t h+e i+n e+r a+n r+e o+n a+t e+n o+r e+s i+s i+t a+l o+u a+r s+t n+d
+_t+he in+g _+a _+s _+w _+c _+b _+p _+f _+m _+d _+o _+i t+o o+m l+l e+d c+h l+e v+e r+o u+s
+an+d _+l _+h i+on en+t _a+nd _to+_ o+l i+l a+s "+: "+, "+} {+" \+n r+i s+e k+e m+e o+t i+c`
+
+// byteRune is the character that stands for a byte in byte-level BPE: itself
+// if it is printable Latin-1, else one from U+0100 on (GPT-2's table).
+func byteRune(b byte) rune {
+	printable := func(b int) bool { return b >= '!' && b <= '~' || b >= 0xA1 && b <= 0xAC || b >= 0xAE }
+	if printable(int(b)) {
+		return rune(b)
+	}
+	r := rune(0x100)
+	for c := range int(b) {
+		if !printable(c) {
+			r++
+		}
+	}
+	return r
+}
+
+// byteText is text in the characters of byte-level BPE.
+func byteText(text string) string {
+	var b strings.Builder
+	for i := range len(text) {
+		b.WriteRune(byteRune(text[i]))
+	}
+	return b.String()
+}

@@ -1,0 +1,242 @@
+package synth
+
+/*
+#cgo CFLAGS: -I${SRCDIR}/../../third_party/llama.cpp/ggml/include
+#cgo LDFLAGS: -L${SRCDIR}/../../lib -lggml-base -ldl
+#cgo LDFLAGS: -Wl,-rpath,$ORIGIN/lib -Wl,-rpath,${SRCDIR}/../../lib -Wl,--disable-new-dtags
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include "ggml.h"
+#include "gguf.h"
+
+static const char * lib_file(void) {
+	Dl_info info;
+	return dladdr((void *) gguf_init_empty, &info) != 0 ? info.dli_fname : NULL;
+}
+static struct gguf_context * open_meta(const char * path) {
+	struct gguf_init_params params = { true, NULL };
+	return gguf_init_from_file(path, params);
+}
+static struct ggml_context * new_tensors(int n) {
+	struct ggml_init_params params = { ggml_tensor_overhead() * (size_t) (n + 1), NULL, true };
+	return ggml_init(params);
+}
+*/
+import "C"
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"unsafe"
+)
+
+// matrixTypes gives the types of matrices and of experts' matrices.
+var matrixTypes = map[string][2]C.enum_ggml_type{
+	"f32":   {C.GGML_TYPE_F32, C.GGML_TYPE_F32},
+	"f16":   {C.GGML_TYPE_F16, C.GGML_TYPE_F16},
+	"q8_0":  {C.GGML_TYPE_Q8_0, C.GGML_TYPE_Q8_0},
+	"mxfp4": {C.GGML_TYPE_Q8_0, C.GGML_TYPE_MXFP4},
+}
+
+// fileTypes gives llama_ftype, which loaders report as the file's type.
+var fileTypes = map[string]uint32{"f32": 0, "f16": 1, "q8_0": 7, "mxfp4": 38}
+
+// Write writes a model file. It appears at path only when it is complete.
+func Write(path string, spec Spec) error {
+	if err := spec.validate(); err != nil {
+		return err
+	}
+	v, err := vocabularyOf(&spec)
+	if err != nil {
+		return err
+	}
+	list, err := tensors(&spec, v)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("synth: %w", err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.partial")
+	if err != nil {
+		return fmt.Errorf("synth: %w", err)
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	if err := writeFile(f, &spec, v, list); err != nil {
+		return fmt.Errorf("synth: %w", err)
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("synth: %w", err)
+	}
+	if err := os.Chmod(f.Name(), 0o644); err != nil {
+		return fmt.Errorf("synth: %w", err)
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return fmt.Errorf("synth: %w", err)
+	}
+	return nil
+}
+
+func vocabularyOf(spec *Spec) (*vocabulary, error) {
+	switch {
+	case spec.Arch == GPTOSS:
+		return harmony(), nil
+	case spec.Small:
+		return smallQwen(), nil
+	}
+	path := spec.VocabFile
+	if path == "" {
+		var err error
+		if path, err = VocabFile(); err != nil {
+			return nil, err
+		}
+	}
+	v, err := readVocabulary(path)
+	if err != nil {
+		return nil, err
+	}
+	return v, patchQwen(v)
+}
+
+// vocabName is the file with Qwen's vocabulary in llama.cpp's source.
+const vocabName = "ggml-vocab-qwen2.gguf"
+
+// VocabFile finds the file with Qwen's vocabulary: beside llama.cpp's
+// libraries, or in the source tree that those were built from.
+func VocabFile() (string, error) {
+	lib := C.lib_file()
+	if lib == nil {
+		return "", fmt.Errorf("synth: the directory of llama.cpp's libraries is unknown")
+	}
+	dir := filepath.Dir(C.GoString(lib))
+	for _, path := range []string{
+		filepath.Join(dir, vocabName),
+		filepath.Join(dir, "..", "third_party", "llama.cpp", "models", vocabName),
+	} {
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("synth: there is no %s in %s", vocabName, dir)
+}
+
+func readVocabulary(path string) (*vocabulary, error) {
+	cpath := C.CString(path)
+	defer C.free(unsafe.Pointer(cpath))
+	g := C.open_meta(cpath)
+	if g == nil {
+		return nil, fmt.Errorf("synth: vocabulary file %s can't be read", path)
+	}
+	defer C.gguf_free(g)
+	v := &vocabulary{pre: "qwen2"}
+	var err error
+	if v.tokens, err = readStrings(g, "tokenizer.ggml.tokens"); err != nil {
+		return nil, fmt.Errorf("synth: %s: %w", path, err)
+	}
+	if v.merges, err = readStrings(g, "tokenizer.ggml.merges"); err != nil {
+		return nil, fmt.Errorf("synth: %s: %w", path, err)
+	}
+	id := findKey(g, "tokenizer.ggml.token_type")
+	if id < 0 || C.gguf_get_kv_type(g, id) != C.GGUF_TYPE_ARRAY || C.gguf_get_arr_type(g, id) != C.GGUF_TYPE_INT32 ||
+		int(C.gguf_get_arr_n(g, id)) != len(v.tokens) {
+		return nil, fmt.Errorf("synth: %s has no token types", path)
+	}
+	v.types = append(v.types, unsafe.Slice((*int32)(C.gguf_get_arr_data(g, id)), len(v.tokens))...)
+	return v, nil
+}
+
+func findKey(g *C.struct_gguf_context, key string) C.int64_t {
+	ckey := C.CString(key)
+	defer C.free(unsafe.Pointer(ckey))
+	return C.gguf_find_key(g, ckey)
+}
+
+func readStrings(g *C.struct_gguf_context, key string) ([]string, error) {
+	id := findKey(g, key)
+	if id < 0 || C.gguf_get_kv_type(g, id) != C.GGUF_TYPE_ARRAY || C.gguf_get_arr_type(g, id) != C.GGUF_TYPE_STRING {
+		return nil, fmt.Errorf("there is no list %s", key)
+	}
+	list := make([]string, int(C.gguf_get_arr_n(g, id)))
+	for i := range list {
+		list[i] = C.GoString(C.gguf_get_arr_str(g, id, C.size_t(i)))
+	}
+	return list, nil
+}
+
+// writeFile writes the metadata with ggml's functions and the tensors after it,
+// one at a time, so that memory stays small whatever the model's size.
+func writeFile(f *os.File, spec *Spec, v *vocabulary, list []tensor) error {
+	g := C.gguf_init_empty()
+	defer C.gguf_free(g)
+	setMetadata(&metadata{g}, spec, v)
+
+	ctx := C.new_tensors(C.int(len(list)))
+	defer C.ggml_free(ctx)
+	types := matrixTypes[spec.Type]
+	kinds := make([]C.enum_ggml_type, len(list))
+	for i, t := range list {
+		kinds[i] = types[0]
+		if t.expert {
+			kinds[i] = types[1]
+		}
+		if t.vector {
+			kinds[i] = C.GGML_TYPE_F32
+		}
+		var ne [4]C.int64_t
+		for d, n := range t.shape {
+			ne[d] = C.int64_t(n)
+		}
+		ct := C.ggml_new_tensor(ctx, kinds[i], C.int(len(t.shape)), &ne[0])
+		name := C.CString(t.name)
+		C.ggml_set_name(ct, name)
+		C.free(unsafe.Pointer(name))
+		C.gguf_add_tensor(g, ct)
+	}
+	path := C.CString(f.Name())
+	defer C.free(unsafe.Pointer(path))
+	if !C.gguf_write_to_file(g, path, true) {
+		return fmt.Errorf("the metadata could not be written to %s", f.Name())
+	}
+	if _, err := f.Seek(0, 2); err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(f, 1<<20)
+	for i := range list {
+		if err := writeTensor(w, &list[i], kinds[i], spec.Seed); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+// chunkRows is how many rows are drawn and converted at a time.
+const chunkRows = 256
+
+func writeTensor(w *bufio.Writer, t *tensor, kind C.enum_ggml_type, seed uint64) error {
+	src := newSource(seed, t.name)
+	width, rows := t.shape[0], t.rows()
+	rowBytes := int(C.ggml_row_size(kind, C.int64_t(width)))
+	values := make([]float32, chunkRows*width)
+	out := make([]byte, chunkRows*rowBytes)
+	for first := 0; first < rows; first += chunkRows {
+		n := min(chunkRows, rows-first)
+		for r := range n {
+			row := values[r*width : (r+1)*width]
+			src.fill(row, t.mean, t.dev)
+			if t.fix != nil {
+				t.fix(first+r, row)
+			}
+		}
+		C.ggml_quantize_chunk(kind, (*C.float)(&values[0]), unsafe.Pointer(&out[0]), 0, C.int64_t(n), C.int64_t(width), nil)
+		if _, err := w.Write(out[:n*rowBytes]); err != nil {
+			return err
+		}
+	}
+	const alignment = C.GGUF_DEFAULT_ALIGNMENT
+	_, err := w.Write(make([]byte, (alignment-rows*rowBytes%alignment)%alignment))
+	return err
+}
