@@ -19,7 +19,8 @@ func Detect(architecture, template string) (string, error) {
 	case strings.HasPrefix(arch, "gpt-oss"), strings.HasPrefix(arch, "gptoss"), strings.Contains(template, "<|channel|>"):
 		return GPTOSS, nil
 	case template == "" && strings.HasPrefix(arch, "qwen"),
-		strings.Contains(template, "<|im_start|>") && strings.Contains(template, "<tool_call>"):
+		strings.Contains(template, "<|im_start|>") &&
+			(strings.HasPrefix(arch, "qwen") || strings.Contains(template, callOpen)):
 		return Qwen, nil
 	case template != "":
 		return Template, nil

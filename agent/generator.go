@@ -1,0 +1,134 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"agentd/agent/format"
+)
+
+// Toolkit is what the agent asks of the loaded model apart from generation.
+type Toolkit = format.Toolkit
+
+// Generator completes prompts.
+type Generator interface {
+	// Generate completes one prompt N times. It ends early with the context's
+	// error when the context ends. Errors of single completions are in their
+	// Err; its own error is that of all: a [ContextOverflowError],
+	// [GrammarError], [ModelError], [ErrClosed] or the context's.
+	Generate(ctx context.Context, g Generation) (Result, error)
+}
+
+// Generation asks for N completions of one prompt.
+type Generation struct {
+	Prompt    []format.Piece
+	N         int
+	MaxTokens int
+	Greedy    bool // Sampling and Seeds don't count
+	Sampling  Sampling
+	Seeds     []uint32 // one for each completion, distinct
+	// Grammar in llama.cpp's notation, root rule "root"; "" is no constraint.
+	Grammar string
+	// SuppressControl: control tokens that do not end the answer are never
+	// sampled.
+	SuppressControl bool
+}
+
+// Sampling says how a token is drawn.
+type Sampling struct {
+	Temperature float32 // above 0
+	TopP        float32
+	MinP        float32
+	TopK        int
+}
+
+// DefaultSampling is what the first implementation samples with.
+var DefaultSampling = Sampling{Temperature: 0.6, TopP: 0.95, TopK: 20}
+
+// Result is the outcome of a Generation.
+type Result struct {
+	PromptTokens int
+	CachedTokens int // of the prompt, not computed anew
+	Completions  []Completion
+}
+
+// Reasons for the end of a completion.
+const (
+	FinishStop   = "stop"   // an end token
+	FinishLength = "length" // MaxTokens
+)
+
+// Completion is one answer.
+type Completion struct {
+	Text   string // special tokens rendered, the final end token left out
+	Stop   string // text of the end token, "" when cut
+	Tokens int
+	Finish string
+	Err    error
+}
+
+// ErrClosed is returned by a Generator that takes no more work; Run returns it.
+var ErrClosed = errors.New("the generator is closed")
+
+// ContextOverflowError says that a prompt and its answer don't fit the context.
+type ContextOverflowError struct {
+	Prompt int // tokens
+	MaxNew int // tokens that the answer may have
+	Limit  int // tokens that a sequence may have
+}
+
+func (e ContextOverflowError) Error() string {
+	return fmt.Sprintf("the prompt has %d tokens; with %d for the answer that is more than the context's %d",
+		e.Prompt, e.MaxNew, e.Limit)
+}
+
+// GrammarError says that a grammar can't be used, or admitted no token.
+type GrammarError struct{ Err error }
+
+func (e GrammarError) Error() string { return "the output grammar can't be used: " + e.Err.Error() }
+func (e GrammarError) Unwrap() error { return e.Err }
+
+// ModelError says that the model failed.
+type ModelError struct{ Err error }
+
+func (e ModelError) Error() string { return "the model failed: " + e.Err.Error() }
+func (e ModelError) Unwrap() error { return e.Err }
+
+// Codes of candidate errors.
+const (
+	CodeInvalidOutput   = "invalid_output"   // the model's output is no decision
+	CodeTruncated       = "truncated"        // the token limit was reached first
+	CodeContextOverflow = "context_overflow" // the prompt does not fit
+	CodeModelError      = "model_error"      // the model, its template or the grammar's use failed
+	CodeTimeout         = "timeout"          // the request's time was up
+	CodeInvalidTools    = "invalid_tools"    // the input's tools can't be used
+	CodeInvalidCoaching = "invalid_coaching" // extra_keys.coaching is no correction
+)
+
+// Components of candidate errors and internal steps.
+const (
+	ComponentCommander = "commander" // the agent and its parsers
+	ComponentScheduler = "scheduler"
+	ComponentModel     = "model"
+)
+
+// classify is the code and the component of a generation's error.
+func classify(err error) (code, component string) {
+	switch {
+	case is[ContextOverflowError](err):
+		return CodeContextOverflow, ComponentScheduler
+	case is[GrammarError](err):
+		return CodeModelError, ComponentScheduler
+	case errors.Is(err, context.DeadlineExceeded):
+		return CodeTimeout, ComponentScheduler
+	}
+	return CodeModelError, ComponentModel
+}
+
+// is reports whether err is a T or a *T.
+func is[T error](err error) bool {
+	var value T
+	var pointer *T
+	return errors.As(err, &value) || errors.As(err, any(&pointer))
+}

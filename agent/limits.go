@@ -1,0 +1,17 @@
+package agent
+
+const (
+	// DefaultMaxNewTokens bounds an answer where the configuration does not.
+	DefaultMaxNewTokens = 1024
+	// DefaultRobot is the target of a call that names no robot.
+	DefaultRobot = "robot"
+
+	// maxConcurrentInputs bounds the inputs of one request that are in work at
+	// the same time; it is the most sequences a llama.cpp context can hold.
+	maxConcurrentInputs = 256
+
+	// maxCatalogs and maxCatalogBytes bound the prepared tool sets that are
+	// kept. Their grammars are several times as large as their keys.
+	maxCatalogs     = 256
+	maxCatalogBytes = 8 << 20
+)
