@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# build.sh BACKEND [DIRECTORY]  builds llama.cpp (cpu, cpu-all or cuda: see CMakeLists.txt) into the cache, unless it
-# is there, and copies the products into DIRECTORY (default: lib, beside the binary).
+# build.sh BACKEND [DIRECTORY]  builds llama.cpp (cpu, cpu-all or cuda: see CMakeLists.txt) into the
+# cache, unless it is there, and copies the products into DIRECTORY (default: lib, beside the binary).
 #
 # The products lie in the cache under a name made from everything that decides what they are: llama.cpp's
 # version, the compiler, the flags, the backend and, for builds for "this CPU", the CPU's features.
@@ -55,10 +55,14 @@ compile() {
 	cp -p "$root/CMakeLists.txt" "$here/probe.cpp" "$work/source/"
 	local -a generator=()
 	[[ -e $work/out/CMakeCache.txt ]] || ! command -v ninja >/dev/null || generator=(-G Ninja)
-	cmake -S "$work/source" -B "$work/out" "${generator[@]}" -DAGENTD_PROBE="$work/source/probe.cpp" \
-		-DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" "${flags[@]}" "${more[@]}" "$@" >"$work/log" 2>&1 &&
-		cmake --build "$work/out" --target products -j "$jobs" >>"$work/log" 2>&1 ||
-		{ tail -30 "$work/log" >&2; die "building llama.cpp failed; the whole log is $work/log"; }
+	if ! {
+		cmake -S "$work/source" -B "$work/out" "${generator[@]}" -DAGENTD_PROBE="$work/source/probe.cpp" \
+			-DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" "${flags[@]}" "${more[@]}" "$@" &&
+			cmake --build "$work/out" --target products -j "$jobs"
+	} >"$work/log" 2>&1; then
+		tail -30 "$work/log" >&2
+		die "building llama.cpp failed; the whole log is $work/log"
+	fi
 }
 
 # probe runs the kernels just built and returns what became of it.

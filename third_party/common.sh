@@ -2,6 +2,7 @@
 # shellcheck shell=bash
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck disable=SC2034 # used by those that source this
 root=$(dirname "$here")
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/agentd
 
@@ -31,7 +32,7 @@ source_dir() {
 	if [[ -n ${LLAMA_CPP_DIR:-} ]]; then
 		(cd "$LLAMA_CPP_DIR" 2>/dev/null && pwd -P) || die "LLAMA_CPP_DIR=$LLAMA_CPP_DIR is not a directory"
 	else
-		# shellcheck source=/dev/null
+		# shellcheck source=llama.cpp.pin
 		(. "$here/llama.cpp.pin" && printf '%s\n' "$cache/src/llama.cpp-$version")
 	fi
 }
@@ -42,7 +43,7 @@ source_id() {
 		printf 'own-%s\n' "$( (cd "$LLAMA_CPP_DIR" && pwd -P &&
 			find CMakeLists.txt cmake common ggml include src vendor -type f -printf '%P %s %T@\n' | sort) | hash8)"
 	else
-		# shellcheck source=/dev/null
+		# shellcheck source=llama.cpp.pin
 		(. "$here/llama.cpp.pin" && printf '%s\n' "$version")
 	fi
 }

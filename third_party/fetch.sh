@@ -35,7 +35,7 @@ fetch() {
 
 # sha512_base64 prints a file's sha512 in base64, as npm writes it, with nothing but coreutils.
 sha512_base64() {
-	printf "$(sha512sum "$1" | cut -d' ' -f1 | sed 's/../\\x&/g')" | base64 -w0
+	printf '%b' "$(sha512sum "$1" | cut -d' ' -f1 | sed 's/../\\x&/g')" | base64 -w0
 }
 
 src=$(source_dir)
