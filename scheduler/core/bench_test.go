@@ -24,8 +24,9 @@ func benchmarkStep(b *testing.B, width int) {
 	}
 	choices := make([]Choice, MaxSequences)
 	step := func() {
-		plan := c.Plan()
-		c.Commit(Decoded, choices[:len(plan.Samples)])
+		if plan := c.Plan(); len(plan.Rows) > 0 {
+			c.Commit(Decoded, choices[:len(plan.Samples)])
+		}
 	}
 	prompt := func(first Token) []Token {
 		p := make([]Token, 500)
@@ -83,8 +84,7 @@ func BenchmarkAdmit(b *testing.B) {
 			b.Fatal(err)
 		}
 		for !c.Idle() {
-			plan := c.Plan()
-			if len(plan.Rows) > 0 {
+			if plan := c.Plan(); len(plan.Rows) > 0 {
 				c.Commit(Decoded, choices[:len(plan.Samples)])
 			}
 		}

@@ -162,8 +162,10 @@ func (c *Core) Lost(id SeqID) {
 // Length returns how many tokens the context must hold for s.
 func (c *Core) Length(id SeqID) int { return c.seqs[id].length }
 
-// Idle says that no job is alive and nothing is left to be freed.
-func (c *Core) Idle() bool { return len(c.jobs) == 0 && len(c.dying) == 0 }
+// Idle says that no job is alive and no memory operation is left for a plan.
+func (c *Core) Idle() bool {
+	return len(c.jobs) == 0 && len(c.dying) == 0 && (c.delivered || len(c.plan.Ops) == 0)
+}
 
 // op adds a memory operation to the next plan.
 func (c *Core) op(o Op) {

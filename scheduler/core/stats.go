@@ -36,3 +36,21 @@ func (c *Core) Stats() Stats {
 	}
 	return s
 }
+
+// Add adds the counters of o, those of an earlier core.
+func (s *Stats) Add(o *Stats) {
+	s.PromptTokens += o.PromptTokens
+	s.CachedTokens += o.CachedTokens
+	s.PrefillTokens += o.PrefillTokens
+	s.GeneratedTokens += o.GeneratedTokens
+	s.Steps += o.Steps
+	s.Rows += o.Rows
+	s.Finished += o.Finished
+	s.Cancelled += o.Cancelled
+	s.Failed += o.Failed
+	s.Forked += o.Forked
+	s.Evicted += o.Evicted
+	s.Parked += o.Parked
+	s.NoSlot += o.NoSlot
+	s.Broken += o.Broken
+}

@@ -1,0 +1,64 @@
+package scheduler
+
+import "fmt"
+
+// Config is the policy of an Engine. Zero values take the default.
+type Config struct {
+	// BatchTokens is the most tokens of one step, prompts and decode rows
+	// together. Default and upper bound: the context's batch size.
+	BatchTokens int
+	// PrefillChunk is the most prompt tokens of a step in which other sequences
+	// decode: larger ends prompts sooner, smaller gives the others their next
+	// token sooner. Default: half of BatchTokens.
+	PrefillChunk int
+	// MaxSequences is the number of sequence ids, for running and cached
+	// sequences together. Default and upper bound: the context's.
+	MaxSequences int
+	// MaxRunning is how many sequences decode at once. Default and upper bound:
+	// the context's outputs.
+	MaxRunning int
+	// QueueLimit is how many candidates may be admitted at once, waiting and
+	// running together. Default: 64 times MaxRunning.
+	QueueLimit int
+	// SampleWorkers is how many goroutines sample. Default: GOMAXPROCS.
+	SampleWorkers int
+}
+
+// complete fills in the defaults and checks the rest against the context.
+func (c *Config) complete(batch, sequences, outputs, procs int) error {
+	for _, f := range []struct {
+		name             string
+		value            *int
+		otherwise, limit int
+	}{
+		{"BatchTokens", &c.BatchTokens, batch, batch},
+		{"MaxSequences", &c.MaxSequences, sequences, sequences},
+		{"MaxRunning", &c.MaxRunning, min(outputs, sequences), outputs},
+	} {
+		if *f.value == 0 {
+			*f.value = f.otherwise
+		}
+		if *f.value < 1 || *f.value > f.limit {
+			return fmt.Errorf("scheduler: %s is %d, the context allows 1 to %d", f.name, *f.value, f.limit)
+		}
+	}
+	if c.PrefillChunk == 0 {
+		c.PrefillChunk = max(1, c.BatchTokens/2)
+	}
+	if c.PrefillChunk < 1 || c.PrefillChunk > c.BatchTokens {
+		return fmt.Errorf("scheduler: PrefillChunk is %d, must be 1 to BatchTokens (%d)", c.PrefillChunk, c.BatchTokens)
+	}
+	if c.QueueLimit == 0 {
+		c.QueueLimit = queueFactor * c.MaxRunning
+	}
+	if c.QueueLimit < 1 {
+		return fmt.Errorf("scheduler: QueueLimit is %d, must be at least 1", c.QueueLimit)
+	}
+	if c.SampleWorkers == 0 {
+		c.SampleWorkers = procs
+	}
+	if c.SampleWorkers < 1 {
+		return fmt.Errorf("scheduler: SampleWorkers is %d, must be at least 1", c.SampleWorkers)
+	}
+	return nil
+}

@@ -1,0 +1,28 @@
+// Package scheduler places generations on a llama context: a bounded queue,
+// continuous batching, chunked prefill, one prefill for all candidates of a
+// prompt, and a prefix cache over everything that was computed.
+//
+// The policies are in package core, which knows no clock, no goroutine and no
+// llama.cpp. An Engine has one goroutine, locked to its OS thread, that owns the
+// context and runs plan, decode, sample, commit. Callers tokenize before and
+// detokenize after it on their own goroutines; sampling is spread over several.
+//
+// # The way of a generation
+//
+//  1. Admit counts the candidates of a whole request against the bounded queue,
+//     or refuses with *QueueFullError before any work is done.
+//  2. Ticket.Generate checks the generation, makes its samplers and hands a job to
+//     the engine's goroutine.
+//  3. The engine's goroutine submits it to the core, which plans it into steps.
+//  4. When the last candidate has ended, Generate turns tokens into text.
+//
+// A caller whose context ends gets its error at once; the sequences of its
+// generation are freed in the next plan, wherever it was.
+//
+// # Failure
+//
+// A grammar that admits nothing, or logits that are not numbers, end the
+// candidate. A failed computation ends the generations that were in that step
+// (ErrModel) and drops what they had in the cache. A failed memory operation ends
+// all of them and clears the context. None of these ends the engine.
+package scheduler

@@ -1,0 +1,38 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+var (
+	// ErrClosed: the engine was closed; nothing more is generated.
+	ErrClosed = errors.New("scheduler: closed")
+	// ErrModel: the computation failed, or its context was lost. It wraps the
+	// cause. Other generations go on, and trying again may succeed.
+	ErrModel = errors.New("scheduler: the model's computation failed")
+	// ErrReleased: the ticket has no candidates left for this generation.
+	ErrReleased = errors.New("scheduler: not admitted by this ticket")
+)
+
+// QueueFullError refuses an admission; nothing was done.
+type QueueFullError struct {
+	Asked, Admitted, Limit int // candidates
+	// RetryAfter is about when there will be room: the number of candidates that
+	// must end first, times how long one took to end of late.
+	RetryAfter time.Duration
+}
+
+func (e *QueueFullError) Error() string {
+	return fmt.Sprintf("scheduler: the queue is full: %d candidates of at most %d are admitted, %d more do not fit",
+		e.Admitted, e.Limit, e.Asked)
+}
+
+// ContextOverflowError says that a prompt with its new tokens can never fit.
+type ContextOverflowError struct{ Prompt, MaxNew, Limit int }
+
+func (e *ContextOverflowError) Error() string {
+	return fmt.Sprintf("context overflow: a prompt of %d tokens and up to %d new ones exceed the context of %d",
+		e.Prompt, e.MaxNew, e.Limit)
+}

@@ -1,0 +1,6 @@
+//go:build !race && !invariants
+
+package scheduler
+
+// checkInvariants: see invariants_on.go.
+const checkInvariants = false

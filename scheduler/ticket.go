@@ -1,0 +1,241 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"agentd/llama"
+	"agentd/scheduler/core"
+)
+
+// Generation is one prompt to be completed N times.
+type Generation struct {
+	Prompt []llama.Token
+	N      int
+	// MaxTokens is the most tokens of one completion.
+	MaxTokens int
+	// Sampler is that of every candidate, but for Seed, which is its own of Seeds.
+	Sampler llama.SamplerConfig
+	Seeds   []uint32 // N of them
+}
+
+// Result is what became of a Generation.
+type Result struct {
+	PromptTokens int
+	// CachedTokens of the prompt were not computed for this generation.
+	CachedTokens int
+	Completions  []Completion // N, in the order of Seeds
+}
+
+// Completion is one candidate.
+type Completion struct {
+	Tokens []llama.Token
+	// Text is Tokens with special tokens rendered.
+	Text string
+	// Stop is the end-of-generation token that ended it, -1 if none did. It is
+	// part of neither Tokens nor Text.
+	Stop   llama.Token
+	Finish Finish
+	// Err says why Finish is FinishError: what the sampler answered
+	// (llama.ErrGrammarDead, llama.ErrCompute), or ErrModel.
+	Err error
+}
+
+// Finish is why a completion ended.
+type Finish string
+
+// Finish reasons, as they are called in the field.
+const (
+	FinishStop   Finish = "stop"   // an end-of-generation token
+	FinishLength Finish = "length" // MaxTokens
+	FinishError  Finish = "error"  // see Completion.Err
+)
+
+// Ticket is the admission of one request. Its methods may be called by several
+// goroutines.
+type Ticket struct {
+	engine *Engine
+
+	mu   sync.Mutex
+	left int // candidates not yet generated
+}
+
+// Generate completes g.Prompt g.N times, which must be admitted and not yet
+// used. The error is a *ContextOverflowError, llama.ErrGrammar (wrapped) for a
+// grammar that can't be used, ErrClosed, ErrReleased, or ctx.Err();
+// what goes wrong later is in the completions.
+func (t *Ticket) Generate(ctx context.Context, g Generation) (*Result, error) {
+	if err := t.engine.validate(&g); err != nil {
+		return nil, err
+	}
+	if err := t.take(g.N); err != nil {
+		return nil, err
+	}
+	defer t.engine.leave(g.N)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	j, err := t.engine.newJob(g)
+	if err != nil {
+		return nil, err
+	}
+	defer j.close()
+	if err := t.engine.send(command{job: j}); err != nil {
+		return nil, err
+	}
+	select {
+	case <-j.done:
+	case <-ctx.Done():
+		// A refused command means a closed engine, which has forgotten the job.
+		_ = t.engine.send(command{job: j, cancel: true})
+		return nil, ctx.Err()
+	}
+	if j.err != nil {
+		return nil, j.err
+	}
+	return j.result(t.engine.model.Vocab()), nil
+}
+
+// Release gives back the candidates that were not generated. Call it when no
+// Generate will follow; a second call does nothing.
+func (t *Ticket) Release() {
+	t.mu.Lock()
+	left := t.left
+	t.left = 0
+	t.mu.Unlock()
+	t.engine.free(left)
+}
+
+func (t *Ticket) take(n int) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n > t.left {
+		return fmt.Errorf("%w: %d candidates, %d are left", ErrReleased, n, t.left)
+	}
+	// Close waits for the calls that it did not refuse.
+	if err := t.engine.enter(); err != nil {
+		return err
+	}
+	t.left -= n
+	return nil
+}
+
+func (e *Engine) enter() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return ErrClosed
+	}
+	e.calls.Add(1)
+	return nil
+}
+
+func (e *Engine) leave(candidates int) {
+	e.free(candidates)
+	e.calls.Done()
+}
+
+func (e *Engine) free(candidates int) {
+	e.mu.Lock()
+	e.admitted -= candidates
+	e.mu.Unlock()
+}
+
+func (e *Engine) validate(g *Generation) error {
+	switch {
+	case g.N < 1:
+		return fmt.Errorf("scheduler: N is %d, must be at least 1", g.N)
+	case len(g.Seeds) != g.N:
+		return fmt.Errorf("scheduler: %d seeds for N = %d", len(g.Seeds), g.N)
+	case g.MaxTokens < 1:
+		return fmt.Errorf("scheduler: MaxTokens is %d, must be at least 1", g.MaxTokens)
+	case len(g.Prompt) == 0:
+		return errors.New("scheduler: the prompt is empty")
+	case g.MaxTokens > e.core.Cells || len(g.Prompt)+g.MaxTokens > e.core.Cells:
+		return &ContextOverflowError{Prompt: len(g.Prompt), MaxNew: g.MaxTokens, Limit: e.core.Cells}
+	}
+	size := llama.Token(e.model.Vocab().Size())
+	for i, t := range g.Prompt {
+		if t < 0 || t >= size {
+			return fmt.Errorf("scheduler: token %d of the prompt is %d, the vocabulary has %d", i, t, size)
+		}
+	}
+	return nil
+}
+
+// job is a generation on its way. Its caller reads it once done is closed; until
+// then it belongs to the loop.
+type job struct {
+	id       core.JobID
+	g        Generation
+	prompt   []core.Token
+	samplers []*llama.Sampler
+	done     chan struct{}
+
+	err    error // of the whole generation
+	cached int
+	cands  []candidate
+}
+
+type candidate struct {
+	tokens []core.Token
+	stop   llama.Token
+	finish Finish
+	err    error
+}
+
+func (e *Engine) newJob(g Generation) (*job, error) {
+	j := &job{
+		g: g, done: make(chan struct{}),
+		prompt:   make([]core.Token, len(g.Prompt)),
+		samplers: make([]*llama.Sampler, 0, g.N),
+		cands:    make([]candidate, g.N),
+	}
+	for i, t := range g.Prompt {
+		j.prompt[i] = core.Token(t)
+	}
+	cfg := g.Sampler
+	cfg.Seed = g.Seeds[0]
+	first, err := e.model.NewSampler(cfg)
+	if err != nil {
+		return nil, err
+	}
+	j.samplers = append(j.samplers, first)
+	for i, seed := range g.Seeds {
+		j.cands[i].stop = -1
+		if i == 0 {
+			continue
+		}
+		s, err := first.CloneSeed(seed) // the grammar is parsed once
+		if err != nil {
+			j.close()
+			return nil, err
+		}
+		j.samplers = append(j.samplers, s)
+	}
+	return j, nil
+}
+
+// close frees the samplers. One in use is waited for, and fails from then on:
+// the loop drops a cancelled job before its next step.
+func (j *job) close() {
+	for _, s := range j.samplers {
+		_ = s.Close() // fails only when closed already
+	}
+}
+
+func (j *job) result(v *llama.Vocab) *Result {
+	r := &Result{PromptTokens: len(j.prompt), CachedTokens: j.cached, Completions: make([]Completion, len(j.cands))}
+	for i, c := range j.cands {
+		tokens := make([]llama.Token, len(c.tokens))
+		for k, t := range c.tokens {
+			tokens[k] = llama.Token(t)
+		}
+		r.Completions[i] = Completion{
+			Tokens: tokens, Text: v.Detokenize(tokens, true), Stop: c.stop, Finish: c.finish, Err: c.err,
+		}
+	}
+	return r
+}
