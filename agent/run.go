@@ -30,7 +30,7 @@ func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.Agent
 	}
 	if err := group.Wait(); err != nil {
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return nil, ctx.Err()
 		}
 		return nil, err
 	}

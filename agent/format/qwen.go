@@ -273,11 +273,19 @@ func (q *qwen) renderCall(b *builder, call *tools.Call) {
 	b.markup("</function>\n</tool_call>")
 }
 
-// appendUnquoted appends a value as tagged parameters show it: strings as their
-// text, everything else as JSON.
+// appendUnquoted appends a value as the templates of tagged parameters show it:
+// a string as its text, constants as Python writes them, all else as JSON.
 func appendUnquoted(dst []byte, value protocol.Raw) []byte {
-	if s, ok := protocol.Text(value); ok {
+	switch value.Kind() {
+	case '"':
+		s, _ := protocol.Text(value)
 		return append(dst, s...)
+	case 't':
+		return append(dst, "True"...)
+	case 'f':
+		return append(dst, "False"...)
+	case 'n':
+		return append(dst, "None"...)
 	}
 	return rawjson.AppendSpaced(dst, value)
 }

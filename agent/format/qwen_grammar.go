@@ -120,6 +120,10 @@ const parameterEnd = "\n</parameter>"
 // matches it and the tag that closes it.
 func (q *qwen) addValue(g *gbnf.Grammar, rule string, tool *tools.Tool, p *tools.Property) (string, error) {
 	kind := kindOf(p.Schema)
+	if kind == jsonValue && text(p.Schema, "type") == "boolean" {
+		// Both as in JSON and as the prompt shows them.
+		return `( "true" | "false" | "True" | "False" ) ` + gbnf.Literal(parameterEnd+"\n"), nil
+	}
 	if kind != textValue {
 		schema := p.Schema
 		if defs := definitions(tool.Schema); defs != nil && strings.Contains(string(schema), `"$ref"`) {

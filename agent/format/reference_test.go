@@ -1,0 +1,157 @@
+package format_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agentd/agent/format"
+	"agentd/agent/memory"
+	"agentd/llama/synth"
+	"agentd/protocol"
+)
+
+// referenceInputs are inputs on which native prompts must equal the templates'.
+var referenceInputs = []struct {
+	name, memory string
+	author       memory.Author
+	instruction  string
+	tools        []protocol.Raw
+	attributes   string
+}{
+	{"a first instruction without tools", `{}`, memory.User, "Hello", nil, `{}`},
+	{"a first instruction with tools", `{}`, memory.User, "Bring the cup", sampleTools, attributes},
+	{"a tool result amid a task", history, memory.System, "a cup is seen", sampleTools, attributes},
+	{"a tool result that is JSON", history, memory.System, `{"seen": ["cup"], "previous_tool_call": {}, "n": 0.25}`, sampleTools, `{}`},
+	{"a user who breaks into a task", history, memory.User, "Stop!", sampleTools, attributes},
+	{"a say beside calls", `{"history":[{"content":"x"},{"author":"MODEL","content":"{\"say\":\"I go\",\"action\":{\"r\":{\"name\":\"look\",\"arguments\":{}}}}"}]}`,
+		memory.System, "ok", sampleTools, `{}`},
+	{"a status before anything", `{}`, memory.System, "battery low", sampleTools, `{}`},
+}
+
+// TestNativePromptsEqualTheTemplates compares native prompts, byte for byte,
+// with what the models' own templates make of the same messages and tools.
+func TestNativePromptsEqualTheTemplates(t *testing.T) {
+	for _, model := range []struct {
+		file, arch, format string
+		think              bool
+	}{
+		{"Qwen-Qwen3-0.6B.jinja", synth.Qwen3, format.Qwen, false},
+		{"Qwen-Qwen3-0.6B.jinja", synth.Qwen3, format.Qwen, true},
+		{"Qwen-Qwen2.5-7B-Instruct.jinja", synth.Qwen3, format.Qwen, false},
+		{"Qwen3.5-4B.jinja", synth.Qwen3, format.Qwen, false},
+		{"Qwen3.5-4B.jinja", synth.Qwen3, format.Qwen, true},
+		{"Qwen3-Coder.jinja", synth.Qwen3, format.Qwen, false},
+		{"openai-gpt-oss-120b.jinja", synth.GPTOSS, format.GPTOSS, false},
+	} {
+		source := reference(t, model.file)
+		kit := newKit(t, model.arch, source)
+		f := newFormat(t, model.format, format.Options{
+			ChatTemplate: source, EnableThinking: model.think, ReasoningEffort: "medium", Toolkit: kit,
+		})
+		for _, in := range referenceInputs {
+			t.Run(fmt.Sprintf("%s, thinking %t: %s", model.file, model.think, in.name), func(t *testing.T) {
+				input := newInput(t, f, in.memory, in.author, in.instruction, in.tools, in.attributes)
+				prompt, err := f.Render(input)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := text(t, prompt, kit.specials)
+				vars := referenceVars(prompt, model.format, model.think)
+				want, err := kit.template.Render(vars)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want = regexp.MustCompile(`Current date: [0-9-]+\n`).ReplaceAllString(want, "")
+				if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); diff != "" {
+					t.Errorf("template (-) and native (+) differ:\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// referenceVars are the template's variables for the messages and tools of a
+// prompt: what the prompt says it was made of.
+func referenceVars(p *format.Prompt, name string, think bool) []byte {
+	messages := []protocol.Raw{}
+	for m := range protocol.Elements(p.Messages) {
+		if name == format.GPTOSS {
+			messages = append(messages, harmonyMessages(m)...)
+			continue
+		}
+		if role, _ := protocol.Get(m, "role"); string(role) == `"assistant"` {
+			if _, ok := protocol.Get(m, "reasoning_content"); !ok { // or a say's own tags are taken for thoughts
+				m = protocol.AppendMember(m, "reasoning_content", protocol.Raw(`""`))
+			}
+		}
+		messages = append(messages, m)
+	}
+	vars := []byte(`{"messages":[`)
+	for i, m := range messages {
+		if i > 0 {
+			vars = append(vars, ',')
+		}
+		vars = append(vars, m...)
+	}
+	vars = append(vars, `],"add_generation_prompt":true`...)
+	if len(p.Tools) > len("[]") {
+		vars = append(append(vars, `,"tools":`...), p.Tools...)
+	}
+	return fmt.Appendf(vars, `,"enable_thinking":%t,"reasoning_effort":"medium"}`, think)
+}
+
+// harmonyMessages puts a message into the form that the gpt-oss template takes.
+func harmonyMessages(m protocol.Raw) []protocol.Raw {
+	content, _ := protocol.Get(m, "content")
+	said, _ := protocol.Text(content)
+	role, _ := protocol.Get(m, "role")
+	switch string(role) {
+	case `"tool"`:
+		if strings.HasPrefix(strings.TrimSpace(said), "{") {
+			return []protocol.Raw{protocol.ReplaceMember(m, "content", protocol.Raw(said))}
+		}
+	case `"assistant"`:
+		calls, ok := protocol.Get(m, "tool_calls")
+		if !ok {
+			return []protocol.Raw{m}
+		}
+		var out []protocol.Raw
+		if said != "" {
+			out = append(out, protocol.Raw(`{"role":"assistant","content":`+string(content)+`}`))
+		}
+		n := 0
+		for range protocol.Elements(calls) {
+			n++
+		}
+		if n > 1 {
+			calls = parallelCall(calls)
+		}
+		call := protocol.Raw(`{"role":"assistant","tool_calls":` + string(calls) + `}`)
+		if thinking, ok := protocol.Get(m, "reasoning_content"); ok {
+			call = protocol.AppendMember(call, "thinking", thinking)
+		}
+		return append(out, call)
+	}
+	return []protocol.Raw{m}
+}
+
+// parallelCall is one call of the function for several.
+func parallelCall(calls protocol.Raw) protocol.Raw {
+	list := protocol.Raw(`[]`)
+	for e := range protocol.Elements(calls) {
+		function, _ := protocol.Get(e, "function")
+		name, _ := protocol.Get(function, "name")
+		arguments, _ := protocol.Get(function, "arguments")
+		robot, _ := protocol.Get(arguments, "target_robot")
+		one := fmt.Sprintf(`{"name":%s,"arguments":%s,"target_robot":%s}`, name, protocol.DeleteMember(arguments, "target_robot"), robot)
+		if len(list) > 2 {
+			one = "," + one
+		}
+		list = append(list[:len(list)-1], one+"]"...)
+	}
+	return protocol.Raw(`[{"function":{"name":"call_in_parallel","arguments":{"calls":` + string(list) + `}}}]`)
+}
