@@ -55,8 +55,8 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agent server URL: %w", err)
 	}
-	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		return nil, fmt.Errorf("agent server URL %q: must be an http or https URL with a host", baseURL)
+	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.Fragment != "" {
+		return nil, fmt.Errorf("agent server URL %q: must be an http or https URL with a host, without query and fragment", baseURL)
 	}
 	c := &Client{base: base, http: http.DefaultClient, maxResponse: DefaultMaxResponseBytes}
 	for _, opt := range opts {
