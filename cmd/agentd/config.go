@@ -1,0 +1,86 @@
+package main
+
+import "time"
+
+// Config is everything agentd can be told. Each field is one option: a flag, an
+// AGENTD_* variable and a key of the configuration file (see options.go).
+// Zero values that mean "decide for me" say so.
+type Config struct {
+	// Model is the path of a GGUF file; "" is the generated random-weight model.
+	Model string
+	// ModelFormat is auto, qwen, gpt-oss or template.
+	ModelFormat string
+	// Quantization is auto (any file) or none (full-precision files only).
+	Quantization string
+	// DType is the element type of the KV cache: auto (f16), f32, f16, bf16, q8_0, …
+	DType string
+	// ChatTemplate is Jinja source or a file that holds it; "" is the model's own.
+	ChatTemplate string
+	// ContextLength is the size of the KV cache in tokens; 0: decided at load.
+	ContextLength int
+	// MaxNewTokens ends one candidate's generation.
+	MaxNewTokens int
+
+	// Format and decision making.
+	OutputStyle        string // qwen_format or json (template format only)
+	Constrain          string // on: tool calls are kept valid by a grammar; off
+	MixedOutput        string // reject or tools: text beside tool calls
+	DefaultRobot       string // robot of a call that names none
+	EnableThinking     bool   // let Qwen models think before they answer
+	ReasoningEffort    string // low, medium, high (gpt-oss)
+	HistoryMaxMessages int    // newest messages kept in the prompt; 0: all
+
+	// Sampling. nil: the model file's value, else the protocol's default.
+	Temperature *float64
+	TopP        *float64
+	TopK        *int
+	MinP        *float64
+	Seed        uint64 // base of every sampled candidate's seed
+
+	// Placement and engine.
+	Device      string   // auto, cpu, or names separated by commas
+	GPULayers   int      // layers on the GPU; -1: all
+	TensorSplit []string // share of each device, as numbers
+	Parallel    int      // sequences decoded together; 0: decided at load
+	BatchSize   int      // tokens of one model step; 0: decided at load
+	Threads     int      // CPU threads; 0: physical cores minus one
+	QueueLimit  int      // candidates waiting or running
+
+	// HTTP.
+	Host           string
+	Port           int
+	TLSCert        string
+	TLSKey         string
+	AuthTokenFile  string
+	RequestTimeout time.Duration // 0: none
+	DrainTimeout   time.Duration
+
+	// Files and logs.
+	PromptLogDir string
+	LogLevel     string
+	LogFormat    string
+	ConfigFile   string
+}
+
+// defaultConfig is the lowest layer: what holds when nothing is said.
+func defaultConfig() Config {
+	return Config{
+		ModelFormat:     "auto",
+		Quantization:    "auto",
+		DType:           "auto",
+		MaxNewTokens:    defaultMaxNewTokens,
+		OutputStyle:     "qwen_format",
+		Constrain:       "on",
+		MixedOutput:     "reject",
+		DefaultRobot:    "robot",
+		ReasoningEffort: "low",
+		Device:          "auto",
+		GPULayers:       -1,
+		QueueLimit:      defaultQueueLimit,
+		Host:            "127.0.0.1",
+		Port:            defaultPort,
+		DrainTimeout:    defaultDrainTimeout,
+		LogLevel:        "info",
+		LogFormat:       "console",
+	}
+}

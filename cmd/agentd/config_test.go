@@ -1,0 +1,300 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// load runs loadConfig with a configuration file of the given text ("" for
+// none) and the given variables.
+func load(t *testing.T, file string, env map[string]string, args ...string) (Config, origins, error) {
+	t.Helper()
+	if file != "" {
+		path := filepath.Join(t.TempDir(), "agentd.json")
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append([]string{"--config", path}, args...)
+	}
+	return loadConfig(args, func(name string) (string, bool) {
+		s, ok := env[name]
+		return s, ok
+	})
+}
+
+func TestLaterLayersWin(t *testing.T) {
+	file := `{"port": 1001, "queue_limit": 11, "drain_timeout": 90, "model": {"max_new_tokens": 21, "dtype": "bfloat16"}}`
+	env := map[string]string{"AGENTD_QUEUE_LIMIT": "12", "AGENTD_DRAIN_TIMEOUT": "80s", "AGENTD_SEED": ""}
+	c, from, err := load(t, file, env, "--drain-timeout", "70s", "--parallel=auto")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, check := range []struct {
+		option    string
+		got, want any
+		source    string
+	}{
+		{"host", c.Host, "127.0.0.1", ""},
+		{"port", c.Port, 1001, "port"},
+		{"max-new-tokens", c.MaxNewTokens, 21, "model.max_new_tokens"},
+		{"dtype", c.DType, "bf16", "model.dtype"},
+		{"queue-limit", c.QueueLimit, 12, "AGENTD_QUEUE_LIMIT"},
+		{"drain-timeout", c.DrainTimeout, 70 * time.Second, "--drain-timeout"},
+		{"parallel", c.Parallel, 0, "--parallel"},
+		{"seed", c.Seed, uint64(0), ""}, // an empty variable is no value
+	} {
+		if check.got != check.want {
+			t.Errorf("%s = %v, want %v", check.option, check.got, check.want)
+		}
+		if got := from[check.option]; !strings.HasSuffix(got, check.source) || (got == "") != (check.source == "") {
+			t.Errorf("%s came from %q, want %q", check.option, got, check.source)
+		}
+	}
+}
+
+func TestFileSetsEveryOption(t *testing.T) {
+	dir := t.TempDir()
+	model := filepath.Join(dir, "m.gguf")
+	tokens := filepath.Join(dir, "tokens")
+	for path, text := range map[string]string{model: "GGUF", tokens: "# comment\n\n0123456789abcdef\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inner := fmt.Sprintf(`"path": %q, "format": "magma", "quantization": "none", "dtype": "float16",
+		"context_length": "auto", "max_new_tokens": 7, "chat_template": "{{ messages }}", "output_style": "json",
+		"constrain": "off", "mixed_output": "tools", "default_robot": "r2", "enable_thinking": true,
+		"reasoning_effort": "high", "history_max_messages": 9, "temperature": 0.5, "top_p": 1, "top_k": 0,
+		"min_p": 0.1, "seed": 18446744073709551615, "device": ["CUDA0", "CUDA1"], "gpu_layers": "all",
+		"tensor_split": [3, 1.5], "parallel": 3, "batch_size": 64, "threads": 2, "queue_limit": 5`, model)
+	outer := fmt.Sprintf(`"host": "0.0.0.0", "port": 0, "auth_token_file": %q, "request_timeout": 1.5,
+		"drain_timeout": "2m", "prompt_log_dir": %q, "log_level": "warning", "log_format": "json"`, tokens, dir)
+	c, from, err := load(t, "{"+outer+`, "model": {`+inner+"}}", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"model": model, "model-format": "template", "quantization": "none", "dtype": "f16", "context-length": "auto",
+		"max-new-tokens": "7", "chat-template": "{{ messages }}", "output-style": "json", "constrain": "off",
+		"mixed-output": "tools", "default-robot": "r2", "enable-thinking": "true", "reasoning-effort": "high",
+		"history-max-messages": "9", "temperature": "0.5", "top-p": "1", "top-k": "0", "min-p": "0.1",
+		"seed": "18446744073709551615", "device": "CUDA0,CUDA1", "gpu-layers": "all", "tensor-split": "3,1.5",
+		"parallel": "3", "batch-size": "64", "threads": "2", "queue-limit": "5", "host": "0.0.0.0", "port": "0",
+		"auth-token-file": tokens, "request-timeout": "1.5s", "drain-timeout": "2m0s", "prompt-log-dir": dir,
+		"log-level": "warn", "log-format": "json",
+	}
+	for _, o := range options(&c) {
+		if slices.Contains([]string{"config", "tls-cert", "tls-key"}, o.name) {
+			continue // a file cannot name a file; TLS has its own test
+		}
+		if got := o.value.String(); got != want[o.name] {
+			t.Errorf("%s = %q, want %q", o.name, got, want[o.name])
+		}
+		if from[o.name] == "" {
+			t.Errorf("%s has no origin", o.name)
+		}
+	}
+}
+
+func TestModelKeysStandBesideAModelPathToo(t *testing.T) {
+	c, _, err := load(t, `{"max_new_tokens": 5, "model_format": "harmony"}`, nil)
+	if err != nil || c.MaxNewTokens != 5 || c.ModelFormat != "gpt-oss" {
+		t.Fatalf("got %d, %q, %v", c.MaxNewTokens, c.ModelFormat, err)
+	}
+}
+
+func TestFlagsAcceptUnderscores(t *testing.T) {
+	c, _, err := load(t, "", nil, "--max_new_tokens", "5", "--enable_thinking")
+	if err != nil || c.MaxNewTokens != 5 || !c.EnableThinking {
+		t.Fatalf("got %d, %v, %v", c.MaxNewTokens, c.EnableThinking, err)
+	}
+}
+
+// TestErrorsNameKeyAndFix holds one row for every way a setting can be wrong.
+func TestErrorsNameKeyAndFix(t *testing.T) {
+	for name, test := range map[string]struct {
+		file string
+		env  map[string]string
+		args []string
+		want []string // parts of the message
+	}{
+		"unknown flag":                   {args: []string{"--modell", "x"}, want: []string{"--modell", "did you mean model?"}},
+		"flag of another runtime":        {args: []string{"--device-map", "auto"}, want: []string{"--device-map", "another runtime", "gpu_layers"}},
+		"flag without its value":         {args: []string{"--port"}, want: []string{"--port", "--help"}},
+		"argument that is no option":     {args: []string{"model.gguf"}, want: []string{`"model.gguf"`, "--help"}},
+		"unknown key":                    {file: `{"prot": 1}`, want: []string{"agentd.json", "prot", "did you mean port?"}},
+		"unknown key, nothing close":     {file: `{"zzzzzz": 1}`, want: []string{"zzzzzz", "--help"}},
+		"unknown model key":              {file: `{"model": {"pth": "x"}}`, want: []string{"model.pth", "did you mean path?"}},
+		"key in the wrong letter case":   {file: `{"Port": 1}`, want: []string{"Port is unknown", "did you mean port?"}},
+		"HTTP key inside model":          {file: `{"model": {"host": "::1"}}`, want: []string{"model.host", "unknown"}},
+		"key given twice":                {file: `{"port": 1, "port": 2}`, want: []string{"agentd.json", "port", "duplicate"}},
+		"option given in both places":    {file: `{"max_new_tokens": 1, "model": {"max_new_tokens": 2}}`, want: []string{"model.max_new_tokens", `"max_new_tokens"`, "keep one"}},
+		"attn_implementation":            {file: `{"model": {"attn_implementation": "sdpa"}}`, want: []string{"model.attn_implementation", "another runtime", "flash attention"}},
+		"use_cache":                      {file: `{"model": {"use_cache": true}}`, want: []string{"model.use_cache", "context_length"}},
+		"offload_folder":                 {file: `{"model": {"offload_folder": "/x"}}`, want: []string{"model.offload_folder", "gpu_layers"}},
+		"device_map":                     {file: `{"model": {"device_map": "auto"}}`, want: []string{"model.device_map", "tensor_split"}},
+		"gpu_memory_limit":               {file: `{"gpu_memory_limit": "20GiB"}`, want: []string{"gpu_memory_limit", "gpu_layers"}},
+		"allow_cpu_offload":              {file: `{"model": {"allow_cpu_offload": true}}`, want: []string{"model.allow_cpu_offload", "gpu_layers"}},
+		"file that names a file":         {file: `{"config": "other.json"}`, want: []string{"config", "unknown"}},
+		"file that is no object":         {file: `[]`, want: []string{"agentd.json", "want one JSON object"}},
+		"file that is no JSON":           {file: `{"port": }`, want: []string{"agentd.json"}},
+		"file with more behind":          {file: `{} {}`, want: []string{"more after the closing brace"}},
+		"file that does not exist":       {args: []string{"--config", "/nonexistent.json"}, want: []string{"--config", "/nonexistent.json"}},
+		"string for a number":            {file: `{"port": "8888"}`, want: []string{"port", "without quotes"}},
+		"fraction for a whole number":    {file: `{"port": 88.5}`, want: []string{"port", "whole number from 0 to 65535"}},
+		"number for a string":            {file: `{"host": 5}`, want: []string{"host", "in quotes"}},
+		"null":                           {file: `{"host": null}`, want: []string{"host", "got null"}},
+		"string for a switch":            {file: `{"model": {"enable_thinking": "yes"}}`, want: []string{"model.enable_thinking", "true or false"}},
+		"quoted list element":            {file: `{"tensor_split": ["3"]}`, want: []string{"tensor_split", `"3"`}},
+		"list of the wrong kind":         {file: `{"device": [0]}`, want: []string{"device", "got 0"}},
+		"port out of range":              {args: []string{"--port", "70000"}, want: []string{"--port", "70000", "65535"}},
+		"variable out of range":          {env: map[string]string{"AGENTD_PORT": "-1"}, want: []string{"AGENTD_PORT", "65535"}},
+		"unknown format":                 {args: []string{"--model-format", "llama"}, want: []string{"--model-format", "qwen, gpt-oss, template"}},
+		"unknown quantization":           {args: []string{"--quantization", "4bit"}, want: []string{"--quantization", "auto, none"}},
+		"unknown dtype":                  {args: []string{"--dtype", "int8"}, want: []string{"--dtype", "q8_0"}},
+		"unknown effort":                 {args: []string{"--reasoning-effort", "max"}, want: []string{"--reasoning-effort", "low, medium, high"}},
+		"context below the least":        {args: []string{"--context-length", "10"}, want: []string{"--context-length", "256", "auto"}},
+		"no new tokens":                  {args: []string{"--max-new-tokens", "0"}, want: []string{"--max-new-tokens", "from 1"}},
+		"too many in parallel":           {args: []string{"--parallel", "257"}, want: []string{"--parallel", "1 to 256"}},
+		"temperature below 0":            {args: []string{"--temperature", "-0.1"}, want: []string{"--temperature", "0.01 to 10"}},
+		"temperature not a number":       {args: []string{"--temperature", "NaN"}, want: []string{"--temperature", "0.01 to 10"}},
+		"top_p above 1":                  {file: `{"model": {"top_p": 1.1}}`, want: []string{"model.top_p", "0.01 to 1"}},
+		"negative seed":                  {args: []string{"--seed", "-1"}, want: []string{"--seed", "from 0"}},
+		"negative top-k":                 {args: []string{"--top-k", "-1"}, want: []string{"--top-k", "from 0"}},
+		"time without unit":              {args: []string{"--drain-timeout", "30"}, want: []string{"--drain-timeout", "90s"}},
+		"negative time":                  {args: []string{"--request-timeout", "-1s"}, want: []string{"--request-timeout", "0s"}},
+		"tensor split of zeros":          {args: []string{"--tensor-split", "0,0"}, want: []string{"--tensor-split", "not all 0"}},
+		"tensor split of words":          {args: []string{"--tensor-split", "a,b"}, want: []string{"--tensor-split", `"a"`}},
+		"model that does not exist":      {args: []string{"--model", "/nonexistent.gguf"}, want: []string{"--model", "/nonexistent.gguf does not exist", "GGUF"}},
+		"model that is a folder":         {args: []string{"--model", "/"}, want: []string{"--model", "not a file"}},
+		"template that does not exist":   {args: []string{"--chat-template", "/nonexistent.jinja"}, want: []string{"--chat-template", "/nonexistent.jinja", "Jinja"}},
+		"answer longer than the context": {args: []string{"--context-length", "512", "--max-new-tokens", "512"}, want: []string{"--max-new-tokens", "no room", "--context-length 512"}},
+		"GPU layers on the CPU":          {args: []string{"--device", "cpu", "--gpu-layers", "3"}, want: []string{"--gpu-layers", "--device cpu"}},
+		"tensor split on the CPU":        {args: []string{"--device", "CPU", "--tensor-split", "1"}, want: []string{"--tensor-split", "--device cpu"}},
+		"JSON style of another format":   {args: []string{"--model-format", "qwen", "--output-style", "json"}, want: []string{"--output-style", "template"}},
+		"host that is a name":            {args: []string{"--host", "example.org"}, want: []string{"--host", "0.0.0.0"}},
+		"empty robot":                    {args: []string{"--default-robot", " "}, want: []string{"--default-robot", "name a robot"}},
+		"certificate without key":        {args: []string{"--tls-cert", "x"}, want: []string{"--tls-cert", "--tls-key"}},
+		"key without certificate":        {args: []string{"--tls-key", "x"}, want: []string{"--tls-key", "--tls-cert"}},
+		"certificate that is missing":    {args: []string{"--tls-key", "/x", "--tls-cert", "/x"}, want: []string{"--tls-cert", "/x", "PEM"}},
+		"token file that is missing":     {args: []string{"--auth-token-file", "/x"}, want: []string{"--auth-token-file", "/x"}},
+		"log directory that is a file":   {args: []string{"--prompt-log-dir", "/dev/null"}, want: []string{"--prompt-log-dir", "not a directory"}},
+		"origin of a late problem":       {file: `{"default_robot": ""}`, want: []string{"agentd.json: default_robot", "name a robot"}},
+		"all late problems at once":      {args: []string{"--host", "x y", "--default-robot", ""}, want: []string{"--host", "--default-robot"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := load(t, test.file, test.env, test.args...)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, part := range test.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("error %q does not mention %q", err, part)
+				}
+			}
+		})
+	}
+}
+
+func TestTokenFilesAreCheckedWithoutQuotingThem(t *testing.T) {
+	for name, text := range map[string]string{
+		"no token":    "# nothing\n",
+		"short token": "0123456789abcdef\nhunter2hunter2\n",
+		"two words":   "0123456789abcdef SECRETSECRET\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "tokens")
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := readTokens(path)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, secret := range []string{"0123456789abcdef", "hunter2", "SECRET"} {
+				if strings.Contains(err.Error(), secret) {
+					t.Errorf("error %q quotes a token", err)
+				}
+			}
+		})
+	}
+}
+
+func TestChatTemplateIsAFileOrText(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.jinja")
+	if err := os.WriteFile(path, []byte("{{ from_file }}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for given, want := range map[string]string{
+		path:                "{{ from_file }}",
+		"{% if x %}\n...":   "{% if x %}\n...",
+		"{{ messages[0] }}": "{{ messages[0] }}",
+		"":                  "",
+	} {
+		c := Config{ChatTemplate: given}
+		if got, err := c.templateText(); err != nil || got != want {
+			t.Errorf("template %q: got %q, %v; want %q", given, got, err, want)
+		}
+	}
+}
+
+func TestUnknownVariablesAreFound(t *testing.T) {
+	got := unknownVariables([]string{"AGENTD_PORT=1", "AGENTD_PROT=1", "HOME=/", "AGENTD_CONFIG=x"})
+	if !slices.Equal(got, []string{"AGENTD_PROT"}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestHelpShowsEveryOption(t *testing.T) {
+	for _, arg := range []string{"--help", "-h"} {
+		if _, _, err := load(t, "", nil, arg); !errors.Is(err, errHelp) {
+			t.Errorf("%s: %v", arg, err)
+		}
+	}
+	var page bytes.Buffer
+	writeHelp(&page)
+	for _, o := range options(new(Config)) {
+		if !strings.Contains(page.String(), "--"+o.name) {
+			t.Errorf("the help page lacks --%s", o.name)
+		}
+		if !slices.Contains(groups, o.group) {
+			t.Errorf("--%s is in group %q, which the page does not show", o.name, o.group)
+		}
+	}
+	for line := range strings.Lines(page.String()) {
+		if len(line) > helpWidth+6 {
+			t.Errorf("line of %d columns: %s", len(line), line)
+		}
+	}
+}
+
+func TestOptionNamesAreUnique(t *testing.T) {
+	seen := map[string]bool{}
+	for _, o := range options(new(Config)) {
+		if seen[o.name] || seen["model."+o.inner] {
+			t.Errorf("%s or its key is used twice", o.name)
+		}
+		seen[o.name] = true
+		if o.inner != "" {
+			seen["model."+o.inner] = true
+		}
+	}
+}
+
+func TestEditDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"prot", "port", 2}, {"modell", "model", 1}, {"kitten", "sitting", 3}} {
+		if got := editDistance(c.a, c.b); got != c.want {
+			t.Errorf("editDistance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"agentd/server"
+	"agentd/server/inference"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+)
+
+// model is a loaded model, ready to decide: an *inference.Service, or a fake in
+// tests.
+type model interface {
+	server.Decider
+	Collector() prometheus.Collector
+	Facts() inference.Facts
+	Close() error
+}
+
+// daemon is one run of the server, from a Config to its exit.
+type daemon struct {
+	config   Config
+	load     func(context.Context) (model, error)
+	from     origins
+	stderr   io.Writer
+	log      zerolog.Logger
+	registry *prometheus.Registry
+	server   *server.Server
+	signals  chan os.Signal
+}
+
+func newDaemon(c Config, from origins, stderr io.Writer) *daemon {
+	d := &daemon{
+		config:   c,
+		from:     from,
+		stderr:   stderr,
+		log:      newLogger(c, stderr),
+		registry: prometheus.NewRegistry(),
+		signals:  make(chan os.Signal, 2),
+	}
+	d.load = d.loadModel
+	return d
+}
+
+// loaded is the outcome of loading the model.
+type loaded struct {
+	model model // nil with an error
+	err   error
+}
+
+// run listens, loads the model behind the open port, serves until ctx ends or a
+// signal comes, and drains.
+func (d *daemon) run(ctx context.Context) error {
+	signal.Notify(d.signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(d.signals)
+	d.logStart()
+
+	listener, err := d.listen()
+	if err != nil {
+		return err
+	}
+	served := make(chan error, 1)
+	go func() { served <- d.server.Serve(listener) }()
+
+	loadCtx, cancelLoad := context.WithCancel(ctx)
+	defer cancelLoad()
+	loading := make(chan loaded, 1)
+	go func() {
+		m, err := d.load(loadCtx)
+		loading <- loaded{m, err}
+	}()
+
+	var serving model
+	var failure error
+	for stopping := false; !stopping; {
+		select {
+		case result := <-loading:
+			loading = nil // received from once
+			if result.err != nil {
+				failure = result.err
+				stopping = true
+				break
+			}
+			serving = result.model
+			d.open(serving)
+		case failure = <-served:
+			stopping = true
+		case s := <-d.signals:
+			d.log.Info().Stringer("signal", s).Msg("draining")
+			stopping = true
+		case <-ctx.Done():
+			d.log.Info().Msg("draining")
+			stopping = true
+		}
+	}
+	cancelLoad()
+	return errors.Join(failure, d.stop(loading, serving))
+}
+
+// listen opens the port and makes the server behind it.
+func (d *daemon) listen() (net.Listener, error) {
+	opts := server.Options{
+		Info:           agentInfo(),
+		Log:            d.log,
+		RequestTimeout: d.config.RequestTimeout,
+		Registry:       d.registry,
+	}
+	scheme := "http"
+	if d.config.TLSCert != "" {
+		cert, err := tls.LoadX509KeyPair(d.config.TLSCert, d.config.TLSKey)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-cert: %w", err)
+		}
+		opts.Certificates = []tls.Certificate{cert}
+		scheme = "https"
+	}
+	if d.config.AuthTokenFile != "" {
+		var err error
+		if opts.Tokens, err = readTokens(d.config.AuthTokenFile); err != nil {
+			return nil, fmt.Errorf("--auth-token-file: %w", err)
+		}
+	}
+	var err error
+	if d.server, err = server.New(opts); err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(d.config.Host, strconv.Itoa(d.config.Port)))
+	if err != nil {
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, fmt.Errorf("port %d on %s is taken; stop what uses it or choose another --port (0 takes a free one)", d.config.Port, d.config.Host)
+		}
+		return nil, fmt.Errorf("cannot listen; check --host and --port: %w", err)
+	}
+	d.log.Info().Str("url", scheme+"://"+listener.Addr().String()).Msg("listening")
+	if address, ok := listener.Addr().(*net.TCPAddr); ok && !address.IP.IsLoopback() && len(opts.Tokens) == 0 {
+		d.log.Warn().Msg("the server is open to the network and asks for no token; see --auth-token-file")
+	}
+	return listener, nil
+}
+
+// open makes the server ready for work.
+func (d *daemon) open(m model) {
+	d.registry.MustRegister(m.Collector())
+	d.logModel(m.Facts())
+	if d.server.Ready(m) {
+		d.log.Info().Msg("ready")
+	}
+}
+
+// stop ends everything in order: no new work, work in flight, connections,
+// model. A further signal turns it into an immediate exit.
+func (d *daemon) stop(loading <-chan loaded, serving model) error {
+	done := make(chan error, 1)
+	go func() {
+		err := d.drain()
+		if loading != nil { // cancelled by now; it ends at its next progress report
+			serving = (<-loading).model
+		}
+		if serving != nil {
+			err = errors.Join(err, serving.Close())
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		d.log.Info().Msg("stopped")
+		return err
+	case s := <-d.signals:
+		inFlight := d.server.InFlight()
+		err := fmt.Errorf("second signal (%s): ended at once with %d requests unanswered", s, inFlight)
+		d.server.Close()
+		select {
+		case <-done:
+		case <-time.After(forcedExitGrace):
+		}
+		return err
+	}
+}
+
+// drain lets work in flight finish, or cancels it when the time is up.
+func (d *daemon) drain() error {
+	ctx, cancel := context.WithTimeout(context.Background(), d.config.DrainTimeout)
+	defer cancel()
+	var late error
+	if err := d.server.Drain(ctx); err != nil {
+		late = fmt.Errorf("%d requests were not done within --drain-timeout %s and were cancelled", d.server.InFlight(), d.config.DrainTimeout)
+		d.server.CancelWork()
+	}
+	grace, cancel := context.WithTimeout(context.Background(), cancelGrace)
+	defer cancel()
+	// Cancelled requests answer within moments; whatever still hangs then is cut.
+	_ = d.server.Drain(grace)
+	if err := d.server.Shutdown(grace); err != nil {
+		d.server.Close()
+	}
+	return late
+}

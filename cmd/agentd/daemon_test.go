@@ -1,0 +1,313 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"agentd/protocol"
+	"agentd/server/inference"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// fakeModel waits until it is released before it decides.
+type fakeModel struct {
+	started chan struct{}
+	release chan struct{}
+	closed  chan struct{}
+}
+
+func newFakeModel() *fakeModel {
+	return &fakeModel{make(chan struct{}, 8), make(chan struct{}), make(chan struct{})}
+}
+
+func (m *fakeModel) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+	m.started <- struct{}{}
+	select {
+	case <-m.release:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return []protocol.AgentOutput{{
+		RequestID: req.RequestID, SourceID: req.Inputs[0].ID, Status: "completed",
+		Memory: protocol.Raw("{}"), Output: &protocol.AgentDecision{Say: "done"},
+	}}, nil
+}
+func (*fakeModel) Collector() prometheus.Collector {
+	return prometheus.NewGauge(prometheus.GaugeOpts{Name: "fake"})
+}
+func (*fakeModel) Facts() inference.Facts { return inference.Facts{Path: "fake.gguf"} }
+func (m *fakeModel) Close() error         { close(m.closed); return nil }
+
+// startFake runs a daemon whose model comes from load.
+func startFake(t *testing.T, load func(context.Context) (model, error), args ...string) *running {
+	t.Helper()
+	args = append([]string{"--port", "0", "--log-format", "json", "--log-level", "debug"}, args...)
+	c, from, err := loadConfig(args, func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return start(t, func(ctx context.Context, stderr io.Writer) error {
+		d := newDaemon(c, from, stderr)
+		d.load = load
+		return d.run(ctx)
+	})
+}
+
+func ready(m *fakeModel) func(context.Context) (model, error) {
+	return func(context.Context) (model, error) { return m, nil }
+}
+
+const oneInput = `{"request_id": "r", "inputs": [{"id": 1, "instruction": {"type": "user", "content": "hi"}}]}`
+
+// exchange sends a request on a connection of its own and returns status and body.
+func exchange(method, url, body string) (status int, answer string, err error) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(raw), err
+}
+
+// health waits until /health answers what is wanted.
+func (r *running) health(want string) {
+	r.t.Helper()
+	got := ""
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if _, body, err := exchange("GET", r.url+"/health", ""); err == nil {
+			if got = body; strings.Contains(got, want) {
+				return
+			}
+		}
+		select {
+		case err := <-r.done:
+			r.done <- err
+			r.t.Fatalf("the server ended while waiting for %s: %v\n%s", want, err, r.log)
+		default:
+		}
+	}
+	r.t.Fatalf("health is %s, want %s\n%s", got, want, r.log)
+}
+
+// post sends one request in the background and delivers "status body".
+func (r *running) post(body string) <-chan string {
+	answer := make(chan string, 1)
+	go func() {
+		status, text, err := exchange("POST", r.url+"/v1/responses", body)
+		if err != nil {
+			text = err.Error()
+		}
+		answer <- fmt.Sprint(status, " ", text)
+	}()
+	return answer
+}
+
+func interrupt(t *testing.T) {
+	t.Helper()
+	if err := syscall.Kill(syscall.Getpid(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPortAnswersWhileTheModelLoads(t *testing.T) {
+	proceed, m := make(chan struct{}), newFakeModel()
+	close(m.release)
+	r := startFake(t, func(context.Context) (model, error) {
+		<-proceed
+		return m, nil
+	})
+	r.health("loading")
+	if got := wait(t, "the refusal", r.post(oneInput)); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "loading") {
+		t.Errorf("work while loading: %s", got)
+	}
+	if status, body, err := exchange("GET", r.url+"/v1/info", ""); status != 200 || !strings.Contains(body, `"inference":true`) {
+		t.Errorf("info while loading: %d %s %v", status, body, err)
+	}
+	close(proceed)
+	r.health("ready")
+	if got := wait(t, "the answer", r.post(oneInput)); !strings.HasPrefix(got, "200 ") {
+		t.Errorf("work when ready: %s", got)
+	}
+}
+
+func TestLoadFailureEndsTheServer(t *testing.T) {
+	r := startFake(t, func(context.Context) (model, error) { return nil, errors.New("x.gguf is broken") })
+	if err := r.end(); err == nil || !strings.Contains(err.Error(), "x.gguf is broken") {
+		t.Errorf("run returned %v", err)
+	}
+}
+
+func TestSignalWhileLoadingStopsTheLoad(t *testing.T) {
+	r := startFake(t, func(ctx context.Context) (model, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	interrupt(t)
+	if err := r.end(); err != nil {
+		t.Errorf("run returned %v", err)
+	}
+}
+
+func TestModelThatArrivesAfterTheSignalIsClosed(t *testing.T) {
+	m := newFakeModel()
+	r := startFake(t, func(ctx context.Context) (model, error) {
+		<-ctx.Done()
+		return m, nil
+	})
+	interrupt(t)
+	if err := r.end(); err != nil {
+		t.Errorf("run returned %v", err)
+	}
+	wait(t, "the model's end", m.closed)
+}
+
+func TestFirstSignalDrains(t *testing.T) {
+	m := newFakeModel()
+	r := startFake(t, ready(m))
+	r.health("ready")
+	answer := r.post(oneInput)
+	wait(t, "the work's start", m.started)
+	interrupt(t)
+	r.health("draining")
+	if got := wait(t, "the refusal", r.post(oneInput)); !strings.HasPrefix(got, "503 ") {
+		t.Errorf("new work while draining: %s", got)
+	}
+	close(m.release)
+	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "200 ") || !strings.Contains(got, "done") {
+		t.Errorf("work in flight: %s", got)
+	}
+	if err := r.end(); err != nil {
+		t.Errorf("run returned %v", err)
+	}
+	wait(t, "the model's end", m.closed)
+}
+
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	m := newFakeModel()
+	r := startFake(t, ready(m))
+	r.health("ready")
+	answer := r.post(oneInput)
+	wait(t, "the work's start", m.started)
+	interrupt(t)
+	r.health("draining")
+	interrupt(t)
+	if err := r.end(); err == nil || !strings.Contains(err.Error(), "second signal") || !strings.Contains(err.Error(), "1 requests unanswered") {
+		t.Errorf("run returned %v", err)
+	}
+	if got := wait(t, "the client's end", answer); strings.HasPrefix(got, "200 ") {
+		t.Errorf("cancelled work was answered %s", got)
+	}
+	wait(t, "the model's end", m.closed)
+}
+
+func TestDrainTimeoutCancelsAndSaysSo(t *testing.T) {
+	m := newFakeModel()
+	r := startFake(t, ready(m), "--drain-timeout", "10ms")
+	r.health("ready")
+	answer := r.post(oneInput)
+	wait(t, "the work's start", m.started)
+	r.stop()
+	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "503 ") {
+		t.Errorf("work past the drain: %s", got)
+	}
+	if err := r.end(); err == nil || !strings.Contains(err.Error(), "--drain-timeout 10ms") {
+		t.Errorf("run returned %v", err)
+	}
+}
+
+func TestTakenPortIsExplained(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port := fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+	err = run(context.Background(), []string{"--port", port}, io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "port "+port) || !strings.Contains(err.Error(), "--port") {
+		t.Errorf("run returned %v", err)
+	}
+}
+
+func TestConfigurationIsLoggedWithoutSecrets(t *testing.T) {
+	tokens := t.TempDir() + "/tokens"
+	writeFile(t, tokens, "SECRET-0123456789abcdef\n")
+	m := newFakeModel()
+	r := startFake(t, ready(m), "--auth-token-file", tokens, "--max-new-tokens", "77", "--chat-template", "{{ "+strings.Repeat("x", 100)+" }}")
+	r.health("ready")
+	if status, _, err := exchange("GET", r.url+"/v1/info", ""); status != 401 {
+		t.Errorf("without a token: %d, %v", status, err)
+	}
+	r.stop()
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+	for _, part := range []string{`"max_new_tokens":"77 (--max-new-tokens)"`, "Jinja text of 106 bytes", "fake.gguf", `"message":"ready"`, `"message":"stopped"`} {
+		if !strings.Contains(r.log.String(), part) {
+			t.Errorf("the log lacks %s:\n%s", part, r.log)
+		}
+	}
+	if strings.Contains(r.log.String(), "SECRET") {
+		t.Errorf("the log holds a token:\n%s", r.log)
+	}
+}
+
+func TestSubcommands(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		out  string
+		err  string
+	}{
+		"version":                {[]string{"version"}, "agentd ", ""},
+		"--version":              {[]string{"--version"}, "agentd ", ""},
+		"serve --version":        {[]string{"serve", "--version"}, "agentd ", ""},
+		"help":                   {[]string{"help"}, "--max-new-tokens TOKENS", ""},
+		"--help":                 {[]string{"--help"}, "Examples", ""},
+		"serve -h":               {[]string{"serve", "-h"}, "Signals", ""},
+		"an unknown command":     {[]string{"sreve"}, "", `"sreve"`},
+		"a bad option":           {[]string{"--port", "x"}, "", "--port"},
+		"make-model --help":      {[]string{"make-model", "--help"}, "--shape", ""},
+		"make-model without out": {[]string{"make-model"}, "", "--out"},
+		"make-model, bad arch":   {[]string{"make-model", "--arch", "x", "--out", "/nonexistent/x"}, "", "--arch"},
+		"make-model, bad option": {[]string{"make-model", "--x"}, "", "--help"},
+		"make-model, argument":   {[]string{"make-model", "x"}, "", `"x"`},
+		"make-model, file there": {[]string{"make-model", "--out", "/dev/null"}, "", "/dev/null exists"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, log bytes.Buffer
+			err := run(context.Background(), test.args, &out, &log)
+			if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
+				t.Errorf("error %v, want %q", err, test.err)
+			}
+			if !strings.Contains(out.String(), test.out) || test.out == "" && out.Len() > 0 {
+				t.Errorf("output %q lacks %q", &out, test.out)
+			}
+		})
+	}
+}
+
+func TestMakeModelWritesAModel(t *testing.T) {
+	path := t.TempDir() + "/m.gguf"
+	var out bytes.Buffer
+	if err := run(context.Background(), []string{"make-model", "--arch", "gpt-oss", "--out", path}, &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if err := regularFile(path); err != nil || !strings.Contains(out.String(), "random weights") {
+		t.Errorf("%v, %s", err, &out)
+	}
+}

@@ -1,0 +1,56 @@
+package main
+
+import "time"
+
+// Defaults and bounds of the options. A bound is where a larger value can only
+// be a mistake or cannot work at all; everything below it is the user's choice.
+const (
+	// defaultPort is the port of the protocol's reference agent.
+	defaultPort = 8888
+	// maxPort is the largest TCP port.
+	maxPort = 65535
+
+	// maxSequences is llama.cpp's own limit on sequences in one context.
+	maxSequences = 256
+	// maxContext bounds the KV cache in tokens; positions are 32-bit in llama.cpp.
+	maxContext = 1 << 27
+	// minContext holds a short prompt and an answer; below it nothing works.
+	minContext = 256
+	// minBatch and maxBatch bound the tokens of one model step.
+	minBatch, maxBatch = 16, 1 << 16
+	// maxThreads is llama.cpp's GGML_MAX_N_THREADS.
+	maxThreads = 512
+	// maxLayers is more than any model has.
+	maxLayers = 10_000
+	// maxHistory is more messages than any context holds.
+	maxHistory = 1 << 20
+	// maxQueue bounds the candidates that wait in memory.
+	maxQueue = 1 << 20
+	// maxDuration bounds the time options; a longer one is a unit mistake.
+	maxDuration = 7 * 24 * time.Hour
+
+	// defaultMaxNewTokens leaves room for thinking and a few tool calls.
+	defaultMaxNewTokens = 1024
+	// defaultQueueLimit admits the largest request the protocol allows
+	// (4,096 candidates) with as much again behind it.
+	defaultQueueLimit = 8192
+	// defaultDrainTimeout lets a long generation on a CPU finish.
+	defaultDrainTimeout = 2 * time.Minute
+
+	// configFileLimit is far above any real configuration file, in bytes.
+	configFileLimit = 1 << 20
+	// tokenFileLimit bounds the bearer token file, in bytes.
+	tokenFileLimit = 1 << 20
+	// templateFileLimit bounds a chat template file, in bytes.
+	templateFileLimit = 1 << 20
+	// minTokenLength is the shortest bearer token accepted, in bytes: shorter
+	// ones can be guessed over the network.
+	minTokenLength = 16
+
+	// forcedExitGrace is how long an immediate exit waits for native code to
+	// notice, before the process ends regardless.
+	forcedExitGrace = 3 * time.Second
+	// cancelGrace is how long cancelled requests may take to answer once
+	// the drain timeout has passed.
+	cancelGrace = 5 * time.Second
+)

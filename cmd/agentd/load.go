@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"agentd/protocol"
+	"agentd/server/inference"
+)
+
+// agentID names this kind of agent in the protocol's registry of agents.
+const agentID = "full-history-agent"
+
+// coachingReason is why /v1/coaching answers 503.
+const coachingReason = "specialized coaching is not part of this version of agentd; corrections through /v1/responses work"
+
+// agentInfo is the body of /v1/info.
+func agentInfo() protocol.AgentInfo {
+	return protocol.AgentInfo{
+		ProtocolVersion: protocol.Version,
+		AgentID:         agentID,
+		AgentVersion:    agentVersion(),
+		Capabilities: map[string]bool{
+			protocol.CapabilityInference: true,
+			protocol.CapabilityCoaching:  false,
+		},
+		CoachingResume:            true,
+		CoachingUnavailableReason: coachingReason,
+	}
+}
+
+// loadModel opens the model that the configuration names.
+func (d *daemon) loadModel(ctx context.Context) (model, error) {
+	c := &d.config
+	template, err := c.templateText()
+	if err != nil {
+		return nil, fmt.Errorf("--chat-template: %w", err)
+	}
+	split := make([]float32, len(c.TensorSplit))
+	for i, share := range c.TensorSplit {
+		x, err := strconv.ParseFloat(share, 32)
+		if err != nil {
+			return nil, fmt.Errorf("--tensor-split: %w", err)
+		}
+		split[i] = float32(x)
+	}
+	if c.Model == "" {
+		d.log.Warn().Msg("no --model: using a generated model with random weights, whose answers mean nothing; it is written to the cache on first use")
+	}
+	progress, finished := d.progress()
+	defer finished()
+	service, err := inference.Open(ctx, inference.Options{
+		Path:               c.Model,
+		Quantization:       c.Quantization,
+		KVType:             c.DType,
+		ContextLength:      c.ContextLength,
+		Device:             c.Device,
+		GPULayers:          c.GPULayers,
+		TensorSplit:        split,
+		Parallel:           c.Parallel,
+		BatchSize:          c.BatchSize,
+		Threads:            c.Threads,
+		QueueLimit:         c.QueueLimit,
+		Format:             c.ModelFormat,
+		ChatTemplate:       template,
+		OutputStyle:        c.OutputStyle,
+		Constrain:          c.Constrain,
+		MixedOutput:        c.MixedOutput,
+		DefaultRobot:       c.DefaultRobot,
+		EnableThinking:     c.EnableThinking,
+		ReasoningEffort:    c.ReasoningEffort,
+		MaxNewTokens:       c.MaxNewTokens,
+		HistoryMaxMessages: c.HistoryMaxMessages,
+		PromptLogDir:       c.PromptLogDir,
+		Seed:               c.Seed,
+		Temperature:        c.Temperature,
+		TopP:               c.TopP,
+		MinP:               c.MinP,
+		TopK:               c.TopK,
+		Progress:           progress,
+		Log:                d.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return service, nil
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"agentd/server/inference"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/term"
+)
+
+// newLogger writes to stderr in the chosen format: coloured on a terminal.
+func newLogger(c Config, stderr io.Writer) zerolog.Logger {
+	level, err := zerolog.ParseLevel(c.LogLevel)
+	if err != nil {
+		level = zerolog.InfoLevel // Validate lets no other word through
+	}
+	out := stderr
+	if c.LogFormat == "console" {
+		out = zerolog.ConsoleWriter{Out: stderr, NoColor: !isTerminal(stderr), TimeFormat: time.TimeOnly}
+	}
+	// Several goroutines log, and stderr need not be safe for that.
+	return zerolog.New(zerolog.SyncWriter(out)).Level(level).With().Timestamp().Logger()
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// logStart says what was decided before anything is loaded: the version and
+// each option that is not a default, with where it came from.
+func (d *daemon) logStart() {
+	d.log.Info().Str("version", agentVersion()).Msg("agentd starts")
+	event := d.log.Info()
+	for _, o := range options(&d.config) {
+		if from, ok := d.from[o.name]; ok {
+			value := o.value.String()
+			if o.name == "chat-template" && len(value) > 60 {
+				value = fmt.Sprintf("Jinja text of %d bytes", len(value))
+			}
+			event = event.Str(o.key(), value+" ("+from+")")
+		}
+	}
+	if len(d.from) == 0 {
+		event = event.Str("source", "defaults only")
+	}
+	event.Msg("configuration")
+	for _, name := range unknownVariables(os.Environ()) {
+		d.log.Warn().Str("variable", name).Msg("no option has this variable; agentd --help lists them")
+	}
+}
+
+// logModel says once what is served and how it was placed.
+func (d *daemon) logModel(f inference.Facts) {
+	if f.RandomWeights {
+		d.log.Warn().Msg("no --model was given: this model was generated with random weights and its answers mean nothing")
+	}
+	d.log.Info().
+		Str("file", f.Path).
+		Str("architecture", f.Architecture).
+		Str("description", f.Description).
+		Str("format", f.Format).
+		Uint64("parameters", f.Parameters).
+		Uint64("bytes", f.Bytes).
+		Int("trained_context", f.TrainedContext).
+		Msg("model")
+	d.log.Info().
+		Str("device", f.Device).
+		Int("gpu_layers", f.GPULayers).
+		Int("threads", f.Threads).
+		Int("context_length", f.ContextLength).
+		Str("kv_cache", f.KVType).
+		Int("parallel", f.Parallel).
+		Int("batch_size", f.BatchSize).
+		Int("max_new_tokens", d.config.MaxNewTokens).
+		Float32("temperature", f.Sampling.Temperature).
+		Float32("top_p", f.Sampling.TopP).
+		Int("top_k", f.Sampling.TopK).
+		Float32("min_p", f.Sampling.MinP).
+		Msg("engine")
+}

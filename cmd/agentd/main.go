@@ -1,0 +1,24 @@
+// Command agentd serves a full-history agent over HTTP: a llama.cpp model
+// behind the agent server protocol, in one process.
+//
+//	agentd [serve] [options]     start the server
+//	agentd make-model [options]  write a random-weight model file
+//	agentd version               print the version
+//
+// The program reads one Config from its defaults, a JSON file, AGENTD_*
+// environment variables and the command line, in this order, and hands it to
+// package server.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintf(os.Stderr, "agentd: %v\n", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what must happen; only failures take it.
+const patience = 2 * time.Minute
+
+// wait receives from ch or fails the test.
+func wait[T any](t *testing.T, what string, ch <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-ch:
+	case <-time.After(patience):
+		t.Fatalf("%s did not happen", what)
+	}
+	return v
+}
+
+// logWatcher is a stderr that understands JSON log lines.
+type logWatcher struct {
+	*io.PipeWriter
+	url chan string // from the line that says listening
+	mu  sync.Mutex
+	all strings.Builder
+}
+
+func watchLog(t *testing.T) *logWatcher {
+	r, w := io.Pipe()
+	l := &logWatcher{PipeWriter: w, url: make(chan string, 1)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		lines := bufio.NewScanner(r)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			l.mu.Lock()
+			l.all.WriteString(lines.Text() + "\n")
+			l.mu.Unlock()
+			var entry struct{ Message, URL string }
+			if json.Unmarshal(lines.Bytes(), &entry) == nil && entry.Message == "listening" {
+				l.url <- entry.URL
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		w.Close()
+		<-done
+	})
+	return l
+}
+
+func (l *logWatcher) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}
+
+// running is a server that a test started.
+type running struct {
+	t    *testing.T
+	url  string
+	log  *logWatcher
+	done chan error         // what run returned
+	stop context.CancelFunc // asks it to drain
+	once sync.Once
+	err  error
+}
+
+// start runs f, which serves until its context ends, and waits for its port.
+func start(t *testing.T, f func(ctx context.Context, stderr io.Writer) error) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{t: t, log: watchLog(t), done: make(chan error, 1), stop: cancel}
+	go func() { r.done <- f(ctx, r.log) }()
+	t.Cleanup(func() {
+		cancel()
+		r.end()
+	})
+	select {
+	case r.url = <-r.log.url:
+	case err := <-r.done:
+		t.Fatalf("the server ended: %v\n%s", err, r.log)
+	case <-time.After(patience):
+		t.Fatalf("the server does not listen\n%s", r.log)
+	}
+	return r
+}
+
+// end waits until the server has returned, and says with what.
+func (r *running) end() error {
+	r.t.Helper()
+	r.once.Do(func() {
+		select {
+		case r.err = <-r.done:
+		case <-time.After(patience):
+			r.t.Errorf("the server does not end\n%s", r.log)
+		}
+	})
+	return r.err
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,86 @@
+package main
+
+import "strings"
+
+// option is one setting under its three names: the flag --name, the variable
+// AGENTD_NAME and the configuration file's key.
+type option struct {
+	name  string // flag name: words joined by "-"
+	inner string // its key inside the file's "model" object; "" when it has none
+	group string // heading on the help page
+	arg   string // placeholder on the help page; "" for a switch
+	usage string // one or two sentences
+	value value
+}
+
+// env is the option's environment variable.
+func (o option) env() string { return "AGENTD_" + strings.ToUpper(o.key()) }
+
+// key is the option's top-level key in the configuration file.
+func (o option) key() string { return strings.ReplaceAll(o.name, "-", "_") }
+
+// Headings of the help page, in its order.
+const (
+	groupModel    = "Model"
+	groupFormat   = "Prompt and output"
+	groupSampling = "Sampling (used when a request does not ask for inference_mode true)"
+	groupPlace    = "Placement and speed"
+	groupHTTP     = "HTTP"
+	groupLogs     = "Files and logs"
+)
+
+var groups = []string{groupModel, groupFormat, groupSampling, groupPlace, groupHTTP, groupLogs}
+
+var (
+	formatAliases = map[string]string{"harmony": "gpt-oss", "gpt_oss": "gpt-oss", "magma": "template"}
+	dtypes        = []string{"auto", "f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"}
+	dtypeAliases  = map[string]string{"float32": "f32", "float16": "f16", "half": "f16", "bfloat16": "bf16"}
+)
+
+// options binds every option to its field of c.
+func options(c *Config) []option {
+	return []option{
+		{"model", "path", groupModel, "FILE", "GGUF file to serve (of a split model: its first file). Without it a tiny model with random weights is generated, which answers nonsense.", text{&c.Model}},
+		{"model-format", "format", groupModel, "NAME", "How the model is prompted and read: auto, qwen, gpt-oss (or harmony), template (or magma).", choice{&c.ModelFormat, []string{"auto", "qwen", "gpt-oss", "template"}, formatAliases}},
+		{"quantization", "quantization", groupModel, "MODE", "auto serves any file; none refuses a quantized one. GPT-OSS and natively quantized files need auto.", choice{&c.Quantization, []string{"auto", "none"}, nil}},
+		{"dtype", "dtype", groupModel, "TYPE", "Element type of the KV cache: auto (f16), f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl. float32, float16 and bfloat16 are accepted.", choice{&c.DType, dtypes, dtypeAliases}},
+		{"context-length", "context_length", groupModel, "TOKENS", "Size of the KV cache, shared by all running candidates and the prefix cache; one candidate also never exceeds what the model was trained on. auto: what the model was trained on, as far as memory allows.", integer{&c.ContextLength, minContext, maxContext, "auto", 0}},
+		{"max-new-tokens", "max_new_tokens", groupModel, "TOKENS", "Longest answer of one candidate; reaching it is the candidate error truncated.", integer{p: &c.MaxNewTokens, min: 1, max: maxContext}},
+
+		{"chat-template", "chat_template", groupFormat, "FILE|TEXT", "Jinja template to use instead of the model's own: a file, or the template itself.", text{&c.ChatTemplate}},
+		{"output-style", "output_style", groupFormat, "STYLE", "What the template format expects the model to write: qwen_format or json.", choice{&c.OutputStyle, []string{"qwen_format", "json"}, nil}},
+		{"constrain", "constrain", groupFormat, "on|off", "on keeps every tool call valid for its tools while it is generated; off only checks it afterwards.", choice{&c.Constrain, []string{"on", "off"}, map[string]string{"true": "on", "false": "off"}}},
+		{"mixed-output", "mixed_output", groupFormat, "MODE", "Text beside tool calls: reject makes it an invalid output, tools keeps the calls and drops the text.", choice{&c.MixedOutput, []string{"reject", "tools"}, map[string]string{"error": "reject"}}},
+		{"default-robot", "default_robot", groupFormat, "NAME", "Robot of a tool call that names none when several or none are known.", text{&c.DefaultRobot}},
+		{"enable-thinking", "enable_thinking", groupFormat, "", "Let Qwen models think before they answer. Thoughts never reach the decision.", toggle{&c.EnableThinking}},
+		{"reasoning-effort", "reasoning_effort", groupFormat, "LEVEL", "How long GPT-OSS models reason: low, medium, high.", choice{&c.ReasoningEffort, []string{"low", "medium", "high"}, nil}},
+		{"history-max-messages", "history_max_messages", groupFormat, "N", "Show the model only the newest N messages of the history; the memory keeps all. 0: no limit.", integer{p: &c.HistoryMaxMessages, max: maxHistory}},
+
+		{"temperature", "temperature", groupSampling, "X", "Default: the model file's value, else 0.6. Requests with inference_mode true do not sample.", fraction{&c.Temperature, 0.01, 10}},
+		{"top-p", "top_p", groupSampling, "X", "Default: the model file's value, else 0.95.", fraction{&c.TopP, 0.01, 1}},
+		{"top-k", "top_k", groupSampling, "N", "Default: the model file's value, else 20. 0: no limit.", optionalInteger{&c.TopK, 0, 1 << 20}},
+		{"min-p", "min_p", groupSampling, "X", "Default: 0, off.", fraction{&c.MinP, 0, 1}},
+		{"seed", "seed", groupSampling, "N", "Base of the candidates' seeds: the same request to a freshly started server gives the same answers.", seed{&c.Seed}},
+
+		{"device", "device", groupPlace, "NAMES", "auto, cpu, or device names separated by commas, such as CUDA0,CUDA1.", names{text{&c.Device}}},
+		{"gpu-layers", "gpu_layers", groupPlace, "N|all", "Model layers to put on the GPU; the rest stays on the CPU.", integer{&c.GPULayers, 0, maxLayers, "all", -1}},
+		{"tensor-split", "tensor_split", groupPlace, "LIST", "Share of the model for each device, such as 3,1.", numbers{&c.TensorSplit}},
+		{"parallel", "parallel", groupPlace, "N", "Candidates generated at the same time.", integer{&c.Parallel, 1, maxSequences, "auto", 0}},
+		{"batch-size", "batch_size", groupPlace, "TOKENS", "Most tokens the model sees in one step.", integer{&c.BatchSize, minBatch, maxBatch, "auto", 0}},
+		{"threads", "threads", groupPlace, "N", "CPU threads of the model. auto: physical cores minus one.", integer{&c.Threads, 1, maxThreads, "auto", 0}},
+		{"queue-limit", "queue_limit", groupPlace, "N", "Candidates admitted at a time, waiting or running. A request that does not fit is answered 503 with Retry-After.", integer{p: &c.QueueLimit, min: 1, max: maxQueue}},
+
+		{"host", "", groupHTTP, "ADDRESS", "Address to listen on. 0.0.0.0 opens the server to the network: think of --auth-token-file.", text{&c.Host}},
+		{"port", "", groupHTTP, "N", "Port to listen on. 0 takes a free one and logs it.", integer{p: &c.Port, max: maxPort}},
+		{"tls-cert", "", groupHTTP, "FILE", "PEM certificate chain; with --tls-key the server speaks HTTPS only.", text{&c.TLSCert}},
+		{"tls-key", "", groupHTTP, "FILE", "PEM private key of --tls-cert.", text{&c.TLSKey}},
+		{"auth-token-file", "", groupHTTP, "FILE", "Bearer tokens, one a line, of at least 16 characters; # begins a comment line. Every path but /health then needs one.", text{&c.AuthTokenFile}},
+		{"request-timeout", "", groupHTTP, "TIME", "Candidates of one request that are not done by then end as the error timeout. 0s: no limit.", duration{&c.RequestTimeout}},
+		{"drain-timeout", "", groupHTTP, "TIME", "How long work in flight may go on after SIGTERM or SIGINT. A second signal ends the server at once.", duration{&c.DrainTimeout}},
+
+		{"prompt-log-dir", "", groupLogs, "DIR", "Write every prompt and raw output into this directory. They hold user text.", text{&c.PromptLogDir}},
+		{"log-level", "", groupLogs, "LEVEL", "trace, debug, info, warn or error.", choice{&c.LogLevel, []string{"trace", "debug", "info", "warn", "error"}, map[string]string{"warning": "warn"}}},
+		{"log-format", "", groupLogs, "FORMAT", "console for people, json for machines.", choice{&c.LogFormat, []string{"console", "json"}, nil}},
+		{"config", "", groupLogs, "FILE", "JSON configuration file.", text{&c.ConfigFile}},
+	}
+}

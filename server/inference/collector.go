@@ -1,0 +1,81 @@
+package inference
+
+import (
+	"agentd/scheduler"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// collector exports the engine's statistics, read once for each scrape.
+type collector struct {
+	stats   func() scheduler.Stats
+	metrics []metric
+}
+
+// metric is one number of the statistics.
+type metric struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*scheduler.Stats) float64
+}
+
+// Collector exports the engine's statistics and what model it runs.
+func (s *Service) Collector() prometheus.Collector {
+	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
+	c := &collector{stats: s.engine.Stats}
+	add := func(kind prometheus.ValueType, name, help string, value func(*scheduler.Stats) float64) {
+		c.metrics = append(c.metrics, metric{prometheus.NewDesc("agentd_"+name, help, nil, nil), kind, value})
+	}
+	add(gauge, "candidates_admitted", "Candidates admitted, waiting or running.", func(s *scheduler.Stats) float64 { return float64(s.Admitted) })
+	add(gauge, "candidates_limit", "Candidates that may be admitted at a time (--queue-limit).", func(s *scheduler.Stats) float64 { return float64(s.QueueLimit) })
+	add(gauge, "sequences_running", "Sequences being prefilled or decoded.", func(s *scheduler.Stats) float64 { return float64(s.Running) })
+	add(gauge, "candidates_waiting", "Candidates that wait for a sequence.", func(s *scheduler.Stats) float64 { return float64(s.Waiting) })
+	add(gauge, "sequences_cached", "Sequences kept for their prefixes.", func(s *scheduler.Stats) float64 { return float64(s.Cached) })
+	add(gauge, "kv_cells", "Cells of the KV cache, in tokens.", func(s *scheduler.Stats) float64 { return float64(s.Cells) })
+	add(gauge, "kv_cells_used", "Cells that hold something, cached prefixes included.", func(s *scheduler.Stats) float64 { return float64(s.UsedCells) })
+	add(gauge, "kv_cells_active", "Cells that running sequences need.", func(s *scheduler.Stats) float64 { return float64(s.ActiveCells) })
+
+	add(counter, "prompt_tokens_received_total", "Prompt tokens of all generations.", func(s *scheduler.Stats) float64 { return float64(s.PromptTokens) })
+	add(counter, "prompt_tokens_cached_total", "Prompt tokens found in the prefix cache.", func(s *scheduler.Stats) float64 { return float64(s.CachedTokens) })
+	add(counter, "prompt_tokens_computed_total", "Prompt tokens that were prefilled.", func(s *scheduler.Stats) float64 { return float64(s.PrefillTokens) })
+	add(counter, "generated_tokens_total", "Tokens sampled.", func(s *scheduler.Stats) float64 { return float64(s.GeneratedTokens) })
+	add(counter, "steps_total", "Decode steps of the model.", func(s *scheduler.Stats) float64 { return float64(s.Steps) })
+	add(counter, "step_tokens_total", "Tokens in all steps; divided by agentd_steps_total: the mean batch width.", func(s *scheduler.Stats) float64 { return float64(s.Rows) })
+	add(counter, "admissions_refused_total", "Requests refused because the queue was full.", func(s *scheduler.Stats) float64 { return float64(s.Refused) })
+	add(counter, "candidates_finished_total", "Candidates that generated to their end.", func(s *scheduler.Stats) float64 { return float64(s.Finished) })
+	add(counter, "generations_cancelled_total", "Generations whose caller left.", func(s *scheduler.Stats) float64 { return float64(s.Cancelled) })
+	add(counter, "generations_failed_total", "Generations that the model's computation failed.", func(s *scheduler.Stats) float64 { return float64(s.Failed) })
+	add(counter, "sequences_forked_total", "Sequences that began as a copy of a prefix.", func(s *scheduler.Stats) float64 { return float64(s.Forked) })
+	add(counter, "sequences_evicted_total", "Cached sequences removed for space.", func(s *scheduler.Stats) float64 { return float64(s.Evicted) })
+	for _, part := range []struct {
+		name  string
+		value func(*scheduler.Times) float64
+	}{
+		{"plan", func(t *scheduler.Times) float64 { return t.Plan.Seconds() }},
+		{"decode", func(t *scheduler.Times) float64 { return t.Decode.Seconds() }},
+		{"sample", func(t *scheduler.Times) float64 { return t.Sample.Seconds() }},
+		{"commit", func(t *scheduler.Times) float64 { return t.Commit.Seconds() }},
+	} {
+		desc := prometheus.NewDesc("agentd_step_seconds_total", "Time of the engine's steps, by part.", nil, prometheus.Labels{"part": part.name})
+		c.metrics = append(c.metrics, metric{desc, counter, func(s *scheduler.Stats) float64 { return part.value(&s.Times) }})
+	}
+	model := prometheus.NewDesc("agentd_model_info", "Always 1; the labels tell what is served.", nil,
+		prometheus.Labels{"architecture": s.facts.Architecture, "format": s.facts.Format, "device": s.facts.Device})
+	c.metrics = append(c.metrics, metric{model, gauge, func(*scheduler.Stats) float64 { return 1 }})
+	return c
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	for _, m := range c.metrics {
+		out <- m.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	stats := c.stats()
+	for _, m := range c.metrics {
+		out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&stats))
+	}
+}

@@ -1,0 +1,34 @@
+package inference
+
+import (
+	"agentd/llama"
+	"agentd/scheduler"
+)
+
+// contextOptions are those of the llama.cpp context under the engine.
+func (s *Service) contextOptions(gpu bool) []llama.ContextOption {
+	f, info := &s.facts, s.model.Info()
+	sequences := llama.MaxSequences
+	if info.Recurrent || info.Hybrid { // each sequence id costs a whole state
+		sequences = min(sequences, recurrentSequences*f.Parallel)
+	}
+	return []llama.ContextOption{
+		llama.SetContext(f.ContextLength),
+		llama.SetBatch(f.BatchSize),
+		llama.SetMicroBatch(min(f.BatchSize, choose(0, gpu, microBatchGPU, microBatchCPU))),
+		llama.SetMaxSequences(max(sequences, f.Parallel)),
+		llama.SetMaxOutputs(f.Parallel),
+		llama.SetThreads(f.Threads, f.Threads),
+		llama.SetKVType(f.KVType),
+	}
+}
+
+// schedulerConfig is the policy of the engine; what it leaves out follows from
+// the context.
+func (s *Service) schedulerConfig() scheduler.Config {
+	return scheduler.Config{
+		BatchTokens: s.facts.BatchSize,
+		MaxRunning:  s.facts.Parallel,
+		QueueLimit:  s.queueLimit,
+	}
+}

@@ -1,0 +1,39 @@
+package inference
+
+// Limits and automatic choices.
+const (
+	// autoContextCPU and autoContextGPU cap the KV cache that nobody asked for,
+	// in tokens: enough for a batch of long histories, not all of the memory.
+	autoContextCPU = 32 << 10
+	autoContextGPU = 128 << 10
+	// minAutoContext is used even when memory looks too small: below it nothing
+	// useful fits, and llama.cpp's own error is the better message.
+	minAutoContext = 2 << 10
+	// memoryShare is the part (1/memoryShare) of the free memory that the KV
+	// cache may take when nobody chose its size.
+	memoryShare = 2
+
+	// autoParallelCPU and autoParallelGPU are how many candidates decode
+	// together: on a CPU, wider steps stop paying early.
+	autoParallelCPU = 32
+	autoParallelGPU = 128
+	// autoBatchCPU and autoBatchGPU are the tokens of one model step: large
+	// enough to keep the device busy with a prefill, small enough that running
+	// candidates don't wait long for their next token.
+	autoBatchCPU = 512
+	autoBatchGPU = 2048
+
+	// microBatchCPU and microBatchGPU are the tokens computed at once; a larger
+	// one costs compute buffers.
+	microBatchCPU = 512
+	microBatchGPU = 2048
+	// recurrentSequences times the running sequences is how many a recurrent
+	// model keeps states for: half of them are cached prefixes.
+	recurrentSequences = 2
+
+	// tokenCacheBytes bounds the text whose tokens are remembered. A history is
+	// sent again with every turn; only its new end is tokenized.
+	tokenCacheBytes = 32 << 20
+	// tokenCacheMin is the shortest text worth remembering, in bytes.
+	tokenCacheMin = 256
+)

@@ -1,0 +1,223 @@
+package inference
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"agentd/agent"
+	"agentd/llama"
+	"agentd/llama/synth"
+	"agentd/scheduler"
+)
+
+// Open loads a model and starts its engine. It ends early when ctx does.
+// Errors name the file or the option and what to change.
+func Open(ctx context.Context, opts Options) (s *Service, err error) {
+	if err := llama.Init(opts.Log); err != nil {
+		return nil, err
+	}
+	place, err := placement(opts)
+	if err != nil {
+		return nil, err
+	}
+	s = &Service{queueLimit: opts.QueueLimit}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+			s = nil
+		}
+	}()
+	if err := s.loadModel(ctx, opts, place); err != nil {
+		return s, err
+	}
+	if err := ctx.Err(); err != nil {
+		return s, err
+	}
+	if err := s.loadTemplate(opts); err != nil {
+		return s, err
+	}
+	if err := s.makeAgent(opts); err != nil {
+		return s, err
+	}
+	return s, s.startEngine(opts, place)
+}
+
+// loadModel reads the model file, or the generated one, and refuses what the
+// quantization option does not allow.
+func (s *Service) loadModel(ctx context.Context, opts Options, place placed) error {
+	path := opts.Path
+	if path == "" {
+		var err error
+		if path, err = synth.Tiny("", synth.Qwen3); err != nil {
+			return fmt.Errorf("the default model could not be generated: %w; name a GGUF file with --model", err)
+		}
+	}
+	load := []llama.ModelOption{
+		llama.SetCancel(ctx),
+		llama.SetGPULayers(place.layers),
+		llama.SetDevices(place.devices...),
+	}
+	if opts.Progress != nil {
+		load = append(load, llama.SetProgress(opts.Progress))
+	}
+	if len(opts.TensorSplit) > 0 {
+		load = append(load, llama.SetTensorSplit(opts.TensorSplit...))
+	}
+	model, err := llama.New(path, load...)
+	if err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("loading was stopped: %w", ctx.Err())
+		}
+		return fmt.Errorf("the model %s could not be loaded: %w; check that it is a complete GGUF file and fits into memory", path, err)
+	}
+	s.model = model
+	s.tokenizer = newTokenizer(model.Vocab())
+	info := model.Info()
+	s.facts = Facts{
+		Path:           path,
+		RandomWeights:  opts.Path == "",
+		Architecture:   info.Architecture,
+		Description:    info.Description,
+		Parameters:     info.Params,
+		Bytes:          info.SizeBytes,
+		TrainedContext: info.ContextTrain,
+		Device:         place.describe(),
+		GPULayers:      place.layers,
+	}
+	return checkQuantization(opts.Quantization, path, info)
+}
+
+// checkQuantization holds a model against --quantization none.
+func checkQuantization(mode, path string, info llama.ModelInfo) error {
+	if mode != "none" {
+		return nil
+	}
+	what := ""
+	switch {
+	case info.Architecture == synth.GPTOSS:
+		what = "a GPT-OSS model"
+	case info.NativeMXFP4:
+		what = "natively quantized (MXFP4)"
+	case info.Quantized:
+		return fmt.Errorf("%s is quantized (%s), which --quantization none refuses: use --quantization auto, or an F16, BF16 or F32 file", path, info.FileType)
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s is %s, which needs --quantization auto", path, what)
+}
+
+// loadTemplate parses the chat template, the user's or the model's.
+func (s *Service) loadTemplate(opts Options) error {
+	template, err := s.model.NewTemplate(opts.ChatTemplate)
+	if err != nil {
+		if opts.ChatTemplate == "" && errors.Is(err, llama.ErrNoTemplate) {
+			return nil // qwen and gpt-oss prompts need none
+		}
+		return fmt.Errorf("chat template: %w", err)
+	}
+	s.template = template
+	return nil
+}
+
+// makeAgent makes the full-history agent for the model's prompt format.
+func (s *Service) makeAgent(opts Options) error {
+	source := ""
+	if s.template != nil {
+		source = s.template.Source()
+	}
+	s.facts.Sampling = sampling(opts, s.model)
+	made, err := agent.New(agent.Config{
+		Format:             opts.Format,
+		Architecture:       s.facts.Architecture,
+		ChatTemplate:       source,
+		EnableThinking:     opts.EnableThinking,
+		ReasoningEffort:    opts.ReasoningEffort,
+		OutputStyle:        opts.OutputStyle,
+		MixedOutput:        opts.MixedOutput,
+		DefaultRobot:       opts.DefaultRobot,
+		Constrain:          opts.Constrain,
+		MaxNewTokens:       opts.MaxNewTokens,
+		HistoryMaxMessages: opts.HistoryMaxMessages,
+		Sampling:           s.facts.Sampling,
+		Seed:               opts.Seed,
+		PromptLogDir:       opts.PromptLogDir,
+		LogError:           func(err error) { opts.Log.Warn().Err(err).Msg("prompt log") },
+	}, newToolkit(s.model.Vocab(), s.template, time.Now()))
+	if err != nil {
+		return err
+	}
+	s.agent = made
+	s.facts.Format = made.Format()
+	return nil
+}
+
+// sampling merges the user's parameters, the model file's and the protocol's.
+func sampling(opts Options, model *llama.Model) agent.Sampling {
+	chosen := agent.DefaultSampling
+	temperature, topP, topK := model.SamplingDefaults()
+	if temperature != nil && *temperature > 0 { // 0 is greedy, which inference_mode asks for
+		chosen.Temperature = *temperature
+	}
+	if topP != nil && *topP > 0 && *topP <= 1 {
+		chosen.TopP = *topP
+	}
+	if topK != nil && *topK >= 0 {
+		chosen.TopK = *topK
+	}
+	if opts.Temperature != nil {
+		chosen.Temperature = float32(*opts.Temperature)
+	}
+	if opts.TopP != nil {
+		chosen.TopP = float32(*opts.TopP)
+	}
+	if opts.TopK != nil {
+		chosen.TopK = *opts.TopK
+	}
+	if opts.MinP != nil {
+		chosen.MinP = float32(*opts.MinP)
+	}
+	return chosen
+}
+
+// startEngine makes the context and the scheduler over it.
+func (s *Service) startEngine(opts Options, place placed) error {
+	f := &s.facts
+	f.KVType = opts.KVType
+	if f.KVType == "" || f.KVType == "auto" {
+		f.KVType = "f16"
+	}
+	f.Parallel = choose(opts.Parallel, place.gpu(), autoParallelGPU, autoParallelCPU)
+	f.BatchSize = choose(opts.BatchSize, place.gpu(), autoBatchGPU, autoBatchCPU)
+	f.Threads = opts.Threads
+	if f.Threads == 0 {
+		f.Threads = autoThreads()
+	}
+	f.ContextLength = opts.ContextLength
+	if f.ContextLength == 0 {
+		info := s.model.Info()
+		perCell := cellBytes(s.model.Metadata(), info.Architecture, info.Layers, info.Embedding, f.KVType)
+		f.ContextLength = fitContext(info.ContextTrain, choose(0, place.gpu(), autoContextGPU, autoContextCPU), place.freeMemory(), perCell)
+		if opts.MaxNewTokens >= f.ContextLength {
+			return fmt.Errorf("--max-new-tokens %d leaves no room for a prompt in the context of %d tokens that was chosen; lower it or set --context-length", opts.MaxNewTokens, f.ContextLength)
+		}
+	}
+	engine, err := scheduler.New(s.model, s.contextOptions(place.gpu()), s.schedulerConfig(), opts.Log)
+	if err != nil {
+		return fmt.Errorf("the engine could not start with --context-length %d, --batch-size %d, --dtype %s: %w; lower the first or use a smaller KV cache type such as q8_0", f.ContextLength, f.BatchSize, f.KVType, err)
+	}
+	s.engine = engine
+	return nil
+}
+
+// choose is the given number, else the default of the device.
+func choose(given int, gpu bool, onGPU, onCPU int) int {
+	switch {
+	case given > 0:
+		return given
+	case gpu:
+		return onGPU
+	}
+	return onCPU
+}

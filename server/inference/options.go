@@ -1,0 +1,49 @@
+package inference
+
+import (
+	"github.com/rs/zerolog"
+)
+
+// Options says what to load and how. Where a field says auto, Open decides.
+type Options struct {
+	// Path is the model file; "" generates the default one, with random weights.
+	Path string
+	// Quantization is "auto" or "none", which refuses a quantized file.
+	Quantization string
+	// KVType is the type of the KV cache; "auto" is f16.
+	KVType string
+	// ContextLength is the size of the KV cache in tokens; 0: auto.
+	ContextLength int
+	// Device is "auto", "cpu" or device names separated by commas.
+	Device string
+	// GPULayers is how many layers go to the GPU; -1: all.
+	GPULayers int
+	// TensorSplit is the share of each device.
+	TensorSplit []float32
+	// Parallel, BatchSize and Threads are 0 for auto.
+	Parallel, BatchSize, Threads int
+	// QueueLimit is how many candidates may wait or run.
+	QueueLimit int
+
+	// Agent settings, checked by the caller.
+	Format             string // auto, qwen, gpt-oss, template
+	ChatTemplate       string // Jinja source; "": the model's own
+	OutputStyle        string
+	Constrain          string
+	MixedOutput        string
+	DefaultRobot       string
+	EnableThinking     bool
+	ReasoningEffort    string
+	MaxNewTokens       int
+	HistoryMaxMessages int
+	PromptLogDir       string
+	Seed               uint64
+
+	// Sampling; nil: the model file's value, else the protocol's default.
+	Temperature, TopP, MinP *float64
+	TopK                    *int
+
+	// Progress hears the part of the model that is loaded, from 0 to 1.
+	Progress func(fraction float32)
+	Log      zerolog.Logger
+}

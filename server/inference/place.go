@@ -1,0 +1,137 @@
+package inference
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"agentd/llama"
+)
+
+// placed is where the model's layers go.
+type placed struct {
+	devices []string // for llama.SetDevices
+	layers  int      // for llama.SetGPULayers
+	gpus    []llama.Device
+}
+
+func (p placed) gpu() bool { return p.layers != 0 && len(p.gpus) > 0 }
+
+func (p placed) describe() string {
+	if !p.gpu() {
+		return "CPU"
+	}
+	var names []string
+	for _, d := range p.gpus {
+		names = append(names, fmt.Sprintf("%s (%s)", d.Name, d.Description))
+	}
+	return strings.Join(names, ", ")
+}
+
+// freeMemory is what is left for the KV cache, in bytes.
+func (p placed) freeMemory() uint64 {
+	if !p.gpu() {
+		return hostMemory()
+	}
+	var free uint64
+	for _, d := range p.gpus {
+		free += d.MemoryFree
+	}
+	return free
+}
+
+// placement loads the backend plugins beside the libraries and picks devices.
+func placement(opts Options) (placed, error) {
+	dir := llama.LibDir()
+	names, pluginErr := llama.LoadBackends(dir)
+	for _, name := range names {
+		opts.Log.Info().Str("plugin", name).Msg("backend loaded")
+	}
+	if pluginErr != nil {
+		opts.Log.Error().Err(pluginErr).Str("directory", dir).Msg("a backend is there but could not be loaded")
+	}
+	var gpus []llama.Device
+	for _, d := range llama.Devices() {
+		if d.Type == "gpu" || d.Type == "igpu" {
+			gpus = append(gpus, d)
+		}
+	}
+	p, err := chooseDevices(opts, gpus)
+	if err != nil && pluginErr != nil {
+		err = fmt.Errorf("%w (%w)", err, pluginErr)
+	}
+	if err == nil && !p.gpu() {
+		opts.Log.Info().Msg("running on the CPU")
+	}
+	return p, err
+}
+
+// chooseDevices applies --device, --gpu-layers and --tensor-split to the GPUs
+// that are there.
+func chooseDevices(opts Options, gpus []llama.Device) (placed, error) {
+	cpu := placed{devices: []string{"cpu"}}
+	wanted := strings.ToLower(strings.TrimSpace(opts.Device))
+	if wanted == "cpu" {
+		return cpu, nil
+	}
+	if wanted == "" || wanted == "auto" {
+		if len(gpus) == 0 {
+			if opts.GPULayers > 0 {
+				return placed{}, fmt.Errorf("--gpu-layers %d: there is no GPU here; remove it, or run make cuda to build the CUDA backend", opts.GPULayers)
+			}
+			if len(opts.TensorSplit) > 0 {
+				return placed{}, errors.New("--tensor-split: there is no GPU here; remove it, or run make cuda to build the CUDA backend")
+			}
+			return cpu, nil
+		}
+	} else {
+		var err error
+		if gpus, err = named(wanted, gpus); err != nil {
+			return placed{}, err
+		}
+	}
+	if n := len(opts.TensorSplit); n > 0 && n != len(gpus) {
+		return placed{}, fmt.Errorf("--tensor-split has %d shares for %d devices; give one for each", n, len(gpus))
+	}
+	if opts.GPULayers == 0 {
+		return cpu, nil
+	}
+	p := placed{layers: opts.GPULayers, gpus: gpus}
+	for _, d := range gpus {
+		p.devices = append(p.devices, d.Name)
+	}
+	return p, nil
+}
+
+// named finds the GPUs of a list such as cuda0,cuda1. "cuda" and "gpu" stand
+// for all of them, "cuda:0" for "CUDA0".
+func named(list string, gpus []llama.Device) ([]llama.Device, error) {
+	var known []string
+	for _, d := range gpus {
+		known = append(known, d.Name)
+	}
+	var found []llama.Device
+	for word := range strings.SplitSeq(list, ",") {
+		word = strings.ReplaceAll(strings.TrimSpace(word), ":", "")
+		matched := false
+		for _, d := range gpus {
+			name := strings.ToLower(d.Name)
+			if name != word && word != "gpu" && strings.TrimRight(name, "0123456789") != word {
+				continue
+			}
+			matched = true
+			if !slices.ContainsFunc(found, func(f llama.Device) bool { return f.Name == d.Name }) {
+				found = append(found, d)
+			}
+		}
+		switch {
+		case matched:
+		case len(known) == 0:
+			return nil, fmt.Errorf("--device %s: there is no GPU here; use cpu, or run make cuda to build the CUDA backend", word)
+		default:
+			return nil, fmt.Errorf("--device %s: there is no such device; use cpu or one of %s", word, strings.Join(known, ", "))
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,183 @@
+package inference
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"agentd/agent/format"
+	"agentd/llama"
+	"agentd/llama/synth"
+)
+
+// tiny loads a generated model's vocabulary.
+func tiny(t *testing.T, arch string) *llama.Model {
+	t.Helper()
+	path, err := synth.Tiny("", arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := llama.New(path, llama.SetVocabOnly(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Free(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+func TestPiecesGiveTheTokensOfTheWholeText(t *testing.T) {
+	special := func(s string) format.Piece { return format.Piece{Text: s, Special: true} }
+	text := func(s string) format.Piece { return format.Piece{Text: s} }
+	for arch, pieces := range map[string][]format.Piece{
+		synth.Qwen3: {
+			special("<|im_start|>"), text("user\n"), text("Wie geht's, Ärger"), text("?  \n\n über 12345 Räder"),
+			special("<|im_end|>"), text("\n"), special("<|im_start|>"), text("assistant\n" + strings.Repeat("word ", 200)),
+		},
+		synth.GPTOSS: {special("<|start|>"), text("user"), special("<|message|>"), text("hi "), text(" there"), special("<|end|>")},
+	} {
+		t.Run(arch, func(t *testing.T) {
+			m := tiny(t, arch)
+			var whole strings.Builder
+			for _, p := range pieces {
+				whole.WriteString(p.Text)
+			}
+			want, err := m.Vocab().Tokenize(whole.String(), true, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tok := newTokenizer(m.Vocab())
+			for _, round := range []string{"first", "cached"} {
+				got, err := tok.tokens(pieces)
+				if err != nil || !slices.Equal(got, want) {
+					t.Errorf("%s: got %v, %v; want %v", round, got, err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestSpecialTokensInPlainTextStayText(t *testing.T) {
+	m := tiny(t, synth.Qwen3)
+	end, ok := m.Vocab().Find("<|im_end|>")
+	if !ok {
+		t.Fatal("the vocabulary lacks <|im_end|>")
+	}
+	got, err := newTokenizer(m.Vocab()).tokens([]format.Piece{{Text: "a<|im_"}, {Text: "end|>b"}})
+	if err != nil || slices.Contains(got, end) || len(got) < 3 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if back := m.Vocab().Detokenize(got, true); back != "a<|im_end|>b" {
+		t.Errorf("the text came back as %q", back)
+	}
+}
+
+// fakeVocab gives one token for each byte and knows one special token.
+type fakeVocab struct {
+	bos   bool
+	calls int
+	fail  error
+}
+
+const fakeBOS, fakeSpecial llama.Token = 1000, 1001
+
+func (v *fakeVocab) Tokenize(text string, _, _ bool) ([]llama.Token, error) {
+	v.calls++
+	ids := make([]llama.Token, len(text))
+	for i := range text {
+		ids[i] = llama.Token(text[i])
+	}
+	return ids, v.fail
+}
+
+func (v *fakeVocab) Find(piece string) (llama.Token, bool) {
+	switch piece {
+	case "<s>":
+		return fakeBOS, true
+	case "<x>":
+		return fakeSpecial, true
+	}
+	return 0, false
+}
+func (v *fakeVocab) AddBOS() bool     { return v.bos }
+func (v *fakeVocab) BOS() llama.Token { return fakeBOS }
+
+func TestBOSStandsOnceWhereTheModelWantsIt(t *testing.T) {
+	for name, test := range map[string]struct {
+		wanted bool
+		pieces []format.Piece
+		want   []llama.Token
+	}{
+		"added":              {true, []format.Piece{{Text: "a"}}, []llama.Token{fakeBOS, 'a'}},
+		"added to nothing":   {true, nil, []llama.Token{fakeBOS}},
+		"already there":      {true, []format.Piece{{Text: "<s>", Special: true}, {Text: "a"}}, []llama.Token{fakeBOS, 'a'}},
+		"not wanted":         {false, []format.Piece{{Text: "a"}}, []llama.Token{'a'}},
+		"before a special":   {true, []format.Piece{{Text: "<x>", Special: true}}, []llama.Token{fakeBOS, fakeSpecial}},
+		"unknown as special": {false, []format.Piece{{Text: "<y>", Special: true}}, []llama.Token{'<', 'y', '>'}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := newTokenizer(&fakeVocab{bos: test.wanted}).tokens(test.pieces)
+			if err != nil || !slices.Equal(got, test.want) {
+				t.Errorf("got %v, %v; want %v", got, err, test.want)
+			}
+		})
+	}
+}
+
+func TestTokenizationFailuresAreReturned(t *testing.T) {
+	fail := errors.New("too long")
+	for name, piece := range map[string]format.Piece{"text": {Text: "a"}, "special": {Text: "<y>", Special: true}} {
+		tok := newTokenizer(&fakeVocab{fail: fail})
+		if _, err := tok.tokens([]format.Piece{piece, {Text: "<x>", Special: true}}); !errors.Is(err, fail) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestTokenCacheStaysWithinItsBytes(t *testing.T) {
+	var c tokenCache
+	text := func(i int) string { return fmt.Sprintf("%d %s", i, strings.Repeat("x", tokenCacheBytes/16)) }
+	var wg sync.WaitGroup
+	for i := range 64 {
+		wg.Go(func() { c.put(text(i), []llama.Token{llama.Token(i)}) })
+	}
+	wg.Wait()
+	c.put(text(100), []llama.Token{100})
+	c.put(text(100), []llama.Token{101}) // the second of two at once loses
+	if got, ok := c.get(text(100)); !ok || got[0] != 100 {
+		t.Errorf("the newest entry is %v, %v", got, ok)
+	}
+	sum := 0
+	for e := c.recent.Front(); e != nil; e = e.Next() {
+		sum += len(e.Value.(*tokenEntry).text)
+	}
+	if sum != c.bytes || c.bytes > tokenCacheBytes || len(c.entries) != c.recent.Len() || len(c.entries) < 8 {
+		t.Errorf("%d entries (%d in the list) of %d bytes, counted as %d", len(c.entries), c.recent.Len(), sum, c.bytes)
+	}
+	c.put(strings.Repeat("y", tokenCacheBytes/8+1), nil)
+	if _, ok := c.get(text(100)); !ok {
+		t.Error("one long text emptied the cache")
+	}
+}
+
+func TestShortTextsAreNotCached(t *testing.T) {
+	v := &fakeVocab{}
+	tok := newTokenizer(v)
+	long := strings.Repeat("a", tokenCacheMin)
+	for range 2 {
+		for _, s := range []string{"short", long} {
+			if _, err := tok.tokens([]format.Piece{{Text: s}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if v.calls != 3 { // short twice, long once
+		t.Errorf("%d calls", v.calls)
+	}
+}
