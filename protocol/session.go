@@ -231,12 +231,11 @@ func (c *CoachingSessionConfig) Equal(o *CoachingSessionConfig) bool {
 		})
 }
 
-// AppendJSON appends the configuration with all its settings; backends is an
-// object in their order.
+// AppendJSON appends the configuration; backends is an object in their order.
+// Settings that have their default are left out, since servers of the contract's
+// first version know only backends and capture_logs.
 func (c *CoachingSessionConfig) AppendJSON(dst []byte) []byte {
-	dst = append(dst, `{"provider":`...)
-	dst = appendString(dst, c.Provider)
-	dst = append(dst, `,"backends":{`...)
+	dst = append(dst, `{"backends":{`...)
 	for i := range c.Backends {
 		if i > 0 {
 			dst = append(dst, ',')
@@ -246,8 +245,14 @@ func (c *CoachingSessionConfig) AppendJSON(dst []byte) []byte {
 		dst = c.Backends[i].AppendJSON(dst)
 	}
 	dst = append(dst, '}')
+	if c.Provider != ProviderLLM {
+		dst = append(dst, `,"provider":`...)
+		dst = appendString(dst, c.Provider)
+	}
 	dst = appendOptionalString(dst, `,"endpoint":`, c.Endpoint)
-	dst = appendFloat(dst, `,"connect_timeout":`, c.ConnectTimeout)
+	if c.ConnectTimeout != DefaultConnectTimeout {
+		dst = appendFloat(dst, `,"connect_timeout":`, c.ConnectTimeout)
+	}
 	dst = appendBool(dst, `,"capture_logs":`, c.CaptureLogs)
 	return append(dst, '}')
 }

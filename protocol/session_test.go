@@ -155,3 +155,31 @@ func TestSeconds(t *testing.T) {
 		}
 	}
 }
+
+func TestCoachingSessionConfigEncoding(t *testing.T) {
+	human := NewCoachingSessionConfig()
+	human.Provider, human.Endpoint, human.ConnectTimeout, human.CaptureLogs = ProviderHuman, "http://h", 0.5, false
+	llm := NewCoachingSessionConfig()
+	for _, name := range []string{"z", "a"} {
+		b := NewCoachingBackend(name, BackendOpenAI)
+		b.Endpoint, b.DefaultModel, b.Headers = "http://"+name, "m", map[string]string{"Y": "2", "X": "1"}
+		llm.Backends = append(llm.Backends, b)
+	}
+	for _, c := range []struct {
+		cfg  *CoachingSessionConfig
+		want string
+	}{
+		{human, `{"backends":{},"provider":"human","endpoint":"http://h","connect_timeout":0.5,"capture_logs":false}`},
+		{llm, `{"backends":{"z":{"type":"openai","endpoint":"http://z","default_model":"m","headers":{"X":"1","Y":"2"},"timeout":30,"max_retry":3},` +
+			`"a":{"type":"openai","endpoint":"http://a","default_model":"m","headers":{"X":"1","Y":"2"},"timeout":30,"max_retry":3}},"capture_logs":true}`},
+	} {
+		got := c.cfg.AppendJSON(nil)
+		if string(got) != c.want {
+			t.Errorf("got %s, want %s", got, c.want)
+		}
+		back, err := DecodeCoachingSessionConfig(got)
+		if err != nil || !back.Equal(c.cfg) {
+			t.Errorf("%s reads back as %+v, %v", got, back, err)
+		}
+	}
+}
