@@ -52,7 +52,7 @@ var codes = map[Code]struct {
 	CodeMethodNotAllowed:    {http.StatusMethodNotAllowed, "method not allowed; see the Allow header", 0},
 	CodeSlowBody:            {http.StatusRequestTimeout, "the request body did not arrive in time", 0},
 	CodeTooLarge:            {http.StatusRequestEntityTooLarge, fmt.Sprintf("the request body is larger than %d bytes; send fewer inputs in each request", maxBody), 0},
-	CodeMediaType:           {http.StatusUnsupportedMediaType, "send the body as Content-Type: application/json", 0},
+	CodeMediaType:           {http.StatusUnsupportedMediaType, "send the body with the header Content-Type: application/json", 0},
 	CodeLoading:             {http.StatusServiceUnavailable, "the model is still loading", retryLoading},
 	CodeDraining:            {http.StatusServiceUnavailable, "the server is shutting down", retryDraining},
 	CodeBusy:                {http.StatusServiceUnavailable, "the queue is full", retryBusy},

@@ -75,7 +75,7 @@ func (s *Server) observe(c *gin.Context) {
 			Str("route", route).
 			Int("status", status).
 			Int("bytes", max(c.Writer.Size(), 0)).
-			Dur("duration_ms", took).
+			Dur("duration_ms", took.Round(time.Microsecond)).
 			Str("request_id", c.GetString(keyRequestID)).
 			Msg("request")
 	}()

@@ -138,7 +138,7 @@ func TestAnswers(t *testing.T) {
 		"a valid request":                   {Ready, echo, post(validBody), 200, `"say":"hi"`, map[string]string{"Content-Type": "application/json; charset=utf-8", "X-Content-Type-Options": "nosniff"}},
 		"JSON with parameters":              {Ready, echo, post(validBody, "Content-Type", "application/json; charset=utf-8"), 200, `"say":"hi"`, nil},
 		"JSON in another letter case":       {Ready, echo, post(validBody, "Content-Type", "Application/JSON"), 200, `"say":"hi"`, nil},
-		"a form":                            {Ready, echo, post(validBody, "Content-Type", "application/x-www-form-urlencoded"), 415, `{"detail":"send the body as`, nil},
+		"a form":                            {Ready, echo, post(validBody, "Content-Type", "application/x-www-form-urlencoded"), 415, `{"detail":"send the body with`, nil},
 		"a broken Content-Type":             {Ready, echo, post(validBody, "Content-Type", "application/json; ="), 415, `"detail"`, nil},
 		"a relative of JSON":                {Ready, echo, post(validBody, "Content-Type", "application/json+x"), 415, `"detail"`, nil},
 		"an unknown Content-Encoding":       {Ready, echo, post(validBody, "Content-Encoding", "br"), 415, "gzip", map[string]string{"Accept-Encoding": "gzip"}},

@@ -31,8 +31,9 @@ Examples
   agentd --model gpt-oss-20b-mxfp4.gguf --quantization auto --reasoning-effort low
   agentd --config agentd.json --port 9000
       explicit options win over the file
-  curl -s localhost:8888/v1/responses -d '{"request_id": "r1", "inputs": [
-      {"id": 1, "instruction": {"type": "user", "content": "Say hello."}}]}'
+  curl -s localhost:8888/v1/responses -H 'Content-Type: application/json' -d '
+      {"request_id": "r1", "inputs": [
+        {"id": 1, "instruction": {"type": "user", "content": "Say hello."}}]}'
 `)
 	for _, group := range groups {
 		fmt.Fprintf(w, "\n%s\n", group)

@@ -46,7 +46,7 @@ func (d *daemon) loadModel(ctx context.Context) (model, error) {
 		split[i] = float32(x)
 	}
 	if c.Model == "" {
-		d.log.Warn().Msg("no --model: using a generated model with random weights, whose answers mean nothing; it is written to the cache on first use")
+		d.log.Warn().Msg("no --model: serving a generated model with random weights, whose answers mean nothing")
 	}
 	progress, finished := d.progress()
 	defer finished()

@@ -56,11 +56,9 @@ func (d *daemon) logStart() {
 
 // logModel says once what is served and how it was placed.
 func (d *daemon) logModel(f inference.Facts) {
-	if f.RandomWeights {
-		d.log.Warn().Msg("no --model was given: this model was generated with random weights and its answers mean nothing")
-	}
 	d.log.Info().
 		Str("file", f.Path).
+		Bool("random_weights", f.RandomWeights).
 		Str("architecture", f.Architecture).
 		Str("description", f.Description).
 		Str("format", f.Format).

@@ -8,8 +8,9 @@ import (
 
 // Steps of the loading report.
 const (
-	barSteps = 1000 // resolution of the bar
-	logEvery = 0.25 // part of the model between two log lines
+	barSteps = 1000            // resolution of the bar
+	logEvery = 0.25            // part of the model between two log lines
+	logAfter = 2 * time.Second // before this, progress is not worth a line
 )
 
 // progress reports how much of the model is loaded: a bar on a terminal, a few
@@ -31,14 +32,19 @@ func (d *daemon) progress() (report func(fraction float32), finished func()) {
 		func() { _ = bar.Finish() }
 }
 
-// progressLog logs the first report of every quarter.
+// progressLog logs that loading begins, and the quarters of a load that takes
+// its time.
 func (d *daemon) progressLog() func(fraction float32) {
-	start, next := time.Now(), float32(0)
+	start, next := time.Now(), float32(logEvery)
+	d.log.Info().Msg("loading the model")
 	return func(fraction float32) {
-		if fraction < next {
+		if fraction < next || time.Since(start) < logAfter {
 			return
 		}
-		d.log.Info().Int("percent", int(fraction*100)).Dur("elapsed_ms", time.Since(start)).Msg("loading the model")
+		d.log.Info().
+			Int("percent", int(fraction*100)).
+			Stringer("elapsed", time.Since(start).Round(time.Second)).
+			Msg("loading the model")
 		for next <= fraction {
 			next += logEvery
 		}
