@@ -71,7 +71,7 @@ func (f *gptoss) addCalls(g *gbnf.Grammar, c *Catalog) error {
 			return err
 		}
 	}
-	g.Add("kind", gbnf.Literal(" ")+"? "+gbnf.Literal("<|constrain|>")+"? "+gbnf.Literal("json<|message|>"))
+	g.Add("kind", `( " " | " "? `+gbnf.Literal("<|constrain|>")+" ) "+gbnf.Literal("json<|message|>"))
 	g.Add("header", gbnf.Literal("<|channel|>commentary")+" kind")
 	g.Add("call", gbnf.Literal(" to="+functionsPrefix)+" "+gbnf.Alternatives(early)+
 		" | "+gbnf.Literal("<|channel|>commentary to="+functionsPrefix)+" "+gbnf.Alternatives(late))

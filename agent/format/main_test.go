@@ -33,7 +33,12 @@ var models sync.Map // of architecture to a function that loads it once
 func newKit(t testing.TB, arch, template string) *kit {
 	t.Helper()
 	load, _ := models.LoadOrStore(arch, sync.OnceValues(func() (*llama.Model, error) {
-		path, err := synth.Tiny("", arch)
+		spec, err := synth.Preset("tiny", arch)
+		if err != nil {
+			return nil, err
+		}
+		spec.Small = true // the special tokens are what counts
+		path, err := synth.Cached("", spec)
 		if err != nil {
 			return nil, err
 		}

@@ -37,11 +37,13 @@ func decide(say string, calls []tools.Call, reasoning []string, mixed string) (D
 	return d, nil
 }
 
-// splitThoughts cuts off a leading block of thoughts. A block that the prompt
-// has opened has only its end here; mark is what begins the answer proper.
-func splitThoughts(text, mark string) (reasoning []string, rest string, err error) {
+// splitThoughts cuts off a leading block of thoughts. Where the prompt has
+// opened it, only its end is here. Else the end alone counts too, as long as
+// mark, which begins the answer proper, is not before it.
+func splitThoughts(text string, open bool, mark string) (reasoning []string, rest string, err error) {
 	rest = strings.TrimSpace(text)
 	inner, opened := strings.CutPrefix(rest, "<think>")
+	opened = opened || open
 	end := strings.Index(inner, "</think>")
 	switch {
 	case opened && end < 0:

@@ -19,7 +19,7 @@ const (
 // Parse reads thoughts, then calls or a reply. Calls are read in order, so that
 // a string among their arguments may contain any of the marks.
 func (q *qwen) Parse(text string, c *Catalog) (Decision, error) {
-	reasoning, rest, err := splitThoughts(trimEnd(text), callOpen)
+	reasoning, rest, err := splitThoughts(trimEnd(text), q.think && q.openThink, callOpen)
 	if err != nil {
 		return Decision{}, err
 	}

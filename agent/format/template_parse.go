@@ -71,7 +71,7 @@ func (t *template) Parse(text string, c *Catalog) (Decision, error) {
 	if t.jsonOut {
 		return t.parseJSON(text, c)
 	}
-	reasoning, rest, err := splitThoughts(trimEnd(text), callOpen)
+	reasoning, rest, err := splitThoughts(trimEnd(text), false, callOpen)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -104,7 +104,7 @@ func (t *template) Parse(text string, c *Catalog) (Decision, error) {
 
 // parseJSON reads {"say", "action"}; other members don't count.
 func (t *template) parseJSON(text string, c *Catalog) (Decision, error) {
-	reasoning, rest, err := splitThoughts(trimEnd(text), "{")
+	reasoning, rest, err := splitThoughts(trimEnd(text), false, "{")
 	if err != nil {
 		return Decision{}, err
 	}
