@@ -30,7 +30,7 @@ const (
 	// MaxObjectMembers is the largest number of members that objects open at
 	// the same time may have together, raw JSON included: what the check for
 	// duplicate names must remember.
-	MaxObjectMembers = 1 << 20
+	MaxObjectMembers = 1 << 18
 
 	// MaxProblems is the largest number of problems reported for one body. The
 	// last one then says that decoding stopped there.
