@@ -166,7 +166,7 @@ func FuzzHistoryReadsBack(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, say, place string, speed float64, callIt bool) {
 		say = strings.TrimSpace(say)
-		if !utf8.ValidString(say+place) || speed != speed || speed-speed != 0 {
+		if !utf8.ValidString(say) || !utf8.ValidString(place) || speed != speed || speed-speed != 0 {
 			t.Skip("no JSON")
 		}
 		want := format.Decision{Say: say}

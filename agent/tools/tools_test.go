@@ -1,0 +1,179 @@
+package tools
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agentd/protocol"
+)
+
+func raws(texts ...string) []protocol.Raw {
+	list := make([]protocol.Raw, len(texts))
+	for i, text := range texts {
+		list[i] = protocol.Raw(text)
+	}
+	return list
+}
+
+// TestSchemas states how descriptions of parameters become JSON Schemas.
+func TestSchemas(t *testing.T) {
+	for _, test := range []struct{ name, tool, want string }{
+		{"no parameters", `{"name":"t"}`, `{"type":"object","properties":{}}`},
+		{"null parameters", `{"name":"t","parameters":null}`, `{"type":"object","properties":{}}`},
+		{"every parameter of a map is required", `{"name":"t","parameters":{"a":{"description":"A","type":"str"},"b":{"type":"INT"}}}`,
+			`{"type":"object","properties":{"a":{"description":"A","type":"string"},"b":{"type":"integer"}},"required":["a","b"]}`},
+		{"but the optional ones", `{"name":"t","parameters":{"a":{"type":"float"},"b":{"type":"double"}},"optional":["a"]}`,
+			`{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}},"required":["b"]}`},
+		{"arguments are parameters", `{"name":"t","arguments":{"a":{"type":"bool"}}}`,
+			`{"type":"object","properties":{"a":{"type":"boolean"}},"required":["a"]}`},
+		{"lists of a type", `{"name":"t","parameters":{"a":{"type":"list[list[float]]"},"b":{"type":"List"}}}`,
+			`{"type":"object","properties":{"a":{"type":"array","items":{"type":"array","items":{"type":"number"}}},"b":{"type":"array"}},"required":["a","b"]}`},
+		{"given items win over those of the type", `{"name":"t","parameters":{"a":{"type":"list[int]","items":{"enum":[1]}}}}`,
+			`{"type":"object","properties":{"a":{"type":"array","items":{"enum":[1]}}},"required":["a"]}`},
+		{"an unknown type name means any value", `{"name":"t","parameters":{"a":{"type":"Pose","description":"P"}}}`,
+			`{"type":"object","properties":{"a":{"description":"P"}},"required":["a"]}`},
+		{"no type means a string", `{"name":"t","parameters":{"a":{"description":"A"}}}`,
+			`{"type":"object","properties":{"a":{"description":"A","type":"string"}},"required":["a"]}`},
+		{"unless options say more", `{"name":"t","parameters":{"a":{"enum":[1,2]}}}`,
+			`{"type":"object","properties":{"a":{"enum":[1,2]}},"required":["a"]}`},
+		{"a type name alone", `{"name":"t","parameters":{"a":"dict"}}`,
+			`{"type":"object","properties":{"a":{"type":"object"}},"required":["a"]}`},
+		{"a map's own required flag does not count", `{"name":"t","parameters":{"a":{"type":"str","required":false}}}`,
+			`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`},
+		{"a JSON Schema keeps its own required", `{"name":"t","parameters":{"type":"object","properties":{"a":{"type":"string"},"b":{}},"required":["b"],"x":1.0}}`,
+			`{"type":"object","properties":{"a":{"type":"string"},"b":{}},"required":["b"],"x":1.0}`},
+		{"a JSON Schema without a type", `{"name":"t","parameters":{"properties":{"a":{"type":"string"}},"required":[]}}`,
+			`{"properties":{"a":{"type":"string"}},"required":[],"type":"object"}`},
+		{"a parameter that is called type", `{"name":"t","parameters":{"type":{"type":"str"}}}`,
+			`{"type":"object","properties":{"type":{"type":"string"}},"required":["type"]}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			set, err := Normalise(raws(test.tool), nil, "robot")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, string(set.Tools[0].Schema)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestUnusableTools(t *testing.T) {
+	for _, test := range []struct{ name, tools, err string }{
+		{"no name", `{"description":"x"}`, "tools[0]: it needs a name"},
+		{"a name that is no string", `{"name":5}`, "tools[0]: it needs a name"},
+		{"a name that call syntaxes can't hold", `{"name":"a>b"}`, `"a>b" has a space`},
+		{"a name twice", `{"name":"a"}|{"name":"b"}|{"name":"a"}`, `tools[2]: the name "a" is already that of tools[0]`},
+		{"parameters that are a list", `{"name":"a","parameters":[]}`, "parameters must be an object, not a list"},
+		{"a parameter that is a number", `{"name":"a","parameters":{"x":5}}`, `parameter "x": it must be an object`},
+		{"optional that is a string", `{"name":"a","parameters":{"x":{}},"optional":"x"}`, "optional must be a list"},
+		{"a schema that is none", `{"name":"a","parameters":{"type":"object","properties":{"x":{"type":"strng"}}}}`, "no usable JSON Schema"},
+		{"a reference to a file", `{"name":"a","parameters":{"type":"object","properties":{"x":{"$ref":"file:///etc/passwd"}}}}`, "are not followed"},
+		{"required that names no property", `{"name":"a","parameters":{"type":"object","properties":{},"required":["x"]}}`, "names x, which is not among the properties"},
+		{"properties that are a list", `{"name":"a","parameters":{"type":"object","properties":[]}}`, "parameters.properties must be an object"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Normalise(raws(strings.Split(test.tools, "|")...), nil, "robot")
+			if err == nil || !strings.Contains(err.Error(), test.err) {
+				t.Errorf("error %v, want one with %q", err, test.err)
+			}
+		})
+	}
+}
+
+func TestRobotParameter(t *testing.T) {
+	for _, test := range []struct{ name, tool, robots, parameter, schema string }{
+		{"an enum of known robots", `{"name":"t"}`, `["a","b"]`, "target_robot",
+			`{"type":"object","properties":{"target_robot":{"type":"string","description":"Robot that executes this call.","enum":["a","b"]}},"required":["target_robot"]}`},
+		{"a nonempty string when none is known", `{"name":"t"}`, `[]`, "target_robot",
+			`{"type":"object","properties":{"target_robot":{"type":"string","description":"Robot that executes this call.","minLength":1}},"required":["target_robot"]}`},
+		{"robots that are not all strings are not known", `{"name":"t"}`, `["a",5]`, "target_robot",
+			`{"type":"object","properties":{"target_robot":{"type":"string","description":"Robot that executes this call.","minLength":1}},"required":["target_robot"]}`},
+		{"a tool's own target_robot stays", `{"name":"t","parameters":{"target_robot":{"type":"int"}}}`, `["a"]`, "executing_robot",
+			`{"type":"object","properties":{"target_robot":{"type":"integer"},"executing_robot":{"type":"string","description":"Robot that executes this call.","enum":["a"]}},"required":["target_robot","executing_robot"]}`},
+		{"and a third name is found", `{"name":"t","parameters":{"target_robot":{"type":"int"},"executing_robot":{"type":"int"}},"optional":["target_robot","executing_robot"]}`, `["a"]`, "executing_robot_2",
+			`{"type":"object","properties":{"target_robot":{"type":"integer"},"executing_robot":{"type":"integer"},"executing_robot_2":{"type":"string","description":"Robot that executes this call.","enum":["a"]}},"required":["executing_robot_2"]}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			robots := KnownRobots(protocol.Raw(`{"known_robots":` + test.robots + `}`))
+			set, err := Normalise(raws(test.tool), robots, "robot")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := set.Tools[0].RobotParam; got != test.parameter {
+				t.Errorf("parameter %q, want %q", got, test.parameter)
+			}
+			if diff := cmp.Diff(test.schema, string(set.Tools[0].Prompted)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestLift(t *testing.T) {
+	own := `{"name":"own","parameters":{"target_robot":{"type":"int"}}}`
+	for _, test := range []struct {
+		name, tool, robots, written string
+		want                        Call
+		err                         string
+	}{
+		{"the robot leaves the arguments, which keep their bytes", `{"name":"t","parameters":{"x":{"type":"any"}}}`, `["a","b"]`,
+			`{"x":[1.0,"\u0041"],"target_robot":"b"}`, Call{"t", protocol.Raw(`{"x":[1.0,"\u0041"]}`), "b"}, ""},
+		{"the only known robot, when left out", `{"name":"t"}`, `["a"]`, `{}`, Call{"t", protocol.Raw(`{}`), "a"}, ""},
+		{"the default robot among several", `{"name":"t"}`, `["a","b"]`, `{}`, Call{"t", protocol.Raw(`{}`), "robot"}, ""},
+		{"the default robot among none", `{"name":"t"}`, `[]`, `{}`, Call{"t", protocol.Raw(`{}`), "robot"}, ""},
+		{"any robot when none is known", `{"name":"t"}`, `[]`, `{"target_robot":"z"}`, Call{"t", protocol.Raw(`{}`), "z"}, ""},
+		{"no empty robot", `{"name":"t"}`, `[]`, `{"target_robot":""}`, Call{}, "names an empty robot"},
+		{"no unknown robot", `{"name":"t"}`, `["a"]`, `{"target_robot":"z"}`, Call{}, `unknown robot "z"; known are a`},
+		{"a tool's own target_robot stays an argument", own, `["a","b"]`, `{"target_robot":5,"executing_robot":"b"}`,
+			Call{"own", protocol.Raw(`{"target_robot":5}`), "b"}, ""},
+		{"integers beyond int64 are integers", `{"name":"t","parameters":{"x":{"type":"int"}}}`, `["a"]`,
+			`{"x":123456789012345678901234567890}`, Call{"t", protocol.Raw(`{"x":123456789012345678901234567890}`), "a"}, ""},
+		{"a number is no integer", `{"name":"t","parameters":{"x":{"type":"int"}}}`, `["a"]`, `{"x":1.5}`, Call{}, "argument x: got number, want integer"},
+		{"options are checked", `{"name":"t","parameters":{"x":{"type":"str","enum":["u","v"]}}}`, `["a"]`, `{"x":"w"}`, Call{}, "argument x: value must be one of"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			set, err := Normalise(raws(test.tool), KnownRobots(protocol.Raw(`{"known_robots":`+test.robots+`}`)), "robot")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := set.Lift(set.Tools[0].Name, protocol.Raw(test.written))
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Errorf("error %v, want one with %q", err, test.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// FuzzNormalise: no tool crashes, and a usable one has a valid schema.
+func FuzzNormalise(f *testing.F) {
+	f.Add(`{"name":"t","parameters":{"a":{"type":"list[int]"},"b":"str"},"optional":["a"]}`)
+	f.Add(`{"name":"t","parameters":{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}}}`)
+	f.Add(`{"name":"t","parameters":{"type":"object","properties":{"a":{"pattern":"("}}}}`)
+	f.Fuzz(func(t *testing.T, tool string) {
+		raw := protocol.Raw(tool)
+		if raw.Kind() != '{' || !raw.IsValid() {
+			t.Skip()
+		}
+		set, err := Normalise([]protocol.Raw{raw}, []string{"a"}, "robot")
+		if err != nil {
+			return
+		}
+		if s := set.Tools[0].Prompted; !s.IsValid() {
+			t.Errorf("%s becomes the schema %s", tool, s)
+		}
+		_, _ = set.Lift(set.Tools[0].Name, protocol.Raw(`{"a":1}`))
+	})
+}
