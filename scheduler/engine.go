@@ -32,7 +32,7 @@ type Engine struct {
 
 	wake   chan struct{}  // the inbox has something, or the engine was closed
 	done   chan struct{}  // the loop has ended
-	calls  sync.WaitGroup // Generate calls that hold samplers
+	calls  sync.WaitGroup // Generate calls, until their samplers are closed
 	finish error          // of closing the context; set before done
 }
 

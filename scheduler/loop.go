@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -16,6 +17,8 @@ type loop struct {
 	core *core.Core
 	jobs map[core.JobID]*job
 	next core.JobID
+	// ended jobs are to be answered.
+	ended []*job
 
 	plan    *core.Plan
 	tasks   []task
@@ -31,21 +34,34 @@ func (l *loop) run() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 	defer close(l.done)
 	for l.commands() {
-		if l.core.Idle() {
+		idle := l.core.Idle()
+		if idle {
 			l.idle()
-			l.publish()
+		} else {
+			l.step()
+		}
+		l.answer()
+		if idle {
 			<-l.wake
 			l.busy = l.now()
-			continue
 		}
-		l.step()
-		l.publish()
 	}
 	for _, j := range l.jobs {
 		l.end(j, ErrClosed)
 	}
-	l.publish()
+	l.answer()
 	l.finish = l.back.Close()
+}
+
+// answer tells the callers of the jobs that ended, after the counters: who has an
+// answer also sees it counted.
+func (l *loop) answer() {
+	l.publish()
+	for _, j := range l.ended {
+		close(j.done)
+	}
+	clear(l.ended)
+	l.ended = l.ended[:0]
 }
 
 // commands takes what callers sent. It returns false once the engine is closed;
@@ -59,11 +75,11 @@ func (l *loop) commands() bool {
 		if c.cancel {
 			if l.jobs[c.job.id] == c.job {
 				l.core.Cancel(c.job.id)
-				delete(l.jobs, c.job.id)
+				l.end(c.job, context.Canceled)
 			}
 			continue
 		}
-		l.submit(c.job)
+		l.accept(c.job)
 	}
 	return !closed
 }
@@ -74,7 +90,7 @@ func (l *loop) isClosed() bool {
 	return l.closed
 }
 
-func (l *loop) submit(j *job) {
+func (l *loop) accept(j *job) {
 	l.next++
 	j.id = l.next
 	l.jobs[j.id] = j
@@ -83,11 +99,11 @@ func (l *loop) submit(j *job) {
 	}
 }
 
-// end answers a job as a whole.
+// end lets go of a job; err is its answer as a whole.
 func (l *loop) end(j *job, err error) {
 	delete(l.jobs, j.id)
 	j.err = err
-	close(j.done)
+	l.ended = append(l.ended, j)
 }
 
 // step runs one step of the core.

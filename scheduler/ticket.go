@@ -73,29 +73,46 @@ func (t *Ticket) Generate(ctx context.Context, g Generation) (*Result, error) {
 	if err := t.take(g.N); err != nil {
 		return nil, err
 	}
-	defer t.engine.leave(g.N)
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	j, err := t.engine.newJob(g)
+	e := t.engine
+	j, err := e.submit(ctx, g)
 	if err != nil {
-		return nil, err
-	}
-	defer j.close()
-	if err := t.engine.send(command{job: j}); err != nil {
+		e.leave(g.N)
 		return nil, err
 	}
 	select {
 	case <-j.done:
+		defer e.leave(g.N)
+		defer j.close()
+		if j.err != nil {
+			return nil, j.err
+		}
+		return j.result(e.model.Vocab()), nil
 	case <-ctx.Done():
-		// A refused command means a closed engine, which has forgotten the job.
-		_ = t.engine.send(command{job: j, cancel: true})
+		// A refused command means a closed engine, which answers every job.
+		_ = e.send(command{job: j, cancel: true})
+		go func() { // the samplers may be in use until the loop has let go of the job
+			<-j.done
+			j.close()
+			e.leave(g.N)
+		}()
 		return nil, ctx.Err()
 	}
-	if j.err != nil {
-		return nil, j.err
+}
+
+// submit makes a job of g and hands it to the loop.
+func (e *Engine) submit(ctx context.Context, g Generation) (*job, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
-	return j.result(t.engine.model.Vocab()), nil
+	j, err := e.newJob(g)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.send(command{job: j}); err != nil {
+		j.close()
+		return nil, err
+	}
+	return j, nil
 }
 
 // Release gives back the candidates that were not generated. Call it when no
@@ -165,8 +182,8 @@ func (e *Engine) validate(g *Generation) error {
 	return nil
 }
 
-// job is a generation on its way. Its caller reads it once done is closed; until
-// then it belongs to the loop.
+// job is a generation on its way. It belongs to the loop until done is closed,
+// which happens in any case.
 type job struct {
 	id       core.JobID
 	g        Generation
@@ -218,8 +235,7 @@ func (e *Engine) newJob(g Generation) (*job, error) {
 	return j, nil
 }
 
-// close frees the samplers. One in use is waited for, and fails from then on:
-// the loop drops a cancelled job before its next step.
+// close frees the samplers, once the loop has let go of the job.
 func (j *job) close() {
 	for _, s := range j.samplers {
 		_ = s.Close() // fails only when closed already

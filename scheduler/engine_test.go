@@ -1,0 +1,324 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agentd/llama"
+	"agentd/llama/synth"
+	"agentd/scheduler/core"
+)
+
+const story = "The robot walks into the kitchen, looks at the table and the two cups on it, and waits for what comes next."
+
+var architectures = []string{synth.Qwen3, synth.Qwen2, synth.GPTOSS, synth.Qwen35}
+
+func TestACompletionIsWhatANaiveLoopGives(t *testing.T) {
+	for _, arch := range architectures {
+		t.Run(arch, func(t *testing.T) {
+			m := testModel(t, arch)
+			e := newTestEngine(t, setup{arch: arch})
+			for name, g := range map[string]Generation{
+				"greedy":             greedy(tokenize(t, m, story), 1, 24),
+				"greedy, two":        greedy(tokenize(t, m, story[:40]), 2, 24),
+				"sampled, many":      sampled(tokenize(t, m, story), 6, 24, 7),
+				"more than sequence": sampled(tokenize(t, m, story[10:]), 20, 12, 70),
+				"one token":          sampled(tokenize(t, m, "x"), 3, 9, 1),
+			} {
+				t.Run(name, func(t *testing.T) {
+					r := mustGenerate(t, e, g)
+					for i, got := range r.Completions {
+						if want := naive(t, m, g, i); !cmp.Equal(got, want) {
+							t.Errorf("candidate %d: %s", i, cmp.Diff(want, got))
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+func TestConcurrentGenerationsDoNotDisturbEachOther(t *testing.T) {
+	m := testModel(t, synth.Qwen3)
+	e := newTestEngine(t, setup{cells: 512, sequences: 12}) // so few that there is eviction
+	var wg sync.WaitGroup
+	for client := range 12 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(1, uint64(client)))
+			for turn := range 4 {
+				text := story[:20+r.IntN(60)] + fmt.Sprint(" ", r.IntN(3))
+				g := sampled(tokenize(t, m, text), 1+r.IntN(4), 1+r.IntN(12), uint32(client*100+turn))
+				result, err := generate(t.Context(), e, g)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for i, got := range result.Completions {
+					if want := naive(t, m, g, i); !cmp.Equal(got, want) {
+						t.Errorf("client %d turn %d candidate %d: %s", client, turn, i, cmp.Diff(want, got))
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if s := e.Stats(); s.Evicted == 0 || s.CachedTokens == 0 || s.Admitted != 0 {
+		t.Errorf("the test was to reuse and to evict: %+v", s)
+	}
+}
+
+func TestTheSameGenerationGivesTheSameOnAFreshEngine(t *testing.T) {
+	m := testModel(t, synth.Qwen3)
+	g := sampled(tokenize(t, m, story), 5, 30, 11)
+	var first *Result
+	for range 3 {
+		e := newTestEngine(t, setup{})
+		r := mustGenerate(t, e, g)
+		if first == nil {
+			first = r
+		} else if diff := cmp.Diff(first, r); diff != "" {
+			t.Error(diff)
+		}
+	}
+	texts := map[string]bool{}
+	for _, c := range first.Completions {
+		texts[c.Text] = true
+	}
+	if len(texts) < 2 {
+		t.Errorf("5 seeds gave %d different texts", len(texts))
+	}
+}
+
+func TestWhatWasComputedIsReused(t *testing.T) {
+	m := testModel(t, synth.Qwen3)
+	e := newTestEngine(t, setup{})
+	prompt := tokenize(t, m, story)
+	first := mustGenerate(t, e, greedy(prompt, 1, 8))
+	if first.PromptTokens != len(prompt) || first.CachedTokens != 0 {
+		t.Errorf("%d prompt tokens, %d cached; want %d, 0", first.PromptTokens, first.CachedTokens, len(prompt))
+	}
+	again := mustGenerate(t, e, greedy(prompt, 1, 8))
+	if again.CachedTokens != len(prompt)-1 {
+		t.Errorf("the same prompt: %d of %d tokens cached, all but the last can be", again.CachedTokens, len(prompt))
+	}
+	if diff := cmp.Diff(first.Completions, again.Completions); diff != "" {
+		t.Errorf("cold and warm differ: %s", diff)
+	}
+	// The next turn: all but the last token of the completion was decoded.
+	turn := slices.Concat(prompt, first.Completions[0].Tokens, tokenize(t, m, " And then?"))
+	computed := e.Stats().PrefillTokens
+	next := mustGenerate(t, e, greedy(turn, 3, 8))
+	known := len(prompt) + len(first.Completions[0].Tokens)
+	if first.Completions[0].Finish == FinishLength {
+		known--
+	}
+	if next.CachedTokens != known {
+		t.Errorf("the next turn: %d tokens cached, want %d", next.CachedTokens, known)
+	}
+	if got, want := e.Stats().PrefillTokens-computed, uint64(len(turn)-known); got != want {
+		t.Errorf("three candidates prefilled %d tokens, want %d once", got, want)
+	}
+}
+
+func TestPromptsThatArriveTogetherShareTheirPrefix(t *testing.T) {
+	m := testModel(t, synth.Qwen3)
+	var g *gate
+	e := newTestEngine(t, setup{wrap: func(b backend) backend { g = newGate(b); return g }})
+	system := strings.Repeat(story, 2)
+	prompts := [][]llama.Token{
+		tokenize(t, m, "x"), tokenize(t, m, system+" One"), tokenize(t, m, system+" two!"), tokenize(t, m, system+" 3?"),
+	}
+	var wg sync.WaitGroup
+	for i, p := range prompts {
+		wg.Go(func() { mustGenerate(t, e, greedy(p, 2, 4)) })
+		if i == 0 {
+			<-g.enter // the others are submitted while this step is held
+		}
+	}
+	eventually(t, "all submitted", func() bool { return e.inboxLen() == 3 })
+	close(g.open)
+	wg.Wait()
+	unique := map[string]bool{}
+	for _, p := range prompts {
+		for n := range p {
+			unique[fmt.Sprint(p[:n+1])] = true
+		}
+	}
+	if got := e.Stats().PrefillTokens; got != uint64(len(unique)) {
+		t.Errorf("%d tokens prefilled, %d are unique", got, len(unique))
+	}
+}
+
+// inboxLen is the number of commands that the loop has not taken.
+func (e *Engine) inboxLen() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.inbox)
+}
+
+func TestCancelFreesWithinTwoSteps(t *testing.T) {
+	for name, hold := range map[string]struct {
+		steps  int // to let pass before the cancellation
+		prompt string
+	}{
+		"while it prefills": {0, strings.Repeat(story, 3)},
+		"while it decodes":  {5, "abc"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := testModel(t, synth.Qwen3)
+			var f *faulty
+			cancelled := make(chan struct{})
+			e := newTestEngine(t, setup{wrap: func(b backend) backend { f = &faulty{backend: b}; return f }})
+			ctx, cancel := context.WithCancel(t.Context())
+			f.decode = func(rows []core.Row) error {
+				if f.steps == hold.steps+1 {
+					cancel()
+					<-cancelled // Generate has returned
+				}
+				return nil
+			}
+			g := greedy(tokenize(t, m, hold.prompt), 3, 1000)
+			g.Sampler.Suppress = endings(m)
+			_, err := generate(ctx, e, g)
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v, want context.Canceled", err)
+			}
+			close(cancelled)
+			eventually(t, "cells freed", func() bool { s := e.Stats(); return s.UsedCells == 0 && s.Cancelled == 1 && s.Admitted == 0 })
+			if s := e.Stats(); s.Running+s.Waiting+s.Cached != 0 {
+				t.Errorf("left behind: %+v", s)
+			}
+			if f.steps > hold.steps+2 {
+				t.Errorf("%d more steps after the cancellation", f.steps-hold.steps-1)
+			}
+		})
+	}
+}
+
+// endings are the tokens that end a generation.
+func endings(m *llama.Model) []llama.Token {
+	var list []llama.Token
+	for t := range llama.Token(m.Vocab().Size()) {
+		if m.Vocab().IsEOG(t) {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+func TestCancelWhileWaiting(t *testing.T) {
+	m := testModel(t, synth.Qwen3)
+	e := newTestEngine(t, setup{sequences: 1, outputs: 1})
+	long, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	g := greedy(tokenize(t, m, story), 1, 1500)
+	g.Sampler.Suppress = endings(m)
+	wg.Go(func() {
+		if _, err := generate(long, e, g); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want context.Canceled", err)
+		}
+	})
+	eventually(t, "running", func() bool { return e.Stats().Running == 1 })
+	ctx, cancel := context.WithCancel(t.Context())
+	wg.Go(func() {
+		if _, err := generate(ctx, e, greedy(tokenize(t, m, "abc"), 2, 5)); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want context.Canceled", err)
+		}
+	})
+	eventually(t, "waiting", func() bool { return e.Stats().Waiting == 2 })
+	cancel()
+	eventually(t, "gone", func() bool { s := e.Stats(); return s.Waiting == 0 && s.Admitted == 1 })
+	stop()
+	wg.Wait()
+}
+
+func TestAFullQueueRefusesBeforeAnyWork(t *testing.T) {
+	e := newTestEngine(t, setup{cfg: Config{QueueLimit: 5}})
+	first, err := e.Admit(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var full *QueueFullError
+	if _, err := e.Admit(3); !errors.As(err, &full) {
+		t.Fatalf("error %v, want QueueFullError", err)
+	}
+	if full.Asked != 3 || full.Admitted != 3 || full.Limit != 5 || full.RetryAfter < minRetry || full.RetryAfter > maxRetry {
+		t.Errorf("%+v", full)
+	}
+	second, err := e.Admit(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt := tokenize(t, e.model, "abc")
+	if _, err := second.Generate(t.Context(), greedy(prompt, 3, 2)); !errors.Is(err, ErrReleased) {
+		t.Errorf("more than was admitted: %v", err)
+	}
+	if _, err := second.Generate(t.Context(), greedy(prompt, 2, 2)); err != nil {
+		t.Error(err)
+	}
+	first.Release()
+	first.Release()
+	second.Release()
+	if _, err := first.Generate(t.Context(), greedy(prompt, 1, 2)); !errors.Is(err, ErrReleased) {
+		t.Errorf("after Release: %v", err)
+	}
+	if s := e.Stats(); s.Admitted != 0 || s.Refused != 1 || s.QueueLimit != 5 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestWhatCanNotRunIsRefused(t *testing.T) {
+	e := newTestEngine(t, setup{cells: 256})
+	prompt := tokenize(t, e.model, "abc")
+	bad := func(change func(*Generation)) Generation {
+		g := greedy(prompt, 2, 4)
+		change(&g)
+		return g
+	}
+	for name, g := range map[string]Generation{
+		"no candidates":     bad(func(g *Generation) { g.N = 0 }),
+		"a seed missing":    bad(func(g *Generation) { g.Seeds = g.Seeds[:1] }),
+		"no tokens":         bad(func(g *Generation) { g.MaxTokens = 0 }),
+		"an empty prompt":   bad(func(g *Generation) { g.Prompt = nil }),
+		"an invalid token":  bad(func(g *Generation) { g.Prompt = []llama.Token{1 << 30} }),
+		"a negative token":  bad(func(g *Generation) { g.Prompt = []llama.Token{-1} }),
+		"a grammar that is": bad(func(g *Generation) { g.Sampler.Grammar = "root ::= nothing" }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if r, err := generate(t.Context(), e, g); err == nil {
+				t.Errorf("accepted: %+v", r)
+			}
+		})
+	}
+	var overflow *ContextOverflowError
+	_, err := generate(t.Context(), e, greedy(make([]llama.Token, 200), 1, 57))
+	if !errors.As(err, &overflow) || *overflow != (ContextOverflowError{Prompt: 200, MaxNew: 57, Limit: 256}) {
+		t.Errorf("a prompt too long: %v", err)
+	}
+	if s := e.Stats(); s.Admitted != 0 || s.Steps != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestAGrammarConstrainsAndItsEndIsAnEnding(t *testing.T) {
+	for _, arch := range architectures {
+		t.Run(arch, func(t *testing.T) {
+			e := newTestEngine(t, setup{arch: arch})
+			g := sampled(tokenize(t, e.model, story), 4, 20, 3)
+			g.Sampler.Grammar = `root ::= ("yes" | "no") "!"`
+			for i, c := range mustGenerate(t, e, g).Completions {
+				if c.Text != "yes!" && c.Text != "no!" || c.Finish != FinishStop || c.Stop < 0 {
+					t.Errorf("candidate %d: %+v", i, c)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,308 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"agentd/llama"
+	"agentd/llama/synth"
+	"agentd/scheduler/core"
+)
+
+// newFaultyEngine makes an engine whose Decode fails as fail says, by the number
+// of the step from 1.
+func newFaultyEngine(t *testing.T, s setup, fail func(step int, rows []core.Row) error) *Engine {
+	step := 0
+	s.wrap = func(b backend) backend {
+		return &faulty{backend: b, decode: func(rows []core.Row) error {
+			step++
+			return fail(step, rows)
+		}}
+	}
+	return newTestEngine(t, s)
+}
+
+func TestNoRoomInTheCacheIsWaitedOut(t *testing.T) {
+	m := testModel(t, synth.Qwen3)
+	g := sampled(tokenize(t, m, story), 4, 12, 5)
+	for name, fail := range map[string]func(step int, rows []core.Row) error{
+		"now and then": func(step int, _ []core.Row) error {
+			if step%3 == 0 {
+				return llama.ErrNoKVSlot
+			}
+			return nil
+		},
+		"for wide batches": func(_ int, rows []core.Row) error {
+			if len(rows) > 2 {
+				return llama.ErrNoKVSlot
+			}
+			return nil
+		},
+		"for more than one sequence": func(_ int, rows []core.Row) error {
+			for _, r := range rows {
+				if r.Seq != rows[0].Seq {
+					return llama.ErrNoKVSlot
+				}
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newFaultyEngine(t, setup{}, fail)
+			for i, got := range mustGenerate(t, e, g).Completions {
+				if want := naive(t, m, g, i); !cmp.Equal(got, want) {
+					t.Errorf("candidate %d: %s", i, cmp.Diff(want, got))
+				}
+			}
+			if e.Stats().NoSlot == 0 {
+				t.Error("nothing failed")
+			}
+		})
+	}
+}
+
+func TestNoRoomForOneRowFailsTheGenerationAndNotTheEngine(t *testing.T) {
+	var full atomic.Bool
+	full.Store(true)
+	e := newFaultyEngine(t, setup{}, func(int, []core.Row) error {
+		if full.Load() {
+			return llama.ErrNoKVSlot
+		}
+		return nil
+	})
+	g := greedy(tokenize(t, e.model, story), 2, 5)
+	r, err := generate(t.Context(), e, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range r.Completions {
+		if c.Finish != FinishError || !errors.Is(c.Err, ErrModel) || !errors.Is(c.Err, llama.ErrNoKVSlot) {
+			t.Errorf("candidate %d: %+v", i, c)
+		}
+	}
+	full.Store(false)
+	mustGenerate(t, e, g)
+}
+
+func TestAFailedComputationEndsOnlyWhatWasInIt(t *testing.T) {
+	for _, failure := range []error{llama.ErrCompute, llama.ErrAllocation, llama.ErrInvalidBatch} {
+		for _, arch := range architectures {
+			t.Run(fmt.Sprintf("%s/%v", arch, failure), func(t *testing.T) {
+				m := testModel(t, arch)
+				e := newTestEngine(t, setup{arch: arch, wrap: func(b backend) backend {
+					step := 0
+					f := &faulty{backend: b}
+					f.decode = func(rows []core.Row) error {
+						if step++; step != 6 {
+							return nil
+						}
+						// As llama.cpp does: a part of the batch stays in the cache.
+						if err := b.Decode(rows[:len(rows)/2]); err != nil {
+							t.Error(err)
+						}
+						return failure
+					}
+					return f
+				}})
+				g := sampled(tokenize(t, m, story), 4, 12, 5)
+				g.Sampler.Suppress = endings(m)
+				r, err := generate(t.Context(), e, g)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, c := range r.Completions {
+					if c.Finish != FinishError || !errors.Is(c.Err, ErrModel) || !errors.Is(c.Err, failure) || len(c.Tokens) > 0 {
+						t.Errorf("candidate %d: %+v", i, c)
+					}
+				}
+				for i, got := range mustGenerate(t, e, g).Completions {
+					if want := naive(t, m, g, i); !cmp.Equal(got, want) {
+						t.Errorf("after the failure, candidate %d: %s", i, cmp.Diff(want, got))
+					}
+				}
+				if s := e.Stats(); s.Broken != 1 || s.Failed != 1 {
+					t.Errorf("%+v", s)
+				}
+			})
+		}
+	}
+}
+
+func TestASequenceThatTheContextLostIsComputedAgain(t *testing.T) {
+	m := testModel(t, synth.Qwen3)
+	prompt := tokenize(t, m, story)
+	step := 0
+	e := newTestEngine(t, setup{wrap: func(b backend) backend {
+		return &faulty{backend: b, decode: func([]core.Row) error {
+			if step++; step < 10 {
+				return nil
+			}
+			if step == 10 { // the cached sequence is damaged with the step
+				if err := b.Remove(0, 5); err != nil {
+					t.Error(err)
+				}
+				return llama.ErrCompute
+			}
+			return nil
+		}}
+	}})
+	first := mustGenerate(t, e, greedy(prompt, 1, 4))
+	step = 9
+	if r, err := generate(t.Context(), e, greedy(tokenize(t, m, "something else"), 1, 4)); err != nil || r.Completions[0].Err == nil {
+		t.Fatalf("%+v, %v: was to fail", r, err)
+	}
+	again := mustGenerate(t, e, greedy(prompt, 1, 4))
+	if again.CachedTokens != 0 {
+		t.Errorf("%d tokens of a lost sequence were reused", again.CachedTokens)
+	}
+	if diff := cmp.Diff(first.Completions, again.Completions); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAFailedMemoryOperationClearsTheContext(t *testing.T) {
+	m := testModel(t, synth.Qwen3)
+	var f *faulty
+	e := newTestEngine(t, setup{wrap: func(b backend) backend { f = &faulty{backend: b}; return f }})
+	g := sampled(tokenize(t, m, story), 4, 12, 5)
+	g.Sampler.Suppress = endings(m)
+	mustGenerate(t, e, greedy(tokenize(t, m, "abc"), 1, 4))
+	before := e.Stats()
+	f.mu.Lock()
+	f.copy = func() error { return errInjected }
+	f.mu.Unlock()
+	r, err := generate(t.Context(), e, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range r.Completions {
+		if !errors.Is(c.Err, ErrModel) || !errors.Is(c.Err, errInjected) {
+			t.Errorf("candidate %d: %+v", i, c)
+		}
+	}
+	f.mu.Lock()
+	f.copy = nil
+	f.mu.Unlock()
+	if s := e.Stats(); s.UsedCells != 0 || s.GeneratedTokens <= before.GeneratedTokens {
+		t.Errorf("%+v", s)
+	}
+	for i, got := range mustGenerate(t, e, g).Completions {
+		if want := naive(t, m, g, i); !cmp.Equal(got, want) {
+			t.Errorf("after the failure, candidate %d: %s", i, cmp.Diff(want, got))
+		}
+	}
+}
+
+func TestADeadGrammarEndsItsCandidateOnly(t *testing.T) {
+	e := newTestEngine(t, setup{})
+	g := sampled(tokenize(t, e.model, story), 12, 4, 1)
+	// Who begins with a needs a token that is suppressed.
+	g.Sampler.Grammar = `root ::= "a!" | "b?"`
+	v := e.model.Vocab()
+	for token := range llama.Token(v.Size()) {
+		if strings.Contains(string(v.Piece(token, true)), "!") {
+			g.Sampler.Suppress = append(g.Sampler.Suppress, token)
+		}
+	}
+	r, err := generate(t.Context(), e, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead, fine := 0, 0
+	for i, c := range r.Completions {
+		switch {
+		case c.Text == "a" && c.Finish == FinishError && errors.Is(c.Err, llama.ErrGrammarDead):
+			dead++
+		case c.Text == "b?" && c.Finish == FinishStop && c.Err == nil:
+			fine++
+		default:
+			t.Errorf("candidate %d: %+v", i, c)
+		}
+	}
+	if dead == 0 || fine == 0 {
+		t.Errorf("%d dead, %d fine", dead, fine)
+	}
+}
+
+func TestCloseWhileBusyEndsEverythingWithErrClosed(t *testing.T) {
+	m := testModel(t, synth.Qwen3)
+	e := newTestEngine(t, setup{sequences: 4, outputs: 4})
+	g := greedy(tokenize(t, m, story), 3, 600)
+	g.Sampler.Suppress = endings(m)
+	var wg sync.WaitGroup
+	for range 6 {
+		wg.Go(func() {
+			if _, err := generate(context.Background(), e, g); !errors.Is(err, ErrClosed) {
+				t.Errorf("error %v, want ErrClosed", err)
+			}
+		})
+	}
+	eventually(t, "busy", func() bool { s := e.Stats(); return s.Running > 0 && s.Waiting > 0 && s.Admitted == 18 })
+	for range 2 {
+		wg.Go(func() {
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if _, err := e.Admit(1); !errors.Is(err, ErrClosed) {
+		t.Errorf("Admit: %v", err)
+	}
+	if s := e.Stats(); s.Admitted != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestTheModelCanBeFreedAfterClose(t *testing.T) {
+	m, err := llama.New(testModel(t, synth.Qwen3).Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := New(m, []llama.ContextOption{llama.SetContext(256), llama.SetMaxSequences(4)}, Config{}, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	g := greedy(tokenize(t, m, story), 2, 50)
+	g.Sampler.Suppress = endings(m)
+	done := make(chan error)
+	go func() {
+		_, err := generate(ctx, e, g)
+		done <- err
+	}()
+	eventually(t, "running", func() bool { return e.Stats().Steps > 2 })
+	cancel()
+	<-done
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := m.Free(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestABadConfigurationNamesTheField(t *testing.T) {
+	m := testModel(t, synth.Qwen3)
+	options := []llama.ContextOption{llama.SetContext(256), llama.SetBatch(64), llama.SetMaxSequences(4)}
+	for field, cfg := range map[string]Config{
+		"BatchTokens":   {BatchTokens: 65},
+		"MaxSequences":  {MaxSequences: 5},
+		"MaxRunning":    {MaxRunning: -1},
+		"PrefillChunk":  {PrefillChunk: 65},
+		"QueueLimit":    {QueueLimit: -1},
+		"SampleWorkers": {SampleWorkers: -1},
+	} {
+		if _, err := New(m, options, cfg, zerolog.Nop()); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}

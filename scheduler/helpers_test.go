@@ -1,0 +1,271 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"agentd/llama"
+	"agentd/llama/synth"
+	"agentd/scheduler/core"
+)
+
+func TestMain(m *testing.M) {
+	if err := llama.Init(zerolog.New(os.Stderr).Level(zerolog.ErrorLevel)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+var models sync.Map // architecture to func() (*llama.Model, error)
+
+// testModel loads the tiny F32 model of an architecture once: F32, so that the
+// width of a batch changes the logits as little as it can.
+func testModel(t testing.TB, arch string) *llama.Model {
+	t.Helper()
+	load, _ := models.LoadOrStore(arch, sync.OnceValues(func() (*llama.Model, error) {
+		spec, err := synth.Preset("tiny", arch)
+		if err != nil {
+			return nil, err
+		}
+		spec.Type, spec.Small = "f32", true
+		path, err := synth.Cached("", spec)
+		if err != nil {
+			return nil, err
+		}
+		return llama.New(path)
+	}))
+	m, err := load.(func() (*llama.Model, error))()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// setup is what a test wants of an engine.
+type setup struct {
+	arch                             string // default qwen3
+	cells, sequences, outputs, batch int
+	cfg                              Config
+	// wrap puts something between the engine and the context.
+	wrap func(backend) backend
+}
+
+func newTestEngine(t testing.TB, s setup) *Engine {
+	t.Helper()
+	m := testModel(t, orElse(s.arch, synth.Qwen3))
+	c, err := m.NewContext(
+		llama.SetContext(orElse(s.cells, 2048)), llama.SetBatch(orElse(s.batch, 64)),
+		llama.SetMaxSequences(orElse(s.sequences, 16)), llama.SetMaxOutputs(orElse(s.outputs, 8)),
+		llama.SetThreads(1, 1), llama.SetKVType("f32"), llama.SetFlashAttention(false),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cfg.complete(c.BatchSize(), c.MaxSequences(), c.MaxOutputs(), 2); err != nil {
+		t.Fatal(err)
+	}
+	var back backend = newContextBackend(c)
+	if s.wrap != nil {
+		back = s.wrap(back)
+	}
+	e := newEngine(m, c, back, s.cfg, zerolog.Nop())
+	if err := e.start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+func orElse[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+func tokenize(t testing.TB, m *llama.Model, text string) []llama.Token {
+	t.Helper()
+	tokens, err := m.Vocab().Tokenize(text, false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tokens
+}
+
+// greedy is a generation without randomness.
+func greedy(prompt []llama.Token, n, maxTokens int) Generation {
+	return Generation{Prompt: prompt, N: n, MaxTokens: maxTokens, Seeds: make([]uint32, n)}
+}
+
+// sampled is a generation with the seeds first, first+1, ...
+func sampled(prompt []llama.Token, n, maxTokens int, first uint32) Generation {
+	g := greedy(prompt, n, maxTokens)
+	g.Sampler = llama.SamplerConfig{Temperature: 1, TopK: 40}
+	for i := range g.Seeds {
+		g.Seeds[i] = first + uint32(i)
+	}
+	return g
+}
+
+// generate admits and runs one generation.
+func generate(ctx context.Context, e *Engine, g Generation) (*Result, error) {
+	ticket, err := e.Admit(g.N)
+	if err != nil {
+		return nil, err
+	}
+	defer ticket.Release()
+	return ticket.Generate(ctx, g)
+}
+
+func mustGenerate(t testing.TB, e *Engine, g Generation) *Result {
+	t.Helper()
+	r, err := generate(t.Context(), e, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range r.Completions {
+		if c.Err != nil {
+			t.Fatalf("candidate %d: %v", i, c.Err)
+		}
+	}
+	return r
+}
+
+// naive is the dumb twin of the engine: one candidate, one sequence, one context
+// of its own, the prompt in one piece.
+func naive(t testing.TB, m *llama.Model, g Generation, cand int) Completion {
+	t.Helper()
+	c, err := m.NewContext(llama.SetContext(1024), llama.SetBatch(512), llama.SetThreads(1, 1), llama.SetKVType("f32"), llama.SetFlashAttention(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	cfg := g.Sampler
+	cfg.Seed = g.Seeds[cand]
+	s, err := m.NewSampler(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	b := llama.NewBatch(512)
+	defer b.Free()
+	done := Completion{Tokens: []llama.Token{}, Stop: -1, Finish: FinishLength}
+	feed := slices.Clone(g.Prompt)
+	for pos := 0; len(done.Tokens) < g.MaxTokens; {
+		b.Reset()
+		for i, token := range feed {
+			if err := b.Add(token, llama.Pos(pos+i), 0, i == len(feed)-1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pos += len(feed)
+		if err := c.Decode(b); err != nil {
+			t.Fatal(err)
+		}
+		row, err := c.Logits(len(feed) - 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token, err := s.Sample(row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Vocab().IsEOG(token) {
+			done.Stop, done.Finish = token, FinishStop
+			break
+		}
+		done.Tokens = append(done.Tokens, token)
+		feed = []llama.Token{token}
+	}
+	done.Text = m.Vocab().Detokenize(done.Tokens, true)
+	return done
+}
+
+// eventually waits for a condition that other goroutines bring about.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("%s: did not happen", what)
+}
+
+// faulty is a backend that fails when it is told to.
+type faulty struct {
+	backend
+	mu     sync.Mutex
+	decode func(rows []core.Row) error // before the real Decode; nil goes on
+	copy   func() error
+	steps  int
+}
+
+func (f *faulty) set(decode func([]core.Row) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.decode = decode
+}
+
+func (f *faulty) Decode(rows []core.Row) error {
+	f.mu.Lock()
+	decode := f.decode
+	f.steps++
+	f.mu.Unlock()
+	if decode != nil {
+		if err := decode(rows); err != nil {
+			return err
+		}
+	}
+	return f.backend.Decode(rows)
+}
+
+func (f *faulty) Copy(src, dst core.SeqID, n int) error {
+	f.mu.Lock()
+	fail := f.copy
+	f.mu.Unlock()
+	if fail != nil {
+		if err := fail(); err != nil {
+			return err
+		}
+	}
+	return f.backend.Copy(src, dst, n)
+}
+
+// gate blocks every Decode until it is opened, and says when one waits.
+type gate struct {
+	backend
+	enter chan struct{}
+	open  chan struct{}
+}
+
+func newGate(b backend) *gate {
+	return &gate{backend: b, enter: make(chan struct{}), open: make(chan struct{})}
+}
+
+func (g *gate) Decode(rows []core.Row) error {
+	select {
+	case g.enter <- struct{}{}:
+	case <-g.open:
+		return g.backend.Decode(rows)
+	}
+	<-g.open
+	return g.backend.Decode(rows)
+}
+
+var errInjected = errors.New("injected")

@@ -1,0 +1,155 @@
+package scheduler
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"agentd/llama"
+	"agentd/scheduler/core"
+)
+
+// recorder notes the logits that the engine reads, and the tokens before them by
+// a cache of its own, in which a sequence is a list of tokens.
+type recorder struct {
+	backend
+	seqs     map[core.SeqID][]llama.Token
+	contexts map[int][]llama.Token // by row of the last batch
+	read     map[string]reading
+}
+
+type reading struct {
+	context []llama.Token
+	logits  []float32
+}
+
+func newRecorder(b backend) *recorder {
+	return &recorder{
+		backend: b, seqs: map[core.SeqID][]llama.Token{}, contexts: map[int][]llama.Token{}, read: map[string]reading{},
+	}
+}
+
+func (r *recorder) Copy(src, dst core.SeqID, n int) error {
+	r.seqs[dst] = slices.Clone(r.seqs[src][:n])
+	return r.backend.Copy(src, dst, n)
+}
+
+func (r *recorder) Remove(s core.SeqID, from int) error {
+	r.seqs[s] = r.seqs[s][:from]
+	return r.backend.Remove(s, from)
+}
+
+func (r *recorder) Decode(rows []core.Row) error {
+	clear(r.contexts)
+	for i, row := range rows {
+		r.seqs[row.Seq] = append(r.seqs[row.Seq], llama.Token(row.Token))
+		r.contexts[i] = slices.Clone(r.seqs[row.Seq])
+	}
+	return r.backend.Decode(rows)
+}
+
+func (r *recorder) Logits(i int) ([]float32, error) {
+	logits, err := r.backend.Logits(i)
+	r.read[fmt.Sprint(r.contexts[i])] = reading{r.contexts[i], slices.Clone(logits)}
+	return logits, err
+}
+
+// Whatever is forked, reused, evicted, waited for or chunked, the logits of a row
+// are those of its tokens computed alone and in one piece.
+func TestLogitsDependOnTheTokensOnly(t *testing.T) {
+	for _, arch := range architectures {
+		t.Run(arch, func(t *testing.T) {
+			m := testModel(t, arch)
+			var r *recorder
+			e := newTestEngine(t, setup{
+				arch: arch, cells: 512, sequences: 10, outputs: 6, batch: 48,
+				wrap: func(b backend) backend { r = newRecorder(b); return r },
+			})
+			var wg sync.WaitGroup
+			for client := range 6 {
+				wg.Go(func() {
+					text := strings.Repeat(story, 1+client%2)[client*7:]
+					for turn := range 2 {
+						g := sampled(tokenize(t, m, text), 1+client, 6, uint32(10*client+turn))
+						text += mustGenerate(t, e, g).Completions[0].Text + " And then?"
+					}
+				})
+			}
+			wg.Wait()
+			for range 2 {
+				mustGenerate(t, e, greedy(tokenize(t, m, story), 3, 3))
+			}
+			if s := e.Stats(); s.Forked == 0 || s.CachedTokens == 0 || s.Evicted == 0 {
+				t.Errorf("the test was to fork, reuse and evict: %+v", s)
+			}
+			if err := e.Close(); err != nil {
+				t.Fatal(err)
+			}
+			compareLogits(t, m, r.read)
+		})
+	}
+}
+
+// tolerance is far above what F32 weights, an F32 cache and no flash attention
+// leave (0.00003), and far below what one wrong token in the context makes (the
+// rows have a standard deviation of 4).
+const tolerance = 0.001
+
+// compared is how many rows are computed again, any of those that were read.
+const compared = 80
+
+// compareLogits computes each context alone.
+func compareLogits(t *testing.T, m *llama.Model, read map[string]reading) {
+	c, err := m.NewContext(llama.SetContext(1024), llama.SetBatch(1024), llama.SetThreads(1, 1), llama.SetKVType("f32"), llama.SetFlashAttention(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	b := llama.NewBatch(1024)
+	defer b.Free()
+	worst, flips, rows := 0.0, 0, 0
+	for _, r := range read {
+		if rows++; rows > compared {
+			break
+		}
+		if err := c.Memory().Clear(); err != nil {
+			t.Fatal(err)
+		}
+		b.Reset()
+		for i, token := range r.context {
+			if err := b.Add(token, llama.Pos(i), 0, i == len(r.context)-1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.Decode(b); err != nil {
+			t.Fatal(err)
+		}
+		row, err := c.Logits(b.Len() - 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range row {
+			worst = max(worst, math.Abs(float64(want-r.logits[i])))
+		}
+		if argmax(row) != argmax(r.logits) {
+			flips++
+		}
+	}
+	t.Logf("%d of %d rows: largest difference %.6f, %d argmax flips", min(rows, compared), len(read), worst, flips)
+	if worst > tolerance {
+		t.Errorf("logits differ by up to %.6f from those computed alone", worst)
+	}
+}
+
+func argmax(row []float32) int {
+	best := 0
+	for i, x := range row {
+		if x > row[best] {
+			best = i
+		}
+	}
+	return best
+}
