@@ -25,7 +25,7 @@ func (m *Memory) Copy(src, dst SeqID, p0, p1 Pos) error {
 	if end := c.posMax(dst); end >= 0 {
 		return fmt.Errorf("%w: copy to sequence %d, which has tokens up to position %d", ErrSequence, dst, end)
 	}
-	if end := c.posMax(src); c.wholeOnly() && (p0 > c.posMin(src) || p1 >= 0 && p1 <= end) {
+	if end := c.posMax(src); c.wholeOnly() && (p0 > 0 || p1 >= 0 && p1 <= end) {
 		return fmt.Errorf("%w: copy of [%d, %d) of sequence %d, which ends at %d", ErrPartial, p0, p1, src, end)
 	}
 	return c.done(C.agd_seq_cp(c.ptr, C.int32_t(src), C.int32_t(dst), C.int32_t(p0), C.int32_t(p1)), src)

@@ -7,8 +7,10 @@ import "C"
 import "fmt"
 
 // SchemaToGrammar turns a JSON schema into GBNF text whose root rule is
-// "root", with llama-common's converter. What it can't express is ErrSchema.
-// The result is checked as by ValidateGrammar, so bounds such as minItems that
+// "root", with llama-common's converter. What it refuses, and patterns it can't
+// express, are ErrSchema. Keywords it does not know, such as multipleOf, leave
+// the values free: the grammar then admits more than the schema does. The
+// result is checked as by ValidateGrammar, so bounds such as minItems that
 // exceed the limits of a grammar are errors here.
 func SchemaToGrammar(schema []byte) (string, error) {
 	install()

@@ -1,83 +1,73 @@
 package synth
 
 // Chat templates in the formats of Qwen and GPT-OSS, reduced to what tests and
-// a random model need. They are this project's own text.
+// a random model need. They are this project's own text. Text stands in
+// expressions because the engine drops the newline after a block.
 
 // chatML renders ChatML dialogues with Hermes tool calls.
-const chatML = `{%- macro call(c) -%}
-<tool_call>
-{"name": {{ c.function.name | tojson }}, "arguments": {{ c.function.arguments if c.function.arguments is string else c.function.arguments | tojson }}}
-</tool_call>
+const chatML = `
+{%- macro arguments(call) -%}
+{{ call.arguments if call.arguments is string else call.arguments | tojson }}
 {%- endmacro -%}
-{%- if tools %}<|im_start|>system
-{% if messages and messages[0].role == 'system' %}{{ messages[0].content }}
-
-{% endif %}# Tools
-
-Call functions with JSON objects inside <tool_call></tool_call> tags:
-<tools>
-{%- for tool in tools %}
-{{ tool | tojson }}
-{%- endfor %}
-</tools>
-Each call is {"name": <function-name>, "arguments": <args-json-object>}.<|im_end|>
-{% elif messages and messages[0].role == 'system' %}<|im_start|>system
-{{ messages[0].content }}<|im_end|>
-{% endif %}
-{%- for m in messages %}
-{%- if m.role == 'system' %}
-{%- if not loop.first %}<|im_start|>system
-{{ m.content }}<|im_end|>
-{% endif %}
-{%- elif m.role == 'tool' %}
-{%- if loop.first or messages[loop.index0 - 1].role != 'tool' %}<|im_start|>user{% endif %}
-<tool_response>
-{{ m.content }}
-</tool_response>
-{%- if loop.last or messages[loop.index0 + 1].role != 'tool' %}<|im_end|>
-{% endif %}
-{%- elif m.role == 'assistant' %}<|im_start|>assistant
-{{ m.content or '' }}
-{%- for c in m.tool_calls or [] %}
-{{ '\n' if m.content or not loop.first else '' }}{{ call(c) }}
-{%- endfor %}<|im_end|>
-{% else %}<|im_start|>{{ m.role }}
-{{ m.content }}<|im_end|>
-{% endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}<|im_start|>assistant
-{% if enable_thinking is defined and not enable_thinking %}<think>
-
-</think>
-
-{% endif %}{% endif %}`
+{%- set first = messages[0] if messages else {} -%}
+{%- if tools or first.role == 'system' -%}
+{{ '<|im_start|>system\n' }}
+{%- if first.role == 'system' -%}{{ first.content + ('\n\n' if tools else '') }}{%- endif -%}
+{%- if tools -%}
+{{ '# Tools\n\nCall functions with JSON objects inside <tool_call></tool_call> tags:\n<tools>' }}
+{%- for tool in tools -%}{{ '\n' }}{{ tool | tojson }}{%- endfor -%}
+{{ '\n</tools>\nEach call is {"name": <function-name>, "arguments": <args-json-object>}.' }}
+{%- endif -%}
+{{ '<|im_end|>\n' }}
+{%- endif -%}
+{%- for m in messages -%}
+{%- if m.role == 'tool' -%}
+{%- if loop.first or messages[loop.index0 - 1].role != 'tool' -%}{{ '<|im_start|>user' }}{%- endif -%}
+{{ '\n<tool_response>\n' + m.content + '\n</tool_response>' }}
+{%- if loop.last or messages[loop.index0 + 1].role != 'tool' -%}{{ '<|im_end|>\n' }}{%- endif -%}
+{%- elif m.role == 'assistant' -%}
+{{ '<|im_start|>assistant\n' + (m.content or '') }}
+{%- for call in m.tool_calls or [] -%}
+{{ '\n' if m.content or not loop.first else '' }}
+{{- '<tool_call>\n{"name": "' + call.function.name + '", "arguments": ' }}{{ arguments(call.function) }}{{ '}\n</tool_call>' }}
+{%- endfor -%}
+{{ '<|im_end|>\n' }}
+{%- elif m.role != 'system' or not loop.first -%}
+{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}
+{%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+{{ '<|im_start|>assistant\n' }}
+{%- if enable_thinking is defined and not enable_thinking -%}{{ '<think>\n\n</think>\n\n' }}{%- endif -%}
+{%- endif -%}`
 
 // harmonyTemplate renders dialogues in the harmony format.
-const harmonyTemplate = `<|start|>system<|message|>You are a model with random weights.
-Reasoning: {{ reasoning_effort or 'medium' }}
-
-# Valid channels: analysis, commentary, final.<|end|>
-{%- if tools %}<|start|>developer<|message|># Tools
-
-## functions
-
-namespace functions {
-{%- for tool in tools %}
-
-// {{ tool.function.description or '' }}
-type {{ tool.function.name }} = (_: {{ tool.function.parameters | tojson }}) => any;
-{%- endfor %}
-
-} // namespace functions<|end|>{% endif %}
-{%- for m in messages %}
-{%- if m.role == 'assistant' %}
-{%- for c in m.tool_calls or [] %}<|start|>assistant to=functions.{{ c.function.name }}<|channel|>commentary json<|message|>{{ c.function.arguments if c.function.arguments is string else c.function.arguments | tojson }}<|call|>{% endfor %}
-{%- if m.content %}<|start|>assistant<|channel|>final<|message|>{{ m.content }}<|end|>{% endif %}
-{%- elif m.role == 'tool' %}<|start|>functions.{{ m.name or 'tool' }} to=assistant<|channel|>commentary<|message|>{{ m.content }}<|end|>
-{%- else %}<|start|>{{ 'developer' if m.role == 'system' else m.role }}<|message|>{{ m.content }}<|end|>
-{%- endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}<|start|>assistant{% endif %}`
+const harmonyTemplate = `
+{%- macro arguments(call) -%}
+{{ call.arguments if call.arguments is string else call.arguments | tojson }}
+{%- endmacro -%}
+{{ '<|start|>system<|message|>You are a model with random weights.\nReasoning: ' + (reasoning_effort or 'medium') }}
+{{- '\n\n# Valid channels: analysis, commentary, final.<|end|>' }}
+{%- if tools -%}
+{{ '<|start|>developer<|message|># Tools\n\n## functions\n\nnamespace functions {\n' }}
+{%- for tool in tools -%}
+{{ '\n// ' + (tool.function.description or '') + '\ntype ' + tool.function.name + ' = (_: ' }}{{ tool.function.parameters | tojson }}{{ ') => any;\n' }}
+{%- endfor -%}
+{{ '\n} // namespace functions<|end|>' }}
+{%- endif -%}
+{%- for m in messages -%}
+{%- if m.role == 'assistant' -%}
+{%- for call in m.tool_calls or [] -%}
+{{ '<|start|>assistant to=functions.' + call.function.name + '<|channel|>commentary json<|message|>' }}{{ arguments(call.function) }}{{ '<|call|>' }}
+{%- endfor -%}
+{%- if m.content -%}{{ '<|start|>assistant<|channel|>final<|message|>' + m.content + '<|end|>' }}{%- endif -%}
+{%- elif m.role == 'tool' -%}
+{{ '<|start|>functions.' + (m.name or 'tool') + ' to=assistant<|channel|>commentary<|message|>' + m.content + '<|end|>' }}
+{%- else -%}
+{{ '<|start|>' + ('developer' if m.role == 'system' else m.role) + '<|message|>' + m.content + '<|end|>' }}
+{%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{ '<|start|>assistant' }}{%- endif -%}`
 
 func defaultTemplate(arch string) string {
 	if arch == GPTOSS {

@@ -1,0 +1,109 @@
+package llama
+
+import (
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"agentd/llama/synth"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// modelPath is the file of an architecture's tiny model.
+func modelPath(t testing.TB, arch string) string {
+	t.Helper()
+	path, err := synth.Tiny("", arch)
+	if err != nil {
+		t.Fatalf("make the tiny model: %v", err)
+	}
+	return path
+}
+
+var sharedModels = struct {
+	sync.Mutex
+	byArch map[string]*Model
+}{byArch: map[string]*Model{}}
+
+// shared is a model of the architecture that all tests use and none frees.
+func shared(t testing.TB, arch string) *Model {
+	t.Helper()
+	sharedModels.Lock()
+	defer sharedModels.Unlock()
+	m := sharedModels.byArch[arch]
+	if m == nil {
+		var err error
+		if m, err = New(modelPath(t, arch)); err != nil {
+			t.Fatal(err)
+		}
+		sharedModels.byArch[arch] = m
+	}
+	return m
+}
+
+// private is a model of the test's own; it must be gone when the test is over.
+func private(t testing.TB, opts ...ModelOption) *Model {
+	t.Helper()
+	m, err := New(modelPath(t, synth.GPTOSS), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func newContext(t testing.TB, m *Model, opts ...ContextOption) *Context {
+	t.Helper()
+	c, err := m.NewContext(append([]ContextOption{SetContext(512), SetBatch(64), SetMaxSequences(4), SetThreads(1, 1)}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func newSampler(t testing.TB, m *Model, cfg SamplerConfig) *Sampler {
+	t.Helper()
+	s, err := m.NewSampler(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func newBatch(t testing.TB, capacity int) *Batch {
+	b := NewBatch(capacity)
+	t.Cleanup(b.Free)
+	return b
+}
+
+func tokenize(t testing.TB, m *Model, text string) []Token {
+	t.Helper()
+	tokens, err := m.Vocab().Tokenize(text, false, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tokens
+}
+
+// feed decodes tokens at the end of seq and returns a copy of the last row.
+func feed(t testing.TB, c *Context, seq SeqID, tokens []Token) []float32 {
+	t.Helper()
+	b := NewBatch(len(tokens))
+	defer b.Free()
+	start := c.Memory().PosMax(seq) + 1
+	for i, tok := range tokens {
+		if err := b.Add(tok, start+Pos(i), seq, i == len(tokens)-1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Decode(b); err != nil {
+		t.Fatal(err)
+	}
+	row, err := c.Logits(len(tokens) - 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append([]float32(nil), row...)
+}

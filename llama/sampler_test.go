@@ -1,0 +1,414 @@
+package llama
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"agentd/llama/synth"
+)
+
+func randomRow(m *Model, seed uint64) []float32 {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	row := make([]float32, m.Vocab().Size())
+	for i := range row {
+		row[i] = float32(rng.NormFloat64() * 4)
+	}
+	return row
+}
+
+// best is the dumb argmax: the lowest of the tokens that allowed admits with
+// the highest logit, -1 if there are none.
+func best(row []float32, allowed func(Token) bool) Token {
+	b := Token(-1)
+	for i, x := range row {
+		if t := Token(i); x > float32(math.Inf(-1)) && allowed(t) && (b < 0 || x > row[b]) {
+			b = t
+		}
+	}
+	return b
+}
+
+func all(Token) bool { return true }
+
+func mustSample(t testing.TB, s *Sampler, row []float32) Token {
+	t.Helper()
+	tok, err := s.Sample(row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+func TestGreedyIsTheArgmax(t *testing.T) {
+	for _, arch := range []string{synth.GPTOSS, synth.Qwen3} {
+		m := shared(t, arch)
+		s := newSampler(t, m, SamplerConfig{})
+		for seed := range uint64(50) {
+			row := randomRow(m, seed)
+			for i := range row { // ties
+				row[i] = float32(math.Round(float64(row[i])))
+			}
+			if got, want := mustSample(t, s, row), best(row, all); got != want {
+				t.Fatalf("row %d: %d, want %d", seed, got, want)
+			}
+		}
+	}
+}
+
+func TestSampleDoesNotChangeTheRow(t *testing.T) {
+	m := shared(t, synth.GPTOSS)
+	row := randomRow(m, 1)
+	before := slices.Clone(row)
+	for _, cfg := range []SamplerConfig{{}, {Temperature: 1, TopK: 5}, {Temperature: 1}, {Grammar: `root ::= "zz"`}} {
+		mustSample(t, newSampler(t, m, cfg), row)
+	}
+	if !slices.Equal(row, before) {
+		t.Error("the row has changed")
+	}
+}
+
+func TestSampleRefusesBadRows(t *testing.T) {
+	m := shared(t, synth.GPTOSS)
+	size := m.Vocab().Size()
+	fill := func(x float64) []float32 { return slices.Repeat([]float32{float32(x)}, size) }
+	for _, cfg := range []SamplerConfig{{}, {Temperature: 1, TopK: 40}, {Temperature: 1}} {
+		s := newSampler(t, m, cfg)
+		for _, row := range [][]float32{fill(math.NaN()), fill(math.Inf(-1))} {
+			if _, err := s.Sample(row); !errors.Is(err, ErrCompute) {
+				t.Errorf("%+v: a row of %v: %v", cfg, row[0], err)
+			}
+		}
+		for _, row := range [][]float32{nil, make([]float32, size-1), make([]float32, size+1)} {
+			if _, err := s.Sample(row); err == nil {
+				t.Errorf("%+v: a row of %d values is taken", cfg, len(row))
+			}
+		}
+	}
+}
+
+func TestSamplerConfigErrors(t *testing.T) {
+	m := shared(t, synth.GPTOSS)
+	nan := float32(math.NaN())
+	for _, tc := range []struct {
+		want string
+		cfg  SamplerConfig
+	}{
+		{"temperature", SamplerConfig{Temperature: nan}},
+		{"top-p", SamplerConfig{TopP: nan}},
+		{"min-p", SamplerConfig{MinP: float32(math.Inf(1))}},
+		{"token -1", SamplerConfig{Suppress: []Token{-1}}},
+		{"token 99999", SamplerConfig{Allow: []Token{99999}}},
+	} {
+		if s, err := m.NewSampler(tc.cfg); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v", tc.want, err)
+			if s != nil {
+				s.Close()
+			}
+		}
+	}
+}
+
+func draws(t testing.TB, s *Sampler, rows int) []Token {
+	t.Helper()
+	var out []Token
+	for seed := range uint64(rows) {
+		out = append(out, mustSample(t, s, randomRow(s.model, seed)))
+	}
+	return out
+}
+
+func TestSeedsDecideTheDraws(t *testing.T) {
+	m := shared(t, synth.GPTOSS)
+	for _, cfg := range []SamplerConfig{{Temperature: 1, TopK: 40, TopP: 0.95}, {Temperature: 0.7}, {Temperature: 1, MinP: 0.01}, {Temperature: 1, TopK: 40, Grammar: `root ::= [a-z]*`}} {
+		with := func(seed uint32) []Token {
+			cfg.Seed = seed
+			return draws(t, newSampler(t, m, cfg), 40)
+		}
+		if !slices.Equal(with(7), with(7)) {
+			t.Errorf("%+v: the same seed draws differently", cfg)
+		}
+		if slices.Equal(with(7), with(8)) {
+			t.Errorf("%+v: seeds 7 and 8 draw the same", cfg)
+		}
+		// llama.cpp reads the largest seed as "from the clock"
+		if !slices.Equal(with(math.MaxUint32), with(math.MaxUint32)) {
+			t.Errorf("%+v: the largest seed is not a seed", cfg)
+		}
+	}
+}
+
+func TestClones(t *testing.T) {
+	m := shared(t, synth.GPTOSS)
+	s := newSampler(t, m, SamplerConfig{Temperature: 1, TopK: 40, Seed: 3, Grammar: `root ::= "the" [a-z]*`})
+	for _, tok := range tokenize(t, m, "the") {
+		if err := s.Accept(tok); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clone, err := s.Clone()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer clone.Close()
+	other, err := s.CloneSeed(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	want := draws(t, s, 30)
+	if got := draws(t, clone, 30); !slices.Equal(got, want) {
+		t.Errorf("the clone draws %v, not %v", got, want)
+	}
+	if got := draws(t, other, 30); slices.Equal(got, want) {
+		t.Error("another seed draws the same")
+	}
+}
+
+func TestTopKDrawsFromTheBestKOnly(t *testing.T) {
+	m := shared(t, synth.Qwen3)
+	row := randomRow(m, 5)
+	order := make([]Token, len(row))
+	for i := range order {
+		order[i] = Token(i)
+	}
+	slices.SortFunc(order, func(a, b Token) int {
+		if row[a] != row[b] {
+			return -int(math.Copysign(1, float64(row[a]-row[b])))
+		}
+		return int(a - b)
+	})
+	const k = 5
+	s := newSampler(t, m, SamplerConfig{Temperature: 100, TopK: k, Seed: 1})
+	seen := map[Token]bool{}
+	for range 300 {
+		tok := mustSample(t, s, row)
+		if !slices.Contains(order[:k], tok) {
+			t.Fatalf("token %d is not among the best %d", tok, k)
+		}
+		seen[tok] = true
+	}
+	if len(seen) != k {
+		t.Errorf("only %d of the best %d were drawn", len(seen), k)
+	}
+}
+
+func TestTruncationLeavesTheFavourite(t *testing.T) {
+	m := shared(t, synth.GPTOSS)
+	row := randomRow(m, 3)
+	favourite := best(row, all)
+	row[favourite] += 30
+	for _, cfg := range []SamplerConfig{{Temperature: 1, TopP: 0.5}, {Temperature: 1, MinP: 0.5}, {Temperature: 1, TopK: 1}, {Temperature: 1, TopK: 50, TopP: 0.5, MinP: 0.1}} {
+		s := newSampler(t, m, cfg)
+		for range 20 {
+			if got := mustSample(t, s, row); got != favourite {
+				t.Errorf("%+v: %d, want %d", cfg, got, favourite)
+			}
+		}
+	}
+}
+
+func TestSuppression(t *testing.T) {
+	m := shared(t, synth.Qwen3)
+	v := m.Vocab()
+	start, _ := v.Find("<|im_start|>")
+	end, _ := v.Find("<|im_end|>")
+	row := randomRow(m, 9)
+	plain := best(row, func(t Token) bool { return !v.IsControl(t) })
+	row[start], row[end] = 1000, 900
+	for _, tc := range []struct {
+		rule string
+		cfg  SamplerConfig
+		want Token
+	}{
+		{"without suppression a control token wins", SamplerConfig{}, start},
+		{"control tokens are suppressed, end of generation is not", SamplerConfig{SuppressControl: true}, end},
+		{"named tokens are suppressed too", SamplerConfig{SuppressControl: true, Suppress: []Token{end, start}}, plain},
+		{"allowed tokens are not suppressed", SamplerConfig{SuppressControl: true, Allow: []Token{start}}, start},
+		{"Suppress outranks Allow", SamplerConfig{SuppressControl: true, Allow: []Token{start}, Suppress: []Token{start}}, end},
+		{"the text of a control token in a grammar does not admit it", SamplerConfig{SuppressControl: true, Grammar: `root ::= "<|im_start|>" | "!"`}, 0},
+		{"a token that the grammar names is admitted", SamplerConfig{SuppressControl: true, Grammar: `root ::= <|im_start|> "x"`}, start},
+		{"by number as well", SamplerConfig{SuppressControl: true, Grammar: `root ::= <[151644]> "x"`}, start},
+	} {
+		for _, temperature := range []float32{0, 1} {
+			cfg := tc.cfg
+			cfg.Temperature, cfg.TopK = temperature, 1
+			t.Run(tc.rule, func(t *testing.T) {
+				got := mustSample(t, newSampler(t, m, cfg), row)
+				if tc.want == 0 { // the grammar's literals
+					if text := string(v.Piece(got, true)); !strings.HasPrefix("<|im_start|>", text) && text != "!" || v.IsControl(got) {
+						t.Errorf("%d %q", got, text)
+					}
+				} else if got != tc.want {
+					t.Errorf("%d %q, want %q", got, v.Piece(got, true), v.Piece(tc.want, true))
+				}
+			})
+		}
+	}
+}
+
+// The lazy check with its widening must choose what masking the whole row and
+// taking the best of the rest would.
+func TestConstrainedGreedyIsTheBestAdmittedToken(t *testing.T) {
+	m := shared(t, synth.Qwen3)
+	v := m.Vocab()
+	for _, gbnf := range []string{`root ::= "yes" | "no"`, `root ::= [0-9]+`, `root ::= [^a]*`, `root ::= "\"" [^"\\]* "\""`} {
+		s := newSampler(t, m, SamplerConfig{Grammar: gbnf})
+		for step := range uint64(6) {
+			row := randomRow(m, 100+step)
+			probe, err := s.Clone()
+			if err != nil {
+				t.Fatal(err)
+			}
+			admitted := func(tok Token) bool {
+				c, err := probe.Clone()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				return c.Accept(tok) == nil
+			}
+			got, err := s.Sample(row)
+			if errors.Is(err, ErrGrammarDead) || err == nil && v.IsEOG(got) {
+				probe.Close()
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !admitted(got) {
+				t.Fatalf("%s: %q is not admitted", gbnf, v.Piece(got, true))
+			}
+			for i := range row { // nothing admitted is better
+				if row[i] > row[got] && admitted(Token(i)) {
+					t.Fatalf("%s, step %d: %q was taken, %q is better", gbnf, step, v.Piece(got, true), v.Piece(Token(i), true))
+				}
+			}
+			probe.Close()
+		}
+	}
+}
+
+func TestConstrainedTextIsInTheLanguage(t *testing.T) {
+	m := shared(t, synth.Qwen3)
+	v := m.Vocab()
+	const gbnf = `root ::= "{\"n\": " num ", \"s\": \"" [a-z]{1,4} "\"}"
+num ::= "-"? [0-9]{1,3}`
+	for _, cfg := range []SamplerConfig{{}, {Temperature: 1, TopK: 20}, {Temperature: 2, TopP: 0.9}, {Temperature: 1}} {
+		cfg.Grammar, cfg.Seed = gbnf, 11
+		s := newSampler(t, m, cfg)
+		var tokens []Token
+		for step := range uint64(40) {
+			tok := mustSample(t, s, randomRow(m, 1000+step))
+			if v.IsEOG(tok) {
+				break
+			}
+			tokens = append(tokens, tok)
+		}
+		text := v.Detokenize(tokens, true)
+		rest, ok := strings.CutPrefix(text, `{"n": `)
+		num, rest, ok2 := strings.Cut(rest, `, "s": "`)
+		word, ok3 := strings.CutSuffix(rest, `"}`)
+		digits := strings.TrimPrefix(num, "-")
+		if !ok || !ok2 || !ok3 || len(digits) < 1 || len(digits) > 3 || strings.Trim(digits, "0123456789") != "" ||
+			len(word) < 1 || len(word) > 4 || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") != "" {
+			t.Errorf("%+v: %q is not in the language", cfg, text)
+		}
+	}
+}
+
+func TestAcceptRefusesWhatTheGrammarRejects(t *testing.T) {
+	m := shared(t, synth.GPTOSS)
+	v := m.Vocab()
+	s := newSampler(t, m, SamplerConfig{Grammar: `root ::= "the" "."`})
+	for _, tok := range []Token{'x', v.EOS()} {
+		if err := s.Accept(tok); !errors.Is(err, ErrRejected) {
+			t.Errorf("Accept(%q): %v", v.Piece(tok, true), err)
+		}
+	}
+	for _, bad := range []Token{-1, Token(v.Size())} {
+		if err := s.Accept(bad); err == nil || errors.Is(err, ErrRejected) {
+			t.Errorf("Accept(%d): %v", bad, err)
+		}
+	}
+	for _, tok := range append(tokenize(t, m, "the."), v.EOS()) {
+		if err := s.Accept(tok); err != nil {
+			t.Errorf("Accept(%q) after rejections: %v", v.Piece(tok, true), err)
+		}
+	}
+	if err := newSampler(t, m, SamplerConfig{}).Accept(5); err != nil {
+		t.Errorf("Accept without a grammar: %v", err)
+	}
+}
+
+func TestDeadGrammar(t *testing.T) {
+	m := shared(t, synth.GPTOSS)
+	v := m.Vocab()
+	var eog []Token
+	for tok := range Token(v.Size()) {
+		if v.IsEOG(tok) {
+			eog = append(eog, tok)
+		}
+	}
+	for _, cfg := range []SamplerConfig{{}, {Temperature: 1, TopK: 4}, {Temperature: 1}} {
+		cfg.Grammar, cfg.Suppress = `root ::= "A"`, eog // the end is all that comes after A
+		s := newSampler(t, m, cfg)
+		row := randomRow(m, 2)
+		if got := string(v.Piece(mustSample(t, s, row), true)); got != "A" {
+			t.Fatalf("%+v: %q", cfg, got)
+		}
+		for range 2 {
+			if _, err := s.Sample(row); !errors.Is(err, ErrGrammarDead) {
+				t.Errorf("%+v: %v", cfg, err)
+			}
+		}
+	}
+}
+
+func TestAfterTheEndOnlyTheEndFollows(t *testing.T) {
+	m := shared(t, synth.GPTOSS)
+	s := newSampler(t, m, SamplerConfig{Grammar: `root ::= "A"`})
+	row := randomRow(m, 2)
+	mustSample(t, s, row)
+	for range 3 {
+		if tok := mustSample(t, s, row); !m.Vocab().IsEOG(tok) {
+			t.Errorf("%q after the end", m.Vocab().Piece(tok, true))
+		}
+	}
+}
+
+func TestSamplersRunInParallel(t *testing.T) {
+	m := shared(t, synth.Qwen3)
+	row := randomRow(m, 4)
+	first := newSampler(t, m, SamplerConfig{Temperature: 1, TopK: 40, Seed: 1, Grammar: `root ::= [a-z ]+`})
+	want := make([]Token, 8)
+	parallel := make([]Token, 8)
+	for i := range want {
+		s, err := first.CloneSeed(uint32(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[i] = mustSample(t, s, row)
+		s.Close()
+	}
+	var wg sync.WaitGroup
+	for i := range parallel {
+		wg.Go(func() {
+			s, err := first.CloneSeed(uint32(i))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			parallel[i], _ = s.Sample(row)
+		})
+	}
+	wg.Wait()
+	if !slices.Equal(parallel, want) {
+		t.Errorf("in parallel %v, one by one %v", parallel, want)
+	}
+}

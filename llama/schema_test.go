@@ -1,0 +1,106 @@
+package llama
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"agentd/llama/synth"
+)
+
+// accepts says whether a grammar takes a whole text, token by token.
+func accepts(t testing.TB, m *Model, gbnf, text string) bool {
+	t.Helper()
+	s, err := m.NewSampler(SamplerConfig{Grammar: gbnf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, tok := range append(tokenize(t, m, text), m.Vocab().EOS()) {
+		if err := s.Accept(tok); errors.Is(err, ErrRejected) {
+			return false
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return true
+}
+
+func TestSchemaToGrammar(t *testing.T) {
+	m := shared(t, synth.GPTOSS)
+	for _, tc := range []struct {
+		rule, schema string
+		yes, no      []string
+	}{
+		{"an object with required and optional members",
+			`{"type":"object","properties":{"x":{"type":"integer"},"room":{"type":"string"}},"required":["x"],"additionalProperties":false}`,
+			[]string{`{"x": 1}`, `{"x": -20, "room": "hall"}`}, []string{`{}`, `{"x": "1"}`, `{"room": "hall"}`, `{"x": 1, "y": 2}`, `{"x": 1`}},
+		{"an enumeration", `{"enum":["red","green",3,null]}`, []string{`"red"`, `3`, `null`}, []string{`"blue"`, `4`}},
+		{"an array with bounds", `{"type":"array","items":{"type":"boolean"},"minItems":1,"maxItems":2}`, []string{`[true]`, `[true, false]`}, []string{`[]`, `[true, true, true]`}},
+		{"alternatives", `{"anyOf":[{"type":"null"},{"const":"a"}]}`, []string{`null`, `"a"`}, []string{`"b"`}},
+		{"a reference to itself", `{"$ref":"#/$defs/n","$defs":{"n":{"type":"object","properties":{"next":{"$ref":"#/$defs/n"}},"additionalProperties":false}}}`,
+			[]string{`{}`, `{"next": {"next": {}}}`}, []string{`{"prev": {}}`}},
+		{"anything", `{}`, []string{`{"a": [1, "b", null]}`, `{}`}, []string{`{`}},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			gbnf, err := SchemaToGrammar([]byte(tc.schema))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, text := range tc.yes {
+				if !accepts(t, m, gbnf, text) {
+					t.Errorf("%s is not admitted by\n%s", text, gbnf)
+				}
+			}
+			for _, text := range tc.no {
+				if accepts(t, m, gbnf, text) {
+					t.Errorf("%s is admitted by\n%s", text, gbnf)
+				}
+			}
+		})
+	}
+}
+
+func TestSchemaErrors(t *testing.T) {
+	deep := strings.Repeat(`{"items":`, MaxSchemaNesting+1) + `{}` + strings.Repeat(`}`, MaxSchemaNesting+1)
+	for _, tc := range []struct{ rule, schema string }{
+		{"no JSON", `{"type":`},
+		{"an empty text", ``},
+		{"a reference to nothing", `{"$ref":"#/$defs/none"}`},
+		{"a reference to another document", `{"$ref":"https://example.org/schema.json"}`},
+		{"a type that does not exist", `{"type":"fish"}`},
+		{"a pattern without anchors", `{"type":"string","pattern":"a+"}`},
+		{"bounds in the wrong order", `{"type":"array","items":{"type":"null"},"minItems":5,"maxItems":2}`},
+		{"bounds that no grammar can hold", `{"type":"string","minLength":1000000}`},
+		{"too deep", deep},
+		{"too large", `{"description":"` + strings.Repeat("x", MaxSchemaBytes) + `"}`},
+		{"a NUL", "{\"type\":\"null\"}\x00"},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			if gbnf, err := SchemaToGrammar([]byte(tc.schema)); !errors.Is(err, ErrSchema) {
+				t.Errorf("%v, grammar\n%s", err, gbnf)
+			}
+		})
+	}
+}
+
+func FuzzSchemaToGrammar(f *testing.F) {
+	f.Add([]byte(`{"type":"object","properties":{"x":{"type":"integer","minimum":-3,"maximum":900}},"required":["x"]}`))
+	f.Add([]byte(`{"type":"string","pattern":"^[a-z]{2,5}(-[0-9]+)?$"}`))
+	f.Add([]byte(`{"allOf":[{"type":"object"},{"$ref":"#"}],"oneOf":[]}`))
+	f.Fuzz(func(t *testing.T, schema []byte) {
+		if len(schema) > 1000 {
+			t.Skip()
+		}
+		gbnf, err := SchemaToGrammar(schema)
+		switch {
+		case err != nil && !errors.Is(err, ErrSchema):
+			t.Fatal(err)
+		case err == nil && !json.Valid(schema):
+			t.Fatalf("%q gave a grammar", schema)
+		case err == nil && ValidateGrammar(gbnf) != nil:
+			t.Fatal(ValidateGrammar(gbnf))
+		}
+	})
+}

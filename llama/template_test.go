@@ -1,0 +1,158 @@
+package llama
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"agentd/llama/synth"
+)
+
+const conversation = `{
+	"messages": [
+		{"role": "system", "content": "You drive."},
+		{"role": "user", "content": "Go <|im_end|>"},
+		{"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "goto", "arguments": {"room": "hall"}}}]},
+		{"role": "tool", "content": "done"}
+	],
+	"tools": [{"type": "function", "function": {"name": "goto", "parameters": {"type": "object"}}}],
+	"add_generation_prompt": true, "enable_thinking": false
+}`
+
+func newTemplate(t testing.TB, m *Model, source string) *Template {
+	t.Helper()
+	tmpl, err := m.NewTemplate(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tmpl.Close() })
+	return tmpl
+}
+
+func TestRenderOfTheModelsOwnTemplate(t *testing.T) {
+	got, err := newTemplate(t, shared(t, synth.Qwen3), "").Render([]byte(conversation))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"<|im_start|>system\nYou drive.", `{"name": "goto", "parameters": {"type": "object"}}`,
+		"<|im_start|>user\nGo <|im_end|><|im_end|>\n",
+		"<tool_call>\n{\"name\": \"goto\", \"arguments\": {\"room\": \"hall\"}}\n</tool_call><|im_end|>\n",
+		"<|im_start|>user\n<tool_response>\ndone\n</tool_response><|im_end|>\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	if !strings.HasSuffix(got, "<|im_start|>assistant\n<think>\n\n</think>\n\n") {
+		t.Errorf("the end of\n%s", got)
+	}
+}
+
+func TestRenderTakesAnyVariable(t *testing.T) {
+	m := shared(t, synth.Qwen3)
+	for _, tc := range []struct{ rule, source, vars, want string }{
+		{"numbers, lists and objects", `{{ n + 1 }} {{ list[1] }} {{ obj.a.b }} {{ obj | tojson }}`, `{"n": 41, "list": [1, "two"], "obj": {"a": {"b": true}}}`, `42 two True {"a": {"b": true}}`},
+		{"what is not given is undefined", `{{ x is defined }}{{ x or 'none' }}`, `{}`, `Falsenone`},
+		{"the model's tokens are there", `{{ bos_token }}|{{ eos_token }}`, `{}`, `<|endoftext|>|<|im_end|>`},
+		{"and can be replaced", `{{ eos_token }}`, `{"eos_token": "END"}`, `END`},
+		{"loops and macros", `{% macro m(x) %}<{{ x }}>{% endmacro %}{% for i in l %}{{ m(i) }}{% endfor %}`, `{"l": ["a", "b"]}`, `<a><b>`},
+		{"an empty result", `{% if false %}x{% endif %}`, `{}`, ``},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			got, err := newTemplate(t, m, tc.source).Render([]byte(tc.vars))
+			if err != nil || got != tc.want {
+				t.Errorf("%q, %v; want %q", got, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestRenderPartsKeepInputApart(t *testing.T) {
+	tmpl := newTemplate(t, shared(t, synth.Qwen3), `<|im_start|>{{ messages[0].role }}
+{{ messages[0].content | trim }}<|im_end|>`)
+	parts, err := tmpl.RenderParts([]byte(`{"messages":[{"role":"user","content":" <|im_end|> "}]}`), time.Unix(0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []TemplatePart{{"<|im_start|>", false}, {"user", true}, {"\n", false}, {"<|im_end|>", true}, {"<|im_end|>", false}}
+	if len(parts) != len(want) {
+		t.Fatalf("parts %+v", parts)
+	}
+	for i := range want {
+		if parts[i] != want[i] {
+			t.Errorf("part %d is %+v, want %+v", i, parts[i], want[i])
+		}
+	}
+}
+
+func TestRenderTakesTheTimeItIsGiven(t *testing.T) {
+	tmpl := newTemplate(t, shared(t, synth.Qwen3), `{{ strftime_now('%Y') }}`)
+	parts, err := tmpl.RenderParts([]byte(`{}`), time.Date(2001, 6, 1, 0, 0, 0, 0, time.UTC))
+	if err != nil || len(parts) != 1 || parts[0].Text != "2001" {
+		t.Errorf("%+v, %v", parts, err)
+	}
+}
+
+func TestTemplateErrors(t *testing.T) {
+	m := shared(t, synth.Qwen3)
+	for _, tc := range []struct{ rule, source string }{
+		{"an open block", `{% for x in y %}`},
+		{"an unknown statement", `{% frob %}`},
+		{"an open expression", `{{ x `},
+		{"nesting without end", `{{ ` + strings.Repeat("(", 100000) + `1` + strings.Repeat(")", 100000) + ` }}`},
+		{"too many bytes", strings.Repeat("x", MaxTemplateBytes+1)},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			if tmpl, err := m.NewTemplate(tc.source); !errors.Is(err, ErrTemplate) {
+				t.Errorf("%v", err)
+				if tmpl != nil {
+					tmpl.Close()
+				}
+			}
+		})
+	}
+	noTemplate := &Model{}
+	if _, err := noTemplate.NewTemplate(""); !errors.Is(err, ErrNoTemplate) {
+		t.Errorf("a model without a template: %v", err)
+	}
+}
+
+func TestRenderErrors(t *testing.T) {
+	m := shared(t, synth.Qwen3)
+	for _, tc := range []struct{ rule, source, vars string }{
+		{"an exception of the template", `{{ raise_exception('no system role') }}`, `{}`},
+		{"a call of what is no function", `{{ x() }}`, `{"x": 1}`},
+		{"variables that are no object", `x`, `[1]`},
+		{"variables that are no JSON", `x`, `{"a":`},
+		{"no variables", `x`, ``},
+		{"variables that are too deep", `x`, `{"a":` + strings.Repeat("[", 100000) + strings.Repeat("]", 100000) + `}`},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			if got, err := newTemplate(t, m, tc.source).Render([]byte(tc.vars)); !errors.Is(err, ErrTemplate) {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestRenderInParallel(t *testing.T) {
+	tmpl := newTemplate(t, shared(t, synth.Qwen3), "")
+	want, err := tmpl.Render([]byte(conversation))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 10 {
+				if got, err := tmpl.Render([]byte(conversation)); err != nil || got != want {
+					t.Errorf("%q, %v", got, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
