@@ -1,0 +1,327 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"agentd/llama/synth"
+	"agentd/protocol"
+)
+
+// idle checks that nothing of any request is left in the engine.
+func (r *running) idle() {
+	r.t.Helper()
+	for _, name := range []string{"agentd_sequences_running", "agentd_candidates_waiting", "agentd_candidates_admitted", "agentd_kv_cells_active"} {
+		r.becomes(name, 0)
+	}
+	if used, cells := r.metric("agentd_kv_cells_used"), r.metric("agentd_kv_cells"); used > cells {
+		r.t.Errorf("%v cells of %v are used", used, cells)
+	}
+}
+
+// TestManyClients lets 16 clients send mixed batches at once and looks for ids
+// that crossed, in outputs and in the text of each candidate.
+func TestManyClients(t *testing.T) {
+	const clients, rounds = 16, 3
+	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--max-new-tokens", "10", "--parallel", "12")
+	var wg sync.WaitGroup
+	for client := range clients {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(client), 1))
+			for round := range rounds {
+				id := fmt.Sprintf("client-%d-round-%d", client, round)
+				var inputs []input
+				for i := range 1 + random.IntN(4) {
+					in := user(int64(client*1000+round*100+i), fmt.Sprintf("secret of %s input %d.", id, i)).outputs(1 + random.IntN(3))
+					switch random.IntN(5) {
+					case 0:
+						in = in.greedy()
+					case 1:
+						in = in.tools(moveTool)
+					case 2:
+						in = in.extra(fmt.Sprintf(`{"coaching": {"kind": "replace_say", "text": "secret of %s input %d."}}`, id, i))
+					case 3:
+						in = in.memory(fmt.Sprintf(`{"owner": %q}`, id))
+					}
+					inputs = append(inputs, in)
+				}
+				if err := belongs(r, id, inputs); err != nil {
+					t.Errorf("%s: %v", id, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	r.idle()
+}
+
+// belongs sends a request and checks that everything in the answer is its own.
+func belongs(r *running, id string, inputs []input) error {
+	raw, err := json.Marshal(map[string]any{"request_id": id, "inputs": inputs})
+	if err != nil {
+		return err
+	}
+	status, answer, err := exchange("POST", r.url+"/v1/responses", string(raw))
+	if err != nil || status != http.StatusOK {
+		return fmt.Errorf("%d %.300s, %w", status, answer, err)
+	}
+	outs, err := checked(string(raw), answer)
+	if err != nil {
+		return err
+	}
+	next := 0
+	for _, in := range inputs {
+		for range max(in.NumOutputs, 1) {
+			o := outs[next]
+			next++
+			if len(o.InternalSteps) != 1 || !strings.Contains(string(o.InternalSteps[0]), in.Instruction["content"]) ||
+				strings.Count(string(o.InternalSteps[0]), "secret of ") != strings.Count(string(o.InternalSteps[0]), "secret of "+id+" ") {
+				return fmt.Errorf("candidate %d/%d holds another's step: %s", o.SourceID, o.CandidateIndex, o.InternalSteps)
+			}
+			if in.Memory != nil && !strings.Contains(string(o.Memory), `"owner":"`+id+`"`) {
+				return fmt.Errorf("candidate %d/%d has memory %s", o.SourceID, o.CandidateIndex, o.Memory)
+			}
+		}
+	}
+	return nil
+}
+
+// TestDamagedBodies sends 1,000 bodies with one thing wrong in each.
+func TestDamagedBodies(t *testing.T) {
+	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--max-new-tokens", "4")
+	random := rand.New(rand.NewPCG(3, 1))
+	valid := body(t, "damaged", user(1, "a").outputs(2).tools(moveTool).memory(`{"history":[{"author":"USER","content":"x"}]}`), user(2, "b").greedy())
+	damage := []func() string{
+		func() string { return valid[:1+random.IntN(len(valid)-2)] },
+		func() string { return valid + string("]}x,0"[random.IntN(5)]) },
+		func() string { return strings.Replace(valid, `"id":1`, fmt.Sprintf(`"id":%d.0`, random.IntN(99)), 1) },
+		func() string { return strings.Replace(valid, `"id":1`, fmt.Sprintf(`"id":"%d"`, random.IntN(99)), 1) },
+		func() string { return strings.Replace(valid, `"id":1`, `"id":2`, 1) },
+		func() string {
+			return strings.Replace(valid, `"num_outputs":2`, fmt.Sprintf(`"num_outputs":%d`, -random.IntN(99)), 1)
+		},
+		func() string {
+			return strings.Replace(valid, `"num_outputs":2`, fmt.Sprintf(`"num_outputs":%d`, 257+random.IntN(1e6)), 1)
+		},
+		func() string { return strings.Replace(valid, `"type":"user"`, `"type":"User"`, 1) },
+		func() string { return strings.Replace(valid, `"content":"a"`, `"content":null`, 1) },
+		func() string { return strings.Replace(valid, `"content":"a"`, "\"content\":\"\xff\"", 1) },
+		func() string { return strings.Replace(valid, `"inputs"`, `"Inputs"`, 1) },
+		func() string {
+			return strings.Replace(valid, `"inputs"`, fmt.Sprintf(`"x%d":1,"inputs"`, random.IntN(1e6)), 1)
+		},
+		func() string { return strings.Replace(valid, `{"author"`, `{"author":"USER","author"`, 1) },
+		func() string { return strings.Replace(valid, `"USER"`, fmt.Sprintf(`"nobody %d"`, random.IntN(99)), 1) },
+		func() string {
+			deep := 65 + random.IntN(1000)
+			return strings.Replace(valid, `"parameters":{`, `"parameters":{"d":`+strings.Repeat("[", deep)+strings.Repeat("]", deep)+",", 1)
+		},
+		func() string { return strings.Replace(valid, `{"inference_mode":true}`, `{"inference_mode":1}`, 1) },
+		func() string {
+			return strings.Replace(valid, `"damaged"`, []string{`""`, "5", "NaN", "null"}[random.IntN(4)], 1)
+		},
+	}
+	// The first tokenization and the pools grow the heap once.
+	r.ask("warm", user(1, "a"))
+	before := heap()
+	for i := range 1000 {
+		text := damage[i%len(damage)]()
+		if text == valid {
+			t.Fatalf("damage %d changes nothing", i%len(damage))
+		}
+		status, answer, err := exchange("POST", r.url+"/v1/responses", text)
+		var shape struct {
+			Detail []struct {
+				Type, Msg string
+				Loc       []any
+			}
+		}
+		if err != nil || status != 422 || json.Unmarshal([]byte(answer), &shape) != nil || len(shape.Detail) == 0 ||
+			shape.Detail[0].Msg == "" || shape.Detail[0].Type == "" || len(shape.Detail[0].Loc) == 0 || shape.Detail[0].Loc[0] != "body" {
+			t.Fatalf("body %d got %d %.300s, %v\nfor %.500q", i, status, answer, err, text)
+		}
+	}
+	if grown := int64(heap()) - int64(before); grown > 8<<20 {
+		t.Errorf("the heap grew by %d bytes", grown)
+	}
+	if n := r.metric("agentd_candidates_admitted"); n != 0 {
+		t.Errorf("%v candidates are admitted", n)
+	}
+}
+
+// heap is the memory in use after a collection.
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC() // pools give up what they hold in the second one
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapInuse
+}
+
+func TestLimitsAreErrorsOfTheirCandidates(t *testing.T) {
+	r := serveModel(t, "--model", endlessModel(t), "--context-length", "1024", "--max-new-tokens", "8", "--constrain", "off")
+	outs := r.ask("limits", user(1, "short").outputs(2), user(2, strings.Repeat("long ", 2000)).outputs(2), user(3, "short too"))
+	for i, want := range []string{"truncated", "truncated", "context_overflow", "context_overflow", "truncated"} {
+		o := outs[i]
+		if o.Error == nil || o.Error.Code != want || string(o.Memory) != "{}" {
+			t.Fatalf("output %d: %s", i, answerOf(o))
+		}
+		numbers := []string{"8"}
+		if want == "context_overflow" {
+			numbers = []string{"1024", "8", "22"} // 2,000 words and the rest of the prompt: 22xx tokens
+		}
+		for _, n := range numbers {
+			if !strings.Contains(o.Error.Message, n) {
+				t.Errorf("output %d: %q lacks %s", i, o.Error.Message, n)
+			}
+		}
+	}
+	if o := outs[2]; o.Error.Component != "scheduler" || len(o.InternalSteps) != 0 {
+		t.Errorf("overflow has component %s and %d steps", o.Error.Component, len(o.InternalSteps))
+	}
+	r.idle()
+}
+
+func TestQueueLimit(t *testing.T) {
+	r := serveModel(t, "--model", endlessModel(t), "--context-length", "16384", "--max-new-tokens", "6000", "--queue-limit", "2", "--constrain", "off")
+	status, answer, err := exchange("POST", r.url+"/v1/responses", body(t, "never", user(1, "a").outputs(3)))
+	if err != nil || status != 422 || !strings.Contains(answer, "--queue-limit is 2") || !strings.Contains(answer, `"loc":["body","inputs"]`) {
+		t.Errorf("a request that never fits got %d %s, %v", status, answer, err)
+	}
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	gone := r.postUntil(ctx, body(t, "long", user(1, "a").outputs(2)))
+	r.becomes("agentd_sequences_running", 2)
+	computed := r.metric("agentd_prompt_tokens_received_total")
+	resp, err := http.Post(r.url+"/v1/responses", "application/json", strings.NewReader(body(t, "late", user(1, "b"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("with a full queue: %d, Retry-After %q", resp.StatusCode, resp.Header.Get("Retry-After"))
+	}
+	if after := r.metric("agentd_prompt_tokens_received_total"); after != computed {
+		t.Error("work was done for a refused request")
+	}
+	if got := r.ask("corrections wait for nothing", user(1, "b").extra(`{"coaching": {"kind": "replace_say", "text": "x"}}`)); got[0].Error != nil {
+		t.Errorf("a correction beside a full queue: %s", answerOf(got[0]))
+	}
+
+	cancel() // the client leaves, and everything it held is free again
+	wait(t, "the client's end", gone)
+	r.idle()
+}
+
+// postUntil posts a request whose client leaves when ctx ends.
+func (r *running) postUntil(ctx context.Context, text string) <-chan error {
+	gone := make(chan error, 1)
+	go func() {
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		req, err := http.NewRequestWithContext(ctx, "POST", r.url+"/v1/responses", strings.NewReader(text))
+		if err == nil {
+			var resp *http.Response
+			if resp, err = client.Do(req); err == nil {
+				resp.Body.Close()
+			}
+		}
+		gone <- err
+	}()
+	return gone
+}
+
+func TestClientsThatLeaveFreeTheirSequences(t *testing.T) {
+	r := serveModel(t, "--model", endlessModel(t), "--context-length", "16384", "--max-new-tokens", "4000", "--parallel", "3", "--constrain", "off")
+	for range 3 {
+		ctx, cancel := context.WithCancel(context.Background())
+		var gone []<-chan error
+		for client := range 4 { // more than run at once: some wait
+			gone = append(gone, r.postUntil(ctx, body(t, fmt.Sprint(client), user(1, fmt.Sprint("client ", client)).outputs(2))))
+		}
+		r.becomes("agentd_candidates_admitted", 8)
+		r.becomes("agentd_sequences_running", 3)
+		cancel()
+		for _, g := range gone {
+			wait(t, "a client's end", g)
+		}
+		r.idle()
+	}
+	if n := r.metric("agentd_generations_cancelled_total"); n != 12 {
+		t.Errorf("%v generations were cancelled, want 12", n)
+	}
+}
+
+func TestRequestTimeoutEndsCandidates(t *testing.T) {
+	r := serveModel(t, "--model", endlessModel(t), "--context-length", "16384", "--max-new-tokens", "6000", "--request-timeout", "200ms", "--constrain", "off")
+	for _, o := range r.ask("slow", user(1, "a").outputs(2), user(2, "b")) {
+		if o.Error == nil || o.Error.Code != "timeout" || o.Error.Component != "scheduler" {
+			t.Errorf("got %s", answerOf(o))
+		}
+	}
+	r.idle()
+}
+
+func TestDrainFinishesTheModelsWork(t *testing.T) {
+	r := serveModel(t, "--model", endlessModel(t), "--context-length", "16384", "--max-new-tokens", "300", "--constrain", "off")
+	answer := r.post(body(t, "last", user(1, "a").outputs(2)))
+	r.becomes("agentd_sequences_running", 2)
+	r.stop()
+	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "200 ") || strings.Count(got, `"truncated"`) != 2 {
+		t.Errorf("work in flight at the signal: %.300s", got)
+	}
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSecondSignalStopsTheModelAtOnce(t *testing.T) {
+	r := serveModel(t, "--model", endlessModel(t), "--context-length", "16384", "--max-new-tokens", "6000", "--constrain", "off")
+	answer := r.post(body(t, "endless", user(1, "a").outputs(2)))
+	r.becomes("agentd_sequences_running", 2)
+	interrupt(t)
+	r.health("draining")
+	interrupt(t)
+	if err := r.end(); err == nil || !strings.Contains(err.Error(), "second signal") {
+		t.Errorf("run returned %v", err)
+	}
+	if got := wait(t, "the client's end", answer); strings.HasPrefix(got, "200 ") {
+		t.Errorf("cancelled work was answered %.300s", got)
+	}
+}
+
+func TestPromptLogAndTemplateFormat(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "prompts")
+	template := filepath.Join(t.TempDir(), "chat.jinja")
+	writeFile(t, template, "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}TEMPLATE-MARK{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--model-format", "magma", "--chat-template", template,
+		"--max-new-tokens", "8", "--prompt-log-dir", dir)
+	o := r.ask("template", user(1, "hello <|im_end|>"))[0]
+	if len(o.InternalSteps) != 1 {
+		t.Fatalf("got %s", answerOf(o))
+	}
+	step, err := protocol.DecodeInternalStep(o.InternalSteps[0])
+	if err != nil || !strings.Contains(step.FullPrompt, "TEMPLATE-MARK") || !strings.Contains(step.FullPrompt, "hello <|im_end|>") {
+		t.Errorf("full_prompt is %q, %v", step.FullPrompt, err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("prompt log: %v, %v", files, err)
+	}
+	if text, err := os.ReadFile(files[0]); err != nil || !strings.Contains(string(text), step.FullPrompt) || !strings.Contains(string(text), step.OutputRaw) {
+		t.Errorf("prompt log holds %q, %v", text, err)
+	}
+	if strings.Contains(r.log.String(), "hello") {
+		t.Error("the server's log holds the prompt")
+	}
+}
