@@ -75,7 +75,7 @@ func (d *decoder) stopped() bool { return d.syntax != nil || d.full }
 
 // end checks that nothing follows the value.
 func (d *decoder) end() {
-	if _, err := d.json.ReadToken(); err != io.EOF {
+	if _, err := d.json.ReadToken(); !errors.Is(err, io.EOF) {
 		d.syntax = errors.New("trailing data")
 	}
 }

@@ -9,73 +9,73 @@ type appender interface{ AppendJSON(dst []byte) []byte }
 func marshal(a appender) ([]byte, error) { return a.AppendJSON(nil), nil }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m AgentRequest) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (r AgentRequest) MarshalJSON() ([]byte, error) { return marshal(&r) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m AgentInput) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (in AgentInput) MarshalJSON() ([]byte, error) { return marshal(&in) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m AgentOutput) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (o AgentOutput) MarshalJSON() ([]byte, error) { return marshal(&o) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m AgentDecision) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (a AgentDecision) MarshalJSON() ([]byte, error) { return marshal(&a) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m ToolCall) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (c ToolCall) MarshalJSON() ([]byte, error) { return marshal(&c) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m AgentError) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (e AgentError) MarshalJSON() ([]byte, error) { return marshal(&e) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m InternalStep) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (s InternalStep) MarshalJSON() ([]byte, error) { return marshal(&s) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m AgentInfo) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (info AgentInfo) MarshalJSON() ([]byte, error) { return marshal(&info) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m AgentHealth) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (h AgentHealth) MarshalJSON() ([]byte, error) { return marshal(&h) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m CoachingSessionConfig) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (c CoachingSessionConfig) MarshalJSON() ([]byte, error) { return marshal(&c) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m CoachingBackend) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (b CoachingBackend) MarshalJSON() ([]byte, error) { return marshal(&b) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m SpecializedCoachingRequest) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (r SpecializedCoachingRequest) MarshalJSON() ([]byte, error) { return marshal(&r) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m CoachingStage) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (s CoachingStage) MarshalJSON() ([]byte, error) { return marshal(&s) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m TrajectoryStep) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (s TrajectoryStep) MarshalJSON() ([]byte, error) { return marshal(&s) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m ReinjectionPoint) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (p ReinjectionPoint) MarshalJSON() ([]byte, error) { return marshal(&p) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m CoachingError) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (e CoachingError) MarshalJSON() ([]byte, error) { return marshal(&e) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m CoachingDiagnosis) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (c CoachingDiagnosis) MarshalJSON() ([]byte, error) { return marshal(&c) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m SpecializedCoachingResponse) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (r SpecializedCoachingResponse) MarshalJSON() ([]byte, error) { return marshal(&r) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m CoachingProposal) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (p CoachingProposal) MarshalJSON() ([]byte, error) { return marshal(&p) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m CoachingLog) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (l CoachingLog) MarshalJSON() ([]byte, error) { return marshal(&l) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m ReplaceSay) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (r ReplaceSay) MarshalJSON() ([]byte, error) { return marshal(&r) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m ReplaceDecision) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (r ReplaceDecision) MarshalJSON() ([]byte, error) { return marshal(&r) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m HumanCoachingRequest) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (r HumanCoachingRequest) MarshalJSON() ([]byte, error) { return marshal(&r) }
 
 // MarshalJSON is AppendJSON to a new slice.
-func (m HumanCoachingResponse) MarshalJSON() ([]byte, error) { return marshal(&m) }
+func (r HumanCoachingResponse) MarshalJSON() ([]byte, error) { return marshal(&r) }

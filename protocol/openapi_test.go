@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -163,7 +164,7 @@ func TestOpenAPIBoundsAreTheLimits(t *testing.T) {
 	}
 	text := string(OpenAPI())
 	for _, bound := range []int{MaxCandidates, MaxDepth, MaxBodyBytes >> 20} {
-		if !strings.Contains(text, fmt.Sprint(bound)) {
+		if !strings.Contains(text, strconv.Itoa(bound)) {
 			t.Errorf("the document does not name the bound %d", bound)
 		}
 	}

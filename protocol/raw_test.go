@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -247,7 +246,7 @@ func FuzzRaw(f *testing.F) {
 		i := 0
 		for name, v := range Members(raw) {
 			if got := (pair{name, string(v)}); got != want[i] {
-				t.Fatal(fmt.Sprintf("member %d of %q is %v, want %v", i, before, got, want[i]))
+				t.Fatalf("member %d of %q is %v, want %v", i, before, got, want[i])
 			}
 			i++
 		}

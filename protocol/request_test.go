@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -214,17 +215,17 @@ func TestProblemsAreCapped(t *testing.T) {
 }
 
 func TestProblemsRepeatLittleOfTheBody(t *testing.T) {
-	long := strings.Repeat("é", 1<<20)
+	long := strings.Repeat("é", 1<<16)
 	for _, body := range []string{
 		`{"` + long + `":1}`,
-		inputWith(`"num_outputs":` + strings.Repeat("1", 1<<20)),
+		inputWith(`"num_outputs":` + strings.Repeat("1", 1<<16)),
 		requestOf(`{"id":1,"instruction":{"type":"` + long + `","content":""}}`),
 		inputWith(`"memory":{"` + long + `":1,"` + long + `":2}`),
 		inputWith(`"memory":{"` + long + `":nul}`),
 	} {
 		_, err := DecodeAgentRequest([]byte(body))
-		ps, ok := err.(Problems)
-		if !ok {
+		var ps Problems
+		if !errors.As(err, &ps) {
 			t.Fatalf("error is %v", err)
 		}
 		if n := len(ps.AppendBody(nil)); n > 2000 {

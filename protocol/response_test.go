@@ -76,7 +76,7 @@ func TestValidateResponse(t *testing.T) {
 	}{
 		{"complete and in order", func(o []AgentOutput) []AgentOutput { return o }, nil},
 		{"a candidate is missing", func(o []AgentOutput) []AgentOutput { return o[:2] }, problems("value_error body")},
-		{"no candidates", func(o []AgentOutput) []AgentOutput { return nil }, problems("value_error body")},
+		{"no candidates", func([]AgentOutput) []AgentOutput { return nil }, problems("value_error body")},
 		{"a candidate too many", func(o []AgentOutput) []AgentOutput { return append(o, o[2]) }, problems("value_error body")},
 		{"inputs out of order", func(o []AgentOutput) []AgentOutput { return []AgentOutput{o[2], o[0], o[1]} }, problems(
 			"value_error body[0].source_id", "value_error body[1].candidate_index", "value_error body[2].source_id", "value_error body[2].candidate_index")},

@@ -31,7 +31,7 @@ func syntaxProblem(body []byte) Problem {
 		return NewProblem(TypeJSONInvalid, fmt.Sprintf(
 			"data follows the JSON value at byte %d; send exactly one value", at), at)
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return NewProblem(TypeMissing, "the body is empty; send a JSON value")
 	}
 	at, where, reason := int(d.InputOffset()), "", err

@@ -33,7 +33,7 @@ func serve(t *testing.T, h http.HandlerFunc, opts ...Option) *Client {
 
 // answer is a handler that answers everything alike.
 func answer(status int, body string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, body)
 	}
