@@ -47,7 +47,7 @@ func BenchmarkDecodeAgentRequest(b *testing.B) {
 			form := "spaced"
 			if !spaced {
 				form = "compact"
-				body, _, _ = compact(body)
+				body, _, _ = compact(body, MaxDepth)
 			}
 			b.Run(c.name+"/"+form, func(b *testing.B) {
 				b.SetBytes(int64(len(body)))

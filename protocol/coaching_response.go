@@ -47,7 +47,7 @@ var (
 // and checks what can be checked without the request; see
 // [SpecializedCoachingResponse.Validate].
 func DecodeSpecializedCoachingResponse(body []byte) (*SpecializedCoachingResponse, error) {
-	return decode(body, func(d *decoder) *SpecializedCoachingResponse {
+	return decodeDepth(body, MaxResponseDepth, func(d *decoder) *SpecializedCoachingResponse {
 		r := new(SpecializedCoachingResponse)
 		seen := d.object(coachingResponseFields, func(name string) {
 			switch name {

@@ -9,10 +9,11 @@ import "bytes"
 // neither structural nor quotes stays, as one space ("1 2" must not become 12).
 //
 // The result is body itself when there is nothing to remove. bound names the
-// bound that was exceeded, at the byte offset at, or is empty.
-func compact(body []byte) (text []byte, bound string, at int) {
+// bound that was exceeded, at the byte offset at, or is empty. maxDepth is at
+// most MaxResponseDepth.
+func compact(body []byte, maxDepth int) (text []byte, bound string, at int) {
 	var (
-		members [MaxDepth + 1]int // names seen in the object open at each level
+		members [MaxResponseDepth + 1]int // names seen in the object open at each level
 		open    int               // sum of members
 		depth   int
 		out     []byte // nil while nothing had to be removed
@@ -29,7 +30,7 @@ func compact(body []byte) (text []byte, bound string, at int) {
 			i = end - 1
 		case '{', '[':
 			depth++
-			if depth > MaxDepth {
+			if depth > maxDepth {
 				return nil, boundDepth, i
 			}
 			members[depth] = 0

@@ -38,10 +38,18 @@ var decoders = sync.Pool{New: func() any {
 
 // decode reads a whole body as one value. The error is Problems.
 func decode[T any](body []byte, read func(*decoder) T) (T, error) {
+	return decodeDepth(body, MaxDepth, read)
+}
+
+// decodeDepth is decode with a bound for the nesting, at most MaxResponseDepth.
+func decodeDepth[T any](body []byte, maxDepth int, read func(*decoder) T) (T, error) {
 	var zero T
-	text, bound, at := compact(body)
-	if bound != "" {
-		return zero, Problems{boundProblem(bound, at)}
+	text, bound, at := compact(body, maxDepth)
+	switch bound {
+	case boundDepth:
+		return zero, Problems{depthProblem(maxDepth, at)}
+	case boundMembers:
+		return zero, Problems{membersProblem(at)}
 	}
 	d := decoders.Get().(*decoder)
 	defer d.release()

@@ -11,6 +11,11 @@ const (
 	// body's own object is level 1.
 	MaxDepth = 64
 
+	// MaxResponseDepth is the same for the responses that a client decodes.
+	// They may nest deeper than requests, since internal steps hold the raw JSON
+	// of the request inside of records of their own.
+	MaxResponseDepth = 2 * MaxDepth
+
 	// MaxInputs is the largest number of inputs in one AgentRequest.
 	MaxInputs = 1024
 

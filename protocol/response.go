@@ -60,7 +60,7 @@ var (
 // DecodeAgentOutputs decodes the response of POST /v1/responses and checks the
 // rules of each candidate; [ValidateResponse] checks them against the request.
 func DecodeAgentOutputs(body []byte) ([]AgentOutput, error) {
-	return decode(body, func(d *decoder) (outs []AgentOutput) {
+	return decodeDepth(body, MaxResponseDepth, func(d *decoder) (outs []AgentOutput) {
 		d.array(func(int) { outs = append(outs, d.agentOutput()) })
 		return outs
 	})

@@ -23,6 +23,8 @@ func TestDecodeAgentOutputsRules(t *testing.T) {
 		{"error", output(`"status":"error","error":{"code":"c","message":"m","component":"p"},"internal_steps":[{}]`), nil},
 		{"error with nulls", output(`"status":"error","output":null,"error":{"code":"c","message":"m","component":null}`), nil},
 
+		{"deeper than a request", `[{"request_id":"r","source_id":1,"candidate_index":0,"status":"completed","output":{},"memory":{"a":` + nested(MaxResponseDepth-3) + `}}]`, nil},
+		{"too deep", nested(MaxResponseDepth + 1), problems("json_invalid body[128]")},
 		{"not a list", `{}`, problems("list_type body")},
 		{"everything missing", `[{}]`, problems("missing body[0].request_id", "missing body[0].source_id",
 			"missing body[0].candidate_index", "missing body[0].status", "missing body[0].memory")},

@@ -9,13 +9,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// boundProblem describes a bound that compact found exceeded.
-func boundProblem(bound string, at int) Problem {
-	msg := fmt.Sprintf("nested deeper than %d levels at byte %d; flatten the value", MaxDepth, at)
-	if bound == boundMembers {
-		msg = fmt.Sprintf("objects with more than %d members at byte %d; split them", MaxObjectMembers, at)
-	}
-	return NewProblem(TypeJSONInvalid, msg, at)
+// depthProblem describes nesting beyond its bound.
+func depthProblem(maxDepth, at int) Problem {
+	return NewProblem(TypeJSONInvalid, fmt.Sprintf(
+		"nested deeper than %d levels at byte %d; flatten the value", maxDepth, at), at)
+}
+
+// membersProblem describes objects with more than MaxObjectMembers members.
+func membersProblem(at int) Problem {
+	return NewProblem(TypeJSONInvalid, fmt.Sprintf(
+		"objects with more than %d members at byte %d; split them", MaxObjectMembers, at), at)
 }
 
 // syntaxProblem finds out why a body is not one JSON value. The decoder reads

@@ -57,7 +57,7 @@ func TestSyntaxRules(t *testing.T) {
 func checkCompact(t *testing.T, body []byte) {
 	t.Helper()
 	before := string(body)
-	text, bound, _ := compact(body)
+	text, bound, _ := compact(body, MaxDepth)
 	if string(body) != before {
 		t.Fatalf("compact changed its argument from %q", before)
 	}
@@ -91,7 +91,7 @@ func TestCompact(t *testing.T) {
 
 func TestCompactCopiesOnlyWhenItMust(t *testing.T) {
 	body := []byte(`{"a":[1,"b c",true]}`)
-	text, _, _ := compact(body)
+	text, _, _ := compact(body, MaxDepth)
 	if &text[0] != &body[0] {
 		t.Error("a compact body was copied")
 	}
