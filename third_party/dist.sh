@@ -2,6 +2,7 @@
 # dist.sh VERSION  makes dist/agentd-VERSION-linux-ARCH: a directory that runs on other machines of this
 # architecture. It holds the binary, the libraries with one CPU backend for each CPU generation, and the
 # C++ and OpenMP run-time libraries; of the system it needs glibc, no older than the one it was built with.
+# shellcheck disable=SC2016 # ${SRCDIR} is cgo's variable, not ours
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -14,14 +15,22 @@ mkdir -p "$stage"
 
 "$here/build.sh" cpu-all "$stage/lib"
 find "$stage/lib" -type l -delete # the linker's names; nothing is linked against a dist tree
+sed -i -E '/^(flags|env|toolkit) /d' "$stage/lib/BUILD" # paths of this machine
 
-# A development build also knows the clone's lib directory, so that `go test` finds it. This one must not:
-# the overlay shows the compiler the same file without that path.
-sed 's| *-Wl,-rpath,\${SRCDIR}[^ ]*||' "$root/llama/cgo.go" >"$stage/cgo.go"
-printf '{"Replace": {"%s": "%s"}}\n' "$root/llama/cgo.go" "$stage/cgo.go" >"$stage/overlay.json"
-(cd "$root" && go build -trimpath -overlay "$stage/overlay.json" -ldflags "-s -w -X main.version=$version" \
+# A development build also knows the clone's lib directory, so that plain `go test` finds it. This one must
+# not: the overlay shows the compiler the same files without that path.
+overlay=$stage/overlay
+mkdir "$overlay"
+entries=()
+while read -r file; do
+	copy=$overlay/${#entries[@]}.go
+	sed 's| *-Wl,-rpath,${SRCDIR}[^ ]*||g' "$file" >"$copy"
+	entries+=("\"$file\": \"$copy\"")
+done < <(grep -rlF --include='*.go' -- '-Wl,-rpath,${SRCDIR}' "$root/llama")
+(IFS=,; printf '{"Replace": {%s}}\n' "${entries[*]}") >"$overlay/overlay.json"
+(cd "$root" && go build -trimpath -overlay "$overlay/overlay.json" -ldflags "-s -w -X main.version=$version" \
 	-o "$stage/agentd" ./cmd/agentd)
-rm "$stage/cgo.go" "$stage/overlay.json"
+rm -r "$overlay"
 
 for lib in libstdc++.so.6 libgcc_s.so.1 libgomp.so.1; do
 	cp -L "$("${CXX:-c++}" -print-file-name="$lib")" "$stage/lib/$lib"
