@@ -14,7 +14,7 @@ import "bytes"
 func compact(body []byte, maxDepth int) (text []byte, bound string, at int) {
 	var (
 		members [MaxResponseDepth + 1]int // names seen in the object open at each level
-		open    int               // sum of members
+		open    int                       // sum of members
 		depth   int
 		out     []byte // nil while nothing had to be removed
 		kept    int    // body[kept:i] is not yet in out
