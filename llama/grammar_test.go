@@ -59,6 +59,7 @@ var badGrammars = []struct{ rule, want, gbnf string }{
 	{"too many rules", "rules", chain(30000, `"a"`)},
 	{"too many bytes", "bytes", "root ::= " + strings.Repeat(" ", MaxGrammarBytes)},
 	{"too many ways to begin", "ways", doubling(40)},
+	{"too many alternatives", "ways", "root ::= " + strings.Repeat(`"a" | `, 20000) + `"b"`},
 	{"a token without a vocabulary", "vocab", `root ::= <|im_end|>`},
 }
 
@@ -103,7 +104,7 @@ func TestGoodGrammars(t *testing.T) {
 		"root ::= x\nx ::= \"a\" x | \"\"", // right recursion
 		`root ::= (("a"{100}){100}){100}`,
 		chain(MaxGrammarRules-10, `"a"`),
-		doubling(15),
+		doubling(11),
 		"root ::= " + strings.Repeat("(", MaxGrammarNesting-1) + `"a"` + strings.Repeat(")", MaxGrammarNesting-1),
 		`root ::= "a"{0,2000}`,
 	} {

@@ -15,8 +15,9 @@
 namespace {
 
 // Ways to reach a first terminal from one rule. llama.cpp walks every one of
-// them, without remembering, each time it looks for left recursion.
-constexpr uint64_t max_leftmost_paths = 1000000;
+// them, without remembering, to look for left recursion, and keeps a stack for
+// each that it compares with all the others: seconds for ten thousand.
+constexpr uint64_t max_leftmost_paths = 10000;
 
 const char * skip_space(const char * pos) {
     while (*pos == ' ' || *pos == '\t' || *pos == '\r' || *pos == '\n' || *pos == '#') {
@@ -104,17 +105,23 @@ class analysis {
         }
     }
 
-    // Rules that a rule may begin with.
-    std::vector<uint32_t> leftmost(size_t r) const {
-        std::vector<uint32_t> out;
-        bool                  at_start = true;
+    struct start {
+        std::vector<uint32_t> rules;     // that a rule may begin with
+        uint64_t              terminals; // and the number of its other beginnings
+    };
+
+    start leftmost(size_t r) const {
+        start out      = {};
+        bool  at_start = true;
         for (const auto & e : rules[r]) {
             if (ends(e)) {
+                out.terminals += at_start; // an empty alternative
                 at_start = true;
             } else if (at_start && e.type == LLAMA_GRETYPE_RULE_REF) {
-                out.push_back(e.value);
+                out.rules.push_back(e.value);
                 at_start = nullable[e.value];
             } else {
+                out.terminals += at_start;
                 at_start = false;
             }
         }
@@ -126,43 +133,48 @@ class analysis {
     void check_left_recursion() const {
         enum : uint8_t { unseen, open, done };
         struct frame {
-            size_t                rule;
-            std::vector<uint32_t> next;
-            size_t                at;
-            uint64_t              paths;
+            size_t   rule;
+            start    first;
+            size_t   at;
+            uint64_t paths;
+        };
+        const auto open_frame = [this](size_t rule) {
+            frame f = { rule, leftmost(rule), 0, 0 };
+            f.paths = f.first.terminals;
+            return f;
         };
         std::vector<uint8_t>  state(rules.size(), unseen);
         std::vector<uint64_t> paths(rules.size(), 0);
-        for (size_t start = 0; start < rules.size(); start++) {
-            if (state[start] != unseen) {
+        for (size_t from = 0; from < rules.size(); from++) {
+            if (state[from] != unseen) {
                 continue;
             }
             std::vector<frame> stack;
-            stack.push_back({ start, leftmost(start), 0, 1 });
-            state[start] = open;
+            stack.push_back(open_frame(from));
+            state[from] = open;
             while (!stack.empty()) {
                 frame & f = stack.back();
-                if (f.at == f.next.size()) {
+                if (f.paths > max_leftmost_paths) {
+                    throw std::runtime_error("rule \"" + name(f.rule) + "\" can begin in more than " +
+                                             std::to_string(max_leftmost_paths) + " ways");
+                }
+                if (f.at == f.first.rules.size()) {
                     paths[f.rule] = f.paths;
                     state[f.rule] = done;
                     stack.pop_back();
                     continue;
                 }
-                const uint32_t ref = f.next[f.at];
+                const uint32_t ref = f.first.rules[f.at];
                 if (state[ref] == open) {
                     throw std::runtime_error("rule \"" + name(ref) + "\" is left recursive");
                 }
                 if (state[ref] == unseen) {
                     state[ref] = open;
-                    stack.push_back({ ref, leftmost(ref), 0, 1 }); // f is gone; seen again when ref is done
+                    stack.push_back(open_frame(ref)); // f is gone; seen again when ref is done
                     continue;
                 }
                 f.paths += paths[ref];
                 f.at++;
-                if (f.paths > max_leftmost_paths) {
-                    throw std::runtime_error("rule \"" + name(f.rule) + "\" can begin in more than " +
-                                             std::to_string(max_leftmost_paths) + " ways");
-                }
             }
         }
     }

@@ -1,0 +1,112 @@
+package llama
+
+import (
+	"fmt"
+	"testing"
+
+	"agentd/llama/synth"
+)
+
+// BenchmarkDecodeStep is one step of n sequences: batch, decode, first row.
+func BenchmarkDecodeStep(b *testing.B) {
+	m := shared(b, synth.Qwen3)
+	for _, n := range []int{1, 8, 32} {
+		b.Run(fmt.Sprintf("width=%d", n), func(b *testing.B) {
+			c := newContext(b, m, SetContext(8192), SetMaxSequences(n))
+			batch := newBatch(b, n)
+			pos := Pos(0)
+			b.ReportAllocs()
+			for b.Loop() {
+				if int(pos+1)*n > c.Size() {
+					if err := c.Memory().Clear(); err != nil {
+						b.Fatal(err)
+					}
+					pos = 0
+				}
+				batch.Reset()
+				for s := range SeqID(n) {
+					if err := batch.Add(65, pos, s, true); err != nil {
+						b.Fatal(err)
+					}
+				}
+				pos++
+				if err := c.Decode(batch); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := c.Logits(0); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkSample is one token of Qwen's vocabulary of 151,936.
+func BenchmarkSample(b *testing.B) {
+	m := shared(b, synth.Qwen3)
+	const text = `root ::= [^\x00]*` // accepts whatever comes
+	const word = `root ::= "no such word in any row "+`
+	for _, bc := range []struct {
+		name string
+		cfg  SamplerConfig
+	}{
+		{"greedy", SamplerConfig{}},
+		{"greedy,suppress", SamplerConfig{SuppressControl: true}},
+		{"top-k", SamplerConfig{Temperature: 0.7, TopK: 40, TopP: 0.95}},
+		{"top-p", SamplerConfig{Temperature: 0.7, TopP: 0.95}},
+		{"temperature", SamplerConfig{Temperature: 0.7}},
+		{"greedy,grammar-accepts", SamplerConfig{Grammar: text}},
+		{"top-k,grammar-accepts", SamplerConfig{Temperature: 0.7, TopK: 40, TopP: 0.95, Grammar: text}},
+		{"greedy,grammar-rejects", SamplerConfig{Grammar: word}},
+	} {
+		b.Run(bc.name, func(b *testing.B) {
+			s := newSampler(b, m, bc.cfg)
+			row := randomRow(m, 1)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := s.Sample(row); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkCloneSeed(b *testing.B) {
+	m := shared(b, synth.Qwen3)
+	gbnf, err := SchemaToGrammar([]byte(`{"type":"object","properties":{"x":{"type":"integer"},"room":{"type":"string"}},"required":["x"]}`))
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := newSampler(b, m, SamplerConfig{Temperature: 1, TopK: 40, Grammar: gbnf})
+	for b.Loop() {
+		c, err := s.CloneSeed(1)
+		if err != nil {
+			b.Fatal(err)
+		}
+		c.Close()
+	}
+}
+
+func BenchmarkTokenize(b *testing.B) {
+	m := shared(b, synth.Qwen3)
+	const text = `The robot goes to the kitchen, opens the door and says: "Dinner is ready in {\"minutes\": 5}."`
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if _, err := m.Vocab().Tokenize(text, false, false); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkDetokenize(b *testing.B) {
+	m := shared(b, synth.Qwen3)
+	tokens := tokenize(b, m, "The robot goes to the kitchen and opens the door.")
+	d := m.Vocab().NewDetokenizer(true)
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, tok := range tokens {
+			d.Push(tok)
+		}
+	}
+}

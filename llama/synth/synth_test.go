@@ -1,0 +1,298 @@
+package synth_test
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"agentd/llama"
+	"agentd/llama/synth"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var architectures = []string{synth.Qwen2, synth.Qwen3, synth.Qwen35, synth.GPTOSS}
+
+// small is a Spec with the small vocabulary, which is quick to write and load.
+func small(t testing.TB, arch string) synth.Spec {
+	t.Helper()
+	spec, err := synth.Preset("tiny", arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Small = true
+	return spec
+}
+
+func write(t testing.TB, spec synth.Spec) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	if err := synth.Write(path, spec); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func load(t testing.TB, path string) *llama.Model {
+	t.Helper()
+	m, err := llama.New(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Free(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// generate is a greedy answer of at most n tokens.
+func generate(t testing.TB, m *llama.Model, prompt string, n int) []llama.Token {
+	t.Helper()
+	c, err := m.NewContext(llama.SetContext(512), llama.SetThreads(1, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s, err := m.NewSampler(llama.SamplerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	b := llama.NewBatch(128)
+	defer b.Free()
+	next, err := m.Vocab().Tokenize(prompt, false, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []llama.Token
+	for pos := llama.Pos(0); len(out) < n; {
+		b.Reset()
+		for i, tok := range next {
+			if err := b.Add(tok, pos, 0, i == len(next)-1); err != nil {
+				t.Fatal(err)
+			}
+			pos++
+		}
+		if err := c.Decode(b); err != nil {
+			t.Fatal(err)
+		}
+		row, err := c.Logits(len(next) - 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tok, err := s.Sample(row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, tok)
+		if m.Vocab().IsEOG(tok) {
+			break
+		}
+		next = []llama.Token{tok}
+	}
+	return out
+}
+
+func TestEveryArchitectureAndTypeLoadsAndDecodes(t *testing.T) {
+	for _, arch := range architectures {
+		for _, typ := range []string{"f32", "f16", "q8_0", "mxfp4"} {
+			t.Run(arch+" "+typ, func(t *testing.T) {
+				spec := small(t, arch)
+				spec.Type = typ
+				m := load(t, write(t, spec))
+				if got := m.Info().Architecture; got != arch {
+					t.Errorf("architecture %q", got)
+				}
+				if out := generate(t, m, "the robot", 8); len(out) == 0 {
+					t.Error("nothing was generated")
+				}
+			})
+		}
+	}
+}
+
+func TestTheSameSeedWritesTheSameFile(t *testing.T) {
+	for _, arch := range architectures {
+		spec := small(t, arch)
+		read := func() []byte {
+			data, err := os.ReadFile(write(t, spec))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return data
+		}
+		first := read()
+		if !bytes.Equal(first, read()) {
+			t.Errorf("%s: two files of one seed differ", arch)
+		}
+		spec.Seed++
+		if bytes.Equal(first, read()) {
+			t.Errorf("%s: two seeds give one file", arch)
+		}
+	}
+}
+
+func TestOutputIsNotDegenerate(t *testing.T) {
+	for _, arch := range architectures {
+		t.Run(arch, func(t *testing.T) {
+			spec := small(t, arch)
+			spec.Bias = nil // nothing ends the text
+			m := load(t, write(t, spec))
+			distinct := map[llama.Token]bool{}
+			byPrompt := map[string]bool{}
+			for _, prompt := range []string{"the robot", "a door", "{}", "1 2 3"} {
+				out := generate(t, m, prompt, 40)
+				for _, tok := range out {
+					distinct[tok] = true
+				}
+				byPrompt[m.Vocab().Detokenize(out, true)] = true
+			}
+			if len(distinct) < 12 || len(byPrompt) < 3 {
+				t.Errorf("%d distinct tokens, %d distinct answers to 4 prompts: %q", len(distinct), len(byPrompt), slices.Collect(maps.Keys(byPrompt)))
+			}
+		})
+	}
+}
+
+func TestBiasMovesTheLogitsOfItsTokens(t *testing.T) {
+	spec := small(t, synth.Qwen3)
+	spec.Bias = map[string]float32{"<|im_end|>": 60}
+	m := load(t, write(t, spec))
+	out := generate(t, m, "the robot", 5)
+	if len(out) != 1 || !m.Vocab().IsEOG(out[0]) {
+		t.Errorf("a model that wants to stop writes %q", m.Vocab().Detokenize(out, true))
+	}
+}
+
+func TestTinyModelsEndTheirTexts(t *testing.T) {
+	m := load(t, tiny(t, synth.Qwen3))
+	ended := 0
+	for _, prompt := range []string{"the robot", "a door", "Hello", "1 2 3", "{}", "yes", "no", "who?"} {
+		if out := generate(t, m, prompt, 128); m.Vocab().IsEOG(out[len(out)-1]) {
+			ended++
+		}
+	}
+	if ended < 4 {
+		t.Errorf("%d of 8 greedy texts end within 128 tokens", ended)
+	}
+}
+
+func tiny(t testing.TB, arch string) string {
+	t.Helper()
+	path, err := synth.Tiny("", arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestTinyIsTinyAndWrittenOnce(t *testing.T) {
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	paths := make([]string, 4)
+	for i := range paths {
+		wg.Go(func() {
+			path, err := synth.Tiny(dir, synth.GPTOSS)
+			if err != nil {
+				t.Error(err)
+			}
+			paths[i] = path
+		})
+	}
+	wg.Wait()
+	if slices.Min(paths) != slices.Max(paths) {
+		t.Errorf("paths %q", paths)
+	}
+	before, err := os.Stat(paths[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := synth.Tiny(dir, synth.GPTOSS); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.Stat(paths[0])
+	if err != nil || !after.ModTime().Equal(before.ModTime()) {
+		t.Errorf("it was written again: %v", err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Errorf("files %v", left)
+	}
+	if info, err := os.Stat(tiny(t, synth.Qwen3)); err != nil || info.Size() > 20<<20 {
+		t.Errorf("the tiny qwen3 has %d bytes, %v", info.Size(), err)
+	}
+}
+
+func TestCachedTellsSpecsApart(t *testing.T) {
+	dir := t.TempDir()
+	spec := small(t, synth.Qwen3)
+	first, err := synth.Cached(dir, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.ChatTemplate = "{{ 1 }}"
+	second, err := synth.Cached(dir, spec)
+	if err != nil || first == second {
+		t.Errorf("%q and %q, %v", first, second, err)
+	}
+	if got := load(t, second).ChatTemplate(); got != spec.ChatTemplate {
+		t.Errorf("template %q", got)
+	}
+}
+
+func TestSpecErrors(t *testing.T) {
+	for _, tc := range []struct {
+		want   string
+		arch   string
+		change func(*synth.Spec)
+	}{
+		{`architecture "llama"`, synth.Qwen3, func(s *synth.Spec) { s.Arch = "llama" }},
+		{`type "q3"`, synth.Qwen3, func(s *synth.Spec) { s.Type = "q3" }},
+		{"layers: 0", synth.Qwen3, func(s *synth.Spec) { s.Layers = 0 }},
+		{"layers: 3", synth.Qwen35, func(s *synth.Spec) { s.Layers = 3 }},
+		{"embedding: 50", synth.Qwen3, func(s *synth.Spec) { s.Embedding = 50 }},
+		{"FFN: -32", synth.Qwen3, func(s *synth.Spec) { s.FFN = -32 }},
+		{"heads: 3", synth.Qwen3, func(s *synth.Spec) { s.Heads = 3 }},
+		{"KV heads: 0", synth.Qwen3, func(s *synth.Spec) { s.KVHeads = 0 }},
+		{"head dimension: 7", synth.Qwen3, func(s *synth.Spec) { s.HeadDim = 7 }},
+		{"do not make the embedding", synth.Qwen2, func(s *synth.Spec) { s.HeadDim = 32 }},
+		{"experts: 0", synth.GPTOSS, func(s *synth.Spec) { s.Experts = 0 }},
+		{"9 of 4 experts", synth.GPTOSS, func(s *synth.Spec) { s.ExpertsUsed = 9 }},
+		{"sliding window: 0", synth.GPTOSS, func(s *synth.Spec) { s.SlidingWindow = 0 }},
+		{"context: 0", synth.Qwen3, func(s *synth.Spec) { s.Context = 0 }},
+		{"vocabulary file", synth.Qwen3, func(s *synth.Spec) { s.Small, s.VocabFile = false, "/no/such/file.gguf" }},
+	} {
+		t.Run(tc.want, func(t *testing.T) {
+			spec := small(t, tc.arch)
+			tc.change(&spec)
+			path := filepath.Join(t.TempDir(), "m.gguf")
+			if err := synth.Write(path, spec); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v does not say %q", err, tc.want)
+			}
+			if _, err := os.Stat(path); err == nil {
+				t.Error("a file was written")
+			}
+		})
+	}
+	if _, err := synth.Preset("huge", synth.Qwen3); err == nil {
+		t.Error("an unknown preset is no error")
+	}
+}
+
+func TestPreset06BHasTheRealShape(t *testing.T) {
+	spec, err := synth.Preset("0.6b", synth.Qwen3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spec.Layers != 28 || spec.Embedding != 1024 || spec.FFN != 3072 || spec.Heads != 16 || spec.KVHeads != 8 || spec.HeadDim != 128 {
+		t.Errorf("%+v", spec)
+	}
+}
