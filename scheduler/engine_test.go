@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -320,5 +321,30 @@ func TestAGrammarConstrainsAndItsEndIsAnEnding(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestTheRetryEstimateFollowsThePace(t *testing.T) {
+	var p pace
+	if got := p.estimate(100); got != minRetry {
+		t.Errorf("without experience %v, want %v", got, minRetry)
+	}
+	now := time.Unix(1000, 0)
+	busy := now
+	for range 50 {
+		now = now.Add(8 * time.Second)
+		p.ended(4, now, busy)
+	}
+	if got := p.estimate(10); got < 19*time.Second || got > 21*time.Second {
+		t.Errorf("10 candidates at 2 s each: %v", got)
+	}
+	if got := p.estimate(1000); got != maxRetry {
+		t.Errorf("1000 candidates: %v, want %v", got, maxRetry)
+	}
+	// Time without work does not count.
+	now = now.Add(time.Hour)
+	p.ended(1, now.Add(2*time.Second), now)
+	if got := p.estimate(10); got > 21*time.Second {
+		t.Errorf("after an idle hour: %v", got)
 	}
 }

@@ -50,7 +50,7 @@ func (c *Core) admit() {
 
 // turn returns the job that may start a sequence next: in the order of arrival
 // those that have not started and those with waiting candidates that run less
-// than their share; then, when all have started, whoever runs least.
+// than their share; when there is none of them, the first with waiting candidates.
 func (c *Core) turn() *job {
 	busy, fresh := 0, 0
 	for _, j := range c.jobs {
@@ -61,16 +61,16 @@ func (c *Core) turn() *job {
 		}
 	}
 	share := max(1, c.width/max(1, busy+fresh))
-	var least *job
+	var first *job
 	for _, j := range c.jobs {
 		switch {
 		case !j.started, len(j.waiting) > 0 && j.running < share:
 			return j
-		case len(j.waiting) > 0 && (least == nil || j.running < least.running):
-			least = j
+		case len(j.waiting) > 0 && first == nil:
+			first = j
 		}
 	}
-	return least
+	return first
 }
 
 // booked returns the sequences and the cells that the running ones may still
@@ -192,7 +192,7 @@ func (c *Core) follow(s *sequence) {
 		share := f.share
 		f.donor, f.share = nil, 0
 		if s.length > share && !c.cfg.PartialCopy {
-			f.orphan = true // s jumped over the only point where it could be copied
+			f.orphan, c.overbooked = true, true // s jumped over the only point where it could be copied
 			continue
 		}
 		c.copyPrefix(f, s, share)

@@ -11,16 +11,14 @@ func (c *Core) check() {
 	if !c.cfg.Check {
 		return
 	}
-	if err := c.verify(); err != nil {
+	if err := c.Verify(); err != nil {
 		panic("core: " + err.Error())
 	}
 }
 
 // Verify checks the conservation of cells and ids and everything else that must
-// always hold. A caller may do this when idle; it walks the whole tree.
-func (c *Core) Verify() error { return c.verify() }
-
-func (c *Core) verify() error {
+// always hold. It walks the whole tree.
+func (c *Core) Verify() error {
 	counted := map[*node]int{}
 	busy := map[*node]int{}
 	states := map[state]int{}
@@ -49,6 +47,9 @@ func (c *Core) verify() error {
 		return fmt.Errorf("sequence lists do not agree with the states")
 	case len(c.running) > c.width:
 		return fmt.Errorf("%d sequences run, at most %d may", len(c.running), c.width)
+	}
+	if _, booked := c.booked(); !c.overbooked && active+booked > c.cfg.Cells {
+		return fmt.Errorf("%d cells active and %d reserved of %d", active, booked, c.cfg.Cells)
 	}
 	for _, j := range c.jobs {
 		if err := c.verifyJob(j); err != nil {

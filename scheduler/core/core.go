@@ -22,6 +22,9 @@ type Core struct {
 	limit int
 	// hold stops admission after a sequence had to be parked, until one ends.
 	hold bool
+	// overbooked: a prompt lost the donor it waited for, so that more cells may be
+	// reserved than there are, until no sequence runs.
+	overbooked bool
 
 	plan      Plan
 	delivered bool // plan.Ops were handed out

@@ -14,7 +14,7 @@ func (c *Core) Plan() *Plan {
 	}
 	c.dying = c.dying[:0]
 	if len(c.running) == 0 {
-		c.hold = false
+		c.hold, c.overbooked = false, false
 	}
 	c.admit()
 	c.fill()

@@ -95,7 +95,7 @@ func (c *Core) halt(s *sequence, next state) {
 	c.running = slices.Delete(c.running, i, i+1)
 	for _, f := range c.running {
 		if f.donor == s {
-			f.donor, f.share, f.orphan = nil, 0, true
+			f.donor, f.share, f.orphan, c.overbooked = nil, 0, true, true
 		}
 	}
 	s.state, s.lastUse = next, c.tick

@@ -1,0 +1,126 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// However prompts overlap and arrive, each token that is new is computed once
+// while everything fits. Only the last token of a prompt that another one
+// contains is computed again, for its logits.
+func TestEveryNewTokenIsComputedOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		batch := rapid.IntRange(1, 24).Draw(t, "batch")
+		cfg := Config{
+			Cells: 4096, MaxSequences: 64, MaxOutputs: rapid.IntRange(1, 64).Draw(t, "outputs"),
+			BatchTokens: batch, PrefillChunk: rapid.IntRange(1, batch).Draw(t, "chunk"),
+			MinWait: 1, PartialCopy: true, Check: true,
+		}
+		w := &world{t: t, kv: newKV(cfg.Cells, true), jobs: map[JobID]*liveJob{}}
+		var err error
+		if w.core, err = New(cfg); err != nil {
+			t.Fatal(err)
+		}
+		prefixes := map[string]bool{}
+		var prompts [][]Token
+		for id := range rapid.IntRange(1, 12).Draw(t, "jobs") {
+			var prompt []Token
+			for _, x := range rapid.SliceOfN(rapid.Int32Range(0, 1), 1, 30).Draw(t, "prompt") {
+				prompt = append(prompt, Token(x))
+			}
+			for n := range prompt {
+				prefixes[fmt.Sprint(prompt[:n+1])] = true
+			}
+			prompts = append(prompts, prompt)
+			w.submit(Job{ID: JobID(id), Prompt: prompt, N: rapid.IntRange(1, 4).Draw(t, "n"), MaxNew: 3}, id)
+			for range rapid.IntRange(0, 3).Draw(t, "steps") {
+				if w.takePlan(); len(w.plan.Rows) > 0 {
+					w.commit(Decoded)
+				}
+			}
+		}
+		w.drain()
+		again := 0
+		for i, p := range prompts {
+			if slices.ContainsFunc(slices.Concat(prompts[:i], prompts[i+1:]), func(q []Token) bool {
+				return len(q) >= len(p) && slices.Equal(p, q[:len(p)])
+			}) {
+				again++
+			}
+		}
+		if got, most := w.core.Stats().PrefillTokens, len(prefixes)+again; got > uint64(most) {
+			t.Fatalf("%d prompt tokens were computed, at most %d are new", got, most)
+		}
+	})
+}
+
+// A job with many candidates and an endless stream of small jobs share the
+// context: neither waits for the end of the other.
+func TestNobodyStarves(t *testing.T) {
+	c, err := New(Config{
+		Cells: 200, MaxSequences: 8, MaxOutputs: 8, BatchTokens: 16, PrefillChunk: 16, PartialCopy: true, Check: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const large, maxNew, limit = JobID(1), 10, 4000
+	submitted := map[JobID]int{}
+	submit := func(id JobID, n, step int) {
+		prompt := []Token{Token(id), Token(id), Token(id)}
+		if err := c.Submit(Job{ID: id, Prompt: prompt, N: n, MaxNew: maxNew}); err != nil {
+			t.Fatal(err)
+		}
+		submitted[id] = step
+	}
+	submit(large, 256, 0)
+	next, slowest := large, 0
+	for step := range limit {
+		if len(c.jobs) < 12 { // more than can run
+			next++
+			submit(next, 1, step)
+		}
+		plan := c.Plan()
+		for _, e := range c.Commit(Decoded, make([]Choice, len(plan.Samples))) {
+			switch {
+			case e.Kind != JobFinished:
+			case e.Job == large:
+				t.Logf("256 candidates ended in step %d, the slowest of %d small jobs took %d steps", step, next, slowest)
+				if slowest > 6*maxNew {
+					t.Errorf("a small job took %d steps beside the large one", slowest)
+				}
+				return
+			default:
+				slowest = max(slowest, step-submitted[e.Job])
+			}
+		}
+	}
+	t.Errorf("the large job did not end in %d steps: %+v", limit, c.Stats())
+}
+
+func TestABadConfigurationNamesTheField(t *testing.T) {
+	good := Config{Cells: 10, MaxSequences: 2, MaxOutputs: 2, BatchTokens: 4, PrefillChunk: 2}
+	if _, err := New(good); err != nil {
+		t.Fatal(err)
+	}
+	for field, change := range map[string]func(*Config){
+		"Cells":        func(c *Config) { c.Cells = 1 },
+		"MaxSequences": func(c *Config) { c.MaxSequences = MaxSequences + 1 },
+		"MaxOutputs":   func(c *Config) { c.MaxOutputs = 0 },
+		"BatchTokens":  func(c *Config) { c.BatchTokens = 0 },
+		"PrefillChunk": func(c *Config) { c.PrefillChunk = 5 },
+		"MinWait":      func(c *Config) { c.MinWait = -1 },
+	} {
+		cfg := good
+		change(&cfg)
+		var want string
+		if _, err := New(cfg); err != nil {
+			want = err.Error()
+		}
+		if len(want) < len("core: ")+len(field) || want[len("core: "):][:len(field)] != field {
+			t.Errorf("%s: %q", field, want)
+		}
+	}
+}
