@@ -67,8 +67,8 @@ func newQwen(o Options) (*qwen, error) {
 		split:       newSplitter(o.Toolkit.SpecialTokens()),
 		kit:         o.Toolkit,
 	}
-	if o.EnableThinking && !q.thinks {
-		return nil, fmt.Errorf("enable_thinking: this model's chat template has no thinking; leave the option off")
+	if o.EnableThinking && !q.emptyThink && !q.openThink {
+		return nil, fmt.Errorf("enable_thinking: this model's chat template has no thinking to switch on; leave the option off")
 	}
 	if q.openThink && !q.emptyThink {
 		q.think = true // nothing switches it off

@@ -116,6 +116,9 @@ func (s *Set) accept(tool *Tool, arguments protocol.Raw, robot string) (Call, er
 	if arguments.Kind() != '{' {
 		return Call{}, fmt.Errorf("the arguments of %s must be an object, not %s", tool.Name, rawjson.KindName(arguments))
 	}
+	if depth(arguments) > MaxDepth {
+		return Call{}, fmt.Errorf("the arguments of %s are nested more than %d levels deep", tool.Name, MaxDepth)
+	}
 	if err := tool.check.validate(arguments); err != nil {
 		return Call{}, fmt.Errorf("the call of %s is invalid: %w", tool.Name, err)
 	}
@@ -127,4 +130,24 @@ func (s *Set) unknownTool(name string) error {
 		return fmt.Errorf("the tool %q is called, but the input has no tools", name)
 	}
 	return fmt.Errorf("the tool %q is unknown; known are %s", name, strings.Join(s.Names(), ", "))
+}
+
+// depth is how deep a valid JSON value is nested.
+func depth(v protocol.Raw) int {
+	deepest, at, quoted := 0, 0, false
+	for i := 0; i < len(v); i++ {
+		switch c := v[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			at++
+			deepest = max(deepest, at)
+		case c == '}' || c == ']':
+			at--
+		}
+	}
+	return deepest
 }

@@ -6,3 +6,7 @@ const (
 	MaxTools      = 512
 	MaxParameters = 256
 )
+
+// MaxDepth bounds the nesting of a call's arguments. The answer nests them six
+// levels deep, and its readers take 64 levels.
+const MaxDepth = 56

@@ -134,6 +134,10 @@ func TestLift(t *testing.T) {
 			`{"x":123456789012345678901234567890}`, Call{"t", protocol.Raw(`{"x":123456789012345678901234567890}`), "a"}, ""},
 		{"a number is no integer", `{"name":"t","parameters":{"x":{"type":"int"}}}`, `["a"]`, `{"x":1.5}`, Call{}, "argument x: got number, want integer"},
 		{"options are checked", `{"name":"t","parameters":{"x":{"type":"str","enum":["u","v"]}}}`, `["a"]`, `{"x":"w"}`, Call{}, "argument x: value must be one of"},
+		{"arguments that no reader takes", `{"name":"t","parameters":{"x":{"type":"any"}}}`, `["a"]`,
+			`{"x":` + strings.Repeat("[", 56) + strings.Repeat("]", 56) + `}`, Call{}, "nested more than 56 levels deep"},
+		{"brackets in strings do not nest", `{"name":"t","parameters":{"x":{"type":"str"}}}`, `["a"]`,
+			`{"x":"\"` + strings.Repeat("[", 99) + `"}`, Call{"t", protocol.Raw(`{"x":"\"` + strings.Repeat("[", 99) + `"}`), "a"}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			set, err := Normalise(raws(test.tool), KnownRobots(protocol.Raw(`{"known_robots":`+test.robots+`}`)), "robot")

@@ -1,0 +1,339 @@
+package agent_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agentd/agent"
+	"agentd/protocol"
+)
+
+func TestDecisions(t *testing.T) {
+	a := newAgent(t, agent.Config{}, nil)
+	g := &script{answers: []string{"Hello", moveTo("x", "b"), "<tool_call>"}}
+	outs := run(t, a, g, request(t, `{"num_outputs":3,"memory":{"k":1.0},`+tools+`}`))
+
+	t.Run("a reply is a completed candidate whose memory has the turn", func(t *testing.T) {
+		if outs[0].Output == nil || outs[0].Output.Say != "Hello" || len(outs[0].Output.ToolCalls) > 0 {
+			t.Errorf("output %+v", outs[0].Output)
+		}
+		want := `{"k":1.0,"history":[{"author":"USER","content":"Go"},{"author":"MODEL","content":"{\"say\": \"Hello\", \"action\": {}}"}]}`
+		if diff := cmp.Diff(want, string(outs[0].Memory)); diff != "" {
+			t.Error(diff)
+		}
+	})
+	t.Run("a call names its robot apart from its arguments", func(t *testing.T) {
+		want := &protocol.AgentDecision{ToolCalls: []protocol.ToolCall{{Name: "move", Arguments: protocol.Raw(`{"to":"x"}`), TargetRobotName: "b"}}}
+		if diff := cmp.Diff(want, outs[1].Output); diff != "" {
+			t.Error(diff)
+		}
+		if !strings.Contains(string(outs[1].Memory), `"{\"say\": \"\", \"action\": {\"b\": {\"name\": \"move\", \"arguments\": {\"to\": \"x\"}}}}"`) {
+			t.Errorf("memory %s", outs[1].Memory)
+		}
+	})
+	t.Run("an invalid output is an error whose memory is the input's", func(t *testing.T) {
+		if e := outs[2].Error; e == nil || e.Code != agent.CodeInvalidOutput || e.Component != agent.ComponentCommander || e.Message == "" {
+			t.Errorf("error %+v", e)
+		}
+		if string(outs[2].Memory) != `{"k":1.0}` || len(outs[2].InternalSteps) != 1 {
+			t.Errorf("memory %s, %d steps", outs[2].Memory, len(outs[2].InternalSteps))
+		}
+	})
+	t.Run("all candidates are one generation", func(t *testing.T) {
+		if len(g.asked) != 1 || g.asked[0].N != 3 || g.asked[0].MaxTokens != agent.DefaultMaxNewTokens ||
+			g.asked[0].Sampling != agent.DefaultSampling || g.asked[0].Greedy || g.asked[0].Grammar == "" {
+			t.Errorf("asked %+v", g.asked)
+		}
+	})
+}
+
+func TestInternalStep(t *testing.T) {
+	a := newAgent(t, agent.Config{EnableThinking: true}, nil)
+	g := &script{answers: []string{"<think>\nhm\n</think>\n\nHi \"you\""}}
+	out := run(t, a, g, request(t, `{"memory":{"memory_list":["Be kind."],"summary":"So far."},"attributes":{"objects":["cup"],"n":1.50}}`))[0]
+	step, err := protocol.DecodeInternalStep(out.InternalSteps[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt := ""
+	for _, p := range g.asked[0].Prompt {
+		prompt += p.Text
+	}
+	if step.ID != "step-0" || step.Component != "commander" || step.Origin != "model" || step.FullPrompt != prompt {
+		t.Errorf("step %+v", step)
+	}
+	if want := "<think>\nhm\n</think>\n\nHi \"you\"<|im_end|>"; step.OutputRaw != want {
+		t.Errorf("output_raw %q, want %q", step.OutputRaw, want)
+	}
+	var names []string
+	for name := range protocol.Members(step.InputElements) {
+		names = append(names, name)
+	}
+	if diff := cmp.Diff([]string{"messages", "tools", "permanent_rules", "summary", "task_attributes", "generation"}, names); diff != "" {
+		t.Error(diff)
+	}
+	attributes, _ := protocol.Get(step.InputElements, "task_attributes")
+	if string(attributes) != `{"objects":["cup"],"n":1.50}` {
+		t.Errorf("task_attributes %s", attributes)
+	}
+	generation, _ := protocol.Get(step.InputElements, "generation")
+	want := fmt.Sprintf(`{"prompt_tokens":100,"cached_tokens":60,"completion_tokens":7,"finish_reason":"stop","seed":%d,"reasoning":"hm"}`, g.asked[0].Seeds[0])
+	if diff := cmp.Diff(want, string(generation)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestDeterministicCandidatesAreGeneratedOnce(t *testing.T) {
+	a := newAgent(t, agent.Config{}, nil)
+	g := &script{answers: []string{"one", "two", "three"}}
+	req := request(t, `{"num_outputs":3,"extra_keys":{"inference_mode":true}}`, `{"num_outputs":2}`)
+	plan, err := a.Prepare(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := plan.Candidates(); n != 3 {
+		t.Errorf("%d sequences, want 1 and 2", n)
+	}
+	outs := run(t, a, g, req)
+	if outs[0].Output.Say != outs[1].Output.Say || outs[0].Output.Say != outs[2].Output.Say {
+		t.Errorf("candidates differ: %+v", outs[:3])
+	}
+	for _, asked := range g.asked {
+		if asked.Greedy != (asked.N == 1) {
+			t.Errorf("asked %+v", asked)
+		}
+	}
+}
+
+func TestSeeds(t *testing.T) {
+	ask := func(seed uint64, requestID string, inputs ...string) []uint32 {
+		g := &script{answers: []string{"x"}}
+		req := request(t, inputs...)
+		req.RequestID = requestID
+		run(t, newAgent(t, agent.Config{Seed: seed}, nil), g, req)
+		return g.asked[0].Seeds
+	}
+	base := ask(1, "r", `{"id":7,"num_outputs":256}`)
+	if len(base) != 256 || len(slices.Compact(slices.Sorted(slices.Values(base)))) != 256 {
+		t.Error("the seeds of one input must be distinct")
+	}
+	if !slices.Equal(base, ask(1, "r", `{"id":7,"num_outputs":256}`)) {
+		t.Error("the same request must draw the same answers")
+	}
+	for name, other := range map[string][]uint32{
+		"server seed": ask(2, "r", `{"id":7,"num_outputs":256}`),
+		"request id":  ask(1, "s", `{"id":7,"num_outputs":256}`),
+		"input id":    ask(1, "r", `{"id":8,"num_outputs":256}`),
+	} {
+		if slices.Equal(base[:8], other[:8]) {
+			t.Errorf("another %s must draw other answers", name)
+		}
+	}
+}
+
+// TestCandidateErrors states the codes, components and numbers of failures, and
+// that the other inputs of a batch are served all the same.
+func TestCandidateErrors(t *testing.T) {
+	for _, test := range []struct {
+		name            string
+		cfg             agent.Config
+		kit             *fakeKit
+		input           string
+		err             error
+		adjust          func(*agent.Result)
+		code, component string
+		message         string
+	}{
+		{name: "context overflow", err: agent.ContextOverflowError{Prompt: 900, MaxNew: 200, Limit: 1000}, code: "context_overflow", component: "scheduler", message: "900 tokens; with 200 for the answer that is more than the context's 1000"},
+		{name: "context overflow by pointer", err: &agent.ContextOverflowError{Prompt: 900, MaxNew: 200, Limit: 1000}, code: "context_overflow", component: "scheduler", message: "900"},
+		{name: "a grammar that can't be used", err: agent.GrammarError{Err: errors.New("boom")}, code: "model_error", component: "scheduler", message: "grammar can't be used: boom"},
+		{name: "a model that fails", err: agent.ModelError{Err: errors.New("boom")}, code: "model_error", component: "model", message: "boom"},
+		{name: "an error of no known kind", err: errors.New("boom"), code: "model_error", component: "model", message: "boom"},
+		{name: "time is up", err: fmt.Errorf("wait: %w", context.DeadlineExceeded), code: "timeout", component: "scheduler", message: "deadline"},
+		{name: "the token limit", adjust: func(r *agent.Result) { r.Completions[0].Finish, r.Completions[0].Tokens = agent.FinishLength, 99 }, code: "truncated", component: "commander", message: "limit of 99 new tokens"},
+		{name: "one completion fails", adjust: func(r *agent.Result) { r.Completions[0].Err = agent.ModelError{Err: errors.New("boom")} }, code: "model_error", component: "model", message: "boom"},
+		{name: "completions are missing", adjust: func(r *agent.Result) { r.Completions = nil }, code: "model_error", component: "model", message: "0 completions"},
+		{name: "unusable tools", input: `{"tools":[{"name":"x"},{"name":"x"}]}`, code: "invalid_tools", component: "commander", message: `tools[1]: the name "x" is already`},
+		{name: "tools without a grammar", kit: &fakeKit{grammarErr: errors.New("too odd")}, input: `{"tools":[{"name":"x"}]}`, code: "invalid_tools", component: "commander", message: "too odd"},
+		{name: "a template that fails", cfg: agent.Config{Format: "template", ChatTemplate: "{{ permanent_rules }}"}, kit: &fakeKit{templateErr: errors.New("bad loop")}, code: "model_error", component: "commander", message: "bad loop"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.input == "" {
+				test.input = `{}`
+			}
+			g := &script{answers: []string{"fine"}, err: test.err, adjust: test.adjust}
+			out := run(t, newAgent(t, test.cfg, test.kit), g, request(t, test.input))[0]
+			if out.Error == nil || out.Error.Code != test.code || out.Error.Component != test.component || !strings.Contains(out.Error.Message, test.message) {
+				t.Errorf("error %+v, want %s of %s with %q", out.Error, test.code, test.component, test.message)
+			}
+			if string(out.Memory) != `{}` {
+				t.Errorf("memory %s, want the input's", out.Memory)
+			}
+		})
+	}
+	t.Run("other inputs are served", func(t *testing.T) {
+		outs := run(t, newAgent(t, agent.Config{}, nil), &script{answers: []string{"fine"}}, request(t, `{"tools":[{}],"num_outputs":2}`, `{}`))
+		if outs[0].Error == nil || outs[1].Error == nil || outs[2].Output == nil {
+			t.Errorf("%+v", outs)
+		}
+	})
+	t.Run("without constraint a grammar is not built", func(t *testing.T) {
+		g := &script{answers: []string{"fine"}}
+		outs := run(t, newAgent(t, agent.Config{Constrain: "off"}, &fakeKit{grammarErr: errors.New("too odd")}), g, request(t, `{"tools":[{"name":"x"}]}`))
+		if outs[0].Output == nil || g.asked[0].Grammar != "" {
+			t.Errorf("%+v", outs)
+		}
+	})
+}
+
+func TestRunEnds(t *testing.T) {
+	a := newAgent(t, agent.Config{}, nil)
+	plan, err := a.Prepare(request(t, `{}`, `{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("when the caller goes away", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := a.Run(ctx, plan, &script{err: context.Canceled}); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want context.Canceled", err)
+		}
+	})
+	t.Run("when the generator is closed", func(t *testing.T) {
+		if _, err := a.Run(t.Context(), plan, &script{err: agent.ErrClosed}); !errors.Is(err, agent.ErrClosed) {
+			t.Errorf("error %v, want ErrClosed", err)
+		}
+	})
+	t.Run("when a completion was cancelled", func(t *testing.T) {
+		g := &script{answers: []string{"x"}, adjust: func(r *agent.Result) { r.Completions[0].Err = context.Canceled }}
+		if _, err := a.Run(t.Context(), plan, g); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want context.Canceled", err)
+		}
+	})
+}
+
+// TestPrepareProblems: bad memory and options are invalid input, with locations.
+func TestPrepareProblems(t *testing.T) {
+	a := newAgent(t, agent.Config{}, nil)
+	for _, test := range []struct{ name, input, want string }{
+		{"history", `{"memory":{"history":{}}}`, "body.inputs[1].memory.history: "},
+		{"a rule", `{"memory":{"memory_list":[1]}}`, "body.inputs[1].memory.memory_list[0]: "},
+		{"an author", `{"memory":{"history":[{"author":"x","content":""}]}}`, "body.inputs[1].memory.history[0].author: "},
+		{"a state", `{"memory":{"_qwen":5}}`, "body.inputs[1].memory._qwen: "},
+		{"inference_mode", `{"extra_keys":{"inference_mode":"true"}}`, "body.inputs[1].extra_keys.inference_mode: it must be true"},
+		{"a null inference_mode", `{"extra_keys":{"inference_mode":null}}`, "body.inputs[1].extra_keys.inference_mode: it must be true"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := a.Prepare(request(t, `{}`, test.input))
+			var ps protocol.Problems
+			if !errors.As(err, &ps) || len(ps) != 1 || !strings.HasPrefix(ps.All(), test.want) {
+				t.Errorf("problems %v, want one at %q", err, test.want)
+			}
+		})
+	}
+	_, err := a.Prepare(request(t, `{"memory":{"history":1,"summary":1}}`, `{"extra_keys":{"inference_mode":1}}`))
+	var ps protocol.Problems
+	if !errors.As(err, &ps) || len(ps) != 3 {
+		t.Errorf("every problem of every input must be found: %v", err)
+	}
+}
+
+func TestOutputsKeepTheOrderOfInputs(t *testing.T) {
+	var inputs []string
+	for i := range 40 {
+		inputs = append(inputs, fmt.Sprintf(`{"id":%d,"num_outputs":%d}`, 1000-i, i%3+1))
+	}
+	outs := run(t, newAgent(t, agent.Config{}, nil), &slow{}, request(t, inputs...))
+	at := 0
+	for i := range 40 {
+		for k := range i%3 + 1 {
+			if outs[at].SourceID != int64(1000-i) || outs[at].CandidateIndex != k || outs[at].RequestID != "r" {
+				t.Fatalf("output %d is %d/%d", at, outs[at].SourceID, outs[at].CandidateIndex)
+			}
+			at++
+		}
+	}
+}
+
+// slow finishes later what it is asked earlier.
+type slow struct{ script }
+
+func (s *slow) Generate(ctx context.Context, g agent.Generation) (agent.Result, error) {
+	time.Sleep(time.Duration(g.Seeds[0]%5) * time.Millisecond)
+	var r agent.Result
+	for range g.N {
+		r.Completions = append(r.Completions, agent.Completion{Text: "x", Finish: agent.FinishStop})
+	}
+	return r, nil
+}
+
+func TestNewRefusesWhatItDoesNotKnow(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		cfg  agent.Config
+		want string
+	}{
+		{"a format", agent.Config{Format: "llama"}, `model_format "llama" is unknown; use auto, qwen, gpt-oss or template`},
+		{"nothing to detect by", agent.Config{}, "pass --model-format, or --chat-template"},
+		{"a template format without a template", agent.Config{Format: "magma"}, "no chat template"},
+		{"an effort", agent.Config{Format: "harmony", ReasoningEffort: "huge"}, `reasoning_effort "huge"`},
+		{"a style", agent.Config{Format: "template", ChatTemplate: "x", OutputStyle: "xml"}, `output_style "xml"`},
+		{"mixed output", agent.Config{Format: "qwen", MixedOutput: "both"}, `mixed_output "both"`},
+		{"constrain", agent.Config{Format: "qwen", Constrain: "yes"}, `constrain is "yes"`},
+		{"a negative limit", agent.Config{Format: "qwen", MaxNewTokens: -1}, "max_new_tokens is -1"},
+		{"a negative window", agent.Config{Format: "qwen", HistoryMaxMessages: -1}, "history_max_messages is -1"},
+		{"sampling without temperature", agent.Config{Format: "qwen", Sampling: agent.Sampling{TopP: 1}}, "temperature above 0"},
+		{"thinking of a model that can't", agent.Config{Architecture: "qwen2", EnableThinking: true}, "no thinking"},
+		{"a prompt log that is a file", agent.Config{Format: "qwen", PromptLogDir: "/dev/null/x"}, "prompt_log_dir"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if _, err := agent.New(test.cfg, &fakeKit{}); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want one with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestDetectFormat(t *testing.T) {
+	const chatML = "<|im_start|>{{ x }}"
+	for _, test := range []struct{ arch, template, want string }{
+		{"qwen3", "", "qwen"}, {"qwen2", chatML, "qwen"}, {"llama", chatML + "<tool_call>", "qwen"},
+		{"gpt-oss", "", "gpt-oss"}, {"x", "<|channel|>", "gpt-oss"},
+		{"qwen3", chatML + "<tool_call>{{ permanent_rules }}", "template"}, {"llama", "{{ messages }}", "template"}, {"llama", chatML, "template"},
+	} {
+		got, err := agent.DetectFormat(test.arch, test.template)
+		if err != nil || got != test.want {
+			t.Errorf("%s with %q: %s, %v; want %s", test.arch, test.template, got, err, test.want)
+		}
+	}
+	if _, err := agent.DetectFormat("llama", ""); err == nil {
+		t.Error("an unknown architecture without a template must be an error")
+	}
+}
+
+// TestCatalogsAreShared: one set of tools is made ready once, whoever sends it.
+func TestCatalogsAreShared(t *testing.T) {
+	a := newAgent(t, agent.Config{}, nil)
+	g := &script{answers: []string{"x"}}
+	for range 3 {
+		run(t, a, g, request(t, `{`+tools+`}`, `{`+tools+`}`, `{"tools":[{"name":"move"}]}`))
+	}
+	grammars := map[string]int{}
+	for _, asked := range g.asked {
+		grammars[asked.Grammar]++
+	}
+	if len(grammars) != 2 {
+		t.Errorf("%d different grammars, want 2", len(grammars))
+	}
+	if first := g.asked[0].Prompt; !bytes.Contains([]byte(first[1].Text), []byte("# Tools")) {
+		t.Errorf("the prompt begins with %+v", first[:2])
+	}
+}

@@ -1,0 +1,96 @@
+package agent
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"agentd/agent/format"
+	"agentd/agent/tools"
+	"agentd/protocol"
+)
+
+// counting is a format that counts the catalogs it makes.
+type counting struct {
+	format.Format
+	mu   sync.Mutex
+	made int
+}
+
+func (f *counting) Catalog(set *tools.Set) *format.Catalog {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.made++
+	return &format.Catalog{Set: set}
+}
+
+func tool(name string, padding int) []protocol.Raw {
+	return []protocol.Raw{protocol.Raw(fmt.Sprintf(`{"name":%q,"description":%q}`, name, strings.Repeat("x", padding)))}
+}
+
+func TestCatalogCache(t *testing.T) {
+	t.Run("a set is made once, also when many ask at a time", func(t *testing.T) {
+		f := &counting{}
+		c := newCatalogCache(f, "robot")
+		var wait sync.WaitGroup
+		for range 32 {
+			wait.Go(func() {
+				if _, err := c.get(tool("a", 0), []string{"r"}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wait.Wait()
+		if f.made != 1 {
+			t.Errorf("made %d times", f.made)
+		}
+	})
+	t.Run("other tools, other robots and another split of them are other sets", func(t *testing.T) {
+		f := &counting{}
+		c := newCatalogCache(f, "robot")
+		for range 2 {
+			for _, robots := range [][]string{nil, {"ab"}, {"a", "b"}} {
+				for _, name := range []string{"a", "b"} {
+					if _, err := c.get(tool(name, 0), robots); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		if f.made != 6 {
+			t.Errorf("made %d times, want 6", f.made)
+		}
+	})
+	t.Run("errors are kept too", func(t *testing.T) {
+		c := newCatalogCache(&counting{}, "robot")
+		_, err := c.get([]protocol.Raw{protocol.Raw(`{}`)}, nil)
+		if _, again := c.get([]protocol.Raw{protocol.Raw(`{}`)}, nil); err == nil || again != err {
+			t.Errorf("%v, then %v", err, again)
+		}
+	})
+	t.Run("the number of sets and their bytes are bounded", func(t *testing.T) {
+		f := &counting{}
+		c := newCatalogCache(f, "robot")
+		for i := range maxCatalogs + 50 {
+			if _, err := c.get(tool(fmt.Sprint(i), 0), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(c.byKey); n != maxCatalogs || c.order.Len() != n {
+			t.Errorf("%d sets are kept, want %d", n, maxCatalogs)
+		}
+		made := f.made
+		if c.get(tool(fmt.Sprint(maxCatalogs+49), 0), nil); f.made != made {
+			t.Error("the newest set must be kept")
+		}
+		for i := range 12 {
+			if _, err := c.get(tool(fmt.Sprint("big", i), 1<<20), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.bytes > maxCatalogBytes {
+			t.Errorf("%d bytes are kept, want at most %d", c.bytes, maxCatalogBytes)
+		}
+	})
+}

@@ -1,0 +1,143 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"agentd/agent"
+	"agentd/protocol"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeKit is a toolkit without a model.
+type fakeKit struct {
+	grammarErr  error
+	templateErr error
+	rendered    string // what RenderTemplate returns; "" lists the variables
+}
+
+func (k *fakeKit) SchemaGrammar([]byte) (string, error) {
+	return "root ::= object\nobject ::= \"{}\"\n", k.grammarErr
+}
+
+func (k *fakeKit) SpecialTokens() []string {
+	return []string{"<|im_start|>", "<|im_end|>", "<|endoftext|>", "<tool_call>", "</tool_call>", "<think>", "</think>",
+		"<tool_response>", "</tool_response>", "<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|call|>", "<|return|>", "<|constrain|>"}
+}
+
+func (k *fakeKit) RenderTemplate(vars []byte) (string, error) {
+	if k.rendered != "" || k.templateErr != nil {
+		return k.rendered, k.templateErr
+	}
+	return "<|im_start|>" + string(vars) + "<|im_end|>", nil
+}
+
+// script is a generator that answers from a list, and remembers what was asked.
+type script struct {
+	answers []string // in turn, for all completions of all generations
+	err     error
+	adjust  func(*agent.Result)
+
+	mu    sync.Mutex
+	asked []agent.Generation
+	next  int
+}
+
+func (s *script) Generate(ctx context.Context, g agent.Generation) (agent.Result, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, g)
+	if s.err != nil {
+		return agent.Result{}, s.err
+	}
+	r := agent.Result{PromptTokens: 100, CachedTokens: 60}
+	for range g.N {
+		r.Completions = append(r.Completions, agent.Completion{
+			Text: s.answers[s.next%len(s.answers)], Stop: "<|im_end|>", Tokens: 7, Finish: agent.FinishStop,
+		})
+		s.next++
+	}
+	if s.adjust != nil {
+		s.adjust(&r)
+	}
+	return r, nil
+}
+
+func newAgent(t testing.TB, cfg agent.Config, kit *fakeKit) *agent.Agent {
+	t.Helper()
+	if cfg.Format == "" && cfg.ChatTemplate == "" && cfg.Architecture == "" {
+		cfg.Architecture = "qwen3"
+	}
+	if kit == nil {
+		kit = &fakeKit{}
+	}
+	a, err := agent.New(cfg, kit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// request wraps inputs, which may lack id and instruction, in a request.
+func request(t testing.TB, inputs ...string) *protocol.AgentRequest {
+	t.Helper()
+	for i, in := range inputs {
+		for _, field := range []string{fmt.Sprintf(`"id":%d`, i), `"instruction":{"type":"user","content":"Go"}`} {
+			name, _, _ := strings.Cut(field, ":")
+			if !strings.Contains(in, name+":") {
+				in = strings.TrimSuffix(in, "}")
+				if in != "{" {
+					in += ","
+				}
+				in += field + "}"
+			}
+		}
+		inputs[i] = in
+	}
+	req, err := protocol.DecodeAgentRequest([]byte(`{"request_id":"r","inputs":[` + strings.Join(inputs, ",") + `]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+// run prepares and runs a request and checks its response against it.
+func run(t testing.TB, a *agent.Agent, g agent.Generator, req *protocol.AgentRequest) []protocol.AgentOutput {
+	t.Helper()
+	plan, err := a.Prepare(req)
+	if err != nil {
+		var ps protocol.Problems
+		if errors.As(err, &ps) {
+			t.Fatal(ps.All())
+		}
+		t.Fatal(err)
+	}
+	outs, err := a.Run(t.Context(), plan, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := protocol.ValidateResponse(req, outs); err != nil {
+		t.Fatalf("invalid response: %v", err)
+	}
+	for _, out := range outs {
+		for _, step := range out.InternalSteps {
+			if _, err := protocol.DecodeInternalStep(step); err != nil {
+				t.Errorf("an exporter rejects the internal step: %v", err)
+			}
+		}
+	}
+	return outs
+}
+
+const tools = `"tools":[{"name":"move","description":"Move.","parameters":{"to":{"type":"str","description":"Where"}}},{"name":"look","description":"Look."}],"attributes":{"known_robots":["a","b"]}`
+
+func moveTo(place, robot string) string {
+	return `<tool_call>` + "\n" + `{"name": "move", "arguments": {"to": "` + place + `", "target_robot": "` + robot + `"}}` + "\n</tool_call>"
+}

@@ -1,0 +1,73 @@
+package agent_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agentd/agent"
+	"agentd/protocol"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestGoldenFiles continues memories as the first implementation writes them,
+// and pins whole responses, which its consumers read. Each case is a request and
+// the answers that the model gives.
+func TestGoldenFiles(t *testing.T) {
+	cases, err := filepath.Glob(filepath.Join("testdata", "*.json"))
+	if err != nil || len(cases) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	for _, path := range cases {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".json"), func(t *testing.T) {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var c struct {
+				Config struct {
+					Format, Template string
+					Thinking         bool
+				}
+				Request json.RawMessage
+				Answers []string
+			}
+			if err := json.Unmarshal(text, &c); err != nil {
+				t.Fatal(err)
+			}
+			req, err := protocol.DecodeAgentRequest(c.Request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := newAgent(t, agent.Config{
+				Format: c.Config.Format, ChatTemplate: c.Config.Template, Architecture: "qwen3", EnableThinking: c.Config.Thinking, Seed: 42,
+			}, nil)
+			outs := run(t, a, &script{answers: c.Answers}, req)
+			var got bytes.Buffer
+			if err := json.Indent(&got, protocol.AppendResponse(nil, outs), "", "  "); err != nil {
+				t.Fatal(err)
+			}
+			got.WriteByte('\n')
+			golden := strings.TrimSuffix(path, ".json") + ".golden"
+			if *update {
+				if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got.String()); diff != "" {
+				t.Errorf("%s differs (rewrite it with -update and read the change):\n%s", golden, diff)
+			}
+		})
+	}
+}
