@@ -246,10 +246,14 @@ func TestSameRequestToAFreshServerGivesTheSameAnswers(t *testing.T) {
 	for _, arch := range []string{synth.Qwen3, synth.GPTOSS} {
 		t.Run(arch, func(t *testing.T) {
 			answers := func(seed string) string {
-				r := serveModel(t, "--model", tinyModel(t, arch), "--max-new-tokens", "16", "--seed", seed)
+				r := serveModel(t, "--model", shortModel(t, arch), "--max-new-tokens", "40", "--seed", seed)
 				var all []string
-				for _, o := range r.ask("same", user(1, "a").outputs(3).tools(moveTool), user(2, "b").outputs(2)) {
-					all = append(all, answerOf(o)+string(o.InternalSteps[0]))
+				for _, o := range append(r.ask("same", user(1, "a").outputs(3).tools(moveTool)), r.ask("next", user(2, "b").outputs(2))...) {
+					step, err := protocol.DecodeInternalStep(o.InternalSteps[0])
+					if err != nil {
+						t.Fatal(err)
+					}
+					all = append(all, answerOf(o)+" from "+step.OutputRaw)
 				}
 				r.stop()
 				if err := r.end(); err != nil {
