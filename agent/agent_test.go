@@ -185,6 +185,16 @@ func TestCandidateErrors(t *testing.T) {
 			t.Errorf("%+v", outs)
 		}
 	})
+	t.Run("a panic costs its input only", func(t *testing.T) {
+		outs := run(t, newAgent(t, agent.Config{}, nil), &script{answers: []string{"fine"}, adjust: func(r *agent.Result) {
+			if len(r.Completions) == 2 {
+				panic("boom")
+			}
+		}}, request(t, `{"num_outputs":2}`, `{}`))
+		if outs[0].Error == nil || outs[0].Error.Code != agent.CodeModelError || outs[2].Output == nil {
+			t.Errorf("%+v", outs)
+		}
+	})
 	t.Run("without constraint a grammar is not built", func(t *testing.T) {
 		g := &script{answers: []string{"fine"}}
 		outs := run(t, newAgent(t, agent.Config{Constrain: "off"}, &fakeKit{grammarErr: errors.New("too odd")}), g, request(t, `{"tools":[{"name":"x"}]}`))

@@ -26,7 +26,14 @@ func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.Agent
 		for k := range mine {
 			mine[k] = protocol.AgentOutput{RequestID: p.requestID, SourceID: j.in.ID, CandidateIndex: k}
 		}
-		group.Go(func() error { return a.runInput(groupCtx, p.requestID, j, g, mine) })
+		group.Go(func() (err error) {
+			defer func() { // a defect costs this input, not the server
+				if p := recover(); p != nil {
+					j.failAll(mine, CodeModelError, ComponentCommander, fmt.Errorf("the agent failed: %v", p))
+				}
+			}()
+			return a.runInput(groupCtx, p.requestID, j, g, mine)
+		})
 	}
 	if err := group.Wait(); err != nil {
 		if ctx.Err() != nil {
@@ -161,7 +168,7 @@ func toolCalls(calls []tools.Call) []protocol.ToolCall {
 
 // fail makes a candidate an error; its memory is the input's.
 func (j *job) fail(out *protocol.AgentOutput, code, component string, err error) {
-	out.Status = protocol.StatusError
+	out.Status, out.Output = protocol.StatusError, nil
 	out.Memory = j.in.Memory
 	out.Error = &protocol.AgentError{Code: code, Message: err.Error(), Component: component}
 }

@@ -2,9 +2,11 @@ package tools
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -29,8 +31,45 @@ func (refuseLoader) Load(url string) (any, error) {
 // schemaURL names the schema inside the compiler; nothing is fetched from it.
 const schemaURL = "tool:parameters"
 
+// decode makes the values that the library works on. It refuses numbers whose
+// exponents are beyond every float64: the library takes them for fractions of
+// that many digits.
+func decode(raw protocol.Raw) (any, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	return doc, checkNumbers(doc)
+}
+
+func checkNumbers(v any) error {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, e := range v {
+			if err := checkNumbers(e); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, e := range v {
+			if err := checkNumbers(e); err != nil {
+				return err
+			}
+		}
+	case json.Number:
+		at := strings.IndexAny(string(v), "eE")
+		if at < 0 {
+			return nil
+		}
+		if exponent, err := strconv.Atoi(string(v[at+1:])); err != nil || exponent < -maxExponent || exponent > maxExponent {
+			return fmt.Errorf("the number %.40s has an exponent beyond %d", v, maxExponent)
+		}
+	}
+	return nil
+}
+
 func newChecker(schema protocol.Raw) (*checker, error) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	doc, err := decode(schema)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +89,7 @@ var printer = message.NewPrinter(language.English)
 
 // validate is the first reason why arguments break the schema, or nil.
 func (c *checker) validate(arguments protocol.Raw) error {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(arguments))
+	doc, err := decode(arguments)
 	if err != nil {
 		return err
 	}

@@ -10,3 +10,6 @@ const (
 // MaxDepth bounds the nesting of a call's arguments. The answer nests them six
 // levels deep, and its readers take 64 levels.
 const MaxDepth = 56
+
+// maxExponent bounds the exponents of numbers; float64 ends at 308.
+const maxExponent = 400

@@ -38,14 +38,16 @@ func (g *Grammar) String() string {
 }
 
 // shared are the rules for plain JSON that the schema converter gives every
-// grammar under the same name; one copy serves all tools. Two differ from the
+// grammar under the same name; one copy serves all tools. Three differ from the
 // converter's: space, because a model that may write more than one space between
-// tokens sometimes never stops, and char, because a lone surrogate escape is not
-// Unicode and no strict reader accepts it.
+// tokens sometimes never stops; char, because a lone surrogate escape is not
+// Unicode and no strict reader accepts it; and number, whose exponent is kept
+// within what a float64 holds.
 var shared = map[string]string{
 	"space":   `" "?`,
 	"char":    JSONChar,
-	"boolean": "", "decimal-part": "", "integral-part": "", "number": "", "integer": "", "value": "",
+	"number":  `("-"? integral-part) ("." decimal-part)? ([eE] [-+]? [0-9] [0-9]?)?`,
+	"boolean": "", "decimal-part": "", "integral-part": "", "integer": "", "value": "",
 	"object": "", "array": "", "uuid": "", "string": "", "null": "",
 }
 
