@@ -16,7 +16,7 @@ import (
 type Engine struct {
 	model *llama.Model
 	cfg   Config
-	core  core.Config // of every core the loop makes
+	rules core.Config // of every core the loop makes
 	back  backend
 	log   zerolog.Logger
 	now   func() time.Time
@@ -69,7 +69,7 @@ func newEngine(m *llama.Model, c *llama.Context, back backend, cfg Config, log z
 		model: m, cfg: cfg, back: back, log: log, now: time.Now,
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	e.core = core.Config{
+	e.rules = core.Config{
 		Cells:        c.Size(),
 		MaxSequences: cfg.MaxSequences,
 		MaxOutputs:   cfg.MaxRunning,
@@ -79,7 +79,7 @@ func newEngine(m *llama.Model, c *llama.Context, back backend, cfg Config, log z
 		Check:        checkInvariants,
 	}
 	if window := m.Info().SlidingWindow; window > 0 {
-		e.core.Usable = func(s core.SeqID, n int) bool {
+		e.rules.Usable = func(s core.SeqID, n int) bool {
 			// Cells that left the window of their only sequence may have been given
 			// away, oldest first; those from n-window on must be there.
 			first, _ := e.back.Range(s)
@@ -91,11 +91,11 @@ func newEngine(m *llama.Model, c *llama.Context, back backend, cfg Config, log z
 
 // start runs the loop.
 func (e *Engine) start() error {
-	c, err := core.New(e.core)
+	c, err := core.New(e.rules)
 	if err != nil {
 		return err
 	}
-	e.stats.Cells = e.core.Cells
+	e.stats.Cells = e.rules.Cells
 	l := &loop{Engine: e, core: c, jobs: map[core.JobID]*job{}}
 	go l.run()
 	return nil

@@ -216,12 +216,6 @@ type faulty struct {
 	steps  int
 }
 
-func (f *faulty) set(decode func([]core.Row) error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.decode = decode
-}
-
 func (f *faulty) Decode(rows []core.Row) error {
 	f.mu.Lock()
 	decode := f.decode

@@ -244,7 +244,7 @@ func (l *loop) reset(cause error) {
 		l.log.Error().Err(err).Msg("the context could not be cleared")
 	}
 	l.base = l.total()
-	l.core, _ = core.New(l.Engine.core) // the configuration was accepted before
+	l.core, _ = core.New(l.rules) // the configuration was accepted before
 }
 
 // idle checks that nothing leaked, where that is switched on.

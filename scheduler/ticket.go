@@ -170,8 +170,8 @@ func (e *Engine) validate(g *Generation) error {
 		return fmt.Errorf("scheduler: MaxTokens is %d, must be at least 1", g.MaxTokens)
 	case len(g.Prompt) == 0:
 		return errors.New("scheduler: the prompt is empty")
-	case g.MaxTokens > e.core.Cells || len(g.Prompt)+g.MaxTokens > e.core.Cells:
-		return &ContextOverflowError{Prompt: len(g.Prompt), MaxNew: g.MaxTokens, Limit: e.core.Cells}
+	case g.MaxTokens > e.rules.Cells || len(g.Prompt)+g.MaxTokens > e.rules.Cells:
+		return &ContextOverflowError{Prompt: len(g.Prompt), MaxNew: g.MaxTokens, Limit: e.rules.Cells}
 	}
 	size := llama.Token(e.model.Vocab().Size())
 	for i, t := range g.Prompt {
