@@ -1,0 +1,64 @@
+package inference
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"agentd/agent"
+	"agentd/llama"
+	"agentd/scheduler"
+	"agentd/server"
+)
+
+func TestEngineErrorsBecomeTheAgents(t *testing.T) {
+	wrapped := func(err error) error { return fmt.Errorf("around: %w", err) }
+	for name, test := range map[string]struct {
+		err error
+		is  func(error) bool
+	}{
+		"overflow": {wrapped(&scheduler.ContextOverflowError{Prompt: 1, MaxNew: 2, Limit: 3}), func(err error) bool {
+			var e *agent.ContextOverflowError
+			return errors.As(err, &e) && *e == agent.ContextOverflowError{Prompt: 1, MaxNew: 2, Limit: 3}
+		}},
+		"grammar":      {wrapped(llama.ErrGrammar), isA[*agent.GrammarError]},
+		"dead grammar": {wrapped(llama.ErrGrammarDead), isA[*agent.GrammarError]},
+		"closed":       {wrapped(scheduler.ErrClosed), func(err error) bool { return errors.Is(err, agent.ErrClosed) }},
+		"model closed": {wrapped(llama.ErrClosed), func(err error) bool { return errors.Is(err, agent.ErrClosed) }},
+		"deadline":     {wrapped(context.DeadlineExceeded), func(err error) bool { return errors.Is(err, context.DeadlineExceeded) && !isA[*agent.ModelError](err) }},
+		"cancelled":    {wrapped(context.Canceled), func(err error) bool { return errors.Is(err, context.Canceled) && !isA[*agent.ModelError](err) }},
+		"computation":  {wrapped(scheduler.ErrModel), isA[*agent.ModelError]},
+		"anything":     {errors.New("x"), isA[*agent.ModelError]},
+	} {
+		if got := translate(test.err); !test.is(got) {
+			t.Errorf("%s became %T %v", name, got, got)
+		}
+	}
+	if translate(nil) != nil {
+		t.Error("nil became an error")
+	}
+}
+
+func isA[T error](err error) bool {
+	var e T
+	return errors.As(err, &e)
+}
+
+func TestRefusalsHaveTheirCode(t *testing.T) {
+	var e *server.Error
+	if err := refusal(&scheduler.QueueFullError{RetryAfter: 7 * time.Second}); !errors.As(err, &e) || e.Code != server.CodeBusy || e.RetryAfter != 7*time.Second {
+		t.Errorf("a full queue became %#v", err)
+	}
+	if err := refusal(scheduler.ErrClosed); !errors.As(err, &e) || e.Code != server.CodeDraining {
+		t.Errorf("a closed engine became %#v", err)
+	}
+}
+
+func TestGenerationWithoutAdmissionFails(t *testing.T) {
+	_, err := (&generator{}).Generate(t.Context(), agent.Generation{N: 1})
+	if !isA[*agent.ModelError](err) {
+		t.Errorf("got %v", err)
+	}
+}
