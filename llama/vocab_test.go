@@ -155,6 +155,7 @@ func FuzzTokenizeRoundTrip(f *testing.F) {
 		f.Add(text, true)
 	}
 	f.Add("\xff\xfe broken \xe6\x97", false)
+	f.Add("beyond Unicode \xf5\xb4\xb4\xb4", false)
 	v := shared(f, synth.Qwen3).Vocab()
 	f.Fuzz(func(t *testing.T, text string, special bool) {
 		tokens, err := v.Tokenize(text, false, special)
@@ -169,7 +170,7 @@ func FuzzTokenizeRoundTrip(f *testing.F) {
 				t.Fatalf("control token %d in plain %q", tok, text)
 			}
 		}
-		if utf8.ValidString(text) && v.Detokenize(tokens, true) != text {
+		if want := strings.ToValidUTF8(text, "\uFFFD"); v.Detokenize(tokens, true) != want {
 			t.Fatalf("%q comes back as %q", text, v.Detokenize(tokens, true))
 		}
 		checkIncremental(t, v, tokens)
