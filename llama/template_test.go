@@ -2,6 +2,8 @@ package llama
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -155,4 +157,29 @@ func TestRenderInParallel(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// The templates of published models lie in llama.cpp's source tree.
+func TestPublishedTemplatesRender(t *testing.T) {
+	dir := filepath.Join("..", "third_party", "llama.cpp", "models", "templates")
+	for file, want := range map[string]string{
+		"Qwen-Qwen3-0.6B.jinja":          "<|im_start|>assistant\n<think>\n\n</think>\n\n",
+		"Qwen-Qwen2.5-7B-Instruct.jinja": "<|im_start|>assistant\n",
+		"Qwen3.5-4B.jinja":               "<|im_start|>assistant\n<think>\n\n</think>\n\n",
+		"openai-gpt-oss-120b.jinja":      "<|start|>assistant",
+	} {
+		t.Run(file, func(t *testing.T) {
+			source, err := os.ReadFile(filepath.Join(dir, file))
+			if err != nil {
+				t.Skip("llama.cpp's source is not here")
+			}
+			got, err := newTemplate(t, shared(t, synth.Qwen3), string(source)).Render([]byte(conversation))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(got, want) || !strings.Contains(got, "Go <|im_end|>") || !strings.Contains(got, "goto") {
+				t.Errorf("rendered as\n%s", got)
+			}
+		})
+	}
 }
