@@ -186,12 +186,10 @@ func TestCandidateErrors(t *testing.T) {
 		}
 	})
 	t.Run("a panic costs its input only", func(t *testing.T) {
-		outs := run(t, newAgent(t, agent.Config{}, nil), &script{answers: []string{"fine"}, adjust: func(r *agent.Result) {
-			if len(r.Completions) == 2 {
-				panic("boom")
-			}
-		}}, request(t, `{"num_outputs":2}`, `{}`))
-		if outs[0].Error == nil || outs[0].Error.Code != agent.CodeModelError || outs[2].Output == nil {
+		a := newAgent(t, agent.Config{Format: "template", ChatTemplate: "{{ permanent_rules }}"}, &fakeKit{panicOn: "boom"})
+		outs := run(t, a, &script{answers: []string{"fine"}},
+			request(t, `{"num_outputs":2,"instruction":{"type":"user","content":"boom"}}`, `{}`))
+		if outs[0].Error == nil || outs[0].Error.Code != agent.CodeModelError || outs[1].Error == nil || outs[2].Output == nil {
 			t.Errorf("%+v", outs)
 		}
 	})
@@ -276,7 +274,11 @@ func TestOutputsKeepTheOrderOfInputs(t *testing.T) {
 // slow finishes later what it is asked earlier.
 type slow struct{ script }
 
-func (s *slow) Generate(ctx context.Context, g agent.Generation) (agent.Result, error) {
+func (s *slow) Generate(_ context.Context, gs []agent.Generation, done func(int, agent.Result, error)) {
+	each(gs, s.generate, done)
+}
+
+func (s *slow) generate(g agent.Generation) (agent.Result, error) {
 	time.Sleep(time.Duration(g.Seeds[0]%5) * time.Millisecond)
 	var r agent.Result
 	for range g.N {

@@ -13,12 +13,14 @@ import (
 // instant answers at once.
 type instant struct{ answer string }
 
-func (g instant) Generate(_ context.Context, asked agent.Generation) (agent.Result, error) {
-	r := agent.Result{Completions: make([]agent.Completion, asked.N)}
-	for i := range r.Completions {
-		r.Completions[i] = agent.Completion{Text: g.answer, Stop: "<|im_end|>", Tokens: 20, Finish: agent.FinishStop}
+func (g instant) Generate(_ context.Context, gs []agent.Generation, done func(int, agent.Result, error)) {
+	for i, asked := range gs {
+		r := agent.Result{Completions: make([]agent.Completion, asked.N)}
+		for k := range r.Completions {
+			r.Completions[k] = agent.Completion{Text: g.answer, Stop: "<|im_end|>", Tokens: 20, Finish: agent.FinishStop}
+		}
+		done(i, r, nil)
 	}
-	return r, nil
 }
 
 // BenchmarkCandidate is what a candidate costs apart from the model, with N = 8

@@ -21,6 +21,7 @@ type fakeKit struct {
 	grammarErr  error
 	templateErr error
 	rendered    string // what RenderTemplate returns; "" lists the variables
+	panicOn     string // a variable's text on which RenderTemplate panics
 }
 
 func (k *fakeKit) SchemaGrammar([]byte) (string, error) {
@@ -33,6 +34,9 @@ func (k *fakeKit) SpecialTokens() []string {
 }
 
 func (k *fakeKit) RenderTemplate(vars []byte) (string, error) {
+	if k.panicOn != "" && strings.Contains(string(vars), k.panicOn) {
+		panic(k.panicOn)
+	}
 	if k.rendered != "" || k.templateErr != nil {
 		return k.rendered, k.templateErr
 	}
@@ -50,7 +54,23 @@ type script struct {
 	next  int
 }
 
-func (s *script) Generate(ctx context.Context, g agent.Generation) (agent.Result, error) {
+func (s *script) Generate(_ context.Context, gs []agent.Generation, done func(int, agent.Result, error)) {
+	each(gs, s.generate, done)
+}
+
+// each answers generations on goroutines of their own.
+func each(gs []agent.Generation, one func(agent.Generation) (agent.Result, error), done func(int, agent.Result, error)) {
+	var wg sync.WaitGroup
+	for i, g := range gs {
+		wg.Go(func() {
+			r, err := one(g)
+			done(i, r, err)
+		})
+	}
+	wg.Wait()
+}
+
+func (s *script) generate(g agent.Generation) (agent.Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, g)

@@ -13,11 +13,13 @@ type Toolkit = format.Toolkit
 
 // Generator completes prompts.
 type Generator interface {
-	// Generate completes one prompt N times. It ends early with the context's
-	// error when the context ends. Errors of single completions are in their
-	// Err; its own error is that of all: a [ContextOverflowError],
-	// [GrammarError], [ModelError], [ErrClosed] or the context's.
-	Generate(ctx context.Context, g Generation) (Result, error)
+	// Generate takes all generations of a request together, in an order that is
+	// part of how they are computed. It calls done once for each as it ends, from
+	// any goroutine and also at the same time, and returns when the last call has
+	// returned. Errors of single completions are in their Err; err is that of a
+	// whole generation: a [ContextOverflowError], [GrammarError], [ModelError],
+	// [ErrClosed], or the context's when that ended first.
+	Generate(ctx context.Context, gs []Generation, done func(i int, r Result, err error))
 }
 
 // Generation asks for N completions of one prompt.

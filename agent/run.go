@@ -16,77 +16,128 @@ import (
 // Run makes the candidates of a plan, those of the first input first. Failures
 // are candidates with an error; Run itself fails only when the context was
 // cancelled or the generator is closed.
+//
+// All prompts are made before the first one is generated: the generator gets
+// them together and in order, so that the same request is computed in the same
+// way whatever the goroutines of its inputs do.
 func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.AgentOutput, error) {
-	outputs := make([]protocol.AgentOutput, p.outputs)
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(maxConcurrentInputs)
-	for i := range p.jobs {
-		j := &p.jobs[i]
-		mine := outputs[j.first : j.first+j.in.NumOutputs]
-		for k := range mine {
-			mine[k] = protocol.AgentOutput{RequestID: p.requestID, SourceID: j.in.ID, CandidateIndex: k}
-		}
-		group.Go(func() (err error) {
-			defer func() { // a defect costs this input, not the server
-				if p := recover(); p != nil {
-					j.failAll(mine, CodeModelError, ComponentCommander, fmt.Errorf("the agent failed: %v", p))
-				}
-			}()
-			return a.runInput(groupCtx, p.requestID, j, g, mine)
-		})
-	}
-	if err := group.Wait(); err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
+	tasks := a.prepareAll(p)
+	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	var asked []Generation
+	var waiting []*task
+	for _, t := range tasks {
+		if t.prompt != nil {
+			asked = append(asked, t.generation)
+			waiting = append(waiting, t)
+		}
+	}
+	if len(asked) > 0 {
+		g.Generate(ctx, asked, func(i int, r Result, err error) { a.finish(waiting[i], r, err) })
+	}
+	outputs := make([]protocol.AgentOutput, 0, p.outputs)
+	for _, t := range tasks {
+		if t.ended != nil {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			return nil, t.ended
+		}
+		outputs = append(outputs, t.out...)
 	}
 	return outputs, nil
 }
 
-// runInput makes the candidates of one input.
-func (a *Agent) runInput(ctx context.Context, requestID string, j *job, g Generator, out []protocol.AgentOutput) error {
-	if j.correction != nil {
-		a.correct(j, out)
-		return nil
+// task is one input on its way to its candidates.
+type task struct {
+	job        *job
+	out        []protocol.AgentOutput
+	generation Generation
+	prompt     *format.Prompt // nil when nothing is to be generated
+	ended      error          // the request is over: see ends
+}
+
+// guard makes a defect cost this input, not the server.
+func (t *task) guard() {
+	if p := recover(); p != nil {
+		t.prompt = nil
+		t.job.failAll(t.out, CodeModelError, ComponentCommander, fmt.Errorf("the agent failed: %v", p))
 	}
-	if j.toolsErr != nil {
-		j.failAll(out, CodeInvalidTools, ComponentCommander, j.toolsErr)
-		return nil
+}
+
+// prepareAll prepares the inputs of a plan concurrently.
+func (a *Agent) prepareAll(p *Plan) []*task {
+	tasks := make([]*task, len(p.jobs))
+	var group errgroup.Group
+	group.SetLimit(maxConcurrentInputs)
+	for i := range p.jobs {
+		t := &task{job: &p.jobs[i]}
+		tasks[i] = t
+		group.Go(func() error {
+			defer t.guard()
+			t.out = make([]protocol.AgentOutput, t.job.in.NumOutputs)
+			for k := range t.out {
+				t.out[k] = protocol.AgentOutput{RequestID: p.requestID, SourceID: t.job.in.ID, CandidateIndex: k}
+			}
+			a.prepare(p.requestID, t)
+			return nil
+		})
+	}
+	_ = group.Wait() // no function of it fails
+	return tasks
+}
+
+// prepare makes the prompt of an input, or its candidates where that needs no
+// model.
+func (a *Agent) prepare(requestID string, t *task) {
+	j := t.job
+	switch {
+	case j.correction != nil:
+		a.correct(j, t.out)
+		return
+	case j.toolsErr != nil:
+		j.failAll(t.out, CodeInvalidTools, ComponentCommander, j.toolsErr)
+		return
 	}
 	generation, prompt, failure := a.generation(requestID, j)
 	if failure != nil {
-		j.failAll(out, failure.code, ComponentCommander, failure.err)
-		return nil
+		j.failAll(t.out, failure.code, ComponentCommander, failure.err)
+		return
 	}
-	result, err := g.Generate(ctx, generation)
-	if err == nil && len(result.Completions) != generation.N {
-		err = ModelError{fmt.Errorf("%d completions came back where %d were asked for", len(result.Completions), generation.N)}
+	t.generation, t.prompt = generation, prompt
+}
+
+// finish makes the candidates of what was generated for an input.
+func (a *Agent) finish(t *task, result Result, err error) {
+	defer t.guard()
+	j, g := t.job, &t.generation
+	if err == nil && len(result.Completions) != g.N {
+		err = ModelError{fmt.Errorf("%d completions came back where %d were asked for", len(result.Completions), g.N)}
 	}
 	if err != nil {
 		if ends(err) {
-			return err
+			t.ended = err
+			return
 		}
 		code, component := classify(err)
-		j.failAll(out, code, component, err)
-		return nil
+		j.failAll(t.out, code, component, err)
+		return
 	}
-
 	turn := j.memory.Prepare(j.author(), j.in.Instruction.Content)
-	step := newStep(j, prompt, protocol.OriginModel)
+	step := newStep(j, t.prompt, protocol.OriginModel)
 	for k := range result.Completions {
 		c := &result.Completions[k]
 		if c.Err != nil && ends(c.Err) {
-			return c.Err
+			t.ended = c.Err
+			return
 		}
-		a.candidate(&out[k], j, turn, step, &result, c, generation.Seeds[k])
+		a.candidate(&t.out[k], j, turn, step, &result, c, g.Seeds[k])
 	}
-	for k := generation.N; k < len(out); k++ { // deterministic: the same again
-		index := out[k].CandidateIndex
-		out[k] = out[0]
-		out[k].CandidateIndex = index
+	for k := g.N; k < len(t.out); k++ { // deterministic: the same again
+		t.out[k] = t.out[0]
+		t.out[k].CandidateIndex = k
 	}
-	return nil
 }
 
 // failure is why no generation could be made.

@@ -11,10 +11,10 @@
 //
 //  1. Admit counts the candidates of a whole request against the bounded queue,
 //     or refuses with *QueueFullError before any work is done.
-//  2. Ticket.Generate checks the generation, makes its samplers and hands a job to
-//     the engine's goroutine.
+//  2. Ticket.Submit checks the generations of the request, makes their samplers
+//     and hands their jobs to the engine's goroutine, all at once and in order.
 //  3. The engine's goroutine submits it to the core, which plans it into steps.
-//  4. When the last candidate has ended, Generate turns tokens into text.
+//  4. When the last candidate has ended, Pending.Wait turns tokens into text.
 //
 // A caller whose context ends gets its error at once; the sequences of its
 // generation are freed in the next plan, wherever it was.

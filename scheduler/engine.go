@@ -133,14 +133,14 @@ func (e *Engine) Close() error {
 	return e.finish
 }
 
-// send hands a command to the loop, unless the engine is closed.
-func (e *Engine) send(c command) error {
+// send hands commands to the loop, all at once, unless the engine is closed.
+func (e *Engine) send(c ...command) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return ErrClosed
 	}
-	e.inbox = append(e.inbox, c)
+	e.inbox = append(e.inbox, c...)
 	e.poke()
 	return nil
 }

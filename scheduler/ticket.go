@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"agentd/llama"
 	"agentd/scheduler/core"
@@ -62,26 +65,89 @@ type Ticket struct {
 	left int // candidates not yet generated
 }
 
-// Generate completes g.Prompt g.N times, which must be admitted and not yet
-// used. The error is a *ContextOverflowError, llama.ErrGrammar (wrapped) for a
-// grammar that can't be used, ErrClosed, ErrReleased, or ctx.Err();
-// what goes wrong later is in the completions.
+// Generate completes g.Prompt g.N times: Submit of one generation and its Wait.
 func (t *Ticket) Generate(ctx context.Context, g Generation) (*Result, error) {
-	if err := t.engine.validate(&g); err != nil {
-		return nil, err
+	return t.Submit(ctx, []Generation{g})[0].Wait(ctx)
+}
+
+// Submit hands generations to the engine all at once and in their order, so that
+// on an idle engine the same generations are always computed in the same steps.
+// Their candidates must be admitted and not yet used. Wait must be called for each.
+func (t *Ticket) Submit(ctx context.Context, gs []Generation) []*Pending {
+	list := make([]*Pending, len(gs))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0)) // a grammar takes long to parse
+	for i := range gs {
+		p := &Pending{engine: t.engine, n: gs[i].N}
+		list[i] = p
+		group.Go(func() error {
+			p.prepare(ctx, t, gs[i])
+			return nil
+		})
 	}
-	if err := t.take(g.N); err != nil {
-		return nil, err
+	_ = group.Wait() // no function of it fails
+	commands := make([]command, 0, len(list))
+	for _, p := range list {
+		if p.job != nil {
+			commands = append(commands, command{job: p.job})
+		}
 	}
-	e := t.engine
-	j, err := e.submit(ctx, g)
+	if err := t.engine.send(commands...); err != nil {
+		for _, p := range list {
+			if p.job != nil {
+				p.refuse(err)
+			}
+		}
+	}
+	return list
+}
+
+// Pending is a generation that was submitted.
+type Pending struct {
+	engine *Engine
+	n      int
+	job    *job  // nil when it was refused
+	err    error // why
+}
+
+// prepare makes the job of a generation.
+func (p *Pending) prepare(ctx context.Context, t *Ticket, g Generation) {
+	if p.err = p.engine.validate(&g); p.err != nil {
+		return
+	}
+	if p.err = t.take(g.N); p.err != nil {
+		return
+	}
+	err := ctx.Err()
+	if err == nil {
+		p.job, err = p.engine.newJob(g)
+	}
 	if err != nil {
-		e.leave(g.N)
-		return nil, err
+		p.refuse(err)
 	}
+}
+
+// refuse gives back what was taken for a job that the loop never saw.
+func (p *Pending) refuse(err error) {
+	if p.job != nil {
+		p.job.close()
+	}
+	p.job, p.err = nil, err
+	p.engine.leave(p.n)
+}
+
+// Wait returns what became of the generation. The error is a
+// *ContextOverflowError, llama.ErrGrammar (wrapped) for a grammar that can't be
+// used, ErrClosed, ErrReleased, or ctx.Err(), which frees what it had; what goes
+// wrong later is in the completions. It must be called once.
+func (p *Pending) Wait(ctx context.Context) (*Result, error) {
+	if p.err != nil {
+		return nil, p.err
+	}
+	e, j := p.engine, p.job
 	select {
 	case <-j.done:
-		defer e.leave(g.N)
+		defer e.leave(p.n)
 		defer j.close()
 		if j.err != nil {
 			return nil, j.err
@@ -93,26 +159,10 @@ func (t *Ticket) Generate(ctx context.Context, g Generation) (*Result, error) {
 		go func() { // the samplers may be in use until the loop has let go of the job
 			<-j.done
 			j.close()
-			e.leave(g.N)
+			e.leave(p.n)
 		}()
 		return nil, ctx.Err()
 	}
-}
-
-// submit makes a job of g and hands it to the loop.
-func (e *Engine) submit(ctx context.Context, g Generation) (*job, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	j, err := e.newJob(g)
-	if err != nil {
-		return nil, err
-	}
-	if err := e.send(command{job: j}); err != nil {
-		j.close()
-		return nil, err
-	}
-	return j, nil
 }
 
 // Release gives back the candidates that were not generated. Call it when no

@@ -248,7 +248,12 @@ func TestSameRequestToAFreshServerGivesTheSameAnswers(t *testing.T) {
 			answers := func(seed string) string {
 				r := serveModel(t, "--model", shortModel(t, arch), "--max-new-tokens", "40", "--seed", seed)
 				var all []string
-				for _, o := range append(r.ask("same", user(1, "a").outputs(3).tools(moveTool)), r.ask("next", user(2, "b").outputs(2))...) {
+				// Several inputs of different lengths, prepared by goroutines in any order.
+				inputs := []input{user(1, "a").outputs(3).tools(moveTool)}
+				for i := range 12 {
+					inputs = append(inputs, user(int64(2+i), strings.Repeat("b ", 1+i*7%12)).outputs(1+i%3))
+				}
+				for _, o := range append(r.ask("same", inputs...), r.ask("next", user(2, "b").outputs(2))...) {
 					step, err := protocol.DecodeInternalStep(o.InternalSteps[0])
 					if err != nil {
 						t.Fatal(err)

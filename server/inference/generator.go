@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"agentd/agent"
 	"agentd/llama"
@@ -21,24 +25,77 @@ type generator struct {
 
 var _ agent.Generator = (*generator)(nil)
 
-// Generate completes g.Prompt g.N times. A panic on the way ends only this
-// generation.
-func (g *generator) Generate(ctx context.Context, gen agent.Generation) (result agent.Result, err error) {
+// Generate completes all prompts of a request. They are tokenized in parallel and
+// submitted together.
+func (g *generator) Generate(ctx context.Context, gs []agent.Generation, done func(int, agent.Result, error)) {
+	refused := make([]error, len(gs))
+	all := make([]scheduler.Generation, len(gs))
+	var tokenizing errgroup.Group
+	tokenizing.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range gs {
+		tokenizing.Go(func() error {
+			refused[i] = guard(func() (err error) {
+				all[i], err = g.generation(&gs[i])
+				return err
+			})
+			return nil
+		})
+	}
+	_ = tokenizing.Wait() // no function of it fails
+
+	var submitted []scheduler.Generation
+	var indices []int // of submitted among gs
+	for i, err := range refused {
+		if err == nil {
+			submitted = append(submitted, all[i])
+			indices = append(indices, i)
+		}
+	}
+	var pending []*scheduler.Pending
+	if len(submitted) > 0 {
+		pending = g.ticket.Submit(ctx, submitted)
+	}
+	var ends sync.WaitGroup
+	for k, p := range pending {
+		ends.Go(func() {
+			var result agent.Result
+			err := guard(func() (err error) {
+				result, err = g.wait(ctx, p)
+				return err
+			})
+			done(indices[k], result, err)
+		})
+	}
+	for i, err := range refused {
+		if err != nil {
+			done(i, agent.Result{}, translate(err))
+		}
+	}
+	ends.Wait()
+}
+
+// guard makes a panic an error: it ends only one generation.
+func guard(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &agent.ModelError{Err: fmt.Errorf("panic: %v", p)}
 		}
 	}()
+	return f()
+}
+
+// generation is what the engine is asked for.
+func (g *generator) generation(gen *agent.Generation) (scheduler.Generation, error) {
 	if g.ticket == nil {
-		return result, &agent.ModelError{Err: errors.New("a generation was not admitted")}
+		return scheduler.Generation{}, errors.New("a generation was not admitted")
 	}
 	prompt, err := g.tokenizer.tokens(gen.Prompt)
 	if err != nil {
-		return result, translate(err)
+		return scheduler.Generation{}, err
 	}
 	if g.trained > 0 && len(prompt)+gen.MaxTokens > g.trained {
 		// The KV cache may be larger, to hold several sequences.
-		return result, &agent.ContextOverflowError{Prompt: len(prompt), Limit: g.trained, MaxNew: gen.MaxTokens}
+		return scheduler.Generation{}, &scheduler.ContextOverflowError{Prompt: len(prompt), Limit: g.trained, MaxNew: gen.MaxTokens}
 	}
 	sampler := llama.SamplerConfig{
 		Temperature:     gen.Sampling.Temperature,
@@ -51,13 +108,12 @@ func (g *generator) Generate(ctx context.Context, gen agent.Generation) (result 
 	if gen.Greedy {
 		sampler.Temperature = 0
 	}
-	out, err := g.ticket.Generate(ctx, scheduler.Generation{
-		Prompt:    prompt,
-		N:         gen.N,
-		MaxTokens: gen.MaxTokens,
-		Sampler:   sampler,
-		Seeds:     gen.Seeds,
-	})
+	return scheduler.Generation{Prompt: prompt, N: gen.N, MaxTokens: gen.MaxTokens, Sampler: sampler, Seeds: gen.Seeds}, nil
+}
+
+// wait returns a generation's completions.
+func (g *generator) wait(ctx context.Context, p *scheduler.Pending) (result agent.Result, err error) {
+	out, err := p.Wait(ctx)
 	if ctx.Err() != nil {
 		return result, ctx.Err() // the engine returns the cause, which may be anything
 	}
@@ -90,7 +146,10 @@ func (g *generator) completion(c scheduler.Completion) agent.Completion {
 // as they are: the agent tells a deadline from a caller that left.
 func translate(err error) error {
 	var overflow *scheduler.ContextOverflowError
+	var defect *agent.ModelError
 	switch {
+	case errors.As(err, &defect): // of guard
+		return err
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, scheduler.ErrClosed), errors.Is(err, llama.ErrClosed):

@@ -57,8 +57,13 @@ func TestRefusalsHaveTheirCode(t *testing.T) {
 }
 
 func TestGenerationWithoutAdmissionFails(t *testing.T) {
-	_, err := (&generator{}).Generate(t.Context(), agent.Generation{N: 1})
-	if !isA[*agent.ModelError](err) {
-		t.Errorf("got %v", err)
+	calls := 0
+	(&generator{}).Generate(t.Context(), []agent.Generation{{N: 1}}, func(i int, _ agent.Result, err error) {
+		if calls++; i != 0 || !isA[*agent.ModelError](err) {
+			t.Errorf("got %v", err)
+		}
+	})
+	if calls != 1 {
+		t.Errorf("%d answers to 1 generation", calls)
 	}
 }
