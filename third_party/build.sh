@@ -29,7 +29,9 @@ cpu-all) ;;
 cuda)
 	[[ -x ${CUDA_HOME:?}/bin/nvcc ]] || die "no $CUDA_HOME/bin/nvcc"
 	flags+=("-DCMAKE_CUDA_COMPILER=$CUDA_HOME/bin/nvcc" "-DCUDAToolkit_ROOT=$CUDA_HOME"
-		"-DAGENTD_CUDA_RPATH=$CUDA_HOME/lib64" "-DCMAKE_CUDA_HOST_COMPILER=$(command -v "$cxx")")
+		"-DAGENTD_CUDA_RPATH=$CUDA_HOME/lib64" "-DCMAKE_CUDA_HOST_COMPILER=$(command -v "$cxx")"
+		# What the plugin lacks is an error of this build, not of the server that loads it.
+		"-DCMAKE_MODULE_LINKER_FLAGS=-Wl,--no-undefined")
 	[[ -z ${CUDA_ARCHS:-} ]] || flags+=("-DCMAKE_CUDA_ARCHITECTURES=$CUDA_ARCHS")
 	;;
 *) die "unknown backend $backend: want cpu, cpu-all or cuda" ;;

@@ -46,9 +46,12 @@ install() {
 	for lib in "${home[0]}"/lib/lib*.so.*; do
 		[[ $lib == *.alt.* ]] || ln -sf "${lib##*/}" "${lib%%.so.*}.so"
 	done
-	# The driver's library comes with the driver. For the linker its name is enough.
+	# The driver's library comes with the driver, not with the wheels. The linker wants its name and the names of
+	# its functions: without them it would leave libcuda out, and the plugin would not load on any machine.
 	mkdir "${home[0]}/lib/stubs"
-	"${CC:-cc}" -shared -Wl,-soname,libcuda.so.1 -o "${home[0]}/lib/stubs/libcuda.so" -xc /dev/null
+	echo '#include <cuda.h>' | "${CC:-cc}" -E -P -I "${home[0]}/include" -xc - |
+		grep -oE '\bcu[A-Z][A-Za-z0-9_]*\(' | sort -u | sed 's/^/void /; s/$/void) {}/' |
+		"${CC:-cc}" -shared -fPIC -w -Wl,-soname,libcuda.so.1 -o "${home[0]}/lib/stubs/libcuda.so" -xc -
 	mkdir "${home[0]}/licenses"
 	cp -r "$work"/site/*.dist-info "${home[0]}/licenses/"
 	mv -T "${home[0]}" "$toolkit"
