@@ -84,7 +84,7 @@ build() {
 		if ((rc != 0)) && [[ $backend == cpu ]]; then
 			say "the kernels built for this CPU do not run here (status $rc: $(tail -1 "$work/probe.err"))"
 			say "building again without AMX and AVX-512"
-			note="portable AVX2 kernels: the native ones failed the probe with status $rc"
+			note="portable AVX2 kernels: the native ones failed the probe with status $rc; "
 			rm -rf "$work/out" # CMake would remember the answers it found for the native build
 			compile -DAGENTD_AMX=OFF -DGGML_NATIVE=OFF
 			rc=0
