@@ -40,8 +40,8 @@ const (
 	// after its repetitions are written out (8 bytes each).
 	MaxGrammarElements = 8 << 20
 
-	// MaxSchemaBytes and MaxSchemaNesting bound a JSON schema that is turned
-	// into a grammar.
+	// MaxSchemaBytes and MaxSchemaNesting bound the text of a JSON schema that is
+	// turned into a grammar; shim_schema.cpp bounds what it stands for.
 	MaxSchemaBytes   = 1 << 20
 	MaxSchemaNesting = 64
 

@@ -3,6 +3,7 @@ package llama
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -82,6 +83,54 @@ func TestSchemaErrors(t *testing.T) {
 				t.Errorf("%v, grammar\n%s", err, gbnf)
 			}
 		})
+	}
+}
+
+// refChain is a schema of n definitions, each made of the next by form.
+func refChain(n int, form string) string {
+	var b strings.Builder
+	b.WriteString(`{"$ref":"#/$defs/d0","$defs":{`)
+	for i := range n {
+		fmt.Fprintf(&b, `"d%d":%s,`, i, strings.ReplaceAll(form, "NEXT", fmt.Sprintf(`{"$ref":"#/$defs/d%d"}`, i+1)))
+	}
+	fmt.Fprintf(&b, `"d%d":{"type":"object","properties":{"x":{"type":"null"}}}}}`, n)
+	return b.String()
+}
+
+// The converter ends the process or takes hours on these where nothing stops it.
+func TestSchemasThatRepeatThemselvesAreRefused(t *testing.T) {
+	long := strings.Repeat("é", 100000)
+	var many strings.Builder
+	for i := range 4000 {
+		fmt.Fprintf(&many, `"p%d":{},`, i)
+	}
+	for _, tc := range []struct{ rule, schema, want string }{
+		{"a long way through references", refChain(5000, `{"type":"array","items":NEXT}`), "levels"},
+		{"a long way through references of references", refChain(9000, `NEXT`), "levels"},
+		{"a circle of references inside allOf", `{"allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, "circle"},
+		{"a schema that contains itself by allOf", `{"type":"object","properties":{"a":{"allOf":[{"$ref":"#/$defs/n"}]}},` +
+			`"$defs":{"n":{"type":"object","properties":{"n":{"allOf":[{"$ref":"#/$defs/n"}]}}}}}`, "allOf"},
+		{"allOf that doubles", refChain(24, `{"type":"object","properties":{"a":{"allOf":[NEXT]},"b":{"allOf":[NEXT]}}}`), "sub-schemas"},
+		{"lists of types that double", strings.Repeat(`{"type":["object","null"],"properties":{"a":`, 24) + `{}` + strings.Repeat(`}}`, 24), "sub-schemas"},
+		{"a long property name", `{"type":"object","properties":{"` + long + `":{}}}`, "property name"},
+		{"a long property name beside any others", `{"type":"object","properties":{"` + long + `":{}},"additionalProperties":true}`, "property name"},
+		{"a long reference", `{"$ref":"#/$defs/` + long + `","$defs":{"` + long + `":{}}}`, "$ref"},
+		{"thousands of optional properties", `{"type":"object","properties":{` + many.String() + `"x":{}}}`, "too large"},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			if _, err := SchemaToGrammar([]byte(tc.schema)); !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%v, want one about %s", err, tc.want)
+			}
+		})
+	}
+	for rule, schema := range map[string]string{
+		"references a hundred deep":      refChain(100, `{"type":"object","properties":{"a":NEXT}}`),
+		"a reference by allOf":           refChain(10, `{"allOf":[NEXT]}`),
+		"the same definition used twice": refChain(30, `{"type":"object","properties":{"a":NEXT,"b":NEXT}}`),
+	} {
+		if _, err := SchemaToGrammar([]byte(schema)); err != nil {
+			t.Errorf("%s: %v", rule, err)
+		}
 	}
 }
 

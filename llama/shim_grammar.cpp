@@ -1,4 +1,4 @@
-// Grammar analysis and JSON-schema conversion.
+// Grammar analysis.
 #include "shim_grammar.h"
 
 #include <algorithm>
@@ -6,8 +6,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "json-schema-to-grammar.h"
-#include "json.h"
 #include "llama-grammar.h"
 #include "shim.h"
 #include "shim_internal.h"
@@ -214,82 +212,5 @@ extern "C" bool agd_grammar_check(const struct llama_vocab * vocab, const char *
     return agd::guard(err, false, [&] {
         agd::check_grammar(vocab, gbnf);
         return true;
-    });
-}
-
-namespace {
-
-// Patterns of a schema's strings. References lead to nodes of the document's
-// own list, so they are not followed.
-void collect_patterns(const common_chat_schema * node, std::vector<std::string> & out) {
-    if (node == nullptr) {
-        return;
-    }
-    const auto each = [&](const std::vector<common_chat_schema_ptr> & children) {
-        for (const auto & child : children) {
-            collect_patterns(child.get(), out);
-        }
-    };
-    switch (node->kind()) {
-        case common_chat_schema::KIND_STRING:
-            out.push_back(static_cast<const common_chat_schema_string *>(node)->pattern);
-            break;
-        case common_chat_schema::KIND_ANY_OF:
-            each(static_cast<const common_chat_schema_any_of *>(node)->children);
-            break;
-        case common_chat_schema::KIND_ALL_OF:
-            each(static_cast<const common_chat_schema_all_of *>(node)->children);
-            break;
-        case common_chat_schema::KIND_ARRAY:
-            collect_patterns(static_cast<const common_chat_schema_array *>(node)->items.get(), out);
-            break;
-        case common_chat_schema::KIND_TUPLE:
-            each(static_cast<const common_chat_schema_tuple *>(node)->items);
-            break;
-        case common_chat_schema::KIND_OBJECT: {
-            const auto * object = static_cast<const common_chat_schema_object *>(node);
-            for (const auto & property : object->properties) {
-                collect_patterns(property.schema.get(), out);
-            }
-            collect_patterns(object->additional_properties.get(), out);
-            break;
-        }
-        default:
-            break;
-    }
-}
-
-// The converter prints a warning to stderr for a pattern it can't express and
-// takes any string instead; here that is an error.
-void check_pattern(const std::string & pattern) {
-    if (pattern.empty()) {
-        return;
-    }
-    bool ok = pattern.size() >= 2 && pattern.front() == '^' && pattern.back() == '$';
-    if (ok) {
-        common_json alone = common_json::object();
-        alone["type"]     = "string";
-        alone["pattern"]  = pattern;
-        ok = json_schema_to_grammar(alone, true).find("root ::= string\n") == std::string::npos;
-    }
-    if (!ok) {
-        throw std::runtime_error("pattern " + pattern + " can't be turned into a grammar (it must begin with ^ and end with $)");
-    }
-}
-
-} // namespace
-
-extern "C" char * agd_schema_to_grammar(const char * schema, char ** err) {
-    return agd::guard(err, static_cast<char *>(nullptr), [&] {
-        const common_chat_schema_document document = common_chat_schema_from_json(common_json::parse(schema));
-        std::vector<std::string>          patterns;
-        collect_patterns(document.root.get(), patterns);
-        for (const auto & [name, node] : document.refs) {
-            collect_patterns(node.get(), patterns);
-        }
-        for (const auto & pattern : patterns) {
-            check_pattern(pattern);
-        }
-        return agd::dup(json_schema_to_grammar(document));
     });
 }

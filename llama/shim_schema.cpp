@@ -1,0 +1,295 @@
+// JSON schemas to grammars.
+#include "shim.h"
+#include "shim_internal.h"
+
+#include <algorithm>
+#include <cctype>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "common.h"
+#include "json-schema-to-grammar.h"
+#include "json.h"
+
+namespace {
+
+// Bounds on what the converter does with a schema. It recurses over every level,
+// also through references, and an overflow of the stack ends the process.
+constexpr size_t max_levels = 1000;    // about 2 KiB of stack each
+constexpr size_t max_nodes  = 10000;   // sub-schemas after allOf and lists of types are written out
+constexpr size_t max_work   = 4 << 20; // bytes of names and values, and loops that grow as squares
+constexpr size_t max_name   = 1000;    // bytes of a property name or reference: std::regex recurses for each
+constexpr size_t max_hops   = 100;     // references that lead to nothing but another one
+
+// schema_bounds walks a schema as the converter will and refuses what would cost
+// it too much. It may see more than the converter does, never less.
+class schema_bounds {
+  public:
+    explicit schema_bounds(const common_json & schema) : root(schema) {}
+
+    void run() {
+        visit(root, "", 0);
+        // Which reference the converter enters first, and so from which depth,
+        // depends on its order; the sum over all targets bounds every order.
+        while (!targets.empty()) {
+            const auto [target, name] = targets.back();
+            targets.pop_back();
+            levels += deepest + 1;
+            deepest = 0;
+            visit(*target, name, 0);
+        }
+    }
+
+  private:
+    // As the converter names rules: all else becomes "-".
+    static std::string escape(const std::string & name) {
+        std::string out;
+        for (const unsigned char c : name) {
+            if (std::isalnum(c) || c == '-') {
+                out += static_cast<char>(c);
+            } else if (out.empty() || out.back() != '-') {
+                out += '-';
+            }
+        }
+        return out;
+    }
+
+    static void check_name(const std::string & name) {
+        if (name.size() > max_name) {
+            throw std::runtime_error("a property name or $ref of " + std::to_string(name.size()) + " bytes, at most " +
+                                     std::to_string(max_name) + " are possible");
+        }
+    }
+
+    void charge(size_t amount) {
+        work += amount;
+        if (work > max_work) {
+            throw std::runtime_error("it is too large or repeats itself too often to be turned into a grammar");
+        }
+    }
+
+    // The schema that a reference names, NULL where the builder will say that
+    // there is none.
+    const common_json * resolve(const common_json & ref) const {
+        if (!ref.is_string()) {
+            return nullptr;
+        }
+        const std::string text = ref.get<std::string>();
+        check_name(text);
+        if (text.compare(0, 2, "#/") != 0) {
+            return nullptr;
+        }
+        const common_json * at     = &root;
+        const auto          tokens = string_split(text.substr(1), "/");
+        for (size_t i = 1; i < tokens.size(); i++) {
+            if (at->is_object() && at->contains(tokens[i])) {
+                at = &at->at(tokens[i]);
+                continue;
+            }
+            size_t index = 0;
+            try {
+                index = std::stoull(tokens[i]);
+            } catch (const std::logic_error &) {
+                return nullptr;
+            }
+            if (!at->is_array() || index >= at->size()) {
+                return nullptr;
+            }
+            at = &at->at(index);
+        }
+        return at;
+    }
+
+    void visit(const common_json & s, const std::string & name, size_t depth) {
+        if (++nodes > max_nodes) {
+            throw std::runtime_error("more than " + std::to_string(max_nodes) + " sub-schemas");
+        }
+        deepest = std::max(deepest, depth);
+        if (levels + depth > max_levels) {
+            throw std::runtime_error("more than " + std::to_string(max_levels) +
+                                     " levels through its references, or allOf with a schema that contains itself");
+        }
+        charge(name.size() + 16 * same_name[name]++); // a taken name is numbered, from 0 on each time
+        if (!s.is_object()) {
+            return;
+        }
+        if (s.contains("$ref")) {
+            const common_json * target = resolve(s.at("$ref"));
+            if (target != nullptr && seen.insert(s.at("$ref").get<std::string>()).second) {
+                targets.emplace_back(target, "ref" + escape(s.at("$ref").get<std::string>()));
+            }
+            return;
+        }
+        for (const char * key : { "oneOf", "anyOf" }) {
+            visit_list(s, key, name, depth);
+        }
+        if (s.contains("type") && s.at("type").is_array()) { // each type gets a copy of the rest
+            const size_t types = s.at("type").size();
+            charge(types * s.dump().size());
+            for (size_t i = 0; i < types; i++) {
+                visit_members(s, name + "-" + std::to_string(i), depth + 1);
+            }
+            return;
+        }
+        visit_members(s, name, depth);
+    }
+
+    void visit_list(const common_json & s, const char * key, const std::string & name, size_t depth) {
+        if (!s.contains(key) || !s.at(key).is_array()) {
+            return;
+        }
+        size_t i = 0;
+        for (const auto & child : s.at(key)) {
+            visit(child, name + "-" + std::to_string(i++), depth + 1);
+        }
+    }
+
+    void visit_members(const common_json & s, const std::string & name, size_t depth) {
+        for (const char * key : { "const", "enum" }) {
+            if (s.contains(key)) {
+                charge(s.at(key).dump().size());
+            }
+        }
+        if (s.contains("pattern")) {
+            charge(8 * nodes); // all rules are copied for each
+        }
+        visit_properties(s, name, depth);
+        for (const char * key : { "additionalProperties", "items" }) {
+            if (s.contains(key) && s.at(key).is_object()) {
+                visit(s.at(key), name + "-" + key, depth + 1);
+            }
+        }
+        for (const char * key : { "items", "prefixItems", "allOf" }) {
+            visit_list(s, key, name, depth);
+        }
+        if (s.contains("allOf") && s.at("allOf").is_array()) {
+            for (const auto & part : s.at("allOf")) {
+                merge(part, name, depth);
+                for (const char * key : { "oneOf", "anyOf" }) {
+                    if (part.is_object() && part.contains(key) && part.at(key).is_array()) {
+                        for (const auto & alternative : part.at(key)) {
+                            merge(alternative, name, depth);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    // allOf writes out the properties of what its parts refer to, every time.
+    void merge(const common_json & part, const std::string & name, size_t depth) {
+        const common_json * at = &part;
+        for (size_t hops = 0; at != nullptr && at->is_object() && at->contains("$ref"); hops++) {
+            if (hops == max_hops) {
+                throw std::runtime_error("its references lead in a circle");
+            }
+            at = resolve(at->at("$ref"));
+        }
+        if (at != nullptr && at != &part) {
+            visit_properties(*at, name, depth);
+        }
+    }
+
+    void visit_properties(const common_json & s, const std::string & name, size_t depth) {
+        if (!s.is_object() || !s.contains("properties") || !s.at("properties").is_object()) {
+            return;
+        }
+        const common_json & properties = s.at("properties");
+        charge(8 * properties.size() * properties.size()); // optional ones: each is followed by any later ones
+        for (const auto & [key, property] : properties.items()) {
+            check_name(key);
+            visit(property, name + "-" + escape(key), depth + 1);
+        }
+    }
+
+    const common_json &                                        root;
+    std::vector<std::pair<const common_json *, std::string>> targets; // of references, still to be walked
+    std::unordered_set<std::string>                            seen;    // references
+    std::unordered_map<std::string, size_t>                    same_name;
+
+    size_t nodes   = 0;
+    size_t work    = 0;
+    size_t levels  = 0; // of the targets walked before
+    size_t deepest = 0; // of the target being walked
+};
+
+// Patterns of a schema's strings. References lead to nodes of the document's
+// own list, so they are not followed.
+void collect_patterns(const common_chat_schema * node, std::vector<std::string> & out) {
+    if (node == nullptr) {
+        return;
+    }
+    const auto each = [&](const std::vector<common_chat_schema_ptr> & children) {
+        for (const auto & child : children) {
+            collect_patterns(child.get(), out);
+        }
+    };
+    switch (node->kind()) {
+        case common_chat_schema::KIND_STRING:
+            out.push_back(static_cast<const common_chat_schema_string *>(node)->pattern);
+            break;
+        case common_chat_schema::KIND_ANY_OF:
+            each(static_cast<const common_chat_schema_any_of *>(node)->children);
+            break;
+        case common_chat_schema::KIND_ALL_OF:
+            each(static_cast<const common_chat_schema_all_of *>(node)->children);
+            break;
+        case common_chat_schema::KIND_ARRAY:
+            collect_patterns(static_cast<const common_chat_schema_array *>(node)->items.get(), out);
+            break;
+        case common_chat_schema::KIND_TUPLE:
+            each(static_cast<const common_chat_schema_tuple *>(node)->items);
+            break;
+        case common_chat_schema::KIND_OBJECT: {
+            const auto * object = static_cast<const common_chat_schema_object *>(node);
+            for (const auto & property : object->properties) {
+                collect_patterns(property.schema.get(), out);
+            }
+            collect_patterns(object->additional_properties.get(), out);
+            break;
+        }
+        default:
+            break;
+    }
+}
+
+// The converter prints a warning to stderr for a pattern it can't express and
+// takes any string instead; here that is an error.
+void check_pattern(const std::string & pattern) {
+    if (pattern.empty()) {
+        return;
+    }
+    bool ok = pattern.size() >= 2 && pattern.front() == '^' && pattern.back() == '$';
+    if (ok) {
+        common_json alone = common_json::object();
+        alone["type"]     = "string";
+        alone["pattern"]  = pattern;
+        ok = json_schema_to_grammar(alone, true).find("root ::= string\n") == std::string::npos;
+    }
+    if (!ok) {
+        throw std::runtime_error("pattern " + pattern + " can't be turned into a grammar (it must begin with ^ and end with $)");
+    }
+}
+
+} // namespace
+
+extern "C" char * agd_schema_to_grammar(const char * schema, char ** err) {
+    return agd::guard(err, static_cast<char *>(nullptr), [&] {
+        const common_json json = common_json::parse(schema);
+        schema_bounds(json).run();
+        const common_chat_schema_document document = common_chat_schema_from_json(json);
+        std::vector<std::string>          patterns;
+        collect_patterns(document.root.get(), patterns);
+        for (const auto & [name, node] : document.refs) {
+            collect_patterns(node.get(), patterns);
+        }
+        for (const auto & pattern : patterns) {
+            check_pattern(pattern);
+        }
+        return agd::dup(json_schema_to_grammar(document));
+    });
+}
