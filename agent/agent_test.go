@@ -228,6 +228,29 @@ func TestRunEnds(t *testing.T) {
 	})
 }
 
+// TestTimeUpBeforeGeneration: a deadline costs candidates, not the request, also
+// where it passed while the prompts were made.
+func TestTimeUpBeforeGeneration(t *testing.T) {
+	a := newAgent(t, agent.Config{}, nil)
+	plan, err := a.Prepare(request(t, `{}`, `{"extra_keys":{"coaching":{"kind":"replace_say","text":"ok"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancel()
+	g := &script{answers: []string{"x"}}
+	outs, err := a.Run(ctx, plan, g)
+	if err != nil || len(g.asked) != 0 {
+		t.Fatalf("error %v after %d generations, want none", err, len(g.asked))
+	}
+	if e := outs[0].Error; e == nil || e.Code != agent.CodeTimeout || e.Component != agent.ComponentScheduler {
+		t.Errorf("got %+v, want a timeout", outs[0])
+	}
+	if outs[1].Status != protocol.StatusCompleted {
+		t.Errorf("got %+v; a correction needs no time of the model", outs[1])
+	}
+}
+
 // TestPrepareProblems: bad memory and options are invalid input, with locations.
 func TestPrepareProblems(t *testing.T) {
 	a := newAgent(t, agent.Config{}, nil)
@@ -298,6 +321,7 @@ func TestNewRefusesWhatItDoesNotKnow(t *testing.T) {
 		{"a template format without a template", agent.Config{Format: "magma"}, "no chat template"},
 		{"an effort", agent.Config{Format: "harmony", ReasoningEffort: "huge"}, `reasoning_effort "huge"`},
 		{"a style", agent.Config{Format: "template", ChatTemplate: "x", OutputStyle: "xml"}, `output_style "xml"`},
+		{"a style of another format", agent.Config{Architecture: "qwen3", OutputStyle: "json"}, "output_style json is a style of model_format template, and this model's is qwen"},
 		{"mixed output", agent.Config{Format: "qwen", MixedOutput: "both"}, `mixed_output "both"`},
 		{"constrain", agent.Config{Format: "qwen", Constrain: "yes"}, `constrain is "yes"`},
 		{"a negative limit", agent.Config{Format: "qwen", MaxNewTokens: -1}, "max_new_tokens is -1"},

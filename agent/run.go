@@ -22,13 +22,18 @@ import (
 // way whatever the goroutines of its inputs do.
 func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.AgentOutput, error) {
 	tasks := a.prepareAll(p)
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	late := ctx.Err()
+	if ends(late) {
+		return nil, late
 	}
 	var asked []Generation
 	var waiting []*task
 	for _, t := range tasks {
-		if t.prompt != nil {
+		switch {
+		case t.prompt == nil:
+		case late != nil: // its time was up before anything was generated
+			a.finish(t, Result{}, late)
+		default:
 			asked = append(asked, t.generation)
 			waiting = append(waiting, t)
 		}
@@ -39,7 +44,7 @@ func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.Agent
 	outputs := make([]protocol.AgentOutput, 0, p.outputs)
 	for _, t := range tasks {
 		if t.ended != nil {
-			if err := ctx.Err(); err != nil {
+			if err := ctx.Err(); ends(err) {
 				return nil, err
 			}
 			return nil, t.ended
