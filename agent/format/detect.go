@@ -55,6 +55,10 @@ func New(name string, o Options) (Format, error) {
 	default:
 		return nil, fmt.Errorf("mixed_output %q is unknown; use %s or %s", o.MixedOutput, MixedReject, MixedTools)
 	}
+	if o.OutputStyle == StyleJSON && name != Template {
+		return nil, fmt.Errorf("output_style %s is a style of model_format %s, and this model's is %s; leave it out, or pass --model-format %s",
+			StyleJSON, Template, name, Template)
+	}
 	switch name {
 	case Qwen:
 		return newQwen(o)
