@@ -227,18 +227,12 @@ func (f *gptoss) readCall(m harmonyMessage, c *Catalog) ([]tools.Call, error) {
 	}
 	var calls []tools.Call
 	for e := range protocol.Elements(list) {
-		robot, hasRobot := protocol.Get(e, tools.RobotParameter)
-		target := c.Set.DefaultRobot
-		if hasRobot {
-			if target, ok = protocol.Text(robot); !ok {
-				return nil, fmt.Errorf("target_robot of a call in %s must be a string", name)
-			}
-		}
+		robot, _ := protocol.Get(e, tools.RobotParameter)
 		function, args, err := readFunction(protocol.DeleteMember(e, tools.RobotParameter))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		call, err := c.Set.Accept(function, args, target)
+		call, err := c.Set.AcceptWritten(function, args, robot)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

@@ -158,10 +158,10 @@ func readAction(calls []tools.Call, action protocol.Raw, set *tools.Set) ([]tool
 		return nil, fmt.Errorf("an action must be an object or a list, not %s", quoteStart(string(action)))
 	}
 	if name, ok := protocol.Get(action, "name"); ok && name.Kind() == '"' {
-		robot := set.DefaultRobot
+		var robot protocol.Raw
 		for _, key := range []string{"target_robot_name", tools.RobotParameter} {
 			if v, ok := protocol.Get(action, key); ok {
-				robot, _ = protocol.Text(v)
+				robot = v
 				action = protocol.DeleteMember(action, key)
 			}
 		}
@@ -169,19 +169,19 @@ func readAction(calls []tools.Call, action protocol.Raw, set *tools.Set) ([]tool
 	}
 	for robot, call := range protocol.Members(action) {
 		var err error
-		if calls, err = appendCall(calls, call, robot, set); err != nil {
+		if calls, err = appendCall(calls, call, protocol.String(robot), set); err != nil {
 			return nil, err
 		}
 	}
 	return calls, nil
 }
 
-func appendCall(calls []tools.Call, function protocol.Raw, robot string, set *tools.Set) ([]tools.Call, error) {
+func appendCall(calls []tools.Call, function, robot protocol.Raw, set *tools.Set) ([]tools.Call, error) {
 	name, arguments, err := readFunction(function)
 	if err != nil {
 		return nil, err
 	}
-	call, err := set.Accept(name, arguments, robot)
+	call, err := set.AcceptWritten(name, arguments, robot)
 	if err != nil {
 		return nil, err
 	}

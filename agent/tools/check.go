@@ -124,16 +124,25 @@ func (s *Set) Lift(name string, written protocol.Raw) (Call, error) {
 	if written.Kind() != '{' {
 		return Call{}, fmt.Errorf("the arguments of %s must be an object, not %s", name, rawjson.KindName(written))
 	}
-	robot := s.DefaultRobot
-	if raw, ok := protocol.Get(written, tool.RobotParam); ok {
-		var err error
-		if robot, err = rawjson.String(raw); err != nil {
-			return Call{}, fmt.Errorf("%s of %s must name a robot: %w", tool.RobotParam, name, err)
-		}
-		written = protocol.DeleteMember(written, tool.RobotParam)
-		return s.Accept(name, written, robot)
+	robot, _ := protocol.Get(written, tool.RobotParam)
+	return s.AcceptWritten(name, protocol.DeleteMember(written, tool.RobotParam), robot)
+}
+
+// AcceptWritten is Accept with the robot as the model wrote it, a JSON string, or
+// nil where it left it out.
+func (s *Set) AcceptWritten(name string, arguments, robot protocol.Raw) (Call, error) {
+	tool, ok := s.Find(name)
+	switch {
+	case !ok:
+		return Call{}, s.unknownTool(name)
+	case robot == nil:
+		return s.accept(tool, arguments, s.DefaultRobot)
 	}
-	return s.accept(tool, written, robot)
+	text, err := rawjson.String(robot)
+	if err != nil {
+		return Call{}, fmt.Errorf("the call of %s must name a robot: %w", name, err)
+	}
+	return s.Accept(name, arguments, text)
 }
 
 // Accept checks a call whose robot is given apart from its arguments.
