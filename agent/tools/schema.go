@@ -18,6 +18,7 @@ var typeNames = map[string]string{
 	"boolean": "boolean", "bool": "boolean",
 	"array": "array", "list": "array",
 	"object": "object", "dict": "object",
+	"null": "null", // of JSON Schemas
 }
 
 // objectSchema is the JSON Schema of a tool's arguments. parameters is either
@@ -31,7 +32,7 @@ func objectSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 		return nil, fmt.Errorf("parameters must be an object, not %s", rawjson.KindName(parameters))
 	}
 	if isSchema(parameters) {
-		schema := parameters
+		schema := protocol.Raw(appendSchema(nil, parameters))
 		if _, ok := protocol.Get(schema, "type"); !ok {
 			schema = protocol.SetMember(schema, "type", []byte(`"object"`))
 		}
@@ -45,16 +46,24 @@ func objectSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 	return mapSchema(parameters, optional)
 }
 
-// isSchema tells a JSON Schema from a map of parameters: its type is "object",
-// or it has both properties and a list of required names.
+// isSchema tells a JSON Schema from a map of parameters: its type is an object's,
+// or it has properties that are schemas. A map may have a parameter of that name,
+// whose description and type are strings.
 func isSchema(parameters protocol.Raw) bool {
 	if typ, ok := protocol.Get(parameters, "type"); ok {
-		s, err := rawjson.String(typ)
-		return err == nil && s == "object"
+		name, ok := protocol.Text(typ)
+		return ok && typeNames[strings.ToLower(name)] == "object"
 	}
 	props, ok := protocol.Get(parameters, "properties")
-	required, ok2 := protocol.Get(parameters, "required")
-	return ok && ok2 && props.Kind() == '{' && required.Kind() == '['
+	if !ok || props.Kind() != '{' {
+		return false
+	}
+	for _, property := range protocol.Members(props) {
+		if property.Kind() == '"' {
+			return false
+		}
+	}
+	return true
 }
 
 // mapSchema turns a map of name to {description, type} into a JSON Schema.
@@ -112,38 +121,79 @@ func appendParameter(dst []byte, spec protocol.Raw) ([]byte, error) {
 	if !typed && !hasAny(spec, "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "properties", "items") {
 		spec = protocol.SetMember(spec, "type", []byte(`"string"`))
 	}
-	dst = append(dst, '{')
-	start := len(dst)
-	for name, value := range protocol.Members(spec) {
-		mark := len(dst)
-		if len(dst) > start {
-			dst = append(dst, ',')
-		}
-		written := true
-		switch {
-		case name == "type" && value.Kind() == '"':
-			name, err := rawjson.String(value)
-			if err != nil {
-				return nil, err
-			}
-			// A list's own items, given beside the type, win over those of list[T].
-			if hasAny(spec, "items") {
-				name, _, _ = strings.Cut(name, "[")
-			}
-			dst, written = appendType(dst, name)
-		case name == "required" && value.Kind() != '[':
-			written = false // a flag of the map's author; the optional list decides
-		case name == "description" && value.Kind() != '"':
-			written = false
-		default:
-			dst = append(rawjson.AppendString(dst, name), ':')
-			dst = append(dst, value...)
-		}
-		if !written {
-			dst = dst[:mark]
-		}
+	if required, ok := protocol.Get(spec, "required"); ok && required.Kind() != '[' {
+		spec = protocol.DeleteMember(spec, "required") // a flag of the map's author; the optional list decides
 	}
-	return append(dst, '}'), nil
+	if description, ok := protocol.Get(spec, "description"); ok && description.Kind() != '"' {
+		spec = protocol.DeleteMember(spec, "description")
+	}
+	return appendSchema(dst, spec), nil
+}
+
+// Keywords whose values are schemas, lists of schemas, or schemas by name.
+var (
+	schemaKeywords = []string{"items", "prefixItems", "additionalProperties", "contains", "anyOf", "oneOf", "allOf", "not", "if", "then", "else"}
+	schemasByName  = []string{"properties", "patternProperties", "$defs", "definitions"}
+)
+
+// appendSchema appends a schema, or a list of schemas, with the type names in it
+// translated at every depth. All other values keep their bytes.
+func appendSchema(dst []byte, schema protocol.Raw) []byte {
+	switch schema.Kind() {
+	case '[':
+		dst = append(dst, '[')
+		for e := range protocol.Elements(schema) {
+			dst = append(appendSchema(dst, e), ',')
+		}
+		return closeList(dst, ']')
+	case '{':
+		dst = append(dst, '{')
+		for keyword, value := range protocol.Members(schema) {
+			dst = appendKeyword(dst, schema, keyword, value)
+		}
+		return closeList(dst, '}')
+	}
+	return append(dst, schema...) // true and false are schemas too
+}
+
+// appendKeyword appends a member of a schema and a comma, or nothing for a type
+// that means any value.
+func appendKeyword(dst []byte, schema protocol.Raw, keyword string, value protocol.Raw) []byte {
+	if name, ok := protocol.Text(value); ok && keyword == "type" {
+		// A list's own items, given beside the type, win over those of list[T].
+		if hasAny(schema, "items") {
+			name, _, _ = strings.Cut(name, "[")
+		}
+		typed, known := appendType(dst, name)
+		if !known {
+			return dst
+		}
+		return append(typed, ',')
+	}
+	dst = append(rawjson.AppendString(dst, keyword), ':')
+	switch {
+	case slices.Contains(schemaKeywords, keyword):
+		dst = appendSchema(dst, value)
+	case slices.Contains(schemasByName, keyword) && value.Kind() == '{':
+		dst = append(dst, '{')
+		for name, inner := range protocol.Members(value) {
+			dst = append(rawjson.AppendString(dst, name), ':')
+			dst = append(appendSchema(dst, inner), ',')
+		}
+		dst = closeList(dst, '}')
+	default:
+		dst = append(dst, value...)
+	}
+	return append(dst, ',')
+}
+
+// closeList ends a list whose elements are each followed by a comma.
+func closeList(dst []byte, bracket byte) []byte {
+	if last := len(dst) - 1; dst[last] == ',' {
+		dst[last] = bracket
+		return dst
+	}
+	return append(dst, bracket)
 }
 
 // appendType appends `"type":"..."` for a type name, with the items of list[T].
