@@ -53,26 +53,27 @@ func (s *Server) readBody(c *gin.Context) ([]byte, error) {
 	if strings.EqualFold(c.GetHeader("Content-Encoding"), "gzip") {
 		unzip, err := gzip.NewReader(wire)
 		if err != nil {
-			return nil, bodyError(err)
+			return nil, bodyError(err, wire)
 		}
 		source = unzip
 	}
 	var body bytes.Buffer
 	body.Grow(int(min(max(req.ContentLength, 0), bodyPrealloc)) + bytes.MinRead)
 	if _, err := body.ReadFrom(io.LimitReader(source, maxBody+1)); err != nil {
-		return nil, bodyError(err)
+		return nil, bodyError(err, wire)
 	}
 	if body.Len() > maxBody {
 		return nil, &Error{Code: CodeTooLarge}
 	}
 	if _, err := io.Copy(io.Discard, wire); err != nil { // behind the gzip stream
-		return nil, bodyError(err)
+		return nil, bodyError(err, wire)
 	}
 	return body.Bytes(), nil
 }
 
-// bodyError is the reason why a body could not be read.
-func bodyError(err error) error {
+// bodyError is the reason why a body could not be read from the wire, or not be
+// decompressed.
+func bodyError(err error, wire io.Reader) error {
 	var tooLarge *http.MaxBytesError
 	var corrupt flate.CorruptInputError
 	switch {
@@ -80,10 +81,25 @@ func bodyError(err error) error {
 		return &Error{Code: CodeTooLarge}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &Error{Code: CodeSlowBody}
-	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, &corrupt), errors.Is(err, io.EOF):
-		return &Error{Code: CodeMediaType, Detail: "the body is not valid gzip"}
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, &corrupt):
+		return errNotGzip
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		// Either the gzip stream is cut short in a whole body, or the body is.
+		if _, err := io.Copy(io.Discard, wire); err == nil {
+			return errNotGzip
+		}
 	}
 	return &Error{Code: CodeClientGone, Err: err}
+}
+
+var errNotGzip = &Error{Code: CodeMediaType, Detail: "the body is not valid gzip"}
+
+// linger reads on for a while behind an answer that came before the end of the
+// body: a client that is still sending would find its connection reset, and would
+// not see the answer.
+func linger(c *gin.Context) {
+	_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(lingerTime))
+	_, _ = io.CopyN(io.Discard, c.Request.Body, lingerBytes)
 }
 
 // zippers keeps compressors, which are large, for reuse.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -8,10 +9,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"strings"
 	"testing"
 	"time"
@@ -257,5 +260,38 @@ func TestAnswersOnOneConnection(t *testing.T) {
 		if got := wait(t, "the answer", ls.post(t)); !strings.HasPrefix(got, "200 ") {
 			t.Fatalf("got %s", got)
 		}
+	}
+}
+
+// TestTooLargeBodyIsAnswered: a client that sends its whole body before it reads
+// gets its 413, not a connection reset.
+func TestTooLargeBodyIsAnswered(t *testing.T) {
+	ls := listen(t)
+	ls.Ready(deciderFunc(echo))
+	for name, length := range map[string]string{"declared": fmt.Sprintf("Content-Length: %d", maxBody+1), "undeclared": "Transfer-Encoding: chunked"} {
+		t.Run(name, func(t *testing.T) {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(ls.url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			conn.SetDeadline(time.Now().Add(patience))
+			fmt.Fprintf(conn, "POST /v1/responses HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n", length)
+			var body io.Writer = conn
+			if name == "undeclared" {
+				body = httputil.NewChunkedWriter(conn)
+			}
+			if _, err := io.CopyN(body, spaces{}, maxBody+1); err != nil {
+				t.Fatalf("sending: %v", err)
+			}
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatalf("reading the answer: %v", err)
+			}
+			defer resp.Body.Close()
+			if text, _ := io.ReadAll(resp.Body); resp.StatusCode != 413 || !strings.Contains(string(text), "67108864") {
+				t.Errorf("got %s %s, want 413", resp.Status, text)
+			}
+		})
 	}
 }

@@ -16,6 +16,10 @@ const (
 	maxHeader = 64 << 10
 	// headerTimeout is how long a client may take to send its headers.
 	headerTimeout = 10 * time.Second
+	// lingerBytes and lingerTime are how much of the rest of a body that is too
+	// large is read so that its client gets to see the answer.
+	lingerBytes = maxBody
+	lingerTime  = 5 * time.Second
 	// bodyTimeout is how long a client may take to send its body.
 	bodyTimeout = 2 * time.Minute
 	// writeTimeout is how long a client may take to read its answer. It starts

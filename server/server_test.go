@@ -304,11 +304,19 @@ func TestGzip(t *testing.T) {
 			t.Errorf("got %d %.100s", w.Code, w.Body)
 		}
 	})
-	t.Run("request cut short", func(t *testing.T) {
-		s := newTest(t, Ready, echo)
-		w := request{"POST", "/v1/responses", packed.String()[:packed.Len()-4], map[string]string{"Content-Encoding": "gzip"}}.do(t, s)
-		if w.Code == 200 {
-			t.Errorf("got %d %.100s", w.Code, w.Body)
-		}
-	})
+	for name, body := range map[string]string{
+		"request cut in its end":    packed.String()[:packed.Len()-4],
+		"request cut in its data":   packed.String()[:packed.Len()/2],
+		"request cut in its header": packed.String()[:5],
+		"request that is empty":     "",
+		"request that is text":      body,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newTest(t, Ready, echo)
+			w := request{"POST", "/v1/responses", body, map[string]string{"Content-Encoding": "gzip"}}.do(t, s)
+			if w.Code != 415 || !strings.Contains(w.Body.String(), "not valid gzip") {
+				t.Errorf("got %d %.100s, want 415", w.Code, w.Body)
+			}
+		})
+	}
 }
