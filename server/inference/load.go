@@ -189,7 +189,6 @@ func (s *Service) startEngine(opts Options, place placed) error {
 		f.KVType = "f16"
 	}
 	f.Parallel = choose(opts.Parallel, place.gpu(), autoParallelGPU, autoParallelCPU)
-	f.BatchSize = choose(opts.BatchSize, place.gpu(), autoBatchGPU, autoBatchCPU)
 	f.Threads = opts.Threads
 	if f.Threads == 0 {
 		f.Threads = autoThreads()
@@ -203,6 +202,8 @@ func (s *Service) startEngine(opts Options, place placed) error {
 			return fmt.Errorf("--max-new-tokens %d leaves no room for a prompt in the context of %d tokens that was chosen; lower it or set --context-length", opts.MaxNewTokens, f.ContextLength)
 		}
 	}
+	// No step can hold more tokens than the cache.
+	f.BatchSize = min(choose(opts.BatchSize, place.gpu(), autoBatchGPU, autoBatchCPU), f.ContextLength)
 	engine, err := scheduler.New(s.model, s.contextOptions(place.gpu()), s.schedulerConfig(), opts.Log)
 	if err != nil {
 		return fmt.Errorf("the engine could not start with --context-length %d, --batch-size %d, --dtype %s: %w; lower the first or use a smaller KV cache type such as q8_0", f.ContextLength, f.BatchSize, f.KVType, err)
