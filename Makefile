@@ -19,6 +19,8 @@ JOBS ?= $(shell nproc)
 # go caches compiled cgo packages without looking at the headers they include. With the source's name among
 # the compiler's flags, another llama.cpp is another build.
 export CGO_CPPFLAGS := $(strip $(CGO_CPPFLAGS) -DAGENTD_LLAMA_CPP=$(shell . third_party/common.sh && source_id))
+# Gin's MessagePack binding takes longer to compile than all of agentd, which speaks only JSON.
+export GOFLAGS := $(strip $(GOFLAGS) -tags=nomsgpack)
 export JOBS LLAMA_CPP_DIR LLAMA_CMAKE_FLAGS CUDA_HOME CUDA_ARCHS
 
 ##@ Everyday
