@@ -9,5 +9,5 @@
 //
 // Every answer that is not a success goes through one writer (errors.go) and
 // one table of codes. The order of checks on a request is: authentication,
-// route, method, state, Content-Type, size, JSON and contract, queue.
+// route, method, Content-Type, state, size, JSON and contract, queue.
 package server

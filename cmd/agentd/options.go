@@ -47,7 +47,7 @@ func options(c *Config) []option {
 		{"context-length", "context_length", groupModel, "TOKENS", "Size of the KV cache, shared by all running candidates and the prefix cache; one candidate also never exceeds what the model was trained on. auto: what the model was trained on, as far as memory allows.", integer{&c.ContextLength, minContext, maxContext, "auto", 0}},
 		{"max-new-tokens", "max_new_tokens", groupModel, "TOKENS", "Longest answer of one candidate; reaching it is the candidate error truncated.", integer{p: &c.MaxNewTokens, min: 1, max: maxContext}},
 
-		{"chat-template", "chat_template", groupFormat, "FILE|TEXT", "Jinja template to use instead of the model's own: a file, or the template itself.", text{&c.ChatTemplate}},
+		{"chat-template", "chat_template", groupFormat, "FILE|TEXT", "Jinja template to use instead of the model's own: a file, or the template itself. --model-format template renders it; qwen and gpt-oss prompt natively, and qwen takes from it which of its variants the model is.", text{&c.ChatTemplate}},
 		{"output-style", "output_style", groupFormat, "STYLE", "What the template format expects the model to write: qwen_format or json.", choice{&c.OutputStyle, []string{"qwen_format", "json"}, nil}},
 		{"constrain", "constrain", groupFormat, "on|off", "on keeps every tool call valid for its tools while it is generated; off only checks it afterwards.", choice{&c.Constrain, []string{"on", "off"}, map[string]string{"true": "on", "false": "off"}}},
 		{"mixed-output", "mixed_output", groupFormat, "MODE", "Text beside tool calls: reject makes it an invalid output, tools keeps the calls and drops the text.", choice{&c.MixedOutput, []string{"reject", "tools"}, map[string]string{"error": "reject"}}},
