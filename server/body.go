@@ -98,8 +98,11 @@ var errNotGzip = &Error{Code: CodeMediaType, Detail: "the body is not valid gzip
 // body: a client that is still sending would find its connection reset, and would
 // not see the answer.
 func linger(c *gin.Context) {
-	_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(lingerTime))
-	_, _ = io.CopyN(io.Discard, c.Request.Body, lingerBytes)
+	control := http.NewResponseController(c.Writer)
+	_ = control.SetReadDeadline(time.Now().Add(lingerTime))
+	if _, err := io.CopyN(io.Discard, c.Request.Body, lingerBytes); err == io.EOF { // to its end
+		_ = control.SetReadDeadline(time.Time{})
+	}
 }
 
 // zippers keeps compressors, which are large, for reuse.

@@ -121,13 +121,14 @@ func (s *Server) fail(c *gin.Context, err error) {
 		c.Header("WWW-Authenticate", `Bearer realm="agentd"`)
 	case CodeTooLarge, CodeSlowBody:
 		c.Header("Connection", "close") // the rest of the body is not worth reading
-		_ = http.NewResponseController(c.Writer).EnableFullDuplex()
 	}
 	if retry := max(e.RetryAfter, entry.retry); retry > 0 {
 		c.Header("Retry-After", strconv.Itoa(int(math.Ceil(retry.Seconds()))))
 	}
+	// Without it net/http gives up on a body when the answer begins.
+	_ = http.NewResponseController(c.Writer).EnableFullDuplex()
 	s.writeJSON(c, entry.status, errorBody(e, entry.detail))
-	if e.Code == CodeTooLarge {
+	if e.Code != CodeSlowBody && e.Code != CodeClientGone {
 		linger(c)
 	}
 }

@@ -263,25 +263,37 @@ func TestAnswersOnOneConnection(t *testing.T) {
 	}
 }
 
-// TestTooLargeBodyIsAnswered: a client that sends its whole body before it reads
-// gets its 413, not a connection reset.
-func TestTooLargeBodyIsAnswered(t *testing.T) {
-	ls := listen(t)
-	ls.Ready(deciderFunc(echo))
-	for name, length := range map[string]string{"declared": fmt.Sprintf("Content-Length: %d", maxBody+1), "undeclared": "Transfer-Encoding: chunked"} {
+// TestRefusedBodiesAreAnswered: a client that sends its whole body before it reads
+// gets the answer, not a connection reset.
+func TestRefusedBodiesAreAnswered(t *testing.T) {
+	ready, loading := listen(t), listen(t, func(o *Options) { o.Tokens = []string{"0123456789abcdef"} })
+	ready.Ready(deciderFunc(echo))
+	const token = "\r\nAuthorization: Bearer 0123456789abcdef"
+	for name, test := range map[string]struct {
+		to            *listening
+		size, status  int
+		length, extra string // headers; without a length the body is chunked
+	}{
+		"too large, declared":   {ready, maxBody + 1, 413, fmt.Sprintf("Content-Length: %d", maxBody+1), ""},
+		"too large, undeclared": {ready, maxBody + 1, 413, "", ""},
+		"of another type":       {ready, 16 << 20, 415, fmt.Sprintf("Content-Length: %d", 16<<20), "\r\nContent-Type: text/plain"},
+		"while loading":         {loading, 16 << 20, 503, fmt.Sprintf("Content-Length: %d", 16<<20), token},
+		"without a token":       {loading, 16 << 20, 401, fmt.Sprintf("Content-Length: %d", 16<<20), ""},
+	} {
 		t.Run(name, func(t *testing.T) {
-			conn, err := net.Dial("tcp", strings.TrimPrefix(ls.url, "http://"))
+			conn, err := net.Dial("tcp", strings.TrimPrefix(test.to.url, "http://"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer conn.Close()
 			conn.SetDeadline(time.Now().Add(patience))
-			fmt.Fprintf(conn, "POST /v1/responses HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n", length)
 			var body io.Writer = conn
-			if name == "undeclared" {
+			if test.length == "" {
 				body = httputil.NewChunkedWriter(conn)
+				test.length = "Transfer-Encoding: chunked"
 			}
-			if _, err := io.CopyN(body, spaces{}, maxBody+1); err != nil {
+			fmt.Fprintf(conn, "POST /v1/responses HTTP/1.1\r\nHost: x\r\n%s%s\r\n\r\n", test.length, test.extra)
+			if _, err := io.CopyN(body, spaces{}, int64(test.size)); err != nil {
 				t.Fatalf("sending: %v", err)
 			}
 			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -289,8 +301,8 @@ func TestTooLargeBodyIsAnswered(t *testing.T) {
 				t.Fatalf("reading the answer: %v", err)
 			}
 			defer resp.Body.Close()
-			if text, _ := io.ReadAll(resp.Body); resp.StatusCode != 413 || !strings.Contains(string(text), "67108864") {
-				t.Errorf("got %s %s, want 413", resp.Status, text)
+			if text, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != test.status || !strings.Contains(string(text), `"detail":`) {
+				t.Errorf("got %s %s (%v), want %d", resp.Status, text, err, test.status)
 			}
 		})
 	}

@@ -16,8 +16,8 @@ const (
 	maxHeader = 64 << 10
 	// headerTimeout is how long a client may take to send its headers.
 	headerTimeout = 10 * time.Second
-	// lingerBytes and lingerTime are how much of the rest of a body that is too
-	// large is read so that its client gets to see the answer.
+	// lingerBytes and lingerTime are how much of the rest of a refused body is
+	// read so that its client gets to see the answer.
 	lingerBytes = maxBody
 	lingerTime  = 5 * time.Second
 	// bodyTimeout is how long a client may take to send its body.
