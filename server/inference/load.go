@@ -194,9 +194,9 @@ func (s *Service) startEngine(opts Options, place placed) error {
 		f.Threads = autoThreads()
 	}
 	f.ContextLength = opts.ContextLength
+	info := s.model.Info()
+	perCell := cellBytes(s.model.Metadata(), info.Architecture, info.Layers, info.Embedding, f.KVType)
 	if f.ContextLength == 0 {
-		info := s.model.Info()
-		perCell := cellBytes(s.model.Metadata(), info.Architecture, info.Layers, info.Embedding, f.KVType)
 		f.ContextLength = fitContext(info.ContextTrain, choose(0, place.gpu(), autoContextGPU, autoContextCPU), place.freeMemory(), perCell)
 		if opts.MaxNewTokens >= f.ContextLength {
 			return fmt.Errorf("--max-new-tokens %d leaves no room for a prompt in the context of %d tokens that was chosen; lower it or set --context-length", opts.MaxNewTokens, f.ContextLength)
@@ -204,6 +204,9 @@ func (s *Service) startEngine(opts Options, place placed) error {
 	}
 	// No step can hold more tokens than the cache.
 	f.BatchSize = min(choose(opts.BatchSize, place.gpu(), autoBatchGPU, autoBatchCPU), f.ContextLength)
+	// Gigabytes are zeroed now, which takes seconds after the model is in memory.
+	opts.Log.Info().Int("tokens", f.ContextLength).Str("size", fmt.Sprintf("%.0f MB", float64(f.ContextLength)*perCell/1e6)).
+		Msg("allocating the KV cache")
 	engine, err := scheduler.New(s.model, s.contextOptions(place.gpu()), s.schedulerConfig(), opts.Log)
 	if err != nil {
 		return fmt.Errorf("the engine could not start with --context-length %d, --batch-size %d, --dtype %s: %w; lower the first or use a smaller KV cache type such as q8_0", f.ContextLength, f.BatchSize, f.KVType, err)
