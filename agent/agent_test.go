@@ -157,7 +157,7 @@ func TestCandidateErrors(t *testing.T) {
 		{name: "a grammar that can't be used", err: agent.GrammarError{Err: errors.New("boom")}, code: "model_error", component: "scheduler", message: "grammar can't be used: boom"},
 		{name: "a model that fails", err: agent.ModelError{Err: errors.New("boom")}, code: "model_error", component: "model", message: "boom"},
 		{name: "an error of no known kind", err: errors.New("boom"), code: "model_error", component: "model", message: "boom"},
-		{name: "time is up", err: fmt.Errorf("wait: %w", context.DeadlineExceeded), code: "timeout", component: "scheduler", message: "deadline"},
+		{name: "time is up", err: fmt.Errorf("wait: %w", context.DeadlineExceeded), code: "timeout", component: "scheduler", message: "--request-timeout"},
 		{name: "the token limit", adjust: func(r *agent.Result) { r.Completions[0].Finish, r.Completions[0].Tokens = agent.FinishLength, 99 }, code: "truncated", component: "commander", message: "limit of 99 new tokens"},
 		{name: "one completion fails", adjust: func(r *agent.Result) { r.Completions[0].Err = agent.ModelError{Err: errors.New("boom")} }, code: "model_error", component: "model", message: "boom"},
 		{name: "completions are missing", adjust: func(r *agent.Result) { r.Completions = nil }, code: "model_error", component: "model", message: "0 completions"},
@@ -243,7 +243,7 @@ func TestTimeUpBeforeGeneration(t *testing.T) {
 	if err != nil || len(g.asked) != 0 {
 		t.Fatalf("error %v after %d generations, want none", err, len(g.asked))
 	}
-	if e := outs[0].Error; e == nil || e.Code != agent.CodeTimeout || e.Component != agent.ComponentScheduler {
+	if e := outs[0].Error; e == nil || e.Code != agent.CodeTimeout || e.Component != agent.ComponentScheduler || !strings.Contains(e.Message, "--request-timeout") {
 		t.Errorf("got %+v, want a timeout", outs[0])
 	}
 	if outs[1].Status != protocol.StatusCompleted {

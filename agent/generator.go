@@ -108,6 +108,8 @@ const (
 	CodeInvalidCoaching = "invalid_coaching" // extra_keys.coaching is no correction
 )
 
+var errTimeUp = errors.New("the request's time was up before the answer was complete; ask for fewer candidates at once, or raise --request-timeout")
+
 // Components of candidate errors and internal steps.
 const (
 	ComponentCommander = "commander" // the agent and its parsers

@@ -226,6 +226,9 @@ func toolCalls(calls []tools.Call) []protocol.ToolCall {
 func (j *job) fail(out *protocol.AgentOutput, code, component string, err error) {
 	out.Status, out.Output = protocol.StatusError, nil
 	out.Memory = j.in.Memory
+	if code == CodeTimeout {
+		err = errTimeUp // a context's own words say nothing to a client
+	}
 	out.Error = &protocol.AgentError{Code: code, Message: err.Error(), Component: component}
 }
 
