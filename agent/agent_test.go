@@ -320,6 +320,8 @@ func TestNewRefusesWhatItDoesNotKnow(t *testing.T) {
 		{"nothing to detect by", agent.Config{}, "pass --model-format, or --chat-template"},
 		{"a template format without a template", agent.Config{Format: "magma"}, "no chat template"},
 		{"an effort", agent.Config{Format: "harmony", ReasoningEffort: "huge"}, `reasoning_effort "huge"`},
+		{"an effort of a model without", agent.Config{Format: "qwen", ReasoningEffort: "high"}, `reasoning_effort "high" is for GPT-OSS`},
+		{"thinking of a model that always reasons", agent.Config{Format: "gpt-oss", EnableThinking: true}, "set reasoning_effort"},
 		{"a style", agent.Config{Format: "template", ChatTemplate: "x", OutputStyle: "xml"}, `output_style "xml"`},
 		{"a style of another format", agent.Config{Architecture: "qwen3", OutputStyle: "json"}, "output_style json is a style of model_format template, and this model's is qwen"},
 		{"mixed output", agent.Config{Format: "qwen", MixedOutput: "both"}, `mixed_output "both"`},

@@ -211,7 +211,7 @@ func TestReasoningTravels(t *testing.T) {
 			"<|channel|>analysis<|message|>more<|end|><|start|>assistant<|channel|>final<|message|>Done"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := newAgent(t, agent.Config{Format: name, Architecture: "qwen3", EnableThinking: true}, nil)
+			a := newAgent(t, agent.Config{Format: name, Architecture: "qwen3", EnableThinking: name == "qwen"}, nil)
 			first := run(t, a, &script{answers: answers[:1]}, request(t, `{`+tools+`}`))[0]
 			next := `{"instruction":{"type":"env","content":"ok"},"memory":` + string(first.Memory) + `,` + tools + `}`
 			if prompt, _ := promptOfAnswer(t, a, next, answers[1]); !strings.Contains(prompt, "secret") {

@@ -59,6 +59,12 @@ func New(name string, o Options) (Format, error) {
 		return nil, fmt.Errorf("output_style %s is a style of model_format %s, and this model's is %s; leave it out, or pass --model-format %s",
 			StyleJSON, Template, name, Template)
 	}
+	if o.EnableThinking && name == GPTOSS {
+		return nil, fmt.Errorf("enable_thinking is for other models: GPT-OSS always reasons; leave it out, and set reasoning_effort")
+	}
+	if effort := o.ReasoningEffort; effort != "" && effort != defaultEffort && name != GPTOSS {
+		return nil, fmt.Errorf("reasoning_effort %q is for GPT-OSS, and this model's format is %s; leave it out, or set enable_thinking", effort, name)
+	}
 	switch name {
 	case Qwen:
 		return newQwen(o)

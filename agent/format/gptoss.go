@@ -20,12 +20,14 @@ type gptoss struct {
 }
 
 // reasoningEfforts are what the system message may ask for.
-var reasoningEfforts = []string{"low", "medium", "high"}
+var reasoningEfforts = []string{defaultEffort, "medium", "high"}
+
+const defaultEffort = "low"
 
 func newGPTOSS(o Options) (*gptoss, error) {
 	effort := o.ReasoningEffort
 	if effort == "" {
-		effort = "low"
+		effort = defaultEffort
 	}
 	for _, known := range reasoningEfforts {
 		if effort == known {

@@ -49,9 +49,11 @@ func TestNativePromptsEqualTheTemplates(t *testing.T) {
 	} {
 		source := reference(t, model.file)
 		kit := newKit(t, model.arch, source)
-		f := newFormat(t, model.format, format.Options{
-			ChatTemplate: source, EnableThinking: model.think, ReasoningEffort: "medium", Toolkit: kit,
-		})
+		o := format.Options{ChatTemplate: source, EnableThinking: model.think, Toolkit: kit}
+		if model.format == format.GPTOSS {
+			o.ReasoningEffort = "medium"
+		}
+		f := newFormat(t, model.format, o)
 		for _, in := range referenceInputs {
 			t.Run(fmt.Sprintf("%s, thinking %t: %s", model.file, model.think, in.name), func(t *testing.T) {
 				input := newInput(t, f, in.memory, in.author, in.instruction, in.tools, in.attributes)

@@ -110,6 +110,13 @@ func TestModelKeysStandBesideAModelPathToo(t *testing.T) {
 	}
 }
 
+func TestNullInTheFileIsNotSetWhereTheFirstImplementationAllowsIt(t *testing.T) {
+	c, from, err := load(t, `{"prompt_log_dir": null, "model": {"chat_template": null, "history_max_messages": null}}`, nil)
+	if err != nil || c.PromptLogDir != "" || c.ChatTemplate != "" || c.HistoryMaxMessages != 0 || from["chat-template"] != "" {
+		t.Fatalf("got %+v, %v", c, err)
+	}
+}
+
 func TestFlagsAcceptUnderscores(t *testing.T) {
 	c, _, err := load(t, "", nil, "--max_new_tokens", "5", "--enable_thinking")
 	if err != nil || c.MaxNewTokens != 5 || !c.EnableThinking {

@@ -77,3 +77,7 @@ func editDistance(a, b string) int {
 	}
 	return row[len(b)]
 }
+
+// nullable are the options whose keys may be null in a file of the protocol's
+// first implementation; null means that they are not set.
+var nullable = map[string]bool{"prompt-log-dir": true, "chat-template": true, "history-max-messages": true}

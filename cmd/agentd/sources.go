@@ -182,6 +182,9 @@ func applyFile(opts []option, path string, from origins) error {
 		if earlier, twice := from[o.name]; twice {
 			return fmt.Errorf("%s: the same option was already given as %q; keep one", as, strings.TrimPrefix(earlier, where+": "))
 		}
+		if v.Kind() == 'n' && nullable[o.name] {
+			return nil
+		}
 		if err := o.value.setJSON(v); err != nil {
 			return fmt.Errorf("%s: %w", as, err)
 		}
@@ -236,7 +239,7 @@ func eachMember(raw []byte, where string, f func(key string, v jsontext.Value) e
 	if _, err := dec.ReadToken(); err != nil {
 		return fmt.Errorf("%s: %w", where, err)
 	}
-	if _, err := dec.ReadToken(); err != io.EOF {
+	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s: there is more after the closing brace", where)
 	}
 	return nil
