@@ -146,6 +146,7 @@ func (m *Model) Free() error {
 	if m.children > 0 {
 		return fmt.Errorf("%w: %d contexts, samplers or templates of the model are open", ErrInUse, m.children)
 	}
+	C.agd_vocab_index_free(m.vocab.index)
 	C.llama_model_free(m.ptr)
 	m.ptr = nil
 	return nil

@@ -94,7 +94,7 @@ func (m *Model) NewSampler(cfg SamplerConfig) (*Sampler, error) {
 	opts.allow, opts.n_allow = allow, C.size_t(len(cfg.Allow))
 
 	var cerr *C.char
-	ptr := C.agd_sampler_new(m.vocab.ptr, opts, &cerr)
+	ptr := C.agd_sampler_new(m.vocab.index, opts, &cerr)
 	return m.wrapSampler(ptr, cerr)
 }
 
@@ -121,6 +121,7 @@ func tokenList(ts []Token) *C.llama_token {
 // size and is not changed, and accepts it into the grammar. The grammar is
 // asked about the chosen token only; if it rejects that one, the choice is
 // made again among the tokens it admits. ErrGrammarDead: it admits none.
+// ErrGrammar: there are too many ways to read what was written so far.
 // ErrCompute: the row holds no finite number. Sample does not allocate in Go.
 func (s *Sampler) Sample(logits []float32) (Token, error) {
 	s.mu.Lock()
@@ -162,6 +163,8 @@ func (s *Sampler) failure(rc C.int) error {
 		return ErrGrammarDead
 	case C.AGD_SAMPLE_REJECTED:
 		return ErrRejected
+	case C.AGD_SAMPLE_AMBIGUOUS:
+		return fmt.Errorf("%w: %s", ErrGrammar, C.GoString(C.agd_sampler_detail(s.ptr)))
 	case C.AGD_SAMPLE_NOTFINITE:
 		return fmt.Errorf("%w: the logits hold no finite number", ErrCompute)
 	default:

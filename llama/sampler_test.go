@@ -2,8 +2,10 @@ package llama
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -410,5 +412,83 @@ func TestSamplersRunInParallel(t *testing.T) {
 	wg.Wait()
 	if !slices.Equal(parallel, want) {
 		t.Errorf("in parallel %v, one by one %v", parallel, want)
+	}
+}
+
+// TestGrammarsAgreeWithRegularExpressions holds the matching of tokens against
+// Go's regular expressions, token by token, on texts whose characters are split
+// over tokens.
+func TestGrammarsAgreeWithRegularExpressions(t *testing.T) {
+	m := shared(t, synth.GPTOSS)
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, tc := range []struct{ gbnf, expression string }{
+		{`root ::= ("a" | "ab" | "\u00e9")*`, `^(a|ab|é)*$`},
+		{`root ::= [a-b]* [^b\u00e9] "b"?`, `^[a-b]*[^bé]b?$`},
+		{`root ::= ("a"? "b"?){2,4} .`, `^(?s)(a?b?){2,4}.$`},
+		{`root ::= [\u00e8-\u00ea\U0001F600-\U0001F64F]+ | x
+x ::= "a" x "b" | "é"`, `^([è-ê😀-🙏]+|é|aéb|aaébb|aaaébbb)$`},
+	} {
+		want := regexp.MustCompile(tc.expression)
+		admitted := 0
+		for range 800 {
+			var b strings.Builder
+			for range rng.IntN(6) {
+				b.WriteString([]string{"a", "b", "é", "😀", "aéb"}[rng.IntN(5)])
+			}
+			text := b.String()
+			if got := accepts(t, m, tc.gbnf, text); got != want.MatchString(text) {
+				t.Fatalf("%s: %q is admitted: %t", tc.gbnf, text, got)
+			} else if got {
+				admitted++
+			}
+		}
+		if admitted < 20 {
+			t.Errorf("%s admitted only %d texts", tc.gbnf, admitted)
+		}
+	}
+}
+
+// TestGrammarsThatCanBeReadInManyWays would not end in a lifetime where the ways
+// are followed one by one.
+func TestGrammarsThatCanBeReadInManyWays(t *testing.T) {
+	m := shared(t, synth.Qwen3)
+	var names []string
+	for i := range 9000 {
+		names = append(names, fmt.Sprintf(`"name%d"`, i))
+	}
+	for _, tc := range []struct {
+		rule, gbnf string
+		refused    bool
+	}{
+		{"stars in a row", `root ::= "\"" ` + strings.Repeat("[a-z]* ", 300) + `"\""`, false},
+		{"repetitions of repetitions", `root ::= ` + strings.Repeat("([a-z]{0,30}){0,30} ", 3), true},
+		{"lists that begin alike", `root ::= "[" root? "]" | "[" root? "];" | "[" root? "]!"`, true},
+		{"a large enumeration", `root ::= ` + strings.Join(names, " | "), false},
+		{"optional characters without end", `root ::= "x" ` + strings.Repeat("[a-z]? ", 2000), true},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			s := newSampler(t, m, SamplerConfig{Grammar: tc.gbnf, Temperature: 1})
+			favourite := tokenize(t, m, "[")[0]
+			for step := range uint64(60) {
+				row := randomRow(m, step)
+				row[favourite] += 30 // a model that the grammar lures on
+				tok, err := s.Sample(row)
+				if err != nil {
+					if !tc.refused || !errors.Is(err, ErrGrammar) {
+						t.Fatal(err)
+					}
+					if _, err := s.Sample(row); !errors.Is(err, ErrGrammarDead) {
+						t.Errorf("after the refusal: %v", err)
+					}
+					return
+				}
+				if m.Vocab().IsEOG(tok) {
+					break
+				}
+			}
+			if tc.refused {
+				t.Error("was not refused")
+			}
+		})
 	}
 }

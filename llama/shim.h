@@ -114,12 +114,18 @@ struct agd_sampler_options {
 
 struct agd_sampler;
 
+// What all samplers of a vocabulary share. It outlives them and not the model.
+struct agd_vocab_index;
+struct agd_vocab_index * agd_vocab_index_new(const struct llama_vocab * vocab);
+void                     agd_vocab_index_free(struct agd_vocab_index * index);
+
 #define AGD_SAMPLE_DEAD      (-1) // the grammar admits no token
 #define AGD_SAMPLE_NOTFINITE (-2) // the row holds NaN, or nothing above -infinity
 #define AGD_SAMPLE_THROWN    (-3) // agd_sampler_detail says which exception
 #define AGD_SAMPLE_REJECTED  (-4) // accept: the grammar does not allow the token
+#define AGD_SAMPLE_AMBIGUOUS (-5) // the grammar needs more work than is allowed
 
-struct agd_sampler * agd_sampler_new(const struct llama_vocab * vocab, struct agd_sampler_options opts, char ** err);
+struct agd_sampler * agd_sampler_new(struct agd_vocab_index * index, struct agd_sampler_options opts, char ** err);
 struct agd_sampler * agd_sampler_clone(const struct agd_sampler * s, bool reseed, uint32_t seed, char ** err);
 void                 agd_sampler_free(struct agd_sampler * s);
 llama_token          agd_sample(struct agd_sampler * s, const float * logits); // >= 0, or AGD_SAMPLE_*

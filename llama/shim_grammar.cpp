@@ -9,6 +9,7 @@
 #include "llama-grammar.h"
 #include "shim.h"
 #include "shim_internal.h"
+#include "shim_matcher.h"
 
 namespace {
 
@@ -186,7 +187,7 @@ class analysis {
 
 namespace agd {
 
-std::vector<llama_token> check_grammar(const llama_vocab * vocab, const char * gbnf) {
+std::shared_ptr<const grammar_rules> parse_grammar(const llama_vocab * vocab, const char * gbnf, std::vector<llama_token> * named) {
     // llama_grammar_parser::parse prints its errors to stderr; its parts throw them
     llama_grammar_parser parser(vocab);
     for (const char * pos = skip_space(gbnf); *pos != '\0';) {
@@ -197,20 +198,21 @@ std::vector<llama_token> check_grammar(const llama_vocab * vocab, const char * g
     }
     analysis a(parser);
     a.run();
-    std::vector<llama_token> named = a.named_tokens();
-    for (llama_token t : named) {
+    *named = a.named_tokens();
+    for (llama_token t : *named) {
         if (vocab != nullptr && (t < 0 || t >= llama_vocab_n_tokens(vocab))) {
             throw std::runtime_error("token <[" + std::to_string(t) + "]> is not in the vocabulary");
         }
     }
-    return named;
+    return std::make_shared<const grammar_rules>(parser.rules, parser.symbol_ids.at("root"));
 }
 
 } // namespace agd
 
 extern "C" bool agd_grammar_check(const struct llama_vocab * vocab, const char * gbnf, char ** err) {
     return agd::guard(err, false, [&] {
-        agd::check_grammar(vocab, gbnf);
+        std::vector<llama_token> named;
+        agd::parse_grammar(vocab, gbnf, &named);
         return true;
     });
 }

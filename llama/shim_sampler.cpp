@@ -1,14 +1,17 @@
 // Sampling: the candidates are chosen from the logits first, and the grammar is
 // asked about the chosen token alone. Only when it says no are more candidates
-// shown to it, because a grammar check of a whole vocabulary costs 16 to 67 ms.
+// shown to it, because a grammar check of a whole vocabulary costs milliseconds.
 #include "shim.h"
 #include "shim_grammar.h"
 #include "shim_internal.h"
+#include "shim_matcher.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -58,7 +61,7 @@ struct agd_sampler {
     int32_t                       n_vocab = 0;
     agd_sampler_options           opts    = {};
     sampler_ptr                   chain;      // empty: greedy
-    sampler_ptr                   grammar;    // empty: unconstrained
+    std::unique_ptr<agd::matcher> grammar;    // empty: unconstrained
     std::vector<llama_token>      suppressed; // sorted
     std::vector<llama_token_data> candidates; // scratch
     bool                          dead = false;
@@ -150,20 +153,25 @@ struct agd_sampler {
         return arr.data[arr.selected].id;
     }
 
-    bool admits(llama_token token) {
-        llama_token_data       one = { token, 1.0f, 0.0f };
-        llama_token_data_array arr = { &one, 1, -1, false };
-        llama_sampler_apply(grammar.get(), &arr);
-        return one.logit != minus_infinity;
-    }
-
     // Drops the candidates that the grammar rejects; their order stays.
     void filter() {
-        llama_token_data_array arr = { candidates.data(), candidates.size(), -1, true };
-        llama_sampler_apply(grammar.get(), &arr);
         candidates.erase(std::remove_if(candidates.begin(), candidates.end(),
-                                        [](const llama_token_data & c) { return c.logit == minus_infinity; }),
+                                        [&](const llama_token_data & c) { return !grammar->admits(c.id); }),
                          candidates.end());
+    }
+
+    // All allowed tokens that the grammar admits, in candidates.
+    void collect_admitted(const float * logits) {
+        std::vector<bool> admitted;
+        grammar->admitted(admitted);
+        candidates.clear();
+        for_allowed([&](int32_t first, int32_t n) {
+            for (llama_token t = first; t < first + n; t++) {
+                if (admitted[t] && logits[t] > minus_infinity) {
+                    candidates.push_back({ t, logits[t], 0.0f });
+                }
+            }
+        });
     }
 
     // The choice under the grammar after it has rejected the free choice. Exact:
@@ -183,8 +191,7 @@ struct agd_sampler {
                 }
             }
         }
-        collect(logits, 0);
-        filter();
+        collect_admitted(logits);
         return candidates.empty() ? AGD_SAMPLE_DEAD : pick(false);
     }
 
@@ -196,29 +203,41 @@ struct agd_sampler {
             collect(logits, static_cast<size_t>(std::max(opts.top_k, 0)));
             token = pick(opts.top_k > 0);
         }
-        if (token < 0 || !grammar) {
+        if (token < 0 || !(grammar || dead)) {
             return token;
         }
+        return constrain(token, logits);
+    }
+
+    // The chosen token, or another one if the grammar rejects it; accepts it.
+    llama_token constrain(llama_token token, const float * logits) {
+        return guard([&] {
+            if (!grammar->admits(token)) {
+                token = pick_admitted(logits);
+            }
+            if (token >= 0) {
+                grammar->accept(token);
+            }
+            return token;
+        });
+    }
+
+    // Runs f with the grammar. One that has failed is not asked again, and what
+    // it remembers is freed.
+    template <typename F> llama_token guard(F f) {
         if (dead) {
             return AGD_SAMPLE_DEAD;
         }
-        if (!admits(token)) {
-            token = pick_admitted(logits);
-            if (token < 0) {
-                return token;
-            }
-        }
-        return accept_checked(token);
-    }
-
-    // Advances the grammar by a token it admits. An exception leaves it without
-    // any state, and asking it again would abort the process.
-    llama_token accept_checked(llama_token token) {
         try {
-            llama_sampler_accept(grammar.get(), token);
-            return token;
+            return f();
+        } catch (const agd::too_ambiguous & e) {
+            detail = e.what();
+            dead   = true;
+            grammar.reset();
+            return AGD_SAMPLE_AMBIGUOUS;
         } catch (...) {
             dead = true;
+            grammar.reset();
             throw;
         }
     }
@@ -274,20 +293,40 @@ std::vector<llama_token> suppressed_tokens(const llama_vocab * vocab, const agd_
 
 } // namespace
 
-extern "C" struct agd_sampler * agd_sampler_new(const struct llama_vocab * vocab, struct agd_sampler_options opts,
+struct agd_vocab_index {
+    const llama_vocab *                     vocab;
+    std::once_flag                          once;
+    std::shared_ptr<const agd::vocab_index> index; // made for the first grammar
+
+    std::shared_ptr<const agd::vocab_index> get() {
+        std::call_once(once, [&] { index = std::make_shared<const agd::vocab_index>(vocab); });
+        return index;
+    }
+};
+
+extern "C" struct agd_vocab_index * agd_vocab_index_new(const struct llama_vocab * vocab) {
+    return agd::guard(nullptr, static_cast<agd_vocab_index *>(nullptr), [&] {
+        auto * index = new agd_vocab_index;
+        index->vocab = vocab;
+        return index;
+    });
+}
+
+extern "C" void agd_vocab_index_free(struct agd_vocab_index * index) {
+    delete index;
+}
+
+extern "C" struct agd_sampler * agd_sampler_new(struct agd_vocab_index * index, struct agd_sampler_options opts,
                                                 char ** err) {
     return agd::guard(err, static_cast<agd_sampler *>(nullptr), [&]() -> agd_sampler * {
-        auto s     = std::make_unique<agd_sampler>();
+        const llama_vocab * vocab = index->vocab;
+        auto                s     = std::make_unique<agd_sampler>();
         s->vocab   = vocab;
         s->n_vocab = llama_vocab_n_tokens(vocab);
         std::vector<llama_token> named;
         if (opts.grammar != nullptr) {
-            named = agd::check_grammar(vocab, opts.grammar); // throws
-            s->grammar.reset(llama_sampler_init_grammar(vocab, opts.grammar, "root"));
-            if (!s->grammar) {
-                agd::set(err, "llama.cpp rejected the grammar");
-                return nullptr;
-            }
+            auto rules = agd::parse_grammar(vocab, opts.grammar, &named); // throws
+            s->grammar = std::make_unique<agd::matcher>(std::move(rules), index->get());
         }
         s->suppressed = suppressed_tokens(vocab, opts, named);
         if (opts.temperature > 0.0f) {
@@ -311,7 +350,7 @@ extern "C" struct agd_sampler * agd_sampler_clone(const struct agd_sampler * s, 
         c->suppressed = s->suppressed;
         c->dead       = s->dead;
         if (s->grammar) {
-            c->grammar.reset(llama_sampler_clone(s->grammar.get()));
+            c->grammar = std::make_unique<agd::matcher>(*s->grammar);
         }
         if (s->chain) {
             c->chain = reseed ? make_chain(s->opts, seed) : sampler_ptr(llama_sampler_clone(s->chain.get()));
@@ -337,17 +376,10 @@ extern "C" llama_token agd_sample(struct agd_sampler * s, const float * logits) 
 
 extern "C" int agd_sampler_accept(struct agd_sampler * s, llama_token token) {
     try {
-        if (!s->grammar) {
+        if (!s->grammar && !s->dead) {
             return 0;
         }
-        if (s->dead) {
-            return AGD_SAMPLE_DEAD;
-        }
-        if (!s->admits(token)) {
-            return AGD_SAMPLE_REJECTED;
-        }
-        s->accept_checked(token);
-        return 0;
+        return s->guard([&] { return s->grammar->accept(token) ? 0 : AGD_SAMPLE_REJECTED; });
     } catch (const std::exception & e) {
         s->detail = e.what();
     } catch (...) {

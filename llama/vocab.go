@@ -35,8 +35,9 @@ const (
 type Vocab struct {
 	model    *Model
 	ptr      *C.struct_llama_vocab
-	pieces   string   // all pieces, special tokens rendered, one after the other
-	offsets  []uint32 // Size()+1 offsets into pieces
+	index    *C.struct_agd_vocab_index // of samplers; freed with the model
+	pieces   string                    // all pieces, special tokens rendered, one after the other
+	offsets  []uint32                  // Size()+1 offsets into pieces
 	attrs    []Attr
 	byPiece  map[string]Token
 	control  []Token
@@ -75,6 +76,9 @@ func newVocab(m *Model) (*Vocab, error) {
 		if piece := v.piece(t); v.attrs[t]&AttrUserDefined != 0 && strings.HasPrefix(piece, "<") && strings.HasSuffix(piece, ">") {
 			v.markup = append(v.markup, piece)
 		}
+	}
+	if v.index = C.agd_vocab_index_new(ptr); v.index == nil {
+		return nil, fmt.Errorf("vocabulary: out of memory")
 	}
 	v.bos, v.eos = Token(C.llama_vocab_bos(ptr)), Token(C.llama_vocab_eos(ptr))
 	v.addBOS, v.addEOS = bool(C.llama_vocab_get_add_bos(ptr)), bool(C.llama_vocab_get_add_eos(ptr))

@@ -1,0 +1,429 @@
+#include "shim_matcher.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_set>
+
+namespace agd {
+
+namespace {
+
+constexpr uint32_t no_set = std::numeric_limits<uint32_t>::max();
+
+// Bounds on one call, and on what is remembered between two. An enumeration of
+// n values needs n stacks; text in JSON a handful.
+constexpr size_t max_work    = 10u << 20; // stacks looked at: half a second
+constexpr size_t max_nodes   = 20000;     // stacks in one set
+constexpr size_t max_stacks  = 1u << 19;  // about 100 bytes each
+constexpr size_t max_states  = 1u << 15;  // about 700 bytes each
+constexpr size_t kept_stacks = 10000;
+constexpr size_t kept_states = 500;
+
+constexpr uint32_t unknown = no_set - 1; // a way that was not computed yet
+
+uint64_t hash(const std::vector<uint32_t> & nodes) {
+    uint64_t h = 14695981039346656037u; // FNV-1a
+    for (const uint32_t n : nodes) {
+        h = (h ^ n) * 1099511628211u;
+    }
+    return h;
+}
+
+} // namespace
+
+vocab_index::vocab_index(const llama_vocab * vocab) {
+    const auto        n = static_cast<size_t>(llama_vocab_n_tokens(vocab));
+    std::vector<char> buf(64);
+    offsets.reserve(n + 1);
+    ends.reserve(n);
+    for (llama_token t = 0; t < static_cast<llama_token>(n); t++) {
+        offsets.push_back(static_cast<uint32_t>(text.size()));
+        ends.push_back(llama_vocab_is_eog(vocab, t));
+        int32_t len = llama_token_to_piece(vocab, t, buf.data(), static_cast<int32_t>(buf.size()), 0, true);
+        if (len < 0) {
+            buf.resize(static_cast<size_t>(-len));
+            len = llama_token_to_piece(vocab, t, buf.data(), static_cast<int32_t>(buf.size()), 0, true);
+        }
+        if (len > 0) {
+            text.append(buf.data(), static_cast<size_t>(len));
+        }
+    }
+    offsets.push_back(static_cast<uint32_t>(text.size()));
+    for (llama_token t = 0; t < static_cast<llama_token>(n); t++) {
+        if (!ends[t] && !piece(t).empty()) {
+            order.push_back(t);
+        }
+    }
+    std::sort(order.begin(), order.end(), [&](llama_token a, llama_token b) { return piece(a) < piece(b); });
+    common.assign(order.size(), 0);
+    for (size_t i = 1; i < order.size(); i++) {
+        const auto a = piece(order[i - 1]);
+        const auto b = piece(order[i]);
+        common[i]    = static_cast<uint32_t>(
+            std::mismatch(a.begin(), a.begin() + static_cast<long>(std::min(a.size(), b.size())), b.begin()).first - a.begin());
+    }
+}
+
+grammar_rules::grammar_rules(const llama_grammar_rules & rules, uint32_t root) : root(root) {
+    for (const auto & rule : rules) {
+        starts.push_back(static_cast<uint32_t>(elements.size()));
+        elements.insert(elements.end(), rule.begin(), rule.end());
+    }
+}
+
+matcher::matcher(std::shared_ptr<const grammar_rules> grammar, std::shared_ptr<const vocab_index> vocab)
+    : grammar(std::move(grammar)), vocab(std::move(vocab)) {
+    stacks.push_back({ 0, 0 });
+    closures.push_back({ 0 });
+    std::vector<node> first;
+    for (uint32_t at = this->grammar->starts[this->grammar->root];; at++) {
+        const auto & c = closure(push(0, at));
+        first.insert(first.end(), c.begin(), c.end());
+        while (!at_end(at)) {
+            at++;
+        }
+        if (type(at) != LLAMA_GRETYPE_ALT) {
+            break;
+        }
+    }
+    now.at = intern(std::move(first));
+}
+
+matcher::matcher(const matcher & other) : grammar(other.grammar), vocab(other.vocab) {
+    restart(other);
+}
+
+// --- elements ----------------------------------------------------------------
+
+bool matcher::at_end(uint32_t element) const {
+    return type(element) == LLAMA_GRETYPE_END || type(element) == LLAMA_GRETYPE_ALT;
+}
+
+// The element after a terminal, which may be several elements long.
+uint32_t matcher::after(uint32_t element) const {
+    element++;
+    while (type(element) == LLAMA_GRETYPE_CHAR_ALT || type(element) == LLAMA_GRETYPE_CHAR_RNG_UPPER) {
+        element++;
+    }
+    return element;
+}
+
+// Whether a terminal takes any of the characters from low to high.
+bool matcher::matches(uint32_t element, uint32_t low, uint32_t high) const {
+    const bool inverse = type(element) == LLAMA_GRETYPE_CHAR_NOT;
+    if (type(element) == LLAMA_GRETYPE_CHAR_ANY) {
+        return true;
+    }
+    if (!inverse && type(element) != LLAMA_GRETYPE_CHAR) {
+        return false; // a token
+    }
+    do {
+        const uint32_t from = grammar->elements[element].value;
+        uint32_t       to   = from;
+        if (type(element + 1) == LLAMA_GRETYPE_CHAR_RNG_UPPER) {
+            to = grammar->elements[++element].value;
+        }
+        if (inverse ? from <= low && high <= to : from <= high && low <= to) {
+            return !inverse;
+        }
+        element++;
+    } while (type(element) == LLAMA_GRETYPE_CHAR_ALT);
+    return inverse;
+}
+
+// --- stacks ------------------------------------------------------------------
+
+void matcher::spend(size_t amount) {
+    work += amount;
+    if (work > max_work || stacks.size() > max_stacks || states.size() > max_states) {
+        throw too_ambiguous();
+    }
+}
+
+matcher::node matcher::push(node below, uint32_t top) {
+    if (at_end(top)) {
+        return below;
+    }
+    const auto [it, added] = known.try_emplace(uint64_t(below) << 32 | top, static_cast<node>(stacks.size()));
+    if (added) {
+        spend(8); // as costly as that many looks
+        stacks.push_back({ top, below });
+        closures.emplace_back();
+    }
+    return it->second;
+}
+
+// The stacks with a terminal on top, or none, that n stands for.
+const std::vector<matcher::node> & matcher::closure(node n) {
+    if (!closures[n].empty()) {
+        return closures[n];
+    }
+    std::vector<node>        found;
+    std::vector<node>        todo = { n };
+    std::unordered_set<node> seen;
+    while (!todo.empty()) {
+        const node at = todo.back();
+        todo.pop_back();
+        if (!seen.insert(at).second) {
+            continue;
+        }
+        spend(8);
+        if (at == 0 || type(stacks[at].top) != LLAMA_GRETYPE_RULE_REF) {
+            found.push_back(at);
+            continue;
+        }
+        const uint32_t top  = stacks[at].top;
+        const node     rest = push(stacks[at].below, top + 1);
+        for (uint32_t e = grammar->starts[grammar->elements[top].value];; e++) {
+            todo.push_back(push(rest, e));
+            while (!at_end(e)) {
+                e++;
+            }
+            if (type(e) != LLAMA_GRETYPE_ALT) {
+                break;
+            }
+        }
+    }
+    return closures[n] = std::move(found);
+}
+
+// Appends what follows the terminal on top of n.
+void matcher::append_next(node n, std::vector<node> & out) {
+    const auto & next = closure(push(stacks[n].below, after(stacks[n].top)));
+    spend(next.size());
+    out.insert(out.end(), next.begin(), next.end());
+}
+
+matcher::set matcher::intern(std::vector<node> nodes) {
+    if (nodes.empty()) {
+        return no_set;
+    }
+    std::sort(nodes.begin(), nodes.end());
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    spend(nodes.size());
+    if (nodes.size() > max_nodes) {
+        throw too_ambiguous();
+    }
+    auto & same = interned[hash(nodes)];
+    for (const set s : same) {
+        if (states[s]->nodes == nodes) {
+            return s;
+        }
+    }
+    auto made = std::make_unique<state>();
+    for (const node n : nodes) {
+        if (n == 0) {
+            continue;
+        }
+        const uint32_t top = stacks[n].top;
+        if (type(top) == LLAMA_GRETYPE_TOKEN || type(top) == LLAMA_GRETYPE_TOKEN_NOT) {
+            made->tokens.push_back(n);
+        } else if (type(top) == LLAMA_GRETYPE_CHAR && after(top) == top + 1) {
+            made->exact.emplace_back(grammar->elements[top].value, n);
+        } else {
+            made->others.push_back(n);
+        }
+    }
+    std::sort(made->exact.begin(), made->exact.end());
+    made->ascii.fill(unknown);
+    made->nodes = std::move(nodes);
+    same.push_back(static_cast<set>(states.size()));
+    states.push_back(std::move(made));
+    return same.back();
+}
+
+matcher::set matcher::step(set s, uint32_t c) {
+    state & from = *states[s];
+    if (c < from.ascii.size() && from.ascii[c] != unknown) {
+        return from.ascii[c];
+    }
+    std::vector<node> next;
+    for (auto it = std::lower_bound(from.exact.begin(), from.exact.end(), std::make_pair(c, node(0)));
+         it != from.exact.end() && it->first == c; ++it) {
+        append_next(it->second, next);
+    }
+    spend(1 + from.others.size());
+    for (const node n : from.others) {
+        if (matches(stacks[n].top, c, c)) {
+            append_next(n, next);
+        }
+    }
+    const set to = intern(std::move(next));
+    if (c < from.ascii.size()) {
+        from.ascii[c] = to;
+    }
+    return to;
+}
+
+// --- bytes and tokens ----------------------------------------------------------
+
+matcher::position matcher::feed(position p, uint8_t byte) {
+    if (p.remain == 0) {
+        if (byte < 0x80) {
+            return { step(p.at, byte) };
+        }
+        p.length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
+        p.remain = static_cast<uint8_t>(p.length - 1);
+        p.value  = byte & (0x7F >> p.length);
+        if (byte < 0xC2 || byte > 0xF4) {
+            p.at = no_set;
+        }
+        return p;
+    }
+    if ((byte & 0xC0) != 0x80) {
+        return { no_set };
+    }
+    p.value = p.value << 6 | (byte & 0x3F);
+    if (--p.remain > 0) {
+        return p;
+    }
+    constexpr uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+    if (p.value < least[p.length] || p.value > 0x10FFFF || (p.value >= 0xD800 && p.value < 0xE000)) {
+        return { no_set };
+    }
+    return { step(p.at, p.value) };
+}
+
+matcher::position matcher::feed(position p, std::string_view text) {
+    for (const char c : text) {
+        if (p.at == no_set) {
+            break;
+        }
+        p = feed(p, static_cast<uint8_t>(c));
+    }
+    return p;
+}
+
+// Whether a token may end here: a character that is not complete must be able to
+// become one that fits.
+bool matcher::may_stop(const position & p) const {
+    if (p.at == no_set || p.remain == 0) {
+        return p.at != no_set;
+    }
+    const uint32_t shift = 6u * p.remain;
+    const uint32_t low   = std::max<uint32_t>(p.value << shift, p.length == 4 ? 0x10000 : p.length == 3 ? 0x800 : 0x80);
+    const uint32_t high  = std::min<uint32_t>((p.value << shift) | ((1u << shift) - 1), 0x10FFFF);
+    const state &  s     = *states[p.at];
+    const auto     fits  = [&](node n) { return matches(stacks[n].top, low, high); };
+    const auto     exact = std::lower_bound(s.exact.begin(), s.exact.end(), std::make_pair(low, node(0)));
+    return low <= high && ((exact != s.exact.end() && exact->first <= high) || std::any_of(s.others.begin(), s.others.end(), fits));
+}
+
+// What follows a token that the grammar names.
+matcher::set matcher::by_token(llama_token token) {
+    if (now.remain > 0) {
+        return no_set;
+    }
+    std::vector<node> next;
+    for (const node n : states[now.at]->tokens) {
+        const auto & e = grammar->elements[stacks[n].top];
+        if ((e.type == LLAMA_GRETYPE_TOKEN) == (e.value == static_cast<uint32_t>(token))) {
+            append_next(n, next);
+        }
+    }
+    return intern(std::move(next));
+}
+
+// Where a token leads, named or by its text.
+matcher::position matcher::after_token(llama_token token) {
+    if (vocab->ends[token] || vocab->piece(token).empty()) {
+        return { no_set };
+    }
+    const position text  = feed(now, vocab->piece(token));
+    const set      named = by_token(token);
+    if (named == no_set) {
+        return may_stop(text) ? text : position{ no_set };
+    }
+    if (text.at == no_set || text.remain > 0) {
+        return { named };
+    }
+    std::vector<node> both = states[named]->nodes;
+    both.insert(both.end(), states[text.at]->nodes.begin(), states[text.at]->nodes.end());
+    return { intern(std::move(both)) };
+}
+
+bool matcher::admits(llama_token token) {
+    work = 0;
+    if (vocab->ends[token]) {
+        return now.remain == 0 && states[now.at]->nodes.front() == 0;
+    }
+    return after_token(token).at != no_set;
+}
+
+bool matcher::accept(llama_token token) {
+    if (!admits(token)) {
+        return false;
+    }
+    if (!vocab->ends[token]) {
+        now = after_token(token);
+    }
+    forget();
+    return true;
+}
+
+void matcher::admitted(std::vector<bool> & out) {
+    work = 0;
+    const auto n = static_cast<llama_token>(vocab->ends.size());
+    out.assign(static_cast<size_t>(n), false);
+    const bool may_end = now.remain == 0 && states[now.at]->nodes.front() == 0;
+    const bool named   = now.remain == 0 && !states[now.at]->tokens.empty();
+    for (llama_token t = 0; (may_end || named) && t < n; t++) {
+        out[t] = vocab->ends[t] ? may_end : named && !vocab->piece(t).empty() && by_token(t) != no_set;
+    }
+    std::vector<position> path = { now }; // after each byte of the text
+    for (size_t i = 0; i < vocab->order.size(); i++) {
+        if (vocab->common[i] + 1 < path.size()) {
+            path.resize(vocab->common[i] + 1);
+        }
+        if (path.back().at == no_set) {
+            continue; // begins as one that did not fit
+        }
+        const auto piece = vocab->piece(vocab->order[i]);
+        while (path.size() <= piece.size() && path.back().at != no_set) {
+            path.push_back(feed(path.back(), static_cast<uint8_t>(piece[path.size() - 1])));
+        }
+        if (may_stop(path.back())) {
+            out[vocab->order[i]] = true;
+        }
+    }
+    forget();
+}
+
+// --- memory --------------------------------------------------------------------
+
+// Drops what is remembered, but for the present place, once that is much.
+void matcher::forget() {
+    if (stacks.size() > kept_stacks || states.size() > kept_states) {
+        restart(matcher(*this));
+    }
+}
+
+// Takes over the place of another matcher of the same grammar.
+void matcher::restart(const matcher & from) {
+    work   = 0;
+    stacks = { { 0, 0 } };
+    known.clear();
+    closures = { { 0 } };
+    states.clear();
+    interned.clear();
+    std::vector<node> nodes;
+    for (const node n : from.states[from.now.at]->nodes) {
+        nodes.push_back(copy(from, n));
+    }
+    now    = from.now;
+    now.at = intern(std::move(nodes));
+}
+
+matcher::node matcher::copy(const matcher & from, node n) {
+    std::vector<uint32_t> tops;
+    for (; n != 0; n = from.stacks[n].below) {
+        tops.push_back(from.stacks[n].top);
+    }
+    node made = 0;
+    for (size_t i = tops.size(); i-- > 0;) {
+        made = push(made, tops[i]);
+    }
+    return made;
+}
+
+} // namespace agd
