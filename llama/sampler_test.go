@@ -448,6 +448,41 @@ x ::= "a" x "b" | "é"`, `^([è-ê😀-🙏]+|é|aéb|aaébb|aaaébbb)$`},
 	}
 }
 
+// TestHalfACharacterCanBeCompleted: a token may end inside a character only if
+// some character that fits begins so.
+func TestHalfACharacterCanBeCompleted(t *testing.T) {
+	m := shared(t, synth.Qwen3)
+	v := m.Vocab()
+	for _, tc := range []struct {
+		gbnf, bytes string
+		fits        bool
+	}{
+		{`root ::= [^a]`, "\xED\x9F", true},
+		{`root ::= [^a]`, "\xED\xA0", false}, // a surrogate
+		{`root ::= [^a]`, "\xE0\x80", false}, // longer than it need be
+		{`root ::= [^a]`, "\xF4\x90", false}, // beyond Unicode
+		{`root ::= "\u00e9"`, "\xC3", true},
+		{`root ::= "\u00e9"`, "\xC4", false},
+		{`root ::= [\u4e00-\u4e3f]`, "\xE4\xB8", true},
+		{`root ::= [\u4e00-\u4e3f]`, "\xE4\xB9", false},
+	} {
+		s := newSampler(t, m, SamplerConfig{Grammar: tc.gbnf})
+		var err error
+		for i := range len(tc.bytes) {
+			tok, ok := v.Find(tc.bytes[i : i+1])
+			if !ok {
+				t.Fatalf("byte %x is no token", tc.bytes[i])
+			}
+			if err = s.Accept(tok); err != nil {
+				break
+			}
+		}
+		if (err == nil) != tc.fits {
+			t.Errorf("%s: %q: %v", tc.gbnf, tc.bytes, err)
+		}
+	}
+}
+
 // TestGrammarsThatCanBeReadInManyWays would not end in a lifetime where the ways
 // are followed one by one.
 func TestGrammarsThatCanBeReadInManyWays(t *testing.T) {
