@@ -295,7 +295,7 @@ func TestOutputsKeepTheOrderOfInputs(t *testing.T) {
 }
 
 // slow finishes later what it is asked earlier.
-type slow struct{ script }
+type slow struct{}
 
 func (s *slow) Generate(_ context.Context, gs []agent.Generation, done func(int, agent.Result, error)) {
 	each(gs, s.generate, done)

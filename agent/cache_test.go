@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -65,7 +66,7 @@ func TestCatalogCache(t *testing.T) {
 	t.Run("errors are kept too", func(t *testing.T) {
 		c := newCatalogCache(&counting{}, "robot")
 		_, err := c.get([]protocol.Raw{protocol.Raw(`{}`)}, nil)
-		if _, again := c.get([]protocol.Raw{protocol.Raw(`{}`)}, nil); err == nil || again != err {
+		if _, again := c.get([]protocol.Raw{protocol.Raw(`{}`)}, nil); err == nil || !errors.Is(again, err) {
 			t.Errorf("%v, then %v", err, again)
 		}
 	})
@@ -85,7 +86,7 @@ func TestCatalogCache(t *testing.T) {
 			t.Error("the newest set must be kept")
 		}
 		for i := range 12 {
-			if _, err := c.get(tool(fmt.Sprint("big", i), 1<<20), nil); err != nil {
+			if _, err := c.get(tool(fmt.Sprint("big", i), 1_000_000), nil); err != nil {
 				t.Fatal(err)
 			}
 		}

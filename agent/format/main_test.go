@@ -1,7 +1,6 @@
 package format_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -97,7 +96,7 @@ func text(t testing.TB, p *format.Prompt, specials []string) string {
 		all += piece.Text
 	}
 	if all != p.Text {
-		t.Error(fmt.Sprintf("the pieces make %q, the text is %q", all, p.Text))
+		t.Errorf("the pieces make %q, the text is %q", all, p.Text)
 	}
 	return all
 }

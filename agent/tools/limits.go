@@ -7,6 +7,23 @@ const (
 	MaxParameters = 256
 )
 
+// MaxToolBytes and MaxSubschemas bound one tool: making the check of its calls
+// takes time with the square of the schemas in its schema.
+const (
+	MaxToolBytes  = 1 << 20
+	MaxSubschemas = 2000
+)
+
+// MaxRobots and MaxRobotBytes bound the known robots of an input with tools:
+// every tool's schema repeats them.
+const (
+	MaxRobots     = 1000
+	MaxRobotBytes = 64 << 10
+)
+
+// maxTypeName is the longest name of a type in bytes, list[list[...]] included.
+const maxTypeName = 200
+
 // MaxDepth bounds the nesting of a call's arguments. The answer nests them six
 // levels deep, and its readers take 64 levels.
 const MaxDepth = 56

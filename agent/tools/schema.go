@@ -31,6 +31,9 @@ func objectSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 	if parameters.Kind() != '{' {
 		return nil, fmt.Errorf("parameters must be an object, not %s", rawjson.KindName(parameters))
 	}
+	if n := subschemas(parameters); n > MaxSubschemas {
+		return nil, fmt.Errorf("its parameters hold %d schemas, but at most %d are possible", n, MaxSubschemas)
+	}
 	if isSchema(parameters) {
 		schema := protocol.Raw(appendSchema(nil, parameters))
 		if _, ok := protocol.Get(schema, "type"); !ok {
@@ -44,6 +47,24 @@ func objectSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 		return schema, nil
 	}
 	return mapSchema(parameters, optional)
+}
+
+// subschemas counts what may be a schema inside a valid JSON value: objects and
+// booleans.
+func subschemas(v protocol.Raw) int {
+	n, quoted := 0, false
+	for i := 0; i < len(v); i++ {
+		switch c := v[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{', c == 't', c == 'f': // true, false: no other word has these letters
+			n++
+		}
+	}
+	return n
 }
 
 // isSchema tells a JSON Schema from a map of parameters: its type is an object's,
@@ -77,12 +98,14 @@ func mapSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 	}
 	out := []byte(`{"type":"object","properties":{`)
 	var required []string
-	first := true
+	count := 0
 	for name, value := range protocol.Members(parameters) {
-		if !first {
+		if count++; count > MaxParameters {
+			return nil, tooManyParameters()
+		}
+		if count > 1 {
 			out = append(out, ',')
 		}
-		first = false
 		out = append(rawjson.AppendString(out, name), ':')
 		var err error
 		if out, err = appendParameter(out, value); err != nil {
@@ -199,6 +222,9 @@ func closeList(dst []byte, bracket byte) []byte {
 // appendType appends `"type":"..."` for a type name, with the items of list[T].
 // It reports false, and appends nothing, for a name that means any JSON value.
 func appendType(dst []byte, name string) ([]byte, bool) {
+	if len(name) > maxTypeName {
+		return dst, false
+	}
 	name = strings.ToLower(strings.TrimSpace(name))
 	if typ, ok := typeNames[name]; ok {
 		return append(append(append(dst, `"type":"`...), typ...), '"'), true
@@ -224,6 +250,10 @@ func hasAny(obj protocol.Raw, names ...string) bool {
 	return false
 }
 
+func tooManyParameters() error {
+	return fmt.Errorf("it has more than %d parameters", MaxParameters)
+}
+
 // properties lists the properties of an object schema.
 func properties(schema protocol.Raw) ([]Property, error) {
 	props, _ := protocol.Get(schema, "properties")
@@ -238,6 +268,9 @@ func properties(schema protocol.Raw) ([]Property, error) {
 	for name, value := range protocol.Members(props) {
 		if name == "" || strings.ContainsAny(name, "<>\r\n") {
 			return nil, fmt.Errorf("the parameter name %q is empty or has a line break, < or >", name)
+		}
+		if len(out) == MaxParameters {
+			return nil, tooManyParameters()
 		}
 		out = append(out, Property{Name: name, Schema: value, Required: slices.Contains(required, name)})
 	}

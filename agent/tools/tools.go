@@ -106,6 +106,11 @@ func Normalise(raw []protocol.Raw, robots []string, defaultRobot string) (*Set, 
 	if len(raw) > MaxTools {
 		return nil, fmt.Errorf("%d tools, but at most %d are possible", len(raw), MaxTools)
 	}
+	if len(raw) > 0 {
+		if err := checkRobots(robots); err != nil {
+			return nil, err
+		}
+	}
 	set := &Set{Robots: robots, DefaultRobot: defaultRobot, index: make(map[string]int, len(raw))}
 	if len(robots) == 1 {
 		set.DefaultRobot = robots[0]
@@ -124,8 +129,23 @@ func Normalise(raw []protocol.Raw, robots []string, defaultRobot string) (*Set, 
 	return set, nil
 }
 
+func checkRobots(robots []string) error {
+	size := 0
+	for _, r := range robots {
+		size += len(r)
+	}
+	if len(robots) > MaxRobots || size > MaxRobotBytes {
+		return fmt.Errorf("known_robots has %d names of %d bytes together, but at most %d and %d bytes are possible",
+			len(robots), size, MaxRobots, MaxRobotBytes)
+	}
+	return nil
+}
+
 func normaliseTool(raw protocol.Raw, robots []string) (Tool, error) {
 	var t Tool
+	if len(raw) > MaxToolBytes {
+		return t, fmt.Errorf("it has %d bytes, but at most %d are possible", len(raw), MaxToolBytes)
+	}
 	var parameters, arguments, optional protocol.Raw
 	for name, value := range protocol.Members(raw) {
 		switch name {
@@ -153,9 +173,6 @@ func normaliseTool(raw protocol.Raw, robots []string) (Tool, error) {
 	}
 	if t.Properties, err = properties(schema); err != nil {
 		return t, fmt.Errorf("%s: %w", t.Name, err)
-	}
-	if len(t.Properties) > MaxParameters {
-		return t, fmt.Errorf("%s: %d parameters, but at most %d are possible", t.Name, len(t.Properties), MaxParameters)
 	}
 	if t.check, err = newChecker(schema); err != nil {
 		return t, fmt.Errorf("%s: its parameters are no usable JSON Schema: %w", t.Name, err)

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -170,6 +171,46 @@ func TestLift(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestToolsThatCostTooMuch are refused before their cost, which grows as a square.
+func TestToolsThatCostTooMuch(t *testing.T) {
+	list := func(n int, element string) string { return strings.Repeat(element+",", n-1) + element }
+	var members strings.Builder
+	for i := range 20000 {
+		fmt.Fprintf(&members, `"p%d":"int",`, i)
+	}
+	for _, test := range []struct{ name, tool, robots, err string }{
+		{"a large tool", `{"name":"t","description":"` + strings.Repeat("x", MaxToolBytes) + `"}`, `[]`, "bytes"},
+		{"many schemas", `{"name":"t","parameters":{"x":{"anyOf":[` + list(MaxSubschemas, "true") + `]}}}`, `[]`, "schemas"},
+		{"many parameters in a map", `{"name":"t","parameters":{` + strings.TrimSuffix(members.String(), ",") + `}}`, `[]`, "more than 256 parameters"},
+		{"many robots", `{"name":"t"}`, `["a"` + numbered(MaxRobots) + `]`, "known_robots"},
+		{"long names of robots", `{"name":"t"}`, `["` + strings.Repeat("x", MaxRobotBytes+1) + `"]`, "known_robots"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			robots := KnownRobots(protocol.Raw(`{"known_robots":` + test.robots + `}`))
+			if _, err := Normalise(raws(test.tool), robots, "robot"); err == nil || !strings.Contains(err.Error(), test.err) {
+				t.Errorf("error %v, want one with %q", err, test.err)
+			}
+		})
+	}
+	deep := `{"name":"t","parameters":{"x":{"type":"` + strings.Repeat("list[", 100000) + strings.Repeat("]", 100000) + `"}}}`
+	set, err := Normalise(raws(deep), nil, "robot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(set.Tools[0].Properties[0].Schema); got != "{}" {
+		t.Errorf("a type name without end means any value, not %.80s", got)
+	}
+}
+
+// numbered is ,"r0","r1" and so on.
+func numbered(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `,"r%d"`, i)
+	}
+	return b.String()
 }
 
 // FuzzNormalise: no tool crashes, and a usable one has a valid schema.

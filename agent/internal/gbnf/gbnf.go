@@ -11,7 +11,12 @@ import (
 type Grammar struct {
 	names  []string
 	bodies map[string]string
+	size   int // of the bodies in bytes
 }
+
+// maxBytes bounds the grammars that are put together: llama.cpp's side takes no
+// larger one, so what would come after is not worth its time.
+const maxBytes = 4 << 20
 
 // New is an empty grammar.
 func New() *Grammar { return &Grammar{bodies: map[string]string{}} }
@@ -23,6 +28,7 @@ func (g *Grammar) Add(name, body string) {
 	}
 	g.names = append(g.names, name)
 	g.bodies[name] = body
+	g.size += len(body)
 }
 
 // String is the grammar's text, root first.
@@ -95,6 +101,9 @@ func (g *Grammar) Import(prefix, text string) (root string, err error) {
 		}
 		g.Add(rename(name), renameRefs(body, rename))
 	}
+	if g.size > maxBytes {
+		return "", fmt.Errorf("the grammar of all tools has more than %d bytes", maxBytes)
+	}
 	return prefix + "root", nil
 }
 
@@ -106,10 +115,11 @@ func renameRefs(body string, rename func(string) string) string {
 		c := body[i]
 		switch {
 		case c == '"' || c == '[' || c == '{':
-			end := byte('"')
-			if c == '[' {
+			end := c
+			switch c {
+			case '[':
 				end = ']'
-			} else if c == '{' {
+			case '{':
 				end = '}'
 			}
 			j := i + 1
