@@ -10,7 +10,7 @@ import (
 type backend interface {
 	// Copy makes the first n positions of src also those of the empty dst.
 	Copy(src, dst core.SeqID, n int) error
-	// Remove drops the positions of s from from on.
+	// Remove drops the positions of s that begin at from.
 	Remove(s core.SeqID, from int) error
 	// Clear drops everything.
 	Clear() error

@@ -7,12 +7,12 @@ import (
 )
 
 var (
-	// ErrClosed: the engine was closed; nothing more is generated.
+	// ErrClosed says that the engine was closed; nothing more is generated.
 	ErrClosed = errors.New("scheduler: closed")
-	// ErrModel: the computation failed, or its context was lost. It wraps the
+	// ErrModel says that the computation failed, or its context was lost. It wraps the
 	// cause. Other generations go on, and trying again may succeed.
 	ErrModel = errors.New("scheduler: the model's computation failed")
-	// ErrReleased: the ticket has no candidates left for this generation.
+	// ErrReleased says that the ticket has no candidates left for this generation.
 	ErrReleased = errors.New("scheduler: not admitted by this ticket")
 )
 

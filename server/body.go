@@ -100,7 +100,7 @@ var errNotGzip = &Error{Code: CodeMediaType, Detail: "the body is not valid gzip
 func linger(c *gin.Context) {
 	control := http.NewResponseController(c.Writer)
 	_ = control.SetReadDeadline(time.Now().Add(lingerTime))
-	if _, err := io.CopyN(io.Discard, c.Request.Body, lingerBytes); err == io.EOF { // to its end
+	if _, err := io.CopyN(io.Discard, c.Request.Body, lingerBytes); errors.Is(err, io.EOF) { // to its end
 		_ = control.SetReadDeadline(time.Time{})
 	}
 }

@@ -172,7 +172,7 @@ func TestClientThatLeavesCancelsItsWork(t *testing.T) {
 	ls, d := listen(t), newSlow()
 	ls.Ready(d)
 	ctx, cancel := context.WithCancel(context.Background())
-	req, err := http.NewRequestWithContext(ctx, "POST", ls.url+"/v1/responses", strings.NewReader(validBody))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, ls.url+"/v1/responses", strings.NewReader(validBody))
 	if err != nil {
 		t.Fatal(err)
 	}

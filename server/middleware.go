@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -99,7 +100,7 @@ func (s *Server) recover(c *gin.Context) {
 		if p == nil {
 			return
 		}
-		if p == http.ErrAbortHandler { // net/http's own way to drop a connection
+		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) { // net/http's own way to drop a connection
 			panic(p)
 		}
 		s.metrics.panics.Inc()

@@ -73,8 +73,8 @@ func TestLogHoldsNoSecrets(t *testing.T) {
 }
 
 func TestMetricsCount(t *testing.T) {
-	s := newTest(t, Ready, func(_ context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
-		outs, _ := echo(nil, req)
+	s := newTest(t, Ready, func(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+		outs, _ := echo(ctx, req)
 		last := &outs[len(outs)-1]
 		last.Status, last.Output, last.Error = "error", nil, &protocol.AgentError{Code: "truncated", Message: "m"}
 		return outs, nil

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -228,7 +229,7 @@ func TestBodyLimit(t *testing.T) {
 		"gzip that swells": {&bomb, int64(bomb.Len()), "gzip"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			req := httptest.NewRequest("POST", "/v1/responses", test.body)
+			req := httptest.NewRequest(http.MethodPost, "/v1/responses", test.body)
 			req.ContentLength = test.declared
 			req.Header.Set("Content-Encoding", test.encoding)
 			w := httptest.NewRecorder()

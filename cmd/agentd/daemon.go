@@ -67,7 +67,7 @@ func (d *daemon) run(ctx context.Context) error {
 	defer signal.Stop(d.signals)
 	d.logStart()
 
-	listener, err := d.listen()
+	listener, err := d.listen(ctx)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (d *daemon) run(ctx context.Context) error {
 }
 
 // listen opens the port and makes the server behind it.
-func (d *daemon) listen() (net.Listener, error) {
+func (d *daemon) listen(ctx context.Context) (net.Listener, error) {
 	opts := server.Options{
 		Info:           agentInfo(),
 		Log:            d.log,
@@ -136,7 +136,8 @@ func (d *daemon) listen() (net.Listener, error) {
 	if d.server, err = server.New(opts); err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(d.config.Host, strconv.Itoa(d.config.Port)))
+	var listening net.ListenConfig
+	listener, err := listening.Listen(ctx, "tcp", net.JoinHostPort(d.config.Host, strconv.Itoa(d.config.Port)))
 	if err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			return nil, fmt.Errorf("port %d on %s is taken; stop what uses it or choose another --port (0 takes a free one)", d.config.Port, d.config.Host)
@@ -180,9 +181,9 @@ func (d *daemon) stop(loading <-chan loaded, serving model) error {
 	case s := <-d.signals:
 		inFlight := d.server.InFlight()
 		err := fmt.Errorf("second signal (%s): ended at once with %d requests unanswered", s, inFlight)
-		d.server.Close()
+		_ = d.server.Close() // the program ends whatever it answers
 		select {
-		case <-done:
+		case <-done: //nolint:errcheck // its error is that of being closed
 		case <-time.After(forcedExitGrace):
 		}
 		return err
@@ -203,7 +204,7 @@ func (d *daemon) drain() error {
 	// Cancelled requests answer within moments; whatever still hangs then is cut.
 	_ = d.server.Drain(grace)
 	if err := d.server.Shutdown(grace); err != nil {
-		d.server.Close()
+		_ = d.server.Close() // late is what matters
 	}
 	return late
 }

@@ -209,7 +209,7 @@ func TestQueueLimit(t *testing.T) {
 	}
 	resp.Body.Close()
 	http.DefaultClient.CloseIdleConnections()
-	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" {
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
 		t.Errorf("with a full queue: %d, Retry-After %q", resp.StatusCode, resp.Header.Get("Retry-After"))
 	}
 	if after := r.metric("agentd_prompt_tokens_received_total"); after != computed {
@@ -229,7 +229,7 @@ func (r *running) postUntil(ctx context.Context, text string) <-chan error {
 	gone := make(chan error, 1)
 	go func() {
 		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-		req, err := http.NewRequestWithContext(ctx, "POST", r.url+"/v1/responses", strings.NewReader(text))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+"/v1/responses", strings.NewReader(text))
 		if err == nil {
 			var resp *http.Response
 			if resp, err = client.Do(req); err == nil {

@@ -4,6 +4,8 @@ import "strings"
 
 // foreign maps settings of other model runtimes to what agentd has instead.
 // Taking such a key silently would leave its owner believing that it works.
+//
+//nolint:gosec // "tokenizer" is no credential
 var foreign = map[string]string{
 	"attn_implementation":    "flash attention is used wherever the device supports it; remove the key",
 	"use_cache":              "the KV cache is always on; remove the key, and size it with context_length",

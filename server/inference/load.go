@@ -94,7 +94,7 @@ func checkQuantization(mode, path string, info llama.ModelInfo) error {
 	if mode != "none" {
 		return nil
 	}
-	what := ""
+	var what string
 	switch {
 	case info.Architecture == synth.GPTOSS:
 		what = "a GPT-OSS model"
