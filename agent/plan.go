@@ -4,11 +4,10 @@ import (
 	"agentd/agent/format"
 	"agentd/agent/internal/rawjson"
 	"agentd/agent/memory"
-	"agentd/agent/tools"
 	"agentd/protocol"
 )
 
-// Plan is a request that has been checked and can be run once or more often.
+// Plan is a request that has been checked and can be run.
 type Plan struct {
 	requestID string
 	jobs      []job
@@ -21,14 +20,16 @@ type job struct {
 	memory     *memory.Memory
 	greedy     bool
 	correction protocol.Raw // extra_keys.coaching, nil when absent
-	catalog    *format.Catalog
-	toolsErr   error
-	first      int // index of its first candidate among all outputs
+	// catalog and toolsErr are set by Run.
+	catalog  *format.Catalog
+	toolsErr error
+	first    int // index of its first candidate among all outputs
 }
 
 // Prepare checks what the agent owns of a request's inputs: memory and extra
 // keys. The error is protocol.Problems, with the location of each. Unusable
-// tools and corrections are no problems but errors of candidates.
+// tools and corrections are no problems but errors of candidates; they are looked
+// at by Run, since tools can cost much and a request may not be admitted.
 func (a *Agent) Prepare(req *protocol.AgentRequest) (*Plan, error) {
 	p := &Plan{requestID: req.RequestID, jobs: make([]job, len(req.Inputs))}
 	var problems protocol.Problems
@@ -44,9 +45,6 @@ func (a *Agent) Prepare(req *protocol.AgentRequest) (*Plan, error) {
 		}
 		if ps = j.readExtraKeys(); len(ps) > 0 {
 			problems = append(problems, ps.At("inputs", i, "extra_keys")...)
-		}
-		if len(problems) == 0 {
-			j.catalog, j.toolsErr = a.catalogs.get(in.Tools, tools.KnownRobots(in.Attributes))
 		}
 	}
 	if len(problems) > 0 {
@@ -74,7 +72,7 @@ func (j *job) readExtraKeys() (problems protocol.Problems) {
 	return problems
 }
 
-// Candidates is the number of sequences that the model has to generate:
+// Candidates is the number of sequences that the model may have to generate:
 // deterministic candidates of an input count once, corrections not at all.
 func (p *Plan) Candidates() int {
 	n := 0
@@ -86,7 +84,7 @@ func (p *Plan) Candidates() int {
 
 func (j *job) sequences() int {
 	switch {
-	case j.correction != nil || j.toolsErr != nil:
+	case j.correction != nil:
 		return 0
 	case j.greedy:
 		return 1

@@ -21,7 +21,7 @@ import (
 // them together and in order, so that the same request is computed in the same
 // way whatever the goroutines of its inputs do.
 func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.AgentOutput, error) {
-	tasks := a.prepareAll(p)
+	tasks := a.prepareAll(ctx, p)
 	late := ctx.Err()
 	if ends(late) {
 		return nil, late
@@ -72,7 +72,7 @@ func (t *task) guard() {
 }
 
 // prepareAll prepares the inputs of a plan concurrently.
-func (a *Agent) prepareAll(p *Plan) []*task {
+func (a *Agent) prepareAll(ctx context.Context, p *Plan) []*task {
 	tasks := make([]*task, len(p.jobs))
 	var group errgroup.Group
 	group.SetLimit(maxConcurrentInputs)
@@ -84,6 +84,11 @@ func (a *Agent) prepareAll(p *Plan) []*task {
 			t.out = make([]protocol.AgentOutput, t.job.in.NumOutputs)
 			for k := range t.out {
 				t.out[k] = protocol.AgentOutput{RequestID: p.requestID, SourceID: t.job.in.ID, CandidateIndex: k}
+			}
+			// Nobody waits for it any more; a correction takes no time.
+			if err := ctx.Err(); ends(err) || err != nil && t.job.correction == nil {
+				a.finish(t, Result{}, err)
+				return nil
 			}
 			a.prepare(p.requestID, t)
 			return nil
@@ -97,6 +102,7 @@ func (a *Agent) prepareAll(p *Plan) []*task {
 // model.
 func (a *Agent) prepare(requestID string, t *task) {
 	j := t.job
+	j.catalog, j.toolsErr = a.catalogs.get(j.in.Tools, tools.KnownRobots(j.in.Attributes))
 	switch {
 	case j.correction != nil:
 		a.correct(j, t.out)
