@@ -94,7 +94,7 @@ func (l *loop) accept(j *job) {
 	l.next++
 	j.id = l.next
 	l.jobs[j.id] = j
-	if err := l.core.Submit(core.Job{ID: j.id, Prompt: j.prompt, N: j.g.N, MaxNew: j.g.MaxTokens}); err != nil {
+	if err := l.core.Submit(core.Job{ID: j.id, Prompt: j.prompt, N: j.g.N, MaxNew: j.g.MaxTokens, LastApart: j.g.Sampler.Temperature <= 0}); err != nil {
 		l.end(j, err) // Generate has checked all that the core refuses
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -238,6 +239,33 @@ func refused(t *testing.T, r *running) {
 		}
 		if err != nil || status != 422 || !strings.Contains(answer, `"loc":`+test.loc) || json.Unmarshal([]byte(answer), &shape) != nil || len(shape.Detail) == 0 {
 			t.Errorf("%s: got %d %s, %v", name, status, answer, err)
+		}
+	}
+}
+
+func TestDeterministicAnswersDoNotDependOnWhatIsCached(t *testing.T) {
+	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--max-new-tokens", "64")
+	words := strings.Fields("the robot cup table kitchen move pick red blue green bring now please open door light")
+	random := rand.New(rand.NewPCG(1, 2))
+	var texts, cold []string
+	ask := func(text string) string {
+		step, err := protocol.DecodeInternalStep(r.ask("same", user(1, text).greedy().tools(moveTool))[0].InternalSteps[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return step.OutputRaw
+	}
+	for range 120 {
+		var text []string
+		for range 3 + random.IntN(60) {
+			text = append(text, words[random.IntN(len(words))])
+		}
+		texts = append(texts, strings.Join(text, " "))
+		cold = append(cold, ask(texts[len(texts)-1]))
+	}
+	for i, want := range cold {
+		if got := ask(texts[i]); got != want {
+			t.Errorf("request %d: %q when nothing of it was cached, then %q", i, want, got)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // Commands (a token is one character):
 //
 //	init cells=N seqs=N outputs=N batch=N chunk=N wait=N [exact]
-//	submit id=N n=N max=N (the prompt is the input)
+//	submit id=N n=N max=N [apart] (the prompt is the input)
 //	cancel id=N | lost seq=N | stats | verify
 //	step [choose=TOKENS] [result=noslot|broken] [cancel=N, between plan and commit]
 //	run: steps until no rows are left, shown without their rows
@@ -67,7 +67,7 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		}
 		g.kv = newKV(cfg.Cells, cfg.PartialCopy)
 	case "submit":
-		job := Job{ID: JobID(number("id", 0)), N: number("n", 1), MaxNew: number("max", 4)}
+		job := Job{ID: JobID(number("id", 0)), N: number("n", 1), MaxNew: number("max", 4), LastApart: d.HasArg("apart")}
 		for _, r := range d.Input {
 			job.Prompt = append(job.Prompt, Token(r))
 		}

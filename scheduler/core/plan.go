@@ -111,16 +111,20 @@ func (c *Core) sample(s *sequence) int {
 	return s.job.N
 }
 
-// chunk returns how many tokens s can be fed at once. Where only the end of a
+// chunk returns how many tokens s can be fed at once. The last token of a prompt
+// may be kept apart. Where only the end of a
 // sequence can be copied, it stops where others wait for it and where a
 // snapshot is taken.
 func (c *Core) chunk(s *sequence) int {
 	n := s.pending()
-	if c.cfg.PartialCopy || n == 1 {
+	if n == 1 {
 		return n
 	}
-	if s.cand == allCandidates {
-		n-- // the snapshot is taken before the last token: see snapshot
+	if s.cand == allCandidates && (s.job.LastApart || !c.cfg.PartialCopy) {
+		n-- // where it can't be cut, the snapshot is taken before the last token: see snapshot
+	}
+	if c.cfg.PartialCopy {
+		return n
 	}
 	for _, f := range c.running {
 		if f.donor == s {

@@ -217,7 +217,7 @@ func TestAnyTraceGivesEachCandidateWhatItGetsAlone(t *testing.T) {
 			maxNew := rapid.IntRange(1, min(12, cfg.Cells-1)).Draw(t, "maxNew")
 			prompt := rapid.SliceOfN(rapid.Int32Range(0, 1), 1, cfg.Cells-maxNew).Draw(t, "prompt")
 			next++
-			job := Job{ID: next, N: rapid.IntRange(1, 12).Draw(t, "n"), MaxNew: maxNew}
+			job := Job{ID: next, N: rapid.IntRange(1, 12).Draw(t, "n"), MaxNew: maxNew, LastApart: rapid.Bool().Draw(t, "apart")}
 			for _, x := range prompt {
 				job.Prompt = append(job.Prompt, Token(x))
 			}

@@ -70,6 +70,10 @@ type Job struct {
 	N int
 	// MaxNew is the most tokens of one candidate, at least 1.
 	MaxNew int
+	// LastApart computes the last token of the prompt in a later step than the
+	// rest, as it is computed when the rest is cached: kernels round differently
+	// for one row and for many, and the first token must not depend on that.
+	LastApart bool
 }
 
 // OverflowError says that a job can never fit into the context.
