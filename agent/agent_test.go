@@ -91,6 +91,21 @@ func TestInternalStep(t *testing.T) {
 	}
 }
 
+func TestToolsAreNotLookedAtBeforeAdmission(t *testing.T) {
+	a := newAgent(t, agent.Config{}, nil)
+	req := request(t, `{"tools":[{}],"num_outputs":2}`)
+	plan, err := a.Prepare(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := plan.Candidates(); n != 2 { // 0 would mean that the tools are known to be unusable
+		t.Errorf("%d sequences to be admitted, want 2", n)
+	}
+	if out := run(t, a, &script{}, req)[0]; out.Error == nil || out.Error.Code != agent.CodeInvalidTools {
+		t.Errorf("%+v", out)
+	}
+}
+
 func TestDeterministicCandidatesAreGeneratedOnce(t *testing.T) {
 	a := newAgent(t, agent.Config{}, nil)
 	g := &script{answers: []string{"one", "two", "three"}}

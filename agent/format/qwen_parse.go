@@ -16,10 +16,33 @@ const (
 	callClose = "</tool_call>"
 )
 
-// Parse reads thoughts, then calls or a reply. Calls are read in order, so that
-// a string among their arguments may contain any of the marks.
+// Parse reads thoughts, then calls or a reply.
 func (q *qwen) Parse(text string, c *Catalog) (Decision, error) {
-	reasoning, rest, err := splitThoughts(trimEnd(text), q.think && q.openThink, callOpen)
+	return parseBlocks(text, q.think && q.openThink, q.mixed, func(calls []tools.Call, body string) ([]tools.Call, string, error) {
+		body = trimSpace(body)
+		read := readHermes
+		if strings.HasPrefix(body, "<function=") {
+			read = readTagged
+		}
+		call, rest, err := read(body, c.Set)
+		if err != nil {
+			return nil, "", err
+		}
+		after, closed := strings.CutPrefix(trimSpace(rest), callClose)
+		if !closed {
+			return nil, "", fmt.Errorf("the call of %s is not closed by %s", call.Name, callClose)
+		}
+		return append(calls, call), after, nil
+	})
+}
+
+// parseBlocks reads thoughts, then blocks that callOpen opens, or a reply. read
+// appends the calls of the block that body begins with and returns what follows
+// it: blocks are read in order, so that a string inside one may contain any mark.
+func parseBlocks(text string, inThoughts bool, mixed string,
+	read func(calls []tools.Call, body string) ([]tools.Call, string, error),
+) (Decision, error) {
+	reasoning, rest, err := splitThoughts(trimEnd(text), inThoughts, callOpen)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -32,25 +55,12 @@ func (q *qwen) Parse(text string, c *Catalog) (Decision, error) {
 		}
 		say.WriteString(before)
 		if !found {
-			break
+			return decide(say.String(), calls, reasoning, mixed)
 		}
-		var call tools.Call
-		body = trimSpace(body)
-		if strings.HasPrefix(body, "<function=") {
-			call, rest, err = readTagged(body, c.Set)
-		} else {
-			call, rest, err = readHermes(body, c.Set)
-		}
-		if err != nil {
+		if calls, rest, err = read(calls, body); err != nil {
 			return Decision{Reasoning: reasoning}, err
 		}
-		after, closed := strings.CutPrefix(trimSpace(rest), callClose)
-		if !closed {
-			return Decision{Reasoning: reasoning}, fmt.Errorf("the call of %s is not closed by %s", call.Name, callClose)
-		}
-		calls, rest = append(calls, call), after
 	}
-	return decide(say.String(), calls, reasoning, q.mixed)
 }
 
 // trimEnd drops end tokens that a generator left at the end of an answer.

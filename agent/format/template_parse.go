@@ -71,35 +71,22 @@ func (t *template) Parse(text string, c *Catalog) (Decision, error) {
 	if t.jsonOut {
 		return t.parseJSON(text, c)
 	}
-	reasoning, rest, err := splitThoughts(trimEnd(text), false, callOpen)
-	if err != nil {
-		return Decision{}, err
-	}
-	var say strings.Builder
-	var calls []tools.Call
-	for {
-		before, body, found := strings.Cut(rest, callOpen)
-		if err := checkReply(before); err != nil {
-			return Decision{Reasoning: reasoning}, err
-		}
-		say.WriteString(before)
-		if !found {
-			break
-		}
+	return parseBlocks(text, false, t.mixed, func(calls []tools.Call, body string) ([]tools.Call, string, error) {
 		action, after, err := readJSON(body)
 		if err != nil {
-			return Decision{Reasoning: reasoning}, fmt.Errorf("an action is %w: %s", err, quoteStart(body))
+			return nil, "", fmt.Errorf("an action is %w: %s", err, quoteStart(body))
 		}
 		if calls, err = readAction(calls, action, c.Set); err != nil {
-			return Decision{Reasoning: reasoning}, err
+			return nil, "", err
 		}
 		// The end mark may be missing where the answer ends.
 		after = trimSpace(after)
-		if rest = strings.TrimPrefix(after, callClose); rest == after && after != "" {
-			return Decision{Reasoning: reasoning}, fmt.Errorf("an action is followed by %s, not by %s", quoteStart(after), callClose)
+		rest, closed := strings.CutPrefix(after, callClose)
+		if !closed && after != "" {
+			return nil, "", fmt.Errorf("an action is followed by %s, not by %s", quoteStart(after), callClose)
 		}
-	}
-	return decide(say.String(), calls, reasoning, t.mixed)
+		return calls, rest, nil
+	})
 }
 
 // parseJSON reads {"say", "action"}; other members don't count.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -182,20 +183,32 @@ func (s *Set) unknownTool(name string) error {
 
 // depth is how deep a valid JSON value is nested.
 func depth(v protocol.Raw) int {
-	deepest, at, quoted := 0, 0, false
-	for i := 0; i < len(v); i++ {
-		switch c := v[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
+	deepest, at := 0, 0
+	for c := range unquoted(v) {
+		switch c {
+		case '{', '[':
 			at++
 			deepest = max(deepest, at)
-		case c == '}' || c == ']':
+		case '}', ']':
 			at--
 		}
 	}
 	return deepest
+}
+
+// unquoted are the bytes of a valid JSON value that belong to no string.
+func unquoted(v protocol.Raw) iter.Seq[byte] {
+	return func(yield func(byte) bool) {
+		quoted := false
+		for i := 0; i < len(v); i++ {
+			switch c := v[i]; {
+			case quoted && c == '\\':
+				i++
+			case c == '"':
+				quoted = !quoted
+			case !quoted && !yield(c):
+				return
+			}
+		}
+	}
 }

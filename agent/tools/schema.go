@@ -52,15 +52,9 @@ func objectSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 // subschemas counts what may be a schema inside a valid JSON value: objects and
 // booleans.
 func subschemas(v protocol.Raw) int {
-	n, quoted := 0, false
-	for i := 0; i < len(v); i++ {
-		switch c := v[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{', c == 't', c == 'f': // true, false: no other word has these letters
+	n := 0
+	for c := range unquoted(v) {
+		if c == '{' || c == 't' || c == 'f' { // true, false: no other word has these letters
 			n++
 		}
 	}
