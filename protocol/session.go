@@ -48,7 +48,7 @@ type CoachingBackend struct {
 	Type         string // one of the Backend types
 	Endpoint     string // http(s) URL; "" for BackendLocal, which does not use one
 	DefaultModel string
-	Headers      map[string]string
+	Headers      Headers
 	Timeout      float64 // seconds, above 0
 	MaxRetry     int64   // tries after the first one, at least 0
 }
@@ -180,8 +180,8 @@ func (d *decoder) endpoint(s string) {
 }
 
 // headers reads a map of header names to values that HTTP can carry.
-func (d *decoder) headers() map[string]string {
-	headers := make(map[string]string)
+func (d *decoder) headers() Headers {
+	headers := make(Headers)
 	d.entries(func(name string) {
 		value, ok := d.string()
 		switch {
