@@ -35,11 +35,13 @@ run: agentd ## build everything and start the server; ARGS="..." are its options
 
 .PHONY: test
 test: llama.cpp ## build everything, then go vet and all tests under the race detector
+	@third_party/prereqs.sh chromium python3
 	go vet ./...
 	go test -race -timeout 30m $(TESTFLAGS) ./...
 
 .PHONY: verify
 verify: llama.cpp ## all a change must pass: gofmt, vet, golangci-lint, govulncheck, race tests
+	@third_party/prereqs.sh chromium python3
 	.ci/verify
 
 .PHONY: clean

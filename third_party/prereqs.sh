@@ -20,6 +20,7 @@ package_of() {
 have() {
 	case $1 in
 	pip) python3 -m pip --version >/dev/null 2>&1 ;;
+	chromium) command -v chromium chromium-browser google-chrome >/dev/null ;;
 	*) command -v "$1" >/dev/null ;;
 	esac
 }
