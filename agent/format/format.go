@@ -121,6 +121,15 @@ type Format interface {
 	// Parse reads an answer, without the token that ended it. The error says
 	// what is wrong with it; the reasoning is returned all the same.
 	Parse(text string, c *Catalog) (Decision, error)
+
+	// RenderChat renders a plain conversation.
+	RenderChat(c *Chat) (*Prompt, error)
+	// ChatGrammar is the grammar of answers in a chat: thoughts, where the model
+	// has them, and a JSON value that the schema admits.
+	ChatGrammar(schema protocol.Raw) (string, error)
+	// ParseChat reads an answer in a chat, without the token that ended it, and
+	// drops the thoughts.
+	ParseChat(text string) (string, error)
 }
 
 // Catalog is a set of tools as a format shows it to the model. It is made once

@@ -97,9 +97,15 @@ const (
 )
 
 func (f *gptoss) Render(in *Input) (*Prompt, error) {
-	messages := conversation(in)
+	return f.render(conversation(in), in.Catalog), nil
+}
+
+func (f *gptoss) RenderChat(c *Chat) (*Prompt, error) { return f.render(c.messages(), noTools), nil }
+
+// render renders a system message and what follows it.
+func (f *gptoss) render(messages []message, c *Catalog) *Prompt {
 	b := &builder{split: f.split}
-	size := len(in.Catalog.text) + 4096
+	size := len(c.text) + 4096
 	for i := range messages {
 		size += len(messages[i].content) + 96
 	}
@@ -107,13 +113,13 @@ func (f *gptoss) Render(in *Input) (*Prompt, error) {
 	b.markup(harmonySystem)
 	b.markup(f.effort)
 	b.markup(harmonyChannels)
-	if in.Catalog.text != "" {
+	if c.text != "" {
 		b.markup(harmonyCalls)
 	}
 	b.markup("<|end|><|start|>developer<|message|># Instructions\n\n")
 	b.plain(messages[0].content)
 	b.plain("\n\n")
-	b.plain(in.Catalog.text)
+	b.plain(c.text)
 	b.markup("<|end|>")
 
 	// Thoughts behind calls are shown until a later reply has used them up.
@@ -138,13 +144,13 @@ func (f *gptoss) Render(in *Input) (*Prompt, error) {
 			b.text = appendResult(b.text, m)
 			b.markup("<|end|>")
 		case roleAssistant:
-			caller = f.renderAssistant(b, m, in.Catalog, i >= lastReply)
+			caller = f.renderAssistant(b, m, c, i >= lastReply)
 		}
 	}
 	b.markup("<|start|>assistant")
 	p := b.prompt()
-	p.Messages, p.Tools = messagesJSON(messages), in.Catalog.json
-	return p, nil
+	p.Messages, p.Tools = messagesJSON(messages), c.json
+	return p
 }
 
 // renderAssistant renders a decision and returns the name of the function that

@@ -24,9 +24,8 @@ const functionsPrefix = "functions."
 // as the models write it.
 func (f *gptoss) grammar(c *Catalog) (string, error) {
 	g := gbnf.New()
-	g.AddText("thoughts", gbnf.Text{Forbidden: without(harmonyMarks, "<|end|>"), Until: "<|end|>"})
+	addAnalysis(g)
 	g.AddText("reply", gbnf.Text{Forbidden: harmonyMarks, NonBlank: true})
-	g.Add("analysis", gbnf.Literal("<|channel|>analysis<|message|>")+" thoughts "+gbnf.Literal("<|start|>assistant"))
 	g.Add("final", gbnf.Literal("<|channel|>final<|message|>")+" reply")
 	answer := "final"
 	if len(c.Set.Tools) > 0 {
@@ -37,6 +36,24 @@ func (f *gptoss) grammar(c *Catalog) (string, error) {
 	}
 	g.Add("root", fmt.Sprintf("analysis{0,%d} %s", maxAnalyses, answer))
 	return g.String(), nil
+}
+
+// ChatGrammar admits analysis, then the answer on the final channel.
+func (f *gptoss) ChatGrammar(schema protocol.Raw) (string, error) {
+	g := gbnf.New()
+	answer, err := answerRule(g, f.kit, schema)
+	if err != nil {
+		return "", err
+	}
+	addAnalysis(g)
+	g.Add("root", fmt.Sprintf("analysis{0,%d} ", maxAnalyses)+gbnf.Literal("<|channel|>final<|message|>")+" "+answer)
+	return g.String(), nil
+}
+
+// addAnalysis adds the rule of a message of thoughts and what begins the next.
+func addAnalysis(g *gbnf.Grammar) {
+	g.AddText("thoughts", gbnf.Text{Forbidden: without(harmonyMarks, "<|end|>"), Until: "<|end|>"})
+	g.Add("analysis", gbnf.Literal("<|channel|>analysis<|message|>")+" thoughts "+gbnf.Literal("<|start|>assistant"))
 }
 
 func without(list []string, s string) (rest []string) {
@@ -106,6 +123,32 @@ func parallelSchema(set *tools.Set) protocol.Raw {
 	return protocol.Raw(fmt.Sprintf(
 		`{"type":"object","properties":{"calls":{"type":"array","minItems":2,"maxItems":%d,"items":{"anyOf":[%s]}}},"required":["calls"]}`,
 		min(max(len(set.Robots), 2), maxCalls), variants))
+}
+
+// ParseChat finds the message on the final channel, which is the last: it goes to
+// the end of the text, whatever marks the strings of its JSON spell.
+func (f *gptoss) ParseChat(text string) (string, error) {
+	for rest, more := text, true; more; {
+		header, body, _ := strings.Cut(rest, "<|message|>")
+		channel, recipient, err := readHeader(header)
+		switch {
+		case err != nil:
+			return "", err
+		case recipient != "":
+			return "", fmt.Errorf("the output calls %s, and there are no functions", quoteStart(recipient))
+		case channel == "final":
+			return trimSpace(trimHarmony(trimSpace(body))), nil
+		}
+		if _, rest, more, err = nextMessage(rest); err != nil {
+			return "", err
+		}
+	}
+	return "", errors.New("the output has no message on the final channel")
+}
+
+// trimHarmony drops end tokens that a generator left at the end of an answer.
+func trimHarmony(text string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(text, "<|return|>"), "<|end|>")
 }
 
 // harmonyMessage is one message of an answer.

@@ -125,14 +125,20 @@ const (
 )
 
 func (q *qwen) Render(in *Input) (*Prompt, error) {
-	messages := conversation(in)
+	return q.render(conversation(in), in.Catalog), nil
+}
+
+func (q *qwen) RenderChat(c *Chat) (*Prompt, error) { return q.render(c.messages(), noTools), nil }
+
+// render renders a system message and what follows it.
+func (q *qwen) render(messages []message, c *Catalog) *Prompt {
 	b := &builder{split: q.split}
-	size := len(in.Catalog.text) + 4096
+	size := len(c.text) + 4096
 	for i := range messages {
 		size += len(messages[i].content) + 64
 	}
 	b.text = make([]byte, 0, size)
-	q.renderSystem(b, messages[0].content, in.Catalog)
+	q.renderSystem(b, messages[0].content, c)
 
 	lastQuery := lastQueryIndex(messages)
 	for i := 1; i < len(messages); i++ {
@@ -156,8 +162,8 @@ func (q *qwen) Render(in *Input) (*Prompt, error) {
 		b.markup("<think>\n")
 	}
 	p := b.prompt()
-	p.Messages, p.Tools = messagesJSON(messages), in.Catalog.json
-	return p, nil
+	p.Messages, p.Tools = messagesJSON(messages), c.json
+	return p
 }
 
 // lastQueryIndex is the index of the last user message that is no tool result

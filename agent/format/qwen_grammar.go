@@ -32,6 +32,17 @@ func (q *qwen) grammar(set *tools.Set) (string, error) {
 	return g.String(), nil
 }
 
+// ChatGrammar admits root ::= think? answer.
+func (q *qwen) ChatGrammar(schema protocol.Raw) (string, error) {
+	g := gbnf.New()
+	answer, err := answerRule(g, q.kit, schema)
+	if err != nil {
+		return "", err
+	}
+	g.Add("root", thinkRule(g, q.think, q.openThink)+answer)
+	return g.String(), nil
+}
+
 // thinkRule adds the block of thoughts before an answer, if there is one; open
 // tells that the prompt has opened it.
 func thinkRule(g *gbnf.Grammar, think, open bool) string {

@@ -36,6 +36,12 @@ func (q *qwen) Parse(text string, c *Catalog) (Decision, error) {
 	})
 }
 
+// ParseChat drops the thoughts.
+func (q *qwen) ParseChat(text string) (string, error) {
+	_, answer, err := splitThoughts(trimEnd(text), q.think && q.openThink, "{")
+	return answer, err
+}
+
 // parseBlocks reads thoughts, then blocks that callOpen opens, or a reply. read
 // appends the calls of the block that body begins with and returns what follows
 // it: blocks are read in order, so that a string inside one may contain any mark.

@@ -91,8 +91,24 @@ func (t *template) Catalog(set *tools.Set) *Catalog {
 }
 
 func (t *template) Render(in *Input) (*Prompt, error) {
+	return t.render(in, t.messages(in))
+}
+
+// RenderChat gives the template the messages. A template that was made for this
+// agent takes a system message for a report of the environment, so there the
+// system text begins the first message instead.
+func (t *template) RenderChat(c *Chat) (*Prompt, error) {
+	list := c.messages()
+	if t.made && len(list) > 1 {
+		list[1].content = list[0].content + "\n\n" + list[1].content
+		list = list[1:]
+	}
+	return t.render(&Input{Attributes: protocol.Raw("{}")}, messagesJSON(list))
+}
+
+// render runs the template over messages and what else it may ask of an input.
+func (t *template) render(in *Input, messages protocol.Raw) (*Prompt, error) {
 	rawTools := rawList(in.RawTools)
-	messages := t.messages(in)
 	vars := append([]byte(`{"messages":`), messages...)
 	if t.made {
 		vars = append(append(vars, `,"tools":`...), rawTools...)

@@ -40,6 +40,23 @@ func (t *template) grammar(set *tools.Set) (string, error) {
 	return g.String(), nil
 }
 
+// ChatGrammar admits root ::= think? answer.
+func (t *template) ChatGrammar(schema protocol.Raw) (string, error) {
+	g := gbnf.New()
+	answer, err := answerRule(g, t.kit, schema)
+	if err != nil {
+		return "", err
+	}
+	g.Add("root", thinkRule(g, t.think, false)+answer)
+	return g.String(), nil
+}
+
+// ParseChat drops the thoughts.
+func (t *template) ParseChat(text string) (string, error) {
+	_, answer, err := splitThoughts(trimEnd(text), false, "{")
+	return answer, err
+}
+
 // addAction adds the rule action: one {robot: call} object or a list of them.
 func (t *template) addAction(g *gbnf.Grammar, set *tools.Set) error {
 	calls := make([]string, len(set.Tools))
