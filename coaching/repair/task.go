@@ -1,0 +1,140 @@
+package repair
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+
+	"agentd/agent/memory"
+	"agentd/agent/tools"
+	"agentd/protocol"
+)
+
+// Task is one coaching request with its tools made usable. It never changes
+// after NewTask and may be used by any number of goroutines.
+type Task struct {
+	req    *protocol.SpecializedCoachingRequest
+	points []Point
+	byID   map[string]*Point
+	target int           // index of the target step in the trajectory
+	steps  map[int64]int // step id to its index in the trajectory
+}
+
+// Point is a reinjection point with the input that a correction would answer.
+type Point struct {
+	ID     string
+	StepID *int64 // the step whose input it is, nil for an explicit input
+	Input  *protocol.AgentInput
+	// Tools are nil when they are unusable; then ToolsErr says why and only a
+	// text can be proposed here.
+	Tools    *tools.Set
+	ToolsErr error
+	Robots   []string // the known robots, empty when the input names none
+}
+
+// NewTask prepares a request that was decoded, and so is valid.
+func NewTask(req *protocol.SpecializedCoachingRequest) *Task {
+	t := &Task{
+		req:    req,
+		points: make([]Point, len(req.ReinjectionPoints)),
+		byID:   make(map[string]*Point, len(req.ReinjectionPoints)),
+		steps:  make(map[int64]int, len(req.Trajectory)),
+	}
+	for i := range req.Trajectory {
+		t.steps[req.Trajectory[i].ID] = i
+	}
+	t.target = t.steps[req.TargetStepID]
+	sets := toolSets{robot: usualRobot(req), made: make(map[string]toolSet)}
+	for i := range req.ReinjectionPoints {
+		t.points[i] = t.point(&req.ReinjectionPoints[i], &sets)
+		t.byID[t.points[i].ID] = &t.points[i]
+	}
+	return t
+}
+
+func (t *Task) point(given *protocol.ReinjectionPoint, sets *toolSets) Point {
+	p := Point{ID: given.ID, StepID: given.InputStepID, Input: given.Input}
+	if p.StepID != nil {
+		p.Input = &t.req.Trajectory[t.steps[*p.StepID]].Input
+	}
+	p.Robots = tools.KnownRobots(p.Input.Attributes)
+	p.Tools, p.ToolsErr = sets.of(p.Input.Tools, p.Robots)
+	return p
+}
+
+// Points are the reinjection points in the order of the request.
+func (t *Task) Points() []Point { return t.points }
+
+// toolSets makes each set of tools once: points along a trajectory nearly always
+// share theirs.
+type toolSets struct {
+	robot string // default target of calls
+	made  map[string]toolSet
+	bytes int
+}
+
+type toolSet struct {
+	set *tools.Set
+	err error
+}
+
+func (s *toolSets) of(raw []protocol.Raw, robots []string) (*tools.Set, error) {
+	key := toolsKey(raw, robots)
+	if made, ok := s.made[key]; ok {
+		return made.set, made.err
+	}
+	if len(s.made) >= maxToolSets || s.bytes+len(key) > maxToolSetBytes {
+		return nil, fmt.Errorf("the request has more than %d different sets of tools, or more than %d bytes of them", maxToolSets, maxToolSetBytes)
+	}
+	s.bytes += len(key)
+	var made toolSet
+	made.set, made.err = tools.Normalise(raw, robots, s.robot)
+	s.made[key] = made
+	return made.set, made.err
+}
+
+// toolsKey tells sets of tools apart: JSON and robots' names, each behind its
+// length.
+func toolsKey(raw []protocol.Raw, robots []string) string {
+	var key bytes.Buffer
+	write := func(s string) {
+		key.WriteString(strconv.Itoa(len(s)))
+		key.WriteByte(':')
+		key.WriteString(s)
+	}
+	for _, r := range raw {
+		write(string(r))
+	}
+	key.WriteByte('|')
+	for _, r := range robots {
+		write(r)
+	}
+	return key.String()
+}
+
+// usualRobot is the robot of every call of the trajectory when they have one in
+// common, else the name that the agent gives a robot nobody named.
+func usualRobot(req *protocol.SpecializedCoachingRequest) string {
+	usual := ""
+	for i := range req.Trajectory {
+		output := req.Trajectory[i].Output
+		if output == nil {
+			continue
+		}
+		for _, call := range output.ToolCalls {
+			if usual != "" && call.TargetRobotName != usual {
+				return defaultRobot
+			}
+			usual = call.TargetRobotName
+		}
+	}
+	if usual == "" {
+		return defaultRobot
+	}
+	return usual
+}
+
+// defaultRobot is the agent's own default.
+const defaultRobot = "robot"
+
+var _ = memory.ReadDecision
