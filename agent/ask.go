@@ -28,23 +28,23 @@ type Answer struct {
 // TruncatedError says that an answer reached its token limit before it ended.
 type TruncatedError struct{ Limit int }
 
-func (e TruncatedError) Error() string {
+func (e *TruncatedError) Error() string {
 	return fmt.Sprintf("the answer reached the limit of %d new tokens before it ended", e.Limit)
 }
 
 // Ask puts a question to the model and returns its one deterministic answer. The
-// errors are those of a [Generator], a [TruncatedError], or what keeps the
+// errors are those of a [Generator], a *[TruncatedError], or what keeps the
 // output from being an answer. A schema that is no grammar in some part holds
 // the answer only where it is one.
 func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer, err error) {
 	defer func() {
 		if p := recover(); p != nil { // costs this question, not the server
-			err = ModelError{fmt.Errorf("the agent failed: %v", p)}
+			err = &ModelError{fmt.Errorf("the agent failed: %v", p)}
 		}
 	}()
 	prompt, err := a.format.RenderChat(&q.Chat)
 	if err != nil {
-		return answer, ModelError{err}
+		return answer, &ModelError{err}
 	}
 	generation := Generation{
 		Prompt: prompt.Pieces, N: 1, MaxTokens: q.MaxTokens, Greedy: true,
@@ -52,13 +52,13 @@ func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer
 	}
 	if q.Schema != nil && a.cfg.Constrain == ConstrainOn {
 		if generation.Grammar, err = a.format.ChatGrammar(q.Schema); err != nil {
-			return answer, GrammarError{err}
+			return answer, &GrammarError{err}
 		}
 	}
 	var result Result
 	g.Generate(ctx, []Generation{generation}, func(_ int, r Result, failed error) { result, err = r, failed })
 	if err == nil && len(result.Completions) != 1 {
-		err = ModelError{fmt.Errorf("%d completions came back where 1 was asked for", len(result.Completions))}
+		err = &ModelError{fmt.Errorf("%d completions came back where 1 was asked for", len(result.Completions))}
 	}
 	if err != nil {
 		return answer, err
@@ -69,7 +69,7 @@ func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer
 	case c.Err != nil:
 		return answer, c.Err
 	case c.Finish == FinishLength:
-		err = TruncatedError{q.MaxTokens}
+		err = &TruncatedError{q.MaxTokens}
 	default:
 		answer.Text, err = a.format.ParseChat(c.Text)
 	}
