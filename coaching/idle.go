@@ -1,0 +1,33 @@
+package coaching
+
+import (
+	"errors"
+)
+
+// sweepLoop closes idle sessions until the service is closed.
+func (s *Service) sweepLoop() {
+	pause := min(max(s.idle/4, minSweep), maxSweep)
+	for s.sleep(s.alive, pause) == nil {
+		s.sweep()
+	}
+}
+
+// sweep closes the sessions that have been idle for too long, as DELETE does.
+func (s *Service) sweep() {
+	s.mu.Lock()
+	sessions := make([]*session, 0, len(s.sessions))
+	for _, sess := range s.sessions {
+		sessions = append(sessions, sess)
+	}
+	s.mu.Unlock()
+	for _, sess := range sessions {
+		since, ok := sess.idleSince()
+		if !ok || s.now().Sub(since) < s.idle {
+			continue
+		}
+		s.log.Info().Str("run_id", sess.runID).Dur("idle", s.idle).Msg("coaching session was idle")
+		if err := s.closeSession(s.alive, sess.runID, sess.record.ID); err != nil && !errors.Is(err, ErrUnknown) {
+			s.log.Warn().Err(err).Str("run_id", sess.runID).Msg("idle coaching session not closed")
+		}
+	}
+}

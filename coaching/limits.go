@@ -1,0 +1,49 @@
+package coaching
+
+import "time"
+
+// Defaults of [Options].
+const (
+	// DefaultWorkers is how many requests of one session are in work at once.
+	DefaultWorkers = 8
+	// DefaultQueue is how many requests of one session wait for a slot.
+	DefaultQueue = 64
+	// DefaultMaxSessions bounds the sessions, those that are closing included.
+	DefaultMaxSessions = 1024
+	// DefaultMaxSteps bounds the steps of a trajectory.
+	DefaultMaxSteps = 1000
+)
+
+const (
+	// maxReasks is how often an invalid answer goes back to the coach that gave
+	// it. More help rarely: a model that fails three times fails on.
+	maxReasks = 2
+
+	// minRetryAfter and maxRetryAfter bound the estimate in FullError.
+	minRetryAfter = time.Second
+	maxRetryAfter = time.Minute
+
+	// durationSmoothing is the weight of the latest request in the average time
+	// that a session's requests take.
+	durationSmoothing = 0.2
+
+	// withdrawTimeout bounds the request that withdraws a task from a person:
+	// the session is closing, and an endpoint that hangs must not hold it.
+	withdrawTimeout = 5 * time.Second
+
+	// maxUndelivered bounds the answers of people that a session keeps for
+	// callers whose connection broke before they got them.
+	maxUndelivered = 64
+
+	// minSweep and maxSweep bound the time between two looks for idle sessions.
+	minSweep = time.Second
+	maxSweep = time.Minute
+
+	// maxLogBlock and maxLog bound, in bytes, one quoted text in a log and the
+	// log; prompts may hold a whole trajectory.
+	maxLogBlock = 64 << 10
+	maxLog      = 512 << 10
+
+	// maxReason bounds a reason, in bytes.
+	maxReason = 2000
+)

@@ -1,0 +1,113 @@
+package coaching
+
+import (
+	"errors"
+	"time"
+
+	"agentd/coaching/backend"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics count what coaches do. Labels are the fixed words of this package and
+// of protocol; names, models and URLs are the clients'.
+type metrics struct {
+	requests *prometheus.CounterVec
+	latency  *prometheus.HistogramVec
+	attempts *prometheus.CounterVec
+	waits    *prometheus.HistogramVec
+	tokens   *prometheus.CounterVec
+	inFlight prometheus.Gauge
+	refused  *prometheus.CounterVec
+}
+
+// secondsBuckets reach from an answer without a model to a person who came back
+// the next day.
+var secondsBuckets = []float64{.01, .1, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 6 * 3600, 24 * 3600}
+
+// Statuses of requests beside those of the protocol, in metrics and logs.
+const (
+	statusLeft = "left" // the caller did not wait for the answer
+)
+
+// newMetrics registers the metrics; a nil registerer is fine.
+func newMetrics(to prometheus.Registerer, sessions func() float64) (*metrics, error) {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "agentd_coaching_requests_total",
+			Help: "Coaching requests that entered a session, by kind, provider and status (left: the caller did not wait).",
+		}, []string{"kind", "provider", "status"}),
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "agentd_coaching_request_seconds",
+			Help:    "Time from a coaching request's entry into its session to the end of its answer.",
+			Buckets: secondsBuckets,
+		}, []string{"provider"}),
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "agentd_coaching_attempts_total",
+			Help: "Tries at models that coach, by type of backend and outcome (answered, or the kind of failure).",
+		}, []string{"type", "outcome"}),
+		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "agentd_coaching_attempt_seconds",
+			Help:    "Time of one try at a model that coaches.",
+			Buckets: secondsBuckets,
+		}, []string{"type"}),
+		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "agentd_coaching_tokens_total",
+			Help: "Tokens that models which coach reported, by type of backend and direction (prompt, completion).",
+		}, []string{"type", "direction"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "agentd_coaching_requests_in_flight",
+			Help: "Coaching requests in sessions, waiting ones included.",
+		}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "agentd_coaching_refused_total",
+			Help: "What was refused because a bound was reached (sessions, requests).",
+		}, []string{"bound"}),
+	}
+	if to == nil {
+		return m, nil
+	}
+	active := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "agentd_coaching_sessions",
+		Help: "Coaching sessions, those that are closing included.",
+	}, sessions)
+	for _, c := range []prometheus.Collector{m.requests, m.latency, m.attempts, m.waits, m.tokens, m.inFlight, m.refused, active} {
+		if err := to.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) request(kind, provider, status string, took time.Duration) {
+	m.requests.WithLabelValues(kind, provider, status).Inc()
+	m.latency.WithLabelValues(provider).Observe(took.Seconds())
+}
+
+func (m *metrics) attempt(typ string, a backend.Attempt) {
+	m.attempts.WithLabelValues(typ, outcome(a.Err)).Inc()
+	m.waits.WithLabelValues(typ).Observe(a.Took.Seconds())
+	m.tokens.WithLabelValues(typ, "prompt").Add(float64(max(a.Answer.PromptTokens, 0)))
+	m.tokens.WithLabelValues(typ, "completion").Add(float64(max(a.Answer.CompletionTokens, 0)))
+}
+
+// full counts what a bound refused, and returns err.
+func (m *metrics) full(bound string, err error) error {
+	if full := (*FullError)(nil); errors.As(err, &full) {
+		m.refused.WithLabelValues(bound).Inc()
+	}
+	return err
+}
+
+// outcome is how a try ended, in one word.
+func outcome(err error) string {
+	var failure *backend.Error
+	switch {
+	case err == nil:
+		return "answered"
+	case errors.As(err, &failure):
+		return string(failure.Kind)
+	default:
+		return statusLeft
+	}
+}

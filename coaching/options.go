@@ -1,0 +1,108 @@
+package coaching
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"agentd/coaching/backend"
+	"agentd/coaching/egress"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+)
+
+// Options are the settings of a [Service]. The zero value works.
+type Options struct {
+	Policy      *egress.Policy // where coaches may be; nil: the default policy
+	Local       backend.Local  // this server's own model; see SetLocal when it loads later
+	Workers     int            // requests of one session in work at once; 0: DefaultWorkers
+	Queue       int            // requests of one session that wait for a slot; 0: DefaultQueue, below 0: none
+	MaxSessions int            // 0: DefaultMaxSessions, below 0: no bound
+	MaxSteps    int            // steps of a trajectory; 0: DefaultMaxSteps, below 0: no bound
+	Idle        time.Duration  // sessions without a request for so long are closed; 0: never
+	Store       Store          // nil: a MemoryStore
+	Registerer  prometheus.Registerer
+	Log         zerolog.Logger
+	Egress      egress.ClientOptions // for tests; each session's ConnectTimeout takes the place of the one here
+
+	// Tests set these; nil means the clock, a sleep that ends with its context,
+	// and random numbers.
+	Now   func() time.Time
+	Sleep func(ctx context.Context, d time.Duration) error
+	Rand  func() float64
+	NewID func() uuid.UUID
+}
+
+// withDefaults fills in what was left out.
+func (o Options) withDefaults() (Options, error) {
+	if o.Policy == nil {
+		policy, err := egress.NewPolicy(nil)
+		if err != nil {
+			return o, err
+		}
+		o.Policy = policy
+	}
+	o.Workers = cmp.Or(max(o.Workers, 0), DefaultWorkers)
+	o.Queue = max(cmp.Or(o.Queue, DefaultQueue), 0)
+	o.MaxSessions = max(cmp.Or(o.MaxSessions, DefaultMaxSessions), 0)
+	o.MaxSteps = max(cmp.Or(o.MaxSteps, DefaultMaxSteps), 0)
+	if o.Store == nil {
+		o.Store = new(MemoryStore)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Sleep == nil {
+		o.Sleep = sleep
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Float64
+	}
+	if o.NewID == nil {
+		o.NewID = uuid.New
+	}
+	return o, nil
+}
+
+// sleep waits for d or the end of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// lateLocal is the server's own model, which may be there only later: sessions
+// are configured before it has loaded.
+type lateLocal struct{ model atomic.Pointer[backend.Local] }
+
+func (l *lateLocal) set(model backend.Local) {
+	if model != nil {
+		l.model.Store(&model)
+	}
+}
+
+// Ask asks the model, once there is one.
+func (l *lateLocal) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) {
+	model := l.model.Load()
+	if model == nil {
+		return backend.Answer{}, &backend.Error{Kind: backend.KindUnreachable, Detail: "this server has no model of its own that could coach"}
+	}
+	return (*model).Ask(ctx, q)
+}
+
+// Window is the model's, 0 while there is none.
+func (l *lateLocal) Window() int {
+	if model := l.model.Load(); model != nil {
+		return (*model).Window()
+	}
+	return 0
+}

@@ -1,0 +1,287 @@
+package coaching
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"agentd/coaching/backend"
+	"agentd/coaching/egress"
+	"agentd/protocol"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+)
+
+// Service holds the coaching sessions and answers their requests. Its methods
+// may be called from any goroutine.
+type Service struct {
+	policy      *egress.Policy
+	egress      egress.ClientOptions
+	local       lateLocal
+	workers     int
+	queue       int
+	maxSessions int
+	maxSteps    int
+	idle        time.Duration
+	store       Store
+	metrics     *metrics
+	log         zerolog.Logger
+	now         func() time.Time
+	sleep       func(ctx context.Context, d time.Duration) error
+	rand        func() float64
+	newID       func() uuid.UUID
+
+	// base ends when Close breaks off what is in work, alive as soon as Close is
+	// called.
+	base, alive         context.Context
+	stopBase, stopAlive context.CancelFunc
+	background          sync.WaitGroup // closings, tasks for people, the sweeper
+	mu                  sync.Mutex
+	closed              bool
+	sessions            map[uuid.UUID]*session
+}
+
+// New returns a service; Close must follow. It fails when metrics of the same
+// names are registered already.
+func New(o Options) (*Service, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{
+		policy: o.Policy, egress: o.Egress,
+		workers: o.Workers, queue: o.Queue, maxSessions: o.MaxSessions, maxSteps: o.MaxSteps, idle: o.Idle,
+		store: o.Store, log: o.Log, now: o.Now, sleep: o.Sleep, rand: o.Rand, newID: o.NewID,
+		sessions: make(map[uuid.UUID]*session),
+	}
+	s.local.set(o.Local)
+	if s.metrics, err = newMetrics(o.Registerer, s.countSessions); err != nil {
+		return nil, err
+	}
+	s.base, s.stopBase = context.WithCancel(context.Background())
+	s.alive, s.stopAlive = context.WithCancel(s.base)
+	if s.idle > 0 {
+		s.background.Go(s.sweepLoop)
+	}
+	return s, nil
+}
+
+// SetLocal gives backends of the type local their model, once it has loaded.
+func (s *Service) SetLocal(model backend.Local) { s.local.set(model) }
+
+// Configure opens the run's session. Configuring it again in the same way
+// changes nothing. The error is protocol.Problems when the server may not use an
+// endpoint or header, an ErrConflict when the run has another configuration or
+// is closing, a *FullError when there are too many sessions, or ErrShutdown.
+func (s *Service) Configure(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error {
+	if err := s.policy.CheckConfig(cfg); err != nil {
+		return err
+	}
+	rec := Record{ID: s.newID(), Config: cfg, State: Configured}
+	existing, err := s.store.Create(ctx, runID, rec, s.maxSessions)
+	switch {
+	case err != nil:
+		return err
+	case existing == nil:
+	case existing.State == Closing:
+		return ErrClosing
+	case !existing.Config.Equal(cfg):
+		return ErrConflict
+	default:
+		rec = *existing
+	}
+	sess, err := s.session(runID, rec)
+	if err != nil {
+		if existing == nil { // nothing can run for it, so it is as if it had not been configured
+			err = cmp.Or(s.store.Delete(ctx, runID, rec.ID), err)
+		}
+		return err
+	}
+	sess.touch()
+	if _, err := s.confirm(ctx, sess); err != nil {
+		return err
+	}
+	if existing == nil {
+		s.log.Info().Str("run_id", runID).Str("provider", cfg.Provider).Int("backends", len(cfg.Backends)).Msg("coaching session configured")
+	}
+	return nil
+}
+
+// session is what runs for a record here, made if it is not there yet.
+func (s *Service) session(runID string, rec Record) (*session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, ErrShutdown
+	}
+	if sess := s.sessions[rec.ID]; sess != nil {
+		return sess, nil
+	}
+	sess, err := s.newSession(runID, rec)
+	if err == nil {
+		s.sessions[rec.ID] = sess
+	}
+	return sess, err
+}
+
+// forget removes what ran for a session.
+func (s *Service) forget(id uuid.UUID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, id)
+}
+
+// confirm reports whether the store still has the session as configured. If not
+// it began to close after it was looked up, perhaps before sess was made: then
+// nobody else would release it.
+func (s *Service) confirm(ctx context.Context, sess *session) (bool, error) {
+	rec, err := s.store.Get(ctx, sess.runID)
+	if err != nil {
+		return false, err
+	}
+	if rec == nil || rec.ID != sess.record.ID || rec.State != Configured {
+		sess.seal()
+		return false, nil
+	}
+	return true, nil
+}
+
+// acquire counts a request into the run's session; its leave must follow.
+func (s *Service) acquire(ctx context.Context, runID string) (*session, error) {
+	rec, err := s.store.Get(ctx, runID)
+	if err != nil {
+		return nil, err
+	}
+	if rec == nil || rec.State != Configured {
+		return nil, ErrUnknown
+	}
+	sess, err := s.session(runID, *rec)
+	if err != nil {
+		return nil, err
+	}
+	if err := sess.enter(); err != nil {
+		return nil, err
+	}
+	// Whoever closes the session from here on finds this request in it.
+	ok, err := s.confirm(ctx, sess)
+	if !ok {
+		sess.leave(0)
+		if err == nil {
+			err = ErrUnknown
+		}
+		return nil, err
+	}
+	return sess, nil
+}
+
+// CloseSession closes the run's session: no request enters any more, those in it
+// finish, tasks that wait for a person are withdrawn, and what the session used
+// is released. It returns when all that is done. It goes on when ctx ends, whose
+// error is returned then. The error is ErrUnknown when the run has no session or
+// it is closing already.
+func (s *Service) CloseSession(ctx context.Context, runID string) error {
+	return s.closeSession(ctx, runID, uuid.Nil)
+}
+
+// closeSession closes the run's session if it is the one with this id; Nil means
+// whatever it is.
+func (s *Service) closeSession(ctx context.Context, runID string, id uuid.UUID) error {
+	rec, err := s.store.MarkClosing(ctx, runID, id)
+	if err != nil {
+		return err
+	}
+	if rec == nil {
+		return ErrUnknown
+	}
+	done := make(chan error, 1)
+	if !s.goBackground(func() { done <- s.finish(runID, rec.ID) }) {
+		return ErrShutdown // Close releases it
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// finish waits until what runs for a closing session is released, then removes
+// it from the store.
+func (s *Service) finish(runID string, id uuid.UUID) error {
+	s.mu.Lock()
+	sess := s.sessions[id]
+	s.mu.Unlock()
+	if sess != nil {
+		<-sess.seal()
+	}
+	// The caller of DELETE may have left; the run must not stay closing for that.
+	err := s.store.Delete(context.WithoutCancel(s.base), runID, id)
+	s.log.Info().Err(err).Str("run_id", runID).Msg("coaching session closed")
+	return err
+}
+
+// goBackground runs f beside its caller unless the service is closed.
+func (s *Service) goBackground(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.background.Go(f)
+	return true
+}
+
+// Close closes what runs for all sessions. It waits as CloseSession does; when
+// ctx ends, requests in work are broken off, too, and its error is returned.
+// Other methods fail with ErrShutdown from its beginning on.
+func (s *Service) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	sessions := make([]*session, 0, len(s.sessions))
+	for _, sess := range s.sessions {
+		sessions = append(sessions, sess)
+	}
+	s.mu.Unlock()
+	s.stopAlive()
+	for _, sess := range sessions {
+		sess.seal()
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, sess := range sessions {
+			<-sess.released
+		}
+		s.background.Wait()
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = ctx.Err()
+		s.stopBase()
+		<-done
+	}
+	s.stopBase()
+	return err
+}
+
+// countSessions is the number of sessions, for the metric.
+func (s *Service) countSessions() float64 {
+	n, err := s.store.Count(s.base)
+	if err != nil {
+		s.log.Warn().Err(err).Msg("coaching sessions cannot be counted")
+	}
+	return float64(n)
+}
+
+// tooManySessions is the error of Create at its limit.
+func tooManySessions(limit int) *FullError {
+	return &FullError{
+		What:       fmt.Sprintf("there are %d coaching sessions, the most that this server takes; close those that are done", limit),
+		RetryAfter: maxRetryAfter,
+	}
+}

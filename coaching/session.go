@@ -1,0 +1,185 @@
+package coaching
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"agentd/coaching/backend"
+	"agentd/coaching/egress"
+	"agentd/coaching/human"
+	"agentd/protocol"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// session is what runs for a session on this server: the pool of its requests
+// and what they use. Once it is sealed nothing enters, and the last one that
+// leaves releases it.
+type session struct {
+	record Record
+	runID  string
+
+	client   *egress.Client
+	redactor *egress.Redactor
+	backends []backend.Backend // in the order of the configuration; none when a person coaches
+	coach    *human.Coach      // nil when models coach
+
+	workers int
+	bound   int // callers, and tasks for people
+	slots   *semaphore.Weighted
+
+	// open ends when the session is sealed: nobody waits for a person then. hard
+	// ends when requests in work are to be broken off, too.
+	open, hard       context.Context
+	stopOpen, cancel context.CancelFunc
+	now              func() time.Time
+	forget           func() // called once it is released
+	released         chan struct{}
+
+	mu       sync.Mutex
+	sealed   bool
+	callers  int
+	running  int // tasks that are being asked
+	lastUsed time.Time
+	average  time.Duration // that a request takes
+	tasks    map[string]*task
+	kept     []string // ids of tasks whose answer nobody has taken yet, oldest first
+}
+
+// enter counts a caller in; leave must follow.
+func (s *session) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sealed {
+		return ErrUnknown
+	}
+	if s.callers >= s.bound {
+		return s.full()
+	}
+	s.callers++
+	s.lastUsed = s.now()
+	return nil
+}
+
+// full is the error of a caller for whom there is no room. The lock is held.
+func (s *session) full() *FullError {
+	wait := maxRetryAfter
+	if s.coach == nil {
+		wait = s.average * time.Duration(s.bound) / time.Duration(2*s.workers)
+	}
+	wait = min(max(wait, minRetryAfter), maxRetryAfter).Round(time.Second)
+	return &FullError{
+		What:       fmt.Sprintf("the coaching session of this run has %d requests in work or waiting, the most that it takes", s.bound),
+		RetryAfter: wait,
+	}
+}
+
+// leave counts a caller out; took is how long it was in work, 0 when it was not.
+func (s *session) leave(took time.Duration) {
+	s.mu.Lock()
+	s.callers--
+	s.lastUsed = s.now()
+	if took > 0 {
+		if s.average == 0 {
+			s.average = took
+		}
+		s.average += time.Duration(durationSmoothing * float64(took-s.average))
+	}
+	s.releaseIfDone()
+}
+
+// touch counts as a use.
+func (s *session) touch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastUsed = s.now()
+}
+
+// idleSince returns when the session was last used; ok is false while it is in
+// use.
+func (s *session) idleSince() (since time.Time, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastUsed, s.callers == 0 && s.running == 0
+}
+
+// seal lets nobody in any more and gives up waiting for people. It may be called
+// again. What is released is told by the channel.
+func (s *session) seal() <-chan struct{} {
+	s.mu.Lock()
+	if s.sealed {
+		s.mu.Unlock()
+		return s.released
+	}
+	s.sealed = true
+	s.stopOpen()
+	s.releaseIfDone()
+	return s.released
+}
+
+// releaseIfDone gives the lock back, and releases everything if the session is
+// sealed and empty: true for one caller only, since nobody enters any more.
+func (s *session) releaseIfDone() {
+	done := s.sealed && s.callers == 0 && s.running == 0
+	s.mu.Unlock()
+	if !done {
+		return
+	}
+	s.cancel()
+	s.client.Close()
+	s.forget()
+	close(s.released)
+}
+
+// within is a context of the caller's that also ends when requests in work are
+// broken off.
+func (s *session) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.hard, func() { cancel(ErrShutdown) })
+	return ctx, func() {
+		stop()
+		cancel(context.Canceled)
+	}
+}
+
+// newSession makes what a session needs to run.
+func (s *Service) newSession(runID string, rec Record) (*session, error) {
+	cfg := rec.Config
+	clientOptions := s.egress
+	clientOptions.ConnectTimeout = protocol.Seconds(cfg.ConnectTimeout)
+	headers := make([]protocol.Headers, len(cfg.Backends))
+	for i := range cfg.Backends {
+		headers[i] = cfg.Backends[i].Headers
+	}
+	sess := &session{
+		record: rec, runID: runID,
+		client:   s.policy.NewClient(clientOptions),
+		redactor: egress.NewRedactor(headers...),
+		workers:  s.workers,
+		bound:    s.workers + s.queue,
+		slots:    semaphore.NewWeighted(int64(s.workers)),
+		now:      s.now,
+		forget:   func() { s.forget(rec.ID) },
+		released: make(chan struct{}),
+		lastUsed: s.now(),
+		tasks:    make(map[string]*task),
+	}
+	sess.hard, sess.cancel = context.WithCancel(s.base)
+	sess.open, sess.stopOpen = context.WithCancel(sess.hard)
+	if cfg.Provider == protocol.ProviderHuman {
+		sess.coach = human.New(cfg.Endpoint, sess.client, human.Options{Sleep: s.sleep})
+		return sess, nil
+	}
+	for _, def := range cfg.Backends {
+		b, err := backend.New(def, backend.Options{Client: sess.client, Local: &s.local, Redactor: sess.redactor})
+		if err != nil {
+			sess.cancel()
+			sess.client.Close()
+			return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue, sess.redactor.Text(err.Error()), "backends", def.Name)}
+		}
+		sess.backends = append(sess.backends, b)
+	}
+	return sess, nil
+}
