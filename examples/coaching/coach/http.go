@@ -1,0 +1,118 @@
+package coach
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// maxQuestion bounds a request's body.
+const maxQuestion = 16 << 20
+
+// request is what the coach needs of a chat completion request.
+type request struct {
+	Model    string `json:"model"`
+	Messages []struct {
+		Content json.RawMessage `json:"content"` // a text, or a list of parts with text
+	} `json:"messages"`
+	Format *struct {
+		Schema struct {
+			Schema json.RawMessage `json:"schema"`
+		} `json:"json_schema"`
+	} `json:"response_format"`
+	Tools []struct {
+		Function struct {
+			Name       string          `json:"name"`
+			Parameters json.RawMessage `json:"parameters"`
+		} `json:"function"`
+	} `json:"tools"`
+}
+
+// Handler serves POST /v1/chat/completions.
+func Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) {
+		var req request
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxQuestion)).Decode(&req); err != nil {
+			refuse(w, "the body is no chat completion request: "+err.Error())
+			return
+		}
+		question, err := req.question()
+		if err != nil {
+			refuse(w, err.Error())
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		// An error means that the caller has gone away.
+		_ = json.NewEncoder(w).Encode(req.completion(question, Plan(question)))
+	})
+	return mux
+}
+
+// question is the text of all messages.
+func (r *request) question() (string, error) {
+	var all []string
+	for i, m := range r.Messages {
+		var text string
+		var parts []struct {
+			Text string `json:"text"`
+		}
+		if json.Unmarshal(m.Content, &text) == nil {
+			all = append(all, text)
+		} else if json.Unmarshal(m.Content, &parts) == nil {
+			for _, p := range parts {
+				all = append(all, p.Text)
+			}
+		} else {
+			return "", fmt.Errorf("the content of message %d is neither a text nor a list of parts", i)
+		}
+	}
+	return strings.Join(all, "\n"), nil
+}
+
+// completion puts an answer into the form that the request asks for: the call of
+// a tool, JSON after a schema, or else JSON in a fence.
+func (r *request) completion(question string, a Answer) map[string]any {
+	switch {
+	case len(r.Tools) > 0:
+		tool := r.Tools[0].Function
+		call := map[string]any{"name": tool.Name, "arguments": a.text(string(tool.Parameters))}
+		return r.envelope(question, "tool_calls", map[string]any{"role": "assistant", "content": nil,
+			"tool_calls": []any{map[string]any{"id": "call_1", "type": "function", "function": call}}})
+	case r.Format != nil:
+		return r.envelope(question, "stop", map[string]any{"role": "assistant", "content": a.text(string(r.Format.Schema.Schema))})
+	}
+	return r.envelope(question, "stop", map[string]any{"role": "assistant", "content": "```json\n" + a.text(question) + "\n```"})
+}
+
+// envelope is the rest of a chat completion. Tokens are reckoned as four characters.
+func (r *request) envelope(question, reason string, message map[string]any) map[string]any {
+	prompt, answer := len(question)/4, len(fmt.Sprint(message))/4
+	return map[string]any{
+		"id": "chatcmpl-scripted", "object": "chat.completion", "created": 0, "model": r.Model,
+		"choices": []any{map[string]any{"index": 0, "finish_reason": reason, "message": message}},
+		"usage":   map[string]any{"prompt_tokens": prompt, "completion_tokens": answer, "total_tokens": prompt + answer},
+	}
+}
+
+// text is the answer's JSON after a schema.
+func (a Answer) text(schema string) string {
+	if wantsText(schema) {
+		calls := make([]Call, len(a.Decision.Calls))
+		for i, c := range a.Decision.Calls {
+			arguments, _ := json.Marshal(c.Arguments) //nolint:errchkjson // a map of strings
+			calls[i] = Call{c.Name, string(arguments), c.Robot}
+		}
+		a.Decision.Calls = calls
+	}
+	text, _ := json.Marshal(a) //nolint:errchkjson // nothing in it can fail
+	return string(text)
+}
+
+// refuse answers as OpenAI's endpoints do when a request is wrong.
+func refuse(w http.ResponseWriter, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusBadRequest)
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"message": message, "type": "invalid_request_error"}})
+}

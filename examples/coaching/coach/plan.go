@@ -1,0 +1,99 @@
+// Package coach is a scripted coach: an endpoint of OpenAI's chat completions
+// behind which there is no model, only a plan for the house of package
+// household. It reads the question as a model would, finds in it how things
+// stand, and answers with the right next decision in the form that it was asked
+// for. The same question always gets the same answer.
+package coach
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Answer is the coach's answer to a question.
+type Answer struct {
+	Outcome  string   `json:"outcome"` // corrected or abandoned
+	Why      string   `json:"why"`
+	Point    string   `json:"reinjection_point_id"`
+	Decision Decision `json:"decision"`
+}
+
+// Decision is a reply or tool calls.
+type Decision struct {
+	Say   string `json:"say"`
+	Calls []Call `json:"tool_calls"`
+}
+
+// Call asks a robot to do something. Arguments is an object, or the JSON text of
+// it: strict schemas can't describe an object of any shape.
+type Call struct {
+	Name      string `json:"name"`
+	Arguments any    `json:"arguments"`
+	Robot     string `json:"target_robot_name"`
+}
+
+// What the coach looks for in a question: the description of the house
+// (household.House.String) under the name that the orchestrators give it, the
+// code, and the point where a correction can be put in. All three are in plain
+// words, since the question is written by the agent server in a form of its own.
+var (
+	house = regexp.MustCompile(`(?s)house_now.{0,40}?The rover is in the (hall|kitchen|living room) and holds (nothing|the cup|the plate)\. ` +
+		`The cupboard is (locked|shut|open)\. The cup is (in the cupboard|on the table|with the rover)\.`)
+	lockCode = regexp.MustCompile(`code of the cupboard's lock is (\d{4})`)
+	point    = regexp.MustCompile(`again-at-step-\d+`)
+)
+
+// Plan reads a question and answers it.
+func Plan(question string) Answer {
+	found := house.FindStringSubmatch(question)
+	if found == nil {
+		return abandoned("The question does not say how things stand in the house.")
+	}
+	room, holds, cupboard, cup := found[1], found[2], found[3], found[4]
+	at := point.FindString(question)
+	if at == "" {
+		return abandoned("The question names no point where a correction can be put in.")
+	}
+
+	corrected := func(why string, calls ...Call) Answer {
+		return Answer{Outcome: "corrected", Why: why, Point: at, Decision: Decision{Calls: calls}}
+	}
+	switch {
+	case cup == "on the table":
+		return Answer{Outcome: "corrected", Why: "All is done, the agent only has to say so.", Point: at,
+			Decision: Decision{Say: "The cup is on the table in the living room.", Calls: []Call{}}}
+	case holds != "nothing" && room != "living room":
+		return corrected("The rover holds "+holds+", which belongs on the table in the living room.", drive("living room"), putDown())
+	case holds != "nothing":
+		return corrected("The rover holds "+holds+" and is beside the table.", putDown())
+	case cupboard == "locked":
+		code := lockCode.FindStringSubmatch(question)
+		if code == nil {
+			return abandoned("The cupboard is locked, and the question does not give its code.")
+		}
+		return corrected("The cup is in the locked cupboard. The arm can open it with the code.",
+			Call{"unlock", map[string]string{"furniture": "cupboard", "code": code[1]}, "arm"}, openCupboard())
+	case cupboard == "shut":
+		return corrected("The cup is in the cupboard, which is shut.", openCupboard())
+	case room != "kitchen":
+		return corrected("The cupboard is open, but the rover is not in the kitchen.", drive("kitchen"), pickUpCup())
+	}
+	return corrected("The rover stands before the open cupboard.", pickUpCup())
+}
+
+func abandoned(why string) Answer {
+	return Answer{Outcome: "abandoned", Why: why, Decision: Decision{Calls: []Call{}}}
+}
+
+func drive(room string) Call { return Call{"go_to", map[string]string{"room": room}, "rover"} }
+
+func putDown() Call { return Call{"put_down", map[string]string{"furniture": "table"}, "rover"} }
+
+func openCupboard() Call { return Call{"open", map[string]string{"furniture": "cupboard"}, "arm"} }
+
+func pickUpCup() Call { return Call{"pick_up", map[string]string{"object": "cup"}, "rover"} }
+
+// wantsText reports whether a schema asks for arguments as a JSON text.
+func wantsText(schema string) bool {
+	return strings.Contains(strings.Join(strings.Fields(schema), ""), `"arguments":{"type":"string"`)
+}
