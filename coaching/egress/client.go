@@ -2,7 +2,9 @@ package egress
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
+	"net"
 	"net/http"
 	"net/netip"
 	"time"
@@ -13,19 +15,64 @@ type ClientOptions struct {
 	ConnectTimeout time.Duration  // 0: DefaultConnectTimeout
 	MaxResponse    int64          // bytes of a body; 0: DefaultMaxResponse
 	RootCAs        *x509.CertPool // nil: the system's
-	// LookupIP resolves names; nil: the system's resolver. It must return when
-	// its context ends.
+
+	// LookupIP resolves names; nil: the system's configuration, by Go's own
+	// resolver. It must return when its context ends.
 	LookupIP func(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Client makes the connections of one session.
-type Client struct{ http *http.Client }
+// Client makes the connections of one session. It is safe for concurrent use.
+type Client struct {
+	http      *http.Client
+	transport *http.Transport
+	dialer    *dialer
+}
 
-// NewClient makes a client that obeys the policy.
-func (p *Policy) NewClient(o ClientOptions) *Client { return &Client{http: &http.Client{}} }
+// NewClient makes a client that obeys the policy. Close it.
+func (p *Policy) NewClient(o ClientOptions) *Client {
+	if o.ConnectTimeout <= 0 {
+		o.ConnectTimeout = DefaultConnectTimeout
+	}
+	if o.MaxResponse <= 0 {
+		o.MaxResponse = DefaultMaxResponse
+	}
+	if o.LookupIP == nil {
+		// The C library's resolver cannot be interrupted, and each of its lookups
+		// holds a thread: a client's slow name server could take them all.
+		o.LookupIP = (&net.Resolver{PreferGo: true}).LookupNetIP
+	}
+	d := newDialer(p, o.ConnectTimeout, o.LookupIP)
+	t := &http.Transport{
+		Proxy:                  nil, // whatever the environment says
+		DialContext:            d.dial,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs},
+		TLSHandshakeTimeout:    o.ConnectTimeout,
+		DisableCompression:     true, // answers are short, and a small one must not become a large one
+		MaxResponseHeaderBytes: MaxResponseHeader,
+		MaxIdleConnsPerHost:    maxIdlePerHost,
+		IdleConnTimeout:        idleTimeout,
+		ForceAttemptHTTP2:      true,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
+	}
+	return &Client{
+		http: &http.Client{
+			Transport: &guard{policy: p, next: t, maxResponse: o.MaxResponse, closed: d.base.Done()},
+			// The guard already makes redirects errors.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return ErrRedirect },
+		},
+		transport: t,
+		dialer:    d,
+	}
+}
 
-// HTTP is the client to use. Its calls end when their context does.
+// HTTP is the client to use. It has no time limit of its own: calls end when
+// their context does. The errors of its calls hold the URL with its query; see
+// [Cause].
 func (c *Client) HTTP() *http.Client { return c.http }
 
-// Close ends every connection, also those in use. Calls that still run fail.
-func (c *Client) Close() {}
+// Close ends every connection, also those in use: calls that still run fail, and
+// so does every later one. It returns when the descriptors are closed.
+func (c *Client) Close() {
+	c.dialer.close()
+	c.transport.CloseIdleConnections()
+}

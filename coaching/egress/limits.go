@@ -28,12 +28,21 @@ const (
 	// idleTimeout ends a connection that nobody has used.
 	idleTimeout = 60 * time.Second
 
+	// maxIdlePerHost is how many connections to one endpoint are kept for reuse;
+	// about as many as a session has workers.
+	maxIdlePerHost = 16
+
 	// keepAliveIdle, keepAliveInterval and keepAliveCount end a connection whose
 	// other side is gone without a word. People may think for hours, so nothing
 	// else would notice.
 	keepAliveIdle     = 15 * time.Second
 	keepAliveInterval = 15 * time.Second
 	keepAliveCount    = 4
+
+	// pingAfter and pingTimeout do the same for HTTP/2, where a proxy may keep the
+	// connection alive for a server that is gone.
+	pingAfter   = 30 * time.Second
+	pingTimeout = 15 * time.Second
 
 	// minSecret is the shortest header value that is searched for in texts:
 	// hiding every "1" would leave nothing to read, and is no key.

@@ -1,22 +1,141 @@
 package egress
 
-import "agentd/protocol"
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
 
-// Policy says which endpoints and headers of clients are acceptable.
-type Policy struct{}
+// allowFlag is where an operator lists what clients may reach.
+const allowFlag = "--coaching-allow"
+
+// Policy says which endpoints and headers of clients are acceptable. It never
+// changes, so any number of goroutines may use it.
+type Policy struct {
+	listed   bool           // the entries below replace the default
+	hosts    []string       // "example.org", in lower case
+	domains  []string       // ".example.org": what ends so
+	prefixes []netip.Prefix // masked; addresses are ranges of one
+}
+
+// metadataNames are names under which clouds tell their machines secrets. Most
+// resolve to addresses that are refused anyway; some do not.
+var metadataNames = []string{
+	"metadata", "metadata.goog", "metadata.google.internal", "metadata.azure.internal",
+	"instance-data", "instance-data.ec2.internal", "metadata.tencentyun.com",
+	"metadata.packet.net", "metadata.platformequinix.com",
+}
 
 // NewPolicy makes the policy of an operator's list.
-func NewPolicy(allow []string) (*Policy, error) { return &Policy{}, nil }
+//
+// An empty list is the default: any public or loopback address. Otherwise only
+// the entries are allowed:
+//
+//   - a host name, such as api.example.org: whatever it resolves to
+//   - *.example.org: the same for the names below example.org
+//   - an IP address or a range, such as 192.168.1.5 or 10.0.0.0/8: a name that
+//     is no entry itself is allowed when it resolves to addresses of such entries
+//
+// Addresses that can do harm wherever the server runs stay refused whatever the
+// list says: link-local and metadata addresses, unspecified, multicast, broadcast
+// and reserved ones, and addresses of IPv6 that stand for one of these. An entry
+// that holds nothing else is an error.
+func NewPolicy(allow []string) (*Policy, error) {
+	p := &Policy{listed: len(allow) > 0}
+	for _, entry := range allow {
+		if err := p.add(entry); err != nil {
+			return nil, fmt.Errorf("%s %q: %w", allowFlag, entry, err)
+		}
+	}
+	return p, nil
+}
 
-// CheckURL says what is wrong with an endpoint as far as it can be seen.
-func (p *Policy) CheckURL(raw string) error { return nil }
+func (p *Policy) add(entry string) error {
+	if strings.Contains(entry, "/") {
+		r, err := netip.ParsePrefix(entry)
+		if err != nil {
+			return errors.New("is no range; write one such as 10.0.0.0/8, or a host name without scheme, port and path")
+		}
+		return p.addRange(r)
+	}
+	if a, err := netip.ParseAddr(entry); err == nil {
+		if a.Zone() != "" {
+			return errors.New("has a zone; only link-local addresses do, and they are never allowed")
+		}
+		return p.addRange(netip.PrefixFrom(a, a.BitLen()))
+	}
+	return p.addName(entry)
+}
 
-// CheckHeader says what is wrong with a header's name.
-func (p *Policy) CheckHeader(name string) error { return nil }
+func (p *Policy) addRange(r netip.Prefix) error {
+	if r.Addr().Is4In6() {
+		if r.Bits() < 96 {
+			return errors.New("holds addresses of IPv4 in the form of IPv6; write them in their own form")
+		}
+		r = netip.PrefixFrom(r.Addr().Unmap(), r.Bits()-96)
+	}
+	if what, ok := neverWithin(r.Masked()); ok {
+		return fmt.Errorf("is %s, which is never allowed", what)
+	}
+	p.prefixes = append(p.prefixes, r.Masked())
+	return nil
+}
 
-// CheckConfig checks the endpoints and headers of a session. The error is
-// protocol.Problems.
-func (p *Policy) CheckConfig(cfg *protocol.CoachingSessionConfig) error { return nil }
+func (p *Policy) addName(entry string) error {
+	name, wildcard := strings.CutPrefix(entry, "*.")
+	name = canonical(name)
+	if why := badName(name); why != "" {
+		return fmt.Errorf("%s; write a host name, *.domain, an IP address or a range such as 10.0.0.0/8", why)
+	}
+	switch {
+	case slices.Contains(metadataNames, name):
+		return errors.New("names a metadata service, which is never allowed")
+	case wildcard:
+		p.domains = append(p.domains, "."+name)
+	default:
+		p.hosts = append(p.hosts, name)
+	}
+	return nil
+}
 
-// SafeURL is scheme, host and path of a URL, for logs and reasons.
-func SafeURL(raw string) string { return "" }
+// vouches reports whether an entry allows a name as such. The name is in lower
+// case and has no dot at its end.
+func (p *Policy) vouches(name string) bool {
+	return slices.Contains(p.hosts, name) ||
+		slices.ContainsFunc(p.domains, func(d string) bool { return strings.HasSuffix(name, d) })
+}
+
+// refuse says why an address must not be connected to, "" when it may.
+func (p *Policy) refuse(a netip.Addr, vouched bool) string {
+	switch c, what := classify(a); {
+	case c == never:
+		return what + ", which is never allowed"
+	case vouched:
+		return ""
+	case p.listed && !p.lists(a.Unmap()):
+		return "an address that the server's operator does not allow (" + allowFlag + ")"
+	case !p.listed && c == private:
+		return what + ", which only the server's operator can allow (" + allowFlag + ")"
+	}
+	return ""
+}
+
+// lists reports whether an entry holds an address. One that stands for a private
+// address of IPv4 needs an entry for that, too.
+func (p *Policy) lists(a netip.Addr) bool {
+	if !p.holds(a) {
+		return false
+	}
+	for _, v4 := range embedded(a) {
+		if c, _ := lookup(v4); c != public && !p.holds(v4) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *Policy) holds(a netip.Addr) bool {
+	return slices.ContainsFunc(p.prefixes, func(r netip.Prefix) bool { return r.Contains(a) })
+}

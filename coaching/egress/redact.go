@@ -1,32 +1,102 @@
 package egress
 
 import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 
 	"agentd/protocol"
 )
 
-// Redactor takes the keys of a session out of texts.
+// Redactor takes the keys of a session out of texts: of errors, of what an
+// endpoint answered, of logs. A nil Redactor changes nothing.
 type Redactor struct{ replacer *strings.Replacer }
 
-// NewRedactor makes a redactor of header values.
+// NewRedactor makes a redactor of header values. It knows each value, what stands
+// behind a scheme such as Bearer, the user's name and password of Basic, single
+// cookies, and all of these as JSON and URLs write them. Values of fewer than
+// four characters are not looked for.
 func NewRedactor(headers ...protocol.Headers) *Redactor {
-	var pairs []string
+	forms := make(map[string]bool)
 	for _, h := range headers {
-		for _, value := range h {
-			if len(value) >= minSecret {
-				pairs = append(pairs, value, hidden)
+		for name, value := range h {
+			for _, secret := range parts(name, value) {
+				for _, form := range spellings(secret) {
+					if len(form) >= minSecret {
+						forms[form] = true
+					}
+				}
 			}
 		}
+	}
+	// At one place the first pair that fits counts: the longest.
+	sorted := slices.SortedFunc(maps.Keys(forms), func(a, b string) int {
+		return cmp.Or(len(b)-len(a), strings.Compare(a, b))
+	})
+	pairs := make([]string, 0, 2*len(sorted))
+	for _, form := range sorted {
+		pairs = append(pairs, form, hidden)
 	}
 	return &Redactor{strings.NewReplacer(pairs...)}
 }
 
-// Text is s with every header value as ***. A text must be redacted before it
-// is cut, since half a key is not recognised.
+// parts are a header's value and what in it is a secret by itself.
+func parts(name, value string) []string {
+	value = strings.TrimSpace(value)
+	list := []string{value}
+	if strings.EqualFold(name, "cookie") {
+		for pair := range strings.SplitSeq(value, ";") {
+			_, v, _ := strings.Cut(pair, "=")
+			list = append(list, strings.TrimSpace(v))
+		}
+		return list
+	}
+	scheme, rest, ok := strings.Cut(value, " ")
+	rest = strings.TrimSpace(rest)
+	if !ok || !isScheme(scheme) && !strings.Contains(strings.ToLower(name), "authorization") {
+		return list
+	}
+	list = append(list, rest)
+	if pair, err := base64.StdEncoding.DecodeString(rest); err == nil && strings.EqualFold(scheme, "basic") {
+		_, password, _ := strings.Cut(string(pair), ":")
+		list = append(list, string(pair), password)
+	}
+	return list
+}
+
+func isScheme(s string) bool {
+	return slices.Contains([]string{"bearer", "basic", "token", "apikey", "api-key", "key"}, strings.ToLower(s))
+}
+
+// spellings are the ways in which a text may come back.
+func spellings(s string) []string {
+	quoted := strconv.Quote(s)
+	list := []string{
+		s, quoted[1 : len(quoted)-1], strings.ReplaceAll(s, "/", `\/`),
+		url.QueryEscape(s), url.PathEscape(s), html.EscapeString(s),
+	}
+	if inJSON, err := json.Marshal(s); err == nil {
+		list = append(list, string(inJSON[1:len(inJSON)-1]))
+	}
+	return list
+}
+
+// Text is s with *** in place of every key. A text must be redacted before it is
+// cut, since half a key is not recognised.
 func (r *Redactor) Text(s string) string {
 	if r == nil {
 		return s
 	}
 	return r.replacer.Replace(s)
 }
+
+// Format prints nothing of what the redactor knows.
+func (r *Redactor) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "redactor") }

@@ -1,0 +1,179 @@
+package egress
+
+import "net/netip"
+
+// class is what an address is to the policy.
+type class int
+
+const (
+	never    class = iota // refused, whatever the operator listed
+	private               // only when listed
+	loopback              // this machine: unless a list leaves it out
+	public                // likewise
+)
+
+// special is a range of addresses that is not simply public.
+type special struct {
+	prefix netip.Prefix
+	class  class
+	what   string
+}
+
+func ranges(c class, what string, prefixes ...string) []special {
+	list := make([]special, len(prefixes))
+	for i, p := range prefixes {
+		list[i] = special{netip.MustParsePrefix(p), c, what}
+	}
+	return list
+}
+
+func concat[T any](lists ...[]T) (all []T) {
+	for _, l := range lists {
+		all = append(all, l...)
+	}
+	return all
+}
+
+// specials are the ranges of IANA's special-purpose registries, and the
+// addresses at which clouds tell their machines secrets. The first match counts,
+// so single addresses stand before the ranges they are in.
+var specials = concat(
+	ranges(never, "a metadata address",
+		"169.254.169.254/32",  // most clouds
+		"169.254.170.0/24",    // AWS containers
+		"100.100.100.200/32",  // Alibaba
+		"168.63.129.16/32",    // Azure
+		"192.0.0.192/32",      // Oracle
+		"fd00:ec2::/32",       // AWS
+		"fd20:ce::/32",        // Google
+		"fd00:c1::/32",        // Oracle
+		"fd00:42::42/128",     // Scaleway
+		"fd00:a9fe:a9fe::/48", // Linode
+	),
+	ranges(never, "a link-local address", "169.254.0.0/16", "fe80::/10", "fec0::/10"),
+	ranges(never, "an unspecified address, which is this machine", "0.0.0.0/8", "::/128"),
+	ranges(never, "a multicast address", "224.0.0.0/4", "ff00::/8"),
+	ranges(never, "the broadcast address", "255.255.255.255/32"),
+	ranges(never, "a reserved address",
+		"192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4"),
+	ranges(loopback, "a loopback address", "127.0.0.0/8", "::1/128"),
+	ranges(private, "a private address", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"),
+	ranges(private, "an address of a carrier's own network", "100.64.0.0/10"),
+	ranges(private, "an address for benchmarks", "198.18.0.0/15"),
+	ranges(public, "", "0.0.0.0/0"),
+
+	// Of IPv6 only 2000::/3 is given out to anyone. Two ways to reach IPv4 lie in
+	// what is reserved otherwise; what they stand for is looked at as well.
+	ranges(public, "", nat64.String(), teredo.String()),
+	ranges(never, "a reserved address", "2001:db8::/32", "3fff::/20", "2001::/23"),
+	ranges(public, "", "2000::/3"),
+	ranges(never, "a reserved address", "::/0"),
+)
+
+// Ranges of IPv6 whose addresses stand for one of IPv4, which a gateway then
+// talks to. Those of ISATAP are in any network. Older forms, such as ::1.2.3.4,
+// are reserved.
+var (
+	nat64     = netip.MustParsePrefix("64:ff9b::/96")
+	sixToFour = netip.MustParsePrefix("2002::/16")
+	teredo    = netip.MustParsePrefix("2001::/32")
+)
+
+// embedded are the addresses of IPv4 that one of IPv6 stands for.
+func embedded(a netip.Addr) []netip.Addr {
+	if !a.Is6() {
+		return nil
+	}
+	b := a.As16()
+	at := func(i int) netip.Addr { return netip.AddrFrom4([4]byte(b[i : i+4])) }
+	switch {
+	case nat64.Contains(a):
+		return []netip.Addr{at(12)}
+	case sixToFour.Contains(a):
+		return []netip.Addr{at(2)}
+	case teredo.Contains(a): // the server, and the client with its bits inverted
+		client := [4]byte{^b[12], ^b[13], ^b[14], ^b[15]}
+		return []netip.Addr{at(4), netip.AddrFrom4(client)}
+	case b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe: // ISATAP
+		return []netip.Addr{at(12)}
+	}
+	return nil
+}
+
+// classify says what an address is, and in words unless it is public.
+func classify(a netip.Addr) (class, string) {
+	if a.Zone() != "" {
+		return never, "a link-local address" // no other needs a zone
+	}
+	a = a.Unmap()
+	c, what := lookup(a)
+	for _, v4 := range embedded(a) {
+		switch inner, innerWhat := lookup(v4); {
+		case c == never:
+		case inner == never, inner == loopback: // loopback of the gateway, not ours
+			c, what = never, standsFor+innerWhat
+		case inner == private:
+			c, what = private, standsFor+innerWhat
+		}
+	}
+	return c, what
+}
+
+const standsFor = "an address that stands for "
+
+func lookup(a netip.Addr) (class, string) {
+	for _, s := range specials {
+		if s.prefix.Contains(a) {
+			return s.class, s.what
+		}
+	}
+	return never, "not an address" // of the zero Addr
+}
+
+// neverWithin says why no address of a range can be allowed; ok is false when
+// some can.
+func neverWithin(p netip.Prefix) (what string, ok bool) {
+	if p.IsSingleIP() {
+		c, what := classify(p.Addr())
+		return what, c == never
+	}
+	if v4, is := embeddedRange(p); is {
+		if what, ok := neverWithin(v4); ok {
+			return standsFor + what, true
+		}
+		c, what := lookup(v4.Addr())
+		return standsFor + what, c == loopback
+	}
+	for _, s := range specials {
+		if !s.prefix.Overlaps(p) {
+			continue
+		}
+		if s.prefix.Bits() <= p.Bits() {
+			return s.what, s.class == never
+		}
+		break // p is partly s: look at its halves
+	}
+	low, high := halves(p)
+	if what, ok = neverWithin(low); ok {
+		_, ok = neverWithin(high)
+	}
+	return what, ok
+}
+
+// embeddedRange is the range of IPv4 that one of IPv6 stands for.
+func embeddedRange(p netip.Prefix) (v4 netip.Prefix, ok bool) {
+	for _, outer := range []netip.Prefix{nat64, sixToFour} {
+		if outer.Contains(p.Addr()) && p.Bits() >= outer.Bits() {
+			return netip.PrefixFrom(embedded(p.Addr())[0], min(32, p.Bits()-outer.Bits())).Masked(), true
+		}
+	}
+	return netip.Prefix{}, false
+}
+
+func halves(p netip.Prefix) (low, high netip.Prefix) {
+	low = netip.PrefixFrom(p.Masked().Addr(), p.Bits()+1)
+	b := low.Addr().AsSlice()
+	b[p.Bits()/8] |= 0x80 >> (p.Bits() % 8)
+	a, _ := netip.AddrFromSlice(b) // as long as it was
+	return low, netip.PrefixFrom(a, p.Bits()+1)
+}

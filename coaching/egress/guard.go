@@ -1,0 +1,127 @@
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// guard is the http.RoundTripper of a client: it checks what a request asks for
+// and what an answer brings, so that users of the client need not.
+type guard struct {
+	policy      *Policy
+	next        http.RoundTripper
+	maxResponse int64
+	closed      <-chan struct{}
+}
+
+// RoundTrip does one exchange.
+func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := g.check(req); err != nil {
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, err
+	}
+	out := req.Clone(req.Context()) // a RoundTripper does not change its request
+	out.Header.Set("Accept-Encoding", "identity")
+	res, err := g.next.RoundTrip(out)
+	if err != nil {
+		return nil, g.explain(err)
+	}
+	if err := g.checkAnswer(res); err != nil {
+		res.Body.Close()
+		return nil, err
+	}
+	res.Body = &cappedBody{ReadCloser: res.Body, left: g.maxResponse, guard: g}
+	return res, nil
+}
+
+// check looks at the URL again, since not everything a program requests with the
+// client has to come from a checked endpoint.
+func (g *guard) check(req *http.Request) error {
+	select {
+	case <-g.closed:
+		return ErrClosed
+	default:
+	}
+	if req.Host != "" && req.Host != req.URL.Host {
+		return &ForbiddenError{SafeURL(req.URL.String()), "is asked for in the name of another host"}
+	}
+	for name := range req.Header {
+		if isHopByHop(name) {
+			return &ForbiddenError{"header " + name, "is for the connection and not for a request to set"}
+		}
+	}
+	return g.policy.CheckURL(req.URL.String())
+}
+
+// checkAnswer looks at an answer before anything of its body is read.
+func (g *guard) checkAnswer(res *http.Response) error {
+	switch res.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return ErrRedirect
+	}
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		return errors.New("the endpoint switched to another protocol")
+	}
+	for _, coding := range res.Header.Values("Content-Encoding") {
+		if coding != "" && !strings.EqualFold(coding, "identity") {
+			return ErrEncoded
+		}
+	}
+	if res.ContentLength > g.maxResponse {
+		return fmt.Errorf("%w: %d bytes announced, %d allowed", ErrTooLarge, res.ContentLength, g.maxResponse)
+	}
+	return nil
+}
+
+// explain gives errors of the transport their names.
+func (g *guard) explain(err error) error {
+	select {
+	case <-g.closed:
+		return ErrClosed
+	default:
+	}
+	// net/http has no values for these two. HTTP/1 and HTTP/2, in this order.
+	for _, text := range []string{"server response headers exceeded", "response header list larger"} {
+		if strings.Contains(err.Error(), text) {
+			return fmt.Errorf("%w: its headers are larger than %d bytes", ErrTooLarge, MaxResponseHeader)
+		}
+	}
+	return err
+}
+
+// cappedBody is a body that ends with an error when it is larger than allowed.
+type cappedBody struct {
+	io.ReadCloser
+	left  int64
+	guard *guard
+}
+
+func (b *cappedBody) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return 0, b.tooLarge()
+	}
+	// One byte more than allowed tells an end from more to come.
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	n, err := b.ReadCloser.Read(p)
+	if int64(n) > b.left {
+		n, b.left = int(b.left), -1
+		return n, b.tooLarge()
+	}
+	b.left -= int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = b.guard.explain(err)
+	}
+	return n, err
+}
+
+func (b *cappedBody) tooLarge() error {
+	return fmt.Errorf("%w: its body has more than %d bytes", ErrTooLarge, b.guard.maxResponse)
+}

@@ -1,0 +1,106 @@
+package egress
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"agentd/protocol"
+)
+
+// hopByHop are for one connection. With them a client could make two programs on
+// the way disagree about where a request ends.
+var hopByHop = []string{
+	"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "http2-settings", "expect",
+}
+
+// ownHeaders are those that this server sets by itself. With Host a client could
+// address another host behind the same endpoint.
+var ownHeaders = []string{"host", "content-length", "content-type", "content-encoding", "accept-encoding"}
+
+// metadataHeaders are what metadata services demand so as not to be asked by
+// accident. Their addresses are refused; this is one more lock.
+var metadataHeaders = []string{"metadata", "metadata-flavor", "x-google-metadata-request"}
+
+// CheckHeader says why a client must not set a header, by its name. The error is
+// a *ForbiddenError. Cookies and the User-Agent are a client's to set.
+func (p *Policy) CheckHeader(name string) error {
+	n := folded(name)
+	switch {
+	case !isToken(name):
+		return &ForbiddenError{What: "header", Why: "must have a name of letters, digits and !#$%&'*+-.^_`|~"}
+	case isHopByHop(name), slices.Contains(ownHeaders, n):
+		return &ForbiddenError{What: "header " + name, Why: "is set by the server itself; leave it out"}
+	case slices.Contains(metadataHeaders, n), strings.HasPrefix(n, "x-aws-ec2-metadata-"):
+		return &ForbiddenError{What: "header " + name, Why: "is for metadata services, which are never allowed; leave it out"}
+	}
+	return nil
+}
+
+// folded is a header's name in lower case, with hyphens: some gateways take an
+// underscore for one.
+func folded(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
+
+func isHopByHop(name string) bool {
+	n := folded(name)
+	return slices.Contains(hopByHop, n) || strings.HasPrefix(n, "proxy-")
+}
+
+// isToken reports whether s can be a header's name.
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
+}
+
+// CheckConfig checks the endpoints and headers of a session. The error is
+// protocol.Problems, located like those of the configuration's decoder.
+func (p *Policy) CheckConfig(cfg *protocol.CoachingSessionConfig) error {
+	var ps protocol.Problems
+	report := func(err error, loc ...any) {
+		var f *ForbiddenError
+		if errors.As(err, &f) {
+			ps = append(ps, protocol.NewProblem(protocol.TypeValue, f.Error(), loc...))
+		}
+	}
+	if cfg.Endpoint != "" {
+		report(p.CheckURL(cfg.Endpoint), "endpoint")
+	}
+	list := isList(cfg.Backends)
+	for i := range cfg.Backends {
+		b := &cfg.Backends[i]
+		var at any = b.Name
+		if list {
+			at = i
+		}
+		if b.Endpoint != "" {
+			report(p.CheckURL(b.Endpoint), "backends", at, "endpoint")
+		}
+		seen := make(map[string]bool, len(b.Headers))
+		for _, name := range slices.Sorted(maps.Keys(b.Headers)) {
+			report(p.CheckHeader(name), "backends", at, "headers", name)
+			if n := strings.ToLower(name); seen[n] {
+				report(&ForbiddenError{"header " + name, "is there twice, in different case; send one of them"}, "backends", at, "headers", name)
+			} else {
+				seen[n] = true
+			}
+		}
+	}
+	if len(ps) == 0 {
+		return nil
+	}
+	return ps
+}
+
+// isList reports whether backends came as a list, whose elements are named by
+// their index. An object can be mistaken for one only if its names are 0, 1, …
+func isList(backends []protocol.CoachingBackend) bool {
+	for i := range backends {
+		if backends[i].Name != strconv.Itoa(i) {
+			return false
+		}
+	}
+	return true
+}

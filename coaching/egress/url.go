@@ -1,0 +1,155 @@
+package egress
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// CheckURL says what is wrong with an endpoint as far as it can be seen before
+// its name is resolved. The error is a *ForbiddenError.
+//
+// It accepts one way to write a URL and nothing that two programs could read in
+// two ways, so that what was checked is what is connected to.
+func (p *Policy) CheckURL(raw string) error {
+	forbid := func(format string, args ...any) error {
+		return &ForbiddenError{What: SafeURL(raw), Why: fmt.Sprintf(format, args...)}
+	}
+	if len(raw) > MaxURL {
+		return forbid("is longer than %d bytes", MaxURL)
+	}
+	if i := strings.IndexFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }); i >= 0 {
+		return forbid("has a space, a control character or a backslash at byte %d; percent-encode it", i)
+	}
+	if strings.Contains(raw, "#") {
+		return forbid("has a fragment (#), which is never sent; leave it out")
+	}
+	u, err := url.Parse(raw)
+	if err != nil { // not err itself: it repeats the URL, with the password
+		return forbid("cannot be read as a URL; write https://host/path")
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Opaque != "" || u.Host == "" {
+		return forbid("must be an http or https URL with a host")
+	}
+	if u.User != nil {
+		return forbid("has a user name before the @; send credentials in headers")
+	}
+	if why := p.checkAuthority(raw, u); why != "" {
+		return forbid("%s", why)
+	}
+	return nil
+}
+
+// checkAuthority says what is wrong with host and port, "" when nothing is.
+func (p *Policy) checkAuthority(raw string, u *url.URL) string {
+	_, written, _ := strings.Cut(raw, "://")
+	if i := strings.IndexAny(written, "/?"); i >= 0 {
+		written = written[:i]
+	}
+	if written != u.Host {
+		return "has a host with % in it; write it plainly, an international name as xn--" // decoded by url.Parse
+	}
+	host, port := u.Hostname(), u.Port()
+	if strings.HasSuffix(u.Host, ":") {
+		return "has no port behind the colon"
+	}
+	if n, err := strconv.Atoi(port); port != "" && (err != nil || n < 1 || n > 65535) {
+		return "has a port that is not between 1 and 65535"
+	}
+	if strings.HasPrefix(u.Host, "[") && (!strings.Contains(host, ":") || u.Host[len(host)+1] != ']') {
+		return "has something else than an IPv6 address in brackets"
+	}
+	_, why := p.checkHost(host)
+	return why
+}
+
+// checkHost says what is wrong with a host, "" when nothing can be seen to be. It
+// gives its address if it is one.
+func (p *Policy) checkHost(host string) (addr netip.Addr, why string) {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		if why := p.refuse(addr, false); why != "" {
+			return addr, "names " + why
+		}
+		return addr, ""
+	}
+	name := canonical(host)
+	if why := badName(name); why != "" {
+		return addr, "has a host that " + why
+	}
+	for _, m := range metadataNames {
+		if name == m {
+			return addr, "names a metadata service, which is never allowed"
+		}
+	}
+	if p.listed && len(p.prefixes) == 0 && !p.vouches(name) {
+		return addr, "names a host that the server's operator does not allow (" + allowFlag + ")"
+	}
+	return addr, ""
+}
+
+// canonical is a host name as entries are kept: in lower case and without the dot
+// that may end it.
+func canonical(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
+
+// badName says why a text is not a host name, "" when it is. Only plain names are:
+// what is a number to some programs (2130706433, 0x7f.1, 127.1) or is mapped to
+// other letters first (full-width digits) is none.
+func badName(name string) string {
+	if name == "" || len(name) > 253 {
+		return "is empty or longer than 253 characters"
+	}
+	labels := strings.Split(name, ".")
+	for _, label := range labels {
+		switch {
+		case label == "":
+			return "has an empty part between its dots"
+		case len(label) > 63:
+			return "has a part of more than 63 characters"
+		case strings.HasPrefix(label, "-"), strings.HasSuffix(label, "-"):
+			return "has a part that begins or ends with a hyphen"
+		case strings.ContainsFunc(label, notInName):
+			return "has other characters than letters, digits, hyphens and dots (an international name is written as xn--)"
+		}
+	}
+	if isNumber(labels[len(labels)-1]) {
+		return "is a number in another form than four decimal parts; write the address as 192.0.2.1 or a name"
+	}
+	return ""
+}
+
+// notInName allows the underscore too, which names of containers often have.
+func notInName(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+}
+
+// isNumber reports whether a last part makes a host a number to inet_aton or a
+// browser. No domain ends like that.
+func isNumber(label string) bool {
+	if hex, ok := strings.CutPrefix(strings.ToLower(label), "0x"); ok {
+		return strings.Trim(hex, "0123456789abcdef") == ""
+	}
+	return strings.Trim(label, "0123456789") == ""
+}
+
+// SafeURL is scheme, host, port and path of a URL, for logs and reasons: without
+// user, password and query, which may hold keys.
+func SafeURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return "(not a URL)"
+	}
+	shown := u.Scheme + "://" + u.Host + u.EscapedPath()
+	shown = strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, shown)
+	if len(shown) > maxShown {
+		shown = strings.ToValidUTF8(shown[:maxShown], "") + "…"
+	}
+	return shown
+}
