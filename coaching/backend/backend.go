@@ -65,7 +65,8 @@ type Backend interface {
 	Budget() int
 }
 
-// Local is this server's own model.
+// Local is this server's own model. Its errors should be *Error, with KindBusy for a full queue; others count as
+// KindFailed. Question.Exact is the schema to hold the answer to.
 type Local interface {
 	Ask(ctx context.Context, q Question) (Answer, error)
 	// Window is how many tokens prompt and answer may have together.

@@ -1,6 +1,10 @@
 package backend
 
 import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -10,23 +14,114 @@ type Kind string
 // The kinds of errors.
 const (
 	KindUnreachable Kind = "unreachable" // no connection, or it broke
-	KindForbidden   Kind = "forbidden"   // the server may not connect there, or it was sent elsewhere
+	KindForbidden   Kind = "forbidden"   // the server may not connect there, or was sent elsewhere
 	KindTimeout     Kind = "timeout"     // no answer in time
-	KindRefused     Kind = "refused"     // the endpoint refuses the request (4xx): asking again does not help
-	KindBusy        Kind = "busy"        // 429, 503, 529: later
+	KindRefused     Kind = "refused"     // the request is refused (4xx): asking again does not help
+	KindBusy        Kind = "busy"        // 409, 425, 429, 503, 529: later
 	KindFailed      Kind = "failed"      // the endpoint failed (5xx)
 	KindTooLarge    Kind = "too_large"   // the answer is larger than the server reads
 	KindGarbled     Kind = "garbled"     // the answer is not what this API answers
 	KindTruncated   Kind = "truncated"   // the answer ended at the limit of tokens
-	KindDeclined    Kind = "declined"    // the model, or a filter before it, will not answer
-	KindClosed      Kind = "closed"      // the session, or the server's own model, is closed
+	KindDeclined    Kind = "declined"    // the model, or a filter in front of it, will not answer
+	KindClosed      Kind = "closed"      // the session is closed, or the server's own model is
 )
 
-// Error is a try that failed. Its text is fit for a client: it names no header's value.
+// kindTexts say each kind to a person.
+var kindTexts = map[Kind]string{
+	KindUnreachable: "cannot reach the model",
+	KindForbidden:   "the server may not connect there",
+	KindTimeout:     "the model did not answer in time",
+	KindRefused:     "the model's endpoint refuses the request",
+	KindBusy:        "the model is busy",
+	KindFailed:      "the model's endpoint failed",
+	KindTooLarge:    "the answer is too large",
+	KindGarbled:     "the answer is not what this kind of endpoint answers",
+	KindTruncated:   "the answer was cut off at the limit of tokens",
+	KindDeclined:    "the model declines to answer",
+	KindClosed:      "the session, or the model, is closed",
+}
+
+// Error is a try that failed. Its text is fit for a client: it holds no header's value.
 type Error struct {
 	Kind       Kind
-	Status     int           // the HTTP status, 0 when none came
-	RetryAfter time.Duration // how long the endpoint wants to be left alone, 0 when it did not say
-	Detail     string        // for a person: redacted and short
-	Err        error         // the cause, for errors.Is; its text is not redacted, so never print it
+	Status     int           // the HTTP status; 0 when none came
+	RetryAfter time.Duration // how long the endpoint wants to be left alone; 0 when it does not say
+	Detail     string        // for a person: redacted, one line, at most 500 characters
+	Err        error         // egress's error when it is the cause; other causes are not kept, since they repeat what was sent
+
+	// lasting marks what would fail the same way again although its kind may pass, like a wrong certificate.
+	lasting bool
+}
+
+// Error is one line for a person.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(kindTexts[e.Kind])
+	if e.Status != 0 {
+		fmt.Fprintf(&b, " (%s)", strings.TrimSpace(strconv.Itoa(e.Status)+" "+http.StatusText(e.Status)))
+	}
+	if e.Detail != "" {
+		b.WriteString(": " + e.Detail)
+	}
+	if e.RetryAfter > 0 {
+		fmt.Fprintf(&b, " (asks to wait %s)", e.RetryAfter.Round(time.Second))
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause, so that errors.Is finds egress's errors.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Temporary reports whether asking again may help.
+func (e *Error) Temporary() bool {
+	switch e.Kind {
+	case KindUnreachable, KindTimeout, KindBusy, KindFailed:
+		return !e.lasting
+	default:
+		return false
+	}
+}
+
+// statusKind is the kind of an HTTP status that is no success.
+func statusKind(status int) Kind {
+	switch {
+	case status == http.StatusRequestTimeout:
+		return KindTimeout
+	case status == http.StatusConflict, status == http.StatusTooEarly, status == http.StatusTooManyRequests,
+		status == http.StatusServiceUnavailable, status == statusOverloaded:
+		return KindBusy
+	case status >= 500:
+		return KindFailed
+	case status >= 400:
+		return KindRefused
+	default:
+		return KindGarbled
+	}
+}
+
+// statusOverloaded is what Anthropic answers when all of its service is busy.
+const statusOverloaded = 529
+
+// retryAfter reads how long an answer asks to be left alone. A date counts from the endpoint's own clock when the
+// answer has that, since the two clocks may differ.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	value := strings.TrimSpace(h.Get("Retry-After"))
+	if value == "" {
+		return 0
+	}
+	if strings.Trim(value, "0123456789") == "" {
+		seconds, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || seconds > int64(maxRetryAfterShown/time.Second) {
+			return maxRetryAfterShown // also for numbers that no integer holds
+		}
+		return time.Duration(seconds) * time.Second
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = date
+	}
+	return min(max(at.Sub(now), 0), maxRetryAfterShown)
 }

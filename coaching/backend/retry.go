@@ -2,14 +2,16 @@ package backend
 
 import (
 	"context"
+	"errors"
+	"math/rand/v2"
 	"time"
 )
 
 // Attempt is one try of Retry.Ask, as it is reported.
 type Attempt struct {
-	Backend string // its name
-	Try     int    // from 1
-	Waited  time.Duration
+	Backend string        // its name
+	Try     int           // from 1
+	Waited  time.Duration // before this try
 	Took    time.Duration
 	Answer  Answer
 	Err     error // nil, a *Error, or the context's error
@@ -17,10 +19,91 @@ type Attempt struct {
 
 // Retry says how often and how patiently a backend is asked.
 type Retry struct {
-	Max       int64         // tries after the first one
-	Timeout   time.Duration // of each try; 0 for none
-	Sleep     func(ctx context.Context, d time.Duration) error
-	Rand      func() float64 // in [0, 1)
-	Now       func() time.Time
-	OnAttempt func(Attempt) // nil: nobody is told
+	Max       int64                                            // tries after the first one
+	Timeout   time.Duration                                    // of each try; 0 for none
+	Sleep     func(ctx context.Context, d time.Duration) error // nil: a timer
+	Rand      func() float64                                   // in [0, 1); nil: the global source
+	Now       func() time.Time                                 // nil: time.Now
+	OnAttempt func(Attempt)                                    // nil: nobody is told
+}
+
+// Ask asks b until it answers, fails for good, asks for more patience than MaxRetryAfter, or the tries are used up. The
+// error is a *Error, that of the last try, or the context's once that has ended.
+func (r Retry) Ask(ctx context.Context, b Backend, q Question) (Answer, error) {
+	r = r.withDefaults()
+	var waited time.Duration
+	for try := 1; ; try++ {
+		if ctx.Err() != nil {
+			return Answer{}, ctx.Err()
+		}
+		began := r.Now()
+		answer, err := r.once(ctx, b, q)
+		r.OnAttempt(Attempt{Backend: b.Name(), Try: try, Waited: waited, Took: r.Now().Sub(began), Answer: answer, Err: err})
+		var e *Error
+		if err == nil || !errors.As(err, &e) || !e.Temporary() || int64(try) > r.Max || e.RetryAfter > MaxRetryAfter {
+			return answer, err
+		}
+		waited = max(backoff(try, r.Rand()), e.RetryAfter)
+		if r.Sleep(ctx, waited) != nil && ctx.Err() != nil {
+			return Answer{}, ctx.Err()
+		}
+	}
+}
+
+// once is one try, with its timeout.
+func (r Retry) once(ctx context.Context, b Backend, q Question) (Answer, error) {
+	trial := ctx
+	if r.Timeout > 0 {
+		var cancel context.CancelFunc
+		trial, cancel = context.WithTimeout(ctx, r.Timeout)
+		defer cancel()
+	}
+	answer, err := b.Ask(trial, q)
+	switch {
+	case err == nil:
+		return answer, nil
+	case ctx.Err() != nil:
+		return Answer{}, ctx.Err()
+	case trial.Err() != nil:
+		return Answer{}, &Error{Kind: KindTimeout, Detail: "nothing within " + r.Timeout.String()}
+	default:
+		return Answer{}, err
+	}
+}
+
+// backoff is the wait after the given failed try: doubled each time, and by up to half shorter, so that requests that
+// failed together do not come back together.
+func backoff(try int, random float64) time.Duration {
+	wait := backoffMost
+	if shift := try - 1; shift < 16 {
+		wait = min(backoffFirst<<shift, backoffMost)
+	}
+	return wait - time.Duration(random*float64(wait/2))
+}
+
+func (r Retry) withDefaults() Retry {
+	if r.Sleep == nil {
+		r.Sleep = sleep
+	}
+	if r.Rand == nil {
+		r.Rand = rand.Float64
+	}
+	if r.Now == nil {
+		r.Now = time.Now
+	}
+	if r.OnAttempt == nil {
+		r.OnAttempt = func(Attempt) {}
+	}
+	return r
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
 }

@@ -1,0 +1,115 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/option"
+	"github.com/anthropics/anthropic-sdk-go/packages/param"
+)
+
+// claude asks an endpoint of Anthropic's messages. As with chat, the service is made without the SDK's client, which
+// reads ANTHROPIC_API_KEY, other variables, and the profiles of whoever runs the server.
+type claude struct {
+	*remote
+	service anthropic.MessageService
+}
+
+func anthropicMessages(r *remote) tryFunc {
+	c := &claude{remote: r, service: anthropic.NewMessageService(
+		option.WithBaseURL(r.base()),
+		option.WithHTTPClient(r.client),
+		option.WithMiddleware(r.exchange),
+		option.WithMaxRetries(0),
+		option.WithRequestTimeout(sdkTimeout),
+		option.WithOpenTelemetryPropagation(false),
+	)}
+	return c.try
+}
+
+func (c *claude) try(ctx context.Context, q Question, mode string) (Answer, error) {
+	params, err := c.params(q, mode)
+	if err != nil {
+		return Answer{}, c.fail(KindRefused, "the answer's schema: "+err.Error())
+	}
+	res, err := c.service.New(ctx, params)
+	if err != nil {
+		return Answer{}, err
+	}
+	return c.read(res, mode)
+}
+
+func (c *claude) params(q Question, mode string) (anthropic.MessageNewParams, error) {
+	params := anthropic.MessageNewParams{Model: c.model, MaxTokens: int64(maxTokens(q))}
+	if text := system(q, mode); text != "" {
+		params.System = []anthropic.TextBlockParam{{Text: text}}
+	}
+	for _, m := range q.Messages {
+		block := anthropic.NewTextBlock(m.Text)
+		if m.Role == RoleAssistant {
+			params.Messages = append(params.Messages, anthropic.NewAssistantMessage(block))
+		} else {
+			params.Messages = append(params.Messages, anthropic.NewUserMessage(block))
+		}
+	}
+	if mode != ModeTool {
+		return params, nil
+	}
+	schema, err := toolSchema(q)
+	if err != nil {
+		return params, err
+	}
+	params.Tools = []anthropic.ToolUnionParam{{OfTool: &anthropic.ToolParam{
+		Name: q.SchemaName, Description: param.NewOpt(toolDescription), InputSchema: schema,
+	}}}
+	params.ToolChoice.OfTool = &anthropic.ToolChoiceToolParam{Name: q.SchemaName, DisableParallelToolUse: param.NewOpt(true)}
+	return params, nil
+}
+
+// toolSchema is the schema as the SDK takes it: three members by name, the others beside them.
+func toolSchema(q Question) (anthropic.ToolInputSchemaParam, error) {
+	schema := anthropic.ToolInputSchemaParam{}
+	members, err := schemaMembers(q.Schema)
+	if err != nil {
+		return schema, err
+	}
+	var named struct {
+		Properties json.RawMessage `json:"properties"`
+		Required   []string        `json:"required"`
+	}
+	if err := json.Unmarshal(q.Schema, &named); err != nil {
+		return schema, err
+	}
+	for _, name := range []string{"type", "properties", "required"} {
+		delete(members, name)
+	}
+	schema.Properties, schema.Required, schema.ExtraFields = named.Properties, named.Required, members
+	return schema, nil
+}
+
+func (c *claude) read(res *anthropic.Message, mode string) (Answer, error) {
+	switch res.StopReason {
+	case anthropic.StopReasonMaxTokens, anthropic.StopReasonModelContextWindowExceeded:
+		return Answer{}, c.fail(KindTruncated, "")
+	case anthropic.StopReasonRefusal:
+		return Answer{}, c.fail(KindDeclined, res.StopDetails.Explanation)
+	}
+	a := Answer{
+		Model: res.Model, Mode: ModeText,
+		PromptTokens:     int(res.Usage.InputTokens + res.Usage.CacheCreationInputTokens + res.Usage.CacheReadInputTokens),
+		CompletionTokens: int(res.Usage.OutputTokens),
+	}
+	for _, block := range res.Content {
+		if mode == ModeTool && block.Type == "tool_use" && len(block.Input) > 0 {
+			a.Text, a.Mode = string(block.Input), ModeTool
+			return a, nil
+		}
+		a.Text += block.Text
+	}
+	if strings.TrimSpace(a.Text) == "" {
+		return Answer{}, c.fail(KindGarbled, "the model said nothing")
+	}
+	return a, nil
+}

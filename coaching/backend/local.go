@@ -1,0 +1,68 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"agentd/protocol"
+)
+
+// local is this server's own model as a backend.
+type local struct {
+	model Local
+	name  string
+	shown string // the model's name in the definition
+}
+
+func newLocal(def protocol.CoachingBackend, o Options) (Backend, error) {
+	if o.Local == nil {
+		return nil, fmt.Errorf("backend %q: type %q is this server's own model, and none is loaded", def.Name, def.Type)
+	}
+	return &local{model: o.Local, name: def.Name, shown: def.DefaultModel}, nil
+}
+
+func (l *local) Name() string { return l.name }
+func (l *local) Type() string { return protocol.BackendLocal }
+
+func (l *local) Describe() string {
+	return oneLine(fmt.Sprintf("%s (%s, this server's own model)", l.name, protocol.BackendLocal), maxDetail)
+}
+
+// reserve is how much of the model's window is kept for the answer: never more than half of it, so that a prompt
+// within Budget always has room beside it.
+func (l *local) reserve() int {
+	if window := l.model.Window(); window > 0 {
+		return min(DefaultMaxTokens, window/2)
+	}
+	return DefaultMaxTokens
+}
+
+func (l *local) Budget() int {
+	return max(l.model.Window()-l.reserve(), 0) * charsPerToken
+}
+
+func (l *local) Ask(ctx context.Context, q Question) (Answer, error) {
+	q.MaxTokens = min(maxTokens(q), l.reserve())
+	if len(q.Exact) == 0 {
+		q.Exact = q.Schema
+	}
+	a, err := l.model.Ask(ctx, q)
+	if ctx.Err() != nil {
+		return Answer{}, ctx.Err()
+	}
+	if err != nil {
+		var e *Error
+		if !errors.As(err, &e) {
+			e = &Error{Kind: KindFailed, Detail: oneLine(err.Error(), maxDetail)}
+		}
+		return Answer{}, e
+	}
+	if a.Model == "" {
+		a.Model = l.shown
+	}
+	if a.Mode == "" {
+		a.Mode = ModeSchema
+	}
+	return a, nil
+}

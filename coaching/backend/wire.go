@@ -1,0 +1,240 @@
+package backend
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+
+	"agentd/coaching/egress"
+	"agentd/protocol"
+)
+
+// userAgent names the server to endpoints. It says no version: endpoints are named by clients.
+const userAgent = "agentd"
+
+// sdkHeaders are the headers that requests keep of those the SDKs set. The others tell the endpoint which operating
+// system and which Go the server runs on.
+var sdkHeaders = []string{"Accept", "Anthropic-Version", "Content-Type"}
+
+// wire sends the requests of one backend. Whatever builds and reads the bodies, each request goes through exchange:
+// there its URL and headers are set, and there every answer that is no success becomes a *Error.
+type wire struct {
+	client   *http.Client
+	endpoint *url.URL
+	headers  egress.Headers
+	redact   func(string) string
+}
+
+func newWire(def protocol.CoachingBackend, o Options) (*wire, error) {
+	endpoint, err := resolveEndpoint(def.Type, def.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	if o.Client == nil {
+		return nil, errors.New("no client to send requests with")
+	}
+	// Keys are in the headers, and some services take them in the query. Those of this backend are
+	// hidden even if the caller forgot its redactor.
+	query := protocol.Headers{}
+	for name, values := range endpoint.Query() {
+		query[name] = strings.Join(values, ",")
+	}
+	own := egress.NewRedactor(def.Headers, query)
+	return &wire{
+		client:   o.Client.HTTP(),
+		endpoint: endpoint,
+		headers:  egress.NewHeaders(def.Headers),
+		redact:   func(s string) string { return o.Redactor.Text(own.Text(s)) },
+	}, nil
+}
+
+// base is the URL that an SDK is given. It resolves its own path against it; exchange puts the endpoint's in place.
+func (w *wire) base() string {
+	return (&url.URL{Scheme: w.endpoint.Scheme, Host: w.endpoint.Host, Path: "/"}).String()
+}
+
+// exchange sends a request with next and returns an answer whose body is JSON and read to its end. It is a
+// middleware of both SDKs. The error is a *Error, or the context's.
+func (w *wire) exchange(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+	endpoint := *w.endpoint
+	req.URL, req.Host = &endpoint, ""
+	header := http.Header{"User-Agent": {userAgent}}
+	for _, name := range sdkHeaders {
+		if values := req.Header.Values(name); len(values) > 0 {
+			header[name] = values
+		}
+	}
+	w.headers.Apply(header)
+	req.Header = header
+
+	res, err := next(req)
+	if err != nil {
+		return nil, w.broken(req.Context(), err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode < 200 || res.StatusCode > 299 {
+		return nil, w.refused(res)
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return nil, w.broken(req.Context(), err)
+	}
+	if !json.Valid(body) {
+		return nil, w.fail(KindGarbled, "no JSON: "+string(body))
+	}
+	// Gateways answer 200 with an error inside; some send JSON under another type, which the SDKs refuse.
+	if err := w.hidden(body); err != nil {
+		return nil, err
+	}
+	res.Header.Set("Content-Type", "application/json")
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	return res, nil
+}
+
+// broken is the error of a request that got no answer, or not all of it.
+func (w *wire) broken(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	e := w.fail(KindUnreachable, egress.Cause(err).Error())
+	var (
+		forbidden   *egress.ForbiddenError
+		certificate *tls.CertificateVerificationError
+		noTLS       tls.RecordHeaderError
+		network     net.Error
+		dial        *net.OpError
+	)
+	switch {
+	case errors.As(err, &forbidden):
+		e.Kind, e.Err = KindForbidden, forbidden
+	case errors.Is(err, egress.ErrRedirect):
+		e.Kind, e.Err = KindForbidden, egress.ErrRedirect
+	case errors.Is(err, egress.ErrTooLarge):
+		e.Kind, e.Err = KindTooLarge, egress.ErrTooLarge
+	case errors.Is(err, egress.ErrEncoded):
+		e.Kind, e.Err = KindGarbled, egress.ErrEncoded
+	case errors.Is(err, egress.ErrClosed):
+		e.Kind, e.Err = KindClosed, egress.ErrClosed
+	case errors.As(err, &certificate), errors.As(err, &noTLS), errors.Is(err, http.ErrSchemeMismatch):
+		e.lasting = true
+	case errors.As(err, &dial) && dial.Op == "dial":
+		// Not even connected, be it for lack of time.
+	case errors.As(err, &network) && network.Timeout():
+		e.Kind = KindTimeout
+	}
+	return e
+}
+
+// refused is the error of an answer whose status is no success.
+func (w *wire) refused(res *http.Response) error {
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxErrorBody+1))
+	detail := ""
+	switch {
+	case err != nil:
+		// The status says enough.
+	case len(body) > maxErrorBody:
+		// Cutting it here could cut a key in two, and half a key is not found.
+		detail = "its explanation is too long to show"
+	default:
+		detail = errorMessage(body)
+	}
+	e := w.fail(statusKind(res.StatusCode), detail)
+	e.Status, e.RetryAfter = res.StatusCode, retryAfter(res.Header, time.Now())
+	return e
+}
+
+// hidden finds the error in an answer that only looks like a success.
+func (w *wire) hidden(body []byte) error {
+	var envelope struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(body, &envelope) != nil {
+		return nil // not even an object: whoever reads it will say so
+	}
+	message, status := innerMessage(envelope.Error)
+	if message == "" {
+		return nil
+	}
+	e := w.fail(KindFailed, message)
+	if status >= 400 && status <= 599 {
+		e.Kind, e.Status = statusKind(status), status
+	}
+	return e
+}
+
+// errorMessage finds what the body of an error says: {"error": …} of the APIs, {"message": "…"} or {"detail": "…"} of
+// the gateways in front of them, else its text.
+func errorMessage(body []byte) string {
+	var envelope struct {
+		Error   json.RawMessage `json:"error"`
+		Message json.RawMessage `json:"message"`
+		Detail  json.RawMessage `json:"detail"`
+	}
+	if json.Unmarshal(body, &envelope) == nil {
+		for _, raw := range []json.RawMessage{envelope.Error, envelope.Message, envelope.Detail} {
+			if message, _ := innerMessage(raw); message != "" {
+				return message
+			}
+		}
+	}
+	return string(body)
+}
+
+// innerMessage reads "…" or {"message": "…", "code": 502}. A code that is no number counts as none.
+func innerMessage(raw json.RawMessage) (message string, code int) {
+	if json.Unmarshal(raw, &message) == nil {
+		return message, 0
+	}
+	var inner struct {
+		Message string          `json:"message"`
+		Code    json.RawMessage `json:"code"`
+	}
+	if json.Unmarshal(raw, &inner) != nil || json.Unmarshal(inner.Code, &code) != nil {
+		code = 0
+	}
+	return inner.Message, code
+}
+
+// fail makes an error whose detail is fit to be shown.
+func (w *wire) fail(kind Kind, detail string) *Error {
+	return &Error{Kind: kind, Detail: w.show(detail, maxDetail)}
+}
+
+// settle turns what an SDK returned into what Ask returns: exchange's errors are final, others are about bodies that the
+// SDK cannot read.
+func (w *wire) settle(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return w.fail(KindGarbled, err.Error())
+}
+
+// show makes one line of at most limit characters, without secrets. They are taken out before anything is cut, which
+// could leave the half of one, and again after blanks were joined.
+func (w *wire) show(s string, limit int) string {
+	return w.redact(oneLine(w.redact(s), limit))
+}
+
+// oneLine joins a text's lines, drops what a terminal would act on, and cuts it at limit characters.
+func oneLine(s string, limit int) string {
+	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r)
+	}), " ")
+	if runes := []rune(s); len(runes) > limit {
+		return string(runes[:limit-1]) + "…"
+	}
+	return s
+}
