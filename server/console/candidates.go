@@ -1,0 +1,109 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"agentd/protocol"
+	"agentd/protocol/client"
+
+	"github.com/gin-gonic/gin"
+	"github.com/google/uuid"
+)
+
+type candidateList struct {
+	Candidates []candidate `json:"candidates"`
+}
+
+// candidate is what the agent server would decide, and whether it could be sent
+// as it is.
+type candidate struct {
+	Status   string       `json:"status"`
+	Decision protocol.Raw `json:"decision"`
+	Error    *string      `json:"error"`
+	Valid    bool         `json:"valid"`
+	Problems []finding    `json:"problems"`
+}
+
+// postCandidates asks the agent server what it would decide at a point.
+func (c *Console) postCandidates(g *gin.Context) {
+	t, s := c.load(g)
+	if t == nil {
+		return
+	}
+	var body candidatesBody
+	if !c.read(g, &body) {
+		return
+	}
+	point := s.point(body.Point)
+	switch {
+	case c.opts.Agent == nil:
+		c.fail(g, fail(http.StatusConflict, "this console asks no agent server; start it with --agent"))
+		return
+	case point == nil:
+		c.fail(g, problem(protocol.TypeValue, "the task has no such point", "point"))
+		return
+	case point.Input == nil:
+		c.fail(g, problem(protocol.TypeValue, "the task came without the input at this point, so nobody can be asked about it", "point"))
+		return
+	}
+	select {
+	case c.asking <- struct{}{}:
+		defer func() { <-c.asking }()
+	default:
+		c.fail(g, fail(http.StatusServiceUnavailable, "others are asking for candidates; try again in a moment"))
+		return
+	}
+	outs, err := c.ask(g.Request.Context(), *point.Input, body.N)
+	if err != nil {
+		c.fail(g, err)
+		return
+	}
+	list := candidateList{Candidates: make([]candidate, len(outs))}
+	for i := range outs {
+		list.Candidates[i] = s.candidate(body.Point, &outs[i])
+	}
+	c.writeJSON(g, http.StatusOK, list)
+}
+
+// ask gets n candidates for an input, without any correction in it.
+func (c *Console) ask(ctx context.Context, input protocol.AgentInput, n int) ([]protocol.AgentOutput, error) {
+	input.NumOutputs = n
+	input.ExtraKeys = protocol.DeleteMember(input.ExtraKeys, "coaching")
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	defer context.AfterFunc(c.ended, cancel)()
+	outs, err := c.opts.Agent.Responses(ctx, &protocol.AgentRequest{
+		RequestID: uuid.NewString(),
+		Inputs:    []protocol.AgentInput{input},
+	})
+	var refused *client.Error
+	switch {
+	case err == nil:
+		return outs, nil
+	case c.ended.Err() != nil:
+		return nil, errStopping
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, fail(http.StatusGatewayTimeout, "the agent server did not answer within %s", askTimeout)
+	case errors.Is(err, context.Canceled):
+		return nil, errClientGone
+	case errors.As(err, &refused):
+		return nil, fail(http.StatusBadGateway, "the agent server refused: %s", clip(refused.Error(), maxReason))
+	}
+	c.log.Warn().Err(err).Msg("the agent server could not be asked for candidates")
+	return nil, fail(http.StatusBadGateway, "the agent server could not be asked; the console's log says why")
+}
+
+func (s *sheet) candidate(pointID string, out *protocol.AgentOutput) candidate {
+	found := candidate{Status: out.Status, Problems: []finding{}}
+	if out.Output == nil {
+		text := out.Error.Message
+		found.Error = &text
+		return found
+	}
+	found.Decision = out.Output.AppendJSON(nil)
+	found.Problems = findings(s.check(pointID, out.Output), 1)
+	found.Valid = len(found.Problems) == 0
+	return found
+}

@@ -1,0 +1,59 @@
+package console
+
+import "sync"
+
+// hub tells open pages that something changed. It says no more: a page that
+// slept through ten changes fetches once.
+type hub struct {
+	mu      sync.Mutex
+	version int64
+	streams map[chan struct{}]struct{}
+}
+
+func newHub() *hub { return &hub{version: 1, streams: map[chan struct{}]struct{}{}} }
+
+// changed wakes every stream.
+func (h *hub) changed() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.version++
+	for stream := range h.streams {
+		select {
+		case stream <- struct{}{}:
+		default: // it has not noticed the last change yet
+		}
+	}
+}
+
+// current is the number of the latest change.
+func (h *hub) current() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.version
+}
+
+// join adds a stream; leave takes it out again. There are none left to give
+// when ok is false.
+func (h *hub) join() (stream chan struct{}, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.streams) >= maxStreams {
+		return nil, false
+	}
+	stream = make(chan struct{}, 1)
+	h.streams[stream] = struct{}{}
+	return stream, true
+}
+
+func (h *hub) leave(stream chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.streams, stream)
+}
+
+// open is the number of streams.
+func (h *hub) open() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.streams)
+}

@@ -1,0 +1,139 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+)
+
+const (
+	keyRequestID    = "console.request_id"
+	headerRequestID = "X-Request-Id"
+	// headerConsole must be sent with every change. A page of another site
+	// cannot send it without asking first, and is not answered.
+	headerConsole = "X-Agentd-Console"
+	// contentPolicy lets the page load what it is made of and nothing else.
+	contentPolicy = "default-src 'self'; base-uri 'none'; object-src 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+
+// identify gives the request an id and the answer its security headers.
+func (c *Console) identify(g *gin.Context) {
+	id := uuid.NewString()
+	g.Set(keyRequestID, id)
+	h := g.Writer.Header()
+	h.Set(headerRequestID, id)
+	h.Set("Content-Security-Policy", contentPolicy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+// observe writes the access log: the route, never the path, a body or a header.
+func (c *Console) observe(g *gin.Context) {
+	start := time.Now()
+	defer func() {
+		route := g.FullPath()
+		if route == "" {
+			route = "unmatched"
+		}
+		level := zerolog.InfoLevel
+		if g.Request.Method == http.MethodGet || strings.HasSuffix(route, "/check") || strings.HasSuffix(route, "/draft") {
+			level = zerolog.DebugLevel // pages ask for these all the time
+		}
+		c.log.WithLevel(level).
+			Str("method", g.Request.Method).
+			Str("route", route).
+			Int("status", g.Writer.Status()).
+			Int("bytes", max(g.Writer.Size(), 0)).
+			Dur("duration_ms", time.Since(start).Round(time.Microsecond)).
+			Str("request_id", g.GetString(keyRequestID)).
+			Msg("request")
+	}()
+	g.Next()
+}
+
+// recover turns a panic into this request's 500; the others never notice.
+func (c *Console) recover(g *gin.Context) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) { // net/http's own way to drop a connection
+			panic(p)
+		}
+		c.log.Error().
+			Str("panic", fmt.Sprint(p)).
+			Bytes("stack", debug.Stack()).
+			Str("request_id", g.GetString(keyRequestID)).
+			Msg("a request panicked")
+		if g.Writer.Written() {
+			g.Abort()
+			return
+		}
+		c.fail(g, fmt.Errorf("panic: %v", p))
+	}()
+	g.Next()
+}
+
+// knownHost refuses requests for names that are not the console's: a page of
+// another site whose name was made to resolve to this address would otherwise
+// be taken for ours.
+func (c *Console) knownHost(g *gin.Context) {
+	host := g.Request.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if host == "localhost" {
+		return
+	}
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return
+	}
+	if slices.ContainsFunc(c.opts.PublicHosts, func(public string) bool { return strings.EqualFold(public, host) }) {
+		return
+	}
+	c.fail(g, fail(http.StatusMisdirectedRequest, "this console is not known by that name; start it with --public-host to use it"))
+}
+
+// fromPage lets changes through only when the page itself asks for them.
+func (c *Console) fromPage(g *gin.Context) {
+	switch g.Request.Method {
+	case http.MethodGet, http.MethodHead:
+		return
+	}
+	if g.GetHeader(headerConsole) != "1" {
+		c.fail(g, fail(http.StatusForbidden, "send the header %s: 1 with every change", headerConsole))
+	}
+}
+
+// agentsOnly refuses what agents' requests never are: sent by a browser for
+// some page, or from an address that agents are not at.
+func (c *Console) agentsOnly(g *gin.Context) {
+	if g.GetHeader("Origin") != "" || g.GetHeader("Sec-Fetch-Site") != "" {
+		c.fail(g, fail(http.StatusForbidden, "this path is for agents, not for pages in a browser"))
+		return
+	}
+	if len(c.opts.AgentsFrom) == 0 {
+		return
+	}
+	from, err := netip.ParseAddrPort(g.Request.RemoteAddr)
+	if err == nil && slices.ContainsFunc(c.opts.AgentsFrom, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) }) {
+		return
+	}
+	c.fail(g, fail(http.StatusForbidden, "agents may not post from this address; see --agents-from"))
+}

@@ -1,0 +1,249 @@
+package console
+
+import (
+	"net/http"
+	"time"
+
+	"agentd/coaching/repair"
+	"agentd/protocol"
+
+	"github.com/gin-gonic/gin"
+)
+
+type taskList struct {
+	Now   time.Time `json:"now"` // pages count down by the console's clock
+	Tasks []summary `json:"tasks"`
+}
+
+func (c *Console) getTasks(g *gin.Context) {
+	var ended bool
+	switch g.Query("state") {
+	case "", "open":
+	case "done":
+		ended = true
+	default:
+		c.fail(g, fail(http.StatusUnprocessableEntity, "state must be open or done"))
+		return
+	}
+	list, err := c.desk.list(ended)
+	if err != nil {
+		c.fail(g, err)
+		return
+	}
+	c.writeJSON(g, http.StatusOK, taskList{Now: c.desk.now(), Tasks: list})
+}
+
+// taskDetail is all that a person's page needs for a task.
+type taskDetail struct {
+	Task     summary      `json:"task"`
+	Request  protocol.Raw `json:"request"`
+	Coaching protocol.Raw `json:"coaching"`
+	Points   []pointView  `json:"points"`
+	Draft    protocol.Raw `json:"draft"`
+	Answer   *answer      `json:"answer"`
+}
+
+type pointView struct {
+	ID         string       `json:"id"`
+	StepID     *int64       `json:"step_id"`
+	Tools      []toolView   `json:"tools"`
+	ToolsError *string      `json:"tools_error"`
+	Robots     []string     `json:"robots"`
+	Input      protocol.Raw `json:"input"`
+}
+
+type toolView struct {
+	Name        string       `json:"name"`
+	Description string       `json:"description"`
+	Schema      protocol.Raw `json:"schema"`
+}
+
+func viewPoint(p *repair.Point) pointView {
+	v := pointView{ID: p.ID, StepID: p.StepID, Tools: []toolView{}, Robots: p.Robots, Input: protocol.Raw("null")}
+	if p.Input != nil {
+		v.Input = p.Input.AppendJSON(nil)
+	}
+	if p.ToolsErr != nil {
+		text := p.ToolsErr.Error()
+		v.ToolsError = &text
+	}
+	if p.Tools != nil {
+		for _, tool := range p.Tools.Tools {
+			v.Tools = append(v.Tools, toolView{tool.Name, tool.Description, tool.Schema})
+		}
+	}
+	return v
+}
+
+// load finds the task that a path names, and what it means. It answers the
+// request itself when there is none.
+func (c *Console) load(g *gin.Context) (*task, *sheet) {
+	seq, err := seqOf(g.Param("id"))
+	if err == nil {
+		var t *task
+		var s *sheet
+		if t, err = c.desk.find(seq); err == nil {
+			s, err = c.sheets.get(seq)
+		}
+		if err == nil {
+			return t, s
+		}
+	}
+	c.fail(g, err)
+	return nil, nil
+}
+
+func (c *Console) getTask(g *gin.Context) {
+	t, s := c.load(g)
+	if t == nil {
+		return
+	}
+	draft, err := c.desk.draft(t.Seq)
+	if err != nil {
+		c.fail(g, err)
+		return
+	}
+	// The coaching request is shown beside the request, not twice.
+	request := *s.request
+	if s.coaching != nil {
+		request.Payload = protocol.DeleteMember(request.Payload, keyCoachingRequest)
+	}
+	detail := taskDetail{
+		Task:     c.desk.show(t),
+		Request:  request.AppendJSON(nil),
+		Coaching: s.coaching,
+		Points:   []pointView{},
+		Draft:    draft,
+		Answer:   t.Answer,
+	}
+	for i := range s.points {
+		detail.Points = append(detail.Points, viewPoint(&s.points[i]))
+	}
+	c.writeJSON(g, http.StatusOK, detail)
+}
+
+type changed struct {
+	Task  summary `json:"task"`
+	Claim string  `json:"claim,omitempty"`
+}
+
+func (c *Console) postClaim(g *gin.Context) {
+	var body claimBody
+	seq, ok := c.change(g, &body)
+	if !ok {
+		return
+	}
+	t, err := c.desk.claim(seq, body.Person, body.Claim)
+	if err != nil {
+		c.fail(g, err)
+		return
+	}
+	c.writeJSON(g, http.StatusOK, changed{Task: c.desk.show(t), Claim: t.Claim.Secret})
+}
+
+func (c *Console) postRelease(g *gin.Context) {
+	var body releaseBody
+	seq, ok := c.change(g, &body)
+	if !ok {
+		return
+	}
+	c.done(g, c.desk.release(seq, body.Claim))
+}
+
+func (c *Console) putDraft(g *gin.Context) {
+	var body draftBody
+	seq, ok := c.change(g, &body)
+	if !ok {
+		return
+	}
+	c.done(g, c.desk.saveDraft(seq, body.Claim, body.Draft))
+}
+
+// change reads the number and the body of a change to a task. It answers the
+// request itself when either is wrong.
+func (c *Console) change(g *gin.Context, b body) (seq uint64, ok bool) {
+	seq, err := seqOf(g.Param("id"))
+	if err != nil {
+		c.fail(g, err)
+		return 0, false
+	}
+	return seq, c.read(g, b)
+}
+
+func (c *Console) done(g *gin.Context, err error) {
+	if err != nil {
+		c.fail(g, err)
+		return
+	}
+	c.empty(g)
+}
+
+// verdict is the outcome of a check.
+type verdict struct {
+	Valid    bool      `json:"valid"`
+	Problems []finding `json:"problems"`
+	Output   string    `json:"output"`
+}
+
+// finding is a problem, located from the decision or the output.
+type finding struct {
+	Loc []any  `json:"loc"`
+	Msg string `json:"msg"`
+}
+
+func findings(problems protocol.Problems, skip int) []finding {
+	list := make([]finding, len(problems))
+	for i, p := range problems {
+		list[i] = finding{Loc: p.Loc[min(skip, len(p.Loc)):], Msg: p.Msg}
+	}
+	return list
+}
+
+func (c *Console) postCheck(g *gin.Context) {
+	t, s := c.load(g)
+	if t == nil {
+		return
+	}
+	var body checkBody
+	if !c.read(g, &body) {
+		return
+	}
+	if body.malformed != nil {
+		c.writeJSON(g, http.StatusOK, verdict{Problems: findings(body.malformed, 1)})
+		return
+	}
+	output, problems := body.judge(s)
+	c.writeJSON(g, http.StatusOK, verdict{Valid: len(problems) == 0, Problems: findings(problems, 1), Output: output})
+}
+
+func (c *Console) postAnswer(g *gin.Context) {
+	t, s := c.load(g)
+	if t == nil {
+		return
+	}
+	var body answerBody
+	if !c.read(g, &body) {
+		return
+	}
+	a := answer{Status: body.Status, Error: body.Reason, Force: body.Force}
+	if a.Status == protocol.HumanCompleted {
+		output, problems := body.judge(s)
+		if len(problems) > 0 {
+			c.fail(g, problems.At(body.part()))
+			return
+		}
+		a.Output = &output
+	}
+	// What leaves is held against the protocol, whoever wrote it.
+	response := (&task{RequestID: s.request.RequestID, Answer: &a}).response()
+	if err := response.Validate(s.request); err != nil {
+		c.fail(g, err)
+		return
+	}
+	t, err := c.desk.answer(t.Seq, body.Claim, a)
+	if err != nil {
+		c.fail(g, err)
+		return
+	}
+	c.writeJSON(g, http.StatusOK, changed{Task: c.desk.show(t)})
+}

@@ -1,0 +1,270 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"agentd/agent/memory"
+	"agentd/agent/tools"
+	"agentd/coaching/repair"
+	"agentd/protocol"
+)
+
+// Members of a payload. coaching_request is what an agentd server adds for the
+// console: its whole request. The others are the first implementation's.
+const (
+	keyCoachingRequest = "coaching_request"
+	keyToolsAPI        = "tools_api"
+	keyStageGoal       = "stage_goal"
+	keyRunID           = "run_id"
+)
+
+// Kinds of tasks that people see, beside the protocol's.
+const kindOther = "other"
+
+// payloadKinds are the first implementation's payload types.
+var payloadKinds = map[string]string{
+	"FailureFixPayload":    protocol.CoachingFailure,
+	"SuboptimalFixPayload": protocol.CoachingSuboptimal,
+	"FormatFixPayload":     protocol.CoachingFormat,
+}
+
+// freePoint is the id of the one point of a task that came without a coaching
+// request: its agent knows where the answer goes.
+const freePoint = ""
+
+// sheet is what a task means: the agent's request and what was read from it. It
+// never changes.
+type sheet struct {
+	size     int // of the request in bytes
+	request  *protocol.HumanCoachingRequest
+	coaching protocol.Raw                         // the coaching request as sent; nil when there is none
+	decoded  *protocol.SpecializedCoachingRequest // nil when there is none
+	repair   *repair.Task                         // nil when there is none
+	points   []repair.Point
+}
+
+// newSheet reads a request. One without a coaching request, or with one that
+// this version does not understand, is shown as it is.
+func newSheet(req *protocol.HumanCoachingRequest) *sheet {
+	s := &sheet{request: req}
+	if raw, ok := protocol.Get(req.Payload, keyCoachingRequest); ok {
+		if decoded, err := protocol.DecodeSpecializedCoachingRequest(raw); err == nil {
+			s.coaching, s.decoded, s.repair = raw, decoded, repair.NewTask(decoded)
+			s.points = s.repair.Points()
+			return s
+		}
+	}
+	if raw, ok := protocol.Get(req.Payload, keyToolsAPI); ok {
+		point := repair.Point{ID: freePoint}
+		if attributes, ok := protocol.Get(req.Payload, "task_attributes"); ok && attributes.Kind() == '{' {
+			point.Robots = tools.KnownRobots(attributes)
+		}
+		point.Tools, point.ToolsErr = toolsOf(raw, point.Robots)
+		s.points = []repair.Point{point}
+	}
+	return s
+}
+
+// toolsOf reads tools_api: a list of tools as in an input, or an object of them
+// by name.
+func toolsOf(raw protocol.Raw, robots []string) (*tools.Set, error) {
+	var list []protocol.Raw
+	switch raw.Kind() {
+	case '[':
+		for tool := range protocol.Elements(raw) {
+			if tool.Kind() != '{' {
+				return nil, errors.New("tools_api holds something other than tools, which are objects")
+			}
+			list = append(list, tool)
+		}
+	case '{':
+		for name, tool := range protocol.Members(raw) {
+			if tool.Kind() != '{' {
+				return nil, errors.New("tools_api holds something other than tools, which are objects")
+			}
+			list = append(list, protocol.SetMember(tool, "name", protocol.String(name)))
+		}
+	default:
+		return nil, errors.New("tools_api is neither a list nor an object of tools")
+	}
+	return tools.Normalise(list, robots, "")
+}
+
+// describe is the task of a request, as lists show it.
+func (s *sheet) describe() *task {
+	t := &task{RequestID: s.request.RequestID, PayloadType: s.request.PayloadType, Kind: kindOther}
+	if s.decoded != nil {
+		t.Kind, t.RunID, t.Stage = s.decoded.Kind, s.decoded.RunID, clip(s.decoded.Stage.Goal, maxStage)
+		return t
+	}
+	if kind, ok := payloadKinds[t.PayloadType]; ok {
+		t.Kind = kind
+	}
+	t.RunID = payloadText(s.request.Payload, keyRunID)
+	t.Stage = clip(payloadText(s.request.Payload, keyStageGoal), maxStage)
+	return t
+}
+
+func payloadText(payload protocol.Raw, key string) string {
+	v, _ := protocol.Get(payload, key)
+	s, _ := protocol.Text(v)
+	return s
+}
+
+// clip shortens a text to a number of characters.
+func clip(s string, limit int) string {
+	if utf8.RuneCountInString(s) <= limit {
+		return s
+	}
+	return string([]rune(s)[:limit-1]) + "…"
+}
+
+func (s *sheet) point(id string) *repair.Point {
+	for i := range s.points {
+		if s.points[i].ID == id {
+			return &s.points[i]
+		}
+	}
+	return nil
+}
+
+// check says what is wrong with a decision at a point, located from the
+// decision.
+func (s *sheet) check(pointID string, d *protocol.AgentDecision) protocol.Problems {
+	if s.repair != nil {
+		return s.repair.Check(pointID, d)
+	}
+	point := s.point(pointID)
+	if point == nil {
+		return protocol.Problems{protocol.NewProblem(protocol.TypeValue, "the task has no such point; answer with the text of an output")}
+	}
+	if strings.TrimSpace(d.Say) == "" && len(d.ToolCalls) == 0 {
+		return protocol.Problems{protocol.NewProblem(protocol.TypeValue, "the decision is empty; write a reply or add a tool call")}
+	}
+	var problems protocol.Problems
+	for i, call := range d.ToolCalls {
+		if point.Tools == nil {
+			problems = append(problems, protocol.NewProblem(protocol.TypeValue, "the task's tools cannot be read; answer with the text of an output", "tool_calls", i))
+			continue
+		}
+		if _, err := point.Tools.Accept(call.Name, call.Arguments, call.TargetRobotName); err != nil {
+			problems = append(problems, protocol.NewProblem(protocol.TypeValue, err.Error(), "tool_calls", i))
+		}
+	}
+	return problems
+}
+
+// output is the text that a decision at a point is sent as. agentd's servers
+// are told the point; the first implementation's failure coaching wants a list
+// of calls, and everything else the form of its history.
+func (s *sheet) output(pointID string, d *protocol.AgentDecision) string {
+	if s.repair != nil {
+		out := protocol.AppendMember(nil, "reinjection_point_id", protocol.String(pointID))
+		for name, value := range protocol.Members(d.AppendJSON(nil)) {
+			out = protocol.AppendMember(out, name, value)
+		}
+		return string(out)
+	}
+	calls := make([]tools.Call, len(d.ToolCalls))
+	for i, call := range d.ToolCalls {
+		calls[i] = tools.Call{Name: call.Name, Arguments: call.Arguments, Robot: call.TargetRobotName}
+	}
+	if payloadKinds[s.request.PayloadType] == protocol.CoachingFailure && len(calls) > 0 {
+		var list protocol.Raw = []byte("[]")
+		for _, call := range calls {
+			one := protocol.AppendMember(nil, "name", protocol.String(call.Name))
+			one = protocol.AppendMember(one, "arguments", call.Arguments)
+			list = protocol.AppendElements(list, protocol.AppendMember(one, "robot", protocol.String(call.Robot)))
+		}
+		return string(list)
+	}
+	return string(memory.AppendDecision(nil, d.Say, calls))
+}
+
+// checkOutput says what is wrong with an output that a person wrote as text.
+// What another agent wants to read is for that agent to judge.
+func (s *sheet) checkOutput(output string) protocol.Problems {
+	if strings.TrimSpace(output) == "" {
+		return protocol.Problems{protocol.NewProblem(protocol.TypeStringTooShort, "the output is empty; write the correction")}
+	}
+	if s.repair == nil {
+		return nil
+	}
+	verdict, err := s.repair.ReadHuman(output)
+	var problems protocol.Problems
+	switch {
+	case errors.As(err, &problems):
+		return problems
+	case err != nil:
+		return protocol.Problems{protocol.NewProblem(protocol.TypeValue, err.Error())}
+	case !verdict.Corrected:
+		return protocol.Problems{protocol.NewProblem(protocol.TypeValue, "the output holds no correction: "+verdict.Why)}
+	}
+	return nil
+}
+
+// sheets keeps the tasks that were used last parsed.
+type sheets struct {
+	store *store
+
+	mu    sync.Mutex
+	kept  map[uint64]*sheet
+	order []uint64 // of their use, the latest last
+	bytes int      // of their requests
+}
+
+func newSheets(s *store) *sheets { return &sheets{store: s, kept: map[uint64]*sheet{}} }
+
+// get is the sheet of a task.
+func (c *sheets) get(seq uint64) (*sheet, error) {
+	c.mu.Lock()
+	s := c.kept[seq]
+	if s != nil {
+		c.touch(seq)
+	}
+	c.mu.Unlock()
+	if s != nil {
+		return s, nil
+	}
+	var body []byte
+	err := c.store.view(func(x *txn) error {
+		body = x.request(seq)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(body) == 0 {
+		return nil, errNoTask
+	}
+	req, err := protocol.DecodeHumanCoachingRequest(body)
+	if err != nil {
+		return nil, &failure{status: http.StatusInternalServerError, detail: "the stored task is damaged", err: err}
+	}
+	s = newSheet(req)
+	s.size = len(body)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if other := c.kept[seq]; other != nil { // read by another request meanwhile
+		return other, nil
+	}
+	c.kept[seq] = s
+	c.bytes += s.size
+	c.touch(seq)
+	for len(c.order) > 1 && (len(c.order) > sheetCache || c.bytes > maxSheets) {
+		c.bytes -= c.kept[c.order[0]].size
+		delete(c.kept, c.order[0])
+		c.order = c.order[1:]
+	}
+	return s, nil
+}
+
+// touch makes a task the one used last.
+func (c *sheets) touch(seq uint64) {
+	c.order = append(slices.DeleteFunc(c.order, func(other uint64) bool { return other == seq }), seq)
+}
