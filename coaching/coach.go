@@ -2,18 +2,128 @@ package coaching
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
+	"agentd/coaching/repair"
 	"agentd/protocol"
 )
 
-type task struct{}
-
-// Coach answers a request for a repair.
+// Coach answers a request for a repair. The error is protocol.Problems for a
+// trajectory that is too long, ErrUnknown when the run has no session,
+// a *FullError when the session has no room, ErrShutdown, or ctx's when it ended
+// first. Everything else, failures of coaches included, is a response.
 func (s *Service) Coach(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error) {
+	if n := len(req.Trajectory); s.maxSteps > 0 && n > s.maxSteps {
+		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeTooLong,
+			fmt.Sprintf("has %d steps, this server takes at most %d; send the newest ones, with the target step among them", n, s.maxSteps), "trajectory")}
+	}
 	sess, err := s.acquire(ctx, req.RunID)
 	if err != nil {
+		return nil, s.metrics.full("requests", err)
+	}
+	s.metrics.inFlight.Inc()
+	defer s.metrics.inFlight.Dec()
+	j := &job{service: s, session: sess, req: req, entered: s.now()}
+	defer func() { sess.leave(j.worked) }()
+	if sess.record.Config.CaptureLogs {
+		j.log = newLogbook(sess.redactor, j.entered, req, sess.record.Config.Provider)
+	}
+	verdict, err := j.answer(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			j.report(statusLeft, "")
+		}
 		return nil, err
 	}
-	defer sess.leave(0)
-	return &protocol.SpecializedCoachingResponse{RequestID: req.RequestID, Status: protocol.CoachingFailed, Reason: "no coach could be reached"}, nil
+	res := j.response(verdict)
+	j.report(res.Status, res.Reason)
+	return res, nil
+}
+
+// job is one request on its way to its answer.
+type job struct {
+	service *Service
+	session *session
+	req     *protocol.SpecializedCoachingRequest
+	task    *repair.Task
+	log     *logbook // nil when the session wants no logs
+
+	entered  time.Time
+	worked   time.Duration // in a slot
+	attempts int
+}
+
+// result is how a request ended.
+type result struct {
+	status    string
+	reason    string // also what the coach says about a correction
+	proposals []protocol.CoachingProposal
+}
+
+func corrected(v *repair.Verdict) result {
+	return result{protocol.CoachingCorrected, v.Why, v.Proposals}
+}
+
+func abandoned(format string, args ...any) result {
+	return result{protocol.CoachingAbandoned, fmt.Sprintf(format, args...), nil}
+}
+
+func failed(format string, args ...any) result {
+	return result{protocol.CoachingFailed, fmt.Sprintf(format, args...), nil}
+}
+
+// answer finds the result. The error is that of a caller who left.
+func (j *job) answer(ctx context.Context) (result, error) {
+	if len(j.req.ReinjectionPoints) == 0 {
+		return abandoned("the request has no reinjection points, so a correction could not be put in anywhere; name at least one"), nil
+	}
+	if j.session.coach != nil {
+		return j.askPerson(ctx)
+	}
+	return j.askModels(ctx)
+}
+
+// interrupted is the end of a request whose context ended while it was in work.
+func interrupted(ctx context.Context) (result, error) {
+	if cause := context.Cause(ctx); errors.Is(cause, ErrShutdown) {
+		return failed("the server shut down before a coach had answered; ask again when it is back"), nil
+	}
+	return result{}, ctx.Err()
+}
+
+// response makes the response of a result; it is valid.
+func (j *job) response(r result) *protocol.SpecializedCoachingResponse {
+	res := j.render(r)
+	if err := res.Validate(j.req); err != nil {
+		// What is proposed was checked before, so this is a mistake of ours; it
+		// must not reach the orchestrator as a correction.
+		j.service.log.Error().Err(err).Str("run_id", j.req.RunID).Str("kind", j.req.Kind).Msg("coaching response is invalid")
+		res = j.render(failed("the correction that was found is not a valid response: %v", err))
+	}
+	return res
+}
+
+func (j *job) render(r result) *protocol.SpecializedCoachingResponse {
+	reason := clip(j.session.redactor.Text(r.reason), maxReason)
+	res := &protocol.SpecializedCoachingResponse{RequestID: j.req.RequestID, Status: r.status, Proposals: r.proposals}
+	if r.status != protocol.CoachingCorrected {
+		res.Reason = reason
+	}
+	if j.log != nil {
+		content := j.log.verdict(res, reason, j.service.now().Sub(j.entered))
+		res.Logs = []protocol.CoachingLog{{CoachingType: j.req.Kind, Content: content}}
+	}
+	return res
+}
+
+// report tells metrics and the server's log how the request ended.
+func (j *job) report(status, reason string) {
+	provider, took := j.session.record.Config.Provider, j.service.now().Sub(j.entered)
+	j.service.metrics.request(j.req.Kind, provider, status, took)
+	j.service.log.Info().
+		Str("run_id", j.req.RunID).Str("request_id", j.req.RequestID).
+		Str("kind", j.req.Kind).Str("provider", provider).Str("status", status).Str("reason", reason).
+		Int("attempts", j.attempts).Dur("took", took).Msg("coached")
 }

@@ -44,6 +44,11 @@ const (
 	maxLogBlock = 64 << 10
 	maxLog      = 512 << 10
 
+	// maxLogSpan bounds, in bytes, a text quoted within a line of a log, and
+	// maxLogPoints the reinjection points that it names.
+	maxLogSpan   = 2000
+	maxLogPoints = 20
+
 	// maxReason bounds a reason, in bytes.
 	maxReason = 2000
 )

@@ -25,10 +25,9 @@ type metrics struct {
 // the next day.
 var secondsBuckets = []float64{.01, .1, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 6 * 3600, 24 * 3600}
 
-// Statuses of requests beside those of the protocol, in metrics and logs.
-const (
-	statusLeft = "left" // the caller did not wait for the answer
-)
+// statusLeft is the status, in metrics and logs, of a request whose caller did
+// not wait for the answer.
+const statusLeft = "left"
 
 // newMetrics registers the metrics; a nil registerer is fine.
 func newMetrics(to prometheus.Registerer, sessions func() float64) (*metrics, error) {

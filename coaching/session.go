@@ -11,6 +11,7 @@ import (
 	"agentd/coaching/human"
 	"agentd/protocol"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sync/semaphore"
 )
 
@@ -35,6 +36,7 @@ type session struct {
 	open, hard       context.Context
 	stopOpen, cancel context.CancelFunc
 	now              func() time.Time
+	log              zerolog.Logger
 	forget           func() // called once it is released
 	released         chan struct{}
 
@@ -161,6 +163,7 @@ func (s *Service) newSession(runID string, rec Record) (*session, error) {
 		bound:    s.workers + s.queue,
 		slots:    semaphore.NewWeighted(int64(s.workers)),
 		now:      s.now,
+		log:      s.log,
 		forget:   func() { s.forget(rec.ID) },
 		released: make(chan struct{}),
 		lastUsed: s.now(),
@@ -169,7 +172,9 @@ func (s *Service) newSession(runID string, rec Record) (*session, error) {
 	sess.hard, sess.cancel = context.WithCancel(s.base)
 	sess.open, sess.stopOpen = context.WithCancel(sess.hard)
 	if cfg.Provider == protocol.ProviderHuman {
-		sess.coach = human.New(cfg.Endpoint, sess.client, human.Options{Sleep: s.sleep})
+		sess.coach = human.New(cfg.Endpoint, sess.client, human.Options{
+			Sleep: s.sleep, Rand: s.rand, Now: s.now, Log: sess.postedAgain,
+		})
 		return sess, nil
 	}
 	for _, def := range cfg.Backends {

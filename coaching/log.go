@@ -1,0 +1,217 @@
+package coaching
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"agentd/coaching/backend"
+	"agentd/coaching/egress"
+	"agentd/protocol"
+)
+
+// logbook writes the Markdown log of one request, for people: what was asked,
+// what came back, how long it took and what came of it. Header values are taken
+// out of everything. A nil logbook writes nothing.
+//
+// Texts of others stand in code spans and fences only, so that they can neither
+// pass for a part of the log nor make a viewer load something.
+type logbook struct {
+	redactor *egress.Redactor
+	b        strings.Builder
+	cut      bool
+}
+
+func newLogbook(redactor *egress.Redactor, now time.Time, req *protocol.SpecializedCoachingRequest, provider string) *logbook {
+	l := &logbook{redactor: redactor}
+	l.line("# Coaching: %s\n", req.Kind)
+	l.line("- Run %s, request %s, provider %s", l.code(req.RunID), l.code(req.RequestID), provider)
+	l.line("- Received %s", now.UTC().Format(time.RFC3339))
+	l.line("- Stage goal: %s", l.code(req.Stage.Goal))
+	l.line("- Target step %d of a trajectory of %d steps", req.TargetStepID, len(req.Trajectory))
+	points := make([]string, min(len(req.ReinjectionPoints), maxLogPoints))
+	for i := range points {
+		points[i] = l.code(req.ReinjectionPoints[i].ID)
+	}
+	l.line("- Reinjection points: %d %s\n", len(req.ReinjectionPoints), strings.Join(points, ", "))
+	return l
+}
+
+// withoutModel tells how the repair without a model ended.
+func (l *logbook) withoutModel(err error) {
+	if l == nil {
+		return
+	}
+	l.line("## Repair without a model\n")
+	if err == nil {
+		l.line("The raw output could be repaired.\n")
+		return
+	}
+	l.line("Not possible: %s\n", l.code(err.Error()))
+}
+
+// question begins the part of a model.
+func (l *logbook) question(coach string, q backend.Question) {
+	if l == nil {
+		return
+	}
+	l.line("## Coach %s\n", l.code(coach))
+	l.line("### Asked\n")
+	l.block("text", q.System)
+	for _, m := range q.Messages {
+		l.line("%s:\n", m.Role)
+		l.block("text", m.Text)
+	}
+	l.line("### Tries\n")
+}
+
+// attempt tells of one try.
+func (l *logbook) attempt(a backend.Attempt) {
+	if l == nil {
+		return
+	}
+	waited := ""
+	if a.Waited > 0 {
+		waited = fmt.Sprintf("after a wait of %s, ", round(a.Waited))
+	}
+	if a.Err != nil {
+		l.line("- Try %d: %s%s after %s: %s", a.Try, waited, strings.ReplaceAll(outcome(a.Err), "_", " "), round(a.Took), l.code(a.Err.Error()))
+		return
+	}
+	l.line("- Try %d: %sanswered after %s by %s (asked by %s, %d prompt tokens, %d completion tokens)",
+		a.Try, waited, round(a.Took), l.code(a.Answer.Model), a.Answer.Mode, a.Answer.PromptTokens, a.Answer.CompletionTokens)
+}
+
+// answer shows an answer; err is what is wrong with it.
+func (l *logbook) answer(a backend.Answer, err error) {
+	if l == nil {
+		return
+	}
+	l.line("\nThe answer:\n")
+	l.block("json", a.Text)
+	if err != nil {
+		l.line("It cannot be used, which the coach is told while it may be asked again:\n")
+		l.block("text", err.Error())
+	}
+}
+
+// task begins the part of a person.
+func (l *logbook) task(endpoint string, ask *protocol.HumanCoachingRequest, posted time.Time, joined bool) {
+	if l == nil {
+		return
+	}
+	l.line("## People at %s\n", l.code(egress.SafeURL(endpoint)))
+	how := "posted"
+	if joined {
+		how = "joined; it was posted"
+	}
+	l.line("Task %s (%s), %s %s:\n", l.code(ask.RequestID), l.code(ask.PayloadType), how, posted.UTC().Format(time.RFC3339))
+	l.block("markdown", ask.RenderedPrompt)
+}
+
+// taskFailed tells why there is no answer of a person.
+func (l *logbook) taskFailed(err error) {
+	if l == nil {
+		return
+	}
+	l.line("No answer: %s\n", l.code(err.Error()))
+}
+
+// person shows a person's answer.
+func (l *logbook) person(a *protocol.HumanCoachingResponse) {
+	if l == nil {
+		return
+	}
+	l.line("The person's answer is %s.\n", a.Status)
+	if a.Output != nil {
+		l.block("json", *a.Output)
+	}
+	if a.Error != "" {
+		l.block("text", a.Error)
+	}
+}
+
+// verdict ends the log and returns it.
+func (l *logbook) verdict(res *protocol.SpecializedCoachingResponse, why string, took time.Duration) string {
+	var end logbook // not subject to the bound: a log without its end is of little use
+	end.redactor = l.redactor
+	end.line("\n## Result: %s\n", res.Status)
+	if why != "" {
+		end.block("text", why)
+	}
+	for _, p := range res.Proposals {
+		end.line("At reinjection point %s:\n", l.code(p.ReinjectionPointID))
+		end.block("json", string(p.ExtraKeys))
+	}
+	end.line("Took %s.", round(took))
+	return l.b.String() + end.b.String()
+}
+
+// line writes one line. Texts of others must be arguments that went through
+// code.
+func (l *logbook) line(format string, args ...any) {
+	l.write(fmt.Sprintf(format, args...) + "\n")
+}
+
+// block writes a text between fences that are longer than any in it.
+func (l *logbook) block(language, text string) {
+	text = clip(l.redactor.Text(text), maxLogBlock)
+	fence := strings.Repeat("`", max(3, longestRun(text)+1))
+	l.write(fence + language + "\n" + strings.TrimRight(text, "\n") + "\n" + fence + "\n\n")
+}
+
+func (l *logbook) write(s string) {
+	if l.cut {
+		return
+	}
+	if l.b.Len()+len(s) > maxLog {
+		l.cut = true
+		s = "\nThe log is too long; the rest up to the result is left out.\n"
+	}
+	l.b.WriteString(s)
+}
+
+// code is a text of others within a line: a code span whose delimiters are
+// longer than any in it.
+func (l *logbook) code(text string) string {
+	text = clip(strings.Join(strings.Fields(l.redactor.Text(text)), " "), maxLogSpan)
+	ticks := strings.Repeat("`", longestRun(text)+1)
+	if text == "" || strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") {
+		text = " " + text + " "
+	}
+	return ticks + text + ticks
+}
+
+// longestRun is the length of the longest run of backticks.
+func longestRun(text string) int {
+	longest, run := 0, 0
+	for i := range len(text) {
+		if text[i] != '`' {
+			run = 0
+			continue
+		}
+		run++
+		longest = max(longest, run)
+	}
+	return longest
+}
+
+// clip shortens a text, never within a character, and says by how much.
+func clip(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return fmt.Sprintf("%s… (%d more bytes)", text[:limit], len(text)-limit)
+}
+
+// round makes a duration readable.
+func round(d time.Duration) time.Duration {
+	if d > time.Minute {
+		return d.Round(time.Second)
+	}
+	return d.Round(time.Millisecond)
+}

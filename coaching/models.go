@@ -1,0 +1,110 @@
+package coaching
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"agentd/coaching/backend"
+	"agentd/coaching/repair"
+	"agentd/protocol"
+)
+
+// askModels asks the session's models in their order, in a slot of the session.
+func (j *job) askModels(ctx context.Context) (result, error) {
+	ctx, cancel := j.session.within(ctx)
+	defer cancel()
+	if err := j.session.slots.Acquire(ctx, 1); err != nil {
+		return interrupted(ctx)
+	}
+	defer j.session.slots.Release(1)
+	started := j.service.now()
+	defer func() { j.worked = j.service.now().Sub(started) }()
+
+	j.task = repair.NewTask(j.req)
+	if j.req.Kind == protocol.CoachingFormat {
+		v, err := j.task.WithoutModel()
+		j.log.withoutModel(err)
+		if err == nil {
+			return corrected(v), nil
+		}
+	}
+	var misses []string // why each model gave nothing
+	answered := false
+	for i, b := range j.session.backends {
+		v, err := j.askModel(ctx, b, j.session.record.Config.Backends[i])
+		switch {
+		case err == nil && v.Corrected:
+			return corrected(v), nil
+		case err == nil:
+			return abandoned("the coach %q declined: %s", b.Name(), v.Why), nil
+		case ctx.Err() != nil:
+			return interrupted(ctx)
+		}
+		answered = answered || hasAnswered(err)
+		misses = append(misses, fmt.Sprintf("%q: %v", b.Name(), err))
+	}
+	if answered {
+		return abandoned("no coach gave a valid correction. %s", strings.Join(misses, "; ")), nil
+	}
+	return failed("no coach could be asked. %s", strings.Join(misses, "; ")), nil
+}
+
+// askModel asks one model until its answer is valid, at most maxReasks times
+// more than once.
+func (j *job) askModel(ctx context.Context, b backend.Backend, def protocol.CoachingBackend) (*repair.Verdict, error) {
+	retry := backend.Retry{
+		Max: def.MaxRetry, Timeout: protocol.Seconds(def.Timeout),
+		Sleep: j.service.sleep, Rand: j.service.rand, Now: j.service.now,
+		OnAttempt: func(a backend.Attempt) { j.attempt(b, a) },
+	}
+	q := j.task.Question(b.Budget())
+	j.log.question(b.Describe(), q)
+	for asked := 1; ; asked++ {
+		answer, err := retry.Ask(ctx, b, q)
+		if err != nil {
+			return nil, err
+		}
+		verdict, err := j.task.Read(answer.Text)
+		j.log.answer(answer, err)
+		if err == nil {
+			return verdict, nil
+		}
+		if asked > maxReasks {
+			return nil, &invalidAnswer{asked, err}
+		}
+		q = j.task.Retry(q, answer.Text, err)
+	}
+}
+
+// attempt tells the log and the metrics about a try.
+func (j *job) attempt(b backend.Backend, a backend.Attempt) {
+	j.attempts++
+	j.log.attempt(a)
+	j.service.metrics.attempt(b.Type(), a)
+	j.service.log.Debug().Str("run_id", j.req.RunID).Str("backend", b.Name()).Str("outcome", outcome(a.Err)).
+		Int("try", a.Try).Dur("waited", a.Waited).Dur("took", a.Took).Msg("coach asked")
+}
+
+// invalidAnswer is a model's last answer that could not be used.
+type invalidAnswer struct {
+	asked int
+	why   error
+}
+
+func (e *invalidAnswer) Error() string {
+	return fmt.Sprintf("asked %d times, its last answer cannot be used: %v", e.asked, e.why)
+}
+
+func (e *invalidAnswer) Unwrap() error { return e.why }
+
+// hasAnswered reports whether the coach itself answered, though not with a
+// correction.
+func hasAnswered(err error) bool {
+	if invalid := (*invalidAnswer)(nil); errors.As(err, &invalid) {
+		return true
+	}
+	failure := (*backend.Error)(nil)
+	return errors.As(err, &failure) && (failure.Kind == backend.KindTruncated || failure.Kind == backend.KindDeclined)
+}

@@ -1,0 +1,159 @@
+package coaching
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"time"
+
+	"agentd/coaching/human"
+	"agentd/coaching/repair"
+	"agentd/protocol"
+
+	"github.com/google/uuid"
+)
+
+// task is a request that a person has been asked. Callers join it by its id, so
+// that an orchestrator whose connection broke does not ask twice.
+type task struct {
+	id     string
+	posted time.Time
+	done   chan struct{}
+	answer *protocol.HumanCoachingResponse // once done
+	err    error                           // once done
+}
+
+// askPerson posts the request to the session's people, or joins the task of the
+// same request, and waits.
+func (j *job) askPerson(ctx context.Context) (result, error) {
+	ctx, cancel := j.session.within(ctx)
+	defer cancel()
+	j.task = repair.NewTask(j.req)
+	ask := j.task.HumanRequest(j.taskID())
+	t, joined, err := j.session.join(ask)
+	if err != nil {
+		return result{}, j.service.metrics.full("requests", err)
+	}
+	j.log.task(j.session.record.Config.Endpoint, ask, t.posted, joined)
+	select {
+	case <-t.done:
+	case <-ctx.Done():
+		// The hard end of the session ends the task, too, and is told as that.
+		if j.session.hard.Err() == nil {
+			return interrupted(ctx)
+		}
+		<-t.done
+	}
+	j.session.take(t)
+	j.attempts++
+	return j.readPerson(t), nil
+}
+
+// taskID is the id of the task for people: the same for the same request in the
+// same session, and for no other.
+func (j *job) taskID() string {
+	content := sha256.Sum256(j.req.AppendJSON(nil))
+	name := append([]byte(j.req.RunID+"\x00"+j.req.RequestID+"\x00"), content[:]...)
+	return uuid.NewSHA1(j.session.record.ID, name).String()
+}
+
+// readPerson is the result of a task that is done.
+func (j *job) readPerson(t *task) result {
+	if t.err != nil {
+		j.log.taskFailed(t.err)
+		if errors.Is(t.err, context.Canceled) {
+			return abandoned("the coaching session was closed before a person had answered; the task was withdrawn")
+		}
+		return failed("no person could be asked: %v", t.err)
+	}
+	j.log.person(t.answer)
+	switch t.answer.Status {
+	case protocol.HumanSkipped:
+		return abandoned("the person skipped the task: %s", t.answer.Error)
+	case protocol.HumanAborted:
+		return failed("the person aborted the task: %s", t.answer.Error)
+	}
+	v, err := j.task.ReadHuman(*t.answer.Output)
+	switch {
+	case err != nil:
+		return abandoned("the person's answer is not a valid correction: %v", err)
+	case !v.Corrected:
+		return abandoned("the person declined: %s", v.Why)
+	}
+	return corrected(v)
+}
+
+// join returns the task with this id, which is posted if there is none.
+func (s *session) join(ask *protocol.HumanCoachingRequest) (t *task, joined bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.tasks[ask.RequestID]; t != nil {
+		return t, true, nil
+	}
+	if s.running >= s.bound {
+		return nil, false, s.full()
+	}
+	t = &task{id: ask.RequestID, posted: s.now(), done: make(chan struct{})}
+	s.tasks[t.id] = t
+	s.running++
+	go s.await(t, ask)
+	return t, false, nil
+}
+
+// await waits for a person, who is told when the session closes first.
+func (s *session) await(t *task, ask *protocol.HumanCoachingRequest) {
+	t.answer, t.err = s.coach.Ask(s.open, ask)
+	if t.err != nil && s.open.Err() != nil {
+		t.err = context.Canceled
+		s.withdraw(t.id)
+	}
+	s.mu.Lock()
+	s.running--
+	if t.err != nil {
+		delete(s.tasks, t.id) // the same request may ask again
+	} else {
+		s.keep(t.id)
+	}
+	close(t.done)
+	s.releaseIfDone()
+}
+
+// withdraw takes a task back from the people.
+func (s *session) withdraw(id string) {
+	ctx, cancel := context.WithTimeout(s.hard, withdrawTimeout)
+	defer cancel()
+	if err := s.coach.Withdraw(ctx, id); err != nil {
+		s.log.Warn().Err(err).Str("run_id", s.runID).Str("task", id).Msg("task not withdrawn from people")
+	}
+}
+
+// keep keeps the answer of a task until a caller takes it: the one who asked may
+// have lost its connection. The lock is held.
+func (s *session) keep(id string) {
+	s.kept = append(s.kept, id)
+	if len(s.kept) > maxUndelivered {
+		delete(s.tasks, s.kept[0])
+		s.kept = s.kept[1:]
+	}
+}
+
+// take counts a task's answer as delivered.
+func (s *session) take(t *task) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tasks[t.id] != t {
+		return
+	}
+	delete(s.tasks, t.id)
+	for i, id := range s.kept {
+		if id == t.id {
+			s.kept = append(s.kept[:i], s.kept[i+1:]...)
+			break
+		}
+	}
+}
+
+// postedAgain writes down that a task is posted again.
+func (s *session) postedAgain(f human.Failure) {
+	s.log.Warn().Err(f.Err).Str("run_id", s.runID).Int("try", f.Try).Dur("wait", f.Wait).Msg("people not reached; the task is posted again")
+}
