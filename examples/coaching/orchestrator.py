@@ -223,6 +223,8 @@ def show(output: dict) -> str:
 def main() -> None:
     # SIGTERM ends the task as Ctrl-C does: in good order, with the session deleted.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A proxy in the environment would be asked for 127.0.0.1 too. Leave this out when your server is behind one.
+    urllib.request.install_opener(urllib.request.build_opener(urllib.request.ProxyHandler({})))
     options = argparse.ArgumentParser(description="A household task with coaching.")
     options.add_argument("--agent", metavar="URL", default=os.environ.get("AGENTD_URL") or "http://127.0.0.1:8888",
                          help="the agent server")

@@ -3,7 +3,9 @@ package coach
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -77,13 +79,13 @@ func (r *request) completion(question string, a Answer) map[string]any {
 	switch {
 	case len(r.Tools) > 0:
 		tool := r.Tools[0].Function
-		call := map[string]any{"name": tool.Name, "arguments": a.text(string(tool.Parameters))}
+		call := map[string]any{"name": tool.Name, "arguments": a.text(tool.Parameters)}
 		return r.envelope(question, "tool_calls", map[string]any{"role": "assistant", "content": nil,
 			"tool_calls": []any{map[string]any{"id": "call_1", "type": "function", "function": call}}})
 	case r.Format != nil:
-		return r.envelope(question, "stop", map[string]any{"role": "assistant", "content": a.text(string(r.Format.Schema.Schema))})
+		return r.envelope(question, "stop", map[string]any{"role": "assistant", "content": a.text(r.Format.Schema.Schema)})
 	}
-	return r.envelope(question, "stop", map[string]any{"role": "assistant", "content": "```json\n" + a.text(question) + "\n```"})
+	return r.envelope(question, "stop", map[string]any{"role": "assistant", "content": "```json\n" + a.text(nil) + "\n```"})
 }
 
 // envelope is the rest of a chat completion. Tokens are reckoned as four characters.
@@ -96,9 +98,10 @@ func (r *request) envelope(question, reason string, message map[string]any) map[
 	}
 }
 
-// text is the answer's JSON after a schema.
-func (a Answer) text(schema string) string {
-	if wantsText(schema) {
+// text is the answer's JSON after a schema, which may be nil.
+func (a Answer) text(schema json.RawMessage) string {
+	var v any
+	if json.Unmarshal(schema, &v) == nil && argumentsAreText(v) {
 		calls := make([]Call, len(a.Decision.Calls))
 		for i, c := range a.Decision.Calls {
 			arguments, _ := json.Marshal(c.Arguments) //nolint:errchkjson // a map of strings
@@ -108,6 +111,20 @@ func (a Answer) text(schema string) string {
 	}
 	text, _ := json.Marshal(a) //nolint:errchkjson // nothing in it can fail
 	return string(text)
+}
+
+// argumentsAreText finds out whether a schema wants "arguments" as a JSON text.
+func argumentsAreText(schema any) bool {
+	switch v := schema.(type) {
+	case map[string]any:
+		if arguments, ok := v["arguments"].(map[string]any); ok && arguments["type"] == "string" {
+			return true
+		}
+		return slices.ContainsFunc(slices.Collect(maps.Values(v)), argumentsAreText)
+	case []any:
+		return slices.ContainsFunc(v, argumentsAreText)
+	}
+	return false
 }
 
 // refuse answers as OpenAI's endpoints do when a request is wrong.

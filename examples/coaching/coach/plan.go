@@ -5,10 +5,7 @@
 // for. The same question always gets the same answer.
 package coach
 
-import (
-	"regexp"
-	"strings"
-)
+import "regexp"
 
 // Answer is the coach's answer to a question.
 type Answer struct {
@@ -92,8 +89,3 @@ func putDown() Call { return Call{"put_down", map[string]string{"furniture": "ta
 func openCupboard() Call { return Call{"open", map[string]string{"furniture": "cupboard"}, "arm"} }
 
 func pickUpCup() Call { return Call{"pick_up", map[string]string{"object": "cup"}, "rover"} }
-
-// wantsText reports whether a schema asks for arguments as a JSON text.
-func wantsText(schema string) bool {
-	return strings.Contains(strings.Join(strings.Fields(schema), ""), `"arguments":{"type":"string"`)
-}

@@ -1,0 +1,195 @@
+package coach
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"agentd/examples/coaching/household"
+	"agentd/protocol"
+)
+
+// question is one as an agent server might write it.
+func question(h *household.House, hint string) string {
+	about := protocol.AppendMember(protocol.Raw(`{}`), "house_now", protocol.String(h.String()))
+	return fmt.Sprintf("Repair step 3.\nHint: %s\nAdditional information: %s\nPoints: `again-at-step-3`", hint, about)
+}
+
+func start(t *testing.T) (household.House, *household.Description) {
+	t.Helper()
+	d, err := household.Describe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return household.New(d), d
+}
+
+func TestThePlanLeadsFromEveryStateToTheEnd(t *testing.T) {
+	fresh, about := start(t)
+	// Every state that the house can be in by any calls.
+	states := map[household.House]bool{fresh: true}
+	for todo := []household.House{fresh}; len(todo) > 0; todo = todo[1:] {
+		for _, c := range everyCall(about.Code) {
+			next := todo[0]
+			if _, err := next.Do(c); err == nil && !states[next] {
+				states[next] = true
+				todo = append(todo, next)
+			}
+		}
+	}
+	if len(states) < 30 {
+		t.Fatalf("only %d states; the test shows little", len(states))
+	}
+	for h := range states {
+		for n := 0; ; n++ {
+			if n == 12 {
+				t.Fatalf("the plan does not end: %s", h.String())
+			}
+			answer := Plan(question(&h, about.Hint))
+			if answer.Outcome != "corrected" || answer.Point != "again-at-step-3" || answer.Why == "" {
+				t.Fatalf("%s: %+v", h.String(), answer)
+			}
+			if answer.Decision.Say != "" {
+				break
+			}
+			for _, c := range answer.Decision.Calls {
+				arguments, err := json.Marshal(c.Arguments)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := h.Do(protocol.ToolCall{Name: c.Name, Arguments: arguments, TargetRobotName: c.Robot}); err != nil {
+					t.Fatalf("%v at: %s", err, h.String())
+				}
+			}
+		}
+		if !h.Done() {
+			t.Errorf("the plan ends too early: %s", h.String())
+		}
+	}
+}
+
+func everyCall(code string) []protocol.ToolCall {
+	var calls []protocol.ToolCall
+	for _, c := range []Call{{"unlock", map[string]string{"furniture": "cupboard", "code": code}, "arm"}, openCupboard(), pickUpCup(),
+		{"pick_up", map[string]string{"object": "plate"}, "rover"}, putDown(), {"put_down", map[string]string{"furniture": "cupboard"}, "rover"},
+		drive("hall"), drive("kitchen"), drive("living room")} {
+		arguments, _ := json.Marshal(c.Arguments)
+		calls = append(calls, protocol.ToolCall{Name: c.Name, Arguments: arguments, TargetRobotName: c.Robot})
+	}
+	return calls
+}
+
+func TestACoachThatIsNotToldEnoughDeclines(t *testing.T) {
+	fresh, about := start(t)
+	whole := question(&fresh, about.Hint)
+	for name, q := range map[string]string{
+		"not how things stand": strings.ReplaceAll(whole, "house_now", "house_then"),
+		"not the code":         question(&fresh, "none"),
+		"not the point":        strings.ReplaceAll(whole, "again-at", "at"),
+		"nothing at all":       "",
+	} {
+		if a := Plan(q); a.Outcome != "abandoned" || a.Why == "" {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+}
+
+// ask posts a request and returns the message that comes back.
+func ask(t *testing.T, body map[string]any) (message struct {
+	Content   *string `json:"content"`
+	ToolCalls []struct {
+		Function struct{ Name, Arguments string }
+	} `json:"tool_calls"`
+}) {
+	t.Helper()
+	s := httptest.NewServer(Handler())
+	defer s.Close()
+	text, _ := json.Marshal(body)
+	res, err := http.Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var completion struct {
+		Choices []struct{ Message json.RawMessage }
+		Usage   struct {
+			Total int `json:"total_tokens"`
+		}
+	}
+	if res.StatusCode != http.StatusOK || json.Unmarshal(answer, &completion) != nil || len(completion.Choices) != 1 || completion.Usage.Total == 0 {
+		t.Fatalf("got %d %s", res.StatusCode, answer)
+	}
+	if err := json.Unmarshal(completion.Choices[0].Message, &message); err != nil {
+		t.Fatal(err)
+	}
+	return message
+}
+
+func TestTheAnswerHasTheFormThatIsAskedFor(t *testing.T) {
+	fresh, about := start(t)
+	messages := []any{
+		map[string]any{"role": "system", "content": "You are a coach."},
+		map[string]any{"role": "user", "content": []any{map[string]any{"type": "text", "text": question(&fresh, about.Hint)}}},
+	}
+	asText := map[string]any{"properties": map[string]any{"arguments": map[string]any{"type": "string"}}}
+	asObject := map[string]any{"properties": map[string]any{"arguments": map[string]any{"type": "object"}}}
+
+	check := func(t *testing.T, text string, wantsText bool) {
+		t.Helper()
+		var a Answer
+		if err := json.Unmarshal([]byte(text), &a); err != nil {
+			t.Fatalf("%v in %s", err, text)
+		}
+		if _, isText := a.Decision.Calls[0].Arguments.(string); a.Outcome != "corrected" || isText != wantsText {
+			t.Errorf("got %s", text)
+		}
+	}
+	t.Run("a schema with arguments as a text", func(t *testing.T) {
+		m := ask(t, map[string]any{"messages": messages, "response_format": map[string]any{"type": "json_schema", "json_schema": map[string]any{"schema": asText}}})
+		check(t, *m.Content, true)
+	})
+	t.Run("a schema with arguments as an object", func(t *testing.T) {
+		m := ask(t, map[string]any{"messages": messages, "response_format": map[string]any{"type": "json_schema", "json_schema": map[string]any{"schema": asObject}}})
+		check(t, *m.Content, false)
+	})
+	t.Run("the call of a tool", func(t *testing.T) {
+		m := ask(t, map[string]any{"messages": messages, "tools": []any{map[string]any{"type": "function",
+			"function": map[string]any{"name": "answer", "parameters": asText}}}})
+		if m.Content != nil || len(m.ToolCalls) != 1 || m.ToolCalls[0].Function.Name != "answer" {
+			t.Fatalf("got %+v", m)
+		}
+		check(t, m.ToolCalls[0].Function.Arguments, true)
+	})
+	t.Run("a fence", func(t *testing.T) {
+		m := ask(t, map[string]any{"messages": messages})
+		text, ok := strings.CutPrefix(*m.Content, "```json\n")
+		check(t, strings.TrimSuffix(text, "\n```"), false)
+		if !ok {
+			t.Errorf("no fence: %s", *m.Content)
+		}
+	})
+}
+
+func TestWhatIsNoRequestIsRefused(t *testing.T) {
+	s := httptest.NewServer(Handler())
+	defer s.Close()
+	for _, body := range []string{"", "{", `{"messages":7}`, `{"messages":[{"role":"user","content":7}]}`} {
+		res, err := http.Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, _ := io.ReadAll(res.Body)
+		res.Body.Close()
+		if res.StatusCode != http.StatusBadRequest || !strings.Contains(string(answer), `"error"`) {
+			t.Errorf("%q: %d %s", body, res.StatusCode, answer)
+		}
+	}
+}

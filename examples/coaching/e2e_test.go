@@ -1,0 +1,294 @@
+// Package coaching_test runs the example as a newcomer does, against agentd as
+// it is built from this source, with random weights.
+package coaching_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"agentd/examples/coaching/coach"
+	"agentd/protocol"
+	"agentd/protocol/client"
+)
+
+// patience is how long a program may take; only failures take it.
+const patience = 4 * time.Minute
+
+// built are the programs of the example.
+type built struct{ agentd, demo, orchestrator string }
+
+func build(t *testing.T) built {
+	t.Helper()
+	dir := t.TempDir()
+	b := built{filepath.Join(dir, "agentd"), filepath.Join(dir, "demo"), filepath.Join(dir, "orchestrator")}
+	for path, pkg := range map[string]string{b.agentd: "agentd/cmd/agentd", b.demo: "agentd/examples/coaching/demo", b.orchestrator: "agentd/examples/coaching/orchestrator"} {
+		if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, pkg).CombinedOutput(); err != nil {
+			t.Fatalf("go build %s: %v\n%s", pkg, err, out)
+		}
+	}
+	return b
+}
+
+// languages are the two orchestrators, as commands.
+func (b built) languages(t *testing.T, f func(t *testing.T, orchestrator []string)) {
+	t.Run("Go", func(t *testing.T) { f(t, []string{b.orchestrator}) })
+	t.Run("Python", func(t *testing.T) { f(t, []string{"python3", "-B", "orchestrator.py"}) })
+}
+
+// outcome is what is left of a program that has ended.
+type outcome struct {
+	code           int
+	stdout, stderr string
+	logs           []string // contents of the coaching logs
+}
+
+// execute runs a command that ends with the options of an orchestrator. The
+// environment names neither an agent server nor a coach, unless env does.
+func execute(t *testing.T, env []string, command ...string) outcome {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	logs := t.TempDir()
+	c := exec.CommandContext(ctx, command[0], append(command[1:], "--logs", logs)...)
+	c.Env = append(os.Environ(), "AGENTD_URL=", "COACH_URL=", "COACH_MODEL=")
+	c.Env = append(c.Env, env...)
+	var stdout, stderr bytes.Buffer
+	c.Stdout, c.Stderr = &stdout, &stderr
+	if err := c.Run(); c.ProcessState == nil || ctx.Err() != nil {
+		t.Fatalf("%s: %v, %v", command, err, ctx.Err())
+	}
+	o := outcome{code: c.ProcessState.ExitCode(), stdout: stdout.String(), stderr: stderr.String()}
+	files, err := filepath.Glob(filepath.Join(logs, "household-*", "step-*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.logs = append(o.logs, string(text))
+	}
+	return o
+}
+
+// finished checks a run in which every step that failed was repaired.
+func (o outcome) finished(t *testing.T) {
+	t.Helper()
+	if o.code != 0 {
+		t.Fatalf("exit code %d\n%s\n%s", o.code, o.stdout, o.stderr)
+	}
+	for _, part := range []string{"Step 1\n", "  FAILED  ", "  coach   ", "  again   arm.unlock ", "Finished after ", "The cup is on the table.", "Logs:  "} {
+		if !strings.Contains(o.stdout, part) {
+			t.Errorf("the transcript has no %q:\n%s", part, o.stdout)
+		}
+	}
+	if corrections := strings.Count(o.stdout, "  coach   "); len(o.logs) != corrections {
+		t.Errorf("%d logs of %d corrections", len(o.logs), corrections)
+	}
+	for _, log := range o.logs {
+		if !strings.Contains(log, "again-at-step-") {
+			t.Errorf("a log without the point:\n%s", log)
+		}
+	}
+}
+
+// unfinished checks a run that had to be given up.
+func (o outcome) unfinished(t *testing.T, reason string) {
+	t.Helper()
+	if o.code != 1 || !strings.Contains(o.stderr, "The task is not finished") || !strings.Contains(o.stderr, reason) {
+		t.Errorf("exit code %d\n%s\n%s", o.code, o.stdout, o.stderr)
+	}
+	if strings.Contains(o.stdout, "Finished") || len(o.logs) == 0 {
+		t.Errorf("%d logs, and:\n%s", len(o.logs), o.stdout)
+	}
+}
+
+var (
+	runID   = regexp.MustCompile(`The run (household-\w+):`)
+	started = regexp.MustCompile(`Started agentd at http://(\S+),`)
+	exports = regexp.MustCompile(`export (AGENTD_URL=\S+) (COACH_URL=\S+)`)
+)
+
+// sessionIsGone checks that the orchestrator has deleted its session.
+func (o outcome) sessionIsGone(t *testing.T, agentURL string) {
+	t.Helper()
+	found := runID.FindStringSubmatch(o.stdout)
+	if found == nil {
+		t.Fatalf("no run:\n%s", o.stdout)
+	}
+	agent, err := client.New(agentURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.DeleteCoachingSession(t.Context(), found[1]); !client.IsStatus(err, http.StatusNotFound) {
+		t.Errorf("deleting the session once more: %v", err)
+	}
+}
+
+func refusesConnections(t *testing.T, address string) {
+	t.Helper()
+	if conn, err := net.Dial("tcp", address); err == nil {
+		conn.Close()
+		t.Errorf("%s still listens", address)
+	}
+}
+
+func TestExample(t *testing.T) {
+	b := build(t)
+
+	t.Run("one command starts everything, finishes the task and leaves nothing running", func(t *testing.T) {
+		b.languages(t, func(t *testing.T, orchestrator []string) {
+			o := execute(t, nil, append([]string{b.demo, "--agentd", b.agentd}, orchestrator...)...)
+			o.finished(t)
+			found := started.FindStringSubmatch(o.stdout)
+			if found == nil {
+				t.Fatalf("agentd was not started:\n%s", o.stdout)
+			}
+			refusesConnections(t, found[1])
+		})
+	})
+
+	t.Run("an orchestrator that fails makes the command fail", func(t *testing.T) {
+		o := execute(t, nil, b.demo, "--agentd", b.agentd, "sh", "-c", "exit 3")
+		if o.code != 1 {
+			t.Errorf("exit code %d\n%s", o.code, o.stderr)
+		}
+	})
+
+	t.Run("a missing agentd is said", func(t *testing.T) {
+		o := execute(t, nil, b.demo, "--agentd", b.agentd+"-missing", b.orchestrator)
+		if o.code != 1 || !strings.Contains(o.stderr, "make builds it") {
+			t.Errorf("exit code %d\n%s", o.code, o.stderr)
+		}
+	})
+
+	t.Run("with a server that runs already", func(t *testing.T) { withServer(t, b) })
+}
+
+// withServer has one server for all runs, the one that demo starts for those
+// who want to run an orchestrator themselves.
+func withServer(t *testing.T, b built) {
+	demo := exec.CommandContext(t.Context(), b.demo, "--agentd", b.agentd)
+	demo.Env = append(os.Environ(), "AGENTD_URL=", "COACH_URL=")
+	demo.Stderr = os.Stderr
+	stdout, err := demo.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := demo.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var env []string
+	for lines := bufio.NewScanner(stdout); env == nil && lines.Scan(); {
+		if found := exports.FindStringSubmatch(lines.Text()); found != nil {
+			env = found[1:]
+		}
+	}
+	if env == nil {
+		t.Fatal("demo does not say what to export")
+	}
+	agentURL := strings.TrimPrefix(env[0], "AGENTD_URL=")
+
+	t.Run("the scripted coach", func(t *testing.T) {
+		b.languages(t, func(t *testing.T, orchestrator []string) {
+			o := execute(t, env, orchestrator...)
+			o.finished(t)
+			o.sessionIsGone(t, agentURL)
+		})
+	})
+	t.Run("demo starts nothing that the environment names", func(t *testing.T) {
+		o := execute(t, env, b.demo, "--agentd", b.agentd+"-missing", b.orchestrator)
+		o.finished(t)
+		if started.MatchString(o.stdout) {
+			t.Error("it started agentd")
+		}
+	})
+	t.Run("a coach that declines", func(t *testing.T) {
+		s := httptest.NewServer(http.HandlerFunc(decline))
+		defer s.Close()
+		b.languages(t, func(t *testing.T, orchestrator []string) {
+			o := execute(t, append(env, "COACH_URL="+s.URL), orchestrator...)
+			o.unfinished(t, "It can't be helped.")
+			o.sessionIsGone(t, agentURL)
+		})
+	})
+	t.Run("a person", func(t *testing.T) {
+		s := httptest.NewServer(person(t, func(question string) *protocol.HumanCoachingResponse {
+			decision, err := json.Marshal(coach.Plan(question).Decision)
+			if err != nil {
+				t.Error(err)
+			}
+			output := string(decision)
+			return &protocol.HumanCoachingResponse{Status: protocol.HumanCompleted, Output: &output}
+		}))
+		defer s.Close()
+		b.languages(t, func(t *testing.T, orchestrator []string) {
+			o := execute(t, env, append(orchestrator, "--human", s.URL)...)
+			o.finished(t)
+			o.sessionIsGone(t, agentURL)
+		})
+	})
+	t.Run("a person who skips the task", func(t *testing.T) {
+		s := httptest.NewServer(person(t, func(string) *protocol.HumanCoachingResponse {
+			return &protocol.HumanCoachingResponse{Status: protocol.HumanSkipped, Error: "Lunch first."}
+		}))
+		defer s.Close()
+		b.languages(t, func(t *testing.T, orchestrator []string) {
+			o := execute(t, env, append(orchestrator, "--human", s.URL)...)
+			o.unfinished(t, "Lunch first.")
+			o.sessionIsGone(t, agentURL)
+		})
+	})
+
+	if err := demo.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := demo.Wait(); err != nil {
+		t.Errorf("demo ends with %v", err)
+	}
+	refusesConnections(t, strings.TrimPrefix(agentURL, "http://"))
+}
+
+// decline is a model that coaches nothing.
+func decline(w http.ResponseWriter, _ *http.Request) {
+	answer := `{"outcome":"abandoned","why":"It can't be helped.","reinjection_point_id":"","decision":{"say":"","tool_calls":[]}}`
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"id": "1", "object": "chat.completion", "created": 0, "model": "m",
+		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": answer}}}})
+}
+
+// person is a console at which somebody answers at once.
+func person(t *testing.T, answer func(question string) *protocol.HumanCoachingResponse) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/coaching/requests", func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		task, err := protocol.DecodeHumanCoachingRequest(body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		response := answer(task.RenderedPrompt + string(task.Payload))
+		response.RequestID = task.RequestID
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(response.AppendJSON(nil))
+	})
+	return mux
+}
