@@ -216,8 +216,7 @@ def show(output: dict) -> str:
              for call in output["output"]["tool_calls"]]
     if calls:
         return ", ".join(calls)
-    text = json.dumps(output["output"]["say"], ensure_ascii=False)
-    return "says " + (text if len(text) <= 80 else text[:80] + '..."')
+    return "says " + json.dumps(output["output"]["say"][:80], ensure_ascii=False)  # a random model may say much
 
 
 def main() -> None:

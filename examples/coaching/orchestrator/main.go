@@ -11,6 +11,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -54,9 +55,9 @@ type orchestrator struct {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("orchestrator", flag.ContinueOnError)
-	agentURL := flags.String("agent", env("AGENTD_URL", "http://127.0.0.1:8888"), "`URL` of the agent server")
-	coachURL := flags.String("coach", env("COACH_URL", "http://127.0.0.1:8889/v1"), "`URL` of a coach that speaks OpenAI's chat completions")
-	model := flags.String("coach-model", env("COACH_MODEL", "scripted"), "`name` of the coach's model")
+	agentURL := flags.String("agent", cmp.Or(os.Getenv("AGENTD_URL"), "http://127.0.0.1:8888"), "`URL` of the agent server")
+	coachURL := flags.String("coach", cmp.Or(os.Getenv("COACH_URL"), "http://127.0.0.1:8889/v1"), "`URL` of a coach that speaks OpenAI's chat completions")
+	model := flags.String("coach-model", cmp.Or(os.Getenv("COACH_MODEL"), "scripted"), "`name` of the coach's model")
 	human := flags.String("human", "", "`URL` of a console, such as agentd console: a person is the coach")
 	logs := flags.String("logs", filepath.Join(os.TempDir(), "agentd-coaching-logs"), "`directory` that the coaching logs go to")
 	if err := flags.Parse(args); err != nil {
@@ -126,12 +127,4 @@ func (o *orchestrator) waitUntilReady(ctx context.Context) error {
 		err = fmt.Errorf("the agent server does not coach: %s", info.CoachingUnavailableReason)
 	}
 	return err
-}
-
-// env is an environment variable's value, or another one when it is not set.
-func env(name, otherwise string) string {
-	if value := os.Getenv(name); value != "" {
-		return value
-	}
-	return otherwise
 }

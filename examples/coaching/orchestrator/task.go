@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -185,14 +184,5 @@ func show(output *protocol.AgentOutput) string {
 	if len(calls) > 0 {
 		return strings.Join(calls, ", ")
 	}
-	return "says " + shorten(output.Output.Say)
-}
-
-// shorten quotes a text that may be nonsense of any length.
-func shorten(text string) string {
-	quoted, _ := json.Marshal(text) //nolint:errchkjson // a string
-	if runes := []rune(string(quoted)); len(runes) > 80 {
-		return string(runes[:80]) + `..."`
-	}
-	return string(quoted)
+	return fmt.Sprintf("says %.80q", output.Output.Say) // a random model may say much
 }
