@@ -73,6 +73,9 @@ func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer
 	default:
 		answer.Text, err = a.format.ParseChat(c.Text)
 	}
+	if err != nil {
+		answer.Text = ""
+	}
 	a.log.write(prompt.Text, c.Text+c.Stop, err)
 	return answer, err
 }

@@ -129,14 +129,14 @@ func parallelSchema(set *tools.Set) protocol.Raw {
 // the end of the text, whatever marks the strings of its JSON spell.
 func (f *gptoss) ParseChat(text string) (string, error) {
 	for rest, more := text, true; more; {
-		header, body, _ := strings.Cut(rest, "<|message|>")
+		header, body, whole := strings.Cut(rest, "<|message|>")
 		channel, recipient, err := readHeader(header)
 		switch {
 		case err != nil:
 			return "", err
 		case recipient != "":
 			return "", fmt.Errorf("the output calls %s, and there are no functions", quoteStart(recipient))
-		case channel == "final":
+		case whole && channel == "final":
 			return trimSpace(trimHarmony(trimSpace(body))), nil
 		}
 		if _, rest, more, err = nextMessage(rest); err != nil {

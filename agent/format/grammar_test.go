@@ -183,7 +183,6 @@ func TestGrammarsAdmitWhatParsersAccept(t *testing.T) {
 // TestConstrainedNoiseAlwaysParses draws tokens at random under the grammars:
 // whatever ends must be a decision.
 func TestConstrainedNoiseAlwaysParses(t *testing.T) {
-	const texts, longest = 40, 600
 	for _, s := range setups {
 		t.Run(s.name, func(t *testing.T) {
 			f, k := s.open(t)
@@ -192,44 +191,52 @@ func TestConstrainedNoiseAlwaysParses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v := k.model.Vocab()
-			logits := make([]float32, v.Size())
-			ended := 0
-			for seed := range uint64(texts) {
-				rng := rand.New(rand.NewPCG(seed, 1))
-				sampler, err := k.model.NewSampler(llama.SamplerConfig{
-					Grammar: grammar, Temperature: 1, Seed: uint32(seed), SuppressControl: f.SuppressControl(),
-				})
-				if err != nil {
-					t.Fatal(err)
+			eachNoise(t, f, k, grammar, func(answer string) {
+				if _, err := f.Parse(answer, c); err != nil {
+					t.Errorf("Parse(%q): %v", answer, err)
 				}
-				var tokens []llama.Token
-				for len(tokens) < longest {
-					for i := range logits {
-						logits[i] = float32(rng.NormFloat64()) * 2
-						if piece := v.Piece(llama.Token(i), true); v.IsEOG(llama.Token(i)) || strings.ContainsAny(string(piece), `"}]</>`) {
-							logits[i] += 4 // or texts never end
-						}
-					}
-					token, err := sampler.Sample(logits)
-					if err != nil {
-						t.Fatalf("seed %d: %v after %q", seed, err, v.Detokenize(tokens, true))
-					}
-					if v.IsEOG(token) {
-						answer := v.Detokenize(tokens, true)
-						ended++
-						if _, err := f.Parse(answer, c); err != nil {
-							t.Errorf("seed %d: Parse(%q): %v", seed, answer, err)
-						}
-						break
-					}
-					tokens = append(tokens, token)
-				}
-				sampler.Close()
-			}
-			if ended < texts/4 {
-				t.Errorf("only %d of %d texts ended: the test shows little", ended, texts)
-			}
+			})
 		})
+	}
+}
+
+// eachNoise checks what ends of random texts under a grammar.
+func eachNoise(t *testing.T, f format.Format, k *kit, grammar string, check func(answer string)) {
+	t.Helper()
+	const texts, longest = 40, 600
+	v := k.model.Vocab()
+	logits := make([]float32, v.Size())
+	ended := 0
+	for seed := range uint64(texts) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		sampler, err := k.model.NewSampler(llama.SamplerConfig{
+			Grammar: grammar, Temperature: 1, Seed: uint32(seed), SuppressControl: f.SuppressControl(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var tokens []llama.Token
+		for len(tokens) < longest {
+			for i := range logits {
+				logits[i] = float32(rng.NormFloat64()) * 2
+				if piece := v.Piece(llama.Token(i), true); v.IsEOG(llama.Token(i)) || strings.ContainsAny(string(piece), `"}]</>`) {
+					logits[i] += 4 // or texts never end
+				}
+			}
+			token, err := sampler.Sample(logits)
+			if err != nil {
+				t.Fatalf("seed %d: %v after %q", seed, err, v.Detokenize(tokens, true))
+			}
+			if v.IsEOG(token) {
+				ended++
+				check(v.Detokenize(tokens, true))
+				break
+			}
+			tokens = append(tokens, token)
+		}
+		sampler.Close()
+	}
+	if ended < texts/4 {
+		t.Errorf("only %d of %d texts ended: the test shows little", ended, texts)
 	}
 }
