@@ -21,6 +21,7 @@ llama.cpp model and returns one checked decision for every candidate.
 
 Usage
   agentd [serve] [options]     start the server
+  agentd console [options]     start the web page on which people coach
   agentd make-model [options]  write a random-weight model, to try things without a real one
   agentd version               print the version
 

@@ -2,6 +2,7 @@
 // behind the agent server protocol, in one process.
 //
 //	agentd [serve] [options]     start the server
+//	agentd console [options]     start the web page on which people coach
 //	agentd make-model [options]  write a random-weight model file
 //	agentd version               print the version
 //

@@ -19,6 +19,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	switch command {
 	case "serve":
 		return serve(ctx, rest, stdout, stderr)
+	case "console":
+		return runConsole(ctx, rest, stdout, stderr)
 	case "make-model":
 		return makeModel(rest, stdout)
 	case "version":
@@ -28,7 +30,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		writeHelp(stdout)
 		return nil
 	}
-	return fmt.Errorf("unknown command %q; want serve, make-model, version or help", command)
+	return fmt.Errorf("unknown command %q; want serve, console, make-model, version or help", command)
 }
 
 // serve is the default subcommand.
