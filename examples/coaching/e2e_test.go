@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -268,8 +269,8 @@ func withServer(t *testing.T, b built) {
 func decline(w http.ResponseWriter, _ *http.Request) {
 	answer := `{"outcome":"abandoned","why":"It can't be helped.","reinjection_point_id":"","decision":{"say":"","tool_calls":[]}}`
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"id": "1", "object": "chat.completion", "created": 0, "model": "m",
-		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": answer}}}})
+	fmt.Fprintf(w, `{"id":"1","object":"chat.completion","created":0,"model":"m","choices":[{"index":0,"finish_reason":"stop",
+		"message":{"role":"assistant","content":%q}}]}`, answer)
 }
 
 // person is a console at which somebody answers at once.

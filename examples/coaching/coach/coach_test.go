@@ -33,7 +33,7 @@ func TestThePlanLeadsFromEveryStateToTheEnd(t *testing.T) {
 	// Every state that the house can be in by any calls.
 	states := map[household.House]bool{fresh: true}
 	for todo := []household.House{fresh}; len(todo) > 0; todo = todo[1:] {
-		for _, c := range everyCall(about.Code) {
+		for _, c := range everyCall(t, about.Code) {
 			next := todo[0]
 			if _, err := next.Do(c); err == nil && !states[next] {
 				states[next] = true
@@ -72,12 +72,16 @@ func TestThePlanLeadsFromEveryStateToTheEnd(t *testing.T) {
 	}
 }
 
-func everyCall(code string) []protocol.ToolCall {
+func everyCall(t *testing.T, code string) []protocol.ToolCall {
+	t.Helper()
 	var calls []protocol.ToolCall
 	for _, c := range []Call{{"unlock", map[string]string{"furniture": "cupboard", "code": code}, "arm"}, openCupboard(), pickUpCup(),
 		{"pick_up", map[string]string{"object": "plate"}, "rover"}, putDown(), {"put_down", map[string]string{"furniture": "cupboard"}, "rover"},
 		drive("hall"), drive("kitchen"), drive("living room")} {
-		arguments, _ := json.Marshal(c.Arguments)
+		arguments, err := json.Marshal(c.Arguments)
+		if err != nil {
+			t.Fatal(err)
+		}
 		calls = append(calls, protocol.ToolCall{Name: c.Name, Arguments: arguments, TargetRobotName: c.Robot})
 	}
 	return calls
@@ -108,7 +112,10 @@ func ask(t *testing.T, body map[string]any) (message struct {
 	t.Helper()
 	s := httptest.NewServer(Handler())
 	defer s.Close()
-	text, _ := json.Marshal(body)
+	text, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
 	res, err := http.Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader(string(text)))
 	if err != nil {
 		t.Fatal(err)

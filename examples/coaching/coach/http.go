@@ -45,9 +45,7 @@ func Handler() http.Handler {
 			refuse(w, err.Error())
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
-		// An error means that the caller has gone away.
-		_ = json.NewEncoder(w).Encode(req.completion(question, Plan(question)))
+		send(w, http.StatusOK, req.completion(question, Plan(question)))
 	})
 	return mux
 }
@@ -129,7 +127,16 @@ func argumentsAreText(schema any) bool {
 
 // refuse answers as OpenAI's endpoints do when a request is wrong.
 func refuse(w http.ResponseWriter, message string) {
+	send(w, http.StatusBadRequest, map[string]any{"error": map[string]any{"message": message, "type": "invalid_request_error"}})
+}
+
+func send(w http.ResponseWriter, status int, answer map[string]any) {
+	body, err := json.Marshal(answer)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusBadRequest)
-	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"message": message, "type": "invalid_request_error"}})
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // an error means that the caller has gone away
 }

@@ -143,5 +143,5 @@ func startCoach(ctx context.Context) (url string, stop func(), err error) {
 	}
 	s := &http.Server{Handler: coach.Handler(), ReadHeaderTimeout: patience}
 	go func() { _ = s.Serve(listener) }() // returns when it is closed
-	return "http://" + listener.Addr().String() + "/v1", func() { s.Close() }, nil
+	return "http://" + listener.Addr().String() + "/v1", func() { _ = s.Close() }, nil
 }
