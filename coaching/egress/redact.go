@@ -100,3 +100,18 @@ func (r *Redactor) Text(s string) string {
 
 // Format prints nothing of what the redactor knows.
 func (r *Redactor) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "redactor") }
+
+// QueryKeys are the values in an endpoint's query, which may be keys too, as
+// headers for NewRedactor.
+func QueryKeys(endpoint string) protocol.Headers {
+	keys := make(protocol.Headers)
+	_, query, _ := strings.Cut(endpoint, "?")
+	for pair := range strings.SplitSeq(query, "&") {
+		_, raw, _ := strings.Cut(pair, "=")
+		keys["raw "+pair] = raw
+		if value, err := url.QueryUnescape(raw); err == nil {
+			keys[pair] = value
+		}
+	}
+	return keys
+}

@@ -1,0 +1,69 @@
+package human
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"agentd/coaching/egress"
+)
+
+// Kind is what an Error means.
+type Kind string
+
+// The kinds of errors.
+const (
+	Unreachable Kind = "unreachable" // no connection, or it was lost for good
+	Forbidden   Kind = "forbidden"   // the policy does not allow the endpoint
+	Broken      Kind = "broken"      // the endpoint does not keep to the protocol
+)
+
+// Error is why no answer of a person came.
+type Error struct {
+	Kind   Kind
+	Status int    // of the answer, 0 without one
+	Detail string // a sentence for a person, without keys
+	Err    error  // nil when the answer itself is what is wrong
+}
+
+// Error is the sentence.
+func (e *Error) Error() string { return e.Detail }
+
+// Unwrap is the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// broken is an error about what the endpoint answered.
+func (c *Coach) broken(status int, cause error, format string, args ...any) *Error {
+	return &Error{Broken, status, "the coaching endpoint " + c.shown + " " + fmt.Sprintf(format, args...), cause}
+}
+
+// final gives a failure of the exchange its kind when trying again would change
+// nothing, and nil when it could.
+func (c *Coach) final(err error) *Error {
+	var refused *Error
+	var forbidden *egress.ForbiddenError
+	switch {
+	case errors.As(err, &refused):
+		return refused
+	case errors.As(err, &forbidden):
+		return &Error{Forbidden, 0, "the coaching endpoint is not allowed: " + forbidden.Error(), err}
+	case errors.Is(err, egress.ErrRedirect), errors.Is(err, egress.ErrTooLarge), errors.Is(err, egress.ErrEncoded):
+		return c.broken(0, err, "cannot be used: %v", err)
+	case errors.Is(err, egress.ErrClosed), untrusted(err):
+		return c.unreachable(err)
+	}
+	return nil
+}
+
+func (c *Coach) unreachable(err error) *Error {
+	return &Error{Unreachable, 0, fmt.Sprintf("the coaching endpoint %s cannot be reached: %v", c.shown, err), err}
+}
+
+// untrusted reports whether the other side is not the one the URL means, or does
+// not speak TLS: waiting does not change certificates.
+func untrusted(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	return errors.As(err, &certificate) || errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch)
+}
