@@ -23,8 +23,10 @@ const (
 	CodeInvalid
 	CodeUnauthorized
 	CodeNotFound
+	CodeNoSession
 	CodeMethodNotAllowed
 	CodeSlowBody
+	CodeConflict
 	CodeTooLarge
 	CodeMediaType
 	CodeLoading
@@ -49,8 +51,10 @@ var codes = map[Code]struct {
 	CodeInvalid:             {http.StatusUnprocessableEntity, "invalid request", 0},
 	CodeUnauthorized:        {http.StatusUnauthorized, "a bearer token is required: send Authorization: Bearer <token>", 0},
 	CodeNotFound:            {http.StatusNotFound, "no such path; see /openapi.json", 0},
+	CodeNoSession:           {http.StatusNotFound, "this run has no coaching session", 0},
 	CodeMethodNotAllowed:    {http.StatusMethodNotAllowed, "method not allowed; see the Allow header", 0},
 	CodeSlowBody:            {http.StatusRequestTimeout, "the request body did not arrive in time", 0},
+	CodeConflict:            {http.StatusConflict, "this run has a coaching session with another configuration", 0},
 	CodeTooLarge:            {http.StatusRequestEntityTooLarge, fmt.Sprintf("the request body is larger than %d bytes; send fewer inputs in each request", maxBody), 0},
 	CodeMediaType:           {http.StatusUnsupportedMediaType, "send the body with the header Content-Type: application/json", 0},
 	CodeLoading:             {http.StatusServiceUnavailable, "the model is still loading", retryLoading},

@@ -81,37 +81,3 @@ func (s *Server) decide(c *gin.Context, decider Decider) ([]byte, error) {
 	s.metrics.outputs(outs)
 	return protocol.EncodeResponse(outs), nil
 }
-
-// The coaching routes check what they are given and then say why there is no
-// coaching.
-
-func (s *Server) postCoaching(c *gin.Context) {
-	s.refuseCoaching(c, func(body []byte) error {
-		_, err := protocol.DecodeSpecializedCoachingRequest(body)
-		return err
-	})
-}
-
-func (s *Server) putSession(c *gin.Context) {
-	s.refuseCoaching(c, func(body []byte) error {
-		_, err := protocol.DecodeCoachingSessionConfig(body)
-		return err
-	})
-}
-
-func (s *Server) deleteSession(c *gin.Context) { s.fail(c, s.noCoaching()) }
-
-func (s *Server) refuseCoaching(c *gin.Context, check func(body []byte) error) {
-	body, err := s.readBody(c)
-	if err == nil {
-		err = check(body)
-	}
-	if err == nil {
-		err = s.noCoaching()
-	}
-	s.fail(c, err)
-}
-
-func (s *Server) noCoaching() error {
-	return &Error{Code: CodeCoachingUnavailable, Detail: s.opts.Info.CoachingUnavailableReason}
-}

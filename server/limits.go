@@ -31,6 +31,8 @@ const (
 	gzipFrom = 1 << 10
 	// maxRequestID is the longest X-Request-Id taken over from a client, in bytes.
 	maxRequestID = 128
+	// maxRunID is the longest run_id of a coaching session, in bytes.
+	maxRunID = 1 << 10
 
 	// retryLoading, retryDraining and retryBusy are what Retry-After says when
 	// nothing better is known.

@@ -21,9 +21,11 @@ import (
 
 // Options is what a Server is made of.
 type Options struct {
-	// Info is what /v1/info says. Coaching routes answer 503 with its
-	// coaching_unavailable_reason.
+	// Info is what /v1/info says.
 	Info protocol.AgentInfo
+	// Coach answers the coaching routes, as Info must advertise. Without one they
+	// answer 503 with Info's coaching_unavailable_reason.
+	Coach Coach
 	// Log receives the access log and failures; never bodies or secrets.
 	Log zerolog.Logger
 	// Tokens are the accepted bearer tokens; none: no authentication.
@@ -67,6 +69,9 @@ func New(opts Options) (*Server, error) {
 	}
 	if err := opts.Info.Validate(); err != nil {
 		return nil, fmt.Errorf("agent info: %w", err)
+	}
+	if advertised := opts.Info.Capabilities[protocol.CapabilityCoaching]; advertised != (opts.Coach != nil) {
+		return nil, fmt.Errorf("agent info: the capability coaching is %t, and a coach is there: %t", advertised, opts.Coach != nil)
 	}
 	base, cancel := context.WithCancelCause(context.Background())
 	s := &Server{
@@ -112,17 +117,18 @@ func (s *Server) routes() *gin.Engine {
 	r.GET("/v1/info", s.getInfo)
 	r.POST("/v1/responses", s.jsonBody, s.postResponses)
 	r.POST("/v1/coaching", s.jsonBody, s.postCoaching)
-	r.PUT("/v1/coaching/sessions/:run_id", s.jsonBody, s.putSession)
-	r.DELETE("/v1/coaching/sessions/:run_id", s.deleteSession)
+	r.PUT(pathSessions+":run_id", s.jsonBody, s.putSession)
+	r.DELETE(pathSessions+":run_id", s.deleteSession)
 	r.GET("/openapi.json", s.getOpenAPI)
 	r.GET(pathMetrics, gin.WrapH(s.metrics.handler()))
 	return r
 }
 
-// Paths that middleware treats differently.
+// Paths that middleware treats differently, and the one before a run_id.
 const (
-	pathHealth  = "/health"
-	pathMetrics = "/metrics"
+	pathHealth   = "/health"
+	pathMetrics  = "/metrics"
+	pathSessions = "/v1/coaching/sessions/"
 )
 
 // connectionLog passes net/http's own messages (TLS handshakes, accept

@@ -55,6 +55,15 @@ type Config struct {
 	RequestTimeout time.Duration // 0: none
 	DrainTimeout   time.Duration
 
+	// Coaching. Sessions bring the addresses and keys of their coaches.
+	Coaching         string        // on or off
+	CoachingAllow    []string      // hosts and networks coaches may be at; none: egress's default
+	CoachingWorkers  int           // requests of one session in work at once
+	CoachingQueue    int           // requests of one session that wait
+	CoachingSessions int           // sessions at a time
+	CoachingIdle     time.Duration // unused sessions are closed after it; 0: never
+	CoachingMaxSteps int           // steps of a trajectory
+
 	// Files and logs.
 	PromptLogDir string
 	LogLevel     string
@@ -80,7 +89,14 @@ func defaultConfig() Config {
 		Host:            "127.0.0.1",
 		Port:            defaultPort,
 		DrainTimeout:    defaultDrainTimeout,
-		LogLevel:        "info",
-		LogFormat:       "console",
+
+		Coaching:         "on",
+		CoachingWorkers:  defaultCoachingWorkers,
+		CoachingQueue:    defaultCoachingQueue,
+		CoachingSessions: defaultCoachingSessions,
+		CoachingMaxSteps: defaultCoachingMaxSteps,
+
+		LogLevel:  "info",
+		LogFormat: "console",
 	}
 }

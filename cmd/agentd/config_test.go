@@ -75,7 +75,9 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"min_p": 0.1, "seed": 18446744073709551615, "device": ["CUDA0", "CUDA1"], "gpu_layers": "all",
 		"tensor_split": [3, 1.5], "parallel": 3, "batch_size": 64, "threads": 2, "queue_limit": 5`, model)
 	outer := fmt.Sprintf(`"host": "0.0.0.0", "port": 0, "auth_token_file": %q, "request_timeout": 1.5,
-		"drain_timeout": "2m", "prompt_log_dir": %q, "log_level": "warning", "log_format": "json"`, tokens, dir)
+		"drain_timeout": "2m", "prompt_log_dir": %q, "log_level": "warning", "log_format": "json", "coaching": "off",
+		"coaching_allow": ["Coach.example.org", "10.0.0.0/8"], "coaching_workers": 2, "coaching_queue": 0, "coaching_sessions": 6,
+		"coaching_idle": "1h", "coaching_max_steps": 8`, tokens, dir)
 	c, from, err := load(t, "{"+outer+`, "model": {`+inner+"}}", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +90,8 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"seed": "18446744073709551615", "device": "CUDA0,CUDA1", "gpu-layers": "all", "tensor-split": "3,1.5",
 		"parallel": "3", "batch-size": "64", "threads": "2", "queue-limit": "5", "host": "0.0.0.0", "port": "0",
 		"auth-token-file": tokens, "request-timeout": "1.5s", "drain-timeout": "2m0s", "prompt-log-dir": dir,
-		"log-level": "warn", "log-format": "json",
+		"log-level": "warn", "log-format": "json", "coaching": "off", "coaching-allow": "Coach.example.org,10.0.0.0/8",
+		"coaching-workers": "2", "coaching-queue": "0", "coaching-sessions": "6", "coaching-idle": "1h0m0s", "coaching-max-steps": "8",
 	}
 	for _, o := range options(&c) {
 		if slices.Contains([]string{"config", "tls-cert", "tls-key"}, o.name) {
@@ -121,6 +124,38 @@ func TestFlagsAcceptUnderscores(t *testing.T) {
 	c, _, err := load(t, "", nil, "--max_new_tokens", "5", "--enable_thinking")
 	if err != nil || c.MaxNewTokens != 5 || !c.EnableThinking {
 		t.Fatalf("got %d, %v, %v", c.MaxNewTokens, c.EnableThinking, err)
+	}
+}
+
+// TestListsGather: a flag given several times adds up, and a layer still
+// replaces the one before.
+func TestListsGather(t *testing.T) {
+	file, env := `{"coaching_allow": "a.example.org"}`, map[string]string{"AGENTD_COACHING_ALLOW": "b.example.org"}
+	for name, test := range map[string]struct {
+		env  map[string]string
+		args []string
+		want string
+	}{
+		"the file's":        {nil, nil, "a.example.org"},
+		"the variable's":    {env, nil, "b.example.org"},
+		"the flags', all":   {env, []string{"--coaching-allow", "c.example.org, 10.0.0.0/8", "--coaching-allow=127.0.0.1"}, "c.example.org,10.0.0.0/8,127.0.0.1"},
+		"other flags' last": {nil, []string{"--port", "1", "--port", "2"}, "a.example.org"},
+	} {
+		c, _, err := load(t, file, test.env, test.args...)
+		if got := strings.Join(c.CoachingAllow, ","); err != nil || got != test.want {
+			t.Errorf("%s: got %s, %v; want %s", name, got, err, test.want)
+		}
+		if len(test.args) == 4 && test.args[0] == "--port" && c.Port != 2 {
+			t.Errorf("%s: the port is %d", name, c.Port)
+		}
+	}
+}
+
+func TestCoachingIsOnByDefault(t *testing.T) {
+	c, _, err := load(t, "", nil)
+	if err != nil || c.Coaching != "on" || len(c.CoachingAllow) != 0 || c.CoachingWorkers != 4 || c.CoachingQueue != 64 ||
+		c.CoachingSessions != 1024 || c.CoachingIdle != 0 || c.CoachingMaxSteps != 2000 {
+		t.Errorf("got %+v, %v", c, err)
 	}
 }
 
@@ -194,6 +229,17 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"token file that is missing":     {args: []string{"--auth-token-file", "/x"}, want: []string{"--auth-token-file", "/x"}},
 		"log directory that is a file":   {args: []string{"--prompt-log-dir", "/dev/null"}, want: []string{"--prompt-log-dir", "not a directory"}},
 		"origin of a late problem":       {file: `{"default_robot": ""}`, want: []string{"agentd.json: default_robot", "name a robot"}},
+		"coaching that is unsure":        {args: []string{"--coaching", "maybe"}, want: []string{"--coaching", "on, off"}},
+		"nobody to coach":                {args: []string{"--coaching-workers", "0"}, want: []string{"--coaching-workers", "from 1"}},
+		"no sessions":                    {args: []string{"--coaching-sessions", "0"}, want: []string{"--coaching-sessions", "from 1"}},
+		"a negative queue":               {args: []string{"--coaching-queue", "-1"}, want: []string{"--coaching-queue", "from 0"}},
+		"no steps":                       {file: `{"coaching_max_steps": 0}`, want: []string{"coaching_max_steps", "from 1"}},
+		"an idle time without unit":      {args: []string{"--coaching-idle", "60"}, want: []string{"--coaching-idle", "90s"}},
+		"an allowed metadata address":    {args: []string{"--coaching-allow", "169.254.169.254"}, want: []string{"--coaching-allow", "169.254.169.254"}},
+		"an allowed host with a scheme":  {env: map[string]string{"AGENTD_COACHING_ALLOW": "https://example.org/x"}, want: []string{"AGENTD_COACHING_ALLOW", "https://example.org/x"}},
+		"an empty entry":                 {args: []string{"--coaching-allow", "a.example.org,,b.example.org"}, want: []string{"--coaching-allow", "empty entry"}},
+		"an allowed number":              {file: `{"coaching_allow": [1]}`, want: []string{"coaching_allow", "got 1"}},
+		"too many allowed":               {args: []string{"--coaching-allow", strings.Repeat("a.example.org,", 1024) + "b"}, want: []string{"--coaching-allow", "at most 1024"}},
 		"all late problems at once":      {args: []string{"--host", "x y", "--default-robot", ""}, want: []string{"--host", "--default-robot"}},
 	} {
 		t.Run(name, func(t *testing.T) {

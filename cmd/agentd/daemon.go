@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"agentd/coaching"
+	"agentd/coaching/backend"
 	"agentd/server"
 	"agentd/server/inference"
 
@@ -20,10 +22,11 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// model is a loaded model, ready to decide: an *inference.Service, or a fake in
-// tests.
+// model is a loaded model, ready to decide and to coach: an *inference.Service,
+// or a fake in tests.
 type model interface {
 	server.Decider
+	backend.Local
 	Collector() prometheus.Collector
 	Facts() inference.Facts
 	Close() error
@@ -37,6 +40,7 @@ type daemon struct {
 	stderr   io.Writer
 	log      zerolog.Logger
 	registry *prometheus.Registry
+	coaching *coaching.Service // nil when switched off
 	server   *server.Server
 	signals  chan os.Signal
 }
@@ -67,9 +71,12 @@ func (d *daemon) run(ctx context.Context) error {
 	defer signal.Stop(d.signals)
 	d.logStart()
 
+	if err := d.startCoaching(); err != nil {
+		return err
+	}
 	listener, err := d.listen(ctx)
 	if err != nil {
-		return err
+		return errors.Join(err, d.stopCoaching(ctx))
 	}
 	served := make(chan error, 1)
 	go func() { served <- d.server.Serve(listener) }()
@@ -112,10 +119,13 @@ func (d *daemon) run(ctx context.Context) error {
 // listen opens the port and makes the server behind it.
 func (d *daemon) listen(ctx context.Context) (net.Listener, error) {
 	opts := server.Options{
-		Info:           agentInfo(),
+		Info:           agentInfo(d.coaching != nil),
 		Log:            d.log,
 		RequestTimeout: d.config.RequestTimeout,
 		Registry:       d.registry,
+	}
+	if d.coaching != nil { // a nil pointer would be an interface that is not nil
+		opts.Coach = d.coaching
 	}
 	scheme := "http"
 	if d.config.TLSCert != "" {
@@ -154,14 +164,17 @@ func (d *daemon) listen(ctx context.Context) (net.Listener, error) {
 // open makes the server ready for work.
 func (d *daemon) open(m model) {
 	d.registry.MustRegister(m.Collector())
+	if d.coaching != nil {
+		d.coaching.SetLocal(m)
+	}
 	d.logModel(m.Facts())
 	if d.server.Ready(m) {
 		d.log.Info().Msg("ready")
 	}
 }
 
-// stop ends everything in order: no new work, work in flight, connections,
-// model. A further signal turns it into an immediate exit.
+// stop ends everything in order: no new work, work in flight, coaching sessions,
+// connections, model. A further signal turns it into an immediate exit.
 func (d *daemon) stop(loading <-chan loaded, serving model) error {
 	done := make(chan error, 1)
 	go func() {
@@ -203,6 +216,9 @@ func (d *daemon) drain() error {
 	defer cancel()
 	// Cancelled requests answer within moments; whatever still hangs then is cut.
 	_ = d.server.Drain(grace)
+	if err := d.stopCoaching(grace); err != nil {
+		d.log.Warn().Err(err).Msg("coaching sessions were cut")
+	}
 	if err := d.server.Shutdown(grace); err != nil {
 		_ = d.server.Close() // late is what matters
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"agentd/coaching/backend"
 	"agentd/protocol"
 	"agentd/server/inference"
 
@@ -42,6 +43,10 @@ func (m *fakeModel) Decide(ctx context.Context, req *protocol.AgentRequest) ([]p
 		Memory: protocol.Raw("{}"), Output: &protocol.AgentDecision{Say: "done"},
 	}}, nil
 }
+func (*fakeModel) Ask(context.Context, backend.Question) (backend.Answer, error) {
+	return backend.Answer{}, &backend.Error{Kind: backend.KindFailed, Detail: "a fake"}
+}
+func (*fakeModel) Window() int { return 4096 }
 func (*fakeModel) Collector() prometheus.Collector {
 	return prometheus.NewGauge(prometheus.GaugeOpts{Name: "fake"})
 }

@@ -12,22 +12,28 @@ import (
 // agentID names this kind of agent in the protocol's registry of agents.
 const agentID = "full-history-agent"
 
-// coachingReason is why /v1/coaching answers 503.
-const coachingReason = "specialized coaching is not part of this version of agentd; corrections through /v1/responses work"
+// coachingOff is why /v1/coaching answers 503 when it does.
+const coachingOff = "specialized coaching is switched off on this server (--coaching off); corrections through /v1/responses work"
 
 // agentInfo is the body of /v1/info.
-func agentInfo() protocol.AgentInfo {
-	return protocol.AgentInfo{
+func agentInfo(coached bool) protocol.AgentInfo {
+	info := protocol.AgentInfo{
 		ProtocolVersion: protocol.Version,
 		AgentID:         agentID,
 		AgentVersion:    agentVersion(),
 		Capabilities: map[string]bool{
 			protocol.CapabilityInference: true,
-			protocol.CapabilityCoaching:  false,
+			protocol.CapabilityCoaching:  coached,
 		},
-		CoachingResume:            true,
-		CoachingUnavailableReason: coachingReason,
+		CoachingResume: true,
 	}
+	if coached {
+		info.SpecializedCoaching = protocol.CoachingKinds()
+		info.CoachingSessionVersion = protocol.CoachingSessionVersion
+	} else {
+		info.CoachingUnavailableReason = coachingOff
+	}
+	return info
 }
 
 // loadModel opens the model that the configuration names.

@@ -26,10 +26,11 @@ const (
 	groupSampling = "Sampling (used when a request does not ask for inference_mode true)"
 	groupPlace    = "Placement and speed"
 	groupHTTP     = "HTTP"
+	groupCoaching = "Coaching"
 	groupLogs     = "Files and logs"
 )
 
-var groups = []string{groupModel, groupFormat, groupSampling, groupPlace, groupHTTP, groupLogs}
+var groups = []string{groupModel, groupFormat, groupSampling, groupPlace, groupHTTP, groupCoaching, groupLogs}
 
 var (
 	formatAliases = map[string]string{"harmony": "gpt-oss", "gpt_oss": "gpt-oss", "magma": "template"}
@@ -77,6 +78,14 @@ func options(c *Config) []option {
 		{"auth-token-file", "", groupHTTP, "FILE", "Bearer tokens, one a line, of at least 16 characters; # begins a comment line. Every path but /health then needs one.", text{&c.AuthTokenFile}},
 		{"request-timeout", "", groupHTTP, "TIME", "Candidates of one request that are not done by then end as the error timeout. 0s: no limit.", duration{&c.RequestTimeout}},
 		{"drain-timeout", "", groupHTTP, "TIME", "How long work in flight may go on after SIGTERM or SIGINT. A second signal ends the server at once.", duration{&c.DrainTimeout}},
+
+		{"coaching", "", groupCoaching, "on|off", "off refuses coaching sessions and requests and says so in /v1/info; corrections through /v1/responses work all the same.", choice{&c.Coaching, []string{"on", "off"}, map[string]string{"true": "on", "false": "off"}}},
+		{"coaching-allow", "", groupCoaching, "LIST", "Where coaches may be, since clients name them: host names, *.example.org, addresses and networks such as 10.0.0.0/8, separated by commas or in several --coaching-allow. Default: any public or loopback address. Link-local and cloud metadata addresses are never allowed.", list{&c.CoachingAllow, maxCoachingAllow}},
+		{"coaching-workers", "", groupCoaching, "N", "Requests of one session that are worked on at once.", integer{p: &c.CoachingWorkers, min: 1, max: maxCoaching}},
+		{"coaching-queue", "", groupCoaching, "N", "Requests of one session that wait for a worker; the next one is answered 503 with Retry-After.", integer{p: &c.CoachingQueue, max: maxCoaching}},
+		{"coaching-sessions", "", groupCoaching, "N", "Sessions at a time; the next one is answered 503 with Retry-After.", integer{p: &c.CoachingSessions, min: 1, max: maxCoaching}},
+		{"coaching-idle", "", groupCoaching, "TIME", "Close sessions that nobody used for so long. 0s: never.", duration{&c.CoachingIdle}},
+		{"coaching-max-steps", "", groupCoaching, "N", "Longest trajectory of a request, in steps.", integer{p: &c.CoachingMaxSteps, min: 1, max: maxCoachingSteps}},
 
 		{"prompt-log-dir", "", groupLogs, "DIR", "Write every prompt and raw output into this directory. They hold user text.", text{&c.PromptLogDir}},
 		{"log-level", "", groupLogs, "LEVEL", "trace, debug, info, warn or error.", choice{&c.LogLevel, []string{"trace", "debug", "info", "warn", "error"}, map[string]string{"warning": "warn"}}},

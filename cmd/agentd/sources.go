@@ -122,9 +122,18 @@ type recorder struct {
 	option option
 }
 
-func (r *recorder) String() string     { return "" }
-func (r *recorder) Type() string       { return r.option.arg }
-func (r *recorder) Set(s string) error { r.given[r.option.name] = s; return nil }
+func (r *recorder) String() string { return "" }
+func (r *recorder) Type() string   { return r.option.arg }
+
+// Set notes the last text given, or all of a list.
+func (r *recorder) Set(s string) error {
+	before, again := r.given[r.option.name]
+	if _, isList := r.option.value.(list); isList && again {
+		s = before + "," + s
+	}
+	r.given[r.option.name] = s
+	return nil
+}
 
 // environment returns the AGENTD_* variables that are set and not empty, by
 // option name.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"agentd/coaching/egress"
 )
 
 // Validate checks what single values cannot show: files that must exist and
@@ -67,6 +69,9 @@ func (c *Config) Validate(from origins) error {
 		if _, err := readTokens(c.AuthTokenFile); err != nil {
 			fail("auth-token-file", "%w", err)
 		}
+	}
+	if _, err := egress.NewPolicy(c.CoachingAllow); err != nil {
+		fail("coaching-allow", "%w", err)
 	}
 	if c.PromptLogDir != "" {
 		if info, err := os.Stat(c.PromptLogDir); err == nil && !info.IsDir() {

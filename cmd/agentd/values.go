@@ -308,6 +308,50 @@ func (n names) setJSON(v jsontext.Value) error {
 	return n.set(strings.Join(words, ","))
 }
 
+// list is a list of words, none of them empty: a,b in text, ["a", "b"] in JSON.
+// A flag that is given several times adds to it.
+type list struct {
+	p   *[]string
+	max int
+}
+
+func (l list) String() string     { return strings.Join(*l.p, ",") }
+func (l list) set(s string) error { return l.assign(strings.Split(s, ",")) }
+
+func (l list) assign(parts []string) error {
+	if len(parts) > l.max {
+		return fmt.Errorf("got %d entries, want at most %d", len(parts), l.max)
+	}
+	for i, part := range parts {
+		if parts[i] = strings.TrimSpace(part); parts[i] == "" {
+			return fmt.Errorf("got %q with an empty entry; separate entries by one comma", strings.Join(parts, ","))
+		}
+	}
+	*l.p = parts
+	return nil
+}
+
+func (l list) setJSON(v jsontext.Value) error {
+	if v.Kind() == '"' {
+		s, err := jsonString(v)
+		if err != nil {
+			return err
+		}
+		return l.set(s)
+	}
+	items, err := listItems(v, '"')
+	if err != nil {
+		return err
+	}
+	parts := make([]string, len(items))
+	for i, item := range items {
+		if parts[i], err = jsonString(item); err != nil {
+			return err
+		}
+	}
+	return l.assign(parts)
+}
+
 // listItems splits a JSON array whose elements are all of one kind.
 func listItems(v jsontext.Value, kind jsontext.Kind) ([]jsontext.Value, error) {
 	if v.Kind() != '[' {

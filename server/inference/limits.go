@@ -31,9 +31,6 @@ const (
 	// model keeps states for: half of them are cached prefixes.
 	recurrentSequences = 2
 
-	// defaultLocalAnswer bounds a coach's answer, in tokens, when the question
-	// does not: thoughts, a few tool calls and why.
-	defaultLocalAnswer = 4096
 	// minLocalAnswer is the least number of tokens worth asking a coach's answer
 	// of, when the question leaves no room for more.
 	minLocalAnswer = 256

@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ func (s *Service) Ask(ctx context.Context, q backend.Question) (backend.Answer, 
 	defer ticket.Release()
 	g := &generator{tokenizer: s.tokenizer, vocab: s.model.Vocab(), ticket: ticket, trained: s.facts.TrainedContext}
 
-	question := agent.Question{Chat: format.Chat{System: q.System}, Schema: q.Exact, MaxTokens: s.answerTokens(q.MaxTokens)}
+	question := agent.Question{Chat: format.Chat{System: q.System}, Schema: q.Exact, MaxTokens: cmp.Or(q.MaxTokens, backend.DefaultMaxTokens)}
 	if question.Schema == nil {
 		question.Schema = q.Schema
 	}
@@ -51,18 +52,9 @@ func (s *Service) Ask(ctx context.Context, q backend.Question) (backend.Answer, 
 		return backend.Answer{}, ctx.Err()
 	}
 	return backend.Answer{
-		Text: answer.Text, Model: s.facts.Architecture, Mode: backend.ModeSchema,
+		Text: answer.Text, Mode: backend.ModeSchema,
 		PromptTokens: answer.PromptTokens, CompletionTokens: answer.Tokens,
 	}, asBackendError(err)
-}
-
-// answerTokens bounds an answer, so that the better part of a small context is
-// left for the question.
-func (s *Service) answerTokens(wanted int) int {
-	if wanted <= 0 {
-		wanted = defaultLocalAnswer
-	}
-	return max(1, min(wanted, s.Window()/2))
 }
 
 // asBackendError says what an error of the agent or the engine means to coaching.

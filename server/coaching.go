@@ -1,0 +1,166 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"agentd/coaching"
+	"agentd/protocol"
+
+	"github.com/gin-gonic/gin"
+)
+
+// Coach holds the coaching sessions and answers their requests:
+// *coaching.Service, with its errors, or a fake in tests.
+type Coach interface {
+	Configure(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error
+	Coach(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error)
+	CloseSession(ctx context.Context, runID string) error
+}
+
+// putSession configures a run's session.
+func (s *Server) putSession(c *gin.Context) {
+	s.coachingWork(c, func() error {
+		runID, err := pathRunID(c)
+		body, unread := s.readBody(c)
+		if unread != nil {
+			return unread
+		}
+		cfg, invalid := protocol.DecodeCoachingSessionConfig(body)
+		if err = bothProblems(err, invalid); err != nil {
+			return err
+		}
+		if s.opts.Coach == nil {
+			return s.noCoaching()
+		}
+		if err := s.opts.Coach.Configure(c.Request.Context(), runID, cfg); err != nil {
+			return err
+		}
+		noContent(c)
+		return nil
+	})
+}
+
+// postCoaching asks for the repair of a step. It may take as long as a person
+// does: neither the request timeout nor a deadline of the connection ends it.
+func (s *Server) postCoaching(c *gin.Context) {
+	s.coachingWork(c, func() error {
+		body, err := s.readBody(c)
+		if err != nil {
+			return err
+		}
+		req, err := protocol.DecodeSpecializedCoachingRequest(body)
+		if err != nil {
+			return err
+		}
+		if s.opts.Coach == nil {
+			return s.noCoaching()
+		}
+		resp, err := s.opts.Coach.Coach(c.Request.Context(), req)
+		if err != nil {
+			return err
+		}
+		if err := resp.Validate(req); err != nil {
+			// Never a malformed answer, even for our own bugs.
+			return &Error{Code: CodeInternal, Err: fmt.Errorf("coaching response is invalid: %w", err)}
+		}
+		s.writeJSON(c, http.StatusOK, resp.AppendJSON(nil))
+		return nil
+	})
+}
+
+// coachingWork does a piece of work that a loading or draining server refuses.
+// Where coaching is switched off there is none, so the state does not matter.
+func (s *Server) coachingWork(c *gin.Context, work func() error) {
+	if s.opts.Coach != nil {
+		if _, err := s.begin(); err != nil {
+			s.fail(c, err)
+			return
+		}
+		defer s.end()
+	}
+	if err := work(); err != nil {
+		s.fail(c, coachingError(c.Request.Context(), err))
+	}
+}
+
+// deleteSession closes a run's session, in any state of the server: a client
+// that gives back what it took helps one that is draining.
+func (s *Server) deleteSession(c *gin.Context) {
+	runID, err := pathRunID(c)
+	switch {
+	case s.opts.Coach == nil:
+		err = s.noCoaching()
+	case err == nil:
+		err = s.opts.Coach.CloseSession(c.Request.Context(), runID)
+	}
+	if err != nil {
+		s.fail(c, coachingError(c.Request.Context(), err))
+		return
+	}
+	noContent(c)
+}
+
+func (s *Server) noCoaching() error {
+	return &Error{Code: CodeCoachingUnavailable, Detail: s.opts.Info.CoachingUnavailableReason}
+}
+
+func noContent(c *gin.Context) {
+	c.Status(http.StatusNoContent)
+	c.Writer.WriteHeaderNow()
+}
+
+// pathRunID is the run_id of the path, with its escapes resolved: it may hold
+// any character, a slash too. The error is protocol.Problems.
+func pathRunID(c *gin.Context) (string, error) {
+	// Gin's own parameter reads + as a space once the path holds an escape.
+	runID, err := url.PathUnescape(strings.TrimPrefix(c.Request.URL.EscapedPath(), pathSessions))
+	problem := func(msg string) error {
+		return protocol.Problems{{Type: protocol.TypeValue, Loc: []any{"path", "run_id"}, Msg: msg}}
+	}
+	switch {
+	case err != nil:
+		return "", problem("has an escape that is none; write it as a percent sign and two hexadecimal digits")
+	case !utf8.ValidString(runID):
+		return "", problem("is not UTF-8; no request could name this run")
+	case len(runID) > maxRunID:
+		return "", problem(fmt.Sprintf("has %d bytes; at most %d are allowed", len(runID), maxRunID))
+	}
+	return runID, nil
+}
+
+// bothProblems joins the problems of a path and of a body.
+func bothProblems(path, body error) error {
+	var first, more protocol.Problems
+	if errors.As(path, &first) && errors.As(body, &more) {
+		return append(first, more...)
+	}
+	if path != nil {
+		return path
+	}
+	return body
+}
+
+// coachingError is the reason for an answer that is not a success in an error of
+// a Coach.
+func coachingError(ctx context.Context, err error) error {
+	var full *coaching.FullError
+	switch {
+	case ctx.Err() != nil:
+		return ended(ctx)
+	case errors.Is(err, coaching.ErrUnknown):
+		return &Error{Code: CodeNoSession, Detail: coaching.ErrUnknown.Error()}
+	case errors.Is(err, coaching.ErrConflict):
+		return &Error{Code: CodeConflict, Detail: err.Error()}
+	case errors.As(err, &full):
+		return &Error{Code: CodeBusy, Detail: full.What, RetryAfter: full.RetryAfter}
+	case errors.Is(err, coaching.ErrShutdown):
+		return &Error{Code: CodeDraining}
+	}
+	return err
+}

@@ -1,0 +1,307 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"agentd/coaching"
+	"agentd/protocol"
+
+	"github.com/rs/zerolog"
+)
+
+// fakeCoach answers as it is told and remembers the runs it was asked about.
+type fakeCoach struct {
+	err   error // of every call
+	coach func(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error)
+
+	mu    sync.Mutex
+	calls []string
+}
+
+func (f *fakeCoach) note(call, runID string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, call+" "+runID)
+	return f.err
+}
+
+func (f *fakeCoach) Configure(_ context.Context, runID string, _ *protocol.CoachingSessionConfig) error {
+	return f.note("configure", runID)
+}
+
+func (f *fakeCoach) CloseSession(_ context.Context, runID string) error {
+	return f.note("close", runID)
+}
+
+func (f *fakeCoach) Coach(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error) {
+	if err := f.note("coach", req.RunID); err != nil {
+		return nil, err
+	}
+	if f.coach != nil {
+		return f.coach(ctx, req)
+	}
+	return abandoned(req), nil
+}
+
+func abandoned(req *protocol.SpecializedCoachingRequest) *protocol.SpecializedCoachingResponse {
+	return &protocol.SpecializedCoachingResponse{RequestID: req.RequestID, Status: protocol.CoachingAbandoned, Reason: "no idea"}
+}
+
+// coached gives a server a coach, and advertises it.
+func coached(f Coach) func(*Options) {
+	return func(o *Options) {
+		o.Coach = f
+		o.Info.Capabilities = map[string]bool{"inference": true, "coaching": true}
+		o.Info.SpecializedCoaching = protocol.CoachingKinds()
+		o.Info.CoachingSessionVersion = protocol.CoachingSessionVersion
+		o.Info.CoachingUnavailableReason = ""
+	}
+}
+
+const (
+	sessionBody  = `{"provider": "human", "endpoint": "http://127.0.0.1:1"}`
+	coachingBody = `{"run_id": "a", "request_id": "b", "kind": "failure", "stage": {"id": 1, "goal": "g"}, "target_step_id": 1,
+		"trajectory": [{"id": 1, "input": {"id": 1, "instruction": {"type": "user", "content": "x"}}}], "reinjection_points": []}`
+	sessionA = "/v1/coaching/sessions/a"
+)
+
+// TestCoachingAnswers holds one row for every rule about a status.
+func TestCoachingAnswers(t *testing.T) {
+	put := func(path, body string) request { return request{method: "PUT", path: path, body: body} }
+	post := func(body string) request { return request{method: "POST", path: "/v1/coaching", body: body} }
+	remove := func(path string) request { return request{method: "DELETE", path: path} }
+	forbidden := protocol.Problems{protocol.NewProblem(protocol.TypeValue, "may not be reached", "endpoint")}
+	full := &coaching.FullError{What: "the session's queue is full", RetryAfter: 2500 * time.Millisecond}
+	long := strings.Repeat("r", maxRunID)
+	for name, test := range map[string]struct {
+		state  State
+		err    error // of the coach
+		req    request
+		status int
+		body   string // part of the body
+		retry  string
+		call   string // what reached the coach; "" for nothing
+	}{
+		"a session":                        {Ready, nil, put(sessionA, sessionBody), 204, "", "", "configure a"},
+		"a request":                        {Ready, nil, post(coachingBody), 200, `{"request_id":"b","status":"abandoned","reason":"no idea"`, "", "coach a"},
+		"the end of a session":             {Ready, nil, remove(sessionA), 204, "", "", "close a"},
+		"a session with a bad body":        {Ready, coaching.ErrConflict, put(sessionA, `{}`), 422, `"loc":["body","backends"]`, "", ""},
+		"a request with a bad body":        {Ready, coaching.ErrUnknown, post(`{}`), 422, `"loc":["body","run_id"]`, "", ""},
+		"a forbidden endpoint":             {Ready, forbidden, put(sessionA, sessionBody), 422, `"loc":["body","endpoint"]`, "", "configure a"},
+		"a trajectory that is too long":    {Ready, forbidden, post(coachingBody), 422, `"loc":["body"`, "", "coach a"},
+		"another configuration":            {Ready, coaching.ErrConflict, put(sessionA, sessionBody), 409, "another configuration", "", "configure a"},
+		"a session that is closing":        {Ready, coaching.ErrClosing, put(sessionA, sessionBody), 409, "closing", "", "configure a"},
+		"a request without a session":      {Ready, coaching.ErrUnknown, post(coachingBody), 404, "no coaching session", "", "coach a"},
+		"the end of no session":            {Ready, coaching.ErrUnknown, remove(sessionA), 404, "no coaching session", "", "close a"},
+		"too many sessions":                {Ready, full, put(sessionA, sessionBody), 503, "queue is full", "3", "configure a"},
+		"a full queue":                     {Ready, full, post(coachingBody), 503, `{"detail":"the session's queue is full"}`, "3", "coach a"},
+		"a service that was closed":        {Ready, coaching.ErrShutdown, post(coachingBody), 503, "shutting down", "10", "coach a"},
+		"a store that fails stays inside":  {Ready, errors.New("secret path"), put(sessionA, sessionBody), 500, "internal error", "", "configure a"},
+		"a session while loading":          {Loading, nil, put(sessionA, sessionBody), 503, "loading", "2", ""},
+		"a request while loading":          {Loading, nil, post(coachingBody), 503, "loading", "2", ""},
+		"a session while draining":         {Draining, nil, put(sessionA, sessionBody), 503, "shutting down", "10", ""},
+		"a request while draining":         {Draining, nil, post(coachingBody), 503, "shutting down", "10", ""},
+		"the end of one while loading":     {Loading, nil, remove(sessionA), 204, "", "", "close a"},
+		"the end of one while draining":    {Draining, nil, remove(sessionA), 204, "", "", "close a"},
+		"a run_id with a slash and a plus": {Ready, nil, put("/v1/coaching/sessions/run%2F1+2%20x", sessionBody), 204, "", "", "configure run/1+2 x"},
+		"a run_id with a plus":             {Ready, nil, remove("/v1/coaching/sessions/1+2"), 204, "", "", "close 1+2"},
+		"a run_id of dots":                 {Ready, nil, remove("/v1/coaching/sessions/.."), 204, "", "", "close .."},
+		"a run_id of escaped escapes":      {Ready, nil, remove("/v1/coaching/sessions/%2525"), 204, "", "", "close %25"},
+		"a run_id beyond ASCII":            {Ready, nil, remove("/v1/coaching/sessions/%C3%A4"), 204, "", "", "close ä"},
+		"a run_id that is no UTF-8":        {Ready, nil, remove("/v1/coaching/sessions/%FF"), 422, `"loc":["path","run_id"]`, "", ""},
+		"the longest run_id":               {Ready, nil, remove("/v1/coaching/sessions/" + long), 204, "", "", "close " + long},
+		"a longer run_id":                  {Ready, nil, remove("/v1/coaching/sessions/" + long + "r"), 422, "1025 bytes; at most 1024", "", ""},
+		"a longer run_id and a bad body":   {Ready, nil, put("/v1/coaching/sessions/"+long+"r", `{}`), 422, `"loc":["body","backends"]`, "", ""},
+		"no run_id":                        {Ready, nil, put("/v1/coaching/sessions/", sessionBody), 404, "no such path", "", ""},
+		"a path below a run_id":            {Ready, nil, remove(sessionA + "/b"), 404, "no such path", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fakeCoach{err: test.err}
+			w := test.req.do(t, newTest(t, test.state, echo, coached(f)))
+			if w.Code != test.status || !strings.Contains(w.Body.String(), test.body) || strings.Contains(w.Body.String(), "secret") {
+				t.Errorf("got %d %.300s, want %d with %s", w.Code, w.Body, test.status, test.body)
+			}
+			if w.Code == 204 && w.Body.Len() > 0 {
+				t.Errorf("204 with the body %s", w.Body)
+			}
+			if got := w.Header().Get("Retry-After"); got != test.retry {
+				t.Errorf("Retry-After is %q, want %q", got, test.retry)
+			}
+			if got := strings.Join(f.calls, ", "); got != test.call {
+				t.Errorf("the coach was asked %q, want %q", got, test.call)
+			}
+		})
+	}
+}
+
+func TestPathProblemsComeWithThoseOfTheBody(t *testing.T) {
+	w := request{method: "PUT", path: "/v1/coaching/sessions/%FF", body: `{}`}.do(t, newTest(t, Ready, echo, coached(&fakeCoach{})))
+	for _, loc := range []string{`["path","run_id"]`, `["body","backends"]`} {
+		if !strings.Contains(w.Body.String(), loc) {
+			t.Errorf("%s lacks %s", w.Body, loc)
+		}
+	}
+}
+
+func TestCoachingResponsesAreChecked(t *testing.T) {
+	f := &fakeCoach{coach: func(context.Context, *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error) {
+		return &protocol.SpecializedCoachingResponse{RequestID: "other", Status: protocol.CoachingCorrected}, nil
+	}}
+	w := request{method: "POST", path: "/v1/coaching", body: coachingBody}.do(t, newTest(t, Ready, echo, coached(f)))
+	if w.Code != 500 || !strings.Contains(w.Body.String(), "internal error") {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
+func TestInfoAndCoachMustAgree(t *testing.T) {
+	for name, change := range map[string]func(*Options){
+		"a coach that is not advertised": func(o *Options) { o.Coach = &fakeCoach{} },
+		"no coach for what is": func(o *Options) {
+			coached(&fakeCoach{})(o)
+			o.Coach = nil
+		},
+	} {
+		opts := testOptions()
+		change(&opts)
+		if _, err := New(opts); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// waiting is a coach that waits until it is released or its caller leaves.
+type waiting struct {
+	*fakeCoach
+	started, release chan struct{}
+	ended            chan error
+}
+
+func newWaiting() *waiting {
+	w := &waiting{&fakeCoach{}, make(chan struct{}, 1), make(chan struct{}), make(chan error, 1)}
+	w.coach = func(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error) {
+		w.started <- struct{}{}
+		select {
+		case <-w.release:
+			w.ended <- nil
+			return abandoned(req), nil
+		case <-ctx.Done():
+			w.ended <- ctx.Err()
+			return nil, ctx.Err()
+		}
+	}
+	return w
+}
+
+// coach posts the coaching request and delivers its status and body.
+func (ls *listening) coach() <-chan string {
+	answer := make(chan string, 1)
+	go func() {
+		resp, err := ls.client.Post(ls.url+"/v1/coaching", "application/json", strings.NewReader(coachingBody))
+		if err != nil {
+			answer <- err.Error()
+			return
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		answer <- fmt.Sprint(resp.StatusCode, " ", string(body), " ", err)
+	}()
+	return answer
+}
+
+// TestPeopleMayTakeTheirTime: the request timeout is for candidates.
+func TestPeopleMayTakeTheirTime(t *testing.T) {
+	w := newWaiting()
+	ls := listen(t, coached(w), func(o *Options) { o.RequestTimeout = time.Nanosecond })
+	ls.Ready(deciderFunc(echo))
+	answer := ls.coach()
+	wait(t, "the coaching's start", w.started)
+	close(w.release)
+	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "200 ") {
+		t.Error(got)
+	}
+	if err := wait(t, "the coaching's end", w.ended); err != nil {
+		t.Errorf("its context ended: %v", err)
+	}
+}
+
+func TestAClientThatLeavesFreesItsCoaching(t *testing.T) {
+	w := newWaiting()
+	ls := listen(t, coached(w))
+	ls.Ready(deciderFunc(echo))
+	conn, err := net.Dial("tcp", strings.TrimPrefix(ls.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(conn, "POST /v1/coaching HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(coachingBody), coachingBody)
+	wait(t, "the coaching's start", w.started)
+	conn.Close()
+	if err := wait(t, "the coaching's end", w.ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("its context: %v", err)
+	}
+	for ls.InFlight() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestDrainWaitsForCoachingThenCutsIt: what waits for a person may finish within
+// the drain's time and is answered 503 behind it.
+func TestDrainWaitsForCoachingThenCutsIt(t *testing.T) {
+	w := newWaiting()
+	ls := listen(t, coached(w))
+	ls.Ready(deciderFunc(echo))
+	answer := ls.coach()
+	wait(t, "the coaching's start", w.started)
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := ls.Drain(ended); err == nil {
+		t.Fatal("drained with a coaching in flight")
+	}
+	req, err := http.NewRequest(http.MethodDelete, ls.url+sessionA, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := ls.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 204 {
+		t.Errorf("DELETE while draining: %d", resp.StatusCode)
+	}
+	ls.CancelWork()
+	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, `503 {"detail":"the server is shutting down"}`) {
+		t.Error(got)
+	}
+	if err := ls.Drain(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTheAccessLogNamesNoRunOrBody: run ids are the clients', and may say much.
+func TestTheAccessLogNamesNoRunOrBody(t *testing.T) {
+	var log bytes.Buffer
+	s := newTest(t, Ready, echo, coached(&fakeCoach{}), func(o *Options) { o.Log = zerolog.New(&log) })
+	body := `{"provider": "llm", "backends": {"b": {"type": "openai", "endpoint": "http://127.0.0.1/hidden", "model": "m", "headers": {"Authorization": "Bearer hidden"}}}}`
+	for _, r := range []request{{"PUT", "/v1/coaching/sessions/hidden", body, nil}, {"DELETE", "/v1/coaching/sessions/hidden", "", nil}} {
+		if w := r.do(t, s); w.Code != 204 {
+			t.Fatalf("%s: %d %s", r.method, w.Code, w.Body)
+		}
+	}
+	if strings.Contains(log.String(), "hidden") || strings.Count(log.String(), "/v1/coaching/sessions/:run_id") != 2 {
+		t.Errorf("the log is %s", log.String())
+	}
+	page := request{method: "GET", path: "/metrics"}.do(t, s).Body.String()
+	if !strings.Contains(page, `route="/v1/coaching/sessions/:run_id",status="204"`) || strings.Contains(page, "hidden") {
+		t.Error("the metrics lack the route, or show the run")
+	}
+}
