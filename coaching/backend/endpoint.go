@@ -42,6 +42,9 @@ func resolveEndpoint(typ, endpoint string) (*url.URL, error) {
 		// People copy the base with its version, and no server has a /v1/v1.
 		rest = strings.TrimPrefix(rest, "/v1")
 	}
+	if u.Path == "" {
+		u.Path = "/" // JoinPath would make a path without its slash, which prints well and is a bad request
+	}
 	return u.JoinPath(rest), nil
 }
 

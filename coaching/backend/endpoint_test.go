@@ -33,7 +33,7 @@ func TestEndpointIsUsedAsItIsOrIsABase(t *testing.T) {
 		u, err := resolveEndpoint(c.typ, c.endpoint)
 		if err != nil {
 			t.Errorf("%s %s: %v", c.typ, c.endpoint, err)
-		} else if u.String() != c.want {
+		} else if u.String() != c.want || u.Path[0] != '/' {
 			t.Errorf("%s %s is posted to %s, want %s", c.typ, c.endpoint, u, c.want)
 		}
 	}

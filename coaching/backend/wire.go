@@ -62,7 +62,7 @@ func (w *wire) base() string {
 	return (&url.URL{Scheme: w.endpoint.Scheme, Host: w.endpoint.Host, Path: "/"}).String()
 }
 
-// exchange sends a request with next and returns an answer whose body is JSON and read to its end. It is a
+// exchange sends a request with next and returns an answer whose body is a JSON object, read to its end. It is a
 // middleware of both SDKs. The error is a *Error, or the context's.
 func (w *wire) exchange(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 	endpoint := *w.endpoint
@@ -88,13 +88,14 @@ func (w *wire) exchange(req *http.Request, next func(*http.Request) (*http.Respo
 	if err != nil {
 		return nil, w.broken(req.Context(), err)
 	}
-	if !json.Valid(body) {
-		return nil, w.fail(KindGarbled, "no JSON: "+string(body))
+	if !json.Valid(body) || bytes.TrimLeft(body, " \t\r\n")[0] != '{' {
+		// The SDKs answer nil, without an error, when they are given null.
+		return nil, w.fail(KindGarbled, "no JSON object: "+string(body))
 	}
-	// Gateways answer 200 with an error inside; some send JSON under another type, which the SDKs refuse.
 	if err := w.hidden(body); err != nil {
 		return nil, err
 	}
+	// Some endpoints send JSON as text, which the SDKs refuse.
 	res.Header.Set("Content-Type", "application/json")
 	res.Body = io.NopCloser(bytes.NewReader(body))
 	return res, nil
@@ -152,13 +153,14 @@ func (w *wire) refused(res *http.Response) error {
 	return e
 }
 
-// hidden finds the error in an answer that only looks like a success.
+// hidden finds the error in an answer that only looks like a success: gateways answer 200 before they have asked
+// the model.
 func (w *wire) hidden(body []byte) error {
 	var envelope struct {
 		Error json.RawMessage `json:"error"`
 	}
-	if json.Unmarshal(body, &envelope) != nil {
-		return nil // not even an object: whoever reads it will say so
+	if err := json.Unmarshal(body, &envelope); err != nil {
+		return w.fail(KindGarbled, err.Error())
 	}
 	message, status := innerMessage(envelope.Error)
 	if message == "" {

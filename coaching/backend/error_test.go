@@ -1,0 +1,152 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"agentd/coaching/egress"
+	"agentd/protocol"
+)
+
+func TestEveryKindIsSaidToAPerson(t *testing.T) {
+	for _, c := range []struct {
+		err  *Error
+		want string
+	}{
+		{&Error{Kind: KindTruncated}, "the answer was cut off at the limit of tokens"},
+		{&Error{Kind: KindRefused, Status: 404, Detail: "no such model"}, "the model's endpoint refuses the request (404 Not Found): no such model"},
+		{&Error{Kind: KindBusy, Status: 529, RetryAfter: 90 * time.Second}, "the model is busy (529) (asks to wait 1m30s)"},
+		{&Error{Kind: KindUnreachable, Detail: "connection refused"}, "cannot reach the model: connection refused"},
+	} {
+		if c.err.Error() != c.want {
+			t.Errorf("got %q, want %q", c.err, c.want)
+		}
+	}
+	for kind, text := range kindTexts {
+		if text == "" {
+			t.Errorf("%s has no text", kind)
+		}
+	}
+}
+
+func TestTheKindOfAStatus(t *testing.T) {
+	kinds := map[Kind][]int{
+		KindTimeout: {408}, KindBusy: {409, 425, 429, 503, 529}, KindFailed: {500, 501, 502, 504, 520, 599},
+		KindRefused: {400, 401, 402, 403, 404, 405, 413, 418, 422, 451}, KindGarbled: {100, 300, 304, 399},
+	}
+	for kind, statuses := range kinds {
+		for _, status := range statuses {
+			if got := statusKind(status); got != kind {
+				t.Errorf("%d is %s, want %s", status, got, kind)
+			}
+		}
+	}
+}
+
+func TestOnlyCausesWithoutSecretsAreKept(t *testing.T) {
+	w := &wire{redact: func(s string) string { return s }}
+	for _, c := range []struct {
+		cause error
+		kind  Kind
+		keeps error
+	}{
+		{egress.ErrRedirect, KindForbidden, egress.ErrRedirect},
+		{egress.ErrTooLarge, KindTooLarge, egress.ErrTooLarge},
+		{egress.ErrEncoded, KindGarbled, egress.ErrEncoded},
+		{egress.ErrClosed, KindClosed, egress.ErrClosed},
+		{io.ErrUnexpectedEOF, KindUnreachable, nil},
+		{context.DeadlineExceeded, KindTimeout, nil}, // of a connection: the caller's context has not ended
+	} {
+		err := w.broken(t.Context(), &url.Error{Op: "Post", URL: "http://h/?key=" + key, Err: c.cause})
+		e := mustFail(t, c.kind, err)
+		if !errors.Is(e.Unwrap(), c.keeps) || c.keeps == nil && e.Unwrap() != nil {
+			t.Errorf("%v keeps %v, want %v", e, e.Unwrap(), c.keeps)
+		}
+	}
+}
+
+func FuzzRetryAfter(f *testing.F) {
+	for _, s := range []string{"1", "0", "-1", "1.5", " 7 ", "99999999999999999999", "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015", ""} {
+		f.Add(s, s)
+	}
+	f.Fuzz(func(t *testing.T, value, date string) {
+		got := retryAfter(http.Header{"Retry-After": {value}, "Date": {date}}, time.Unix(1e9, 0))
+		if got < 0 || got > maxRetryAfterShown {
+			t.Errorf("Retry-After %q at %q is %s", value, date, got)
+		}
+	})
+}
+
+func FuzzOneLine(f *testing.F) {
+	f.Add("a\nb\x1b[2J\u202e", 500)
+	f.Add("\xff\xfe", 1)
+	f.Add(strings.Repeat("é", 100), 10)
+	f.Fuzz(func(t *testing.T, s string, limit int) {
+		limit = 1 + limit&1023
+		got := []rune(oneLine(s, limit))
+		if len(got) > limit {
+			t.Errorf("%d characters, want at most %d", len(got), limit)
+		}
+		for _, r := range got {
+			if !unicode.IsPrint(r) {
+				t.Errorf("%q is left in %q", r, string(got))
+			}
+		}
+	})
+}
+
+// transport answers every request with the same status and body.
+type transport struct {
+	status int
+	body   string
+}
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{
+		StatusCode: f.status, Body: io.NopCloser(strings.NewReader(f.body)), Header: http.Header{}, Request: r,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}, nil
+}
+
+// FuzzAnswer feeds the readers of all three APIs, the SDKs' included, with anything an endpoint may answer.
+func FuzzAnswer(f *testing.F) {
+	for _, body := range []string{
+		chatBody(answer, "stop"), chatToolBody(answer), ollamaBody(answer, "stop"), claudeBody(claudeTool, "tool_use"), "null", "{}",
+		`{"choices":[null]}`, `{"choices":[{"message":{"tool_calls":[null],"content":{}}}]}`, `{"content":[null,{"type":"tool_use","input":null}]}`,
+		`{"error":{"message":"KEY","code":400}}`, `{"error":"\u004bEY"}`, `{"usage":{"prompt_tokens":1e99,"output_tokens":-1}}`,
+	} {
+		f.Add(200, body)
+		f.Add(400, body)
+	}
+	endpoint := &url.URL{Scheme: "http", Host: "h", Path: "/x"}
+	redactor := egress.NewRedactor(protocol.Headers{"x-api-key": key})
+	f.Fuzz(func(t *testing.T, status int, body string) {
+		answers := transport{100 + (status&0x7fffffff)%900, strings.ReplaceAll(body, "KEY", key)}
+		for name, api := range map[string]func(*remote) tryFunc{"chat": chatCompletions, "ollama": ollamaNative, "anthropic": anthropicMessages} {
+			for _, mode := range []string{ModeSchema, ModeTool, ModeText} {
+				r := &remote{
+					wire:   &wire{client: &http.Client{Transport: answers}, endpoint: endpoint, redact: redactor.Text},
+					ladder: ladder{modes: []string{mode}}, model: "m",
+				}
+				r.try = api(r)
+				a, err := r.Ask(t.Context(), question())
+				switch {
+				case err != nil:
+					e, ok := err.(*Error) //nolint:errorlint // Ask promises this very type
+					if !ok || strings.Contains(e.Error(), key) || len([]rune(e.Detail)) > maxDetail {
+						t.Errorf("%s in mode %s: %T %v", name, mode, err, err)
+					}
+				case strings.TrimSpace(a.Text) == "" || a.Model == "" || strings.Contains(a.Model, key):
+					t.Errorf("%s in mode %s answers %+v", name, mode, a)
+				}
+			}
+		}
+	})
+}
