@@ -151,14 +151,14 @@ func (s *Service) newSession(runID string, rec Record) (*session, error) {
 	cfg := rec.Config
 	clientOptions := s.egress
 	clientOptions.ConnectTimeout = protocol.Seconds(cfg.ConnectTimeout)
-	headers := make([]protocol.Headers, len(cfg.Backends))
-	for i := range cfg.Backends {
-		headers[i] = cfg.Backends[i].Headers
+	keys := []protocol.Headers{egress.QueryKeys(cfg.Endpoint)}
+	for _, def := range cfg.Backends {
+		keys = append(keys, def.Headers, egress.QueryKeys(def.Endpoint))
 	}
 	sess := &session{
 		record: rec, runID: runID,
 		client:   s.policy.NewClient(clientOptions),
-		redactor: egress.NewRedactor(headers...),
+		redactor: egress.NewRedactor(keys...),
 		workers:  s.workers,
 		bound:    s.workers + s.queue,
 		slots:    semaphore.NewWeighted(int64(s.workers)),
