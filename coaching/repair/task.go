@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"agentd/agent/memory"
 	"agentd/agent/tools"
 	"agentd/protocol"
 )
@@ -30,6 +29,8 @@ type Point struct {
 	Tools    *tools.Set
 	ToolsErr error
 	Robots   []string // the known robots, empty when the input names none
+
+	usual string // the robot of a call that names none, where no several are known
 }
 
 // NewTask prepares a request that was decoded, and so is valid.
@@ -58,6 +59,10 @@ func (t *Task) point(given *protocol.ReinjectionPoint, sets *toolSets) Point {
 		p.Input = &t.req.Trajectory[t.steps[*p.StepID]].Input
 	}
 	p.Robots = tools.KnownRobots(p.Input.Attributes)
+	p.usual = sets.robot
+	if len(p.Robots) == 1 {
+		p.usual = p.Robots[0]
+	}
 	p.Tools, p.ToolsErr = sets.of(p.Input.Tools, p.Robots)
 	return p
 }
@@ -136,5 +141,3 @@ func usualRobot(req *protocol.SpecializedCoachingRequest) string {
 
 // defaultRobot is the agent's own default.
 const defaultRobot = "robot"
-
-var _ = memory.ReadDecision

@@ -1,0 +1,150 @@
+package repair
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"agentd/agent/tools"
+	"agentd/protocol"
+)
+
+// addArguments adds what is wrong with the arguments of a call that the tools
+// did not accept. refused is their own reason, one only and without a place: it
+// is told when looking closer finds no more.
+func (p *problems) addArguments(tool *tools.Tool, arguments protocol.Raw, refused error, loc ...any) {
+	before := len(p.list)
+	for _, problem := range argumentProblems(tool, arguments) {
+		p.add(problem.Type, problem.Msg, slices.Concat(loc, problem.Loc)...)
+	}
+	if len(p.list) == before {
+		p.add(protocol.TypeValue, errorText(refused), loc...)
+	}
+}
+
+const schemaURL = "tool:parameters"
+
+// argumentProblems are all reasons why arguments break the tool's schema, each
+// at its place. They are for the reader: whether arguments are accepted is the
+// tool set's decision.
+func argumentProblems(tool *tools.Tool, arguments protocol.Raw) protocol.Problems {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(arguments))
+	if err != nil || hasExponent(doc) {
+		return nil
+	}
+	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(tool.Schema))
+	if err != nil {
+		return nil
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(jsonschema.SchemeURLLoader{}) // loads nothing
+	if err := c.AddResource(schemaURL, schema); err != nil {
+		return nil
+	}
+	compiled, err := c.Compile(schemaURL)
+	if err != nil {
+		return nil
+	}
+	var invalid *jsonschema.ValidationError
+	if !errors.As(compiled.Validate(doc), &invalid) {
+		return nil
+	}
+	l := leaves{tool: tool, doc: doc}
+	l.add(invalid)
+	return l.found.list
+}
+
+// hasExponent tells whether a value has a number like 1e9: the library computes
+// such numbers digit by digit.
+func hasExponent(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, e := range v {
+			if hasExponent(e) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, hasExponent)
+	case json.Number:
+		return strings.ContainsAny(string(v), "eE")
+	}
+	return false
+}
+
+// leaves collects the innermost reasons of a validation error.
+type leaves struct {
+	tool  *tools.Tool
+	doc   any
+	found problems
+}
+
+var printer = message.NewPrinter(language.English)
+
+func (l *leaves) add(e *jsonschema.ValidationError) {
+	for _, cause := range e.Causes {
+		if len(l.found.list) >= maxProblems {
+			return
+		}
+		l.add(cause)
+	}
+	if len(e.Causes) > 0 {
+		return
+	}
+	loc := place(l.doc, e.InstanceLocation)
+	switch reason := e.ErrorKind.(type) {
+	case *kind.Required:
+		for _, name := range reason.Missing {
+			l.found.add(protocol.TypeMissing, fmt.Sprintf("the argument %s is required", quote(name)), slices.Concat(loc, []any{name})...)
+		}
+	case *kind.AdditionalProperties:
+		for _, name := range reason.Properties {
+			l.found.add(protocol.TypeExtraForbidden, "there is no such argument"+l.known(loc), slices.Concat(loc, []any{name})...)
+		}
+	default:
+		text := strings.Join(strings.Fields(e.ErrorKind.LocalizedString(printer)), " ")
+		l.found.add(protocol.TypeValue, cutAt(text, 4*maxQuoted), loc...)
+	}
+}
+
+// known lists the tool's own arguments where one of them is meant.
+func (l *leaves) known(loc []any) string {
+	if len(loc) > 0 || len(l.tool.Properties) < 2 {
+		return ""
+	}
+	var list []string
+	for _, property := range l.tool.Properties[:len(l.tool.Properties)-1] { // the last one is the robot
+		list = append(list, property.Name)
+	}
+	return "; known are " + names(list)
+}
+
+// place turns the steps of a JSON pointer into a location: indexes of arrays
+// become numbers.
+func place(doc any, steps []string) []any {
+	loc := make([]any, 0, len(steps))
+	for _, step := range steps {
+		switch v := doc.(type) {
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(v) {
+				return loc
+			}
+			loc, doc = append(loc, i), v[i]
+		case map[string]any:
+			loc, doc = append(loc, step), v[step]
+		default:
+			return loc
+		}
+	}
+	return loc
+}

@@ -1,0 +1,228 @@
+package repair
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"agentd/protocol"
+)
+
+// Verdict is what a coach decided.
+type Verdict struct {
+	// Corrected tells that there are proposals; else the coach declined.
+	Corrected bool
+	// Why is the coach's reason, for a person.
+	Why       string
+	Proposals []protocol.CoachingProposal
+}
+
+// Check holds a decision against a point: the point was supplied, the decision
+// is valid and not empty, its tools and robots are known, arguments fit. Problems
+// are located from the decision on: ["tool_calls", 0, "arguments", "place"].
+func (t *Task) Check(pointID string, d *protocol.AgentDecision) protocol.Problems {
+	p, ok := t.byID[pointID]
+	if !ok {
+		return protocol.Problems{{
+			Type: protocol.TypeValue,
+			Loc:  []any{"reinjection_point_id"},
+			Msg:  fmt.Sprintf("%s is not one of the reinjection points; they are %s", quote(pointID), t.pointIDs()),
+		}}
+	}
+	return p.check(d)
+}
+
+// Proposal is the proposal of a decision that passed Check.
+func (t *Task) Proposal(pointID string, d *protocol.AgentDecision) protocol.CoachingProposal {
+	return protocol.CoachingProposal{ReinjectionPointID: pointID, ExtraKeys: correction(d).AppendJSON(nil)}
+}
+
+// correction is what the agent applies: the generic replacement for a text, its
+// own for calls.
+func correction(d *protocol.AgentDecision) protocol.Correction {
+	if len(d.ToolCalls) == 0 {
+		return &protocol.ReplaceSay{Text: d.Say}
+	}
+	return &protocol.ReplaceDecision{Decision: *d}
+}
+
+func (p *Point) check(d *protocol.AgentDecision) protocol.Problems {
+	var found problems
+	switch {
+	case d == nil, len(d.ToolCalls) == 0 && strings.TrimSpace(d.Say) == "":
+		found.add(protocol.TypeValue, "the decision is empty; write a text in say, or at least one tool call")
+		return found.list
+	case len(d.ToolCalls) > maxCalls:
+		found.add(protocol.TypeTooLong, fmt.Sprintf("there are %d calls; one decision may have at most %d", len(d.ToolCalls), maxCalls), "tool_calls")
+		return found.list
+	case !utf8.ValidString(d.Say):
+		found.add(protocol.TypeString, "the text is not valid UTF-8", "say")
+	}
+	found.addAll(wellFormed(d))
+	if len(found.list) > 0 || len(d.ToolCalls) == 0 {
+		return found.list
+	}
+	if p.Tools == nil {
+		found.add(protocol.TypeValue, fmt.Sprintf("no call can be checked at the point %s, since its tools are unusable (%s); only a text can be proposed here, in say",
+			quote(p.ID), errorText(p.ToolsErr)), "tool_calls")
+		return found.list
+	}
+	for i := range d.ToolCalls {
+		p.checkCall(&found, i, &d.ToolCalls[i])
+	}
+	return found.list
+}
+
+// wellFormed are the problems that the agent would have with the correction when
+// it is sent back, located from the decision on.
+func wellFormed(d *protocol.AgentDecision) (list protocol.Problems) {
+	for i, call := range d.ToolCalls {
+		if !call.Arguments.IsValid() {
+			list = append(list, protocol.Problem{Type: protocol.TypeJSONInvalid, Loc: []any{"tool_calls", i, "arguments"}, Msg: "the arguments are not valid JSON, or have a name twice"})
+		}
+		if !utf8.ValidString(call.Name) || !utf8.ValidString(call.TargetRobotName) {
+			list = append(list, protocol.Problem{Type: protocol.TypeString, Loc: []any{"tool_calls", i}, Msg: "name and target_robot_name must be valid UTF-8"})
+		}
+	}
+	if len(list) > 0 {
+		return list
+	}
+	_, err := protocol.DecodeCorrection(correction(d).AppendJSON(nil))
+	var found protocol.Problems
+	if !errors.As(err, &found) {
+		return nil
+	}
+	for _, problem := range found {
+		loc := problem.Loc[1:] // "body"
+		if len(loc) > 0 && loc[0] == "decision" {
+			loc = loc[1:]
+		}
+		list = append(list, protocol.Problem{Type: problem.Type, Loc: loc, Msg: problem.Msg})
+	}
+	return list
+}
+
+func (p *Point) checkCall(found *problems, i int, call *protocol.ToolCall) {
+	tool, known := p.Tools.Find(call.Name)
+	if !known {
+		found.add(protocol.TypeValue, unknownName("tool", call.Name, p.Tools.Names()), "tool_calls", i, "name")
+		return
+	}
+	robot := call.TargetRobotName
+	if len(p.Robots) > 0 && !slices.Contains(p.Robots, robot) {
+		found.add(protocol.TypeValue, unknownName("robot", robot, p.Robots), "tool_calls", i, "target_robot_name")
+		robot = p.Robots[0] // the arguments are looked at all the same
+	}
+	if _, err := p.Tools.Accept(call.Name, call.Arguments, robot); err != nil {
+		found.addArguments(tool, call.Arguments, err, "tool_calls", i, "arguments")
+	}
+}
+
+// problems collects up to maxProblems problems.
+type problems struct{ list protocol.Problems }
+
+func (p *problems) add(typ, msg string, loc ...any) {
+	if len(p.list) < maxProblems {
+		p.list = append(p.list, protocol.Problem{Type: typ, Loc: loc, Msg: msg})
+	}
+}
+
+func (p *problems) addAll(list protocol.Problems) {
+	p.list = append(p.list, list[:min(len(list), maxProblems-len(p.list))]...)
+}
+
+// unknownName says that a name is unknown, which ones are, and which of them was
+// probably meant.
+func unknownName(what, name string, known []string) string {
+	if len(known) == 0 {
+		return fmt.Sprintf("the %s %s is unknown: there are no %ss here", what, quote(name), what)
+	}
+	msg := fmt.Sprintf("the %s %s is unknown; known are %s", what, quote(name), names(known))
+	if meant, ok := closest(name, known); ok {
+		msg += "; did you mean " + quote(meant) + "?"
+	}
+	return msg
+}
+
+// closest is the only known name that is the same in letters and digits.
+func closest(name string, known []string) (found string, ok bool) {
+	folded := fold(name)
+	for _, k := range known {
+		if fold(k) != folded {
+			continue
+		}
+		if ok {
+			return "", false
+		}
+		found, ok = k, true
+	}
+	return found, ok
+}
+
+// fold is the letters and digits of a name, in lower case, without the prefix
+// that some models give functions.
+func fold(name string) string {
+	name = strings.TrimPrefix(strings.ToLower(name), "functions.")
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r == ' ' || r == '.' {
+			return -1
+		}
+		return r
+	}, name)
+}
+
+// names lists names for a message.
+func names(list []string) string {
+	rest := ""
+	if len(list) > maxNames {
+		rest = fmt.Sprintf(" and %d more", len(list)-maxNames)
+		list = list[:maxNames]
+	}
+	quoted := make([]string, len(list))
+	for i, name := range list {
+		quoted[i] = quote(name)
+	}
+	return strings.Join(quoted, ", ") + rest
+}
+
+func (t *Task) pointIDs() string {
+	if len(t.points) == 0 {
+		return "none"
+	}
+	ids := make([]string, len(t.points))
+	for i := range t.points {
+		ids[i] = t.points[i].ID
+	}
+	return names(ids)
+}
+
+// quote is somebody's text, cut short, in quotes.
+func quote(s string) string {
+	if len(s) > maxQuoted {
+		s = cutAt(s, maxQuoted) + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// cutAt is at most the first n bytes of s, never a part of a character.
+func cutAt(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// errorText is the text of an error on one line, cut short.
+func errorText(err error) string {
+	if err == nil {
+		return "unknown"
+	}
+	text := strings.Join(strings.Fields(cutAt(err.Error(), 2*maxQuoted+200)), " ")
+	return text
+}

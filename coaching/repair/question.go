@@ -1,0 +1,279 @@
+package repair
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"agentd/agent/memory"
+	"agentd/agent/tools"
+	"agentd/coaching/backend"
+	"agentd/protocol"
+)
+
+// Question is what a model is asked, within a budget of characters for its texts
+// and its schema; 0 is DefaultBudget. A budget too short for the instructions is
+// exceeded.
+func (t *Task) Question(budget int) backend.Question {
+	if budget <= 0 {
+		budget = DefaultBudget
+	}
+	budget = max(budget, minBudget)
+	points := t.listedPoints()
+	system := instructions + kindInstructions[t.req.Kind]
+	if anyTools(points) {
+		system += answerForm
+	} else {
+		system += answerFormSay
+	}
+	q := backend.Question{
+		System:     system,
+		SchemaName: schemaName,
+		Schema:     portableSchema(points),
+		Exact:      exactSchema(points),
+		MaxTokens:  maxTokens,
+	}
+	room := budget - retryRoom(budget) - len(q.System) - len(q.Schema)
+	q.Messages = []backend.Message{{Role: backend.RoleUser, Text: t.describe(points, max(room, 0))}}
+	return q
+}
+
+// retryRoom is how long what Retry appends to a question may be.
+func retryRoom(question int) int { return min(max(question/8, minRetry), maxRetry) }
+
+// Retry asks again after an answer that could not be used: the answer and what is
+// wrong with it are appended, both cut where they are long. Of several of them
+// the oldest are dropped when they become too long together.
+func (t *Task) Retry(q backend.Question, answer string, why error) backend.Question {
+	first := len(q.System) + len(q.Schema) + len(q.Messages[0].Text)
+	room := retryRoom(first)
+	reason := why.Error()
+	answer = strings.TrimSpace(strings.ToValidUTF8(answer, "\uFFFD"))
+	if answer == "" {
+		answer = "(nothing)"
+	}
+	turns := append(slices.Clone(q.Messages[1:]),
+		backend.Message{Role: backend.RoleAssistant, Text: clip(answer, room/2)},
+		backend.Message{Role: backend.RoleUser, Text: "This answer can't be used: " + clip(reason, room/3) +
+			"\n\nAnswer again, with the whole JSON object and nothing else. Abandon if you can't."})
+	for len(turns) > 2 && textLength(turns) > room {
+		turns = turns[2:]
+	}
+	q.Messages = append([]backend.Message{q.Messages[0]}, turns...)
+	return q
+}
+
+func textLength(messages []backend.Message) (n int) {
+	for _, m := range messages {
+		n += len(m.Text)
+	}
+	return n
+}
+
+// listedPoints are the points that a coach is offered: all of them, or of very
+// many those nearest to the target step, in the order of the request.
+func (t *Task) listedPoints() []*Point {
+	points := make([]*Point, len(t.points))
+	for i := range t.points {
+		points[i] = &t.points[i]
+	}
+	if len(points) <= maxListedPoints {
+		return points
+	}
+	distance := make(map[*Point]int, len(points))
+	for _, p := range points {
+		if p.StepID != nil {
+			d := t.steps[*p.StepID] - t.target
+			distance[p] = max(d, -d)
+		}
+	}
+	near := slices.Clone(points)
+	slices.SortStableFunc(near, func(a, b *Point) int { return distance[a] - distance[b] })
+	listed := make(map[*Point]bool, maxListedPoints)
+	for _, p := range near[:maxListedPoints] {
+		listed[p] = true
+	}
+	return slices.DeleteFunc(points, func(p *Point) bool { return !listed[p] })
+}
+
+// describe is the request as a text of about budget bytes. The parts beside the
+// trajectory have shares, and the trajectory what they leave.
+func (t *Task) describe(points []*Point, budget int) string {
+	share := func(parts int) int { return max(budget/parts, briefValue) }
+	r := &trajectory{t: t, memories: make(map[int]*memory.Memory)}
+
+	var head, tail strings.Builder
+	head.WriteString("# The run\n\n")
+	labelled(&head, "Objective of this stage", t.req.Stage.Goal, share(16))
+	if t.req.Stage.Hint != "" {
+		labelled(&head, "Hint for the coach", t.req.Stage.Hint, share(24))
+	}
+	t.describeMemory(&head, r, share)
+	head.WriteString("\n## Steps, oldest first\n")
+
+	tail.WriteString("\n# What is wrong\n\n")
+	fmt.Fprintf(&tail, "Target step: %d\n", t.req.TargetStepID)
+	t.describeErrors(&tail, share)
+	if !empty(t.req.AdditionalInfo) {
+		labelled(&tail, "Additional information", readable(t.req.AdditionalInfo, share(12)), share(12)+inlineText)
+	}
+	tail.WriteString("\n# Reinjection points\n\n")
+	t.describePoints(&tail, points, share(8))
+	tail.WriteString("\n# Tools\n\n")
+	describeTools(&tail, points, share(4))
+
+	room := budget - head.Len() - tail.Len()
+	return head.String() + r.render(max(room, 0)) + tail.String()
+}
+
+// describeMemory is what the agent's memory held before the first step.
+func (t *Task) describeMemory(b *strings.Builder, r *trajectory, share func(int) int) {
+	first := &t.req.Trajectory[0].Input
+	if !empty(first.Attributes) {
+		labelled(b, "Task attributes at the first step", readable(first.Attributes, share(12)), share(12)+inlineText)
+	}
+	m := r.memory(0)
+	if len(m.Rules) > 0 {
+		labelled(b, "Permanent rules of the agent", strings.Join(m.Rules, "\n"), share(16))
+	}
+	if m.Summary != "" {
+		labelled(b, "Summary in the agent's memory", m.Summary, share(24))
+	}
+	if len(m.History) > 0 {
+		labelled(b, "History in the agent's memory before the first step", historyText(m.History, share(12)), share(12)+inlineText)
+	}
+}
+
+func (t *Task) describeErrors(b *strings.Builder, share func(int) int) {
+	room := share(8)
+	for i, raw := range t.req.ActiveErrors {
+		text := readable(raw, max(room, briefValue))
+		if e, err := protocol.DecodeCoachingError(raw); err == nil {
+			if text = e.Code + ": " + e.Description; !empty(e.Details) {
+				text = clip(text, max(room, briefValue)) + "\n" + readable(e.Details, max(room, briefValue))
+			}
+		}
+		if i > 0 && len(text) > room {
+			fmt.Fprintf(b, "(%d more errors are left out for lack of room)\n", len(t.req.ActiveErrors)-i)
+			break
+		}
+		labelled(b, "Error", text, max(2*room, 2*briefValue))
+		room -= len(text)
+	}
+	if empty(t.req.Diagnosis) {
+		return
+	}
+	d, err := protocol.DecodeCoachingDiagnosis(t.req.Diagnosis)
+	if err != nil {
+		text, isText := protocol.Text(t.req.Diagnosis)
+		if !isText {
+			text = readable(t.req.Diagnosis, share(8))
+		}
+		labelled(b, "Diagnosis", text, share(8))
+		return
+	}
+	labelled(b, "Diagnosis", d.Explanation, share(12))
+	if d.ExpectedDecision != "" {
+		labelled(b, "Expected decision", d.ExpectedDecision, share(24))
+	}
+}
+
+// describePoints lists points with the step whose input they are, or their own
+// input.
+func (t *Task) describePoints(b *strings.Builder, points []*Point, budget int) {
+	if len(t.points) == 0 {
+		b.WriteString("None.\n")
+		return
+	}
+	each := max(budget/len(points), briefValue)
+	for _, p := range points {
+		fmt.Fprintf(b, "- %s: ", protocol.String(p.ID))
+		if p.StepID != nil {
+			fmt.Fprintf(b, "in place of the decision of step %d%s", *p.StepID, map[bool]string{true: ", the target step"}[*p.StepID == t.req.TargetStepID])
+		} else {
+			t.describeInput(b, p, each)
+		}
+		if p.Tools == nil {
+			fmt.Fprintf(b, "; only a text is possible here, no tool calls: the tools are unusable (%s)", errorText(p.ToolsErr))
+		} else if len(p.Tools.Tools) == 0 {
+			b.WriteString("; only a text is possible here: there are no tools")
+		} else if len(p.Robots) > 0 {
+			fmt.Fprintf(b, "; robots: %s", names(p.Robots))
+		} else {
+			fmt.Fprintf(b, "; robots are not listed: use those that the run uses, else %q", p.usual)
+		}
+		b.WriteString("\n")
+	}
+	if more := len(t.points) - len(points); more > 0 {
+		fmt.Fprintf(b, "(%d more points, farther from the target step, are not offered)\n", more)
+	}
+}
+
+// describeInput says what the input of a point of its own is.
+func (t *Task) describeInput(b *strings.Builder, p *Point, limit int) {
+	for i := range t.req.Trajectory {
+		if step := &t.req.Trajectory[i]; sameTurn(p.Input, &step.Input) {
+			fmt.Fprintf(b, "the input of step %d again", step.ID)
+			return
+		}
+	}
+	b.WriteString("an input of its own. ")
+	text := strings.Join(strings.Fields(p.Input.Instruction.Content), " ")
+	fmt.Fprintf(b, "%s: %s", instructionLabel(p.Input.Instruction.Type), clip(text, limit))
+	if history := readMemory(p.Input).History; len(history) > 0 {
+		text := strings.Join(strings.Fields(historyText(history, limit)), " ")
+		fmt.Fprintf(b, " (behind %s of history: %s)", plural(len(history), "turn"), text)
+	}
+}
+
+// describeTools lists the tools of the points, once for all points that share
+// them, in as much detail as fits into the budget.
+func describeTools(b *strings.Builder, points []*Point, budget int) {
+	groups := toolGroups(points)
+	if len(groups) == 0 {
+		b.WriteString("None that can be used.\n")
+		return
+	}
+	for _, level := range []detail{whole, short, brief} {
+		var text strings.Builder
+		for _, g := range groups {
+			if len(groups) > 1 {
+				fmt.Fprintf(&text, "At %s:\n", names(pointIDs(g.points)))
+			}
+			for i := range g.tools.Tools {
+				describeTool(&text, &g.tools.Tools[i], level)
+			}
+		}
+		if text.Len() <= budget || level == brief {
+			b.WriteString(clip(text.String(), max(budget, briefValue)))
+			b.WriteString(map[detail]string{
+				short: "(descriptions were shortened for lack of room)\n",
+				brief: "(descriptions and schemas were left out for lack of room)\n",
+			}[level])
+			return
+		}
+	}
+}
+
+func describeTool(b *strings.Builder, tool *tools.Tool, level detail) {
+	switch level {
+	case whole:
+		fmt.Fprintf(b, "- %s: %s\n  arguments: %s\n", tool.Name, tool.Description, readable(tool.Schema, len(tool.Schema)))
+		return
+	case short:
+		fmt.Fprintf(b, "- %s: %s\n  arguments:", tool.Name, clip(tool.Description, briefValue))
+	default:
+		fmt.Fprintf(b, "- %s:", tool.Name)
+	}
+	for _, p := range tool.Properties[:len(tool.Properties)-1] { // the last one is the robot
+		fmt.Fprintf(b, " %s", p.Name)
+		if typ, ok := protocol.Get(p.Schema, "type"); ok {
+			fmt.Fprintf(b, " %s", typ)
+		}
+		if p.Required {
+			b.WriteString(" (required)")
+		}
+		b.WriteString(";")
+	}
+	b.WriteString("\n")
+}

@@ -1,0 +1,302 @@
+package repair
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"agentd/protocol"
+)
+
+// Outcomes of an answer.
+const (
+	outcomeCorrected = "corrected"
+	outcomeAbandoned = "abandoned"
+)
+
+// Names of an answer's members, ours first.
+var (
+	outcomeNames = []string{"outcome", "status"}
+	whyNames     = []string{"why", "reason", "explanation"}
+	pointNames   = []string{"reinjection_point_id", "reinjection_point", "point_id", "point"}
+)
+
+// noReason stands for the reason of a coach that declined without one.
+const noReason = "the coach declined and gave no reason"
+
+// answer is a coach's or a person's answer: read, but not checked.
+type answer struct {
+	abandoned bool
+	why       string
+	point     string // "" where none was named
+	decision  written
+}
+
+// Read reads a model's answer: the JSON it was asked for, also fenced, with text
+// around it, or nearly JSON. The error tells the coach what to write instead.
+func (t *Task) Read(text string) (*Verdict, error) {
+	a, err := newReader().findAnswer(behindThoughts(text))
+	if err != nil {
+		return nil, err
+	}
+	if a.abandoned {
+		return declined(a.why), nil
+	}
+	p, err := t.pointOf(a.point)
+	if err != nil {
+		return nil, err
+	}
+	if p == nil {
+		return nil, fmt.Errorf("reinjection_point_id is missing; write one of %s", t.pointIDs())
+	}
+	d, err := p.decide(a.decision)
+	if err != nil {
+		return nil, err
+	}
+	if found := p.check(d); len(found) > 0 {
+		return nil, invalidDecision(found)
+	}
+	if t.repeats(p, d) {
+		return nil, errors.New("this is the very decision that the agent took at this point; write a better one, choose an earlier point, or abandon")
+	}
+	return &Verdict{Corrected: true, Why: a.why, Proposals: []protocol.CoachingProposal{t.Proposal(p.ID, d)}}, nil
+}
+
+// ReadHuman reads the output of a person's answer: {"say", "action"}, a
+// decision, a list of calls or the answer of a model, each of the objects with
+// or without reinjection_point_id. Without one the decision is proposed at every
+// point where it is valid, first at the target step.
+func (t *Task) ReadHuman(output string) (*Verdict, error) {
+	a, err := newReader().findAnswer(output)
+	if err != nil {
+		return nil, err
+	}
+	if a.abandoned {
+		return declined(a.why), nil
+	}
+	named, err := t.pointOf(a.point)
+	if err != nil {
+		return nil, err
+	}
+	points := []*Point{named}
+	if named == nil {
+		points = t.targetFirst()
+	}
+	v := &Verdict{Corrected: true, Why: a.why}
+	var refused error
+	for _, p := range points {
+		d, err := p.decide(a.decision)
+		if err == nil {
+			if found := p.check(d); len(found) > 0 {
+				err = invalidDecision(found)
+			}
+		}
+		if err == nil {
+			v.Proposals = append(v.Proposals, t.Proposal(p.ID, d))
+		} else if refused == nil {
+			refused = fmt.Errorf("at the point %s: %w", quote(p.ID), err)
+		}
+	}
+	if len(v.Proposals) > 0 {
+		return v, nil
+	}
+	if refused == nil {
+		refused = errors.New("the request has no reinjection points")
+	}
+	return nil, refused
+}
+
+func declined(why string) *Verdict {
+	if strings.TrimSpace(why) == "" {
+		why = noReason
+	}
+	return &Verdict{Why: why}
+}
+
+// targetFirst are all points, those of the target step first.
+func (t *Task) targetFirst() []*Point {
+	points := make([]*Point, len(t.points))
+	for i := range t.points {
+		points[i] = &t.points[i]
+	}
+	slices.SortStableFunc(points, func(a, b *Point) int {
+		switch isA, isB := t.atTarget(a), t.atTarget(b); {
+		case isA == isB:
+			return 0
+		case isA:
+			return -1
+		default:
+			return 1
+		}
+	})
+	return points
+}
+
+// atTarget tells whether a correction at the point takes the place of the target
+// step's decision.
+func (t *Task) atTarget(p *Point) bool {
+	if p.StepID != nil {
+		return *p.StepID == t.req.TargetStepID
+	}
+	return sameTurn(p.Input, &t.step().Input)
+}
+
+// sameTurn tells whether two inputs ask for the same turn of a conversation.
+func sameTurn(a, b *protocol.AgentInput) bool {
+	return a.Instruction == b.Instruction && string(a.Memory) == string(b.Memory)
+}
+
+func (t *Task) step() *protocol.TrajectoryStep { return &t.req.Trajectory[t.target] }
+
+// pointOf is the point that an answer names; nil when it names none and there
+// are several. The number of a step stands for the only point before that step.
+func (t *Task) pointOf(name string) (*Point, error) {
+	if p, ok := t.byID[name]; ok {
+		return p, nil
+	}
+	trimmed := strings.TrimSpace(name)
+	if p, ok := t.byID[trimmed]; ok {
+		return p, nil
+	}
+	if trimmed == "" {
+		if len(t.points) == 1 {
+			return &t.points[0], nil
+		}
+		return nil, nil
+	}
+	if step, err := strconv.ParseInt(trimmed, 10, 64); err == nil {
+		var found []*Point
+		for i := range t.points {
+			if id := t.points[i].StepID; id != nil && *id == step {
+				found = append(found, &t.points[i])
+			}
+		}
+		if len(found) == 1 {
+			return found[0], nil
+		}
+	}
+	return nil, fmt.Errorf("reinjection_point_id: %s is not one of the reinjection points; they are %s", quote(name), t.pointIDs())
+}
+
+// repeats tells whether a decision is the one that the coach shall correct. A
+// format's has no decision, or a wrong one, to repeat.
+func (t *Task) repeats(p *Point, d *protocol.AgentDecision) bool {
+	took := t.step().Output
+	if took == nil || t.req.Kind == protocol.CoachingFormat || !t.atTarget(p) {
+		return false
+	}
+	return string(canonical(took)) == string(canonical(d))
+}
+
+// canonical is a decision such that equal ones have the same bytes: names
+// sorted, numbers as they are.
+func canonical(d *protocol.AgentDecision) protocol.Raw {
+	v := protocol.Raw(d.AppendJSON(nil))
+	if err := v.Format(jsontext.ReorderRawObjects(true)); err != nil {
+		return protocol.Raw(d.AppendJSON(nil))
+	}
+	return v
+}
+
+func invalidDecision(found protocol.Problems) error {
+	return fmt.Errorf("the decision is invalid:\n%s", found.All())
+}
+
+// behindThoughts is what a model wrote after it thought aloud.
+func behindThoughts(text string) string {
+	if at := strings.LastIndex(text, "</think>"); at >= 0 {
+		return text[at+len("</think>"):]
+	}
+	return text
+}
+
+// findAnswer finds the answer in what was written. JSON goes before near-JSON,
+// and what has an answer's members before other JSON.
+func (r *reader) findAnswer(text string) (*answer, error) {
+	if len(text) > maxAnswer {
+		return nil, fmt.Errorf("the answer has %d bytes, but at most %d are read; write the JSON object alone", len(text), maxAnswer)
+	}
+	candidates := jsonTexts(text)
+	var other protocol.Raw
+	for _, parse := range []func(string) (protocol.Raw, error){parseStrict, r.parse} {
+		for _, candidate := range candidates {
+			v, err := parse(candidate)
+			switch {
+			case err != nil:
+			case isAnswer(v):
+				return r.readAnswer(v)
+			case other == nil && (v.Kind() == '[' || len(v) > len("{}")):
+				other = v
+			}
+		}
+		if other != nil {
+			return r.readAnswer(other)
+		}
+	}
+	if text = strings.TrimSpace(text); strings.HasPrefix(text, `"`) {
+		if v, err := parseStrict(text); err == nil {
+			return r.readAnswer(v)
+		}
+	}
+	if len(candidates) == 0 {
+		return nil, errors.New(`the answer holds no JSON; write one JSON object, for a text {"say": "..."} as its decision`)
+	}
+	_, err := r.parse(candidates[0])
+	if err == nil {
+		err = errors.New("it is empty")
+	}
+	return nil, fmt.Errorf("the answer can't be read: %w", err)
+}
+
+func isAnswer(v protocol.Raw) bool {
+	if v.Kind() != '{' {
+		return false
+	}
+	_, decides := protocol.Get(v, "decision")
+	_, ends := member(v, outcomeNames)
+	return decides || ends
+}
+
+func (r *reader) readAnswer(v protocol.Raw) (*answer, error) {
+	a := new(answer)
+	if v.Kind() != '{' {
+		var err error
+		a.decision, err = r.readDecision(v)
+		return a, err
+	}
+	if outcome, ok := member(v, outcomeNames); ok {
+		text, _ := protocol.Text(outcome)
+		switch strings.ToLower(strings.TrimSpace(text)) {
+		case outcomeCorrected:
+		case outcomeAbandoned, "abandon", "declined":
+			a.abandoned = true
+		default:
+			return nil, fmt.Errorf("outcome must be %q or %q, not %s", outcomeCorrected, outcomeAbandoned, quote(string(outcome)))
+		}
+	}
+	if why, ok := member(v, whyNames); ok {
+		a.why, _ = protocol.Text(why)
+	}
+	if a.abandoned {
+		return a, nil
+	}
+	if point, ok := member(v, pointNames); ok {
+		if a.point, ok = protocol.Text(point); !ok {
+			a.point = string(point) // the number of a step
+		}
+	}
+	decision, ok := protocol.Get(v, "decision")
+	if !ok {
+		decision = v
+		for _, name := range slices.Concat(outcomeNames, whyNames, pointNames) {
+			decision = protocol.DeleteMember(decision, name)
+		}
+	}
+	var err error
+	a.decision, err = r.readDecision(decision)
+	return a, err
+}
