@@ -1,13 +1,16 @@
 package coaching
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +18,7 @@ import (
 	"agentd/coaching/backend"
 	"agentd/protocol"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 )
 
@@ -204,7 +208,7 @@ func receive[T any](t *testing.T, from <-chan T, what string) (v T) {
 type model func(ctx context.Context, q backend.Question) (backend.Answer, error)
 
 func (m model) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) { return m(ctx, q) }
-func (model) Window() int                                                            { return 32768 }
+func (model) Window() int                                                           { return 32768 }
 
 // answers is a local model with one answer.
 func answers(text string) model {
@@ -219,6 +223,53 @@ func waitFor(t *testing.T, happened func() bool) {
 	for deadline := time.Now().Add(soon); !happened(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it did not happen")
+		}
+	}
+}
+
+// discardLog is for servers whose complaints are what the test wants.
+func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
+
+// output is everything that a service says beside its responses.
+type output struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	metrics *prometheus.Registry
+}
+
+// Write takes the server's log.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) registry() *prometheus.Registry {
+	o.metrics = prometheus.NewRegistry()
+	return o.metrics
+}
+
+// mustNotHold fails the test if a text is anywhere: in the server's log, the
+// metrics or the responses.
+func (o *output) mustNotHold(t *testing.T, text string, responses ...*protocol.SpecializedCoachingResponse) {
+	t.Helper()
+	families, err := o.metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]string{"metrics": fmt.Sprint(families)}
+	o.mu.Lock()
+	said["server's log"] = o.text.String()
+	o.mu.Unlock()
+	for i, res := range responses {
+		said[fmt.Sprintf("response %d", i)] = string(res.AppendJSON(nil))
+	}
+	for where, s := range said {
+		if s == "" {
+			t.Errorf("the %s is empty", where)
+		}
+		if strings.Contains(s, text) {
+			t.Errorf("the %s holds %q:\n%s", where, text, s)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (j *job) askModels(ctx context.Context) (result, error) {
 	if answered {
 		return abandoned("no coach gave a valid correction. %s", strings.Join(misses, "; ")), nil
 	}
-	return failed("no coach could be asked. %s", strings.Join(misses, "; ")), nil
+	return failed("no coach gave an answer. %s", strings.Join(misses, "; ")), nil
 }
 
 // askModel asks one model until its answer is valid, at most maxReasks times

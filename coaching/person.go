@@ -64,7 +64,7 @@ func (j *job) readPerson(t *task) result {
 		if errors.Is(t.err, context.Canceled) {
 			return abandoned("the coaching session was closed before a person had answered; the task was withdrawn")
 		}
-		return failed("no person could be asked: %v", t.err)
+		return failed("no person gave an answer: %v", t.err)
 	}
 	j.log.person(t.answer)
 	switch t.answer.Status {
