@@ -12,7 +12,7 @@ import (
 // and what an answer brings, so that users of the client need not.
 type guard struct {
 	policy      *Policy
-	next        http.RoundTripper
+	next        *http.Transport
 	maxResponse int64
 	closed      <-chan struct{}
 }
@@ -38,6 +38,9 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	res.Body = &cappedBody{ReadCloser: res.Body, left: g.maxResponse, guard: g}
 	return res, nil
 }
+
+// CloseIdleConnections is for http.Client's method of that name.
+func (g *guard) CloseIdleConnections() { g.next.CloseIdleConnections() }
 
 // check looks at the URL again, since not everything a program requests with the
 // client has to come from a checked endpoint.

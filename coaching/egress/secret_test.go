@@ -1,0 +1,153 @@
+package egress
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"agentd/protocol"
+)
+
+const key = `sk-ant/api03+"quoted"\<tag>&ünïcode=`
+
+// holder has a secret where fmt does not call methods.
+type holder struct {
+	secret  Secret
+	headers Headers
+	Public  Secret
+}
+
+func TestSecretsPrintAsStars(t *testing.T) {
+	s := NewSecret(key)
+	h := holder{s, NewHeaders(map[string]string{"Authorization": key}), s}
+	printed := map[string]string{
+		"String":   s.String(),
+		"GoString": s.GoString(),
+		"Sprint":   fmt.Sprint(s, &s, []Secret{s}, h, &h, h.headers),
+		"concat":   "x" + s.String(),
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%10s", "%-10q", "%T%[1]v", "%p", "%b", "%U"} {
+		printed[verb] = fmt.Sprintf(verb, s) + fmt.Sprintf(verb, h) + fmt.Sprintf(verb, &h) + fmt.Sprintf(verb, h.headers)
+	}
+	marshalled, err := json.Marshal(map[string]any{"s": s, "h": h, "headers": h.headers, "key": map[Secret]int{s: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed["json"] = string(marshalled)
+	var out bytes.Buffer
+	log := zerolog.New(&out)
+	log.Info().Interface("s", s).Any("h", h).Stringer("t", s).Str("u", s.String()).Msgf("%v", s)
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "s", s, "h", h)
+	slog.New(slog.NewTextHandler(&out, nil)).Info("x", "s", s, "h", h)
+	printed["logs"] = out.String()
+	for how, text := range printed {
+		for _, part := range []string{key, "sk-ant", "quoted", fmt.Sprintf("%x", "sk-ant"), fmt.Sprintf("%X", "sk-ant"), "115 107 45"} {
+			if strings.Contains(text, part) {
+				t.Errorf("%s prints %q: %s", how, part, text)
+			}
+		}
+	}
+	if got := fmt.Sprintf("%s %v %q", s, s, s); got != "*** *** ***" {
+		t.Errorf("printed as %s", got)
+	}
+}
+
+func TestSecretsReachTheRequest(t *testing.T) {
+	h := http.Header{"Authorization": {"from the library", "twice"}}
+	NewHeaders(map[string]string{"authorization": "Bearer " + key, "x-api-key": " " + key + "\t"}).Apply(h)
+	want := http.Header{"Authorization": {"Bearer " + key}, "X-Api-Key": {key}}
+	if diff := cmp.Diff(want, h); diff != "" {
+		t.Errorf("headers (-want +got):\n%s", diff)
+	}
+	if got := (Secret{}).Reveal(); got != "" {
+		t.Errorf("zero secret is %q", got)
+	}
+}
+
+func TestKeysDisappearFromTexts(t *testing.T) {
+	basic := base64.StdEncoding.EncodeToString([]byte("robot:" + key))
+	r := NewRedactor(
+		protocol.Headers{"Authorization": "Bearer " + key, "X-Other": "Token other-key-1"},
+		protocol.Headers{"authorization": "Basic " + basic, "Cookie": "session=cookie-key; theme=dark-theme"},
+		protocol.Headers{"Proxy-authorization": "Custom custom-key", "X-Short": "abc", "X-Empty": ""},
+	)
+	inJSON, err := json.Marshal(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ text, want string }{
+		{"no such key: " + key + ".", "no such key: ***."},
+		{"Bearer " + key, "***"},
+		{"bearer " + key, "bearer ***"},
+		{`{"error":` + string(inJSON) + `}`, `{"error":"***"}`},
+		{"error: " + strconv.Quote(key), `error: "***"`},
+		{"?key=" + url.QueryEscape(key), "?key=***"},
+		{"/x/" + url.PathEscape(key) + "/y", "/x/***/y"},
+		{"<b>" + html.EscapeString(key) + "</b>", "<b>***</b>"},
+		{"Token other-key-1 other-key-1", "*** ***"},
+		{"Basic " + basic + " " + basic + " robot:" + key, "*** *** ***"},
+		{"session=cookie-key; theme=dark-theme", "***"},
+		{"cookie-key and dark-theme", "*** and ***"},
+		{"custom-key", "***"},
+		{key + key, "******"},
+		{"abc stays: it is too short to be a key", "abc stays: it is too short to be a key"},
+		{"", ""},
+	} {
+		if got := r.Text(tt.text); got != tt.want {
+			t.Errorf("Text(%q) = %q, want %q", tt.text, got, tt.want)
+		}
+	}
+	if got := (*Redactor)(nil).Text(key); got != key {
+		t.Errorf("nil redactor: %q", got)
+	}
+	if got := NewRedactor().Text(key); got != key {
+		t.Errorf("empty redactor: %q", got)
+	}
+	if got := fmt.Sprintf("%v %+v %#v %s", r, r, r, r); strings.Contains(got, "key") {
+		t.Errorf("redactor prints %s", got)
+	}
+}
+
+func TestKeysInTheQueryDisappearToo(t *testing.T) {
+	r := NewRedactor(QueryKeys("https://host/path?api_key=a%2Fsecret&v=1&flag"))
+	for text, want := range map[string]string{
+		"key a/secret, a%2Fsecret of host/path 1": "key ***, *** of host/path 1",
+	} {
+		if got := r.Text(text); got != want {
+			t.Errorf("Text(%q) = %q, want %q", text, got, want)
+		}
+	}
+	if got := NewRedactor(QueryKeys("https://host/path")).Text("https://host/path"); got != "https://host/path" {
+		t.Errorf("without a query: %q", got)
+	}
+}
+
+func FuzzNoKeyIsLeftInATextThatRepeatsIt(f *testing.F) {
+	f.Add("Authorization", "Bearer "+key, "error: ", " is wrong")
+	f.Add("Cookie", "a=bcde; f=ghij", "", "bcde")
+	f.Add("x", "abab", "ab", "ab")
+	f.Fuzz(func(t *testing.T, name, value, before, after string) {
+		r := NewRedactor(protocol.Headers{name: value})
+		for _, secret := range parts(name, value) {
+			if len(secret) < minSecret || strings.Contains(secret, "*") {
+				continue // the stars that stand for a key may make such a one again
+			}
+			for _, form := range spellings(secret) {
+				if got := r.Text(before + form + after); strings.Contains(got, secret) {
+					t.Errorf("%q is left in %q", secret, got)
+				}
+			}
+		}
+	})
+}
