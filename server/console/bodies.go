@@ -80,21 +80,17 @@ func (b *correction) check() error {
 	return err // protocol.Problems, located from the decision
 }
 
-// judge is the output that would be sent, and what is wrong with it: located
-// from the decision, or from the output.
+// judge is the output that would be sent, and what is wrong with the body.
 func (b *correction) judge(s *sheet) (output string, problems protocol.Problems) {
-	if b.Output != nil {
-		return *b.Output, s.checkOutput(*b.Output)
+	switch {
+	case b.Output != nil:
+		return *b.Output, s.checkOutput(*b.Output).At("output")
+	case s.point(b.Point) == nil && len(s.points) == 0:
+		return "", protocol.Problems{protocol.NewProblem(protocol.TypeValue, "the task has no points to put a decision in; send an output instead", "point")}
+	case s.point(b.Point) == nil:
+		return "", protocol.Problems{protocol.NewProblem(protocol.TypeValue, "the task has no such point", "point")}
 	}
-	return s.output(b.Point, b.decision), s.check(b.Point, b.decision)
-}
-
-// part is the field that judge's problems are located from.
-func (b *correction) part() string {
-	if b.Output != nil {
-		return "output"
-	}
-	return "decision"
+	return s.output(b.Point, b.decision), s.check(b.Point, b.decision).At("decision")
 }
 
 // checkBody asks whether a correction could be sent. A decision that is none is
@@ -106,9 +102,7 @@ type checkBody struct {
 
 func (b *checkBody) check() error {
 	err := b.correction.check()
-	var problems protocol.Problems
-	if errors.As(err, &problems) {
-		b.malformed = problems
+	if errors.As(err, &b.malformed) {
 		return nil
 	}
 	return err

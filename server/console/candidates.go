@@ -103,7 +103,7 @@ func (s *sheet) candidate(pointID string, out *protocol.AgentOutput) candidate {
 		return found
 	}
 	found.Decision = out.Output.AppendJSON(nil)
-	found.Problems = findings(s.check(pointID, out.Output), 1)
+	found.Problems = findings(s.check(pointID, out.Output))
 	found.Valid = len(found.Problems) == 0
 	return found
 }

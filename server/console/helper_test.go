@@ -296,3 +296,24 @@ func (f *fixture) tasks(state string) []summary {
 }
 
 type object = map[string]any
+
+// coachingRequest is what an orchestrator asked an agentd server for: a wrong
+// call at step 7, and two points to correct it at.
+const coachingRequest = `{"run_id":"run-1","request_id":"c-1","kind":"failure","stage":{"id":2,"goal":"Cube in box","hint":null},
+	"active_errors":[{"code":"E1","description":"unreachable","details":{"x":0.50}}],"target_step_id":7,
+	"trajectory":[{"id":7,"input":{"id":3,"instruction":{"type":"user","content":"Put the cube into the box."},
+		"tools":[{"name":"pick","description":"Pick up an object","parameters":{"object":{"type":"string","description":"Which one"}}}],
+		"attributes":{"known_robots":["arm"]},"num_outputs":3,"extra_keys":{"coaching":{"kind":"replace_say","text":"old"},"inference_mode":true}},
+		"output":{"say":"","tool_calls":[{"name":"pick","arguments":{"object":"box"},"target_robot_name":"arm"}]}}],
+	"reinjection_points":[{"id":"p0","input_step_id":7},{"id":"p1","input":{"id":9,"instruction":{"type":"env","content":"Go on."}}}]}`
+
+// ours is a task as an agentd server posts it.
+func ours(id string) string {
+	return `{"request_id":` + strconv.Quote(id) + `,"payload_id":1,"payload_type":"FailureFixPayload",
+		"payload":{"stage_goal":"Cube in box","coaching_request":` + coachingRequest + `},"rendered_prompt":"# Failure","allow_force_save_example":false}`
+}
+
+// pick is a decision that fits the point p0.
+func pick(what string) object {
+	return object{"say": "", "tool_calls": []object{{"name": "pick", "arguments": object{"object": what}, "target_robot_name": "arm"}}}
+}

@@ -191,10 +191,17 @@ type finding struct {
 	Msg string `json:"msg"`
 }
 
-func findings(problems protocol.Problems, skip int) []finding {
+// findings are problems of a body, or of a decision by itself.
+func findings(problems protocol.Problems) []finding {
 	list := make([]finding, len(problems))
 	for i, p := range problems {
-		list[i] = finding{Loc: p.Loc[min(skip, len(p.Loc)):], Msg: p.Msg}
+		loc := p.Loc
+		for _, outer := range []string{"body", "decision", "output"} {
+			if len(loc) > 0 && loc[0] == outer {
+				loc = loc[1:]
+			}
+		}
+		list[i] = finding{Loc: append([]any{}, loc...), Msg: p.Msg}
 	}
 	return list
 }
@@ -209,11 +216,11 @@ func (c *Console) postCheck(g *gin.Context) {
 		return
 	}
 	if body.malformed != nil {
-		c.writeJSON(g, http.StatusOK, verdict{Problems: findings(body.malformed, 1)})
+		c.writeJSON(g, http.StatusOK, verdict{Problems: findings(body.malformed)})
 		return
 	}
 	output, problems := body.judge(s)
-	c.writeJSON(g, http.StatusOK, verdict{Valid: len(problems) == 0, Problems: findings(problems, 1), Output: output})
+	c.writeJSON(g, http.StatusOK, verdict{Valid: len(problems) == 0, Problems: findings(problems), Output: output})
 }
 
 func (c *Console) postAnswer(g *gin.Context) {
@@ -229,7 +236,7 @@ func (c *Console) postAnswer(g *gin.Context) {
 	if a.Status == protocol.HumanCompleted {
 		output, problems := body.judge(s)
 		if len(problems) > 0 {
-			c.fail(g, problems.At(body.part()))
+			c.fail(g, problems)
 			return
 		}
 		a.Output = &output

@@ -133,16 +133,13 @@ func (s *sheet) point(id string) *repair.Point {
 	return nil
 }
 
-// check says what is wrong with a decision at a point, located from the
-// decision.
+// check says what is wrong with a decision at one of the points, located from
+// the decision.
 func (s *sheet) check(pointID string, d *protocol.AgentDecision) protocol.Problems {
 	if s.repair != nil {
 		return s.repair.Check(pointID, d)
 	}
 	point := s.point(pointID)
-	if point == nil {
-		return protocol.Problems{protocol.NewProblem(protocol.TypeValue, "the task has no such point; answer with the text of an output")}
-	}
 	if strings.TrimSpace(d.Say) == "" && len(d.ToolCalls) == 0 {
 		return protocol.Problems{protocol.NewProblem(protocol.TypeValue, "the decision is empty; write a reply or add a tool call")}
 	}
@@ -186,7 +183,8 @@ func (s *sheet) output(pointID string, d *protocol.AgentDecision) string {
 	return string(memory.AppendDecision(nil, d.Say, calls))
 }
 
-// checkOutput says what is wrong with an output that a person wrote as text.
+// checkOutput says what is wrong with an output that a person wrote as text,
+// located from the output.
 // What another agent wants to read is for that agent to judge.
 func (s *sheet) checkOutput(output string) protocol.Problems {
 	if strings.TrimSpace(output) == "" {
