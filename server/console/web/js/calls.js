@@ -8,9 +8,10 @@ import { holds, initial, read } from "./schema.js";
 
 const manyTools = 8; // from so many on, a palette has a filter
 
-// createCalls edits work.calls at the point that point() returns; onchange is
-// called after every change.
-export function createCalls(work, point, onchange) {
+// createCalls edits work.calls at the point that point() returns; usualRobots
+// maps tools to the robots that they were used with. onchange is called after
+// every change.
+export function createCalls(work, point, usualRobots, onchange) {
   const element = h("div", { class: "calls" });
   const list = h("ol", { class: "call-list" });
   const palette = h("div", { class: "palette-box" });
@@ -27,11 +28,16 @@ export function createCalls(work, point, onchange) {
   }
 
   function add(tool) {
-    const robot = initial(robotForm(point()));
     const start = initial(read(tool.schema));
-    work.calls.push({ name: tool.name, robot: robot ?? usualRobot(work, point()), arguments: isObject(start) ? start : {} });
+    work.calls.push({ name: tool.name, robot: initial(robotForm(point())) ?? usual(tool.name), arguments: isObject(start) ? start : {} });
     draw(work.calls.length - 1);
     onchange();
+  }
+
+  // usual is the robot that this tool was last used with, if it is there.
+  function usual(name) {
+    const robot = work.calls.findLast((c) => c.name === name)?.robot ?? usualRobots.get(name);
+    return robot !== undefined && holds(robotForm(point()), robot) ? robot : undefined;
   }
 
   function move(from, to) {
@@ -68,20 +74,13 @@ export function createCalls(work, point, onchange) {
   }
 
   draw();
-  return { element, draw };
+  return element;
 }
 
 // robotForm is the field of a call's robot.
 function robotForm(point) {
   const robots = point?.robots ?? [];
   return read(robots.length > 0 ? { enum: robots } : { type: "string", maxLength: 100 });
-}
-
-// usualRobot is the robot that was meant last, where no list says who is
-// there.
-function usualRobot(work, point) {
-  const last = work.calls.at(-1)?.robot;
-  return last !== undefined && holds(robotForm(point), last) ? last : undefined;
 }
 
 function paletteView(point, calls, add) {

@@ -36,9 +36,9 @@ export function createCandidates(id, point, onuse) {
     }
   }
 
-  const element = h("section", { class: "suggestions" },
+  const element = h("section", { class: "suggestions", "aria-label": "Suggestions of the agent server" },
     h("div", { class: "suggestions-head" },
-      h("div", null, h("h3", null, "Suggestions"), h("p", { class: "muted" }, "What the agent would do here by itself, to pick or edit.")),
+      h("p", { class: "muted" }, "What would the agent do here by itself?"),
       h("div", { class: "suggestions-ask" }, many, ask)),
     results);
   return { element, ask: run, clear: () => fill(results) };

@@ -14,7 +14,7 @@ const tabs = {
   reply: { label: "Reply", icon: "say", letter: "r" },
   tools: { label: "Tool calls", icon: "tool", letter: "t" },
   json: { label: "JSON", icon: "json", letter: "e" },
-  raw: { label: "Plain text", icon: "json", letter: "" },
+  raw: { label: "Text", icon: "json", letter: "" },
 };
 
 // createComposer edits work for a task. onchange() is called after every
@@ -32,9 +32,8 @@ export function createComposer({ detail, work, canAsk, onchange, onpoint, send, 
   const checker = createChecker(id, { read: () => content(work), onresult: showResult });
   const pick = pointPicker(detail, work, (next) => choose(next));
   const strip = tabStrip(modes(detail), (mode) => setMode(mode));
-  const candidates = canAsk && detail.points.length > 0
+  const candidates = canAsk && detail.points.some((p) => p.input !== null)
     ? createCandidates(id, () => work.point, (decision) => use(decision)) : null;
-  let calls = null;
   let sending = false;
 
   function changed() {
@@ -83,10 +82,8 @@ export function createComposer({ detail, work, canAsk, onchange, onpoint, send, 
 
   function draw() {
     strip.set(work.mode);
-    calls = null;
     if (work.mode === "tools") {
-      calls = createCalls(work, point, changed);
-      fill(panel, calls.element);
+      fill(panel, createCalls(work, point, robotsSoFar(detail.coaching), changed));
     } else fill(panel, textPanel(work, changed));
   }
 
@@ -124,11 +121,10 @@ export function createComposer({ detail, work, canAsk, onchange, onpoint, send, 
 
   const saved = h("span", { class: "saved", role: "status" });
   const element = h("div", { class: "composer" },
-    pick.element, strip.element, notice, panel, keep, verdict,
+    pick.element, candidates?.element, strip.element, notice, panel, keep, verdict,
     h("details", { class: "fold" }, h("summary", null, "What will be sent"), preview),
     h("div", { class: "composer-foot" }, saved,
-      button({ class: "button", dataset: { action: "abandon" }, onclick: abandon }, "Give up…"), sendButton),
-    candidates?.element);
+      button({ class: "button", dataset: { action: "abandon" }, onclick: abandon }, "Give up…"), sendButton));
   draw();
   checker.now();
 
@@ -177,6 +173,12 @@ function tabStrip(names, onpick) {
   };
 }
 
+// robotsSoFar maps tools to the robots that the agent last used them with.
+function robotsSoFar(coaching) {
+  const calls = (coaching?.trajectory ?? []).flatMap((step) => step.output?.tool_calls ?? []);
+  return new Map(calls.map((call) => [call.name, call.target_robot_name]));
+}
+
 const panels = {
   reply: { field: "say", label: "What the agent should say", path: ["say"], rows: "4", class: "" },
   json: { field: "json", label: "The decision as JSON", path: ["json"], rows: "10", class: "code" },
@@ -196,7 +198,7 @@ function textPanel(work, changed) {
       changed();
     },
   });
-  const row = h("div", { class: "field", dataset: { path: place(path), name: label, unset: String(work[field].trim() === "") } },
+  const row = h("div", { class: "field", dataset: { path: place(path), name: label, required: "true", unset: String(work[field].trim() === "") } },
     h("label", { class: "field-label", for: control }, label), grow(area), slot(problem));
   return row;
 }

@@ -17,7 +17,7 @@ const shortOption = 16; // characters
 export function field(form, { name, path, value, required = true, onchange, remove }) {
   const ids = { control: uid("f"), help: uid("h"), problem: uid("p") };
   const usable = holds(form, value) ? form : { ...form, kind: "any" };
-  const row = h("div", { class: `field field-${usable.kind}`, dataset: { path: place(path), name } });
+  const row = h("div", { class: `field field-${usable.kind}`, dataset: { path: place(path), name, required: String(required) } });
   const changed = (next) => {
     row.dataset.unset = String(next === undefined || next === null);
     onchange(next);

@@ -64,11 +64,23 @@ export function show(root, problems) {
     const wrapper = find(wrappers, trim(problem.loc));
     if (wrapper?.dataset.broken) continue;
     const severity = wrapper && wrapper.dataset.unset === "true" ? "missing" : "wrong";
+    if (severity === "missing") continue; // said below, in words for people
     listed.push({ message: problem.msg, wrapper, severity });
     if (!wrapper) continue;
     const before = seen.get(wrapper);
-    seen.set(wrapper, before ? `${before} ${problem.msg}` : problem.msg);
+    seen.set(wrapper, before ? `${before}; ${problem.msg}` : problem.msg);
     mark(wrapper, seen.get(wrapper), severity);
+  }
+  if (listed.length > 0 || problems.length > 0) {
+    // The console stops at what keeps it from reading a decision; what is
+    // still to be filled in is known here.
+    const named = problems.map((p) => find(wrappers, trim(p.loc)));
+    for (const wrapper of root.querySelectorAll('[data-unset="true"]')) {
+      if (wrapper.dataset.required !== "true" && !named.includes(wrapper)) continue;
+      if (seen.has(wrapper)) continue;
+      mark(wrapper, "must be filled in", "missing");
+      listed.push({ message: "must be filled in", wrapper, severity: "missing" });
+    }
   }
   return listed;
 }

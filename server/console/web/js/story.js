@@ -97,7 +97,8 @@ function extra(info) {
 // and all that it sent.
 function foreign(detail) {
   const { request } = detail;
-  const raw = rawOutput(request.payload);
+  const rejected = rawOutput(request.payload);
+  const raw = rejected !== null && request.rendered_prompt.includes(rejected) ? null : rejected; // once is enough
   return h("div", { class: "story" },
     h("section", { "aria-label": "The task" },
       h("div", { class: "section-head" }, h("h2", null, "The task"), h("span", { class: "muted" }, request.payload_type)),
