@@ -93,12 +93,12 @@ func (o outcome) finished(t *testing.T) {
 	if o.code != 0 {
 		t.Fatalf("exit code %d\n%s\n%s", o.code, o.stdout, o.stderr)
 	}
-	for _, part := range []string{"Step 1\n", "  FAILED  ", "  coach   ", "  again   arm.unlock ", "Finished after ", "The cup is on the table.", "Logs:  "} {
+	for _, part := range []string{"Step 1\n", "  FAILED  ", "  repair  ", "  again   arm.unlock ", "Finished after ", "The cup is on the table.", "Logs:  "} {
 		if !strings.Contains(o.stdout, part) {
 			t.Errorf("the transcript has no %q:\n%s", part, o.stdout)
 		}
 	}
-	if corrections := strings.Count(o.stdout, "  coach   "); len(o.logs) != corrections {
+	if corrections := strings.Count(o.stdout, "  repair  "); len(o.logs) != corrections {
 		t.Errorf("%d logs of %d corrections", len(o.logs), corrections)
 	}
 	for _, log := range o.logs {
@@ -161,8 +161,13 @@ func TestExample(t *testing.T) {
 				t.Fatalf("agentd was not started:\n%s", o.stdout)
 			}
 			refusesConnections(t, found[1])
+			if said := strings.Count(o.stdout, "  coach   "); said == 0 || said > len(o.logs) {
+				t.Errorf("the coach spoke %d times in %d coachings:\n%s", said, len(o.logs), o.stdout)
+			}
 		})
 	})
+
+	t.Run("Ctrl-C ends everything in good order", func(t *testing.T) { interrupted(t, b) })
 
 	t.Run("an orchestrator that fails makes the command fail", func(t *testing.T) {
 		o := execute(t, nil, b.demo, "--agentd", b.agentd, "sh", "-c", "exit 3")
@@ -179,6 +184,54 @@ func TestExample(t *testing.T) {
 	})
 
 	t.Run("with a server that runs already", func(t *testing.T) { withServer(t, b) })
+}
+
+// interrupted ends the example while a person is being waited for.
+func interrupted(t *testing.T, b built) {
+	b.languages(t, func(t *testing.T, orchestrator []string) {
+		asked, withdrawn := make(chan struct{}, 1), make(chan struct{})
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodPost {
+				w.WriteHeader(http.StatusNotFound) // this console knows no withdrawal but a closed connection
+				return
+			}
+			_, _ = io.Copy(io.Discard, r.Body) // the server sees a closed connection only after that
+			asked <- struct{}{}
+			<-r.Context().Done()
+			close(withdrawn)
+		}))
+		defer s.Close()
+		demo := exec.CommandContext(t.Context(), b.demo, append(append([]string{"--agentd", b.agentd}, orchestrator...), "--human", s.URL, "--logs", t.TempDir())...)
+		demo.Env = append(os.Environ(), "AGENTD_URL=", "COACH_URL=")
+		var stdout, stderr bytes.Buffer
+		demo.Stdout, demo.Stderr = &stdout, &stderr
+		if err := demo.Start(); err != nil {
+			t.Fatal(err)
+		}
+		wait(t, "the question to the person", asked)
+		if err := demo.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		_ = demo.Wait()
+		if demo.ProcessState.ExitCode() != 1 || !strings.Contains(stderr.String(), "The task is not finished") {
+			t.Errorf("exit code %d\n%s\n%s", demo.ProcessState.ExitCode(), &stdout, &stderr)
+		}
+		wait(t, "the withdrawal of the question", withdrawn)
+		if found := started.FindStringSubmatch(stdout.String()); found == nil {
+			t.Errorf("agentd was not started:\n%s", &stdout)
+		} else {
+			refusesConnections(t, found[1])
+		}
+	})
+}
+
+func wait(t *testing.T, what string, ch <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-ch:
+	case <-time.After(patience):
+		t.Fatalf("%s did not happen", what)
+	}
 }
 
 // withServer has one server for all runs, the one that demo starts for those
@@ -229,18 +282,40 @@ func withServer(t *testing.T, b built) {
 		})
 	})
 	t.Run("a person", func(t *testing.T) {
-		s := httptest.NewServer(person(t, func(question string) *protocol.HumanCoachingResponse {
-			decision, err := json.Marshal(coach.Plan(question).Decision)
-			if err != nil {
-				t.Error(err)
-			}
-			output := string(decision)
-			return &protocol.HumanCoachingResponse{Status: protocol.HumanCompleted, Output: &output}
-		}))
+		s := httptest.NewServer(person(t, func(question string) *protocol.HumanCoachingResponse { return planned(t, question) }))
 		defer s.Close()
 		b.languages(t, func(t *testing.T, orchestrator []string) {
 			o := execute(t, env, append(orchestrator, "--human", s.URL)...)
 			o.finished(t)
+			o.sessionIsGone(t, agentURL)
+		})
+	})
+	t.Run("a repair that fails is repaired itself", func(t *testing.T) {
+		b.languages(t, func(t *testing.T, orchestrator []string) {
+			first := true // tasks come one after the other
+			s := httptest.NewServer(person(t, func(question string) *protocol.HumanCoachingResponse {
+				if first {
+					first = false
+					return completed(openLocked)
+				}
+				return planned(t, question)
+			}))
+			defer s.Close()
+			o := execute(t, env, append(orchestrator, "--human", s.URL)...)
+			o.finished(t)
+			for _, part := range []string{"arm.open: The cupboard is locked.", "repair  failure, corrected at again-at-step-1"} {
+				if !strings.Contains(o.stdout, part) {
+					t.Errorf("the transcript has no %q:\n%s", part, o.stdout)
+				}
+			}
+		})
+	})
+	t.Run("a coach who is always wrong", func(t *testing.T) {
+		s := httptest.NewServer(person(t, func(string) *protocol.HumanCoachingResponse { return completed(openLocked) }))
+		defer s.Close()
+		b.languages(t, func(t *testing.T, orchestrator []string) {
+			o := execute(t, env, append(orchestrator, "--human", s.URL)...)
+			o.unfinished(t, "step 1: it still fails after 3 corrections")
 			o.sessionIsGone(t, agentURL)
 		})
 	})
@@ -271,6 +346,22 @@ func decline(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"id":"1","object":"chat.completion","created":0,"model":"m","choices":[{"index":0,"finish_reason":"stop",
 		"message":{"role":"assistant","content":%q}}]}`, answer)
+}
+
+// openLocked is a correction that fails at the start, in the form of the history.
+const openLocked = `{"say":"","action":{"arm":{"name":"open","arguments":{"furniture":"cupboard"}}}}`
+
+func completed(output string) *protocol.HumanCoachingResponse {
+	return &protocol.HumanCoachingResponse{Status: protocol.HumanCompleted, Output: &output}
+}
+
+// planned answers as the scripted coach does.
+func planned(t *testing.T, question string) *protocol.HumanCoachingResponse {
+	decision, err := json.Marshal(coach.Plan(question).Decision)
+	if err != nil {
+		t.Error(err)
+	}
+	return completed(string(decision))
 }
 
 // person is a console at which somebody answers at once.

@@ -85,7 +85,7 @@ class Orchestrator:
         self.repairs = 0
 
     def task(self) -> None:
-        """Goes step by step until the agent says, rightly, that the task is done."""
+        """Goes step by step until the agent ends it by a reply."""
         print(f"Task:  {DESCRIPTION['task']}\nHouse: {self.house}")
         print("\nThe agent is never told the code of the cupboard's lock, but the coach is: at least one step has to fail,\n"
               "however good the model. With random weights nearly every step does.")
@@ -141,7 +141,7 @@ class Orchestrator:
         return self.agent.call("POST", "/v1/responses", request)[0]
 
     def perform(self, output: dict) -> tuple[str, dict | None]:
-        """Carries a decision out. What ends the task is a reply, if it is true."""
+        """Carries a decision out. A reply ends the task, when the cup is on the table by then."""
         if output["status"] == "error":
             error = output["error"]
             return "", failure("format", error["code"], "The agent's output is no decision: " + error["message"])
@@ -187,7 +187,7 @@ class Orchestrator:
         if response["request_id"] != request["request_id"] or proposal["reinjection_point_id"] != point:
             raise NotFinished("the coaching's answer is not for this request")
         self.repairs += 1
-        say("coach", f"{failed['kind']}, corrected at {point}")
+        say("repair", f"{failed['kind']}, corrected at {point}")
         return proposal["extra_keys"]
 
     def keep(self, request: dict, logs: list[dict]) -> None:
@@ -244,7 +244,7 @@ def main() -> None:
     if chosen.human:
         coach, config = f"a person at {chosen.human}", {"provider": "human", "endpoint": chosen.human}
     else:
-        coach = f"the model {chosen.coach_model} at {chosen.coach}"
+        coach = f"{chosen.coach_model} at {chosen.coach}"
         config = {"backends": {"coach": {"type": "openai", "endpoint": chosen.coach, "default_model": chosen.coach_model}}}
     agent.call("PUT", session, config)
     try:

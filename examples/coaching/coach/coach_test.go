@@ -75,7 +75,7 @@ func TestThePlanLeadsFromEveryStateToTheEnd(t *testing.T) {
 func everyCall(t *testing.T, code string) []protocol.ToolCall {
 	t.Helper()
 	var calls []protocol.ToolCall
-	for _, c := range []Call{{"unlock", map[string]string{"furniture": "cupboard", "code": code}, "arm"}, openCupboard(), pickUpCup(),
+	for _, c := range []Call{unlock(code), openCupboard(), pickUpCup(),
 		{"pick_up", map[string]string{"object": "plate"}, "rover"}, putDown(), {"put_down", map[string]string{"furniture": "cupboard"}, "rover"},
 		drive("hall"), drive("kitchen"), drive("living room")} {
 		arguments, err := json.Marshal(c.Arguments)
@@ -110,7 +110,7 @@ func ask(t *testing.T, body map[string]any) (message struct {
 	} `json:"tool_calls"`
 }) {
 	t.Helper()
-	s := httptest.NewServer(Handler())
+	s := httptest.NewServer(Handler(func(Answer) {}))
 	defer s.Close()
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -186,7 +186,7 @@ func TestTheAnswerHasTheFormThatIsAskedFor(t *testing.T) {
 }
 
 func TestWhatIsNoRequestIsRefused(t *testing.T) {
-	s := httptest.NewServer(Handler())
+	s := httptest.NewServer(Handler(func(Answer) {}))
 	defer s.Close()
 	for _, body := range []string{"", "{", `{"messages":7}`, `{"messages":[{"role":"user","content":7}]}`} {
 		res, err := http.Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader(body))

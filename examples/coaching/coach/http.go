@@ -31,8 +31,8 @@ type request struct {
 	} `json:"tools"`
 }
 
-// Handler serves POST /v1/chat/completions.
-func Handler() http.Handler {
+// Handler serves POST /v1/chat/completions. It tells said about each answer.
+func Handler(said func(Answer)) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) {
 		var req request
@@ -45,7 +45,9 @@ func Handler() http.Handler {
 			refuse(w, err.Error())
 			return
 		}
-		send(w, http.StatusOK, req.completion(question, Plan(question)))
+		answer := Plan(question)
+		said(answer)
+		send(w, http.StatusOK, req.completion(question, answer))
 	})
 	return mux
 }

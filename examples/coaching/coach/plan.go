@@ -55,25 +55,30 @@ func Plan(question string) Answer {
 	corrected := func(why string, calls ...Call) Answer {
 		return Answer{Outcome: "corrected", Why: why, Point: at, Decision: Decision{Calls: calls}}
 	}
+	// One decision, not a plan: calls only stand together when they can start at the same moment.
+	var rover []Call
+	if room != "kitchen" {
+		rover = append(rover, drive("kitchen"))
+	}
 	switch {
 	case cup == "on the table":
-		return Answer{Outcome: "corrected", Why: "All is done, the agent only has to say so.", Point: at,
+		return Answer{Outcome: "corrected", Why: "The cup is where it should be. The agent only has to say so.", Point: at,
 			Decision: Decision{Say: "The cup is on the table in the living room.", Calls: []Call{}}}
 	case holds != "nothing" && room != "living room":
-		return corrected("The rover holds "+holds+", which belongs on the table in the living room.", drive("living room"), putDown())
+		return corrected("The rover holds "+holds+", which belongs into the living room.", drive("living room"))
 	case holds != "nothing":
-		return corrected("The rover holds "+holds+" and is beside the table.", putDown())
+		return corrected("The rover holds "+holds+" and stands beside the table.", putDown())
 	case cupboard == "locked":
 		code := lockCode.FindStringSubmatch(question)
 		if code == nil {
 			return abandoned("The cupboard is locked, and the question does not give its code.")
 		}
-		return corrected("The cup is in the locked cupboard. The arm can open it with the code.",
-			Call{"unlock", map[string]string{"furniture": "cupboard", "code": code[1]}, "arm"}, openCupboard())
+		return corrected("The cup is in the locked cupboard. The arm can unlock it with the code; the rover is needed there.",
+			append([]Call{unlock(code[1])}, rover...)...)
 	case cupboard == "shut":
-		return corrected("The cup is in the cupboard, which is shut.", openCupboard())
+		return corrected("The cupboard is not locked any more, but it is shut.", append([]Call{openCupboard()}, rover...)...)
 	case room != "kitchen":
-		return corrected("The cupboard is open, but the rover is not in the kitchen.", drive("kitchen"), pickUpCup())
+		return corrected("The cupboard is open, but the rover is not in the kitchen.", rover...)
 	}
 	return corrected("The rover stands before the open cupboard.", pickUpCup())
 }
@@ -83,6 +88,10 @@ func abandoned(why string) Answer {
 }
 
 func drive(room string) Call { return Call{"go_to", map[string]string{"room": room}, "rover"} }
+
+func unlock(code string) Call {
+	return Call{"unlock", map[string]string{"furniture": "cupboard", "code": code}, "arm"}
+}
 
 func putDown() Call { return Call{"put_down", map[string]string{"furniture": "table"}, "rover"} }
 

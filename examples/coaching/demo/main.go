@@ -141,7 +141,9 @@ func startCoach(ctx context.Context) (url string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	s := &http.Server{Handler: coach.Handler(), ReadHeaderTimeout: patience}
+	// Its words go into the orchestrator's transcript.
+	said := func(a coach.Answer) { fmt.Printf("  coach   %q\n", a.Why) }
+	s := &http.Server{Handler: coach.Handler(said), ReadHeaderTimeout: patience}
 	go func() { _ = s.Serve(listener) }() // returns when it is closed
 	return "http://" + listener.Addr().String() + "/v1", func() { _ = s.Close() }, nil
 }

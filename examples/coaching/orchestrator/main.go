@@ -86,7 +86,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 	// A run's session says who coaches. It is configured before the first request for coaching.
 	config := protocol.NewCoachingSessionConfig()
-	coach := "the model " + *model + " at " + *coachURL
+	coach := *model + " at " + *coachURL
 	if *human != "" {
 		coach = "a person at " + *human
 		config.Provider, config.Endpoint = protocol.ProviderHuman, *human

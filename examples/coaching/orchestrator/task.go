@@ -23,7 +23,7 @@ type failure struct {
 	text string
 }
 
-// task goes step by step until the agent says, rightly, that the task is done.
+// task goes step by step until the agent ends it by a reply.
 func (o *orchestrator) task(ctx context.Context) error {
 	fmt.Fprintf(o.out, "Task:  %s\nHouse: %s\n", o.about.Task, o.house.String())
 	fmt.Fprintln(o.out, "\nThe agent is never told the code of the cupboard's lock, but the coach is: at least one step has to fail,\n"+
@@ -100,7 +100,8 @@ func (o *orchestrator) decide(ctx context.Context, id int64, input protocol.Agen
 	return &outputs[0], nil // the client has checked that there is exactly one
 }
 
-// perform carries a decision out. What ends the task is a reply, if it is true.
+// perform carries a decision out. A reply ends the task, when the cup is on the
+// table by then.
 func (o *orchestrator) perform(output *protocol.AgentOutput) (report string, failed *failure) {
 	switch {
 	case output.Error != nil:
@@ -151,7 +152,7 @@ func (o *orchestrator) coach(ctx context.Context, step protocol.TrajectoryStep, 
 	if response.Status != protocol.CoachingCorrected {
 		return nil, fmt.Errorf("the coaching ended as %s: %s", response.Status, response.Reason)
 	}
-	o.say("coach", failed.kind+", corrected at "+response.Proposals[0].ReinjectionPointID)
+	o.say("repair", failed.kind+", corrected at "+response.Proposals[0].ReinjectionPointID)
 	return response.Proposals[0].ExtraKeys, nil // the client has checked that it is for our point
 }
 
