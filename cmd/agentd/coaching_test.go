@@ -1,0 +1,383 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"agentd/llama/synth"
+	"agentd/protocol"
+)
+
+// coachKey is the secret of the tests' sessions. It must come out nowhere but in
+// the header that it is for.
+const coachKey = "sk-session-93c1"
+
+// coaches is a scripted endpoint: of a chat model, and of people.
+type coaches struct {
+	*httptest.Server
+	hold chan struct{} // nil, or what every POST waits for
+
+	mu       sync.Mutex
+	reply    string // of the model
+	requests []string
+	arrived  chan string
+}
+
+func newCoaches(t *testing.T, reply string) *coaches {
+	c := &coaches{reply: reply, arrived: make(chan string, 64)}
+	c.Server = httptest.NewServer(c)
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (c *coaches) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	c.requests = append(c.requests, fmt.Sprintf("%s %s %s\n%s", r.Method, r.URL.Path, r.Header.Get("Authorization"), body))
+	reply := c.reply
+	c.mu.Unlock()
+	c.arrived <- r.Method
+	if r.Method != http.MethodPost {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	if c.hold != nil {
+		select {
+		case <-c.hold:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	answer, err := json.Marshal(map[string]any{
+		"id": "1", "object": "chat.completion", "created": 1, "model": "scripted",
+		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": reply}}},
+		"usage":   map[string]any{"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8},
+	})
+	if err == nil {
+		_, _ = w.Write(answer)
+	}
+}
+
+func (c *coaches) seen() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Join(c.requests, "\n")
+}
+
+// llmSession configures one backend.
+func llmSession(typ, endpoint string) string {
+	return fmt.Sprintf(`{"backends": {"b": {"type": %q, "endpoint": %q, "model": "m", "max_retry": 0, "headers": {"Authorization": "Bearer %s"}}}}`,
+		typ, endpoint, coachKey)
+}
+
+func humanSession(endpoint string) string {
+	return fmt.Sprintf(`{"provider": "human", "endpoint": %q}`, endpoint)
+}
+
+const session1 = "/v1/coaching/sessions/run%2F1"
+
+const doorTool = `[{"name": "open", "description": "Opens a door.", "parameters": {"door": {"type": "str", "description": "Which"}, "bay": {"type": "int", "description": "Where"}}}]`
+
+// failedStep is the input of the step that failed.
+func failedStep() input {
+	in := user(7, "Open the pantry.").tools(doorTool)
+	in.Attributes = json.RawMessage(`{"known_robots": ["arm", "base"]}`)
+	return in.memory(`{"history": [{"author": "USER", "content": "Hello"}, {"author": "MODEL", "content": "{\"say\": \"Hello.\", \"action\": {}}"}], "mood": 1.50}`)
+}
+
+// coachingRequest asks for the repair of that step.
+func coachingRequest(t *testing.T, requestID string) string {
+	t.Helper()
+	in, err := json.Marshal(failedStep())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf(`{"run_id": "run/1", "request_id": %q, "kind": "failure", "stage": {"id": 1, "goal": "The pantry is open."}, "target_step_id": 3,
+		"trajectory": [{"id": 3, "input": %s, "output": {"say": "There is no pantry."}}],
+		"active_errors": [{"code": "gave_up", "description": "The agent gave up.", "details": {}}],
+		"reinjection_points": [{"id": "start", "input_step_id": 3}]}`, requestID, in)
+}
+
+// coach posts a coaching request and returns its response, checked against it.
+func (r *running) coach(body string) *protocol.SpecializedCoachingResponse {
+	r.t.Helper()
+	status, answer, err := exchange("POST", r.url+"/v1/coaching", body)
+	if err != nil || status != http.StatusOK {
+		r.t.Fatalf("got %d %.500s, %v", status, answer, err)
+	}
+	req, err := protocol.DecodeSpecializedCoachingRequest([]byte(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	resp, err := protocol.DecodeSpecializedCoachingResponse([]byte(answer))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := resp.Validate(req); err != nil {
+		r.t.Fatalf("%v\nin %s", err, answer)
+	}
+	return resp
+}
+
+// expect sends a request and checks status and a part of the answer.
+func (r *running) expect(status int, part, method, path, body string) {
+	r.t.Helper()
+	got, answer, err := exchange(method, r.url+path, body)
+	if err != nil || got != status || !strings.Contains(answer, part) {
+		r.t.Errorf("%s %s: got %d %.500s, %v; want %d with %s", method, path, got, answer, err, status, part)
+	}
+}
+
+// TestACorrectionGivesItsDecisionOnAnotherServer: a session, a repair by a
+// model, and its re-submission to a server that knows nothing of either.
+func TestACorrectionGivesItsDecisionOnAnotherServer(t *testing.T) {
+	arguments := `{"door": "pantry", "bay": 12345678901234567}`
+	reply, err := json.Marshal(map[string]any{
+		"why": "The pantry is a door.", "outcome": "corrected", "reinjection_point_id": "start",
+		"decision": map[string]any{"say": "", "tool_calls": []any{map[string]any{"name": "open", "arguments": arguments, "target_robot_name": "arm"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCoaches(t, string(reply))
+	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3))
+	r.expect(204, "", "PUT", session1, llmSession("openai", c.URL+"/v1"))
+	r.expect(204, "", "PUT", session1, llmSession("openai", c.URL+"/v1"))
+	r.expect(409, "another configuration", "PUT", session1, llmSession("openai", c.URL+"/v2"))
+
+	resp := r.coach(coachingRequest(t, "c1"))
+	if resp.Status != protocol.CoachingCorrected || len(resp.Proposals) != 1 || resp.Proposals[0].ReinjectionPointID != "start" {
+		t.Fatalf("got %s", resp.AppendJSON(nil))
+	}
+	if !strings.Contains(c.seen(), "POST /v1/chat/completions Bearer "+coachKey) || !strings.Contains(c.seen(), "gave_up") {
+		t.Errorf("the coach was asked\n%s", c.seen())
+	}
+	for what, text := range map[string]string{"response": string(resp.AppendJSON(nil)), "log": r.log.String()} {
+		if strings.Contains(text, coachKey) {
+			t.Errorf("the %s holds the key:\n%s", what, text)
+		}
+	}
+
+	other := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--coaching", "off")
+	in := failedStep()
+	in.ExtraKeys = fmt.Appendf(nil, `{"coaching": %s}`, resp.Proposals[0].ExtraKeys)
+	out := other.ask("again", in)[0]
+	want := `{"say":"","tool_calls":[{"name":"open","arguments":{"door":"pantry","bay":12345678901234567},"target_robot_name":"arm"}]}`
+	if answerOf(out) != want {
+		t.Errorf("the other server decides %s, want %s", answerOf(out), want)
+	}
+	if count(t, out.Memory) != 4 || !strings.Contains(string(out.Memory), `"mood":1.50`) || strings.Contains(string(out.Memory), "coaching") {
+		t.Errorf("its memory is %s", out.Memory)
+	}
+
+	r.expect(204, "", "DELETE", session1, "")
+	r.expect(404, "no coaching session", "DELETE", session1, "")
+	r.expect(404, "no coaching session", "POST", "/v1/coaching", coachingRequest(t, "c2"))
+	r.expect(204, "", "PUT", session1, llmSession("openai", c.URL+"/v2"))
+	r.stop() // with a session open
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTheServersOwnModelCoaches: its answer is random, and constrained so that
+// it is a valid correction whenever it is one.
+func TestTheServersOwnModelCoaches(t *testing.T) {
+	for _, arch := range []string{synth.Qwen3, synth.GPTOSS} {
+		t.Run(arch, func(t *testing.T) {
+			spec, err := synth.Preset("tiny", arch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec.Bias = maps.Clone(spec.Bias)
+			maps.Copy(spec.Bias, map[string]float32{`"`: 20, "<|end|>": 22, "correct": 16})
+			path, err := synth.Cached("", spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := serveModel(t, "--model", path)
+			r.expect(204, "", "PUT", session1, `{"backends": {"own": {"type": "local", "model": "own", "timeout": 300}}}`)
+			resp := r.coach(coachingRequest(t, "own"))
+			t.Logf("%s", resp.AppendJSON(nil))
+			switch resp.Status {
+			case protocol.CoachingCorrected:
+				in := failedStep()
+				in.ExtraKeys = fmt.Appendf(nil, `{"coaching": %s}`, resp.Proposals[0].ExtraKeys)
+				correction, err := protocol.DecodeCorrection(resp.Proposals[0].ExtraKeys)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, want := answerOf(r.ask("again", in)[0]), string(correction.Corrected().AppendJSON(nil)); got != want {
+					t.Errorf("its correction gives %s, want %s", got, want)
+				}
+			case protocol.CoachingAbandoned: // as its random weights will have it on some machine
+			default:
+				t.Errorf("got %s", resp.AppendJSON(nil))
+			}
+			if len(resp.Logs) == 0 || !strings.Contains(resp.Logs[0].Content, "own") {
+				t.Error("its log says nothing about the model")
+			}
+		})
+	}
+}
+
+func TestCoachesMustBeWhereTheOperatorAllows(t *testing.T) {
+	m := newFakeModel()
+	r := startFake(t, ready(m), "--coaching-allow", "coach.example.org,127.0.0.1", "--coaching-allow", "10.0.0.0/8")
+	r.health("ready")
+	for endpoint, status := range map[string]int{
+		"http://127.0.0.1:9/v1":             204,
+		"https://coach.example.org":         204,
+		"http://10.1.2.3:8080":              204,
+		"https://other.example.org":         204, // may be in 10.0.0.0/8; dialing tells
+		"http://169.254.169.254/latest":     422,
+		"http://[::ffff:169.254.169.254]/x": 422,
+		"http://93.184.215.14/":             422,
+	} {
+		part := ""
+		if status == 422 {
+			part = `"loc":["body","backends","b","endpoint"]`
+		}
+		r.expect(status, part, "PUT", session1, llmSession("openai", endpoint))
+		if status == 204 {
+			r.expect(204, "", "DELETE", session1, "")
+		}
+	}
+	r.expect(422, `"headers","Host"]`, "PUT", session1, strings.Replace(llmSession("openai", "http://127.0.0.1:9"), "Authorization", "Host", 1))
+	if want := `"coaches_may_be_at":"coach.example.org, 127.0.0.1, 10.0.0.0/8"`; !strings.Contains(r.log.String(), want) {
+		t.Errorf("the log lacks %s:\n%s", want, r.log)
+	}
+}
+
+func TestInfoTellsWhetherThereIsCoaching(t *testing.T) {
+	for setting, want := range map[string]string{
+		"on":  `"capabilities":{"coaching":true,"inference":true},"specialized_coaching":["failure","suboptimal","format"],"coaching_resume":true,"coaching_session_version":"1"}`,
+		"off": `"capabilities":{"coaching":false,"inference":true},"coaching_resume":true,"coaching_unavailable_reason":"` + coachingOff + `"}`,
+	} {
+		t.Run(setting, func(t *testing.T) {
+			r := startFake(t, ready(newFakeModel()), "--coaching", setting)
+			r.health("ready")
+			_, text, err := exchange("GET", r.url+"/v1/info", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			info, err := protocol.DecodeAgentInfo([]byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := info.Validate(); err != nil {
+				t.Errorf("%v in %s", err, text)
+			}
+			if info.Capabilities["coaching"] != (setting == "on") || !info.CoachingResume || (setting == "on") == (info.CoachingUnavailableReason == coachingOff) ||
+				setting == "on" && (strings.Join(info.SpecializedCoaching, " ") != "failure suboptimal format" || info.CoachingSessionVersion != "1") ||
+				setting == "off" && (len(info.SpecializedCoaching) > 0 || strings.Contains(text, "coaching_session_version")) {
+				t.Errorf("got %s, want about %s", text, want)
+			}
+		})
+	}
+}
+
+func TestCoachingThatIsOffIsRefusedWithTheReason(t *testing.T) {
+	r := startFake(t, ready(newFakeModel()), "--coaching", "off")
+	r.health("ready")
+	r.expect(503, coachingOff, "PUT", session1, humanSession("http://127.0.0.1:9"))
+	r.expect(503, coachingOff, "POST", "/v1/coaching", coachingRequest(t, "c"))
+	r.expect(503, coachingOff, "DELETE", session1, "")
+	r.expect(422, `"loc":["body"`, "PUT", session1, `{}`)
+	_, page, err := exchange("GET", r.url+"/metrics", "")
+	if err != nil || strings.Contains(page, "agentd_coaching") {
+		t.Errorf("metrics of coaching, or %v", err)
+	}
+}
+
+// TestAFullSessionRefusesFurtherRequests: one worker, and nobody waits.
+func TestAFullSessionRefusesFurtherRequests(t *testing.T) {
+	c := newCoaches(t, `{"why": "no", "outcome": "abandoned"}`)
+	c.hold = make(chan struct{})
+	r := startFake(t, ready(newFakeModel()), "--coaching-workers", "1", "--coaching-queue", "0", "--coaching-sessions", "1")
+	r.health("ready")
+	r.expect(204, "", "PUT", session1, llmSession("openai", c.URL))
+	r.expect(503, "", "PUT", "/v1/coaching/sessions/2", llmSession("openai", c.URL))
+	first := make(chan string, 1)
+	go func() {
+		status, answer, err := exchange("POST", r.url+"/v1/coaching", coachingRequest(t, "c1"))
+		first <- fmt.Sprint(status, " ", answer, " ", err)
+	}()
+	wait(t, "the coach's question", c.arrived)
+	resp, err := http.Post(r.url+"/v1/coaching", "application/json", strings.NewReader(coachingRequest(t, "c2")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("got %d, Retry-After %q", resp.StatusCode, resp.Header.Get("Retry-After"))
+	}
+	close(c.hold)
+	if got := wait(t, "the answer", first); !strings.HasPrefix(got, "200 ") || !strings.Contains(got, "abandoned") {
+		t.Error(got)
+	}
+}
+
+// TestADrainEndsWhatWaitsForPeople: once its time is up, with 503; and the task
+// is withdrawn.
+func TestADrainEndsWhatWaitsForPeople(t *testing.T) {
+	c := newCoaches(t, "")
+	c.hold = make(chan struct{})
+	r := startFake(t, ready(newFakeModel()), "--drain-timeout", "10ms")
+	r.health("ready")
+	r.expect(204, "", "PUT", session1, humanSession(c.URL))
+	answer := make(chan string, 1)
+	go func() {
+		status, text, err := exchange("POST", r.url+"/v1/coaching", coachingRequest(t, "c1"))
+		answer <- fmt.Sprint(status, " ", text, " ", err)
+	}()
+	wait(t, "the task", c.arrived)
+	r.stop()
+	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, `503 {"detail":"the server is shutting down"}`) {
+		t.Error(got)
+	}
+	if method := wait(t, "the withdrawal", c.arrived); method != http.MethodDelete {
+		t.Errorf("the endpoint got a %s", method)
+	}
+	if err := r.end(); err == nil || !strings.Contains(err.Error(), "--drain-timeout 10ms") {
+		t.Errorf("run returned %v", err)
+	}
+}
+
+// TestASessionClosesWhileTheServerDrains: DELETE still works, and withdraws what
+// the drain waits for.
+func TestASessionClosesWhileTheServerDrains(t *testing.T) {
+	c := newCoaches(t, "")
+	c.hold = make(chan struct{})
+	r := startFake(t, ready(newFakeModel()))
+	r.health("ready")
+	r.expect(204, "", "PUT", session1, humanSession(c.URL))
+	answer := make(chan string, 1)
+	go func() {
+		status, text, err := exchange("POST", r.url+"/v1/coaching", coachingRequest(t, "c1"))
+		answer <- fmt.Sprint(status, " ", text, " ", err)
+	}()
+	wait(t, "the task", c.arrived)
+	r.stop()
+	r.health("draining")
+	r.expect(503, "shutting down", "PUT", "/v1/coaching/sessions/2", humanSession(c.URL))
+	r.expect(204, "", "DELETE", session1, "")
+	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "200 ") || !strings.Contains(got, `"status":"abandoned"`) {
+		t.Error(got)
+	}
+	if err := r.end(); err != nil {
+		t.Errorf("run returned %v", err)
+	}
+}
