@@ -218,7 +218,8 @@ func TestTheServersOwnModelCoaches(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got, want := answerOf(r.ask("again", in)[0]), string(correction.Corrected().AppendJSON(nil)); got != want {
+				decision := correction.Corrected()
+				if got, want := answerOf(r.ask("again", in)[0]), string(decision.AppendJSON(nil)); got != want {
 					t.Errorf("its correction gives %s, want %s", got, want)
 				}
 			case protocol.CoachingAbandoned: // as its random weights will have it on some machine
