@@ -22,45 +22,54 @@ import (
 // did not accept. refused is their own reason, one only and without a place: it
 // is told when looking closer finds no more.
 func (p *problems) addArguments(tool *tools.Tool, arguments protocol.Raw, refused error, loc ...any) {
-	before := len(p.list)
-	for _, problem := range argumentProblems(tool, arguments) {
+	found, err := argumentProblems(tool, arguments)
+	if err != nil || len(found) == 0 {
+		p.add(protocol.TypeValue, errorText(refused), loc...)
+		return
+	}
+	for _, problem := range found {
 		p.add(problem.Type, problem.Msg, slices.Concat(loc, problem.Loc)...)
 	}
-	if len(p.list) == before {
-		p.add(protocol.TypeValue, errorText(refused), loc...)
-	}
 }
-
-const schemaURL = "tool:parameters"
 
 // argumentProblems are all reasons why arguments break the tool's schema, each
 // at its place. They are for the reader: whether arguments are accepted is the
 // tool set's decision.
-func argumentProblems(tool *tools.Tool, arguments protocol.Raw) protocol.Problems {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(arguments))
-	if err != nil || hasExponent(doc) {
-		return nil
-	}
-	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(tool.Schema))
+func argumentProblems(tool *tools.Tool, arguments protocol.Raw) (protocol.Problems, error) {
+	schema, err := compile(tool.Schema)
 	if err != nil {
-		return nil
+		return nil, err
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(arguments))
+	if err != nil {
+		return nil, err
+	}
+	if hasExponent(doc) {
+		return nil, errors.New("numbers with exponents are not looked at")
+	}
+	l := leaves{tool: tool, doc: doc}
+	var invalid *jsonschema.ValidationError
+	if errors.As(schema.Validate(doc), &invalid) {
+		l.add(invalid)
+	}
+	// The library goes through objects in any order.
+	slices.SortFunc(l.found.list, func(a, b protocol.Problem) int { return strings.Compare(a.String(), b.String()) })
+	return l.found.list, nil
+}
+
+const schemaURL = "tool:parameters"
+
+func compile(schema protocol.Raw) (*jsonschema.Schema, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		return nil, err
 	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(jsonschema.SchemeURLLoader{}) // loads nothing
-	if err := c.AddResource(schemaURL, schema); err != nil {
-		return nil
+	if err := c.AddResource(schemaURL, doc); err != nil {
+		return nil, err
 	}
-	compiled, err := c.Compile(schemaURL)
-	if err != nil {
-		return nil
-	}
-	var invalid *jsonschema.ValidationError
-	if !errors.As(compiled.Validate(doc), &invalid) {
-		return nil
-	}
-	l := leaves{tool: tool, doc: doc}
-	l.add(invalid)
-	return l.found.list
+	return c.Compile(schemaURL)
 }
 
 // hasExponent tells whether a value has a number like 1e9: the library computes

@@ -112,7 +112,7 @@ func (t *Task) describe(points []*Point, budget int) string {
 	head.WriteString("\n## Steps, oldest first\n")
 
 	tail.WriteString("\n# What is wrong\n\n")
-	fmt.Fprintf(&tail, "Target step: %d\n", t.req.TargetStepID)
+	fmt.Fprintf(&tail, "- Target step: %d\n", t.req.TargetStepID)
 	t.describeErrors(&tail, share)
 	if !empty(t.req.AdditionalInfo) {
 		labelled(&tail, "Additional information", readable(t.req.AdditionalInfo, share(12)), share(12)+inlineText)
@@ -159,6 +159,9 @@ func (t *Task) describeErrors(b *strings.Builder, share func(int) int) {
 		}
 		labelled(b, "Error", text, max(2*room, 2*briefValue))
 		room -= len(text)
+	}
+	if e := t.step().Error; e != nil && len(t.req.ActiveErrors) == 0 {
+		labelled(b, "Error of the agent in this step", agentErrorText(e), max(room, briefValue))
 	}
 	if empty(t.req.Diagnosis) {
 		return

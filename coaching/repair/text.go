@@ -27,21 +27,21 @@ func clip[T ~string | ~[]byte](s T, n int) string {
 // inlineText is the longest text that stands on the line of its label.
 const inlineText = 200
 
-// labelled appends a text behind its label, as a block where it is long.
+// labelled appends a line with a text behind its label, as a block where it is long.
 func labelled(b *strings.Builder, label, text string, limit int) {
 	text = clip(strings.TrimSpace(text), limit)
 	if len(text) <= inlineText && !strings.Contains(text, "\n") {
-		fmt.Fprintf(b, "%s: %s\n", label, text)
+		fmt.Fprintf(b, "- %s: %s\n", label, text)
 		return
 	}
 	fence := fenceFor(text)
-	fmt.Fprintf(b, "%s:\n%s\n%s\n%s\n", label, fence, text, fence)
+	fmt.Fprintf(b, "- %s:\n%s\n%s\n%s\n", label, fence, text, fence)
 }
 
 // fenceFor is a fence that the text does not contain.
 func fenceFor(text string) string {
 	longest, run := 0, 0
-	for i := 0; i < len(text); i++ {
+	for i := range len(text) {
 		if text[i] != '`' {
 			run = 0
 			continue

@@ -139,7 +139,7 @@ func (r *trajectory) step(i int, d detail, limit int) string {
 		labelled(&b, "Error of the agent", agentErrorText(step.Error), limit)
 	}
 	if step.Output == nil && step.Error == nil {
-		b.WriteString("Decision: not recorded\n")
+		b.WriteString("- Decision: not recorded\n")
 	}
 	if raw, is := rawOutputOf(step); is && d >= short && (step.Output == nil || i == r.t.target && r.t.req.Kind == protocol.CoachingFormat) {
 		labelled(&b, "What the model wrote", raw, limit)
@@ -192,7 +192,7 @@ func (r *trajectory) changes(b *strings.Builder, i, limit int) {
 		common++
 	}
 	if forgot := len(then.History) - common; forgot > 0 {
-		fmt.Fprintf(b, "Memory: the last %s of the step before are not in it\n", plural(forgot, "entry"))
+		fmt.Fprintf(b, "- Memory: the last %s of the step before are not in it\n", plural(forgot, "entry"))
 	}
 	added := withoutTurn(now.History[common:], before)
 	if len(added) > 0 {
