@@ -135,7 +135,7 @@ func (c *Console) postLogout(g *gin.Context) {
 }
 
 func (c *Console) cookie(g *gin.Context, value string, maxAge int) *http.Cookie {
-	return &http.Cookie{
+	return &http.Cookie{ //nolint:gosec // G124: without TLS a cookie with Secure would not come back
 		Name:     cookieName,
 		Value:    value,
 		Path:     "/",

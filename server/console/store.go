@@ -130,14 +130,14 @@ func (x *txn) task(seq uint64) (*task, error) {
 			return readTask(raw)
 		}
 	}
-	return nil, nil //nolint:nilnil // absent is an ordinary answer here
+	return nil, nil
 }
 
 // byRequest finds a task by its agent's request id; nil when there is none.
 func (x *txn) byRequest(id string) (*task, error) {
 	key := x.tx.Bucket(bucketIDs).Get(idKey(id))
 	if key == nil {
-		return nil, nil //nolint:nilnil // absent is an ordinary answer here
+		return nil, nil
 	}
 	return x.task(binary.BigEndian.Uint64(key))
 }
