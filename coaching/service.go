@@ -84,7 +84,7 @@ func (s *Service) Configure(ctx context.Context, runID string, cfg *protocol.Coa
 	existing, err := s.store.Create(ctx, runID, rec, s.maxSessions)
 	switch {
 	case err != nil:
-		return err
+		return s.metrics.full("sessions", err)
 	case existing == nil:
 	case existing.State == Closing:
 		return ErrClosing

@@ -1,0 +1,124 @@
+package coaching
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"agentd/coaching/backend"
+	"agentd/coaching/egress"
+	"agentd/protocol"
+
+	"pgregory.net/rapid"
+)
+
+func TestTheLogTellsAPersonWhatHappened(t *testing.T) {
+	script := newScript(t, fails(500), says(invalidAnswer1), says(goodAnswer))
+	s := newService(t, Options{Now: func() time.Time { return time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC) }})
+	configure(t, s, "r", llmConfig(openai("gpt", script.URL)))
+	res := coach(t, s, request("r", "c"))
+	if len(res.Logs) != 1 || res.Logs[0].CoachingType != protocol.CoachingFailure {
+		t.Fatalf("logs are %v", res.Logs)
+	}
+	rest := res.Logs[0].Content
+	for _, part := range []string{
+		"# Coaching: failure\n", "Run `r`, request `c`, provider llm", "2030-01-02T03:04:05Z", "Bring the cup to the kitchen.", "Target step 7",
+		"## Coach `gpt (openai, coach at " + script.URL, "The cup is not in the cellar.",
+		"- Try 1: failed", "500", "- Try 2: after a wait of 500ms, answered", "by `coach-1`", "11 prompt tokens, 7 completion tokens",
+		invalidAnswer1, "It cannot be used", `"elsewhere" is not one of`, goodAnswer,
+		"## Result: corrected", "The cup is in the kitchen.", "`p`", goodProposal, "Took 0s.",
+	} {
+		_, after, found := strings.Cut(rest, part)
+		if !found {
+			t.Fatalf("%q is missing, or not in its place, in\n%s", part, res.Logs[0].Content)
+		}
+		rest = after
+	}
+}
+
+func TestNoLogsWhenTheSessionWantsNone(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		handler http.HandlerFunc
+		status  string
+	}{
+		{"corrected", says(goodAnswer), protocol.CoachingCorrected},
+		{"abandoned", says(declinedAnswer), protocol.CoachingAbandoned},
+		{"error", fails(401), protocol.CoachingFailed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			script, s := newScript(t, c.handler), newService(t, Options{})
+			cfg := llmConfig(openai("gpt", script.URL))
+			cfg.CaptureLogs = false
+			configure(t, s, "r", cfg)
+			if res := coach(t, s, request("r", "c")); res.Status != c.status || len(res.Logs) != 0 {
+				t.Errorf("%s with logs %v, want %s without", res.Status, res.Logs, c.status)
+			}
+		})
+	}
+}
+
+// TestTextsStayInTheirPlace quotes any text, and looks whether Markdown would
+// end the quotation where it does.
+func TestTextsStayInTheirPlace(t *testing.T) {
+	text := rapid.StringOfN(rapid.SampledFrom([]rune("`~a# \n")), 0, 40, -1)
+	rapid.Check(t, func(t *rapid.T) {
+		s := text.Draw(t, "text")
+		var l logbook
+		l.block("text", s)
+		lines := strings.Split(strings.TrimRight(l.b.String(), "\n"), "\n")
+		fence := strings.TrimSuffix(lines[0], "text")
+		for _, line := range lines[1 : len(lines)-1] {
+			if strings.HasPrefix(strings.TrimSpace(line), fence) {
+				t.Errorf("the fence %q is closed by %q in\n%s", fence, line, l.b.String())
+			}
+		}
+		if lines[len(lines)-1] != fence {
+			t.Errorf("the fence %q is not closed in\n%s", fence, l.b.String())
+		}
+
+		span := l.code(s)
+		ticks := span[:len(span)-len(strings.TrimLeft(span, "`"))]
+		inner := strings.TrimSuffix(strings.TrimPrefix(span, ticks), ticks)
+		if strings.Contains(span, "\n") || longestRun(inner) >= len(ticks) || strings.HasPrefix(inner, "`") || strings.HasSuffix(inner, "`") {
+			t.Errorf("%q is not one code span", span)
+		}
+	})
+}
+
+func TestLogsAreBoundedAndEndWithTheResult(t *testing.T) {
+	req := request("r", strings.Repeat("é", maxLogSpan))
+	l := newLogbook(nil, time.Time{}, req, protocol.ProviderLLM)
+	for range 100 {
+		l.answer(backend.Answer{Text: strings.Repeat("x", 2*maxLogBlock)}, nil)
+	}
+	res := &protocol.SpecializedCoachingResponse{Status: protocol.CoachingAbandoned}
+	content := l.verdict(res, "the reason", time.Minute)
+	if len(content) > maxLog+1000 {
+		t.Errorf("the log has %d bytes", len(content))
+	}
+	if !strings.Contains(content, "left out") || !strings.HasSuffix(content, "```text\nthe reason\n```\n\nTook 1m0s.\n") {
+		t.Errorf("the log ends with %q", content[len(content)-200:])
+	}
+	if !strings.Contains(content, fmt.Sprintf("(%d more bytes)", maxLogBlock)) {
+		t.Error("the log does not say that an answer was cut")
+	}
+	if !strings.Contains(content, "é… (") || strings.ContainsRune(content, '\uFFFD') {
+		t.Error("a name is cut within a character")
+	}
+}
+
+func TestKeysAreTakenOutBeforeTextsAreCut(t *testing.T) {
+	l := logbook{redactor: egress.NewRedactor(protocol.Headers{"X-Key": secret})}
+	for at := maxLogSpan - len(secret); at <= maxLogSpan; at++ {
+		if span := l.code(strings.Repeat("x", at) + secret); strings.Contains(span, secret[:4]) {
+			t.Fatalf("%q", span)
+		}
+	}
+	l.block("text", strings.Repeat("x", maxLogBlock-5)+secret)
+	if strings.Contains(l.b.String(), secret[:4]) {
+		t.Error("a part of the key is in the log")
+	}
+}
