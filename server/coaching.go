@@ -138,7 +138,8 @@ func pathRunID(c *gin.Context) (string, error) {
 func bothProblems(path, body error) error {
 	var first, more protocol.Problems
 	if errors.As(path, &first) && errors.As(body, &more) {
-		return append(first, more...)
+		both := append(first, more...)
+		return both[:min(len(both), protocol.MaxProblems)]
 	}
 	if path != nil {
 		return path

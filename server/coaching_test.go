@@ -275,7 +275,7 @@ func TestDrainWaitsForCoachingThenCutsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	if resp.StatusCode != 204 {
+	if resp.StatusCode != http.StatusNoContent {
 		t.Errorf("DELETE while draining: %d", resp.StatusCode)
 	}
 	ls.CancelWork()

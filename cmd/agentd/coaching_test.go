@@ -322,7 +322,7 @@ func TestAFullSessionRefusesFurtherRequests(t *testing.T) {
 	}
 	resp.Body.Close()
 	http.DefaultClient.CloseIdleConnections()
-	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" {
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
 		t.Errorf("got %d, Retry-After %q", resp.StatusCode, resp.Header.Get("Retry-After"))
 	}
 	close(c.hold)
