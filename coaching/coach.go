@@ -99,7 +99,7 @@ func (j *job) response(r result) *protocol.SpecializedCoachingResponse {
 	if err := res.Validate(j.req); err != nil {
 		// What is proposed was checked before, so this is a mistake of ours; it
 		// must not reach the orchestrator as a correction.
-		j.service.log.Error().Err(err).Str("run_id", j.req.RunID).Str("kind", j.req.Kind).Msg("coaching response is invalid")
+		j.service.log.Error().Err(err).Str("run_id", clip(j.req.RunID, maxLogID)).Str("kind", j.req.Kind).Msg("coaching response is invalid")
 		res = j.render(failed("the correction that was found is not a valid response: %v", err))
 	}
 	return res
@@ -123,7 +123,7 @@ func (j *job) report(status, reason string) {
 	provider, took := j.session.record.Config.Provider, j.service.now().Sub(j.entered)
 	j.service.metrics.request(j.req.Kind, provider, status, took)
 	j.service.log.Info().
-		Str("run_id", j.req.RunID).Str("request_id", j.req.RequestID).
+		Str("run_id", clip(j.req.RunID, maxLogID)).Str("request_id", clip(j.req.RequestID, maxLogID)).
 		Str("kind", j.req.Kind).Str("provider", provider).Str("status", status).Str("reason", reason).
 		Int("attempts", j.attempts).Dur("took", took).Msg("coached")
 }

@@ -1,8 +1,6 @@
 package coaching
 
-import (
-	"errors"
-)
+import "errors"
 
 // sweepLoop closes idle sessions until the service is closed.
 func (s *Service) sweepLoop() {
@@ -25,9 +23,10 @@ func (s *Service) sweep() {
 		if !ok || s.now().Sub(since) < s.idle {
 			continue
 		}
-		s.log.Info().Str("run_id", sess.runID).Dur("idle", s.idle).Msg("coaching session was idle")
-		if err := s.closeSession(s.alive, sess.runID, sess.record.ID); err != nil && !errors.Is(err, ErrUnknown) {
-			s.log.Warn().Err(err).Str("run_id", sess.runID).Msg("idle coaching session not closed")
+		s.log.Info().Str("run_id", clip(sess.runID, maxLogID)).Dur("idle", s.idle).Msg("coaching session was idle")
+		err := s.closeSession(s.alive, sess.runID, sess.record.ID)
+		if err != nil && !errors.Is(err, ErrUnknown) && s.alive.Err() == nil {
+			s.log.Warn().Err(err).Str("run_id", clip(sess.runID, maxLogID)).Msg("idle coaching session not closed")
 		}
 	}
 }

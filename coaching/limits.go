@@ -49,6 +49,9 @@ const (
 	maxLogSpan   = 2000
 	maxLogPoints = 20
 
+	// maxLogID bounds, in bytes, the clients' ids in the server's own log.
+	maxLogID = 200
+
 	// maxReason bounds a reason, in bytes.
 	maxReason = 2000
 )

@@ -179,20 +179,6 @@ func hangs(until <-chan struct{}) http.HandlerFunc {
 	}
 }
 
-// holds signals that it was asked, and answers once it may.
-func holds(asked chan<- struct{}, until <-chan struct{}, then http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		r.Body = io.NopCloser(strings.NewReader(string(body)))
-		asked <- struct{}{}
-		select {
-		case <-r.Context().Done():
-		case <-until:
-			then(w, r)
-		}
-	}
-}
-
 // receive takes what must come.
 func receive[T any](t *testing.T, from <-chan T, what string) (v T) {
 	t.Helper()

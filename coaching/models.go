@@ -83,7 +83,7 @@ func (j *job) attempt(b backend.Backend, a backend.Attempt) {
 	j.attempts++
 	j.log.attempt(a)
 	j.service.metrics.attempt(b.Type(), a)
-	j.service.log.Debug().Str("run_id", j.req.RunID).Str("backend", b.Name()).Str("outcome", outcome(a.Err)).
+	j.service.log.Debug().Str("run_id", clip(j.req.RunID, maxLogID)).Str("backend", b.Name()).Str("outcome", outcome(a.Err)).
 		Int("try", a.Try).Dur("waited", a.Waited).Dur("took", a.Took).Msg("coach asked")
 }
 

@@ -52,9 +52,8 @@ func (j *job) askPerson(ctx context.Context) (result, error) {
 // taskID is the id of the task for people: the same for the same request in the
 // same session, and for no other.
 func (j *job) taskID() string {
-	content := sha256.Sum256(j.req.AppendJSON(nil))
-	name := append([]byte(j.req.RunID+"\x00"+j.req.RequestID+"\x00"), content[:]...)
-	return uuid.NewSHA1(j.session.record.ID, name).String()
+	content := sha256.Sum256(j.req.AppendJSON(nil)) // the ids of run and request are in it
+	return uuid.NewSHA1(j.session.record.ID, content[:]).String()
 }
 
 // readPerson is the result of a task that is done.
@@ -123,7 +122,7 @@ func (s *session) withdraw(id string) {
 	ctx, cancel := context.WithTimeout(s.hard, withdrawTimeout)
 	defer cancel()
 	if err := s.coach.Withdraw(ctx, id); err != nil {
-		s.log.Warn().Err(err).Str("run_id", s.runID).Str("task", id).Msg("task not withdrawn from people")
+		s.log.Warn().Err(err).Str("run_id", clip(s.runID, maxLogID)).Str("task", id).Msg("task not withdrawn from people")
 	}
 }
 
@@ -155,5 +154,5 @@ func (s *session) take(t *task) {
 
 // postedAgain writes down that a task is posted again.
 func (s *session) postedAgain(f human.Failure) {
-	s.log.Warn().Err(f.Err).Str("run_id", s.runID).Int("try", f.Try).Dur("wait", f.Wait).Msg("people not reached; the task is posted again")
+	s.log.Warn().Err(f.Err).Str("run_id", clip(s.runID, maxLogID)).Int("try", f.Try).Dur("wait", f.Wait).Msg("people not reached; the task is posted again")
 }

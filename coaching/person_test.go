@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"agentd/protocol"
+
+	"github.com/rs/zerolog"
 )
 
 // people is an endpoint where people work: tasks wait until the test answers
@@ -25,7 +27,8 @@ type people struct {
 	requests  []*protocol.HumanCoachingRequest
 	withdrawn []string
 	changed   *sync.Cond
-	restarts  int // the next posts that are broken off
+	restarts  int  // the next posts that are broken off
+	stubborn  bool // refuses to withdraw
 }
 
 func newPeople(t *testing.T) *people {
@@ -51,7 +54,11 @@ func (p *people) post(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 		return
 	}
-	stop := context.AfterFunc(r.Context(), p.changed.Broadcast)
+	stop := context.AfterFunc(r.Context(), func() {
+		p.mu.Lock() // else it might come between a look at the context and the wait
+		defer p.mu.Unlock()
+		p.changed.Broadcast()
+	})
 	defer stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,6 +87,10 @@ func (p *people) withdraw(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.withdrawn = append(p.withdrawn, r.PathValue("id"))
+	if p.stubborn {
+		http.Error(w, `{"detail":"not now"}`, http.StatusInternalServerError)
+		return
+	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -250,6 +261,54 @@ func TestTasksOfPeople(t *testing.T) {
 			t.Errorf("withdrawn %v, want both tasks", p.withdrawn)
 		}
 		check()
+	})
+	t.Run("closing does not depend on people who do not let go", func(t *testing.T) {
+		p, s := newPeople(t), newService(t, Options{})
+		p.stubborn = true
+		configure(t, s, "r", humanConfig(p.URL))
+		done := ask(t.Context(), s, request("r", "c"))
+		p.wait(t, func() bool { return p.connections() == 1 })
+		if err := s.CloseSession(t.Context(), "r"); err != nil {
+			t.Error(err)
+		}
+		if got := receive(t, done, "the answer"); got.err != nil || got.res.Status != protocol.CoachingAbandoned {
+			t.Errorf("%v, %v", got.res, got.err)
+		}
+		if len(p.withdrawn) != 1 {
+			t.Errorf("withdrawn %v, want one try", p.withdrawn)
+		}
+	})
+	t.Run("shutting down withdraws, too", func(t *testing.T) {
+		p, s := newPeople(t), newService(t, Options{})
+		configure(t, s, "r", humanConfig(p.URL))
+		done := ask(t.Context(), s, request("r", "c"))
+		p.wait(t, func() bool { return p.connections() == 1 })
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := receive(t, done, "the answer"); got.err != nil || got.res.Status != protocol.CoachingAbandoned {
+			t.Errorf("%v, %v", got.res, got.err)
+		}
+		if len(p.withdrawn) != 1 {
+			t.Errorf("withdrawn %v, want the task", p.withdrawn)
+		}
+	})
+	t.Run("a key in the endpoint's query is nowhere", func(t *testing.T) {
+		var out output
+		p, s := newPeople(t), newService(t, Options{Log: zerolog.New(&out), Registerer: out.registry()})
+		p.restarts, p.stubborn = 1, true
+		configure(t, s, "r", humanConfig(p.URL+"?key="+secret))
+		done := ask(t.Context(), s, request("r", "c"))
+		p.wait(t, func() bool { return p.connections() == 1 && len(p.requests) == 2 })
+		if err := s.CloseSession(t.Context(), "r"); err != nil {
+			t.Error(err)
+		}
+		got := receive(t, done, "the answer")
+		if got.err != nil {
+			t.Fatal(got.err)
+		}
+		configure(t, s, "r", humanConfig("http://"+closedPort+"?key="+secret))
+		out.mustNotHold(t, secret, got.res, coach(t, s, request("r", "c")))
 	})
 	t.Run("the endpoint restarts in the middle", func(t *testing.T) {
 		p, s := newPeople(t), newService(t, Options{})

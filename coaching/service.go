@@ -105,7 +105,7 @@ func (s *Service) Configure(ctx context.Context, runID string, cfg *protocol.Coa
 		return err
 	}
 	if existing == nil {
-		s.log.Info().Str("run_id", runID).Str("provider", cfg.Provider).Int("backends", len(cfg.Backends)).Msg("coaching session configured")
+		s.log.Info().Str("run_id", clip(runID, maxLogID)).Str("provider", cfg.Provider).Int("backends", len(cfg.Backends)).Msg("coaching session configured")
 	}
 	return nil
 }
@@ -189,17 +189,24 @@ func (s *Service) CloseSession(ctx context.Context, runID string) error {
 // closeSession closes the run's session if it is the one with this id; Nil means
 // whatever it is.
 func (s *Service) closeSession(ctx context.Context, runID string, id uuid.UUID) error {
+	// Close must wait for what happens from here on: a session that is marked
+	// must not stay in a store that outlives this server.
+	if !s.begin() {
+		return ErrShutdown
+	}
 	rec, err := s.store.MarkClosing(ctx, runID, id)
+	if err == nil && rec == nil {
+		err = ErrUnknown
+	}
 	if err != nil {
+		s.background.Done()
 		return err
 	}
-	if rec == nil {
-		return ErrUnknown
-	}
 	done := make(chan error, 1)
-	if !s.goBackground(func() { done <- s.finish(runID, rec.ID) }) {
-		return ErrShutdown // Close releases it
-	}
+	go func() {
+		defer s.background.Done()
+		done <- s.finish(runID, rec.ID)
+	}()
 	select {
 	case err := <-done:
 		return err
@@ -219,19 +226,19 @@ func (s *Service) finish(runID string, id uuid.UUID) error {
 	}
 	// The caller of DELETE may have left; the run must not stay closing for that.
 	err := s.store.Delete(context.WithoutCancel(s.base), runID, id)
-	s.log.Info().Err(err).Str("run_id", runID).Msg("coaching session closed")
+	s.log.Info().Err(err).Str("run_id", clip(runID, maxLogID)).Msg("coaching session closed")
 	return err
 }
 
-// goBackground runs f beside its caller unless the service is closed.
-func (s *Service) goBackground(f func()) bool {
+// begin counts work into the background, which s.background.Done must end,
+// unless the service is closed.
+func (s *Service) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return false
+	if !s.closed {
+		s.background.Add(1)
 	}
-	s.background.Go(f)
-	return true
+	return !s.closed
 }
 
 // Close closes what runs for all sessions. It waits as CloseSession does; when
