@@ -101,14 +101,15 @@ func (c *claude) read(res *anthropic.Message, mode string) (Answer, error) {
 		PromptTokens:     int(res.Usage.InputTokens + res.Usage.CacheCreationInputTokens + res.Usage.CacheReadInputTokens),
 		CompletionTokens: int(res.Usage.OutputTokens),
 	}
+	var text strings.Builder
 	for _, block := range res.Content {
 		if mode == ModeTool && block.Type == "tool_use" && len(block.Input) > 0 {
 			a.Text, a.Mode = string(block.Input), ModeTool
 			return a, nil
 		}
-		a.Text += block.Text
+		text.WriteString(block.Text)
 	}
-	if strings.TrimSpace(a.Text) == "" {
+	if a.Text = text.String(); strings.TrimSpace(a.Text) == "" {
 		return Answer{}, c.fail(KindGarbled, "the model said nothing")
 	}
 	return a, nil

@@ -148,7 +148,7 @@ func TestFaultsThatLastAreNotRetried(t *testing.T) {
 	}
 }
 
-func TestAnAnswerBeyondTheCapIsTooLarge(t *testing.T) {
+func TestAnAnswerBeyondTheCapsIsTooLarge(t *testing.T) {
 	endless := func(w http.ResponseWriter, _ *http.Request) {
 		for block := []byte(strings.Repeat(" ", 1<<16)); ; {
 			if _, err := w.Write(block); err != nil {
@@ -156,12 +156,39 @@ func TestAnAnswerBeyondTheCapIsTooLarge(t *testing.T) {
 			}
 		}
 	}
+	for name, c := range map[string]struct {
+		body http.HandlerFunc
+		most int64 // egress's cap
+	}{
+		"endless, egress's cap":        {endless, 1 << 16},
+		"endless, our cap":             {endless, 1 << 30},
+		"one byte too many, our cap":   {step(200, "{"+strings.Repeat(" ", maxAnswer-1)+"}"), 1 << 30},
+		"too many values":              {step(200, `{"content":[`+strings.Repeat("1,", maxValues)+`1],"choices":[]}`), 1 << 30},
+		"a length that no memory has":  {step(200, "", "Content-Length", "9000000000000000000"), 1 << 30},
+		"compressed though not wanted": {step(200, "\x1f\x8b", "Content-Encoding", "gzip"), 1 << 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachAPI(t, func(t *testing.T, a api) {
+				s := scripted(t, c.body)
+				b := newBackend(t, define(a.typ, s.URL+a.path), egress.ClientOptions{MaxResponse: c.most})
+				_, err := impatient(0, nil).Ask(t.Context(), b, question())
+				if strings.HasPrefix(name, "compressed") {
+					mustFail(t, KindGarbled, err)
+				} else if mustFail(t, KindTooLarge, err); !errors.Is(err, egress.ErrTooLarge) {
+					t.Errorf("%v is no egress.ErrTooLarge", err)
+				}
+			})
+		})
+	}
+}
+
+func TestTheLargestAnswerIsRead(t *testing.T) {
 	eachAPI(t, func(t *testing.T, a api) {
-		s := scripted(t, endless)
-		b := newBackend(t, define(a.typ, s.URL+a.path), egress.ClientOptions{MaxResponse: 1 << 20})
-		_, err := impatient(3, nil).Ask(t.Context(), b, question())
-		if mustFail(t, KindTooLarge, err); !errors.Is(err, egress.ErrTooLarge) {
-			t.Errorf("%v is no egress.ErrTooLarge", err)
+		// Its spaces, commas and quotes in a string are no values.
+		good := strings.Replace(a.good, "{", `{"comment":"\",`+strings.Repeat(`,\\\"`, maxValues)+`",`, 1)
+		s := scripted(t, step(200, good+strings.Repeat(" ", maxAnswer-len(good))))
+		if got, err := newBackend(t, define(a.typ, s.URL+a.path), egress.ClientOptions{}).Ask(t.Context(), question()); err != nil || got.Text != answer {
+			t.Errorf("got %+v, %v", got, err)
 		}
 	})
 }

@@ -18,6 +18,14 @@ const (
 	backoffFirst = 500 * time.Millisecond
 	backoffMost  = 30 * time.Second
 
+	// maxAnswer is how many bytes an answer may have: a decision has hundreds, and what a model thought before it some
+	// hundred thousand.
+	maxAnswer = 1 << 20
+
+	// maxValues is how many elements and members the JSON of an answer may have. The SDKs make up to two kilobytes of
+	// each, slowly, and nothing can interrupt them: an array of ones as long as maxAnswer allows takes a gigabyte.
+	maxValues = 20_000
+
 	// maxErrorBody is how much is read of the body of an error. Its message is at the start or not at all.
 	maxErrorBody = 64 << 10
 

@@ -42,13 +42,9 @@ func newWire(def protocol.CoachingBackend, o Options) (*wire, error) {
 	if o.Client == nil {
 		return nil, errors.New("no client to send requests with")
 	}
-	// Keys are in the headers, and some services take them in the query. Those of this backend are
-	// hidden even if the caller forgot its redactor.
-	query := protocol.Headers{}
-	for name, values := range endpoint.Query() {
-		query[name] = strings.Join(values, ",")
-	}
-	own := egress.NewRedactor(def.Headers, query)
+	// Keys are in the headers, and some services take them in the query. Those of this backend are hidden even if the
+	// caller's redactor does not know them.
+	own := egress.NewRedactor(def.Headers, egress.QueryKeys(def.Endpoint))
 	return &wire{
 		client:   o.Client.HTTP(),
 		endpoint: endpoint,
@@ -84,13 +80,19 @@ func (w *wire) exchange(req *http.Request, next func(*http.Request) (*http.Respo
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		return nil, w.refused(res)
 	}
-	body, err := io.ReadAll(res.Body)
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	if err != nil {
 		return nil, w.broken(req.Context(), err)
+	}
+	if len(body) > maxAnswer {
+		return nil, w.broken(req.Context(), egress.ErrTooLarge)
 	}
 	if !json.Valid(body) || bytes.TrimLeft(body, " \t\r\n")[0] != '{' {
 		// The SDKs answer nil, without an error, when they are given null.
 		return nil, w.fail(KindGarbled, "no JSON object: "+string(body))
+	}
+	if values(body) > maxValues {
+		return nil, w.broken(req.Context(), egress.ErrTooLarge)
 	}
 	if err := w.hidden(body); err != nil {
 		return nil, err
@@ -99,6 +101,22 @@ func (w *wire) exchange(req *http.Request, next func(*http.Request) (*http.Respo
 	res.Header.Set("Content-Type", "application/json")
 	res.Body = io.NopCloser(bytes.NewReader(body))
 	return res, nil
+}
+
+// values counts the elements and members of valid JSON, all levels together, give or take the empty ones.
+func values(body []byte) int {
+	n, inString := 1, false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case c == '\\':
+			i++ // only strings have escapes
+		case c == '"':
+			inString = !inString
+		case c == ',' && !inString:
+			n++
+		}
+	}
+	return n
 }
 
 // broken is the error of a request that got no answer, or not all of it.
