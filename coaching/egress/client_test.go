@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"log"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -75,6 +76,11 @@ func post(ctx context.Context, c *Client, target string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return send(c, req)
+}
+
+// send sends a request and gives back what came.
+func send(c *Client, req *http.Request) ([]byte, error) {
 	res, err := c.HTTP().Do(req)
 	if err != nil {
 		return nil, err
@@ -197,7 +203,7 @@ func TestRequestsForAnotherHostOrWithHopByHopHeadersDoNotLeave(t *testing.T) {
 			t.Fatal(err)
 		}
 		change(req)
-		_, err = c.HTTP().Do(req)
+		_, err = send(c, req)
 		check(t, name, err, false)
 	}
 	if requests.Load() != 0 {
@@ -284,6 +290,25 @@ func TestTLSMustBeOfTheRightHostAndVersion(t *testing.T) {
 	}
 }
 
+// The protocol's longest timeout is the longest there is.
+func TestTheLongestConnectTimeoutIsOne(t *testing.T) {
+	s, requests := counted(t)
+	c := newClient(t, mustPolicy(t), ClientOptions{ConnectTimeout: math.MaxInt64})
+	if _, err := post(t.Context(), c, s.URL); err != nil || requests.Load() != 1 {
+		t.Errorf("%d requests, error %v", requests.Load(), err)
+	}
+}
+
+// A server that takes connections and says nothing costs no more than the time
+// for connecting.
+func TestTheTLSHandshakeIsBounded(t *testing.T) {
+	address, _ := silent(t)
+	c := newClient(t, mustPolicy(t), ClientOptions{ConnectTimeout: time.Millisecond})
+	if _, err := post(t.Context(), c, "https://"+address); err == nil || !strings.Contains(err.Error(), "timeout") {
+		t.Errorf("error %v, want a timeout", err)
+	}
+}
+
 func TestErrorsKeepTheURLAndTheNameServerToThemselves(t *testing.T) {
 	c := newClient(t, mustPolicy(t), ClientOptions{LookupIP: names{}.resolve})
 	_, err := post(t.Context(), c, "http://nowhere.example/?key=secret")
@@ -307,20 +332,16 @@ func TestHeaderValuesAreNotInErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	NewHeaders(map[string]string{"Authorization": "secret\nX: y"}).Apply(req.Header)
-	if _, err := c.HTTP().Do(req); err == nil || strings.Contains(err.Error(), "secret") {
+	if _, err := send(c, req); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("error %v", err)
 	}
 }
 
+// Nobody listens at 127.0.0.2.
 func TestNamesWithoutAddressOrEndpointAreNoForbiddenErrors(t *testing.T) {
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	target := "http://" + dead.Addr().String()
-	dead.Close()
+	s, _ := counted(t)
 	c := newClient(t, mustPolicy(t), ClientOptions{LookupIP: names{"empty.example": {{}}}.resolve})
-	for _, u := range []string{target, "http://empty.example/", "http://unknown.example/"} {
+	for _, u := range []string{named(s, "127.0.0.2"), "http://empty.example/", "http://unknown.example/"} {
 		_, err := post(t.Context(), c, u)
 		var f *ForbiddenError
 		if err == nil || errors.As(err, &f) {

@@ -131,3 +131,24 @@ func TestInetAtonReadsWhatTheTableSays(t *testing.T) {
 		}
 	}
 }
+
+// Whatever an operator lists, what is refused for good stays refused.
+func FuzzNoEntryAllowsWhatIsNeverAllowed(f *testing.F) {
+	for _, entry := range []string{"10.0.0.0/8", "::/0", "0.0.0.0/0", "*.internal", "metadata", "64:ff9b::/96", "::ffff:0:0/96", "2002::/16"} {
+		f.Add(entry)
+	}
+	f.Fuzz(func(t *testing.T, entry string) {
+		p, err := NewPolicy([]string{entry})
+		if err != nil {
+			return
+		}
+		for _, e := range endpoints {
+			if e.byURL == refused && p.CheckURL(e.url) == nil {
+				t.Errorf("%q allows %s", entry, e.url)
+			}
+			if e.byDial == refused && (p.control(false)(network(e.dial), e.dial, nil) == nil || p.control(true)(network(e.dial), e.dial, nil) == nil) {
+				t.Errorf("%q allows to connect to %s", entry, e.dial)
+			}
+		}
+	})
+}

@@ -1,0 +1,114 @@
+package human
+
+import (
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"agentd/coaching/egress"
+)
+
+func TestABrokenProtocolIsAnErrorAtOnce(t *testing.T) {
+	redirect := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://169.254.169.254/", http.StatusTemporaryRedirect) }
+	for _, tt := range []struct {
+		name string
+		step step
+		say  string
+	}{
+		{"another task's answer", answer(200, strings.Replace(done, "r-1", "r-2", 1)), "request_id"},
+		{"garbage", answer(200, "<html>It works!</html>"), "breaks the protocol"},
+		{"nothing", answer(200, ""), "breaks the protocol"},
+		{"unknown status", answer(200, `{"request_id":"r-1","status":"maybe"}`), "status"},
+		{"completed without output", answer(200, `{"request_id":"r-1","status":"completed"}`), "output"},
+		{"skipped without reason", answer(200, `{"request_id":"r-1","status":"skipped"}`), "error"},
+		{"saves what must not be saved", answer(200, `{"request_id":"r-1","status":"completed","output":"{}","force_save_example":true}`), "force_save_example"},
+		{"another task has the id", answer(409, `{"detail":"r-1 is another task"}`), "another task with this request_id: r-1 is another task"},
+		{"not found", answer(404, `{"detail":"Not Found"}`), "404 Not Found"},
+		{"invalid", answer(422, `{"detail":[{"type":"value_error","loc":["body","payload"],"msg":"too odd"}]}`), "body.payload: too odd"},
+		{"unauthorized", answer(401, ""), "401"},
+		{"internal error", answer(500, "oops"), "500 oops"},
+		{"no content", answer(204, ""), "204"},
+		{"redirect", redirect, "redirect"},
+		{"compressed", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Encoding", "gzip") }, "compressed"},
+		{"too large", answer(200, strings.Repeat(" ", egress.DefaultMaxResponse+1)), "too large"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := serve(t, tt.step)
+			_, err := newRig(t, e.URL).Ask(t.Context(), task())
+			want(t, err, Broken, tt.say)
+			if n := len(e.requests()); n != 1 {
+				t.Errorf("%d requests, want 1", n)
+			}
+		})
+	}
+}
+
+func TestKeysInTheQueryAreNotInErrors(t *testing.T) {
+	for _, s := range []step{
+		answer(401, `{"detail":"wrong token top/secret, top%2Fsecret"}`),
+		answer(200, `{"request_id":"top/secret"}`),
+		answer(200, `top/secret`),
+		answer(200, `{"request_id":"`+strings.Repeat("x", 50)+`top/secret"}`), // cut in the middle of it
+		answer(500, strings.Repeat("x", 503)+"top/secret"),
+	} {
+		e := serve(t, s)
+		_, err := newRig(t, e.URL+"?token=top%2Fsecret").Ask(t.Context(), task())
+		want(t, err, Broken, e.URL)
+		if strings.Contains(err.Error(), "top/") {
+			t.Errorf("error %v has half of the key", err)
+		}
+	}
+}
+
+func TestLongAnswersAreShortenedInErrors(t *testing.T) {
+	e := serve(t, answer(500, strings.Repeat("é\r\n\t ", 1000)+"\xff"))
+	_, err := newRig(t, e.URL).Ask(t.Context(), task())
+	if n := len([]rune(err.Error())); n > maxDetail+200 || strings.ContainsAny(err.Error(), "\r\n\t") {
+		t.Errorf("%d characters: %q", n, err)
+	}
+}
+
+func TestForbiddenEndpointsAreNotTriedAgain(t *testing.T) {
+	for _, target := range []string{"http://169.254.169.254", "http://10.0.0.1/?token=secret", "http://user:secret@127.0.0.1", "http://[::1", "ftp://127.0.0.1"} {
+		r := newRig(t, target)
+		_, err := r.Ask(t.Context(), task())
+		want(t, err, Forbidden, "not allowed")
+		want(t, r.Withdraw(t.Context(), "r-1"), Forbidden, "not allowed")
+		if len(r.slept) != 0 {
+			t.Errorf("%s was tried again", target)
+		}
+	}
+}
+
+func TestWrongTLSIsNotTriedAgain(t *testing.T) {
+	encrypted := httptest.NewUnstartedServer(http.NotFoundHandler())
+	encrypted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	encrypted.StartTLS()
+	t.Cleanup(encrypted.Close)
+	plain := serve(t, answer(200, done))
+	for _, target := range []string{encrypted.URL, strings.Replace(plain.URL, "http:", "https:", 1)} {
+		r := newRig(t, target)
+		_, err := r.Ask(t.Context(), task())
+		want(t, err, Unreachable, target)
+		if len(r.slept) != 0 {
+			t.Errorf("%s was tried again", target)
+		}
+	}
+}
+
+func FuzzWhatAnEndpointSaidIsOneShortLine(f *testing.F) {
+	f.Add("plain")
+	f.Add("two\nlines\r\nand a\ttab")
+	f.Add(strings.Repeat("é", 2*maxDetail) + "\xff")
+	c := New("http://127.0.0.1/?token=top-secret", nil, Options{})
+	f.Fuzz(func(t *testing.T, s string) {
+		got := c.clean(s + "top-secret")
+		if strings.ContainsAny(got, "\r\n\t") || !utf8.ValidString(got) || utf8.RuneCountInString(got) > maxDetail+1 || strings.Contains(got, "top-secret") {
+			t.Errorf("clean(%q) = %q", s, got)
+		}
+	})
+}

@@ -1,0 +1,144 @@
+package human
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"agentd/coaching/egress"
+	"agentd/protocol"
+)
+
+// step is what an endpoint does with one request.
+type step func(w http.ResponseWriter, r *http.Request)
+
+// endpoint is a server that follows a script; its last step is for all requests
+// that are left.
+type endpoint struct {
+	*httptest.Server
+	t     *testing.T
+	steps []step
+
+	mu   sync.Mutex
+	seen []string // "METHOD path?query body"
+}
+
+func serve(t *testing.T, steps ...step) *endpoint {
+	t.Helper()
+	e := &endpoint{t: t, steps: steps}
+	e.Server = httptest.NewUnstartedServer(e)
+	e.Config.ErrorLog = log.New(io.Discard, "", 0)
+	e.Start()
+	t.Cleanup(e.Close)
+	return e
+}
+
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		e.t.Error(err)
+	}
+	e.mu.Lock()
+	do := e.steps[min(len(e.seen), len(e.steps)-1)]
+	e.seen = append(e.seen, r.Method+" "+r.URL.RequestURI()+" "+string(body))
+	e.mu.Unlock()
+	do(w, r)
+}
+
+func (e *endpoint) requests() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.seen)
+}
+
+// answer answers with a body.
+func answer(status int, body string) step {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// reset breaks the connection without an answer.
+func reset(w http.ResponseWriter, _ *http.Request) {
+	raw, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	if tcp, ok := raw.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = raw.Close()
+}
+
+// halfway breaks the connection in the middle of the answer.
+func halfway(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Length", "1000")
+	_, _ = io.WriteString(w, `{"request_id":"r-1",`)
+	panic(http.ErrAbortHandler)
+}
+
+const done = `{"request_id":"r-1","status":"completed","output":"{\"say\":\"hello\",\"action\":{}}"}`
+
+func task() *protocol.HumanCoachingRequest {
+	return &protocol.HumanCoachingRequest{
+		RequestID: "r-1", PayloadID: 7, PayloadType: "FailureFixPayload",
+		Payload: protocol.Raw(`{"stage_goal":"put the cup away"}`), RenderedPrompt: "# What now?",
+	}
+}
+
+// rig is a coach whose time does not pass by itself.
+type rig struct {
+	*Coach
+	now      time.Time
+	failures []Failure
+	slept    []time.Duration
+	lookup   func(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+func newRig(t *testing.T, target string) *rig {
+	t.Helper()
+	p, err := egress.NewPolicy(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{now: time.Unix(0, 0)}
+	client := p.NewClient(egress.ClientOptions{LookupIP: func(ctx context.Context, network, host string) ([]netip.Addr, error) {
+		return r.lookup(ctx, network, host)
+	}})
+	t.Cleanup(client.Close)
+	r.Coach = New(target, client, Options{
+		Log:  func(f Failure) { r.failures = append(r.failures, f) },
+		Rand: func() float64 { return 0.5 },
+		Now:  func() time.Time { return r.now },
+		Sleep: func(ctx context.Context, d time.Duration) error {
+			r.slept = append(r.slept, d)
+			return ctx.Err()
+		},
+	})
+	return r
+}
+
+// want checks kind and text of an error, which must not hold the key that the
+// endpoints of these tests have in their query.
+func want(t *testing.T, err error, kind Kind, say string) {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) || e.Kind != kind || !strings.Contains(e.Error(), say) {
+		t.Errorf("error %v, want kind %q and %q", err, kind, say)
+	}
+	if err != nil && strings.Contains(err.Error(), "secret") {
+		t.Errorf("error %v has the key", err)
+	}
+}

@@ -1,0 +1,49 @@
+package human
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestEndpointsThatCannotWithdrawAreFine(t *testing.T) {
+	for status, fine := range map[int]bool{
+		200: true, 202: true, 204: true, 404: true, 405: true, 410: true, 501: true,
+		400: false, 401: false, 409: false, 500: false, 503: false,
+	} {
+		err := newRig(t, serve(t, answer(status, "")).URL).Withdraw(t.Context(), "r-1")
+		if fine && err != nil {
+			t.Errorf("%d: %v", status, err)
+		} else if !fine {
+			want(t, err, Broken, fmt.Sprint(status))
+		}
+	}
+}
+
+func TestWithdrawNamesTheTaskWhateverItsIDIs(t *testing.T) {
+	e := serve(t, answer(204, ""))
+	for _, id := range []string{"a/b", "../x?y#z", "ü %"} {
+		if err := newRig(t, e.URL).Withdraw(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+	}
+	want := []string{
+		"DELETE /v1/coaching/requests/a%2Fb ", "DELETE /v1/coaching/requests/..%2Fx%3Fy%23z ", "DELETE /v1/coaching/requests/%C3%BC%20%25 ",
+	}
+	if diff := cmp.Diff(want, e.requests()); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+func TestWithdrawTellsWhenTheEndpointIsAway(t *testing.T) {
+	r := newRig(t, serve(t, reset).URL)
+	want(t, r.Withdraw(t.Context(), "r-1"), Unreachable, "cannot be reached")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.Withdraw(ctx, "r-1"); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want the context's", err)
+	}
+}
