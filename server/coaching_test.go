@@ -8,10 +8,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"agentd/coaching"
 	"agentd/protocol"
@@ -304,4 +306,32 @@ func TestTheAccessLogNamesNoRunOrBody(t *testing.T) {
 	if !strings.Contains(page, `route="/v1/coaching/sessions/:run_id",status="204"`) || strings.Contains(page, "hidden") {
 		t.Error("the metrics lack the route, or show the run")
 	}
+}
+
+// FuzzRunID: whatever a run is called, its escaped name in the path names it.
+func FuzzRunID(f *testing.F) {
+	for _, seed := range []string{"a", "run/1", "1+2", "%2F", "a b?c#d;e", "..", "ä", "\x00", "//", "\xff", strings.Repeat("r", maxRunID+1)} {
+		f.Add(seed)
+	}
+	coach := &fakeCoach{}
+	opts := testOptions()
+	coached(coach)(&opts)
+	s, err := New(opts)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, runID string) {
+		coach.calls = nil
+		w := request{method: "DELETE", path: pathSessions + url.PathEscape(runID)}.do(t, s)
+		want := http.StatusNoContent
+		switch {
+		case runID == "":
+			want = http.StatusNotFound
+		case !utf8.ValidString(runID), len(runID) > maxRunID:
+			want = http.StatusUnprocessableEntity
+		}
+		if w.Code != want || want == http.StatusNoContent && (len(coach.calls) != 1 || coach.calls[0] != "close "+runID) {
+			t.Errorf("%q: got %d %s, want %d; the coach was asked %q", runID, w.Code, w.Body, want, coach.calls)
+		}
+	})
 }

@@ -105,14 +105,16 @@ func (in input) memory(raw string) input { in.Memory = json.RawMessage(raw); ret
 
 func (in input) tools(raw string) input { in.Tools = json.RawMessage(raw); return in }
 
-// body is the JSON of a request.
+// body is the JSON of a request. Raw members keep their bytes.
 func body(t *testing.T, requestID string, inputs ...input) string {
 	t.Helper()
-	raw, err := json.Marshal(map[string]any{"request_id": requestID, "inputs": inputs})
-	if err != nil {
+	var text strings.Builder
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(map[string]any{"request_id": requestID, "inputs": inputs}); err != nil {
 		t.Fatal(err)
 	}
-	return string(raw)
+	return text.String()
 }
 
 // ask posts a request and returns its outputs, which it has checked as a whole
