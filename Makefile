@@ -33,6 +33,15 @@ agentd: llama.cpp ## build ./agentd and the libraries beside it (the default)
 run: agentd ## build everything and start the server; ARGS="..." are its options
 	exec ./agentd $(ARGS)
 
+.PHONY: example
+example: agentd ## a run with coaching, from the first decision to the last (Go)
+	go run ./examples/coaching/demo go run ./examples/coaching/orchestrator $(ARGS)
+
+.PHONY: example-python
+example-python: agentd ## the same run with an orchestrator in Python
+	@third_party/prereqs.sh python3
+	go run ./examples/coaching/demo python3 examples/coaching/orchestrator.py $(ARGS)
+
 .PHONY: test
 test: llama.cpp ## build everything, then go vet and all tests under the race detector
 	@third_party/prereqs.sh chromium python3
@@ -82,6 +91,6 @@ dist: llama.cpp ## make dist/agentd-VERSION-linux-amd64, a tree that runs on oth
 help: ## show this list
 	@awk 'BEGIN {FS = ":.*## "} \
 		/^##@/ {printf "\n%s\n", substr($$0, 5)} \
-		/^[a-z.-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+		/^[a-z.-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "Variables: LLAMA_CPP_DIR (own llama.cpp checkout), LLAMA_CMAKE_FLAGS, JOBS, VERSION, XDG_CACHE_HOME (the cache's home)"
