@@ -21,10 +21,14 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"agentd/examples/coaching/coach"
 	"agentd/protocol"
 	"agentd/protocol/client"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a program may take; only failures take it.
 const patience = 4 * time.Minute
@@ -132,7 +136,9 @@ func (o outcome) sessionIsGone(t *testing.T, agentURL string) {
 	if found == nil {
 		t.Fatalf("no run:\n%s", o.stdout)
 	}
-	agent, err := client.New(agentURL)
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	agent, err := client.New(agentURL, client.WithHTTPClient(&http.Client{Transport: transport}))
 	if err != nil {
 		t.Fatal(err)
 	}

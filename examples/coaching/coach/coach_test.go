@@ -9,9 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"agentd/examples/coaching/household"
 	"agentd/protocol"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // question is one as an agent server might write it.
 func question(h *household.House, hint string) string {
@@ -199,4 +203,21 @@ func TestWhatIsNoRequestIsRefused(t *testing.T) {
 			t.Errorf("%q: %d %s", body, res.StatusCode, answer)
 		}
 	}
+}
+
+// FuzzAnyRequestIsAnswered holds that whatever is posted, the answer is JSON:
+// a completion or the reason why not.
+func FuzzAnyRequestIsAnswered(f *testing.F) {
+	f.Add(`{"messages":[{"role":"user","content":"house_now: The rover is in the hall and holds nothing. The cupboard is open. The cup is in the cupboard. again-at-step-1"}]}`)
+	f.Add(`{"messages":[{"content":[{"text":"x"}]}],"tools":[{"function":{"name":"a","parameters":{"arguments":{"type":"string"}}}}]}`)
+	f.Add(`{"messages":[],"response_format":{"json_schema":{"schema":[{}]}}}`)
+	f.Add(`{"messages":[{}]}`)
+	h := Handler(func(Answer) {})
+	f.Fuzz(func(t *testing.T, body string) {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(body)))
+		if (w.Code != http.StatusOK && w.Code != http.StatusBadRequest) || !json.Valid(w.Body.Bytes()) {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	})
 }

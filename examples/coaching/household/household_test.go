@@ -8,9 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"agentd/agent/tools"
 	"agentd/protocol"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func describe(t *testing.T) *Description {
 	t.Helper()
