@@ -59,14 +59,9 @@ func serveConsole(ctx context.Context, c consoleConfig, stderr io.Writer) error 
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
-		listener.Close()
-		return fmt.Errorf("--data-dir: %w", err)
-	}
-	page, err := console.Open(opts)
+	page, err := c.open(opts)
 	if err != nil {
-		listener.Close()
-		return fmt.Errorf("--data-dir: %w", err)
+		return errors.Join(err, listener.Close())
 	}
 	log.Info().Int("waiting_tasks", page.Waiting()).Msg("ready")
 	served := make(chan error, 1)
@@ -87,6 +82,18 @@ func serveConsole(ctx context.Context, c consoleConfig, stderr io.Writer) error 
 	}
 	log.Info().Msg("stopped")
 	return errors.Join(failure, err)
+}
+
+// open makes the console on its data directory.
+func (c *consoleConfig) open(o console.Options) (*console.Console, error) {
+	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("--data-dir: %w", err)
+	}
+	page, err := console.Open(o)
+	if err != nil {
+		return nil, fmt.Errorf("--data-dir: %w", err)
+	}
+	return page, nil
 }
 
 // stopConsole tells waiting agents to come back and lets answers that are on

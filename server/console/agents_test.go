@@ -166,9 +166,10 @@ func TestInvalidTasksAreRefused(t *testing.T) {
 		}
 	}
 	large := strings.Repeat(" ", maxTaskBody+1)
-	r, err := f.try(context.Background(), http.MethodPost, "/v1/coaching/requests", large)
-	if err == nil && r.status != http.StatusRequestEntityTooLarge {
-		t.Errorf("a body that is too large: %d", r.status)
+	f.want(http.StatusRequestEntityTooLarge, http.MethodPost, "/v1/coaching/requests", large, nil)
+	chunked := f.call(http.MethodPost, "/v1/coaching/requests", large, func(r *http.Request) { r.ContentLength = -1 })
+	if chunked.status != http.StatusRequestEntityTooLarge {
+		t.Errorf("a body of unknown length that is too large: %d", chunked.status)
 	}
 	plain := f.call(http.MethodPost, "/v1/coaching/requests", foreign("r"), func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") })
 	if plain.status != http.StatusUnsupportedMediaType {

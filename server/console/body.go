@@ -161,9 +161,25 @@ func (c *Console) fail(g *gin.Context, err error) {
 	case http.StatusRequestEntityTooLarge, http.StatusRequestTimeout:
 		g.Header("Connection", "close") // the rest of the body is not worth reading
 	}
+	// Without it net/http gives up on a body when the answer begins.
+	_ = http.NewResponseController(g.Writer).EnableFullDuplex()
+	body := protocol.AppendErrorBody(nil, f.detail)
 	if len(f.problems) > 0 {
-		c.writeBytes(g, f.status, f.problems.AppendBody(nil))
-		return
+		body = f.problems.AppendBody(nil)
 	}
-	c.writeBytes(g, f.status, protocol.AppendErrorBody(nil, f.detail))
+	c.writeBytes(g, f.status, body)
+	if f != errSlowBody && f != errClientGone {
+		linger(g)
+	}
+}
+
+// linger reads on for a while behind an answer that came before the end of the
+// body: a client that is still sending would find its connection reset, not see
+// the answer, and send all of it again.
+func linger(g *gin.Context) {
+	control := http.NewResponseController(g.Writer)
+	_ = control.SetReadDeadline(time.Now().Add(lingerTime))
+	if _, err := io.CopyN(io.Discard, g.Request.Body, lingerBytes); errors.Is(err, io.EOF) { // to its end
+		_ = control.SetReadDeadline(time.Time{})
+	}
 }
