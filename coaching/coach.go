@@ -15,9 +15,9 @@ import (
 // a *FullError when the session has no room, ErrShutdown, or ctx's when it ended
 // first. Everything else, failures of coaches included, is a response.
 func (s *Service) Coach(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error) {
-	if n := len(req.Trajectory); s.maxSteps > 0 && n > s.maxSteps {
+	if n := len(req.Trajectory); s.opts.MaxSteps > 0 && n > s.opts.MaxSteps {
 		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeTooLong,
-			fmt.Sprintf("has %d steps, this server takes at most %d; send the newest ones, with the target step among them", n, s.maxSteps), "trajectory")}
+			fmt.Sprintf("has %d steps, this server takes at most %d; send the newest ones, with the target step among them", n, s.opts.MaxSteps), "trajectory")}
 	}
 	sess, err := s.acquire(ctx, req.RunID)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Service) Coach(ctx context.Context, req *protocol.SpecializedCoachingRe
 	}
 	s.metrics.inFlight.Inc()
 	defer s.metrics.inFlight.Dec()
-	j := &job{service: s, session: sess, req: req, entered: s.now()}
+	j := &job{service: s, session: sess, req: req, entered: s.opts.Now()}
 	defer func() { sess.leave(j.worked) }()
 	if sess.record.Config.CaptureLogs {
 		j.log = newLogbook(sess.redactor, j.entered, req, sess.record.Config.Provider)
@@ -99,7 +99,7 @@ func (j *job) response(r result) *protocol.SpecializedCoachingResponse {
 	if err := res.Validate(j.req); err != nil {
 		// What is proposed was checked before, so this is a mistake of ours; it
 		// must not reach the orchestrator as a correction.
-		j.service.log.Error().Err(err).Str("run_id", clip(j.req.RunID, maxLogID)).Str("kind", j.req.Kind).Msg("coaching response is invalid")
+		j.service.opts.Log.Error().Err(err).Str("run_id", clip(j.req.RunID, maxLogID)).Str("kind", j.req.Kind).Msg("coaching response is invalid")
 		res = j.render(failed("the correction that was found is not a valid response: %v", err))
 	}
 	return res
@@ -112,7 +112,7 @@ func (j *job) render(r result) *protocol.SpecializedCoachingResponse {
 		res.Reason = reason
 	}
 	if j.log != nil {
-		content := j.log.verdict(res, reason, j.service.now().Sub(j.entered))
+		content := j.log.verdict(res, reason, j.service.opts.Now().Sub(j.entered))
 		res.Logs = []protocol.CoachingLog{{CoachingType: j.req.Kind, Content: content}}
 	}
 	return res
@@ -120,9 +120,9 @@ func (j *job) render(r result) *protocol.SpecializedCoachingResponse {
 
 // report tells metrics and the server's log how the request ended.
 func (j *job) report(status, reason string) {
-	provider, took := j.session.record.Config.Provider, j.service.now().Sub(j.entered)
+	provider, took := j.session.record.Config.Provider, j.service.opts.Now().Sub(j.entered)
 	j.service.metrics.request(j.req.Kind, provider, status, took)
-	j.service.log.Info().
+	j.service.opts.Log.Info().
 		Str("run_id", clip(j.req.RunID, maxLogID)).Str("request_id", clip(j.req.RequestID, maxLogID)).
 		Str("kind", j.req.Kind).Str("provider", provider).Str("status", status).Str("reason", reason).
 		Int("attempts", j.attempts).Dur("took", took).Msg("coached")

@@ -14,17 +14,20 @@ var (
 	ErrConflict = errors.New("this run has a coaching session with another configuration; close it with DELETE, then configure it anew")
 	// ErrClosing means that the run's session is just being closed. It is an
 	// ErrConflict.
-	ErrClosing = fmt.Errorf("%w: it is closing, try again when it has closed", errClosing)
+	ErrClosing error = closingError{}
 	// ErrShutdown means that the service was closed.
 	ErrShutdown = errors.New("the server is shutting down; coaching sessions are closed")
 )
 
-// errClosing lets ErrClosing be an ErrConflict with a text of its own.
-var errClosing error = closingError{}
-
+// closingError is the type of ErrClosing.
 type closingError struct{}
 
-func (closingError) Error() string        { return "this run's coaching session cannot be configured" }
+// Error says when to try again.
+func (closingError) Error() string {
+	return "this run's coaching session is closing; configure it again once that is done"
+}
+
+// Is makes it a conflict.
 func (closingError) Is(target error) bool { return target == ErrConflict }
 
 // FullError means that a bound is reached and that the same call may succeed

@@ -77,7 +77,7 @@ func faults(stop <-chan struct{}, poured *atomic.Int64) []fault {
 		{"busy for longer than anyone waits", list(fails(429, "Retry-After", "3600")), plain, failed, "no such luck", 1, nil},
 		{"busy to the last", list(fails(529)), plain, failed, "529", 3, []time.Duration{500 * time.Millisecond, time.Second}},
 		{"failing to the last", list(fails(500)), plain, failed, "500", 3, []time.Duration{500 * time.Millisecond, time.Second}},
-		{"no answer in time", list(hangs(stop)), plain, failed, "within", 3, []time.Duration{500 * time.Millisecond, time.Second}},
+		{"no answer in time", list(hangs(stop)), plain, failed, "within", -1, []time.Duration{500 * time.Millisecond, time.Second}},
 		{"garbage", list(text(200, "<html>welcome</html>")), plain, failed, "", -1, nil},
 		{"JSON of another API", list(text(200, `{"weather":"fine"}`)), plain, failed, "", -1, nil},
 		{"10 GB", list(pour), plain, failed, "too large", -1, nil},

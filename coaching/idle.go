@@ -4,8 +4,8 @@ import "errors"
 
 // sweepLoop closes idle sessions until the service is closed.
 func (s *Service) sweepLoop() {
-	pause := min(max(s.idle/4, minSweep), maxSweep)
-	for s.sleep(s.alive, pause) == nil {
+	pause := min(max(s.opts.Idle/4, minSweep), maxSweep)
+	for s.opts.Sleep(s.alive, pause) == nil {
 		s.sweep()
 	}
 }
@@ -20,13 +20,13 @@ func (s *Service) sweep() {
 	s.mu.Unlock()
 	for _, sess := range sessions {
 		since, ok := sess.idleSince()
-		if !ok || s.now().Sub(since) < s.idle {
+		if !ok || s.opts.Now().Sub(since) < s.opts.Idle {
 			continue
 		}
-		s.log.Info().Str("run_id", clip(sess.runID, maxLogID)).Dur("idle", s.idle).Msg("coaching session was idle")
+		s.opts.Log.Info().Str("run_id", clip(sess.runID, maxLogID)).Dur("idle", s.opts.Idle).Msg("coaching session was idle")
 		err := s.closeSession(s.alive, sess.runID, sess.record.ID)
 		if err != nil && !errors.Is(err, ErrUnknown) && s.alive.Err() == nil {
-			s.log.Warn().Err(err).Str("run_id", clip(sess.runID, maxLogID)).Msg("idle coaching session not closed")
+			s.opts.Log.Warn().Err(err).Str("run_id", clip(sess.runID, maxLogID)).Msg("idle coaching session not closed")
 		}
 	}
 }

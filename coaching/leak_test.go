@@ -183,7 +183,7 @@ func TestSessionsSideBySide(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n, _ := s.store.Count(t.Context()); n != 0 || len(s.sessions) != 0 {
+	if n, _ := s.opts.Store.Count(t.Context()); n != 0 || len(s.sessions) != 0 {
 		t.Errorf("%d sessions in the store and %d running, want none", n, len(s.sessions))
 	}
 	script.Close()

@@ -19,8 +19,8 @@ func (j *job) askModels(ctx context.Context) (result, error) {
 		return interrupted(ctx)
 	}
 	defer j.session.slots.Release(1)
-	started := j.service.now()
-	defer func() { j.worked = j.service.now().Sub(started) }()
+	started := j.service.opts.Now()
+	defer func() { j.worked = j.service.opts.Now().Sub(started) }()
 
 	j.task = repair.NewTask(j.req)
 	if j.req.Kind == protocol.CoachingFormat {
@@ -56,7 +56,7 @@ func (j *job) askModels(ctx context.Context) (result, error) {
 func (j *job) askModel(ctx context.Context, b backend.Backend, def protocol.CoachingBackend) (*repair.Verdict, error) {
 	retry := backend.Retry{
 		Max: def.MaxRetry, Timeout: protocol.Seconds(def.Timeout),
-		Sleep: j.service.sleep, Rand: j.service.rand, Now: j.service.now,
+		Sleep: j.service.opts.Sleep, Rand: j.service.opts.Rand, Now: j.service.opts.Now,
 		OnAttempt: func(a backend.Attempt) { j.attempt(b, a) },
 	}
 	q := j.task.Question(b.Budget())
@@ -83,7 +83,7 @@ func (j *job) attempt(b backend.Backend, a backend.Attempt) {
 	j.attempts++
 	j.log.attempt(a)
 	j.service.metrics.attempt(b.Type(), a)
-	j.service.log.Debug().Str("run_id", clip(j.req.RunID, maxLogID)).Str("backend", b.Name()).Str("outcome", outcome(a.Err)).
+	j.service.opts.Log.Debug().Str("run_id", clip(j.req.RunID, maxLogID)).Str("backend", b.Name()).Str("outcome", outcome(a.Err)).
 		Int("try", a.Try).Dur("waited", a.Waited).Dur("took", a.Took).Msg("coach asked")
 }
 

@@ -157,9 +157,9 @@ func TestWhatAPersonAnswers(t *testing.T) {
 	}{
 		{"a decision", personSays, protocol.CoachingCorrected, ""},
 		{"a call that fits", protocol.HumanCoachingResponse{Status: protocol.HumanCompleted,
-			Output: text(`{"say":"","action":{"robot":{"name":"move","arguments":{"place":"kitchen"}}}}`)}, protocol.CoachingCorrected, ""},
+			Output: text(`{"say":"","action":{"arm":{"name":"move","arguments":{"place":"kitchen"}}}}`)}, protocol.CoachingCorrected, ""},
 		{"a call of an unknown tool", protocol.HumanCoachingResponse{Status: protocol.HumanCompleted,
-			Output: text(`{"say":"","action":{"robot":{"name":"fly","arguments":{}}}}`)}, protocol.CoachingAbandoned, "fly"},
+			Output: text(`{"say":"","action":{"arm":{"name":"fly","arguments":{}}}}`)}, protocol.CoachingAbandoned, "fly"},
 		{"no JSON", protocol.HumanCoachingResponse{Status: protocol.HumanCompleted, Output: text(`just go there`)}, protocol.CoachingAbandoned, "not a valid correction"},
 		{"skipped", protocol.HumanCoachingResponse{Status: protocol.HumanSkipped, Error: "nothing can be done here"}, protocol.CoachingAbandoned, "nothing can be done here"},
 		{"aborted", protocol.HumanCoachingResponse{Status: protocol.HumanAborted, Error: "the data is broken"}, protocol.CoachingFailed, "the data is broken"},

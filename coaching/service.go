@@ -5,43 +5,29 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"agentd/coaching/backend"
-	"agentd/coaching/egress"
 	"agentd/protocol"
 
 	"github.com/google/uuid"
-	"github.com/rs/zerolog"
 )
 
 // Service holds the coaching sessions and answers their requests. Its methods
 // may be called from any goroutine.
 type Service struct {
-	policy      *egress.Policy
-	egress      egress.ClientOptions
-	local       lateLocal
-	workers     int
-	queue       int
-	maxSessions int
-	maxSteps    int
-	idle        time.Duration
-	store       Store
-	metrics     *metrics
-	log         zerolog.Logger
-	now         func() time.Time
-	sleep       func(ctx context.Context, d time.Duration) error
-	rand        func() float64
-	newID       func() uuid.UUID
+	opts    Options // with the defaults
+	local   lateLocal
+	metrics *metrics
 
 	// base ends when Close breaks off what is in work, alive as soon as Close is
 	// called.
 	base, alive         context.Context
 	stopBase, stopAlive context.CancelFunc
-	background          sync.WaitGroup // closings, tasks for people, the sweeper
-	mu                  sync.Mutex
-	closed              bool
-	sessions            map[uuid.UUID]*session
+	background          sync.WaitGroup // closings and the sweeper
+
+	mu       sync.Mutex
+	closed   bool
+	sessions map[uuid.UUID]*session
 }
 
 // New returns a service; Close must follow. It fails when metrics of the same
@@ -51,19 +37,14 @@ func New(o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{
-		policy: o.Policy, egress: o.Egress,
-		workers: o.Workers, queue: o.Queue, maxSessions: o.MaxSessions, maxSteps: o.MaxSteps, idle: o.Idle,
-		store: o.Store, log: o.Log, now: o.Now, sleep: o.Sleep, rand: o.Rand, newID: o.NewID,
-		sessions: make(map[uuid.UUID]*session),
-	}
+	s := &Service{opts: o, sessions: make(map[uuid.UUID]*session)}
 	s.local.set(o.Local)
 	if s.metrics, err = newMetrics(o.Registerer, s.countSessions); err != nil {
 		return nil, err
 	}
 	s.base, s.stopBase = context.WithCancel(context.Background())
 	s.alive, s.stopAlive = context.WithCancel(s.base)
-	if s.idle > 0 {
+	if s.opts.Idle > 0 {
 		s.background.Go(s.sweepLoop)
 	}
 	return s, nil
@@ -77,11 +58,11 @@ func (s *Service) SetLocal(model backend.Local) { s.local.set(model) }
 // endpoint or header, an ErrConflict when the run has another configuration or
 // is closing, a *FullError when there are too many sessions, or ErrShutdown.
 func (s *Service) Configure(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error {
-	if err := s.policy.CheckConfig(cfg); err != nil {
+	if err := s.opts.Policy.CheckConfig(cfg); err != nil {
 		return err
 	}
-	rec := Record{ID: s.newID(), Config: cfg, State: Configured}
-	existing, err := s.store.Create(ctx, runID, rec, s.maxSessions)
+	rec := Record{ID: s.opts.NewID(), Config: cfg, State: Configured}
+	existing, err := s.opts.Store.Create(ctx, runID, rec, s.opts.MaxSessions)
 	switch {
 	case err != nil:
 		return s.metrics.full("sessions", err)
@@ -96,7 +77,7 @@ func (s *Service) Configure(ctx context.Context, runID string, cfg *protocol.Coa
 	sess, err := s.session(runID, rec)
 	if err != nil {
 		if existing == nil { // nothing can run for it, so it is as if it had not been configured
-			err = cmp.Or(s.store.Delete(ctx, runID, rec.ID), err)
+			err = cmp.Or(s.opts.Store.Delete(ctx, runID, rec.ID), err)
 		}
 		return err
 	}
@@ -105,7 +86,7 @@ func (s *Service) Configure(ctx context.Context, runID string, cfg *protocol.Coa
 		return err
 	}
 	if existing == nil {
-		s.log.Info().Str("run_id", clip(runID, maxLogID)).Str("provider", cfg.Provider).Int("backends", len(cfg.Backends)).Msg("coaching session configured")
+		s.opts.Log.Info().Str("run_id", clip(runID, maxLogID)).Str("provider", cfg.Provider).Int("backends", len(cfg.Backends)).Msg("coaching session configured")
 	}
 	return nil
 }
@@ -138,7 +119,7 @@ func (s *Service) forget(id uuid.UUID) {
 // it began to close after it was looked up, perhaps before sess was made: then
 // nobody else would release it.
 func (s *Service) confirm(ctx context.Context, sess *session) (bool, error) {
-	rec, err := s.store.Get(ctx, sess.runID)
+	rec, err := s.opts.Store.Get(ctx, sess.runID)
 	if err != nil {
 		return false, err
 	}
@@ -151,7 +132,7 @@ func (s *Service) confirm(ctx context.Context, sess *session) (bool, error) {
 
 // acquire counts a request into the run's session; its leave must follow.
 func (s *Service) acquire(ctx context.Context, runID string) (*session, error) {
-	rec, err := s.store.Get(ctx, runID)
+	rec, err := s.opts.Store.Get(ctx, runID)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +175,7 @@ func (s *Service) closeSession(ctx context.Context, runID string, id uuid.UUID) 
 	if !s.begin() {
 		return ErrShutdown
 	}
-	rec, err := s.store.MarkClosing(ctx, runID, id)
+	rec, err := s.opts.Store.MarkClosing(ctx, runID, id)
 	if err == nil && rec == nil {
 		err = ErrUnknown
 	}
@@ -225,8 +206,8 @@ func (s *Service) finish(runID string, id uuid.UUID) error {
 		<-sess.seal()
 	}
 	// The caller of DELETE may have left; the run must not stay closing for that.
-	err := s.store.Delete(context.WithoutCancel(s.base), runID, id)
-	s.log.Info().Err(err).Str("run_id", clip(runID, maxLogID)).Msg("coaching session closed")
+	err := s.opts.Store.Delete(context.WithoutCancel(s.base), runID, id)
+	s.opts.Log.Info().Err(err).Str("run_id", clip(runID, maxLogID)).Msg("coaching session closed")
 	return err
 }
 
@@ -278,9 +259,9 @@ func (s *Service) Close(ctx context.Context) error {
 
 // countSessions is the number of sessions, for the metric.
 func (s *Service) countSessions() float64 {
-	n, err := s.store.Count(s.base)
+	n, err := s.opts.Store.Count(context.Background())
 	if err != nil {
-		s.log.Warn().Err(err).Msg("coaching sessions cannot be counted")
+		s.opts.Log.Warn().Err(err).Msg("coaching sessions cannot be counted")
 	}
 	return float64(n)
 }

@@ -106,6 +106,26 @@ func TestTheOwnModelMayComeLater(t *testing.T) {
 	}
 }
 
+func TestAPanicLeavesNothingBehind(t *testing.T) {
+	s := newService(t, Options{Workers: 1, Queue: -1, Local: model(func(context.Context, backend.Question) (backend.Answer, error) {
+		panic("a bug")
+	})})
+	configure(t, s, "r", llmConfig(local()))
+	for range 2 { // the second one finds the slot free
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic did not reach the caller, who reports it")
+				}
+			}()
+			_, _ = s.Coach(t.Context(), request("r", "c"))
+		}()
+	}
+	if err := s.CloseSession(t.Context(), "r"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	script := newScript(t, fails(500), says(goodAnswer))

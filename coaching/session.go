@@ -149,7 +149,7 @@ func (s *session) within(ctx context.Context) (context.Context, context.CancelFu
 // newSession makes what a session needs to run.
 func (s *Service) newSession(runID string, rec Record) (*session, error) {
 	cfg := rec.Config
-	clientOptions := s.egress
+	clientOptions := s.opts.Egress
 	clientOptions.ConnectTimeout = protocol.Seconds(cfg.ConnectTimeout)
 	keys := []protocol.Headers{egress.QueryKeys(cfg.Endpoint)}
 	for _, def := range cfg.Backends {
@@ -157,23 +157,23 @@ func (s *Service) newSession(runID string, rec Record) (*session, error) {
 	}
 	sess := &session{
 		record: rec, runID: runID,
-		client:   s.policy.NewClient(clientOptions),
+		client:   s.opts.Policy.NewClient(clientOptions),
 		redactor: egress.NewRedactor(keys...),
-		workers:  s.workers,
-		bound:    s.workers + s.queue,
-		slots:    semaphore.NewWeighted(int64(s.workers)),
-		now:      s.now,
-		log:      s.log,
+		workers:  s.opts.Workers,
+		bound:    s.opts.Workers + s.opts.Queue,
+		slots:    semaphore.NewWeighted(int64(s.opts.Workers)),
+		now:      s.opts.Now,
+		log:      s.opts.Log,
 		forget:   func() { s.forget(rec.ID) },
 		released: make(chan struct{}),
-		lastUsed: s.now(),
+		lastUsed: s.opts.Now(),
 		tasks:    make(map[string]*task),
 	}
 	sess.hard, sess.cancel = context.WithCancel(s.base)
 	sess.open, sess.stopOpen = context.WithCancel(sess.hard)
 	if cfg.Provider == protocol.ProviderHuman {
 		sess.coach = human.New(cfg.Endpoint, sess.client, human.Options{
-			Sleep: s.sleep, Rand: s.rand, Now: s.now, Log: sess.postedAgain,
+			Sleep: s.opts.Sleep, Rand: s.opts.Rand, Now: s.opts.Now, Log: sess.postedAgain,
 		})
 		return sess, nil
 	}

@@ -95,7 +95,7 @@ func TestStates(t *testing.T) {
 // state is the state of a run's session, "" when it has none.
 func state(t *testing.T, s *Service, runID string) State {
 	t.Helper()
-	rec, err := s.store.Get(t.Context(), runID)
+	rec, err := s.opts.Store.Get(t.Context(), runID)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func TestTracesHaveAnOrder(t *testing.T) {
 		}
 		close(start)
 		all.Wait()
-		rec, err := s.store.Get(context.Background(), "r")
+		rec, err := s.opts.Store.Get(context.Background(), "r")
 		if err != nil {
 			t.Fatal(err)
 		}
