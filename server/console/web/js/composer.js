@@ -101,7 +101,7 @@ export function createComposer({ detail, work, canAsk, onchange, onpoint, send, 
     sending = true;
     try {
       const result = await checker.now();
-      const wrongField = element.querySelector(".wrong, .missing");
+      const wrongField = element.querySelector("[data-path]:is(.wrong, .missing)");
       if (result.state !== "valid" || element.querySelector("[data-broken]")) {
         announce(result.state === "unknown" ? "It could not be checked, so it was not sent" : "Not sent: something is missing or wrong");
         if (wrongField) goTo(wrongField);

@@ -95,8 +95,8 @@ function find(wrappers, path) {
 
 // goTo moves the focus to the field of a problem.
 export function goTo(wrapper) {
-  const control = wrapper.querySelector("input, textarea, select, button");
-  (control ?? wrapper).focus();
+  const control = wrapper.querySelector("input, textarea, select") ?? wrapper.querySelector("button") ?? wrapper;
+  control.focus();
   wrapper.scrollIntoView({ block: "nearest" });
 }
 

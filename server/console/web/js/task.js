@@ -27,11 +27,16 @@ export function createTask(id, { me, needName, back, ondone }) {
   let work = null;
   let composer = null;
   let tale = null;
+  let loss = ""; // why the claim was lost
   let ended = false;
 
   const claim = createClaim(id, {
     seconds: me.claim_seconds ?? 120,
-    onchange: (state, reason) => { drawDesk(reason); if (state === "lost") announce(`You lost the task. ${reason}`); },
+    onchange(state, reason) {
+      loss = reason;
+      drawDesk("");
+      if (state === "lost") announce(`You lost the task. ${reason}`);
+    },
     ontask: (next) => { task = next; drawHead(); },
   });
   const keeper = createKeeper(id, {
@@ -125,11 +130,12 @@ export function createTask(id, { me, needName, back, ondone }) {
     const other = task.state === "claimed" && task.claimed_by ? task.claimed_by : "";
     if (claim.state === "lost") {
       return h("div", { class: "state lost", role: "alert" }, icon("warn"),
-        h("div", null, h("p", null, h("strong", null, "The task is no longer yours. "), reason),
+        h("div", null, h("p", null, h("strong", null, "The task is no longer yours."), " ", other ? `${other} is working on it.` : loss),
           h("p", null, "What you wrote is still here and is kept in this browser."),
           h("div", { class: "row" },
-            button({ class: "button small", dataset: { action: "claim" }, onclick: take }, other ? `Take over from ${other}` : "Take it again"),
-            button({ class: "button small", onclick: copyWork }, icon("copy"), "Copy what I wrote"))));
+            button({ class: "button small", dataset: { action: "claim" }, onclick: take }, other ? "Try to take it" : "Take it again"),
+            button({ class: "button small", onclick: copyWork }, icon("copy"), "Copy what I wrote")),
+          h("p", { class: "claim-refusal", role: "alert" }, reason)));
     }
     if (other) {
       return h("div", { class: "state busy" }, icon("person"), h("div", null,
