@@ -30,18 +30,14 @@ func anthropicMessages(r *remote) tryFunc {
 }
 
 func (c *claude) try(ctx context.Context, q Question, mode string) (Answer, error) {
-	params, err := c.params(q, mode)
-	if err != nil {
-		return Answer{}, c.fail(KindRefused, "the answer's schema: "+err.Error())
-	}
-	res, err := c.service.New(ctx, params)
+	res, err := c.service.New(ctx, c.params(q, mode))
 	if err != nil {
 		return Answer{}, err
 	}
 	return c.read(res, mode)
 }
 
-func (c *claude) params(q Question, mode string) (anthropic.MessageNewParams, error) {
+func (c *claude) params(q Question, mode string) anthropic.MessageNewParams {
 	params := anthropic.MessageNewParams{Model: c.model, MaxTokens: int64(maxTokens(q))}
 	if text := system(q, mode); text != "" {
 		params.System = []anthropic.TextBlockParam{{Text: text}}
@@ -54,39 +50,14 @@ func (c *claude) params(q Question, mode string) (anthropic.MessageNewParams, er
 			params.Messages = append(params.Messages, anthropic.NewUserMessage(block))
 		}
 	}
-	if mode != ModeTool {
-		return params, nil
+	if mode == ModeTool {
+		params.Tools = []anthropic.ToolUnionParam{{OfTool: &anthropic.ToolParam{
+			Name: q.SchemaName, Description: param.NewOpt(toolDescription),
+			InputSchema: param.Override[anthropic.ToolInputSchemaParam](json.RawMessage(q.Schema)),
+		}}}
+		params.ToolChoice.OfTool = &anthropic.ToolChoiceToolParam{Name: q.SchemaName, DisableParallelToolUse: param.NewOpt(true)}
 	}
-	schema, err := toolSchema(q)
-	if err != nil {
-		return params, err
-	}
-	params.Tools = []anthropic.ToolUnionParam{{OfTool: &anthropic.ToolParam{
-		Name: q.SchemaName, Description: param.NewOpt(toolDescription), InputSchema: schema,
-	}}}
-	params.ToolChoice.OfTool = &anthropic.ToolChoiceToolParam{Name: q.SchemaName, DisableParallelToolUse: param.NewOpt(true)}
-	return params, nil
-}
-
-// toolSchema is the schema as the SDK takes it: three members by name, the others beside them.
-func toolSchema(q Question) (anthropic.ToolInputSchemaParam, error) {
-	schema := anthropic.ToolInputSchemaParam{}
-	members, err := schemaMembers(q.Schema)
-	if err != nil {
-		return schema, err
-	}
-	var named struct {
-		Properties json.RawMessage `json:"properties"`
-		Required   []string        `json:"required"`
-	}
-	if err := json.Unmarshal(q.Schema, &named); err != nil {
-		return schema, err
-	}
-	for _, name := range []string{"type", "properties", "required"} {
-		delete(members, name)
-	}
-	schema.Properties, schema.Required, schema.ExtraFields = named.Properties, named.Required, members
-	return schema, nil
+	return params
 }
 
 func (c *claude) read(res *anthropic.Message, mode string) (Answer, error) {

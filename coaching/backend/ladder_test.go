@@ -214,3 +214,13 @@ func TestQuestionsAtOnceShareWhatWasLearnt(t *testing.T) {
 		t.Errorf("later questions begin at %d", first)
 	}
 }
+
+func TestALateAnswerInAStricterWayDoesNotUndoWhatWasLearnt(t *testing.T) {
+	l := ladder{modes: []string{ModeSchema, ModeTool, ModeText}}
+	for _, c := range []struct{ asked, want int }{{0, 0}, {1, 1}, {0, 1}, {2, 2}, {1, 2}} {
+		l.keep(c.asked, Answer{Mode: l.modes[c.asked]})
+		if got := int(l.first.Load()); got != c.want {
+			t.Errorf("after an answer to %s questions begin at %d, want %d", l.modes[c.asked], got, c.want)
+		}
+	}
+}
