@@ -106,8 +106,8 @@ func FuzzWithoutModel(f *testing.F) {
 // and be shown to a person.
 func FuzzQuestion(f *testing.F) {
 	for _, name := range []string{"failure", "suboptimal", "format", "own_input"} {
-		f.Add([]byte(load(f, name).req.AppendJSON(nil)), 0)
-		f.Add([]byte(load(f, name).req.AppendJSON(nil)), minBudget)
+		f.Add(load(f, name).req.AppendJSON(nil), 0)
+		f.Add(load(f, name).req.AppendJSON(nil), minBudget)
 	}
 	f.Fuzz(func(t *testing.T, body []byte, budget int) {
 		req, err := protocol.DecodeSpecializedCoachingRequest(body)

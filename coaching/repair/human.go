@@ -1,7 +1,8 @@
 package repair
 
 import (
-	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"agentd/agent/memory"
@@ -64,15 +65,20 @@ func (o *object) add(name string, v protocol.Raw) {
 	o.raw = append(o.raw, v...)
 }
 
-// addWithin adds a value unless it is nested deeper than readers of the whole
-// would take.
-func (o *object) addWithin(levels int, name string, v protocol.Raw) {
-	if nesting(v) <= levels {
+// addWithin adds a value unless it is longer or nested deeper than readers of the
+// whole would take.
+func (o *object) addWithin(length, levels int, name string, v protocol.Raw) {
+	if len(v) <= length && nesting(v) <= levels {
 		o.add(name, v)
 	}
 }
 
-func (o *object) text(name, s string) { o.add(name, protocol.String(s)) }
+// copy adds a part of the request that is nested no deeper here than there.
+func (o *object) copy(name string, v protocol.Raw) {
+	o.addWithin(maxPayloadMember, maxPayloadDepth, name, v)
+}
+
+func (o *object) text(name, s string) { o.add(name, protocol.String(clip(s, maxPayloadMember))) }
 
 func (o *object) json() protocol.Raw { return append(append([]byte{'{'}, o.raw...), '}') }
 
@@ -95,25 +101,25 @@ func (t *Task) payload() protocol.Raw {
 	o.text("stage_goal", t.req.Stage.Goal)
 	o.text("task_coaching_hint", t.req.Stage.Hint)
 	o.add("trajectory_steps", list(t.payloadSteps()))
-	o.add("task_attributes", orEmpty(input.Attributes))
-	o.add("tools_api", list(input.Tools))
-	o.add("constraint_list", texts(m.Rules))
+	o.copy("task_attributes", orEmpty(input.Attributes))
+	o.copy("tools_api", list(input.Tools))
+	o.copy("constraint_list", texts(m.Rules))
 	if len(t.req.ActiveErrors) > 0 {
-		o.addWithin(maxPayloadDepth, "active_errors", list(t.req.ActiveErrors))
+		o.copy("active_errors", list(t.req.ActiveErrors))
 	}
 	if !empty(t.req.AdditionalInfo) {
-		o.addWithin(maxPayloadDepth, "additional_info", t.req.AdditionalInfo)
+		o.copy("additional_info", t.req.AdditionalInfo)
 	}
 	reason, expected := t.diagnosis()
 	switch t.req.Kind {
 	case protocol.CoachingFailure:
-		o.add("bad_answer", t.badAnswer())
+		o.copy("bad_answer", t.badAnswer())
 		var diagnose object
 		diagnose.text("reason", reason)
 		diagnose.text("expected_decision", expected)
 		o.add("coach_diagnose", diagnose.json())
 	case protocol.CoachingSuboptimal:
-		o.add("bad_answer", t.badAnswer())
+		o.copy("bad_answer", t.badAnswer())
 		var diagnose object
 		diagnose.text("reason", reason)
 		if expected != "" {
@@ -127,35 +133,42 @@ func (t *Task) payload() protocol.Raw {
 		o.add("desired_output_format", protocol.Raw(outputFormat))
 		o.text("output_format_rules", outputRules)
 	}
-	o.addWithin(maxPayloadDepth, "coaching_request", t.req.AppendJSON(nil))
+	o.addWithin(maxPayloadRequest, maxPayloadDepth, "coaching_request", t.req.AppendJSON(nil))
 	return o.json()
 }
 
 // payloadSteps are the last steps without their memories, which grow from step
 // to step.
 func (t *Task) payloadSteps() []protocol.Raw {
-	steps := t.req.Trajectory
-	steps = steps[max(0, len(steps)-maxTrajectorySteps):]
-	list := make([]protocol.Raw, len(steps))
-	for i := range steps {
-		step := &steps[i]
-		var o, instruction object
-		o.add("id", protocol.Raw(fmt.Sprint(step.ID)))
-		instruction.text("type", step.Input.Instruction.Type)
-		instruction.text("content", step.Input.Instruction.Content)
-		o.add("instruction", instruction.json())
-		if step.Output != nil {
-			o.add("output", step.Output.AppendJSON(nil))
+	var list []protocol.Raw
+	room := maxPayloadMember
+	for i := len(t.req.Trajectory) - 1; i >= 0 && len(list) < maxPayloadSteps; i-- {
+		step := payloadStep(&t.req.Trajectory[i])
+		if room -= len(step); room < 0 {
+			break
 		}
-		if step.Error != nil {
-			o.add("error", step.Error.AppendJSON(nil))
-		}
-		if !empty(step.Execution) {
-			o.addWithin(maxPayloadDepth-2, "execution", step.Execution)
-		}
-		list[i] = o.json()
+		list = append(list, step)
 	}
+	slices.Reverse(list)
 	return list
+}
+
+func payloadStep(step *protocol.TrajectoryStep) protocol.Raw {
+	var o, instruction object
+	o.add("id", protocol.Raw(strconv.FormatInt(step.ID, 10)))
+	instruction.text("type", step.Input.Instruction.Type)
+	instruction.text("content", step.Input.Instruction.Content)
+	o.add("instruction", instruction.json())
+	if step.Output != nil {
+		o.add("output", step.Output.AppendJSON(nil))
+	}
+	if step.Error != nil {
+		o.add("error", step.Error.AppendJSON(nil))
+	}
+	if !empty(step.Execution) {
+		o.addWithin(maxPayloadMember, maxPayloadDepth-2, "execution", step.Execution)
+	}
+	return o.json()
 }
 
 // badAnswer is the target step's decision in the form of a memory's entry, or

@@ -66,13 +66,14 @@ func jsonError(err error) error {
 // repairable refuses near-JSON that can't be repaired without inventing
 // something, or that would take too long.
 func repairable(text string) error {
-	quotes := 0
-	for _, q := range []string{`"`, "'", "`", "“", "”", "‘", "’", "´"} {
-		quotes += strings.Count(text, q)
+	quotes := strings.Count(text, `"`) + strings.Count(text, "'")
+	odd := 0 // quotes that the library takes for others
+	for _, q := range []string{"`", "´", "‘", "’", "“", "”"} {
+		odd += strings.Count(text, q)
 	}
 	brackets := strings.Count(text, "{") + strings.Count(text, "[") + strings.Count(text, "(")
 	switch {
-	case len(text) > maxRepair, quotes > maxRepairQuotes, brackets > maxRepairBrackets:
+	case len(text) > maxRepair, quotes > maxRepairQuotes, odd > maxRepairOdd, brackets > maxRepairBrackets:
 		return errors.New("too long or too deeply nested to be repaired")
 	case !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "["):
 		return errors.New("not an object or a list")

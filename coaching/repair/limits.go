@@ -1,5 +1,7 @@
 package repair
 
+import "agentd/protocol"
+
 // The work for a request is bounded by its size; what costs more than reading it
 // is bounded here. Lengths of texts are counted in bytes, which are never fewer
 // than characters.
@@ -19,6 +21,9 @@ const (
 	minRetry = 1_500
 	maxRetry = 8_000
 )
+
+// maxWhy is how much of a coach's reason is kept.
+const maxWhy = 2_000
 
 // maxTokens is how long a coach's answer may become, thoughts included.
 const maxTokens = 4096
@@ -53,7 +58,8 @@ const maxAnswer = 256 << 10
 const (
 	maxRepair         = 4 << 10
 	maxRepairTotal    = 8 << 10 // for all parts of one text together
-	maxRepairQuotes   = 256
+	maxRepairQuotes   = 128
+	maxRepairOdd      = 8 // typographic quotes and backticks
 	maxRepairBrackets = 128
 )
 
@@ -75,9 +81,15 @@ const maxNames = 30
 // maxQuoted is how much of somebody's text a message quotes.
 const maxQuoted = 120
 
-// maxTrajectorySteps bounds the list of steps of a person's task; the request
-// that travels beside it has them all.
-const maxTrajectorySteps = 500
+// Members of a person's task repeat parts of the request that travels beside
+// them. Beyond these bounds they are left out, or cut, and the list of steps begins
+// later; the request itself is left out where the task would become too long for
+// its reader.
+const (
+	maxPayloadMember  = 1 << 20
+	maxPayloadSteps   = 500
+	maxPayloadRequest = protocol.MaxBodyBytes - 16<<20
+)
 
 // maxPayloadDepth is how deep a member of a person's task may be nested: the task
 // and its payload are two levels around it, and readers take 64.

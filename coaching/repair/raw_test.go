@@ -202,6 +202,20 @@ func TestHumanRequestIsWhatPagesKnow(t *testing.T) {
 	}
 }
 
+func TestLongRequestsReachPeopleToo(t *testing.T) {
+	req := newTask(t, longRun(3, 300_000, 1)).HumanRequest("h")
+	steps, _ := protocol.Get(req.Payload, "trajectory_steps")
+	if _, whole := protocol.Get(req.Payload, "coaching_request"); !whole || len(steps) > maxPayloadMember {
+		t.Errorf("the request travels along: %v; beside it are %d bytes of steps", whole, len(steps))
+	}
+	task := load(t, "failure")
+	task.req.Stage.Goal = strings.Repeat("g", maxPayloadRequest)
+	req = task.HumanRequest("h")
+	if n := len(req.AppendJSON(nil)); n > protocol.MaxBodyBytes {
+		t.Errorf("the task has %d bytes, more than its reader takes", n)
+	}
+}
+
 func TestDeepRequestsReachPeopleToo(t *testing.T) {
 	for _, member := range []string{"additional_info", "active_errors", "trajectory"} {
 		t.Run(member, func(t *testing.T) {

@@ -279,7 +279,8 @@ func (r *reader) readAnswer(v protocol.Raw) (*answer, error) {
 		}
 	}
 	if why, ok := member(v, whyNames); ok {
-		a.why, _ = protocol.Text(why)
+		text, _ := protocol.Text(why)
+		a.why = clip(strings.TrimSpace(text), maxWhy)
 	}
 	if a.abandoned {
 		return a, nil
