@@ -40,7 +40,7 @@ example: agentd ## a run with coaching, from the first decision to the last (Go)
 .PHONY: example-python
 example-python: agentd ## the same run with an orchestrator in Python
 	@third_party/prereqs.sh python3
-	go run ./examples/coaching/demo python3 examples/coaching/orchestrator.py $(ARGS)
+	go run ./examples/coaching/demo python3 -B examples/coaching/orchestrator.py $(ARGS)
 
 .PHONY: test
 test: llama.cpp ## build everything, then go vet and all tests under the race detector
