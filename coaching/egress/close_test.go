@@ -162,7 +162,7 @@ func TestCloseEndsWhatAServerHoldsUp(t *testing.T) {
 		t.Run(strings.TrimSuffix(scheme, "://"), func(t *testing.T) {
 			leavesNothing(t, func(t *testing.T) {
 				address, accepted := silent(t)
-				c := mustPolicy(t).NewClient(ClientOptions{})
+				c := mustPolicy(t).NewClient(ClientOptions{ConnectTimeout: time.Hour})
 				wait := ask(t, c, 3, scheme+address)
 				for range 3 {
 					<-accepted
@@ -181,7 +181,7 @@ func TestCloseEndsWhatAServerHoldsUp(t *testing.T) {
 func TestCloseEndsLookups(t *testing.T) {
 	leavesNothing(t, func(t *testing.T) {
 		asked := make(chan struct{}, 1)
-		c := mustPolicy(t).NewClient(ClientOptions{LookupIP: func(ctx context.Context, _, _ string) ([]netip.Addr, error) {
+		c := mustPolicy(t).NewClient(ClientOptions{ConnectTimeout: time.Hour, LookupIP: func(ctx context.Context, _, _ string) ([]netip.Addr, error) {
 			asked <- struct{}{}
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -201,7 +201,7 @@ func TestCloseEndsAttemptsWhoseRequestIsGone(t *testing.T) {
 	leavesNothing(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
-		c := mustPolicy(t).NewClient(ClientOptions{LookupIP: func(lookup context.Context, _, _ string) ([]netip.Addr, error) {
+		c := mustPolicy(t).NewClient(ClientOptions{ConnectTimeout: time.Hour, LookupIP: func(lookup context.Context, _, _ string) ([]netip.Addr, error) {
 			cancel()
 			<-lookup.Done()
 			close(ended)

@@ -108,6 +108,10 @@ func TestKeysDisappearFromTexts(t *testing.T) {
 			t.Errorf("Text(%q) = %q, want %q", tt.text, got, tt.want)
 		}
 	}
+	r = NewRedactor(protocol.Headers{"A": "key-one", "B": "key-one-two", "C": "key-on"})
+	if got := r.Text("key-one-two key-one key-on"); got != "*** *** ***" {
+		t.Errorf("keys that begin alike: %q", got)
+	}
 	if got := (*Redactor)(nil).Text(key); got != key {
 		t.Errorf("nil redactor: %q", got)
 	}

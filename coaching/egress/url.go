@@ -59,9 +59,6 @@ func (p *Policy) checkAuthority(raw string, u *url.URL) string {
 	if n, err := strconv.Atoi(port); port != "" && (err != nil || n < 1 || n > 65535) {
 		return "has a port that is not between 1 and 65535"
 	}
-	if strings.HasPrefix(u.Host, "[") && (!strings.Contains(host, ":") || u.Host[len(host)+1] != ']') {
-		return "has something else than an IPv6 address in brackets"
-	}
 	_, why := p.checkHost(host)
 	return why
 }

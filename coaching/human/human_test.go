@@ -130,12 +130,8 @@ func TestWaitsThatLastedDoNotCountAsFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := serve(t)
 			r := newRig(t, e.URL)
-			var mu sync.Mutex
-			r.opts.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return r.now }
 			slow := func(w http.ResponseWriter, q *http.Request) {
-				mu.Lock()
-				r.now = r.now.Add(steady)
-				mu.Unlock()
+				r.clock.Add(int64(steady))
 				cut(w, q)
 			}
 			e.steps = append(slices.Repeat([]step{slow}, cuts), answer(200, done))
@@ -146,6 +142,21 @@ func TestWaitsThatLastedDoNotCountAsFailures(t *testing.T) {
 				t.Errorf("%d waits of up to %v, want %d short ones", len(r.slept), slices.Max(r.slept), cuts)
 			}
 		})
+	}
+}
+
+// The gateway would not have waited for an endpoint that is not there.
+func TestAGatewayThatWaitedHasATaskBehindIt(t *testing.T) {
+	e := serve(t)
+	r := newRig(t, e.URL)
+	slow := func(w http.ResponseWriter, q *http.Request) {
+		r.clock.Add(int64(steady))
+		answer(504, "")(w, q)
+	}
+	e.steps = append([]step{slow}, slices.Repeat([]step{answer(502, "")}, MaxFirstFailures+5)...)
+	e.steps = append(e.steps, answer(200, done))
+	if _, err := r.Ask(t.Context(), task()); err != nil {
+		t.Fatal(err)
 	}
 }
 

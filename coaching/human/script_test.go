@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,7 +102,7 @@ func task() *protocol.HumanCoachingRequest {
 // rig is a coach whose time does not pass by itself.
 type rig struct {
 	*Coach
-	now      time.Time
+	clock    atomic.Int64 // nanoseconds
 	failures []Failure
 	slept    []time.Duration
 	lookup   func(ctx context.Context, network, host string) ([]netip.Addr, error)
@@ -113,7 +114,7 @@ func newRig(t *testing.T, target string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{now: time.Unix(0, 0)}
+	r := new(rig)
 	client := p.NewClient(egress.ClientOptions{LookupIP: func(ctx context.Context, network, host string) ([]netip.Addr, error) {
 		return r.lookup(ctx, network, host)
 	}})
@@ -121,7 +122,7 @@ func newRig(t *testing.T, target string) *rig {
 	r.Coach = New(target, client, Options{
 		Log:  func(f Failure) { r.failures = append(r.failures, f) },
 		Rand: func() float64 { return 0.5 },
-		Now:  func() time.Time { return r.now },
+		Now:  func() time.Time { return time.Unix(0, r.clock.Load()) },
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			r.slept = append(r.slept, d)
 			return ctx.Err()

@@ -48,8 +48,8 @@ func retryAfter(res *http.Response) time.Duration {
 // of a time that doubles, so that many agents do not come back at once. An
 // endpoint may ask for more, within the longest wait.
 func (c *Coach) wait(failures int, err error) time.Duration {
-	full := c.opts.MaxBackoff
-	if d := c.opts.Backoff << (failures - 1); failures <= 32 && d > 0 && d < full {
+	full := c.opts.MaxBackoff // also when the doubled time is too large for a Duration
+	if d := c.opts.Backoff << (failures - 1); d > 0 && d < full {
 		full = d
 	}
 	wait := full/2 + time.Duration(c.opts.Rand()*float64(full/2))
