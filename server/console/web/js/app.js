@@ -122,7 +122,7 @@ function route() {
   }
   state.selected = wanted;
   if (wanted !== null && !view) {
-    view = createTask(wanted, { me: state.me, needName, back, ondone: () => load() });
+    view = createTask(wanted, { me: state.me, needName, back, next: () => step(1) });
     delete main.dataset.welcome;
     fill(main, view.element);
     main.scrollTop = 0;

@@ -16,8 +16,8 @@ import { age, kindOf, outcomeOf } from "./words.js";
 import { begin, decision, isEmpty, restore } from "./work.js";
 
 // createTask shows a task. Options: me (what /api/me said), needName()
-// resolves to the person's name, back() leaves, ondone(task) after an answer.
-export function createTask(id, { me, needName, back, ondone }) {
+// resolves to the person's name, back() leaves, next() opens the next task.
+export function createTask(id, { me, needName, back, next: goOn }) {
   const element = h("article", { class: "task" }, h("p", { class: "loading" }, "Loading…"));
   const head = h("div", { class: "task-head" });
   const status = h("div", { class: "desk-state" });
@@ -221,7 +221,7 @@ export function createTask(id, { me, needName, back, ondone }) {
       claim.done();
       announce("Sent. Thank you.");
       await refresh();
-      ondone(next);
+      element.querySelector("[data-action=next]")?.focus();
     } catch (error) {
       if (error.status === 409) {
         await refresh();
@@ -245,7 +245,8 @@ export function createTask(id, { me, needName, back, ondone }) {
       h("h2", null, icon(task.outcome === "completed" ? "check" : "close"), title),
       task.state === "withdrawn" ? h("p", null, "The agent took the task back before anybody answered. There is nothing left to do.") : null,
       task.claimed_by && task.outcome ? h("p", { class: "muted" }, `By ${task.claimed_by}`) : null,
-      given ? answerView(given, detail) : null, h("div", { class: "row" }, mine));
+      given ? answerView(given, detail) : null, h("div", { class: "row" }, mine,
+        button({ class: "button small", dataset: { action: "next" }, onclick: goOn }, "Next task ", key("j"))));
   }
 
   // refresh looks at the task again and redraws what changed.
