@@ -142,8 +142,13 @@ func TestACallerThatLeavesEndsTheTries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			r, b := Retry{Max: 5}, &failing{errs: []error{&Error{Kind: KindFailed}, &Error{Kind: KindFailed}}}
+			r, b := Retry{Max: 5, Timeout: time.Hour}, &failing{errs: []error{&Error{Kind: KindFailed}, &Error{Kind: KindFailed}}}
 			arrange(&r, b, cancel)
+			r.OnAttempt = func(a Attempt) {
+				if b.do != nil && !errors.Is(a.Err, context.Canceled) {
+					t.Errorf("the attempt is reported with %v", a.Err)
+				}
+			}
 			if _, err := r.Ask(ctx, b, question()); !errors.Is(err, context.Canceled) || b.n != 1 {
 				t.Errorf("got %v after %d tries", err, b.n)
 			}

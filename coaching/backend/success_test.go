@@ -173,6 +173,14 @@ func TestAnswersWithoutUsageOrModelAreAnswers(t *testing.T) {
 	}
 }
 
+func TestTheModelsNameIsFitForALog(t *testing.T) {
+	s := scripted(t, step(200, `{"model":"`+key+`\n# `+strings.Repeat("m", 999)+`","choices":[{"message":{"content":"{}"}}]}`))
+	a, err := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{}).Ask(t.Context(), question())
+	if err != nil || len([]rune(a.Model)) != maxShownName || !strings.HasPrefix(a.Model, "*** # mmm") {
+		t.Errorf("the model is %q: %v", a.Model, err)
+	}
+}
+
 func TestUnknownTypesAndMissingPartsAreErrorsThatSayWhat(t *testing.T) {
 	policy, err := egress.NewPolicy(nil)
 	if err != nil {
