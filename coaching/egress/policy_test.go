@@ -224,18 +224,18 @@ func TestErrorsOfURLsHaveNoSecrets(t *testing.T) {
 func TestRefusalsSayWhatToDo(t *testing.T) {
 	p := mustPolicy(t)
 	for raw, want := range map[string]string{
-		"http://user:pass@127.0.0.1/":  "send credentials in headers",
-		"http://@127.0.0.1/":           "send credentials in headers",
-		"http://169%E3%80%82254/":      "write it plainly",
-		"http://[fe80::1%25eth0]/":     "write it plainly",
-		"http://bücher.example/":       "xn--",
-		"http://2130706433/":           "four decimal parts",
-		"http://10.0.0.1/":             "only the server's operator can allow (--coaching-allow)",
-		"http://169.254.169.254/":      "a metadata address, which is never allowed",
-		"http://127.0.0.1/ ":           "at byte 17",
-		"http://127.0.0.1/#x":          "leave it out",
-		"ftp://127.0.0.1/":             "http or https",
-		"http://127.0.0.1:0/":          "between 1 and 65535",
+		"http://user:pass@127.0.0.1/":       "send credentials in headers",
+		"http://@127.0.0.1/":                "send credentials in headers",
+		"http://169%E3%80%82254/":           "write it plainly",
+		"http://[fe80::1%25eth0]/":          "write it plainly",
+		"http://bücher.example/":            "xn--",
+		"http://2130706433/":                "four decimal parts",
+		"http://10.0.0.1/":                  "only the server's operator can allow (--coaching-allow)",
+		"http://169.254.169.254/":           "a metadata address, which is never allowed",
+		"http://127.0.0.1/ ":                "at byte 17",
+		"http://127.0.0.1/#x":               "leave it out",
+		"ftp://127.0.0.1/":                  "http or https",
+		"http://127.0.0.1:0/":               "between 1 and 65535",
 		"http://" + longPath[:64] + ".org/": "63 characters",
 	} {
 		if err := p.CheckURL(raw); err == nil || !strings.Contains(err.Error(), want) {
