@@ -72,6 +72,7 @@ func TestSchemaErrors(t *testing.T) {
 		{"a reference to another document", `{"$ref":"https://example.org/schema.json"}`},
 		{"a type that does not exist", `{"type":"fish"}`},
 		{"a pattern without anchors", `{"type":"string","pattern":"a+"}`},
+		{"a pattern with control characters", `{"type":"string","pattern":"^\u001b[31m$"}`},
 		{"bounds in the wrong order", `{"type":"array","items":{"type":"null"},"minItems":5,"maxItems":2}`},
 		{"bounds that no grammar can hold", `{"type":"string","minLength":1000000}`},
 		{"too deep", deep},

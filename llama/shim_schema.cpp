@@ -263,6 +263,10 @@ void check_pattern(const std::string & pattern) {
     if (pattern.empty()) {
         return;
     }
+    // That warning holds the pattern as it is, and stderr may be a terminal.
+    if (std::any_of(pattern.begin(), pattern.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; })) {
+        throw std::runtime_error("a pattern holds control characters; write them as escapes such as \\n");
+    }
     bool ok = pattern.size() >= 2 && pattern.front() == '^' && pattern.back() == '$';
     if (ok) {
         common_json alone = common_json::object();

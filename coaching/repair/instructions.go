@@ -9,7 +9,7 @@ How a correction works:
 - A reinjection point is an input that the agent had. The run is set back to it, your decision takes the place of the agent's there, and the agent itself goes on from what happens then. Everything after the point is undone and will happen anew.
 - Give one decision: the next one at that point. Do not plan or carry out later steps.
 - Choose the point where the cause lies. Most often that is the target step; choose an earlier one when a decision there made the failure unavoidable, and never an earlier one than necessary. A decision only counts at a point that is listed.
-- Decide only from what the agent could know at that point: its instruction, its memory of the turns before, the task attributes and the tools. The later steps, the errors and the diagnosis show you what is right; never use a name, number or place that first appears in them. If the agent lacked something it needed, the right decision is to find it out with a tool, or to ask.
+- Decide only from what the agent could know at that point: its instruction, its memory of the turns before, the task attributes and the tools. The later steps, the errors and the diagnosis show you what is right; never use a name, number or place that first appears in them. The stage's hint is the exception: it is given so that you use it, also where it tells what the agent could not know, such as a code. If the agent lacked something it needed, the right decision is to find it out with a tool, or to ask.
 
 The decision:
 - It has either say, a text, or tool_calls, one or more calls. Never both, never neither.
