@@ -200,6 +200,11 @@ func TestTheSameRequestJoinsTheSameTask(t *testing.T) {
 		}
 	}
 	p.wait(t, func() bool { return len(p.requests) == 2 })
+	for _, sess := range s.sessions {
+		if len(sess.tasks) != 0 || len(sess.kept) != 0 {
+			t.Errorf("%d tasks and %d ids are kept though all answers were taken", len(sess.tasks), len(sess.kept))
+		}
+	}
 }
 
 func TestTasksOfPeople(t *testing.T) {

@@ -105,6 +105,51 @@ func state(t *testing.T, s *Service, runID string) State {
 	return rec.State
 }
 
+// hookedStore does something after the first Get that finds a session.
+type hookedStore struct {
+	MemoryStore
+	after func()
+}
+
+func (h *hookedStore) Get(ctx context.Context, runID string) (*Record, error) {
+	rec, err := h.MemoryStore.Get(ctx, runID)
+	if after := h.after; rec != nil && after != nil {
+		h.after = nil
+		after()
+	}
+	return rec, err
+}
+
+// TestASessionThatIsClosedWhileItIsLookedUp closes it, wholly, after a request
+// has found it in the store and before anything runs for that request.
+func TestASessionThatIsClosedWhileItIsLookedUp(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		after func(t *testing.T, s *Service)
+	}{
+		{"is unknown", func(*testing.T, *Service) {}},
+		{"is unknown though the run has a new one", func(t *testing.T, s *Service) { configure(t, s, "r", llmConfig(local(), local())) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store := new(hookedStore)
+			s := newService(t, Options{Store: store, Local: answers(goodAnswer)})
+			configure(t, s, "r", llmConfig(local()))
+			store.after = func() {
+				if err := s.CloseSession(t.Context(), "r"); err != nil {
+					t.Error(err)
+				}
+				c.after(t, s)
+			}
+			if _, err := s.Coach(t.Context(), request("r", "c")); !errors.Is(err, ErrUnknown) {
+				t.Errorf("Coach: %v, want ErrUnknown", err)
+			}
+			if n, _ := store.Count(t.Context()); len(s.sessions) != n {
+				t.Errorf("%d sessions run, %d exist", len(s.sessions), n)
+			}
+		})
+	}
+}
+
 func TestClosingAllSessionsIsFinal(t *testing.T) {
 	s := newService(t, Options{Local: answers(goodAnswer)})
 	configure(t, s, "r", llmConfig(local()))
