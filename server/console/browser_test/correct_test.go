@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"agentd/protocol"
-
-	"github.com/chromedp/chromedp"
 )
 
 const desktop, high = 1280, 860
@@ -198,7 +196,7 @@ func TestTheKeyboardIsEnough(t *testing.T) {
 	g.until(`document.activeElement.tagName === "TEXTAREA"`)
 	g.keys("I will open the door first; then j, c and x are only letters.")
 	g.showsIn(".verdict", "Ready to send")
-	g.keys(key.Enter, chromedp.Modifier(key.Ctrl))
+	g.keys(key.Enter, key.Ctrl)
 	_, say := corrected(t, receive(t, ended))
 	if want := "I will open the door first; then j, c and x are only letters."; say != want {
 		t.Errorf("got %q", say)

@@ -173,3 +173,20 @@ func TestPeopleLogInWithTheConsolesToken(t *testing.T) {
 	g.press("Log out")
 	g.shows("Access token")
 }
+
+func TestTwoPagesOfOneBrowserDoNotOverwriteEachOther(t *testing.T) {
+	h := newHouse(t)
+	h.coach("failure.json")
+	ann := newPerson(t)
+	first := ann.open(h.url, desktop, high)
+	first.claim("Ann")
+	second := ann.open(h.url, desktop, high)
+	second.until(pressable(`all(".queue-link")[0]`))
+	second.showsIn(".desk", "You are working on this in another window")
+	if eval[bool](second, `!!document.querySelector(".composer")`) {
+		t.Error("the second page can write as well")
+	}
+	first.press("Put back")
+	second.take("")
+	first.showsIn(".desk", "You are working on this in another window")
+}

@@ -83,7 +83,7 @@ const load = coalesce(async () => {
   if (!view) return;
   const mine = state.tasks.open.find((t) => t.id === view.id);
   if (mine) view.update(mine);
-  else view.refresh();
+  else view.left();
 });
 
 function tellNews(tasks) {

@@ -5,11 +5,23 @@ import { api } from "./api.js";
 import { memory } from "./memory.js";
 
 const renewals = 3; // in the time that a claim lasts
+const otherTab = 1500; // ms to wait for a page of this browser that is just closing
 const away = 10 * 60 * 1000; // without a key or a click for so long, a claim is let go
 
 let lastSign = Date.now();
 for (const type of ["pointerdown", "keydown", "input"]) {
   addEventListener(type, () => { lastSign = Date.now(); }, { capture: true, passive: true });
+}
+
+// onlyHere resolves to a function that ends it once no other page of this
+// browser works on the task, or to null if one does: two pages with one claim
+// would overwrite each other's drafts.
+function onlyHere(id) {
+  if (!navigator.locks) return Promise.resolve(() => {}); // plain HTTP from afar: nothing to ask
+  return new Promise((resolve) => {
+    const held = () => new Promise((end) => { resolve(end); });
+    navigator.locks.request(`agentd.claim.${id}`, { signal: AbortSignal.timeout(otherTab) }, held).catch(() => resolve(null));
+  });
 }
 
 // createClaim holds the claim of one task. States: none, mine, lost. onchange
@@ -20,10 +32,12 @@ export function createClaim(id, { seconds, onchange, ontask }) {
   let state = "none";
   let timer = 0;
   let ended = false;
+  let leave = null; // lets other pages of this browser in
 
   function set(next, reason = "") {
     state = next;
     clearInterval(timer);
+    if (next !== "mine") unlock();
     if (next === "mine") timer = setInterval(renew, Math.max(2, seconds / renewals) * 1000);
     if (!ended) onchange(next, reason);
   }
@@ -33,8 +47,13 @@ export function createClaim(id, { seconds, onchange, ontask }) {
     memory.setClaim(id, next);
   }
 
-  async function ask() {
-    const { task, claim } = await api.claim(id, memory.name(), secret);
+  function unlock() {
+    leave?.();
+    leave = null;
+  }
+
+  async function ask(known) {
+    const { task, claim } = await api.claim(id, memory.name(), known);
     keep(claim);
     ontask(task);
   }
@@ -45,7 +64,7 @@ export function createClaim(id, { seconds, onchange, ontask }) {
       return;
     }
     try {
-      await ask();
+      await ask(secret);
     } catch (error) {
       if (error.offline) return; // the claim may well outlast the break
       lose(error.message);
@@ -69,20 +88,29 @@ export function createClaim(id, { seconds, onchange, ontask }) {
     // resume takes up a claim that this browser held before.
     async resume() {
       if (!secret || !memory.name()) return;
+      leave = await onlyHere(id);
+      if (!leave || ended) {
+        unlock();
+        return;
+      }
       try {
-        await ask();
+        await ask(secret);
         set("mine");
       } catch (error) {
         if (!error.offline) keep(null);
+        unlock();
       }
     },
 
     // take claims the task; it throws when somebody else has it.
     async take() {
-      keep(null);
-      await ask();
+      await ask(null);
       lastSign = Date.now();
       set("mine");
+      onlyHere(id).then((end) => {
+        leave = end;
+        if (ended || state !== "mine") unlock();
+      });
     },
 
     async release() {
@@ -102,6 +130,7 @@ export function createClaim(id, { seconds, onchange, ontask }) {
     end() {
       ended = true;
       clearInterval(timer);
+      unlock();
     },
   };
 }

@@ -28,6 +28,7 @@ export function createTask(id, { me, needName, back, next: goOn }) {
   let composer = null;
   let tale = null;
   let loss = ""; // why the claim was lost
+  let taking = false;
   let ended = false;
 
   const claim = createClaim(id, {
@@ -97,6 +98,7 @@ export function createTask(id, { me, needName, back, next: goOn }) {
       fill(workplace, doneView());
       return;
     }
+    if (taking && claim.state === "mine") return;
     fill(status, stateView(reason));
     if (claim.state === "none") {
       endComposer();
@@ -152,26 +154,24 @@ export function createTask(id, { me, needName, back, next: goOn }) {
   }
 
   async function take() {
-    if (!detail || !isOpen() || claim.state === "mine") return;
+    if (!detail || !isOpen() || claim.state === "mine" || taking) return;
     if (!(await needName())) return;
+    const wroteOn = claim.state === "lost"; // what this page holds is then what the person wants
+    taking = true; // nobody writes before the newest draft is there
     try {
       await claim.take();
+      const latest = wroteOn ? null : await api.task(id).catch(() => null);
+      if (latest && !ended) Object.assign(work, restore(newest(latest.draft, id), detail));
     } catch (error) {
-      // Who was faster is known by the next look at the task.
-      await refresh();
+      taking = false;
+      await refresh(); // it tells who was faster
       drawDesk(error.message);
       return;
     }
-    // Another person may have left a newer draft in the meantime.
-    const latest = await api.task(id).catch(() => null);
+    taking = false;
     if (ended || claim.state !== "mine") return;
-    if (latest) {
-      detail.draft = latest.draft;
-      Object.assign(work, restore(newest(isEmpty(work) ? latest.draft : work, id), detail));
-      drawDesk("");
-      composer?.redraw();
-      tale.pick(work.point);
-    }
+    tale.pick(work.point);
+    drawDesk("");
     announce("The task is yours");
     const first = workplace.querySelector(".panel textarea, .panel input, .panel button");
     first?.focus({ preventScroll: true });
@@ -287,7 +287,9 @@ export function createTask(id, { me, needName, back, next: goOn }) {
 
   load();
   return {
-    element, id, take, abandon, refresh, update, toDesk,
+    element, id, take, abandon, update, toDesk,
+    // left: the task is no longer among those that wait
+    left() { if (detail && isOpen()) refresh(); },
     toTarget() {
       const target = element.querySelector("#target-step");
       target?.scrollIntoView({ block: "center" });
