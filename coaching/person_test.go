@@ -199,7 +199,9 @@ func TestTheSameRequestJoinsTheSameTask(t *testing.T) {
 			t.Errorf("%v, %v", got.res, got.err)
 		}
 	}
-	p.wait(t, func() bool { return len(p.requests) == 2 })
+	if p.count() != 2 {
+		t.Errorf("people saw %d tasks, want one for each different request", p.count())
+	}
 	for _, sess := range s.sessions {
 		if len(sess.tasks) != 0 || len(sess.kept) != 0 {
 			t.Errorf("%d tasks and %d ids are kept though all answers were taken", len(sess.tasks), len(sess.kept))
@@ -251,8 +253,8 @@ func TestTasksOfPeople(t *testing.T) {
 		p.wait(t, func() bool { return p.connections() == 2 })
 		ctx, leave := context.WithCancel(t.Context())
 		leave() // the caller of DELETE does not wait, which changes nothing
-		if err := s.CloseSession(ctx, "r"); !errors.Is(err, context.Canceled) {
-			t.Errorf("CloseSession: %v, want its context's error", err)
+		if err := s.CloseSession(ctx, "r"); err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("CloseSession: %v, want its context's error unless all is done already", err)
 		}
 		for _, done := range []<-chan answered{first, second} {
 			got := receive(t, done, "the answer")
