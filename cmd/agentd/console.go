@@ -55,15 +55,15 @@ func serveConsole(ctx context.Context, c consoleConfig, stderr io.Writer) error 
 		return err
 	}
 	defer transport.CloseIdleConnections()
-	listener, err := c.listen(ctx, opts, log)
+	page, err := c.open(opts)
 	if err != nil {
 		return err
 	}
-	page, err := c.open(opts)
+	log.Info().Int("tasks", page.Waiting()).Msg("waiting for people")
+	listener, err := c.listen(ctx, opts, log)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return errors.Join(err, page.Close())
 	}
-	log.Info().Int("waiting_tasks", page.Waiting()).Msg("ready")
 	served := make(chan error, 1)
 	go func() { served <- page.Serve(listener) }()
 
