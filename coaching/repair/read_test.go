@@ -187,3 +187,19 @@ func TestReadHumanRefuses(t *testing.T) {
 		})
 	}
 }
+
+func TestARobotMayBearTheNameOfAField(t *testing.T) {
+	for _, robot := range []string{"robot", "robot_name", "target_robot", "target_robot_name"} {
+		task := newTask(t, []byte(`{"run_id":"r","request_id":"c","kind":"failure","stage":"g","target_step_id":1,`+
+			`"trajectory":[{"id":1,"input":{"id":0,"instruction":{"type":"user","content":"Look."},`+
+			`"tools":[{"name":"look","description":"","parameters":{}}]}}],"reinjection_points":[{"id":"p","input_step_id":1}]}`))
+		v, err := task.ReadHuman(`{"say":"","action":{"` + robot + `":{"name":"look","arguments":{}}}}`)
+		if err != nil {
+			t.Errorf("%s: %v", robot, err)
+			continue
+		}
+		if got, want := proposed(v), replaced("p", robot, "look", `{}`); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

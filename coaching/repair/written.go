@@ -44,8 +44,7 @@ func member(obj protocol.Raw, names []string) (protocol.Raw, bool) {
 
 // readDecision reads {"say", "tool_calls"}, {"say", "action"}, calls alone in any
 // of the forms of readCalls, and text.
-func (r *reader) readDecision(v protocol.Raw) (written, error) {
-	var w written
+func (r *reader) readDecision(v protocol.Raw) (w written, err error) {
 	switch v.Kind() {
 	case '"':
 		w.say, _ = protocol.Text(v)
@@ -58,7 +57,8 @@ func (r *reader) readDecision(v protocol.Raw) (written, error) {
 		}
 		return w, nil
 	case '[':
-		return w, r.readCalls(&w.calls, v, "", maxNesting)
+		err = r.readCalls(&w.calls, v, "", maxNesting)
+		return w, err
 	case '{':
 	default:
 		return w, fmt.Errorf(`the decision must be an object with say or tool_calls, not %s`, quote(string(v)))
@@ -66,7 +66,8 @@ func (r *reader) readDecision(v protocol.Raw) (written, error) {
 	say, speaks := protocol.Get(v, "say")
 	action, acts := member(v, callsNames)
 	if !speaks && !acts {
-		return w, r.readCalls(&w.calls, v, "", maxNesting)
+		err = r.readCalls(&w.calls, v, "", maxNesting)
+		return w, err
 	}
 	if speaks && say.Kind() != 'n' {
 		var ok bool
@@ -77,7 +78,8 @@ func (r *reader) readDecision(v protocol.Raw) (written, error) {
 	if !acts {
 		return w, nil
 	}
-	return w, r.readCalls(&w.calls, action, "", maxNesting)
+	err = r.readCalls(&w.calls, action, "", maxNesting)
+	return w, err
 }
 
 // readCalls appends calls: {"name", "arguments", "target_robot_name"}, the same
@@ -131,8 +133,8 @@ func (r *reader) readCallObject(calls *[]writtenCall, v protocol.Raw, robot stri
 		return nil
 	}
 	for name, value := range protocol.Members(v) {
-		if slices.Contains(robotNames, name) {
-			continue
+		if value.Kind() == '"' && slices.Contains(robotNames, name) {
+			continue // an object under such a name is the call of a robot that is called so
 		}
 		if value.Kind() != '{' && value.Kind() != '[' {
 			return fmt.Errorf("a call has the member %s, but no name; write {name, arguments, target_robot_name}", quote(name))
