@@ -48,8 +48,10 @@ func TestAnotherPointIsPickedInTheTrajectory(t *testing.T) {
 	h := newHouse(t)
 	ended := h.coach("failure.json")
 	g := newPerson(t).open(h.url, desktop, high)
-	g.claim("Ann")
+	g.until(pressable(`all(".queue-link")[0]`))
+	g.shows("Nobody is working on this yet")
 	g.until(pressable(`all(".step").find(s => words(s).includes("Step 4")).querySelector(".pick")`))
+	g.take("Ann") // what was picked while reading stays picked
 	g.until(`document.querySelector(".point input:checked").value === "after-stop"`)
 	g.press("Reply")
 	g.write("What the agent should say", "The door is closed.")

@@ -227,7 +227,7 @@ func (g *page) take(name string) {
 		g.write("Name", name)
 		g.press("Continue")
 	}
-	g.showsIn(".desk", "You are working on this")
+	g.showsIn(".desk", "You are working on this.")
 }
 
 // fits fails the test if the page is wider than its window.

@@ -27,12 +27,12 @@ func TestTwoCoachesRaceForOneTask(t *testing.T) {
 	}
 	both.Wait()
 
-	const mine, theirs = "You are working on this", " is working on it"
+	const mine, theirs = "You are working on this.", " is working on it"
 	for _, g := range pages {
 		g.until(`/You are working on this\.|is working on it/.test(words(document.querySelector(".desk")))`)
 	}
 	winner, loser := "Ann", "Bob"
-	if eval[bool](pages["Bob"], `words(document.querySelector(".desk")).includes("You are working on this")`) {
+	if eval[bool](pages["Bob"], `words(document.querySelector(".desk")).includes("You are working on this.")`) {
 		winner, loser = loser, winner
 	}
 	pages[winner].showsIn(".desk", mine)
@@ -66,7 +66,7 @@ func TestThePageIsClosedInTheMiddle(t *testing.T) {
 
 	g = ann.open(h.url, desktop, high)
 	g.until(pressable(`all(".queue-link")[0]`))
-	g.showsIn(".desk", "You are working on this") // the claim goes on
+	g.showsIn(".desk", "You are working on this.") // the claim goes on
 	g.until(`control("object").value === "wine glass"`)
 	g.showsIn(".verdict", "Ready to send")
 	g.press("Send")

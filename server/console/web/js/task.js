@@ -98,7 +98,7 @@ export function createTask(id, { me, needName, back, next: goOn }) {
       fill(workplace, doneView());
       return;
     }
-    if (taking && claim.state === "mine") return;
+    if (taking) return; // what comes next is a matter of moments
     fill(status, stateView(reason));
     if (claim.state === "none") {
       endComposer();
@@ -161,7 +161,8 @@ export function createTask(id, { me, needName, back, next: goOn }) {
     try {
       await claim.take();
       const latest = wroteOn ? null : await api.task(id).catch(() => null);
-      if (latest && !ended) Object.assign(work, restore(newest(latest.draft, id), detail));
+      const draft = latest && newest(latest.draft, id);
+      if (draft && !ended) Object.assign(work, restore(draft, detail));
     } catch (error) {
       taking = false;
       await refresh(); // it tells who was faster
