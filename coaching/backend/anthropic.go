@@ -61,6 +61,9 @@ func (c *claude) params(q Question, mode string) anthropic.MessageNewParams {
 }
 
 func (c *claude) read(res *anthropic.Message, mode string) (Answer, error) {
+	if !res.JSON.Content.Valid() {
+		return Answer{}, c.fail(KindGarbled, "it has no content")
+	}
 	switch res.StopReason {
 	case anthropic.StopReasonMaxTokens, anthropic.StopReasonModelContextWindowExceeded:
 		return Answer{}, c.fail(KindTruncated, "")
@@ -80,8 +83,6 @@ func (c *claude) read(res *anthropic.Message, mode string) (Answer, error) {
 		}
 		text.WriteString(block.Text)
 	}
-	if a.Text = text.String(); strings.TrimSpace(a.Text) == "" {
-		return Answer{}, c.fail(KindGarbled, "the model said nothing")
-	}
+	a.Text = text.String()
 	return a, nil
 }

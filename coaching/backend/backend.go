@@ -44,7 +44,7 @@ const (
 
 // Answer is what a model answered.
 type Answer struct {
-	Text             string
+	Text             string // empty when the model said nothing; whether it is a correction is for others to judge
 	Model            string // as the endpoint calls it, else as it was asked for
 	PromptTokens     int    // 0 when the endpoint does not say
 	CompletionTokens int    // 0 when the endpoint does not say

@@ -310,16 +310,15 @@ func TestAnswersThatAreNone(t *testing.T) {
 	}{
 		"chat: cut off":            {protocol.BackendOpenAI, "", chatBody(`{"why":"b`, "length"), KindTruncated, "limit of tokens"},
 		"chat: no choices":         {protocol.BackendOpenAI, "", `{"choices":[]}`, KindGarbled, "no choices"},
-		"chat: silence":            {protocol.BackendOpenAI, "", chatBody(" \n", "stop"), KindGarbled, "said nothing"},
+		"chat: no message":         {protocol.BackendOpenAI, "", `{"choices":[{"finish_reason":"stop"}]}`, KindGarbled, "no message"},
 		"chat: refusal":            {protocol.BackendOpenAI, "", `{"choices":[{"finish_reason":"stop","message":{"content":null,"refusal":"I will not, ` + key + `"}}]}`, KindDeclined, "I will not, ***"},
 		"chat: filter":             {protocol.BackendOpenAI, "", chatBody("", "content_filter"), KindDeclined, "content filter"},
 		"ollama: cut off":          {protocol.BackendOllama, ollamaChat, ollamaBody(`{"why":"b`, "length"), KindTruncated, ""},
-		"ollama: silence":          {protocol.BackendOllama, ollamaChat, ollamaBody("", "stop"), KindGarbled, "said nothing"},
-		"ollama: a model unloaded": {protocol.BackendOllama, ollamaChat, `{"model":"m","done_reason":"load","done":true}`, KindGarbled, "said nothing"},
+		"ollama: a model unloaded": {protocol.BackendOllama, ollamaChat, `{"model":"m","done_reason":"load","done":true}`, KindGarbled, "no message"},
+		"anthropic: no content":    {protocol.BackendAnthropic, "", `{"type":"message","stop_reason":"end_turn"}`, KindGarbled, "no content"},
 		"anthropic: cut off":       {protocol.BackendAnthropic, "", claudeBody(claudeTool, "max_tokens"), KindTruncated, ""},
 		"anthropic: window full":   {protocol.BackendAnthropic, "", claudeBody("", "model_context_window_exceeded"), KindTruncated, ""},
 		"anthropic: refusal":       {protocol.BackendAnthropic, "", claudeBody("", "refusal"), KindDeclined, "declines"},
-		"anthropic: silence":       {protocol.BackendAnthropic, "", claudeBody("", "end_turn"), KindGarbled, "said nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := scripted(t, step(200, c.body))
@@ -329,6 +328,23 @@ func TestAnswersThatAreNone(t *testing.T) {
 			}
 			if n := len(s.got()); n != 1 {
 				t.Errorf("%d requests, want 1", n)
+			}
+		})
+	}
+}
+
+func TestAModelThatSaysNothingHasAnswered(t *testing.T) {
+	for name, c := range map[string]struct{ typ, path, body string }{
+		"chat":      {protocol.BackendOpenAI, "", chatBody("", "stop")},
+		"chat null": {protocol.BackendOpenAI, "", `{"choices":[{"finish_reason":"stop","message":{"role":"assistant","content":null}}]}`},
+		"ollama":    {protocol.BackendOllama, ollamaChat, ollamaBody("", "stop")},
+		"anthropic": {protocol.BackendAnthropic, "", claudeBody("", "end_turn")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scripted(t, step(200, c.body))
+			a, err := newBackend(t, define(c.typ, s.URL+c.path), egress.ClientOptions{}).Ask(t.Context(), question())
+			if err != nil || a.Text != "" {
+				t.Errorf("got %+v, %v, want an empty answer", a, err)
 			}
 		})
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"strings"
 )
 
 // ollama asks an endpoint of Ollama's own API, whose bodies are few enough to be written here.
@@ -37,11 +36,11 @@ type ollamaOptions struct {
 }
 
 type ollamaResponse struct {
-	Model           string        `json:"model"`
-	Message         ollamaMessage `json:"message"`
-	DoneReason      string        `json:"done_reason"`
-	PromptEvalCount int           `json:"prompt_eval_count"`
-	EvalCount       int           `json:"eval_count"`
+	Model           string         `json:"model"`
+	Message         *ollamaMessage `json:"message"`
+	DoneReason      string         `json:"done_reason"`
+	PromptEvalCount int            `json:"prompt_eval_count"`
+	EvalCount       int            `json:"eval_count"`
 }
 
 func (o ollama) try(ctx context.Context, q Question, mode string) (Answer, error) {
@@ -89,8 +88,8 @@ func (o ollama) read(body []byte, mode string) (Answer, error) {
 	switch {
 	case res.DoneReason == finishLength:
 		return Answer{}, o.fail(KindTruncated, "")
-	case strings.TrimSpace(res.Message.Content) == "":
-		return Answer{}, o.fail(KindGarbled, "the model said nothing")
+	case res.Message == nil:
+		return Answer{}, o.fail(KindGarbled, "it has no message")
 	}
 	a := Answer{
 		Text: res.Message.Content, Model: res.Model, Mode: ModeText,

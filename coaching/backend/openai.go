@@ -117,6 +117,8 @@ func (c *chat) read(res *openai.ChatCompletion, mode string) (Answer, error) {
 	}
 	choice := res.Choices[0]
 	switch {
+	case !choice.JSON.Message.Valid():
+		return Answer{}, c.fail(KindGarbled, "its choice has no message")
 	case choice.Message.Refusal != "":
 		return Answer{}, c.fail(KindDeclined, choice.Message.Refusal)
 	case choice.FinishReason == finishFilter:
@@ -131,8 +133,6 @@ func (c *chat) read(res *openai.ChatCompletion, mode string) (Answer, error) {
 	switch calls := choice.Message.ToolCalls; {
 	case mode == ModeTool && len(calls) > 0 && calls[0].Function.Arguments != "":
 		a.Text, a.Mode = calls[0].Function.Arguments, ModeTool
-	case strings.TrimSpace(a.Text) == "":
-		return Answer{}, c.fail(KindGarbled, "the model said nothing")
 	case mode == ModeSchema:
 		a.Mode = schemaMode(a.Text)
 	}

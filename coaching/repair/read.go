@@ -203,7 +203,11 @@ func canonical(d *protocol.AgentDecision) protocol.Raw {
 }
 
 func invalidDecision(found protocol.Problems) error {
-	return fmt.Errorf("the decision is invalid:\n%s", found.All())
+	lines := make([]string, len(found))
+	for i, p := range found {
+		lines[i] = strings.TrimPrefix(p.String(), ": ") // when it is the whole decision's
+	}
+	return errors.New("the decision is invalid: " + strings.Join(lines, "\n"))
 }
 
 // behindThoughts is what a model wrote after it thought aloud.

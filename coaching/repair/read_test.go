@@ -83,7 +83,7 @@ func TestReadTellsTheCoachWhatIsWrong(t *testing.T) {
 		{"an unknown outcome", strings.Replace(graspCup, "corrected", "fixed", 1), `outcome must be "corrected" or "abandoned", not "\"fixed\""`},
 		{"no point", strings.Replace(graspCup, `"reinjection_point_id":"here",`, "", 1), `reinjection_point_id is missing; write one of "first", "here"`},
 		{"an unknown point", strings.Replace(graspCup, `"here"`, `"there"`, 1), `"there" is not one of the reinjection points; they are "first", "here"`},
-		{"neither text nor calls", decide(`{"say":"","tool_calls":[]}`), "the decision is empty"},
+		{"neither text nor calls", decide(`{"say":"","tool_calls":[]}`), "the decision is invalid: the decision is empty"},
 		{"both text and calls", decide(`{"say":"a","tool_calls":[{"name":"look","arguments":{},"target_robot_name":"rover"}]}`), "must not both be nonempty"},
 		{"an unknown tool", strings.Replace(graspCup, `"grasp"`, `"take"`, 1), `tool_calls[0].name: the tool "take" is unknown; known are "go", "grasp", "look"`},
 		{"an unknown robot", strings.Replace(graspCup, `"rover"`, `"r2"`, 1), `tool_calls[0].target_robot_name: the robot "r2" is unknown; known are "rover", "arm_2"`},
