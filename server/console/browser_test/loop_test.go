@@ -92,7 +92,7 @@ func inputAt(t *testing.T, req *protocol.SpecializedCoachingRequest, id string) 
 // start runs the program on a free port until the test ends.
 func start(t *testing.T, program string, args ...string) (url string) {
 	t.Helper()
-	c := exec.Command(program, append(args, "--port", "0", "--log-format", "json")...) //nolint:gosec // it was built here
+	c := exec.Command(program, append(args, "--port", "0", "--log-format", "json")...)
 	log, err := c.StderrPipe()
 	if err == nil {
 		err = c.Start()
