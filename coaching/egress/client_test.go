@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -322,6 +323,34 @@ func TestErrorsKeepTheURLAndTheNameServerToThemselves(t *testing.T) {
 	}
 	if own := errors.New("own"); !errors.Is(Cause(own), own) || Cause(nil) != nil {
 		t.Error("Cause changes errors that have no URL")
+	}
+}
+
+func TestCauseDoesNotTellWhereTheServerConnectsFrom(t *testing.T) {
+	sources := make(chan string, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sources <- r.RemoteAddr
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		_ = conn.(*net.TCPConn).SetLinger(0) // a reset
+		_ = conn.Close()
+	}))
+	defer s.Close()
+	c := newClient(t, mustPolicy(t), ClientOptions{})
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = send(c, req)
+	source := <-sources
+	if err == nil || !strings.Contains(err.Error(), source) {
+		t.Fatalf("error %v, want net's with the source %s", err, source)
+	}
+	cause := Cause(err)
+	if strings.Contains(cause.Error(), source) || !strings.Contains(cause.Error(), s.Listener.Addr().String()) || !errors.Is(cause, syscall.ECONNRESET) {
+		t.Errorf("cause %v, want the reset without its source", cause)
 	}
 }
 

@@ -2,7 +2,9 @@ package egress
 
 import (
 	"errors"
+	"net"
 	"net/url"
+	"strings"
 )
 
 // ForbiddenError says that the policy does not let something out. It is never
@@ -30,12 +32,27 @@ var (
 	ErrClosed = errors.New("the session's connections are closed")
 )
 
-// Cause takes the URL off an error of net/http, since its query may hold a key.
-// Any other error is returned as it is.
+// Cause takes off an error of net/http what is not for clients: the URL, since
+// its query may hold a key, and the address that this server connects from. Any
+// other error is returned as it is.
 func Cause(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
-		return u.Err
+		err = u.Err
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Source != nil {
+		return &unsourcedError{err, strings.ReplaceAll(err.Error(), op.Source.String()+"->", "")}
 	}
 	return err
 }
+
+// unsourcedError is an error of a connection that does not tell its source.
+type unsourcedError struct {
+	err  error
+	text string
+}
+
+func (e *unsourcedError) Error() string { return e.text }
+
+func (e *unsourcedError) Unwrap() error { return e.err }

@@ -131,7 +131,9 @@ func (c *Coach) post(ctx context.Context, body []byte) (answer []byte, sent bool
 	defer res.Body.Close()
 	switch {
 	case res.StatusCode == http.StatusOK:
-		answer, err = io.ReadAll(res.Body)
+		if answer, err = io.ReadAll(res.Body); err != nil {
+			err = egress.Cause(err)
+		}
 		return answer, wrote.Load(), err
 	case temporary(res.StatusCode):
 		return nil, wrote.Load(), &busyError{res.StatusCode, retryAfter(res)}
