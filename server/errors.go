@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agentd/protocol"
+	"agentd/server/internal/transfer"
 
 	"github.com/gin-gonic/gin"
 )
@@ -133,7 +134,7 @@ func (s *Server) fail(c *gin.Context, err error) {
 	_ = http.NewResponseController(c.Writer).EnableFullDuplex()
 	s.writeJSON(c, entry.status, errorBody(e, entry.detail))
 	if e.Code != CodeSlowBody && e.Code != CodeClientGone {
-		linger(c)
+		transfer.Linger(c)
 	}
 }
 

@@ -1,18 +1,12 @@
 package console
 
 import (
-	"bytes"
-	"compress/gzip"
 	"errors"
-	"io"
-	"mime"
 	"net/http"
-	"os"
 	"strconv"
-	"strings"
-	"time"
 
 	"agentd/protocol"
+	"agentd/server/internal/transfer"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"
@@ -21,37 +15,33 @@ import (
 
 // jsonBody refuses bodies that are declared to be something other than JSON.
 func (c *Console) jsonBody(g *gin.Context) {
-	declared := g.GetHeader("Content-Type")
-	if declared == "" {
-		return
-	}
-	if kind, _, err := mime.ParseMediaType(declared); err != nil || kind != "application/json" {
-		c.fail(g, errMediaType)
+	if err := transfer.Declared(g.Request); err != nil {
+		c.fail(g, bodyFailure(err))
 	}
 }
 
-// readBody reads a body to its end, which also lets net/http notice a client
-// that leaves later.
+// readBody reads a body to its end.
 func (c *Console) readBody(g *gin.Context, limit int64) ([]byte, error) {
-	if g.Request.ContentLength > limit {
-		return nil, errTooLarge
+	body, err := transfer.ReadBody(g, limit)
+	if err != nil {
+		return nil, bodyFailure(err)
 	}
-	control := http.NewResponseController(g.Writer)
-	// Writers without deadlines (in tests) say so; there is nothing to do then.
-	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+	return body, nil
+}
 
-	body, err := io.ReadAll(http.MaxBytesReader(g.Writer, g.Request.Body, limit))
-	var tooLarge *http.MaxBytesError
+// bodyFailure is the answer to an error of transfer.
+func bodyFailure(err error) error {
 	switch {
-	case err == nil:
-		return body, nil
-	case errors.As(err, &tooLarge):
-		return nil, errTooLarge
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, errSlowBody
+	case errors.Is(err, transfer.ErrTooLarge):
+		return errTooLarge
+	case errors.Is(err, transfer.ErrSlow):
+		return errSlowBody
+	case errors.Is(err, transfer.ErrMediaType):
+		return errMediaType
+	case errors.Is(err, transfer.ErrEncoding), errors.Is(err, transfer.ErrNotGzip):
+		return errEncoding
 	}
-	return nil, errClientGone
+	return errClientGone
 }
 
 // body is a body of the people's API: it knows what is wrong with itself.
@@ -103,44 +93,11 @@ func (c *Console) writeJSON(g *gin.Context, status int, v any) {
 	c.writeBytes(g, status, body)
 }
 
-// writeBytes sends JSON, gzipped when the client takes it and it pays.
+// writeBytes sends JSON.
 func (c *Console) writeBytes(g *gin.Context, status int, body []byte) {
-	h := g.Writer.Header()
-	h.Set("Content-Type", "application/json; charset=utf-8")
-	h.Add("Vary", "Accept-Encoding")
-	if len(body) >= gzipFrom && acceptsGzip(g.Request) {
-		body = compress(body)
-		h.Set("Content-Encoding", "gzip")
-	}
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	control := http.NewResponseController(g.Writer)
-	_ = control.SetWriteDeadline(time.Now().Add(writeTimeout))
-	g.Status(status)
-	if _, err := g.Writer.Write(body); err != nil {
+	if err := transfer.SendJSON(g, status, body); err != nil {
 		c.log.Debug().Err(err).Str("request_id", g.GetString(keyRequestID)).Msg("the answer could not be sent")
-		return
 	}
-	_ = control.Flush() // while the deadline holds, which the connection must not keep
-	_ = control.SetWriteDeadline(time.Time{})
-}
-
-// acceptsGzip reads what browsers send; a client with weights gets plain JSON.
-func acceptsGzip(r *http.Request) bool {
-	for coding := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
-		if strings.EqualFold(strings.TrimSpace(coding), "gzip") {
-			return true
-		}
-	}
-	return false
-}
-
-func compress(body []byte) []byte {
-	var out bytes.Buffer
-	z := gzip.NewWriter(&out)
-	// Writes to a bytes.Buffer do not fail.
-	_, _ = z.Write(body)
-	_ = z.Close()
-	return out.Bytes()
 }
 
 // empty answers that it is done and there is nothing to say.
@@ -169,17 +126,6 @@ func (c *Console) fail(g *gin.Context, err error) {
 	}
 	c.writeBytes(g, f.status, body)
 	if f != errSlowBody && f != errClientGone {
-		linger(g)
-	}
-}
-
-// linger reads on for a while behind an answer that came before the end of the
-// body: a client that is still sending would find its connection reset, not see
-// the answer, and send all of it again.
-func linger(g *gin.Context) {
-	control := http.NewResponseController(g.Writer)
-	_ = control.SetReadDeadline(time.Now().Add(lingerTime))
-	if _, err := io.CopyN(io.Discard, g.Request.Body, lingerBytes); errors.Is(err, io.EOF) { // to its end
-		_ = control.SetReadDeadline(time.Time{})
+		transfer.Linger(g)
 	}
 }

@@ -50,6 +50,7 @@ var (
 	errRemoved    = fail(http.StatusServiceUnavailable, "the task was removed just now; post the same request again")
 	errTooLarge   = fail(http.StatusRequestEntityTooLarge, "the body is larger than this path takes")
 	errMediaType  = fail(http.StatusUnsupportedMediaType, "send the body with the header Content-Type: application/json")
+	errEncoding   = fail(http.StatusUnsupportedMediaType, "send the body plain or as valid gzip with Content-Encoding: gzip")
 	errSlowBody   = fail(http.StatusRequestTimeout, "the request body did not arrive in time")
 	errClientGone = fail(http.StatusServiceUnavailable, "the client closed the connection before the answer")
 )

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"agentd/server/internal/transfer"
+
 	"github.com/gin-gonic/gin"
 )
 
@@ -24,7 +26,7 @@ func (c *Console) getEvents(g *gin.Context) {
 	g.Status(http.StatusOK)
 	control := http.NewResponseController(g.Writer)
 	send := func(text string) bool {
-		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout))
+		_ = control.SetWriteDeadline(time.Now().Add(transfer.WriteTimeout))
 		_, err := g.Writer.WriteString(text)
 		return err == nil && control.Flush() == nil
 	}

@@ -24,16 +24,11 @@ const (
 	// maxPeopleBody is the largest body of the people's API: an answer or a
 	// draft that a person wrote.
 	maxPeopleBody = 2 << 20
-	// lingerBytes and lingerTime (below) are how much of the rest of a refused
-	// body is read so that its sender gets to see the answer.
-	lingerBytes = maxTaskBody
 	// maxHeader bounds request line and headers together.
 	maxHeader = 64 << 10
 	// maxSheets is how much of the tasks' requests is kept parsed at most; the
 	// newest one is kept whatever its size.
 	maxSheets = 128 << 20
-	// gzipFrom is where compressing an answer begins to pay.
-	gzipFrom = 4 << 10
 )
 
 // Counts.
@@ -68,12 +63,6 @@ const (
 const (
 	// headerTimeout is how long a client may take to send its headers.
 	headerTimeout = 10 * time.Second
-	// bodyTimeout is how long a client may take to send its body.
-	bodyTimeout = 2 * time.Minute
-	// lingerTime: see lingerBytes.
-	lingerTime = 5 * time.Second
-	// writeTimeout is how long a client may take to read an answer.
-	writeTimeout = 2 * time.Minute
 	// idleTimeout closes kept-alive connections that nobody uses.
 	idleTimeout = 2 * time.Minute
 	// pingEvery is how often an event stream says that it is alive, so that

@@ -9,6 +9,8 @@ import (
 	"path"
 	"strings"
 
+	"agentd/server/internal/transfer"
+
 	"github.com/gin-gonic/gin"
 )
 
@@ -41,7 +43,7 @@ func newPage(files fs.FS) (*page, error) {
 		}
 		body, err := fs.ReadFile(files, name)
 		sum := sha256.Sum256(body)
-		p.files[name] = pageFile{kind: kind, tag: `"` + hex.EncodeToString(sum[:8]) + `"`, body: body, gzipped: compress(body)}
+		p.files[name] = pageFile{kind: kind, tag: `"` + hex.EncodeToString(sum[:8]) + `"`, body: body, gzipped: transfer.Compress(body)}
 		return err
 	})
 	if err == nil && p.files[indexFile].body == nil {
@@ -73,7 +75,7 @@ func (p *page) serve(g *gin.Context, name string) {
 		return
 	}
 	body := file.body
-	if acceptsGzip(g.Request) && len(file.gzipped) < len(body) {
+	if transfer.AcceptsGzip(g.GetHeader("Accept-Encoding")) && len(file.gzipped) < len(body) {
 		body = file.gzipped
 		h.Set("Content-Encoding", "gzip")
 	}
