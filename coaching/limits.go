@@ -4,14 +4,17 @@ import "time"
 
 // Defaults of [Options].
 const (
-	// DefaultWorkers is how many requests of one session are in work at once.
-	DefaultWorkers = 8
-	// DefaultQueue is how many requests of one session wait for a slot.
+	// DefaultWorkers is how many requests of one session are in work at once: an
+	// orchestrator asks for a few.
+	DefaultWorkers = 4
+	// DefaultQueue is how many requests of one session wait for a slot: a run's
+	// parallel branches may all do.
 	DefaultQueue = 64
 	// DefaultMaxSessions bounds the sessions, those that are closing included.
 	DefaultMaxSessions = 1024
-	// DefaultMaxSteps bounds the steps of a trajectory.
-	DefaultMaxSteps = 1000
+	// DefaultMaxSteps bounds the steps of a trajectory, far above those of real
+	// tasks.
+	DefaultMaxSteps = 2000
 )
 
 const (

@@ -1,6 +1,10 @@
 package main
 
-import "time"
+import (
+	"time"
+
+	"agentd/coaching"
+)
 
 // Config is everything agentd can be told. Each field is one option: a flag, an
 // AGENTD_* variable and a key of the configuration file (see options.go).
@@ -91,10 +95,10 @@ func defaultConfig() Config {
 		DrainTimeout:    defaultDrainTimeout,
 
 		Coaching:         "on",
-		CoachingWorkers:  defaultCoachingWorkers,
-		CoachingQueue:    defaultCoachingQueue,
-		CoachingSessions: defaultCoachingSessions,
-		CoachingMaxSteps: defaultCoachingMaxSteps,
+		CoachingWorkers:  coaching.DefaultWorkers,
+		CoachingQueue:    coaching.DefaultQueue,
+		CoachingSessions: coaching.DefaultMaxSessions,
+		CoachingMaxSteps: coaching.DefaultMaxSteps,
 
 		LogLevel:  "info",
 		LogFormat: "console",

@@ -235,7 +235,7 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"a negative queue":               {args: []string{"--coaching-queue", "-1"}, want: []string{"--coaching-queue", "from 0"}},
 		"no steps":                       {file: `{"coaching_max_steps": 0}`, want: []string{"coaching_max_steps", "from 1"}},
 		"an idle time without unit":      {args: []string{"--coaching-idle", "60"}, want: []string{"--coaching-idle", "90s"}},
-		"an allowed metadata address":    {args: []string{"--coaching-allow", "169.254.169.254"}, want: []string{"--coaching-allow", "169.254.169.254"}},
+		"an allowed metadata address":    {args: []string{"--coaching-allow", "169.254.169.254"}, want: []string{`--coaching-allow: "169.254.169.254" is a metadata address`}},
 		"an allowed host with a scheme":  {env: map[string]string{"AGENTD_COACHING_ALLOW": "https://example.org/x"}, want: []string{"AGENTD_COACHING_ALLOW", "https://example.org/x"}},
 		"an empty entry":                 {args: []string{"--coaching-allow", "a.example.org,,b.example.org"}, want: []string{"--coaching-allow", "empty entry"}},
 		"an allowed number":              {file: `{"coaching_allow": [1]}`, want: []string{"coaching_allow", "got 1"}},

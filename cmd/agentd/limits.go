@@ -37,15 +37,6 @@ const (
 	// defaultDrainTimeout lets a long generation on a CPU finish.
 	defaultDrainTimeout = 2 * time.Minute
 
-	// defaultCoachingWorkers is how many repairs of one run a coach works on at
-	// once: an orchestrator asks for a few.
-	defaultCoachingWorkers = 4
-	// defaultCoachingQueue lets a run's parallel branches all wait for their turn.
-	defaultCoachingQueue = 64
-	// defaultCoachingSessions bounds runs with a session at the same time.
-	defaultCoachingSessions = 1024
-	// defaultCoachingMaxSteps is far above the trajectories of real tasks.
-	defaultCoachingMaxSteps = 2000
 	// maxCoaching bounds the numbers of workers, waiting requests and sessions,
 	// maxCoachingSteps those of a trajectory: 64 MiB hold no more steps.
 	maxCoaching, maxCoachingSteps = 1 << 16, 1 << 20

@@ -46,7 +46,7 @@ func NewPolicy(allow []string) (*Policy, error) {
 	p := &Policy{listed: len(allow) > 0}
 	for _, entry := range allow {
 		if err := p.add(entry); err != nil {
-			return nil, fmt.Errorf("%s %q: %w", allowFlag, entry, err)
+			return nil, fmt.Errorf("%q %w", entry, err)
 		}
 	}
 	return p, nil
