@@ -88,13 +88,21 @@ func newChecker(schema protocol.Raw) (*checker, error) {
 
 var printer = message.NewPrinter(language.English)
 
-// validate is the first reason why arguments break the schema, or nil.
-func (c *checker) validate(arguments protocol.Raw) error {
-	doc, err := decode(arguments)
-	if err != nil {
-		return err
+// Validate holds arguments against the tool's schema and returns them decoded.
+// The error is a *jsonschema.ValidationError when they break it.
+func (t *Tool) Validate(arguments protocol.Raw) (doc any, err error) {
+	if doc, err = decode(arguments); err != nil {
+		return nil, err
 	}
-	err = c.schema.Validate(doc)
+	if err := affordable(t.check.schema, doc, len(arguments)); err != nil {
+		return nil, err
+	}
+	return doc, t.check.schema.Validate(doc)
+}
+
+// validate is the first reason why arguments break the schema, or nil.
+func (t *Tool) validate(arguments protocol.Raw) error {
+	_, err := t.Validate(arguments)
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
 		return err
@@ -168,7 +176,7 @@ func (s *Set) accept(tool *Tool, arguments protocol.Raw, robot string) (Call, er
 	if depth(arguments) > MaxDepth {
 		return Call{}, fmt.Errorf("the arguments of %s are nested more than %d levels deep", tool.Name, MaxDepth)
 	}
-	if err := tool.check.validate(arguments); err != nil {
+	if err := tool.validate(arguments); err != nil {
 		return Call{}, fmt.Errorf("the call of %s is invalid: %w", tool.Name, err)
 	}
 	return Call{Name: tool.Name, Arguments: arguments, Robot: robot}, nil

@@ -14,6 +14,13 @@ const (
 	MaxSubschemas = 2000
 )
 
+// maxCheckSteps and checkStepsPerByte bound the check of one call: how often a
+// schema is applied to a value, at about a microsecond each.
+const (
+	maxCheckSteps     = 10_000
+	checkStepsPerByte = 4
+)
+
 // MaxRobots and MaxRobotBytes bound the known robots of an input with tools:
 // every tool's schema repeats them.
 const (

@@ -204,6 +204,63 @@ func TestToolsThatCostTooMuch(t *testing.T) {
 	}
 }
 
+// TestChecksThatCostTooMuch would each take hours.
+func TestChecksThatCostTooMuch(t *testing.T) {
+	for _, test := range []struct{ name, schema, arguments string }{
+		{"references that double", `{"properties":{"x":{"$ref":"#/$defs/d0"}},"$defs":{` + doubling(60) + `"d60":{}}}`, `{"x":1}`},
+		{
+			"a recursion that doubles with the depth of the value",
+			`{"properties":{"x":{"$ref":"#/$defs/n"}},"$defs":{"n":{"anyOf":[{"properties":{"x":{"$ref":"#/$defs/n"}},"required":["y"]},{"properties":{"x":{"$ref":"#/$defs/n"}},"required":["y"]}]}}}`,
+			strings.Repeat(`{"x":`, 50) + "1" + strings.Repeat("}", 50),
+		},
+		{
+			"the same of lists",
+			`{"properties":{"x":{"$ref":"#/$defs/n"}},"$defs":{"n":{"allOf":[{"items":{"$ref":"#/$defs/n"}},{"prefixItems":[{"$ref":"#/$defs/n"}]},{"contains":{"$ref":"#/$defs/n"}}]}}}`,
+			`{"x":` + strings.Repeat("[", 50) + strings.Repeat("]", 50) + `}`,
+		},
+		{
+			"the same of names and patterns",
+			`{"properties":{"x":{"$ref":"#/$defs/n"}},"$defs":{"n":{"patternProperties":{"x":{"$ref":"#/$defs/n"},"^x":{"$ref":"#/$defs/n"}}}}}`,
+			strings.Repeat(`{"x":`, 50) + "1" + strings.Repeat("}", 50),
+		},
+		{"what is only known while it is checked", `{"properties":{"x":{"$dynamicRef":"#/$defs/d"}},"$defs":{"d":{"$dynamicAnchor":"d"}}}`, `{"x":1}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			set, err := Normalise(raws(`{"name":"t","parameters":`+test.schema+`}`), nil, "robot")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = set.Accept("t", protocol.Raw(test.arguments), "robot")
+			if err == nil || !strings.Contains(err.Error(), "the schema ") {
+				t.Errorf("error %v, want one about the schema", err)
+			}
+		})
+	}
+}
+
+// TestLargeArgumentsAreChecked: the bound is far from what is sent on purpose.
+func TestLargeArgumentsAreChecked(t *testing.T) {
+	set, err := Normalise(raws(`{"name":"t","parameters":{"type":"object","properties":{"path":{"type":"array","items":{"oneOf":[
+		{"type":"object","properties":{"kind":{"const":"pose"},"x":{"type":"number"},"y":{"type":"number"}},"required":["kind","x","y"]},
+		{"type":"object","properties":{"kind":{"const":"wait"},"seconds":{"type":"number"}},"required":["kind","seconds"]}]}}}}}`), nil, "robot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	arguments := `{"path":[` + strings.TrimSuffix(strings.Repeat(`{"kind":"pose","x":1,"y":2},`, 5000), ",") + `]}`
+	if _, err := set.Accept("t", protocol.Raw(arguments), "robot"); err != nil {
+		t.Error(err)
+	}
+}
+
+// doubling is schemas d0, d1 and so on, each of which refers to the next twice.
+func doubling(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `"d%d":{"allOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]},`, i, i+1, i+1)
+	}
+	return b.String()
+}
+
 // numbered is ,"r0","r1" and so on.
 func numbered(n int) string {
 	var b strings.Builder

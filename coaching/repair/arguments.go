@@ -1,8 +1,6 @@
 package repair
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -36,58 +34,16 @@ func (p *problems) addArguments(tool *tools.Tool, arguments protocol.Raw, refuse
 // at its place. They are for the reader: whether arguments are accepted is the
 // tool set's decision.
 func argumentProblems(tool *tools.Tool, arguments protocol.Raw) (protocol.Problems, error) {
-	schema, err := compile(tool.Schema)
-	if err != nil {
+	doc, err := tool.Validate(arguments)
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
 		return nil, err
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(arguments))
-	if err != nil {
-		return nil, err
-	}
-	if hasExponent(doc) {
-		return nil, errors.New("numbers with exponents are not looked at")
 	}
 	l := leaves{tool: tool, doc: doc}
-	var invalid *jsonschema.ValidationError
-	if errors.As(schema.Validate(doc), &invalid) {
-		l.add(invalid)
-	}
+	l.add(invalid)
 	// The library goes through objects in any order.
 	slices.SortFunc(l.found.list, func(a, b protocol.Problem) int { return strings.Compare(a.String(), b.String()) })
 	return l.found.list, nil
-}
-
-const schemaURL = "tool:parameters"
-
-func compile(schema protocol.Raw) (*jsonschema.Schema, error) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
-	if err != nil {
-		return nil, err
-	}
-	c := jsonschema.NewCompiler()
-	c.UseLoader(jsonschema.SchemeURLLoader{}) // loads nothing
-	if err := c.AddResource(schemaURL, doc); err != nil {
-		return nil, err
-	}
-	return c.Compile(schemaURL)
-}
-
-// hasExponent tells whether a value has a number like 1e9: the library computes
-// such numbers digit by digit.
-func hasExponent(v any) bool {
-	switch v := v.(type) {
-	case map[string]any:
-		for _, e := range v {
-			if hasExponent(e) {
-				return true
-			}
-		}
-	case []any:
-		return slices.ContainsFunc(v, hasExponent)
-	case json.Number:
-		return strings.ContainsAny(string(v), "eE")
-	}
-	return false
 }
 
 // leaves collects the innermost reasons of a validation error.

@@ -71,6 +71,9 @@ func (p *Point) check(d *protocol.AgentDecision) protocol.Problems {
 		return found.list
 	}
 	for i := range d.ToolCalls {
+		if len(found.list) == maxProblems {
+			break // each call costs a check
+		}
 		p.checkCall(&found, i, &d.ToolCalls[i])
 	}
 	return found.list

@@ -66,6 +66,14 @@ const (
 // maxJSONStarts is how many places of a text are tried as the beginning of JSON.
 const maxJSONStarts = 32
 
+// One decision may be proposed at many points: at so many at most, in so many
+// bytes together, and held against so many different sets of tools.
+const (
+	maxProposals     = 100
+	maxProposalBytes = 4 << 20
+	maxProposalSets  = 8
+)
+
 // maxCalls bounds the calls of one decision.
 const maxCalls = 64
 

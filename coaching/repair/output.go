@@ -156,7 +156,9 @@ func withoutTags(text string) string {
 }
 
 func readTaggedCall(text string) (call writtenCall, rest string, err error) {
-	call = writtenCall{arguments: protocol.Raw("{}"), tagged: true}
+	call = writtenCall{tagged: true}
+	var arguments object
+	seen := make(map[string]bool)
 	if call.name, text, err = tagName(text); err != nil {
 		return call, "", err
 	}
@@ -164,6 +166,7 @@ func readTaggedCall(text string) (call writtenCall, rest string, err error) {
 		text = strings.TrimSpace(text)
 		for _, end := range []string{"</function>", "</invoke>"} {
 			if after, ok := strings.CutPrefix(text, end); ok {
+				call.arguments = arguments.json()
 				return call, after, nil
 			}
 		}
@@ -179,10 +182,11 @@ func readTaggedCall(text string) (call writtenCall, rest string, err error) {
 			return call, "", fmt.Errorf("the parameter %s of %s is not closed", quote(name), quote(call.name))
 		}
 		value = strings.TrimSuffix(strings.TrimPrefix(value, "\n"), "\n")
-		if _, twice := protocol.Get(call.arguments, name); twice {
+		if seen[name] {
 			return call, "", fmt.Errorf("the call of %s has the parameter %s twice", quote(call.name), quote(name))
 		}
-		call.arguments = protocol.AppendMember(call.arguments, name, protocol.String(value))
+		seen[name] = true
+		arguments.add(name, protocol.String(value))
 		text = after
 	}
 }

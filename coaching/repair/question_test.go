@@ -174,6 +174,18 @@ func TestManyPointsAreCutToTheNearest(t *testing.T) {
 	}
 }
 
+func compile(schema protocol.Raw) (*jsonschema.Schema, error) {
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(schema)))
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("answer", doc); err != nil {
+		return nil, err
+	}
+	return c.Compile("answer")
+}
+
 func TestSchemasAreWhatBackendsTake(t *testing.T) {
 	for _, name := range []string{"failure", "suboptimal", "format", "own_input"} {
 		q := load(t, name).Question(0)

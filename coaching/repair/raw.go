@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,23 +27,25 @@ func (t *Task) WithoutModel() (*Verdict, error) {
 	if text == "" {
 		return nil, errors.New("the target step has no raw output")
 	}
-	v := &Verdict{Corrected: true, Why: "The output held a complete decision in another notation; it was rewritten without a coach."}
-	err := errors.New("no reinjection point is at the target step")
-	for i := range t.points {
-		p := &t.points[i]
-		if !t.atTarget(p) {
-			continue
-		}
-		var d *protocol.AgentDecision
-		if d, err = t.repairAt(p, text, isOutput); err != nil {
-			break
-		}
-		v.Proposals = append(v.Proposals, t.Proposal(p.ID, d))
-	}
-	if err != nil && len(v.Proposals) == 0 {
+	out, err := t.readRaw(text)
+	if err != nil {
 		return nil, err
 	}
-	return v, nil
+	var there []*Point
+	for i := range t.points {
+		if t.atTarget(&t.points[i]) {
+			there = append(there, &t.points[i])
+		}
+	}
+	if len(there) == 0 {
+		return nil, errors.New("no reinjection point is at the target step")
+	}
+	proposals, err := t.propose(there, func(p *Point) (*protocol.AgentDecision, error) { return p.repair(out, isOutput) })
+	if len(proposals) == 0 {
+		return nil, err
+	}
+	const why = "The output held a complete decision in another notation; it was rewritten without a coach."
+	return &Verdict{Corrected: true, Why: why, Proposals: proposals}, nil
 }
 
 // rawOutput is what the model wrote in the target step: the raw output of its
@@ -78,30 +81,23 @@ func rawOutputOf(step *protocol.TrajectoryStep) (text string, ok bool) {
 // codeTruncated is the agent's code for an output that reached the token limit.
 const codeTruncated = "truncated"
 
-func (t *Task) repairAt(p *Point, text string, isOutput bool) (*protocol.AgentDecision, error) {
+// readRaw reads the raw output of the target step.
+func (t *Task) readRaw(text string) (output, error) {
 	switch e := t.step().Error; {
 	case len(text) > maxAnswer:
-		return nil, fmt.Errorf("the raw output has more than %d bytes", maxAnswer)
+		return output{}, fmt.Errorf("the raw output has more than %d bytes", maxAnswer)
 	case e != nil && e.Code == codeTruncated:
-		return nil, errors.New("the raw output was cut off at the token limit")
+		return output{}, errors.New("the raw output was cut off at the token limit")
 	}
-	out, err := newReader().readOutput(text)
-	if err != nil {
-		return nil, err
-	}
-	var d *protocol.AgentDecision
+	return newReader().readOutput(text)
+}
+
+// repair makes the point's decision of a raw output; it is not checked.
+func (p *Point) repair(out output, isOutput bool) (*protocol.AgentDecision, error) {
 	if len(out.calls) > 0 {
-		d, err = p.repairCalls(out)
-	} else {
-		d, err = p.repairText(out, isOutput)
+		return p.repairCalls(out)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if found := p.check(d); len(found) > 0 {
-		return nil, invalidDecision(found)
-	}
-	return d, nil
+	return p.repairText(out, isOutput)
 }
 
 func (p *Point) repairCalls(out output) (*protocol.AgentDecision, error) {
@@ -111,7 +107,7 @@ func (p *Point) repairCalls(out output) (*protocol.AgentDecision, error) {
 	case strings.ContainsAny(out.beside, "<>{}[]|"):
 		return nil, fmt.Errorf("beside its calls the output has what may be another one: %s", quote(beside))
 	}
-	w := written{calls: out.calls}
+	w := written{calls: slices.Clone(out.calls)}
 	for i := range w.calls {
 		p.mend(&w.calls[i])
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"agentd/agent/tools"
 	"agentd/protocol"
 )
 
@@ -86,28 +87,49 @@ func (t *Task) ReadHuman(output string) (*Verdict, error) {
 	if named == nil {
 		points = t.targetFirst()
 	}
-	v := &Verdict{Corrected: true, Why: a.why}
-	var refused error
-	for _, p := range points {
-		d, err := p.decide(a.decision)
-		if err == nil {
-			if found := p.check(d); len(found) > 0 {
-				err = invalidDecision(found)
+	if len(points) == 0 {
+		return nil, errors.New("the request has no reinjection points")
+	}
+	proposals, err := t.propose(points, func(p *Point) (*protocol.AgentDecision, error) { return p.decide(a.decision) })
+	if len(proposals) == 0 {
+		return nil, fmt.Errorf("at the point %s: %w", quote(points[0].ID), err)
+	}
+	return &Verdict{Corrected: true, Why: a.why, Proposals: proposals}, nil
+}
+
+// propose makes and checks a decision at each of some points, and proposes it
+// where it is valid, within bounds. The error is that of the first point.
+func (t *Task) propose(points []*Point, decide func(*Point) (*protocol.AgentDecision, error)) (proposals []protocol.CoachingProposal, first error) {
+	made := make(map[*tools.Set]protocol.Raw) // points with the same tools and robots come to the same decision
+	left := maxProposalBytes
+	for i, p := range points {
+		correct, known := made[p.Tools]
+		if !known {
+			if len(made) == maxProposalSets {
+				continue
 			}
+			d, err := decide(p)
+			if err == nil {
+				if found := p.check(d); len(found) > 0 {
+					err = invalidDecision(found)
+				}
+			}
+			if err == nil {
+				correct = correction(d).AppendJSON(nil)
+			} else if i == 0 {
+				first = err
+			}
+			made[p.Tools] = correct
 		}
-		if err == nil {
-			v.Proposals = append(v.Proposals, t.Proposal(p.ID, d))
-		} else if refused == nil {
-			refused = fmt.Errorf("at the point %s: %w", quote(p.ID), err)
+		if correct == nil {
+			continue
 		}
+		if left -= len(correct); len(proposals) > 0 && (len(proposals) == maxProposals || left < 0) {
+			break
+		}
+		proposals = append(proposals, protocol.CoachingProposal{ReinjectionPointID: p.ID, ExtraKeys: correct})
 	}
-	if len(v.Proposals) > 0 {
-		return v, nil
-	}
-	if refused == nil {
-		refused = errors.New("the request has no reinjection points")
-	}
-	return nil, refused
+	return proposals, first
 }
 
 func declined(why string) *Verdict {

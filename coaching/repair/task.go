@@ -46,18 +46,31 @@ func NewTask(req *protocol.SpecializedCoachingRequest) *Task {
 	}
 	t.target = t.steps[req.TargetStepID]
 	sets := toolSets{robot: usualRobot(req), made: make(map[string]toolSet)}
+	ofInput := make(map[*protocol.AgentInput]Point) // a step's input may be that of very many points
 	for i := range req.ReinjectionPoints {
-		t.points[i] = t.point(&req.ReinjectionPoints[i], &sets)
+		t.points[i] = t.point(&req.ReinjectionPoints[i], &sets, ofInput)
 		t.byID[t.points[i].ID] = &t.points[i]
 	}
 	return t
 }
 
-func (t *Task) point(given *protocol.ReinjectionPoint, sets *toolSets) Point {
-	p := Point{ID: given.ID, StepID: given.InputStepID, Input: given.Input}
-	if p.StepID != nil {
-		p.Input = &t.req.Trajectory[t.steps[*p.StepID]].Input
+func (t *Task) point(given *protocol.ReinjectionPoint, sets *toolSets, ofInput map[*protocol.AgentInput]Point) Point {
+	input := given.Input
+	if given.InputStepID != nil {
+		input = &t.req.Trajectory[t.steps[*given.InputStepID]].Input
 	}
+	p, made := ofInput[input]
+	if !made {
+		p = newPoint(input, sets)
+		ofInput[input] = p
+	}
+	p.ID, p.StepID = given.ID, given.InputStepID
+	return p
+}
+
+// newPoint is a point with an input, as yet without a name.
+func newPoint(input *protocol.AgentInput, sets *toolSets) Point {
+	p := Point{Input: input}
 	p.Robots = tools.KnownRobots(p.Input.Attributes)
 	p.usual = sets.robot
 	if len(p.Robots) == 1 {
