@@ -69,14 +69,12 @@ func (c *Console) postCandidates(g *gin.Context) {
 
 // ask gets n candidates for an input, without any correction in it.
 func (c *Console) ask(ctx context.Context, input protocol.AgentInput, n int) ([]protocol.AgentOutput, error) {
-	input.NumOutputs = n
-	input.ExtraKeys = protocol.DeleteMember(input.ExtraKeys, "coaching")
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	defer context.AfterFunc(c.ended, cancel)()
 	outs, err := c.opts.Agent.Responses(ctx, &protocol.AgentRequest{
 		RequestID: uuid.NewString(),
-		Inputs:    []protocol.AgentInput{input},
+		Inputs:    questions(input, n),
 	})
 	var refused *client.Error
 	switch {
@@ -93,6 +91,22 @@ func (c *Console) ask(ctx context.Context, input protocol.AgentInput, n int) ([]
 	}
 	c.log.Warn().Err(err).Msg("the agent server could not be asked for candidates")
 	return nil, fail(http.StatusBadGateway, "the agent server could not be asked; the console's log says why")
+}
+
+// questions are the inputs that give n candidates. An input that wants one
+// answer and no chance gives the same each time, so it is asked once, and the
+// other candidates are drawn: somebody wants to choose.
+func questions(input protocol.AgentInput, n int) []protocol.AgentInput {
+	input.NumOutputs = n
+	input.ExtraKeys = protocol.DeleteMember(input.ExtraKeys, "coaching")
+	if mode, _ := protocol.Get(input.ExtraKeys, "inference_mode"); mode.Kind() != 't' || n == 1 {
+		return []protocol.AgentInput{input}
+	}
+	drawn := input
+	drawn.ID = input.ID ^ 1 // ids must differ, and any will do
+	drawn.ExtraKeys = protocol.SetMember(input.ExtraKeys, "inference_mode", protocol.Raw("false"))
+	input.NumOutputs, drawn.NumOutputs = 1, n-1
+	return []protocol.AgentInput{input, drawn}
 }
 
 func (s *sheet) candidate(pointID string, out *protocol.AgentOutput) candidate {

@@ -3,9 +3,11 @@ package console
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,6 +32,27 @@ func withAgent(t *testing.T, f http.HandlerFunc) func(*Options) {
 	return func(o *Options) { o.Agent = agent }
 }
 
+func TestQuestionsAreOneInputUnlessItsAnswersWouldBeTheSame(t *testing.T) {
+	for _, c := range []struct {
+		rule, extra string
+		n           int
+		want        []string
+	}{
+		{"sampled anyway", `{"a":1}`, 3, []string{`3 {"a":1}`}},
+		{"without chance, one candidate", `{"inference_mode":true}`, 1, []string{`1 {"inference_mode":true}`}},
+		{"without chance, several", `{"inference_mode":true,"a":1.0}`, 3, []string{`1 {"inference_mode":true,"a":1.0}`, `2 {"inference_mode":false,"a":1.0}`}},
+		{"a correction in it", `{"coaching":{}}`, 2, []string{`2 {}`}},
+	} {
+		var got []string
+		for _, in := range questions(protocol.AgentInput{ID: 7, ExtraKeys: protocol.Raw(c.extra)}, c.n) {
+			got = append(got, fmt.Sprintf("%d %s", in.NumOutputs, in.ExtraKeys))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, want %q", c.rule, got, c.want)
+		}
+	}
+}
+
 func TestCandidatesAreWhatTheAgentWouldDo(t *testing.T) {
 	var asked protocol.AgentRequest
 	f := open(t, withAgent(t, func(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +68,8 @@ func TestCandidatesAreWhatTheAgentWouldDo(t *testing.T) {
 		asked = *req
 		outs := make([]protocol.AgentOutput, 3)
 		for i := range outs {
-			outs[i] = protocol.AgentOutput{RequestID: req.RequestID, SourceID: req.Inputs[0].ID, CandidateIndex: i, Status: "completed", Memory: protocol.Raw("{}")}
+			// The second input gives the second and the third.
+			outs[i] = protocol.AgentOutput{RequestID: req.RequestID, SourceID: req.Inputs[min(i, 1)].ID, CandidateIndex: max(i-1, 0), Status: "completed", Memory: protocol.Raw("{}")}
 		}
 		outs[0].Output = &protocol.AgentDecision{ToolCalls: []protocol.ToolCall{{Name: "pick", Arguments: protocol.Raw(`{"object":"cube"}`), TargetRobotName: "arm"}}}
 		outs[1].Output = &protocol.AgentDecision{ToolCalls: []protocol.ToolCall{{Name: "drop", Arguments: protocol.Raw(`{}`), TargetRobotName: "arm"}}}
@@ -60,8 +84,9 @@ func TestCandidatesAreWhatTheAgentWouldDo(t *testing.T) {
 	f.post(ours("r1"))
 	var got candidateList
 	f.want(http.StatusOK, http.MethodPost, "/api/tasks/1/candidates", object{"point": "p0", "n": 3}, &got)
-	if len(asked.Inputs) != 1 || asked.Inputs[0].NumOutputs != 3 || string(asked.Inputs[0].ExtraKeys) != `{"inference_mode":true}` ||
-		asked.Inputs[0].Instruction.Content != "Put the cube into the box." {
+	if len(asked.Inputs) != 2 || asked.Inputs[0].Instruction.Content != "Put the cube into the box." ||
+		asked.Inputs[0].NumOutputs != 1 || string(asked.Inputs[0].ExtraKeys) != `{"inference_mode":true}` ||
+		asked.Inputs[1].NumOutputs != 2 || string(asked.Inputs[1].ExtraKeys) != `{"inference_mode":false}` {
 		t.Errorf("the agent was asked %s", asked.AppendJSON(nil))
 	}
 	if len(got.Candidates) != 3 {
