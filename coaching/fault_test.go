@@ -95,6 +95,8 @@ func faults(stop <-chan struct{}, poured *atomic.Int64) []fault {
 		{"an invalid answer, then a good one", list(says(invalidAnswer1), says(goodAnswer)), plain, corrected, "", 2, nil},
 		{"prose, then a good answer with prose around it", list(says("Certainly! Let me think."), says("Here it is:\n```json\n"+goodAnswer+"\n```\nGood luck!")), plain, corrected, "", 2, nil},
 		{"invalid answers to the last", list(says(invalidAnswer1)), plain, abandoned, "elsewhere", 3, nil},
+		{"silence, then a good answer", list(says(""), says(goodAnswer)), plain, corrected, "", 2, nil},
+		{"silence to the last", list(says("")), plain, abandoned, "no JSON", 3, nil},
 		{"the coach declines and repeats the key", list(says(strings.Replace(declinedAnswer, "Nobody", secret+": nobody", 1))), plain, abandoned, "***: nobody knows", 1, nil},
 		{"the coach declines", list(says(declinedAnswer)), plain, abandoned, "Nobody knows where the cup is.", 1, nil},
 	}
