@@ -1,6 +1,7 @@
 package repair
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -49,8 +50,9 @@ func parseStrict(text string) (protocol.Raw, error) {
 	if err := v.Compact(); err != nil { // reports no duplicate names
 		return nil, jsonError(err)
 	}
-	if !v.IsValid() {
-		return nil, errors.New("a name stands twice in one object")
+	if !v.IsValid() { // a name twice, or half of a surrogate pair
+		_, err := jsontext.NewDecoder(bytes.NewReader(v)).ReadValue()
+		return nil, jsonError(err)
 	}
 	return v, nil
 }
