@@ -156,7 +156,7 @@ func (l *logbook) line(format string, args ...any) {
 
 // block writes a text between fences that are longer than any in it.
 func (l *logbook) block(language, text string) {
-	text = clip(l.redactor.Text(text), maxLogBlock)
+	text = l.head(text, maxLogBlock)
 	fence := strings.Repeat("`", max(3, longestRun(text)+1))
 	l.write(fence + language + "\n" + strings.TrimRight(text, "\n") + "\n" + fence + "\n\n")
 }
@@ -175,12 +175,21 @@ func (l *logbook) write(s string) {
 // code is a text of others within a line: a code span whose delimiters are
 // longer than any in it.
 func (l *logbook) code(text string) string {
-	text = clip(strings.Join(strings.Fields(l.redactor.Text(text)), " "), maxLogSpan)
+	text = strings.Join(strings.Fields(l.head(text, maxLogSpan)), " ")
 	ticks := strings.Repeat("`", longestRun(text)+1)
 	if text == "" || strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") {
 		text = " " + text + " "
 	}
 	return ticks + text + ticks
+}
+
+// head is the beginning of a text without keys, and by how much it was shortened.
+func (l *logbook) head(text string, limit int) string {
+	head, whole := l.redactor.Head(text, limit)
+	if whole {
+		return clip(head, limit)
+	}
+	return fmt.Sprintf("%s… (%d more bytes)", head, len(text)-len(head))
 }
 
 // longestRun is the length of the longest run of backticks.

@@ -118,6 +118,7 @@ func TestKeysAreTakenOutBeforeTextsAreCut(t *testing.T) {
 		}
 	}
 	l.block("text", strings.Repeat("x", maxLogBlock-5)+secret)
+	l.block("text", strings.Repeat(secret, maxLogBlock/len(secret))+strings.Repeat("x", maxLogBlock))
 	if strings.Contains(l.b.String(), secret[:4]) {
 		t.Error("a part of the key is in the log")
 	}

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -55,8 +56,8 @@ func isToken(s string) bool {
 	})
 }
 
-// CheckConfig checks the endpoints and headers of a session. The error is
-// protocol.Problems, located like those of the configuration's decoder.
+// CheckConfig checks the endpoints and headers of a session, and how many there
+// are. The error is protocol.Problems, located like those of the configuration's decoder.
 func (p *Policy) CheckConfig(cfg *protocol.CoachingSessionConfig) error {
 	var ps protocol.Problems
 	report := func(err error, loc ...any) {
@@ -68,6 +69,11 @@ func (p *Policy) CheckConfig(cfg *protocol.CoachingSessionConfig) error {
 	if cfg.Endpoint != "" {
 		report(p.CheckURL(cfg.Endpoint), "endpoint")
 	}
+	if n := len(cfg.Backends); n > MaxBackends {
+		return protocol.Problems{protocol.NewProblem(protocol.TypeTooLong,
+			fmt.Sprintf("has %d backends; a session may have at most %d", n, MaxBackends), "backends")}
+	}
+	size := 0
 	list := isList(cfg.Backends)
 	for i := range cfg.Backends {
 		b := &cfg.Backends[i]
@@ -81,6 +87,10 @@ func (p *Policy) CheckConfig(cfg *protocol.CoachingSessionConfig) error {
 		seen := make(map[string]bool, len(b.Headers))
 		for _, name := range slices.Sorted(maps.Keys(b.Headers)) {
 			report(p.CheckHeader(name), "backends", at, "headers", name)
+			value := len(b.Headers[name])
+			if size += len(name) + value; value > maxHeaderValue {
+				report(&ForbiddenError{"header " + name, fmt.Sprintf("has a value of %d bytes; at most %d are allowed", value, maxHeaderValue)}, "backends", at, "headers", name)
+			}
 			if n := strings.ToLower(name); seen[n] {
 				report(&ForbiddenError{"header " + name, "is there twice, in different case; send one of them"}, "backends", at, "headers", name)
 			} else {
@@ -88,10 +98,14 @@ func (p *Policy) CheckConfig(cfg *protocol.CoachingSessionConfig) error {
 			}
 		}
 	}
+	if size > MaxHeaders {
+		ps = append(ps, protocol.NewProblem(protocol.TypeTooLong,
+			fmt.Sprintf("have headers of %d bytes together; at most %d are allowed", size, MaxHeaders), "backends"))
+	}
 	if len(ps) == 0 {
 		return nil
 	}
-	return ps
+	return ps[:min(len(ps), protocol.MaxProblems)]
 }
 
 // isList reports whether backends came as a list, whose elements are named by

@@ -44,6 +44,16 @@ const (
 	pingAfter   = 30 * time.Second
 	pingTimeout = 15 * time.Second
 
+	// MaxHeaders is how many bytes the names and values of all headers of a session
+	// may have, and maxHeaderValue one value. Servers refuse more, and looking for a
+	// key in texts takes time with the square of its length.
+	MaxHeaders     = 64 << 10
+	maxHeaderValue = 8 << 10
+
+	// MaxBackends is how many backends a session may have; each is asked in its turn
+	// for every request.
+	MaxBackends = 64
+
 	// minSecret is the shortest header value that is searched for in texts:
 	// hiding every "1" would leave nothing to read, and is no key.
 	minSecret = 4

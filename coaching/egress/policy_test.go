@@ -160,6 +160,13 @@ func TestProblemsOfAConfigurationAreLocated(t *testing.T) {
 			"headers":{"X-Key":"1","x-key":"2"}}}}`, []string{"body.backends.a.headers.x-key"}},
 		{"headers of the local model too", `{"backends":{"l":{"type":"local","model":"m","headers":{"Connection":"close"}}}}`,
 			[]string{"body.backends.l.headers.Connection"}},
+		{"a header's value that no server takes", `{"backends":{"l":{"type":"local","model":"m","headers":{"X-Key":"` + strings.Repeat("k", maxHeaderValue+1) + `"}}}}`,
+			[]string{"body.backends.l.headers.X-Key"}},
+		{"headers that are too long together", `{"backends":[` + strings.TrimSuffix(strings.Repeat(
+			`{"type":"local","model":"m","headers":{"X-Key":"`+strings.Repeat("k", maxHeaderValue)+`"}},`, MaxHeaders/maxHeaderValue), ",") + `]}`,
+			[]string{"body.backends"}},
+		{"too many backends", `{"backends":[` + strings.TrimSuffix(strings.Repeat(`{"type":"local","model":"m"},`, MaxBackends+1), ",") + `]}`,
+			[]string{"body.backends"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

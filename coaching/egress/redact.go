@@ -18,12 +18,15 @@ import (
 
 // Redactor takes the keys of a session out of texts: of errors, of what an
 // endpoint answered, of logs. A nil Redactor changes nothing.
-type Redactor struct{ replacer *strings.Replacer }
+type Redactor struct {
+	replacer *strings.Replacer
+	longest  int // bytes of the longest form of a key
+}
 
 // NewRedactor makes a redactor of header values. It knows each value, what stands
 // behind a scheme such as Bearer, the user's name and password of Basic, single
-// cookies, and all of these as JSON and URLs write them. Values of fewer than
-// four characters are not looked for.
+// cookies, and all of these as JSON and URLs write them, and in base64. Values of
+// fewer than four characters are not looked for.
 func NewRedactor(headers ...protocol.Headers) *Redactor {
 	forms := make(map[string]bool)
 	for _, h := range headers {
@@ -45,7 +48,11 @@ func NewRedactor(headers ...protocol.Headers) *Redactor {
 	for _, form := range sorted {
 		pairs = append(pairs, form, hidden)
 	}
-	return &Redactor{strings.NewReplacer(pairs...)}
+	r := &Redactor{replacer: strings.NewReplacer(pairs...)}
+	if len(sorted) > 0 {
+		r.longest = len(sorted[0])
+	}
+	return r
 }
 
 // parts are a header's value and what in it is a secret by itself.
@@ -78,15 +85,22 @@ func isScheme(s string) bool {
 
 // spellings are the ways in which a text may come back.
 func spellings(s string) []string {
-	quoted := strconv.Quote(s)
+	once := quoted(s)
 	list := []string{
-		s, quoted[1 : len(quoted)-1], strings.ReplaceAll(s, "/", `\/`),
-		url.QueryEscape(s), url.PathEscape(s), html.EscapeString(s),
+		s, once, quoted(once), strings.ReplaceAll(s, "/", `\/`), // twice: quoted by an error, within quoted JSON
+		url.QueryEscape(s), strings.ReplaceAll(url.QueryEscape(s), "+", "%20"), url.PathEscape(s), html.EscapeString(s),
+		base64.RawStdEncoding.EncodeToString([]byte(s)), base64.RawURLEncoding.EncodeToString([]byte(s)),
 	}
 	if inJSON, err := json.Marshal(s); err == nil {
 		list = append(list, string(inJSON[1:len(inJSON)-1]))
 	}
 	return list
+}
+
+// quoted is the inside of a quoted text.
+func quoted(s string) string {
+	q := strconv.Quote(s)
+	return q[1 : len(q)-1]
 }
 
 // Text is s with *** in place of every key. A text must be redacted before it is
@@ -96,6 +110,20 @@ func (r *Redactor) Text(s string) string {
 		return s
 	}
 	return r.replacer.Replace(s)
+}
+
+// Head is the beginning of Text(s) without looking at all of a long s: at most
+// limit bytes, and no half of a key. A text that is little longer it gives whole.
+func (r *Redactor) Head(s string, limit int) (head string, whole bool) {
+	longest := 0
+	if r != nil {
+		longest = r.longest
+	}
+	if len(s) <= limit+longest {
+		return r.Text(s), true
+	}
+	head = r.Text(s[:limit+longest])
+	return strings.ToValidUTF8(head[:max(len(head)-longest, 0)], ""), false
 }
 
 // Format prints nothing of what the redactor knows.

@@ -94,6 +94,10 @@ func TestKeysDisappearFromTexts(t *testing.T) {
 		{"error: " + strconv.Quote(key), `error: "***"`},
 		{"?key=" + url.QueryEscape(key), "?key=***"},
 		{"/x/" + url.PathEscape(key) + "/y", "/x/***/y"},
+		{"?key=" + strings.ReplaceAll(url.QueryEscape(key), "+", "%20"), "?key=***"},
+		{"quoted in JSON: " + strconv.Quote(strconv.Quote(key)), `quoted in JSON: "\"***\""`},
+		{"in base64: " + base64.RawStdEncoding.EncodeToString([]byte(key)), "in base64: ***"},
+		{"in a URL's base64: " + base64.RawURLEncoding.EncodeToString([]byte(key)), "in a URL's base64: ***"},
 		{"<b>" + html.EscapeString(key) + "</b>", "<b>***</b>"},
 		{"Token other-key-1 other-key-1", "*** ***"},
 		{"Basic " + basic + " " + basic + " robot:" + key, "*** *** ***"},
@@ -120,6 +124,26 @@ func TestKeysDisappearFromTexts(t *testing.T) {
 	}
 	if got := fmt.Sprintf("%v %+v %#v %s", r, r, r, r); strings.Contains(got, "key") {
 		t.Errorf("redactor prints %s", got)
+	}
+}
+
+func TestTheHeadOfATextHasNoHalfKey(t *testing.T) {
+	const limit = 100
+	r := NewRedactor(protocol.Headers{"X": key, "Y": "short"})
+	for before := range 2 * limit {
+		text := strings.Repeat("short", before/5) + strings.Repeat("-", before%5) + key + strings.Repeat("é", 1000)
+		head, whole := r.Head(text, limit)
+		if full := r.Text(text); whole || len(head) > limit || !strings.HasPrefix(full, head) {
+			t.Errorf("head %q of %q (whole: %v)", head, full, whole)
+		}
+	}
+	for _, text := range []string{"", "a " + key, strings.Repeat("x", limit)} {
+		if head, whole := r.Head(text, limit); head != r.Text(text) || !whole {
+			t.Errorf("head %q of %q (whole: %v)", head, text, whole)
+		}
+	}
+	if head, whole := (*Redactor)(nil).Head("abc", 2); head != "ab" || whole {
+		t.Errorf("nil redactor: %q (whole: %v)", head, whole)
 	}
 }
 

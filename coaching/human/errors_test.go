@@ -36,7 +36,7 @@ func TestABrokenProtocolIsAnErrorAtOnce(t *testing.T) {
 		{"no content", answer(204, ""), "204"},
 		{"redirect", redirect, "redirect"},
 		{"compressed", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Encoding", "gzip") }, "compressed"},
-		{"too large", answer(200, strings.Repeat(" ", egress.DefaultMaxResponse+1)), "too large"},
+		{"too large", answer(200, strings.Repeat(" ", maxAnswer+1)), "too large"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := serve(t, tt.step)

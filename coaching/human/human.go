@@ -131,8 +131,12 @@ func (c *Coach) post(ctx context.Context, body []byte) (answer []byte, sent bool
 	defer res.Body.Close()
 	switch {
 	case res.StatusCode == http.StatusOK:
-		if answer, err = io.ReadAll(res.Body); err != nil {
+		answer, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+		switch {
+		case err != nil:
 			err = egress.Cause(err)
+		case len(answer) > maxAnswer:
+			err = egress.ErrTooLarge
 		}
 		return answer, wrote.Load(), err
 	case temporary(res.StatusCode):

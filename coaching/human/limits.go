@@ -24,6 +24,10 @@ const (
 	// long as the person thinks.
 	steady = 5 * time.Second
 
+	// maxAnswer is how many bytes a person's answer may have. Those of callers who
+	// left are kept, and no correction is nearly as long.
+	maxAnswer = 2 << 20
+
 	// maxErrorBody is how much of the body of an error is read.
 	maxErrorBody = 64 << 10
 
