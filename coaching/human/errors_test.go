@@ -9,7 +9,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"agentd/coaching/egress"
 )
 
 func TestABrokenProtocolIsAnErrorAtOnce(t *testing.T) {
