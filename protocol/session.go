@@ -175,7 +175,8 @@ func (d *decoder) coachingBackend(name string) CoachingBackend {
 func (d *decoder) endpoint(s string) {
 	u, err := url.Parse(s)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
-		d.problemf(TypeValue, "must be an http or https URL with a host, not %s", quote(s))
+		// What was sent is not repeated: it may hold a password.
+		d.problem(TypeValue, "must be an http or https URL with a host, such as https://host/path")
 	}
 }
 

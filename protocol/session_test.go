@@ -92,6 +92,13 @@ func TestUnknownBackendTypeListsTheTypes(t *testing.T) {
 	}
 }
 
+func TestEndpointsAreNotRepeatedInProblems(t *testing.T) {
+	_, err := DecodeCoachingSessionConfig([]byte(`{"provider":"human","endpoint":"http://u:secret@[::1"}`))
+	if err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("problems are %v", err)
+	}
+}
+
 func TestCoachingSessionConfigIsEffective(t *testing.T) {
 	got, err := DecodeCoachingSessionConfig([]byte(`{"backends":[{"type":"openai","endpoint":"http://h","model":"m"},{"type":"local","model":"l","endpoint":"http://unused"}]}`))
 	if err != nil {

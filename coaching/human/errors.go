@@ -57,7 +57,7 @@ func (c *Coach) final(err error) *Error {
 }
 
 func (c *Coach) unreachable(err error) *Error {
-	return &Error{Unreachable, 0, fmt.Sprintf("the coaching endpoint %s cannot be reached: %v", c.shown, err), err}
+	return &Error{Unreachable, 0, fmt.Sprintf("the coaching endpoint %s cannot be reached: %s", c.shown, c.clean(err.Error())), err}
 }
 
 // untrusted reports whether the other side is not the one the URL means, or does

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
-
 )
 
 func TestABrokenProtocolIsAnErrorAtOnce(t *testing.T) {
@@ -62,6 +61,31 @@ func TestKeysInTheQueryAreNotInErrors(t *testing.T) {
 		if strings.Contains(err.Error(), "top/") {
 			t.Errorf("error %v has half of the key", err)
 		}
+	}
+}
+
+// TestKeysInTheQueryAreNotInWhatIsTold of answers that are no HTTP, which errors of
+// the transport repeat.
+func TestKeysInTheQueryAreNotInWhatIsTold(t *testing.T) {
+	e := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 top/secret\r\n\r\n")
+		_ = conn.Close()
+	})
+	r := newRig(t, e.URL+"?token=top%2Fsecret")
+	err := r.Withdraw(t.Context(), "r-1")
+	want(t, err, Unreachable, "***")
+	_, _ = r.Ask(t.Context(), task())
+	told := []string{err.Error()}
+	for _, f := range r.failures {
+		told = append(told, f.Err.Error())
+	}
+	if all := strings.Join(told, "\n"); len(told) < 2 || strings.Contains(all, "top/") {
+		t.Errorf("the key is told, or nothing:\n%s", all)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -110,7 +111,7 @@ func (c *Coach) Ask(ctx context.Context, req *protocol.HumanCoachingRequest) (*p
 			return nil, c.unreachable(err)
 		}
 		wait := c.wait(failures, err)
-		c.opts.Log(Failure{try, everSent, err, wait})
+		c.opts.Log(Failure{try, everSent, errors.New(c.clean(err.Error())), wait})
 		if err := c.opts.Sleep(ctx, wait); err != nil {
 			return nil, err
 		}
