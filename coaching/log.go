@@ -29,7 +29,7 @@ func newLogbook(redactor *egress.Redactor, now time.Time, req *protocol.Speciali
 	l.line("- Run %s, request %s, provider %s", l.code(req.RunID), l.code(req.RequestID), provider)
 	l.line("- Received %s", now.UTC().Format(time.RFC3339))
 	l.line("- Stage goal: %s", l.code(req.Stage.Goal))
-	l.line("- Target step %d of a trajectory of %d steps", req.TargetStepID, len(req.Trajectory))
+	l.line("- Target step %d; steps in the trajectory: %d", req.TargetStepID, len(req.Trajectory))
 	points := make([]string, min(len(req.ReinjectionPoints), maxLogPoints))
 	for i := range points {
 		points[i] = l.code(req.ReinjectionPoints[i].ID)
