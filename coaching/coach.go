@@ -19,14 +19,15 @@ func (s *Service) Coach(ctx context.Context, req *protocol.SpecializedCoachingRe
 		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeTooLong,
 			fmt.Sprintf("has %d steps, this server takes at most %d; send the newest ones, with the target step among them", n, s.opts.MaxSteps), "trajectory")}
 	}
-	sess, err := s.acquire(ctx, req.RunID)
+	bytes := size(req)
+	sess, err := s.acquire(ctx, req.RunID, bytes)
 	if err != nil {
 		return nil, s.metrics.full("requests", err)
 	}
 	s.metrics.inFlight.Inc()
 	defer s.metrics.inFlight.Dec()
 	j := &job{service: s, session: sess, req: req, entered: s.opts.Now()}
-	defer func() { sess.leave(j.worked) }()
+	defer func() { sess.leave(j.worked, bytes) }()
 	if sess.record.Config.CaptureLogs {
 		j.log = newLogbook(sess.redactor, j.entered, req, sess.record.Config.Provider)
 	}

@@ -17,6 +17,14 @@ const (
 	DefaultMaxSteps = 2000
 )
 
+// DefaultMaxBytes bounds what the requests of all sessions that are in work or
+// waiting hold together; memory has about twice that. A session has its share of
+// it, so that one cannot keep out all others.
+const (
+	DefaultMaxBytes = 1 << 30
+	sessionShare    = 4 // a quarter
+)
+
 const (
 	// maxReasks is how often an invalid answer goes back to the coach that gave
 	// it. More help rarely: a model that fails three times fails on.

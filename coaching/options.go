@@ -23,6 +23,7 @@ type Options struct {
 	Queue       int            // requests of one session that wait for a slot; 0: DefaultQueue, below 0: none
 	MaxSessions int            // 0: DefaultMaxSessions, below 0: no bound
 	MaxSteps    int            // steps of a trajectory; 0: DefaultMaxSteps, below 0: no bound
+	MaxBytes    int64          // of the requests in work or waiting; 0: DefaultMaxBytes
 	Idle        time.Duration  // sessions without a request for so long are closed; 0: never
 	Store       Store          // nil: a MemoryStore
 	Registerer  prometheus.Registerer
@@ -50,6 +51,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Queue = max(cmp.Or(o.Queue, DefaultQueue), 0)
 	o.MaxSessions = max(cmp.Or(o.MaxSessions, DefaultMaxSessions), 0)
 	o.MaxSteps = max(cmp.Or(o.MaxSteps, DefaultMaxSteps), 0)
+	o.MaxBytes = cmp.Or(max(o.MaxBytes, 0), DefaultMaxBytes)
 	if o.Store == nil {
 		o.Store = new(MemoryStore)
 	}

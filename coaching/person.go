@@ -92,20 +92,27 @@ func (s *session) join(ask *protocol.HumanCoachingRequest) (t *task, joined bool
 	if s.running >= s.bound {
 		return nil, false, s.full()
 	}
+	// The task stays when its caller leaves: once as it is, once as it is sent.
+	bytes := 2 * int64(len(ask.Payload)+len(ask.RenderedPrompt))
+	if err := s.reserve(bytes); err != nil {
+		return nil, false, err
+	}
 	t = &task{id: ask.RequestID, posted: s.now(), done: make(chan struct{})}
 	s.tasks[t.id] = t
 	s.running++
-	go s.await(t, ask)
+	go s.await(t, ask, bytes)
 	return t, false, nil
 }
 
-// await waits for a person, who is told when the session closes first.
-func (s *session) await(t *task, ask *protocol.HumanCoachingRequest) {
+// await waits for a person, who is told when the session closes first. It gives
+// back the bytes of the task.
+func (s *session) await(t *task, ask *protocol.HumanCoachingRequest, bytes int64) {
 	t.answer, t.err = s.coach.Ask(s.open, ask)
 	if t.err != nil && s.open.Err() != nil {
 		t.err = context.Canceled
 		s.withdraw(t.id)
 	}
+	s.unreserve(bytes)
 	s.mu.Lock()
 	s.running--
 	if t.err != nil {

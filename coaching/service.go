@@ -18,6 +18,7 @@ type Service struct {
 	opts    Options // with the defaults
 	local   lateLocal
 	metrics *metrics
+	room    room // for the requests of all sessions
 
 	// base ends when Close breaks off what is in work, alive as soon as Close is
 	// called.
@@ -39,6 +40,7 @@ func New(o Options) (*Service, error) {
 	}
 	s := &Service{opts: o, sessions: make(map[uuid.UUID]*session)}
 	s.local.set(o.Local)
+	s.room.most = o.MaxBytes
 	if s.metrics, err = newMetrics(o.Registerer, s.countSessions); err != nil {
 		return nil, err
 	}
@@ -130,8 +132,9 @@ func (s *Service) confirm(ctx context.Context, sess *session) (bool, error) {
 	return true, nil
 }
 
-// acquire counts a request into the run's session; its leave must follow.
-func (s *Service) acquire(ctx context.Context, runID string) (*session, error) {
+// acquire counts a request of so many bytes into the run's session; its leave
+// must follow.
+func (s *Service) acquire(ctx context.Context, runID string, bytes int64) (*session, error) {
 	rec, err := s.opts.Store.Get(ctx, runID)
 	if err != nil {
 		return nil, err
@@ -143,13 +146,13 @@ func (s *Service) acquire(ctx context.Context, runID string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := sess.enter(); err != nil {
+	if err := sess.enter(bytes); err != nil {
 		return nil, err
 	}
 	// Whoever closes the session from here on finds this request in it.
 	ok, err := s.confirm(ctx, sess)
 	if !ok {
-		sess.leave(0)
+		sess.leave(0, bytes)
 		if err == nil {
 			err = ErrUnknown
 		}

@@ -30,6 +30,8 @@ type session struct {
 	workers int
 	bound   int // callers, and tasks for people
 	slots   *semaphore.Weighted
+	room    room  // for its own requests
+	shared  *room // for those of all sessions
 
 	// open ends when the session is sealed: nobody waits for a person then. hard
 	// ends when requests in work are to be broken off, too.
@@ -50,8 +52,8 @@ type session struct {
 	kept     []string // ids of tasks whose answer nobody has taken yet, oldest first
 }
 
-// enter counts a caller in; leave must follow.
-func (s *session) enter() error {
+// enter counts a caller in, whose request has so many bytes; leave must follow.
+func (s *session) enter(bytes int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sealed {
@@ -59,6 +61,9 @@ func (s *session) enter() error {
 	}
 	if s.callers >= s.bound {
 		return s.full()
+	}
+	if err := s.reserve(bytes); err != nil {
+		return err
 	}
 	s.callers++
 	s.lastUsed = s.now()
@@ -79,7 +84,8 @@ func (s *session) full() *FullError {
 }
 
 // leave counts a caller out; took is how long it was in work, 0 when it was not.
-func (s *session) leave(took time.Duration) {
+func (s *session) leave(took time.Duration, bytes int64) {
+	s.unreserve(bytes)
 	s.mu.Lock()
 	s.callers--
 	s.lastUsed = s.now()
@@ -162,6 +168,8 @@ func (s *Service) newSession(runID string, rec Record) (*session, error) {
 		workers:  s.opts.Workers,
 		bound:    s.opts.Workers + s.opts.Queue,
 		slots:    semaphore.NewWeighted(int64(s.opts.Workers)),
+		room:     room{most: s.opts.MaxBytes / sessionShare},
+		shared:   &s.room,
 		now:      s.opts.Now,
 		log:      s.opts.Log,
 		forget:   func() { s.forget(rec.ID) },

@@ -1,0 +1,79 @@
+package coaching
+
+import (
+	"sync/atomic"
+
+	"agentd/protocol"
+)
+
+// room is the memory for requests: their number alone does not bound it, since
+// one may be as long as a body may be. One request always fits.
+type room struct {
+	most int64
+	used atomic.Int64
+}
+
+// take takes n bytes unless there are too few left.
+func (r *room) take(n int64) bool {
+	if used := r.used.Add(n); used > r.most && used > n {
+		r.used.Add(-n)
+		return false
+	}
+	return true
+}
+
+func (r *room) give(n int64) { r.used.Add(-n) }
+
+// reserve takes n bytes of the session's room and of that of all sessions.
+func (s *session) reserve(n int64) error {
+	if !s.room.take(n) {
+		return &FullError{What: "the coaching session of this run has requests in work or waiting that are too long together", RetryAfter: maxRetryAfter}
+	}
+	if !s.shared.take(n) {
+		s.room.give(n)
+		return &FullError{What: "the coaching requests that are in work or waiting are too long together", RetryAfter: maxRetryAfter}
+	}
+	return nil
+}
+
+func (s *session) unreserve(n int64) {
+	s.room.give(n)
+	s.shared.give(n)
+}
+
+// size is about how many bytes a request holds.
+func size(req *protocol.SpecializedCoachingRequest) int64 {
+	n := len(req.RunID) + len(req.RequestID) + len(req.Stage.Goal) + len(req.Stage.Hint) + len(req.Diagnosis) + len(req.AdditionalInfo)
+	n += sizes(req.ActiveErrors)
+	for i := range req.Trajectory {
+		step := &req.Trajectory[i]
+		n += inputSize(&step.Input) + sizes(step.InternalSteps) + len(step.Execution)
+		if step.Output != nil {
+			n += len(step.Output.Say)
+			for _, call := range step.Output.ToolCalls {
+				n += len(call.Arguments)
+			}
+		}
+		if step.Error != nil {
+			n += len(step.Error.Message)
+		}
+	}
+	for i := range req.ReinjectionPoints {
+		n += len(req.ReinjectionPoints[i].ID)
+		if input := req.ReinjectionPoints[i].Input; input != nil {
+			n += inputSize(input)
+		}
+	}
+	return int64(n)
+}
+
+func inputSize(in *protocol.AgentInput) int {
+	return len(in.Instruction.Content) + sizes(in.Tools) + len(in.Attributes) + len(in.Memory) + len(in.ExtraKeys)
+}
+
+func sizes(list []protocol.Raw) (n int) {
+	for _, v := range list {
+		n += len(v)
+	}
+	return n
+}
