@@ -212,12 +212,17 @@ func isHeaderValue(s string) bool {
 }
 
 // Seconds is a number of seconds of this package as a duration, the longest
-// there is when it is larger.
+// there is when it is larger. One above zero stays above it, since no time at all
+// often means no limit.
 func Seconds(s float64) time.Duration {
 	if s >= math.MaxInt64/float64(time.Second) {
 		return math.MaxInt64
 	}
-	return time.Duration(s * float64(time.Second))
+	d := time.Duration(s * float64(time.Second))
+	if d == 0 && s > 0 {
+		return 1
+	}
+	return d
 }
 
 // Equal reports whether two effective configurations are the same. The order of

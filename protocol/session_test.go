@@ -156,7 +156,7 @@ func TestCoachingSessionConfigEqual(t *testing.T) {
 }
 
 func TestSeconds(t *testing.T) {
-	for s, want := range map[float64]time.Duration{0: 0, 0.5: 500 * time.Millisecond, 30: 30 * time.Second, 1e300: math.MaxInt64} {
+	for s, want := range map[float64]time.Duration{0: 0, 1e-300: 1, 0.5: 500 * time.Millisecond, 30: 30 * time.Second, 1e300: math.MaxInt64} {
 		if got := Seconds(s); got != want {
 			t.Errorf("Seconds(%v) = %v, want %v", s, got, want)
 		}
