@@ -14,6 +14,10 @@ const (
 	MaxSubschemas = 2000
 )
 
+// MaxSetSubschemas bounds the schemas of all tools of one input, which take up to
+// twenty microseconds each.
+const MaxSetSubschemas = 50_000
+
 // maxCheckSteps and checkStepsPerByte bound the check of one call: how often a
 // schema is applied to a value, at about a microsecond each.
 const (

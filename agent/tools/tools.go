@@ -106,6 +106,9 @@ func Normalise(raw []protocol.Raw, robots []string, defaultRobot string) (*Set, 
 	if len(raw) > MaxTools {
 		return nil, fmt.Errorf("%d tools, but at most %d are possible", len(raw), MaxTools)
 	}
+	if n := Subschemas(raw); n > MaxSetSubschemas {
+		return nil, fmt.Errorf("the tools hold %d schemas together, but at most %d are possible", n, MaxSetSubschemas)
+	}
 	if len(raw) > 0 {
 		if err := checkRobots(robots); err != nil {
 			return nil, err
@@ -127,6 +130,15 @@ func Normalise(raw []protocol.Raw, robots []string, defaultRobot string) (*Set, 
 		set.Tools = append(set.Tools, tool)
 	}
 	return set, nil
+}
+
+// Subschemas is how many schemas the tools hold at most, which is what making
+// them usable costs.
+func Subschemas(raw []protocol.Raw) (n int) {
+	for _, r := range raw {
+		n += subschemas(r)
+	}
+	return n
 }
 
 func checkRobots(robots []string) error {

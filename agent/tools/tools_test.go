@@ -194,6 +194,16 @@ func TestToolsThatCostTooMuch(t *testing.T) {
 			}
 		})
 	}
+	costly := func(i int) string {
+		return fmt.Sprintf(`{"name":"t%d","parameters":{"x":{"anyOf":[%s]}}}`, i, list(MaxSubschemas-10, "true"))
+	}
+	var all []string
+	for i := range MaxSetSubschemas/MaxSubschemas + 1 {
+		all = append(all, costly(i))
+	}
+	if _, err := Normalise(raws(all...), nil, "robot"); err == nil || !strings.Contains(err.Error(), "together, but at most") {
+		t.Errorf("many costly tools: %v", err)
+	}
 	deep := `{"name":"t","parameters":{"x":{"type":"` + strings.Repeat("list[", 100000) + strings.Repeat("]", 100000) + `"}}}`
 	set, err := Normalise(raws(deep), nil, "robot")
 	if err != nil {

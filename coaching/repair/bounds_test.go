@@ -71,6 +71,24 @@ func TestADecisionIsHeldAgainstFewSetsOfTools(t *testing.T) {
 	}
 }
 
+func TestCostlyToolsAreMadeOnce(t *testing.T) {
+	sets := toolSets{made: make(map[string]toolSet), cost: maxToolSchemas - 4}
+	raw := func(name string) []protocol.Raw {
+		return []protocol.Raw{protocol.Raw(`{"name":"` + name + `","parameters":{}}`)}
+	}
+	for _, name := range []string{"a", "b"} {
+		if _, err := sets.of(raw(name), nil); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if set, err := sets.of(raw("c"), nil); err == nil {
+		t.Errorf("a set beyond the bound is made: %v", set)
+	}
+	if _, err := sets.of(raw("a"), nil); err != nil {
+		t.Errorf("a set that is made already: %v", err)
+	}
+}
+
 func TestTaggedCallsWithManyParametersAreReadOnce(t *testing.T) {
 	var raw strings.Builder
 	raw.WriteString("<function=t>")

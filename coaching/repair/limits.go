@@ -1,6 +1,9 @@
 package repair
 
-import "agentd/protocol"
+import (
+	"agentd/agent/tools"
+	"agentd/protocol"
+)
 
 // The work for a request is bounded by its size; what costs more than reading it
 // is bounded here. Lengths of texts are counted in bytes, which are never fewer
@@ -33,6 +36,7 @@ const maxTokens = 4096
 const (
 	maxToolSets     = 64
 	maxToolSetBytes = 8 << 20
+	maxToolSchemas  = tools.MaxSetSubschemas // in all sets together
 )
 
 // maxListedPoints is how many reinjection points a coach is offered, those

@@ -89,6 +89,7 @@ type toolSets struct {
 	robot string // default target of calls
 	made  map[string]toolSet
 	bytes int
+	cost  int // schemas
 }
 
 type toolSet struct {
@@ -101,10 +102,12 @@ func (s *toolSets) of(raw []protocol.Raw, robots []string) (*tools.Set, error) {
 	if made, ok := s.made[key]; ok {
 		return made.set, made.err
 	}
-	if len(s.made) >= maxToolSets || s.bytes+len(key) > maxToolSetBytes {
-		return nil, fmt.Errorf("the request has more than %d different sets of tools, or more than %d bytes of them", maxToolSets, maxToolSetBytes)
+	cost := tools.Subschemas(raw)
+	if len(s.made) >= maxToolSets || s.bytes+len(key) > maxToolSetBytes || s.cost+cost > maxToolSchemas {
+		return nil, fmt.Errorf("the request has more than %d different sets of tools, or more than %d bytes or %d schemas in them", maxToolSets, maxToolSetBytes, maxToolSchemas)
 	}
 	s.bytes += len(key)
+	s.cost += cost
 	var made toolSet
 	made.set, made.err = tools.Normalise(raw, robots, s.robot)
 	s.made[key] = made
