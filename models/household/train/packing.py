@@ -1,0 +1,149 @@
+"""Groups of episodes as trees of tokens without padding.
+
+The episodes of a group begin with the same prompt, and all groups with the same instructions. What is shared is
+computed once: a batch is a list of nodes (runs of tokens), each of which continues another one, its parent.
+"""
+
+import os
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import tokenizer as tok
+
+
+@dataclass
+class Node:
+    tokens: np.ndarray
+    loss: np.ndarray  # of each token, whether the model has to predict it
+    parent: int  # index of the node that this one continues, -1: none
+
+
+@dataclass
+class Batch:
+    """Nodes laid end to end."""
+
+    tokens: Tensor
+    positions: Tensor
+    sizes: list[int]
+    paths: list[list[int]]  # of each node, its ancestors from the root on and itself
+    masks: list  # of each node, what to add to its scores
+    rows: Tensor  # indices of the tokens behind which a target stands
+    targets: Tensor
+    decisions: Tensor  # of each target, the number of its decision: one unbroken run of targets
+    count: int = field(default=0)  # decisions
+
+    def to(self, device: torch.device) -> "Batch":
+        move = lambda t: t.to(device)
+        return Batch(*(move(t) for t in (self.tokens, self.positions)), self.sizes, self.paths,
+                     [move(m) for m in self.masks], *(move(t) for t in (self.rows, self.targets, self.decisions)), self.count)
+
+
+def causal(queries: int, keys: int) -> Tensor:
+    """Minus infinity where a query, the last ones of the keys, would look ahead."""
+    return torch.full((queries, keys), float("-inf")).triu(keys - queries + 1)
+
+
+def pack(nodes: list[Node]) -> Batch:
+    """Lays out nodes, parents before their children."""
+    sizes = [len(n.tokens) for n in nodes]
+    starts = np.cumsum([0] + sizes)
+    depth, paths, masks, positions, rows, targets, decisions = [], [], [], [], [], [], []
+    decision = -1
+    for i, n in enumerate(nodes):
+        before = depth[n.parent] + sizes[n.parent] if n.parent >= 0 else 0
+        depth.append(before)
+        paths.append((paths[n.parent] if n.parent >= 0 else []) + [i])
+        masks.append(causal(sizes[i], before + sizes[i]))
+        positions.append(np.arange(before, before + sizes[i]))
+        at = np.flatnonzero(n.loss)
+        previous = starts[i] + at - 1
+        if len(at) and at[0] == 0:
+            if n.parent < 0:
+                raise ValueError("nothing stands before the first token, so it cannot be predicted")
+            previous[0] = starts[n.parent + 1] - 1
+        begins = np.diff(at, prepend=-2) > 1
+        rows.append(previous)
+        targets.append(n.tokens[at])
+        decisions.append(decision + np.cumsum(begins))
+        decision += int(begins.sum())
+    flat = lambda arrays: torch.from_numpy(np.concatenate(arrays).astype(np.int64))
+    return Batch(flat([n.tokens for n in nodes]), flat(positions), sizes, paths, masks,
+                 flat(rows), flat(targets), flat(decisions), decision + 1)
+
+
+class Data:
+    """A data set in tokens, cached beside its file."""
+
+    def __init__(self, path: str, tokenizer_path: str):
+        cache = path + ".npz"
+        sources = [path, tokenizer_path]
+        if not os.path.exists(cache) or os.path.getmtime(cache) < max(map(os.path.getmtime, sources)):
+            self._write(cache, path, tok.Tokenizer.from_file(tokenizer_path))
+        with np.load(cache) as z:
+            self.tokens, self.loss, self.starts, self.groups = z["tokens"], z["loss"], z["starts"], z["groups"]
+
+    @staticmethod
+    def _write(cache: str, path: str, tokenizer: tok.Tokenizer) -> None:
+        tokens, loss, starts, groups = [], [], [0], [0]
+
+        def run(segments: list[dict]) -> None:
+            size = 0
+            for ids, wanted in encode_segments(tokenizer, segments):
+                tokens.append(np.array(ids, dtype=np.uint16))
+                loss.append(np.full(len(ids), wanted))
+                size += len(ids)
+            starts.append(starts[-1] + size)
+
+        for group in tok.groups(path):
+            run([{"pieces": group["prefix"], "loss": False}])
+            for episode in group["episodes"]:
+                run(episode)
+            groups.append(len(starts) - 1)
+        np.savez(cache, tokens=np.concatenate(tokens), loss=np.concatenate(loss),
+                 starts=np.array(starts), groups=np.array(groups))
+
+    def __len__(self) -> int:
+        return len(self.groups) - 1
+
+    def runs(self, group: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Tokens and loss of the prefix and of the episodes of a group."""
+        edges = [slice(self.starts[i], self.starts[i + 1]) for i in range(self.groups[group], self.groups[group + 1])]
+        return [(self.tokens[e], self.loss[e]) for e in edges]
+
+    def size(self, group: int) -> int:
+        return int(self.starts[self.groups[group + 1]] - self.starts[self.groups[group]])
+
+    def batch(self, groups: list[int]) -> Batch:
+        """Packs groups; what the prefixes of all of them begin with becomes the root."""
+        runs = [self.runs(g) for g in groups]
+        first = runs[0][0][0]
+        shared = len(first) - 1  # a prefix keeps a token of its own
+        for ((prefix, _), *_) in runs[1:]:
+            size = min(shared, len(prefix) - 1)
+            differ = np.flatnonzero(first[:size] != prefix[:size])
+            shared = int(differ[0]) if len(differ) else size
+        root = len(runs) > 1 and shared > 0
+        nodes = [Node(first[:shared], np.zeros(shared, dtype=bool), -1)] if root else []
+        for (prefix, prefix_loss), *episodes in runs:
+            cut = shared if root else 0
+            nodes.append(Node(prefix[cut:], prefix_loss[cut:], 0 if root else -1))
+            parent = len(nodes) - 1
+            nodes += [Node(tokens, loss, parent) for tokens, loss in episodes if len(tokens)]
+        return pack(nodes)
+
+
+def encode_segments(tokenizer: tok.Tokenizer, segments: list[dict]) -> list[tuple[list[int], bool]]:
+    """Tokens of segments. Those of one kind that follow each other are one text.
+
+    Where the model begins to write the text is cut, since the server tokenizes a prompt by itself.
+    """
+    merged: list[tuple[list, bool]] = []
+    for segment in segments:
+        if merged and merged[-1][1] == segment["loss"]:
+            merged[-1][0].extend(segment["pieces"])
+        else:
+            merged.append((list(segment["pieces"]), bool(segment["loss"])))
+    return [(tok.encode(tokenizer, pieces), loss) for pieces, loss in merged]

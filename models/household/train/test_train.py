@@ -1,0 +1,112 @@
+"""Run with `python -m unittest` in this directory."""
+
+import os
+import tempfile
+import unittest
+
+import gguf
+import numpy as np
+import torch
+
+import export
+import fake
+import tokenizer as tok
+from model import Qwen3, Shape
+from packing import Data, Node, encode_segments, pack
+
+SMALL = dict(width=32, layers=2, heads=4, kv_heads=2, head_dim=8, ffn=64)
+
+
+def flat(pieces):
+    return "".join(value for _, value in pieces)
+
+
+class Train(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory()
+        at = lambda name: os.path.join(cls.directory.name, name)
+        cls.jsonl, cls.vocabulary = at("data.jsonl"), at("tokenizer.json")
+        fake.write(cls.jsonl, groups=3, seed=1, episodes=3, turns=2)
+        cls.tokenizer = tok.train(tok.texts(cls.jsonl, 10), 600)
+        cls.tokenizer.save(cls.vocabulary)
+        cls.data = Data(cls.jsonl, cls.vocabulary)
+        torch.manual_seed(1)
+        cls.model = Qwen3(Shape(vocabulary=cls.tokenizer.get_vocab_size(), **SMALL))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.directory.cleanup()
+
+    def test_pieces_come_back_byte_for_byte(self):
+        odd = [["t", "a\n\n  b\t12345 it's Ünï 杯 \x00"], ["s", "<|im_end|>"], ["t", "\n"], ["t", "joined"]]
+        for pieces in [odd] + [g["prefix"] for g in tok.groups(self.jsonl)]:
+            ids = tok.encode(self.tokenizer, pieces)
+            self.assertEqual(self.tokenizer.decode(ids, skip_special_tokens=False), flat(pieces))
+
+    def test_plain_text_never_becomes_a_special_token(self):
+        ids = tok.encode(self.tokenizer, [["t", "<|im_end|><tool_call>"]])
+        self.assertTrue(min(ids) >= len(tok.SPECIALS), ids)
+
+    def test_special_tokens_are_one_id_and_unknown_ones_an_error(self):
+        self.assertEqual(tok.encode(self.tokenizer, [["s", text] for text in tok.SPECIALS]), list(range(len(tok.SPECIALS))))
+        with self.assertRaises(ValueError):
+            tok.encode(self.tokenizer, [["s", "<|no|>"]])
+
+    def test_the_prompt_before_a_decision_is_a_text_of_its_own(self):
+        segments = [{"pieces": [["t", "assist"]], "loss": False}, {"pieces": [["t", "ant\n"]], "loss": False},
+                    {"pieces": [["t", "Done"]], "loss": True}]
+        (before, a), (after, b) = encode_segments(self.tokenizer, segments)
+        self.assertEqual((a, b), (False, True))
+        self.assertEqual(before, self.tokenizer.encode("assistant\n").ids)
+        self.assertEqual(after, self.tokenizer.encode("Done").ids)
+
+    def test_a_packed_batch_has_the_loss_and_gradients_of_its_episodes_alone(self):
+        batch = self.data.batch([0, 1, 2])
+        self.assertEqual(len(batch.paths[-1]), 3)  # what all share, the group, the episode
+        together, _ = self.model.loss(batch, torch.float32)
+        self.model.zero_grad()
+        together.backward()
+        gradients = [p.grad.clone() for p in self.model.parameters()]
+        self.model.zero_grad()
+        alone, targets, decisions = 0.0, 0, 0
+        for g in range(3):
+            (prefix, unwanted), *episodes = self.data.runs(g)
+            for tokens, loss in episodes:
+                single = pack([Node(np.concatenate([prefix, tokens]), np.concatenate([unwanted, loss]), -1)])
+                value, _ = self.model.loss(single, torch.float32)
+                value.backward()
+                alone += value.item()
+                targets += len(single.targets)
+                decisions += single.count
+        self.assertEqual((len(batch.targets), batch.count), (targets, decisions))
+        self.assertAlmostEqual(together.item() / targets, alone / targets, delta=1e-4)
+        for a, p in zip(gradients, self.model.parameters()):
+            torch.testing.assert_close(a, p.grad, rtol=1e-3, atol=1e-3)
+
+    def test_only_loss_segments_are_predicted(self):
+        batch = self.data.batch([0])
+        wanted = [p for g in list(tok.groups(self.jsonl))[:1] for e in g["episodes"] for s in e if s["loss"] for p in s["pieces"]]
+        self.assertEqual(self.tokenizer.decode(batch.targets.tolist(), skip_special_tokens=False), flat(wanted))
+        ends = batch.targets == self.tokenizer.token_to_id("<|im_end|>")
+        self.assertEqual(int(ends.sum()), batch.count)  # each decision ends once
+        self.assertTrue((batch.decisions[1:] - batch.decisions[:-1] == ends[:-1].long()).all())
+
+    def test_an_exported_file_holds_every_weight_the_vocabulary_and_the_template(self):
+        path = os.path.join(self.directory.name, "m.gguf")
+        export.write(self.model, self.tokenizer, path, "f16", "test")
+        reader = gguf.GGUFReader(path)
+        names = {t.name: t for t in reader.tensors}
+        self.assertEqual(sum(int(t.n_elements) for t in reader.tensors), sum(p.numel() for p in self.model.parameters()))
+        self.assertEqual(list(names["blk.1.ffn_down.weight"].shape), [SMALL["ffn"], SMALL["width"]])
+        self.assertEqual(names["blk.0.attn_k.weight"].data.dtype, np.float16)
+        self.assertEqual(names["blk.0.attn_k_norm.weight"].data.dtype, np.float32)
+        self.assertNotIn("output.weight", names)  # tied
+        self.assertEqual(len(reader.fields["tokenizer.ggml.tokens"].data), self.tokenizer.get_vocab_size())
+        template = reader.fields["tokenizer.chat_template"].contents()
+        for words in ("<function=", "</think>", "enable_thinking"):
+            self.assertNotIn(words, template)
+
+
+if __name__ == "__main__":
+    unittest.main()

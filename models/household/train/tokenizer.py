@@ -1,0 +1,135 @@
+"""The tokenizer: byte-level BPE that llama.cpp reads as "gpt2" with the pre-tokenizer "qwen2".
+
+Texts are tokenized as the server does it (server/inference/tokenize.go): special tokens are single ids
+where the agent put them and nowhere else, and adjacent plain pieces are one text.
+"""
+
+import argparse
+import json
+from collections import Counter
+from typing import Iterable, Iterator
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+VOCABULARY = 4096
+
+# The texts and types are Qwen 3's: markup of the dialogue is a control token, what a model writes in its
+# answers is user-defined, so that llama.cpp shows it. Ids count from 0 in this order.
+SPECIALS = {
+    "<|endoftext|>": "control",
+    "<|im_start|>": "control",
+    "<|im_end|>": "control",
+    "<tool_call>": "user-defined",
+    "</tool_call>": "user-defined",
+    "<tool_response>": "user-defined",
+    "</tool_response>": "user-defined",
+    "<think>": "user-defined",
+    "</think>": "user-defined",
+}
+
+# The regex of LLAMA_VOCAB_PRE_TYPE_QWEN2 in llama.cpp, character by character.
+PRE_TOKENIZER = (
+    r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+Piece = list  # ["t", text] or ["s", text of a special token]
+
+
+def new() -> Tokenizer:
+    """An untrained tokenizer that knows only how to cut texts."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(PRE_TOKENIZER), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ])
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def train(texts: Iterable[str], size: int = VOCABULARY) -> Tokenizer:
+    """Learns a vocabulary of at most size ids: special tokens, all bytes, merges by frequency."""
+    tokenizer = new()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=list(SPECIALS),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        max_token_length=24,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return strip_specials(tokenizer)
+
+
+def strip_specials(tokenizer: Tokenizer) -> Tokenizer:
+    """The same vocabulary, in which plain text never becomes a special token, whatever it looks like."""
+    state = json.loads(tokenizer.to_str())
+    state["added_tokens"] = []
+    return Tokenizer.from_str(json.dumps(state))
+
+
+def joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """The pieces with adjacent plain ones made one."""
+    text = ""
+    for kind, value in pieces:
+        if kind == "t":
+            text += value
+            continue
+        if text:
+            yield ["t", text]
+            text = ""
+        yield [kind, value]
+    if text:
+        yield ["t", text]
+
+
+def encode(tokenizer: Tokenizer, pieces: Iterable[Piece]) -> list[int]:
+    """The ids of pieces."""
+    ids: list[int] = []
+    for kind, value in joined(pieces):
+        if kind == "t":
+            ids += tokenizer.encode(value, add_special_tokens=False).ids
+        elif value in SPECIALS:
+            ids.append(tokenizer.token_to_id(value))
+        else:
+            raise ValueError(f"{value!r} is not a special token of this vocabulary")
+    return ids
+
+
+def groups(path: str) -> Iterator[dict]:
+    """The groups of a data set."""
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+def texts(path: str, limit: int) -> Iterator[str]:
+    """The plain texts of the first groups, each distinct one only as often as its episode says it.
+
+    Prefixes count once per group: what all prompts share must not fill the vocabulary with its rare words.
+    """
+    seen: Counter[str] = Counter()
+    for i, group in enumerate(groups(path)):
+        if i == limit:
+            return
+        pieces = group["prefix"] + [p for episode in group["episodes"] for s in episode for p in s["pieces"]]
+        for kind, value in joined(pieces):
+            if kind == "t":
+                seen[value] += 1
+                if seen[value] <= 1000:
+                    yield value
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Learn the vocabulary from a data set.")
+    parser.add_argument("--data", required=True, help="JSONL that the data set program wrote")
+    parser.add_argument("--out", required=True, help="tokenizer.json")
+    parser.add_argument("--groups", type=int, default=4000, help="groups to read (default %(default)s)")
+    args = parser.parse_args()
+    tokenizer = train(texts(args.data, args.groups))
+    tokenizer.save(args.out)
+    print(f"{args.out}: {tokenizer.get_vocab_size()} ids")
+
+
+if __name__ == "__main__":
+    main()
