@@ -33,6 +33,8 @@ PRE_TOKENIZER = (
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
+REPEATS = 1000  # how often one text counts for the vocabulary
+
 Piece = list  # ["t", text] or ["s", text of a special token]
 
 
@@ -104,20 +106,16 @@ def groups(path: str) -> Iterator[dict]:
 
 
 def texts(path: str, limit: int) -> Iterator[str]:
-    """The plain texts of the first groups, each distinct one only as often as its episode says it.
-
-    Prefixes count once per group: what all prompts share must not fill the vocabulary with its rare words.
-    """
+    """The plain texts of the first groups. Prefixes count once per group, and what many share only so often."""
     seen: Counter[str] = Counter()
     for i, group in enumerate(groups(path)):
         if i == limit:
             return
         pieces = group["prefix"] + [p for episode in group["episodes"] for s in episode for p in s["pieces"]]
         for kind, value in joined(pieces):
-            if kind == "t":
-                seen[value] += 1
-                if seen[value] <= 1000:
-                    yield value
+            seen[value] += 1
+            if kind == "t" and seen[value] <= REPEATS:
+                yield value
 
 
 def main() -> None:

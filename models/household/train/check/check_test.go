@@ -33,7 +33,7 @@ func expected(t *testing.T) (sample, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.Free() //nolint:errcheck // a test that failed said so
+	defer m.Free()
 	s := sample{Texts: [][]piece{{{"s", "<|im_start|>"}, {"t", "user\nGo."}, {"s", "<|im_end|>"}}, {{"t", "\nDone"}}}, Rows: []int{2, 4}}
 	if s.IDs, err = s.tokenize(m.Vocab()); err != nil {
 		t.Fatal(err)

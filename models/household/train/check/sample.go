@@ -46,12 +46,13 @@ func (s *sample) compare(m *llama.Model) (float64, error) {
 // distance is the largest difference, NaN if there is one.
 func distance(got, want [][]float32) (float64, error) {
 	worst := 0.0
-	for i := range got {
-		if len(got[i]) != len(want[i]) {
-			return 0, fmt.Errorf("%d logits, expected %d", len(got[i]), len(want[i]))
+	for i, row := range got {
+		expected := want[i]
+		if len(row) != len(expected) {
+			return 0, fmt.Errorf("%d logits, expected %d", len(row), len(expected))
 		}
-		for j := range got[i] {
-			worst = max(worst, math.Abs(float64(got[i][j]-want[i][j]))) // max keeps NaN
+		for j, e := range expected {
+			worst = max(worst, math.Abs(float64(row[j]-e))) // max keeps NaN
 		}
 	}
 	return worst, nil
