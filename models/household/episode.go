@@ -1,0 +1,237 @@
+package household
+
+import (
+	_ "embed" // for the chat template
+	"math/rand/v2"
+
+	"agentd/protocol"
+)
+
+// ChatTemplate is the model's: ChatML with tool calls in JSON, and no thinking.
+//
+//go:embed chat_template.jinja
+var ChatTemplate string
+
+// Options of episodes.
+type Options struct {
+	Split     Split
+	ToolNames ToolNames
+}
+
+// Streams keep the random numbers of different purposes and splits apart.
+const (
+	streamGroup   = 0x67726f7570
+	streamEpisode = 0x657069
+	streamSplit   = 1 << 48
+)
+
+// Group is what some episodes have in common: the plan of the house, the robots,
+// the tools, and what the agent knows beforehand. Their prompts begin alike.
+type Group struct {
+	seed    uint64
+	options Options
+	plan    *plan
+	tools   *toolbox
+	raw     []protocol.Raw
+	brief   briefing
+}
+
+// briefing is how the agent is told the plan of the house, if at all.
+type briefing int
+
+const (
+	briefNot briefing = iota
+	briefSummary
+	briefStatus
+)
+
+// NewGroup makes the group of a seed.
+func NewGroup(seed uint64, o Options) *Group {
+	r := rand.New(rand.NewPCG(seed, streamGroup+uint64(o.Split)*streamSplit))
+	g := &Group{seed: seed, options: o, plan: newPlan(r, o.Split)}
+	g.tools = newToolbox(r, o.ToolNames)
+	g.raw = g.tools.raw()
+	g.brief = oneOf(r, []briefing{briefNot, briefSummary, briefSummary, briefStatus})
+	return g
+}
+
+// Episode is the conversation with that index in the group.
+func (g *Group) Episode(index int) *Episode {
+	stream := streamEpisode + uint64(index)<<24 + uint64(g.options.Split)*streamSplit
+	r := rand.New(rand.NewPCG(g.seed, stream))
+	e := &Episode{
+		group: g, house: newHouse(g.plan, r), known: newKnowledge(g.plan.robots), rand: r,
+		voice: &speaker{rand: r, split: g.options.Split}, memory: protocol.Raw("{}"), goals: nil,
+		wanted: minDecisions + r.IntN(maxWanted-minDecisions+1),
+	}
+	e.start()
+	return e
+}
+
+// New is the first episode of the group of a seed.
+func New(seed uint64, o Options) *Episode { return NewGroup(seed, o).Episode(0) }
+
+// How long episodes are: no task begins once the wanted number of decisions is
+// reached, and no decision is taken after MaxDecisions.
+const (
+	minDecisions = 2
+	maxWanted    = 9
+	// MaxDecisions bounds the decisions of an episode whoever takes them.
+	MaxDecisions = 48
+)
+
+// Episode is one conversation between people, a house and an agent.
+type Episode struct {
+	group *Group
+	house *house
+	known *knowledge
+	rand  *rand.Rand
+	voice *speaker
+
+	memory      protocol.Raw
+	instruction protocol.AgentInstruction
+	goals       []*goal
+	next        decision
+	wanted      int
+	score       Score
+	done        bool
+}
+
+// Score counts what happened in an episode.
+type Score struct {
+	Decisions int // taken
+	Right     int // of them, as the planner takes them
+	Tasks     int // that ended
+	Finished  int // of them, with the right reply
+}
+
+// Score of the episode so far.
+func (e *Episode) Score() Score { return e.score }
+
+// Done reports whether the conversation is over.
+func (e *Episode) Done() bool { return e.done }
+
+// Input is what the agent is asked now.
+func (e *Episode) Input() protocol.AgentInput {
+	robots := protocol.AppendElements(protocol.Raw("[]"), texts(e.group.plan.robots)...)
+	return protocol.AgentInput{
+		ID: 1, Instruction: e.instruction, Tools: e.group.raw, NumOutputs: 1, Memory: e.memory,
+		Attributes: protocol.AppendMember(protocol.Raw("{}"), "known_robots", robots),
+		ExtraKeys:  protocol.Raw(`{"inference_mode":true}`),
+	}
+}
+
+func texts(list []string) []protocol.Raw {
+	raw := make([]protocol.Raw, len(list))
+	for i, s := range list {
+		raw[i] = protocol.String(s)
+	}
+	return raw
+}
+
+// Expected is the one right decision.
+func (e *Episode) Expected() protocol.AgentDecision {
+	d := protocol.AgentDecision{Say: e.next.say}
+	for _, a := range e.next.actions {
+		d.ToolCalls = append(d.ToolCalls, e.group.tools.call(a))
+	}
+	return d
+}
+
+// Apply carries out a decision, right or wrong, with the memory that the agent
+// gave back, and goes on to the next input. It reports whether the conversation
+// is over.
+func (e *Episode) Apply(d protocol.AgentDecision, memory protocol.Raw) (done bool) {
+	if e.done {
+		return true
+	}
+	e.memory = memory
+	e.score.Decisions++
+	right := Same(d, e.Expected())
+	if right {
+		e.score.Right++
+	}
+	switch {
+	case len(d.ToolCalls) > 0:
+		e.execute(d.ToolCalls)
+	case right && e.next.asks != "":
+		e.reply()
+	default:
+		e.score.Tasks++
+		if right {
+			e.score.Finished++
+		}
+		if e.score.Decisions >= e.wanted {
+			e.done = true
+			return true
+		}
+		e.newTask()
+	}
+	e.done = e.score.Decisions >= MaxDecisions
+	e.plan()
+	return e.done
+}
+
+// plan finds the right decision of the situation.
+func (e *Episode) plan() { e.next = decide(e.known, e.goals, e.group.tools.can) }
+
+// execute carries out calls; their reports come back together.
+func (e *Episode) execute(calls []protocol.ToolCall) {
+	all := &news{}
+	for i, c := range calls {
+		var n *news
+		if a, err := e.group.tools.action(c); err != nil {
+			n = &news{text: c.TargetRobotName + ":"}
+			n.fail("%s", err.Error())
+		} else {
+			n = e.house.do(a)
+		}
+		if i > 0 {
+			all.text += "\n"
+		}
+		all.text += n.text
+		all.learn = append(all.learn, n.learn...)
+	}
+	e.tell(protocol.InstructionEnv, all)
+}
+
+// tell makes a text the next instruction.
+func (e *Episode) tell(author string, n *news) {
+	e.known.learn(n)
+	e.instruction = protocol.AgentInstruction{Type: author, Content: n.text}
+}
+
+// Same reports whether two decisions are the same. The order of calls to
+// different robots does not matter.
+func Same(a, b protocol.AgentDecision) bool {
+	if a.Say != b.Say || len(a.ToolCalls) != len(b.ToolCalls) {
+		return false
+	}
+	used := make([]bool, len(b.ToolCalls))
+calls:
+	for _, c := range a.ToolCalls {
+		for i, d := range b.ToolCalls {
+			if !used[i] && c.TargetRobotName == d.TargetRobotName {
+				used[i] = true
+				if !sameCall(c, d) {
+					return false
+				}
+				continue calls
+			}
+		}
+		return false
+	}
+	return true
+}
+
+func sameCall(a, b protocol.ToolCall) bool {
+	return a.Name == b.Name && canonical(a.Arguments) == canonical(b.Arguments)
+}
+
+func canonical(v protocol.Raw) string {
+	c := v.Clone()
+	if err := c.Canonicalize(); err != nil {
+		return string(v)
+	}
+	return string(c)
+}

@@ -1,0 +1,183 @@
+package household
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"agentd/agent/tools"
+	"agentd/protocol"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// everyKind runs a test for both splits and both kinds of tool names.
+func everyKind(t *testing.T, test func(t *testing.T, o Options)) {
+	for name, o := range map[string]Options{
+		"training":                  {Train, Known},
+		"evaluation":                {Eval, Known},
+		"evaluation, unseen tools":  {Eval, Unseen},
+		"training with unseen ones": {Train, Unseen},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, o)
+		})
+	}
+}
+
+// episodesTested is how many episodes of each kind the rules are held against.
+const episodesTested = 300
+
+// TestThePlannerEndsEveryTask: its decisions are calls that the tools' schemas
+// admit, at most one for each robot, and it gets to the end of every conversation.
+func TestThePlannerEndsEveryTask(t *testing.T) {
+	everyKind(t, func(t *testing.T, o Options) {
+		for seed := range uint64(episodesTested) {
+			e := New(seed, o)
+			set, err := tools.Normalise(e.Input().Tools, tools.KnownRobots(e.Input().Attributes), "")
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			for !e.Done() {
+				d := e.Expected()
+				if (d.Say == "") == (len(d.ToolCalls) == 0) {
+					t.Fatalf("seed %d: %q is answered by neither or both of %q and %v", seed, e.Input().Instruction.Content, d.Say, d.ToolCalls)
+				}
+				robots := map[string]bool{}
+				for _, c := range d.ToolCalls {
+					if _, err := set.Accept(c.Name, c.Arguments, c.TargetRobotName); err != nil {
+						t.Fatalf("seed %d: %v", seed, err)
+					}
+					if robots[c.TargetRobotName] {
+						t.Fatalf("seed %d: two calls for %s", seed, c.TargetRobotName)
+					}
+					robots[c.TargetRobotName] = true
+				}
+				e.Apply(d, e.Input().Memory)
+			}
+			if s := e.Score(); s.Decisions >= MaxDecisions || s.Right != s.Decisions || s.Tasks == 0 || s.Finished != s.Tasks {
+				t.Errorf("seed %d: %+v", seed, s)
+			}
+		}
+	})
+}
+
+// TestTheSameSeedGivesTheSameEpisode compares all inputs.
+func TestTheSameSeedGivesTheSameEpisode(t *testing.T) {
+	everyKind(t, func(t *testing.T, o Options) {
+		for seed := range uint64(20) {
+			a, b := NewGroup(seed, o).Episode(3), NewGroup(seed, o).Episode(3)
+			for !a.Done() {
+				in, again := a.Input(), b.Input()
+				if x, y := string(in.AppendJSON(nil)), string(again.AppendJSON(nil)); x != y {
+					t.Fatalf("seed %d:\n%s\n%s", seed, x, y)
+				}
+				d := a.Expected()
+				a.Apply(d, in.Memory)
+				b.Apply(d, in.Memory)
+			}
+		}
+	})
+}
+
+// TestAnyDecisionCanBeApplied: the simulator survives what a bad model decides.
+func TestAnyDecisionCanBeApplied(t *testing.T) {
+	for seed := range uint64(episodesTested) {
+		e := New(seed, Options{})
+		robot := e.group.plan.robots[0]
+		for i := 0; !e.Done(); i++ {
+			d := e.Expected()
+			switch i % 4 {
+			case 0:
+				d = protocol.AgentDecision{Say: "What?"}
+			case 1:
+				tool := e.group.tools.tools[i%len(e.group.tools.tools)].name
+				d = protocol.AgentDecision{ToolCalls: []protocol.ToolCall{{Name: tool, Arguments: protocol.Raw("{}"), TargetRobotName: robot}}}
+			case 2:
+				d = protocol.AgentDecision{ToolCalls: []protocol.ToolCall{
+					{Name: "nothing", Arguments: protocol.Raw(`{"a":1}`), TargetRobotName: "nobody"},
+					e.group.tools.call(action{op: opGo, robot: "nobody", target: "moon"}),
+				}}
+			}
+			e.Apply(d, e.Input().Memory)
+		}
+		if s := e.Score(); s.Decisions > MaxDecisions || s.Right >= s.Decisions {
+			t.Errorf("seed %d: %+v", seed, s)
+		}
+	}
+}
+
+// TestACallIsReadBackAsItsAction: call and action of a toolbox are inverse.
+func TestACallIsReadBackAsItsAction(t *testing.T) {
+	everyKind(t, func(t *testing.T, o Options) {
+		for seed := range uint64(episodesTested) {
+			b := NewGroup(seed, o).tools
+			for _, a := range []action{
+				{op: opGo, target: "hall"}, {op: opPick, target: "red cup"}, {op: opPut, target: "table", thing: "red cup"},
+				{op: opOpen, target: "box"}, {op: opClose, target: "box"}, {op: opSwitch, target: "lamp", on: true},
+				{op: opSwitch, target: "lamp"}, {op: opSet, target: "heater", value: 21}, {op: opLook},
+			} {
+				if !b.can(a.op) {
+					continue
+				}
+				a.robot = "rover"
+				got, err := b.action(b.call(a))
+				if got.thing == "" {
+					a.thing = "" // not all tools name it
+				}
+				if err != nil || got != a {
+					t.Fatalf("seed %d: %+v becomes %+v: %v", seed, a, got, err)
+				}
+			}
+		}
+	})
+}
+
+// TestSplitsHaveNoWordInCommon, and no tool name of theirs is known and unseen.
+func TestSplitsHaveNoWordInCommon(t *testing.T) {
+	disjoint := func(what string, a, b []string) {
+		in := map[string]bool{}
+		for _, s := range a {
+			in[s] = true
+		}
+		for _, s := range b {
+			if in[s] {
+				t.Errorf("%s: %q is on both sides", what, s)
+			}
+		}
+	}
+	for _, p := range []pool{roomWords, surfaceWords, containerWords, switchWords, degreeWords, percentWords, colourWords, nounWords, bareWords, robotWords} {
+		disjoint("words", p[Train], p[Eval])
+	}
+	var known, unseen []string
+	for _, w := range toolWordings {
+		known, unseen = append(known, w.names...), append(unseen, w.unseen...)
+	}
+	for _, d := range distractors {
+		known = append(known, d.name)
+	}
+	disjoint("tool names", known, unseen)
+}
+
+// TestSameIgnoresTheOrderOfRobots and nothing else.
+func TestSameIgnoresTheOrderOfRobots(t *testing.T) {
+	call := func(robot, name, arguments string) protocol.ToolCall {
+		return protocol.ToolCall{Name: name, Arguments: protocol.Raw(arguments), TargetRobotName: robot}
+	}
+	calls := func(c ...protocol.ToolCall) protocol.AgentDecision { return protocol.AgentDecision{ToolCalls: c} }
+	a, b := call("a", "x", `{"n":1,"m":2}`), call("b", "y", `{}`)
+	if !Same(calls(a, b), calls(b, call("a", "x", `{ "m": 2, "n": 1 }`))) {
+		t.Error("the order of robots or members counts")
+	}
+	for _, other := range []protocol.AgentDecision{
+		{}, {Say: "x"}, calls(a), calls(a, b, b), calls(a, call("b", "z", `{}`)), calls(a, call("c", "y", `{}`)), calls(call("a", "x", `{"n":1,"m":3}`), b),
+	} {
+		if Same(calls(a, b), other) || Same(other, calls(a, b)) {
+			t.Errorf("%v is the same", other)
+		}
+	}
+	if !Same(protocol.AgentDecision{Say: "x"}, protocol.AgentDecision{Say: "x"}) {
+		t.Error("a reply is not itself")
+	}
+}

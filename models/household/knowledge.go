@@ -1,0 +1,154 @@
+package household
+
+import (
+	"slices"
+	"strings"
+)
+
+// knowledge is what the agent's prompt says about the house: every entry was in
+// a text that the agent was shown. What was said later replaces what was said
+// before.
+type knowledge struct {
+	robots    []string            // the known robots, in their order
+	things    []string            // in the order in which they were first mentioned
+	place     map[string]string   // thing to place
+	held      map[string]string   // robot to thing
+	room      map[string]string   // robot to room
+	roomOf    map[string]string   // place or device to room
+	container map[string]bool     // place: things are in it, not on it
+	open      map[string]bool     // container
+	contents  map[string][]string // place, when all that is there is known
+	state     map[string]string   // device
+	cause     map[string]string   // thing, place, device or room: why it can't be used
+	nobody    map[string]bool     // things and places of which nobody knows where they are
+}
+
+func newKnowledge(robots []string) *knowledge {
+	return &knowledge{
+		robots: robots, place: map[string]string{}, held: map[string]string{}, room: map[string]string{},
+		roomOf: map[string]string{}, container: map[string]bool{}, open: map[string]bool{}, contents: map[string][]string{},
+		state: map[string]string{}, cause: map[string]string{}, nobody: map[string]bool{},
+	}
+}
+
+func (k *knowledge) learn(n *news) {
+	for _, f := range n.learn {
+		f(k)
+	}
+}
+
+func (k *knowledge) mention(thing string) {
+	if !slices.Contains(k.things, thing) {
+		k.things = append(k.things, thing)
+	}
+}
+
+// without is a list without a thing, nil when there was no list.
+func without(list []string, thing string) []string {
+	if list == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == thing })
+}
+
+// leave takes a thing from where it was.
+func (k *knowledge) leave(thing string) {
+	if from, ok := k.place[thing]; ok {
+		if list, ok := k.contents[from]; ok {
+			k.contents[from] = without(list, thing)
+		}
+		delete(k.place, thing)
+	}
+}
+
+func (k *knowledge) arrives(robot, room string) { k.room[robot] = room }
+
+// lies: a thing was put or seen at a place.
+func (k *knowledge) lies(thing, place string, container bool) {
+	k.mention(thing)
+	delete(k.nobody, thing)
+	k.container[place] = container
+	if k.place[thing] == place {
+		return
+	}
+	k.leave(thing)
+	k.place[thing] = place
+	if list, ok := k.contents[place]; ok {
+		k.contents[place] = append(slices.Clone(list), thing)
+	}
+}
+
+// sees: exactly these things are at a place.
+func (k *knowledge) sees(place string, container bool, contents []string) {
+	k.container[place] = container
+	if container {
+		k.open[place] = true
+	}
+	for _, thing := range k.things {
+		if k.place[thing] == place && !slices.Contains(contents, thing) {
+			delete(k.place, thing)
+		}
+	}
+	for _, thing := range contents {
+		k.lies(thing, place, container)
+	}
+	k.contents[place] = append([]string{}, contents...)
+}
+
+func (k *knowledge) closes(place string) {
+	k.container[place] = true
+	k.open[place] = false
+}
+
+func (k *knowledge) takes(robot, thing string) {
+	k.mention(thing)
+	k.leave(thing)
+	k.held[robot] = thing
+}
+
+// misses: a robot did not find a thing where it is.
+func (k *knowledge) misses(robot, thing string) {
+	if p, ok := k.place[thing]; ok && k.roomOf[p] == k.room[robot] {
+		k.leave(thing)
+	}
+}
+
+// holder is the robot that holds a thing, or "".
+func (k *knowledge) holder(thing string) string {
+	for _, r := range k.robots {
+		if k.held[r] == thing {
+			return r
+		}
+	}
+	return ""
+}
+
+// closed tells whether a place is known to be shut.
+func (k *knowledge) closed(place string) bool {
+	open, known := k.open[place]
+	return known && !open
+}
+
+// meant are the things that a person may mean by a name: the thing of that name,
+// else those that have it for their noun.
+func (k *knowledge) meant(name string) []string {
+	if slices.Contains(k.things, name) {
+		return []string{name}
+	}
+	var list []string
+	for _, thing := range k.things {
+		if strings.HasSuffix(thing, " "+name) {
+			list = append(list, thing)
+		}
+	}
+	return list
+}
+
+// spot is where a place is said to be: on the table in the kitchen.
+func (k *knowledge) spot(place string) string {
+	s := preposition(k.container[place]) + " the " + place
+	if room, ok := k.roomOf[place]; ok {
+		s += " in the " + room
+	}
+	return s
+}

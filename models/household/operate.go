@@ -1,0 +1,274 @@
+package household
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// op is an operation of robots.
+type op int
+
+// The operations.
+const (
+	opGo op = iota
+	opPick
+	opPut
+	opOpen
+	opClose
+	opSwitch
+	opSet
+	opLook
+	ops int = iota
+)
+
+// action is an operation with what it works on.
+type action struct {
+	op     op
+	robot  string
+	target string // room, thing, place or device; "" for opLook
+	thing  string // that opPut puts down
+	on     bool
+	value  int
+}
+
+// news is a text that the agent is shown, and what a reader learns from it.
+type news struct {
+	text  string
+	learn []func(*knowledge)
+}
+
+func (n *news) add(text string, learn ...func(*knowledge)) {
+	if n.text != "" {
+		n.text += " "
+	}
+	n.text += text
+	n.learn = append(n.learn, learn...)
+}
+
+// do carries out one action and reports it.
+func (h *house) do(a action) *news {
+	n := &news{text: a.robot + ":"}
+	r := h.robot(a.robot)
+	if r == nil {
+		n.fail("there is no robot named %s", a.robot)
+		return n
+	}
+	switch a.op {
+	case opGo:
+		h.goTo(n, r, a.target)
+	case opLook:
+		h.look(n, r)
+	case opPick:
+		h.pick(n, r, a.target)
+	case opPut:
+		h.put(n, r, a)
+	case opOpen, opClose:
+		h.openOrClose(n, r, a)
+	case opSwitch, opSet:
+		h.operate(n, r, a)
+	}
+	return n
+}
+
+func (n *news) fail(why string, args ...any) { n.add("failed: " + fmt.Sprintf(why, args...) + ".") }
+
+// never is a failure that will not go away: whoever wants the thing is told why.
+func (n *news) never(thing, why string) {
+	n.fail("%s", why)
+	n.learn = append(n.learn, func(k *knowledge) { k.cause[thing] = why })
+}
+
+// closed reports that a container is in the way.
+func (n *news) closed(p *place) {
+	n.fail("the %s is closed", p.name)
+	n.learn = append(n.learn, func(k *knowledge) { k.closes(p.name) })
+}
+
+func (h *house) goTo(n *news, r *robot, room string) {
+	switch {
+	case !slices.Contains(h.rooms, room):
+		n.never(room, "there is no "+room)
+	case h.blocked[room] && r.room != room:
+		n.never(room, "the way to the "+room+" is blocked")
+	default:
+		r.room = room
+		h.look(n, r)
+	}
+}
+
+// look lists what is in the room of a robot.
+func (h *house) look(n *news, r *robot) {
+	robot, room := r.name, r.room
+	n.add("You are in the "+room+".", func(k *knowledge) { k.arrives(robot, room) })
+	for _, p := range h.places {
+		if p.room == room {
+			name := p.name
+			n.learn = append(n.learn, func(k *knowledge) { k.roomOf[name] = room })
+			h.list(n, p)
+		}
+	}
+	for _, d := range h.devices {
+		if d.room == room {
+			name, state := d.name, d.state
+			n.add(fmt.Sprintf("%s: %s.", upper(name), state), func(k *knowledge) {
+				k.roomOf[name], k.state[name] = room, state
+			})
+		}
+	}
+}
+
+// list says what is on a surface or in a container, if one can see it.
+func (h *house) list(n *news, p *place) {
+	name, container, contents := p.name, p.container, slices.Clone(p.contents)
+	if !p.open {
+		n.add(upper(name)+": closed.", func(k *knowledge) { k.closes(name) })
+		return
+	}
+	n.add(listing(name, container, contents), func(k *knowledge) { k.sees(name, container, contents) })
+}
+
+func listing(place string, container bool, contents []string) string {
+	list := strings.Join(contents, ", ")
+	if list == "" {
+		list = "nothing"
+	}
+	return fmt.Sprintf("%s the %s: %s.", upper(preposition(container)), place, list)
+}
+
+func (h *house) pick(n *news, r *robot, thing string) {
+	p := h.holding(thing)
+	switch {
+	case r.holds == thing:
+		n.fail("you hold the %s already", thing)
+	case r.holds != "":
+		n.fail("you hold the %s", r.holds)
+	case p == nil || p.room != r.room:
+		robot := r.name
+		n.fail("the %s %s not here", thing, is(thing))
+		n.learn = append(n.learn, func(k *knowledge) { k.misses(robot, thing) })
+	case !p.open:
+		n.closed(p)
+	case h.heavy[thing]:
+		n.never(thing, fmt.Sprintf("the %s %s too heavy", thing, is(thing)))
+	case h.chance(moves):
+		to := h.elsewhere(p)
+		h.move(thing, to)
+		n.fail("somebody took the %s. It is now %s", thing, at(to))
+		n.learn = append(n.learn, toldOf(thing, to))
+	case h.chance(slips):
+		n.fail("the %s slipped. Try again", thing)
+	default:
+		p.remove(thing)
+		robot := r.name
+		r.holds = thing
+		n.add("You hold the "+thing+".", func(k *knowledge) { k.takes(robot, thing) })
+	}
+}
+
+// elsewhere is a place where things can be found: an open one in another room
+// where there is one.
+func (h *house) elsewhere(from *place) *place {
+	var list []*place
+	for _, p := range h.places {
+		if p.open && p.room != from.room {
+			list = append(list, p)
+		}
+	}
+	return oneOf(h.rand, list) // every room has a surface, and a house has two rooms
+}
+
+func (h *house) move(thing string, to *place) {
+	for _, p := range h.places {
+		p.remove(thing)
+	}
+	to.contents = append(to.contents, thing)
+}
+
+// at is a place with its room.
+func at(p *place) string {
+	return fmt.Sprintf("%s the %s in the %s", preposition(p.container), p.name, p.room)
+}
+
+// toldOf is what a reader learns of "the thing is at the place".
+func toldOf(thing string, p *place) func(*knowledge) {
+	name, room, container := p.name, p.room, p.container
+	return func(k *knowledge) {
+		k.roomOf[name] = room
+		k.lies(thing, name, container)
+	}
+}
+
+func (h *house) put(n *news, r *robot, a action) {
+	p := h.place(a.target)
+	switch {
+	case r.holds == "":
+		n.fail("you hold nothing")
+	case a.thing != "" && a.thing != r.holds:
+		n.fail("you hold the %s", r.holds)
+	case p == nil || p.room != r.room:
+		n.fail("the %s is not here", a.target)
+	case !p.open:
+		n.closed(p)
+	case h.chance(slips):
+		n.fail("the %s slipped. Try again", r.holds)
+	default:
+		robot, thing, name, container := r.name, r.holds, p.name, p.container
+		p.contents = append(p.contents, thing)
+		r.holds = ""
+		n.add(fmt.Sprintf("The %s %s %s the %s.", thing, is(thing), preposition(container), name), func(k *knowledge) {
+			delete(k.held, robot)
+			k.lies(thing, name, container)
+		})
+	}
+}
+
+func (h *house) openOrClose(n *news, r *robot, a action) {
+	p := h.place(a.target)
+	switch {
+	case p == nil || p.room != r.room:
+		n.fail("the %s is not here", a.target)
+	case !p.container:
+		n.never(p.name, fmt.Sprintf("the %s can't be opened or closed", p.name))
+	case a.op == opClose:
+		name := p.name
+		p.open = false
+		n.add("The "+name+" is closed.", func(k *knowledge) { k.closes(name) })
+	case p.locked:
+		n.never(p.name, fmt.Sprintf("the %s is locked", p.name))
+	default:
+		p.open = true
+		n.add("The " + p.name + " is open.")
+		h.list(n, p)
+	}
+}
+
+func (h *house) operate(n *news, r *robot, a action) {
+	d := h.device(a.target)
+	switch {
+	case d == nil || d.room != r.room:
+		n.fail("the %s is not here", a.target)
+	case (a.op == opSet) != (d.unit != ""):
+		n.fail("the %s can't do that", d.name)
+	case d.broken:
+		n.never(d.name, fmt.Sprintf("the %s is broken", d.name))
+	default:
+		d.state = "off"
+		switch {
+		case a.op == opSet:
+			d.state = amount(a.value, d.unit)
+		case a.on:
+			d.state = "on"
+		}
+		name, state := d.name, d.state
+		n.add(stateOf(name, state), func(k *knowledge) { k.state[name] = state })
+	}
+}
+
+// stateOf is the sentence of a device's state.
+func stateOf(device, state string) string {
+	if state == "on" || state == "off" {
+		return fmt.Sprintf("The %s is %s.", device, state)
+	}
+	return fmt.Sprintf("The %s is at %s.", device, state)
+}

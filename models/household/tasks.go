@@ -1,0 +1,238 @@
+package household
+
+import (
+	"slices"
+	"strings"
+
+	"agentd/protocol"
+)
+
+// Chances in percent of what people say and leave out.
+const (
+	saysFrom     = 50 // where a thing is, when the agent doesn't know
+	saysFromOld  = 8  // and when it does
+	saysRoom     = 65 // the room of a place, when the agent doesn't know it
+	saysRoomOld  = 8
+	saysNoun     = 35 // the cup for the red cup
+	namesRobot   = 50
+	stranger     = 2  // a robot that isn't there
+	nowhere      = 4  // a room or thing that isn't there
+	doesNotKnow  = 15 // the answer to a question
+	tellsAtFirst = 35
+)
+
+// start begins the conversation: with the plan of the house or with a task.
+func (e *Episode) start() {
+	switch e.group.brief {
+	case briefSummary:
+		n := e.planOf(false)
+		e.known.learn(n)
+		e.memory = protocol.AppendMember(e.memory, "summary", protocol.String(n.text))
+	case briefStatus:
+		e.tell(protocol.InstructionEnv, e.planOf(true))
+		e.goals = []*goal{{kind: told, result: "Noted."}}
+		e.plan()
+		return
+	}
+	if e.house.chance(tellsAtFirst) {
+		e.tellThing()
+	} else {
+		e.newTask()
+	}
+	e.plan()
+}
+
+// planOf lists the rooms with what is in them, and where the robots are.
+func (e *Episode) planOf(robots bool) *news {
+	n := &news{}
+	for _, room := range e.house.rooms {
+		var list []string
+		for _, p := range e.house.places {
+			if p.room == room {
+				list = append(list, p.name)
+			}
+		}
+		for _, d := range e.house.devices {
+			if d.room == room {
+				list = append(list, d.name)
+			}
+		}
+		n.add(upper(room)+": "+strings.Join(list, ", ")+".", func(k *knowledge) {
+			for _, name := range list {
+				k.roomOf[name] = room
+			}
+		})
+	}
+	if robots {
+		for _, r := range e.house.robots {
+			name, room := r.name, r.room
+			n.add(upper(name)+" is in the "+room+".", func(k *knowledge) { k.arrives(name, room) })
+		}
+	}
+	return n
+}
+
+// newTask lets a person or the environment say something new.
+func (e *Episode) newTask() {
+	e.goals = nil
+	switch n := e.rand.IntN(100); {
+	case n < 8:
+		e.tellThing()
+	case n < 13:
+		e.event()
+	case n < 27:
+		e.ask()
+	case n < 45 && len(e.group.plan.robots) > 1:
+		e.several(false)
+	case n < 50:
+		e.several(true)
+	default:
+		e.one()
+	}
+}
+
+// one is a task for one robot.
+func (e *Episode) one() {
+	g := e.goal(false)
+	name := e.house.chance(namesRobot)
+	g.robot = e.group.plan.robots[0]
+	if name {
+		g.robot = oneOf(e.rand, e.group.plan.robots)
+		if e.house.chance(stranger) {
+			g.robot = e.unheard(robotWords)
+		}
+	}
+	n := &news{}
+	fill := e.slots(n, g)
+	n.text = e.voice.instruct(g, fill, name)
+	e.goals = []*goal{g}
+	e.tell(protocol.InstructionUser, n)
+}
+
+// several are short tasks for different robots at once, or for one, one after
+// the other.
+func (e *Episode) several(inTurn bool) {
+	robots := slices.Clone(e.group.plan.robots)
+	e.rand.Shuffle(len(robots), func(i, j int) { robots[i], robots[j] = robots[j], robots[i] })
+	if inTurn {
+		robots = []string{robots[0], robots[0]}
+	}
+	n := &news{}
+	var fills []slots
+	for _, robot := range robots {
+		g := e.goal(true)
+		g.robot = robot
+		e.goals = append(e.goals, g)
+		fills = append(fills, e.slots(n, g))
+	}
+	n.text = e.voice.several(e.goals, fills)
+	e.tell(protocol.InstructionUser, n)
+}
+
+// unheard is a name that nothing in the house has.
+func (e *Episode) unheard(p pool) string {
+	names := &namer{rand: e.rand, split: e.group.options.Split, used: slices.Concat(e.group.plan.rooms, e.group.plan.robots)}
+	return names.draw(p)
+}
+
+// goal draws a task; easy ones need no carrying.
+func (e *Episode) goal(easy bool) *goal {
+	h, r := e.house, e.rand
+	for {
+		g := &goal{}
+		switch n := r.IntN(100); {
+		case n < 38 && !easy:
+			g.kind, g.thing, g.target = wantBring, e.someThing(), oneOf(r, h.places).name
+		case n < 46 && !easy:
+			g.kind, g.thing = wantTake, e.someThing()
+		case n < 58:
+			g.kind, g.target = wantGo, oneOf(r, h.rooms)
+			if h.chance(nowhere) {
+				g.target = e.unheard(roomWords)
+			}
+		case n < 70:
+			p := oneOf(r, h.places)
+			if !p.container {
+				continue
+			}
+			g.kind, g.target = wantOpen, p.name
+			if p.open != h.chance(10) {
+				g.kind = wantClose
+			}
+		case n < 94:
+			if len(h.devices) == 0 {
+				continue
+			}
+			d := oneOf(r, h.devices)
+			g.kind, g.target, g.on = wantSwitch, d.name, d.state == "off"
+			if h.chance(8) {
+				g.on = !g.on
+			}
+			if d.unit != "" {
+				g.kind, g.unit, g.on, g.value = wantSet, d.unit, false, someValue(r, d.unit)
+			}
+		default:
+			if easy {
+				continue
+			}
+			g.kind, g.target = wantCheck, oneOf(r, h.places).name
+		}
+		return g
+	}
+}
+
+func (e *Episode) someThing() string {
+	if e.house.chance(nowhere) {
+		return e.unheard(bareWords)
+	}
+	return oneOf(e.rand, e.group.plan.things)
+}
+
+// slots fills the slots of a goal's wording, and says what else the sentence
+// tells: where things and places are.
+func (e *Episode) slots(n *news, g *goal) slots {
+	h, k := e.house, e.known
+	spoken, from := g.thing, ""
+	if p := h.holding(g.thing); p != nil {
+		_, known := k.place[g.thing]
+		chance := saysFrom
+		if known {
+			chance = saysFromOld
+		}
+		if g.kind < askThing && h.chance(chance) {
+			from = " from the " + p.name + " in the " + p.room
+			if p.container {
+				from = " out of the " + p.name + " in the " + p.room
+			}
+			n.learn = append(n.learn, toldOf(g.thing, p))
+		}
+	}
+	if noun := g.thing[strings.LastIndexByte(g.thing, ' ')+1:]; noun != g.thing && from == "" && h.chance(saysNoun) {
+		if list := k.meant(noun); len(list) > 1 || len(list) == 1 && list[0] == g.thing {
+			spoken, g.thing = noun, noun
+		}
+	}
+	return h.slots(g, spoken, from, e.saysRoom(n, g.target))
+}
+
+// saysRoom decides whether a place or device is named with its room.
+func (e *Episode) saysRoom(n *news, target string) bool {
+	room := ""
+	if p := e.house.place(target); p != nil {
+		room = p.room
+	} else if d := e.house.device(target); d != nil {
+		room = d.room
+	}
+	if room == "" {
+		return false
+	}
+	chance := saysRoom
+	if e.known.roomOf[target] != "" {
+		chance = saysRoomOld
+	}
+	if !e.house.chance(chance) {
+		return false
+	}
+	n.learn = append(n.learn, func(k *knowledge) { k.roomOf[target] = room })
+	return true
+}

@@ -1,0 +1,160 @@
+package household
+
+import (
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// Split says for what an episode is made. The words that name things and the
+// wordings of people in one split are in no other.
+type Split int
+
+// The splits.
+const (
+	Train Split = iota
+	Eval
+)
+
+// evalShare: one in so many generated words and combined wordings is for Eval.
+const evalShare = 10
+
+// splitOf is the split to which a generated word or a combination of wordings
+// belongs, by a hash of its text.
+func splitOf(text string) Split {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text)) // it never fails
+	if h.Sum64()%evalShare == 0 {
+		return Eval
+	}
+	return Train
+}
+
+// pool is a list of words of each split.
+type pool [2][]string
+
+func words(train, eval string) pool { return pool{strings.Fields(train), strings.Fields(eval)} }
+
+var (
+	roomWords = words(
+		"kitchen bedroom office hall bathroom garage cellar lounge study nursery pantry workshop laundry library corridor",
+		"attic studio lobby playroom conservatory")
+	surfaceWords = words(
+		"table shelf desk bench counter sofa bed windowsill dresser stool mat rack armchair mantelpiece sideboard",
+		"ledge pedestal worktop trolley")
+	containerWords = words(
+		"fridge drawer cupboard box wardrobe oven chest cabinet basket bin locker crate dishwasher suitcase",
+		"freezer trunk safe hamper")
+	switchWords = words(
+		"lamp radio fan kettle television projector toaster humidifier printer vacuum spotlight computer",
+		"chandelier stereo purifier coffeemaker")
+	degreeWords  = words("heater thermostat boiler radiator grill", "stove incubator")
+	percentWords = words("dimmer blind shutter loudspeaker curtain", "skylight awning")
+	colourWords  = words("red blue green white black yellow brown small big old new round", "purple orange tiny grey")
+	nounWords    = words(
+		"cup book ball plate bottle glass pen phone hat spoon bowl towel shirt apple candle vase fork jar brush plant pillow "+
+			"hammer torch watch wallet letter magazine pan jacket shoe tin lemon",
+		"mug notebook knife bucket ribbon kite pear")
+	// bareWords name things of which a house has only one.
+	bareWords  = words("keys scissors umbrella newspaper laptop medicine milk bread remote glasses slippers", "headphones passport camera butter")
+	robotWords = words(
+		"rover arm scout butler atlas robin dot helper max luna titan nova bolt rosie spot pepper gizmo otto",
+		"walker juno marvin echo ziggy")
+)
+
+// invented says how many percent of all names are made up, so that the model
+// learns to copy names that it has never read.
+const invented = 15
+
+const (
+	consonants = "bdfgklmnprstvz"
+	vowels     = "aeiou"
+)
+
+// invent makes up a word of the split.
+func invent(r *rand.Rand, s Split) string {
+	for {
+		var b strings.Builder
+		for range 2 + r.IntN(2) {
+			b.WriteByte(consonants[r.IntN(len(consonants))])
+			b.WriteByte(vowels[r.IntN(len(vowels))])
+			if r.IntN(3) == 0 {
+				b.WriteByte(consonants[r.IntN(len(consonants))])
+			}
+		}
+		// An s at the end would make it look like a plural.
+		if w := b.String(); splitOf(w) == s && !strings.HasSuffix(w, "s") {
+			return w
+		}
+	}
+}
+
+// namer draws names that are different from each other.
+type namer struct {
+	rand  *rand.Rand
+	split Split
+	used  []string
+}
+
+func (n *namer) draw(p pool) string {
+	for {
+		w := oneOf(n.rand, p[n.split])
+		if n.rand.IntN(100) < invented {
+			w = invent(n.rand, n.split)
+		}
+		if !slices.Contains(n.used, w) {
+			n.used = append(n.used, w)
+			return w
+		}
+	}
+}
+
+// drawThing draws the names of things; twins have a noun in common.
+func (n *namer) drawThings(count int) []string {
+	var names []string
+	for len(names) < count {
+		if n.rand.IntN(4) == 0 {
+			names = append(names, n.draw(bareWords))
+			continue
+		}
+		noun := n.draw(nounWords)
+		colours := slices.Clone(colourWords[n.split])
+		n.rand.Shuffle(len(colours), func(i, j int) { colours[i], colours[j] = colours[j], colours[i] })
+		twins := 1
+		if n.rand.IntN(3) == 0 {
+			twins = 2
+		}
+		for i := range min(twins, count-len(names)) {
+			names = append(names, colours[i]+" "+noun)
+		}
+	}
+	return names
+}
+
+func oneOf[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
+
+// the, is and upper are the little grammar that sentences need.
+func the(name string) string { return "the " + name }
+
+func is(name string) string {
+	if strings.HasSuffix(name, "s") && !strings.HasSuffix(name, "ss") {
+		return "are"
+	}
+	return "is"
+}
+
+func upper(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// join lists names: a, b and c, with the given last conjunction.
+func join(names []string, last string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " " + last + " " + names[len(names)-1]
+}
