@@ -14,6 +14,8 @@ import tokenizer as tok
 from model import Qwen3, Shape
 from packing import Data, Node, encode_segments, pack
 
+torch.set_num_threads(1)  # threads of a small model wait for each other
+
 SMALL = dict(width=32, layers=2, heads=4, kv_heads=2, head_dim=8, ffn=64)
 
 
