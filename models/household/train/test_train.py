@@ -1,5 +1,7 @@
 """Run with `python -m unittest` in this directory."""
 
+import contextlib
+import io
 import os
 import tempfile
 import unittest
@@ -11,6 +13,7 @@ import torch
 import export
 import fake
 import tokenizer as tok
+import train
 from model import Qwen3, Shape
 from packing import Data, Node, encode_segments, pack
 
@@ -108,6 +111,35 @@ class Train(unittest.TestCase):
         template = reader.fields["tokenizer.chat_template"].contents()
         for words in ("<function=", "</think>", "enable_thinking"):
             self.assertNotIn(words, template)
+
+    def test_a_run_that_was_interrupted_ends_with_the_weights_of_one_that_was_not(self):
+        def trainer(out, *more):
+            return train.Trainer(train.arguments([
+                "--data", self.jsonl, "--eval", self.jsonl, "--tokenizer", self.vocabulary, "--threads", "1", "--steps", "4",
+                "--batch", "500", "--evaluate", "2", "--save", "0", "--out", os.path.join(self.directory.name, out), *more]))
+
+        with contextlib.redirect_stdout(io.StringIO()):
+            whole = trainer("whole")
+            whole.run()
+            cut = trainer("cut")
+            learn = cut.learn
+
+            def fail_at_the_third(groups):
+                if cut.step == 2:
+                    raise InterruptedError
+                return learn(groups)
+
+            cut.learn = fail_at_the_third
+            with self.assertRaises(InterruptedError):
+                cut.run()
+            resumed = trainer("cut", "--resume")
+            self.assertEqual(resumed.step, 2)
+            resumed.run()
+        self.assertEqual(whole.rows, resumed.rows)
+        for a, b in zip(whole.model.parameters(), resumed.model.parameters()):
+            self.assertTrue(torch.equal(a, b))
+        for name in ("curve.csv", "curve.svg"):
+            self.assertTrue(os.path.getsize(os.path.join(self.directory.name, "cut", name)))
 
 
 if __name__ == "__main__":

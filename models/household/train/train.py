@@ -18,7 +18,7 @@ from packing import Data
 TYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 
 
-def arguments() -> argparse.Namespace:
+def arguments(given: list[str] | None = None) -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     p.add_argument("--data", required=True, help="JSONL to learn from")
     p.add_argument("--eval", required=True, help="JSONL to measure on")
@@ -40,7 +40,7 @@ def arguments() -> argparse.Namespace:
     p.add_argument("--evaluate", type=int, default=200, help="steps between measurements")
     p.add_argument("--eval-groups", type=int, default=32, help="groups to measure on")
     p.add_argument("--save", type=float, default=3, help="minutes between checkpoints")
-    return p.parse_args()
+    return p.parse_args(given)
 
 
 def steps_of(data: Data, tokens: int, seed: int) -> Iterator[list[int]]:
