@@ -88,19 +88,17 @@ class Data:
     @staticmethod
     def _write(cache: str, path: str, tokenizer: tok.Tokenizer) -> None:
         tokens, loss, starts, groups = [], [], [0], [0]
-
-        def run(segments: list[dict]) -> None:
-            size = 0
-            for ids, wanted in encode_segments(tokenizer, segments):
-                tokens.append(np.array(ids, dtype=np.uint16))
-                loss.append(np.full(len(ids), wanted))
-                size += len(ids)
-            starts.append(starts[-1] + size)
-
         for group in tok.groups(path):
-            run([{"pieces": group["prefix"], "loss": False}])
-            for episode in group["episodes"]:
-                run(episode)
+            ids: list[int] = []
+            wanted: list[bool] = []
+            begin = starts[-1]
+            for segments in [[{"pieces": group["prefix"], "loss": False}], *group["episodes"]]:
+                for run, flag in encode_segments(tokenizer, segments):
+                    ids += run
+                    wanted += [flag] * len(run)
+                starts.append(begin + len(ids))
+            tokens.append(np.array(ids, dtype=np.uint16))
+            loss.append(np.array(wanted))
             groups.append(len(starts) - 1)
         np.savez(cache, tokens=np.concatenate(tokens), loss=np.concatenate(loss),
                  starts=np.array(starts), groups=np.array(groups))
