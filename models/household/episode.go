@@ -51,7 +51,7 @@ func NewGroup(seed uint64, o Options) *Group {
 	g := &Group{seed: seed, options: o, plan: newPlan(r, o.Split)}
 	g.tools = newToolbox(r, o.ToolNames)
 	g.raw = g.tools.raw()
-	g.brief = oneOf(r, []briefing{briefNot, briefSummary, briefSummary, briefStatus})
+	g.brief = oneOf(r, []briefing{briefNot, briefNot, briefSummary, briefSummary, briefStatus})
 	return g
 }
 
@@ -61,7 +61,7 @@ func (g *Group) Episode(index int) *Episode {
 	r := rand.New(rand.NewPCG(g.seed, stream))
 	e := &Episode{
 		group: g, house: newHouse(g.plan, r), known: newKnowledge(g.plan.robots), rand: r,
-		voice: &speaker{rand: r, split: g.options.Split}, memory: protocol.Raw("{}"), goals: nil,
+		voice: &speaker{rand: r, split: g.options.Split}, memory: protocol.Raw("{}"),
 		wanted: minDecisions + r.IntN(maxWanted-minDecisions+1),
 	}
 	e.start()
@@ -75,7 +75,7 @@ func New(seed uint64, o Options) *Episode { return NewGroup(seed, o).Episode(0) 
 // reached, and no decision is taken after MaxDecisions.
 const (
 	minDecisions = 2
-	maxWanted    = 9
+	maxWanted    = 10
 	// MaxDecisions bounds the decisions of an episode whoever takes them.
 	MaxDecisions = 48
 )

@@ -1,6 +1,7 @@
 package household
 
 import (
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -180,4 +181,40 @@ func TestSameIgnoresTheOrderOfRobots(t *testing.T) {
 	if !Same(protocol.AgentDecision{Say: "x"}, protocol.AgentDecision{Say: "x"}) {
 		t.Error("a reply is not itself")
 	}
+}
+
+// TestWhatTheAgentWasToldIsTrue: nobody lies, and whatever changes is reported, so
+// that a planner that sees only the prompt does what is right in the house.
+func TestWhatTheAgentWasToldIsTrue(t *testing.T) {
+	everyKind(t, func(t *testing.T, o Options) {
+		for seed := range uint64(episodesTested) {
+			for e := New(seed, o); !e.Done(); e.Apply(e.Expected(), e.memory) {
+				k, h := e.known, e.house
+				for _, r := range h.robots {
+					if room, ok := k.room[r.name]; ok && room != r.room || k.held[r.name] != r.holds {
+						t.Fatalf("seed %d: %s is believed in %q with %q, and is in %q with %q", seed, r.name, room, k.held[r.name], r.room, r.holds)
+					}
+				}
+				for thing, place := range k.place {
+					if at := h.holding(thing); at == nil || at.name != place {
+						t.Fatalf("seed %d: the %s is believed at %s, and is at %v", seed, thing, place, at)
+					}
+				}
+				for _, p := range h.places {
+					contents, seen := k.contents[p.name]
+					if seen && strings.Join(contents, ",") != strings.Join(p.contents, ",") {
+						t.Fatalf("seed %d: at %s are believed %v, and are %v", seed, p.name, contents, p.contents)
+					}
+					if open, ok := k.open[p.name]; ok && open != p.open {
+						t.Fatalf("seed %d: %s is believed open: %v", seed, p.name, open)
+					}
+				}
+				for _, d := range h.devices {
+					if state, ok := k.state[d.name]; ok && state != d.state {
+						t.Fatalf("seed %d: %s is believed %s, and is %s", seed, d.name, state, d.state)
+					}
+				}
+			}
+		}
+	})
 }

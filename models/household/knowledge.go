@@ -152,3 +152,14 @@ func (k *knowledge) spot(place string) string {
 	}
 	return s
 }
+
+// twins are the things that share their noun with another one.
+func (k *knowledge) twins() []string {
+	var list []string
+	for _, thing := range k.things {
+		if _, noun, ok := strings.Cut(thing, " "); ok && len(k.meant(noun)) > 1 {
+			list = append(list, thing)
+		}
+	}
+	return list
+}

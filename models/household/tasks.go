@@ -13,12 +13,13 @@ const (
 	saysFromOld  = 8  // and when it does
 	saysRoom     = 65 // the room of a place, when the agent doesn't know it
 	saysRoomOld  = 8
-	saysNoun     = 35 // the cup for the red cup
+	saysNoun     = 50 // the cup for the red cup
 	namesRobot   = 50
 	stranger     = 2  // a robot that isn't there
 	nowhere      = 4  // a room or thing that isn't there
 	doesNotKnow  = 15 // the answer to a question
-	tellsAtFirst = 35
+	tellsAtFirst = 25
+	picksTwin    = 40 // a thing that has its noun in common with another one
 )
 
 // start begins the conversation: with the plan of the house or with a task.
@@ -76,15 +77,15 @@ func (e *Episode) planOf(robots bool) *news {
 func (e *Episode) newTask() {
 	e.goals = nil
 	switch n := e.rand.IntN(100); {
-	case n < 8:
+	case n < 5:
 		e.tellThing()
-	case n < 13:
+	case n < 9:
 		e.event()
-	case n < 27:
+	case n < 22:
 		e.ask()
-	case n < 45 && len(e.group.plan.robots) > 1:
+	case n < 38 && len(e.group.plan.robots) > 1:
 		e.several(false)
-	case n < 50:
+	case n < 44:
 		e.several(true)
 	default:
 		e.one()
@@ -141,16 +142,16 @@ func (e *Episode) goal(easy bool) *goal {
 	for {
 		g := &goal{}
 		switch n := r.IntN(100); {
-		case n < 38 && !easy:
+		case n < 44 && !easy:
 			g.kind, g.thing, g.target = wantBring, e.someThing(), oneOf(r, h.places).name
-		case n < 46 && !easy:
+		case n < 53 && !easy:
 			g.kind, g.thing = wantTake, e.someThing()
-		case n < 58:
+		case n < 62:
 			g.kind, g.target = wantGo, oneOf(r, h.rooms)
 			if h.chance(nowhere) {
 				g.target = e.unheard(roomWords)
 			}
-		case n < 70:
+		case n < 74:
 			p := oneOf(r, h.places)
 			if !p.container {
 				continue
@@ -184,6 +185,9 @@ func (e *Episode) goal(easy bool) *goal {
 func (e *Episode) someThing() string {
 	if e.house.chance(nowhere) {
 		return e.unheard(bareWords)
+	}
+	if twins := e.known.twins(); len(twins) > 0 && e.house.chance(picksTwin) {
+		return oneOf(e.rand, twins)
 	}
 	return oneOf(e.rand, e.group.plan.things)
 }

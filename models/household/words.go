@@ -110,7 +110,7 @@ func (n *namer) draw(p pool) string {
 	}
 }
 
-// drawThing draws the names of things; twins have a noun in common.
+// drawThings draws the names of things; twins have a noun in common.
 func (n *namer) drawThings(count int) []string {
 	var names []string
 	for len(names) < count {
@@ -122,7 +122,7 @@ func (n *namer) drawThings(count int) []string {
 		colours := slices.Clone(colourWords[n.split])
 		n.rand.Shuffle(len(colours), func(i, j int) { colours[i], colours[j] = colours[j], colours[i] })
 		twins := 1
-		if n.rand.IntN(3) == 0 {
+		if n.rand.IntN(2) == 0 {
 			twins = 2
 		}
 		for i := range min(twins, count-len(names)) {
