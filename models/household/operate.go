@@ -111,7 +111,7 @@ func (h *house) look(n *news, r *robot) {
 	for _, d := range h.devices {
 		if d.room == room {
 			name, state := d.name, d.state
-			n.add(fmt.Sprintf("%s: %s.", upper(name), state), func(k *knowledge) {
+			n.add(stateOf(name, state), func(k *knowledge) {
 				k.roomOf[name], k.state[name] = room, state
 			})
 		}
@@ -122,7 +122,7 @@ func (h *house) look(n *news, r *robot) {
 func (h *house) list(n *news, p *place) {
 	name, container, contents := p.name, p.container, slices.Clone(p.contents)
 	if !p.open {
-		n.add(upper(name)+": closed.", func(k *knowledge) { k.closes(name) })
+		n.add("The "+name+" is closed.", func(k *knowledge) { k.closes(name) })
 		return
 	}
 	n.add(listing(name, container, contents), func(k *knowledge) { k.sees(name, container, contents) })

@@ -321,12 +321,12 @@ func (s *step) reply() {
 	case askRobot:
 		s.answer("I don't know where " + g.robot + " is.")
 		if room, ok := k.room[g.robot]; ok {
-			s.answer(fmt.Sprintf("%s is in the %s.", upper(g.robot), room))
+			s.answer(fmt.Sprintf("%s is in the %s.", g.robot, room))
 		}
 	case askHeld:
-		s.answer(upper(g.robot) + " holds nothing.")
+		s.answer(g.robot + " holds nothing.")
 		if thing := k.held[g.robot]; thing != "" {
-			s.answer(fmt.Sprintf("%s holds the %s.", upper(g.robot), thing))
+			s.answer(fmt.Sprintf("%s holds the %s.", g.robot, thing))
 		}
 	case askRoom:
 		var list []string
@@ -339,9 +339,9 @@ func (s *step) reply() {
 		case 0:
 			s.answer("I know of no robot in the " + g.target + ".")
 		case 1:
-			s.answer(fmt.Sprintf("%s is in the %s.", upper(list[0]), g.target))
+			s.answer(fmt.Sprintf("%s is in the %s.", list[0], g.target))
 		default:
-			s.answer(fmt.Sprintf("%s are in the %s.", upper(join(list, "and")), g.target))
+			s.answer(fmt.Sprintf("%s are in the %s.", join(list, "and"), g.target))
 		}
 	case askState:
 		s.answer("I don't know how the " + g.target + " is set.")
@@ -353,7 +353,7 @@ func (s *step) reply() {
 
 func (k *knowledge) whereIs(thing string) string {
 	if holder := k.holder(thing); holder != "" {
-		return fmt.Sprintf("%s holds the %s.", upper(holder), thing)
+		return fmt.Sprintf("%s holds the %s.", holder, thing)
 	}
 	if place, ok := k.place[thing]; ok {
 		return fmt.Sprintf("The %s %s %s.", thing, is(thing), k.spot(place))

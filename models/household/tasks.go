@@ -58,7 +58,7 @@ func (e *Episode) planOf(robots bool) *news {
 				list = append(list, d.name)
 			}
 		}
-		n.add(upper(room)+": "+strings.Join(list, ", ")+".", func(k *knowledge) {
+		n.add("The "+room+" has: "+strings.Join(list, ", ")+".", func(k *knowledge) {
 			for _, name := range list {
 				k.roomOf[name] = room
 			}
@@ -67,7 +67,7 @@ func (e *Episode) planOf(robots bool) *news {
 	if robots {
 		for _, r := range e.house.robots {
 			name, room := r.name, r.room
-			n.add(upper(name)+" is in the "+room+".", func(k *knowledge) { k.arrives(name, room) })
+			n.add(name+" is in the "+room+".", func(k *knowledge) { k.arrives(name, room) })
 		}
 	}
 	return n

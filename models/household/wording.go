@@ -124,7 +124,11 @@ func (s *speaker) instruct(g *goal, fill slots, name bool) string {
 		return []string{address, o.text, phrase, oneOf(s.rand, o.endings)}
 	})
 	text := fill.fill(parts[1] + parts[2] + parts[3])
-	if parts[0] == "%s" {
+	switch {
+	case parts[0] != "%s":
+	case strings.HasPrefix(parts[1], "{robot}"):
+		return text
+	default:
 		return upper(text)
 	}
 	return fmt.Sprintf(fill.fill(parts[0]), text)

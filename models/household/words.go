@@ -144,6 +144,7 @@ func is(name string) string {
 	return "is"
 }
 
+// upper begins a sentence. Names keep their case: they have to be copied.
 func upper(s string) string {
 	if s == "" {
 		return s
