@@ -16,7 +16,7 @@ type toolWording struct {
 	names, unseen, descriptions []string
 }
 
-// tools of one operation, and of two that are merged.
+// Kinds of tools: of one operation, of a half of one, and of two that are merged.
 const (
 	toolGo = iota
 	toolPick

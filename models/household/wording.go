@@ -26,9 +26,11 @@ var (
 		{"let {robot} ", statement}, {"have {robot} ", statement}, {"{robot} should ", statement}, {"{robot} has to ", statement},
 		{"can {robot} ", question}, {"could {robot} ", question}, {"I want {robot} to ", statement}, {"please let {robot} ", statement},
 	}
-	// calls put the robot before or behind a whole sentence.
+	// addresses put the robot before a whole sentence.
 	addresses = []string{"{robot}, %s", "{robot}: %s", "hey {robot}, %s"}
 
+	// connectives stand between tasks of different robots, sequences between
+	// those of one.
 	connectives = []string{"; ", " and ", ", and ", " while "}
 	sequences   = []string{", then ", " and then ", ", after that "}
 
@@ -134,8 +136,7 @@ func (s *speaker) instruct(g *goal, fill slots, name bool) string {
 	return fmt.Sprintf(fill.fill(parts[0]), text)
 }
 
-// sequence words goals of one robot, one after the other; several words goals of
-// several robots.
+// several words goals of several robots, or of one robot, one after the other.
 func (s *speaker) several(goals []*goal, fills []slots) string {
 	sameRobot := goals[0].robot == goals[1].robot
 	parts := s.choose(func() []string {

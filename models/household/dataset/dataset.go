@@ -42,7 +42,6 @@ func Write(ctx context.Context, w io.Writer, o Options) error {
 		group.SetLimit(runtime.GOMAXPROCS(0))
 		for i := range lines {
 			group.Go(func() (err error) {
-				// Seeds of neighbouring data sets must not overlap.
 				lines[i], err = line(ctx, a, groupSeed(o.Seed, start+i), o.Options)
 				return err
 			})
@@ -59,7 +58,8 @@ func Write(ctx context.Context, w io.Writer, o Options) error {
 	return nil
 }
 
-// groupSeed is the seed of the n-th group of a data set.
+// groupSeed is the seed of the n-th group of a data set. The groups of data sets
+// with neighbouring seeds have nothing in common.
 func groupSeed(seed uint64, n int) uint64 { return rand.New(rand.NewPCG(seed, uint64(n))).Uint64() }
 
 func line(ctx context.Context, a *agent.Agent, seed uint64, o household.Options) ([]byte, error) {

@@ -82,18 +82,17 @@ func segments(pieces []Piece) []Segment {
 	writes := false
 	for i, p := range pieces {
 		opens := !p.Special && i > 0 && pieces[i-1] == Piece{Text: turnStart, Special: true} && strings.HasPrefix(p.Text, assistant)
-		switch {
-		case opens:
+		if opens {
 			add(Piece{Text: assistant}, false)
 			writes = true
 			if text := p.Text[len(assistant):]; text != "" {
 				add(Piece{Text: text}, true)
 			}
-		default:
-			add(p, writes)
-			if p.Special && p.Text == turnEnd {
-				writes = false
-			}
+			continue
+		}
+		add(p, writes)
+		if p == (Piece{Text: turnEnd, Special: true}) {
+			writes = false
 		}
 	}
 	return list
