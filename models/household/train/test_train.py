@@ -112,6 +112,13 @@ class Train(unittest.TestCase):
         for words in ("<function=", "</think>", "enable_thinking"):
             self.assertNotIn(words, template)
 
+    def test_a_step_may_take_more_than_all_data_and_every_group_comes_once_an_epoch(self):
+        everything = sum(map(self.data.size, range(len(self.data))))
+        first = next(train.steps_of(self.data, 2 * everything, 1))
+        self.assertEqual(sorted(first), [0, 0, 1, 1, 2, 2])
+        steps = train.steps_of(self.data, 1, 1)
+        self.assertEqual(sorted(next(steps)[0] for _ in range(3)), [0, 1, 2])
+
     def test_a_run_that_was_interrupted_ends_with_the_weights_of_one_that_was_not(self):
         def trainer(out, *more):
             return train.Trainer(train.arguments([

@@ -45,9 +45,9 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
 
 def steps_of(data: Data, tokens: int, seed: int) -> Iterator[list[int]]:
     """Groups of about so many tokens, for ever, each epoch in another order."""
+    step: list[int] = []
+    size = 0
     for epoch in range(2**31):
-        step: list[int] = []
-        size = 0
         for g in np.random.default_rng([seed, epoch]).permutation(len(data)):
             step.append(int(g))
             size += data.size(g)
