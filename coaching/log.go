@@ -8,6 +8,7 @@ import (
 
 	"agentd/coaching/backend"
 	"agentd/coaching/egress"
+	"agentd/coaching/internal/backtick"
 	"agentd/protocol"
 )
 
@@ -157,7 +158,7 @@ func (l *logbook) line(format string, args ...any) {
 // block writes a text between fences that are longer than any in it.
 func (l *logbook) block(language, text string) {
 	text = l.head(text, maxLogBlock)
-	fence := strings.Repeat("`", max(3, longestRun(text)+1))
+	fence := backtick.Fence(text)
 	l.write(fence + language + "\n" + strings.TrimRight(text, "\n") + "\n" + fence + "\n\n")
 }
 
@@ -175,12 +176,7 @@ func (l *logbook) write(s string) {
 // code is a text of others within a line: a code span whose delimiters are
 // longer than any in it.
 func (l *logbook) code(text string) string {
-	text = strings.Join(strings.Fields(l.head(text, maxLogSpan)), " ")
-	ticks := strings.Repeat("`", longestRun(text)+1)
-	if text == "" || strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") {
-		text = " " + text + " "
-	}
-	return ticks + text + ticks
+	return backtick.Span(strings.Join(strings.Fields(l.head(text, maxLogSpan)), " "))
 }
 
 // head is the beginning of a text without keys, and by how much it was shortened.
@@ -190,20 +186,6 @@ func (l *logbook) head(text string, limit int) string {
 		return clip(head, limit)
 	}
 	return fmt.Sprintf("%s… (%d more bytes)", head, len(text)-len(head))
-}
-
-// longestRun is the length of the longest run of backticks.
-func longestRun(text string) int {
-	longest, run := 0, 0
-	for i := range len(text) {
-		if text[i] != '`' {
-			run = 0
-			continue
-		}
-		run++
-		longest = max(longest, run)
-	}
-	return longest
 }
 
 // clip shortens a text, never within a character, and says by how much.

@@ -82,7 +82,7 @@ func TestTextsStayInTheirPlace(t *testing.T) {
 		span := l.code(s)
 		ticks := span[:len(span)-len(strings.TrimLeft(span, "`"))]
 		inner := strings.TrimSuffix(strings.TrimPrefix(span, ticks), ticks)
-		if strings.Contains(span, "\n") || longestRun(inner) >= len(ticks) || strings.HasPrefix(inner, "`") || strings.HasSuffix(inner, "`") {
+		if strings.Contains(span, "\n") || strings.Contains(inner, ticks) || strings.HasPrefix(inner, "`") || strings.HasSuffix(inner, "`") {
 			t.Errorf("%q is not one code span", span)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 
 	"agentd/coaching/backend"
 	"agentd/coaching/egress"
+	"agentd/coaching/internal/pause"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -59,7 +60,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Now = time.Now
 	}
 	if o.Sleep == nil {
-		o.Sleep = sleep
+		o.Sleep = pause.Sleep
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Float64
@@ -68,18 +69,6 @@ func (o Options) withDefaults() (Options, error) {
 		o.NewID = uuid.New
 	}
 	return o, nil
-}
-
-// sleep waits for d or the end of ctx.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // lateLocal is the server's own model, which may be there only later: sessions

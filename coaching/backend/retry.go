@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"agentd/coaching/internal/pause"
 )
 
 // Attempt is one try of Retry.Ask, as it is reported.
@@ -83,7 +85,7 @@ func backoff(try int, random float64) time.Duration {
 
 func (r Retry) withDefaults() Retry {
 	if r.Sleep == nil {
-		r.Sleep = sleep
+		r.Sleep = pause.Sleep
 	}
 	if r.Rand == nil {
 		r.Rand = rand.Float64
@@ -95,15 +97,4 @@ func (r Retry) withDefaults() Retry {
 		r.OnAttempt = func(Attempt) {}
 	}
 	return r
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"agentd/coaching/internal/pause"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -136,7 +138,7 @@ func TestACallerThatLeavesEndsTheTries(t *testing.T) {
 	for name, arrange := range map[string]func(r *Retry, b *failing, leave func()){
 		"during a try": func(_ *Retry, b *failing, leave func()) { b.do = func(context.Context) { leave() } },
 		"during a wait": func(r *Retry, _ *failing, leave func()) {
-			r.Sleep = func(ctx context.Context, _ time.Duration) error { leave(); return sleep(ctx, time.Hour) }
+			r.Sleep = func(ctx context.Context, _ time.Duration) error { leave(); return pause.Sleep(ctx, time.Hour) }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -162,16 +164,5 @@ func TestACallerThatHasLeftIsNotAskedFor(t *testing.T) {
 	b := &failing{}
 	if _, err := (Retry{}).Ask(ctx, b, question()); !errors.Is(err, context.Canceled) || b.n != 0 {
 		t.Errorf("got %v after %d tries", err, b.n)
-	}
-}
-
-func TestTheDefaultSleepWaitsAndEndsWithItsContext(t *testing.T) {
-	if err := sleep(t.Context(), time.Microsecond); err != nil {
-		t.Error(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := sleep(ctx, time.Hour); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
 	}
 }

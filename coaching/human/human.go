@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"agentd/coaching/egress"
+	"agentd/coaching/internal/pause"
 	"agentd/protocol"
 )
 
@@ -64,7 +65,7 @@ func New(endpoint string, client *egress.Client, o Options) *Coach {
 		o.Log = func(Failure) {}
 	}
 	if o.Sleep == nil {
-		o.Sleep = sleep
+		o.Sleep = pause.Sleep
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Float64

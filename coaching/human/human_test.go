@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"agentd/coaching/internal/pause"
 	"agentd/protocol"
 )
 
@@ -229,7 +230,7 @@ func TestTheContextEndsTheWaitBetweenTries(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r := newRig(t, serve(t, reset).URL)
 	r.opts.Log = func(Failure) { cancel() }
-	r.opts.Sleep = sleep
+	r.opts.Sleep = pause.Sleep
 	r.opts.Backoff, r.opts.MaxBackoff = time.Hour, time.Hour
 	if _, err := r.Ask(ctx, task()); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want the context's", err)

@@ -1,7 +1,6 @@
 package human
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -58,16 +57,4 @@ func (c *Coach) wait(failures int, err error) time.Duration {
 		wait = max(wait, min(busy.after, c.opts.MaxBackoff))
 	}
 	return wait
-}
-
-// sleep waits unless ctx ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
 }

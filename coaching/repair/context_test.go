@@ -119,14 +119,6 @@ func TestUsualRobotIsTheOneThatTheRunUses(t *testing.T) {
 	}
 }
 
-func TestFencesAreLongerThanAnyInside(t *testing.T) {
-	for text, want := range map[string]string{"a": "```", "a``b": "```", "```\n": "````", "`````x```": "``````"} {
-		if got := fenceFor(text); got != want {
-			t.Errorf("fence of %q is %s, want %s", text, got, want)
-		}
-	}
-}
-
 func TestClipKeepsBothEndsAndWholeCharacters(t *testing.T) {
 	text := strings.Repeat("ä", 50) + strings.Repeat("ö", 50)
 	got := clip(text, 31)

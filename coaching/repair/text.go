@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"agentd/agent/tools"
+	"agentd/coaching/internal/backtick"
 	"agentd/protocol"
 )
 
@@ -34,22 +35,8 @@ func labelled(b *strings.Builder, label, text string, limit int) {
 		fmt.Fprintf(b, "- %s: %s\n", label, text)
 		return
 	}
-	fence := fenceFor(text)
+	fence := backtick.Fence(text)
 	fmt.Fprintf(b, "- %s:\n%s\n%s\n%s\n", label, fence, text, fence)
-}
-
-// fenceFor is a fence that the text does not contain.
-func fenceFor(text string) string {
-	longest, run := 0, 0
-	for i := range len(text) {
-		if text[i] != '`' {
-			run = 0
-			continue
-		}
-		run++
-		longest = max(longest, run)
-	}
-	return strings.Repeat("`", max(3, longest+1))
 }
 
 var spacing = []jsontext.Options{jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true)}
