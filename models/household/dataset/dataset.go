@@ -17,7 +17,7 @@ import (
 )
 
 // EpisodesPerGroup is how many conversations share the beginning of their prompts.
-const EpisodesPerGroup = 8
+const EpisodesPerGroup = 16
 
 // Options of a data set.
 type Options struct {
@@ -25,6 +25,9 @@ type Options struct {
 	Groups int
 	Seed   uint64
 }
+
+// clumsy: one in so many conversations has wrong decisions in it.
+const clumsy = 5
 
 // errPrefix can't happen: the house's plan, the tools and the rules are the group's.
 var errPrefix = errors.New("the episodes of a group begin differently")
@@ -73,13 +76,17 @@ func line(ctx context.Context, a *agent.Agent, seed uint64, o household.Options)
 
 // NewGroup records the conversations of one group. Half of them are cut at a
 // random turn: only the last message of a prompt shows the task's attributes, and
-// the model has to know it so at every turn.
+// the model has to know it so at every turn. In one of clumsy wrong decisions are taken.
 func NewGroup(ctx context.Context, a *agent.Agent, seed uint64, o household.Options) (*Group, error) {
 	r := rand.New(rand.NewPCG(seed, EpisodesPerGroup))
 	group := household.NewGroup(seed, o)
 	g := new(Group)
 	for i := range EpisodesPerGroup {
-		turns, err := Record(ctx, a, group.Episode(i), 0)
+		var o Recording
+		if r.IntN(clumsy) == 0 {
+			o.Blunders = r
+		}
+		turns, err := Record(ctx, a, group.Episode(i), o)
 		if err != nil {
 			return nil, fmt.Errorf("episode %d: %w", i, err)
 		}
@@ -94,7 +101,7 @@ func NewGroup(ctx context.Context, a *agent.Agent, seed uint64, o household.Opti
 		case !slices.Equal(g.Prefix, pieces[:end]):
 			return nil, errPrefix
 		}
-		g.Episodes = append(g.Episodes, segments(pieces[end:]))
+		g.Episodes = append(g.Episodes, segments(pieces[end:], turns))
 	}
 	return g, nil
 }

@@ -45,7 +45,7 @@ func TestATranscriptIsWhatTheAgentShows(t *testing.T) {
 	for name, o := range kinds {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(60) {
-				turns, err := Record(t.Context(), a, household.New(seed, o), 1+int(seed%12))
+				turns, err := Record(t.Context(), a, household.New(seed, o), Recording{Limit: 1 + int(seed%12)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -58,7 +58,7 @@ func TestATranscriptIsWhatTheAgentShows(t *testing.T) {
 
 				pieces := transcript(last)
 				end := prefixEnd(pieces)
-				list := segments(pieces[end:])
+				list := segments(pieces[end:], turns)
 				got := text(pieces[:end])
 				var written []string
 				for _, s := range list {
@@ -90,7 +90,7 @@ func TestEarlierTurnsStayAsTheyWere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for seed := range uint64(20) {
-		turns, err := Record(t.Context(), a, household.New(seed, household.Options{}), 0)
+		turns, err := Record(t.Context(), a, household.New(seed, household.Options{}), Recording{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func TestGoldenTranscripts(t *testing.T) {
 	}
 	var b strings.Builder
 	for seed := range uint64(4) {
-		turns, err := Record(t.Context(), a, household.New(seed, household.Options{}), 0)
+		turns, err := Record(t.Context(), a, household.New(seed, household.Options{}), Recording{})
 		if err != nil {
 			t.Fatal(err)
 		}

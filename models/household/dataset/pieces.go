@@ -69,8 +69,9 @@ func transcript(last Turn) []Piece {
 	return pieces
 }
 
-// segments cuts a transcript into what the model is shown and what it writes.
-func segments(pieces []Piece) []Segment {
+// segments cuts the transcript of turns into what the model is shown and what it
+// has to write.
+func segments(pieces []Piece, turns []Turn) []Segment {
 	var list []Segment
 	add := func(p Piece, loss bool) {
 		if n := len(list); n == 0 || list[n-1].Loss != loss {
@@ -79,14 +80,15 @@ func segments(pieces []Piece) []Segment {
 		s := &list[len(list)-1]
 		s.Pieces = append(s.Pieces, p)
 	}
-	writes := false
+	writes, turn := false, 0
 	for i, p := range pieces {
 		opens := !p.Special && i > 0 && pieces[i-1] == Piece{Text: turnStart, Special: true} && strings.HasPrefix(p.Text, assistant)
 		if opens {
 			add(Piece{Text: assistant}, false)
-			writes = true
+			writes = !turns[turn].Wrong
+			turn++
 			if text := p.Text[len(assistant):]; text != "" {
-				add(Piece{Text: text}, true)
+				add(Piece{Text: text}, writes)
 			}
 			continue
 		}

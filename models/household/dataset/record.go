@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -81,14 +82,30 @@ func (w *writer) Generate(_ context.Context, gs []agent.Generation, done func(in
 type Turn struct {
 	Prompt []format.Piece
 	Answer string
+	Wrong  bool // a blunder: part of the history, not to be learned
 }
 
-// Record takes an episode to its end by the planner's decisions, or to that
-// number of them when limit is above 0, and returns its turns.
-func Record(ctx context.Context, a *agent.Agent, e *household.Episode, limit int) ([]Turn, error) {
+// Recording says how an episode is recorded.
+type Recording struct {
+	Limit    int        // most turns; 0: all
+	Blunders *rand.Rand // where to draw wrong decisions from; nil: there are none
+}
+
+// blunders is how many percent of the calls of a recording with Blunders are wrong.
+const blunders = 25
+
+// Record takes an episode to its end by the planner's decisions, blunders aside,
+// and returns its turns.
+func Record(ctx context.Context, a *agent.Agent, e *household.Episode, o Recording) ([]Turn, error) {
 	var turns []Turn
-	for !e.Done() && (limit <= 0 || len(turns) < limit) {
-		answer, err := Notation(e.Expected())
+	for !e.Done() && (o.Limit <= 0 || len(turns) < o.Limit) {
+		d, wrong := e.Expected(), false
+		if r := o.Blunders; r != nil && r.IntN(100) < blunders {
+			if other, ok := e.Blunder(r); ok {
+				d, wrong = other, true
+			}
+		}
+		answer, err := Notation(d)
 		if err != nil {
 			return nil, err
 		}
@@ -105,10 +122,10 @@ func Record(ctx context.Context, a *agent.Agent, e *household.Episode, limit int
 		if out.Error != nil {
 			return nil, fmt.Errorf("decision %d, %q: %s", len(turns)+1, answer, out.Error.Message)
 		}
-		if !household.Same(*out.Output, e.Expected()) {
+		if !household.Same(*out.Output, d) {
 			return nil, fmt.Errorf("decision %d: %q is read as another decision, %v", len(turns)+1, answer, *out.Output)
 		}
-		turns = append(turns, Turn{w.prompt, answer})
+		turns = append(turns, Turn{w.prompt, answer, wrong})
 		e.Apply(*out.Output, out.Memory)
 	}
 	return turns, nil
