@@ -31,6 +31,8 @@ import (
 	"os"
 	"path/filepath"
 	"unsafe"
+
+	"agentd/llama/modelcache"
 )
 
 // matrixTypes gives the types of matrices and of experts' matrices.
@@ -57,25 +59,8 @@ func Write(path string, spec Spec) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("synth: %w", err)
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.partial")
+	err = modelcache.Write(path, func(f *os.File) error { return writeFile(f, &spec, v, list) })
 	if err != nil {
-		return fmt.Errorf("synth: %w", err)
-	}
-	defer os.Remove(f.Name())
-	defer f.Close()
-	if err := writeFile(f, &spec, v, list); err != nil {
-		return fmt.Errorf("synth: %w", err)
-	}
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("synth: %w", err)
-	}
-	if err := os.Chmod(f.Name(), 0o644); err != nil {
-		return fmt.Errorf("synth: %w", err)
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
 		return fmt.Errorf("synth: %w", err)
 	}
 	return nil
