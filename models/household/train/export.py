@@ -12,7 +12,7 @@ import tokenizer as tok
 from model import Qwen3, Shape
 from packing import Node, encode_segments, pack
 
-LICENSE = "apache-2.0"
+LICENSE = "mit"  # the project's, ../../../LICENSE
 TOKEN_TYPES = {"control": gguf.TokenType.CONTROL, "user-defined": gguf.TokenType.USER_DEFINED}
 FILE_TYPES = {"f32": gguf.LlamaFileType.ALL_F32, "f16": gguf.LlamaFileType.MOSTLY_F16}
 TEMPLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "chat_template.jinja")

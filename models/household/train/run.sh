@@ -29,7 +29,7 @@ dataset() { # file, further arguments
 }
 dataset "$data" --groups "$GROUPS_TRAIN"
 dataset "$held_out" --groups "$GROUPS_EVAL" --eval
-sha256sum "$data" "$held_out" | tee "$run/data.sha256"
+(cd "$work" && sha256sum "${data##*/}" "${held_out##*/}") | tee "$run/data.sha256"
 
 python() { "$venv/bin/python" "$@"; }
 cd "$here"
@@ -42,4 +42,8 @@ MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=268435456
 python export.py --checkpoint "$run/checkpoint.pt" --tokenizer "$run/tokenizer.json" --out "$run/household.gguf" \
 	--data "$held_out" --expect "$run/expect.json"
 (cd "$root" && go run ./models/household/train/check --model "$run/household.gguf" --expect "$run/expect.json")
-ls -l "$run/household.gguf" "$run/curve.svg"
+
+cat <<END
+Serve it:                  ./agentd --model $run/household.gguf
+Make it the default model: cp $run/household.gguf $run/curve.svg $run/data.sha256 $root/models/household/weights/
+END
