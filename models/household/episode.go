@@ -60,7 +60,7 @@ func (g *Group) Episode(index int) *Episode {
 	stream := streamEpisode + uint64(index)<<24 + uint64(g.options.Split)*streamSplit
 	r := rand.New(rand.NewPCG(g.seed, stream))
 	e := &Episode{
-		group: g, house: newHouse(g.plan, r), known: newKnowledge(g.plan.robots), rand: r,
+		group: g, index: index, house: newHouse(g.plan, r), known: newKnowledge(g.plan.robots), rand: r,
 		voice: &speaker{rand: r, split: g.options.Split}, memory: protocol.Raw("{}"),
 		wanted: minDecisions + r.IntN(maxWanted-minDecisions+1),
 	}
@@ -83,6 +83,7 @@ const (
 // Episode is one conversation between people, a house and an agent.
 type Episode struct {
 	group *Group
+	index int
 	house *house
 	known *knowledge
 	rand  *rand.Rand
@@ -95,6 +96,8 @@ type Episode struct {
 	wanted      int
 	score       Score
 	done        bool
+	past        []protocol.AgentDecision
+	steps       int // decisions of the present task
 }
 
 // Score counts what happened in an episode.
@@ -146,6 +149,8 @@ func (e *Episode) Apply(d protocol.AgentDecision, memory protocol.Raw) (done boo
 		return true
 	}
 	e.memory = memory
+	e.past = append(e.past, d)
+	e.steps++
 	e.score.Decisions++
 	right := Same(d, e.Expected())
 	if right {
@@ -153,6 +158,7 @@ func (e *Episode) Apply(d protocol.AgentDecision, memory protocol.Raw) (done boo
 	}
 	switch {
 	case len(d.ToolCalls) > 0:
+		e.reopen(d.ToolCalls)
 		e.execute(d.ToolCalls)
 	case right && e.next.asks != "":
 		e.reply()
@@ -165,6 +171,7 @@ func (e *Episode) Apply(d protocol.AgentDecision, memory protocol.Raw) (done boo
 			e.done = true
 			return true
 		}
+		e.steps = 0
 		e.newTask()
 	}
 	e.done = e.score.Decisions >= MaxDecisions

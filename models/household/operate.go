@@ -71,7 +71,10 @@ func (h *house) do(a action) *news {
 	return n
 }
 
-func (n *news) fail(why string, args ...any) { n.add("failed: " + fmt.Sprintf(why, args...) + ".") }
+// failed begins the report of an action that failed.
+const failed = "failed: "
+
+func (n *news) fail(why string, args ...any) { n.add(failed + fmt.Sprintf(why, args...) + ".") }
 
 // never is a failure that will not go away: whoever wants the thing is told why.
 func (n *news) never(thing, why string) {

@@ -103,10 +103,16 @@ func (s *step) do(o op, target string) {
 	s.act = &action{op: o, robot: s.g.robot, target: target}
 }
 
+// Beginnings of the replies that end a task.
+const (
+	finished = "Done: "
+	cannot   = "I can't: "
+)
+
 func (s *step) done(text string, args ...any) {
-	s.g.result = "Done: " + fmt.Sprintf(text, args...) + "."
+	s.g.result = finished + fmt.Sprintf(text, args...) + "."
 }
-func (s *step) cant(why string)    { s.g.result = "I can't: " + why + "." }
+func (s *step) cant(why string)    { s.g.result = cannot + why + "." }
 func (s *step) answer(text string) { s.g.result = text }
 
 // lacks ends the goal where there is no tool for an operation.
@@ -292,7 +298,7 @@ func (s *step) operate() {
 	}
 	switch {
 	case k.state[g.target] == want:
-		s.g.result = "Done: t" + stateOf(g.target, want)[1:]
+		s.g.result = finished + "t" + stateOf(g.target, want)[1:]
 	case s.lacks(o):
 	case s.reaches(g.target, false):
 		s.do(o, g.target)

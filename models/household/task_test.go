@@ -1,0 +1,150 @@
+package household
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agentd/protocol"
+)
+
+// play takes the planner's decisions until the episode is over or stop says so.
+func play(e *Episode, stop func() bool) {
+	for !e.Done() && !stop() {
+		e.Apply(e.Expected(), e.memory)
+	}
+}
+
+// TestAForkGoesOnAsItsEpisodeWould, whatever was decided before, and leaves it as
+// it was.
+func TestAForkGoesOnAsItsEpisodeWould(t *testing.T) {
+	everyKind(t, func(t *testing.T, o Options) {
+		for seed := range uint64(40) {
+			e := NewGroup(seed, o).Episode(2)
+			for step := 0; !e.Done(); step++ {
+				in := e.Input()
+				before := string(in.AppendJSON(nil))
+				stray := e.Fork()
+				stray.Apply(protocol.AgentDecision{Say: "What?"}, protocol.Raw(`{"stray":1}`))
+				if in := e.Input(); string(in.AppendJSON(nil)) != before {
+					t.Fatalf("seed %d: the fork changed its episode", seed)
+				}
+				d := e.Expected()
+				if step%3 == 1 && len(d.ToolCalls) > 0 { // a wrong one, as a model may decide
+					d.ToolCalls = d.ToolCalls[:1]
+					d.ToolCalls[0].Name = "nothing"
+				}
+				f := e.Fork()
+				memory := protocol.Raw(`{"step":` + string(rune('0'+step%10)) + `}`)
+				e.Apply(d, memory)
+				f.Apply(d, memory)
+				a, b := e.Input(), f.Input()
+				if diff := cmp.Diff(string(a.AppendJSON(nil)), string(b.AppendJSON(nil))); diff != "" {
+					t.Fatalf("seed %d: %s", seed, diff)
+				}
+				if e.Done() != f.Done() || !Same(e.Expected(), f.Expected()) || e.Score() != f.Score() {
+					t.Fatalf("seed %d: the fork expects %v, its episode %v", seed, f.Expected(), e.Expected())
+				}
+			}
+		}
+	})
+}
+
+// TestPlannerStepsAreThoseThatThePlannerTakes to the end of each task.
+func TestPlannerStepsAreThoseThatThePlannerTakes(t *testing.T) {
+	for seed := range uint64(episodesTested) {
+		e := New(seed, Options{Split: Eval})
+		for !e.Done() {
+			want, score := e.PlannerSteps(), e.Score()
+			play(e, func() bool { return e.Score().Tasks > score.Tasks })
+			if got := e.Score().Decisions - score.Decisions; got != want || want == 0 {
+				t.Fatalf("seed %d: the planner took %d steps, not %d", seed, got, want)
+			}
+		}
+	}
+}
+
+// TestKindsAreWhatTheyAreCalled, and all of them occur.
+func TestKindsAreWhatTheyAreCalled(t *testing.T) {
+	seen := map[Kind]int{}
+	for seed := range uint64(episodesTested) {
+		e := New(seed, Options{Split: Eval})
+		first := true
+		play(e, func() bool {
+			kind, d, content := e.Kind(), e.Expected(), e.Input().Instruction.Content
+			seen[kind]++
+			failure := strings.Contains(content, "failed: ")
+			var fits bool
+			switch kind {
+			case FirstCall:
+				fits = len(d.ToolCalls) == 1 && first && !failure
+			case NextCall:
+				fits = len(d.ToolCalls) == 1 && !first && !failure
+			case CallAfterFailure:
+				fits = len(d.ToolCalls) == 1 && failure
+			case SeveralCalls:
+				fits = len(d.ToolCalls) > 1
+			case Question:
+				fits = strings.HasSuffix(d.Say, "?")
+			case Refusal:
+				fits = strings.Contains(d.Say, "I can't: ")
+			case Confirmation:
+				fits = strings.Contains(d.Say, "Done: ") || strings.HasPrefix(d.Say, "Noted")
+			case Answer:
+				fits = d.Say != "" && !strings.Contains(d.Say, "Done: ") && !strings.Contains(d.Say, "I can't: ")
+			}
+			if !fits {
+				t.Fatalf("seed %d: %q answered by %v is called %s", seed, content, d, kind)
+			}
+			first = d.Say != "" && kind != Question
+			return false
+		})
+	}
+	for k := range Kind(Kinds) {
+		if seen[k] == 0 {
+			t.Errorf("no %s in %d episodes", k, episodesTested)
+		}
+	}
+}
+
+// TestWhatACallUndoesIsNoLongerDone: when the agent goes on after the goal is
+// reached, only what is so in the end is a right reply.
+func TestWhatACallUndoesIsNoLongerDone(t *testing.T) {
+	tried := 0
+	for seed := range uint64(episodesTested) {
+		e := New(seed, Options{Split: Eval})
+		play(e, func() bool {
+			done := e.Expected()
+			if len(e.goals) != 1 || e.goals[0].kind != wantGo || !strings.HasPrefix(done.Say, "Done: ") {
+				return false
+			}
+			g, away := e.goals[0], ""
+			for _, room := range e.house.rooms {
+				if room != g.target && !e.house.blocked[room] && !e.house.blocked[g.target] {
+					away = room
+				}
+			}
+			if away == "" {
+				return false
+			}
+			tried++
+			leave := protocol.AgentDecision{ToolCalls: []protocol.ToolCall{e.group.tools.call(action{op: opGo, robot: g.robot, target: away})}}
+			liar := e.Fork()
+			finished := liar.Score().Finished
+			liar.Apply(leave, liar.memory)
+			honest := liar.Fork()
+			liar.Apply(done, liar.memory)
+			if liar.Score().Finished != finished {
+				t.Errorf("seed %d: %q counts though %s has left for the %s", seed, done.Say, g.robot, away)
+			}
+			if steps := honest.PlannerSteps(); steps != 2 {
+				t.Errorf("seed %d: the way back and the reply are %d steps", seed, steps)
+			}
+			return false
+		})
+	}
+	if tried == 0 {
+		t.Error("no episode was fit for it")
+	}
+}
