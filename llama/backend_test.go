@@ -81,6 +81,9 @@ func TestLogsGoToZerolog(t *testing.T) {
 	}
 	t.Cleanup(func() { Init(zerolog.Nop()) })
 	m := private(t)
+	if err := newContext(t, m, SetContext(2*m.Info().ContextTrain)).Close(); err != nil {
+		t.Fatal(err)
+	}
 	m.Free()
 	bad := filepath.Join(t.TempDir(), "bad.gguf")
 	if err := os.WriteFile(bad, []byte("GGUF and then nothing"), 0o600); err != nil {
@@ -90,7 +93,7 @@ func TestLogsGoToZerolog(t *testing.T) {
 		t.Fatal("it loaded")
 	}
 	got := out.String()
-	for _, want := range []string{`"level":"debug"`, `"level":"error"`, `"component":"llama.cpp"`, "general.architecture"} {
+	for _, want := range []string{`"level":"debug"`, `"level":"error"`, `"component":"llama.cpp"`, "general.architecture", sharedCache} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the log does not say %s:\n%s", want, got)
 		}
@@ -98,6 +101,9 @@ func TestLogsGoToZerolog(t *testing.T) {
 	for line := range strings.Lines(got) {
 		if !strings.HasPrefix(line, "{") || strings.Contains(line, `\n"`) {
 			t.Errorf("log line %q", line)
+		}
+		if strings.Contains(line, sharedCache) && !strings.Contains(line, `"level":"debug"`) {
+			t.Errorf("a cache that sequences share is no reason to warn: %s", line)
 		}
 	}
 	// a logger that drops everything costs nothing and breaks nothing

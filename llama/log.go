@@ -17,6 +17,10 @@ var (
 	logger      atomic.Pointer[zerolog.Logger]
 )
 
+// sharedCache marks the warning about a context that is longer than those of the
+// training. It is for one sequence; ours are many, which share the context's cells.
+const sharedCache = "> n_ctx_train"
+
 // Init starts llama.cpp and sends its log lines to log: errors and warnings at
 // their level, information at debug level (llama.cpp is talkative while it
 // loads), the rest at trace level. Without Init llama.cpp runs silently. A later call
@@ -38,23 +42,23 @@ func install() {
 }
 
 //export agdLog
-func agdLog(level C.int, text *C.char, n C.size_t) {
+func agdLog(from C.int, text *C.char, n C.size_t) {
 	l := logger.Load()
 	if l == nil {
 		return
 	}
-	var e *zerolog.Event
-	switch level {
+	line := strings.TrimSpace(C.GoStringN((*C.char)(unsafe.Pointer(text)), C.int(n)))
+	level := zerolog.TraceLevel
+	switch from {
 	case C.GGML_LOG_LEVEL_ERROR:
-		e = l.Error()
+		level = zerolog.ErrorLevel
 	case C.GGML_LOG_LEVEL_WARN:
-		e = l.Warn()
+		level = zerolog.WarnLevel
+		if strings.Contains(line, sharedCache) {
+			level = zerolog.DebugLevel
+		}
 	case C.GGML_LOG_LEVEL_INFO:
-		e = l.Debug()
-	default:
-		e = l.Trace()
+		level = zerolog.DebugLevel
 	}
-	if e != nil {
-		e.Msg(strings.TrimSpace(C.GoStringN((*C.char)(unsafe.Pointer(text)), C.int(n))))
-	}
+	l.WithLevel(level).Msg(line)
 }

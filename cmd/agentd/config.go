@@ -10,7 +10,7 @@ import (
 // AGENTD_* variable and a key of the configuration file (see options.go).
 // Zero values that mean "decide for me" say so.
 type Config struct {
-	// Model is the path of a GGUF file; "" is the generated random-weight model.
+	// Model is the path of a GGUF file; "" is the embedded default model.
 	Model string
 	// ModelFormat is auto, qwen, gpt-oss or template.
 	ModelFormat string

@@ -58,7 +58,8 @@ func (d *daemon) logStart() {
 func (d *daemon) logModel(f inference.Facts) {
 	d.log.Info().
 		Str("file", f.Path).
-		Bool("random_weights", f.RandomWeights).
+		Bool("default_model", f.Default).
+		Str("name", f.Name).
 		Str("architecture", f.Architecture).
 		Str("description", f.Description).
 		Str("format", f.Format).

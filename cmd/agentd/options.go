@@ -41,7 +41,7 @@ var (
 // options binds every option to its field of c.
 func options(c *Config) []option {
 	return []option{
-		{"model", "path", groupModel, "FILE", "GGUF file to serve (of a split model: its first file). Without it a tiny model with random weights is generated, which answers nonsense.", text{&c.Model}},
+		{"model", "path", groupModel, "FILE", "GGUF file to serve (of a split model: its first file). Without it the model inside agentd is served, which decides for robots in small simulated households and knows nothing else.", text{&c.Model}},
 		{"model-format", "format", groupModel, "NAME", "How the model is prompted and read: auto, qwen, gpt-oss (or harmony), template (or magma).", choice{&c.ModelFormat, []string{"auto", "qwen", "gpt-oss", "template"}, formatAliases}},
 		{"quantization", "quantization", groupModel, "MODE", "auto serves any file; none refuses a quantized one. GPT-OSS and natively quantized files need auto.", choice{&c.Quantization, []string{"auto", "none"}, nil}},
 		{"dtype", "dtype", groupModel, "TYPE", "Element type of the KV cache: auto (f16), f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl. float32, float16 and bfloat16 are accepted.", choice{&c.DType, dtypes, dtypeAliases}},

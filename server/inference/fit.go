@@ -34,12 +34,12 @@ func cellBytes(metadata map[string]string, architecture string, layers, embeddin
 }
 
 // fitContext is the KV cache size, in tokens, when nobody chose one: what the
-// model was trained on, under a cap, as far as its share of free memory goes.
-// It is a multiple of 256, llama.cpp's own granularity.
+// model was trained on, or minShared if that is more, under a cap, as far as its
+// share of free memory goes. It is a multiple of 256, llama.cpp's own granularity.
 func fitContext(trained, limit int, free uint64, perCell float64) int {
 	cells := limit
 	if trained > 0 {
-		cells = min(cells, trained)
+		cells = min(cells, max(trained, minShared))
 	}
 	if free > 0 && perCell > 0 {
 		cells = min(cells, int(float64(free)/memoryShare/perCell))

@@ -28,7 +28,8 @@ var _ server.Decider = (*Service)(nil)
 // Facts is what was loaded and how the open choices were decided.
 type Facts struct {
 	Path           string
-	RandomWeights  bool // the generated default model
+	Default        bool   // the embedded model: no other was named
+	Name           string // "" when the file has none
 	Architecture   string
 	Description    string
 	Format         string // of prompts and outputs: qwen, gpt-oss, template

@@ -6,6 +6,9 @@ const (
 	// in tokens: enough for a batch of long histories, not all of the memory.
 	autoContextCPU = 32 << 10
 	autoContextGPU = 128 << 10
+	// minShared is the cache of a model with a short context, in tokens: no
+	// candidate uses more than the model was trained on, but many share the cache.
+	minShared = 32 << 10
 	// minAutoContext is used even when memory looks too small: below it nothing
 	// useful fits, and llama.cpp's own error is the better message.
 	minAutoContext = 2 << 10

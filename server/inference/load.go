@@ -9,6 +9,7 @@ import (
 	"agentd/agent"
 	"agentd/llama"
 	"agentd/llama/synth"
+	"agentd/models/household/weights"
 	"agentd/scheduler"
 )
 
@@ -44,14 +45,14 @@ func Open(ctx context.Context, opts Options) (s *Service, err error) {
 	return s, s.startEngine(opts, place)
 }
 
-// loadModel reads the model file, or the generated one, and refuses what the
+// loadModel reads the model file, or the embedded one, and refuses what the
 // quantization option does not allow.
 func (s *Service) loadModel(ctx context.Context, opts Options, place placed) error {
 	path := opts.Path
 	if path == "" {
 		var err error
-		if path, err = synth.Tiny("", synth.Qwen3); err != nil {
-			return fmt.Errorf("the default model could not be generated: %w; name a GGUF file with --model", err)
+		if path, err = weights.Path(""); err != nil {
+			return fmt.Errorf("the default model needs a file in the cache: %w; set XDG_CACHE_HOME to a directory that can be written to, or name a GGUF file with --model", err)
 		}
 	}
 	load := []llama.ModelOption{
@@ -77,7 +78,8 @@ func (s *Service) loadModel(ctx context.Context, opts Options, place placed) err
 	info := model.Info()
 	s.facts = Facts{
 		Path:           path,
-		RandomWeights:  opts.Path == "",
+		Default:        opts.Path == "",
+		Name:           info.Name,
 		Architecture:   info.Architecture,
 		Description:    info.Description,
 		Parameters:     info.Params,

@@ -6,7 +6,7 @@ import (
 
 // Options says what to load and how. Where a field says auto, Open decides.
 type Options struct {
-	// Path is the model file; "" generates the default one, with random weights.
+	// Path is the model file; "" is the default one, which the program embeds.
 	Path string
 	// Quantization is "auto" or "none", which refuses a quantized file.
 	Quantization string

@@ -88,14 +88,15 @@ func TestContextFitsModelMemoryAndCap(t *testing.T) {
 		perCell        float64
 		want           int
 	}{
-		"the model's":                {4096, 32768, 1 << 40, 1000, 4096},
-		"the cap":                    {131072, 32768, 1 << 40, 1000, 32768},
-		"half of the memory":         {131072, 32768, 20_000_000, 1000, 10240},
-		"never below the least":      {131072, 32768, 1000, 1000, minAutoContext},
-		"nor above a small model":    {512, 32768, 1000, 1000, 512},
-		"memory unknown":             {131072, 32768, 0, 1000, 32768},
-		"a model that tells nothing": {0, 32768, 1 << 40, 1000, 32768},
-		"a multiple of 256":          {1000, 32768, 1 << 40, 1000, 1024},
+		"the model's":                 {40960, 131072, 1 << 40, 1000, 40960},
+		"room for several short ones": {4096, 131072, 1 << 40, 1000, minShared},
+		"the cap":                     {131072, 32768, 1 << 40, 1000, 32768},
+		"half of the memory":          {131072, 32768, 20_000_000, 1000, 10240},
+		"never below the least":       {131072, 32768, 1000, 1000, minAutoContext},
+		"nor above a small model":     {512, 32768, 1000, 1000, 512},
+		"memory unknown":              {131072, 32768, 0, 1000, 32768},
+		"a model that tells nothing":  {0, 32768, 1 << 40, 1000, 32768},
+		"a multiple of 256":           {40000, 131072, 1 << 40, 1000, 40192},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := fitContext(test.trained, test.limit, test.free, test.perCell); got != test.want {
