@@ -4,6 +4,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -63,31 +64,56 @@ var (
 		"walker juno marvin echo ziggy")
 )
 
-// invented says how many percent of all names are made up, so that the model
-// learns to copy names that it has never read.
-const invented = 15
-
+// How many percent of all names are made up, so that the model learns to copy
+// names that it has never read, and how many of these look like identifiers.
 const (
-	consonants = "bdfgklmnprstvz"
-	vowels     = "aeiou"
+	invented  = 40
+	compounds = 8  // two words with an underscore
+	numbered  = 10 // a digit behind
+
+	shortest = 4 // letters of a made-up word
+)
+
+// The parts of made-up words, of which those that stand twice are more frequent.
+var (
+	onsets = strings.Fields("b d f g h j k l m n p r s t v w z b d f g k l m n p r s t bl br ch cl cr dr fl fr gl gr ph pl pr qu sc sh sk sl sp st sw th tr tw wh str")
+	vowels = strings.Fields("a e i o u a e i o u a e i o u y ai ea ee ie oa oo ou")
+	codas  = strings.Fields("b d g k l m n p r t x ck ct ft ld lk lt mb mp nd ng nk nt pt rd rk rm rn rt sh st th")
+	ends   = strings.Fields("er or ow le al el en et ing ory ment tion age ure ish ard ock ette")
 )
 
 // invent makes up a word of the split.
 func invent(r *rand.Rand, s Split) string {
 	for {
-		var b strings.Builder
-		for range 2 + r.IntN(2) {
-			b.WriteByte(consonants[r.IntN(len(consonants))])
-			b.WriteByte(vowels[r.IntN(len(vowels))])
-			if r.IntN(3) == 0 {
-				b.WriteByte(consonants[r.IntN(len(consonants))])
-			}
+		w := inventWord(r)
+		if len(w) < shortest {
+			continue // it could be a word of English
 		}
-		// An s at the end would make it look like a plural.
-		if w := b.String(); splitOf(w) == s && !strings.HasSuffix(w, "s") {
+		switch n := r.IntN(100); {
+		case n < compounds:
+			w += "_" + inventWord(r)
+		case n < compounds+numbered:
+			w += strconv.Itoa(1 + r.IntN(9))
+		}
+		if splitOf(w) == s {
 			return w
 		}
 	}
+}
+
+func inventWord(r *rand.Rand) string {
+	var b strings.Builder
+	for range 1 + r.IntN(2) {
+		b.WriteString(oneOf(r, onsets))
+		b.WriteString(oneOf(r, vowels))
+	}
+	switch r.IntN(3) {
+	case 0:
+		b.WriteString(oneOf(r, codas))
+	case 1:
+		b.WriteString(oneOf(r, onsets) + oneOf(r, ends))
+	}
+	return b.String()
 }
 
 // namer draws names that are different from each other.
