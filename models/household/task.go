@@ -22,6 +22,9 @@ func (e *Episode) Fork() *Episode {
 	return f
 }
 
+// Steps is how many decisions of the present task were taken.
+func (e *Episode) Steps() int { return e.steps }
+
 // PlannerSteps is how many decisions the planner takes from here to the end of
 // the task.
 func (e *Episode) PlannerSteps() int {

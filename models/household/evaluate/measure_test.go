@@ -1,0 +1,214 @@
+package evaluate
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"agentd/models/household"
+	"agentd/models/household/dataset"
+	"agentd/models/household/playback"
+	"agentd/protocol"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// episodes of the measurements below.
+const episodes = 30
+
+// options of both kinds of tool names.
+func options() []Options {
+	var list []Options
+	for _, names := range []string{Known, Unseen} {
+		list = append(list, Options{Episodes: episodes, Seed: 7, ToolNames: names, Tasks: true, Clients: 4})
+	}
+	return list
+}
+
+// taught is a model that decides as the planner does.
+func taught(t *testing.T, o Options) *playback.Model {
+	t.Helper()
+	m, err := playback.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range o.Episodes {
+		if err := m.Teach(t.Context(), o.Episode(i), playback.Planner); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+// planned is what the planner's own decisions are measured as.
+func planned(o Options) Result {
+	want := Result{Episodes: o.Episodes, Errors: map[string]int{}}
+	for i := range o.Episodes {
+		e := o.Episode(i)
+		for !e.Done() {
+			want.Kinds[e.Kind()].add(true)
+			want.Right.add(true)
+			want.Valid.add(true)
+			e.Apply(e.Expected(), protocol.Raw("{}"))
+		}
+		want.Tasks.Of += e.Score().Tasks
+		want.Tasks.Count += e.Score().Tasks
+	}
+	return want
+}
+
+// measured is the result for a server that fails at nothing.
+func measured(t *testing.T, s household.Server, o Options) Result {
+	t.Helper()
+	got, err := Measure(t.Context(), s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func TestThePlannerIsRightEverywhere(t *testing.T) {
+	for _, o := range options() {
+		var seen []int
+		o.Progress = func(n int) { seen = append(seen, n) }
+		want := planned(o)
+		if diff := cmp.Diff(want, measured(t, taught(t, o), o)); diff != "" {
+			t.Errorf("%s tool names: %s", o.ToolNames, diff)
+		}
+		if len(seen) != episodes || seen[episodes-1] != episodes {
+			t.Errorf("progress was %v", seen)
+		}
+		o.Tasks, o.Progress, want.Tasks = false, nil, Share{}
+		if diff := cmp.Diff(want, measured(t, taught(t, o), o)); diff != "" {
+			t.Errorf("%s tool names, steps only: %s", o.ToolNames, diff)
+		}
+	}
+}
+
+// TestAnEndedTaskIsNotRepaired: the model answers the second decision of every
+// conversation with a reply that is wrong, or with nothing that can be read. The
+// task of that decision is lost, and no other; the steps after it are measured on
+// the planner's path all the same.
+func TestAnEndedTaskIsNotRepaired(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer string
+		errors map[string]int
+	}{
+		"a wrong reply":      {"What?", map[string]int{}},
+		"an unreadable call": {"<tool_call>\n{\"name\"", map[string]int{"invalid_output": episodes}},
+	} {
+		for _, o := range options() {
+			m, want := taught(t, o), planned(o)
+			for i := range o.Episodes {
+				step := 0
+				err := m.Teach(t.Context(), o.Episode(i), func(e *household.Episode) (string, error) {
+					if step++; step != 2 {
+						return playback.Planner(e)
+					}
+					want.Kinds[e.Kind()].Count--
+					return test.answer, nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			want.Right.Count -= episodes
+			want.Tasks.Count -= episodes
+			want.Errors = test.errors
+			want.Valid.Count -= test.errors["invalid_output"]
+			if diff := cmp.Diff(want, measured(t, m, o)); diff != "" {
+				t.Errorf("%s, %s tool names: %s", name, o.ToolNames, diff)
+			}
+		}
+	}
+}
+
+// TestADetourIsForgivenWithinTwiceThePlannersSteps: after a wrong call the model
+// finds its way back, or makes so many of them that it takes too long.
+func TestADetourIsForgivenWithinTwiceThePlannersSteps(t *testing.T) {
+	for _, blunders := range []int{1, 12} {
+		forgiven, late := 0, 0
+		for _, o := range options() {
+			m, want := taught(t, o), planned(o)
+			for i := range o.Episodes {
+				r := rand.New(rand.NewPCG(1, uint64(i)))
+				var strayed *household.Episode // where the first blunder was made
+				planner, steps, left := 0, 0, blunders
+				err := m.Teach(t.Context(), o.Episode(i), func(e *household.Episode) (string, error) {
+					if strayed == nil && e.Steps() == 0 {
+						planner, steps = e.PlannerSteps(), 0
+					}
+					d := e.Expected()
+					if other, ok := e.Blunder(r); ok && left > 0 && (strayed == nil || e.Score().Tasks == strayed.Score().Tasks) {
+						if left--; strayed == nil {
+							strayed = e.Fork()
+							want.Kinds[e.Kind()].Count--
+						}
+						d = other
+					}
+					if strayed == nil || e.Score().Tasks == strayed.Score().Tasks {
+						steps++
+					}
+					return dataset.Notation(d)
+				})
+				switch {
+				case err != nil:
+					t.Fatal(err)
+				case strayed == nil:
+				case steps > Patience*planner:
+					late++
+					want.Tasks.Count--
+					want.Right.Count--
+				default:
+					forgiven++
+					want.Right.Count--
+				}
+			}
+			if diff := cmp.Diff(want, measured(t, m, o)); diff != "" {
+				t.Errorf("%d blunders, %s tool names: %s", blunders, o.ToolNames, diff)
+			}
+		}
+		if forgiven == 0 || blunders > 1 && late == 0 {
+			t.Errorf("%d blunders: %d forgiven, %d late", blunders, forgiven, late)
+		}
+	}
+}
+
+// failing answers so many requests and then fails or stops.
+type failing struct {
+	household.Server
+	left atomic.Int64
+	fail func() error
+}
+
+func (f *failing) Responses(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+	if f.left.Add(-1) < 0 {
+		return nil, f.fail()
+	}
+	return f.Server.Responses(ctx, req)
+}
+
+// TestWhatWasMeasuredBeforeAnErrorIsKept, and no request follows it.
+func TestWhatWasMeasuredBeforeAnErrorIsKept(t *testing.T) {
+	o := options()[0]
+	o.Clients = 1
+	m := taught(t, o)
+	ctx, cancel := context.WithCancel(t.Context())
+	broken := errors.New("broken")
+	for want, fail := range map[error]func() error{
+		broken:           func() error { return broken },
+		context.Canceled: func() error { cancel(); return ctx.Err() },
+	} {
+		f := &failing{Server: m, fail: fail}
+		f.left.Store(20)
+		got, err := Measure(ctx, f, o)
+		if !errors.Is(err, want) || got.Right != (Share{20, 20}) || got.Episodes == 0 || f.left.Load() != -1 {
+			t.Errorf("got %+v, %v with %d requests left", got, err, f.left.Load())
+		}
+	}
+}
