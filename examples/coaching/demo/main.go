@@ -22,6 +22,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -56,7 +57,7 @@ func run(ctx context.Context, args []string) error {
 	agentURL, coachURL := os.Getenv("AGENTD_URL"), os.Getenv("COACH_URL")
 
 	if agentURL == "" {
-		server, err := startAgentd(*program)
+		server, err := startAgentd(ctx, *program)
 		if err != nil {
 			return err
 		}
@@ -102,22 +103,36 @@ type server struct {
 	stop func()
 }
 
-// startAgentd starts agentd on a free port and waits until it listens.
-func startAgentd(program string) (*server, error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	c := command(ctx, program, "--host", "127.0.0.1", "--port", "0", "--log-format", "json",
+// startAgentd starts agentd on a free port and waits until it listens. Its model
+// has random weights: the example is about steps that fail and are repaired, and
+// shows that with any model.
+func startAgentd(ctx context.Context, program string) (*server, error) {
+	dir, err := os.MkdirTemp("", "agentd-example-")
+	if err != nil {
+		return nil, err
+	}
+	model := filepath.Join(dir, "random.gguf")
+	made, err := command(ctx, program, "make-model", "--out", model).CombinedOutput()
+	if err != nil {
+		_ = os.RemoveAll(dir) // it was ours
+		return nil, fmt.Errorf("agentd (make builds it) can't write a model: %w\n%s", err, made)
+	}
+
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it is stopped after the orchestrator
+	c := command(ctx, program, "--model", model, "--host", "127.0.0.1", "--port", "0", "--log-format", "json",
 		"--context-length", "16384", "--max-new-tokens", "48")
+	stop := func() {
+		cancel()
+		_ = c.Wait() // it was interrupted
+		_ = os.RemoveAll(dir)
+	}
 	log, err := c.StderrPipe()
 	if err == nil {
 		err = c.Start()
 	}
 	if err != nil {
-		cancel()
+		stop()
 		return nil, fmt.Errorf("agentd can't be started (make builds it): %w", err)
-	}
-	stop := func() {
-		cancel()
-		_ = c.Wait() // it was interrupted
 	}
 
 	var lines strings.Builder
