@@ -17,7 +17,6 @@ import (
 	"syscall"
 	"time"
 
-	"agentd/protocol/client"
 	"agentd/server/console"
 
 	"github.com/rs/zerolog"
@@ -145,18 +144,8 @@ func (c *consoleConfig) options(log zerolog.Logger) (console.Options, *http.Tran
 	if c.Agent == "" {
 		return o, transport, nil
 	}
-	with := []client.Option{client.WithHTTPClient(&http.Client{Transport: transport})}
-	if c.AgentTokenFile != "" {
-		tokens, err := readTokens(c.AgentTokenFile)
-		if err != nil {
-			return o, nil, fmt.Errorf("--agent-token-file: %w", err)
-		}
-		with = append(with, client.WithBearerToken(tokens[0]))
-	}
-	if o.Agent, err = client.New(c.Agent, with...); err != nil {
-		return o, nil, fmt.Errorf("--agent: %w", err)
-	}
-	return o, transport, nil
+	o.Agent, err = dial(transport, "--agent", c.Agent, "--agent-token-file", c.AgentTokenFile)
+	return o, transport, err
 }
 
 // listen opens the port and says where the page is.

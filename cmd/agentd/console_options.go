@@ -123,20 +123,8 @@ func (r retention) setJSON(v jsontext.Value) error {
 // loadConsoleConfig fills a consoleConfig from defaults and flags.
 func loadConsoleConfig(args []string) (consoleConfig, error) {
 	c := defaultConsoleConfig()
-	opts := consoleOptions(&c)
-	flags, err := parseFlags(opts, args)
-	switch {
-	case errors.Is(err, errHelp), errors.Is(err, errVersion):
+	if _, err := loadFlags("console", consoleOptions(&c), args); err != nil {
 		return c, err
-	case err != nil: // it names the server's page of help
-		return c, errors.New(strings.ReplaceAll(err.Error(), "agentd --help", "agentd console --help"))
-	}
-	for _, o := range opts {
-		if s, ok := flags[o.name]; ok {
-			if err := o.value.set(s); err != nil {
-				return c, fmt.Errorf("--%s: %w", o.name, err)
-			}
-		}
 	}
 	return c, c.validate()
 }
@@ -208,14 +196,7 @@ Examples
       {"provider": "human", "endpoint": "http://127.0.0.1:8890"}
   agentd console --host 0.0.0.0 --public-host console.example.org --auth-token-file tokens
 `)
-	for _, group := range []string{groupConsoleHTTP, groupConsoleAgent, groupLogs} {
-		fmt.Fprintf(w, "\n%s\n", group)
-		for _, o := range opts {
-			if o.group == group {
-				writeOption(w, o)
-			}
-		}
-	}
+	writeOptions(w, opts, groupConsoleHTTP, groupConsoleAgent, groupLogs)
 	fmt.Fprint(w, `
 Signals
   SIGTERM or SIGINT stops the console and exits with 0. Nothing is lost: agents that wait are

@@ -22,28 +22,21 @@ llama.cpp model and returns one checked decision for every candidate.
 Usage
   agentd [serve] [options]     start the server
   agentd console [options]     start the web page on which people coach
+  agentd demo [options]        show a running server at work in a simulated household
+  agentd eval [options]        measure how well a model decides
   agentd make-model [options]  write a random-weight model, to try things without a real one
   agentd version               print the version
 
 Examples
   agentd
-      serve a generated model with random weights on 127.0.0.1:8888; it answers nonsense
+      serve the model inside agentd on 127.0.0.1:8888, for robots in small simulated
+      households; README.md has a first request for it
   agentd --model Qwen3-8B-Q4_K_M.gguf --context-length 65536 --parallel 32
   agentd --model gpt-oss-20b-mxfp4.gguf --quantization auto --reasoning-effort low
   agentd --config agentd.json --port 9000
       explicit options win over the file
-  curl -s localhost:8888/v1/responses -H 'Content-Type: application/json' -d '
-      {"request_id": "r1", "inputs": [
-        {"id": 1, "instruction": {"type": "user", "content": "Say hello."}}]}'
 `)
-	for _, group := range groups {
-		fmt.Fprintf(w, "\n%s\n", group)
-		for _, o := range opts {
-			if o.group == group {
-				writeOption(w, o)
-			}
-		}
-	}
+	writeOptions(w, opts, groups...)
 	fmt.Fprint(w, `
 Where values come from
   Defaults, then the configuration file, then AGENTD_* variables, then options; each wins
@@ -57,6 +50,18 @@ Signals
   SIGTERM or SIGINT stops taking work, finishes what is in flight within --drain-timeout and
   exits with 0. A second one exits at once with 1.
 `)
+}
+
+// writeOptions prints the options of groups under their headings.
+func writeOptions(w io.Writer, opts []option, groups ...string) {
+	for _, group := range groups {
+		fmt.Fprintf(w, "\n%s\n", group)
+		for _, o := range opts {
+			if o.group == group {
+				writeOption(w, o)
+			}
+		}
+	}
 }
 
 // writeOption prints one option: its flag, its text and its default.

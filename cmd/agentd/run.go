@@ -21,6 +21,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return serve(ctx, rest, stdout, stderr)
 	case "console":
 		return runConsole(ctx, rest, stdout, stderr)
+	case "demo":
+		return runDemo(ctx, rest, stdout)
+	case "eval":
+		return runEval(ctx, rest, stdout, stderr)
 	case "make-model":
 		return makeModel(rest, stdout)
 	case "version":
@@ -30,7 +34,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		writeHelp(stdout)
 		return nil
 	}
-	return fmt.Errorf("unknown command %q; want serve, console, make-model, version or help", command)
+	return fmt.Errorf("unknown command %q; want serve, console, demo, eval, make-model, version or help", command)
 }
 
 // serve is the default subcommand.

@@ -77,6 +77,25 @@ func applyText(o option, layer map[string]string, as string, from origins) error
 	return nil
 }
 
+// loadFlags sets the options of a subcommand that has neither configuration file
+// nor variables, and says which were given.
+func loadFlags(command string, opts []option, args []string) (origins, error) {
+	flags, err := parseFlags(opts, args)
+	switch {
+	case errors.Is(err, errHelp), errors.Is(err, errVersion):
+		return nil, err
+	case err != nil: // it names the server's page of help
+		return nil, errors.New(strings.ReplaceAll(err.Error(), "agentd --help", "agentd "+command+" --help"))
+	}
+	from := origins{}
+	for _, o := range opts {
+		if err := applyText(o, flags, "--"+o.name, from); err != nil {
+			return nil, err
+		}
+	}
+	return from, nil
+}
+
 // parseFlags returns the texts of the flags given, by option name. Options keep
 // their values for now: the layers below come first.
 func parseFlags(opts []option, args []string) (map[string]string, error) {

@@ -7,6 +7,9 @@ import (
 	"agentd/protocol"
 )
 
+// Patience is how many times the planner's steps an agent may take for a task.
+const Patience = 2
+
 // Rooms of the house.
 func (e *Episode) Rooms() []string { return slices.Clone(e.group.plan.rooms) }
 

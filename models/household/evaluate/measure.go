@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"sync"
 
@@ -17,9 +16,6 @@ import (
 	"agentd/models/household"
 	"agentd/protocol"
 )
-
-// Patience is how many times the planner's steps the agent may take for a task.
-const Patience = 2
 
 // What the tools are called.
 const (
@@ -57,7 +53,8 @@ func (s Share) String() string {
 	if s.Of == 0 {
 		return "none"
 	}
-	return fmt.Sprintf("%.1f %% of %d", math.Floor(10*s.Percent())/10, s.Of)
+	tenths := 1000 * s.Count / s.Of
+	return fmt.Sprintf("%d.%d %% of %d", tenths/10, tenths%10, s.Of)
 }
 
 func (s *Share) add(has bool) {
@@ -85,7 +82,7 @@ type Result struct {
 	Valid    Share          `json:"valid"`    // outputs that are decisions, right or wrong
 	Right    Share          `json:"right"`    // decisions as the planner takes them
 	Kinds    ByKind         `json:"kinds"`    // Right, in parts
-	Tasks    Share          `json:"tasks"`    // finished with the right reply within Patience times the planner's steps
+	Tasks    Share          `json:"tasks"`    // finished with the right reply within household.Patience times the planner's steps
 	Errors   map[string]int `json:"errors"`   // outputs that are no decisions, by the code of their error
 }
 
@@ -155,7 +152,7 @@ func (m *measurement) count(f func(*Result)) {
 // task takes an episode along the planner's path to the end of its task. Up to
 // its first wrong decision the agent is on that path by itself.
 func (m *measurement) task(ctx context.Context, e *household.Episode) error {
-	budget, tasks := Patience*e.PlannerSteps(), e.Score().Tasks
+	budget, tasks := household.Patience*e.PlannerSteps(), e.Score().Tasks
 	finished, strayed := true, false
 	for ; e.Score().Tasks == tasks && !e.Done(); budget-- {
 		out, err := e.Ask(ctx, m.server)

@@ -160,7 +160,7 @@ func TestADetourIsForgivenWithinTwiceThePlannersSteps(t *testing.T) {
 				case err != nil:
 					t.Fatal(err)
 				case strayed == nil:
-				case steps > Patience*planner:
+				case steps > household.Patience*planner:
 					late++
 					want.Tasks.Count--
 					want.Right.Count--

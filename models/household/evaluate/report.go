@@ -101,7 +101,7 @@ func (r *Run) goals() []goal {
 func (r *Report) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, in houses and wordings that no training has; seed %d\n", r.Model, r.Seed)
-	fmt.Fprintf(&b, "right is what the planner decides; a task is finished by the right reply within %d times the planner's steps\n", Patience)
+	fmt.Fprintf(&b, "right is what the planner decides; a task is finished by the right reply within %d times the planner's steps\n", household.Patience)
 	if r.Interrupted {
 		b.WriteString("INTERRUPTED: this is what was measured until then\n")
 	}

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"agentd/llama/synth"
+	"agentd/models/household"
+	"agentd/models/household/evaluate"
+	"agentd/models/household/playback"
+	"agentd/protocol"
+	"agentd/server"
+
+	"github.com/rs/zerolog"
+)
+
+// evalToken is what the tests' server wants to see.
+const evalToken = "0123456789abcdef"
+
+// plannerModel decides as the planner does in the episodes of a measurement and in
+// the first houses of a demo.
+func plannerModel(t *testing.T, o evaluate.Options) *playback.Model {
+	t.Helper()
+	m, err := playback.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var episodes []*household.Episode
+	for _, names := range []string{evaluate.Known, evaluate.Unseen} {
+		o.ToolNames = names
+		for i := range o.Episodes {
+			episodes = append(episodes, o.Episode(i))
+		}
+	}
+	for seed := range uint64(3) {
+		episodes = append(episodes, household.New(seed, household.Options{Split: household.Eval}))
+	}
+	for _, e := range episodes {
+		if err := m.Teach(t.Context(), e, playback.Planner); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+// serveDecider is the URL of an agent server with another decider than a model.
+func serveDecider(t *testing.T, d server.Decider, tokens ...string) string {
+	t.Helper()
+	s, err := server.New(server.Options{Info: agentInfo(false), Log: zerolog.Nop(), Tokens: tokens})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := httptest.NewServer(s.Handler())
+	t.Cleanup(h.Close)
+	if d != nil {
+		s.Ready(d)
+	}
+	return h.URL
+}
+
+// interrupting is a decider that ends its client's work at one of the requests.
+type interrupting struct {
+	server.Decider
+	at     int64
+	count  atomic.Int64
+	cancel context.CancelFunc
+}
+
+func (d *interrupting) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+	if d.count.Add(1) == d.at {
+		d.cancel()
+		<-ctx.Done()
+	}
+	return d.Decider.Decide(ctx, req)
+}
+
+// evaluated is what agentd eval --json prints.
+func evaluated(ctx context.Context, t *testing.T, args ...string) (report struct {
+	Model       string
+	Interrupted bool
+	Missed      []string
+	Runs        []struct {
+		ToolNames           string `json:"tool_names"`
+		Constraints         string
+		Episodes            int
+		Valid, Right, Tasks evaluate.Share
+	}
+}, err error) {
+	t.Helper()
+	var out strings.Builder
+	err = run(ctx, append([]string{"eval", "--json"}, args...), &out, io.Discard)
+	if bad := json.Unmarshal([]byte(out.String()), &report); bad != nil {
+		t.Fatalf("%v (%v) in %s", bad, err, out.String())
+	}
+	return report, err
+}
+
+func TestEvalMeasuresARunningServer(t *testing.T) {
+	o := evaluate.Options{Episodes: 3, Seed: 9}
+	url := serveDecider(t, plannerModel(t, o), evalToken)
+	file := filepath.Join(t.TempDir(), "token")
+	writeFile(t, file, evalToken)
+	args := []string{"--url", url, "--token-file", file, "--episodes", "3", "--seed", "9"}
+
+	report, err := evaluated(t.Context(), t, append(args, "--check")...)
+	if err != nil || report.Interrupted || len(report.Missed) > 0 || len(report.Runs) != 2 {
+		t.Fatalf("got %+v, %v", report, err)
+	}
+	for i, names := range []string{evaluate.Known, evaluate.Unseen} {
+		r := report.Runs[i]
+		if r.ToolNames != names || r.Constraints != "" || r.Episodes != 3 || r.Right.Of == 0 || r.Right.Count != r.Right.Of || r.Tasks.Count != r.Tasks.Of {
+			t.Errorf("%s: got %+v", names, r)
+		}
+	}
+
+	// Other episodes: the planner's answers to these are not known.
+	report, err = evaluated(t.Context(), t, append(args, "--seed", "10", "--tool-names", "unseen", "--check")...)
+	if err == nil || !strings.Contains(err.Error(), "--check: 2 goals were missed") || len(report.Runs) != 1 || report.Runs[0].Right.Count == report.Runs[0].Right.Of {
+		t.Errorf("got %+v, %v", report, err)
+	}
+
+	var table strings.Builder
+	if err := run(t.Context(), append([]string{"eval"}, args...), &table, io.Discard); err != nil || !strings.Contains(table.String(), "All goals are reached.") {
+		t.Errorf("got %s, %v", table.String(), err)
+	}
+}
+
+// TestEvalStartsAServerForEachSettingOfConstraints with the options of the model.
+func TestEvalStartsAServerForEachSettingOfConstraints(t *testing.T) {
+	args := []string{"--model", tinyModel(t, synth.Qwen3), "--threads", "1", "--max-new-tokens", "8", "--episodes", "2", "--tool-names", "known", "--log-level", "error"}
+	report, err := evaluated(t.Context(), t, args...)
+	if err != nil || len(report.Runs) != 2 || !strings.Contains(report.Model, ".gguf") {
+		t.Fatalf("got %+v, %v", report, err)
+	}
+	on, off := report.Runs[0], report.Runs[1]
+	if on.Constraints != "on" || off.Constraints != "off" || on.Episodes != 2 || off.Episodes != 2 || on.Tasks.Of == 0 || off.Tasks.Of != 0 || on.Right.Of != off.Right.Of {
+		t.Errorf("got %+v and %+v", on, off)
+	}
+	again, err := evaluated(t.Context(), t, append(args, "--constrain", "on")...)
+	if err != nil || len(again.Runs) != 1 || again.Runs[0] != on {
+		t.Errorf("the same measurement gave %+v, %v, and before %+v", again.Runs, err, on)
+	}
+}
+
+// TestAnInterruptedEvalPrintsWhatItMeasured and says so; --check fails.
+func TestAnInterruptedEvalPrintsWhatItMeasured(t *testing.T) {
+	o := evaluate.Options{Episodes: 10, Seed: 1}
+	m := plannerModel(t, o)
+	for _, check := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		url := serveDecider(t, &interrupting{Decider: m, at: 20, cancel: cancel})
+		report, err := evaluated(ctx, t, "--url", url, "--episodes", "10", "--clients", "1", fmt.Sprintf("--check=%t", check))
+		if check != (err != nil && strings.Contains(err.Error(), "interrupted")) {
+			t.Errorf("--check=%t ends with %v", check, err)
+		}
+		if !report.Interrupted || len(report.Runs) != 1 || report.Runs[0].Right != (evaluate.Share{Count: 19, Of: 19}) || report.Runs[0].Episodes == 0 {
+			t.Errorf("got %+v", report)
+		}
+	}
+}
+
+func TestEvalAndDemoSayWhatIsWrong(t *testing.T) {
+	url, notReady := serveDecider(t, plannerModel(t, evaluate.Options{}), evalToken), serveDecider(t, nil)
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	dir := t.TempDir()
+	short, other := filepath.Join(dir, "short"), filepath.Join(dir, "other")
+	writeFile(t, short, "x")
+	writeFile(t, other, evalToken+evalToken)
+
+	for name, test := range map[string]struct {
+		args  []string
+		wants []string
+	}{
+		"eval, unknown option":        {[]string{"eval", "--episode", "3"}, []string{"eval: ", "--episode", "did you mean episodes"}},
+		"eval, an argument":           {[]string{"eval", "3"}, []string{`"3"`, "agentd eval --help"}},
+		"eval, bad number":            {[]string{"eval", "--episodes", "0"}, []string{"--episodes", "from 1 to"}},
+		"eval, bad word":              {[]string{"eval", "--tool-names", "new"}, []string{"--tool-names", "known, unseen, both"}},
+		"eval, no model file":         {[]string{"eval", "--model", "nowhere.gguf"}, []string{"--model", "does not exist"}},
+		"eval, model of a server":     {[]string{"eval", "--url", url, "--threads", "2"}, []string{"--threads", "--url"}},
+		"eval, token for nobody":      {[]string{"eval", "--token-file", other}, []string{"--token-file", "--url"}},
+		"eval, an option of serving":  {[]string{"eval", "--port", "1"}, []string{"--port", "unknown"}},
+		"eval, URL without scheme":    {[]string{"eval", "--url", "localhost:8888"}, []string{"--url", "http"}},
+		"eval, nobody there":          {[]string{"eval", "--url", gone.URL}, []string{"no agent server answers", "start one with agentd"}},
+		"eval, not ready":             {[]string{"eval", "--url", notReady}, []string{"is loading", "try again"}},
+		"eval, no token":              {[]string{"eval", "--url", url}, []string{"--token-file"}},
+		"eval, a wrong token":         {[]string{"eval", "--url", url, "--token-file", other}, []string{"--token-file"}},
+		"eval, a bad token file":      {[]string{"eval", "--url", url, "--token-file", short}, []string{"--token-file", "line 1"}},
+		"demo, unknown option":        {[]string{"demo", "--task", "3"}, []string{"demo: ", "--task", "did you mean tasks"}},
+		"demo, nobody there":          {[]string{"demo", "--url", gone.URL}, []string{"no agent server answers", "start one with agentd"}},
+		"demo, a wrong token":         {[]string{"demo", "--url", url, "--token-file", other}, []string{"--token-file"}},
+		"demo, no number of tasks":    {[]string{"demo", "--tasks", "none"}, []string{"--tasks", "from 1 to"}},
+		"demo, something else's page": {[]string{"demo", "--url", gone.URL + "?x"}, []string{"--url"}},
+	} {
+		err := run(t.Context(), test.args, io.Discard, io.Discard)
+		for _, want := range test.wants {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q in it", name, err, want)
+			}
+		}
+	}
+}
+
+func TestDemoShowsARunningServer(t *testing.T) {
+	url := serveDecider(t, plannerModel(t, evaluate.Options{}))
+	var out strings.Builder
+	if err := run(t.Context(), []string{"demo", "--url", url, "--tasks", "2"}, &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(out.String(), "House 1: ") || !strings.Contains(out.String(), "Tasks done: 2 of 2.") || strings.Contains(out.String(), "\x1b") {
+		t.Errorf("got %s", out.String())
+	}
+}
+
+func TestHelpOfEvalAndDemoListsEveryOption(t *testing.T) {
+	for command, opts := range map[string][]option{"eval": evalOptions(new(evalConfig)), "demo": demoOptions(new(demoConfig))} {
+		var out strings.Builder
+		if err := run(t.Context(), []string{command, "--help"}, &out, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range opts {
+			if !strings.Contains(out.String(), "  --"+o.name) {
+				t.Errorf("%s: --%s is missing", command, o.name)
+			}
+		}
+		for line := range strings.Lines(out.String()) {
+			if len(line) > 101 {
+				t.Errorf("%s: too wide: %s", command, line)
+			}
+		}
+		var version strings.Builder
+		if err := run(t.Context(), []string{command, "--version"}, &version, io.Discard); err != nil || !strings.HasPrefix(version.String(), "agentd ") {
+			t.Errorf("%s --version prints %q (%v)", command, version.String(), err)
+		}
+	}
+}
