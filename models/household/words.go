@@ -67,7 +67,7 @@ var (
 // How many percent of all names are made up, so that the model learns to copy
 // names that it has never read, and how many of these look like identifiers.
 const (
-	invented  = 40
+	invented  = 70
 	compounds = 8  // two words with an underscore
 	numbered  = 10 // a digit behind
 
