@@ -69,7 +69,7 @@ class Train(unittest.TestCase):
     def test_a_packed_batch_has_the_loss_and_gradients_of_its_episodes_alone(self):
         batch = self.data.batch([0, 1, 2])
         self.assertEqual(len(batch.paths[-1]), 3)  # what all share, the group, the episode
-        together, _ = self.model.loss(batch, torch.float32)
+        together, *_ = self.model.loss(batch, torch.float32)
         self.model.zero_grad()
         together.backward()
         gradients = [p.grad.clone() for p in self.model.parameters()]
@@ -79,7 +79,7 @@ class Train(unittest.TestCase):
             (prefix, unwanted), *episodes = self.data.runs(g)
             for tokens, loss in episodes:
                 single = pack([Node(np.concatenate([prefix, tokens]), np.concatenate([unwanted, loss]), -1)])
-                value, _ = self.model.loss(single, torch.float32)
+                value, *_ = self.model.loss(single, torch.float32)
                 value.backward()
                 alone += value.item()
                 targets += len(single.targets)

@@ -122,7 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Learn the vocabulary from a data set.")
     parser.add_argument("--data", required=True, help="JSONL that the data set program wrote")
     parser.add_argument("--out", required=True, help="tokenizer.json")
-    parser.add_argument("--groups", type=int, default=4000, help="groups to read (default %(default)s)")
+    parser.add_argument("--groups", type=int, default=2000, help="groups to read (default %(default)s)")
     args = parser.parse_args()
     tokenizer = train(texts(args.data, args.groups))
     tokenizer.save(args.out)

@@ -10,11 +10,13 @@ from typing import Iterator
 
 import numpy as np
 import torch
+from torch import Tensor
 
 import plot
 from model import Qwen3, Shape
-from packing import Data
+from packing import Batch, Data
 
+CHECKPOINT, COOLED = "checkpoint.pt", "cooled.pt"  # files in --out
 TYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 
 
@@ -25,20 +27,24 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--tokenizer", required=True, help="tokenizer.json")
     p.add_argument("--out", required=True, help="directory for the checkpoint and the curve")
     p.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out, if there is one")
-    p.add_argument("--epochs", type=float, default=1, help="passes over the data, unless --steps is given")
-    p.add_argument("--steps", type=int, help="steps of the whole run; the learning rate falls to nothing at its end")
+    p.add_argument("--steps", type=int, required=True, help="steps of the whole run")
+    p.add_argument("--cool", type=int, default=0,
+                   help="then, over so many steps, let the rate fall to nothing; the checkpoint stays as it is before, to go on from")
     p.add_argument("--minutes", type=float, default=math.inf, help="stop early, with a checkpoint, after so long")
-    p.add_argument("--batch", type=int, default=16384, help="about how many tokens a step sees")
-    p.add_argument("--pack", type=int, default=8192, help="about how many tokens are computed at once")
-    p.add_argument("--rate", type=float, default=2e-3, help="highest learning rate")
-    p.add_argument("--warmup", type=int, default=100, help="steps until it is reached")
-    p.add_argument("--decay", type=float, default=0.1, help="weight decay of matrices")
+    p.add_argument("--batch", type=int, default=4096, help="at least how many tokens a step sees")
+    p.add_argument("--pack", type=int, default=12288, help="at most how many tokens are computed at once, if that holds a group")
+    p.add_argument("--rate", type=float, default=6e-3, help="learning rate of the layers' matrices (Muon)")
+    p.add_argument("--rate-rest", type=float, default=4e-3, help="and of the embedding and the vectors (AdamW)")
+    p.add_argument("--warmup", type=int, default=20, help="steps until it is reached")
+    p.add_argument("--decay", type=float, default=0.1, help="weight decay of the layers' matrices")
     p.add_argument("--clip", type=float, default=1.0, help="bound of the gradient's norm")
+    p.add_argument("--prompt", type=float, default=0.5, help="weight of the loss of what the model reads, at first")
+    p.add_argument("--prompt-steps", type=int, default=1000, help="steps in which that weight falls to nothing")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--type", choices=TYPES, default="bfloat16", help="type of the computation; weights stay float32")
     p.add_argument("--threads", type=int, default=os.cpu_count())
-    p.add_argument("--evaluate", type=int, default=200, help="steps between measurements")
-    p.add_argument("--eval-groups", type=int, default=32, help="groups to measure on")
+    p.add_argument("--evaluate", type=int, default=100, help="steps between measurements")
+    p.add_argument("--eval-groups", type=int, default=8, help="groups to measure on")
     p.add_argument("--save", type=float, default=3, help="minutes between checkpoints")
     return p.parse_args(given)
 
@@ -82,31 +88,37 @@ class Trainer:
         with open(args.tokenizer, encoding="utf-8") as f:
             vocabulary = len(json.load(f)["model"]["vocab"])
         self.model = Qwen3(Shape(vocabulary=vocabulary)).to(self.device)
-        matrices = [p for p in self.model.parameters() if p.dim() > 1]
-        vectors = [p for p in self.model.parameters() if p.dim() == 1]
-        self.optimizer = torch.optim.AdamW(
-            [{"params": matrices, "weight_decay": args.decay}, {"params": vectors, "weight_decay": 0.0}],
-            lr=args.rate, betas=(0.9, 0.95), fused=True)
-        self.total = args.steps or max(1, int(args.epochs * sum(map(self.data.size, range(len(self.data)))) / args.batch))
+        matrices = [p for block in self.model.blocks for p in block.parameters() if p.dim() > 1]
+        rest = [p for block in self.model.blocks for p in block.parameters() if p.dim() == 1]
+        rest += [self.model.embedding, self.model.norm.weight]
+        self.optimizers = [
+            torch.optim.Muon(matrices, lr=args.rate, weight_decay=args.decay, adjust_lr_fn="match_rms_adamw"),
+            torch.optim.AdamW(rest, lr=args.rate_rest, betas=(0.9, 0.95), weight_decay=0.0, fused=True),
+        ]
         self.step = 0
         self.rows: list[dict] = []
         os.makedirs(args.out, exist_ok=True)
-        self.checkpoint = os.path.join(args.out, "checkpoint.pt")
-        if args.resume and os.path.exists(self.checkpoint):
-            self.load()
+        checkpoint = os.path.join(args.out, CHECKPOINT)
+        if args.resume and os.path.exists(checkpoint):
+            self.load(checkpoint)
 
-    def load(self) -> None:
-        state = torch.load(self.checkpoint, map_location=self.device, weights_only=True)
+    def load(self, checkpoint: str) -> None:
+        state = torch.load(checkpoint, map_location=self.device, weights_only=True)
         self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
         self.step, self.rows = state["step"], state["rows"]
+        if self.step > self.args.steps:
+            raise SystemExit(f"{checkpoint} has {self.step} steps already: give --steps of at least that")
 
     def save(self) -> None:
         """Writes the checkpoint, which is whole at any time, and the curve."""
+        cooling = self.step > self.args.steps
+        path = os.path.join(self.args.out, COOLED if cooling else CHECKPOINT)
         torch.save({"shape": self.model.shape.dict(), "model": self.model.state_dict(),
-                    "optimizer": self.optimizer.state_dict(), "step": self.step, "rows": self.rows},
-                   self.checkpoint + ".new")
-        os.replace(self.checkpoint + ".new", self.checkpoint)
+                    "optimizers": [o.state_dict() for o in self.optimizers], "step": self.step, "rows": self.rows},
+                   path + ".new")
+        os.replace(path + ".new", path)
         if self.rows:
             with open(os.path.join(self.args.out, "curve.csv"), "w", newline="", encoding="utf-8") as f:
                 writer = csv.DictWriter(f, self.rows[0])
@@ -115,20 +127,36 @@ class Trainer:
             plot.curve(self.rows, os.path.join(self.args.out, "curve.svg"))
 
     def rate(self) -> float:
-        """Linear warm-up, then a cosine down to nothing."""
-        warmup = min(self.args.warmup, self.total // 10 + 1)
-        if self.step < warmup:
-            return self.args.rate * (self.step + 1) / warmup
-        return self.args.rate * 0.5 * (1 + math.cos(math.pi * min(1, (self.step - warmup) / max(1, self.total - warmup))))
+        """The share of the learning rates: linear warm-up, a plateau, a linear cooling."""
+        a = self.args
+        if self.step < a.steps:
+            return min(1, (self.step + 1) / a.warmup)
+        return (a.steps + a.cool - self.step) / a.cool
+
+    def others(self, batch: Batch, random: torch.Generator) -> Tensor | None:
+        """Half of the rows that are no decision's: to predict what it reads teaches the model to copy."""
+        weight = self.prompt()
+        if weight == 0:
+            return None
+        rows = torch.rand(len(batch.tokens), generator=random) < 0.5
+        rows[torch.tensor(batch.sizes).cumsum(0) - 1] = False  # the next token may be another conversation's
+        rows[batch.rows] = False
+        return rows.nonzero()[:, 0]
+
+    def prompt(self) -> float:
+        return self.args.prompt * max(0.0, 1 - self.step / self.args.prompt_steps)
 
     def learn(self, groups: list[int]) -> tuple[float, int, int]:
         """One step: the loss per target, and how many tokens and decisions were seen."""
         targets = decisions = tokens = 0
         loss = 0.0
+        random = torch.Generator().manual_seed(self.args.seed + (self.step << 16))
         for pack in packs(self.data, groups, self.args.pack):
-            batch = self.data.batch(pack).to(self.device)
-            total, _ = self.model.loss(batch, self.dtype)
-            total.backward()
+            batch = self.data.batch(pack)
+            others = self.others(batch, random)
+            batch = batch.to(self.device)
+            total, _, read = self.model.loss(batch, self.dtype, None if others is None else others.to(self.device))
+            (total + self.prompt() * read).backward()
             loss += total.item()
             targets += len(batch.targets)
             decisions += batch.count
@@ -136,10 +164,11 @@ class Trainer:
         for p in self.model.parameters():
             p.grad /= targets
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.args.clip)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.rate()
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        for optimizer, highest in zip(self.optimizers, (self.args.rate, self.args.rate_rest), strict=True):
+            for group in optimizer.param_groups:
+                group["lr"] = highest * self.rate()
+            optimizer.step()
+            optimizer.zero_grad()
         return loss / targets, tokens, decisions
 
     @torch.no_grad()
@@ -149,7 +178,7 @@ class Trainer:
         groups = list(range(min(self.args.eval_groups, len(self.held_out))))
         for pack in packs(self.held_out, groups, self.args.pack):
             batch = self.held_out.batch(pack).to(self.device)
-            total, right = self.model.loss(batch, self.dtype)
+            total, right, _ = self.model.loss(batch, self.dtype)
             loss += total.item()
             targets += len(batch.targets)
             wrong = torch.zeros(batch.count, dtype=torch.int64, device=self.device)
@@ -160,21 +189,22 @@ class Trainer:
 
     def run(self) -> None:
         a = self.args
+        total = a.steps + a.cool
         print(f"{sum(p.numel() for p in self.model.parameters()):,} parameters, {len(self.data)} groups, "
-              f"{self.total} steps on {self.device} in {a.type}, from step {self.step}", flush=True)
+              f"{total} steps on {self.device} in {a.type}, from step {self.step}", flush=True)
         begin = saved = mark = time.monotonic()
         tokens = decisions = 0
         losses: list[float] = []
         for number, groups in enumerate(steps_of(self.data, a.batch, a.seed)):
             if number < self.step:
                 continue  # seen before the checkpoint
-            if self.step >= self.total or time.monotonic() - begin > a.minutes * 60:
+            if self.step >= total or time.monotonic() - begin > a.minutes * 60:
                 break
             loss, t, d = self.learn(groups)
             losses.append(loss)
             tokens, decisions = tokens + t, decisions + d
             self.step += 1
-            if self.step % a.evaluate == 0 or self.step == self.total:
+            if self.step % a.evaluate == 0 or self.step == total:
                 spent = time.monotonic() - mark
                 held_out, exact = self.measure()
                 self.rows.append({"step": self.step, "loss": round(float(np.mean(losses)), 5),
@@ -182,7 +212,7 @@ class Trainer:
                 print(f"step {self.step}: loss {np.mean(losses):.4f}, held-out {held_out:.4f}, exact {exact:.1%}, "
                       f"{tokens / spent:,.0f} tokens/s, {decisions / spent:.1f} decisions/s", flush=True)
                 losses, tokens, decisions, mark = [], 0, 0, time.monotonic()
-            if time.monotonic() - saved > a.save * 60:
+            if self.step == a.steps or time.monotonic() - saved > a.save * 60:
                 self.save()
                 saved = time.monotonic()
         self.save()
