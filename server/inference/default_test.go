@@ -1,0 +1,250 @@
+package inference
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"agentd/agent/format"
+	"agentd/llama"
+	"agentd/models/household"
+	"agentd/models/household/weights"
+	"agentd/protocol"
+
+	"github.com/rs/zerolog"
+)
+
+const (
+	// decisionsCompared is how many decisions each way of computing has to take.
+	decisionsCompared = 60
+	// differencesTolerated of them may come out differently. Every way of computing
+	// rounds in its own way: a step of sixteen rows uses other kernels than one of
+	// a single row, and quantization changes each number a little. Where two tokens
+	// are almost equally probable, that decides. The better the model, the rarer.
+	differencesTolerated = 2
+	// uncachedCompared of them are also computed without the cache, which takes
+	// long. uncachedStride puts decisions of other conversations between two of one.
+	uncachedCompared, uncachedStride = 20, 37
+	// width is how many candidates decode at once where it is not one.
+	width = 16
+)
+
+// openDefault opens the default model, or a variant of it.
+func openDefault(t *testing.T, opts Options) *Service {
+	t.Helper()
+	opts.Device, opts.Threads, opts.Log = "cpu", 1, zerolog.Nop()
+	opts.QueueLimit, opts.MaxNewTokens, opts.Constrain = decisionsCompared, 128, "on"
+	s, err := Open(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// TestWithoutAPathTheDefaultModelIsServed, and its file named, which is in the cache.
+func TestWithoutAPathTheDefaultModelIsServed(t *testing.T) {
+	f := openDefault(t, Options{}).Facts()
+	path, err := weights.Path("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !f.Default || f.Path != path || f.Name != "agentd household" || f.Format != format.Qwen {
+		t.Errorf("%+v", f)
+	}
+	if f := openDefault(t, Options{Path: path}).Facts(); f.Default {
+		t.Error("a model that was named is called the default one")
+	}
+}
+
+func TestADefaultModelWithoutACacheIsExplained(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_CACHE_HOME", file)
+	_, err := Open(t.Context(), Options{Device: "cpu", Log: zerolog.Nop()})
+	if err == nil || !strings.Contains(err.Error(), "XDG_CACHE_HOME") || !strings.Contains(err.Error(), "--model") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// decide asks for one decision.
+func decide(t *testing.T, s *Service, in protocol.AgentInput) protocol.AgentOutput {
+	t.Helper()
+	outs, err := s.Decide(t.Context(), &protocol.AgentRequest{RequestID: "r", Inputs: []protocol.AgentInput{in}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outs[0]
+}
+
+// conversations are the inputs of people's conversations with a planner that
+// decides right. The agent writes their memory, from corrections.
+func conversations(t *testing.T, s *Service) []protocol.AgentInput {
+	t.Helper()
+	var inputs []protocol.AgentInput
+	for seed := uint64(1); len(inputs) < decisionsCompared; seed++ {
+		e := household.New(seed, household.Options{Split: household.Eval})
+		for !e.Done() && len(inputs) < decisionsCompared {
+			in := e.Input()
+			inputs = append(inputs, in)
+			right := &protocol.ReplaceDecision{Decision: e.Expected()}
+			in.ExtraKeys = protocol.SetMember(in.ExtraKeys, "coaching", right.AppendJSON(nil))
+			e.Apply(e.Expected(), decide(t, s, in).Memory)
+		}
+	}
+	return inputs
+}
+
+// inTurn asks for one decision after the other.
+func inTurn(t *testing.T, s *Service, inputs []protocol.AgentInput) []protocol.AgentOutput {
+	t.Helper()
+	var outs []protocol.AgentOutput
+	for _, in := range inputs {
+		outs = append(outs, decide(t, s, in))
+	}
+	return outs
+}
+
+// together asks for all decisions at the same time, each in a request of its own.
+func together(t *testing.T, s *Service, inputs []protocol.AgentInput) []protocol.AgentOutput {
+	t.Helper()
+	outs := make([]protocol.AgentOutput, len(inputs))
+	var all sync.WaitGroup
+	for i, in := range inputs {
+		all.Go(func() {
+			got, err := s.Decide(t.Context(), &protocol.AgentRequest{RequestID: "r", Inputs: []protocol.AgentInput{in}})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			outs[i] = got[0]
+		})
+	}
+	all.Wait()
+	return outs
+}
+
+// text is a decision, or why there is none.
+func text(o protocol.AgentOutput) string {
+	if o.Error != nil {
+		return o.Error.Code
+	}
+	return string(o.Output.AppendJSON(nil))
+}
+
+// differences are the decisions that were taken both times and are not the same.
+func differences(want, got []protocol.AgentOutput) []string {
+	var list []string
+	for i := range want {
+		if got[i].Status == "" { // not asked for
+			continue
+		}
+		same := text(want[i]) == text(got[i])
+		if want[i].Output != nil && got[i].Output != nil {
+			same = household.Same(*want[i].Output, *got[i].Output)
+		}
+		if !same {
+			list = append(list, fmt.Sprintf("decision %d: %s, and %s", i, text(want[i]), text(got[i])))
+		}
+	}
+	return list
+}
+
+// TestTheDefaultModelDecidesTheSameHoweverItIsComputed compares with decisions
+// that were taken one after the other, as conversations go. It says nothing of how
+// good they are: agentd eval does.
+func TestTheDefaultModelDecidesTheSameHoweverItIsComputed(t *testing.T) {
+	s := openDefault(t, Options{Parallel: 1})
+	inputs := conversations(t, s)
+	want := inTurn(t, s, inputs)
+
+	compare := func(rule string, tolerated int, decide func(t *testing.T) []protocol.AgentOutput) {
+		t.Run(rule, func(t *testing.T) {
+			list := differences(want, decide(t))
+			t.Logf("%d of %d decisions differ", len(list), len(want))
+			if len(list) > tolerated {
+				for _, d := range list {
+					t.Error(d)
+				}
+			}
+		})
+	}
+	compare("again, when all of it is in the cache", 0, func(t *testing.T) []protocol.AgentOutput {
+		return inTurn(t, s, inputs)
+	})
+	compare("when only what all prompts begin with is in the cache", differencesTolerated, func(t *testing.T) []protocol.AgentOutput {
+		return uncached(t, inputs)
+	})
+	wide := openDefault(t, Options{Parallel: width})
+	compare("sixteen at once", differencesTolerated, func(t *testing.T) []protocol.AgentOutput {
+		return together(t, wide, inputs)
+	})
+	compare("sixteen at once, when all of it is in the cache", differencesTolerated, func(t *testing.T) []protocol.AgentOutput {
+		return together(t, wide, inputs)
+	})
+	compare("sixteen at once, with a KV cache of 8 bits", differencesTolerated, func(t *testing.T) []protocol.AgentOutput {
+		return together(t, openDefault(t, Options{Parallel: width, KVType: "q8_0"}), inputs)
+	})
+	compare("sixteen at once, with weights of 8 bits", differencesTolerated, func(t *testing.T) []protocol.AgentOutput {
+		return together(t, openDefault(t, Options{Parallel: width, Path: quantized(t)}), inputs)
+	})
+}
+
+// quantized is the path of the weights in Q8_0.
+func quantized(t *testing.T) string {
+	t.Helper()
+	source, err := weights.Path("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "q8_0.gguf")
+	if err := llama.Quantize(source, path, "q8_0"); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// uncached takes some of the decisions, with a small cache and in an order in
+// which conversations take turns: what is needed next is not there any more.
+func uncached(t *testing.T, inputs []protocol.AgentInput) []protocol.AgentOutput {
+	t.Helper()
+	s := openDefault(t, Options{Parallel: 1, ContextLength: 4096})
+	outs := make([]protocol.AgentOutput, len(inputs))
+	for i := range uncachedCompared {
+		at := i * uncachedStride % len(inputs)
+		outs[at] = decide(t, s, inputs[at])
+		if found, all := cached(t, outs[at]); found > all/2 {
+			t.Errorf("decision %d found %d of %d tokens in the cache", at, found, all)
+		}
+	}
+	return outs
+}
+
+// cached is how many tokens of its prompt a decision found computed.
+func cached(t *testing.T, o protocol.AgentOutput) (found, prompt int) {
+	t.Helper()
+	step, err := protocol.DecodeInternalStep(o.InternalSteps[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var elements struct {
+		Generation struct {
+			Cached int `json:"cached_tokens"`
+			Prompt int `json:"prompt_tokens"`
+		} `json:"generation"`
+	}
+	if err := json.Unmarshal(step.InputElements, &elements); err != nil || elements.Generation.Prompt == 0 {
+		t.Fatalf("%v in %s", err, step.InputElements)
+	}
+	return elements.Generation.Cached, elements.Generation.Prompt
+}
