@@ -52,7 +52,7 @@ func (d *daemon) loadModel(ctx context.Context) (model, error) {
 		split[i] = float32(x)
 	}
 	if c.Model == "" {
-		d.log.Info().Msg("no --model: serving the default model, which decides for robots in small simulated households and knows nothing else")
+		d.log.Info().Msg("no --model: serving the default model, which decides for robots in small simulated households and knows nothing else; agentd demo shows it at work")
 	}
 	progress, finished := d.progress()
 	defer finished()
