@@ -14,6 +14,7 @@ import (
 
 	"agentd/llama/synth"
 	"agentd/models/household"
+	"agentd/models/household/demo"
 	"agentd/models/household/evaluate"
 	"agentd/models/household/playback"
 	"agentd/protocol"
@@ -41,7 +42,7 @@ func plannerModel(t *testing.T, o evaluate.Options) *playback.Model {
 		}
 	}
 	for seed := range uint64(3) {
-		episodes = append(episodes, household.New(seed, household.Options{Split: household.Eval}))
+		episodes = append(episodes, demo.Episode(seed))
 	}
 	for _, e := range episodes {
 		if err := m.Teach(t.Context(), e, playback.Planner); err != nil {

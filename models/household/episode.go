@@ -16,6 +16,7 @@ var ChatTemplate string
 type Options struct {
 	Split     Split
 	ToolNames ToolNames
+	Plain     bool // as few made-up names as possible, for people to read
 }
 
 // Streams keep the random numbers of different purposes and splits apart.
@@ -48,8 +49,8 @@ const (
 // NewGroup makes the group of a seed.
 func NewGroup(seed uint64, o Options) *Group {
 	r := rand.New(rand.NewPCG(seed, streamGroup+uint64(o.Split)*streamSplit))
-	g := &Group{seed: seed, options: o, plan: newPlan(r, o.Split)}
-	g.tools = newToolbox(r, o.ToolNames)
+	g := &Group{seed: seed, options: o, plan: newPlan(r, o)}
+	g.tools = newToolbox(r, o)
 	g.raw = g.tools.raw()
 	g.brief = oneOf(r, []briefing{briefNot, briefNot, briefSummary, briefSummary, briefStatus})
 	return g

@@ -42,8 +42,8 @@ const (
 	maxRobots            = 3
 )
 
-func newPlan(r *rand.Rand, s Split) *plan {
-	n := &namer{rand: r, split: s}
+func newPlan(r *rand.Rand, o Options) *plan {
+	n := &namer{rand: r, split: o.Split, plain: o.Plain}
 	p := new(plan)
 	for range minRooms + r.IntN(maxRooms-minRooms+1) {
 		room := n.draw(roomWords)

@@ -1,6 +1,7 @@
 package household
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,10 +16,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // everyKind runs a test for both splits and both kinds of tool names.
 func everyKind(t *testing.T, test func(t *testing.T, o Options)) {
 	for name, o := range map[string]Options{
-		"training":                  {Train, Known},
-		"evaluation":                {Eval, Known},
-		"evaluation, unseen tools":  {Eval, Unseen},
-		"training with unseen ones": {Train, Unseen},
+		"training":                  {Split: Train},
+		"evaluation":                {Split: Eval},
+		"evaluation, unseen tools":  {Split: Eval, ToolNames: Unseen},
+		"training with unseen ones": {ToolNames: Unseen},
+		"plain":                     {Plain: true},
+		"evaluation, plain":         {Split: Eval, Plain: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -217,4 +220,43 @@ func TestWhatTheAgentWasToldIsTrue(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPlainNamesAreWords wherever there are enough of them, tools' names too.
+func TestPlainNamesAreWords(t *testing.T) {
+	known := map[string]bool{}
+	for _, p := range []pool{roomWords, surfaceWords, containerWords, switchWords, degreeWords, percentWords, bareWords, nounWords, robotWords} {
+		for _, w := range p[Train] {
+			known[w] = true
+		}
+	}
+	for _, w := range toolWordings {
+		for _, name := range w.names {
+			known[name] = true
+		}
+	}
+	for _, d := range distractors {
+		known[d.name] = true
+	}
+	for seed := range uint64(episodesTested) {
+		g := NewGroup(seed, Options{Plain: true})
+		names := slices.Concat(g.plan.rooms, g.plan.robots)
+		for _, p := range g.plan.places {
+			names = append(names, p.name)
+		}
+		for _, d := range g.plan.devices {
+			names = append(names, d.name)
+		}
+		for _, thing := range g.plan.things {
+			names = append(names, thing[strings.LastIndexByte(thing, ' ')+1:])
+		}
+		for _, tool := range g.tools.tools {
+			names = append(names, tool.name)
+		}
+		for _, name := range names {
+			if !known[name] {
+				t.Errorf("seed %d: %q is no word of the lists", seed, name)
+			}
+		}
+	}
 }

@@ -132,7 +132,8 @@ func (e *Episode) several(inTurn bool) {
 
 // unheard is a name that nothing in the house has.
 func (e *Episode) unheard(p pool) string {
-	names := &namer{rand: e.rand, split: e.group.options.Split, used: slices.Concat(e.group.plan.rooms, e.group.plan.robots)}
+	o := e.group.options
+	names := &namer{rand: e.rand, split: o.Split, plain: o.Plain, used: slices.Concat(e.group.plan.rooms, e.group.plan.robots)}
 	return names.draw(p)
 }
 

@@ -51,9 +51,9 @@ const maxTools = 7
 
 // newToolbox draws the tools of a group: always those to get about, mostly those
 // to carry things and those for containers and devices, split or merged.
-func newToolbox(r *rand.Rand, names ToolNames) *toolbox {
+func newToolbox(r *rand.Rand, o Options) *toolbox {
 	b := &toolbox{}
-	m := &maker{rand: r, names: names, invented: r.IntN(3) == 0}
+	m := &maker{rand: r, names: o.ToolNames, invented: r.IntN(3) == 0 && !o.Plain}
 	m.add(b, toolGo, []op{opGo}, nil, roleRoom)
 	if r.IntN(4) > 0 {
 		m.add(b, toolLook, []op{opLook}, nil)

@@ -120,13 +120,18 @@ func inventWord(r *rand.Rand) string {
 type namer struct {
 	rand  *rand.Rand
 	split Split
+	plain bool
 	used  []string
 }
 
+// plainTries is how often a plain name is looked for until one is made up after
+// all: a large house may have more things than there are words.
+const plainTries = 100
+
 func (n *namer) draw(p pool) string {
-	for {
+	for tries := 0; ; tries++ {
 		w := oneOf(n.rand, p[n.split])
-		if n.rand.IntN(100) < invented {
+		if n.rand.IntN(100) < invented && (!n.plain || tries > plainTries) {
 			w = invent(n.rand, n.split)
 		}
 		if !slices.Contains(n.used, w) {

@@ -57,10 +57,15 @@ func Play(ctx context.Context, w io.Writer, s household.Server, o Options) (Summ
 	return d.sum, d.err
 }
 
+// Episode is the conversation in the house of a seed. For people its names are words.
+func Episode(seed uint64) *household.Episode {
+	return household.New(seed, household.Options{Plain: true})
+}
+
 // house does the tasks of one conversation, to its end or to a task that gets
 // nowhere: the next one is in another house then.
 func (d *show) house(ctx context.Context, seed uint64) error {
-	e := household.New(seed, household.Options{Split: household.Eval})
+	e := Episode(seed)
 	if d.sum.Tasks > 0 {
 		d.line(plain, "")
 	}

@@ -21,10 +21,6 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func episode(seed uint64) *household.Episode {
-	return household.New(seed, household.Options{Split: household.Eval})
-}
-
 // taught is a model that decides as the planner does in these houses.
 func taught(t *testing.T, seeds ...uint64) *playback.Model {
 	t.Helper()
@@ -33,7 +29,7 @@ func taught(t *testing.T, seeds ...uint64) *playback.Model {
 		t.Fatal(err)
 	}
 	for _, seed := range seeds {
-		if err := m.Teach(t.Context(), episode(seed), playback.Planner); err != nil {
+		if err := m.Teach(t.Context(), Episode(seed), playback.Planner); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -82,7 +78,7 @@ func TestTranscriptsOfFailures(t *testing.T) {
 	m := taught(t, 1, 2, 3)
 	teach := func(seed uint64, answer func(e *household.Episode) (string, error)) {
 		t.Helper()
-		if err := m.Teach(t.Context(), episode(seed), answer); err != nil {
+		if err := m.Teach(t.Context(), Episode(seed), answer); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -25,7 +25,7 @@ const (
 
 // Options of a measurement.
 type Options struct {
-	Episodes  int                // conversations, each in a house of its own
+	Episodes  int                // conversations, four in each house
 	Seed      uint64             // the houses and conversations are a function of it
 	ToolNames string             // Known or Unseen
 	Tasks     bool               // also let the agent do whole tasks alone
@@ -117,13 +117,18 @@ func Measure(ctx context.Context, s household.Server, o Options) (Result, error)
 	return m.result, errors.Join(ctx.Err(), err)
 }
 
+// perHouse is how many conversations take place in each house, with the same
+// tools: they share the long beginning of their prompts, which is most of the work.
+const perHouse = 4
+
 // Episode is the i-th conversation of a measurement.
 func (o *Options) Episode(i int) *household.Episode {
 	h := household.Options{Split: household.Eval}
 	if o.ToolNames == Unseen {
 		h.ToolNames = household.Unseen
 	}
-	return household.New(rand.New(rand.NewPCG(o.Seed, uint64(i))).Uint64(), h)
+	house := rand.New(rand.NewPCG(o.Seed, uint64(i/perHouse))).Uint64()
+	return household.NewGroup(house, h).Episode(i % perHouse)
 }
 
 // conversation measures the i-th episode.

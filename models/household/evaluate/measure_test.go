@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // episodes of the measurements below.
-const episodes = 30
+const episodes = 20
 
 // options of both kinds of tool names.
 func options() []Options {
@@ -131,8 +131,8 @@ func TestAnEndedTaskIsNotRepaired(t *testing.T) {
 // TestADetourIsForgivenWithinTwiceThePlannersSteps: after a wrong call the model
 // finds its way back, or makes so many of them that it takes too long.
 func TestADetourIsForgivenWithinTwiceThePlannersSteps(t *testing.T) {
+	forgiven, late := 0, 0
 	for _, blunders := range []int{1, 12} {
-		forgiven, late := 0, 0
 		for _, o := range options() {
 			m, want := taught(t, o), planned(o)
 			for i := range o.Episodes {
@@ -173,9 +173,9 @@ func TestADetourIsForgivenWithinTwiceThePlannersSteps(t *testing.T) {
 				t.Errorf("%d blunders, %s tool names: %s", blunders, o.ToolNames, diff)
 			}
 		}
-		if forgiven == 0 || blunders > 1 && late == 0 {
-			t.Errorf("%d blunders: %d forgiven, %d late", blunders, forgiven, late)
-		}
+	}
+	if forgiven == 0 || late == 0 {
+		t.Errorf("%d forgiven, %d late: the rule was not tried", forgiven, late)
 	}
 }
 
@@ -198,13 +198,16 @@ func TestWhatWasMeasuredBeforeAnErrorIsKept(t *testing.T) {
 	o := options()[0]
 	o.Clients = 1
 	m := taught(t, o)
-	ctx, cancel := context.WithCancel(t.Context())
 	broken := errors.New("broken")
-	for want, fail := range map[error]func() error{
-		broken:           func() error { return broken },
-		context.Canceled: func() error { cancel(); return ctx.Err() },
-	} {
-		f := &failing{Server: m, fail: fail}
+	for _, want := range []error{broken, context.Canceled} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		f := &failing{Server: m, fail: func() error {
+			if errors.Is(want, context.Canceled) {
+				cancel()
+			}
+			return want
+		}}
 		f.left.Store(20)
 		got, err := Measure(ctx, f, o)
 		if !errors.Is(err, want) || got.Right != (Share{20, 20}) || got.Episodes == 0 || f.left.Load() != -1 {
