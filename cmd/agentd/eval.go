@@ -49,7 +49,7 @@ func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 // run measures and prints.
 func (c *evalConfig) run(ctx context.Context, stdout, stderr io.Writer) error {
 	report := evaluate.Report{Episodes: c.Episodes, Seed: c.Seed}
-	for i, constraints := range c.constraints {
+	for i, constraints := range c.constraints() {
 		// How far the model is right is measured once; without constraints only
 		// its outputs' validity is new.
 		err := c.measure(ctx, &report, constraints, i == 0, stderr)
@@ -107,7 +107,7 @@ func (c *evalConfig) measure(ctx context.Context, report *evaluate.Report, const
 		return err
 	}
 	for _, names := range []string{evaluate.Known, evaluate.Unseen} {
-		if c.ToolNames != bothNames && c.ToolNames != names {
+		if c.ToolNames != both && c.ToolNames != names {
 			continue
 		}
 		run := evaluate.Run{ToolNames: names, Constraints: constraints}

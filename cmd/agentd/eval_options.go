@@ -18,36 +18,36 @@ type evalConfig struct {
 
 	Episodes  int
 	Seed      uint64
-	ToolNames string // evaluate.Known, evaluate.Unseen or bothNames
+	ToolNames string // evaluate.Known, evaluate.Unseen or both
+	Constrain string // evaluate.ConstraintsOn, evaluate.ConstraintsOff or both
 	Clients   int
 	JSON      bool
 	Check     bool
-
-	constraints []string // of the servers that are measured
 }
 
-// bothNames measures known and unseen tool names.
-const bothNames = "both"
+// both measures one after the other.
+const both = "both"
 
 // Defaults and bounds of the measurement.
 const (
-	// defaultEpisodes are about 1,000 decisions, whose share of right ones is
+	// defaultEpisodes are about 1,400 decisions, whose share of right ones is
 	// known to one or two percent.
 	defaultEpisodes = 200
 	// maxEpisodes is more than anybody waits for.
 	maxEpisodes = 1_000_000
 	// defaultClients keep a CPU's batches filled.
 	defaultClients = 16
+	// evalMaxNewTokens is more than twice what the longest decisions take; a model
+	// that does not find an end is found out sooner than by the server's default.
+	evalMaxNewTokens = 256
 	// maxClients bounds the connections.
 	maxClients = 4096
 )
 
 func defaultEvalConfig() evalConfig {
-	c := evalConfig{
-		Server: defaultConfig(), Episodes: defaultEpisodes, Seed: 1, ToolNames: bothNames, Clients: defaultClients,
-		constraints: []string{evaluate.ConstraintsOn, evaluate.ConstraintsOff},
-	}
+	c := evalConfig{Server: defaultConfig(), Episodes: defaultEpisodes, Seed: 1, ToolNames: both, Constrain: both, Clients: defaultClients}
 	c.Server.LogLevel = "warn" // stderr is for what went wrong, stdout for the report
+	c.Server.MaxNewTokens = evalMaxNewTokens
 	return c
 }
 
@@ -60,18 +60,37 @@ var evalGroups = []string{groupModel, groupFormat, groupPlace}
 
 // serverOptions are those of the server that agentd eval starts.
 func (c *evalConfig) serverOptions() []option {
-	return slices.DeleteFunc(options(&c.Server), func(o option) bool {
+	opts := slices.DeleteFunc(options(&c.Server), func(o option) bool {
 		return !slices.Contains(evalGroups, o.group) && o.name != "log-level" && o.name != "log-format"
 	})
+	for i := range opts {
+		if o := &opts[i]; o.name == "constrain" {
+			words := o.value.(choice)
+			o.arg, o.usage = "on|off|both", o.usage+" both: one server after the other."
+			o.value = choice{&c.Constrain, append(slices.Clone(words.words), both), words.aliases}
+		}
+	}
+	return opts
+}
+
+// constraints are those of the servers that are measured.
+func (c *evalConfig) constraints() []string {
+	switch {
+	case c.Remote.URL != "":
+		return []string{evaluate.ConstraintsUnknown}
+	case c.Constrain == both:
+		return []string{evaluate.ConstraintsOn, evaluate.ConstraintsOff}
+	}
+	return []string{c.Constrain}
 }
 
 // evalOptions binds every option of the measurement to its field of c. They are
 // flags only.
 func evalOptions(c *evalConfig) []option {
 	own := []option{
-		{"episodes", "", groupEval, "N", "Conversations to measure, for each kind of tool names. One has about five decisions.", integer{p: &c.Episodes, min: 1, max: maxEpisodes}},
+		{"episodes", "", groupEval, "N", "Conversations to measure, for each kind of tool names. One has about seven decisions.", integer{p: &c.Episodes, min: 1, max: maxEpisodes}},
 		{"seed", "", groupEval, "N", "Which houses and conversations: the same number gives the same ones.", seed{&c.Seed}},
-		{"tool-names", "", groupEval, "KIND", "known: tools have names that the default model's training had. unseen: names that it never had. both: one after the other.", choice{&c.ToolNames, []string{evaluate.Known, evaluate.Unseen, bothNames}, nil}},
+		{"tool-names", "", groupEval, "KIND", "known: tools have names that the default model's training had. unseen: names that it never had. both: one after the other.", choice{&c.ToolNames, []string{evaluate.Known, evaluate.Unseen, both}, nil}},
 		{"clients", "", groupEval, "N", "Conversations at a time.", integer{p: &c.Clients, min: 1, max: maxClients}},
 		{"json", "", groupEval, "", "Print the report as JSON, with counts.", toggle{&c.JSON}},
 		{"check", "", groupEval, "", "End with an error when a goal is missed.", toggle{&c.Check}},
@@ -86,16 +105,12 @@ func loadEvalConfig(args []string) (evalConfig, error) {
 	if err != nil {
 		return c, err
 	}
-	if _, chosen := given["constrain"]; chosen {
-		c.constraints = []string{c.Server.Constrain}
-	}
 	if c.Remote.URL == "" {
 		if c.Remote.TokenFile != "" {
 			return c, errors.New("--token-file: is for --url, which is missing")
 		}
 		return c, c.Server.Validate(given)
 	}
-	c.constraints = []string{evaluate.ConstraintsUnknown}
 	for _, o := range c.serverOptions() {
 		if from, ok := given[o.name]; ok {
 			return c, fmt.Errorf("%s: is for the server, and the one at --url is running already; remove one of the two", from)
@@ -131,6 +146,8 @@ Goals of the default model
 `, evaluate.GoalKnown, evaluate.GoalUnseen, evaluate.GoalTasks, household.Patience, evaluate.GoalValid, evaluate.GoalUnconstrained)
 	writeOptions(w, opts, slices.Concat([]string{groupEval, groupRemote}, evalGroups, []string{groupLogs})...)
 	fmt.Fprint(w, `
+Options are flags only: AGENTD_* variables and configuration files are for the server.
+
 Signals
   SIGINT or SIGTERM ends the measurement; what was measured until then is printed and says so.
 `)
