@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import copying
 from packing import Batch
 
 
@@ -21,7 +22,7 @@ class Shape:
     kv_heads: int = 2
     head_dim: int = 64
     ffn: int = 768
-    theta: float = 10000.0
+    theta: float = 1000000.0
     epsilon: float = 1e-6
     context: int = 4096
 
@@ -89,13 +90,13 @@ class Attend(torch.autograd.Function):
 
 
 class Attention(nn.Module):
-    def __init__(self, s: Shape, std: float, out_std: float):
+    def __init__(self, s: Shape, std: float):
         super().__init__()
         self.shape = s
         self.q = Linear(s.width, s.heads * s.head_dim, std)
         self.k = Linear(s.width, s.kv_heads * s.head_dim, std)
         self.v = Linear(s.width, s.kv_heads * s.head_dim, std)
-        self.out = Linear(s.heads * s.head_dim, s.width, out_std)
+        self.out = Linear(s.heads * s.head_dim, s.width, 0)  # a block begins by adding nothing
         self.q_norm = Norm(s.head_dim, s.epsilon)
         self.k_norm = Norm(s.head_dim, s.epsilon)
 
@@ -123,13 +124,12 @@ class Block(nn.Module):
     def __init__(self, s: Shape):
         super().__init__()
         std = 1 / math.sqrt(s.width)
-        out_std = std / math.sqrt(2 * s.layers)
         self.attn_norm = Norm(s.width, s.epsilon)
-        self.attn = Attention(s, std, out_std)
+        self.attn = Attention(s, std)
         self.ffn_norm = Norm(s.width, s.epsilon)
         self.gate = Linear(s.width, s.ffn, std)
         self.up = Linear(s.width, s.ffn, std)
-        self.down = Linear(s.ffn, s.width, out_std)
+        self.down = Linear(s.ffn, s.width, 0)
 
     def forward(self, x: Tensor, batch: Batch, masks: list[Tensor], cos: Tensor, sin: Tensor) -> Tensor:
         x = x + self.attn(self.attn_norm(x), batch, masks, cos, sin)
@@ -137,11 +137,8 @@ class Block(nn.Module):
         return x + self.down(swiglu(self.gate(h), self.up(h)))
 
 
-EMBEDDING_STD = 0.02
-
-# Pairs of a head, the fastest of the rotation, by which the first layer looks back, and how sharply it does.
-LOOK_PAIRS, LOOK_SHARPNESS = 8, 1.5
-
+# Large beside what blocks add in their first steps, so that tokens can be told apart behind them; OUT_NORM makes up for it.
+EMBEDDING_STD, OUT_NORM = 0.25, 0.35
 
 class Qwen3(nn.Module):
     def __init__(self, shape: Shape):
@@ -150,36 +147,9 @@ class Qwen3(nn.Module):
         self.embedding = nn.Parameter(torch.randn(shape.vocabulary, shape.width) * EMBEDDING_STD)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.norm = Norm(shape.width, shape.epsilon)
-        self.look_back()
-
-    @torch.no_grad()
-    def look_back(self) -> None:
-        """Lets the heads of the first layer's first key head begin by looking one token back, two tokens back, and so on.
-
-        Copying a name takes two layers: one that knows what stood before each token, and one that finds where the last
-        token stood before. To find both at once takes a model most of its training. All embeddings get a part in
-        common, which these heads see as a constant, so that only the distance decides what they look at.
-        """
-        s, attn = self.shape, self.blocks[0].attn
-        group, half = s.heads // s.kv_heads, s.head_dim // 2
-        common = torch.randn(s.width).sign() * EMBEDDING_STD
-        self.embedding += common
-        seen = common / common.norm() ** 2 * EMBEDDING_STD
-        pairs = min(LOOK_PAIRS, half)
-        speed = s.theta ** (-torch.arange(pairs, dtype=torch.float32) / half)
-        key = torch.zeros(s.head_dim)
-        key[:pairs] = 1
-        attn.k.weight[:s.head_dim] *= 0.1
-        attn.k.weight[:s.head_dim] += torch.outer(key, seen)
-        for head in range(group):
-            back = (head + 1) * speed
-            query = torch.zeros(s.head_dim)
-            query[:pairs], query[half:half + pairs] = back.cos(), -back.sin()
-            rows = slice(head * s.head_dim, (head + 1) * s.head_dim)
-            attn.q.weight[rows] *= 0.1
-            attn.q.weight[rows] += torch.outer(query, seen)
-        attn.q_norm.weight.fill_(LOOK_SHARPNESS)
-        attn.k_norm.weight.fill_(LOOK_SHARPNESS)
+        nn.init.constant_(self.norm.weight, OUT_NORM)
+        if shape.layers > 1 and shape.kv_heads > 1:
+            copying.begin(self)
 
     def forward(self, batch: Batch, dtype: torch.dtype, rows: Tensor) -> Tensor:
         """Logits, in float32, behind the tokens at rows."""

@@ -97,6 +97,17 @@ class Train(unittest.TestCase):
         self.assertEqual(int(ends.sum()), batch.count)  # each decision ends once
         self.assertTrue((batch.decisions[1:] - batch.decisions[:-1] == ends[:-1].long()).all())
 
+    def test_a_model_begins_with_copying_what_followed_a_token_before(self):
+        torch.manual_seed(1)
+        model = Qwen3(Shape())
+        words = [torch.randint(9, 4096, (3,)) for _ in range(60)]
+        tokens = torch.cat([words[i] for i in torch.randint(0, 60, (300,))]).numpy()
+        batch = pack([Node(tokens, np.arange(len(tokens)) > 0, -1)])
+        with torch.no_grad():
+            _, right, _ = model.loss(batch, torch.float32)
+        inside = (np.arange(1, len(tokens)) % 3 != 0) & (np.arange(1, len(tokens)) > 450)  # of words that came before
+        self.assertGreater(right.numpy()[inside].mean(), 0.5)
+
     def test_an_exported_file_holds_every_weight_the_vocabulary_and_the_template(self):
         path = os.path.join(self.directory.name, "m.gguf")
         export.write(self.model, self.tokenizer, path, "f16", "test")

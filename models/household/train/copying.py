@@ -1,0 +1,69 @@
+"""Weights to begin with that copy names.
+
+What the model has to learn first is to continue a name that it reads as it was continued before. That takes two layers
+that only make sense together: one that knows which tokens stood before each token, and one that finds where the last
+token stood before and takes what followed it there (induction heads: Olsson et al., 2022, arXiv:2209.11895). To find
+both at once takes a small model most of its training, so it begins with a rough form of them, and learns from there.
+"""
+
+import torch
+from torch import Tensor
+
+PAIRS = 6  # of a head, the fastest of the rotation, by which the first layer looks back
+SHARPNESS = 1.7  # of the attention in both layers: weight of the norms of queries and keys
+WRITES, COPIES = 1.0, 1.5  # how much the first layer writes of earlier tokens, and the second of what it copies
+REST = 0.1  # what remains of the random weights in the heads that are set
+
+
+@torch.no_grad()
+def begin(model) -> None:
+    """Sets the heads that share the first layer's first key head, and one for each of the second layer's first two."""
+    s = model.shape
+    size, half, group = s.head_dim, s.head_dim // 2, s.heads // s.kv_heads
+    std = model.embedding.std()
+    # A part that all embeddings have in common is a constant for the heads that look only at the distance.
+    common = torch.randn(s.width).sign() * std
+    model.embedding += common
+    unit = common / common.norm()
+
+    # The slow half of the rotation hardly turns within a prompt: contents can be compared there at any distance.
+    slow = torch.cat((torch.arange(half // 2, half), torch.arange(half + half // 2, size)))
+    # Subspaces that don't disturb each other: of a token, what is copied and what is compared, and where the same of the
+    # tokens one before, two before, ... stands.
+    random = torch.randn(s.width, size + (1 + group) * len(slow))
+    random = torch.linalg.qr(random - torch.outer(unit, unit @ random)).Q.T
+    copied, content, *before = random.split([size] + [len(slow)] * (1 + group))
+
+    first, second = model.blocks[0].attn, model.blocks[1].attn
+    pairs = min(PAIRS, half // 2)
+    speed = s.theta ** (-torch.arange(pairs, dtype=torch.float32) / half)
+    key = torch.zeros(size)
+    key[:pairs] = 1
+    put(first.k.weight[:size], torch.outer(key, unit) / s.width**0.5)
+    first.v.weight[:size] *= REST
+    first.v.weight[:len(slow)] += content
+    for head in range(group):
+        query = torch.zeros(size)
+        back = (head + 1) * speed
+        query[:pairs], query[half:half + pairs] = back.cos(), -back.sin()
+        rows = slice(head * size, (head + 1) * size)
+        put(first.q.weight[rows], torch.outer(query, unit) / s.width**0.5)
+        first.out.weight[:, rows] *= REST
+        first.out.weight[:, rows.start:rows.start + len(slow)] += WRITES * before[head].T
+
+    # The n-th compares the token n before this one with those n + 1 before the others.
+    for n, (here, there) in enumerate(zip([content, *before], before[:s.kv_heads])):
+        rows, keys = slice(n * group * size, (n * group + 1) * size), slice(n * size, (n + 1) * size)
+        for weight, what in ((second.q.weight[rows], here), (second.k.weight[keys], there)):
+            weight *= REST
+            weight[slow] += what
+        put(second.v.weight[keys], copied)
+        second.out.weight[:, rows] *= REST
+        second.out.weight[:, rows] += COPIES * copied.T
+    for norm in (first.q_norm, first.k_norm, second.q_norm, second.k_norm):
+        norm.weight.fill_(SHARPNESS)
+
+
+def put(weight: Tensor, value: Tensor) -> None:
+    weight *= REST
+    weight += value
