@@ -64,6 +64,18 @@ func TestGoalsAreHeldAgainstEachRun(t *testing.T) {
 	}
 }
 
+// TestSharesAreRoundedDown, so that what misses a goal does not look as if it reached it.
+func TestSharesAreRoundedDown(t *testing.T) {
+	for want, s := range map[string]Share{
+		"none": {}, "0.0 % of 3": {0, 3}, "33.3 % of 3": {1, 3}, "66.6 % of 3": {2, 3}, "100.0 % of 3": {3, 3},
+		"94.9 % of 100000": {94999, 100000}, "99.9 % of 100000": {99999, 100000}, "84.9 % of 1000": {849, 1000},
+	} {
+		if got := s.String(); got != want {
+			t.Errorf("%d of %d is %q, want %q", s.Count, s.Of, got, want)
+		}
+	}
+}
+
 // TestTableShowsEveryRunWithItsGoals against a golden file.
 func TestTableShowsEveryRunWithItsGoals(t *testing.T) {
 	var got bytes.Buffer
