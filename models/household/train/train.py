@@ -33,11 +33,9 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--minutes", type=float, default=math.inf, help="stop early, with a checkpoint, after so long")
     p.add_argument("--batch", type=int, default=4096, help="at least how many tokens a step sees")
     p.add_argument("--pack", type=int, default=12288, help="at most how many tokens are computed at once, if that holds a group")
-    p.add_argument("--rate", type=float, default=4e-3, help="learning rate of the layers' matrices (Muon)")
+    p.add_argument("--rate", type=float, default=2e-3, help="learning rate of the layers' matrices (Muon)")
     p.add_argument("--rate-rest", type=float, default=2e-3, help="and of the embedding and the vectors (AdamW)")
     p.add_argument("--warmup", type=int, default=20, help="steps until it is reached")
-    p.add_argument("--settle", type=int, default=300,
-                   help="steps at half the rate of Muon at first: what the weights begin with would be forgotten at the full one")
     p.add_argument("--decay", type=float, default=0.1, help="weight decay of the layers' matrices")
     p.add_argument("--clip", type=float, default=1.0, help="bound of the gradient's norm")
     p.add_argument("--prompt", type=float, default=0.5, help="weight of the loss of what the model reads, at first")
@@ -166,8 +164,7 @@ class Trainer:
         for p in self.model.parameters():
             p.grad /= targets
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.args.clip)
-        muon = self.args.rate / (2 if self.step < self.args.settle else 1)
-        for optimizer, highest in zip(self.optimizers, (muon, self.args.rate_rest), strict=True):
+        for optimizer, highest in zip(self.optimizers, (self.args.rate, self.args.rate_rest), strict=True):
             for group in optimizer.param_groups:
                 group["lr"] = highest * self.rate()
             optimizer.step()
