@@ -12,6 +12,7 @@ from torch import Tensor
 PAIRS = 6  # of a head, the fastest of the rotation, by which the first layer looks back
 SHARPNESS = 1.7  # of the attention in both layers: weight of the norms of queries and keys
 WRITES, COPIES = 1.0, 1.5  # how much the first layer writes of earlier tokens, and the second of what it copies
+COULD_COPY = 0.25  # how much all other heads copy of what they look at, at first everything
 REST = 0.1  # what remains of the random weights in the heads that are set
 
 
@@ -30,9 +31,15 @@ def begin(model) -> None:
     slow = torch.cat((torch.arange(half // 2, half), torch.arange(half + half // 2, size)))
     # Subspaces that don't disturb each other: of a token, what is copied and what is compared, and where the same of the
     # tokens one before, two before, ... stands.
-    random = torch.randn(s.width, size + (1 + group) * len(slow))
-    random = torch.linalg.qr(random - torch.outer(unit, unit @ random)).Q.T
-    copied, content, *before = random.split([size] + [len(slow)] * (1 + group))
+    copied, content, *before = orthonormal(size + (1 + group) * len(slow), unit).split([size] + [len(slow)] * (1 + group))
+
+    # A head that has to find where to copy from, and how to copy, finds neither. These have only to look at the right place.
+    for block in model.blocks[1:]:
+        for k in range(s.kv_heads):
+            what = orthonormal(size, unit)
+            put(block.attn.v.weight[k * size:(k + 1) * size], what)
+            for head in range(k * group, (k + 1) * group):
+                block.attn.out.weight[:, head * size:(head + 1) * size] += COULD_COPY * what.T
 
     first, second = model.blocks[0].attn, model.blocks[1].attn
     pairs = min(PAIRS, half // 2)
@@ -57,11 +64,17 @@ def begin(model) -> None:
         for weight, what in ((second.q.weight[rows], here), (second.k.weight[keys], there)):
             weight *= REST
             weight[slow] += what
-        put(second.v.weight[keys], copied)
-        second.out.weight[:, rows] *= REST
-        second.out.weight[:, rows] += COPIES * copied.T
+        second.v.weight[keys] = copied
+        second.out.weight[:, n * group * size:(n + 1) * group * size] = COULD_COPY * copied.T.repeat(1, group)
+        second.out.weight[:, rows] = COPIES * copied.T
     for norm in (first.q_norm, first.k_norm, second.q_norm, second.k_norm):
         norm.weight.fill_(SHARPNESS)
+
+
+def orthonormal(rows: int, across: Tensor) -> Tensor:
+    """Random orthonormal rows that are orthogonal to a unit vector."""
+    m = torch.randn(len(across), rows)
+    return torch.linalg.qr(m - torch.outer(across, across @ m)).Q.T
 
 
 def put(weight: Tensor, value: Tensor) -> None:
