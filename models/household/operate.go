@@ -90,6 +90,8 @@ func (n *news) closed(p *place) {
 
 func (h *house) goTo(n *news, r *robot, room string) {
 	switch {
+	case h.has(room):
+		n.fail("the %s %s no room", room, is(room))
 	case !slices.Contains(h.rooms, room):
 		n.never(room, "there is no "+room)
 	case h.blocked[room] && r.room != room:
@@ -232,7 +234,7 @@ func (h *house) openOrClose(n *news, r *robot, a action) {
 	case p == nil || p.room != r.room:
 		n.fail("the %s is not here", a.target)
 	case !p.container:
-		n.never(p.name, fmt.Sprintf("the %s can't be opened or closed", p.name))
+		n.fail("the %s can't be opened or closed", p.name)
 	case a.op == opClose:
 		name := p.name
 		p.open = false

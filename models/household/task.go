@@ -28,15 +28,15 @@ func (e *Episode) Fork() *Episode {
 // Steps is how many decisions of the present task were taken.
 func (e *Episode) Steps() int { return e.steps }
 
-// PlannerSteps is how many decisions the planner takes from here to the end of
-// the task.
-func (e *Episode) PlannerSteps() int {
+// Planned is what the planner does from here to the end of the task: how many
+// decisions it takes, and of which kind the last one is.
+func (e *Episode) Planned() (steps int, last Kind) {
 	f := e.Fork()
-	steps := 0
 	for tasks := f.score.Tasks; f.score.Tasks == tasks && !f.done; steps++ {
+		last = f.Kind()
 		f.Apply(f.Expected(), f.memory)
 	}
-	return steps
+	return steps, last
 }
 
 // reopen lets the planner look again at goals that it thought were reached: a
@@ -64,7 +64,7 @@ type Kind int
 // The kinds of decisions.
 const (
 	FirstCall        Kind = iota // of a task: the robot, the tool and its arguments come from what a person said
-	NextCall                     // after a report of what the call before did
+	NextCall                     // after a report of what the call before did, or after an answer to a question
 	CallAfterFailure             // after a report that it failed
 	SeveralCalls                 // of several robots at once
 	Question                     // about what nobody said

@@ -51,15 +51,22 @@ func TestAForkGoesOnAsItsEpisodeWould(t *testing.T) {
 	})
 }
 
-// TestPlannerStepsAreThoseThatThePlannerTakes to the end of each task.
-func TestPlannerStepsAreThoseThatThePlannerTakes(t *testing.T) {
+// TestWhatIsPlannedIsWhatThePlannerDoes to the end of each task.
+func TestWhatIsPlannedIsWhatThePlannerDoes(t *testing.T) {
 	for seed := range uint64(episodesTested) {
 		e := New(seed, Options{Split: Eval})
 		for !e.Done() {
-			want, score := e.PlannerSteps(), e.Score()
-			play(e, func() bool { return e.Score().Tasks > score.Tasks })
-			if got := e.Score().Decisions - score.Decisions; got != want || want == 0 {
-				t.Fatalf("seed %d: the planner took %d steps, not %d", seed, got, want)
+			want, last := e.Planned()
+			score, kind := e.Score(), e.Kind()
+			play(e, func() bool {
+				if e.Score().Tasks > score.Tasks {
+					return true
+				}
+				kind = e.Kind()
+				return false
+			})
+			if got := e.Score().Decisions - score.Decisions; got != want || want == 0 || kind != last {
+				t.Fatalf("seed %d: the planner took %d steps to a %s, not %d to a %s", seed, got, kind, want, last)
 			}
 		}
 	}
@@ -138,7 +145,7 @@ func TestWhatACallUndoesIsNoLongerDone(t *testing.T) {
 			if liar.Score().Finished != finished {
 				t.Errorf("seed %d: %q counts though %s has left for the %s", seed, done.Say, g.robot, away)
 			}
-			if steps := honest.PlannerSteps(); steps != 2 {
+			if steps, _ := honest.Planned(); steps != 2 {
 				t.Errorf("seed %d: the way back and the reply are %d steps", seed, steps)
 			}
 			return false
@@ -146,5 +153,36 @@ func TestWhatACallUndoesIsNoLongerDone(t *testing.T) {
 	}
 	if tried == 0 {
 		t.Error("no episode was fit for it")
+	}
+}
+
+// TestACallThatCanNeverWorkIsNoReasonToGiveUp: going to what is no room, and opening
+// what can't be opened, fail without a word on what somebody wants.
+func TestACallThatCanNeverWorkIsNoReasonToGiveUp(t *testing.T) {
+	for seed := range uint64(20) {
+		e := New(seed, Options{Split: Eval})
+		robot := e.group.plan.robots[0]
+		actions := []action{{op: opGo, target: robot}}
+		for _, thing := range e.group.plan.things {
+			actions = append(actions, action{op: opGo, target: thing})
+		}
+		for _, d := range e.house.devices {
+			actions = append(actions, action{op: opGo, target: d.name})
+		}
+		for _, p := range e.house.places {
+			actions = append(actions, action{op: opGo, target: p.name})
+			if !p.container {
+				e.house.robot(robot).room = p.room
+				actions = append(actions, action{op: opOpen, target: p.name})
+			}
+		}
+		for _, a := range actions {
+			a.robot = robot
+			n := e.house.do(a)
+			e.known.learn(n)
+			if !strings.Contains(n.text, failed) || len(e.known.cause) > 0 {
+				t.Errorf("seed %d: %q: it is thought that %v", seed, n.text, e.known.cause)
+			}
+		}
 	}
 }

@@ -83,7 +83,8 @@ func (d *show) house(ctx context.Context, seed uint64) error {
 // task does one task. It reports whether the conversation can go on: not when
 // there is no decision, or too many.
 func (d *show) task(ctx context.Context, e *household.Episode) (goesOn bool, err error) {
-	planned, before := e.PlannerSteps(), e.Score()
+	planned, _ := e.Planned()
+	before := e.Score()
 	for steps := 1; ; steps++ {
 		in := e.Input()
 		d.said(in.Instruction)

@@ -82,7 +82,7 @@ type Result struct {
 	Valid    Share          `json:"valid"`    // outputs that are decisions, right or wrong
 	Right    Share          `json:"right"`    // decisions as the planner takes them
 	Kinds    ByKind         `json:"kinds"`    // Right, in parts
-	Tasks    Share          `json:"tasks"`    // finished with the right reply within household.Patience times the planner's steps
+	Tasks    Share          `json:"tasks"`    // finished; see Measure
 	Errors   map[string]int `json:"errors"`   // outputs that are no decisions, by the code of their error
 }
 
@@ -98,7 +98,9 @@ type measurement struct {
 // Measure lets a server decide in conversations. Each goes along the planner's
 // path: wherever the server decides otherwise, its decision counts as wrong and
 // is corrected in its memory. With Tasks, what it would have made of the task by
-// itself is followed from there.
+// itself is followed from there: the task is finished by the reply that is right in
+// the end, within household.Patience times the planner's steps. A refusal finishes
+// it only where the planner refuses too: it was not the agent that made it impossible.
 //
 // With an error the result holds what was measured before.
 func Measure(ctx context.Context, s household.Server, o Options) (Result, error) {
@@ -157,9 +159,10 @@ func (m *measurement) count(f func(*Result)) {
 // task takes an episode along the planner's path to the end of its task. Up to
 // its first wrong decision the agent is on that path by itself.
 func (m *measurement) task(ctx context.Context, e *household.Episode) error {
-	budget, tasks := household.Patience*e.PlannerSteps(), e.Score().Tasks
+	steps, last := e.Planned()
+	goal := aim{budget: household.Patience * steps, refusal: last == household.Refusal}
 	finished, strayed := true, false
-	for ; e.Score().Tasks == tasks && !e.Done(); budget-- {
+	for tasks := e.Score().Tasks; e.Score().Tasks == tasks && !e.Done(); goal.budget-- {
 		out, err := e.Ask(ctx, m.server)
 		if err != nil {
 			return err
@@ -178,7 +181,7 @@ func (m *measurement) task(ctx context.Context, e *household.Episode) error {
 			continue
 		}
 		if m.Tasks && !strayed {
-			if finished, err = m.alone(ctx, e.Fork(), out, budget); err != nil {
+			if finished, err = m.alone(ctx, e.Fork(), out, goal); err != nil {
 				return err
 			}
 		}
@@ -195,16 +198,23 @@ func (m *measurement) task(ctx context.Context, e *household.Episode) error {
 	return nil
 }
 
-// alone lets the agent go on by itself after its first wrong decision. It reports
-// whether the task is finished within so many decisions, that one included.
-func (m *measurement) alone(ctx context.Context, e *household.Episode, out *protocol.AgentOutput, budget int) (finished bool, err error) {
+// aim is what an agent that is alone has to do to finish a task.
+type aim struct {
+	budget  int  // decisions that are left for it
+	refusal bool // it may end in one
+}
+
+// alone lets the agent go on by itself after its first wrong decision, which counts
+// among those that are left. It reports whether the task is finished.
+func (m *measurement) alone(ctx context.Context, e *household.Episode, out *protocol.AgentOutput, goal aim) (finished bool, err error) {
 	for before := e.Score(); out.Output != nil; {
+		refuses := e.Kind() == household.Refusal
 		e.Apply(*out.Output, out.Memory)
-		budget--
+		goal.budget--
 		if now := e.Score(); now.Tasks > before.Tasks {
-			return now.Finished > before.Finished, nil
+			return now.Finished > before.Finished && (goal.refusal || !refuses), nil
 		}
-		if e.Done() || budget == 0 {
+		if e.Done() || goal.budget == 0 {
 			break
 		}
 		if out, err = e.Ask(ctx, m.server); err != nil {

@@ -141,7 +141,8 @@ func TestADetourIsForgivenWithinTwiceThePlannersSteps(t *testing.T) {
 				planner, steps, left := 0, 0, blunders
 				err := m.Teach(t.Context(), o.Episode(i), func(e *household.Episode) (string, error) {
 					if strayed == nil && e.Steps() == 0 {
-						planner, steps = e.PlannerSteps(), 0
+						planner, _ = e.Planned()
+						steps = 0
 					}
 					d := e.Expected()
 					if other, ok := e.Blunder(r); ok && left > 0 && (strayed == nil || e.Score().Tasks == strayed.Score().Tasks) {
@@ -177,6 +178,61 @@ func TestADetourIsForgivenWithinTwiceThePlannersSteps(t *testing.T) {
 	if forgiven == 0 || late == 0 {
 		t.Errorf("%d forgiven, %d late: the rule was not tried", forgiven, late)
 	}
+}
+
+// TestARefusalThatTheAgentBroughtAboutFinishesNothing: the wrong robot takes what
+// the right one should carry. Then it is right to say that it can't be done, and the
+// task is lost all the same.
+func TestARefusalThatTheAgentBroughtAboutFinishesNothing(t *testing.T) {
+	tried := 0
+	for _, o := range options() {
+		m, want := taught(t, o), planned(o)
+		for i := range o.Episodes {
+			strayed := false
+			err := m.Teach(t.Context(), o.Episode(i), func(e *household.Episode) (string, error) {
+				d := e.Expected()
+				if other, ok := byAnotherRobot(e); ok && !strayed {
+					strayed = true
+					tried++
+					want.Kinds[e.Kind()].Count--
+					want.Right.Count--
+					want.Tasks.Count--
+					d = other
+				}
+				return dataset.Notation(d)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff(want, measured(t, m, o)); diff != "" {
+			t.Errorf("%s tool names: %s", o.ToolNames, diff)
+		}
+	}
+	if tried == 0 {
+		t.Error("the rule was not tried")
+	}
+}
+
+// byAnotherRobot is the right call by a wrong robot, where only that makes the
+// planner refuse.
+func byAnotherRobot(e *household.Episode) (d protocol.AgentDecision, ok bool) {
+	if _, last := e.Planned(); last == household.Refusal {
+		return d, false
+	}
+	for _, robot := range e.Robots() {
+		d = e.Expected()
+		if len(d.ToolCalls) != 1 || d.ToolCalls[0].TargetRobotName == robot {
+			continue
+		}
+		d.ToolCalls[0].TargetRobotName = robot
+		f := e.Fork()
+		f.Apply(d, protocol.Raw("{}"))
+		if _, last := f.Planned(); last == household.Refusal {
+			return d, true
+		}
+	}
+	return d, false
 }
 
 // failing answers so many requests and then fails or stops.
