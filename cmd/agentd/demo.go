@@ -82,9 +82,8 @@ Usage
   agentd demo [options]
 
 Examples
-  agentd &
   agentd demo
-      the server with the default model, then five tasks for it
+      five tasks for the server on this machine; start agentd in another terminal first
   agentd demo --url https://agents.example.org --token-file token --tasks 20
 `)
 	writeOptions(w, opts, groupDemo, groupRemote)

@@ -49,27 +49,32 @@ func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 // run measures and prints.
 func (c *evalConfig) run(ctx context.Context, stdout, stderr io.Writer) error {
 	report := evaluate.Report{Episodes: c.Episodes, Seed: c.Seed}
+	var failed error
 	for i, constraints := range c.constraints() {
 		// How far the model is right is measured once; without constraints only
 		// its outputs' validity is new.
-		err := c.measure(ctx, &report, constraints, i == 0, stderr)
-		if ctx.Err() != nil {
-			report.Interrupted = true
+		failed = c.measure(ctx, &report, constraints, i == 0, stderr)
+		if report.Interrupted = failed != nil || ctx.Err() != nil; report.Interrupted {
 			break
 		}
-		if err != nil {
-			return err
-		}
+	}
+	if ctx.Err() != nil {
+		failed = nil // it is what a signal looks like from within
+	}
+	if failed != nil && report.Empty() {
+		return failed
 	}
 	report.Finish()
 	if err := c.print(&report, stdout); err != nil {
-		return err
+		return errors.Join(failed, err)
 	}
 	switch {
+	case failed != nil:
+		return failed
 	case c.Check && report.Interrupted:
 		return errors.New("--check: interrupted before everything was measured")
 	case c.Check && len(report.Missed) > 0:
-		return fmt.Errorf("--check: %d goals were missed", len(report.Missed))
+		return fmt.Errorf("--check: missed goals: %d", len(report.Missed))
 	}
 	return nil
 }
@@ -86,8 +91,9 @@ func (c *evalConfig) print(report *evaluate.Report, stdout io.Writer) error {
 // measure asks one server, its own or a running one, with all tool names.
 func (c *evalConfig) measure(ctx context.Context, report *evaluate.Report, constraints string, tasks bool, stderr io.Writer) (err error) {
 	server := c.Remote
-	report.Model = "The server at " + server.URL
-	if server.URL == "" {
+	if server.URL != "" {
+		report.Model = "The server at " + server.URL
+	} else {
 		config := c.Server
 		config.Constrain = constraints
 		l, err := startLocal(ctx, config, stderr)

@@ -64,7 +64,10 @@ func (c *evalConfig) serverOptions() []option {
 		return !slices.Contains(evalGroups, o.group) && o.name != "log-level" && o.name != "log-format"
 	})
 	for i := range opts {
-		if o := &opts[i]; o.name == "constrain" {
+		switch o := &opts[i]; o.name {
+		case "max-new-tokens":
+			o.usage += " Models that reason before they decide need more than the default."
+		case "constrain":
 			words := o.value.(choice)
 			o.arg, o.usage = "on|off|both", o.usage+" both: one server after the other."
 			o.value = choice{&c.Constrain, append(slices.Clone(words.words), both), words.aliases}
@@ -150,5 +153,6 @@ Options are flags only: AGENTD_* variables and configuration files are for the s
 
 Signals
   SIGINT or SIGTERM ends the measurement; what was measured until then is printed and says so.
+  That also holds for a server that stops answering, but it is an error.
 `)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -124,7 +125,7 @@ func TestEvalMeasuresARunningServer(t *testing.T) {
 
 	// Other episodes: the planner's answers to these are not known.
 	report, err = evaluated(t.Context(), t, append(args, "--seed", "10", "--tool-names", "unseen", "--check")...)
-	if err == nil || !strings.Contains(err.Error(), "--check: 2 goals were missed") || len(report.Runs) != 1 || report.Runs[0].Right.Count == report.Runs[0].Right.Of {
+	if err == nil || !strings.Contains(err.Error(), "--check: missed goals: 2") || len(report.Runs) != 1 || report.Runs[0].Right.Count == report.Runs[0].Right.Of {
 		t.Errorf("got %+v, %v", report, err)
 	}
 
@@ -168,6 +169,50 @@ func TestAnInterruptedEvalPrintsWhatItMeasured(t *testing.T) {
 		if !report.Interrupted || len(report.Runs) != 1 || report.Runs[0].Right != (evaluate.Share{Count: 19, Of: 19}) || report.Runs[0].Episodes == 0 {
 			t.Errorf("got %+v", report)
 		}
+	}
+}
+
+// breaking is a decider that breaks at one of the requests.
+type breaking struct {
+	server.Decider
+	at    int64
+	count atomic.Int64
+}
+
+func (d *breaking) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+	if d.count.Add(1) >= d.at {
+		return nil, errors.New("out of order")
+	}
+	return d.Decider.Decide(ctx, req)
+}
+
+// TestAnEvalWhoseServerBreaksPrintsWhatItMeasured, as interrupted, and is an error.
+// Where nothing was measured, the error is all.
+func TestAnEvalWhoseServerBreaksPrintsWhatItMeasured(t *testing.T) {
+	m := plannerModel(t, evaluate.Options{Episodes: 10, Seed: 1})
+	args := []string{"--episodes", "10", "--clients", "1", "--url"}
+	report, err := evaluated(t.Context(), t, append(args, serveDecider(t, &breaking{Decider: m, at: 20}))...)
+	if err == nil || !strings.Contains(err.Error(), "500") {
+		t.Errorf("ends with %v", err)
+	}
+	if !report.Interrupted || len(report.Runs) != 1 || report.Runs[0].Right != (evaluate.Share{Count: 19, Of: 19}) {
+		t.Errorf("got %+v", report)
+	}
+
+	var out strings.Builder
+	err = run(t.Context(), append([]string{"eval"}, append(args, serveDecider(t, &breaking{Decider: m}))...), &out, io.Discard)
+	if err == nil || out.String() != "" {
+		t.Errorf("got %q, %v", out.String(), err)
+	}
+}
+
+// TestAnEvalThatIsInterruptedWhileItsModelLoadsSaysSo, with nothing to show.
+func TestAnEvalThatIsInterruptedWhileItsModelLoadsSaysSo(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out strings.Builder
+	if err := run(ctx, []string{"eval"}, &out, io.Discard); err != nil || out.String() != "INTERRUPTED before anything was measured\n" {
+		t.Errorf("got %q, %v", out.String(), err)
 	}
 }
 

@@ -36,7 +36,7 @@ type Run struct {
 
 // Report is what several runs say about one model.
 type Report struct {
-	Model       string   `json:"model"` // for people
+	Model       string   `json:"model"` // for people; "" when it never was there
 	Episodes    int      `json:"episodes"`
 	Seed        uint64   `json:"seed"`
 	Interrupted bool     `json:"interrupted"` // the runs are not all, or not whole
@@ -56,6 +56,11 @@ func (r *Report) Finish() {
 			}
 		}
 	}
+}
+
+// Empty tells whether nothing was measured at all.
+func (r *Report) Empty() bool {
+	return !slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Valid.Of > 0 })
 }
 
 // under says which constraints a run had, after other words.
@@ -99,9 +104,14 @@ func (r *Run) goals() []goal {
 
 // WriteTable writes a finished report for people.
 func (r *Report) WriteTable(w io.Writer) error {
+	if r.Empty() {
+		_, err := io.WriteString(w, "INTERRUPTED before anything was measured\n")
+		return err
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, in houses and wordings that no training has; seed %d\n", r.Model, r.Seed)
-	fmt.Fprintf(&b, "right is what the planner decides; a task is finished by the right reply within %d times the planner's steps\n", household.Patience)
+	fmt.Fprintf(&b, "valid: the output is a decision; right: it is exactly the planner's; finished: the task ended\n"+
+		"with the right reply, within %d times the planner's steps\n", household.Patience)
 	if r.Interrupted {
 		b.WriteString("INTERRUPTED: this is what was measured until then\n")
 	}

@@ -85,7 +85,8 @@ func TestTableShowsEveryRunWithItsGoals(t *testing.T) {
 			runOf(Known, ConstraintsOff, 98, 95, 0), runOf(Unseen, ConstraintsOff, 100, 90, 0),
 		}},
 		{Model: "A server", Seed: 2, Runs: []Run{runOf(Known, ConstraintsUnknown, 100, 100, 100)}},
-		{Model: "A model", Seed: 3, Interrupted: true, Runs: []Run{{ToolNames: Known, Constraints: ConstraintsOn}}},
+		{Model: "A model", Seed: 3, Interrupted: true, Runs: []Run{runOf(Known, ConstraintsOn, 100, 96, 81), {ToolNames: Unseen, Constraints: ConstraintsOn}}},
+		{Interrupted: true, Runs: []Run{{ToolNames: Known, Constraints: ConstraintsOn}}},
 	} {
 		r.Finish()
 		if err := r.WriteTable(&got); err != nil {
