@@ -17,6 +17,7 @@ type Options struct {
 	Split     Split
 	ToolNames ToolNames
 	Plain     bool // as few made-up names as possible, for people to read
+	Lesson    bool // small houses and short tasks that are told in full: what a model learns from first
 }
 
 // Streams keep the random numbers of different purposes and splits apart.
@@ -53,6 +54,9 @@ func NewGroup(seed uint64, o Options) *Group {
 	g.tools = newToolbox(r, o)
 	g.raw = g.tools.raw()
 	g.brief = oneOf(r, []briefing{briefNot, briefNot, briefSummary, briefSummary, briefStatus})
+	if o.Lesson {
+		g.brief = briefNot
+	}
 	return g
 }
 
@@ -64,6 +68,9 @@ func (g *Group) Episode(index int) *Episode {
 		group: g, index: index, house: newHouse(g.plan, r), known: newKnowledge(g.plan.robots), rand: r,
 		voice: &speaker{rand: r, split: g.options.Split}, memory: protocol.Raw("{}"),
 		wanted: minDecisions + r.IntN(maxWanted-minDecisions+1),
+	}
+	if g.options.Lesson {
+		e.wanted = minDecisions
 	}
 	e.start()
 	return e

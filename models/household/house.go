@@ -45,7 +45,11 @@ const (
 func newPlan(r *rand.Rand, o Options) *plan {
 	n := &namer{rand: r, split: o.Split, plain: o.Plain}
 	p := new(plan)
-	for range minRooms + r.IntN(maxRooms-minRooms+1) {
+	manyRooms, manyThings, manyRobots := maxRooms, maxThings, maxRobots
+	if o.Lesson {
+		manyRooms, manyThings, manyRobots = minRooms, minThings, maxRobots-1
+	}
+	for range minRooms + r.IntN(manyRooms-minRooms+1) {
 		room := n.draw(roomWords)
 		p.rooms = append(p.rooms, room)
 		for range 1 + r.IntN(2) {
@@ -63,8 +67,8 @@ func newPlan(r *rand.Rand, o Options) *plan {
 			p.devices = append(p.devices, device{name: n.draw(percentWords), room: room, unit: "percent"})
 		}
 	}
-	p.things = n.drawThings(minThings + r.IntN(maxThings-minThings+1))
-	for range 1 + r.IntN(maxRobots) {
+	p.things = n.drawThings(minThings + r.IntN(manyThings-minThings+1))
+	for range 1 + r.IntN(manyRobots) {
 		p.robots = append(p.robots, n.draw(robotWords))
 	}
 	return p

@@ -20,6 +20,7 @@ const (
 	doesNotKnow  = 15 // the answer to a question
 	tellsAtFirst = 25
 	picksTwin    = 40 // a thing that has its noun in common with another one
+	lessonFrom   = 44 // what a lesson asks for: the tasks from here on, below
 )
 
 // start begins the conversation: with the plan of the house or with a task.
@@ -35,7 +36,7 @@ func (e *Episode) start() {
 		e.plan()
 		return
 	}
-	if e.house.chance(tellsAtFirst) {
+	if e.house.chance(tellsAtFirst) && !e.group.options.Lesson {
 		e.tellThing()
 	} else {
 		e.newTask()
@@ -76,7 +77,11 @@ func (e *Episode) planOf(robots bool) *news {
 // newTask lets a person or the environment say something new.
 func (e *Episode) newTask() {
 	e.goals = nil
-	switch n := e.rand.IntN(100); {
+	n := e.rand.IntN(100)
+	if e.group.options.Lesson {
+		n = max(n, lessonFrom)
+	}
+	switch {
 	case n < 5:
 		e.tellThing()
 	case n < 9:
@@ -201,6 +206,9 @@ func (e *Episode) slots(n *news, g *goal) slots {
 	if p := h.holding(g.thing); p != nil {
 		_, known := k.place[g.thing]
 		chance := saysFrom
+		if e.group.options.Lesson {
+			chance = 100
+		}
 		if known {
 			chance = saysFromOld
 		}
@@ -232,6 +240,9 @@ func (e *Episode) saysRoom(n *news, target string) bool {
 		return false
 	}
 	chance := saysRoom
+	if e.group.options.Lesson {
+		chance = 100
+	}
 	if e.known.roomOf[target] != "" {
 		chance = saysRoomOld
 	}

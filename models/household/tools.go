@@ -53,7 +53,7 @@ const maxTools = 7
 // to carry things and those for containers and devices, split or merged.
 func newToolbox(r *rand.Rand, o Options) *toolbox {
 	b := &toolbox{}
-	m := &maker{rand: r, names: o.ToolNames, invented: r.IntN(3) == 0 && !o.Plain}
+	m := &maker{rand: r, names: o.ToolNames, invented: r.IntN(3) == 0 && !o.Plain && !o.Lesson}
 	m.add(b, toolGo, []op{opGo}, nil, roleRoom)
 	if r.IntN(4) > 0 {
 		m.add(b, toolLook, []op{opLook}, nil)
@@ -88,7 +88,7 @@ func newToolbox(r *rand.Rand, o Options) *toolbox {
 	if len(b.tools) < maxTools && r.IntN(3) > 0 {
 		m.add(b, toolSet, []op{opSet}, nil, roleDevice, roleNumber)
 	}
-	for len(b.tools) < 4 || len(b.tools) < maxTools && r.IntN(4) == 0 {
+	for len(b.tools) < 4 || len(b.tools) < maxTools && r.IntN(4) == 0 && !o.Lesson {
 		m.distract(b)
 	}
 	r.Shuffle(len(b.tools), func(i, j int) { b.tools[i], b.tools[j] = b.tools[j], b.tools[i] })

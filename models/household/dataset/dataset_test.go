@@ -22,6 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // kinds are all options of episodes.
 var kinds = map[string]household.Options{
 	"training":                 {},
+	"first lessons":            {Lesson: true},
 	"evaluation":               {Split: household.Eval},
 	"evaluation, unseen tools": {Split: household.Eval, ToolNames: household.Unseen},
 }

@@ -32,6 +32,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	seed := flags.Uint64("seed", 1, "the data set is a function of it")
 	out := flags.String("out", "", "the file to write")
 	eval := flags.Bool("eval", false, "houses, words and wordings that no training has")
+	lesson := flags.Bool("lesson", false, "small houses and short tasks that are told in full: what a model learns from first")
 	unseen := flags.Bool("unseen-tools", false, "tool names that no training has")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -43,6 +44,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if *eval {
 		o.Split = household.Eval
 	}
+	o.Lesson = *lesson
 	if *unseen {
 		o.ToolNames = household.Unseen
 	}
