@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 PAIRS = 6  # of a head, the fastest of the rotation, by which the first layer looks back
-SHARPNESS = 1.7  # of the attention in both layers: weight of the norms of queries and keys
+SHARPNESS, MILD = 1.7, 1.4  # of the attention in both layers and in all others: weight of the norms of queries and keys
 WRITES, COPIES = 1.0, 1.5  # how much the first layer writes of earlier tokens, and the second of what it copies
 COULD_COPY = 0.25  # how much all other heads copy of what they look at, at first everything
 REST = 0.1  # what remains of the random weights in the heads that are set
@@ -67,8 +67,9 @@ def begin(model) -> None:
         second.v.weight[keys] = copied
         second.out.weight[:, n * group * size:(n + 1) * group * size] = COULD_COPY * copied.T.repeat(1, group)
         second.out.weight[:, rows] = COPIES * copied.T
-    for norm in (first.q_norm, first.k_norm, second.q_norm, second.k_norm):
-        norm.weight.fill_(SHARPNESS)
+    for block in model.blocks:
+        for norm in (block.attn.q_norm, block.attn.k_norm):
+            norm.weight.fill_(SHARPNESS if block.attn in (first, second) else MILD)
 
 
 def orthonormal(rows: int, across: Tensor) -> Tensor:

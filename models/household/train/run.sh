@@ -4,10 +4,11 @@
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=$(CDPATH='' cd -- "$here/../../.." && pwd)
-: "${GROUPS_TRAIN:=6000}" "${GROUPS_EVAL:=100}" "${SEED:=1}" "${STEPS:=16000}" "${COOL:=4000}" "${THREADS:=$(nproc)}" "${PYTHON:=python3}"
+: "${GROUPS_TRAIN:=6000}" "${GROUPS_FIRST:=1500}" "${GROUPS_EVAL:=100}" "${SEED:=1}" "${STEPS_FIRST:=400}" "${STEPS:=16000}" "${COOL:=4000}" "${THREADS:=$(nproc)}" "${PYTHON:=python3}"
 work=${XDG_CACHE_HOME:-$HOME/.cache}/agentd/train
 run=$work/run-$GROUPS_TRAIN-$SEED
 data=$work/train-$GROUPS_TRAIN-$SEED.jsonl
+first=$work/first-$GROUPS_FIRST-$SEED.jsonl
 held_out=$work/eval-$GROUPS_EVAL-$SEED.jsonl
 mkdir -p "$run"
 
@@ -28,8 +29,9 @@ dataset() { # file, further arguments
 	}
 }
 dataset "$data" --groups "$GROUPS_TRAIN"
+dataset "$first" --groups "$GROUPS_FIRST" --lesson
 dataset "$held_out" --groups "$GROUPS_EVAL" --eval
-(cd "$work" && sha256sum "${data##*/}" "${held_out##*/}") | tee "$run/data.sha256"
+(cd "$work" && sha256sum "${data##*/}" "${first##*/}" "${held_out##*/}") | tee "$run/data.sha256"
 
 python() { "$venv/bin/python" "$@"; }
 cd "$here"
@@ -38,7 +40,7 @@ cd "$here"
 # The C library would give large blocks back to the system and get them zeroed again: a fifth of the time.
 MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=268435456 \
 	python train.py --data "$data" --eval "$held_out" --tokenizer "$run/tokenizer.json" --out "$run" \
-	--steps "$STEPS" --cool "$COOL" --seed "$SEED" --threads "$THREADS" --resume
+	--first "$first" --first-steps "$STEPS_FIRST" --steps "$STEPS" --cool "$COOL" --seed "$SEED" --threads "$THREADS" --resume
 python export.py --checkpoint "$run/cooled.pt" --tokenizer "$run/tokenizer.json" --out "$run/household.gguf" \
 	--data "$held_out" --expect "$run/expect.json"
 (cd "$root" && go run ./models/household/train/check --model "$run/household.gguf" --expect "$run/expect.json")

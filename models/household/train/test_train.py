@@ -58,6 +58,16 @@ class Train(unittest.TestCase):
         with self.assertRaises(ValueError):
             tok.encode(self.tokenizer, [["s", "<|no|>"]])
 
+    def test_a_name_is_the_same_tokens_in_a_sentence_and_in_an_argument(self):
+        names = ["kitchen", "table", "grosh", "living_room", "lamp2"]
+        texts = [f'go to the {a} from the {b}: {{"room": "{a}", "to": "{b}"}}' for a in names for b in names] * 20
+        tokenizer = tok.train(texts, 500)
+        self.assertEqual(len(tokenizer.encode(" the").ids), 1)
+        for name in names:
+            alone = tokenizer.encode(name).tokens
+            self.assertEqual(tokenizer.encode(f"the {name}").tokens[-len(alone) - 1:], [tok.SPACE, *alone])
+            self.assertEqual(tokenizer.encode(f'"{name}"').tokens, ['"', *alone, '"'])
+
     def test_the_prompt_before_a_decision_is_a_text_of_its_own(self):
         segments = [{"pieces": [["t", "assist"]], "loss": False}, {"pieces": [["t", "ant\n"]], "loss": False},
                     {"pieces": [["t", "Done"]], "loss": True}]
@@ -134,7 +144,7 @@ class Train(unittest.TestCase):
         def trainer(out, *more):
             return train.Trainer(train.arguments([
                 "--data", self.jsonl, "--eval", self.jsonl, "--tokenizer", self.vocabulary, "--threads", "1", "--steps", "4",
-                "--batch", "500", "--evaluate", "2", "--save", "0", "--out", os.path.join(self.directory.name, out), *more]))
+                "--batch", "500", "--first", self.jsonl, "--first-steps", "3", "--evaluate", "2", "--save", "0", "--out", os.path.join(self.directory.name, out), *more]))
 
         with contextlib.redirect_stdout(io.StringIO()):
             whole = trainer("whole")
@@ -142,10 +152,10 @@ class Train(unittest.TestCase):
             cut = trainer("cut")
             learn = cut.learn
 
-            def fail_at_the_third(groups):
+            def fail_at_the_third(data, groups):
                 if cut.step == 2:
                     raise InterruptedError
-                return learn(groups)
+                return learn(data, groups)
 
             cut.learn = fail_at_the_third
             with self.assertRaises(InterruptedError):

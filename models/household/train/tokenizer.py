@@ -49,18 +49,60 @@ def new() -> Tokenizer:
     return tokenizer
 
 
+# A character before a word, which the pre-tokenizer keeps with it.
+BEFORE_WORD = r"\A[^\p{L}\p{N}](?=\p{L})"
+
+SPACE = "Ġ"  # as byte-level BPE writes it
+JOINED = 256  # how many tokens may be a word with the space before it
+OFTEN = 100  # how often it has to come
+ALWAYS = 0.98  # and the share of times that it comes with a space
+
+
 def train(texts: Iterable[str], size: int = VOCABULARY) -> Tokenizer:
-    """Learns a vocabulary of at most size ids: special tokens, all bytes, merges by frequency."""
+    """Learns a vocabulary of at most size ids: special tokens, all bytes, merges by frequency.
+
+    A name is the same tokens behind a space, a quotation mark or nothing, or it could not be copied from a sentence into
+    an argument. So words are learned without the character before them. Those that always have a space there, which names
+    have not, are then joined with it.
+    """
+    texts = list(texts)
     tokenizer = new()
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(PRE_TOKENIZER), "isolated"),
+        pre_tokenizers.Split(Regex(BEFORE_WORD), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ])
     trainer = trainers.BpeTrainer(
-        vocab_size=size,
+        vocab_size=size - min(JOINED, size // 8),
         special_tokens=list(SPECIALS),
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         max_token_length=24,
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    return strip_specials(tokenizer)
+    return join(strip_specials(tokenizer), texts, size)
+
+
+def join(tokenizer: Tokenizer, texts: list[str], size: int) -> Tokenizer:
+    """The tokenizer with the most frequent words joined to the space that always stands before them."""
+    times: Counter[str] = Counter()
+    spaced: Counter[str] = Counter()
+    for encoding in tokenizer.encode_batch(texts, add_special_tokens=False):
+        last = ""
+        for token in encoding.tokens:
+            times[token] += not last.isalpha() or last == SPACE  # where a word begins
+            spaced[token] += last == SPACE
+            last = token
+    state = json.loads(tokenizer.to_str())
+    model = state["model"]
+    for token, n in spaced.most_common():
+        if len(model["vocab"]) == size or n < OFTEN:
+            break
+        if token.isalpha() and n >= ALWAYS * times[token]:
+            model["merges"].append([SPACE, token])
+            model["vocab"][SPACE + token] = len(model["vocab"])
+    state["pre_tokenizer"] = json.loads(new().to_str())["pre_tokenizer"]
+    return Tokenizer.from_str(json.dumps(state))
 
 
 def strip_specials(tokenizer: Tokenizer) -> Tokenizer:

@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import itertools
 import json
 import math
 import os
@@ -23,6 +24,8 @@ TYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     p.add_argument("--data", required=True, help="JSONL to learn from")
+    p.add_argument("--first", help="JSONL to learn from first")
+    p.add_argument("--first-steps", type=int, default=0, help="steps in which to do so")
     p.add_argument("--eval", required=True, help="JSONL to measure on")
     p.add_argument("--tokenizer", required=True, help="tokenizer.json")
     p.add_argument("--out", required=True, help="directory for the checkpoint and the curve")
@@ -31,7 +34,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--cool", type=int, default=0,
                    help="then, over so many steps, let the rate fall to nothing; the checkpoint stays as it is before, to go on from")
     p.add_argument("--minutes", type=float, default=math.inf, help="stop early, with a checkpoint, after so long")
-    p.add_argument("--batch", type=int, default=4096, help="at least how many tokens a step sees")
+    p.add_argument("--batch", type=int, default=3000, help="at least how many tokens a step sees")
     p.add_argument("--pack", type=int, default=12288, help="at most how many tokens are computed at once, if that holds a group")
     p.add_argument("--rate", type=float, default=2e-3, help="learning rate of the layers' matrices (Muon)")
     p.add_argument("--rate-rest", type=float, default=2e-3, help="and of the embedding and the vectors (AdamW)")
@@ -84,6 +87,7 @@ class Trainer:
         torch.set_num_threads(args.threads)
         torch.manual_seed(args.seed)
         self.data = Data(args.data, args.tokenizer)
+        self.first = Data(args.first, args.tokenizer) if args.first else None
         self.held_out = Data(args.eval, args.tokenizer)
         with open(args.tokenizer, encoding="utf-8") as f:
             vocabulary = len(json.load(f)["model"]["vocab"])
@@ -146,13 +150,13 @@ class Trainer:
     def prompt(self) -> float:
         return self.args.prompt * max(0.0, 1 - self.step / self.args.prompt_steps)
 
-    def learn(self, groups: list[int]) -> tuple[float, int, int]:
+    def learn(self, data: Data, groups: list[int]) -> tuple[float, int, int]:
         """One step: the loss per target, and how many tokens and decisions were seen."""
         targets = decisions = tokens = 0
         loss = 0.0
         random = torch.Generator().manual_seed(self.args.seed + (self.step << 16))
-        for pack in packs(self.data, groups, self.args.pack):
-            batch = self.data.batch(pack)
+        for pack in packs(data, groups, self.args.pack):
+            batch = data.batch(pack)
             others = self.others(batch, random)
             batch = batch.to(self.device)
             total, _, read = self.model.loss(batch, self.dtype, None if others is None else others.to(self.device))
@@ -195,12 +199,14 @@ class Trainer:
         begin = saved = mark = time.monotonic()
         tokens = decisions = 0
         losses: list[float] = []
-        for number, groups in enumerate(steps_of(self.data, a.batch, a.seed)):
-            if number < self.step:
-                continue  # seen before the checkpoint
+        steps = steps_of(self.data, a.batch, a.seed)
+        if self.first:
+            steps = itertools.chain(itertools.islice(steps_of(self.first, a.batch, a.seed), a.first_steps), steps)
+        for groups in itertools.islice(steps, self.step, None):  # without what was seen before the checkpoint
             if self.step >= total or time.monotonic() - begin > a.minutes * 60:
                 break
-            loss, t, d = self.learn(groups)
+            data = self.first if self.first and self.step < a.first_steps else self.data
+            loss, t, d = self.learn(data, groups)
             losses.append(loss)
             tokens, decisions = tokens + t, decisions + d
             self.step += 1
