@@ -204,6 +204,9 @@ func (s *Service) startEngine(opts Options, place placed) error {
 			return fmt.Errorf("--max-new-tokens %d leaves no room for a prompt in the context of %d tokens that was chosen; lower it or set --context-length", opts.MaxNewTokens, f.ContextLength)
 		}
 	}
+	if f.TrainedContext > 0 && opts.MaxNewTokens >= f.TrainedContext { // the cache may be larger, to hold several sequences
+		return fmt.Errorf("--max-new-tokens %d leaves no room for a prompt in the %d tokens that the model was trained on; lower it", opts.MaxNewTokens, f.TrainedContext)
+	}
 	// No step can hold more tokens than the cache.
 	f.BatchSize = min(choose(opts.BatchSize, place.gpu(), autoBatchGPU, autoBatchCPU), f.ContextLength)
 	// Gigabytes are zeroed now, which takes seconds after the model is in memory.

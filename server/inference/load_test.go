@@ -1,6 +1,8 @@
 package inference
 
 import (
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"agentd/llama/synth"
@@ -28,6 +30,33 @@ func TestStepsFitASmallContext(t *testing.T) {
 			}
 			if err := s.Close(); err != nil {
 				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestAnAnswerLongerThanTheTrainingIsRefusedAtOnce, not at each request: the cache
+// is larger than what a candidate may have of it.
+func TestAnAnswerLongerThanTheTrainingIsRefusedAtOnce(t *testing.T) {
+	spec, err := synth.Preset("tiny", synth.Qwen3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Small, spec.Context = true, 1024
+	path := filepath.Join(t.TempDir(), "short.gguf")
+	if err := synth.Write(path, spec); err != nil {
+		t.Fatal(err)
+	}
+	for name, length := range map[string]int{"chosen": 0, "given": 8192} {
+		t.Run(name, func(t *testing.T) {
+			s, err := Open(t.Context(), Options{
+				Path: path, Device: "cpu", ContextLength: length, Threads: 1, QueueLimit: 8, MaxNewTokens: 1024, Log: zerolog.Nop(),
+			})
+			if err == nil {
+				t.Fatal(s.Close(), "it was opened")
+			}
+			if !strings.Contains(err.Error(), "--max-new-tokens 1024") || !strings.Contains(err.Error(), "trained on") {
+				t.Errorf("got %v", err)
 			}
 		})
 	}
