@@ -71,10 +71,15 @@ func TestADefaultModelWithoutACacheIsExplained(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("XDG_CACHE_HOME", file)
-	_, err := Open(t.Context(), Options{Device: "cpu", Log: zerolog.Nop()})
-	if err == nil || !strings.Contains(err.Error(), "XDG_CACHE_HOME") || !strings.Contains(err.Error(), "--model") {
-		t.Errorf("got %v", err)
+	t.Setenv("HOME", "")
+	for rule, cache := range map[string]string{"no directory": file, "no home": ""} {
+		t.Run(rule, func(t *testing.T) {
+			t.Setenv("XDG_CACHE_HOME", cache)
+			_, err := Open(t.Context(), Options{Device: "cpu", Log: zerolog.Nop()})
+			if err == nil || !strings.Contains(err.Error(), "set XDG_CACHE_HOME") || !strings.Contains(err.Error(), "--model") {
+				t.Errorf("got %v", err)
+			}
+		})
 	}
 }
 
