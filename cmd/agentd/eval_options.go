@@ -139,7 +139,8 @@ Usage
 Examples
   agentd eval
       the default model: with constraints on its decisions and the tasks that it does alone,
-      then with constraints off how many of its outputs are valid by themselves
+      then with constraints off how many of its outputs are valid by themselves; a CPU takes
+      its time, and --episodes 20 is enough for a first look
   agentd eval --model Qwen3-8B-Q8_0.gguf --episodes 50 --constrain on
   agentd eval --url http://127.0.0.1:8888 --json
 
