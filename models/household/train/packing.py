@@ -100,8 +100,9 @@ class Data:
             tokens.append(np.array(ids, dtype=np.uint16))
             loss.append(np.array(wanted))
             groups.append(len(starts) - 1)
-        np.savez(cache, tokens=np.concatenate(tokens), loss=np.concatenate(loss),
+        np.savez(cache + ".new.npz", tokens=np.concatenate(tokens), loss=np.concatenate(loss),
                  starts=np.array(starts), groups=np.array(groups))
+        os.replace(cache + ".new.npz", cache)  # it is whole or not there
 
     def __len__(self) -> int:
         return len(self.groups) - 1

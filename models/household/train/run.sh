@@ -4,13 +4,15 @@
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=$(CDPATH='' cd -- "$here/../../.." && pwd)
-: "${GROUPS_TRAIN:=6000}" "${GROUPS_FIRST:=1500}" "${GROUPS_EVAL:=100}" "${SEED:=1}" "${STEPS_FIRST:=400}" "${STEPS:=16000}" "${COOL:=4000}" "${THREADS:=$(nproc)}" "${PYTHON:=python3}"
+: "${GROUPS_TRAIN:=6000}" "${GROUPS_FIRST:=1500}" "${GROUPS_EVAL:=100}" "${SEED:=1}" "${STEPS_FIRST:=1000}" "${STEPS:=16000}" "${COOL:=4000}" "${THREADS:=$(nproc)}" "${PYTHON:=python3}"
 work=${XDG_CACHE_HOME:-$HOME/.cache}/agentd/train
-run=$work/run-$GROUPS_TRAIN-$SEED
+run=$work/run-$GROUPS_TRAIN-$GROUPS_FIRST-$STEPS_FIRST-$SEED
 data=$work/train-$GROUPS_TRAIN-$SEED.jsonl
 first=$work/first-$GROUPS_FIRST-$SEED.jsonl
 held_out=$work/eval-$GROUPS_EVAL-$SEED.jsonl
 mkdir -p "$run"
+
+make -C "$root" llama.cpp # for the check at the end
 
 venv=$work/venv
 if ! cmp -s "$here/requirements.txt" "$venv/requirements.txt"; then
@@ -35,7 +37,10 @@ dataset "$held_out" --groups "$GROUPS_EVAL" --eval
 
 python() { "$venv/bin/python" "$@"; }
 cd "$here"
-[ -s "$run/tokenizer.json" ] || python tokenizer.py --data "$data" --out "$run/tokenizer.json"
+[ -s "$run/tokenizer.json" ] || {
+	python tokenizer.py --data "$data" --out "$run/tokenizer.json.new"
+	mv "$run/tokenizer.json.new" "$run/tokenizer.json"
+}
 
 # The C library would give large blocks back to the system and get them zeroed again: a fifth of the time.
 MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=268435456 \

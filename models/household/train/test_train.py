@@ -143,7 +143,7 @@ class Train(unittest.TestCase):
     def test_a_run_that_was_interrupted_ends_with_the_weights_of_one_that_was_not(self):
         def trainer(out, *more):
             return train.Trainer(train.arguments([
-                "--data", self.jsonl, "--eval", self.jsonl, "--tokenizer", self.vocabulary, "--threads", "1", "--steps", "4",
+                "--data", self.jsonl, "--eval", self.jsonl, "--tokenizer", self.vocabulary, "--threads", "1", "--steps", "4", "--cool", "0",
                 "--batch", "500", "--first", self.jsonl, "--first-steps", "3", "--evaluate", "2", "--save", "0", "--out", os.path.join(self.directory.name, out), *more]))
 
         with contextlib.redirect_stdout(io.StringIO()):

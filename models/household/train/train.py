@@ -31,7 +31,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--out", required=True, help="directory for the checkpoint and the curve")
     p.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out, if there is one")
     p.add_argument("--steps", type=int, required=True, help="steps of the whole run")
-    p.add_argument("--cool", type=int, default=0,
+    p.add_argument("--cool", type=int, required=True,
                    help="then, over so many steps, let the rate fall to nothing; the checkpoint stays as it is before, to go on from")
     p.add_argument("--minutes", type=float, default=math.inf, help="stop early, with a checkpoint, after so long")
     p.add_argument("--batch", type=int, default=3000, help="at least how many tokens a step sees")
