@@ -23,11 +23,12 @@ const (
 	// decisionsCompared is how many decisions each way of computing has to take.
 	decisionsCompared = 60
 	// tolerated is how many of them may come out differently: a step of sixteen rows
-	// uses kernels that round otherwise than those for a single row, and 8 bits round
-	// more. Where two tokens are almost equally probable, that decides. What a model
-	// does not know it decides so all the time (weights that had hardly been trained
-	// changed 10 of 60 with 8 bits), so that 8 bits have to keep only what is right.
+	// uses kernels that round otherwise than those for a single row. Where two tokens
+	// are almost equally probable, that decides.
 	tolerated = 3
+	// toleratedIn8Bits is more, since 8 bits round more. The less a model knows, the
+	// more of its decisions change.
+	toleratedIn8Bits = 6
 	// One in uncachedStride of them is also computed without any cache, which takes
 	// long.
 	uncachedStride = 3
@@ -101,14 +102,14 @@ func decide(t *testing.T, s *Service, in protocol.AgentInput) protocol.AgentOutp
 	return outs[0]
 }
 
-// conversations are the inputs of people's conversations with a planner, and what
-// it decides, which is right. The agent writes their memory, from corrections.
-func conversations(t *testing.T, s *Service) (inputs []protocol.AgentInput, right []protocol.AgentDecision) {
+// conversations are the inputs of people's conversations with a planner. The agent
+// writes their memory, from corrections.
+func conversations(t *testing.T, s *Service) (inputs []protocol.AgentInput) {
 	t.Helper()
 	for seed := uint64(1); len(inputs) < decisionsCompared; seed++ {
 		e := household.New(seed, household.Options{Split: household.Eval})
 		for !e.Done() && len(inputs) < decisionsCompared {
-			inputs, right = append(inputs, e.Input()), append(right, e.Expected())
+			inputs = append(inputs, e.Input())
 			memory, err := e.Correct(t.Context(), responder{s})
 			if err != nil {
 				t.Fatal(err)
@@ -116,7 +117,7 @@ func conversations(t *testing.T, s *Service) (inputs []protocol.AgentInput, righ
 			e.Apply(e.Expected(), memory)
 		}
 	}
-	return inputs, right
+	return inputs
 }
 
 // inTurn asks for one decision after the other.
@@ -179,7 +180,7 @@ func differences(want, got []protocol.AgentOutput) []string {
 // good they are: agentd eval does.
 func TestTheDefaultModelDecidesTheSameHoweverItIsComputed(t *testing.T) {
 	s := openDefault(t, Options{Parallel: 1})
-	inputs, right := conversations(t, s)
+	inputs := conversations(t, s)
 	want := inTurn(t, s, inputs)
 
 	compare := func(rule string, tolerated int, want []protocol.AgentOutput, decide func(t *testing.T) []protocol.AgentOutput) {
@@ -207,18 +208,11 @@ func TestTheDefaultModelDecidesTheSameHoweverItIsComputed(t *testing.T) {
 		return together(t, wide, inputs)
 	})
 
-	var known []protocol.AgentInput
-	var keep []protocol.AgentOutput
-	for i, o := range want {
-		if o.Output != nil && household.Same(*o.Output, right[i]) {
-			known, keep = append(known, inputs[i]), append(keep, o)
-		}
-	}
-	compare("sixteen at once, with a KV cache of 8 bits", tolerated, keep, func(t *testing.T) []protocol.AgentOutput {
-		return together(t, openDefault(t, Options{Parallel: width, KVType: "q8_0"}), known)
+	compare("sixteen at once, with a KV cache of 8 bits", toleratedIn8Bits, want, func(t *testing.T) []protocol.AgentOutput {
+		return together(t, openDefault(t, Options{Parallel: width, KVType: "q8_0"}), inputs)
 	})
-	compare("sixteen at once, with weights of 8 bits", tolerated, keep, func(t *testing.T) []protocol.AgentOutput {
-		return together(t, openDefault(t, Options{Parallel: width, Path: quantized(t)}), known)
+	compare("sixteen at once, with weights of 8 bits", toleratedIn8Bits, want, func(t *testing.T) []protocol.AgentOutput {
+		return together(t, openDefault(t, Options{Parallel: width, Path: quantized(t)}), inputs)
 	})
 }
 
