@@ -128,6 +128,20 @@ func TestDeterministicCandidatesAreGeneratedOnce(t *testing.T) {
 	}
 }
 
+func TestFixedTokensTakesWhateverComesForAReply(t *testing.T) {
+	a := newAgent(t, agent.Config{FixedTokens: 7, MaxNewTokens: 900}, nil)
+	g := &script{answers: []string{`<tool_call>{"name": "go`}, adjust: func(r *agent.Result) {
+		r.Completions[0].Finish, r.Completions[0].Stop = agent.FinishLength, ""
+	}}
+	outs := run(t, a, g, request(t, `{"tools":[{"name":"go","description":"","parameters":{}}]}`))
+	if o := outs[0]; o.Error != nil || o.Output.Say != g.answers[0] || !strings.Contains(string(o.Memory), "tool_call") {
+		t.Errorf("got %+v", o)
+	}
+	if asked := g.asked[0]; asked.Grammar != "" || !asked.IgnoreEnd || asked.MaxTokens != 7 {
+		t.Errorf("asked %+v", asked)
+	}
+}
+
 func TestSeeds(t *testing.T) {
 	ask := func(seed uint64, requestID string, inputs ...string) []uint32 {
 		g := &script{answers: []string{"x"}}

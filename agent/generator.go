@@ -35,6 +35,8 @@ type Generation struct {
 	// SuppressControl: control tokens that do not end the answer are never
 	// sampled.
 	SuppressControl bool
+	// IgnoreEnd: the model can't end an answer; each has MaxTokens.
+	IgnoreEnd bool
 }
 
 // Sampling says how a token is drawn.

@@ -168,6 +168,10 @@ func (a *Agent) generation(requestID string, j *job) (Generation, *format.Prompt
 		Greedy: j.greedy, Sampling: a.cfg.Sampling, SuppressControl: a.format.SuppressControl(),
 	}
 	g.Seeds = seeds(a.cfg.Seed, requestID, j.in.ID, g.N)
+	if a.cfg.FixedTokens > 0 {
+		g.MaxTokens, g.IgnoreEnd = a.cfg.FixedTokens, true
+		return g, prompt, nil
+	}
 	if a.cfg.Constrain == ConstrainOn {
 		if g.Grammar, err = j.catalog.Grammar(); err != nil {
 			return Generation{}, nil, &failure{CodeInvalidTools, err}
@@ -183,6 +187,13 @@ func (a *Agent) candidate(out *protocol.AgentOutput, j *job, turn *memory.Append
 	if c.Err != nil {
 		code, component := classify(c.Err)
 		j.fail(out, code, component, c.Err)
+		return
+	}
+	if a.cfg.FixedTokens > 0 {
+		decision := format.Decision{Say: c.Text}
+		a.log.write(step.prompt, c.Text, nil)
+		out.InternalSteps = []protocol.Raw{step.model(result, c, seed, nil)}
+		j.complete(out, turn, decision, j.change(decision, a.format.ResetsState()))
 		return
 	}
 	decision, err := a.format.Parse(c.Text, j.catalog)

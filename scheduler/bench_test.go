@@ -15,7 +15,7 @@ func BenchmarkGenerate(b *testing.B) {
 			m := testModel(b, synth.Qwen3)
 			e := newTestEngine(b, setup{cells: 8192, sequences: 64, outputs: 32, batch: 256})
 			g := sampled(tokenize(b, m, story), width, 64, 1)
-			g.Sampler.Suppress = endings(m)
+			g.IgnoreEnd = true
 			mustGenerate(b, e, g)
 			before := e.Stats()
 			b.ReportAllocs()

@@ -20,6 +20,8 @@ type Engine struct {
 	back  backend
 	log   zerolog.Logger
 	now   func() time.Time
+	// endings are the model's end-of-generation tokens.
+	endings []llama.Token
 
 	// mu guards what follows. No other lock is taken while it is held.
 	mu       sync.Mutex
@@ -68,6 +70,11 @@ func newEngine(m *llama.Model, c *llama.Context, back backend, cfg Config, log z
 	e := &Engine{
 		model: m, cfg: cfg, back: back, log: log, now: time.Now,
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	for t := range llama.Token(m.Vocab().Size()) {
+		if m.Vocab().IsEOG(t) {
+			e.endings = append(e.endings, t)
+		}
 	}
 	e.rules = core.Config{
 		Cells:        c.Size(),

@@ -83,6 +83,10 @@ func TestTheSameGenerationGivesTheSameOnAFreshEngine(t *testing.T) {
 	for range 3 {
 		e := newTestEngine(t, setup{})
 		r := mustGenerate(t, e, g)
+		if times := r.Times; times.Queue <= 0 || times.FirstToken <= times.Queue || times.End <= times.FirstToken {
+			t.Errorf("times %+v", times)
+		}
+		r.Times = JobTimes{}
 		if first == nil {
 			first = r
 		} else if diff := cmp.Diff(first, r); diff != "" {
@@ -187,7 +191,7 @@ func TestCancelFreesWithinTwoSteps(t *testing.T) {
 				return nil
 			}
 			g := greedy(tokenize(t, m, hold.prompt), 3, 1000)
-			g.Sampler.Suppress = endings(m)
+			g.IgnoreEnd = true
 			_, err := generate(ctx, e, g)
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("error %v, want context.Canceled", err)
@@ -204,24 +208,13 @@ func TestCancelFreesWithinTwoSteps(t *testing.T) {
 	}
 }
 
-// endings are the tokens that end a generation.
-func endings(m *llama.Model) []llama.Token {
-	var list []llama.Token
-	for t := range llama.Token(m.Vocab().Size()) {
-		if m.Vocab().IsEOG(t) {
-			list = append(list, t)
-		}
-	}
-	return list
-}
-
 func TestCancelWhileWaiting(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	e := newTestEngine(t, setup{sequences: 1, outputs: 1})
 	long, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	g := greedy(tokenize(t, m, story), 1, 1500)
-	g.Sampler.Suppress = endings(m)
+	g.IgnoreEnd = true
 	wg.Go(func() {
 		if _, err := generate(long, e, g); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v, want context.Canceled", err)

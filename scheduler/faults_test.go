@@ -113,7 +113,7 @@ func TestAFailedComputationEndsOnlyWhatWasInIt(t *testing.T) {
 					return f
 				}})
 				g := sampled(tokenize(t, m, story), 4, 12, 5)
-				g.Sampler.Suppress = endings(m)
+				g.IgnoreEnd = true
 				r, err := generate(t.Context(), e, g)
 				if err != nil {
 					t.Fatal(err)
@@ -173,7 +173,7 @@ func TestAFailedMemoryOperationClearsTheContext(t *testing.T) {
 	var f *faulty
 	e := newTestEngine(t, setup{wrap: func(b backend) backend { f = &faulty{backend: b}; return f }})
 	g := sampled(tokenize(t, m, story), 4, 12, 5)
-	g.Sampler.Suppress = endings(m)
+	g.IgnoreEnd = true
 	mustGenerate(t, e, greedy(tokenize(t, m, "abc"), 1, 4))
 	before := e.Stats()
 	f.mu.Lock()
@@ -236,7 +236,7 @@ func TestCloseWhileBusyEndsEverythingWithErrClosed(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	e := newTestEngine(t, setup{sequences: 4, outputs: 4})
 	g := greedy(tokenize(t, m, story), 3, 600)
-	g.Sampler.Suppress = endings(m)
+	g.IgnoreEnd = true
 	var wg sync.WaitGroup
 	for range 6 {
 		wg.Go(func() {
@@ -273,7 +273,7 @@ func TestTheModelCanBeFreedAfterClose(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	g := greedy(tokenize(t, m, story), 2, 50)
-	g.Sampler.Suppress = endings(m)
+	g.IgnoreEnd = true
 	done := make(chan error)
 	go func() {
 		_, err := generate(ctx, e, g)

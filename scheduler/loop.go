@@ -103,6 +103,7 @@ func (l *loop) accept(j *job) {
 func (l *loop) end(j *job, err error) {
 	delete(l.jobs, j.id)
 	j.err = err
+	j.times.End = l.now().Sub(j.asked)
 	l.ended = append(l.ended, j)
 }
 
@@ -117,6 +118,9 @@ func (l *loop) step() {
 		}
 	}
 	planned := l.now()
+	for _, id := range l.plan.Started {
+		l.jobs[id].started(planned)
+	}
 	l.times.Plan += planned.Sub(began)
 	if len(l.plan.Rows) == 0 {
 		if len(l.jobs) > 0 {
@@ -136,6 +140,9 @@ func (l *loop) step() {
 		l.sample()
 	}
 	sampled := l.now()
+	for i := range l.choices {
+		l.tasks[i].job.firstToken(sampled)
+	}
 	l.times.Sample += sampled.Sub(decoded)
 	l.commit(result, err)
 	l.times.Commit += l.now().Sub(sampled)

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -22,6 +24,10 @@ type Generation struct {
 	// Sampler is that of every candidate, but for Seed, which is its own of Seeds.
 	Sampler llama.SamplerConfig
 	Seeds   []uint32 // N of them
+	// IgnoreEnd never samples end-of-generation tokens, so that every completion
+	// has MaxTokens: a fair load whatever a model would say. Not with a grammar,
+	// which would have nothing to go on with at its end.
+	IgnoreEnd bool
 }
 
 // Result is what became of a Generation.
@@ -30,7 +36,13 @@ type Result struct {
 	// CachedTokens of the prompt were not computed for this generation.
 	CachedTokens int
 	Completions  []Completion // N, in the order of Seeds
+	Times        JobTimes
 }
+
+// JobTimes says when a generation's first sequence started, when its first token
+// was sampled and when its last candidate ended, from its submission on. What did
+// not happen is 0.
+type JobTimes struct{ Queue, FirstToken, End time.Duration }
 
 // Completion is one candidate.
 type Completion struct {
@@ -220,6 +232,8 @@ func (e *Engine) validate(g *Generation) error {
 		return fmt.Errorf("scheduler: MaxTokens is %d, must be at least 1", g.MaxTokens)
 	case len(g.Prompt) == 0:
 		return errors.New("scheduler: the prompt is empty")
+	case g.IgnoreEnd && g.Sampler.Grammar != "":
+		return errors.New("scheduler: IgnoreEnd and a grammar exclude each other")
 	case g.MaxTokens > e.rules.Cells || len(g.Prompt)+g.MaxTokens > e.rules.Cells:
 		return &ContextOverflowError{Prompt: len(g.Prompt), MaxNew: g.MaxTokens, Limit: e.rules.Cells}
 	}
@@ -244,6 +258,8 @@ type job struct {
 	err    error // of the whole generation
 	cached int
 	cands  []candidate
+	asked  time.Time // submitted
+	times  JobTimes
 }
 
 type candidate struct {
@@ -259,12 +275,16 @@ func (e *Engine) newJob(g Generation) (*job, error) {
 		prompt:   make([]core.Token, len(g.Prompt)),
 		samplers: make([]*llama.Sampler, 0, g.N),
 		cands:    make([]candidate, g.N),
+		asked:    e.now(),
 	}
 	for i, t := range g.Prompt {
 		j.prompt[i] = core.Token(t)
 	}
 	cfg := g.Sampler
 	cfg.Seed = g.Seeds[0]
+	if g.IgnoreEnd {
+		cfg.Suppress = slices.Concat(cfg.Suppress, e.endings)
+	}
 	first, err := e.model.NewSampler(cfg)
 	if err != nil {
 		return nil, err
@@ -285,6 +305,20 @@ func (e *Engine) newJob(g Generation) (*job, error) {
 	return j, nil
 }
 
+// started notes when its prompt got a sequence for the first time.
+func (j *job) started(now time.Time) {
+	if j.times.Queue == 0 {
+		j.times.Queue = now.Sub(j.asked)
+	}
+}
+
+// firstToken notes when a token of it was sampled for the first time.
+func (j *job) firstToken(now time.Time) {
+	if j.times.FirstToken == 0 {
+		j.times.FirstToken = now.Sub(j.asked)
+	}
+}
+
 // close frees the samplers, once the loop has let go of the job.
 func (j *job) close() {
 	for _, s := range j.samplers {
@@ -293,7 +327,7 @@ func (j *job) close() {
 }
 
 func (j *job) result(v *llama.Vocab) *Result {
-	r := &Result{PromptTokens: len(j.prompt), CachedTokens: j.cached, Completions: make([]Completion, len(j.cands))}
+	r := &Result{PromptTokens: len(j.prompt), CachedTokens: j.cached, Completions: make([]Completion, len(j.cands)), Times: j.times}
 	for i, c := range j.cands {
 		tokens := make([]llama.Token, len(c.tokens))
 		for k, t := range c.tokens {

@@ -67,6 +67,7 @@ func (s *Server) decide(c *gin.Context, decider Decider) ([]byte, error) {
 		work, cancel = context.WithTimeout(ctx, s.opts.RequestTimeout)
 		defer cancel()
 	}
+	work, timing := withTiming(work)
 	outs, err := decider.Decide(work, req)
 	if ctx.Err() != nil {
 		return nil, ended(ctx)
@@ -79,5 +80,6 @@ func (s *Server) decide(c *gin.Context, decider Decider) ([]byte, error) {
 		return nil, &Error{Code: CodeInternal, Err: fmt.Errorf("response is invalid: %w", err)}
 	}
 	s.metrics.outputs(outs)
+	timing.write(c.Writer.Header())
 	return protocol.EncodeResponse(outs), nil
 }

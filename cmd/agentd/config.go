@@ -49,6 +49,7 @@ type Config struct {
 	BatchSize   int      // tokens of one model step; 0: decided at load
 	Threads     int      // CPU threads; 0: physical cores minus one
 	QueueLimit  int      // candidates waiting or running
+	FixedTokens int      // benchmarks: every answer is so many tokens; 0: off
 
 	// HTTP.
 	Host           string

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -187,6 +188,35 @@ func TestLimitsAreErrorsOfTheirCandidates(t *testing.T) {
 	}
 	if o := outs[2]; o.Error.Component != "scheduler" || len(o.InternalSteps) != 0 {
 		t.Errorf("overflow has component %s and %d steps", o.Error.Component, len(o.InternalSteps))
+	}
+	r.idle()
+}
+
+func TestFixedTokens(t *testing.T) {
+	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--fixed-tokens", "9")
+	for i, o := range r.ask("fixed", user(1, "a").outputs(3)) {
+		if o.Error != nil || !strings.Contains(string(o.InternalSteps[0]), `"completion_tokens":9,`) {
+			t.Errorf("candidate %d: %+v", i, o)
+		}
+	}
+	r.idle()
+}
+
+func TestTimingIsInTheHeaderAndTheMetrics(t *testing.T) {
+	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--fixed-tokens", "3")
+	resp, err := http.Post(r.url+"/v1/responses", "application/json", strings.NewReader(body(t, "timed", user(1, "a").outputs(2), user(2, "b"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	defer resp.Body.Close()
+	if got := resp.Header.Get("Server-Timing"); !regexp.MustCompile(`^queue;dur=\d+\.\d{3}, ttft;dur=\d+\.\d{3}$`).MatchString(got) {
+		t.Errorf("Server-Timing: %q", got)
+	}
+	for _, name := range []string{"queue_wait", "time_to_first_token", "time_per_output_token"} {
+		if n := r.metric("agentd_" + name + "_seconds_count"); n != 2 {
+			t.Errorf("%s has seen %v generations, want 2", name, n)
+		}
 	}
 	r.idle()
 }

@@ -77,6 +77,7 @@ func (d *daemon) loadModel(ctx context.Context) (model, error) {
 		EnableThinking:     c.EnableThinking,
 		ReasoningEffort:    c.ReasoningEffort,
 		MaxNewTokens:       c.MaxNewTokens,
+		FixedTokens:        c.FixedTokens,
 		HistoryMaxMessages: c.HistoryMaxMessages,
 		PromptLogDir:       c.PromptLogDir,
 		Seed:               c.Seed,

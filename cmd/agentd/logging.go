@@ -81,4 +81,7 @@ func (d *daemon) logModel(f inference.Facts) {
 		Int("top_k", f.Sampling.TopK).
 		Float32("min_p", f.Sampling.MinP).
 		Msg("engine")
+	if n := d.config.FixedTokens; n > 0 {
+		d.log.Warn().Int("fixed_tokens", n).Msg("for benchmarks: answers are text of this length, no decisions")
+	}
 }

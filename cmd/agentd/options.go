@@ -71,6 +71,8 @@ func options(c *Config) []option {
 		{"threads", "threads", groupPlace, "N", "CPU threads of the model. auto: physical cores minus one.", integer{&c.Threads, 1, maxThreads, "auto", 0}},
 		{"queue-limit", "queue_limit", groupPlace, "N", "Candidates admitted at a time, waiting or running. A request that does not fit is answered 503 with Retry-After.", integer{p: &c.QueueLimit, min: 1, max: maxQueue}},
 
+		{"fixed-tokens", "fixed_tokens", groupPlace, "N", "For benchmarks only: every answer is exactly N tokens of whatever the model says, unconstrained, so that any weights are the same load. 0: off.", integer{p: &c.FixedTokens, max: maxContext}},
+
 		{"host", "", groupHTTP, "ADDRESS", "Address to listen on. 0.0.0.0 opens the server to the network: think of --auth-token-file.", text{&c.Host}},
 		{"port", "", groupHTTP, "N", "Port to listen on. 0 takes a free one and logs it.", integer{p: &c.Port, max: maxPort}},
 		{"tls-cert", "", groupHTTP, "FILE", "PEM certificate chain; with --tls-key the server speaks HTTPS only.", text{&c.TLSCert}},

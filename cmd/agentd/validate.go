@@ -32,6 +32,9 @@ func (c *Config) Validate(from origins) error {
 	if c.ContextLength > 0 && c.MaxNewTokens >= c.ContextLength {
 		fail("max-new-tokens", "%d leaves no room for a prompt in --context-length %d; lower the one or raise the other", c.MaxNewTokens, c.ContextLength)
 	}
+	if c.ContextLength > 0 && c.FixedTokens >= c.ContextLength {
+		fail("fixed-tokens", "%d leaves no room for a prompt in --context-length %d; lower the one or raise the other", c.FixedTokens, c.ContextLength)
+	}
 	if _, err := c.templateText(); err != nil {
 		fail("chat-template", "%w", err)
 	}

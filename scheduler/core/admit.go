@@ -121,6 +121,7 @@ func (c *Core) start(j *job) bool {
 		j.waiting = j.waiting[1:]
 	} else {
 		j.started = true
+		c.plan.Started = append(c.plan.Started, j.ID)
 		s.extra = c.firstWave(j, sequences, room, each) - 1
 	}
 	c.begin(s, src)

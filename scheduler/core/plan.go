@@ -8,6 +8,7 @@ func (c *Core) Plan() *Plan {
 	}
 	c.freshPlan()
 	c.tick++
+	c.plan.Started = c.plan.Started[:0]
 	c.adopt()
 	for _, s := range c.dying {
 		c.release(s)

@@ -130,6 +130,9 @@ type Plan struct {
 	Ops     []Op
 	Rows    []Row
 	Samples []Sample
+	// Started are the jobs whose prompts got a sequence, again if they had to
+	// give up one.
+	Started []JobID
 }
 
 // Verdict is what becomes of a candidate after a sample.

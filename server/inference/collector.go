@@ -10,6 +10,7 @@ import (
 type collector struct {
 	stats   func() scheduler.Stats
 	metrics []metric
+	others  []prometheus.Collector
 }
 
 // metric is one number of the statistics.
@@ -22,7 +23,7 @@ type metric struct {
 // Collector exports the engine's statistics and what model it runs.
 func (s *Service) Collector() prometheus.Collector {
 	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
-	c := &collector{stats: s.engine.Stats}
+	c := &collector{stats: s.engine.Stats, others: s.latency.all()}
 	add := func(kind prometheus.ValueType, name, help string, value func(*scheduler.Stats) float64) {
 		c.metrics = append(c.metrics, metric{prometheus.NewDesc("agentd_"+name, help, nil, nil), kind, value})
 	}
@@ -70,6 +71,9 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, m := range c.metrics {
 		out <- m.desc
 	}
+	for _, o := range c.others {
+		o.Describe(out)
+	}
 }
 
 // Collect implements prometheus.Collector.
@@ -77,5 +81,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	stats := c.stats()
 	for _, m := range c.metrics {
 		out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&stats))
+	}
+	for _, o := range c.others {
+		o.Collect(out)
 	}
 }

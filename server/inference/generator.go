@@ -12,6 +12,7 @@ import (
 	"agentd/agent"
 	"agentd/llama"
 	"agentd/scheduler"
+	"agentd/server"
 )
 
 // generator lets the agent use one request's admission to the engine: it
@@ -21,6 +22,7 @@ type generator struct {
 	vocab     *llama.Vocab
 	ticket    *scheduler.Ticket // nil when nothing was to be generated
 	trained   int               // context length of the model's training; 0: unknown
+	latency   *latency
 }
 
 var _ agent.Generator = (*generator)(nil)
@@ -108,7 +110,7 @@ func (g *generator) generation(gen *agent.Generation) (scheduler.Generation, err
 	if gen.Greedy {
 		sampler.Temperature = 0
 	}
-	return scheduler.Generation{Prompt: prompt, N: gen.N, MaxTokens: gen.MaxTokens, Sampler: sampler, Seeds: gen.Seeds}, nil
+	return scheduler.Generation{Prompt: prompt, N: gen.N, MaxTokens: gen.MaxTokens, Sampler: sampler, Seeds: gen.Seeds, IgnoreEnd: gen.IgnoreEnd}, nil
 }
 
 // wait returns a generation's completions.
@@ -120,6 +122,8 @@ func (g *generator) wait(ctx context.Context, p *scheduler.Pending) (result agen
 	if err != nil {
 		return result, translate(err)
 	}
+	g.latency.observe(out)
+	server.TimingOf(ctx).Generation(out.Times.Queue, out.Times.FirstToken)
 	result = agent.Result{
 		PromptTokens: out.PromptTokens,
 		CachedTokens: out.CachedTokens,

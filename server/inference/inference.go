@@ -20,6 +20,7 @@ type Service struct {
 	agent      *agent.Agent
 	tokenizer  *tokenizer
 	queueLimit int
+	latency    *latency
 	facts      Facts
 }
 
@@ -57,7 +58,7 @@ func (s *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pro
 	if err != nil {
 		return nil, err
 	}
-	g := &generator{tokenizer: s.tokenizer, vocab: s.model.Vocab(), trained: s.facts.TrainedContext}
+	g := &generator{tokenizer: s.tokenizer, vocab: s.model.Vocab(), trained: s.facts.TrainedContext, latency: s.latency}
 	if n := plan.Candidates(); n > 0 {
 		if n > s.queueLimit { // waiting would not help
 			return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue,

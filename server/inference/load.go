@@ -19,11 +19,14 @@ func Open(ctx context.Context, opts Options) (s *Service, err error) {
 	if err := llama.Init(opts.Log); err != nil {
 		return nil, err
 	}
+	if opts.FixedTokens > 0 {
+		opts.MaxNewTokens = opts.FixedTokens
+	}
 	place, err := placement(opts)
 	if err != nil {
 		return nil, err
 	}
-	s = &Service{queueLimit: opts.QueueLimit}
+	s = &Service{queueLimit: opts.QueueLimit, latency: newLatency()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -141,6 +144,7 @@ func (s *Service) makeAgent(opts Options) error {
 		DefaultRobot:       opts.DefaultRobot,
 		Constrain:          opts.Constrain,
 		MaxNewTokens:       opts.MaxNewTokens,
+		FixedTokens:        opts.FixedTokens,
 		HistoryMaxMessages: opts.HistoryMaxMessages,
 		Sampling:           s.facts.Sampling,
 		Seed:               opts.Seed,

@@ -35,6 +35,7 @@ type Options struct {
 	EnableThinking     bool
 	ReasoningEffort    string
 	MaxNewTokens       int
+	FixedTokens        int // see agent.Config
 	HistoryMaxMessages int
 	PromptLogDir       string
 	Seed               uint64
