@@ -31,7 +31,7 @@ def begin(model) -> None:
     slow = torch.cat((torch.arange(half // 2, half), torch.arange(half + half // 2, size)))
     # Subspaces that don't disturb each other: of a token, what is copied and what is compared, and where the same of the
     # tokens one before, two before, ... stands.
-    copied, content, *before = orthonormal(size + (1 + group) * len(slow), unit).split([size] + [len(slow)] * (1 + group))
+    copied, content, *before = orthonormal(size + (1 + s.heads) * len(slow), unit).split([size] + [len(slow)] * (1 + s.heads))
 
     # A head that has to find where to copy from, and how to copy, finds neither. These have only to look at the right place.
     for block in model.blocks[1:]:
@@ -46,10 +46,12 @@ def begin(model) -> None:
     speed = s.theta ** (-torch.arange(pairs, dtype=torch.float32) / half)
     key = torch.zeros(size)
     key[:pairs] = 1
-    put(first.k.weight[:size], torch.outer(key, unit) / s.width**0.5)
-    first.v.weight[:size] *= REST
-    first.v.weight[:len(slow)] += content
-    for head in range(group):
+    for k in range(s.kv_heads):
+        keys = slice(k * size, (k + 1) * size)
+        put(first.k.weight[keys], torch.outer(key, unit) / s.width**0.5)
+        first.v.weight[keys] *= REST
+        first.v.weight[keys.start:keys.start + len(slow)] += content
+    for head in range(s.heads):
         query = torch.zeros(size)
         back = (head + 1) * speed
         query[:pairs], query[half:half + pairs] = back.cos(), -back.sin()

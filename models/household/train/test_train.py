@@ -60,9 +60,10 @@ class Train(unittest.TestCase):
 
     def test_a_name_is_the_same_tokens_in_a_sentence_and_in_an_argument(self):
         names = ["kitchen", "table", "grosh", "living_room", "lamp2"]
-        texts = [f'go to the {a} from the {b}: {{"room": "{a}", "to": "{b}"}}' for a in names for b in names] * 20
+        texts = [f'go to the {a} from the {b}:\nnow {{"room": "{a}", "to": "{b}"}} or now' for a in names for b in names] * 20
         tokenizer = tok.train(texts, 500)
         self.assertEqual(len(tokenizer.encode(" the").ids), 1)
+        self.assertEqual(len(tokenizer.encode(" now").ids), 2)  # behind a line's end as often
         for name in names:
             alone = tokenizer.encode(name).tokens
             self.assertEqual(tokenizer.encode(f"the {name}").tokens[-len(alone) - 1:], [tok.SPACE, *alone])
@@ -139,6 +140,13 @@ class Train(unittest.TestCase):
         self.assertEqual(sorted(first), [0, 0, 1, 1, 2, 2])
         steps = train.steps_of(self.data, 1, 1)
         self.assertEqual(sorted(next(steps)[0] for _ in range(3)), [0, 1, 2])
+
+    def test_the_first_lessons_give_way_to_all_data(self):
+        chosen = [train.lessons(step, 100, 1) for step in range(200)]
+        self.assertTrue(all(chosen[:50]))
+        self.assertTrue(sum(chosen[50:75]) > sum(chosen[75:100]) > 0)
+        self.assertFalse(any(chosen[100:]))
+        self.assertFalse(train.lessons(0, 0, 1))
 
     def test_a_run_that_was_interrupted_ends_with_the_weights_of_one_that_was_not(self):
         def trainer(out, *more):

@@ -52,7 +52,9 @@ def new() -> Tokenizer:
 # A character before a word, which the pre-tokenizer keeps with it.
 BEFORE_WORD = r"\A[^\p{L}\p{N}](?=\p{L})"
 
-SPACE = "Ġ"  # as byte-level BPE writes it
+# As byte-level BPE writes them: bytes that can't be seen become letters.
+SPACE = "Ġ"
+CONTROL = {chr(0x100 + byte) for byte in range(0x21)}
 JOINED = 256  # how many tokens may be a word with the space before it
 OFTEN = 100  # how often it has to come
 ALWAYS = 0.98  # and the share of times that it comes with a space
@@ -90,7 +92,7 @@ def join(tokenizer: Tokenizer, texts: list[str], size: int) -> Tokenizer:
     for encoding in tokenizer.encode_batch(texts, add_special_tokens=False):
         last = ""
         for token in encoding.tokens:
-            times[token] += not last.isalpha() or last == SPACE  # where a word begins
+            times[token] += not last[-1:].isalpha() or last[-1:] in CONTROL  # where a word begins
             spaced[token] += last == SPACE
             last = token
     state = json.loads(tokenizer.to_str())

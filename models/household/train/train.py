@@ -25,7 +25,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     p.add_argument("--data", required=True, help="JSONL to learn from")
     p.add_argument("--first", help="JSONL to learn from first")
-    p.add_argument("--first-steps", type=int, default=0, help="steps in which to do so")
+    p.add_argument("--first-steps", type=int, default=0, help="steps in which to do so; from half of them on ever fewer")
     p.add_argument("--eval", required=True, help="JSONL to measure on")
     p.add_argument("--tokenizer", required=True, help="tokenizer.json")
     p.add_argument("--out", required=True, help="directory for the checkpoint and the curve")
@@ -63,6 +63,12 @@ def steps_of(data: Data, tokens: int, seed: int) -> Iterator[list[int]]:
             if size >= tokens:
                 yield step
                 step, size = [], 0
+
+
+def lessons(step: int, steps: int, seed: int) -> bool:
+    """Whether a step is one of the first lessons: all of the first half are, then fewer and fewer."""
+    share = 2 - 2 * step / steps if steps else 0
+    return np.random.default_rng([seed, step]).random() < share
 
 
 def packs(data: Data, groups: list[int], tokens: int) -> Iterator[list[int]]:
@@ -191,6 +197,17 @@ class Trainer:
             decisions += batch.count
         return loss / targets, exact / decisions
 
+    def steps(self) -> Iterator[tuple[Data, list[int]]]:
+        """What the steps learn from."""
+        a = self.args
+        rest = steps_of(self.data, a.batch, a.seed)
+        first = steps_of(self.first, a.batch, a.seed) if self.first else None
+        for step in itertools.count():
+            if first and lessons(step, a.first_steps, a.seed):
+                yield self.first, next(first)
+            else:
+                yield self.data, next(rest)
+
     def run(self) -> None:
         a = self.args
         total = a.steps + a.cool
@@ -199,13 +216,9 @@ class Trainer:
         begin = saved = mark = time.monotonic()
         tokens = decisions = 0
         losses: list[float] = []
-        steps = steps_of(self.data, a.batch, a.seed)
-        if self.first:
-            steps = itertools.chain(itertools.islice(steps_of(self.first, a.batch, a.seed), a.first_steps), steps)
-        for groups in itertools.islice(steps, self.step, None):  # without what was seen before the checkpoint
+        for data, groups in itertools.islice(self.steps(), self.step, None):  # without what was seen before the checkpoint
             if self.step >= total or time.monotonic() - begin > a.minutes * 60:
                 break
-            data = self.first if self.first and self.step < a.first_steps else self.data
             loss, t, d = self.learn(data, groups)
             losses.append(loss)
             tokens, decisions = tokens + t, decisions + d
