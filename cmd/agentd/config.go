@@ -71,6 +71,7 @@ type Config struct {
 
 	// Files and logs.
 	PromptLogDir string
+	Pprof        string // loopback address of the profiles; "": off
 	LogLevel     string
 	LogFormat    string
 	ConfigFile   string

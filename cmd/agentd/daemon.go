@@ -66,11 +66,18 @@ type loaded struct {
 
 // run listens, loads the model behind the open port, serves until ctx ends or a
 // signal comes, and drains.
-func (d *daemon) run(ctx context.Context) error {
+func (d *daemon) run(ctx context.Context) (failed error) {
 	signal.Notify(d.signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(d.signals)
 	d.logStart()
 
+	if d.config.Pprof != "" {
+		stop, err := startProfiler(ctx, d.config.Pprof, d.log)
+		if err != nil {
+			return err
+		}
+		defer func() { failed = errors.Join(failed, stop()) }()
+	}
 	if err := d.startCoaching(); err != nil {
 		return err
 	}

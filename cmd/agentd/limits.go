@@ -53,6 +53,8 @@ const (
 	// ones can be guessed over the network.
 	minTokenLength = 16
 
+	// profilerHeaderTimeout bounds how long a client of the profiles may take to ask.
+	profilerHeaderTimeout = 10 * time.Second
 	// forcedExitGrace is how long an immediate exit waits for native code to
 	// notice, before the process ends regardless.
 	forcedExitGrace = 3 * time.Second

@@ -90,6 +90,7 @@ func options(c *Config) []option {
 		{"coaching-max-steps", "", groupCoaching, "N", "Longest trajectory of a request, in steps.", integer{p: &c.CoachingMaxSteps, min: 1, max: maxCoachingSteps}},
 
 		{"prompt-log-dir", "", groupLogs, "DIR", "Write every prompt and raw output into this directory. They hold user text.", text{&c.PromptLogDir}},
+		{"pprof", "", groupLogs, "ADDRESS", "Serve Go profiles at /debug/pprof/ of an own address on this machine, such as 127.0.0.1:6060. Default: off.", text{&c.Pprof}},
 		{"log-level", "", groupLogs, "LEVEL", "trace, debug, info, warn or error.", choice{&c.LogLevel, []string{"trace", "debug", "info", "warn", "error"}, map[string]string{"warning": "warn"}}},
 		{"log-format", "", groupLogs, "FORMAT", "console for people, json for machines.", choice{&c.LogFormat, []string{"console", "json"}, nil}},
 		{"config", "", groupLogs, "FILE", "JSON configuration file.", text{&c.ConfigFile}},

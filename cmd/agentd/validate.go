@@ -81,6 +81,11 @@ func (c *Config) Validate(from origins) error {
 			fail("prompt-log-dir", "%s is not a directory", c.PromptLogDir)
 		}
 	}
+	if c.Pprof != "" {
+		if err := profilerAddress(c.Pprof); err != nil {
+			fail("pprof", "%w", err)
+		}
+	}
 	return errors.Join(problems...)
 }
 
