@@ -69,8 +69,8 @@ var loads = []string{Closed, Constant, Poisson, Gamma, Recorded}
 // Load is how the trace was sent.
 type Load struct {
 	Kind string `json:"kind"`
-	// Level is agents at a time of a closed loop, requests a second of an open one,
-	// and the speed-up of a recording.
+	// Level is agents at a time of a closed loop, requests a second of an open one;
+	// 0 as recorded.
 	Level float64 `json:"level"`
 }
 
@@ -80,7 +80,7 @@ func (l Load) String() string {
 	case Closed:
 		return fmt.Sprintf("%g agents", l.Level)
 	case Recorded:
-		return fmt.Sprintf("recorded × %g", l.Level)
+		return "as recorded"
 	}
 	return fmt.Sprintf("%g/s %s", l.Level, l.Kind)
 }

@@ -63,12 +63,12 @@ var metrics = slices.Concat(
 		{"evicted", "Evicted", "sequences", GroupServer, LowerIsBetter, func(s *Summary) Value { return s.Evicted }},
 		{"wasted_tok", "Wasted output tokens", "tok", GroupServer, LowerIsBetter, func(s *Summary) Value { return s.Wasted }},
 
+		{"span_s", "Measured span", "s", GroupOutcome, Neutral, func(s *Summary) Value { return s.Span }},
 		{"requests", "Requests measured", "", GroupOutcome, Neutral, func(s *Summary) Value { return Known(float64(s.Requests)) }},
 		{"decisions", "Decisions", "", GroupOutcome, Neutral, func(s *Summary) Value { return Known(float64(s.Decisions)) }},
 		{"distinct_outputs", "Distinct outputs a request", "", GroupOutcome, Neutral, func(s *Summary) Value { return s.Distinct }},
 		{"failed_requests", "Failed requests", "", GroupOutcome, LowerIsBetter, func(s *Summary) Value { return Known(float64(total(s.Failures))) }},
 		{"failed_candidates", "Failed candidates", "", GroupOutcome, LowerIsBetter, func(s *Summary) Value { return Known(float64(total(s.CandidateFailures))) }},
-		{"span_s", "Measured span", "s", GroupOutcome, Neutral, func(s *Summary) Value { return s.Span }},
 	},
 )
 
