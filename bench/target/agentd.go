@@ -1,0 +1,236 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+
+	"agentd/bench/workload"
+	"agentd/protocol"
+)
+
+// Codes of candidates of agentd whose text is no decision.
+const (
+	codeInvalidOutput = "invalid_output"
+	codeTruncated     = "truncated"
+)
+
+// Agentd is an agentd. How it samples and how long answers may be is set where it
+// is started: --temperature 1 --top-p 1 --top-k 0 --min-p 0 --max-new-tokens N, and
+// --fixed-tokens N for Options.FixedTokens. Answers that do not fit the options
+// are failures.
+type Agentd struct{ *remote }
+
+// NewAgentd makes a target of the agentd at a URL such as http://127.0.0.1:8888.
+func NewAgentd(baseURL string, opts ...Option) (*Agentd, error) {
+	r, err := newRemote(baseURL, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Agentd{r}, nil
+}
+
+// Ask implements [Target].
+func (a *Agentd) Ask(ctx context.Context, t *workload.Turn, o Options) (Answer, error) {
+	req, body, err := agentdRequest(t, o)
+	if err != nil {
+		return Answer{}, err
+	}
+	text, header, err := a.exchange(ctx, http.MethodPost, "/v1/responses", body, maxAnswer)
+	if err != nil {
+		return Answer{}, err
+	}
+	return readAgentd(req, text, header, o)
+}
+
+// agentdRequest is the request of a turn. Of req only what the answer is checked
+// against is filled in.
+func agentdRequest(t *workload.Turn, o Options) (req *protocol.AgentRequest, body []byte, err error) {
+	rawID, _ := protocol.Get(t.Input, "id")
+	id, err := strconv.ParseInt(string(rawID), 10, 64)
+	if err != nil {
+		return nil, nil, fmt.Errorf("agent %d, turn %d: the id of its input is %.40q, not an integer", t.Agent, t.Turn, rawID)
+	}
+	if t.Candidates < 1 {
+		return nil, nil, fmt.Errorf("agent %d, turn %d asks for %d candidates; at least 1 is needed", t.Agent, t.Turn, t.Candidates)
+	}
+	extra, ok := protocol.Get(t.Input, "extra_keys")
+	if !ok {
+		extra = protocol.Raw("{}")
+	}
+	if extra.Kind() != '{' {
+		return nil, nil, fmt.Errorf("agent %d, turn %d: the extra_keys of its input are no object", t.Agent, t.Turn)
+	}
+	input := protocol.SetMember(t.Input, "num_outputs", strconv.AppendInt(nil, int64(t.Candidates), 10))
+	input = protocol.SetMember(input, "extra_keys", protocol.SetMember(extra, "inference_mode", strconv.AppendBool(nil, o.Greedy)))
+
+	// The same request has the same id in every run, since agentd derives the
+	// candidates' seeds from it.
+	req = &protocol.AgentRequest{
+		RequestID: fmt.Sprintf("bench-%d-%d-%d", o.Seed, t.Agent, t.Turn),
+		Inputs:    []protocol.AgentInput{{ID: id, NumOutputs: t.Candidates}},
+	}
+	body = append(append(append([]byte(`{"request_id":`), protocol.String(req.RequestID)...), `,"inputs":[`...), input...)
+	return req, append(body, "]}"...), nil
+}
+
+// readAgentd reads the answer to a request.
+func readAgentd(req *protocol.AgentRequest, body []byte, header http.Header, o Options) (Answer, error) {
+	outs, err := protocol.DecodeAgentOutputs(body)
+	if err != nil {
+		return Answer{}, contract("the answer breaks the protocol: %w", err)
+	}
+	if err := protocol.ValidateResponse(req, outs); err != nil {
+		return Answer{}, contract("the answer does not answer the request: %w", err)
+	}
+	times, err := parseTiming(header.Values(headerTiming))
+	if err != nil {
+		return Answer{}, contract("%w", err)
+	}
+	counts, err := parseUsage(header.Values(headerUsage))
+	if err != nil {
+		return Answer{}, contract("%w", err)
+	}
+	answer := Answer{
+		Candidates: make([]Candidate, len(outs)), Queue: times.queue, First: times.first,
+		PromptTokens: counts.prompt, ComputedTokens: counts.computed, OutputTokens: counts.output,
+	}
+	total := 0
+	for i := range outs {
+		c, g := readCandidate(&outs[i], &answer)
+		if c.Tokens < 0 || total < 0 {
+			total = -1
+		} else {
+			total += c.Tokens
+		}
+		// What the header does not say, the internal steps do.
+		if answer.PromptTokens < 0 {
+			answer.PromptTokens = g.prompt
+		}
+		if answer.ComputedTokens < 0 && g.prompt >= 0 && g.cached >= 0 {
+			answer.ComputedTokens = g.prompt - g.cached
+		}
+		if err := c.checkLength(i, o, "--max-new-tokens"); err != nil {
+			return Answer{}, err
+		}
+		answer.Candidates[i] = c
+	}
+	if answer.OutputTokens < 0 {
+		answer.OutputTokens = total
+	}
+	return answer, nil
+}
+
+// generation is what an internal step says of the model call; -1 where it says
+// nothing.
+type generation struct{ prompt, cached, output int }
+
+// readCandidate reads the last internal step of a candidate, and the prompt where
+// the answer has none yet.
+func readCandidate(out *protocol.AgentOutput, answer *Answer) (Candidate, generation) {
+	c := Candidate{Tokens: -1}
+	if out.Error != nil {
+		c.Failure = out.Error.Code
+	}
+	g := generation{-1, -1, -1}
+	if len(out.InternalSteps) == 0 {
+		return c, g
+	}
+	step := out.InternalSteps[len(out.InternalSteps)-1]
+	raw, _ := protocol.Get(step, "output_raw")
+	c.Text, _ = protocol.Text(raw)
+	if answer.Prompt == "" {
+		raw, _ = protocol.Get(step, "full_prompt")
+		answer.Prompt, _ = protocol.Text(raw)
+	}
+	elements, _ := protocol.Get(step, "input_elements")
+	told, _ := protocol.Get(elements, "generation")
+	g = generation{count(told, "prompt_tokens"), count(told, "cached_tokens"), count(told, "completion_tokens")}
+	c.Tokens = g.output
+	return c, g
+}
+
+// count is a member that is a count; -1 when it is not there or something else.
+func count(obj protocol.Raw, name string) int {
+	raw, _ := protocol.Get(obj, name)
+	n, err := strconv.ParseUint(string(raw), 10, 31)
+	if err != nil {
+		return -1
+	}
+	return int(n)
+}
+
+// checkLength holds a candidate against the options' lengths. flag is what bounds
+// answers at the server.
+func (c *Candidate) checkLength(i int, o Options, flag string) error {
+	unread := c.Failure == codeInvalidOutput || c.Failure == codeTruncated
+	switch {
+	case o.FixedTokens > 0 && unread:
+		return contract("candidate %d is %s where texts of fixed length are not read; does the server have its switch for fixed tokens?", i, c.Failure)
+	case c.Failure != "" && !unread || c.Tokens < 0:
+	case o.FixedTokens > 0 && c.Tokens != o.FixedTokens:
+		return contract("candidate %d has %d tokens where every one shall have %d; does the server have its switch for fixed tokens?", i, c.Tokens, o.FixedTokens)
+	case o.FixedTokens == 0 && o.MaxTokens > 0 && c.Tokens > o.MaxTokens:
+		return contract("candidate %d has %d tokens where %d are the limit; start the server with %s %d", i, c.Tokens, o.MaxTokens, flag, o.MaxTokens)
+	}
+	return nil
+}
+
+// Counters implements [Target].
+func (a *Agentd) Counters(ctx context.Context) (Counters, error) {
+	m, err := a.metrics(ctx)
+	if err != nil {
+		return Counters{}, err
+	}
+	c := Counters{
+		Prefilled: m.number("agentd_prompt_tokens_computed_total"),
+		Cached:    m.number("agentd_prompt_tokens_cached_total"),
+		Generated: m.number("agentd_generated_tokens_total"),
+		Steps:     m.number("agentd_steps_total"),
+		Rows:      m.number("agentd_step_tokens_total"),
+		Evicted:   m.number("agentd_sequences_evicted_total"),
+		CellsUsed: m.number("agentd_kv_cells_used"),
+		Cells:     m.number("agentd_kv_cells"),
+		Running:   m.number("agentd_sequences_running"),
+		Waiting:   m.number("agentd_candidates_waiting"),
+		Phases:    m.by("agentd_step_seconds_total", "part"),
+	}
+	if c.Steps < 0 {
+		return Counters{}, fmt.Errorf("%w: /metrics has no agentd_steps_total; is a model loaded?", ErrNoCounters)
+	}
+	return c, nil
+}
+
+// Describe implements [Target].
+func (a *Agentd) Describe(ctx context.Context) (map[string]string, error) {
+	body, err := a.get(ctx, "/v1/info")
+	if err != nil {
+		return nil, err
+	}
+	info, err := protocol.DecodeAgentInfo(body)
+	if err != nil {
+		return nil, contract("/v1/info breaks the protocol: %w", err)
+	}
+	facts := map[string]string{
+		"server": "agentd", "agent_id": info.AgentID, "version": info.AgentVersion, "protocol_version": info.ProtocolVersion,
+	}
+	m, err := a.metrics(ctx)
+	if errors.Is(err, ErrNoCounters) {
+		return facts, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"agentd_build_info", "agentd_model_info"} {
+		for label, text := range m.labels(name) {
+			facts[label] = text
+		}
+	}
+	if cells := m.number("agentd_kv_cells"); cells >= 0 {
+		facts["kv_cells"] = strconv.FormatFloat(math.Round(cells), 'f', -1, 64)
+	}
+	return facts, nil
+}

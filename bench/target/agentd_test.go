@@ -1,0 +1,322 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agentd/protocol"
+)
+
+// step is the internal step of a candidate.
+func step(raw string, tokens int) protocol.Raw {
+	s := protocol.InternalStep{
+		ID: "step-0", Component: "commander", Origin: protocol.OriginModel, FullPrompt: "<|im_start|>the prompt",
+		InputElements: fmt.Appendf(nil, `{"generation":{"prompt_tokens":100,"cached_tokens":60,"completion_tokens":%d}}`, tokens), OutputRaw: raw,
+	}
+	return s.AppendJSON(nil)
+}
+
+// decider answers as an agentd: change makes something of each candidate, the
+// headers go before the answer.
+func decider(t *testing.T, change func(i int, out *protocol.AgentOutput), headers ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		req, err := protocol.DecodeAgentRequest(body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		var outs []protocol.AgentOutput
+		for i := range req.Inputs[0].NumOutputs {
+			out := protocol.AgentOutput{
+				RequestID: req.RequestID, SourceID: req.Inputs[0].ID, CandidateIndex: i, Status: protocol.StatusCompleted,
+				Memory: protocol.Raw("{}"), Output: &protocol.AgentDecision{Say: "Hi"}, InternalSteps: []protocol.Raw{step(fmt.Sprintf("Hi %d<|im_end|>", i), 7)},
+			}
+			change(i, &out)
+			outs = append(outs, out)
+		}
+		reply(http.StatusOK, string(protocol.EncodeResponse(outs)), headers...)(w, r)
+	}
+}
+
+func same(int, *protocol.AgentOutput) {}
+
+func failing(code string, tokens int) func(int, *protocol.AgentOutput) {
+	return func(i int, out *protocol.AgentOutput) {
+		if i == 1 {
+			out.Status, out.Output, out.Error = protocol.StatusError, nil, &protocol.AgentError{Code: code, Message: "m"}
+			out.InternalSteps = nil
+			if tokens >= 0 {
+				out.InternalSteps = []protocol.Raw{step("cut", tokens)}
+			}
+		}
+	}
+}
+
+func agentd(t *testing.T, h http.Handler, opts ...Option) *Agentd {
+	t.Helper()
+	return closing[*Agentd](t)(NewAgentd(serve(t, h), opts...))
+}
+
+func TestAgentdIsAskedForTheCandidates(t *testing.T) {
+	for _, greedy := range []bool{false, true} {
+		mux := http.NewServeMux()
+		mux.HandleFunc("POST /v1/responses", func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			if r.Header.Get("Authorization") != "Bearer secret" || r.Header.Get("Content-Type") != "application/json" {
+				t.Errorf("headers %v", r.Header)
+			}
+			want := fmt.Sprintf(`{"request_id":"bench-9-3-2","inputs":[%s]}`, strings.Replace(strings.TrimSuffix(string(turn(2).Input), "}"),
+				`"extra_keys":{"x":1.0}`, fmt.Sprintf(`"extra_keys":{"x":1.0,"inference_mode":%v}`, greedy), 1)+`,"num_outputs":2}`)
+			if diff := cmp.Diff(want, string(body)); diff != "" {
+				t.Error(diff)
+			}
+			r.Body = io.NopCloser(strings.NewReader(string(body)))
+			decider(t, same)(w, r)
+		})
+		got, err := agentd(t, mux, WithBearerToken("secret")).Ask(t.Context(), turn(2), Options{Greedy: greedy, Seed: 9, MaxTokens: 7})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := Answer{
+			Candidates:   []Candidate{{Text: "Hi 0<|im_end|>", Tokens: 7}, {Text: "Hi 1<|im_end|>", Tokens: 7}},
+			PromptTokens: 100, ComputedTokens: 40, OutputTokens: 14, Queue: -1, First: -1, Prompt: "<|im_start|>the prompt",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+func TestAgentdAnswers(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		h       func(t *testing.T) http.HandlerFunc
+		o       Options
+		want    func(a *Answer) bool
+		failure string // kind
+		says    string
+	}{
+		{
+			name: "headers win over internal steps",
+			h: func(t *testing.T) http.HandlerFunc {
+				return decider(t, same, "Server-Timing", "queue;dur=1, ttft;dur=2.5", "Agentd-Usage", "prompt=9, computed=8, output=7")
+			},
+			want: func(a *Answer) bool {
+				return a.Queue == msec && a.First == 5*msec/2 && a.PromptTokens == 9 && a.ComputedTokens == 8 && a.OutputTokens == 7
+			},
+		},
+		{
+			name: "a candidate that failed has its code, and its tokens count",
+			h:    func(t *testing.T) http.HandlerFunc { return decider(t, failing("invalid_output", 5)) },
+			want: func(a *Answer) bool {
+				return a.Candidates[1] == Candidate{Text: "cut", Tokens: 5, Failure: "invalid_output"} && a.OutputTokens == 12
+			},
+		},
+		{
+			name: "without a step the tokens are not known",
+			h:    func(t *testing.T) http.HandlerFunc { return decider(t, failing("context_overflow", -1)) },
+			want: func(a *Answer) bool {
+				return a.Candidates[1] == Candidate{Tokens: -1, Failure: "context_overflow"} && a.OutputTokens == -1 && a.PromptTokens == 100
+			},
+		},
+		{name: "fixed tokens that are so many", h: func(t *testing.T) http.HandlerFunc { return decider(t, same) }, o: Options{FixedTokens: 7}, want: func(*Answer) bool { return true }},
+		{name: "fixed tokens that are not", h: func(t *testing.T) http.HandlerFunc { return decider(t, same) }, o: Options{FixedTokens: 8}, failure: Contract, says: "has 7 tokens where every one shall have 8"},
+		{name: "fixed tokens that were read", h: func(t *testing.T) http.HandlerFunc { return decider(t, failing("truncated", 7)) }, o: Options{FixedTokens: 7}, failure: Contract, says: "candidate 1 is truncated"},
+		{name: "fixed tokens and a failure that has none", h: func(t *testing.T) http.HandlerFunc { return decider(t, failing("model_error", -1)) }, o: Options{FixedTokens: 7}, want: func(a *Answer) bool { return a.Candidates[1].Failure == "model_error" }},
+		{name: "more than the limit", h: func(t *testing.T) http.HandlerFunc { return decider(t, same) }, o: Options{MaxTokens: 6}, failure: Contract, says: "--max-new-tokens 6"},
+		{name: "a bad header", h: func(t *testing.T) http.HandlerFunc { return decider(t, same, "Server-Timing", "queue;dur=x") }, failure: Contract, says: "the dur of queue"},
+		{name: "another bad header", h: func(t *testing.T) http.HandlerFunc { return decider(t, same, "Agentd-Usage", "prompt=x") }, failure: Contract, says: "prompt is"},
+		{name: "another input's answer", h: func(t *testing.T) http.HandlerFunc {
+			return decider(t, func(_ int, o *protocol.AgentOutput) { o.SourceID++ })
+		}, failure: Contract, says: "source_id"},
+		{name: "no answer of the protocol", h: func(*testing.T) http.HandlerFunc { return reply(200, `{"a":1}`) }, failure: Contract, says: "breaks the protocol"},
+		{name: "busy", h: func(*testing.T) http.HandlerFunc {
+			return reply(503, `{"detail":"the queue is full"}`, "Retry-After", "1")
+		}, failure: Refused, says: "the queue is full"},
+		{name: "too many requests", h: func(*testing.T) http.HandlerFunc { return reply(429, ``) }, failure: Refused, says: "429"},
+		{name: "invalid", h: func(*testing.T) http.HandlerFunc {
+			return reply(422, `{"detail":[{"type":"t","loc":["body","inputs"],"msg":"too bad"}]}`)
+		}, failure: Status, says: "too bad"},
+		{name: "a connection that ends early", h: func(*testing.T) http.HandlerFunc { return reply(200, "[", "Content-Length", "9") }, failure: Transport, says: "EOF"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := agentd(t, test.h(t)).Ask(t.Context(), turn(2), test.o)
+			if test.failure != "" {
+				wantFailure(t, err, test.failure, test.says)
+				return
+			}
+			if err != nil || !test.want(&got) {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestARefusalSaysWhenToComeBack(t *testing.T) {
+	_, err := agentd(t, reply(503, `{"detail":"loading"}`, "Retry-After", "5")).Ask(t.Context(), turn(1), Options{})
+	if f := wantFailure(t, err, Refused, "loading"); f.Status != 503 || f.RetryAfter.Seconds() != 5 {
+		t.Errorf("got %+v", f)
+	}
+}
+
+func TestAServerThatIsNotThereIsATransportFailure(t *testing.T) {
+	s := agentd(t, http.NotFoundHandler())
+	s.base = "http://127.0.0.1:1" // nothing listens on the port of TCP's multiplexer
+	_, err := s.Ask(t.Context(), turn(1), Options{})
+	wantFailure(t, err, Transport, "127.0.0.1:1")
+}
+
+func TestARequestThatIsLeftEndsWithTheContextsError(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	a := agentd(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees that the client left
+		cancel()
+		<-r.Context().Done()
+	}))
+	if _, err := a.Ask(ctx, turn(1), Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestATurnThatCantBeAskedIsNoFailure(t *testing.T) {
+	a := agentd(t, http.NotFoundHandler())
+	for name, change := range map[string]func(input *string, candidates *int){
+		"no id":            func(in *string, _ *int) { *in = strings.Replace(*in, `"id":17,`, "", 1) },
+		"an id of letters": func(in *string, _ *int) { *in = strings.Replace(*in, `17`, `"x"`, 1) },
+		"no extra_keys":    func(in *string, _ *int) { *in = strings.Replace(*in, `{"x":1.0}`, `null`, 1) },
+		"no candidates":    func(_ *string, n *int) { *n = 0 },
+	} {
+		turn := turn(1)
+		input := string(turn.Input)
+		change(&input, &turn.Candidates)
+		turn.Input = protocol.Raw(input)
+		var f *Failure
+		if _, err := a.Ask(t.Context(), turn, Options{}); err == nil || errors.As(err, &f) || !strings.Contains(err.Error(), "agent 3, turn 2") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// exposition is what agentd's /metrics shows, in part.
+const exposition = `# HELP agentd_build_info Always 1
+# TYPE agentd_build_info gauge
+agentd_build_info{go="go1.26",version="1.2"} 1
+# TYPE agentd_model_info gauge
+agentd_model_info{architecture="qwen3",device="CPU",format="qwen"} 1
+agentd_prompt_tokens_computed_total 11
+agentd_prompt_tokens_cached_total 12
+agentd_generated_tokens_total 13
+agentd_steps_total 14
+agentd_step_tokens_total 1.5e2
+agentd_sequences_evicted_total 16
+agentd_kv_cells_used 17
+agentd_kv_cells 18
+agentd_sequences_running 19
+agentd_candidates_waiting 20
+# TYPE agentd_step_seconds_total counter
+agentd_step_seconds_total{part="plan"} 0.25
+agentd_step_seconds_total{part="decode"} 2
+# TYPE agentd_queue_wait_seconds histogram
+agentd_queue_wait_seconds_bucket{le="0.001"} 3
+agentd_queue_wait_seconds_bucket{le="+Inf"} 3
+agentd_queue_wait_seconds_sum 0.1
+agentd_queue_wait_seconds_count 3
+`
+
+func factsOfAgentd(metrics string) http.Handler {
+	mux := http.NewServeMux()
+	info := protocol.AgentInfo{ProtocolVersion: "2.0", AgentID: "full-history-agent", AgentVersion: "1.2", Capabilities: map[string]bool{"inference": true}}
+	mux.HandleFunc("GET /v1/info", reply(200, string(info.AppendJSON(nil))))
+	if metrics != "" {
+		mux.HandleFunc("GET /metrics", reply(200, metrics, "Content-Type", "text/plain; version=0.0.4"))
+	}
+	return mux
+}
+
+func TestAgentdsCountersAndFacts(t *testing.T) {
+	a := agentd(t, factsOfAgentd(exposition))
+	got, err := a.Counters(t.Context())
+	want := Counters{Prefilled: 11, Cached: 12, Generated: 13, Steps: 14, Rows: 150, Evicted: 16, CellsUsed: 17, Cells: 18, Running: 19, Waiting: 20,
+		Phases: map[string]float64{"plan": 0.25, "decode": 2}}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	facts, err := a.Describe(t.Context())
+	wantFacts := map[string]string{"server": "agentd", "agent_id": "full-history-agent", "version": "1.2", "protocol_version": "2.0",
+		"go": "go1.26", "architecture": "qwen3", "device": "CPU", "format": "qwen", "kv_cells": "18"}
+	if diff := cmp.Diff(wantFacts, facts); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	for name, metrics := range map[string]string{"no metrics": "", "no model yet": "agentd_panics_total 0\n"} {
+		a := agentd(t, factsOfAgentd(metrics))
+		if _, err := a.Counters(t.Context()); !errors.Is(err, ErrNoCounters) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if facts, err := a.Describe(t.Context()); err != nil || facts["version"] != "1.2" {
+			t.Errorf("%s: %v, %v", name, facts, err)
+		}
+	}
+	_, err = agentd(t, factsOfAgentd("agentd_steps_total many\n")).Counters(t.Context())
+	wantFailure(t, err, Contract, "/metrics")
+}
+
+// TestTheNamesAreTheServers holds the names of metrics against where they are
+// made, since a counter of another name would only be unknown.
+func TestTheNamesAreTheServers(t *testing.T) {
+	source, err := os.ReadFile("../../server/inference/collector.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(exposition) {
+		name, ours := strings.CutPrefix(line, "agentd_")
+		name = strings.FieldsFunc(name, func(r rune) bool { return r == ' ' || r == '{' })[0]
+		if ours && !strings.HasPrefix(name, "build_info") && !strings.HasPrefix(name, "queue_wait") && !strings.Contains(string(source), name+`"`) {
+			t.Errorf("agentd has no metric %s", name)
+		}
+	}
+}
+
+func FuzzMetrics(f *testing.F) {
+	f.Add(exposition)
+	f.Add("a NaN\nb{x=\"\\\"\"} -Inf 1\n# TYPE c summary\nc{quantile=\"1\"} 2\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		m, err := readMetrics([]byte(text))
+		if err != nil {
+			return
+		}
+		for name := range m {
+			if x := m.number(name); x < 0 && x != -1 {
+				t.Errorf("%s is %v", name, x)
+			}
+			m.by(name, "x")
+			m.labels(name)
+		}
+	})
+}
+
+func FuzzAgentdAnswer(f *testing.F) {
+	req := &protocol.AgentRequest{RequestID: "r", Inputs: []protocol.AgentInput{{ID: 1, NumOutputs: 1}}}
+	out := protocol.AgentOutput{RequestID: "r", SourceID: 1, Status: "completed", Memory: protocol.Raw("{}"), Output: &protocol.AgentDecision{}, InternalSteps: []protocol.Raw{step("x", 3)}}
+	f.Add(protocol.EncodeResponse([]protocol.AgentOutput{out}), "queue;dur=1")
+	f.Fuzz(func(t *testing.T, body []byte, timing string) {
+		a, err := readAgentd(req, body, http.Header{"Server-Timing": {timing}}, Options{})
+		if err == nil && len(a.Candidates) != 1 {
+			t.Errorf("%d candidates", len(a.Candidates))
+		}
+	})
+}

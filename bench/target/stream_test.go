@@ -1,0 +1,91 @@
+package target
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestEvents(t *testing.T) {
+	for _, test := range []struct{ name, stream, want string }{
+		{"nothing", "", ""},
+		{"one", "data: a\n\n", "a"},
+		{"without a space, or with two", "data:a\n\ndata:  b\n\n", "a| b"},
+		{"CRLF", "data: a\r\n\r\ndata: b\r\n\r\n", "a|b"},
+		{"several lines are one event", "data: a\ndata: b\n\n", "a\nb"},
+		{"comments, names and ids", ":ping\n\nevent: x\nid: 1\ndata: a\n: c\n\n", "a"},
+		{"empty data is an event, no data is none", "data\n\n\n\nevent: x\n\n", ""},
+		{"another field that begins so", "database: x\n\ndata: a\n\n", "a"},
+		{"what the end cuts off is none", "data: a\n\ndata: b\n", "a"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var got []string
+			if err := events(strings.NewReader(test.stream), func(data []byte) error {
+				got = append(got, string(data))
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, strings.Join(got, "|")); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	t.Run("a stop ends the reading, an error too", func(t *testing.T) {
+		boom := errors.New("boom")
+		for _, want := range []error{errStop, boom} {
+			n := 0
+			err := events(strings.NewReader("data: a\n\ndata: b\n\n"), func([]byte) error { n++; return want })
+			if n != 1 || (want == boom) != errors.Is(err, boom) {
+				t.Errorf("%d events, %v", n, err)
+			}
+		}
+	})
+	t.Run("a line without an end is an error", func(t *testing.T) {
+		if err := events(strings.NewReader("data: "+strings.Repeat("x", maxEvent)), nil); err == nil {
+			t.Error("no error")
+		}
+	})
+}
+
+func TestArrivals(t *testing.T) {
+	start := time.Unix(100, 0)
+	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * msec) }
+	var a, b arrivals
+	a.add(at(10), 2) // of the second one it is not known when it came
+	a.add(at(30), 1)
+	a.add(at(60), 3)
+	a.add(at(70), 0)
+	b.add(at(8), 1)
+	b.add(at(9), 1)
+	var answer Answer
+	answer.merge(start, []arrivals{a, {}, b})
+	want := Answer{First: 8 * msec, Gaps: []time.Duration{20 * msec, 10 * msec, 10 * msec, 10 * msec, msec}}
+	if diff := cmp.Diff(want, answer); diff != "" || a.tokens != 6 {
+		t.Error(a.tokens, diff)
+	}
+	answer = Answer{}
+	answer.merge(start, make([]arrivals, 2))
+	if answer.First != -1 {
+		t.Errorf("no token came, but the first one after %v", answer.First)
+	}
+}
+
+func FuzzEvents(f *testing.F) {
+	f.Add("data: a\r\n\n:x\ndata:b\ndata\n\n")
+	f.Fuzz(func(t *testing.T, stream string) {
+		n := 0
+		if err := events(strings.NewReader(stream), func(data []byte) error {
+			n++
+			if len(data) > len(stream) {
+				t.Errorf("%d bytes of data", len(data))
+			}
+			return nil
+		}); err != nil || n > strings.Count(stream, "\n")/2 {
+			t.Errorf("%d events of %q, %v", n, stream, err)
+		}
+	})
+}
