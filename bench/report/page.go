@@ -163,7 +163,7 @@ func setupOf(a *result.Arm) setup {
 	add("Trace (SHA-256)", f.Trace.Hash)
 	add("CPU", fmt.Sprintf("%d × %s", f.Run.CPUs, f.Run.CPU))
 	add("GPU", f.Run.GPU)
-	add("Threads of the server", f.Run.Thread)
+	add("Threads of the server", f.Run.Threads)
 	add("SLO", f.SLO.String())
 	for _, name := range slices.Sorted(maps.Keys(f.Options)) {
 		add("--"+name, f.Options[name])

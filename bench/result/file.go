@@ -33,15 +33,15 @@ type File struct {
 
 // Run is what ran, and where.
 type Run struct {
-	Name   string   `json:"name"`   // of the arm: runs with the same name are repeats
-	Target string   `json:"target"` // agentd, llama-server, openai, ideal, …
-	Args   []string `json:"args"`   // of agentbench
-	Commit string   `json:"commit"` // of agentbench's own source
-	Model  string   `json:"model"`  // SHA-256 of the model file; "" when not told
-	CPU    string   `json:"cpu"`
-	CPUs   int      `json:"cpus"`    // logical ones that may be used
-	GPU    string   `json:"gpu"`     // "" when not told
-	Thread string   `json:"threads"` // of the server; "" when not told
+	Name    string   `json:"name"`   // of the arm: runs with the same name are repeats
+	Target  string   `json:"target"` // agentd, llama-server, openai, ideal, …
+	Args    []string `json:"args"`   // of agentbench
+	Commit  string   `json:"commit"` // of agentbench's own source
+	Model   string   `json:"model"`  // SHA-256 of the model file; "" when not told
+	CPU     string   `json:"cpu"`
+	CPUs    int      `json:"cpus"`    // logical ones that may be used
+	GPU     string   `json:"gpu"`     // "" when not told
+	Threads string   `json:"threads"` // of the server; "" when not told
 	// Server is how the server describes itself.
 	Server map[string]string `json:"server"`
 }

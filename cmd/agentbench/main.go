@@ -1,0 +1,23 @@
+// Command agentbench measures how many decisions a second a server makes on agent
+// workloads, and compares servers.
+//
+//	agentbench run [options]              send a trace to a server and measure
+//	agentbench trace [options]            write a trace to a file
+//	agentbench record [options]           record a trace of what clients ask a server
+//	agentbench compare A.json B.json      hold the results of two arms against each other
+//	agentbench report FILE.json…          show results as a table and as an HTML page
+//	agentbench version                    print the version
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintf(os.Stderr, "agentbench: %v\n", err)
+		os.Exit(1)
+	}
+}
