@@ -1,0 +1,85 @@
+package workload
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"agentd/protocol"
+)
+
+// crew is what the agents of a group have in common.
+type crew struct {
+	tools      []tool
+	raw        []protocol.Raw
+	robots     []string
+	attributes protocol.Raw
+	memory     protocol.Raw // of an agent that was never asked
+}
+
+// Syllables of a site's name. The group's number behind it makes it the only one.
+var (
+	heads = []string{"Ash", "Birch", "Clay", "Dun", "Elm", "Fen", "Glen", "Hart", "Iron", "Kirk", "Lang", "Mill", "North", "Oak", "Stone", "West"}
+	tails = []string{"field", "ford", "gate", "ham", "moor", "port", "ton", "wick"}
+)
+
+// robotsOfCrew is how many robots an agent steers.
+const robotsOfCrew = 2
+
+// newSynthetic begins the agents of a group of synthetic traces.
+func newSynthetic(o *Options, group int) func(agent int) script {
+	r := rand.New(rand.NewPCG(o.Seed, streamGroup+uint64(group)))
+	site := fmt.Sprintf("%s%s%d", heads[r.IntN(len(heads))], tails[r.IntN(len(tails))], group+1)
+	c := &crew{memory: protocol.Raw("{}")}
+	for i := range robotsOfCrew {
+		c.robots = append(c.robots, fmt.Sprintf("%s_robot_%d", site, i+1))
+	}
+	c.attributes = protocol.AppendMember(nil, "known_robots", protocol.AppendElements(nil, quoted(c.robots)...))
+	if rules := sentences(text(r, o.SystemWords, site)); len(rules) > 0 {
+		c.memory = protocol.AppendMember(nil, "memory_list", protocol.AppendElements(nil, quoted(rules)...))
+	}
+	c.tools = newTools(r, o.Tools, site)
+	for i := range c.tools {
+		c.raw = append(c.raw, c.tools[i].raw())
+	}
+	return func(agent int) script {
+		s := &synthetic{options: o, crew: c, rand: rand.New(rand.NewPCG(o.Seed, streamAgent+uint64(agent))), memory: c.memory}
+		s.ask(protocol.InstructionUser)
+		return s
+	}
+}
+
+// synthetic is the script of an agent whose observations and decisions are random.
+type synthetic struct {
+	options     *Options
+	crew        *crew
+	rand        *rand.Rand
+	memory      protocol.Raw
+	instruction protocol.AgentInstruction
+}
+
+func (s *synthetic) ask(kind string) {
+	s.instruction = protocol.AgentInstruction{Type: kind, Content: text(s.rand, s.options.ObservationWords, "")}
+}
+
+func (s *synthetic) input() protocol.AgentInput {
+	return protocol.AgentInput{Instruction: s.instruction, Tools: s.crew.raw, Attributes: s.crew.attributes, Memory: s.memory}
+}
+
+func (s *synthetic) decide() (err error) {
+	in := s.input()
+	s.memory, err = remember(&in, s.decision())
+	s.ask(protocol.InstructionEnv)
+	return err
+}
+
+// decision is a call of one of the tools, or a reply where there are none.
+func (s *synthetic) decision() protocol.AgentDecision {
+	if len(s.crew.tools) == 0 {
+		return protocol.AgentDecision{Say: text(s.rand, s.options.OutputWords, "")}
+	}
+	t := &s.crew.tools[s.rand.IntN(len(s.crew.tools))]
+	return protocol.AgentDecision{ToolCalls: []protocol.ToolCall{{
+		Name: t.name, Arguments: t.arguments(s.rand, s.options.OutputWords),
+		TargetRobotName: s.crew.robots[s.rand.IntN(len(s.crew.robots))],
+	}}}
+}
