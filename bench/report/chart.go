@@ -15,7 +15,7 @@ const (
 	chartWidth, chartHeight = 460.0, 300.0
 	chartLeft, chartRight   = 58.0, 16.0
 	chartTop, chartBottom   = 30.0, 46.0
-	// series have so many colours; see the page's style.
+	// chartColours is how many arms the page's style tells apart.
 	chartColours = 6
 )
 

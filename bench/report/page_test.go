@@ -150,3 +150,16 @@ func TestTheMedianRepeatIsShownOverTime(t *testing.T) {
 		t.Errorf("got the repeat with %v", got)
 	}
 }
+
+func TestLongTimesAreInSeconds(t *testing.T) {
+	c := &chart{XLabel: "E2EL, ms", YLabel: "% of requests", series: []series{{points: []point{{20_000, 50}, {5000, 20_000}}}}}
+	c.timeUnit()
+	if p := c.series[0].points; c.XLabel != "E2EL, s" || p[0].x != 20 || p[1].x != 5 || p[1].y != 20_000 {
+		t.Errorf("%s, %v", c.XLabel, p)
+	}
+	c = &chart{XLabel: "turn", YLabel: "E2EL, ms", series: []series{{points: []point{{1, 9999}}}}}
+	c.timeUnit()
+	if c.YLabel != "E2EL, ms" || c.series[0].points[0].y != 9999 {
+		t.Errorf("%s, %v", c.YLabel, c.series[0].points)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"agentd/bench/result"
 )
@@ -51,7 +52,7 @@ func plots(all []group) []*chart {
 		byTurn(top, "computed", "Prompt tokens computed by turn", "tokens", "No server told how many prompt tokens it computed.",
 			"Median of the requests of a turn; the history grows with every turn.",
 			func(r *result.Record) result.Value { return result.Measured(float64(r.ComputedTokens)) }),
-		byTurn(top, "cost", "Latency by turn", "ms", "No request was answered.",
+		byTurn(top, "cost", "Latency by turn", "E2EL, ms", "No request was answered.",
 			"Median E2EL of the requests of a turn.", func(r *result.Record) result.Value { return r.E2EL() }),
 	}
 	for _, c := range list {
@@ -78,7 +79,7 @@ func (c *chart) timeUnit() {
 				most = max(most, *of(&s.points[i]))
 			}
 		}
-		if *label != "ms" && *label != "E2EL, ms" || most < slow {
+		if !strings.HasSuffix(*label, ", ms") || most < slow {
 			return
 		}
 		*label = (*label)[:len(*label)-len("ms")] + "s"
@@ -165,7 +166,7 @@ func latencyPlot(top []group) *chart {
 // overTime is what the samples of each arm's median repeat say.
 func overTime(top []group, id, title, unit, missing, note string, of func(*result.Sample) result.Value) *chart {
 	c := &chart{
-		ID: id, Title: title, XLabel: "s", YLabel: unit, Missing: missing,
+		ID: id, Title: title, XLabel: "s from the beginning of the run", YLabel: unit, Missing: missing,
 		Desc: title + ", in " + unit + " against seconds from the beginning of the run, for each arm.",
 		Note: note + " The repeat with the median decisions/s.",
 	}
