@@ -3,7 +3,6 @@ package load
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -67,20 +66,21 @@ type run struct {
 	trace  *workload.Trace
 	o      Options
 	began  time.Time
-	stop   context.CancelCauseFunc // ends the run with an error
+	stop   context.CancelCauseFunc // of all requests
 
 	mu       sync.Mutex
 	r        Result
 	order    []int // of r.Records: their turns in the trace
 	progress Progress
 	cancels  canceller
-	late     bool // a turn was not sent because its time lies beyond the duration
+	err      error // that ended the run
+	late     bool  // a turn was not sent because its time lies beyond the duration
 }
 
 // Run sends a trace to a server. It returns when all that was sent has been
 // answered. The error is that of the options, of a server whose counters can't be
 // read at the beginning, of a turn that can't be asked, a *[MismatchError], or the
-// context's; the result then holds what there was until then.
+// context's cause; the result then holds what there was until then.
 func Run(ctx context.Context, t target.Target, trace *workload.Trace, o Options) (Result, error) {
 	if err := o.fill(trace); err != nil {
 		return Result{}, err
@@ -128,22 +128,29 @@ func (r *run) result(ctx context.Context, s *sampler) (Result, error) {
 		sorted[i] = out.Records[k]
 	}
 	out.Records = sorted
-	err := context.Cause(ctx)
+	err := r.err
 	switch {
-	case err == nil:
-		switch {
-		case out.End != "":
-		case r.late:
-			out.End = EndDuration
-		default:
-			out.End = EndTrace
-		}
-	case errors.Is(err, ctx.Err()):
-		out.End = EndInterrupted
-	default:
+	case err != nil:
 		out.End = EndError
+	case ctx.Err() != nil:
+		err, out.End = context.Cause(ctx), EndInterrupted
+	case out.End != "":
+	case r.late:
+		out.End = EndDuration
+	default:
+		out.End = EndTrace
 	}
 	return *out, err
+}
+
+// fail ends the run with an error, the first one.
+func (r *run) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.err = err
+		r.stop(err)
+	}
 }
 
 // may reports whether a turn may still be sent, and counts it as sent.

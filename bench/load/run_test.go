@@ -282,6 +282,15 @@ func TestWhatEndsARun(t *testing.T) {
 			t.Errorf("%v, %+v", err, r)
 		}
 	})
+	inBubble(t, "an interruption with a cause", func(t *testing.T) {
+		signal := errors.New("signal")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		f := &fake{asked: func(*workload.Turn, target.Options) { cancel(signal) }}
+		r, err := Run(ctx, f, trace(1, 9), Options{})
+		if !errors.Is(err, signal) || r.End != EndInterrupted || len(r.Records) != 1 || r.Examples[target.Cancelled] != "signal" {
+			t.Errorf("%v, %+v", err, r)
+		}
+	})
 	inBubble(t, "an interruption while it waits", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 25*msec)
 		defer cancel()

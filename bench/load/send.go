@@ -46,13 +46,13 @@ func (r *run) send(ctx context.Context, k int, intended time.Duration) {
 	if err == nil {
 		fill(&record, &answer, sent-intended)
 		if mismatch := compare(t, answer.Prompt); mismatch != nil {
-			r.stop(mismatch)
+			r.fail(mismatch)
 		}
 		if r.o.OutputTokens > 0 && answer.OutputTokens < 0 {
-			r.stop(errUncounted)
+			r.fail(errUncounted)
 		}
 	} else if record.Failure, record.Status, example = classify(request, err); record.Failure == "" {
-		r.stop(err)
+		r.fail(err)
 		record.Failure = target.Contract
 	}
 	r.record(k, record, done-intended, example)

@@ -113,7 +113,7 @@ func readAgentd(req *protocol.AgentRequest, body []byte, header http.Header, o O
 		if answer.ComputedTokens < 0 && g.prompt >= 0 && g.cached >= 0 {
 			answer.ComputedTokens = g.prompt - g.cached
 		}
-		if err := c.checkLength(i, o, "--max-new-tokens"); err != nil {
+		if err := c.checkLength(i, o, agentdHints); err != nil {
 			return Answer{}, err
 		}
 		answer.Candidates[i] = c
@@ -163,18 +163,25 @@ func count(obj protocol.Raw, name string) int {
 	return int(n)
 }
 
-// checkLength holds a candidate against the options' lengths. flag is what bounds
-// answers at the server.
-func (c *Candidate) checkLength(i int, o Options, flag string) error {
+// hints say what to do about answers of another length than the options ask for.
+type hints struct{ fixed, limit string }
+
+var agentdHints = hints{
+	fixed: "start agentd with --fixed-tokens and this number",
+	limit: "start agentd with --max-new-tokens and this number",
+}
+
+// checkLength holds a candidate against the options' lengths.
+func (c *Candidate) checkLength(i int, o Options, h hints) error {
 	unread := c.Failure == codeInvalidOutput || c.Failure == codeTruncated
 	switch {
 	case o.FixedTokens > 0 && unread:
-		return contract("candidate %d is %s where texts of fixed length are not read; does the server have its switch for fixed tokens?", i, c.Failure)
+		return contract("candidate %d is %s, but texts of %d tokens each are not to be read; %s", i, c.Failure, o.FixedTokens, h.fixed)
 	case c.Failure != "" && !unread || c.Tokens < 0:
 	case o.FixedTokens > 0 && c.Tokens != o.FixedTokens:
-		return contract("candidate %d has %d tokens where every one shall have %d; does the server have its switch for fixed tokens?", i, c.Tokens, o.FixedTokens)
+		return contract("candidate %d has %d tokens where every one shall have %d; %s", i, c.Tokens, o.FixedTokens, h.fixed)
 	case o.FixedTokens == 0 && o.MaxTokens > 0 && c.Tokens > o.MaxTokens:
-		return contract("candidate %d has %d tokens where %d are the limit; start the server with %s %d", i, c.Tokens, o.MaxTokens, flag, o.MaxTokens)
+		return contract("candidate %d has %d tokens where the limit is %d; %s", i, c.Tokens, o.MaxTokens, h.limit)
 	}
 	return nil
 }

@@ -138,7 +138,7 @@ func TestAgentdAnswers(t *testing.T) {
 		{name: "fixed tokens that are not", h: func(t *testing.T) http.HandlerFunc { return decider(t, same) }, o: Options{FixedTokens: 8}, failure: Contract, says: "has 7 tokens where every one shall have 8"},
 		{name: "fixed tokens that were read", h: func(t *testing.T) http.HandlerFunc { return decider(t, failing("truncated", 7)) }, o: Options{FixedTokens: 7}, failure: Contract, says: "candidate 1 is truncated"},
 		{name: "fixed tokens and a failure that has none", h: func(t *testing.T) http.HandlerFunc { return decider(t, failing("model_error", -1)) }, o: Options{FixedTokens: 7}, want: func(a *Answer) bool { return a.Candidates[1].Failure == "model_error" }},
-		{name: "more than the limit", h: func(t *testing.T) http.HandlerFunc { return decider(t, same) }, o: Options{MaxTokens: 6}, failure: Contract, says: "--max-new-tokens 6"},
+		{name: "more than the limit", h: func(t *testing.T) http.HandlerFunc { return decider(t, same) }, o: Options{MaxTokens: 6}, failure: Contract, says: "7 tokens where the limit is 6; start agentd with --max-new-tokens"},
 		{name: "a bad header", h: func(t *testing.T) http.HandlerFunc { return decider(t, same, "Server-Timing", "queue;dur=x") }, failure: Contract, says: "the dur of queue"},
 		{name: "another bad header", h: func(t *testing.T) http.HandlerFunc { return decider(t, same, "Agentd-Usage", "prompt=x") }, failure: Contract, says: "prompt is"},
 		{name: "another input's answer", h: func(t *testing.T) http.HandlerFunc {

@@ -68,6 +68,11 @@ type choices struct {
 	stream bool
 }
 
+var chatHints = hints{
+	fixed: "does the server know ignore_eos and min_tokens, and is its context large enough?",
+	limit: "the server does not keep max_tokens",
+}
+
 func newChoices(n int) *choices {
 	return &choices{texts: make([][]byte, n), finish: make([]string, n), came: make([]arrivals, n), shared: true}
 }
@@ -85,7 +90,7 @@ func (c *choices) read(body []byte) error {
 func (c *choices) event(data []byte, now time.Time) error {
 	c.stream = true
 	if string(bytes.TrimSpace(data)) == "[DONE]" {
-		return errStop
+		return nil
 	}
 	var a chatAnswer
 	if err := json.Unmarshal(data, &a); err != nil {
@@ -155,13 +160,13 @@ func (c *choices) answer(o Options, start time.Time) (Answer, error) {
 				candidate.Failure = codeTruncated
 			}
 		}
-		if err := candidate.checkLength(i, o, "max_tokens"); err != nil {
+		if err := candidate.checkLength(i, o, chatHints); err != nil {
 			return Answer{}, err
 		}
 		a.Candidates[i] = candidate
 	}
 	if o.FixedTokens > 0 && a.OutputTokens >= 0 && a.OutputTokens != n*o.FixedTokens {
-		return Answer{}, contract("%d candidates have %d tokens where every one shall have %d; does the server know ignore_eos?", n, a.OutputTokens, o.FixedTokens)
+		return Answer{}, contract("%d candidates have %d tokens where every one shall have %d; %s", n, a.OutputTokens, o.FixedTokens, chatHints.fixed)
 	}
 	if c.stream {
 		a.merge(start, c.came)

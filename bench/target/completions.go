@@ -16,6 +16,11 @@ type completions struct {
 	stream bool
 }
 
+var llamaHints = hints{
+	fixed: "is the context of a slot large enough (-c, -np)?",
+	limit: "the server does not keep n_predict",
+}
+
 func newCompletions(prompt, n int) *completions {
 	return &completions{prompt: prompt, parts: make([]completion, n), came: make([]arrivals, n)}
 }
@@ -110,7 +115,7 @@ func (c *completions) answer(o Options, start, now time.Time) (Answer, error) {
 		if part.StopType == "limit" && o.FixedTokens == 0 {
 			candidate.Failure = codeTruncated
 		}
-		if err := candidate.checkLength(i, o, "n_predict"); err != nil {
+		if err := candidate.checkLength(i, o, llamaHints); err != nil {
 			return Answer{}, err
 		}
 		a.Candidates[i] = candidate

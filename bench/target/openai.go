@@ -23,7 +23,8 @@ type OpenAI struct {
 
 // NewOpenAI makes a target of a chat API. The URL is what OpenAI's clients call
 // the base URL, such as http://127.0.0.1:8000/v1; without a path it gets /v1. The
-// key may be "". ModeSeparate is for servers without n (Ollama).
+// key may be "". ModeSeparate is for servers without n (Ollama). vLLM takes tools
+// only when started with --enable-auto-tool-choice and a --tool-call-parser.
 func NewOpenAI(baseURL, model, key string, mode Mode, opts ...Option) (*OpenAI, error) {
 	if err := mode.validate(); err != nil {
 		return nil, err

@@ -201,7 +201,7 @@ func TestChatStreams(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := c.event([]byte("[DONE]"), start); !errors.Is(err, errStop) {
+	if err := c.event([]byte("[DONE]"), start); err != nil {
 		t.Errorf("the end gives %v", err)
 	}
 	got, err := c.answer(Options{}, start)
@@ -267,5 +267,16 @@ func FuzzChatAnswer(f *testing.F) {
 		_ = stream.event(body, time.Unix(1, 0))
 		_ = stream.event(body, time.Unix(2, 0))
 		_, _ = stream.answer(Options{}, time.Unix(0, 0))
+	})
+}
+
+func FuzzErrorText(f *testing.F) {
+	for _, s := range []string{`{"error":{"message":"m"}}`, `{"error":"m"}`, `{"error":null}`, `{"detail":"d"}`, "<html>"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if text := errorText(body); len(text) > 4*len(body)+512 {
+			t.Errorf("%d bytes of %d", len(text), len(body))
+		}
 	})
 }

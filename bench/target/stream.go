@@ -3,7 +3,6 @@ package target
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -12,12 +11,10 @@ import (
 // maxEvent bounds one line of a stream, in bytes.
 const maxEvent = 16 << 20
 
-// errStop ends the reading of a stream without an error.
-var errStop = errors.New("the stream's end was read")
-
 // events calls f with the data of each server-sent event until the stream ends or
-// f returns an error, errStop for none. Fields other than data are passed over, as
-// is an event that the stream's end cuts off. Lines may end with LF or CRLF; the
+// f returns an error. It reads to the end, so that the connection can be used
+// again. Fields other than data are passed over, as is an event that the stream's
+// end cuts off. Lines may end with LF or CRLF; the
 // servers send no bare CR, which the format would also allow (WHATWG HTML,
 // section 9.2).
 func events(r io.Reader, f func(data []byte) error) error {
@@ -31,9 +28,7 @@ func events(r io.Reader, f func(data []byte) error) error {
 			if !has {
 				continue
 			}
-			if err := f(data); errors.Is(err, errStop) {
-				return nil
-			} else if err != nil {
+			if err := f(data); err != nil {
 				return err
 			}
 			data, has = data[:0], false
