@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
+	"agentd/agent"
 	"agentd/bench/workload"
 	"agentd/llama"
 	"agentd/llama/synth"
@@ -173,6 +174,43 @@ func TestTokensAndGrammarAreTheModels(t *testing.T) {
 		}
 		if diff := cmp.Diff(made, again); diff != "" {
 			t.Error(diff)
+		}
+	}
+}
+
+// TestTheDefaultWorkloadsFitTheDefaultModel, with room for the longest answer of a
+// server without options, so that a first run needs none either.
+func TestTheDefaultWorkloadsFitTheDefaultModel(t *testing.T) {
+	file, _, err := Model("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := llama.New(file, llama.SetDevices("cpu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := m.Info().ContextTrain
+	if err := m.Free(); err != nil {
+		t.Fatal(err)
+	}
+	const answer = agent.DefaultMaxNewTokens
+	for _, kind := range []string{workload.Synthetic, workload.Household} {
+		made, err := workload.Generate(workload.Defaults(kind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		render(t, made, "", Options{})
+		longest := 0
+		for i := range made.Turns {
+			longest = max(longest, len(made.Turns[i].Tokens))
+		}
+		counts, err := Ideal(made, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %+v, the longest has %d tokens", kind, counts, longest)
+		if longest+answer > most {
+			t.Errorf("%s: a prompt has %d tokens; with %d for the answer that is more than %d", kind, longest, answer, most)
 		}
 	}
 }

@@ -45,12 +45,12 @@ type Options struct {
 // MaxTools is the number of different tools that there are.
 var MaxTools = len(toolTable) * (len(effectors) + 1)
 
-// Defaults are the options of a kind where nobody chose. An unknown kind has those
-// that all kinds have.
+// Defaults are the options of a kind where nobody chose: a load that also fits the
+// default model's context. An unknown kind has those that all kinds have.
 func Defaults(kind string) Options {
 	o := Options{Kind: kind, Seed: 1, Agents: 16, Turns: 6, Candidates: 4, Groups: 4}
 	if kind == Synthetic {
-		o.Tools, o.SystemWords, o.ObservationWords, o.OutputWords = 8, 200, 40, 20
+		o.Tools, o.SystemWords, o.ObservationWords, o.OutputWords = 6, 100, 25, 16
 	}
 	return o
 }
