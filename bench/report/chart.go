@@ -13,7 +13,7 @@ import (
 // page, so that its text is readable on both.
 const (
 	chartWidth, chartHeight = 460.0, 300.0
-	chartLeft, chartRight   = 58.0, 16.0
+	chartLeft, chartRight   = 58.0, 20.0
 	chartTop, chartBottom   = 30.0, 46.0
 	// chartColours is how many arms the page's style tells apart.
 	chartColours = 6

@@ -76,8 +76,9 @@ var errUnknown = errors.New("unknown")
 
 // met tells whether an answered request kept all bounds. A candidate of one token
 // has no TPOT and keeps every bound of it. The error is errUnknown when a bounded
-// time is not known.
+// time is not known and no other one is over its bound.
 func (s SLO) met(r *Record) (bool, error) {
+	var err error
 	for _, b := range []struct {
 		bound time.Duration
 		got   Value
@@ -86,12 +87,12 @@ func (s SLO) met(r *Record) (bool, error) {
 		switch {
 		case b.bound == 0, b.none:
 		case !b.got.Known:
-			return false, errUnknown
+			err = errUnknown
 		case b.got.X > milliseconds(b.bound):
 			return false, nil
 		}
 	}
-	return true, nil
+	return err == nil, err
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -195,6 +195,7 @@ func TestWhenARequestMeetsTheObjective(t *testing.T) {
 		{"one token has no TPOT", one, "tpot=1ms,ttft=1s", Known(1)},
 		{"unknown where it is bounded", unknown, "ttft=1s", Value{}},
 		{"unknown where it is not", unknown, "e2el=1s", Known(1)},
+		{"unknown, but another bound is missed", unknown, "ttft=1s,e2el=999ms", Known(0)},
 		{"a candidate failed", partly, "e2el=1s", Known(0)},
 		{"failed", failed(0, "timeout"), "e2el=1s", Known(0)},
 	} {
