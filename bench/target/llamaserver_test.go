@@ -134,15 +134,17 @@ func TestTheFirstTokensTimeIsFoundFromTheTimings(t *testing.T) {
 	for _, test := range []struct {
 		name         string
 		took         time.Duration
-		slow, prompt float64
+		zero, one    float64 // predicted_ms of the candidates
+		prompt       float64
 		first, queue time.Duration
 	}{
-		{name: "queue, prompt, tokens", took: 100 * msec, slow: 60, prompt: 30, first: 40 * msec, queue: 10 * msec},
-		{name: "clocks that disagree", took: 10 * msec, slow: 11, prompt: 3, first: 0, queue: 0},
+		{name: "queue, prompt, tokens", took: 100 * msec, zero: 5, one: 60, prompt: 30, first: 40 * msec, queue: 10 * msec},
+		{name: "whichever took longest", took: 100 * msec, zero: 70, one: 5, prompt: 30, first: 30 * msec, queue: 0},
+		{name: "clocks that disagree", took: 10 * msec, zero: 5, one: 11, prompt: 3, first: 0, queue: 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCompletions(3, 2)
-			if err := c.read([]byte("[" + final(1, "b", 4, "eos", timingsJSON(2, 1, test.slow)) + "," + final(0, "a", 2, "eos", timingsJSON(2, test.prompt, 5)) + "]")); err != nil {
+			if err := c.read([]byte("[" + final(1, "b", 4, "eos", timingsJSON(2, 1, test.one)) + "," + final(0, "a", 2, "eos", timingsJSON(2, test.prompt, test.zero)) + "]")); err != nil {
 				t.Fatal(err)
 			}
 			a, err := c.answer(Options{}, start, start.Add(test.took))
