@@ -103,7 +103,7 @@ func (l *loop) accept(j *job) {
 func (l *loop) end(j *job, err error) {
 	delete(l.jobs, j.id)
 	j.err = err
-	j.times.End = l.now().Sub(j.asked)
+	j.times.End = l.now().Sub(j.times.Submitted)
 	l.ended = append(l.ended, j)
 }
 

@@ -39,10 +39,13 @@ type Result struct {
 	Times        JobTimes
 }
 
-// JobTimes says when a generation's first sequence started, when its first token
-// was sampled and when its last candidate ended, from its submission on. What did
-// not happen is 0.
-type JobTimes struct{ Queue, FirstToken, End time.Duration }
+// JobTimes says when a generation was submitted, and how long after that its first
+// sequence started, its first token was sampled and its last candidate ended. What
+// did not happen is 0.
+type JobTimes struct {
+	Submitted              time.Time
+	Queue, FirstToken, End time.Duration
+}
 
 // Completion is one candidate.
 type Completion struct {
@@ -258,7 +261,6 @@ type job struct {
 	err    error // of the whole generation
 	cached int
 	cands  []candidate
-	asked  time.Time // submitted
 	times  JobTimes
 }
 
@@ -275,7 +277,7 @@ func (e *Engine) newJob(g Generation) (*job, error) {
 		prompt:   make([]core.Token, len(g.Prompt)),
 		samplers: make([]*llama.Sampler, 0, g.N),
 		cands:    make([]candidate, g.N),
-		asked:    e.now(),
+		times:    JobTimes{Submitted: e.now()},
 	}
 	for i, t := range g.Prompt {
 		j.prompt[i] = core.Token(t)
@@ -308,14 +310,14 @@ func (e *Engine) newJob(g Generation) (*job, error) {
 // started notes when its prompt got a sequence for the first time.
 func (j *job) started(now time.Time) {
 	if j.times.Queue == 0 {
-		j.times.Queue = now.Sub(j.asked)
+		j.times.Queue = now.Sub(j.times.Submitted)
 	}
 }
 
 // firstToken notes when a token of it was sampled for the first time.
 func (j *job) firstToken(now time.Time) {
 	if j.times.FirstToken == 0 {
-		j.times.FirstToken = now.Sub(j.asked)
+		j.times.FirstToken = now.Sub(j.times.Submitted)
 	}
 }
 

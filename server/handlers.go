@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"agentd/protocol"
 
@@ -52,6 +53,7 @@ func (s *Server) postResponses(c *gin.Context) {
 // decide takes one request from its bytes to the bytes of its answer. What it
 // returns without an error has been checked against the request.
 func (s *Server) decide(c *gin.Context, decider Decider) ([]byte, error) {
+	began := time.Now()
 	body, err := s.readBody(c)
 	if err != nil {
 		return nil, err
@@ -67,7 +69,7 @@ func (s *Server) decide(c *gin.Context, decider Decider) ([]byte, error) {
 		work, cancel = context.WithTimeout(ctx, s.opts.RequestTimeout)
 		defer cancel()
 	}
-	work, timing := withTiming(work)
+	work, timing := withTiming(work, began)
 	outs, err := decider.Decide(work, req)
 	if ctx.Err() != nil {
 		return nil, ended(ctx)

@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// Timing is when things happened to a request, from its generations' submission
-// on. A Decider finds it in its context (see [TimingOf]) and fills in what it
+// Timing is when things happened to a request, from its headers on. A Decider finds it in its context (see [TimingOf]) and fills in what it
 // knows; the client reads it in the header Server-Timing (W3C Server Timing).
 type Timing struct {
+	began time.Time
+
 	mu           sync.Mutex
 	queue, first time.Duration
 	known        bool
@@ -28,14 +29,15 @@ func TimingOf(ctx context.Context) *Timing {
 	return &Timing{}
 }
 
-func withTiming(ctx context.Context) (context.Context, *Timing) {
-	t := &Timing{}
+func withTiming(ctx context.Context, began time.Time) (context.Context, *Timing) {
+	t := &Timing{began: began}
 	return context.WithValue(ctx, timingKey{}, t), t
 }
 
-// Generation notes one generation: how long it waited for a sequence, and when
-// its first token was there. Of several the earliest count.
-func (t *Timing) Generation(queue, first time.Duration) {
+// Generation notes one generation: when its first sequence started and when its
+// first token was there. Of several the earliest count.
+func (t *Timing) Generation(started, firstToken time.Time) {
+	queue, first := started.Sub(t.began), firstToken.Sub(t.began)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.known {

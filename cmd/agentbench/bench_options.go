@@ -198,6 +198,11 @@ func (c *benchConfig) check(given map[string]bool) error {
 			}
 		}
 	}
+	if c.HTML != "" {
+		if err := inDirectory("--html", c.HTML); err != nil {
+			return err
+		}
+	}
 	return c.Trace.check(given)
 }
 

@@ -38,6 +38,11 @@ Example
 	case len(paths) == 0:
 		return errors.New("no result is named; want the FILE.json of agentbench run --out")
 	}
+	if html != "" {
+		if err := inDirectory("--html", html); err != nil {
+			return err
+		}
+	}
 	var runs []*result.Full
 	var files []*result.File
 	for _, path := range paths {

@@ -92,10 +92,20 @@ func size(trace *workload.Trace) (agents, candidates int) {
 	return len(seen), candidates
 }
 
-// absent refuses a file that is there already.
+// absent refuses a file that is there already, or could not be written: better
+// before a run than after it.
 func absent(flag, path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("%s: %s exists; remove it or name another file", flag, path)
+	}
+	return inDirectory(flag, path)
+}
+
+// inDirectory refuses a file whose directory is not there.
+func inDirectory(flag, path string) error {
+	dir := filepath.Dir(path)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("%s: %s is no directory; make it or name another file", flag, dir)
 	}
 	return nil
 }

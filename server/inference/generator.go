@@ -123,7 +123,9 @@ func (g *generator) wait(ctx context.Context, p *scheduler.Pending) (result agen
 		return result, translate(err)
 	}
 	g.latency.observe(out)
-	server.TimingOf(ctx).Generation(out.Times.Queue, out.Times.FirstToken)
+	if t := out.Times; t.FirstToken > 0 {
+		server.TimingOf(ctx).Generation(t.Submitted.Add(t.Queue), t.Submitted.Add(t.FirstToken))
+	}
 	result = agent.Result{
 		PromptTokens: out.PromptTokens,
 		CachedTokens: out.CachedTokens,
