@@ -90,13 +90,9 @@ func readAgentd(req *protocol.AgentRequest, body []byte, header http.Header, o O
 	if err != nil {
 		return Answer{}, contract("%w", err)
 	}
-	counts, err := parseUsage(header.Values(headerUsage))
-	if err != nil {
-		return Answer{}, contract("%w", err)
-	}
 	answer := Answer{
 		Candidates: make([]Candidate, len(outs)), Queue: times.queue, First: times.first,
-		PromptTokens: counts.prompt, ComputedTokens: counts.computed, OutputTokens: counts.output,
+		PromptTokens: -1, ComputedTokens: -1,
 	}
 	total := 0
 	for i := range outs {
@@ -106,7 +102,6 @@ func readAgentd(req *protocol.AgentRequest, body []byte, header http.Header, o O
 		} else {
 			total += c.Tokens
 		}
-		// What the header does not say, the internal steps do.
 		if answer.PromptTokens < 0 {
 			answer.PromptTokens = g.prompt
 		}
@@ -118,9 +113,7 @@ func readAgentd(req *protocol.AgentRequest, body []byte, header http.Header, o O
 		}
 		answer.Candidates[i] = c
 	}
-	if answer.OutputTokens < 0 {
-		answer.OutputTokens = total
-	}
+	answer.OutputTokens = total
 	return answer, nil
 }
 

@@ -8,11 +8,8 @@ import (
 	"time"
 )
 
-// The names that agentd uses in its answers' headers.
-const (
-	headerTiming = "Server-Timing" // queue;dur=1.2, ttft;dur=34.5
-	headerUsage  = "Agentd-Usage"  // prompt=812, computed=44, output=128
-)
+// headerTiming of agentd's answers: queue;dur=1.2, ttft;dur=34.5
+const headerTiming = "Server-Timing"
 
 // maxMillis bounds a duration of a header, about 31 years.
 const maxMillis = 1e12
@@ -81,48 +78,6 @@ func (t *timing) set(name, dur string, has bool) error {
 // millis is a duration of milliseconds, at most maxMillis.
 func millis(ms float64) time.Duration {
 	return time.Duration(math.Round(ms * float64(time.Millisecond)))
-}
-
-// usage is what an Agentd-Usage header says; -1 where it says nothing.
-type usage struct{ prompt, computed, output int }
-
-// parseUsage reads the values of Agentd-Usage headers: name=number by comma.
-// Other names are passed over. An error is what breaks the syntax, a name of ours
-// that is there twice, or whose value is no count.
-func parseUsage(values []string) (usage, error) {
-	u := usage{-1, -1, -1}
-	for _, value := range values {
-		s := scanner{rest: value}
-		for s.element() {
-			name, text, err := s.parameter()
-			if err != nil {
-				return u, s.bad(headerUsage, err.Error())
-			}
-			if !s.ended() {
-				return u, s.bad(headerUsage, "a comma is missing")
-			}
-			var into *int
-			switch name {
-			case "prompt":
-				into = &u.prompt
-			case "computed":
-				into = &u.computed
-			case "output":
-				into = &u.output
-			default:
-				continue
-			}
-			if *into >= 0 {
-				return u, fmt.Errorf("%s: %s is there twice", headerUsage, name)
-			}
-			n, err := strconv.ParseUint(text, 10, 31)
-			if err != nil {
-				return u, fmt.Errorf("%s: %s is %.40q, not a count", headerUsage, name, text)
-			}
-			*into = int(n)
-		}
-	}
-	return u, nil
 }
 
 // scanner reads lists of header values (RFC 9110, section 5.6).

@@ -53,41 +53,6 @@ func TestTiming(t *testing.T) {
 	}
 }
 
-func TestUsage(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		values []string
-		want   usage
-		err    string
-	}{
-		{name: "no header is nothing known", want: usage{-1, -1, -1}},
-		{name: "all", values: []string{"prompt=812, computed=44, output=128"}, want: usage{812, 44, 128}},
-		{name: "some, in two headers", values: []string{"output=0", "prompt = 5"}, want: usage{5, -1, 0}},
-		{name: "other names", values: []string{"cached=1, note, prompt=2"}, want: usage{2, -1, -1}},
-		{name: "a quoted count", values: []string{`prompt="3"`}, want: usage{3, -1, -1}},
-		{name: "not a count", values: []string{"prompt=1.5"}, err: `prompt is "1.5"`},
-		{name: "negative", values: []string{"output=-1"}, err: `output is "-1"`},
-		{name: "too many", values: []string{"output=99999999999"}, err: "not a count"},
-		{name: "without one", values: []string{"computed"}, err: `computed is ""`},
-		{name: "twice", values: []string{"prompt=1, prompt=1"}, err: "prompt is there twice"},
-		{name: "no comma", values: []string{"prompt=1 output=2"}, err: "a comma is missing"},
-		{name: "no name", values: []string{"=1"}, err: "a name is missing"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			got, err := parseUsage(test.values)
-			if test.err != "" {
-				if err == nil || !strings.Contains(err.Error(), test.err) {
-					t.Fatalf("error %v, want %q", err, test.err)
-				}
-				return
-			}
-			if err != nil || got != test.want {
-				t.Errorf("got %+v, %v; want %+v", got, err, test.want)
-			}
-		})
-	}
-}
-
 func TestRetryAfter(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	for value, want := range map[string]time.Duration{
@@ -107,18 +72,6 @@ func FuzzTiming(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value string) {
 		got, err := parseTiming([]string{value})
 		if err == nil && (got.queue < -1 || got.first < -1) {
-			t.Errorf("%q is %+v", value, got)
-		}
-	})
-}
-
-func FuzzUsage(f *testing.F) {
-	for _, s := range []string{"prompt=812, computed=44, output=128", `x="\`, "=,"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, value string) {
-		got, err := parseUsage([]string{value})
-		if err == nil && (got.prompt < -1 || got.computed < -1 || got.output < -1) {
 			t.Errorf("%q is %+v", value, got)
 		}
 	})
