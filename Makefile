@@ -29,6 +29,10 @@ export JOBS LLAMA_CPP_DIR LLAMA_CMAKE_FLAGS CUDA_HOME CUDA_ARCHS
 agentd: llama.cpp ## build ./agentd and the libraries beside it (the default)
 	go build -trimpath -ldflags "-X main.version=$(VERSION)" -o agentd ./cmd/agentd
 
+.PHONY: agentbench
+agentbench: llama.cpp ## build ./agentbench, which measures agentd and its peers
+	go build -trimpath -ldflags "-X main.version=$(VERSION)" -o agentbench ./cmd/agentbench
+
 .PHONY: run
 run: agentd ## build everything and start the server; ARGS="..." are its options
 	exec ./agentd $(ARGS)
