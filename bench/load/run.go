@@ -158,7 +158,7 @@ func (r *run) may(ctx context.Context) bool {
 	elapsed := time.Since(r.began)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	end := ""
+	var end string
 	switch {
 	case ctx.Err() != nil:
 		return false

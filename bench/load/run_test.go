@@ -99,8 +99,8 @@ func TestLatencyCountsFromTheIntendedTime(t *testing.T) {
 func TestRecordedTimesAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := trace(3, 1)
-		for i, at := range []time.Duration{30, 0, 5} {
-			tr.Turns[i].At = workload.Millis(at * msec)
+		for i, at := range []time.Duration{30 * msec, 0, 5 * msec} {
+			tr.Turns[i].At = workload.Millis(at)
 		}
 		r := must(t, &fake{}, tr, Options{Arrival: Recorded})
 		if diff := cmp.Diff([]string{"1.0 0 0 10", "2.0 5 5 15", "0.0 30 30 40"}, times(r)); diff != "" {

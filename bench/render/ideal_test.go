@@ -18,7 +18,7 @@ func beginnings(trace *workload.Trace, measured func(*workload.Turn) bool) int {
 		for n := range t.Tokens {
 			text := ""
 			for _, id := range t.Tokens[:n+1] {
-				text += string(rune('a' + id))
+				text += string('a' + id)
 			}
 			if measured(t) {
 				found[text] = true

@@ -70,7 +70,7 @@ func record(t *testing.T, change ...func(*RecorderOptions)) *recording {
 	}
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		defer func() { r.served <- struct{}{} }() // also when the handler gives up
-		r.Recorder.ServeHTTP(w, req)
+		r.ServeHTTP(w, req)
 	}))
 	t.Cleanup(front.Close)
 	r.url = front.URL

@@ -99,7 +99,7 @@ func (p *program) recordTo(ctx context.Context, out string, server *url.URL, lis
 		if err = proxy.Shutdown(drain); err != nil {
 			err = errors.Join(fmt.Errorf("requests on their way: %w", err), proxy.Close())
 		}
-		<-served
+		<-served //nolint:errcheck // it only says that the proxy was closed
 	}
 	recording, failed := recorder.Close()
 	fmt.Fprintf(p.stdout, "%d turns of %d agents\n", recording.Turns, recording.Agents)
