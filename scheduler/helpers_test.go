@@ -157,6 +157,11 @@ func naive(t testing.TB, m *llama.Model, g Generation, cand int) Completion {
 	defer c.Close()
 	cfg := g.Sampler
 	cfg.Seed = g.Seeds[cand]
+	for t := range llama.Token(m.Vocab().Size()) {
+		if g.IgnoreEnd && m.Vocab().IsEOG(t) {
+			cfg.Suppress = append(cfg.Suppress, t)
+		}
+	}
 	s, err := m.NewSampler(cfg)
 	if err != nil {
 		t.Fatal(err)
