@@ -39,10 +39,9 @@ type Config struct {
 	Constrain string
 	// MaxNewTokens bounds an answer; DefaultMaxNewTokens when 0.
 	MaxNewTokens int
-	// FixedTokens, above 0, is for benchmarks only: every answer is exactly so
-	// many tokens, whatever the model would say, unconstrained and taken for a
-	// reply. MaxNewTokens does not count.
-	FixedTokens int
+	// IgnoreEnd is for benchmarks only: every answer is exactly MaxNewTokens
+	// tokens of whatever the model says, unconstrained and taken for a reply.
+	IgnoreEnd bool
 	// HistoryMaxMessages bounds the history entries in a prompt, the newest
 	// ones; 0 is all.
 	HistoryMaxMessages int
@@ -78,9 +77,6 @@ func (c *Config) fill() error {
 	}
 	var errs []error
 	bad := func(msg string, args ...any) { errs = append(errs, fmt.Errorf(msg, args...)) }
-	if c.FixedTokens < 0 {
-		bad("fixed_tokens is %d; it must be positive, or 0 for off", c.FixedTokens)
-	}
 	if c.MaxNewTokens < 0 {
 		bad("max_new_tokens is %d; it must be positive", c.MaxNewTokens)
 	}

@@ -128,8 +128,8 @@ func TestDeterministicCandidatesAreGeneratedOnce(t *testing.T) {
 	}
 }
 
-func TestFixedTokensTakesWhateverComesForAReply(t *testing.T) {
-	a := newAgent(t, agent.Config{FixedTokens: 7, MaxNewTokens: 900}, nil)
+func TestIgnoreEndTakesWhateverComesForAReply(t *testing.T) {
+	a := newAgent(t, agent.Config{IgnoreEnd: true, MaxNewTokens: 7}, nil)
 	g := &script{answers: []string{`<tool_call>{"name": "go`}, adjust: func(r *agent.Result) {
 		r.Completions[0].Finish, r.Completions[0].Stop = agent.FinishLength, ""
 	}}

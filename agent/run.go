@@ -168,11 +168,8 @@ func (a *Agent) generation(requestID string, j *job) (Generation, *format.Prompt
 		Greedy: j.greedy, Sampling: a.cfg.Sampling, SuppressControl: a.format.SuppressControl(),
 	}
 	g.Seeds = seeds(a.cfg.Seed, requestID, j.in.ID, g.N)
-	if a.cfg.FixedTokens > 0 {
-		g.MaxTokens, g.IgnoreEnd = a.cfg.FixedTokens, true
-		return g, prompt, nil
-	}
-	if a.cfg.Constrain == ConstrainOn {
+	g.IgnoreEnd = a.cfg.IgnoreEnd
+	if a.cfg.Constrain == ConstrainOn && !g.IgnoreEnd {
 		if g.Grammar, err = j.catalog.Grammar(); err != nil {
 			return Generation{}, nil, &failure{CodeInvalidTools, err}
 		}
@@ -189,7 +186,7 @@ func (a *Agent) candidate(out *protocol.AgentOutput, j *job, turn *memory.Append
 		j.fail(out, code, component, c.Err)
 		return
 	}
-	if a.cfg.FixedTokens > 0 {
+	if a.cfg.IgnoreEnd {
 		decision := format.Decision{Say: c.Text}
 		a.log.write(step.prompt, c.Text, nil)
 		out.InternalSteps = []protocol.Raw{step.model(result, c, seed, nil)}

@@ -170,8 +170,8 @@ func warnings(files []*result.File) []string {
 	return list
 }
 
-// wrap breaks text between words into lines of at most width bytes.
-func wrap(text string, width int) []string {
+// Wrap breaks text between words into lines of at most width bytes.
+func Wrap(text string, width int) []string {
 	var lines []string
 	line := ""
 	for word := range strings.FieldsSeq(text) {

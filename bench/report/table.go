@@ -74,7 +74,7 @@ func detail(m result.Metric) bool {
 }
 
 func writeWrapped(b *strings.Builder, text string) {
-	for _, line := range wrap(text, tableWidth) {
+	for _, line := range Wrap(text, tableWidth) {
 		b.WriteString(line + "\n")
 	}
 }

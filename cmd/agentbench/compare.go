@@ -86,7 +86,7 @@ func metricNames() string {
 		}
 	}
 	var b strings.Builder
-	for _, line := range wrap(strings.Join(names, ", "), helpWidth-2) {
+	for _, line := range report.Wrap(strings.Join(names, ", "), helpWidth-2) {
 		b.WriteString("  " + line + "\n")
 	}
 	return b.String()

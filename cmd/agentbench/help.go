@@ -3,7 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
+
+	"agentd/bench/report"
 )
 
 const (
@@ -66,25 +67,8 @@ func writeOption(w io.Writer, o option) {
 		fmt.Fprintln(w, flag)
 		flag = ""
 	}
-	for _, line := range wrap(text, helpWidth-helpIndent) {
+	for _, line := range report.Wrap(text, helpWidth-helpIndent) {
 		fmt.Fprintf(w, "%-*s%s\n", helpIndent, flag, line)
 		flag = ""
 	}
-}
-
-// wrap breaks text between words into lines of at most width bytes.
-func wrap(text string, width int) []string {
-	var lines []string
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && len(line)+1+len(word) > width {
-			lines = append(lines, line)
-			line = ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	return append(lines, line)
 }

@@ -144,7 +144,7 @@ func (s *Service) makeAgent(opts Options) error {
 		DefaultRobot:       opts.DefaultRobot,
 		Constrain:          opts.Constrain,
 		MaxNewTokens:       opts.MaxNewTokens,
-		FixedTokens:        opts.FixedTokens,
+		IgnoreEnd:          opts.FixedTokens > 0,
 		HistoryMaxMessages: opts.HistoryMaxMessages,
 		Sampling:           s.facts.Sampling,
 		Seed:               opts.Seed,

@@ -35,7 +35,7 @@ type Options struct {
 	EnableThinking     bool
 	ReasoningEffort    string
 	MaxNewTokens       int
-	FixedTokens        int // see agent.Config
+	FixedTokens        int // above 0: in place of MaxNewTokens, with agent.Config's IgnoreEnd
 	HistoryMaxMessages int
 	PromptLogDir       string
 	Seed               uint64
