@@ -59,7 +59,7 @@ verify: llama.cpp ## all a change must pass: gofmt, vet, golangci-lint, govulnch
 
 .PHONY: clean
 clean: ## remove what was built here (the cache outside the clone stays)
-	rm -rf agentd agentbench lib dist
+	rm -rf agentd agentbench bench/bin lib dist
 
 ##@ llama.cpp
 
@@ -68,6 +68,11 @@ llama.cpp: ## fetch llama.cpp and build it for this CPU, unless the cache has it
 	@third_party/prereqs.sh git c++ cc cmake flock tar 'ninja?' $(if $(LLAMA_CPP_DIR),,npm)
 	@third_party/fetch.sh
 	@third_party/build.sh cpu
+
+.PHONY: peers
+peers: llama.cpp ## build llama-server and llama-batched-bench into bench/bin, on the same libraries
+	@third_party/prereqs.sh c++ cc cmake flock strip 'ninja?'
+	@third_party/build.sh peers
 
 .PHONY: cuda
 cuda: agentd ## add lib/libggml-cuda.so for NVIDIA GPUs; CUDA_HOME and CUDA_ARCHS choose

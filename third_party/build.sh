@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # build.sh BACKEND [DIRECTORY]  builds llama.cpp (cpu, cpu-all or cuda: see CMakeLists.txt) into the
 # cache, unless it is there, and copies the products into DIRECTORY (default: lib, beside the binary).
+# build.sh peers  does the same with the programs that agentd is compared with (see peers/CMakeLists.txt);
+# they go to bench/bin and run with the libraries in lib.
 #
 # The products lie in the cache under a name made from everything that decides what they are: llama.cpp's
 # version, the compiler, the flags, the backend and, for builds for "this CPU", the CPU's features.
@@ -12,14 +14,15 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-backend=${1:?usage: build.sh cpu|cpu-all|cuda [directory]}
+backend=${1:?usage: build.sh cpu|cpu-all|cuda|peers [directory]}
 dest=${2:-$root/lib}
+files=("$root/CMakeLists.txt" "$here/probe.cpp") # that a build is made from, apart from llama.cpp
 jobs=${JOBS:-$(nproc)}
 src=$(source_dir)
 cc=${CC:-cc} cxx=${CXX:-c++}
 
 declare -a flags=("-DAGENTD_BACKEND=$backend" "-DLLAMA_CPP=$src")
-cpu=any
+cpu=any toolkit="" libs=""
 case $backend in
 cpu)
 	# What the compiler makes of this CPU; the same on every machine with the same instruction set.
@@ -33,8 +36,18 @@ cuda)
 		# What the plugin lacks is an error of this build, not of the server that loads it.
 		"-DCMAKE_MODULE_LINKER_FLAGS=-Wl,--no-undefined")
 	[[ -z ${CUDA_ARCHS:-} ]] || flags+=("-DCMAKE_CUDA_ARCHITECTURES=$CUDA_ARCHS")
+	toolkit=$("$CUDA_HOME/bin/nvcc" --version | tail -1)
 	;;
-*) die "unknown backend $backend: want cpu, cpu-all or cuda" ;;
+peers)
+	[[ $# == 1 ]] || die "the peers find the libraries from bench/bin; build.sh peers takes no directory"
+	# They are linked with what lies in lib, whose receipt says what that is.
+	[[ -e $dest/BUILD ]] && grep -qx 'backend   cpu' "$dest/BUILD" || die "lib lacks the libraries for this CPU; build.sh cpu makes them"
+	toolkit="lib $(hash8 <"$dest/BUILD")"
+	libs=$dest # not a flag: where a clone lies does not change what is built
+	files=("$here/peers/CMakeLists.txt")
+	dest=$root/bench/bin
+	;;
+*) die "unknown backend $backend: want cpu, cpu-all, cuda or peers" ;;
 esac
 read -ra more <<<"${LLAMA_CMAKE_FLAGS:-}"
 
@@ -45,8 +58,8 @@ compiler  $compiler
 target    $("$cxx" -dumpmachine), CPU $cpu
 flags     ${flags[*]} ${more[*]-}
 env       ${CFLAGS:-} ${CXXFLAGS:-} ${LDFLAGS:-}
-toolkit   $([[ $backend != cuda ]] || "$CUDA_HOME/bin/nvcc" --version | tail -1)
-recipe    $(cat "$root/CMakeLists.txt" "$here/probe.cpp" | hash8)"
+toolkit   $toolkit
+recipe    $(cat "${files[@]}" | hash8)"
 key="$backend-$(source_id)-$(printf '%s' "$recipe" | hash8)"
 products=$cache/lib/$key
 
@@ -54,12 +67,12 @@ products=$cache/lib/$key
 compile() {
 	mkdir -p "$work/source"
 	# Copies, so that a build begun in one clone can be finished in another.
-	cp -p "$root/CMakeLists.txt" "$here/probe.cpp" "$work/source/"
+	cp -p "${files[@]}" "$work/source/"
 	local -a generator=()
 	[[ -e $work/out/CMakeCache.txt ]] || ! command -v ninja >/dev/null || generator=(-G Ninja)
 	if ! {
 		cmake -S "$work/source" -B "$work/out" "${generator[@]}" -DAGENTD_PROBE="$work/source/probe.cpp" \
-			-DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" "${flags[@]}" "${more[@]}" "$@" &&
+			-DAGENTD_LIBS="$libs" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" "${flags[@]}" "${more[@]}" "$@" &&
 			cmake --build "$work/out" --target products -j "$jobs"
 	} >"$work/log" 2>&1; then
 		tail -30 "$work/log" >&2
@@ -79,7 +92,7 @@ build() {
 	say "building llama.cpp ($backend) with $jobs jobs; this takes some minutes, once (log: $work/log)"
 	local start=$SECONDS rc=0 note=""
 	compile
-	if [[ $backend != cuda ]]; then
+	if [[ $backend == cpu* ]]; then
 		probe || rc=$?
 		if ((rc != 0)) && [[ $backend == cpu ]]; then
 			say "the kernels built for this CPU do not run here (status $rc: $(tail -1 "$work/probe.err"))"
@@ -105,6 +118,10 @@ collect() {
 	mkdir -p "$stage"
 	case $backend in
 	cuda) cp -L "$work/out/bin/libggml-cuda.so" "$stage/" ;;
+	peers)
+		cp "$work"/out/bin/llama-{server,batched-bench} "$stage/"
+		strip --strip-unneeded "$stage"/*
+		;;
 	*)
 		cp -P "$work"/out/bin/lib*.so* "$stage/"
 		cp "$src/models/ggml-vocab-qwen2.gguf" "$stage/"
@@ -129,7 +146,7 @@ deliver() {
 		cp -Pp "$f" "$dest/.${f##*/}.$$"
 		mv -Tf "$dest/.${f##*/}.$$" "$dest/${f##*/}"
 	done
-	if [[ $backend != cuda ]]; then
+	if [[ $backend == cpu* ]]; then
 		for f in "$dest"/lib{llama,ggml}*.so*; do
 			[[ -e $products/${f##*/} || ${f##*/} == libggml-cuda.so ]] || rm -f "$f"
 		done
