@@ -103,6 +103,11 @@ func (r *remote) send(ctx context.Context, method, path string, body []byte) (*h
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
+		// llama-server closes connections that were idle for some seconds, or had many
+		// requests, just when the next request comes. Net/http sends that one again on
+		// another connection if it may be sent twice, which this key says, without a
+		// value only to net/http; it never does so when an answer has begun.
+		req.Header["Idempotency-Key"] = nil
 	}
 	if r.token != "" {
 		req.Header.Set("Authorization", "Bearer "+r.token)

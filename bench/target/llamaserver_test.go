@@ -30,7 +30,7 @@ func final(index int, content string, tokens int, stop string, timings string) s
 
 // partial is a part of a stream, as the sources send one for each token.
 func partial(index int, content string, tokens int) string {
-	return fmt.Sprintf(`{"index":%d,"content":%q,"tokens":[1],"stop":false,"id_slot":0,"tokens_predicted":%d,"tokens_evaluated":3}`, index, content, tokens)
+	return fmt.Sprintf(`{"index":%d,"content":%q,"tokens":[1],"stop":false,"id_slot":-1,"tokens_predicted":%d,"tokens_evaluated":3}`, index, content, tokens)
 }
 
 func llamaServer(t *testing.T, mode Mode, h http.Handler) *LlamaServer {

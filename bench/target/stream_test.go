@@ -2,7 +2,10 @@ package target
 
 import (
 	"errors"
+	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,4 +89,47 @@ func FuzzEvents(f *testing.F) {
 			t.Errorf("%d events of %q, %v", n, stream, err)
 		}
 	})
+}
+
+func TestAConnectionThatTheServerGaveUpIsNoFailure(t *testing.T) {
+	var mu sync.Mutex
+	requests, seen := 0, map[string]int{} // by connection
+	s := llamaServer(t, ModeN, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		requests++
+		seen[r.RemoteAddr]++
+		again := seen[r.RemoteAddr] > 1
+		mu.Unlock()
+		bodyOf(t, r)
+		if _, told := r.Header["Idempotency-Key"]; told {
+			t.Error("the server was told the key")
+		}
+		if again {
+			panic(http.ErrAbortHandler) // closes the connection
+		}
+		reply(200, final(0, "a", 4, "eos", timingsJSON(2, 1, 3)))(w, r)
+	}))
+	for range 3 {
+		if got, err := s.Ask(t.Context(), turn(1), Options{MaxTokens: 4}); err != nil || got.OutputTokens != 4 {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if requests != 5 { // the second and the third were sent twice
+		t.Errorf("the server saw %d requests", requests)
+	}
+}
+
+func TestARequestThatANewConnectionLostIsNotSentAgain(t *testing.T) {
+	var requests atomic.Int64
+	s := llamaServer(t, ModeN, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		requests.Add(1)
+		panic(http.ErrAbortHandler)
+	}))
+	_, err := s.Ask(t.Context(), turn(1), Options{MaxTokens: 4})
+	wantFailure(t, err, Transport, "EOF")
+	if n := requests.Load(); n != 1 {
+		t.Errorf("the server saw %d requests", n)
+	}
 }
