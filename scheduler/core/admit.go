@@ -145,10 +145,10 @@ func (c *Core) firstWave(j *job, sequences, room, each int) int {
 }
 
 // resume says what a waiting candidate has to decode and from where. A
-// candidate with one token forks from the prompt as the first wave did.
+// candidate with its first tokens forks from the prompt as the first wave did.
 func (c *Core) resume(j *job, cand int) (target []Token, base int, src source) {
 	tokens, prompt := j.cands[cand].tokens, len(j.Prompt)
-	if t := j.trunk; len(tokens) == 1 && t != nil && c.usable(t, prompt) && (c.cfg.PartialCopy || t.length == prompt) {
+	if t := j.trunk; len(tokens) == j.cands[cand].pending && t != nil && c.usable(t, prompt) && (c.cfg.PartialCopy || t.length == prompt) {
 		return tokens, prompt, source{seq: t, length: prompt}
 	}
 	target = make([]Token, 0, prompt+len(tokens))

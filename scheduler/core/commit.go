@@ -96,15 +96,9 @@ func (c *Core) accept(j *job, i int, choice Choice) bool {
 	case Fail:
 		finish = FinishError
 	default:
-		if cand.tokens == nil {
-			cand.tokens = make([]Token, 0, min(j.MaxNew, firstTokens))
-		}
-		cand.tokens = append(cand.tokens, choice.Token)
-		c.stats.GeneratedTokens++
-		if len(cand.tokens) < j.MaxNew {
+		if finish = c.add(j, cand, choice); finish == 0 {
 			return true
 		}
-		finish = FinishLength
 	}
 	cand.ended = true
 	j.left--
@@ -116,10 +110,31 @@ func (c *Core) accept(j *job, i int, choice Choice) bool {
 	return false
 }
 
-// next lets s go on with the last token of candidate i.
+// add appends the tokens of a choice to a candidate and says how that ended it, if
+// it did. An answer that is complete with its last token is not cut off.
+func (c *Core) add(j *job, cand *candidate, choice Choice) Finish {
+	if cand.tokens == nil {
+		cand.tokens = make([]Token, 0, min(j.MaxNew, firstTokens))
+	}
+	before := len(cand.tokens)
+	forced := choice.Forced[:min(len(choice.Forced), j.MaxNew-before-1)]
+	cand.tokens = append(append(cand.tokens, choice.Token), forced...)
+	cand.pending = len(cand.tokens) - before
+	c.stats.GeneratedTokens += uint64(cand.pending)
+	c.stats.ForcedTokens += uint64(len(forced))
+	switch {
+	case choice.Verdict == Complete && len(forced) == len(choice.Forced):
+		return FinishStop
+	case len(cand.tokens) == j.MaxNew:
+		return FinishLength
+	}
+	return 0
+}
+
+// next lets s go on with the last tokens of candidate i.
 func (c *Core) next(s *sequence, i int) {
-	tokens := s.job.cands[i].tokens
-	s.cand, s.target, s.base = i, tokens[len(tokens)-1:], s.length
+	cand := &s.job.cands[i]
+	s.cand, s.target, s.base = i, cand.tokens[len(cand.tokens)-cand.pending:], s.length
 }
 
 // fork gives candidate i a copy of s, which ends with the prompt.

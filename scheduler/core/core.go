@@ -53,17 +53,19 @@ type job struct {
 	cached  int // prompt tokens not computed for it
 }
 
-// candidate is one completion; the last token of a live one is not yet decoded.
+// candidate is one completion. The last pending tokens of a live one, those of its
+// last choice, are not yet decoded.
 type candidate struct {
-	tokens []Token
-	ended  bool
+	tokens  []Token
+	pending int
+	ended   bool
 }
 
 // fed is what one sequence has in the step in flight.
 type fed struct {
 	seq     *sequence
 	tokens  []Token
-	prefill bool // they are of a prompt, not the next token of a candidate
+	prefill bool // they are of a prompt, not the next tokens of a candidate
 	samples int
 }
 

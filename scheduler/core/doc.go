@@ -23,8 +23,9 @@
 //  4. The logits of the last prompt token are sampled once for each candidate,
 //     then the sequence is forked. Candidates beyond the first wave wait with
 //     their first token in hand.
-//  5. Each candidate decodes one row a step until it stops. Its sequence stays
-//     cached, tokens and all, until the cells or the sequence id are needed.
+//  5. Each candidate decodes one row a step until it stops, and with it, in the same
+//     step, the rows of the tokens that were forced behind its last one. Its sequence
+//     stays cached, tokens and all, until the cells or the sequence id are needed.
 //
 // # Memory
 //

@@ -21,7 +21,8 @@ import (
 //	run: steps until no rows are left, shown without their rows
 //
 // choose has one character for each sample, "." ends the candidate, "!" is a
-// sampler's failure. Without it every candidate i chooses the letter 'A'+i.
+// sampler's failure. Tokens in (...) behind a character are forced; "(abc.)" also
+// completes the candidate. Without choose every candidate i chooses the letter 'A'+i.
 func TestGolden(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -172,23 +173,41 @@ func (g *golden) decode(t *testing.T, d *datadriven.TestData, plan *Plan, show b
 		t.Fatalf("decode: enough cells %t, %v", ok, err)
 	}
 	var choices []Choice
-	for i, s := range plan.Samples {
+	for _, s := range plan.Samples {
 		c := Choice{Token: Token('A' + s.Candidate%26)}
-		switch {
-		case choose == "":
-		case choose[i] == '.':
-			c.Verdict = Stop
-		case choose[i] == '!':
-			c.Verdict = Fail
-		default:
-			c.Token = Token(choose[i])
+		shown := string(rune(c.Token))
+		if choose != "" {
+			c, shown, choose = parseChoice(choose)
 		}
 		choices = append(choices, c)
 		if show {
-			g.printf("sample  job %d.%d: %c", s.Job, s.Candidate, [...]rune{rune(c.Token), '.', '!'}[c.Verdict])
+			g.printf("sample  job %d.%d: %s", s.Job, s.Candidate, shown)
 		}
 	}
 	return Decoded, choices
+}
+
+// parseChoice reads the first choice of choose.
+func parseChoice(choose string) (c Choice, shown, rest string) {
+	shown, rest = choose[:1], choose[1:]
+	switch shown {
+	case ".":
+		return Choice{Verdict: Stop}, shown, rest
+	case "!":
+		return Choice{Verdict: Fail}, shown, rest
+	}
+	c.Token = Token(shown[0])
+	if tail, ok := strings.CutPrefix(rest, "("); ok {
+		tail, rest, _ = strings.Cut(tail, ")")
+		shown += "(" + tail + ")"
+		if trimmed, ends := strings.CutSuffix(tail, "."); ends {
+			c.Verdict, tail = Complete, trimmed
+		}
+		for _, r := range tail {
+			c.Forced = append(c.Forced, Token(r))
+		}
+	}
+	return c, shown, rest
 }
 
 func (g *golden) event(e Event) {

@@ -53,8 +53,9 @@ func (s *sequence) feed() []Token { return s.target[s.length-s.base:] }
 // pending is len(feed()).
 func (s *sequence) pending() int { return s.base + len(s.target) - s.length }
 
-// prefilling says that more than the last token is to be decoded.
-func (s *sequence) prefilling() bool { return s.pending() > 1 }
+// prefilling says that more than the last token is to be decoded, and that it is
+// not the next few tokens of a candidate, which were forced.
+func (s *sequence) prefilling() bool { return s.base == 0 && s.pending() > 1 }
 
 // future is the most cells that the sequence and its reserved forks may still need.
 func (s *sequence) future() int {
@@ -66,7 +67,7 @@ func (s *sequence) future() int {
 	if s.cand != allCandidates {
 		generated = len(s.job.cands[s.cand].tokens)
 	}
-	// The last token of a candidate is sampled, never decoded.
+	// The last token of a candidate is chosen, never decoded.
 	return pending + (1+s.extra)*(s.job.MaxNew-generated-1)
 }
 

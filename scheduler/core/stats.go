@@ -9,7 +9,8 @@ type Stats struct {
 
 	// PromptTokens were submitted; CachedTokens of them were there already,
 	// PrefillTokens were computed (again, for a candidate that had to be parked).
-	PromptTokens, CachedTokens, PrefillTokens, GeneratedTokens uint64
+	// ForcedTokens of the GeneratedTokens were not sampled.
+	PromptTokens, CachedTokens, PrefillTokens, GeneratedTokens, ForcedTokens uint64
 	// Steps were decoded, with Rows rows together.
 	Steps, Rows uint64
 	// Finished counts candidates, Cancelled and Failed jobs, Forked and Evicted
@@ -43,6 +44,7 @@ func (s *Stats) Add(o *Stats) {
 	s.CachedTokens += o.CachedTokens
 	s.PrefillTokens += o.PrefillTokens
 	s.GeneratedTokens += o.GeneratedTokens
+	s.ForcedTokens += o.ForcedTokens
 	s.Steps += o.Steps
 	s.Rows += o.Rows
 	s.Finished += o.Finished

@@ -12,36 +12,57 @@ import (
 const alphabet = 3 // few tokens, so that prefixes and whole completions meet
 
 // model is a model whose next token depends on every token before it and on the
-// candidate's seed.
+// candidate's seed. Some tokens force others.
 func model(context []Token, seed int) Choice {
 	h := fnv.New64a()
 	fmt.Fprint(h, context, seed)
-	switch x := h.Sum64() % 40; {
+	hash := h.Sum64()
+	x := hash % 40
+	switch {
 	case x < 4:
 		return Choice{Verdict: Stop}
 	case x == 4:
 		return Choice{Verdict: Fail}
-	default:
-		return Choice{Token: Token(x % alphabet)}
 	}
+	choice := Choice{Token: Token(x % alphabet)}
+	if hash >>= 8; hash%3 == 0 {
+		for range 1 + hash>>4%6 {
+			hash = hash*6364136223846793005 + 1442695040888963407
+			choice.Forced = append(choice.Forced, Token(hash>>33%alphabet))
+		}
+	}
+	if hash>>16%12 == 0 {
+		choice.Verdict = Complete
+	}
+	return choice
+}
+
+// extend appends the tokens of a choice, at most maxNew of a completion, and says
+// how it ends then; 0: not yet.
+func extend(completion []Token, choice Choice, maxNew int) ([]Token, Finish) {
+	switch choice.Verdict {
+	case Stop:
+		return completion, FinishStop
+	case Fail:
+		return completion, FinishError
+	}
+	completion = slices.Concat(completion, []Token{choice.Token}, choice.Forced)
+	switch {
+	case len(completion) <= maxNew && choice.Verdict == Complete:
+		return completion, FinishStop
+	case len(completion) >= maxNew:
+		return completion[:maxNew], FinishLength
+	}
+	return completion, 0
 }
 
 // naive is the dumb twin of the scheduler: one candidate, alone.
 func naive(prompt []Token, maxNew, seed int) ([]Token, Finish) {
-	context := slices.Clone(prompt)
-	for {
-		switch choice := model(context, seed); choice.Verdict {
-		case Stop:
-			return context[len(prompt):], FinishStop
-		case Fail:
-			return context[len(prompt):], FinishError
-		default:
-			context = append(context, choice.Token)
-			if len(context) == len(prompt)+maxNew {
-				return context[len(prompt):], FinishLength
-			}
-		}
+	completion, finish := []Token{}, Finish(0)
+	for finish == 0 {
+		completion, finish = extend(completion, model(slices.Concat(prompt, completion), seed), maxNew)
 	}
+	return completion, finish
 }
 
 // world drives a Core over the twin cache.
@@ -139,9 +160,7 @@ func (w *world) choose(s Sample, context []Token) Choice {
 		w.t.Fatalf("job %d candidate %d is sampled from %v, its tokens are %v", s.Job, s.Candidate, context, want)
 	}
 	choice := model(context, j.seed+s.Candidate)
-	if choice.Verdict == Continue {
-		j.tokens[s.Candidate] = append(j.tokens[s.Candidate], choice.Token)
-	}
+	j.tokens[s.Candidate], _ = extend(j.tokens[s.Candidate], choice, j.MaxNew)
 	return choice
 }
 

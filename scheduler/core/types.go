@@ -140,7 +140,8 @@ type Verdict uint8
 
 // Verdicts.
 const (
-	Continue Verdict = iota // the token belongs to the completion
+	Continue Verdict = iota // the tokens belong to the completion
+	Complete                // the same, and nothing may follow them: the candidate has ended
 	Stop                    // an end-of-generation token: not part of the completion
 	Fail                    // nothing could be sampled: only this candidate ends
 )
@@ -149,6 +150,10 @@ const (
 type Choice struct {
 	Token   Token
 	Verdict Verdict
+	// Forced are the tokens that can't but follow Token. The candidate decodes them
+	// together with it, and its next sample is that of the last one. What would be
+	// more than MaxNew tokens is dropped.
+	Forced []Token
 }
 
 // Result is how the decode of a step went.
@@ -166,7 +171,7 @@ type Finish uint8
 
 // Finish reasons.
 const (
-	FinishStop   Finish = iota + 1 // the model ended it
+	FinishStop   Finish = iota + 1 // the model ended it, or nothing could follow
 	FinishLength                   // MaxNew tokens
 	FinishError                    // Verdict Fail
 )
