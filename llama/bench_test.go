@@ -2,6 +2,7 @@ package llama
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"agentd/llama/synth"
@@ -69,6 +70,51 @@ func BenchmarkSample(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkForce is what a sampled token costs more: where the grammar leaves a
+// choice, and where the rest of a tool's name and its first key are forced.
+func BenchmarkForce(b *testing.B) {
+	const call = `root ::= text "x"? | ("go_to" | "open") "\", \"arguments\": {\"room\": \"" [a-z]* "\"}"
+text ::= [^\x00]*`
+	for _, arch := range []string{synth.Qwen3, synth.GPTOSS} {
+		m := shared(b, arch)
+		for _, bc := range []struct{ name, gbnf, text string }{
+			{"nothing", call, "go"},
+			{"name", strings.Replace(call, `text "x"? | `, "", 1), "go"},
+		} {
+			b.Run(arch+","+bc.name, func(b *testing.B) {
+				s := newSampler(b, m, SamplerConfig{Grammar: bc.gbnf})
+				for _, tok := range tokenize(b, m, bc.text) {
+					if err := s.Accept(tok); err != nil {
+						b.Fatal(err)
+					}
+				}
+				buffer := make([]Token, 0, MaxForced)
+				b.ReportAllocs()
+				for b.Loop() {
+					c := s
+					if bc.name != "nothing" { // a copy for each, as its place changes
+						b.StopTimer()
+						var err error
+						if c, err = s.Clone(); err != nil {
+							b.Fatal(err)
+						}
+						b.StartTimer()
+					}
+					list, _, err := c.Force(buffer)
+					if err != nil || (len(list) > 0) != (bc.name != "nothing") {
+						b.Fatal(list, err)
+					}
+					if c != s {
+						b.StopTimer()
+						_ = c.Close()
+						b.StartTimer()
+					}
+				}
+			})
+		}
 	}
 }
 

@@ -40,6 +40,10 @@ const (
 	// after its repetitions are written out (8 bytes each).
 	MaxGrammarElements = 8 << 20
 
+	// MaxForced is the most tokens that Sampler.Force appends at a time. Names of
+	// tools and keys are shorter; shim_forced.cpp bounds their bytes.
+	MaxForced = 64
+
 	// MaxSchemaBytes and MaxSchemaNesting bound the text of a JSON schema that is
 	// turned into a grammar; shim_schema.cpp bounds what it stands for.
 	MaxSchemaBytes   = 1 << 20

@@ -1,6 +1,7 @@
 package llama
 
 // #cgo noescape agd_sample
+// #cgo noescape agd_sampler_force
 // #include <stdlib.h>
 // #include "shim.h"
 import "C"
@@ -19,7 +20,7 @@ type SamplerConfig struct {
 	TopP        float32 // outside (0, 1): off
 	MinP        float32 // <= 0: off
 	TopK        int     // <= 0: off. Without it top-p sorts the whole vocabulary
-	Seed        uint32  // of this sampler's own random numbers
+	Seed        uint32  // with a token's place in the text, of the number it is drawn with
 
 	// Grammar is a GBNF text whose root rule is "root"; "" means unconstrained.
 	Grammar string
@@ -61,9 +62,14 @@ func (cfg *SamplerConfig) validate(v *Vocab) error {
 type Sampler struct {
 	model *Model
 	vocab int
+	// constrained: there is a grammar.
+	constrained bool
 
 	mu  sync.Mutex
 	ptr *C.struct_agd_sampler
+	// What Force hands to C: on the heap once, not for each call.
+	forced [MaxForced]Token
+	end    C.llama_token
 }
 
 // NewSampler makes a sampler for the model's vocabulary. A grammar that can't
@@ -95,16 +101,16 @@ func (m *Model) NewSampler(cfg SamplerConfig) (*Sampler, error) {
 
 	var cerr *C.char
 	ptr := C.agd_sampler_new(m.vocab.index, opts, &cerr)
-	return m.wrapSampler(ptr, cerr)
+	return m.wrapSampler(ptr, cerr, cfg.Grammar != "")
 }
 
 // wrapSampler takes over a new native sampler, or gives the model back.
-func (m *Model) wrapSampler(ptr *C.struct_agd_sampler, cerr *C.char) (*Sampler, error) {
+func (m *Model) wrapSampler(ptr *C.struct_agd_sampler, cerr *C.char, constrained bool) (*Sampler, error) {
 	if ptr == nil {
 		m.release()
 		return nil, native(ErrGrammar, takeString(cerr))
 	}
-	return &Sampler{model: m, vocab: m.vocab.Size(), ptr: ptr}, nil
+	return &Sampler{model: m, vocab: m.vocab.Size(), constrained: constrained, ptr: ptr}, nil
 }
 
 // tokenList copies tokens into C memory.
@@ -157,6 +163,29 @@ func (s *Sampler) Accept(t Token) error {
 	return nil
 }
 
+// Force accepts the tokens that the grammar leaves no choice about and appends
+// them to list, at most MaxForced. They are those that the model's tokenizer makes
+// of the text, as far as nothing that may follow can change them; what is left of a
+// text that must follow is for Sample. end is the end-of-generation token that
+// must come next, -1 if anything else may: then the text is complete. Models with
+// several such tokens decide by Sample which one ends a text, unless one of them is
+// the model's end of a turn. Without a grammar nothing is forced.
+func (s *Sampler) Force(list []Token) (forced []Token, end Token, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ptr == nil {
+		return list, -1, ErrClosed
+	}
+	if !s.constrained {
+		return list, -1, nil
+	}
+	n := C.agd_sampler_force(s.ptr, (*C.llama_token)(unsafe.Pointer(&s.forced[0])), MaxForced, &s.end)
+	if n < 0 {
+		return list, -1, s.failure(C.int(n))
+	}
+	return append(list, s.forced[:n]...), Token(s.end), nil
+}
+
 func (s *Sampler) failure(rc C.int) error {
 	switch rc {
 	case C.AGD_SAMPLE_DEAD:
@@ -190,7 +219,7 @@ func (s *Sampler) clone(reseed bool, seed uint32) (*Sampler, error) {
 	}
 	var cerr *C.char
 	ptr := C.agd_sampler_clone(s.ptr, C.bool(reseed), C.uint32_t(seed), &cerr)
-	return s.model.wrapSampler(ptr, cerr)
+	return s.model.wrapSampler(ptr, cerr, s.constrained)
 }
 
 // Close frees the sampler. The second Close answers ErrClosed.

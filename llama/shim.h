@@ -130,6 +130,10 @@ struct agd_sampler * agd_sampler_clone(const struct agd_sampler * s, bool reseed
 void                 agd_sampler_free(struct agd_sampler * s);
 llama_token          agd_sample(struct agd_sampler * s, const float * logits); // >= 0, or AGD_SAMPLE_*
 int                  agd_sampler_accept(struct agd_sampler * s, llama_token token);
+// Accepts the tokens that the grammar leaves no choice about, at most max, into out;
+// returns how many, or AGD_SAMPLE_THROWN. end: the token that must follow and ends
+// the text, -1 if none must.
+int32_t              agd_sampler_force(struct agd_sampler * s, llama_token * out, int32_t max, llama_token * end);
 const char *         agd_sampler_detail(const struct agd_sampler * s);
 
 // --- grammars ----------------------------------------------------------------

@@ -8,7 +8,7 @@ namespace agd {
 
 namespace {
 
-constexpr uint32_t no_set = std::numeric_limits<uint32_t>::max();
+constexpr uint32_t no_set = matcher::no_set;
 
 // Bounds on one call, and on what is remembered between two. An enumeration of
 // n values needs n stacks; text in JSON a handful.
@@ -39,6 +39,7 @@ vocab_index::vocab_index(const llama_vocab * vocab) {
     for (llama_token t = 0; t < static_cast<llama_token>(n); t++) {
         offsets.push_back(static_cast<uint32_t>(text.size()));
         ends.push_back(llama_vocab_is_eog(vocab, t));
+        whole.push_back((llama_vocab_get_attr(vocab, t) & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_USER_DEFINED)) != 0);
         int32_t len = llama_token_to_piece(vocab, t, buf.data(), static_cast<int32_t>(buf.size()), 0, true);
         if (len < 0) {
             buf.resize(static_cast<size_t>(-len));
@@ -61,6 +62,26 @@ vocab_index::vocab_index(const llama_vocab * vocab) {
         const auto b = piece(order[i]);
         common[i]    = static_cast<uint32_t>(
             std::mismatch(a.begin(), a.begin() + static_cast<long>(std::min(a.size(), b.size())), b.begin()).first - a.begin());
+    }
+    for (size_t pair = 0, i = 0; pair <= 1u << 16; pair++) {
+        const auto below = [&](std::string_view s) {
+            return (static_cast<uint8_t>(s[0]) << 8 | (s.size() > 1 ? static_cast<uint8_t>(s[1]) : 0)) < static_cast<int>(pair);
+        };
+        while (i < order.size() && below(piece(order[i]))) {
+            i++;
+        }
+        pairs.push_back(static_cast<uint32_t>(i));
+    }
+    for (const llama_token t : order) {
+        longest = std::max(longest, piece(t).size());
+    }
+    // GPT-OSS ends a call and a reply with different tokens, so that the end of its
+    // turns tells more than that they end.
+    const llama_token turn = llama_vocab_eot(vocab);
+    if (turn >= 0 && ends[turn]) {
+        ending = turn;
+    } else if (std::count(ends.begin(), ends.end(), true) == 1) {
+        ending = static_cast<llama_token>(std::find(ends.begin(), ends.end(), true) - ends.begin());
     }
 }
 
@@ -226,6 +247,12 @@ matcher::set matcher::intern(std::vector<node> nodes) {
     }
     std::sort(made->exact.begin(), made->exact.end());
     made->ascii.fill(unknown);
+    made->only = any_of;
+    if (nodes.back() == 0) {
+        made->only = end_only;
+    } else if (made->exact.size() == nodes.size() && made->exact.front().first == made->exact.back().first) {
+        made->only = made->exact.front().first;
+    }
     made->nodes = std::move(nodes);
     same.push_back(static_cast<set>(states.size()));
     states.push_back(std::move(made));

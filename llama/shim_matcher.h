@@ -4,9 +4,12 @@
 // whole vocabulary times every element of an enumeration.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -18,6 +21,18 @@
 #include "llama.h"
 
 namespace agd {
+
+// The tokens of texts that were tokenized before. Some tokenizers take a millisecond
+// for a few words, and all candidates of all requests with the same tools are forced
+// to write the same.
+class token_cache {
+  public:
+    std::vector<llama_token> tokenize(const llama_vocab * vocab, const std::string & text);
+
+  private:
+    std::mutex                                                mutex;
+    std::unordered_map<std::string, std::vector<llama_token>> known;
+};
 
 // The texts of a vocabulary's tokens, ordered so that those with a common
 // beginning are neighbours and it is matched once.
@@ -31,9 +46,33 @@ struct vocab_index {
     std::string              text;
     std::vector<uint32_t>    offsets;
     std::vector<bool>        ends;   // end-of-generation tokens
+    std::vector<bool>        whole;  // tokens that a tokenizer finds in a text before all others
     std::vector<llama_token> order;  // the other tokens that have a text
     std::vector<uint32_t>    common; // bytes that order[i] begins with as order[i-1] does
+
+    // Calls f(i) for the tokens order[i] whose text begins with text and is longer,
+    // in their order, until it returns true; says whether it did.
+    template <typename F> bool any_longer(std::string_view text, F f) const;
+
+    std::vector<uint32_t> pairs;       // where in order the texts begin that are not less than two bytes
+    size_t                longest = 0; // bytes of a token's text
+    llama_token           ending  = -1; // the token that ends a turn; -1 where the model chooses one of several
+
+    mutable token_cache cache;
 };
+
+template <typename F> bool vocab_index::any_longer(std::string_view text, F f) const {
+    const size_t low  = static_cast<uint8_t>(text[0]) << 8 | (text.size() > 1 ? static_cast<uint8_t>(text[1]) : 0);
+    const size_t high = text.size() > 1 ? low + 1 : low + 256;
+    auto         it   = std::lower_bound(order.begin() + pairs[low], order.begin() + pairs[high], text,
+                                         [this](llama_token t, std::string_view s) { return piece(t) < s; });
+    for (; it != order.begin() + pairs[high] && piece(*it).substr(0, text.size()) == text; ++it) {
+        if (piece(*it).size() > text.size() && f(static_cast<size_t>(it - order.begin()))) {
+            return true;
+        }
+    }
+    return false;
+}
 
 // A parsed grammar: its rules one after the other, each ended by an element END.
 struct grammar_rules {
@@ -65,9 +104,40 @@ class matcher {
     // Goes on by a token; false, and nothing changes, if it may not come.
     bool accept(llama_token token);
 
+    using set = uint32_t; // of stacks
+
+    static constexpr set no_set = std::numeric_limits<set>::max(); // nothing may follow
+
+    struct position {
+        set      at     = 0;
+        uint32_t value  = 0; // of a character that is not complete
+        uint8_t  remain = 0;
+        uint8_t  length = 0;
+    };
+
+    // The text that is the only way to go on.
+    struct forced {
+        std::string           text;
+        std::vector<position> path; // before and after each byte of it
+        bool                  ends; // nothing may follow it
+    };
+    // At most max bytes of that text.
+    forced must_follow(size_t max);
+    // Whether some token could begin at the end of left and end behind it, in what
+    // the grammar admits from at on; whole_only: some token of that kind. True as
+    // well when that takes long to find out.
+    bool spanned(std::string_view left, const position & at, bool whole_only);
+    // The vocabulary that it reads.
+    const vocab_index & tokens() const { return *vocab; }
+    // Drops what is remembered, but for the present place, once that is much.
+    void forget();
+
   private:
     using node = uint32_t; // a stack; 0 is the empty one: the text may end
-    using set  = uint32_t; // nothing may follow: no_set
+
+    // What state::only holds beside characters.
+    static constexpr uint32_t any_of   = 0xFFFFFFFF; // several ways to go on
+    static constexpr uint32_t end_only = 0xFFFFFFFE; // none
 
     struct stack {
         uint32_t top; // an element
@@ -79,12 +149,7 @@ class matcher {
         std::vector<node>                      others;
         std::vector<node>                      tokens; // those that want a token
         std::array<set, 128>                   ascii;
-    };
-    struct position {
-        set      at     = 0;
-        uint32_t value  = 0; // of a character that is not complete
-        uint8_t  remain = 0;
-        uint8_t  length = 0;
+        uint32_t                               only; // the one character that may follow, else any_of or end_only
     };
 
     uint32_t type(uint32_t element) const { return grammar->elements[element].type; }
@@ -103,7 +168,6 @@ class matcher {
     bool                      may_stop(const position & p) const;
     set                       by_token(llama_token token);
     position                  after_token(llama_token token);
-    void                      forget();
     void                      restart(const matcher & from);
     node                      copy(const matcher & from, node n);
 
@@ -118,5 +182,16 @@ class matcher {
     std::vector<std::unique_ptr<state>>            states;
     std::unordered_map<uint64_t, std::vector<set>> interned; // by hash of nodes
 };
+
+// What the grammar leaves no choice about.
+struct forced_tokens {
+    std::vector<llama_token> list;
+    bool                     ends = false; // and then the text can only end
+};
+
+// The tokens that must follow, at most max of them, after a text that ends at m's
+// place with the tokens recent. None of them is in suppressed, which is sorted.
+forced_tokens force(matcher & m, const llama_vocab * vocab, const std::vector<llama_token> & recent,
+                    const std::vector<llama_token> & suppressed, size_t max);
 
 } // namespace agd

@@ -27,6 +27,22 @@ constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 // before the whole vocabulary: most often the right token is among the first.
 constexpr size_t widening[] = { 128, 4096 };
 
+// Sampled tokens that are looked at to see how the model splits its text.
+constexpr size_t kept_recent = 4;
+
+// A number in [0, 1) for one draw of one token: the finalizer of SplitMix64
+// (Steele, Lea and Flood 2014) over all three. What is drawn for a token depends on
+// nothing that happened before it, so that tokens which need no draw change nothing.
+double uniform(uint32_t seed, uint64_t position, uint32_t attempt) {
+    const auto mix = [](uint64_t x) {
+        x += 0x9E3779B97F4A7C15u;
+        x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+        x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+        return x ^ (x >> 31);
+    };
+    return static_cast<double>(mix(mix(mix(seed) ^ position) ^ attempt) >> 11) * 0x1.0p-53;
+}
+
 // Tokens looked at together when the best k are collected.
 constexpr int32_t heap_block = 256;
 
@@ -60,12 +76,27 @@ struct agd_sampler {
     const llama_vocab *           vocab   = nullptr;
     int32_t                       n_vocab = 0;
     agd_sampler_options           opts    = {};
-    sampler_ptr                   chain;      // empty: greedy
+    sampler_ptr                   chain;      // truncation and temperature; empty: greedy
     std::unique_ptr<agd::matcher> grammar;    // empty: unconstrained
     std::vector<llama_token>      suppressed; // sorted
     std::vector<llama_token_data> candidates; // scratch
+    std::vector<llama_token>      recent;     // the last tokens of the text
+    uint64_t                      position = 0; // tokens of the text so far
+    uint32_t                      attempt  = 0; // draws for the next one so far
     bool                          dead = false;
     std::string                   detail;
+
+    // A token now belongs to the text.
+    void append(llama_token token) {
+        position++;
+        attempt = 0;
+        if (grammar) {
+            if (recent.size() == kept_recent) {
+                recent.erase(recent.begin());
+            }
+            recent.push_back(token);
+        }
+    }
 
     // Calls f(first, length) for every run of tokens that may be sampled.
     template <typename F> void for_allowed(F f) const {
@@ -147,10 +178,32 @@ struct agd_sampler {
         }
         llama_token_data_array arr = { candidates.data(), candidates.size(), -1, sorted };
         llama_sampler_apply(chain.get(), &arr);
-        if (arr.selected < 0 || static_cast<size_t>(arr.selected) >= arr.size) {
+        return draw(arr);
+    }
+
+    // One of the tokens, each as often as the softmax of the logits says.
+    llama_token draw(llama_token_data_array & arr) {
+        if (arr.size == 0) {
             return AGD_SAMPLE_NOTFINITE;
         }
-        return arr.data[arr.selected].id;
+        float best = arr.data[0].logit;
+        for (size_t i = 1; !arr.sorted && i < arr.size; i++) {
+            best = std::max(best, arr.data[i].logit);
+        }
+        double sum = 0;
+        for (size_t i = 0; i < arr.size; i++) {
+            arr.data[i].p = std::exp(arr.data[i].logit - best);
+            sum += arr.data[i].p;
+        }
+        const double target = sum * uniform(opts.seed, position, attempt++);
+        double       run    = 0;
+        for (size_t i = 0; i + 1 < arr.size; i++) {
+            run += arr.data[i].p;
+            if (run > target) {
+                return arr.data[i].id;
+            }
+        }
+        return arr.data[arr.size - 1].id;
     }
 
     // Drops the candidates that the grammar rejects; their order stays.
@@ -203,10 +256,38 @@ struct agd_sampler {
             collect(logits, static_cast<size_t>(std::max(opts.top_k, 0)));
             token = pick(opts.top_k > 0);
         }
-        if (token < 0 || !(grammar || dead)) {
-            return token;
+        if (token >= 0 && (grammar || dead)) {
+            token = constrain(token, logits);
         }
-        return constrain(token, logits);
+        if (token >= 0) {
+            append(token);
+        }
+        return token;
+    }
+
+    // Appends the tokens that the grammar forces, at most max, to the text and to
+    // out; end is the token that must end it then, -1 if none must. A grammar that
+    // needs too much work for this is not asked further.
+    size_t force(llama_token * out, size_t max, llama_token & end) {
+        end = -1;
+        if (!grammar) {
+            return 0;
+        }
+        agd::forced_tokens forced;
+        try {
+            forced = agd::force(*grammar, vocab, recent, suppressed, max);
+        } catch (const agd::too_ambiguous &) {
+        }
+        grammar->forget();
+        size_t n = 0;
+        for (; n < forced.list.size() && grammar->accept(forced.list[n]); n++) {
+            append(forced.list[n]);
+            out[n] = forced.list[n];
+        }
+        if (forced.ends && n == forced.list.size()) {
+            end = grammar->tokens().ending;
+        }
+        return n;
     }
 
     // The chosen token, or another one if the grammar rejects it; accepts it.
@@ -247,7 +328,7 @@ namespace {
 
 // Top-k comes first because it makes the others cheap; the order of the rest is
 // that of llama.cpp's own tools.
-sampler_ptr make_chain(const agd_sampler_options & o, uint32_t seed) {
+sampler_ptr make_chain(const agd_sampler_options & o) {
     sampler_ptr chain(llama_sampler_chain_init({ /*no_perf=*/true }));
     if (o.top_k > 0) {
         llama_sampler_chain_add(chain.get(), llama_sampler_init_top_k(o.top_k));
@@ -259,8 +340,6 @@ sampler_ptr make_chain(const agd_sampler_options & o, uint32_t seed) {
         llama_sampler_chain_add(chain.get(), llama_sampler_init_min_p(o.min_p, 1));
     }
     llama_sampler_chain_add(chain.get(), llama_sampler_init_temp(o.temperature));
-    // LLAMA_DEFAULT_SEED would mean "seed from the clock"
-    llama_sampler_chain_add(chain.get(), llama_sampler_init_dist(seed == LLAMA_DEFAULT_SEED ? seed - 1 : seed));
     return chain;
 }
 
@@ -330,7 +409,7 @@ extern "C" struct agd_sampler * agd_sampler_new(struct agd_vocab_index * index, 
         }
         s->suppressed = suppressed_tokens(vocab, opts, named);
         if (opts.temperature > 0.0f) {
-            s->chain = make_chain(opts, opts.seed);
+            s->chain = make_chain(opts);
         }
         s->opts         = opts;
         s->opts.grammar = nullptr; // the caller's memory
@@ -353,7 +432,13 @@ extern "C" struct agd_sampler * agd_sampler_clone(const struct agd_sampler * s, 
             c->grammar = std::make_unique<agd::matcher>(*s->grammar);
         }
         if (s->chain) {
-            c->chain = reseed ? make_chain(s->opts, seed) : sampler_ptr(llama_sampler_clone(s->chain.get()));
+            c->chain = make_chain(s->opts);
+        }
+        c->recent   = s->recent;
+        c->position = s->position;
+        c->attempt  = s->attempt;
+        if (reseed) {
+            c->opts.seed = seed;
         }
         return c.release();
     });
@@ -376,10 +461,22 @@ extern "C" llama_token agd_sample(struct agd_sampler * s, const float * logits) 
 
 extern "C" int agd_sampler_accept(struct agd_sampler * s, llama_token token) {
     try {
-        if (!s->grammar && !s->dead) {
-            return 0;
+        const int rc = !s->grammar && !s->dead ? 0 : s->guard([&] { return s->grammar->accept(token) ? 0 : AGD_SAMPLE_REJECTED; });
+        if (rc == 0) {
+            s->append(token);
         }
-        return s->guard([&] { return s->grammar->accept(token) ? 0 : AGD_SAMPLE_REJECTED; });
+        return rc;
+    } catch (const std::exception & e) {
+        s->detail = e.what();
+    } catch (...) {
+        s->detail = "unknown C++ exception";
+    }
+    return AGD_SAMPLE_THROWN;
+}
+
+extern "C" int32_t agd_sampler_force(struct agd_sampler * s, llama_token * out, int32_t max, llama_token * end) {
+    try {
+        return static_cast<int32_t>(s->force(out, static_cast<size_t>(max), *end));
     } catch (const std::exception & e) {
         s->detail = e.what();
     } catch (...) {

@@ -1,0 +1,192 @@
+// Tokens that a grammar forces.
+//
+// A text that is the only way to go on needs no model. Which tokens it is written
+// with is a question all the same, since a model that was trained on tokenized
+// texts goes on well only behind tokens as its tokenizer makes them. So:
+//
+//  1. The last tokens that were sampled and the forced text are tokenized as one.
+//     If that does not begin with those tokens, the model splits this text in its
+//     own way, and nothing is forced here.
+//  2. The tokens are cut off at the last border that nothing which may follow can
+//     move: one that no token of the vocabulary spans, whatever of what the grammar
+//     admits comes behind it. A tokenizer, whichever way it works, splits the
+//     texts on the two sides of such a border as if each were alone.
+//     (Tokens that a tokenizer looks for before all others, such as <tool_call>,
+//     are borders by themselves: only another one of them could span their ends.)
+//  3. But tokenizers of the BPE kind split a text into words first, by regular
+//     expressions that look ahead for the end of white space. So a border behind
+//     white space does not count.
+//
+// What is cut off is left to the model, as is the way it goes on.
+#include "shim_matcher.h"
+
+#include <stdexcept>
+
+namespace agd {
+
+namespace {
+
+// Bytes of forced text at a time. The names of tools and robots are shorter.
+constexpr size_t max_forced_bytes = 256;
+
+// Tokens looked at for one border, most of them only to be passed over.
+constexpr size_t max_border_work = 1u << 16;
+
+// Texts whose tokens are remembered, of about 50 bytes each.
+constexpr size_t max_cached_texts = 8192;
+
+void append_utf8(std::string & s, uint32_t c) {
+    const auto tail = [&](int shift) { s += static_cast<char>(0x80 | (c >> shift & 0x3F)); };
+    if (c < 0x80) {
+        s += static_cast<char>(c);
+    } else if (c < 0x800) {
+        s += static_cast<char>(0xC0 | c >> 6);
+        tail(0);
+    } else if (c < 0x10000) {
+        s += static_cast<char>(0xE0 | c >> 12);
+        tail(6);
+        tail(0);
+    } else {
+        s += static_cast<char>(0xF0 | c >> 18);
+        tail(12);
+        tail(6);
+        tail(0);
+    }
+}
+
+// Whether a word may go on or end behind this byte only by what follows it. Beyond
+// ASCII there is white space too; those borders are not worth a table of it.
+bool looks_ahead(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r') || static_cast<uint8_t>(c) >= 0x80;
+}
+
+} // namespace
+
+std::vector<llama_token> token_cache::tokenize(const llama_vocab * vocab, const std::string & text) {
+    {
+        const std::lock_guard<std::mutex> lock(mutex);
+        if (const auto it = known.find(text); it != known.end()) {
+            return it->second;
+        }
+    }
+    std::vector<llama_token> out(text.size() + 8);
+    const int32_t n = llama_tokenize(vocab, text.data(), static_cast<int32_t>(text.size()), out.data(),
+                                     static_cast<int32_t>(out.size()), /*add_special=*/false, /*parse_special=*/true);
+    out.resize(static_cast<size_t>(std::max(n, 0)));
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (known.size() == max_cached_texts) {
+        known.clear();
+    }
+    known.emplace(text, out);
+    return out;
+}
+
+matcher::forced matcher::must_follow(size_t max) {
+    work = 0;
+    forced f = { {}, { now }, false };
+    if (now.remain > 0) {
+        return f;
+    }
+    for (position p = now;;) {
+        const uint32_t c = states[p.at]->only;
+        if (c == any_of || c == end_only) {
+            f.ends = c == end_only;
+            return f;
+        }
+        if (f.text.size() + 4 > max) {
+            return f;
+        }
+        const size_t begin = f.text.size();
+        append_utf8(f.text, c);
+        for (size_t i = begin; i < f.text.size(); i++) {
+            p = feed(p, static_cast<uint8_t>(f.text[i]));
+            f.path.push_back(p);
+        }
+        if (p.at == no_set) {
+            throw std::logic_error("a forced character leads nowhere");
+        }
+    }
+}
+
+bool matcher::spanned(std::string_view left, const position & at, bool whole_only) {
+    work                       = 0;
+    size_t                seen = 0;
+    const size_t          most = std::min(left.size(), vocab->longest - 1);
+    std::vector<position> path; // after each byte behind the border
+    for (size_t n = 1; n <= most; n++) {
+        path             = { at };
+        const bool found = vocab->any_longer(left.substr(left.size() - n), [&](size_t i) {
+            if (++seen > max_border_work) {
+                return true;
+            }
+            // The tokens are neighbours, and all of them begin with the same n bytes.
+            if (const size_t shared = std::max<size_t>(vocab->common[i], n) - n; shared + 1 < path.size()) {
+                path.resize(shared + 1);
+            }
+            const llama_token t = vocab->order[i];
+            if (path.back().at == no_set || (whole_only && !vocab->whole[t])) {
+                return false;
+            }
+            const auto piece = vocab->piece(t).substr(n);
+            while (path.size() <= piece.size() && path.back().at != no_set) {
+                path.push_back(feed(path.back(), static_cast<uint8_t>(piece[path.size() - 1])));
+            }
+            return may_stop(path.back());
+        });
+        if (found) {
+            return true;
+        }
+    }
+    return false;
+}
+
+forced_tokens force(matcher & m, const llama_vocab * vocab, const std::vector<llama_token> & recent,
+                    const std::vector<llama_token> & suppressed, size_t max) {
+    const auto & tokens   = m.tokens();
+    const auto   must     = m.must_follow(max_forced_bytes);
+    const bool   may_end  = must.ends && tokens.ending >= 0 && !std::binary_search(suppressed.begin(), suppressed.end(), tokens.ending);
+    if (must.text.empty()) {
+        return { {}, may_end };
+    }
+    std::string text;
+    for (const llama_token t : recent) {
+        text += tokens.piece(t);
+    }
+    const size_t before = text.size();
+    text += must.text;
+
+    auto list = tokens.cache.tokenize(vocab, text);
+    if (list.size() <= recent.size() || !std::equal(recent.begin(), recent.end(), list.begin())) {
+        return {};
+    }
+    list.erase(list.begin(), list.begin() + static_cast<long>(recent.size()));
+    std::vector<size_t> ends; // in text
+    size_t              usable = 0;
+    for (size_t at = before; usable < list.size(); usable++) {
+        const llama_token t = list[usable];
+        if (text.compare(at, tokens.piece(t).size(), tokens.piece(t)) != 0) {
+            return {}; // a tokenizer that changes texts
+        }
+        if (usable == max || tokens.ends[t] || std::binary_search(suppressed.begin(), suppressed.end(), t)) {
+            break;
+        }
+        at += tokens.piece(t).size();
+        ends.push_back(at);
+    }
+    if (may_end && usable == list.size()) {
+        return { std::move(list), true };
+    }
+    for (size_t n = usable; n > 0; n--) {
+        const auto left   = std::string_view(text).substr(0, ends[n - 1]);
+        const bool whole  = tokens.whole[list[n - 1]];
+        const bool border = (n < usable && tokens.whole[list[n]]) ||
+                            ((whole || !looks_ahead(left.back())) && !m.spanned(left, must.path[left.size() - before], whole));
+        if (border) {
+            list.resize(n);
+            return { std::move(list), false };
+        }
+    }
+    return {};
+}
+
+} // namespace agd
