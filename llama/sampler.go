@@ -167,9 +167,9 @@ func (s *Sampler) Accept(t Token) error {
 // them to list, at most MaxForced. They are those that the model's tokenizer makes
 // of the text, as far as nothing that may follow can change them; what is left of a
 // text that must follow is for Sample. end is the end-of-generation token that
-// must come next, -1 if anything else may: then the text is complete. Models with
-// several such tokens decide by Sample which one ends a text, unless one of them is
-// the model's end of a turn. Without a grammar nothing is forced.
+// must come next, -1 if anything else may: then the text is complete. A model with
+// several such tokens decides by Sample which one ends a text, unless it has the
+// <|im_end|> of ChatML, which ends every turn. Without a grammar nothing is forced.
 func (s *Sampler) Force(list []Token) (forced []Token, end Token, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -75,13 +75,13 @@ vocab_index::vocab_index(const llama_vocab * vocab) {
     for (const llama_token t : order) {
         longest = std::max(longest, piece(t).size());
     }
-    // GPT-OSS ends a call and a reply with different tokens, so that the end of its
-    // turns tells more than that they end.
-    const llama_token turn = llama_vocab_eot(vocab);
-    if (turn >= 0 && ends[turn]) {
-        ending = turn;
-    } else if (std::count(ends.begin(), ends.end(), true) == 1) {
-        ending = static_cast<llama_token>(std::find(ends.begin(), ends.end(), true) - ends.begin());
+    // ChatML has one token for all ends of turns. GPT-OSS has one for calls and one
+    // for replies. What llama.cpp takes for the end of a turn is any of several.
+    const bool only = std::count(ends.begin(), ends.end(), true) == 1;
+    for (llama_token t = 0; t < static_cast<llama_token>(n); t++) {
+        if (ends[t] && (only || piece(t) == "<|im_end|>")) {
+            ending = t;
+        }
     }
 }
 

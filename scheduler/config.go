@@ -22,6 +22,9 @@ type Config struct {
 	QueueLimit int
 	// SampleWorkers is how many goroutines sample. Default: GOMAXPROCS.
 	SampleWorkers int
+	// NoForcedTokens samples every token, also where a grammar leaves no choice: to
+	// measure what forced tokens are worth.
+	NoForcedTokens bool
 }
 
 // complete fills in the defaults and checks the rest against the context.

@@ -166,7 +166,11 @@ func (l *loop) decode() error {
 		if err != nil {
 			return err
 		}
-		l.tasks = append(l.tasks, task{job: l.jobs[s.Job], cand: s.Candidate, row: row})
+		var forced []core.Token
+		if n := len(l.tasks); n < cap(l.tasks) {
+			forced = l.tasks[:n+1][n].forced[:0] // its room is used again
+		}
+		l.tasks = append(l.tasks, task{job: l.jobs[s.Job], cand: s.Candidate, row: row, forced: forced})
 	}
 	return nil
 }
@@ -190,6 +194,9 @@ func (l *loop) commit(result core.Result, cause error) {
 			ended++
 			c := &j.cands[e.Candidate]
 			c.tokens, c.finish = e.Tokens, finishes[e.Finish]
+			if c.finish != FinishStop {
+				c.stop = -1 // one that was forced came too late
+			}
 		case core.JobFinished:
 			j.cached = e.Cached
 			l.end(j, nil)

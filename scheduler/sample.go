@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"agentd/llama"
 	"agentd/scheduler/core"
 )
 
@@ -12,6 +13,8 @@ type task struct {
 	job  *job
 	cand int
 	row  []float32 // a view of the context's logits
+	// forced are the tokens behind the sampled one, of which there is no choice.
+	forced []core.Token
 }
 
 // sample fills l.choices from l.tasks. Samplers are independent of each other,
@@ -58,5 +61,30 @@ func (l *loop) choose(i int) {
 		l.choices[i].Verdict = core.Stop
 	default:
 		l.choices[i].Token = core.Token(token)
+		if l.forces(t.job) {
+			l.force(t, &l.choices[i])
+		}
+	}
+}
+
+// forces says whether tokens of j's candidates can be forced.
+func (l *loop) forces(j *job) bool { return !l.cfg.NoForcedTokens && j.g.Sampler.Grammar != "" }
+
+// force adds to a choice what the grammar leaves no choice about.
+func (l *loop) force(t *task, choice *core.Choice) {
+	var buffer [llama.MaxForced]llama.Token
+	tokens, end, err := t.job.samplers[t.cand].Force(buffer[:0])
+	if err != nil {
+		t.job.cands[t.cand].err = err
+		choice.Verdict = core.Fail
+		return
+	}
+	for _, token := range tokens {
+		t.forced = append(t.forced, core.Token(token))
+	}
+	choice.Forced = t.forced
+	if end >= 0 {
+		t.job.cands[t.cand].stop = end // unless the tokens before it are too many
+		choice.Verdict = core.Complete
 	}
 }

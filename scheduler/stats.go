@@ -18,8 +18,9 @@ type Stats struct {
 	Cells, UsedCells, ActiveCells int
 
 	// PromptTokens were received; CachedTokens of them were there, PrefillTokens
-	// were computed. GeneratedTokens were sampled.
-	PromptTokens, CachedTokens, PrefillTokens, GeneratedTokens uint64
+	// were computed. GeneratedTokens belong to answers; ForcedTokens of them were not
+	// sampled, since the grammar left no choice.
+	PromptTokens, CachedTokens, PrefillTokens, GeneratedTokens, ForcedTokens uint64
 	// Steps were decoded, Rows in them: Rows/Steps is the mean batch width.
 	Steps, Rows uint64
 	// Finished and Refused count candidates and admissions; Cancelled and Failed
@@ -49,7 +50,7 @@ func (l *loop) publish() {
 		Running: c.Running, Waiting: c.Waiting, Cached: c.Cached,
 		Cells: c.Cells, UsedCells: c.Used, ActiveCells: c.Active,
 		PromptTokens: c.PromptTokens, CachedTokens: c.CachedTokens,
-		PrefillTokens: c.PrefillTokens, GeneratedTokens: c.GeneratedTokens,
+		PrefillTokens: c.PrefillTokens, GeneratedTokens: c.GeneratedTokens, ForcedTokens: c.ForcedTokens,
 		Steps: c.Steps, Rows: c.Rows,
 		Finished: c.Finished, Cancelled: c.Cancelled, Failed: c.Failed, Forked: c.Forked,
 		Evicted: c.Evicted, Parked: c.Parked, NoSlot: c.NoSlot, Broken: c.Broken,

@@ -35,9 +35,7 @@ func (c *Core) decoded(choices []Choice) {
 	c.stats.Steps++
 	c.stats.Rows += uint64(len(c.plan.Rows))
 	for _, f := range c.fed {
-		if f.prefill {
-			c.stats.PrefillTokens += uint64(len(f.tokens))
-		}
+		c.stats.PrefillTokens += uint64(f.prefill)
 		c.tree.extend(f.seq, f.tokens, firstTokens)
 		if f.seq.state == running {
 			c.follow(f.seq)

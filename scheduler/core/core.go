@@ -65,7 +65,7 @@ type candidate struct {
 type fed struct {
 	seq     *sequence
 	tokens  []Token
-	prefill bool // they are of a prompt, not the next tokens of a candidate
+	prefill int // so many of them are not the next tokens of a candidate
 	samples int
 }
 

@@ -90,7 +90,10 @@ func (c *Core) feed(s *sequence, budget int) int {
 		c.plan.Rows = append(c.plan.Rows, Row{Token: t, Pos: s.length + i, Seq: s.id})
 	}
 	s.touched = true
-	f := fed{seq: s, tokens: tokens, prefill: s.cand == allCandidates || s.prefilling()}
+	f := fed{seq: s, tokens: tokens, prefill: n}
+	if s.cand != allCandidates {
+		f.prefill = max(0, min(n, s.pending()-s.job.cands[s.cand].pending))
+	}
 	if n == s.pending() {
 		f.samples = c.sample(s)
 	}
