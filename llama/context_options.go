@@ -65,7 +65,7 @@ func SetThreads(n, batch int) ContextOption {
 func SetKVType(name string) ContextOption { return func(o *contextOptions) { o.kvType = name } }
 
 // SetFlashAttention switches flash attention on or off; by default llama.cpp
-// uses it where the device has it.
+// uses it where the device has it. Off also goes without shared attention.
 func SetFlashAttention(on bool) ContextOption { return func(o *contextOptions) { o.flash = &on } }
 
 var kvTypes = map[string]C.enum_ggml_type{
@@ -113,11 +113,15 @@ func (o *contextOptions) validate() error {
 
 func (o *contextOptions) native() C.struct_agd_context_options {
 	flash := C.LLAMA_FLASH_ATTN_TYPE_AUTO
-	if o.flash != nil {
+	switch {
+	case o.flash == nil && useSharedAttention():
+		// AUTO would switch it off, since another device than the layer's computes it.
+		flash = C.LLAMA_FLASH_ATTN_TYPE_ENABLED
+	case o.flash == nil:
+	case *o.flash:
+		flash = C.LLAMA_FLASH_ATTN_TYPE_ENABLED
+	default:
 		flash = C.LLAMA_FLASH_ATTN_TYPE_DISABLED
-		if *o.flash {
-			flash = C.LLAMA_FLASH_ATTN_TYPE_ENABLED
-		}
 	}
 	return C.struct_agd_context_options{
 		n_ctx:           C.uint32_t(o.size),

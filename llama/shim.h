@@ -29,6 +29,25 @@ bool agd_backend_load(const char * path, char ** err);
 // -1 that the library can't be opened or is no variant.
 int agd_backend_score(const char * path, char ** err);
 
+// Switches attention over shared cells on or off for the contexts to come, and
+// says whether they have it: not on a CPU without AVX2, and not beside a GPU.
+bool agd_attention(bool on);
+
+// One attention with nothing of ggml around it, for tests. version counts the kernels
+// that this CPU can run, the best is 0; false if there are fewer.
+struct agd_attention {
+    const float *    q;     // rows x heads x dk
+    const uint16_t * k;     // cells x kv_heads x dk, F16
+    const uint16_t * v;     // cells x kv_heads x dv, F16
+    const uint16_t * mask;  // rows x cells, F16: 0 is seen, -inf is not
+    const float *    sinks; // heads, or NULL
+    float *          out;   // rows x heads x dv
+    int              rows, cells, heads, kv_heads, dk, dv, groups;
+    float            scale;
+};
+
+bool agd_attention_once(const struct agd_attention * a, int version);
+
 // --- model -------------------------------------------------------------------
 
 struct agd_model_options {

@@ -1,0 +1,68 @@
+// Attention for the CPU, made for agents: many short rows over one unified KV
+// cache, whose cells are shared. See attention_backend.cpp for what it is to
+// llama.cpp, attention_plan.cpp for who shares what, attention_kernel.h for the
+// computation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace agd::attention {
+
+constexpr int tile      = 32; // cells computed at once: the bits of one word
+constexpr int max_group = 64; // rows that share a tile once it is loaded
+
+// entry says which cells of a tile a row of the group sees.
+struct entry {
+    uint32_t row;
+    uint32_t cells; // bit i: cell first + i of the tile
+};
+
+// shared is a tile of consecutive cells that rows see much of.
+struct shared {
+    uint32_t first;      // cell
+    uint32_t begin, end; // entries
+};
+
+// group is some rows of the batch with all that they see, in the order of the
+// cells: tiles that are computed for all rows at once, then what each row has
+// for itself.
+struct group {
+    std::vector<uint32_t> rows; // of the batch
+    std::vector<shared>   tiles;
+    std::vector<entry>    entries;  // of the tiles
+    std::vector<uint32_t> cells;    // those of single rows
+    std::vector<uint32_t> own;      // where row i's begin in cells; one more at the end
+};
+
+// plan groups the rows of a mask (rows x cells, F16: 0 is seen, -inf is not).
+// groups is how many there shall be at least, if there are enough rows.
+void plan(const uint16_t * mask, size_t stride, int rows, int cells, int groups, std::vector<group> & out);
+
+// operands are the tensors of one attention. Strides are in bytes.
+struct operands {
+    const char *  q;
+    const char *  k;
+    const char *  v;
+    float *       out; // rows x heads x dv
+    const float * sinks; // a logit for each head, that takes weight from all cells; or null
+    size_t        q_row, q_head;
+    size_t        k_cell, k_head;
+    size_t        v_cell, v_head;
+    int           dk, dv;
+    int           heads;  // of q
+    int           repeat; // heads of q for each of k and v
+    float         scale;
+};
+
+// scratch_floats is how many floats compute needs beside its operands.
+size_t scratch_floats(const operands & o);
+
+// compute does the rows of a group for one head of k and v; scratch is aligned to 64 bytes.
+using kernel = void (*)(const operands & o, const group & g, int head, float * scratch);
+
+void compute_avx512(const operands & o, const group & g, int head, float * scratch);
+void compute_avx2(const operands & o, const group & g, int head, float * scratch);
+
+} // namespace agd::attention

@@ -1,0 +1,57 @@
+// Attention with AVX2, FMA and F16C.
+#if defined(__x86_64__)
+
+#include "attention.h"
+
+#include <immintrin.h>
+
+#define AGD_TARGET __attribute__((target("avx2,fma,f16c")))
+
+namespace agd::attention {
+
+namespace {
+
+using vec  = float __attribute__((vector_size(32)));
+using veci = int __attribute__((vector_size(32)));
+
+constexpr int W = 8, ROWS = 2, COLUMNS = 4;
+
+AGD_TARGET inline veci lane_bits() {
+    return veci{ 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 4, 1 << 5, 1 << 6, 1 << 7 };
+}
+
+AGD_TARGET inline vec load_f16(const char * p) {
+    return (vec) _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)));
+}
+
+AGD_TARGET inline __m128 half(vec v) {
+    return _mm_add_ps(_mm256_castps256_ps128((__m256) v), _mm256_extractf128_ps((__m256) v, 1));
+}
+
+// The sums of four vectors.
+AGD_TARGET inline void sum4(const vec * v, float * to) {
+    const __m128 ab = _mm_hadd_ps(half(v[0]), half(v[1]));
+    const __m128 cd = _mm_hadd_ps(half(v[2]), half(v[3]));
+    _mm_storeu_ps(to, _mm_hadd_ps(ab, cd));
+}
+
+AGD_TARGET inline float total(vec v) {
+    const __m128 two = _mm_hadd_ps(half(v), half(v));
+    return _mm_cvtss_f32(_mm_hadd_ps(two, two));
+}
+
+AGD_TARGET inline float highest(vec v) {
+    __m128 m = _mm_max_ps(_mm256_castps256_ps128((__m256) v), _mm256_extractf128_ps((__m256) v, 1));
+    m        = _mm_max_ps(m, _mm_movehl_ps(m, m));
+    return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+}
+
+#include "attention_kernel.h"
+
+} // namespace
+
+AGD_TARGET void compute_avx2(const operands & o, const group & g, int head, float * scratch) { compute(o, g, head, scratch); }
+
+} // namespace agd::attention
+
+#endif

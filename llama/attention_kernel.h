@@ -1,0 +1,289 @@
+// The computation: softmax(q k' scale) v, exact, with a running maximum and sum
+// for each row and head (the online softmax of Milakov and Gimelshein,
+// arXiv:1805.02867), tile by tile as in FlashAttention (arXiv:2205.14135). A tile
+// of keys and values is converted to F32 once and used for all rows of the group
+// that see it and for all heads that share it, which is what makes candidates of
+// one prompt cheap.
+//
+// A file for each instruction set includes this after it has defined AGD_TARGET (the
+// attribute), vec and veci (W floats or ints), W, ROWS (heads of q computed at
+// once) and load_f16. Nothing of the standard library is used: its inline
+// functions would be compiled for that instruction set, and the linker might take them
+// for the rest of the program too.
+
+struct state { // of one row and head
+    float max, sum;
+};
+
+AGD_TARGET static inline vec load(const float * p) {
+    vec v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+}
+
+AGD_TARGET static inline void store(float * p, vec v) { __builtin_memcpy(p, &v, sizeof v); }
+
+// 2^x for x <= 0, 0 below 2^-126; a relative error of 2e-7. The polynomial is
+// the Taylor series of 2^f around 0 up to f^6, for |f| <= 0.5.
+AGD_TARGET static inline vec exp2_negative(vec x) {
+    const vec floor = vec{} - 126.0f;
+    const vec clamped = x > floor ? x : floor;
+    const vec rounder = vec{} + 12582912.0f; // 1.5 * 2^23: adding it rounds to an integer
+    const vec shifted = clamped + rounder;
+    const vec f = clamped - (shifted - rounder);
+    vec p = vec{} + 1.5403530e-4f;
+    p = p * f + 1.3333558e-3f;
+    p = p * f + 9.6181291e-3f;
+    p = p * f + 5.5504109e-2f;
+    p = p * f + 2.4022651e-1f;
+    p = p * f + 6.9314718e-1f;
+    p = p * f + 1.0f;
+    veci n;
+    __builtin_memcpy(&n, &shifted, sizeof n);
+    veci bits;
+    __builtin_memcpy(&bits, &p, sizeof bits);
+    bits += n << 23; // the low bits of shifted are the integer
+    vec y;
+    __builtin_memcpy(&y, &bits, sizeof y);
+    return x >= floor ? y : vec{};
+}
+
+AGD_TARGET static inline float exp2_negative(float x) { return exp2_negative(vec{} + x)[0]; }
+
+// s[r][c] = q_r . k_c for R rows and a tile of cells.
+template <int R> AGD_TARGET static inline void scores(const float * const * q, const float * k, int dk, float (*s)[tile]) {
+    for (int c = 0; c < tile; c += 4) {
+        vec sum[R][4] = {};
+        for (int d = 0; d < dk; d += W) {
+            vec key[4];
+            for (int j = 0; j < 4; j++) {
+                key[j] = load(k + (c + j) * dk + d);
+            }
+            for (int r = 0; r < R; r++) {
+                const vec x = load(q[r] + d);
+                for (int j = 0; j < 4; j++) {
+                    sum[r][j] += x * key[j];
+                }
+            }
+        }
+        for (int r = 0; r < R; r++) {
+            sum4(sum[r], s[r] + c);
+        }
+    }
+}
+
+// out_r = out_r * keep_r + sum over c of s[r][c] * v_c, N vectors of W values at once.
+template <int R, int N>
+AGD_TARGET static inline void mix(float * const * out, const float * keep, const float (*s)[tile], const float * v, int dv, int d) {
+    vec sum[R][N];
+    for (int r = 0; r < R; r++) {
+        for (int n = 0; n < N; n++) {
+            sum[r][n] = load(out[r] + d + n * W) * keep[r];
+        }
+    }
+    for (int c = 0; c < tile; c++) {
+        vec value[N];
+        for (int n = 0; n < N; n++) {
+            value[n] = load(v + c * dv + d + n * W);
+        }
+        for (int r = 0; r < R; r++) {
+            const vec w = vec{} + s[r][c];
+            for (int n = 0; n < N; n++) {
+                sum[r][n] += w * value[n];
+            }
+        }
+    }
+    for (int r = 0; r < R; r++) {
+        for (int n = 0; n < N; n++) {
+            store(out[r] + d + n * W, sum[r][n]);
+        }
+    }
+}
+
+// Weights of a tile in place of its scores. cells says which count.
+AGD_TARGET static inline float weigh(float * s, uint32_t cells, state & st) {
+    vec x[tile / W];
+    vec top = vec{} + st.max;
+    vec sum = {};
+    for (int i = 0; i < tile / W; i++) {
+        const veci bits = (veci{} + static_cast<int>(cells >> (i * W))) & lane_bits();
+        const vec  score = load(s + i * W);
+        x[i]             = bits != 0 ? score : vec{} - __builtin_inff();
+        top              = x[i] > top ? x[i] : top;
+        sum += bits != 0 ? score * 0.0f : vec{}; // what is no number shows in the result
+    }
+    const float max  = highest(top);
+    const float keep = exp2_negative(st.max - max);
+    for (int i = 0; i < tile / W; i++) {
+        const vec w = exp2_negative(x[i] - max);
+        sum += w;
+        store(s + i * W, w);
+    }
+    st.max = max;
+    st.sum = st.sum * keep + total(sum);
+    return keep;
+}
+
+// One tile for R rows and heads.
+template <int R>
+AGD_TARGET static inline void rows_of_tile(const float * const * q, const uint32_t * cells, const float * k, const float * v,
+                                           int dk, int dv, state * const * st, float * const * out) {
+    alignas(64) float s[R][tile];
+    float keep[R];
+    scores<R>(q, k, dk, s);
+    for (int r = 0; r < R; r++) {
+        keep[r] = weigh(s[r], cells[r], *st[r]);
+    }
+    int d = 0;
+    for (; d + COLUMNS * W <= dv; d += COLUMNS * W) {
+        mix<R, COLUMNS>(out, keep, s, v, dv, d);
+    }
+    for (; d < dv; d += W) {
+        mix<R, 1>(out, keep, s, v, dv, d);
+    }
+}
+
+// The working memory of one group and head.
+struct work {
+    const operands & o;
+    float *          q;   // rows x repeat x dk, scaled so that weights are powers of 2
+    float *          out; // rows x repeat x dv
+    state *          st;  // rows x repeat
+    float *          k;   // tile x dk
+    float *          v;   // tile x dv
+};
+
+// Computes the loaded tile for n entries.
+AGD_TARGET static void tile_for(work & w, const entry * entries, int n) {
+    const float *  q[ROWS];
+    float *        out[ROWS];
+    state *        st[ROWS];
+    uint32_t       cells[ROWS];
+    const operands & o = w.o;
+    int filled = 0;
+    const int count = n * o.repeat;
+    for (int i = 0; i < count; i++) {
+        const entry & e = entries[i / o.repeat];
+        const size_t  x = static_cast<size_t>(e.row) * o.repeat + i % o.repeat;
+        q[filled]     = w.q + x * o.dk;
+        out[filled]   = w.out + x * o.dv;
+        st[filled]    = w.st + x;
+        cells[filled] = e.cells;
+        if (++filled < ROWS && i + 1 < count) {
+            continue;
+        }
+        switch (filled) {
+            case 1: rows_of_tile<1>(q, cells, w.k, w.v, o.dk, o.dv, st, out); break;
+            case 2: rows_of_tile<2>(q, cells, w.k, w.v, o.dk, o.dv, st, out); break;
+            case 3: rows_of_tile<3>(q, cells, w.k, w.v, o.dk, o.dv, st, out); break;
+            default: rows_of_tile<ROWS>(q, cells, w.k, w.v, o.dk, o.dv, st, out); break;
+        }
+        filled = 0;
+    }
+}
+
+// Converts n values of a cell. doubt becomes NaN if one of them is no number.
+AGD_TARGET static inline void convert(const char * from, float * to, int n, vec & doubt) {
+    for (int d = 0; d < n; d += W) {
+        const vec x = load_f16(from + 2 * d);
+        doubt += x * 0.0f;
+        store(to + d, x);
+    }
+}
+
+AGD_TARGET static inline void load_cell(work & w, int head, uint32_t cell, int at, vec & doubt) {
+    const operands & o = w.o;
+    vec ignored = {}; // the score of a cell that a row does not see is replaced
+    convert(o.k + cell * o.k_cell + head * o.k_head, w.k + at * o.dk, o.dk, ignored);
+    convert(o.v + cell * o.v_cell + head * o.v_head, w.v + at * o.dv, o.dv, doubt);
+}
+
+// Gathers at most a tile of cells that only one row sees.
+AGD_TARGET static void own_cells(work & w, int head, uint32_t row, const uint32_t * list, int n) {
+    vec ignored = {};
+    for (int i = 0; i < n; i++) {
+        load_cell(w, head, list[i], i, ignored);
+    }
+    __builtin_memset(w.k + n * w.o.dk, 0, sizeof(float) * (tile - n) * w.o.dk);
+    __builtin_memset(w.v + n * w.o.dv, 0, sizeof(float) * (tile - n) * w.o.dv);
+    const entry e = { row, n == tile ? ~0u : (1u << n) - 1 };
+    tile_for(w, &e, 1);
+}
+
+AGD_TARGET static void begin(work & w, const group & g, int head) {
+    const operands & o = w.o;
+    const float factor = o.scale * 1.44269504f; // log2(e): weights are powers of 2
+    for (size_t i = 0; i < g.rows.size(); i++) {
+        for (int r = 0; r < o.repeat; r++) {
+            const size_t  x    = i * o.repeat + r;
+            const float * from = reinterpret_cast<const float *>(o.q + g.rows[i] * o.q_row + (head * o.repeat + r) * o.q_head);
+            for (int d = 0; d < o.dk; d += W) {
+                store(w.q + x * o.dk + d, load(from + d) * factor);
+            }
+            for (int d = 0; d < o.dv; d += W) {
+                store(w.out + x * o.dv + d, vec{});
+            }
+            w.st[x] = { -__builtin_inff(), 0.0f };
+        }
+    }
+}
+
+AGD_TARGET static void end(work & w, const group & g, int head) {
+    const operands & o = w.o;
+    for (size_t i = 0; i < g.rows.size(); i++) {
+        for (int r = 0; r < o.repeat; r++) {
+            const size_t x  = i * o.repeat + r;
+            const int    h  = head * o.repeat + r;
+            float *      to = o.out + (static_cast<size_t>(g.rows[i]) * o.heads + h) * o.dv;
+            float        max = w.st[x].max, sum = w.st[x].sum, keep = 1.0f;
+            if (o.sinks != nullptr) {
+                const float sink = o.sinks[h] * 1.44269504f;
+                const float top  = sink > max ? sink : max;
+                keep             = exp2_negative(max - top);
+                sum              = sum * keep + exp2_negative(sink - top);
+            }
+            const float factor = sum == 0.0f ? 0.0f : keep / sum; // a row that sees nothing gives 0
+            for (int d = 0; d < o.dv; d += W) {
+                store(to + d, load(w.out + x * o.dv + d) * factor);
+            }
+        }
+    }
+}
+
+AGD_TARGET static void compute(const operands & o, const group & g, int head, float * scratch) {
+    const size_t heads = static_cast<size_t>(max_group) * o.repeat;
+    work w = { o, scratch, nullptr, nullptr, nullptr, nullptr };
+    w.out = w.q + heads * o.dk;
+    w.k   = w.out + heads * o.dv;
+    w.v   = w.k + tile * o.dk;
+    w.st  = reinterpret_cast<state *>(w.v + tile * o.dv);
+    begin(w, g, head);
+    for (const shared & t : g.tiles) {
+        vec doubt = {};
+        for (int i = 0; i < tile; i++) {
+            load_cell(w, head, t.first + i, i, doubt);
+        }
+        const entry * entries = g.entries.data() + t.begin;
+        const int     n       = static_cast<int>(t.end - t.begin);
+        // What a row must not see has weight 0, but 0 times infinity would still harm it.
+        if (total(doubt) == 0) {
+            tile_for(w, entries, n);
+            continue;
+        }
+        for (int i = 0; i < n; i++) { // each row with nothing but what it sees
+            uint32_t list[tile];
+            int      count = 0;
+            for (uint32_t bits = entries[i].cells; bits != 0; bits &= bits - 1) {
+                list[count++] = t.first + __builtin_ctz(bits);
+            }
+            own_cells(w, head, entries[i].row, list, count);
+        }
+    }
+    for (size_t i = 0; i < g.rows.size(); i++) {
+        for (uint32_t at = g.own[i]; at < g.own[i + 1]; at += tile) {
+            const uint32_t left = g.own[i + 1] - at;
+            own_cells(w, head, static_cast<uint32_t>(i), g.cells.data() + at, static_cast<int>(left < tile ? left : tile));
+        }
+    }
+    end(w, g, head);
+}

@@ -1,0 +1,276 @@
+package llama
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// f16 is the nearest F16 of a number that has one.
+func f16(x float64) uint16 {
+	switch {
+	case math.IsNaN(x):
+		return 0x7e00
+	case x < 0:
+		return 0x8000 | f16(-x)
+	case x == 0:
+		return 0
+	case math.IsInf(x, 0):
+		return 0x7c00
+	}
+	frac, exp := math.Frexp(x) // frac in [0.5, 1)
+	if exp < -13 {
+		return uint16(math.RoundToEven(math.Ldexp(x, 24)))
+	}
+	return uint16((exp+14)<<10) + uint16(math.RoundToEven(math.Ldexp(frac, 11))) - 1<<10
+}
+
+// fromF16 is exact.
+func fromF16(h uint16) float64 {
+	sign, exp, frac := 1-2*float64(h>>15), int(h>>10&31), float64(h&1023)
+	switch exp {
+	case 0:
+		return sign * math.Ldexp(frac, -24)
+	case 31:
+		if frac != 0 {
+			return math.NaN()
+		}
+		return sign * math.Inf(1)
+	}
+	return sign * math.Ldexp(frac+1024, exp-25)
+}
+
+func TestF16GoesBothWays(t *testing.T) {
+	for h := range 1 << 16 {
+		if x := fromF16(uint16(h)); !math.IsNaN(x) && f16(x) != uint16(h) && h != 0x8000 {
+			t.Fatalf("%#04x is %v, and that is %#04x", h, x, f16(x))
+		}
+	}
+}
+
+const unseen = 0xfc00 // -Inf
+
+// exact is the definition, in float64 and only over the cells that are seen.
+func (a *attention) exact() []float64 {
+	out := make([]float64, a.rows*a.heads*a.dv)
+	for row := range a.rows {
+		for h := range a.heads {
+			weights, sum, top := make([]float64, a.cells), 0.0, math.Inf(-1)
+			kv := h / (a.heads / a.kvHeads)
+			for c := range a.cells {
+				if a.mask[row*a.cells+c] == unseen {
+					continue
+				}
+				for d := range a.dk {
+					weights[c] += float64(a.q[(row*a.heads+h)*a.dk+d]) * fromF16(a.k[(c*a.kvHeads+kv)*a.dk+d])
+				}
+				weights[c] *= float64(a.scale)
+				top = math.Max(top, weights[c])
+			}
+			if a.sinks != nil {
+				top = math.Max(top, float64(a.sinks[h]))
+				sum = math.Exp(float64(a.sinks[h]) - top)
+			}
+			o := out[(row*a.heads+h)*a.dv:][:a.dv]
+			for c := range a.cells {
+				if a.mask[row*a.cells+c] == unseen {
+					continue
+				}
+				w := math.Exp(weights[c] - top)
+				sum += w
+				for d := range o {
+					o[d] += w * fromF16(a.v[(c*a.kvHeads+kv)*a.dv+d])
+				}
+			}
+			if sum == 0 {
+				continue
+			}
+			for d := range o {
+				o[d] /= sum
+			}
+		}
+	}
+	return out
+}
+
+// random fills a with numbers as models have them and a mask where nothing is seen.
+func (a *attention) random(r *rand.Rand) {
+	half := func(n int) []uint16 {
+		s := make([]uint16, n)
+		for i := range s {
+			s[i] = f16(r.NormFloat64())
+		}
+		return s
+	}
+	a.q = make([]float32, a.rows*a.heads*a.dk)
+	for i := range a.q {
+		a.q[i] = float32(r.NormFloat64())
+	}
+	a.k, a.v = half(a.cells*a.kvHeads*a.dk), half(a.cells*a.kvHeads*a.dv)
+	a.mask = make([]uint16, a.rows*a.cells)
+	for i := range a.mask {
+		a.mask[i] = unseen
+	}
+	a.scale = float32(2 / math.Sqrt(float64(a.dk)))
+}
+
+// see shows a row the cells [from, to).
+func (a *attention) see(row, from, to int) {
+	for c := from; c < to; c++ {
+		a.mask[row*a.cells+c] = 0
+	}
+}
+
+// masks are the ways in which rows see cells.
+var masks = map[string]func(a *attention, r *rand.Rand){
+	"everything": func(a *attention, _ *rand.Rand) {
+		for row := range a.rows {
+			a.see(row, 0, a.cells)
+		}
+	},
+	"nothing for some rows": func(a *attention, _ *rand.Rand) {
+		for row := 0; row < a.rows; row += 2 {
+			a.see(row, 3, 70)
+		}
+	},
+	"a prompt of many tokens": func(a *attention, _ *rand.Rand) {
+		for row := range a.rows {
+			a.see(row, 5, a.cells-a.rows+row+1)
+		}
+	},
+	"candidates of prompts, grown together": func(a *attention, _ *rand.Rand) {
+		for row := range a.rows {
+			prompt := row / 4 * 40 % 100
+			a.see(row, 0, 45)
+			a.see(row, 50+prompt, 50+prompt+37)
+			for c := 150 + row; c < a.cells; c += a.rows {
+				a.see(row, c, c+1)
+			}
+		}
+	},
+	"single cells anywhere": func(a *attention, r *rand.Rand) {
+		for row := range a.rows {
+			for range r.IntN(100) {
+				c := r.IntN(a.cells)
+				a.see(row, c, c+1)
+			}
+		}
+	},
+	"runs anywhere": func(a *attention, r *rand.Rand) {
+		for row := range a.rows {
+			for range r.IntN(8) {
+				c := r.IntN(a.cells)
+				a.see(row, c, min(a.cells, c+r.IntN(60)))
+			}
+		}
+	},
+}
+
+// versions calls f for each kernel that this CPU can run.
+func versions(t *testing.T, a *attention, f func(t *testing.T, got []float32)) {
+	t.Helper()
+	for version := 0; ; version++ {
+		got := a.compute(version)
+		if got == nil {
+			if version == 0 {
+				t.Log("this CPU has neither AVX-512 nor AVX2: nothing to test")
+			}
+			return
+		}
+		t.Run(fmt.Sprint("version ", version), func(t *testing.T) { f(t, got) })
+	}
+}
+
+var shapes = []attention{
+	{rows: 1, cells: 256, heads: 2, kvHeads: 1, dk: 64, dv: 64, groups: 1},
+	{rows: 7, cells: 256, heads: 4, kvHeads: 2, dk: 64, dv: 64, groups: 2},
+	{rows: 64, cells: 512, heads: 4, kvHeads: 4, dk: 128, dv: 128, groups: 1},
+	{rows: 100, cells: 288, heads: 6, kvHeads: 2, dk: 80, dv: 48, groups: 3},
+	{rows: 130, cells: 256, heads: 8, kvHeads: 1, dk: 16, dv: 32, groups: 200},
+}
+
+func TestSharedAttentionIsTheExactOne(t *testing.T) {
+	for name, mask := range masks {
+		for i, shape := range shapes {
+			for _, sinks := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/shape %d/sinks %v", name, i, sinks), func(t *testing.T) {
+					r := rand.New(rand.NewPCG(1, uint64(i)))
+					a := shape
+					a.random(r)
+					if sinks {
+						for range a.heads {
+							a.sinks = append(a.sinks, float32(4*r.NormFloat64()))
+						}
+					}
+					mask(&a, r)
+					want := a.exact()
+					versions(t, &a, func(t *testing.T, got []float32) {
+						for j := range want {
+							if diff := math.Abs(float64(got[j]) - want[j]); !(diff < 5e-6) {
+								t.Fatalf("value %d is %v, want %v", j, got[j], want[j])
+							}
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+func TestWhatARowDoesNotSeeNeverHarmsIt(t *testing.T) {
+	for _, bad := range []float64{math.Inf(1), math.Inf(-1), math.NaN()} {
+		for name, mask := range masks {
+			t.Run(fmt.Sprint(bad, " ", name), func(t *testing.T) {
+				r := rand.New(rand.NewPCG(2, 2))
+				a := shapes[1]
+				a.random(r)
+				mask(&a, r)
+				const victim = 140
+				for d := range a.kvHeads * a.dk {
+					a.k[victim*a.kvHeads*a.dk+d] = f16(bad)
+					a.v[victim*a.kvHeads*a.dv+d] = f16(bad)
+				}
+				want := a.exact()
+				versions(t, &a, func(t *testing.T, got []float32) {
+					for row := range a.rows {
+						sees := a.mask[row*a.cells+victim] == 0
+						for j := row * a.heads * a.dv; j < (row+1)*a.heads*a.dv; j++ {
+							broken := math.IsNaN(float64(got[j])) || math.IsInf(float64(got[j]), 0)
+							if sees && !broken {
+								t.Fatalf("row %d sees what is no number, and value %d is %v", row, j, got[j])
+							}
+							if !sees && !(math.Abs(float64(got[j])-want[j]) < 5e-6) {
+								t.Fatalf("row %d does not see it, and value %d is %v instead of %v", row, j, got[j], want[j])
+							}
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestARowIsComputedTheSameBesideOthers(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	a := shapes[2]
+	a.random(r)
+	masks["candidates of prompts, grown together"](&a, r)
+	for row := range a.rows {
+		one := a
+		one.rows = 1
+		one.q = a.q[row*a.heads*a.dk:][:a.heads*a.dk]
+		one.mask = a.mask[row*a.cells:][:a.cells]
+		for version := 0; ; version++ {
+			all, alone := a.compute(version), one.compute(version)
+			if all == nil {
+				break
+			}
+			for j := range alone {
+				if alone[j] != all[row*a.heads*a.dv+j] {
+					t.Fatalf("version %d, row %d: value %d is %v alone and %v beside the others", version, row, j, alone[j], all[row*a.heads*a.dv+j])
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package llama
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"agentd/llama/synth"
+)
+
+// herd is what agents make of a context: they share a beginning, each goes on by
+// itself, and each has candidates that share its prompt.
+type herd struct {
+	agents, candidates int
+	common, prompt     int // tokens
+}
+
+// run computes a herd and steps tokens for each candidate; see is given each step's
+// logits.
+func (h herd) run(t testing.TB, c *Context, steps int, see func(rows [][]float32)) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(7, 7))
+	batch := newBatch(t, c.BatchSize())
+	token := func() Token { return Token(r.IntN(c.vocab)) }
+	add := func(p Pos, s SeqID, output bool) {
+		if err := batch.Add(token(), p, s, output); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decode := func() {
+		if err := c.Decode(batch); err != nil {
+			t.Fatal(err)
+		}
+		batch.Reset()
+	}
+	copies := func(src, dst SeqID, n int) {
+		if err := c.Memory().Copy(src, dst, 0, Pos(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill := func(s SeqID, from, to int) {
+		for p := from; p < to; p++ {
+			add(Pos(p), s, p == to-1)
+			if batch.Len() == batch.Cap() || p == to-1 {
+				decode()
+			}
+		}
+	}
+	first := func(agent int) SeqID { return SeqID(agent * h.candidates) }
+	if h.common > 0 {
+		fill(0, 0, h.common)
+	}
+	for a := 1; a < h.agents && h.common > 0; a++ {
+		copies(0, first(a), h.common)
+	}
+	for a := range h.agents {
+		fill(first(a), h.common, h.prompt)
+		for i := 1; i < h.candidates; i++ {
+			copies(first(a), first(a)+SeqID(i), h.prompt)
+		}
+	}
+	width := h.agents * h.candidates
+	for step := range steps {
+		for s := range SeqID(width) {
+			add(Pos(h.prompt+step), s, true)
+		}
+		decode()
+		if see == nil {
+			continue
+		}
+		rows := make([][]float32, width)
+		for i := range rows {
+			row, err := c.Logits(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows[i] = append([]float32(nil), row...)
+		}
+		see(rows)
+	}
+}
+
+// shaped is a random model with the layers of a real one, but few of them.
+func shaped(t testing.TB, spec synth.Spec) *Model {
+	t.Helper()
+	spec.Arch, spec.Type, spec.Seed, spec.Context, spec.Small = synth.Qwen3, "q8_0", 1, 32768, true
+	path, err := synth.Cached("", spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := New(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Free() })
+	return m
+}
+
+// BenchmarkAgents is a decode step of 16 agents with 4 candidates each.
+func BenchmarkAgents(b *testing.B) {
+	for name, spec := range map[string]synth.Spec{
+		"0.6b/4layers": {Layers: 4, Embedding: 1024, FFN: 3072, Heads: 16, KVHeads: 8, HeadDim: 128},
+		"household":    {Layers: 6, Embedding: 256, FFN: 768, Heads: 4, KVHeads: 2, HeadDim: 64},
+	} {
+		m := shaped(b, spec)
+		for _, on := range []bool{true, false} {
+			b.Run(fmt.Sprintf("%s/shared=%v", name, on), func(b *testing.B) {
+				SetSharedAttention(on)
+				defer SetSharedAttention(true)
+				h := herd{agents: 16, candidates: 4, common: 300, prompt: 900}
+				c := newContext(b, m, SetContext(16384), SetBatch(512), SetMaxSequences(64), SetThreads(2, 2))
+				began := time.Now()
+				var prefilled time.Time
+				steps := 12
+				h.run(b, c, steps, func([][]float32) {
+					if prefilled.IsZero() {
+						prefilled = time.Now()
+					}
+				})
+				b.ReportMetric(float64(prefilled.Sub(began).Microseconds())/1e3, "ms/prefill")
+				b.ReportMetric(float64(time.Since(prefilled).Microseconds())/1e3/float64(steps-1), "ms/step")
+			})
+		}
+	}
+}
+
+func TestSharedAttentionIsNoFurtherFromTheTruthThanLlamaCpps(t *testing.T) {
+	if !SharedAttention() {
+		t.Log("this machine has none: llama.cpp's own is compared with itself")
+	}
+	defer SetSharedAttention(true)
+	for _, arch := range []string{synth.Qwen2, synth.Qwen3, synth.Qwen35, synth.GPTOSS} {
+		t.Run(arch, func(t *testing.T) {
+			m := shared(t, arch)
+			h := herd{agents: 3, candidates: 3, common: 40, prompt: 100}
+			if arch == synth.Qwen35 {
+				h.common = 0 // its state can't be copied in part
+			}
+			logits := func(opts ...ContextOption) (all []float32) {
+				c := newContext(t, m, append(opts, SetContext(1024), SetMaxSequences(9), SetThreads(2, 2))...)
+				h.run(t, c, 8, func(rows [][]float32) { all = append(all, slices.Concat(rows...)...) })
+				return all
+			}
+			truth := logits(SetFlashAttention(false), SetKVType("f32"))
+			distance := func(on bool) float64 {
+				SetSharedAttention(on)
+				var sum float64
+				for i, x := range logits() {
+					sum += float64(x-truth[i]) * float64(x-truth[i])
+				}
+				return math.Sqrt(sum / float64(len(truth)))
+			}
+			ours, theirs := distance(true), distance(false)
+			t.Logf("standard error of a logit: %.4f, llama.cpp's own %.4f", ours, theirs)
+			if ours > 1.5*theirs || ours > 0.1*synth.LogitSpread {
+				t.Errorf("standard error of a logit: %.4f, llama.cpp's own %.4f", ours, theirs)
+			}
+		})
+	}
+}
