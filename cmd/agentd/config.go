@@ -28,6 +28,7 @@ type Config struct {
 	// Format and decision making.
 	OutputStyle        string // qwen_format or json (template format only)
 	Constrain          string // on: tool calls are kept valid by a grammar; off
+	ForcedTokens       string // on: what the grammar forces takes no step of its own; off
 	MixedOutput        string // reject or tools: text beside tool calls
 	DefaultRobot       string // robot of a call that names none
 	EnableThinking     bool   // let Qwen models think before they answer
@@ -86,6 +87,7 @@ func defaultConfig() Config {
 		MaxNewTokens:    defaultMaxNewTokens,
 		OutputStyle:     "qwen_format",
 		Constrain:       "on",
+		ForcedTokens:    "on",
 		MixedOutput:     "reject",
 		DefaultRobot:    "robot",
 		ReasoningEffort: "low",

@@ -70,7 +70,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 	}
 	inner := fmt.Sprintf(`"path": %q, "format": "magma", "quantization": "none", "dtype": "float16",
 		"context_length": "auto", "max_new_tokens": 7, "chat_template": "{{ messages }}", "output_style": "json",
-		"constrain": "off", "mixed_output": "tools", "default_robot": "r2", "enable_thinking": true,
+		"constrain": "off", "forced_tokens": "off", "mixed_output": "tools", "default_robot": "r2", "enable_thinking": true,
 		"reasoning_effort": "high", "history_max_messages": 9, "temperature": 0.5, "top_p": 1, "top_k": 0,
 		"min_p": 0.1, "seed": 18446744073709551615, "device": ["CUDA0", "CUDA1"], "gpu_layers": "all",
 		"tensor_split": [3, 1.5], "parallel": 3, "batch_size": 64, "threads": 2, "queue_limit": 5, "fixed_tokens": 6`, model)
@@ -84,7 +84,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 	}
 	want := map[string]string{
 		"model": model, "model-format": "template", "quantization": "none", "dtype": "f16", "context-length": "auto",
-		"max-new-tokens": "7", "chat-template": "{{ messages }}", "output-style": "json", "constrain": "off",
+		"max-new-tokens": "7", "chat-template": "{{ messages }}", "output-style": "json", "constrain": "off", "forced-tokens": "off",
 		"mixed-output": "tools", "default-robot": "r2", "enable-thinking": "true", "reasoning-effort": "high",
 		"history-max-messages": "9", "temperature": "0.5", "top-p": "1", "top-k": "0", "min-p": "0.1",
 		"seed": "18446744073709551615", "device": "CUDA0,CUDA1", "gpu-layers": "all", "tensor-split": "3,1.5",

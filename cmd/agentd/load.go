@@ -72,6 +72,7 @@ func (d *daemon) loadModel(ctx context.Context) (model, error) {
 		ChatTemplate:       template,
 		OutputStyle:        c.OutputStyle,
 		Constrain:          c.Constrain,
+		NoForcedTokens:     c.ForcedTokens == "off",
 		MixedOutput:        c.MixedOutput,
 		DefaultRobot:       c.DefaultRobot,
 		EnableThinking:     c.EnableThinking,

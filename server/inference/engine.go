@@ -25,10 +25,11 @@ func (s *Service) contextOptions(gpu bool) []llama.ContextOption {
 
 // schedulerConfig is the policy of the engine; what it leaves out follows from
 // the context.
-func (s *Service) schedulerConfig() scheduler.Config {
+func (s *Service) schedulerConfig(opts Options) scheduler.Config {
 	return scheduler.Config{
-		BatchTokens: s.facts.BatchSize,
-		MaxRunning:  s.facts.Parallel,
-		QueueLimit:  s.queueLimit,
+		BatchTokens:    s.facts.BatchSize,
+		MaxRunning:     s.facts.Parallel,
+		QueueLimit:     s.queueLimit,
+		NoForcedTokens: opts.NoForcedTokens,
 	}
 }

@@ -216,7 +216,7 @@ func (s *Service) startEngine(opts Options, place placed) error {
 	// Gigabytes are zeroed now, which takes seconds after the model is in memory.
 	opts.Log.Info().Int("tokens", f.ContextLength).Str("size", fmt.Sprintf("%.0f MB", float64(f.ContextLength)*perCell/1e6)).
 		Msg("allocating the KV cache")
-	engine, err := scheduler.New(s.model, s.contextOptions(place.gpu()), s.schedulerConfig(), opts.Log)
+	engine, err := scheduler.New(s.model, s.contextOptions(place.gpu()), s.schedulerConfig(opts), opts.Log)
 	if err != nil {
 		return fmt.Errorf("the engine could not start with --context-length %d, --batch-size %d, --dtype %s: %w; lower the first or use a smaller KV cache type such as q8_0", f.ContextLength, f.BatchSize, f.KVType, err)
 	}

@@ -30,6 +30,7 @@ type Options struct {
 	ChatTemplate       string // Jinja source; "": the model's own
 	OutputStyle        string
 	Constrain          string
+	NoForcedTokens     bool // see scheduler.Config
 	MixedOutput        string
 	DefaultRobot       string
 	EnableThinking     bool
