@@ -7,7 +7,8 @@ MAKEFLAGS   += --no-print-directory
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
-# Options for the server that `make run` starts: make run ARGS="--model my.gguf --port 9000"
+# Options for the server that `make run` starts: make run ARGS="--model my.gguf --port 9000"; and of the
+# comparison: make bench ARGS="--quick" or ARGS="--document docs/benchmarks.md".
 ARGS ?=
 
 # Options of `go test`: make test TESTFLAGS="-run Protocol"
@@ -56,6 +57,10 @@ test: llama.cpp ## build everything, then go vet and all tests under the race de
 verify: llama.cpp ## all a change must pass: gofmt, vet, golangci-lint, govulncheck, race tests
 	@third_party/prereqs.sh chromium python3
 	.ci/verify
+
+.PHONY: bench
+bench: agentd agentbench peers ## measure agentd, llama-server and the ideal into bench/results, in a quarter of an hour
+	./agentbench suite $(ARGS)
 
 .PHONY: clean
 clean: ## remove what was built here (the cache outside the clone stays)

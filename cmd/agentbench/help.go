@@ -23,6 +23,7 @@ Usage
   agentbench record [options]        record a trace of what clients ask a server
   agentbench compare A.json B.json   hold the results of two arms against each other
   agentbench report FILE.json…       show results as a table and as an HTML page
+  agentbench suite [options]         the standard comparison, of make bench
   agentbench version                 print the version
 
 Each command has a page: agentbench run --help.

@@ -17,6 +17,9 @@ const (
 	// maxDuration bounds the time options; a longer one is a unit mistake.
 	maxDuration = 7 * 24 * time.Hour
 
+	// maxRepeats and maxThreads are of the standard comparison.
+	maxRepeats, maxThreads = 1000, 4096
+
 	// tokenFileLimit and templateFileLimit bound what is read of such files, in bytes.
 	tokenFileLimit, templateFileLimit = 1 << 20, 1 << 20
 

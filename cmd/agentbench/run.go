@@ -52,11 +52,11 @@ type program struct{ stdout, stderr io.Writer }
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 0 {
 		writeHelp(stdout)
-		return errors.New("a command is missing; want run, trace, record, compare, report, version or help")
+		return errors.New("a command is missing; want run, trace, record, compare, report, suite, version or help")
 	}
 	p := &program{stdout, stderr}
 	commands := map[string]func(context.Context, []string) error{
-		"run": p.bench, "trace": p.trace, "record": p.record, "compare": p.compare, "report": p.report,
+		"run": p.bench, "trace": p.trace, "record": p.record, "compare": p.compare, "report": p.report, "suite": p.suite,
 	}
 	name, rest := args[0], args[1:]
 	switch name {
@@ -69,7 +69,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	command, ok := commands[name]
 	if !ok {
-		return fmt.Errorf("unknown command %q; want run, trace, record, compare, report, version or help", name)
+		return fmt.Errorf("unknown command %q; want run, trace, record, compare, report, suite, version or help", name)
 	}
 	if err := command(ctx, rest); err != nil {
 		return fmt.Errorf("%s: %w", name, err)

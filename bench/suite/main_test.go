@@ -1,0 +1,86 @@
+package suite
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite testdata")
+
+// fakeProgram in the environment makes the test's binary play a server, or
+// llama-batched-bench where it is called as that; its value says how.
+const fakeProgram = "SUITE_TEST_FAKE"
+
+func TestMain(m *testing.M) {
+	if how := os.Getenv(fakeProgram); how != "" {
+		fakeMain(how, os.Args[1:])
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func argument(args []string, names ...string) string {
+	for i, a := range args[:len(args)-1] {
+		if slices.Contains(names, a) {
+			return args[i+1]
+		}
+	}
+	return ""
+}
+
+func fakeMain(how string, args []string) {
+	if slices.Contains(args, "--output-format") {
+		for _, width := range strings.Split(argument(args, "-npl"), ",") {
+			n, _ := strconv.Atoi(width)
+			fmt.Printf("{\"n_threads\": 2, \"is_pp_shared\": 1, \"pp\": 100, \"tg\": 8, \"pl\": %d, \"speed_pp\": 1000.0, \"speed_tg\": %d.0}\n", n, 100*n)
+		}
+		return
+	}
+	switch how {
+	case "broken":
+		fmt.Println("reading the model")
+		fmt.Println("it is no model")
+		os.Exit(3)
+	case "deaf": // to polite signals
+		signal.Ignore(syscall.SIGTERM)
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(argument(args, "--host"), argument(args, "--port")))
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(4)
+	}
+	http.HandleFunc("/health", func(w http.ResponseWriter, _ *http.Request) {
+		if how == "loading" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	http.HandleFunc("/exit", func(http.ResponseWriter, *http.Request) {
+		fmt.Println("out of memory")
+		os.Exit(5)
+	})
+	http.HandleFunc("/args", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(args) })
+	fmt.Println(http.Serve(l, nil))
+}
+
+// self is the test's binary, to be run as a fake of this kind.
+func self(t *testing.T, how string) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(fakeProgram, how)
+	return path
+}

@@ -1,0 +1,281 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"agentd/bench/result"
+	"agentd/bench/target"
+	"agentd/bench/workload"
+)
+
+// probe is how a model's single steps are measured.
+type probe struct {
+	width  int // candidates that decode at once
+	tokens int // of each
+	passes int // of which the median is taken
+}
+
+// few is the smaller number of candidates whose TTFT is held against that of many.
+const few, many = 1, 8
+
+func (s *session) probe() probe {
+	p := probe{width: 32, tokens: 128, passes: 5}
+	switch s.Shape {
+	case "tiny":
+		p = probe{32, 64, 3}
+	case "0.6b":
+		p = probe{8, 32, 3}
+	}
+	if s.Quick {
+		p.passes = 1
+	}
+	return p
+}
+
+// steps measures what one request, one step and one token take.
+func (s *session) steps(ctx context.Context, m *Measured) error {
+	if s.FixedTokens > 0 {
+		s.say("lockstep, staggered, TTFT, KV cells")
+		if err := s.fixedSteps(ctx, m); err != nil {
+			return err
+		}
+	}
+	if s.FixedTokens == 0 || s.Shape == "tiny" { // trained and random weights
+		s.say("constrained and unconstrained steps")
+		return s.constrainedSteps(ctx, m)
+	}
+	return nil
+}
+
+// agent starts an agentd for a probe and gives its target. Both end with the
+// returned function.
+func (s *session) agent(ctx context.Context, fixed, most int) (*target.Agentd, func() error, error) {
+	w := *s.Workload
+	w.FixedTokens, w.MaxTokens = fixed, most
+	server, err := start(ctx, armAgentd, s.Agentd, w.agentdArgs(s.Options))
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := target.NewAgentd(server.url)
+	if err != nil {
+		return nil, nil, errors.Join(err, server.stop())
+	}
+	return t, func() error { return errors.Join(t.Close(), server.stop()) }, nil
+}
+
+// fresh are prompts of the trace's kind and length that no server has seen and that
+// share nothing but the template's beginning. With short they have few words.
+func (s *session) fresh(ctx context.Context, n int, seed uint64, short bool) (*prompts, error) {
+	o := s.Trace
+	o.Seed, o.Agents, o.Groups, o.Turns, o.Candidates = seed, n, n, 1, 1
+	if short {
+		o = workload.Defaults(workload.Synthetic)
+		o.Seed, o.Agents, o.Groups, o.Turns, o.Candidates = seed, n, n, 1, 1
+		o.Tools, o.SystemWords, o.ObservationWords = 0, 10, 10
+	}
+	trace, err := s.rendered(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	p := &prompts{turns: trace.Turns}
+	for i := range p.turns {
+		p.tokens += len(p.turns[i].Tokens)
+	}
+	p.tokens /= n
+	return p, nil
+}
+
+// prompts are taken one after the other.
+type prompts struct {
+	turns  []workload.Turn
+	tokens int // of one, the mean
+}
+
+// take is the next one, for so many candidates.
+func (p *prompts) take(candidates int) *workload.Turn {
+	t := &p.turns[0]
+	p.turns = p.turns[1:]
+	t.Candidates = candidates
+	return t
+}
+
+// Seeds of prompts, apart from those of the traces.
+const (
+	seedFresh = warmSeed + 1 + iota
+	seedShort
+	seedConstrained
+)
+
+// fixedSteps measures answers of a fixed length, on one server, agentd and
+// llama-batched-bench in turns.
+func (s *session) fixedSteps(ctx context.Context, m *Measured) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, runLimit, fmt.Errorf("the steps took longer than %s", runLimit))
+	defer cancel()
+	p := s.probe()
+	pairs := 4 * p.passes
+	long, err := s.fresh(ctx, 1+p.passes+2*pairs, seedFresh, false)
+	if err != nil {
+		return err
+	}
+	short, err := s.fresh(ctx, p.width, seedShort, true)
+	if err != nil {
+		return err
+	}
+	agent, stop, err := s.agent(ctx, p.tokens, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+
+	// The first request finds an empty cache, so that all cells are its own.
+	prompt := long.take(p.width)
+	peak, _, err := s.lockstep(ctx, agent, prompt, p, true)
+	if err != nil {
+		return err
+	}
+	m.Cells = result.Known(peak / float64(len(prompt.Tokens)+p.width*p.tokens))
+	m.Probe = Probe{Width: p.width, Tokens: p.tokens, Prompt: long.tokens, Short: short.tokens}
+
+	var lock, stag, batchedLock, batchedStag []float64
+	before, err := agent.Counters(ctx)
+	if err != nil {
+		return err
+	}
+	for range p.passes {
+		_, rate, err := s.lockstep(ctx, agent, long.take(p.width), p, false)
+		if err != nil {
+			return err
+		}
+		lock = append(lock, rate)
+		rows, err := s.bench(ctx, long.tokens, true, p.tokens, []int{p.width}, s.kvu)
+		if err != nil {
+			return err
+		}
+		batchedLock = append(batchedLock, rows[0].DecodeRate)
+	}
+	after, err := agent.Counters(ctx)
+	if err != nil {
+		return err
+	}
+	m.Host = perStep(&before, &after, "plan", "commit")
+	m.Sample = perStep(&before, &after, "sample")
+	m.Decode = perStep(&before, &after, "decode")
+
+	gap := time.Duration(float64(p.tokens*p.width) / mid(lock) / 2 / float64(p.width) * float64(time.Second))
+	for i := range p.passes + 1 {
+		rate, err := s.staggered(ctx, agent, short.turns, p, gap)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			continue // it brings the prompts into the cache
+		}
+		stag = append(stag, rate)
+		rows, err := s.bench(ctx, short.tokens, false, p.tokens, []int{p.width}, s.kvu)
+		if err != nil {
+			return err
+		}
+		batchedStag = append(batchedStag, rows[0].DecodeRate)
+	}
+	m.Lockstep = result.Known(mid(lock) / mid(batchedLock))
+	m.Staggered = result.Known(mid(stag) / mid(batchedStag))
+
+	var ttft [2][]float64
+	for range pairs {
+		for i, candidates := range []int{few, many} {
+			a, err := ask(ctx, agent, long.take(candidates), p.tokens)
+			if err != nil {
+				return err
+			}
+			ttft[i] = append(ttft[i], a.First.Seconds())
+		}
+	}
+	m.ManyTTFT = result.Known(mid(ttft[1]) / mid(ttft[0]))
+	return nil
+}
+
+// perStep is what parts of a step took, in microseconds.
+func perStep(before, after *target.Counters, parts ...string) result.Value {
+	sum := 0.0
+	for _, part := range parts {
+		sum += after.Phases[part] - before.Phases[part]
+	}
+	return result.Known(sum * 1e6).Over(result.Known(after.Steps - before.Steps))
+}
+
+// ask asks one turn and wants all of its tokens.
+func ask(ctx context.Context, t target.Target, turn *workload.Turn, fixed int) (target.Answer, error) {
+	a, err := t.Ask(ctx, turn, target.Options{FixedTokens: fixed, Seed: 1})
+	if err == nil && a.First <= 0 {
+		err = errors.New("agentd does not tell when the first token was there (Server-Timing)")
+	}
+	return a, err
+}
+
+// lockstep asks for all candidates of one prompt, which decode side by side, and
+// gives their rate after the first token: width·(tokens-1)/(E2EL-TTFT). With watched
+// it also gives the most cells that were in use, and the rate is that of a server
+// that is asked for its counters all the time.
+func (s *session) lockstep(ctx context.Context, t target.Target, turn *workload.Turn, p probe, watched bool) (cells, rate float64, err error) {
+	var w *watch
+	if watched {
+		w = watching(ctx, t)
+	}
+	start := time.Now()
+	a, err := ask(ctx, t, turn, p.tokens)
+	took := time.Since(start)
+	if watched {
+		seen, watchErr := w.stop()
+		if err = errors.Join(err, watchErr); err == nil {
+			cells = slices.MaxFunc(seen, func(a, b moment) int { return int(a.CellsUsed - b.CellsUsed) }).CellsUsed
+		}
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	return cells, float64(p.width*(p.tokens-1)) / (took - a.First).Seconds(), nil
+}
+
+// staggered asks for one candidate of each prompt, gap after gap, and gives the rate
+// of their tokens while all of them decode.
+func (s *session) staggered(ctx context.Context, t target.Target, turns []workload.Turn, p probe, gap time.Duration) (float64, error) {
+	w := watching(ctx, t)
+	errs := make(chan error, len(turns))
+	for i := range turns {
+		go func() {
+			timer := time.NewTimer(time.Duration(i) * gap)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+				_, err := ask(ctx, t, &turns[i], p.tokens)
+				errs <- err
+			case <-ctx.Done():
+				errs <- context.Cause(ctx)
+			}
+		}()
+	}
+	var all error
+	for range turns {
+		all = errors.Join(all, <-errs)
+	}
+	seen, err := w.stop()
+	if err = errors.Join(all, err); err != nil {
+		return 0, err
+	}
+	from, to, ok := whole(seen, p.width)
+	if !ok {
+		return 0, errors.New("the staggered requests were never all at work; is agentd's --parallel less than " + strconv.Itoa(p.width) + "?")
+	}
+	return (to.Generated - from.Generated) / (to.at - from.at).Seconds(), nil
+}
+
+// mid is the median.
+func mid(values []float64) float64 {
+	slices.Sort(values)
+	return result.Percentile(values, 50).X
+}

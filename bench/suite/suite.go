@@ -1,0 +1,310 @@
+// Package suite is the standard comparison of agentd with llama.cpp's own server and
+// with what the machine could do: it makes models and traces, starts the servers,
+// measures them in turns, and writes a table with a goal for each figure.
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"agentd/bench/ceiling"
+	"agentd/bench/render"
+	"agentd/bench/report"
+	"agentd/bench/result"
+)
+
+// Options of a comparison.
+type Options struct {
+	// Programs, by their files.
+	Agentd, LlamaServer, BatchedBench string
+	// Dir is where everything is written; it must not have results yet.
+	Dir string
+	// Quick is a look: fewer turns, one repeat, the first round of settings only.
+	Quick bool
+	// Repeats of each arm, each with a server of its own. 0: 5, or 1 of a quick look.
+	Repeats int
+	// Threads of the model on all sides.
+	Threads int
+	// Only the workloads of these names; none: all.
+	Only []string
+	// AgentdArgs are further options of agentd.
+	AgentdArgs []string
+	// Measure is agentbench run with these arguments.
+	Measure func(ctx context.Context, args []string) error
+	// Log is told what is going on, a line at a time.
+	Log func(line string)
+	// Machine and commit, for the table.
+	CPU    string
+	CPUs   int
+	Commit string
+}
+
+// defaultRepeats of each arm.
+const defaultRepeats = 5
+
+// Limits of the parts, so that a server that hangs ends as an error.
+const (
+	runLimit   = 4 * time.Minute
+	benchLimit = 4 * time.Minute
+)
+
+// Names of workloads, in their order.
+func Names() []string {
+	var names []string
+	for _, w := range workloads(false) {
+		names = append(names, w.Name)
+	}
+	return names
+}
+
+// Run does the comparison. What was measured before an error is in the result; one
+// workload's error is kept there, too, and does not end the others.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	if o.Repeats == 0 {
+		if o.Repeats = defaultRepeats; o.Quick {
+			o.Repeats = 1
+		}
+	}
+	for _, p := range []struct{ path, fix string }{{o.Agentd, "make agentd"}, {o.LlamaServer, "make peers"}, {o.BatchedBench, "make peers"}} {
+		if info, err := os.Stat(p.path); err != nil || !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("%s is missing; %s builds it", p.path, p.fix)
+		}
+	}
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	r := &Result{
+		Version: Version, Made: began.UTC(), Commit: o.Commit, CPU: o.CPU, CPUs: o.CPUs, Threads: o.Threads,
+		Quick: o.Quick, Repeats: o.Repeats, Load: load(), AgentdArgs: o.AgentdArgs,
+	}
+	checked := false
+	for _, w := range workloads(o.Quick) {
+		if len(o.Only) > 0 && !slices.Contains(o.Only, w.Name) {
+			continue
+		}
+		s := &session{Options: &o, Workload: w}
+		one, err := s.measure(ctx, &checked)
+		r.Workloads = append(r.Workloads, one)
+		if err != nil {
+			one.Error = err.Error()
+			o.Log(w.Name + ": " + err.Error())
+		}
+		if ctx.Err() != nil {
+			r.Interrupted = true
+			break
+		}
+	}
+	r.Seconds = time.Since(began).Seconds()
+	r.Rows = rows(r)
+	return r, errors.Join(r.save(o.Dir), ctx.Err())
+}
+
+// load is the machine's load average over the last minute; 0 where it does not tell.
+func load() float64 {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	x, err := strconv.ParseFloat(first, 64)
+	if err != nil {
+		return 0
+	}
+	return x
+}
+
+// session is one workload being measured.
+type session struct {
+	*Options
+	*Workload
+	best  Setting
+	rows  []ceiling.Row // of all calls of llama-batched-bench for the ideal
+	kvu   bool          // it decodes faster with one KV cache for all sequences
+	limit time.Duration // of one run of a server; 0: runLimit
+}
+
+func (s *session) say(format string, args ...any) {
+	s.Log(s.Workload.Name + ": " + fmt.Sprintf(format, args...))
+}
+
+// measure does all of a workload. The result holds what there was before an error.
+func (s *session) measure(ctx context.Context, checked *bool) (*Measured, error) {
+	began := time.Now()
+	m := &Measured{Workload: s.Workload}
+	defer func() { m.Seconds = time.Since(began).Seconds() }()
+	s.say("model and trace")
+	if err := s.prepare(ctx, s.Dir); err != nil {
+		return m, err
+	}
+	m.Counts = s.counts
+	if !*checked {
+		s.say("does llama-server answer as it should?")
+		if err := s.check(ctx); err != nil {
+			return m, err
+		}
+		*checked = true
+	}
+	if err := s.tune(ctx, m); err != nil {
+		return m, err
+	}
+	if err := s.repeat(ctx, m); err != nil {
+		return m, err
+	}
+	if err := s.steps(ctx, m); err != nil {
+		return m, err
+	}
+	return m, nil
+}
+
+// arm runs a server once, freshly started, with a trace; the result is written to
+// path.
+func (s *session) arm(ctx context.Context, name, trace, path string) (err error) {
+	limit := s.limit
+	if limit == 0 {
+		limit = runLimit
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s took longer than %s", name, limit.Round(time.Second)))
+	defer cancel()
+	program, args, kind := s.Agentd, s.agentdArgs(s.Options), []string{"--target", "agentd"}
+	if name != armAgentd {
+		program, args = s.LlamaServer, s.serverArgs(s.Options, s.best)
+		kind = []string{"--target", "llama-server", "--mode", string(s.best.Mode)}
+	}
+	server, err := start(ctx, name, program, args)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.stop()) }()
+	flags := append(kind, "--url", server.url, "--threads", strconv.Itoa(s.Threads), "--sample-every", "1s")
+	if s.FixedTokens > 0 {
+		flags = append(flags, "--fixed-tokens", strconv.Itoa(s.FixedTokens))
+	} else {
+		flags = append(flags, "--max-tokens", strconv.Itoa(s.MaxTokens))
+	}
+	for _, run := range []struct {
+		trace string
+		more  []string
+	}{{s.paths.warm, nil}, {trace, []string{"--name", name, "--out", path}}} {
+		if err := s.Measure(ctx, slices.Concat(flags, []string{"--trace", run.trace}, run.more)); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// Names of the arms.
+const (
+	armAgentd = "agentd"
+	armServer = "llama-server"
+)
+
+// run is arm with the whole trace, and reads the result.
+func (s *session) run(ctx context.Context, name, trace, file string) (*result.Full, error) {
+	path := filepath.Join(s.Dir, file+".json")
+	if err := s.arm(ctx, name, trace, path); err != nil {
+		return nil, err
+	}
+	full, err := result.LoadFull(path)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(full.Summary.Failures); n > 0 || full.Interrupted != "" {
+		return nil, fmt.Errorf("%s: requests failed (%v) or it was interrupted (%q); see %s", name, full.Summary.Failures, full.Interrupted, path)
+	}
+	return full, nil
+}
+
+// repeat measures the arms in turns: agentd, llama-server, the ceiling, and again.
+func (s *session) repeat(ctx context.Context, m *Measured) error {
+	var runs []*result.Full
+	arms := map[string][]*result.File{}
+	for i := range s.Repeats {
+		for _, name := range []string{armAgentd, armServer} {
+			full, err := s.run(ctx, name, s.paths.whole, fmt.Sprintf("%s-%s-%d", s.Workload.Name, name, i+1))
+			if err != nil {
+				return err
+			}
+			runs, arms[name] = append(runs, full), append(arms[name], full.File)
+			s.say("%d of %d: %s %.2f decisions/s", i+1, s.Repeats, name, full.Summary.DecisionRate.X)
+		}
+		if err := s.ceiling(ctx); err != nil {
+			return err
+		}
+	}
+	m.Agentd, m.Server = figures(arms[armAgentd]), figures(arms[armServer])
+	generated := int(m.Agentd.Output.Median.X)
+	speeds, err := ceiling.Fastest(s.rows, s.slots())
+	if err != nil {
+		return err
+	}
+	m.Ceiling = speeds
+	m.Ideal = result.Known(speeds.Decisions(ceiling.Load{Decisions: s.counts.Candidates, Unique: s.counts.UniqueTokens, Generated: generated}))
+	page := filepath.Join(s.Dir, s.Workload.Name+".html")
+	return write(page, func(w io.Writer) error { return report.WriteHTML(w, runs) })
+}
+
+// figures are the medians of the repeats of an arm.
+func figures(files []*result.File) Figures {
+	arm := result.Arm{Files: files}
+	spread := func(name string) Spread {
+		metric, _ := result.MetricNamed(name)
+		x := arm.Spread(metric)
+		return Spread{x.Median, x.Min, x.Max}
+	}
+	f := Figures{
+		Decisions: spread("decisions_s"), TTFT: spread("ttft_p50"), TPOT: spread("tpot_p50"), E2EL: spread("e2el_p50"),
+		Computed: spread("computed_to_ideal"), Width: spread("batch_width"),
+	}
+	tokens := make([]result.Value, len(files))
+	for i, file := range files {
+		tokens[i] = file.Summary.OutputRate.Over(file.Summary.DecisionRate).Times(float64(file.Summary.Decisions))
+	}
+	x := result.SpreadOf(tokens)
+	f.Output = Spread{x.Median, x.Min, x.Max}
+	return f
+}
+
+// ceiling asks llama-batched-bench once for the speeds at a trace's lengths.
+func (s *session) ceiling(ctx context.Context) error {
+	rows, err := s.bench(ctx, s.meanPrompt(), true, min(s.outputTokens(), ceilingTokens), s.widths(), s.kvu)
+	s.rows = append(s.rows, rows...)
+	return err
+}
+
+// ceilingTokens are enough to see a decode rate.
+const ceilingTokens = 32
+
+// widths at which the ceiling is measured, up to all candidates at once.
+func (s *session) widths() []int {
+	var list []int
+	for w := 8; w < s.slots(); w *= 2 {
+		list = append(list, w)
+	}
+	return append(list, s.slots())
+}
+
+func (s *session) meanPrompt() int { return s.counts.PromptTokens / s.counts.Turns }
+
+func (s *session) bench(ctx context.Context, prompt int, shared bool, output int, widths []int, unified bool) ([]ceiling.Row, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, benchLimit, fmt.Errorf("llama-batched-bench took longer than %s", benchLimit))
+	defer cancel()
+	b := ceiling.Bench{
+		Program: s.BatchedBench, Model: s.file, Threads: s.Threads, Prompt: prompt, Shared: shared, Output: output, Widths: widths, Unified: unified,
+	}
+	return b.Run(ctx)
+}
+
+// Trace counts of a workload, for the table.
+type Counts = render.Counts

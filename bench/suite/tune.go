@@ -1,0 +1,74 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"agentd/bench/ceiling"
+)
+
+// A setting is given up when it takes patience times as long as the best so far, and
+// patienceLeast longer, for the start of a server.
+const (
+	patience      = 3
+	patienceLeast = 5 * time.Second
+)
+
+// tune finds the best setting of llama-server with the first turns of the trace, and
+// of llama-batched-bench's KV cache.
+func (s *session) tune(ctx context.Context, m *Measured) error {
+	bestRate := 0.0
+	var best Setting
+	round := func(list []Setting) error {
+		for _, setting := range list {
+			s.best = setting
+			began := time.Now()
+			full, err := s.run(ctx, armServer, s.paths.tune, fmt.Sprintf("%s-tune-%d", s.Workload.Name, len(m.Tuning)+1))
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			tried := Tried{Setting: setting}
+			if err != nil {
+				tried.Error = err.Error()
+			} else {
+				tried.Decisions = full.Summary.DecisionRate
+			}
+			m.Tuning = append(m.Tuning, tried)
+			if tried.Decisions.X > bestRate {
+				bestRate, best = tried.Decisions.X, setting
+				// What takes that much longer can't become the best.
+				s.limit = min(runLimit, patience*time.Since(began)+patienceLeast)
+			}
+			s.say("llama-server %s: %.2f decisions/s %s", setting, tried.Decisions.X, tried.Error)
+		}
+		return nil
+	}
+	if err := round(s.first()); err != nil {
+		return err
+	}
+	if bestRate > 0 && !s.Quick {
+		if err := round(s.next(best)); err != nil {
+			return err
+		}
+	}
+	s.limit = 0
+	if bestRate == 0 {
+		return fmt.Errorf("llama-server answered with no setting; the last one: %s", m.Tuning[len(m.Tuning)-1].Error)
+	}
+	s.best, m.Best = best, best
+	var rates [2]float64
+	for i, unified := range []bool{false, true} {
+		rows, err := s.bench(ctx, s.meanPrompt(), true, min(s.outputTokens(), ceilingTokens), s.widths(), unified)
+		if err != nil {
+			return err
+		}
+		speeds, err := ceiling.Fastest(rows, s.slots())
+		if err != nil {
+			return err
+		}
+		rates[i] = speeds.Decode
+	}
+	s.kvu = rates[1] > rates[0]
+	return nil
+}
