@@ -43,6 +43,8 @@ peers)
 	# They are linked with what lies in lib, whose receipt says what that is.
 	[[ -e $dest/BUILD ]] && grep -qx 'backend   cpu' "$dest/BUILD" || die "lib lacks the libraries for this CPU; build.sh cpu makes them"
 	toolkit="lib $(hash8 <"$dest/BUILD")"
+	# source_id looks only at what the libraries are made of.
+	[[ -z ${LLAMA_CPP_DIR:-} ]] || toolkit+=", tools $(cd "$src" && find tools -type f -printf '%P %s %T@\n' | sort | hash8)"
 	libs=$dest # not a flag: where a clone lies does not change what is built
 	files=("$here/peers/CMakeLists.txt")
 	dest=$root/bench/bin
