@@ -32,9 +32,6 @@ constexpr size_t max_forced_bytes = 256;
 // Tokens looked at for one border, most of them only to be passed over.
 constexpr size_t max_border_work = 1u << 16;
 
-// Texts whose tokens are remembered, of about 50 bytes each.
-constexpr size_t max_cached_texts = 8192;
-
 void append_utf8(std::string & s, uint32_t c) {
     const auto tail = [&](int shift) { s += static_cast<char>(0x80 | (c >> shift & 0x3F)); };
     if (c < 0x80) {
@@ -61,25 +58,6 @@ bool looks_ahead(char c) {
 }
 
 } // namespace
-
-std::vector<llama_token> token_cache::tokenize(const llama_vocab * vocab, const std::string & text) {
-    {
-        const std::lock_guard<std::mutex> lock(mutex);
-        if (const auto it = known.find(text); it != known.end()) {
-            return it->second;
-        }
-    }
-    std::vector<llama_token> out(text.size() + 8);
-    const int32_t n = llama_tokenize(vocab, text.data(), static_cast<int32_t>(text.size()), out.data(),
-                                     static_cast<int32_t>(out.size()), /*add_special=*/false, /*parse_special=*/true);
-    out.resize(static_cast<size_t>(std::max(n, 0)));
-    const std::lock_guard<std::mutex> lock(mutex);
-    if (known.size() == max_cached_texts) {
-        known.clear();
-    }
-    known.emplace(text, out);
-    return out;
-}
 
 matcher::forced matcher::must_follow(size_t max) {
     work = 0;

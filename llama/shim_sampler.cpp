@@ -2,26 +2,17 @@
 // asked about the chosen token alone. Only when it says no are more candidates
 // shown to it, because a grammar check of a whole vocabulary costs milliseconds.
 #include "shim.h"
+#include "shim_choose.h"
 #include "shim_grammar.h"
 #include "shim_internal.h"
 #include "shim_matcher.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 namespace {
-
-struct sampler_deleter {
-    void operator()(llama_sampler * s) const { llama_sampler_free(s); }
-};
-using sampler_ptr = std::unique_ptr<llama_sampler, sampler_deleter>;
-
-constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
 // A grammar rejection widens the search to the best candidates in these steps
 // before the whole vocabulary: most often the right token is among the first.
@@ -30,59 +21,12 @@ constexpr size_t widening[] = { 128, 4096 };
 // Sampled tokens that are looked at to see how the model splits its text.
 constexpr size_t kept_recent = 4;
 
-// A number in [0, 1) for one draw of one token: the finalizer of SplitMix64
-// (Steele, Lea and Flood 2014) over all three. What is drawn for a token depends on
-// nothing that happened before it, so that tokens which need no draw change nothing.
-double uniform(uint32_t seed, uint64_t position, uint32_t attempt) {
-    const auto mix = [](uint64_t x) {
-        x += 0x9E3779B97F4A7C15u;
-        x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-        x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-        return x ^ (x >> 31);
-    };
-    return static_cast<double>(mix(mix(mix(seed) ^ position) ^ attempt) >> 11) * 0x1.0p-53;
-}
-
-// Tokens looked at together when the best k are collected.
-constexpr int32_t heap_block = 256;
-
-// Largest value of x[0,n). Independent lanes let the compiler use vector maxima;
-// NaN never wins a comparison, so it is ignored here.
-float max_value(const float * x, size_t n) {
-    constexpr size_t lanes = 16;
-    float            m[lanes];
-    std::fill(m, m + lanes, minus_infinity);
-    size_t i = 0;
-    for (; i + lanes <= n; i += lanes) {
-        for (size_t j = 0; j < lanes; j++) {
-            m[j] = x[i + j] > m[j] ? x[i + j] : m[j];
-        }
-    }
-    for (; i < n; i++) {
-        m[0] = x[i] > m[0] ? x[i] : m[0];
-    }
-    return *std::max_element(m, m + lanes);
-}
-
-// Order of candidates: higher logit first, then lower id, so that ties are
-// broken the same way whatever the path that found them.
-bool better(const llama_token_data & a, const llama_token_data & b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-}
-
 } // namespace
 
-struct agd_sampler {
-    const llama_vocab *           vocab   = nullptr;
-    int32_t                       n_vocab = 0;
-    agd_sampler_options           opts    = {};
-    sampler_ptr                   chain;      // truncation and temperature; empty: greedy
-    std::unique_ptr<agd::matcher> grammar;    // empty: unconstrained
-    std::vector<llama_token>      suppressed; // sorted
-    std::vector<llama_token_data> candidates; // scratch
-    std::vector<llama_token>      recent;     // the last tokens of the text
-    uint64_t                      position = 0; // tokens of the text so far
-    uint32_t                      attempt  = 0; // draws for the next one so far
+struct agd_sampler : agd::chooser {
+    const llama_vocab *           vocab = nullptr;
+    std::unique_ptr<agd::matcher> grammar; // empty: unconstrained
+    std::vector<llama_token>      recent;  // the last tokens of the text
     bool                          dead = false;
     std::string                   detail;
 
@@ -96,114 +40,6 @@ struct agd_sampler {
             }
             recent.push_back(token);
         }
-    }
-
-    // Calls f(first, length) for every run of tokens that may be sampled.
-    template <typename F> void for_allowed(F f) const {
-        int32_t at = 0;
-        for (llama_token t : suppressed) {
-            if (t > at) {
-                f(at, t - at);
-            }
-            at = t + 1;
-        }
-        if (at < n_vocab) {
-            f(at, n_vocab - at);
-        }
-    }
-
-    llama_token argmax(const float * logits) const {
-        float       best = minus_infinity;
-        llama_token id   = AGD_SAMPLE_NOTFINITE;
-        for_allowed([&](int32_t first, int32_t n) {
-            const float m = max_value(logits + first, n);
-            if (m > best) {
-                best = m;
-                id   = static_cast<llama_token>(std::find(logits + first, logits + first + n, m) - logits);
-            }
-        });
-        return id;
-    }
-
-    // The k best allowed tokens, best first, in candidates; k == 0: all, unsorted.
-    void collect(const float * logits, size_t k) {
-        candidates.clear();
-        if (k == 0) {
-            for_allowed([&](int32_t first, int32_t n) {
-                for (llama_token t = first; t < first + n; t++) {
-                    if (logits[t] > minus_infinity) {
-                        candidates.push_back({ t, logits[t], 0.0f });
-                    }
-                }
-            });
-            return;
-        }
-        // A heap whose top is the worst of the best k; few tokens ever enter it,
-        // so whole blocks are skipped by their maximum.
-        float floor = minus_infinity;
-        for_allowed([&](int32_t first, int32_t n) {
-            const int32_t end = first + n;
-            for (int32_t block = first; block < end; block += heap_block) {
-                const int32_t stop = std::min(block + heap_block, end);
-                if (!(max_value(logits + block, stop - block) > floor)) {
-                    continue;
-                }
-                for (llama_token t = block; t < stop; t++) {
-                    if (!(logits[t] > floor)) {
-                        continue;
-                    }
-                    if (candidates.size() == k) {
-                        std::pop_heap(candidates.begin(), candidates.end(), better);
-                        candidates.pop_back();
-                    }
-                    candidates.push_back({ t, logits[t], 0.0f });
-                    std::push_heap(candidates.begin(), candidates.end(), better);
-                    if (candidates.size() == k) {
-                        floor = candidates.front().logit;
-                    }
-                }
-            }
-        });
-        std::sort_heap(candidates.begin(), candidates.end(), better);
-    }
-
-    // Picks from the candidates: the first one, or what the chain draws.
-    llama_token pick(bool sorted) {
-        if (candidates.empty()) {
-            return AGD_SAMPLE_NOTFINITE;
-        }
-        if (!chain) {
-            return sorted ? candidates.front().id
-                          : std::min_element(candidates.begin(), candidates.end(), better)->id;
-        }
-        llama_token_data_array arr = { candidates.data(), candidates.size(), -1, sorted };
-        llama_sampler_apply(chain.get(), &arr);
-        return draw(arr);
-    }
-
-    // One of the tokens, each as often as the softmax of the logits says.
-    llama_token draw(llama_token_data_array & arr) {
-        if (arr.size == 0) {
-            return AGD_SAMPLE_NOTFINITE;
-        }
-        float best = arr.data[0].logit;
-        for (size_t i = 1; !arr.sorted && i < arr.size; i++) {
-            best = std::max(best, arr.data[i].logit);
-        }
-        double sum = 0;
-        for (size_t i = 0; i < arr.size; i++) {
-            arr.data[i].p = std::exp(arr.data[i].logit - best);
-            sum += arr.data[i].p;
-        }
-        const double target = sum * uniform(opts.seed, position, attempt++);
-        double       run    = 0;
-        for (size_t i = 0; i + 1 < arr.size; i++) {
-            run += arr.data[i].p;
-            if (run > target) {
-                return arr.data[i].id;
-            }
-        }
-        return arr.data[arr.size - 1].id;
     }
 
     // Drops the candidates that the grammar rejects; their order stays.
@@ -220,7 +56,7 @@ struct agd_sampler {
         candidates.clear();
         for_allowed([&](int32_t first, int32_t n) {
             for (llama_token t = first; t < first + n; t++) {
-                if (admitted[t] && logits[t] > minus_infinity) {
+                if (admitted[t] && logits[t] > agd::minus_infinity) {
                     candidates.push_back({ t, logits[t], 0.0f });
                 }
             }
@@ -326,23 +162,6 @@ struct agd_sampler {
 
 namespace {
 
-// Top-k comes first because it makes the others cheap; the order of the rest is
-// that of llama.cpp's own tools.
-sampler_ptr make_chain(const agd_sampler_options & o) {
-    sampler_ptr chain(llama_sampler_chain_init({ /*no_perf=*/true }));
-    if (o.top_k > 0) {
-        llama_sampler_chain_add(chain.get(), llama_sampler_init_top_k(o.top_k));
-    }
-    if (o.top_p > 0.0f && o.top_p < 1.0f) {
-        llama_sampler_chain_add(chain.get(), llama_sampler_init_top_p(o.top_p, 1));
-    }
-    if (o.min_p > 0.0f) {
-        llama_sampler_chain_add(chain.get(), llama_sampler_init_min_p(o.min_p, 1));
-    }
-    llama_sampler_chain_add(chain.get(), llama_sampler_init_temp(o.temperature));
-    return chain;
-}
-
 std::vector<llama_token> suppressed_tokens(const llama_vocab * vocab, const agd_sampler_options & o,
                                            const std::vector<llama_token> & named_by_grammar) {
     const int32_t     n = llama_vocab_n_tokens(vocab);
@@ -372,29 +191,6 @@ std::vector<llama_token> suppressed_tokens(const llama_vocab * vocab, const agd_
 
 } // namespace
 
-struct agd_vocab_index {
-    const llama_vocab *                     vocab;
-    std::once_flag                          once;
-    std::shared_ptr<const agd::vocab_index> index; // made for the first grammar
-
-    std::shared_ptr<const agd::vocab_index> get() {
-        std::call_once(once, [&] { index = std::make_shared<const agd::vocab_index>(vocab); });
-        return index;
-    }
-};
-
-extern "C" struct agd_vocab_index * agd_vocab_index_new(const struct llama_vocab * vocab) {
-    return agd::guard(nullptr, static_cast<agd_vocab_index *>(nullptr), [&] {
-        auto * index = new agd_vocab_index;
-        index->vocab = vocab;
-        return index;
-    });
-}
-
-extern "C" void agd_vocab_index_free(struct agd_vocab_index * index) {
-    delete index;
-}
-
 extern "C" struct agd_sampler * agd_sampler_new(struct agd_vocab_index * index, struct agd_sampler_options opts,
                                                 char ** err) {
     return agd::guard(err, static_cast<agd_sampler *>(nullptr), [&]() -> agd_sampler * {
@@ -409,7 +205,7 @@ extern "C" struct agd_sampler * agd_sampler_new(struct agd_vocab_index * index, 
         }
         s->suppressed = suppressed_tokens(vocab, opts, named);
         if (opts.temperature > 0.0f) {
-            s->chain = make_chain(opts);
+            s->chain = agd::make_chain(opts);
         }
         s->opts         = opts;
         s->opts.grammar = nullptr; // the caller's memory
@@ -432,7 +228,7 @@ extern "C" struct agd_sampler * agd_sampler_clone(const struct agd_sampler * s, 
             c->grammar = std::make_unique<agd::matcher>(*s->grammar);
         }
         if (s->chain) {
-            c->chain = make_chain(s->opts);
+            c->chain = agd::make_chain(s->opts);
         }
         c->recent   = s->recent;
         c->position = s->position;

@@ -1,0 +1,100 @@
+#include "shim_vocab.h"
+
+#include "shim.h"
+#include "shim_internal.h"
+
+namespace agd {
+
+namespace {
+
+// Texts whose tokens are remembered, of about 50 bytes each.
+constexpr size_t max_cached_texts = 8192;
+
+} // namespace
+
+vocab_index::vocab_index(const llama_vocab * vocab) {
+    const auto        n = static_cast<size_t>(llama_vocab_n_tokens(vocab));
+    std::vector<char> buf(64);
+    offsets.reserve(n + 1);
+    ends.reserve(n);
+    for (llama_token t = 0; t < static_cast<llama_token>(n); t++) {
+        offsets.push_back(static_cast<uint32_t>(text.size()));
+        ends.push_back(llama_vocab_is_eog(vocab, t));
+        whole.push_back((llama_vocab_get_attr(vocab, t) & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_USER_DEFINED)) != 0);
+        int32_t len = llama_token_to_piece(vocab, t, buf.data(), static_cast<int32_t>(buf.size()), 0, true);
+        if (len < 0) {
+            buf.resize(static_cast<size_t>(-len));
+            len = llama_token_to_piece(vocab, t, buf.data(), static_cast<int32_t>(buf.size()), 0, true);
+        }
+        if (len > 0) {
+            text.append(buf.data(), static_cast<size_t>(len));
+        }
+    }
+    offsets.push_back(static_cast<uint32_t>(text.size()));
+    for (llama_token t = 0; t < static_cast<llama_token>(n); t++) {
+        if (!ends[t] && !piece(t).empty()) {
+            order.push_back(t);
+        }
+    }
+    std::sort(order.begin(), order.end(), [&](llama_token a, llama_token b) { return piece(a) < piece(b); });
+    common.assign(order.size(), 0);
+    for (size_t i = 1; i < order.size(); i++) {
+        const auto a = piece(order[i - 1]);
+        const auto b = piece(order[i]);
+        common[i]    = static_cast<uint32_t>(
+            std::mismatch(a.begin(), a.begin() + static_cast<long>(std::min(a.size(), b.size())), b.begin()).first - a.begin());
+    }
+    for (size_t pair = 0, i = 0; pair <= 1u << 16; pair++) {
+        const auto below = [&](std::string_view s) {
+            return (static_cast<uint8_t>(s[0]) << 8 | (s.size() > 1 ? static_cast<uint8_t>(s[1]) : 0)) < static_cast<int>(pair);
+        };
+        while (i < order.size() && below(piece(order[i]))) {
+            i++;
+        }
+        pairs.push_back(static_cast<uint32_t>(i));
+    }
+    for (const llama_token t : order) {
+        longest = std::max(longest, piece(t).size());
+    }
+    // ChatML has one token for all ends of turns. GPT-OSS has one for calls and one
+    // for replies. What llama.cpp takes for the end of a turn is any of several.
+    const bool only = std::count(ends.begin(), ends.end(), true) == 1;
+    for (llama_token t = 0; t < static_cast<llama_token>(n); t++) {
+        if (ends[t] && (only || piece(t) == "<|im_end|>")) {
+            ending = t;
+        }
+    }
+}
+
+std::vector<llama_token> token_cache::tokenize(const llama_vocab * vocab, const std::string & text) {
+    {
+        const std::lock_guard<std::mutex> lock(mutex);
+        if (const auto it = known.find(text); it != known.end()) {
+            return it->second;
+        }
+    }
+    std::vector<llama_token> out(text.size() + 8);
+    const int32_t n = llama_tokenize(vocab, text.data(), static_cast<int32_t>(text.size()), out.data(),
+                                     static_cast<int32_t>(out.size()), /*add_special=*/false, /*parse_special=*/true);
+    out.resize(static_cast<size_t>(std::max(n, 0)));
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (known.size() == max_cached_texts) {
+        known.clear();
+    }
+    known.emplace(text, out);
+    return out;
+}
+
+} // namespace agd
+
+extern "C" struct agd_vocab_index * agd_vocab_index_new(const struct llama_vocab * vocab) {
+    return agd::guard(nullptr, static_cast<agd_vocab_index *>(nullptr), [&] {
+        auto * index = new agd_vocab_index;
+        index->vocab = vocab;
+        return index;
+    });
+}
+
+extern "C" void agd_vocab_index_free(struct agd_vocab_index * index) {
+    delete index;
+}
