@@ -28,11 +28,13 @@ AGD_TARGET inline __m128 half(vec v) {
     return _mm_add_ps(_mm256_castps256_ps128((__m256) v), _mm256_extractf128_ps((__m256) v, 1));
 }
 
-// The sums of four vectors.
-AGD_TARGET inline void sum4(const vec * v, float * to) {
-    const __m128 ab = _mm_hadd_ps(half(v[0]), half(v[1]));
-    const __m128 cd = _mm_hadd_ps(half(v[2]), half(v[3]));
-    _mm_storeu_ps(to, _mm_hadd_ps(ab, cd));
+// s[r][at + j] is the sum of v[r][j].
+template <int R> AGD_TARGET inline void sums(const vec (*v)[4], float (*s)[tile], int at) {
+    for (int r = 0; r < R; r++) {
+        const __m128 ab = _mm_hadd_ps(half(v[r][0]), half(v[r][1]));
+        const __m128 cd = _mm_hadd_ps(half(v[r][2]), half(v[r][3]));
+        _mm_storeu_ps(s[r] + at, _mm_hadd_ps(ab, cd));
+    }
 }
 
 AGD_TARGET inline float total(vec v) {

@@ -29,16 +29,22 @@ AGD_TARGET inline float total(vec v) { return _mm512_reduce_add_ps((__m512) v); 
 
 AGD_TARGET inline float highest(vec v) { return _mm512_reduce_max_ps((__m512) v); }
 
-AGD_TARGET inline __m128 quarter(vec v) {
-    const __m256 half = _mm256_add_ps(_mm512_castps512_ps256((__m512) v), _mm512_extractf32x8_ps((__m512) v, 1));
-    return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+// Four vectors to one, whose lane 4i+j has a part of the sum of v[j]: the lanes of
+// each quarter are added by twos, in the order that all sums have.
+AGD_TARGET inline __m512 quarters(const vec * v) {
+    const __m512 a = (__m512) v[0], b = (__m512) v[1], c = (__m512) v[2], d = (__m512) v[3];
+    const __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+    const __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    return _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
 }
 
-// The sums of four vectors.
-AGD_TARGET inline void sum4(const vec * v, float * to) {
-    const __m128 ab = _mm_hadd_ps(quarter(v[0]), quarter(v[1]));
-    const __m128 cd = _mm_hadd_ps(quarter(v[2]), quarter(v[3]));
-    _mm_storeu_ps(to, _mm_hadd_ps(ab, cd));
+// s[r][at + j] is the sum of v[r][j].
+template <int R> AGD_TARGET inline void sums(const vec (*v)[4], float (*s)[tile], int at) {
+    for (int r = 0; r < R; r++) {
+        const __m512 x    = quarters(v[r]);
+        const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+        _mm_storeu_ps(s[r] + at, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
+    }
 }
 
 #include "attention_kernel.h"

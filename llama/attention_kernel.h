@@ -66,9 +66,7 @@ template <int R> AGD_TARGET static inline void scores(const float * const * q, c
                 }
             }
         }
-        for (int r = 0; r < R; r++) {
-            sum4(sum[r], s[r] + c);
-        }
+        sums<R>(sum, s, c);
     }
 }
 
@@ -198,6 +196,19 @@ AGD_TARGET static inline void load_cell(work & w, int head, uint32_t cell, int a
     convert(o.v + cell * o.v_cell + head * o.v_head, w.v + at * o.dv, o.dv, doubt);
 }
 
+// Cells of one head lie kilobytes apart, which no hardware prefetcher follows: what
+// is next is asked for while the tile before it is computed.
+AGD_TARGET static inline void prefetch(const operands & o, int head, uint32_t cell) {
+    const char * k = o.k + cell * o.k_cell + head * o.k_head;
+    const char * v = o.v + cell * o.v_cell + head * o.v_head;
+    for (int i = 0; i < 2 * o.dk; i += 64) {
+        __builtin_prefetch(k + i, 0, 2);
+    }
+    for (int i = 0; i < 2 * o.dv; i += 64) {
+        __builtin_prefetch(v + i, 0, 2);
+    }
+}
+
 // Gathers at most a tile of cells that only one row sees.
 AGD_TARGET static void own_cells(work & w, int head, uint32_t row, const uint32_t * list, int n) {
     vec ignored = {};
@@ -258,10 +269,13 @@ AGD_TARGET static void compute(const operands & o, const group & g, int head, fl
     w.v   = w.k + tile * o.dk;
     w.st  = reinterpret_cast<state *>(w.v + tile * o.dv);
     begin(w, g, head);
-    for (const shared & t : g.tiles) {
+    for (size_t at = 0; at < g.tiles.size(); at++) {
+        const shared & t    = g.tiles[at];
+        const uint32_t next = at + 1 < g.tiles.size() ? g.tiles[at + 1].first : t.first;
         vec doubt = {};
         for (int i = 0; i < tile; i++) {
             load_cell(w, head, t.first + i, i, doubt);
+            prefetch(o, head, next + i);
         }
         const entry * entries = g.entries.data() + t.begin;
         const int     n       = static_cast<int>(t.end - t.begin);
@@ -282,6 +296,9 @@ AGD_TARGET static void compute(const operands & o, const group & g, int head, fl
     for (size_t i = 0; i < g.rows.size(); i++) {
         for (uint32_t at = g.own[i]; at < g.own[i + 1]; at += tile) {
             const uint32_t left = g.own[i + 1] - at;
+            for (uint32_t n = at + tile; n < at + 2 * tile && n < g.cells.size(); n++) {
+                prefetch(o, head, g.cells[n]);
+            }
             own_cells(w, head, static_cast<uint32_t>(i), g.cells.data() + at, static_cast<int>(left < tile ? left : tile));
         }
     }

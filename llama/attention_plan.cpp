@@ -5,6 +5,10 @@
 
 #include <algorithm>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 namespace agd::attention {
 
 namespace {
@@ -14,12 +18,23 @@ namespace {
 // are gathered.
 constexpr int dense = 12;
 
+// The cells of a tile that a row sees. A mask has millions of values.
 uint32_t seen(const uint16_t * mask) {
+#if defined(__SSE2__)
+    const auto half = [](const uint16_t * p) {
+        const __m128i zero = _mm_setzero_si128();
+        const __m128i low  = _mm_cmpeq_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)), zero);
+        const __m128i high = _mm_cmpeq_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p + 8)), zero);
+        return static_cast<uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(low, high)));
+    };
+    return half(mask) | half(mask + 16) << 16;
+#else
     uint32_t bits = 0;
     for (int i = 0; i < tile; i++) {
         bits |= static_cast<uint32_t>(mask[i] == 0) << i;
     }
     return bits;
+#endif
 }
 
 void fill(const uint16_t * mask, size_t stride, int cells, group & g) {
