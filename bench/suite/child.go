@@ -3,7 +3,6 @@ package suite
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -73,7 +72,8 @@ func start(ctx context.Context, name, program string, args func(host, port strin
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if err := c.ready(ctx); err != nil {
-		return nil, errors.Join(err, c.stop())
+		_ = c.stop() // which could only say the same again
+		return nil, err
 	}
 	return c, nil
 }

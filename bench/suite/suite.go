@@ -105,7 +105,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	r.Seconds = time.Since(began).Seconds()
 	r.Rows = rows(r)
-	return r, errors.Join(r.save(o.Dir), ctx.Err())
+	return r, errors.Join(r.save(o.Dir), context.Cause(ctx))
 }
 
 // load is the machine's load average over the last minute; 0 where it does not tell.
@@ -243,7 +243,7 @@ func (s *session) repeat(ctx context.Context, m *Measured) error {
 			return err
 		}
 	}
-	m.Agentd, m.Server = figures(arms[armAgentd]), figures(arms[armServer])
+	m.Agentd, m.Server = s.figures(arms[armAgentd]), s.figures(arms[armServer])
 	generated := int(m.Agentd.Output.Median.X)
 	speeds, err := ceiling.Fastest(s.rows, s.slots())
 	if err != nil {
@@ -256,7 +256,7 @@ func (s *session) repeat(ctx context.Context, m *Measured) error {
 }
 
 // figures are the medians of the repeats of an arm.
-func figures(files []*result.File) Figures {
+func (s *session) figures(files []*result.File) Figures {
 	arm := result.Arm{Files: files}
 	spread := func(name string) Spread {
 		metric, _ := result.MetricNamed(name)
@@ -265,14 +265,21 @@ func figures(files []*result.File) Figures {
 	}
 	f := Figures{
 		Decisions: spread("decisions_s"), TTFT: spread("ttft_p50"), TPOT: spread("tpot_p50"), E2EL: spread("e2el_p50"),
-		Computed: spread("computed_to_ideal"), Width: spread("batch_width"),
+		Width: spread("batch_width"),
 	}
-	tokens := make([]result.Value, len(files))
-	for i, file := range files {
-		tokens[i] = file.Summary.OutputRate.Over(file.Summary.DecisionRate).Times(float64(file.Summary.Decisions))
+	of := func(value func(*result.Summary) result.Value) Spread {
+		values := make([]result.Value, len(files))
+		for i, file := range files {
+			values[i] = value(&file.Summary)
+		}
+		x := result.SpreadOf(values)
+		return Spread{x.Median, x.Min, x.Max}
 	}
-	x := result.SpreadOf(tokens)
-	f.Output = Spread{x.Median, x.Min, x.Max}
+	// The summary's own ideal knows nothing of the warm-up.
+	f.Computed = of(func(x *result.Summary) result.Value {
+		return x.PromptComputed.Over(result.Known(float64(s.counts.UniqueTokens)))
+	})
+	f.Output = of(func(x *result.Summary) result.Value { return x.OutputRate.Times(x.Span.X) })
 	return f
 }
 

@@ -233,11 +233,18 @@ func TestAWindowIsWhereAllDecodeAndNothingElseHappens(t *testing.T) {
 		{"more than asked for", seen([4]float64{5, 9, 0, 0}, [4]float64{5, 9, 20, 5}), 0, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			from, to, ok := whole(test.seen, 4)
+			from, to, ok := window(test.seen, decoding(4))
 			if ok != (test.to > 0) || from.at.Milliseconds() != int64(test.from) || to.at.Milliseconds() != int64(test.to) {
 				t.Errorf("from %s to %s, %v", from.at, to.at, ok)
 			}
 		})
+	}
+}
+
+func TestAWindowIsBusyAlsoWhereSomeBeginAndEnd(t *testing.T) {
+	from, to, ok := window(seen([4]float64{32, 9, 0, 0}, [4]float64{28, 12, 60, 2}, [4]float64{32, 15, 120, 4}, [4]float64{27, 15, 200, 8}, [4]float64{33, 15, 300, 12}), busy(32))
+	if !ok || from.at != 0 || to.at != 20*time.Millisecond {
+		t.Errorf("from %s to %s, %v", from.at, to.at, ok)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"agentd/bench/result"
@@ -66,12 +67,12 @@ func (w *watch) stop() ([]moment, error) {
 	return w.seen, w.err
 }
 
-// whole is the longest window in which so many sequences decode and nothing else
-// happens, from its first to its last moment. It has some steps, or there is none.
-func whole(seen []moment, width int) (from, to moment, ok bool) {
+// window is the longest time in which all moments are as they shall be, from its first
+// to its last. It has some steps, or there is none.
+func window(seen []moment, as func(first, m *moment) bool) (from, to moment, ok bool) {
 	for i := 0; i < len(seen); i++ {
 		k := i
-		for k < len(seen) && int(seen[k].Running) == width && seen[k].Prefilled == seen[i].Prefilled {
+		for k < len(seen) && as(&seen[i], &seen[k]) {
 			k++
 		}
 		if k-i < 2 {
@@ -86,37 +87,55 @@ func whole(seen []moment, width int) (from, to moment, ok bool) {
 	return from, to, ok
 }
 
+// decoding is where so many sequences decode and nothing else happens.
+func decoding(width int) func(first, m *moment) bool {
+	return func(first, m *moment) bool { return int(m.Running) == width && m.Prefilled == first.Prefilled }
+}
+
+// busy is where so many sequences or little fewer decode: others begin when some end.
+func busy(width int) func(first, m *moment) bool {
+	return func(_, m *moment) bool { return int(m.Running) <= width && 8*int(m.Running) >= 7*width }
+}
+
 // windowSteps make a window: fewer are no measurement.
 const windowSteps = 4
 
+// waves of candidates follow each other in a request, so that the width is full for
+// longer than the shortest of them takes.
+const waves = 4
+
+// freeTokens of a candidate without a grammar are about as many as with one, so that
+// as many candidates begin and end.
+const freeTokens = 24
+
 // constrainedSteps holds the time of a step at full width with a grammar against the
 // time without, of the same prompts: on two servers, in turns. It is the time for each
-// generated token of a candidate, so that tokens which the grammar forces, and which
-// may come several in a step, count for what they are.
+// generated token, so that tokens which the grammar forces, and which may come several
+// in a step, count for what they are.
 func (s *session) constrainedSteps(ctx context.Context, m *Measured) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, runLimit, fmt.Errorf("the steps took longer than %s", runLimit))
 	defer cancel()
 	p := s.probe()
-	p.passes *= 2
 	list, err := s.fresh(ctx, p.passes, seedConstrained, false)
 	if err != nil {
 		return err
 	}
-	free, stopFree, err := s.agent(ctx, p.tokens, 0)
+	parallel := []string{"--parallel", strconv.Itoa(p.width)}
+	free, stopFree, err := s.agent(ctx, freeTokens, 0, parallel...)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stopFree()) }()
-	bound, stopBound, err := s.agent(ctx, 0, p.tokens)
+	bound, stopBound, err := s.agent(ctx, 0, p.tokens, parallel...)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stopBound()) }()
 	var each [2][]float64 // seconds for each token, without and with
 	for range p.passes {
-		turn := list.take(p.width)
+		turn := list.take(waves * p.width)
 		for i, t := range []target.Target{free, bound} {
-			o := target.Options{FixedTokens: p.tokens, Seed: 1}
+			o := target.Options{FixedTokens: freeTokens, Seed: 1}
 			if i == 1 {
 				o = target.Options{MaxTokens: p.tokens, Seed: 1}
 			}
@@ -126,13 +145,13 @@ func (s *session) constrainedSteps(ctx context.Context, m *Measured) (err error)
 			if err = errors.Join(err, watchErr); err != nil {
 				return err
 			}
-			if from, to, ok := whole(seen, p.width); ok {
+			if from, to, ok := window(seen, busy(p.width)); ok {
 				each[i] = append(each[i], (to.at-from.at).Seconds()/(to.Generated-from.Generated))
 			}
 		}
 	}
 	if len(each[0]) == 0 || len(each[1]) == 0 {
-		s.say("constrained steps: no answer was long enough to see %d steps at width %d", windowSteps, p.width)
+		s.say("constrained steps: never were %d steps at width %d seen", windowSteps, p.width)
 		return nil
 	}
 	m.Constrained = result.Known(mid(each[0]) / mid(each[1]))

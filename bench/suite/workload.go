@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"agentd/bench/render"
 	"agentd/bench/workload"
@@ -32,8 +33,8 @@ type Workload struct {
 
 	file    string // GGUF
 	trace   *workload.Trace
-	counts  render.Counts
-	longest int // tokens of a prompt and its answer
+	counts  render.Counts // of a server that is warm
+	longest int           // tokens of a prompt and its answer
 
 	paths struct{ whole, tune, warm string }
 }
@@ -88,9 +89,6 @@ func (w *Workload) prepare(ctx context.Context, dir string) (err error) {
 	if w.trace, err = w.rendered(ctx, w.Trace); err != nil {
 		return err
 	}
-	if w.counts, err = render.Ideal(w.trace, nil); err != nil {
-		return fmt.Errorf("%s: %w", w.Name, err)
-	}
 	for i := range w.trace.Turns {
 		w.longest = max(w.longest, len(w.trace.Turns[i].Tokens)+w.outputTokens())
 	}
@@ -105,6 +103,12 @@ func (w *Workload) prepare(ctx context.Context, dir string) (err error) {
 	warm, err := w.rendered(ctx, o)
 	if err != nil {
 		return err
+	}
+	// Even the shortest prompt shares what the format says before all of its prompts.
+	// A server that is warm has computed that.
+	both := workload.Trace{Header: w.trace.Header, Turns: slices.Concat(warm.Turns, w.trace.Turns)}
+	if w.counts, err = render.Ideal(&both, func(t *workload.Turn) bool { return t != &both.Turns[0] }); err != nil {
+		return fmt.Errorf("%s: %w", w.Name, err)
 	}
 	for _, t := range []struct {
 		path  *string

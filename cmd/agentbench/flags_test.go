@@ -72,6 +72,11 @@ func TestWrongFlagsAreNamedWithWhatToDo(t *testing.T) {
 		{"compare a.json", "got 1 arguments, want two"},
 		{"compare a.json b.json --fail-under speed=1", `--fail-under: got the metric "speed"`},
 		{"compare " + there + " b.json", there + ": version: got 0"},
+		{"suite --only house", `--only: got "house", want some of: household, tiny, 0.6b, calls`},
+		{"suite --repeats 0", `--repeats: got "0", want a whole number from 1`},
+		{"suite --document " + filepath.Join(dir, "no.md"), "--document: "},
+		{"suite --agentd " + filepath.Join(dir, "no"), filepath.Join(dir, "no") + " is missing; make agentd builds it"},
+		{"suite --agentd " + there + " --peers " + dir, filepath.Join(dir, "llama-server") + " is missing; make peers builds it"},
 		{"report", "no result is named"},
 		{"report " + filepath.Join(dir, "missing.json"), "missing.json"},
 	} {
@@ -88,7 +93,7 @@ func TestWrongFlagsAreNamedWithWhatToDo(t *testing.T) {
 
 func TestEveryCommandHasAPageThatFits(t *testing.T) {
 	c := newBenchConfig()
-	pages := map[string][]option{"": nil, "run": c.command().options, "trace": c.Trace.options(), "record": nil, "compare": nil, "report": nil}
+	pages := map[string][]option{"": nil, "run": c.command().options, "trace": c.Trace.options(), "record": nil, "compare": nil, "report": nil, "suite": nil}
 	for name, opts := range pages {
 		args := []string{"--help"}
 		if name != "" {

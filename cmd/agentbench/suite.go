@@ -93,7 +93,7 @@ Signals
 	fmt.Fprintf(p.stdout, "\nwritten to %s\n", o.Dir)
 	whole := err == nil
 	for _, m := range r.Workloads {
-		if m.Error != "" {
+		if m.Error != "" && !r.Interrupted { // else the signal is the error
 			whole = false
 			errs = append(errs, fmt.Errorf("%s: %s", m.Workload.Name, m.Error))
 		}
