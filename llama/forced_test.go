@@ -177,6 +177,95 @@ func TestWhatIsForced(t *testing.T) {
 	}
 }
 
+// A model may write a character byte by byte, so that the last tokens begin inside one.
+func TestForcedTokensBehindPartsOfCharacters(t *testing.T) {
+	m := shared(t, synth.Qwen3)
+	for _, before := range []string{"\xF0\x9F\x98\x80x", "\xE6\x97\xA5\xE6\x9C\xACx", "\xC3\xA9\xC3\xA9x"} {
+		s := newSampler(t, m, SamplerConfig{Grammar: `root ::= [^x]+ "x" "(yes)"`})
+		for i := range len(before) {
+			tok, ok := m.Vocab().Find(before[i : i+1])
+			if !ok {
+				t.Fatalf("byte %x is no token", before[i])
+			}
+			if list, end, err := s.Force(nil); err != nil || len(list) > 0 || end >= 0 {
+				t.Errorf("%q: inside of a character %q, %d, %v", before[:i], pieces(m, list), end, err)
+			}
+			if err := s.Accept(tok); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, _, err := s.Force(nil); err != nil {
+			t.Errorf("%q: %v", before, err)
+		}
+	}
+}
+
+// FuzzForce takes any grammar and any text of it: what is forced must be what the
+// grammar admits and nothing else.
+func FuzzForce(f *testing.F) {
+	f.Add(callGrammar, "<tool_call>\n{\"name\": \"go_to\", \"arguments\": {\"room\": ")
+	f.Add(`root ::= ("é" | "日本")+ "x"{2,3} "<tool_call>"`, "é日本xx")
+	f.Add(`root ::= [^a]* "\U0001F600 \n  b"? <|im_end|>`, "\xf0\x9f")
+	m := shared(f, synth.GPTOSS)
+	f.Fuzz(func(t *testing.T, gbnf, text string) {
+		if len(gbnf) > 1000 || len(text) > 200 {
+			return
+		}
+		s, err := m.NewSampler(SamplerConfig{Grammar: gbnf})
+		if err != nil {
+			return
+		}
+		defer s.Close()
+		for i := range len(text) {
+			tok, ok := m.Vocab().Find(text[i : i+1])
+			if !ok || s.Accept(tok) != nil {
+				break
+			}
+			alone, err := s.Clone()
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, end, err := s.Force(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, tok := range list {
+				if first := m.Vocab().Piece(tok, true)[0]; !onlyByte(m, alone, first) {
+					t.Errorf("%q is forced, there is a choice", pieces(m, list))
+				}
+				if err := alone.Accept(tok); err != nil {
+					t.Errorf("%q is forced: %v", m.Vocab().Piece(tok, true), err)
+				}
+			}
+			if end >= 0 && alone.Accept(end) != nil {
+				t.Error("an end is forced that may not come")
+			}
+			if err := alone.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// onlyByte says that no token of one byte may come but b.
+func onlyByte(m *Model, s *Sampler, b byte) bool {
+	for other := range 256 {
+		tok, ok := m.Vocab().Find(string([]byte{byte(other)}))
+		if !ok || byte(other) == b {
+			continue
+		}
+		c, err := s.Clone()
+		if err != nil {
+			return false
+		}
+		admitted := c.Accept(tok) == nil
+		if c.Close() != nil || admitted {
+			return false
+		}
+	}
+	return true
+}
+
 func TestForcedTokensAreNotSuppressedOnes(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	s := newSampler(t, m, SamplerConfig{Grammar: `root ::= "a.<|im_start|>b"`, SuppressControl: true})

@@ -57,6 +57,10 @@ bool looks_ahead(char c) {
     return c == ' ' || (c >= '\t' && c <= '\r') || static_cast<uint8_t>(c) >= 0x80;
 }
 
+bool inside_character(std::string_view piece) {
+    return !piece.empty() && (static_cast<uint8_t>(piece[0]) & 0xC0) == 0x80;
+}
+
 } // namespace
 
 matcher::forced matcher::must_follow(size_t max) {
@@ -127,17 +131,22 @@ forced_tokens force(matcher & m, const llama_vocab * vocab, const std::vector<ll
         return { {}, may_end };
     }
     std::string text;
-    for (const llama_token t : recent) {
-        text += tokens.piece(t);
+    auto        first = recent.begin(); // of those that are looked at
+    while (first != recent.end() && inside_character(tokens.piece(*first))) {
+        ++first;
+    }
+    for (auto it = first; it != recent.end(); ++it) {
+        text += tokens.piece(*it);
     }
     const size_t before = text.size();
     text += must.text;
 
-    auto list = tokens.cache.tokenize(vocab, text);
-    if (list.size() <= recent.size() || !std::equal(recent.begin(), recent.end(), list.begin())) {
+    auto       list  = tokens.cache.tokenize(vocab, text);
+    const auto known = recent.end() - first;
+    if (static_cast<long>(list.size()) <= known || !std::equal(first, recent.end(), list.begin())) {
         return {};
     }
-    list.erase(list.begin(), list.begin() + static_cast<long>(recent.size()));
+    list.erase(list.begin(), list.begin() + known);
     std::vector<size_t> ends; // in text
     size_t              usable = 0;
     for (size_t at = before; usable < list.size(); usable++) {

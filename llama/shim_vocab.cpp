@@ -3,6 +3,8 @@
 #include "shim.h"
 #include "shim_internal.h"
 
+#include <exception>
+
 namespace agd {
 
 namespace {
@@ -74,8 +76,13 @@ std::vector<llama_token> token_cache::tokenize(const llama_vocab * vocab, const 
         }
     }
     std::vector<llama_token> out(text.size() + 8);
-    const int32_t n = llama_tokenize(vocab, text.data(), static_cast<int32_t>(text.size()), out.data(),
-                                     static_cast<int32_t>(out.size()), /*add_special=*/false, /*parse_special=*/true);
+    int32_t                  n = 0;
+    try {
+        n = llama_tokenize(vocab, text.data(), static_cast<int32_t>(text.size()), out.data(), static_cast<int32_t>(out.size()),
+                           /*add_special=*/false, /*parse_special=*/true);
+    } catch (const std::exception &) {
+        // Some bytes that are no characters; llama.cpp passes over others.
+    }
     out.resize(static_cast<size_t>(std::max(n, 0)));
     const std::lock_guard<std::mutex> lock(mutex);
     if (known.size() == max_cached_texts) {

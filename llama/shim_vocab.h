@@ -19,6 +19,7 @@ namespace agd {
 // to write the same.
 class token_cache {
   public:
+    // Special tokens are found by their texts. Nothing, if text can't be tokenized.
     std::vector<llama_token> tokenize(const llama_vocab * vocab, const std::string & text);
 
   private:
