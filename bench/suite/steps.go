@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"agentd/bench/result"
 	"agentd/bench/target"
 	"agentd/bench/workload"
@@ -250,26 +252,26 @@ func (s *session) lockstep(ctx context.Context, t target.Target, turn *workload.
 // of their tokens while all of them decode, if there was such a time.
 func (s *session) staggered(ctx context.Context, t target.Target, turns []workload.Turn, p probe, gap time.Duration) (rate float64, ok bool, err error) {
 	w := watching(ctx, t)
-	errs := make(chan error, len(turns))
+	all, ctx := errgroup.WithContext(ctx)
 	for i := range turns {
-		go func() {
+		all.Go(func() error {
 			timer := time.NewTimer(time.Duration(i) * gap)
 			defer timer.Stop()
 			select {
 			case <-timer.C:
 				_, err := ask(ctx, t, &turns[i], p.tokens)
-				errs <- err
+				return err
 			case <-ctx.Done():
-				errs <- context.Cause(ctx)
+				return context.Cause(ctx)
 			}
-		}()
+		})
 	}
-	var all error
-	for range turns {
-		all = errors.Join(all, <-errs)
+	err = all.Wait()
+	seen, watchErr := w.stop()
+	if err == nil {
+		err = watchErr
 	}
-	seen, err := w.stop()
-	if err = errors.Join(all, err); err != nil {
+	if err != nil {
 		return 0, false, err
 	}
 	from, to, ok := window(seen, decoding(p.width))

@@ -95,7 +95,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		one, err := s.measure(ctx, &checked)
 		r.Workloads = append(r.Workloads, one)
 		if err != nil {
-			one.Error = err.Error()
+			one.Error = strings.ReplaceAll(err.Error(), "\n", "; ")
 			o.Log(w.Name + ": " + err.Error())
 		}
 		if ctx.Err() != nil {
