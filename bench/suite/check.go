@@ -6,12 +6,23 @@ import (
 	"fmt"
 
 	"agentd/bench/target"
+	"agentd/bench/workload"
 )
 
 // check asks a real llama-server in every way in which the harness can ask it, and
 // holds the answers and counters against what they must be. A llama.cpp that answers
-// otherwise would be measured wrongly without any error.
-func (s *session) check(ctx context.Context) (err error) {
+// otherwise would be measured wrongly without any error. It serves the default model,
+// which is fast and has a grammar.
+func check(ctx context.Context, options *Options) (err error) {
+	s := &session{Options: options, Workload: &Workload{Name: "check", Trace: workload.Defaults(workload.Household), FixedTokens: checkTokens}}
+	s.Trace.Agents, s.Trace.Groups, s.Trace.Turns = 1, 1, 1
+	if s.file, err = s.model(); err != nil {
+		return fmt.Errorf("the default model: %w", err)
+	}
+	if s.trace, err = s.rendered(ctx, s.Trace); err != nil {
+		return err
+	}
+	s.longest = len(s.trace.Turns[0].Tokens) + checkTokens
 	ctx, cancel := context.WithTimeoutCause(ctx, runLimit, fmt.Errorf("it took longer than %s", runLimit))
 	defer cancel()
 	setting := Setting{Slots: s.Trace.Candidates, Mode: target.ModeN, FlashAttention: "auto"}

@@ -19,21 +19,22 @@ type probe struct {
 	width  int // candidates that decode at once
 	tokens int // of each
 	passes int // of which the median is taken
+	pairs  int // of TTFT of few and many candidates
 }
 
 // few is the smaller number of candidates whose TTFT is held against that of many.
 const few, many = 1, 8
 
 func (s *session) probe() probe {
-	p := probe{width: 32, tokens: 128, passes: 5}
+	p := probe{width: 32, tokens: 128, passes: 5, pairs: 20}
 	switch s.Shape {
 	case "tiny":
-		p = probe{32, 64, 3}
+		p = probe{32, 64, 3, 12}
 	case "0.6b":
-		p = probe{8, 32, 3}
+		p = probe{8, 32, 3, 4}
 	}
 	if s.Quick {
-		p.passes = 1
+		p.passes, p.pairs = 1, min(p.pairs, 4)
 	}
 	return p
 }
@@ -119,8 +120,7 @@ func (s *session) fixedSteps(ctx context.Context, m *Measured) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, runLimit, fmt.Errorf("the steps took longer than %s", runLimit))
 	defer cancel()
 	p := s.probe()
-	pairs := 4 * p.passes
-	long, err := s.fresh(ctx, 1+p.passes+2*pairs, seedFresh, false)
+	long, err := s.fresh(ctx, 1+p.passes+2*p.pairs, seedFresh, false)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (s *session) fixedSteps(ctx context.Context, m *Measured) (err error) {
 	}
 
 	var ttft [2][]float64
-	for range pairs {
+	for range p.pairs {
 		for i, candidates := range []int{few, many} {
 			a, err := ask(ctx, agent, long.take(candidates), p.tokens)
 			if err != nil {

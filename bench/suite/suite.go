@@ -86,13 +86,16 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		Version: Version, Made: began.UTC(), Commit: o.Commit, CPU: o.CPU, CPUs: o.CPUs, Threads: o.Threads,
 		Quick: o.Quick, Repeats: o.Repeats, Load: load(), AgentdArgs: o.AgentdArgs,
 	}
-	checked := false
+	o.Log("does llama-server answer as it should?")
+	if err := check(ctx, &o); err != nil {
+		return nil, err
+	}
 	for _, w := range workloads(o.Quick) {
 		if len(o.Only) > 0 && !slices.Contains(o.Only, w.Name) {
 			continue
 		}
 		s := &session{Options: &o, Workload: w}
-		one, err := s.measure(ctx, &checked)
+		one, err := s.measure(ctx)
 		r.Workloads = append(r.Workloads, one)
 		if err != nil {
 			one.Error = strings.ReplaceAll(err.Error(), "\n", "; ")
@@ -137,7 +140,7 @@ func (s *session) say(format string, args ...any) {
 }
 
 // measure does all of a workload. The result holds what there was before an error.
-func (s *session) measure(ctx context.Context, checked *bool) (*Measured, error) {
+func (s *session) measure(ctx context.Context) (*Measured, error) {
 	began := time.Now()
 	m := &Measured{Workload: s.Workload}
 	defer func() { m.Seconds = time.Since(began).Seconds() }()
@@ -146,13 +149,6 @@ func (s *session) measure(ctx context.Context, checked *bool) (*Measured, error)
 		return m, err
 	}
 	m.Counts = s.counts
-	if !*checked {
-		s.say("does llama-server answer as it should?")
-		if err := s.check(ctx); err != nil {
-			return m, err
-		}
-		*checked = true
-	}
 	if err := s.tune(ctx, m); err != nil {
 		return m, err
 	}

@@ -55,7 +55,8 @@ func workloads(quick bool) []*Workload {
 	words.Turns = 3
 	calls := house
 	calls.Turns = 3
-	large.Agents, large.Groups, large.Turns, large.Tools, large.SystemWords = 4, 2, 2, 3, 40
+	large.Agents, large.Groups, large.Turns, large.Tools, large.SystemWords = 4, 2, 2, 1, 20
+	large.ObservationWords, large.OutputWords = 10, 8
 	list := []*Workload{
 		{Name: "household", Title: "household, default model", Trace: house, FixedTokens: 32, TuneTurns: 2, Goal: goalFixed},
 		{Name: "tiny", Title: "synthetic, tiny random weights", Shape: "tiny", Trace: words, FixedTokens: 16, TuneTurns: 1, Goal: goalFixed},
@@ -64,7 +65,7 @@ func workloads(quick bool) []*Workload {
 	}
 	for _, w := range list {
 		if quick {
-			w.Trace.Turns = min(w.Trace.Turns, 2)
+			w.Trace.Turns = min((w.Trace.Turns+1)/2, 2)
 			w.TuneTurns = 1
 		}
 	}
