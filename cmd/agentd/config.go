@@ -43,14 +43,15 @@ type Config struct {
 	Seed        uint64 // base of every sampled candidate's seed
 
 	// Placement and engine.
-	Device      string   // auto, cpu, or names separated by commas
-	GPULayers   int      // layers on the GPU; -1: all
-	TensorSplit []string // share of each device, as numbers
-	Parallel    int      // sequences decoded together; 0: decided at load
-	BatchSize   int      // tokens of one model step; 0: decided at load
-	Threads     int      // CPU threads; 0: physical cores minus one
-	QueueLimit  int      // candidates waiting or running
-	FixedTokens int      // benchmarks: every answer is so many tokens; 0: off
+	Device       string   // auto, cpu, or names separated by commas
+	GPULayers    int      // layers on the GPU; -1: all
+	TensorSplit  []string // share of each device, as numbers
+	Parallel     int      // sequences decoded together; 0: decided at load
+	BatchSize    int      // tokens of one model step; 0: decided at load
+	Threads      int      // CPU threads; 0: auto
+	CPUAttention string   // shared or ggml
+	QueueLimit   int      // candidates waiting or running
+	FixedTokens  int      // benchmarks: every answer is so many tokens; 0: off
 
 	// HTTP.
 	Host           string
@@ -88,6 +89,7 @@ func defaultConfig() Config {
 		OutputStyle:     "qwen_format",
 		Constrain:       "on",
 		ForcedTokens:    "on",
+		CPUAttention:    "shared",
 		MixedOutput:     "reject",
 		DefaultRobot:    "robot",
 		ReasoningEffort: "low",

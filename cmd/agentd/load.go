@@ -67,6 +67,7 @@ func (d *daemon) loadModel(ctx context.Context) (model, error) {
 		Parallel:           c.Parallel,
 		BatchSize:          c.BatchSize,
 		Threads:            c.Threads,
+		GGMLAttention:      c.CPUAttention == "ggml",
 		QueueLimit:         c.QueueLimit,
 		Format:             c.ModelFormat,
 		ChatTemplate:       template,

@@ -71,6 +71,7 @@ func (d *daemon) logModel(f inference.Facts) {
 		Str("device", f.Device).
 		Int("gpu_layers", f.GPULayers).
 		Int("threads", f.Threads).
+		Str("attention", f.Attention).
 		Int("context_length", f.ContextLength).
 		Str("kv_cache", f.KVType).
 		Int("parallel", f.Parallel).

@@ -69,7 +69,8 @@ func options(c *Config) []option {
 		{"tensor-split", "tensor_split", groupPlace, "LIST", "Share of the model for each device, such as 3,1.", numbers{&c.TensorSplit}},
 		{"parallel", "parallel", groupPlace, "N", "Candidates generated at the same time.", integer{&c.Parallel, 1, maxSequences, "auto", 0}},
 		{"batch-size", "batch_size", groupPlace, "TOKENS", "Most tokens the model sees in one step.", integer{&c.BatchSize, minBatch, maxBatch, "auto", 0}},
-		{"threads", "threads", groupPlace, "N", "CPU threads of the model. auto: physical cores minus one.", integer{&c.Threads, 1, maxThreads, "auto", 0}},
+		{"threads", "threads", groupPlace, "N", "CPU threads of the model. auto: physical cores, minus one where there are more than four.", integer{&c.Threads, 1, maxThreads, "auto", 0}},
+		{"cpu-attention", "cpu_attention", groupPlace, "HOW", "How attention is computed on the CPU: shared reads what candidates and agents have in common once for all of them; ggml is llama.cpp's own, for comparisons.", choice{&c.CPUAttention, []string{"shared", "ggml"}, nil}},
 		{"queue-limit", "queue_limit", groupPlace, "N", "Candidates admitted at a time, waiting or running. A request that does not fit is answered 503 with Retry-After.", integer{p: &c.QueueLimit, min: 1, max: maxQueue}},
 
 		{"fixed-tokens", "fixed_tokens", groupPlace, "N", "For benchmarks only: every answer is exactly N tokens of whatever the model says, unconstrained, so that any weights are the same load. 0: off.", integer{p: &c.FixedTokens, max: maxContext}},

@@ -41,6 +41,7 @@ type Facts struct {
 	Device        string // where the layers are
 	GPULayers     int    // asked for; -1: all
 	Threads       int
+	Attention     string // on the CPU "shared" (see llama.SetSharedAttention) or "ggml", else "device"
 	ContextLength int
 	KVType        string
 	Parallel      int

@@ -20,6 +20,8 @@ const (
 	// together: on a CPU, wider steps stop paying early.
 	autoParallelCPU = 32
 	autoParallelGPU = 128
+	// spareCore is from how many cores on one is left to what is not the model.
+	spareCore = 4
 	// autoBatchCPU and autoBatchGPU are the tokens of one model step: large
 	// enough to keep the device busy with a prefill, small enough that running
 	// candidates don't wait long for their next token.

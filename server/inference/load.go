@@ -199,6 +199,7 @@ func (s *Service) startEngine(opts Options, place placed) error {
 	if f.Threads == 0 {
 		f.Threads = autoThreads()
 	}
+	f.Attention = attention(place.gpu(), opts.GGMLAttention, f.KVType)
 	f.ContextLength = opts.ContextLength
 	info := s.model.Info()
 	perCell := cellBytes(s.model.Metadata(), info.Architecture, info.Layers, info.Embedding, f.KVType)

@@ -22,6 +22,9 @@ type Options struct {
 	TensorSplit []float32
 	// Parallel, BatchSize and Threads are 0 for auto.
 	Parallel, BatchSize, Threads int
+	// GGMLAttention computes attention on the CPU as llama.cpp does by itself: see
+	// llama.SetSharedAttention, which it sets for the process.
+	GGMLAttention bool
 	// QueueLimit is how many candidates may wait or run.
 	QueueLimit int
 

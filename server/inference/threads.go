@@ -5,17 +5,37 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"agentd/llama"
 )
 
-// autoThreads is max(1, physical cores - 1): hyper-threads slow llama.cpp
-// down, and the last core samples, tokenizes and serves. A container's CPU
-// limit counts too.
+// autoThreads counts physical cores: hyper-threads slow llama.cpp down. Of many,
+// one is left to sample, tokenize and serve. Of few, that would be too much: a step
+// of the model takes 30 times as long as what follows it, so that with two cores
+// both do twice as much as one (docs/benchmarks.md). A container's CPU limit counts
+// too.
 func autoThreads() int {
 	cores := runtime.GOMAXPROCS(0) // respects affinity and cgroup limits
 	if physical := physicalCores("/sys/devices/system/cpu"); physical > 0 {
 		cores = min(cores, physical)
 	}
-	return max(1, cores-1)
+	if cores > spareCore {
+		cores--
+	}
+	return cores
+}
+
+// attention says how attention is computed from now on: "shared" or "ggml" on the
+// CPU, else "device".
+func attention(gpu, ggml bool, kvType string) string {
+	llama.SetSharedAttention(!ggml)
+	if gpu {
+		return "device"
+	}
+	if kvType == "f16" && llama.SharedAttention() {
+		return "shared"
+	}
+	return "ggml"
 }
 
 // physicalCores counts the distinct sets of hyper-threads; 0 when the system
