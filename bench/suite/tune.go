@@ -11,7 +11,7 @@ import (
 // A setting is given up when it takes patience times as long as the best so far, and
 // patienceLeast longer, for the start of a server.
 const (
-	patience      = 3
+	patience      = 2
 	patienceLeast = 5 * time.Second
 )
 

@@ -55,7 +55,7 @@ func workloads(quick bool) []*Workload {
 	words.Turns = 3
 	calls := house
 	calls.Turns = 3
-	large.Agents, large.Groups, large.Turns, large.Tools, large.SystemWords = 4, 2, 2, 1, 20
+	large.Agents, large.Groups, large.Turns, large.Tools, large.SystemWords = 2, 2, 2, 1, 20
 	large.ObservationWords, large.OutputWords = 10, 8
 	list := []*Workload{
 		{Name: "household", Title: "household, default model", Trace: house, FixedTokens: 32, TuneTurns: 2, Goal: goalFixed},
