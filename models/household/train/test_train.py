@@ -174,6 +174,13 @@ class Train(unittest.TestCase):
         self.assertEqual(whole.rows, resumed.rows)
         for a, b in zip(whole.model.parameters(), resumed.model.parameters()):
             self.assertTrue(torch.equal(a, b))
+        further = trainer("further", "--weights", os.path.join(self.directory.name, "whole", train.CHECKPOINT))
+        self.assertEqual((further.step, further.before), (0, 4))
+        for a, b in zip(whole.model.parameters(), further.model.parameters()):
+            self.assertTrue(torch.equal(a, b))
+        with contextlib.redirect_stdout(io.StringIO()):
+            further.run()
+        self.assertEqual([row["step"] for row in further.rows], [2, 4, 6, 8])  # one curve of both
         for name in ("curve.csv", "curve.svg"):
             self.assertTrue(os.path.getsize(os.path.join(self.directory.name, "cut", name)))
 

@@ -30,7 +30,8 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--tokenizer", required=True, help="tokenizer.json")
     p.add_argument("--out", required=True, help="directory for the checkpoint and the curve")
     p.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out, if there is one")
-    p.add_argument("--steps", type=int, required=True, help="steps of the whole run")
+    p.add_argument("--weights", help="checkpoint whose weights to begin with; the rates begin anew")
+    p.add_argument("--steps", type=int, required=True, help="steps of the whole run, without those of --weights")
     p.add_argument("--cool", type=int, required=True,
                    help="then, over so many steps, let the rate fall to nothing; the checkpoint stays as it is before, to go on from")
     p.add_argument("--minutes", type=float, default=math.inf, help="stop early, with a checkpoint, after so long")
@@ -106,18 +107,23 @@ class Trainer:
             torch.optim.AdamW(rest, lr=args.rate_rest, betas=(0.9, 0.95), weight_decay=0.0, fused=True),
         ]
         self.step = 0
+        self.before = 0  # steps that --weights has behind it, for the curve
         self.rows: list[dict] = []
         os.makedirs(args.out, exist_ok=True)
         checkpoint = os.path.join(args.out, CHECKPOINT)
         if args.resume and os.path.exists(checkpoint):
             self.load(checkpoint)
+        elif args.weights:
+            state = torch.load(args.weights, map_location=self.device, weights_only=True)
+            self.model.load_state_dict(state["model"])
+            self.before, self.rows = state.get("before", 0) + state["step"], state["rows"]
 
     def load(self, checkpoint: str) -> None:
         state = torch.load(checkpoint, map_location=self.device, weights_only=True)
         self.model.load_state_dict(state["model"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
-        self.step, self.rows = state["step"], state["rows"]
+        self.step, self.before, self.rows = state["step"], state.get("before", 0), state["rows"]
         if self.step > self.args.steps:
             raise SystemExit(f"{checkpoint} has {self.step} steps already: give --steps of at least that")
 
@@ -126,7 +132,8 @@ class Trainer:
         cooling = self.step > self.args.steps
         path = os.path.join(self.args.out, COOLED if cooling else CHECKPOINT)
         torch.save({"shape": self.model.shape.dict(), "model": self.model.state_dict(),
-                    "optimizers": [o.state_dict() for o in self.optimizers], "step": self.step, "rows": self.rows},
+                    "optimizers": [o.state_dict() for o in self.optimizers], "step": self.step, "before": self.before,
+                    "rows": self.rows},
                    path + ".new")
         os.replace(path + ".new", path)
         if self.rows:
@@ -154,7 +161,8 @@ class Trainer:
         return rows.nonzero()[:, 0]
 
     def prompt(self) -> float:
-        return self.args.prompt * max(0.0, 1 - self.step / self.args.prompt_steps)
+        steps = self.args.prompt_steps
+        return self.args.prompt * max(0.0, 1 - self.step / steps) if steps else 0.0
 
     def learn(self, data: Data, groups: list[int]) -> tuple[float, int, int]:
         """One step: the loss per target, and how many tokens and decisions were seen."""
@@ -212,7 +220,8 @@ class Trainer:
         a = self.args
         total = a.steps + a.cool
         print(f"{sum(p.numel() for p in self.model.parameters()):,} parameters, {len(self.data)} groups, "
-              f"{total} steps on {self.device} in {a.type}, from step {self.step}", flush=True)
+              f"{total} steps on {self.device} in {a.type}, from step {self.step}"
+              + (f", after {self.before} of {a.weights}" if self.before else ""), flush=True)
         begin = saved = mark = time.monotonic()
         tokens = decisions = 0
         losses: list[float] = []
@@ -226,9 +235,9 @@ class Trainer:
             if self.step % a.evaluate == 0 or self.step == total:
                 spent = time.monotonic() - mark
                 held_out, exact = self.measure()
-                self.rows.append({"step": self.step, "loss": round(float(np.mean(losses)), 5),
+                self.rows.append({"step": self.before + self.step, "loss": round(float(np.mean(losses)), 5),
                                   "held_out": round(held_out, 5), "exact": round(exact, 5)})
-                print(f"step {self.step}: loss {np.mean(losses):.4f}, held-out {held_out:.4f}, exact {exact:.1%}, "
+                print(f"step {self.before + self.step}: loss {np.mean(losses):.4f}, held-out {held_out:.4f}, exact {exact:.1%}, "
                       f"{tokens / spent:,.0f} tokens/s, {decisions / spent:.1f} decisions/s", flush=True)
                 losses, tokens, decisions, mark = [], 0, 0, time.monotonic()
             if self.step == a.steps or time.monotonic() - saved > a.save * 60:
