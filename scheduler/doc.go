@@ -16,6 +16,10 @@
 //  3. The engine's goroutine submits it to the core, which plans it into steps.
 //  4. When the last candidate has ended, Pending.Wait turns tokens into text.
 //
+// Behind each sampled token, the goroutine that sampled it appends what the grammar
+// leaves no choice about (llama.Sampler.Force). Those tokens are decoded together
+// with the sampled one; an end that is forced takes no step at all.
+//
 // A caller whose context ends gets its error at once; the sequences of its
 // generation are freed in the next plan, wherever it was.
 //
