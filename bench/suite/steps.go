@@ -168,8 +168,10 @@ func (s *session) fixedSteps(ctx context.Context, m *Measured) (err error) {
 	m.Sample = perStep(&before, &after, "sample")
 	m.Decode = perStep(&before, &after, "decode")
 
-	// All have begun when the first one is half done: it takes tokens·width/rate.
-	gap := time.Duration(float64(p.tokens) / mid(lock) / 2 * float64(time.Second))
+	// All have begun after an eighth of the time that a wave takes at full width,
+	// tokens·width/rate: steps are faster while there are few, and the first one must not
+	// have ended.
+	gap := time.Duration(float64(p.tokens) / mid(lock) / 8 * float64(time.Second))
 	for i := range p.passes + 1 {
 		rate, ok, err := s.staggered(ctx, agent, short.turns, p, gap)
 		if err != nil {
