@@ -9,7 +9,7 @@ type Config struct {
 	BatchTokens int
 	// PrefillChunk is the most prompt tokens of a step in which other sequences
 	// decode: larger ends prompts sooner, smaller gives the others their next
-	// token sooner. Default: half of BatchTokens.
+	// token sooner. Default: as many as decode, see core.Config.
 	PrefillChunk int
 	// MaxSequences is the number of sequence ids, for running and cached
 	// sequences together. Default and upper bound: the context's.
@@ -45,11 +45,8 @@ func (c *Config) complete(batch, sequences, outputs, procs int) error {
 			return fmt.Errorf("scheduler: %s is %d, the context allows 1 to %d", f.name, *f.value, f.limit)
 		}
 	}
-	if c.PrefillChunk == 0 {
-		c.PrefillChunk = max(1, c.BatchTokens/2)
-	}
-	if c.PrefillChunk < 1 || c.PrefillChunk > c.BatchTokens {
-		return fmt.Errorf("scheduler: PrefillChunk is %d, must be 1 to BatchTokens (%d)", c.PrefillChunk, c.BatchTokens)
+	if c.PrefillChunk < 0 || c.PrefillChunk > c.BatchTokens {
+		return fmt.Errorf("scheduler: PrefillChunk is %d, must be 0 to BatchTokens (%d)", c.PrefillChunk, c.BatchTokens)
 	}
 	if c.QueueLimit == 0 {
 		c.QueueLimit = queueFactor * c.MaxRunning

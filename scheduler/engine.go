@@ -82,6 +82,7 @@ func newEngine(m *llama.Model, c *llama.Context, back backend, cfg Config, log z
 		MaxOutputs:   cfg.MaxRunning,
 		BatchTokens:  cfg.BatchTokens,
 		PrefillChunk: cfg.PrefillChunk,
+		Overcommit:   true,
 		PartialCopy:  c.Memory().CanRemovePartial(),
 		Check:        checkInvariants,
 	}

@@ -84,7 +84,8 @@ func (c *Core) booked() (sequences, cells int) {
 }
 
 // start gives j's prompt or its first waiting candidate a sequence, if there is
-// an id and, in the worst case, cells for all it may need.
+// an id and cells for all it may need, or with Config.Overcommit for what it
+// usually does.
 func (c *Core) start(j *job) bool {
 	sequences, cells := c.booked()
 	if sequences >= c.width {
@@ -107,7 +108,7 @@ func (c *Core) start(j *job) bool {
 	if j.sampled {
 		generated = len(j.cands[cand].tokens)
 	}
-	each := j.MaxNew - generated - 1
+	each := j.reserve(generated)
 	if room < each {
 		return false
 	}

@@ -48,7 +48,7 @@ func (c *Core) Verify() error {
 	case len(c.running) > c.width:
 		return fmt.Errorf("%d sequences run, at most %d may", len(c.running), c.width)
 	}
-	if _, booked := c.booked(); !c.overbooked && active+booked > c.cfg.Cells {
+	if _, booked := c.booked(); !c.overbooked && !c.cfg.Overcommit && active+booked > c.cfg.Cells {
 		return fmt.Errorf("%d cells active and %d reserved of %d", active, booked, c.cfg.Cells)
 	}
 	for _, j := range c.jobs {

@@ -99,6 +99,7 @@ func (c *Core) accept(j *job, i int, choice Choice) bool {
 		}
 	}
 	cand.ended = true
+	c.lengths.add(len(cand.tokens))
 	j.left--
 	c.stats.Finished++
 	c.hold = false

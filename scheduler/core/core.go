@@ -26,6 +26,8 @@ type Core struct {
 	// reserved than there are, until no sequence runs.
 	overbooked bool
 
+	lengths lengths
+
 	plan      Plan
 	delivered bool // plan.Ops were handed out
 	inFlight  bool // plan.Rows were handed out and not committed
@@ -34,14 +36,17 @@ type Core struct {
 	scratch   []Token     // a completion with its prompt
 	decodes   []*sequence // scratch of fill
 	prefills  []*sequence // scratch of fill
+	shares    []share     // scratch of feedPrompts
+	order     []*sequence // the same
 	stats     Stats
 }
 
 // job is one prompt and its candidates.
 type job struct {
 	Job
-	cands []candidate
-	left  int // candidates that have not ended
+	lengths *lengths
+	cands   []candidate
+	left    int // candidates that have not ended
 	// started: its prompt has a sequence, or was sampled. sampled: the candidates
 	// have their first tokens.
 	started, sampled bool
@@ -69,6 +74,12 @@ type fed struct {
 	samples int
 }
 
+// share is how many rows of a step one prompt has.
+type share struct {
+	seq  *sequence
+	rows int
+}
+
 // New returns an idle core for an empty context.
 func New(cfg Config) (*Core, error) {
 	if err := cfg.validate(); err != nil {
@@ -87,6 +98,7 @@ func New(cfg Config) (*Core, error) {
 		byID:  make(map[JobID]*job),
 		limit: cfg.BatchTokens,
 	}
+	c.lengths.used = cfg.Overcommit
 	for i := len(c.seqs) - 1; i >= 0; i-- {
 		c.seqs[i] = sequence{id: SeqID(i), leaf: &c.tree.root}
 		c.free = append(c.free, &c.seqs[i])
@@ -107,7 +119,7 @@ func (c *Core) Submit(j Job) error {
 	case j.MaxNew > c.cfg.Cells || len(j.Prompt)+j.MaxNew > c.cfg.Cells:
 		return &OverflowError{Prompt: len(j.Prompt), MaxNew: j.MaxNew, Limit: c.cfg.Cells}
 	}
-	n := &job{Job: j, cands: make([]candidate, j.N), left: j.N}
+	n := &job{Job: j, lengths: &c.lengths, cands: make([]candidate, j.N), left: j.N}
 	c.jobs = append(c.jobs, n)
 	c.byID[j.ID] = n
 	c.stats.PromptTokens += uint64(len(j.Prompt))

@@ -13,6 +13,20 @@ const (
 	// prompts when the decode rows alone would fill the step.
 	prefillFloor = 8
 
+	// PrefillLeast is the least rows for each prompt beside decode rows, when
+	// Config.PrefillChunk is 0: with fewer, what each step costs by itself would be
+	// paid too often.
+	PrefillLeast = 16
+
+	// oldestShare is the share (1/oldestShare) of the rows for prompts that the
+	// oldest of them has for certain.
+	oldestShare = 4
+
+	// Overcommit: what candidates usually need is lengthFactor times their mean
+	// length, over about lengthMemory of them and known from so many on; one that
+	// needs more has leastReserve ahead of it.
+	lengthFactor, lengthMemory, leastReserve = 2, 16, 16
+
 	// firstTokens is how many generated tokens a candidate has room for at first.
 	firstTokens = 64
 )

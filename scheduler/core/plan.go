@@ -1,5 +1,7 @@
 package core
 
+import "slices"
+
 // Plan returns the next step. When it has rows, Commit must follow; one without
 // rows has at most memory operations to be applied.
 func (c *Core) Plan() *Plan {
@@ -35,9 +37,11 @@ func (c *Core) Plan() *Plan {
 func (c *Core) fill() {
 	c.plan.Rows, c.plan.Samples, c.fed = c.plan.Rows[:0], c.plan.Samples[:0], c.fed[:0]
 	c.decodes, c.prefills = c.decodes[:0], c.prefills[:0]
+	following := 0
 	for _, s := range c.running {
 		switch {
 		case s.donor != nil:
+			following++
 		case s.prefilling():
 			c.prefills = append(c.prefills, s)
 		default:
@@ -50,10 +54,45 @@ func (c *Core) fill() {
 	}
 	c.feedAll(c.decodes, budget)
 	budget = c.limit - len(c.plan.Rows)
-	if len(c.plan.Rows) > 0 {
-		budget = min(budget, c.cfg.PrefillChunk)
+	if rows := len(c.plan.Rows); rows > 0 {
+		most := c.cfg.PrefillChunk
+		if most == 0 {
+			most = max(rows, PrefillLeast) * (len(c.prefills) + following)
+		}
+		budget = min(budget, most)
 	}
-	c.feedAll(c.prefills, budget)
+	c.feedPrompts(budget)
+}
+
+// feedPrompts plans at most budget rows of prompts, those first that have the
+// fewest left: they decode soonest, and the mean time to the first token is
+// the least. A share is kept for the oldest, so that a long one gets on.
+func (c *Core) feedPrompts(budget int) {
+	if len(c.prefills) == 0 || budget <= 0 {
+		return
+	}
+	shares := c.shares[:0]
+	for _, s := range c.prefills {
+		shares = append(shares, share{seq: s})
+	}
+	c.shares = shares
+	kept := min(c.chunk(c.prefills[0]), max(1, budget/oldestShare))
+	shares[0].rows = kept
+	budget -= kept
+	order := append(c.order[:0], c.prefills...)
+	c.order = order
+	slices.SortStableFunc(order, func(a, b *sequence) int { return a.pending() - b.pending() })
+	for _, s := range order {
+		i := slices.IndexFunc(shares, func(sh share) bool { return sh.seq == s })
+		more := min(budget, c.chunk(s)-shares[i].rows)
+		shares[i].rows += more
+		budget -= more
+	}
+	for _, sh := range shares {
+		if sh.rows > 0 {
+			c.feed(sh.seq, sh.rows)
+		}
+	}
 }
 
 // feedAll plans at most budget rows of the listed sequences. When that is not

@@ -16,7 +16,7 @@ func TestEveryNewTokenIsComputedOnce(t *testing.T) {
 		batch := rapid.IntRange(1, 24).Draw(t, "batch")
 		cfg := Config{
 			Cells: 4096, MaxSequences: 64, MaxOutputs: rapid.IntRange(1, 64).Draw(t, "outputs"),
-			BatchTokens: batch, PrefillChunk: rapid.IntRange(1, batch).Draw(t, "chunk"),
+			BatchTokens: batch, PrefillChunk: rapid.IntRange(0, batch).Draw(t, "chunk"), Overcommit: rapid.Bool().Draw(t, "overcommit"),
 			MinWait: 1, PartialCopy: true, Check: true,
 		}
 		w := &world{t: t, kv: newKV(cfg.Cells, true), jobs: map[JobID]*liveJob{}}

@@ -68,7 +68,7 @@ func (s *sequence) future() int {
 		generated = len(s.job.cands[s.cand].tokens)
 	}
 	// The last token of a candidate is chosen, never decoded.
-	return pending + (1+s.extra)*(s.job.MaxNew-generated-1)
+	return pending + (1+s.extra)*s.job.reserve(generated)
 }
 
 // needed says that candidates of its job wait to fork from it.

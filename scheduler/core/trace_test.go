@@ -216,10 +216,10 @@ func drawConfig(t *rapid.T) Config {
 		MaxSequences: rapid.IntRange(1, 10).Draw(t, "sequences"),
 		MaxOutputs:   rapid.IntRange(1, 10).Draw(t, "outputs"),
 		BatchTokens:  batch,
-		PrefillChunk: rapid.IntRange(1, batch).Draw(t, "chunk"),
-		MinWait:      rapid.IntRange(1, 6).Draw(t, "wait"),
-		PartialCopy:  rapid.Bool().Draw(t, "partial"),
-		Check:        true,
+		PrefillChunk: rapid.IntRange(0, batch).Draw(t, "chunk"), Overcommit: rapid.Bool().Draw(t, "overcommit"),
+		MinWait:     rapid.IntRange(1, 6).Draw(t, "wait"),
+		PartialCopy: rapid.Bool().Draw(t, "partial"),
+		Check:       true,
 	}
 }
 
@@ -233,7 +233,7 @@ func TestAnyTraceGivesEachCandidateWhatItGetsAlone(t *testing.T) {
 		}
 		next := JobID(0)
 		submit := func(t *rapid.T) {
-			maxNew := rapid.IntRange(1, min(12, cfg.Cells-1)).Draw(t, "maxNew")
+			maxNew := rapid.IntRange(1, min(rapid.SampledFrom([]int{12, 60}).Draw(t, "longest"), cfg.Cells-1)).Draw(t, "maxNew")
 			prompt := rapid.SliceOfN(rapid.Int32Range(0, 1), 1, cfg.Cells-maxNew).Draw(t, "prompt")
 			next++
 			job := Job{ID: next, N: rapid.IntRange(1, 12).Draw(t, "n"), MaxNew: maxNew, LastApart: rapid.Bool().Draw(t, "apart")}

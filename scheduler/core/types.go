@@ -26,8 +26,16 @@ type Config struct {
 	// BatchTokens is the most rows of one step.
 	BatchTokens int
 	// PrefillChunk is the most prompt rows of a step in which others decode, so
-	// that a long prompt can't stall them.
+	// that a long prompt can't stall them. 0: for each prompt in prefill or waiting
+	// for one as many as there are decode rows, but at least PrefillLeast. So a single
+	// prompt doubles the time of a step where each row costs the same, and where many
+	// wait and few decode, the many come first.
 	PrefillChunk int
+	// Overcommit reserves for a candidate what candidates usually need, once some
+	// have ended, instead of what it may need at most: more of them run together.
+	// When the cells don't suffice after all, sequences wait for each other, and the
+	// youngest is parked if none can go on.
+	Overcommit bool
 	// MinWait is the least number of tokens that make it worth waiting for
 	// another sequence's prefill instead of computing them again. 0: MinWait.
 	MinWait int
@@ -53,8 +61,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("core: MaxOutputs is %d, need at least 1", c.MaxOutputs)
 	case c.BatchTokens < 1:
 		return fmt.Errorf("core: BatchTokens is %d, need at least 1", c.BatchTokens)
-	case c.PrefillChunk < 1 || c.PrefillChunk > c.BatchTokens:
-		return fmt.Errorf("core: PrefillChunk is %d, must be 1 to BatchTokens (%d)", c.PrefillChunk, c.BatchTokens)
+	case c.PrefillChunk < 0 || c.PrefillChunk > c.BatchTokens:
+		return fmt.Errorf("core: PrefillChunk is %d, must be 0 to BatchTokens (%d)", c.PrefillChunk, c.BatchTokens)
 	case c.MinWait < 0:
 		return fmt.Errorf("core: MinWait is %d, must not be negative", c.MinWait)
 	}

@@ -25,8 +25,13 @@ func (s *Service) contextOptions(gpu bool) []llama.ContextOption {
 
 // schedulerConfig is the policy of the engine; what it leaves out follows from
 // the context.
-func (s *Service) schedulerConfig(opts Options) scheduler.Config {
+func (s *Service) schedulerConfig(opts Options, gpu bool) scheduler.Config {
+	chunk := 0
+	if gpu {
+		chunk = min(prefillChunkGPU, s.facts.BatchSize)
+	}
 	return scheduler.Config{
+		PrefillChunk:   chunk,
 		BatchTokens:    s.facts.BatchSize,
 		MaxRunning:     s.facts.Parallel,
 		QueueLimit:     s.queueLimit,

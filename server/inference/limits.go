@@ -16,16 +16,22 @@ const (
 	// cache may take when nobody chose its size.
 	memoryShare = 2
 
-	// autoParallelCPU and autoParallelGPU are how many candidates decode
-	// together: on a CPU, wider steps stop paying early.
-	autoParallelCPU = 32
-	autoParallelGPU = 128
+	// autoParallelCPU, autoParallelGGML and autoParallelGPU are how many candidates
+	// decode together. The second is for the CPU with llama.cpp's attention, which
+	// from 64 rows on computes far more than they see.
+	autoParallelCPU  = 64
+	autoParallelGGML = 32
+	autoParallelGPU  = 128
 	// spareCore is from how many cores on one is left to what is not the model.
 	spareCore = 4
 	// autoBatchCPU and autoBatchGPU are the tokens of one model step: large
 	// enough to keep the device busy with a prefill, small enough that running
 	// candidates don't wait long for their next token.
 	autoBatchCPU = 512
+	// prefillChunkGPU is the most prompt tokens of a step in which others decode. On a
+	// CPU each row costs about the same, so that the scheduler's own rule holds; on a
+	// GPU the first few hundred cost little beside reading the weights.
+	prefillChunkGPU = 512
 	autoBatchGPU = 2048
 
 	// microBatchCPU and microBatchGPU are the tokens computed at once; a larger

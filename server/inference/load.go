@@ -194,12 +194,16 @@ func (s *Service) startEngine(opts Options, place placed) error {
 	if f.KVType == "" || f.KVType == "auto" {
 		f.KVType = "f16"
 	}
-	f.Parallel = choose(opts.Parallel, place.gpu(), autoParallelGPU, autoParallelCPU)
 	f.Threads = opts.Threads
 	if f.Threads == 0 {
 		f.Threads = autoThreads()
 	}
 	f.Attention = attention(place.gpu(), opts.GGMLAttention, f.KVType)
+	cpu := autoParallelCPU
+	if f.Attention == "ggml" {
+		cpu = autoParallelGGML
+	}
+	f.Parallel = choose(opts.Parallel, place.gpu(), autoParallelGPU, cpu)
 	f.ContextLength = opts.ContextLength
 	info := s.model.Info()
 	perCell := cellBytes(s.model.Metadata(), info.Architecture, info.Layers, info.Embedding, f.KVType)
@@ -217,7 +221,7 @@ func (s *Service) startEngine(opts Options, place placed) error {
 	// Gigabytes are zeroed now, which takes seconds after the model is in memory.
 	opts.Log.Info().Int("tokens", f.ContextLength).Str("size", fmt.Sprintf("%.0f MB", float64(f.ContextLength)*perCell/1e6)).
 		Msg("allocating the KV cache")
-	engine, err := scheduler.New(s.model, s.contextOptions(place.gpu()), s.schedulerConfig(opts), opts.Log)
+	engine, err := scheduler.New(s.model, s.contextOptions(place.gpu()), s.schedulerConfig(opts, place.gpu()), opts.Log)
 	if err != nil {
 		return fmt.Errorf("the engine could not start with --context-length %d, --batch-size %d, --dtype %s: %w; lower the first or use a smaller KV cache type such as q8_0", f.ContextLength, f.BatchSize, f.KVType, err)
 	}

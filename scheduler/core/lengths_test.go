@@ -1,0 +1,39 @@
+package core
+
+import "testing"
+
+func TestReserve(t *testing.T) {
+	for name, test := range map[string]struct {
+		overcommit bool
+		ended      []int // lengths of candidates
+		generated  int
+		want       int
+	}{
+		"the worst case without overcommit":          {false, make([]int, 100), 10, 89},
+		"the worst case while little is known":       {true, make([]int, lengthMemory-1), 10, 89},
+		"twice the mean of what ended":               {true, repeat(20, 40), 10, 30},
+		"some ahead for one that is longer":          {true, repeat(20, 40), 60, leastReserve},
+		"never more than the worst case":             {true, repeat(20, 40), 95, 4},
+		"the worst case where candidates use it all": {true, repeat(100, 40), 10, 89},
+		"what ended lately counts":                   {true, append(repeat(90, 40), repeat(20, 400)...), 0, 40},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := lengths{used: test.overcommit}
+			for _, n := range test.ended {
+				l.add(n)
+			}
+			j := &job{Job: Job{MaxNew: 100}, lengths: &l}
+			if got := j.reserve(test.generated); got != test.want {
+				t.Errorf("%d cells, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+func repeat(length, n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = length
+	}
+	return all
+}
