@@ -42,6 +42,14 @@ func TestSchemaToGrammar(t *testing.T) {
 		{"alternatives", `{"anyOf":[{"type":"null"},{"const":"a"}]}`, []string{`null`, `"a"`}, []string{`"b"`}},
 		{"a reference to itself", `{"$ref":"#/$defs/n","$defs":{"n":{"type":"object","properties":{"next":{"$ref":"#/$defs/n"}},"additionalProperties":false}}}`,
 			[]string{`{}`, `{"next": {"next": {}}}`}, []string{`{"prev": {}}`}},
+		{"constants with the spacing of json.dumps", `{"enum":[{"a":[1,{"b é":" , \" : "}],"c":{}},[],[1,"constantaaaa0"],"constantaaaa0","[1,2]"]}`,
+			[]string{`{"a": [1, {"b é": " , \" : "}], "c": {}}`, `[]`, `[1, "constantaaaa0"]`, `"constantaaaa0"`, `"[1,2]"`},
+			[]string{`{"a":[1,{"b é":" , \" : "}],"c":{}}`, `[1,"constantaaaa0"]`, `[ ]`, `"[1, 2]"`, `"constantbaaa0"`}},
+		{"a constant that all parts have", `{"allOf":[{"enum":[[1,2],{"a":3}]},{"enum":[{"a":3},[4]]}]}`, []string{`{"a": 3}`}, []string{`[1, 2]`, `[4]`, `{"a":3}`}},
+		{"constants behind a reference", `{"type":"array","items":{"$ref":"#/odd/0"},"odd":[{"const":{"a":[1,2]}}]}`,
+			[]string{`[{"a": [1, 2]}, {"a": [1, 2]}]`}, []string{`[{"a":[1,2]}]`}},
+		{"a pattern that looks like a constant", `{"type":"array","prefixItems":[{"const":[1,2]},{"type":"string","pattern":"^\"constantaaaa0\"|\\[1,2\\]$"}]}`,
+			[]string{`[[1, 2], "[1,2]"]`, `[[1, 2], ""constantaaaa0""]`}, []string{`[[1, 2], "[1, 2]"]`}},
 		{"anything", `{}`, []string{`{"a": [1, "b", null]}`, `{}`}, []string{`{`}},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {

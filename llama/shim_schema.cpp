@@ -217,21 +217,19 @@ class schema_bounds {
     size_t deepest = 0; // of the target being walked
 };
 
-// Patterns of a schema's strings. References lead to nodes of the document's
-// own list, so they are not followed.
-void collect_patterns(const common_chat_schema * node, std::vector<std::string> & out) {
+// each_node calls f for a node of a schema and all that it is made of. References
+// lead to nodes of the document's own list, so they are not followed.
+template <typename F> void each_node(common_chat_schema * node, const F & f) {
     if (node == nullptr) {
         return;
     }
+    f(*node);
     const auto each = [&](const std::vector<common_chat_schema_ptr> & children) {
         for (const auto & child : children) {
-            collect_patterns(child.get(), out);
+            each_node(child.get(), f);
         }
     };
     switch (node->kind()) {
-        case common_chat_schema::KIND_STRING:
-            out.push_back(static_cast<const common_chat_schema_string *>(node)->pattern);
-            break;
         case common_chat_schema::KIND_ANY_OF:
             each(static_cast<const common_chat_schema_any_of *>(node)->children);
             break;
@@ -239,7 +237,7 @@ void collect_patterns(const common_chat_schema * node, std::vector<std::string> 
             each(static_cast<const common_chat_schema_all_of *>(node)->children);
             break;
         case common_chat_schema::KIND_ARRAY:
-            collect_patterns(static_cast<const common_chat_schema_array *>(node)->items.get(), out);
+            each_node(static_cast<const common_chat_schema_array *>(node)->items.get(), f);
             break;
         case common_chat_schema::KIND_TUPLE:
             each(static_cast<const common_chat_schema_tuple *>(node)->items);
@@ -247,15 +245,98 @@ void collect_patterns(const common_chat_schema * node, std::vector<std::string> 
         case common_chat_schema::KIND_OBJECT: {
             const auto * object = static_cast<const common_chat_schema_object *>(node);
             for (const auto & property : object->properties) {
-                collect_patterns(property.schema.get(), out);
+                each_node(property.schema.get(), f);
             }
-            collect_patterns(object->additional_properties.get(), out);
+            each_node(object->additional_properties.get(), f);
             break;
         }
         default:
             break;
     }
 }
+
+// Constants that are objects or lists. The converter writes them without any
+// white space; here they are written as prompts show JSON, as by Python's
+// json.dumps. Until the grammar is made, strings that occur nowhere in the schema
+// stand for them.
+class constants {
+  public:
+    explicit constants(const common_json & schema) {
+        // Letters alone: what the converter drops of a pattern are backslashes
+        // before punctuation, so it does not make this of anything else.
+        const auto                      text = schema.dump();
+        std::unordered_set<std::string> taken; // what follows this word there
+        for (size_t at = 0; (at = text.find(stem, at)) != std::string::npos;) {
+            at += stem.size();
+            taken.insert(text.substr(at, 4));
+        }
+        std::string suffix;
+        for (size_t n = 0; suffix.empty() || taken.count(suffix) > 0; n++) {
+            suffix.clear();
+            for (size_t i = 0, rest = n; i < 4; i++, rest /= 26) {
+                suffix += static_cast<char>('a' + rest % 26);
+            }
+        }
+        stem += suffix;
+    }
+
+    void hide(common_chat_schema & node) {
+        if (node.kind() == common_chat_schema::KIND_CONST) {
+            hide(static_cast<common_chat_schema_const &>(node).value);
+        } else if (node.kind() == common_chat_schema::KIND_ENUM) {
+            for (auto & value : static_cast<common_chat_schema_enum &>(node).values) {
+                hide(value);
+            }
+        }
+    }
+
+    std::string show(const std::string & grammar) const {
+        std::string  out;
+        const auto   begins = "\"\\\"" + stem; // as the converter writes such a string
+        size_t       at     = 0;
+        for (size_t next; (next = grammar.find(begins, at)) != std::string::npos;) {
+            out.append(grammar, at, next - at);
+            size_t digits = 0;
+            out += gbnf_format_literal(written.at(std::stoul(grammar.substr(next + begins.size(), 20), &digits)));
+            at = next + begins.size() + digits + 3; // \""
+        }
+        return out.append(grammar, at, std::string::npos);
+    }
+
+  private:
+    void hide(common_json & value) {
+        if (!value.is_object() && !value.is_array()) {
+            return;
+        }
+        const auto text = dumps(value);
+        const auto [it, added] = index.emplace(text, written.size()); // the converter compares constants
+        if (added) {
+            written.push_back(text);
+        }
+        value = common_json(stem + std::to_string(it->second));
+    }
+
+    static std::string dumps(const common_json & value) {
+        std::string out;
+        if (value.is_object()) {
+            for (const auto & [key, member] : value.items()) {
+                out += (out.empty() ? "" : ", ") + common_json(key).dump() + ": " + dumps(member);
+            }
+            return "{" + out + "}";
+        }
+        if (value.is_array()) {
+            for (const auto & element : value) {
+                out += (out.empty() ? "" : ", ") + dumps(element);
+            }
+            return "[" + out + "]";
+        }
+        return value.dump();
+    }
+
+    std::string                             stem = "constant";
+    std::vector<std::string>                written;
+    std::unordered_map<std::string, size_t> index; // in written
+};
 
 // The converter prints a warning to stderr for a pattern it can't express and
 // takes any string instead; here that is an error.
@@ -286,14 +367,17 @@ extern "C" char * agd_schema_to_grammar(const char * schema, char ** err) {
         const common_json json = common_json::parse(schema);
         schema_bounds(json).run();
         const common_chat_schema_document document = common_chat_schema_from_json(json);
-        std::vector<std::string>          patterns;
-        collect_patterns(document.root.get(), patterns);
+        constants hidden(json);
+        const auto prepare = [&](common_chat_schema & node) {
+            if (node.kind() == common_chat_schema::KIND_STRING) {
+                check_pattern(static_cast<const common_chat_schema_string &>(node).pattern);
+            }
+            hidden.hide(node);
+        };
+        each_node(document.root.get(), prepare);
         for (const auto & [name, node] : document.refs) {
-            collect_patterns(node.get(), patterns);
+            each_node(node.get(), prepare);
         }
-        for (const auto & pattern : patterns) {
-            check_pattern(pattern);
-        }
-        return agd::dup(json_schema_to_grammar(document));
+        return agd::dup(hidden.show(json_schema_to_grammar(document)));
     });
 }
