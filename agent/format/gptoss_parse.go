@@ -21,9 +21,9 @@ const functionsPrefix = "functions."
 //	root ::= (analysis "<|start|>assistant"){0,4} (call | final)
 //
 // A call's recipient may stand before the channel, as in prompts, or behind it,
-// as the models write it.
+// as the models write it. JSON has the spacing of the calls in the prompt.
 func (f *gptoss) grammar(c *Catalog) (string, error) {
-	g := gbnf.New()
+	g := gbnf.New(gbnf.DumpsSpacing)
 	addAnalysis(g)
 	g.AddText("reply", gbnf.Text{Forbidden: harmonyMarks, NonBlank: true})
 	g.Add("final", gbnf.Literal("<|channel|>final<|message|>")+" reply")
@@ -40,7 +40,7 @@ func (f *gptoss) grammar(c *Catalog) (string, error) {
 
 // ChatGrammar admits analysis, then the answer on the final channel.
 func (f *gptoss) ChatGrammar(schema protocol.Raw) (string, error) {
-	g := gbnf.New()
+	g := gbnf.New(gbnf.AnySpacing)
 	answer, err := answerRule(g, f.kit, schema)
 	if err != nil {
 		return "", err

@@ -17,8 +17,11 @@ var callMarks = []string{"<tool_call>", "</tool_call>", "<think>", "</think>"}
 // rules of a schema that a grammar can't express:
 //
 //	root ::= think? (call ("\n" call)* | reply)
+//
+// JSON has the spacing of the calls in the prompt, that of the models' own
+// templates: a choice that says nothing would only cost tokens.
 func (q *qwen) grammar(set *tools.Set) (string, error) {
-	g := gbnf.New()
+	g := gbnf.New(gbnf.DumpsSpacing)
 	answer := "reply"
 	g.AddText("reply", gbnf.Text{Forbidden: callMarks, NonBlank: true})
 	if len(set.Tools) > 0 {
@@ -34,7 +37,7 @@ func (q *qwen) grammar(set *tools.Set) (string, error) {
 
 // ChatGrammar admits root ::= think? answer.
 func (q *qwen) ChatGrammar(schema protocol.Raw) (string, error) {
-	g := gbnf.New()
+	g := gbnf.New(gbnf.AnySpacing)
 	answer, err := answerRule(g, q.kit, schema)
 	if err != nil {
 		return "", err

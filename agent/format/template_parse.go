@@ -14,8 +14,11 @@ import (
 //
 //	blocks: root ::= think? ("<tool_call>" action "</tool_call>" | reply)
 //	json:   root ::= think? {"say": ..., "action": {}} | {"say": "", "action": ...}
+//
+// The spacing of arguments is the model's to choose, since nothing is known of
+// what it was trained on.
 func (t *template) grammar(set *tools.Set) (string, error) {
-	g := gbnf.New()
+	g := gbnf.New(gbnf.AnySpacing)
 	think := thinkRule(g, t.think, false)
 	var answers []string
 	if len(set.Tools) > 0 {
@@ -42,7 +45,7 @@ func (t *template) grammar(set *tools.Set) (string, error) {
 
 // ChatGrammar admits root ::= think? answer.
 func (t *template) ChatGrammar(schema protocol.Raw) (string, error) {
-	g := gbnf.New()
+	g := gbnf.New(gbnf.AnySpacing)
 	answer, err := answerRule(g, t.kit, schema)
 	if err != nil {
 		return "", err

@@ -21,7 +21,7 @@ string ::= "\"" char* "\""
 char ::= [^"]
 space ::= | " " | "\n"{1,2} [ \t]{0,20}
 `
-	g := New()
+	g := New(AnySpacing)
 	for _, prefix := range []string{"x-", "y-"} {
 		root, err := g.Import(prefix, schema)
 		if err != nil || root != prefix+"root" {
@@ -44,14 +44,58 @@ y-other ::= y-root?
 		t.Error(diff)
 	}
 	for name, text := range map[string]string{"no root": "a ::= b", "no rule": "hello"} {
-		if _, err := New().Import("x", text); err == nil {
+		if _, err := New(AnySpacing).Import("x", text); err == nil {
 			t.Errorf("%s must be an error", name)
 		}
 	}
 }
 
+// TestDumpsSpacing: places of white space become one space or none by the tokens
+// beside them, and nothing that only looks like such a place is touched.
+func TestDumpsSpacing(t *testing.T) {
+	for rule, c := range map[string]struct{ body, want string }{
+		"members and their separators": {
+			`"{" space "\"a\"" space ":" space a ( "," space "\"b\"" space ":" space b )? space "}"`,
+			`"{"  "\"a\""  ":" " " x-a ( "," " " "\"b\""  ":" " " x-b )?  "}"`,
+		},
+		"an empty object":                 {`"{" space "}"`, `"{"  "}"`},
+		"two places with nothing between": {`"[" space  space "]"`, `"["    "]"`},
+		"elements":                        {`"[" space (a ("," space a)*)? space "]"`, `"["  (x-a ("," " " x-a)*)?  "]"`},
+		"a name of punctuation":           {`"\":\"" space ":" space a`, `"\":\""  ":" " " x-a`},
+		"the word in literals, classes and longer names": {
+			`"space" [space ":"] space-1 a-space "\"space\"" space ":" space a`,
+			`"space" [space ":"] x-space-1 x-a-space "\"space\""  ":" " " x-a`,
+		},
+		"literals of several characters": {`"{\"a\":" a ","`, `"{\"a\":" x-a ","`},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			g := New(DumpsSpacing)
+			text := "root ::= " + c.body + "\na ::= [0-9]\nb ::= a\nspace-1 ::= a\na-space ::= a\nspace ::= | \" \"\n"
+			if _, err := g.Import("x-", text); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, g.bodies["x-root"]); diff != "" {
+				t.Error(diff)
+			}
+			if _, ok := g.bodies[spaceRule]; ok {
+				t.Error("the rule space is not used, and yet there")
+			}
+		})
+	}
+	for rule, body := range map[string]string{
+		"beside no JSON token": `"a" space "b"`,
+		"alone":                `space`,
+		"repeated":             `"{" space* "}"`,
+		"as an option":         `"," space? "1"`,
+	} {
+		if _, err := New(DumpsSpacing).Import("x-", "root ::= "+body+"\nspace ::= \" \"?"); err == nil {
+			t.Errorf("white space %s must be an error", rule)
+		}
+	}
+}
+
 func TestImportKeepsDifferentSharedRulesApart(t *testing.T) {
-	g := New()
+	g := New(AnySpacing)
 	for i, body := range []string{"[0-9]", "[1-9]"} {
 		if _, err := g.Import(fmt.Sprintf("p%d-", i), "root ::= integer\ninteger ::= "+body); err != nil {
 			t.Fatal(err)
@@ -80,7 +124,7 @@ func TestTextAgainstSearch(t *testing.T) {
 		{Until: "\n</a>", Forbidden: []string{"</a>"}, NonBlank: true},
 		{Until: "aab", Forbidden: []string{"<a>"}},
 	} {
-		g := New()
+		g := New(AnySpacing)
 		g.AddText("x", text)
 		rng := rand.New(rand.NewPCG(1, 2))
 		accepted := 0
