@@ -1,6 +1,7 @@
 package llama
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -168,6 +169,125 @@ func TestClones(t *testing.T) {
 	}
 	if got := draws(t, other, 30); slices.Equal(got, want) {
 		t.Error("another seed draws the same")
+	}
+}
+
+// uniform is the number in [0, 1) of a draw: see shim_choose.cpp.
+func uniform(seed, position, attempt uint64) float64 {
+	mix := func(x uint64) uint64 {
+		x += 0x9E3779B97F4A7C15
+		x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9
+		x = (x ^ (x >> 27)) * 0x94D049BB133111EB
+		return x ^ (x >> 31)
+	}
+	return float64(mix(mix(mix(seed)^position)^attempt)>>11) / (1 << 53)
+}
+
+func TestADrawIsWhereTheSoftmaxPutsIt(t *testing.T) {
+	m := shared(t, synth.Qwen3)
+	for _, temperature := range []float32{0.05, 0.7, 1, 10} {
+		for name, spoil := range map[string]func(row []float32){
+			"any row": func([]float32) {},
+			"half of it impossible": func(row []float32) {
+				for i := range row[:len(row)/2] {
+					row[i] = float32(math.Inf(-1))
+				}
+			},
+			"one token": func(row []float32) {
+				for i := range row {
+					row[i] = float32(math.Inf(-1))
+				}
+				row[777] = 3
+			},
+		} {
+			t.Run(fmt.Sprint(name, " at ", temperature), func(t *testing.T) {
+				row := randomRow(m, 5)
+				spoil(row)
+				off := map[Token]bool{}
+				cfg := SamplerConfig{Temperature: temperature, Seed: 11, Suppress: []Token{3, 1000, 100_000}}
+				for _, s := range cfg.Suppress {
+					off[s] = true
+				}
+				best := float64(slices.Max(row))
+				below := make([]float64, len(row)+1) // of each token, the weight of those before it
+				for i, x := range row {
+					below[i+1] = below[i]
+					if !off[Token(i)] {
+						below[i+1] += math.Exp((float64(x) - best) / float64(temperature))
+					}
+				}
+				sum := below[len(row)]
+				s := newSampler(t, m, cfg)
+				for position := range uint64(200) {
+					token, err := s.Sample(row)
+					if err != nil {
+						t.Fatal(err)
+					}
+					u := uniform(11, position, 0)
+					if off[token] || below[token+1] == below[token] || below[token]/sum > u+1e-5 || below[token+1]/sum < u-1e-5 {
+						t.Fatalf("draw %d: token %d has [%.6f, %.6f], drawn was %.6f", position, token, below[token]/sum, below[token+1]/sum, u)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestTopPAndMinPWithoutTopKDrawFromWhatTheyLeave(t *testing.T) {
+	m := shared(t, synth.Qwen3)
+	for _, cfg := range []SamplerConfig{
+		{Temperature: 0.7, TopP: 0.3}, {Temperature: 0.7, TopP: 0.95}, {Temperature: 2, MinP: 0.01}, {Temperature: 1, MinP: 0.3},
+		{Temperature: 1.5, TopP: 0.9, MinP: 0.05}, {Temperature: 1, TopP: 0.999999},
+	} {
+		for _, spread := range []float32{1, 3} { // a flat row and one with favourites
+			t.Run(fmt.Sprintf("%+v spread %v", cfg, spread), func(t *testing.T) {
+				row := randomRow(m, 6)
+				type odds struct {
+					token Token
+					logit float64
+				}
+				all := make([]odds, len(row))
+				sum := 0.0
+				for i := range row {
+					row[i] *= spread
+					all[i] = odds{Token(i), float64(row[i])}
+				}
+				slices.SortStableFunc(all, func(a, b odds) int { return cmp.Compare(b.logit, a.logit) })
+				for _, o := range all {
+					sum += math.Exp(o.logit - all[0].logit)
+				}
+				run, left := 0.0, 0
+				for ; left < len(all); left++ {
+					if cfg.MinP > 0 && all[left].logit < all[0].logit+math.Log(float64(cfg.MinP)) {
+						break
+					}
+					if run += math.Exp(all[left].logit - all[0].logit); cfg.TopP > 0 && run >= float64(cfg.TopP)*sum {
+						left++
+						break
+					}
+				}
+				place, total := map[Token][2]float64{}, 0.0
+				for _, o := range all[:left] {
+					w := math.Exp((o.logit - all[0].logit) / float64(cfg.Temperature))
+					place[o.token] = [2]float64{total, total + w}
+					total += w
+				}
+				cfg.Seed = 12
+				s := newSampler(t, m, cfg)
+				sorted := left <= 4096
+				for position := range uint64(60) {
+					token, err := s.Sample(row)
+					if err != nil {
+						t.Fatal(err)
+					}
+					at, ok := place[token]
+					u := uniform(12, position, 0) * total
+					if !ok || sorted && (at[0] > u+1e-4*total || at[1] < u-1e-4*total) {
+						t.Fatalf("draw %d of %d tokens: token %d (left: %v) has %v, drawn was %v", position, left, token, ok, at, u)
+					}
+				}
+			})
+		}
 	}
 }
 

@@ -133,6 +133,10 @@ llama_token chooser::pick(bool sorted) {
     return draw(arr);
 }
 
+double chooser::next_uniform() {
+    return uniform(opts.seed, position, attempt++);
+}
+
 llama_token chooser::draw(llama_token_data_array & arr) {
     if (arr.size == 0) {
         return AGD_SAMPLE_NOTFINITE;
@@ -146,7 +150,7 @@ llama_token chooser::draw(llama_token_data_array & arr) {
         arr.data[i].p = std::exp(arr.data[i].logit - best);
         sum += arr.data[i].p;
     }
-    const double target = sum * uniform(opts.seed, position, attempt++);
+    const double target = sum * next_uniform();
     double       run    = 0;
     for (size_t i = 0; i + 1 < arr.size; i++) {
         run += arr.data[i].p;

@@ -1,6 +1,7 @@
 // The choice of a token from a row of logits; grammars come on top of it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -46,10 +47,35 @@ struct chooser {
     llama_token argmax(const float * logits) const;
     // The k best allowed tokens, best first, in candidates; k == 0: all, unsorted.
     void        collect(const float * logits, size_t k);
+    // A grammar rejection, and top-p or min-p without top-k, widen the search to the
+    // best candidates in these steps before the whole vocabulary: most often what is
+    // looked for is among the first.
+    static constexpr size_t widening[] = { 128, 4096 };
+
+    // Whether top-p or min-p cuts off and top-k does not.
+    bool        cuts() const { return chain && opts.top_k <= 0 && !any(); }
+    // What top-p and min-p leave, best first, in candidates; only for cuts(). False
+    // if that are too many: nothing is known then.
+    bool        cut(const float * logits);
+    // Draws from the candidates after the temperature and nothing else.
+    llama_token pick_cut();
+    // Whether nothing but the temperature changes the odds of any token.
+    bool        any() const { return chain && opts.top_k <= 0 && !(opts.top_p > 0.0f && opts.top_p < 1.0f) && opts.min_p <= 0.0f; }
+    // Draws from all allowed tokens; only for any().
+    llama_token draw_any(const float * logits);
     // Picks from the candidates: the first one, or what is drawn.
     llama_token pick(bool sorted);
 
   private:
+    // Some tokens in a row, and the weight of them and all before them.
+    struct block_sum {
+        int32_t first, count;
+        double  until;
+    };
+    std::vector<block_sum> sums; // scratch of draw_any
+
+    // A number in [0, 1) for the next draw.
+    double      next_uniform();
     // One of the tokens, each as often as the softmax of the logits says.
     llama_token draw(llama_token_data_array & arr);
 };

@@ -14,10 +14,6 @@
 
 namespace {
 
-// A grammar rejection widens the search to the best candidates in these steps
-// before the whole vocabulary: most often the right token is among the first.
-constexpr size_t widening[] = { 128, 4096 };
-
 // Sampled tokens that are looked at to see how the model splits its text.
 constexpr size_t kept_recent = 4;
 
@@ -88,6 +84,10 @@ struct agd_sampler : agd::chooser {
         llama_token token;
         if (!chain) {
             token = argmax(logits);
+        } else if (any()) {
+            token = draw_any(logits);
+        } else if (cuts() && cut(logits)) {
+            token = pick_cut();
         } else {
             collect(logits, static_cast<size_t>(std::max(opts.top_k, 0)));
             token = pick(opts.top_k > 0);
