@@ -181,7 +181,7 @@ func (s *Sampler) Force(list []Token) (forced []Token, end Token, err error) {
 	}
 	n := C.agd_sampler_force(s.ptr, (*C.llama_token)(unsafe.Pointer(&s.forced[0])), MaxForced, &s.end)
 	if n < 0 {
-		return list, -1, s.failure(C.int(n))
+		return list, -1, s.failure(n)
 	}
 	return append(list, s.forced[:n]...), Token(s.end), nil
 }

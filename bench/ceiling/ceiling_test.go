@@ -8,23 +8,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// real is a line of llama-batched-bench, as it prints it.
-const real = `{"n_kv_max": 32768, "n_batch": 2048, "n_ubatch": 512, "flash_attn": -1, "is_pp_shared": 1, "n_gpu_layers": -1, "n_threads": 2, "n_threads_batch": 2, "pp": 400, "tg": 8, "pl": 8, "n_kv": 3264, "t_pp": 0.121513, "speed_pp": 3291.828857, "t_tg": 0.151694, "speed_tg": 421.901978, "t": 0.273207, "speed": 1698.345947}`
+// written is a line of llama-batched-bench, as it prints it.
+const written = `{"n_kv_max": 32768, "n_batch": 2048, "n_ubatch": 512, "flash_attn": -1, "is_pp_shared": 1, "n_gpu_layers": -1, "n_threads": 2, "n_threads_batch": 2, "pp": 400, "tg": 8, "pl": 8, "n_kv": 3264, "t_pp": 0.121513, "speed_pp": 3291.828857, "t_tg": 0.151694, "speed_tg": 421.901978, "t": 0.273207, "speed": 1698.345947}`
 
 func TestParse(t *testing.T) {
 	want := Row{Threads: 2, Shared: true, Prompt: 400, Output: 8, Width: 8, PrefillRate: 3291.828857, DecodeRate: 421.901978}
-	got, err := Parse(strings.NewReader("\nllama_perf_context_print: load time = 1 ms\n" + real + "\r\n  " + real + "\n\n"))
+	got, err := Parse(strings.NewReader("\nllama_perf_context_print: load time = 1 ms\n" + written + "\r\n  " + written + "\n\n"))
 	if diff := cmp.Diff([]Row{want, want}, got); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
 }
 
 func TestOutputThatIsNoMeasurementIsAnErrorThatNamesIt(t *testing.T) {
-	replace := func(from, to string) string { return strings.Replace(real, from, to, 1) }
+	replace := func(from, to string) string { return strings.Replace(written, from, to, 1) }
 	for _, test := range []struct{ name, output, want string }{
 		{"nothing", "", "printed no measurement"},
 		{"only a log", "main: n_kv_max = 1\n", "printed no measurement"},
-		{"half a line", real + "\n" + real[:40], "line 2: is no measurement"},
+		{"half a line", written + "\n" + written[:40], "line 2: is no measurement"},
 		{"no width", replace(`"pl": 8`, `"x": 8`), "line 1: pl is missing"},
 		{"no sequences", replace(`"pl": 8`, `"pl": 0`), "pl is missing or no number from 1"},
 		{"too many", replace(`"pl": 8`, `"pl": 999999999`), "pl is missing or no number"},
@@ -44,8 +44,8 @@ func TestOutputThatIsNoMeasurementIsAnErrorThatNamesIt(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(real))
-	f.Add([]byte("log\n" + real + "\n{}"))
+	f.Add([]byte(written))
+	f.Add([]byte("log\n" + written + "\n{}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		rows, err := Parse(strings.NewReader(string(text)))
 		if err != nil {

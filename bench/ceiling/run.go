@@ -55,7 +55,7 @@ const waitDelay = 5 * time.Second
 // Run calls the program, which ends with the context, and reads what it measured. It
 // is an error when a width is missing.
 func (b *Bench) Run(ctx context.Context) ([]Row, error) {
-	cmd := exec.CommandContext(ctx, b.Program, b.Args()...)
+	cmd := exec.CommandContext(ctx, b.Program, b.Args()...) //nolint:gosec // the caller names the program
 	var out, log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &log
 	cmd.WaitDelay = waitDelay

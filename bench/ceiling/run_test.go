@@ -39,7 +39,7 @@ func TestTheContextHoldsAllSequences(t *testing.T) {
 }
 
 func TestRunReadsWhatTheProgramMeasured(t *testing.T) {
-	b := Bench{Program: program(t, "echo loading >&2\ncat <<'X'\n"+real+"\nX\n"), Widths: []int{8}}
+	b := Bench{Program: program(t, "echo loading >&2\ncat <<'X'\n"+written+"\nX\n"), Widths: []int{8}}
 	rows, err := b.Run(t.Context())
 	if err != nil || len(rows) != 1 || rows[0].Width != 8 {
 		t.Errorf("got %+v, %v", rows, err)

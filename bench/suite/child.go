@@ -51,6 +51,7 @@ func start(ctx context.Context, name, program string, args func(host, port strin
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	//nolint:gosec // the program is an option of the suite
 	c := &child{name: name, url: "http://" + addr, cmd: exec.Command(program, args(host, port)...), tail: new(tail), done: make(chan struct{}), patience: stopLimit}
 	c.cmd.Stdout, c.cmd.Stderr = c.tail, c.tail
 	c.cmd.WaitDelay = stopLimit

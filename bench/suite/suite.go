@@ -78,7 +78,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 			return nil, fmt.Errorf("%s is missing; %s builds it", p.path, p.fix)
 		}
 	}
-	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil { //nolint:gosec // figures are no secret
 		return nil, err
 	}
 	began := time.Now()
@@ -136,7 +136,7 @@ type session struct {
 }
 
 func (s *session) say(format string, args ...any) {
-	s.Log(s.Workload.Name + ": " + fmt.Sprintf(format, args...))
+	s.Log(s.Name + ": " + fmt.Sprintf(format, args...))
 }
 
 // measure does all of a workload. The result holds what there was before an error.
@@ -228,7 +228,7 @@ func (s *session) repeat(ctx context.Context, m *Measured) error {
 	arms := map[string][]*result.File{}
 	for i := range s.Repeats {
 		for _, name := range []string{armAgentd, armServer} {
-			full, err := s.run(ctx, name, s.paths.whole, fmt.Sprintf("%s-%s-%d", s.Workload.Name, name, i+1))
+			full, err := s.run(ctx, name, s.paths.whole, fmt.Sprintf("%s-%s-%d", s.Name, name, i+1))
 			if err != nil {
 				return err
 			}
@@ -247,7 +247,7 @@ func (s *session) repeat(ctx context.Context, m *Measured) error {
 	}
 	m.Ceiling = speeds
 	m.Ideal = result.Known(speeds.Decisions(ceiling.Load{Decisions: s.counts.Candidates, Unique: s.counts.UniqueTokens, Generated: generated}))
-	page := filepath.Join(s.Dir, s.Workload.Name+".html")
+	page := filepath.Join(s.Dir, s.Name+".html")
 	return write(page, func(w io.Writer) error { return report.WriteHTML(w, runs) })
 }
 
@@ -309,5 +309,5 @@ func (s *session) bench(ctx context.Context, prompt int, shared bool, output int
 	return b.Run(ctx)
 }
 
-// Trace counts of a workload, for the table.
+// Counts are those of a workload's trace, for the table.
 type Counts = render.Counts

@@ -145,7 +145,7 @@ func (w *Workload) rendered(ctx context.Context, o workload.Options) (*workload.
 
 // write writes a new file.
 func write(path string, body func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // figures are no secret
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ Signals
 	for _, m := range r.Workloads {
 		if m.Error != "" && !r.Interrupted { // else the signal is the error
 			whole = false
-			errs = append(errs, fmt.Errorf("%s: %s", m.Workload.Name, m.Error))
+			errs = append(errs, fmt.Errorf("%s: %s", m.Name, m.Error))
 		}
 	}
 	if s.Document != "" && whole {

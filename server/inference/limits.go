@@ -32,7 +32,7 @@ const (
 	// CPU each row costs about the same, so that the scheduler's own rule holds; on a
 	// GPU the first few hundred cost little beside reading the weights.
 	prefillChunkGPU = 512
-	autoBatchGPU = 2048
+	autoBatchGPU    = 2048
 
 	// microBatchCPU and microBatchGPU are the tokens computed at once; a larger
 	// one costs compute buffers.
