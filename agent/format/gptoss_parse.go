@@ -21,9 +21,10 @@ const functionsPrefix = "functions."
 //	root ::= (analysis "<|start|>assistant"){0,4} (call | final)
 //
 // A call's recipient may stand before the channel, as in prompts, or behind it,
-// as the models write it. JSON has the spacing of the calls in the prompt.
+// as the models write it. Prompts show calls with json.dumps' spacing, the models'
+// own examples are compact: white space is free.
 func (f *gptoss) grammar(c *Catalog) (string, error) {
-	g := gbnf.New(gbnf.DumpsSpacing)
+	g := gbnf.New(gbnf.AnySpacing)
 	addAnalysis(g)
 	g.AddText("reply", gbnf.Text{Forbidden: harmonyMarks, NonBlank: true})
 	g.Add("final", gbnf.Literal("<|channel|>final<|message|>")+" reply")

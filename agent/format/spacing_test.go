@@ -228,7 +228,6 @@ var spacings = []struct {
 	rest, behind string // its other arguments, and the end
 }{
 	{"hermes", "<tool_call>\n{\"name\": \"put\", \"arguments\": ", `{"value": `, `, "target_robot": "arm"}`, "}\n</tool_call>"},
-	{"gpt-oss", " to=functions.put<|channel|>commentary json<|message|>", `{"value": `, `, "target_robot": "arm"}`, ""},
 	{"tagged", "<tool_call>\n<function=put>\n", "<parameter=value>\n", "\n</parameter>\n<parameter=target_robot>\narm\n</parameter>\n", "</function>\n</tool_call>"},
 }
 
@@ -317,7 +316,7 @@ func TestSpacingOfFormats(t *testing.T) {
 		{"hermes, thinking", func(arguments string) string { return "<think>\nx</think>\n\n" + hermes(arguments) }, false},
 		{"gpt-oss", func(arguments string) string {
 			return " to=functions.go<|channel|>commentary json<|message|>" + arguments
-		}, false},
+		}, true},
 		{"blocks", func(arguments string) string {
 			return "<think>\nx</think>\n\n<tool_call>" + action(arguments) + "</tool_call>"
 		}, true},
