@@ -11,29 +11,30 @@
 namespace agd::attention {
 
 constexpr int tile      = 32; // cells computed at once: the bits of one word
-constexpr int max_group = 64; // rows that share a tile once it is loaded
+constexpr int max_group = 64; // rows that share a tile once it is loaded: the bits of a row_set
 
-// entry says which cells of a tile a row of the group sees.
+using row_set = uint64_t; // rows of a group
+
+// entry says which cells of a block a row of the group sees.
 struct entry {
     uint32_t row;
-    uint32_t cells; // bit i: cell first + i of the tile
+    uint32_t cells; // bit i: the i-th
 };
 
-// shared is a tile of consecutive cells that rows see much of.
-struct shared {
-    uint32_t first;      // cell
+// block is a tile for the rows that see cells of it: consecutive cells, or some
+// that are gathered.
+struct block {
+    uint32_t first;      // cell, or where the gathered ones begin in group::cells
+    uint32_t gathered;   // how many; 0: the tile's consecutive ones
     uint32_t begin, end; // entries
 };
 
-// group is some rows of the batch with all that they see, in the order of the
-// cells: tiles that are computed for all rows at once, then what each row has
-// for itself.
+// group is some rows of the batch with all that they see.
 struct group {
-    std::vector<uint32_t> rows; // of the batch
-    std::vector<shared>   tiles;
-    std::vector<entry>    entries;  // of the tiles
-    std::vector<uint32_t> cells;    // those of single rows
-    std::vector<uint32_t> own;      // where row i's begin in cells; one more at the end
+    std::vector<uint32_t> rows; // of the batch, at most max_group
+    std::vector<block>    blocks;
+    std::vector<entry>    entries; // of the blocks
+    std::vector<uint32_t> cells;   // that are gathered
 };
 
 // plan groups the rows of a mask (rows x cells, F16: 0 is seen, -inf is not).

@@ -209,15 +209,28 @@ AGD_TARGET static inline void prefetch(const operands & o, int head, uint32_t ce
     }
 }
 
-// Gathers at most a tile of cells that only one row sees.
-AGD_TARGET static void own_cells(work & w, int head, uint32_t row, const uint32_t * list, int n) {
-    vec ignored = {};
-    for (int i = 0; i < n; i++) {
-        load_cell(w, head, list[i], i, ignored);
-    }
+// The i-th cell of a block.
+AGD_TARGET static inline uint32_t cell_of(const group & g, const block & b, int i) {
+    return b.gathered == 0 ? b.first + i : g.cells[b.first + i];
+}
+
+AGD_TARGET static inline int size_of(const block & b) { return b.gathered == 0 ? tile : static_cast<int>(b.gathered); }
+
+// Fills a tile that is not full: with numbers, which nobody sees.
+AGD_TARGET static inline void clear_rest(work & w, int n) {
     __builtin_memset(w.k + n * w.o.dk, 0, sizeof(float) * (tile - n) * w.o.dk);
     __builtin_memset(w.v + n * w.o.dv, 0, sizeof(float) * (tile - n) * w.o.dv);
-    const entry e = { row, n == tile ? ~0u : (1u << n) - 1 };
+}
+
+// A row with nothing but what it sees of a block.
+AGD_TARGET static void alone(work & w, const group & g, const block & b, int head, entry e) {
+    vec ignored = {};
+    int n       = 0;
+    for (uint32_t bits = e.cells; bits != 0; bits &= bits - 1) {
+        load_cell(w, head, cell_of(g, b, __builtin_ctz(bits)), n++, ignored);
+    }
+    clear_rest(w, n);
+    e.cells = n == tile ? ~0u : (1u << n) - 1;
     tile_for(w, &e, 1);
 }
 
@@ -269,37 +282,29 @@ AGD_TARGET static void compute(const operands & o, const group & g, int head, fl
     w.v   = w.k + tile * o.dk;
     w.st  = reinterpret_cast<state *>(w.v + tile * o.dv);
     begin(w, g, head);
-    for (size_t at = 0; at < g.tiles.size(); at++) {
-        const shared & t    = g.tiles[at];
-        const uint32_t next = at + 1 < g.tiles.size() ? g.tiles[at + 1].first : t.first;
+    for (size_t at = 0; at < g.blocks.size(); at++) {
+        const block & b    = g.blocks[at];
+        const block * next = at + 1 < g.blocks.size() ? &g.blocks[at + 1] : nullptr;
+        const int     size = size_of(b), ahead = next != nullptr ? size_of(*next) : 0;
         vec doubt = {};
         for (int i = 0; i < tile; i++) {
-            load_cell(w, head, t.first + i, i, doubt);
-            prefetch(o, head, next + i);
+            if (i < size) {
+                load_cell(w, head, cell_of(g, b, i), i, doubt);
+            }
+            if (i < ahead) {
+                prefetch(o, head, cell_of(g, *next, i));
+            }
         }
-        const entry * entries = g.entries.data() + t.begin;
-        const int     n       = static_cast<int>(t.end - t.begin);
+        clear_rest(w, size);
+        const entry * entries = g.entries.data() + b.begin;
+        const int     n       = static_cast<int>(b.end - b.begin);
         // What a row must not see has weight 0, but 0 times infinity would still harm it.
         if (total(doubt) == 0) {
             tile_for(w, entries, n);
             continue;
         }
-        for (int i = 0; i < n; i++) { // each row with nothing but what it sees
-            uint32_t list[tile];
-            int      count = 0;
-            for (uint32_t bits = entries[i].cells; bits != 0; bits &= bits - 1) {
-                list[count++] = t.first + __builtin_ctz(bits);
-            }
-            own_cells(w, head, entries[i].row, list, count);
-        }
-    }
-    for (size_t i = 0; i < g.rows.size(); i++) {
-        for (uint32_t at = g.own[i]; at < g.own[i + 1]; at += tile) {
-            const uint32_t left = g.own[i + 1] - at;
-            for (uint32_t n = at + tile; n < at + 2 * tile && n < g.cells.size(); n++) {
-                prefetch(o, head, g.cells[n]);
-            }
-            own_cells(w, head, static_cast<uint32_t>(i), g.cells.data() + at, static_cast<int>(left < tile ? left : tile));
+        for (int i = 0; i < n; i++) {
+            alone(w, g, b, head, entries[i]);
         }
     }
     end(w, g, head);

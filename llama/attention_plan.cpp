@@ -1,9 +1,10 @@
 // Who sees which cells. Candidates of one prompt see the prompt's cells, agents
 // with the same rules and tools see those; the cells of generated tokens belong
-// to one row each and lie scattered, because all sequences grow at once.
+// to one row each. Cells of one sequence lie scattered where several grew at once.
 #include "attention.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -37,32 +38,100 @@ uint32_t seen(const uint16_t * mask) {
 #endif
 }
 
-void fill(const uint16_t * mask, size_t stride, int cells, group & g) {
-    const size_t n = g.rows.size();
-    std::vector<std::vector<uint32_t>> own(n);
-    for (int first = 0; first < cells; first += tile) {
-        const uint32_t begin = static_cast<uint32_t>(g.entries.size());
-        for (size_t i = 0; i < n; i++) {
-            uint32_t bits = seen(mask + g.rows[i] * stride + first);
-            if (__builtin_popcount(bits) >= dense) {
-                g.entries.push_back({ static_cast<uint32_t>(i), bits });
-                continue;
+// The cells that the same rows see and that lie apart. What a prompt computed a few
+// tokens at a time, beside others, lies so, and all that go on from it see it.
+struct scattered {
+    row_set               rows;
+    std::vector<uint32_t> cells;
+};
+
+class planner {
+  public:
+    planner(const uint16_t * mask, size_t stride, int cells, group & g) : g_(g) {
+        for (int first = 0; first < cells; first += tile) {
+            row_set      seen_by[tile] = {};
+            const size_t begin         = g.entries.size();
+            for (size_t i = 0; i < g.rows.size(); i++) {
+                uint32_t bits = seen(mask + g.rows[i] * stride + first);
+                if (__builtin_popcount(bits) >= dense) {
+                    g.entries.push_back({ static_cast<uint32_t>(i), bits });
+                    continue;
+                }
+                for (; bits != 0; bits &= bits - 1) {
+                    seen_by[__builtin_ctz(bits)] |= row_set{ 1 } << i;
+                }
             }
-            for (; bits != 0; bits &= bits - 1) {
-                own[i].push_back(first + __builtin_ctz(bits));
+            if (g.entries.size() > begin) {
+                end_block(first, 0, begin);
+            }
+            for (int c = 0; c < tile; c++) {
+                if (seen_by[c] != 0) {
+                    scatter(seen_by[c], first + c);
+                }
             }
         }
-        const uint32_t end = static_cast<uint32_t>(g.entries.size());
-        if (end > begin) {
-            g.tiles.push_back({ static_cast<uint32_t>(first), begin, end });
+        gather_rest();
+    }
+
+  private:
+    group &                               g_;
+    std::vector<scattered>                lists_;
+    std::unordered_map<row_set, uint32_t> index_; // of lists_
+
+    void end_block(uint32_t first, uint32_t gathered, size_t begin) {
+        g_.blocks.push_back({ first, gathered, static_cast<uint32_t>(begin), static_cast<uint32_t>(g_.entries.size()) });
+    }
+
+    void scatter(row_set rows, uint32_t cell) {
+        const auto [at, fresh] = index_.try_emplace(rows, static_cast<uint32_t>(lists_.size()));
+        if (fresh) {
+            lists_.push_back({ rows, {} });
+        }
+        scattered & s = lists_[at->second];
+        s.cells.push_back(cell);
+        if (s.cells.size() == tile) {
+            gather(&s, 1);
+            s.cells.clear();
         }
     }
-    for (const auto & list : own) {
-        g.own.push_back(static_cast<uint32_t>(g.cells.size()));
-        g.cells.insert(g.cells.end(), list.begin(), list.end());
+
+    // One block of the cells of some lists, at most a tile together.
+    void gather(const scattered * lists, size_t n) {
+        const size_t first = g_.cells.size(), begin = g_.entries.size();
+        uint32_t     of_row[max_group] = {};
+        row_set      all               = 0;
+        for (size_t l = 0; l < n; l++) {
+            const uint32_t bits = (lists[l].cells.size() == tile ? ~0u : (1u << lists[l].cells.size()) - 1) << (g_.cells.size() - first);
+            g_.cells.insert(g_.cells.end(), lists[l].cells.begin(), lists[l].cells.end());
+            for (row_set r = lists[l].rows; r != 0; r &= r - 1) {
+                of_row[__builtin_ctzll(r)] |= bits;
+            }
+            all |= lists[l].rows;
+        }
+        for (; all != 0; all &= all - 1) {
+            const int row = __builtin_ctzll(all);
+            g_.entries.push_back({ static_cast<uint32_t>(row), of_row[row] });
+        }
+        end_block(static_cast<uint32_t>(first), static_cast<uint32_t>(g_.cells.size() - first), begin);
     }
-    g.own.push_back(static_cast<uint32_t>(g.cells.size()));
-}
+
+    // What is left of the lists. Those of rows that have others in common share a
+    // block: the tokens of one prompt in this very step, of which each row sees one more.
+    void gather_rest() {
+        lists_.erase(std::remove_if(lists_.begin(), lists_.end(), [](const scattered & s) { return s.cells.empty(); }), lists_.end());
+        size_t from = 0;
+        while (from < lists_.size()) {
+            size_t  to = from, cells = 0;
+            row_set all = lists_[from].rows;
+            while (to < lists_.size() && cells + lists_[to].cells.size() <= tile && (lists_[to].rows & all) != 0) {
+                all |= lists_[to].rows;
+                cells += lists_[to++].cells.size();
+            }
+            gather(&lists_[from], to - from);
+            from = to;
+        }
+    }
+};
 
 } // namespace
 
@@ -76,7 +145,7 @@ void plan(const uint16_t * mask, size_t stride, int rows, int cells, int groups,
         }
     }
     for (auto & g : out) {
-        fill(mask, stride, cells, g);
+        planner(mask, stride, cells, g);
     }
 }
 

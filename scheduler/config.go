@@ -9,7 +9,8 @@ type Config struct {
 	BatchTokens int
 	// PrefillChunk is the most prompt tokens of a step in which other sequences
 	// decode: larger ends prompts sooner, smaller gives the others their next
-	// token sooner. Default: as many as decode, see core.Config.
+	// token sooner. Default: what costs as much as the decode rows, see core.Config,
+	// with RowCells from the model's shape.
 	PrefillChunk int
 	// MaxSequences is the number of sequence ids, for running and cached
 	// sequences together. Default and upper bound: the context's.

@@ -82,6 +82,7 @@ func newEngine(m *llama.Model, c *llama.Context, back backend, cfg Config, log z
 		MaxOutputs:   cfg.MaxRunning,
 		BatchTokens:  cfg.BatchTokens,
 		PrefillChunk: cfg.PrefillChunk,
+		RowCells:     rowCells(m.Info()),
 		Overcommit:   true,
 		PartialCopy:  c.Memory().CanRemovePartial(),
 		Check:        checkInvariants,
@@ -95,6 +96,13 @@ func newEngine(m *llama.Model, c *llama.Context, back backend, cfg Config, log z
 		}
 	}
 	return e
+}
+
+// rowCells estimates core.Config's RowCells. A row takes 2 operations for each
+// parameter, and 4 for each cell, layer and value of its width. BenchmarkLongPrompt shows
+// what comes of it: cells that the rows of a prompt share cost them half.
+func rowCells(info llama.ModelInfo) int {
+	return max(1, int(info.Params)/max(1, info.Layers*info.Embedding))
 }
 
 // start runs the loop.

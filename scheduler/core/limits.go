@@ -13,12 +13,12 @@ const (
 	// prompts when the decode rows alone would fill the step.
 	prefillFloor = 8
 
-	// PrefillLeast is the least rows for each prompt beside decode rows, when
-	// Config.PrefillChunk is 0: with fewer, what each step costs by itself would be
-	// paid too often.
-	PrefillLeast = 16
+	// PrefillLeast is the least that the rows of each prompt may cost beside decode
+	// rows, in rows that see nothing, when Config.PrefillChunk is 0: with less, what
+	// each step costs by itself would be paid too often.
+	PrefillLeast = 8
 
-	// oldestShare is the share (1/oldestShare) of the rows for prompts that the
+	// oldestShare is the share (1/oldestShare) of what prompts may cost that the
 	// oldest of them has for certain.
 	oldestShare = 4
 

@@ -1,7 +1,5 @@
 package core
 
-import "slices"
-
 // Plan returns the next step. When it has rows, Commit must follow; one without
 // rows has at most memory operations to be applied.
 func (c *Core) Plan() *Plan {
@@ -53,46 +51,7 @@ func (c *Core) fill() {
 		budget -= c.limit / prefillFloor
 	}
 	c.feedAll(c.decodes, budget)
-	budget = c.limit - len(c.plan.Rows)
-	if rows := len(c.plan.Rows); rows > 0 {
-		most := c.cfg.PrefillChunk
-		if most == 0 {
-			most = max(rows, PrefillLeast) * (len(c.prefills) + following)
-		}
-		budget = min(budget, most)
-	}
-	c.feedPrompts(budget)
-}
-
-// feedPrompts plans at most budget rows of prompts, those first that have the
-// fewest left: they decode soonest, and the mean time to the first token is
-// the least. A share is kept for the oldest, so that a long one gets on.
-func (c *Core) feedPrompts(budget int) {
-	if len(c.prefills) == 0 || budget <= 0 {
-		return
-	}
-	shares := c.shares[:0]
-	for _, s := range c.prefills {
-		shares = append(shares, share{seq: s})
-	}
-	c.shares = shares
-	kept := min(c.chunk(c.prefills[0]), max(1, budget/oldestShare))
-	shares[0].rows = kept
-	budget -= kept
-	order := append(c.order[:0], c.prefills...)
-	c.order = order
-	slices.SortStableFunc(order, func(a, b *sequence) int { return a.pending() - b.pending() })
-	for _, s := range order {
-		i := slices.IndexFunc(shares, func(sh share) bool { return sh.seq == s })
-		more := min(budget, c.chunk(s)-shares[i].rows)
-		shares[i].rows += more
-		budget -= more
-	}
-	for _, sh := range shares {
-		if sh.rows > 0 {
-			c.feed(sh.seq, sh.rows)
-		}
-	}
+	c.feedPrompts(c.promptBudget(following))
 }
 
 // feedAll plans at most budget rows of the listed sequences. When that is not

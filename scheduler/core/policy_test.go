@@ -124,3 +124,68 @@ func TestABadConfigurationNamesTheField(t *testing.T) {
 		}
 	}
 }
+
+// TestPromptsTakeWhatDecodeRowsCost: rows of long prompts see more, so that fewer of
+// them are in a step.
+func TestPromptsTakeWhatDecodeRowsCost(t *testing.T) {
+	for name, test := range map[string]struct {
+		rowCells, chunk, decodes, seen, prompts int
+		want                                    int // rows for prompts
+	}{
+		"as many as decode":                        {0, 0, 40, 0, 1, 40},
+		"fewer where they see more":                {100, 0, 40, 300, 1, 10}, // 40 * 1.01 / 4
+		"a chunk of its own stands":                {100, 50, 40, 300, 1, 50},
+		"each prompt adds to it":                   {0, 0, 40, 0, 3, 120},
+		"never less than some":                     {0, 0, 1, 0, 1, PrefillLeast},
+		"the oldest gets on, however much it sees": {1, 0, 1, 2000, 1, 1},
+		"everything, where nothing decodes":        {100, 0, 0, 300, 1, 512},
+		"never more than the batch has left":       {0, 0, 40, 0, 30, 512 - 40},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := New(Config{
+				Cells: 100_000, MaxSequences: 200, MaxOutputs: 100, BatchTokens: 512, PrefillChunk: test.chunk,
+				RowCells: test.rowCells, PartialCopy: true, Check: true,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			prompt := func(first Token, n int) []Token {
+				p := make([]Token, n)
+				for i := range p {
+					p[i] = first + Token(i)
+				}
+				return p
+			}
+			submit := func(j Job) {
+				if err := c.Submit(j); err != nil {
+					t.Fatal(err)
+				}
+			}
+			step := func() *Plan {
+				p := c.Plan()
+				c.Commit(Decoded, make([]Choice, len(p.Samples)))
+				return p
+			}
+			if test.seen > 0 { // in the cache
+				submit(Job{ID: 1, Prompt: prompt(0, test.seen), N: 1, MaxNew: 1})
+				for !c.Idle() {
+					step()
+				}
+			}
+			if test.decodes > 0 {
+				submit(Job{ID: 2, Prompt: prompt(500_000, 1), N: test.decodes, MaxNew: 1000})
+				step()
+			}
+			for i := range test.prompts {
+				p := prompt(Token(i)*10_000, 3000)
+				if test.seen > 0 {
+					p = append(prompt(0, test.seen), prompt(1_000_000, 3000)...)
+				}
+				submit(Job{ID: JobID(3 + i), Prompt: p, N: 1, MaxNew: 1})
+			}
+			if got := len(c.Plan().Rows) - test.decodes; got != test.want {
+				t.Errorf("%d rows for prompts, want %d", got, test.want)
+			}
+		})
+	}
+}

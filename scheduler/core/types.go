@@ -27,10 +27,13 @@ type Config struct {
 	BatchTokens int
 	// PrefillChunk is the most prompt rows of a step in which others decode, so
 	// that a long prompt can't stall them. 0: for each prompt in prefill or waiting
-	// for one as many as there are decode rows, but at least PrefillLeast. So a single
-	// prompt doubles the time of a step where each row costs the same, and where many
-	// wait and few decode, the many come first.
+	// for one as many as cost what the decode rows cost, but at least PrefillLeast. So
+	// a single prompt doubles the time of a step, and where many wait and few decode,
+	// the many come first.
 	PrefillChunk int
+	// RowCells is how many cells a row sees when attention costs as much as all else
+	// that is computed for the row. 0: all rows cost the same.
+	RowCells int
 	// Overcommit reserves for a candidate what candidates usually need, once some
 	// have ended, instead of what it may need at most: more of them run together.
 	// When the cells don't suffice after all, sequences wait for each other, and the
