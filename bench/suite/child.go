@@ -51,7 +51,7 @@ func start(ctx context.Context, name, program string, args func(host, port strin
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	//nolint:gosec // the program is an option of the suite
+	//nolint:gosec,noctx // the program is an option of the suite; stop ends it, gently first
 	c := &child{name: name, url: "http://" + addr, cmd: exec.Command(program, args(host, port)...), tail: new(tail), done: make(chan struct{}), patience: stopLimit}
 	c.cmd.Stdout, c.cmd.Stderr = c.tail, c.tail
 	c.cmd.WaitDelay = stopLimit

@@ -24,7 +24,7 @@ func (s *session) tune(ctx context.Context, m *Measured) error {
 		for _, setting := range list {
 			s.best = setting
 			began := time.Now()
-			full, err := s.run(ctx, armServer, s.paths.tune, fmt.Sprintf("%s-tune-%d", s.Workload.Name, len(m.Tuning)+1))
+			full, err := s.run(ctx, armServer, s.paths.tune, fmt.Sprintf("%s-tune-%d", s.Name, len(m.Tuning)+1))
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
