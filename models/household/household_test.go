@@ -151,7 +151,7 @@ func TestSplitsHaveNoWordInCommon(t *testing.T) {
 			}
 		}
 	}
-	for _, p := range []pool{roomWords, surfaceWords, containerWords, switchWords, degreeWords, percentWords, colourWords, nounWords, bareWords, robotWords} {
+	for _, p := range []pool{roomWords, surfaceWords, containerWords, switchWords, degreeWords, percentWords, adjectives, nounWords, bareWords, robotWords} {
 		disjoint("words", p[Train], p[Eval])
 	}
 	var known, unseen []string

@@ -53,7 +53,10 @@ const maxTools = 7
 // to carry things and those for containers and devices, split or merged.
 func newToolbox(r *rand.Rand, o Options) *toolbox {
 	b := &toolbox{}
-	m := &maker{rand: r, names: o.ToolNames, invented: r.IntN(3) == 0 && !o.Plain && !o.Lesson}
+	m := &maker{rand: r, names: o.ToolNames, invented: oneOf(r, []int{0, 50, 100})}
+	if o.Plain || o.Lesson || o.Split == Eval && o.ToolNames == Known {
+		m.invented = 0
+	}
 	m.add(b, toolGo, []op{opGo}, nil, roleRoom)
 	if r.IntN(4) > 0 {
 		m.add(b, toolLook, []op{opLook}, nil)
@@ -99,7 +102,7 @@ func newToolbox(r *rand.Rand, o Options) *toolbox {
 type maker struct {
 	rand     *rand.Rand
 	names    ToolNames
-	invented bool // names are made-up words
+	invented int // percent of the names that are made-up words
 	used     []string
 }
 
@@ -108,7 +111,7 @@ func (m *maker) add(b *toolbox, kind int, o []op, on []bool, list ...role) {
 	t := tool{description: oneOf(m.rand, w.descriptions), ops: o, on: on}
 	for t.name == "" || slices.Contains(m.used, t.name) {
 		switch {
-		case m.invented:
+		case m.rand.IntN(100) < m.invented:
 			t.name = invent(m.rand, Split(m.names))
 		case m.names == Unseen:
 			t.name = oneOf(m.rand, w.unseen)
@@ -147,7 +150,7 @@ func (m *maker) parameter(others []parameter, r role) parameter {
 func (m *maker) distract(b *toolbox) {
 	d := oneOf(m.rand, distractors)
 	name := d.name
-	if m.invented {
+	if m.rand.IntN(100) < m.invented {
 		name = invent(m.rand, Split(m.names))
 	}
 	if slices.ContainsFunc(b.tools, func(t tool) bool { return t.description == d.description || t.name == name }) {

@@ -52,8 +52,11 @@ var (
 		"chandelier stereo purifier coffeemaker")
 	degreeWords  = words("heater thermostat boiler radiator grill", "stove incubator")
 	percentWords = words("dimmer blind shutter loudspeaker curtain", "skylight awning")
-	colourWords  = words("red blue green white black yellow brown small big old new round", "purple orange tiny grey")
-	nounWords    = words(
+	adjectives   = words(
+		"red blue green white black yellow brown small big old new round pink dark light tall short long thin thick clean dirty wet dry heavy "+
+			"empty full square flat wooden golden silver plastic broken striped dotted shiny soft",
+		"purple orange tiny grey narrow leather rusty")
+	nounWords = words(
 		"cup book ball plate bottle glass pen phone hat spoon bowl towel shirt apple candle vase fork jar brush plant pillow "+
 			"hammer torch watch wallet letter magazine pan jacket shoe tin lemon",
 		"mug notebook knife bucket ribbon kite pear")
@@ -68,6 +71,7 @@ var (
 // names that it has never read, and how many of these look like identifiers.
 const (
 	invented  = 70
+	qualities = 50 // of the adjectives
 	compounds = 8  // two words with an underscore
 	numbered  = 10 // a digit behind
 
@@ -150,17 +154,26 @@ func (n *namer) drawThings(count int) []string {
 			continue
 		}
 		noun := n.draw(nounWords)
-		colours := slices.Clone(colourWords[n.split])
-		n.rand.Shuffle(len(colours), func(i, j int) { colours[i], colours[j] = colours[j], colours[i] })
-		twins := 1
-		if n.rand.IntN(2) == 0 {
-			twins = 2
-		}
-		for i := range min(twins, count-len(names)) {
-			names = append(names, colours[i]+" "+noun)
+		first := n.adjective()
+		names = append(names, first+" "+noun)
+		if n.rand.IntN(2) == 0 && len(names) < count {
+			second := n.adjective()
+			for second == first {
+				second = n.adjective()
+			}
+			names = append(names, second+" "+noun)
 		}
 	}
 	return names
+}
+
+// adjective draws what tells twins apart. Other things may have it too. With a
+// dozen of them and none made up, a model takes any other word for a whole name.
+func (n *namer) adjective() string {
+	if n.rand.IntN(100) < qualities && !n.plain {
+		return invent(n.rand, n.split)
+	}
+	return oneOf(n.rand, adjectives[n.split])
 }
 
 func oneOf[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }

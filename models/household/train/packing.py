@@ -75,9 +75,10 @@ def pack(nodes: list[Node]) -> Batch:
 
 
 class Data:
-    """A data set in tokens, cached beside its file."""
+    """A data set in tokens, cached beside its file. Its groups are those of the file, each cut into so many of like size."""
 
-    def __init__(self, path: str, tokenizer_path: str):
+    def __init__(self, path: str, tokenizer_path: str, cut: int = 1):
+        self.cut = cut
         cache = path + ".npz"
         sources = [path, tokenizer_path]
         if not os.path.exists(cache) or os.path.getmtime(cache) < max(map(os.path.getmtime, sources)):
@@ -105,15 +106,19 @@ class Data:
         os.replace(cache + ".new.npz", cache)  # it is whole or not there
 
     def __len__(self) -> int:
-        return len(self.groups) - 1
+        return (len(self.groups) - 1) * self.cut
 
     def runs(self, group: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """Tokens and loss of the prefix and of the episodes of a group."""
-        edges = [slice(self.starts[i], self.starts[i + 1]) for i in range(self.groups[group], self.groups[group + 1])]
-        return [(self.tokens[e], self.loss[e]) for e in edges]
+        return [(self.tokens[e], self.loss[e]) for e in self.edges(group)]
 
     def size(self, group: int) -> int:
-        return int(self.starts[self.groups[group + 1]] - self.starts[self.groups[group]])
+        return sum(int(e.stop - e.start) for e in self.edges(group))
+
+    def edges(self, group: int) -> list[slice]:
+        whole, part = divmod(group, self.cut)
+        prefix, end = self.groups[whole], self.groups[whole + 1]
+        return [slice(self.starts[i], self.starts[i + 1]) for i in (prefix, *range(prefix + 1 + part, end, self.cut))]
 
     def batch(self, groups: list[int]) -> Batch:
         """Packs groups; what the prefixes of all of them begin with becomes the root."""

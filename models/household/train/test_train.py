@@ -100,6 +100,19 @@ class Train(unittest.TestCase):
         for a, p in zip(gradients, self.model.parameters()):
             torch.testing.assert_close(a, p.grad, rtol=1e-3, atol=1e-3)
 
+    def test_the_parts_of_groups_are_the_groups(self):
+        parts = Data(self.jsonl, self.vocabulary, 2)
+        self.assertEqual(len(parts), 2 * len(self.data))
+        for g in range(len(self.data)):
+            (prefix, _), *episodes = self.data.runs(g)
+            first, second = parts.runs(2 * g), parts.runs(2 * g + 1)
+            self.assertEqual([len(first), len(second)], [3, 2])  # three episodes
+            for (same, _), *_ in (first, second):
+                np.testing.assert_array_equal(same, prefix)
+            for (tokens, _), (same, _) in zip(episodes, (first[1], second[1], first[2]), strict=True):
+                np.testing.assert_array_equal(tokens, same)
+            self.assertEqual(parts.size(2 * g) + parts.size(2 * g + 1), self.data.size(g) + len(prefix))
+
     def test_only_loss_segments_are_predicted(self):
         batch = self.data.batch([0])
         wanted = [p for g in list(tok.groups(self.jsonl))[:1] for e in g["episodes"] for s in e if s["loss"] for p in s["pieces"]]

@@ -35,7 +35,9 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--cool", type=int, required=True,
                    help="then, over so many steps, let the rate fall to nothing; the checkpoint stays as it is before, to go on from")
     p.add_argument("--minutes", type=float, default=math.inf, help="stop early, with a checkpoint, after so long")
-    p.add_argument("--batch", type=int, default=3000, help="at least how many tokens a step sees")
+    p.add_argument("--cut", type=int, default=2,
+                   help="parts that the groups are cut into: more houses in a step, and more tokens that no conversations share")
+    p.add_argument("--batch", type=int, default=5000, help="at least how many tokens a step sees")
     p.add_argument("--pack", type=int, default=12288, help="at most how many tokens are computed at once, if that holds a group")
     p.add_argument("--rate", type=float, default=2e-3, help="learning rate of the layers' matrices (Muon)")
     p.add_argument("--rate-rest", type=float, default=2e-3, help="and of the embedding and the vectors (AdamW)")
@@ -93,8 +95,8 @@ class Trainer:
         self.dtype = TYPES[args.type]
         torch.set_num_threads(args.threads)
         torch.manual_seed(args.seed)
-        self.data = Data(args.data, args.tokenizer)
-        self.first = Data(args.first, args.tokenizer) if args.first else None
+        self.data = Data(args.data, args.tokenizer, args.cut)
+        self.first = Data(args.first, args.tokenizer, args.cut) if args.first else None
         self.held_out = Data(args.eval, args.tokenizer)
         with open(args.tokenizer, encoding="utf-8") as f:
             vocabulary = len(json.load(f)["model"]["vocab"])
@@ -219,7 +221,7 @@ class Trainer:
     def run(self) -> None:
         a = self.args
         total = a.steps + a.cool
-        print(f"{sum(p.numel() for p in self.model.parameters()):,} parameters, {len(self.data)} groups, "
+        print(f"{sum(p.numel() for p in self.model.parameters()):,} parameters, {len(self.data)} parts of groups, "
               f"{total} steps on {self.device} in {a.type}, from step {self.step}"
               + (f", after {self.before} of {a.weights}" if self.before else ""), flush=True)
         begin = saved = mark = time.monotonic()
