@@ -114,13 +114,16 @@ func (c *Context) Memory() *Memory { return &c.memory }
 
 // Decode computes the tokens of b and appends them to their sequences.
 // Afterwards Logits gives the rows of the tokens with output set. Errors are
-// ErrNoKVSlot, ErrAborted, ErrInvalidBatch, ErrAllocation, ErrCompute and
-// ErrClosed; see there what has happened to the memory.
+// ErrNoKVSlot, ErrAborted, ErrInvalidBatch, ErrAllocation, ErrCompute, ErrLost
+// and ErrClosed; see there what has happened to the memory.
 func (c *Context) Decode(b *Batch) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ptr == nil || b.tokens == nil {
+	if b.tokens == nil {
 		return ErrClosed
+	}
+	if err := c.usable(); err != nil {
+		return err
 	}
 	c.logits, c.nrows, c.rows = nil, 0, c.rows[:0]
 	if err := c.check(b); err != nil {
@@ -186,11 +189,25 @@ func (c *Context) decodeError(rc C.int) error {
 		var seq, want, got C.int32_t
 		C.agd_context_position(c.ptr, &seq, &want, &got)
 		return fmt.Errorf("%w: sequence %d goes on at position %d, not %d", ErrInvalidBatch, seq, want, got)
+	case C.AGD_DECODE_LOST:
+		return c.usable()
 	case C.AGD_DECODE_THROWN:
 		return native(ErrCompute, C.GoString(C.agd_context_detail(c.ptr)))
 	default:
 		return fmt.Errorf("%w: llama_decode answered %d", ErrCompute, rc)
 	}
+}
+
+// usable says why nothing more can be done with the context, nil if it can.
+func (c *Context) usable() error {
+	switch {
+	case c.ptr == nil:
+		return ErrClosed
+	case bool(C.agd_context_lost(c.ptr)):
+		c.model.lost.Store(true)
+		return native(ErrLost, C.GoString(C.agd_context_detail(c.ptr)))
+	}
+	return nil
 }
 
 // Abort ends the Decode in progress with ErrAborted, or the next one if none
@@ -211,14 +228,17 @@ func (c *Context) Abort() {
 func (c *Context) Logits(i int) ([]float32, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ptr == nil {
-		return nil, ErrClosed
+	if err := c.usable(); err != nil {
+		return nil, err
 	}
 	if i < 0 || i >= len(c.rows) || c.rows[i] < 0 {
 		return nil, fmt.Errorf("%w: token %d of a batch of %d", ErrNoLogits, i, len(c.rows))
 	}
 	if c.logits == nil {
 		if c.logits = C.agd_logits(c.ptr); c.logits == nil {
+			if err := c.usable(); err != nil {
+				return nil, err
+			}
 			return nil, fmt.Errorf("%w: the rows could not be read", ErrCompute)
 		}
 	}

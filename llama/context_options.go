@@ -19,6 +19,7 @@ type contextOptions struct {
 	threads, threadsBatch   int
 	kvType                  string
 	flash                   *bool
+	failAt                  int
 }
 
 // Defaults of a context, as llama.cpp's tools have them.
@@ -67,6 +68,9 @@ func SetKVType(name string) ContextOption { return func(o *contextOptions) { o.k
 // SetFlashAttention switches flash attention on or off; by default llama.cpp
 // uses it where the device has it. Off also goes without shared attention.
 func SetFlashAttention(on bool) ContextOption { return func(o *contextOptions) { o.flash = &on } }
+
+// failAt makes a device fail in the middle of a decode, as it would by itself.
+func failAt(nodes int) ContextOption { return func(o *contextOptions) { o.failAt = nodes } }
 
 var kvTypes = map[string]C.enum_ggml_type{
 	"f32": C.GGML_TYPE_F32, "f16": C.GGML_TYPE_F16, "bf16": C.GGML_TYPE_BF16, "q8_0": C.GGML_TYPE_Q8_0,
@@ -134,5 +138,6 @@ func (o *contextOptions) native() C.struct_agd_context_options {
 		type_k:          C.int32_t(kvTypes[o.kvType]),
 		type_v:          C.int32_t(kvTypes[o.kvType]),
 		flash_attn:      C.int32_t(flash),
+		fail_at:         C.int32_t(o.failAt),
 	}
 }

@@ -30,6 +30,11 @@ var (
 	// logits that are not numbers). A part of the batch may be in the memory.
 	ErrCompute = errors.New("llama: computation failed")
 
+	// ErrLost: a device failed in a call of the context, where llama.cpp by itself
+	// would have ended the process. The context can only be closed. What it and its
+	// model hold on the device is not freed: a device in that state fails again.
+	ErrLost = errors.New("llama: the device failed")
+
 	// ErrSequence: a sequence or range that the memory operation can't take.
 	ErrSequence = errors.New("llama: invalid sequence operation")
 	// ErrPartial: this model's memory can't remove or copy a part of a sequence

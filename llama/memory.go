@@ -59,8 +59,8 @@ func (m *Memory) Clear() error {
 	c := m.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ptr == nil {
-		return ErrClosed
+	if err := c.usable(); err != nil {
+		return err
 	}
 	return c.done(C.agd_memory_clear(c.ptr, true), -1)
 }
@@ -96,8 +96,8 @@ func (m *Memory) CanRemovePartial() bool { return !m.c.wholeOnly() }
 func (c *Context) wholeOnly() bool { return c.model.info.Recurrent || c.model.info.Hybrid }
 
 func (c *Context) checkSeq(seqs ...SeqID) error {
-	if c.ptr == nil {
-		return ErrClosed
+	if err := c.usable(); err != nil {
+		return err
 	}
 	for _, s := range seqs {
 		if s < 0 || int(s) >= c.seqs {
@@ -122,6 +122,9 @@ func (c *Context) done(rc C.int, s SeqID) error {
 	case 1:
 		return fmt.Errorf("%w: sequence %d", ErrPartial, s)
 	default:
+		if err := c.usable(); err != nil {
+			return err
+		}
 		return fmt.Errorf("%w: memory operation on sequence %d threw", ErrCompute, s)
 	}
 }

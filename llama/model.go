@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/cgo"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -18,7 +19,8 @@ import (
 type Model struct {
 	mu       sync.RWMutex // held for reading by every native call on ptr
 	ptr      *C.struct_llama_model
-	children int // open contexts, samplers, templates and chat parsers
+	children int         // open contexts, samplers, templates and chat parsers
+	lost     atomic.Bool // a device failed: what it holds is not freed
 
 	path      string
 	vocabOnly bool
@@ -147,7 +149,9 @@ func (m *Model) Free() error {
 		return fmt.Errorf("%w: %d contexts, samplers or templates of the model are open", ErrInUse, m.children)
 	}
 	C.agd_vocab_index_free(m.vocab.index)
-	C.llama_model_free(m.ptr)
+	if !m.lost.Load() { // see ErrLost
+		C.llama_model_free(m.ptr)
+	}
 	m.ptr = nil
 	return nil
 }

@@ -19,6 +19,9 @@ extern "C" {
 // llama-common's own logger, which has no hook, silent.
 void agd_log_install(void);
 
+// Makes failures of devices errors of the calls below instead of the process' end.
+void agd_faults_install(void);
+
 // Directory that libllama.so was loaded from, or NULL.
 char * agd_lib_dir(void);
 
@@ -90,6 +93,7 @@ struct agd_context_options {
     int32_t  type_k;
     int32_t  type_v;
     int32_t  flash_attn; // enum llama_flash_attn_type
+    int32_t  fail_at;    // for tests: a device fails when so many graph nodes were computed; 0: never
 };
 
 struct agd_context; // a llama_context, its abort flag and the last position error
@@ -101,10 +105,15 @@ struct llama_context * agd_context_raw(struct agd_context * ctx);
 // llama_decode's code, or one of the AGD_DECODE_* codes.
 #define AGD_DECODE_THROWN   (-100) // a C++ exception: agd_context_detail says which
 #define AGD_DECODE_POSITION (-101) // a sequence does not continue at its end; agd_context_position
+#define AGD_DECODE_LOST     (-102) // a device failed: see agd_context_lost
 int          agd_decode(struct agd_context * ctx, struct llama_batch batch);
 const char * agd_context_detail(const struct agd_context * ctx);
 void         agd_context_position(const struct agd_context * ctx, int32_t * seq, int32_t * want, int32_t * got);
 void         agd_abort(struct agd_context * ctx, bool on);
+
+// Whether a device failed in a call of this context, which agd_context_detail then tells. Nothing but
+// agd_context_free, which leaves its memory alone, may follow: to free it could fail the same way with no way out.
+bool agd_context_lost(const struct agd_context * ctx);
 
 // All output rows of the last decode, contiguous, in batch order; synchronizes.
 float * agd_logits(struct agd_context * ctx);

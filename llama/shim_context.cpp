@@ -5,6 +5,8 @@
 #include <atomic>
 #include <memory>
 
+#include "ggml.h"
+
 namespace {
 
 constexpr int max_sequences = 256; // LLAMA_MAX_SEQ
@@ -19,9 +21,27 @@ struct agd_context {
     int32_t           bad_want = 0;
     int32_t           bad_got  = 0;
     bool              mrope    = false; // positions may jump forward
+    bool              lost     = false; // a device failed
+    int32_t           fail_in  = 0;     // graph nodes until one is made to fail
+
+    // Runs f where a device may fail.
+    template <typename T, typename F> T on_device(T fallback, F f) noexcept {
+        try {
+            agd::fault_scope scope;
+            return f();
+        } catch (const agd::device_lost & e) {
+            lost   = true;
+            detail = e.what();
+        } catch (const std::exception & e) {
+            detail = e.what();
+        } catch (...) {
+            detail = "unknown C++ exception";
+        }
+        return fallback;
+    }
 
     ~agd_context() {
-        if (ctx != nullptr) {
+        if (ctx != nullptr && !lost) {
             llama_free(ctx);
         }
     }
@@ -73,6 +93,16 @@ extern "C" struct agd_context * agd_context_new(struct llama_model * model, stru
             return static_cast<agd_context *>(data)->abort.load(std::memory_order_relaxed);
         };
         params.abort_callback_data = c.get();
+        if (opts.fail_at > 0) {
+            c->fail_in     = opts.fail_at;
+            params.cb_eval = [](ggml_tensor *, bool ask, void * data) {
+                if (!ask && --static_cast<agd_context *>(data)->fail_in == 0) {
+                    GGML_ABORT("made to fail");
+                }
+                return true;
+            };
+            params.cb_eval_user_data = c.get();
+        }
 
         c->ctx = llama_init_from_model(model, params);
         if (c->ctx == nullptr) {
@@ -101,20 +131,20 @@ extern "C" struct llama_context * agd_context_raw(struct agd_context * ctx) {
 }
 
 extern "C" int agd_decode(struct agd_context * ctx, struct llama_batch batch) {
-    try {
+    const int rc = ctx->on_device(AGD_DECODE_THROWN, [&] {
         if (ctx->abort.load(std::memory_order_relaxed)) {
             return 2; // not every backend asks the callback
         }
         if (!ctx->positions_fit(batch)) {
             return AGD_DECODE_POSITION;
         }
-        return llama_decode(ctx->ctx, batch);
-    } catch (const std::exception & e) {
-        ctx->detail = e.what();
-    } catch (...) {
-        ctx->detail = "unknown C++ exception";
-    }
-    return AGD_DECODE_THROWN;
+        return static_cast<int>(llama_decode(ctx->ctx, batch));
+    });
+    return ctx->lost ? AGD_DECODE_LOST : rc;
+}
+
+extern "C" bool agd_context_lost(const struct agd_context * ctx) {
+    return ctx->lost;
 }
 
 extern "C" const char * agd_context_detail(const struct agd_context * ctx) {
@@ -132,29 +162,29 @@ extern "C" void agd_abort(struct agd_context * ctx, bool on) {
 }
 
 extern "C" float * agd_logits(struct agd_context * ctx) {
-    return agd::guard(nullptr, static_cast<float *>(nullptr), [&] { return llama_get_logits(ctx->ctx); });
+    return ctx->on_device(static_cast<float *>(nullptr), [&] { return llama_get_logits(ctx->ctx); });
 }
 
 extern "C" int agd_seq_cp(struct agd_context * ctx, int32_t src, int32_t dst, int32_t p0, int32_t p1) {
-    return agd::guard(nullptr, -1, [&] {
+    return ctx->on_device(-1, [&] {
         llama_memory_seq_cp(llama_get_memory(ctx->ctx), src, dst, p0, p1);
         return 0;
     });
 }
 
 extern "C" int agd_seq_rm(struct agd_context * ctx, int32_t seq, int32_t p0, int32_t p1) {
-    return agd::guard(nullptr, -1, [&] { return llama_memory_seq_rm(llama_get_memory(ctx->ctx), seq, p0, p1) ? 0 : 1; });
+    return ctx->on_device(-1, [&] { return llama_memory_seq_rm(llama_get_memory(ctx->ctx), seq, p0, p1) ? 0 : 1; });
 }
 
 extern "C" int agd_seq_keep(struct agd_context * ctx, int32_t seq) {
-    return agd::guard(nullptr, -1, [&] {
+    return ctx->on_device(-1, [&] {
         llama_memory_seq_keep(llama_get_memory(ctx->ctx), seq);
         return 0;
     });
 }
 
 extern "C" int agd_memory_clear(struct agd_context * ctx, bool data) {
-    return agd::guard(nullptr, -1, [&] {
+    return ctx->on_device(-1, [&] {
         llama_memory_clear(llama_get_memory(ctx->ctx), data);
         return 0;
     });

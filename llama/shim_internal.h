@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <stdexcept>
 #include <string>
 
 namespace agd {
@@ -27,6 +28,22 @@ inline void set(char ** err, const std::string & text) {
 // its loaders return NULL and say why only in the log.
 void        log_errors_reset();
 std::string log_errors();
+
+// ggml could not go on (GGML_ABORT), which is how a device's failure shows.
+struct device_lost : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// While one lives, what ggml can't go on from throws device_lost on this thread.
+class fault_scope {
+    bool outer;
+
+  public:
+    fault_scope();
+    ~fault_scope();
+    fault_scope(const fault_scope &)             = delete;
+    fault_scope & operator=(const fault_scope &) = delete;
+};
 
 // Runs f; an exception becomes an error text and the fallback value.
 template <typename F, typename T> T guard(char ** err, T fallback, F f) noexcept {

@@ -1,0 +1,41 @@
+// Devices that fail: where ggml would end the process, a call of a context ends instead.
+#include "shim.h"
+#include "shim_internal.h"
+
+#include <cstdio>
+
+#include "ggml.h"
+
+extern "C" void ggml_print_backtrace(void); // of ggml-base, in none of its public headers
+
+namespace {
+
+thread_local bool inside = false;
+
+// A CUDA error reaches ggml_abort on the thread that called llama.cpp. The exception unwinds from there to the shim.
+// On another thread, one of OpenMP's for instance, it would end the process all the same, with less to read.
+void on_abort(const char * message) {
+    if (inside) {
+        throw agd::device_lost(message);
+    }
+    std::fprintf(stderr, "%s\n", message);
+    ggml_print_backtrace();
+}
+
+} // namespace
+
+namespace agd {
+
+fault_scope::fault_scope() : outer(inside) {
+    inside = true;
+}
+
+fault_scope::~fault_scope() {
+    inside = outer;
+}
+
+} // namespace agd
+
+extern "C" void agd_faults_install(void) {
+    ggml_set_abort_callback(on_abort);
+}
