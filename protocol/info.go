@@ -22,6 +22,7 @@ const (
 	HealthReady    = "ready"
 	HealthLoading  = "loading"
 	HealthDraining = "draining"
+	HealthFailed   = "failed" // only another process can go on
 )
 
 // AgentHealth is the body of GET /health.
@@ -58,7 +59,7 @@ func DecodeAgentHealth(body []byte) (*AgentHealth, error) {
 	return decode(body, func(d *decoder) *AgentHealth {
 		h := new(AgentHealth)
 		d.object(agentHealthFields, func(string) {
-			h.Status = d.literal(HealthReady, HealthLoading, HealthDraining)
+			h.Status = d.literal(HealthReady, HealthLoading, HealthDraining, HealthFailed)
 		})
 		return h
 	})

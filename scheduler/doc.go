@@ -1,10 +1,10 @@
-// Package scheduler places generations on a llama context: a bounded queue,
+// Package scheduler places generations on llama contexts: a bounded queue,
 // continuous batching, chunked prefill, one prefill for all candidates of a
 // prompt, and a prefix cache over everything that was computed.
 //
-// The policies are in package core, which knows no clock, no goroutine and no
-// llama.cpp. An Engine has one goroutine, locked to its OS thread, that owns the
-// context and runs plan, decode, sample, commit. Callers tokenize before and
+// The policies of a context are in package core, which knows no clock, no goroutine
+// and no llama.cpp. An Engine has one goroutine for each context, locked to its OS
+// thread, that owns it and runs plan, decode, sample, commit. Callers tokenize before and
 // detokenize after it on their own goroutines; sampling is spread over several.
 //
 // # The way of a generation
@@ -12,8 +12,9 @@
 //  1. Admit counts the candidates of a whole request against the bounded queue,
 //     or refuses with *QueueFullError before any work is done.
 //  2. Ticket.Submit checks the generations of the request, makes their samplers
-//     and hands their jobs to the engine's goroutine, all at once and in order.
-//  3. The engine's goroutine submits it to the core, which plans it into steps.
+//     and gives each job to the context on which it is done soonest, all at once and
+//     in order.
+//  3. The context's goroutine submits it to its core, which plans it into steps.
 //  4. When the last candidate has ended, Pending.Wait turns tokens into text.
 //
 // Behind each sampled token, the goroutine that sampled it appends what the grammar
@@ -26,7 +27,10 @@
 // # Failure
 //
 // A grammar that admits nothing, or logits that are not numbers, end the
-// candidate. A failed computation ends the generations that were in that step
-// (ErrModel) and drops what they had in the cache. A failed memory operation ends
-// all of them and clears the context. None of these ends the engine.
+// candidate. A failed computation concerns the generations that were in that step,
+// and drops what they had in the cache; a failed memory operation all of the
+// context, which is cleared. They begin again on another context that they have not
+// tried, or end with ErrModel. A context whose steps keep failing is left out for a
+// while, as long as there is another one, and one whose device is lost
+// (llama.ErrLost) for good. None of these ends the engine.
 package scheduler

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 	"time"
@@ -8,113 +10,114 @@ import (
 	"github.com/rs/zerolog"
 
 	"agentd/llama"
-	"agentd/scheduler/core"
 )
 
-// Engine generates with one model on one context. Its methods may be called by
-// any number of goroutines.
+// Engine generates with one model on one or more contexts. Its methods may be
+// called by any number of goroutines.
 type Engine struct {
-	model *llama.Model
-	cfg   Config
-	rules core.Config // of every core the loop makes
-	back  backend
-	log   zerolog.Logger
-	now   func() time.Time
+	model   *llama.Model // of the first worker; what it says of the vocabulary holds for all
+	cfg     Config
+	cells   int // of the smallest context
+	workers []*worker
+	log     zerolog.Logger
+	now     func() time.Time
 	// endings are the model's end-of-generation tokens.
 	endings []llama.Token
 
-	// mu guards what follows. No other lock is taken while it is held.
+	// mu guards what follows, and what workers say that it guards. No other lock is
+	// taken while it is held.
 	mu       sync.Mutex
-	inbox    []command
 	closed   bool
 	admitted int // candidates of tickets
 	refused  uint64
+	moved    uint64 // generations that went on elsewhere
 	pace     pace
-	stats    Stats // of the loop, as of its last step
 
-	wake   chan struct{}  // the inbox has something, or the engine was closed
-	done   chan struct{}  // the loop has ended
-	calls  sync.WaitGroup // Generate calls, until their samplers are closed
-	finish error          // of closing the context; set before done
+	calls sync.WaitGroup // Generate calls, until their samplers are closed
 }
 
-// command is what callers tell the loop.
+// Context is one context to generate with, for New.
+type Context struct {
+	// Model must stay open until the engine is closed. Contexts may share one; the
+	// models of an engine are the same file.
+	Model   *llama.Model
+	Options []llama.ContextOption // they must leave room for several sequences
+	Device  string                // what computes it, for logs and metrics
+}
+
+// command is what callers tell a worker.
 type command struct {
 	job    *job
 	cancel bool
 }
 
-// New makes a context with options, which must leave room for several
-// sequences, and starts its engine. The model must stay open until Close.
-func New(m *llama.Model, options []llama.ContextOption, cfg Config, log zerolog.Logger) (*Engine, error) {
-	c, err := m.NewContext(options...)
-	if err != nil {
+// New makes the contexts and starts an engine over them. Its configuration holds
+// for each of them, but QueueLimit for all together.
+func New(contexts []Context, cfg Config, log zerolog.Logger) (*Engine, error) {
+	var parts []part
+	fail := func(err error) (*Engine, error) {
+		for _, p := range parts {
+			_ = p.back.Close() // err is what matters, and a fresh context closes
+		}
 		return nil, err
 	}
-	if err := cfg.complete(c.BatchSize(), c.MaxSequences(), c.MaxOutputs(), runtime.GOMAXPROCS(0)); err != nil {
-		return nil, closeAfter(c, err)
+	if len(contexts) == 0 || len(contexts) > maxWorkers {
+		return fail(fmt.Errorf("scheduler: %d contexts, must be 1 to %d", len(contexts), maxWorkers))
 	}
-	e := newEngine(m, c, newContextBackend(c), cfg, log)
-	if err := e.start(); err != nil {
-		return nil, closeAfter(e.back, err)
+	queue := cfg.QueueLimit
+	for _, c := range contexts {
+		made, err := c.Model.NewContext(c.Options...)
+		if err != nil {
+			return fail(err)
+		}
+		parts = append(parts, part{c.Model, made, newContextBackend(made), c.Device})
+		if err := cfg.complete(made.BatchSize(), made.MaxSequences(), made.MaxOutputs(), runtime.GOMAXPROCS(0)); err != nil {
+			return fail(err)
+		}
+	}
+	if queue == 0 {
+		cfg.QueueLimit *= len(contexts)
+	}
+	e, err := newEngine(parts, cfg, log)
+	if err != nil {
+		return fail(err)
+	}
+	e.start()
+	return e, nil
+}
+
+// part is what a worker is made of.
+type part struct {
+	model   *llama.Model
+	context *llama.Context
+	back    backend
+	device  string
+}
+
+func newEngine(parts []part, cfg Config, log zerolog.Logger) (*Engine, error) {
+	e := &Engine{model: parts[0].model, cfg: cfg, cells: parts[0].context.Size(), log: log, now: time.Now}
+	vocab := e.model.Vocab()
+	for t := range llama.Token(vocab.Size()) {
+		if vocab.IsEOG(t) {
+			e.endings = append(e.endings, t)
+		}
+	}
+	for i, p := range parts {
+		w, err := newWorker(e, i, p, len(parts) > 1)
+		if err != nil {
+			return nil, err
+		}
+		e.workers = append(e.workers, w)
+		e.cells = min(e.cells, p.context.Size())
 	}
 	return e, nil
 }
 
-func closeAfter(c interface{ Close() error }, err error) error {
-	_ = c.Close() // err is what matters, and a fresh context closes
-	return err
-}
-
-func newEngine(m *llama.Model, c *llama.Context, back backend, cfg Config, log zerolog.Logger) *Engine {
-	e := &Engine{
-		model: m, cfg: cfg, back: back, log: log, now: time.Now,
-		wake: make(chan struct{}, 1), done: make(chan struct{}),
+// start runs the workers.
+func (e *Engine) start() {
+	for _, w := range e.workers {
+		go w.run()
 	}
-	for t := range llama.Token(m.Vocab().Size()) {
-		if m.Vocab().IsEOG(t) {
-			e.endings = append(e.endings, t)
-		}
-	}
-	e.rules = core.Config{
-		Cells:        c.Size(),
-		MaxSequences: cfg.MaxSequences,
-		MaxOutputs:   cfg.MaxRunning,
-		BatchTokens:  cfg.BatchTokens,
-		PrefillChunk: cfg.PrefillChunk,
-		RowCells:     rowCells(m.Info()),
-		Overcommit:   true,
-		PartialCopy:  c.Memory().CanRemovePartial(),
-		Check:        checkInvariants,
-	}
-	if window := m.Info().SlidingWindow; window > 0 {
-		e.rules.Usable = func(s core.SeqID, n int) bool {
-			// Cells that left the window of their only sequence may have been given
-			// away, oldest first; those from n-window on must be there.
-			first, _ := e.back.Range(s)
-			return first <= max(0, n-window)
-		}
-	}
-	return e
-}
-
-// rowCells estimates core.Config's RowCells. A row takes 2 operations for each
-// parameter, and 4 for each cell, layer and value of its width. BenchmarkLongPrompt shows
-// what comes of it: cells that the rows of a prompt share cost them half.
-func rowCells(info llama.ModelInfo) int {
-	return max(1, int(info.Params)/max(1, info.Layers*info.Embedding))
-}
-
-// start runs the loop.
-func (e *Engine) start() error {
-	c, err := core.New(e.rules)
-	if err != nil {
-		return err
-	}
-	e.stats.Cells = e.rules.Cells
-	l := &loop{Engine: e, core: c, jobs: map[core.JobID]*job{}}
-	go l.run()
-	return nil
 }
 
 // Admit counts candidates, the number of completions that a whole request will
@@ -136,36 +139,51 @@ func (e *Engine) Admit(candidates int) (*Ticket, error) {
 }
 
 // Close refuses new work, ends every generation with ErrClosed and frees the
-// context. When it returns, nothing of the engine is left; the model can be
+// contexts. When it returns, nothing of the engine is left; the models can be
 // freed. Further calls wait for the same and return the same.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
-	e.back.Abort()
-	e.poke()
-	<-e.done
+	for _, w := range e.workers {
+		w.back.Abort()
+		w.poke()
+	}
+	var errs []error
+	for _, w := range e.workers {
+		<-w.done
+		errs = append(errs, w.finish)
+	}
 	e.calls.Wait()
-	return e.finish
+	return errors.Join(errs...)
 }
 
-// send hands commands to the loop, all at once, unless the engine is closed.
-func (e *Engine) send(c ...command) error {
+// submit gives jobs to workers, all at once and in order, unless the engine is
+// closed or no context is left.
+func (e *Engine) submit(jobs []*job) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return ErrClosed
 	}
-	e.inbox = append(e.inbox, c...)
-	e.poke()
+	for _, j := range jobs {
+		w := e.place(j)
+		if w == nil { // the same for all of them
+			return fmt.Errorf("%w: %w", ErrModel, errNoContext)
+		}
+		w.take(j)
+	}
 	return nil
 }
 
-// poke wakes the loop if it sleeps.
-func (e *Engine) poke() {
-	select {
-	case e.wake <- struct{}{}:
-	default:
+// cancel tells who has the job that its caller has gone.
+func (e *Engine) cancel(j *job) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	j.cancelled = true
+	if !e.closed { // else every job is being answered
+		j.worker.inbox = append(j.worker.inbox, command{job: j, cancel: true})
+		j.worker.poke()
 	}
 }
 

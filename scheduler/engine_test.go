@@ -162,11 +162,11 @@ func TestPromptsThatArriveTogetherShareTheirPrefix(t *testing.T) {
 	}
 }
 
-// inboxLen is the number of commands that the loop has not taken.
+// inboxLen is the number of commands that the worker has not taken.
 func (e *Engine) inboxLen() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(e.inbox)
+	return len(e.workers[0].inbox)
 }
 
 func TestCancelFreesWithinTwoSteps(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"agentd/llama"
 )
 
 var (
@@ -11,7 +13,8 @@ var (
 	ErrClosed = errors.New("scheduler: closed")
 	// ErrModel says that the computation failed, or its context was lost. It wraps the
 	// cause. Other generations go on, and trying again may succeed.
-	ErrModel = errors.New("scheduler: the model's computation failed")
+	ErrModel     = errors.New("scheduler: the model's computation failed")
+	errNoContext = errors.New("no context is left: all devices failed")
 	// ErrReleased says that the ticket has no candidates left for this generation.
 	ErrReleased = errors.New("scheduler: not admitted by this ticket")
 )
@@ -36,3 +39,6 @@ func (e *ContextOverflowError) Error() string {
 	return fmt.Sprintf("context overflow: a prompt of %d tokens and up to %d new ones exceed the context of %d",
 		e.Prompt, e.MaxNew, e.Limit)
 }
+
+// isLost tells that a device failed for good.
+func isLost(err error) bool { return errors.Is(err, llama.ErrLost) }

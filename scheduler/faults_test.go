@@ -267,7 +267,7 @@ func TestTheModelCanBeFreedAfterClose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := New(m, []llama.ContextOption{llama.SetContext(256), llama.SetMaxSequences(4)}, Config{}, zerolog.Nop())
+	e, err := New([]Context{{Model: m, Options: []llama.ContextOption{llama.SetContext(256), llama.SetMaxSequences(4)}}}, Config{}, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +301,7 @@ func TestABadConfigurationNamesTheField(t *testing.T) {
 		"QueueLimit":    {QueueLimit: -1},
 		"SampleWorkers": {SampleWorkers: -1},
 	} {
-		if _, err := New(m, options, cfg, zerolog.Nop()); err == nil || !strings.Contains(err.Error(), field) {
+		if _, err := New([]Context{{Model: m, Options: options}}, cfg, zerolog.Nop()); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}

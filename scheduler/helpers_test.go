@@ -57,31 +57,45 @@ type setup struct {
 	cells, sequences, outputs, batch int
 	cfg                              Config
 	// wrap puts something between the engine and the context.
-	wrap func(backend) backend
+	wrap     func(backend) backend
+	contexts int                                // default 1
+	wrapEach func(index int, b backend) backend // wrap, with the context's index
+	now      func() time.Time
 }
 
 func newTestEngine(t testing.TB, s setup) *Engine {
 	t.Helper()
 	m := testModel(t, orElse(s.arch, synth.Qwen3))
-	c, err := m.NewContext(
-		llama.SetContext(orElse(s.cells, 2048)), llama.SetBatch(orElse(s.batch, 64)),
-		llama.SetMaxSequences(orElse(s.sequences, 16)), llama.SetMaxOutputs(orElse(s.outputs, 8)),
-		llama.SetThreads(1, 1), llama.SetKVType("f32"), llama.SetFlashAttention(false),
-	)
+	var parts []part
+	for i := range orElse(s.contexts, 1) {
+		c, err := m.NewContext(
+			llama.SetContext(orElse(s.cells, 2048)), llama.SetBatch(orElse(s.batch, 64)),
+			llama.SetMaxSequences(orElse(s.sequences, 16)), llama.SetMaxOutputs(orElse(s.outputs, 8)),
+			llama.SetThreads(1, 1), llama.SetKVType("f32"), llama.SetFlashAttention(false),
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.cfg.complete(c.BatchSize(), c.MaxSequences(), c.MaxOutputs(), 2); err != nil {
+			t.Fatal(err)
+		}
+		var back backend = newContextBackend(c)
+		if s.wrap != nil {
+			back = s.wrap(back)
+		}
+		if s.wrapEach != nil {
+			back = s.wrapEach(i, back)
+		}
+		parts = append(parts, part{m, c, back, fmt.Sprint("device ", i)})
+	}
+	e, err := newEngine(parts, s.cfg, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.cfg.complete(c.BatchSize(), c.MaxSequences(), c.MaxOutputs(), 2); err != nil {
-		t.Fatal(err)
+	if s.now != nil {
+		e.now = s.now
 	}
-	var back backend = newContextBackend(c)
-	if s.wrap != nil {
-		back = s.wrap(back)
-	}
-	e := newEngine(m, c, back, s.cfg, zerolog.Nop())
-	if err := e.start(); err != nil {
-		t.Fatal(err)
-	}
+	e.start()
 	t.Cleanup(func() {
 		if err := e.Close(); err != nil {
 			t.Error(err)

@@ -17,4 +17,19 @@ const (
 
 	// queueFactor times the sequences that run at once is the default QueueLimit.
 	queueFactor = 64
+
+	// maxWorkers is how many contexts an engine may have.
+	maxWorkers = 64
+
+	// blockTokens is the grain in which the placement of jobs knows prefixes.
+	blockTokens = 32
+	// usualTokens is what it takes for the length of a completion: a decision has some
+	// thirty tokens, whatever is allowed.
+	usualTokens = 32
+
+	// maxFailures is how many steps must fail, one after the other, until a context is
+	// left out, first for minPause and at most for maxPause.
+	maxFailures = 3
+	minPause    = 10 * time.Second
+	maxPause    = 10 * time.Minute
 )

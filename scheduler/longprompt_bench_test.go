@@ -106,10 +106,11 @@ func longPrompt(b *testing.B, m *llama.Model, width, long, chunk int) (atMedian,
 		b.Fatal(err)
 	}
 	watch := &stopwatch{backend: newContextBackend(c)}
-	e := newEngine(m, c, watch, cfg, zerolog.Nop())
-	if err := e.start(); err != nil {
+	e, err := newEngine([]part{{m, c, watch, "CPU"}}, cfg, zerolog.Nop())
+	if err != nil {
 		b.Fatal(err)
 	}
+	e.start()
 	defer e.Close()
 	prompt := make([]llama.Token, long)
 	for i := range prompt {

@@ -17,16 +17,16 @@ type task struct {
 	forced []core.Token
 }
 
-// sample fills l.choices from l.tasks. Samplers are independent of each other,
+// sample fills w.choices from w.tasks. Samplers are independent of each other,
 // so several goroutines share the tasks.
-func (l *loop) sample() {
-	for range l.tasks {
-		l.choices = append(l.choices, core.Choice{})
+func (w *worker) sample() {
+	for range w.tasks {
+		w.choices = append(w.choices, core.Choice{})
 	}
-	workers := min(l.cfg.SampleWorkers, (len(l.tasks)+samplesPerWorker-1)/samplesPerWorker)
+	workers := min(w.cfg.SampleWorkers, (len(w.tasks)+samplesPerWorker-1)/samplesPerWorker)
 	if workers <= 1 {
-		for i := range l.tasks {
-			l.choose(i)
+		for i := range w.tasks {
+			w.choose(i)
 		}
 		return
 	}
@@ -34,10 +34,10 @@ func (l *loop) sample() {
 	work := func() {
 		for {
 			i := int(next.Add(1)) - 1
-			if i >= len(l.tasks) {
+			if i >= len(w.tasks) {
 				return
 			}
-			l.choose(i)
+			w.choose(i)
 		}
 	}
 	var wg sync.WaitGroup
@@ -49,29 +49,29 @@ func (l *loop) sample() {
 }
 
 // choose runs one task. A sampler that fails ends its candidate only.
-func (l *loop) choose(i int) {
-	t := &l.tasks[i]
+func (w *worker) choose(i int) {
+	t := &w.tasks[i]
 	token, err := t.job.samplers[t.cand].Sample(t.row)
 	switch {
 	case err != nil:
 		t.job.cands[t.cand].err = err
-		l.choices[i].Verdict = core.Fail
-	case l.model.Vocab().IsEOG(token):
+		w.choices[i].Verdict = core.Fail
+	case w.model.Vocab().IsEOG(token):
 		t.job.cands[t.cand].stop = token
-		l.choices[i].Verdict = core.Stop
+		w.choices[i].Verdict = core.Stop
 	default:
-		l.choices[i].Token = core.Token(token)
-		if l.forces(t.job) {
-			l.force(t, &l.choices[i])
+		w.choices[i].Token = core.Token(token)
+		if w.forces(t.job) {
+			w.force(t, &w.choices[i])
 		}
 	}
 }
 
 // forces says whether tokens of j's candidates can be forced.
-func (l *loop) forces(j *job) bool { return !l.cfg.NoForcedTokens && j.g.Sampler.Grammar != "" }
+func (w *worker) forces(j *job) bool { return !w.cfg.NoForcedTokens && j.g.Sampler.Grammar != "" }
 
 // force adds to a choice what the grammar leaves no choice about.
-func (l *loop) force(t *task, choice *core.Choice) {
+func (w *worker) force(t *task, choice *core.Choice) {
 	var buffer [llama.MaxForced]llama.Token
 	tokens, end, err := t.job.samplers[t.cand].Force(buffer[:0])
 	if err != nil {

@@ -23,6 +23,8 @@ type Stats struct {
 	PromptTokens, CachedTokens, PrefillTokens, GeneratedTokens, ForcedTokens uint64
 	// Steps were decoded, Rows in them: Rows/Steps is the mean batch width.
 	Steps, Rows uint64
+	// Moved generations failed on one context and began again on another.
+	Moved uint64
 	// Finished and Refused count candidates and admissions; Cancelled and Failed
 	// generations; Forked, Evicted and Parked sequences; NoSlot and Broken steps.
 	Finished, Refused, Cancelled, Failed, Forked, Evicted, Parked, NoSlot, Broken uint64
@@ -32,21 +34,84 @@ type Stats struct {
 // Times is where the loop's time went, in total.
 type Times struct{ Plan, Decode, Sample, Commit time.Duration }
 
-// Stats returns the state as of the last step.
+// Stats returns the state as of the last step, of all contexts together.
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := e.stats
-	s.Admitted, s.QueueLimit, s.Refused = e.admitted, e.cfg.QueueLimit, e.refused
+	var s Stats
+	for _, w := range e.workers {
+		s.add(&w.stats)
+	}
+	s.Admitted, s.QueueLimit, s.Refused, s.Moved = e.admitted, e.cfg.QueueLimit, e.refused, e.moved
 	return s
 }
 
+// ContextStats are those of one context. Admitted, QueueLimit, Refused and Moved
+// are only the engine's.
+type ContextStats struct {
+	Stats
+	Device string
+	Up     bool // it is given work
+}
+
+// Contexts returns the state of each context.
+func (e *Engine) Contexts() []ContextStats {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	list := make([]ContextStats, len(e.workers))
+	for i, w := range e.workers {
+		list[i] = ContextStats{Stats: w.stats, Device: w.device, Up: w.health.up(e.now())}
+	}
+	return list
+}
+
+// Failure says why nothing can be generated any more: the devices of all contexts
+// failed. Only another process can use them again.
+func (e *Engine) Failure() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, w := range e.workers {
+		if !w.health.lost {
+			return nil
+		}
+	}
+	return errNoContext
+}
+
+func (s *Stats) add(o *Stats) {
+	s.Running += o.Running
+	s.Waiting += o.Waiting
+	s.Cached += o.Cached
+	s.Cells += o.Cells
+	s.UsedCells += o.UsedCells
+	s.ActiveCells += o.ActiveCells
+	s.PromptTokens += o.PromptTokens
+	s.CachedTokens += o.CachedTokens
+	s.PrefillTokens += o.PrefillTokens
+	s.GeneratedTokens += o.GeneratedTokens
+	s.ForcedTokens += o.ForcedTokens
+	s.Steps += o.Steps
+	s.Rows += o.Rows
+	s.Finished += o.Finished
+	s.Cancelled += o.Cancelled
+	s.Failed += o.Failed
+	s.Forked += o.Forked
+	s.Evicted += o.Evicted
+	s.Parked += o.Parked
+	s.NoSlot += o.NoSlot
+	s.Broken += o.Broken
+	s.Times.Plan += o.Times.Plan
+	s.Times.Decode += o.Times.Decode
+	s.Times.Sample += o.Times.Sample
+	s.Times.Commit += o.Times.Commit
+}
+
 // publish makes the loop's counters visible.
-func (l *loop) publish() {
-	c := l.total()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stats = Stats{
+func (w *worker) publish() {
+	c := w.total()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stats = Stats{
 		Running: c.Running, Waiting: c.Waiting, Cached: c.Cached,
 		Cells: c.Cells, UsedCells: c.Used, ActiveCells: c.Active,
 		PromptTokens: c.PromptTokens, CachedTokens: c.CachedTokens,
@@ -54,13 +119,13 @@ func (l *loop) publish() {
 		Steps: c.Steps, Rows: c.Rows,
 		Finished: c.Finished, Cancelled: c.Cancelled, Failed: c.Failed, Forked: c.Forked,
 		Evicted: c.Evicted, Parked: c.Parked, NoSlot: c.NoSlot, Broken: c.Broken,
-		Times: l.times,
+		Times: w.times,
 	}
 }
 
 // total is the core's state, with the counts of the cores before it.
-func (l *loop) total() core.Stats {
-	s := l.core.Stats()
-	s.Add(&l.base)
+func (w *worker) total() core.Stats {
+	s := w.core.Stats()
+	s.Add(&w.base)
 	return s
 }

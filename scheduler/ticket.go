@@ -101,13 +101,13 @@ func (t *Ticket) Submit(ctx context.Context, gs []Generation) []*Pending {
 		})
 	}
 	_ = group.Wait() // no function of it fails
-	commands := make([]command, 0, len(list))
+	jobs := make([]*job, 0, len(list))
 	for _, p := range list {
 		if p.job != nil {
-			commands = append(commands, command{job: p.job})
+			jobs = append(jobs, p.job)
 		}
 	}
-	if err := t.engine.send(commands...); err != nil {
+	if err := t.engine.submit(jobs); err != nil {
 		for _, p := range list {
 			if p.job != nil {
 				p.refuse(err)
@@ -142,7 +142,7 @@ func (p *Pending) prepare(ctx context.Context, t *Ticket, g Generation) {
 	}
 }
 
-// refuse gives back what was taken for a job that the loop never saw.
+// refuse gives back what was taken for a job that no worker ever saw.
 func (p *Pending) refuse(err error) {
 	if p.job != nil {
 		p.job.close()
@@ -169,9 +169,8 @@ func (p *Pending) Wait(ctx context.Context) (*Result, error) {
 		}
 		return j.result(e.model.Vocab()), nil
 	case <-ctx.Done():
-		// A refused command means a closed engine, which answers every job.
-		_ = e.send(command{job: j, cancel: true})
-		go func() { // the samplers may be in use until the loop has let go of the job
+		e.cancel(j)
+		go func() { // the samplers may be in use until the worker has let go of the job
 			<-j.done
 			j.close()
 			e.leave(p.n)
@@ -237,8 +236,8 @@ func (e *Engine) validate(g *Generation) error {
 		return errors.New("scheduler: the prompt is empty")
 	case g.IgnoreEnd && g.Sampler.Grammar != "":
 		return errors.New("scheduler: IgnoreEnd and a grammar exclude each other")
-	case g.MaxTokens > e.rules.Cells || len(g.Prompt)+g.MaxTokens > e.rules.Cells:
-		return &ContextOverflowError{Prompt: len(g.Prompt), MaxNew: g.MaxTokens, Limit: e.rules.Cells}
+	case g.MaxTokens > e.cells || len(g.Prompt)+g.MaxTokens > e.cells:
+		return &ContextOverflowError{Prompt: len(g.Prompt), MaxNew: g.MaxTokens, Limit: e.cells}
 	}
 	size := llama.Token(e.model.Vocab().Size())
 	for i, t := range g.Prompt {
@@ -249,7 +248,7 @@ func (e *Engine) validate(g *Generation) error {
 	return nil
 }
 
-// job is a generation on its way. It belongs to the loop until done is closed,
+// job is a generation on its way. It belongs to its worker until done is closed,
 // which happens in any case.
 type job struct {
 	id       core.JobID
@@ -262,6 +261,15 @@ type job struct {
 	cached int
 	cands  []candidate
 	times  JobTimes
+
+	// Engine.mu guards these.
+	worker    *worker // who has it
+	tried     uint64  // the workers that had it, a bit for each
+	cancelled bool    // its caller has gone
+	cost      int     // tokens that it still was to compute when its worker got it
+	// Only in an engine of several workers:
+	blocks []uint64       // of the prompt, see blocksOf
+	fresh  *llama.Sampler // before its first token, to begin again elsewhere
 }
 
 type candidate struct {
@@ -291,20 +299,40 @@ func (e *Engine) newJob(g Generation) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.samplers = append(j.samplers, first)
-	for i, seed := range g.Seeds {
-		j.cands[i].stop = -1
-		if i == 0 {
-			continue
-		}
-		s, err := first.CloneSeed(seed) // the grammar is parsed once
+	if len(e.workers) > 1 {
+		j.fresh, j.blocks = first, blocksOf(j.prompt)
+	} else {
+		j.samplers = append(j.samplers, first)
+	}
+	if err := j.seed(first); err != nil {
+		j.close()
+		return nil, err
+	}
+	return j, nil
+}
+
+// seed makes the samplers that there are not yet from one that has sampled nothing.
+func (j *job) seed(from *llama.Sampler) error {
+	for i := range j.cands {
+		j.cands[i] = candidate{stop: -1}
+	}
+	for _, seed := range j.g.Seeds[len(j.samplers):] {
+		s, err := from.CloneSeed(seed) // the grammar is parsed once
 		if err != nil {
-			j.close()
-			return nil, err
+			return err
 		}
 		j.samplers = append(j.samplers, s)
 	}
-	return j, nil
+	return nil
+}
+
+// again makes the job what it was when it was submitted.
+func (j *job) again() error {
+	for _, s := range j.samplers {
+		_ = s.Close() // fails only when closed already
+	}
+	j.samplers, j.cached = j.samplers[:0], 0
+	return j.seed(j.fresh)
 }
 
 // started notes when its prompt got a sequence for the first time.
@@ -321,10 +349,13 @@ func (j *job) firstToken(now time.Time) {
 	}
 }
 
-// close frees the samplers, once the loop has let go of the job.
+// close frees the samplers, once the worker has let go of the job.
 func (j *job) close() {
 	for _, s := range j.samplers {
 		_ = s.Close() // fails only when closed already
+	}
+	if j.fresh != nil {
+		_ = j.fresh.Close()
 	}
 }
 

@@ -25,6 +25,9 @@ func (s *Server) getHealth(c *gin.Context) {
 		c.Header("Retry-After", strconv.Itoa(int(retry.Seconds())))
 	}
 	health := protocol.AgentHealth{Status: state.String()}
+	if state == Ready && s.failure() != nil {
+		status, health.Status = http.StatusServiceUnavailable, protocol.HealthFailed
+	}
 	s.writeJSON(c, status, health.AppendJSON(nil))
 }
 

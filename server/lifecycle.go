@@ -33,6 +33,24 @@ type Decider interface {
 	Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error)
 }
 
+// Failing is what a Decider may be that can break for good. /health then answers
+// 503 with the status failed, so that whoever watches it starts another process.
+type Failing interface {
+	// Failure is why, nil while requests can be decided.
+	Failure() error
+}
+
+// failure is that of the decider, if it has one.
+func (s *Server) failure() error {
+	s.mu.Lock()
+	f, ok := s.decider.(Failing)
+	s.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	return f.Failure()
+}
+
 // State reports the present state.
 func (s *Server) State() State {
 	s.mu.Lock()

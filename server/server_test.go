@@ -105,6 +105,23 @@ func (r request) do(t *testing.T, s *Server) *httptest.ResponseRecorder {
 
 const validBody = `{"request_id": "r", "inputs": [{"id": 1, "instruction": {"type": "user", "content": "hi"}}]}`
 
+// brokenDecider is one whose devices failed.
+type brokenDecider struct{ deciderFunc }
+
+func (brokenDecider) Failure() error { return errors.New("no device is left") }
+
+func TestHealthTellsThatTheDeciderFailedForGood(t *testing.T) {
+	s := newTest(t, Loading, nil)
+	s.Ready(brokenDecider{echo})
+	w := request{method: "GET", path: "/health"}.do(t, s)
+	if w.Code != http.StatusServiceUnavailable || w.Body.String() != `{"status":"failed"}` || w.Header().Get("Retry-After") != "" {
+		t.Errorf("%d, %s, %v", w.Code, w.Body, w.Header())
+	}
+	if w := (request{method: "POST", path: "/v1/responses", body: validBody, header: map[string]string{"Content-Type": "application/json"}}).do(t, s); w.Code != http.StatusOK {
+		t.Errorf("work: %d, %s", w.Code, w.Body) // the decider itself says what fails
+	}
+}
+
 // TestAnswers holds one row for every rule about a status.
 func TestAnswers(t *testing.T) {
 	post := func(body string, header ...string) request {

@@ -46,7 +46,8 @@ type Config struct {
 	Device       string   // auto, cpu, or names separated by commas
 	GPULayers    int      // layers on the GPU; -1: all
 	TensorSplit  []string // share of each device, as numbers
-	Parallel     int      // sequences decoded together; 0: decided at load
+	Contexts     int      // that share the work
+	Parallel     int      // sequences decoded together in each; 0: decided at load
 	BatchSize    int      // tokens of one model step; 0: decided at load
 	Threads      int      // CPU threads; 0: auto
 	CPUAttention string   // shared or ggml
@@ -95,6 +96,7 @@ func defaultConfig() Config {
 		ReasoningEffort: "low",
 		Device:          "auto",
 		GPULayers:       -1,
+		Contexts:        1,
 		QueueLimit:      defaultQueueLimit,
 		Host:            "127.0.0.1",
 		Port:            defaultPort,

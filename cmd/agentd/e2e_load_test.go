@@ -32,8 +32,24 @@ func (r *running) idle() {
 // TestManyClients lets 16 clients send mixed batches at once and looks for ids
 // that crossed, in outputs and in the text of each candidate.
 func TestManyClients(t *testing.T) {
+	for _, contexts := range []string{"1", "3"} {
+		t.Run(contexts+" contexts", func(t *testing.T) {
+			r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--max-new-tokens", "10", "--parallel", "12", "--contexts", contexts)
+			manyClients(t, r)
+			if contexts == "3" {
+				for _, context := range []string{"0", "1", "2"} {
+					labels := `{context="` + context + `",device="CPU"}`
+					if r.metric("agentd_context_up"+labels) != 1 || r.metric("agentd_context_generated_tokens_total"+labels) == 0 {
+						t.Errorf("context %s has done nothing", context)
+					}
+				}
+			}
+		})
+	}
+}
+
+func manyClients(t *testing.T, r *running) {
 	const clients, rounds = 16, 3
-	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--max-new-tokens", "10", "--parallel", "12")
 	var wg sync.WaitGroup
 	for client := range clients {
 		wg.Go(func() {

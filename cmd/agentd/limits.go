@@ -24,6 +24,9 @@ const (
 	maxLayers = 10_000
 	// maxHistory is more messages than any context holds.
 	maxHistory = 1 << 20
+	// maxContexts is the scheduler's own limit.
+	maxContexts = 64
+
 	// maxQueue bounds the candidates that wait in memory.
 	maxQueue = 1 << 20
 	// maxDuration bounds the time options; a longer one is a unit mistake.

@@ -64,6 +64,7 @@ func (d *daemon) loadModel(ctx context.Context) (model, error) {
 		Device:             c.Device,
 		GPULayers:          c.GPULayers,
 		TensorSplit:        split,
+		Contexts:           c.Contexts,
 		Parallel:           c.Parallel,
 		BatchSize:          c.BatchSize,
 		Threads:            c.Threads,

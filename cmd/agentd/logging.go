@@ -74,6 +74,7 @@ func (d *daemon) logModel(f inference.Facts) {
 		Str("attention", f.Attention).
 		Int("context_length", f.ContextLength).
 		Str("kv_cache", f.KVType).
+		Int("contexts", f.Contexts).
 		Int("parallel", f.Parallel).
 		Int("batch_size", f.BatchSize).
 		Int("max_new_tokens", d.config.MaxNewTokens).

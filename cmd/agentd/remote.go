@@ -53,6 +53,8 @@ func (r *remote) open(ctx context.Context, transport *http.Transport) (*client.C
 		return nil, ctx.Err()
 	case err != nil:
 		return nil, fmt.Errorf("no agent server answers at %s: %w; start one with agentd, or name another with --url", r.URL, err)
+	case health.Status == protocol.HealthFailed:
+		return nil, fmt.Errorf("the server at %s has lost its devices, as its log says; start it again", r.URL)
 	case health.Status != protocol.HealthReady:
 		return nil, fmt.Errorf("the server at %s is %s; try again when it is ready", r.URL, health.Status)
 	}

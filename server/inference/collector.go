@@ -1,16 +1,19 @@
 package inference
 
 import (
-	"agentd/scheduler"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"agentd/scheduler"
 )
 
 // collector exports the engine's statistics, read once for each scrape.
 type collector struct {
-	stats   func() scheduler.Stats
-	metrics []metric
-	others  []prometheus.Collector
+	engine   *scheduler.Engine
+	metrics  []metric
+	contexts []contextMetric
+	others   []prometheus.Collector
 }
 
 // metric is one number of the statistics.
@@ -23,7 +26,7 @@ type metric struct {
 // Collector exports the engine's statistics and what model it runs.
 func (s *Service) Collector() prometheus.Collector {
 	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
-	c := &collector{stats: s.engine.Stats, others: s.latency.all()}
+	c := &collector{engine: s.engine, contexts: contextMetrics(), others: s.latency.all()}
 	add := func(kind prometheus.ValueType, name, help string, value func(*scheduler.Stats) float64) {
 		c.metrics = append(c.metrics, metric{prometheus.NewDesc("agentd_"+name, help, nil, nil), kind, value})
 	}
@@ -47,6 +50,7 @@ func (s *Service) Collector() prometheus.Collector {
 	add(counter, "candidates_finished_total", "Candidates that generated to their end.", func(s *scheduler.Stats) float64 { return float64(s.Finished) })
 	add(counter, "generations_cancelled_total", "Generations whose caller left.", func(s *scheduler.Stats) float64 { return float64(s.Cancelled) })
 	add(counter, "generations_failed_total", "Generations that the model's computation failed.", func(s *scheduler.Stats) float64 { return float64(s.Failed) })
+	add(counter, "generations_moved_total", "Generations that failed on one context and began again on another.", func(s *scheduler.Stats) float64 { return float64(s.Moved) })
 	add(counter, "sequences_forked_total", "Sequences that began as a copy of a prefix.", func(s *scheduler.Stats) float64 { return float64(s.Forked) })
 	add(counter, "sequences_evicted_total", "Cached sequences removed for space.", func(s *scheduler.Stats) float64 { return float64(s.Evicted) })
 	add(counter, "sequences_parked_total", "Running sequences that gave up their cells and were computed again later.", func(s *scheduler.Stats) float64 { return float64(s.Parked) })
@@ -70,9 +74,46 @@ func (s *Service) Collector() prometheus.Collector {
 	return c
 }
 
+// contextMetric is one number of each context.
+type contextMetric struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*scheduler.ContextStats) float64
+}
+
+// contextMetrics tell contexts, and so their devices, apart.
+func contextMetrics() []contextMetric {
+	type stats = scheduler.ContextStats
+	var list []contextMetric
+	add := func(kind prometheus.ValueType, name, help string, value func(*stats) float64) {
+		list = append(list, contextMetric{prometheus.NewDesc("agentd_context_"+name, help, []string{"context", "device"}, nil), kind, value})
+	}
+	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
+	add(gauge, "up", "Whether the context is given work: 0 while its steps keep failing, and for good when its device is lost.", func(s *stats) float64 {
+		if s.Up {
+			return 1
+		}
+		return 0
+	})
+	add(gauge, "sequences_running", "Sequences being prefilled or decoded on the context.", func(s *stats) float64 { return float64(s.Running) })
+	add(gauge, "candidates_waiting", "Candidates that wait for a sequence of the context.", func(s *stats) float64 { return float64(s.Waiting) })
+	add(gauge, "kv_cells", "Cells of the context's KV cache, in tokens.", func(s *stats) float64 { return float64(s.Cells) })
+	add(gauge, "kv_cells_used", "Cells that hold something, cached prefixes included.", func(s *stats) float64 { return float64(s.UsedCells) })
+	add(counter, "prompt_tokens_computed_total", "Prompt tokens that the context prefilled.", func(s *stats) float64 { return float64(s.PrefillTokens) })
+	add(counter, "generated_tokens_total", "Tokens of answers that the context generated.", func(s *stats) float64 { return float64(s.GeneratedTokens) })
+	add(counter, "steps_total", "Decode steps of the context.", func(s *stats) float64 { return float64(s.Steps) })
+	add(counter, "step_tokens_total", "Tokens in all steps of the context.", func(s *stats) float64 { return float64(s.Rows) })
+	add(counter, "decode_seconds_total", "Time that the context's steps took to decode.", func(s *stats) float64 { return s.Times.Decode.Seconds() })
+	add(counter, "steps_broken_total", "Steps of the context whose computation failed.", func(s *stats) float64 { return float64(s.Broken) })
+	return list
+}
+
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, m := range c.metrics {
+		out <- m.desc
+	}
+	for _, m := range c.contexts {
 		out <- m.desc
 	}
 	for _, o := range c.others {
@@ -82,9 +123,14 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
-	stats := c.stats()
+	stats := c.engine.Stats()
 	for _, m := range c.metrics {
 		out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&stats))
+	}
+	for i, context := range c.engine.Contexts() {
+		for _, m := range c.contexts {
+			out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&context), strconv.Itoa(i), context.Device)
+		}
 	}
 	for _, o := range c.others {
 		o.Collect(out)

@@ -14,7 +14,8 @@ import (
 
 // Service decides requests with one loaded model. Make it with Open.
 type Service struct {
-	model      *llama.Model
+	models     []*llama.Model  // the same file on each group of devices
+	model      *llama.Model    // the first of them
 	template   *llama.Template // nil when the model has none
 	engine     *scheduler.Engine
 	agent      *agent.Agent
@@ -24,7 +25,10 @@ type Service struct {
 	facts      Facts
 }
 
-var _ server.Decider = (*Service)(nil)
+var (
+	_ server.Decider = (*Service)(nil)
+	_ server.Failing = (*Service)(nil)
+)
 
 // Facts is what was loaded and how the open choices were decided.
 type Facts struct {
@@ -39,7 +43,8 @@ type Facts struct {
 	TrainedContext int
 
 	Device        string // where the layers are
-	GPULayers     int    // asked for; -1: all
+	Contexts      int
+	GPULayers     int // asked for; -1: all
 	Threads       int
 	Attention     string // on the CPU "shared" (see llama.SetSharedAttention) or "ggml", else "device"
 	ContextLength int
@@ -89,6 +94,10 @@ func refusal(err error) error {
 	return err
 }
 
+// Failure says why nothing can be decided any more until the process is started
+// again, nil while something can.
+func (s *Service) Failure() error { return s.engine.Failure() }
+
 // Close ends running generations and frees the model. Call it when no Decide
 // is running any more, or when those that are may fail.
 func (s *Service) Close() error {
@@ -99,8 +108,8 @@ func (s *Service) Close() error {
 	if s.template != nil {
 		errs = append(errs, s.template.Close())
 	}
-	if s.model != nil {
-		errs = append(errs, s.model.Free())
+	for _, m := range s.models {
+		errs = append(errs, m.Free())
 	}
 	return errors.Join(errs...)
 }

@@ -33,9 +33,14 @@ func Open(ctx context.Context, opts Options) (s *Service, err error) {
 			s = nil
 		}
 	}()
-	if err := s.loadModel(ctx, opts, place); err != nil {
+	groups, err := place.split(max(1, opts.Contexts))
+	if err != nil {
 		return s, err
 	}
+	if err := s.loadModels(ctx, opts, groups); err != nil {
+		return s, err
+	}
+	s.facts.Device = place.describe()
 	if err := ctx.Err(); err != nil {
 		return s, err
 	}
@@ -45,12 +50,12 @@ func Open(ctx context.Context, opts Options) (s *Service, err error) {
 	if err := s.makeAgent(opts); err != nil {
 		return s, err
 	}
-	return s, s.startEngine(opts, place)
+	return s, s.startEngine(opts, groups)
 }
 
-// loadModel reads the model file, or the embedded one, and refuses what the
-// quantization option does not allow.
-func (s *Service) loadModel(ctx context.Context, opts Options, place placed) error {
+// loadModels reads the model file, or the embedded one, for each group of devices,
+// and refuses what the quantization option does not allow.
+func (s *Service) loadModels(ctx context.Context, opts Options, groups []placed) error {
 	path := opts.Path
 	if path == "" {
 		var err error
@@ -58,27 +63,30 @@ func (s *Service) loadModel(ctx context.Context, opts Options, place placed) err
 			return fmt.Errorf("the default model needs a file in the cache: %w; set XDG_CACHE_HOME to a directory that can be written to, or name a GGUF file with --model", err)
 		}
 	}
-	load := []llama.ModelOption{
-		llama.SetCancel(ctx),
-		llama.SetGPULayers(place.layers),
-		llama.SetDevices(place.devices...),
-	}
-	if opts.Progress != nil {
-		load = append(load, llama.SetProgress(opts.Progress))
-	}
-	if len(opts.TensorSplit) > 0 {
-		load = append(load, llama.SetTensorSplit(opts.TensorSplit...))
-	}
-	model, err := llama.New(path, load...)
-	if err != nil {
-		if ctx.Err() != nil {
-			return fmt.Errorf("loading was stopped: %w", ctx.Err())
+	for i, group := range groups {
+		load := []llama.ModelOption{
+			llama.SetCancel(ctx),
+			llama.SetGPULayers(group.layers),
+			llama.SetDevices(group.devices...),
 		}
-		return fmt.Errorf("the model %s could not be loaded: %w; check that it is a complete GGUF file and fits into memory", path, err)
+		if opts.Progress != nil {
+			load = append(load, llama.SetProgress(func(part float32) { opts.Progress((float32(i) + part) / float32(len(groups))) }))
+		}
+		if n := len(group.gpus); len(opts.TensorSplit) > 0 && group.gpu() {
+			load = append(load, llama.SetTensorSplit(opts.TensorSplit[i*n:(i+1)*n]...))
+		}
+		model, err := llama.New(path, load...)
+		if err != nil {
+			if ctx.Err() != nil {
+				return fmt.Errorf("loading was stopped: %w", ctx.Err())
+			}
+			return fmt.Errorf("the model %s could not be loaded: %w; check that it is a complete GGUF file and fits into memory", path, err)
+		}
+		s.models = append(s.models, model)
 	}
-	s.model = model
-	s.tokenizer = newTokenizer(model.Vocab())
-	info := model.Info()
+	s.model = s.models[0]
+	s.tokenizer = newTokenizer(s.model.Vocab())
+	info := s.model.Info()
 	s.facts = Facts{
 		Path:           path,
 		Default:        opts.Path == "",
@@ -88,8 +96,7 @@ func (s *Service) loadModel(ctx context.Context, opts Options, place placed) err
 		Parameters:     info.Params,
 		Bytes:          info.SizeBytes,
 		TrainedContext: info.ContextTrain,
-		Device:         place.describe(),
-		GPULayers:      place.layers,
+		GPULayers:      groups[0].layers,
 	}
 	return checkQuantization(opts.Quantization, path, info)
 }
@@ -187,9 +194,11 @@ func sampling(opts Options, model *llama.Model) agent.Sampling {
 	return chosen
 }
 
-// startEngine makes the context and the scheduler over it.
-func (s *Service) startEngine(opts Options, place placed) error {
-	f := &s.facts
+// startEngine makes the contexts and the scheduler over them.
+func (s *Service) startEngine(opts Options, groups []placed) error {
+	f, gpu := &s.facts, groups[0].gpu()
+	f.Contexts = max(1, opts.Contexts)
+	each := f.Contexts / len(groups) // contexts that share a model
 	f.KVType = opts.KVType
 	if f.KVType == "" || f.KVType == "auto" {
 		f.KVType = "f16"
@@ -197,18 +206,25 @@ func (s *Service) startEngine(opts Options, place placed) error {
 	f.Threads = opts.Threads
 	if f.Threads == 0 {
 		f.Threads = autoThreads()
+		if !gpu {
+			f.Threads = max(1, f.Threads/f.Contexts)
+		}
 	}
-	f.Attention = attention(place.gpu(), opts.GGMLAttention, f.KVType)
+	f.Attention = attention(gpu, opts.GGMLAttention, f.KVType)
 	cpu := autoParallelCPU
 	if f.Attention == "ggml" {
 		cpu = autoParallelGGML
 	}
-	f.Parallel = choose(opts.Parallel, place.gpu(), autoParallelGPU, cpu)
+	f.Parallel = choose(opts.Parallel, gpu, autoParallelGPU, cpu)
 	f.ContextLength = opts.ContextLength
 	info := s.model.Info()
 	perCell := cellBytes(s.model.Metadata(), info.Architecture, info.Layers, info.Embedding, f.KVType)
 	if f.ContextLength == 0 {
-		f.ContextLength = fitContext(info.ContextTrain, choose(0, place.gpu(), autoContextGPU, autoContextCPU), place.freeMemory(), perCell)
+		free := groups[0].freeMemory()
+		for _, g := range groups[1:] {
+			free = min(free, g.freeMemory())
+		}
+		f.ContextLength = fitContext(info.ContextTrain, choose(0, gpu, autoContextGPU, autoContextCPU), free/uint64(each), perCell)
 		if opts.MaxNewTokens >= f.ContextLength {
 			return fmt.Errorf("--max-new-tokens %d leaves no room for a prompt in the context of %d tokens that was chosen; lower it or set --context-length", opts.MaxNewTokens, f.ContextLength)
 		}
@@ -217,13 +233,19 @@ func (s *Service) startEngine(opts Options, place placed) error {
 		return fmt.Errorf("--max-new-tokens %d leaves no room for a prompt in the %d tokens that the model was trained on; lower it", opts.MaxNewTokens, f.TrainedContext)
 	}
 	// No step can hold more tokens than the cache.
-	f.BatchSize = min(choose(opts.BatchSize, place.gpu(), autoBatchGPU, autoBatchCPU), f.ContextLength)
+	f.BatchSize = min(choose(opts.BatchSize, gpu, autoBatchGPU, autoBatchCPU), f.ContextLength)
 	// Gigabytes are zeroed now, which takes seconds after the model is in memory.
-	opts.Log.Info().Int("tokens", f.ContextLength).Str("size", fmt.Sprintf("%.0f MB", float64(f.ContextLength)*perCell/1e6)).
+	opts.Log.Info().Int("contexts", f.Contexts).Int("tokens", f.ContextLength).Str("size", fmt.Sprintf("%.0f MB", float64(f.Contexts)*float64(f.ContextLength)*perCell/1e6)).
 		Msg("allocating the KV cache")
-	engine, err := scheduler.New(s.model, s.contextOptions(place.gpu()), s.schedulerConfig(opts, place.gpu()), opts.Log)
+	var contexts []scheduler.Context
+	for i, group := range groups {
+		for range each {
+			contexts = append(contexts, scheduler.Context{Model: s.models[i], Options: s.contextOptions(gpu), Device: group.describe()})
+		}
+	}
+	engine, err := scheduler.New(contexts, s.schedulerConfig(opts, gpu), opts.Log)
 	if err != nil {
-		return fmt.Errorf("the engine could not start with --context-length %d, --batch-size %d, --dtype %s: %w; lower the first or use a smaller KV cache type such as q8_0", f.ContextLength, f.BatchSize, f.KVType, err)
+		return fmt.Errorf("the engine could not start with --contexts %d, --context-length %d, --batch-size %d, --dtype %s: %w; lower the first two or use a smaller KV cache type such as q8_0", f.Contexts, f.ContextLength, f.BatchSize, f.KVType, err)
 	}
 	s.engine = engine
 	return nil

@@ -20,7 +20,9 @@ type Options struct {
 	GPULayers int
 	// TensorSplit is the share of each device.
 	TensorSplit []float32
-	// Parallel, BatchSize and Threads are 0 for auto.
+	// Contexts is how many contexts share the work; 0: one.
+	Contexts int
+	// Parallel, BatchSize and Threads, of each context, are 0 for auto.
 	Parallel, BatchSize, Threads int
 	// GGMLAttention computes attention on the CPU as llama.cpp does by itself: see
 	// llama.SetSharedAttention, which it sets for the process.

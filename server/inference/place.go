@@ -29,6 +29,26 @@ func (p placed) describe() string {
 	return strings.Join(names, ", ")
 }
 
+// split deals the GPUs out to contexts: with n of them, each GPU or group of neighbours
+// gets as many. Each group holds the whole model, which its contexts share. On the
+// CPU there is one group.
+func (p placed) split(n int) ([]placed, error) {
+	if !p.gpu() {
+		return []placed{p}, nil
+	}
+	gpus := len(p.gpus)
+	groups := min(n, gpus)
+	if n%groups != 0 || gpus%groups != 0 {
+		return nil, fmt.Errorf("--contexts %d can't be dealt out evenly to %d devices: use a multiple or a divisor of that, or name fewer with --device", n, gpus)
+	}
+	size := gpus / groups
+	list := make([]placed, groups)
+	for i := range list {
+		list[i] = placed{layers: p.layers, gpus: p.gpus[i*size : (i+1)*size], devices: p.devices[i*size : (i+1)*size]}
+	}
+	return list, nil
+}
+
 // freeMemory is what is left for the KV cache, in bytes.
 func (p placed) freeMemory() uint64 {
 	if !p.gpu() {

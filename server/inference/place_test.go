@@ -53,6 +53,42 @@ func TestDevicesAreChosenByNameAndLayers(t *testing.T) {
 	}
 }
 
+func TestContextsAreDealtOutToDevices(t *testing.T) {
+	gpus := []llama.Device{{Name: "CUDA0"}, {Name: "CUDA1"}, {Name: "CUDA2"}, {Name: "CUDA3"}}
+	for _, test := range []struct {
+		gpus, contexts int
+		want           []string // devices of each model; nil: an error
+	}{
+		{0, 1, []string{"cpu"}},
+		{0, 3, []string{"cpu"}},
+		{1, 1, []string{"CUDA0"}},
+		{1, 3, []string{"CUDA0"}},
+		{4, 1, []string{"CUDA0 CUDA1 CUDA2 CUDA3"}},
+		{4, 2, []string{"CUDA0 CUDA1", "CUDA2 CUDA3"}},
+		{4, 4, []string{"CUDA0", "CUDA1", "CUDA2", "CUDA3"}},
+		{4, 8, []string{"CUDA0", "CUDA1", "CUDA2", "CUDA3"}},
+		{4, 3, nil},
+		{4, 6, nil},
+		{3, 2, nil},
+	} {
+		p, err := chooseDevices(Options{Device: "auto", GPULayers: -1}, gpus[:test.gpus])
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups, err := p.split(test.contexts)
+		var got []string
+		for _, g := range groups {
+			got = append(got, strings.Join(g.devices, " "))
+			if g.gpu() != p.gpu() || len(g.gpus) != min(len(g.devices), test.gpus) {
+				t.Errorf("%d contexts on %d GPUs: %+v", test.contexts, test.gpus, g)
+			}
+		}
+		if (err == nil) != (test.want != nil) || !slices.Equal(got, test.want) {
+			t.Errorf("%d contexts on %d GPUs: %v, %v; want %v", test.contexts, test.gpus, got, err, test.want)
+		}
+	}
+}
+
 func TestQuantizationNoneRefusesQuantizedFiles(t *testing.T) {
 	for name, test := range map[string]struct {
 		mode string

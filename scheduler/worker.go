@@ -1,0 +1,369 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"time"
+
+	"agentd/llama"
+	"agentd/scheduler/core"
+)
+
+// worker owns a context: its goroutine, locked to its thread, runs it.
+type worker struct {
+	*Engine
+	index  int
+	device string
+	back   backend
+	rules  core.Config // of every core it makes
+
+	// Engine.mu guards these.
+	inbox  []command
+	stats  Stats     // as of its last step
+	load   int       // tokens of the jobs that it has, see job.cost
+	known  *prefixes // what its cache may hold; nil in an engine of one worker
+	health health
+
+	wake   chan struct{} // the inbox has something, or the engine was closed
+	done   chan struct{} // it has ended
+	finish error         // of closing the context; set before done
+
+	// The goroutine's own.
+	core *core.Core
+	jobs map[core.JobID]*job
+	next core.JobID
+	// ended jobs are to be answered.
+	ended   []*job
+	plan    *core.Plan
+	tasks   []task
+	choices []core.Choice
+	busy    time.Time // since when it has had work
+	times   Times
+	base    core.Stats // of cores that were replaced
+}
+
+func newWorker(e *Engine, index int, p part, several bool) (*worker, error) {
+	w := &worker{
+		Engine: e, index: index, device: p.device, back: p.back, jobs: map[core.JobID]*job{},
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	w.rules = core.Config{
+		Cells:        p.context.Size(),
+		MaxSequences: e.cfg.MaxSequences,
+		MaxOutputs:   e.cfg.MaxRunning,
+		BatchTokens:  e.cfg.BatchTokens,
+		PrefillChunk: e.cfg.PrefillChunk,
+		RowCells:     rowCells(p.model.Info()),
+		Overcommit:   true,
+		PartialCopy:  p.context.Memory().CanRemovePartial(),
+		Check:        checkInvariants,
+	}
+	if window := p.model.Info().SlidingWindow; window > 0 {
+		w.rules.Usable = func(s core.SeqID, n int) bool {
+			// Cells that left the window of their only sequence may have been given
+			// away, oldest first; those from n-window on must be there.
+			first, _ := w.back.Range(s)
+			return first <= max(0, n-window)
+		}
+	}
+	var err error
+	if w.core, err = core.New(w.rules); err != nil {
+		return nil, err
+	}
+	w.stats.Cells = w.rules.Cells
+	if several {
+		w.known = newPrefixes(w.rules.Cells)
+	}
+	return w, nil
+}
+
+// rowCells estimates core.Config's RowCells. A row takes 2 operations for each
+// parameter, and 4 for each cell, layer and value of its width. BenchmarkLongPrompt shows
+// what comes of it: cells that the rows of a prompt share cost them half.
+func rowCells(info llama.ModelInfo) int {
+	return max(1, int(info.Params)/max(1, info.Layers*info.Embedding))
+}
+
+// run takes commands and steps until the engine is closed. llama.cpp's threads
+// belong to the OS thread that computes, so the goroutine keeps its own.
+func (w *worker) run() {
+	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	defer close(w.done)
+	for w.commands() {
+		idle := w.core.Idle()
+		if idle {
+			w.idle()
+		} else {
+			w.step()
+		}
+		w.answer()
+		if idle {
+			<-w.wake
+			w.busy = w.now()
+		}
+	}
+	for _, j := range w.jobs {
+		w.end(j, ErrClosed)
+	}
+	w.answer()
+	w.finish = w.back.Close()
+}
+
+// answer tells the callers of the jobs that ended, after the counters: who has an
+// answer also sees it counted.
+func (w *worker) answer() {
+	w.publish()
+	for _, j := range w.ended {
+		close(j.done)
+	}
+	clear(w.ended)
+	w.ended = w.ended[:0]
+}
+
+// commands takes what callers sent. It returns false once the engine is closed;
+// the commands that came before still get their answer.
+func (w *worker) commands() bool {
+	w.mu.Lock()
+	inbox, closed := w.inbox, w.closed
+	w.inbox = nil
+	w.mu.Unlock()
+	for _, c := range inbox {
+		if c.cancel {
+			if w.jobs[c.job.id] == c.job {
+				w.core.Cancel(c.job.id)
+				w.end(c.job, context.Canceled)
+			}
+			continue
+		}
+		w.accept(c.job)
+	}
+	return !closed
+}
+
+func (w *worker) isClosed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.closed
+}
+
+func (w *worker) accept(j *job) {
+	w.next++
+	j.id = w.next
+	w.jobs[j.id] = j
+	if err := w.core.Submit(core.Job{ID: j.id, Prompt: j.prompt, N: j.g.N, MaxNew: j.g.MaxTokens, LastApart: j.g.Sampler.Temperature <= 0}); err != nil {
+		w.end(j, err) // Generate has checked all that the core refuses
+	}
+}
+
+// poke wakes the worker if it sleeps.
+func (w *worker) poke() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// end lets go of a job; err is its answer as a whole.
+func (w *worker) end(j *job, err error) {
+	w.forget(j)
+	j.err = err
+	j.times.End = w.now().Sub(j.times.Submitted)
+	w.ended = append(w.ended, j)
+}
+
+// step runs one step of the core.
+func (w *worker) step() {
+	began := w.now()
+	w.plan = w.core.Plan()
+	for _, o := range w.plan.Ops {
+		if err := w.apply(o); err != nil {
+			w.reset(err)
+			return
+		}
+	}
+	planned := w.now()
+	for _, id := range w.plan.Started {
+		w.jobs[id].started(planned)
+	}
+	w.times.Plan += planned.Sub(began)
+	if len(w.plan.Rows) == 0 {
+		if len(w.jobs) > 0 {
+			w.reset(errors.New("no step can be planned for the waiting jobs"))
+		}
+		return
+	}
+	err := w.decode()
+	if err != nil && w.isClosed() {
+		return // Close has aborted it; run answers the jobs
+	}
+	decoded := w.now()
+	w.times.Decode += decoded.Sub(planned)
+	result := outcome(err)
+	w.choices = w.choices[:0]
+	if result == core.Decoded {
+		w.sample()
+	}
+	sampled := w.now()
+	for i := range w.choices {
+		w.tasks[i].job.firstToken(sampled)
+	}
+	w.times.Sample += sampled.Sub(decoded)
+	w.commit(result, err)
+	w.times.Commit += w.now().Sub(sampled)
+}
+
+func (w *worker) apply(o core.Op) error {
+	if o.Kind == core.OpCopy {
+		return w.back.Copy(o.Src, o.Seq, o.Pos)
+	}
+	return w.back.Remove(o.Seq, o.Pos)
+}
+
+// decode computes the plan's rows and waits for their logits.
+func (w *worker) decode() error {
+	if err := w.back.Decode(w.plan.Rows); err != nil {
+		return err
+	}
+	w.tasks = w.tasks[:0]
+	for _, s := range w.plan.Samples {
+		row, err := w.back.Logits(s.Row)
+		if err != nil {
+			return err
+		}
+		var forced []core.Token
+		if n := len(w.tasks); n < cap(w.tasks) {
+			forced = w.tasks[:n+1][n].forced[:0] // its room is used again
+		}
+		w.tasks = append(w.tasks, task{job: w.jobs[s.Job], cand: s.Candidate, row: row, forced: forced})
+	}
+	return nil
+}
+
+func outcome(err error) core.Result {
+	switch {
+	case err == nil:
+		return core.Decoded
+	case errors.Is(err, llama.ErrNoKVSlot):
+		return core.NoSlot
+	}
+	return core.Broken
+}
+
+func (w *worker) commit(result core.Result, cause error) {
+	ended := 0
+	for _, e := range w.core.Commit(result, w.choices) {
+		j := w.jobs[e.Job]
+		switch e.Kind {
+		case core.CandidateFinished:
+			ended++
+			c := &j.cands[e.Candidate]
+			c.tokens, c.finish = e.Tokens, finishes[e.Finish]
+			if c.finish != FinishStop {
+				c.stop = -1 // one that was forced came too late
+			}
+		case core.JobFinished:
+			j.cached = e.Cached
+			w.end(j, nil)
+		case core.JobFailed:
+			if e.Result == core.Broken && w.handOver(j) {
+				continue
+			}
+			j.cached = e.Cached
+			w.failed(j, cause)
+		}
+	}
+	if ended > 0 {
+		w.mu.Lock()
+		w.pace.ended(ended, w.now(), w.busy)
+		w.mu.Unlock()
+	}
+	switch result {
+	case core.Decoded:
+		w.worked()
+	case core.Broken:
+		w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Int("rows", len(w.plan.Rows)).Msg("a step failed")
+		if w.broke(cause) {
+			w.reset(cause)
+			return
+		}
+		w.recover()
+	}
+}
+
+var finishes = map[core.Finish]Finish{
+	core.FinishStop: FinishStop, core.FinishLength: FinishLength, core.FinishError: FinishError,
+}
+
+// failed answers a job with the candidates that ended before the failure; the
+// others have its cause.
+func (w *worker) failed(j *job, cause error) {
+	for i := range j.cands {
+		if c := &j.cands[i]; c.finish == "" {
+			c.tokens, c.stop, c.finish, c.err = nil, -1, FinishError, fmt.Errorf("%w: %w", ErrModel, cause)
+		}
+	}
+	w.end(j, nil)
+}
+
+// recover compares the context with the core after a step that failed midway.
+// The sequences of that step are dropped anyway; another one that differs is
+// computed again.
+func (w *worker) recover() {
+	inStep := map[core.SeqID]bool{}
+	for _, r := range w.plan.Rows {
+		inStep[r.Seq] = true
+	}
+	for s := range core.SeqID(w.cfg.MaxSequences) {
+		if _, last := w.back.Range(s); !inStep[s] && last != w.core.Length(s)-1 {
+			w.log.Warn().Int32("sequence", int32(s)).Int("last", last).Int("expected", w.core.Length(s)-1).Msg("a sequence was lost")
+			w.core.Lost(s)
+		}
+	}
+}
+
+// reset lets go of every job, to another context or with ErrModel, and starts over
+// with an empty one: what it holds is not known any more.
+func (w *worker) reset(cause error) {
+	w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Msg("the context is cleared")
+	for _, j := range w.inOrder() {
+		if !w.handOver(j) {
+			w.failed(j, cause)
+		}
+	}
+	if err := w.back.Clear(); err != nil {
+		w.log.Error().Err(err).Str("device", w.device).Int("context", w.index).Msg("the context could not be cleared")
+		w.broke(err)
+	}
+	w.mu.Lock()
+	if w.known != nil {
+		w.known.clear()
+	}
+	w.mu.Unlock()
+	w.base = w.total()
+	w.core, _ = core.New(w.rules) // the configuration was accepted before
+}
+
+// inOrder are the worker's jobs in the order of their arrival.
+func (w *worker) inOrder() []*job {
+	return slices.SortedFunc(maps.Values(w.jobs), func(a, b *job) int { return cmp.Compare(a.id, b.id) })
+}
+
+// idle checks that nothing leaked, where that is switched on.
+func (w *worker) idle() {
+	if !checkInvariants {
+		return
+	}
+	if err := w.core.Verify(); err != nil {
+		panic(err)
+	}
+	for s := range core.SeqID(w.cfg.MaxSequences) {
+		if _, last := w.back.Range(s); last != w.core.Length(s)-1 {
+			panic(fmt.Sprintf("scheduler: idle, and sequence %d ends at %d instead of %d", s, last, w.core.Length(s)-1))
+		}
+	}
+}
