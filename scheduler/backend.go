@@ -12,8 +12,9 @@ type backend interface {
 	Copy(src, dst core.SeqID, n int) error
 	// Remove drops the positions of s that begin at from.
 	Remove(s core.SeqID, from int) error
-	// Clear drops everything.
+	// Clear drops everything; Forget does too, and leaves what the cells hold.
 	Clear() error
+	Forget() error
 	// Decode computes the rows; errors are those of llama.Context.Decode.
 	Decode(rows []core.Row) error
 	// Logits is a view of the logits after the i-th row, until the next Decode.
@@ -44,6 +45,8 @@ func (b *contextBackend) Remove(s core.SeqID, from int) error {
 }
 
 func (b *contextBackend) Clear() error { return b.Memory().Clear() }
+
+func (b *contextBackend) Forget() error { return b.Memory().Forget() }
 
 func (b *contextBackend) Decode(rows []core.Row) error {
 	b.batch.Reset()

@@ -23,6 +23,12 @@ type Config struct {
 	QueueLimit int
 	// SampleWorkers is how many goroutines sample. Default: GOMAXPROCS.
 	SampleWorkers int
+	// Alone computes each generation by itself, with nothing in the cache. So the same
+	// generation is always computed in the same steps and cells and has the same
+	// completions, whatever else there is. Beside others it is not: kernels round
+	// differently for one row and for many, and sums of floating-point numbers depend on
+	// the order of the cells.
+	Alone bool
 	// NoForcedTokens samples every token, also where a grammar leaves no choice: to
 	// measure what forced tokens are worth.
 	NoForcedTokens bool

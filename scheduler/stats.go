@@ -109,6 +109,9 @@ func (s *Stats) add(o *Stats) {
 // publish makes the loop's counters visible.
 func (w *worker) publish() {
 	c := w.total()
+	for _, j := range w.queue {
+		c.Waiting += j.g.N
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stats = Stats{

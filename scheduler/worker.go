@@ -37,6 +37,8 @@ type worker struct {
 	core *core.Core
 	jobs map[core.JobID]*job
 	next core.JobID
+	// queue holds the jobs that wait for their turn, with Config.Alone.
+	queue []*job
 	// ended jobs are to be answered.
 	ended   []*job
 	plan    *core.Plan
@@ -95,6 +97,7 @@ func (w *worker) run() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 	defer close(w.done)
 	for w.commands() {
+		w.nextAlone()
 		idle := w.core.Idle()
 		if idle {
 			w.idle()
@@ -107,7 +110,7 @@ func (w *worker) run() {
 			w.busy = w.now()
 		}
 	}
-	for _, j := range w.jobs {
+	for _, j := range w.inOrder() {
 		w.end(j, ErrClosed)
 	}
 	w.answer()
@@ -134,7 +137,10 @@ func (w *worker) commands() bool {
 	w.mu.Unlock()
 	for _, c := range inbox {
 		if c.cancel {
-			if w.jobs[c.job.id] == c.job {
+			if i := slices.Index(w.queue, c.job); i >= 0 {
+				w.queue = slices.Delete(w.queue, i, i+1)
+				w.end(c.job, context.Canceled)
+			} else if w.jobs[c.job.id] == c.job {
 				w.core.Cancel(c.job.id)
 				w.end(c.job, context.Canceled)
 			}
@@ -154,6 +160,37 @@ func (w *worker) isClosed() bool {
 func (w *worker) accept(j *job) {
 	w.next++
 	j.id = w.next
+	if w.cfg.Alone {
+		w.queue = append(w.queue, j)
+		return
+	}
+	w.submit(j)
+}
+
+// nextAlone gives the core the next job of the queue, once the one before has
+// ended, and an empty cache with it.
+func (w *worker) nextAlone() {
+	if len(w.queue) == 0 || !w.core.Idle() {
+		return
+	}
+	j := w.queue[0]
+	w.queue = slices.Delete(w.queue, 0, 1)
+	if err := w.back.Forget(); err != nil {
+		w.jobs[j.id] = j
+		w.reset(err)
+		return
+	}
+	w.newCore()
+	w.submit(j)
+}
+
+// newCore begins again with an empty cache.
+func (w *worker) newCore() {
+	w.base = w.total()
+	w.core, _ = core.New(w.rules) // the configuration was accepted before
+}
+
+func (w *worker) submit(j *job) {
 	w.jobs[j.id] = j
 	if err := w.core.Submit(core.Job{ID: j.id, Prompt: j.prompt, N: j.g.N, MaxNew: j.g.MaxTokens, LastApart: j.g.Sampler.Temperature <= 0}); err != nil {
 		w.end(j, err) // Generate has checked all that the core refuses
@@ -344,13 +381,16 @@ func (w *worker) reset(cause error) {
 		w.known.clear()
 	}
 	w.mu.Unlock()
-	w.base = w.total()
-	w.core, _ = core.New(w.rules) // the configuration was accepted before
+	w.newCore()
 }
 
-// inOrder are the worker's jobs in the order of their arrival.
+// inOrder are the worker's jobs in the order of their arrival. They are taken out of
+// the queue.
 func (w *worker) inOrder() []*job {
-	return slices.SortedFunc(maps.Values(w.jobs), func(a, b *job) int { return cmp.Compare(a.id, b.id) })
+	list := slices.SortedFunc(maps.Values(w.jobs), func(a, b *job) int { return cmp.Compare(a.id, b.id) })
+	list = append(list, w.queue...)
+	w.queue = nil
+	return list
 }
 
 // idle checks that nothing leaked, where that is switched on.

@@ -47,12 +47,13 @@ type Config struct {
 	GPULayers    int      // layers on the GPU; -1: all
 	TensorSplit  []string // share of each device, as numbers
 	Contexts     int      // that share the work
-	Parallel     int      // sequences decoded together in each; 0: decided at load
-	BatchSize    int      // tokens of one model step; 0: decided at load
-	Threads      int      // CPU threads; 0: auto
-	CPUAttention string   // shared or ggml
-	QueueLimit   int      // candidates waiting or running
-	FixedTokens  int      // benchmarks: every answer is so many tokens; 0: off
+	Reproducible bool
+	Parallel     int    // sequences decoded together in each; 0: decided at load
+	BatchSize    int    // tokens of one model step; 0: decided at load
+	Threads      int    // CPU threads; 0: auto
+	CPUAttention string // shared or ggml
+	QueueLimit   int    // candidates waiting or running
+	FixedTokens  int    // benchmarks: every answer is so many tokens; 0: off
 
 	// HTTP.
 	Host           string

@@ -65,6 +65,7 @@ func (d *daemon) loadModel(ctx context.Context) (model, error) {
 		GPULayers:          c.GPULayers,
 		TensorSplit:        split,
 		Contexts:           c.Contexts,
+		Reproducible:       c.Reproducible,
 		Parallel:           c.Parallel,
 		BatchSize:          c.BatchSize,
 		Threads:            c.Threads,

@@ -71,6 +71,7 @@ func options(c *Config) []option {
 		{"parallel", "parallel", groupPlace, "N", "Candidates generated at the same time, in each context.", integer{&c.Parallel, 1, maxSequences, "auto", 0}},
 		{"batch-size", "batch_size", groupPlace, "TOKENS", "Most tokens the model sees in one step.", integer{&c.BatchSize, minBatch, maxBatch, "auto", 0}},
 		{"threads", "threads", groupPlace, "N", "CPU threads of the model. auto: physical cores, minus one where there are more than four.", integer{&c.Threads, 1, maxThreads, "auto", 0}},
+		{"reproducible", "reproducible", groupPlace, "", "Compute each input by itself, from its first token on: with inference_mode the same input then gives the same bytes whatever else the server does, and whatever is cached. Without, rounding may decide between tokens that are almost equally probable. Takes several times as long.", toggle{&c.Reproducible}},
 		{"cpu-attention", "cpu_attention", groupPlace, "HOW", "How attention is computed on the CPU: shared reads what candidates and agents have in common once for all of them; ggml is llama.cpp's own, for comparisons.", choice{&c.CPUAttention, []string{"shared", "ggml"}, nil}},
 		{"queue-limit", "queue_limit", groupPlace, "N", "Candidates admitted at a time, waiting or running. A request that does not fit is answered 503 with Retry-After.", integer{p: &c.QueueLimit, min: 1, max: maxQueue}},
 

@@ -208,6 +208,12 @@ func TestTheDefaultModelDecidesTheSameHoweverItIsComputed(t *testing.T) {
 		return together(t, wide, inputs)
 	})
 
+	alone := openDefault(t, Options{Parallel: width, Reproducible: true})
+	wantAlone := inTurn(t, alone, inputs)
+	compare("each by itself, when sixteen ask at once", 0, wantAlone, func(t *testing.T) []protocol.AgentOutput {
+		return together(t, alone, inputs)
+	})
+
 	compare("sixteen at once, with a KV cache of 8 bits", toleratedIn8Bits, want, func(t *testing.T) []protocol.AgentOutput {
 		return together(t, openDefault(t, Options{Parallel: width, KVType: "q8_0"}), inputs)
 	})

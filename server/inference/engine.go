@@ -36,5 +36,6 @@ func (s *Service) schedulerConfig(opts Options, gpu bool) scheduler.Config {
 		MaxRunning:     s.facts.Parallel,
 		QueueLimit:     s.queueLimit,
 		NoForcedTokens: opts.NoForcedTokens,
+		Alone:          opts.Reproducible,
 	}
 }

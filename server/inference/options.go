@@ -36,6 +36,7 @@ type Options struct {
 	OutputStyle        string
 	Constrain          string
 	NoForcedTokens     bool // see scheduler.Config
+	Reproducible       bool // scheduler.Config's Alone
 	MixedOutput        string
 	DefaultRobot       string
 	EnableThinking     bool
