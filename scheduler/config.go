@@ -1,6 +1,9 @@
 package scheduler
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Config is the policy of an Engine. Zero values take the default.
 type Config struct {
@@ -21,6 +24,10 @@ type Config struct {
 	// QueueLimit is how many candidates may be admitted at once, waiting and
 	// running together. Default: 64 times MaxRunning.
 	QueueLimit int
+	// QueueTime refuses what would wait longer: when the admitted candidates are more
+	// than end in that time, at the pace of late. Where answers that come late are of
+	// no use, that keeps the server from working for nobody. 0: no limit.
+	QueueTime time.Duration
 	// SampleWorkers is how many goroutines sample. Default: GOMAXPROCS.
 	SampleWorkers int
 	// Alone computes each generation by itself, with nothing in the cache. So the same
@@ -60,6 +67,9 @@ func (c *Config) complete(batch, sequences, outputs, procs int) error {
 	}
 	if c.QueueLimit < 1 {
 		return fmt.Errorf("scheduler: QueueLimit is %d, must be at least 1", c.QueueLimit)
+	}
+	if c.QueueTime < 0 {
+		return fmt.Errorf("scheduler: QueueTime is %s, must not be negative", c.QueueTime)
 	}
 	if c.SampleWorkers == 0 {
 		c.SampleWorkers = procs

@@ -121,17 +121,20 @@ func (e *Engine) start() {
 }
 
 // Admit counts candidates, the number of completions that a whole request will
-// generate, against the queue: all or, with *QueueFullError, none of them.
+// generate, against the queue: all or, with *QueueFullError, none of them. So it also
+// answers when those before it will probably take longer than Config.QueueTime.
 func (e *Engine) Admit(candidates int) (*Ticket, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return nil, ErrClosed
 	}
-	if over := e.admitted + candidates - e.cfg.QueueLimit; over > 0 {
+	over := e.admitted + candidates - e.cfg.QueueLimit
+	late := e.pace.late(e.admitted, e.cfg.QueueTime)
+	if over > 0 || late > 0 {
 		e.refused++
 		return nil, &QueueFullError{
-			Asked: candidates, Admitted: e.admitted, Limit: e.cfg.QueueLimit, RetryAfter: e.pace.estimate(over),
+			Asked: candidates, Admitted: e.admitted, Limit: e.cfg.QueueLimit, RetryAfter: e.pace.estimate(max(over, late)),
 		}
 	}
 	e.admitted += candidates
@@ -207,6 +210,15 @@ func (p *pace) ended(n int, now, since time.Time) {
 	for range n {
 		p.average += time.Duration(rateSmoothing * float64(each-p.average))
 	}
+}
+
+// late is how many of the admitted candidates must end until the others will have
+// ended within limit. 0: none, or there is no limit.
+func (p *pace) late(admitted int, limit time.Duration) int {
+	if limit <= 0 || p.average <= 0 {
+		return 0
+	}
+	return max(0, admitted-int(limit/p.average))
 }
 
 func (p *pace) estimate(candidates int) time.Duration {

@@ -269,6 +269,36 @@ func TestAFullQueueRefusesBeforeAnyWork(t *testing.T) {
 	}
 }
 
+func TestWhatWouldWaitTooLongIsRefusedUnlessNothingIsBeforeIt(t *testing.T) {
+	e := newTestEngine(t, setup{cfg: Config{QueueTime: time.Second}})
+	e.mu.Lock()
+	e.pace.average = 300 * time.Millisecond
+	e.mu.Unlock()
+	first, err := e.Admit(100) // nothing is before it
+	if err != nil {
+		t.Fatal(err)
+	}
+	var full *QueueFullError
+	if _, err := e.Admit(1); !errors.As(err, &full) || full.RetryAfter < 29*time.Second || full.RetryAfter > 30*time.Second || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("behind 100 candidates of 0.3 s: %v, %+v", err, full)
+	}
+	first.Release()
+	for i := range 4 {
+		ticket, err := e.Admit(1)
+		if err != nil {
+			t.Errorf("behind %d candidates: %v", i, err)
+			continue
+		}
+		defer ticket.Release()
+	}
+	if _, err := e.Admit(1); err == nil {
+		t.Error("behind 4 candidates it was admitted")
+	}
+	if s := e.Stats(); s.Refused != 2 || s.Admitted != 4 {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestWhatCanNotRunIsRefused(t *testing.T) {
 	e := newTestEngine(t, setup{cells: 256})
 	prompt := tokenize(t, e.model, "abc")
@@ -333,6 +363,15 @@ func TestTheRetryEstimateFollowsThePace(t *testing.T) {
 	}
 	if got := p.estimate(1000); got != maxRetry {
 		t.Errorf("1000 candidates: %v, want %v", got, maxRetry)
+	}
+	// 2 s each: 15 end in half a minute.
+	for admitted, late := range map[int]int{0: 0, 14: 0, 20: 5, 100: 85} {
+		if got := p.late(admitted, 31*time.Second); got < late-1 || got > late+1 {
+			t.Errorf("%d are admitted, %d of them too many, want about %d", admitted, got, late)
+		}
+		if got := p.late(admitted, 0); got != 0 {
+			t.Errorf("without a limit %d of %d are too many", got, admitted)
+		}
 	}
 	// Time without work does not count.
 	now = now.Add(time.Hour)

@@ -19,7 +19,8 @@ var (
 	ErrReleased = errors.New("scheduler: not admitted by this ticket")
 )
 
-// QueueFullError refuses an admission; nothing was done.
+// QueueFullError refuses an admission; nothing was done. When Admitted and Asked do not
+// exceed Limit, it was for Config.QueueTime.
 type QueueFullError struct {
 	Asked, Admitted, Limit int // candidates
 	// RetryAfter is about when there will be room: the number of candidates that
@@ -28,6 +29,9 @@ type QueueFullError struct {
 }
 
 func (e *QueueFullError) Error() string {
+	if e.Admitted+e.Asked <= e.Limit {
+		return fmt.Sprintf("scheduler: %d candidates are admitted, which take too long for %d more", e.Admitted, e.Asked)
+	}
 	return fmt.Sprintf("scheduler: the queue is full: %d candidates of at most %d are admitted, %d more do not fit",
 		e.Admitted, e.Limit, e.Asked)
 }

@@ -299,6 +299,7 @@ func TestABadConfigurationNamesTheField(t *testing.T) {
 		"MaxRunning":    {MaxRunning: -1},
 		"PrefillChunk":  {PrefillChunk: 65},
 		"QueueLimit":    {QueueLimit: -1},
+		"QueueTime":     {QueueTime: -1},
 		"SampleWorkers": {SampleWorkers: -1},
 	} {
 		if _, err := New([]Context{{Model: m, Options: options}}, cfg, zerolog.Nop()); err == nil || !strings.Contains(err.Error(), field) {

@@ -53,7 +53,8 @@ type Config struct {
 	Threads      int    // CPU threads; 0: auto
 	CPUAttention string // shared or ggml
 	QueueLimit   int    // candidates waiting or running
-	FixedTokens  int    // benchmarks: every answer is so many tokens; 0: off
+	QueueTime    time.Duration
+	FixedTokens  int // benchmarks: every answer is so many tokens; 0: off
 
 	// HTTP.
 	Host           string

@@ -71,6 +71,7 @@ func (d *daemon) loadModel(ctx context.Context) (model, error) {
 		Threads:            c.Threads,
 		GGMLAttention:      c.CPUAttention == "ggml",
 		QueueLimit:         c.QueueLimit,
+		QueueTime:          c.QueueTime,
 		Format:             c.ModelFormat,
 		ChatTemplate:       template,
 		OutputStyle:        c.OutputStyle,

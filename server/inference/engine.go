@@ -35,6 +35,7 @@ func (s *Service) schedulerConfig(opts Options, gpu bool) scheduler.Config {
 		BatchTokens:    s.facts.BatchSize,
 		MaxRunning:     s.facts.Parallel,
 		QueueLimit:     s.queueLimit,
+		QueueTime:      opts.QueueTime,
 		NoForcedTokens: opts.NoForcedTokens,
 		Alone:          opts.Reproducible,
 	}

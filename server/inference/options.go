@@ -1,6 +1,8 @@
 package inference
 
 import (
+	"time"
+
 	"github.com/rs/zerolog"
 )
 
@@ -27,8 +29,10 @@ type Options struct {
 	// GGMLAttention computes attention on the CPU as llama.cpp does by itself: see
 	// llama.SetSharedAttention, which it sets for the process.
 	GGMLAttention bool
-	// QueueLimit is how many candidates may wait or run.
+	// QueueLimit is how many candidates may wait or run, QueueTime how long the wait may
+	// become; 0: as long as it takes.
 	QueueLimit int
+	QueueTime  time.Duration
 
 	// Agent settings, checked by the caller.
 	Format             string // auto, qwen, gpt-oss, template
