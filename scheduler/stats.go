@@ -27,8 +27,9 @@ type Stats struct {
 	Moved uint64
 	// Finished and Refused count candidates and admissions; Cancelled and Failed
 	// generations; Forked, Evicted and Parked sequences; NoSlot and Broken steps.
-	Finished, Refused, Cancelled, Failed, Forked, Evicted, Parked, NoSlot, Broken uint64
-	Times                                                                         Times
+	// Shortened ones lost only their end.
+	Finished, Refused, Cancelled, Failed, Forked, Evicted, Shortened, Parked, NoSlot, Broken uint64
+	Times                                                                                    Times
 }
 
 // Times is where the loop's time went, in total.
@@ -97,6 +98,7 @@ func (s *Stats) add(o *Stats) {
 	s.Failed += o.Failed
 	s.Forked += o.Forked
 	s.Evicted += o.Evicted
+	s.Shortened += o.Shortened
 	s.Parked += o.Parked
 	s.NoSlot += o.NoSlot
 	s.Broken += o.Broken
@@ -121,7 +123,7 @@ func (w *worker) publish() {
 		PrefillTokens: c.PrefillTokens, GeneratedTokens: c.GeneratedTokens, ForcedTokens: c.ForcedTokens,
 		Steps: c.Steps, Rows: c.Rows,
 		Finished: c.Finished, Cancelled: c.Cancelled, Failed: c.Failed, Forked: c.Forked,
-		Evicted: c.Evicted, Parked: c.Parked, NoSlot: c.NoSlot, Broken: c.Broken,
+		Evicted: c.Evicted, Shortened: c.Shortened, Parked: c.Parked, NoSlot: c.NoSlot, Broken: c.Broken,
 		Times: w.times,
 	}
 }

@@ -88,6 +88,9 @@ func New(cfg Config) (*Core, error) {
 	if cfg.MinWait == 0 {
 		cfg.MinWait = MinWait
 	}
+	if cfg.EvictLeast == 0 {
+		cfg.EvictLeast = EvictLeast
+	}
 	if cfg.Usable == nil {
 		cfg.Usable = func(SeqID, int) bool { return true }
 	}

@@ -14,7 +14,7 @@ import (
 //
 // Commands (a token is one character):
 //
-//	init cells=N seqs=N outputs=N batch=N chunk=N wait=N [exact]
+//	init cells=N seqs=N outputs=N batch=N chunk=N wait=N evict=N [exact]
 //	submit id=N n=N max=N [apart] (the prompt is the input)
 //	cancel id=N | lost seq=N | stats | verify
 //	step [choose=TOKENS] [result=noslot|broken] [cancel=N, between plan and commit]
@@ -58,7 +58,7 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		batch := number("batch", 16)
 		cfg := Config{
 			Cells: number("cells", 64), MaxSequences: number("seqs", 8), MaxOutputs: number("outputs", 8),
-			BatchTokens: batch, PrefillChunk: number("chunk", batch), MinWait: number("wait", 1),
+			BatchTokens: batch, PrefillChunk: number("chunk", batch), MinWait: number("wait", 1), EvictLeast: number("evict", 0),
 			PartialCopy: !d.HasArg("exact"), Check: true,
 		}
 		var err error

@@ -27,6 +27,9 @@ const (
 	// needs more has leastReserve ahead of it.
 	lengthFactor, lengthMemory, leastReserve = 2, 16, 16
 
+	// EvictLeast is the default of Config.EvictLeast: about a step's worth.
+	EvictLeast = 32
+
 	// firstTokens is how many generated tokens a candidate has room for at first.
 	firstTokens = 64
 )

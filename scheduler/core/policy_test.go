@@ -111,6 +111,7 @@ func TestABadConfigurationNamesTheField(t *testing.T) {
 		"MaxOutputs":   func(c *Config) { c.MaxOutputs = 0 },
 		"BatchTokens":  func(c *Config) { c.BatchTokens = 0 },
 		"PrefillChunk": func(c *Config) { c.PrefillChunk = 5 },
+		"EvictLeast":   func(c *Config) { c.EvictLeast = -1 },
 		"MinWait":      func(c *Config) { c.MinWait = -1 },
 	} {
 		cfg := good

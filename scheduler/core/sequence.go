@@ -142,16 +142,33 @@ func (c *Core) takeID(keep *sequence) *sequence {
 	return nil
 }
 
-// makeRoom evicts until n cells are free, and says whether they are.
+// makeRoom evicts until n cells are free, and says whether they are. Of the last
+// one only the end goes: the rest is still the beginning of what may come.
 func (c *Core) makeRoom(n int) bool {
-	for c.cfg.Cells-c.tree.used < n {
+	for {
+		short := n - (c.cfg.Cells - c.tree.used)
+		if short <= 0 {
+			return true
+		}
 		victim := c.victim(nil, true)
 		if victim == nil {
 			return false
 		}
-		c.evict(victim)
+		short = max(short, c.cfg.EvictLeast)
+		if c.cfg.PartialCopy && !victim.broken && len(victim.leaf.tokens) > short {
+			c.shorten(victim, victim.length-short)
+		} else {
+			c.evict(victim)
+		}
 	}
-	return true
+}
+
+// shorten evicts the positions from length on of a cached sequence.
+func (c *Core) shorten(s *sequence, length int) {
+	c.stats.Shortened++
+	c.op(Op{Kind: OpRemove, Seq: s.id, Pos: length})
+	c.disown(s) // it may have held the whole prompt
+	c.tree.trim(s, length)
 }
 
 func (c *Core) evict(s *sequence) {

@@ -14,8 +14,9 @@ type Stats struct {
 	// Steps were decoded, with Rows rows together.
 	Steps, Rows uint64
 	// Finished counts candidates, Cancelled and Failed jobs, Forked and Evicted
-	// sequences, Parked sequences that had to make room, NoSlot and Broken steps.
-	Finished, Cancelled, Failed, Forked, Evicted, Parked, NoSlot, Broken uint64
+	// sequences, Shortened ones whose end was evicted, Parked ones that had to make
+	// room, NoSlot and Broken steps.
+	Finished, Cancelled, Failed, Forked, Evicted, Shortened, Parked, NoSlot, Broken uint64
 }
 
 // Stats returns the counters.
@@ -52,6 +53,7 @@ func (s *Stats) Add(o *Stats) {
 	s.Failed += o.Failed
 	s.Forked += o.Forked
 	s.Evicted += o.Evicted
+	s.Shortened += o.Shortened
 	s.Parked += o.Parked
 	s.NoSlot += o.NoSlot
 	s.Broken += o.Broken

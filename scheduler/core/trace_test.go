@@ -218,6 +218,7 @@ func drawConfig(t *rapid.T) Config {
 		BatchTokens:  batch,
 		PrefillChunk: rapid.IntRange(0, batch).Draw(t, "chunk"), Overcommit: rapid.Bool().Draw(t, "overcommit"),
 		MinWait:     rapid.IntRange(1, 6).Draw(t, "wait"),
+		EvictLeast:  rapid.IntRange(1, 6).Draw(t, "evict"),
 		PartialCopy: rapid.Bool().Draw(t, "partial"),
 		Check:       true,
 	}

@@ -42,6 +42,9 @@ type Config struct {
 	// MinWait is the least number of tokens that make it worth waiting for
 	// another sequence's prefill instead of computing them again. 0: MinWait.
 	MinWait int
+	// EvictLeast is how many cells at least are evicted at a time, where only the end of
+	// a cached sequence goes. 0: EvictLeast.
+	EvictLeast int
 	// PartialCopy says that a prefix of a sequence can be copied and its tail
 	// removed. It is false for recurrent and hybrid models, whose state exists
 	// only at the end of a sequence.
@@ -66,6 +69,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("core: BatchTokens is %d, need at least 1", c.BatchTokens)
 	case c.PrefillChunk < 0 || c.PrefillChunk > c.BatchTokens:
 		return fmt.Errorf("core: PrefillChunk is %d, must be 0 to BatchTokens (%d)", c.PrefillChunk, c.BatchTokens)
+	case c.EvictLeast < 0:
+		return fmt.Errorf("core: EvictLeast is %d, must not be negative", c.EvictLeast)
 	case c.MinWait < 0:
 		return fmt.Errorf("core: MinWait is %d, must not be negative", c.MinWait)
 	}
