@@ -51,6 +51,7 @@ func (c *Core) admit() {
 // turn returns the job that may start a sequence next: in the order of arrival
 // those that have not started and those with waiting candidates that run less
 // than their share; when there is none of them, the first with waiting candidates.
+// Where starting means to evict, closest chooses among those that have not started.
 func (c *Core) turn() *job {
 	busy, fresh := 0, 0
 	for _, j := range c.jobs {
@@ -64,13 +65,58 @@ func (c *Core) turn() *job {
 	var first *job
 	for _, j := range c.jobs {
 		switch {
-		case !j.started, len(j.waiting) > 0 && j.running < share:
+		case !j.started:
+			return c.closest(j)
+		case len(j.waiting) > 0 && j.running < share:
 			return j
 		case len(j.waiting) > 0 && first == nil:
 			first = j
 		}
 	}
 	return first
+}
+
+// closest returns the job, of first and the next few that have not started, of whose
+// prompt most is there now, if the cells that are free don't suffice for first: agents
+// ask again in the order in which they were answered, so that the next in line is
+// always the one whose history was just evicted, while those of others are still
+// there. Nobody is passed over more than maxPassed times.
+func (c *Core) closest(first *job) *job {
+	if c.cfg.Cells-c.tree.used >= len(first.Prompt)+first.reserve(0) || first.passed >= maxPassed {
+		return first
+	}
+	if c.choice.job != nil && c.choice.changes == c.changes {
+		return c.choice.job // nothing has happened that could change it
+	}
+	best, most, seen := first, -1, 0
+	for _, j := range c.jobs {
+		if j.started {
+			continue
+		}
+		if seen++; seen > lookAhead {
+			break
+		}
+		if saved := c.find(j.Prompt, len(c.running)).saved(); saved > most {
+			best, most = j, saved
+		}
+		if j.passed >= maxPassed {
+			break
+		}
+	}
+	c.choice.job, c.choice.changes = best, c.changes
+	return best
+}
+
+// pass counts that j starts before those that came earlier.
+func (c *Core) pass(j *job) {
+	for _, earlier := range c.jobs {
+		if earlier == j {
+			return
+		}
+		if !earlier.started {
+			earlier.passed++
+		}
+	}
 }
 
 // booked returns the sequences and the cells that the running ones may still
@@ -122,6 +168,8 @@ func (c *Core) start(j *job) bool {
 		j.waiting = j.waiting[1:]
 	} else {
 		j.started = true
+		c.changes++
+		c.pass(j)
 		c.plan.Started = append(c.plan.Started, j.ID)
 		s.extra = c.firstWave(j, sequences, room, each) - 1
 	}

@@ -28,6 +28,14 @@ type Core struct {
 
 	lengths lengths
 
+	// changes counts what may change which waiting job is closest; choice is the last
+	// one that was chosen, and when.
+	changes uint64
+	choice  struct {
+		job     *job
+		changes uint64
+	}
+
 	plan      Plan
 	delivered bool // plan.Ops were handed out
 	inFlight  bool // plan.Rows were handed out and not committed
@@ -50,6 +58,8 @@ type job struct {
 	// started: its prompt has a sequence, or was sampled. sampled: the candidates
 	// have their first tokens.
 	started, sampled bool
+	// passed is how many later jobs have started before it.
+	passed int
 	// waiting lists the live candidates without a sequence, once sampled.
 	waiting []int
 	// trunk is the sequence whose beginning is the whole prompt, to fork from.
@@ -123,6 +133,7 @@ func (c *Core) Submit(j Job) error {
 		return &OverflowError{Prompt: len(j.Prompt), MaxNew: j.MaxNew, Limit: c.cfg.Cells}
 	}
 	n := &job{Job: j, lengths: &c.lengths, cands: make([]candidate, j.N), left: j.N}
+	c.changes++
 	c.jobs = append(c.jobs, n)
 	c.byID[j.ID] = n
 	c.stats.PromptTokens += uint64(len(j.Prompt))
@@ -156,6 +167,7 @@ func (c *Core) abandon(j *job) {
 
 // remove forgets a job.
 func (c *Core) remove(j *job) {
+	c.changes++
 	delete(c.byID, j.ID)
 	i := slices.Index(c.jobs, j)
 	c.jobs = slices.Delete(c.jobs, i, i+1)

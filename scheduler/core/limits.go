@@ -9,6 +9,10 @@ const (
 	// and a step computes this many more rows for nearly nothing.
 	MinWait = 32
 
+	// lookAhead is among how many waiting jobs closest chooses, maxPassed how often one
+	// may be passed over.
+	lookAhead, maxPassed = 32, 8
+
 	// prefillFloor is the share (1/prefillFloor) of a step's rows kept for
 	// prompts when the decode rows alone would fill the step.
 	prefillFloor = 8

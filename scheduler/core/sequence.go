@@ -90,6 +90,7 @@ func (c *Core) run(s *sequence, j *job) {
 // halt takes s out of the running sequences and leaves it in state next. Who
 // waits for its prefill finds another way in the next plan.
 func (c *Core) halt(s *sequence, next state) {
+	c.changes++
 	c.tree.deactivate(s)
 	s.job.running--
 	i := slices.Index(c.running, s)
@@ -105,6 +106,7 @@ func (c *Core) halt(s *sequence, next state) {
 
 // release frees a sequence that does not run, and its id.
 func (c *Core) release(s *sequence) {
+	c.changes++
 	if s.touched {
 		c.op(Op{Kind: OpRemove, Seq: s.id})
 	}
@@ -166,6 +168,7 @@ func (c *Core) makeRoom(n int) bool {
 // shorten evicts the positions from length on of a cached sequence.
 func (c *Core) shorten(s *sequence, length int) {
 	c.stats.Shortened++
+	c.changes++
 	c.op(Op{Kind: OpRemove, Seq: s.id, Pos: length})
 	c.disown(s) // it may have held the whole prompt
 	c.tree.trim(s, length)
