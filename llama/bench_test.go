@@ -59,6 +59,9 @@ func BenchmarkSample(b *testing.B) {
 		{"greedy,grammar-accepts", SamplerConfig{Grammar: text}},
 		{"top-k,grammar-accepts", SamplerConfig{Temperature: 0.7, TopK: 40, TopP: 0.95, Grammar: text}},
 		{"greedy,grammar-rejects", SamplerConfig{Grammar: word}},
+		{"temperature,grammar-accepts", SamplerConfig{Temperature: 0.7, Grammar: text}},
+		{"temperature,grammar-rejects", SamplerConfig{Temperature: 0.7, Grammar: word}},
+		{"temperature,grammar-rejects-some", SamplerConfig{Temperature: 0.7, Grammar: `root ::= [^"\\a-i]*`}},
 	} {
 		b.Run(bc.name, func(b *testing.B) {
 			s := newSampler(b, m, bc.cfg)

@@ -415,6 +415,59 @@ func TestConstrainedGreedyIsTheBestAdmittedToken(t *testing.T) {
 	}
 }
 
+// TestConstrainedDrawsHaveTheOddsOfTheAdmittedTokensAmongThemselves, whether many tokens
+// or few may come.
+func TestConstrainedDrawsHaveTheOddsOfTheAdmittedTokensAmongThemselves(t *testing.T) {
+	m := shared(t, synth.Qwen3)
+	v := m.Vocab()
+	row := make([]float32, v.Size())
+	for i := range row {
+		row[i] = -30
+	}
+	logits := map[string]float32{"a": 3, "b": 2, "c": 1.5, "ab": 2.5, "d": 0, "\"": 3, "1": 1, "2": 0.5}
+	for text, x := range logits {
+		row[tokenize(t, m, text)[0]] = x
+	}
+	const draws, temperature = 3000, 0.8
+	for gbnf, admitted := range map[string][]string{
+		`root ::= [^a"]*`:           {"b", "c", "d", "1", "2"},
+		`root ::= "b" | [0-9]+ "c"`: {"b", "1", "2"},
+		`root ::= [c-z]+`:           {"c", "d"},
+	} {
+		sum := 0.0
+		for _, text := range admitted {
+			sum += math.Exp(float64(logits[text]) / temperature)
+		}
+		first := newSampler(t, m, SamplerConfig{Temperature: temperature, Grammar: gbnf})
+		counts := map[string]int{}
+		for seed := range uint32(draws) {
+			s, err := first.CloneSeed(seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			token, err := s.Sample(row)
+			s.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			counts[string(v.Piece(token, true))]++
+		}
+		for _, text := range admitted {
+			p := math.Exp(float64(logits[text])/temperature) / sum
+			want, sigma := p*draws, math.Sqrt(p*(1-p)*draws)
+			if got := float64(counts[text]); math.Abs(got-want) > 4*sigma+1 {
+				t.Errorf("%s: %q came %v times, want %.0f with a deviation of %.0f", gbnf, text, got, want, sigma)
+			}
+			delete(counts, text)
+		}
+		for text, n := range counts {
+			if n > 1 { // all others together have odds of 1e-8
+				t.Errorf("%s: %q came %d times", gbnf, text, n)
+			}
+		}
+	}
+}
+
 func TestConstrainedTextIsInTheLanguage(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	v := m.Vocab()

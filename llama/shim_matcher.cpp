@@ -19,6 +19,8 @@ constexpr size_t max_states  = 1u << 15;  // about 700 bytes each
 constexpr size_t kept_stacks = 10000;
 constexpr size_t kept_states = 500;
 
+constexpr size_t few_bytes = 8; // of which a token may begin, for matcher::narrow
+
 constexpr uint32_t unknown = no_set - 1; // a way that was not computed yet
 
 uint64_t hash(const std::vector<uint32_t> & nodes) {
@@ -337,30 +339,64 @@ bool matcher::accept(llama_token token) {
     return true;
 }
 
-void matcher::admitted(std::vector<bool> & out) {
+// Whether the grammar names a token that may come next.
+bool matcher::names(llama_token token) {
+    return now.remain == 0 && !states[now.at]->tokens.empty() && !vocab->ends[token] && !vocab->piece(token).empty() &&
+           by_token(token) != no_set;
+}
+
+bool matcher::narrow() {
     work = 0;
-    const auto n = static_cast<llama_token>(vocab->ends.size());
-    out.assign(static_cast<size_t>(n), false);
-    const bool may_end = now.remain == 0 && states[now.at]->nodes.front() == 0;
-    const bool named   = now.remain == 0 && !states[now.at]->tokens.empty();
-    for (llama_token t = 0; (may_end || named) && t < n; t++) {
-        out[t] = vocab->ends[t] ? may_end : named && !vocab->piece(t).empty() && by_token(t) != no_set;
+    if (now.remain > 0 || !states[now.at]->tokens.empty()) {
+        return false;
+    }
+    size_t n = 0;
+    for (uint32_t c = 0; c < states[now.at]->ascii.size() && n <= few_bytes; c++) {
+        n += step(now.at, c) != no_set;
+    }
+    // What takes other characters takes many.
+    const auto & s = *states[now.at];
+    return n <= few_bytes && std::none_of(s.others.begin(), s.others.end(), [&](node o) { return matches(stacks[o].top, 0x80, 0x10FFFF); });
+}
+
+void matcher::admitted(std::vector<llama_token> & out) {
+    work = 0;
+    out.clear();
+    if (now.remain == 0 && states[now.at]->nodes.front() == 0) {
+        out = vocab->endings;
+    }
+    const bool named = now.remain == 0 && !states[now.at]->tokens.empty();
+    for (const llama_token t : vocab->order) {
+        if (!named) {
+            break;
+        }
+        if (names(t)) {
+            out.push_back(t);
+        }
     }
     std::vector<position> path = { now }; // after each byte of the text
-    for (size_t i = 0; i < vocab->order.size(); i++) {
+    for (size_t i = 0; i < vocab->order.size();) {
         if (vocab->common[i] + 1 < path.size()) {
             path.resize(vocab->common[i] + 1);
         }
-        if (path.back().at == no_set) {
-            continue; // begins as one that did not fit
-        }
-        const auto piece = vocab->piece(vocab->order[i]);
+        const llama_token t     = vocab->order[i];
+        const auto        piece = vocab->piece(t);
         while (path.size() <= piece.size() && path.back().at != no_set) {
-            path.push_back(feed(path.back(), static_cast<uint8_t>(piece[path.size() - 1])));
+            position next = feed(path.back(), static_cast<uint8_t>(piece[path.size() - 1]));
+            if (!may_stop(next)) {
+                next.at = no_set; // no character that begins like this fits
+            }
+            path.push_back(next);
         }
-        if (may_stop(path.back())) {
-            out[vocab->order[i]] = true;
+        if (path.back().at == no_set) {
+            i = vocab->behind(i, path.size() - 1); // the others begin like this one, which did not fit
+            path.pop_back();
+            continue;
         }
+        if (!(named && names(t))) {
+            out.push_back(t);
+        }
+        i++;
     }
     forget();
 }

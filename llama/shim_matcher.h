@@ -46,8 +46,11 @@ class matcher {
     matcher & operator=(const matcher &) = delete;
 
     bool admits(llama_token token);
-    // Sets out[t] for every token that may come next.
-    void admitted(std::vector<bool> & out);
+    // All tokens that may come next, in no order.
+    void admitted(std::vector<llama_token> & out);
+    // Whether what may come next begins with one of a few bytes: then admitted takes
+    // little time.
+    bool narrow();
     // Goes on by a token; false, and nothing changes, if it may not come.
     bool accept(llama_token token);
 
@@ -114,6 +117,7 @@ class matcher {
     position                  feed(position p, std::string_view text);
     bool                      may_stop(const position & p) const;
     set                       by_token(llama_token token);
+    bool                      names(llama_token token);
     position                  after_token(llama_token token);
     void                      restart(const matcher & from);
     node                      copy(const matcher & from, node n);

@@ -17,12 +17,17 @@ namespace {
 // Sampled tokens that are looked at to see how the model splits its text.
 constexpr size_t kept_recent = 4;
 
+// How often another token is drawn in place of one that was rejected, where most are
+// admitted, before all of them are looked at.
+constexpr int redraws = 3;
+
 } // namespace
 
 struct agd_sampler : agd::chooser {
     const llama_vocab *           vocab = nullptr;
     std::unique_ptr<agd::matcher> grammar; // empty: unconstrained
     std::vector<llama_token>      recent;  // the last tokens of the text
+    std::vector<llama_token>      admitted; // scratch
     bool                          dead = false;
     std::string                   detail;
 
@@ -47,26 +52,30 @@ struct agd_sampler : agd::chooser {
 
     // All allowed tokens that the grammar admits, in candidates.
     void collect_admitted(const float * logits) {
-        std::vector<bool> admitted;
         grammar->admitted(admitted);
         candidates.clear();
-        for_allowed([&](int32_t first, int32_t n) {
-            for (llama_token t = first; t < first + n; t++) {
-                if (admitted[t] && logits[t] > agd::minus_infinity) {
-                    candidates.push_back({ t, logits[t], 0.0f });
-                }
+        for (const llama_token t : admitted) {
+            if (logits[t] > agd::minus_infinity && !std::binary_search(suppressed.begin(), suppressed.end(), t)) {
+                candidates.push_back({ t, logits[t], 0.0f });
             }
-        });
+        }
     }
 
     // The choice under the grammar after it has rejected the free choice. Exact:
     // the best k admitted tokens of the vocabulary are the best k admitted of the
-    // best m, once k of those are admitted.
+    // best m, once k of those are admitted; and what is drawn until it is admitted has
+    // the odds that the admitted tokens have among themselves.
     llama_token pick_admitted(const float * logits) {
-        const size_t want = chain ? static_cast<size_t>(std::max(opts.top_k, 0)) : 1;
-        if (want > 0) {
+        if (!grammar->narrow()) {
+            for (int i = 0; any() && i < redraws; i++) {
+                const llama_token token = draw_any(logits);
+                if (token < 0 || grammar->admits(token)) {
+                    return token;
+                }
+            }
+            const size_t want = chain ? static_cast<size_t>(std::max(opts.top_k, 0)) : 1;
             for (size_t m : widening) {
-                if (want * 2 > m || m >= static_cast<size_t>(n_vocab)) {
+                if (want == 0 || want * 2 > m || m >= static_cast<size_t>(n_vocab)) {
                     continue;
                 }
                 collect(logits, m);

@@ -22,6 +22,9 @@ vocab_index::vocab_index(const llama_vocab * vocab) {
     for (llama_token t = 0; t < static_cast<llama_token>(n); t++) {
         offsets.push_back(static_cast<uint32_t>(text.size()));
         ends.push_back(llama_vocab_is_eog(vocab, t));
+        if (ends.back()) {
+            endings.push_back(t);
+        }
         whole.push_back((llama_vocab_get_attr(vocab, t) & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_USER_DEFINED)) != 0);
         int32_t len = llama_token_to_piece(vocab, t, buf.data(), static_cast<int32_t>(buf.size()), 0, true);
         if (len < 0) {
@@ -66,6 +69,18 @@ vocab_index::vocab_index(const llama_vocab * vocab) {
             ending = t;
         }
     }
+}
+
+size_t vocab_index::behind(size_t i, size_t n) const {
+    const auto   start = piece(order[i]).substr(0, n);
+    const size_t low   = static_cast<uint8_t>(start[0]) << 8 | (n > 1 ? static_cast<uint8_t>(start[1]) : 0);
+    const size_t end   = pairs[n > 1 ? low + 1 : low + 256];
+    if (n <= 2) {
+        return end;
+    }
+    const auto it = std::partition_point(order.begin() + static_cast<long>(i), order.begin() + static_cast<long>(end),
+                                         [&](llama_token t) { return piece(t).substr(0, n) == start; });
+    return static_cast<size_t>(it - order.begin());
 }
 
 std::vector<llama_token> token_cache::tokenize(const llama_vocab * vocab, const std::string & text) {

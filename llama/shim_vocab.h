@@ -39,6 +39,7 @@ struct vocab_index {
     std::string              text;
     std::vector<uint32_t>    offsets;
     std::vector<bool>        ends;   // end-of-generation tokens
+    std::vector<llama_token> endings; // the same
     std::vector<bool>        whole;  // tokens that a tokenizer finds in a text before all others
     std::vector<llama_token> order;  // the other tokens that have a text
     std::vector<uint32_t>    common; // bytes that order[i] begins with as order[i-1] does
@@ -46,6 +47,9 @@ struct vocab_index {
     // Calls f(i) for the tokens order[i] whose text begins with text and is longer,
     // in their order, until it returns true; says whether it did.
     template <typename F> bool any_longer(std::string_view text, F f) const;
+
+    // Behind the texts that begin with the same n > 0 bytes as that of order[i].
+    size_t behind(size_t i, size_t n) const;
 
     std::vector<uint32_t> pairs;       // where in order the texts begin that are not less than two bytes
     size_t                longest = 0; // bytes of a token's text

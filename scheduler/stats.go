@@ -23,13 +23,15 @@ type Stats struct {
 	PromptTokens, CachedTokens, PrefillTokens, GeneratedTokens, ForcedTokens uint64
 	// Steps were decoded, Rows in them: Rows/Steps is the mean batch width.
 	Steps, Rows uint64
-	// Moved generations failed on one context and began again on another.
-	Moved uint64
 	// Finished and Refused count candidates and admissions; Cancelled and Failed
-	// generations; Forked, Evicted and Parked sequences; NoSlot and Broken steps.
-	// Shortened ones lost only their end.
-	Finished, Refused, Cancelled, Failed, Forked, Evicted, Shortened, Parked, NoSlot, Broken uint64
-	Times                                                                                    Times
+	// generations, Moved those that failed on one context and began again on another.
+	Finished, Refused, Cancelled, Failed, Moved uint64
+	// Forked, Evicted and Parked count sequences, Shortened those whose end was
+	// evicted; EvictedCells were freed by both.
+	Forked, Evicted, Shortened, EvictedCells, Parked uint64
+	// NoSlot and Broken count steps.
+	NoSlot, Broken uint64
+	Times          Times
 }
 
 // Times is where the loop's time went, in total.
@@ -99,6 +101,7 @@ func (s *Stats) add(o *Stats) {
 	s.Forked += o.Forked
 	s.Evicted += o.Evicted
 	s.Shortened += o.Shortened
+	s.EvictedCells += o.EvictedCells
 	s.Parked += o.Parked
 	s.NoSlot += o.NoSlot
 	s.Broken += o.Broken
@@ -123,7 +126,7 @@ func (w *worker) publish() {
 		PrefillTokens: c.PrefillTokens, GeneratedTokens: c.GeneratedTokens, ForcedTokens: c.ForcedTokens,
 		Steps: c.Steps, Rows: c.Rows,
 		Finished: c.Finished, Cancelled: c.Cancelled, Failed: c.Failed, Forked: c.Forked,
-		Evicted: c.Evicted, Shortened: c.Shortened, Parked: c.Parked, NoSlot: c.NoSlot, Broken: c.Broken,
+		Evicted: c.Evicted, Shortened: c.Shortened, EvictedCells: c.EvictedCells, Parked: c.Parked, NoSlot: c.NoSlot, Broken: c.Broken,
 		Times: w.times,
 	}
 }

@@ -83,6 +83,9 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		s := g.core.Stats()
 		g.printf("jobs %d, running %d, waiting %d, cached %d; cells %d of %d, active %d", s.Jobs, s.Running, s.Waiting, s.Cached, s.Used, s.Cells, s.Active)
 		g.printf("prompt tokens: %d, cached %d, prefilled %d", s.PromptTokens, s.CachedTokens, s.PrefillTokens)
+		if s.EvictedCells > 0 {
+			g.printf("evicted %d sequences and the ends of %d, %d cells", s.Evicted, s.Shortened, s.EvictedCells)
+		}
 	case "step":
 		g.step(t, d, true)
 	case "run":

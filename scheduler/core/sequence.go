@@ -168,6 +168,7 @@ func (c *Core) makeRoom(n int) bool {
 // shorten evicts the positions from length on of a cached sequence.
 func (c *Core) shorten(s *sequence, length int) {
 	c.stats.Shortened++
+	c.stats.EvictedCells += uint64(s.length - length)
 	c.changes++
 	c.op(Op{Kind: OpRemove, Seq: s.id, Pos: length})
 	c.disown(s) // it may have held the whole prompt
@@ -176,7 +177,9 @@ func (c *Core) shorten(s *sequence, length int) {
 
 func (c *Core) evict(s *sequence) {
 	c.stats.Evicted++
+	used := c.tree.used
 	c.release(s)
+	c.stats.EvictedCells += uint64(used - c.tree.used)
 }
 
 // victim picks the cached sequence to evict: one that no waiting candidate needs

@@ -13,10 +13,13 @@ type Stats struct {
 	PromptTokens, CachedTokens, PrefillTokens, GeneratedTokens, ForcedTokens uint64
 	// Steps were decoded, with Rows rows together.
 	Steps, Rows uint64
-	// Finished counts candidates, Cancelled and Failed jobs, Forked and Evicted
-	// sequences, Shortened ones whose end was evicted, Parked ones that had to make
-	// room, NoSlot and Broken steps.
-	Finished, Cancelled, Failed, Forked, Evicted, Shortened, Parked, NoSlot, Broken uint64
+	// Finished counts candidates, Cancelled and Failed jobs.
+	Finished, Cancelled, Failed uint64
+	// Forked and Evicted count sequences, Shortened those whose end was evicted, Parked
+	// those that had to make room; EvictedCells were freed by the two before it.
+	Forked, Evicted, Shortened, EvictedCells, Parked uint64
+	// NoSlot and Broken count steps.
+	NoSlot, Broken uint64
 }
 
 // Stats returns the counters.
@@ -54,6 +57,7 @@ func (s *Stats) Add(o *Stats) {
 	s.Forked += o.Forked
 	s.Evicted += o.Evicted
 	s.Shortened += o.Shortened
+	s.EvictedCells += o.EvictedCells
 	s.Parked += o.Parked
 	s.NoSlot += o.NoSlot
 	s.Broken += o.Broken

@@ -54,6 +54,7 @@ func (s *Service) Collector() prometheus.Collector {
 	add(counter, "sequences_forked_total", "Sequences that began as a copy of a prefix.", func(s *scheduler.Stats) float64 { return float64(s.Forked) })
 	add(counter, "sequences_evicted_total", "Cached sequences removed for space.", func(s *scheduler.Stats) float64 { return float64(s.Evicted) })
 	add(counter, "sequences_shortened_total", "Cached sequences whose end was removed for space.", func(s *scheduler.Stats) float64 { return float64(s.Shortened) })
+	add(counter, "kv_cells_evicted_total", "Cells of cached sequences that were removed for space.", func(s *scheduler.Stats) float64 { return float64(s.EvictedCells) })
 	add(counter, "sequences_parked_total", "Running sequences that gave up their cells and were computed again later.", func(s *scheduler.Stats) float64 { return float64(s.Parked) })
 	add(counter, "steps_no_slot_total", "Steps that found no cells and were planned again, smaller.", func(s *scheduler.Stats) float64 { return float64(s.NoSlot) })
 	add(counter, "steps_broken_total", "Steps whose computation failed.", func(s *scheduler.Stats) float64 { return float64(s.Broken) })
