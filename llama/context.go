@@ -204,7 +204,6 @@ func (c *Context) usable() error {
 	case c.ptr == nil:
 		return ErrClosed
 	case bool(C.agd_context_lost(c.ptr)):
-		c.model.lost.Store(true)
 		return native(ErrLost, C.GoString(C.agd_context_detail(c.ptr)))
 	}
 	return nil

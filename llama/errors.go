@@ -31,8 +31,9 @@ var (
 	ErrCompute = errors.New("llama: computation failed")
 
 	// ErrLost: a device failed in a call of the context, where llama.cpp by itself
-	// would have ended the process. The context can only be closed. What it and its
-	// model hold on the device is not freed: a device in that state fails again.
+	// would have ended the process. The context can only be closed, and what it holds is
+	// not freed. When a GPU has failed nothing is freed any more, of other contexts and
+	// models neither: in that state it fails again.
 	ErrLost = errors.New("llama: the device failed")
 
 	// ErrSequence: a sequence or range that the memory operation can't take.

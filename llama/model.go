@@ -10,7 +10,6 @@ import (
 	"os"
 	"runtime/cgo"
 	"sync"
-	"sync/atomic"
 	"unsafe"
 )
 
@@ -19,8 +18,7 @@ import (
 type Model struct {
 	mu       sync.RWMutex // held for reading by every native call on ptr
 	ptr      *C.struct_llama_model
-	children int         // open contexts, samplers, templates and chat parsers
-	lost     atomic.Bool // a device failed: what it holds is not freed
+	children int // open contexts, samplers, templates and chat parsers
 
 	path      string
 	vocabOnly bool
@@ -149,7 +147,7 @@ func (m *Model) Free() error {
 		return fmt.Errorf("%w: %d contexts, samplers or templates of the model are open", ErrInUse, m.children)
 	}
 	C.agd_vocab_index_free(m.vocab.index)
-	if !m.lost.Load() { // see ErrLost
+	if !bool(C.agd_gpu_failed()) { // see ErrLost
 		C.llama_model_free(m.ptr)
 	}
 	m.ptr = nil

@@ -19,8 +19,11 @@ extern "C" {
 // llama-common's own logger, which has no hook, silent.
 void agd_log_install(void);
 
-// Makes failures of devices errors of the calls below instead of the process' end.
+// Makes failures of devices errors of a context's calls (decode, logits, memory) instead of the process' end.
 void agd_faults_install(void);
+
+// Whether a GPU failed in one of them. Nothing is freed from then on: that could end the process, or wait for ever.
+bool agd_gpu_failed(void);
 
 // Directory that libllama.so was loaded from, or NULL.
 char * agd_lib_dir(void);
@@ -112,7 +115,7 @@ void         agd_context_position(const struct agd_context * ctx, int32_t * seq,
 void         agd_abort(struct agd_context * ctx, bool on);
 
 // Whether a device failed in a call of this context, which agd_context_detail then tells. Nothing but
-// agd_context_free, which leaves its memory alone, may follow: to free it could fail the same way with no way out.
+// agd_context_free, which leaves its memory alone, may follow.
 bool agd_context_lost(const struct agd_context * ctx);
 
 // All output rows of the last decode, contiguous, in batch order; synchronizes.

@@ -41,7 +41,7 @@ struct agd_context {
     }
 
     ~agd_context() {
-        if (ctx != nullptr && !lost) {
+        if (ctx != nullptr && !lost && !agd_gpu_failed()) {
             llama_free(ctx);
         }
     }

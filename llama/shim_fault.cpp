@@ -2,8 +2,10 @@
 #include "shim.h"
 #include "shim_internal.h"
 
+#include <atomic>
 #include <cstdio>
 
+#include "ggml-backend.h"
 #include "ggml.h"
 
 extern "C" void ggml_print_backtrace(void); // of ggml-base, in none of its public headers
@@ -12,10 +14,17 @@ namespace {
 
 thread_local bool inside = false;
 
+// A GPU was lost. Its driver answers every later call of the process with the same error, and what was cut off in the
+// middle may hold locks that others wait for when they are freed.
+std::atomic<bool> gpu_failed{ false };
+
 // A CUDA error reaches ggml_abort on the thread that called llama.cpp. The exception unwinds from there to the shim.
 // On another thread, one of OpenMP's for instance, it would end the process all the same, with less to read.
 void on_abort(const char * message) {
     if (inside) {
+        if (ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_GPU) != nullptr) {
+            gpu_failed = true;
+        }
         throw agd::device_lost(message);
     }
     std::fprintf(stderr, "%s\n", message);
@@ -35,6 +44,10 @@ fault_scope::~fault_scope() {
 }
 
 } // namespace agd
+
+extern "C" bool agd_gpu_failed(void) {
+    return gpu_failed;
+}
 
 extern "C" void agd_faults_install(void) {
     ggml_set_abort_callback(on_abort);

@@ -339,12 +339,6 @@ bool matcher::accept(llama_token token) {
     return true;
 }
 
-// Whether the grammar names a token that may come next.
-bool matcher::names(llama_token token) {
-    return now.remain == 0 && !states[now.at]->tokens.empty() && !vocab->ends[token] && !vocab->piece(token).empty() &&
-           by_token(token) != no_set;
-}
-
 bool matcher::narrow() {
     work = 0;
     if (now.remain > 0 || !states[now.at]->tokens.empty()) {
@@ -365,13 +359,14 @@ void matcher::admitted(std::vector<llama_token> & out) {
     if (now.remain == 0 && states[now.at]->nodes.front() == 0) {
         out = vocab->endings;
     }
-    const bool named = now.remain == 0 && !states[now.at]->tokens.empty();
-    for (const llama_token t : vocab->order) {
-        if (!named) {
-            break;
-        }
-        if (names(t)) {
-            out.push_back(t);
+    std::vector<bool> named; // tokens that the grammar names; empty: none
+    if (now.remain == 0 && !states[now.at]->tokens.empty()) {
+        named.resize(vocab->ends.size());
+        for (const llama_token t : vocab->order) {
+            if (by_token(t) != no_set) {
+                named[t] = true;
+                out.push_back(t);
+            }
         }
     }
     std::vector<position> path = { now }; // after each byte of the text
@@ -393,7 +388,7 @@ void matcher::admitted(std::vector<llama_token> & out) {
             path.pop_back();
             continue;
         }
-        if (!(named && names(t))) {
+        if (named.empty() || !named[t]) {
             out.push_back(t);
         }
         i++;

@@ -48,8 +48,8 @@ class matcher {
     bool admits(llama_token token);
     // All tokens that may come next, in no order.
     void admitted(std::vector<llama_token> & out);
-    // Whether what may come next begins with one of a few bytes: then admitted takes
-    // little time.
+    // Whether little may come next, so that admitted takes little time: text that begins
+    // with one of a few ASCII characters, or with others that the grammar spells out.
     bool narrow();
     // Goes on by a token; false, and nothing changes, if it may not come.
     bool accept(llama_token token);
@@ -117,7 +117,6 @@ class matcher {
     position                  feed(position p, std::string_view text);
     bool                      may_stop(const position & p) const;
     set                       by_token(llama_token token);
-    bool                      names(llama_token token);
     position                  after_token(llama_token token);
     void                      restart(const matcher & from);
     node                      copy(const matcher & from, node n);

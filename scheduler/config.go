@@ -24,8 +24,9 @@ type Config struct {
 	// QueueLimit is how many candidates may be admitted at once, waiting and
 	// running together. Default: 64 times MaxRunning.
 	QueueLimit int
-	// QueueTime refuses what would wait longer: when the admitted candidates are more
-	// than end in that time, at the pace of late. Where answers that come late are of
+	// QueueTime refuses what would wait longer: when more candidates wait, beside the
+	// MaxRunning of each context that are in work, than end in that time at the pace of
+	// late. Where answers that come late are of
 	// no use, that keeps the server from working for nobody. 0: no limit.
 	QueueTime time.Duration
 	// SampleWorkers is how many goroutines sample. Default: GOMAXPROCS.

@@ -122,7 +122,8 @@ func (e *Engine) start() {
 
 // Admit counts candidates, the number of completions that a whole request will
 // generate, against the queue: all or, with *QueueFullError, none of them. So it also
-// answers when those before it will probably take longer than Config.QueueTime.
+// answers when those that wait before it will probably take longer than
+// Config.QueueTime.
 func (e *Engine) Admit(candidates int) (*Ticket, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -130,7 +131,7 @@ func (e *Engine) Admit(candidates int) (*Ticket, error) {
 		return nil, ErrClosed
 	}
 	over := e.admitted + candidates - e.cfg.QueueLimit
-	late := e.pace.late(e.admitted, e.cfg.QueueTime)
+	late := e.pace.late(e.admitted-e.slots(), e.cfg.QueueTime)
 	if over > 0 || late > 0 {
 		e.refused++
 		return nil, &QueueFullError{
@@ -190,6 +191,21 @@ func (e *Engine) cancel(j *job) {
 	}
 }
 
+// slots is how many candidates are in work at once rather than waiting. e.mu is held.
+func (e *Engine) slots() int {
+	n := 0
+	for _, w := range e.workers {
+		switch {
+		case w.health.lost:
+		case e.cfg.Alone:
+			n++ // at least: the candidates of one generation
+		default:
+			n += e.cfg.MaxRunning
+		}
+	}
+	return n
+}
+
 // pace estimates how long it takes until candidates have ended.
 type pace struct {
 	last    time.Time
@@ -212,13 +228,13 @@ func (p *pace) ended(n int, now, since time.Time) {
 	}
 }
 
-// late is how many of the admitted candidates must end until the others will have
-// ended within limit. 0: none, or there is no limit.
-func (p *pace) late(admitted int, limit time.Duration) int {
+// late is how many of the waiting candidates must end until the others will have ended
+// within limit. 0: none, or there is no limit.
+func (p *pace) late(waiting int, limit time.Duration) int {
 	if limit <= 0 || p.average <= 0 {
 		return 0
 	}
-	return max(0, admitted-int(limit/p.average))
+	return max(0, waiting-int(limit/p.average))
 }
 
 func (p *pace) estimate(candidates int) time.Duration {

@@ -270,11 +270,11 @@ func TestAFullQueueRefusesBeforeAnyWork(t *testing.T) {
 }
 
 func TestWhatWouldWaitTooLongIsRefusedUnlessNothingIsBeforeIt(t *testing.T) {
-	e := newTestEngine(t, setup{cfg: Config{QueueTime: time.Second}})
+	e := newTestEngine(t, setup{outputs: 8, cfg: Config{QueueTime: time.Second}})
 	e.mu.Lock()
 	e.pace.average = 300 * time.Millisecond
 	e.mu.Unlock()
-	first, err := e.Admit(100) // nothing is before it
+	first, err := e.Admit(108) // nothing is before it; 8 of them are in work at once
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +283,7 @@ func TestWhatWouldWaitTooLongIsRefusedUnlessNothingIsBeforeIt(t *testing.T) {
 		t.Errorf("behind 100 candidates of 0.3 s: %v, %+v", err, full)
 	}
 	first.Release()
-	for i := range 4 {
+	for i := range 8 + 4 {
 		ticket, err := e.Admit(1)
 		if err != nil {
 			t.Errorf("behind %d candidates: %v", i, err)
@@ -292,9 +292,9 @@ func TestWhatWouldWaitTooLongIsRefusedUnlessNothingIsBeforeIt(t *testing.T) {
 		defer ticket.Release()
 	}
 	if _, err := e.Admit(1); err == nil {
-		t.Error("behind 4 candidates it was admitted")
+		t.Error("behind 4 candidates that wait it was admitted")
 	}
-	if s := e.Stats(); s.Refused != 2 || s.Admitted != 4 {
+	if s := e.Stats(); s.Refused != 2 || s.Admitted != 12 {
 		t.Errorf("%+v", s)
 	}
 }

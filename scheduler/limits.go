@@ -23,9 +23,13 @@ const (
 
 	// blockTokens is the grain in which the placement of jobs knows prefixes.
 	blockTokens = 32
-	// usualTokens is what it takes for the length of a completion: a decision has some
-	// thirty tokens, whatever is allowed.
+	// usualTokens is what the placement takes for the length of a completion: a decision
+	// has some thirty tokens, whatever is allowed.
 	usualTokens = 32
+
+	// maxFatal is how many devices may be lost in a step with a generation until it is
+	// not given to another one.
+	maxFatal = 1
 
 	// maxFailures is how many steps must fail, one after the other, until a context is
 	// left out, first for minPause and at most for maxPause.

@@ -63,6 +63,9 @@ func (w *worker) forget(j *job) {
 // handOver gives a job that failed here to another context, where it begins anew. It
 // returns false when there is none that has not tried it.
 func (w *worker) handOver(j *job) bool {
+	if j.fatal > maxFatal {
+		return false // it may be what the devices fail of
+	}
 	w.mu.Lock()
 	to := w.place(j)
 	stays := to == nil || w.closed || j.cancelled

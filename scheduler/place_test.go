@@ -205,6 +205,37 @@ func TestWhatFailsOnOneContextBeginsAgainOnAnother(t *testing.T) {
 	}
 }
 
+// TestAGenerationThatLosesDevicesIsNotGivenToAThird, while others that only waited are.
+func TestAGenerationThatLosesDevicesIsNotGivenToAThird(t *testing.T) {
+	m := testModel(t, synth.Qwen3)
+	poison := tokenize(t, m, "poison")
+	e := newTestEngine(t, setup{contexts: 3, wrapEach: func(_ int, b backend) backend {
+		return &faulty{backend: b, decode: func(rows []core.Row) error {
+			for _, r := range rows {
+				if r.Token == core.Token(poison[0]) {
+					return llama.ErrLost
+				}
+			}
+			return nil
+		}}
+	}})
+	r, err := generate(t.Context(), e, greedy(poison, 2, 4))
+	if err != nil || !errors.Is(r.Completions[0].Err, llama.ErrLost) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	up := 0
+	for _, c := range e.Contexts() {
+		if c.Up {
+			up++
+		}
+	}
+	if s := e.Stats(); up != 1 || s.Moved != 1 || s.Failed != 1 {
+		t.Errorf("%d contexts are up, %+v", up, s)
+	}
+	mustGenerate(t, e, greedy(tokenize(t, m, "something else"), 2, 4))
+	nothingLeft(t, e)
+}
+
 func TestWithoutADeviceLeftGenerationsEndAsErrModel(t *testing.T) {
 	for _, contexts := range []int{1, 2} {
 		var lost atomic.Bool

@@ -17,6 +17,8 @@ type Stats struct {
 	// running sequences, the rest of the used ones can be evicted.
 	Cells, UsedCells, ActiveCells int
 
+	// What a generation that moved had done before counts twice: it was done twice.
+
 	// PromptTokens were received; CachedTokens of them were there, PrefillTokens
 	// were computed. GeneratedTokens belong to answers; ForcedTokens of them were not
 	// sampled, since the grammar left no choice.
@@ -125,7 +127,7 @@ func (w *worker) publish() {
 		PromptTokens: c.PromptTokens, CachedTokens: c.CachedTokens,
 		PrefillTokens: c.PrefillTokens, GeneratedTokens: c.GeneratedTokens, ForcedTokens: c.ForcedTokens,
 		Steps: c.Steps, Rows: c.Rows,
-		Finished: c.Finished, Cancelled: c.Cancelled, Failed: c.Failed, Forked: c.Forked,
+		Finished: c.Finished, Cancelled: c.Cancelled + w.cancelled, Failed: w.failures, Forked: c.Forked,
 		Evicted: c.Evicted, Shortened: c.Shortened, EvictedCells: c.EvictedCells, Parked: c.Parked, NoSlot: c.NoSlot, Broken: c.Broken,
 		Times: w.times,
 	}

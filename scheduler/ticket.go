@@ -151,8 +151,8 @@ func (p *Pending) refuse(err error) {
 	p.engine.leave(p.n)
 }
 
-// Wait returns what became of the generation. The error is a
-// *ContextOverflowError, llama.ErrGrammar (wrapped) for a grammar that can't be
+// Wait returns what became of the generation. The error is ErrModel (wrapped) when no
+// context is left, a *ContextOverflowError, llama.ErrGrammar (wrapped) for a grammar that can't be
 // used, ErrClosed, ErrReleased, or ctx.Err(), which frees what it had; what goes
 // wrong later is in the completions. It must be called once.
 func (p *Pending) Wait(ctx context.Context) (*Result, error) {
@@ -266,9 +266,10 @@ type job struct {
 	worker    *worker // who has it
 	tried     uint64  // the workers that had it, a bit for each
 	cancelled bool    // its caller has gone
+	fatal     int     // devices that were lost in a step with it
 	cost      int     // tokens that it still was to compute when its worker got it
 	// Only in an engine of several workers:
-	blocks []uint64       // of the prompt, see blocksOf
+	blocks []uint64       // of the prompt, see blocksOf; nil if nothing is cached
 	fresh  *llama.Sampler // before its first token, to begin again elsewhere
 }
 
@@ -300,7 +301,10 @@ func (e *Engine) newJob(g Generation) (*job, error) {
 		return nil, err
 	}
 	if len(e.workers) > 1 {
-		j.fresh, j.blocks = first, blocksOf(j.prompt)
+		j.fresh = first
+		if e.workers[0].known != nil {
+			j.blocks = blocksOf(j.prompt)
+		}
 	} else {
 		j.samplers = append(j.samplers, first)
 	}

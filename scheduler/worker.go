@@ -26,7 +26,7 @@ type worker struct {
 	inbox  []command
 	stats  Stats     // as of its last step
 	load   int       // tokens of the jobs that it has, see job.cost
-	known  *prefixes // what its cache may hold; nil in an engine of one worker
+	known  *prefixes // what its cache may hold; nil in an engine of one worker, or with Config.Alone
 	health health
 
 	wake   chan struct{} // the inbox has something, or the engine was closed
@@ -47,6 +47,10 @@ type worker struct {
 	busy    time.Time // since when it has had work
 	times   Times
 	base    core.Stats // of cores that were replaced
+	// failures were answered; cancelled are those that no core has seen.
+	failures, cancelled uint64
+	// dirty: cells may hold what is no number, which only Clear removes.
+	dirty bool
 }
 
 func newWorker(e *Engine, index int, p part, several bool) (*worker, error) {
@@ -78,7 +82,7 @@ func newWorker(e *Engine, index int, p part, several bool) (*worker, error) {
 		return nil, err
 	}
 	w.stats.Cells = w.rules.Cells
-	if several {
+	if several && !e.cfg.Alone {
 		w.known = newPrefixes(w.rules.Cells)
 	}
 	return w, nil
@@ -139,6 +143,7 @@ func (w *worker) commands() bool {
 		if c.cancel {
 			if i := slices.Index(w.queue, c.job); i >= 0 {
 				w.queue = slices.Delete(w.queue, i, i+1)
+				w.cancelled++
 				w.end(c.job, context.Canceled)
 			} else if w.jobs[c.job.id] == c.job {
 				w.core.Cancel(c.job.id)
@@ -170,18 +175,23 @@ func (w *worker) accept(j *job) {
 // nextAlone gives the core the next job of the queue, once the one before has
 // ended, and an empty cache with it.
 func (w *worker) nextAlone() {
-	if len(w.queue) == 0 || !w.core.Idle() {
-		return
+	for len(w.queue) > 0 && w.core.Idle() {
+		j := w.queue[0]
+		w.queue = slices.Delete(w.queue, 0, 1)
+		empty := w.back.Forget
+		if w.dirty {
+			empty = w.back.Clear
+		}
+		if err := empty(); err != nil {
+			w.jobs[j.id] = j
+			w.broke(err)
+			w.reset(err)
+			return
+		}
+		w.dirty = false
+		w.newCore()
+		w.submit(j)
 	}
-	j := w.queue[0]
-	w.queue = slices.Delete(w.queue, 0, 1)
-	if err := w.back.Forget(); err != nil {
-		w.jobs[j.id] = j
-		w.reset(err)
-		return
-	}
-	w.newCore()
-	w.submit(j)
 }
 
 // newCore begins again with an empty cache.
@@ -219,6 +229,7 @@ func (w *worker) step() {
 	w.plan = w.core.Plan()
 	for _, o := range w.plan.Ops {
 		if err := w.apply(o); err != nil {
+			w.broke(err)
 			w.reset(err)
 			return
 		}
@@ -307,6 +318,9 @@ func (w *worker) commit(result core.Result, cause error) {
 			j.cached = e.Cached
 			w.end(j, nil)
 		case core.JobFailed:
+			if isLost(cause) {
+				j.fatal++
+			}
 			if e.Result == core.Broken && w.handOver(j) {
 				continue
 			}
@@ -339,6 +353,8 @@ var finishes = map[core.Finish]Finish{
 // failed answers a job with the candidates that ended before the failure; the
 // others have its cause.
 func (w *worker) failed(j *job, cause error) {
+	w.failures++
+	w.dirty = true
 	for i := range j.cands {
 		if c := &j.cands[i]; c.finish == "" {
 			c.tokens, c.stop, c.finish, c.err = nil, -1, FinishError, fmt.Errorf("%w: %w", ErrModel, cause)

@@ -71,10 +71,10 @@ func options(c *Config) []option {
 		{"parallel", "parallel", groupPlace, "N", "Candidates generated at the same time, in each context.", integer{&c.Parallel, 1, maxSequences, "auto", 0}},
 		{"batch-size", "batch_size", groupPlace, "TOKENS", "Most tokens the model sees in one step.", integer{&c.BatchSize, minBatch, maxBatch, "auto", 0}},
 		{"threads", "threads", groupPlace, "N", "CPU threads of the model. auto: physical cores, minus one where there are more than four.", integer{&c.Threads, 1, maxThreads, "auto", 0}},
-		{"reproducible", "reproducible", groupPlace, "", "Compute each input by itself, from its first token on: with inference_mode the same input then gives the same bytes whatever else the server does, and whatever is cached. Without, rounding may decide between tokens that are almost equally probable. Takes several times as long.", toggle{&c.Reproducible}},
+		{"reproducible", "reproducible", groupPlace, "", "Compute each input by itself, from its first token on: with inference_mode the same input then gives the same bytes whatever else the server does, and whatever is cached. Without, rounding may decide between tokens that are almost equally probable. Takes several times as long. Contexts on devices of different kinds still differ.", toggle{&c.Reproducible}},
 		{"cpu-attention", "cpu_attention", groupPlace, "HOW", "How attention is computed on the CPU: shared reads what candidates and agents have in common once for all of them; ggml is llama.cpp's own, for comparisons.", choice{&c.CPUAttention, []string{"shared", "ggml"}, nil}},
 		{"queue-limit", "queue_limit", groupPlace, "N", "Candidates admitted at a time, waiting or running. A request that does not fit is answered 503 with Retry-After.", integer{p: &c.QueueLimit, min: 1, max: maxQueue}},
-		{"queue-time", "queue_time", groupPlace, "TIME", "Refuse a request in the same way when the candidates before it will probably take longer than this, such as 5s: for clients to whom a late answer is of no use. 0s: no limit.", duration{&c.QueueTime}},
+		{"queue-time", "queue_time", groupPlace, "TIME", "Refuse a request in the same way when the candidates that wait before it will probably take longer than this, such as 5s: for clients to whom a late answer is of no use. 0s: no limit.", duration{&c.QueueTime}},
 
 		{"fixed-tokens", "fixed_tokens", groupPlace, "N", "For benchmarks only: every answer is exactly N tokens of whatever the model says, unconstrained, so that any weights are the same load. 0: off.", integer{p: &c.FixedTokens, max: maxContext}},
 

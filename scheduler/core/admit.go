@@ -42,7 +42,7 @@ func (c *Core) usable(s *sequence, n int) bool {
 func (c *Core) admit() {
 	for !c.hold || len(c.running) == 0 {
 		j := c.turn()
-		if j == nil || !c.start(j) {
+		if j == nil || !c.start(j) && !c.startFirst(j) {
 			return
 		}
 	}
@@ -105,6 +105,16 @@ func (c *Core) closest(first *job) *job {
 	}
 	c.choice.job, c.choice.changes = best, c.changes
 	return best
+}
+
+// startFirst starts the job that closest preferred j to, if j does not fit yet.
+func (c *Core) startFirst(j *job) bool {
+	for _, first := range c.jobs {
+		if !first.started {
+			return first != j && j == c.choice.job && c.start(first)
+		}
+	}
+	return false
 }
 
 // pass counts that j starts before those that came earlier.

@@ -157,12 +157,21 @@ func (c *Core) makeRoom(n int) bool {
 			return false
 		}
 		short = max(short, c.cfg.EvictLeast)
-		if c.cfg.PartialCopy && !victim.broken && len(victim.leaf.tokens) > short {
+		if c.cfg.PartialCopy && !victim.broken && victim.own() > short {
 			c.shorten(victim, victim.length-short)
 		} else {
 			c.evict(victim)
 		}
 	}
+}
+
+// own counts the cells at the end of s that no other sequence uses.
+func (s *sequence) own() int {
+	cells := 0
+	for n := s.leaf; n.private(); n = n.parent {
+		cells += len(n.tokens)
+	}
+	return cells
 }
 
 // shorten evicts the positions from length on of a cached sequence.

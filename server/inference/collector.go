@@ -46,7 +46,7 @@ func (s *Service) Collector() prometheus.Collector {
 	add(counter, "forced_tokens_total", "Tokens of answers that the grammar left no choice about: they took no decode step of their own.", func(s *scheduler.Stats) float64 { return float64(s.ForcedTokens) })
 	add(counter, "steps_total", "Decode steps of the model.", func(s *scheduler.Stats) float64 { return float64(s.Steps) })
 	add(counter, "step_tokens_total", "Tokens in all steps; divided by agentd_steps_total: the mean batch width.", func(s *scheduler.Stats) float64 { return float64(s.Rows) })
-	add(counter, "admissions_refused_total", "Requests refused because the queue was full.", func(s *scheduler.Stats) float64 { return float64(s.Refused) })
+	add(counter, "admissions_refused_total", "Requests refused because the queue was full, or would have taken longer than --queue-time.", func(s *scheduler.Stats) float64 { return float64(s.Refused) })
 	add(counter, "candidates_finished_total", "Candidates that generated to their end.", func(s *scheduler.Stats) float64 { return float64(s.Finished) })
 	add(counter, "generations_cancelled_total", "Generations whose caller left.", func(s *scheduler.Stats) float64 { return float64(s.Cancelled) })
 	add(counter, "generations_failed_total", "Generations that the model's computation failed.", func(s *scheduler.Stats) float64 { return float64(s.Failed) })
@@ -91,7 +91,7 @@ func contextMetrics() []contextMetric {
 		list = append(list, contextMetric{prometheus.NewDesc("agentd_context_"+name, help, []string{"context", "device"}, nil), kind, value})
 	}
 	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
-	add(gauge, "up", "Whether the context is given work: 0 while its steps keep failing, and for good when its device is lost.", func(s *stats) float64 {
+	add(gauge, "up", "0 while the steps of the context keep failing: it is then given no work if another one is up. For good when its device is lost.", func(s *stats) float64 {
 		if s.Up {
 			return 1
 		}

@@ -52,7 +52,10 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--evaluate", type=int, default=100, help="steps between measurements")
     p.add_argument("--eval-groups", type=int, default=8, help="groups to measure on")
     p.add_argument("--save", type=float, default=3, help="minutes between checkpoints")
-    return p.parse_args(given)
+    a = p.parse_args(given)
+    if a.cut < 1 or a.batch < 1:
+        p.error("--cut and --batch must be at least 1")
+    return a
 
 
 def steps_of(data: Data, tokens: int, seed: int) -> Iterator[list[int]]:
@@ -126,6 +129,9 @@ class Trainer:
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
         self.step, self.before, self.rows = state["step"], state.get("before", 0), state["rows"]
+        for name, value in state.get("order", {}).items():
+            if getattr(self.args, name) != value:
+                raise SystemExit(f"{checkpoint} was made with --{name} {value}, which decides what was seen: give the same")
         if self.step > self.args.steps:
             raise SystemExit(f"{checkpoint} has {self.step} steps already: give --steps of at least that")
 
@@ -135,7 +141,7 @@ class Trainer:
         path = os.path.join(self.args.out, COOLED if cooling else CHECKPOINT)
         torch.save({"shape": self.model.shape.dict(), "model": self.model.state_dict(),
                     "optimizers": [o.state_dict() for o in self.optimizers], "step": self.step, "before": self.before,
-                    "rows": self.rows},
+                    "rows": self.rows, "order": {name: getattr(self.args, name) for name in ("cut", "batch", "seed")}},
                    path + ".new")
         os.replace(path + ".new", path)
         if self.rows:
