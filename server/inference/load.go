@@ -33,12 +33,9 @@ func Open(ctx context.Context, opts Options) (s *Service, err error) {
 			s = nil
 		}
 	}()
-	groups, err := place.split(max(1, opts.Contexts))
+	groups, err := place.split(max(1, opts.Contexts), len(opts.TensorSplit) > 0)
 	if err != nil {
 		return s, err
-	}
-	if len(opts.TensorSplit) > 1 && len(groups[0].gpus) == 1 {
-		return s, fmt.Errorf("--tensor-split shares one model out to several devices, but --contexts %d puts a whole one on each; remove one of the two", opts.Contexts)
 	}
 	if err := s.loadModels(ctx, opts, groups); err != nil {
 		return s, err

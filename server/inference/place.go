@@ -32,7 +32,9 @@ func (p placed) describe() string {
 // split deals the GPUs out to contexts: with n of them, each GPU or group of neighbours
 // gets as many. Each group holds the whole model, which its contexts share. On the
 // CPU there is one group.
-func (p placed) split(n int) ([]placed, error) {
+//
+// shares says that there is a --tensor-split, which needs groups of several GPUs.
+func (p placed) split(n int, shares bool) ([]placed, error) {
 	if !p.gpu() {
 		return []placed{p}, nil
 	}
@@ -42,6 +44,9 @@ func (p placed) split(n int) ([]placed, error) {
 		return nil, fmt.Errorf("--contexts %d can't be dealt out evenly to %d devices: use a multiple or a divisor of that, or name fewer with --device", n, gpus)
 	}
 	size := gpus / groups
+	if shares && size == 1 && gpus > 1 {
+		return nil, fmt.Errorf("--tensor-split shares one model out to several devices, but --contexts %d puts a whole one on each; remove one of the two", n)
+	}
 	list := make([]placed, groups)
 	for i := range list {
 		list[i] = placed{layers: p.layers, gpus: p.gpus[i*size : (i+1)*size], devices: p.devices[i*size : (i+1)*size]}

@@ -57,25 +57,27 @@ func TestContextsAreDealtOutToDevices(t *testing.T) {
 	gpus := []llama.Device{{Name: "CUDA0"}, {Name: "CUDA1"}, {Name: "CUDA2"}, {Name: "CUDA3"}}
 	for _, test := range []struct {
 		gpus, contexts int
+		shares         bool
 		want           []string // devices of each model; nil: an error
 	}{
-		{0, 1, []string{"cpu"}},
-		{0, 3, []string{"cpu"}},
-		{1, 1, []string{"CUDA0"}},
-		{1, 3, []string{"CUDA0"}},
-		{4, 1, []string{"CUDA0 CUDA1 CUDA2 CUDA3"}},
-		{4, 2, []string{"CUDA0 CUDA1", "CUDA2 CUDA3"}},
-		{4, 4, []string{"CUDA0", "CUDA1", "CUDA2", "CUDA3"}},
-		{4, 8, []string{"CUDA0", "CUDA1", "CUDA2", "CUDA3"}},
-		{4, 3, nil},
-		{4, 6, nil},
-		{3, 2, nil},
+		{0, 1, false, []string{"cpu"}},
+		{0, 3, false, []string{"cpu"}},
+		{1, 1, false, []string{"CUDA0"}},
+		{1, 3, true, []string{"CUDA0"}},
+		{4, 1, true, []string{"CUDA0 CUDA1 CUDA2 CUDA3"}},
+		{4, 2, true, []string{"CUDA0 CUDA1", "CUDA2 CUDA3"}},
+		{4, 4, false, []string{"CUDA0", "CUDA1", "CUDA2", "CUDA3"}},
+		{4, 8, false, []string{"CUDA0", "CUDA1", "CUDA2", "CUDA3"}},
+		{4, 3, false, nil},
+		{4, 6, false, nil},
+		{3, 2, false, nil},
+		{4, 4, true, nil},
 	} {
 		p, err := chooseDevices(Options{Device: "auto", GPULayers: -1}, gpus[:test.gpus])
 		if err != nil {
 			t.Fatal(err)
 		}
-		groups, err := p.split(test.contexts)
+		groups, err := p.split(test.contexts, test.shares)
 		var got []string
 		for _, g := range groups {
 			got = append(got, strings.Join(g.devices, " "))
