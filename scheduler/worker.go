@@ -172,34 +172,6 @@ func (w *worker) accept(j *job) {
 	w.submit(j)
 }
 
-// nextAlone gives the core the next job of the queue, once the one before has
-// ended, and an empty cache with it.
-func (w *worker) nextAlone() {
-	for len(w.queue) > 0 && w.core.Idle() {
-		j := w.queue[0]
-		w.queue = slices.Delete(w.queue, 0, 1)
-		empty := w.back.Forget
-		if w.dirty {
-			empty = w.back.Clear
-		}
-		if err := empty(); err != nil {
-			w.jobs[j.id] = j
-			w.broke(err)
-			w.reset(err)
-			return
-		}
-		w.dirty = false
-		w.newCore()
-		w.submit(j)
-	}
-}
-
-// newCore begins again with an empty cache.
-func (w *worker) newCore() {
-	w.base = w.total()
-	w.core, _ = core.New(w.rules) // the configuration was accepted before
-}
-
 func (w *worker) submit(j *job) {
 	w.jobs[j.id] = j
 	if err := w.core.Submit(core.Job{ID: j.id, Prompt: j.prompt, N: j.g.N, MaxNew: j.g.MaxTokens, LastApart: j.g.Sampler.Temperature <= 0}); err != nil {
@@ -311,6 +283,7 @@ func (w *worker) commit(result core.Result, cause error) {
 			ended++
 			c := &j.cands[e.Candidate]
 			c.tokens, c.finish = e.Tokens, finishes[e.Finish]
+			w.dirty = w.dirty || c.err != nil
 			if c.finish != FinishStop {
 				c.stop = -1 // one that was forced came too late
 			}
