@@ -275,6 +275,13 @@ func outcome(err error) core.Result {
 }
 
 func (w *worker) commit(result core.Result, cause error) {
+	// Whether this context still works is known before its jobs go elsewhere: they may
+	// be answered there at once.
+	out := false
+	if result == core.Broken {
+		w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Int("rows", len(w.plan.Rows)).Msg("a step failed")
+		out = w.broke(cause)
+	}
 	ended := 0
 	for _, e := range w.core.Commit(result, w.choices) {
 		j := w.jobs[e.Job]
@@ -306,15 +313,12 @@ func (w *worker) commit(result core.Result, cause error) {
 		w.pace.ended(ended, w.now(), w.busy)
 		w.mu.Unlock()
 	}
-	switch result {
-	case core.Decoded:
+	switch {
+	case result == core.Decoded:
 		w.worked()
-	case core.Broken:
-		w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Int("rows", len(w.plan.Rows)).Msg("a step failed")
-		if w.broke(cause) {
-			w.reset(cause)
-			return
-		}
+	case out:
+		w.reset(cause)
+	case result == core.Broken:
 		w.recover()
 	}
 }
