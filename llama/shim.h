@@ -127,6 +127,14 @@ int agd_seq_rm(struct agd_context * ctx, int32_t seq, int32_t p0, int32_t p1);
 int agd_seq_keep(struct agd_context * ctx, int32_t seq);
 int agd_memory_clear(struct agd_context * ctx, bool data);
 
+// What the cells of a sequence hold, copied to host memory and back. scratch is an empty sequence that both
+// leave empty. Loading takes as many free cells as were saved, until those outside of [p0, p1) are given back.
+struct agd_state;
+struct agd_state * agd_seq_save(struct agd_context * ctx, int32_t seq, int32_t scratch, int32_t p0, int32_t p1); // NULL: failed
+int    agd_seq_load(struct agd_context * ctx, const struct agd_state * s, int32_t scratch, int32_t seq, int32_t p0, int32_t p1);
+size_t agd_state_size(const struct agd_state * s);
+void   agd_state_free(struct agd_state * s);
+
 // --- sampling ----------------------------------------------------------------
 
 struct agd_sampler_options {

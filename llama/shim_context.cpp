@@ -189,3 +189,43 @@ extern "C" int agd_memory_clear(struct agd_context * ctx, bool data) {
         return 0;
     });
 }
+
+struct agd_state {
+    std::unique_ptr<uint8_t[]> data; // as llama.cpp writes it
+    size_t                     size = 0;
+};
+
+extern "C" struct agd_state * agd_seq_save(struct agd_context * ctx, int32_t seq, int32_t scratch, int32_t p0, int32_t p1) {
+    return ctx->on_device(static_cast<agd_state *>(nullptr), [&]() -> agd_state * {
+        // llama.cpp saves whole sequences only, so one is made that has just these cells.
+        llama_memory_t mem = llama_get_memory(ctx->ctx);
+        llama_memory_seq_cp(mem, seq, scratch, p0, p1);
+        auto s  = std::make_unique<agd_state>();
+        s->size = llama_state_seq_get_size(ctx->ctx, scratch);
+        s->data.reset(new uint8_t[s->size]); // not zeroed
+        const size_t written = llama_state_seq_get_data(ctx->ctx, s->data.get(), s->size, scratch);
+        llama_memory_seq_rm(mem, scratch, -1, -1);
+        return written == s->size ? s.release() : nullptr;
+    });
+}
+
+extern "C" int agd_seq_load(struct agd_context * ctx, const struct agd_state * s, int32_t scratch, int32_t seq, int32_t p0,
+                            int32_t p1) {
+    return ctx->on_device(-1, [&] {
+        llama_memory_t mem  = llama_get_memory(ctx->ctx);
+        const bool     done = llama_state_seq_set_data(ctx->ctx, s->data.get(), s->size, scratch) == s->size;
+        if (done) {
+            llama_memory_seq_cp(mem, scratch, seq, p0, p1);
+        }
+        llama_memory_seq_rm(mem, scratch, -1, -1);
+        return done ? 0 : 1;
+    });
+}
+
+extern "C" size_t agd_state_size(const struct agd_state * s) {
+    return s->size;
+}
+
+extern "C" void agd_state_free(struct agd_state * s) {
+    delete s;
+}

@@ -1,0 +1,92 @@
+package llama
+
+// #include "shim.h"
+import "C"
+
+import "fmt"
+
+// State is what the cells of a run of positions hold, in host memory. It outlives
+// the context that it was saved from and can be loaded into every context with the
+// same model and KV type, any number of times.
+type State struct {
+	ptr      *C.struct_agd_state
+	from, to Pos
+}
+
+// Size is how many bytes of host memory the state takes.
+func (s *State) Size() int {
+	if s.ptr == nil {
+		return 0
+	}
+	return int(C.agd_state_size(s.ptr))
+}
+
+// Free gives the memory back.
+func (s *State) Free() {
+	if s.ptr != nil {
+		C.agd_state_free(s.ptr)
+		s.ptr = nil
+	}
+}
+
+// CanSave says whether Save and Load work: not for recurrent and hybrid models,
+// whose state is no run of cells, and not with a sliding window, behind which cells
+// are not saved.
+func (m *Memory) CanSave() bool { return !m.c.wholeOnly() && m.c.model.info.SlidingWindow == 0 }
+
+// Save copies what the cells of seq in [p0, p1) hold to host memory; the sequence
+// stays as it is. scratch must be empty and stays so.
+func (m *Memory) Save(seq, scratch SeqID, p0, p1 Pos) (*State, error) {
+	c := m.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.checkScratch(seq, scratch); err != nil {
+		return nil, err
+	}
+	if first, last := c.posMin(seq), c.posMax(seq); p0 < first || p0 >= p1 || p1 > last+1 {
+		return nil, fmt.Errorf("%w: [%d, %d) of sequence %d, which has [%d, %d)", ErrSequence, p0, p1, seq, first, last+1)
+	}
+	ptr := C.agd_seq_save(c.ptr, C.int32_t(seq), C.int32_t(scratch), C.int32_t(p0), C.int32_t(p1))
+	if ptr == nil {
+		return nil, c.done(-1, seq)
+	}
+	return &State{ptr: ptr, from: p0, to: p1}, nil
+}
+
+// Load appends the positions [p0, p1) of the state to seq, which must end where they
+// begin. It needs free cells for the whole state, ErrNoKVSlot, and keeps those it
+// appends. scratch must be empty and stays so.
+func (m *Memory) Load(s *State, seq, scratch SeqID, p0, p1 Pos) error {
+	c := m.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.checkScratch(seq, scratch); err != nil {
+		return err
+	}
+	switch end := c.posMax(seq) + 1; {
+	case s.ptr == nil:
+		return fmt.Errorf("%w: the state was freed", ErrClosed)
+	case p0 < s.from || p0 >= p1 || p1 > s.to:
+		return fmt.Errorf("%w: [%d, %d) of a state that has [%d, %d)", ErrSequence, p0, p1, s.from, s.to)
+	case p0 != end:
+		return fmt.Errorf("%w: sequence %d ends at %d, not at %d", ErrSequence, seq, end, p0)
+	}
+	rc := C.agd_seq_load(c.ptr, s.ptr, C.int32_t(scratch), C.int32_t(seq), C.int32_t(p0), C.int32_t(p1))
+	if rc == 1 {
+		return fmt.Errorf("%w: to load a state of %d tokens, or it is another model's", ErrNoKVSlot, s.to-s.from)
+	}
+	return c.done(rc, seq)
+}
+
+func (c *Context) checkScratch(seq, scratch SeqID) error {
+	if err := c.checkSeq(seq, scratch); err != nil {
+		return err
+	}
+	if !c.memory.CanSave() {
+		return fmt.Errorf("%w: this model's memory can't be saved in parts", ErrPartial)
+	}
+	if seq == scratch || c.posMax(scratch) >= 0 {
+		return fmt.Errorf("%w: sequence %d is not empty", ErrSequence, scratch)
+	}
+	return nil
+}
