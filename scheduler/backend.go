@@ -12,7 +12,13 @@ type backend interface {
 	Copy(src, dst core.SeqID, n int) error
 	// Remove drops the positions of s that begin at from.
 	Remove(s core.SeqID, from int) error
-	// Clear drops everything; Forget does too, and leaves what the cells hold.
+	// Save copies what the positions [from, to) of s hold to host memory; Load appends
+	// those of a block to s; Drop frees a block.
+	Save(s core.SeqID, from, to int, block core.BlockID) error
+	Load(block core.BlockID, s core.SeqID, from, to int) error
+	Drop(block core.BlockID)
+	// Clear drops everything; Forget does too, and leaves what the cells hold. Blocks
+	// are dropped by Clear only.
 	Clear() error
 	Forget() error
 	// Decode computes the rows; errors are those of llama.Context.Decode.
@@ -26,14 +32,32 @@ type backend interface {
 	Close() error
 }
 
+// apply does one memory operation of a plan.
+func apply(b backend, o core.Op) error {
+	switch o.Kind {
+	case core.OpCopy:
+		return b.Copy(o.Src, o.Seq, o.Pos)
+	case core.OpSave:
+		return b.Save(o.Seq, o.Pos, o.End, o.Block)
+	case core.OpLoad:
+		return b.Load(o.Block, o.Seq, o.Pos, o.End)
+	case core.OpDrop:
+		b.Drop(o.Block)
+		return nil
+	default:
+		return b.Remove(o.Seq, o.Pos)
+	}
+}
+
 // contextBackend is the backend over a real context.
 type contextBackend struct {
 	*llama.Context
-	batch *llama.Batch
+	batch  *llama.Batch
+	blocks map[core.BlockID]*llama.State
 }
 
 func newContextBackend(c *llama.Context) *contextBackend {
-	return &contextBackend{Context: c, batch: llama.NewBatch(c.BatchSize())}
+	return &contextBackend{Context: c, batch: llama.NewBatch(c.BatchSize()), blocks: map[core.BlockID]*llama.State{}}
 }
 
 func (b *contextBackend) Copy(src, dst core.SeqID, n int) error {
@@ -44,7 +68,36 @@ func (b *contextBackend) Remove(s core.SeqID, from int) error {
 	return b.Memory().Remove(llama.SeqID(s), llama.Pos(from), -1)
 }
 
-func (b *contextBackend) Clear() error { return b.Memory().Clear() }
+// scratch is the context's last sequence, which no core is given when blocks are kept.
+func (b *contextBackend) scratch() llama.SeqID { return llama.SeqID(b.MaxSequences() - 1) }
+
+func (b *contextBackend) Save(s core.SeqID, from, to int, block core.BlockID) error {
+	state, err := b.Memory().Save(llama.SeqID(s), b.scratch(), llama.Pos(from), llama.Pos(to))
+	if err == nil {
+		b.blocks[block] = state
+	}
+	return err
+}
+
+func (b *contextBackend) Load(block core.BlockID, s core.SeqID, from, to int) error {
+	return b.Memory().Load(b.blocks[block], llama.SeqID(s), b.scratch(), llama.Pos(from), llama.Pos(to))
+}
+
+func (b *contextBackend) Drop(block core.BlockID) {
+	b.blocks[block].Free()
+	delete(b.blocks, block)
+}
+
+func (b *contextBackend) dropAll() {
+	for id := range b.blocks {
+		b.Drop(id)
+	}
+}
+
+func (b *contextBackend) Clear() error {
+	b.dropAll()
+	return b.Memory().Clear()
+}
 
 func (b *contextBackend) Forget() error { return b.Memory().Forget() }
 
@@ -64,6 +117,7 @@ func (b *contextBackend) Range(s core.SeqID) (first, last int) {
 }
 
 func (b *contextBackend) Close() error {
+	b.dropAll()
 	b.batch.Free()
 	return b.Context.Close()
 }

@@ -18,6 +18,10 @@ type Config struct {
 	// MaxSequences is the number of sequence ids, for running and cached
 	// sequences together. Default and upper bound: the context's.
 	MaxSequences int
+	// HostCells is how many evicted cells of each context are kept in host memory, to be
+	// loaded instead of computed again. It takes a sequence id, and New answers
+	// ErrNoHostCache for models whose memory can't be kept in parts. 0: none.
+	HostCells int
 	// MaxRunning is how many sequences decode at once. Default and upper bound:
 	// the context's outputs.
 	MaxRunning int
@@ -44,6 +48,14 @@ type Config struct {
 
 // complete fills in the defaults and checks the rest against the context.
 func (c *Config) complete(batch, sequences, outputs, procs int) error {
+	if c.HostCells < 0 {
+		return fmt.Errorf("scheduler: HostCells is %d, must not be negative", c.HostCells)
+	}
+	if c.HostCells > 0 {
+		if sequences--; sequences < 1 || c.Alone { // one is to copy through
+			return fmt.Errorf("scheduler: HostCells is %d, which takes a second sequence and a cache: not with Alone", c.HostCells)
+		}
+	}
 	for _, f := range []struct {
 		name             string
 		value            *int

@@ -17,6 +17,9 @@ var (
 	errNoContext = errors.New("no context is left: all devices failed")
 	// ErrReleased says that the ticket has no candidates left for this generation.
 	ErrReleased = errors.New("scheduler: not admitted by this ticket")
+	// ErrNoHostCache: cells of this model can't be kept in host memory, since it has a
+	// sliding window or a recurrent state.
+	ErrNoHostCache = errors.New("scheduler: the memory of this model can't be kept in parts")
 )
 
 // QueueFullError refuses an admission; nothing was done. When Admitted and Asked do not

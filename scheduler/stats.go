@@ -16,6 +16,8 @@ type Stats struct {
 	// Cells of the KV cache; UsedCells hold something, ActiveCells are needed by
 	// running sequences, the rest of the used ones can be evicted.
 	Cells, UsedCells, ActiveCells int
+	// HostCells are the room for evicted cells in host memory; HostUsed hold something.
+	HostCells, HostUsed int
 
 	// What a generation that moved had done before counts twice: it was done twice.
 
@@ -31,6 +33,8 @@ type Stats struct {
 	// Forked, Evicted and Parked count sequences, Shortened those whose end was
 	// evicted; EvictedCells were freed by both.
 	Forked, Evicted, Shortened, EvictedCells, Parked uint64
+	// SavedCells were copied to host memory, LoadedCells of the CachedTokens from there.
+	SavedCells, LoadedCells uint64
 	// NoSlot and Broken count steps.
 	NoSlot, Broken uint64
 	Times          Times
@@ -90,6 +94,8 @@ func (s *Stats) add(o *Stats) {
 	s.Cells += o.Cells
 	s.UsedCells += o.UsedCells
 	s.ActiveCells += o.ActiveCells
+	s.HostCells += o.HostCells
+	s.HostUsed += o.HostUsed
 	s.PromptTokens += o.PromptTokens
 	s.CachedTokens += o.CachedTokens
 	s.PrefillTokens += o.PrefillTokens
@@ -105,6 +111,8 @@ func (s *Stats) add(o *Stats) {
 	s.Shortened += o.Shortened
 	s.EvictedCells += o.EvictedCells
 	s.Parked += o.Parked
+	s.SavedCells += o.SavedCells
+	s.LoadedCells += o.LoadedCells
 	s.NoSlot += o.NoSlot
 	s.Broken += o.Broken
 	s.Times.Plan += o.Times.Plan
@@ -124,11 +132,13 @@ func (w *worker) publish() {
 	w.stats = Stats{
 		Running: c.Running, Waiting: c.Waiting, Cached: c.Cached,
 		Cells: c.Cells, UsedCells: c.Used, ActiveCells: c.Active,
+		HostCells: c.HostCells, HostUsed: c.HostUsed,
 		PromptTokens: c.PromptTokens, CachedTokens: c.CachedTokens,
 		PrefillTokens: c.PrefillTokens, GeneratedTokens: c.GeneratedTokens, ForcedTokens: c.ForcedTokens,
 		Steps: c.Steps, Rows: c.Rows,
 		Finished: c.Finished, Cancelled: c.Cancelled + w.cancelled, Failed: w.failures, Forked: c.Forked,
-		Evicted: c.Evicted, Shortened: c.Shortened, EvictedCells: c.EvictedCells, Parked: c.Parked, NoSlot: c.NoSlot, Broken: c.Broken,
+		Evicted: c.Evicted, Shortened: c.Shortened, EvictedCells: c.EvictedCells, Parked: c.Parked,
+		SavedCells: c.SavedCells, LoadedCells: c.LoadedCells, NoSlot: c.NoSlot, Broken: c.Broken,
 		Times: w.times,
 	}
 }

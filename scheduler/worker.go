@@ -66,8 +66,15 @@ func newWorker(e *Engine, index int, p part, several bool) (*worker, error) {
 		PrefillChunk: e.cfg.PrefillChunk,
 		RowCells:     rowCells(p.model.Info()),
 		Overcommit:   true,
+		HostCells:    e.cfg.HostCells,
 		PartialCopy:  p.context.Memory().CanRemovePartial(),
 		Check:        checkInvariants,
+	}
+	if e.cfg.HostCells > 0 {
+		if !p.context.Memory().CanSave() {
+			return nil, fmt.Errorf("scheduler: HostCells is %d: %w", e.cfg.HostCells, ErrNoHostCache)
+		}
+		w.rules.EvictLeast = core.HostBlock / 2 // what goes can come back, and in larger blocks sooner
 	}
 	if window := p.model.Info().SlidingWindow; window > 0 {
 		w.rules.Usable = func(s core.SeqID, n int) bool {
@@ -83,7 +90,7 @@ func newWorker(e *Engine, index int, p part, several bool) (*worker, error) {
 	}
 	w.stats.Cells = w.rules.Cells
 	if several && !e.cfg.Alone {
-		w.known = newPrefixes(w.rules.Cells)
+		w.known = newPrefixes(w.rules.Cells + w.rules.HostCells)
 	}
 	return w, nil
 }
@@ -200,7 +207,7 @@ func (w *worker) step() {
 	began := w.now()
 	w.plan = w.core.Plan()
 	for _, o := range w.plan.Ops {
-		if err := w.apply(o); err != nil {
+		if err := apply(w.back, o); err != nil {
 			w.broke(err)
 			w.reset(err)
 			return
@@ -235,13 +242,6 @@ func (w *worker) step() {
 	w.times.Sample += sampled.Sub(decoded)
 	w.commit(result, err)
 	w.times.Commit += w.now().Sub(sampled)
-}
-
-func (w *worker) apply(o core.Op) error {
-	if o.Kind == core.OpCopy {
-		return w.back.Copy(o.Src, o.Seq, o.Pos)
-	}
-	return w.back.Remove(o.Seq, o.Pos)
 }
 
 // decode computes the plan's rows and waits for their logits.

@@ -5,14 +5,24 @@ type source struct {
 	// seq has the first length tokens now.
 	seq    *sequence
 	length int
+	// parts of blocks in host memory go on from there.
+	parts []part
 	// donor is prefilling and will have the first share tokens. It stands instead
 	// of seq, when that has so much less that waiting pays.
 	donor *sequence
 	share int
 }
 
+// present is the number of tokens that are in cells, or will be.
+func (s source) present() int { return max(s.length, s.share) }
+
 // saved is the number of tokens that need not be computed.
-func (s source) saved() int { return max(s.length, s.share) }
+func (s source) saved() int {
+	if n := len(s.parts); n > 0 {
+		return s.parts[n-1].to
+	}
+	return s.present()
+}
 
 // find looks for the longest prefix of target over all sequences. The last
 // token is never part of it: its logits are wanted. Only the first olders of the
@@ -20,7 +30,8 @@ func (s source) saved() int { return max(s.length, s.share) }
 func (c *Core) find(target []Token, olders int) source {
 	target = target[:len(target)-1]
 	seq, length := c.tree.match(target, !c.cfg.PartialCopy, c.usable)
-	src := source{seq: seq, length: length}
+	src := source{seq: seq, length: length, parts: c.host.extend(target, length)}
+	length = src.saved()
 	for _, s := range c.running[:olders] {
 		if s.base > 0 || !s.prefilling() {
 			continue
@@ -156,7 +167,7 @@ func (c *Core) start(j *job) bool {
 		src = c.find(target, len(c.running))
 	}
 	room := c.cfg.Cells - c.tree.active - cells
-	room -= base + len(target) - src.saved()
+	room -= base + len(target) - src.present()
 	if src.seq != nil {
 		room -= c.tree.inactive(src.seq, src.length)
 	}
@@ -225,11 +236,16 @@ func (c *Core) begin(s *sequence, src source) {
 			c.tree.trim(s, src.length)
 			c.tree.activate(s)
 		}
-		c.reused(s)
 	case src.donor != nil:
 		s.donor, s.share = src.donor, src.share
+		return
 	case src.seq != nil:
 		c.copyPrefix(s, src.seq, src.length)
+	}
+	if len(src.parts) > 0 {
+		c.load(s, src.parts)
+	}
+	if s.length > 0 {
 		c.reused(s)
 	}
 }

@@ -48,6 +48,9 @@ func (c *Core) Verify() error {
 	case len(c.running) > c.width:
 		return fmt.Errorf("%d sequences run, at most %d may", len(c.running), c.width)
 	}
+	if err := c.host.verify(); err != nil {
+		return err
+	}
 	if _, booked := c.booked(); !c.overbooked && !c.cfg.Overcommit && active+booked > c.cfg.Cells {
 		return fmt.Errorf("%d cells active and %d reserved of %d", active, booked, c.cfg.Cells)
 	}
@@ -91,6 +94,27 @@ func (c *Core) verifyContent(s *sequence) error {
 	}
 	if got := s.base + len(s.target); got != len(want) {
 		return fmt.Errorf("is to hold %d tokens, its candidate has %d", got, len(want))
+	}
+	return nil
+}
+
+func (h *hostCache) verify() error {
+	if h == nil {
+		return nil
+	}
+	used, blocks := 0, 0
+	for e := h.order.Front(); e != nil; e = e.Next() {
+		b := e.Value.(*block)
+		used, blocks = used+b.cells(), blocks+1
+		if b.cells() < 1 || b.place != e || !slices.Contains(h.byHash[b.hash], b) || !slices.Contains(h.starts, b.start) {
+			return fmt.Errorf("host block %d of %d cells at %d is not listed", b.id, b.cells(), b.start)
+		}
+	}
+	for _, list := range h.byHash {
+		blocks -= len(list)
+	}
+	if used != h.used || used > h.limit || blocks != 0 {
+		return fmt.Errorf("host blocks have %d cells, counted %d of %d, and %d more than are listed", used, h.used, h.limit, blocks)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ type Core struct {
 	cfg   Config
 	width int // the most sequences that run at once
 	tree  tree
+	host  *hostCache // nil: none
 	seqs  []sequence
 	free  []*sequence // a stack
 
@@ -101,11 +102,18 @@ func New(cfg Config) (*Core, error) {
 	if cfg.EvictLeast == 0 {
 		cfg.EvictLeast = EvictLeast
 	}
+	if cfg.HostBlock == 0 {
+		cfg.HostBlock = HostBlock
+	}
+	if cfg.HostLeast == 0 {
+		cfg.HostLeast = HostLeast
+	}
 	if cfg.Usable == nil {
 		cfg.Usable = func(SeqID, int) bool { return true }
 	}
 	c := &Core{
 		cfg:   cfg,
+		host:  newHostCache(&cfg),
 		width: min(cfg.MaxSequences, cfg.MaxOutputs),
 		seqs:  make([]sequence, cfg.MaxSequences),
 		byID:  make(map[JobID]*job),
@@ -182,6 +190,7 @@ func (c *Core) remove(j *job) {
 // computed again where they are needed. Not between Plan and Commit.
 func (c *Core) Lost(id SeqID) {
 	s := &c.seqs[id]
+	s.broken = s.state != free
 	switch s.state {
 	case running:
 		c.park(s)
@@ -227,6 +236,7 @@ func (c *Core) park(s *sequence) {
 	c.stats.Parked++
 	j, cand := s.job, s.cand
 	c.halt(s, dying)
+	c.save(s, s.length-s.own())
 	c.release(s)
 	if cand == allCandidates {
 		j.started = false

@@ -14,7 +14,7 @@ import (
 //
 // Commands (a token is one character):
 //
-//	init cells=N seqs=N outputs=N batch=N chunk=N wait=N evict=N [exact]
+//	init cells=N seqs=N outputs=N batch=N chunk=N wait=N evict=N host=N block=N least=N [exact]
 //	submit id=N n=N max=N [apart] (the prompt is the input)
 //	cancel id=N | lost seq=N | stats | verify
 //	step [choose=TOKENS] [result=noslot|broken] [cancel=N, between plan and commit]
@@ -59,6 +59,7 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		cfg := Config{
 			Cells: number("cells", 64), MaxSequences: number("seqs", 8), MaxOutputs: number("outputs", 8),
 			BatchTokens: batch, PrefillChunk: number("chunk", batch), MinWait: number("wait", 1), EvictLeast: number("evict", 0),
+			HostCells: number("host", 0), HostBlock: number("block", 8), HostLeast: number("least", 2),
 			PartialCopy: !d.HasArg("exact"), Check: true,
 		}
 		var err error
@@ -85,6 +86,9 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		g.printf("prompt tokens: %d, cached %d, prefilled %d", s.PromptTokens, s.CachedTokens, s.PrefillTokens)
 		if s.EvictedCells > 0 {
 			g.printf("evicted %d sequences and the ends of %d, %d cells", s.Evicted, s.Shortened, s.EvictedCells)
+		}
+		if s.HostCells > 0 {
+			g.printf("host    %d of %d cells; saved %d, loaded %d", s.HostUsed, s.HostCells, s.SavedCells, s.LoadedCells)
 		}
 	case "step":
 		g.step(t, d, true)
@@ -116,6 +120,12 @@ func (g *golden) step(t *testing.T, d *datadriven.TestData, show bool) bool {
 		switch {
 		case o.Kind == OpCopy:
 			g.printf("copy    seq %d [0,%d) to seq %d", o.Src, o.Pos, o.Seq)
+		case o.Kind == OpSave:
+			g.printf("save    seq %d [%d,%d) as block %d", o.Seq, o.Pos, o.End, o.Block)
+		case o.Kind == OpLoad:
+			g.printf("load    block %d [%d,%d) to seq %d", o.Block, o.Pos, o.End, o.Seq)
+		case o.Kind == OpDrop:
+			g.printf("drop    block %d", o.Block)
 		case o.Pos == 0:
 			g.printf("remove  seq %d", o.Seq)
 		default:

@@ -12,12 +12,19 @@ type kv struct {
 	cells   int
 	partial bool
 	seqs    map[SeqID][]*cell
+	blocks  map[BlockID]saved
+}
+
+// saved is a block: the tokens up to its end, and where it starts.
+type saved struct {
+	tokens []Token
+	start  int
 }
 
 type cell struct{ token Token }
 
 func newKV(cells int, partial bool) *kv {
-	return &kv{cells: cells, partial: partial, seqs: map[SeqID][]*cell{}}
+	return &kv{cells: cells, partial: partial, seqs: map[SeqID][]*cell{}, blocks: map[BlockID]saved{}}
 }
 
 func (k *kv) used() int {
@@ -54,8 +61,36 @@ func (k *kv) apply(o Op) error {
 		default:
 			k.seqs[o.Seq] = s[:o.Pos:o.Pos]
 		}
+	case OpSave:
+		if _, there := k.blocks[o.Block]; there || o.Pos >= o.End || o.End > len(k.seqs[o.Seq]) {
+			return fmt.Errorf("%v: the sequence has %d tokens, the block exists: %t", o, len(k.seqs[o.Seq]), there)
+		}
+		k.blocks[o.Block] = saved{k.tokens(o.Seq)[:o.End], o.Pos}
+	case OpLoad:
+		return k.load(o)
+	case OpDrop:
+		if _, there := k.blocks[o.Block]; !there {
+			return fmt.Errorf("%v: there is no such block", o)
+		}
+		delete(k.blocks, o.Block)
 	default:
 		return fmt.Errorf("%v: unknown operation", o)
+	}
+	return nil
+}
+
+func (k *kv) load(o Op) error {
+	b, there := k.blocks[o.Block]
+	switch before := k.tokens(o.Seq); {
+	case !there || o.Pos < b.start || o.Pos >= o.End || o.End > len(b.tokens):
+		return fmt.Errorf("%v: the block has %d tokens from %d on, it exists: %t", o, len(b.tokens), b.start, there)
+	case !slices.Equal(before, b.tokens[:o.Pos]):
+		return fmt.Errorf("%v: it was saved behind %v, the sequence has %v", o, b.tokens[:o.Pos], before)
+	case k.used()+len(b.tokens)-b.start > k.cells:
+		return fmt.Errorf("%v: %d cells used, no room for the block's %d", o, k.used(), len(b.tokens)-b.start)
+	}
+	for _, t := range b.tokens[o.Pos:o.End] {
+		k.seqs[o.Seq] = append(k.seqs[o.Seq], &cell{t})
 	}
 	return nil
 }

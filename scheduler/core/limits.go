@@ -34,6 +34,10 @@ const (
 	// EvictLeast is the default of Config.EvictLeast: about a step's worth.
 	EvictLeast = 32
 
+	// HostBlock and HostLeast are the defaults of Config's: a block is loaded whole, and
+	// each takes a few operations.
+	HostBlock, HostLeast = 256, 16
+
 	// firstTokens is how many generated tokens a candidate has room for at first.
 	firstTokens = 64
 )

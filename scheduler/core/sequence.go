@@ -176,6 +176,7 @@ func (s *sequence) own() int {
 
 // shorten evicts the positions from length on of a cached sequence.
 func (c *Core) shorten(s *sequence, length int) {
+	c.save(s, length)
 	c.stats.Shortened++
 	c.stats.EvictedCells += uint64(s.length - length)
 	c.changes++
@@ -185,6 +186,7 @@ func (c *Core) shorten(s *sequence, length int) {
 }
 
 func (c *Core) evict(s *sequence) {
+	c.save(s, s.length-s.own())
 	c.stats.Evicted++
 	used := c.tree.used
 	c.release(s)

@@ -6,6 +6,8 @@ type Stats struct {
 	// started); Used counts cells, Active those of them that running sequences need.
 	Jobs, Running, Waiting, Cached int
 	Used, Active, Cells            int
+	// HostUsed cells are kept in host memory, of HostCells.
+	HostUsed, HostCells int
 
 	// PromptTokens were submitted; CachedTokens of them were there already,
 	// PrefillTokens were computed (again, for a candidate that had to be parked).
@@ -18,6 +20,8 @@ type Stats struct {
 	// Forked and Evicted count sequences, Shortened those whose end was evicted, Parked
 	// those that had to make room; EvictedCells were freed by the two before it.
 	Forked, Evicted, Shortened, EvictedCells, Parked uint64
+	// SavedCells were copied to host memory, LoadedCells of the CachedTokens from there.
+	SavedCells, LoadedCells uint64
 	// NoSlot and Broken count steps.
 	NoSlot, Broken uint64
 }
@@ -27,6 +31,9 @@ func (c *Core) Stats() Stats {
 	s := c.stats
 	s.Jobs, s.Running = len(c.jobs), len(c.running)
 	s.Used, s.Active, s.Cells = c.tree.used, c.tree.active, c.cfg.Cells
+	if s.HostCells = c.cfg.HostCells; c.host != nil {
+		s.HostUsed = c.host.used
+	}
 	for i := range c.seqs {
 		if c.seqs[i].state == cached {
 			s.Cached++
@@ -59,6 +66,8 @@ func (s *Stats) Add(o *Stats) {
 	s.Shortened += o.Shortened
 	s.EvictedCells += o.EvictedCells
 	s.Parked += o.Parked
+	s.SavedCells += o.SavedCells
+	s.LoadedCells += o.LoadedCells
 	s.NoSlot += o.NoSlot
 	s.Broken += o.Broken
 }

@@ -211,7 +211,7 @@ func (w *world) drain() {
 
 func drawConfig(t *rapid.T) Config {
 	batch := rapid.IntRange(1, 24).Draw(t, "batch")
-	return Config{
+	cfg := Config{
 		Cells:        rapid.IntRange(16, 120).Draw(t, "cells"),
 		MaxSequences: rapid.IntRange(1, 10).Draw(t, "sequences"),
 		MaxOutputs:   rapid.IntRange(1, 10).Draw(t, "outputs"),
@@ -222,6 +222,12 @@ func drawConfig(t *rapid.T) Config {
 		PartialCopy: rapid.Bool().Draw(t, "partial"),
 		Check:       true,
 	}
+	if cfg.PartialCopy {
+		cfg.HostCells = rapid.SampledFrom([]int{0, 20, 60, 400}).Draw(t, "host")
+		cfg.HostBlock = rapid.IntRange(1, 20).Draw(t, "block")
+		cfg.HostLeast = rapid.IntRange(1, 5).Draw(t, "least")
+	}
+	return cfg
 }
 
 func TestAnyTraceGivesEachCandidateWhatItGetsAlone(t *testing.T) {

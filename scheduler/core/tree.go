@@ -30,6 +30,15 @@ func (n *node) end() int { return n.start + len(n.tokens) }
 // private says that only one sequence uses the node's cells.
 func (n *node) private() bool { return n.parent != nil && n.refs == 1 }
 
+// tokens are those of s, in a slice of their own.
+func (t *tree) tokens(s *sequence) []Token {
+	list := make([]Token, s.length)
+	for n := s.leaf; n.parent != nil; n = n.parent {
+		copy(list[n.start:], n.tokens)
+	}
+	return list
+}
+
 // attach makes s, which is empty, end at n.
 func (t *tree) attach(s *sequence, n *node) {
 	t.detachEnd(s)

@@ -45,6 +45,11 @@ type Config struct {
 	// EvictLeast is how many cells at least are evicted at a time, where only the end of
 	// a cached sequence goes. 0: EvictLeast.
 	EvictLeast int
+	// HostCells is how many evicted cells are kept in host memory, to be loaded instead
+	// of computed again, in blocks of at most HostBlock (0: HostBlock) cells and no
+	// fewer than HostLeast (0: HostLeast) at a time. 0: none. It needs PartialCopy, and
+	// that Usable is nil.
+	HostCells, HostBlock, HostLeast int
 	// PartialCopy says that a prefix of a sequence can be copied and its tail
 	// removed. It is false for recurrent and hybrid models, whose state exists
 	// only at the end of a sequence.
@@ -71,6 +76,10 @@ func (c *Config) validate() error {
 		return fmt.Errorf("core: PrefillChunk is %d, must be 0 to BatchTokens (%d)", c.PrefillChunk, c.BatchTokens)
 	case c.EvictLeast < 0:
 		return fmt.Errorf("core: EvictLeast is %d, must not be negative", c.EvictLeast)
+	case c.HostCells < 0 || c.HostBlock < 0 || c.HostLeast < 0:
+		return fmt.Errorf("core: HostCells, HostBlock and HostLeast are %d, %d and %d, must not be negative", c.HostCells, c.HostBlock, c.HostLeast)
+	case c.HostCells > 0 && (!c.PartialCopy || c.Usable != nil):
+		return fmt.Errorf("core: HostCells is %d, but cells of this memory can't be kept in parts", c.HostCells)
 	case c.MinWait < 0:
 		return fmt.Errorf("core: MinWait is %d, must not be negative", c.MinWait)
 	}
@@ -116,14 +125,23 @@ const (
 	OpCopy OpKind = iota + 1
 	// OpRemove removes the positions [Pos, end) of Seq; Pos 0 empties it.
 	OpRemove
+	// OpSave copies what the positions [Pos, End) of Seq hold to host memory, as Block.
+	OpSave
+	// OpLoad appends the positions [Pos, End) of Block to Seq, which has Pos tokens. It
+	// takes as many free cells as were saved, for a moment.
+	OpLoad
+	// OpDrop forgets Block.
+	OpDrop
 )
 
 // Op is one memory operation, to be applied in the plan's order.
 type Op struct {
-	Kind OpKind
-	Seq  SeqID
-	Src  SeqID
-	Pos  int
+	Kind  OpKind
+	Seq   SeqID
+	Src   SeqID
+	Pos   int
+	End   int
+	Block BlockID
 }
 
 // Row is one token of the step's batch.
