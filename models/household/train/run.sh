@@ -4,12 +4,17 @@
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=$(CDPATH='' cd -- "$here/../../.." && pwd)
-: "${GROUPS_TRAIN:=6000}" "${GROUPS_FIRST:=1500}" "${GROUPS_EVAL:=100}" "${SEED:=1}" "${STEPS_FIRST:=1000}" "${STEPS:=8000}" "${COOL:=8000}" "${THREADS:=$(nproc)}" "${PYTHON:=python3}"
+: "${GROUPS_TRAIN:=6000}" "${GROUPS_FIRST:=1500}" "${GROUPS_EVAL:=100}" "${SEED:=1}" "${STEPS_FIRST:=1000}" "${STEPS:=8000}" "${COOL:=8000}"
+: "${WEIGHTS:=}" "${RATE:=2e-3}" "${TYPE:=bfloat16}" "${THREADS:=$(nproc)}" "${PYTHON:=python3}"
 work=${XDG_CACHE_HOME:-$HOME/.cache}/agentd/train
 run=$work/run-$GROUPS_TRAIN-$GROUPS_FIRST-$STEPS_FIRST-$SEED
+if [ -n "$WEIGHTS" ]; then
+	WEIGHTS=$(realpath -- "$WEIGHTS")
+	run=$work/run-$GROUPS_TRAIN-$(sha256sum "$WEIGHTS" | cut -c1-12)-$SEED
+fi
 data=$work/train-$GROUPS_TRAIN-$SEED.jsonl
 first=$work/first-$GROUPS_FIRST-$SEED.jsonl
-held_out=$work/eval-$GROUPS_EVAL-$SEED.jsonl
+held_out=$work/eval-$GROUPS_EVAL-1.jsonl
 mkdir -p "$run"
 
 make -C "$root" llama.cpp # for the check at the end
@@ -22,35 +27,47 @@ if ! cmp -s "$here/requirements.txt" "$venv/requirements.txt"; then
 fi
 
 # Files get their names when they are whole.
-dataset() { # file, further arguments
+dataset() { # file, seed, further arguments
 	file=$1
-	shift
+	seed=$2
+	shift 2
 	[ -s "$file" ] || {
-		(cd "$root" && go run ./models/household/dataset/cmd --seed "$SEED" --out "$file.new" "$@")
+		(cd "$root" && go run ./models/household/dataset/cmd --seed "$seed" --out "$file.new" "$@")
 		mv "$file.new" "$file"
 	}
+	(cd "$work" && sha256sum "${file##*/}") | tee -a "$run/data.sha256.new"
 }
-dataset "$data" --groups "$GROUPS_TRAIN"
-dataset "$first" --groups "$GROUPS_FIRST" --lesson
-dataset "$held_out" --groups "$GROUPS_EVAL" --eval
-(cd "$work" && sha256sum "${data##*/}" "${first##*/}" "${held_out##*/}") | tee "$run/data.sha256"
+rm -f "$run/data.sha256.new"
+dataset "$data" "$SEED" --groups "$GROUPS_TRAIN"
+[ -n "$WEIGHTS" ] || dataset "$first" "$SEED" --groups "$GROUPS_FIRST" --lesson
+dataset "$held_out" 1 --groups "$GROUPS_EVAL" --eval
+mv "$run/data.sha256.new" "$run/data.sha256"
 
 python() { "$venv/bin/python" "$@"; }
 cd "$here"
-[ -s "$run/tokenizer.json" ] || {
-	python tokenizer.py --data "$data" --out "$run/tokenizer.json.new"
-	mv "$run/tokenizer.json.new" "$run/tokenizer.json"
-}
+if [ -n "$WEIGHTS" ]; then
+	curve=$(dirname -- "$WEIGHTS")/curve.csv
+	[ -s "$curve" ] || curve=/dev/null
+	[ -s "$run/begin.pt" ] ||
+		python restore.py --model "$WEIGHTS" --curve "$curve" --tokenizer "$run/tokenizer.json" --checkpoint "$run/begin.pt"
+	set -- --weights "$run/begin.pt" --prompt 0
+else
+	[ -s "$run/tokenizer.json" ] || {
+		python tokenizer.py --data "$data" --out "$run/tokenizer.json.new"
+		mv "$run/tokenizer.json.new" "$run/tokenizer.json"
+	}
+	set -- --first "$first" --first-steps "$STEPS_FIRST"
+fi
 
 # The C library would give large blocks back to the system and get them zeroed again: a fifth of the time.
 MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=268435456 \
-	python train.py --data "$data" --eval "$held_out" --tokenizer "$run/tokenizer.json" --out "$run" \
-	--first "$first" --first-steps "$STEPS_FIRST" --steps "$STEPS" --cool "$COOL" --seed "$SEED" --threads "$THREADS" --resume
+	python train.py --data "$data" --eval "$held_out" --tokenizer "$run/tokenizer.json" --out "$run" --resume "$@" \
+	--steps "$STEPS" --cool "$COOL" --rate "$RATE" --rate-rest "$RATE" --type "$TYPE" --seed "$SEED" --threads "$THREADS"
 python export.py --checkpoint "$run/cooled.pt" --tokenizer "$run/tokenizer.json" --out "$run/household.gguf" \
 	--data "$held_out" --expect "$run/expect.json"
 (cd "$root" && go run ./models/household/train/check --model "$run/household.gguf" --expect "$run/expect.json")
 
 cat <<END
 Serve it:                  ./agentd --model $run/household.gguf
-Make it the default model: cp $run/household.gguf $run/curve.svg $run/data.sha256 $root/models/household/weights/
+Make it the default model: cp $run/household.gguf $run/curve.csv $run/curve.svg $run/data.sha256 $root/models/household/weights/
 END

@@ -12,6 +12,7 @@ import torch
 
 import export
 import fake
+import restore
 import tokenizer as tok
 import train
 from model import Qwen3, Shape
@@ -146,6 +147,31 @@ class Train(unittest.TestCase):
         template = reader.fields["tokenizer.chat_template"].contents()
         for words in ("<function=", "</think>", "enable_thinking"):
             self.assertNotIn(words, template)
+
+    def test_an_exported_file_gives_back_weights_tokenizer_and_curve(self):
+        at = lambda name: os.path.join(self.directory.name, name)
+        export.write(self.model, self.tokenizer, at("back.gguf"), "f16", "small")
+        model, tokenizer = restore.read(at("back.gguf"))
+        self.assertEqual(model.shape, self.model.shape)
+        for (name, want), got in zip(self.model.named_parameters(), model.parameters(), strict=True):
+            self.assertTrue(torch.equal(want.half().float() if want.dim() > 1 else want, got), name)
+        for group in tok.groups(self.jsonl):
+            self.assertEqual(tok.encode(self.tokenizer, group["prefix"]), tok.encode(tokenizer, group["prefix"]))
+        self.assertEqual(tokenizer.get_vocab(), self.tokenizer.get_vocab())
+        with open(at("before.csv"), "w", encoding="utf-8") as f:
+            f.write("step,loss,held_out,exact\n50,2.5,1.75,0.25\n")
+        self.assertEqual(restore.rows(at("before.csv")), [{"step": 50, "loss": 2.5, "held_out": 1.75, "exact": 0.25}])
+        self.assertEqual(restore.rows(os.devnull), [])
+
+    def test_a_file_that_export_did_not_write_is_refused(self):
+        path = os.path.join(self.directory.name, "other.gguf")
+        w = gguf.GGUFWriter(path, "llama")
+        w.write_header_to_file()
+        w.write_kv_data_to_file()
+        w.write_tensors_to_file()
+        w.close()
+        with self.assertRaises(SystemExit):
+            restore.read(path)
 
     def test_a_step_may_take_more_than_all_data_and_every_group_comes_once_an_epoch(self):
         everything = sum(map(self.data.size, range(len(self.data))))

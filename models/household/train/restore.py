@@ -1,0 +1,76 @@
+"""Makes of a GGUF file that export.py wrote what `train.py --weights` and all else here begin with: a checkpoint and the tokenizer."""
+
+import argparse
+import csv
+import json
+import os
+
+import gguf
+import numpy as np
+import torch
+
+import tokenizer as tok
+from export import tensors
+from model import Qwen3, Shape
+
+
+def read(path: str) -> tuple[Qwen3, tok.Tokenizer]:
+    """The model, its weights as exact as the file's type has them, and its tokenizer."""
+    reader = gguf.GGUFReader(path)
+
+    def value(name: str):
+        if name not in reader.fields:
+            raise SystemExit(f"{path} has no {name}: only files of export.py can be read")
+        return reader.fields[name].contents()
+
+    def single(name: str) -> float:
+        """The number whose nearest 32-bit one the file has: 1e-6, not 9.99999997e-7."""
+        return float(str(np.float32(value(name))))
+
+    texts = value("tokenizer.ggml.tokens")
+    model = Qwen3(Shape(
+        vocabulary=len(texts), width=value("qwen3.embedding_length"), layers=value("qwen3.block_count"),
+        heads=value("qwen3.attention.head_count"), kv_heads=value("qwen3.attention.head_count_kv"),
+        head_dim=value("qwen3.attention.key_length"), ffn=value("qwen3.feed_forward_length"),
+        theta=single("qwen3.rope.freq_base"), epsilon=single("qwen3.attention.layer_norm_rms_epsilon"),
+        context=value("qwen3.context_length")))
+    of = tensors(model)
+    there = {t.name: t for t in reader.tensors}
+    if there.keys() != of.keys():
+        raise SystemExit(f"{path} has other tensors: {sorted(there.keys() ^ of.keys())}")
+    with torch.no_grad():
+        for name, t in of.items():
+            if there[name].data.dtype not in (np.float16, np.float32):
+                raise SystemExit(f"{path}: {name} is quantized: only F16 and F32 can be read")
+            t.copy_(torch.from_numpy(there[name].data.astype(np.float32)).view(t.shape))
+
+    state = json.loads(tok.new().to_str())
+    state["model"] |= {"vocab": {text: i for i, text in enumerate(texts)},
+                       "merges": [m.split(" ") for m in value("tokenizer.ggml.merges")]}
+    return model, tok.Tokenizer.from_str(json.dumps(state))
+
+
+def rows(path: str) -> list[dict]:
+    """The curve that train.py wrote."""
+    with open(path, newline="", encoding="utf-8") as f:
+        return [{"step": int(r["step"])} | {k: float(r[k]) for k in ("loss", "held_out", "exact")} for r in csv.DictReader(f)]
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--model", required=True, help="GGUF file")
+    p.add_argument("--curve", help="curve.csv of its training, to be continued")
+    p.add_argument("--checkpoint", required=True, help="where to write the checkpoint")
+    p.add_argument("--tokenizer", required=True, help="where to write tokenizer.json")
+    args = p.parse_args()
+    model, tokenizer = read(args.model)
+    before = rows(args.curve) if args.curve else []
+    torch.save({"shape": model.shape.dict(), "model": model.state_dict(), "rows": before,
+                "step": before[-1]["step"] if before else 0}, args.checkpoint + ".new")
+    os.replace(args.checkpoint + ".new", args.checkpoint)
+    tokenizer.save(args.tokenizer)
+    print(f"{args.checkpoint}: {sum(t.numel() for t in model.parameters()):,} parameters, {tokenizer.get_vocab_size()} ids")
+
+
+if __name__ == "__main__":
+    main()
