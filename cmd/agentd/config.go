@@ -48,6 +48,7 @@ type Config struct {
 	TensorSplit  []string // share of each device, as numbers
 	Contexts     int      // that share the work
 	Reproducible bool
+	CacheRAM     int    // host memory for evicted prefixes, in MB; 0: none
 	Parallel     int    // sequences decoded together in each; 0: decided at load
 	BatchSize    int    // tokens of one model step; 0: decided at load
 	Threads      int    // CPU threads; 0: auto

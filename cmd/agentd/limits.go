@@ -24,6 +24,8 @@ const (
 	maxLayers = 10_000
 	// maxHistory is more messages than any context holds.
 	maxHistory = 1 << 20
+	// maxCacheRAM is more host memory than machines have, in MB.
+	maxCacheRAM = 1 << 26
 	// maxContexts is the scheduler's own limit.
 	maxContexts = 64
 

@@ -66,6 +66,7 @@ func (d *daemon) loadModel(ctx context.Context) (model, error) {
 		TensorSplit:        split,
 		Contexts:           c.Contexts,
 		Reproducible:       c.Reproducible,
+		CacheRAM:           uint64(c.CacheRAM) * 1e6,
 		Parallel:           c.Parallel,
 		BatchSize:          c.BatchSize,
 		Threads:            c.Threads,

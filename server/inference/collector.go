@@ -38,6 +38,8 @@ func (s *Service) Collector() prometheus.Collector {
 	add(gauge, "kv_cells", "Cells of the KV cache, in tokens.", func(s *scheduler.Stats) float64 { return float64(s.Cells) })
 	add(gauge, "kv_cells_used", "Cells that hold something, cached prefixes included.", func(s *scheduler.Stats) float64 { return float64(s.UsedCells) })
 	add(gauge, "kv_cells_active", "Cells that running sequences need.", func(s *scheduler.Stats) float64 { return float64(s.ActiveCells) })
+	add(gauge, "kv_host_cells", "Room for evicted cells in host memory (--cache-ram).", func(s *scheduler.Stats) float64 { return float64(s.HostCells) })
+	add(gauge, "kv_host_cells_used", "Cells that are kept in host memory.", func(s *scheduler.Stats) float64 { return float64(s.HostUsed) })
 
 	add(counter, "prompt_tokens_received_total", "Prompt tokens of all generations.", func(s *scheduler.Stats) float64 { return float64(s.PromptTokens) })
 	add(counter, "prompt_tokens_cached_total", "Prompt tokens found in the prefix cache.", func(s *scheduler.Stats) float64 { return float64(s.CachedTokens) })
@@ -55,6 +57,8 @@ func (s *Service) Collector() prometheus.Collector {
 	add(counter, "sequences_evicted_total", "Cached sequences removed for space.", func(s *scheduler.Stats) float64 { return float64(s.Evicted) })
 	add(counter, "sequences_shortened_total", "Cached sequences whose end was removed for space.", func(s *scheduler.Stats) float64 { return float64(s.Shortened) })
 	add(counter, "kv_cells_evicted_total", "Cells of cached sequences that were removed for space.", func(s *scheduler.Stats) float64 { return float64(s.EvictedCells) })
+	add(counter, "kv_cells_saved_total", "Cells that were copied to host memory when they were removed for space.", func(s *scheduler.Stats) float64 { return float64(s.SavedCells) })
+	add(counter, "kv_cells_loaded_total", "Cells that were copied back from host memory; they count as prompt tokens found in the prefix cache.", func(s *scheduler.Stats) float64 { return float64(s.LoadedCells) })
 	add(counter, "sequences_parked_total", "Running sequences that gave up their cells and were computed again later.", func(s *scheduler.Stats) float64 { return float64(s.Parked) })
 	add(counter, "steps_no_slot_total", "Steps that found no cells and were planned again, smaller.", func(s *scheduler.Stats) float64 { return float64(s.NoSlot) })
 	add(counter, "steps_broken_total", "Steps whose computation failed.", func(s *scheduler.Stats) float64 { return float64(s.Broken) })

@@ -207,6 +207,17 @@ func TestTheDefaultModelDecidesTheSameHoweverItIsComputed(t *testing.T) {
 	compare("sixteen at once, when all of it is in the cache", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
 		return together(t, wide, inputs)
 	})
+	small := openDefault(t, Options{Parallel: width, ContextLength: 8192, CacheRAM: 200e6})
+	together(t, small, inputs)
+	compare("sixteen at once, when a part of it is in host memory", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
+		before := small.engine.Stats()
+		outs := together(t, small, inputs)
+		after := small.engine.Stats()
+		if loaded, found := after.LoadedCells-before.LoadedCells, after.CachedTokens-before.CachedTokens; loaded < found/10 {
+			t.Errorf("%d of the %d tokens that were found came from host memory", loaded, found)
+		}
+		return outs
+	})
 
 	alone := openDefault(t, Options{Parallel: width, Reproducible: true})
 	wantAlone := inTurn(t, alone, inputs)

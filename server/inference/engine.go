@@ -25,7 +25,7 @@ func (s *Service) contextOptions(gpu bool) []llama.ContextOption {
 
 // schedulerConfig is the policy of the engine; what it leaves out follows from
 // the context.
-func (s *Service) schedulerConfig(opts Options, gpu bool) scheduler.Config {
+func (s *Service) schedulerConfig(opts Options, gpu bool, hostCells int) scheduler.Config {
 	chunk := 0
 	if gpu {
 		chunk = min(prefillChunkGPU, s.facts.BatchSize)
@@ -38,5 +38,6 @@ func (s *Service) schedulerConfig(opts Options, gpu bool) scheduler.Config {
 		QueueTime:      opts.QueueTime,
 		NoForcedTokens: opts.NoForcedTokens,
 		Alone:          opts.Reproducible,
+		HostCells:      hostCells,
 	}
 }

@@ -2,9 +2,12 @@ package inference
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
+
+	"agentd/scheduler"
 )
 
 // kvBytes is the size of one KV cache element in bytes, by cache type: block
@@ -46,6 +49,22 @@ func fitContext(trained, limit int, free uint64, perCell float64) int {
 	}
 	cells = max(cells, min(minAutoContext, max(trained, 256)))
 	return (cells + 255) / 256 * 256
+}
+
+// hostCells is how many evicted cells each of the contexts keeps in bytes of host
+// memory, of which free are available (0: unknown).
+func hostCells(bytes, free uint64, contexts int, perCell float64) (int, error) {
+	if bytes == 0 {
+		return 0, nil
+	}
+	if free > 0 && bytes > free {
+		return 0, fmt.Errorf("--cache-ram %d is more than the %d MB of memory that are free; lower it", bytes/1e6, free/1e6)
+	}
+	cells := int(float64(bytes) / float64(contexts) / perCell)
+	if cells < scheduler.MinHostCells {
+		return 0, fmt.Errorf("--cache-ram %d holds %d tokens for each context, which is of no use; raise it or set it to 0", bytes/1e6, cells)
+	}
+	return cells, nil
 }
 
 // hostMemory is the memory a new allocation can get, in bytes: what the system

@@ -243,7 +243,14 @@ func (s *Service) startEngine(opts Options, groups []placed) error {
 			contexts = append(contexts, scheduler.Context{Model: s.models[i], Options: s.contextOptions(gpu), Device: group.describe()})
 		}
 	}
-	engine, err := scheduler.New(contexts, s.schedulerConfig(opts, gpu), opts.Log)
+	hostCells, err := hostCells(opts.CacheRAM, hostMemory(), f.Contexts, perCell)
+	if err != nil {
+		return err
+	}
+	engine, err := scheduler.New(contexts, s.schedulerConfig(opts, gpu, hostCells), opts.Log)
+	if errors.Is(err, scheduler.ErrNoHostCache) {
+		return fmt.Errorf("--cache-ram %d can't be used with this model: it has a sliding window or a recurrent state, which can't be kept in parts; remove it", opts.CacheRAM/1e6)
+	}
 	if err != nil {
 		return fmt.Errorf("the engine could not start with --contexts %d, --context-length %d, --batch-size %d, --dtype %s: %w; lower the first two or use a smaller KV cache type such as q8_0", f.Contexts, f.ContextLength, f.BatchSize, f.KVType, err)
 	}

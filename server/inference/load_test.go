@@ -61,3 +61,24 @@ func TestAnAnswerLongerThanTheTrainingIsRefusedAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestHostMemoryIsRefusedForModelsThatCannotUseIt, with the option's name.
+func TestHostMemoryIsRefusedForModelsThatCannotUseIt(t *testing.T) {
+	for _, arch := range []string{synth.GPTOSS, synth.Qwen35} {
+		t.Run(arch, func(t *testing.T) {
+			path, err := synth.Tiny("", arch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := Open(t.Context(), Options{
+				Path: path, Device: "cpu", ContextLength: 512, CacheRAM: 50e6, Threads: 1, QueueLimit: 8, MaxNewTokens: 16, Log: zerolog.Nop(),
+			})
+			if err == nil {
+				t.Fatal(s.Close(), "it was opened")
+			}
+			if !strings.Contains(err.Error(), "--cache-ram 50 can't be used with this model") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}

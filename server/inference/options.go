@@ -24,6 +24,9 @@ type Options struct {
 	TensorSplit []float32
 	// Contexts is how many contexts share the work; 0: one.
 	Contexts int
+	// CacheRAM is the host memory for evicted prefixes, of all contexts together, in
+	// bytes; 0: none.
+	CacheRAM uint64
 	// Parallel, BatchSize and Threads, of each context, are 0 for auto.
 	Parallel, BatchSize, Threads int
 	// GGMLAttention computes attention on the CPU as llama.cpp does by itself: see

@@ -144,6 +144,28 @@ func TestContextFitsModelMemoryAndCap(t *testing.T) {
 	}
 }
 
+func TestHostMemoryIsSharedByContextsAndMustBeThere(t *testing.T) {
+	for name, test := range map[string]struct {
+		bytes, free uint64
+		contexts    int
+		want        int
+		err         string
+	}{
+		"none":               {0, 1 << 40, 2, 0, ""},
+		"shared":             {10_000_000, 1 << 40, 2, 5000, ""},
+		"memory unknown":     {10_000_000, 0, 1, 10000, ""},
+		"more than is free":  {10_000_000, 9_000_000, 1, 0, "--cache-ram 10 is more than the 9 MB"},
+		"too little for use": {1_000_000, 1 << 40, 100, 0, "--cache-ram 1 holds 10 tokens"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := hostCells(test.bytes, test.free, test.contexts, 1000)
+			if got != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+				t.Errorf("got %d, %v", got, err)
+			}
+		})
+	}
+}
+
 func TestCellBytes(t *testing.T) {
 	// Qwen3-0.6B: 28 layers, 8 KV heads of 128, f16: 28*8*(128+128)*2.
 	qwen := map[string]string{
