@@ -48,8 +48,8 @@ type Config struct {
 
 // complete fills in the defaults and checks the rest against the context.
 func (c *Config) complete(batch, sequences, outputs, procs int) error {
-	if c.HostCells < 0 {
-		return fmt.Errorf("scheduler: HostCells is %d, must not be negative", c.HostCells)
+	if c.HostCells < 0 || c.HostCells > 0 && c.HostCells < MinHostCells {
+		return fmt.Errorf("scheduler: HostCells is %d, must be 0 or at least %d", c.HostCells, MinHostCells)
 	}
 	if c.HostCells > 0 {
 		if sequences--; sequences < 1 || c.Alone { // one is to copy through

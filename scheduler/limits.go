@@ -1,8 +1,15 @@
 package scheduler
 
-import "time"
+import (
+	"time"
+
+	"agentd/scheduler/core"
+)
 
 const (
+	// MinHostCells is the least number of Config's HostCells that can be of use.
+	MinHostCells = core.HostLeast
+
 	// minRetry and maxRetry bound the estimate in QueueFullError.
 	minRetry = time.Second
 	maxRetry = time.Minute
