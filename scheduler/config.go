@@ -41,6 +41,9 @@ type Config struct {
 	// differently for one row and for many, and sums of floating-point numbers depend on
 	// the order of the cells.
 	Alone bool
+	// NoPrefixCache computes every prompt from its first token on: to measure what the
+	// prefix cache is worth, and what it costs. Candidates of one prompt still share it.
+	NoPrefixCache bool
 	// NoForcedTokens samples every token, also where a grammar leaves no choice: to
 	// measure what forced tokens are worth.
 	NoForcedTokens bool
@@ -52,8 +55,8 @@ func (c *Config) complete(batch, sequences, outputs, procs int) error {
 		return fmt.Errorf("scheduler: HostCells is %d, must be 0 or at least %d", c.HostCells, MinHostCells)
 	}
 	if c.HostCells > 0 {
-		if sequences--; sequences < 1 || c.Alone { // one is to copy through
-			return fmt.Errorf("scheduler: HostCells is %d, which takes a second sequence and a cache: not with Alone", c.HostCells)
+		if sequences--; sequences < 1 || c.Alone || c.NoPrefixCache { // one is to copy through
+			return fmt.Errorf("scheduler: HostCells is %d, which takes a second sequence and a cache: not with Alone or NoPrefixCache", c.HostCells)
 		}
 	}
 	for _, f := range []struct {

@@ -26,7 +26,7 @@ type worker struct {
 	inbox  []command
 	stats  Stats     // as of its last step
 	load   int       // tokens of the jobs that it has, see job.cost
-	known  *prefixes // what its cache may hold; nil in an engine of one worker, or with Config.Alone
+	known  *prefixes // what its cache may hold; nil in an engine of one worker, or without a cache
 	health health
 
 	wake   chan struct{} // the inbox has something, or the engine was closed
@@ -67,6 +67,7 @@ func newWorker(e *Engine, index int, p part, several bool) (*worker, error) {
 		RowCells:     rowCells(p.model.Info()),
 		Overcommit:   true,
 		HostCells:    e.cfg.HostCells,
+		NoReuse:      e.cfg.NoPrefixCache,
 		PartialCopy:  p.context.Memory().CanRemovePartial(),
 		Check:        checkInvariants,
 	}
@@ -89,7 +90,7 @@ func newWorker(e *Engine, index int, p part, several bool) (*worker, error) {
 		return nil, err
 	}
 	w.stats.Cells = w.rules.Cells
-	if several && !e.cfg.Alone {
+	if several && !e.cfg.Alone && !e.cfg.NoPrefixCache {
 		w.known = newPrefixes(w.rules.Cells + w.rules.HostCells)
 	}
 	return w, nil

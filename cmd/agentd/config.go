@@ -48,6 +48,7 @@ type Config struct {
 	TensorSplit  []string // share of each device, as numbers
 	Contexts     int      // that share the work
 	Reproducible bool
+	PrefixCache  string // on or off
 	CacheRAM     int    // host memory for evicted prefixes, in MB; 0: none
 	Parallel     int    // sequences decoded together in each; 0: decided at load
 	BatchSize    int    // tokens of one model step; 0: decided at load
@@ -93,6 +94,7 @@ func defaultConfig() Config {
 		OutputStyle:     "qwen_format",
 		Constrain:       "on",
 		ForcedTokens:    "on",
+		PrefixCache:     "on",
 		CPUAttention:    "shared",
 		MixedOutput:     "reject",
 		DefaultRobot:    "robot",

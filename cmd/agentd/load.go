@@ -78,6 +78,7 @@ func (d *daemon) loadModel(ctx context.Context) (model, error) {
 		OutputStyle:        c.OutputStyle,
 		Constrain:          c.Constrain,
 		NoForcedTokens:     c.ForcedTokens == "off",
+		NoPrefixCache:      c.PrefixCache == "off",
 		MixedOutput:        c.MixedOutput,
 		DefaultRobot:       c.DefaultRobot,
 		EnableThinking:     c.EnableThinking,

@@ -52,6 +52,9 @@ func (c *Config) Validate(from origins) error {
 	if c.Reproducible && c.CacheRAM > 0 {
 		fail("cache-ram", "has nothing to keep with --reproducible, which computes every input from its first token on; remove one of the two")
 	}
+	if c.PrefixCache == "off" && c.CacheRAM > 0 {
+		fail("cache-ram", "has nothing to keep with --prefix-cache off; remove one of the two")
+	}
 	if c.OutputStyle == "json" && c.ModelFormat != "auto" && c.ModelFormat != "template" {
 		fail("output-style", "json is a style of --model-format template, not of %s", c.ModelFormat)
 	}

@@ -28,6 +28,9 @@ func (s source) saved() int {
 // token is never part of it: its logits are wanted. Only the first olders of the
 // running sequences are waited for, so that no two wait for each other.
 func (c *Core) find(target []Token, olders int) source {
+	if c.cfg.NoReuse {
+		return source{}
+	}
 	target = target[:len(target)-1]
 	seq, length := c.tree.match(target, !c.cfg.PartialCopy, c.usable)
 	src := source{seq: seq, length: length, parts: c.host.extend(target, length)}

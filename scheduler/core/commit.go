@@ -172,7 +172,7 @@ func (c *Core) isCached(s *sequence, _ int) bool { return s.state == cached }
 // end of a sequence can be copied: the same prompt again and the one that
 // continues it both can start there.
 func (c *Core) snapshot(s *sequence) {
-	if c.cfg.PartialCopy || s.cand != allCandidates || s.pending() != 1 || s.length == 0 {
+	if c.cfg.PartialCopy || c.cfg.NoReuse || s.cand != allCandidates || s.pending() != 1 || s.length == 0 {
 		return
 	}
 	if firstUsable(s.leaf.ends, s.length, c.isCached) != nil {

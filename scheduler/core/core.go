@@ -180,8 +180,13 @@ func (c *Core) remove(j *job) {
 	i := slices.Index(c.jobs, j)
 	c.jobs = slices.Delete(c.jobs, i, i+1)
 	for i := range c.seqs {
-		if c.seqs[i].job == j {
-			c.disown(&c.seqs[i])
+		s := &c.seqs[i]
+		if s.job != j {
+			continue
+		}
+		c.disown(s)
+		if c.cfg.NoReuse && s.state == cached {
+			c.release(s)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 //
 // Commands (a token is one character):
 //
-//	init cells=N seqs=N outputs=N batch=N chunk=N wait=N evict=N host=N block=N least=N [exact]
+//	init cells=N seqs=N outputs=N batch=N chunk=N wait=N evict=N host=N block=N least=N [exact] [noreuse]
 //	submit id=N n=N max=N [apart] (the prompt is the input)
 //	cancel id=N | lost seq=N | stats | verify
 //	step [choose=TOKENS] [result=noslot|broken] [cancel=N, between plan and commit]
@@ -60,6 +60,7 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 			Cells: number("cells", 64), MaxSequences: number("seqs", 8), MaxOutputs: number("outputs", 8),
 			BatchTokens: batch, PrefillChunk: number("chunk", batch), MinWait: number("wait", 1), EvictLeast: number("evict", 0),
 			HostCells: number("host", 0), HostBlock: number("block", 8), HostLeast: number("least", 2),
+			NoReuse:     d.HasArg("noreuse"),
 			PartialCopy: !d.HasArg("exact"), Check: true,
 		}
 		var err error

@@ -220,9 +220,10 @@ func drawConfig(t *rapid.T) Config {
 		MinWait:     rapid.IntRange(1, 6).Draw(t, "wait"),
 		EvictLeast:  rapid.IntRange(1, 6).Draw(t, "evict"),
 		PartialCopy: rapid.Bool().Draw(t, "partial"),
+		NoReuse:     rapid.IntRange(0, 4).Draw(t, "no reuse") == 0,
 		Check:       true,
 	}
-	if cfg.PartialCopy {
+	if cfg.PartialCopy && !cfg.NoReuse {
 		cfg.HostCells = rapid.SampledFrom([]int{0, 20, 60, 400}).Draw(t, "host")
 		cfg.HostBlock = rapid.IntRange(1, 20).Draw(t, "block")
 		cfg.HostLeast = rapid.IntRange(1, 5).Draw(t, "least")

@@ -45,6 +45,9 @@ type Config struct {
 	// EvictLeast is how many cells at least are evicted at a time, where only the end of
 	// a cached sequence goes. 0: EvictLeast.
 	EvictLeast int
+	// NoReuse computes every prompt from its first token on: to measure what the prefix
+	// cache is worth, and what it costs. Candidates of one prompt still share it.
+	NoReuse bool
 	// HostCells is how many evicted cells are kept in host memory, to be loaded instead
 	// of computed again, in blocks of at most HostBlock (0: HostBlock) cells and no
 	// fewer than HostLeast (0: HostLeast) at a time. 0: none. It needs PartialCopy, and
@@ -78,8 +81,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("core: EvictLeast is %d, must not be negative", c.EvictLeast)
 	case c.HostCells < 0 || c.HostBlock < 0 || c.HostLeast < 0:
 		return fmt.Errorf("core: HostCells, HostBlock and HostLeast are %d, %d and %d, must not be negative", c.HostCells, c.HostBlock, c.HostLeast)
-	case c.HostCells > 0 && (!c.PartialCopy || c.Usable != nil):
-		return fmt.Errorf("core: HostCells is %d, but cells of this memory can't be kept in parts", c.HostCells)
+	case c.HostCells > 0 && (!c.PartialCopy || c.Usable != nil || c.NoReuse):
+		return fmt.Errorf("core: HostCells is %d, but cells of this memory can't be kept in parts, or are not to be", c.HostCells)
 	case c.MinWait < 0:
 		return fmt.Errorf("core: MinWait is %d, must not be negative", c.MinWait)
 	}

@@ -37,6 +37,7 @@ func (s *Service) schedulerConfig(opts Options, gpu bool, hostCells int) schedul
 		QueueLimit:     s.queueLimit,
 		QueueTime:      opts.QueueTime,
 		NoForcedTokens: opts.NoForcedTokens,
+		NoPrefixCache:  opts.NoPrefixCache,
 		Alone:          opts.Reproducible,
 		HostCells:      hostCells,
 	}

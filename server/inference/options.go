@@ -43,6 +43,7 @@ type Options struct {
 	OutputStyle        string
 	Constrain          string
 	NoForcedTokens     bool // see scheduler.Config
+	NoPrefixCache      bool // the same
 	Reproducible       bool // scheduler.Config's Alone
 	MixedOutput        string
 	DefaultRobot       string
