@@ -10,6 +10,14 @@
 #include "llama.h"
 #include "shim.h"
 
+// One version for each instruction set, the best chosen when the program starts. Named by
+// features: compilers before GCC 12 do not take levels such as x86-64-v3 here.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define AGD_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define AGD_CLONES
+#endif
+
 namespace agd {
 
 struct sampler_deleter {
@@ -73,6 +81,19 @@ struct chooser {
         double  until;
     };
     std::vector<block_sum> sums; // scratch of draw_any
+
+    // Some tokens in a row, and the best logit of them.
+    struct block_max {
+        int32_t first, count;
+        float   best;
+    };
+    std::vector<block_max> maxima; // scratch of collect
+    std::vector<float>     bests;  // the same
+
+    void collect_all(const float * logits);
+    // Puts the tokens of a block into candidates, which is a heap of at most k whose
+    // top is the worst.
+    void collect_into_heap(const float * logits, const block_max & b, size_t k);
 
     // A number in [0, 1) for the next draw.
     double      next_uniform();

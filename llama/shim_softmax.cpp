@@ -5,14 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-// One version for each instruction set, the best chosen when the program starts. Named by
-// features: compilers before GCC 12 do not take levels such as x86-64-v3 here.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define AGD_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define AGD_CLONES
-#endif
-
 namespace agd {
 
 namespace {
