@@ -33,7 +33,8 @@ type Stats struct {
 	// Forked, Evicted and Parked count sequences, Shortened those whose end was
 	// evicted; EvictedCells were freed by both.
 	Forked, Evicted, Shortened, EvictedCells, Parked uint64
-	// SavedCells were copied to host memory, LoadedCells of the CachedTokens from there.
+	// SavedCells were copied to host memory, LoadedCells from there. They count as
+	// CachedTokens once for each job.
 	SavedCells, LoadedCells uint64
 	// NoSlot and Broken count steps.
 	NoSlot, Broken uint64

@@ -102,7 +102,7 @@ func (c *Core) closest(first *job) *job {
 	if c.choice.job != nil && c.choice.changes == c.changes {
 		return c.choice.job // nothing has happened that could change it
 	}
-	best, most, seen := first, -1, 0
+	best, most, present, seen := first, -1, 0, 0
 	for _, j := range c.jobs {
 		if j.started {
 			continue
@@ -110,8 +110,9 @@ func (c *Core) closest(first *job) *job {
 		if seen++; seen > lookAhead {
 			break
 		}
-		if saved := c.find(j.Prompt, len(c.running)).saved(); saved > most {
-			best, most = j, saved
+		src := c.find(j.Prompt, len(c.running))
+		if saved := src.saved(); saved > most || saved == most && src.present() > present {
+			best, most, present = j, saved, src.present()
 		}
 		if j.passed >= maxPassed {
 			break
@@ -234,6 +235,7 @@ func (c *Core) begin(s *sequence, src source) {
 	switch {
 	case s == src.seq: // it is the cached sequence itself, for want of another id
 		if s.length > src.length {
+			c.save(s, src.length)
 			c.op(Op{Kind: OpRemove, Seq: s.id, Pos: src.length})
 			c.tree.deactivate(s)
 			c.tree.trim(s, src.length)

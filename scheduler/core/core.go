@@ -186,7 +186,8 @@ func (c *Core) remove(j *job) {
 		}
 		c.disown(s)
 		if c.cfg.NoReuse && s.state == cached {
-			c.release(s)
+			s.state = dying
+			c.dying = append(c.dying, s)
 		}
 	}
 }

@@ -30,8 +30,8 @@ type part struct {
 // evicting the same again costs nothing.
 type hostCache struct {
 	limit, used int // cells
-	each        int // most cells of a block
-	least       int // fewer cells are not worth to save or load
+	each        int // cells of a block, about
+	least       int // fewer are not worth a block, or loading
 	next        BlockID
 	order       list.List // of *block, the next one to be dropped last
 	byHash      map[uint64][]*block
@@ -61,24 +61,26 @@ func (h prefixHash) with(tokens []Token) prefixHash {
 }
 
 // extend returns what the blocks have of target behind its first length tokens, without
-// a gap.
+// a gap, if that is enough to be worth it.
 func (h *hostCache) extend(target []Token, length int) (parts []part) {
 	if h == nil {
 		return nil
 	}
-	hash, hashed := emptyHash, 0
+	hash, hashed, before := emptyHash, 0, length
 	for _, start := range h.starts {
 		if start > length || start >= len(target) {
 			break
 		}
 		hash = hash.with(target[hashed:start])
 		hashed = start
-		best := part{from: length, to: length + h.least - 1}
+		best := part{from: length, to: length}
 		for _, b := range h.byHash[uint64(hash)] {
-			if b.start != start || !slices.Equal(b.path[:start], target[:start]) {
+			if b.start != start || len(b.path) <= best.to {
 				continue
 			}
-			if to := start + commonPrefix(b.path[start:], target[start:]); to > best.to {
+			// What is behind start tells most of them apart at once; what is before it is long.
+			to := start + commonPrefix(b.path[start:], target[start:])
+			if to > best.to && slices.Equal(b.path[:start], target[:start]) {
 				best.block, best.to = b, to
 			}
 		}
@@ -87,6 +89,9 @@ func (h *hostCache) extend(target []Token, length int) (parts []part) {
 			length = best.to
 		}
 	}
+	if length-before < h.least {
+		return nil
+	}
 	return parts
 }
 
@@ -94,7 +99,7 @@ func (h *hostCache) extend(target []Token, length int) (parts []part) {
 // without it the others are of no use.
 func (h *hostCache) touch(parts []part) {
 	for _, p := range slices.Backward(parts) {
-		if p.block.place != nil {
+		if p.block.place != nil { // it may have been dropped for what was saved since
 			h.order.MoveToFront(p.block.place)
 		}
 	}
@@ -141,21 +146,26 @@ func (c *Core) save(s *sequence, from int) {
 	path = path[:min(len(path), from+h.limit)]
 	there := h.extend(path, from)
 	h.touch(there)
-	if len(there) > 0 {
-		from = there[len(there)-1].to
-	}
-	if len(path)-from < h.least {
-		return
+	own := from
+	if n := len(there); n > 0 {
+		last := there[n-1]
+		if from = last.to; len(path)-from < h.least {
+			return
+		}
+		// A block that ends in the middle is made anew, longer, or there would be one for each
+		// turn of a conversation.
+		if last.block.start >= own && last.to == len(last.block.path) && last.to%h.each != 0 {
+			from, there = last.block.start, there[:n-1]
+			c.drop(last.block)
+		}
 	}
 	for h.used+len(path)-from > h.limit {
-		old := h.order.Back().Value.(*block)
-		h.drop(old)
-		c.op(Op{Kind: OpDrop, Block: old.id})
+		c.drop(h.order.Back().Value.(*block))
 	}
 	// At multiples of the size, so that most of them are the same when a longer
 	// sequence is saved. The last one first: see touch.
 	for to := len(path); to > from; {
-		start := max(from, (to-1)/h.each*h.each)
+		start := (to - h.least) / h.each * h.each
 		if start-from < h.least {
 			start = from
 		}
@@ -164,6 +174,12 @@ func (c *Core) save(s *sequence, from int) {
 		c.stats.SavedCells += uint64(b.cells())
 		to = start
 	}
+	h.touch(there) // they come before
+}
+
+func (c *Core) drop(b *block) {
+	c.host.drop(b)
+	c.op(Op{Kind: OpDrop, Block: b.id})
 }
 
 // load gives s, whose length is where the parts begin, what they have. When there is

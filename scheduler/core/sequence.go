@@ -157,12 +157,22 @@ func (c *Core) makeRoom(n int) bool {
 			return false
 		}
 		short = max(short, c.cfg.EvictLeast)
-		if c.cfg.PartialCopy && !victim.broken && victim.own() > short {
+		if c.cfg.PartialCopy && !c.cfg.NoReuse && !victim.broken && victim.own() > short+c.leastLeft() {
 			c.shorten(victim, victim.length-short)
 		} else {
 			c.evict(victim)
 		}
 	}
+}
+
+// leastLeft is how many cells must be left where only the end of a sequence goes: what
+// is left goes next, and what is too short to be saved then would take the way to all that
+// was saved behind it.
+func (c *Core) leastLeft() int {
+	if c.host == nil {
+		return 0
+	}
+	return c.host.least
 }
 
 // own counts the cells at the end of s that no other sequence uses.

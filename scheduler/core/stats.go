@@ -20,7 +20,8 @@ type Stats struct {
 	// Forked and Evicted count sequences, Shortened those whose end was evicted, Parked
 	// those that had to make room; EvictedCells were freed by the two before it.
 	Forked, Evicted, Shortened, EvictedCells, Parked uint64
-	// SavedCells were copied to host memory, LoadedCells of the CachedTokens from there.
+	// SavedCells were copied to host memory, LoadedCells from there. They count as
+	// CachedTokens once for each job.
 	SavedCells, LoadedCells uint64
 	// NoSlot and Broken count steps.
 	NoSlot, Broken uint64

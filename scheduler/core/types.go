@@ -46,12 +46,14 @@ type Config struct {
 	// a cached sequence goes. 0: EvictLeast.
 	EvictLeast int
 	// NoReuse computes every prompt from its first token on: to measure what the prefix
-	// cache is worth, and what it costs. Candidates of one prompt still share it.
+	// cache is worth, and what it costs. Candidates of one prompt that start
+	// together still share it, and the others where it can be cut.
 	NoReuse bool
 	// HostCells is how many evicted cells are kept in host memory, to be loaded instead
-	// of computed again, in blocks of at most HostBlock (0: HostBlock) cells and no
-	// fewer than HostLeast (0: HostLeast) at a time. 0: none. It needs PartialCopy, and
-	// that Usable is nil.
+	// of computed again, in blocks of HostBlock (0: HostBlock) cells or less, and up to
+	// HostLeast (0: HostLeast) more, since fewer are not worth a block of their own, nor
+	// loading. Beside them a block takes 4 bytes for each token up to its end. 0: none. It
+	// needs PartialCopy, and that Usable is nil.
 	HostCells, HostBlock, HostLeast int
 	// PartialCopy says that a prefix of a sequence can be copied and its tail
 	// removed. It is false for recurrent and hybrid models, whose state exists

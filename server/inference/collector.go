@@ -58,7 +58,7 @@ func (s *Service) Collector() prometheus.Collector {
 	add(counter, "sequences_shortened_total", "Cached sequences whose end was removed for space.", func(s *scheduler.Stats) float64 { return float64(s.Shortened) })
 	add(counter, "kv_cells_evicted_total", "Cells of cached sequences that were removed for space.", func(s *scheduler.Stats) float64 { return float64(s.EvictedCells) })
 	add(counter, "kv_cells_saved_total", "Cells that were copied to host memory when they were removed for space.", func(s *scheduler.Stats) float64 { return float64(s.SavedCells) })
-	add(counter, "kv_cells_loaded_total", "Cells that were copied back from host memory; they count as prompt tokens found in the prefix cache.", func(s *scheduler.Stats) float64 { return float64(s.LoadedCells) })
+	add(counter, "kv_cells_loaded_total", "Cells that were copied back from host memory, where a prompt begins with what they hold or a parked sequence goes on.", func(s *scheduler.Stats) float64 { return float64(s.LoadedCells) })
 	add(counter, "sequences_parked_total", "Running sequences that gave up their cells and were computed again later.", func(s *scheduler.Stats) float64 { return float64(s.Parked) })
 	add(counter, "steps_no_slot_total", "Steps that found no cells and were planned again, smaller.", func(s *scheduler.Stats) float64 { return float64(s.NoSlot) })
 	add(counter, "steps_broken_total", "Steps whose computation failed.", func(s *scheduler.Stats) float64 { return float64(s.Broken) })
