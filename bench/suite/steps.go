@@ -31,7 +31,7 @@ func (s *session) probe() probe {
 	case "tiny":
 		p = probe{32, 64, 3, 12}
 	case "0.6b":
-		p = probe{8, 32, 3, 4}
+		p = probe{8, 16, 3, 3}
 	}
 	if s.Quick {
 		p.passes, p.pairs = 1, min(p.pairs, 4)
