@@ -6,24 +6,6 @@
 
 namespace agd {
 
-namespace {
-
-// A number in [0, 1) for one draw of one token: the finalizer of SplitMix64
-// (Steele, Lea and Flood 2014) over all three. What is drawn for a token depends on
-// nothing that happened before it, so that tokens which need no draw change nothing.
-double uniform(uint32_t seed, uint64_t position, uint32_t attempt) {
-    const auto mix = [](uint64_t x) {
-        x += 0x9E3779B97F4A7C15u;
-        x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-        x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-        return x ^ (x >> 31);
-    };
-    return static_cast<double>(mix(mix(mix(seed) ^ position) ^ attempt) >> 11) * 0x1.0p-53;
-}
-
-// Tokens whose best is found first, so that most are never looked at again.
-constexpr int32_t block = 256;
-
 using vec = float __attribute__((vector_size(64)));
 
 // Largest value of x[0,n). NaN never wins a comparison, so it is ignored here. Loops over
@@ -51,6 +33,24 @@ AGD_CLONES float max_value(const float * x, int32_t n) {
     }
     return best;
 }
+
+namespace {
+
+// A number in [0, 1) for one draw of one token: the finalizer of SplitMix64
+// (Steele, Lea and Flood 2014) over all three. What is drawn for a token depends on
+// nothing that happened before it, so that tokens which need no draw change nothing.
+double uniform(uint32_t seed, uint64_t position, uint32_t attempt) {
+    const auto mix = [](uint64_t x) {
+        x += 0x9E3779B97F4A7C15u;
+        x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+        x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+        return x ^ (x >> 31);
+    };
+    return static_cast<double>(mix(mix(mix(seed) ^ position) ^ attempt) >> 11) * 0x1.0p-53;
+}
+
+// Tokens whose best is found first, so that most are never looked at again.
+constexpr int32_t block = 256;
 
 // Order of candidates: higher logit first, then lower id, so that ties are
 // broken the same way whatever the path that found them.

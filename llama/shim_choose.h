@@ -25,6 +25,9 @@ struct sampler_deleter {
 };
 using sampler_ptr = std::unique_ptr<llama_sampler, sampler_deleter>;
 
+// Largest value of x[0,n), of those that are numbers.
+float max_value(const float * x, int32_t n);
+
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
 sampler_ptr make_chain(const agd_sampler_options & o);
@@ -78,7 +81,8 @@ struct chooser {
     // Some tokens in a row, and the weight of them and all before them.
     struct block_sum {
         int32_t first, count;
-        double  until;
+        float   best;
+        double  until; // at first of the block alone, beside its best
     };
     std::vector<block_sum> sums; // scratch of draw_any
 

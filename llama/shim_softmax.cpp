@@ -60,22 +60,35 @@ AGD_CLONES float weigh(const float * x, int32_t n, float best, float factor, flo
 // What llama.cpp's temp sampler and a draw from its softmax would choose. The sum
 // is found by blocks, then only the block in which the draw falls is looked at.
 llama_token chooser::draw_any(const float * logits) {
-    const llama_token top = argmax(logits);
-    if (top < 0) {
-        return top;
-    }
-    const float best   = logits[top];
     const float factor = 1.44269504f / opts.temperature; // log2(e)
     float       weights[block];
-    double      sum = 0;
+    float       best = minus_infinity;
+    llama_token top  = AGD_SAMPLE_NOTFINITE;
     sums.clear();
+    // The logits come from memory, so each block is looked at once: its weights are those
+    // beside its own best, until the best of all is known.
     for_allowed([&](int32_t first, int32_t n) {
         for (int32_t at = first; at < first + n; at += block) {
             const int32_t count = std::min(block, first + n - at);
-            sum += weigh(logits + at, count, best, factor, weights);
-            sums.push_back({ at, count, sum });
+            const float   m     = max_value(logits + at, count);
+            if (m > best) {
+                best = m;
+                top  = at; // of the block, for now
+            }
+            sums.push_back({ at, count, m, m > minus_infinity ? weigh(logits + at, count, m, factor, weights) : 0.0 });
         }
     });
+    if (top < 0) {
+        return top;
+    }
+    while (logits[top] != best) {
+        top++;
+    }
+    double sum = 0;
+    for (block_sum & b : sums) {
+        sum += b.until * exp2_negative((b.best - best) * factor);
+        b.until = sum;
+    }
     const double target = sum * next_uniform();
     // The last block that has any weight takes what rounding leaves.
     const auto found = std::upper_bound(sums.begin(), sums.end(), target, [](double t, const block_sum & b) { return t < b.until; });

@@ -243,7 +243,11 @@ func (s *Service) startEngine(opts Options, groups []placed) error {
 			contexts = append(contexts, scheduler.Context{Model: s.models[i], Options: s.contextOptions(gpu), Device: group.describe()})
 		}
 	}
-	hostCells, err := hostCells(opts.CacheRAM, hostMemory(), f.Contexts, perCell)
+	free := hostMemory()
+	if kv := uint64(float64(f.Contexts) * float64(f.ContextLength) * perCell); !gpu && free > kv {
+		free -= kv // which is allocated after this
+	}
+	hostCells, err := hostCells(opts.CacheRAM, free, f.Contexts, perCell)
 	if err != nil {
 		return err
 	}

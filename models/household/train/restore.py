@@ -65,10 +65,10 @@ def main() -> None:
     args = p.parse_args()
     model, tokenizer = read(args.model)
     before = rows(args.curve) if args.curve else []
+    tokenizer.save(args.tokenizer)  # before the checkpoint, whose being there says that all is done
     torch.save({"shape": model.shape.dict(), "model": model.state_dict(), "rows": before,
                 "step": before[-1]["step"] if before else 0}, args.checkpoint + ".new")
     os.replace(args.checkpoint + ".new", args.checkpoint)
-    tokenizer.save(args.tokenizer)
     print(f"{args.checkpoint}: {sum(t.numel() for t in model.parameters()):,} parameters, {tokenizer.get_vocab_size()} ids")
 
 

@@ -9,6 +9,10 @@ root=$(CDPATH='' cd -- "$here/../../.." && pwd)
 work=${XDG_CACHE_HOME:-$HOME/.cache}/agentd/train
 run=$work/run-$GROUPS_TRAIN-$GROUPS_FIRST-$STEPS_FIRST-$SEED
 if [ -n "$WEIGHTS" ]; then
+	[ -r "$WEIGHTS" ] || {
+		echo "WEIGHTS: there is no file $WEIGHTS" >&2
+		exit 1
+	}
 	WEIGHTS=$(realpath -- "$WEIGHTS")
 	run=$work/run-$GROUPS_TRAIN-$(sha256sum "$WEIGHTS" | cut -c1-12)-$SEED
 fi
@@ -41,6 +45,11 @@ rm -f "$run/data.sha256.new"
 dataset "$data" "$SEED" --groups "$GROUPS_TRAIN"
 [ -n "$WEIGHTS" ] || dataset "$first" "$SEED" --groups "$GROUPS_FIRST" --lesson
 dataset "$held_out" 1 --groups "$GROUPS_EVAL" --eval
+if [ -n "$WEIGHTS" ]; then # what they were trained on belongs to it
+	before=$(dirname -- "$WEIGHTS")/data.sha256
+	[ ! -s "$before" ] || cat "$before" "$run/data.sha256.new" >"$run/data.sha256.all"
+	[ ! -s "$before" ] || mv "$run/data.sha256.all" "$run/data.sha256.new"
+fi
 mv "$run/data.sha256.new" "$run/data.sha256"
 
 python() { "$venv/bin/python" "$@"; }
