@@ -152,3 +152,28 @@ func TestHostCellsThatCannotBeAreRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestWithoutAPrefixCacheEveryPromptIsComputedAnew, and answered the same.
+func TestWithoutAPrefixCacheEveryPromptIsComputedAnew(t *testing.T) {
+	talks := conversations(t, 2, 2)
+	run := func(cfg Config) (Stats, []string) {
+		e := newTestEngine(t, setup{cfg: cfg})
+		var texts []string
+		for _, prompt := range [][]llama.Token{talks[0][0], talks[0][1], talks[0][1], talks[1][0]} {
+			r := mustGenerate(t, e, greedy(prompt, 3, 6))
+			if cfg.NoPrefixCache && r.CachedTokens != 0 {
+				t.Errorf("%d tokens of a prompt were found", r.CachedTokens)
+			}
+			texts = append(texts, r.Completions[2].Text)
+		}
+		return e.Stats(), texts
+	}
+	with, want := run(Config{})
+	without, got := run(Config{NoPrefixCache: true})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if without.CachedTokens != 0 || without.PrefillTokens != without.PromptTokens || with.CachedTokens == 0 {
+		t.Errorf("%d of %d tokens computed and %d found; with the cache %d were", without.PrefillTokens, without.PromptTokens, without.CachedTokens, with.CachedTokens)
+	}
+}
