@@ -3,6 +3,7 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -71,7 +72,7 @@ func TestManyAtOnceComeBackFromHostMemory(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, turns := range talks {
 		wg.Go(func() {
-			for _, prompt := range turns {
+			for _, prompt := range slices.Concat(turns, turns, turns) { // what went comes back
 				g := greedy(prompt, 2, 6)
 				r, err := generate(t.Context(), e, g)
 				if err != nil {
@@ -85,6 +86,9 @@ func TestManyAtOnceComeBackFromHostMemory(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	if s := e.Stats(); s.SavedCells == 0 || s.LoadedCells == 0 {
+		t.Errorf("%d cells were saved and %d loaded", s.SavedCells, s.LoadedCells)
+	}
 }
 
 // failingLoad is a backend that can't load what was saved.

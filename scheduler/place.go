@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"slices"
 	"time"
 
 	"agentd/scheduler/core"
@@ -189,13 +190,12 @@ func (p *prefixes) clear() {
 // a hash (FNV-1a) of all tokens up to its end. Two that collide place a job badly,
 // no more.
 func blocksOf(prompt []core.Token) []uint64 {
-	const basis, prime = 14695981039346656037, 1099511628211
 	blocks := make([]uint64, 0, len(prompt)/blockTokens)
-	h := uint64(basis)
-	for i, t := range prompt {
-		h = (h ^ uint64(uint32(t))) * prime
-		if (i+1)%blockTokens == 0 {
-			blocks = append(blocks, h)
+	h := core.EmptyHash
+	for block := range slices.Chunk(prompt, blockTokens) {
+		if len(block) == blockTokens {
+			h = h.With(block)
+			blocks = append(blocks, uint64(h))
 		}
 	}
 	return blocks

@@ -14,7 +14,7 @@ type block struct {
 	id    BlockID
 	path  []Token
 	start int
-	hash  uint64        // of path before start
+	hash  PrefixHash    // of path before start
 	place *list.Element // nil: it was dropped
 }
 
@@ -34,7 +34,7 @@ type hostCache struct {
 	least       int // fewer are not worth a block, or loading
 	next        BlockID
 	order       list.List // of *block, the next one to be dropped last
-	byHash      map[uint64][]*block
+	byHash      map[PrefixHash][]*block
 	starts      []int       // where blocks start, ascending, each once
 	startsHere  map[int]int // how many do
 }
@@ -44,18 +44,20 @@ func newHostCache(cfg *Config) *hostCache {
 		return nil
 	}
 	return &hostCache{
-		limit: cfg.HostCells, each: cfg.HostBlock, least: cfg.HostLeast, byHash: map[uint64][]*block{}, startsHere: map[int]int{},
+		limit: cfg.HostCells, each: cfg.HostBlock, least: cfg.HostLeast, byHash: map[PrefixHash][]*block{}, startsHere: map[int]int{},
 	}
 }
 
-// prefixHash is FNV-1a over tokens.
-type prefixHash uint64
+// PrefixHash is the FNV-1a hash of the tokens that something begins with.
+type PrefixHash uint64
 
-const emptyHash prefixHash = 14695981039346656037
+// EmptyHash is that of none.
+const EmptyHash PrefixHash = 14695981039346656037
 
-func (h prefixHash) with(tokens []Token) prefixHash {
+// With is the hash with more tokens behind.
+func (h PrefixHash) With(tokens []Token) PrefixHash {
 	for _, t := range tokens {
-		h = (h ^ prefixHash(uint32(t))) * 1099511628211
+		h = (h ^ PrefixHash(uint32(t))) * 1099511628211
 	}
 	return h
 }
@@ -66,15 +68,15 @@ func (h *hostCache) extend(target []Token, length int) (parts []part) {
 	if h == nil {
 		return nil
 	}
-	hash, hashed, before := emptyHash, 0, length
+	hash, hashed, before := EmptyHash, 0, length
 	for _, start := range h.starts {
 		if start > length || start >= len(target) {
 			break
 		}
-		hash = hash.with(target[hashed:start])
+		hash = hash.With(target[hashed:start])
 		hashed = start
 		best := part{from: length, to: length}
-		for _, b := range h.byHash[uint64(hash)] {
+		for _, b := range h.byHash[hash] {
 			if b.start != start || len(b.path) <= best.to {
 				continue
 			}
@@ -107,7 +109,7 @@ func (h *hostCache) touch(parts []part) {
 
 func (h *hostCache) add(path []Token, start int) *block {
 	h.next++
-	b := &block{id: h.next, path: path, start: start, hash: uint64(emptyHash.with(path[:start]))}
+	b := &block{id: h.next, path: path, start: start, hash: EmptyHash.With(path[:start])}
 	b.place = h.order.PushFront(b)
 	h.byHash[b.hash] = append(h.byHash[b.hash], b)
 	if h.startsHere[start]++; h.startsHere[start] == 1 {
