@@ -49,9 +49,6 @@ double uniform(uint32_t seed, uint64_t position, uint32_t attempt) {
     return static_cast<double>(mix(mix(mix(seed) ^ position) ^ attempt) >> 11) * 0x1.0p-53;
 }
 
-// Tokens whose best is found first, so that most are never looked at again.
-constexpr int32_t block = 256;
-
 // Order of candidates: higher logit first, then lower id, so that ties are
 // broken the same way whatever the path that found them.
 bool better(const llama_token_data & a, const llama_token_data & b) {
@@ -80,14 +77,11 @@ sampler_ptr make_chain(const agd_sampler_options & o) {
 llama_token chooser::argmax(const float * logits) const {
     float       best = minus_infinity;
     llama_token id   = AGD_SAMPLE_NOTFINITE;
-    for_allowed([&](int32_t first, int32_t n) {
-        for (int32_t at = first; at < first + n; at += block) {
-            const int32_t count = std::min(block, first + n - at);
-            const float   m     = max_value(logits + at, count);
-            if (m > best) {
-                best = m;
-                id   = at; // of the block, for now
-            }
+    for_blocks([&](int32_t at, int32_t count) {
+        const float m = max_value(logits + at, count);
+        if (m > best) {
+            best = m;
+            id   = at; // of the block, for now
         }
     });
     if (id >= 0) {
@@ -132,12 +126,7 @@ void chooser::collect(const float * logits, size_t k) {
         return;
     }
     maxima.clear();
-    for_allowed([&](int32_t first, int32_t n) {
-        for (int32_t at = first; at < first + n; at += block) {
-            const int32_t count = std::min(block, first + n - at);
-            maxima.push_back({ at, count, max_value(logits + at, count) });
-        }
-    });
+    for_blocks([&](int32_t at, int32_t count) { maxima.push_back({ at, count, max_value(logits + at, count) }); });
     float floor = minus_infinity;
     if (maxima.size() > k) {
         bests.clear();

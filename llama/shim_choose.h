@@ -1,6 +1,7 @@
 // The choice of a token from a row of logits; grammars come on top of it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -24,6 +25,9 @@ struct sampler_deleter {
     void operator()(llama_sampler * s) const { llama_sampler_free(s); }
 };
 using sampler_ptr = std::unique_ptr<llama_sampler, sampler_deleter>;
+
+// Tokens that are looked at together, so that most are never looked at again.
+constexpr int32_t block = 256;
 
 // Largest value of x[0,n), of those that are numbers.
 float max_value(const float * x, int32_t n);
@@ -53,6 +57,15 @@ struct chooser {
         if (at < n_vocab) {
             f(at, n_vocab - at);
         }
+    }
+
+    // The same, in blocks.
+    template <typename F> void for_blocks(F f) const {
+        for_allowed([&](int32_t first, int32_t n) {
+            for (int32_t at = first; at < first + n; at += block) {
+                f(at, std::min(block, first + n - at));
+            }
+        });
     }
 
     llama_token argmax(const float * logits) const;

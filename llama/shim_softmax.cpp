@@ -9,7 +9,7 @@ namespace agd {
 
 namespace {
 
-constexpr int32_t lanes = 16, block = 256;
+constexpr int32_t lanes = 16;
 
 // 2^x for x <= 0, 0 below 2^-126 and for NaN; a relative error of 2e-7: the Taylor
 // series of 2^f around 0 up to f^6, for |f| <= 0.5.
@@ -67,16 +67,13 @@ llama_token chooser::draw_any(const float * logits) {
     sums.clear();
     // The logits come from memory, so each block is looked at once: its weights are those
     // beside its own best, until the best of all is known.
-    for_allowed([&](int32_t first, int32_t n) {
-        for (int32_t at = first; at < first + n; at += block) {
-            const int32_t count = std::min(block, first + n - at);
-            const float   m     = max_value(logits + at, count);
-            if (m > best) {
-                best = m;
-                top  = at; // of the block, for now
-            }
-            sums.push_back({ at, count, m, m > minus_infinity ? weigh(logits + at, count, m, factor, weights) : 0.0 });
+    for_blocks([&](int32_t at, int32_t count) {
+        const float m = max_value(logits + at, count);
+        if (m > best) {
+            best = m;
+            top  = at; // of the block, for now
         }
+        sums.push_back({ at, count, m, m > minus_infinity ? weigh(logits + at, count, m, factor, weights) : 0.0 });
     });
     if (top < 0) {
         return top;
@@ -124,11 +121,7 @@ bool chooser::cut(const float * logits) {
     float           weights[block];
     double          sum = 0;
     if (share) {
-        for_allowed([&](int32_t first, int32_t n) {
-            for (int32_t at = first; at < first + n; at += block) {
-                sum += weigh(logits + at, std::min(block, first + n - at), best, log2e, weights);
-            }
-        });
+        for_blocks([&](int32_t at, int32_t count) { sum += weigh(logits + at, count, best, log2e, weights); });
     }
     for (size_t m : widening) {
         collect(logits, m);
