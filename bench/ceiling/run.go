@@ -20,7 +20,25 @@ type Bench struct {
 	Shared  bool  // one prompt for all sequences, computed once
 	Output  int   // tokens of each sequence
 	Widths  []int // sequences that decode at once
-	Unified bool  // one KV cache for all sequences, not one for each
+	Cache   Cache
+}
+
+// Cache is how llama.cpp keeps and reads keys and values.
+type Cache struct {
+	Unified        bool   `json:"unified"`         // one KV cache for all sequences, not one for each
+	FlashAttention string `json:"flash_attention"` // auto, on or off
+}
+
+// String is the cache as command lines have it.
+func (c Cache) String() string { return strings.Join(c.Args(), " ") }
+
+// Args are the arguments of llama-server and llama-batched-bench.
+func (c Cache) Args() []string {
+	kv := "-no-kvu"
+	if c.Unified {
+		kv = "-kvu"
+	}
+	return []string{kv, "-fa", c.FlashAttention}
 }
 
 // cellsAlign is what llama.cpp rounds a sequence's part of the KV cache to.
@@ -43,10 +61,7 @@ func (b *Bench) Args() []string {
 	if b.Shared {
 		args = append(args, "-pps")
 	}
-	if b.Unified {
-		return append(args, "-kvu")
-	}
-	return append(args, "-no-kvu")
+	return append(args, b.Cache.Args()...)
 }
 
 // waitDelay is how long a killed program's output is waited for.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"agentd/bench/ceiling"
 	"agentd/bench/target"
 	"agentd/bench/workload"
 )
@@ -25,7 +26,7 @@ func check(ctx context.Context, options *Options) (err error) {
 	s.longest = len(s.trace.Turns[0].Tokens) + checkTokens
 	ctx, cancel := context.WithTimeoutCause(ctx, runLimit, fmt.Errorf("it took longer than %s", runLimit))
 	defer cancel()
-	setting := Setting{Slots: s.Trace.Candidates, Mode: target.ModeN, FlashAttention: "auto"}
+	setting := Setting{Slots: s.Trace.Candidates, Mode: target.ModeN, Cache: ceiling.Cache{FlashAttention: "auto"}}
 	server, err := start(ctx, armServer, s.LlamaServer, s.serverArgs(s.Options, setting))
 	if err != nil {
 		return err

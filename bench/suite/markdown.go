@@ -54,9 +54,13 @@ func (r *Result) figures(line func(string, ...any)) {
 			text(m.Agentd.TTFT.Median, "%.0f"), text(m.Server.TTFT.Median, "%.0f"), text(m.Agentd.Width.Median, "%.1f"))
 	}
 	line("\nDecisions a second are medians with the least and the most of the repeats. Speeds of the ideal, and what a step of agentd takes:")
-	line("\n| Load | Prefill, tok/s | Decode, tok/s | at width | Steps at width | plan and commit | sample | decode |\n|---|---|---|---|---|---|---|---|")
+	line("\n| Load | llama-batched-bench | Prefill, tok/s | Decode, tok/s | at width | Steps at width | plan and commit | sample | decode |\n|---|---|---|---|---|---|---|---|---|")
 	for _, m := range r.Workloads {
-		line("| %s | %.0f | %.0f | %d | %d | %s | %s | %s |", m.Title, m.Ceiling.Prefill, m.Ceiling.Decode, m.Ceiling.Width,
+		cache := "-"
+		if m.Ceiling.Width > 0 {
+			cache = "`" + m.Batched.String() + "`"
+		}
+		line("| %s | %s | %.0f | %.0f | %d | %d | %s | %s | %s |", m.Title, cache, m.Ceiling.Prefill, m.Ceiling.Decode, m.Ceiling.Width,
 			m.Probe.Width, text(m.Host, "%.0f µs"), text(m.Sample, "%.0f µs"), text(m.Decode, "%.0f µs"))
 	}
 	line("\nSettings of llama-server that were tried with the first turns of each trace; the fastest was compared:")

@@ -47,6 +47,7 @@ type Measured struct {
 	Agentd  Figures        `json:"agentd"`
 	Server  Figures        `json:"llama_server"`
 	Ceiling ceiling.Speeds `json:"ceiling"`
+	Batched ceiling.Cache  `json:"batched_bench_cache"` // with which it was measured
 	Ideal   result.Value   `json:"ideal_decisions_s"`
 
 	// Probe says how the rest was measured; its ratios are agentd's to the other's.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"agentd/bench/ceiling"
 	"agentd/bench/target"
 )
 
@@ -28,53 +29,58 @@ func (w *Workload) agentdArgs(o *Options) func(host, port string) []string {
 
 // Setting is one way to run llama-server and to ask it.
 type Setting struct {
-	Slots          int         `json:"slots"`   // -np
-	Unified        bool        `json:"unified"` // -kvu: one KV cache for all slots
-	Mode           target.Mode `json:"mode"`    // n, or a request for each candidate
-	FlashAttention string      `json:"flash_attention"`
+	Slots int           `json:"slots"` // -np
+	Cache ceiling.Cache `json:"cache"` // one for all slots, or one for each
+	Mode  target.Mode   `json:"mode"`  // n, or a request for each candidate
 }
 
 // String is the setting as the command line has it.
 func (s Setting) String() string {
-	kv := "-no-kvu"
-	if s.Unified {
-		kv = "-kvu"
-	}
-	return fmt.Sprintf("-np %d %s -fa %s, mode %s", s.Slots, kv, s.FlashAttention, s.Mode)
+	return fmt.Sprintf("-np %d %s, mode %s", s.Slots, s.Cache, s.Mode)
 }
 
 // serverArgs are llama-server's. Every slot has room for the longest sequence of the
 // trace; a unified cache gets as much memory, which is more than the load needs.
 func (w *Workload) serverArgs(o *Options, s Setting) func(host, port string) []string {
 	return func(host, port string) []string {
-		kv := "--no-kv-unified"
-		if s.Unified {
-			kv = "--kv-unified"
-		}
 		threads := strconv.Itoa(o.Threads)
-		return []string{
+		return append([]string{
 			"--model", w.file, "--host", host, "--port", port, "--threads", threads, "--threads-batch", threads,
-			"--parallel", strconv.Itoa(s.Slots), "--ctx-size", strconv.Itoa(s.Slots * roundUp(w.longest, cellsAlign)), kv,
-			"--flash-attn", s.FlashAttention, "--metrics", "--offline", "--no-webui",
-		}
+			"--parallel", strconv.Itoa(s.Slots), "--ctx-size", strconv.Itoa(s.Slots * roundUp(w.longest, cellsAlign)),
+			"--metrics", "--offline", "--no-webui",
+		}, s.Cache.Args()...)
 	}
 }
 
-// first are the settings of the first round of the search, which differ in more than
-// one thing; later rounds vary what was best in one.
-func (w *Workload) first() []Setting {
+// rounds are those of the search for the fastest setting: each varies what was best so
+// far.
+func (w *Workload) rounds() []func(best Setting) []Setting {
+	return []func(Setting) []Setting{w.first, separate, w.fewer}
+}
+
+// first are all caches, with a slot for each candidate.
+func (w *Workload) first(Setting) []Setting {
 	var list []Setting
-	for _, unified := range []bool{false, true} {
-		for _, mode := range []target.Mode{target.ModeN, target.ModeSeparate} {
-			list = append(list, Setting{Slots: w.slots(), Unified: unified, Mode: mode, FlashAttention: "auto"})
-		}
+	for _, c := range caches() {
+		list = append(list, Setting{Slots: w.slots(), Cache: c, Mode: target.ModeN})
 	}
 	return list
 }
 
-// next are the variations of the best setting so far: fewer slots, and flash attention
-// where llama.cpp would choose by itself.
-func (w *Workload) next(best Setting) []Setting {
+// caches are with and without flash attention, which "auto" always chooses on a CPU:
+// there it is at times the slower one.
+func caches() []ceiling.Cache {
+	return []ceiling.Cache{{FlashAttention: "auto"}, {FlashAttention: "off"}, {Unified: true, FlashAttention: "auto"}, {Unified: true, FlashAttention: "off"}}
+}
+
+// separate has a request for each candidate.
+func separate(best Setting) []Setting {
+	best.Mode = target.ModeSeparate
+	return []Setting{best}
+}
+
+// fewer slots, of which each is used for a longer time.
+func (w *Workload) fewer(best Setting) []Setting {
 	var list []Setting
 	for _, part := range []int{2, 4} {
 		if slots := best.Slots / part; slots >= w.Trace.Candidates && slots < best.Slots {
@@ -83,9 +89,7 @@ func (w *Workload) next(best Setting) []Setting {
 			list = append(list, s)
 		}
 	}
-	s := best
-	s.FlashAttention = "on"
-	return append(list, s)
+	return list
 }
 
 // slots for all candidates at once.

@@ -154,7 +154,7 @@ func (s *session) fixedSteps(ctx context.Context, m *Measured) (err error) {
 			return err
 		}
 		lock = append(lock, rate)
-		rows, err := s.bench(ctx, long.tokens, true, p.tokens, []int{p.width}, s.kvu)
+		rows, err := s.bench(ctx, long.tokens, true, p.tokens, []int{p.width}, s.cache)
 		if err != nil {
 			return err
 		}
@@ -181,7 +181,7 @@ func (s *session) fixedSteps(ctx context.Context, m *Measured) (err error) {
 			continue // the first one brings the prompts into the cache
 		}
 		stag = append(stag, rate)
-		rows, err := s.bench(ctx, short.tokens, false, p.tokens, []int{p.width}, s.kvu)
+		rows, err := s.bench(ctx, short.tokens, false, p.tokens, []int{p.width}, s.cache)
 		if err != nil {
 			return err
 		}

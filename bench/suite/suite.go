@@ -131,7 +131,7 @@ type session struct {
 	*Workload
 	best  Setting
 	rows  []ceiling.Row // of all calls of llama-batched-bench for the ideal
-	kvu   bool          // it decodes faster with one KV cache for all sequences
+	cache ceiling.Cache // with which it decodes fastest
 	limit time.Duration // of one run of a server; 0: runLimit
 }
 
@@ -281,7 +281,7 @@ func (s *session) figures(files []*result.File) Figures {
 
 // ceiling asks llama-batched-bench once for the speeds at a trace's lengths.
 func (s *session) ceiling(ctx context.Context) error {
-	rows, err := s.bench(ctx, s.meanPrompt(), true, min(s.outputTokens(), ceilingTokens), s.widths(), s.kvu)
+	rows, err := s.bench(ctx, s.meanPrompt(), true, min(s.outputTokens(), ceilingTokens), s.widths(), s.cache)
 	s.rows = append(s.rows, rows...)
 	return err
 }
@@ -300,11 +300,11 @@ func (s *session) widths() []int {
 
 func (s *session) meanPrompt() int { return s.counts.PromptTokens / s.counts.Turns }
 
-func (s *session) bench(ctx context.Context, prompt int, shared bool, output int, widths []int, unified bool) ([]ceiling.Row, error) {
+func (s *session) bench(ctx context.Context, prompt int, shared bool, output int, widths []int, cache ceiling.Cache) ([]ceiling.Row, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, benchLimit, fmt.Errorf("llama-batched-bench took longer than %s", benchLimit))
 	defer cancel()
 	b := ceiling.Bench{
-		Program: s.BatchedBench, Model: s.file, Threads: s.Threads, Prompt: prompt, Shared: shared, Output: output, Widths: widths, Unified: unified,
+		Program: s.BatchedBench, Model: s.file, Threads: s.Threads, Prompt: prompt, Shared: shared, Output: output, Widths: widths, Cache: cache,
 	}
 	return b.Run(ctx)
 }

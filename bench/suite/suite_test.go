@@ -93,7 +93,7 @@ func TestTheBestSettingIsFoundAlsoWhenSomeFail(t *testing.T) {
 			t.Errorf("%v", flags)
 		}
 		rate := 10.0
-		for _, better := range []string{"--no-kv-unified", `"--parallel","4"`} {
+		for _, better := range []string{"-no-kvu", `"-fa","off"`, `"--parallel","4"`} {
 			if strings.Contains(flags["args"], better) {
 				rate *= 2
 			}
@@ -101,7 +101,7 @@ func TestTheBestSettingIsFoundAlsoWhenSomeFail(t *testing.T) {
 		switch {
 		case flags["mode"] == "separate":
 			rate += 5
-		case strings.Contains(flags["args"], "--kv-unified"):
+		case strings.Contains(flags["args"], `"-kvu"`):
 			return -1
 		}
 		return rate
@@ -110,7 +110,7 @@ func TestTheBestSettingIsFoundAlsoWhenSomeFail(t *testing.T) {
 	if err := s.tune(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	want := Setting{Slots: 4, Mode: target.ModeSeparate, FlashAttention: "auto"}
+	want := Setting{Slots: 4, Mode: target.ModeSeparate, Cache: ceiling.Cache{FlashAttention: "off"}}
 	if s.best != want || m.Best != want {
 		t.Errorf("got %s", s.best)
 	}
@@ -123,9 +123,9 @@ func TestTheBestSettingIsFoundAlsoWhenSomeFail(t *testing.T) {
 		tried = append(tried, line)
 	}
 	if diff := cmp.Diff([]string{
-		"-np 8 -no-kvu -fa auto, mode n: 20", "-np 8 -no-kvu -fa auto, mode separate: 25",
-		"-np 8 -kvu -fa auto, mode n: - it did not go well", "-np 8 -kvu -fa auto, mode separate: 15",
-		"-np 4 -no-kvu -fa auto, mode separate: 45", "-np 2 -no-kvu -fa auto, mode separate: 25", "-np 8 -no-kvu -fa on, mode separate: 25",
+		"-np 8 -no-kvu -fa auto, mode n: 20", "-np 8 -no-kvu -fa off, mode n: 40",
+		"-np 8 -kvu -fa auto, mode n: - it did not go well", "-np 8 -kvu -fa off, mode n: - it did not go well",
+		"-np 8 -no-kvu -fa off, mode separate: 45", "-np 4 -no-kvu -fa off, mode separate: 85", "-np 2 -no-kvu -fa off, mode separate: 45",
 	}, tried); diff != "" {
 		t.Error(diff)
 	}
@@ -157,7 +157,7 @@ func TestTheArmsAreMeasuredInTurnsOnFreshServersWithTheSameLoad(t *testing.T) {
 		return map[string]float64{"agentd": 30, "llama-server": 20}[flags["name"]] + float64(len(order))
 	})
 	s.AgentdArgs = []string{"--more", "x"}
-	s.best = Setting{Slots: 8, Mode: target.ModeN, FlashAttention: "auto"}
+	s.best = Setting{Slots: 8, Mode: target.ModeN, Cache: ceiling.Cache{FlashAttention: "auto"}}
 	m := &Measured{Workload: s.Workload}
 	if err := s.repeat(t.Context(), m); err != nil {
 		t.Fatal(err)
@@ -251,18 +251,18 @@ func TestAWindowIsBusyAlsoWhereSomeBeginAndEnd(t *testing.T) {
 // sample is a comparison with figures that reach their goals, miss them, and are
 // unknown.
 func sample() *Result {
-	k := result.Known
+	k, off := result.Known, ceiling.Cache{FlashAttention: "off"}
 	w := &Workload{Name: "a", Title: "first", Trace: workload.Options{Agents: 16, Candidates: 4, Turns: 6}, FixedTokens: 32, Goal: 1.7}
 	c := &Workload{Name: "b", Title: "calls", Trace: workload.Options{Agents: 2, Candidates: 3, Turns: 4}, MaxTokens: 128, Goal: 2.5}
 	r := &Result{
 		Version: Version, Made: time.Date(2026, 11, 22, 1, 2, 3, 0, time.UTC), Commit: "v1", CPU: "A CPU", CPUs: 2, Threads: 2, Repeats: 5, Load: 0.25, Seconds: 800,
 		Workloads: []*Measured{{
 			Workload: w, Counts: Counts{PromptTokens: 1000, UniqueTokens: 400},
-			Tuning:  []Tried{{Setting{8, true, target.ModeN, "auto"}, k(3), ""}, {Setting{4, false, target.ModeSeparate, "on"}, k(4), ""}, {Setting{2, false, target.ModeN, "on"}, result.Value{}, "it crashed"}},
-			Best:    Setting{4, false, target.ModeSeparate, "on"},
+			Tuning:  []Tried{{Setting{8, ceiling.Cache{Unified: true, FlashAttention: "auto"}, target.ModeN}, k(3), ""}, {Setting{4, off, target.ModeSeparate}, k(4), ""}, {Setting{2, off, target.ModeN}, result.Value{}, "it crashed"}},
+			Best:    Setting{4, off, target.ModeSeparate},
 			Agentd:  Figures{Decisions: Spread{k(17), k(16), k(18)}, TTFT: Spread{Median: k(100)}, Computed: Spread{Median: k(1.03)}, Width: Spread{Median: k(30.25)}},
 			Server:  Figures{Decisions: Spread{k(10), k(9), k(11)}, TTFT: Spread{Median: k(200)}},
-			Ceiling: ceiling.Speeds{Prefill: 3000, Decode: 900, Width: 64}, Ideal: k(20),
+			Ceiling: ceiling.Speeds{Prefill: 3000, Decode: 900, Width: 64}, Batched: off, Ideal: k(20),
 			Probe: Probe{Width: 32}, Lockstep: k(0.96), Staggered: k(0.8), Cells: k(1.05), ManyTTFT: k(1.2), Host: k(99.6), Sample: k(500), Decode: k(4000),
 		}, {Workload: c, Error: "llama-server: it crashed"}},
 	}

@@ -11,12 +11,12 @@ import (
 // A setting is given up when it takes patience times as long as the best so far, and
 // patienceLeast longer, for the start of a server.
 const (
-	patience      = 2
+	patience      = 1.5
 	patienceLeast = 5 * time.Second
 )
 
 // tune finds the best setting of llama-server with the first turns of the trace, and
-// of llama-batched-bench's KV cache.
+// of llama-batched-bench's.
 func (s *session) tune(ctx context.Context, m *Measured) error {
 	bestRate := 0.0
 	var best Setting
@@ -38,17 +38,17 @@ func (s *session) tune(ctx context.Context, m *Measured) error {
 			if tried.Decisions.X > bestRate {
 				bestRate, best = tried.Decisions.X, setting
 				// What takes that much longer can't become the best.
-				s.limit = min(runLimit, patience*time.Since(began)+patienceLeast)
+				s.limit = min(runLimit, time.Duration(patience*float64(time.Since(began)))+patienceLeast)
 			}
 			s.say("llama-server %s: %.2f decisions/s %s", setting, tried.Decisions.X, tried.Error)
 		}
 		return nil
 	}
-	if err := round(s.first()); err != nil {
-		return err
-	}
-	if bestRate > 0 && !s.Quick {
-		if err := round(s.next(best)); err != nil {
+	for i, settings := range s.rounds() {
+		if i > 0 && (bestRate == 0 || s.Quick) {
+			break
+		}
+		if err := round(settings(best)); err != nil {
 			return err
 		}
 	}
@@ -57,9 +57,14 @@ func (s *session) tune(ctx context.Context, m *Measured) error {
 		return fmt.Errorf("llama-server answered with no setting; the last one: %s", m.Tuning[len(m.Tuning)-1].Error)
 	}
 	s.best, m.Best = best, best
-	var rates [2]float64
-	for i, unified := range []bool{false, true} {
-		rows, err := s.bench(ctx, s.meanPrompt(), true, min(s.outputTokens(), ceilingTokens), s.widths(), unified)
+	return s.tuneBatched(ctx, m)
+}
+
+// tuneBatched finds with which cache llama-batched-bench decodes fastest.
+func (s *session) tuneBatched(ctx context.Context, m *Measured) error {
+	fastest := 0.0
+	for _, cache := range caches() {
+		rows, err := s.bench(ctx, s.meanPrompt(), true, min(s.outputTokens(), ceilingTokens), s.widths(), cache)
 		if err != nil {
 			return err
 		}
@@ -67,8 +72,9 @@ func (s *session) tune(ctx context.Context, m *Measured) error {
 		if err != nil {
 			return err
 		}
-		rates[i] = speeds.Decode
+		if speeds.Decode > fastest {
+			fastest, s.cache, m.Batched = speeds.Decode, cache, cache
+		}
 	}
-	s.kvu = rates[1] > rates[0]
 	return nil
 }
