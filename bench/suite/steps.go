@@ -117,8 +117,13 @@ const (
 // fixedSteps measures answers of a fixed length, on one server, agentd and
 // llama-batched-bench in turns.
 func (s *session) fixedSteps(ctx context.Context, m *Measured) (err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, runLimit, fmt.Errorf("the steps took longer than %s", runLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, stepsLimit, fmt.Errorf("the steps took longer than %s", runLimit))
 	defer cancel()
+	defer func() {
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+	}()
 	p := s.probe()
 	long, err := s.fresh(ctx, 1+p.passes+2*p.pairs, seedFresh, false)
 	if err != nil {
@@ -154,7 +159,7 @@ func (s *session) fixedSteps(ctx context.Context, m *Measured) (err error) {
 			return err
 		}
 		lock = append(lock, rate)
-		rows, err := s.bench(ctx, long.tokens, true, p.tokens, []int{p.width}, s.cache)
+		rows, err := s.bench(ctx, long.tokens, true, p.tokens, []int{p.width}, m.Batched)
 		if err != nil {
 			return err
 		}
@@ -172,6 +177,11 @@ func (s *session) fixedSteps(ctx context.Context, m *Measured) (err error) {
 	// tokens·width/rate: steps are faster while there are few, and the first one must not
 	// have ended.
 	gap := time.Duration(float64(p.tokens) / mid(lock) / 8 * float64(time.Second))
+	// What shares nothing may want another cache.
+	cache, err := s.tuneBatched(ctx, short.tokens, false, p.tokens, []int{p.width})
+	if err != nil {
+		return err
+	}
 	for i := range p.passes + 1 {
 		rate, ok, err := s.staggered(ctx, agent, short.turns, p, gap)
 		if err != nil {
@@ -181,7 +191,7 @@ func (s *session) fixedSteps(ctx context.Context, m *Measured) (err error) {
 			continue // the first one brings the prompts into the cache
 		}
 		stag = append(stag, rate)
-		rows, err := s.bench(ctx, short.tokens, false, p.tokens, []int{p.width}, s.cache)
+		rows, err := s.bench(ctx, short.tokens, false, p.tokens, []int{p.width}, cache)
 		if err != nil {
 			return err
 		}

@@ -54,6 +54,7 @@ const defaultRepeats = 5
 const (
 	runLimit   = 4 * time.Minute
 	benchLimit = 4 * time.Minute
+	stepsLimit = 6 * time.Minute
 )
 
 // Names of workloads, in their order.
@@ -131,7 +132,6 @@ type session struct {
 	*Workload
 	best  Setting
 	rows  []ceiling.Row // of all calls of llama-batched-bench for the ideal
-	cache ceiling.Cache // with which it decodes fastest
 	limit time.Duration // of one run of a server; 0: runLimit
 }
 
@@ -235,7 +235,7 @@ func (s *session) repeat(ctx context.Context, m *Measured) error {
 			runs, arms[name] = append(runs, full), append(arms[name], full.File)
 			s.say("%d of %d: %s %.2f decisions/s", i+1, s.Repeats, name, full.Summary.DecisionRate.X)
 		}
-		if err := s.ceiling(ctx); err != nil {
+		if err := s.ceiling(ctx, m.Batched); err != nil {
 			return err
 		}
 	}
@@ -280,8 +280,8 @@ func (s *session) figures(files []*result.File) Figures {
 }
 
 // ceiling asks llama-batched-bench once for the speeds at a trace's lengths.
-func (s *session) ceiling(ctx context.Context) error {
-	rows, err := s.bench(ctx, s.meanPrompt(), true, min(s.outputTokens(), ceilingTokens), s.widths(), s.cache)
+func (s *session) ceiling(ctx context.Context, cache ceiling.Cache) error {
+	rows, err := s.bench(ctx, s.meanPrompt(), true, min(s.outputTokens(), ceilingTokens), s.widths(), cache)
 	s.rows = append(s.rows, rows...)
 	return err
 }

@@ -3,6 +3,7 @@ package suite
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"agentd/bench/ceiling"
@@ -17,7 +18,7 @@ const (
 
 // tune finds the best setting of llama-server with the first turns of the trace, and
 // of llama-batched-bench's.
-func (s *session) tune(ctx context.Context, m *Measured) error {
+func (s *session) tune(ctx context.Context, m *Measured) (err error) {
 	bestRate := 0.0
 	var best Setting
 	round := func(list []Setting) error {
@@ -57,24 +58,25 @@ func (s *session) tune(ctx context.Context, m *Measured) error {
 		return fmt.Errorf("llama-server answered with no setting; the last one: %s", m.Tuning[len(m.Tuning)-1].Error)
 	}
 	s.best, m.Best = best, best
-	return s.tuneBatched(ctx, m)
+	m.Batched, err = s.tuneBatched(ctx, s.meanPrompt(), true, min(s.outputTokens(), ceilingTokens), s.widths())
+	return err
 }
 
 // tuneBatched finds with which cache llama-batched-bench decodes fastest.
-func (s *session) tuneBatched(ctx context.Context, m *Measured) error {
+func (s *session) tuneBatched(ctx context.Context, prompt int, shared bool, output int, widths []int) (best ceiling.Cache, err error) {
 	fastest := 0.0
 	for _, cache := range caches() {
-		rows, err := s.bench(ctx, s.meanPrompt(), true, min(s.outputTokens(), ceilingTokens), s.widths(), cache)
+		rows, err := s.bench(ctx, prompt, shared, output, widths, cache)
 		if err != nil {
-			return err
+			return best, err
 		}
-		speeds, err := ceiling.Fastest(rows, s.slots())
+		speeds, err := ceiling.Fastest(rows, slices.Max(widths))
 		if err != nil {
-			return err
+			return best, err
 		}
 		if speeds.Decode > fastest {
-			fastest, s.cache, m.Batched = speeds.Decode, cache, cache
+			fastest, best = speeds.Decode, cache
 		}
 	}
-	return nil
+	return best, nil
 }
