@@ -54,7 +54,7 @@ const maxTools = 7
 func newToolbox(r *rand.Rand, o Options) *toolbox {
 	b := &toolbox{}
 	m := &maker{rand: r, names: o.ToolNames, invented: oneOf(r, []int{0, 50, 100})}
-	if o.Plain || o.Lesson || o.Split == Eval && o.ToolNames == Known {
+	if o.Plain || o.Split == Eval && o.ToolNames == Known {
 		m.invented = 0
 	}
 	m.add(b, toolGo, []op{opGo}, nil, roleRoom)

@@ -11,7 +11,9 @@ from torch import Tensor
 
 PAIRS = 6  # of a head, the fastest of the rotation, by which the first layer looks back
 SHARPNESS, MILD = 1.7, 1.4  # of the attention in both layers and in all others: weight of the norms of queries and keys
-WRITES, COPIES = 1.0, 1.5  # how much the first layer writes of earlier tokens, and the second of what it copies
+# How much the first layer writes of earlier tokens, and the second of what it copies. Beside a smaller embedding that would
+# be too much: all later layers have to be heard, and the optimizer changes matrices by so much a step, however small they are.
+WRITES, COPIES = 1.0, 1.5
 COULD_COPY = 0.25  # how much all other heads copy of what they look at, at first everything
 REST = 0.1  # what remains of the random weights in the heads that are set
 

@@ -8,7 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import copying
+import lookup
 from packing import Batch
+
+Seen = dict[int, tuple[Tensor, Tensor]]  # of layers, the queries and the keys, as lookup.scores takes them
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ class Attention(nn.Module):
         self.q_norm = Norm(s.head_dim, s.epsilon)
         self.k_norm = Norm(s.head_dim, s.epsilon)
 
-    def forward(self, x: Tensor, batch: Batch, masks: list[Tensor], cos: Tensor, sin: Tensor) -> Tensor:
+    def forward(self, x: Tensor, batch: Batch, masks: list[Tensor], cos: Tensor, sin: Tensor, seen: Seen | None, layer: int) -> Tensor:
         s = self.shape
         q = rotate(self.q_norm(self.q(x).unflatten(-1, (s.heads, s.head_dim))), cos, sin)
         k = rotate(self.k_norm(self.k(x).unflatten(-1, (s.kv_heads, s.head_dim))), cos, sin)
@@ -110,6 +113,8 @@ class Attention(nn.Module):
         group = s.heads // s.kv_heads
         q = q.view(-1, s.kv_heads, group, s.head_dim).permute(1, 0, 2, 3)
         k, v = k.transpose(0, 1), v.transpose(0, 1)
+        if seen is not None:
+            seen[layer] = q, k
         qs, ks, vs = (t.split(batch.sizes, dim=1) for t in (q, k, v))
         outs = []
         for node, path in enumerate(batch.paths):
@@ -131,14 +136,14 @@ class Block(nn.Module):
         self.up = Linear(s.width, s.ffn, std)
         self.down = Linear(s.ffn, s.width, 0)
 
-    def forward(self, x: Tensor, batch: Batch, masks: list[Tensor], cos: Tensor, sin: Tensor) -> Tensor:
-        x = x + self.attn(self.attn_norm(x), batch, masks, cos, sin)
+    def forward(self, x: Tensor, *rest) -> Tensor:
+        x = x + self.attn(self.attn_norm(x), *rest)
         h = self.ffn_norm(x)
         return x + self.down(swiglu(self.gate(h), self.up(h)))
 
 
 # Large beside what blocks add in their first steps, so that tokens can be told apart behind them; OUT_NORM makes up for it.
-EMBEDDING_STD, OUT_NORM = 0.25, 0.35
+EMBEDDING_STD, OUT_NORM = 0.5, 0.175
 
 class Qwen3(nn.Module):
     def __init__(self, shape: Shape):
@@ -150,9 +155,10 @@ class Qwen3(nn.Module):
         nn.init.constant_(self.norm.weight, OUT_NORM)
         if shape.layers > 1 and shape.kv_heads > 1:
             copying.begin(self)
+            lookup.begin(self)
 
-    def forward(self, batch: Batch, dtype: torch.dtype, rows: Tensor) -> Tensor:
-        """Logits, in float32, behind the tokens at rows."""
+    def forward(self, batch: Batch, dtype: torch.dtype, rows: Tensor, seen: Seen | None = None) -> Tensor:
+        """Logits, in float32, behind the tokens at rows. seen takes the queries and keys of each layer."""
         half = self.shape.head_dim // 2
         inverse = self.shape.theta ** (-torch.arange(half, device=batch.tokens.device, dtype=torch.float32) / half)
         angle = (batch.positions[:, None].float() * inverse)[:, None, :]
@@ -160,17 +166,18 @@ class Qwen3(nn.Module):
         group = self.shape.heads // self.shape.kv_heads
         masks = [m.to(dtype).repeat_interleave(group, dim=0) for m in batch.masks]
         x = F.embedding(batch.tokens, self.embedding).to(dtype)
-        for block in self.blocks:
-            x = block(x, batch, masks, cos, sin)
+        for layer, block in enumerate(self.blocks):
+            x = block(x, batch, masks, cos, sin, seen, layer)
         return F.linear(self.norm(x[rows]), self.embedding.to(dtype)).float()
 
-    def loss(self, batch: Batch, dtype: torch.dtype, others: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    def loss(self, batch: Batch, dtype: torch.dtype, others: Tensor | None = None,
+             seen: Seen | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """The sum of the targets' losses, for each target whether it is the most likely token, and the sum of the
         losses behind the other rows, whose targets are the tokens that follow."""
         rows, targets, count = batch.rows, batch.targets, len(batch.rows)
         if others is not None:
             rows, targets = torch.cat((rows, others)), torch.cat((targets, batch.tokens[others + 1]))
-        logits = self(batch, dtype, rows)
+        logits = self(batch, dtype, rows, seen)
         right = logits[:count].detach().argmax(-1) == batch.targets
         losses = F.cross_entropy(logits, targets, reduction="none")
         return losses[:count].sum(), right, losses[count:].sum()

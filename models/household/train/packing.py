@@ -4,14 +4,16 @@ The episodes of a group begin with the same prompt, and all groups with the same
 computed once: a batch is a list of nodes (runs of tokens), each of which continues another one, its parent.
 """
 
+import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
 from torch import Tensor
 
 import tokenizer as tok
+from lookup import Reader
 
 
 @dataclass
@@ -19,6 +21,8 @@ class Node:
     tokens: np.ndarray
     loss: np.ndarray  # of each token, whether the model has to predict it
     parent: int  # index of the node that this one continues, -1: none
+    names: np.ndarray | None = None  # of each token, as lookup.Reader gives them; None: there are none
+    called: np.ndarray | None = None
 
 
 @dataclass
@@ -33,12 +37,21 @@ class Batch:
     rows: Tensor  # indices of the tokens behind which a target stands
     targets: Tensor
     decisions: Tensor  # of each target, the number of its decision: one unbroken run of targets
-    count: int = field(default=0)  # decisions
+    count: int  # decisions
+    nodes: Tensor  # of each token, the index of its node
+    before: Tensor  # of each two nodes, whether the first one continues the second, or is it
+    names: Tensor  # of each token of a tool's description, how far before it the tool's name begins, of others 0
+    calls: Tensor  # indices of the tokens behind which the name of a tool that is called has to stand
 
     def to(self, device: torch.device) -> "Batch":
-        move = lambda t: t.to(device)
-        return Batch(*(move(t) for t in (self.tokens, self.positions)), self.sizes, self.paths,
-                     [move(m) for m in self.masks], *(move(t) for t in (self.rows, self.targets, self.decisions)), self.count)
+        return Batch(**{f.name: move(getattr(self, f.name), device) for f in fields(self)})
+
+
+def move(value, device: torch.device):
+    """A tensor or a list of them, moved; anything else as it is."""
+    if isinstance(value, list):
+        return [move(v, device) for v in value]
+    return value.to(device) if isinstance(value, Tensor) else value
 
 
 def causal(queries: int, keys: int) -> Tensor:
@@ -70,8 +83,14 @@ def pack(nodes: list[Node]) -> Batch:
         decisions.append(decision + np.cumsum(begins))
         decision += int(begins.sum())
     flat = lambda arrays: torch.from_numpy(np.concatenate(arrays).astype(np.int64))
+    before = torch.zeros(len(nodes), len(nodes), dtype=torch.bool)
+    for i, path in enumerate(paths):
+        before[i, path] = True
+    names = [np.zeros(len(n.tokens)) if n.names is None else n.names for n in nodes]
+    calls = [starts[i] + np.flatnonzero(n.called & n.loss) - 1 for i, n in enumerate(nodes) if n.called is not None]
     return Batch(flat([n.tokens for n in nodes]), flat(positions), sizes, paths, masks,
-                 flat(rows), flat(targets), flat(decisions), decision + 1)
+                 flat(rows), flat(targets), flat(decisions), decision + 1,
+                 torch.arange(len(nodes)).repeat_interleave(torch.tensor(sizes)), before, flat(names), flat(calls or [[]]))
 
 
 class Data:
@@ -79,6 +98,10 @@ class Data:
 
     def __init__(self, path: str, tokenizer_path: str, cut: int = 1):
         self.cut = cut
+        with open(tokenizer_path, encoding="utf-8") as f:
+            vocabulary = json.load(f)["model"]["vocab"]
+        self.vocabulary = len(vocabulary)
+        self.reader = Reader(vocabulary)
         cache = path + ".npz"
         sources = [path, tokenizer_path]
         if not os.path.exists(cache) or os.path.getmtime(cache) < max(map(os.path.getmtime, sources)):
@@ -133,9 +156,11 @@ class Data:
         nodes = [Node(first[:shared], np.zeros(shared, dtype=bool), -1)] if root else []
         for (prefix, prefix_loss), *episodes in runs:
             cut = shared if root else 0
-            nodes.append(Node(prefix[cut:], prefix_loss[cut:], 0 if root else -1))
+            names = self.reader.read(prefix)[0][cut:]
+            names[names > np.arange(len(names))] = 0  # its name stands in the root
+            nodes.append(Node(prefix[cut:], prefix_loss[cut:], 0 if root else -1, names))
             parent = len(nodes) - 1
-            nodes += [Node(tokens, loss, parent) for tokens, loss in episodes if len(tokens)]
+            nodes += [Node(tokens, loss, parent, *self.reader.read(tokens)) for tokens, loss in episodes if len(tokens)]
         return pack(nodes)
 
 

@@ -3,16 +3,17 @@
 import argparse
 import csv
 import itertools
-import json
 import math
 import os
 import time
+from collections import Counter
 from typing import Iterator
 
 import numpy as np
 import torch
 from torch import Tensor
 
+import lookup
 import plot
 from model import Qwen3, Shape
 from packing import Batch, Data
@@ -35,7 +36,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--cool", type=int, required=True,
                    help="then, over so many steps, let the rate fall to nothing; the checkpoint stays as it is before, to go on from")
     p.add_argument("--minutes", type=float, default=math.inf, help="stop early, with a checkpoint, after so long")
-    p.add_argument("--cut", type=int, default=2,
+    p.add_argument("--cut", type=int, default=4,
                    help="parts that the groups are cut into: more houses in a step, and more tokens that no conversations share")
     p.add_argument("--batch", type=int, default=5000, help="at least how many tokens a step sees")
     p.add_argument("--pack", type=int, default=12288, help="at most how many tokens are computed at once, if that holds a group")
@@ -46,6 +47,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--clip", type=float, default=1.0, help="bound of the gradient's norm")
     p.add_argument("--prompt", type=float, default=0.5, help="weight of the loss of what the model reads, at first")
     p.add_argument("--prompt-steps", type=int, default=300, help="steps in which that weight falls to nothing")
+    p.add_argument("--lookup", type=float, default=1.0, help="weight of the losses that teach to find a tool by its description")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--type", choices=TYPES, default="bfloat16", help="type of the computation; weights stay float32")
     p.add_argument("--threads", type=int, default=os.cpu_count())
@@ -101,9 +103,7 @@ class Trainer:
         self.data = Data(args.data, args.tokenizer, args.cut)
         self.first = Data(args.first, args.tokenizer, args.cut) if args.first else None
         self.held_out = Data(args.eval, args.tokenizer)
-        with open(args.tokenizer, encoding="utf-8") as f:
-            vocabulary = len(json.load(f)["model"]["vocab"])
-        self.model = Qwen3(Shape(vocabulary=vocabulary)).to(self.device)
+        self.model = Qwen3(Shape(vocabulary=self.data.vocabulary)).to(self.device)
         matrices = [p for block in self.model.blocks for p in block.parameters() if p.dim() > 1]
         rest = [p for block in self.model.blocks for p in block.parameters() if p.dim() == 1]
         rest += [self.model.embedding, self.model.norm.weight]
@@ -172,30 +172,33 @@ class Trainer:
         steps = self.args.prompt_steps
         return self.args.prompt * max(0.0, 1 - self.step / steps) if steps else 0.0
 
-    def learn(self, data: Data, groups: list[int]) -> tuple[float, int, int]:
-        """One step: the loss per target, and how many tokens and decisions were seen."""
-        targets = decisions = tokens = 0
-        loss = 0.0
+    def learn(self, data: Data, groups: list[int]) -> Counter:
+        """One step: what it saw, and the sum of the targets' losses."""
+        done = Counter()
+        weight = self.args.lookup if lookup.fits(self.model) else 0
         random = torch.Generator().manual_seed(self.args.seed + (self.step << 16))
         for pack in packs(data, groups, self.args.pack):
             batch = data.batch(pack)
             others = self.others(batch, random)
             batch = batch.to(self.device)
-            total, _, read = self.model.loss(batch, self.dtype, None if others is None else others.to(self.device))
-            (total + self.prompt() * read).backward()
-            loss += total.item()
-            targets += len(batch.targets)
-            decisions += batch.count
-            tokens += len(batch.tokens)
+            seen = {} if weight else None
+            loss, _, read = self.model.loss(batch, self.dtype, None if others is None else others.to(self.device), seen)
+            done.update(loss=loss.item(), targets=len(batch.targets), decisions=batch.count, tokens=len(batch.tokens))
+            loss = loss + self.prompt() * read
+            if weight:
+                looked, calls, found = lookup.loss(batch, seen)
+                loss = loss + weight * looked
+                done.update(calls=calls, found=found)
+            loss.backward()
         for p in self.model.parameters():
-            p.grad /= targets
+            p.grad /= done["targets"]
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.args.clip)
         for optimizer, highest in zip(self.optimizers, (self.args.rate, self.args.rate_rest), strict=True):
             for group in optimizer.param_groups:
                 group["lr"] = highest * self.rate()
             optimizer.step()
             optimizer.zero_grad()
-        return loss / targets, tokens, decisions
+        return done
 
     @torch.no_grad()
     def measure(self) -> tuple[float, float]:
@@ -231,23 +234,22 @@ class Trainer:
               f"{total} steps on {self.device} in {a.type}, from step {self.step}"
               + (f", after {self.before} of {a.weights}" if self.before else ""), flush=True)
         begin = saved = mark = time.monotonic()
-        tokens = decisions = 0
-        losses: list[float] = []
+        done = Counter()
         for data, groups in itertools.islice(self.steps(), self.step, None):  # without what was seen before the checkpoint
             if self.step >= total or time.monotonic() - begin > a.minutes * 60:
                 break
-            loss, t, d = self.learn(data, groups)
-            losses.append(loss)
-            tokens, decisions = tokens + t, decisions + d
+            done += self.learn(data, groups)
             self.step += 1
             if self.step % a.evaluate == 0 or self.step == total:
                 spent = time.monotonic() - mark
                 held_out, exact = self.measure()
-                self.rows.append({"step": self.before + self.step, "loss": round(float(np.mean(losses)), 5),
+                loss = done["loss"] / done["targets"]
+                self.rows.append({"step": self.before + self.step, "loss": round(loss, 5),
                                   "held_out": round(held_out, 5), "exact": round(exact, 5)})
-                print(f"step {self.before + self.step}: loss {np.mean(losses):.4f}, held-out {held_out:.4f}, exact {exact:.1%}, "
-                      f"{tokens / spent:,.0f} tokens/s, {decisions / spent:.1f} decisions/s", flush=True)
-                losses, tokens, decisions, mark = [], 0, 0, time.monotonic()
+                print(f"step {self.before + self.step}: loss {loss:.4f}, held-out {held_out:.4f}, exact {exact:.1%}, "
+                      + (f"tools found {done['found'] / done['calls']:.1%}, " if done["calls"] else "")
+                      + f"{done['tokens'] / spent:,.0f} tokens/s, {done['decisions'] / spent:.1f} decisions/s", flush=True)
+                done, mark = Counter(), time.monotonic()
             if self.step == a.steps or time.monotonic() - saved > a.save * 60:
                 self.save()
                 saved = time.monotonic()
