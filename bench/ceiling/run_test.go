@@ -24,12 +24,12 @@ func program(t *testing.T, script string) string {
 func TestTheContextHoldsAllSequences(t *testing.T) {
 	b := Bench{Model: "m.gguf", Threads: 3, Prompt: 250, Output: 6, Widths: []int{8, 4}, Cache: Cache{FlashAttention: "off"}}
 	args := b.Args()
-	for _, want := range [][]string{{"-m", "m.gguf"}, {"-c", "4096"}, {"-t", "3"}, {"-tb", "3"}, {"-npp", "250"}, {"-ntg", "6"}, {"-npl", "8,4"}, {"--output-format", "jsonl"}} {
+	for _, want := range [][]string{{"-m", "m.gguf"}, {"-c", "4096"}, {"-t", "3"}, {"-tb", "3"}, {"-npp", "250"}, {"-ntg", "6"}, {"-npl", "8,4"}, {"--output-format", "jsonl"}, {"-fa", "off"}} {
 		if i := slices.Index(args, want[0]); i < 0 || args[i+1] != want[1] {
 			t.Errorf("no %v in %v", want, args)
 		}
 	}
-	if slices.Contains(args, "-pps") || !slices.Contains(args, "-no-kvu") || !slices.Contains(args, "off") {
+	if slices.Contains(args, "-pps") || !slices.Contains(args, "-no-kvu") {
 		t.Errorf("%v", args)
 	}
 	b.Shared, b.Cache.Unified = true, true

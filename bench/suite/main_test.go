@@ -42,9 +42,19 @@ func argument(args []string, names ...string) string {
 
 func fakeMain(how string, args []string) {
 	if slices.Contains(args, "--output-format") {
+		// With flash attention nothing goes, without it one cache for all is the fastest when it prefills
+		// a shared prompt.
+		if argument(args, "-fa") == "auto" {
+			fmt.Println("no flash attention here")
+			os.Exit(5)
+		}
+		prefill := 1000
+		if slices.Contains(args, "-kvu") && slices.Contains(args, "-pps") {
+			prefill = 2000
+		}
 		for _, width := range strings.Split(argument(args, "-npl"), ",") {
 			n, _ := strconv.Atoi(width)
-			fmt.Printf("{\"n_threads\": 2, \"is_pp_shared\": 1, \"pp\": 100, \"tg\": 8, \"pl\": %d, \"speed_pp\": 1000.0, \"speed_tg\": %d.0}\n", n, 100*n)
+			fmt.Printf("{\"n_threads\": 2, \"is_pp_shared\": 1, \"pp\": 100, \"tg\": 8, \"pl\": %d, \"speed_pp\": %d.0, \"speed_tg\": %d.0}\n", n, prefill, 100*n)
 		}
 		return
 	}

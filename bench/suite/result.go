@@ -14,7 +14,7 @@ import (
 )
 
 // Version is of the suite's result file.
-const Version = 1
+const Version = 2
 
 // Result is one comparison.
 type Result struct {
@@ -47,7 +47,8 @@ type Measured struct {
 	Agentd  Figures        `json:"agentd"`
 	Server  Figures        `json:"llama_server"`
 	Ceiling ceiling.Speeds `json:"ceiling"`
-	Batched ceiling.Cache  `json:"batched_bench_cache"` // with which it was measured
+	Batched ceiling.Cache  `json:"batched_bench_cache"`           // with which it was measured
+	Apart   ceiling.Cache  `json:"batched_bench_cache_staggered"` // and what shares nothing
 	Ideal   result.Value   `json:"ideal_decisions_s"`
 
 	// Probe says how the rest was measured; its ratios are agentd's to the other's.

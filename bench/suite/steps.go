@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"agentd/bench/ceiling"
 	"agentd/bench/result"
 	"agentd/bench/target"
 	"agentd/bench/workload"
@@ -117,13 +118,9 @@ const (
 // fixedSteps measures answers of a fixed length, on one server, agentd and
 // llama-batched-bench in turns.
 func (s *session) fixedSteps(ctx context.Context, m *Measured) (err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, stepsLimit, fmt.Errorf("the steps took longer than %s", runLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, stepsLimit, fmt.Errorf("the steps of a fixed length took longer than %s", stepsLimit))
 	defer cancel()
-	defer func() {
-		if err != nil && ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-	}()
+	defer func() { err = because(ctx, err) }()
 	p := s.probe()
 	long, err := s.fresh(ctx, 1+p.passes+2*p.pairs, seedFresh, false)
 	if err != nil {
@@ -177,8 +174,11 @@ func (s *session) fixedSteps(ctx context.Context, m *Measured) (err error) {
 	// tokens·width/rate: steps are faster while there are few, and the first one must not
 	// have ended.
 	gap := time.Duration(float64(p.tokens) / mid(lock) / 8 * float64(time.Second))
-	// What shares nothing may want another cache.
-	cache, err := s.tuneBatched(ctx, short.tokens, false, p.tokens, []int{p.width})
+	m.Lockstep = result.Known(mid(lock) / mid(batchedLock))
+
+	// What shares nothing may want another cache. Its prompts are computed beforehand.
+	load := ceiling.Load{Decisions: p.width, Generated: p.width * p.tokens}
+	m.Apart, err = s.tuneBatched(ctx, short.tokens, false, p.tokens, []int{p.width}, load)
 	if err != nil {
 		return err
 	}
@@ -191,13 +191,12 @@ func (s *session) fixedSteps(ctx context.Context, m *Measured) (err error) {
 			continue // the first one brings the prompts into the cache
 		}
 		stag = append(stag, rate)
-		rows, err := s.bench(ctx, short.tokens, false, p.tokens, []int{p.width}, cache)
+		rows, err := s.bench(ctx, short.tokens, false, p.tokens, []int{p.width}, m.Apart)
 		if err != nil {
 			return err
 		}
 		batchedStag = append(batchedStag, rows[0].DecodeRate)
 	}
-	m.Lockstep = result.Known(mid(lock) / mid(batchedLock))
 	if len(stag) > 0 {
 		m.Staggered = result.Known(mid(stag) / mid(batchedStag))
 	} else {
@@ -216,6 +215,14 @@ func (s *session) fixedSteps(ctx context.Context, m *Measured) (err error) {
 	}
 	m.ManyTTFT = result.Known(mid(ttft[1]) / mid(ttft[0]))
 	return nil
+}
+
+// because is an error, with what ended the context where that was it.
+func because(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 }
 
 // perStep is what parts of a step took, in microseconds.

@@ -114,6 +114,9 @@ func TestTheBestSettingIsFoundAlsoWhenSomeFail(t *testing.T) {
 	if s.best != want || m.Best != want {
 		t.Errorf("got %s", s.best)
 	}
+	if want := (ceiling.Cache{Unified: true, FlashAttention: "off"}); m.Batched != want {
+		t.Errorf("llama-batched-bench with %s", m.Batched)
+	}
 	var tried []string
 	for _, x := range m.Tuning {
 		line := x.Setting.String() + ": " + text(x.Decisions, "%.0f")

@@ -58,25 +58,37 @@ func (s *session) tune(ctx context.Context, m *Measured) (err error) {
 		return fmt.Errorf("llama-server answered with no setting; the last one: %s", m.Tuning[len(m.Tuning)-1].Error)
 	}
 	s.best, m.Best = best, best
-	m.Batched, err = s.tuneBatched(ctx, s.meanPrompt(), true, min(s.outputTokens(), ceilingTokens), s.widths())
+	load := ceiling.Load{Decisions: s.counts.Candidates, Unique: s.counts.UniqueTokens, Generated: s.counts.Candidates * s.outputTokens()}
+	m.Batched, err = s.tuneBatched(ctx, s.meanPrompt(), true, min(s.outputTokens(), ceilingTokens), s.widths(), load)
 	return err
 }
 
-// tuneBatched finds with which cache llama-batched-bench decodes fastest.
-func (s *session) tuneBatched(ctx context.Context, prompt int, shared bool, output int, widths []int) (best ceiling.Cache, err error) {
+// tuneBatched finds the cache with which llama-batched-bench would be done first with a
+// load. One with which it fails is no candidate, unless it fails with all of them.
+func (s *session) tuneBatched(ctx context.Context, prompt int, shared bool, output int, widths []int, load ceiling.Load) (best ceiling.Cache, err error) {
 	fastest := 0.0
 	for _, cache := range caches() {
-		rows, err := s.bench(ctx, prompt, shared, output, widths, cache)
-		if err != nil {
-			return best, err
+		rows, failed := s.bench(ctx, prompt, shared, output, widths, cache)
+		if ctx.Err() != nil {
+			return best, context.Cause(ctx)
 		}
-		speeds, err := ceiling.Fastest(rows, slices.Max(widths))
-		if err != nil {
-			return best, err
+		var speeds ceiling.Speeds
+		if failed == nil {
+			speeds, failed = ceiling.Fastest(rows, slices.Max(widths))
 		}
-		if speeds.Decode > fastest {
-			fastest, best = speeds.Decode, cache
+		if failed != nil {
+			s.say("llama-batched-bench %s: %s", cache, failed)
+			err = failed
+			continue
+		}
+		rate := speeds.Decisions(load)
+		s.say("llama-batched-bench %s: ideal %.2f decisions/s", cache, rate)
+		if rate > fastest {
+			fastest, best = rate, cache
 		}
 	}
-	return best, nil
+	if fastest > 0 {
+		return best, nil
+	}
+	return best, err
 }

@@ -113,8 +113,9 @@ const freeTokens = 24
 // generated token, so that tokens which the grammar forces, and which may come several
 // in a step, count for what they are.
 func (s *session) constrainedSteps(ctx context.Context, m *Measured) (err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, runLimit, fmt.Errorf("the steps took longer than %s", runLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, runLimit, fmt.Errorf("the constrained steps took longer than %s", runLimit))
 	defer cancel()
+	defer func() { err = because(ctx, err) }()
 	p := s.probe()
 	list, err := s.fresh(ctx, p.passes, seedConstrained, false)
 	if err != nil {

@@ -3,8 +3,8 @@
 A prompt says of each tool its name and then what it is for. To call a tool whose name says nothing, a model has to find the
 description of what it wants to do and to write the name that stood before it. That takes two heads that only make sense
 together: at the tokens of a description one takes over the name, and where a name is to be written another one takes it
-from the description that is meant. Left alone a small model finds neither. So both begin with matrices that hand a token
-on through a room of its own in what the layers pass along, and where they look is learned with losses of their own: the
+from the description that is meant. Left alone a small model finds neither. So such heads begin with matrices that hand a token
+on through a room for it in what the layers pass along, and where they look is learned with losses of their own: the
 first head should look at the name of the tool, the second at the description of the one that is called.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from copying import orthonormal, put
+from copying import COULD_COPY, orthonormal, put
 
 # As tokens are written in the vocabulary: a character for each byte, Ġ for the space and Ċ for the end of a line.
 DECLARED = re.compile(r'"name":Ġ"([^"]+)",Ġ"description":Ġ"((?:[^"\\]|\\.)+)",Ġ"parameters"')
@@ -48,7 +48,8 @@ class Reader:
 
 
 def fits(model) -> bool:
-    return len(model.blocks) > FINDS[-1][0]
+    s = model.shape
+    return s.layers > FINDS[-1][0] and s.kv_heads > 1 and s.heads > FINDS[0][1]
 
 
 @torch.no_grad()
@@ -60,15 +61,17 @@ def begin(model) -> None:
     common = model.embedding.mean(0)
     names, room = orthonormal(2 * size, common / common.norm()).split(size)
     for (layer, head), reads, writes in ((CARRY, names, WRITES * room), *((find, room, COPIES * names) for find in FINDS)):
-        attn = model.blocks[layer].attn
-        put(attn.v.weight[head // group * size:(head // group + 1) * size], reads)
+        attn, first = model.blocks[layer].attn, head // group * group
+        put(attn.v.weight[first // group * size:(first // group + 1) * size], reads)
+        # The heads that read the same go on copying it.
+        attn.out.weight[:, first * size:(first + group) * size] = COULD_COPY * reads.T.repeat(1, group)
         put(attn.out.weight[:, head * size:(head + 1) * size], writes.T)
 
 
 def loss(batch, seen: dict[int, tuple[Tensor, Tensor]]) -> tuple[Tensor, int, int]:
     """What the heads lose by looking elsewhere: the sum over all tokens of descriptions and all calls of tools that have
-    one. And how many of these calls there are, and in how many of them the last head looks mostly at the right tool. seen
-    holds the queries and keys of their layers."""
+    one. And how many of these calls there are, and in how many of them the last head looks mostly at the right tool, or at
+    another one whose name begins with the same token. seen holds the queries and keys of their layers."""
     described = batch.names.nonzero()[:, 0]
     begins = described - batch.names[described]  # where the tools' names stand
     carried = scores(batch, seen[CARRY[0]], CARRY[1], described).log_softmax(-1).gather(1, begins[:, None])
@@ -76,11 +79,11 @@ def loss(batch, seen: dict[int, tuple[Tensor, Tensor]]) -> tuple[Tensor, int, in
     owned[described] = batch.tokens[begins] + 1
     right = (owned == batch.tokens[batch.calls + 1][:, None] + 1) & behind(batch, batch.calls)
     calls, right = batch.calls[right.any(-1)], right[right.any(-1)]
-    total = -DESCRIBED * carried.sum()
+    total, sure = -DESCRIBED * carried.sum(), 0
     for layer, head in FINDS:
         found = scores(batch, seen[layer], head, calls).log_softmax(-1).masked_fill(~right, float("-inf")).logsumexp(-1)
-        total = total - found.sum()
-    return total, len(calls), int((found.exp() > 0.5).sum())
+        total, sure = total - found.sum(), int((found.exp() > 0.5).sum())
+    return total, len(calls), sure
 
 
 def scores(batch, seen: tuple[Tensor, Tensor], head: int, at: Tensor) -> Tensor:

@@ -108,6 +108,9 @@ class Data:
             self._write(cache, path, tok.Tokenizer.from_file(tokenizer_path))
         with np.load(cache) as z:
             self.tokens, self.loss, self.starts, self.groups = z["tokens"], z["loss"], z["starts"], z["groups"]
+        least = int(np.diff(self.groups).min()) - 1
+        if least < cut:
+            raise SystemExit(f"{path}: a group has {least} episodes: it cannot be cut into {cut} parts")
 
     @staticmethod
     def _write(cache: str, path: str, tokenizer: tok.Tokenizer) -> None:
@@ -153,7 +156,7 @@ class Data:
             differ = np.flatnonzero(first[:size] != prefix[:size])
             shared = int(differ[0]) if len(differ) else size
         root = len(runs) > 1 and shared > 0
-        nodes = [Node(first[:shared], np.zeros(shared, dtype=bool), -1)] if root else []
+        nodes = [Node(first[:shared], np.zeros(shared, dtype=bool), -1, self.reader.read(first)[0][:shared])] if root else []
         for (prefix, prefix_loss), *episodes in runs:
             cut = shared if root else 0
             names = self.reader.read(prefix)[0][cut:]

@@ -5,7 +5,7 @@ set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=$(CDPATH='' cd -- "$here/../../.." && pwd)
 : "${GROUPS_TRAIN:=6000}" "${GROUPS_FIRST:=1500}" "${GROUPS_EVAL:=100}" "${SEED:=1}" "${STEPS_FIRST:=1000}" "${STEPS:=8000}" "${COOL:=8000}"
-: "${WEIGHTS:=}" "${RATE:=2e-3}" "${TYPE:=bfloat16}" "${THREADS:=$(nproc)}" "${PYTHON:=python3}"
+: "${WEIGHTS:=}" "${LOOKUP:=1}" "${RATE:=2e-3}" "${TYPE:=bfloat16}" "${THREADS:=$(nproc)}" "${PYTHON:=python3}"
 work=${XDG_CACHE_HOME:-$HOME/.cache}/agentd/train
 run=$work/run-$GROUPS_TRAIN-$GROUPS_FIRST-$STEPS_FIRST-$SEED
 if [ -n "$WEIGHTS" ]; then
@@ -71,7 +71,7 @@ fi
 # The C library would give large blocks back to the system and get them zeroed again: a fifth of the time.
 MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=268435456 \
 	python train.py --data "$data" --eval "$held_out" --tokenizer "$run/tokenizer.json" --out "$run" --resume "$@" \
-	--steps "$STEPS" --cool "$COOL" --rate "$RATE" --rate-rest "$RATE" --type "$TYPE" --seed "$SEED" --threads "$THREADS"
+	--steps "$STEPS" --cool "$COOL" --rate "$RATE" --rate-rest "$RATE" --type "$TYPE" --lookup "$LOOKUP" --seed "$SEED" --threads "$THREADS"
 python export.py --checkpoint "$run/cooled.pt" --tokenizer "$run/tokenizer.json" --out "$run/household.gguf" \
 	--data "$held_out" --expect "$run/expect.json"
 (cd "$root" && go run ./models/household/train/check --model "$run/household.gguf" --expect "$run/expect.json")

@@ -7,6 +7,7 @@ import math
 import os
 import tempfile
 import unittest
+from collections import Counter
 
 import gguf
 import numpy as np
@@ -46,6 +47,10 @@ class Train(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         cls.directory.cleanup()
+
+    def arguments(self, out, *more):
+        return train.arguments(["--data", self.jsonl, "--eval", self.jsonl, "--tokenizer", self.vocabulary, "--threads", "1", "--cool", "0",
+                                "--batch", "500", "--cut", "2", "--out", os.path.join(self.directory.name, out), *more])
 
     def test_pieces_come_back_byte_for_byte(self):
         odd = [["t", "a\n\n  b\t12345 it's Ünï 杯 \x00"], ["s", "<|im_end|>"], ["t", "\n"], ["t", "joined"]]
@@ -170,6 +175,35 @@ class Train(unittest.TestCase):
         self.assertLess(loss.item(), 0.01 * calls)
         self.assertEqual(found, calls)
 
+    def test_a_loss_that_is_no_number_ends_the_run_and_the_checkpoint_before_it_stays(self):
+        trainer = train.Trainer(self.arguments("nan", "--steps", "3", "--save", "0"))
+        learn = trainer.learn
+        trainer.learn = lambda *of: Counter(learn(*of) | ({"loss": math.nan} if trainer.step == 1 else {}))
+        with contextlib.redirect_stdout(io.StringIO()), self.assertRaisesRegex(SystemExit, "step 2: the loss is nan"):
+            trainer.run()
+        self.assertEqual(train.Trainer(self.arguments("nan", "--steps", "3", "--resume")).step, 1)
+
+    def test_a_group_with_fewer_episodes_than_parts_is_refused(self):
+        with self.assertRaisesRegex(SystemExit, "3 episodes: it cannot be cut into 4 parts"):
+            Data(self.jsonl, self.vocabulary, 4)
+
+    def test_the_weight_of_the_look_up_counts(self):
+        weights = []
+        for weight in ("0", "1"):
+            trainer = train.Trainer(self.arguments("look-up" + weight, "--steps", "1", "--lookup", weight))
+            with contextlib.redirect_stdout(io.StringIO()):
+                trainer.run()
+            weights.append(trainer.model.blocks[lookup.CARRY[0]].attn.k.weight)
+        self.assertFalse(torch.equal(*weights))
+
+    def test_what_shares_the_keys_of_a_set_head_copies_as_all_others(self):
+        torch.manual_seed(1)
+        model = Qwen3(Shape())
+        for layer, block in list(enumerate(model.blocks))[2:]:
+            for head in set(range(4)) - {h for at, h in (lookup.CARRY, *lookup.FINDS) if at == layer}:
+                out, v = block.attn.out.weight[:, head * 64:head * 64 + 64], block.attn.v.weight[head // 2 * 64:head // 2 * 64 + 64]
+                self.assertGreater((out @ v).trace().item() / 64, 0.2, (layer, head))
+
     def test_a_model_begins_with_heads_that_hand_a_name_on(self):
         torch.manual_seed(1)
         model = Qwen3(Shape())
@@ -251,9 +285,7 @@ class Train(unittest.TestCase):
 
     def test_a_run_that_was_interrupted_ends_with_the_weights_of_one_that_was_not(self):
         def trainer(out, *more):
-            return train.Trainer(train.arguments([
-                "--data", self.jsonl, "--eval", self.jsonl, "--tokenizer", self.vocabulary, "--threads", "1", "--steps", "4", "--cool", "0",
-                "--batch", "500", "--first", self.jsonl, "--first-steps", "3", "--evaluate", "2", "--save", "0", "--out", os.path.join(self.directory.name, out), *more]))
+            return train.Trainer(self.arguments(out, "--steps", "4", "--first", self.jsonl, "--first-steps", "3", "--evaluate", "2", "--save", "0", *more))
 
         with contextlib.redirect_stdout(io.StringIO()):
             whole = trainer("whole")

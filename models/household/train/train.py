@@ -47,7 +47,8 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--clip", type=float, default=1.0, help="bound of the gradient's norm")
     p.add_argument("--prompt", type=float, default=0.5, help="weight of the loss of what the model reads, at first")
     p.add_argument("--prompt-steps", type=int, default=300, help="steps in which that weight falls to nothing")
-    p.add_argument("--lookup", type=float, default=1.0, help="weight of the losses that teach to find a tool by its description")
+    p.add_argument("--lookup", type=float, default=1.0,
+                   help="weight of the losses that teach to find a tool by its description; 0 with weights that did not begin so")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--type", choices=TYPES, default="bfloat16", help="type of the computation; weights stay float32")
     p.add_argument("--threads", type=int, default=os.cpu_count())
@@ -238,7 +239,10 @@ class Trainer:
         for data, groups in itertools.islice(self.steps(), self.step, None):  # without what was seen before the checkpoint
             if self.step >= total or time.monotonic() - begin > a.minutes * 60:
                 break
-            done += self.learn(data, groups)
+            learned = self.learn(data, groups)
+            if not math.isfinite(learned["loss"]):
+                raise SystemExit(f"step {self.before + self.step + 1}: the loss is {learned['loss']}: go on from the last checkpoint with a lower rate")
+            done += learned
             self.step += 1
             if self.step % a.evaluate == 0 or self.step == total:
                 spent = time.monotonic() - mark
