@@ -17,7 +17,7 @@ const (
 )
 
 // tune finds the best setting of llama-server with the first turns of the trace, and
-// of llama-batched-bench's.
+// the best KV cache of llama-batched-bench.
 func (s *session) tune(ctx context.Context, m *Measured) (err error) {
 	bestRate := 0.0
 	var best Setting
