@@ -49,7 +49,15 @@ func TestSchemaToGrammar(t *testing.T) {
 		{"constants behind a reference", `{"type":"array","items":{"$ref":"#/odd/0"},"odd":[{"const":{"a":[1,2]}}]}`,
 			[]string{`[{"a": [1, 2]}, {"a": [1, 2]}]`}, []string{`[{"a":[1,2]}]`}},
 		{"a pattern that looks like a constant", `{"type":"array","prefixItems":[{"const":[1,2]},{"type":"string","pattern":"^\"constantaaaa0\"|\\[1,2\\]$"}]}`,
-			[]string{`[[1, 2], "[1,2]"]`, `[[1, 2], ""constantaaaa0""]`}, []string{`[[1, 2], "[1, 2]"]`}},
+			[]string{`[[1, 2], "[1,2]"]`, `[[1, 2], "\"constantaaaa0\" or more"]`}, []string{`[[1, 2], "[1, 2]"]`, `[[1, 2], ""constantaaaa0""]`}},
+		{"a pattern", `{"type":"string","pattern":"^[a-z]{2,5}(-[0-9]+)?$"}`, []string{`"ab"`, `"abcde-12"`}, []string{`"a"`, `"abcdef"`, `"ab-"`, `ab`}},
+		{"a pattern with classes of its own", `{"type":"string","pattern":"^\\d{3}\\w$"}`, []string{`"123_"`}, []string{`"12a_"`, `"123-"`}},
+		{"a pattern that may match anywhere", `{"type":"string","pattern":"b+"}`, []string{`"b"`, `"a \"b\" \u00e9c"`}, []string{`"ac"`, `"a"b"`, `"`}},
+		{"a dot in a pattern does not end the string", `{"type":"string","pattern":"^.+$"}`, []string{`"a\"b\\"`, `"é\t"`}, []string{`"a"b"`, `"a\"`, `""`, `"a\nb"`}},
+		{"a pattern behind a reference, twice", `{"type":"array","items":{"$ref":"#/$defs/a"},"prefixItems":[],"$defs":{"a":{"type":"string","pattern":"^x$"}}}`,
+			[]string{`["x", "x"]`, `[]`}, []string{`["y"]`}},
+		{"a property called pattern", `{"type":"object","properties":{"pattern":{"const":"(?="}},"required":["pattern"]}`, []string{`{"pattern": "(?="}`}, []string{`{}`}},
+		{"an empty pattern", `{"type":"string","pattern":""}`, []string{`""`, `"a"`}, []string{`1`}},
 		{"anything", `{}`, []string{`{"a": [1, "b", null]}`, `{}`}, []string{`{`}},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
@@ -79,8 +87,10 @@ func TestSchemaErrors(t *testing.T) {
 		{"a reference to nothing", `{"$ref":"#/$defs/none"}`},
 		{"a reference to another document", `{"$ref":"https://example.org/schema.json"}`},
 		{"a type that does not exist", `{"type":"fish"}`},
-		{"a pattern without anchors", `{"type":"string","pattern":"a+"}`},
-		{"a pattern with control characters", `{"type":"string","pattern":"^\u001b[31m$"}`},
+		{"a pattern with look-ahead", `{"type":"string","pattern":"^(?=a)"}`},
+		{"a pattern with a NUL", `{"type":"string","pattern":"^\u0000$"}`},
+		{"a pattern that can be empty, repeated", `{"type":"string","pattern":"^(a*b*)*$"}`},
+		{"patterns as large as no grammar may be", `{"anyOf":[` + largePatterns(500) + `]}`},
 		{"bounds in the wrong order", `{"type":"array","items":{"type":"null"},"minItems":5,"maxItems":2}`},
 		{"bounds that no grammar can hold", `{"type":"string","minLength":1000000}`},
 		{"too deep", deep},
@@ -93,6 +103,15 @@ func TestSchemaErrors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// largePatterns are n schemas of strings, each with a pattern of many thousand ranges.
+func largePatterns(n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf(`{"type":"string","pattern":"^%s%d$"}`, strings.Repeat(`\\p{L}`, 20), i)
+	}
+	return strings.Join(list, ",")
 }
 
 // refChain is a schema of n definitions, each made of the next by form.
@@ -146,6 +165,7 @@ func TestSchemasThatRepeatThemselvesAreRefused(t *testing.T) {
 func FuzzSchemaToGrammar(f *testing.F) {
 	f.Add([]byte(`{"type":"object","properties":{"x":{"type":"integer","minimum":-3,"maximum":900}},"required":["x"]}`))
 	f.Add([]byte(`{"type":"string","pattern":"^[a-z]{2,5}(-[0-9]+)?$"}`))
+	f.Add([]byte(`{"type":"string","pattern":"\\d[^\"a-c]|.*$"}`))
 	f.Add([]byte(`{"allOf":[{"type":"object"},{"$ref":"#"}],"oneOf":[]}`))
 	f.Fuzz(func(t *testing.T, schema []byte) {
 		if len(schema) > 1000 {

@@ -255,15 +255,15 @@ template <typename F> void each_node(common_chat_schema * node, const F & f) {
     }
 }
 
-// Constants that are objects or lists. The converter writes them without any
-// white space; here they are written as prompts show JSON, as by Python's
-// json.dumps. Until the grammar is made, strings that occur nowhere in the schema
-// stand for them.
-class constants {
+// What the converter does not write as it should be. Constants that are objects or
+// lists it writes without any white space; here they are written as prompts show JSON,
+// as by Python's json.dumps. Of a pattern it makes strings that are no JSON, such as
+// those with a quotation mark where the pattern has a dot, or any string at all. Until
+// the grammar is made, strings that occur nowhere in the schema stand for both.
+class placeholders {
   public:
-    explicit constants(const common_json & schema) {
-        // Letters alone: what the converter drops of a pattern are backslashes
-        // before punctuation, so it does not make this of anything else.
+    placeholders(const common_json & schema, const std::unordered_map<std::string, std::string> & patterns) : rules(patterns) {
+        // Letters alone, which the converter leaves as they are.
         const auto                      text = schema.dump();
         std::unordered_set<std::string> taken; // what follows this word there
         for (size_t at = 0; (at = text.find(stem, at)) != std::string::npos;) {
@@ -287,33 +287,56 @@ class constants {
             for (auto & value : static_cast<common_chat_schema_enum &>(node).values) {
                 hide(value);
             }
+        } else if (node.kind() == common_chat_schema::KIND_STRING) {
+            hide_pattern(static_cast<common_chat_schema_string &>(node).pattern);
         }
     }
 
     std::string show(const std::string & grammar) const {
-        std::string  out;
-        const auto   begins = "\"\\\"" + stem; // as the converter writes such a string
-        size_t       at     = 0;
-        for (size_t next; (next = grammar.find(begins, at)) != std::string::npos;) {
-            out.append(grammar, at, next - at);
-            size_t digits = 0;
-            out += gbnf_format_literal(written.at(std::stoul(grammar.substr(next + begins.size(), 20), &digits)));
-            at = next + begins.size() + digits + 3; // \""
-        }
-        return out.append(grammar, at, std::string::npos);
+        // As the converter writes a string, and between quotation marks what has a pattern.
+        return replace(replace(grammar, "\"\\\"" + stem, "\\\"\""), "\"" + stem, "\"");
     }
 
   private:
     void hide(common_json & value) {
-        if (!value.is_object() && !value.is_array()) {
-            return;
+        if (value.is_object() || value.is_array()) {
+            value = common_json(placeholder(gbnf_format_literal(dumps(value)))); // the converter compares constants
         }
-        const auto text = dumps(value);
-        const auto [it, added] = index.emplace(text, written.size()); // the converter compares constants
+    }
+
+    void hide_pattern(std::string & pattern) {
+        if (pattern.empty()) {
+            return; // any string
+        }
+        const auto rule = rules.find(pattern);
+        if (rule == rules.end()) {
+            throw std::runtime_error("a pattern can't be turned into a grammar");
+        }
+        if (rule->second.front() == '!') {
+            throw std::runtime_error(rule->second.substr(1));
+        }
+        pattern = "^" + placeholder(rule->second) + "$";
+    }
+
+    // The same for what is the same.
+    std::string placeholder(const std::string & rule) {
+        const auto [it, added] = index.emplace(rule, written.size());
         if (added) {
-            written.push_back(text);
+            written.push_back(rule);
         }
-        value = common_json(stem + std::to_string(it->second));
+        return stem + std::to_string(it->second);
+    }
+
+    std::string replace(const std::string & grammar, const std::string & begins, const std::string & ends) const {
+        std::string out;
+        size_t      at = 0;
+        for (size_t next; (next = grammar.find(begins, at)) != std::string::npos;) {
+            out.append(grammar, at, next - at);
+            size_t digits = 0;
+            out += written.at(std::stoul(grammar.substr(next + begins.size(), 20), &digits));
+            at = next + begins.size() + digits + ends.size();
+        }
+        return out.append(grammar, at, std::string::npos);
     }
 
     static std::string dumps(const common_json & value) {
@@ -333,50 +356,39 @@ class constants {
         return value.dump();
     }
 
-    std::string                             stem = "constant";
-    std::vector<std::string>                written;
-    std::unordered_map<std::string, size_t> index; // in written
+    const std::unordered_map<std::string, std::string> & rules; // of patterns
+    std::string                                          stem = "constant";
+    std::vector<std::string>                             written;
+    std::unordered_map<std::string, size_t>              index; // in written
 };
 
-// The converter prints a warning to stderr for a pattern it can't express and
-// takes any string instead; here that is an error.
-void check_pattern(const std::string & pattern) {
-    if (pattern.empty()) {
-        return;
+// Reads what llama.patterns of schema.go wrote: each pattern of the schema and its rule,
+// or "!" and why there is none.
+std::unordered_map<std::string, std::string> read_patterns(const char * text, size_t size) {
+    std::unordered_map<std::string, std::string> out;
+    for (const char *at = text, *end = text + size; at < end;) {
+        const std::string pattern(at);
+        at += pattern.size() + 1;
+        const std::string rule(at);
+        at += rule.size() + 1;
+        out.emplace(pattern, rule);
     }
-    // That warning holds the pattern as it is, and stderr may be a terminal.
-    if (std::any_of(pattern.begin(), pattern.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; })) {
-        throw std::runtime_error("a pattern holds control characters; write them as escapes such as \\n");
-    }
-    bool ok = pattern.size() >= 2 && pattern.front() == '^' && pattern.back() == '$';
-    if (ok) {
-        common_json alone = common_json::object();
-        alone["type"]     = "string";
-        alone["pattern"]  = pattern;
-        ok = json_schema_to_grammar(alone, true).find("root ::= string\n") == std::string::npos;
-    }
-    if (!ok) {
-        throw std::runtime_error("pattern " + pattern + " can't be turned into a grammar (it must begin with ^ and end with $)");
-    }
+    return out;
 }
 
 } // namespace
 
-extern "C" char * agd_schema_to_grammar(const char * schema, char ** err) {
+extern "C" char * agd_schema_to_grammar(const char * schema, const char * patterns, size_t size, char ** err) {
     return agd::guard(err, static_cast<char *>(nullptr), [&] {
         const common_json json = common_json::parse(schema);
         schema_bounds(json).run();
         const common_chat_schema_document document = common_chat_schema_from_json(json);
-        constants hidden(json);
-        const auto prepare = [&](common_chat_schema & node) {
-            if (node.kind() == common_chat_schema::KIND_STRING) {
-                check_pattern(static_cast<const common_chat_schema_string &>(node).pattern);
-            }
-            hidden.hide(node);
-        };
-        each_node(document.root.get(), prepare);
+        const auto                        rules    = read_patterns(patterns, size);
+        placeholders                      hidden(json, rules);
+        const auto                        hide = [&](common_chat_schema & node) { hidden.hide(node); };
+        each_node(document.root.get(), hide);
         for (const auto & [name, node] : document.refs) {
-            each_node(node.get(), prepare);
+            each_node(node.get(), hide);
         }
         return agd::dup(hidden.show(json_schema_to_grammar(document)));
     });

@@ -11,7 +11,7 @@ import (
 
 // answerRule adds the rules of the JSON values that a schema admits and returns
 // their root. Where a part of the schema has no grammar, such as a pattern with
-// \d, any value of that part's type is admitted: whoever asks checks the answer
+// look-ahead, any value of that part's type is admitted: whoever asks checks the answer
 // anyway, and a free argument is better than no answer.
 func answerRule(g *gbnf.Grammar, kit Toolkit, schema protocol.Raw) (string, error) {
 	text, err := kit.SchemaGrammar(schema)
