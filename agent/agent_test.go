@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -303,6 +304,32 @@ func TestPrepareProblems(t *testing.T) {
 	var ps protocol.Problems
 	if !errors.As(err, &ps) || len(ps) != 3 {
 		t.Errorf("every problem of every input must be found: %v", err)
+	}
+}
+
+func TestProblemsOfInputsAreCapped(t *testing.T) {
+	a := newAgent(t, agent.Config{}, nil)
+	many := func(one string) string { return strings.TrimSuffix(strings.Repeat(one+",", 10000), ",") }
+	long := strings.Repeat("x", 1<<16)
+	for rule, input := range map[string]string{
+		"rules":            `{"memory":{"memory_list":[` + many("1") + `]}}`,
+		"entries":          `{"memory":{"history":[` + many("1") + `]}}`,
+		"turns":            `{"memory":{"_qwen":{"version":1,"turns":{` + many(`"a`+"%"+`"`+`:1`) + `}}}}`,
+		"both of them":     `{"memory":{"history":[` + many("{}") + `],"memory_list":[` + many("1") + `]}}`,
+		"a name of a turn": `{"memory":{"_qwen":{"version":1,"turns":{"` + long + `":1}}}}`,
+	} {
+		for i := 0; strings.Contains(input, "%"); i++ {
+			input = strings.Replace(input, "%", strconv.Itoa(i), 1)
+		}
+		_, err := a.Prepare(request(t, `{}`, input, input))
+		var ps protocol.Problems
+		if !errors.As(err, &ps) || len(ps) > protocol.MaxProblems || len(ps.AppendBody(nil)) > 50_000 {
+			t.Errorf("%s: %d problems, an answer of %d bytes", rule, len(ps), len(ps.AppendBody(nil)))
+			continue
+		}
+		if last := ps[len(ps)-1]; rule != "a name of a turn" && last.Type != protocol.TypeTooManyProblems {
+			t.Errorf("%s: the last problem is %s", rule, last)
+		}
 	}
 }
 

@@ -41,10 +41,13 @@ func (a *Agent) Prepare(req *protocol.AgentRequest) (*Plan, error) {
 
 		var ps protocol.Problems
 		if j.memory, ps = memory.Parse(in.Memory, a.format.StateKey()); len(ps) > 0 {
-			problems = append(problems, ps.At("inputs", i, "memory")...)
+			problems.AddAll(ps.At("inputs", i, "memory"))
 		}
 		if ps = j.readExtraKeys(); len(ps) > 0 {
-			problems = append(problems, ps.At("inputs", i, "extra_keys")...)
+			problems.AddAll(ps.At("inputs", i, "extra_keys"))
+		}
+		if len(problems) == protocol.MaxProblems {
+			break
 		}
 	}
 	if len(problems) > 0 {

@@ -98,7 +98,7 @@ func DecodeSpecializedCoachingRequest(body []byte) (*SpecializedCoachingRequest,
 
 func (d *decoder) coachingRequest() *SpecializedCoachingRequest {
 	r := &SpecializedCoachingRequest{AdditionalInfo: emptyObject}
-	hasTarget := false
+	hasTarget, sound := false, false
 	seen := d.object(coachingRequestFields, func(name string) {
 		switch name {
 		case "run_id":
@@ -112,7 +112,9 @@ func (d *decoder) coachingRequest() *SpecializedCoachingRequest {
 		case "target_step_id":
 			r.TargetStepID, hasTarget = d.integer()
 		case "trajectory":
+			before := len(d.problems)
 			r.Trajectory = d.trajectory()
+			sound = len(d.problems) == before // else a step may be there whose id could not be read
 		case "reinjection_points":
 			r.ReinjectionPoints = d.reinjectionPoints()
 		case "context":
@@ -131,8 +133,8 @@ func (d *decoder) coachingRequest() *SpecializedCoachingRequest {
 			}
 		}
 	}
-	if hasTarget && seen.has(coachingRequestFields, "trajectory") {
-		d.checkReferences(r)
+	if sound && seen.has(coachingRequestFields, "trajectory") {
+		d.checkReferences(r, hasTarget)
 	}
 	return r
 }
@@ -151,13 +153,13 @@ func (d *decoder) coachingContext(r *SpecializedCoachingRequest, name string) {
 	}
 }
 
-// checkReferences checks that steps referred to exist.
-func (d *decoder) checkReferences(r *SpecializedCoachingRequest) {
+// checkReferences checks that steps referred to exist, the target only if it is known.
+func (d *decoder) checkReferences(r *SpecializedCoachingRequest, hasTarget bool) {
 	steps := make(map[int64]bool, len(r.Trajectory))
 	for i := range r.Trajectory {
 		steps[r.Trajectory[i].ID] = true
 	}
-	if !steps[r.TargetStepID] {
+	if hasTarget && !steps[r.TargetStepID] {
 		d.problem(TypeValue, fmt.Sprintf("no step of the trajectory has the id %d", r.TargetStepID), "target_step_id")
 	}
 	for i, p := range r.ReinjectionPoints {

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -61,6 +62,10 @@ func TestDecodeSpecializedCoachingRequestRules(t *testing.T) {
 		{"context beside a null field", coachingWith("context", `{"diagnosis":"d"},"diagnosis":null`), nil},
 
 		{"target unknown", coachingWith("target_step_id", `2`), problems("value_error body.target_step_id")},
+		{"target not there, and a point refers to no step", strings.Replace(coachingWith("target_step_id", `"1"`), `"input_step_id":1`, `"input_step_id":9`, 1),
+			problems("int_type body.target_step_id", "value_error body.reinjection_points[0].input_step_id")},
+		{"steps that could not be read are not missed", strings.Replace(coachingWith("kind", `"failure"`), `"trajectory":[{"id":1,`, `"trajectory":[{"id":"1",`, 1),
+			problems("int_type body.trajectory[0].id")},
 		{"target 1.0", coachingWith("target_step_id", `1.0`), problems("int_type body.target_step_id")},
 		{"trajectory empty", coachingWith("trajectory", `[]`), problems("value_error body.target_step_id", "value_error body.reinjection_points[0].input_step_id")},
 		{"step ids twice", coachingWith("trajectory", `[`+stepJSON+`,`+stepJSON+`]`), problems("value_error body.trajectory[1].id")},

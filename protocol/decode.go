@@ -102,7 +102,7 @@ func (d *decoder) problem(typ, msg string, below ...any) {
 			loc = append(loc, s.index)
 		}
 	}
-	d.full = !d.problems.add(Problem{Type: typ, Loc: append(loc, below...), Msg: msg})
+	d.full = !d.problems.Add(Problem{Type: typ, Loc: append(loc, below...), Msg: msg})
 }
 
 // problemf is problem with a formatted message.

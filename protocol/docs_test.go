@@ -36,7 +36,7 @@ func TestReferencePageIsComplete(t *testing.T) {
 			t.Errorf("backend type %s is not on the page", typ)
 		}
 	}
-	for _, limit := range []int{MaxDepth, MaxInputs, MaxNumOutputs, MaxCandidates, MaxElements, MaxObjectMembers, MaxProblems, MaxBodyBytes >> 20} {
+	for _, limit := range []int{MaxDepth, MaxInputs, MaxNumOutputs, MaxCandidates, MaxElements, MaxObjectMembers, MaxProblems, MaxBodyBytes >> 20, MaxRepeated >> 20} {
 		if !strings.Contains(page, "| "+thousands(limit)) {
 			t.Errorf("limit %d is not on the page", limit)
 		}

@@ -26,6 +26,11 @@ const (
 	// AgentRequest.
 	MaxCandidates = 4096
 
+	// MaxRepeated is the largest sum, over the inputs of one AgentRequest, of
+	// num_outputs times the bytes of the input's memory, tools and attributes:
+	// every candidate returns them, the memory and what its step says of the others.
+	MaxRepeated = 512 << 20
+
 	// MaxElements is the largest number of list elements and map entries of
 	// typed fields (inputs, tools, internal_steps, trajectory, headers, ...) in
 	// one body. Lists inside raw JSON do not count. It bounds the memory that

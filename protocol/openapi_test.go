@@ -163,7 +163,7 @@ func TestOpenAPIBoundsAreTheLimits(t *testing.T) {
 		}
 	}
 	text := string(OpenAPI())
-	for _, bound := range []int{MaxCandidates, MaxDepth, MaxBodyBytes >> 20} {
+	for _, bound := range []int{MaxCandidates, MaxRepeated, MaxDepth, MaxBodyBytes >> 20} {
 		if !strings.Contains(text, strconv.Itoa(bound)) {
 			t.Errorf("the document does not name the bound %d", bound)
 		}

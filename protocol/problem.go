@@ -46,9 +46,16 @@ type Problem struct {
 	Msg string `json:"msg"`
 }
 
-// NewProblem makes a problem at a location below "body".
+// NewProblem makes a problem at a location below "body". Names in it are clipped: they may
+// be a client's.
 func NewProblem(typ, msg string, loc ...any) Problem {
-	return Problem{Type: typ, Loc: append([]any{"body"}, loc...), Msg: msg}
+	p := Problem{Type: typ, Loc: append([]any{"body"}, loc...), Msg: msg}
+	for i, step := range p.Loc {
+		if name, ok := step.(string); ok {
+			p.Loc[i] = clip(name, maxLocName)
+		}
+	}
+	return p
 }
 
 // String is the location, dotted, and the message.
@@ -137,9 +144,10 @@ func (ps Problems) At(loc ...any) Problems {
 	return moved
 }
 
-// add appends a problem and reports whether there is room for more. The last
-// one that fits is followed by a notice that says so.
-func (ps *Problems) add(p Problem) bool {
+// Add appends a problem and reports whether there is room for more: bodies are large, and
+// an answer names at most [MaxProblems]. The last one that fits is followed by a notice
+// that says so.
+func (ps *Problems) Add(p Problem) bool {
 	if len(*ps) >= MaxProblems {
 		return false
 	}
@@ -150,6 +158,16 @@ func (ps *Problems) add(p Problem) bool {
 	}
 	*ps = append(*ps, p)
 	return true
+}
+
+// AddAll appends problems as Add does.
+func (ps *Problems) AddAll(more Problems) bool {
+	for _, p := range more {
+		if !ps.Add(p) {
+			return false
+		}
+	}
+	return len(*ps) < MaxProblems
 }
 
 // err is ps as an error, nil when there are none.

@@ -74,7 +74,7 @@ func (d *decoder) agentInputs() (inputs []AgentInput) {
 		d.mismatch(TypeList, "an array")
 		return nil
 	}
-	candidates := 0
+	candidates, repeated := 0, 0
 	first := make(map[int64]int) // id to the index of the input that has it
 	n := d.array(func(i int) {
 		if i >= MaxInputs {
@@ -90,6 +90,7 @@ func (d *decoder) agentInputs() (inputs []AgentInput) {
 			}
 		}
 		candidates += in.NumOutputs
+		repeated += in.NumOutputs * in.size()
 		inputs = append(inputs, in)
 	})
 	switch {
@@ -100,8 +101,19 @@ func (d *decoder) agentInputs() (inputs []AgentInput) {
 		d.problemf(TypeTooLong, "has %d inputs; at most %d are allowed in one request", n, MaxInputs)
 	case candidates > MaxCandidates:
 		d.problemf(TypeValue, "asks for %d candidates; the num_outputs of one request may sum up to at most %d", candidates, MaxCandidates)
+	case repeated > MaxRepeated:
+		d.problemf(TypeValue, "has %d bytes of memory, tools and attributes, counted once for each candidate, which returns them; at most %d are allowed in one request: send fewer candidates or inputs", repeated, MaxRepeated)
 	}
 	return inputs
+}
+
+// size is how many bytes of an input its candidates return.
+func (in *AgentInput) size() int {
+	n := len(in.Memory) + len(in.Attributes)
+	for _, tool := range in.Tools {
+		n += len(tool)
+	}
+	return n
 }
 
 // agentInput reads one input; hasID tells whether its id is a valid integer.

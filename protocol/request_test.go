@@ -214,6 +214,24 @@ func TestProblemsAreCapped(t *testing.T) {
 	}
 }
 
+func TestWhatCandidatesReturnIsBounded(t *testing.T) {
+	memory := `"memory":{"x":"` + strings.Repeat("m", MaxRepeated/MaxNumOutputs) + `"}`
+	for _, tc := range []struct {
+		rule, members string
+		fine          bool
+	}{
+		{"few candidates of a large memory", memory + `,"num_outputs":255`, true},
+		{"many candidates of a large memory", memory + `,"num_outputs":256`, false},
+		{"many candidates of large tools", strings.Replace(memory, `"memory":{`, `"tools":[{`, 1) + `],"num_outputs":256`, false},
+		{"many candidates of large attributes", strings.Replace(memory, "memory", "attributes", 1) + `,"num_outputs":256`, false},
+	} {
+		_, err := DecodeAgentRequest([]byte(inputWith(tc.members)))
+		if tc.fine != (err == nil) || err != nil && !strings.Contains(err.Error(), "body.inputs: has 5368") {
+			t.Errorf("%s: %v", tc.rule, err)
+		}
+	}
+}
+
 func TestProblemsRepeatLittleOfTheBody(t *testing.T) {
 	long := strings.Repeat("é", 1<<16)
 	for _, body := range []string{

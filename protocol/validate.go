@@ -10,7 +10,7 @@ type validator struct {
 
 func (v *validator) problem(typ, msg string, below ...any) {
 	loc := make([]any, 0, len(v.path)+len(below))
-	v.problems.add(NewProblem(typ, msg, append(append(loc, v.path...), below...)...))
+	v.problems.Add(NewProblem(typ, msg, append(append(loc, v.path...), below...)...))
 }
 
 // below runs check with the location extended by steps.

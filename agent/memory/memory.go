@@ -68,18 +68,18 @@ func Parse(raw protocol.Raw, stateKey string) (*Memory, protocol.Problems) {
 		switch name {
 		case "history":
 			m.history = v
-			problems = append(problems, m.readHistory()...)
+			problems.AddAll(m.readHistory())
 		case "memory_list":
-			problems = append(problems, m.readRules(v)...)
+			problems.AddAll(m.readRules(v))
 		case "summary":
 			var err error
 			if m.Summary, err = rawjson.String(v); err != nil {
-				problems = append(problems, protocol.NewProblem(protocol.TypeString, err.Error(), "summary"))
+				problems.Add(protocol.NewProblem(protocol.TypeString, err.Error(), "summary"))
 			}
 		}
 	}
 	if state != nil && len(problems) == 0 { // turns refer to the history, which must be sound first
-		problems = append(problems, m.State.read(state, m.History)...)
+		problems.AddAll(m.State.read(state, m.History))
 	}
 	return m, problems
 }
@@ -91,8 +91,8 @@ func (m *Memory) readRules(v protocol.Raw) (problems protocol.Problems) {
 	}
 	for e := range protocol.Elements(v) {
 		rule, err := rawjson.String(e)
-		if err != nil {
-			problems = append(problems, protocol.NewProblem(protocol.TypeString, err.Error(), "memory_list", len(m.Rules)))
+		if err != nil && !problems.Add(protocol.NewProblem(protocol.TypeString, err.Error(), "memory_list", len(m.Rules))) {
+			return problems
 		}
 		m.Rules = append(m.Rules, rule)
 	}
@@ -106,8 +106,8 @@ func (m *Memory) readHistory() (problems protocol.Problems) {
 	}
 	for e := range protocol.Elements(m.history) {
 		entry, ps := readEntry(e)
-		if len(ps) > 0 {
-			problems = append(problems, ps.At("history", len(m.History))...)
+		if len(ps) > 0 && !problems.AddAll(ps.At("history", len(m.History))) {
+			return problems
 		}
 		m.History = append(m.History, entry)
 	}

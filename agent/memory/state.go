@@ -52,8 +52,9 @@ func (s *State) read(raw protocol.Raw, history []Entry) (problems protocol.Probl
 		s.raw = raw
 		return nil
 	}
+	more := true
 	bad := func(typ, msg string, loc ...any) {
-		problems = append(problems, protocol.NewProblem(typ, msg, append([]any{s.Key}, loc...)...))
+		more = problems.Add(protocol.NewProblem(typ, msg, append([]any{s.Key}, loc...)...))
 	}
 	version, _ := protocol.Get(raw, "version")
 	if raw.Kind() != '{' || string(version) != "1" {
@@ -67,6 +68,9 @@ func (s *State) read(raw protocol.Raw, history []Entry) (problems protocol.Probl
 	}
 	s.raw, s.Turns = raw, map[int]Turn{}
 	for name, value := range protocol.Members(turns) {
+		if !more {
+			break
+		}
 		index, err := strconv.ParseUint(name, 10, 31)
 		switch {
 		case err != nil:
