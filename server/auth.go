@@ -3,6 +3,7 @@ package server
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"net/http"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -35,10 +36,22 @@ func (a authenticator) accepts(header string) bool {
 	return match == 1
 }
 
+// programsOnly refuses work that a browser asks for on behalf of some page, where no token
+// tells friend from foe: any page that a person looks at could have this server decide,
+// and ask addresses that only this machine reaches.
+func (s *Server) programsOnly(c *gin.Context) {
+	if len(s.auth) > 0 || c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead {
+		return
+	}
+	if c.GetHeader("Origin") != "" || c.GetHeader("Sec-Fetch-Site") != "" {
+		s.fail(c, &Error{Code: CodeForbidden})
+	}
+}
+
 // authenticate refuses requests without an accepted token, when tokens are
 // configured. /health stays open for load balancers.
 func (s *Server) authenticate(c *gin.Context) {
-	if len(s.auth) == 0 || c.FullPath() == pathHealth {
+	if len(s.auth) == 0 || c.Request.URL.Path == pathHealth {
 		return
 	}
 	if !s.auth.accepts(c.GetHeader("Authorization")) {

@@ -20,13 +20,14 @@ func (s *Server) jsonBody(c *gin.Context) {
 	}
 }
 
-// readBody reads the request body to its end.
-func (s *Server) readBody(c *gin.Context) ([]byte, error) {
-	body, err := transfer.ReadBody(c, maxBody)
+// readBody reads the request body to its end. Until release is called it counts among the
+// bodies in work.
+func (s *Server) readBody(c *gin.Context) (body []byte, release func(), err error) {
+	body, release, err = transfer.ReadBody(c, maxBody, s.bodies)
 	if err != nil {
-		return nil, bodyError(err)
+		err = bodyError(err)
 	}
-	return body, nil
+	return body, release, err
 }
 
 // bodyError is the reason in an error of transfer.
@@ -34,6 +35,8 @@ func bodyError(err error) error {
 	switch {
 	case errors.Is(err, transfer.ErrTooLarge):
 		return &Error{Code: CodeTooLarge}
+	case errors.Is(err, transfer.ErrNoRoom):
+		return &Error{Code: CodeBusy, Detail: err.Error()}
 	case errors.Is(err, transfer.ErrSlow):
 		return &Error{Code: CodeSlowBody}
 	case errors.Is(err, transfer.ErrMediaType):

@@ -27,10 +27,11 @@ type Coach interface {
 func (s *Server) putSession(c *gin.Context) {
 	s.coachingWork(c, func() error {
 		runID, err := pathRunID(c)
-		body, unread := s.readBody(c)
+		body, release, unread := s.readBody(c)
 		if unread != nil {
 			return unread
 		}
+		defer release()
 		cfg, invalid := protocol.DecodeCoachingSessionConfig(body)
 		if err = bothProblems(err, invalid); err != nil {
 			return err
@@ -50,11 +51,12 @@ func (s *Server) putSession(c *gin.Context) {
 // does: neither the request timeout nor a deadline of the connection ends it.
 func (s *Server) postCoaching(c *gin.Context) {
 	s.coachingWork(c, func() error {
-		body, err := s.readBody(c)
+		body, release, err := s.readBody(c)
 		if err != nil {
 			return err
 		}
 		req, err := protocol.DecodeSpecializedCoachingRequest(body)
+		release() // the coach bounds what waits, perhaps for hours, by itself
 		if err != nil {
 			return err
 		}

@@ -23,6 +23,7 @@ const (
 	CodeInternal Code = iota
 	CodeInvalid
 	CodeUnauthorized
+	CodeForbidden
 	CodeNotFound
 	CodeNoSession
 	CodeMethodNotAllowed
@@ -51,6 +52,7 @@ var codes = map[Code]struct {
 	CodeInternal:            {http.StatusInternalServerError, "internal error; the server's log has the request id", 0},
 	CodeInvalid:             {http.StatusUnprocessableEntity, "invalid request", 0},
 	CodeUnauthorized:        {http.StatusUnauthorized, "a bearer token is required: send Authorization: Bearer <token>", 0},
+	CodeForbidden:           {http.StatusForbidden, "this server answers programs, not pages in a browser, unless it is started with tokens (--auth-token-file)", 0},
 	CodeNotFound:            {http.StatusNotFound, "no such path; see /openapi.json", 0},
 	CodeNoSession:           {http.StatusNotFound, "this run has no coaching session", 0},
 	CodeMethodNotAllowed:    {http.StatusMethodNotAllowed, "method not allowed; see the Allow header", 0},

@@ -57,10 +57,11 @@ func (s *Server) postResponses(c *gin.Context) {
 // returns without an error has been checked against the request.
 func (s *Server) decide(c *gin.Context, decider Decider) ([]byte, error) {
 	began := time.Now()
-	body, err := s.readBody(c)
+	body, release, err := s.readBody(c)
 	if err != nil {
 		return nil, err
 	}
+	defer release()
 	req, err := protocol.DecodeAgentRequest(body)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,8 @@ import (
 const (
 	// maxBody is the largest request body, before and after decompression.
 	maxBody = protocol.MaxBodyBytes
+	// maxBodies is how much all bodies in work may hold together.
+	maxBodies = 16 * maxBody
 	// maxHeader bounds request line and headers together.
 	maxHeader = 64 << 10
 	// headerTimeout is how long a client may take to send its headers.

@@ -45,6 +45,35 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+func TestPagesOfABrowserCannotUseAServerWithoutTokens(t *testing.T) {
+	open := newTest(t, Ready, echo)
+	closed := newTest(t, Ready, echo, func(o *Options) { o.Tokens = []string{"a-token"} })
+	for name, test := range map[string]struct {
+		s      *Server
+		r      request
+		status int
+	}{
+		"a program":                    {open, request{method: "POST", path: "/v1/responses", body: validBody}, 200},
+		"a page of another site":       {open, request{method: "POST", path: "/v1/responses", body: validBody, header: map[string]string{"Origin": "http://evil.example"}}, 403},
+		"a page under a borrowed name": {open, request{method: "PUT", path: "/v1/coaching/sessions/r", body: "{}", header: map[string]string{"Sec-Fetch-Site": "same-origin"}}, 403},
+		"a page that closes a session": {open, request{method: "DELETE", path: "/v1/coaching/sessions/r", header: map[string]string{"Origin": "null"}}, 403},
+		"a page that looks":            {open, request{method: "GET", path: "/v1/info", header: map[string]string{"Sec-Fetch-Site": "none"}}, 200},
+		"a page that knows a token":    {closed, request{method: "POST", path: "/v1/responses", body: validBody, header: map[string]string{"Origin": "http://ours", "Authorization": "Bearer a-token"}}, 200},
+		"a page that knows none":       {closed, request{method: "POST", path: "/v1/responses", body: validBody, header: map[string]string{"Origin": "http://ours"}}, 401},
+	} {
+		if w := test.r.do(t, test.s); w.Code != test.status {
+			t.Errorf("%s: status %d, want %d: %s", name, w.Code, test.status, w.Body)
+		}
+	}
+}
+
+func TestHealthIsOpenForAnyMethod(t *testing.T) {
+	s := newTest(t, Ready, echo, func(o *Options) { o.Tokens = []string{"a-token"} })
+	if w := (request{method: "POST", path: "/health"}).do(t, s); w.Code != 405 || w.Header().Get("Allow") == "" {
+		t.Errorf("status %d, Allow %q", w.Code, w.Header().Get("Allow"))
+	}
+}
+
 // TestLogHoldsNoSecrets sends secrets in every place that a client can fill.
 func TestLogHoldsNoSecrets(t *testing.T) {
 	var log bytes.Buffer

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"agentd/protocol"
+	"agentd/server/internal/transfer"
 
 	"github.com/gin-gonic/gin"
 	"github.com/google/uuid"
@@ -50,6 +51,7 @@ type Server struct {
 	router  *gin.Engine
 	http    *http.Server
 	info    []byte // body of /v1/info
+	bodies  *transfer.Room
 	cancel  context.CancelCauseFunc
 
 	mu       sync.Mutex // guards what follows; held for a few instructions only
@@ -79,6 +81,7 @@ func New(opts Options) (*Server, error) {
 		log:    opts.Log,
 		auth:   newAuthenticator(opts.Tokens),
 		info:   opts.Info.AppendJSON(nil),
+		bodies: transfer.NewRoom(maxBodies),
 		cancel: cancel,
 		idle:   make(chan struct{}),
 	}
@@ -109,7 +112,7 @@ func (s *Server) routes() *gin.Engine {
 	if err := r.SetTrustedProxies(nil); err != nil {
 		panic(err) // nil proxies cannot fail to parse
 	}
-	r.Use(s.identify, s.observe, s.recover, s.authenticate)
+	r.Use(s.identify, s.observe, s.recover, s.authenticate, s.programsOnly)
 	r.NoRoute(func(c *gin.Context) { s.fail(c, &Error{Code: CodeNotFound}) })
 	r.NoMethod(func(c *gin.Context) { s.fail(c, &Error{Code: CodeMethodNotAllowed}) })
 

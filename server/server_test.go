@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"agentd/protocol"
+	"agentd/server/internal/transfer"
 
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
@@ -258,6 +259,31 @@ func TestBodyLimit(t *testing.T) {
 	}
 	if decided {
 		t.Error("work was done")
+	}
+}
+
+func TestBodiesInWorkAreBoundedTogether(t *testing.T) {
+	inside, leave := make(chan struct{}), make(chan struct{})
+	s := newTest(t, Ready, func(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+		inside <- struct{}{}
+		<-leave
+		return echo(ctx, req)
+	})
+	s.bodies = transfer.NewRoom(int64(len(validBody)) + 10)
+	post := request{method: "POST", path: "/v1/responses", body: validBody}
+	first := make(chan int)
+	go func() { first <- post.do(t, s).Code }()
+	<-inside
+	if w := post.do(t, s); w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "too large together") {
+		t.Errorf("a second one: %d %s", w.Code, w.Body)
+	}
+	leave <- struct{}{}
+	if code := <-first; code != 200 {
+		t.Errorf("the first one: %d", code)
+	}
+	go func() { <-inside; leave <- struct{}{} }()
+	if w := post.do(t, s); w.Code != 200 {
+		t.Errorf("one behind them: %d %s", w.Code, w.Body)
 	}
 }
 

@@ -3,7 +3,10 @@ package console
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"agentd/protocol"
 
@@ -16,14 +19,19 @@ func (c *Console) getHealth(g *gin.Context) {
 
 // postRequest takes an agent's task and answers when a person has.
 func (c *Console) postRequest(g *gin.Context) {
-	body, err := c.readBody(g, maxTaskBody)
+	body, release, err := c.readBody(g, maxTaskBody)
 	if err != nil {
 		c.fail(g, err)
 		return
 	}
 	req, err := protocol.DecodeHumanCoachingRequest(body)
-	if err == nil && req.RequestID == "" {
+	release() // the task waits on disk
+	switch {
+	case err != nil:
+	case req.RequestID == "":
 		err = invalid(protocol.NewProblem(protocol.TypeStringTooShort, "must not be empty", "request_id"))
+	case len(req.RequestID) > maxRequestID:
+		err = invalid(protocol.NewProblem(protocol.TypeTooLong, fmt.Sprintf("has %d bytes; at most %d are allowed", len(req.RequestID), maxRequestID), "request_id"))
 	}
 	if err != nil {
 		c.fail(g, err)
@@ -46,7 +54,14 @@ func (c *Console) postRequest(g *gin.Context) {
 
 // deleteRequest withdraws an agent's task.
 func (c *Console) deleteRequest(g *gin.Context) {
-	if err := c.desk.withdraw(g.Param("id")); err != nil {
+	// Gin's own parameter reads + as a space once the path holds an escape.
+	id, err := url.PathUnescape(strings.TrimPrefix(g.Request.URL.EscapedPath(), pathRequests+"/"))
+	if err == nil {
+		err = c.desk.withdraw(id)
+	} else {
+		err = errNoTask
+	}
+	if err != nil {
 		c.fail(g, err)
 		return
 	}

@@ -149,6 +149,16 @@ func TestTheConsoleTakesOnlySoManyOpenTasks(t *testing.T) {
 	}
 }
 
+func TestATaskIsWithdrawnByItsOwnId(t *testing.T) {
+	f := open(t)
+	f.post(foreign("run+1/2"))
+	f.post(foreign("run 1/2"))
+	f.want(http.StatusNoContent, http.MethodDelete, "/v1/coaching/requests/run+1%2F2", nil, nil)
+	if left := f.tasks("open"); len(left) != 1 || left[0].ID != "2" {
+		t.Errorf("open tasks: %+v", left)
+	}
+}
+
 func TestInvalidTasksAreRefused(t *testing.T) {
 	f := open(t)
 	for name, test := range map[string]struct {
@@ -159,6 +169,7 @@ func TestInvalidTasksAreRefused(t *testing.T) {
 		"no JSON":       {`{`, http.StatusUnprocessableEntity, "body"},
 		"unknown field": {strings.Replace(foreign("r"), "payload_id", "payloadid", 1), http.StatusUnprocessableEntity, "payloadid"},
 		"no id":         {foreign(""), http.StatusUnprocessableEntity, "request_id"},
+		"a long id":     {foreign(strings.Repeat("r", maxRequestID+1)), http.StatusUnprocessableEntity, "request_id"},
 		"payload":       {`{"request_id":"r","payload_id":1,"payload_type":"x","payload":[],"rendered_prompt":""}`, http.StatusUnprocessableEntity, "payload"},
 	} {
 		if r := f.call(http.MethodPost, "/v1/coaching/requests", test.body); r.status != test.status || !strings.Contains(r.detail(), test.detail) {

@@ -90,7 +90,11 @@ func (b *correction) judge(s *sheet) (output string, problems protocol.Problems)
 	case s.point(b.Point) == nil:
 		return "", protocol.Problems{protocol.NewProblem(protocol.TypeValue, "the task has no such point", "point")}
 	}
-	return s.output(b.Point, b.decision), s.check(b.Point, b.decision).At("decision")
+	output, problems = s.output(b.Point, b.decision), s.check(b.Point, b.decision).At("decision")
+	if len(problems) == 0 { // nor may it be more than the server that asked reads
+		problems = s.checkOutput(output).At("decision")
+	}
+	return output, problems
 }
 
 // checkBody asks whether a correction could be sent. A decision that is none is

@@ -20,13 +20,14 @@ func (c *Console) jsonBody(g *gin.Context) {
 	}
 }
 
-// readBody reads a body to its end.
-func (c *Console) readBody(g *gin.Context, limit int64) ([]byte, error) {
-	body, err := transfer.ReadBody(g, limit)
+// readBody reads a body to its end. Until release is called it counts among the bodies in
+// work.
+func (c *Console) readBody(g *gin.Context, limit int64) (body []byte, release func(), err error) {
+	body, release, err = transfer.ReadBody(g, limit, c.bodies)
 	if err != nil {
-		return nil, bodyFailure(err)
+		err = bodyFailure(err)
 	}
-	return body, nil
+	return body, release, err
 }
 
 // bodyFailure is the answer to an error of transfer.
@@ -34,6 +35,8 @@ func bodyFailure(err error) error {
 	switch {
 	case errors.Is(err, transfer.ErrTooLarge):
 		return errTooLarge
+	case errors.Is(err, transfer.ErrNoRoom):
+		return errNoRoom
 	case errors.Is(err, transfer.ErrSlow):
 		return errSlowBody
 	case errors.Is(err, transfer.ErrMediaType):
@@ -50,8 +53,9 @@ type body interface{ check() error }
 // read reads a body of the people's API into b. It answers the request itself
 // when it is invalid.
 func (c *Console) read(g *gin.Context, b body) bool {
-	raw, err := c.readBody(g, maxPeopleBody)
+	raw, release, err := c.readBody(g, maxPeopleBody)
 	if err == nil {
+		defer release()
 		err = decode(raw, b)
 	}
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"agentd/protocol/client"
+	"agentd/server/internal/transfer"
 
 	"github.com/gin-gonic/gin"
 	"github.com/rs/zerolog"
@@ -59,6 +60,7 @@ type Console struct {
 	sheets *sheets
 	auth   *authenticator
 	page   *page
+	bodies *transfer.Room
 	asking chan struct{} // a place for each request to the agent server
 	router *gin.Engine
 	http   *http.Server
@@ -112,6 +114,7 @@ func Open(o Options) (*Console, error) {
 		sheets: newSheets(s),
 		auth:   newAuthenticator(o.Tokens, o.Now),
 		page:   pages,
+		bodies: transfer.NewRoom(maxBodies),
 		asking: make(chan struct{}, maxAsking),
 		end:    end,
 		ended:  ended,
@@ -202,7 +205,7 @@ func (c *Console) routes() *gin.Engine {
 	})
 
 	r.GET(pathHealth, c.getHealth)
-	agents := r.Group("/v1/coaching/requests", c.agentsOnly)
+	agents := r.Group(pathRequests, c.agentsOnly)
 	agents.POST("", c.jsonBody, c.postRequest)
 	agents.DELETE("/:id", c.deleteRequest)
 
@@ -226,7 +229,10 @@ func (c *Console) routes() *gin.Engine {
 	return r
 }
 
-const pathHealth = "/health"
+const (
+	pathHealth   = "/health"
+	pathRequests = "/v1/coaching/requests"
+)
 
 // connectionLog passes net/http's own messages to the log at debug level:
 // clients cause most of them.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"agentd/protocol"
+	"agentd/server/internal/transfer"
 )
 
 // failure is a reason for an answer that is not a success: a status and a
@@ -49,6 +50,7 @@ var (
 	errStopping   = fail(http.StatusServiceUnavailable, "the console is stopping; post the same request again to go on waiting")
 	errRemoved    = fail(http.StatusServiceUnavailable, "the task was removed just now; post the same request again")
 	errTooLarge   = fail(http.StatusRequestEntityTooLarge, "the body is larger than this path takes")
+	errNoRoom     = fail(http.StatusServiceUnavailable, "%s", transfer.ErrNoRoom)
 	errMediaType  = fail(http.StatusUnsupportedMediaType, "send the body with the header Content-Type: application/json")
 	errEncoding   = fail(http.StatusUnsupportedMediaType, "send the body plain or as valid gzip with Content-Encoding: gzip")
 	errSlowBody   = fail(http.StatusRequestTimeout, "the request body did not arrive in time")

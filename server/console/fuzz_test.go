@@ -98,7 +98,6 @@ func FuzzSheet(f *testing.F) {
 			t.Fatal("no kind")
 		}
 		for i := range sheet.points {
-			viewPoint(&sheet.points[i])
 			b := correction{Point: sheet.points[i].ID, decision: &protocol.AgentDecision{ToolCalls: []protocol.ToolCall{
 				{Name: "a", Arguments: protocol.Raw(`{"x":1}`), TargetRobotName: "r"}}}}
 			b.judge(sheet)

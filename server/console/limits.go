@@ -21,6 +21,10 @@ const (
 const (
 	// maxTaskBody is the largest task an agent may post.
 	maxTaskBody = protocol.MaxBodyBytes
+	// maxBodies is how much all bodies in work may hold together.
+	maxBodies = 8 * maxTaskBody
+	// maxRequestID is the longest request_id, which names a task everywhere.
+	maxRequestID = 1 << 10
 	// maxPeopleBody is the largest body of the people's API: an answer or a
 	// draft that a person wrote.
 	maxPeopleBody = 2 << 20
@@ -55,8 +59,10 @@ const (
 	maxPerson = 80
 	// maxReason is the longest reason for not answering.
 	maxReason = 4000
-	// maxStage is how much of a stage's goal a list shows.
+	// maxStage is how much of a stage's goal a list shows, and maxShown how much of
+	// a run's name and a payload's type.
 	maxStage = 300
+	maxShown = 200
 )
 
 // Times.

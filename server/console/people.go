@@ -22,7 +22,7 @@ func (c *Console) getTasks(g *gin.Context) {
 	case "done":
 		ended = true
 	default:
-		c.fail(g, fail(http.StatusUnprocessableEntity, "state must be open or done"))
+		c.fail(g, protocol.Problems{{Type: protocol.TypeLiteral, Loc: []any{"query", "state"}, Msg: "must be open or done"}})
 		return
 	}
 	list, err := c.desk.list(ended)
@@ -39,17 +39,25 @@ type taskDetail struct {
 	Request  protocol.Raw `json:"request"`
 	Coaching protocol.Raw `json:"coaching"`
 	Points   []pointView  `json:"points"`
+	Toolsets []toolset    `json:"toolsets"`
 	Draft    protocol.Raw `json:"draft"`
 	Answer   *answer      `json:"answer"`
 }
 
+// pointView is a point. There may be very many, so that what several have in common is
+// told once: the tools, and the input of a step, which is null here and stands in the
+// coaching request.
 type pointView struct {
-	ID         string       `json:"id"`
-	StepID     *int64       `json:"step_id"`
-	Tools      []toolView   `json:"tools"`
-	ToolsError *string      `json:"tools_error"`
-	Robots     []string     `json:"robots"`
-	Input      protocol.Raw `json:"input"`
+	ID      string       `json:"id"`
+	StepID  *int64       `json:"step_id"`
+	Toolset int          `json:"toolset"` // index
+	Input   protocol.Raw `json:"input"`
+}
+
+type toolset struct {
+	Tools      []toolView `json:"tools"`
+	ToolsError *string    `json:"tools_error"`
+	Robots     []string   `json:"robots"`
 }
 
 type toolView struct {
@@ -58,11 +66,28 @@ type toolView struct {
 	Schema      protocol.Raw `json:"schema"`
 }
 
-func viewPoint(p *repair.Point) pointView {
-	v := pointView{ID: p.ID, StepID: p.StepID, Tools: []toolView{}, Robots: p.Robots, Input: protocol.Raw("null")}
-	if p.Input != nil {
-		v.Input = p.Input.AppendJSON(nil)
+func viewPoints(points []repair.Point) ([]pointView, []toolset) {
+	views, sets := []pointView{}, []toolset{}
+	index := map[*protocol.AgentInput]int{}
+	for i := range points {
+		p := &points[i]
+		at, known := index[p.Input]
+		if !known {
+			at = len(sets)
+			index[p.Input] = at
+			sets = append(sets, viewTools(p))
+		}
+		v := pointView{ID: p.ID, StepID: p.StepID, Toolset: at, Input: protocol.Raw("null")}
+		if p.Input != nil && p.StepID == nil {
+			v.Input = p.Input.AppendJSON(nil)
+		}
+		views = append(views, v)
 	}
+	return views, sets
+}
+
+func viewTools(p *repair.Point) toolset {
+	v := toolset{Tools: []toolView{}, Robots: append([]string{}, p.Robots...)}
 	if p.ToolsErr != nil {
 		text := p.ToolsErr.Error()
 		v.ToolsError = &text
@@ -112,13 +137,10 @@ func (c *Console) getTask(g *gin.Context) {
 		Task:     c.desk.show(t),
 		Request:  request.AppendJSON(nil),
 		Coaching: s.coaching,
-		Points:   []pointView{},
 		Draft:    draft,
 		Answer:   t.Answer,
 	}
-	for i := range s.points {
-		detail.Points = append(detail.Points, viewPoint(&s.points[i]))
-	}
+	detail.Points, detail.Toolsets = viewPoints(s.points)
 	c.writeJSON(g, http.StatusOK, detail)
 }
 

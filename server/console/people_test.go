@@ -2,6 +2,7 @@ package console
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -27,19 +28,35 @@ func TestATaskOfAnAgentdServerIsShownWithItsPoints(t *testing.T) {
 		t.Fatalf("points %+v, answer %+v, draft %s", detail.Points, detail.Answer, detail.Draft)
 	}
 	p0, p1 := detail.Points[0], detail.Points[1]
-	if p0.ID != "p0" || *p0.StepID != 7 || p0.ToolsError != nil || len(p0.Tools) != 1 || p0.Tools[0].Name != "pick" || p0.Robots[0] != "arm" ||
-		!strings.Contains(string(p0.Input), "Put the cube") {
-		t.Errorf("the first point is %+v", p0)
+	t0, t1 := detail.Toolsets[p0.Toolset], detail.Toolsets[p1.Toolset]
+	if p0.ID != "p0" || *p0.StepID != 7 || string(p0.Input) != "null" || t0.ToolsError != nil || len(t0.Tools) != 1 || t0.Tools[0].Name != "pick" || t0.Robots[0] != "arm" {
+		t.Errorf("the first point is %+v with %+v", p0, t0)
 	}
 	var schema struct {
 		Type       string
 		Properties map[string]any
 	}
-	if err := json.Unmarshal(p0.Tools[0].Schema, &schema); err != nil || schema.Type != "object" || schema.Properties["object"] == nil {
-		t.Errorf("the tool's schema is %s", p0.Tools[0].Schema)
+	if err := json.Unmarshal(t0.Tools[0].Schema, &schema); err != nil || schema.Type != "object" || schema.Properties["object"] == nil {
+		t.Errorf("the tool's schema is %s", t0.Tools[0].Schema)
 	}
-	if p1.ID != "p1" || p1.StepID != nil || len(p1.Tools) != 0 || p1.Robots == nil {
-		t.Errorf("the second point is %+v", p1)
+	if p1.ID != "p1" || p1.StepID != nil || len(t1.Tools) != 0 || t1.Robots == nil || !strings.Contains(string(p1.Input), "Go on.") {
+		t.Errorf("the second point is %+v with %+v", p1, t1)
+	}
+}
+
+func TestManyPointsOfAStepAreShownBriefly(t *testing.T) {
+	f := open(t)
+	points := make([]string, 2000)
+	for i := range points {
+		points[i] = fmt.Sprintf(`{"id":"p%d","input_step_id":7}`, i)
+	}
+	at := strings.Index(coachingRequest, `"reinjection_points"`)
+	body := strings.Replace(coachingRequest[:at], "Put the cube", strings.Repeat("Put the cube", 1000), 1) + `"reinjection_points":[` + strings.Join(points, ",") + `]}`
+	f.post(`{"request_id":"r","payload_id":1,"payload_type":"FailureFixPayload","payload":{"coaching_request":` + body + `},"rendered_prompt":"p"}`)
+	var detail taskDetail
+	r := f.want(http.StatusOK, http.MethodGet, "/api/tasks/1", nil, &detail)
+	if len(detail.Points) != len(points) || len(detail.Toolsets) != 1 || len(r.body) > 4*len(body) {
+		t.Errorf("%d points, %d toolsets, %d bytes for a request of %d", len(detail.Points), len(detail.Toolsets), len(r.body), len(body))
 	}
 }
 
@@ -64,8 +81,8 @@ func TestATaskOfAnotherAgentIsShownAsItIs(t *testing.T) {
 			!strings.Contains(string(detail.Request), test.payload) {
 			t.Errorf("%s: shown as %+v", test.payload, detail)
 		}
-		if test.points > 0 && (detail.Points[0].ToolsError != nil) != test.toolsError {
-			t.Errorf("%s: tools error %v", test.payload, detail.Points[0].ToolsError)
+		if test.points > 0 && (detail.Toolsets[0].ToolsError != nil) != test.toolsError {
+			t.Errorf("%s: tools error %v", test.payload, detail.Toolsets[0].ToolsError)
 		}
 	}
 }

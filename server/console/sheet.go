@@ -97,15 +97,15 @@ func toolsOf(raw protocol.Raw, robots []string) (*tools.Set, error) {
 
 // describe is the task of a request, as lists show it.
 func (s *sheet) describe() *task {
-	t := &task{RequestID: s.request.RequestID, PayloadType: s.request.PayloadType, Kind: kindOther}
+	t := &task{RequestID: s.request.RequestID, PayloadType: clip(s.request.PayloadType, maxShown), Kind: kindOther}
 	if s.decoded != nil {
-		t.Kind, t.RunID, t.Stage = s.decoded.Kind, s.decoded.RunID, clip(s.decoded.Stage.Goal, maxStage)
+		t.Kind, t.RunID, t.Stage = s.decoded.Kind, clip(s.decoded.RunID, maxShown), clip(s.decoded.Stage.Goal, maxStage)
 		return t
 	}
 	if kind, ok := payloadKinds[t.PayloadType]; ok {
 		t.Kind = kind
 	}
-	t.RunID = payloadText(s.request.Payload, keyRunID)
+	t.RunID = clip(payloadText(s.request.Payload, keyRunID), maxShown)
 	t.Stage = clip(payloadText(s.request.Payload, keyStageGoal), maxStage)
 	return t
 }

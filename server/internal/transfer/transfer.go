@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"agentd/protocol"
@@ -30,9 +31,10 @@ const (
 	lingerTime  = 5 * time.Second
 	// bodyTimeout is how long a client may take to send its body.
 	bodyTimeout = 2 * time.Minute
-	// WriteTimeout is how long a client may take to read its answer. It starts
-	// when the answer is ready, so that it never cuts a long generation.
+	// WriteTimeout is how long a client may take to read each writeChunk bytes of its
+	// answer. It starts when the answer is ready, so that it never cuts a long generation.
 	WriteTimeout = 2 * time.Minute
+	writeChunk   = 1 << 20
 	// gzipFrom is the size in bytes below which compressing costs more than it saves.
 	gzipFrom = 1 << 10
 	// bodyPrealloc caps what a Content-Length alone can make us allocate.
@@ -47,7 +49,39 @@ var (
 	ErrGone      = errors.New("the client closed the connection before the end of the body")
 	ErrMediaType = errors.New("the body is declared to be something other than JSON")
 	ErrEncoding  = errors.New("the body is encoded otherwise than by gzip")
+	ErrNoRoom    = errors.New("the bodies of the requests that are in work are too large together")
 )
+
+// Room is the memory for bodies that are in work: each alone is within its limit, and a
+// short gzip stream can become a long one.
+type Room struct {
+	most int64
+	used atomic.Int64
+}
+
+// NewRoom is room for so many bytes.
+func NewRoom(most int64) *Room { return &Room{most: most} }
+
+// held is what one body takes of a Room while it is read.
+type held struct {
+	io.Reader
+	room *Room
+	n    int64
+}
+
+func (h *held) Read(p []byte) (int, error) {
+	n, err := h.Reader.Read(p)
+	h.n += int64(n)
+	if h.room.used.Add(int64(n)) > h.room.most {
+		return n, ErrNoRoom
+	}
+	return n, err
+}
+
+func (h *held) release() {
+	h.room.used.Add(-h.n)
+	h.n = 0
+}
 
 // Declared looks at what a body is declared to be: JSON, plain or gzipped. The
 // error is ErrMediaType or ErrEncoding.
@@ -67,8 +101,20 @@ func Declared(r *http.Request) error {
 
 // ReadBody reads a request's body to its end, which is also what lets net/http
 // notice a client that leaves later. The limit, in bytes, holds for the bytes on
-// the wire and for those they decompress to. The error is one of this package's.
-func ReadBody(c *gin.Context, limit int64) ([]byte, error) {
+// the wire and for those they decompress to. What is read is held in room until release
+// is called, which it may be more than once. The error is one of this package's.
+func ReadBody(c *gin.Context, limit int64, room *Room) (read []byte, release func(), err error) {
+	h := &held{room: room}
+	defer func() {
+		if err != nil {
+			h.release()
+		}
+	}()
+	read, err = readBody(c, limit, h)
+	return read, h.release, err
+}
+
+func readBody(c *gin.Context, limit int64, h *held) ([]byte, error) {
 	req := c.Request
 	if req.ContentLength > limit {
 		return nil, ErrTooLarge
@@ -89,7 +135,8 @@ func ReadBody(c *gin.Context, limit int64) ([]byte, error) {
 	}
 	var body bytes.Buffer
 	body.Grow(int(min(max(req.ContentLength, 0), bodyPrealloc)) + bytes.MinRead)
-	if _, err := body.ReadFrom(io.LimitReader(source, limit+1)); err != nil {
+	h.Reader = io.LimitReader(source, limit+1)
+	if _, err := body.ReadFrom(h); err != nil {
 		return nil, bodyError(err, wire)
 	}
 	if int64(body.Len()) > limit {
@@ -107,6 +154,8 @@ func bodyError(err error, wire io.Reader) error {
 	var tooLarge *http.MaxBytesError
 	var corrupt flate.CorruptInputError
 	switch {
+	case errors.Is(err, ErrNoRoom):
+		return ErrNoRoom
 	case errors.As(err, &tooLarge):
 		return ErrTooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -146,10 +195,16 @@ func SendJSON(c *gin.Context, status int, body []byte) error {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 
 	control := http.NewResponseController(c.Writer)
-	_ = control.SetWriteDeadline(time.Now().Add(WriteTimeout))
 	c.Status(status)
-	if _, err := c.Writer.Write(body); err != nil {
-		return err
+	for rest := body; ; {
+		_ = control.SetWriteDeadline(time.Now().Add(WriteTimeout))
+		n := min(len(rest), writeChunk)
+		if _, err := c.Writer.Write(rest[:n]); err != nil {
+			return err
+		}
+		if rest = rest[n:]; len(rest) == 0 {
+			break
+		}
 	}
 	// Flushed here, while the deadline holds; the connection may be kept alive,
 	// so the deadline must not outlive the answer.

@@ -54,12 +54,23 @@ function refusal(status, value) {
 
 const at = (id, what = "") => `/api/tasks/${encodeURIComponent(id)}${what}`;
 
+// filled gives the points what the console sends once: their tools and robots, and the
+// inputs of steps.
+function filled(detail) {
+  const inputs = new Map((detail.coaching?.trajectory ?? []).map((step) => [step.id, step.input]));
+  for (const point of detail.points) {
+    Object.assign(point, detail.toolsets[point.toolset]);
+    point.input ??= inputs.get(point.step_id) ?? null;
+  }
+  return detail;
+}
+
 export const api = {
   me: () => call("GET", "/api/me"),
   login: (token) => call("POST", "/api/login", { token }),
   logout: () => call("POST", "/api/logout"),
   tasks: (state) => call("GET", `/api/tasks?state=${state}`),
-  task: (id) => call("GET", at(id)),
+  task: async (id) => filled(await call("GET", at(id))),
   claim: (id, person, claim) => call("POST", at(id, "/claim"), claim ? { person, claim } : { person }),
   release: (id, claim) => call("POST", at(id, "/release"), { claim }),
   check: (id, content, signal) => call("POST", at(id, "/check"), content, signal),

@@ -55,7 +55,6 @@ export function createTask(id, { me, needName, back, next: goOn }) {
       return;
     }
     if (ended) return;
-    for (const point of detail.points) point.robots ??= [];
     task = detail.task;
     const draft = isOpen() ? newest(detail.draft, id) : null;
     work = restore(draft, detail);
