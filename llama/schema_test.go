@@ -90,6 +90,7 @@ func TestSchemaErrors(t *testing.T) {
 		{"a pattern with look-ahead", `{"type":"string","pattern":"^(?=a)"}`},
 		{"a pattern with a NUL", `{"type":"string","pattern":"^\u0000$"}`},
 		{"a pattern that can be empty, repeated", `{"type":"string","pattern":"^(a*b*)*$"}`},
+		{"a large pattern in many places", `{"anyOf":[` + strings.TrimSuffix(strings.Repeat(largePatterns(1)+",", 500), ",") + `]}`},
 		{"patterns as large as no grammar may be", `{"anyOf":[` + largePatterns(500) + `]}`},
 		{"bounds in the wrong order", `{"type":"array","items":{"type":"null"},"minItems":5,"maxItems":2}`},
 		{"bounds that no grammar can hold", `{"type":"string","minLength":1000000}`},

@@ -23,6 +23,7 @@ constexpr size_t max_levels = 1000;    // about 2 KiB of stack each
 constexpr size_t max_nodes  = 10000;   // sub-schemas after allOf and lists of types are written out
 constexpr size_t max_work   = 4 << 20; // bytes of names and values, and loops that grow as squares
 constexpr size_t max_name   = 1000;    // bytes of a property name or reference: std::regex recurses for each
+constexpr size_t max_written = 4 << 20; // bytes of the grammar, MaxGrammarBytes of limits.go
 constexpr size_t max_hops   = 100;     // references that lead to nothing but another one
 
 // schema_bounds walks a schema as the converter will and refuses what would cost
@@ -332,8 +333,12 @@ class placeholders {
         size_t      at = 0;
         for (size_t next; (next = grammar.find(begins, at)) != std::string::npos;) {
             out.append(grammar, at, next - at);
-            size_t digits = 0;
-            out += written.at(std::stoul(grammar.substr(next + begins.size(), 20), &digits));
+            size_t       digits = 0;
+            const auto & rule   = written.at(std::stoul(grammar.substr(next + begins.size(), 20), &digits));
+            if (out.size() + rule.size() > max_written) { // many places may have the same one
+                throw std::runtime_error("its patterns and constants are more than " + std::to_string(max_written) + " bytes as a grammar");
+            }
+            out += rule;
             at = next + begins.size() + digits + ends.size();
         }
         return out.append(grammar, at, std::string::npos);

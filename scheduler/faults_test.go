@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -90,6 +92,52 @@ func TestNoRoomForOneRowFailsTheGenerationAndNotTheEngine(t *testing.T) {
 	}
 	full.Store(false)
 	mustGenerate(t, e, g)
+}
+
+// numberless is a backend whose rows hold no numbers while poisoned says so.
+type numberless struct {
+	backend
+	poisoned *atomic.Bool
+	cleared  *atomic.Int32
+}
+
+func (b numberless) Logits(i int) ([]float32, error) {
+	row, err := b.backend.Logits(i)
+	if err == nil && b.poisoned.Load() {
+		row = slices.Repeat([]float32{float32(math.NaN())}, len(row))
+	}
+	return row, err
+}
+
+func (b numberless) Clear() error {
+	b.cleared.Add(1)
+	return b.backend.Clear()
+}
+
+// What computed no numbers may be in the cache: nothing goes on from there, and as soon
+// as nobody needs the context, it is emptied.
+func TestCellsThatAreNoNumbersAreNotKept(t *testing.T) {
+	var poisoned atomic.Bool
+	var cleared atomic.Int32
+	e := newTestEngine(t, setup{wrap: func(b backend) backend { return numberless{b, &poisoned, &cleared} }})
+	g := greedy(tokenize(t, e.model, story), 2, 5)
+	if mustGenerate(t, e, g); cleared.Load() != 0 {
+		t.Fatal("a sound context was cleared")
+	}
+	poisoned.Store(true)
+	r, err := generate(t.Context(), e, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range r.Completions {
+		if c.Finish != FinishError || !errors.Is(c.Err, llama.ErrCompute) {
+			t.Errorf("candidate %d: %+v", i, c)
+		}
+	}
+	poisoned.Store(false)
+	if again := mustGenerate(t, e, g); again.CachedTokens != 0 || cleared.Load() != 1 {
+		t.Errorf("%d tokens were reused, the context was cleared %d times; want 0 and 1", again.CachedTokens, cleared.Load())
+	}
 }
 
 func TestAFailedComputationEndsOnlyWhatWasInIt(t *testing.T) {

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -55,7 +56,7 @@ func (w *worker) choose(i int) {
 	switch {
 	case err != nil:
 		t.job.cands[t.cand].err = err
-		w.choices[i].Verdict = core.Fail
+		w.choices[i].Verdict, w.choices[i].Spoilt = core.Fail, errors.Is(err, llama.ErrCompute)
 	case w.model.Vocab().IsEOG(token):
 		t.job.cands[t.cand].stop = token
 		w.choices[i].Verdict = core.Stop

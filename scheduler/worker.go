@@ -49,7 +49,8 @@ type worker struct {
 	base    core.Stats // of cores that were replaced
 	// failures were answered; cancelled are those that no core has seen.
 	failures, cancelled uint64
-	// dirty: cells may hold what is no number, which only Clear removes.
+	// dirty: cells may hold what is no number, which only Clear removes. Kernels that add
+	// a mask to it pass it on to sequences that do not look at these cells.
 	dirty bool
 }
 
@@ -80,9 +81,10 @@ func newWorker(e *Engine, index int, p part, several bool) (*worker, error) {
 	if window := p.model.Info().SlidingWindow; window > 0 {
 		w.rules.Usable = func(s core.SeqID, n int) bool {
 			// Cells that left the window of their only sequence may have been given
-			// away, oldest first; those from n-window on must be there.
-			first, _ := w.back.Range(s)
-			return first <= max(0, n-window)
+			// away, oldest first; those from n-window on must be there. Behind a removed
+			// end there may be none at all, which is -1 and -1.
+			first, last := w.back.Range(s)
+			return last >= n-1 && first <= max(0, n-window)
 		}
 	}
 	var err error
@@ -113,6 +115,9 @@ func (w *worker) run() {
 		idle := w.core.Idle()
 		if idle {
 			w.idle()
+			if w.dirty && !w.cfg.Alone {
+				w.reset(errDirty)
+			}
 		} else {
 			w.step()
 		}
@@ -291,7 +296,7 @@ func (w *worker) commit(result core.Result, cause error) {
 			ended++
 			c := &j.cands[e.Candidate]
 			c.tokens, c.finish = e.Tokens, finishes[e.Finish]
-			w.dirty = w.dirty || c.err != nil
+			w.dirty = w.dirty || errors.Is(c.err, llama.ErrCompute)
 			if c.finish != FinishStop {
 				c.stop = -1 // one that was forced came too late
 			}
@@ -370,6 +375,7 @@ func (w *worker) reset(cause error) {
 		w.log.Error().Err(err).Str("device", w.device).Int("context", w.index).Msg("the context could not be cleared")
 		w.broke(err)
 	}
+	w.dirty = false
 	w.mu.Lock()
 	if w.known != nil {
 		w.known.clear()
@@ -386,6 +392,9 @@ func (w *worker) inOrder() []*job {
 	w.queue = nil
 	return list
 }
+
+// errDirty is why a context is cleared that nobody uses.
+var errDirty = errors.New("a computation failed, and cells may hold what is no number")
 
 // idle checks that nothing leaked, where that is switched on.
 func (w *worker) idle() {

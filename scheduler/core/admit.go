@@ -1,5 +1,7 @@
 package core
 
+import "slices"
+
 // source is where a sequence that is to hold target can get its beginning.
 type source struct {
 	// seq has the first length tokens now.
@@ -48,7 +50,13 @@ func (c *Core) find(target []Token, olders int) source {
 }
 
 func (c *Core) usable(s *sequence, n int) bool {
-	return !s.broken && c.cfg.Usable(s.id, n)
+	return !s.broken && !c.planned(s) && c.cfg.Usable(s.id, n)
+}
+
+// planned says that the context can't be asked about s yet: it will be a copy once the
+// operations of the plan are done.
+func (c *Core) planned(s *sequence) bool {
+	return c.asks && !c.delivered && slices.ContainsFunc(c.plan.Ops, func(o Op) bool { return o.Kind == OpCopy && o.Seq == s.id })
 }
 
 // admit starts what there is room for. It never passes over the job whose turn
@@ -250,16 +258,13 @@ func (c *Core) begin(s *sequence, src source) {
 	if len(src.parts) > 0 {
 		c.load(s, src.parts)
 	}
-	if s.length > 0 {
-		c.reused(s)
-	}
+	c.reused(s)
 }
 
-// reused counts the tokens that s has without computing them: once for each
-// job, also when its prompt had to be parked.
+// reused notes the tokens that s has without computing them. A prompt that was parked
+// begins anew, with what is still there.
 func (c *Core) reused(s *sequence) {
 	if s.cand == allCandidates {
-		c.stats.CachedTokens += uint64(s.length) - uint64(s.job.cached)
 		s.job.cached = s.length
 	}
 }
@@ -272,8 +277,8 @@ func (c *Core) follow(s *sequence) {
 		}
 		share := f.share
 		f.donor, f.share = nil, 0
-		if s.length > share && !c.cfg.PartialCopy {
-			f.orphan, c.overbooked = true, true // s jumped over the only point where it could be copied
+		if s.length > share && (!c.cfg.PartialCopy || !c.usable(s, share)) {
+			f.orphan, c.overbooked = true, true // s jumped over the only points where it could be copied
 			continue
 		}
 		c.copyPrefix(f, s, share)

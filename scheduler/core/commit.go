@@ -58,11 +58,13 @@ func (c *Core) sampled(s *sequence, choices []Choice) {
 			c.next(s, s.cand)
 			return
 		}
+		s.broken = choices[0].Spoilt
 		c.retire(s)
 		c.finish(j)
 		return
 	}
 	j.sampled, j.trunk = true, s
+	c.stats.CachedTokens += uint64(j.cached)
 	forks := s.extra
 	s.extra = 0
 	taken := false
@@ -79,6 +81,7 @@ func (c *Core) sampled(s *sequence, choices []Choice) {
 		}
 	}
 	if !taken {
+		s.broken = choices[0].Spoilt
 		c.retire(s)
 	}
 	c.finish(j)
@@ -166,7 +169,7 @@ func (c *Core) retire(s *sequence) {
 	}
 }
 
-func (c *Core) isCached(s *sequence, _ int) bool { return s.state == cached }
+func (c *Core) isCached(s *sequence, _ int) bool { return s.state == cached && !s.broken }
 
 // snapshot keeps the state one token before the end of a prompt, where only the
 // end of a sequence can be copied: the same prompt again and the one that
@@ -199,7 +202,6 @@ func (c *Core) finish(j *job) {
 
 // fail ends j, whatever its candidates were doing.
 func (c *Core) fail(j *job, why Result) {
-	c.hold = false
 	c.stats.Failed++
 	c.events = append(c.events, Event{Kind: JobFailed, Job: j.ID, Cached: j.cached, Result: why})
 	c.abandon(j)

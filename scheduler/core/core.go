@@ -5,7 +5,8 @@ import "slices"
 // Core is the state machine. It is not safe for concurrent use.
 type Core struct {
 	cfg   Config
-	width int // the most sequences that run at once
+	asks  bool // cfg.Usable was given
+	width int  // the most sequences that run at once
 	tree  tree
 	host  *hostCache // nil: none
 	seqs  []sequence
@@ -108,11 +109,13 @@ func New(cfg Config) (*Core, error) {
 	if cfg.HostLeast == 0 {
 		cfg.HostLeast = HostLeast
 	}
-	if cfg.Usable == nil {
+	asks := cfg.Usable != nil
+	if !asks {
 		cfg.Usable = func(SeqID, int) bool { return true }
 	}
 	c := &Core{
 		cfg:   cfg,
+		asks:  asks,
 		host:  newHostCache(&cfg),
 		width: min(cfg.MaxSequences, cfg.MaxOutputs),
 		seqs:  make([]sequence, cfg.MaxSequences),
@@ -164,6 +167,7 @@ func (c *Core) Cancel(id JobID) bool {
 
 // abandon ends a job early: its running sequences die, the cached ones stay.
 func (c *Core) abandon(j *job) {
+	c.hold = false // there is room again
 	for i := len(c.running) - 1; i >= 0; i-- {
 		if s := c.running[i]; s.job == j {
 			c.halt(s, dying)

@@ -17,7 +17,9 @@
 //  2. Plan admits it when there is room: a sequence that starts as a copy of
 //     the longest known prefix, or that follows another prompt in prefill until
 //     the part they share is there. Room for its first wave of candidates is
-//     reserved in the worst case, so what runs never has to stop for space.
+//     reserved: in the worst case, so that what runs never has to stop for space,
+//     or with Config.Overcommit for what candidates usually need, and the youngest
+//     is parked where that was too little.
 //  3. The rest of the prompt is prefilled in chunks beside the decode rows of
 //     the other sequences.
 //  4. The logits of the last prompt token are sampled once for each candidate,

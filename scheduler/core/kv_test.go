@@ -13,6 +13,10 @@ type kv struct {
 	partial bool
 	seqs    map[SeqID][]*cell
 	blocks  map[BlockID]saved
+	// window makes it that of a model with a sliding window, 0: none. Of each sequence
+	// the cells before kept were given away, as early as they may be.
+	window int
+	kept   map[SeqID]int
 }
 
 // saved is a block: the tokens up to its end, and where it starts.
@@ -24,7 +28,7 @@ type saved struct {
 type cell struct{ token Token }
 
 func newKV(cells int, partial bool) *kv {
-	return &kv{cells: cells, partial: partial, seqs: map[SeqID][]*cell{}, blocks: map[BlockID]saved{}}
+	return &kv{cells: cells, partial: partial, seqs: map[SeqID][]*cell{}, kept: map[SeqID]int{}, blocks: map[BlockID]saved{}}
 }
 
 func (k *kv) used() int {
@@ -49,11 +53,12 @@ func (k *kv) apply(o Op) error {
 		case !k.partial && o.Pos != len(src):
 			return fmt.Errorf("%v: only the whole source (%d tokens) can be copied", o, len(src))
 		}
-		k.seqs[o.Seq] = slices.Clone(src[:o.Pos])
+		k.seqs[o.Seq], k.kept[o.Seq] = slices.Clone(src[:o.Pos]), k.kept[o.Src]
 	case OpRemove:
 		switch s := k.seqs[o.Seq]; {
 		case o.Pos == 0:
 			delete(k.seqs, o.Seq)
+			delete(k.kept, o.Seq)
 		case !k.partial:
 			return fmt.Errorf("%v: a part can't be removed", o)
 		case o.Pos >= len(s):
@@ -103,6 +108,9 @@ func (k *kv) decode(rows []Row) (contexts map[int][]Token, ok bool, err error) {
 	}
 	contexts = map[int][]Token{}
 	for i, r := range rows {
+		if first, last := k.span(r.Seq); k.window > 0 && (last != r.Pos-1 || first > max(0, r.Pos-k.window)) {
+			return nil, false, fmt.Errorf("row %d: position %d looks back %d tokens, sequence %d has those from %d to %d", i, r.Pos, k.window, r.Seq, first, last)
+		}
 		if r.Pos != len(k.seqs[r.Seq]) {
 			return nil, false, fmt.Errorf("row %d: position %d, sequence %d has %d tokens", i, r.Pos, r.Seq, len(k.seqs[r.Seq]))
 		}
@@ -111,7 +119,27 @@ func (k *kv) decode(rows []Row) (contexts map[int][]Token, ok bool, err error) {
 			contexts[i] = k.tokens(r.Seq)
 		}
 	}
+	if k.window > 0 {
+		for s, cells := range k.seqs {
+			k.kept[s] = max(k.kept[s], len(cells)-k.window)
+		}
+	}
 	return contexts, true, nil
+}
+
+// span is the first and the last position of the cells that a sequence has, -1 and -1
+// without any, as llama.cpp tells it for the layers with the window.
+func (k *kv) span(s SeqID) (first, last int) {
+	if n := len(k.seqs[s]); n > k.kept[s] {
+		return k.kept[s], n - 1
+	}
+	return -1, -1
+}
+
+// usable is the rule that the engine has for such models.
+func (k *kv) usable(s SeqID, n int) bool {
+	first, last := k.span(s)
+	return last >= n-1 && first <= max(0, n-k.window)
 }
 
 func (k *kv) tokens(s SeqID) []Token {

@@ -100,6 +100,37 @@ func TestNobodyStarves(t *testing.T) {
 	t.Errorf("the large job did not end in %d steps: %+v", limit, c.Stats())
 }
 
+// Room that a cancellation made is given away at once, also while admission stopped
+// because a sequence had to be parked.
+func TestRoomOfACancelledJobIsUsed(t *testing.T) {
+	c, err := New(Config{Cells: 100, MaxSequences: 4, MaxOutputs: 4, BatchTokens: 16, PartialCopy: true, Check: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := func() []JobID {
+		p := c.Plan()
+		started := slices.Clone(p.Started)
+		c.Commit(Decoded, make([]Choice, len(p.Samples)))
+		return started
+	}
+	for id, maxNew := range map[JobID]int{1: 40, 2: 40, 3: 50} {
+		if err := c.Submit(Job{ID: id, Prompt: []Token{Token(id)}, N: 1, MaxNew: maxNew}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := step(); len(got) != 2 {
+		t.Fatalf("jobs %v started, want two", got)
+	}
+	c.hold = true
+	if got := step(); len(got) != 0 {
+		t.Fatalf("jobs %v started without room", got)
+	}
+	c.Cancel(c.running[0].job.ID)
+	if got := step(); len(got) != 1 {
+		t.Fatalf("jobs %v started in the room of the cancelled one, want one", got)
+	}
+}
+
 func TestABadConfigurationNamesTheField(t *testing.T) {
 	good := Config{Cells: 10, MaxSequences: 2, MaxOutputs: 2, BatchTokens: 4, PrefillChunk: 2}
 	if _, err := New(good); err != nil {

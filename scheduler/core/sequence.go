@@ -157,7 +157,7 @@ func (c *Core) makeRoom(n int) bool {
 			return false
 		}
 		short = max(short, c.cfg.EvictLeast)
-		if c.cfg.PartialCopy && !c.cfg.NoReuse && !victim.broken && victim.own() > short+c.leastLeft() {
+		if c.cfg.PartialCopy && !c.cfg.NoReuse && victim.own() > short+c.leastLeft() && c.usable(victim, victim.length-short) {
 			c.shorten(victim, victim.length-short)
 		} else {
 			c.evict(victim)

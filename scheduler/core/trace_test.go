@@ -73,6 +73,10 @@ type world struct {
 	jobs  map[JobID]*liveJob
 	plan  *Plan
 	ended int
+	// cached tokens counted so far.
+	cached uint64
+	// spoil: what fails has spoilt its sequence, every other time.
+	spoil bool
 }
 
 type liveJob struct {
@@ -103,6 +107,11 @@ func (w *world) takePlan() {
 		if err := w.kv.apply(o); err != nil {
 			w.t.Fatal(err)
 		}
+	}
+	if cached := w.core.Stats().CachedTokens; cached < w.cached {
+		w.t.Fatalf("a counter went from %d to %d", w.cached, cached)
+	} else {
+		w.cached = cached
 	}
 	if got, limit := len(w.plan.Rows), w.core.cfg.BatchTokens; got > limit {
 		w.t.Fatalf("%d rows, at most %d", got, limit)
@@ -160,6 +169,7 @@ func (w *world) choose(s Sample, context []Token) Choice {
 		w.t.Fatalf("job %d candidate %d is sampled from %v, its tokens are %v", s.Job, s.Candidate, context, want)
 	}
 	choice := model(context, j.seed+s.Candidate)
+	choice.Spoilt = w.spoil && choice.Verdict == Fail && len(context)%2 == 0
 	j.tokens[s.Candidate], _ = extend(j.tokens[s.Candidate], choice, j.MaxNew)
 	return choice
 }
@@ -224,7 +234,7 @@ func drawConfig(t *rapid.T) Config {
 		Check:       true,
 	}
 	if cfg.PartialCopy && !cfg.NoReuse {
-		cfg.HostCells = rapid.SampledFrom([]int{0, 20, 60, 400}).Draw(t, "host")
+		cfg.HostCells = rapid.SampledFrom([]int{0, 0, 20, 60, 400}).Draw(t, "host")
 		cfg.HostBlock = rapid.IntRange(1, 20).Draw(t, "block")
 		cfg.HostLeast = rapid.IntRange(1, 5).Draw(t, "least")
 	}
@@ -234,7 +244,13 @@ func drawConfig(t *rapid.T) Config {
 func TestAnyTraceGivesEachCandidateWhatItGetsAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := drawConfig(t)
-		w := &world{t: t, kv: newKV(cfg.Cells, cfg.PartialCopy), jobs: map[JobID]*liveJob{}}
+		w := &world{t: t, kv: newKV(cfg.Cells, cfg.PartialCopy), jobs: map[JobID]*liveJob{}, spoil: true}
+		if cfg.PartialCopy && cfg.HostCells == 0 {
+			if w.kv.window = rapid.SampledFrom([]int{0, 1, 4, 12}).Draw(t, "window"); w.kv.window > 0 {
+				cfg.Usable = w.kv.usable
+			}
+		}
+		var before [][]Token
 		var err error
 		if w.core, err = New(cfg); err != nil {
 			t.Fatal(err)
@@ -245,9 +261,15 @@ func TestAnyTraceGivesEachCandidateWhatItGetsAlone(t *testing.T) {
 			prompt := rapid.SliceOfN(rapid.Int32Range(0, 1), 1, cfg.Cells-maxNew).Draw(t, "prompt")
 			next++
 			job := Job{ID: next, N: rapid.IntRange(1, 12).Draw(t, "n"), MaxNew: maxNew, LastApart: rapid.Bool().Draw(t, "apart")}
+			if len(before) > 0 && rapid.Bool().Draw(t, "known") { // it begins as an earlier one
+				job.Prompt = slices.Clone(rapid.SampledFrom(before).Draw(t, "as"))
+				job.Prompt = job.Prompt[:rapid.IntRange(1, len(job.Prompt)).Draw(t, "for")]
+			}
 			for _, x := range prompt {
 				job.Prompt = append(job.Prompt, Token(x))
 			}
+			job.Prompt = job.Prompt[:min(len(job.Prompt), cfg.Cells-maxNew)]
+			before = append(before, job.Prompt)
 			w.submit(job, rapid.IntRange(0, 3).Draw(t, "seed"))
 		}
 		cancel := func(t *rapid.T) {

@@ -193,6 +193,9 @@ type Choice struct {
 	// together with it, and its next sample is that of the last one. What would be
 	// more than MaxNew tokens is dropped.
 	Forced []Token
+	// Spoilt, with Fail: the cells of the sequence may hold what is no number, so that
+	// nobody goes on from them.
+	Spoilt bool
 }
 
 // Result is how the decode of a step went.

@@ -53,7 +53,7 @@ func (s *Service) Collector() prometheus.Collector {
 	add(counter, "generations_cancelled_total", "Generations whose caller left.", func(s *scheduler.Stats) float64 { return float64(s.Cancelled) })
 	add(counter, "generations_failed_total", "Generations that the model's computation failed.", func(s *scheduler.Stats) float64 { return float64(s.Failed) })
 	add(counter, "generations_moved_total", "Generations that failed on one context and began again on another.", func(s *scheduler.Stats) float64 { return float64(s.Moved) })
-	add(counter, "sequences_forked_total", "Sequences that began as a copy of a prefix.", func(s *scheduler.Stats) float64 { return float64(s.Forked) })
+	add(counter, "sequences_forked_total", "Candidates that began as a copy of their prompt's sequence.", func(s *scheduler.Stats) float64 { return float64(s.Forked) })
 	add(counter, "sequences_evicted_total", "Cached sequences removed for space.", func(s *scheduler.Stats) float64 { return float64(s.Evicted) })
 	add(counter, "sequences_shortened_total", "Cached sequences whose end was removed for space.", func(s *scheduler.Stats) float64 { return float64(s.Shortened) })
 	add(counter, "kv_cells_evicted_total", "Cells of cached sequences that were removed for space.", func(s *scheduler.Stats) float64 { return float64(s.EvictedCells) })

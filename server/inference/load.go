@@ -220,9 +220,10 @@ func (s *Service) startEngine(opts Options, groups []placed) error {
 	info := s.model.Info()
 	perCell := cellBytes(s.model.Metadata(), info.Architecture, info.Layers, info.Embedding, f.KVType)
 	if f.ContextLength == 0 {
-		free := groups[0].freeMemory()
+		now := llama.Devices()
+		free := groups[0].freeMemory(now)
 		for _, g := range groups[1:] {
-			free = min(free, g.freeMemory())
+			free = min(free, g.freeMemory(now))
 		}
 		f.ContextLength = fitContext(info.ContextTrain, choose(0, gpu, autoContextGPU, autoContextCPU), free/uint64(each), perCell)
 		if opts.MaxNewTokens >= f.ContextLength {

@@ -54,14 +54,17 @@ func (p placed) split(n int, shares bool) ([]placed, error) {
 	return list, nil
 }
 
-// freeMemory is what is left for the KV cache, in bytes.
-func (p placed) freeMemory() uint64 {
+// freeMemory is what is left for the KV cache, in bytes, given the devices as they are
+// now: those of p were looked at before the model was loaded.
+func (p placed) freeMemory(now []llama.Device) uint64 {
 	if !p.gpu() {
 		return hostMemory()
 	}
 	var free uint64
-	for _, d := range p.gpus {
-		free += d.MemoryFree
+	for _, d := range now {
+		if slices.ContainsFunc(p.gpus, func(g llama.Device) bool { return g.Name == d.Name }) {
+			free += d.MemoryFree
+		}
 	}
 	return free
 }

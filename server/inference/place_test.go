@@ -53,6 +53,14 @@ func TestDevicesAreChosenByNameAndLayers(t *testing.T) {
 	}
 }
 
+func TestFreeMemoryIsThatOfNow(t *testing.T) {
+	p := placed{layers: -1, gpus: []llama.Device{{Name: "CUDA1", MemoryFree: 100}, {Name: "CUDA2", MemoryFree: 100}}}
+	now := []llama.Device{{Name: "CPU", MemoryFree: 7}, {Name: "CUDA0", MemoryFree: 50}, {Name: "CUDA1", MemoryFree: 20}, {Name: "CUDA2", MemoryFree: 3}}
+	if got := p.freeMemory(now); got != 23 {
+		t.Errorf("%d bytes, want those that are left on CUDA1 and CUDA2: 23", got)
+	}
+}
+
 func TestContextsAreDealtOutToDevices(t *testing.T) {
 	gpus := []llama.Device{{Name: "CUDA0"}, {Name: "CUDA1"}, {Name: "CUDA2"}, {Name: "CUDA3"}}
 	for _, test := range []struct {
