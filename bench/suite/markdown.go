@@ -28,7 +28,7 @@ func (r *Result) WriteMarkdown(w io.Writer) error {
 	}
 	for _, m := range r.Workloads {
 		if m.Error != "" {
-			line("\n**%s ended early**: %s", m.Title, m.Error)
+			line("\n**%s ended early**, with %s of agentd and %d of llama-server: %s", m.Title, count(m.Agentd.Repeats, "repeat"), m.Server.Repeats, m.Error)
 		}
 	}
 	line("\n| Ratio or cost | Load | Goal | Measured | Reached |\n|---|---|---|---|---|")

@@ -14,7 +14,7 @@ import (
 )
 
 // Version is of the suite's result file.
-const Version = 2
+const Version = 3
 
 // Result is one comparison.
 type Result struct {
@@ -88,6 +88,7 @@ type Spread struct {
 
 // Figures of an arm.
 type Figures struct {
+	Repeats   int    `json:"repeats"` // fewer than were to be where the workload ended early
 	Decisions Spread `json:"decisions_s"`
 	TTFT      Spread `json:"ttft_p50_ms"`
 	TPOT      Spread `json:"tpot_p50_ms"`

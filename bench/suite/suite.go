@@ -223,32 +223,52 @@ func (s *session) run(ctx context.Context, name, trace, file string) (*result.Fu
 }
 
 // repeat measures the arms in turns: agentd, llama-server, the ceiling, and again.
+// What was measured before an error counts.
 func (s *session) repeat(ctx context.Context, m *Measured) error {
 	var runs []*result.Full
 	arms := map[string][]*result.File{}
+	err := s.turns(ctx, m, func(name string, full *result.Full) {
+		runs, arms[name] = append(runs, full), append(arms[name], full.File)
+	})
+	if len(runs) == 0 {
+		return err
+	}
+	m.Agentd, m.Server = s.figures(arms[armAgentd]), s.figures(arms[armServer])
+	page := filepath.Join(s.Dir, s.Name+".html")
+	return errors.Join(err, s.ideal(m), write(page, func(w io.Writer) error { return report.WriteHTML(w, runs) }))
+}
+
+// turns runs the arms and gives each run as soon as it is done.
+func (s *session) turns(ctx context.Context, m *Measured, done func(name string, full *result.Full)) error {
 	for i := range s.Repeats {
 		for _, name := range []string{armAgentd, armServer} {
 			full, err := s.run(ctx, name, s.paths.whole, fmt.Sprintf("%s-%s-%d", s.Name, name, i+1))
 			if err != nil {
 				return err
 			}
-			runs, arms[name] = append(runs, full), append(arms[name], full.File)
+			done(name, full)
 			s.say("%d of %d: %s %.2f decisions/s", i+1, s.Repeats, name, full.Summary.DecisionRate.X)
 		}
 		if err := s.ceiling(ctx, m.Batched); err != nil {
 			return err
 		}
 	}
-	m.Agentd, m.Server = s.figures(arms[armAgentd]), s.figures(arms[armServer])
-	generated := int(m.Agentd.Output.Median.X)
+	return nil
+}
+
+// ideal is that of the tokens that agentd generated, where the speeds were measured.
+func (s *session) ideal(m *Measured) error {
+	if len(s.rows) == 0 || !m.Agentd.Output.Median.Known {
+		return nil
+	}
 	speeds, err := ceiling.Fastest(s.rows, s.slots())
 	if err != nil {
 		return err
 	}
 	m.Ceiling = speeds
+	generated := int(m.Agentd.Output.Median.X)
 	m.Ideal = result.Known(speeds.Decisions(ceiling.Load{Decisions: s.counts.Candidates, Unique: s.counts.UniqueTokens, Generated: generated}))
-	page := filepath.Join(s.Dir, s.Name+".html")
-	return write(page, func(w io.Writer) error { return report.WriteHTML(w, runs) })
+	return nil
 }
 
 // figures are the medians of the repeats of an arm.
@@ -260,7 +280,7 @@ func (s *session) figures(files []*result.File) Figures {
 		return Spread{x.Median, x.Min, x.Max}
 	}
 	f := Figures{
-		Decisions: spread("decisions_s"), TTFT: spread("ttft_p50"), TPOT: spread("tpot_p50"), E2EL: spread("e2el_p50"),
+		Repeats: len(files), Decisions: spread("decisions_s"), TTFT: spread("ttft_p50"), TPOT: spread("tpot_p50"), E2EL: spread("e2el_p50"),
 		Width: spread("batch_width"),
 	}
 	of := func(value func(*result.Summary) result.Value) Spread {

@@ -40,7 +40,7 @@ func (w *watch) run(ctx context.Context, t target.Target) {
 	every := time.NewTicker(watchEvery)
 	defer every.Stop()
 	began := time.Now()
-	for {
+	for last := false; ; {
 		sent := time.Since(began)
 		c, err := t.Counters(ctx)
 		if err != nil {
@@ -49,9 +49,14 @@ func (w *watch) run(ctx context.Context, t target.Target) {
 		}
 		// The counters are those of a time between asking and the answer.
 		w.seen = append(w.seen, moment{c, (sent + time.Since(began)) / 2})
+		if last {
+			return
+		}
 		select {
 		case <-w.quit:
-			return
+			// Once more: since the last time some steps may have been done, of a fast
+			// model nearly all of them.
+			last = true
 		case <-ctx.Done():
 			w.err = context.Cause(ctx)
 			return

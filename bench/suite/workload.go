@@ -26,7 +26,9 @@ type Workload struct {
 	// call, at MaxTokens at the latest.
 	FixedTokens int `json:"fixed_tokens"`
 	MaxTokens   int `json:"max_tokens"`
-	// TuneTurns of each agent are what llama-server's settings are tried with.
+	// TuneTurns of each agent are what llama-server's settings are tried with, two where
+	// there are two: only from the second turn on does it show which settings keep the
+	// prefixes.
 	TuneTurns int `json:"tune_turns"`
 	// Goal of agentd's decisions/s to llama-server's.
 	Goal float64 `json:"goal"`
@@ -45,6 +47,9 @@ const (
 	goalConstrained = 2.5
 )
 
+// tuneTurns are enough to see what a setting keeps of the turn before.
+const tuneTurns = 2
+
 // workloads of the standard comparison. For two cores to be done in a quarter of an
 // hour, all but the first have fewer turns; the model of the 0.6B shape computes so
 // slowly that it also gets fewer agents and tokens.
@@ -58,16 +63,16 @@ func workloads(quick bool) []*Workload {
 	large.Agents, large.Groups, large.Turns, large.Tools, large.SystemWords = 2, 2, 2, 1, 20
 	large.ObservationWords, large.OutputWords = 10, 8
 	list := []*Workload{
-		{Name: "household", Title: "household, default model", Trace: house, FixedTokens: 32, TuneTurns: 2, Goal: goalFixed},
-		{Name: "tiny", Title: "synthetic, tiny random weights", Shape: "tiny", Trace: words, FixedTokens: 16, TuneTurns: 1, Goal: goalFixed},
-		{Name: "0.6b", Title: "synthetic, random weights of the 0.6B shape", Shape: "0.6b", Trace: large, FixedTokens: 16, TuneTurns: 1, Goal: goalFixed},
-		{Name: "calls", Title: "household, default model, constrained tool calls", Trace: calls, MaxTokens: 128, TuneTurns: 2, Goal: goalConstrained},
+		{Name: "household", Title: "household, default model", Trace: house, FixedTokens: 32, Goal: goalFixed},
+		{Name: "tiny", Title: "synthetic, tiny random weights", Shape: "tiny", Trace: words, FixedTokens: 16, Goal: goalFixed},
+		{Name: "0.6b", Title: "synthetic, random weights of the 0.6B shape", Shape: "0.6b", Trace: large, FixedTokens: 16, Goal: goalFixed},
+		{Name: "calls", Title: "household, default model, constrained tool calls", Trace: calls, MaxTokens: 128, Goal: goalConstrained},
 	}
 	for _, w := range list {
 		if quick {
 			w.Trace.Turns = min((w.Trace.Turns+1)/2, 2)
-			w.TuneTurns = 1
 		}
+		w.TuneTurns = min(tuneTurns, w.Trace.Turns)
 	}
 	return list
 }
