@@ -21,7 +21,7 @@ TEMPLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "chat_
 def load(checkpoint: str) -> Qwen3:
     state = torch.load(checkpoint, map_location="cpu", weights_only=True)
     model = Qwen3(Shape(**state["shape"]))
-    model.load_state_dict(state["model"])
+    model.load_state_dict(state.get("average", state["model"]))
     return model.eval()
 
 

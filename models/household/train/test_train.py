@@ -283,6 +283,25 @@ class Train(unittest.TestCase):
         self.assertFalse(any(chosen[100:]))
         self.assertFalse(train.lessons(0, 0, 1))
 
+    def test_what_is_measured_and_exported_before_the_cooling_is_an_average(self):
+        with contextlib.redirect_stdout(io.StringIO()):
+            t = train.Trainer(self.arguments("average", "--steps", "12", "--average", "2"))
+            seen = []
+            learn, measure = t.learn, t.measure
+            t.learn = lambda *a: (learn(*a), seen.append([p.detach().clone() for p in t.model.parameters()]))[0]
+            t.measure = lambda: (measured.append([p.detach().clone() for p in t.model.parameters()]), measure())[1]
+            measured = []
+            t.args.evaluate = 12
+            t.run()
+        want = [p.clone() for p in seen[0]]
+        for i, weights in enumerate(seen):
+            for a, p in zip(want, weights):
+                a.lerp_(p, 1 / min(2, 1 + i // 5))
+        for a, b, c in zip(want, measured[0], export.load(os.path.join(self.directory.name, "average", train.CHECKPOINT)).parameters()):
+            self.assertTrue(torch.allclose(a, b) and torch.equal(b, c))
+        for a, b in zip(seen[-1], t.model.parameters()):
+            self.assertTrue(torch.equal(a, b))  # training goes on from its own
+
     def test_a_run_that_was_interrupted_ends_with_the_weights_of_one_that_was_not(self):
         def trainer(out, *more):
             return train.Trainer(self.arguments(out, "--steps", "4", "--first", self.jsonl, "--first-steps", "3", "--evaluate", "2", "--save", "0", *more))
@@ -305,7 +324,7 @@ class Train(unittest.TestCase):
             self.assertEqual(resumed.step, 2)
             resumed.run()
         self.assertEqual(whole.rows, resumed.rows)
-        for a, b in zip(whole.model.parameters(), resumed.model.parameters()):
+        for a, b in zip([*whole.model.parameters(), *whole.average], [*resumed.model.parameters(), *resumed.average]):
             self.assertTrue(torch.equal(a, b))
         further = trainer("further", "--weights", os.path.join(self.directory.name, "whole", train.CHECKPOINT))
         self.assertEqual((further.step, further.before), (0, 4))

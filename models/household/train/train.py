@@ -1,6 +1,7 @@
 """Trains the default model."""
 
 import argparse
+import contextlib
 import csv
 import itertools
 import math
@@ -43,6 +44,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--rate", type=float, default=2e-3, help="learning rate of the layers' matrices (Muon)")
     p.add_argument("--rate-rest", type=float, default=2e-3, help="and of the embedding and the vectors (AdamW)")
     p.add_argument("--warmup", type=int, default=20, help="steps until it is reached")
+    p.add_argument("--average", type=int, default=150, help="steps over which the weights are averaged that are measured, and exported where nothing cools")
     p.add_argument("--decay", type=float, default=0.1, help="weight decay of the layers' matrices")
     p.add_argument("--clip", type=float, default=1.0, help="bound of the gradient's norm")
     p.add_argument("--prompt", type=float, default=0.5, help="weight of the loss of what the model reads, at first")
@@ -56,8 +58,8 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--eval-groups", type=int, default=8, help="groups to measure on")
     p.add_argument("--save", type=float, default=3, help="minutes between checkpoints")
     a = p.parse_args(given)
-    if a.cut < 1 or a.batch < 1:
-        p.error("--cut and --batch must be at least 1")
+    if a.cut < 1 or a.batch < 1 or a.average < 1:
+        p.error("--cut, --batch and --average must be at least 1")
     return a
 
 
@@ -112,6 +114,8 @@ class Trainer:
             torch.optim.Muon(matrices, lr=args.rate, weight_decay=args.decay, adjust_lr_fn="match_rms_adamw"),
             torch.optim.AdamW(rest, lr=args.rate_rest, betas=(0.9, 0.95), weight_decay=0.0, fused=True),
         ]
+        self.average = [p.detach().clone() for p in self.model.parameters()]
+        self.averaged = 0  # steps that it knows
         self.step = 0
         self.before = 0  # steps that --weights has behind it, for the curve
         self.rows: list[dict] = []
@@ -123,6 +127,7 @@ class Trainer:
             state = torch.load(args.weights, map_location=self.device, weights_only=True)
             self.model.load_state_dict(state["model"])
             self.before, self.rows = state.get("before", 0) + state["step"], state["rows"]
+            self.know(None)
 
     def load(self, checkpoint: str) -> None:
         state = torch.load(checkpoint, map_location=self.device, weights_only=True)
@@ -130,17 +135,44 @@ class Trainer:
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
         self.step, self.before, self.rows = state["step"], state.get("before", 0), state["rows"]
+        self.know(state.get("average"))
+        self.averaged = state.get("averaged", 0)
         for name, value in state.get("order", {}).items():
             if getattr(self.args, name) != value:
                 raise SystemExit(f"{checkpoint} was made with --{name} {value}, which decides what was seen: give the same")
         if self.step > self.args.steps:
             raise SystemExit(f"{checkpoint} has {self.step} steps already: give --steps of at least that")
 
+    def know(self, average: dict[str, Tensor] | None) -> None:
+        """Sets the average, to the weights themselves if there is none."""
+        for a, (name, p) in zip(self.average, self.model.named_parameters(), strict=True):
+            a.copy_(p.detach() if average is None else average[name])
+
+    @torch.no_grad()
+    def remember(self) -> None:
+        """Takes the weights of a step into the average, which forgets those of long ago: at first of a fifth of the way."""
+        share = 1 / min(self.args.average, 1 + self.averaged // 5)
+        torch._foreach_lerp_(self.average, list(self.model.parameters()), share)
+        self.averaged += 1
+
+    @contextlib.contextmanager
+    def best(self) -> Iterator[None]:
+        """The model has the weights that are measured: at the full rate their average, which is what cooling would find, roughly."""
+        own = [p.data for p in self.model.parameters()]
+        if self.step <= self.args.steps:
+            for p, a in zip(self.model.parameters(), self.average, strict=True):
+                p.data = a
+        yield
+        for p, o in zip(self.model.parameters(), own, strict=True):
+            p.data = o
+
     def save(self) -> None:
         """Writes the checkpoint, which is whole at any time, and the curve."""
         cooling = self.step > self.args.steps
         path = os.path.join(self.args.out, COOLED if cooling else CHECKPOINT)
-        torch.save({"shape": self.model.shape.dict(), "model": self.model.state_dict(),
+        average = {} if cooling else {
+            "averaged": self.averaged, "average": {name: a for a, (name, _) in zip(self.average, self.model.named_parameters())}}
+        torch.save({"shape": self.model.shape.dict(), "model": self.model.state_dict(), **average,
                     "optimizers": [o.state_dict() for o in self.optimizers], "step": self.step, "before": self.before,
                     "rows": self.rows, "order": {name: getattr(self.args, name) for name in ("cut", "batch", "seed")}},
                    path + ".new")
@@ -244,9 +276,11 @@ class Trainer:
                 raise SystemExit(f"step {self.before + self.step + 1}: the loss is {learned['loss']}: go on from the last checkpoint with a lower rate")
             done += learned
             self.step += 1
+            self.remember()
             if self.step % a.evaluate == 0 or self.step == total:
                 spent = time.monotonic() - mark
-                held_out, exact = self.measure()
+                with self.best():
+                    held_out, exact = self.measure()
                 loss = done["loss"] / done["targets"]
                 self.rows.append({"step": self.before + self.step, "loss": round(loss, 5),
                                   "held_out": round(held_out, 5), "exact": round(exact, 5)})
