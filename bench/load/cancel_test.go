@@ -8,15 +8,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"agentd/bench/result"
 	"agentd/bench/target"
 	"agentd/bench/workload"
 )
 
 func TestTheSameRequestsAreLeftInEveryRun(t *testing.T) {
+	var last Progress
 	left := func(seed uint64) (list []string, r Result) {
 		synctest.Test(t, func(t *testing.T) {
 			f := &fake{takes: func(t *workload.Turn) time.Duration { return time.Duration(100+t.Agent) * msec }}
-			r = must(t, f, trace(5, 20), Options{Cancel: 0.3, Seed: seed, WarmupTurns: 1})
+			r = must(t, f, trace(5, 20), Options{Cancel: 0.3, Seed: seed, WarmupTurns: 1, Progress: func(p Progress) { last = p }})
 			for i, c := range times(r) {
 				if r.Records[i].Failure == target.Cancelled {
 					list = append(list, c)
@@ -26,6 +28,11 @@ func TestTheSameRequestsAreLeftInEveryRun(t *testing.T) {
 		return list, r
 	}
 	first, r := left(7)
+	// Nobody failed.
+	s := result.Summarize(result.Input{Records: r.Records})
+	if s.Left != len(first) || len(s.Failures) > 0 || last.Left != len(first) || last.Failed > 0 {
+		t.Errorf("%d of %d left, failures %v, progress %+v", s.Left, len(first), s.Failures, last)
+	}
 	again, _ := left(7)
 	other, _ := left(8)
 	if diff := cmp.Diff(first, again); diff != "" {

@@ -76,6 +76,7 @@ type Options struct {
 // Progress of a run.
 type Progress struct {
 	Sent, Answered, Failed int
+	Left                   int // by the harness, which is no failure
 	Total                  int // requests of the run, when no limit ends it earlier
 	OutputTokens           int // of all answers that tell theirs
 	Elapsed                time.Duration

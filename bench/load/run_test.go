@@ -201,6 +201,7 @@ func TestFailuresAreRecordsAndTheRunGoesOn(t *testing.T) {
 			answer: func(t *workload.Turn, a *target.Answer) {
 				switch t.Turn {
 				case 1:
+					a.Copies = true
 					a.Candidates[0].Failure, a.Candidates[1].Failure = "truncated", "truncated"
 				case 3:
 					a.Candidates = a.Candidates[:1]
@@ -219,7 +220,7 @@ func TestFailuresAreRecordsAndTheRunGoesOn(t *testing.T) {
 		for _, i := range []int{1, 4} {
 			want[i].Distinct, want[i].OutputTokens, want[i].PromptTokens, want[i].ComputedTokens = 2, 12, 100, 20
 		}
-		want[1].Distinct, want[1].Failures = 1, map[string]int{"truncated": 2}
+		want[1].Distinct, want[1].Failures, want[1].Copies = 1, map[string]int{"truncated": 2}, true
 		for i, at := range [][2]float64{{0, 10}, {10, 20}, {20, 120}, {120, 130}, {130, 140}} {
 			want[i].Intended, want[i].Sent, want[i].Done = at[0], at[0], at[1]
 		}

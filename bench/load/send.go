@@ -109,7 +109,7 @@ func fill(r *result.Record, a *target.Answer, late time.Duration) {
 	for _, gap := range a.Gaps {
 		r.Gaps = append(r.Gaps, ms(gap))
 	}
-	r.OutputTokens, r.PromptTokens, r.ComputedTokens = a.OutputTokens, a.PromptTokens, a.ComputedTokens
+	r.OutputTokens, r.PromptTokens, r.ComputedTokens, r.Copies = a.OutputTokens, a.PromptTokens, a.ComputedTokens, a.Copies
 	texts := map[string]bool{}
 	for i := range a.Candidates {
 		c := &a.Candidates[i]
@@ -149,7 +149,11 @@ func (r *run) record(k int, record result.Record, latency time.Duration, example
 	r.r.Records = append(r.r.Records, record)
 	r.order = append(r.order, k)
 	if record.Failure != "" {
-		r.progress.Failed++
+		if record.Failure == result.Left {
+			r.progress.Left++
+		} else {
+			r.progress.Failed++
+		}
 		if _, has := r.r.Examples[record.Failure]; !has && example != "" {
 			r.r.Examples[record.Failure] = example
 		}

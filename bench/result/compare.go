@@ -1,6 +1,7 @@
 package result
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -129,25 +130,33 @@ func (c *Comparison) Missed() []string {
 // differences says in what runs are not the same run on different servers.
 func differences(files []*File) []string {
 	var list []string
-	first := files[0]
 	for _, f := range files {
 		if f.Interrupted != "" {
 			list = append(list, fmt.Sprintf("a run of %s was interrupted (%s)", f.Run.Name, f.Interrupted))
 		}
 	}
 	differ := func(what string, of func(*File) string) {
-		for _, f := range files[1:] {
-			if of(f) != of(first) {
-				list = append(list, fmt.Sprintf("%s: %s has %s, %s has %s", what, first.Run.Name, of(first), f.Run.Name, of(f)))
-				return
-			}
+		if d := difference(what, files, of); d != "" {
+			list = append(list, d)
 		}
 	}
 	differ("trace", func(f *File) string { return f.Trace.Hash })
 	differ("load", func(f *File) string { return f.Load.String() })
 	differ("machine", func(f *File) string { return fmt.Sprintf("%d × %s", f.Run.CPUs, f.Run.CPU) })
-	if !slices.ContainsFunc(files, func(f *File) bool { return f.Run.Model == "" }) {
-		differ("model", func(f *File) string { return f.Run.Model })
+	// What one does not tell of the machine or the model may be anything.
+	differ("GPU", func(f *File) string { return cmp.Or(f.Run.GPU, untold) })
+	differ("threads", func(f *File) string { return cmp.Or(f.Run.Threads, untold) })
+	differ("model", func(f *File) string { return cmp.Or(f.Run.Model, untold) })
+	// Without an objective there is no goodput to compare, and of agentd, which does not
+	// stream, there is nothing to tell.
+	for _, x := range []struct {
+		what string
+		of   func(*File) string
+	}{{"SLO", func(f *File) string { return f.SLO.String() }}, {"streamed", func(f *File) string { return f.Run.Server[Streamed] }}} {
+		told := slices.DeleteFunc(slices.Clone(files), func(f *File) bool { return x.of(f) == "" })
+		if d := difference(x.what, told, x.of); d != "" {
+			list = append(list, d)
+		}
 	}
 	names := map[string]bool{}
 	for _, f := range files {
@@ -164,6 +173,19 @@ func differences(files []*File) []string {
 		})
 	}
 	return list
+}
+
+// untold stands for what a run does not tell.
+const untold = "none told"
+
+// difference says in what the first file and another one differ; "" when none does.
+func difference(what string, files []*File, of func(*File) string) string {
+	for i, f := range files {
+		if x, y := of(files[0]), of(f); i > 0 && x != y {
+			return fmt.Sprintf("%s: %s has %s, %s has %s", what, files[0].Run.Name, x, f.Run.Name, y)
+		}
+	}
+	return ""
 }
 
 // Arm is the repeats of one run: the same name under the same load.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // with is a run whose metrics were set.
@@ -93,10 +94,19 @@ func TestWhatWasNotTheSameRunIsNotCompared(t *testing.T) {
 		{"one more option", func(f *File) { f.Options["greedy"] = "true" }, `--greedy: a has nothing, b has "true"`},
 		{"another machine", func(f *File) { f.Run.CPUs = 4 }, "machine: a has 2 × CPU, b has 4 × CPU"},
 		{"another model", func(f *File) { f.Run.Model = "y" }, "model: a has x, b has y"},
+		{"a model that may be another", func(f *File) { f.Run.Model = "" }, "model: a has x, b has none told"},
+		{"another GPU", func(f *File) { f.Run.GPU = "H200" }, "GPU: a has H100, b has H200"},
+		{"a GPU that is not told", func(f *File) { f.Run.GPU = "" }, "GPU: a has H100, b has none told"},
+		{"other threads", func(f *File) { f.Run.Threads = "8" }, "threads: a has 2, b has 8"},
+		{"threads that are not told", func(f *File) { f.Run.Threads = "" }, "threads: a has 2, b has none told"},
+		{"another objective", func(f *File) { f.SLO.E2EL = time.Second }, "SLO: a has e2el=2s, b has e2el=1s"},
+		{"streamed", func(f *File) { f.Run.Server[Streamed] = "true" }, "streamed: a has false, b has true"},
 		{"an interrupted run", func(f *File) { f.Interrupted = "signal" }, "a run of b was interrupted (signal)"},
 	} {
 		a, b := run(t, "a"), run(t, "b")
-		a.Run.Model, b.Run.Model = "x", "x"
+		for _, f := range []*File{a, b} {
+			f.Run.Model, f.Run.GPU, f.Run.Threads, f.Run.Server[Streamed] = "x", "H100", "2", "false"
+		}
 		c.change(b)
 		_, err := Compare([]*File{a}, []*File{b}, nil, false)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -112,6 +122,29 @@ func TestWhatWasNotTheSameRunIsNotCompared(t *testing.T) {
 	}
 	if _, err := Compare(nil, []*File{run(t, "b")}, nil, false); err == nil {
 		t.Error("nothing is compared with something")
+	}
+}
+
+func TestWhatNoSideCanTellIsNoDifference(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(a, b *File)
+	}{
+		{"nothing is told", func(_, _ *File) {}},
+		{"no objective, no goodput", func(_, b *File) { b.SLO = SLO{} }},
+		{"agentd does not stream", func(_, b *File) { b.Run.Server[Streamed] = "true" }},
+	} {
+		a, b := run(t, "a"), run(t, "b")
+		c.change(a, b)
+		if _, err := Compare([]*File{a}, []*File{b}, nil, false); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	// The first one that tells is held against the others.
+	a, b, c := run(t, "a"), run(t, "b"), run(t, "c")
+	a.SLO, c.SLO.E2EL = SLO{}, time.Second
+	if _, err := Compare([]*File{a}, []*File{b, c}, nil, false); err == nil || !strings.Contains(err.Error(), "SLO: b has e2el=2s, c has e2el=1s") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // Version is of the result file.
-const Version = 1
+const Version = 2
 
 // File is one run: what ran, under what load, and what was measured. Its records
 // and samples lie beside it; see [Save].
@@ -42,9 +42,13 @@ type Run struct {
 	CPUs    int      `json:"cpus"`    // logical ones that may be used
 	GPU     string   `json:"gpu"`     // "" when not told
 	Threads string   `json:"threads"` // of the server; "" when not told
-	// Server is how the server describes itself.
+	// Server is how the server describes itself, and of one that can stream by [Streamed]
+	// whether it was asked to.
 	Server map[string]string `json:"server"`
 }
+
+// Streamed is the name of a fact in Run.Server.
+const Streamed = "streamed"
 
 // Trace is the workload.
 type Trace struct {
@@ -143,7 +147,7 @@ func (f *File) check() error {
 
 // check refuses counts that can't be.
 func (s *Summary) check() error {
-	for _, n := range []int{s.Requests, s.Warmup, s.Candidates, s.Decisions, s.TTFT.N, s.TPOT.N, s.ITL.N, s.E2EL.N, s.Queue.N} {
+	for _, n := range []int{s.Requests, s.Warmup, s.Left, s.Candidates, s.Decisions, s.TTFT.N, s.TPOT.N, s.ITL.N, s.E2EL.N, s.Queue.N} {
 		if n < 0 {
 			return errors.New("summary: a count is negative")
 		}

@@ -25,10 +25,10 @@ func TestAResultIsReadAsItWasWritten(t *testing.T) {
 func TestAResultIsReadStrictly(t *testing.T) {
 	good := string(must[[]byte](t)(run(t, "agentd").Encode()))
 	for _, c := range []struct{ name, from, to, want string }{
-		{"another version", `"version": 1`, `"version": 2`, "version: got 2, this agentbench reads 1"},
-		{"an unknown member", `"version": 1`, `"version": 1, "more": 1`, "more"},
-		{"a member twice", `"version": 1`, `"version": 1, "version": 1`, "duplicate"},
-		{"other letters", `"version": 1`, `"Version": 1`, "Version"},
+		{"another version", `"version": 2`, `"version": 1`, "version: got 1, this agentbench reads 2"},
+		{"an unknown member", `"version": 2`, `"version": 2, "more": 1`, "more"},
+		{"a member twice", `"version": 2`, `"version": 2, "version": 2`, "duplicate"},
+		{"other letters", `"version": 2`, `"Version": 2`, "Version"},
 		{"no name", `"name": "agentd"`, `"name": ""`, "name or target is missing"},
 		{"another hash", hash, "abc", "trace.hash"},
 		{"an unknown load", `"closed"`, `"open"`, `load: got "open"`},
@@ -105,8 +105,8 @@ func TestLinesAreReadStrictlyWithTheirNumber(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add([]byte(`{"version":1}`))
-	f.Add([]byte(`{"version":1,"made":"2026-11-21T12:00:00Z","run":{"name":"a","target":"agentd"},"trace":{"hash":"` + hash +
+	f.Add([]byte(`{"version":2}`))
+	f.Add([]byte(`{"version":2,"made":"2026-11-21T12:00:00Z","run":{"name":"a","target":"agentd"},"trace":{"hash":"` + hash +
 		`"},"load":{"kind":"closed","level":1},"slo":"e2el=2s","summary":{"span_s":1.5,"ttft_ms":{"n":1,"p50":null},"failures":{"timeout":1}}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		file, err := Decode(body)

@@ -65,6 +65,7 @@ var metrics = slices.Concat(
 
 		{"span_s", "Measured span", "s", GroupOutcome, Neutral, func(s *Summary) Value { return s.Span }},
 		{"requests", "Requests measured", "", GroupOutcome, Neutral, func(s *Summary) Value { return Known(float64(s.Requests)) }},
+		{"left_requests", "Requests left", "", GroupOutcome, Neutral, func(s *Summary) Value { return Known(float64(s.Left)) }},
 		{"decisions", "Decisions", "", GroupOutcome, Neutral, func(s *Summary) Value { return Known(float64(s.Decisions)) }},
 		{"distinct_outputs", "Distinct outputs a request", "", GroupOutcome, Neutral, func(s *Summary) Value { return s.Distinct }},
 		{"failed_requests", "Failed requests", "", GroupOutcome, LowerIsBetter, func(s *Summary) Value { return Known(float64(total(s.Failures))) }},

@@ -19,13 +19,17 @@ type Record struct {
 	// Gaps between tokens (inter-token latency), where the answer was streamed.
 	Gaps []float64 `json:"itl_ms,omitempty"`
 
-	// Failure is "" or a kind of target.Failure; then there is no candidate.
+	// Failure is "" or a kind of target.Failure; then there is no candidate. [Left] is
+	// none of the server's.
 	Failure string `json:"failure,omitempty"`
 	Status  int    `json:"status,omitempty"` // of HTTP, where it failed
 	// Candidates asked for; Failures of single ones by code; Distinct texts.
 	Candidates int            `json:"candidates"`
 	Failures   map[string]int `json:"failures,omitempty"`
 	Distinct   int            `json:"distinct,omitempty"`
+	// Copies tells that the candidates are one generation, which a server that decodes
+	// deterministically repeats.
+	Copies bool `json:"copies,omitempty"`
 	// OutputTokens of all candidates, PromptTokens and the computed ones of them;
 	// -1 where the server does not say.
 	OutputTokens   int `json:"output_tokens"`
@@ -34,6 +38,10 @@ type Record struct {
 	// Warmup requests are not part of any figure.
 	Warmup bool `json:"warmup,omitempty"`
 }
+
+// Left is the failure of a request that the harness left, as it was told to or
+// because the run ended; package target calls it cancelled.
+const Left = "cancelled"
 
 // Sample is the server's state at a time, in milliseconds from the run's
 // beginning: a line of the samples file.

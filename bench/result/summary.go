@@ -13,16 +13,19 @@ type Summary struct {
 	// Candidates asked for, and of these the decisions: those that ended well.
 	Candidates int `json:"candidates"`
 	Decisions  int `json:"decisions"`
+	// Left requests, which the harness did not wait for: nobody's failures.
+	Left int `json:"left_requests"`
 	// Failures of whole requests by kind, and of single candidates by code.
 	Failures          map[string]int `json:"failures"`
 	CandidateFailures map[string]int `json:"candidate_failures"`
 
-	// Decisions, answered requests and output tokens for each second of the span.
+	// Decisions, answered requests and output tokens for each second of the span. Of
+	// candidates that are copies of one generation its tokens count once.
 	DecisionRate Value `json:"decisions_s"`
 	RequestRate  Value `json:"requests_s"`
 	OutputRate   Value `json:"output_tok_s"`
 	// Goodput is requests a second whose candidates all ended well, within the SLO;
-	// GoodShare of all requests. Unknown without an SLO.
+	// GoodShare of all requests but those that were left. Unknown without an SLO.
 	Goodput   Value `json:"goodput_s"`
 	GoodShare Value `json:"goodput_share"`
 
@@ -69,9 +72,6 @@ type Input struct {
 	// Ideal is the number of unique prompt tokens of the answered requests.
 	Ideal Value
 	SLO   SLO
-	// OneForAll tells that the server generates equal candidates once, so that what
-	// it generated can't be held against what was received.
-	OneForAll bool
 }
 
 // Summarize counts and measures.
@@ -101,7 +101,7 @@ func Summarize(in Input) Summary {
 		}
 	}
 	received := t.received.total()
-	if generated := in.Counts.Generated; generated.Known && received.Known && !in.OneForAll && generated.X >= received.X {
+	if generated := in.Counts.Generated; generated.Known && received.Known && generated.X >= received.X {
 		s.Wasted = Known(generated.X - received.X)
 	}
 	return s
@@ -156,7 +156,7 @@ func (s *Summary) add(r *Record, t *tally, slo SLO) {
 	if answered {
 		t.sent.add(r.PromptTokens)
 		t.computed.add(r.ComputedTokens)
-		t.received.add(r.OutputTokens)
+		t.received.add(r.generated())
 	} else if r.OutputTokens > 0 { // streamed before it failed
 		t.received.add(r.OutputTokens)
 	}
@@ -170,7 +170,11 @@ func (s *Summary) add(r *Record, t *tally, slo SLO) {
 	t.first, t.last = math.Min(t.first, r.Intended), math.Max(t.last, r.Done)
 	s.Requests++
 	s.Candidates += r.Candidates
-	if !answered {
+	switch {
+	case r.Failure == Left:
+		s.Left++
+		return
+	case !answered:
 		s.Failures[r.Failure]++
 		return
 	}
@@ -179,7 +183,7 @@ func (s *Summary) add(r *Record, t *tally, slo SLO) {
 		s.CandidateFailures[code] += n
 	}
 	s.Decisions += r.decisions()
-	t.output.add(r.OutputTokens)
+	t.output.add(r.generated())
 	if r.decisions() > 0 {
 		t.distinct = append(t.distinct, float64(r.Distinct))
 	}
@@ -217,7 +221,7 @@ func (s *Summary) rates(t *tally, slo SLO) {
 	s.Distinct = Distribute(t.distinct).Mean
 	if slo != (SLO{}) {
 		s.Goodput = t.good.Over(s.Span)
-		s.GoodShare = t.good.Over(Known(float64(s.Requests)))
+		s.GoodShare = t.good.Over(Known(float64(s.Requests - s.Left)))
 	}
 }
 
@@ -231,6 +235,15 @@ func (r *Record) decisions() int {
 		n -= failed
 	}
 	return max(n, 0)
+}
+
+// generated are the output tokens that a server computed for an answer; below 0:
+// unknown.
+func (r *Record) generated() int {
+	if r.Copies && r.OutputTokens > 0 {
+		return r.OutputTokens / max(1, r.Candidates)
+	}
+	return r.OutputTokens
 }
 
 // e2el is the end-to-end latency: from the intended send to the answer read.

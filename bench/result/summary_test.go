@@ -1,6 +1,7 @@
 package result
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -96,6 +97,20 @@ func TestASummaryCountsAndMeasures(t *testing.T) {
 	}
 }
 
+func TestARequestThatWasLeftIsNobodysFailure(t *testing.T) {
+	in := Input{Records: []Record{answered(0), failed(1, Left), failed(2, "timeout")}, SLO: SLO{E2EL: time.Second}}
+	s := Summarize(in)
+	if s.Requests != 3 || s.Left != 1 || s.GoodShare != Known(0.5) || !maps.Equal(s.Failures, map[string]int{"timeout": 1}) {
+		t.Errorf("%d of %d left, %v failed, %v good", s.Left, s.Requests, s.Failures, s.GoodShare)
+	}
+	if m, _ := MetricNamed("failed_requests"); m.Of(&s) != Known(1) {
+		t.Errorf("%v failed", m.Of(&s))
+	}
+	if s := Summarize(Input{Records: []Record{failed(0, Left)}, SLO: in.SLO}); s.GoodShare.Known {
+		t.Errorf("of no request that was waited for, %v are good", s.GoodShare)
+	}
+}
+
 func TestUnknownStaysUnknown(t *testing.T) {
 	r := answered(0)
 	r.Queue, r.TTFT, r.OutputTokens, r.PromptTokens, r.ComputedTokens = -1, -1, -1, -1, -1
@@ -129,15 +144,22 @@ func TestRatesOfARunThatOnlyFailedAreZero(t *testing.T) {
 	}
 }
 
-func TestWhatIsGeneratedOnceForAllIsNoWaste(t *testing.T) {
-	in := Input{Records: []Record{answered(0)}, Counts: Counts{Generated: Known(30)}, OneForAll: true}
-	if s := Summarize(in); s.Wasted.Known {
-		t.Errorf("got %g, want unknown", s.Wasted.X)
+func TestWhatIsGeneratedOnceForAllCountsOnce(t *testing.T) {
+	in := Input{Records: []Record{answered(0)}, Counts: Counts{Generated: Known(30)}}
+	each := Summarize(in)
+	in.Records[0].Copies, in.Records[0].Distinct = true, 1
+	once := Summarize(in)
+	if each.Wasted != Known(8) || once.Wasted != Known(19) || each.OutputRate != Known(22) || once.OutputRate != Known(11) {
+		t.Errorf("wasted %v, once %v; output rate %v, once %v", each.Wasted, once.Wasted, each.OutputRate, once.OutputRate)
 	}
-	in.OneForAll = false
-	if s := Summarize(in); s.Wasted != Known(8) {
-		t.Errorf("got %v, want 8", s.Wasted)
+	if once.TPOT != each.TPOT || once.DecisionRate != each.DecisionRate {
+		t.Errorf("a candidate has its tokens and is a decision, copied or not: %+v, %+v", once.TPOT, once.DecisionRate)
 	}
+	in.Records[0].OutputTokens = -1
+	if s := Summarize(in); s.OutputRate.Known || s.Wasted.Known {
+		t.Errorf("of an unknown number: %v, %v", s.OutputRate, s.Wasted)
+	}
+	in.Records[0].Copies, in.Records[0].OutputTokens = false, 22
 	in.Counts.Generated = Known(21) // fewer than received: the server counts something else
 	if s := Summarize(in); s.Wasted.Known {
 		t.Errorf("got %g, want unknown", s.Wasted.X)

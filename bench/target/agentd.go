@@ -43,7 +43,9 @@ func (a *Agentd) Ask(ctx context.Context, t *workload.Turn, o Options) (Answer, 
 	if err != nil {
 		return Answer{}, err
 	}
-	return readAgentd(req, text, header, o)
+	answer, err := readAgentd(req, text, header, o)
+	answer.Copies = err == nil && t.Candidates > 1 && o.greedy(t)
+	return answer, err
 }
 
 // agentdRequest is the request of a turn. Of req only what the answer is checked
@@ -57,7 +59,7 @@ func agentdRequest(t *workload.Turn, o Options) (req *protocol.AgentRequest, bod
 	if t.Candidates < 1 {
 		return nil, nil, fmt.Errorf("agent %d, turn %d asks for %d candidates; at least 1 is needed", t.Agent, t.Turn, t.Candidates)
 	}
-	extra, ok := protocol.Get(t.Input, "extra_keys")
+	extra, ok := protocol.Get(t.Input, extraKeys)
 	if !ok {
 		extra = protocol.Raw("{}")
 	}
@@ -65,7 +67,9 @@ func agentdRequest(t *workload.Turn, o Options) (req *protocol.AgentRequest, bod
 		return nil, nil, fmt.Errorf("agent %d, turn %d: the extra_keys of its input are no object", t.Agent, t.Turn)
 	}
 	input := protocol.SetMember(t.Input, "num_outputs", strconv.AppendInt(nil, int64(t.Candidates), 10))
-	input = protocol.SetMember(input, "extra_keys", protocol.SetMember(extra, "inference_mode", strconv.AppendBool(nil, o.Greedy)))
+	if _, own := protocol.Get(extra, inferenceMode); o.Greedy || !own {
+		input = protocol.SetMember(input, extraKeys, protocol.SetMember(extra, inferenceMode, strconv.AppendBool(nil, o.Greedy)))
+	}
 
 	// The same request has the same id in every run, since agentd derives the
 	// candidates' seeds from it.

@@ -94,7 +94,7 @@ func TestAgentdIsAskedForTheCandidates(t *testing.T) {
 		}
 		want := Answer{
 			Candidates:   []Candidate{{Text: "Hi 0<|im_end|>", Tokens: 7}, {Text: "Hi 1<|im_end|>", Tokens: 7}},
-			PromptTokens: 100, ComputedTokens: 40, OutputTokens: 14, Queue: -1, First: -1, Prompt: "<|im_start|>the prompt",
+			PromptTokens: 100, ComputedTokens: 40, OutputTokens: 14, Queue: -1, First: -1, Prompt: "<|im_start|>the prompt", Copies: greedy,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)

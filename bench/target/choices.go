@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -28,6 +29,7 @@ type chatText struct {
 	Reasoning *string `json:"reasoning_content"`
 	Thoughts  *string `json:"reasoning"`
 	Calls     []struct {
+		Index    *int `json:"index"` // of the call, in a stream
 		Function struct {
 			Name      string `json:"name"`
 			Arguments string `json:"arguments"`
@@ -56,12 +58,52 @@ type chatUsage struct {
 	} `json:"prompt_tokens_details"`
 }
 
+// saying is what a candidate says beside its reasoning.
+type saying struct {
+	content []byte
+	calls   []calling
+}
+
+// calling is a call, which a stream brings in parts.
+type calling struct {
+	index     int
+	name      string
+	arguments []byte
+}
+
+// add adds what a message or a part of one says. A part without an index is a call
+// of its own.
+func (s *saying) add(t *chatText) {
+	if t.Content != nil {
+		s.content = append(s.content, *t.Content...)
+	}
+	for i := range t.Calls {
+		part, k := &t.Calls[i], -1
+		if part.Index != nil {
+			k = slices.IndexFunc(s.calls, func(c calling) bool { return c.index == *part.Index })
+		}
+		if k < 0 {
+			k = len(s.calls)
+			s.calls = append(s.calls, calling{index: k})
+			if part.Index != nil {
+				s.calls[k].index = *part.Index
+			}
+		}
+		s.calls[k].name += part.Function.Name
+		s.calls[k].arguments = append(s.calls[k].arguments, part.Function.Arguments...)
+	}
+}
+
 // choices gathers the candidates of one request to a chat API.
 type choices struct {
 	texts  [][]byte
+	said   []saying
 	finish []string // "" until a candidate has ended
 	came   []arrivals
 	usage  *chatUsage
+	// decides tells whether what a candidate says is a decision. It is not asked about
+	// texts of a fixed length.
+	decides func(*saying) bool
 	// shared: the usage is of all candidates. llama-server's, which is known by its
 	// timings, is of the first one only.
 	shared bool
@@ -73,8 +115,11 @@ var chatHints = hints{
 	limit: "the server does not keep max_tokens",
 }
 
+// maxReason bounds a finish_reason, which becomes the code of a failure, in bytes.
+const maxReason = 40
+
 func newChoices(n int) *choices {
-	return &choices{texts: make([][]byte, n), finish: make([]string, n), came: make([]arrivals, n), shared: true}
+	return &choices{texts: make([][]byte, n), said: make([]saying, n), finish: make([]string, n), came: make([]arrivals, n), shared: true}
 }
 
 // read reads a whole answer.
@@ -121,11 +166,12 @@ func (c *choices) take(a *chatAnswer, text func(*chatChoice) *chatText, now time
 		}
 		before := len(c.texts[choice.Index])
 		c.texts[choice.Index] = text(choice).append(c.texts[choice.Index])
+		c.said[choice.Index].add(text(choice))
 		if len(c.texts[choice.Index]) > before {
 			c.came[choice.Index].add(now, 1)
 		}
 		if choice.Finish != nil && *choice.Finish != "" {
-			c.finish[choice.Index] = *choice.Finish
+			c.finish[choice.Index] = (*choice.Finish)[:min(len(*choice.Finish), maxReason)]
 		}
 	}
 	return nil
@@ -155,10 +201,16 @@ func (c *choices) answer(o Options, start time.Time) (Answer, error) {
 				return Answer{}, &Failure{Kind: Transport, Err: fmt.Errorf("the stream ended before choice %d did", i)}
 			}
 			return Answer{}, contract("choice %d is missing or has no finish_reason; a server without n needs separate requests", i)
+		case "stop", "tool_calls":
+			if o.FixedTokens == 0 && c.decides != nil && !c.decides(&c.said[i]) {
+				candidate.Failure = codeInvalidOutput
+			}
 		case "length":
 			if o.FixedTokens == 0 {
 				candidate.Failure = codeTruncated
 			}
+		default: // content_filter, and what servers have beside that
+			candidate.Failure = c.finish[i]
 		}
 		if err := candidate.checkLength(i, o, chatHints); err != nil {
 			return Answer{}, err

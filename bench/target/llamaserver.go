@@ -100,7 +100,7 @@ func llamaRequest(t *workload.Turn, o Options, first, n int) ([]byte, error) {
 		Samplers: []string{"temperature"}, Temperature: 1, TopP: 1,
 		Seed: uint32(o.Seed%seedRange) + uint32(first),
 	}
-	if o.Greedy {
+	if o.greedy(t) {
 		r.Samplers, r.TopK, r.Temperature = []string{"top_k"}, 1, 0
 	}
 	if o.FixedTokens > 0 {

@@ -70,10 +70,17 @@ type chatFunction struct {
 	Arguments json.RawMessage `json:"arguments"`
 }
 
-// of makes the messages and the functions of a turn.
-func (c *chats) of(t *workload.Turn) (messages []chatMessage, functions json.RawMessage, err error) {
-	fail := func(err error) ([]chatMessage, json.RawMessage, error) {
-		return nil, nil, fmt.Errorf("agent %d, turn %d: %w", t.Agent, t.Turn, err)
+// chat is a turn as a chat server is asked it.
+type chat struct {
+	messages  []chatMessage
+	functions json.RawMessage
+	catalog   *format.Catalog // of the functions
+}
+
+// of makes the chat of a turn.
+func (c *chats) of(t *workload.Turn) (*chat, error) {
+	fail := func(err error) (*chat, error) {
+		return nil, fmt.Errorf("agent %d, turn %d: %w", t.Agent, t.Turn, err)
 	}
 	req, err := protocol.DecodeAgentRequest(fmt.Appendf(nil, `{"request_id":"r","inputs":[%s]}`, t.Input))
 	if err != nil {
@@ -99,16 +106,42 @@ func (c *chats) of(t *workload.Turn) (messages []chatMessage, functions json.Raw
 	if err != nil {
 		return fail(err)
 	}
-	if err := json.Unmarshal(prompt.Messages, &messages); err != nil {
+	made := &chat{catalog: catalog}
+	if err := json.Unmarshal(prompt.Messages, &made.messages); err != nil {
 		return fail(err)
 	}
-	if err := number(messages); err != nil {
+	if err := number(made.messages); err != nil {
 		return fail(err)
 	}
 	if len(in.Tools) > 0 {
-		functions = json.RawMessage(prompt.Tools)
+		made.functions = json.RawMessage(prompt.Tools)
 	}
-	return messages, functions, nil
+	return made, nil
+}
+
+// decides tells whether what a candidate says is a decision, as agentd holds its own
+// candidates against the tools: valid calls, or a reply. Text beside calls is let
+// pass, since these servers' models often write some. A call that the server left in
+// the text, in Qwen's form, is read from there.
+func (c *chats) decides(said *saying, catalog *format.Catalog) bool {
+	if len(said.calls) == 0 {
+		_, err := c.format.Parse(string(said.content), catalog)
+		return err == nil
+	}
+	for i := range said.calls {
+		call := &said.calls[i]
+		arguments := protocol.Raw(call.arguments)
+		if len(arguments) == 0 { // as some write it where there are none
+			arguments = protocol.Raw("{}")
+		}
+		if arguments.Compact() != nil {
+			return false
+		}
+		if _, err := catalog.Set.Lift(call.name, arguments); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *chats) catalog(in *protocol.AgentInput) (*format.Catalog, error) {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"time"
 
+	"agentd/agent/format"
 	"agentd/bench/workload"
 )
 
@@ -70,26 +71,27 @@ type streamOptions struct {
 	IncludeUsage bool `json:"include_usage"`
 }
 
-// request is the request of a turn for n candidates from the index first on.
-func (a *OpenAI) request(t *workload.Turn, o Options, first, n int) ([]byte, error) {
+// request is the request of a turn for n candidates from the index first on, and the
+// tools that it has.
+func (a *OpenAI) request(t *workload.Turn, o Options, first, n int) ([]byte, *format.Catalog, error) {
 	switch {
 	case t.Candidates < 1:
-		return nil, fmt.Errorf("agent %d, turn %d asks for %d candidates; at least 1 is needed", t.Agent, t.Turn, t.Candidates)
+		return nil, nil, fmt.Errorf("agent %d, turn %d asks for %d candidates; at least 1 is needed", t.Agent, t.Turn, t.Candidates)
 	case o.FixedTokens <= 0 && o.MaxTokens <= 0:
-		return nil, errors.New("answers need a limit: max tokens or fixed tokens")
+		return nil, nil, errors.New("answers need a limit: max tokens or fixed tokens")
 	}
-	messages, functions, err := a.chats.of(t)
+	chat, err := a.chats.of(t)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r := chatRequest{
-		Model: a.model, Messages: messages, Tools: functions, MaxTokens: o.MaxTokens,
+		Model: a.model, Messages: chat.messages, Tools: chat.functions, MaxTokens: o.MaxTokens,
 		Temperature: 1, TopP: 1, TopK: -1, Seed: int64(o.Seed%seedRange) + int64(first), Stream: o.Stream,
 	}
 	if n > 1 {
 		r.N = n
 	}
-	if o.Greedy {
+	if o.greedy(t) {
 		r.Temperature = 0
 	}
 	if o.FixedTokens > 0 {
@@ -98,7 +100,8 @@ func (a *OpenAI) request(t *workload.Turn, o Options, first, n int) ([]byte, err
 	if o.Stream {
 		r.StreamOpts = &streamOptions{IncludeUsage: true}
 	}
-	return json.Marshal(&r)
+	body, err := json.Marshal(&r)
+	return body, chat.catalog, err
 }
 
 // Ask implements [Target].
@@ -113,11 +116,12 @@ func (a *OpenAI) Ask(ctx context.Context, t *workload.Turn, o Options) (Answer, 
 }
 
 func (a *OpenAI) ask(ctx context.Context, t *workload.Turn, o Options, first, n int, start time.Time) (Answer, error) {
-	body, err := a.request(t, o, first, n)
+	body, catalog, err := a.request(t, o, first, n)
 	if err != nil {
 		return Answer{}, err
 	}
 	c := newChoices(n)
+	c.decides = func(said *saying) bool { return a.chats.decides(said, catalog) }
 	if o.Stream {
 		err = a.stream(ctx, body, c)
 	} else {

@@ -84,7 +84,7 @@ func TestChatRequests(t *testing.T) {
 		{"a stream tells its usage", Options{MaxTokens: 9, Stream: true}, 1, []string{`"stream":true`, `"stream_options":{"include_usage":true}`}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			body, err := a.request(turn(test.candidates), test.o, 0, test.candidates)
+			body, _, err := a.request(turn(test.candidates), test.o, 0, test.candidates)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,7 +120,7 @@ func TestChatRequests(t *testing.T) {
 	t.Run("an input without tools has no functions", func(t *testing.T) {
 		turn := turn(1)
 		turn.Input = protocol.Raw(`{"id":1,"instruction":{"type":"user","content":"a"}}`)
-		body, err := a.request(turn, Options{MaxTokens: 1}, 0, 1)
+		body, _, err := a.request(turn, Options{MaxTokens: 1}, 0, 1)
 		if err != nil || strings.Contains(string(body), `"tools"`) {
 			t.Errorf("%s, %v", body, err)
 		}

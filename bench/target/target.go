@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agentd/bench/workload"
+	"agentd/protocol"
 )
 
 // Target is one server. It may be used by any number of goroutines.
@@ -33,13 +34,27 @@ type Options struct {
 	// MaxTokens bounds a candidate that ends by itself.
 	MaxTokens int
 	// Greedy asks for deterministic decoding. Otherwise candidates are sampled at
-	// temperature 1 with Seed and the candidate's number.
+	// temperature 1 with Seed and the candidate's number, but of inputs that ask for
+	// deterministic decoding themselves, as recorded ones may.
 	Greedy bool
 	Seed   uint64
 	// Stream asks for tokens as they come, where the target can, to see the time
 	// to the first one and between them. It costs every side some throughput.
 	Stream bool
 }
+
+// greedy tells whether a turn is decoded deterministically.
+func (o *Options) greedy(t *workload.Turn) bool {
+	extra, _ := protocol.Get(t.Input, extraKeys)
+	mode, _ := protocol.Get(extra, inferenceMode)
+	return o.Greedy || mode.Kind() == 't'
+}
+
+// Members of an input that say how it is decoded.
+const (
+	extraKeys     = "extra_keys"
+	inferenceMode = "inference_mode"
+)
 
 // Answer is what one turn got.
 type Answer struct {
@@ -54,6 +69,8 @@ type Answer struct {
 	// of the first candidate was there, both from when the request was sent; -1:
 	// unknown.
 	Queue, First time.Duration
+	// Copies tells that the candidates are copies of one that was generated.
+	Copies bool
 	// Gaps between the tokens of a candidate, for all candidates; nil: unknown.
 	Gaps []time.Duration
 	// Prompt is what the server says it gave to the model; "" when it does not.

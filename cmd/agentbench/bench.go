@@ -65,13 +65,13 @@ func (m *measurement) run(ctx context.Context) (err error) {
 	}
 
 	if m.config.Target != agentd {
-		m.server["streamed"] = strconv.FormatBool(m.config.Load.Target.Stream)
+		m.server[result.Streamed] = strconv.FormatBool(m.config.Load.Target.Stream)
 	}
 	bar := m.bar(len(m.trace.Turns), m.config.Name)
 	o := m.config.Load
 	o.Progress = func(at load.Progress) {
 		bar.describe(fmt.Sprintf("%s, %d failed", m.config.Name, at.Failed))
-		bar.set(at.Answered + at.Failed)
+		bar.set(at.Answered + at.Failed + at.Left)
 	}
 	got, failed := load.Run(ctx, t, m.trace, o)
 	bar.finish()
@@ -120,7 +120,6 @@ func (m *measurement) file(got *load.Result, failed error) (*result.File, error)
 		SLO:     slo,
 		Summary: result.Summarize(result.Input{
 			Records: got.Records, Samples: got.Samples, Counts: counts(got.Before, got.After), Ideal: ideal, SLO: slo,
-			OneForAll: c.Target == agentd && c.Load.Target.Greedy,
 		}),
 	}
 	f.Run.CPU, f.Run.CPUs = cpu()

@@ -89,7 +89,7 @@ func (c *benchConfig) loadOptions() []option {
 		{"shape", groupLoad, "X", "Of --arrival gamma: 1 is poisson, below it requests come in bursts, above it more regularly.", fraction{&o.Shape, minShape, maxShape}},
 		{"warmup-turns", groupLoad, "N", "First turns of each agent that are in no figure.", integer{&o.WarmupTurns, 0, maxLength}},
 		{"warmup", groupLoad, "TIME", "Requests within this time of the beginning are in no figure.", duration{&o.Warmup}},
-		{"cancel", groupLoad, "X", "Share of requests that are left before their answer, from 0 to below 1.", fraction{&o.Cancel, 0, maxCancel}},
+		{"cancel", groupLoad, "X", "Share of requests that are left before their answer, from 0 to below 1. They are no failures, and not in the share within the SLO.", fraction{&o.Cancel, 0, maxCancel}},
 
 		{"requests", groupLimits, "N", "Send at most so many.", integer{&o.Requests, 1, maxCount}},
 		{"output-tokens", groupLimits, "N", "Send nothing more after so many output tokens.", integer{&o.OutputTokens, 1, maxCount}},
@@ -98,7 +98,7 @@ func (c *benchConfig) loadOptions() []option {
 
 		{"fixed-tokens", groupDecoding, "N", "Every candidate has exactly so many tokens and no grammar, so that random weights are a fair load. agentd needs its own --fixed-tokens N.", integer{&o.Target.FixedTokens, 1, maxLength}},
 		{"max-tokens", groupDecoding, "N", "Longest candidate that ends by itself. agentd needs its own --max-new-tokens N.", integer{&c.MaxTokens, 1, maxLength}},
-		{"greedy", groupDecoding, "", "Decode deterministically. Default: sample at temperature 1; agentd needs --temperature 1 --top-p 1 --top-k 0 --min-p 0 for that.", toggle{&o.Target.Greedy}},
+		{"greedy", groupDecoding, "", "Decode deterministically. Default: as a recorded input says (inference_mode), else sample at temperature 1; agentd needs --temperature 1 --top-p 1 --top-k 0 --min-p 0 for that.", toggle{&o.Target.Greedy}},
 		{"stream", groupDecoding, "", "Ask llama-server and chat APIs for tokens as they come, to see TTFT and ITL. It costs them some throughput. agentd tells its TTFT by itself.", toggle{&o.Target.Stream}},
 		{"seed", groupDecoding, "N", "Seed of the candidates, of arrivals and of which requests are left.", seed{&o.Seed}},
 		{"sample-every", groupResult, "TIME", "How often the server's counters are read. 0s: at the beginning and the end.", duration{&o.SampleEvery}},
@@ -141,9 +141,13 @@ Examples
 `,
 		tail: `How it counts
   Decisions are candidates that ended well, a second of the span from the first intended
-  send to the last answer. Latency counts from the intended send. TPOT is (E2EL - TTFT) /
-  (output tokens of a candidate - 1). Percentiles are exact. What a server does not tell is a
-  dash, and null in the file.
+  send to the last answer. Of agentd that is what it calls completed; of llama-server what
+  ended by itself, within the grammar of its turn; of a chat API what ended by itself and is a
+  reply, or calls of the turn's tools with arguments that these take. With --fixed-tokens the
+  texts are not read. Output tok/s are of what was generated: where agentd decodes
+  deterministically, the tokens of one candidate. Latency counts from the intended send. TPOT is
+  (E2EL - TTFT) / (output tokens of a candidate - 1). Percentiles are exact. What a server does
+  not tell is a dash, and null in the file.
 
 Signals
   SIGINT or SIGTERM ends the run; what was measured until then is printed and written, and
@@ -223,6 +227,8 @@ func (c *benchConfig) checkLoad(given map[string]bool) error {
 		return errors.New("--concurrency: is for --arrival closed; an open loop has no bound, remove one of the two")
 	case c.Load.Arrival != load.Closed && given["ramp"]:
 		return errors.New("--ramp: is for --arrival closed; an open loop has no agents that start, remove one of the two")
+	case c.Load.Arrival != load.Closed && given["think"]:
+		return errors.New("--think: is for --arrival closed; an open loop sends each turn at its time, remove one of the two")
 	case c.Load.Arrival == load.Recorded && c.Trace.File == "":
 		return errors.New("--arrival recorded: needs a recorded trace; name it with --trace")
 	}

@@ -30,8 +30,9 @@ Example
 `,
 		tail: `Metrics
 ` + metricNames() + `
-Results of different traces, loads, options, models or machines, and interrupted ones, are not
-compared.
+Results of different traces, loads, options, models, machines, GPUs, threads or objectives, streamed
+ones with others, and interrupted ones, are not compared. What only some tell of model, GPU and
+threads is different.
 `,
 		groups: []string{group},
 		options: []option{

@@ -40,6 +40,7 @@ func TestWrongFlagsAreNamedWithWhatToDo(t *testing.T) {
 		{"run " + url + " --shape 2", "--shape: is for --arrival gamma"},
 		{"run " + url + " --arrival constant --rate 4 --concurrency 2", "--concurrency: is for --arrival closed"},
 		{"run " + url + " --arrival constant --rate 4 --ramp 2s", "--ramp: is for --arrival closed"},
+		{"run " + url + " --arrival constant --rate 4 --think 2s", "--think: is for --arrival closed"},
 		{"run " + url + " --arrival recorded", "--arrival recorded: needs a recorded trace"},
 		{"run " + url + " --rate x", `--rate: got "x", want a number from 0`},
 		{"run " + url + " --cancel 1", `--cancel: got "1", want a number from 0 to 0.99`},
