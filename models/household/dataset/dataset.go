@@ -45,7 +45,7 @@ func Write(ctx context.Context, w io.Writer, o Options) error {
 		group.SetLimit(runtime.GOMAXPROCS(0))
 		for i := range lines {
 			group.Go(func() (err error) {
-				lines[i], err = line(ctx, a, groupSeed(o.Seed, start+i), o.Options)
+				lines[i], err = line(ctx, a, GroupSeed(o.Seed, start+i), o.Options)
 				return err
 			})
 		}
@@ -61,9 +61,9 @@ func Write(ctx context.Context, w io.Writer, o Options) error {
 	return nil
 }
 
-// groupSeed is the seed of the n-th group of a data set. The groups of data sets
-// with neighbouring seeds have nothing in common.
-func groupSeed(seed uint64, n int) uint64 { return rand.New(rand.NewPCG(seed, uint64(n))).Uint64() }
+// GroupSeed is the seed of the n-th group of a data set, with which household.NewGroup
+// makes its house. The groups of data sets with neighbouring seeds have nothing in common.
+func GroupSeed(seed uint64, n int) uint64 { return rand.New(rand.NewPCG(seed, uint64(n))).Uint64() }
 
 func line(ctx context.Context, a *agent.Agent, seed uint64, o household.Options) ([]byte, error) {
 	g, err := NewGroup(ctx, a, seed, o)

@@ -129,8 +129,17 @@ func (o *Options) Episode(i int) *household.Episode {
 	if o.ToolNames == Unseen {
 		h.ToolNames = household.Unseen
 	}
-	house := rand.New(rand.NewPCG(o.Seed, uint64(i/perHouse))).Uint64()
-	return household.NewGroup(house, h).Episode(i % perHouse)
+	return household.NewGroup(o.house(i), h).Episode(i % perHouse)
+}
+
+// streamHouses keeps the houses apart from those of data sets, whose stream is the
+// number of the group: by their held-out ones the training was judged while its recipe
+// was being found.
+const streamHouses = 1 << 63
+
+// house is the seed of the house of the i-th conversation.
+func (o *Options) house(i int) uint64 {
+	return rand.New(rand.NewPCG(o.Seed, streamHouses+uint64(i/perHouse))).Uint64()
 }
 
 // conversation measures the i-th episode.

@@ -72,6 +72,32 @@ func measured(t *testing.T, s household.Server, o Options) Result {
 	return got
 }
 
+// TestNoHouseIsOneOfADataSet: the training measured itself on those.
+func TestNoHouseIsOneOfADataSet(t *testing.T) {
+	const seeds, houses = 10, 200
+	taken := map[uint64]bool{}
+	for seed := range uint64(seeds) {
+		for n := range houses {
+			taken[dataset.GroupSeed(seed, n)] = true
+		}
+	}
+	for seed := range uint64(seeds) {
+		o := Options{Seed: seed}
+		for n := range houses {
+			if taken[o.house(n*perHouse)] {
+				t.Errorf("seed %d: house %d is one of a data set", seed, n)
+			}
+		}
+	}
+	o := Options{Seed: 1, ToolNames: Known}
+	for n := range 4 {
+		theirs := household.NewGroup(dataset.GroupSeed(1, n), household.Options{Split: household.Eval}).Episode(0).Input()
+		if cmp.Equal(theirs.Tools, o.Episode(n*perHouse).Input().Tools) {
+			t.Errorf("house %d has the tools of the held-out file's", n)
+		}
+	}
+}
+
 func TestThePlannerIsRightEverywhere(t *testing.T) {
 	for _, o := range options() {
 		var seen []int
