@@ -4,6 +4,7 @@ The episodes of a group begin with the same prompt, and all groups with the same
 computed once: a batch is a list of nodes (runs of tokens), each of which continues another one, its parent.
 """
 
+import hashlib
 import json
 import os
 from dataclasses import dataclass, fields
@@ -94,17 +95,17 @@ def pack(nodes: list[Node]) -> Batch:
 
 
 class Data:
-    """A data set in tokens, cached beside its file. Its groups are those of the file, each cut into so many of like size."""
+    """A data set in tokens, cached beside its file, for each vocabulary by itself. Its groups are those of the file, each cut into so many of like size."""
 
     def __init__(self, path: str, tokenizer_path: str, cut: int = 1):
         self.cut = cut
-        with open(tokenizer_path, encoding="utf-8") as f:
-            vocabulary = json.load(f)["model"]["vocab"]
+        with open(tokenizer_path, "rb") as f:
+            text = f.read()
+        vocabulary = json.loads(text)["model"]["vocab"]
         self.vocabulary = len(vocabulary)
         self.reader = Reader(vocabulary)
-        cache = path + ".npz"
-        sources = [path, tokenizer_path]
-        if not os.path.exists(cache) or os.path.getmtime(cache) < max(map(os.path.getmtime, sources)):
+        cache = f"{path}.{hashlib.sha256(text).hexdigest()[:12]}.npz"
+        if not os.path.exists(cache) or os.path.getmtime(cache) < os.path.getmtime(path):
             self._write(cache, path, tok.Tokenizer.from_file(tokenizer_path))
         with np.load(cache) as z:
             self.tokens, self.loss, self.starts, self.groups = z["tokens"], z["loss"], z["starts"], z["groups"]

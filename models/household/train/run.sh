@@ -68,11 +68,19 @@ else
 	set -- --first "$first" --first-steps "$STEPS_FIRST"
 fi
 
+# Weights that were cooled after fewer steps would pass for those of this run, which goes on past them.
+if [ -s "$run/cooled.pt" ] && [ -s "$run/checkpoint.pt" ]; then
+	at=$(python -c 'import sys, torch; print(torch.load(sys.argv[1], map_location="cpu", weights_only=True)["step"])' "$run/checkpoint.pt")
+	[ "$at" -ge "$STEPS" ] || rm "$run/cooled.pt"
+fi
+
 # The C library would give large blocks back to the system and get them zeroed again: a fifth of the time.
 MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=268435456 \
 	python train.py --data "$data" --eval "$held_out" --tokenizer "$run/tokenizer.json" --out "$run" --resume "$@" \
 	--steps "$STEPS" --cool "$COOL" --rate "$RATE" --rate-rest "$RATE" --type "$TYPE" --lookup "$LOOKUP" --seed "$SEED" --threads "$THREADS"
-python export.py --checkpoint "$run/cooled.pt" --tokenizer "$run/tokenizer.json" --out "$run/household.gguf" \
+kept=cooled.pt
+[ "$COOL" -gt 0 ] || kept=checkpoint.pt # nothing cooled: the average of the last steps is in it
+python export.py --checkpoint "$run/$kept" --tokenizer "$run/tokenizer.json" --out "$run/household.gguf" \
 	--data "$held_out" --expect "$run/expect.json"
 (cd "$root" && go run ./models/household/train/check --model "$run/household.gguf" --expect "$run/expect.json")
 

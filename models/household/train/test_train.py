@@ -86,6 +86,15 @@ class Train(unittest.TestCase):
         self.assertEqual(before, self.tokenizer.encode("assistant\n").ids)
         self.assertEqual(after, self.tokenizer.encode("Done").ids)
 
+    def test_data_is_in_the_tokens_of_its_run_whichever_run_read_it_before(self):
+        path = os.path.join(self.directory.name, "other.json")
+        tok.train(tok.texts(self.jsonl, 10), 400).save(path)
+        other = Data(self.jsonl, path)
+        self.assertLess(other.tokens.max(), 400)
+        self.assertGreater(self.data.tokens.max(), 400)
+        again = Data(self.jsonl, self.vocabulary)
+        np.testing.assert_array_equal(again.tokens, self.data.tokens)
+
     def test_a_packed_batch_has_the_loss_and_gradients_of_its_episodes_alone(self):
         batch = self.data.batch([0, 1, 2])
         self.assertEqual(len(batch.paths[-1]), 3)  # what all share, the group, the episode
