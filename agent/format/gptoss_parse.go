@@ -74,13 +74,13 @@ func (f *gptoss) addCalls(g *gbnf.Grammar, c *Catalog) error {
 			return err
 		}
 		g.Add(rule, gbnf.Literal(name)+" header "+args)
-		g.Add(rule+"-late", gbnf.Literal(name)+" kind "+args)
-		early, late = append(early, rule), append(late, rule+"-late")
+		g.Add("late-"+rule, gbnf.Literal(name)+" kind "+args) // no rule of a schema begins so
+		early, late = append(early, rule), append(late, "late-"+rule)
 		return nil
 	}
 	for i := range c.Set.Tools {
 		tool := &c.Set.Tools[i]
-		if err := add(fmt.Sprintf("tool-%d", i), tool.Name, tool, tool.Prompted); err != nil {
+		if err := add(fmt.Sprintf("tool-%d", i), tool.Name, tool, tools.ForGrammar(tool.Prompted)); err != nil {
 			return err
 		}
 	}
@@ -114,7 +114,7 @@ func parallelSchema(set *tools.Set) protocol.Raw {
 		}
 		variants = append(variants, `{"type":"object","properties":{"name":{"const":`...)
 		variants = rawjson.AppendString(variants, t.Name)
-		variants = append(append(append(variants, `},"arguments":`...), t.Schema...), `,"target_robot":{"enum":`...)
+		variants = append(append(append(variants, `},"arguments":`...), tools.ForGrammar(t.Schema)...), `,"target_robot":{"enum":`...)
 		variants = rawjson.AppendStrings(variants, set.Robots)
 		variants = append(variants, `}},"required":["name","arguments","target_robot"]}`...)
 	}

@@ -73,7 +73,7 @@ func (q *qwen) addCall(g *gbnf.Grammar, set *tools.Set) error {
 			}
 			continue
 		}
-		args, err := importSchema(g, q.kit, names[i]+"-", tool, tool.Prompted)
+		args, err := importSchema(g, q.kit, names[i]+"-", tool, tools.ForGrammar(tool.Prompted))
 		if err != nil {
 			return err
 		}

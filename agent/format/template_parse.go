@@ -66,7 +66,7 @@ func (t *template) addAction(g *gbnf.Grammar, set *tools.Set) error {
 	for i := range set.Tools {
 		tool := &set.Tools[i]
 		calls[i] = fmt.Sprintf("tool-%d", i)
-		args, err := importSchema(g, t.kit, calls[i]+"-", tool, tool.Schema)
+		args, err := importSchema(g, t.kit, calls[i]+"-", tool, tools.ForGrammar(tool.Schema))
 		if err != nil {
 			return err
 		}

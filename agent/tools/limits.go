@@ -14,6 +14,9 @@ const (
 	MaxSubschemas = 2000
 )
 
+// maxParts bounds the parts of which $ref and allOf put a tool's parameters together.
+const maxParts = 100
+
 // MaxSetSubschemas bounds the schemas of all tools of one input, which take up to
 // twenty microseconds each.
 const MaxSetSubschemas = 50_000

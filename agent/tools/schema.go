@@ -62,12 +62,23 @@ func subschemas(v protocol.Raw) int {
 }
 
 // isSchema tells a JSON Schema from a map of parameters: its type is an object's,
-// or it has properties that are schemas. A map may have a parameter of that name,
-// whose description and type are strings.
+// it has properties that are schemas, or it is put together of others. A map may have
+// parameters of these names, whose description and type are strings.
 func isSchema(parameters protocol.Raw) bool {
 	if typ, ok := protocol.Get(parameters, "type"); ok {
-		name, ok := protocol.Text(typ)
-		return ok && typeNames[strings.ToLower(name)] == "object"
+		return namesObject(typ)
+	}
+	for keyword, value := range protocol.Members(parameters) {
+		switch keyword {
+		case "$ref", "$schema":
+			if value.Kind() == '"' {
+				return true
+			}
+		case "allOf", "anyOf", "oneOf":
+			if value.Kind() == '[' {
+				return true
+			}
+		}
 	}
 	props, ok := protocol.Get(parameters, "properties")
 	if !ok || props.Kind() != '{' {

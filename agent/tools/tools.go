@@ -36,7 +36,8 @@ type Property struct {
 type Tool struct {
 	Name        string
 	Description string
-	// Schema describes the environment's own arguments, a JSON Schema object.
+	// Schema describes the environment's own arguments, a JSON Schema with all of
+	// them under properties. Calls are checked against the schema as it came.
 	Schema protocol.Raw
 	// Prompted is Schema with the robot parameter, as the model is shown it.
 	Prompted protocol.Raw
@@ -183,13 +184,15 @@ func normaliseTool(raw protocol.Raw, robots []string) (Tool, error) {
 	if err != nil {
 		return t, fmt.Errorf("%s: %w", t.Name, err)
 	}
-	if t.Properties, err = properties(schema); err != nil {
+	if t.Schema, err = flatten(schema); err != nil {
+		return t, fmt.Errorf("%s: %w", t.Name, err)
+	}
+	if t.Properties, err = properties(t.Schema); err != nil {
 		return t, fmt.Errorf("%s: %w", t.Name, err)
 	}
 	if t.check, err = newChecker(schema); err != nil {
 		return t, fmt.Errorf("%s: its parameters are no usable JSON Schema: %w", t.Name, err)
 	}
-	t.Schema = schema
 	t.addRobot(robots)
 	return t, nil
 }

@@ -55,6 +55,24 @@ func TestSchemas(t *testing.T) {
 			`{"type":"object","properties":{"a":{"type":"string"},"b":{},"type":{"type":["string","null"]}},"required":["a"]}`},
 		{"and at every depth", `{"name":"t","parameters":{"a":{"type":"list","items":{"type":"dict","properties":{"x":{"type":"FLOAT","default":{"type":"Str"}}}}},"b":{"anyOf":[{"type":"int"},{"type":"null"},true]}}}`,
 			`{"type":"object","properties":{"a":{"type":"array","items":{"type":"object","properties":{"x":{"type":"number","default":{"type":"Str"}}}}},"b":{"anyOf":[{"type":"integer"},{"type":"null"},true]}},"required":["a","b"]}`},
+		{"a schema of a type from a library", `{"name":"t","parameters":{"$ref":"#/definitions/Go","definitions":{"Go":{"type":"object","properties":{"to":{"type":"STR"}},"required":["to"],"additionalProperties":false}},"$schema":"http://json-schema.org/draft-07/schema#"}}`,
+			`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"to":{"type":"string"}},"required":["to"],"additionalProperties":false}`},
+		{"definitions stay while something leads to them", `{"name":"t","parameters":{"$ref":"#/$defs/a~1b%20c","$defs":{"a/b c":{"description":"D","properties":{"next":{"$ref":"#/$defs/a~1b%20c"}},"required":["next"]}}}}`,
+			`{"$defs":{"a/b c":{"description":"D","properties":{"next":{"$ref":"#/$defs/a~1b%20c"}},"required":["next"]}},"type":"object","properties":{"next":{"$ref":"#/$defs/a~1b%20c"}},"required":["next"],"description":"D"}`},
+		{"parts of a schema are written out", `{"name":"t","parameters":{"description":"D","allOf":[{"$ref":"#/$defs/base"},{"type":"dict","description":"E","properties":{"b":{"type":"int"},"x":{"enum":[1]}},"required":["b","a"]}],"properties":{"x":{"type":"int"}},"required":["x"],"$defs":{"base":{"allOf":[{"properties":{"a":{"type":"bool"}}}],"required":["a"],"additionalProperties":true}}}}`,
+			`{"description":"D","properties":{"x":{"type":"integer"},"a":{"type":"boolean"},"b":{"type":"integer"}},"required":["x","a","b"],"type":"object","additionalProperties":true,"allOf":[{"properties":{"x":{"enum":[1]}}}]}`},
+		{"conditions stay as they are", `{"name":"t","parameters":{"properties":{"a":{},"b":{}},"allOf":[{"if":{"required":["a"]},"then":{"required":["b"]}},true,{"anyOf":[{"required":["a"]},{"required":["b"]}]}]}}`,
+			`{"properties":{"a":{},"b":{}},"type":"object","allOf":[{"if":{"required":["a"]},"then":{"required":["b"]}},{"anyOf":[{"required":["a"]},{"required":["b"]}]}]}`},
+		{"so does a choice of what is required", `{"name":"t","parameters":{"properties":{"a":{},"b":{}},"oneOf":[{"required":["a"],"title":"A"},{"type":"object","required":["b"]}]}}`,
+			`{"properties":{"a":{},"b":{}},"oneOf":[{"required":["a"],"title":"A"},{"type":"object","required":["b"]}],"type":"object"}`},
+		{"a part that knows all parameters may refuse others", `{"name":"t","parameters":{"allOf":[{"properties":{"a":{}},"additionalProperties":false},{"required":["a"]}]}}`,
+			`{"type":"object","properties":{"a":{}},"required":["a"],"additionalProperties":false}`},
+		{"a schema that consists of itself", `{"name":"t","parameters":{"allOf":[{"$ref":"#/$defs/x"},{"$ref":"#"}],"$defs":{"x":{"properties":{"a":{}},"allOf":[{"$ref":"#/$defs/x"}]}}}}`,
+			`{"type":"object","properties":{"a":{}}}`},
+		{"a type among others", `{"name":"t","parameters":{"type":["object","null"],"properties":{"a":{"type":"str"}}}}`,
+			`{"type":["object","null"],"properties":{"a":{"type":"string"}}}`},
+		{"a parameter that is called like a keyword", `{"name":"t","parameters":{"anyOf":{"type":"str"},"$ref":{"type":"str"}}}`,
+			`{"type":"object","properties":{"anyOf":{"type":"string"},"$ref":{"type":"string"}},"required":["anyOf","$ref"]}`},
 		{"a parameter that is called type", `{"name":"t","parameters":{"type":{"type":"str"}}}`,
 			`{"type":"object","properties":{"type":{"type":"string"}},"required":["type"]}`},
 	} {
@@ -84,6 +102,18 @@ func TestUnusableTools(t *testing.T) {
 		{"a reference to a file", `{"name":"a","parameters":{"type":"object","properties":{"x":{"$ref":"file:///etc/passwd"}}}}`, "are not followed"},
 		{"required that names no property", `{"name":"a","parameters":{"type":"object","properties":{},"required":["x"]}}`, "names x, which is not among the properties"},
 		{"properties that are a list", `{"name":"a","parameters":{"type":"object","properties":[]}}`, "parameters.properties must be an object"},
+		{"alternatives with parameters of their own", `{"name":"a","parameters":{"type":"object","properties":{"x":{}},"oneOf":[{"required":["x"]},{"properties":{"y":{}}}]}}`,
+			"parameters.oneOf has alternatives with properties; only required may differ between them: declare all parameters under properties, or make each alternative a tool"},
+		{"alternatives that are references", `{"name":"a","parameters":{"anyOf":[{"$ref":"#/$defs/x"}],"$defs":{"x":{"type":"object"}}}}`, "parameters.anyOf has alternatives with $ref"},
+		{"alternatives in a part", `{"name":"a","parameters":{"allOf":[{"type":"object"},{"oneOf":[{"properties":{"y":{}}}]}]}}`, "parameters.allOf[1].oneOf has alternatives"},
+		{"arguments that are given as a whole", `{"name":"a","parameters":{"type":"object","enum":[{}]}}`, "parameters.enum fixes the arguments as a whole"},
+		{"a reference at the top to nothing", `{"name":"a","parameters":{"$ref":"#/$defs/y","$defs":{"x":{}}}}`, `parameters.$ref leads to "#/$defs/y", which is no schema within the parameters`},
+		{"a reference at the top to another document", `{"name":"a","parameters":{"$ref":"https://example.org/x"}}`, "no schema within the parameters"},
+		{"arguments that are no object", `{"name":"a","parameters":{"$ref":"#/$defs/x","$defs":{"x":{"type":"string"}}}}`, `parameters.$ref.type must be object, not "string"`},
+		{"a part that refuses what stands in another", `{"name":"a","parameters":{"allOf":[{"properties":{"x":{}},"additionalProperties":false},{"properties":{"y":{}}}]}}`,
+			`parameters.allOf[0].additionalProperties says what else there may be, and the parameter "y" stands in another part`},
+		{"a reference into what is written out", `{"name":"a","parameters":{"allOf":[{"properties":{"x":{},"y":{"$ref":"#/allOf/0/properties/x"}}}]}}`, "put what it leads to under $defs"},
+		{"parts without end", `{"name":"a","parameters":{"allOf":[` + strings.Repeat(`{},`, maxParts) + `{}]}}`, "more than 100 parts"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Normalise(raws(strings.Split(test.tools, "|")...), nil, "robot")
@@ -285,6 +315,8 @@ func FuzzNormalise(f *testing.F) {
 	f.Add(`{"name":"t","parameters":{"a":{"type":"list[int]"},"b":"str"},"optional":["a"]}`)
 	f.Add(`{"name":"t","parameters":{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}}}`)
 	f.Add(`{"name":"t","parameters":{"type":"object","properties":{"a":{"pattern":"("}}}}`)
+	f.Add(`{"name":"t","parameters":{"$ref":"#/$defs/x","allOf":[{"required":["a"]},{"not":{}}],"$defs":{"x":{"title":"X","properties":{"a":{}},"additionalProperties":false}}}}`)
+	f.Add(`{"name":"t","parameters":{"anyOf":[{"required":["a"]}],"properties":{"a":{}}}}`)
 	f.Fuzz(func(t *testing.T, tool string) {
 		raw := protocol.Raw(tool)
 		if raw.Kind() != '{' || !raw.IsValid() {

@@ -61,18 +61,6 @@ func withoutEndTokens(text string) string {
 	}
 }
 
-// withoutThoughts cuts off leading thoughts, whose opening may be in the prompt.
-// Marks of calls inside of them don't count.
-func withoutThoughts(text string) (string, error) {
-	if at := strings.LastIndex(text, "</think>"); at >= 0 {
-		return strings.TrimSpace(text[at+len("</think>"):]), nil
-	}
-	if strings.Contains(text, "<think>") {
-		return "", errors.New("the raw output ends within the model's thoughts")
-	}
-	return text, nil
-}
-
 // readHermes reads <tool_call> blocks. A missing end mark is the end of the
 // output or the next block.
 func (r *reader) readHermes(text string) (out output, err error) {

@@ -50,6 +50,7 @@ func TestWithoutModelRewritesOtherNotations(t *testing.T) {
 		{"harmony with the recipient first and a preamble", `<|channel|>commentary<|message|>On my way.<|end|><|start|>assistant to=functions.go<|channel|>commentary json<|message|>{'place':'kitchen','target_robot':'rover'}`, kitchen},
 		{"harmony's final reply", `<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>It is in the study.<|return|>`, said("p", "It is in the study.")},
 		{"behind thoughts with a call in them", `<think><tool_call>{"name":"look"}</tool_call></think>` + `<tool_call>{"name": "go", "arguments": {"place": "kitchen", "target_robot": "rover"}}</tool_call>`, kitchen},
+		{"the end of thoughts in a string", `{"name": "go", "arguments": {"place": "</think>[]", "target_robot": "rover"}}`, replaced("p", "rover", "go", `{"place":"</think>[]"}`)},
 		{"a reply in JSON", `{"say": "Which cup?", "action": {}}`, said("p", "Which cup?")},
 		{"a reply behind thoughts", "Hm.\n</think>\nHere you are, sir.", said("p", "Here you are, sir.")},
 	} {

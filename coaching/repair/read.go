@@ -232,14 +232,6 @@ func invalidDecision(found protocol.Problems) error {
 	return errors.New("the decision is invalid: " + strings.Join(lines, "\n"))
 }
 
-// behindThoughts is what a model wrote after it thought aloud.
-func behindThoughts(text string) string {
-	if at := strings.LastIndex(text, "</think>"); at >= 0 {
-		return text[at+len("</think>"):]
-	}
-	return text
-}
-
 // findAnswer finds the answer in what was written. JSON goes before near-JSON,
 // and what has an answer's members before other JSON.
 func (r *reader) findAnswer(text string) (*answer, error) {

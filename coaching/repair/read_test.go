@@ -30,6 +30,9 @@ func said(point, text string) string {
 
 const graspCup = `{"why":"w","outcome":"corrected","reinjection_point_id":"here","decision":{"say":"","tool_calls":[{"name":"grasp","arguments":{"object":"cup"},"target_robot_name":"rover"}]}}`
 
+// strayMark is a refusal that would be a correction if it were cut at the mark.
+const strayMark = `{"why":"a stray </think> before the call","outcome":"abandoned","reinjection_point_id":"here","decision":{"say":"Nothing to correct."}}`
+
 func TestReadTakesAnswersInManyForms(t *testing.T) {
 	grasp := replaced("here", "rover", "grasp", `{"object":"cup"}`)
 	for _, c := range []struct{ rule, answer, want string }{
@@ -56,6 +59,13 @@ func TestReadTakesAnswersInManyForms(t *testing.T) {
 		{"numbers and order of arguments kept", `{"reinjection_point_id":"first","decision":{"tool_calls":[{"name":"go","arguments":{"z":1.50,"place":"kitchen"},"target_robot_name":"arm_2"}]}}`,
 			replaced("first", "arm_2", "go", `{"z":1.50,"place":"kitchen"}`)},
 		{"abandoned", `{"why":"nothing is wrong","outcome":"abandoned","reinjection_point_id":"","decision":{"say":"","tool_calls":[]}}`, "declined: nothing is wrong"},
+		{"the end of thoughts in a string", strayMark, "declined: a stray </think> before the call"},
+		{"the end of thoughts in a string, behind thoughts", `<think>{"outcome": "corrected"} {"why": no</think> not that </think>` + strayMark, "declined: a stray </think> before the call"},
+		{"the end of thoughts in a string of near-JSON", strings.TrimSuffix(strayMark, "}"), "declined: a stray </think> before the call"},
+		{"the end of thoughts in single quotes", strings.ReplaceAll(strayMark, `"`, `'`), "declined: a stray </think> before the call"},
+		{"the end of thoughts in a fence", "```json\n" + strayMark + "\n```", "declined: a stray </think> before the call"},
+		{"thoughts with half a string", `<think>Not {"why": "bad</think>` + graspCup, grasp},
+		{"thoughts with half a string, and a fence", "Not {\"why\": \"bad\n</think>\n```json\n" + graspCup + "\n```", grasp},
 		{"abandoned without a reason", `{"outcome":"abandoned"}`, "declined: " + noReason},
 	} {
 		t.Run(c.rule, func(t *testing.T) {

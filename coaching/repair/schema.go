@@ -180,8 +180,8 @@ func buildExact(points []*Point, own bool) string {
 
 func exactCall(set *tools.Set, tool *tools.Tool, own bool) string {
 	arguments := `{"type":"object"}`
-	if own && !strings.Contains(string(tool.Schema), `"$`) { // references would lead nowhere inside of another schema
-		arguments = string(tool.Schema)
+	if own && !strings.Contains(string(tool.Schema), `"$ref"`) { // references would lead nowhere inside of another schema
+		arguments = string(tools.ForGrammar(tool.Schema))
 	}
 	robot := `{"type":"string","minLength":1}`
 	if len(set.Robots) > 0 {

@@ -56,7 +56,9 @@ func (g *Grammar) Import(prefix, text string) (root string, err error) {
 		}
 		name = strings.TrimSpace(name)
 		names = append(names, name)
-		rules[name] = strings.TrimSpace(body)
+		if rules[name], err = jsonOnly(strings.TrimSpace(body)); err != nil {
+			return "", fmt.Errorf("the grammar's rule %s: %w", name, err)
+		}
 	}
 	if _, ok := rules["root"]; !ok {
 		return "", fmt.Errorf("the grammar has no rule root")

@@ -1,0 +1,107 @@
+package gbnf
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// jsonOnly is a rule's body without what the schema converter lets it admit although
+// it is no JSON: integers that begin with a zero, and in the names of additional
+// members characters that JSON escapes.
+func jsonOnly(body string) (string, error) {
+	if m := leadingZero.FindStringSubmatchIndex(body); m != nil {
+		if m[2] < 0 { // zero is the only digit
+			return negative + body[m[1]:], nil
+		}
+		return negative + "[1" + body[m[2]:], nil
+	}
+	if strings.HasPrefix(body, otherNames) {
+		return jsonNames(body)
+	}
+	return body, nil
+}
+
+// leadingZero begins the rule of integers up to a negative bound: the digits of those
+// with more digits than the bound. Elsewhere such digits follow another one.
+var leadingZero = regexp.MustCompile(`^\("-" \(\[0(-[0-8])?\] \[0-9\]\{[0-9,]+\} \| `)
+
+const negative = `("-" (`
+
+// otherNames begins the rule of all strings but the names of some properties.
+const otherNames = `["] ( `
+
+// jsonNames writes that rule anew. The converter's is a tree of the names' characters,
+// and at each node any other character but a quotation mark goes on with any string:
+// also a backslash that escapes nothing. Names with an escape where they differ from
+// the properties' are not admitted; they could spell the properties' names.
+func jsonNames(body string) (string, error) {
+	p := namesParser{rest: body[len(otherNames):]}
+	tree := p.node()
+	if p.failed || p.rest != ` )? ["]` && p.rest != ` ) ["]` {
+		return "", fmt.Errorf("names of additional members are in a form that is not known: %.80q", body)
+	}
+	return otherNames + tree + p.rest, nil
+}
+
+// namesParser reads the tree as the converter writes it, which escapes nothing.
+type namesParser struct {
+	rest   string
+	failed bool
+}
+
+// skip passes a text that must be next.
+func (p *namesParser) skip(text string) {
+	var ok bool
+	if p.rest, ok = strings.CutPrefix(p.rest, text); !ok {
+		p.failed = true
+	}
+}
+
+// node reads the alternatives of one node and returns them in JSON's characters.
+func (p *namesParser) node() string {
+	var out strings.Builder
+	var children []rune
+	for !p.failed && strings.HasPrefix(p.rest, "[") && !strings.HasPrefix(p.rest, `[^"`) {
+		r, size := utf8.DecodeRuneInString(p.rest[1:])
+		p.rest = p.rest[1+size:]
+		p.skip("]")
+		children = append(children, r)
+		behind := " char+"
+		if strings.HasPrefix(p.rest, " (") {
+			p.skip(" (")
+			behind = " (" + p.node() + ")"
+			p.skip(")")
+		} else {
+			p.skip(behind)
+		}
+		p.skip(" | ")
+		if !escaped(r) {
+			out.WriteString("[" + member(r) + "]" + behind + " | ")
+		}
+	}
+	if len(children) > 0 {
+		p.skip(`[^"` + string(children) + "] char*")
+	}
+	out.WriteString(`[^"`)
+	for _, r := range children {
+		if !escaped(r) {
+			out.WriteString(member(r))
+		}
+	}
+	out.WriteString(`\\\x7F\x00-\x1F] char*`)
+	return out.String()
+}
+
+// escaped tells whether the rule for characters has r only behind a backslash, or not
+// at all.
+func escaped(r rune) bool { return r == '"' || r == '\\' || r < 0x20 || r == 0x7f }
+
+// member is a character as it stands in a class.
+func member(r rune) string {
+	if strings.ContainsRune(`]-^`, r) {
+		return fmt.Sprintf(`\x%02X`, r)
+	}
+	return string(r)
+}

@@ -1,0 +1,314 @@
+package tools
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"agentd/agent/internal/rawjson"
+	"agentd/protocol"
+)
+
+// flatten writes out the $ref and the allOf at the top of a tool's parameters, which is
+// how libraries make schemas of types. The robot becomes a property beside the tool's
+// own, so all of them must stand in one place: for the model, which is shown them, and
+// for grammars, whose converter takes the properties or a combinator, not both. The
+// check of calls keeps the schema as it came.
+func flatten(schema protocol.Raw) (protocol.Raw, error) {
+	if !hasAny(schema, "$ref", "allOf", "anyOf", "oneOf", "const", "enum") {
+		return schema, nil
+	}
+	f := flattener{
+		root: schema, followed: map[string]bool{"#": true}, noted: map[string]bool{},
+		declared: map[string]protocol.Raw{}, demanded: map[string]bool{},
+	}
+	if err := f.add(schema, "parameters"); err != nil {
+		return nil, err
+	}
+	if !hasAny(schema, "$ref", "allOf") {
+		return schema, nil
+	}
+	if strings.Contains(string(schema), `"#/allOf/`) {
+		return nil, errors.New("a $ref leads into parameters.allOf, which is written out; put what it leads to under $defs")
+	}
+	others, err := f.settleOthers()
+	if err != nil {
+		return nil, err
+	}
+	return f.result(others), nil
+}
+
+// flattener collects the parts of a schema, all of which hold.
+type flattener struct {
+	root     protocol.Raw
+	parts    int
+	followed map[string]bool // references, each once: the same part again adds nothing
+
+	names    []string // of the properties, in order
+	declared map[string]protocol.Raw
+	required []string
+	demanded map[string]bool
+	others   []othersRule
+	noted    map[string]bool
+	notes    []byte         // annotations that the root lacks, as members
+	rest     []protocol.Raw // what parts demand besides
+}
+
+// othersRule is an additionalProperties. It looks only at the properties beside it.
+type othersRule struct {
+	where  string
+	beside map[string]bool
+	value  protocol.Raw
+}
+
+// annotations demand nothing of a value.
+var annotations = []string{"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema"}
+
+// add collects the part that stands at where, the root first. What of the root is not
+// merged stays in its place.
+func (f *flattener) add(part protocol.Raw, where string) error {
+	if f.parts++; f.parts > maxParts {
+		return fmt.Errorf("parameters are put together of more than %d parts by $ref and allOf", maxParts)
+	}
+	if part.Kind() != '{' {
+		if part.Kind() != 't' {
+			f.rest = append(f.rest, part) // false, or for the check to refuse
+		}
+		return nil
+	}
+	isRoot := f.parts == 1
+	own := map[string]bool{}
+	var ref, all protocol.Raw
+	left := []byte{'{'}
+	for keyword, value := range protocol.Members(part) {
+		var err error
+		switch keyword {
+		case "$ref":
+			ref = value
+		case "allOf":
+			all = value
+		case "type":
+			err = objectType(value, where)
+		case "properties":
+			var again []byte
+			if again, err = f.declare(value, own, where); len(again) > len("{}") {
+				left = appendRaw(left, keyword, again)
+			}
+		case "required":
+			err = f.demand(value, where)
+		case "additionalProperties":
+			f.others = append(f.others, othersRule{where + "." + keyword, own, value})
+		case "$defs", "definitions", "$id", "$anchor": // references begin at the root
+		case "const", "enum":
+			err = fmt.Errorf("%s.%s fixes the arguments as a whole, and a call has the robot among them; give each parameter its own", where, keyword)
+		case "anyOf", "oneOf":
+			err = onlyRequired(value, where+"."+keyword)
+			left = appendRaw(left, keyword, value)
+		default:
+			switch {
+			case !slices.Contains(annotations, keyword):
+				left = appendRaw(left, keyword, value)
+			case !f.noted[keyword]:
+				f.noted[keyword] = true
+				if !isRoot {
+					f.notes = appendRaw(f.notes, keyword, value)
+				}
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(left) > 1 && !isRoot {
+		f.rest = append(f.rest, closeList(left, '}'))
+	}
+	return f.follow(ref, all, where)
+}
+
+// appendRaw appends a member and a comma.
+func appendRaw(dst []byte, name string, value protocol.Raw) []byte {
+	dst = append(rawjson.AppendString(dst, name), ':')
+	return append(append(dst, value...), ',')
+}
+
+// follow adds the parts that a part consists of.
+func (f *flattener) follow(ref, all protocol.Raw, where string) error {
+	if name, _ := protocol.Text(ref); ref != nil && !f.followed[name] {
+		f.followed[name] = true
+		target, found := resolve(f.root, name)
+		if !found {
+			return fmt.Errorf("%s.$ref leads to %s, which is no schema within the parameters; write the schema itself there", where, ref)
+		}
+		if err := f.add(target, where+".$ref"); err != nil {
+			return err
+		}
+	}
+	if all != nil && all.Kind() != '[' {
+		return fmt.Errorf("%s.allOf must be a list of schemas, not %s", where, rawjson.KindName(all))
+	}
+	i := 0
+	for part := range protocol.Elements(all) {
+		if err := f.add(part, fmt.Sprintf("%s.allOf[%d]", where, i)); err != nil {
+			return err
+		}
+		i++
+	}
+	return nil
+}
+
+// declare adds properties and returns those that say something else than what is there:
+// the first is what grammars admit, the others are checked.
+func (f *flattener) declare(properties protocol.Raw, own map[string]bool, where string) (again []byte, err error) {
+	if properties.Kind() != '{' {
+		return nil, fmt.Errorf("%s.properties must be an object, not %s", where, rawjson.KindName(properties))
+	}
+	again = []byte{'{'}
+	for name, value := range protocol.Members(properties) {
+		own[name] = true
+		switch have, ok := f.declared[name]; {
+		case !ok:
+			f.names = append(f.names, name)
+			f.declared[name] = value
+		case string(have) != string(value):
+			again = appendRaw(again, name, value)
+		}
+	}
+	return closeList(again, '}'), nil
+}
+
+func (f *flattener) demand(value protocol.Raw, where string) error {
+	names, err := rawjson.Strings(value)
+	if err != nil {
+		return fmt.Errorf("%s.required must be a list of names: %w", where, err)
+	}
+	for _, name := range names {
+		if !f.demanded[name] {
+			f.demanded[name] = true
+			f.required = append(f.required, name)
+		}
+	}
+	return nil
+}
+
+// settleOthers finds the additionalProperties of all properties together, nil for none.
+func (f *flattener) settleOthers() (settled protocol.Raw, err error) {
+	for _, rule := range f.others {
+		if string(rule.value) == "true" || string(rule.value) == "{}" {
+			if settled == nil {
+				settled = rule.value
+			}
+			continue
+		}
+		for _, name := range f.names {
+			if !rule.beside[name] {
+				return nil, fmt.Errorf("%s says what else there may be, and the parameter %q stands in another part; write all parameters under one properties", rule.where, name)
+			}
+		}
+		settled = rule.value // of several, each is checked
+	}
+	return settled, nil
+}
+
+// result is the schema written out.
+func (f *flattener) result(others protocol.Raw) protocol.Raw {
+	properties := []byte{'{'}
+	for _, name := range f.names {
+		properties = appendRaw(properties, name, f.declared[name])
+	}
+	out := protocol.SetMember(f.root, "properties", closeList(properties, '}'))
+	if len(f.required) > 0 {
+		out = protocol.SetMember(out, "required", rawjson.AppendStrings(nil, f.required))
+	}
+	if others != nil {
+		out = protocol.SetMember(out, "additionalProperties", others)
+	}
+	if len(f.notes) > 0 {
+		out = closeList(append(append(out[:len(out)-1:len(out)-1], ','), f.notes...), '}')
+	}
+	out = protocol.DeleteMember(protocol.DeleteMember(out, "$ref"), "allOf")
+	if len(f.rest) > 0 {
+		out = protocol.AppendMember(out, "allOf", protocol.AppendElements(nil, f.rest...))
+	}
+	if bare := protocol.DeleteMember(protocol.DeleteMember(out, "$defs"), "definitions"); !strings.Contains(string(bare), `"$ref"`) {
+		return bare // nothing leads to them any more
+	}
+	return out
+}
+
+// objectType refuses types of which no arguments are.
+func objectType(value protocol.Raw, where string) error {
+	if !namesObject(value) {
+		return fmt.Errorf("%s.type must be object, not %s: a call's arguments are one", where, value)
+	}
+	return nil
+}
+
+// namesObject tells whether a type, or one of a list, is an object's.
+func namesObject(value protocol.Raw) bool {
+	if value.Kind() == '[' {
+		return slices.ContainsFunc(slices.Collect(protocol.Elements(value)), namesObject)
+	}
+	name, _ := protocol.Text(value)
+	return typeNames[strings.ToLower(name)] == "object"
+}
+
+// onlyRequired refuses alternatives that say more than what is required together:
+// each would be a list of parameters of its own.
+func onlyRequired(alternatives protocol.Raw, where string) error {
+	for alternative := range protocol.Elements(alternatives) {
+		for keyword, value := range protocol.Members(alternative) {
+			if keyword == "required" || keyword == "type" && namesObject(value) || slices.Contains(annotations, keyword) {
+				continue
+			}
+			return fmt.Errorf("%s has alternatives with %s; only required may differ between them: declare all parameters under properties, or make each alternative a tool", where, keyword)
+		}
+	}
+	return nil
+}
+
+// resolve finds the schema that a reference within a document leads to.
+func resolve(root protocol.Raw, ref string) (protocol.Raw, bool) {
+	pointer, local := strings.CutPrefix(ref, "#")
+	pointer, err := url.PathUnescape(pointer)
+	if !local || err != nil {
+		return nil, false
+	}
+	if pointer == "" {
+		return root, true
+	}
+	path, ok := strings.CutPrefix(pointer, "/")
+	if !ok {
+		return nil, false
+	}
+	at := root
+	for token := range strings.SplitSeq(path, "/") {
+		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+		if at.Kind() == '[' {
+			i, err := strconv.Atoi(token)
+			list := slices.Collect(protocol.Elements(at))
+			if err != nil || i < 0 || i >= len(list) {
+				return nil, false
+			}
+			at = list[i]
+		} else if at, ok = protocol.Get(at, token); !ok {
+			return nil, false
+		}
+	}
+	return at, true
+}
+
+// ForGrammar is a tool's Schema or Prompted as the converter of grammars takes it:
+// without what stands beside the properties at its top, which would be taken for the
+// whole. The check of calls knows it.
+func ForGrammar(schema protocol.Raw) protocol.Raw {
+	if typ, _ := protocol.Get(schema, "type"); typ.Kind() == '[' {
+		schema = protocol.SetMember(schema, "type", []byte(`"object"`))
+	}
+	for _, keyword := range []string{"anyOf", "oneOf", "allOf"} {
+		schema = protocol.DeleteMember(schema, keyword)
+	}
+	return schema
+}
