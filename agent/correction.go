@@ -31,7 +31,7 @@ func (a *Agent) correct(j *job, out []protocol.AgentOutput) {
 	var prompt *format.Prompt
 	if j.toolsErr == nil {
 		// A prompt that can't be rendered does not stop a correction either.
-		if prompt, err = a.format.Render(j.input(a.cfg.HistoryMaxMessages)); err != nil {
+		if prompt, err = a.format.Render(j.input(a.cfg.HistoryMaxMessages, a.format.ShowsResults())); err != nil {
 			prompt = nil
 		}
 	}

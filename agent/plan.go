@@ -104,13 +104,13 @@ func (j *job) author() memory.Author {
 }
 
 // input is what the format needs of the job: the newest entries of the history
-// that fit, all when limit is 0. A tool's result never stands without its call.
-func (j *job) input(limit int) *format.Input {
+// that fit, all when limit is 0. showsResults is the format's ShowsResults.
+func (j *job) input(limit int, showsResults bool) *format.Input {
 	history := j.memory.History
 	first := 0
 	if limit > 0 && len(history) > limit {
 		first = len(history) - limit
-		for first < len(history) && first > 0 && history[first].Author == memory.System && len(history[first-1].Calls) > 0 {
+		for first < len(history) && !mayBegin(history, first, showsResults) {
 			first++
 		}
 	}
@@ -120,6 +120,14 @@ func (j *job) input(limit int) *format.Input {
 		Rules: j.memory.Rules, Summary: j.memory.Summary,
 		Attributes: j.in.Attributes, RawTools: j.in.Tools, Catalog: j.catalog,
 	}
+}
+
+// mayBegin tells whether what is shown of a history may begin with entry i.
+func mayBegin(history []memory.Entry, i int, showsResults bool) bool {
+	if showsResults {
+		return history[i].Author != memory.System || len(history[i-1].Calls) == 0
+	}
+	return history[i].Author != memory.Model
 }
 
 // newTask reports whether the instruction starts a task: it comes from the user,

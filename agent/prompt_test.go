@@ -79,22 +79,28 @@ func TestPromptsGrow(t *testing.T) {
 	}
 }
 
-// TestHistoryWindow: the newest entries are shown, and no result without its call.
+// TestHistoryWindow: the newest entries are shown, and no result without its call. For
+// a template a result is a message like any other; there the model does not begin.
 func TestHistoryWindow(t *testing.T) {
 	const memory = `"memory":{"history":[{"content":"u0"},{"author":"MODEL","content":"{\"action\":{\"a\":{\"name\":\"move\",\"arguments\":{\"to\":\"m1\"}}}}"},` +
 		`{"author":"SYSTEM","content":"s2"},{"author":"MODEL","content":"m3"},{"author":"SYSTEM","content":"s4"}],` +
 		`"_qwen":{"version":1,"turns":{"1":{"kind":"tool_call","reasoning":"r1"}}}}`
-	for limit, want := range map[int]string{0: "u0 m1 s2 m3 s4", 9: "u0 m1 s2 m3 s4", 5: "u0 m1 s2 m3 s4", 4: "m1 s2 m3 s4", 3: "m3 s4", 2: "m3 s4", 1: "s4"} {
-		a := newAgent(t, agent.Config{HistoryMaxMessages: limit}, nil)
-		prompt, _ := promptOf(t, a, `{`+memory+`,`+tools+`}`)
-		var got []string
-		for _, mark := range []string{"u0", "m1", "s2", "m3", "s4"} {
-			if strings.Contains(prompt, mark) {
-				got = append(got, mark)
+	for template, wants := range map[string]map[int]string{
+		"":               {0: "u0 m1 s2 m3 s4", 9: "u0 m1 s2 m3 s4", 5: "u0 m1 s2 m3 s4", 4: "m1 s2 m3 s4", 3: "m3 s4", 2: "m3 s4", 1: "s4"},
+		"{{ messages }}": {0: "u0 m1 s2 m3 s4", 5: "u0 m1 s2 m3 s4", 4: "s2 m3 s4", 3: "s2 m3 s4", 2: "s4", 1: "s4"},
+	} {
+		for limit, want := range wants {
+			a := newAgent(t, agent.Config{HistoryMaxMessages: limit, ChatTemplate: template}, nil)
+			prompt, _ := promptOf(t, a, `{`+memory+`,`+tools+`}`)
+			var got []string
+			for _, mark := range []string{"u0", "m1", "s2", "m3", "s4"} {
+				if strings.Contains(prompt, mark) {
+					got = append(got, mark)
+				}
 			}
-		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("limit %d shows %q, want %q", limit, got, want)
+			if strings.Join(got, " ") != want {
+				t.Errorf("template %q, limit %d shows %q, want %q", template, limit, got, want)
+			}
 		}
 	}
 }

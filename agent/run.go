@@ -159,7 +159,7 @@ type failure struct {
 
 // generation asks for the candidates of an input.
 func (a *Agent) generation(requestID string, j *job) (Generation, *format.Prompt, *failure) {
-	prompt, err := a.format.Render(j.input(a.cfg.HistoryMaxMessages))
+	prompt, err := a.format.Render(j.input(a.cfg.HistoryMaxMessages, a.format.ShowsResults()))
 	if err != nil {
 		return Generation{}, nil, &failure{CodeModelError, err}
 	}

@@ -174,14 +174,8 @@ func TestSchemasOfLibrariesAreShownWithTheRobot(t *testing.T) {
 // toolOf is a setup's format with one tool t for the robots a and b.
 func toolOf(t *testing.T, name, parameters string) (format.Format, *kit, *format.Catalog) {
 	t.Helper()
-	for _, s := range setups {
-		if s.name == name {
-			f, k := s.open(t)
-			return f, k, catalogOf(t, f, []protocol.Raw{protocol.Raw(`{"name":"t","description":"D","parameters":` + parameters + `}`)}, "a", "b")
-		}
-	}
-	t.Fatalf("no setup is called %s", name)
-	return nil, nil, nil
+	f, k := setupOf(name).open(t)
+	return f, k, catalogOf(t, f, []protocol.Raw{protocol.Raw(`{"name":"t","description":"D","parameters":` + parameters + `}`)}, "a", "b")
 }
 
 // lines are the lines of a text without the space around them.

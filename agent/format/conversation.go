@@ -45,11 +45,18 @@ const (
 type message struct {
 	role      string
 	content   string
-	calls     []tools.Call // with the robot among the arguments
+	calls     []pastCall
 	reasoning []string
 	// attributes end the message of the current input, which they follow so
 	// that the next turn, where they are gone, shares the prefix before them.
 	attributes protocol.Raw
+}
+
+// pastCall is a call of the history with the robot among its arguments, where the
+// model wrote it.
+type pastCall struct {
+	tools.Call
+	robotParam string // the argument that is the robot, "" where none is named
 }
 
 // systemText is the system message: what the agent is, rules and summary.
@@ -78,16 +85,18 @@ func conversation(in *Input) []message {
 	messages := make([]message, 0, len(in.History)+3)
 	messages = append(messages, message{role: roleSystem, content: systemText(in)})
 	pending := false // tool calls wait for their result
+	result := func(content string) {
+		if pending {
+			messages = append(messages, message{role: roleTool, content: content})
+			pending = false
+		}
+	}
 	feed := func(author memory.Author, content string) {
 		if author == memory.System && pending {
-			messages = append(messages, message{role: roleTool, content: withoutPreviousCall(content)})
-			pending = false
+			result(withoutPreviousCall(content))
 			return
 		}
-		if pending {
-			messages = append(messages, message{role: roleTool, content: completedResult})
-			pending = false
-		}
+		result(completedResult)
 		if author == memory.System {
 			content = statusHeading + content
 		}
@@ -99,10 +108,11 @@ func conversation(in *Input) []message {
 			feed(entry.Author, entry.Content)
 			continue
 		}
+		result(completedResult)
 		m := message{role: roleAssistant, content: entry.Say}
 		pending = len(entry.Calls) > 0
 		if pending {
-			m.calls = make([]tools.Call, len(entry.Calls))
+			m.calls = make([]pastCall, len(entry.Calls))
 			for j, call := range entry.Calls {
 				m.calls[j] = withRobot(in.Catalog.Set, call)
 			}
@@ -119,18 +129,24 @@ func conversation(in *Input) []message {
 	return messages
 }
 
-// withRobot puts the robot of a call back among its arguments, where the model
-// wrote it.
-func withRobot(set *tools.Set, call tools.Call) tools.Call {
+// withRobot puts the robot of a call back among its arguments. A tool that is not
+// offered any more may have had an argument of the robot's usual name.
+func withRobot(set *tools.Set, call tools.Call) pastCall {
 	if call.Robot == "" {
-		return call
+		return pastCall{Call: call}
 	}
-	parameter := tools.RobotParameter
+	var name string
 	if tool, ok := set.Find(call.Name); ok {
-		parameter = tool.RobotParam
+		name = tool.RobotParam
+	} else {
+		taken := map[string]bool{}
+		for argument := range protocol.Members(call.Arguments) {
+			taken[argument] = true
+		}
+		name = tools.FreeRobotParameter(func(name string) bool { return taken[name] })
 	}
-	call.Arguments = protocol.SetMember(call.Arguments, parameter, protocol.String(call.Robot))
-	return call
+	call.Arguments = protocol.SetMember(call.Arguments, name, protocol.String(call.Robot))
+	return pastCall{call, name}
 }
 
 // withoutPreviousCall drops the copy of the call that environments put into its

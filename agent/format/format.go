@@ -115,6 +115,11 @@ type Format interface {
 	// SuppressControl tells whether control tokens that do not end the answer
 	// are never part of one.
 	SuppressControl() bool
+	// ShowsResults tells whether a tool's result is shown as the answer to its
+	// call, and so never without it. Else it is a message of the environment like
+	// any other, and what is shown must not begin with the model, which many
+	// templates refuse.
+	ShowsResults() bool
 	// Catalog prepares a set of tools.
 	Catalog(set *tools.Set) *Catalog
 	Render(in *Input) (*Prompt, error)

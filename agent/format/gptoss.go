@@ -37,9 +37,10 @@ func newGPTOSS(o Options) (*gptoss, error) {
 	return nil, fmt.Errorf("reasoning_effort %q is unknown; use %s", effort, strings.Join(reasoningEfforts, ", "))
 }
 
-func (f *gptoss) Name() string      { return GPTOSS }
-func (f *gptoss) StateKey() string  { return memory.GPTOSSKey }
-func (f *gptoss) ResetsState() bool { return false }
+func (f *gptoss) Name() string       { return GPTOSS }
+func (f *gptoss) StateKey() string   { return memory.GPTOSSKey }
+func (f *gptoss) ResetsState() bool  { return false }
+func (f *gptoss) ShowsResults() bool { return true }
 
 // SuppressControl is false: the channels' marks are control tokens.
 func (f *gptoss) SuppressControl() bool { return false }
@@ -173,7 +174,7 @@ func (f *gptoss) renderAssistant(b *builder, m *message, c *Catalog, thoughts bo
 	}
 	caller, arguments := m.calls[0].Name, m.calls[0].Arguments
 	if len(m.calls) > 1 {
-		caller, arguments = c.parallel, parallelArguments(c.Set, m.calls)
+		caller, arguments = c.parallel, parallelArguments(m.calls)
 	}
 	b.markup("<|start|>assistant to=")
 	b.plain("functions." + caller)
@@ -183,20 +184,18 @@ func (f *gptoss) renderAssistant(b *builder, m *message, c *Catalog, thoughts bo
 	return caller
 }
 
-// parallelArguments are the arguments of the function for several calls.
-func parallelArguments(set *tools.Set, calls []tools.Call) protocol.Raw {
+// parallelArguments are the arguments of the function for several calls, whose robots
+// stand beside their arguments.
+func parallelArguments(calls []pastCall) protocol.Raw {
 	dst := []byte(`{"calls":[`)
-	for i, call := range calls {
+	for i := range calls {
+		call := &calls[i]
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		arguments := call.Arguments
-		if call.Robot != "" { // withRobot has put it among the arguments
-			parameter := tools.RobotParameter
-			if tool, ok := set.Find(call.Name); ok {
-				parameter = tool.RobotParam
-			}
-			arguments = protocol.DeleteMember(arguments, parameter)
+		if call.robotParam != "" {
+			arguments = protocol.DeleteMember(arguments, call.robotParam)
 		}
 		dst = append(dst, `{"name":`...)
 		dst = rawjson.AppendString(dst, call.Name)

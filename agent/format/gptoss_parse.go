@@ -157,9 +157,8 @@ type harmonyMessage struct{ channel, recipient, content string }
 
 // Parse reads the messages behind "<|start|>assistant".
 func (f *gptoss) Parse(text string, c *Catalog) (Decision, error) {
-	var reasoning, say []string
+	var reasoning, say, comments []string
 	var calls []tools.Call
-	commented := false
 	for rest, more := text, true; more; {
 		var m harmonyMessage
 		var err error
@@ -181,15 +180,15 @@ func (f *gptoss) Parse(text string, c *Catalog) (Decision, error) {
 		case m.channel == "final":
 			say = append(say, content)
 		case m.channel == "commentary":
-			commented = true
-			if f.mixed != MixedTools {
-				say = append(say, content)
-			}
+			comments = append(comments, content)
 		default:
 			return Decision{Reasoning: reasoning}, fmt.Errorf("the output has a message on the unknown channel %s", quoteStart(m.channel))
 		}
 	}
-	if commented && len(calls) == 0 {
+	switch {
+	case len(calls) > 0: // commentary is text beside them
+		say = append(say, comments...)
+	case len(say) == 0 && len(comments) > 0:
 		return Decision{Reasoning: reasoning}, errors.New("the output has commentary, but neither a final reply nor a function call")
 	}
 	return decide(strings.Join(say, "\n"), calls, reasoning, f.mixed)

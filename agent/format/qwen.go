@@ -80,6 +80,7 @@ func (q *qwen) Name() string          { return Qwen }
 func (q *qwen) StateKey() string      { return memory.QwenKey }
 func (q *qwen) ResetsState() bool     { return true }
 func (q *qwen) SuppressControl() bool { return true }
+func (q *qwen) ShowsResults() bool    { return true }
 
 func (q *qwen) Catalog(set *tools.Set) *Catalog {
 	c := &Catalog{Set: set, json: functionsJSON(set)}
@@ -252,7 +253,7 @@ func (q *qwen) renderAssistant(b *builder, m *message, current bool) {
 		default:
 			b.plain("\n")
 		}
-		q.renderCall(b, &m.calls[j])
+		q.renderCall(b, &m.calls[j].Call)
 	}
 	b.markup("<|im_end|>\n")
 }

@@ -29,6 +29,8 @@ var referenceInputs = []struct {
 	{"a user who breaks into a task", history, memory.User, "Stop!", sampleTools, attributes},
 	{"a say beside calls", `{"history":[{"content":"x"},{"author":"MODEL","content":"{\"say\":\"I go\",\"action\":{\"r\":{\"name\":\"look\",\"arguments\":{}}}}"}]}`,
 		memory.System, "ok", sampleTools, `{}`},
+	{"a call without a result before another decision", `{"history":[{"content":"x"},{"author":"MODEL","content":"{\"action\":{\"r\":{\"name\":\"look\",\"arguments\":{}}}}"},{"author":"MODEL","content":"Seen."},{"content":"y"}]}`,
+		memory.System, "ok", sampleTools, `{}`},
 	{"a status before anything", `{}`, memory.System, "battery low", sampleTools, `{}`},
 }
 

@@ -16,9 +16,11 @@ import (
 // agent: it gets the variables messages, tools, permanent_rules, summary,
 // task_attributes, add_generation_prompt and enable_thinking, and says itself
 // what the model shall do. Any other gets only messages: the first one, a system
-// message, says all of that, tools included.
+// message, says all of that, tools included. Where the template takes no system
+// message, its text begins the first user message.
 type template struct {
 	made    bool // for this agent
+	joined  bool // no system message
 	jsonOut bool // one {"say", "action"} object
 	think   bool
 	mixed   string
@@ -41,7 +43,7 @@ func newTemplate(o Options) (*template, error) {
 			specials = append(specials, s)
 		}
 	}
-	return &template{
+	t := &template{
 		made:    madeForAgent(o.ChatTemplate),
 		jsonOut: style == StyleJSON,
 		think:   o.EnableThinking,
@@ -49,7 +51,33 @@ func newTemplate(o Options) (*template, error) {
 		source:  o.ChatTemplate,
 		split:   newSplitter(specials),
 		kit:     o.Toolkit,
-	}, nil
+	}
+	// A template made for this agent takes a system message for a report of the
+	// environment.
+	t.joined = t.made || !t.takesSystem()
+	return t, nil
+}
+
+// takesSystem tries whether the template shows a system message: some raise an error,
+// and some leave it out.
+func (t *template) takesSystem() bool {
+	const sample = "Answer in one word."
+	prompt, err := t.render(noInput, messagesJSON([]message{{role: roleSystem, content: sample}, {role: roleUser, content: "Hello"}}))
+	return err == nil && strings.Contains(prompt.Text, sample)
+}
+
+// noInput is what a template is given of an input where there is none.
+var noInput = &Input{Attributes: protocol.Raw("{}")}
+
+// join puts the text of the system message before that of the first user message,
+// or makes it one of its own where the model begins.
+func join(list []message) []message {
+	if len(list) > 1 && list[1].role == roleUser {
+		list[1].content = list[0].content + "\n\n" + list[1].content
+		return list[1:]
+	}
+	list[0].role = roleUser
+	return list
 }
 
 func madeForAgent(template string) bool {
@@ -60,6 +88,7 @@ func (t *template) Name() string          { return Template }
 func (t *template) StateKey() string      { return "" }
 func (t *template) ResetsState() bool     { return false }
 func (t *template) SuppressControl() bool { return true }
+func (t *template) ShowsResults() bool    { return false }
 
 func (t *template) Catalog(set *tools.Set) *Catalog {
 	c := &Catalog{Set: set}
@@ -94,16 +123,13 @@ func (t *template) Render(in *Input) (*Prompt, error) {
 	return t.render(in, t.messages(in))
 }
 
-// RenderChat gives the template the messages. A template that was made for this
-// agent takes a system message for a report of the environment, so there the
-// system text begins the first message instead.
+// RenderChat gives the template the messages.
 func (t *template) RenderChat(c *Chat) (*Prompt, error) {
 	list := c.messages()
-	if t.made && len(list) > 1 {
-		list[1].content = list[0].content + "\n\n" + list[1].content
-		list = list[1:]
+	if t.joined {
+		list = join(list)
 	}
-	return t.render(&Input{Attributes: protocol.Raw("{}")}, messagesJSON(list))
+	return t.render(noInput, messagesJSON(list))
 }
 
 // render runs the template over messages and what else it may ask of an input.
@@ -166,8 +192,14 @@ func (t *template) messages(in *Input) protocol.Raw {
 		add(entry.Author, entry.Content)
 	}
 	add(in.Author, in.Instruction)
-	if !t.made && len(in.Attributes) > len("{}") {
+	if t.made {
+		return messagesJSON(list)
+	}
+	if len(in.Attributes) > len("{}") {
 		list[len(list)-1].attributes = in.Attributes
+	}
+	if t.joined {
+		list = join(list)
 	}
 	return messagesJSON(list)
 }

@@ -208,15 +208,23 @@ func checkName(name string) error {
 	return nil
 }
 
-// addRobot adds the robot parameter, required, behind the tool's own.
-func (t *Tool) addRobot(robots []string) {
-	t.RobotParam = RobotParameter
-	for i := 2; slices.ContainsFunc(t.Properties, func(p Property) bool { return p.Name == t.RobotParam }); i++ {
-		t.RobotParam = "executing_robot"
-		if i > 2 {
-			t.RobotParam = fmt.Sprintf("executing_robot_%d", i-1)
+// FreeRobotParameter is the first name of a robot parameter that is not taken.
+func FreeRobotParameter(taken func(name string) bool) string {
+	name := RobotParameter
+	for i := 1; taken(name); i++ {
+		name = "executing_robot"
+		if i > 1 {
+			name = fmt.Sprintf("executing_robot_%d", i)
 		}
 	}
+	return name
+}
+
+// addRobot adds the robot parameter, required, behind the tool's own.
+func (t *Tool) addRobot(robots []string) {
+	t.RobotParam = FreeRobotParameter(func(name string) bool {
+		return slices.ContainsFunc(t.Properties, func(p Property) bool { return p.Name == name })
+	})
 	robot := []byte(`{"type":"string","description":"Robot that executes this call."`)
 	if len(robots) > 0 {
 		robot = append(robot, `,"enum":`...)
