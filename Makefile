@@ -59,7 +59,7 @@ verify: llama.cpp ## all a change must pass: gofmt, vet, golangci-lint, govulnch
 	.ci/verify
 
 .PHONY: bench
-bench: agentd agentbench peers ## measure agentd, llama-server and the ideal into bench/results, in 20 to 35 minutes
+bench: agentd agentbench peers ## measure agentd, llama-server and the ideal into bench/results, in 25 to 40 minutes
 	./agentbench suite $(ARGS)
 
 .PHONY: clean

@@ -46,7 +46,7 @@ Usage
 
 Examples
   agentbench suite
-      20 to 35 minutes on 2 cores
+      25 to 40 minutes on 2 cores
   agentbench suite --quick --only household
 `,
 		tail: `Files, in a directory of their own for each comparison
