@@ -11,6 +11,7 @@ import (
 	"agentd/coaching/egress"
 	"agentd/protocol"
 
+	"github.com/rs/zerolog"
 	"pgregory.net/rapid"
 )
 
@@ -107,6 +108,34 @@ func TestLogsAreBoundedAndEndWithTheResult(t *testing.T) {
 	}
 	if !strings.Contains(content, "é… (") || strings.ContainsRune(content, '\uFFFD') {
 		t.Error("a name is cut within a character")
+	}
+}
+
+// TestHalfAKeyIsNowhere lets coaches repeat a key where what they wrote is cut.
+func TestHalfAKeyIsNowhere(t *testing.T) {
+	behind := strings.Repeat("x", 110) // of the 120 bytes that are quoted
+	for name, answer := range map[string]string{
+		"a tool":   strings.Replace(goodAnswer, `"say":"I look in the kitchen.","tool_calls":[]`, `"tool_calls":[{"name":"`+behind+secret+`","arguments":{},"target_robot_name":"robot"}]`, 1),
+		"a point":  strings.Replace(goodAnswer, `"p"`, `"`+behind+secret+`"`, 1),
+		"a reason": strings.Replace(declinedAnswer, "Nobody", strings.Repeat("x", 1325)+secret+strings.Repeat("x", 2000), 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out output
+			s := newService(t, Options{Log: zerolog.New(&out).Level(zerolog.TraceLevel), Registerer: out.registry()})
+			script, p := newScript(t, says(answer)), newPeople(t)
+			b := openai("gpt", script.URL)
+			b.Headers = protocol.Headers{"Authorization": "Bearer " + secret}
+			configure(t, s, "r", llmConfig(b))
+			configure(t, s, "people", humanConfig(p.URL+"?key="+secret))
+			done := ask(t.Context(), s, request("people", "c"))
+			p.wait(t, func() bool { return p.connections() == 1 })
+			p.answerAll(protocol.HumanCoachingResponse{Status: protocol.HumanCompleted, Output: &answer})
+			got := receive(t, done, "the answer")
+			if got.err != nil {
+				t.Fatal(got.err)
+			}
+			out.mustNotHold(t, secret[:8], got.res, coach(t, s, request("r", "c")))
+		})
 	}
 }
 

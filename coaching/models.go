@@ -24,7 +24,7 @@ func (j *job) askModels(ctx context.Context) (result, error) {
 
 	j.task = repair.NewTask(j.req)
 	if j.req.Kind == protocol.CoachingFormat {
-		v, err := j.task.WithoutModel()
+		v, err := j.told().WithoutModel()
 		j.log.withoutModel(err)
 		if err == nil {
 			return corrected(v), nil
@@ -66,7 +66,7 @@ func (j *job) askModel(ctx context.Context, b backend.Backend, def protocol.Coac
 		if err != nil {
 			return nil, err
 		}
-		verdict, err := j.task.Read(answer.Text)
+		verdict, err := j.told().Read(answer.Text)
 		j.log.answer(answer, err)
 		if err == nil {
 			return verdict, nil
@@ -74,9 +74,14 @@ func (j *job) askModel(ctx context.Context, b backend.Backend, def protocol.Coac
 		if asked > maxReasks {
 			return nil, &invalidAnswer{asked, err}
 		}
-		q = j.task.Retry(q, answer.Text, err)
+		_, whole := j.task.Read(answer.Text)
+		q = j.task.Retry(q, answer.Text, whole)
 	}
 }
+
+// told is the task for what is told to others than its coach: its errors and reasons
+// quote texts cut short, and half a key is not recognised any more.
+func (j *job) told() *repair.Task { return j.task.Hiding(j.session.redactor) }
 
 // attempt tells the log and the metrics about a try.
 func (j *job) attempt(b backend.Backend, a backend.Attempt) {

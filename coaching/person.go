@@ -72,7 +72,7 @@ func (j *job) readPerson(t *task) result {
 	case protocol.HumanAborted:
 		return failed("the person aborted the task: %s", t.answer.Error)
 	}
-	v, err := j.task.ReadHuman(*t.answer.Output)
+	v, err := j.told().ReadHuman(*t.answer.Output)
 	switch {
 	case err != nil:
 		return abandoned("the person's answer is not a valid correction: %v", err)

@@ -127,21 +127,22 @@ func parallelSchema(set *tools.Set) protocol.Raw {
 }
 
 // ParseChat finds the message on the final channel, which is the last: it goes to
-// the end of the text, whatever marks the strings of its JSON spell.
+// the end of the text, whatever marks the strings of its JSON spell. Errors quote
+// nothing: whoever asked may have to take keys out of a text before it is cut.
 func (f *gptoss) ParseChat(text string) (string, error) {
 	for rest, more := text, true; more; {
 		header, body, whole := strings.Cut(rest, "<|message|>")
 		channel, recipient, err := readHeader(header)
 		switch {
 		case err != nil:
-			return "", err
+			return "", errors.New("the output has a message without a channel")
 		case recipient != "":
-			return "", fmt.Errorf("the output calls %s, and there are no functions", quoteStart(recipient))
+			return "", errors.New("the output calls a function, and there are none")
 		case whole && channel == "final":
 			return trimSpace(trimHarmony(trimSpace(body))), nil
 		}
 		if _, rest, more, err = nextMessage(rest); err != nil {
-			return "", err
+			return "", errors.New("the output is cut off, or goes on with something else than a message")
 		}
 	}
 	return "", errors.New("the output has no message on the final channel")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"agentd/coaching/egress"
 	"agentd/protocol"
 )
 
@@ -13,13 +14,14 @@ type local struct {
 	model Local
 	name  string
 	shown string // the model's name in the definition
+	keys  *egress.Redactor
 }
 
 func newLocal(def protocol.CoachingBackend, o Options) (Backend, error) {
 	if o.Local == nil {
 		return nil, fmt.Errorf("backend %q: type %q is this server's own model, and none is loaded", def.Name, def.Type)
 	}
-	return &local{model: o.Local, name: def.Name, shown: def.DefaultModel}, nil
+	return &local{model: o.Local, name: def.Name, shown: def.DefaultModel, keys: o.Redactor}, nil
 }
 
 func (l *local) Name() string { return l.name }
@@ -54,7 +56,7 @@ func (l *local) Ask(ctx context.Context, q Question) (Answer, error) {
 	if err != nil {
 		var e *Error
 		if !errors.As(err, &e) {
-			e = &Error{Kind: KindFailed, Detail: oneLine(err.Error(), maxDetail)}
+			e = &Error{Kind: KindFailed, Detail: oneLine(l.keys.Text(err.Error()), maxDetail)} // before it is cut
 		}
 		return Answer{}, e
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"agentd/coaching/egress"
 	"agentd/protocol"
 )
 
@@ -98,6 +99,17 @@ func TestErrorsOfTheServersOwnModel(t *testing.T) {
 	}
 	_, err = newOwn(t, &own{err: errors.New(strings.Repeat("x", 9999))}).Ask(t.Context(), question())
 	mustFail(t, KindFailed, err)
+	b, err := New(define(protocol.BackendLocal, ""), Options{
+		Local:    &own{err: errors.New(strings.Repeat("x", maxDetail-10) + "sk-very-secret")},
+		Redactor: egress.NewRedactor(protocol.Headers{"X-Key": "sk-very-secret"}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.Ask(t.Context(), question())
+	if e := mustFail(t, KindFailed, err); strings.Contains(e.Detail, "sk-") {
+		t.Errorf("half a key is in %q", e.Detail)
+	}
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

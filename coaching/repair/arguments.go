@@ -19,10 +19,10 @@ import (
 // addArguments adds what is wrong with the arguments of a call that the tools
 // did not accept. refused is their own reason, one only and without a place: it
 // is told when looking closer finds no more.
-func (p *problems) addArguments(tool *tools.Tool, arguments protocol.Raw, refused error, loc ...any) {
-	found, err := argumentProblems(tool, arguments)
+func (p *problems) addArguments(q quoter, tool *tools.Tool, arguments protocol.Raw, refused error, loc ...any) {
+	found, err := argumentProblems(q, tool, arguments)
 	if err != nil || len(found) == 0 {
-		p.add(protocol.TypeValue, errorText(refused), loc...)
+		p.add(protocol.TypeValue, q.errorText(refused), loc...)
 		return
 	}
 	for _, problem := range found {
@@ -33,13 +33,13 @@ func (p *problems) addArguments(tool *tools.Tool, arguments protocol.Raw, refuse
 // argumentProblems are all reasons why arguments break the tool's schema, each
 // at its place. They are for the reader: whether arguments are accepted is the
 // tool set's decision.
-func argumentProblems(tool *tools.Tool, arguments protocol.Raw) (protocol.Problems, error) {
+func argumentProblems(q quoter, tool *tools.Tool, arguments protocol.Raw) (protocol.Problems, error) {
 	doc, err := tool.Validate(arguments)
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
 		return nil, err
 	}
-	l := leaves{tool: tool, doc: doc}
+	l := leaves{quoter: q, tool: tool, doc: doc}
 	l.add(invalid)
 	// The library goes through objects in any order.
 	slices.SortFunc(l.found.list, func(a, b protocol.Problem) int { return strings.Compare(a.String(), b.String()) })
@@ -48,6 +48,7 @@ func argumentProblems(tool *tools.Tool, arguments protocol.Raw) (protocol.Proble
 
 // leaves collects the innermost reasons of a validation error.
 type leaves struct {
+	quoter
 	tool  *tools.Tool
 	doc   any
 	found problems
@@ -69,15 +70,15 @@ func (l *leaves) add(e *jsonschema.ValidationError) {
 	switch reason := e.ErrorKind.(type) {
 	case *kind.Required:
 		for _, name := range reason.Missing {
-			l.found.add(protocol.TypeMissing, fmt.Sprintf("the argument %s is required", quote(name)), slices.Concat(loc, []any{name})...)
+			l.found.add(protocol.TypeMissing, fmt.Sprintf("the argument %s is required", l.quote(name)), slices.Concat(loc, []any{name})...)
 		}
 	case *kind.AdditionalProperties:
 		for _, name := range reason.Properties {
 			l.found.add(protocol.TypeExtraForbidden, "there is no such argument"+l.known(loc), slices.Concat(loc, []any{name})...)
 		}
 	default:
-		text := strings.Join(strings.Fields(e.ErrorKind.LocalizedString(printer)), " ")
-		l.found.add(protocol.TypeValue, cutAt(text, 4*maxQuoted), loc...)
+		text, _ := l.head(e.ErrorKind.LocalizedString(printer), 4*maxQuoted)
+		l.found.add(protocol.TypeValue, oneLine(text), loc...)
 	}
 }
 
@@ -90,7 +91,7 @@ func (l *leaves) known(loc []any) string {
 	for _, property := range l.tool.Properties[:len(l.tool.Properties)-1] { // the last one is the robot
 		list = append(list, property.Name)
 	}
-	return "; known are " + names(list)
+	return "; known are " + l.names(list)
 }
 
 // place turns the steps of a JSON pointer into a location: indexes of arrays

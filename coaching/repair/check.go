@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -29,7 +28,7 @@ func (t *Task) Check(pointID string, d *protocol.AgentDecision) protocol.Problem
 		return protocol.Problems{{
 			Type: protocol.TypeValue,
 			Loc:  []any{"reinjection_point_id"},
-			Msg:  fmt.Sprintf("%s is not one of the reinjection points; they are %s", quote(pointID), t.pointIDs()),
+			Msg:  fmt.Sprintf("%s is not one of the reinjection points; they are %s", t.quote(pointID), t.pointIDs()),
 		}}
 	}
 	return p.check(d)
@@ -67,7 +66,7 @@ func (p *Point) check(d *protocol.AgentDecision) protocol.Problems {
 	}
 	if p.Tools == nil {
 		found.add(protocol.TypeValue, fmt.Sprintf("no call can be checked at the point %s, since its tools are unusable (%s); only a text can be proposed here, in say",
-			quote(p.ID), errorText(p.ToolsErr)), "tool_calls")
+			p.quote(p.ID), p.errorText(p.ToolsErr)), "tool_calls")
 		return found.list
 	}
 	for i := range d.ToolCalls {
@@ -111,16 +110,16 @@ func wellFormed(d *protocol.AgentDecision) (list protocol.Problems) {
 func (p *Point) checkCall(found *problems, i int, call *protocol.ToolCall) {
 	tool, known := p.Tools.Find(call.Name)
 	if !known {
-		found.add(protocol.TypeValue, unknownName("tool", call.Name, p.Tools.Names()), "tool_calls", i, "name")
+		found.add(protocol.TypeValue, p.unknownName("tool", call.Name, p.Tools.Names()), "tool_calls", i, "name")
 		return
 	}
 	robot := call.TargetRobotName
 	if len(p.Robots) > 0 && !slices.Contains(p.Robots, robot) {
-		found.add(protocol.TypeValue, unknownName("robot", robot, p.Robots), "tool_calls", i, "target_robot_name")
+		found.add(protocol.TypeValue, p.unknownName("robot", robot, p.Robots), "tool_calls", i, "target_robot_name")
 		robot = p.Robots[0] // the arguments are looked at all the same
 	}
 	if _, err := p.Tools.Accept(call.Name, call.Arguments, robot); err != nil {
-		found.addArguments(tool, call.Arguments, err, "tool_calls", i, "arguments")
+		found.addArguments(p.quoter, tool, call.Arguments, err, "tool_calls", i, "arguments")
 	}
 }
 
@@ -135,19 +134,6 @@ func (p *problems) add(typ, msg string, loc ...any) {
 
 func (p *problems) addAll(list protocol.Problems) {
 	p.list = append(p.list, list[:min(len(list), maxProblems-len(p.list))]...)
-}
-
-// unknownName says that a name is unknown, which ones are, and which of them was
-// probably meant.
-func unknownName(what, name string, known []string) string {
-	if len(known) == 0 {
-		return fmt.Sprintf("the %s %s is unknown: there are no %ss here", what, quote(name), what)
-	}
-	msg := fmt.Sprintf("the %s %s is unknown; known are %s", what, quote(name), names(known))
-	if meant, ok := closest(name, known); ok {
-		msg += "; did you mean " + quote(meant) + "?"
-	}
-	return msg
 }
 
 // closest is the only known name that is the same in letters and digits.
@@ -177,20 +163,6 @@ func fold(name string) string {
 	}, name)
 }
 
-// names lists names for a message.
-func names(list []string) string {
-	rest := ""
-	if len(list) > maxNames {
-		rest = fmt.Sprintf(" and %d more", len(list)-maxNames)
-		list = list[:maxNames]
-	}
-	quoted := make([]string, len(list))
-	for i, name := range list {
-		quoted[i] = quote(name)
-	}
-	return strings.Join(quoted, ", ") + rest
-}
-
 func (t *Task) pointIDs() string {
 	if len(t.points) == 0 {
 		return "none"
@@ -199,33 +171,5 @@ func (t *Task) pointIDs() string {
 	for i := range t.points {
 		ids[i] = t.points[i].ID
 	}
-	return names(ids)
-}
-
-// quote is somebody's text, cut short, in quotes.
-func quote(s string) string {
-	if len(s) > maxQuoted {
-		s = cutAt(s, maxQuoted) + "…"
-	}
-	return strconv.Quote(s)
-}
-
-// cutAt is at most the first n bytes of s, never a part of a character.
-func cutAt(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}
-
-// errorText is the text of an error on one line, cut short.
-func errorText(err error) string {
-	if err == nil {
-		return "unknown"
-	}
-	text := strings.Join(strings.Fields(cutAt(err.Error(), 2*maxQuoted+200)), " ")
-	return text
+	return t.names(ids)
 }

@@ -122,7 +122,7 @@ func TestPointsHaveTheirInputs(t *testing.T) {
 			if p.StepID != nil {
 				step = fmt.Sprint("step ", *p.StepID)
 			}
-			kinds := "no tools: " + errorText(p.ToolsErr)
+			kinds := "no tools: " + p.errorText(p.ToolsErr)
 			if p.Tools != nil {
 				kinds = strings.Join(p.Tools.Names(), " ")
 			}

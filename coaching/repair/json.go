@@ -15,10 +15,11 @@ import (
 // reader reads one text. What may be spent on repairing near-JSON is bounded for
 // the whole of it, since it may hold JSON inside of JSON many times.
 type reader struct {
+	quoter
 	left int // bytes that may still be repaired
 }
 
-func newReader() *reader { return &reader{left: maxRepairTotal} }
+func newReader(q quoter) *reader { return &reader{quoter: q, left: maxRepairTotal} }
 
 // parse reads JSON, and failing that what is nearly JSON: single quotes,
 // names without quotes, Python's constants, trailing commas, missing brackets.
@@ -60,9 +61,9 @@ func parseStrict(text string) (protocol.Raw, error) {
 func jsonError(err error) error {
 	var syntax *jsontext.SyntacticError
 	if !errors.As(err, &syntax) {
-		return errors.New(errorText(err))
+		return errors.New(oneLine(err.Error()))
 	}
-	return fmt.Errorf("%s at offset %d", errorText(syntax.Err), syntax.ByteOffset)
+	return fmt.Errorf("%s at offset %d", oneLine(syntax.Err.Error()), syntax.ByteOffset)
 }
 
 // repairable refuses near-JSON that can't be repaired without inventing

@@ -39,7 +39,7 @@ func (r *reader) readOutput(text string) (output, error) {
 		return r.readHermes(text)
 	case strings.Contains(text, "<function=") || strings.Contains(text, "<invoke "):
 		var out output
-		out.calls, out.beside, err = readTagged(text)
+		out.calls, out.beside, err = r.readTagged(text)
 		return out, err
 	}
 	return r.readLoose(text)
@@ -76,7 +76,7 @@ func (r *reader) readHermes(text string) (out output, err error) {
 		out.beside += after
 		body = strings.TrimSpace(body)
 		if strings.Contains(body, "<function=") || strings.Contains(body, "<invoke ") {
-			calls, beside, err := readTagged(body)
+			calls, beside, err := r.readTagged(body)
 			if err != nil {
 				return out, err
 			}
@@ -117,7 +117,7 @@ func unfenced(text string) string {
 
 // readTagged reads XML calls: <function=name> with <parameter=name>, or <invoke
 // name="name"> with <parameter name="name">.
-func readTagged(text string) (calls []writtenCall, beside string, err error) {
+func (r *reader) readTagged(text string) (calls []writtenCall, beside string, err error) {
 	for {
 		at := strings.Index(text, "<function=")
 		if invoke := strings.Index(text, "<invoke "); at < 0 || invoke >= 0 && invoke < at {
@@ -127,7 +127,7 @@ func readTagged(text string) (calls []writtenCall, beside string, err error) {
 			return calls, beside + withoutTags(text), nil
 		}
 		beside += withoutTags(text[:at])
-		call, rest, err := readTaggedCall(text[at:])
+		call, rest, err := r.readTaggedCall(text[at:])
 		if err != nil {
 			return nil, "", err
 		}
@@ -143,11 +143,11 @@ func withoutTags(text string) string {
 	return strings.NewReplacer("<function_calls>", "", "</function_calls>", "", "<tool_calls>", "", "</tool_calls>", "").Replace(text)
 }
 
-func readTaggedCall(text string) (call writtenCall, rest string, err error) {
+func (r *reader) readTaggedCall(text string) (call writtenCall, rest string, err error) {
 	call = writtenCall{tagged: true}
 	var arguments object
 	seen := make(map[string]bool)
-	if call.name, text, err = tagName(text); err != nil {
+	if call.name, text, err = r.tagName(text); err != nil {
 		return call, "", err
 	}
 	for {
@@ -159,19 +159,19 @@ func readTaggedCall(text string) (call writtenCall, rest string, err error) {
 			}
 		}
 		if !strings.HasPrefix(text, "<parameter") {
-			return call, "", fmt.Errorf("the call of %s has %s where a parameter or its end belongs", quote(call.name), quote(text))
+			return call, "", fmt.Errorf("the call of %s has %s where a parameter or its end belongs", r.quote(call.name), r.quote(text))
 		}
 		var name string
-		if name, text, err = tagName(text); err != nil {
+		if name, text, err = r.tagName(text); err != nil {
 			return call, "", err
 		}
 		value, after, closed := strings.Cut(text, "</parameter>")
 		if !closed {
-			return call, "", fmt.Errorf("the parameter %s of %s is not closed", quote(name), quote(call.name))
+			return call, "", fmt.Errorf("the parameter %s of %s is not closed", r.quote(name), r.quote(call.name))
 		}
 		value = strings.TrimSuffix(strings.TrimPrefix(value, "\n"), "\n")
 		if seen[name] {
-			return call, "", fmt.Errorf("the call of %s has the parameter %s twice", quote(call.name), quote(name))
+			return call, "", fmt.Errorf("the call of %s has the parameter %s twice", r.quote(call.name), r.quote(name))
 		}
 		seen[name] = true
 		arguments.add(name, protocol.String(value))
@@ -180,15 +180,15 @@ func readTaggedCall(text string) (call writtenCall, rest string, err error) {
 }
 
 // tagName reads <tag=name> or <tag name="name"> and returns what follows it.
-func tagName(text string) (name, rest string, err error) {
+func (r *reader) tagName(text string) (name, rest string, err error) {
 	tag, rest, closed := strings.Cut(text, ">")
 	if !closed {
-		return "", "", fmt.Errorf("a tag is not closed: %s", quote(text))
+		return "", "", fmt.Errorf("a tag is not closed: %s", r.quote(text))
 	}
 	_, name, _ = strings.Cut(tag, "=")
 	name = strings.Trim(strings.TrimSpace(name), `"'`)
 	if name == "" {
-		return "", "", fmt.Errorf("the tag %s> has no name", quote(tag))
+		return "", "", fmt.Errorf("the tag %s> has no name", r.quote(tag))
 	}
 	return name, rest, nil
 }
@@ -200,7 +200,7 @@ func (r *reader) readHarmony(text string) (out output, err error) {
 		header, body, found := strings.Cut(part, "<|message|>")
 		if !found {
 			if strings.TrimSpace(part) != "" {
-				return out, fmt.Errorf("a message has no content: %s", quote(part))
+				return out, fmt.Errorf("a message has no content: %s", r.quote(part))
 			}
 			continue
 		}
@@ -231,7 +231,7 @@ func (r *reader) readHarmony(text string) (out output, err error) {
 			out.beside += body
 		case "analysis":
 		default:
-			return out, fmt.Errorf("a message is on the unknown channel %s", quote(channel))
+			return out, fmt.Errorf("a message is on the unknown channel %s", r.quote(channel))
 		}
 	}
 	return out, nil

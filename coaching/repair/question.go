@@ -197,11 +197,11 @@ func (t *Task) describePoints(b *strings.Builder, points []*Point, budget int) {
 			t.describeInput(b, p, each)
 		}
 		if p.Tools == nil {
-			fmt.Fprintf(b, "; only a text is possible here, no tool calls: the tools are unusable (%s)", errorText(p.ToolsErr))
+			fmt.Fprintf(b, "; only a text is possible here, no tool calls: the tools are unusable (%s)", p.errorText(p.ToolsErr))
 		} else if len(p.Tools.Tools) == 0 {
 			b.WriteString("; only a text is possible here: there are no tools")
 		} else if len(p.Robots) > 0 {
-			fmt.Fprintf(b, "; robots: %s", names(p.Robots))
+			fmt.Fprintf(b, "; robots: %s", p.names(p.Robots))
 		} else {
 			fmt.Fprintf(b, "; robots are not listed: use those that the run uses, else %q", p.usual)
 		}
@@ -241,7 +241,7 @@ func describeTools(b *strings.Builder, points []*Point, budget int) {
 		var text strings.Builder
 		for _, g := range groups {
 			if len(groups) > 1 {
-				fmt.Fprintf(&text, "At %s:\n", names(pointIDs(g.points)))
+				fmt.Fprintf(&text, "At %s:\n", g.points[0].names(pointIDs(g.points)))
 			}
 			for i := range g.tools.Tools {
 				describeTool(&text, &g.tools.Tools[i], level)

@@ -89,7 +89,7 @@ func (t *Task) readRaw(text string) (output, error) {
 	case e != nil && e.Code == codeTruncated:
 		return output{}, errors.New("the raw output was cut off at the token limit")
 	}
-	return newReader().readOutput(text)
+	return newReader(t.quoter).readOutput(text)
 }
 
 // repair makes the point's decision of a raw output; it is not checked.
@@ -103,9 +103,9 @@ func (p *Point) repair(out output, isOutput bool) (*protocol.AgentDecision, erro
 func (p *Point) repairCalls(out output) (*protocol.AgentDecision, error) {
 	switch beside := strings.TrimSpace(out.beside + out.say); {
 	case strings.ContainsAny(beside, "?？"):
-		return nil, fmt.Errorf("beside its calls the output has a question: %s", quote(beside))
+		return nil, fmt.Errorf("beside its calls the output has a question: %s", p.quote(beside))
 	case strings.ContainsAny(out.beside, "<>{}[]|"):
-		return nil, fmt.Errorf("beside its calls the output has what may be another one: %s", quote(beside))
+		return nil, fmt.Errorf("beside its calls the output has what may be another one: %s", p.quote(beside))
 	}
 	w := written{calls: slices.Clone(out.calls)}
 	for i := range w.calls {
@@ -133,7 +133,7 @@ func (p *Point) repairText(out output, isOutput bool) (*protocol.AgentDecision, 
 	}
 	for _, name := range p.Tools.Names() {
 		if strings.Contains(fold(reply), fold(name)) {
-			return nil, fmt.Errorf("the raw output is text that mentions the tool %s: it may be a reply or an attempt to call it", quote(name))
+			return nil, fmt.Errorf("the raw output is text that mentions the tool %s: it may be a reply or an attempt to call it", p.quote(name))
 		}
 	}
 	return &protocol.AgentDecision{Say: reply}, nil

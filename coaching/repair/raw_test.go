@@ -149,11 +149,11 @@ func TestRepairIsBounded(t *testing.T) {
 		{"many quotes", "{" + strings.Repeat("'a':'b',", maxRepairQuotes/4+1) + "}"},
 		{"many brackets", strings.Repeat("[", maxRepairBrackets+1) + strings.Repeat("]", maxRepairBrackets)},
 	} {
-		if v, err := newReader().parse(c.text); err == nil || !strings.Contains(err.Error(), "too long or too deeply nested") {
+		if v, err := newReader(quoter{}).parse(c.text); err == nil || !strings.Contains(err.Error(), "too long or too deeply nested") {
 			t.Errorf("%s: got %.20s, %v", c.rule, v, err)
 		}
 	}
-	r := newReader()
+	r := newReader(quoter{})
 	for range maxRepairTotal / 1000 {
 		if _, err := r.parse("{'a':'" + strings.Repeat("b", 992) + "'}"); err != nil {
 			t.Fatal(err)

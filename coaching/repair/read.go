@@ -40,7 +40,7 @@ type answer struct {
 // Read reads a model's answer: the JSON it was asked for, also fenced, with text
 // around it, or nearly JSON. The error tells the coach what to write instead.
 func (t *Task) Read(text string) (*Verdict, error) {
-	a, err := newReader().findAnswer(behindThoughts(text))
+	a, err := newReader(t.quoter).findAnswer(behindThoughts(text))
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (t *Task) Read(text string) (*Verdict, error) {
 // or without reinjection_point_id. Without one the decision is proposed at every
 // point where it is valid, first at the target step.
 func (t *Task) ReadHuman(output string) (*Verdict, error) {
-	a, err := newReader().findAnswer(output)
+	a, err := newReader(t.quoter).findAnswer(output)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (t *Task) ReadHuman(output string) (*Verdict, error) {
 	}
 	proposals, err := t.propose(points, func(p *Point) (*protocol.AgentDecision, error) { return p.decide(a.decision) })
 	if len(proposals) == 0 {
-		return nil, fmt.Errorf("at the point %s: %w", quote(points[0].ID), err)
+		return nil, fmt.Errorf("at the point %s: %w", t.quote(points[0].ID), err)
 	}
 	return &Verdict{Corrected: true, Why: a.why, Proposals: proposals}, nil
 }
@@ -160,11 +160,14 @@ func (t *Task) targetFirst() []*Point {
 
 // atTarget tells whether a correction at the point takes the place of the target
 // step's decision.
-func (t *Task) atTarget(p *Point) bool {
+func (t *Task) atTarget(p *Point) bool { return p.at(t.step()) }
+
+// at tells whether a correction at the point takes the place of a step's decision.
+func (p *Point) at(step *protocol.TrajectoryStep) bool {
 	if p.StepID != nil {
-		return *p.StepID == t.req.TargetStepID
+		return *p.StepID == step.ID
 	}
-	return sameTurn(p.Input, &t.step().Input)
+	return sameTurn(p.Input, &step.Input)
 }
 
 // sameTurn tells whether two inputs ask for the same turn of a conversation.
@@ -201,17 +204,22 @@ func (t *Task) pointOf(name string) (*Point, error) {
 			return found[0], nil
 		}
 	}
-	return nil, fmt.Errorf("reinjection_point_id: %s is not one of the reinjection points; they are %s", quote(name), t.pointIDs())
+	return nil, fmt.Errorf("reinjection_point_id: %s is not one of the reinjection points; they are %s", t.quote(name), t.pointIDs())
 }
 
-// repeats tells whether a decision is the one that the coach shall correct. A
-// format's has no decision, or a wrong one, to repeat.
+// repeats tells whether a decision is the one that the agent took at the point:
+// after it all would go as it went. The target of the kind format has no decision to
+// repeat, or one that was made of an output nobody could read.
 func (t *Task) repeats(p *Point, d *protocol.AgentDecision) bool {
-	took := t.step().Output
-	if took == nil || t.req.Kind == protocol.CoachingFormat || !t.atTarget(p) {
-		return false
+	written := canonical(d)
+	for i := range t.req.Trajectory {
+		step := &t.req.Trajectory[i]
+		unread := i == t.target && t.req.Kind == protocol.CoachingFormat
+		if step.Output != nil && !unread && p.at(step) && string(canonical(step.Output)) == string(written) {
+			return true
+		}
 	}
-	return string(canonical(took)) == string(canonical(d))
+	return false
 }
 
 // canonical is a decision such that equal ones have the same bytes: names
@@ -293,12 +301,12 @@ func (r *reader) readAnswer(v protocol.Raw) (*answer, error) {
 		case outcomeAbandoned, "abandon", "declined":
 			a.abandoned = true
 		default:
-			return nil, fmt.Errorf("outcome must be %q or %q, not %s", outcomeCorrected, outcomeAbandoned, quote(string(outcome)))
+			return nil, fmt.Errorf("outcome must be %q or %q, not %s", outcomeCorrected, outcomeAbandoned, r.quote(string(outcome)))
 		}
 	}
 	if why, ok := member(v, whyNames); ok {
 		text, _ := protocol.Text(why)
-		a.why = clip(strings.TrimSpace(text), maxWhy)
+		a.why = r.clip(strings.TrimSpace(text), maxWhy)
 	}
 	if a.abandoned {
 		return a, nil

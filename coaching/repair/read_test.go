@@ -106,6 +106,7 @@ func TestReadTellsTheCoachWhatIsWrong(t *testing.T) {
 		{"say that is no text", decide(`{"say":5}`), "say must be a string"},
 		{"a decision that is a number", decide(`7`), "the decision must be an object"},
 		{"calls nested too deeply", decide(strings.Repeat("[", 9) + strings.Repeat("]", 9)), "nested too deeply"},
+		{"what the agent did already at another point", `{"reinjection_point_id":"first","decision":{"tool_calls":[{"name":"go","arguments":{"place":"kitchen"},"target_robot_name":"rover"}]}}`, "the very decision that the agent took"},
 		{"what the agent did already", strings.Replace(graspCup, `"cup"`, `"mug"`, 1), "the very decision that the agent took"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -115,6 +116,69 @@ func TestReadTellsTheCoachWhatIsWrong(t *testing.T) {
 			}
 			if !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+// TestTheAgentsOwnDecisionIsNoCorrection at any point: the run would go as it went.
+func TestTheAgentsOwnDecisionIsNoCorrection(t *testing.T) {
+	const input = `{"id":0,"instruction":{"type":"user","content":"%"},"memory":{"summary":"%"}}`
+	body := func(kind string) []byte {
+		step := func(n string) string {
+			return `{"id":` + n + `,"input":` + strings.ReplaceAll(input, "%", n) + `,"output":{"say":"said ` + n + `"}}`
+		}
+		return []byte(`{"run_id":"r","request_id":"c","kind":"` + kind + `","stage":"g","target_step_id":2,"trajectory":[` + step("1") + `,` + step("2") + `],
+			"reinjection_points":[{"id":"p1","input_step_id":1},{"id":"p2","input_step_id":2},{"id":"own1","input":` + strings.ReplaceAll(input, "%", "1") +
+			`},{"id":"own2","input":` + strings.ReplaceAll(input, "%", "2") + `},{"id":"other","input":` + strings.ReplaceAll(input, "%", "3") + `}]}`)
+	}
+	for _, c := range []struct{ kind, point, say string }{
+		{"failure", "p1", "1"}, {"failure", "p2", "2"}, {"failure", "own1", "1"}, {"failure", "own2", "2"}, {"suboptimal", "p1", "1"},
+		{"format", "p1", "1"}, {"format", "own1", "1"}, // but not p2 and own2: that output could not be read
+	} {
+		task := newTask(t, body(c.kind))
+		for _, say := range []string{"1", "2"} {
+			v, err := task.Read(`{"reinjection_point_id":"` + c.point + `","decision":{"say":"said ` + say + `"}}`)
+			if own := err != nil && strings.Contains(err.Error(), "the very decision"); own != (say == c.say) {
+				t.Errorf("%s at %s, the decision of step %s: %v, %v", c.kind, c.point, say, v, err)
+			}
+		}
+	}
+	for kind, points := range map[string][]string{"failure": {"other"}, "format": {"p2", "own2", "other"}} {
+		for _, point := range points {
+			if _, err := newTask(t, body(kind)).Read(`{"reinjection_point_id":"` + point + `","decision":{"say":"said 2"}}`); err != nil {
+				t.Errorf("%s at %s: %v", kind, point, err)
+			}
+		}
+	}
+}
+
+func TestArgumentsThatAreCalledLikeTheRobot(t *testing.T) {
+	for _, c := range []struct{ rule, schema, call, want string }{
+		{"the parameter that is shown is the robot", `{"properties":{},"additionalProperties":true}`,
+			`"arguments":{"target_robot":"r"}`, replaced("p", "r", "t", `{}`)},
+		{"another is, where there is no other use for it", `{"properties":{}}`,
+			`"arguments":{"robot":"r"}`, replaced("p", "r", "t", `{}`)},
+		{"and where the tool refuses others", `{"properties":{},"additionalProperties":false}`,
+			`"arguments":{"executing_robot":"r"}`, replaced("p", "r", "t", `{}`)},
+		{"not where the tool takes any", `{"properties":{},"additionalProperties":true}`,
+			`"arguments":{"robot":"r"}`, replaced("p", defaultRobot, "t", `{"robot":"r"}`)},
+		{"or any of a form", `{"properties":{},"patternProperties":{"robot":{}}}`,
+			`"arguments":{"robot":"r"}`, replaced("p", defaultRobot, "t", `{"robot":"r"}`)},
+		{"or that one", `{"properties":{"robot":{}}}`,
+			`"arguments":{"robot":"r"}`, replaced("p", defaultRobot, "t", `{"robot":"r"}`)},
+		{"not beside a robot", `{"properties":{}}`,
+			`"target_robot_name":"r","arguments":{"robot":"r"}`, replaced("p", "r", "t", `{"robot":"r"}`)},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			task := newTask(t, []byte(`{"run_id":"r","request_id":"c","kind":"failure","stage":"g","target_step_id":1,"reinjection_points":[{"id":"p","input_step_id":1}],
+				"trajectory":[{"id":1,"input":{"id":1,"instruction":{"type":"user","content":"x"},"tools":[{"name":"t","description":"d","parameters":`+c.schema+`}]}}]}`))
+			v, err := task.Read(`{"decision":{"tool_calls":[{"name":"t",` + c.call + `}]}}`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := proposed(v); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
 	}

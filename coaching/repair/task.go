@@ -3,6 +3,7 @@ package repair
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"agentd/agent/tools"
@@ -12,6 +13,7 @@ import (
 // Task is one coaching request with its tools made usable. It never changes
 // after NewTask and may be used by any number of goroutines.
 type Task struct {
+	quoter
 	req    *protocol.SpecializedCoachingRequest
 	points []Point
 	byID   map[string]*Point
@@ -21,6 +23,7 @@ type Task struct {
 
 // Point is a reinjection point with the input that a correction would answer.
 type Point struct {
+	quoter
 	ID     string
 	StepID *int64 // the step whose input it is, nil for an explicit input
 	Input  *protocol.AgentInput
@@ -78,6 +81,22 @@ func newPoint(input *protocol.AgentInput, sets *toolSets) Point {
 	}
 	p.Tools, p.ToolsErr = sets.of(p.Input.Tools, p.Robots)
 	return p
+}
+
+// Hiding is the same task, with errors and reasons that quote no keys. Decisions keep
+// every text as it is. A coach must not be told the errors: what is hidden may be a
+// name that it should have written.
+func (t *Task) Hiding(keys Redactor) *Task {
+	hiding := *t
+	hiding.keys = keys
+	hiding.points = slices.Clone(t.points)
+	hiding.byID = make(map[string]*Point, len(t.points))
+	for i := range hiding.points {
+		p := &hiding.points[i]
+		p.keys = keys
+		hiding.byID[p.ID] = p
+	}
+	return &hiding
 }
 
 // Points are the reinjection points in the order of the request.

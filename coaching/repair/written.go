@@ -61,7 +61,7 @@ func (r *reader) readDecision(v protocol.Raw) (w written, err error) {
 		return w, err
 	case '{':
 	default:
-		return w, fmt.Errorf(`the decision must be an object with say or tool_calls, not %s`, quote(string(v)))
+		return w, fmt.Errorf(`the decision must be an object with say or tool_calls, not %s`, r.quote(string(v)))
 	}
 	say, speaks := protocol.Get(v, "say")
 	action, acts := member(v, callsNames)
@@ -101,13 +101,13 @@ func (r *reader) readCalls(calls *[]writtenCall, v protocol.Raw, robot string, n
 		text, _ := protocol.Text(v)
 		inner, err := r.parse(text)
 		if err != nil || inner.Kind() == '"' {
-			return fmt.Errorf("a call must be an object with name and arguments, not the text %s", quote(text))
+			return fmt.Errorf("a call must be an object with name and arguments, not the text %s", r.quote(text))
 		}
 		return r.readCalls(calls, inner, robot, nesting-1)
 	case '{':
 		return r.readCallObject(calls, v, robot, nesting)
 	}
-	return fmt.Errorf("a call must be an object with name and arguments, not %s", quote(string(v)))
+	return fmt.Errorf("a call must be an object with name and arguments, not %s", r.quote(string(v)))
 }
 
 func (r *reader) readCallObject(calls *[]writtenCall, v protocol.Raw, robot string, nesting int) error {
@@ -137,7 +137,7 @@ func (r *reader) readCallObject(calls *[]writtenCall, v protocol.Raw, robot stri
 			continue // an object under such a name is the call of a robot that is called so
 		}
 		if value.Kind() != '{' && value.Kind() != '[' {
-			return fmt.Errorf("a call has the member %s, but no name; write {name, arguments, target_robot_name}", quote(name))
+			return fmt.Errorf("a call has the member %s, but no name; write {name, arguments, target_robot_name}", r.quote(name))
 		}
 		if err := r.readCalls(calls, value, name, nesting-1); err != nil {
 			return err
@@ -153,12 +153,12 @@ func (r *reader) readArguments(tool string, v protocol.Raw) (protocol.Raw, error
 		}
 		inner, err := r.parse(text)
 		if err != nil {
-			return nil, fmt.Errorf("the arguments of %s are a string that should hold a JSON object, but %w", quote(tool), err)
+			return nil, fmt.Errorf("the arguments of %s are a string that should hold a JSON object, but %w", r.quote(tool), err)
 		}
 		v = inner
 	}
 	if v.Kind() != '{' {
-		return nil, fmt.Errorf("the arguments of %s must be an object, not %s", quote(tool), quote(string(v)))
+		return nil, fmt.Errorf("the arguments of %s must be an object, not %s", r.quote(tool), r.quote(string(v)))
 	}
 	return v, nil
 }
@@ -172,7 +172,7 @@ func (p *Point) decide(w written) (*protocol.AgentDecision, error) {
 		p.liftRobot(&call)
 		if call.robot == "" {
 			if len(p.Robots) > 1 {
-				return nil, fmt.Errorf("the call of %s names no robot in target_robot_name; known are %s", quote(call.name), names(p.Robots))
+				return nil, fmt.Errorf("the call of %s names no robot in target_robot_name; known are %s", p.quote(call.name), p.names(p.Robots))
 			}
 			call.robot = p.usual
 		}
@@ -181,7 +181,9 @@ func (p *Point) decide(w written) (*protocol.AgentDecision, error) {
 	return d, nil
 }
 
-// liftRobot moves the robot out of the arguments, where models are shown it.
+// liftRobot moves the robot out of the arguments, where models are shown it. Under
+// another name than the one shown it is the robot only while none is named and the
+// tool has no use for such an argument.
 func (p *Point) liftRobot(call *writtenCall) {
 	if p.Tools == nil {
 		return
@@ -191,8 +193,7 @@ func (p *Point) liftRobot(call *writtenCall) {
 		return
 	}
 	for _, name := range append([]string{tool.RobotParam}, robotNames...) {
-		own := slices.ContainsFunc(tool.Properties, func(have tools.Property) bool { return have.Name == name })
-		if own && name != tool.RobotParam {
+		if name != tool.RobotParam && (call.robot != "" || takesArgument(tool, name)) {
 			continue
 		}
 		robot, ok := protocol.Get(call.arguments, name)
@@ -204,4 +205,15 @@ func (p *Point) liftRobot(call *writtenCall) {
 		call.arguments = protocol.DeleteMember(call.arguments, name)
 		return
 	}
+}
+
+// takesArgument tells whether a tool's schema declares an argument, or says that there
+// may be others than it declares. Where it says nothing of others, nobody counts on any.
+func takesArgument(tool *tools.Tool, name string) bool {
+	if slices.ContainsFunc(tool.Properties, func(have tools.Property) bool { return have.Name == name }) {
+		return true
+	}
+	others, said := protocol.Get(tool.Schema, "additionalProperties")
+	patterns, _ := protocol.Get(tool.Schema, "patternProperties")
+	return said && string(others) != "false" || !empty(patterns)
 }
