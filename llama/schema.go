@@ -39,7 +39,10 @@ func SchemaToGrammar(schema []byte) (string, error) {
 	if out == nil {
 		return "", native(ErrSchema, takeString(cerr))
 	}
-	gbnf := takeString(out)
+	gbnf, err := withJSONNames(takeString(out))
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrSchema, err)
+	}
 	if err := ValidateGrammar(gbnf); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrSchema, err)
 	}

@@ -92,6 +92,7 @@ func TestSchemaErrors(t *testing.T) {
 		{"a pattern that can be empty, repeated", `{"type":"string","pattern":"^(a*b*)*$"}`},
 		{"a large pattern in many places", `{"anyOf":[` + strings.TrimSuffix(strings.Repeat(largePatterns(1)+",", 500), ",") + `]}`},
 		{"patterns as large as no grammar may be", `{"anyOf":[` + largePatterns(500) + `]}`},
+		{"integers from a larger to a smaller one", `{"type":"integer","minimum":5,"maximum":2}`},
 		{"bounds in the wrong order", `{"type":"array","items":{"type":"null"},"minItems":5,"maxItems":2}`},
 		{"bounds that no grammar can hold", `{"type":"string","minLength":1000000}`},
 		{"too deep", deep},

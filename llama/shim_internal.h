@@ -1,6 +1,7 @@
 // Shared by the shim's C++ files only.
 #pragma once
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -28,6 +29,10 @@ inline void set(char ** err, const std::string & text) {
 // its loaders return NULL and say why only in the log.
 void        log_errors_reset();
 std::string log_errors();
+
+// The expression of the integers from minimum to maximum, without a bound at the ends of
+// the type, but with 16 digits at most where there is none.
+std::string integer_range(int64_t minimum, int64_t maximum);
 
 // ggml could not go on (GGML_ABORT), which is how a device's failure shows.
 struct device_lost : std::runtime_error {

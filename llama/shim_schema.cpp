@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
@@ -260,7 +261,8 @@ template <typename F> void each_node(common_chat_schema * node, const F & f) {
 // lists it writes without any white space; here they are written as prompts show JSON,
 // as by Python's json.dumps. Of a pattern it makes strings that are no JSON, such as
 // those with a quotation mark where the pattern has a dot, or any string at all. Until
-// the grammar is made, strings that occur nowhere in the schema stand for both.
+// the grammar is made, strings that occur nowhere in the schema stand for both, and a
+// number for an integer within bounds.
 class placeholders {
   public:
     placeholders(const common_json & schema, const std::unordered_map<std::string, std::string> & patterns) : rules(patterns) {
@@ -279,6 +281,9 @@ class placeholders {
             }
         }
         stem += suffix;
+        while (text.find(number) != std::string::npos) {
+            number = std::to_string(std::stoll(number) + 1);
+        }
     }
 
     void hide(common_chat_schema & node) {
@@ -290,12 +295,16 @@ class placeholders {
             }
         } else if (node.kind() == common_chat_schema::KIND_STRING) {
             hide_pattern(static_cast<common_chat_schema_string &>(node).pattern);
+        } else if (node.kind() == common_chat_schema::KIND_INTEGER) {
+            hide_bounds(static_cast<common_chat_schema_integer &>(node));
         }
     }
 
     std::string show(const std::string & grammar) const {
-        // As the converter writes a string, and between quotation marks what has a pattern.
-        return replace(replace(grammar, "\"\\\"" + stem, "\\\"\""), "\"" + stem, "\"");
+        // Patterns last: what they make of escapes might be a placeholder. A string stands
+        // as the converter writes it, what has a pattern between quotation marks.
+        const auto numbers = replace(grammar, "\"" + number, "\"");
+        return replace(replace(numbers, "\"\\\"" + stem, "\\\"\""), "\"" + stem, "\"");
     }
 
   private:
@@ -319,13 +328,27 @@ class placeholders {
         pattern = "^" + placeholder(rule->second) + "$";
     }
 
+    // Of an integer that can only be one number the converter makes a literal.
+    void hide_bounds(common_chat_schema_integer & node) {
+        const bool from = node.minimum != std::numeric_limits<int64_t>::min(), to = node.maximum != std::numeric_limits<int64_t>::max();
+        if (node.minimum > node.maximum) {
+            throw std::runtime_error("an integer has the minimum " + std::to_string(node.minimum) + " and the maximum " + std::to_string(node.maximum));
+        }
+        if (from || to) {
+            const auto n = std::to_string(index_of("(" + agd::integer_range(node.minimum, node.maximum) + ")"));
+            node.minimum = node.maximum = std::stoll(number + std::string(number_digits - n.size(), '0') + n);
+        }
+    }
+
+    std::string placeholder(const std::string & rule) { return stem + std::to_string(index_of(rule)); }
+
     // The same for what is the same.
-    std::string placeholder(const std::string & rule) {
+    size_t index_of(const std::string & rule) {
         const auto [it, added] = index.emplace(rule, written.size());
         if (added) {
             written.push_back(rule);
         }
-        return stem + std::to_string(it->second);
+        return it->second;
     }
 
     std::string replace(const std::string & grammar, const std::string & begins, const std::string & ends) const {
@@ -362,7 +385,9 @@ class placeholders {
     }
 
     const std::unordered_map<std::string, std::string> & rules; // of patterns
-    std::string                                          stem = "constant";
+    std::string                                          stem   = "constant";
+    std::string                                          number = "7000000000000"; // and number_digits more
+    static constexpr size_t                              number_digits = 6;
     std::vector<std::string>                             written;
     std::unordered_map<std::string, size_t>              index; // in written
 };

@@ -94,52 +94,6 @@ func TestDumpsSpacing(t *testing.T) {
 	}
 }
 
-// TestImportAdmitsOnlyJSON: what the converter's rules admit beside JSON is gone.
-func TestImportAdmitsOnlyJSON(t *testing.T) {
-	const end = `\\\x7F\x00-\x1F] char*`
-	for rule, c := range map[string]struct{ body, want string }{
-		"integers up to -1":        {`("-" ([0] [0-9]{1,15} | [1-9] [0-9]{0,15}))`, `("-" ([1-9] [0-9]{0,15}))`},
-		"integers up to -5":        {`("-" ([0-4] [0-9]{1,15} | [5-9] [0-9]{0,15}))`, `("-" ([1-4] [0-9]{1,15} | [5-9] [0-9]{0,15}))`},
-		"integers up to -23":       {`("-" ([0-1] [0-9]{2,15} | [2] ([0-2] [0-9]{1,14} | [3-9] [0-9]{0,14}) | [3-9] [0-9]{1,15}))`, `("-" ([1-1] [0-9]{2,15} | [2] ([0-2] [0-9]{1,14} | [3-9] [0-9]{0,14}) | [3-9] [0-9]{1,15}))`},
-		"integers of both signs":   {`("-" ([0-9] | "1" [0-2]) | [0-9])`, `("-" ([0-9] | "1" [0-2]) | [0-9])`},
-		"texts like such integers": {`"\"" ("-" ([0-4] [0-9]{1,15} | [5-9])) "\""`, `"\"" ("-" ([0-4] [0-9]{1,15} | [5-9])) "\""`},
-		"other names": {
-			`["] ( [a] ([n] ([d] char+ | [^"d] char*) | [^"n] char*) | [é] char+ | [^"aé] char* )? ["]`,
-			`["] ( [a] ([n] ([d] char+ | [^"d` + end + `) | [^"n` + end + `) | [é] char+ | [^"aé` + end + ` )? ["]`,
-		},
-		"names with characters that JSON escapes": {
-			`["] ( ["] char+ | [\] ([a] char+ | [^"a] char*) | [^""\] char* )? ["]`,
-			`["] ( [^"` + end + ` )? ["]`,
-		},
-		"names with characters that classes escape": {
-			`["] ( [-] char+ | []] char+ | [^] ([a] char+ | [^"a] char*) | [^"-]^] char* )? ["]`,
-			`["] ( [\x2D] char+ | [\x5D] char+ | [\x5E] ([a] char+ | [^"a` + end + `) | [^"\x2D\x5D\x5E` + end + ` )? ["]`,
-		},
-		"the empty name": {`["] (  ) ["]`, `["] ( [^"` + end + ` ) ["]`},
-	} {
-		t.Run(rule, func(t *testing.T) {
-			g := New(AnySpacing)
-			if _, err := g.Import("x-", "root ::= "+c.body+"\nchar ::= [a]\n"); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(c.want, g.bodies["x-root"]); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-	for rule, body := range map[string]string{
-		"cut off":                     `["] ( [a] char+`,
-		"without other names":         `["] ( [a] char+ )? ["]`,
-		"followed by something":       `["] ( [a] char+ | [^"a] char* )? ["] char`,
-		"with other exceptions":       `["] ( [a] char+ | [^"b] char* )? ["]`,
-		"with a rule of another name": `["] ( [a] char0+ | [^"a] char0* )? ["]`,
-	} {
-		if _, err := New(AnySpacing).Import("x-", "root ::= "+body); err == nil {
-			t.Errorf("names %s must be an error", rule)
-		}
-	}
-}
-
 func TestImportKeepsDifferentSharedRulesApart(t *testing.T) {
 	g := New(AnySpacing)
 	for i, body := range []string{"[0-9]", "[1-9]"} {

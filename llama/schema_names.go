@@ -1,33 +1,27 @@
-package gbnf
+package llama
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 )
 
-// jsonOnly is a rule's body without what the schema converter lets it admit although
-// it is no JSON: integers that begin with a zero, and in the names of additional
-// members characters that JSON escapes.
-func jsonOnly(body string) (string, error) {
-	if m := leadingZero.FindStringSubmatchIndex(body); m != nil {
-		if m[2] < 0 { // zero is the only digit
-			return negative + body[m[1]:], nil
+// withJSONNames is the converter's grammar with the rules of further members' names as
+// they should be.
+func withJSONNames(grammar string) (string, error) {
+	var b strings.Builder
+	for line := range strings.Lines(grammar) {
+		if head, body, ok := strings.Cut(line, "::= "); ok && strings.HasPrefix(body, otherNames) {
+			names, err := jsonNames(strings.TrimSuffix(body, "\n"))
+			if err != nil {
+				return "", err
+			}
+			line = head + "::= " + names + "\n"
 		}
-		return negative + "[1" + body[m[2]:], nil
+		b.WriteString(line)
 	}
-	if strings.HasPrefix(body, otherNames) {
-		return jsonNames(body)
-	}
-	return body, nil
+	return b.String(), nil
 }
-
-// leadingZero begins the rule of integers up to a negative bound: the digits of those
-// with more digits than the bound. Elsewhere such digits follow another one.
-var leadingZero = regexp.MustCompile(`^\("-" \(\[0(-[0-8])?\] \[0-9\]\{[0-9,]+\} \| `)
-
-const negative = `("-" (`
 
 // otherNames begins the rule of all strings but the names of some properties.
 const otherNames = `["] ( `
