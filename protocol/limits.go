@@ -27,8 +27,8 @@ const (
 	MaxCandidates = 4096
 
 	// MaxRepeated is the largest sum, over the inputs of one AgentRequest, of
-	// num_outputs times the bytes of the input's memory, tools and attributes:
-	// every candidate returns them, the memory and what its step says of the others.
+	// num_outputs times the bytes of the input's instruction, memory, tools, attributes
+	// and correction: every candidate returns them, in its memory and its step.
 	MaxRepeated = 512 << 20
 
 	// MaxElements is the largest number of list elements and map entries of

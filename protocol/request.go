@@ -102,14 +102,15 @@ func (d *decoder) agentInputs() (inputs []AgentInput) {
 	case candidates > MaxCandidates:
 		d.problemf(TypeValue, "asks for %d candidates; the num_outputs of one request may sum up to at most %d", candidates, MaxCandidates)
 	case repeated > MaxRepeated:
-		d.problemf(TypeValue, "has %d bytes of memory, tools and attributes, counted once for each candidate, which returns them; at most %d are allowed in one request: send fewer candidates or inputs", repeated, MaxRepeated)
+		d.problemf(TypeValue, "has %d bytes of instructions, memory, tools, attributes and corrections, counted once for each candidate, which returns them; at most %d are allowed in one request: send fewer candidates or inputs", repeated, MaxRepeated)
 	}
 	return inputs
 }
 
 // size is how many bytes of an input its candidates return.
 func (in *AgentInput) size() int {
-	n := len(in.Memory) + len(in.Attributes)
+	correction, _ := Get(in.ExtraKeys, "coaching")
+	n := len(in.Instruction.Content) + len(in.Memory) + len(in.Attributes) + len(correction)
 	for _, tool := range in.Tools {
 		n += len(tool)
 	}

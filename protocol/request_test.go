@@ -223,12 +223,18 @@ func TestWhatCandidatesReturnIsBounded(t *testing.T) {
 		{"few candidates of a large memory", memory + `,"num_outputs":255`, true},
 		{"many candidates of a large memory", memory + `,"num_outputs":256`, false},
 		{"many candidates of large tools", strings.Replace(memory, `"memory":{`, `"tools":[{`, 1) + `],"num_outputs":256`, false},
+		{"many candidates of a long correction", strings.Replace(memory, `"memory":{`, `"extra_keys":{"coaching":{`, 1) + `},"num_outputs":256`, false},
+		{"other extra keys are not returned", strings.Replace(memory, "memory", "extra_keys", 1) + `,"num_outputs":256`, true},
 		{"many candidates of large attributes", strings.Replace(memory, "memory", "attributes", 1) + `,"num_outputs":256`, false},
 	} {
 		_, err := DecodeAgentRequest([]byte(inputWith(tc.members)))
 		if tc.fine != (err == nil) || err != nil && !strings.Contains(err.Error(), "body.inputs: has 5368") {
 			t.Errorf("%s: %v", tc.rule, err)
 		}
+	}
+	long := requestOf(`{"id":1,"instruction":{"type":"user","content":"` + strings.Repeat("i", MaxRepeated/MaxNumOutputs) + `"},"num_outputs":256}`)
+	if _, err := DecodeAgentRequest([]byte(long)); err == nil {
+		t.Error("many candidates of a long instruction are accepted")
 	}
 }
 

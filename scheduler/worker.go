@@ -287,6 +287,7 @@ func (w *worker) commit(result core.Result, cause error) {
 	if result == core.Broken {
 		w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Int("rows", len(w.plan.Rows)).Msg("a step failed")
 		out = w.broke(cause)
+		w.dirty = true
 	}
 	ended := 0
 	for _, e := range w.core.Commit(result, w.choices) {

@@ -167,7 +167,9 @@ func (c *Core) Cancel(id JobID) bool {
 
 // abandon ends a job early: its running sequences die, the cached ones stay.
 func (c *Core) abandon(j *job) {
-	c.hold = false // there is room again
+	if j.running > 0 {
+		c.hold = false // there is room again
+	}
 	for i := len(c.running) - 1; i >= 0; i-- {
 		if s := c.running[i]; s.job == j {
 			c.halt(s, dying)

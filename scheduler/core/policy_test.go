@@ -125,6 +125,12 @@ func TestRoomOfACancelledJobIsUsed(t *testing.T) {
 	if got := step(); len(got) != 0 {
 		t.Fatalf("jobs %v started without room", got)
 	}
+	if err := c.Submit(Job{ID: 4, Prompt: []Token{4}, N: 1, MaxNew: 5}); err != nil {
+		t.Fatal(err)
+	}
+	if c.Cancel(4); !c.hold {
+		t.Fatal("a job that only waited made room")
+	}
 	c.Cancel(c.running[0].job.ID)
 	if got := step(); len(got) != 1 {
 		t.Fatalf("jobs %v started in the room of the cancelled one, want one", got)
