@@ -1,6 +1,7 @@
 package llama
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -32,16 +33,17 @@ const otherNames = `["] ( `
 // the properties' are not admitted; they could spell the properties' names.
 func jsonNames(body string) (string, error) {
 	p := namesParser{rest: body[len(otherNames):]}
-	tree := p.node()
+	p.node(0)
 	if p.failed || p.rest != ` )? ["]` && p.rest != ` ) ["]` {
 		return "", fmt.Errorf("names of additional members are in a form that is not known: %.80q", body)
 	}
-	return otherNames + tree + p.rest, nil
+	return otherNames + p.out.String() + p.rest, nil
 }
 
 // namesParser reads the tree as the converter writes it, which escapes nothing.
 type namesParser struct {
 	rest   string
+	out    bytes.Buffer
 	failed bool
 }
 
@@ -53,39 +55,45 @@ func (p *namesParser) skip(text string) {
 	}
 }
 
-// node reads the alternatives of one node and returns them in JSON's characters.
-func (p *namesParser) node() string {
-	var out strings.Builder
+// node reads the alternatives of one node and writes them in JSON's characters.
+func (p *namesParser) node(depth int) {
+	if p.failed = p.failed || depth > MaxGrammarNesting; p.failed {
+		return
+	}
 	var children []rune
 	for !p.failed && strings.HasPrefix(p.rest, "[") && !strings.HasPrefix(p.rest, `[^"`) {
 		r, size := utf8.DecodeRuneInString(p.rest[1:])
 		p.rest = p.rest[1+size:]
 		p.skip("]")
 		children = append(children, r)
-		behind := " char+"
+		begin := p.out.Len()
+		p.out.WriteString("[" + member(r) + "]")
 		if strings.HasPrefix(p.rest, " (") {
 			p.skip(" (")
-			behind = " (" + p.node() + ")"
+			p.out.WriteString(" (")
+			p.node(depth + 1)
+			p.out.WriteString(")")
 			p.skip(")")
 		} else {
-			p.skip(behind)
+			p.skip(" char+")
+			p.out.WriteString(" char+")
 		}
 		p.skip(" | ")
-		if !escaped(r) {
-			out.WriteString("[" + member(r) + "]" + behind + " | ")
+		p.out.WriteString(" | ")
+		if escaped(r) {
+			p.out.Truncate(begin)
 		}
 	}
 	if len(children) > 0 {
 		p.skip(`[^"` + string(children) + "] char*")
 	}
-	out.WriteString(`[^"`)
+	p.out.WriteString(`[^"`)
 	for _, r := range children {
 		if !escaped(r) {
-			out.WriteString(member(r))
+			p.out.WriteString(member(r))
 		}
 	}
-	out.WriteString(`\\\x7F\x00-\x1F] char*`)
-	return out.String()
+	p.out.WriteString(`\\\x7F\x00-\x1F] char*`)
 }
 
 // escaped tells whether the rule for characters has r only behind a backslash, or not

@@ -53,6 +53,11 @@ func TestIntegersWithinBounds(t *testing.T) {
 			}
 		}
 	}
+	// Bounds beyond int64, as JavaScript writes its ends, bound nothing here.
+	check(`{"type":"integer","minimum":1,"maximum":9223372036854776000}`, 1, math.MaxInt64)
+	check(`{"type":"integer","minimum":0,"maximum":18446744073709551615}`, 0, math.MaxInt64)
+	check(`{"type":"integer","minimum":-1.7976931348623157e308,"maximum":99.5}`, math.MinInt64, 99)
+	check(`{"type":"integer","exclusiveMinimum":-9223372036854776000,"exclusiveMaximum":10}`, math.MinInt64, 9)
 	for i, low := range bounds {
 		check(fmt.Sprintf(`{"type":"integer","minimum":%d}`, low), low, math.MaxInt64)
 		check(fmt.Sprintf(`{"type":"integer","exclusiveMaximum":%d}`, low), math.MinInt64, low-1)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -257,6 +258,35 @@ template <typename F> void each_node(common_chat_schema * node, const F & f) {
     }
 }
 
+// Takes out the bounds of numbers that do not fit the converter's type, into which it would
+// cut them: 2^63-1 is 2^63 once JavaScript has written it. On that side the number is free
+// then, or, of a bound that leaves nothing, the call fails its check.
+void drop_far_bounds(common_json & schema) {
+    constexpr double far = 9.2e18;
+    if (schema.is_array()) {
+        for (size_t i = 0; i < schema.size(); i++) {
+            drop_far_bounds(schema.at(i));
+        }
+    }
+    if (!schema.is_object()) {
+        return;
+    }
+    for (const char * key : { "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum" }) {
+        if (schema.contains(key) && schema.at(key).is_number() && std::abs(schema.at(key).get<double>()) > far) {
+            schema.erase(key);
+        }
+    }
+    std::vector<std::string> keys;
+    for (const auto & [key, value] : schema.items()) {
+        if (key != "const" && key != "enum" && (value.is_object() || value.is_array())) {
+            keys.push_back(key);
+        }
+    }
+    for (const auto & key : keys) {
+        drop_far_bounds(schema.at(key));
+    }
+}
+
 // What the converter does not write as it should be. Constants that are objects or
 // lists it writes without any white space; here they are written as prompts show JSON,
 // as by Python's json.dumps. Of a pattern it makes strings that are no JSON, such as
@@ -410,8 +440,9 @@ std::unordered_map<std::string, std::string> read_patterns(const char * text, si
 
 extern "C" char * agd_schema_to_grammar(const char * schema, const char * patterns, size_t size, char ** err) {
     return agd::guard(err, static_cast<char *>(nullptr), [&] {
-        const common_json json = common_json::parse(schema);
+        common_json json = common_json::parse(schema);
         schema_bounds(json).run();
+        drop_far_bounds(json);
         const common_chat_schema_document document = common_chat_schema_from_json(json);
         const auto                        rules    = read_patterns(patterns, size);
         placeholders                      hidden(json, rules);

@@ -28,6 +28,11 @@ func flatten(schema protocol.Raw) (protocol.Raw, error) {
 	if err := f.add(schema, "parameters"); err != nil {
 		return nil, err
 	}
+	for _, a := range f.choices {
+		if err := f.refines(a); err != nil {
+			return nil, err
+		}
+	}
 	if !hasAny(schema, "$ref", "allOf") {
 		return schema, nil
 	}
@@ -45,6 +50,8 @@ func flatten(schema protocol.Raw) (protocol.Raw, error) {
 type flattener struct {
 	root     protocol.Raw
 	parts    int
+	bytes    int // of what parts demand besides
+	choices  []choice
 	followed map[string]bool // references, each once: the same part again adds nothing
 
 	names    []string // of the properties, in order
@@ -55,6 +62,12 @@ type flattener struct {
 	noted    map[string]bool
 	notes    []byte         // annotations that the root lacks, as members
 	rest     []protocol.Raw // what parts demand besides
+}
+
+// choice is an anyOf or a oneOf.
+type choice struct {
+	where        string
+	alternatives protocol.Raw
 }
 
 // othersRule is an additionalProperties. It looks only at the properties beside it.
@@ -105,7 +118,7 @@ func (f *flattener) add(part protocol.Raw, where string) error {
 		case "const", "enum":
 			err = fmt.Errorf("%s.%s fixes the arguments as a whole, and a call has the robot among them; give each parameter its own", where, keyword)
 		case "anyOf", "oneOf":
-			err = onlyRequired(value, where+"."+keyword)
+			f.choices = append(f.choices, choice{where + "." + keyword, value})
 			left = appendRaw(left, keyword, value)
 		default:
 			switch {
@@ -124,6 +137,10 @@ func (f *flattener) add(part protocol.Raw, where string) error {
 	}
 	if len(left) > 1 && !isRoot {
 		f.rest = append(f.rest, closeList(left, '}'))
+	}
+	// What is referred to in several ways is written out each time.
+	if f.bytes += len(left); f.bytes+len(f.notes) > MaxToolBytes {
+		return fmt.Errorf("parameters are more than %d bytes once their $ref and allOf are written out", MaxToolBytes)
 	}
 	return f.follow(ref, all, where)
 }
@@ -255,18 +272,30 @@ func namesObject(value protocol.Raw) bool {
 	return typeNames[strings.ToLower(name)] == "object"
 }
 
-// onlyRequired refuses alternatives that say more than what is required together:
-// each would be a list of parameters of its own.
-func onlyRequired(alternatives protocol.Raw, where string) error {
-	for alternative := range protocol.Elements(alternatives) {
+// refines refuses alternatives with parameters of their own: each would be a list of
+// parameters. What they say of those that are declared is checked with each call.
+func (f *flattener) refines(c choice) error {
+	for alternative := range protocol.Elements(c.alternatives) {
 		for keyword, value := range protocol.Members(alternative) {
-			if keyword == "required" || keyword == "type" && namesObject(value) || slices.Contains(annotations, keyword) {
-				continue
+			switch {
+			case keyword == "required", keyword == "not", slices.Contains(annotations, keyword), keyword == "type" && namesObject(value):
+			case keyword == "properties" && f.knows(value):
+			default:
+				return fmt.Errorf("%s has alternatives with %s; they may only say which parameters are required and more of those that are declared: declare all parameters under properties, or make each alternative a tool", c.where, keyword)
 			}
-			return fmt.Errorf("%s has alternatives with %s; only required may differ between them: declare all parameters under properties, or make each alternative a tool", where, keyword)
 		}
 	}
 	return nil
+}
+
+// knows tells whether properties are all declared.
+func (f *flattener) knows(properties protocol.Raw) bool {
+	for name := range protocol.Members(properties) {
+		if _, ok := f.declared[name]; !ok {
+			return false
+		}
+	}
+	return properties.Kind() == '{'
 }
 
 // resolve finds the schema that a reference within a document leads to.

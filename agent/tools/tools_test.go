@@ -71,6 +71,8 @@ func TestSchemas(t *testing.T) {
 			`{"type":"object","properties":{"a":{}}}`},
 		{"a type among others", `{"name":"t","parameters":{"type":["object","null"],"properties":{"a":{"type":"str"}}}}`,
 			`{"type":["object","null"],"properties":{"a":{"type":"string"}}}`},
+		{"alternatives may say more of declared parameters", `{"name":"t","parameters":{"type":"object","properties":{"m":{"enum":["a","b"]},"x":{}},"oneOf":[{"properties":{"m":{"const":"a"}},"not":{"required":["x"]}},{"properties":{"m":{"const":"b"}},"required":["x"]}]}}`,
+			`{"type":"object","properties":{"m":{"enum":["a","b"]},"x":{}},"oneOf":[{"properties":{"m":{"const":"a"}},"not":{"required":["x"]}},{"properties":{"m":{"const":"b"}},"required":["x"]}]}`},
 		{"a parameter that is called like a keyword", `{"name":"t","parameters":{"anyOf":{"type":"str"},"$ref":{"type":"str"}}}`,
 			`{"type":"object","properties":{"anyOf":{"type":"string"},"$ref":{"type":"string"}},"required":["anyOf","$ref"]}`},
 		{"a parameter that is called type", `{"name":"t","parameters":{"type":{"type":"str"}}}`,
@@ -103,7 +105,9 @@ func TestUnusableTools(t *testing.T) {
 		{"required that names no property", `{"name":"a","parameters":{"type":"object","properties":{},"required":["x"]}}`, "names x, which is not among the properties"},
 		{"properties that are a list", `{"name":"a","parameters":{"type":"object","properties":[]}}`, "parameters.properties must be an object"},
 		{"alternatives with parameters of their own", `{"name":"a","parameters":{"type":"object","properties":{"x":{}},"oneOf":[{"required":["x"]},{"properties":{"y":{}}}]}}`,
-			"parameters.oneOf has alternatives with properties; only required may differ between them: declare all parameters under properties, or make each alternative a tool"},
+			"parameters.oneOf has alternatives with properties; they may only say which parameters are required and more of those that are declared: declare all parameters under properties, or make each alternative a tool"},
+		{"a part that is written out again and again", `{"name":"a","parameters":{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"$ref":"#/$defs/%s"},`, 64), ",") + `],"$defs":{"aaaaaa":{"not":{"const":"` + strings.Repeat("x", 100000) + `"}}}}}`,
+			"once their $ref and allOf are written out"},
 		{"alternatives that are references", `{"name":"a","parameters":{"anyOf":[{"$ref":"#/$defs/x"}],"$defs":{"x":{"type":"object"}}}}`, "parameters.anyOf has alternatives with $ref"},
 		{"alternatives in a part", `{"name":"a","parameters":{"allOf":[{"type":"object"},{"oneOf":[{"properties":{"y":{}}}]}]}}`, "parameters.allOf[1].oneOf has alternatives"},
 		{"arguments that are given as a whole", `{"name":"a","parameters":{"type":"object","enum":[{}]}}`, "parameters.enum fixes the arguments as a whole"},
@@ -115,6 +119,13 @@ func TestUnusableTools(t *testing.T) {
 		{"a reference into what is written out", `{"name":"a","parameters":{"allOf":[{"properties":{"x":{},"y":{"$ref":"#/allOf/0/properties/x"}}}]}}`, "put what it leads to under $defs"},
 		{"parts without end", `{"name":"a","parameters":{"allOf":[` + strings.Repeat(`{},`, maxParts) + `{}]}}`, "more than 100 parts"},
 	} {
+		for i := 0; strings.Contains(test.tools, "%s"); i++ { // one reference in many spellings
+			name := ""
+			for bit := range 6 {
+				name += []string{"a", "%61"}[i>>bit&1]
+			}
+			test.tools = strings.Replace(test.tools, "%s", name, 1)
+		}
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Normalise(raws(strings.Split(test.tools, "|")...), nil, "robot")
 			if err == nil || !strings.Contains(err.Error(), test.err) {

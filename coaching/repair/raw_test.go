@@ -52,6 +52,7 @@ func TestWithoutModelRewritesOtherNotations(t *testing.T) {
 		{"behind thoughts with a call in them", `<think><tool_call>{"name":"look"}</tool_call></think>` + `<tool_call>{"name": "go", "arguments": {"place": "kitchen", "target_robot": "rover"}}</tool_call>`, kitchen},
 		{"the end of thoughts in a string", `{"name": "go", "arguments": {"place": "</think>[]", "target_robot": "rover"}}`, replaced("p", "rover", "go", `{"place":"</think>[]"}`)},
 		{"a reply in JSON", `{"say": "Which cup?", "action": {}}`, said("p", "Which cup?")},
+		{"a call behind thoughts with an inch mark in brackets", `<think>It is in the [24" rack].</think>` + "\n" + `<tool_call>{"name": "go", "arguments": {"place": "kitchen", "target_robot": "rover"}}</tool_call>`, kitchen},
 		{"a reply behind thoughts", "Hm.\n</think>\nHere you are, sir.", said("p", "Here you are, sir.")},
 	} {
 		t.Run(c.rule, func(t *testing.T) {

@@ -53,7 +53,19 @@ func behindThoughts(text string) string {
 			depth = max(depth-1, 0)
 		}
 	}
+	if start == 0 && !looksJSON(text) {
+		// A quotation mark in the thoughts that was never closed hides their end.
+		if i := strings.LastIndex(text, thoughtsEnd); i >= 0 {
+			return text[i+len(thoughtsEnd):]
+		}
+	}
 	return text[start:]
+}
+
+// looksJSON tells whether a text begins as an answer without thoughts.
+func looksJSON(text string) bool {
+	text = strings.TrimSpace(text)
+	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") || strings.HasPrefix(text, "```")
 }
 
 // isWhole tells whether a text is JSON and nothing else, but for a fence. The rest of

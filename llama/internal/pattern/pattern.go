@@ -132,8 +132,9 @@ func codePoint(s string) (r rune, n int) {
 	return r, 10
 }
 
-// anything is any text: every character as it is, or escaped.
-const anything = `([^"\\\x00-\x1F] | "\\" (["\\/bfnrt] | "u" [0-9a-fA-F]{4}))*`
+// anything is any text: every character as it is, or escaped. An escaped surrogate is no
+// character, and strict readers refuse one that stands alone.
+const anything = `([^"\\\x00-\x1F] | "\\" (["\\/bfnrt] | "u" ([0-9a-cA-Ce-fE-F] [0-9a-fA-F]{3} | [dD] [0-7] [0-9a-fA-F]{2})))*`
 
 // whole is the expression of a part that begins the string, if start is set, so that
 // anything may stand before it, and ends it, if end is set.
