@@ -11,7 +11,7 @@ import copying
 import lookup
 from packing import Batch
 
-Seen = dict[int, tuple[Tensor, Tensor]]  # of layers, the queries and the keys, as lookup.scores takes them
+Seen = dict[int, tuple[Tensor, Tensor]]  # of layers, the queries (of the last one only those of rows) and the keys, as lookup.scores takes them
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,28 @@ class Attend(torch.autograd.Function):
         return scores @ k, scores.transpose(1, 2) @ q, p.transpose(1, 2) @ grad, None, None
 
 
+@dataclass
+class Queries:
+    """The tokens of a batch that a layer goes on with; all are its keys."""
+
+    rows: Tensor | None  # their indices, each once and ascending; None: all
+    sizes: list[int]  # how many of each node
+    masks: list[Tensor]  # of each node, what to add to the scores of its queries, those of heads that share a key below each other
+    cos: Tensor
+    sin: Tensor
+
+    def of(self, x: Tensor) -> Tensor:
+        return x if self.rows is None else x[self.rows]
+
+    def only(self, rows: Tensor, batch: Batch) -> "Queries":
+        """Those of the rows; of self, which are all tokens."""
+        sizes = torch.bincount(batch.nodes[rows], minlength=len(self.sizes)).tolist()
+        starts = torch.tensor([0, *self.sizes[:-1]]).cumsum(0).tolist()
+        masks = [mask.unflatten(0, (size, -1))[own - start].flatten(0, 1)
+                 for mask, size, own, start in zip(self.masks, self.sizes, rows.split(sizes), starts, strict=True)]
+        return Queries(rows, sizes, masks, self.cos[rows], self.sin[rows])
+
+
 class Attention(nn.Module):
     def __init__(self, s: Shape, std: float):
         super().__init__()
@@ -103,10 +125,10 @@ class Attention(nn.Module):
         self.q_norm = Norm(s.head_dim, s.epsilon)
         self.k_norm = Norm(s.head_dim, s.epsilon)
 
-    def forward(self, x: Tensor, batch: Batch, masks: list[Tensor], cos: Tensor, sin: Tensor, seen: Seen | None, layer: int) -> Tensor:
+    def forward(self, x: Tensor, batch: Batch, every: Queries, asked: Queries, seen: Seen | None, layer: int) -> Tensor:
         s = self.shape
-        q = rotate(self.q_norm(self.q(x).unflatten(-1, (s.heads, s.head_dim))), cos, sin)
-        k = rotate(self.k_norm(self.k(x).unflatten(-1, (s.kv_heads, s.head_dim))), cos, sin)
+        q = rotate(self.q_norm(self.q(asked.of(x)).unflatten(-1, (s.heads, s.head_dim))), asked.cos, asked.sin)
+        k = rotate(self.k_norm(self.k(x).unflatten(-1, (s.kv_heads, s.head_dim))), every.cos, every.sin)
         v = self.v(x).unflatten(-1, (s.kv_heads, s.head_dim))
         # Query heads that share a key head are stacked below each other: larger products, no copies of keys.
         # Splitting once keeps the backward pass to one concatenation.
@@ -114,13 +136,13 @@ class Attention(nn.Module):
         q = q.view(-1, s.kv_heads, group, s.head_dim).permute(1, 0, 2, 3)
         k, v = k.transpose(0, 1), v.transpose(0, 1)
         if seen is not None:
-            seen[layer] = q, k
-        qs, ks, vs = (t.split(batch.sizes, dim=1) for t in (q, k, v))
+            seen[layer] = (q if asked.rows is None else q.new_zeros(s.kv_heads, len(x), group, s.head_dim).index_copy(1, asked.rows, q)), k
+        qs, (ks, vs) = q.split(asked.sizes, dim=1), (t.split(batch.sizes, dim=1) for t in (k, v))
         outs = []
-        for node, path in enumerate(batch.paths):
-            keys = ks[node] if len(path) == 1 else torch.cat([ks[i] for i in path], dim=1)
-            values = vs[node] if len(path) == 1 else torch.cat([vs[i] for i in path], dim=1)
-            out = Attend.apply(qs[node].flatten(1, 2), keys, values, masks[node], s.head_dim**-0.5)
+        for own, path, mask in zip(qs, batch.paths, asked.masks, strict=True):
+            keys = ks[path[0]] if len(path) == 1 else torch.cat([ks[i] for i in path], dim=1)
+            values = vs[path[0]] if len(path) == 1 else torch.cat([vs[i] for i in path], dim=1)
+            out = Attend.apply(own.flatten(1, 2), keys, values, mask, s.head_dim**-0.5)
             outs.append(out.unflatten(1, (-1, group)))
         return self.out(torch.cat(outs, dim=1).permute(1, 0, 2, 3).flatten(1))
 
@@ -136,8 +158,8 @@ class Block(nn.Module):
         self.up = Linear(s.width, s.ffn, std)
         self.down = Linear(s.ffn, s.width, 0)
 
-    def forward(self, x: Tensor, *rest) -> Tensor:
-        x = x + self.attn(self.attn_norm(x), *rest)
+    def forward(self, x: Tensor, batch: Batch, every: Queries, asked: Queries, *rest) -> Tensor:
+        x = asked.of(x) + self.attn(self.attn_norm(x), batch, every, asked, *rest)
         h = self.ffn_norm(x)
         return x + self.down(swiglu(self.gate(h), self.up(h)))
 
@@ -157,18 +179,23 @@ class Qwen3(nn.Module):
             copying.begin(self)
             lookup.begin(self)
 
-    def forward(self, batch: Batch, dtype: torch.dtype, rows: Tensor, seen: Seen | None = None) -> Tensor:
-        """Logits, in float32, behind the tokens at rows. seen takes the queries and keys of each layer."""
-        half = self.shape.head_dim // 2
+    def queries(self, batch: Batch, dtype: torch.dtype) -> Queries:
+        """All tokens of a batch."""
+        half, group = self.shape.head_dim // 2, self.shape.heads // self.shape.kv_heads
         inverse = self.shape.theta ** (-torch.arange(half, device=batch.tokens.device, dtype=torch.float32) / half)
         angle = (batch.positions[:, None].float() * inverse)[:, None, :]
-        cos, sin = angle.cos().to(dtype), angle.sin().to(dtype)
-        group = self.shape.heads // self.shape.kv_heads
         masks = [m.to(dtype).repeat_interleave(group, dim=0) for m in batch.masks]
+        return Queries(None, batch.sizes, masks, angle.cos().to(dtype), angle.sin().to(dtype))
+
+    def forward(self, batch: Batch, dtype: torch.dtype, rows: Tensor, seen: Seen | None = None) -> Tensor:
+        """Logits, in float32, behind the tokens at rows. seen takes the queries and keys of each layer."""
+        every = self.queries(batch, dtype)
+        asked, places = rows.unique(return_inverse=True)
         x = F.embedding(batch.tokens, self.embedding).to(dtype)
         for layer, block in enumerate(self.blocks):
-            x = block(x, batch, masks, cos, sin, seen, layer)
-        return F.linear(self.norm(x[rows]), self.embedding.to(dtype)).float()
+            last = layer == len(self.blocks) - 1  # nobody reads what it gives behind other tokens
+            x = block(x, batch, every, every.only(asked, batch) if last else every, seen, layer)
+        return F.linear(self.norm(x[places]), self.embedding.to(dtype)).float()
 
     def loss(self, batch: Batch, dtype: torch.dtype, others: Tensor | None = None,
              seen: Seen | None = None) -> tuple[Tensor, Tensor, Tensor]:

@@ -118,6 +118,24 @@ class Train(unittest.TestCase):
         for a, p in zip(gradients, self.model.parameters()):
             torch.testing.assert_close(a, p.grad, rtol=1e-3, atol=1e-3)
 
+    def test_the_last_layer_gives_behind_some_tokens_what_it_would_if_it_computed_all(self):
+        torch.manual_seed(1)
+        model = Qwen3(self.model.shape)
+        batch = self.data.batch([0, 1, 2])
+        rows = torch.tensor([len(batch.tokens) - 1, 40, 3, 40])  # in any order, and some twice
+        all_seen, seen = {}, {}
+        with torch.no_grad():
+            for p in model.parameters():  # blocks begin by adding nothing
+                p.add_(0.2 * torch.randn_like(p))
+            every, x = model.queries(batch, torch.float32), model.embedding[batch.tokens]
+            for layer, block in enumerate(model.blocks):
+                x = block(x, batch, every, every, all_seen, layer)
+            logits = model(batch, torch.float32, rows, seen)
+        torch.testing.assert_close(logits, (model.norm(x) @ model.embedding.T)[rows], rtol=1e-4, atol=1e-4)
+        for layer in all_seen:
+            for some, of_all in zip(seen[layer], all_seen[layer]):
+                torch.testing.assert_close(some[:, rows], of_all[:, rows], rtol=1e-4, atol=1e-4)
+
     def test_the_parts_of_groups_are_the_groups(self):
         parts = Data(self.jsonl, self.vocabulary, 2)
         self.assertEqual(len(parts), 2 * len(self.data))
