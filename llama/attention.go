@@ -6,6 +6,7 @@ import "C"
 import (
 	"runtime"
 	"sync/atomic"
+	"unsafe"
 )
 
 // Shared attention is this package's own computation of attention on the CPU,
@@ -15,8 +16,8 @@ import (
 // for each row. Results are those of exact attention, with sums in F32 where
 // llama.cpp's CPU code has F16.
 //
-// It takes F16 keys and values; other types, ALiBi and capped logits are left to
-// llama.cpp. See attention_backend.cpp.
+// It takes keys and values of all types that SetKVType has; ALiBi and capped logits
+// are left to llama.cpp. See attention_backend.cpp.
 var sharedAttentionOff atomic.Bool
 
 // SetSharedAttention switches shared attention on (the default) or off for the
@@ -36,7 +37,8 @@ func useSharedAttention() bool { return bool(C.agd_attention(C.bool(!sharedAtten
 // attention is one computation of it, to be tested by itself.
 type attention struct {
 	q                                           []float32 // rows x heads x dk
-	k, v                                        []uint16  // cells x kvHeads x dk or dv, F16
+	k, v                                        []byte    // cells x kvHeads x dk or dv
+	kvType                                      string    // as SetKVType has them
 	mask                                        []uint16  // rows x cells, F16: 0 is seen, -Inf is not
 	sinks                                       []float32 // heads, or nil
 	rows, cells, heads, kvHeads, dk, dv, groups int
@@ -48,9 +50,10 @@ type attention struct {
 func (a *attention) compute(version int) []float32 {
 	out := make([]float32, a.rows*a.heads*a.dv)
 	c := C.struct_agd_attention{
-		q: (*C.float)(&a.q[0]), k: (*C.uint16_t)(&a.k[0]), v: (*C.uint16_t)(&a.v[0]), mask: (*C.uint16_t)(&a.mask[0]), out: (*C.float)(&out[0]),
+		q: (*C.float)(&a.q[0]), k: unsafe.Pointer(&a.k[0]), v: unsafe.Pointer(&a.v[0]), mask: (*C.uint16_t)(&a.mask[0]), out: (*C.float)(&out[0]),
 		rows: C.int(a.rows), cells: C.int(a.cells), heads: C.int(a.heads), kv_heads: C.int(a.kvHeads),
-		dk: C.int(a.dk), dv: C.int(a.dv), groups: C.int(a.groups), scale: C.float(a.scale),
+		dk: C.int(a.dk), dv: C.int(a.dv), groups: C.int(a.groups),
+		_type: C.int32_t(kvTypes[a.kvType]), scale: C.float(a.scale),
 	}
 	var pinned runtime.Pinner
 	defer pinned.Unpin()

@@ -41,16 +41,25 @@ struct group {
 // groups is how many there shall be at least, if there are enough rows.
 void plan(const uint16_t * mask, size_t stride, int rows, int cells, int groups, std::vector<group> & out);
 
+// element is how keys or values are kept: what the kernels read themselves, or not.
+enum class element { f32, f16, bf16, q8_0, other };
+
+// kept is the keys or values of a cache. Strides and sizes are in bytes.
+struct kept {
+    const char * data;
+    size_t       cell, head; // strides
+    size_t       size;       // of one cell and head
+    element      type;
+    void (*to_float)(const void * from, float * to, int64_t n); // of other
+};
+
 // operands are the tensors of one attention. Strides are in bytes.
 struct operands {
     const char *  q;
-    const char *  k;
-    const char *  v;
+    kept          k, v;
     float *       out; // rows x heads x dv
     const float * sinks; // a logit for each head, that takes weight from all cells; or null
     size_t        q_row, q_head;
-    size_t        k_cell, k_head;
-    size_t        v_cell, v_head;
     int           dk, dv;
     int           heads;  // of q
     int           repeat; // heads of q for each of k and v

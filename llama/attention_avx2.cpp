@@ -24,6 +24,14 @@ AGD_TARGET inline vec load_f16(const char * p) {
     return (vec) _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)));
 }
 
+AGD_TARGET inline vec load_bf16(const char * p) {
+    return (vec) _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))), 16);
+}
+
+AGD_TARGET inline vec load_i8(const char * p) {
+    return (vec) _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p))));
+}
+
 AGD_TARGET inline __m128 half(vec v) {
     return _mm_add_ps(_mm256_castps256_ps128((__m256) v), _mm256_extractf128_ps((__m256) v, 1));
 }

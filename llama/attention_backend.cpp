@@ -81,22 +81,33 @@ struct instance {
 // what they cost.
 constexpr int tasks_per_thread = 2;
 
+// Keys or values of a type, with n values for each cell and head.
+kept kept_of(const void * data, ggml_type type, size_t cell, size_t head, int64_t n) {
+    kept k{ static_cast<const char *>(data), cell, head, ggml_row_size(type, n), element::other, nullptr };
+    switch (type) {
+        case GGML_TYPE_F32: k.type = element::f32; break;
+        case GGML_TYPE_F16: k.type = element::f16; break;
+        case GGML_TYPE_BF16: k.type = element::bf16; break;
+        case GGML_TYPE_Q8_0: k.type = element::q8_0; break;
+        default: k.to_float = ggml_get_type_traits(type)->to_float;
+    }
+    return k;
+}
+
+kept kept_of(const ggml_tensor * t) { return kept_of(t->data, t->type, t->nb[1], t->nb[2], t->ne[0]); }
+
 operands operands_of(const ggml_tensor * dst) {
     const ggml_tensor * q = dst->src[0];
     const ggml_tensor * k = dst->src[1];
     const ggml_tensor * v = dst->src[2];
     operands            o{};
     o.q      = static_cast<const char *>(q->data);
-    o.k      = static_cast<const char *>(k->data);
-    o.v      = static_cast<const char *>(v->data);
+    o.k      = kept_of(k);
+    o.v      = kept_of(v);
     o.out    = static_cast<float *>(dst->data);
     o.sinks  = dst->src[4] != nullptr ? static_cast<const float *>(dst->src[4]->data) : nullptr;
     o.q_row  = q->nb[1];
     o.q_head = q->nb[2];
-    o.k_cell = k->nb[1];
-    o.k_head = k->nb[2];
-    o.v_cell = v->nb[1];
-    o.v_head = v->nb[2];
     o.dk     = static_cast<int>(k->ne[0]);
     o.dv     = static_cast<int>(v->ne[0]);
     o.heads  = static_cast<int>(q->ne[2]);
@@ -202,16 +213,21 @@ ggml_backend_buffer_t device_buffer_from_host(ggml_backend_dev_t, void * p, size
     return ggml_backend_cpu_buffer_from_ptr(p, size);
 }
 
+// Values that lie side by side, whole vectors and whole blocks of them.
+bool readable(const ggml_tensor * t) {
+    constexpr int lanes  = 16;
+    const auto *  traits = ggml_get_type_traits(t->type);
+    return t->ne[0] % lanes == 0 && t->ne[0] % traits->blck_size == 0 && t->nb[0] == traits->type_size && t->ne[3] == 1 &&
+           (t->type == GGML_TYPE_F32 || traits->to_float != nullptr);
+}
+
 bool supported(const ggml_tensor * op) {
-    constexpr int     lanes = 16;
     const ggml_tensor *q = op->src[0], *k = op->src[1], *v = op->src[2], *mask = op->src[3], *sinks = op->src[4];
     float             params[3]; // scale, ALiBi's bias, cap of the logits
     std::memcpy(params, op->op_params, sizeof params);
-    return mask != nullptr && params[1] == 0.0f && params[2] == 0.0f && q->type == GGML_TYPE_F32 && k->type == GGML_TYPE_F16 &&
-           v->type == GGML_TYPE_F16 && mask->type == GGML_TYPE_F16 && q->ne[3] == 1 && k->ne[3] == 1 && mask->ne[2] == 1 &&
-           mask->ne[3] == 1 && k->ne[2] == v->ne[2] && k->ne[0] % lanes == 0 && v->ne[0] % lanes == 0 && k->ne[1] % tile == 0 &&
-           q->nb[0] == sizeof(float) && k->nb[0] == sizeof(uint16_t) && v->nb[0] == sizeof(uint16_t) &&
-           (sinks == nullptr || sinks->type == GGML_TYPE_F32);
+    return mask != nullptr && params[1] == 0.0f && params[2] == 0.0f && q->type == GGML_TYPE_F32 && q->ne[3] == 1 &&
+           q->nb[0] == sizeof(float) && readable(k) && readable(v) && k->ne[2] == v->ne[2] && k->ne[1] % tile == 0 &&
+           mask->type == GGML_TYPE_F16 && mask->ne[2] == 1 && mask->ne[3] == 1 && (sinks == nullptr || sinks->type == GGML_TYPE_F32);
 }
 
 bool device_supports_op(ggml_backend_dev_t, const ggml_tensor * op) {
@@ -297,11 +313,15 @@ extern "C" bool agd_attention_once(const struct agd_attention * a, int version) 
             return false;
         }
     }
-    const size_t cell = sizeof(uint16_t) * a->kv_heads;
+    const auto type = static_cast<ggml_type>(a->type);
+    const auto once = [&](const void * data, int n) {
+        const size_t head = ggml_row_size(type, n);
+        return kept_of(data, type, head * a->kv_heads, head, n);
+    };
     operands     o{};
     o.q      = reinterpret_cast<const char *>(a->q);
-    o.k      = reinterpret_cast<const char *>(a->k);
-    o.v      = reinterpret_cast<const char *>(a->v);
+    o.k      = once(a->k, a->dk);
+    o.v      = once(a->v, a->dv);
     o.out    = a->out;
     o.sinks  = a->sinks;
     o.dk     = a->dk;
@@ -310,10 +330,6 @@ extern "C" bool agd_attention_once(const struct agd_attention * a, int version) 
     o.repeat = a->heads / a->kv_heads;
     o.q_row  = sizeof(float) * a->heads * a->dk;
     o.q_head = sizeof(float) * a->dk;
-    o.k_cell = cell * a->dk;
-    o.k_head = sizeof(uint16_t) * a->dk;
-    o.v_cell = cell * a->dv;
-    o.v_head = sizeof(uint16_t) * a->dv;
     o.scale  = a->scale;
     std::vector<group> groups;
     plan(a->mask, a->cells, a->rows, a->cells, a->groups, groups);

@@ -7,7 +7,7 @@
 //
 // A file for each instruction set includes this after it has defined AGD_TARGET (the
 // attribute), vec and veci (W floats or ints), W, ROWS (heads of q computed at
-// once) and load_f16. Nothing of the standard library is used: its inline
+// once), and load_f16, load_bf16 and load_i8, which read W numbers as floats. Nothing of the standard library is used: its inline
 // functions would be compiled for that instruction set, and the linker might take them
 // for the rest of the program too.
 
@@ -180,32 +180,66 @@ AGD_TARGET static void tile_for(work & w, const entry * entries, int n) {
     }
 }
 
-// Converts n values of a cell. doubt becomes NaN if one of them is no number.
-AGD_TARGET static inline void convert(const char * from, float * to, int n, vec & doubt) {
-    for (int d = 0; d < n; d += W) {
-        const vec x = load_f16(from + 2 * d);
-        doubt += x * 0.0f;
-        store(to + d, x);
+// Stores W values. doubt becomes NaN if one of them is no number.
+AGD_TARGET static inline void converted(float * to, vec x, vec & doubt) {
+    doubt += x * 0.0f;
+    store(to, x);
+}
+
+// Q8_0 is blocks of a factor, F16, and 32 bytes (block_q8_0 in ggml-common.h).
+AGD_TARGET static inline void convert_q8_0(const char * from, float * to, int n, vec & doubt) {
+    for (int d = 0; d < n; d += 32, from += 34) {
+        uint16_t bits;
+        __builtin_memcpy(&bits, from, sizeof bits);
+        const vec factor = vec{} + _cvtsh_ss(bits);
+        for (int i = 0; i < 32; i += W) {
+            converted(to + d + i, load_i8(from + 2 + i) * factor, doubt);
+        }
+    }
+}
+
+// Converts the n values of a cell and head.
+AGD_TARGET static inline void convert(const kept & c, int head, uint32_t cell, float * to, int n, vec & doubt) {
+    const char * from = c.data + cell * c.cell + head * c.head;
+    switch (c.type) {
+        case element::f16:
+            for (int d = 0; d < n; d += W) {
+                converted(to + d, load_f16(from + 2 * d), doubt);
+            }
+            break;
+        case element::q8_0: convert_q8_0(from, to, n, doubt); break;
+        case element::bf16:
+            for (int d = 0; d < n; d += W) {
+                converted(to + d, load_bf16(from + 2 * d), doubt);
+            }
+            break;
+        case element::f32:
+            for (int d = 0; d < n; d += W) {
+                converted(to + d, load(reinterpret_cast<const float *>(from) + d), doubt);
+            }
+            break;
+        case element::other:
+            c.to_float(from, to, n);
+            for (int d = 0; d < n; d += W) {
+                doubt += load(to + d) * 0.0f;
+            }
+            break;
     }
 }
 
 AGD_TARGET static inline void load_cell(work & w, int head, uint32_t cell, int at, vec & doubt) {
     const operands & o = w.o;
     vec ignored = {}; // the score of a cell that a row does not see is replaced
-    convert(o.k + cell * o.k_cell + head * o.k_head, w.k + at * o.dk, o.dk, ignored);
-    convert(o.v + cell * o.v_cell + head * o.v_head, w.v + at * o.dv, o.dv, doubt);
+    convert(o.k, head, cell, w.k + at * o.dk, o.dk, ignored);
+    convert(o.v, head, cell, w.v + at * o.dv, o.dv, doubt);
 }
 
 // Cells of one head lie kilobytes apart, which no hardware prefetcher follows: what
 // is next is asked for while the tile before it is computed.
-AGD_TARGET static inline void prefetch(const operands & o, int head, uint32_t cell) {
-    const char * k = o.k + cell * o.k_cell + head * o.k_head;
-    const char * v = o.v + cell * o.v_cell + head * o.v_head;
-    for (int i = 0; i < 2 * o.dk; i += 64) {
-        __builtin_prefetch(k + i, 0, 2);
-    }
-    for (int i = 0; i < 2 * o.dv; i += 64) {
-        __builtin_prefetch(v + i, 0, 2);
+AGD_TARGET static inline void prefetch(const kept & c, int head, uint32_t cell) {
+    const char * from = c.data + cell * c.cell + head * c.head;
+    for (size_t i = 0; i < c.size; i += 64) {
+        __builtin_prefetch(from + i, 0, 2);
     }
 }
 
@@ -292,7 +326,8 @@ AGD_TARGET static void compute(const operands & o, const group & g, int head, fl
                 load_cell(w, head, cell_of(g, b, i), i, doubt);
             }
             if (i < ahead) {
-                prefetch(o, head, cell_of(g, *next, i));
+                prefetch(o.k, head, cell_of(g, *next, i));
+                prefetch(o.v, head, cell_of(g, *next, i));
             }
         }
         clear_rest(w, size);

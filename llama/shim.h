@@ -43,12 +43,13 @@ bool agd_attention(bool on);
 // that this CPU can run, the best is 0; false if there are fewer.
 struct agd_attention {
     const float *    q;     // rows x heads x dk
-    const uint16_t * k;     // cells x kv_heads x dk, F16
-    const uint16_t * v;     // cells x kv_heads x dv, F16
+    const void *     k;     // cells x kv_heads x dk
+    const void *     v;     // cells x kv_heads x dv
     const uint16_t * mask;  // rows x cells, F16: 0 is seen, -inf is not
     const float *    sinks; // heads, or NULL
     float *          out;   // rows x heads x dv
     int              rows, cells, heads, kv_heads, dk, dv, groups;
+    int32_t          type;  // of k and v
     float            scale;
 };
 
