@@ -8,7 +8,7 @@ MAKEFLAGS   += --no-print-directory
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 # Options for the server that `make run` starts: make run ARGS="--model my.gguf --port 9000"; and of the
-# comparison: make bench ARGS="--quick" or ARGS="--document docs/benchmarks.md".
+# comparison: make bench ARGS="--quick" or ARGS="--loads all --document docs/benchmarks.md".
 ARGS ?=
 
 # Options of `go test`: make test TESTFLAGS="-run Protocol"
@@ -59,7 +59,7 @@ verify: llama.cpp ## all a change must pass: gofmt, vet, golangci-lint, govulnch
 	.ci/verify
 
 .PHONY: bench
-bench: agentd agentbench peers ## measure agentd, llama-server and the ideal into bench/results, in 25 to 40 minutes
+bench: agentd agentbench peers ## measure agentd, llama-server and the ideal into bench/results, in about a quarter of an hour
 	./agentbench suite $(ARGS)
 
 .PHONY: clean

@@ -27,7 +27,7 @@ type probe struct {
 const few, many = 1, 8
 
 func (s *session) probe() probe {
-	p := probe{width: 32, tokens: 128, passes: 5, pairs: 20}
+	p := probe{width: 32, tokens: 128, passes: 5, pairs: 12}
 	switch s.Shape {
 	case "tiny":
 		p = probe{32, 64, 3, 12}

@@ -33,8 +33,8 @@ type Options struct {
 	Repeats int
 	// Threads of the model on all sides.
 	Threads int
-	// Only the workloads of these names; none: all.
-	Only []string
+	// Loads to measure, by their names.
+	Loads []string
 	// AgentdArgs are further options of agentd.
 	AgentdArgs []string
 	// Measure is agentbench run with these arguments.
@@ -57,13 +57,15 @@ const (
 	stepsLimit = 6 * time.Minute
 )
 
-// Names of workloads, in their order.
-func Names() []string {
-	var names []string
+// Names of workloads, in their order: all, and those that are measured by default.
+func Names() (all, usual []string) {
 	for _, w := range workloads(false) {
-		names = append(names, w.Name)
+		all = append(all, w.Name)
+		if !w.long {
+			usual = append(usual, w.Name)
+		}
 	}
-	return names
+	return all, usual
 }
 
 // Run does the comparison. What was measured before an error is in the result; one
@@ -92,7 +94,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	for _, w := range workloads(o.Quick) {
-		if len(o.Only) > 0 && !slices.Contains(o.Only, w.Name) {
+		if !slices.Contains(o.Loads, w.Name) {
 			continue
 		}
 		s := &session{Options: &o, Workload: w}

@@ -193,6 +193,16 @@ func TestTheStandardWorkloadsAreWhatTheyMayBe(t *testing.T) {
 	}
 }
 
+func TestTheLoadOfALargeModelIsMeasuredOnlyWhereAskedFor(t *testing.T) {
+	all, usual := Names()
+	if want := []string{"household", "tiny", "0.6b", "calls"}; !slices.Equal(all, want) {
+		t.Errorf("all are %q, want %q", all, want)
+	}
+	if want := []string{"household", "tiny", "calls"}; !slices.Equal(usual, want) {
+		t.Errorf("by default %q, want %q", usual, want)
+	}
+}
+
 // seen makes moments, 10 ms apart: of each running, prefilled, generated, steps.
 func seen(list ...[4]float64) []moment {
 	var all []moment

@@ -33,6 +33,7 @@ type Workload struct {
 	// Goal of agentd's decisions/s to llama-server's.
 	Goal float64 `json:"goal"`
 
+	long    bool   // takes as long as all others together
 	file    string // GGUF
 	trace   *workload.Trace
 	counts  render.Counts // of a server that is warm
@@ -50,9 +51,9 @@ const (
 // tuneTurns are enough to see what a setting keeps of the turn before.
 const tuneTurns = 2
 
-// workloads of the standard comparison. For two cores to be done in a quarter of an
+// workloads of the comparison. For two cores to be done in a quarter of an
 // hour, all but the first have fewer turns; the model of the 0.6B shape computes so
-// slowly that it also gets fewer agents and tokens.
+// slowly that it also gets fewer agents and tokens, and is measured only where asked for.
 func workloads(quick bool) []*Workload {
 	house := workload.Defaults(workload.Household)
 	words := workload.Defaults(workload.Synthetic)
@@ -65,7 +66,7 @@ func workloads(quick bool) []*Workload {
 	list := []*Workload{
 		{Name: "household", Title: "household, default model", Trace: house, FixedTokens: 32, Goal: goalFixed},
 		{Name: "tiny", Title: "synthetic, tiny random weights", Shape: "tiny", Trace: words, FixedTokens: 16, Goal: goalFixed},
-		{Name: "0.6b", Title: "synthetic, random weights of the 0.6B shape", Shape: "0.6b", Trace: large, FixedTokens: 16, Goal: goalFixed},
+		{Name: "0.6b", Title: "synthetic, random weights of the 0.6B shape", Shape: "0.6b", Trace: large, FixedTokens: 16, Goal: goalFixed, long: true},
 		{Name: "calls", Title: "household, default model, constrained tool calls", Trace: calls, MaxTokens: 128, Goal: goalConstrained},
 	}
 	for _, w := range list {

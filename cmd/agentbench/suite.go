@@ -23,14 +23,16 @@ type suiteConfig struct {
 	Quick       bool
 	Repeats     int
 	Threads     int
-	Only        string
+	Loads       string
 	AgentdArgs  string
 }
 
 // suite is the subcommand that does the standard comparison.
 func (p *program) suite(ctx context.Context, args []string) error {
 	const group = "Options"
+	loads, usual := suite.Names()
 	s := suiteConfig{
+		Loads:  strings.Join(usual, ","),
 		Agentd: "./agentd", Bin: filepath.Join("bench", "bin"), Out: filepath.Join("bench", "results"),
 		Threads: min(runtime.NumCPU(), runtime.GOMAXPROCS(0)),
 	}
@@ -46,8 +48,10 @@ Usage
 
 Examples
   agentbench suite
-      25 to 40 minutes on 2 cores
-  agentbench suite --quick --only household
+      about a quarter of an hour on 2 cores
+  agentbench suite --loads all --document docs/benchmarks.md
+      25 to 40 minutes: the 0.6B shape, too, and the document's tables anew
+  agentbench suite --quick --loads household
 `,
 		tail: `Files, in a directory of their own for each comparison
   suite.md and suite.json    the tables, and all figures
@@ -61,7 +65,7 @@ Signals
 		groups: []string{group},
 		options: []option{
 			{"quick", group, "", "A look in some minutes: fewer turns, one repeat, fewer settings. No figures to show around.", toggle{&s.Quick}},
-			{"only", group, "LIST", "Loads to measure, of: " + strings.Join(suite.Names(), ", ") + ". Default: all.", text{&s.Only}},
+			{"loads", group, "LIST", "Loads to measure: all, or some of " + strings.Join(loads, ", ") + ". Default: " + s.Loads + "; what is left takes as long as these.", text{&s.Loads}},
 			{"repeats", group, "N", "Repeats of each arm. Default: 5, or 1 with --quick.", integer{&s.Repeats, 1, maxRepeats}},
 			{"threads", group, "N", "Threads of the model on all sides. Default: all CPUs.", integer{&s.Threads, 1, maxThreads}},
 			{"agentd", group, "FILE", "agentd, of make agentd.", text{&s.Agentd}},
@@ -122,13 +126,15 @@ func (s *suiteConfig) open(p *program) (suite.Options, error) {
 		return o, fmt.Errorf("--agentd: %w", err)
 	}
 	o.CPU, o.CPUs = cpu()
-	if s.Only != "" {
-		for name := range strings.SplitSeq(s.Only, ",") {
-			name = strings.TrimSpace(name)
-			if !slices.Contains(suite.Names(), name) {
-				return o, fmt.Errorf("--only: got %q, want some of: %s", name, strings.Join(suite.Names(), ", "))
-			}
-			o.Only = append(o.Only, name)
+	all, _ := suite.Names()
+	for name := range strings.SplitSeq(s.Loads, ",") {
+		switch name = strings.TrimSpace(name); {
+		case name == "all":
+			o.Loads = append(o.Loads, all...)
+		case slices.Contains(all, name):
+			o.Loads = append(o.Loads, name)
+		default:
+			return o, fmt.Errorf("--loads: got %q, want all, or some of: %s", name, strings.Join(all, ", "))
 		}
 	}
 	if s.Document != "" {
