@@ -5,6 +5,7 @@ computed once: a batch is a list of nodes (runs of tokens), each of which contin
 """
 
 import hashlib
+import itertools
 import json
 import os
 from dataclasses import dataclass, fields
@@ -15,6 +16,7 @@ from torch import Tensor
 
 import tokenizer as tok
 from lookup import Reader
+from renaming import Renamer
 
 
 @dataclass
@@ -109,6 +111,7 @@ class Data:
             self._write(cache, path, tok.Tokenizer.from_file(tokenizer_path))
         with np.load(cache) as z:
             self.tokens, self.loss, self.starts, self.groups = z["tokens"], z["loss"], z["starts"], z["groups"]
+        self.renamer = Renamer(self.reader.texts, [self.tokens[self.starts[a]:self.starts[b]] for a, b in itertools.pairwise(self.groups)])
         least = int(np.diff(self.groups).min()) - 1
         if least < cut:
             raise SystemExit(f"{path}: a group has {least} episodes: it cannot be cut into {cut} parts")
@@ -147,9 +150,13 @@ class Data:
         prefix, end = self.groups[whole], self.groups[whole + 1]
         return [slice(self.starts[i], self.starts[i + 1]) for i in (prefix, *range(prefix + 1 + part, end, self.cut))]
 
-    def batch(self, groups: list[int]) -> Batch:
-        """Packs groups; what the prefixes of all of them begin with becomes the root."""
+    def batch(self, groups: list[int], rename: float = 0, random: np.random.Generator | None = None) -> Batch:
+        """Packs groups; what the prefixes of all of them begin with becomes the root. In such a share of them names have other tokens."""
         runs = [self.runs(g) for g in groups]
+        for i, group in enumerate(runs):
+            if rename and random.random() < rename:
+                table = self.renamer.table(np.concatenate([tokens for tokens, _ in group]), random)
+                runs[i] = [(table[tokens], loss) for tokens, loss in group]
         first = runs[0][0][0]
         shared = len(first) - 1  # a prefix keeps a token of its own
         for ((prefix, _), *_) in runs[1:]:

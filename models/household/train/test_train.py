@@ -21,6 +21,7 @@ import tokenizer as tok
 import train
 from model import Qwen3, Shape
 from packing import Data, Node, encode_segments, pack
+from renaming import Renamer
 
 torch.set_num_threads(1)  # threads of a small model wait for each other
 
@@ -135,6 +136,28 @@ class Train(unittest.TestCase):
         for layer in all_seen:
             for some, of_all in zip(seen[layer], all_seen[layer]):
                 torch.testing.assert_close(some[:, rows], of_all[:, rows], rtol=1e-4, atol=1e-4)
+
+    def test_names_are_the_plain_words_that_few_groups_have(self):
+        texts = ["go", "rovu", "talo", "never", "Ġkup", "9", "Rovu"]
+        everywhere = np.array([0])
+        groups = [np.array([0, 1, 4]), np.array([0, 2, 5, 6])] + [everywhere] * 98
+        self.assertEqual(Renamer(texts, groups).names.tolist(), [1, 2, 3])
+
+    def test_a_group_with_other_names_is_the_same_but_for_them(self):
+        data = Data(self.jsonl, self.vocabulary)
+        groups = [np.concatenate([tokens for tokens, _ in data.runs(g)]) for g in range(3)]
+        data.renamer = Renamer(data.reader.texts, [groups[0]] + 50 * groups[1:])
+        was, now = data.batch([0]), data.batch([0], 1, np.random.default_rng(1))
+        pairs = set(zip(was.tokens.tolist(), now.tokens.tolist()))
+        old, new = zip(*pairs)
+        self.assertEqual((len(set(old)), len(set(new))), (len(pairs), len(pairs)))  # always the same for one, never for two
+        exchanged = {a for a, b in pairs if a != b}
+        self.assertTrue(exchanged)
+        self.assertTrue(exchanged <= set(data.renamer.names.tolist()))
+        for same in ("positions", "rows", "decisions", "names", "calls"):
+            torch.testing.assert_close(getattr(now, same), getattr(was, same))
+        self.assertEqual(set(zip(was.targets.tolist(), now.targets.tolist())) - pairs, set())
+        torch.testing.assert_close(data.batch([0], 0, np.random.default_rng(1)).tokens, was.tokens)
 
     def test_the_parts_of_groups_are_the_groups(self):
         parts = Data(self.jsonl, self.vocabulary, 2)

@@ -51,6 +51,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--prompt-steps", type=int, default=300, help="steps in which that weight falls to nothing")
     p.add_argument("--lookup", type=float, default=1.0,
                    help="weight of the losses that teach to find a tool by its description; 0 with weights that did not begin so")
+    p.add_argument("--rename", type=float, default=0.5, help="share of the parts of groups in which names have other tokens")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--type", choices=TYPES, default="bfloat16", help="type of the computation; weights stay float32")
     p.add_argument("--threads", type=int, default=os.cpu_count())
@@ -210,8 +211,9 @@ class Trainer:
         done = Counter()
         weight = self.args.lookup if lookup.fits(self.model) else 0
         random = torch.Generator().manual_seed(self.args.seed + (self.step << 16))
+        names = np.random.default_rng([self.args.seed, self.step])
         for pack in packs(data, groups, self.args.pack):
-            batch = data.batch(pack)
+            batch = data.batch(pack, self.args.rename, names)
             others = self.others(batch, random)
             batch = batch.to(self.device)
             seen = {} if weight else None
