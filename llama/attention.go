@@ -16,8 +16,9 @@ import (
 // for each row. Results are those of exact attention, with sums in F32 where
 // llama.cpp's CPU code has F16.
 //
-// It takes keys and values of all types that SetKVType has; ALiBi and capped logits
-// are left to llama.cpp. See attention_backend.cpp.
+// It takes keys and values of all types that SetKVType has, of which llama.cpp casts
+// F32 to F16 before; ALiBi and capped logits are left to llama.cpp. See
+// attention_backend.cpp.
 var sharedAttentionOff atomic.Bool
 
 // SetSharedAttention switches shared attention on (the default) or off for the

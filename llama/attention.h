@@ -42,7 +42,7 @@ struct group {
 void plan(const uint16_t * mask, size_t stride, int rows, int cells, int groups, std::vector<group> & out);
 
 // element is how keys or values are kept: what the kernels read themselves, or not.
-enum class element { f32, f16, bf16, q8_0, other };
+enum class element { f16, bf16, q8_0, other };
 
 // kept is the keys or values of a cache. Strides and sizes are in bytes.
 struct kept {

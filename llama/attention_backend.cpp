@@ -85,7 +85,6 @@ constexpr int tasks_per_thread = 2;
 kept kept_of(const void * data, ggml_type type, size_t cell, size_t head, int64_t n) {
     kept k{ static_cast<const char *>(data), cell, head, ggml_row_size(type, n), element::other, nullptr };
     switch (type) {
-        case GGML_TYPE_F32: k.type = element::f32; break;
         case GGML_TYPE_F16: k.type = element::f16; break;
         case GGML_TYPE_BF16: k.type = element::bf16; break;
         case GGML_TYPE_Q8_0: k.type = element::q8_0; break;
@@ -218,7 +217,7 @@ bool readable(const ggml_tensor * t) {
     constexpr int lanes  = 16;
     const auto *  traits = ggml_get_type_traits(t->type);
     return t->ne[0] % lanes == 0 && t->ne[0] % traits->blck_size == 0 && t->nb[0] == traits->type_size && t->ne[3] == 1 &&
-           (t->type == GGML_TYPE_F32 || traits->to_float != nullptr);
+           traits->to_float != nullptr;
 }
 
 bool supported(const ggml_tensor * op) {

@@ -7,9 +7,9 @@
 //
 // A file for each instruction set includes this after it has defined AGD_TARGET (the
 // attribute), vec and veci (W floats or ints), W, ROWS (heads of q computed at
-// once), and load_f16, load_bf16 and load_i8, which read W numbers as floats. Nothing of the standard library is used: its inline
-// functions would be compiled for that instruction set, and the linker might take them
-// for the rest of the program too.
+// once), and load_f16, load_bf16 and load_i8, which read W numbers as floats. The
+// instruction set is an attribute of these functions and no flag of the compiler:
+// inline functions of the standard library stay what the rest of the program can run.
 
 struct state { // of one row and head
     float max, sum;
@@ -213,11 +213,6 @@ AGD_TARGET static inline void convert(const kept & c, int head, uint32_t cell, f
                 converted(to + d, load_bf16(from + 2 * d), doubt);
             }
             break;
-        case element::f32:
-            for (int d = 0; d < n; d += W) {
-                converted(to + d, load(reinterpret_cast<const float *>(from) + d), doubt);
-            }
-            break;
         case element::other:
             c.to_float(from, to, n);
             for (int d = 0; d < n; d += W) {
@@ -238,8 +233,9 @@ AGD_TARGET static inline void load_cell(work & w, int head, uint32_t cell, int a
 // is next is asked for while the tile before it is computed.
 AGD_TARGET static inline void prefetch(const kept & c, int head, uint32_t cell) {
     const char * from = c.data + cell * c.cell + head * c.head;
-    for (size_t i = 0; i < c.size; i += 64) {
-        __builtin_prefetch(from + i, 0, 2);
+    const char * end  = from + c.size;
+    for (from -= reinterpret_cast<uintptr_t>(from) % 64; from < end; from += 64) { // whole cache lines
+        __builtin_prefetch(from, 0, 2);
     }
 }
 

@@ -64,8 +64,6 @@ type keptAs struct {
 }
 
 var keptTypes = map[string]keptAs{
-	"f32": single(4, func(b []byte, x float64) { binary.LittleEndian.PutUint32(b, math.Float32bits(float32(x))) },
-		func(b []byte) float64 { return float64(math.Float32frombits(binary.LittleEndian.Uint32(b))) }),
 	"f16": single(2, func(b []byte, x float64) { binary.LittleEndian.PutUint16(b, f16(x)) },
 		func(b []byte) float64 { return fromF16(binary.LittleEndian.Uint16(b)) }),
 	"bf16": single(2, func(b []byte, x float64) { binary.LittleEndian.PutUint16(b, uint16(math.Float32bits(float32(x))>>16)) },

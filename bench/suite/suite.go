@@ -33,7 +33,7 @@ type Options struct {
 	Repeats int
 	// Threads of the model on all sides.
 	Threads int
-	// Loads to measure, by their names.
+	// Loads to measure, by their names; there must be some.
 	Loads []string
 	// AgentdArgs are further options of agentd.
 	AgentdArgs []string
@@ -74,6 +74,15 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.Repeats == 0 {
 		if o.Repeats = defaultRepeats; o.Quick {
 			o.Repeats = 1
+		}
+	}
+	all, _ := Names()
+	if len(o.Loads) == 0 {
+		return nil, fmt.Errorf("no loads to measure, of: %s", strings.Join(all, ", "))
+	}
+	for _, name := range o.Loads {
+		if !slices.Contains(all, name) {
+			return nil, fmt.Errorf("there is no load %q, only: %s", name, strings.Join(all, ", "))
 		}
 	}
 	for _, p := range []struct{ path, fix string }{{o.Agentd, "make agentd"}, {o.LlamaServer, "make peers"}, {o.BatchedBench, "make peers"}} {

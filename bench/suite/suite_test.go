@@ -167,7 +167,7 @@ func TestWhatWasMeasuredBeforeAnErrorCounts(t *testing.T) {
 
 func TestAProgramThatWasNotBuiltIsNamedWithItsMakeTarget(t *testing.T) {
 	dir := t.TempDir()
-	o := Options{Agentd: filepath.Join(dir, "agentd"), LlamaServer: filepath.Join(dir, "llama-server"), BatchedBench: filepath.Join(dir, "b"), Dir: dir}
+	o := Options{Loads: []string{"tiny"}, Agentd: filepath.Join(dir, "agentd"), LlamaServer: filepath.Join(dir, "llama-server"), BatchedBench: filepath.Join(dir, "b"), Dir: dir}
 	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "agentd is missing; make agentd builds it") {
 		t.Errorf("got %v", err)
 	}
@@ -189,6 +189,14 @@ func TestTheStandardWorkloadsAreWhatTheyMayBe(t *testing.T) {
 			if w.TuneTurns < min(2, w.Trace.Turns) || w.TuneTurns > w.Trace.Turns || w.Goal < 1 || (w.FixedTokens > 0) == (w.MaxTokens > 0) {
 				t.Errorf("%+v", w)
 			}
+		}
+	}
+}
+
+func TestLoadsThatDoNotExistAreRefused(t *testing.T) {
+	for _, loads := range [][]string{nil, {"tiny", "small"}} {
+		if r, err := Run(t.Context(), Options{Loads: loads, Dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "household, tiny, 0.6b, calls") {
+			t.Errorf("%q: got %v, %v", loads, r, err)
 		}
 	}
 }

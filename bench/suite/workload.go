@@ -33,7 +33,7 @@ type Workload struct {
 	// Goal of agentd's decisions/s to llama-server's.
 	Goal float64 `json:"goal"`
 
-	long    bool   // takes as long as all others together
+	long    bool   // takes nearly as long as all others together
 	file    string // GGUF
 	trace   *workload.Trace
 	counts  render.Counts // of a server that is warm

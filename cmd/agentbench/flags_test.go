@@ -74,6 +74,7 @@ func TestWrongFlagsAreNamedWithWhatToDo(t *testing.T) {
 		{"compare a.json b.json --fail-under speed=1", `--fail-under: got the metric "speed"`},
 		{"compare " + there + " b.json", there + ": version: got 0"},
 		{"suite --loads house", `--loads: got "house", want all, or some of: household, tiny, 0.6b, calls`},
+		{"suite --document README.md", `--document: its tables have all loads: give --loads all`},
 		{"suite --loads=", `--loads: got "", want all, or some of`},
 		{"suite --repeats 0", `--repeats: got "0", want a whole number from 1`},
 		{"suite --document " + filepath.Join(dir, "no.md"), "--document: "},

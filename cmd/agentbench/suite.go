@@ -48,7 +48,7 @@ Usage
 
 Examples
   agentbench suite
-      about a quarter of an hour on 2 cores
+      some 17 minutes on 2 cores
   agentbench suite --loads all --document docs/benchmarks.md
       25 to 40 minutes: the 0.6B shape, too, and the document's tables anew
   agentbench suite --quick --loads household
@@ -65,7 +65,7 @@ Signals
 		groups: []string{group},
 		options: []option{
 			{"quick", group, "", "A look in some minutes: fewer turns, one repeat, fewer settings. No figures to show around.", toggle{&s.Quick}},
-			{"loads", group, "LIST", "Loads to measure: all, or some of " + strings.Join(loads, ", ") + ". Default: " + s.Loads + "; what is left takes as long as these.", text{&s.Loads}},
+			{"loads", group, "LIST", "Loads to measure: all, or some of " + strings.Join(loads, ", ") + ". Default: " + s.Loads + "; the other one takes nearly as long as these.", text{&s.Loads}},
 			{"repeats", group, "N", "Repeats of each arm. Default: 5, or 1 with --quick.", integer{&s.Repeats, 1, maxRepeats}},
 			{"threads", group, "N", "Threads of the model on all sides. Default: all CPUs.", integer{&s.Threads, 1, maxThreads}},
 			{"agentd", group, "FILE", "agentd, of make agentd.", text{&s.Agentd}},
@@ -136,6 +136,9 @@ func (s *suiteConfig) open(p *program) (suite.Options, error) {
 		default:
 			return o, fmt.Errorf("--loads: got %q, want all, or some of: %s", name, strings.Join(all, ", "))
 		}
+	}
+	if s.Document != "" && !slices.Equal(slices.Sorted(slices.Values(o.Loads)), slices.Sorted(slices.Values(all))) {
+		return o, errors.New("--document: its tables have all loads: give --loads all, too")
 	}
 	if s.Document != "" {
 		if _, err := os.Stat(s.Document); err != nil {

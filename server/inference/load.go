@@ -210,7 +210,7 @@ func (s *Service) startEngine(opts Options, groups []placed) error {
 			f.Threads = max(1, f.Threads/f.Contexts)
 		}
 	}
-	f.Attention = attention(gpu, opts.GGMLAttention, f.KVType)
+	f.Attention = attention(gpu, opts.GGMLAttention)
 	cpu := autoParallelCPU
 	if f.Attention == "ggml" {
 		cpu = autoParallelGGML

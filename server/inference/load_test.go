@@ -1,10 +1,12 @@
 package inference
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"agentd/llama"
 	"agentd/llama/synth"
 
 	"github.com/rs/zerolog"
@@ -27,6 +29,44 @@ func TestStepsFitASmallContext(t *testing.T) {
 			}
 			if got := s.Facts().BatchSize; got != 256 {
 				t.Errorf("steps of %d tokens, want 256", got)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestTheTypeOfTheCacheDoesNotDecideHowAttentionIsComputed: candidates share it, and so
+// as many decode together.
+func TestTheTypeOfTheCacheDoesNotDecideHowAttentionIsComputed(t *testing.T) {
+	path, err := synth.Tiny("", synth.GPTOSS) // whose heads are whole blocks of Q8_0
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Facts{Attention: "shared", Parallel: autoParallelCPU}
+	if llama.SetSharedAttention(true); !llama.SharedAttention() { // a CPU without AVX2
+		want = Facts{Attention: "ggml", Parallel: autoParallelGGML}
+	}
+	for _, test := range []struct {
+		kvType string
+		ggml   bool
+		want   Facts
+	}{
+		{"f16", false, want}, {"bf16", false, want}, {"q8_0", false, want}, {"q4_0", false, want},
+		{"q8_0", true, Facts{Attention: "ggml", Parallel: autoParallelGGML}},
+	} {
+		t.Run(fmt.Sprint(test.kvType, " ", test.want.Attention), func(t *testing.T) {
+			defer llama.SetSharedAttention(true)
+			s, err := Open(t.Context(), Options{
+				Path: path, Device: "cpu", KVType: test.kvType, GGMLAttention: test.ggml,
+				ContextLength: 512, Threads: 1, QueueLimit: 8, MaxNewTokens: 16, Log: zerolog.Nop(),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f := s.Facts(); f.Attention != test.want.Attention || f.Parallel != test.want.Parallel {
+				t.Errorf("attention %s, %d at once, want %s and %d", f.Attention, f.Parallel, test.want.Attention, test.want.Parallel)
 			}
 			if err := s.Close(); err != nil {
 				t.Error(err)

@@ -27,12 +27,12 @@ func autoThreads() int {
 
 // attention says how attention is computed from now on: "shared" or "ggml" on the
 // CPU, else "device".
-func attention(gpu, ggml bool, kvType string) string {
+func attention(gpu, ggml bool) string {
 	llama.SetSharedAttention(!ggml)
 	if gpu {
 		return "device"
 	}
-	if kvType == "f16" && llama.SharedAttention() {
+	if llama.SharedAttention() {
 		return "shared"
 	}
 	return "ggml"
