@@ -5,10 +5,10 @@ computed once: a batch is a list of nodes (runs of tokens), each of which contin
 """
 
 import hashlib
-import itertools
 import json
 import os
 from dataclasses import dataclass, fields
+from typing import Callable
 
 import numpy as np
 import torch
@@ -16,7 +16,6 @@ from torch import Tensor
 
 import tokenizer as tok
 from lookup import Reader
-from renaming import Renamer
 
 
 @dataclass
@@ -111,7 +110,6 @@ class Data:
             self._write(cache, path, tok.Tokenizer.from_file(tokenizer_path))
         with np.load(cache) as z:
             self.tokens, self.loss, self.starts, self.groups = z["tokens"], z["loss"], z["starts"], z["groups"]
-        self.renamer = Renamer(self.reader.texts, [self.tokens[self.starts[a]:self.starts[b]] for a, b in itertools.pairwise(self.groups)])
         least = int(np.diff(self.groups).min()) - 1
         if least < cut:
             raise SystemExit(f"{path}: a group has {least} episodes: it cannot be cut into {cut} parts")
@@ -138,6 +136,10 @@ class Data:
     def __len__(self) -> int:
         return (len(self.groups) - 1) * self.cut
 
+    def whole(self) -> list[np.ndarray]:
+        """The tokens of each group of the file."""
+        return [self.tokens[self.starts[begin]:self.starts[end]] for begin, end in zip(self.groups, self.groups[1:])]
+
     def runs(self, group: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """Tokens and loss of the prefix and of the episodes of a group."""
         return [(self.tokens[e], self.loss[e]) for e in self.edges(group)]
@@ -150,13 +152,11 @@ class Data:
         prefix, end = self.groups[whole], self.groups[whole + 1]
         return [slice(self.starts[i], self.starts[i + 1]) for i in (prefix, *range(prefix + 1 + part, end, self.cut))]
 
-    def batch(self, groups: list[int], rename: float = 0, random: np.random.Generator | None = None) -> Batch:
-        """Packs groups; what the prefixes of all of them begin with becomes the root. In such a share of them names have other tokens."""
+    def batch(self, groups: list[int], rename: Callable[[np.ndarray], np.ndarray] | None = None) -> Batch:
+        """Packs groups; what the prefixes of all of them begin with becomes the root. rename may give a group other tokens."""
         runs = [self.runs(g) for g in groups]
-        for i, group in enumerate(runs):
-            if rename and random.random() < rename:
-                table = self.renamer.table(np.concatenate([tokens for tokens, _ in group]), random)
-                runs[i] = [(table[tokens], loss) for tokens, loss in group]
+        if rename:
+            runs = [renamed(group, rename) for group in runs]
         first = runs[0][0][0]
         shared = len(first) - 1  # a prefix keeps a token of its own
         for ((prefix, _), *_) in runs[1:]:
@@ -173,6 +173,12 @@ class Data:
             parent = len(nodes) - 1
             nodes += [Node(tokens, loss, parent, *self.reader.read(tokens)) for tokens, loss in episodes if len(tokens)]
         return pack(nodes)
+
+
+def renamed(runs: list[tuple[np.ndarray, np.ndarray]], rename: Callable[[np.ndarray], np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+    tokens = rename(np.concatenate([tokens for tokens, _ in runs]))
+    ends = np.cumsum([len(loss) for _, loss in runs])
+    return [(own, loss) for own, (_, loss) in zip(np.split(tokens, ends[:-1]), runs, strict=True)]
 
 
 def encode_segments(tokenizer: tok.Tokenizer, segments: list[dict]) -> list[tuple[list[int], bool]]:

@@ -1,32 +1,73 @@
-"""Other tokens for names.
+"""Other names for what is in a house.
 
-Names in houses are made up, and their tokens are in few houses each: half of a vocabulary hardly ever comes where a model has to
-write, and some tokens never, since no house of the training has them. A model does not write such a token, however plainly it
-stands in the prompt. So in some houses the tokens of names are exchanged for any others of these: a name is only what it is
-called here, and all tokens are written equally often.
+The words of held-out houses are made of tokens that hardly ever come where training has a model write, or never. A model does
+not write such a token, however plainly it stands in the prompt. So some houses get other names, of any tokens: a name is only
+what it is called here.
+
+A name is a word that few groups have. Its stand-in is as many tokens that the tokenizer would make of its letters, so that
+everything stays where it is.
 """
 
 import re
 
 import numpy as np
+from tokenizers import Tokenizer
 
-RARE = 0.02  # share of the groups that has a token of names at most; those of wordings and of known words are in more
-LETTERS = re.compile("[a-z]+")  # the space before a name is a token of its own
+RARE = 0.02  # share of the groups that has a name at most; words of sentences, and words that names are chosen from, are in more
+LONGEST = 8  # tokens of a name
+TRIES = 20000  # stand-ins of each length that are made up; those that would be other tokens are dropped
+WORD = re.compile("[a-z]+")  # the space before a name is a token of its own
+SPACE = "Ġ"
 
 
 class Renamer:
-    def __init__(self, texts: list[str], groups: list[np.ndarray]):
-        """Of a vocabulary, and the tokens of all groups of a data set."""
-        seen = np.zeros(len(texts), dtype=np.int64)
-        for tokens in groups:
-            seen[np.unique(tokens)] += 1
-        letters = np.array([LETTERS.fullmatch(text) is not None for text in texts])
-        self.names = np.flatnonzero(letters & (seen <= RARE * len(groups)))
-        self.vocabulary = len(texts)
+    def __init__(self, tokenizer: Tokenizer, groups: list[np.ndarray], seed: int = 1):
+        """Takes the tokens of all groups of a data set."""
+        texts = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().get)
+        self.plain = np.array([WORD.fullmatch(text) is not None for text in texts])
+        self.letter = np.array([text[-1].isalpha() and text != SPACE for text in texts])  # a word may go on behind it
+        random = np.random.default_rng(seed)
+        self.factors = random.integers(1, 2**63, LONGEST, dtype=np.uint64) | np.uint64(1)
+        own = [np.unique(self.words(tokens)[2]) for tokens in groups]
+        keys, count = np.unique(np.concatenate(own), return_counts=True)
+        few = count <= RARE * len(groups)
+        self.names, often = keys[few], keys[~few]
+        self.bank = [self.made_up(tokenizer, texts, n, often, random) for n in range(1, LONGEST + 1)]
 
-    def table(self, tokens: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """What stands for each token of the vocabulary in a group that has these tokens: never one for two."""
-        own = np.intersect1d(tokens, self.names)
-        table = np.arange(self.vocabulary, dtype=tokens.dtype)
-        table[own] = random.choice(self.names, len(own), replace=False)
-        return table
+    def words(self, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of each word: where it begins, how many tokens it has, and a number that only its tokens give."""
+        inside = np.concatenate(([False], self.plain[tokens], [False]))
+        begins, ends = np.flatnonzero(inside[1:] & ~inside[:-1]), np.flatnonzero(~inside[1:] & inside[:-1])
+        whole = ~np.concatenate(([False], self.letter[tokens]))[begins] & (ends - begins <= LONGEST)
+        begins, sizes = begins[whole], (ends - begins)[whole]
+        return begins, sizes, self.keys(tokens, begins, sizes)
+
+    def keys(self, tokens: np.ndarray, begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        at = np.arange(LONGEST)
+        columns = np.minimum(begins[:, None] + at, len(tokens) - 1)
+        return ((tokens[columns].astype(np.uint64) + np.uint64(1)) * self.factors * (at < sizes[:, None])).sum(1, dtype=np.uint64)
+
+    def made_up(self, tokenizer: Tokenizer, texts: list[str], size: int, often: np.ndarray,
+                random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Words of so many tokens, of shape [words, size], and their numbers: what the tokenizer makes of them behind a space, and no common ones."""
+        words = np.unique(random.choice(np.flatnonzero(self.plain), (TRIES, size)), axis=0)
+        space = tokenizer.token_to_id(SPACE)
+        read = tokenizer.encode_batch([" " + "".join(texts[t] for t in word) for word in words])
+        words = words[[r.ids == [space, *word] for r, word in zip(read, words.tolist(), strict=True)]]
+        keys = self.keys(words.ravel(), np.arange(len(words)) * size, np.full(len(words), size))
+        return words[~np.isin(keys, often)], keys[~np.isin(keys, often)]
+
+    def __call__(self, tokens: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        """A group's tokens with other names, each always the same and none for two."""
+        begins, sizes, keys = self.words(tokens)
+        taken = set(keys.tolist())
+        tokens = tokens.copy()
+        for name in np.intersect1d(keys, self.names):
+            at = np.flatnonzero(keys == name)
+            words, numbers = self.bank[sizes[at[0]] - 1]
+            for i in random.integers(len(words), size=10) if len(words) else ():
+                if int(numbers[i]) not in taken:
+                    taken.add(int(numbers[i]))
+                    tokens[begins[at, None] + np.arange(sizes[at[0]])] = words[i]
+                    break
+        return tokens

@@ -137,27 +137,55 @@ class Train(unittest.TestCase):
             for some, of_all in zip(seen[layer], all_seen[layer]):
                 torch.testing.assert_close(some[:, rows], of_all[:, rows], rtol=1e-4, atol=1e-4)
 
-    def test_names_are_the_plain_words_that_few_groups_have(self):
-        texts = ["go", "rovu", "talo", "never", "Ġkup", "9", "Rovu"]
-        everywhere = np.array([0])
-        groups = [np.array([0, 1, 4]), np.array([0, 2, 5, 6])] + [everywhere] * 98
-        self.assertEqual(Renamer(texts, groups).names.tolist(), [1, 2, 3])
+    def words(self, renamer, tokens):
+        return {tuple(tokens[b:b + n].tolist()) for b, n, _ in zip(*renamer.words(tokens))}
 
-    def test_a_group_with_other_names_is_the_same_but_for_them(self):
-        data = Data(self.jsonl, self.vocabulary)
-        groups = [np.concatenate([tokens for tokens, _ in data.runs(g)]) for g in range(3)]
-        data.renamer = Renamer(data.reader.texts, [groups[0]] + 50 * groups[1:])
-        was, now = data.batch([0]), data.batch([0], 1, np.random.default_rng(1))
-        pairs = set(zip(was.tokens.tolist(), now.tokens.tolist()))
-        old, new = zip(*pairs)
-        self.assertEqual((len(set(old)), len(set(new))), (len(pairs), len(pairs)))  # always the same for one, never for two
-        exchanged = {a for a, b in pairs if a != b}
-        self.assertTrue(exchanged)
-        self.assertTrue(exchanged <= set(data.renamer.names.tolist()))
+    def test_a_name_is_a_whole_word_that_few_groups_have(self):
+        ids = lambda text: np.array(self.tokenizer.encode(text).ids)
+        renamer = Renamer(self.tokenizer, [ids("Take bofu to the kitchen, Bofu."), *[ids("Take the kitchen to the hall.")] * 60])
+        got = renamer.words(ids("Take bofu to kitchen, Tale3x."))
+        names = np.isin(got[2], renamer.names)
+        letters = ["".join(self.tokenizer.id_to_token(t) for t in ids("Take bofu to kitchen, Tale3x.")[b:b + n]) for b, n, _ in zip(*got)]
+        self.assertIn("bofu", letters)
+        self.assertNotIn("ale", letters)  # only a part of a word
+        self.assertEqual([w for w, name in zip(letters, names) if name], ["bofu"])
+
+    def test_a_renamed_group_is_the_same_but_for_its_names(self):
+        groups = self.data.whole()
+        renamer = Renamer(self.tokenizer, [groups[0]] + 50 * groups[1:])
+        rename = lambda tokens: renamer(tokens, np.random.default_rng(1))
+        was, now = self.data.batch([0]), self.data.batch([0], rename)
         for same in ("positions", "rows", "decisions", "names", "calls"):
             torch.testing.assert_close(getattr(now, same), getattr(was, same))
-        self.assertEqual(set(zip(was.targets.tolist(), now.targets.tolist())) - pairs, set())
-        torch.testing.assert_close(data.batch([0], 0, np.random.default_rng(1)).tokens, was.tokens)
+        a, b = was.tokens.numpy(), now.tokens.numpy()
+        at, sizes, numbers = renamer.words(a)
+        named = np.isin(numbers, renamer.names)
+        inside = np.zeros(len(a), dtype=bool)
+        stand_in = {}
+        for begin, size, name in zip(at, sizes, named):
+            inside[begin:begin + size] = name
+            if name:
+                word = tuple(b[begin:begin + size].tolist())
+                self.assertEqual(stand_in.setdefault(tuple(a[begin:begin + size].tolist()), word), word)
+                text = "".join(self.tokenizer.id_to_token(t) for t in word)
+                self.assertEqual(self.tokenizer.encode(" " + text).ids[1:], list(word))  # what the server would make of it
+        self.assertGreater(len(stand_in), 3)
+        self.assertEqual(len(set(stand_in.values())), len(stand_in))
+        self.assertFalse(set(stand_in.values()) & self.words(renamer, a))  # no other word of the group
+        np.testing.assert_array_equal(b[~inside], a[~inside])
+
+    def test_the_share_of_renamed_groups_counts(self):
+        weights = []
+        for share in ("0", "1", "1"):
+            trainer = train.Trainer(self.arguments("rename" + share, "--steps", "1", "--batch", "5000", "--rename", share))
+            if trainer.renamer:
+                groups = self.data.whole()
+                trainer.renamer = Renamer(self.tokenizer, [groups[0]] + 50 * groups[1:])
+            with contextlib.redirect_stdout(io.StringIO()):
+                trainer.run()
+            weights.append(trainer.model.embedding)
+        self.assertFalse(torch.equal(weights[0], weights[1]))
+        torch.testing.assert_close(weights[1], weights[2], rtol=0, atol=1e-5)
 
     def test_the_parts_of_groups_are_the_groups(self):
         parts = Data(self.jsonl, self.vocabulary, 2)

@@ -12,12 +12,14 @@ from typing import Iterator
 
 import numpy as np
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor
 
 import lookup
 import plot
 from model import Qwen3, Shape
 from packing import Batch, Data
+from renaming import Renamer
 
 CHECKPOINT, COOLED = "checkpoint.pt", "cooled.pt"  # files in --out
 TYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
@@ -51,7 +53,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--prompt-steps", type=int, default=300, help="steps in which that weight falls to nothing")
     p.add_argument("--lookup", type=float, default=1.0,
                    help="weight of the losses that teach to find a tool by its description; 0 with weights that did not begin so")
-    p.add_argument("--rename", type=float, default=0.5, help="share of the parts of groups in which names have other tokens")
+    p.add_argument("--rename", type=float, default=0.5, help="share of the parts of groups that get other names")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--type", choices=TYPES, default="bfloat16", help="type of the computation; weights stay float32")
     p.add_argument("--threads", type=int, default=os.cpu_count())
@@ -59,6 +61,8 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--eval-groups", type=int, default=8, help="groups to measure on")
     p.add_argument("--save", type=float, default=3, help="minutes between checkpoints")
     a = p.parse_args(given)
+    if not 0 <= a.rename <= 1:
+        p.error("--rename is a share, from 0 to 1")
     if a.cut < 1 or a.batch < 1 or a.average < 1:
         p.error("--cut, --batch and --average must be at least 1")
     return a
@@ -106,6 +110,8 @@ class Trainer:
         torch.manual_seed(args.seed)
         self.data = Data(args.data, args.tokenizer, args.cut)
         self.first = Data(args.first, args.tokenizer, args.cut) if args.first else None
+        # From what names are, the first lessons must not differ.
+        self.renamer = Renamer(Tokenizer.from_file(args.tokenizer), self.data.whole(), args.seed) if args.rename else None
         self.held_out = Data(args.eval, args.tokenizer)
         self.model = Qwen3(Shape(vocabulary=self.data.vocabulary)).to(self.device)
         matrices = [p for block in self.model.blocks for p in block.parameters() if p.dim() > 1]
@@ -212,8 +218,9 @@ class Trainer:
         weight = self.args.lookup if lookup.fits(self.model) else 0
         random = torch.Generator().manual_seed(self.args.seed + (self.step << 16))
         names = np.random.default_rng([self.args.seed, self.step])
+        rename = lambda tokens: self.renamer(tokens, names) if names.random() < self.args.rename else tokens
         for pack in packs(data, groups, self.args.pack):
-            batch = data.batch(pack, self.args.rename, names)
+            batch = data.batch(pack, rename if self.renamer else None)
             others = self.others(batch, random)
             batch = batch.to(self.device)
             seen = {} if weight else None
