@@ -110,7 +110,7 @@ class Trainer:
         torch.manual_seed(args.seed)
         self.data = Data(args.data, args.tokenizer, args.cut)
         self.first = Data(args.first, args.tokenizer, args.cut) if args.first else None
-        # From what names are, the first lessons must not differ.
+        # What is a name is decided by all data, for the first lessons too, which have fewer houses.
         self.renamer = Renamer(Tokenizer.from_file(args.tokenizer), self.data.whole(), args.seed) if args.rename else None
         self.held_out = Data(args.eval, args.tokenizer)
         self.model = Qwen3(Shape(vocabulary=self.data.vocabulary)).to(self.device)
