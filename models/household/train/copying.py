@@ -29,11 +29,9 @@ def begin(model) -> None:
     model.embedding += common
     unit = common / common.norm()
 
-    # The slow half of the rotation hardly turns within a prompt: contents can be compared there at any distance.
-    slow = torch.cat((torch.arange(half // 2, half), torch.arange(half + half // 2, size)))
     # Subspaces that don't disturb each other: of a token, what is copied and what is compared, and where the same of the
     # tokens one before, two before, ... stands.
-    copied, content, *before = orthonormal(size + (1 + s.heads) * len(slow), unit).split([size] + [len(slow)] * (1 + s.heads))
+    copied, content, *before = orthonormal(size + (1 + s.heads) * half, unit).split([size] + [half] * (1 + s.heads))
 
     # A head that has to find where to copy from, and how to copy, finds neither. These have only to look at the right place.
     for block in model.blocks[1:]:
@@ -52,7 +50,7 @@ def begin(model) -> None:
         keys = slice(k * size, (k + 1) * size)
         put(first.k.weight[keys], torch.outer(key, unit) / s.width**0.5)
         first.v.weight[keys] *= REST
-        first.v.weight[keys.start:keys.start + len(slow)] += content
+        first.v.weight[keys.start:keys.start + half] += content
     for head in range(s.heads):
         query = torch.zeros(size)
         back = (head + 1) * speed
@@ -60,20 +58,26 @@ def begin(model) -> None:
         rows = slice(head * size, (head + 1) * size)
         put(first.q.weight[rows], torch.outer(query, unit) / s.width**0.5)
         first.out.weight[:, rows] *= REST
-        first.out.weight[:, rows.start:rows.start + len(slow)] += WRITES * before[head].T
+        first.out.weight[:, rows.start:rows.start + half] += WRITES * before[head].T
 
     # The n-th compares the token n before this one with those n + 1 before the others.
     for n, (here, there) in enumerate(zip([content, *before], before[:s.kv_heads])):
         rows, keys = slice(n * group * size, (n * group + 1) * size), slice(n * size, (n + 1) * size)
         for weight, what in ((second.q.weight[rows], here), (second.k.weight[keys], there)):
             weight *= REST
-            weight[slow] += what
+            weight[slow(size)] += what
         second.v.weight[keys] = copied
         second.out.weight[:, n * group * size:(n + 1) * group * size] = COULD_COPY * copied.T.repeat(1, group)
         second.out.weight[:, rows] = COPIES * copied.T
     for block in model.blocks:
         for norm in (block.attn.q_norm, block.attn.k_norm):
             norm.weight.fill_(SHARPNESS if block.attn in (first, second) else MILD)
+
+
+def slow(size: int) -> Tensor:
+    """The half of a head's dimensions that the rotation hardly turns within a prompt: contents can be compared there at any distance."""
+    quarter = size // 4
+    return torch.cat((torch.arange(quarter, 2 * quarter), torch.arange(3 * quarter, 4 * quarter)))
 
 
 def orthonormal(rows: int, across: Tensor) -> Tensor:

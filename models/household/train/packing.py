@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 import tokenizer as tok
-from lookup import Reader
+from reading import Read, Reader
 
 
 @dataclass
@@ -23,8 +23,7 @@ class Node:
     tokens: np.ndarray
     loss: np.ndarray  # of each token, whether the model has to predict it
     parent: int  # index of the node that this one continues, -1: none
-    names: np.ndarray | None = None  # of each token, as lookup.Reader gives them; None: there are none
-    called: np.ndarray | None = None
+    read: Read | None = None  # of all from the root to the end of this node
 
 
 @dataclass
@@ -42,8 +41,8 @@ class Batch:
     count: int  # decisions
     nodes: Tensor  # of each token, the index of its node
     before: Tensor  # of each two nodes, whether the first one continues the second, or is it
-    names: Tensor  # of each token of a tool's description, how far before it the tool's name begins, of others 0
-    calls: Tensor  # indices of the tokens behind which the name of a tool that is called has to stand
+    carry: Tensor  # of each token, how far before it that one stands whose name it belongs to; -1: none
+    looks: Tensor  # of shape [3, n]: an index in reading.KINDS, that of a token, and that of one that it should look at
 
     def to(self, device: torch.device) -> "Batch":
         return Batch(**{f.name: move(getattr(self, f.name), device) for f in fields(self)})
@@ -88,11 +87,18 @@ def pack(nodes: list[Node]) -> Batch:
     before = torch.zeros(len(nodes), len(nodes), dtype=torch.bool)
     for i, path in enumerate(paths):
         before[i, path] = True
-    names = [np.zeros(len(n.tokens)) if n.names is None else n.names for n in nodes]
-    calls = [starts[i] + np.flatnonzero(n.called & n.loss) - 1 for i, n in enumerate(nodes) if n.called is not None]
+    carry, looks = [], [np.zeros((3, 0))]
+    for i, n in enumerate(nodes):
+        carry.append(np.full(sizes[i], -1) if n.read is None else n.read.carry[depth[i]:depth[i] + sizes[i]])
+        carry[-1][carry[-1] > np.arange(sizes[i])] = -1  # its name stands in another node
+        if n.read is not None and n.read.looks:
+            kinds, *at = np.array(n.read.looks).T
+            path = np.concatenate([np.arange(starts[j], starts[j + 1]) for j in paths[i]])
+            looks.append(np.stack((kinds, *(path[a] for a in at))))
     return Batch(flat([n.tokens for n in nodes]), flat(positions), sizes, paths, masks,
                  flat(rows), flat(targets), flat(decisions), decision + 1,
-                 torch.arange(len(nodes)).repeat_interleave(torch.tensor(sizes)), before, flat(names), flat(calls or [[]]))
+                 torch.arange(len(nodes)).repeat_interleave(torch.tensor(sizes)), before, flat(carry),
+                 torch.from_numpy(np.concatenate(looks, axis=1).astype(np.int64)))
 
 
 class Data:
@@ -164,14 +170,14 @@ class Data:
             differ = np.flatnonzero(first[:size] != prefix[:size])
             shared = int(differ[0]) if len(differ) else size
         root = len(runs) > 1 and shared > 0
-        nodes = [Node(first[:shared], np.zeros(shared, dtype=bool), -1, self.reader.read(first)[0][:shared])] if root else []
-        for (prefix, prefix_loss), *episodes in runs:
+        nobody = [np.zeros(len(prefix), dtype=bool) for ((prefix, _), *_) in runs]
+        nodes = [Node(first[:shared], nobody[0][:shared], -1, self.reader.read(first, nobody[0]))] if root else []
+        for ((prefix, prefix_loss), *episodes), reads in zip(runs, nobody, strict=True):
             cut = shared if root else 0
-            names = self.reader.read(prefix)[0][cut:]
-            names[names > np.arange(len(names))] = 0  # its name stands in the root
-            nodes.append(Node(prefix[cut:], prefix_loss[cut:], 0 if root else -1, names))
+            nodes.append(Node(prefix[cut:], prefix_loss[cut:], 0 if root else -1, self.reader.read(prefix, reads)))
             parent = len(nodes) - 1
-            nodes += [Node(tokens, loss, parent, *self.reader.read(tokens)) for tokens, loss in episodes if len(tokens)]
+            nodes += [Node(tokens, loss, parent, self.reader.read(np.concatenate((prefix, tokens)), np.concatenate((reads, loss))))
+                      for tokens, loss in episodes if len(tokens)]
         return pack(nodes)
 
 

@@ -2,20 +2,24 @@
 
 import contextlib
 import io
+import itertools
 import json
 import math
 import os
 import tempfile
 import unittest
+import unittest.mock
 from collections import Counter
 
 import gguf
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 import export
 import fake
 import lookup
+import reading
 import restore
 import tokenizer as tok
 import train
@@ -155,7 +159,7 @@ class Train(unittest.TestCase):
         renamer = Renamer(self.tokenizer, [groups[0]] + 50 * groups[1:])
         rename = lambda tokens: renamer(tokens, np.random.default_rng(1))
         was, now = self.data.batch([0]), self.data.batch([0], rename)
-        for same in ("positions", "rows", "decisions", "names", "calls"):
+        for same in ("positions", "rows", "decisions", "carry", "looks"):
             torch.testing.assert_close(getattr(now, same), getattr(was, same))
         a, b = was.tokens.numpy(), now.tokens.numpy()
         at, sizes, numbers = renamer.words(a)
@@ -208,50 +212,57 @@ class Train(unittest.TestCase):
         self.assertEqual(int(ends.sum()), batch.count)  # each decision ends once
         self.assertTrue((batch.decisions[1:] - batch.decisions[:-1] == ends[:-1].long()).all())
 
-    def test_descriptions_are_found_with_the_names_of_their_tools_and_so_are_the_names_in_calls(self):
-        for group, (prefix, *episodes) in zip(tok.groups(self.jsonl), map(self.data.runs, range(3))):
-            declared = [json.loads(line)["function"] for line in flat(group["prefix"]).split("\n") if line.startswith('{"type"')]
-            names = [self.tokenizer.encode(tool["name"]).ids for tool in declared]
-            tokens = prefix[0]
-            back, called = self.data.reader.read(tokens)
-            self.assertFalse(called.any())
-            begins = (np.arange(len(tokens)) - back)[back > 0]
-            for tool, name in zip(declared, names):
-                of = tokens[back > 0][[tokens[b:b + len(name)].tolist() == name for b in begins]]
-                self.assertIn(tool["description"], self.tokenizer.decode(of.tolist()))
-            self.assertEqual(len(set(begins.tolist())), len(declared))
-            for tokens, loss in episodes:
-                back, called = self.data.reader.read(tokens)
-                self.assertFalse(back.any())
-                self.assertTrue(loss[called].all())
-                self.assertEqual(called.sum(), (tokens == self.tokenizer.token_to_id("<tool_call>")).sum())
-                self.assertTrue(set(tokens[called].tolist()) <= {name[0] for name in names})
+    def conversation(self, batch, token):
+        """Of all tokens of a batch, whether one can look at them."""
+        return batch.before[batch.nodes[token]][batch.nodes] & (batch.positions <= batch.positions[token])
 
+    def test_each_call_looks_at_the_description_of_its_tool_in_its_own_conversation(self):
+        batch = self.data.batch([0, 1, 2])
+        calls = set((batch.tokens == self.tokenizer.token_to_id("<tool_call>")).nonzero()[:, 0].tolist())
+        kind, token, at = batch.looks
+        found = set()
+        for call, described in zip(token[kind == reading.KINDS.index(reading.TOOL)], at[kind == reading.KINDS.index(reading.TOOL)]):
+            self.assertTrue(self.conversation(batch, call)[described])
+            self.assertEqual(batch.tokens[described - batch.carry[described]], batch.tokens[call + 1])
+            found.add(max(c for c in calls if c < call))
+        self.assertEqual(found, calls)
+        for call, value in zip(token[kind == reading.KINDS.index(reading.VALUE_OF)], at[kind == reading.KINDS.index(reading.VALUE_OF)]):
+            self.assertTrue(self.conversation(batch, call)[value])
+            self.assertEqual(batch.tokens[value], batch.tokens[call + 1])
+
+    @unittest.mock.patch("lookup.SOME", 10**9)
     def test_the_look_up_loses_what_its_heads_give_to_other_tokens_of_the_same_conversation(self):
         batch = self.data.batch([0, 1, 2])
-        described, count, size = batch.names.nonzero()[:, 0], len(batch.tokens), 8
+        count, size = len(batch.tokens), 8
+        belongs = (batch.carry >= 0).nonzero()[:, 0]
+        right = {reading.KINDS[kind]: {} for kind in batch.looks[0].unique()}
+        for kind, token, at in batch.looks.T.tolist():
+            right[reading.KINDS[kind]].setdefault(token, []).append(at)
+        self.assertLess({reading.TOOL, reading.ASKED, reading.VALUE_OF}, set(right) | {""})
         blind = {layer: (torch.zeros(2, count, 2, size), torch.zeros(2, count, size)) for layer in range(6)}
-        conversation = lambda at: batch.before[batch.nodes[at]][batch.nodes] & (batch.positions <= batch.positions[at])
-        want = sum(lookup.DESCRIBED * math.log(conversation(at).sum()) for at in described)
-        for call in batch.calls:
-            own = described[conversation(call)[described]]
-            right = batch.tokens[own - batch.names[own]] == batch.tokens[call + 1]
-            want += len(lookup.FINDS) * math.log(conversation(call).sum() / right.sum())
-        loss, calls, found = lookup.loss(batch, blind)
+        want = sum(lookup.CARRIED * math.log(self.conversation(batch, at).sum()) for at in belongs)
+        for kind, looks in right.items():
+            heads, weight = lookup.LOOKS[kind]
+            want += sum(len(heads) * weight * math.log(self.conversation(batch, token).sum() / len(at)) for token, at in looks.items())
+        loss, seen = lookup.loss(batch, blind, 1)
         self.assertAlmostEqual(loss.item(), want, delta=1e-4 * want)
-        self.assertEqual((calls, found), (len(batch.calls), 0))
 
-        # Each token has a direction of its own, and those who should look at it have it too.
-        eye, looking = 30 * torch.eye(count), 30 * torch.eye(count)
-        for at in described:
-            looking[at] = eye[at - batch.names[at]]
-        for call in batch.calls:
-            own = described[conversation(call)[described]]
-            looking[call] = eye[own[batch.tokens[own - batch.names[own]] == batch.tokens[call + 1]]].sum(0)
-        sharp = {layer: (looking[None, :, None].expand(2, -1, 2, -1), eye[None].expand(2, -1, -1)) for layer in range(6)}
-        loss, calls, found = lookup.loss(batch, sharp)
-        self.assertLess(loss.item(), 0.01 * calls)
-        self.assertEqual(found, calls)
+        # Each token has a direction of its own, and those who should look at it have it too, each head for its own kind.
+        eye = 30 * torch.eye(count)
+        sharp = {layer: (eye[None, :, None].repeat(2, 1, 2, 1), eye[None].repeat(2, 1, 1)) for layer in range(6)}
+        layer, head = lookup.CARRY
+        sharp[layer][0][head // 2, belongs, head % 2] = eye[belongs - batch.carry[belongs]]
+        for kind, looks in right.items():
+            for layer, head in lookup.LOOKS[kind][0]:
+                for token, at in looks.items():
+                    sharp[layer][0][head // 2, token, head % 2] = eye[at].sum(0)
+        loss, seen = lookup.loss(batch, sharp, 1)
+        self.assertLess(loss.item(), 1e-3)
+        self.assertEqual(seen["belongs"][1], len(belongs))
+        for kind, looks in right.items():
+            mass, looked = seen[kind]
+            self.assertEqual(looked, len(looks) * len(lookup.LOOKS[kind][0]))
+            self.assertAlmostEqual(mass, looked, places=3)
 
     def test_a_loss_that_is_no_number_ends_the_run_and_the_checkpoint_before_it_stays(self):
         trainer = train.Trainer(self.arguments("nan", "--steps", "3", "--save", "0"))
@@ -274,25 +285,39 @@ class Train(unittest.TestCase):
             weights.append(trainer.model.blocks[lookup.CARRY[0]].attn.k.weight)
         self.assertFalse(torch.equal(*weights))
 
-    def test_what_shares_the_keys_of_a_set_head_copies_as_all_others(self):
+    def heads(self):
+        """A model of weights to begin with, and what a head of a layer makes of what it looks at."""
         torch.manual_seed(1)
         model = Qwen3(Shape())
-        for layer, block in list(enumerate(model.blocks))[2:]:
-            for head in set(range(4)) - {h for at, h in (lookup.CARRY, *lookup.FINDS) if at == layer}:
-                out, v = block.attn.out.weight[:, head * 64:head * 64 + 64], block.attn.v.weight[head // 2 * 64:head // 2 * 64 + 64]
-                self.assertGreater((out @ v).trace().item() / 64, 0.2, (layer, head))
+        of = lambda head: slice(head * 64, head * 64 + 64)
+        return model, lambda layer, head: model.blocks[layer].attn.out.weight[:, of(head)] @ model.blocks[layer].attn.v.weight[of(head // 2)]
+
+    def test_what_shares_the_keys_of_a_set_head_copies_as_all_others(self):
+        model, through = self.heads()
+        taken = {lookup.CARRY, *lookup.FINDS, *lookup.LOOKS[reading.ASKED][0], *lookup.LOOKS[reading.ROBOT][0]}
+        for at in set(itertools.product(range(2, 6), range(4))) - taken:
+            self.assertGreater(through(*at).trace().item() / 64, 0.2, at)
 
     def test_a_model_begins_with_heads_that_hand_a_name_on(self):
-        torch.manual_seed(1)
-        model = Qwen3(Shape())
-        through = lambda layer, head: (model.blocks[layer].attn.out.weight[:, head * 64:head * 64 + 64]
-                                       @ model.blocks[layer].attn.v.weight[head // 2 * 64:head // 2 * 64 + 64])
-        with torch.no_grad():
-            for find in lookup.FINDS:
-                tokens = torch.arange(9, 1009)
-                handed = model.embedding[tokens] @ (through(*find) @ through(*lookup.CARRY)).T
-                likely = (handed @ model.embedding.T).argmax(-1)
-                self.assertGreater((likely == tokens).float().mean(), 0.9)
+        model, through = self.heads()
+        tokens = torch.arange(9, 1009)
+        for find in lookup.FINDS:
+            handed = model.embedding[tokens] @ (through(*find) @ through(*lookup.CARRY)).T
+            likely = (handed @ model.embedding.T).argmax(-1)
+            self.assertGreater((likely == tokens).float().mean(), 0.9)
+
+    def test_a_model_begins_with_heads_that_find_the_token_that_was_asked_for_and_the_room_that_belongs_to_the_robot(self):
+        model, through = self.heads()
+        names = model.embedding[9:1009]
+        none = torch.eye(len(names[0]))
+        for kind, asks, there in ((reading.FOUND, lookup.LOOKS[reading.ASKED][0][0], none),
+                                  (reading.STANDING, lookup.LOOKS[reading.ROBOT][0][0], through(*lookup.CARRY))):
+            for layer, head in lookup.LOOKS[kind][0]:
+                attn = model.blocks[layer].attn
+                query = names @ through(*asks).T @ attn.q.weight[head * 64:head * 64 + 64].T
+                key = names @ there.T @ attn.k.weight[head // 2 * 64:head // 2 * 64 + 64].T
+                same = (F.normalize(query) @ F.normalize(key).T).argmax(-1) == torch.arange(len(names))
+                self.assertGreater(same.float().mean(), 0.9, kind)
 
     def test_a_model_begins_with_copying_what_followed_a_token_before(self):
         torch.manual_seed(1)

@@ -52,7 +52,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--prompt", type=float, default=0.5, help="weight of the loss of what the model reads, at first")
     p.add_argument("--prompt-steps", type=int, default=300, help="steps in which that weight falls to nothing")
     p.add_argument("--lookup", type=float, default=1.0,
-                   help="weight of the losses that teach to find a tool by its description; 0 with weights that did not begin so")
+                   help="weight of the losses that teach to look at what a decision follows from")
     p.add_argument("--rename", type=float, default=0.5, help="share of the parts of groups that get other names")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--type", choices=TYPES, default="bfloat16", help="type of the computation; weights stay float32")
@@ -228,9 +228,10 @@ class Trainer:
             done.update(loss=loss.item(), targets=len(batch.targets), decisions=batch.count, tokens=len(batch.tokens))
             loss = loss + self.prompt() * read
             if weight:
-                looked, calls, found = lookup.loss(batch, seen)
+                looked, right = lookup.loss(batch, seen, self.step)
                 loss = loss + weight * looked
-                done.update(calls=calls, found=found)
+                for kind, (mass, count) in right.items():
+                    done.update({"mass " + kind: mass, "looks " + kind: count})
             loss.backward()
         for p in self.model.parameters():
             p.grad /= done["targets"]
@@ -294,7 +295,7 @@ class Trainer:
                 self.rows.append({"step": self.before + self.step, "loss": round(loss, 5),
                                   "held_out": round(held_out, 5), "exact": round(exact, 5)})
                 print(f"step {self.before + self.step}: loss {loss:.4f}, held-out {held_out:.4f}, exact {exact:.1%}, "
-                      + (f"tools found {done['found'] / done['calls']:.1%}, " if done["calls"] else "")
+                      + "".join(f"{key[6:]} {done['mass ' + key[6:]] / done[key]:.0%}, " for key in done if key.startswith("looks ") and done[key])
                       + f"{done['tokens'] / spent:,.0f} tokens/s, {done['decisions'] / spent:.1f} decisions/s", flush=True)
                 done, mark = Counter(), time.monotonic()
             if self.step == a.steps or time.monotonic() - saved > a.save * 60:

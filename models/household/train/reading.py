@@ -1,0 +1,235 @@
+"""What a conversation says, and what a model has to look at to go on with it.
+
+Which tool is called follows from its description, which room from where the thing was seen that somebody asks for. A model
+could find that out from its mistakes alone, and does not: it takes several heads that only make sense together. So this says
+of each decision which tokens it follows from, and lookup.py teaches heads to look there. It knows the sentences that a house
+and the people in it say (talk.go, tasks.go, ask.go); of a sentence that it does not know it says nothing.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+
+# As tokens are written in the vocabulary: a character for each byte, Ġ for the space and Ċ for the end of a line.
+DECLARED = re.compile(r'"name":Ġ"([^"]+)",Ġ"description":Ġ"((?:[^"\\]|\\.)+)",Ġ"parameters"')
+CALL = re.compile(r'<tool_call>Ċ\{"name":Ġ"([^"]+)",Ġ"arguments":Ġ\{(.*?)\}\}Ċ')
+VALUE = re.compile(r'"([^"]+)":Ġ"([^"]+)"')
+USER, END = "<|im_start|>userĊ", "<|im_end|>"
+MESSAGE = re.compile(re.escape(USER) + "(.*?)" + re.escape(END))
+ASKED_BACK = re.compile(r"<\|im_start\|>assistantĊ(?:Where|Which)[^<]*<\|im_end\|>Ċ$")
+ROOM = re.compile(r"TheĠ([^.:,ĊĠ]+)Ġhas:Ġ([^.Ċ]*)\.")
+STANDS = re.compile(r"(?<=[.ĠĊ])([^.:,ĊĠ]+)ĠisĠinĠtheĠ([^.ĊĠ]+)\.")
+ARRIVED = re.compile(r"Ċ([^.:,ĊĠ]+):ĠYouĠareĠinĠtheĠ([^.ĊĠ]+)\.([^Ċ]*)")
+PLACE = re.compile(r"(?:On|In)ĠtheĠ([^.:Ċ]+):Ġ([^.Ċ]*)\.|TheĠ([^.:ĊĠ]+)Ġis")
+NAMED = re.compile(r"[tT]heĠ([^.:,?ĊĠ]+(?:Ġ[^.:,?ĊĠ]+)?)(?=Ġ(?:is|are|or|in|on)(?![a-z])|[.?:])")
+
+TOOL = "tool"  # behind the quotation mark that opens a tool's name: its description
+ASKED = "asked"  # where somebody names what a decision is about
+ROBOT = "robot"  # and the robot
+STANDING = "standing"  # where the robot was last
+FOUND = "found"  # where lists have what a decision is about
+VALUE_OF = "value"  # what a name in an argument or a reply is copied from
+KINDS = (TOOL, ASKED, ROBOT, STANDING, FOUND, VALUE_OF)
+
+
+@dataclass
+class Read:
+    """What a conversation says of its tokens."""
+
+    carry: np.ndarray  # of each token, how far before it that one stands whose name it belongs to, as a thing to its room; -1: none
+    looks: list[tuple[int, int, int]] = field(default_factory=list)  # index in KINDS, token, one of those that it should look at
+
+    def look(self, kind: str, token: int, at: list[int]) -> None:
+        self.looks += [(KINDS.index(kind), token, a) for a in sorted(set(at))]
+
+
+class Reader:
+    def __init__(self, vocabulary: dict[str, int]):
+        self.texts = sorted(vocabulary, key=vocabulary.get)
+
+    def read(self, tokens: np.ndarray, loss: np.ndarray) -> Read:
+        """Takes a conversation from its beginning, and of each token whether the model writes it."""
+        conversation = Conversation([self.texts[t] for t in tokens])
+        begins = np.flatnonzero(loss & ~np.concatenate(([False], loss[:-1])))
+        ends = np.flatnonzero(loss & ~np.concatenate((loss[1:], [False])))
+        for begin, end in zip(begins, ends, strict=True):
+            conversation.decide(int(begin), int(end))
+        return conversation.result
+
+
+@dataclass
+class Listed:
+    """A place or a thing in a list of what a room has."""
+
+    name: str
+    begin: int  # in characters
+    room: str
+
+    @property
+    def end(self) -> int:
+        return self.begin + len(self.name)
+
+
+class Conversation:
+    def __init__(self, texts: list[str]):
+        self.text = "".join(texts)
+        self.ends = np.cumsum([len(text) for text in texts])
+        self.texts = texts
+        self.result = Read(np.full(len(texts), -1))
+        self.tools: dict[str, list[int]] = {}  # the tokens of their descriptions
+        self.listed: list[Listed] = []
+        self.rooms: set[str] = set()
+        self.robots: list[tuple[str, int]] = []  # and where the room begins that they are in, in the order of telling
+        self.messages: list[tuple[int, int]] = []
+        for m in DECLARED.finditer(self.text):
+            self.belongs(m.span(2), m.start(1))
+            self.tools[m[1]] = self.tokens(*m.span(2))
+        for m in ROOM.finditer(self.text):
+            self.rooms.add(m[1])
+            self.belongs(m.span(2), m.start(1))
+            self.list(m[2], m.start(2), m[1])
+        for m in MESSAGE.finditer(self.text):
+            self.message(*m.span(1))
+
+    def token(self, char: int) -> int:
+        """The token that has a character."""
+        return int(np.searchsorted(self.ends, char, side="right"))
+
+    def tokens(self, begin: int, end: int) -> list[int]:
+        return list(range(self.token(begin), self.token(end - 1) + 1)) if begin < end else []
+
+    def belongs(self, span: tuple[int, int], name: int) -> None:
+        for token in self.tokens(*span):
+            self.result.carry[token] = token - self.token(name)
+
+    def list(self, names: str, begin: int, room: str) -> None:
+        for name in names.split(",Ġ"):
+            if name and name != "nothing":
+                self.listed.append(Listed(name, begin, room))
+            begin += len(name) + len(",Ġ")
+
+    def message(self, begin: int, end: int) -> None:
+        if self.text.startswith("<tool_response>", begin):
+            for m in ARRIVED.finditer(self.text, begin, end):
+                self.stands(m[1], m.start(1), m[2], m.start(2))
+                self.belongs(m.span(3), m.start(2))
+                for p in PLACE.finditer(self.text, *m.span(3)):
+                    which = 1 if p[1] else 3
+                    self.listed.append(Listed(p[which], p.start(which), m[2]))
+                    self.list(p[2] or "", p.start(2), m[2])
+        elif ROOM.search(self.text, begin, end):
+            for m in STANDS.finditer(self.text, begin, end):
+                self.stands(m[1], m.start(1), m[2], m.start(2))
+        else:
+            self.messages.append((begin, end))
+            self.result.carry[self.tokens(begin, end)] = 0
+
+    def stands(self, robot: str, robot_begin: int, room: str, room_begin: int) -> None:
+        self.rooms.add(room)
+        self.robots.append((robot, room_begin))
+        self.belongs((room_begin, room_begin + len(room)), robot_begin)
+
+    def decide(self, begin: int, end: int) -> None:
+        """Reads a decision, of the tokens from begin to end, and says what its tokens should look at."""
+        start, stop = int(self.ends[begin - 1]), int(self.ends[end])
+        decision = Decision(self, start)
+        calls = list(CALL.finditer(self.text, start, stop))
+        for i, call in enumerate(calls):
+            decision.call(call, [] if i else [begin - 1])
+        if not calls:
+            decision.reply(begin - 1, stop)
+
+
+class Decision:
+    def __init__(self, conversation: Conversation, start: int):
+        self.c = conversation
+        self.start = start
+        self.latest = {x.name: x for x in conversation.listed if x.end <= start}
+        said = [span for span in conversation.messages if span[1] <= start]
+        self.heard = said[-1:]  # with what was asked before, if that is the answer to a question
+        while len(self.heard) < len(said) and ASKED_BACK.search(
+                conversation.text, said[-len(self.heard) - 1][1], self.heard[0][0] - len(USER)):
+            self.heard = said[-len(self.heard) - 1:]
+
+    def mentions(self, name: str) -> list[int]:
+        """The tokens with which a name begins in what was heard, or its last word if it has several."""
+        for name in (name, name.split("Ġ")[-1]):
+            found = [self.c.token(at) for span in self.heard for at in occurrences(self.c.text, name, *span)]
+            if found:
+                return found
+        return []
+
+    def around(self, room: str) -> tuple[list[int], list[int]]:
+        """What was heard of the things in a room, and where the lists have them."""
+        heard, lists = [], []
+        for x in self.latest.values():
+            if x.room == room and (mentions := self.mentions(x.name)):
+                heard += mentions
+                lists += self.c.tokens(x.begin, x.end)
+        return heard, lists
+
+    def call(self, m: re.Match, deciding: list[int]) -> None:
+        c = self.c
+        name = c.token(m.start(1)) - 1
+        # Other tools whose names begin as this one's can't be told apart here.
+        token = c.texts[name + 1]
+        c.result.look(TOOL, name, [t for of in c.tools.values() if c.texts[of[0] - c.result.carry[of[0]]] == token for t in of])
+        deciding = [*deciding, name]
+        heard, lists = [], []
+        for value in VALUE.finditer(m[2]):
+            at = c.token(m.start(2) + value.start(2)) - 1
+            if value[1] == "target_robot":
+                self.robot(deciding, value[2])
+                self.robot([at], value[2], standing=False)
+                c.result.look(VALUE_OF, at, self.mentions(value[2]))
+            else:
+                asked, there = self.name(at, value[2])
+                heard, lists = heard + asked, lists + there
+        self.what(deciding, heard, lists)
+
+    def robot(self, deciding: list[int], name: str, standing: bool = True) -> None:
+        room = [at for robot, at in self.c.robots if robot == name and at < self.start][-1:]
+        for token in deciding:
+            self.c.result.look(ROBOT, token, self.mentions(name))
+            self.c.result.look(STANDING, token, [self.c.token(at) for at in room if standing])
+
+    def what(self, deciding: list[int], heard: list[int], lists: list[int]) -> None:
+        for token in deciding:
+            self.c.result.look(ASKED, token, heard)
+            self.c.result.look(FOUND, token, lists)
+
+    def name(self, before: int, name: str) -> tuple[list[int], list[int]]:
+        """What the token before a name should look at; gives what somebody asked for that leads to it, and where lists have that."""
+        look, heard, lists = self.c.result.look, self.mentions(name), []
+        if name in self.c.rooms:
+            near, lists = self.around(name)
+            look(FOUND, before, lists)
+            look(VALUE_OF, before, heard + lists)
+            heard = heard + near
+        else:
+            look(VALUE_OF, before, heard)
+            if heard and name in self.latest:
+                lists = self.c.tokens(self.latest[name].begin, self.latest[name].end)
+        look(ASKED, before, heard)
+        return heard, lists
+
+    def reply(self, deciding: int, stop: int) -> None:
+        robots = {robot for robot, _ in self.c.robots}
+        names = {m[1] for m in NAMED.finditer(self.c.text, self.start, stop)}
+        heard, lists = [], []
+        for name in sorted(names | set(self.latest) | self.c.rooms | robots):
+            for at in occurrences(self.c.text, name, self.start, stop):
+                asked, there = self.name(self.c.token(at) - 1, name)
+                if name in robots:
+                    self.robot([deciding], name)
+                elif name not in self.c.rooms:
+                    heard, lists = heard + asked, lists + there
+        self.what([deciding], heard, lists)
+
+
+def occurrences(text: str, name: str, begin: int, end: int) -> list[int]:
+    """Where a name stands as a whole word."""
+    inside = lambda i: begin <= i < end and (text[i].isalnum() and text[i] not in "ĠĊ" or text[i] == "_")
+    return [m.start() for m in re.compile(re.escape(name)).finditer(text, begin, end)
+            if not inside(m.start() - 1) and not inside(m.end())]

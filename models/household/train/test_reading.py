@@ -1,0 +1,150 @@
+"""Run with `python -m unittest` in this directory."""
+
+import unittest
+
+import numpy as np
+
+import reading
+from reading import ASKED, FOUND, KINDS, ROBOT, STANDING, TOOL, VALUE_OF, Reader
+
+# Each character is a token; what stands between the signs the model writes.
+SYSTEM = """<|im_start|>system
+{"name": "go", "description": "Walk to a room.", "parameters": {}}
+{"name": "grab", "description": "Take it.", "parameters": {}}<|im_end|>
+<|im_start|>user
+Environment status:
+The hall has: shelf, red lamp. The attic has: box, shelves. pip is in the hall. mo is in the attic.<|im_end|>
+<|im_start|>assistant
+«Noted.<|im_end|>»
+"""
+
+
+def user(text):
+    return f"<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n"
+
+
+def decided(text):
+    return f"«{text}<|im_end|>»\n"
+
+
+def call(tool, **arguments):
+    listed = ", ".join(f'"{key}": "{value}"' for key, value in arguments.items())
+    return f'<tool_call>\n{{"name": "{tool}", "arguments": {{{listed}}}}}\n</tool_call>'
+
+
+def result(text):
+    return user(f"<tool_response>\n{text}\n</tool_response>")
+
+
+ARRIVED = result("pip: You are in the attic. On the box: red cup, blue cup. The shelves is closed.")
+
+
+class Reading(unittest.TestCase):
+    def read(self, *parts):
+        """Reads the beginning and what follows, and gives the text as well."""
+        marked = (SYSTEM + "".join(parts)).replace(" ", "Ġ").replace("\n", "Ċ")
+        text = marked.replace("«", "").replace("»", "")
+        loss, writes = [], False
+        for c in marked:
+            if c in "«»":
+                writes = c == "«"
+            else:
+                loss.append(writes)
+        vocabulary = {c: i for i, c in enumerate(sorted(set(text)))}
+        return text, Reader(vocabulary).read(np.array([vocabulary[c] for c in text]), np.array(loss))
+
+    def looks(self, read, kind, token):
+        return [at for k, t, at in read.looks if k == KINDS.index(kind) and t == token]
+
+    def check(self, kind, before, wants, *parts):
+        """The token before the last occurrence of a text should look at the texts that stand behind others, at their first
+        letters or, of lists and descriptions, at all."""
+        text, read = self.read(*parts)
+        written = lambda s: s.replace(" ", "Ġ").replace("\n", "Ċ")
+        at = text.rindex(written(before)) - 1
+        want = []
+        for behind, name in wants:
+            self.assertEqual(text.count(written(behind + name)), 1, behind + name)
+            begin = text.index(written(behind + name)) + len(behind)
+            whole = kind in (TOOL, FOUND) or kind == VALUE_OF and "has: " in behind
+            want += range(begin, begin + (len(name) if whole else 1))
+        self.assertEqual(self.looks(read, kind, at), sorted(want), [text[max(0, a - 20):a + 5] for a in self.looks(read, kind, at)])
+
+    def test_what_is_listed_belongs_to_its_room_and_a_description_to_its_tool_and_the_room_to_the_robot_in_it(self):
+        text, read = self.read(user("Wave."), decided(call("go", to="attic", target_robot="pip")), ARRIVED)
+        for part, name in (("Take it.", "grab"), ("red lamp", "hall"), ("shelves. pip", ""), ("hall. mo", ""), ("attic. On", "pip: You"),
+                           ("blue cup", "attic. On"), ("shelves is closed", "attic. On")):
+            with self.subTest(part):
+                at = text.index(part.replace(" ", "Ġ"))
+                if name:
+                    self.assertEqual(at - read.carry[at], text.rindex(name.replace(" ", "Ġ"), 0, at))
+        at = text.index("hall.Ġmo")
+        self.assertEqual(at - read.carry[at], text.index("pipĠis"))
+        at = text.index("Wave.")
+        self.assertEqual(read.carry[at], 0)  # what somebody says belongs to itself
+        self.assertTrue((read.carry[:text.index("Walk")] == -1).all())
+
+    def test_a_tool_is_looked_for_at_the_descriptions_of_all_whose_names_begin_alike(self):
+        parts = user("Go to the attic."), decided(call("go", to="attic", target_robot="pip"))
+        self.check(TOOL, 'go", "arguments', [('"description": "', "Walk to a room."), ('"description": "', "Take it.")], *parts)
+
+    def test_a_room_follows_from_what_was_asked_for_and_from_where_that_is(self):
+        parts = user("Open the box, please."), decided(call("go", to="attic", target_robot="pip"))
+        self.check(ASKED, 'attic", "target', [("Open the ", "box")], *parts)
+        self.check(FOUND, 'attic", "target', [("has: ", "box")], *parts)
+        self.check(VALUE_OF, 'attic", "target', [("has: ", "box")], *parts)
+        for before in ('<tool_call>\n{"name": "go', 'go", "arg'):
+            self.check(ASKED, before, [("Open the ", "box")], *parts)
+            self.check(FOUND, before, [("has: ", "box")], *parts)
+
+    def test_a_room_that_is_named_is_copied(self):
+        parts = user("Go to the attic."), decided(call("go", to="attic", target_robot="pip"))
+        self.check(VALUE_OF, 'attic", "target', [("Go to the ", "attic")], *parts)
+        self.check(FOUND, 'attic", "target', [], *parts)
+
+    def test_a_robot_stands_where_it_went_last(self):
+        go = user("mo: go to the attic, pip: too"), decided(call("go", to="attic", target_robot="pip"))
+        self.check(STANDING, 'go", "arg', [("pip is in the ", "hall")], *go)
+        self.check(ROBOT, 'go", "arg', [("attic, ", "pip: too")], *go)
+        self.check(VALUE_OF, 'pip"}}', [("attic, ", "pip: too")], *go)
+        then = *go, ARRIVED, decided(call("grab", what="red cup", target_robot="pip"))
+        self.check(STANDING, 'grab", "arg', [("You are in the ", "attic")], *then)
+
+    def test_a_thing_is_found_where_it_was_seen_last(self):
+        parts = (user("Take the red cup."), decided(call("go", to="attic", target_robot="pip")), ARRIVED,
+                 decided(call("grab", what="red cup", target_robot="pip")))
+        self.check(FOUND, 'grab", "arg', [("box: ", "red cup")], *parts)
+        self.check(VALUE_OF, 'red cup", "tar', [("Take the ", "red cup")], *parts)
+
+    def test_of_a_thing_its_last_word_may_be_named_and_only_as_a_whole_word(self):
+        parts = (user("Take cups: the cup."), decided(call("go", to="attic", target_robot="pip")), ARRIVED,
+                 decided(call("grab", what="red cup", target_robot="pip")))
+        self.check(VALUE_OF, 'red cup", "tar', [("the ", "cup.")], *parts)
+
+    def test_an_answer_is_read_with_what_was_asked_before(self):
+        parts = (user("Take the mug."), decided("Where is the mug?"), user("In the box."),
+                 decided(call("go", to="attic", target_robot="pip")))
+        self.check(FOUND, 'attic", "target', [("has: ", "box")], *parts)
+        self.check(VALUE_OF, "mug?", [("Take the ", "mug")], *parts)
+        later = *parts[:-1], decided("I see."), user("Take the box."), decided("The mug is here.")
+        self.check(VALUE_OF, "mug is here", [], *later)  # that was another task
+
+    def test_a_reply_copies_the_names_that_were_heard(self):
+        parts = user("Is the red lamp on?"), decided("The red lamp is in the hall.")
+        self.check(VALUE_OF, "red lamp is in", [("Is the ", "red lamp")], *parts)
+        self.check(VALUE_OF, "hall.<", [("has: shelf, ", "red lamp")], *parts)
+        self.check(ASKED, "The red lamp is in", [("Is the ", "red lamp")], *parts)
+        self.check(FOUND, "The red lamp is in", [("has: shelf, ", "red lamp")], *parts)
+
+    def test_a_reply_about_a_robot_follows_from_where_that_is(self):
+        parts = user("Where is mo now?"), decided("mo is in the attic.")
+        self.check(STANDING, "mo is in the attic.<", [("hall. mo is in the ", "attic")], *parts)
+        self.check(ROBOT, "mo is in the attic.<", [("Where is ", "mo now")], *parts)
+
+    def test_every_kind_has_heads(self):
+        import lookup
+        self.assertEqual(set(lookup.LOOKS), set(reading.KINDS))
+
+
+if __name__ == "__main__":
+    unittest.main()
