@@ -18,11 +18,13 @@ from copying import COULD_COPY, REST, orthonormal, put, slow
 # Layer and head, from 0 on, of a model with six layers, of which the first two copy.
 CARRY = (2, 0)
 # What is to be done is known late, so that the last layer has a head that finds, too. These take over what CARRY did.
-FINDS = ((3, 0), (4, 2), (5, 0))
+FINDS = ((3, 0), (4, 0), (4, 2), (5, 0))
 LOOKS = {  # heads that should look there, and the weight of their losses
-    reading.TOOL: (FINDS[1:], 1.0),
-    reading.VALUE_OF: (FINDS[1:], 1.0),
-    reading.FOUND: (FINDS[:1], 0.5),
+    reading.TOOL: (FINDS[2:], 1.0),
+    reading.PARAMETER_OF: (FINDS[2:], 1.0),
+    reading.DECLARED_BY: (((2, 1),), 0.1),
+    reading.VALUE_OF: (FINDS[2:], 1.0),
+    reading.FOUND: (FINDS[:2], 0.5),
     reading.ASKED: (((2, 2), (3, 2)), 0.5),
     reading.ROBOT: (((2, 3),), 0.5),
     reading.STANDING: (((3, 3),), 0.5),
@@ -53,7 +55,8 @@ def begin(model) -> None:
         attn.out.weight[:, key * group * size:(key + 1) * group * size] = COULD_COPY * what.T.repeat(1, group)
     for layer, head, part, writes in ((*CARRY, slice(size), WRITES * room), *((*find, slice(size), COPIES * names) for find in FINDS),
                                       *((*at, slice(half), WRITES * asked) for at in LOOKS[reading.ASKED][0]),
-                                      *((*at, slice(half, size), WRITES * robot) for at in LOOKS[reading.ROBOT][0])):
+                                      *((*at, slice(half, size), WRITES * robot) for at in LOOKS[reading.ROBOT][0]),
+                                      *((*at, slice(half), WRITES * robot) for at in LOOKS[reading.DECLARED_BY][0])):
         put(model.blocks[layer].attn.out.weight[:, head * size:(head + 1) * size][:, part], writes.T)
     for kind, here, there in ((reading.FOUND, asked, content), (reading.STANDING, robot, room[:half])):
         for layer, head in LOOKS[kind][0]:

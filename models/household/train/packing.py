@@ -92,7 +92,7 @@ def pack(nodes: list[Node]) -> Batch:
         carry.append(np.full(sizes[i], -1) if n.read is None else n.read.carry[depth[i]:depth[i] + sizes[i]])
         carry[-1][carry[-1] > np.arange(sizes[i])] = -1  # its name stands in another node
         if n.read is not None and n.read.looks:
-            kinds, *at = np.array(n.read.looks).T
+            kinds, *at = np.array([look for look in n.read.looks if depth[i] <= look[1] < depth[i] + sizes[i]] or np.zeros((0, 3), int)).T
             path = np.concatenate([np.arange(starts[j], starts[j + 1]) for j in paths[i]])
             looks.append(np.stack((kinds, *(path[a] for a in at))))
     return Batch(flat([n.tokens for n in nodes]), flat(positions), sizes, paths, masks,

@@ -14,23 +14,27 @@ import numpy as np
 # As tokens are written in the vocabulary: a character for each byte, Ġ for the space and Ċ for the end of a line.
 DECLARED = re.compile(r'"name":Ġ"([^"]+)",Ġ"description":Ġ"((?:[^"\\]|\\.)+)",Ġ"parameters"')
 CALL = re.compile(r'<tool_call>Ċ\{"name":Ġ"([^"]+)",Ġ"arguments":Ġ\{(.*?)\}\}Ċ')
-VALUE = re.compile(r'"([^"]+)":Ġ"([^"]+)"')
+ARGUMENT = re.compile(r'"([^"]+)":Ġ(?:"([^"]*)"|[^",}]+)')
+PARAMETER = re.compile(r'"([^"]+)":Ġ\{"type"')
 USER, END = "<|im_start|>userĊ", "<|im_end|>"
 MESSAGE = re.compile(re.escape(USER) + "(.*?)" + re.escape(END))
 ASKED_BACK = re.compile(r"<\|im_start\|>assistantĊ(?:Where|Which)[^<]*<\|im_end\|>Ċ$")
 ROOM = re.compile(r"TheĠ([^.:,ĊĠ]+)Ġhas:Ġ([^.Ċ]*)\.")
 STANDS = re.compile(r"(?<=[.ĠĊ])([^.:,ĊĠ]+)ĠisĠinĠtheĠ([^.ĊĠ]+)\.")
-ARRIVED = re.compile(r"Ċ([^.:,ĊĠ]+):ĠYouĠareĠinĠtheĠ([^.ĊĠ]+)\.([^Ċ]*)")
-PLACE = re.compile(r"(?:On|In)ĠtheĠ([^.:Ċ]+):Ġ([^.Ċ]*)\.|TheĠ([^.:ĊĠ]+)Ġis")
+RESULT = re.compile(r"Ċ([^.:,ĊĠ]+):Ġ(?!failed)([^Ċ]*)")
+ARRIVED = re.compile(r"YouĠareĠinĠtheĠ([^.ĊĠ]+)\.")
+FACT = re.compile(r"(?:On|In)ĠtheĠ([^.:Ċ]+):Ġ([^.Ċ]*)\.|(?:YouĠholdĠtheĠ([^.Ċ]+)\.|TheĠ([^.:ĊĠ]+(?:Ġ[^.:ĊĠ]+)?)Ġ(?:is|are)Ġ)")
 NAMED = re.compile(r"[tT]heĠ([^.:,?ĊĠ]+(?:Ġ[^.:,?ĊĠ]+)?)(?=Ġ(?:is|are|or|in|on)(?![a-z])|[.?:])")
 
-TOOL = "tool"  # behind the quotation mark that opens a tool's name: its description
+TOOL = "tool"  # before the name of a tool, and where a call is decided on: its description
+PARAMETER_OF = "parameter"  # before the name of a parameter: where the tool declares it
+DECLARED_BY = "declared"  # at a declared parameter: the name of its tool
 ASKED = "asked"  # where somebody names what a decision is about
 ROBOT = "robot"  # and the robot
 STANDING = "standing"  # where the robot was last
 FOUND = "found"  # where lists have what a decision is about
 VALUE_OF = "value"  # what a name in an argument or a reply is copied from
-KINDS = (TOOL, ASKED, ROBOT, STANDING, FOUND, VALUE_OF)
+KINDS = (TOOL, PARAMETER_OF, DECLARED_BY, ASKED, ROBOT, STANDING, FOUND, VALUE_OF)
 
 
 @dataclass
@@ -80,11 +84,18 @@ class Conversation:
         self.tools: dict[str, list[int]] = {}  # the tokens of their descriptions
         self.listed: list[Listed] = []
         self.rooms: set[str] = set()
-        self.robots: list[tuple[str, int]] = []  # and where the room begins that they are in, in the order of telling
+        self.robots: dict[str, list[tuple[str, int]]] = {}  # the rooms that they were in, and where these begin, in the order of telling
         self.messages: list[tuple[int, int]] = []
-        for m in DECLARED.finditer(self.text):
+        self.parameters: dict[tuple[str, str], int] = {}
+        declared = list(DECLARED.finditer(self.text))
+        for m, following in zip(declared, [*declared[1:], None]):
             self.belongs(m.span(2), m.start(1))
             self.tools[m[1]] = self.tokens(*m.span(2))
+            for p in PARAMETER.finditer(self.text, m.end(), following.start() if following else self.text.find("Ċ", m.end())):
+                self.parameters[m[1], p[1]] = self.token(p.start(1))
+                for token in self.tokens(*p.span(1)):
+                    self.result.carry[token] = 0
+                    self.result.look(DECLARED_BY, token, [self.token(m.start(1))])
         for m in ROOM.finditer(self.text):
             self.rooms.add(m[1])
             self.belongs(m.span(2), m.start(1))
@@ -103,6 +114,10 @@ class Conversation:
         for token in self.tokens(*span):
             self.result.carry[token] = token - self.token(name)
 
+    def carried(self, token: int) -> str | None:
+        """The first token of the name that one belongs to."""
+        return self.texts[token - self.result.carry[token]] if self.result.carry[token] >= 0 else None
+
     def list(self, names: str, begin: int, room: str) -> None:
         for name in names.split(",Ġ"):
             if name and name != "nothing":
@@ -111,13 +126,18 @@ class Conversation:
 
     def message(self, begin: int, end: int) -> None:
         if self.text.startswith("<tool_response>", begin):
-            for m in ARRIVED.finditer(self.text, begin, end):
-                self.stands(m[1], m.start(1), m[2], m.start(2))
-                self.belongs(m.span(3), m.start(2))
-                for p in PLACE.finditer(self.text, *m.span(3)):
-                    which = 1 if p[1] else 3
-                    self.listed.append(Listed(p[which], p.start(which), m[2]))
-                    self.list(p[2] or "", p.start(2), m[2])
+            for m in RESULT.finditer(self.text, begin, end):
+                if arrived := ARRIVED.match(self.text, *m.span(2)):
+                    self.stands(m[1], m.start(1), arrived[1], arrived.start(1))
+                if m[1] not in self.robots:
+                    continue
+                room, at = self.robots[m[1]][-1]
+                body = arrived.end() if arrived else m.start(2), m.end(2)
+                self.belongs(body, at)
+                for f in FACT.finditer(self.text, *body):
+                    which = next(i for i in (1, 3, 4) if f[i])
+                    self.listed.append(Listed(f[which], f.start(which), room))
+                    self.list(f[2] or "", f.start(2), room)
         elif ROOM.search(self.text, begin, end):
             for m in STANDS.finditer(self.text, begin, end):
                 self.stands(m[1], m.start(1), m[2], m.start(2))
@@ -127,7 +147,7 @@ class Conversation:
 
     def stands(self, robot: str, robot_begin: int, room: str, room_begin: int) -> None:
         self.rooms.add(room)
-        self.robots.append((robot, room_begin))
+        self.robots.setdefault(robot, []).append((room, room_begin))
         self.belongs((room_begin, room_begin + len(room)), robot_begin)
 
     def decide(self, begin: int, end: int) -> None:
@@ -170,26 +190,29 @@ class Decision:
         return heard, lists
 
     def call(self, m: re.Match, deciding: list[int]) -> None:
-        c = self.c
-        name = c.token(m.start(1)) - 1
+        c, look = self.c, self.c.result.look
+        name = c.token(m.start(1))
+        deciding = [*deciding, name - 1]
         # Other tools whose names begin as this one's can't be told apart here.
-        token = c.texts[name + 1]
-        c.result.look(TOOL, name, [t for of in c.tools.values() if c.texts[of[0] - c.result.carry[of[0]]] == token for t in of])
-        deciding = [*deciding, name]
+        described = [t for of in c.tools.values() if c.carried(of[0]) == c.texts[name] for t in of]
         heard, lists = [], []
-        for value in VALUE.finditer(m[2]):
-            at = c.token(m.start(2) + value.start(2)) - 1
-            if value[1] == "target_robot":
-                self.robot(deciding, value[2])
-                self.robot([at], value[2], standing=False)
-                c.result.look(VALUE_OF, at, self.mentions(value[2]))
-            else:
-                asked, there = self.name(at, value[2])
+        for argument in ARGUMENT.finditer(c.text, *m.span(2)):
+            key = c.token(argument.start(1)) - 1
+            look(ASKED, key, [name])
+            look(PARAMETER_OF, key, [at for at in [c.parameters.get((m[1], argument[1]))] if at is not None])
+            if argument[1] == "target_robot":
+                self.robot(deciding, argument[2])
+                self.robot([c.token(argument.start(2)) - 1], argument[2], standing=False)
+                self.copied(argument.start(2), argument[2], self.mentions(argument[2]))
+            elif argument[2]:
+                asked, there = self.name(argument.start(2), argument[2])
                 heard, lists = heard + asked, lists + there
+        for token in deciding:
+            look(TOOL, token, described)
         self.what(deciding, heard, lists)
 
     def robot(self, deciding: list[int], name: str, standing: bool = True) -> None:
-        room = [at for robot, at in self.c.robots if robot == name and at < self.start][-1:]
+        room = [at for _, at in self.c.robots.get(name, []) if at < self.start][-1:]
         for token in deciding:
             self.c.result.look(ROBOT, token, self.mentions(name))
             self.c.result.look(STANDING, token, [self.c.token(at) for at in room if standing])
@@ -199,29 +222,37 @@ class Decision:
             self.c.result.look(ASKED, token, heard)
             self.c.result.look(FOUND, token, lists)
 
-    def name(self, before: int, name: str) -> tuple[list[int], list[int]]:
+    def name(self, begin: int, name: str) -> tuple[list[int], list[int]]:
         """What the token before a name should look at; gives what somebody asked for that leads to it, and where lists have that."""
-        look, heard, lists = self.c.result.look, self.mentions(name), []
+        before, heard, lists = self.c.token(begin) - 1, self.mentions(name), []
         if name in self.c.rooms:
             near, lists = self.around(name)
-            look(FOUND, before, lists)
-            look(VALUE_OF, before, heard + lists)
+            self.c.result.look(FOUND, before, lists)
+            self.copied(begin, name, heard + lists)
             heard = heard + near
         else:
-            look(VALUE_OF, before, heard)
+            self.copied(begin, name, heard)
             if heard and name in self.latest:
                 lists = self.c.tokens(self.latest[name].begin, self.latest[name].end)
-        look(ASKED, before, heard)
+        self.c.result.look(ASKED, before, heard)
         return heard, lists
 
+    def copied(self, begin: int, name: str, sources: list[int]) -> None:
+        """Each token before one of a name should look where that is taken from: its first one also where it belongs to what is there."""
+        c = self.c
+        first, *rest = c.tokens(begin, begin + len(name))
+        sources = [at for at in sources if c.carried(at) == c.texts[first]]
+        c.result.look(VALUE_OF, first - 1, sources)
+        for i, token in enumerate(rest, 1):
+            c.result.look(VALUE_OF, token - 1, [at + i for at in sources if c.result.carry[at] == 0 and c.texts[at + i] == c.texts[token]])
+
     def reply(self, deciding: int, stop: int) -> None:
-        robots = {robot for robot, _ in self.c.robots}
         names = {m[1] for m in NAMED.finditer(self.c.text, self.start, stop)}
         heard, lists = [], []
-        for name in sorted(names | set(self.latest) | self.c.rooms | robots):
+        for name in sorted(names | set(self.latest) | self.c.rooms | set(self.c.robots)):
             for at in occurrences(self.c.text, name, self.start, stop):
-                asked, there = self.name(self.c.token(at) - 1, name)
-                if name in robots:
+                asked, there = self.name(at, name)
+                if name in self.c.robots:
                     self.robot([deciding], name)
                 elif name not in self.c.rooms:
                     heard, lists = heard + asked, lists + there

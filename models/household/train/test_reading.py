@@ -1,16 +1,18 @@
 """Run with `python -m unittest` in this directory."""
 
+import json
 import unittest
 
 import numpy as np
 
 import reading
-from reading import ASKED, FOUND, KINDS, ROBOT, STANDING, TOOL, VALUE_OF, Reader
+from reading import ASKED, DECLARED_BY, FOUND, KINDS, PARAMETER_OF, ROBOT, STANDING, TOOL, VALUE_OF, Reader
 
 # Each character is a token; what stands between the signs the model writes.
 SYSTEM = """<|im_start|>system
-{"name": "go", "description": "Walk to a room.", "parameters": {}}
-{"name": "grab", "description": "Take it.", "parameters": {}}<|im_end|>
+{"name": "go", "description": "Walk to a room.", "parameters": {"type": "object", "properties": {"to": {"type": "string"}}}}
+{"name": "grab", "description": "Take it.", "parameters": {"type": "object", "properties": {"what": {"type": "string"}, "level": {"type": "integer"}}}}
+<|im_end|>
 <|im_start|>user
 Environment status:
 The hall has: shelf, red lamp. The attic has: box, shelves. pip is in the hall. mo is in the attic.<|im_end|>
@@ -28,7 +30,7 @@ def decided(text):
 
 
 def call(tool, **arguments):
-    listed = ", ".join(f'"{key}": "{value}"' for key, value in arguments.items())
+    listed = ", ".join(f'"{key}": {json.dumps(value)}' for key, value in arguments.items())
     return f'<tool_call>\n{{"name": "{tool}", "arguments": {{{listed}}}}}\n</tool_call>'
 
 
@@ -119,7 +121,35 @@ class Reading(unittest.TestCase):
     def test_of_a_thing_its_last_word_may_be_named_and_only_as_a_whole_word(self):
         parts = (user("Take cups: the cup."), decided(call("go", to="attic", target_robot="pip")), ARRIVED,
                  decided(call("grab", what="red cup", target_robot="pip")))
-        self.check(VALUE_OF, 'red cup", "tar', [("the ", "cup.")], *parts)
+        self.check(ASKED, 'red cup", "tar', [("the ", "cup.")], *parts)
+        self.check(VALUE_OF, 'red cup", "tar', [], *parts)  # the word red is not there
+
+    def test_every_token_of_a_name_is_copied_from_where_it_stands(self):
+        parts = user("Take the red lamp."), decided(call("grab", what="red lamp", target_robot="pip"))
+        text, read = self.read(*parts)
+        there, here = text.rindex("redĠlamp."), text.rindex('redĠlamp"')
+        for i in range(len("red lamp")):
+            self.assertEqual(self.looks(read, VALUE_OF, here - 1 + i), [there + i])
+
+    def test_a_parameter_is_looked_for_where_its_tool_declares_it(self):
+        parts = user("Take the red lamp."), decided(call("grab", what="red lamp", level=3, target_robot="pip"))
+        self.check(PARAMETER_OF, 'what": "red', [('Take it.", "parameters": {"type": "object", "properties": {"', "what")], *parts)
+        self.check(PARAMETER_OF, 'level": 3', [('"string"}, "', "level")], *parts)
+        text, read = self.read(*parts)
+        self.assertEqual(self.looks(read, DECLARED_BY, text.index('level":Ġ{') + 2), [text.index("grab")])
+        text, read = self.read(*parts)
+        self.assertEqual(self.looks(read, ASKED, text.rindex('"level":Ġ3')), [text.rindex('grab')])
+
+    def test_where_a_thing_went_is_known_from_what_was_done_with_it(self):
+        held = result("pip: You hold the red cup.")
+        parts = (user("Take the red cup."), decided(call("go", to="attic", target_robot="pip")), ARRIVED,
+                 decided(call("grab", what="red cup", target_robot="pip")), held)
+        text, read = self.read(*parts, decided("Done: pip holds the red cup."))
+        self.check(FOUND, "Done: pip", [("You hold the ", "red cup")], *parts, decided("Done: pip holds the red cup."))
+        at = text.index("holdĠtheĠredĠcup.") + 9
+        self.assertEqual(at - read.carry[at], text.index("attic.ĠOn"))
+        failed = result("pip: failed: the red cup slipped.")
+        self.check(FOUND, "Done: pip", [("box: ", "red cup")], *parts[:-1], failed, decided("Done: pip holds the red cup."))
 
     def test_an_answer_is_read_with_what_was_asked_before(self):
         parts = (user("Take the mug."), decided("Where is the mug?"), user("In the box."),

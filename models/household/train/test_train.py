@@ -223,8 +223,9 @@ class Train(unittest.TestCase):
         found = set()
         for call, described in zip(token[kind == reading.KINDS.index(reading.TOOL)], at[kind == reading.KINDS.index(reading.TOOL)]):
             self.assertTrue(self.conversation(batch, call)[described])
-            self.assertEqual(batch.tokens[described - batch.carry[described]], batch.tokens[call + 1])
-            found.add(max(c for c in calls if c < call))
+            if int(call) + 1 not in calls:  # there it is decided on
+                self.assertEqual(batch.tokens[described - batch.carry[described]], batch.tokens[call + 1])
+                found.add(max(c for c in calls if c < call))
         self.assertEqual(found, calls)
         for call, value in zip(token[kind == reading.KINDS.index(reading.VALUE_OF)], at[kind == reading.KINDS.index(reading.VALUE_OF)]):
             self.assertTrue(self.conversation(batch, call)[value])
@@ -262,7 +263,7 @@ class Train(unittest.TestCase):
         for kind, looks in right.items():
             mass, looked = seen[kind]
             self.assertEqual(looked, len(looks) * len(lookup.LOOKS[kind][0]))
-            self.assertAlmostEqual(mass, looked, places=3)
+            self.assertAlmostEqual(mass / looked, 1, places=4)
 
     def test_a_loss_that_is_no_number_ends_the_run_and_the_checkpoint_before_it_stays(self):
         trainer = train.Trainer(self.arguments("nan", "--steps", "3", "--save", "0"))
@@ -294,7 +295,7 @@ class Train(unittest.TestCase):
 
     def test_what_shares_the_keys_of_a_set_head_copies_as_all_others(self):
         model, through = self.heads()
-        taken = {lookup.CARRY, *lookup.FINDS, *lookup.LOOKS[reading.ASKED][0], *lookup.LOOKS[reading.ROBOT][0]}
+        taken = {lookup.CARRY, *lookup.FINDS, *(at for kind in (reading.ASKED, reading.ROBOT, reading.DECLARED_BY) for at in lookup.LOOKS[kind][0])}
         for at in set(itertools.product(range(2, 6), range(4))) - taken:
             self.assertGreater(through(*at).trace().item() / 64, 0.2, at)
 
