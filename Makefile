@@ -59,7 +59,7 @@ verify: llama.cpp ## all a change must pass: gofmt, vet, golangci-lint, govulnch
 	.ci/verify
 
 .PHONY: bench
-bench: agentd agentbench peers ## measure agentd, llama-server and the ideal into bench/results, in some 17 minutes
+bench: agentd agentbench peers ## measure agentd, llama-server and the ideal into bench/results, in some 15 minutes
 	./agentbench suite $(ARGS)
 
 .PHONY: clean

@@ -48,7 +48,7 @@ Usage
 
 Examples
   agentbench suite
-      some 17 minutes on 2 cores
+      some 15 minutes on 2 cores
   agentbench suite --loads all --document docs/benchmarks.md
       25 to 40 minutes: the 0.6B shape, too, and the document's tables anew
   agentbench suite --quick --loads household
