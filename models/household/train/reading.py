@@ -99,7 +99,7 @@ class Conversation:
         for m in ROOM.finditer(self.text):
             self.rooms.add(m[1])
             self.belongs(m.span(2), m.start(1))
-            self.list(m[2], m.start(2), m[1])
+            self.enlist(m[2], m.start(2), m[1])
         for m in MESSAGE.finditer(self.text):
             self.message(*m.span(1))
 
@@ -118,7 +118,7 @@ class Conversation:
         """The first token of the name that one belongs to."""
         return self.texts[token - self.result.carry[token]] if self.result.carry[token] >= 0 else None
 
-    def list(self, names: str, begin: int, room: str) -> None:
+    def enlist(self, names: str, begin: int, room: str) -> None:
         for name in names.split(",Ġ"):
             if name and name != "nothing":
                 self.listed.append(Listed(name, begin, room))
@@ -137,7 +137,7 @@ class Conversation:
                 for f in FACT.finditer(self.text, *body):
                     which = next(i for i in (1, 3, 4) if f[i])
                     self.listed.append(Listed(f[which], f.start(which), room))
-                    self.list(f[2] or "", f.start(2), room)
+                    self.enlist(f[2] or "", f.start(2), room)
         elif ROOM.search(self.text, begin, end):
             for m in STANDS.finditer(self.text, begin, end):
                 self.stands(m[1], m.start(1), m[2], m.start(2))
