@@ -28,6 +28,8 @@ LOOKS = {  # heads that should look there, and the weight of their losses
     reading.ASKED: (((2, 2), (3, 2)), 0.5),
     reading.ROBOT: (((2, 3),), 0.5),
     reading.STANDING: (((3, 3),), 0.5),
+    reading.HERE: (((4, 1),), 1.0),
+    reading.LISTED: (((5, 2),), 0.5),
 }
 WRITES, COPIES = 2.0, 3.0  # how much the first head writes of a name, and the others of what they take over
 CARRIED, SOME = 0.02, 400  # weight of a token that belongs to a name, of which there are many, beside a decision's; and how many of them are looked at

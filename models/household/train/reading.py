@@ -26,15 +26,19 @@ ARRIVED = re.compile(r"YouĠareĠinĠtheĠ([^.ĊĠ]+)\.")
 FACT = re.compile(r"(?:On|In)ĠtheĠ([^.:Ċ]+):Ġ([^.Ċ]*)\.|(?:YouĠholdĠtheĠ([^.Ċ]+)\.|TheĠ([^.:ĊĠ]+(?:Ġ[^.:ĊĠ]+)?)Ġ(?:is|are)Ġ)")
 NAMED = re.compile(r"[tT]heĠ([^.:,?ĊĠ]+(?:Ġ[^.:,?ĊĠ]+)?)(?=Ġ(?:is|are|or|in|on)(?![a-z])|[.?:])")
 
-TOOL = "tool"  # before the name of a tool, and where a call is decided on: its description
+# What a token is to look at; the first token of all where there is nothing of the kind, since looking at something else would seem to find it.
+TOOL = "tool"  # before the name of a tool, and where a decision begins: its description, or nothing for a reply
 PARAMETER_OF = "parameter"  # before the name of a parameter: where the tool declares it
 DECLARED_BY = "declared"  # at a declared parameter: the name of its tool
 ASKED = "asked"  # where somebody names what a decision is about
 ROBOT = "robot"  # and the robot
 STANDING = "standing"  # where the robot was last
 FOUND = "found"  # where lists have what a decision is about
+HERE = "here"  # that of it which is in the room of the robot, and that room
 VALUE_OF = "value"  # what a name in an argument or a reply is copied from
-KINDS = (TOOL, PARAMETER_OF, DECLARED_BY, ASKED, ROBOT, STANDING, FOUND, VALUE_OF)
+LISTED = "listed"  # before each token of a name that nobody said in full: the same in the latest list, or where a robot went
+KINDS = (TOOL, PARAMETER_OF, DECLARED_BY, ASKED, ROBOT, STANDING, FOUND, HERE, VALUE_OF, LISTED)
+NOTHING = [0]
 
 
 @dataclass
@@ -174,11 +178,10 @@ class Decision:
 
     def mentions(self, name: str) -> list[int]:
         """The tokens with which a name begins in what was heard, or its last word if it has several."""
-        for name in (name, name.split("Ġ")[-1]):
-            found = [self.c.token(at) for span in self.heard for at in occurrences(self.c.text, name, *span)]
-            if found:
-                return found
-        return []
+        return self.said(name) or self.said(name.split("Ġ")[-1])
+
+    def said(self, name: str) -> list[int]:
+        return [self.c.token(at) for span in self.heard for at in occurrences(self.c.text, name, *span)]
 
     def around(self, room: str) -> tuple[list[int], list[int]]:
         """What was heard of the things in a room, and where the lists have them."""
@@ -210,12 +213,29 @@ class Decision:
         for token in deciding:
             look(TOOL, token, described)
         self.what(deciding, heard, lists)
+        self.here(deciding, {argument[2] for argument in ARGUMENT.finditer(c.text, *m.span(2)) if argument[1] == "target_robot"})
+
+    def stood(self, name: str) -> tuple[str, int] | None:
+        """The room where a robot was last, and the token that says so."""
+        return next(((room, self.c.token(at)) for room, at in reversed(self.c.robots.get(name, [])) if at < self.start), None)
 
     def robot(self, deciding: list[int], name: str, standing: bool = True) -> None:
-        room = [at for _, at in self.c.robots.get(name, []) if at < self.start][-1:]
+        stood = self.stood(name)
         for token in deciding:
             self.c.result.look(ROBOT, token, self.mentions(name))
-            self.c.result.look(STANDING, token, [self.c.token(at) for at in room if standing])
+            if stood and standing:
+                self.c.result.look(STANDING, token, [stood[1]])
+
+    def here(self, deciding: list[int], names: set[str]) -> None:
+        """Of one robot that a decision names, or the only one: what was heard of that is where it is."""
+        names = names or set(self.c.robots)
+        stood = self.stood(min(names)) if len(names) == 1 else None
+        if stood is None:
+            return
+        room, at = stood
+        there = self.around(room)[1] + ([at] if self.mentions(room) else [])
+        for token in deciding:
+            self.c.result.look(HERE, token, there or NOTHING)
 
     def what(self, deciding: list[int], heard: list[int], lists: list[int]) -> None:
         for token in deciding:
@@ -229,11 +249,16 @@ class Decision:
             near, lists = self.around(name)
             self.c.result.look(FOUND, before, lists)
             self.copied(begin, name, heard + lists)
+            if not heard + near:
+                self.taken(begin, name, [at for room, at in filter(None, map(self.stood, self.c.robots)) if room == name])
             heard = heard + near
         else:
             self.copied(begin, name, heard)
-            if heard and name in self.latest:
-                lists = self.c.tokens(self.latest[name].begin, self.latest[name].end)
+            if name in self.latest:
+                listed = self.latest[name]
+                lists = self.c.tokens(listed.begin, listed.end) if heard else []
+                if not self.said(name):
+                    self.taken(begin, name, [self.c.token(listed.begin)])
         self.c.result.look(ASKED, before, heard)
         return heard, lists
 
@@ -246,17 +271,26 @@ class Decision:
         for i, token in enumerate(rest, 1):
             c.result.look(VALUE_OF, token - 1, [at + i for at in sources if c.result.carry[at] == 0 and c.texts[at + i] == c.texts[token]])
 
+    def taken(self, begin: int, name: str, sources: list[int]) -> None:
+        """Each token before one of a name that nobody said should look at that one itself in the lists."""
+        c = self.c
+        for i, token in enumerate(c.tokens(begin, begin + len(name))):
+            c.result.look(LISTED, token - 1, [at + i for at in sources if c.texts[at + i] == c.texts[token]])
+
     def reply(self, deciding: int, stop: int) -> None:
         names = {m[1] for m in NAMED.finditer(self.c.text, self.start, stop)}
-        heard, lists = [], []
+        heard, lists, robots = [], [], set()
         for name in sorted(names | set(self.latest) | self.c.rooms | set(self.c.robots)):
             for at in occurrences(self.c.text, name, self.start, stop):
                 asked, there = self.name(at, name)
                 if name in self.c.robots:
                     self.robot([deciding], name)
+                    robots.add(name)
                 elif name not in self.c.rooms:
                     heard, lists = heard + asked, lists + there
-        self.what([deciding], heard, lists)
+        self.c.result.look(TOOL, deciding, NOTHING)
+        self.what([deciding], heard, lists if lists or not heard else NOTHING)
+        self.here([deciding], robots)
 
 
 def occurrences(text: str, name: str, begin: int, end: int) -> list[int]:

@@ -6,7 +6,7 @@ import unittest
 import numpy as np
 
 import reading
-from reading import ASKED, DECLARED_BY, FOUND, KINDS, PARAMETER_OF, ROBOT, STANDING, TOOL, VALUE_OF, Reader
+from reading import ASKED, DECLARED_BY, FOUND, HERE, KINDS, LISTED, NOTHING, PARAMETER_OF, ROBOT, STANDING, TOOL, VALUE_OF, Reader
 
 # Each character is a token; what stands between the signs the model writes.
 SYSTEM = """<|im_start|>system
@@ -68,7 +68,7 @@ class Reading(unittest.TestCase):
         for behind, name in wants:
             self.assertEqual(text.count(written(behind + name)), 1, behind + name)
             begin = text.index(written(behind + name)) + len(behind)
-            whole = kind in (TOOL, FOUND) or kind == VALUE_OF and "has: " in behind
+            whole = kind in (TOOL, FOUND) or kind == HERE and "is in" not in behind or kind == VALUE_OF and "has: " in behind
             want += range(begin, begin + (len(name) if whole else 1))
         self.assertEqual(self.looks(read, kind, at), sorted(want), [text[max(0, a - 20):a + 5] for a in self.looks(read, kind, at)])
 
@@ -150,6 +150,35 @@ class Reading(unittest.TestCase):
         self.assertEqual(at - read.carry[at], text.index("attic.ĠOn"))
         failed = result("pip: failed: the red cup slipped.")
         self.check(FOUND, "Done: pip", [("box: ", "red cup")], *parts[:-1], failed, decided("Done: pip holds the red cup."))
+
+    def nothing(self, kind, before, *parts):
+        text, read = self.read(*parts)
+        self.assertEqual(self.looks(read, kind, text.rindex(before.replace(" ", "Ġ")) - 1), NOTHING)
+
+    def test_a_reply_needs_no_tool_and_says_of_an_unknown_thing_that_no_list_has_it(self):
+        parts = user("Take the mug."), decided("Where is the mug?")
+        self.nothing(TOOL, "Where is", *parts)
+        self.nothing(FOUND, "Where is", *parts)
+        self.check(FOUND, "Hello", [], user("Take the mug."), decided("Hello"))  # nobody said what this is about
+
+    def test_what_was_asked_for_is_here_if_the_robot_is_in_its_room(self):
+        lamp = user("Put the red lamp into the box."), decided(call("grab", what="red lamp", target_robot="pip"))
+        for before in ('<tool_call>\n{"name": "grab', 'grab", "arg'):
+            self.check(HERE, before, [("shelf, ", "red lamp")], *lamp)
+        self.check(HERE, "Done", [("shelf, ", "red lamp")], lamp[0], decided("Done: pip has it."))
+        other = user("mo, take the red lamp."), decided(call("go", to="hall", target_robot="mo"))
+        self.nothing(HERE, "go\", \"arg", *other)
+        self.check(HERE, "Done", [("shelves. pip is in the ", "hall")], user("pip, go to the hall."), decided("Done: pip is in the hall."))
+        self.check(HERE, "Done", [], lamp[0], decided("Done."))  # one of two robots, nobody knows which
+
+    def test_a_name_that_nobody_said_in_full_is_taken_from_the_latest_list(self):
+        parts = (user("Take the lamp."), decided(call("grab", what="red lamp", target_robot="pip")))
+        text, read = self.read(*parts)
+        here, there = text.rindex('redĠlamp"'), text.index("redĠlamp.")
+        self.assertEqual([self.looks(read, LISTED, here - 1 + i) for i in range(len("red lamp"))], [[there + i] for i in range(len("red lamp"))])
+        self.check(LISTED, 'red lamp", "tar', [], user("Take the red lamp."), parts[1])
+        self.check(LISTED, "hall.<", [("shelves. pip is in the ", "hall")], user("Where is pip?"), decided("pip is in the hall."))
+        self.check(LISTED, "hall.<", [], user("Where is the lamp?"), decided("The red lamp is in the hall."))  # that follows from the lamp
 
     def test_an_answer_is_read_with_what_was_asked_before(self):
         parts = (user("Take the mug."), decided("Where is the mug?"), user("In the box."),
