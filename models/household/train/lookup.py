@@ -29,6 +29,9 @@ LOOKS = {  # heads that should look there, and the weight of their losses
     reading.ROBOT: (((2, 3),), 0.5),
     reading.STANDING: (((3, 3),), 0.5),
     reading.HERE: (((4, 1),), 1.0),
+    reading.HELD: (((3, 1),), 0.5),
+    reading.STATE_OF: (((1, 3),), 0.1),
+    reading.STATE: (((4, 3),), 0.5),
     reading.LISTED: (((5, 2),), 0.5),
 }
 WRITES, COPIES = 2.0, 3.0  # how much the first head writes of a name, and the others of what they take over

@@ -175,6 +175,7 @@ class Qwen3(nn.Module):
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.norm = Norm(shape.width, shape.epsilon)
         nn.init.constant_(self.norm.weight, OUT_NORM)
+        self.ahead: Tensor | None = None
         if shape.layers > 1 and shape.kv_heads > 1:
             copying.begin(self)
             lookup.begin(self)
@@ -184,8 +185,17 @@ class Qwen3(nn.Module):
         half, group = self.shape.head_dim // 2, self.shape.heads // self.shape.kv_heads
         inverse = self.shape.theta ** (-torch.arange(half, device=batch.tokens.device, dtype=torch.float32) / half)
         angle = (batch.positions[:, None].float() * inverse)[:, None, :]
-        masks = [m.to(dtype).repeat_interleave(group, dim=0) for m in batch.masks]
+        ends = [sum(batch.sizes[i] for i in path) for path in batch.paths]
+        causal = self.causal(max(ends), group, dtype, batch.tokens.device)
+        masks = [causal[(end - size) * group:end * group, :end] for end, size in zip(ends, batch.sizes, strict=True)]
         return Queries(None, batch.sizes, masks, angle.cos().to(dtype), angle.sin().to(dtype))
+
+    def causal(self, size: int, group: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Minus infinity where a token would look ahead, each row once for every head of a group. It is kept: to make the masks of
+        a batch took a tenth of the time."""
+        if self.ahead is None or self.ahead.shape[1] < size or self.ahead.dtype != dtype or self.ahead.device != device:
+            self.ahead = torch.full((size, size), float("-inf"), dtype=dtype, device=device).triu(1).repeat_interleave(group, dim=0)
+        return self.ahead
 
     def forward(self, batch: Batch, dtype: torch.dtype, rows: Tensor, seen: Seen | None = None) -> Tensor:
         """Logits, in float32, behind the tokens at rows. seen takes the queries and keys of each layer."""

@@ -34,7 +34,6 @@ class Batch:
     positions: Tensor
     sizes: list[int]
     paths: list[list[int]]  # of each node, its ancestors from the root on and itself
-    masks: list  # of each node, what to add to its scores
     rows: Tensor  # indices of the tokens behind which a target stands
     targets: Tensor
     decisions: Tensor  # of each target, the number of its decision: one unbroken run of targets
@@ -55,22 +54,16 @@ def move(value, device: torch.device):
     return value.to(device) if isinstance(value, Tensor) else value
 
 
-def causal(queries: int, keys: int) -> Tensor:
-    """Minus infinity where a query, the last ones of the keys, would look ahead."""
-    return torch.full((queries, keys), float("-inf")).triu(keys - queries + 1)
-
-
 def pack(nodes: list[Node]) -> Batch:
     """Lays out nodes, parents before their children."""
     sizes = [len(n.tokens) for n in nodes]
     starts = np.cumsum([0] + sizes)
-    depth, paths, masks, positions, rows, targets, decisions = [], [], [], [], [], [], []
+    depth, paths, positions, rows, targets, decisions = [], [], [], [], [], []
     decision = -1
     for i, n in enumerate(nodes):
         before = depth[n.parent] + sizes[n.parent] if n.parent >= 0 else 0
         depth.append(before)
         paths.append((paths[n.parent] if n.parent >= 0 else []) + [i])
-        masks.append(causal(sizes[i], before + sizes[i]))
         positions.append(np.arange(before, before + sizes[i]))
         at = np.flatnonzero(n.loss)
         previous = starts[i] + at - 1
@@ -95,7 +88,7 @@ def pack(nodes: list[Node]) -> Batch:
             kinds, *at = np.array([look for look in n.read.looks if depth[i] <= look[1] < depth[i] + sizes[i]] or np.zeros((0, 3), int)).T
             path = np.concatenate([np.arange(starts[j], starts[j + 1]) for j in paths[i]])
             looks.append(np.stack((kinds, *(path[a] for a in at))))
-    return Batch(flat([n.tokens for n in nodes]), flat(positions), sizes, paths, masks,
+    return Batch(flat([n.tokens for n in nodes]), flat(positions), sizes, paths,
                  flat(rows), flat(targets), flat(decisions), decision + 1,
                  torch.arange(len(nodes)).repeat_interleave(torch.tensor(sizes)), before, flat(carry),
                  torch.from_numpy(np.concatenate(looks, axis=1).astype(np.int64)))

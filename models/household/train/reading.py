@@ -34,10 +34,13 @@ ASKED = "asked"  # where somebody names what a decision is about
 ROBOT = "robot"  # and the robot
 STANDING = "standing"  # where the robot was last
 FOUND = "found"  # where lists have what a decision is about
+HELD = "held"  # and what the robot holds
+STATE = "state"  # what was last said of what a decision is about: closed, on, at a number, or in a place
+STATE_OF = "state of"  # there, the name of the thing
 HERE = "here"  # that of it which is in the room of the robot, and that room
 VALUE_OF = "value"  # what a name in an argument or a reply is copied from
 LISTED = "listed"  # before each token of a name that nobody said in full: the same in the latest list, or where a robot went
-KINDS = (TOOL, PARAMETER_OF, DECLARED_BY, ASKED, ROBOT, STANDING, FOUND, HERE, VALUE_OF, LISTED)
+KINDS = (TOOL, PARAMETER_OF, DECLARED_BY, ASKED, ROBOT, STANDING, FOUND, HERE, HELD, STATE, STATE_OF, VALUE_OF, LISTED)
 NOTHING = [0]
 
 
@@ -73,6 +76,8 @@ class Listed:
     name: str
     begin: int  # in characters
     room: str
+    holder: str = ""  # the robot that holds it
+    state: tuple[int, int] | None = None  # where it is said to be closed, on, or at a number, in characters
 
     @property
     def end(self) -> int:
@@ -140,7 +145,12 @@ class Conversation:
                 self.belongs(body, at)
                 for f in FACT.finditer(self.text, *body):
                     which = next(i for i in (1, 3, 4) if f[i])
-                    self.listed.append(Listed(f[which], f.start(which), room))
+                    thing = Listed(f[which], f.start(which), room, m[1] if which == 3 else "")
+                    if which == 4:
+                        thing.state = f.end(), self.text.find(".", f.end(), m.end(2))
+                        for token in self.tokens(*thing.state):
+                            self.result.look(STATE_OF, token, [self.token(thing.begin)])
+                    self.listed.append(thing)
                     self.enlist(f[2] or "", f.start(2), room)
         elif ROOM.search(self.text, begin, end):
             for m in STANDS.finditer(self.text, begin, end):
@@ -227,18 +237,22 @@ class Decision:
                 self.c.result.look(STANDING, token, [stood[1]])
 
     def here(self, deciding: list[int], names: set[str]) -> None:
-        """Of one robot that a decision names, or the only one: what was heard of that is where it is."""
+        """Of one robot that a decision names, or the only one: what was heard of that is where it is, and what it holds."""
         names = names or set(self.c.robots)
         stood = self.stood(min(names)) if len(names) == 1 else None
         if stood is None:
             return
         room, at = stood
         there = self.around(room)[1] + ([at] if self.mentions(room) else [])
+        held = [t for x in self.latest.values() if x.holder in names for t in self.c.tokens(x.begin, x.end)]
         for token in deciding:
             self.c.result.look(HERE, token, there or NOTHING)
+            self.c.result.look(HELD, token, held or NOTHING)
 
     def what(self, deciding: list[int], heard: list[int], lists: list[int]) -> None:
+        states = [t for x in self.latest.values() if x.state and self.mentions(x.name) for t in self.c.tokens(*x.state)]
         for token in deciding:
+            self.c.result.look(STATE, token, states or NOTHING)
             self.c.result.look(ASKED, token, heard)
             self.c.result.look(FOUND, token, lists)
 

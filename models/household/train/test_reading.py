@@ -6,7 +6,7 @@ import unittest
 import numpy as np
 
 import reading
-from reading import ASKED, DECLARED_BY, FOUND, HERE, KINDS, LISTED, NOTHING, PARAMETER_OF, ROBOT, STANDING, TOOL, VALUE_OF, Reader
+from reading import ASKED, DECLARED_BY, FOUND, HELD, HERE, KINDS, LISTED, NOTHING, PARAMETER_OF, ROBOT, STANDING, STATE, STATE_OF, TOOL, VALUE_OF, Reader
 
 # Each character is a token; what stands between the signs the model writes.
 SYSTEM = """<|im_start|>system
@@ -68,7 +68,7 @@ class Reading(unittest.TestCase):
         for behind, name in wants:
             self.assertEqual(text.count(written(behind + name)), 1, behind + name)
             begin = text.index(written(behind + name)) + len(behind)
-            whole = kind in (TOOL, FOUND) or kind == HERE and "is in" not in behind or kind == VALUE_OF and "has: " in behind
+            whole = kind in (TOOL, FOUND, HELD, STATE) or kind == HERE and "is in" not in behind or kind == VALUE_OF and "has: " in behind
             want += range(begin, begin + (len(name) if whole else 1))
         self.assertEqual(self.looks(read, kind, at), sorted(want), [text[max(0, a - 20):a + 5] for a in self.looks(read, kind, at)])
 
@@ -170,6 +170,26 @@ class Reading(unittest.TestCase):
         self.nothing(HERE, "go\", \"arg", *other)
         self.check(HERE, "Done", [("shelves. pip is in the ", "hall")], user("pip, go to the hall."), decided("Done: pip is in the hall."))
         self.check(HERE, "Done", [], lamp[0], decided("Done."))  # one of two robots, nobody knows which
+
+    def test_what_a_robot_holds_is_known_until_it_is_put_somewhere(self):
+        parts = (user("pip, bring the red cup to the shelf."), decided(call("go", to="attic", target_robot="pip")), ARRIVED,
+                 decided(call("grab", what="red cup", target_robot="pip")))
+        self.nothing(HELD, "grab\", \"arg", *parts)
+        held = *parts, result("pip: You hold the red cup."), decided(call("go", to="hall", target_robot="pip"))
+        self.check(HELD, 'go", "arg', [("hold the ", "red cup")], *held)
+        self.nothing(HELD, "Done", *held[:-1], decided("Done: mo is in the attic."))  # that is the other one
+        put = *held[:-1], decided(call("drop", what="red cup", on="box", target_robot="pip")), result("pip: The red cup is on the box.")
+        self.nothing(HELD, "Done", *put, decided("Done: pip is in the attic."))
+
+    def test_the_state_of_a_thing_is_what_was_last_said_of_it(self):
+        parts = user("mo, close the shelves."), decided(call("go", to="attic", target_robot="mo")), ARRIVED
+        closed = *parts, decided("Done: the shelves is closed.")
+        self.check(STATE, "Done", [("The shelves is ", "closed")], *closed)
+        text, read = self.read(*closed)
+        at = text.index("closed.Ċ")
+        self.assertEqual([self.looks(read, STATE_OF, at + i) for i in range(len("closed"))], [[text.index("shelvesĠisĠclosed.")]] * len("closed"))
+        self.nothing(STATE, "go\", \"arg", *parts[:2])
+        self.nothing(STATE, "Done", *closed[:-1], user("Take the red lamp."), decided("Done: pip holds it."))
 
     def test_a_name_that_nobody_said_in_full_is_taken_from_the_latest_list(self):
         parts = (user("Take the lamp."), decided(call("grab", what="red lamp", target_robot="pip")))
