@@ -39,7 +39,7 @@ STATE = "state"  # what was last said of what a decision is about: closed, on, a
 STATE_OF = "state of"  # there, the name of the thing
 HERE = "here"  # that of it which is in the room of the robot, and that room
 VALUE_OF = "value"  # what a name in an argument or a reply is copied from
-LISTED = "listed"  # before each token of a name that nobody said in full: the same in the latest list, or where a robot went
+LISTED = "listed"  # before each token of a name that nobody said in full: the same in a list, or where a robot went
 KINDS = (TOOL, PARAMETER_OF, DECLARED_BY, ASKED, ROBOT, STANDING, FOUND, HERE, HELD, STATE, STATE_OF, VALUE_OF, LISTED)
 NOTHING = [0]
 
@@ -272,7 +272,7 @@ class Decision:
                 listed = self.latest[name]
                 lists = self.c.tokens(listed.begin, listed.end) if heard else []
                 if not self.said(name):
-                    self.taken(begin, name, [self.c.token(listed.begin)])
+                    self.taken(begin, name, [self.c.token(x.begin) for x in self.c.listed if x.name == name and x.end <= self.start])
         self.c.result.look(ASKED, before, heard)
         return heard, lists
 

@@ -191,11 +191,14 @@ class Reading(unittest.TestCase):
         self.nothing(STATE, "go\", \"arg", *parts[:2])
         self.nothing(STATE, "Done", *closed[:-1], user("Take the red lamp."), decided("Done: pip holds it."))
 
-    def test_a_name_that_nobody_said_in_full_is_taken_from_the_latest_list(self):
+    def test_a_name_that_nobody_said_in_full_is_taken_from_the_lists(self):
         parts = (user("Take the lamp."), decided(call("grab", what="red lamp", target_robot="pip")))
         text, read = self.read(*parts)
         here, there = text.rindex('redĠlamp"'), text.index("redĠlamp.")
         self.assertEqual([self.looks(read, LISTED, here - 1 + i) for i in range(len("red lamp"))], [[there + i] for i in range(len("red lamp"))])
+        seen = result("pip: You are in the hall. On the shelf: red lamp.")
+        text, read = self.read(parts[0], decided(call("go", to="hall", target_robot="pip")), seen, parts[1])
+        self.assertEqual(self.looks(read, LISTED, text.rindex('redĠlamp"') - 1), [text.index("redĠlamp.Ġ"), text.rindex("redĠlamp.Ċ")])
         self.check(LISTED, 'red lamp", "tar', [], user("Take the red lamp."), parts[1])
         self.check(LISTED, "hall.<", [("shelves. pip is in the ", "hall")], user("Where is pip?"), decided("pip is in the hall."))
         self.check(LISTED, "hall.<", [], user("Where is the lamp?"), decided("The red lamp is in the hall."))  # that follows from the lamp
