@@ -21,6 +21,7 @@ CARRY = (2, 0)
 FINDS = ((3, 0), (4, 0), (4, 2), (5, 0))
 LOOKS = {  # heads that should look there, and the weight of their losses
     reading.TOOL: (FINDS[2:], 1.0),
+    reading.NEEDED: (((5, 1),), 0.5),
     reading.PARAMETER_OF: (FINDS[2:], 1.0),
     reading.DECLARED_BY: (((2, 1),), 0.1),
     reading.VALUE_OF: (FINDS[2:], 1.0),

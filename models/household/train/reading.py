@@ -28,6 +28,7 @@ NAMED = re.compile(r"[tT]heĠ([^.:,?ĊĠ]+(?:Ġ[^.:,?ĊĠ]+)?)(?=Ġ(?:is|are|or|
 
 # What a token is to look at; the first token of all where there is nothing of the kind, since looking at something else would seem to find it.
 TOOL = "tool"  # before the name of a tool, and where a decision begins: its description, or nothing for a reply
+NEEDED = "needed"  # where a decision begins: the description of the tool of the last call before the next reply, which is what was asked for
 PARAMETER_OF = "parameter"  # before the name of a parameter: where the tool declares it
 DECLARED_BY = "declared"  # at a declared parameter: the name of its tool
 ASKED = "asked"  # where somebody names what a decision is about
@@ -40,7 +41,7 @@ STATE_OF = "state of"  # there, the name of the thing
 HERE = "here"  # that of it which is in the room of the robot, and that room
 VALUE_OF = "value"  # what a name in an argument or a reply is copied from
 LISTED = "listed"  # before each token of a name that nobody said in full: the same in a list, or where a robot went
-KINDS = (TOOL, PARAMETER_OF, DECLARED_BY, ASKED, ROBOT, STANDING, FOUND, HERE, HELD, STATE, STATE_OF, VALUE_OF, LISTED)
+KINDS = (TOOL, NEEDED, PARAMETER_OF, DECLARED_BY, ASKED, ROBOT, STANDING, FOUND, HERE, HELD, STATE, STATE_OF, VALUE_OF, LISTED)
 NOTHING = [0]
 
 
@@ -64,8 +65,7 @@ class Reader:
         conversation = Conversation([self.texts[t] for t in tokens])
         begins = np.flatnonzero(loss & ~np.concatenate(([False], loss[:-1])))
         ends = np.flatnonzero(loss & ~np.concatenate((loss[1:], [False])))
-        for begin, end in zip(begins, ends, strict=True):
-            conversation.decide(int(begin), int(end))
+        conversation.decide([(int(begin), int(end)) for begin, end in zip(begins, ends, strict=True)])
         return conversation.result
 
 
@@ -164,15 +164,21 @@ class Conversation:
         self.robots.setdefault(robot, []).append((room, room_begin))
         self.belongs((room_begin, room_begin + len(room)), robot_begin)
 
-    def decide(self, begin: int, end: int) -> None:
-        """Reads a decision, of the tokens from begin to end, and says what its tokens should look at."""
-        start, stop = int(self.ends[begin - 1]), int(self.ends[end])
-        decision = Decision(self, start)
-        calls = list(CALL.finditer(self.text, start, stop))
-        for i, call in enumerate(calls):
-            decision.call(call, [] if i else [begin - 1])
-        if not calls:
-            decision.reply(begin - 1, stop)
+    def decide(self, spans: list[tuple[int, int]]) -> None:
+        """Reads the decisions, of the tokens from one to another, and says what these should look at."""
+        needed: list[int] | None = None
+        for begin, end in reversed(spans):
+            start, stop = int(self.ends[begin - 1]), int(self.ends[end])
+            decision = Decision(self, start)
+            calls = list(CALL.finditer(self.text, start, stop))
+            for i, call in enumerate(calls):
+                decision.call(call, [] if i else [begin - 1])
+            if not calls:
+                decision.reply(begin - 1, stop)
+            elif needed == NOTHING:
+                needed = [t for call in calls for t in self.tools.get(call[1], [])]
+            needed = needed if calls else NOTHING
+            self.result.look(NEEDED, begin - 1, needed or [])
 
 
 class Decision:

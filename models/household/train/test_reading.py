@@ -6,7 +6,7 @@ import unittest
 import numpy as np
 
 import reading
-from reading import ASKED, DECLARED_BY, FOUND, HELD, HERE, KINDS, LISTED, NOTHING, PARAMETER_OF, ROBOT, STANDING, STATE, STATE_OF, TOOL, VALUE_OF, Reader
+from reading import ASKED, DECLARED_BY, FOUND, HELD, HERE, KINDS, LISTED, NEEDED, NOTHING, PARAMETER_OF, ROBOT, STANDING, STATE, STATE_OF, TOOL, VALUE_OF, Reader
 
 # Each character is a token; what stands between the signs the model writes.
 SYSTEM = """<|im_start|>system
@@ -68,7 +68,7 @@ class Reading(unittest.TestCase):
         for behind, name in wants:
             self.assertEqual(text.count(written(behind + name)), 1, behind + name)
             begin = text.index(written(behind + name)) + len(behind)
-            whole = kind in (TOOL, FOUND, HELD, STATE) or kind == HERE and "is in" not in behind or kind == VALUE_OF and "has: " in behind
+            whole = kind in (TOOL, NEEDED, FOUND, HELD, STATE) or kind == HERE and "is in" not in behind or kind == VALUE_OF and "has: " in behind
             want += range(begin, begin + (len(name) if whole else 1))
         self.assertEqual(self.looks(read, kind, at), sorted(want), [text[max(0, a - 20):a + 5] for a in self.looks(read, kind, at)])
 
@@ -160,6 +160,17 @@ class Reading(unittest.TestCase):
         self.nothing(TOOL, "Where is", *parts)
         self.nothing(FOUND, "Where is", *parts)
         self.check(FOUND, "Hello", [], user("Take the mug."), decided("Hello"))  # nobody said what this is about
+
+    def test_what_was_asked_for_needs_the_tool_of_the_last_call_before_the_reply(self):
+        go, grab = decided(call("go", to="attic", target_robot="pip")), decided(call("grab", what="red cup", target_robot="pip"))
+        held = result("pip: You hold the red cup.")
+        parts = user("Take the red cup."), go, ARRIVED, grab, held, decided("Done: pip holds the red cup.")
+        text, read = self.read(*parts)
+        for before in ('<tool_call>Ċ{"name":Ġ"go', '<tool_call>Ċ{"name":Ġ"grab'):
+            there = self.looks(read, NEEDED, text.index(before) - 1)
+            self.assertEqual("".join(text[t] for t in there), "TakeĠit.")
+        self.nothing(NEEDED, "Done:", *parts)
+        self.check(NEEDED, '<tool_call>\n{"name": "grab', [], *parts[:4])  # nobody knows how it ends
 
     def test_what_was_asked_for_is_here_if_the_robot_is_in_its_room(self):
         lamp = user("Put the red lamp into the box."), decided(call("grab", what="red lamp", target_robot="pip"))
