@@ -24,11 +24,16 @@ STANDS = re.compile(r"(?<=[.ĠĊ])([^.:,ĊĠ]+)ĠisĠinĠtheĠ([^.ĊĠ]+)\.")
 RESULT = re.compile(r"Ċ([^.:,ĊĠ]+):Ġ(?!failed)([^Ċ]*)")
 ARRIVED = re.compile(r"YouĠareĠinĠtheĠ([^.ĊĠ]+)\.")
 FACT = re.compile(r"(?:On|In)ĠtheĠ([^.:Ċ]+):Ġ([^.Ċ]*)\.|(?:YouĠholdĠtheĠ([^.Ċ]+)\.|TheĠ([^.:ĊĠ]+(?:Ġ[^.:ĊĠ]+)?)Ġ(?:is|are)Ġ)")
+# Where a thing is that was seen there last no more: lists are behind that.
+MOVED = re.compile(r"Noted:ĠtheĠ([^.]+?)Ġ(?:is|are)Ġ|somebodyĠtookĠtheĠ([^.]+)\.|failed:ĠtheĠ([^.]+?)Ġ(?:is|are)ĠnotĠhere")
+ROBOTS = re.compile(r'"target_robot":Ġ\{[^}]*"enum":Ġ\["([^\]]+)"\]')
+UNKNOWN = re.compile("Where|IĠ(?:can't:ĠIĠ)?don'tĠknow")
 NAMED = re.compile(r"[tT]heĠ([^.:,?ĊĠ]+(?:Ġ[^.:,?ĊĠ]+)?)(?=Ġ(?:is|are|or|in|on)(?![a-z])|[.?:])")
 
-# What a token is to look at; the first token of all where there is nothing of the kind, since looking at something else would seem to find it.
+# What a token is to look at. Where there is nothing of the kind that is the first token: a head always looks somewhere, and elsewhere
+# it would seem to have found something.
 TOOL = "tool"  # before the name of a tool, and where a decision begins: its description, or nothing for a reply
-NEEDED = "needed"  # where a decision begins: the description of the tool of the last call before the next reply, which is what was asked for
+NEEDED = "needed"  # where a decision begins: the descriptions of the tools of each robot's last call before the next reply, for which all others are made
 PARAMETER_OF = "parameter"  # before the name of a parameter: where the tool declares it
 DECLARED_BY = "declared"  # at a declared parameter: the name of its tool
 ASKED = "asked"  # where somebody names what a decision is about
@@ -36,11 +41,11 @@ ROBOT = "robot"  # and the robot
 STANDING = "standing"  # where the robot was last
 FOUND = "found"  # where lists have what a decision is about
 HELD = "held"  # and what the robot holds
-STATE = "state"  # what was last said of what a decision is about: closed, on, at a number, or in a place
+STATE = "state"  # what was last said of what a decision is about: open, closed, on, at a number, or in a place
 STATE_OF = "state of"  # there, the name of the thing
-HERE = "here"  # that of it which is in the room of the robot, and that room
+HERE = "here"  # that of it which is in the room of the robot, and that room if it was named
 VALUE_OF = "value"  # what a name in an argument or a reply is copied from
-LISTED = "listed"  # before each token of a name that nobody said in full: the same in a list, or where a robot went
+LISTED = "listed"  # before each token of a thing's name that nobody said in full: the same in a list; of a room's: where a robot went
 KINDS = (TOOL, NEEDED, PARAMETER_OF, DECLARED_BY, ASKED, ROBOT, STANDING, FOUND, HERE, HELD, STATE, STATE_OF, VALUE_OF, LISTED)
 NOTHING = [0]
 
@@ -71,13 +76,14 @@ class Reader:
 
 @dataclass
 class Listed:
-    """A place or a thing in a list of what a room has."""
+    """A place or a thing in a list of what a room has, or where somebody says that it is elsewhere now."""
 
     name: str
     begin: int  # in characters
     room: str
     holder: str = ""  # the robot that holds it
-    state: tuple[int, int] | None = None  # where it is said to be closed, on, or at a number, in characters
+    state: tuple[int, int] | None = None  # what is said of it, in characters
+    moved: bool = False  # its room stands behind its name or nowhere, so that no head finds it there
 
     @property
     def end(self) -> int:
@@ -111,6 +117,10 @@ class Conversation:
             self.enlist(m[2], m.start(2), m[1])
         for m in MESSAGE.finditer(self.text):
             self.message(*m.span(1))
+        self.listed += [Listed(m[m.lastindex], m.start(m.lastindex), "", moved=True) for m in MOVED.finditer(self.text)]
+        self.listed.sort(key=lambda x: x.begin)
+        declared_robots = ROBOTS.search(self.text)
+        self.team = declared_robots[1].split('",Ġ"') if declared_robots else []
 
     def token(self, char: int) -> int:
         """The token that has a character."""
@@ -146,6 +156,8 @@ class Conversation:
                 for f in FACT.finditer(self.text, *body):
                     which = next(i for i in (1, 3, 4) if f[i])
                     thing = Listed(f[which], f.start(which), room, m[1] if which == 3 else "")
+                    if which == 1:  # "The box is open. In the box: …"
+                        thing.state = next((x.state for x in reversed(self.listed) if x.name == thing.name and x.begin > body[0]), None)
                     if which == 4:
                         thing.state = f.end(), self.text.find(".", f.end(), m.end(2))
                         for token in self.tokens(*thing.state):
@@ -166,19 +178,22 @@ class Conversation:
 
     def decide(self, spans: list[tuple[int, int]]) -> None:
         """Reads the decisions, of the tokens from one to another, and says what these should look at."""
-        needed: list[int] | None = None
+        last: dict[str, list[int]] | None = None  # of each robot the description for its last call; None: it ends otherwise
         for begin, end in reversed(spans):
             start, stop = int(self.ends[begin - 1]), int(self.ends[end])
             decision = Decision(self, start)
             calls = list(CALL.finditer(self.text, start, stop))
             for i, call in enumerate(calls):
                 decision.call(call, [] if i else [begin - 1])
+                if last is not None:
+                    last.setdefault(robot_of(call), self.tools.get(call[1], []))
             if not calls:
                 decision.reply(begin - 1, stop)
-            elif needed == NOTHING:
-                needed = [t for call in calls for t in self.tools.get(call[1], [])]
-            needed = needed if calls else NOTHING
-            self.result.look(NEEDED, begin - 1, needed or [])
+                # Nobody can know how what can't be done will end.
+                last = None if "IĠcan't" in self.text[start:stop] else {}
+                self.result.look(NEEDED, begin - 1, NOTHING)
+            elif last:
+                self.result.look(NEEDED, begin - 1, [t for described in last.values() for t in described])
 
 
 class Decision:
@@ -194,7 +209,12 @@ class Decision:
 
     def mentions(self, name: str) -> list[int]:
         """The tokens with which a name begins in what was heard, or its last word if it has several."""
-        return self.said(name) or self.said(name.split("Ġ")[-1])
+        last = name.split("Ġ")[-1]
+        if (said := self.said(name)) or last == name:
+            return said
+        if any(other != name and other.endswith("Ġ" + last) and self.said(other) for other in self.latest):
+            return []  # that one is meant
+        return [self.c.token(at) for span in self.heard for at in occurrences(self.c.text, last, *span) if self.c.text.endswith("theĠ", 0, at)]
 
     def said(self, name: str) -> list[int]:
         return [self.c.token(at) for span in self.heard for at in occurrences(self.c.text, name, *span)]
@@ -203,7 +223,7 @@ class Decision:
         """What was heard of the things in a room, and where the lists have them."""
         heard, lists = [], []
         for x in self.latest.values():
-            if x.room == room and (mentions := self.mentions(x.name)):
+            if x.room == room and not x.holder and (mentions := self.mentions(x.name)):
                 heard += mentions
                 lists += self.c.tokens(x.begin, x.end)
         return heard, lists
@@ -229,7 +249,7 @@ class Decision:
         for token in deciding:
             look(TOOL, token, described)
         self.what(deciding, heard, lists)
-        self.here(deciding, {argument[2] for argument in ARGUMENT.finditer(c.text, *m.span(2)) if argument[1] == "target_robot"})
+        self.here(deciding, robot_of(m))
 
     def stood(self, name: str) -> tuple[str, int] | None:
         """The room where a robot was last, and the token that says so."""
@@ -242,23 +262,26 @@ class Decision:
             if stood and standing:
                 self.c.result.look(STANDING, token, [stood[1]])
 
-    def here(self, deciding: list[int], names: set[str]) -> None:
-        """Of one robot that a decision names, or the only one: what was heard of that is where it is, and what it holds."""
-        names = names or set(self.c.robots)
-        stood = self.stood(min(names)) if len(names) == 1 else None
+    def here(self, deciding: list[int], robot: str) -> None:
+        """What was heard of that is where a robot is, and what it holds."""
+        stood = self.stood(robot)
         if stood is None:
             return
         room, at = stood
         there = self.around(room)[1] + ([at] if self.mentions(room) else [])
-        held = [t for x in self.latest.values() if x.holder in names for t in self.c.tokens(x.begin, x.end)]
+        held = [t for x in self.latest.values() if x.holder == robot for t in self.c.tokens(x.begin, x.end)]
         for token in deciding:
-            self.c.result.look(HERE, token, there or NOTHING)
+            self.c.result.look(HERE, token, [] if self.moved() else there or NOTHING)
             self.c.result.look(HELD, token, held or NOTHING)
+
+    def moved(self) -> bool:
+        """Whether something was heard of that is no more where a list has it."""
+        return any(x.moved and self.mentions(x.name) for x in self.latest.values())
 
     def what(self, deciding: list[int], heard: list[int], lists: list[int]) -> None:
         states = [t for x in self.latest.values() if x.state and self.mentions(x.name) for t in self.c.tokens(*x.state)]
         for token in deciding:
-            self.c.result.look(STATE, token, states or NOTHING)
+            self.c.result.look(STATE, token, [] if self.moved() else states or NOTHING)
             self.c.result.look(ASKED, token, heard)
             self.c.result.look(FOUND, token, lists)
 
@@ -276,7 +299,7 @@ class Decision:
             self.copied(begin, name, heard)
             if name in self.latest:
                 listed = self.latest[name]
-                lists = self.c.tokens(listed.begin, listed.end) if heard else []
+                lists = self.c.tokens(listed.begin, listed.end) if heard and not listed.moved else []
                 if not self.said(name):
                     self.taken(begin, name, [self.c.token(x.begin) for x in self.c.listed if x.name == name and x.end <= self.start])
         self.c.result.look(ASKED, before, heard)
@@ -299,18 +322,29 @@ class Decision:
 
     def reply(self, deciding: int, stop: int) -> None:
         names = {m[1] for m in NAMED.finditer(self.c.text, self.start, stop)}
-        heard, lists, robots = [], [], set()
+        heard, lists, robots, begins = [], [], [], False
         for name in sorted(names | set(self.latest) | self.c.rooms | set(self.c.robots)):
             for at in occurrences(self.c.text, name, self.start, stop):
                 asked, there = self.name(at, name)
+                begins = begins or bool(asked) and self.c.token(at) == deciding + 1
                 if name in self.c.robots:
                     self.robot([deciding], name)
-                    robots.add(name)
+                    robots.append(name)
                 elif name not in self.c.rooms:
                     heard, lists = heard + asked, lists + there
-        self.c.result.look(TOOL, deciding, NOTHING)
-        self.what([deciding], heard, lists if lists or not heard else NOTHING)
-        self.here([deciding], robots)
+        if not begins:  # the head is to copy the name
+            self.c.result.look(TOOL, deciding, NOTHING)
+        self.what([deciding], heard, lists or (NOTHING if UNKNOWN.match(self.c.text, self.start) else []))
+        team = self.c.team or [name for name in self.c.robots if self.stood(name)]
+        for of in ([name for name in team if self.said(name)], robots, team):
+            if of:
+                if len(set(of)) == 1:
+                    self.here([deciding], of[0])
+                break
+
+
+def robot_of(call: re.Match) -> str:
+    return next((argument[2] or "" for argument in ARGUMENT.finditer(call.string, *call.span(2)) if argument[1] == "target_robot"), "")
 
 
 def occurrences(text: str, name: str, begin: int, end: int) -> list[int]:
