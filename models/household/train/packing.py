@@ -48,9 +48,7 @@ class Batch:
 
 
 def move(value, device: torch.device):
-    """A tensor or a list of them, moved; anything else as it is."""
-    if isinstance(value, list):
-        return [move(v, device) for v in value]
+    """A tensor, moved; anything else as it is."""
     return value.to(device) if isinstance(value, Tensor) else value
 
 

@@ -24,7 +24,7 @@ STANDS = re.compile(r"(?<=[.ĠĊ])([^.:,ĊĠ]+)ĠisĠinĠtheĠ([^.ĊĠ]+)\.")
 RESULT = re.compile(r"Ċ([^.:,ĊĠ]+):Ġ(?!failed)([^Ċ]*)")
 ARRIVED = re.compile(r"YouĠareĠinĠtheĠ([^.ĊĠ]+)\.")
 FACT = re.compile(r"(?:On|In)ĠtheĠ([^.:Ċ]+):Ġ([^.Ċ]*)\.|(?:YouĠholdĠtheĠ([^.Ċ]+)\.|TheĠ([^.:ĊĠ]+(?:Ġ[^.:ĊĠ]+)?)Ġ(?:is|are)Ġ)")
-# Where a thing is that was seen there last no more: lists are behind that.
+# Things that were told of or taken away: from then on they are not where a list has them.
 MOVED = re.compile(r"Noted:ĠtheĠ([^.]+?)Ġ(?:is|are)Ġ|somebodyĠtookĠtheĠ([^.]+)\.|failed:ĠtheĠ([^.]+?)Ġ(?:is|are)ĠnotĠhere")
 ROBOTS = re.compile(r'"target_robot":Ġ\{[^}]*"enum":Ġ\["([^\]]+)"\]')
 UNKNOWN = re.compile("Where|IĠ(?:can't:ĠIĠ)?don'tĠknow")
@@ -208,7 +208,7 @@ class Decision:
             self.heard = said[-len(self.heard) - 1:]
 
     def mentions(self, name: str) -> list[int]:
-        """The tokens with which a name begins in what was heard, or its last word if it has several."""
+        """The tokens with which a name begins in what was heard, or its last word behind "the", unless another thing with that word was named."""
         last = name.split("Ġ")[-1]
         if (said := self.said(name)) or last == name:
             return said
