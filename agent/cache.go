@@ -20,11 +20,12 @@ type catalogCache struct {
 	mu    sync.Mutex
 	byKey map[string]*list.Element // of *cachedCatalog
 	order *list.List               // most recently used first
-	bytes int                      // of all keys
+	bytes int                      // of all entries
 }
 
 type cachedCatalog struct {
 	key     string
+	bytes   int // guarded by catalogCache.mu
 	once    sync.Once
 	catalog *format.Catalog
 	err     error
@@ -47,6 +48,7 @@ func (c *catalogCache) get(raw []protocol.Raw, robots []string) (*format.Catalog
 		var set *tools.Set
 		if set, entry.err = tools.Normalise(own, robots, c.defaultRobot); entry.err == nil {
 			entry.catalog = c.format.Catalog(set)
+			c.grow(entry, catalogCopies*set.Bytes())
 		}
 	})
 	return entry.catalog, entry.err
@@ -59,15 +61,31 @@ func (c *catalogCache) entry(key []byte) *cachedCatalog {
 		c.order.MoveToFront(e)
 		return e.Value.(*cachedCatalog)
 	}
-	entry := &cachedCatalog{key: string(key)}
+	entry := &cachedCatalog{key: string(key), bytes: len(key)}
 	c.byKey[entry.key] = c.order.PushFront(entry)
-	c.bytes += len(key)
+	c.bytes += entry.bytes
+	c.evict()
+	return entry
+}
+
+// grow counts what was made of an entry.
+func (c *catalogCache) grow(entry *cachedCatalog, bytes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.byKey[entry.key]; ok && e.Value == entry { // it has not left since
+		entry.bytes += bytes
+		c.bytes += bytes
+		c.evict()
+	}
+}
+
+// evict keeps the bounds, and the newest entry. c.mu is held.
+func (c *catalogCache) evict() {
 	for c.order.Len() > 1 && (c.order.Len() > maxCatalogs || c.bytes > maxCatalogBytes) {
 		oldest := c.order.Remove(c.order.Back()).(*cachedCatalog)
 		delete(c.byKey, oldest.key)
-		c.bytes -= len(oldest.key)
+		c.bytes -= oldest.bytes
 	}
-	return entry
 }
 
 // catalogKey is all that a catalog depends on, unambiguously.

@@ -94,4 +94,20 @@ func TestCatalogCache(t *testing.T) {
 			t.Errorf("%d bytes are kept, want at most %d", c.bytes, maxCatalogBytes)
 		}
 	})
+	t.Run("what is made of a small request counts, not the request", func(t *testing.T) {
+		c := newCatalogCache(&counting{}, "robot")
+		many := make([]protocol.Raw, 200)
+		for i := range many {
+			many[i] = tool(fmt.Sprint("t", i), 0)[0]
+		}
+		for i := range 40 {
+			robots := []string{fmt.Sprint(i), strings.Repeat("r", 4_000)} // 800 kB in 200 tools
+			if _, err := c.get(many, robots); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(c.byKey); n == 0 || n > maxCatalogBytes/(catalogCopies*800_000) || c.bytes > maxCatalogBytes {
+			t.Errorf("%d sets with %d bytes are kept", n, c.bytes)
+		}
+	})
 }

@@ -11,7 +11,9 @@ const (
 	maxConcurrentInputs = 256
 
 	// maxCatalogs and maxCatalogBytes bound the prepared tool sets that are
-	// kept. Their grammars are several times as large as their keys.
+	// kept: keys, and what is made of them, of which the texts for prompts and steps are some
+	// catalogCopies of the tools' JSON. Grammars are several times as large as keys.
 	maxCatalogs     = 256
-	maxCatalogBytes = 8 << 20
+	maxCatalogBytes = 32 << 20
+	catalogCopies   = 3
 )

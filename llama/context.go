@@ -40,7 +40,7 @@ type Context struct {
 }
 
 // NewContext allocates a context. Without options it has 4096 cells, a batch
-// of 512 tokens and one sequence.
+// of 2048 tokens and one sequence.
 func (m *Model) NewContext(opts ...ContextOption) (*Context, error) {
 	o := defaultContextOptions()
 	for _, opt := range opts {

@@ -49,12 +49,11 @@ func New(path string, opts ...ModelOption) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("llama: load %s: %w", path, err)
 	}
-	m := &Model{ptr: ptr, path: path, vocabOnly: o.vocabOnly}
+	m := &Model{ptr: ptr, path: path, vocabOnly: o.vocabOnly, metadata: readMetadata(ptr)}
 	if m.vocab, err = newVocab(m); err != nil {
 		C.llama_model_free(ptr)
 		return nil, fmt.Errorf("llama: load %s: %w", path, err)
 	}
-	m.metadata = readMetadata(ptr)
 	m.info = readInfo(m)
 	m.template = C.GoString(C.llama_model_chat_template(ptr, nil))
 	return m, nil

@@ -19,7 +19,7 @@ type SamplerConfig struct {
 	Temperature float32 // <= 0: the most probable token (greedy)
 	TopP        float32 // outside (0, 1): off
 	MinP        float32 // <= 0: off
-	TopK        int     // <= 0: off. Without it top-p sorts the whole vocabulary
+	TopK        int     // <= 0: off
 	Seed        uint32  // with a token's place in the text, of the number it is drawn with
 
 	// Grammar is a GBNF text whose root rule is "root"; "" means unconstrained.

@@ -46,6 +46,7 @@ type Vocab struct {
 	addBOS   bool
 	addEOS   bool
 	markup   []string // texts of user-defined tokens that look like markup
+	recurses bool     // its pre-tokenizer needs stack for each character
 }
 
 func newVocab(m *Model) (*Vocab, error) {
@@ -54,7 +55,8 @@ func newVocab(m *Model) (*Vocab, error) {
 	if n == 0 {
 		return nil, fmt.Errorf("the file has no vocabulary")
 	}
-	v := &Vocab{model: m, ptr: ptr, offsets: make([]uint32, n+1), attrs: make([]Attr, n), byPiece: make(map[string]Token, n)}
+	v := &Vocab{model: m, ptr: ptr, offsets: make([]uint32, n+1), attrs: make([]Attr, n), byPiece: make(map[string]Token, n),
+		recurses: recurses(m.metadata)}
 	var blob, cerr *C.char
 	if !C.agd_vocab_dump(ptr, &blob, (*C.uint32_t)(&v.offsets[0]), (*C.uint16_t)(&v.attrs[0]), &cerr) {
 		return nil, fmt.Errorf("vocabulary: %s", takeString(cerr))
@@ -109,7 +111,7 @@ func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, e
 	// Almost every token stands for at least one byte; a few special ones may be added.
 	tokens := make([]Token, 0, len(text)+8)
 	var err error
-	if parseSpecial {
+	if parseSpecial && (!v.recurses || len(text) <= window) {
 		tokens, err = v.tokenize(tokens, text, addSpecial, true)
 		return slices.Clone(tokens), err
 	}
@@ -117,8 +119,14 @@ func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, e
 		tokens = append(tokens, v.bos)
 	}
 	for text != "" && err == nil {
-		cut := v.nextMarkup(text)
-		tokens, err = v.tokenize(tokens, text[:cut], false, false)
+		cut := len(text)
+		if v.recurses {
+			cut = firstWindow(text)
+		}
+		if !parseSpecial {
+			cut = v.nextMarkup(text[:cut])
+		}
+		tokens, err = v.tokenize(tokens, text[:cut], false, parseSpecial)
 		text = text[cut:]
 	}
 	if addSpecial && v.addEOS {

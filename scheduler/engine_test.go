@@ -208,6 +208,74 @@ func TestCancelFreesWithinTwoSteps(t *testing.T) {
 	}
 }
 
+// overdue is a context whose deadline passes when a test says so.
+type overdue struct {
+	context.Context
+	done chan struct{}
+}
+
+func (o overdue) Done() <-chan struct{} { return o.done }
+
+func (o overdue) Err() error {
+	select {
+	case <-o.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+func TestADeadlineKeepsTheCandidatesThatHaveEnded(t *testing.T) {
+	m := testModel(t, synth.Qwen3)
+	prompt := tokenize(t, m, "abc")
+	for name, test := range map[string]struct {
+		step int // whose decoding the deadline falls into
+		kept int
+	}{
+		"none has": {2, 0},
+		"one has":  {6, 1},
+		"two have": {9, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var f *faulty
+			answered := make(chan struct{})
+			e := newTestEngine(t, setup{outputs: 1, wrap: func(b backend) backend { f = &faulty{backend: b}; return f }})
+			late := overdue{t.Context(), make(chan struct{})}
+			f.decode = func([]core.Row) error {
+				if f.steps == test.step {
+					close(late.done)
+					<-answered
+				}
+				return nil
+			}
+			g := greedy(prompt, 3, 4)
+			g.IgnoreEnd = true
+			r, err := generate(late, e, g)
+			close(answered)
+			if test.kept == 0 {
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("error %v, want context.DeadlineExceeded", err)
+				}
+			} else if err != nil {
+				t.Fatal(err)
+			} else {
+				for i, c := range r.Completions {
+					switch ended := i < test.kept; {
+					case ended && (c.Err != nil || c.Finish != FinishLength || len(c.Tokens) != 4):
+						t.Errorf("candidate %d had ended, and is %+v", i, c)
+					case !ended && (!errors.Is(c.Err, context.DeadlineExceeded) || c.Finish != FinishError || c.Tokens != nil):
+						t.Errorf("candidate %d had not ended, and is %+v", i, c)
+					}
+				}
+				if r.Times.End <= 0 || r.PromptTokens != len(prompt) {
+					t.Errorf("%+v", r)
+				}
+			}
+			eventually(t, "freed", func() bool { s := e.Stats(); return s.Running+s.Waiting == 0 && s.Cancelled == 1 && s.Admitted == 0 })
+		})
+	}
+}
+
 func TestCancelWhileWaiting(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	e := newTestEngine(t, setup{sequences: 1, outputs: 1})

@@ -57,7 +57,8 @@ type Completion struct {
 	Stop   llama.Token
 	Finish Finish
 	// Err says why Finish is FinishError: what the sampler answered
-	// (llama.ErrGrammarDead, llama.ErrCompute), or ErrModel.
+	// (llama.ErrGrammarDead, llama.ErrCompute), ErrModel, or context.DeadlineExceeded
+	// when the time was up first.
 	Err error
 }
 
@@ -154,7 +155,8 @@ func (p *Pending) refuse(err error) {
 // Wait returns what became of the generation. The error is ErrModel (wrapped) when no
 // context is left, a *ContextOverflowError, llama.ErrGrammar (wrapped) for a grammar that can't be
 // used, ErrClosed, ErrReleased, or ctx.Err(), which frees what it had; what goes
-// wrong later is in the completions. It must be called once.
+// wrong later is in the completions. When a deadline passes after some candidates
+// have ended, these are returned, and the others with its error. It must be called once.
 func (p *Pending) Wait(ctx context.Context) (*Result, error) {
 	if p.err != nil {
 		return nil, p.err
@@ -175,6 +177,11 @@ func (p *Pending) Wait(ctx context.Context) (*Result, error) {
 			j.close()
 			e.leave(p.n)
 		}()
+		if err := ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
+			if r := j.partly(e.model.Vocab(), err); r != nil {
+				return r, nil
+			}
+		}
 		return nil, ctx.Err()
 	}
 }
@@ -262,6 +269,13 @@ type job struct {
 	cands  []candidate
 	times  JobTimes
 
+	// mu guards what has ended before the rest, for a caller whose time is up: the numbers of the
+	// candidates, which change no more, and the fields above as they were.
+	mu          sync.Mutex
+	ended       []int
+	endedCached int
+	endedTimes  JobTimes
+
 	// Engine.mu guards these.
 	worker    *worker // who has it
 	tried     uint64  // the workers that had it, a bit for each
@@ -317,9 +331,12 @@ func (e *Engine) newJob(g Generation) (*job, error) {
 
 // seed makes the samplers that there are not yet from one that has sampled nothing.
 func (j *job) seed(from *llama.Sampler) error {
+	j.mu.Lock()
 	for i := range j.cands {
 		j.cands[i] = candidate{stop: -1}
 	}
+	j.ended = nil
+	j.mu.Unlock()
 	for _, seed := range j.g.Seeds[len(j.samplers):] {
 		s, err := from.CloneSeed(seed) // the grammar is parsed once
 		if err != nil {
@@ -363,16 +380,45 @@ func (j *job) close() {
 	}
 }
 
+// endOf notes that a candidate has ended; cached is of its job.
+func (j *job) endOf(candidate, cached int, now time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.ended = append(j.ended, candidate)
+	j.endedCached, j.endedTimes = cached, j.times
+	j.endedTimes.End = now.Sub(j.times.Submitted)
+}
+
 func (j *job) result(v *llama.Vocab) *Result {
 	r := &Result{PromptTokens: len(j.prompt), CachedTokens: j.cached, Completions: make([]Completion, len(j.cands)), Times: j.times}
-	for i, c := range j.cands {
-		tokens := make([]llama.Token, len(c.tokens))
-		for k, t := range c.tokens {
-			tokens[k] = llama.Token(t)
-		}
-		r.Completions[i] = Completion{
-			Tokens: tokens, Text: v.Detokenize(tokens, true), Stop: c.stop, Finish: c.finish, Err: c.err,
-		}
+	for i := range j.cands {
+		r.Completions[i] = j.cands[i].completion(v)
 	}
 	return r
+}
+
+// partly is the result of the candidates that have ended by now, with an error for the
+// others; nil if none has.
+func (j *job) partly(v *llama.Vocab, err error) *Result {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.ended) == 0 {
+		return nil
+	}
+	r := &Result{PromptTokens: len(j.prompt), CachedTokens: j.endedCached, Completions: make([]Completion, len(j.cands)), Times: j.endedTimes}
+	for i := range r.Completions {
+		r.Completions[i] = Completion{Stop: -1, Finish: FinishError, Err: err}
+	}
+	for _, i := range j.ended {
+		r.Completions[i] = j.cands[i].completion(v)
+	}
+	return r
+}
+
+func (c *candidate) completion(v *llama.Vocab) Completion {
+	tokens := make([]llama.Token, len(c.tokens))
+	for k, t := range c.tokens {
+		tokens[k] = llama.Token(t)
+	}
+	return Completion{Tokens: tokens, Text: v.Detokenize(tokens, true), Stop: c.stop, Finish: c.finish, Err: c.err}
 }

@@ -301,6 +301,7 @@ func (w *worker) commit(result core.Result, cause error) {
 			if c.finish != FinishStop {
 				c.stop = -1 // one that was forced came too late
 			}
+			j.endOf(e.Candidate, e.Cached, w.now())
 		case core.JobFinished:
 			j.cached = e.Cached
 			w.end(j, nil)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"agentd/agent/internal/rawjson"
 	"agentd/agent/tools"
 	"agentd/protocol"
 )
@@ -85,31 +86,9 @@ func readJSON(text string) (value protocol.Raw, rest string, err error) {
 		return nil, text, err
 	}
 	if !value.IsValid() {
-		value = lastWins(value)
+		value = rawjson.Strict(value)
 	}
 	return value, rest, nil
-}
-
-// lastWins drops all but the last of the members of one name.
-func lastWins(v protocol.Raw) protocol.Raw {
-	switch v.Kind() {
-	case '{':
-		out := protocol.Raw("{}")
-		for name, value := range protocol.Members(v) {
-			out = protocol.SetMember(out, name, lastWins(value))
-		}
-		return out
-	case '[':
-		out := protocol.Raw{'['}
-		for e := range protocol.Elements(v) {
-			if len(out) > 1 {
-				out = append(out, ',')
-			}
-			out = append(out, lastWins(e)...)
-		}
-		return append(out, ']')
-	}
-	return v
 }
 
 // quoteStart is the beginning of what a model wrote, quoted, for messages.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"agentd/agent/internal/rawjson"
 	"agentd/agent/tools"
 	"agentd/protocol"
 )
@@ -184,7 +185,7 @@ func taggedValue(tool *tools.Tool, parameter, text string) protocol.Raw {
 		return protocol.String(text)
 	}
 	if !value.IsValid() {
-		value = lastWins(value)
+		value = rawjson.Strict(value)
 	}
 	return value
 }

@@ -1,8 +1,9 @@
 package format
 
 import (
-	"bytes"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -28,21 +29,33 @@ const (
 // newMarker chooses a character that neither text contains, literally or
 // escaped.
 func newMarker(vars []byte, template string) *marker {
-	lower := bytes.ToLower(vars)
-	source := strings.ToLower(template)
+	var taken [lastPrivate - firstPrivate + 1]bool
+	note(&taken, string(vars))
+	note(&taken, template)
 	m := &marker{sentinel: lastPrivate}
-	for r := rune(firstPrivate); r <= lastPrivate; r++ {
-		escaped := fmt.Sprintf("u%04x", r)
-		if bytes.ContainsRune(vars, r) || bytes.Contains(lower, []byte(escaped)) ||
-			strings.ContainsRune(template, r) || strings.Contains(source, escaped) {
-			continue
-		}
-		m.sentinel = r
-		break
+	if free := slices.Index(taken[:], false); free >= 0 {
+		m.sentinel = firstPrivate + rune(free)
 	}
 	m.removal = strings.NewReplacer(string(m.sentinel), "",
 		fmt.Sprintf(`\u%04x`, m.sentinel), "", fmt.Sprintf(`\u%04X`, m.sentinel), "")
 	return m
+}
+
+// note marks the private characters that a text has, and those that it has the
+// escape of, in one pass: a text can have all of them.
+func note(taken *[lastPrivate - firstPrivate + 1]bool, text string) {
+	for i, r := range text {
+		if (r == 'u' || r == 'U') && i+4 < len(text) {
+			n, err := strconv.ParseUint(text[i+1:i+5], 16, 16)
+			if err != nil {
+				continue
+			}
+			r = rune(n)
+		}
+		if r >= firstPrivate && r <= lastPrivate {
+			taken[r-firstPrivate] = true
+		}
+	}
 }
 
 // mark puts the character into every special token's text that occurs inside a

@@ -13,16 +13,23 @@ import (
 // lenient accepts what Python's json.loads accepts of other writers' entries.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
+// maxNesting is how deep the arguments of a call can be in a decision: in its action, a list, a robot and the call.
+const maxNesting = tools.MaxDepth + 4
+
 // ReadDecision reads the content of a MODEL entry: {"say", "action"}, an action
-// alone, or text that was said.
+// alone, or text that was said. JSON that is nested deeper than the arguments of a
+// call can be is text.
 func ReadDecision(content string) (say string, calls []tools.Call) {
 	text := strings.TrimSpace(content)
 	if text == "" || (text[0] != '{' && text[0] != '[') {
 		return text, nil
 	}
 	v := protocol.Raw(text)
-	if !v.IsValid(lenient...) {
+	if !v.IsValid(lenient...) || tools.Depth(v) > maxNesting {
 		return text, nil
+	}
+	if !v.IsValid() { // what is shown of it is to be JSON for every reader
+		v = rawjson.Strict(v)
 	}
 	if v.Kind() == '{' {
 		rawSay, saying := protocol.Get(v, "say")
@@ -125,12 +132,12 @@ func AppendAction(dst []byte, calls []tools.Call, list bool) []byte {
 }
 
 func repeatsRobot(calls []tools.Call) bool {
-	for i, call := range calls {
-		for _, earlier := range calls[:i] {
-			if earlier.Robot == call.Robot {
-				return true
-			}
+	seen := make(map[string]bool, len(calls))
+	for _, call := range calls {
+		if seen[call.Robot] {
+			return true
 		}
+		seen[call.Robot] = true
 	}
 	return false
 }

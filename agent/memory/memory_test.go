@@ -126,6 +126,11 @@ func TestReadDecision(t *testing.T) {
 	call := func(name, arguments, robot string) tools.Call {
 		return tools.Call{Name: name, Arguments: protocol.Raw(arguments), Robot: robot}
 	}
+	nested := func(depth int) string {
+		return `{"a":` + strings.Repeat("[", depth-1) + strings.Repeat("]", depth-1) + "}"
+	}
+	in := func(arguments string) string { return `{"action":[{"r":{"name":"x","arguments":` + arguments + `}}]}` }
+	deepest, tooDeep := in(nested(tools.MaxDepth)), in(nested(tools.MaxDepth+1))
 	for _, test := range []struct {
 		name, content, say string
 		calls              []tools.Call
@@ -144,6 +149,13 @@ func TestReadDecision(t *testing.T) {
 		{"a null action", `{"say":"a","action":null}`, "a", nil},
 		{"a null say", `{"say":null,"action":{"a":{"name":"x"}}}`, "", []tools.Call{call("x", `{}`, "a")}},
 		{"a say that is no string", `{"say":5}`, "5", nil},
+		{"a name that counts where it stands last", `{"say":"","action":{"r":{"name":"x","arguments":{"a":1,"a":2}}}}`, "",
+			[]tools.Call{call("x", `{"a":2}`, "r")}},
+		{"half of a surrogate pair", `{"say":"","action":{"r":{"name":"x","arguments":{"a":"\ud800"}}}}`, "",
+			[]tools.Call{call("x", "{\"a\":\"\ufffd\"}", "r")}},
+		{"arguments as deep as those of a call can be", deepest, "", []tools.Call{call("x", nested(tools.MaxDepth), "r")}},
+		{"deeper ones are text", tooDeep, tooDeep, nil},
+		{"so is a nested list", strings.Repeat("[", 9000) + strings.Repeat("]", 9000), strings.Repeat("[", 9000) + strings.Repeat("]", 9000), nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			say, calls := ReadDecision(test.content)

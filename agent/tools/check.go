@@ -173,7 +173,7 @@ func (s *Set) accept(tool *Tool, arguments protocol.Raw, robot string) (Call, er
 	if arguments.Kind() != '{' {
 		return Call{}, fmt.Errorf("the arguments of %s must be an object, not %s", tool.Name, rawjson.KindName(arguments))
 	}
-	if depth(arguments) > MaxDepth {
+	if Depth(arguments) > MaxDepth {
 		return Call{}, fmt.Errorf("the arguments of %s are nested more than %d levels deep", tool.Name, MaxDepth)
 	}
 	if err := tool.validate(arguments); err != nil {
@@ -189,8 +189,8 @@ func (s *Set) unknownTool(name string) error {
 	return fmt.Errorf("the tool %q is unknown; known are %s", name, strings.Join(s.Names(), ", "))
 }
 
-// depth is how deep a valid JSON value is nested.
-func depth(v protocol.Raw) int {
+// Depth is how deep a valid JSON value is nested: 0 for a number, 1 for a list of numbers.
+func Depth(v protocol.Raw) int {
 	deepest, at := 0, 0
 	for c := range unquoted(v) {
 		switch c {

@@ -28,11 +28,12 @@ const (
 	checkStepsPerByte = 4
 )
 
-// MaxRobots and MaxRobotBytes bound the known robots of an input with tools:
-// every tool's schema repeats them.
+// MaxRobots and MaxRobotBytes bound the known robots of an input with tools,
+// MaxRobotCopies their JSON in all of its tools: every tool's schema repeats them.
 const (
-	MaxRobots     = 1000
-	MaxRobotBytes = 64 << 10
+	MaxRobots      = 1000
+	MaxRobotBytes  = 64 << 10
+	MaxRobotCopies = 1 << 20
 )
 
 // maxTypeName is the longest name of a type in bytes, list[list[...]] included.

@@ -160,8 +160,11 @@ func appendParameter(dst []byte, spec protocol.Raw) ([]byte, error) {
 
 // Keywords whose values are schemas, lists of schemas, or schemas by name.
 var (
-	schemaKeywords = []string{"items", "prefixItems", "additionalProperties", "contains", "anyOf", "oneOf", "allOf", "not", "if", "then", "else"}
-	schemasByName  = []string{"properties", "patternProperties", "$defs", "definitions"}
+	schemaKeywords = []string{
+		"items", "prefixItems", "additionalItems", "unevaluatedItems", "contains", "additionalProperties", "unevaluatedProperties",
+		"propertyNames", "anyOf", "oneOf", "allOf", "not", "if", "then", "else",
+	}
+	schemasByName = []string{"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"}
 )
 
 // appendSchema appends a schema, or a list of schemas, with the type names in it
@@ -197,6 +200,9 @@ func appendKeyword(dst []byte, schema protocol.Raw, keyword string, value protoc
 			return dst
 		}
 		return append(typed, ',')
+	}
+	if keyword == "type" && value.Kind() == '[' {
+		return appendTypes(dst, value)
 	}
 	dst = append(rawjson.AppendString(dst, keyword), ':')
 	switch {
@@ -244,6 +250,24 @@ func appendType(dst []byte, name string) ([]byte, bool) {
 		return append(dst, '}'), true
 	}
 	return dst, false
+}
+
+// appendTypes appends a list of types and a comma, each name translated and once. A list of anything but names of types
+// stays as it is: no schema has one.
+func appendTypes(dst []byte, list protocol.Raw) []byte {
+	var types []string
+	for e := range protocol.Elements(list) {
+		name, _ := protocol.Text(e)
+		name, _, _ = strings.Cut(name, "[")
+		typ, known := typeNames[strings.ToLower(strings.TrimSpace(name))]
+		if !known {
+			return append(append(append(dst, `"type":`...), list...), ',')
+		}
+		if !slices.Contains(types, typ) {
+			types = append(types, typ)
+		}
+	}
+	return append(rawjson.AppendStrings(append(dst, `"type":`...), types), ',')
 }
 
 func hasAny(obj protocol.Raw, names ...string) bool {

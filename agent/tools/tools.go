@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"agentd/agent/internal/rawjson"
 	"agentd/protocol"
@@ -111,7 +112,7 @@ func Normalise(raw []protocol.Raw, robots []string, defaultRobot string) (*Set, 
 		return nil, fmt.Errorf("the tools hold %d schemas together, but at most %d are possible", n, MaxSetSubschemas)
 	}
 	if len(raw) > 0 {
-		if err := checkRobots(robots); err != nil {
+		if err := checkRobots(robots, len(raw)); err != nil {
 			return nil, err
 		}
 	}
@@ -133,6 +134,14 @@ func Normalise(raw []protocol.Raw, robots []string, defaultRobot string) (*Set, 
 	return set, nil
 }
 
+// Bytes is how much JSON the tools of a set are to a model.
+func (s *Set) Bytes() (n int) {
+	for i := range s.Tools {
+		n += len(s.Tools[i].Prompted)
+	}
+	return n
+}
+
 // Subschemas is how many schemas the tools hold at most, which is what making
 // them usable costs.
 func Subschemas(raw []protocol.Raw) (n int) {
@@ -142,7 +151,7 @@ func Subschemas(raw []protocol.Raw) (n int) {
 	return n
 }
 
-func checkRobots(robots []string) error {
+func checkRobots(robots []string, tools int) error {
 	size := 0
 	for _, r := range robots {
 		size += len(r)
@@ -150,6 +159,10 @@ func checkRobots(robots []string) error {
 	if len(robots) > MaxRobots || size > MaxRobotBytes {
 		return fmt.Errorf("known_robots has %d names of %d bytes together, but at most %d and %d bytes are possible",
 			len(robots), size, MaxRobots, MaxRobotBytes)
+	}
+	if copies := tools * len(rawjson.AppendStrings(nil, robots)); copies > MaxRobotCopies {
+		return fmt.Errorf("known_robots has %d names, which each of the %d tools repeats to the model: %d bytes, but at most %d are possible; send fewer robots or fewer tools",
+			len(robots), tools, copies, MaxRobotCopies)
 	}
 	return nil
 }
@@ -202,7 +215,7 @@ func checkName(name string) error {
 	switch {
 	case name == "":
 		return fmt.Errorf("it needs a name, a nonempty string")
-	case strings.ContainsAny(name, "<>|\"\\ \t\r\n") || strings.IndexFunc(name, func(r rune) bool { return r < 0x20 }) >= 0:
+	case strings.ContainsAny(name, `<>|"\`) || strings.IndexFunc(name, func(r rune) bool { return r < 0x20 || unicode.IsSpace(r) }) >= 0:
 		return fmt.Errorf("the name %q has a space, a quote, a backslash or one of < > |", name)
 	}
 	return nil

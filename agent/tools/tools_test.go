@@ -71,6 +71,10 @@ func TestSchemas(t *testing.T) {
 			`{"type":"object","properties":{"a":{}}}`},
 		{"a type among others", `{"name":"t","parameters":{"type":["object","null"],"properties":{"a":{"type":"str"}}}}`,
 			`{"type":["object","null"],"properties":{"a":{"type":"string"}}}`},
+		{"type names in a list of types", `{"name":"t","parameters":{"a":{"type":["Str","null"]},"b":{"type":["int","Integer","list[str]"]}}}`,
+			`{"type":"object","properties":{"a":{"type":["string","null"]},"b":{"type":["integer","array"]}},"required":["a","b"]}`},
+		{"type names in schemas of names and of what is left", `{"name":"t","parameters":{"type":"object","properties":{},"propertyNames":{"type":"str"},"unevaluatedProperties":{"type":"int"},"dependentSchemas":{"a":{"properties":{"b":{"type":"dict"}}}}}}`,
+			`{"type":"object","properties":{},"propertyNames":{"type":"string"},"unevaluatedProperties":{"type":"integer"},"dependentSchemas":{"a":{"properties":{"b":{"type":"object"}}}}}`},
 		{"alternatives may say more of declared parameters", `{"name":"t","parameters":{"type":"object","properties":{"m":{"enum":["a","b"]},"x":{}},"oneOf":[{"properties":{"m":{"const":"a"}},"not":{"required":["x"]}},{"properties":{"m":{"const":"b"}},"required":["x"]}]}}`,
 			`{"type":"object","properties":{"m":{"enum":["a","b"]},"x":{}},"oneOf":[{"properties":{"m":{"const":"a"}},"not":{"required":["x"]}},{"properties":{"m":{"const":"b"}},"required":["x"]}]}`},
 		{"a parameter that is called like a keyword", `{"name":"t","parameters":{"anyOf":{"type":"str"},"$ref":{"type":"str"}}}`,
@@ -234,6 +238,16 @@ func TestToolsThatCostTooMuch(t *testing.T) {
 				t.Errorf("error %v, want one with %q", err, test.err)
 			}
 		})
+	}
+	many := make([]string, 100)
+	for i := range many {
+		many[i] = fmt.Sprintf(`{"name":"t%d"}`, i)
+	}
+	if _, err := Normalise(raws(many...), []string{strings.Repeat("x", MaxRobotCopies/100)}, "robot"); err == nil || !strings.Contains(err.Error(), "known_robots") {
+		t.Errorf("error %v, want one about the names of robots in all tools", err)
+	}
+	if set, err := Normalise(raws(many...), []string{strings.Repeat("x", MaxRobotCopies/100-4)}, "robot"); err != nil || set.Bytes() < MaxRobotCopies {
+		t.Errorf("%v", err)
 	}
 	costly := func(i int) string {
 		return fmt.Sprintf(`{"name":"t%d","parameters":{"x":{"anyOf":[%s]}}}`, i, list(MaxSubschemas-10, "true"))

@@ -107,7 +107,7 @@ func (c *Core) accept(j *job, i int, choice Choice) bool {
 	c.stats.Finished++
 	c.hold = false
 	c.events = append(c.events, Event{
-		Kind: CandidateFinished, Job: j.ID, Candidate: i, Finish: finish, Tokens: cand.tokens,
+		Kind: CandidateFinished, Job: j.ID, Candidate: i, Finish: finish, Tokens: cand.tokens, Cached: j.cached,
 	})
 	return false
 }

@@ -116,13 +116,15 @@ func (g *generator) generation(gen *agent.Generation) (scheduler.Generation, err
 // wait returns a generation's completions.
 func (g *generator) wait(ctx context.Context, p *scheduler.Pending) (result agent.Result, err error) {
 	out, err := p.Wait(ctx)
-	if ctx.Err() != nil {
-		return result, ctx.Err() // the engine returns the cause, which may be anything
+	if gone := ctx.Err(); gone != nil && (err != nil || errors.Is(gone, context.Canceled)) {
+		return result, gone // the engine returns the cause, which may be anything
 	}
 	if err != nil {
 		return result, translate(err)
 	}
-	g.latency.observe(out)
+	if ctx.Err() == nil { // else others of its candidates did not end by themselves
+		g.latency.observe(out)
+	}
 	if t := out.Times; t.FirstToken > 0 {
 		server.TimingOf(ctx).Generation(t.Submitted.Add(t.Queue), t.Submitted.Add(t.FirstToken))
 	}

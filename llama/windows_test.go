@@ -1,0 +1,84 @@
+package llama
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"agentd/llama/synth"
+)
+
+// Each of these ended the process on the way through std::regex, at 26,000 characters.
+func TestALongRunOfOneKindOfCharacterIsTokenizedWhateverThePreTokenizer(t *testing.T) {
+	for _, arch := range []string{synth.Qwen3, synth.GPTOSS} {
+		v := shared(t, arch).Vocab()
+		for name, unit := range map[string]string{
+			"letters": "x", "capitals": "X", "spaces": " ", "line breaks": "\n", "dots": ".", "digits": "7", "Chinese": "日", "accents": "e\u0301",
+			"half a special token": "<|", "a special token": "<|message|>",
+		} {
+			text := strings.Repeat(unit, 40_000/len(unit))
+			for _, special := range []bool{false, true} {
+				tokens, err := v.Tokenize(text, true, special)
+				if err != nil {
+					t.Fatalf("%s, %s: %v", arch, name, err)
+				}
+				if v.AddBOS() {
+					tokens = tokens[1:]
+				}
+				if got := v.Detokenize(tokens, true); got != text {
+					t.Errorf("%s, %s (special %v): %d bytes come back as %d", arch, name, special, len(text), len(got))
+				}
+			}
+		}
+	}
+}
+
+// Windows change no tokens where words and lines end, which is where they are cut.
+func TestATextOfWordsHasTheTokensThatItHasInOnePiece(t *testing.T) {
+	v := shared(t, synth.GPTOSS).Vocab()
+	if !v.recurses {
+		t.Fatal("GPT-OSS is to have a pre-tokenizer that recurses")
+	}
+	for name, unit := range map[string]string{
+		"prose":                    "It's a robot's 12th decision, they've said (twice). ",
+		"lines":                    "in the kitchen: a cup\n  - on the table\r\n\n\t{\"x\": 1.5}\n",
+		"one line with marks":      "kitchen:cup,table/left-hand;",
+		"Chinese with punctuation": "机器人在厨房里。它拿着杯子，",
+	} {
+		text := strings.Repeat(unit, 15_000/len(unit))
+		if cut := firstWindow(text); cut >= len(text) {
+			t.Fatalf("%s: %d bytes are one window", name, len(text))
+		}
+		whole, err := v.tokenize(nil, text, false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := v.Tokenize(text, false, false); err != nil || !slices.Equal(got, whole) {
+			t.Errorf("%s: %d tokens instead of %d, %v", name, len(got), len(whole), err)
+		}
+	}
+}
+
+func TestAWindowEndsWhereNoWordIsCutAndIsNeverEmpty(t *testing.T) {
+	long := func(s string) string { return strings.Repeat(s, 2*window/len(s)+1) }
+	for name, c := range map[string]struct{ text, before, after string }{
+		"behind a line break":       {long("ab cd") + "", "d", "ab"},
+		"a short text is whole":     {"a b", "b", ""},
+		"without spaces, at a mark": {long("abc,"), "c", ","},
+		"at a character":            {long("日"), "日", "日"},
+	} {
+		cut := firstWindow(c.text)
+		if cut <= 0 || cut > window && cut < len(c.text) {
+			t.Errorf("%s: cut at %d", name, cut)
+		}
+		if name != "behind a line break" && (!strings.HasSuffix(c.text[:cut], c.before) || !strings.HasPrefix(c.text[cut:], c.after)) {
+			t.Errorf("%s: cut into %q and %q", name, c.text[max(0, cut-10):cut], c.text[cut:min(len(c.text), cut+10)])
+		}
+	}
+	if text := long("ab\ncd"); !strings.HasSuffix(text[:firstWindow(text)], "\n") {
+		t.Error("not behind a line break")
+	}
+	if text := long("ab cd"); !strings.HasPrefix(text[firstWindow(text):], " cd") {
+		t.Error("not before a space")
+	}
+}
