@@ -58,7 +58,7 @@ var metrics = slices.Concat(
 		{"computed_to_ideal", "Computed / ideal", "", GroupTokens, LowerIsBetter, func(s *Summary) Value { return s.PromptComputed.Over(s.PromptIdeal) }},
 		{"computed_to_sent", "Computed / sent", "", GroupTokens, LowerIsBetter, func(s *Summary) Value { return s.PromptComputed.Over(s.PromptSent) }},
 
-		{"batch_width", "Mean batch width", "rows/step", GroupServer, HigherIsBetter, func(s *Summary) Value { return s.Width }},
+		{"batch_width", "Mean batch width", "rows/step", GroupServer, Neutral, func(s *Summary) Value { return s.Width }},
 		{"kv_cells_peak", "KV cells, peak", "cells", GroupServer, LowerIsBetter, func(s *Summary) Value { return s.KVPeak }},
 		{"evicted", "Evicted", "sequences", GroupServer, LowerIsBetter, func(s *Summary) Value { return s.Evicted }},
 		{"wasted_tok", "Wasted output tokens", "tok", GroupServer, LowerIsBetter, func(s *Summary) Value { return s.Wasted }},

@@ -146,15 +146,27 @@ func (s *session) fixedSteps(ctx context.Context, m *Measured) (err error) {
 	m.Probe = Probe{Width: p.width, Tokens: p.tokens, Prompt: long.tokens, Short: short.tokens}
 
 	var lock, stag, batchedLock, batchedStag []float64
-	before, err := agent.Counters(ctx)
-	if err != nil {
-		return err
-	}
+	var cost stepCost
 	for range p.passes {
-		_, rate, err := s.lockstep(ctx, agent, long.take(p.width), p, false)
+		// Its prompt is computed beforehand: the steps that are counted are those of all candidates.
+		turn := long.take(few)
+		if _, err := ask(ctx, agent, turn, p.tokens); err != nil {
+			return err
+		}
+		turn.Candidates = p.width
+		before, err := agent.Counters(ctx)
 		if err != nil {
 			return err
 		}
+		_, rate, err := s.lockstep(ctx, agent, turn, p, false)
+		if err != nil {
+			return err
+		}
+		after, err := agent.Counters(ctx)
+		if err != nil {
+			return err
+		}
+		cost.add(&before, &after)
 		lock = append(lock, rate)
 		rows, err := s.bench(ctx, long.tokens, true, p.tokens, []int{p.width}, m.Batched)
 		if err != nil {
@@ -162,13 +174,7 @@ func (s *session) fixedSteps(ctx context.Context, m *Measured) (err error) {
 		}
 		batchedLock = append(batchedLock, rows[0].DecodeRate)
 	}
-	after, err := agent.Counters(ctx)
-	if err != nil {
-		return err
-	}
-	m.Host = perStep(&before, &after, "plan", "commit")
-	m.Sample = perStep(&before, &after, "sample")
-	m.Decode = perStep(&before, &after, "decode")
+	m.Host, m.Sample, m.Decode = cost.of("plan", "commit"), cost.of("sample"), cost.of("decode")
 
 	// All have begun after an eighth of the time that a wave takes at full width,
 	// tokens·width/rate: steps are faster while there are few, and the first one must not
@@ -225,13 +231,29 @@ func because(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 }
 
-// perStep is what parts of a step took, in microseconds.
-func perStep(before, after *target.Counters, parts ...string) result.Value {
+// stepCost sums what the parts of steps took.
+type stepCost struct {
+	steps float64
+	parts map[string]float64 // seconds
+}
+
+func (c *stepCost) add(before, after *target.Counters) {
+	if c.parts == nil {
+		c.parts = map[string]float64{}
+	}
+	c.steps += after.Steps - before.Steps
+	for part := range after.Phases {
+		c.parts[part] += after.Phases[part] - before.Phases[part]
+	}
+}
+
+// of is what parts of one step took, in microseconds.
+func (c *stepCost) of(parts ...string) result.Value {
 	sum := 0.0
 	for _, part := range parts {
-		sum += after.Phases[part] - before.Phases[part]
+		sum += c.parts[part]
 	}
-	return result.Known(sum * 1e6).Over(result.Known(after.Steps - before.Steps))
+	return result.Known(sum * 1e6).Over(result.Known(c.steps))
 }
 
 // ask asks one turn and wants all of its tokens.

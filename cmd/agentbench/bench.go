@@ -201,7 +201,7 @@ func (m *measurement) keep(f *result.File, got *load.Result) error {
 
 // writePage writes the page of a report.
 func writePage(path string, runs []*result.Full) error {
-	if err := writeWhole(path, func(w *bufio.Writer) error { return report.WriteHTML(w, runs) }); err != nil {
+	if err := writeWhole(path, fileMode, func(w *bufio.Writer) error { return report.WriteHTML(w, runs) }); err != nil {
 		return fmt.Errorf("--html: %w", err)
 	}
 	return nil

@@ -228,6 +228,9 @@ func TestWhatIsRecordedCanBeSentAgain(t *testing.T) {
 	if !strings.Contains(out.String(), "6 turns of 3 agents") {
 		t.Errorf("record printed\n%s", out.String())
 	}
+	if info, err := os.Stat(trace); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("what people said lies in a file of the mode %v, %v", info.Mode(), err)
+	}
 	result := filepath.Join(dir, "r.json")
 	mustBench(t, "run", "--url", server, "--trace", trace, "--arrival", "recorded", "--out", result)
 	if got := loaded(t, result); got.Summary.Decisions != 12 || got.Load.String() != "as recorded" {

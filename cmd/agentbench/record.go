@@ -74,7 +74,7 @@ Signals
 
 // recordTo records until ctx ends. It closes the listener.
 func (p *program) recordTo(ctx context.Context, out string, server *url.URL, listener net.Listener) (err error) {
-	f, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	f, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, recordMode)
 	if err != nil {
 		return errors.Join(fmt.Errorf("--out: %w", err), listener.Close())
 	}

@@ -112,11 +112,15 @@ func inDirectory(flag, path string) error {
 
 // writeTrace writes a file whole or not at all.
 func writeTrace(path string, trace *workload.Trace) error {
-	return writeWhole(path, func(w *bufio.Writer) error { return trace.Write(w) })
+	mode := fileMode
+	if trace.Kind == workload.Recorded {
+		mode = recordMode
+	}
+	return writeWhole(path, mode, func(w *bufio.Writer) error { return trace.Write(w) })
 }
 
 // writeWhole writes beside the file and puts it in its place when it is whole.
-func writeWhole(path string, write func(*bufio.Writer) error) (err error) {
+func writeWhole(path string, mode os.FileMode, write func(*bufio.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
@@ -127,11 +131,14 @@ func writeWhole(path string, write func(*bufio.Writer) error) (err error) {
 		}
 	}()
 	w := bufio.NewWriter(f)
-	if err := errors.Join(write(w), w.Flush(), f.Chmod(fileMode), f.Close()); err != nil {
+	if err := errors.Join(write(w), w.Flush(), f.Chmod(mode), f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), path)
 }
 
-// fileMode of traces and reports.
-const fileMode = 0o644
+// Modes of files: recordings, and traces made of them, hold what people said.
+const (
+	fileMode   os.FileMode = 0o644
+	recordMode os.FileMode = 0o600
+)
