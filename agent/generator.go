@@ -80,11 +80,17 @@ type ContextOverflowError struct {
 	Prompt int // tokens
 	MaxNew int // tokens that the answer may have
 	Limit  int // tokens that a sequence may have
+	// AtLeast says that the prompt was too long to count.
+	AtLeast bool
 }
 
 func (e ContextOverflowError) Error() string {
-	return fmt.Sprintf("the prompt has %d tokens; with %d for the answer that is more than the context's %d",
-		e.Prompt, e.MaxNew, e.Limit)
+	least := ""
+	if e.AtLeast {
+		least = "at least "
+	}
+	return fmt.Sprintf("the prompt has %s%d tokens; with %d for the answer that is more than the context's %d",
+		least, e.Prompt, e.MaxNew, e.Limit)
 }
 
 // GrammarError says that a grammar can't be used, or admitted no token.

@@ -46,6 +46,7 @@ type Vocab struct {
 	addBOS   bool
 	addEOS   bool
 	markup   []string // texts of user-defined tokens that look like markup
+	longest  int
 	recurses bool     // its pre-tokenizer needs stack for each character
 }
 
@@ -64,6 +65,7 @@ func newVocab(m *Model) (*Vocab, error) {
 	v.pieces = string(unsafe.Slice((*byte)(unsafe.Pointer(blob)), v.offsets[n]))
 	C.free(unsafe.Pointer(blob))
 	for t := range Token(n) {
+		v.longest = max(v.longest, len(v.piece(t)))
 		if piece := v.piece(t); piece != "" {
 			if _, dup := v.byPiece[piece]; !dup {
 				v.byPiece[piece] = t
@@ -89,6 +91,9 @@ func newVocab(m *Model) (*Vocab, error) {
 
 // piece is the token's text with special tokens rendered; t must be valid.
 func (v *Vocab) piece(t Token) string { return v.pieces[v.offsets[t]:v.offsets[t+1]] }
+
+// LongestPiece is how many bytes of text a token stands for at most; at least 1.
+func (v *Vocab) LongestPiece() int { return max(1, v.longest) }
 
 // valid says whether t is a token of the vocabulary.
 func (v *Vocab) valid(t Token) bool { return t >= 0 && int(t) < len(v.attrs) }

@@ -113,7 +113,7 @@ func inDirectory(flag, path string) error {
 // writeTrace writes a file whole or not at all.
 func writeTrace(path string, trace *workload.Trace) error {
 	mode := fileMode
-	if trace.Kind == workload.Recorded {
+	if trace.Header.Kind == workload.Recorded {
 		mode = recordMode
 	}
 	return writeWhole(path, mode, func(w *bufio.Writer) error { return trace.Write(w) })

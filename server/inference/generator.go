@@ -22,6 +22,7 @@ type generator struct {
 	vocab     *llama.Vocab
 	ticket    *scheduler.Ticket // nil when nothing was to be generated
 	trained   int               // context length of the model's training; 0: unknown
+	cells     int               // of a context
 	latency   *latency
 }
 
@@ -91,6 +92,9 @@ func (g *generator) generation(gen *agent.Generation) (scheduler.Generation, err
 	if g.ticket == nil {
 		return scheduler.Generation{}, errors.New("a generation was not admitted")
 	}
+	if err := g.tooLong(gen); err != nil {
+		return scheduler.Generation{}, err
+	}
 	prompt, err := g.tokenizer.tokens(gen.Prompt)
 	if err != nil {
 		return scheduler.Generation{}, err
@@ -111,6 +115,23 @@ func (g *generator) generation(gen *agent.Generation) (scheduler.Generation, err
 		sampler.Temperature = 0
 	}
 	return scheduler.Generation{Prompt: prompt, N: gen.N, MaxTokens: gen.MaxTokens, Sampler: sampler, Seeds: gen.Seeds, IgnoreEnd: gen.IgnoreEnd}, nil
+}
+
+// tooLong refuses what can't fit the context however few tokens it has: to tokenize the largest
+// bodies takes minutes.
+func (g *generator) tooLong(gen *agent.Generation) error {
+	limit := g.cells
+	if g.trained > 0 {
+		limit = min(limit, g.trained)
+	}
+	bytes := 0
+	for _, piece := range gen.Prompt {
+		bytes += len(piece.Text)
+	}
+	if least := bytes / g.vocab.LongestPiece(); least+gen.MaxTokens > limit {
+		return &agent.ContextOverflowError{Prompt: least, Limit: limit, MaxNew: gen.MaxTokens, AtLeast: true}
+	}
+	return nil
 }
 
 // wait returns a generation's completions.
@@ -154,9 +175,10 @@ func (g *generator) completion(c scheduler.Completion) agent.Completion {
 // as they are: the agent tells a deadline from a caller that left.
 func translate(err error) error {
 	var overflow *scheduler.ContextOverflowError
+	var tooLong *agent.ContextOverflowError
 	var defect *agent.ModelError
 	switch {
-	case errors.As(err, &defect): // of guard
+	case errors.As(err, &defect), errors.As(err, &tooLong): // of guard, and of tooLong
 		return err
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err

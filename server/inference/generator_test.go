@@ -23,6 +23,10 @@ func TestEngineErrorsBecomeTheAgents(t *testing.T) {
 			var e *agent.ContextOverflowError
 			return errors.As(err, &e) && *e == agent.ContextOverflowError{Prompt: 1, MaxNew: 2, Limit: 3}
 		}},
+		"a prompt too long to count": {wrapped(&agent.ContextOverflowError{Prompt: 1, AtLeast: true}), func(err error) bool {
+			var e *agent.ContextOverflowError
+			return errors.As(err, &e) && e.AtLeast
+		}},
 		"grammar":      {wrapped(llama.ErrGrammar), isA[*agent.GrammarError]},
 		"dead grammar": {wrapped(llama.ErrGrammarDead), isA[*agent.GrammarError]},
 		"closed":       {wrapped(scheduler.ErrClosed), func(err error) bool { return errors.Is(err, agent.ErrClosed) }},

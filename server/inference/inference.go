@@ -64,7 +64,7 @@ func (s *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pro
 	if err != nil {
 		return nil, err
 	}
-	g := &generator{tokenizer: s.tokenizer, vocab: s.model.Vocab(), trained: s.facts.TrainedContext, latency: s.latency}
+	g := s.generator(nil)
 	if n := plan.Candidates(); n > 0 {
 		if n > s.queueLimit { // waiting would not help
 			return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue,
@@ -80,6 +80,14 @@ func (s *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pro
 		return nil, &server.Error{Code: server.CodeDraining, Err: err}
 	}
 	return outs, err
+}
+
+// generator is what a request with an admission generates with.
+func (s *Service) generator(ticket *scheduler.Ticket) *generator {
+	return &generator{
+		tokenizer: s.tokenizer, vocab: s.model.Vocab(), ticket: ticket,
+		trained: s.facts.TrainedContext, cells: s.facts.ContextLength, latency: s.latency,
+	}
 }
 
 // refusal says why the engine takes no work.

@@ -33,7 +33,7 @@ func (s *Service) Ask(ctx context.Context, q backend.Question) (backend.Answer, 
 		return backend.Answer{}, asBackendError(err)
 	}
 	defer ticket.Release()
-	g := &generator{tokenizer: s.tokenizer, vocab: s.model.Vocab(), ticket: ticket, trained: s.facts.TrainedContext, latency: s.latency}
+	g := s.generator(ticket)
 
 	question := agent.Question{Chat: format.Chat{System: q.System}, Schema: q.Exact, MaxTokens: cmp.Or(q.MaxTokens, backend.DefaultMaxTokens)}
 	if question.Schema == nil {
