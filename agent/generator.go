@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"agentd/agent/format"
 )
@@ -85,12 +86,16 @@ type ContextOverflowError struct {
 }
 
 func (e ContextOverflowError) Error() string {
-	least := ""
+	return fmt.Sprintf("the prompt has %s tokens; with %d for the answer that is more than the context's %d",
+		e.Count(), e.MaxNew, e.Limit)
+}
+
+// Count is the number of the prompt's tokens, for messages.
+func (e ContextOverflowError) Count() string {
 	if e.AtLeast {
-		least = "at least "
+		return fmt.Sprintf("at least %d", e.Prompt)
 	}
-	return fmt.Sprintf("the prompt has %s%d tokens; with %d for the answer that is more than the context's %d",
-		least, e.Prompt, e.MaxNew, e.Limit)
+	return strconv.Itoa(e.Prompt)
 }
 
 // GrammarError says that a grammar can't be used, or admitted no token.

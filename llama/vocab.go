@@ -124,15 +124,19 @@ func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, e
 		tokens = append(tokens, v.bos)
 	}
 	for text != "" && err == nil {
-		cut := len(text)
+		part := text
 		if v.recurses {
-			cut = firstWindow(text)
+			part = text[:firstWindow(text)]
 		}
-		if !parseSpecial {
-			cut = v.nextMarkup(text[:cut])
+		text = text[len(part):]
+		for part != "" && err == nil {
+			cut := len(part)
+			if !parseSpecial {
+				cut = v.nextMarkup(part)
+			}
+			tokens, err = v.tokenize(tokens, part[:cut], false, parseSpecial)
+			part = part[cut:]
 		}
-		tokens, err = v.tokenize(tokens, text[:cut], false, parseSpecial)
-		text = text[cut:]
 	}
 	if addSpecial && v.addEOS {
 		tokens = append(tokens, v.eos)

@@ -117,8 +117,8 @@ func (g *generator) generation(gen *agent.Generation) (scheduler.Generation, err
 	return scheduler.Generation{Prompt: prompt, N: gen.N, MaxTokens: gen.MaxTokens, Sampler: sampler, Seeds: gen.Seeds, IgnoreEnd: gen.IgnoreEnd}, nil
 }
 
-// tooLong refuses what can't fit the context however few tokens it has: to tokenize the largest
-// bodies takes minutes.
+// tooLong refuses a prompt that can't fit the context however few tokens it has: to tokenize the largest
+// bodies takes minutes. Others are counted, since a coach asks for a shorter answer then.
 func (g *generator) tooLong(gen *agent.Generation) error {
 	limit := g.cells
 	if g.trained > 0 {
@@ -128,7 +128,7 @@ func (g *generator) tooLong(gen *agent.Generation) error {
 	for _, piece := range gen.Prompt {
 		bytes += len(piece.Text)
 	}
-	if least := bytes / g.vocab.LongestPiece(); least+gen.MaxTokens > limit {
+	if least := bytes / g.vocab.LongestPiece(); least >= limit {
 		return &agent.ContextOverflowError{Prompt: least, Limit: limit, MaxNew: gen.MaxTokens, AtLeast: true}
 	}
 	return nil

@@ -76,8 +76,8 @@ func asBackendError(err error) error {
 	case errors.As(err, &overflow):
 		return &backend.Error{
 			Kind: backend.KindRefused, Err: err,
-			Detail: fmt.Sprintf("the question has %d tokens, which with an answer of %d do not fit this server's model: its context has %d (--context-length)",
-				overflow.Prompt, overflow.MaxNew, overflow.Limit),
+			Detail: fmt.Sprintf("the question has %s tokens, which with an answer of %d do not fit this server's model: its context has %d (--context-length)",
+				overflow.Count(), overflow.MaxNew, overflow.Limit),
 		}
 	case errors.As(err, &truncated):
 		return &backend.Error{Kind: backend.KindTruncated, Detail: truncated.Error(), Err: err}
