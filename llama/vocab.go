@@ -47,7 +47,7 @@ type Vocab struct {
 	addEOS   bool
 	markup   []string // texts of user-defined tokens that look like markup
 	longest  int
-	recurses bool     // its pre-tokenizer needs stack for each character
+	recurses bool // its pre-tokenizer needs stack for each character
 }
 
 func newVocab(m *Model) (*Vocab, error) {
