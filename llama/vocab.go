@@ -101,7 +101,8 @@ func (v *Vocab) valid(t Token) bool { return t >= 0 && int(t) < len(v.attrs) }
 // Tokenize splits text into tokens. addSpecial adds BOS or EOS where the model
 // wants them. With parseSpecial the texts of special tokens, as <|im_end|>,
 // become those tokens; without it they are plain text, which is how text from
-// users must be tokenized. Bytes that are not UTF-8 become U+FFFD.
+// users must be tokenized. Bytes that are not UTF-8 become U+FFFD. Where a pre-tokenizer needs stack
+// for each character, long texts are tokenized in windows, see firstWindow.
 func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, error) {
 	if len(text) > MaxText {
 		return nil, fmt.Errorf("llama: tokenize: %d bytes of text, at most %d", len(text), MaxText)

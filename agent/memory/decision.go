@@ -25,10 +25,11 @@ func ReadDecision(content string) (say string, calls []tools.Call) {
 		return text, nil
 	}
 	v := protocol.Raw(text)
-	if !v.IsValid(lenient...) || tools.Depth(v) > maxNesting {
+	strict := v.IsValid() // almost always, and then it is read once
+	if !strict && !v.IsValid(lenient...) || tools.Depth(v) > maxNesting {
 		return text, nil
 	}
-	if !v.IsValid() { // what is shown of it is to be JSON for every reader
+	if !strict { // what is shown of it is to be JSON for every reader
 		v = rawjson.Strict(v)
 	}
 	if v.Kind() == '{' {

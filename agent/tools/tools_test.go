@@ -99,6 +99,7 @@ func TestUnusableTools(t *testing.T) {
 		{"no name", `{"description":"x"}`, "tools[0]: it needs a name"},
 		{"a name that is no string", `{"name":5}`, "tools[0]: it needs a name"},
 		{"a name that call syntaxes can't hold", `{"name":"a>b"}`, `"a>b" has a space`},
+		{"a name with a space of Unicode", `{"name":"go\u00a0to"}`, "has a space"},
 		{"a name twice", `{"name":"a"}|{"name":"b"}|{"name":"a"}`, `tools[2]: the name "a" is already that of tools[0]`},
 		{"parameters that are a list", `{"name":"a","parameters":[]}`, "parameters must be an object, not a list"},
 		{"a parameter that is a number", `{"name":"a","parameters":{"x":5}}`, `parameter "x": it must be an object`},
