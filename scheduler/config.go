@@ -44,6 +44,10 @@ type Config struct {
 	// NoPrefixCache computes every prompt from its first token on: to measure what the
 	// prefix cache is worth, and what it costs. Candidates of one prompt still share it.
 	NoPrefixCache bool
+	// DraftRows is up to how many rows a step is filled with guesses of what candidates
+	// say next, see core.Config; the context's outputs are the bound of it. Not with Alone, nor
+	// for models whose memory can't take them back. 0: nothing is guessed.
+	DraftRows int
 	// NoForcedTokens samples every token, also where a grammar leaves no choice: to
 	// measure what forced tokens are worth.
 	NoForcedTokens bool
@@ -77,6 +81,9 @@ func (c *Config) complete(batch, sequences, outputs, procs int) error {
 	}
 	if c.PrefillChunk < 0 || c.PrefillChunk > c.BatchTokens {
 		return fmt.Errorf("scheduler: PrefillChunk is %d, must be 0 to BatchTokens (%d)", c.PrefillChunk, c.BatchTokens)
+	}
+	if c.DraftRows < 0 || c.DraftRows > outputs {
+		return fmt.Errorf("scheduler: DraftRows is %d, the context allows 0 to %d", c.DraftRows, outputs)
 	}
 	if c.QueueLimit == 0 {
 		c.QueueLimit = queueFactor * c.MaxRunning

@@ -19,7 +19,9 @@
 //
 // Behind each sampled token, the goroutine that sampled it appends what the grammar
 // leaves no choice about (llama.Sampler.Force). Those tokens are decoded together
-// with the sampled one; an end that is forced takes no step at all.
+// with the sampled one; an end that is forced takes no step at all. Where few candidates
+// decode, steps are filled with guesses of what these say next, and where one is right
+// the goroutine goes on with the row behind it.
 //
 // A caller whose context ends gets its error at once; the sequences of its
 // generation are freed in the next plan, wherever it was.

@@ -44,7 +44,7 @@ type scribe struct {
 }
 
 func (s *scribe) Logits(i int) ([]float32, error) {
-	row, err := s.backend.Logits(i)
+	row, err := s.recorder.Logits(i)
 	if err != nil {
 		return nil, err
 	}
@@ -63,30 +63,35 @@ func (s *scribe) Logits(i int) ([]float32, error) {
 	return row, nil
 }
 
-// newScribes is two engines of scribes, one with forced tokens and one without.
-func newScribes(t *testing.T, arch string, prompt []llama.Token, cfg Config) (with, without *Engine) {
+func newScribe(t *testing.T, m *llama.Model, under *recorder, prompt int) *scribe {
 	t.Helper()
-	m := testModel(t, arch)
+	s := &scribe{recorder: under, prompt: prompt, end: m.Vocab().EOS()}
 	r := rand.New(rand.NewPCG(1, 2))
-	var texts [][]llama.Token
 	for range 12 {
 		tokens, err := m.Vocab().Tokenize(forcedText(r), false, true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		texts = append(texts, tokens)
+		s.texts = append(s.texts, tokens)
 	}
-	end := m.Vocab().EOS()
 	if im, ok := m.Vocab().Find("<|im_end|>"); ok {
-		end = im
+		s.end = im
 	}
+	return s
+}
+
+// newScribes is two engines of scribes: one as configured, and one that samples every token
+// from a step of its own.
+func newScribes(t *testing.T, arch string, prompt []llama.Token, cfg Config) (with, without *Engine) {
+	t.Helper()
+	m := testModel(t, arch)
 	open := func(cfg Config) *Engine {
 		return newTestEngine(t, setup{arch: arch, batch: 24, cfg: cfg, wrap: func(b backend) backend {
-			return &scribe{recorder: newRecorder(b), prompt: len(prompt), texts: texts, end: end}
+			return newScribe(t, m, newRecorder(b), len(prompt))
 		}})
 	}
 	plain := cfg
-	plain.NoForcedTokens = true
+	plain.NoForcedTokens, plain.DraftRows = true, 0
 	return open(cfg), open(plain)
 }
 

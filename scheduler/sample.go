@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -9,13 +10,25 @@ import (
 	"agentd/scheduler/core"
 )
 
-// task is one row to be sampled for one candidate.
+// task is what is to be sampled for one candidate.
 type task struct {
 	job  *job
 	cand int
-	row  []float32 // a view of the context's logits
-	// forced are the tokens behind the sampled one, of which there is no choice.
-	forced []core.Token
+	// rows are views of the context's logits: of the last token, and of each guess.
+	rows    [1 + core.DraftMost][]float32
+	guesses [core.DraftMost]core.Token
+	drafts  int
+	tokens  []core.Token // that were chosen
+}
+
+// next returns the row from which the token behind those that were chosen is sampled;
+// nil: it was not computed.
+func (t *task) next() []float32 {
+	n := len(t.tokens)
+	if n > t.drafts || !slices.Equal(t.guesses[:n], t.tokens) {
+		return nil
+	}
+	return t.rows[n]
 }
 
 // sample fills w.choices from w.tasks. Samplers are independent of each other,
@@ -51,21 +64,24 @@ func (w *worker) sample() {
 
 // choose runs one task. A sampler that fails ends its candidate only.
 func (w *worker) choose(i int) {
-	t := &w.tasks[i]
-	token, err := t.job.samplers[t.cand].Sample(t.row)
-	switch {
-	case err != nil:
-		t.job.cands[t.cand].err = err
-		w.choices[i].Verdict, w.choices[i].Spoilt = core.Fail, errors.Is(err, llama.ErrCompute)
-	case w.model.Vocab().IsEOG(token):
-		t.job.cands[t.cand].stop = token
-		w.choices[i].Verdict = core.Stop
-	default:
-		w.choices[i].Token = core.Token(token)
-		if w.forces(t.job) {
-			w.force(t, &w.choices[i])
+	t, choice := &w.tasks[i], &w.choices[i]
+	for row := t.rows[0]; row != nil && choice.Verdict == core.Continue; row = t.next() {
+		token, err := t.job.samplers[t.cand].Sample(row)
+		switch {
+		case err != nil:
+			t.job.cands[t.cand].err = err
+			choice.Verdict, choice.Spoilt = core.Fail, errors.Is(err, llama.ErrCompute)
+		case w.model.Vocab().IsEOG(token):
+			t.job.cands[t.cand].stop = token
+			choice.Verdict = core.Stop
+		default:
+			t.tokens = append(t.tokens, core.Token(token))
+			if w.forces(t.job) {
+				w.force(t, choice)
+			}
 		}
 	}
+	choice.Tokens = t.tokens
 }
 
 // forces says whether tokens of j's candidates can be forced.
@@ -81,9 +97,9 @@ func (w *worker) force(t *task, choice *core.Choice) {
 		return
 	}
 	for _, token := range tokens {
-		t.forced = append(t.forced, core.Token(token))
+		t.tokens = append(t.tokens, core.Token(token))
 	}
-	choice.Forced = t.forced
+	choice.Forced += len(tokens)
 	if end >= 0 {
 		t.job.cands[t.cand].stop = end // unless the tokens before it are too many
 		choice.Verdict = core.Complete

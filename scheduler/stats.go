@@ -25,6 +25,8 @@ type Stats struct {
 	// were computed. GeneratedTokens belong to answers; ForcedTokens of them were not
 	// sampled, since the grammar left no choice.
 	PromptTokens, CachedTokens, PrefillTokens, GeneratedTokens, ForcedTokens uint64
+	// DraftTokens were guessed and computed; AcceptedTokens of them were sampled then.
+	DraftTokens, AcceptedTokens uint64
 	// Steps were decoded, Rows in them: Rows/Steps is the mean batch width.
 	Steps, Rows uint64
 	// Finished and Refused count candidates and admissions; Cancelled and Failed
@@ -102,6 +104,8 @@ func (s *Stats) add(o *Stats) {
 	s.PrefillTokens += o.PrefillTokens
 	s.GeneratedTokens += o.GeneratedTokens
 	s.ForcedTokens += o.ForcedTokens
+	s.DraftTokens += o.DraftTokens
+	s.AcceptedTokens += o.AcceptedTokens
 	s.Steps += o.Steps
 	s.Rows += o.Rows
 	s.Finished += o.Finished
@@ -136,6 +140,7 @@ func (w *worker) publish() {
 		HostCells: c.HostCells, HostUsed: c.HostUsed,
 		PromptTokens: c.PromptTokens, CachedTokens: c.CachedTokens,
 		PrefillTokens: c.PrefillTokens, GeneratedTokens: c.GeneratedTokens, ForcedTokens: c.ForcedTokens,
+		DraftTokens: c.DraftTokens, AcceptedTokens: c.AcceptedTokens,
 		Steps: c.Steps, Rows: c.Rows,
 		Finished: c.Finished, Cancelled: c.Cancelled + w.cancelled, Failed: w.failures, Forked: c.Forked,
 		Evicted: c.Evicted, Shortened: c.Shortened, EvictedCells: c.EvictedCells, Parked: c.Parked,

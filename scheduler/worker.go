@@ -62,7 +62,8 @@ func newWorker(e *Engine, index int, p part, several bool) (*worker, error) {
 	w.rules = core.Config{
 		Cells:        p.context.Size(),
 		MaxSequences: e.cfg.MaxSequences,
-		MaxOutputs:   e.cfg.MaxRunning,
+		MaxOutputs:   p.context.MaxOutputs(),
+		MaxRunning:   e.cfg.MaxRunning,
 		BatchTokens:  e.cfg.BatchTokens,
 		PrefillChunk: e.cfg.PrefillChunk,
 		RowCells:     rowCells(p.model.Info()),
@@ -85,6 +86,12 @@ func newWorker(e *Engine, index int, p part, several bool) (*worker, error) {
 			// end there may be none at all, which is -1 and -1.
 			first, last := w.back.Range(s)
 			return last >= n-1 && first <= max(0, n-window)
+		}
+	}
+	if w.rules.PartialCopy && w.rules.Usable == nil && !e.cfg.Alone {
+		w.rules.DraftRows = e.cfg.DraftRows
+		for _, t := range e.endings {
+			w.rules.Endings = append(w.rules.Endings, core.Token(t))
 		}
 	}
 	var err error
@@ -257,15 +264,23 @@ func (w *worker) decode() error {
 	}
 	w.tasks = w.tasks[:0]
 	for _, s := range w.plan.Samples {
-		row, err := w.back.Logits(s.Row)
-		if err != nil {
-			return err
-		}
-		var forced []core.Token
+		var room []core.Token
 		if n := len(w.tasks); n < cap(w.tasks) {
-			forced = w.tasks[:n+1][n].forced[:0] // its room is used again
+			room = w.tasks[:n+1][n].tokens[:0]
 		}
-		w.tasks = append(w.tasks, task{job: w.jobs[s.Job], cand: s.Candidate, row: row, forced: forced})
+		t := task{job: w.jobs[s.Job], cand: s.Candidate, drafts: s.Drafts, tokens: room}
+		for i := range 1 + s.Drafts {
+			at := s.Row
+			if i > 0 {
+				at = s.Draft + i - 1
+				t.guesses[i-1] = w.plan.Rows[at].Token
+			}
+			var err error
+			if t.rows[i], err = w.back.Logits(at); err != nil {
+				return err
+			}
+		}
+		w.tasks = append(w.tasks, t)
 	}
 	return nil
 }

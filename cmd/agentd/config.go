@@ -51,6 +51,7 @@ type Config struct {
 	PrefixCache  string // on or off
 	CacheRAM     int    // host memory for evicted prefixes, in MB; 0: none
 	Parallel     int    // sequences decoded together in each; 0: decided at load
+	DraftRows    int    // tokens of a step up to which answers are guessed; -1: decided at load
 	BatchSize    int    // tokens of one model step; 0: decided at load
 	Threads      int    // CPU threads; 0: auto
 	CPUAttention string // shared or ggml
@@ -102,6 +103,7 @@ func defaultConfig() Config {
 		Device:          "auto",
 		GPULayers:       -1,
 		Contexts:        1,
+		DraftRows:       -1,
 		QueueLimit:      defaultQueueLimit,
 		Host:            "127.0.0.1",
 		Port:            defaultPort,

@@ -68,6 +68,7 @@ func (d *daemon) loadModel(ctx context.Context) (model, error) {
 		Reproducible:       c.Reproducible,
 		CacheRAM:           uint64(c.CacheRAM) * 1e6,
 		Parallel:           c.Parallel,
+		DraftRows:          c.DraftRows,
 		BatchSize:          c.BatchSize,
 		Threads:            c.Threads,
 		GGMLAttention:      c.CPUAttention == "ggml",

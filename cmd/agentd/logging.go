@@ -76,6 +76,7 @@ func (d *daemon) logModel(f inference.Facts) {
 		Str("kv_cache", f.KVType).
 		Int("contexts", f.Contexts).
 		Int("parallel", f.Parallel).
+		Int("draft_rows", f.DraftRows).
 		Int("batch_size", f.BatchSize).
 		Int("max_new_tokens", d.config.MaxNewTokens).
 		Float32("temperature", f.Sampling.Temperature).

@@ -22,7 +22,11 @@ func benchmarkStep(b *testing.B, width int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	choices := make([]Choice, MaxSequences)
+	choices, tokens := make([]Choice, MaxSequences), make([]Token, MaxSequences)
+	for i := range choices {
+		choices[i].Tokens = tokens[i : i+1]
+		tokens[i] = Token(i)
+	}
 	step := func() {
 		if plan := c.Plan(); len(plan.Rows) > 0 {
 			c.Commit(Decoded, choices[:len(plan.Samples)])
@@ -51,9 +55,6 @@ func benchmarkStep(b *testing.B, width int) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if c.Idle() { // every maxNew steps
-			for i := range choices {
-				choices[i].Token = Token(i)
-			}
 			submit(width, maxNew)
 			step()
 		}
@@ -74,7 +75,7 @@ func BenchmarkAdmit(b *testing.B) {
 	}
 	prompt := make([]Token, 4000)
 	next := JobID(0)
-	choices := []Choice{{}}
+	choices := []Choice{{Tokens: []Token{0}}}
 	run := func() {
 		next++
 		for i := range 100 {

@@ -44,17 +44,19 @@ func (c *Core) decoded(choices []Choice) {
 	}
 	for _, f := range c.fed {
 		if f.samples > 0 && f.seq.state == running {
-			c.sampled(f.seq, choices[:f.samples])
+			c.sampled(f, choices[:f.samples])
 		}
 		choices = choices[f.samples:]
 	}
 }
 
-// sampled gives the candidates that s runs for their next token.
-func (c *Core) sampled(s *sequence, choices []Choice) {
-	j := s.job
+// sampled gives the candidates that a sequence runs for their next tokens.
+func (c *Core) sampled(f fed, choices []Choice) {
+	s, j := f.seq, f.seq.job
 	if s.cand != allCandidates {
-		if c.accept(j, s.cand, choices[0]) {
+		more := c.accept(j, s.cand, choices[0])
+		c.settle(f, choices[0].Tokens, more)
+		if more {
 			c.next(s, s.cand)
 			return
 		}
@@ -90,16 +92,9 @@ func (c *Core) sampled(s *sequence, choices []Choice) {
 // accept adds a choice to a candidate and says whether it goes on.
 func (c *Core) accept(j *job, i int, choice Choice) bool {
 	cand := &j.cands[i]
-	var finish Finish
-	switch choice.Verdict {
-	case Stop:
-		finish = FinishStop
-	case Fail:
-		finish = FinishError
-	default:
-		if finish = c.add(j, cand, choice); finish == 0 {
-			return true
-		}
+	finish := c.add(j, cand, choice)
+	if finish == 0 {
+		return true
 	}
 	cand.ended = true
 	c.lengths.add(len(cand.tokens))
@@ -115,20 +110,27 @@ func (c *Core) accept(j *job, i int, choice Choice) bool {
 // add appends the tokens of a choice to a candidate and says how that ended it, if
 // it did. An answer that is complete with its last token is not cut off.
 func (c *Core) add(j *job, cand *candidate, choice Choice) Finish {
-	if cand.tokens == nil {
+	if len(choice.Tokens) == 0 && choice.Verdict == Continue {
+		panic("core: a candidate that goes on needs a token")
+	}
+	if cand.tokens == nil && len(choice.Tokens) > 0 {
 		cand.tokens = make([]Token, 0, min(j.MaxNew, firstTokens))
 	}
-	before := len(cand.tokens)
-	forced := choice.Forced[:min(len(choice.Forced), j.MaxNew-before-1)]
-	cand.tokens = append(append(cand.tokens, choice.Token), forced...)
-	cand.pending = len(cand.tokens) - before
-	c.stats.GeneratedTokens += uint64(cand.pending)
-	c.stats.ForcedTokens += uint64(len(forced))
+	tokens := choice.Tokens[:min(len(choice.Tokens), j.MaxNew-len(cand.tokens))]
+	dropped := len(choice.Tokens) - len(tokens) // forced ones: no more are guessed than may be sampled
+	cand.tokens = append(cand.tokens, tokens...)
+	cand.pending = len(tokens)
+	c.stats.GeneratedTokens += uint64(len(tokens))
+	c.stats.ForcedTokens += uint64(choice.Forced - dropped)
 	switch {
-	case choice.Verdict == Complete && len(forced) == len(choice.Forced):
+	case choice.Verdict == Complete && dropped == 0:
 		return FinishStop
 	case len(cand.tokens) == j.MaxNew:
 		return FinishLength
+	case choice.Verdict == Stop:
+		return FinishStop
+	case choice.Verdict == Fail:
+		return FinishError
 	}
 	return 0
 }

@@ -44,6 +44,7 @@ type Core struct {
 	fed       []fed
 	events    []Event
 	scratch   []Token     // a completion with its prompt
+	guesses   []Token     // of the step in flight
 	decodes   []*sequence // scratch of fill
 	prefills  []*sequence // scratch of fill
 	shares    []share     // scratch of feedPrompts
@@ -70,12 +71,14 @@ type job struct {
 	cached  int // prompt tokens not computed for it
 }
 
-// candidate is one completion. The last pending tokens of a live one, those of its
-// last choice, are not yet decoded.
+// candidate is one completion. The last pending tokens of a live one, of its last
+// choice, are not yet decoded.
 type candidate struct {
 	tokens  []Token
 	pending int
 	ended   bool
+	// guesses is how many of its next tokens are worth guessing; 0: it is not known yet.
+	guesses int
 }
 
 // fed is what one sequence has in the step in flight.
@@ -84,6 +87,8 @@ type fed struct {
 	tokens  []Token
 	prefill int // so many of them are not the next tokens of a candidate
 	samples int
+	sample  int     // the first of them in the plan
+	drafts  []Token // guesses that are decoded behind them
 }
 
 // share is how many rows of a step one prompt has.
@@ -96,6 +101,9 @@ type share struct {
 func New(cfg Config) (*Core, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
+	}
+	if cfg.MaxRunning == 0 {
+		cfg.MaxRunning = cfg.MaxOutputs
 	}
 	if cfg.MinWait == 0 {
 		cfg.MinWait = MinWait
@@ -117,7 +125,7 @@ func New(cfg Config) (*Core, error) {
 		cfg:   cfg,
 		asks:  asks,
 		host:  newHostCache(&cfg),
-		width: min(cfg.MaxSequences, cfg.MaxOutputs),
+		width: min(cfg.MaxSequences, cfg.MaxRunning),
 		seqs:  make([]sequence, cfg.MaxSequences),
 		byID:  make(map[JobID]*job),
 		limit: cfg.BatchTokens,

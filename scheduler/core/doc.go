@@ -7,7 +7,7 @@
 //
 //	plan := c.Plan()
 //	apply plan.Ops in their order, then decode plan.Rows in one batch
-//	choose one token for each of plan.Samples
+//	choose the next tokens for each of plan.Samples
 //	events := c.Commit(result, choices)
 //
 // # The life of a job
@@ -26,7 +26,8 @@
 //     then the sequence is forked. Candidates beyond the first wave wait with
 //     their first token in hand.
 //  5. Each candidate decodes one row a step until it stops, and with it, in the same
-//     step, the rows of the tokens that were forced behind its last one. Its sequence
+//     step, the rows of the tokens that were forced behind its last one, and of
+//     guesses where few candidates decode: see draft. Its sequence
 //     stays cached, tokens and all, until the cells or the sequence id are needed.
 //
 // # Memory

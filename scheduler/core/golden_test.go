@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 //
 // Commands (a token is one character):
 //
-//	init cells=N seqs=N outputs=N batch=N chunk=N wait=N evict=N host=N block=N least=N [exact] [noreuse]
+//	init cells=N seqs=N outputs=N running=N batch=N chunk=N wait=N evict=N host=N block=N least=N draft=N [ends=TOKENS] [exact] [noreuse]
 //	submit id=N n=N max=N [apart] (the prompt is the input)
 //	cancel id=N | lost seq=N | stats | verify
 //	step [choose=TOKENS] [result=noslot|broken] [cancel=N, between plan and commit]
@@ -22,7 +23,8 @@ import (
 //
 // choose has one character for each sample, "." ends the candidate, "!" is a
 // sampler's failure. Tokens in (...) behind a character are forced; "(abc.)" also
-// completes the candidate. Without choose every candidate i chooses the letter 'A'+i.
+// completes the candidate. "a+b" is sampled from two rows. Without choose every candidate i
+// chooses the letter 'A'+i.
 func TestGolden(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -60,8 +62,14 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 			Cells: number("cells", 64), MaxSequences: number("seqs", 8), MaxOutputs: number("outputs", 8),
 			BatchTokens: batch, PrefillChunk: number("chunk", batch), MinWait: number("wait", 1), EvictLeast: number("evict", 0),
 			HostCells: number("host", 0), HostBlock: number("block", 8), HostLeast: number("least", 2),
+			MaxRunning: number("running", 0), DraftRows: number("draft", 0),
 			NoReuse:     d.HasArg("noreuse"),
 			PartialCopy: !d.HasArg("exact"), Check: true,
+		}
+		var ends string
+		d.MaybeScanArgs(t, "ends", &ends)
+		for _, r := range ends {
+			cfg.Endings = append(cfg.Endings, Token(r))
 		}
 		var err error
 		if g.core, err = New(cfg); err != nil {
@@ -85,6 +93,9 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		s := g.core.Stats()
 		g.printf("jobs %d, running %d, waiting %d, cached %d; cells %d of %d, active %d", s.Jobs, s.Running, s.Waiting, s.Cached, s.Used, s.Cells, s.Active)
 		g.printf("prompt tokens: %d, cached %d, prefilled %d", s.PromptTokens, s.CachedTokens, s.PrefillTokens)
+		if s.DraftTokens > 0 {
+			g.printf("guessed %d, right %d", s.DraftTokens, s.AcceptedTokens)
+		}
 		if s.EvictedCells > 0 {
 			g.printf("evicted %d sequences and the ends of %d, %d cells", s.Evicted, s.Shortened, s.EvictedCells)
 		}
@@ -158,14 +169,21 @@ func (g *golden) step(t *testing.T, d *datadriven.TestData, show bool) bool {
 }
 
 func (g *golden) rows(plan *Plan) {
+	guesses := func(row int) bool {
+		return slices.ContainsFunc(plan.Samples, func(s Sample) bool { return s.Drafts > 0 && s.Draft == row })
+	}
 	for i := 0; i < len(plan.Rows); {
 		first, text := plan.Rows[i], ""
-		for ; i < len(plan.Rows) && plan.Rows[i].Seq == first.Seq; i++ {
+		guessed := guesses(i)
+		for ; i < len(plan.Rows) && plan.Rows[i].Seq == first.Seq && (text == "" || guessed || !guesses(i)); i++ {
 			text += string(rune(plan.Rows[i].Token))
 		}
 		mark := ""
 		if plan.Rows[i-1].Output {
 			mark = " -> logits"
+		}
+		if guessed {
+			mark = ", guessed"
 		}
 		g.printf("rows    seq %d [%d,%d) %s%s", first.Seq, first.Pos, first.Pos+len(text), text, mark)
 	}
@@ -188,8 +206,8 @@ func (g *golden) decode(t *testing.T, d *datadriven.TestData, plan *Plan, show b
 	}
 	var choices []Choice
 	for _, s := range plan.Samples {
-		c := Choice{Token: Token('A' + s.Candidate%26)}
-		shown := string(rune(c.Token))
+		c := Choice{Tokens: []Token{Token('A' + s.Candidate%26)}}
+		shown := string(rune(c.Tokens[0]))
 		if choose != "" {
 			c, shown, choose = parseChoice(choose)
 		}
@@ -203,25 +221,34 @@ func (g *golden) decode(t *testing.T, d *datadriven.TestData, plan *Plan, show b
 
 // parseChoice reads the first choice of choose.
 func parseChoice(choose string) (c Choice, shown, rest string) {
-	shown, rest = choose[:1], choose[1:]
-	switch shown {
-	case ".":
-		return Choice{Verdict: Stop}, shown, rest
-	case "!":
-		return Choice{Verdict: Fail}, shown, rest
-	}
-	c.Token = Token(shown[0])
-	if tail, ok := strings.CutPrefix(rest, "("); ok {
-		tail, rest, _ = strings.Cut(tail, ")")
-		shown += "(" + tail + ")"
-		if trimmed, ends := strings.CutSuffix(tail, "."); ends {
-			c.Verdict, tail = Complete, trimmed
+	for more := true; more; {
+		token := choose[0]
+		choose = choose[1:]
+		switch token {
+		case '.':
+			c.Verdict = Stop
+		case '!':
+			c.Verdict = Fail
+		default:
+			c.Tokens = append(c.Tokens, Token(token))
 		}
-		for _, r := range tail {
-			c.Forced = append(c.Forced, Token(r))
+		shown += string(token)
+		if tail, ok := strings.CutPrefix(choose, "("); ok {
+			tail, choose, _ = strings.Cut(tail, ")")
+			shown += "(" + tail + ")"
+			if trimmed, ends := strings.CutSuffix(tail, "."); ends {
+				c.Verdict, tail = Complete, trimmed
+			}
+			for _, r := range tail {
+				c.Tokens = append(c.Tokens, Token(r))
+				c.Forced++
+			}
+		}
+		if choose, more = strings.CutPrefix(choose, "+"); more {
+			shown += "+"
 		}
 	}
-	return c, shown, rest
+	return c, shown, choose
 }
 
 func (g *golden) event(e Event) {

@@ -38,6 +38,11 @@ const (
 	// each takes a few operations.
 	HostBlock, HostLeast = 256, 16
 
+	// DraftMost is how many tokens of a candidate are guessed at most in a step, firstDraft
+	// how many at first. A guess follows the same draftMatch tokens, or at least
+	// draftLeast, among the draftLook last ones.
+	DraftMost, firstDraft, draftMatch, draftLeast, draftLook = 7, 3, 3, 2, 8192
+
 	// firstTokens is how many generated tokens a candidate has room for at first.
 	firstTokens = 64
 )

@@ -31,7 +31,7 @@ func (c *Core) Plan() *Plan {
 	return &c.plan
 }
 
-// fill plans the rows: those of the decoding sequences, then prompts in chunks.
+// fill plans the rows: those of the decoding sequences, then prompts in chunks, then guesses.
 func (c *Core) fill() {
 	c.plan.Rows, c.plan.Samples, c.fed = c.plan.Rows[:0], c.plan.Samples[:0], c.fed[:0]
 	c.decodes, c.prefills = c.decodes[:0], c.prefills[:0]
@@ -52,6 +52,7 @@ func (c *Core) fill() {
 	}
 	c.feedAll(c.decodes, budget)
 	c.feedPrompts(c.promptBudget(following))
+	c.draft()
 }
 
 // feedAll plans at most budget rows of the listed sequences. When that is not
@@ -93,6 +94,7 @@ func (c *Core) feed(s *sequence, budget int) int {
 		f.prefill = max(0, min(n, s.pending()-s.job.cands[s.cand].pending))
 	}
 	if n == s.pending() {
+		f.sample = len(c.plan.Samples)
 		f.samples = c.sample(s)
 	}
 	c.fed = append(c.fed, f)

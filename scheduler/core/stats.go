@@ -13,6 +13,8 @@ type Stats struct {
 	// PrefillTokens were computed (again, for a candidate that had to be parked).
 	// ForcedTokens of the GeneratedTokens were not sampled.
 	PromptTokens, CachedTokens, PrefillTokens, GeneratedTokens, ForcedTokens uint64
+	// DraftTokens were guessed; AcceptedTokens of them were what the candidates chose.
+	DraftTokens, AcceptedTokens uint64
 	// Steps were decoded, with Rows rows together.
 	Steps, Rows uint64
 	// Finished counts candidates, Cancelled and Failed jobs.
@@ -57,6 +59,8 @@ func (s *Stats) Add(o *Stats) {
 	s.PrefillTokens += o.PrefillTokens
 	s.GeneratedTokens += o.GeneratedTokens
 	s.ForcedTokens += o.ForcedTokens
+	s.DraftTokens += o.DraftTokens
+	s.AcceptedTokens += o.AcceptedTokens
 	s.Steps += o.Steps
 	s.Rows += o.Rows
 	s.Finished += o.Finished

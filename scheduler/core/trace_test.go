@@ -24,11 +24,12 @@ func model(context []Token, seed int) Choice {
 	case x == 4:
 		return Choice{Verdict: Fail}
 	}
-	choice := Choice{Token: Token(x % alphabet)}
+	choice := Choice{Tokens: []Token{Token(x % alphabet)}}
 	if hash >>= 8; hash%3 == 0 {
 		for range 1 + hash>>4%6 {
 			hash = hash*6364136223846793005 + 1442695040888963407
-			choice.Forced = append(choice.Forced, Token(hash>>33%alphabet))
+			choice.Tokens = append(choice.Tokens, Token(hash>>33%alphabet))
+			choice.Forced++
 		}
 	}
 	if hash>>16%12 == 0 {
@@ -46,7 +47,7 @@ func extend(completion []Token, choice Choice, maxNew int) ([]Token, Finish) {
 	case Fail:
 		return completion, FinishError
 	}
-	completion = slices.Concat(completion, []Token{choice.Token}, choice.Forced)
+	completion = slices.Concat(completion, choice.Tokens)
 	switch {
 	case len(completion) <= maxNew && choice.Verdict == Complete:
 		return completion, FinishStop
@@ -77,6 +78,8 @@ type world struct {
 	cached uint64
 	// spoil: what fails has spoilt its sequence, every other time.
 	spoil bool
+	// blind: the rows of guesses are not looked at.
+	blind bool
 }
 
 type liveJob struct {
@@ -148,7 +151,7 @@ func (w *world) commit(result Result) {
 			w.t.Fatalf("no cells for %d rows: %d used of %d", len(w.plan.Rows), w.kv.used(), w.kv.cells)
 		}
 		for _, s := range w.plan.Samples {
-			choices = append(choices, w.choose(s, contexts[s.Row]))
+			choices = append(choices, w.choose(s, contexts))
 		}
 	case Broken: // some rows stay behind
 		if _, _, err := w.kv.decode(w.plan.Rows[:len(w.plan.Rows)/2]); err != nil {
@@ -160,18 +163,33 @@ func (w *world) commit(result Result) {
 	}
 }
 
-func (w *world) choose(s Sample, context []Token) Choice {
+// choose samples from the row of s, and from those of the guesses that were right. Who
+// does not look at these loses nothing.
+func (w *world) choose(s Sample, contexts map[int][]Token) (choice Choice) {
 	j := w.jobs[s.Job]
 	if j == nil {
 		return Choice{} // cancelled while in flight
 	}
-	if want := slices.Concat(j.Prompt, j.tokens[s.Candidate]); !slices.Equal(context, want) {
-		w.t.Fatalf("job %d candidate %d is sampled from %v, its tokens are %v", s.Job, s.Candidate, context, want)
+	var guesses []Token
+	for _, r := range w.plan.Rows[s.Draft : s.Draft+s.Drafts] {
+		guesses = append(guesses, r.Token)
 	}
-	choice := model(context, j.seed+s.Candidate)
-	choice.Spoilt = w.spoil && choice.Verdict == Fail && len(context)%2 == 0
-	j.tokens[s.Candidate], _ = extend(j.tokens[s.Candidate], choice, j.MaxNew)
-	return choice
+	for row := s.Row; ; {
+		context := contexts[row]
+		if want := slices.Concat(j.Prompt, j.tokens[s.Candidate]); !slices.Equal(context, want) {
+			w.t.Fatalf("job %d candidate %d is sampled from %v, its tokens are %v", s.Job, s.Candidate, context, want)
+		}
+		next := model(context, j.seed+s.Candidate)
+		var finish Finish
+		j.tokens[s.Candidate], finish = extend(j.tokens[s.Candidate], next, j.MaxNew)
+		choice.Tokens, choice.Forced = append(choice.Tokens, next.Tokens...), choice.Forced+next.Forced
+		choice.Verdict, choice.Spoilt = next.Verdict, w.spoil && next.Verdict == Fail && len(context)%2 == 0
+		right := commonPrefix(choice.Tokens, guesses)
+		if finish != 0 || right < len(choice.Tokens) || w.blind {
+			return choice
+		}
+		row = s.Draft + right - 1
+	}
 }
 
 func (w *world) event(e Event) {
@@ -233,6 +251,7 @@ func drawConfig(t *rapid.T) Config {
 		NoReuse:     rapid.IntRange(0, 4).Draw(t, "no reuse") == 0,
 		Check:       true,
 	}
+	cfg.MaxRunning = rapid.IntRange(0, cfg.MaxOutputs).Draw(t, "running")
 	if cfg.PartialCopy && !cfg.NoReuse {
 		cfg.HostCells = rapid.SampledFrom([]int{0, 0, 20, 60, 400}).Draw(t, "host")
 		cfg.HostBlock = rapid.IntRange(1, 20).Draw(t, "block")
@@ -249,6 +268,11 @@ func TestAnyTraceGivesEachCandidateWhatItGetsAlone(t *testing.T) {
 			if w.kv.window = rapid.SampledFrom([]int{0, 1, 4, 12}).Draw(t, "window"); w.kv.window > 0 {
 				cfg.Usable = w.kv.usable
 			}
+		}
+		if cfg.PartialCopy && cfg.Usable == nil {
+			cfg.DraftRows = rapid.SampledFrom([]int{0, 2, 5, 12}).Draw(t, "draft rows")
+			cfg.Endings = rapid.SampledFrom([][]Token{nil, {1}}).Draw(t, "endings")
+			w.blind = rapid.IntRange(0, 3).Draw(t, "blind") == 0
 		}
 		var before [][]Token
 		var err error

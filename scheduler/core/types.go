@@ -23,6 +23,8 @@ type Config struct {
 	// MaxOutputs is the most logits rows of one step. It bounds how many
 	// sequences run at once, since all may need their logits in the same step.
 	MaxOutputs int
+	// MaxRunning is the most sequences that run at once. 0: MaxOutputs.
+	MaxRunning int
 	// BatchTokens is the most rows of one step.
 	BatchTokens int
 	// PrefillChunk is the most prompt rows of a step in which others decode, so
@@ -45,6 +47,13 @@ type Config struct {
 	// EvictLeast is how many cells at least are evicted at a time, where only the end of
 	// a cached sequence goes. 0: EvictLeast.
 	EvictLeast int
+	// DraftRows is up to how many rows a step is filled with guesses of what candidates
+	// say next, see draft: such a step costs little more than one without, and gives
+	// some of them several tokens. Where as many decode anyway nothing is guessed. 0:
+	// nothing ever. It needs PartialCopy, and that Usable is nil.
+	DraftRows int
+	// Endings are tokens that end a candidate, which are never guessed.
+	Endings []Token
 	// NoReuse computes every prompt from its first token on: to measure what the prefix
 	// cache is worth, and what it costs. Candidates of one prompt that start
 	// together still share it, and the others where it can be cut.
@@ -85,6 +94,12 @@ func (c *Config) validate() error {
 		return fmt.Errorf("core: HostCells, HostBlock and HostLeast are %d, %d and %d, must not be negative", c.HostCells, c.HostBlock, c.HostLeast)
 	case c.HostCells > 0 && (!c.PartialCopy || c.Usable != nil || c.NoReuse):
 		return fmt.Errorf("core: HostCells is %d, but cells of this memory can't be kept in parts, or are not to be", c.HostCells)
+	case c.MaxRunning < 0 || c.MaxRunning > c.MaxOutputs:
+		return fmt.Errorf("core: MaxRunning is %d, must be 0 to MaxOutputs (%d)", c.MaxRunning, c.MaxOutputs)
+	case c.DraftRows < 0:
+		return fmt.Errorf("core: DraftRows is %d, must not be negative", c.DraftRows)
+	case c.DraftRows > 0 && (!c.PartialCopy || c.Usable != nil):
+		return fmt.Errorf("core: DraftRows is %d, but cells of this memory can't be taken back", c.DraftRows)
 	case c.MinWait < 0:
 		return fmt.Errorf("core: MinWait is %d, must not be negative", c.MinWait)
 	}
@@ -157,11 +172,15 @@ type Row struct {
 	Output bool
 }
 
-// Sample asks for one token for one candidate from the logits of a row.
+// Sample asks for the next tokens of one candidate: one from the logits of a row, and
+// more where tokens were guessed. When the first is that of row Draft, the second is
+// sampled from the logits of that row, and so on for the Drafts rows from there on.
 type Sample struct {
 	Row       int
 	Job       JobID
 	Candidate int
+	Draft     int
+	Drafts    int
 }
 
 // Plan is one step. Its slices are valid until the next call of Plan.
@@ -179,20 +198,21 @@ type Verdict uint8
 
 // Verdicts.
 const (
-	Continue Verdict = iota // the tokens belong to the completion
-	Complete                // the same, and nothing may follow them: the candidate has ended
-	Stop                    // an end-of-generation token: not part of the completion
-	Fail                    // nothing could be sampled: only this candidate ends
+	Continue Verdict = iota // the candidate goes on
+	Complete                // nothing may follow the tokens: it has ended
+	Stop                    // an end-of-generation token followed, which is not part of the completion
+	Fail                    // nothing could be sampled behind the tokens: only this candidate ends
 )
 
 // Choice answers one Sample.
 type Choice struct {
-	Token   Token
-	Verdict Verdict
-	// Forced are the tokens that can't but follow Token. The candidate decodes them
-	// together with it, and its next sample is that of the last one. What would be
+	// Tokens are the next ones of the completion: at least one with Continue. What would be
 	// more than MaxNew tokens is dropped.
-	Forced []Token
+	Tokens []Token
+	// Forced of them were not sampled, since they can't but follow those before them. The
+	// candidate decodes them together with these, and its next sample is that of the last one.
+	Forced  int
+	Verdict Verdict
 	// Spoilt, with Fail: the cells of the sequence may hold what is no number, so that
 	// nobody goes on from them.
 	Spoilt bool

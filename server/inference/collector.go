@@ -46,6 +46,8 @@ func (s *Service) Collector() prometheus.Collector {
 	add(counter, "prompt_tokens_computed_total", "Prompt tokens that were prefilled.", func(s *scheduler.Stats) float64 { return float64(s.PrefillTokens) })
 	add(counter, "generated_tokens_total", "Tokens of answers, sampled or forced.", func(s *scheduler.Stats) float64 { return float64(s.GeneratedTokens) })
 	add(counter, "forced_tokens_total", "Tokens of answers that the grammar left no choice about: they took no decode step of their own.", func(s *scheduler.Stats) float64 { return float64(s.ForcedTokens) })
+	add(counter, "draft_tokens_total", "Tokens of answers that were guessed and computed before they were sampled (--draft-rows).", func(s *scheduler.Stats) float64 { return float64(s.DraftTokens) })
+	add(counter, "draft_tokens_accepted_total", "Guessed tokens that were sampled then: each saved a step.", func(s *scheduler.Stats) float64 { return float64(s.AcceptedTokens) })
 	add(counter, "steps_total", "Decode steps of the model.", func(s *scheduler.Stats) float64 { return float64(s.Steps) })
 	add(counter, "step_tokens_total", "Tokens in all steps; divided by agentd_steps_total: the mean batch width.", func(s *scheduler.Stats) float64 { return float64(s.Rows) })
 	add(counter, "admissions_refused_total", "Requests refused because the queue was full, or would have taken longer than --queue-time.", func(s *scheduler.Stats) float64 { return float64(s.Refused) })

@@ -200,6 +200,14 @@ func TestTheDefaultModelDecidesTheSameHoweverItIsComputed(t *testing.T) {
 	compare("when nothing is in the cache", tolerated/uncachedStride, want, func(t *testing.T) []protocol.AgentOutput {
 		return uncached(t, inputs)
 	})
+	compare("with guesses of what comes next", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
+		guessing := openDefault(t, Options{Parallel: 1, DraftRows: autoDraftGPU})
+		outs := inTurn(t, guessing, inputs)
+		if s := guessing.engine.Stats(); s.AcceptedTokens < s.DraftTokens/4 {
+			t.Errorf("%d of %d guesses were right", s.AcceptedTokens, s.DraftTokens)
+		}
+		return outs
+	})
 	wide := openDefault(t, Options{Parallel: width})
 	compare("sixteen at once", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
 		return together(t, wide, inputs)

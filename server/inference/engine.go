@@ -17,7 +17,7 @@ func (s *Service) contextOptions(gpu bool) []llama.ContextOption {
 		llama.SetBatch(f.BatchSize),
 		llama.SetMicroBatch(min(f.BatchSize, choose(0, gpu, microBatchGPU, microBatchCPU))),
 		llama.SetMaxSequences(max(sequences, f.Parallel)),
-		llama.SetMaxOutputs(f.Parallel),
+		llama.SetMaxOutputs(max(f.Parallel, f.DraftRows)),
 		llama.SetThreads(f.Threads, f.Threads),
 		llama.SetKVType(f.KVType),
 	}
@@ -34,6 +34,7 @@ func (s *Service) schedulerConfig(opts Options, gpu bool, hostCells int) schedul
 		PrefillChunk:   chunk,
 		BatchTokens:    s.facts.BatchSize,
 		MaxRunning:     s.facts.Parallel,
+		DraftRows:      s.facts.DraftRows,
 		QueueLimit:     s.queueLimit,
 		QueueTime:      opts.QueueTime,
 		NoForcedTokens: opts.NoForcedTokens,

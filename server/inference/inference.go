@@ -50,6 +50,7 @@ type Facts struct {
 	ContextLength int
 	KVType        string
 	Parallel      int
+	DraftRows     int // scheduler.Config's
 	BatchSize     int
 	Sampling      agent.Sampling
 }

@@ -22,6 +22,12 @@ const (
 	autoParallelCPU  = 64
 	autoParallelGGML = 32
 	autoParallelGPU  = 128
+	// autoDraftCPU and autoDraftGPU are the rows that a step is filled up to with guesses.
+	// On a CPU the second row of a step costs half of the first or more, and two guesses
+	// of three are right. On a GPU a few rows cost hardly more than one: llama.cpp's
+	// kernels for products with few rows take up to 8.
+	autoDraftCPU = 2
+	autoDraftGPU = 8
 	// spareCore is from how many cores on one is left to what is not the model.
 	spareCore = 4
 	// autoBatchCPU and autoBatchGPU are the tokens of one model step: large

@@ -216,6 +216,9 @@ func (s *Service) startEngine(opts Options, groups []placed) error {
 		cpu = autoParallelGGML
 	}
 	f.Parallel = choose(opts.Parallel, gpu, autoParallelGPU, cpu)
+	if f.DraftRows = opts.DraftRows; f.DraftRows < 0 {
+		f.DraftRows = choose(0, gpu, autoDraftGPU, autoDraftCPU)
+	}
 	f.ContextLength = opts.ContextLength
 	info := s.model.Info()
 	perCell := cellBytes(s.model.Metadata(), info.Architecture, info.Layers, info.Embedding, f.KVType)
