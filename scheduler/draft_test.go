@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 
 	"agentd/llama"
 	"agentd/llama/synth"
+	"agentd/scheduler/core"
 )
 
 // guessable says whether an architecture's memory can take guesses back.
@@ -18,38 +20,63 @@ func guessable(arch string) bool { return arch != synth.GPTOSS && arch != synth.
 // ends, in fewer steps.
 func TestGuessesChangeNothingButTheSteps(t *testing.T) {
 	for _, arch := range architectures {
-		t.Run(arch, func(t *testing.T) {
-			prompt := tokenize(t, testModel(t, arch), story)
-			with, without := newScribes(t, arch, prompt, Config{DraftRows: 8, NoForcedTokens: true})
-			for name, g := range map[string]Generation{
-				"greedy":              constrained(greedy(prompt, 1, 400)),
-				"without constraints": greedy(prompt, 1, 400),
-				"sampled":             constrained(sampled(prompt, 3, 400, 7)),
-				"as wide as a step":   constrained(sampled(prompt, 8, 400, 50)),
-				"cut off":             constrained(sampled(prompt, 2, 90, 90)),
-				"cut off early":       constrained(sampled(prompt, 2, 3, 90)),
-			} {
-				t.Run(name, func(t *testing.T) {
-					a, b := mustGenerate(t, with, g), mustGenerate(t, without, g)
-					if diff := cmp.Diff(b.Completions, a.Completions); diff != "" {
-						t.Error(diff)
-					}
-				})
-			}
-			s, plain := with.Stats(), without.Stats()
-			t.Logf("%d of %d guesses right, %d steps instead of %d", s.AcceptedTokens, s.DraftTokens, s.Steps, plain.Steps)
-			if plain.DraftTokens != 0 || s.GeneratedTokens != plain.GeneratedTokens {
-				t.Errorf("%d guesses where there are to be none, generated %d and %d", plain.DraftTokens, s.GeneratedTokens, plain.GeneratedTokens)
-			}
-			switch {
-			case !guessable(arch):
-				if s.DraftTokens != 0 {
-					t.Errorf("%d guesses, which this memory can't take back", s.DraftTokens)
-				}
-			case s.AcceptedTokens*4 < s.DraftTokens || s.Steps*5 > plain.Steps*4:
-				t.Errorf("%d of %d guesses right, %d steps with them, %d without", s.AcceptedTokens, s.DraftTokens, s.Steps, plain.Steps)
+		t.Run(arch, func(t *testing.T) { guessesChangeNothing(t, arch, true) })
+	}
+	t.Run("with forced tokens", func(t *testing.T) { guessesChangeNothing(t, synth.Qwen3, false) })
+}
+
+func guessesChangeNothing(t *testing.T, arch string, noForced bool) {
+	prompt := tokenize(t, testModel(t, arch), story)
+	with, without := newScribes(t, arch, prompt, Config{DraftRows: 16, MaxRunning: 8, NoForcedTokens: noForced})
+	for name, g := range map[string]Generation{
+		"greedy":              constrained(greedy(prompt, 1, 400)),
+		"without constraints": greedy(prompt, 1, 400),
+		"sampled":             constrained(sampled(prompt, 3, 400, 7)),
+		"as many as may run":  constrained(sampled(prompt, 8, 400, 50)),
+		"cut off":             constrained(sampled(prompt, 2, 90, 90)),
+		"cut off early":       constrained(sampled(prompt, 2, 3, 90)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := mustGenerate(t, with, g), mustGenerate(t, without, g)
+			if diff := cmp.Diff(b.Completions, a.Completions); diff != "" {
+				t.Error(diff)
 			}
 		})
+	}
+	s, plain := with.Stats(), without.Stats()
+	t.Logf("%d of %d guesses right, %d steps instead of %d", s.AcceptedTokens, s.DraftTokens, s.Steps, plain.Steps)
+	if plain.DraftTokens != 0 || s.GeneratedTokens != plain.GeneratedTokens {
+		t.Errorf("%d guesses where there are to be none, generated %d and %d", plain.DraftTokens, s.GeneratedTokens, plain.GeneratedTokens)
+	}
+	switch {
+	case !guessable(arch):
+		if s.DraftTokens != 0 {
+			t.Errorf("%d guesses, which this memory can't take back", s.DraftTokens)
+		}
+	case s.AcceptedTokens*4 < s.DraftTokens || s.Steps*5 > plain.Steps*4:
+		t.Errorf("%d of %d guesses right, %d steps with them, %d without", s.AcceptedTokens, s.DraftTokens, s.Steps, plain.Steps)
+	}
+}
+
+func TestNothingIsGuessedWhereEveryStepIsToBeAlone(t *testing.T) {
+	prompt := tokenize(t, testModel(t, synth.Qwen3), story)
+	with, _ := newScribes(t, synth.Qwen3, prompt, Config{DraftRows: 8, Alone: true})
+	mustGenerate(t, with, constrained(greedy(prompt, 1, 400)))
+	if s := with.Stats(); s.DraftTokens != 0 {
+		t.Errorf("%d guesses", s.DraftTokens)
+	}
+}
+
+func TestGuessesEndWhereAnotherSpeaks(t *testing.T) {
+	e := newTestEngine(t, setup{outputs: 8, cfg: Config{DraftRows: 8}})
+	got := e.workers[0].rules.Endings
+	for token := range llama.Token(e.model.Vocab().Size()) {
+		if ends := e.model.Vocab().IsEOG(token); ends != slices.Contains(got, core.Token(token)) {
+			t.Errorf("token %d ends a turn: %t, and may be guessed: %t", token, ends, ends)
+		}
+	}
+	if len(got) == 0 {
+		t.Error("no token ends a turn")
 	}
 }
 

@@ -86,7 +86,7 @@ func newScribes(t *testing.T, arch string, prompt []llama.Token, cfg Config) (wi
 	t.Helper()
 	m := testModel(t, arch)
 	open := func(cfg Config) *Engine {
-		return newTestEngine(t, setup{arch: arch, batch: 24, cfg: cfg, wrap: func(b backend) backend {
+		return newTestEngine(t, setup{arch: arch, batch: 24, outputs: max(8, cfg.DraftRows), cfg: cfg, wrap: func(b backend) backend {
 			return newScribe(t, m, newRecorder(b), len(prompt))
 		}})
 	}

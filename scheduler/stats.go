@@ -25,9 +25,11 @@ type Stats struct {
 	// were computed. GeneratedTokens belong to answers; ForcedTokens of them were not
 	// sampled, since the grammar left no choice.
 	PromptTokens, CachedTokens, PrefillTokens, GeneratedTokens, ForcedTokens uint64
-	// DraftTokens were guessed and computed; AcceptedTokens of them were sampled then.
+	// DraftTokens were guessed and computed; AcceptedTokens of them were what the
+	// candidates said, sampled or forced.
 	DraftTokens, AcceptedTokens uint64
-	// Steps were decoded, Rows in them: Rows/Steps is the mean batch width.
+	// Steps were decoded, Rows in them: Rows/Steps is the mean batch width,
+	// guesses included.
 	Steps, Rows uint64
 	// Finished and Refused count candidates and admissions; Cancelled and Failed
 	// generations, Moved those that failed on one context and began again on another.

@@ -12,6 +12,8 @@ const (
 
 	// maxSequences is llama.cpp's own limit on sequences in one context.
 	maxSequences = 256
+	// maxDraftRows is more rows than guesses are worth: each costs logits of its own.
+	maxDraftRows = 64
 	// maxContext bounds the KV cache in tokens; positions are 32-bit in llama.cpp.
 	maxContext = 1 << 27
 	// minContext holds a short prompt and an answer; below it nothing works.

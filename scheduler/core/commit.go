@@ -37,6 +37,9 @@ func (c *Core) decoded(choices []Choice) {
 	for _, f := range c.fed {
 		c.stats.PrefillTokens += uint64(f.prefill)
 		c.tree.extend(f.seq, f.tokens, firstTokens)
+		if f.seq.state != running && len(f.drafts) > 0 {
+			c.tree.extend(f.seq, f.drafts, 0) // cancelled: it holds them until the next plan
+		}
 		if f.seq.state == running {
 			c.follow(f.seq)
 			c.snapshot(f.seq)
@@ -123,14 +126,14 @@ func (c *Core) add(j *job, cand *candidate, choice Choice) Finish {
 	c.stats.GeneratedTokens += uint64(len(tokens))
 	c.stats.ForcedTokens += uint64(choice.Forced - dropped)
 	switch {
+	case choice.Verdict == Fail:
+		return FinishError
 	case choice.Verdict == Complete && dropped == 0:
 		return FinishStop
 	case len(cand.tokens) == j.MaxNew:
 		return FinishLength
 	case choice.Verdict == Stop:
 		return FinishStop
-	case choice.Verdict == Fail:
-		return FinishError
 	}
 	return 0
 }
@@ -214,7 +217,13 @@ func (c *Core) fail(j *job, why Result) {
 // can't go on for ever.
 func (c *Core) noSlot() {
 	c.stats.NoSlot++
+	drafts := 0
+	for _, f := range c.fed {
+		drafts += len(f.drafts)
+	}
 	switch victim := c.victim(nil, true); {
+	case drafts > 0:
+		c.limit = len(c.plan.Rows) - drafts // that leaves no room for any
 	case victim != nil:
 		c.evict(victim)
 	case len(c.plan.Rows) > 1:

@@ -71,14 +71,15 @@ type job struct {
 	cached  int // prompt tokens not computed for it
 }
 
-// candidate is one completion. The last pending tokens of a live one, of its last
-// choice, are not yet decoded.
+// candidate is one completion. Of a live one the last pending tokens are not yet
+// decoded: those of its last choice that were not guessed.
 type candidate struct {
 	tokens  []Token
 	pending int
 	ended   bool
-	// guesses is how many of its next tokens are worth guessing; 0: it is not known yet.
-	guesses int
+	// reach is how many of its next tokens are worth guessing, 0: it is not known yet. None
+	// of the last wrong guesses began rightly, and the next rest steps have none.
+	reach, wrong, rest int
 }
 
 // fed is what one sequence has in the step in flight.

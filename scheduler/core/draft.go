@@ -11,7 +11,6 @@ import "slices"
 func (c *Core) draft() {
 	c.guesses = c.guesses[:0]
 	rows := min(c.cfg.DraftRows, c.limit) - len(c.plan.Rows)
-	rows = min(rows, c.cfg.Cells-c.tree.used-len(c.plan.Rows)) // nobody is evicted for a guess
 	if rows <= 0 {
 		return
 	}
@@ -20,31 +19,50 @@ func (c *Core) draft() {
 		if f.samples > 0 {
 			outputs++
 		}
-		if c.drafts(f) {
+		if f.guessable() {
 			candidates++
 		}
 	}
-	rows = min(rows, c.cfg.MaxOutputs-outputs)
+	rows = c.draftRoom(min(rows, c.cfg.MaxOutputs-outputs))
+	// Another one is first in each step, and what one has no use for is for the next.
 	for i := range c.fed {
-		if f := &c.fed[i]; c.drafts(*f) {
-			rows -= c.guess(f, rows/candidates)
+		f := &c.fed[(i+int(c.tick%uint64(len(c.fed))))%len(c.fed)]
+		if f.guessable() {
+			rows -= c.guess(f, (rows+candidates-1)/candidates)
 			candidates--
 		}
 	}
 }
 
-// drafts says whether the next tokens of what was fed can be guessed.
-func (c *Core) drafts(f fed) bool { return f.samples > 0 && f.seq.cand != allCandidates }
+// guessable says whether the next tokens can be guessed.
+func (f *fed) guessable() bool { return f.samples > 0 && f.seq.cand != allCandidates }
+
+// draftRoom returns for how many of so many guesses there are cells. Those of cached
+// sequences can be had, as for other rows: how wide the steps of a candidate are must not
+// depend on what else was computed. Those that waiting candidates need can't.
+func (c *Core) draftRoom(rows int) int {
+	for rows > 0 && c.cfg.Cells-c.tree.used < len(c.plan.Rows)+rows {
+		if victim := c.victim(nil, true); victim == nil || victim.needed() {
+			return max(0, c.cfg.Cells-c.tree.used-len(c.plan.Rows))
+		}
+		c.makeRoom(c.cfg.Cells - c.tree.used + 1)
+	}
+	return rows
+}
 
 // guess plans at most so many guesses behind the rows of f, and returns how many.
 func (c *Core) guess(f *fed, most int) int {
 	j := f.seq.job
 	cand := &j.cands[f.seq.cand]
-	if cand.guesses == 0 {
-		cand.guesses = firstDraft
+	if cand.reach == 0 {
+		cand.reach = firstDraft
+	}
+	if cand.rest > 0 {
+		cand.rest--
+		return 0
 	}
 	// One more is sampled behind the last guess.
-	most = min(most, cand.guesses, j.MaxNew-len(cand.tokens)-1)
+	most = min(most, cand.reach, j.MaxNew-len(cand.tokens)-1)
 	if most <= 0 {
 		return 0
 	}
@@ -107,8 +125,8 @@ func lookup(list, prompt, tokens []Token, n int) []Token {
 }
 
 // settle keeps the rows of those guesses that were chosen, and learns how many are
-// worth it: twice as many when all were right, else one more than were. The candidate
-// goes on or has ended.
+// worth it: twice as many when all were right, else one more than were, and none for a
+// while when none was right several times. The candidate goes on or has ended.
 func (c *Core) settle(f fed, chosen []Token, more bool) {
 	if len(f.drafts) == 0 {
 		return
@@ -125,10 +143,14 @@ func (c *Core) settle(f fed, chosen []Token, more bool) {
 	}
 	if right < len(f.drafts) {
 		c.op(Op{Kind: OpRemove, Seq: s.id, Pos: s.length})
-		cand.guesses = right + 1
+		cand.reach = right + 1
 	} else {
-		cand.guesses = min(2*cand.guesses, DraftMost)
+		cand.reach = min(2*cand.reach, DraftMost)
 	}
+	if cand.wrong++; right > 0 {
+		cand.wrong = 0
+	}
+	cand.rest = max(0, min(cand.wrong-1, draftRest))
 	c.stats.DraftTokens += uint64(len(f.drafts))
 	c.stats.AcceptedTokens += uint64(right)
 }

@@ -40,8 +40,9 @@ const (
 
 	// DraftMost is how many tokens of a candidate are guessed at most in a step, firstDraft
 	// how many at first. A guess follows the same draftMatch tokens, or at least
-	// draftLeast, among the draftLook last ones.
-	DraftMost, firstDraft, draftMatch, draftLeast, draftLook = 7, 3, 3, 2, 8192
+	// draftLeast, among the draftLook last ones. draftRest is for how many steps nothing is
+	// guessed at most.
+	DraftMost, firstDraft, draftMatch, draftLeast, draftLook, draftRest = 7, 3, 3, 2, 8192, 8
 
 	// firstTokens is how many generated tokens a candidate has room for at first.
 	firstTokens = 64

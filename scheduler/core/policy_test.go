@@ -150,6 +150,8 @@ func TestABadConfigurationNamesTheField(t *testing.T) {
 		"PrefillChunk": func(c *Config) { c.PrefillChunk = 5 },
 		"EvictLeast":   func(c *Config) { c.EvictLeast = -1 },
 		"MinWait":      func(c *Config) { c.MinWait = -1 },
+		"MaxRunning":   func(c *Config) { c.MaxRunning = 3 },
+		"DraftRows":    func(c *Config) { c.DraftRows = -1 },
 	} {
 		cfg := good
 		change(&cfg)

@@ -13,7 +13,8 @@ type Stats struct {
 	// PrefillTokens were computed (again, for a candidate that had to be parked).
 	// ForcedTokens of the GeneratedTokens were not sampled.
 	PromptTokens, CachedTokens, PrefillTokens, GeneratedTokens, ForcedTokens uint64
-	// DraftTokens were guessed; AcceptedTokens of them were what the candidates chose.
+	// DraftTokens were guessed; AcceptedTokens of them were what the candidates said, sampled
+	// or forced.
 	DraftTokens, AcceptedTokens uint64
 	// Steps were decoded, with Rows rows together.
 	Steps, Rows uint64

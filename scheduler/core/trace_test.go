@@ -119,6 +119,16 @@ func (w *world) takePlan() {
 	if got, limit := len(w.plan.Rows), w.core.cfg.BatchTokens; got > limit {
 		w.t.Fatalf("%d rows, at most %d", got, limit)
 	}
+	guesses := 0
+	for _, s := range w.plan.Samples {
+		guesses += s.Drafts
+	}
+	if guesses > 0 && len(w.plan.Rows) > w.core.cfg.DraftRows {
+		w.t.Fatalf("%d guesses in a step of %d rows, at most %d", guesses, len(w.plan.Rows), w.core.cfg.DraftRows)
+	}
+	if s := w.core.Stats(); s.AcceptedTokens > s.DraftTokens || s.ForcedTokens > s.GeneratedTokens {
+		w.t.Fatalf("counted more right guesses or forced tokens than there are: %+v", s)
+	}
 	outputs := 0
 	for _, r := range w.plan.Rows {
 		if r.Output {

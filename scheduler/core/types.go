@@ -20,10 +20,10 @@ type Config struct {
 	Cells int
 	// MaxSequences is the number of sequence ids, running and cached together.
 	MaxSequences int
-	// MaxOutputs is the most logits rows of one step. It bounds how many
-	// sequences run at once, since all may need their logits in the same step.
+	// MaxOutputs is the most logits rows of one step.
 	MaxOutputs int
-	// MaxRunning is the most sequences that run at once. 0: MaxOutputs.
+	// MaxRunning is the most sequences that run at once. It is at most MaxOutputs, since
+	// all may need their logits in the same step. 0: MaxOutputs.
 	MaxRunning int
 	// BatchTokens is the most rows of one step.
 	BatchTokens int

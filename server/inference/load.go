@@ -216,11 +216,16 @@ func (s *Service) startEngine(opts Options, groups []placed) error {
 		cpu = autoParallelGGML
 	}
 	f.Parallel = choose(opts.Parallel, gpu, autoParallelGPU, cpu)
-	if f.DraftRows = opts.DraftRows; f.DraftRows < 0 {
-		f.DraftRows = choose(0, gpu, autoDraftGPU, autoDraftCPU)
-	}
 	f.ContextLength = opts.ContextLength
 	info := s.model.Info()
+	switch keeps := info.SlidingWindow > 0 || info.Recurrent || info.Hybrid; {
+	case keeps && opts.DraftRows > 0:
+		return fmt.Errorf("--draft-rows %d can't be used with this model: it has a sliding window or a recurrent state, which can't take guesses back; remove it", opts.DraftRows)
+	case opts.DraftRows >= 0:
+		f.DraftRows = opts.DraftRows
+	case !keeps && !opts.Reproducible && opts.FixedTokens == 0:
+		f.DraftRows = choose(0, gpu, autoDraftGPU, autoDraftCPU)
+	}
 	perCell := cellBytes(s.model.Metadata(), info.Architecture, info.Layers, info.Embedding, f.KVType)
 	if f.ContextLength == 0 {
 		now := llama.Devices()

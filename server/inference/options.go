@@ -29,7 +29,8 @@ type Options struct {
 	CacheRAM uint64
 	// Parallel, BatchSize and Threads, of each context, are 0 for auto.
 	Parallel, BatchSize, Threads int
-	// DraftRows is scheduler.Config's; -1: auto.
+	// DraftRows is scheduler.Config's; -1: auto, which is 0 where every answer has a fixed
+	// length, since guesses depend on what is said.
 	DraftRows int
 	// GGMLAttention computes attention on the CPU as llama.cpp does by itself: see
 	// llama.SetSharedAttention, which it sets for the process.
