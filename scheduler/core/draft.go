@@ -23,6 +23,9 @@ func (c *Core) draft() {
 			candidates++
 		}
 	}
+	if candidates == 0 {
+		return
+	}
 	rows = c.draftRoom(min(rows, c.cfg.MaxOutputs-outputs))
 	// Another one is first in each step, and what one has no use for is for the next.
 	for i := range c.fed {
