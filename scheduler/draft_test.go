@@ -58,7 +58,7 @@ func guessesChangeNothing(t *testing.T, arch string, noForced bool) {
 	}
 }
 
-func TestNothingIsGuessedWhereEveryStepIsToBeAlone(t *testing.T) {
+func TestNothingIsGuessedWhereGenerationsAreComputedAlone(t *testing.T) {
 	prompt := tokenize(t, testModel(t, synth.Qwen3), story)
 	with, _ := newScribes(t, synth.Qwen3, prompt, Config{DraftRows: 8, Alone: true})
 	mustGenerate(t, with, constrained(greedy(prompt, 1, 400)))

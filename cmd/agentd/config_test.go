@@ -221,6 +221,8 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"answer longer than the context": {args: []string{"--context-length", "512", "--max-new-tokens", "512"}, want: []string{"--max-new-tokens", "no room", "--context-length 512"}},
 		"GPU layers on the CPU":          {args: []string{"--device", "cpu", "--gpu-layers", "3"}, want: []string{"--gpu-layers", "--device cpu"}},
 		"tensor split on the CPU":        {args: []string{"--device", "CPU", "--tensor-split", "1"}, want: []string{"--tensor-split", "--device cpu"}},
+		"guesses, where there are none":  {args: []string{"--draft-rows", "4", "--reproducible"}, want: []string{"--draft-rows", "--reproducible"}},
+		"too many guesses":               {args: []string{"--draft-rows", "65"}, want: []string{"--draft-rows"}},
 		"host memory, nothing to keep":   {args: []string{"--cache-ram", "9", "--reproducible"}, want: []string{"--cache-ram", "--reproducible"}},
 		"host memory without a cache":    {args: []string{"--cache-ram", "9", "--prefix-cache", "off"}, want: []string{"--cache-ram", "--prefix-cache off"}},
 		"JSON style of another format":   {args: []string{"--model-format", "qwen", "--output-style", "json"}, want: []string{"--output-style", "template"}},

@@ -50,7 +50,7 @@ func (c *Config) Validate(from origins) error {
 		}
 	}
 	if c.Reproducible && c.DraftRows > 0 {
-		fail("draft-rows", "has no place with --reproducible, which computes every token in a step of its own; remove one of the two")
+		fail("draft-rows", "has no effect with --reproducible, with which nothing is guessed; remove one of the two")
 	}
 	if c.Reproducible && c.CacheRAM > 0 {
 		fail("cache-ram", "has nothing to keep with --reproducible, which computes every input from its first token on; remove one of the two")

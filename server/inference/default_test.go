@@ -58,10 +58,10 @@ func TestHowMuchIsGuessedIsChosenByWhatItIsWorth(t *testing.T) {
 		opts Options
 		want int
 	}{
-		"a little on a CPU":                       {Options{DraftRows: -1}, autoDraftCPU},
-		"as one says":                             {Options{DraftRows: 5, Parallel: 1}, 5},
-		"nothing where answers are no decisions":  {Options{DraftRows: -1, FixedTokens: 8}, 0},
-		"nothing where every step is to be alone": {Options{DraftRows: -1, Reproducible: true}, 0},
+		"a little on a CPU":                            {Options{DraftRows: -1}, autoDraftCPU},
+		"as one says":                                  {Options{DraftRows: 5, Parallel: 1}, 5},
+		"nothing where answers are no decisions":       {Options{DraftRows: -1, FixedTokens: 8}, 0},
+		"nothing where inputs are to be by themselves": {Options{DraftRows: -1, Reproducible: true}, 0},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			if got := openDefault(t, tc.opts).Facts().DraftRows; got != tc.want {
