@@ -18,6 +18,7 @@ type Options struct {
 	ToolNames ToolNames
 	Plain     bool // as few made-up names as possible, for people to read
 	Lesson    bool // small houses and short tasks that are told in full: what a model learns from first
+	Busy      bool // several robots, and more tasks for all of them at once: what a model learns last
 }
 
 // Streams keep the random numbers of different purposes and splits apart.

@@ -40,12 +40,16 @@ const (
 	minRooms, maxRooms   = 2, 4
 	minThings, maxThings = 3, 6
 	maxRobots            = 3
+	busyRobots           = 2 // at least, in a busy house
 )
 
 func newPlan(r *rand.Rand, o Options) *plan {
 	n := &namer{rand: r, split: o.Split, plain: o.Plain}
 	p := new(plan)
-	manyRooms, manyThings, manyRobots := maxRooms, maxThings, maxRobots
+	manyRooms, manyThings, manyRobots, fewRobots := maxRooms, maxThings, maxRobots, 1
+	if o.Busy {
+		fewRobots = busyRobots
+	}
 	if o.Lesson {
 		manyRooms, manyThings, manyRobots = minRooms, minThings, maxRobots-1
 	}
@@ -68,7 +72,7 @@ func newPlan(r *rand.Rand, o Options) *plan {
 		}
 	}
 	p.things = n.drawThings(minThings + r.IntN(manyThings-minThings+1))
-	for range 1 + r.IntN(manyRobots) {
+	for range fewRobots + r.IntN(manyRobots-fewRobots+1) {
 		p.robots = append(p.robots, n.draw(robotWords))
 	}
 	return p

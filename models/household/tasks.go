@@ -20,7 +20,14 @@ const (
 	doesNotKnow  = 15 // the answer to a question
 	tellsAtFirst = 25
 	picksTwin    = 40 // a thing that has its noun in common with another one
-	lessonFrom   = 44 // what a lesson asks for: the tasks from here on, below
+)
+
+// mix says in which of 100 cases people say what: each number is where the cases begin that come next.
+type mix struct{ events, questions, several, inTurn, one int }
+
+var (
+	usual = mix{events: 5, questions: 9, several: 22, inTurn: 38, one: 44}
+	busy  = mix{events: 3, questions: 6, several: 14, inTurn: 50, one: 60}
 )
 
 // start begins the conversation: with the plan of the house or with a task.
@@ -77,20 +84,23 @@ func (e *Episode) planOf(robots bool) *news {
 // newTask lets a person or the environment say something new.
 func (e *Episode) newTask() {
 	e.goals = nil
-	n := e.rand.IntN(100)
+	n, m := e.rand.IntN(100), usual
+	if e.group.options.Busy {
+		m = busy
+	}
 	if e.group.options.Lesson {
-		n = max(n, lessonFrom)
+		n = max(n, m.one)
 	}
 	switch {
-	case n < 5:
+	case n < m.events:
 		e.tellThing()
-	case n < 9:
+	case n < m.questions:
 		e.event()
-	case n < 22:
+	case n < m.several:
 		e.ask()
-	case n < 38 && len(e.group.plan.robots) > 1:
+	case n < m.inTurn && len(e.group.plan.robots) > 1:
 		e.several(false)
-	case n < 44:
+	case n < m.one:
 		e.several(true)
 	default:
 		e.one()

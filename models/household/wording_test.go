@@ -62,14 +62,51 @@ func TestEveryKindOfSituationComesUp(t *testing.T) {
 	}
 }
 
-// TestInventedWordsBelongToTheirSplit, and none looks like a plural.
+// TestInventedWordsBelongToTheirSplit, and none looks like a plural but some things without an adjective.
 func TestInventedWordsBelongToTheirSplit(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
+	many := 0
 	for range 200 {
 		for _, s := range []Split{Train, Eval} {
 			if w := invent(r, s); splitOf(w) != s || is(w) != "is" {
 				t.Errorf("%q is of split %d and takes %q", w, splitOf(w), is(w))
 			}
+			w := inventBare(r, s)
+			if splitOf(w) != s {
+				t.Errorf("%q is of split %d, not %d", w, splitOf(w), s)
+			}
+			if is(w) == "are" {
+				many++
+			}
 		}
+	}
+	if many < 40 || many > 200 {
+		t.Errorf("%d of 400 things are plurals", many)
+	}
+}
+
+// TestABusyGroupAsksMoreOfSeveralRobots counts the decisions that are calls of several robots.
+func TestABusyGroupAsksMoreOfSeveralRobots(t *testing.T) {
+	count := func(o Options) (several, all int) {
+		for seed := range uint64(60) {
+			g := NewGroup(seed, o)
+			if o.Busy && len(g.plan.robots) < busyRobots {
+				t.Fatalf("a busy house has %d robots", len(g.plan.robots))
+			}
+			for i := range 4 {
+				for e := g.Episode(i); !e.Done(); e.Apply(e.Expected(), e.memory) {
+					all++
+					if e.Kind() == SeveralCalls {
+						several++
+					}
+				}
+			}
+		}
+		return several, all
+	}
+	usual, of := count(Options{})
+	more, ofMore := count(Options{Busy: true})
+	if more*of < 2*usual*ofMore {
+		t.Errorf("%d of %d decisions in busy houses, %d of %d in others", more, ofMore, usual, of)
 	}
 }

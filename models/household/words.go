@@ -74,6 +74,7 @@ const (
 	qualities = 50 // of the adjectives
 	compounds = 8  // two words with an underscore
 	numbered  = 10 // a digit behind
+	plurals   = 25 // of the things that have no adjective
 
 	shortest = 4 // letters of a made-up word
 )
@@ -98,6 +99,19 @@ func invent(r *rand.Rand, s Split) string {
 			w += "_" + inventWord(r)
 		case n < compounds+numbered:
 			w += strconv.Itoa(1 + r.IntN(9))
+		}
+		if splitOf(w) == s {
+			return w
+		}
+	}
+}
+
+// inventBare makes up a thing of which a house has only one. Without made-up plurals a model learns by heart which words are some.
+func inventBare(r *rand.Rand, s Split) string {
+	for {
+		w := invent(r, s)
+		if last := w[len(w)-1]; r.IntN(100) < plurals && last >= 'a' {
+			w += "s"
 		}
 		if splitOf(w) == s {
 			return w
@@ -132,11 +146,14 @@ type namer struct {
 // all: a large house may have more things than there are words.
 const plainTries = 100
 
-func (n *namer) draw(p pool) string {
+func (n *namer) draw(p pool) string { return n.drawOr(p, invent) }
+
+// drawOr draws a word of the pool or one that is made up in a way.
+func (n *namer) drawOr(p pool, makeUp func(*rand.Rand, Split) string) string {
 	for tries := 0; ; tries++ {
 		w := oneOf(n.rand, p[n.split])
 		if n.rand.IntN(100) < invented && (!n.plain || tries > plainTries) {
-			w = invent(n.rand, n.split)
+			w = makeUp(n.rand, n.split)
 		}
 		if !slices.Contains(n.used, w) {
 			n.used = append(n.used, w)
@@ -150,7 +167,7 @@ func (n *namer) drawThings(count int) []string {
 	var names []string
 	for len(names) < count {
 		if n.rand.IntN(4) == 0 {
-			names = append(names, n.draw(bareWords))
+			names = append(names, n.drawOr(bareWords, inventBare))
 			continue
 		}
 		noun := n.draw(nounWords)

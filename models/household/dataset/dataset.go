@@ -29,6 +29,16 @@ type Options struct {
 // clumsy: one in so many conversations has wrong decisions in it.
 const clumsy = 5
 
+// busy: one in so many groups of training data is, since decisions for several robots at once are rare and hard.
+const busy = 3
+
+// of is what the n-th group of a data set is made with.
+func (o Options) of(n int) household.Options {
+	made := o.Options
+	made.Busy = made.Busy || made.Split == household.Train && !made.Lesson && n%busy == 0
+	return made
+}
+
 // errPrefix can't happen: the house's plan, the tools and the rules are the group's.
 var errPrefix = errors.New("the episodes of a group begin differently")
 
@@ -45,7 +55,7 @@ func Write(ctx context.Context, w io.Writer, o Options) error {
 		group.SetLimit(runtime.GOMAXPROCS(0))
 		for i := range lines {
 			group.Go(func() (err error) {
-				lines[i], err = line(ctx, a, GroupSeed(o.Seed, start+i), o.Options)
+				lines[i], err = line(ctx, a, GroupSeed(o.Seed, start+i), o.of(start+i))
 				return err
 			})
 		}

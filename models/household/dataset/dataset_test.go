@@ -170,3 +170,26 @@ func TestGoldenTranscripts(t *testing.T) {
 		t.Errorf("%s differs (rewrite it with -rewrite and read the change):\n%s", golden, diff)
 	}
 }
+
+// TestOnlyTrainingDataHasBusyGroups, so that what is measured is as people are, and lessons stay short.
+func TestOnlyTrainingDataHasBusyGroups(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		o    household.Options
+		want int
+	}{
+		{"training", household.Options{}, 100 / busy},
+		{"lessons", household.Options{Lesson: true}, 0},
+		{"held out", household.Options{Split: household.Eval}, 0},
+	} {
+		got := 0
+		for n := range 100 / busy * busy {
+			if (Options{Options: c.o}).of(n).Busy {
+				got++
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %d groups are busy, not %d", c.name, got, c.want)
+		}
+	}
+}

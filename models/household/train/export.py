@@ -41,7 +41,7 @@ def add_vocabulary(w: gguf.GGUFWriter, tokenizer: tok.Tokenizer) -> None:
     by_id = sorted(state["vocab"], key=state["vocab"].get)
     ids = {text: i for i, text in enumerate(by_id)}
     w.add_tokenizer_model("gpt2")
-    w.add_tokenizer_pre("qwen2")
+    w.add_tokenizer_pre(tok.PRE)
     w.add_token_list(by_id)
     w.add_token_types([TOKEN_TYPES[tok.SPECIALS[t]] if t in tok.SPECIALS else gguf.TokenType.NORMAL for t in by_id])
     w.add_token_merges([" ".join(m) if isinstance(m, list) else m for m in state["merges"]])

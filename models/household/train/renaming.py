@@ -5,7 +5,7 @@ not write such a token, however plainly it stands in the prompt. So some houses 
 what it is called here.
 
 A name is a word that few groups have. Its stand-in is as many tokens that the tokenizer would make of its letters, so that
-everything stays where it is.
+everything stays where it is. One with an s at its end gets another such, since "the slippers are" and "the mug is".
 """
 
 import re
@@ -23,16 +23,16 @@ SPACE = "Ġ"
 class Renamer:
     def __init__(self, tokenizer: Tokenizer, groups: list[np.ndarray], seed: int = 1):
         """Takes the tokens of all groups of a data set."""
-        texts = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().get)
-        self.plain = np.array([WORD.fullmatch(text) is not None for text in texts])
-        self.letter = np.array([text[-1].isalpha() and text != SPACE for text in texts])  # a word may go on behind it
+        self.texts = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().get)
+        self.plain = np.array([WORD.fullmatch(text) is not None for text in self.texts])
+        self.letter = np.array([text[-1].isalpha() and text != SPACE for text in self.texts])  # a word may go on behind it
         random = np.random.default_rng(seed)
         self.factors = random.integers(1, 2**63, LONGEST, dtype=np.uint64) | np.uint64(1)
         own = [np.unique(self.words(tokens)[2]) for tokens in groups]
         keys, count = np.unique(np.concatenate(own), return_counts=True)
         few = count <= RARE * len(groups)
         self.names, often = keys[few], keys[~few]
-        self.bank = [self.made_up(tokenizer, texts, n, often, random) for n in range(1, LONGEST + 1)]
+        self.bank = [self.made_up(tokenizer, n, often, random) for n in range(1, LONGEST + 1)]
 
     def words(self, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of each word: where it begins, how many tokens it has, and a number that only its tokens give."""
@@ -42,20 +42,28 @@ class Renamer:
         begins, sizes = begins[whole], (ends - begins)[whole]
         return begins, sizes, self.keys(tokens, begins, sizes)
 
+    def text(self, word: np.ndarray) -> str:
+        return "".join(self.texts[t] for t in word)
+
+    def plural(self, word: np.ndarray) -> bool:
+        text = self.text(word)
+        return text.endswith("s") and not text.endswith("ss")
+
     def keys(self, tokens: np.ndarray, begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         at = np.arange(LONGEST)
         columns = np.minimum(begins[:, None] + at, len(tokens) - 1)
         return ((tokens[columns].astype(np.uint64) + np.uint64(1)) * self.factors * (at < sizes[:, None])).sum(1, dtype=np.uint64)
 
-    def made_up(self, tokenizer: Tokenizer, texts: list[str], size: int, often: np.ndarray,
-                random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Words of so many tokens, of shape [words, size], and their numbers: what the tokenizer makes of them behind a space, and no common ones."""
+    def made_up(self, tokenizer: Tokenizer, size: int, often: np.ndarray, random: np.random.Generator) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+        """Words of so many tokens, of shape [words, size], and their numbers, first no plurals and then plurals: what the tokenizer makes of
+        them behind a space, and no common ones."""
         words = np.unique(random.choice(np.flatnonzero(self.plain), (TRIES, size)), axis=0)
         space = tokenizer.token_to_id(SPACE)
-        read = tokenizer.encode_batch([" " + "".join(texts[t] for t in word) for word in words])
+        read = tokenizer.encode_batch([" " + self.text(word) for word in words])
         words = words[[r.ids == [space, *word] for r, word in zip(read, words.tolist(), strict=True)]]
         keys = self.keys(words.ravel(), np.arange(len(words)) * size, np.full(len(words), size))
-        return words[~np.isin(keys, often)], keys[~np.isin(keys, often)]
+        rare, plural = ~np.isin(keys, often), np.array([self.plural(word) for word in words], dtype=bool)
+        return tuple((words[of], keys[of]) for of in (rare & ~plural, rare & plural))
 
     def __call__(self, tokens: np.ndarray, random: np.random.Generator) -> np.ndarray:
         """A group's tokens with other names, each always the same and none for two."""
@@ -64,10 +72,11 @@ class Renamer:
         tokens = tokens.copy()
         for name in np.intersect1d(keys, self.names):
             at = np.flatnonzero(keys == name)
-            words, numbers = self.bank[sizes[at[0]] - 1]
+            begin, size = begins[at[0]], sizes[at[0]]
+            words, numbers = self.bank[size - 1][self.plural(tokens[begin:begin + size])]
             for i in random.integers(len(words), size=10) if len(words) else ():
                 if int(numbers[i]) not in taken:
                     taken.add(int(numbers[i]))
-                    tokens[begins[at, None] + np.arange(sizes[at[0]])] = words[i]
+                    tokens[begins[at, None] + np.arange(size)] = words[i]
                     break
         return tokens

@@ -45,8 +45,10 @@ def read(path: str) -> tuple[Qwen3, tok.Tokenizer]:
             t.copy_(torch.from_numpy(there[name].data.astype(np.float32)).view(t.shape))
 
     state = json.loads(tok.new().to_str())
-    state["model"] |= {"vocab": {text: i for i, text in enumerate(texts)},
-                       "merges": [m.split(" ") for m in value("tokenizer.ggml.merges")]}
+    merges = [m.split(" ") for m in value("tokenizer.ggml.merges")]
+    if value("tokenizer.ggml.pre") == "qwen2":  # weights of up to 12,642 steps: words were joined with their space by merges
+        merges = [m for m in merges if not (m[0] == tok.SPACE and m[1].isalpha())]
+    state["model"] |= {"vocab": {text: i for i, text in enumerate(texts)}, "merges": merges}
     return model, tok.Tokenizer.from_str(json.dumps(state))
 
 

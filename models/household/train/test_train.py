@@ -73,11 +73,11 @@ class Train(unittest.TestCase):
             tok.encode(self.tokenizer, [["s", "<|no|>"]])
 
     def test_a_name_is_the_same_tokens_in_a_sentence_and_in_an_argument(self):
-        names = ["kitchen", "table", "grosh", "living_room", "lamp2"]
+        names = ["kitchen", "table", "grosh", "living_room", "lamp2", "thetham", "orange", "nowhere"]
         texts = [f'go to the {a} from the {b}:\nnow {{"room": "{a}", "to": "{b}"}} or now' for a in names for b in names] * 20
         tokenizer = tok.train(texts, 500)
         self.assertEqual(len(tokenizer.encode(" the").ids), 1)
-        self.assertEqual(len(tokenizer.encode(" now").ids), 2)  # behind a line's end as often
+        self.assertGreater(len(tokenizer.encode(" now").ids), 1)  # behind a line's end as often
         for name in names:
             alone = tokenizer.encode(name).tokens
             self.assertEqual(tokenizer.encode(f"the {name}").tokens[-len(alone) - 1:], [tok.SPACE, *alone])
@@ -177,6 +177,17 @@ class Train(unittest.TestCase):
         self.assertEqual(len(set(stand_in.values())), len(stand_in))
         self.assertFalse(set(stand_in.values()) & self.words(renamer, a))  # no other word of the group
         np.testing.assert_array_equal(b[~inside], a[~inside])
+
+    def test_one_or_several_things_stay_so_when_they_are_renamed(self):
+        ids = lambda text: np.array(self.tokenizer.encode(text).ids)
+        said = "Where are the slippers? The glass is in the kabos."
+        renamer = Renamer(self.tokenizer, [ids(said), *[ids("Where are the? The is in the.")] * 60])
+        others = set()
+        for seed in range(20):
+            now = self.tokenizer.decode(renamer(ids(said), np.random.default_rng(seed)).tolist()).replace("?", "").replace(".", "").split()
+            others.add(now[3])
+            self.assertEqual([word.endswith("s") and not word.endswith("ss") for word in (now[3], now[5], now[-1])], [True, False, True], now)
+        self.assertGreater(len(others), 5)
 
     def test_the_share_of_renamed_groups_counts(self):
         weights = []

@@ -1,4 +1,7 @@
-"""The tokenizer: byte-level BPE that llama.cpp reads as "gpt2" with the pre-tokenizer "qwen2".
+"""The tokenizer: byte-level BPE that llama.cpp reads as "gpt2" with the pre-tokenizer "llama-bpe".
+
+That one takes a word for a token as a whole where the vocabulary has it, with the space before it, whatever the merges make
+of it (ignore_merges). So " or" is one token, and " orange" begins with the same tokens as "orange" behind a quotation mark.
 
 Texts are tokenized as the server does it (server/inference/tokenize.go): special tokens are single ids
 where the agent put them and nowhere else, and adjacent plain pieces are one text.
@@ -27,9 +30,10 @@ SPECIALS = {
     "</think>": "user-defined",
 }
 
-# The regex of LLAMA_VOCAB_PRE_TYPE_QWEN2 in llama.cpp, character by character.
+# The regex of LLAMA_VOCAB_PRE_TYPE_LLAMA3 in llama.cpp, character by character.
+PRE = "llama-bpe"
 PRE_TOKENIZER = (
-    r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
+    r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
@@ -40,7 +44,7 @@ Piece = list  # ["t", text] or ["s", text of a special token]
 
 def new() -> Tokenizer:
     """An untrained tokenizer that knows only how to cut texts."""
-    tokenizer = Tokenizer(models.BPE())
+    tokenizer = Tokenizer(models.BPE(ignore_merges=True))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
         pre_tokenizers.Split(Regex(PRE_TOKENIZER), "isolated"),
         pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
@@ -49,8 +53,8 @@ def new() -> Tokenizer:
     return tokenizer
 
 
-# A character before a word, which the pre-tokenizer keeps with it.
-BEFORE_WORD = r"\A[^\p{L}\p{N}](?=\p{L})"
+# A character before a word, which the pre-tokenizer keeps with it, and a digit: numbers are digits, to be copied like names.
+ALONE = r"\A[^\p{L}\p{N}](?=\p{L})|\p{N}"
 
 # As byte-level BPE writes them: bytes that can't be seen become letters.
 SPACE = "Ġ"
@@ -61,17 +65,17 @@ ALWAYS = 0.98  # and the share of times that it comes with a space
 
 
 def train(texts: Iterable[str], size: int = VOCABULARY) -> Tokenizer:
-    """Learns a vocabulary of at most size ids: special tokens, all bytes, merges by frequency.
+    """Learns a vocabulary of at most size ids: special tokens, all bytes, merges by frequency, words with a space.
 
     A name is the same tokens behind a space, a quotation mark or nothing, or it could not be copied from a sentence into
     an argument. So words are learned without the character before them. Those that always have a space there, which names
-    have not, are then joined with it.
+    have not, are then tokens with it, as whole words and not as beginnings of others.
     """
     texts = list(texts)
     tokenizer = new()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
         pre_tokenizers.Split(Regex(PRE_TOKENIZER), "isolated"),
-        pre_tokenizers.Split(Regex(BEFORE_WORD), "isolated"),
+        pre_tokenizers.Split(Regex(ALONE), "isolated"),
         pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
     ])
     trainer = trainers.BpeTrainer(
@@ -86,23 +90,22 @@ def train(texts: Iterable[str], size: int = VOCABULARY) -> Tokenizer:
 
 
 def join(tokenizer: Tokenizer, texts: list[str], size: int) -> Tokenizer:
-    """The tokenizer with the most frequent words joined to the space that always stands before them."""
+    """The tokenizer with the most frequent words together with the space that always stands before them."""
     times: Counter[str] = Counter()
     spaced: Counter[str] = Counter()
-    for encoding in tokenizer.encode_batch(texts, add_special_tokens=False):
-        last = ""
-        for token in encoding.tokens:
-            times[token] += not last[-1:].isalpha() or last[-1:] in CONTROL  # where a word begins
-            spaced[token] += last == SPACE
-            last = token
+    cut = new().pre_tokenizer
+    for text in texts:
+        for word, _ in cut.pre_tokenize_str(text):
+            before, word = (word[0], word[1:]) if word[0] in CONTROL or not word[0].isalpha() else ("", word)
+            times[word] += 1
+            spaced[word] += before == SPACE
     state = json.loads(tokenizer.to_str())
-    model = state["model"]
-    for token, n in spaced.most_common():
-        if len(model["vocab"]) == size or n < OFTEN:
+    vocabulary = state["model"]["vocab"]
+    for word, n in spaced.most_common():
+        if len(vocabulary) == size or n < OFTEN:
             break
-        if token.isalpha() and n >= ALWAYS * times[token]:
-            model["merges"].append([SPACE, token])
-            model["vocab"][SPACE + token] = len(model["vocab"])
+        if word.isascii() and word.isalpha() and n >= ALWAYS * times[word]:
+            vocabulary[SPACE + word] = len(vocabulary)
     state["pre_tokenizer"] = json.loads(new().to_str())["pre_tokenizer"]
     return Tokenizer.from_str(json.dumps(state))
 
