@@ -209,6 +209,21 @@ func TestCandidateErrors(t *testing.T) {
 			}
 		})
 	}
+	t.Run("what a candidate said before it failed is in its step", func(t *testing.T) {
+		for tokens, steps := range map[int]int{0: 0, 3: 1} {
+			fails := func(r *agent.Result) {
+				c := &r.Completions[0]
+				c.Text, c.Stop, c.Tokens, c.Err = "I go to", "", tokens, agent.ModelError{Err: errors.New("boom")}
+			}
+			out := run(t, newAgent(t, agent.Config{}, nil), &script{answers: []string{"fine"}, adjust: fails}, request(t, `{}`))[0]
+			if out.Error == nil || len(out.InternalSteps) != steps {
+				t.Fatalf("%d tokens: error %+v, %d steps", tokens, out.Error, len(out.InternalSteps))
+			}
+			if steps > 0 && !strings.Contains(string(out.InternalSteps[0]), `"output_raw":"I go to"`) {
+				t.Errorf("the step is %s", out.InternalSteps[0])
+			}
+		}
+	})
 	t.Run("other inputs are served", func(t *testing.T) {
 		outs := run(t, newAgent(t, agent.Config{}, nil), &script{answers: []string{"fine"}}, request(t, `{"tools":[{}],"num_outputs":2}`, `{}`))
 		if outs[0].Error == nil || outs[1].Error == nil || outs[2].Output == nil {

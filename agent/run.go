@@ -182,6 +182,10 @@ func (a *Agent) candidate(out *protocol.AgentOutput, j *job, turn *memory.Append
 	result *Result, c *Completion, seed uint32,
 ) {
 	if c.Err != nil {
+		if c.Tokens > 0 { // what the model said until then tells why
+			a.log.write(step.prompt, c.Text, c.Err)
+			out.InternalSteps = []protocol.Raw{step.model(result, c, seed, nil)}
+		}
 		code, component := classify(c.Err)
 		j.fail(out, code, component, c.Err)
 		return

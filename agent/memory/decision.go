@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,7 +18,7 @@ var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.Al
 const maxNesting = tools.MaxDepth + 4
 
 // ReadDecision reads the content of a MODEL entry: {"say", "action"}, an action
-// alone, or text that was said. JSON that is nested deeper than the arguments of a
+// alone whose calls all have arguments, or text that was said. JSON that is nested deeper than the arguments of a
 // call can be is text.
 func ReadDecision(content string) (say string, calls []tools.Call) {
 	text := strings.TrimSpace(content)
@@ -39,13 +40,20 @@ func ReadDecision(content string) (say string, calls []tools.Call) {
 			if say, _ = protocol.Text(rawSay); say == "" && saying && rawSay.Kind() != 'n' && rawSay.Kind() != '"' {
 				say = string(rawSay)
 			}
-			return say, readAction(nil, action)
+			calls = readAction(nil, action)
+			for i := range calls {
+				if calls[i].Arguments == nil {
+					calls[i].Arguments = protocol.Raw("{}")
+				}
+			}
+			return say, calls
 		}
 	}
-	if calls = readAction(nil, v); len(calls) > 0 {
-		return "", calls
+	calls = readAction(nil, v)
+	if len(calls) == 0 || slices.ContainsFunc(calls, func(c tools.Call) bool { return c.Arguments == nil }) {
+		return text, nil // a name alone is in much that people say in JSON
 	}
-	return text, nil
+	return "", calls
 }
 
 // readAction appends the calls of an action: {robot: {name, arguments}} with a
@@ -73,15 +81,15 @@ func readAction(calls []tools.Call, action protocol.Raw) []tools.Call {
 	return calls
 }
 
-// readCall reads {name, arguments} and the robot a flat action may name.
+// readCall reads {name, arguments} and the robot a flat action may name. Arguments
+// that are absent are nil, those of another kind none.
 func readCall(v protocol.Raw) (call tools.Call, ok bool) {
-	call.Arguments = protocol.Raw("{}")
 	for name, value := range protocol.Members(v) {
 		switch name {
 		case "name":
 			call.Name, ok = protocol.Text(value)
 		case "arguments":
-			if value.Kind() == '{' {
+			if call.Arguments = protocol.Raw("{}"); value.Kind() == '{' {
 				call.Arguments = value
 			}
 		case "target_robot":
