@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -95,6 +96,7 @@ func faults(stop <-chan struct{}, poured *atomic.Int64) []fault {
 		{"an invalid answer, then a good one", list(says(invalidAnswer1), says(goodAnswer)), plain, corrected, "", 2, nil},
 		{"prose, then a good answer with prose around it", list(says("Certainly! Let me think."), says("Here it is:\n```json\n"+goodAnswer+"\n```\nGood luck!")), plain, corrected, "", 2, nil},
 		{"invalid answers to the last", list(says(invalidAnswer1)), plain, abandoned, "elsewhere", 3, nil},
+		{"an invalid answer takes one of the tries", list(says(invalidAnswer1), fails(500)), plain, failed, "500", 3, []time.Duration{500 * time.Millisecond}},
 		{"silence, then a good answer", list(says(""), says(goodAnswer)), plain, corrected, "", 2, nil},
 		{"silence to the last", list(says("")), plain, abandoned, "no JSON", 3, nil},
 		{"the coach declines and repeats the key", list(says(strings.Replace(declinedAnswer, "Nobody", secret+": nobody", 1))), plain, abandoned, "***: nobody knows", 1, nil},
@@ -186,6 +188,24 @@ func TestFaults(t *testing.T) {
 			check()
 			out.mustNotHold(t, secret, res)
 			t.Logf("%s: %s", res.Status, res.Reason)
+		})
+	}
+}
+
+func TestAnInvalidAnswerGoesBackAsOftenAsMaxRetrySays(t *testing.T) {
+	for _, most := range []int64{0, 1, 5} {
+		t.Run(strconv.FormatInt(most, 10), func(t *testing.T) {
+			coachServer := newScript(t, says(invalidAnswer1))
+			b := openai("stubborn", coachServer.URL)
+			b.MaxRetry = most
+			s := newService(t, Options{})
+			configure(t, s, "r", llmConfig(b))
+			if res := coach(t, s, request("r", "c")); res.Status != protocol.CoachingAbandoned {
+				t.Errorf("%s %q", res.Status, res.Reason)
+			}
+			if n := coachServer.asked.Load(); n != most+1 {
+				t.Errorf("asked %d times, want %d", n, most+1)
+			}
 		})
 	}
 }

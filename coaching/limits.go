@@ -26,10 +26,6 @@ const (
 )
 
 const (
-	// maxReasks is how often an invalid answer goes back to the coach that gave
-	// it. More help rarely: a model that fails three times fails on.
-	maxReasks = 2
-
 	// minRetryAfter and maxRetryAfter bound the estimate in FullError.
 	minRetryAfter = time.Second
 	maxRetryAfter = time.Minute

@@ -51,17 +51,19 @@ func (j *job) askModels(ctx context.Context) (result, error) {
 	return failed("no coach gave an answer. %s", strings.Join(misses, "; ")), nil
 }
 
-// askModel asks one model until its answer is valid, at most maxReasks times
-// more than once.
+// askModel asks one model until its answer is valid. An answer that is not takes one of
+// the model's tries, as a failure does.
 func (j *job) askModel(ctx context.Context, b backend.Backend, def protocol.CoachingBackend) (*repair.Verdict, error) {
+	tries := int64(0)
 	retry := backend.Retry{
-		Max: def.MaxRetry, Timeout: protocol.Seconds(def.Timeout),
-		Sleep: j.service.opts.Sleep, Rand: j.service.opts.Rand, Now: j.service.opts.Now,
-		OnAttempt: func(a backend.Attempt) { j.attempt(b, a) },
+		Timeout: protocol.Seconds(def.Timeout),
+		Sleep:   j.service.opts.Sleep, Rand: j.service.opts.Rand, Now: j.service.opts.Now,
+		OnAttempt: func(a backend.Attempt) { tries++; j.attempt(b, a) },
 	}
 	q := j.task.Question(b.Budget())
 	j.log.question(b.Describe(), q)
 	for asked := 1; ; asked++ {
+		retry.Max = def.MaxRetry - tries
 		answer, err := retry.Ask(ctx, b, q)
 		if err != nil {
 			return nil, err
@@ -71,7 +73,7 @@ func (j *job) askModel(ctx context.Context, b backend.Backend, def protocol.Coac
 		if err == nil {
 			return verdict, nil
 		}
-		if asked > maxReasks {
+		if tries > def.MaxRetry {
 			return nil, &invalidAnswer{asked, err}
 		}
 		_, whole := j.task.Read(answer.Text)

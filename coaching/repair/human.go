@@ -160,7 +160,9 @@ func payloadStep(step *protocol.TrajectoryStep) protocol.Raw {
 	instruction.text("content", step.Input.Instruction.Content)
 	o.add("instruction", instruction.json())
 	if step.Output != nil {
-		o.add("output", step.Output.AppendJSON(nil))
+		if output := step.Output.AppendJSON(nil); nesting(output) <= maxPayloadDepth-2 {
+			o.add("output", output)
+		}
 	}
 	if step.Error != nil {
 		o.add("error", step.Error.AppendJSON(nil))

@@ -219,7 +219,7 @@ func TestLongRequestsReachPeopleToo(t *testing.T) {
 }
 
 func TestDeepRequestsReachPeopleToo(t *testing.T) {
-	for _, member := range []string{"additional_info", "active_errors", "trajectory"} {
+	for _, member := range []string{"additional_info", "active_errors", "trajectory", "output"} {
 		t.Run(member, func(t *testing.T) {
 			body := load(t, "failure").req.AppendJSON(nil)
 			deep := func(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
@@ -230,6 +230,8 @@ func TestDeepRequestsReachPeopleToo(t *testing.T) {
 				body = protocol.SetMember(body, member, protocol.Raw("["+deep(protocol.MaxDepth-2)+"]"))
 			case "trajectory":
 				body = []byte(strings.Replace(string(body), `{"status":"failed","seconds":1.5}`, deep(protocol.MaxDepth-3), 1))
+			case "output":
+				body = []byte(strings.Replace(string(body), `{"place":"kitchen"}`, deep(protocol.MaxDepth-6), 1))
 			}
 			if nesting(body) != protocol.MaxDepth {
 				t.Fatalf("the request is nested %d levels deep", nesting(body))
