@@ -48,7 +48,7 @@ example-python: agentd ## the same run with an orchestrator in Python
 	go run ./examples/coaching/demo python3 -B examples/coaching/orchestrator.py $(ARGS)
 
 .PHONY: test
-test: llama.cpp ## build everything, then go vet and all tests under the race detector
+test: llama.cpp ## build llama.cpp, then go vet and all tests under the race detector
 	@third_party/prereqs.sh chromium python3
 	go vet ./...
 	go test -race -timeout 30m $(TESTFLAGS) ./...

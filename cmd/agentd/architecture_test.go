@@ -1,0 +1,130 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// room is a row of the table in ARCHITECTURE.md.
+type room struct {
+	packages []string
+	imports  string // as the table says it
+}
+
+var quoted = regexp.MustCompile("`([^`]+)`")
+
+func rooms(t *testing.T) (list []room) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if cells := strings.Split(line, " | "); len(cells) == 3 && strings.HasPrefix(line, "| `") {
+			r := room{imports: cells[2]}
+			for _, m := range quoted.FindAllStringSubmatch(cells[0], -1) {
+				r.packages = append(r.packages, m[1])
+			}
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// has reports whether a package is in the room.
+func (r *room) has(name string) bool {
+	return slices.ContainsFunc(r.packages, func(p string) bool { return means(p, name) })
+}
+
+// means reports whether the table means a package; `a/…` are all below a.
+func means(written, name string) bool {
+	below, all := strings.CutSuffix(written, "…")
+	return written == name || all && strings.HasPrefix(name, below)
+}
+
+// allows reports whether the table lets a package of the room import another one.
+func (r *room) allows(name, imported string) bool {
+	switch {
+	case strings.HasPrefix(r.imports, "all of `bench`") && strings.HasPrefix(imported, "bench/"), strings.TrimRight(r.imports, " |\n") == "all":
+		return true
+	case strings.Contains(r.imports, "its own subpackages") && strings.HasPrefix(imported, name+"/"):
+		return true
+	}
+	return slices.ContainsFunc(quoted.FindAllStringSubmatch(r.imports, -1), func(m []string) bool { return means(m[1], imported) })
+}
+
+// importsOf are the packages of this module that each of its packages imports, tests aside.
+func importsOf(t *testing.T) map[string][]string {
+	t.Helper()
+	list := map[string][]string{}
+	root := os.DirFS(filepath.Join("..", ".."))
+	err := fs.WalkDir(root, ".", func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (file == "examples" || file == "third_party" || file != "." && strings.HasPrefix(file, ".")):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go"):
+			return nil
+		}
+		source, err := fs.ReadFile(root, file)
+		if err != nil {
+			return err
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, source, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		name := path.Dir(file)
+		imports := list[name]
+		for _, i := range parsed.Imports {
+			whole, err := strconv.Unquote(i.Path.Value)
+			if ours, ok := strings.CutPrefix(whole, "agentd/"); ok && err == nil {
+				imports = append(imports, ours)
+			}
+		}
+		list[name] = imports
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// TestImportsAreThoseOfTheTable in ARCHITECTURE.md, and go downwards in it.
+func TestImportsAreThoseOfTheTable(t *testing.T) {
+	table := rooms(t)
+	of := func(name string) int { return slices.IndexFunc(table, func(r room) bool { return r.has(name) }) }
+	packages := importsOf(t)
+	if len(packages) < 20 || len(table) < 20 {
+		t.Fatalf("%d packages and %d rows were found", len(packages), len(table))
+	}
+	for name, imports := range packages {
+		at := of(name)
+		if at < 0 {
+			if parent := of(path.Dir(name)); parent < 0 {
+				t.Errorf("%s has no row", name)
+			}
+			continue // a part of the package above it: its own affair
+		}
+		slices.Sort(imports)
+		for _, imported := range slices.Compact(imports) {
+			if !table[at].allows(name, imported) {
+				t.Errorf("the row of %s does not say that it imports %s", name, imported)
+			}
+			if to := of(imported); to < at {
+				t.Errorf("%s imports %s, which stands above it", name, imported)
+			}
+		}
+	}
+}
