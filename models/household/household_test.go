@@ -164,6 +164,73 @@ func TestSplitsHaveNoWordInCommon(t *testing.T) {
 	disjoint("tool names", known, unseen)
 }
 
+// TestOnlyTrainingMixesToolNames, and none of them is one that a tool has elsewhere.
+func TestOnlyTrainingMixesToolNames(t *testing.T) {
+	words := map[string]bool{}
+	for _, w := range toolWordings {
+		for _, name := range w.names {
+			for _, word := range strings.Split(name, "_") {
+				words[word] = true
+			}
+		}
+	}
+	mixed := func(o Options) (n int) {
+		for seed := range uint64(episodesTested) {
+			for _, tool := range NewGroup(seed, o).tools.tools {
+				first, last, ok := strings.Cut(tool.name, "_")
+				if ok && len(tool.ops) > 0 && !isName(tool.name) && words[first] && words[strings.Split(last, "_")[0]] {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	if mixed(Options{Split: Train}) == 0 {
+		t.Error("training mixes none")
+	}
+	for _, o := range []Options{{Split: Train, Plain: true}, {Split: Eval}, {Split: Eval, ToolNames: Unseen}} {
+		if n := mixed(o); n > 0 {
+			t.Errorf("%+v: %d names are mixed", o, n)
+		}
+	}
+}
+
+// TestCallsComeInTheOrderInWhichPeopleNamedTheRobots: who reads the request from its
+// beginning decides for each as it comes.
+func TestCallsComeInTheOrderInWhichPeopleNamedTheRobots(t *testing.T) {
+	several, turned := 0, 0
+	for seed := range uint64(2 * episodesTested) {
+		for e := New(seed, Options{Busy: true}); !e.Done(); e.Apply(e.Expected(), e.memory) {
+			calls := e.Expected().ToolCalls
+			var named []string
+			for _, g := range e.goals {
+				if slices.ContainsFunc(calls, func(c protocol.ToolCall) bool { return c.TargetRobotName == g.robot }) && !slices.Contains(named, g.robot) {
+					named = append(named, g.robot)
+				}
+			}
+			var called []string
+			for _, c := range calls {
+				called = append(called, c.TargetRobotName)
+			}
+			if !slices.Equal(called, named) {
+				t.Fatalf("seed %d: %v are called, %v were named", seed, called, named)
+			}
+			if len(called) > 1 {
+				several++
+				inTeam := func(a, b string) int {
+					return slices.Index(e.group.plan.robots, a) - slices.Index(e.group.plan.robots, b)
+				}
+				if !slices.IsSortedFunc(called, inTeam) {
+					turned++
+				}
+			}
+		}
+	}
+	if several == 0 || turned == 0 {
+		t.Errorf("of %d decisions %d have another order than the house has", several, turned)
+	}
+}
+
 // TestSameIgnoresTheOrderOfRobots and nothing else.
 func TestSameIgnoresTheOrderOfRobots(t *testing.T) {
 	call := func(robot, name, arguments string) protocol.ToolCall {

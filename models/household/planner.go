@@ -50,7 +50,8 @@ type decision struct {
 // can tells for which operations there are tools.
 type can func(op) bool
 
-// decide is the one right decision. It marks the goals that it ends.
+// decide is the one right decision, with actions in the order in which people
+// named what they want. It marks the goals that it ends.
 func decide(k *knowledge, goals []*goal, tools can) decision {
 	var d decision
 	busy := map[string]bool{}
@@ -72,9 +73,6 @@ func decide(k *knowledge, goals []*goal, tools can) decision {
 		}
 	}
 	if len(d.actions) > 0 {
-		slices.SortStableFunc(d.actions, func(a, b action) int {
-			return slices.Index(k.robots, a.robot) - slices.Index(k.robots, b.robot)
-		})
 		return decision{actions: d.actions}
 	}
 	if d.say == "" {

@@ -57,6 +57,9 @@ func newToolbox(r *rand.Rand, o Options) *toolbox {
 	if o.Plain || o.Split == Eval && o.ToolNames == Known {
 		m.invented = 0
 	}
+	if o.Split == Train && !o.Plain {
+		m.mixed = oneOf(r, []int{0, 0, 50})
+	}
 	m.add(b, toolGo, []op{opGo}, nil, roleRoom)
 	if r.IntN(4) > 0 {
 		m.add(b, toolLook, []op{opLook}, nil)
@@ -103,6 +106,7 @@ type maker struct {
 	rand     *rand.Rand
 	names    ToolNames
 	invented int // percent of the names that are made-up words
+	mixed    int // percent of the others that are mixed of two of training
 	used     []string
 }
 
@@ -115,6 +119,8 @@ func (m *maker) add(b *toolbox, kind int, o []op, on []bool, list ...role) {
 			t.name = invent(m.rand, Split(m.names))
 		case m.names == Unseen:
 			t.name = oneOf(m.rand, w.unseen)
+		case m.mixed > 0 && m.rand.IntN(100) < m.mixed:
+			t.name = mixedName(m.rand)
 		default:
 			t.name = oneOf(m.rand, w.names)
 		}

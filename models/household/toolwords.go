@@ -1,5 +1,11 @@
 package household
 
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
 // ToolNames says what the tools of an episode are called.
 type ToolNames int
 
@@ -88,6 +94,28 @@ var toolWordings = [toolKinds]toolWording{
 		[]string{"survey", "view_room"},
 		[]string{"Look around in this room.", "See what is in the room.", "List what the robot sees."},
 	},
+}
+
+// mixedName joins the beginning of a name of training with the end of another one,
+// to a name that no tool has: toolboxes have names then that share words. Where no two
+// do, a model ends a name with what follows the same word in any tool.
+func mixedName(r *rand.Rand) string {
+	for {
+		first, _, _ := strings.Cut(knownName(r), "_")
+		_, last, ok := strings.Cut(knownName(r), "_")
+		if name := first + "_" + last; ok && !isName(name) {
+			return name
+		}
+	}
+}
+
+func knownName(r *rand.Rand) string { return oneOf(r, toolWordings[r.IntN(toolKinds)].names) }
+
+// isName reports whether a kind of tools has a name, of training or not.
+func isName(name string) bool {
+	return slices.ContainsFunc(toolWordings[:], func(w toolWording) bool {
+		return slices.Contains(w.names, name) || slices.Contains(w.unseen, name)
+	})
 }
 
 // distractors are tools that no task needs.

@@ -25,6 +25,14 @@ def load(checkpoint: str) -> Qwen3:
     return model.eval()
 
 
+@torch.no_grad()
+def mix(model: Qwen3, before: Qwen3, share: float) -> Qwen3:
+    """The model with a share of the weights that its training began with (Wortsman et al., arXiv:2109.01903)."""
+    for p, b in zip(model.parameters(), before.parameters(), strict=True):
+        p.lerp_(b, share)
+    return model
+
+
 def tensors(model: Qwen3) -> dict[str, torch.Tensor]:
     """The weights under their names in GGUF. The output is the embedding, so it is not there."""
     out = {"token_embd.weight": model.embedding, "output_norm.weight": model.norm.weight}
@@ -109,13 +117,19 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     p.add_argument("--checkpoint", required=True)
     p.add_argument("--tokenizer", required=True)
+    p.add_argument("--before", help="checkpoint that the training began with")
+    p.add_argument("--keep", type=float, default=0.0, help="share of its weights, from 0 to 1, in those that are written")
     p.add_argument("--out", required=True, help="GGUF file")
     p.add_argument("--type", choices=FILE_TYPES, default="f16", help="type of the matrices")
     p.add_argument("--name", default="agentd household", help="general.name")
     p.add_argument("--data", help="JSONL from which to make what the check expects")
     p.add_argument("--expect", help="where to write it, for `go run ./models/household/train/check`")
     args = p.parse_args()
+    if not 0 <= args.keep <= 1 or args.keep and not args.before:
+        p.error("--keep is a share, from 0 to 1, of the weights of --before")
     model, tokenizer = load(args.checkpoint), tok.Tokenizer.from_file(args.tokenizer)
+    if args.keep:
+        model = mix(model, load(args.before), args.keep)
     write(model, tokenizer, args.out, args.type, args.name)
     print(f"{args.out}: {os.path.getsize(args.out):,} bytes")
     if args.expect:

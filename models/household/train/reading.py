@@ -26,7 +26,7 @@ ARRIVED = re.compile(r"YouĠareĠinĠtheĠ([^.ĊĠ]+)\.")
 FACT = re.compile(r"(?:On|In)ĠtheĠ([^.:Ċ]+):Ġ([^.Ċ]*)\.|(?:YouĠholdĠtheĠ([^.Ċ]+)\.|TheĠ([^.:ĊĠ]+(?:Ġ[^.:ĊĠ]+)?)Ġ(?:is|are)Ġ)")
 # Things that were told of or taken away: from then on they are not where a list has them.
 MOVED = re.compile(r"Noted:ĠtheĠ([^.]+?)Ġ(?:is|are)Ġ|somebodyĠtookĠtheĠ([^.]+)\.|failed:ĠtheĠ([^.]+?)Ġ(?:is|are)ĠnotĠhere")
-ROBOTS = re.compile(r'"target_robot":Ġ\{[^}]*"enum":Ġ\["([^\]]+)"\]')
+ROBOTS = re.compile(r'(?:"target_robot":Ġ\{[^}]*"enum"|"known_robots"):Ġ\["([^\]]+)"\]')
 UNKNOWN = re.compile("Where|IĠ(?:can't:ĠIĠ)?don'tĠknow")
 NAMED = re.compile(r"[tT]heĠ([^.:,?ĊĠ]+(?:Ġ[^.:,?ĊĠ]+)?)(?=Ġ(?:is|are|or|in|on)(?![a-z])|[.?:])")
 
@@ -37,7 +37,7 @@ NEEDED = "needed"  # where a decision begins: the descriptions of the tools of e
 PARAMETER_OF = "parameter"  # before the name of a parameter: where the tool declares it
 DECLARED_BY = "declared"  # at a declared parameter: the name of its tool
 ASKED = "asked"  # where somebody names what a decision is about
-ROBOT = "robot"  # and the robot
+ROBOT = "robot"  # and the robot, or where all are listed: who is first there has to do what nobody is named for
 STANDING = "standing"  # where the robot was last
 FOUND = "found"  # where lists have what a decision is about
 HELD = "held"  # and what the robot holds
@@ -119,8 +119,9 @@ class Conversation:
             self.message(*m.span(1))
         self.listed += [Listed(m[m.lastindex], m.start(m.lastindex), "", moved=True) for m in MOVED.finditer(self.text)]
         self.listed.sort(key=lambda x: x.begin)
-        declared_robots = ROBOTS.search(self.text)
-        self.team = declared_robots[1].split('",Ġ"') if declared_robots else []
+        lists = list(ROBOTS.finditer(self.text))
+        self.team = lists[0][1].split('",Ġ"') if lists else []
+        self.teams = [self.token(m.start(1)) for m in lists]  # where they are listed
 
     def token(self, char: int) -> int:
         """The token that has a character."""
@@ -168,6 +169,8 @@ class Conversation:
             for m in STANDS.finditer(self.text, begin, end):
                 self.stands(m[1], m.start(1), m[2], m.start(2))
         else:
+            if (attributes := self.text.find("ĊĊTaskĠattributes:", begin, end)) >= 0:
+                end = attributes  # they name all robots
             self.messages.append((begin, end))
             self.result.carry[self.tokens(begin, end)] = 0
 
@@ -183,10 +186,13 @@ class Conversation:
             start, stop = int(self.ends[begin - 1]), int(self.ends[end])
             decision = Decision(self, start)
             calls = list(CALL.finditer(self.text, start, stop))
-            for i, call in enumerate(calls):
-                decision.call(call, [] if i else [begin - 1])
+            closed = [self.token(call.end()) for call in calls]  # behind each call it is decided whether another one follows
+            for call, deciding in zip(calls, [begin - 1, *closed]):
+                decision.call(call, deciding)
                 if last is not None:
                     last.setdefault(robot_of(call), self.tools.get(call[1], []))
+            for token in closed[-1:]:
+                self.result.look(TOOL, token, NOTHING)
             if not calls:
                 decision.reply(begin - 1, stop)
                 # Nobody can know how what can't be done will end.
@@ -228,10 +234,10 @@ class Decision:
                 lists += self.c.tokens(x.begin, x.end)
         return heard, lists
 
-    def call(self, m: re.Match, deciding: list[int]) -> None:
+    def call(self, m: re.Match, deciding: int) -> None:
         c, look = self.c, self.c.result.look
         name = c.token(m.start(1))
-        deciding = [*deciding, name - 1]
+        deciding = [deciding, name - 1]
         # Other tools whose names begin as this one's can't be told apart here.
         described = [t for of in c.tools.values() if c.carried(of[0]) == c.texts[name] for t in of]
         heard, lists = [], []
@@ -243,6 +249,7 @@ class Decision:
                 self.robot(deciding, argument[2])
                 self.robot([c.token(argument.start(2)) - 1], argument[2], standing=False)
                 self.copied(argument.start(2), argument[2], self.mentions(argument[2]))
+                self.taken(argument.start(2), argument[2], self.unnamed(argument[2]))
             elif argument[2]:
                 asked, there = self.name(argument.start(2), argument[2])
                 heard, lists = heard + asked, lists + there
@@ -255,10 +262,16 @@ class Decision:
         """The room where a robot was last, and the token that says so."""
         return next(((room, self.c.token(at)) for room, at in reversed(self.c.robots.get(name, [])) if at < self.start), None)
 
+    def unnamed(self, name: str) -> list[int]:
+        """Where a robot is listed that has to do what nobody is named for."""
+        if self.c.team[:1] != [name] or any(map(self.said, self.c.team)):
+            return []
+        return [at for at in self.c.teams if at < self.c.token(self.start)]
+
     def robot(self, deciding: list[int], name: str, standing: bool = True) -> None:
         stood = self.stood(name)
         for token in deciding:
-            self.c.result.look(ROBOT, token, self.mentions(name))
+            self.c.result.look(ROBOT, token, self.mentions(name) or self.unnamed(name))
             if stood and standing:
                 self.c.result.look(STANDING, token, [stood[1]])
 

@@ -5,7 +5,7 @@ set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=$(CDPATH='' cd -- "$here/../../.." && pwd)
 : "${GROUPS_TRAIN:=6000}" "${GROUPS_FIRST:=1500}" "${GROUPS_EVAL:=100}" "${SEED:=1}" "${STEPS_FIRST:=400}" "${STEPS:=8000}" "${COOL:=8000}"
-: "${WEIGHTS:=}" "${LOOKUP:=1}" "${RATE:=2e-3}" "${TYPE:=bfloat16}" "${THREADS:=$(nproc)}" "${PYTHON:=python3}"
+: "${WEIGHTS:=}" "${KEEP:=0}" "${LOOKUP:=1}" "${RATE:=2e-3}" "${TYPE:=bfloat16}" "${THREADS:=$(nproc)}" "${PYTHON:=python3}"
 work=${XDG_CACHE_HOME:-$HOME/.cache}/agentd/train
 run=$work/run-$GROUPS_TRAIN-$GROUPS_FIRST-$STEPS_FIRST-$SEED
 if [ -n "$WEIGHTS" ]; then
@@ -19,6 +19,17 @@ fi
 data=$work/train-$GROUPS_TRAIN-$SEED.jsonl
 first=$work/first-$GROUPS_FIRST-$SEED.jsonl
 held_out=$work/eval-$GROUPS_EVAL-1.jsonl
+case $KEEP in
+0 | 1 | 0.[0-9]*) ;;
+*)
+	echo "KEEP: $KEEP is no share, such as 0.3" >&2
+	exit 1
+	;;
+esac
+[ -n "$WEIGHTS" ] || [ "$KEEP" = 0 ] || {
+	echo "KEEP: nothing can be kept of WEIGHTS, of which there are none" >&2
+	exit 1
+}
 mkdir -p "$run"
 
 make -C "$root" llama.cpp # for the check at the end
@@ -80,7 +91,9 @@ MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=268435456
 	--steps "$STEPS" --cool "$COOL" --rate "$RATE" --rate-rest "$RATE" --type "$TYPE" --lookup "$LOOKUP" --seed "$SEED" --threads "$THREADS"
 kept=cooled.pt
 [ "$COOL" -gt 0 ] || kept=checkpoint.pt # nothing cooled: the average of the last steps is in it
-python export.py --checkpoint "$run/$kept" --tokenizer "$run/tokenizer.json" --out "$run/household.gguf" \
+set --
+[ -z "$WEIGHTS" ] || set -- --before "$run/begin.pt" --keep "$KEEP"
+python export.py "$@" --checkpoint "$run/$kept" --tokenizer "$run/tokenizer.json" --out "$run/household.gguf" \
 	--data "$held_out" --expect "$run/expect.json"
 (cd "$root" && go run ./models/household/train/check --model "$run/household.gguf" --expect "$run/expect.json")
 

@@ -112,6 +112,26 @@ class Reading(unittest.TestCase):
         then = *go, ARRIVED, decided(call("grab", what="red cup", target_robot="pip"))
         self.check(STANDING, 'grab", "arg', [("You are in the ", "attic")], *then)
 
+    def test_what_names_no_robot_is_for_the_one_that_lists_have_first(self):
+        listed = user('Go to the attic.\n\nTask attributes: {"known_robots": ["pip", "mo"]}')
+        for robot, wants in (("pip", [('robots": ["', "pip")]), ("mo", [])):
+            parts = listed, decided(call("go", to="attic", target_robot=robot))
+            self.check(ROBOT, 'go", "arg', wants, *parts)
+            self.check(ROBOT, f'{robot}"}}}}', wants, *parts)
+            self.check(LISTED, f'{robot}"}}}}', wants, *parts)
+        named = user('mo, go to the attic.\n\nTask attributes: {"known_robots": ["pip", "mo"]}')
+        self.check(ROBOT, 'go", "arg', [], named, decided(call("go", to="attic", target_robot="pip")))
+
+    def test_behind_a_call_it_is_decided_whether_another_one_follows(self):
+        go, grab = call("go", to="attic", target_robot="mo"), call("grab", what="red cup", target_robot="pip")
+        parts = user("mo, go to the attic, and pip, take the red lamp."), decided(go + "\n" + grab)
+        text, read = self.read(*parts)
+        first, last = (text.index("</tool_call>", text.index(name)) for name in ('{"name":Ġ"go",Ġ"arguments', '{"name":Ġ"grab",Ġ"arguments'))
+        self.assertEqual("".join(text[t] for t in self.looks(read, TOOL, first)), "WalkĠtoĠaĠroom.TakeĠit.")  # both begin with a g
+        self.assertEqual(self.looks(read, ROBOT, first), [text.index("pip,Ġtake")])
+        self.assertEqual(self.looks(read, TOOL, last), NOTHING)
+        self.assertEqual(self.looks(read, ROBOT, last), [])
+
     def test_a_thing_is_found_where_it_was_seen_last(self):
         parts = (user("Take the red cup."), decided(call("go", to="attic", target_robot="pip")), ARRIVED,
                  decided(call("grab", what="red cup", target_robot="pip")))

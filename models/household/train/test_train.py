@@ -361,6 +361,16 @@ class Train(unittest.TestCase):
         for words in ("<function=", "</think>", "enable_thinking"):
             self.assertNotIn(words, template)
 
+    def test_a_share_of_the_weights_that_the_training_began_with_can_be_kept(self):
+        at = lambda name: os.path.join(self.directory.name, name)
+        other = Qwen3(Shape(**SMALL, vocabulary=self.tokenizer.get_vocab_size()))
+        for name, model in (("after.pt", self.model), ("begin.pt", other)):
+            torch.save({"shape": model.shape.dict(), "model": model.state_dict()}, at(name))
+        kept = export.mix(export.load(at("after.pt")), export.load(at("begin.pt")), 0.25)
+        for a, b, k in zip(self.model.parameters(), other.parameters(), kept.parameters(), strict=True):
+            torch.testing.assert_close(k, 0.75 * a + 0.25 * b)
+        self.assertFalse(torch.equal(other.embedding, self.model.embedding))
+
     def test_an_exported_file_gives_back_weights_tokenizer_and_curve(self):
         at = lambda name: os.path.join(self.directory.name, name)
         export.write(self.model, self.tokenizer, at("back.gguf"), "f16", "small")
