@@ -234,3 +234,16 @@ func (s *Sampler) Close() error {
 	s.model.release()
 	return nil
 }
+
+// weigh returns the largest of the logits and, for each, 2 to its distance from that
+// times factor, and their sum, as the kernel for some instruction set finds them: the
+// best of those that this CPU can run is version 0. No weights are returned if there are no
+// more than version of them. For tests.
+func weigh(version int, logits []float32, factor float32) (best, sum float32, weights []float32) {
+	weights = make([]float32, len(logits))
+	x, w := (*C.float)(unsafe.SliceData(logits)), (*C.float)(unsafe.SliceData(weights))
+	if !C.agd_weigh(C.int(version), x, C.int32_t(len(logits)), C.float(factor), (*C.float)(&best), (*C.float)(&sum), w) {
+		return 0, 0, nil
+	}
+	return best, sum, weights
+}

@@ -176,6 +176,10 @@ int                  agd_sampler_accept(struct agd_sampler * s, llama_token toke
 int32_t              agd_sampler_force(struct agd_sampler * s, llama_token * out, int32_t max, llama_token * end);
 const char *         agd_sampler_detail(const struct agd_sampler * s);
 
+// The passes over logits that sampling is made of, for tests: the largest of x[0,n), the
+// weights 2^((x - best) * factor) and their sum. version is as for agd_attention_once.
+bool agd_weigh(int version, const float * x, int32_t n, float factor, float * best, float * sum, float * weights);
+
 // --- grammars ----------------------------------------------------------------
 
 // Parses and analyses a grammar that the Go side has scanned already.

@@ -6,34 +6,6 @@
 
 namespace agd {
 
-using vec = float __attribute__((vector_size(64)));
-
-// Largest value of x[0,n). NaN never wins a comparison, so it is ignored here. Loops over
-// arrays in place of vectors took five times as long with GCC 12.
-AGD_CLONES float max_value(const float * x, int32_t n) {
-    constexpr int32_t lanes = sizeof(vec) / sizeof(float);
-    vec               a     = {};
-    a += minus_infinity;
-    vec     b = a;
-    int32_t i = 0;
-    for (; i + 2 * lanes <= n; i += 2 * lanes) {
-        vec v, w;
-        __builtin_memcpy(&v, x + i, sizeof v);
-        __builtin_memcpy(&w, x + i + lanes, sizeof w);
-        a = v > a ? v : a;
-        b = w > b ? w : b;
-    }
-    a          = a > b ? a : b;
-    float best = minus_infinity;
-    for (int32_t j = 0; j < lanes; j++) {
-        best = a[j] > best ? a[j] : best;
-    }
-    for (; i < n; i++) {
-        best = x[i] > best ? x[i] : best;
-    }
-    return best;
-}
-
 namespace {
 
 // A number in [0, 1) for one draw of one token: the finalizer of SplitMix64

@@ -4,20 +4,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <vector>
 
 #include "llama.h"
 #include "shim.h"
-
-// One version for each instruction set, the best chosen when the program starts. Named by
-// features: compilers before GCC 12 do not take levels such as x86-64-v3 here.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define AGD_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define AGD_CLONES
-#endif
+#include "shim_logits.h"
 
 namespace agd {
 
@@ -28,11 +20,6 @@ using sampler_ptr = std::unique_ptr<llama_sampler, sampler_deleter>;
 
 // Tokens that are looked at together, so that most are never looked at again.
 constexpr int32_t block = 256;
-
-// Largest value of x[0,n), of those that are numbers.
-float max_value(const float * x, int32_t n);
-
-constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
 sampler_ptr make_chain(const agd_sampler_options & o);
 

@@ -7,56 +7,6 @@
 
 namespace agd {
 
-namespace {
-
-constexpr int32_t lanes = 16;
-
-// 2^x for x <= 0, 0 below 2^-126 and for NaN; a relative error of 2e-7: the Taylor
-// series of 2^f around 0 up to f^6, for |f| <= 0.5.
-inline float exp2_negative(float x) {
-    const float clamped = x > -126.0f ? x : -126.0f;
-    const float shifted = clamped + 12582912.0f; // 1.5 * 2^23: the low bits are the nearest integer
-    const float f       = clamped - (shifted - 12582912.0f);
-    float p = 1.5403530e-4f;
-    p = p * f + 1.3333558e-3f;
-    p = p * f + 9.6181291e-3f;
-    p = p * f + 5.5504109e-2f;
-    p = p * f + 2.4022651e-1f;
-    p = p * f + 6.9314718e-1f;
-    p = p * f + 1.0f;
-    int32_t n, bits;
-    __builtin_memcpy(&n, &shifted, sizeof n);
-    __builtin_memcpy(&bits, &p, sizeof bits);
-    bits = static_cast<int32_t>(static_cast<uint32_t>(bits) + (static_cast<uint32_t>(n) << 23));
-    float y;
-    __builtin_memcpy(&y, &bits, sizeof y);
-    return x >= -126.0f ? y : 0.0f;
-}
-
-// weights[i] = 2^((x[i] - best) * factor) for a block of n logits; their sum.
-AGD_CLONES float weigh(const float * x, int32_t n, float best, float factor, float * weights) {
-    float sum[lanes] = {};
-    int32_t i = 0;
-    for (; i + lanes <= n; i += lanes) {
-        for (int32_t j = 0; j < lanes; j++) {
-            const float w  = exp2_negative((x[i + j] - best) * factor);
-            weights[i + j] = w;
-            sum[j] += w;
-        }
-    }
-    for (; i < n; i++) {
-        weights[i] = exp2_negative((x[i] - best) * factor);
-        sum[0] += weights[i];
-    }
-    float all = 0;
-    for (float s : sum) {
-        all += s;
-    }
-    return all;
-}
-
-} // namespace
-
 // What llama.cpp's temp sampler and a draw from its softmax would choose. The sum
 // is found by blocks, then only the block in which the draw falls is looked at.
 llama_token chooser::draw_any(const float * logits) {
@@ -73,7 +23,7 @@ llama_token chooser::draw_any(const float * logits) {
             best = m;
             top  = at; // of the block, for now
         }
-        sums.push_back({ at, count, m, m > minus_infinity ? weigh(logits + at, count, m, factor, weights) : 0.0 });
+        sums.push_back({ at, count, m, m > minus_infinity ? weigh(logits + at, count, m, factor, nullptr) : 0.0 });
     });
     if (top < 0) {
         return top;
@@ -118,10 +68,9 @@ bool chooser::cut(const float * logits) {
     const float     best  = logits[top];
     const bool      share = opts.top_p > 0.0f && opts.top_p < 1.0f;
     const float     least = opts.min_p > 0.0f ? best + std::log(opts.min_p) : minus_infinity;
-    float           weights[block];
     double          sum = 0;
     if (share) {
-        for_blocks([&](int32_t at, int32_t count) { sum += weigh(logits + at, count, best, log2e, weights); });
+        for_blocks([&](int32_t at, int32_t count) { sum += weigh(logits + at, count, best, log2e, nullptr); });
     }
     for (size_t m : widening) {
         collect(logits, m);
