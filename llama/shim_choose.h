@@ -74,6 +74,8 @@ struct chooser {
     bool        any() const { return chain && opts.top_k <= 0 && !(opts.top_p > 0.0f && opts.top_p < 1.0f) && opts.min_p <= 0.0f; }
     // Draws from all allowed tokens; only for any().
     llama_token draw_any(const float * logits);
+    // Draws once more, from the logits of the last draw_any, which gave a token.
+    llama_token draw_again(const float * logits);
     // Picks from the candidates: the first one, or what is drawn.
     llama_token pick(bool sorted);
 
@@ -84,7 +86,12 @@ struct chooser {
         float   best;
         double  until; // at first of the block alone, beside its best
     };
-    std::vector<block_sum> sums; // scratch of draw_any
+    // What draw_any found.
+    std::vector<block_sum> sums;
+    float                  best_logit = 0;
+    llama_token            best_token = -1;
+
+    float factor() const { return 1.44269504f / opts.temperature; } // log2(e): weights are powers of 2
 
     // Some tokens in a row, and the best logit of them.
     struct block_max {

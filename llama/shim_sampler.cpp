@@ -68,7 +68,7 @@ struct agd_sampler : agd::chooser {
     llama_token pick_admitted(const float * logits) {
         if (!grammar->narrow()) {
             for (int i = 0; any() && i < redraws; i++) {
-                const llama_token token = draw_any(logits);
+                const llama_token token = draw_again(logits);
                 if (token < 0 || grammar->admits(token)) {
                     return token;
                 }

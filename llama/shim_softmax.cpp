@@ -10,41 +10,44 @@ namespace agd {
 // What llama.cpp's temp sampler and a draw from its softmax would choose. The sum
 // is found by blocks, then only the block in which the draw falls is looked at.
 llama_token chooser::draw_any(const float * logits) {
-    const float factor = 1.44269504f / opts.temperature; // log2(e)
-    float       weights[block];
-    float       best = minus_infinity;
-    llama_token top  = AGD_SAMPLE_NOTFINITE;
+    best_logit = minus_infinity;
+    best_token = AGD_SAMPLE_NOTFINITE;
     sums.clear();
     // The logits come from memory, so each block is looked at once: its weights are those
     // beside its own best, until the best of all is known.
     for_blocks([&](int32_t at, int32_t count) {
         const float m = max_value(logits + at, count);
-        if (m > best) {
-            best = m;
-            top  = at; // of the block, for now
+        if (m > best_logit) {
+            best_logit = m;
+            best_token = at; // of the block, for now
         }
-        sums.push_back({ at, count, m, m > minus_infinity ? weigh(logits + at, count, m, factor, nullptr) : 0.0 });
+        sums.push_back({ at, count, m, m > minus_infinity ? weigh(logits + at, count, m, factor(), nullptr) : 0.0 });
     });
-    if (top < 0) {
-        return top;
+    if (best_token < 0) {
+        return best_token;
     }
-    while (logits[top] != best) {
-        top++;
+    while (logits[best_token] != best_logit) {
+        best_token++;
     }
     double sum = 0;
     for (block_sum & b : sums) {
-        sum += b.until * exp2_negative((b.best - best) * factor);
+        sum += b.until * exp2_negative((b.best - best_logit) * factor());
         b.until = sum;
     }
-    const double target = sum * next_uniform();
+    return draw_again(logits);
+}
+
+llama_token chooser::draw_again(const float * logits) {
+    const double target = sums.back().until * next_uniform();
     // The last block that has any weight takes what rounding leaves.
     const auto found = std::upper_bound(sums.begin(), sums.end(), target, [](double t, const block_sum & b) { return t < b.until; });
     if (found == sums.end()) {
-        return top;
+        return best_token;
     }
+    float  weights[block];
     double run = found == sums.begin() ? 0 : std::prev(found)->until;
-    weigh(logits + found->first, found->count, best, factor, weights);
-    llama_token last = top;
+    weigh(logits + found->first, found->count, best_logit, factor(), weights);
+    llama_token last = best_token;
     for (int32_t i = 0; i < found->count; i++) {
         if (weights[i] > 0) {
             last = found->first + i;
