@@ -62,10 +62,14 @@ func (j *job) askModel(ctx context.Context, b backend.Backend, def protocol.Coac
 	}
 	q := j.task.Question(b.Budget())
 	j.log.question(b.Describe(), q)
+	var invalid error
 	for asked := 1; ; asked++ {
 		retry.Max = def.MaxRetry - tries
 		answer, err := retry.Ask(ctx, b, q)
-		if err != nil {
+		switch {
+		case err != nil && invalid != nil:
+			return nil, fmt.Errorf("%w; then %w", invalid, err)
+		case err != nil:
 			return nil, err
 		}
 		verdict, err := j.told().Read(answer.Text)
@@ -73,8 +77,8 @@ func (j *job) askModel(ctx context.Context, b backend.Backend, def protocol.Coac
 		if err == nil {
 			return verdict, nil
 		}
-		if tries > def.MaxRetry {
-			return nil, &invalidAnswer{asked, err}
+		if invalid = (&invalidAnswer{asked, err}); tries > def.MaxRetry {
+			return nil, invalid
 		}
 		_, whole := j.task.Read(answer.Text)
 		q = j.task.Retry(q, answer.Text, whole)
@@ -101,6 +105,9 @@ type invalidAnswer struct {
 }
 
 func (e *invalidAnswer) Error() string {
+	if e.asked == 1 {
+		return fmt.Sprintf("its answer cannot be used: %v", e.why)
+	}
 	return fmt.Sprintf("asked %d times, its last answer cannot be used: %v", e.asked, e.why)
 }
 

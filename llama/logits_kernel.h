@@ -1,6 +1,6 @@
 // Passes over a run of logits. A file includes this once for each instruction set, in a
 // namespace of its own, after it has defined AGD_TARGET (the attribute), and vec and veci
-// (W floats or ints): as wide as the registers are, since GCC 12 takes wider vectors
+// (W floats or unsigned ints): as wide as the registers are, since GCC 12 takes wider vectors
 // apart into numbers, and does the same with loops whose numbers it may not compare
 // in vain. Whatever W, sums are of the same 16 lanes.
 

@@ -5,16 +5,17 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"agentd/llama/synth"
 )
 
 // TestEveryInstructionSetFindsTheSameInLogits: the largest exactly, weights and their sum
 // to what floats allow.
 func TestEveryInstructionSetFindsTheSameInLogits(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
-	r := rand.New(rand.NewPCG(1, 2))
 	for name, logit := range map[string]func(i int) float32{
-		"any":                     func(int) float32 { return float32(r.NormFloat64() * 4) },
-		"most of no weight":       func(int) float32 { return float32(-200 * r.Float64()) },
+		"any":                     func(i int) float32 { return float32(rand.New(rand.NewPCG(1, uint64(i))).NormFloat64() * 4) },
+		"most of no weight":       func(i int) float32 { return float32(-200 * rand.New(rand.NewPCG(2, uint64(i))).Float64()) },
 		"some impossible":         func(i int) float32 { return []float32{-inf, 3, float32(-i)}[i%3] },
 		"some no numbers":         func(i int) float32 { return []float32{nan, float32(i % 7), -1}[i%3] },
 		"none possible":           func(int) float32 { return -inf },
@@ -39,8 +40,8 @@ func TestEveryInstructionSetFindsTheSameInLogits(t *testing.T) {
 
 func checkWeights(t *testing.T, logits []float32, want, factor float32) {
 	for version := 0; ; version++ {
-		best, sum, weights := weigh(version, logits, factor)
-		if weights == nil {
+		best, sum, weights, ok := weigh(version, logits, factor, true)
+		if !ok {
 			if version == 0 {
 				t.Fatal("no version at all")
 			}
@@ -48,6 +49,9 @@ func checkWeights(t *testing.T, logits []float32, want, factor float32) {
 		}
 		if best != want {
 			t.Fatalf("version %d: the largest is %v, want %v", version, best, want)
+		}
+		if _, alone, _, _ := weigh(version, logits, factor, false); math.Float32bits(alone) != math.Float32bits(sum) {
+			t.Fatalf("version %d: the sum is %v, without weights %v", version, sum, alone)
 		}
 		if math.IsInf(float64(want), -1) {
 			continue // nothing is weighed beside what is impossible
@@ -66,6 +70,25 @@ func checkWeights(t *testing.T, logits []float32, want, factor float32) {
 		}
 		if d := math.Abs(float64(sum) - all); !(d <= 1e-5*all) {
 			t.Fatalf("version %d: the sum is %v, want %v", version, sum, all)
+		}
+	}
+}
+
+func TestWhatIsInfinitelyLikelyIsChosen(t *testing.T) {
+	m := shared(t, synth.Qwen3)
+	row := randomRow(m, 5)
+	row[777] = float32(math.Inf(1))
+	for _, cfg := range []SamplerConfig{
+		{},
+		{Temperature: 1},
+		{Temperature: 1, TopK: 40},
+		{Temperature: 1, TopP: 0.9},
+		{Temperature: 1, MinP: 0.1},
+		{Temperature: 1, TopK: 40, TopP: 0.9, MinP: 0.1},
+		{Temperature: 1, TopK: 40, Grammar: `root ::= [^\x00]*`},
+	} {
+		if tok := mustSample(t, newSampler(t, m, cfg), row); tok != 777 {
+			t.Errorf("%+v: token %d", cfg, tok)
 		}
 	}
 }

@@ -142,6 +142,9 @@ llama_token chooser::draw(llama_token_data_array & arr) {
     for (size_t i = 1; !arr.sorted && i < arr.size; i++) {
         best = std::max(best, arr.data[i].logit);
     }
+    if (best == -minus_infinity) { // beside it nothing has any odds
+        return std::min_element(arr.data, arr.data + arr.size, better)->id;
+    }
     double sum = 0;
     for (size_t i = 0; i < arr.size; i++) {
         arr.data[i].p = std::exp(arr.data[i].logit - best);

@@ -13,7 +13,7 @@ namespace {
 namespace avx512 {
 
 using vec  = float __attribute__((vector_size(64)));
-using veci = int32_t __attribute__((vector_size(64)));
+using veci = uint32_t __attribute__((vector_size(64)));
 #define AGD_TARGET __attribute__((target("avx512f,avx2,fma")))
 #include "logits_kernel.h"
 #undef AGD_TARGET
@@ -23,7 +23,7 @@ using veci = int32_t __attribute__((vector_size(64)));
 namespace avx2 {
 
 using vec  = float __attribute__((vector_size(32)));
-using veci = int32_t __attribute__((vector_size(32)));
+using veci = uint32_t __attribute__((vector_size(32)));
 #define AGD_TARGET __attribute__((target("avx2,fma")))
 #include "logits_kernel.h"
 #undef AGD_TARGET
@@ -35,7 +35,7 @@ using veci = int32_t __attribute__((vector_size(32)));
 namespace portable {
 
 using vec  = float __attribute__((vector_size(16)));
-using veci = int32_t __attribute__((vector_size(16)));
+using veci = uint32_t __attribute__((vector_size(16)));
 #define AGD_TARGET
 #include "logits_kernel.h"
 #undef AGD_TARGET

@@ -48,6 +48,7 @@ type Measured struct {
 	Server  Figures        `json:"llama_server"`
 	Ceiling ceiling.Speeds `json:"ceiling"`
 	Batched ceiling.Cache  `json:"batched_bench_cache"`           // with which it was measured
+	Abreast ceiling.Cache  `json:"batched_bench_cache_lockstep"`  // and the candidates of one prompt
 	Apart   ceiling.Cache  `json:"batched_bench_cache_staggered"` // and what shares nothing
 	Ideal   result.Value   `json:"ideal_decisions_s"`
 

@@ -145,6 +145,14 @@ func (s *session) fixedSteps(ctx context.Context, m *Measured) (err error) {
 	m.Cells = result.Known(peak / float64(len(prompt.Tokens)+p.width*p.tokens))
 	m.Probe = Probe{Width: p.width, Tokens: p.tokens, Prompt: long.tokens, Short: short.tokens}
 
+	// Neither need the cache that is best for the whole trace be so here.
+	load := ceiling.Load{Decisions: p.width, Generated: p.width * p.tokens}
+	if m.Abreast, err = s.tuneBatched(ctx, long.tokens, true, p.tokens, []int{p.width}, load); err != nil {
+		return err
+	}
+	if m.Apart, err = s.tuneBatched(ctx, short.tokens, false, p.tokens, []int{p.width}, load); err != nil {
+		return err
+	}
 	var lock, stag, batchedLock, batchedStag []float64
 	var cost stepCost
 	for range p.passes {
@@ -168,7 +176,7 @@ func (s *session) fixedSteps(ctx context.Context, m *Measured) (err error) {
 		}
 		cost.add(&before, &after)
 		lock = append(lock, rate)
-		rows, err := s.bench(ctx, long.tokens, true, p.tokens, []int{p.width}, m.Batched)
+		rows, err := s.bench(ctx, long.tokens, true, p.tokens, []int{p.width}, m.Abreast)
 		if err != nil {
 			return err
 		}
@@ -182,12 +190,6 @@ func (s *session) fixedSteps(ctx context.Context, m *Measured) (err error) {
 	gap := time.Duration(float64(p.tokens) / mid(lock) / 8 * float64(time.Second))
 	m.Lockstep = result.Known(mid(lock) / mid(batchedLock))
 
-	// What shares nothing may want another cache. Its prompts are computed beforehand.
-	load := ceiling.Load{Decisions: p.width, Generated: p.width * p.tokens}
-	m.Apart, err = s.tuneBatched(ctx, short.tokens, false, p.tokens, []int{p.width}, load)
-	if err != nil {
-		return err
-	}
 	for i := range p.passes + 1 {
 		rate, ok, err := s.staggered(ctx, agent, short.turns, p, gap)
 		if err != nil {

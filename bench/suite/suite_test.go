@@ -230,9 +230,11 @@ func TestAWindowIsWhereAllDecodeAndNothingElseHappens(t *testing.T) {
 		{"one moment is none", seen([4]float64{4, 9, 0, 0}), 0, 0},
 		{"from the first to the last", seen([4]float64{1, 9, 0, 0}, [4]float64{4, 9, 8, 2}, [4]float64{4, 9, 16, 4}, [4]float64{4, 9, 24, 6}, [4]float64{3, 9, 30, 8}), 10, 30},
 		{"a prefill ends it", seen([4]float64{4, 5, 0, 0}, [4]float64{4, 9, 0, 1}, [4]float64{4, 9, 20, 6}), 10, 20},
-		{"too few steps", seen([4]float64{4, 9, 0, 0}, [4]float64{4, 9, 12, 3}), 0, 0},
-		{"the longest of two", seen([4]float64{4, 9, 0, 0}, [4]float64{4, 9, 20, 5}, [4]float64{3, 9, 20, 5}, [4]float64{4, 9, 20, 5}, [4]float64{4, 9, 40, 10}, [4]float64{4, 9, 60, 15}), 30, 50},
-		{"more than asked for", seen([4]float64{5, 9, 0, 0}, [4]float64{5, 9, 20, 5}), 0, 0},
+		{"too few steps", seen([4]float64{1, 9, 0, 0}, [4]float64{4, 9, 4, 1}, [4]float64{4, 9, 16, 4}), 0, 0},
+		{"the longest of two", seen([4]float64{1, 9, 0, 0}, [4]float64{4, 9, 4, 1}, [4]float64{4, 9, 20, 5}, [4]float64{3, 9, 20, 5}, [4]float64{4, 9, 24, 6}, [4]float64{4, 9, 40, 10}, [4]float64{4, 9, 60, 15}), 40, 60},
+		{"more than asked for", seen([4]float64{5, 9, 0, 0}, [4]float64{5, 9, 20, 5}, [4]float64{5, 9, 40, 10}), 0, 0},
+		{"from behind one step to behind another", seen([4]float64{1, 9, 0, 0}, [4]float64{4, 9, 0, 0}, [4]float64{4, 9, 4, 1}, [4]float64{4, 9, 4, 1}, [4]float64{4, 9, 24, 6}, [4]float64{4, 9, 24, 6}), 20, 40},
+		{"what was seen first says nothing of the step before", seen([4]float64{4, 9, 0, 0}, [4]float64{4, 9, 20, 5}), 0, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			from, to, ok := window(test.seen, decoding(4))
@@ -244,8 +246,8 @@ func TestAWindowIsWhereAllDecodeAndNothingElseHappens(t *testing.T) {
 }
 
 func TestAWindowIsBusyAlsoWhereSomeBeginAndEnd(t *testing.T) {
-	from, to, ok := window(seen([4]float64{32, 9, 0, 0}, [4]float64{28, 12, 60, 2}, [4]float64{32, 15, 120, 4}, [4]float64{27, 15, 200, 8}, [4]float64{33, 15, 300, 12}), busy(32))
-	if !ok || from.at != 0 || to.at != 20*time.Millisecond {
+	from, to, ok := window(seen([4]float64{20, 9, 0, 0}, [4]float64{32, 9, 20, 1}, [4]float64{28, 12, 60, 4}, [4]float64{32, 15, 120, 6}, [4]float64{27, 15, 200, 8}, [4]float64{33, 15, 300, 12}), busy(32))
+	if !ok || from.at != 10*time.Millisecond || to.at != 30*time.Millisecond {
 		t.Errorf("from %s to %s, %v", from.at, to.at, ok)
 	}
 }

@@ -72,9 +72,10 @@ func (w *watch) stop() ([]moment, error) {
 	return w.seen, w.err
 }
 
-// window is the longest time in which all moments are as they shall be, from its first
-// to its last. It has some steps, or there is none.
-func window(seen []moment, as func(first, m *moment) bool) (from, to moment, ok bool) {
+// window is the longest time in which all moments are as they shall be, from the first to
+// the last of them before which a step was done: a time that begins behind a step and ends
+// in one would have too few. It has some steps, or there is none.
+func window(seen []moment, as func(first, m *moment) bool) (first, last moment, ok bool) {
 	for i := 0; i < len(seen); i++ {
 		k := i
 		for k < len(seen) && as(&seen[i], &seen[k]) {
@@ -83,14 +84,24 @@ func window(seen []moment, as func(first, m *moment) bool) (from, to moment, ok 
 		if k-i < 2 {
 			continue
 		}
-		a, b := seen[i], seen[k-1]
-		if b.Steps-a.Steps >= windowSteps && b.Generated > a.Generated && b.at-a.at > to.at-from.at {
-			from, to, ok = a, b, true
+		from, to := i, k-1
+		for from < to && !stepped(seen, from) {
+			from++
+		}
+		for from < to && !stepped(seen, to) {
+			to--
+		}
+		a, b := seen[from], seen[to]
+		if b.Steps-a.Steps >= windowSteps && b.Generated > a.Generated && b.at-a.at > last.at-first.at {
+			first, last, ok = a, b, true
 		}
 		i = k - 1
 	}
-	return from, to, ok
+	return first, last, ok
 }
+
+// stepped says whether a step was done between a moment and the one before it.
+func stepped(seen []moment, i int) bool { return i > 0 && seen[i].Steps > seen[i-1].Steps }
 
 // decoding is where so many sequences decode and nothing else happens.
 func decoding(width int) func(first, m *moment) bool {

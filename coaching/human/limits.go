@@ -15,7 +15,7 @@ const (
 	// told at once and one that just starts is found.
 	MaxFirstFailures = 5
 
-	// MaxFailures is the same once the task was sent: about twenty minutes. A
+	// MaxFailures is the same once the task was sent: ten to twenty minutes. A
 	// person may be at work on it while the endpoint is restarted or moved.
 	MaxFailures = 45
 

@@ -6,10 +6,10 @@ import { memory } from "./memory.js";
 
 const renewals = 3; // in the time that a claim lasts
 const otherTab = 1500; // ms to wait for a page of this browser that is just closing
-const away = 10 * 60 * 1000; // without a key or a click for so long, a claim is let go
+const away = 10 * 60 * 1000; // without a key, a click or a turn of the wheel for so long, a claim is let go
 
 let lastSign = Date.now();
-for (const type of ["pointerdown", "keydown", "input"]) {
+for (const type of ["pointerdown", "keydown", "input", "wheel"]) {
   addEventListener(type, () => { lastSign = Date.now(); }, { capture: true, passive: true });
 }
 
