@@ -1,38 +1,12 @@
 // Passes over a run of logits. A file includes this once for each instruction set, in a
 // namespace of its own, after it has defined AGD_TARGET (the attribute), and vec and veci
 // (W floats or unsigned ints): as wide as the registers are, since GCC 12 takes wider vectors
-// apart into numbers, and does the same with loops whose numbers it may not compare
-// in vain. Whatever W, sums are of the same 16 lanes.
+// apart into numbers, and leaves loops that choose between numbers as they are. Whatever W,
+// sums are of the same 16 lanes.
 
 constexpr int32_t W = sizeof(vec) / sizeof(float), parts = 16 / W;
 
-AGD_TARGET static inline vec load(const float * p) {
-    vec v;
-    __builtin_memcpy(&v, p, sizeof v);
-    return v;
-}
-
-AGD_TARGET static inline vec exp2_negative(vec x) {
-    const vec floor   = vec{} - 126.0f;
-    const vec clamped = x > floor ? x : floor;
-    const vec rounder = vec{} + 12582912.0f; // 1.5 * 2^23: the low bits are the nearest integer
-    const vec shifted = clamped + rounder;
-    const vec f       = clamped - (shifted - rounder);
-    vec p = vec{} + 1.5403530e-4f;
-    p = p * f + 1.3333558e-3f;
-    p = p * f + 9.6181291e-3f;
-    p = p * f + 5.5504109e-2f;
-    p = p * f + 2.4022651e-1f;
-    p = p * f + 6.9314718e-1f;
-    p = p * f + 1.0f;
-    veci n, bits;
-    __builtin_memcpy(&n, &shifted, sizeof n);
-    __builtin_memcpy(&bits, &p, sizeof bits);
-    bits += n << 23;
-    vec y;
-    __builtin_memcpy(&y, &bits, sizeof y);
-    return x >= floor ? y : vec{};
-}
+#include "exp2_kernel.h"
 
 AGD_TARGET static float max_value(const float * x, int32_t n) {
     vec a[4];

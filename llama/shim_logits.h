@@ -15,8 +15,7 @@ float max_value(const float * x, int32_t n);
 // is infinite. The terms into weights, unless that is null.
 float weigh(const float * x, int32_t n, float best, float factor, float * weights);
 
-// 2^x for x <= 0, 0 below 2^-126 and for NaN; a relative error of 2e-7: the Taylor
-// series of 2^f around 0 up to f^6, for |f| <= 0.5.
+// 2^x for x <= 0, 0 below 2^-126 and for NaN; a relative error of 2e-7.
 float exp2_negative(float x);
 
 } // namespace agd
