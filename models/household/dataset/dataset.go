@@ -30,7 +30,7 @@ type Options struct {
 const clumsy = 5
 
 // busy: one in so many groups of training data is, since decisions for several robots at once are rare and hard.
-const busy = 3
+const busy = 2
 
 // of is what the n-th group of a data set is made with.
 func (o Options) of(n int) household.Options {

@@ -14,7 +14,8 @@ from packing import Node, encode_segments, pack
 
 LICENSE = "mit"  # the project's, ../../../LICENSE
 TOKEN_TYPES = {"control": gguf.TokenType.CONTROL, "user-defined": gguf.TokenType.USER_DEFINED}
-FILE_TYPES = {"f32": gguf.LlamaFileType.ALL_F32, "f16": gguf.LlamaFileType.MOSTLY_F16}
+# Of matrices. With q8_0 only those of the feed-forward parts have it: two thirds of the weights.
+FILE_TYPES = {"f32": gguf.LlamaFileType.ALL_F32, "f16": gguf.LlamaFileType.MOSTLY_F16, "q8_0": gguf.LlamaFileType.MOSTLY_Q8_0}
 TEMPLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "chat_template.jinja")
 
 
@@ -80,12 +81,27 @@ def write(model: Qwen3, tokenizer: tok.Tokenizer, path: str, kind: str, name: st
     with open(TEMPLATE, encoding="utf-8") as f:
         w.add_chat_template(f.read())
     for tensor, value in tensors(model).items():
-        matrix = value.dim() > 1
-        w.add_tensor(tensor, value.numpy().astype(np.float16 if matrix and kind == "f16" else np.float32))
+        own = stored(tensor, value, kind)
+        w.add_tensor(tensor, gguf.quantize(value.numpy(), own), raw_dtype=own)
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
     w.close()
+
+
+def stored(tensor: str, value: torch.Tensor, kind: str) -> gguf.GGMLQuantizationType:
+    """The type in which a file of that kind has a tensor."""
+    if value.dim() < 2 or kind == "f32":
+        return gguf.GGMLQuantizationType.F32
+    return gguf.GGMLQuantizationType.Q8_0 if kind == "q8_0" and ".ffn_" in tensor else gguf.GGMLQuantizationType.F16
+
+
+def rounded(model: Qwen3, kind: str) -> Qwen3:
+    """The model with the weights that a file of that kind has."""
+    for name, t in tensors(model).items():
+        own = stored(name, t, kind)
+        t.copy_(torch.tensor(gguf.dequantize(gguf.quantize(t.numpy(), own), own)).view(t.shape))
+    return model
 
 
 @torch.no_grad()
@@ -120,7 +136,7 @@ def main() -> None:
     p.add_argument("--before", help="checkpoint that the training began with")
     p.add_argument("--keep", type=float, default=0.0, help="share of its weights, from 0 to 1, in those that are written")
     p.add_argument("--out", required=True, help="GGUF file")
-    p.add_argument("--type", choices=FILE_TYPES, default="f16", help="type of the matrices")
+    p.add_argument("--type", choices=FILE_TYPES, default="f16", help="type of the matrices; of q8_0 only the feed-forward parts, the others f16")
     p.add_argument("--name", default="agentd household", help="general.name")
     p.add_argument("--data", help="JSONL from which to make what the check expects")
     p.add_argument("--expect", help="where to write it, for `go run ./models/household/train/check`")
@@ -130,6 +146,7 @@ def main() -> None:
     model, tokenizer = load(args.checkpoint), tok.Tokenizer.from_file(args.tokenizer)
     if args.keep:
         model = mix(model, load(args.before), args.keep)
+    model = rounded(model, args.type)
     write(model, tokenizer, args.out, args.type, args.name)
     print(f"{args.out}: {os.path.getsize(args.out):,} bytes")
     if args.expect:

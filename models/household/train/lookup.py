@@ -15,7 +15,8 @@ from torch import Tensor
 import reading
 from copying import COULD_COPY, REST, orthonormal, put, slow
 
-# Layer and head, from 0 on, of a model with six layers, of which the first two copy.
+# Layer and head, from 0 on, of a model with so many layers, of which the first two copy. Further ones repeat the last ones of these.
+LAYERS = 6
 CARRY = (2, 0)
 # What is to be done is known late, so that the last layer has a head that finds, too. These take over what CARRY did.
 FINDS = ((3, 0), (4, 0), (4, 2), (5, 0))
@@ -41,7 +42,13 @@ CARRIED, SOME = 0.02, 400  # weight of a token that belongs to a name, of which 
 
 def fits(model) -> bool:
     s = model.shape
-    return s.layers > FINDS[-1][0] and s.kv_heads > 1 and s.heads > max(head for heads, _ in LOOKS.values() for _, head in heads)
+    return LAYERS <= s.layers <= 2 * LAYERS and s.kv_heads > 1 and s.heads > max(head for heads, _ in LOOKS.values() for _, head in heads)
+
+
+def of(heads: tuple, layers: int) -> tuple:
+    """The heads of a model with so many layers: these, and the same ones of the layers that repeat theirs."""
+    more = layers - LAYERS
+    return (*heads, *((layer + more, head) for layer, head in heads if layer + more >= LAYERS)) if more else heads
 
 
 @torch.no_grad()
@@ -54,12 +61,13 @@ def begin(model) -> None:
     # Of a token: itself, the name that it belongs to, itself again to be compared, and the same of what somebody asked for and of the robot.
     names, room, content, asked, robot = orthonormal(2 * size + 3 * half, common / common.norm()).split([size, size, half, half, half])
     reads = torch.cat((content, names[:half]))
-    for layer, head, what in ((*CARRY, names), *((*find, room) for find in FINDS), *((*at, reads) for at in LOOKS[reading.ASKED][0])):
+    finds = of(FINDS, model.shape.layers)
+    for layer, head, what in ((*CARRY, names), *((*find, room) for find in finds), *((*at, reads) for at in LOOKS[reading.ASKED][0])):
         attn, key = model.blocks[layer].attn, head // group
         put(attn.v.weight[key * size:(key + 1) * size], what)
         # All heads that read the same copy it.
         attn.out.weight[:, key * group * size:(key + 1) * group * size] = COULD_COPY * what.T.repeat(1, group)
-    for layer, head, part, writes in ((*CARRY, slice(size), WRITES * room), *((*find, slice(size), COPIES * names) for find in FINDS),
+    for layer, head, part, writes in ((*CARRY, slice(size), WRITES * room), *((*find, slice(size), COPIES * names) for find in finds),
                                       *((*at, slice(half), WRITES * asked) for at in LOOKS[reading.ASKED][0]),
                                       *((*at, slice(half, size), WRITES * robot) for at in LOOKS[reading.ROBOT][0]),
                                       *((*at, slice(half), WRITES * robot) for at in LOOKS[reading.DECLARED_BY][0])):
@@ -86,6 +94,7 @@ def loss(batch, seen: dict[int, tuple[Tensor, Tensor]], seed: int) -> tuple[Tens
         there = torch.zeros(len(tokens), len(batch.tokens), dtype=torch.bool, device=token.device)
         there[row, at] = True
         mass = 0.0
+        heads = of(heads, len(seen))
         for layer, head in heads if len(tokens) else ():
             found = scores(batch, seen[layer], head, tokens).log_softmax(-1).masked_fill(~there, float("-inf")).logsumexp(-1)
             total, mass = total - weight * found.sum(), mass + found.exp().sum().item()

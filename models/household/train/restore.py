@@ -4,6 +4,8 @@ import argparse
 import csv
 import json
 import os
+import re
+from dataclasses import replace
 
 import gguf
 import numpy as np
@@ -12,6 +14,9 @@ import torch
 import tokenizer as tok
 from export import tensors
 from model import Qwen3, Shape
+
+
+READABLE = {gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16, gguf.GGMLQuantizationType.Q8_0}
 
 
 def read(path: str) -> tuple[Qwen3, tok.Tokenizer]:
@@ -40,9 +45,9 @@ def read(path: str) -> tuple[Qwen3, tok.Tokenizer]:
         raise SystemExit(f"{path} has other tensors: {sorted(there.keys() ^ of.keys())}")
     with torch.no_grad():
         for name, t in of.items():
-            if there[name].data.dtype not in (np.float16, np.float32):
-                raise SystemExit(f"{path}: {name} is quantized: only F16 and F32 can be read")
-            t.copy_(torch.from_numpy(there[name].data.astype(np.float32)).view(t.shape))
+            if there[name].tensor_type not in READABLE:
+                raise SystemExit(f"{path}: {name} is {there[name].tensor_type.name}: only {', '.join(sorted(r.name for r in READABLE))} can be read")
+            t.copy_(torch.tensor(gguf.dequantize(there[name].data, there[name].tensor_type)).view(t.shape))
 
     state = json.loads(tok.new().to_str())
     merges = [m.split(" ") for m in value("tokenizer.ggml.merges")]
@@ -50,6 +55,22 @@ def read(path: str) -> tuple[Qwen3, tok.Tokenizer]:
         merges = [m for m in merges if not (m[0] == tok.SPACE and m[1].isalpha())]
     state["model"] |= {"vocab": {text: i for i, text in enumerate(texts)}, "merges": merges}
     return model, tok.Tokenizer.from_str(json.dumps(state))
+
+
+@torch.no_grad()
+def grow(model: Qwen3, layers: int) -> Qwen3:
+    """The same model with further layers, which repeat its last ones and add nothing at first (Kim et al., arXiv:2312.15166, but for that)."""
+    more = layers - model.shape.layers
+    if not 0 <= more <= model.shape.layers:
+        raise SystemExit(f"--layers {layers}: the model has {model.shape.layers}, and can have up to twice as many")
+    grown = Qwen3(replace(model.shape, layers=layers))
+    state = model.state_dict()
+    for name, t in model.state_dict().items():
+        if m := re.match(r"blocks\.(\d+)\.(.*)", name):
+            if int(m[1]) + more >= model.shape.layers:
+                state[f"blocks.{int(m[1]) + more}.{m[2]}"] = torch.zeros_like(t) if m[2] in ("attn.out.weight", "down.weight") else t
+    grown.load_state_dict(state)
+    return grown
 
 
 def rows(path: str) -> list[dict]:
@@ -62,10 +83,13 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--model", required=True, help="GGUF file")
     p.add_argument("--curve", help="curve.csv of its training, to be continued")
+    p.add_argument("--layers", type=int, help="of the checkpoint, if it is to have more than the model")
     p.add_argument("--checkpoint", required=True, help="where to write the checkpoint")
     p.add_argument("--tokenizer", required=True, help="where to write tokenizer.json")
     args = p.parse_args()
     model, tokenizer = read(args.model)
+    if args.layers:
+        model = grow(model, args.layers)
     before = rows(args.curve) if args.curve else []
     tokenizer.save(args.tokenizer)  # before the checkpoint, whose being there says that all is done
     torch.save({"shape": model.shape.dict(), "model": model.state_dict(), "rows": before,

@@ -1,6 +1,7 @@
 """Run with `python -m unittest` in this directory."""
 
 import contextlib
+import copy
 import io
 import itertools
 import json
@@ -278,6 +279,16 @@ class Train(unittest.TestCase):
             self.assertEqual(looked, len(looks) * len(lookup.LOOKS[kind][0]))
             self.assertAlmostEqual(mass / looked, 1, places=4)
 
+    def test_layers_behind_the_sixth_look_where_those_do_that_they_repeat(self):
+        self.assertEqual(lookup.of(((2, 3), (4, 1), (5, 0)), 6), ((2, 3), (4, 1), (5, 0)))
+        self.assertEqual(lookup.of(((2, 3), (4, 1), (5, 0)), 8), ((2, 3), (4, 1), (5, 0), (6, 1), (7, 0)))
+        batch = self.data.batch([0])
+        blind = {layer: (torch.zeros(2, len(batch.tokens), 2, 8), torch.zeros(2, len(batch.tokens), 8)) for layer in range(8)}
+        _, seen = lookup.loss(batch, blind, 1)
+        for kind in {reading.KINDS[kind] for kind in batch.looks[0].unique()}:
+            tokens = len({token for k, token, _ in batch.looks.T.tolist() if reading.KINDS[k] == kind})
+            self.assertEqual(seen[kind][1], tokens * len(lookup.of(lookup.LOOKS[kind][0], 8)), kind)
+
     def test_a_loss_that_is_no_number_ends_the_run_and_the_checkpoint_before_it_stays(self):
         trainer = train.Trainer(self.arguments("nan", "--steps", "3", "--save", "0"))
         learn = trainer.learn
@@ -385,6 +396,43 @@ class Train(unittest.TestCase):
             f.write("step,loss,held_out,exact\n50,2.5,1.75,0.25\n")
         self.assertEqual(restore.rows(at("before.csv")), [{"step": 50, "loss": 2.5, "held_out": 1.75, "exact": 0.25}])
         self.assertEqual(restore.rows(os.devnull), [])
+
+    def test_with_eight_bits_a_file_has_them_in_the_feed_forward_parts_and_gives_back_what_it_holds(self):
+        path = os.path.join(self.directory.name, "eight.gguf")
+        model = export.rounded(copy.deepcopy(self.model), "q8_0")
+        export.write(self.model, self.tokenizer, path, "q8_0", "small")
+        types = {t.name: t.tensor_type.name for t in gguf.GGUFReader(path).tensors}
+        self.assertEqual({types[f"blk.1.ffn_{part}.weight"] for part in ("gate", "up", "down")}, {"Q8_0"})
+        self.assertEqual({types[f"blk.1.{name}.weight"] for name in ("attn_q", "attn_output")} | {types["token_embd.weight"]}, {"F16"})
+        self.assertEqual(types["blk.1.ffn_norm.weight"], "F32")
+        back, _ = restore.read(path)
+        for (name, want), got, old in zip(model.named_parameters(), back.parameters(), self.model.parameters(), strict=True):
+            self.assertTrue(torch.equal(want, got), name)
+            torch.testing.assert_close(got, old, rtol=0, atol=old.abs().max().item() / 127)
+
+    def test_a_model_that_grows_computes_the_same_and_repeats_its_last_layers(self):
+        model = Qwen3(Shape(**SMALL | {"layers": 3}, vocabulary=self.tokenizer.get_vocab_size()))
+        for p in model.parameters():
+            torch.nn.init.normal_(p, std=0.2)
+        grown = restore.grow(model, 5)
+        batch = self.data.batch([0])
+        with torch.no_grad():
+            torch.testing.assert_close(grown(batch, torch.float32, batch.rows), model(batch, torch.float32, batch.rows))
+        for own, of in ((3, 1), (4, 2)):
+            for (name, p), q in zip(grown.blocks[own].named_parameters(), model.blocks[of].parameters(), strict=True):
+                self.assertTrue(torch.equal(p, torch.zeros_like(q) if name in ("attn.out.weight", "down.weight") else q), name)
+        for layers in (2, 7):
+            with self.assertRaisesRegex(SystemExit, "the model has 3"):
+                restore.grow(model, layers)
+
+    def test_the_matrices_of_new_layers_learn_faster(self):
+        trainer = train.Trainer(self.arguments("grown", "--steps", "1", "--layers", "7", "--grown", "2", "--rate-grown", "5"))
+        with contextlib.redirect_stdout(io.StringIO()):
+            trainer.run()
+        old, new = trainer.optimizers[0].param_groups
+        self.assertAlmostEqual(new["lr"] / old["lr"], 5)
+        self.assertEqual([p.shape for p in new["params"]], [p.shape for block in trainer.model.blocks[5:] for p in block.parameters() if p.dim() > 1])
+        self.assertEqual(len(old["params"]) * 7, (len(old["params"]) + len(new["params"])) * 5)
 
     def test_a_file_that_export_did_not_write_is_refused(self):
         path = os.path.join(self.directory.name, "other.gguf")

@@ -35,6 +35,9 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--out", required=True, help="directory for the checkpoint and the curve")
     p.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out, if there is one")
     p.add_argument("--weights", help="checkpoint whose weights to begin with; the rates begin anew")
+    p.add_argument("--layers", type=int, default=6)
+    p.add_argument("--grown", type=int, default=0, help="how many of the last layers are new in --weights")
+    p.add_argument("--rate-grown", type=float, default=3, help="how many times as fast the matrices of these learn")
     p.add_argument("--steps", type=int, required=True, help="steps of the whole run, without those of --weights")
     p.add_argument("--cool", type=int, required=True,
                    help="then, over so many steps, let the rate fall to nothing; the checkpoint stays as it is before, to go on from")
@@ -63,6 +66,8 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     a = p.parse_args(given)
     if not 0 <= a.rename <= 1:
         p.error("--rename is a share, from 0 to 1")
+    if not 0 <= a.grown < a.layers:
+        p.error("--grown: not all layers can be new")
     if a.cut < 1 or a.batch < 1 or a.average < 1:
         p.error("--cut, --batch and --average must be at least 1")
     return a
@@ -113,8 +118,10 @@ class Trainer:
         # What is a name is decided by all data, for the first lessons too, which have fewer houses.
         self.renamer = Renamer(Tokenizer.from_file(args.tokenizer), self.data.whole(), args.seed) if args.rename else None
         self.held_out = Data(args.eval, args.tokenizer)
-        self.model = Qwen3(Shape(vocabulary=self.data.vocabulary)).to(self.device)
-        matrices = [p for block in self.model.blocks for p in block.parameters() if p.dim() > 1]
+        self.model = Qwen3(Shape(vocabulary=self.data.vocabulary, layers=args.layers)).to(self.device)
+        old = args.layers - args.grown
+        matrices = [{"params": [p for block in blocks for p in block.parameters() if p.dim() > 1], "times": times}
+                    for blocks, times in ((self.model.blocks[:old], 1), (self.model.blocks[old:], args.rate_grown)) if len(blocks)]
         rest = [p for block in self.model.blocks for p in block.parameters() if p.dim() == 1]
         rest += [self.model.embedding, self.model.norm.weight]
         self.optimizers = [
@@ -181,7 +188,7 @@ class Trainer:
             "averaged": self.averaged, "average": {name: a for a, (name, _) in zip(self.average, self.model.named_parameters())}}
         torch.save({"shape": self.model.shape.dict(), "model": self.model.state_dict(), **average,
                     "optimizers": [o.state_dict() for o in self.optimizers], "step": self.step, "before": self.before,
-                    "rows": self.rows, "order": {name: getattr(self.args, name) for name in ("cut", "batch", "seed")}},
+                    "rows": self.rows, "order": {name: getattr(self.args, name) for name in ("cut", "batch", "seed", "grown")}},
                    path + ".new")
         os.replace(path + ".new", path)
         if self.rows:
@@ -238,7 +245,7 @@ class Trainer:
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.args.clip)
         for optimizer, highest in zip(self.optimizers, (self.args.rate, self.args.rate_rest), strict=True):
             for group in optimizer.param_groups:
-                group["lr"] = highest * self.rate()
+                group["lr"] = highest * self.rate() * group.get("times", 1)
             optimizer.step()
             optimizer.zero_grad()
         return done
