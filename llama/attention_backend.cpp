@@ -73,8 +73,9 @@ struct worker {
 struct instance {
     int                 threads = GGML_DEFAULT_N_THREADS;
     std::vector<worker> workers;
-    // The plans of the masks of this evaluation: all layers of a kind have the same.
-    std::unordered_map<const void *, std::vector<group>> plans;
+    // The plans of the masks of this evaluation: all layers of a kind have the same. By tensors, not by their data: a mask
+    // that a layer computes for itself takes the place of that of the layer before it.
+    std::unordered_map<const ggml_tensor *, std::vector<group>> plans;
 };
 
 // One task is a group and a head of k and v. Some more of them than threads even out
@@ -121,7 +122,7 @@ void compute_node(instance & me, const ggml_tensor * dst) {
     const ggml_tensor * mask = dst->src[3];
     const int           rows = static_cast<int>(dst->src[0]->ne[1]);
     const int           kv   = static_cast<int>(dst->src[1]->ne[2]);
-    auto &              groups = me.plans[mask->data];
+    auto &              groups = me.plans[mask];
     if (groups.empty()) {
         const int wanted = (tasks_per_thread * me.threads + kv - 1) / kv;
         plan(static_cast<const uint16_t *>(mask->data), mask->nb[1] / sizeof(uint16_t), rows,

@@ -28,6 +28,9 @@ func (m *Memory) Copy(src, dst SeqID, p0, p1 Pos) error {
 	if end := c.posMax(src); c.wholeOnly() && (p0 > 0 || p1 >= 0 && p1 <= end) {
 		return fmt.Errorf("%w: copy of [%d, %d) of sequence %d, which ends at %d", ErrPartial, p0, p1, src, end)
 	}
+	if c.wholeOnly() {
+		p0, p1 = -1, -1 // some of these memories end the process when they are told where a sequence ends
+	}
 	return c.done(C.agd_seq_cp(c.ptr, C.int32_t(src), C.int32_t(dst), C.int32_t(p0), C.int32_t(p1)), src)
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/cgo"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -18,7 +19,7 @@ import (
 type Model struct {
 	mu       sync.RWMutex // held for reading by every native call on ptr
 	ptr      *C.struct_llama_model
-	children int // open contexts, samplers, templates and chat parsers
+	children atomic.Int64 // open contexts, samplers, templates and chat parsers
 
 	path      string
 	vocabOnly bool
@@ -142,8 +143,8 @@ func (m *Model) Free() error {
 	if m.ptr == nil {
 		return ErrClosed
 	}
-	if m.children > 0 {
-		return fmt.Errorf("%w: %d contexts, samplers or templates of the model are open", ErrInUse, m.children)
+	if n := m.children.Load(); n > 0 {
+		return fmt.Errorf("%w: %d contexts, samplers or templates of the model are open", ErrInUse, n)
 	}
 	C.agd_vocab_index_free(m.vocab.index)
 	if !bool(C.agd_gpu_failed()) { // see ErrLost
@@ -153,22 +154,19 @@ func (m *Model) Free() error {
 	return nil
 }
 
-// acquire counts a new child of the model; release ends it.
+// acquire counts a new child of the model; release ends it. Neither waits for a text that is
+// being tokenized, which may take long: only Free does.
 func (m *Model) acquire() (*C.struct_llama_model, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	if m.ptr == nil {
 		return nil, ErrClosed
 	}
-	m.children++
+	m.children.Add(1)
 	return m.ptr, nil
 }
 
-func (m *Model) release() {
-	m.mu.Lock()
-	m.children--
-	m.mu.Unlock()
-}
+func (m *Model) release() { m.children.Add(-1) }
 
 // Vocab is the model's vocabulary.
 func (m *Model) Vocab() *Vocab { return m.vocab }

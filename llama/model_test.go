@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"agentd/llama/synth"
 )
@@ -197,6 +198,34 @@ func TestVocabOnlyModelHasNoContext(t *testing.T) {
 	}
 	if got := tokenize(t, m, "the"); len(got) == 0 {
 		t.Error("no tokens")
+	}
+}
+
+// To tokenize the longest texts takes minutes, and every request opens samplers.
+func TestWhatIsOpenedAndClosedDoesNotWaitForATextThatIsTokenized(t *testing.T) {
+	m := private(t)
+	m.mu.RLock() // as Tokenize does all the while
+	done := make(chan error)
+	go func() {
+		s, err := m.NewSampler(SamplerConfig{})
+		if err == nil {
+			err = s.Close()
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+		m.mu.RUnlock()
+	case <-time.After(10 * time.Second):
+		t.Error("a sampler waits for it")
+		m.mu.RUnlock()
+		<-done
+	}
+	if err := m.Free(); err != nil {
+		t.Error(err)
 	}
 }
 

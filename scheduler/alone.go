@@ -9,7 +9,7 @@ import (
 // nextAlone gives the core the next job of the queue, once the one before has
 // ended, and an empty cache with it.
 func (w *worker) nextAlone() {
-	for len(w.queue) > 0 && w.core.Idle() {
+	for w.cfg.Alone && len(w.queue) > 0 && w.core.Idle() {
 		j := w.queue[0]
 		w.queue = slices.Delete(w.queue, 0, 1)
 		empty := w.back.Forget

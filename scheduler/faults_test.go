@@ -141,6 +141,65 @@ func TestCellsThatAreNoNumbersAreNotKept(t *testing.T) {
 	}
 }
 
+// spoiling makes what comes behind the first row of a step no numbers while it is told to.
+type spoiling struct {
+	numberless
+}
+
+func (b spoiling) Logits(i int) ([]float32, error) {
+	if i == 0 {
+		return b.backend.Logits(i)
+	}
+	return b.numberless.Logits(i)
+}
+
+// Under load nobody would ever not need the context: so what comes waits until it is emptied, and what
+// runs goes on to its end.
+func TestAContextWithCellsThatAreNoNumbersTakesNothingNewUntilItIsCleared(t *testing.T) {
+	var poisoned atomic.Bool
+	var cleared atomic.Int32
+	hold, held, resume := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	e := newTestEngine(t, setup{wrap: func(b backend) backend {
+		return &faulty{backend: spoiling{numberless{b, &poisoned, &cleared}}, decode: func([]core.Row) error {
+			select {
+			case <-hold:
+				close(held)
+				<-resume
+			default:
+			}
+			return nil
+		}}
+	}})
+	long := greedy(tokenize(t, e.model, story), 1, 300)
+	long.IgnoreEnd = true
+	short := greedy(tokenize(t, e.model, "something else"), 1, 4)
+	want := naive(t, e.model, long, 0)
+
+	var running sync.WaitGroup
+	running.Go(func() {
+		if r, err := generate(t.Context(), e, long); err != nil || !cmp.Equal(r.Completions[0], want) {
+			t.Errorf("what ran before: %+v, %v", r, err)
+		}
+	})
+	eventually(t, "the first one runs", func() bool { return e.Stats().GeneratedTokens > 0 })
+	poisoned.Store(true)
+	if r, err := generate(t.Context(), e, short); err != nil || !errors.Is(r.Completions[0].Err, llama.ErrCompute) {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	poisoned.Store(false)
+	hold <- struct{}{} // so that the next one comes while there is much left to do
+	<-held
+	running.Go(func() {
+		r, err := generate(t.Context(), e, short)
+		if err != nil || r.Completions[0].Err != nil || r.CachedTokens != 0 || cleared.Load() != 1 {
+			t.Errorf("%+v, %v, cleared %d times", r, err, cleared.Load())
+		}
+	})
+	eventually(t, "the next one waits", func() bool { return e.inboxLen() == 1 })
+	close(resume)
+	running.Wait()
+}
+
 func TestAFailedComputationEndsOnlyWhatWasInIt(t *testing.T) {
 	for _, failure := range []error{llama.ErrCompute, llama.ErrAllocation, llama.ErrInvalidBatch} {
 		for _, arch := range architectures {

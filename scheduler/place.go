@@ -76,7 +76,7 @@ func (w *worker) handOver(j *job) bool {
 	}
 	delete(w.jobs, j.id)
 	w.mu.Lock()
-	if w.closed || j.cancelled { // since
+	if w.closed || j.cancelled || to.health.lost { // since
 		w.mu.Unlock()
 		w.jobs[j.id] = j
 		return false
@@ -145,6 +145,13 @@ func (w *worker) broke(cause error) bool {
 		w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Stringer("pause", pause).Msg("steps keep failing: the context is taken out")
 	}
 	return lost || out && others
+}
+
+// isLost says that the worker's device was lost.
+func (w *worker) isLost() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.health.lost
 }
 
 // prefixes remembers what the cache of a context may hold: about the newest blocks

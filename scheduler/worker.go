@@ -85,6 +85,9 @@ func newWorker(e *Engine, index int, p part, several bool) (*worker, error) {
 			// away, oldest first; those from n-window on must be there. Behind a removed
 			// end there may be none at all, which is -1 and -1.
 			first, last := w.back.Range(s)
+			if !w.rules.PartialCopy {
+				return last == n-1 // whole, so with its window; first is that of the recurrent state, which is the end
+			}
 			return last >= n-1 && first <= max(0, n-window)
 		}
 	}
@@ -123,7 +126,8 @@ func (w *worker) run() {
 		if idle {
 			w.idle()
 			if w.dirty && !w.cfg.Alone {
-				w.reset(errDirty)
+				w.renew()
+				idle = w.core.Idle()
 			}
 		} else {
 			w.step()
@@ -185,7 +189,7 @@ func (w *worker) isClosed() bool {
 func (w *worker) accept(j *job) {
 	w.next++
 	j.id = w.next
-	if w.cfg.Alone {
+	if w.cfg.Alone || w.dirty { // what runs ends first, and the context is cleared
 		w.queue = append(w.queue, j)
 		return
 	}
@@ -298,8 +302,9 @@ func outcome(err error) core.Result {
 func (w *worker) commit(result core.Result, cause error) {
 	// Whether this context still works is known before its jobs go elsewhere: they may
 	// be answered there at once.
-	out := false
+	out, lost := false, false
 	if result == core.Broken {
+		lost = isLost(cause) && !w.isLost()
 		w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Int("rows", len(w.plan.Rows)).Msg("a step failed")
 		out = w.broke(cause)
 		w.dirty = true
@@ -321,7 +326,7 @@ func (w *worker) commit(result core.Result, cause error) {
 			j.cached = e.Cached
 			w.end(j, nil)
 		case core.JobFailed:
-			if isLost(cause) {
+			if lost { // in this step, not before it
 				j.fatal++
 			}
 			if e.Result == core.Broken && w.handOver(j) {
@@ -365,14 +370,16 @@ func (w *worker) failed(j *job, cause error) {
 
 // recover compares the context with the core after a step that failed midway.
 // The sequences of that step are dropped anyway; another one that differs is
-// computed again.
+// computed again, and all are where there is recurrent state: llama.cpp has planned by then which cells
+// change their places, and nothing tells whether their contents did.
 func (w *worker) recover() {
 	inStep := map[core.SeqID]bool{}
 	for _, r := range w.plan.Rows {
 		inStep[r.Seq] = true
 	}
 	for s := range core.SeqID(w.cfg.MaxSequences) {
-		if _, last := w.back.Range(s); !inStep[s] && last != w.core.Length(s)-1 {
+		_, last := w.back.Range(s)
+		if !inStep[s] && (last != w.core.Length(s)-1 || last >= 0 && !w.rules.PartialCopy) {
 			w.log.Warn().Int32("sequence", int32(s)).Int("last", last).Int("expected", w.core.Length(s)-1).Msg("a sequence was lost")
 			w.core.Lost(s)
 		}
@@ -399,6 +406,16 @@ func (w *worker) reset(cause error) {
 	}
 	w.mu.Unlock()
 	w.newCore()
+}
+
+// renew clears a context that nobody uses any more, and starts what waited for that.
+func (w *worker) renew() {
+	waiting := w.queue
+	w.queue = nil
+	w.reset(errDirty)
+	for _, j := range waiting {
+		w.submit(j)
+	}
 }
 
 // inOrder are the worker's jobs in the order of their arrival. They are taken out of
