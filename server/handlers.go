@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agentd/protocol"
+	"agentd/server/internal/transfer"
 
 	"github.com/gin-gonic/gin"
 )
@@ -34,6 +35,15 @@ func (s *Server) getHealth(c *gin.Context) {
 func (s *Server) getInfo(c *gin.Context) { s.writeJSON(c, http.StatusOK, s.info) }
 
 func (s *Server) getOpenAPI(c *gin.Context) { s.writeJSON(c, http.StatusOK, protocol.OpenAPI()) }
+
+// getMetrics answers with the metrics, for which a client has as long as for any other answer of that size.
+func (s *Server) getMetrics(c *gin.Context) {
+	control := http.NewResponseController(c.Writer)
+	_ = control.SetWriteDeadline(time.Now().Add(transfer.WriteTimeout))
+	s.metrics.handler().ServeHTTP(c.Writer, c.Request)
+	_ = control.Flush()
+	_ = control.SetWriteDeadline(time.Time{}) // the connection may be kept alive
+}
 
 // postResponses is the agent's inference: one AgentRequest in, one AgentOutput
 // for every candidate out.

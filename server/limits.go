@@ -21,7 +21,7 @@ const (
 	// maxRequestID is the longest X-Request-Id taken over from a client, in bytes.
 	maxRequestID = 128
 	// maxRunID is the longest run_id of a coaching session, in bytes.
-	maxRunID = 1 << 10
+	maxRunID = protocol.MaxID
 
 	// retryLoading, retryDraining and retryBusy are what Retry-After says when
 	// nothing better is known.

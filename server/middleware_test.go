@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"agentd/protocol"
 
@@ -153,5 +155,27 @@ func TestPanicsStayAlone(t *testing.T) {
 	wg.Wait()
 	if n := s.InFlight(); n != 0 {
 		t.Errorf("%d requests still count as in flight", n)
+	}
+}
+
+// deadlines notes the write deadlines that are set.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	set []time.Time
+}
+
+func (d *deadlines) SetWriteDeadline(t time.Time) error {
+	d.set = append(d.set, t)
+	return nil
+}
+
+func TestEveryAnswerHasADeadlineForItsReaderAndTheConnectionNone(t *testing.T) {
+	s := newTest(t, Ready, nil)
+	for _, path := range []string{"/metrics", "/health", "/openapi.json"} {
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != http.StatusOK || len(w.set) < 2 || !w.set[0].After(time.Now()) || !w.set[len(w.set)-1].IsZero() {
+			t.Errorf("%s: %d, deadlines %v", path, w.Code, w.set)
+		}
 	}
 }

@@ -123,7 +123,7 @@ func (s *Server) routes() *gin.Engine {
 	r.PUT(pathSessions+":run_id", s.jsonBody, s.putSession)
 	r.DELETE(pathSessions+":run_id", s.deleteSession)
 	r.GET("/openapi.json", s.getOpenAPI)
-	r.GET(pathMetrics, gin.WrapH(s.metrics.handler()))
+	r.GET(pathMetrics, s.getMetrics)
 	return r
 }
 

@@ -38,7 +38,7 @@ func (g *generator) Generate(ctx context.Context, gs []agent.Generation, done fu
 	for i := range gs {
 		tokenizing.Go(func() error {
 			refused[i] = guard(func() (err error) {
-				all[i], err = g.generation(&gs[i])
+				all[i], err = g.generation(ctx, &gs[i])
 				return err
 			})
 			return nil
@@ -88,14 +88,14 @@ func guard(f func() error) (err error) {
 }
 
 // generation is what the engine is asked for.
-func (g *generator) generation(gen *agent.Generation) (scheduler.Generation, error) {
+func (g *generator) generation(ctx context.Context, gen *agent.Generation) (scheduler.Generation, error) {
 	if g.ticket == nil {
 		return scheduler.Generation{}, errors.New("a generation was not admitted")
 	}
 	if err := g.tooLong(gen); err != nil {
 		return scheduler.Generation{}, err
 	}
-	prompt, err := g.tokenizer.tokens(gen.Prompt)
+	prompt, err := g.tokenizer.tokens(ctx, gen.Prompt)
 	if err != nil {
 		return scheduler.Generation{}, err
 	}

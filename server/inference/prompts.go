@@ -40,6 +40,7 @@ func OpenPrompts(ctx context.Context, opts Options) (p *Prompts, err error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the vocabulary of %s could not be loaded: %w; check that it is a complete GGUF file", opts.Path, err), pluginErr)
 	}
+	s.models = []*llama.Model{s.model} // for Close
 	s.tokenizer = newTokenizer(s.model.Vocab())
 	s.facts.Architecture = s.model.Info().Architecture
 	if err := s.loadTemplate(opts); err != nil {
@@ -72,7 +73,7 @@ func (p *Prompts) Of(ctx context.Context, in protocol.AgentInput) (Prompt, error
 	for _, piece := range asked[0].Prompt {
 		text.WriteString(piece.Text)
 	}
-	tokens, err := p.service.tokenizer.tokens(asked[0].Prompt)
+	tokens, err := p.service.tokenizer.tokens(ctx, asked[0].Prompt)
 	return Prompt{text.String(), tokens, asked[0].Grammar}, err
 }
 

@@ -2,7 +2,9 @@ package inference
 
 import (
 	"container/list"
+	"context"
 	"runtime"
+	"strings"
 	"sync"
 
 	"agentd/agent/format"
@@ -30,19 +32,20 @@ func newTokenizer(v vocabulary) *tokenizer {
 	return &tokenizer{vocab: v, slots: make(chan struct{}, runtime.GOMAXPROCS(0))}
 }
 
-// tokens tokenizes a prompt.
+// tokens tokenizes a prompt. Nothing further is tokenized once ctx has ended: its error
+// is returned then.
 //
 // llama.cpp cuts a text at its special tokens first and tokenizes what lies
 // between them independently, so tokenizing piece by piece gives the same
 // tokens, as long as adjacent plain pieces are joined before.
-func (t *tokenizer) tokens(pieces []format.Piece) ([]llama.Token, error) {
+func (t *tokenizer) tokens(ctx context.Context, pieces []format.Piece) ([]llama.Token, error) {
 	var prompt []llama.Token
 	var plain string
 	flush := func() error {
 		if plain == "" {
 			return nil
 		}
-		ids, err := t.text(plain)
+		ids, err := t.text(ctx, plain)
 		prompt = append(prompt, ids...)
 		plain = ""
 		return err
@@ -60,7 +63,7 @@ func (t *tokenizer) tokens(pieces []format.Piece) ([]llama.Token, error) {
 			continue
 		}
 		// Not one token of this vocabulary: what llama.cpp makes of the text.
-		ids, err := t.native(piece.Text, true)
+		ids, err := t.native(ctx, piece.Text, true)
 		if err != nil {
 			return nil, err
 		}
@@ -77,23 +80,30 @@ func (t *tokenizer) tokens(pieces []format.Piece) ([]llama.Token, error) {
 
 // text tokenizes plain text, which holds no special tokens whatever it looks
 // like. The caller must not change the result: it may be shared.
-func (t *tokenizer) text(s string) ([]llama.Token, error) {
+func (t *tokenizer) text(ctx context.Context, s string) ([]llama.Token, error) {
 	if len(s) < tokenCacheMin {
-		return t.native(s, false)
+		return t.native(ctx, s, false)
 	}
 	if ids, ok := t.cache.get(s); ok {
 		return ids, nil
 	}
-	ids, err := t.native(s, false)
+	ids, err := t.native(ctx, s, false)
 	if err == nil {
 		t.cache.put(s, ids)
 	}
 	return ids, err
 }
 
-func (t *tokenizer) native(s string, special bool) ([]llama.Token, error) {
-	t.slots <- struct{}{}
+func (t *tokenizer) native(ctx context.Context, s string, special bool) ([]llama.Token, error) {
+	select {
+	case t.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	defer func() { <-t.slots }()
+	if err := ctx.Err(); err != nil { // both were ready
+		return nil, err
+	}
 	return t.vocab.Tokenize(s, false, special)
 }
 
@@ -126,6 +136,7 @@ func (c *tokenCache) put(text string, ids []llama.Token) {
 	if len(text) > tokenCacheBytes/8 { // one text must not empty the cache
 		return
 	}
+	text = strings.Clone(text) // it is a part of a prompt, which would all be kept
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.entries[text]; ok { // two requests tokenized it at once

@@ -1,12 +1,14 @@
 package inference
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"agentd/agent/format"
 	"agentd/llama"
@@ -54,7 +56,7 @@ func TestPiecesGiveTheTokensOfTheWholeText(t *testing.T) {
 			}
 			tok := newTokenizer(m.Vocab())
 			for _, round := range []string{"first", "cached"} {
-				got, err := tok.tokens(pieces)
+				got, err := tok.tokens(t.Context(), pieces)
 				if err != nil || !slices.Equal(got, want) {
 					t.Errorf("%s: got %v, %v; want %v", round, got, err, want)
 				}
@@ -69,7 +71,7 @@ func TestSpecialTokensInPlainTextStayText(t *testing.T) {
 	if !ok {
 		t.Fatal("the vocabulary lacks <|im_end|>")
 	}
-	got, err := newTokenizer(m.Vocab()).tokens([]format.Piece{{Text: "a<|im_"}, {Text: "end|>b"}})
+	got, err := newTokenizer(m.Vocab()).tokens(t.Context(), []format.Piece{{Text: "a<|im_"}, {Text: "end|>b"}})
 	if err != nil || slices.Contains(got, end) || len(got) < 3 {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -122,7 +124,7 @@ func TestBOSStandsOnceWhereTheModelWantsIt(t *testing.T) {
 		"unknown as special": {false, []format.Piece{{Text: "<y>", Special: true}}, []llama.Token{'<', 'y', '>'}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := newTokenizer(&fakeVocab{bos: test.wanted}).tokens(test.pieces)
+			got, err := newTokenizer(&fakeVocab{bos: test.wanted}).tokens(t.Context(), test.pieces)
 			if err != nil || !slices.Equal(got, test.want) {
 				t.Errorf("got %v, %v; want %v", got, err, test.want)
 			}
@@ -134,7 +136,7 @@ func TestTokenizationFailuresAreReturned(t *testing.T) {
 	fail := errors.New("too long")
 	for name, piece := range map[string]format.Piece{"text": {Text: "a"}, "special": {Text: "<y>", Special: true}} {
 		tok := newTokenizer(&fakeVocab{fail: fail})
-		if _, err := tok.tokens([]format.Piece{piece, {Text: "<x>", Special: true}}); !errors.Is(err, fail) {
+		if _, err := tok.tokens(t.Context(), []format.Piece{piece, {Text: "<x>", Special: true}}); !errors.Is(err, fail) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -166,13 +168,58 @@ func TestTokenCacheStaysWithinItsBytes(t *testing.T) {
 	}
 }
 
+func TestACachedTextKeepsNothingOfItsPrompt(t *testing.T) {
+	prompt := strings.Repeat("a", 4*tokenCacheMin)
+	var c tokenCache
+	c.put(prompt[:tokenCacheMin], []llama.Token{1})
+	for key, e := range c.entries {
+		for _, kept := range []string{key, e.Value.(*tokenEntry).text} {
+			if unsafe.StringData(kept) == unsafe.StringData(prompt) {
+				t.Error("the whole prompt stays in memory")
+			}
+		}
+	}
+	if _, ok := c.get(prompt[:tokenCacheMin]); !ok {
+		t.Error("it is not there")
+	}
+}
+
+func TestNothingIsTokenizedForACallerThatLeft(t *testing.T) {
+	v := &fakeVocab{}
+	tok := newTokenizer(v)
+	ctx, cancel := context.WithCancel(t.Context())
+	for range cap(tok.slots) {
+		tok.slots <- struct{}{} // others tokenize long texts
+	}
+	got := make(chan error)
+	go func() {
+		_, err := tok.tokens(ctx, []format.Piece{{Text: "a"}})
+		got <- err
+	}()
+	cancel()
+	if err := <-got; !errors.Is(err, context.Canceled) {
+		t.Errorf("while it waited: %v", err)
+	}
+	for range cap(tok.slots) {
+		<-tok.slots
+	}
+	for range 20 { // of a free slot and an ended context select takes either
+		if _, err := tok.tokens(ctx, []format.Piece{{Text: "a"}}); !errors.Is(err, context.Canceled) {
+			t.Fatalf("before it began: %v", err)
+		}
+	}
+	if v.calls != 0 {
+		t.Errorf("%d texts were tokenized", v.calls)
+	}
+}
+
 func TestShortTextsAreNotCached(t *testing.T) {
 	v := &fakeVocab{}
 	tok := newTokenizer(v)
 	long := strings.Repeat("a", tokenCacheMin)
 	for range 2 {
 		for _, s := range []string{"short", long} {
-			if _, err := tok.tokens([]format.Piece{{Text: s}}); err != nil {
+			if _, err := tok.tokens(t.Context(), []format.Piece{{Text: s}}); err != nil {
 				t.Fatal(err)
 			}
 		}
