@@ -322,6 +322,41 @@ func TestPrepareProblems(t *testing.T) {
 	}
 }
 
+// Every tool repeats every robot, and every candidate all tools: little JSON makes much of that.
+func TestAnAnswerThatWouldBeTooLargeIsRefusedBeforeItIsMade(t *testing.T) {
+	var g script
+	a := newAgent(t, agent.Config{}, nil)
+	tools := make([]string, 512)
+	for i := range tools {
+		tools[i] = fmt.Sprintf(`{"name":"t%d"}`, i)
+	}
+	inputs := func(n int, extra string) []string {
+		return slices.Repeat([]string{`{"num_outputs":256,"tools":[` + strings.Join(tools, ",") + `],"attributes":{"known_robots":["` +
+			strings.Repeat("r", 2000) + `"]}` + extra + `}`}, n)
+	}
+	for rule, extra := range map[string]string{
+		"corrections": `,"extra_keys":{"coaching":{"kind":"replace_say","text":"x"}}`,
+		"generations": ``,
+	} {
+		plan, err := a.Prepare(request(t, inputs(4, extra)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		outs, err := a.Run(t.Context(), plan, &g)
+		var ps protocol.Problems
+		if !errors.As(err, &ps) || len(ps) != 1 || !strings.HasPrefix(ps.All(), "body.inputs: would make an answer of about") || outs != nil || len(g.asked) > 0 {
+			t.Errorf("%s: %d candidates, %d generations, %v", rule, len(outs), len(g.asked), err)
+		}
+	}
+	plan, err := a.Prepare(request(t, inputs(1, `,"extra_keys":{"coaching":{"kind":"replace_say","text":"x"}}`)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if outs, err := a.Run(t.Context(), plan, &g); err != nil || len(outs) != 256 {
+		t.Errorf("a fourth of it: %d candidates, %v", len(outs), err)
+	}
+}
+
 func TestProblemsOfInputsAreCapped(t *testing.T) {
 	a := newAgent(t, agent.Config{}, nil)
 	many := func(one string) string { return strings.TrimSuffix(strings.Repeat(one+",", 10000), ",") }

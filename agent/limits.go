@@ -1,5 +1,7 @@
 package agent
 
+import "agentd/protocol"
+
 const (
 	// DefaultMaxNewTokens bounds an answer where the configuration does not.
 	DefaultMaxNewTokens = 1024
@@ -9,6 +11,11 @@ const (
 	// maxConcurrentInputs bounds the inputs of one request that are in work at
 	// the same time; it is the most sequences a llama.cpp context can hold.
 	maxConcurrentInputs = 256
+
+	// maxReturned is how many bytes the candidates of one request may have together, about. What protocol.MaxRepeated
+	// lets through comes back some three times: in the memory, the messages and the prompt. Only tools and robots can
+	// make more of little, since each tool repeats all robots.
+	maxReturned = 4 * protocol.MaxRepeated
 
 	// maxCatalogs and maxCatalogBytes bound the prepared tool sets that are
 	// kept: keys, and what is made of them, of which the texts for prompts and steps are some

@@ -15,7 +15,8 @@ import (
 
 // Run makes the candidates of a plan, those of the first input first. Failures
 // are candidates with an error; Run itself fails only when the context was
-// cancelled or the generator is closed.
+// cancelled, the generator is closed, or all candidates together would be too large
+// (protocol.Problems).
 //
 // All prompts are made before the first one is generated: the generator gets
 // them together and in order, so that the same request is computed in the same
@@ -25,6 +26,11 @@ func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.Agent
 	late := ctx.Err()
 	if ends(late) {
 		return nil, late
+	}
+	if n := returned(tasks); n > maxReturned {
+		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue, fmt.Sprintf(
+			"would make an answer of about %d bytes, since every candidate returns its memory, tools and prompt; at most %d are possible: send fewer candidates, inputs, tools or robots",
+			n, maxReturned), "inputs")}
 	}
 	var asked []Generation
 	var waiting []*task
@@ -61,6 +67,23 @@ type task struct {
 	generation Generation
 	prompt     *format.Prompt // nil when nothing is to be generated
 	ended      error          // the request is over: see ends
+}
+
+// returned is about how many bytes the candidates of some tasks have.
+func returned(tasks []*task) (bytes int) {
+	for _, t := range tasks {
+		each := len(t.job.in.Memory) + len(t.job.in.Instruction.Content)
+		switch {
+		case t.prompt != nil:
+			each += len(t.prompt.Text) + len(t.prompt.Messages) + len(t.prompt.Tools) + len(t.job.in.Attributes)
+		case len(t.out) > 0:
+			for _, step := range t.out[0].InternalSteps {
+				each += len(step)
+			}
+		}
+		bytes += len(t.out) * each
+	}
+	return bytes
 }
 
 // guard makes a defect cost this input, not the server.

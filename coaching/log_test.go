@@ -90,7 +90,8 @@ func TestTextsStayInTheirPlace(t *testing.T) {
 }
 
 func TestLogsAreBoundedAndEndWithTheResult(t *testing.T) {
-	req := request("r", strings.Repeat("é", maxLogSpan))
+	req := request("r", "c")
+	req.RequestID = strings.Repeat("é", maxLogSpan) // longer than a decoder takes, as names in a trajectory may be
 	l := newLogbook(nil, time.Time{}, req, protocol.ProviderLLM)
 	for range 100 {
 		l.answer(backend.Answer{Text: strings.Repeat("x", 2*maxLogBlock)}, nil)

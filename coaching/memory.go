@@ -41,25 +41,31 @@ func (s *session) unreserve(n int64) {
 	s.shared.give(n)
 }
 
+// What an element of a list takes beside its texts, about.
+const (
+	perStep, perCall, perPoint = 512, 64, 256
+	perValue                   = 24
+)
+
 // size is about how many bytes a request holds.
 func size(req *protocol.SpecializedCoachingRequest) int64 {
 	n := len(req.RunID) + len(req.RequestID) + len(req.Stage.Goal) + len(req.Stage.Hint) + len(req.Diagnosis) + len(req.AdditionalInfo)
 	n += sizes(req.ActiveErrors)
 	for i := range req.Trajectory {
 		step := &req.Trajectory[i]
-		n += inputSize(&step.Input) + sizes(step.InternalSteps) + len(step.Execution)
+		n += perStep + inputSize(&step.Input) + sizes(step.InternalSteps) + len(step.Execution)
 		if step.Output != nil {
 			n += len(step.Output.Say)
 			for _, call := range step.Output.ToolCalls {
-				n += len(call.Arguments)
+				n += perCall + len(call.Name) + len(call.Arguments) + len(call.TargetRobotName)
 			}
 		}
 		if step.Error != nil {
-			n += len(step.Error.Message)
+			n += len(step.Error.Code) + len(step.Error.Message) + len(step.Error.Component)
 		}
 	}
 	for i := range req.ReinjectionPoints {
-		n += len(req.ReinjectionPoints[i].ID)
+		n += perPoint + len(req.ReinjectionPoints[i].ID)
 		if input := req.ReinjectionPoints[i].Input; input != nil {
 			n += inputSize(input)
 		}
@@ -73,7 +79,7 @@ func inputSize(in *protocol.AgentInput) int {
 
 func sizes(list []protocol.Raw) (n int) {
 	for _, v := range list {
-		n += len(v)
+		n += perValue + len(v)
 	}
 	return n
 }

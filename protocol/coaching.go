@@ -102,9 +102,9 @@ func (d *decoder) coachingRequest() *SpecializedCoachingRequest {
 	seen := d.object(coachingRequestFields, func(name string) {
 		switch name {
 		case "run_id":
-			r.RunID = d.nonempty()
+			r.RunID = d.id()
 		case "request_id":
-			r.RequestID = d.nonempty()
+			r.RequestID = d.id()
 		case "kind":
 			r.Kind = d.literal(coachingKinds...)
 		case "stage":

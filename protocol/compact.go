@@ -67,7 +67,11 @@ func compact(body []byte, maxDepth int) (text []byte, bound string, at int) {
 	if out == nil {
 		return body, "", 0
 	}
-	return append(out, body[kept:]...), "", 0
+	out = append(out, body[kept:]...)
+	if len(out) < len(body)/2 {
+		out = bytes.Clone(out) // what is decoded refers to it, and may stay for long
+	}
+	return out, "", 0
 }
 
 const (

@@ -182,6 +182,15 @@ func (d *decoder) nonempty() string {
 	return s
 }
 
+// id reads a string of 1 to MaxID bytes.
+func (d *decoder) id() string {
+	s := d.nonempty()
+	if len(s) > MaxID {
+		d.problemf(TypeValue, "has %d bytes; at most %d are allowed", len(s), MaxID)
+	}
+	return s
+}
+
 // literal reads a string that must be one of a few.
 func (d *decoder) literal(allowed ...string) string {
 	s, ok := d.string()

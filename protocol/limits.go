@@ -31,6 +31,10 @@ const (
 	// and correction: every candidate returns them, in its memory and its step.
 	MaxRepeated = 512 << 20
 
+	// MaxID is how many bytes a request_id or a run_id may have, and the name and the model of
+	// a coaching backend: each is repeated or kept many times.
+	MaxID = 1 << 10
+
 	// MaxElements is the largest number of list elements and map entries of
 	// typed fields (inputs, tools, internal_steps, trajectory, headers, ...) in
 	// one body. Lists inside raw JSON do not count. It bounds the memory that

@@ -60,7 +60,7 @@ func (d *decoder) agentRequest() *AgentRequest {
 	d.object(agentRequestFields, func(name string) {
 		switch name {
 		case "request_id":
-			r.RequestID = d.nonempty()
+			r.RequestID = d.id()
 		case "inputs":
 			r.Inputs = d.agentInputs()
 		}

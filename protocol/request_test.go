@@ -238,6 +238,19 @@ func TestWhatCandidatesReturnIsBounded(t *testing.T) {
 	}
 }
 
+func TestIDsAreBounded(t *testing.T) {
+	agentRequest := func(id string) error {
+		_, err := DecodeAgentRequest([]byte(strings.Replace(inputWith(""), `"request_id":"r"`, `"request_id":"`+id+`"`, 1)))
+		return err
+	}
+	if err := agentRequest(strings.Repeat("i", MaxID)); err != nil {
+		t.Error(err)
+	}
+	if err := agentRequest(strings.Repeat("i", MaxID+1)); err == nil || !strings.Contains(err.Error(), "body.request_id: has 1025 bytes; at most 1024 are allowed") {
+		t.Error(err)
+	}
+}
+
 func TestProblemsRepeatLittleOfTheBody(t *testing.T) {
 	long := strings.Repeat("é", 1<<16)
 	for _, body := range []string{

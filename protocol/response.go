@@ -191,7 +191,16 @@ func AppendResponse(dst []byte, outs []AgentOutput) []byte {
 }
 
 // EncodeResponse is AppendResponse to a new slice.
-func EncodeResponse(outs []AgentOutput) []byte { return AppendResponse(nil, outs) }
+func EncodeResponse(outs []AgentOutput) []byte {
+	size := 2
+	for i := range outs {
+		size += len(outs[i].Memory) + 512
+		for _, step := range outs[i].InternalSteps {
+			size += len(step) + 1
+		}
+	}
+	return AppendResponse(make([]byte, 0, size), outs) // memories are large, so that growing would copy much
+}
 
 // WriteResponse writes the response of POST /v1/responses candidate by
 // candidate through one buffer, so that no second copy of all memories exists.

@@ -124,7 +124,12 @@ func (d *decoder) coachingBackends() (backends []CoachingBackend) {
 		d.array(func(i int) { backends = append(backends, d.coachingBackend(strconv.Itoa(i))) })
 		return backends
 	}
-	d.entries(func(name string) { backends = append(backends, d.coachingBackend(name)) })
+	d.entries(func(name string) {
+		if len(name) > MaxID {
+			d.problemf(TypeValue, "has a name of %d bytes; at most %d are allowed", len(name), MaxID)
+		}
+		backends = append(backends, d.coachingBackend(name))
+	})
 	return backends
 }
 
@@ -138,7 +143,7 @@ func (d *decoder) coachingBackend(name string) CoachingBackend {
 		case "endpoint":
 			b.Endpoint, hasEndpoint = d.string()
 		case "default_model", "model":
-			b.DefaultModel, _ = d.string()
+			b.DefaultModel = d.id()
 		case "headers":
 			b.Headers = d.headers()
 		case "timeout":

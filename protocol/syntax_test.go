@@ -97,6 +97,13 @@ func TestCompactCopiesOnlyWhenItMust(t *testing.T) {
 	}
 }
 
+func TestWhatIsDecodedKeepsNoRoomForSpaces(t *testing.T) {
+	text, _, _ := compact([]byte(`{"a":`+strings.Repeat(" ", 1<<20)+`1}`), MaxDepth)
+	if string(text) != `{"a":1}` || cap(text) > 1<<10 {
+		t.Errorf("%q takes %d bytes", text, cap(text))
+	}
+}
+
 func FuzzCompact(f *testing.F) {
 	for _, s := range []string{``, `{"a": [1, 2.0, "x y"]}`, `1 2`, `"\\" `, `{"a":"\"} ]"} `, " \n", `nu ll`} {
 		f.Add([]byte(s))

@@ -30,6 +30,14 @@ var authors = map[string]Author{
 	"MODEL": Model, "ASSISTANT": Model,
 }
 
+// MaxEntries is how many entries a history may have, and how many rules a memory: far more than any model
+// reads. What is made of an empty one takes a hundred times as much memory as the entry itself.
+const MaxEntries = 1 << 17
+
+func tooMany(name string) protocol.Problem {
+	return protocol.NewProblem(protocol.TypeTooLong, fmt.Sprintf("has more than %d entries, of which no model could read so many; send the newest", MaxEntries), name)
+}
+
 // Entry is one turn of the history.
 type Entry struct {
 	Author  Author
@@ -90,6 +98,10 @@ func (m *Memory) readRules(v protocol.Raw) (problems protocol.Problems) {
 			"it must be a list of strings, not "+rawjson.KindName(v), "memory_list")}
 	}
 	for e := range protocol.Elements(v) {
+		if len(m.Rules) == MaxEntries {
+			problems.Add(tooMany("memory_list"))
+			return problems
+		}
 		rule, err := rawjson.String(e)
 		if err != nil && !problems.Add(protocol.NewProblem(protocol.TypeString, err.Error(), "memory_list", len(m.Rules))) {
 			return problems
@@ -105,6 +117,10 @@ func (m *Memory) readHistory() (problems protocol.Problems) {
 			"it must be a list of {author, content} objects, not "+rawjson.KindName(m.history), "history")}
 	}
 	for e := range protocol.Elements(m.history) {
+		if len(m.History) == MaxEntries {
+			problems.Add(tooMany("history"))
+			return problems
+		}
 		entry, ps := readEntry(e)
 		if len(ps) > 0 && !problems.AddAll(ps.At("history", len(m.History))) {
 			return problems

@@ -87,6 +87,8 @@ func TestProblems(t *testing.T) {
 		{"an author that is a list", `{"history":[{"author":[],"content":""}]}`, "body.history[0].author: it must be a string"},
 		{"rules that are a string", `{"memory_list":"x"}`, "body.memory_list: it must be a list of strings"},
 		{"a rule that is a number", `{"memory_list":["x",5]}`, "body.memory_list[1]: it must be a string"},
+		{"a history of more entries than any model reads", `{"history":[` + strings.Repeat(`{"content":""},`, MaxEntries) + `{"content":""}]}`, "body.history: has more than 131072 entries"},
+		{"more rules than any model reads", `{"memory_list":[` + strings.Repeat(`"",`, MaxEntries) + `""]}`, "body.memory_list: has more than 131072 entries"},
 		{"a summary that is a list", `{"summary":[]}`, "body.summary: it must be a string, not a list"},
 		{"a state of another version", model + `{"version":2,"turns":{}}}`, "body._qwen: it must be an object with version 1"},
 		{"a state that is a list", model + `[]}`, "body._qwen: it must be an object with version 1"},

@@ -80,24 +80,22 @@ func (s *Set) Names() []string {
 	return names
 }
 
-// KnownRobots are attributes.known_robots when that is a nonempty list of
-// nonempty strings, else none.
+// KnownRobots are attributes.known_robots when that is a list of strings, each once and without
+// empty ones, which name nobody; else none.
 func KnownRobots(attributes protocol.Raw) []string {
 	raw, ok := protocol.Get(attributes, "known_robots")
 	if !ok {
 		return nil
 	}
 	robots, err := rawjson.Strings(raw)
-	if err != nil || slices.Contains(robots, "") {
+	if err != nil {
 		return nil
 	}
 	seen := make(map[string]bool, len(robots))
 	return slices.DeleteFunc(robots, func(r string) bool {
-		if seen[r] {
-			return true
-		}
+		drop := r == "" || seen[r]
 		seen[r] = true
-		return false
+		return drop
 	})
 }
 

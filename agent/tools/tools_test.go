@@ -144,6 +144,8 @@ func TestRobotParameter(t *testing.T) {
 	for _, test := range []struct{ name, tool, robots, parameter, schema string }{
 		{"an enum of known robots", `{"name":"t"}`, `["a","b"]`, "target_robot",
 			`{"type":"object","properties":{"target_robot":{"type":"string","description":"Robot that executes this call.","enum":["a","b"]}},"required":["target_robot"]}`},
+		{"an empty name and one twice name nobody more", `{"name":"t"}`, `["a","","b","a"]`, "target_robot",
+			`{"type":"object","properties":{"target_robot":{"type":"string","description":"Robot that executes this call.","enum":["a","b"]}},"required":["target_robot"]}`},
 		{"a nonempty string when none is known", `{"name":"t"}`, `[]`, "target_robot",
 			`{"type":"object","properties":{"target_robot":{"type":"string","description":"Robot that executes this call.","minLength":1}},"required":["target_robot"]}`},
 		{"robots that are not all strings are not known", `{"name":"t"}`, `["a",5]`, "target_robot",
