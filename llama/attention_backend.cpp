@@ -1,7 +1,8 @@
 // Attention as llama.cpp sees it: a device that computes one operation,
 // FLASH_ATTN_EXT, in host memory, beside the CPU's, as ggml's BLAS device computes matrix
 // products. ggml's scheduler gives it what it supports and the CPU the rest, so
-// llama.cpp stays as it is.
+// llama.cpp stays as it is. It also takes the product that makes the logits, for the
+// reason that logits_product.h has.
 //
 // Why: in a unified cache a row sees a small part of the cells, and the same part as
 // the other candidates of its prompt. ggml's kernels (ggml-cpu/ops.cpp) go through
@@ -9,6 +10,7 @@
 // 64 rows sees for each of them.
 #include "attention.h"
 
+#include "logits_product.h"
 #include "shim.h"
 #include "shim_internal.h"
 
@@ -76,6 +78,7 @@ struct instance {
     // The plans of the masks of this evaluation: all layers of a kind have the same. By tensors, not by their data: a mask
     // that a layer computes for itself takes the place of that of the layer before it.
     std::unordered_map<const ggml_tensor *, std::vector<group>> plans;
+    agd::logits_product logits;
 };
 
 // One task is a group and a head of k and v. Some more of them than threads even out
@@ -159,12 +162,19 @@ void backend_free(ggml_backend_t b) {
 
 ggml_status backend_compute(ggml_backend_t b, ggml_cgraph * graph) {
     auto & me = *static_cast<instance *>(b->context);
-    for (int i = 0; i < graph->n_nodes; i++) {
+    ggml_status status = GGML_STATUS_SUCCESS;
+    for (int i = 0; i < graph->n_nodes && status == GGML_STATUS_SUCCESS; i++) {
         if (graph->nodes[i]->op == GGML_OP_FLASH_ATTN_EXT) {
-            compute_node(me, graph->nodes[i]); // all others are views
-        }
+            compute_node(me, graph->nodes[i]);
+        } else if (graph->nodes[i]->op == GGML_OP_MUL_MAT) {
+            status = me.logits.compute(graph, i);
+        } // all others are views
     }
-    return GGML_STATUS_SUCCESS;
+    return status;
+}
+
+void backend_get_tensor(ggml_backend_t b, const ggml_tensor * t, void * data, size_t offset, size_t size) {
+    static_cast<instance *>(b->context)->logits.get(t, data, offset, size);
 }
 
 // llama_context sets the threads of all backends before each evaluation, and the
@@ -172,6 +182,7 @@ ggml_status backend_compute(ggml_backend_t b, ggml_cgraph * graph) {
 void backend_set_threads(ggml_backend_t b, int n) {
     auto & me  = *static_cast<instance *>(b->context);
     me.threads = n;
+    me.logits.set_threads(n);
     me.plans.clear();
 }
 
@@ -197,13 +208,18 @@ void device_props(ggml_backend_dev_t dev, ggml_backend_dev_props * props) {
 }
 
 ggml_backend_t device_init(ggml_backend_dev_t dev, const char *) {
-    auto * b             = new ggml_backend{};
-    b->guid              = guid();
-    b->iface.get_name    = backend_name;
-    b->iface.free        = backend_free;
-    b->iface.graph_compute = backend_compute;
-    b->device            = dev;
-    b->context           = new instance();
+    auto me = std::make_unique<instance>();
+    if (!me->logits.init()) {
+        return nullptr;
+    }
+    auto * b                  = new ggml_backend{};
+    b->guid                   = guid();
+    b->iface.get_name         = backend_name;
+    b->iface.free             = backend_free;
+    b->iface.get_tensor_async = backend_get_tensor;
+    b->iface.graph_compute    = backend_compute;
+    b->device                 = dev;
+    b->context                = me.release();
     return b;
 }
 
@@ -238,6 +254,7 @@ bool device_supports_op(ggml_backend_dev_t, const ggml_tensor * op) {
         case GGML_OP_PERMUTE:
         case GGML_OP_TRANSPOSE: return true;
         case GGML_OP_FLASH_ATTN_EXT: return enabled && supported(op);
+        case GGML_OP_MUL_MAT: return enabled && agd::logits_product::is(op);
         default: return false;
     }
 }

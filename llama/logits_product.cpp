@@ -1,0 +1,76 @@
+#include "logits_product.h"
+
+#include "ggml-backend-impl.h"
+#include "ggml-impl.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace agd {
+
+bool logits_product::is(const ggml_tensor * op) {
+    if (op->op != GGML_OP_MUL_MAT || op->type != GGML_TYPE_F32 || (op->flags & GGML_TENSOR_FLAG_OUTPUT) == 0 ||
+        std::strcmp(op->name, "result_output") != 0) {
+        return false;
+    }
+    const ggml_tensor *weights = op->src[0], *in = op->src[1];
+    return weights->buffer != nullptr && ggml_backend_buffer_get_usage(weights->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS &&
+           ggml_is_contiguous(in) && ggml_is_contiguous(op);
+}
+
+bool logits_product::init() {
+    cpu.reset(ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, nullptr));
+    return cpu != nullptr;
+}
+
+void logits_product::set_threads(int n) {
+    const auto reg = ggml_backend_dev_backend_reg(ggml_backend_get_device(cpu.get()));
+    const auto set = reinterpret_cast<ggml_backend_set_n_threads_t>(ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads"));
+    if (set != nullptr) {
+        set(cpu.get(), n);
+    }
+}
+
+ggml_status logits_product::run(ggml_tensor * node) {
+    ggml_cgraph alone{};
+    alone.n_nodes = 1;
+    alone.nodes   = &node;
+    return ggml_backend_graph_compute(cpu.get(), &alone);
+}
+
+ggml_status logits_product::compute(ggml_cgraph * graph, int i) {
+    ggml_tensor * node = graph->nodes[i];
+    waiting            = nullptr;
+    if (ggml_node_get_use_count(graph, i) > 0) {
+        return run(node);
+    }
+    // Nodes behind this one may take the input's place.
+    const auto * in = static_cast<const char *>(node->src[1]->data);
+    input.assign(in, in + ggml_nbytes(node->src[1]));
+    waiting = node;
+    return GGML_STATUS_SUCCESS;
+}
+
+void logits_product::get(const ggml_tensor * t, void * data, size_t offset, size_t size) {
+    if (t != waiting) {
+        ggml_backend_tensor_get(t, data, offset, size);
+        return;
+    }
+    const bool  whole = offset == 0 && size == ggml_nbytes(t);
+    ggml_tensor in = *t->src[1], out = *t;
+    in.data    = input.data();
+    out.src[1] = &in;
+    if (whole) {
+        out.data = data;
+    }
+    if (run(&out) != GGML_STATUS_SUCCESS) { // no memory: no number is the answer that nobody takes for one
+        std::fill_n(static_cast<float *>(out.data), ggml_nelements(&out), std::numeric_limits<float>::quiet_NaN());
+    }
+    if (!whole) {
+        waiting = nullptr; // it is computed now
+        ggml_backend_tensor_get(t, data, offset, size);
+    }
+}
+
+} // namespace agd
