@@ -295,16 +295,6 @@ bool register_device() {
     return true;
 }
 
-bool has_gpu() {
-    for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
-        const auto type = ggml_backend_dev_type(ggml_backend_dev_get(i));
-        if (type == GGML_BACKEND_DEVICE_TYPE_GPU || type == GGML_BACKEND_DEVICE_TYPE_IGPU) {
-            return true;
-        }
-    }
-    return false;
-}
-
 } // namespace
 
 size_t agd::attention::scratch_floats(const operands & o) {
@@ -313,7 +303,7 @@ size_t agd::attention::scratch_floats(const operands & o) {
 }
 
 extern "C" bool agd_attention(bool on) {
-    if (!on || kernels()[0] == nullptr || has_gpu()) {
+    if (!on || kernels()[0] == nullptr || agd_has_gpu()) {
         enabled = false;
         return false;
     }

@@ -23,6 +23,7 @@ type Context struct {
 	seqs  int
 	outs  int
 	vocab int
+	team  int // threads that compute batches; 0: a GPU does
 
 	mu     sync.Mutex
 	ptr    *C.struct_agd_context
@@ -74,6 +75,9 @@ func (m *Model) NewContext(opts ...ContextOption) (*Context, error) {
 		rows:  make([]int32, 0, o.batch),
 
 		abortPtr: cc,
+	}
+	if !bool(C.agd_has_gpu()) {
+		c.team = o.threadsBatch
 	}
 	c.memory.c = c
 	return c, nil

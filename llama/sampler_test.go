@@ -79,7 +79,11 @@ func TestSampleRefusesBadRows(t *testing.T) {
 	m := shared(t, synth.GPTOSS)
 	size := m.Vocab().Size()
 	fill := func(x float64) []float32 { return slices.Repeat([]float32{float32(x)}, size) }
-	for _, cfg := range []SamplerConfig{{}, {Temperature: 1, TopK: 40}, {Temperature: 1}} {
+	const few, many = `root ::= "A"`, `root ::= [^"]*` // tokens may come
+	for _, cfg := range []SamplerConfig{
+		{}, {Temperature: 1, TopK: 40}, {Temperature: 1},
+		{Grammar: few}, {Temperature: 1, TopK: 40, Grammar: few}, {Temperature: 1, Grammar: few}, {Grammar: many}, {Temperature: 1, Grammar: many},
+	} {
 		s := newSampler(t, m, cfg)
 		for _, row := range [][]float32{fill(math.NaN()), fill(math.Inf(-1))} {
 			if _, err := s.Sample(row); !errors.Is(err, ErrCompute) {

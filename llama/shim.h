@@ -39,6 +39,9 @@ int agd_backend_score(const char * path, char ** err);
 // says whether they have it: not on a CPU without AVX2, and not beside a GPU.
 bool agd_attention(bool on);
 
+// Whether there is a GPU that ggml can use.
+bool agd_has_gpu(void);
+
 // One attention with nothing of ggml around it, for tests. version counts the kernels
 // that this CPU can run, the best is 0; false if there are fewer.
 struct agd_attention {
@@ -121,6 +124,9 @@ bool agd_context_lost(const struct agd_context * ctx);
 
 // All output rows of the last decode, contiguous, in batch order; synchronizes.
 float * agd_logits(struct agd_context * ctx);
+
+// Calls agdTogether, which is Go's, on each of so many OpenMP threads.
+void agd_together(int threads, uintptr_t handle);
 
 // Memory operations: 0 done, 1 refused (partial removal), -1 an exception.
 int agd_seq_cp(struct agd_context * ctx, int32_t src, int32_t dst, int32_t p0, int32_t p1);

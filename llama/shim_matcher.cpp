@@ -19,7 +19,9 @@ constexpr size_t max_states  = 1u << 15;  // about 700 bytes each
 constexpr size_t kept_stacks = 10000;
 constexpr size_t kept_states = 500;
 
-constexpr size_t few_bytes = 8; // of which a token may begin, for matcher::narrow
+// For matcher::narrow: the bytes of which a token may begin, or the tokens that begin so.
+constexpr size_t few_bytes  = 8;
+constexpr size_t few_tokens = 1024;
 
 constexpr uint32_t unknown = no_set - 1; // a way that was not computed yet
 
@@ -329,11 +331,17 @@ bool matcher::admits(llama_token token) {
 }
 
 bool matcher::accept(llama_token token) {
-    if (!admits(token)) {
-        return false;
-    }
-    if (!vocab->ends[token]) {
-        now = after_token(token);
+    work = 0;
+    if (vocab->ends[token]) {
+        if (!admits(token)) {
+            return false;
+        }
+    } else {
+        const position next = after_token(token);
+        if (next.at == no_set) {
+            return false;
+        }
+        now = next;
     }
     forget();
     return true;
@@ -344,13 +352,16 @@ bool matcher::narrow() {
     if (now.remain > 0 || !states[now.at]->tokens.empty()) {
         return false;
     }
-    size_t n = 0;
-    for (uint32_t c = 0; c < states[now.at]->ascii.size() && n <= few_bytes; c++) {
-        n += step(now.at, c) != no_set;
+    size_t bytes = 0, tokens = 0;
+    for (uint32_t c = 0; c < states[now.at]->ascii.size() && (bytes <= few_bytes || tokens <= few_tokens); c++) {
+        if (step(now.at, c) != no_set) {
+            bytes++;
+            tokens += vocab->pairs[(c + 1) << 8] - vocab->pairs[c << 8];
+        }
     }
     // What takes other characters takes many.
     const auto & s = *states[now.at];
-    return n <= few_bytes && std::none_of(s.others.begin(), s.others.end(), [&](node o) { return matches(stacks[o].top, 0x80, 0x10FFFF); });
+    return (bytes <= few_bytes || tokens <= few_tokens) && std::none_of(s.others.begin(), s.others.end(), [&](node o) { return matches(stacks[o].top, 0x80, 0x10FFFF); });
 }
 
 void matcher::admitted(std::vector<llama_token> & out) {

@@ -17,9 +17,10 @@ namespace {
 // Sampled tokens that are looked at to see how the model splits its text.
 constexpr size_t kept_recent = 4;
 
-// How often another token is drawn in place of one that was rejected, where most are
-// admitted, before all of them are looked at.
-constexpr int redraws = 3;
+// How often another token is drawn in place of one that was rejected before all that
+// are admitted are looked for: a draw is a microsecond, and to find them takes five
+// thousand where a third of 150,000 is admitted.
+constexpr int redraws = 256;
 
 } // namespace
 
@@ -89,25 +90,56 @@ struct agd_sampler : agd::chooser {
         return candidates.empty() ? AGD_SAMPLE_DEAD : pick(false);
     }
 
+    // Where the grammar leaves little, nothing else needs a look: the best token of those it
+    // admits is chosen, or one of them is drawn by its odds among them, as when the choice among
+    // all were rejected. That is so where the others have no say, as they have in top-k, top-p and min-p.
+    bool leads() { return grammar && (!chain || any()) && grammar->narrow(); }
+
     llama_token sample(const float * logits) {
         llama_token token;
-        if (!chain) {
-            token = argmax(logits);
-        } else if (any()) {
-            token = draw_any(logits);
-        } else if (cuts() && cut(logits)) {
-            token = pick_cut();
+        if (dead || grammar) {
+            token = guard([&] {
+                llama_token t = leads() ? pick_led(logits) : pick_free(logits);
+                if (t >= 0 && !grammar->accept(t)) {
+                    t = pick_admitted(logits);
+                    if (t >= 0) {
+                        grammar->accept(t);
+                    }
+                }
+                return t;
+            });
         } else {
-            collect(logits, static_cast<size_t>(std::max(opts.top_k, 0)));
-            token = pick(opts.top_k > 0);
-        }
-        if (token >= 0 && (grammar || dead)) {
-            token = constrain(token, logits);
+            token = pick_free(logits);
         }
         if (token >= 0) {
             append(token);
         }
         return token;
+    }
+
+    // The choice without a grammar.
+    llama_token pick_free(const float * logits) {
+        if (!chain) {
+            return argmax(logits);
+        }
+        if (any()) {
+            return draw_any(logits);
+        }
+        if (cuts() && cut(logits)) {
+            return pick_cut();
+        }
+        collect(logits, static_cast<size_t>(std::max(opts.top_k, 0)));
+        return pick(opts.top_k > 0);
+    }
+
+    // The choice among what the grammar admits; a row of no numbers is told from one
+    // without an admitted token.
+    llama_token pick_led(const float * logits) {
+        collect_admitted(logits);
+        if (!candidates.empty()) {
+            return pick(false);
+        }
+        return argmax(logits) < 0 ? AGD_SAMPLE_NOTFINITE : AGD_SAMPLE_DEAD;
     }
 
     // Appends the tokens that the grammar forces, at most max, to the text and to
@@ -133,19 +165,6 @@ struct agd_sampler : agd::chooser {
             end = grammar->tokens().ending;
         }
         return n;
-    }
-
-    // The chosen token, or another one if the grammar rejects it; accepts it.
-    llama_token constrain(llama_token token, const float * logits) {
-        return guard([&] {
-            if (!grammar->admits(token)) {
-                token = pick_admitted(logits);
-            }
-            if (token >= 0) {
-                grammar->accept(token);
-            }
-            return token;
-        });
     }
 
     // Runs f with the grammar. One that has failed is not asked again, and what

@@ -32,7 +32,7 @@ func (t *task) next() []float32 {
 }
 
 // sample fills w.choices from w.tasks. Samplers are independent of each other,
-// so several goroutines share the tasks.
+// so several threads share the tasks.
 func (w *worker) sample() {
 	for range w.tasks {
 		w.choices = append(w.choices, core.Choice{})
@@ -53,6 +53,9 @@ func (w *worker) sample() {
 			}
 			w.choose(i)
 		}
+	}
+	if w.back.Together(work) {
+		return
 	}
 	var wg sync.WaitGroup
 	for range workers - 1 {
