@@ -110,7 +110,7 @@ func newWorker(e *Engine, index int, p part, several bool) (*worker, error) {
 
 // rowCells estimates core.Config's RowCells. A row takes 2 operations for each
 // parameter, and 4 for each cell, layer and value of its width. BenchmarkLongPrompt shows
-// what comes of it: cells that the rows of a prompt share cost them half.
+// what comes of it.
 func rowCells(info llama.ModelInfo) int {
 	return max(1, int(info.Params)/max(1, info.Layers*info.Embedding))
 }

@@ -54,7 +54,7 @@ const defaultRepeats = 5
 const (
 	runLimit   = 4 * time.Minute
 	benchLimit = 4 * time.Minute
-	stepsLimit = 6 * time.Minute
+	stepsLimit = 10 * time.Minute
 )
 
 // Names of workloads, in their order: all, and those that are measured by default.

@@ -33,7 +33,7 @@ type Workload struct {
 	// Goal of agentd's decisions/s to llama-server's.
 	Goal float64 `json:"goal"`
 
-	long    bool   // takes nearly as long as all others together
+	long    bool   // takes longer than all others together
 	file    string // GGUF
 	trace   *workload.Trace
 	counts  render.Counts // of a server that is warm
@@ -61,8 +61,7 @@ func workloads(quick bool) []*Workload {
 	words.Turns = 3
 	calls := house
 	calls.Turns = 3
-	large.Agents, large.Groups, large.Turns, large.Tools, large.SystemWords = 2, 2, 2, 1, 20
-	large.ObservationWords, large.OutputWords = 10, 8
+	large.Agents, large.Groups, large.Turns = 4, 1, 2 // one of the groups of the others
 	list := []*Workload{
 		{Name: "household", Title: "household, default model", Trace: house, FixedTokens: 32, Goal: goalFixed},
 		{Name: "tiny", Title: "synthetic, tiny random weights", Shape: "tiny", Trace: words, FixedTokens: 16, Goal: goalFixed},

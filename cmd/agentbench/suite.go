@@ -50,7 +50,7 @@ Examples
   agentbench suite
       some 15 minutes on 2 cores
   agentbench suite --loads all --document docs/benchmarks.md
-      22 to 40 minutes: the 0.6B shape, too, and the document's tables anew
+      45 to 70 minutes: the 0.6B shape, too, and the document's tables anew
   agentbench suite --quick --loads household
 `,
 		tail: `Files, in a directory of their own for each comparison
@@ -65,7 +65,7 @@ Signals
 		groups: []string{group},
 		options: []option{
 			{"quick", group, "", "A look in some minutes: fewer turns, one repeat, fewer settings. No figures to show around.", toggle{&s.Quick}},
-			{"loads", group, "LIST", "Loads to measure: all, or some of " + strings.Join(loads, ", ") + ". Default: " + s.Loads + "; the other one takes nearly as long as these.", text{&s.Loads}},
+			{"loads", group, "LIST", "Loads to measure: all, or some of " + strings.Join(loads, ", ") + ". Default: " + s.Loads + "; the other one takes twice as long as these.", text{&s.Loads}},
 			{"repeats", group, "N", "Repeats of each arm. Default: 5, or 1 with --quick.", integer{&s.Repeats, 1, maxRepeats}},
 			{"threads", group, "N", "Threads of the model on all sides. Default: all CPUs.", integer{&s.Threads, 1, maxThreads}},
 			{"agentd", group, "FILE", "agentd, of make agentd.", text{&s.Agentd}},

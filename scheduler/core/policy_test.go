@@ -173,7 +173,7 @@ func TestPromptsTakeWhatDecodeRowsCost(t *testing.T) {
 		want                                    int // rows for prompts
 	}{
 		"as many as decode":                        {0, 0, 40, 0, 1, 40},
-		"fewer where they see more":                {100, 0, 40, 300, 1, 10}, // 40 * 1.01 / 4
+		"fewer where they see more":                {100, 0, 40, 300, 1, 20}, // 40 * 1.01 / 2
 		"a chunk of its own stands":                {100, 50, 40, 300, 1, 50},
 		"each prompt adds to it":                   {0, 0, 40, 0, 3, 120},
 		"never less than some":                     {0, 0, 1, 0, 1, PrefillLeast},

@@ -9,12 +9,20 @@ type budget struct {
 	cost float64
 }
 
+// sharedRows is how many rows of a prompt go through what they see for the cost of one that
+// decodes: they see the same, which is read once for all of them (BenchmarkLongPrompt).
+const sharedRows = 3
+
 // rowCost is what the next row of s costs.
 func (c *Core) rowCost(s *sequence) float64 {
 	if c.cfg.RowCells == 0 {
 		return 1
 	}
-	return 1 + float64(s.length)/float64(c.cfg.RowCells)
+	cells := float64(s.length)
+	if s.pending() > 1 {
+		cells /= sharedRows
+	}
+	return 1 + cells/float64(c.cfg.RowCells)
 }
 
 // promptBudget is what is left for prompts beside the planned decode rows;
