@@ -23,7 +23,9 @@ type Context struct {
 	seqs  int
 	outs  int
 	vocab int
-	team  int // threads that compute batches; 0: a GPU does
+	team  int // threads that compute batches; 0: there is a GPU
+
+	sampling team // of SampleTogether
 
 	mu     sync.Mutex
 	ptr    *C.struct_agd_context

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <new>
 
 namespace agd {
 
@@ -36,7 +37,11 @@ ggml_status logits_product::run(ggml_tensor * node) {
     ggml_cgraph alone{};
     alone.n_nodes = 1;
     alone.nodes   = &node;
-    return ggml_backend_graph_compute(cpu.get(), &alone);
+    try {
+        return ggml_backend_graph_compute(cpu.get(), &alone);
+    } catch (const std::bad_alloc &) { // which ggml does not catch
+        return GGML_STATUS_ALLOC_FAILED;
+    }
 }
 
 ggml_status logits_product::compute(ggml_cgraph * graph, int i) {

@@ -125,9 +125,6 @@ bool agd_context_lost(const struct agd_context * ctx);
 // All output rows of the last decode, contiguous, in batch order; synchronizes.
 float * agd_logits(struct agd_context * ctx);
 
-// Calls agdTogether, which is Go's, on each of so many OpenMP threads.
-void agd_together(int threads, uintptr_t handle);
-
 // Memory operations: 0 done, 1 refused (partial removal), -1 an exception.
 int agd_seq_cp(struct agd_context * ctx, int32_t src, int32_t dst, int32_t p0, int32_t p1);
 int agd_seq_rm(struct agd_context * ctx, int32_t seq, int32_t p0, int32_t p1);
@@ -180,6 +177,8 @@ int                  agd_sampler_accept(struct agd_sampler * s, llama_token toke
 // returns how many, or AGD_SAMPLE_THROWN. end: the token that must follow and ends
 // the text, -1 if none must.
 int32_t              agd_sampler_force(struct agd_sampler * s, llama_token * out, int32_t max, llama_token * end);
+// agd_sample of n samplers, each from its row, on so many OpenMP threads.
+void                 agd_sample_together(int threads, struct agd_sampler * const * samplers, const float * const * rows, int32_t n, llama_token * out);
 const char *         agd_sampler_detail(const struct agd_sampler * s);
 
 // The passes over logits that sampling is made of, for tests: the largest of x[0,n), the

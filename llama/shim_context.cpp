@@ -165,16 +165,6 @@ extern "C" float * agd_logits(struct agd_context * ctx) {
     return ctx->on_device(static_cast<float *>(nullptr), [&] { return llama_get_logits(ctx->ctx); });
 }
 
-extern "C" void agdTogether(uintptr_t handle); // Go's
-
-extern "C" void agd_together(int threads, uintptr_t handle) {
-#ifdef _OPENMP
-    #pragma omp parallel num_threads(threads)
-#endif
-    agdTogether(handle);
-    (void) threads;
-}
-
 extern "C" int agd_seq_cp(struct agd_context * ctx, int32_t src, int32_t dst, int32_t p0, int32_t p1) {
     return ctx->on_device(-1, [&] {
         llama_memory_seq_cp(llama_get_memory(ctx->ctx), src, dst, p0, p1);

@@ -322,8 +322,12 @@ matcher::position matcher::after_token(llama_token token) {
     return { intern(std::move(both)) };
 }
 
-bool matcher::admits(llama_token token) {
-    work = 0;
+bool matcher::tired() const { return work > max_work / 8; }
+
+bool matcher::admits(llama_token token, bool first) {
+    if (first) {
+        work = 0;
+    }
     if (vocab->ends[token]) {
         return now.remain == 0 && states[now.at]->nodes.front() == 0;
     }
@@ -364,7 +368,7 @@ bool matcher::narrow() {
     return (bytes <= few_bytes || tokens <= few_tokens) && std::none_of(s.others.begin(), s.others.end(), [&](node o) { return matches(stacks[o].top, 0x80, 0x10FFFF); });
 }
 
-void matcher::admitted(std::vector<llama_token> & out) {
+bool matcher::admitted(std::vector<llama_token> & out, size_t most) {
     work = 0;
     out.clear();
     if (now.remain == 0 && states[now.at]->nodes.front() == 0) {
@@ -401,10 +405,15 @@ void matcher::admitted(std::vector<llama_token> & out) {
         }
         if (named.empty() || !named[t]) {
             out.push_back(t);
+            if (out.size() > most) {
+                forget();
+                return false;
+            }
         }
         i++;
     }
     forget();
+    return true;
 }
 
 // --- memory --------------------------------------------------------------------

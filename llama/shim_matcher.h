@@ -45,11 +45,14 @@ class matcher {
     matcher(const matcher & other); // in the same place of the same grammar
     matcher & operator=(const matcher &) = delete;
 
-    bool admits(llama_token token);
-    // All tokens that may come next, in no order.
-    void admitted(std::vector<llama_token> & out);
-    // Whether little may come next, so that admitted takes little time: text that begins
-    // with one of a few ASCII characters, or with others that the grammar spells out.
+    // Whether token may come next. Without first its work is added to that of the call before.
+    bool admits(llama_token token, bool first = true);
+    // Whether the calls of admits took much work together.
+    bool tired() const;
+    // All tokens that may come next, in no order; false, and some of them, if these are more than most.
+    bool admitted(std::vector<llama_token> & out, size_t most);
+    // Whether little may come next: text that begins with one of a few ASCII characters, or with such of
+    // which few tokens begin, or with others that the grammar spells out.
     bool narrow();
     // Goes on by a token; false, and nothing changes, if it may not come.
     bool accept(llama_token token);

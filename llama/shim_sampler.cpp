@@ -8,6 +8,7 @@
 #include "shim_matcher.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -21,6 +22,10 @@ constexpr size_t kept_recent = 4;
 // are admitted are looked for: a draw is a microsecond, and to find them takes five
 // thousand where a third of 150,000 is admitted.
 constexpr int redraws = 256;
+
+// How many admitted tokens are a choice of their own, without a look at the others.
+constexpr size_t few_admitted = 1024;
+constexpr size_t all_admitted = std::numeric_limits<size_t>::max();
 
 } // namespace
 
@@ -51,15 +56,18 @@ struct agd_sampler : agd::chooser {
                          candidates.end());
     }
 
-    // All allowed tokens that the grammar admits, in candidates.
-    void collect_admitted(const float * logits) {
-        grammar->admitted(admitted);
+    // All allowed tokens that the grammar admits, in candidates; false if these are more than most.
+    bool collect_admitted(const float * logits, size_t most) {
         candidates.clear();
+        if (!grammar->admitted(admitted, most)) {
+            return false;
+        }
         for (const llama_token t : admitted) {
             if (logits[t] > agd::minus_infinity && !std::binary_search(suppressed.begin(), suppressed.end(), t)) {
                 candidates.push_back({ t, logits[t], 0.0f });
             }
         }
+        return true;
     }
 
     // The choice under the grammar after it has rejected the free choice. Exact:
@@ -68,11 +76,13 @@ struct agd_sampler : agd::chooser {
     // the odds that the admitted tokens have among themselves.
     llama_token pick_admitted(const float * logits) {
         if (!grammar->narrow()) {
-            for (int i = 0; any() && i < redraws; i++) {
+            llama_token rejected = -1; // one with nearly all the odds is drawn again and again
+            for (int i = 0; any() && i < redraws && !grammar->tired(); i++) {
                 const llama_token token = draw_again(logits);
-                if (token < 0 || grammar->admits(token)) {
+                if (token < 0 || (token != rejected && grammar->admits(token, /*first=*/i == 0))) {
                     return token;
                 }
+                rejected = token;
             }
             const size_t want = chain ? static_cast<size_t>(std::max(opts.top_k, 0)) : 1;
             for (size_t m : widening) {
@@ -86,20 +96,28 @@ struct agd_sampler : agd::chooser {
                 }
             }
         }
-        collect_admitted(logits);
+        collect_admitted(logits, all_admitted);
         return candidates.empty() ? AGD_SAMPLE_DEAD : pick(false);
     }
 
     // Where the grammar leaves little, nothing else needs a look: the best token of those it
     // admits is chosen, or one of them is drawn by its odds among them, as when the choice among
     // all were rejected. That is so where the others have no say, as they have in top-k, top-p and min-p.
-    bool leads() { return grammar && (!chain || any()) && grammar->narrow(); }
+    // A grammar that needs much work for that is asked about the chosen token, as everywhere else.
+    bool leads(const float * logits) {
+        try {
+            return (!chain || any()) && grammar->narrow() && collect_admitted(logits, few_admitted);
+        } catch (const agd::too_ambiguous &) {
+            grammar->forget();
+            return false;
+        }
+    }
 
     llama_token sample(const float * logits) {
         llama_token token;
         if (dead || grammar) {
             token = guard([&] {
-                llama_token t = leads() ? pick_led(logits) : pick_free(logits);
+                llama_token t = leads(logits) ? pick_led(logits) : pick_free(logits);
                 if (t >= 0 && !grammar->accept(t)) {
                     t = pick_admitted(logits);
                     if (t >= 0) {
@@ -132,10 +150,9 @@ struct agd_sampler : agd::chooser {
         return pick(opts.top_k > 0);
     }
 
-    // The choice among what the grammar admits; a row of no numbers is told from one
-    // without an admitted token.
+    // The choice among what the grammar admits, which leads found; a row of no numbers is told
+    // from one without an admitted token.
     llama_token pick_led(const float * logits) {
-        collect_admitted(logits);
         if (!candidates.empty()) {
             return pick(false);
         }
@@ -281,6 +298,16 @@ extern "C" llama_token agd_sample(struct agd_sampler * s, const float * logits) 
         s->detail = "unknown C++ exception";
     }
     return AGD_SAMPLE_THROWN;
+}
+
+extern "C" void agd_sample_together(int threads, struct agd_sampler * const * samplers, const float * const * rows, int32_t n, llama_token * out) {
+#ifdef _OPENMP
+    #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+#endif
+    for (int32_t i = 0; i < n; i++) {
+        out[i] = agd_sample(samplers[i], rows[i]);
+    }
+    (void) threads;
 }
 
 extern "C" int agd_sampler_accept(struct agd_sampler * s, llama_token token) {

@@ -1,57 +1,61 @@
 package llama
 
 import (
-	"sync"
+	"errors"
 	"testing"
-	"time"
 
 	"agentd/llama/synth"
 )
 
-func TestTogetherIsOnAllThreadsAtOnce(t *testing.T) {
+// TestTogetherIsAsOneByOne, each with its own error.
+func TestTogetherIsAsOneByOne(t *testing.T) {
 	m := shared(t, synth.Qwen3)
-	if newContext(t, m, SetThreads(1, 1)).Together(func() { t.Error("called on one thread") }) {
-		t.Error("one thread is no team")
-	}
-	const team = 3
-	c := newContext(t, m, SetThreads(1, team))
-	if c.team == 0 {
-		t.Log("there is a GPU, which has no such threads")
-		if c.Together(func() { t.Error("called beside a GPU") }) {
-			t.Error("a GPU is no team")
+	for _, threads := range []int{1, 3} {
+		c := newContext(t, m, SetThreads(1, threads))
+		if c.team != threads && c.team != 0 {
+			t.Fatalf("a team of %d threads, want %d, or 0 with a GPU", c.team, threads)
 		}
-		return
-	}
-	for range 20 {
-		var all sync.WaitGroup
-		all.Add(team)
-		calls := 0
-		var mu sync.Mutex
-		if !c.Together(func() {
-			all.Done()
-			within(t, all.Wait) // each waits for the others, so they are there at once
-			mu.Lock()
-			calls++
-			mu.Unlock()
-		}) {
-			t.Fatal("not called")
+		const n = 20
+		var samplers [n]*Sampler
+		var rows [n][]float32
+		var want [n]Token
+		for i := range n {
+			cfg := SamplerConfig{Temperature: 1, Seed: uint32(i)}
+			if i%2 == 0 {
+				cfg.Grammar = `root ::= [a-z]*`
+			}
+			samplers[i] = newSampler(t, m, cfg)
+			rows[i] = randomRow(m, uint64(i))
+			want[i] = mustSample(t, newSampler(t, m, cfg), rows[i])
 		}
-		if calls != team {
-			t.Fatalf("%d calls", calls)
+		rows[3] = rows[3][1:]
+		dead := newSampler(t, m, SamplerConfig{Grammar: `root ::= "a"`, Suppress: tokenize(t, m, "a")})
+		samplers[4] = dead
+		if err := samplers[5].Close(); err != nil {
+			t.Fatal(err)
 		}
-	}
-}
-
-// within fails the test if f takes so long that it will never end.
-func within(t *testing.T, f func()) {
-	done := make(chan struct{})
-	go func() {
-		f()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-time.After(10 * time.Second):
-		t.Error("the calls are not at once")
+		out := make([]Sampled, n)
+		c.SampleTogether(samplers[:], rows[:], out)
+		for i, s := range out {
+			switch i {
+			case 3:
+				if s.Err == nil {
+					t.Error("a short row is taken")
+				}
+			case 4:
+				if !errors.Is(s.Err, ErrGrammarDead) {
+					t.Errorf("a dead grammar: %v", s.Err)
+				}
+			case 5:
+				if !errors.Is(s.Err, ErrClosed) {
+					t.Errorf("a closed sampler: %v", s.Err)
+				}
+			default:
+				if s.Err != nil || s.Token != want[i] {
+					t.Errorf("%d threads, sampler %d: %+v, want %d", threads, i, s, want[i])
+				}
+			}
+		}
+		samplers[5] = newSampler(t, m, SamplerConfig{}) // newSampler's cleanup closes what is left
 	}
 }

@@ -25,8 +25,9 @@ type backend interface {
 	Decode(rows []core.Row) error
 	// Logits is a view of the logits after the i-th row, until the next Decode.
 	Logits(i int) ([]float32, error)
-	// Together calls f on the threads that compute the rows, if these are the CPU's.
-	Together(f func()) bool
+	// Team is how many threads SampleTogether uses, those that compute the rows; 0: none.
+	Team() int
+	SampleTogether(samplers []*llama.Sampler, rows [][]float32, out []llama.Sampled)
 	// Range returns the first and the last position of s, -1 if it is empty.
 	Range(s core.SeqID) (first, last int)
 	// Abort ends a Decode in progress; any goroutine may call it.

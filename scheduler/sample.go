@@ -32,7 +32,8 @@ func (t *task) next() []float32 {
 }
 
 // sample fills w.choices from w.tasks. Samplers are independent of each other,
-// so several threads share the tasks.
+// so several threads share the tasks: those of the computation, or where these are
+// fewer, goroutines.
 func (w *worker) sample() {
 	for range w.tasks {
 		w.choices = append(w.choices, core.Choice{})
@@ -40,8 +41,12 @@ func (w *worker) sample() {
 	workers := min(w.cfg.SampleWorkers, (len(w.tasks)+samplesPerWorker-1)/samplesPerWorker)
 	if workers <= 1 {
 		for i := range w.tasks {
-			w.choose(i)
+			w.choose(i, nil)
 		}
+		return
+	}
+	if w.back.Team() >= workers {
+		w.sampleTogether()
 		return
 	}
 	var next atomic.Int64
@@ -51,11 +56,8 @@ func (w *worker) sample() {
 			if i >= len(w.tasks) {
 				return
 			}
-			w.choose(i)
+			w.choose(i, nil)
 		}
-	}
-	if w.back.Together(work) {
-		return
 	}
 	var wg sync.WaitGroup
 	for range workers - 1 {
@@ -65,11 +67,33 @@ func (w *worker) sample() {
 	wg.Wait()
 }
 
-// choose runs one task. A sampler that fails ends its candidate only.
-func (w *worker) choose(i int) {
+// sampleTogether is sample on the threads that computed the rows. What follows from the first token, as
+// what the grammar forces, takes little.
+func (w *worker) sampleTogether() {
+	w.samplers, w.rows = w.samplers[:0], w.rows[:0]
+	for i := range w.tasks {
+		t := &w.tasks[i]
+		w.samplers, w.rows = append(w.samplers, t.job.samplers[t.cand]), append(w.rows, t.rows[0])
+	}
+	w.sampled = slices.Grow(w.sampled[:0], len(w.tasks))[:len(w.tasks)]
+	w.back.SampleTogether(w.samplers, w.rows, w.sampled)
+	for i := range w.tasks {
+		w.choose(i, &w.sampled[i])
+	}
+}
+
+// choose runs one task, whose first token may be sampled already. A sampler that fails
+// ends its candidate only.
+func (w *worker) choose(i int, first *llama.Sampled) {
 	t, choice := &w.tasks[i], &w.choices[i]
 	for row := t.rows[0]; row != nil && choice.Verdict == core.Continue; row = t.next() {
-		token, err := t.job.samplers[t.cand].Sample(row)
+		var token llama.Token
+		var err error
+		if first != nil {
+			token, err, first = first.Token, first.Err, nil
+		} else {
+			token, err = t.job.samplers[t.cand].Sample(row)
+		}
 		switch {
 		case err != nil:
 			t.job.cands[t.cand].err = err

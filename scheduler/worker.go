@@ -44,9 +44,13 @@ type worker struct {
 	plan    *core.Plan
 	tasks   []task
 	choices []core.Choice
-	busy    time.Time // since when it has had work
-	times   Times
-	base    core.Stats // of cores that were replaced
+	// What sampleTogether hands to the backend, and what comes back.
+	samplers []*llama.Sampler
+	rows     [][]float32
+	sampled  []llama.Sampled
+	busy     time.Time // since when it has had work
+	times    Times
+	base     core.Stats // of cores that were replaced
 	// failures were answered; cancelled are those that no core has seen.
 	failures, cancelled uint64
 	// dirty: cells may hold what is no number, which only Clear removes. Kernels that add
