@@ -35,7 +35,7 @@ bool agd_backend_load(const char * path, char ** err);
 // -1 that the library can't be opened or is no variant.
 int agd_backend_score(const char * path, char ** err);
 
-// Switches attention over shared cells on or off for the contexts to come, and
+// Switches attention over shared cells, and logits put off, on or off for the contexts to come, and
 // says whether they have it: not on a CPU without AVX2, and not beside a GPU.
 bool agd_attention(bool on);
 

@@ -9,8 +9,8 @@ import (
 	"unsafe"
 )
 
-// Team is how many OpenMP threads compute the context's batches, which SampleTogether
-// uses; 0 on a machine with a GPU.
+// Team is how many OpenMP threads SampleTogether uses: as many as compute the context's
+// batches, and the same where ggml was built with OpenMP; 0 on a machine with a GPU.
 func (c *Context) Team() int { return c.team }
 
 // Sampled is what a sampler chose, or why it chose nothing.

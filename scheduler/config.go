@@ -33,7 +33,8 @@ type Config struct {
 	// late. Where answers that come late are of
 	// no use, that keeps the server from working for nobody. 0: no limit.
 	QueueTime time.Duration
-	// SampleWorkers is how many goroutines sample. Default: GOMAXPROCS.
+	// SampleWorkers is how many goroutines sample, unless as many threads compute on the CPU, which
+	// do it then. Default: GOMAXPROCS.
 	SampleWorkers int
 	// Alone computes each generation by itself, with nothing in the cache. So the same
 	// generation is always computed in the same steps and cells and has the same
