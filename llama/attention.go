@@ -18,10 +18,12 @@ import (
 //
 // It takes keys and values of all types that SetKVType has, of which llama.cpp casts
 // F32 to F16 before; ALiBi and capped logits are left to llama.cpp. See
-// attention_backend.cpp.
+// attention_backend.cpp. The same device puts off the computation of logits until
+// they are read, see logits_product.h.
 var sharedAttentionOff atomic.Bool
 
-// SetSharedAttention switches shared attention on (the default) or off for the
+// SetSharedAttention switches shared attention, and that logits are computed where
+// they are read, on (the default) or off for the
 // contexts that are made from then on, in the whole process. Contexts in use
 // must be closed before.
 func SetSharedAttention(on bool) { sharedAttentionOff.Store(!on) }

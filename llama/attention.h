@@ -38,8 +38,10 @@ struct group {
 };
 
 // plan groups the rows of a mask (rows x cells, F16: 0 is seen, -inf is not).
-// groups is how many there shall be at least, if there are enough rows.
-void plan(const uint16_t * mask, size_t stride, int rows, int cells, int groups, std::vector<group> & out);
+// groups is how many there shall be at least, if there are enough rows. With a full
+// cache a mask is some ten megabytes, and reading it is a part of a prompt's time:
+// threads share it.
+void plan(const uint16_t * mask, size_t stride, int rows, int cells, int groups, int threads, std::vector<group> & out);
 
 // element is how keys or values are kept: what the kernels read themselves, or not.
 enum class element { f16, bf16, q8_0, other };

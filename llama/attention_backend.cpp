@@ -129,7 +129,7 @@ void compute_node(instance & me, const ggml_tensor * dst) {
     if (groups.empty()) {
         const int wanted = (tasks_per_thread * me.threads + kv - 1) / kv;
         plan(static_cast<const uint16_t *>(mask->data), mask->nb[1] / sizeof(uint16_t), rows,
-             static_cast<int>(dst->src[1]->ne[1]), rows >= 8 * wanted ? wanted : 1, groups);
+             static_cast<int>(dst->src[1]->ne[1]), rows >= 8 * wanted ? wanted : 1, me.threads, groups);
     }
     const int        tasks = static_cast<int>(groups.size()) * kv;
     const int        team  = std::min(me.threads, tasks);
@@ -339,7 +339,7 @@ extern "C" bool agd_attention_once(const struct agd_attention * a, int version) 
     o.q_head = sizeof(float) * a->dk;
     o.scale  = a->scale;
     std::vector<group> groups;
-    plan(a->mask, a->cells, a->rows, a->cells, a->groups, groups);
+    plan(a->mask, a->cells, a->rows, a->cells, a->groups, 1, groups);
     worker w;
     for (const auto & g : groups) {
         for (int head = 0; head < a->kv_heads; head++) {

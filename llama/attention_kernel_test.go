@@ -252,6 +252,7 @@ var shapes = []attention{
 	{rows: 64, cells: 512, heads: 4, kvHeads: 4, dk: 128, dv: 128, groups: 1},
 	{rows: 100, cells: 288, heads: 6, kvHeads: 2, dk: 80, dv: 48, groups: 3},
 	{rows: 130, cells: 256, heads: 8, kvHeads: 1, dk: 16, dv: 32, groups: 200},
+	{rows: 20, cells: 2240, heads: 2, kvHeads: 1, dk: 32, dv: 32, groups: 2}, // more tiles than the planner reads at a time
 }
 
 func TestSharedAttentionIsTheExactOne(t *testing.T) {

@@ -49,25 +49,22 @@ struct scattered {
 class planner {
   public:
     planner(const uint16_t * mask, size_t stride, int cells, group & g) : g_(g) {
-        for (int first = 0; first < cells; first += tile) {
-            row_set      seen_by[tile] = {};
-            const size_t begin         = g.entries.size();
+        const int tiles = cells / tile;
+        for (int from = 0; from < tiles; from += stretch) {
+            const int n            = std::min(stretch, tiles - from);
+            row_set   any[stretch] = {}; // the rows that see something of a tile
             for (size_t i = 0; i < g.rows.size(); i++) {
-                uint32_t bits = seen(mask + g.rows[i] * stride + first);
-                if (__builtin_popcount(bits) >= dense) {
-                    g.entries.push_back({ static_cast<uint32_t>(i), bits });
-                    continue;
-                }
-                for (; bits != 0; bits &= bits - 1) {
-                    seen_by[__builtin_ctz(bits)] |= row_set{ 1 } << i;
+                const uint16_t * row = mask + g.rows[i] * stride + static_cast<size_t>(from) * tile;
+                for (int t = 0; t < n; t++) {
+                    if (const uint32_t bits = seen(row + t * tile); bits != 0) {
+                        bits_[t][i] = bits;
+                        any[t] |= row_set{ 1 } << i;
+                    }
                 }
             }
-            if (g.entries.size() > begin) {
-                end_block(first, 0, begin);
-            }
-            for (int c = 0; c < tile; c++) {
-                if (seen_by[c] != 0) {
-                    scatter(seen_by[c], first + c);
+            for (int t = 0; t < n; t++) {
+                if (any[t] != 0) {
+                    add(any[t], bits_[t], (from + t) * tile);
                 }
             }
         }
@@ -75,9 +72,37 @@ class planner {
     }
 
   private:
+    // A mask is read row by row, so many tiles of each at a time, as memory likes it.
+    static constexpr int stretch = 64;
+
+    uint32_t                              bits_[stretch][max_group];
     group &                               g_;
     std::vector<scattered>                lists_;
     std::unordered_map<row_set, uint32_t> index_; // of lists_
+
+    // The tile that begins with the cell first, of which the rows see bits.
+    void add(row_set rows, const uint32_t * bits, int first) {
+        row_set      seen_by[tile] = {};
+        const size_t begin         = g_.entries.size();
+        for (; rows != 0; rows &= rows - 1) {
+            const int i = __builtin_ctzll(rows);
+            if (__builtin_popcount(bits[i]) >= dense) {
+                g_.entries.push_back({ static_cast<uint32_t>(i), bits[i] });
+                continue;
+            }
+            for (uint32_t b = bits[i]; b != 0; b &= b - 1) {
+                seen_by[__builtin_ctz(b)] |= row_set{ 1 } << i;
+            }
+        }
+        if (g_.entries.size() > begin) {
+            end_block(first, 0, begin);
+        }
+        for (int c = 0; c < tile; c++) {
+            if (seen_by[c] != 0) {
+                scatter(seen_by[c], first + c);
+            }
+        }
+    }
 
     void end_block(uint32_t first, uint32_t gathered, size_t begin) {
         g_.blocks.push_back({ first, gathered, static_cast<uint32_t>(begin), static_cast<uint32_t>(g_.entries.size()) });
@@ -136,7 +161,7 @@ class planner {
 
 } // namespace
 
-void plan(const uint16_t * mask, size_t stride, int rows, int cells, int groups, std::vector<group> & out) {
+void plan(const uint16_t * mask, size_t stride, int rows, int cells, int groups, int threads, std::vector<group> & out) {
     groups = std::clamp(groups, (rows + max_group - 1) / max_group, rows);
     out.clear();
     out.resize(groups);
@@ -145,8 +170,13 @@ void plan(const uint16_t * mask, size_t stride, int rows, int cells, int groups,
             out[i].rows.push_back(row);
         }
     }
-    for (auto & g : out) {
-        planner(mask, stride, cells, g);
+    const int team = std::min(threads, groups);
+    (void) team;
+#ifdef _OPENMP
+    #pragma omp parallel for num_threads(team) schedule(dynamic, 1)
+#endif
+    for (int i = 0; i < groups; i++) {
+        planner(mask, stride, cells, out[i]);
     }
 }
 

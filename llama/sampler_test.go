@@ -704,3 +704,16 @@ func TestGrammarsThatCanBeReadInManyWays(t *testing.T) {
 		})
 	}
 }
+
+// TestALongLookAheadIsNotNeededToGoOn: where few tokens may come, they are found before one is
+// chosen. What that takes must not end a text of which the chosen token takes little.
+func TestALongLookAheadIsNotNeededToGoOn(t *testing.T) {
+	m := shared(t, synth.Qwen3)
+	s := newSampler(t, m, SamplerConfig{Grammar: `root ::= "th" ` + strings.Repeat("([a-z]{0,30}){0,30} ", 10)})
+	want := tokenize(t, m, "t")[0]
+	row := randomRow(m, 1)
+	row[want] += 30
+	if got := mustSample(t, s, row); got != want {
+		t.Errorf("token %d, want %d", got, want)
+	}
+}

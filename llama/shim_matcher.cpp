@@ -12,7 +12,7 @@ constexpr uint32_t no_set = matcher::no_set;
 
 // Bounds on one call, and on what is remembered between two. An enumeration of
 // n values needs n stacks; text in JSON a handful.
-constexpr size_t max_work    = 10u << 20; // stacks looked at: half a second
+constexpr size_t max_work    = 10u << 20; // stacks looked at: less than a second
 constexpr size_t max_nodes   = 20000;     // stacks in one set
 constexpr size_t max_stacks  = 1u << 19;  // about 100 bytes each
 constexpr size_t max_states  = 1u << 15;  // about 700 bytes each

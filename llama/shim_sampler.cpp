@@ -1,6 +1,7 @@
-// Sampling: the candidates are chosen from the logits first, and the grammar is
-// asked about the chosen token alone. Only when it says no are more candidates
-// shown to it, because a grammar check of a whole vocabulary costs milliseconds.
+// Sampling: the token is chosen from the logits first, and the grammar is asked
+// about it alone. Only when it says no are more candidates shown to it, because a
+// grammar check of a whole vocabulary costs milliseconds. Where the grammar leaves
+// few tokens, it is the other way round: only their logits are looked at.
 #include "shim.h"
 #include "shim_choose.h"
 #include "shim_grammar.h"
@@ -75,7 +76,7 @@ struct agd_sampler : agd::chooser {
     // best m, once k of those are admitted; and what is drawn until it is admitted has
     // the odds that the admitted tokens have among themselves.
     llama_token pick_admitted(const float * logits) {
-        if (!grammar->narrow()) {
+        if (!chain || any() || !grammar->narrow()) { // else what is admitted is found sooner
             llama_token rejected = -1; // one with nearly all the odds is drawn again and again
             for (int i = 0; any() && i < redraws && !grammar->tired(); i++) {
                 const llama_token token = draw_again(logits);

@@ -18,8 +18,8 @@ const (
 	// between two that end.
 	rateSmoothing = 0.1
 
-	// samplesPerWorker is how many rows to sample make another goroutine worth
-	// waking: one row of a large vocabulary takes 0.01 to 0.2 ms, a wake-up 5 us.
+	// samplesPerWorker is how many rows to sample make another thread or goroutine
+	// worth it: one row of a large vocabulary takes 0.01 to 0.2 ms, a wake-up 5 us.
 	samplesPerWorker = 2
 
 	// queueFactor times the sequences that run at once is the default QueueLimit.

@@ -67,11 +67,19 @@ func sum(list []timed) (total time.Duration) {
 // time between two tokens of the others), and the throughput of both together as a share of
 // what it would be one after the other.
 func BenchmarkLongPrompt(b *testing.B) {
+	b.Run("shape=household", func(b *testing.B) {
+		longPrompts(b, synth.Spec{Layers: 6, Embedding: 256, FFN: 768, Heads: 4, KVHeads: 2, HeadDim: 64})
+	})
+	b.Run("shape=0.6b-4layers", func(b *testing.B) {
+		longPrompts(b, synth.Spec{Layers: 4, Embedding: 1024, FFN: 3072, Heads: 16, KVHeads: 8, HeadDim: 128})
+	})
+}
+
+// longPrompts measures a Qwen 3 of the shape of spec, with steps as they are made for
+// the prompt and with steps of 256 of its tokens.
+func longPrompts(b *testing.B, spec synth.Spec) {
 	const width, long = 32, 8000
-	spec := synth.Spec{
-		Arch: synth.Qwen3, Name: "bench", Type: "q8_0", Seed: 1, Small: true, Context: 32768,
-		Layers: 6, Embedding: 256, FFN: 768, Heads: 4, KVHeads: 2, HeadDim: 64,
-	}
+	spec.Arch, spec.Name, spec.Type, spec.Seed, spec.Small, spec.Context = synth.Qwen3, "bench", "q8_0", 1, true, 32768
 	path, err := synth.Cached("", spec)
 	if err != nil {
 		b.Fatal(err)

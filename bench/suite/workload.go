@@ -53,7 +53,7 @@ const tuneTurns = 2
 
 // workloads of the comparison. For two cores to be done in a quarter of an
 // hour, all but the first have fewer turns; the model of the 0.6B shape computes so
-// slowly that it also gets fewer agents and tokens, and is measured only where asked for.
+// slowly that it also gets fewer agents, turns and tokens, and is measured only where asked for.
 func workloads(quick bool) []*Workload {
 	house := workload.Defaults(workload.Household)
 	words := workload.Defaults(workload.Synthetic)

@@ -10,7 +10,7 @@ import (
 )
 
 // autoThreads counts physical cores: hyper-threads slow llama.cpp down. Of many,
-// one is left to sample, tokenize and serve. Of few, that would be too much: a step
+// one is left to tokenize, plan and serve. Of few, that would be too much: a step
 // of the model takes 30 times as long as what follows it, so that with two cores
 // both do twice as much as one (docs/benchmarks.md). A container's CPU limit counts
 // too.
