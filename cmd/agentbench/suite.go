@@ -50,7 +50,7 @@ Examples
   agentbench suite
       some 15 minutes on 2 cores
   agentbench suite --loads all --document docs/benchmarks.md
-      45 to 70 minutes: the 0.6B shape, too, and the document's tables anew
+      40 to 60 minutes: the 0.6B shape, too, and the document's tables anew
   agentbench suite --quick --loads household
 `,
 		tail: `Files, in a directory of their own for each comparison
