@@ -10,8 +10,9 @@ import "fmt"
 type Memory struct{ c *Context }
 
 // Copy makes dst share the cells of src in [p0, p1): a fork. It costs no
-// cells. dst must be empty. Recurrent and hybrid models copy whole sequences
-// only and answer ErrPartial otherwise.
+// cells. dst must end where p0 is, so be empty where that is the beginning.
+// Recurrent and hybrid models copy whole sequences only and answer ErrPartial
+// otherwise.
 func (m *Memory) Copy(src, dst SeqID, p0, p1 Pos) error {
 	c := m.c
 	c.mu.Lock()
@@ -22,8 +23,8 @@ func (m *Memory) Copy(src, dst SeqID, p0, p1 Pos) error {
 	if src == dst {
 		return fmt.Errorf("%w: copy of sequence %d to itself", ErrSequence, src)
 	}
-	if end := c.posMax(dst); end >= 0 {
-		return fmt.Errorf("%w: copy to sequence %d, which has tokens up to position %d", ErrSequence, dst, end)
+	if end := c.posMax(dst); end >= 0 && end != p0-1 {
+		return fmt.Errorf("%w: copy from position %d on to sequence %d, which has tokens up to position %d", ErrSequence, max(0, p0), dst, end)
 	}
 	if end := c.posMax(src); c.wholeOnly() && (p0 > 0 || p1 >= 0 && p1 <= end) {
 		return fmt.Errorf("%w: copy of [%d, %d) of sequence %d, which ends at %d", ErrPartial, p0, p1, src, end)

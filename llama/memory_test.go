@@ -67,6 +67,32 @@ func TestForkOfAPrefix(t *testing.T) {
 	}
 }
 
+func TestAForkIsCutAndContinuedAsAnother(t *testing.T) {
+	for _, arch := range attentionOnly {
+		t.Run(arch, func(t *testing.T) {
+			m := shared(t, arch)
+			prompt := tokenize(t, m, "The robot goes to the kitchen and opens the door, then it waits.")
+			cut := Pos(len(prompt) / 2)
+			c := newContext(t, m)
+			feed(t, c, 0, prompt[:len(prompt)-1])
+			want := feed(t, c, 0, prompt[len(prompt)-1:])
+			if err := c.Memory().Copy(0, 1, 0, cut); err != nil {
+				t.Fatal(err)
+			}
+			feed(t, c, 1, tokenize(t, m, "another end"))
+			if err := c.Memory().Remove(1, cut, -1); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Memory().Copy(0, 1, cut, Pos(len(prompt)-1)); err != nil {
+				t.Fatal(err)
+			}
+			if d := maxDiff(want, feed(t, c, 1, prompt[len(prompt)-1:])); d > sameRow {
+				t.Errorf("differs by %g", d)
+			}
+		})
+	}
+}
+
 func TestForksOutliveALongSlidingWindow(t *testing.T) {
 	m := shared(t, synth.GPTOSS) // window of 128
 	long := make([]Token, 400)
@@ -158,6 +184,7 @@ func TestMemoryRefuses(t *testing.T) {
 		"a negative target":             mem.Copy(0, -1, 0, -1),
 		"a copy to itself":              mem.Copy(0, 0, 0, -1),
 		"a target with tokens":          mem.Copy(0, 1, 0, -1),
+		"a target that ends elsewhere":  mem.Copy(0, 1, 2, -1),
 		"removing everyone's":           mem.Remove(-1, 0, -1),
 		"keeping an unknown one":        mem.Keep(9),
 	} {

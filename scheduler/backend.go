@@ -8,8 +8,8 @@ import (
 // backend is what the engine's goroutine needs of a llama context. Tests put
 // faults between the two.
 type backend interface {
-	// Copy makes the first n positions of src also those of the empty dst.
-	Copy(src, dst core.SeqID, n int) error
+	// Copy makes the positions [from, to) of src also those of dst, which ends at from.
+	Copy(src, dst core.SeqID, from, to int) error
 	// Remove drops the positions of s that begin at from.
 	Remove(s core.SeqID, from int) error
 	// Save copies what the positions [from, to) of s hold to host memory; Load appends
@@ -39,7 +39,7 @@ type backend interface {
 func apply(b backend, o core.Op) error {
 	switch o.Kind {
 	case core.OpCopy:
-		return b.Copy(o.Src, o.Seq, o.Pos)
+		return b.Copy(o.Src, o.Seq, o.Pos, o.End)
 	case core.OpSave:
 		return b.Save(o.Seq, o.Pos, o.End, o.Block)
 	case core.OpLoad:
@@ -63,8 +63,8 @@ func newContextBackend(c *llama.Context) *contextBackend {
 	return &contextBackend{Context: c, batch: llama.NewBatch(c.BatchSize()), blocks: map[core.BlockID]*llama.State{}}
 }
 
-func (b *contextBackend) Copy(src, dst core.SeqID, n int) error {
-	return b.Memory().Copy(llama.SeqID(src), llama.SeqID(dst), 0, llama.Pos(n))
+func (b *contextBackend) Copy(src, dst core.SeqID, from, to int) error {
+	return b.Memory().Copy(llama.SeqID(src), llama.SeqID(dst), llama.Pos(from), llama.Pos(to))
 }
 
 func (b *contextBackend) Remove(s core.SeqID, from int) error {

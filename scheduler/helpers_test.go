@@ -248,7 +248,7 @@ func (f *faulty) Decode(rows []core.Row) error {
 	return f.backend.Decode(rows)
 }
 
-func (f *faulty) Copy(src, dst core.SeqID, n int) error {
+func (f *faulty) Copy(src, dst core.SeqID, from, to int) error {
 	f.mu.Lock()
 	fail := f.copy
 	f.mu.Unlock()
@@ -257,7 +257,7 @@ func (f *faulty) Copy(src, dst core.SeqID, n int) error {
 			return err
 		}
 	}
-	return f.backend.Copy(src, dst, n)
+	return f.backend.Copy(src, dst, from, to)
 }
 
 // gate blocks every Decode until it is opened, and says when one waits.

@@ -32,9 +32,9 @@ func newRecorder(b backend) *recorder {
 	}
 }
 
-func (r *recorder) Copy(src, dst core.SeqID, n int) error {
-	r.seqs[dst] = slices.Clone(r.seqs[src][:n])
-	return r.backend.Copy(src, dst, n)
+func (r *recorder) Copy(src, dst core.SeqID, from, to int) error {
+	r.seqs[dst] = append(r.seqs[dst], r.seqs[src][from:to]...)
+	return r.backend.Copy(src, dst, from, to)
 }
 
 func (r *recorder) Remove(s core.SeqID, from int) error {

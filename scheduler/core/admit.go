@@ -191,7 +191,7 @@ func (c *Core) start(j *job) bool {
 	if room < each {
 		return false
 	}
-	s := c.takeID(src.seq)
+	s := c.takeID(src.seq, src.length)
 	if s == nil {
 		return false
 	}

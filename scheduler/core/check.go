@@ -66,6 +66,8 @@ func (c *Core) verifySequence(s *sequence) error {
 	switch {
 	case s.length != s.leaf.end():
 		return fmt.Errorf("length %d, its path has %d", s.length, s.leaf.end())
+	case s.kept > 0:
+		return fmt.Errorf("the context still has %d positions of what it was", s.kept)
 	case s.state == free && (s.length > 0 || !slices.Contains(c.free, s)):
 		return fmt.Errorf("free, but not empty or not listed")
 	case s.length > 0 && (!slices.Contains(s.leaf.ends, s) || !s.touched):

@@ -146,7 +146,7 @@ func (c *Core) next(s *sequence, i int) {
 
 // fork gives candidate i a copy of s, which ends with the prompt.
 func (c *Core) fork(s *sequence, i int) bool {
-	f := c.takeID(nil)
+	f := c.takeID(s, s.length)
 	if f == nil {
 		return false
 	}
@@ -191,7 +191,7 @@ func (c *Core) snapshot(s *sequence) {
 			return
 		}
 	}
-	d := c.takeID(nil)
+	d := c.takeID(s, s.length)
 	c.copyPrefix(d, s, s.length)
 	d.state, d.lastUse = cached, c.tick
 }
@@ -225,7 +225,7 @@ func (c *Core) noSlot() {
 	case drafts > 0:
 		c.limit = len(c.plan.Rows) - drafts // that leaves no room for any
 	case victim != nil:
-		c.evict(victim)
+		c.evict(victim, 0)
 	case len(c.plan.Rows) > 1:
 		c.limit = len(c.plan.Rows) / 2
 	case len(c.running) > 1:

@@ -216,7 +216,7 @@ func (c *Core) Lost(id SeqID) {
 	case running:
 		c.park(s)
 	case cached:
-		c.evict(s)
+		c.evict(s, 0)
 	}
 	c.check()
 }
@@ -243,10 +243,13 @@ func (c *Core) freshPlan() {
 	}
 }
 
-// copyPrefix makes the empty sequence dst a copy of the first n tokens of src.
+// copyPrefix makes dst, which is empty or was just taken for it, a copy of the first n tokens of src.
 func (c *Core) copyPrefix(dst, src *sequence, n int) {
-	c.op(Op{Kind: OpCopy, Seq: dst.id, Src: src.id, Pos: n})
+	if dst.kept < n {
+		c.op(Op{Kind: OpCopy, Seq: dst.id, Src: src.id, Pos: dst.kept, End: n})
+	}
 	c.tree.attach(dst, c.tree.at(src, n))
+	dst.kept = 0
 	dst.touched = true
 	src.lastUse = c.tick
 }

@@ -131,7 +131,7 @@ func (g *golden) step(t *testing.T, d *datadriven.TestData, show bool) bool {
 		}
 		switch {
 		case o.Kind == OpCopy:
-			g.printf("copy    seq %d [0,%d) to seq %d", o.Src, o.Pos, o.Seq)
+			g.printf("copy    seq %d [%d,%d) to seq %d", o.Src, o.Pos, o.End, o.Seq)
 		case o.Kind == OpSave:
 			g.printf("save    seq %d [%d,%d) as block %d", o.Seq, o.Pos, o.End, o.Block)
 		case o.Kind == OpLoad:

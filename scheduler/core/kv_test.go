@@ -46,14 +46,16 @@ func (k *kv) apply(o Op) error {
 	case OpCopy:
 		src := k.seqs[o.Src]
 		switch {
-		case len(k.seqs[o.Seq]) > 0:
-			return fmt.Errorf("%v: the destination is not empty", o)
-		case o.Pos < 1 || o.Pos > len(src):
+		case o.Pos < 0 || o.Pos >= o.End || o.End > len(src):
 			return fmt.Errorf("%v: the source has %d tokens", o, len(src))
-		case !k.partial && o.Pos != len(src):
+		case !slices.Equal(k.seqs[o.Seq], src[:o.Pos]):
+			return fmt.Errorf("%v: the destination has other cells than the source before %d", o, o.Pos)
+		case !k.partial && (o.Pos != 0 || o.End != len(src)):
 			return fmt.Errorf("%v: only the whole source (%d tokens) can be copied", o, len(src))
+		case k.window > 0 && o.Pos != 0:
+			return fmt.Errorf("%v: the source may have given away what the destination has", o)
 		}
-		k.seqs[o.Seq], k.kept[o.Seq] = slices.Clone(src[:o.Pos]), k.kept[o.Src]
+		k.seqs[o.Seq], k.kept[o.Seq] = slices.Clone(src[:o.End]), k.kept[o.Src]
 	case OpRemove:
 		switch s := k.seqs[o.Seq]; {
 		case o.Pos == 0:

@@ -20,6 +20,9 @@ type sequence struct {
 	length int // tokens in the cache
 	// touched: the context may hold cells for it.
 	touched bool
+	// kept is, between takeID and copyPrefix, how many positions the context still has
+	// for it.
+	kept int
 	// broken: a step failed that was to extend it, it holds nobody knows what. Its
 	// job has failed.
 	broken bool
@@ -105,14 +108,17 @@ func (c *Core) halt(s *sequence, next state) {
 }
 
 // release frees a sequence that does not run, and its id.
-func (c *Core) release(s *sequence) {
+func (c *Core) release(s *sequence) { c.vacate(s, 0) }
+
+// vacate frees s, but leaves its first kept positions in the context.
+func (c *Core) vacate(s *sequence, kept int) {
 	c.changes++
-	if s.touched {
-		c.op(Op{Kind: OpRemove, Seq: s.id})
+	if s.touched && (kept == 0 || kept < s.length) {
+		c.op(Op{Kind: OpRemove, Seq: s.id, Pos: kept})
 	}
 	c.disown(s)
 	c.tree.detach(s)
-	*s = sequence{id: s.id, leaf: &c.tree.root}
+	*s = sequence{id: s.id, leaf: &c.tree.root, touched: kept > 0, kept: kept}
 	c.free = append(c.free, s)
 }
 
@@ -124,13 +130,14 @@ func (c *Core) disown(s *sequence) {
 	s.job = nil
 }
 
-// takeID returns a free sequence, evicting a cached one other than keep for its
-// id. Without another choice it takes keep itself, if that is only cached. The
-// sequence is not empty in that case. nil: none can be had.
-func (c *Core) takeID(keep *sequence) *sequence {
+// takeID returns a free sequence, evicting a cached one other than src for its
+// id. Without another choice it takes src itself, if that is only cached. The
+// sequence is not empty in that case. nil: none can be had. With a src, it must
+// become a copy of src's first n tokens next.
+func (c *Core) takeID(src *sequence, n int) *sequence {
 	if len(c.free) == 0 {
-		if victim := c.victim(keep, false); victim != nil {
-			c.evict(victim)
+		if victim := c.victim(src, false); victim != nil {
+			c.evict(victim, c.keeps(victim, src, n))
 		}
 	}
 	if n := len(c.free); n > 0 {
@@ -138,10 +145,20 @@ func (c *Core) takeID(keep *sequence) *sequence {
 		c.free = c.free[:n-1]
 		return s
 	}
-	if keep != nil && keep.state == cached {
-		return keep
+	if src != nil && src.state == cached {
+		return src
 	}
 	return nil
+}
+
+// keeps returns how many cells victim has in common with a copy of src's first n tokens.
+// They are neither removed nor copied: llama.cpp notes each position of each sequence, so
+// that either takes as long as there are tokens, for each candidate of a prompt.
+func (c *Core) keeps(victim, src *sequence, n int) int {
+	if src == nil || !c.cfg.PartialCopy || c.asks {
+		return 0
+	}
+	return min(n, shared(victim, src))
 }
 
 // makeRoom evicts until n cells are free, and says whether they are. Of the last
@@ -160,7 +177,7 @@ func (c *Core) makeRoom(n int) bool {
 		if c.cfg.PartialCopy && !c.cfg.NoReuse && victim.own() > short+c.leastLeft() && c.usable(victim, victim.length-short) {
 			c.shorten(victim, victim.length-short)
 		} else {
-			c.evict(victim)
+			c.evict(victim, 0)
 		}
 	}
 }
@@ -195,11 +212,12 @@ func (c *Core) shorten(s *sequence, length int) {
 	c.tree.trim(s, length)
 }
 
-func (c *Core) evict(s *sequence) {
+// evict frees a cached sequence, but for its first kept positions, see vacate.
+func (c *Core) evict(s *sequence, kept int) {
 	c.save(s, s.length-s.own())
 	c.stats.Evicted++
 	used := c.tree.used
-	c.release(s)
+	c.vacate(s, kept)
 	c.stats.EvictedCells += uint64(used - c.tree.used)
 }
 

@@ -75,6 +75,19 @@ func (t *tree) unref(n, top *node) {
 	}
 }
 
+// shared counts the cells at the beginning of a and b that both use.
+func shared(a, b *sequence) int {
+	m, n := a.leaf, b.leaf
+	for m != n {
+		if m.end() >= n.end() {
+			m = m.parent
+		} else {
+			n = n.parent
+		}
+	}
+	return m.end()
+}
+
 func (t *tree) detachEnd(s *sequence) {
 	if i := slices.Index(s.leaf.ends, s); i >= 0 {
 		s.leaf.ends = slices.Delete(s.leaf.ends, i, i+1)

@@ -141,7 +141,8 @@ type OpKind uint8
 
 // Memory operations.
 const (
-	// OpCopy makes positions [0,Pos) of Src also those of Seq, which is empty.
+	// OpCopy makes positions [Pos, End) of Src also those of Seq, which has those before
+	// Pos of Src already, and no others.
 	OpCopy OpKind = iota + 1
 	// OpRemove removes the positions [Pos, end) of Seq; Pos 0 empties it.
 	OpRemove
