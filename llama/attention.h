@@ -37,11 +37,19 @@ struct group {
     std::vector<uint32_t> cells;   // that are gathered
 };
 
-// plan groups the rows of a mask (rows x cells, F16: 0 is seen, -inf is not).
-// groups is how many there shall be at least, if there are enough rows. With a full
-// cache a mask is some ten megabytes, and reading it is a part of a prompt's time:
-// threads share it.
-void plan(const uint16_t * mask, size_t stride, int rows, int cells, int groups, int threads, std::vector<group> & out);
+// visible says which cells (a multiple of tile) each row sees: as values (F16: 0 is seen,
+// -inf is not), or as bits, a word for each tile.
+struct visible {
+    const uint16_t * values; // or null
+    const uint32_t * bits;
+    size_t           stride; // of a row: values or words
+    int              rows, cells;
+};
+
+// plan groups the rows of a mask. groups is how many there shall be at least, if there
+// are enough rows. Values are some ten megabytes with a full cache, and reading them
+// is a part of a prompt's time: threads share it.
+void plan(const visible & mask, int groups, int threads, std::vector<group> & out);
 
 // element is how keys or values are kept: what the kernels read themselves, or not.
 enum class element { f16, bf16, q8_0, other };

@@ -10,6 +10,7 @@
 // 64 rows sees for each of them.
 #include "attention.h"
 
+#include "agentd-mask.h"
 #include "logits_product.h"
 #include "shim.h"
 #include "shim_internal.h"
@@ -78,6 +79,8 @@ struct instance {
     // The plans of the masks of this evaluation: all layers of a kind have the same. By tensors, not by their data: a mask
     // that a layer computes for itself takes the place of that of the layer before it.
     std::unordered_map<const ggml_tensor *, std::vector<group>> plans;
+    // Masks that only this backend reads, as bits, see hook.
+    std::vector<std::unique_ptr<agentd::bit_rows>> bits;
     agd::logits_product logits;
 };
 
@@ -119,17 +122,25 @@ operands operands_of(const ggml_tensor * dst) {
     return o;
 }
 
+visible visible_of(const ggml_tensor * dst) {
+    const ggml_tensor * mask = dst->src[3];
+    const int           rows = static_cast<int>(dst->src[0]->ne[1]), cells = static_cast<int>(dst->src[1]->ne[1]);
+    const auto *        bits = static_cast<const agentd::bit_rows *>(mask->extra);
+    if (bits != nullptr && bits->filled) {
+        return { nullptr, bits->words.data(), bits->stride, rows, cells };
+    }
+    return { static_cast<const uint16_t *>(mask->data), nullptr, mask->nb[1] / sizeof(uint16_t), rows, cells };
+}
+
 void compute_node(instance & me, const ggml_tensor * dst) {
     const kernel        run  = kernels()[0];
     const operands      o    = operands_of(dst);
-    const ggml_tensor * mask = dst->src[3];
-    const int           rows = static_cast<int>(dst->src[0]->ne[1]);
     const int           kv   = static_cast<int>(dst->src[1]->ne[2]);
-    auto &              groups = me.plans[mask];
+    auto &              groups = me.plans[dst->src[3]];
     if (groups.empty()) {
-        const int wanted = (tasks_per_thread * me.threads + kv - 1) / kv;
-        plan(static_cast<const uint16_t *>(mask->data), mask->nb[1] / sizeof(uint16_t), rows,
-             static_cast<int>(dst->src[1]->ne[1]), rows >= 8 * wanted ? wanted : 1, me.threads, groups);
+        const visible mask   = visible_of(dst);
+        const int     wanted = (tasks_per_thread * me.threads + kv - 1) / kv;
+        plan(mask, mask.rows >= 8 * wanted ? wanted : 1, me.threads, groups);
     }
     const int        tasks = static_cast<int>(groups.size()) * kv;
     const int        team  = std::min(me.threads, tasks);
@@ -289,6 +300,60 @@ void * reg_address(ggml_backend_reg_t, const char * name) {
     return std::strcmp(name, "ggml_backend_set_n_threads") == 0 ? reinterpret_cast<void *>(backend_set_threads) : nullptr;
 }
 
+// The masks that bits suffice for: those that nobody but this backend reads. llama.cpp calls
+// it, if it has the patch (third_party/patch).
+void hook(ggml_backend_sched_t sched, ggml_cgraph * graph) {
+    struct read {
+        ggml_tensor * mask;
+        instance *    by; // null: by others, too
+    };
+    std::vector<read> masks; // one or two
+    const auto        reader = [&](const ggml_tensor * node) -> instance * {
+        ggml_backend_t b = ggml_backend_sched_get_tensor_backend(sched, const_cast<ggml_tensor *>(node));
+        return b != nullptr && ggml_guid_matches(ggml_backend_guid(b), guid()) ? static_cast<instance *>(b->context) : nullptr;
+    };
+    const int nodes = ggml_graph_n_nodes(graph);
+    for (int i = 0; i < nodes; i++) {
+        const ggml_tensor * node = ggml_graph_node(graph, i);
+        if (node->op != GGML_OP_FLASH_ATTN_EXT || node->src[3] == nullptr) {
+            continue;
+        }
+        ggml_tensor * mask = node->src[3];
+        instance *    by   = mask->op == GGML_OP_NONE && mask->view_src == nullptr ? reader(node) : nullptr;
+        const auto    at   = std::find_if(masks.begin(), masks.end(), [&](const read & r) { return r.mask == mask; });
+        if (at == masks.end()) {
+            masks.push_back({ mask, by });
+        } else if (at->by != by) {
+            at->by = nullptr;
+        }
+    }
+    for (int i = 0; i < nodes; i++) {
+        const ggml_tensor * node = ggml_graph_node(graph, i);
+        for (read & r : masks) {
+            bool other = node->view_src == r.mask;
+            for (int s = 0; s < GGML_MAX_SRC; s++) {
+                other = other || (node->src[s] == r.mask && !(node->op == GGML_OP_FLASH_ATTN_EXT && s == 3));
+            }
+            if (other) {
+                r.by = nullptr;
+            }
+        }
+    }
+    size_t used = 0;
+    for (const read & r : masks) {
+        r.mask->extra = nullptr;
+        if (r.by == nullptr) {
+            continue;
+        }
+        if (used == r.by->bits.size()) {
+            r.by->bits.push_back(std::make_unique<agentd::bit_rows>());
+        }
+        agentd::bit_rows & b = *r.by->bits[used++];
+        b.filled             = false;
+        r.mask->extra        = &b;
+    }
+}
+
 bool register_device() {
     static ggml_backend_reg reg = { GGML_BACKEND_API_VERSION, { reg_name, reg_count, reg_device, reg_address }, nullptr };
     ggml_backend_register(&reg);
@@ -309,6 +374,9 @@ extern "C" bool agd_attention(bool on) {
     }
     static const bool registered = register_device();
     enabled = registered;
+    if (agentd_set_graph_hook != nullptr) {
+        agentd_set_graph_hook(hook);
+    }
     return true;
 }
 
@@ -339,7 +407,7 @@ extern "C" bool agd_attention_once(const struct agd_attention * a, int version) 
     o.q_head = sizeof(float) * a->dk;
     o.scale  = a->scale;
     std::vector<group> groups;
-    plan(a->mask, a->cells, a->rows, a->cells, a->groups, 1, groups);
+    plan({ a->mask, nullptr, static_cast<size_t>(a->cells), a->rows, a->cells }, a->groups, 1, groups);
     worker w;
     for (const auto & g : groups) {
         for (int head = 0; head < a->kv_heads; head++) {

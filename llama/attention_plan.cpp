@@ -48,18 +48,22 @@ struct scattered {
 
 class planner {
   public:
-    planner(const uint16_t * mask, size_t stride, int cells, group & g) : g_(g) {
-        const int tiles = cells / tile;
+    planner(const visible & mask, group & g) : g_(g) {
+        const int tiles = mask.cells / tile;
         for (int from = 0; from < tiles; from += stretch) {
             const int n            = std::min(stretch, tiles - from);
             row_set   any[stretch] = {}; // the rows that see something of a tile
             for (size_t i = 0; i < g.rows.size(); i++) {
-                const uint16_t * row = mask + g.rows[i] * stride + static_cast<size_t>(from) * tile;
-                for (int t = 0; t < n; t++) {
-                    if (const uint32_t bits = seen(row + t * tile); bits != 0) {
+                const auto note = [&](int t, uint32_t bits) {
+                    if (bits != 0) {
                         bits_[t][i] = bits;
                         any[t] |= row_set{ 1 } << i;
                     }
+                };
+                const size_t row = g.rows[i] * mask.stride;
+                for (int t = 0; t < n; t++) {
+                    const size_t at = static_cast<size_t>(from) + t;
+                    note(t, mask.values == nullptr ? mask.bits[row + at] : seen(mask.values + row + at * tile));
                 }
             }
             for (int t = 0; t < n; t++) {
@@ -161,8 +165,9 @@ class planner {
 
 } // namespace
 
-void plan(const uint16_t * mask, size_t stride, int rows, int cells, int groups, int threads, std::vector<group> & out) {
-    groups = std::clamp(groups, (rows + max_group - 1) / max_group, rows);
+void plan(const visible & mask, int groups, int threads, std::vector<group> & out) {
+    const int rows = mask.rows;
+    groups         = std::clamp(groups, (rows + max_group - 1) / max_group, rows);
     out.clear();
     out.resize(groups);
     for (int i = 0; i < groups; i++) {
@@ -176,7 +181,7 @@ void plan(const uint16_t * mask, size_t stride, int rows, int cells, int groups,
     #pragma omp parallel for num_threads(team) schedule(dynamic, 1)
 #endif
     for (int i = 0; i < groups; i++) {
-        planner(mask, stride, cells, out[i]);
+        planner(mask, out[i]);
     }
 }
 

