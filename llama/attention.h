@@ -8,6 +8,10 @@
 #include <cstdint>
 #include <vector>
 
+namespace agentd {
+struct bit_rows; // third_party/patch/agentd-mask.h
+}
+
 namespace agd::attention {
 
 constexpr int tile      = 32; // cells computed at once: the bits of one word
@@ -37,13 +41,13 @@ struct group {
     std::vector<uint32_t> cells;   // that are gathered
 };
 
-// visible says which cells (a multiple of tile) each row sees: as values (F16: 0 is seen,
-// -inf is not), or as bits, a word for each tile.
+// visible says which cells (a multiple of tile) each row sees: as bits, if they are given, or
+// as values (F16: 0 is seen, -inf is not).
 struct visible {
-    const uint16_t * values; // or null
-    const uint32_t * bits;
-    size_t           stride; // of a row: values or words
-    int              rows, cells;
+    const agentd::bit_rows * bits;
+    const uint16_t *         values;
+    size_t                   stride; // of a row of values
+    int                      rows, cells;
 };
 
 // plan groups the rows of a mask. groups is how many there shall be at least, if there

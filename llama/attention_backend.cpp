@@ -126,10 +126,7 @@ visible visible_of(const ggml_tensor * dst) {
     const ggml_tensor * mask = dst->src[3];
     const int           rows = static_cast<int>(dst->src[0]->ne[1]), cells = static_cast<int>(dst->src[1]->ne[1]);
     const auto *        bits = static_cast<const agentd::bit_rows *>(mask->extra);
-    if (bits != nullptr && bits->filled) {
-        return { nullptr, bits->words.data(), bits->stride, rows, cells };
-    }
-    return { static_cast<const uint16_t *>(mask->data), nullptr, mask->nb[1] / sizeof(uint16_t), rows, cells };
+    return { bits != nullptr && bits->filled ? bits : nullptr, static_cast<const uint16_t *>(mask->data), mask->nb[1] / sizeof(uint16_t), rows, cells };
 }
 
 void compute_node(instance & me, const ggml_tensor * dst) {
@@ -407,7 +404,7 @@ extern "C" bool agd_attention_once(const struct agd_attention * a, int version) 
     o.q_head = sizeof(float) * a->dk;
     o.scale  = a->scale;
     std::vector<group> groups;
-    plan({ a->mask, nullptr, static_cast<size_t>(a->cells), a->rows, a->cells }, a->groups, 1, groups);
+    plan({ nullptr, a->mask, static_cast<size_t>(a->cells), a->rows, a->cells }, a->groups, 1, groups);
     worker w;
     for (const auto & g : groups) {
         for (int head = 0; head < a->kv_heads; head++) {

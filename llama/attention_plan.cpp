@@ -3,6 +3,8 @@
 // to one row each. Cells of one sequence lie scattered where several grew at once.
 #include "attention.h"
 
+#include "agentd-mask.h"
+
 #include <algorithm>
 #include <unordered_map>
 
@@ -55,15 +57,23 @@ class planner {
             row_set   any[stretch] = {}; // the rows that see something of a tile
             for (size_t i = 0; i < g.rows.size(); i++) {
                 const auto note = [&](int t, uint32_t bits) {
-                    if (bits != 0) {
-                        bits_[t][i] = bits;
-                        any[t] |= row_set{ 1 } << i;
-                    }
+                    bits_[t][i] = bits;
+                    any[t] |= row_set{ 1 } << i;
                 };
-                const size_t row = g.rows[i] * mask.stride;
+                if (mask.bits != nullptr) {
+                    const agentd::bit_rows & b    = *mask.bits;
+                    const uint32_t *         row  = b.words.data() + g.rows[i] * b.stride + from;
+                    for (uint64_t left = b.which[g.rows[i] * b.which_stride + from / stretch]; left != 0; left &= left - 1) {
+                        const int t = __builtin_ctzll(left);
+                        note(t, row[t]);
+                    }
+                    continue;
+                }
+                const uint16_t * row = mask.values + g.rows[i] * mask.stride + static_cast<size_t>(from) * tile;
                 for (int t = 0; t < n; t++) {
-                    const size_t at = static_cast<size_t>(from) + t;
-                    note(t, mask.values == nullptr ? mask.bits[row + at] : seen(mask.values + row + at * tile));
+                    if (const uint32_t bits = seen(row + t * tile); bits != 0) {
+                        note(t, bits);
+                    }
                 }
             }
             for (int t = 0; t < n; t++) {
@@ -76,7 +86,8 @@ class planner {
     }
 
   private:
-    // A mask is read row by row, so many tiles of each at a time, as memory likes it.
+    // A mask is read row by row, so many tiles of each at a time, as memory likes it: a word of
+    // bit_rows::which.
     static constexpr int stretch = 64;
 
     uint32_t                              bits_[stretch][max_group];

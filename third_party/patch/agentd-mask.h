@@ -21,10 +21,12 @@
 namespace agentd {
 
 // bit_rows stands for a mask, whose ggml_tensor::extra points to it: bit c % 32 of word c / 32 of
-// a row is cell c, which that row sees.
+// a row is cell c, which that row sees. Words hold something only where a row sees something: bit
+// w % 64 of which[w / 64] says that of word w.
 struct bit_rows {
     std::vector<uint32_t> words;
-    size_t                stride = 0; // words of a row
+    std::vector<uint64_t> which;
+    size_t                stride = 0, which_stride = 0; // of a row
     bool                  filled = false;
 };
 
@@ -44,16 +46,36 @@ inline std::atomic<graph_hook> & installed() {
 struct bits_writer {
     bit_rows & to;
 
-    explicit bits_writer(bit_rows & b, size_t rows, size_t cells) : to(b) {
-        to.stride = (cells + 31) / 32;
+    bits_writer(bit_rows & b, size_t rows, size_t cells) : to(b) {
+        to.stride       = (cells + 31) / 32;
+        to.which_stride = (to.stride + 63) / 64;
         to.words.resize(rows * to.stride);
+        to.which.resize(rows * to.which_stride);
         to.filled = true;
     }
 
     uint32_t * row(size_t r) { return to.words.data() + r * to.stride; }
-    void       clear(size_t r) { std::fill_n(row(r), to.stride, 0); }
-    void       copy(size_t r, size_t from) { std::copy_n(row(from), to.stride, row(r)); }
-    void       show(size_t r, cell c) { row(r)[c / 32] |= uint32_t{ 1 } << (c % 32); }
+    uint64_t * which(size_t r) { return to.which.data() + r * to.which_stride; }
+
+    void clear(size_t r) { std::fill_n(which(r), to.which_stride, 0); }
+
+    void copy(size_t r, size_t from) {
+        for (size_t i = 0; i < to.which_stride; i++) {
+            which(r)[i] = which(from)[i];
+            for (uint64_t left = which(r)[i]; left != 0; left &= left - 1) {
+                const size_t w = 64 * i + __builtin_ctzll(left);
+                row(r)[w]      = row(from)[w];
+            }
+        }
+    }
+
+    void show(size_t r, cell c) {
+        const size_t   w   = c / 32;
+        const uint32_t bit = uint32_t{ 1 } << (c % 32);
+        uint64_t &     has = which(r)[w / 64];
+        row(r)[w]          = (has >> (w % 64) & 1) != 0 ? row(r)[w] | bit : bit;
+        has |= uint64_t{ 1 } << (w % 64);
+    }
 };
 
 // T is the type whose bits make a value: 0 is seen, hidden is negative infinity.

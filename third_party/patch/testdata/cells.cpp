@@ -234,7 +234,8 @@ void mask(cache & c) {
     std::vector<float>    floats(n_kv * seq.size(), 7);
     std::vector<uint16_t> halves(n_kv * seq.size(), 7);
     agentd::bit_rows      bits;
-    bits.words.assign(3, ~0u);
+    bits.words.assign(3000, ~0u);
+    bits.which.assign(30, ~0ull);
     t.type = GGML_TYPE_F32, t.data = floats.data();
     CHECK(agentd::fill_mask(&t, batch, window, find));
     t.type = GGML_TYPE_F16, t.data = halves.data();
@@ -248,7 +249,9 @@ void mask(cache & c) {
             const bool sees = visible(r, i);
             CHECK(floats[r * n_kv + i] == (sees ? 0.0f : -INFINITY));
             CHECK(halves[r * n_kv + i] == (sees ? 0 : 0xfc00));
-            CHECK((bits.words[r * bits.stride + i / 32] >> (i % 32) & 1) == (sees ? 1u : 0u));
+            const size_t w   = i / 32;
+            const bool   has = (bits.which[r * bits.which_stride + w / 64] >> (w % 64) & 1) != 0;
+            CHECK((has && (bits.words[r * bits.stride + w] >> (i % 32) & 1) != 0) == sees);
         }
     }
     // A sequence that has two cells at a position is not for us, and nothing is written.
