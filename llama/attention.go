@@ -46,6 +46,7 @@ type attention struct {
 	sinks                                       []float32 // heads, or nil
 	rows, cells, heads, kvHeads, dk, dv, groups int
 	scale                                       float32
+	bits                                        bool // the kernels get the mask as bits
 }
 
 // compute returns rows x heads x dv values, or nil if this CPU can run no more
@@ -56,7 +57,7 @@ func (a *attention) compute(version int) []float32 {
 		q: (*C.float)(&a.q[0]), k: unsafe.Pointer(&a.k[0]), v: unsafe.Pointer(&a.v[0]), mask: (*C.uint16_t)(&a.mask[0]), out: (*C.float)(&out[0]),
 		rows: C.int(a.rows), cells: C.int(a.cells), heads: C.int(a.heads), kv_heads: C.int(a.kvHeads),
 		dk: C.int(a.dk), dv: C.int(a.dv), groups: C.int(a.groups),
-		_type: C.int32_t(kvTypes[a.kvType]), scale: C.float(a.scale),
+		_type: C.int32_t(kvTypes[a.kvType]), scale: C.float(a.scale), bits: C.bool(a.bits),
 	}
 	var pinned runtime.Pinner
 	defer pinned.Unpin()

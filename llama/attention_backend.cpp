@@ -403,8 +403,18 @@ extern "C" bool agd_attention_once(const struct agd_attention * a, int version) 
     o.q_row  = sizeof(float) * a->heads * a->dk;
     o.q_head = sizeof(float) * a->dk;
     o.scale  = a->scale;
+    const size_t     cells = a->cells;
+    agentd::bit_rows bits;
+    if (a->bits) {
+        agentd::bits_writer to(bits, a->rows, cells);
+        for (size_t i = 0; i < a->rows * cells; i++) {
+            if (a->mask[i] == 0) {
+                to.show(i / cells, i % cells);
+            }
+        }
+    }
     std::vector<group> groups;
-    plan({ nullptr, a->mask, static_cast<size_t>(a->cells), a->rows, a->cells }, a->groups, 1, groups);
+    plan({ bits.filled ? &bits : nullptr, a->mask, cells, a->rows, a->cells }, a->groups, 1, groups);
     worker w;
     for (const auto & g : groups) {
         for (int head = 0; head < a->kv_heads; head++) {

@@ -242,7 +242,16 @@ func versions(t *testing.T, a *attention, f func(t *testing.T, got []float32)) {
 			}
 			return
 		}
-		t.Run(fmt.Sprint("version ", version), func(t *testing.T) { f(t, got) })
+		t.Run(fmt.Sprint("version ", version), func(t *testing.T) {
+			asBits := *a
+			asBits.bits = true
+			for i, x := range asBits.compute(version) {
+				if math.Float32bits(x) != math.Float32bits(got[i]) {
+					t.Fatalf("value %d is %v, and %v with the mask as bits", i, got[i], x)
+				}
+			}
+			f(t, got)
+		})
 	}
 }
 

@@ -54,6 +54,7 @@ struct agd_attention {
     int              rows, cells, heads, kv_heads, dk, dv, groups;
     int32_t          type;  // of k and v
     float            scale;
+    bool             bits;  // mask as bits, as llama.cpp writes it where it has our patch
 };
 
 bool agd_attention_once(const struct agd_attention * a, int version);
