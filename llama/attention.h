@@ -4,13 +4,12 @@
 // computation.
 #pragma once
 
+#include "agentd-mask.h" // third_party/patch
+
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
-
-namespace agentd {
-struct bit_rows; // third_party/patch/agentd-mask.h
-}
 
 namespace agd::attention {
 
@@ -54,6 +53,13 @@ struct visible {
 // are enough rows. Values are some ten megabytes with a full cache, and reading them
 // is a part of a prompt's time: threads share it.
 void plan(const visible & mask, int groups, int threads, std::vector<group> & out);
+
+// mask_bits are what masks of a graph have for their rows. A pointer to each is kept.
+using mask_bits = std::vector<std::unique_ptr<agentd::bit_rows>>;
+
+// use_bits decides which masks of a graph are written as bits. bits_of says whose a node is: what
+// the backend has that computes it, if that is one of ours, or null.
+void use_bits(ggml_backend_sched_t sched, ggml_cgraph * graph, mask_bits * (*bits_of)(ggml_backend_sched_t, ggml_tensor *));
 
 // element is how keys or values are kept: what the kernels read themselves, or not.
 enum class element { f16, bf16, q8_0, other };

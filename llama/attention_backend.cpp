@@ -10,7 +10,6 @@
 // 64 rows sees for each of them.
 #include "attention.h"
 
-#include "agentd-mask.h"
 #include "logits_product.h"
 #include "shim.h"
 #include "shim_internal.h"
@@ -79,8 +78,7 @@ struct instance {
     // The plans of the masks of this evaluation: all layers of a kind have the same. By tensors, not by their data: a mask
     // that a layer computes for itself takes the place of that of the layer before it.
     std::unordered_map<const ggml_tensor *, std::vector<group>> plans;
-    // Masks that only this backend reads, as bits, see hook.
-    std::vector<std::unique_ptr<agentd::bit_rows>> bits;
+    mask_bits bits; // of the masks of this evaluation
     agd::logits_product logits;
 };
 
@@ -297,59 +295,13 @@ void * reg_address(ggml_backend_reg_t, const char * name) {
     return std::strcmp(name, "ggml_backend_set_n_threads") == 0 ? reinterpret_cast<void *>(backend_set_threads) : nullptr;
 }
 
-// The masks that bits suffice for: those that nobody but this backend reads. llama.cpp calls
-// it, if it has the patch (third_party/patch).
-void hook(ggml_backend_sched_t sched, ggml_cgraph * graph) {
-    struct read {
-        ggml_tensor * mask;
-        instance *    by; // null: by others, too
-    };
-    std::vector<read> masks; // one or two
-    const auto        reader = [&](const ggml_tensor * node) -> instance * {
-        ggml_backend_t b = ggml_backend_sched_get_tensor_backend(sched, const_cast<ggml_tensor *>(node));
-        return b != nullptr && ggml_guid_matches(ggml_backend_guid(b), guid()) ? static_cast<instance *>(b->context) : nullptr;
-    };
-    const int nodes = ggml_graph_n_nodes(graph);
-    for (int i = 0; i < nodes; i++) {
-        const ggml_tensor * node = ggml_graph_node(graph, i);
-        if (node->op != GGML_OP_FLASH_ATTN_EXT || node->src[3] == nullptr) {
-            continue;
-        }
-        ggml_tensor * mask = node->src[3];
-        instance *    by   = mask->op == GGML_OP_NONE && mask->view_src == nullptr ? reader(node) : nullptr;
-        const auto    at   = std::find_if(masks.begin(), masks.end(), [&](const read & r) { return r.mask == mask; });
-        if (at == masks.end()) {
-            masks.push_back({ mask, by });
-        } else if (at->by != by) {
-            at->by = nullptr;
-        }
-    }
-    for (int i = 0; i < nodes; i++) {
-        const ggml_tensor * node = ggml_graph_node(graph, i);
-        for (read & r : masks) {
-            bool other = node->view_src == r.mask;
-            for (int s = 0; s < GGML_MAX_SRC; s++) {
-                other = other || (node->src[s] == r.mask && !(node->op == GGML_OP_FLASH_ATTN_EXT && s == 3));
-            }
-            if (other) {
-                r.by = nullptr;
-            }
-        }
-    }
-    size_t used = 0;
-    for (const read & r : masks) {
-        r.mask->extra = nullptr;
-        if (r.by == nullptr) {
-            continue;
-        }
-        if (used == r.by->bits.size()) {
-            r.by->bits.push_back(std::make_unique<agentd::bit_rows>());
-        }
-        agentd::bit_rows & b = *r.by->bits[used++];
-        b.filled             = false;
-        r.mask->extra        = &b;
-    }
+// What this backend has for the masks of a node, if it is what computes the node.
+mask_bits * bits_of(ggml_backend_sched_t sched, ggml_tensor * node) {
+    ggml_backend_t b = ggml_backend_sched_get_tensor_backend(sched, node);
+    return b != nullptr && ggml_guid_matches(ggml_backend_guid(b), guid()) ? &static_cast<instance *>(b->context)->bits : nullptr;
 }
+
+void before_inputs(ggml_backend_sched_t sched, ggml_cgraph * graph) { use_bits(sched, graph, bits_of); }
 
 bool register_device() {
     static ggml_backend_reg reg = { GGML_BACKEND_API_VERSION, { reg_name, reg_count, reg_device, reg_address }, nullptr };
@@ -372,7 +324,7 @@ extern "C" bool agd_attention(bool on) {
     static const bool registered = register_device();
     enabled = registered;
     if (agentd_set_graph_hook != nullptr) {
-        agentd_set_graph_hook(hook);
+        agentd_set_graph_hook(before_inputs);
     }
     return true;
 }

@@ -3,8 +3,6 @@
 // to one row each. Cells of one sequence lie scattered where several grew at once.
 #include "attention.h"
 
-#include "agentd-mask.h"
-
 #include <algorithm>
 #include <unordered_map>
 

@@ -1,0 +1,69 @@
+// Which masks of a graph are written as bits (third_party/patch/agentd-mask.h): those
+// that nobody but our attention reads. The others keep their values, for ggml's own kernels.
+#include "attention.h"
+
+#include <algorithm>
+
+namespace agd::attention {
+
+namespace {
+
+struct read {
+    ggml_tensor * mask;
+    mask_bits *   by; // null: by others, too
+};
+
+bool attends(const ggml_tensor * node) { return node->op == GGML_OP_FLASH_ATTN_EXT && node->src[3] != nullptr; }
+
+// Whether a node has to do with a tensor otherwise than by attending with it as its mask.
+bool uses(const ggml_tensor * node, const ggml_tensor * t) {
+    for (int s = 0; s < GGML_MAX_SRC; s++) {
+        if (node->src[s] == t && !(attends(node) && s == 3)) {
+            return true;
+        }
+    }
+    return node->view_src == t;
+}
+
+} // namespace
+
+void use_bits(ggml_backend_sched_t sched, ggml_cgraph * graph, mask_bits * (*bits_of)(ggml_backend_sched_t, ggml_tensor *)) {
+    std::vector<read> masks; // one or two
+    const int         nodes = ggml_graph_n_nodes(graph);
+    for (int i = 0; i < nodes; i++) {
+        ggml_tensor * node = ggml_graph_node(graph, i);
+        if (!attends(node)) {
+            continue;
+        }
+        ggml_tensor * mask = node->src[3];
+        mask_bits *   by   = mask->op == GGML_OP_NONE && mask->view_src == nullptr ? bits_of(sched, node) : nullptr;
+        const auto    at   = std::find_if(masks.begin(), masks.end(), [&](const read & r) { return r.mask == mask; });
+        if (at == masks.end()) {
+            masks.push_back({ mask, by });
+        } else if (at->by != by) {
+            at->by = nullptr;
+        }
+    }
+    for (int i = 0; i < nodes; i++) {
+        for (read & r : masks) {
+            if (uses(ggml_graph_node(graph, i), r.mask)) {
+                r.by = nullptr;
+            }
+        }
+    }
+    size_t used = 0;
+    for (const read & r : masks) {
+        r.mask->extra = nullptr;
+        if (r.by == nullptr) {
+            continue;
+        }
+        if (used == r.by->size()) {
+            r.by->push_back(std::make_unique<agentd::bit_rows>());
+        }
+        agentd::bit_rows & b = *(*r.by)[used++];
+        b.filled             = false;
+        r.mask->extra        = &b;
+    }
+}
+
+} // namespace agd::attention
