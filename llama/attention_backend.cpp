@@ -324,7 +324,7 @@ extern "C" bool agd_attention(bool on) {
     static const bool registered = register_device();
     enabled = registered;
     if (agentd_set_graph_hook != nullptr) {
-        agentd_set_graph_hook(before_inputs);
+        agentd_set_graph_hook(before_inputs, agentd::layout);
     }
     return true;
 }

@@ -51,16 +51,16 @@ void use_bits(ggml_backend_sched_t sched, ggml_cgraph * graph, mask_bits * (*bit
             }
         }
     }
-    size_t used = 0;
     for (const read & r : masks) {
         r.mask->extra = nullptr;
         if (r.by == nullptr) {
             continue;
         }
-        if (used == r.by->size()) {
+        const size_t before = std::count_if<const read *>(masks.data(), &r, [&](const read & o) { return o.by == r.by; });
+        if (before == r.by->size()) {
             r.by->push_back(std::make_unique<agentd::bit_rows>());
         }
-        agentd::bit_rows & b = *(*r.by)[used++];
+        agentd::bit_rows & b = *(*r.by)[before];
         b.filled             = false;
         r.mask->extra        = &b;
     }

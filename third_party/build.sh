@@ -54,7 +54,10 @@ esac
 read -ra more <<<"${LLAMA_CMAKE_FLAGS:-}"
 
 compiler=$("$cxx" --version | head -1)
-recipe="source    $(source_id)
+id=$(source_id)
+[[ $backend != cuda ]] || id=$(ggml_id)
+recipe="source    $id
+ggml      $(ggml_id)
 backend   $backend
 compiler  $compiler
 target    $("$cxx" -dumpmachine), CPU $cpu
@@ -62,7 +65,7 @@ flags     ${flags[*]} ${more[*]-}
 env       ${CFLAGS:-} ${CXXFLAGS:-} ${LDFLAGS:-}
 toolkit   $toolkit
 recipe    $(cat "${files[@]}" | hash8)"
-key="$backend-$(source_id)-$(printf '%s' "$recipe" | hash8)"
+key="$backend-$id-$(printf '%s' "$recipe" | hash8)"
 products=$cache/lib/$key
 
 # compile FLAGS... configures and builds in the cache. A build that was interrupted goes on where it was.
@@ -153,7 +156,7 @@ deliver() {
 			[[ -e $products/${f##*/} || ${f##*/} == libggml-cuda.so ]] || rm -f "$f"
 		done
 		# A CUDA plugin belongs to one version of ggml.
-		if [[ -e $dest/BUILD.cuda && $(grep ^source "$dest/BUILD.cuda") != $(grep ^source "$products/BUILD") ]]; then
+		if [[ -e $dest/BUILD.cuda && $(grep ^ggml "$dest/BUILD.cuda") != $(grep ^ggml "$products/BUILD") ]]; then
 			say "lib/libggml-cuda.so belongs to another llama.cpp; removed (make cuda builds it again)"
 			rm -f "$dest/libggml-cuda.so" "$dest/BUILD.cuda"
 		fi

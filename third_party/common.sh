@@ -33,8 +33,26 @@ pin() {
 	(. "$here/llama.cpp.pin" && printf '%s-%s\n' "$version" "$(cat "$here"/patch/llama.cpp.patch "$here"/patch/*.h | hash8)")
 }
 
-# is_patched says whether a tree has third_party/patch, of this state or another.
-is_patched() { [[ -e $1/src/agentd-cells.h ]]; }
+# is_patched says whether a tree has third_party/patch with the headers as they are now; has_patch whether it has that
+# of any state.
+has_patch() { grep -qs agentd-cells.h "$1/src/llama-kv-cells.h"; }
+is_patched() {
+	local header
+	has_patch "$1" || return
+	for header in "$here"/patch/*.h; do
+		cmp -s "$header" "$1/src/${header##*/}" || return
+	done
+}
+
+# ggml_id names the state of the part of the source that backends are made of, which the patch leaves alone.
+ggml_id() {
+	if [[ -n ${LLAMA_CPP_DIR:-} ]]; then
+		source_id
+	else
+		# shellcheck source=llama.cpp.pin
+		(. "$here/llama.cpp.pin" && printf '%s\n' "$version")
+	fi
+}
 
 # source_dir prints the llama.cpp tree to build: the user's own, or the pinned one in the cache.
 source_dir() {

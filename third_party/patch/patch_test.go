@@ -2,6 +2,7 @@
 package patch
 
 import (
+	"bytes"
 	"cmp"
 	"os"
 	"os/exec"
@@ -12,8 +13,12 @@ import (
 // TestCellsAndMasksAreThoseOfPlainLoops runs testdata/cells.cpp, which says where they are not.
 func TestCellsAndMasksAreThoseOfPlainLoops(t *testing.T) {
 	const tree = "../llama.cpp"
-	if _, err := os.Stat(tree + "/src/agentd-cells.h"); err != nil {
-		t.Skip("LLAMA_CPP_DIR is a llama.cpp without this patch: ", err)
+	header, err := os.ReadFile(tree + "/src/llama-kv-cells.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(header, []byte("agentd-cells.h")) {
+		t.Skip("LLAMA_CPP_DIR is a llama.cpp without this patch")
 	}
 	program := filepath.Join(t.TempDir(), "cells_test")
 	run(t, cmp.Or(os.Getenv("CXX"), "c++"), "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-D_GLIBCXX_ASSERTIONS", "-I.",
