@@ -37,6 +37,9 @@ func SharedAttention() bool {
 
 func useSharedAttention() bool { return bool(C.agd_attention(C.bool(!sharedAttentionOff.Load()))) }
 
+// masksAsBits counts the masks that were read as bits, in all contexts.
+func masksAsBits() uint64 { return uint64(C.agd_attention_bits()) }
+
 // attention is one computation of it, to be tested by itself.
 type attention struct {
 	q                                           []float32 // rows x heads x dk

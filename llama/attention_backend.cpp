@@ -32,7 +32,8 @@ namespace {
 
 using namespace agd::attention;
 
-std::atomic<bool> enabled{ false };
+std::atomic<bool>     enabled{ false };
+std::atomic<uint64_t> read_as_bits{ 0 }; // masks, for tests
 
 // The kernels that this CPU can run, the best first, then null.
 const kernel * kernels() {
@@ -134,6 +135,7 @@ void compute_node(instance & me, const ggml_tensor * dst) {
     auto &              groups = me.plans[dst->src[3]];
     if (groups.empty()) {
         const visible mask   = visible_of(dst);
+        read_as_bits += mask.bits != nullptr;
         const int     wanted = (tasks_per_thread * me.threads + kv - 1) / kv;
         plan(mask, mask.rows >= 8 * wanted ? wanted : 1, me.threads, groups);
     }
@@ -328,6 +330,8 @@ extern "C" bool agd_attention(bool on) {
     }
     return true;
 }
+
+extern "C" uint64_t agd_attention_bits(void) { return read_as_bits; }
 
 extern "C" bool agd_attention_once(const struct agd_attention * a, int version) {
     kernel run = nullptr;

@@ -1,9 +1,11 @@
 package llama
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -143,6 +145,34 @@ func TestSharedAttentionIsNoFurtherFromTheTruthThanLlamaCpps(t *testing.T) {
 		}
 		for _, kv := range types {
 			t.Run(arch+" "+kv, func(t *testing.T) { noFurther(t, arch, kv) })
+		}
+	}
+}
+
+// TestMasksAreBitsWhereOnlySharedAttentionReadsThem sees that the patch is at work: without
+// it nothing is wrong, only slower.
+func TestMasksAreBitsWhereOnlySharedAttentionReadsThem(t *testing.T) {
+	header, err := os.ReadFile("../third_party/llama.cpp/src/llama-kv-cells.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	patched := bytes.Contains(header, []byte("agentd-cells.h"))
+	defer SetSharedAttention(true)
+	for arch, masks := range map[string]uint64{synth.Qwen3: 1, synth.Qwen35: 1, synth.GPTOSS: 2} { // a window has its own
+		for _, on := range []bool{true, false} {
+			SetSharedAttention(on)
+			want := uint64(0)
+			if SharedAttention() && patched {
+				want = masks
+			}
+			c := newContext(t, shared(t, arch))
+			for range 2 { // a graph that is made, and one that is used again
+				before := masksAsBits()
+				feed(t, c, 0, []Token{1})
+				if got := masksAsBits() - before; got != want {
+					t.Errorf("%s, shared attention %v, patch %v: %d masks were read as bits, want %d", arch, on, patched, got, want)
+				}
+			}
 		}
 	}
 }

@@ -42,6 +42,9 @@ bool agd_attention(bool on);
 // Whether there is a GPU that ggml can use.
 bool agd_has_gpu(void);
 
+// How many masks of all contexts were read as bits so far, for tests: nothing else tells.
+uint64_t agd_attention_bits(void);
+
 // One attention with nothing of ggml around it, for tests. version counts the kernels
 // that this CPU can run, the best is 0; false if there are fewer.
 struct agd_attention {

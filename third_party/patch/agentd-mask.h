@@ -128,7 +128,8 @@ void write(writer to, const batch & rows, size_t cells, position window, find &&
 
 // fill_mask writes the mask of a batch whose rows see what came before them in their
 // sequence; of a window (0: none) only so many positions. It says whether it has: an unusual
-// sequence is left to llama.cpp's own loop.
+// sequence is left to llama.cpp's own loop. Positions of two dimensions (M-RoPE) order the cells of
+// one position, such as those of an image; where each has one cell there is nothing to order.
 template <typename batch, typename find>
 bool fill_mask(ggml_tensor * mask, const batch & rows, position window, find && positions) {
     for (uint32_t r = 0; r < rows.n_tokens; r++) {
