@@ -61,6 +61,7 @@ type setup struct {
 	contexts int                                // default 1
 	wrapEach func(index int, b backend) backend // wrap, with the context's index
 	now      func() time.Time
+	log      zerolog.Logger // default: none
 }
 
 func newTestEngine(t testing.TB, s setup) *Engine {
@@ -88,7 +89,7 @@ func newTestEngine(t testing.TB, s setup) *Engine {
 		}
 		parts = append(parts, part{m, c, back, fmt.Sprint("device ", i)})
 	}
-	e, err := newEngine(parts, s.cfg, zerolog.Nop())
+	e, err := newEngine(parts, s.cfg, s.log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,8 +28,6 @@ const (
 	// maxWorkers is how many contexts an engine may have.
 	maxWorkers = 64
 
-	// blockTokens is the grain in which the placement of jobs knows prefixes.
-	blockTokens = 32
 	// usualTokens is what the placement takes for the length of a completion: a decision
 	// has some thirty tokens, whatever is allowed.
 	usualTokens = 32

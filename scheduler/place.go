@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"slices"
 	"time"
 
 	"agentd/scheduler/core"
@@ -36,7 +35,7 @@ func (e *Engine) place(j *job) *worker {
 func (w *worker) cost(j *job) int {
 	prompt := len(j.prompt)
 	if w.known != nil {
-		prompt -= min(prompt, w.known.match(j.blocks)*blockTokens)
+		prompt -= min(prompt, w.known.Match(j.blocks)*core.PrefixBlock)
 	}
 	return prompt + j.g.N*min(j.g.MaxTokens, usualTokens)
 }
@@ -47,7 +46,9 @@ func (w *worker) take(j *job) {
 	j.tried |= 1 << w.index
 	w.load += j.cost
 	if w.known != nil {
-		w.known.add(j.blocks)
+		for _, b := range j.blocks {
+			w.known.Note(b, 0)
+		}
 	}
 	w.inbox = append(w.inbox, command{job: j})
 	w.poke()
@@ -152,58 +153,4 @@ func (w *worker) isLost() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.health.lost
-}
-
-// prefixes remembers what the cache of a context may hold: about the newest blocks
-// of tokens that it was given. It is two generations of a set: when the younger is
-// full, the older is forgotten.
-type prefixes struct {
-	limit      int // blocks of one generation
-	young, old map[uint64]struct{}
-}
-
-func newPrefixes(cells int) *prefixes {
-	return &prefixes{limit: max(1, cells/blockTokens/2), young: map[uint64]struct{}{}, old: map[uint64]struct{}{}}
-}
-
-// match is how many of the first blocks are known.
-func (p *prefixes) match(blocks []uint64) int {
-	for i, b := range blocks {
-		if _, young := p.young[b]; young {
-			continue
-		}
-		if _, old := p.old[b]; !old {
-			return i
-		}
-	}
-	return len(blocks)
-}
-
-func (p *prefixes) add(blocks []uint64) {
-	for _, b := range blocks {
-		if len(p.young) >= p.limit {
-			p.old, p.young = p.young, map[uint64]struct{}{}
-		}
-		p.young[b] = struct{}{}
-	}
-}
-
-func (p *prefixes) clear() {
-	clear(p.young)
-	clear(p.old)
-}
-
-// blocksOf names the whole blocks that a prompt begins with. The name of a block is
-// a hash (FNV-1a) of all tokens up to its end. Two that collide place a job badly,
-// no more.
-func blocksOf(prompt []core.Token) []uint64 {
-	blocks := make([]uint64, 0, len(prompt)/blockTokens)
-	h := core.EmptyHash
-	for block := range slices.Chunk(prompt, blockTokens) {
-		if len(block) == blockTokens {
-			h = h.With(block)
-			blocks = append(blocks, uint64(h))
-		}
-	}
-	return blocks
 }

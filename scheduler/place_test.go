@@ -42,7 +42,7 @@ func TestAJobGoesWhereItIsDoneSoonest(t *testing.T) {
 		"where most of its prefix is":                   {loads: []int{0, 0, 0}, cached: []int{64, 320, 160}, want: 1},
 		"elsewhere, when its prefix is behind more":     {loads: []int{0, 0, 400}, cached: []int{0, 0, 320}, want: 0},
 		"where its prefix is, though others wait there": {loads: []int{0, 0, 300}, cached: []int{0, 0, 320}, want: 2},
-		"a block that is not whole counts for nothing":  {loads: []int{0, 1, 1}, cached: []int{0, blockTokens - 1, 0}, want: 0},
+		"a block that is not whole counts for nothing":  {loads: []int{0, 1, 1}, cached: []int{0, core.PrefixBlock - 1, 0}, want: 0},
 		"not where it failed":                           {loads: []int{0, 9000}, tried: 1, want: 1},
 		"nowhere, when it failed everywhere":            {loads: []int{0, 0}, tried: 3, want: -1},
 		"not where steps keep failing":                  {loads: []int{0, 9000}, health: []health{{out: now.Add(1)}, {}}, want: 1},
@@ -53,16 +53,18 @@ func TestAJobGoesWhereItIsDoneSoonest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := &Engine{now: func() time.Time { return now }}
 			for i, load := range tc.loads {
-				w := &worker{Engine: e, index: i, load: load, known: newPrefixes(4096)}
+				w := &worker{Engine: e, index: i, load: load, known: core.NewRecent(64)}
 				if tc.cached != nil {
-					w.known.add(blocksOf(mine[:tc.cached[i]]))
+					for _, b := range core.Blocks(mine[:tc.cached[i]], core.PrefixBlock) {
+						w.known.Note(b, 0)
+					}
 				}
 				if tc.health != nil {
 					w.health = tc.health[i]
 				}
 				e.workers = append(e.workers, w)
 			}
-			j := &job{prompt: mine, blocks: blocksOf(mine), g: Generation{N: 2, MaxTokens: 1000}, tried: tc.tried}
+			j := &job{prompt: mine, blocks: core.Blocks(mine, core.PrefixBlock), g: Generation{N: 2, MaxTokens: 1000}, tried: tc.tried}
 			got := -1
 			if w := e.place(j); w != nil {
 				got = w.index
@@ -71,31 +73,6 @@ func TestAJobGoesWhereItIsDoneSoonest(t *testing.T) {
 				t.Errorf("context %d, want %d", got, tc.want)
 			}
 		})
-	}
-}
-
-func TestPrefixesRememberTheNewestBlocks(t *testing.T) {
-	p := newPrefixes(20 * blockTokens) // two generations of 10 blocks
-	long := blocksOf(promptOf(1, 8*blockTokens))
-	p.add(long)
-	if got := p.match(blocksOf(promptOf(1, 5*blockTokens+3))); got != 5 {
-		t.Errorf("%d blocks of a beginning are known, want 5", got)
-	}
-	if got := p.match(blocksOf(append(promptOf(1, 2*blockTokens), promptOf(2, 2*blockTokens)...))); got != 2 {
-		t.Errorf("%d blocks of a prompt that goes on otherwise are known, want 2", got)
-	}
-	for i := range core.Token(30) {
-		p.add(blocksOf(promptOf(100+i, blockTokens)))
-		p.add(long[:1]) // it is in use
-	}
-	if p.match(long) != 1 {
-		t.Errorf("%d blocks are known, want only the first, which was used again", p.match(long))
-	}
-	if size := len(p.young) + len(p.old); size > 20 {
-		t.Errorf("%d blocks are kept for a cache of 20", size)
-	}
-	if blocksOf(promptOf(1, blockTokens))[0] == blocksOf(promptOf(2, blockTokens))[0] {
-		t.Error("two blocks have the same name")
 	}
 }
 

@@ -261,6 +261,7 @@ type job struct {
 	id       core.JobID
 	g        Generation
 	prompt   []core.Token
+	blocks   []core.PrefixHash // of the prompt; nil if nothing is cached
 	samplers []*llama.Sampler
 	done     chan struct{}
 
@@ -277,14 +278,12 @@ type job struct {
 	endedTimes  JobTimes
 
 	// Engine.mu guards these.
-	worker    *worker // who has it
-	tried     uint64  // the workers that had it, a bit for each
-	cancelled bool    // its caller has gone
-	fatal     int     // devices that were lost in a step with it
-	cost      int     // tokens that it still was to compute when its worker got it
-	// Only in an engine of several workers:
-	blocks []uint64       // of the prompt, see blocksOf; nil if nothing is cached
-	fresh  *llama.Sampler // before its first token, to begin again elsewhere
+	worker    *worker        // who has it
+	tried     uint64         // the workers that had it, a bit for each
+	cancelled bool           // its caller has gone
+	fatal     int            // devices that were lost in a step with it
+	cost      int            // tokens that it still was to compute when its worker got it
+	fresh     *llama.Sampler // before its first token, to begin again elsewhere, if there are several workers
 }
 
 type candidate struct {
@@ -314,11 +313,11 @@ func (e *Engine) newJob(g Generation) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !e.cfg.NoPrefixCache {
+		j.blocks = core.Blocks(j.prompt, core.PrefixBlock) // here, not where steps wait for it
+	}
 	if len(e.workers) > 1 {
 		j.fresh = first
-		if e.workers[0].known != nil {
-			j.blocks = blocksOf(j.prompt)
-		}
 	} else {
 		j.samplers = append(j.samplers, first)
 	}

@@ -23,10 +23,12 @@ type worker struct {
 	rules  core.Config // of every core it makes
 
 	// Engine.mu guards these.
-	inbox  []command
-	stats  Stats     // as of its last step
-	load   int       // tokens of the jobs that it has, see job.cost
-	known  *prefixes // what its cache may hold; nil in an engine of one worker, or without a cache
+	inbox []command
+	stats Stats // as of its last step
+	load  int   // tokens of the jobs that it has, see job.cost
+	// known is what its cache may hold: about the newest blocks of tokens that it was given.
+	// nil in an engine of one worker, or without a cache.
+	known  *core.Recent
 	health health
 
 	wake   chan struct{} // the inbox has something, or the engine was closed
@@ -105,9 +107,9 @@ func newWorker(e *Engine, index int, p part, several bool) (*worker, error) {
 	if w.core, err = core.New(w.rules); err != nil {
 		return nil, err
 	}
-	w.stats.Cells = w.rules.Cells
+	w.stats.Cells, w.stats.MostParked = w.rules.Cells, w.core.Stats().MostParked
 	if several && !e.cfg.Alone && !e.cfg.NoPrefixCache {
-		w.known = newPrefixes(w.rules.Cells + w.rules.HostCells)
+		w.known = core.NewRecent((w.rules.Cells + w.rules.HostCells) / core.PrefixBlock / 2)
 	}
 	return w, nil
 }
@@ -202,7 +204,9 @@ func (w *worker) accept(j *job) {
 
 func (w *worker) submit(j *job) {
 	w.jobs[j.id] = j
-	if err := w.core.Submit(core.Job{ID: j.id, Prompt: j.prompt, N: j.g.N, MaxNew: j.g.MaxTokens, LastApart: j.g.Sampler.Temperature <= 0}); err != nil {
+	if err := w.core.Submit(core.Job{
+		ID: j.id, Prompt: j.prompt, Blocks: j.blocks, N: j.g.N, MaxNew: j.g.MaxTokens, LastApart: j.g.Sampler.Temperature <= 0,
+	}); err != nil {
 		w.end(j, err) // Generate has checked all that the core refuses
 	}
 }
@@ -406,7 +410,7 @@ func (w *worker) reset(cause error) {
 	w.dirty = false
 	w.mu.Lock()
 	if w.known != nil {
-		w.known.clear()
+		w.known.Clear()
 	}
 	w.mu.Unlock()
 	w.newCore()

@@ -9,6 +9,7 @@ type Core struct {
 	width int  // the most sequences that run at once
 	tree  tree
 	host  *hostCache // nil: none
+	worth *worth     // nil: nothing is kept
 	seqs  []sequence
 	free  []*sequence // a stack
 
@@ -118,6 +119,9 @@ func New(cfg Config) (*Core, error) {
 	if cfg.HostLeast == 0 {
 		cfg.HostLeast = HostLeast
 	}
+	if cfg.PrefixBlock == 0 {
+		cfg.PrefixBlock = PrefixBlock
+	}
 	asks := cfg.Usable != nil
 	if !asks {
 		cfg.Usable = func(SeqID, int) bool { return true }
@@ -126,6 +130,7 @@ func New(cfg Config) (*Core, error) {
 		cfg:   cfg,
 		asks:  asks,
 		host:  newHostCache(&cfg),
+		worth: newWorth(&cfg),
 		width: min(cfg.MaxSequences, cfg.MaxRunning),
 		seqs:  make([]sequence, cfg.MaxSequences),
 		byID:  make(map[JobID]*job),
@@ -153,6 +158,10 @@ func (c *Core) Submit(j Job) error {
 		return &OverflowError{Prompt: len(j.Prompt), MaxNew: j.MaxNew, Limit: c.cfg.Cells}
 	}
 	n := &job{Job: j, lengths: &c.lengths, cands: make([]candidate, j.N), left: j.N}
+	if n.Blocks == nil && c.worth != nil {
+		n.Blocks = Blocks(j.Prompt, c.cfg.PrefixBlock)
+	}
+	c.worth.arrived(n.Blocks)
 	c.changes++
 	c.jobs = append(c.jobs, n)
 	c.byID[j.ID] = n

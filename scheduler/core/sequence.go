@@ -173,12 +173,17 @@ func (c *Core) makeRoom(n int) bool {
 		if victim == nil {
 			return false
 		}
-		short = max(short, c.cfg.EvictLeast)
-		if c.cfg.PartialCopy && !c.cfg.NoReuse && victim.own() > short+c.leastLeft() && c.usable(victim, victim.length-short) {
-			c.shorten(victim, victim.length-short)
-		} else {
-			c.evict(victim, 0)
-		}
+		c.cut(victim, short)
+	}
+}
+
+// cut evicts about so many cells of a cached sequence.
+func (c *Core) cut(victim *sequence, cells int) {
+	cells = max(cells, c.cfg.EvictLeast)
+	if c.cfg.PartialCopy && !c.cfg.NoReuse && victim.own() > cells+c.leastLeft() && c.usable(victim, victim.length-cells) {
+		c.shorten(victim, victim.length-cells)
+	} else {
+		c.evict(victim, 0)
 	}
 }
 

@@ -1,0 +1,122 @@
+package core
+
+// worth decides how many cells are kept parked. Those that nobody comes back for cost a
+// little all the same: what runs gets the cells that nobody has touched for longest, lying
+// apart, and where attention goes through all cells up to the last one in use, through
+// those in between. So a cache in which next to nothing is found is kept small, until a
+// prompt comes that a large one would have had.
+//
+// A token counts as found thanks to the large cache when more others were touched since it
+// was touched last than a small one keeps. It pays for worthPrice rows; while more than
+// that are computed for each, the credit runs out.
+type worth struct {
+	cells, small int // parked ones, at most
+	block        int
+	// credit is for how many rows the large cache is kept.
+	credit int
+	// touched counts tokens, those that were touched again within the small cache not.
+	touched uint64
+	seen    *Recent // the count of touched at which a block was touched last
+}
+
+func newWorth(cfg *Config) *worth {
+	if cfg.NoReuse {
+		return nil
+	}
+	w := &worth{cells: cfg.Cells, small: cfg.Cells / smallShare, block: cfg.PrefixBlock}
+	w.seen = NewRecent(cfg.Cells / w.block)
+	w.credit = w.most()
+	return w
+}
+
+// most is the credit that is enough to fill the cache twice: what it could have had of
+// what comes back, it has had by then.
+func (w *worth) most() int { return 2 * w.cells }
+
+// limit is how many cells are kept parked.
+func (w *worth) limit() int {
+	switch {
+	case w == nil:
+		return 0
+	case w.credit > 0:
+		return w.cells
+	}
+	return w.small
+}
+
+func (w *worth) earn(tokens int) { w.credit = min(w.credit+worthPrice*tokens, w.most()) }
+
+// computed takes rows off the credit.
+func (w *worth) computed(rows int) {
+	if w != nil {
+		w.credit = max(0, w.credit-rows)
+	}
+}
+
+// generated notes tokens that were touched for the first time.
+func (w *worth) generated(tokens int) {
+	if w != nil {
+		w.touched += uint64(tokens)
+	}
+}
+
+// far says that a block was touched, but too long ago for the small cache, or never.
+func (w *worth) far(b PrefixHash) (far, seen bool) {
+	last, seen := w.seen.Last(b)
+	return !seen || w.touched-last > uint64(w.small), seen
+}
+
+// arrived looks whether a small cache has lost what a prompt begins with.
+func (w *worth) arrived(blocks []PrefixHash) {
+	if w == nil || w.credit > 0 {
+		return
+	}
+	for _, b := range blocks {
+		if far, seen := w.far(b); far && seen {
+			w.earn(w.block)
+		} else if !seen {
+			return
+		}
+	}
+}
+
+// started notes that a prompt has a sequence now, which has its first found tokens.
+func (w *worth) started(blocks []PrefixHash, found int) {
+	if w == nil {
+		return
+	}
+	deep, beyond := 0, false
+	for i, b := range blocks {
+		far, seen := w.far(b)
+		there := (i+1)*w.block <= found
+		answer := there && !seen && i > 0 // it lies where the prompt that it answered lies
+		if !answer {
+			beyond = far
+		}
+		if there && beyond {
+			deep += w.block
+		}
+		if far && !answer {
+			w.touched += uint64(w.block)
+		}
+		w.seen.Note(b, w.touched)
+	}
+	if deep > 0 {
+		w.earn(deep)
+	}
+}
+
+// shrink evicts what is parked beyond the limit, but not what candidates wait for.
+func (c *Core) shrink() {
+	for {
+		over := c.tree.used - c.tree.active - c.worth.limit()
+		if over <= 0 {
+			return
+		}
+		victim := c.victim(nil, true)
+		if victim == nil || victim.needed() {
+			return
+		}
+		c.cut(victim, over)
+	}
+}
