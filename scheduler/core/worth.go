@@ -14,7 +14,9 @@ type worth struct {
 	block        int
 	// credit is for how many rows the large cache is kept.
 	credit int
-	// touched counts tokens, those that were touched again within the small cache not.
+	// touched counts tokens of prompts and answers, each time anew: what all begin with
+	// makes the others look touched longer ago than they were, so that a large cache looks
+	// worth more than it is.
 	touched uint64
 	seen    *Recent // the count of touched at which a block was touched last
 }
@@ -89,21 +91,16 @@ func (w *worth) started(blocks []PrefixHash, found int) {
 	for i, b := range blocks {
 		far, seen := w.far(b)
 		there := (i+1)*w.block <= found
-		answer := there && !seen && i > 0 // it lies where the prompt that it answered lies
-		if !answer {
+		if seen || !there || i == 0 {
 			beyond = far
-		}
+		} // else it is of an answer, and lies where the prompt lies that it answered
 		if there && beyond {
 			deep += w.block
 		}
-		if far && !answer {
-			w.touched += uint64(w.block)
-		}
+		w.touched += uint64(w.block)
 		w.seen.Note(b, w.touched)
 	}
-	if deep > 0 {
-		w.earn(deep)
-	}
+	w.earn(deep)
 }
 
 // shrink evicts what is parked beyond the limit, but not what candidates wait for.
