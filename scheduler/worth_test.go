@@ -29,8 +29,8 @@ func TestACacheInWhichNothingIsFoundIsKeptSmall(t *testing.T) {
 	}
 	mustGenerate(t, e, greedy(prompt(sent+1), 1, 1))
 	s := e.Stats()
-	if s.MostParked != cells/32 || s.UsedCells > cells/32+length {
-		t.Fatalf("after %d prompts, of which none came back, %d cells are used and at most %d kept parked, want %d", sent, s.UsedCells, s.MostParked, cells/32)
+	if s.MostParked != cells/64 || s.UsedCells > cells/64+length {
+		t.Fatalf("after %d prompts, of which none came back, %d cells are used and at most %d kept parked, want %d", sent, s.UsedCells, s.MostParked, cells/64)
 	}
 	if computed := s.PrefillTokens; computed < 2*cells*8/10 {
 		t.Errorf("the cache was given up after %d tokens", computed)
@@ -50,7 +50,7 @@ func TestACacheInWhichNothingIsFoundIsKeptSmall(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{`"cells":32,"message":"next to nothing is found`, `"cells":1024,"message":"prompts come back`} {
+	for _, line := range []string{`"cells":16,"message":"next to nothing is found`, `"cells":1024,"message":"prompts come back`} {
 		if strings.Count(log.String(), line) != 1 {
 			t.Errorf("the log has %q %d times, want it once:\n%s", line, strings.Count(log.String(), line), log.String())
 		}

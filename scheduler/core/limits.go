@@ -50,8 +50,8 @@ const (
 	// A cache in which next to nothing is found keeps 1/smallShare of its cells parked. A
 	// found token is worth as much as what worthPrice computed rows lose by parked cells:
 	// with the default model on a CPU a row took 3 to 4 % longer with all of 32,768, 1 % with
-	// an eighth and half of that with 512.
-	smallShare, worthPrice = 32, 64
+	// 4,096 and half of that with 512.
+	smallShare, worthPrice = 64, 64
 
 	// firstTokens is how many generated tokens a candidate has room for at first.
 	firstTokens = 64

@@ -4,7 +4,7 @@ import "testing"
 
 // A load is what a server is asked, one prompt after the other.
 func TestTheCacheIsAsLargeAsItIsWorth(t *testing.T) {
-	const cells, small, filled = 4096, 4096 / smallShare, 6 * 4096
+	const cells, small, filled = 8192, 8192 / smallShare, 4 * 8192
 	prompt := func(parts ...[]Token) (p []Token) {
 		for _, part := range parts {
 			p = append(p, part...)
@@ -27,7 +27,7 @@ func TestTheCacheIsAsLargeAsItIsWorth(t *testing.T) {
 		"small, where nothing comes back":                              {func(i int) []Token { return of(i, 100) }, 2, small},
 		"small, where all begin alike":                                 {func(i int) []Token { return prompt(of(0, 60), of(i+1, 60)) }, 2, small},
 		"small, where each comes twice":                                {func(i int) []Token { return of(i/2, 60) }, 2, small},
-		"small, where it is too small for what comes back":             {func(i int) []Token { return of(i%120, 100) }, 2, small},
+		"small, where it is too small for what comes back":             {func(i int) []Token { return of(i%240, 100) }, 2, small},
 		"all of it, where agents go on":                                {func(i int) []Token { return prompt(of(0, 60), of(1+i%5, 60+i), of(i+6, 10)) }, 2, cells},
 		"all of it, where one long prompt goes on":                     {func(i int) []Token { return prompt(of(0, 400), of(i+1, 10)) }, 2, cells},
 		"all of it, where one in ten comes back":                       {func(i int) []Token { return of(i-i%10*(i%10/9)/2, 100) }, 2, cells},
