@@ -155,6 +155,7 @@ func (w *worker) publish() {
 	}
 	w.mu.Unlock()
 	switch {
+	case w.cfg.Alone: // each generation has an empty cache
 	case c.MostParked < parked:
 		w.log.Info().Int("context", w.index).Int("cells", c.MostParked).Msg("next to nothing is found in the prefix cache: it is kept small until prompts come back")
 	case c.MostParked > parked:

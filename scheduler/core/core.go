@@ -130,7 +130,7 @@ func New(cfg Config) (*Core, error) {
 		cfg:   cfg,
 		asks:  asks,
 		host:  newHostCache(&cfg),
-		worth: newWorth(&cfg),
+		worth: newWorth(&cfg, asks || !cfg.PartialCopy),
 		width: min(cfg.MaxSequences, cfg.MaxRunning),
 		seqs:  make([]sequence, cfg.MaxSequences),
 		byID:  make(map[JobID]*job),

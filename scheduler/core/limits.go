@@ -48,9 +48,9 @@ const (
 	PrefixBlock = 32
 
 	// A cache in which next to nothing is found keeps 1/smallShare of its cells parked. A
-	// found token is worth as much as what worthPrice computed rows lose by parked cells:
-	// with the default model on a CPU a row took 3 to 4 % longer with all of 32,768, 1 % with
-	// 4,096 and half of that with 512.
+	// found token pays for what worthPrice computed rows lose by parked cells: with the
+	// default model on a CPU a row took 3 to 4 % longer with all of 32,768, so that half as
+	// many would be even; this is in favour of the cache.
 	smallShare, worthPrice = 64, 64
 
 	// firstTokens is how many generated tokens a candidate has room for at first.
