@@ -89,7 +89,7 @@ func TestASmallCacheGrowsForMany(t *testing.T) {
 			}
 		}
 	}
-	for i := 0; c.Stats().MostParked == cells; i++ {
+	for i := 0; i < 100 && c.Stats().MostParked == cells; i++ {
 		ask(1000+i, 500, 1)
 	}
 	round := func() (found uint64) {
@@ -132,7 +132,7 @@ func TestWhatWaitingPromptsBeginWithIsKept(t *testing.T) {
 		}
 	}
 	last := 0
-	for ; c.worth.credit > 1000; last++ { // nearly used up
+	for ; last < 100 && c.worth.credit > 1000; last++ { // nearly used up
 		submit(last, 500)
 		for !c.Idle() {
 			step()
