@@ -33,6 +33,6 @@ func (w *worker) newCore() {
 	w.base = w.total()
 	w.core, _ = core.New(w.rules) // the configuration was accepted before
 	w.mu.Lock()
-	w.stats.MostParked = w.core.Stats().MostParked // it has begun anew, which publish need not tell
+	w.stats.MostCached = w.core.Stats().MostCached // it has begun anew, which publish need not tell
 	w.mu.Unlock()
 }

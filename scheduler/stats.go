@@ -16,9 +16,9 @@ type Stats struct {
 	// Cells of the KV cache; UsedCells hold something, ActiveCells are needed by
 	// running sequences, the rest of the used ones can be evicted.
 	Cells, UsedCells, ActiveCells int
-	// MostParked cells are kept for their prefixes at most: all, or few while next to
+	// MostCached cells are kept for their prefixes at most: all, or few while next to
 	// nothing is found in them.
-	MostParked int
+	MostCached int
 	// HostCells are the room for evicted cells in host memory; HostUsed hold something.
 	HostCells, HostUsed int
 
@@ -102,7 +102,7 @@ func (s *Stats) add(o *Stats) {
 	s.Cells += o.Cells
 	s.UsedCells += o.UsedCells
 	s.ActiveCells += o.ActiveCells
-	s.MostParked += o.MostParked
+	s.MostCached += o.MostCached
 	s.HostCells += o.HostCells
 	s.HostUsed += o.HostUsed
 	s.PromptTokens += o.PromptTokens
@@ -139,10 +139,10 @@ func (w *worker) publish() {
 		c.Waiting += j.g.N
 	}
 	w.mu.Lock()
-	parked := w.stats.MostParked
+	before := w.stats.MostCached
 	w.stats = Stats{
 		Running: c.Running, Waiting: c.Waiting, Cached: c.Cached,
-		Cells: c.Cells, UsedCells: c.Used, ActiveCells: c.Active, MostParked: c.MostParked,
+		Cells: c.Cells, UsedCells: c.Used, ActiveCells: c.Active, MostCached: c.MostCached,
 		HostCells: c.HostCells, HostUsed: c.HostUsed,
 		PromptTokens: c.PromptTokens, CachedTokens: c.CachedTokens,
 		PrefillTokens: c.PrefillTokens, GeneratedTokens: c.GeneratedTokens, ForcedTokens: c.ForcedTokens,
@@ -156,10 +156,10 @@ func (w *worker) publish() {
 	w.mu.Unlock()
 	switch {
 	case w.cfg.Alone: // each generation has an empty cache
-	case c.MostParked < parked:
-		w.log.Info().Int("context", w.index).Int("cells", c.MostParked).Msg("next to nothing is found in the prefix cache: it is kept small until prompts come back")
-	case c.MostParked > parked:
-		w.log.Info().Int("context", w.index).Int("cells", c.MostParked).Msg("prompts come back: the prefix cache may be as large as it can")
+	case c.MostCached < before:
+		w.log.Info().Int("context", w.index).Int("cells", c.MostCached).Msg("next to nothing is found in the prefix cache: it is kept small until prompts come back")
+	case c.MostCached > before:
+		w.log.Info().Int("context", w.index).Int("cells", c.MostCached).Msg("prompts come back: the prefix cache may be as large as it can")
 	}
 }
 

@@ -107,7 +107,7 @@ func newWorker(e *Engine, index int, p part, several bool) (*worker, error) {
 	if w.core, err = core.New(w.rules); err != nil {
 		return nil, err
 	}
-	w.stats.Cells, w.stats.MostParked = w.rules.Cells, w.core.Stats().MostParked
+	w.stats.Cells, w.stats.MostCached = w.rules.Cells, w.core.Stats().MostCached
 	if several && !e.cfg.Alone && !e.cfg.NoPrefixCache {
 		w.known = core.NewRecent((w.rules.Cells + w.rules.HostCells) / core.PrefixBlock / 2)
 	}

@@ -24,23 +24,23 @@ func TestACacheInWhichNothingIsFoundIsKeptSmall(t *testing.T) {
 	}
 	first := mustGenerate(t, e, greedy(prompt(1), 1, 8))
 	sent := 1
-	for ; sent < 40 && e.Stats().MostParked == cells; sent++ {
+	for ; sent < 40 && e.Stats().MostCached == cells; sent++ {
 		mustGenerate(t, e, greedy(prompt(sent+1), 1, 8))
 	}
-	for range 4 { // a step's worth of what was parked goes at a time
+	for range 4 { // a step's worth of what was cached goes at a time
 		mustGenerate(t, e, greedy(prompt(sent+1), 1, 8))
 		sent++
 	}
 	s := e.Stats()
-	if s.MostParked != cells/64 || s.UsedCells > cells/64+length+8 {
-		t.Fatalf("after %d prompts, of which none came back, %d cells are used and at most %d kept parked, want %d", sent, s.UsedCells, s.MostParked, cells/64)
+	if s.MostCached != cells/64 || s.UsedCells > cells/64+length+8 {
+		t.Fatalf("after %d prompts, of which none came back, %d cells are used and at most %d kept, want %d", sent, s.UsedCells, s.MostCached, cells/64)
 	}
 	if computed := s.PrefillTokens; computed < 2*cells*8/10 {
 		t.Errorf("the cache was given up after %d tokens", computed)
 	}
 	back := mustGenerate(t, e, greedy(prompt(sent-2), 1, 8))
-	if s = e.Stats(); s.MostParked != cells {
-		t.Errorf("a prompt came back, and at most %d cells are kept parked, want %d", s.MostParked, cells)
+	if s = e.Stats(); s.MostCached != cells {
+		t.Errorf("a prompt came back, and at most %d cells are kept, want %d", s.MostCached, cells)
 	}
 	if again := mustGenerate(t, e, greedy(prompt(sent-2), 1, 8)); again.CachedTokens != length-1 {
 		t.Errorf("%d tokens of a prompt of %d that was there before are cached", again.CachedTokens, length)

@@ -93,8 +93,8 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		s := g.core.Stats()
 		g.printf("jobs %d, running %d, waiting %d, cached %d; cells %d of %d, active %d", s.Jobs, s.Running, s.Waiting, s.Cached, s.Used, s.Cells, s.Active)
 		g.printf("prompt tokens: %d, cached %d, prefilled %d", s.PromptTokens, s.CachedTokens, s.PrefillTokens)
-		if s.MostParked > 0 && s.MostParked < s.Cells {
-			g.printf("parked at most %d", s.MostParked)
+		if s.MostCached > 0 && s.MostCached < s.Cells {
+			g.printf("cached at most %d", s.MostCached)
 		}
 		if s.DraftTokens > 0 {
 			g.printf("guessed %d, right %d", s.DraftTokens, s.AcceptedTokens)

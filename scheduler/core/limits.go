@@ -47,8 +47,8 @@ const (
 	// PrefixBlock is the default of Config.PrefixBlock.
 	PrefixBlock = 32
 
-	// A cache in which next to nothing is found keeps 1/smallShare of its cells parked. A
-	// found token pays for what worthPrice computed rows lose by parked cells: with the
+	// A cache in which next to nothing is found keeps 1/smallShare of its cells. A
+	// found token pays for what worthPrice computed rows lose by all that is cached: with the
 	// default model on a CPU a row took 3 to 4 % longer with all of 32,768, so that half as
 	// many would be even; this is in favour of the cache.
 	smallShare, worthPrice = 64, 64

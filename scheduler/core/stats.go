@@ -6,9 +6,9 @@ type Stats struct {
 	// started); Used counts cells, Active those of them that running sequences need.
 	Jobs, Running, Waiting, Cached int
 	Used, Active, Cells            int
-	// MostParked is how many cells are kept parked at most: all, or few while next to
+	// MostCached is how many cells are kept for prefixes at most: all, or few while next to
 	// nothing is found in them.
-	MostParked int
+	MostCached int
 	// HostUsed cells are kept in host memory, of HostCells.
 	HostUsed, HostCells int
 
@@ -38,7 +38,7 @@ func (c *Core) Stats() Stats {
 	s := c.stats
 	s.Jobs, s.Running = len(c.jobs), len(c.running)
 	s.Used, s.Active, s.Cells = c.tree.used, c.tree.active, c.cfg.Cells
-	s.MostParked = c.worth.limit()
+	s.MostCached = c.worth.limit()
 	if s.HostCells = c.cfg.HostCells; c.host != nil {
 		s.HostUsed = c.host.used
 	}

@@ -65,7 +65,7 @@ type Config struct {
 	// needs PartialCopy, and that Usable is nil.
 	HostCells, HostBlock, HostLeast int
 	// PrefixBlock is the grain, in tokens, in which the beginnings of prompts are remembered,
-	// to know whether parked cells are worth keeping. 0: PrefixBlock.
+	// to know whether what is cached is worth keeping. 0: PrefixBlock.
 	PrefixBlock int
 	// PartialCopy says that a prefix of a sequence can be copied and its tail
 	// removed. It is false for recurrent and hybrid models, whose state exists

@@ -1,6 +1,6 @@
 package core
 
-// worth decides how many cells are kept parked. Those that nobody comes back for cost a
+// worth decides how many cells are kept for their prefixes. Those that nobody comes back for cost a
 // little all the same: what runs gets the cells that nobody has touched for longest, lying
 // apart, and where attention goes through all cells up to the last one in use, through
 // those in between. So a cache in which next to nothing is found is kept small, until a
@@ -10,7 +10,7 @@ package core
 // than a small one keeps, whether it is found or was lost. It pays for worthPrice rows; while
 // more than that are computed for each, the credit runs out.
 type worth struct {
-	cells, small int // parked ones, at most
+	cells, small int // kept, at most
 	near         int // what was touched so few tokens ago is in a small cache
 	block        int
 	// credit is for how many rows the large cache is kept.
@@ -43,7 +43,7 @@ func newWorth(cfg *Config, whole bool) *worth {
 // of what comes back, it has had by then.
 func (w *worth) most() int { return 2 * w.cells }
 
-// limit is how many cells are kept parked.
+// limit is how many cells are kept for their prefixes.
 func (w *worth) limit() int {
 	switch {
 	case w == nil:
@@ -115,7 +115,7 @@ func (w *worth) started(j *Job, found int) {
 	w.earn(deep)
 }
 
-// shrink evicts what is parked beyond the limit, a step's worth at a time: it may have to be
+// shrink evicts what is cached beyond the limit, a step's worth at a time: it may have to be
 // saved. What is of use to candidates that wait stays, and all does when a prompt waits that
 // begins with what would go.
 func (c *Core) shrink() {

@@ -50,15 +50,15 @@ func TestTheCacheIsAsLargeAsItIsWorth(t *testing.T) {
 						c.Commit(Decoded, anything(plan))
 					}
 				}
-				if s := c.Stats(); rows < 2*cells-400 && s.MostParked != cells {
-					t.Fatalf("at most %d cells are parked after %d rows", s.MostParked, rows)
+				if s := c.Stats(); rows < 2*cells-400 && s.MostCached != cells {
+					t.Fatalf("at most %d cells are kept after %d rows", s.MostCached, rows)
 				}
 			}
 			for range 2 { // a step's worth goes at a time
 				c.Plan()
 			}
-			if s := c.Stats(); s.MostParked != tc.want || s.Used > tc.want {
-				t.Errorf("%d cells are kept parked, at most %d, want %d", s.Used, s.MostParked, tc.want)
+			if s := c.Stats(); s.MostCached != tc.want || s.Used > tc.want {
+				t.Errorf("%d cells are kept, at most %d, want %d", s.Used, s.MostCached, tc.want)
 			}
 		})
 	}
@@ -89,7 +89,7 @@ func TestASmallCacheGrowsForMany(t *testing.T) {
 			}
 		}
 	}
-	for i := 0; i < 100 && c.Stats().MostParked == cells; i++ {
+	for i := 0; i < 100 && c.Stats().MostCached == cells; i++ {
 		ask(1000+i, 500, 1)
 	}
 	round := func() (found uint64) {
