@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,8 @@ import (
 // *coaching.Service, with its errors, or a fake in tests.
 type Coach interface {
 	Configure(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error
+	// ConfigureReachable is Configure once every backend has answered a test call.
+	ConfigureReachable(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error
 	Coach(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error)
 	CloseSession(ctx context.Context, runID string) error
 }
@@ -39,7 +42,11 @@ func (s *Server) putSession(c *gin.Context) {
 		if s.opts.Coach == nil {
 			return s.noCoaching()
 		}
-		if err := s.opts.Coach.Configure(c.Request.Context(), runID, cfg); err != nil {
+		configure := s.opts.Coach.Configure
+		if forMagma(c) {
+			configure = s.opts.Coach.ConfigureReachable
+		}
+		if err := configure(c.Request.Context(), runID, cfg); err != nil {
 			return err
 		}
 		noContent(c)
@@ -100,6 +107,9 @@ func (s *Server) deleteSession(c *gin.Context) {
 		err = s.noCoaching()
 	case err == nil:
 		err = s.opts.Coach.CloseSession(c.Request.Context(), runID)
+		if forMagma(c) && errors.Is(err, coaching.ErrUnknown) {
+			err = nil // its clients close what they failed to configure, too
+		}
 	}
 	if err != nil {
 		s.fail(c, coachingError(c.Request.Context(), err))
@@ -117,11 +127,41 @@ func noContent(c *gin.Context) {
 	c.Writer.WriteHeaderNow()
 }
 
+// logRefusedSession tells the operator why a session was not configured, since
+// clients of the protocol show it to nobody. The reason names the option that would
+// allow it, where one does, and holds no value of a header.
+func (s *Server) logRefusedSession(c *gin.Context, e *Error) {
+	if c.Request.Method != http.MethodPut || c.FullPath() != basePath(c)+pathSessions+":run_id" ||
+		e.Code == CodeInternal || e.Code == CodeClientGone { // logged elsewhere, and nobody's refusal
+		return
+	}
+	reason := strings.ReplaceAll(e.Problems.All(), "\n", "; ")
+	if len(e.Problems) == 0 {
+		reason = cmp.Or(e.Detail, codes[e.Code].detail)
+	}
+	runID, _ := pathRunID(c) // the reason says what is wrong with it
+	s.log.Warn().
+		Str("run_id", head(runID, maxLogID)).
+		Int("status", codes[e.Code].status).
+		Str("reason", head(reason, maxLogReason)).
+		Str("request_id", c.GetString(keyRequestID)).
+		Msg("coaching session refused")
+}
+
+// head is the beginning of a text for the log.
+func head(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "…"
+}
+
 // pathRunID is the run_id of the path, with its escapes resolved: it may hold
 // any character, a slash too. The error is protocol.Problems.
 func pathRunID(c *gin.Context) (string, error) {
 	// Gin's own parameter reads + as a space once the path holds an escape.
-	runID, err := url.PathUnescape(strings.TrimPrefix(c.Request.URL.EscapedPath(), pathSessions))
+	path := strings.TrimPrefix(c.Request.URL.EscapedPath(), basePath(c)+pathSessions)
+	runID, err := url.PathUnescape(path)
 	problem := func(msg string) error {
 		return protocol.Problems{{Type: protocol.TypeValue, Loc: []any{"path", "run_id"}, Msg: msg}}
 	}
@@ -153,6 +193,7 @@ func bothProblems(path, body error) error {
 // a Coach.
 func coachingError(ctx context.Context, err error) error {
 	var full *coaching.FullError
+	var unreachable *coaching.UnreachableError
 	switch {
 	case ctx.Err() != nil:
 		return ended(ctx)
@@ -160,6 +201,8 @@ func coachingError(ctx context.Context, err error) error {
 		return &Error{Code: CodeNoSession, Detail: coaching.ErrUnknown.Error()}
 	case errors.Is(err, coaching.ErrConflict):
 		return &Error{Code: CodeConflict, Detail: err.Error()}
+	case errors.As(err, &unreachable):
+		return &Error{Code: CodeUnreachable, Detail: unreachable.Error()}
 	case errors.As(err, &full):
 		return &Error{Code: CodeBusy, Detail: full.What, RetryAfter: full.RetryAfter}
 	case errors.Is(err, coaching.ErrShutdown):
