@@ -60,6 +60,7 @@ type Config struct {
 	FixedTokens  int // benchmarks: every answer is so many tokens; 0: off
 
 	// HTTP.
+	AgentVersion   string // in /v1/info
 	Host           string
 	Port           int
 	TLSCert        string
@@ -105,6 +106,7 @@ func defaultConfig() Config {
 		Contexts:        1,
 		DraftRows:       -1,
 		QueueLimit:      defaultQueueLimit,
+		AgentVersion:    release,
 		Host:            "127.0.0.1",
 		Port:            defaultPort,
 		DrainTimeout:    defaultDrainTimeout,

@@ -81,6 +81,7 @@ func options(c *Config) []option {
 
 		{"fixed-tokens", "fixed_tokens", groupPlace, "N", "For benchmarks only: every answer is exactly N tokens of whatever the model says, unconstrained, so that any weights are the same load. 0: off.", integer{p: &c.FixedTokens, max: maxContext}},
 
+		{"agent-version", "", groupHTTP, "TEXT", "What agent_version in /v1/info says. Orchestrators compare it when they resume or export a run; the default is agentd's release and changes with it.", text{&c.AgentVersion}},
 		{"host", "", groupHTTP, "ADDRESS", "Address to listen on. 0.0.0.0 opens the server to the network: think of --auth-token-file.", text{&c.Host}},
 		{"port", "", groupHTTP, "N", "Port to listen on. 0 takes a free one and logs it.", integer{p: &c.Port, max: maxPort}},
 		{"tls-cert", "", groupHTTP, "FILE", "PEM certificate chain; with --tls-key the server speaks HTTPS only.", text{&c.TLSCert}},
