@@ -3,8 +3,10 @@ package server
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,6 +61,21 @@ func TestBothBasePathsHaveTheSameRoutes(t *testing.T) {
 				t.Errorf("got %d %s, want %d with %s", w.Code, w.Body, test.status, test.body)
 			}
 		})
+	}
+}
+
+// TestTheDocumentNamesBothBasePaths as its servers.
+func TestTheDocumentNamesBothBasePaths(t *testing.T) {
+	var doc struct{ Servers []struct{ URL string } }
+	if err := json.Unmarshal(protocol.OpenAPI(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range doc.Servers {
+		got = append(got, s.URL)
+	}
+	if want := []string{"/", pathMagma}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
