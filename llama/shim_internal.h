@@ -50,6 +50,9 @@ class fault_scope {
     fault_scope & operator=(const fault_scope &) = delete;
 };
 
+// Notes for the last line of the process why abort() will be called now. The text has to stay; the first one counts.
+void aborting(const char * why);
+
 // Runs f; an exception becomes an error text and the fallback value.
 template <typename F, typename T> T guard(char ** err, T fallback, F f) noexcept {
     try {
