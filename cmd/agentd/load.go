@@ -95,6 +95,7 @@ func (d *daemon) loadModel(ctx context.Context) (model, error) {
 		TopK:               c.TopK,
 		Progress:           progress,
 		Log:                d.log,
+		Build:              versionLine(),
 	})
 	if err != nil {
 		return nil, err

@@ -65,4 +65,6 @@ type Options struct {
 	// Progress hears the part of the model that is loaded, from 0 to 1.
 	Progress func(fraction float32)
 	Log      zerolog.Logger
+	// Build is llama.SetBuild's; "": what the Go toolchain recorded.
+	Build string
 }
