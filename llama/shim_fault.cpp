@@ -1,4 +1,5 @@
-// Devices that fail: where ggml would end the process, a call of a context ends instead.
+// Devices that fail, and files that hold what no model can have: where ggml would end the process, the load or the call
+// of a context ends instead.
 #include "shim.h"
 #include "shim_internal.h"
 

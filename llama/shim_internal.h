@@ -34,7 +34,7 @@ std::string log_errors();
 // the type, but with 16 digits at most where there is none.
 std::string integer_range(int64_t minimum, int64_t maximum);
 
-// ggml could not go on (GGML_ABORT), which is how a device's failure shows.
+// ggml could not go on (GGML_ABORT), which is how a device's failure shows, and a file that holds what no model can have.
 struct device_lost : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
