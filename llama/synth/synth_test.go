@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var architectures = []string{synth.Qwen2, synth.Qwen3, synth.Qwen35, synth.GPTOSS}
+var architectures = []string{synth.Qwen2, synth.Qwen3, synth.Qwen35, synth.GPTOSS, synth.Llama}
 
 // small is a Spec with the small vocabulary, which is quick to write and load.
 func small(t testing.TB, arch string) synth.Spec {
@@ -254,7 +254,7 @@ func TestSpecErrors(t *testing.T) {
 		arch   string
 		change func(*synth.Spec)
 	}{
-		{`architecture "llama"`, synth.Qwen3, func(s *synth.Spec) { s.Arch = "llama" }},
+		{`architecture "mamba"`, synth.Qwen3, func(s *synth.Spec) { s.Arch = "mamba" }},
 		{`type "q3"`, synth.Qwen3, func(s *synth.Spec) { s.Type = "q3" }},
 		{"layers: 0", synth.Qwen3, func(s *synth.Spec) { s.Layers = 0 }},
 		{"layers: 3", synth.Qwen35, func(s *synth.Spec) { s.Layers = 3 }},

@@ -70,6 +70,8 @@ func vocabularyOf(spec *Spec) (*vocabulary, error) {
 	switch {
 	case spec.Arch == GPTOSS:
 		return harmony(), nil
+	case spec.Arch == Llama:
+		return llama3(), nil
 	case spec.Small:
 		return smallQwen(), nil
 	}
