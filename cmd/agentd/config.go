@@ -12,7 +12,7 @@ import (
 type Config struct {
 	// Model is the path of a GGUF file; "" is the embedded default model.
 	Model string
-	// ModelFormat is auto, qwen, gpt-oss or template.
+	// ModelFormat is auto, qwen, gpt-oss, llama or template.
 	ModelFormat string
 	// Quantization is auto (any file) or none (full-precision files only).
 	Quantization string

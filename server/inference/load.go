@@ -132,7 +132,7 @@ func (s *Service) loadTemplate(opts Options) error {
 	template, err := s.model.NewTemplate(opts.ChatTemplate)
 	if err != nil {
 		if opts.ChatTemplate == "" && errors.Is(err, llama.ErrNoTemplate) {
-			return nil // qwen and gpt-oss prompts need none
+			return nil // qwen, gpt-oss and llama prompts need none
 		}
 		return fmt.Errorf("chat template: %w", err)
 	}

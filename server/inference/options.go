@@ -41,7 +41,7 @@ type Options struct {
 	QueueTime  time.Duration
 
 	// Agent settings, checked by the caller.
-	Format             string // auto, qwen, gpt-oss, template
+	Format             string // auto, qwen, gpt-oss, llama, template
 	ChatTemplate       string // Jinja source; "": the model's own
 	OutputStyle        string
 	Constrain          string
