@@ -225,7 +225,7 @@ func correctionOnAnotherServer(t *testing.T, base string) {
 // TestTheServersOwnModelCoaches: its answer is random, and constrained so that
 // it is a valid correction whenever it is one.
 func TestTheServersOwnModelCoaches(t *testing.T) {
-	for _, arch := range []string{synth.Qwen3, synth.GPTOSS} {
+	for _, arch := range []string{synth.Qwen3, synth.GPTOSS, synth.Llama} {
 		t.Run(arch, func(t *testing.T) {
 			spec, err := synth.Preset("tiny", arch)
 			if err != nil {
