@@ -29,7 +29,7 @@ type Spec struct {
 	Context int
 	Experts, ExpertsUsed, SlidingWindow int // gpt-oss
 
-	// Type of the matrices: "f32", "f16", "q8_0", or "mxfp4" for experts in
+	// Type of the matrices: "f32", "f16", "bf16", "q8_0", or "mxfp4" for experts in
 	// MXFP4 and the rest in q8_0. Vectors are always f32.
 	Type string
 	Seed uint64
@@ -65,7 +65,7 @@ func (s *Spec) validate() error {
 		return fmt.Errorf("synth: architecture %q is none of %s", s.Arch, strings.Join(known, ", "))
 	}
 	if _, ok := matrixTypes[s.Type]; !ok {
-		return fmt.Errorf("synth: type %q is none of f32, f16, q8_0, mxfp4", s.Type)
+		return fmt.Errorf("synth: type %q is none of f32, f16, bf16, q8_0, mxfp4", s.Type)
 	}
 	type dim struct {
 		name  string
@@ -111,8 +111,10 @@ func Preset(size, arch string) (Spec, error) {
 	switch {
 	case size == "0.6b" && arch == Qwen3:
 		s.Layers, s.Embedding, s.FFN, s.Heads, s.KVHeads, s.HeadDim, s.Context = 28, 1024, 3072, 16, 8, 128, 40960
+	case size == "0.1b" && arch == Qwen3: // 103 M parameters with the real vocabulary
+		s.Layers, s.Embedding, s.FFN, s.Heads, s.KVHeads, s.HeadDim = 8, 512, 1536, 8, 4, 64
 	case size != "tiny":
-		return Spec{}, fmt.Errorf("synth: no preset %q for %q: there are \"tiny\" for every architecture and \"0.6b\" for %s", size, arch, Qwen3)
+		return Spec{}, fmt.Errorf("synth: no preset %q for %q: there are \"tiny\" for every architecture, \"0.1b\" and \"0.6b\" for %s", size, arch, Qwen3)
 	case arch == Qwen35:
 		s.Layers = recurrentInterval
 	case arch == GPTOSS:

@@ -104,7 +104,7 @@ func generate(t testing.TB, m *llama.Model, prompt string, n int) []llama.Token 
 
 func TestEveryArchitectureAndTypeLoadsAndDecodes(t *testing.T) {
 	for _, arch := range architectures {
-		for _, typ := range []string{"f32", "f16", "q8_0", "mxfp4"} {
+		for _, typ := range []string{"f32", "f16", "bf16", "q8_0", "mxfp4"} {
 			t.Run(arch+" "+typ, func(t *testing.T) {
 				spec := small(t, arch)
 				spec.Type = typ
