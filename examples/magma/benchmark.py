@@ -21,6 +21,7 @@ from magma_bench.artifacts import (
 from magma_bench.artifacts.models import EpisodeIndexEntry, EpisodeMetadata
 from magma_bench.artifacts.runtime import serialize_task_stages
 from magma_bench.dataset import PackageVersions, ReleaseManifest
+from magma_core.simulation.randomizer import RuntimeRandomizer
 from magma_core.simulation.randomizer.spec_generator import SpecGenerator
 from magma_core.simulation.serialization import encode_value, qualified_type_name
 from magma_scenarios import load_preset
@@ -40,6 +41,7 @@ def compile_preset(root, preset):
     task = load_preset(preset)()
     task._tools = task.Tools_cls({}, {})  # what a simulator would do first
     randomized = SpecGenerator(seed=1).generate_random_spec(task)
+    attributes = RuntimeRandomizer(randomized).get_randomized_attributes(task.get_init_attributes())
     calls = sum(stage.target_tool_calls for stage in task.stages)
     ids = {"scenario_id": scenario, "skeleton_id": "skeleton_000"}
     path = f"{scenario}/skeleton_000/semantic_000/episodes/clean.json"
@@ -50,7 +52,7 @@ def compile_preset(root, preset):
         **ids, track="in_domain", conditions=["clean"], source_definition=preset, generation_seed=1,
         requested_length_bucket="short", requested_tool_call_range=[calls, calls], initialization=task.get_initialization_spec()))
     write(root / scenario / "skeleton_000" / "semantic_000" / "semantic.json", SemanticManifest(
-        semantic_id="semantic_000", variation_index=0, tools=encode_value(randomized.tools), visible_attributes={},
+        semantic_id="semantic_000", variation_index=0, tools=encode_value(randomized.tools), visible_attributes=encode_value(attributes),
         tool_equivalence=encode_value(randomized.tool_equivalence), attributes_equivalence=randomized.attributes_equivalence,
         reversed_attributes_equivalence=randomized.reversed_attributes_equivalence,
         attribute_keys_order=randomized.attribute_keys_order, attribute_values_order=encode_value(randomized.attribute_values_order)))
@@ -68,6 +70,7 @@ def main(root, presets):
     write(root / "benchmark.json", BenchmarkManifest(
         schema_version="1.8", benchmark_version=VERSION, generated_at=datetime.datetime.now(datetime.UTC).isoformat(),
         semantic_variations=1, scenarios=[e.scenario_id for e in episodes], total_episodes=len(episodes), episodes=episodes))
+    (root / "stats.json").write_text("{}", encoding="utf-8")  # belongs to a benchmark's fingerprint; nothing reads it
     versions = {name: metadata.version(name) for name in ("magma_bench", "magma_core", "magma_scenarios")}
     write(root / "manifest.json", ReleaseManifest(schema_version="1.0", benchmark_version=VERSION, requirements=PackageVersions(**versions)))
 
