@@ -2,18 +2,12 @@ package main
 
 import (
 	"bytes"
-	"cmp"
-	"context"
 	"encoding/json"
 	"flag"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -30,9 +24,6 @@ var magmaPackages = []string{
 	"magma_core==" + magmaVersion, "pydantic==2.14.4", "pydantic_core==2.50.5", "annotated-types==0.8.0",
 	"typing_extensions==4.16.0", "typing-inspection==0.4.5",
 }
-
-// installPatience is how long a package index may take; only failures take it.
-const installPatience = 5 * time.Minute
 
 var (
 	rewrite     = flag.Bool("rewrite", false, "record the schema of MAGMA's models anew")
@@ -173,17 +164,6 @@ func TestTheMagmaExampleRunsUnderMagmaOnly(t *testing.T) {
 	})
 }
 
-// magma is a Python that has magma_core.
-type magma struct{ python, packages string }
-
-// command runs a program of that Python.
-func (m magma) command(t *testing.T, args ...string) *exec.Cmd {
-	t.Helper()
-	c := exec.CommandContext(t.Context(), m.python, append([]string{"-B"}, args...)...)
-	c.Env = append(os.Environ(), "PYTHONPATH="+m.packages)
-	return c
-}
-
 // refusals are what the models themselves say.
 func (m magma) refusals(t *testing.T, bodies []held) (refusals []string) {
 	t.Helper()
@@ -212,71 +192,11 @@ func (m magma) refusals(t *testing.T, bodies []held) (refusals []string) {
 	return refusals
 }
 
-// installedMagma is a Python with the package in agentd's cache, where it is
-// installed the first time. A test is skipped on machines without Python 3.12, or
-// where no package index can be reached.
+// magma is a Python that has magma_core.
+type magma struct{ python }
+
+// installedMagma skips where there is no such Python.
 func installedMagma(t *testing.T) magma {
 	t.Helper()
-	python, name := newPython(t)
-	if python == "" {
-		t.Skip("no Python 3.12 or newer with pip; the recorded schema is what is tested here")
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	parent := filepath.Join(cache, "agentd", "magma")
-	packages := filepath.Join(parent, magmaVersion+"-"+name)
-	if _, err := os.Stat(packages); err == nil {
-		return magma{python, packages}
-	}
-	if err := os.MkdirAll(parent, 0o750); err != nil {
-		t.Fatal(err)
-	}
-	stage, err := os.MkdirTemp(parent, "stage-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(stage)
-	ctx, cancel := context.WithTimeout(t.Context(), installPatience)
-	defer cancel()
-	args := append([]string{"-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps",
-		"--only-binary", ":all:", "--target", filepath.Join(stage, "packages")}, magmaPackages...)
-	if out, err := exec.CommandContext(ctx, python, args...).CombinedOutput(); err != nil {
-		t.Skipf("magma_core %s cannot be installed, so the recorded schema is what is tested here: %v\n%s", magmaVersion, err, out)
-	}
-	// Whole or not at all; another test process may have been faster.
-	if err := os.Rename(filepath.Join(stage, "packages"), packages); err != nil {
-		if _, there := os.Stat(packages); there != nil {
-			t.Fatal(err)
-		}
-	}
-	return magma{python, packages}
-}
-
-// newPython finds a Python of 3.12 or newer with pip, and a name for the packages
-// that it can load.
-func newPython(t *testing.T) (path, name string) {
-	t.Helper()
-	const question = `import sys, sysconfig, pip; print(sys.version_info >= (3, 12), sys.implementation.cache_tag + "-" + sysconfig.get_platform())`
-	candidates := []string{"python3", "python3.14", "python3.13", "python3.12"}
-	if home, err := os.UserHomeDir(); err == nil {
-		more, err := filepath.Glob(filepath.Join(cmp.Or(os.Getenv("PYENV_ROOT"), filepath.Join(home, ".pyenv")), "versions", "3.*", "bin", "python3"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		slices.Sort(more)
-		candidates = append(candidates, more...)
-	}
-	for _, candidate := range candidates {
-		out, err := exec.CommandContext(t.Context(), candidate, "-c", question).Output()
-		var enough, tag string
-		if err != nil {
-			continue // not there, or without pip
-		}
-		if _, err := fmt.Sscan(string(out), &enough, &tag); err == nil && enough == "True" {
-			return candidate, tag
-		}
-	}
-	return "", ""
+	return magma{installedPython(t, magmaPackages)}
 }
