@@ -148,8 +148,9 @@ func checkReplayed(t *testing.T, x *recorded, body, answer string) (sent, got st
 	case x.Method == "DELETE":
 		return "", ""
 	case x.Method == "GET":
-		if !sameJSON(t, answer, string(x.Answer)) {
-			t.Errorf("%s: got %s, it was %s", x.Path, answer, x.Answer)
+		was := strings.ReplaceAll(string(x.Answer), `"agent_version":"0.1.0"`, `"agent_version":"`+release+`"`)
+		if !sameJSON(t, answer, was) {
+			t.Errorf("%s: got %s, it was %s", x.Path, answer, was)
 		}
 		if strings.HasSuffix(x.Path, "/health") {
 			return "", "AgentHealth"

@@ -14,8 +14,10 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from agentd_magma.export import CHAT, COMMANDER, SUMMARIZER, VERSION_VARIABLE, FullHistory
+from agentd_magma import __version__
+from agentd_magma.export import CHAT, COMMANDER, SUMMARIZER, VERSION_VARIABLE, FullHistory, _summarized
 from magma_core.dataset_export import completed_export
+from magma_core.protocol.agent_coaching import InternalStep
 from magma_core.protocol.agent_export import ExportExample, discover_exporters
 from magma_gen import launch_export
 from magma_gen.storage.reader import SavedGraph
@@ -37,6 +39,7 @@ class TestOfTheGraph(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
         self.graph = Path(shutil.copytree(SAVED, self.folder / "run"))
         os.environ.pop(VERSION_VARIABLE, None)
+        self.change("config.json", agent_version=__version__)
 
     def change(self, name: str, **members: object) -> None:
         """Overwrite members of a file of the graph."""
@@ -118,6 +121,21 @@ class TestOfTheGraph(unittest.TestCase):
         self.assertEqual(json.loads(decision["memory"]), {"history": history[-2:], "summary": "sw0 was pressed."})
         self.assertEqual(json.loads(decision["history"]), history[-2:])
         self.assertEqual(files["chat_data.json"][-2]["messages"][-2:], [asks, {"role": "assistant", "content": "sw0 was pressed."}])
+
+    def test_a_result_that_agentd_adds_is_no_entry_of_the_history(self) -> None:
+        call, said = {"role": "assistant", "content": ""}, {"role": "user", "content": "Wait."}
+        history = [{"author": "USER", "content": "Go."}, {"author": "MODEL", "content": "{}"}, {"author": "USER", "content": "Wait."}, {"author": "MODEL", "content": "{}"}]
+        for messages, kept in (
+            ([said], 0),
+            ([call, {"role": "tool", "content": "pending"}, said], 1),
+            ([call, {"role": "tool", "content": "pending"}, said, call, {"role": "tool", "content": "done"}], 3),
+        ):
+            step = InternalStep(id="step-1", component=COMMANDER, full_prompt="", output_raw="", input_elements={
+                "summary": "S", "messages": [{"role": "system", "content": ""}, *messages]})
+            memory = _summarized({"history": history}, step)
+            self.assertEqual(memory, {"summary": "S", "history": history[4 - kept:]})
+        with self.assertRaisesRegex(ValueError, "newest"):
+            _summarized({"history": history[:1]}, step)
 
     def test_the_agents_have_their_names_in_magma_gens_group(self) -> None:
         self.assertLessEqual({"agentd", "agentd-summarized"}, set(discover_exporters("magma.export.gen")))

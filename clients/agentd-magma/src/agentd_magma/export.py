@@ -8,6 +8,7 @@ tools as chat templates take them.
 import json
 import os
 from hashlib import sha256
+from itertools import dropwhile, pairwise
 from typing import Any, ClassVar
 
 from magma_core.protocol.agent import AgentDecision, JsonObject
@@ -145,14 +146,14 @@ def _messages(step: InternalStep) -> list[dict[str, Any]]:
     messages = step.input_elements.get("messages")
     if not isinstance(messages, list) or not messages:
         raise ValueError(f"internal step {step.id} has no messages among its input elements")
-    return messages  # type: ignore[return-value]  # the steps are agentd's own
+    return messages
 
 
 def _functions(step: InternalStep) -> list[dict[str, Any]]:
     tools = step.input_elements.get("tools", [])
     if not isinstance(tools, list) or any(not isinstance(tool, dict) or tool.get("type") != "function" for tool in tools):
         raise ValueError("there are no chat rows of a model in the format template: it has its tools in another form")
-    return tools  # type: ignore[return-value]
+    return tools
 
 
 def _assistant(decision: AgentDecision, step: InternalStep) -> dict[str, Any]:
@@ -161,10 +162,10 @@ def _assistant(decision: AgentDecision, step: InternalStep) -> dict[str, Any]:
     if not decision.tool_calls:
         return message
     robot = {}
-    for tool in step.input_elements.get("tools") or []:  # type: ignore[union-attr]
+    for tool in step.input_elements.get("tools") or []:
         if isinstance(tool, dict) and isinstance(function := tool.get("function"), dict):
-            properties = function["parameters"]["properties"]  # type: ignore[index,call-overload]
-            robot[function["name"]] = list(properties)[-1]  # type: ignore[arg-type]
+            properties = function["parameters"]["properties"]
+            robot[function["name"]] = list(properties)[-1]
     message["tool_calls"] = [
         {
             "type": "function",
@@ -178,8 +179,11 @@ def _assistant(decision: AgentDecision, step: InternalStep) -> dict[str, Any]:
 def _summarized(memory: dict[str, Any], step: InternalStep) -> dict[str, Any]:
     """The memory with which a commander decided behind a summary: of the history there is what its messages hold."""
     history = memory.get("history") or []
-    shown = [message["role"] for message in _messages(step) if message["role"] not in ("system", "developer")][:-1]
+    roles = [message["role"] for message in _messages(step)]
+    roles = list(dropwhile(lambda role: role in ("system", "developer"), roles))
+    # A result that no decision follows was not in the history: agentd puts it where a person spoke while a call ran.
+    shown = [role for role, following in pairwise(roles) if role != "tool" or following == "assistant"]
     kept = history[len(history) - len(shown) :]
-    if [entry.get("author", "USER").upper() in ("MODEL", "ASSISTANT") for entry in kept] != [role == "assistant" for role in shown]:
+    if [str(entry.get("author", "")).upper() in ("MODEL", "ASSISTANT") for entry in kept] != [role == "assistant" for role in shown]:
         raise ValueError(f"the messages of internal step {step.id} are not the newest of the history")
     return {**memory, "summary": step.input_elements["summary"], "history": kept}
