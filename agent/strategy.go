@@ -37,6 +37,7 @@ type memoryStrategy interface {
 type shortening struct {
 	generation Generation
 	prompt     *format.Prompt
+	size       int // of the candidates' prompt then, in the budget's unit
 }
 
 // fullHistory leaves memories as they are.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sort"
 	"unicode/utf8"
 
 	"agentd/agent/format"
@@ -89,33 +90,48 @@ func (h *historySummarized) shorten(ctx context.Context, t *task, result Result,
 	if failed != nil {
 		return failed
 	}
-	j, long := t.job, t.job.memory
-	for keep := min(h.cfg.Summary.Keep, len(long.History)); ; keep /= 2 {
-		for first := len(long.History) - keep; keep > 0 && first > 0 && !mayBegin(long.History, first, h.format.ShowsResults()); first++ {
-			keep-- // a result never stands without its call
+	long := t.job.memory
+	// The less stays, the shorter is the prompt.
+	most := min(h.cfg.Summary.Keep, len(long.History))
+	fits := false
+	gone := sort.Search(most, func(gone int) bool {
+		if failed == nil {
+			fits, failed = h.replace(ctx, t, long, summary, most-gone)
 		}
-		short, problems := memory.Parse(long.Summarized(summary, keep), h.format.StateKey())
-		if len(problems) > 0 {
-			return &failure{CodeModelError, ComponentSummarizer, fmt.Errorf("the memory with its summary can't be read: %w", problems)}
-		}
-		j.memory = short
-		prompt, err := h.format.Render(j.input(0, h.format.ShowsResults()))
-		if err != nil {
-			return &failure{CodeModelError, ComponentCommander, err}
-		}
-		size, err := h.measure(ctx, prompt)
-		if err != nil {
-			code, component := classify(err)
-			return &failure{code, component, err}
-		}
-		if size <= h.cfg.Summary.Budget {
-			t.prompt, t.generation.Prompt = prompt, prompt.Pieces
-			return nil
-		}
-		if keep == 0 {
-			return h.overBudget("the prompt has %s with a summary in place of the history", size)
-		}
+		return failed != nil || fits
+	})
+	if failed == nil {
+		fits, failed = h.replace(ctx, t, long, summary, most-gone)
 	}
+	if failed == nil && !fits {
+		failed = h.overBudget("the prompt has %s with a summary in place of the history", t.shortening.size)
+	}
+	return failed
+}
+
+// replace puts a summary in place of all but the last keep entries of a memory, or
+// fewer, and makes the prompt anew. It tells whether that is within the budget.
+func (h *historySummarized) replace(ctx context.Context, t *task, long *memory.Memory, summary string, keep int) (bool, *failure) {
+	for first := len(long.History) - keep; keep > 0 && first > 0 && !mayBegin(long.History, first, h.format.ShowsResults()); first++ {
+		keep-- // a result never stands without its call
+	}
+	short, problems := memory.Parse(long.Summarized(summary, keep), h.format.StateKey())
+	if len(problems) > 0 {
+		return false, &failure{CodeModelError, ComponentSummarizer, fmt.Errorf("the memory with its summary can't be read: %w", problems)}
+	}
+	t.job.memory = short
+	prompt, err := h.format.Render(t.job.input(0, h.format.ShowsResults()))
+	if err != nil {
+		return false, &failure{CodeModelError, ComponentCommander, err}
+	}
+	size, err := h.measure(ctx, prompt)
+	if err != nil {
+		code, component := classify(err)
+		return false, &failure{code, component, err}
+	}
+	t.prompt, t.generation.Prompt = prompt, prompt.Pieces
+	t.shortening.size = size
+	return size <= h.cfg.Summary.Budget, nil
 }
 
 // read is the summary that was generated. Its internal step is kept in any case.
