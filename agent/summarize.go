@@ -76,10 +76,10 @@ func (h *historySummarized) look(ctx context.Context, requestID string, t *task)
 		return nil, &failure{CodeModelError, ComponentSummarizer, err}
 	}
 	// The seed behind those of the candidates, which so are those of the full-history agent.
-	seeds := seeds(h.cfg.Seed, requestID, j.in.ID, j.sequences()+1)
+	all := seeds(h.cfg.Seed, requestID, j.in.ID, j.sequences()+1)
 	return &shortening{prompt: prompt, generation: Generation{
 		Prompt: prompt.Pieces, N: 1, MaxTokens: h.cfg.Summary.MaxTokens, Greedy: j.greedy, Sampling: h.cfg.Sampling,
-		Seeds: seeds[len(seeds)-1:], Grammar: h.grammar, SuppressControl: h.format.SuppressControl(),
+		Seeds: all[len(all)-1:], Grammar: h.grammar, SuppressControl: h.format.SuppressControl(),
 	}}, nil
 }
 

@@ -316,20 +316,20 @@ func TestASummaryThatIsCutOffCounts(t *testing.T) {
 func TestTheRequestEndsWithItsSummaries(t *testing.T) {
 	for name, test := range map[string]struct {
 		summary error
-		words   words
+		words   *words
 		want    error
 	}{
 		"a generator that closes":      {summary: agent.ErrClosed, want: agent.ErrClosed},
 		"a caller that leaves":         {summary: context.Canceled, want: context.Canceled},
-		"a caller that left before":    {words: words{err: context.Canceled, failing: 1}, want: context.Canceled},
-		"one that left between":        {words: words{err: context.Canceled, failing: 2}, want: context.Canceled},
-		"a time that is up is no end":  {words: words{err: context.DeadlineExceeded, failing: 2}},
-		"nor a prompt without a count": {words: words{err: errors.New("no tokenizer"), failing: 1}},
+		"a caller that left before":    {words: &words{err: context.Canceled, failing: 1}, want: context.Canceled},
+		"one that left between":        {words: &words{err: context.Canceled, failing: 2}, want: context.Canceled},
+		"a time that is up is no end":  {words: &words{err: context.DeadlineExceeded, failing: 2}},
+		"nor a prompt without a count": {words: &words{err: errors.New("no tokenizer"), failing: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newStages("S", "Done.")
 			g.summary.err = test.summary
-			a := summarizing(t, agent.Config{}, &test.words)
+			a := summarizing(t, agent.Config{}, test.words)
 			plan, err := a.Prepare(request(t, `{"memory":`+told(200)+`}`))
 			if err != nil {
 				t.Fatal(err)
