@@ -242,6 +242,7 @@ func TestWhatCanGoWrongWithASummary(t *testing.T) {
 		{"an empty summary", told(200), "", nil, nil, "invalid_output", "summarizer", "could not be summarized: the output is blank", "step-0 summarizer", true},
 		{"a blank one", told(200), " \n\u2003", nil, nil, "invalid_output", "summarizer", "blank", "step-0 summarizer", true},
 		{"a call in its place", told(200), moveTo("x", "a"), nil, nil, "invalid_output", "summarizer", "stray <tool_call>", "step-0 summarizer", true},
+		{"an object in its place", told(200), `{"say": "x", "action": {}}`, nil, nil, "invalid_output", "summarizer", "is JSON", "step-0 summarizer", true},
 		{"nothing within its tokens", told(200), "\n", few(agent.FinishLength), nil, "truncated", "summarizer", "--summary-max-tokens", "step-0 summarizer", true},
 		{"another end than those of a text", told(200), "S S S S", few("repetition"), nil, "truncated", "summarizer", "repetition", "step-0 summarizer", true},
 		{"a history that does not fit the context", told(200), "", nil, &agent.ContextOverflowError{Prompt: 9, MaxNew: 8, Limit: 7}, "context_overflow", "summarizer", "the prompt has 9 tokens", "", true},

@@ -15,7 +15,7 @@ import (
 // anyway, and a free argument is better than no answer.
 func answerRule(g *gbnf.Grammar, kit Toolkit, schema protocol.Raw) (string, error) {
 	if schema == nil {
-		g.AddText("answer", gbnf.Text{Forbidden: textMarks, NonBlank: true})
+		g.AddText("answer", gbnf.Text{Forbidden: textMarks, NonBlank: true, NotFirst: "{"})
 		return "answer", nil
 	}
 	text, err := kit.SchemaGrammar(schema)

@@ -136,7 +136,8 @@ type Format interface {
 	RenderChat(c *Chat) (*Prompt, error)
 	// ChatGrammar is the grammar of answers in a chat: thoughts, where the model
 	// has them, and a JSON value that the schema admits. Without a schema the answer
-	// is a text that is not blank and has no mark of a call, thought or message.
+	// is a text that is not blank, has no mark of a call, thought or message, and does
+	// not begin like a JSON object.
 	ChatGrammar(schema protocol.Raw) (string, error)
 	// ParseChat reads an answer in a chat, without the token that ended it, and
 	// drops the thoughts.

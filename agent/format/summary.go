@@ -27,7 +27,7 @@ func summaryMessage() message {
 }
 
 // textMarks never occur in a plain text, whatever the model's format.
-var textMarks = slices.Concat(callMarks, harmonyMarks)
+var textMarks = slices.Concat(callMarks, harmonyMarks, llamaMarks)
 
 // ReadSummary reads an answer to an input with Summarize, without the token that
 // ended it: a text that is not blank, trimmed. Thoughts are dropped. A text that was
@@ -42,8 +42,12 @@ func ReadSummary(f Format, text string) (string, error) {
 			return "", fmt.Errorf("the output has a stray %s", mark)
 		}
 	}
-	if summary = strings.TrimSpace(summary); summary == "" {
+	summary = strings.TrimSpace(summary)
+	switch {
+	case summary == "":
 		return "", errors.New("the output is blank")
+	case summary[0] == '{': // as calls and decisions of some formats do
+		return "", errors.New("the output is JSON, not a text")
 	}
 	return summary, nil
 }

@@ -136,7 +136,7 @@ var beforeText = map[string][]string{
 	"gpt-oss": {
 		"<|channel|>final<|message|>", "<|channel|>analysis<|message|>hmm<|end|><|start|>assistant<|channel|>final<|message|>",
 	},
-	"blocks": {"<think>\nhmm</think>\n\n"}, "json": {""}, "any template": {""}, "no system message": {""},
+	"llama": {""}, "blocks": {"<think>\nhmm</think>\n\n"}, "json": {""}, "any template": {""}, "no system message": {""},
 }
 
 func TestSummariesAreTextWithoutMarks(t *testing.T) {
@@ -151,7 +151,7 @@ func TestSummariesAreTextWithoutMarks(t *testing.T) {
 				t.Fatal("no texts for this setup")
 			}
 			for _, thoughts := range beforeText[s.name] {
-				for _, good := range []string{"The cup is in <b>the</b> kitchen.\n\n- {\"a\": 1}", "é", `{"say": "x", "action": {}}`} {
+				for _, good := range []string{"The cup is in <b>the</b> kitchen.\n\n- {\"a\": 1}", "é"} {
 					if prefix, ok := admits(t, k, grammar, thoughts+good); !ok {
 						t.Errorf("the grammar stops after %q", prefix)
 					}
@@ -159,7 +159,7 @@ func TestSummariesAreTextWithoutMarks(t *testing.T) {
 						t.Errorf("%q is read as %q, %v", thoughts+good, got, err)
 					}
 				}
-				for _, bad := range []string{"", " \n", "The cup <tool_call>", "a</think>b</think>", "x <|start|>", "<|channel|>analysis<|message|>"} {
+				for _, bad := range []string{"", " \n", "The cup <tool_call>", "a</think>b</think>", "x <|start|>", "<|channel|>analysis<|message|>", "y <|python_tag|>x", "<|start_header_id|>x", `{"say": "x", "action": {}}`} {
 					if _, ok := admits(t, k, grammar, thoughts+bad); ok {
 						t.Errorf("the grammar admits %q", thoughts+bad)
 					}

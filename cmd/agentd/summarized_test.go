@@ -67,6 +67,7 @@ func TestHistoriesAreSummarized(t *testing.T) {
 	}{
 		"the default model": {nil, "64"},
 		"qwen":              {[]string{"--model", tinyModel(t, synth.Qwen3)}, "64"},
+		"llama":             {[]string{"--model", tinyModel(t, synth.Llama)}, "64"},
 		"gpt-oss":           {[]string{"--model", shortModel(t, synth.GPTOSS)}, "200"},
 	} {
 		t.Run(name, func(t *testing.T) {
