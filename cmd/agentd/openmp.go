@@ -7,11 +7,11 @@ import (
 )
 
 // ompSpin is how long a compute thread waits actively for the others, in rounds of
-// libgomp's loop (some 10 microseconds), before it sleeps. libgomp's own 300,000 rounds
+// libgomp's loop (some 5 microseconds), before it sleeps. libgomp's own 300,000 rounds
 // keep a processor from the thread that all wait for: beside two busy programs on two
 // cores agentd made a twentieth of its decisions. Without any rounds a step of a small
 // model takes half as long again, since each operation puts threads to sleep.
-const ompSpin = "400"
+const ompSpin = "250"
 
 // ompSettings are the variables by which users choose that themselves.
 var ompSettings = []string{"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}
