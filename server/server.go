@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"agentd/protocol"
@@ -33,6 +34,9 @@ type Options struct {
 	Tokens []string
 	// Certificates make Serve speak TLS.
 	Certificates []tls.Certificate
+	// LoadingWait is how long work waits for the model to load before it is
+	// refused; 0: it is refused at once.
+	LoadingWait time.Duration
 	// RequestTimeout ends the candidates of one request; 0: none.
 	RequestTimeout time.Duration
 	// Registry receives the server's metrics and is what /metrics shows; nil:
@@ -53,9 +57,12 @@ type Server struct {
 	info    []byte // body of /v1/info
 	bodies  *transfer.Room
 	cancel  context.CancelCauseFunc
+	waiting atomic.Int64 // requests that wait for the model to load
 
 	mu       sync.Mutex // guards what follows; held for a few instructions only
 	state    State
+	failed   bool          // the model cannot be loaded
+	loaded   chan struct{} // closed when nobody need wait for the model any more
 	decider  Decider       // set from Ready on
 	inFlight int           // requests between begin and end
 	idle     chan struct{} // closed when draining and inFlight is 0
@@ -83,6 +90,7 @@ func New(opts Options) (*Server, error) {
 		info:   opts.Info.AppendJSON(nil),
 		bodies: transfer.NewRoom(maxBodies),
 		cancel: cancel,
+		loaded: make(chan struct{}),
 		idle:   make(chan struct{}),
 	}
 	s.metrics = newMetrics(opts.Registry, opts.Info.AgentVersion, s.State)
@@ -116,14 +124,18 @@ func (s *Server) routes() *gin.Engine {
 	r.NoRoute(func(c *gin.Context) { s.fail(c, &Error{Code: CodeNotFound}) })
 	r.NoMethod(func(c *gin.Context) { s.fail(c, &Error{Code: CodeMethodNotAllowed}) })
 
-	r.GET(pathHealth, s.getHealth)
-	r.GET("/v1/info", s.getInfo)
+	get := func(path string, handler gin.HandlerFunc) {
+		r.GET(path, handler)
+		r.HEAD(path, handler) // net/http leaves the body out
+	}
+	get(pathHealth, s.getHealth)
+	get("/v1/info", s.getInfo)
 	r.POST("/v1/responses", s.jsonBody, s.postResponses)
 	r.POST("/v1/coaching", s.jsonBody, s.postCoaching)
 	r.PUT(pathSessions+":run_id", s.jsonBody, s.putSession)
 	r.DELETE(pathSessions+":run_id", s.deleteSession)
-	r.GET("/openapi.json", s.getOpenAPI)
-	r.GET(pathMetrics, s.getMetrics)
+	get("/openapi.json", s.getOpenAPI)
+	get(pathMetrics, s.getMetrics)
 	return r
 }
 
