@@ -81,20 +81,30 @@ func serve(t *testing.T, s *Server) *listening {
 // post sends the valid request and delivers its status and body.
 func (ls *listening) post(t *testing.T) <-chan string {
 	t.Helper()
+	return ls.send(t, http.MethodPost, "/v1/responses", validBody)
+}
+
+// send sends a request and delivers its status and body.
+func (ls *listening) send(t *testing.T, method, path, body string) <-chan string {
+	t.Helper()
 	answer := make(chan string, 1)
+	req, err := http.NewRequestWithContext(t.Context(), method, ls.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
 	go func() {
-		resp, err := ls.client.Post(ls.url+"/v1/responses", "application/json", strings.NewReader(validBody))
+		resp, err := ls.client.Do(req)
 		if err != nil {
 			answer <- err.Error()
 			return
 		}
 		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
+		text, err := io.ReadAll(resp.Body)
 		if err != nil {
 			answer <- err.Error()
 			return
 		}
-		answer <- resp.Status + " " + string(body)
+		answer <- resp.Status + " " + string(text)
 	}()
 	return answer
 }

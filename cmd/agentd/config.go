@@ -65,6 +65,7 @@ type Config struct {
 	TLSCert        string
 	TLSKey         string
 	AuthTokenFile  string
+	LoadingWait    time.Duration // of requests for the model; 0: they are refused at once
 	RequestTimeout time.Duration // 0: none
 	DrainTimeout   time.Duration
 
@@ -107,6 +108,7 @@ func defaultConfig() Config {
 		QueueLimit:      defaultQueueLimit,
 		Host:            "127.0.0.1",
 		Port:            defaultPort,
+		LoadingWait:     defaultLoadingWait,
 		DrainTimeout:    defaultDrainTimeout,
 
 		Coaching:         "on",

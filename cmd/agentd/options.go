@@ -86,6 +86,7 @@ func options(c *Config) []option {
 		{"tls-cert", "", groupHTTP, "FILE", "PEM certificate chain; with --tls-key the server speaks HTTPS only.", text{&c.TLSCert}},
 		{"tls-key", "", groupHTTP, "FILE", "PEM private key of --tls-cert.", text{&c.TLSKey}},
 		{"auth-token-file", "", groupHTTP, "FILE", "Bearer tokens, one a line, of at least 16 characters; # begins a comment line. Every path but /health then needs one.", text{&c.AuthTokenFile}},
+		{"loading-wait", "", groupHTTP, "TIME", "How long requests that arrive while the model loads wait for it before they are answered 503 with Retry-After. /health and /v1/info answer at once. 0s: nothing waits.", duration{&c.LoadingWait}},
 		{"request-timeout", "", groupHTTP, "TIME", "Candidates of one request that are not done by then end as the error timeout. 0s: no limit.", duration{&c.RequestTimeout}},
 		{"drain-timeout", "", groupHTTP, "TIME", "How long work in flight may go on after SIGTERM or SIGINT. A second signal ends the server at once.", duration{&c.DrainTimeout}},
 
