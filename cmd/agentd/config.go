@@ -72,6 +72,8 @@ type Config struct {
 	// Coaching. Sessions bring the addresses and keys of their coaches.
 	Coaching         string        // on or off
 	CoachingAllow    []string      // hosts and networks coaches may be at; none: egress's default
+	CoachHuman       string        // where people coach every session; "": nowhere
+	CoachHumanWhen   string        // first or failed
 	CoachingWorkers  int           // requests of one session in work at once
 	CoachingQueue    int           // requests of one session that wait
 	CoachingSessions int           // sessions at a time
@@ -112,6 +114,7 @@ func defaultConfig() Config {
 		DrainTimeout:    defaultDrainTimeout,
 
 		Coaching:         "on",
+		CoachHumanWhen:   coaching.PeopleFirst,
 		CoachingWorkers:  coaching.DefaultWorkers,
 		CoachingQueue:    coaching.DefaultQueue,
 		CoachingSessions: coaching.DefaultMaxSessions,

@@ -1,6 +1,10 @@
 package main
 
-import "strings"
+import (
+	"strings"
+
+	"agentd/coaching"
+)
 
 // option is one setting under its three names: the flag --name, the variable
 // AGENTD_NAME and the configuration file's key.
@@ -92,6 +96,8 @@ func options(c *Config) []option {
 
 		{"coaching", "", groupCoaching, "on|off", "off refuses coaching sessions and requests and says so in /v1/info; corrections through /v1/responses work all the same.", choice{&c.Coaching, []string{"on", "off"}, map[string]string{"true": "on", "false": "off"}}},
 		{"coaching-allow", "", groupCoaching, "LIST", "Where coaches may be, since clients name them: host names, *.example.org, addresses and networks such as 10.0.0.0/8, separated by commas or in several --coaching-allow. Default: any public or loopback address. Link-local and cloud metadata addresses are never allowed.", list{&c.CoachingAllow, maxCoachingAllow}},
+		{"coach-human", "", groupCoaching, "URL", "Let people at this endpoint coach every session, whatever its configuration says, beside its backends: agentd console is such an endpoint. It may be at a private address. Sessions with the provider human keep their own. Default: nobody.", text{&c.CoachHuman}},
+		{"coach-human-when", "", groupCoaching, "WHEN", "When --coach-human asks people: first, before the backends, which are asked where no person answers; or failed, when the backends gave no correction. A person who skips a task ends it.", choice{&c.CoachHumanWhen, []string{coaching.PeopleFirst, coaching.PeopleFailed}, nil}},
 		{"coaching-workers", "", groupCoaching, "N", "Requests of one session that are worked on at once.", integer{p: &c.CoachingWorkers, min: 1, max: maxCoaching}},
 		{"coaching-queue", "", groupCoaching, "N", "Requests of one session that wait for a worker; the next one is answered 503 with Retry-After.", integer{p: &c.CoachingQueue, max: maxCoaching}},
 		{"coaching-sessions", "", groupCoaching, "N", "Sessions at a time; the next one is answered 503 with Retry-After.", integer{p: &c.CoachingSessions, min: 1, max: maxCoaching}},
