@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"agentd/protocol"
+	"agentd/server/internal/connection"
 	"agentd/server/internal/transfer"
 
 	"github.com/gin-gonic/gin"
@@ -103,6 +104,7 @@ func New(opts Options) (*Server, error) {
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ErrorLog:          stdlog.New(connectionLog{opts.Log}, "", 0),
 	}
+	connection.Prepare(s.http)
 	return s, nil
 }
 

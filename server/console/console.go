@@ -128,6 +128,7 @@ func Open(o Options) (*Console, error) {
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          stdlog.New(connectionLog{o.Log}, "", 0),
 	}
+	connection.Prepare(c.http)
 	c.loops.Go(c.housekeeping)
 	return c, nil
 }

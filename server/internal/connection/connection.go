@@ -14,19 +14,8 @@ import (
 	"time"
 )
 
-// Serve serves s on l until s ends, over TLS when there are certificates. It always closes
-// l and returns nil after Shutdown and Close. refused is told of every error that was
-// answered before a handler was asked; nil: nobody is.
-//
-// Only HTTP/1 is spoken: what this package does happens on the bytes of a connection.
-func Serve(s *http.Server, l net.Listener, certificates []tls.Certificate, refused func(status int, detail string)) error {
-	wrapped := &listener{Listener: l, maxHeader: s.MaxHeaderBytes, refused: refused}
-	if refused == nil {
-		wrapped.refused = func(int, string) {}
-	}
-	if len(certificates) > 0 {
-		wrapped.tls = &tls.Config{Certificates: certificates, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
-	}
+// Prepare makes s ready for Serve. The server has its handler by then.
+func Prepare(s *http.Server) {
 	handler := s.Handler
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c := of(r); c != nil {
@@ -45,6 +34,18 @@ func Serve(s *http.Server, l net.Listener, certificates []tls.Certificate, refus
 			own.answering.Store(false)
 			own.begun.Store(false)
 		}
+	}
+}
+
+// Serve serves s, which was prepared, on l until s ends, over TLS when there are
+// certificates. It always closes l and returns nil after Shutdown and Close. refused is told
+// of every error that was answered before a handler was asked.
+//
+// Only HTTP/1 is spoken: what this package does happens on the bytes of a connection.
+func Serve(s *http.Server, l net.Listener, certificates []tls.Certificate, refused func(status int, detail string)) error {
+	wrapped := &listener{Listener: l, maxHeader: s.MaxHeaderBytes, refused: refused}
+	if len(certificates) > 0 {
+		wrapped.tls = &tls.Config{Certificates: certificates, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 	}
 	if err := s.Serve(wrapped); !errors.Is(err, http.ErrServerClosed) {
 		return err
