@@ -16,7 +16,7 @@ const (
 
 // Config of an Agent. Empty fields mean what is said; New refuses what is not.
 type Config struct {
-	// Format is auto (the default), qwen, gpt-oss or template, or an alias of
+	// Format is auto (the default), qwen, gpt-oss, llama or template, or an alias of
 	// the first implementation (harmony, magma).
 	Format string
 	// Architecture and ChatTemplate of the model; the template may be the
@@ -130,7 +130,7 @@ func New(cfg Config, tk Toolkit) (*Agent, error) {
 	return a, nil
 }
 
-// Format is the name of the model format in use: qwen, gpt-oss or template.
+// Format is the name of the model format in use: qwen, gpt-oss, llama or template.
 func (a *Agent) Format() string { return a.format.Name() }
 
 // DetectFormat chooses the model format for an architecture and a chat template.

@@ -26,6 +26,14 @@ const (
 )
 
 const (
+	// maxReachCalls bounds the test calls that one configuration makes at once.
+	maxReachCalls = 8
+	// maxReachTime bounds one of them where its backend may take longer: a model
+	// may have to be loaded first, and MAGMA's clients wait 6 minutes for an answer.
+	maxReachTime = 5 * time.Minute
+)
+
+const (
 	// minRetryAfter and maxRetryAfter bound the estimate in FullError.
 	minRetryAfter = time.Second
 	maxRetryAfter = time.Minute

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"agentd/coaching/backend"
 	"agentd/coaching/egress"
@@ -22,6 +23,8 @@ type Service struct {
 	metrics *metrics
 	room    room // for the requests of all sessions
 	answers room // for their responses
+
+	reaching atomic.Int64 // configurations whose backends are being called
 
 	// base ends when Close breaks off what is in work, alive as soon as Close is
 	// called.
@@ -281,7 +284,7 @@ func (s *Service) countSessions() float64 {
 // tooManySessions is the error of Create at its limit.
 func tooManySessions(limit int) *FullError {
 	return &FullError{
-		What:       fmt.Sprintf("there are %d coaching sessions, the most that this server takes; close those that are done", limit),
+		What:       fmt.Sprintf("there are %d coaching sessions, the most that this server takes; close those that are done, or allow more with --coaching-sessions", limit),
 		RetryAfter: maxRetryAfter,
 	}
 }

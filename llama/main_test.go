@@ -1,6 +1,7 @@
 package llama
 
 import (
+	"os"
 	"sync"
 	"testing"
 
@@ -9,7 +10,12 @@ import (
 	"agentd/llama/synth"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if kind := os.Getenv(crashVariable); kind != "" {
+		crash(kind)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // modelPath is the file of an architecture's tiny model.
 func modelPath(t testing.TB, arch string) string {

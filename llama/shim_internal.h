@@ -34,7 +34,7 @@ std::string log_errors();
 // the type, but with 16 digits at most where there is none.
 std::string integer_range(int64_t minimum, int64_t maximum);
 
-// ggml could not go on (GGML_ABORT), which is how a device's failure shows.
+// ggml could not go on (GGML_ABORT), which is how a device's failure shows, and a file that holds what no model can have.
 struct device_lost : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -49,6 +49,9 @@ class fault_scope {
     fault_scope(const fault_scope &)             = delete;
     fault_scope & operator=(const fault_scope &) = delete;
 };
+
+// Notes for the last line of the process why abort() will be called now. The text has to stay; the first one counts.
+void aborting(const char * why);
 
 // Runs f; an exception becomes an error text and the fallback value.
 template <typename F, typename T> T guard(char ** err, T fallback, F f) noexcept {

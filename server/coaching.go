@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,8 @@ import (
 // *coaching.Service, with its errors, or a fake in tests.
 type Coach interface {
 	Configure(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error
+	// ConfigureReachable is Configure once every backend has answered a test call.
+	ConfigureReachable(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error
 	Coach(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error)
 	CloseSession(ctx context.Context, runID string) error
 }
@@ -40,7 +43,11 @@ func (s *Server) putSession(c *gin.Context) {
 		if s.opts.Coach == nil {
 			return nil, s.noCoaching()
 		}
-		return nil, s.opts.Coach.Configure(ctx, runID, cfg)
+		configure := s.opts.Coach.Configure
+		if forMagma(c) {
+			configure = s.opts.Coach.ConfigureReachable
+		}
+		return nil, configure(ctx, runID, cfg)
 	})
 }
 
@@ -97,7 +104,11 @@ func (s *Server) deleteSession(c *gin.Context) {
 		case err != nil:
 			return nil, err
 		}
-		return nil, s.opts.Coach.CloseSession(ctx, runID)
+		err = s.opts.Coach.CloseSession(ctx, runID)
+		if forMagma(c) && errors.Is(err, coaching.ErrUnknown) {
+			err = nil // its clients close what they failed to configure, too
+		}
+		return nil, err
 	})
 }
 
@@ -125,11 +136,41 @@ func (s *Server) noCoaching() error {
 	return &Error{Code: CodeCoachingUnavailable, Detail: s.opts.Info.CoachingUnavailableReason}
 }
 
+// logRefusedSession tells the operator why a session was not configured, since
+// clients of the protocol show it to nobody. The reason names the option that would
+// allow it, where one does, and holds no value of a header.
+func (s *Server) logRefusedSession(c *gin.Context, e *Error) {
+	if c.Request.Method != http.MethodPut || c.FullPath() != basePath(c)+pathSessions+":run_id" ||
+		e.Code == CodeInternal || e.Code == CodeClientGone { // logged elsewhere, and nobody's refusal
+		return
+	}
+	reason := strings.ReplaceAll(e.Problems.All(), "\n", "; ")
+	if len(e.Problems) == 0 {
+		reason = cmp.Or(e.Detail, codes[e.Code].detail)
+	}
+	runID, _ := pathRunID(c) // the reason says what is wrong with it
+	s.log.Warn().
+		Str("run_id", head(runID, maxLogID)).
+		Int("status", codes[e.Code].status).
+		Str("reason", head(reason, maxLogReason)).
+		Str("request_id", c.GetString(keyRequestID)).
+		Msg("coaching session refused")
+}
+
+// head is the beginning of a text for the log.
+func head(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "…"
+}
+
 // pathRunID is the run_id of the path, with its escapes resolved: it may hold
 // any character, a slash too. The error is protocol.Problems.
 func pathRunID(c *gin.Context) (string, error) {
 	// Gin's own parameter reads + as a space once the path holds an escape.
-	runID, err := url.PathUnescape(strings.TrimPrefix(c.Request.URL.EscapedPath(), pathSessions))
+	path := strings.TrimPrefix(c.Request.URL.EscapedPath(), basePath(c)+pathSessions)
+	runID, err := url.PathUnescape(path)
 	problem := func(msg string) error {
 		return protocol.Problems{{Type: protocol.TypeValue, Loc: []any{"path", "run_id"}, Msg: msg}}
 	}
@@ -161,11 +202,14 @@ func bothProblems(path, body error) error {
 // a Coach.
 func coachingError(err error) error {
 	var full *coaching.FullError
+	var unreachable *coaching.UnreachableError
 	switch {
 	case errors.Is(err, coaching.ErrUnknown):
 		return &Error{Code: CodeNoSession, Detail: coaching.ErrUnknown.Error()}
 	case errors.Is(err, coaching.ErrConflict):
 		return &Error{Code: CodeConflict, Detail: err.Error()}
+	case errors.As(err, &unreachable):
+		return &Error{Code: CodeUnreachable, Detail: unreachable.Error()}
 	case errors.As(err, &full):
 		return &Error{Code: CodeBusy, Detail: full.What, RetryAfter: full.RetryAfter}
 	case errors.Is(err, coaching.ErrShutdown):

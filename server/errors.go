@@ -37,6 +37,7 @@ const (
 	CodeDraining
 	CodeBusy
 	CodeCoachingUnavailable
+	CodeUnreachable
 	CodeClientGone
 )
 
@@ -68,6 +69,7 @@ var codes = map[Code]struct {
 	CodeDraining:            {http.StatusServiceUnavailable, "the server is shutting down", retryDraining},
 	CodeBusy:                {http.StatusServiceUnavailable, "the queue is full", retryBusy},
 	CodeCoachingUnavailable: {http.StatusServiceUnavailable, "specialized coaching is unavailable", 0},
+	CodeUnreachable:         {http.StatusServiceUnavailable, "a coaching backend cannot be used", 0},
 	CodeClientGone:          {http.StatusServiceUnavailable, "the client closed the connection before the answer", 0},
 }
 
@@ -136,6 +138,7 @@ func (s *Server) fail(c *gin.Context, err error) {
 	if retry := max(e.RetryAfter, entry.retry); retry > 0 {
 		c.Header("Retry-After", strconv.Itoa(int(math.Ceil(retry.Seconds()))))
 	}
+	s.logRefusedSession(c, e)
 	// Without it net/http gives up on a body when the answer begins.
 	_ = http.NewResponseController(c.Writer).EnableFullDuplex()
 	s.writeJSON(c, entry.status, errorBody(e, entry.detail))

@@ -33,7 +33,7 @@ func (s *Server) getHealth(c *gin.Context) {
 	s.writeJSON(c, status, health.AppendJSON(nil))
 }
 
-func (s *Server) getInfo(c *gin.Context) { s.writeJSON(c, http.StatusOK, s.info) }
+func (s *Server) getInfo(c *gin.Context) { s.writeJSON(c, http.StatusOK, s.info[basePath(c)]) }
 
 func (s *Server) getOpenAPI(c *gin.Context) { s.writeJSON(c, http.StatusOK, protocol.OpenAPI()) }
 
@@ -76,6 +76,9 @@ func (s *Server) decide(c *gin.Context, decider Decider) ([]byte, error) {
 	req, err := protocol.DecodeAgentRequest(body)
 	if err != nil {
 		return nil, err
+	}
+	if forMagma(c) {
+		callsOverSay(req)
 	}
 	ctx, settle := connection.Caller(c.Request, false)
 	defer settle()

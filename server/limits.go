@@ -25,6 +25,10 @@ const (
 	maxRequestID = 128
 	// maxRunID is the longest run_id of a coaching session, in bytes.
 	maxRunID = protocol.MaxID
+	// maxLogID and maxLogReason bound, in bytes, a run_id and the reasons for a
+	// refusal in the log.
+	maxLogID     = 200
+	maxLogReason = 4000
 
 	// retryLoading, retryDraining and retryBusy are what Retry-After says when
 	// nothing better is known.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -71,7 +72,7 @@ func (s *Server) observe(c *gin.Context) {
 		s.metrics.request(method, route, status, took)
 
 		level := zerolog.InfoLevel
-		if route == pathHealth || route == pathMetrics {
+		if path := strings.TrimPrefix(route, pathMagma); path == pathHealth || path == pathMetrics {
 			level = zerolog.DebugLevel // asked for every few seconds
 		}
 		s.log.WithLevel(level).

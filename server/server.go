@@ -26,6 +26,8 @@ import (
 type Options struct {
 	// Info is what /v1/info says.
 	Info protocol.AgentInfo
+	// Build is what runs, for /metrics.
+	Build Build
 	// Coach answers the coaching routes, as Info must advertise. Without one they
 	// answer 503 with Info's coaching_unavailable_reason.
 	Coach Coach
@@ -47,6 +49,12 @@ type Options struct {
 	NewID func() string
 }
 
+// Build is what a program was built from.
+type Build struct {
+	Version string // the release
+	Commit  string // "unknown" when nobody recorded it
+}
+
 // Server is the HTTP server. Make it with New.
 type Server struct {
 	opts    Options
@@ -55,7 +63,7 @@ type Server struct {
 	metrics *metrics
 	router  *gin.Engine
 	http    *http.Server
-	info    []byte // body of /v1/info
+	info    map[string][]byte // body of /v1/info, by base path
 	bodies  *transfer.Room
 	cancel  context.CancelCauseFunc
 	waiting atomic.Int64 // requests that wait for the model to load
@@ -88,13 +96,13 @@ func New(opts Options) (*Server, error) {
 		opts:   opts,
 		log:    opts.Log,
 		auth:   newAuthenticator(opts.Tokens),
-		info:   opts.Info.AppendJSON(nil),
+		info:   map[string][]byte{"": opts.Info.AppendJSON(nil), pathMagma: magmaInfo(opts.Info).AppendJSON(nil)},
 		bodies: transfer.NewRoom(maxBodies),
 		cancel: cancel,
 		loaded: make(chan struct{}),
 		idle:   make(chan struct{}),
 	}
-	s.metrics = newMetrics(opts.Registry, opts.Info.AgentVersion, s.State)
+	s.metrics = newMetrics(opts.Registry, opts.Build, s.State)
 	s.router = s.routes()
 	s.http = &http.Server{
 		Handler:           s.router,
@@ -126,18 +134,21 @@ func (s *Server) routes() *gin.Engine {
 	r.NoRoute(func(c *gin.Context) { s.fail(c, &Error{Code: CodeNotFound}) })
 	r.NoMethod(func(c *gin.Context) { s.fail(c, &Error{Code: CodeMethodNotAllowed}) })
 
-	get := func(path string, handler gin.HandlerFunc) {
-		r.GET(path, handler)
-		r.HEAD(path, handler) // net/http leaves the body out
+	for base := range s.info {
+		g := r.Group(base)
+		get := func(path string, handler gin.HandlerFunc) {
+			g.GET(path, handler)
+			g.HEAD(path, handler) // net/http leaves the body out
+		}
+		get(pathHealth, s.getHealth)
+		get("/v1/info", s.getInfo)
+		g.POST("/v1/responses", s.jsonBody, s.postResponses)
+		g.POST("/v1/coaching", s.jsonBody, s.postCoaching)
+		g.PUT(pathSessions+":run_id", s.jsonBody, s.putSession)
+		g.DELETE(pathSessions+":run_id", s.deleteSession)
+		get("/openapi.json", s.getOpenAPI)
+		get(pathMetrics, s.getMetrics)
 	}
-	get(pathHealth, s.getHealth)
-	get("/v1/info", s.getInfo)
-	r.POST("/v1/responses", s.jsonBody, s.postResponses)
-	r.POST("/v1/coaching", s.jsonBody, s.postCoaching)
-	r.PUT(pathSessions+":run_id", s.jsonBody, s.putSession)
-	r.DELETE(pathSessions+":run_id", s.deleteSession)
-	get("/openapi.json", s.getOpenAPI)
-	get(pathMetrics, s.getMetrics)
 	return r
 }
 

@@ -62,6 +62,7 @@ func testOptions() Options {
 			CoachingResume:            true,
 			CoachingUnavailableReason: reason,
 		},
+		Build: Build{Version: "1.2.3", Commit: "abc"},
 		Log:   zerolog.Nop(),
 		NewID: func() string { return "generated" },
 	}

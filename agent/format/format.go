@@ -19,6 +19,7 @@ import (
 const (
 	Qwen     = "qwen"
 	GPTOSS   = "gpt-oss"
+	Llama    = "llama" // 3.1 and later
 	Template = "template"
 )
 

@@ -74,7 +74,7 @@ func parseBlocks(text string, inThoughts bool, mixed string,
 func trimEnd(text string) string {
 	for {
 		trimmed := strings.TrimRight(text, " \t\r\n")
-		for _, end := range []string{"<|im_end|>", "<|endoftext|>", "<|eot_id|>", "</s>"} {
+		for _, end := range []string{"<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "</s>"} {
 			trimmed = strings.TrimSuffix(trimmed, end)
 		}
 		if trimmed == text {

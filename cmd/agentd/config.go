@@ -12,7 +12,7 @@ import (
 type Config struct {
 	// Model is the path of a GGUF file; "" is the embedded default model.
 	Model string
-	// ModelFormat is auto, qwen, gpt-oss or template.
+	// ModelFormat is auto, qwen, gpt-oss, llama or template.
 	ModelFormat string
 	// Quantization is auto (any file) or none (full-precision files only).
 	Quantization string
@@ -60,6 +60,7 @@ type Config struct {
 	FixedTokens  int // benchmarks: every answer is so many tokens; 0: off
 
 	// HTTP.
+	AgentVersion   string // in /v1/info
 	Host           string
 	Port           int
 	TLSCert        string
@@ -108,6 +109,7 @@ func defaultConfig() Config {
 		Contexts:        1,
 		DraftRows:       -1,
 		QueueLimit:      defaultQueueLimit,
+		AgentVersion:    release,
 		Host:            "127.0.0.1",
 		Port:            defaultPort,
 		LoadingWait:     defaultLoadingWait,

@@ -130,13 +130,15 @@ func interrupt(t *testing.T) {
 	}
 }
 
-func TestPortAnswersWhileTheModelLoads(t *testing.T) {
+func TestPortAnswersWhileTheModelLoads(t *testing.T) { eachBase(t, portAnswersWhileLoading) }
+
+func portAnswersWhileLoading(t *testing.T, base string) {
 	proceed, m := make(chan struct{}), newFakeModel()
 	close(m.release)
 	r := startFake(t, func(context.Context) (model, error) {
 		<-proceed
 		return m, nil
-	})
+	}).at(base)
 	r.health("loading")
 	early := r.post(oneInput)
 	if status, body, err := exchange("GET", r.url+"/v1/info", ""); status != 200 || !strings.Contains(body, `"inference":true`) {
@@ -210,9 +212,11 @@ func TestModelThatArrivesAfterTheSignalIsClosed(t *testing.T) {
 	wait(t, "the model's end", m.closed)
 }
 
-func TestFirstSignalDrains(t *testing.T) {
+func TestFirstSignalDrains(t *testing.T) { eachBase(t, firstSignalDrains) }
+
+func firstSignalDrains(t *testing.T, base string) {
 	m := newFakeModel()
-	r := startFake(t, ready(m))
+	r := startFake(t, ready(m)).at(base)
 	r.health("ready")
 	answer := r.post(oneInput)
 	wait(t, "the work's start", m.started)
@@ -231,9 +235,11 @@ func TestFirstSignalDrains(t *testing.T) {
 	wait(t, "the model's end", m.closed)
 }
 
-func TestSecondSignalEndsAtOnce(t *testing.T) {
+func TestSecondSignalEndsAtOnce(t *testing.T) { eachBase(t, secondSignalEnds) }
+
+func secondSignalEnds(t *testing.T, base string) {
 	m := newFakeModel()
-	r := startFake(t, ready(m))
+	r := startFake(t, ready(m)).at(base)
 	r.health("ready")
 	answer := r.post(oneInput)
 	wait(t, "the work's start", m.started)
@@ -249,9 +255,11 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	wait(t, "the model's end", m.closed)
 }
 
-func TestDrainTimeoutCancelsAndSaysSo(t *testing.T) {
+func TestDrainTimeoutCancelsAndSaysSo(t *testing.T) { eachBase(t, drainTimeoutCancels) }
+
+func drainTimeoutCancels(t *testing.T, base string) {
 	m := newFakeModel()
-	r := startFake(t, ready(m), "--drain-timeout", "10ms")
+	r := startFake(t, ready(m), "--drain-timeout", "10ms").at(base)
 	r.health("ready")
 	answer := r.post(oneInput)
 	wait(t, "the work's start", m.started)

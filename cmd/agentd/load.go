@@ -16,11 +16,11 @@ const agentID = "full-history-agent"
 const coachingOff = "specialized coaching is switched off on this server (--coaching off); corrections through /v1/responses work"
 
 // agentInfo is the body of /v1/info.
-func agentInfo(coached bool) protocol.AgentInfo {
+func agentInfo(version string, coached bool) protocol.AgentInfo {
 	info := protocol.AgentInfo{
 		ProtocolVersion: protocol.Version,
 		AgentID:         agentID,
-		AgentVersion:    agentVersion(),
+		AgentVersion:    version,
 		Capabilities: map[string]bool{
 			protocol.CapabilityInference: true,
 			protocol.CapabilityCoaching:  coached,
@@ -95,6 +95,7 @@ func (d *daemon) loadModel(ctx context.Context) (model, error) {
 		TopK:               c.TopK,
 		Progress:           progress,
 		Log:                d.log,
+		Build:              versionLine(),
 	})
 	if err != nil {
 		return nil, err

@@ -32,10 +32,10 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// logStart says what was decided before anything is loaded: the version and
+// logStart says what was decided before anything is loaded: what runs and
 // each option that is not a default, with where it came from.
 func (d *daemon) logStart() {
-	d.log.Info().Str("version", agentVersion()).Msg("agentd starts")
+	d.log.Info().Str("version", release).Str("commit", buildCommit()).Msg("agentd starts")
 	event := d.log.Info()
 	for _, o := range options(&d.config) {
 		if from, ok := d.from[o.name]; ok {

@@ -46,13 +46,13 @@ var (
 func options(c *Config) []option {
 	return []option{
 		{"model", "path", groupModel, "FILE", "GGUF file to serve (of a split model: its first file). Without it the model inside agentd is served, which decides for robots in small simulated households and knows nothing else.", text{&c.Model}},
-		{"model-format", "format", groupModel, "NAME", "How the model is prompted and read: auto, qwen, gpt-oss (or harmony), template (or magma).", choice{&c.ModelFormat, []string{"auto", "qwen", "gpt-oss", "template"}, formatAliases}},
-		{"quantization", "quantization", groupModel, "MODE", "auto serves any file; none refuses a quantized one. GPT-OSS and natively quantized files need auto.", choice{&c.Quantization, []string{"auto", "none"}, nil}},
+		{"model-format", "format", groupModel, "NAME", "How the model is prompted and read: auto, qwen, gpt-oss (or harmony), llama (Llama 3.1 and later), template (or magma).", choice{&c.ModelFormat, []string{"auto", "qwen", "gpt-oss", "llama", "template"}, formatAliases}},
+		{"quantization", "quantization", groupModel, "MODE", "auto serves any file; none refuses a quantized one. GPT-OSS and natively quantized files need auto.", quantization{choice{&c.Quantization, []string{"auto", "none"}, nil}}},
 		{"dtype", "dtype", groupModel, "TYPE", "Element type of the KV cache: auto (f16), f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl. float32, float16 and bfloat16 are accepted.", choice{&c.DType, dtypes, dtypeAliases}},
 		{"context-length", "context_length", groupModel, "TOKENS", "Size of the KV cache, shared by all running candidates and the prefix cache; one candidate also never exceeds what the model was trained on. auto: 32768, on a GPU up to 131072 if the model was trained on more, as far as memory allows.", integer{&c.ContextLength, minContext, maxContext, "auto", 0}},
 		{"max-new-tokens", "max_new_tokens", groupModel, "TOKENS", "Longest answer of one candidate; reaching it is the candidate error truncated.", integer{p: &c.MaxNewTokens, min: 1, max: maxContext}},
 
-		{"chat-template", "chat_template", groupFormat, "FILE|TEXT", "Jinja template to use instead of the model's own: a file, or the template itself. --model-format template renders it; qwen and gpt-oss prompt natively, and qwen takes from it which of its variants the model is.", text{&c.ChatTemplate}},
+		{"chat-template", "chat_template", groupFormat, "FILE|TEXT", "Jinja template to use instead of the model's own: a file, or the template itself. --model-format template renders it; qwen, gpt-oss and llama prompt natively, and qwen takes from it which of its variants the model is.", text{&c.ChatTemplate}},
 		{"output-style", "output_style", groupFormat, "STYLE", "What the template format expects the model to write: qwen_format or json.", choice{&c.OutputStyle, []string{"qwen_format", "json"}, nil}},
 		{"constrain", "constrain", groupFormat, "on|off", "on keeps every tool call valid for its tools while it is generated; off only checks it afterwards.", choice{&c.Constrain, []string{"on", "off"}, map[string]string{"true": "on", "false": "off"}}},
 		{"forced-tokens", "forced_tokens", groupFormat, "on|off", "on appends what the grammar leaves no choice about, such as the rest of a tool's name or a key, without sampling it, and computes it with the next token; off samples every token, for comparisons.", choice{&c.ForcedTokens, []string{"on", "off"}, map[string]string{"true": "on", "false": "off"}}},
@@ -77,7 +77,7 @@ func options(c *Config) []option {
 		{"parallel", "parallel", groupPlace, "N", "Candidates generated at the same time, in each context.", integer{&c.Parallel, 1, maxSequences, "auto", 0}},
 		{"draft-rows", "draft_rows", groupPlace, "N", "Fill each step of the model up to so many tokens with guesses of what candidates say next, taken from where their prompt or answer said the same before. A right guess saves a step and a wrong one costs little; answers are the same but for rounding. Where as many candidates decode at once nothing is guessed, nor with --reproducible and models with a sliding window or a recurrent state. 0: never. auto: 2, on a GPU 8; 0 with --fixed-tokens.", integer{&c.DraftRows, 0, maxDraftRows, "auto", -1}},
 		{"batch-size", "batch_size", groupPlace, "TOKENS", "Most tokens the model sees in one step.", integer{&c.BatchSize, minBatch, maxBatch, "auto", 0}},
-		{"threads", "threads", groupPlace, "N", "CPU threads of the model. auto: physical cores, minus one where there are more than four.", integer{&c.Threads, 1, maxThreads, "auto", 0}},
+		{"threads", "threads", groupPlace, "N", "CPU threads of the model. auto: physical cores, minus one where there are more than four; fewer while other programs use the processors and fewer threads are faster. A number is fixed.", integer{&c.Threads, 1, maxThreads, "auto", 0}},
 		{"reproducible", "reproducible", groupPlace, "", "Compute each input by itself, from its first token on: with inference_mode the same input then gives the same bytes whatever else the server does, and whatever is cached. Without, rounding may decide between tokens that are almost equally probable. Takes several times as long. Contexts on devices of different kinds still differ.", toggle{&c.Reproducible}},
 		{"cpu-attention", "cpu_attention", groupPlace, "HOW", "How attention is computed on the CPU: shared reads what candidates and agents have in common once for all of them; ggml leaves it to llama.cpp, and the logits as well, for comparisons.", choice{&c.CPUAttention, []string{"shared", "ggml"}, nil}},
 		{"queue-limit", "queue_limit", groupPlace, "N", "Candidates admitted at a time, waiting or running. A request that does not fit is answered 503 with Retry-After.", integer{p: &c.QueueLimit, min: 1, max: maxQueue}},
@@ -85,6 +85,7 @@ func options(c *Config) []option {
 
 		{"fixed-tokens", "fixed_tokens", groupPlace, "N", "For benchmarks only: every answer is exactly N tokens of whatever the model says, unconstrained, so that any weights are the same load. 0: off.", integer{p: &c.FixedTokens, max: maxContext}},
 
+		{"agent-version", "", groupHTTP, "TEXT", "What agent_version in /v1/info says. Orchestrators compare it when they resume or export a run; the default is agentd's release and changes with it.", text{&c.AgentVersion}},
 		{"host", "", groupHTTP, "ADDRESS", "Address to listen on. 0.0.0.0 opens the server to the network: think of --auth-token-file.", text{&c.Host}},
 		{"port", "", groupHTTP, "N", "Port to listen on. 0 takes a free one and logs it.", integer{p: &c.Port, max: maxPort}},
 		{"tls-cert", "", groupHTTP, "FILE", "PEM certificate chain; with --tls-key the server speaks HTTPS only.", text{&c.TLSCert}},

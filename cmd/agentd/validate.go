@@ -63,6 +63,9 @@ func (c *Config) Validate(from origins) error {
 		fail("output-style", "json is a style of --model-format template, not of %s", c.ModelFormat)
 	}
 
+	if strings.TrimSpace(c.AgentVersion) == "" {
+		fail("agent-version", "is empty; name a version, such as %s", release)
+	}
 	if c.Host != "localhost" {
 		if _, err := netip.ParseAddr(c.Host); err != nil {
 			fail("host", "got %q, want an IP address such as 127.0.0.1, 0.0.0.0 or ::1, or localhost", c.Host)

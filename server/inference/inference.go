@@ -37,7 +37,7 @@ type Facts struct {
 	Name           string // "" when the file has none
 	Architecture   string
 	Description    string
-	Format         string // of prompts and outputs: qwen, gpt-oss, template
+	Format         string // of prompts and outputs: qwen, gpt-oss, llama, template
 	Parameters     uint64
 	Bytes          uint64
 	TrainedContext int

@@ -19,6 +19,9 @@ func Open(ctx context.Context, opts Options) (s *Service, err error) {
 	if err := llama.Init(opts.Log); err != nil {
 		return nil, err
 	}
+	if opts.Build != "" {
+		llama.SetBuild(opts.Build)
+	}
 	if opts.FixedTokens > 0 {
 		opts.MaxNewTokens = opts.FixedTokens
 	}
@@ -68,6 +71,10 @@ func (s *Service) loadModels(ctx context.Context, opts Options, groups []placed)
 			llama.SetCancel(ctx),
 			llama.SetGPULayers(group.layers),
 			llama.SetDevices(group.devices...),
+		}
+		if opts.Path == "" {
+			// Its file lies in a cache, where anyone may clean up. It is small, and read as fast as it is mapped.
+			load = append(load, llama.SetMMap(false))
 		}
 		if opts.Progress != nil {
 			load = append(load, llama.SetProgress(func(part float32) { opts.Progress((float32(i) + part) / float32(len(groups))) }))
@@ -125,7 +132,7 @@ func (s *Service) loadTemplate(opts Options) error {
 	template, err := s.model.NewTemplate(opts.ChatTemplate)
 	if err != nil {
 		if opts.ChatTemplate == "" && errors.Is(err, llama.ErrNoTemplate) {
-			return nil // qwen and gpt-oss prompts need none
+			return nil // qwen, gpt-oss and llama prompts need none
 		}
 		return fmt.Errorf("chat template: %w", err)
 	}

@@ -41,7 +41,7 @@ type Options struct {
 	QueueTime  time.Duration
 
 	// Agent settings, checked by the caller.
-	Format             string // auto, qwen, gpt-oss, template
+	Format             string // auto, qwen, gpt-oss, llama, template
 	ChatTemplate       string // Jinja source; "": the model's own
 	OutputStyle        string
 	Constrain          string
@@ -65,4 +65,6 @@ type Options struct {
 	// Progress hears the part of the model that is loaded, from 0 to 1.
 	Progress func(fraction float32)
 	Log      zerolog.Logger
+	// Build is llama.SetBuild's; "": what the Go toolchain recorded.
+	Build string
 }

@@ -16,6 +16,9 @@ type Text struct {
 	Until string
 	// NonBlank asks for a first character that is no white space.
 	NonBlank bool
+	// NotFirst are more characters, ASCII, that it does not begin with, where
+	// NonBlank is set. None of the strings may begin with one.
+	NotFirst string
 }
 
 // state is a node of the trie of all strings.
@@ -49,7 +52,7 @@ func (g *Grammar) AddText(name string, t Text) {
 		g.Add(ref(i), body)
 		if i == 0 {
 			if t.NonBlank {
-				free = class("^", append(slices.Clone(excluded), ' ', '\t', '\n', '\r')) + " " + ref(0)
+				free = class("^", append(slices.Clone(excluded), " \t\n\r"+t.NotFirst...)) + " " + ref(0)
 				moves = slices.DeleteFunc(slices.Clone(moves), func(m string) bool { return strings.HasPrefix(m, `[\n]`) })
 			}
 			first = strings.Join(append(slices.Clone(moves), free), " | ")
