@@ -122,3 +122,21 @@ func TestWherePeopleCannotBeReachedTheBackendsCoach(t *testing.T) {
 		t.Error("a key is told")
 	}
 }
+
+// TestPeopleCoachTheSessionsOfMagmasClients, which can name models only.
+func TestPeopleCoachTheSessionsOfMagmasClients(t *testing.T) {
+	console, model := startConsole(t, "--data-dir", t.TempDir()), newCoaches(t, "yes")
+	r := startFake(t, ready(newFakeModel()), "--coach-human", console.url).at("/magma")
+	r.expect(204, "", "PUT", session1, llmSession("openai", model.URL)) // which is called once
+	answer := make(chan string, 1)
+	body := coachingRequest(t, "c1")
+	go func() {
+		status, text, err := exchange("POST", r.url+"/v1/coaching", body)
+		answer <- fmt.Sprint(status, " ", text, " ", err)
+	}()
+	answerTask(t, console, openTask(t, console), personCorrects)
+	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "200 ") || !strings.Contains(got, "The pantry is locked.") {
+		t.Errorf("got %s", got)
+	}
+	r.expect(204, "", "DELETE", session1, "")
+}

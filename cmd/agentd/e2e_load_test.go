@@ -331,14 +331,19 @@ func clientsThatLeave(t *testing.T, base string) {
 // TestAClientThatOnlyClosedItsSendingSideGetsTheModelsAnswer, and frees its sequences when it
 // leaves then.
 func TestAClientThatOnlyClosedItsSendingSideGetsTheModelsAnswer(t *testing.T) {
-	r := serveModel(t, "--model", endlessModel(t), "--context-length", "16384", "--max-new-tokens", "200", "--constrain", "off")
+	eachBase(t, halfClosed)
+}
+
+func halfClosed(t *testing.T, base string) {
+	r := serveModel(t, "--model", endlessModel(t), "--context-length", "16384", "--max-new-tokens", "200", "--constrain", "off").at(base)
 	half := func(text string) *net.TCPConn {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+		host, _, _ := strings.Cut(strings.TrimPrefix(r.url, "http://"), "/")
+		conn, err := net.Dial("tcp", host)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
-		fmt.Fprintf(conn, "POST /v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+		fmt.Fprintf(conn, "POST %s/v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", base, len(text), text)
 		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
