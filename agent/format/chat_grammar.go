@@ -9,11 +9,15 @@ import (
 	"agentd/protocol"
 )
 
-// answerRule adds the rules of the JSON values that a schema admits and returns
-// their root. Where a part of the schema has no grammar, such as a pattern with
+// answerRule adds the rules of the JSON values that a schema admits, or of a plain
+// text without a schema, and returns their root. Where a part of the schema has no grammar, such as a pattern with
 // look-ahead, any value of that part's type is admitted: whoever asks checks the answer
 // anyway, and a free argument is better than no answer.
 func answerRule(g *gbnf.Grammar, kit Toolkit, schema protocol.Raw) (string, error) {
+	if schema == nil {
+		g.AddText("answer", gbnf.Text{Forbidden: textMarks, NonBlank: true, NotFirst: "{"})
+		return "answer", nil
+	}
 	text, err := kit.SchemaGrammar(schema)
 	if err != nil {
 		l := loosener{kit: kit, left: maxLoosened}

@@ -171,7 +171,7 @@ func (q *qwen) render(messages []message, c *Catalog) *Prompt {
 // in disguise: reasoning before it is not shown any more.
 func lastQueryIndex(messages []message) int {
 	for i := len(messages) - 1; i > 0; i-- {
-		if messages[i].role != roleUser {
+		if messages[i].role != roleUser || messages[i].aside {
 			continue
 		}
 		content := messages[i].content

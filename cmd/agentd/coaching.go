@@ -12,7 +12,7 @@ import (
 // off. Its own model comes later, when it is loaded.
 func (d *daemon) startCoaching() error {
 	c := &d.config
-	if c.Coaching == "off" {
+	if c.Coaching == "off" || c.summarizes() {
 		d.log.Info().Msg("coaching is off")
 		return nil
 	}

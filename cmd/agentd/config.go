@@ -3,6 +3,7 @@ package main
 import (
 	"time"
 
+	"agentd/agent"
 	"agentd/coaching"
 )
 
@@ -24,6 +25,13 @@ type Config struct {
 	ContextLength int
 	// MaxNewTokens ends one candidate's generation.
 	MaxNewTokens int
+
+	// The agent's memory.
+	Agent            string // agent.FullHistory or agent.HistorySummarized
+	SummaryBudget    int    // largest prompt, in SummaryUnit; 0: decided at load
+	SummaryUnit      string // unitTokens or unitCharacters
+	SummaryMaxTokens int    // longest summary; 0: decided at load
+	SummaryKeep      int    // newest messages that stay behind a summary
 
 	// Format and decision making.
 	OutputStyle        string // qwen_format or json (template format only)
@@ -96,6 +104,8 @@ func defaultConfig() Config {
 		Quantization:    "auto",
 		DType:           "auto",
 		MaxNewTokens:    defaultMaxNewTokens,
+		Agent:           agent.FullHistory,
+		SummaryUnit:     unitTokens,
 		OutputStyle:     "qwen_format",
 		Constrain:       "on",
 		ForcedTokens:    "on",

@@ -69,7 +69,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 		}
 	}
 	inner := fmt.Sprintf(`"path": %q, "format": "magma", "quantization": "none", "dtype": "float16",
-		"context_length": "auto", "max_new_tokens": 7, "chat_template": "{{ messages }}", "output_style": "json",
+		"context_length": "auto", "max_new_tokens": 7, "agent": "full-history", "chat_template": "{{ messages }}", "output_style": "json",
 		"constrain": "off", "forced_tokens": "off", "mixed_output": "tools", "default_robot": "r2", "enable_thinking": true,
 		"reasoning_effort": "high", "history_max_messages": 9, "temperature": 0.5, "top_p": 1, "top_k": 0,
 		"min_p": 0.1, "seed": 18446744073709551615, "device": ["CUDA0", "CUDA1"], "gpu_layers": "all",
@@ -84,7 +84,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 	}
 	want := map[string]string{
 		"model": model, "model-format": "template", "quantization": "none", "dtype": "f16", "context-length": "auto",
-		"max-new-tokens": "7", "chat-template": "{{ messages }}", "output-style": "json", "constrain": "off", "forced-tokens": "off",
+		"max-new-tokens": "7", "agent": "full-history", "chat-template": "{{ messages }}", "output-style": "json", "constrain": "off", "forced-tokens": "off",
 		"mixed-output": "tools", "default-robot": "r2", "enable-thinking": "true", "reasoning-effort": "high",
 		"history-max-messages": "9", "temperature": "0.5", "top-p": "1", "top-k": "0", "min-p": "0.1",
 		"seed": "18446744073709551615", "device": "CUDA0,CUDA1", "gpu-layers": "all", "tensor-split": "3,1.5",
@@ -94,8 +94,8 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"coaching-workers": "2", "coaching-queue": "0", "coaching-sessions": "6", "coaching-idle": "1h0m0s", "coach-human": "http://10.0.0.1:8890/x?key=k", "coach-human-when": "failed", "coaching-max-steps": "8",
 	}
 	for _, o := range options(&c) {
-		if slices.Contains([]string{"config", "tls-cert", "tls-key"}, o.name) {
-			continue // a file cannot name a file; TLS has its own test
+		if slices.Contains([]string{"config", "tls-cert", "tls-key"}, o.name) || strings.HasPrefix(o.name, "summary-") {
+			continue // a file cannot name a file; TLS and summaries have their own tests
 		}
 		if got := o.value.String(); got != want[o.name] {
 			t.Errorf("%s = %q, want %q", o.name, got, want[o.name])
@@ -103,6 +103,22 @@ func TestFileSetsEveryOption(t *testing.T) {
 		if from[o.name] == "" {
 			t.Errorf("%s has no origin", o.name)
 		}
+	}
+}
+
+func TestFileSetsTheOptionsOfSummaries(t *testing.T) {
+	c, from, err := load(t, `{"agent": "history-summarized", "model": {"summary_budget": 6000, "summary_unit": "characters", "summary_max_tokens": 99, "summary_keep": 4}}`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"agent": "history-summarized", "summary-budget": "6000", "summary-unit": "characters", "summary-max-tokens": "99", "summary-keep": "4"}
+	for _, o := range options(&c) {
+		if value, ok := want[o.name]; ok && (o.value.String() != value || from[o.name] == "") {
+			t.Errorf("%s = %q from %q, want %q", o.name, o.value, from[o.name], value)
+		}
+	}
+	if c, _, err = load(t, "", nil, "--agent", "history-summarized", "--summary-budget", "auto", "--coaching", "off"); err != nil || c.SummaryBudget != 0 || c.SummaryMaxTokens != 0 || c.SummaryKeep != 0 || c.SummaryUnit != "tokens" {
+		t.Errorf("got %+v, %v", c, err)
 	}
 }
 
@@ -241,6 +257,15 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"log directory that is a file":   {args: []string{"--prompt-log-dir", "/dev/null"}, want: []string{"--prompt-log-dir", "not a directory"}},
 		"origin of a late problem":       {file: `{"default_robot": ""}`, want: []string{"agentd.json: default_robot", "name a robot"}},
 		"coaching that is unsure":        {args: []string{"--coaching", "maybe"}, want: []string{"--coaching", "on, off"}},
+		"an unknown agent":               {args: []string{"--agent", "reactive"}, want: []string{"--agent", "full-history, history-summarized"}},
+		"a budget of the other agent":    {args: []string{"--summary-budget", "5000"}, want: []string{"--summary-budget", "--agent history-summarized"}},
+		"its other options":              {args: []string{"--summary-unit", "characters", "--summary-max-tokens", "9", "--summary-keep", "1"}, want: []string{"--summary-unit", "--summary-max-tokens", "--summary-keep"}},
+		"an unknown unit":                {args: []string{"--agent", "history-summarized", "--summary-unit", "words"}, want: []string{"--summary-unit", "tokens, characters"}},
+		"a budget in the wrong place":    {args: []string{"--agent", "history-summarized", "--summary-budget", "5000c"}, want: []string{"--summary-budget", "5000c", "auto"}},
+		"messages hidden and summarized": {args: []string{"--agent", "history-summarized", "--history-max-messages", "9"}, want: []string{"--history-max-messages", "remove it"}},
+		"summaries of a fixed length":    {args: []string{"--agent", "history-summarized", "--fixed-tokens", "9"}, want: []string{"--fixed-tokens", "no summary"}},
+		"coaching of summaries":          {file: `{"coaching": "on"}`, args: []string{"--agent", "history-summarized"}, want: []string{"coaching", "not possible with --agent history-summarized"}},
+		"the first agent's budget":       {file: `{"model": {"max_context_characters": 5000}}`, want: []string{"max_context_characters", "summary_unit characters"}},
 		"nobody to coach":                {args: []string{"--coaching-workers", "0"}, want: []string{"--coaching-workers", "from 1"}},
 		"no sessions":                    {args: []string{"--coaching-sessions", "0"}, want: []string{"--coaching-sessions", "from 1"}},
 		"a negative queue":               {args: []string{"--coaching-queue", "-1"}, want: []string{"--coaching-queue", "from 0"}},

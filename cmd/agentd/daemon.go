@@ -127,7 +127,7 @@ func (d *daemon) run(ctx context.Context) (failed error) {
 // listen opens the port and makes the server behind it.
 func (d *daemon) listen(ctx context.Context) (net.Listener, error) {
 	opts := server.Options{
-		Info:           agentInfo(d.config.AgentVersion, d.coaching != nil),
+		Info:           d.info(),
 		Build:          server.Build{Version: release, Commit: buildCommit()},
 		Log:            d.log,
 		LoadingWait:    d.config.LoadingWait,

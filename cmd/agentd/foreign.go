@@ -37,6 +37,8 @@ var foreign = map[string]string{
 	"tensor_parallel_size":   "use device and tensor_split",
 	"max_tokens":             "use max_new_tokens",
 	"max_length":             "use max_new_tokens",
+	"max_context_tokens":     "use summary_budget",
+	"max_context_characters": "use summary_budget, and summary_unit characters",
 	"max_num_seqs":           "use parallel",
 	"do_sample":              "each request chooses with extra_keys.inference_mode; remove the key",
 	"torch_compile":          "there is nothing to compile; remove the key",

@@ -88,6 +88,14 @@ func (d *daemon) logModel(f inference.Facts) {
 		Int("top_k", f.Sampling.TopK).
 		Float32("min_p", f.Sampling.MinP).
 		Msg("engine")
+	if s := f.Summary; d.config.summarizes() {
+		d.log.Info().
+			Int("budget", s.Budget).
+			Str("unit", d.config.SummaryUnit).
+			Int("max_tokens", s.MaxTokens).
+			Int("keep", s.Keep).
+			Msg("histories are summarized")
+	}
 	if n := d.config.FixedTokens; n > 0 {
 		d.log.Warn().Int("fixed_tokens", n).Msg("for benchmarks: answers are text of this length, no decisions")
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 
+	"agentd/agent"
 	"agentd/coaching"
 )
 
@@ -54,6 +55,11 @@ func options(c *Config) []option {
 
 		{"chat-template", "chat_template", groupFormat, "FILE|TEXT", "Jinja template to use instead of the model's own: a file, or the template itself. --model-format template renders it; qwen, gpt-oss and llama prompt natively, and qwen takes from it which of its variants the model is.", text{&c.ChatTemplate}},
 		{"output-style", "output_style", groupFormat, "STYLE", "What the template format expects the model to write: qwen_format or json.", choice{&c.OutputStyle, []string{"qwen_format", "json"}, nil}},
+		{"agent", "agent", groupFormat, "KIND", "full-history shows the model the whole history. history-summarized has it write a summary in place of the history when the prompt exceeds --summary-budget; it has no coaching. Each goes on with the memory of the other.", choice{&c.Agent, []string{agent.FullHistory, agent.HistorySummarized}, nil}},
+		{"summary-budget", "summary_budget", groupFormat, "N", "With --agent history-summarized: the largest prompt, in --summary-unit. auto: 5000 tokens, or less where the context is small; 4 characters for each token.", integer{&c.SummaryBudget, 1, maxContext, "auto", 0}},
+		{"summary-unit", "summary_unit", groupFormat, "UNIT", "What --summary-budget counts: tokens or characters.", choice{&c.SummaryUnit, []string{unitTokens, unitCharacters}, nil}},
+		{"summary-max-tokens", "summary_max_tokens", groupFormat, "TOKENS", "Longest summary; it is cut off there. auto: 1024, or a quarter of the budget if that is less.", integer{&c.SummaryMaxTokens, 1, maxContext, "auto", 0}},
+		{"summary-keep", "summary_keep", groupFormat, "N", "Newest messages of the history that stay behind a summary, as far as the budget allows.", integer{p: &c.SummaryKeep, max: maxHistory}},
 		{"constrain", "constrain", groupFormat, "on|off", "on keeps every tool call valid for its tools while it is generated; off only checks it afterwards.", choice{&c.Constrain, []string{"on", "off"}, map[string]string{"true": "on", "false": "off"}}},
 		{"forced-tokens", "forced_tokens", groupFormat, "on|off", "on appends what the grammar leaves no choice about, such as the rest of a tool's name or a key, without sampling it, and computes it with the next token; off samples every token, for comparisons.", choice{&c.ForcedTokens, []string{"on", "off"}, map[string]string{"true": "on", "false": "off"}}},
 		{"mixed-output", "mixed_output", groupFormat, "MODE", "Text beside tool calls: reject makes it an invalid output, tools keeps the calls and drops the text.", choice{&c.MixedOutput, []string{"reject", "tools"}, map[string]string{"error": "reject"}}},

@@ -36,6 +36,7 @@ func (c *Config) Validate(from origins) error {
 	if c.ContextLength > 0 && c.FixedTokens >= c.ContextLength {
 		fail("fixed-tokens", "%d leaves no room for a prompt in --context-length %d; lower the one or raise the other", c.FixedTokens, c.ContextLength)
 	}
+	c.validateAgent(from, fail)
 	if _, err := c.templateText(); err != nil {
 		fail("chat-template", "%w", err)
 	}

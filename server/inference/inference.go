@@ -53,6 +53,9 @@ type Facts struct {
 	DraftRows     int // scheduler.Config's
 	BatchSize     int
 	Sampling      agent.Sampling
+
+	Agent   string        // agent.FullHistory or agent.HistorySummarized
+	Summary agent.Summary // of the latter: what it summarizes by
 }
 
 // Facts describes the service.

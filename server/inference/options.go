@@ -41,6 +41,11 @@ type Options struct {
 	QueueTime  time.Duration
 
 	// Agent settings, checked by the caller.
+	Agent              string // agent.FullHistory ("" too) or agent.HistorySummarized
+	SummaryBudget      int    // of a prompt; 0: agent.DefaultSummaryBudget, or less where the context is small
+	SummaryCharacters  bool   // the budget counts characters
+	SummaryMaxTokens   int    // of a summary; 0: agent.DefaultSummaryMaxTokens, or less where the budget is small
+	SummaryKeep        int    // messages of the history that stay behind a summary
 	Format             string // auto, qwen, gpt-oss, llama, template
 	ChatTemplate       string // Jinja source; "": the model's own
 	OutputStyle        string
