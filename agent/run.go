@@ -27,9 +27,9 @@ func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.Agent
 	if err := ctx.Err(); ends(err) {
 		return nil, err
 	}
-	if n := returned(tasks); n > maxReturned {
+	if n := returned(p.requestID, tasks); n > maxReturned {
 		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue, fmt.Sprintf(
-			"would make an answer of about %d bytes, since every candidate returns its memory, tools and prompt; at most %d are possible: send fewer candidates, inputs, tools or robots",
+			"would make an answer of about %d bytes, since every candidate returns its memory, tools and prompt, and the request_id; at most %d are possible: send fewer candidates, inputs, tools or robots",
 			n, maxReturned), "inputs")}
 	}
 	if r, ok := g.(Reserved); ok {
@@ -111,10 +111,10 @@ func completions(tasks []*task) (n int) {
 	return n
 }
 
-// returned is about how many bytes the candidates of some tasks have.
-func returned(tasks []*task) (bytes int) {
+// returned is about how many bytes the candidates of a request's tasks have.
+func returned(requestID string, tasks []*task) (bytes int) {
 	for _, t := range tasks {
-		each := len(t.job.in.Memory) + len(t.job.in.Instruction.Content)
+		each := len(requestID) + len(t.job.in.Memory) + len(t.job.in.Instruction.Content)
 		switch {
 		case t.prompt != nil:
 			each += len(t.prompt.Text) + len(t.prompt.Messages) + len(t.prompt.Tools) + len(t.job.in.Attributes)

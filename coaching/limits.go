@@ -50,6 +50,12 @@ const (
 	// callers whose connection broke before they got them.
 	maxUndelivered = 64
 
+	// maxAnswers and maxAnswerBytes bound the responses that a session keeps for
+	// requests that are posted again, and allAnswerBytes those of all sessions.
+	maxAnswers     = 256
+	maxAnswerBytes = 16 << 20
+	allAnswerBytes = 256 << 20
+
 	// minSweep and maxSweep bound the time between two looks for idle sessions.
 	minSweep = time.Second
 	maxSweep = time.Minute
@@ -67,6 +73,7 @@ const (
 	// maxLogID bounds, in bytes, the clients' ids in the server's own log.
 	maxLogID = 200
 
-	// maxReason bounds a reason, in bytes.
-	maxReason = 2000
+	// maxReason bounds a reason, in bytes, and maxClipped what clip says of the rest.
+	maxReason  = 2000
+	maxClipped = 50
 )

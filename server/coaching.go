@@ -12,6 +12,7 @@ import (
 
 	"agentd/coaching"
 	"agentd/protocol"
+	"agentd/server/internal/connection"
 
 	"github.com/gin-gonic/gin"
 )
@@ -28,103 +29,111 @@ type Coach interface {
 
 // putSession configures a run's session.
 func (s *Server) putSession(c *gin.Context) {
-	s.coachingWork(c, func() error {
+	s.coachingWork(c, func(ctx context.Context) ([]byte, error) {
 		runID, err := pathRunID(c)
 		body, release, unread := s.readBody(c)
 		if unread != nil {
-			return unread
+			return nil, unread
 		}
 		defer release()
 		cfg, invalid := protocol.DecodeCoachingSessionConfig(body)
 		if err = bothProblems(err, invalid); err != nil {
-			return err
+			return nil, err
 		}
 		if s.opts.Coach == nil {
-			return s.noCoaching()
+			return nil, s.noCoaching()
 		}
 		configure := s.opts.Coach.Configure
 		if forMagma(c) {
 			configure = s.opts.Coach.ConfigureReachable
 		}
-		if err := configure(c.Request.Context(), runID, cfg); err != nil {
-			return err
-		}
-		noContent(c)
-		return nil
+		return nil, configure(ctx, runID, cfg)
 	})
 }
 
 // postCoaching asks for the repair of a step. It may take as long as a person
 // does: neither the request timeout nor a deadline of the connection ends it.
 func (s *Server) postCoaching(c *gin.Context) {
-	s.coachingWork(c, func() error {
+	s.coachingWork(c, func(ctx context.Context) ([]byte, error) {
 		body, release, err := s.readBody(c)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		req, err := protocol.DecodeSpecializedCoachingRequest(body)
 		release() // the coach bounds what waits, perhaps for hours, by itself
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if s.opts.Coach == nil {
-			return s.noCoaching()
+			return nil, s.noCoaching()
 		}
-		resp, err := s.opts.Coach.Coach(c.Request.Context(), req)
+		resp, err := s.opts.Coach.Coach(ctx, req)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := resp.Validate(req); err != nil {
 			// Never a malformed answer, even for our own bugs.
-			return &Error{Code: CodeInternal, Err: fmt.Errorf("coaching response is invalid: %w", err)}
+			return nil, &Error{Code: CodeInternal, Err: fmt.Errorf("coaching response is invalid: %w", err)}
 		}
-		s.writeJSON(c, http.StatusOK, resp.AppendJSON(nil))
-		return nil
+		return resp.AppendJSON(nil), nil
 	})
 }
 
-// coachingWork does a piece of work that a loading or draining server refuses.
-// Where coaching is switched off there is none, so the state does not matter.
-func (s *Server) coachingWork(c *gin.Context, work func() error) {
+// coachingWork does a piece of work that a draining server refuses, and that
+// waits while the model loads. Where coaching is switched off there is none, so
+// the state does not matter.
+func (s *Server) coachingWork(c *gin.Context, work func(context.Context) ([]byte, error)) {
 	if s.opts.Coach != nil {
-		if _, err := s.begin(); err != nil {
+		if _, err := s.admit(c); err != nil {
 			s.fail(c, err)
 			return
 		}
 		defer s.end()
 	}
-	if err := work(); err != nil {
-		s.fail(c, coachingError(c.Request.Context(), err))
-	}
+	s.answerCoaching(c, work)
 }
 
 // deleteSession closes a run's session, in any state of the server: a client
 // that gives back what it took helps one that is draining.
 func (s *Server) deleteSession(c *gin.Context) {
-	runID, err := pathRunID(c)
-	switch {
-	case s.opts.Coach == nil:
-		err = s.noCoaching()
-	case err == nil:
-		err = s.opts.Coach.CloseSession(c.Request.Context(), runID)
+	s.answerCoaching(c, func(ctx context.Context) ([]byte, error) {
+		runID, err := pathRunID(c)
+		switch {
+		case s.opts.Coach == nil:
+			return nil, s.noCoaching()
+		case err != nil:
+			return nil, err
+		}
+		err = s.opts.Coach.CloseSession(ctx, runID)
 		if forMagma(c) && errors.Is(err, coaching.ErrUnknown) {
 			err = nil // its clients close what they failed to configure, too
 		}
+		return nil, err
+	})
+}
+
+// answerCoaching answers with the body that work makes, or with 204 when it
+// makes none.
+func (s *Server) answerCoaching(c *gin.Context, work func(context.Context) ([]byte, error)) {
+	ctx, settle := connection.Caller(c.Request, false)
+	defer settle()
+	body, err := work(ctx)
+	cause := settle()
+	switch {
+	case err != nil && cause != nil:
+		s.fail(c, ended(cause))
+	case err != nil:
+		s.fail(c, coachingError(err))
+	case body != nil:
+		s.writeJSON(c, http.StatusOK, body)
+	default:
+		c.Status(http.StatusNoContent)
+		c.Writer.WriteHeaderNow()
 	}
-	if err != nil {
-		s.fail(c, coachingError(c.Request.Context(), err))
-		return
-	}
-	noContent(c)
 }
 
 func (s *Server) noCoaching() error {
 	return &Error{Code: CodeCoachingUnavailable, Detail: s.opts.Info.CoachingUnavailableReason}
-}
-
-func noContent(c *gin.Context) {
-	c.Status(http.StatusNoContent)
-	c.Writer.WriteHeaderNow()
 }
 
 // logRefusedSession tells the operator why a session was not configured, since
@@ -191,12 +200,10 @@ func bothProblems(path, body error) error {
 
 // coachingError is the reason for an answer that is not a success in an error of
 // a Coach.
-func coachingError(ctx context.Context, err error) error {
+func coachingError(err error) error {
 	var full *coaching.FullError
 	var unreachable *coaching.UnreachableError
 	switch {
-	case ctx.Err() != nil:
-		return ended(ctx)
 	case errors.Is(err, coaching.ErrUnknown):
 		return &Error{Code: CodeNoSession, Detail: coaching.ErrUnknown.Error()}
 	case errors.Is(err, coaching.ErrConflict):

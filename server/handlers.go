@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agentd/protocol"
+	"agentd/server/internal/connection"
 	"agentd/server/internal/transfer"
 
 	"github.com/gin-gonic/gin"
@@ -48,7 +49,7 @@ func (s *Server) getMetrics(c *gin.Context) {
 // postResponses is the agent's inference: one AgentRequest in, one AgentOutput
 // for every candidate out.
 func (s *Server) postResponses(c *gin.Context) {
-	decider, err := s.begin()
+	decider, err := s.admit(c)
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -79,7 +80,8 @@ func (s *Server) decide(c *gin.Context, decider Decider) ([]byte, error) {
 	if forMagma(c) {
 		callsOverSay(req)
 	}
-	ctx := c.Request.Context()
+	ctx, settle := connection.Caller(c.Request, false)
+	defer settle()
 	work := ctx
 	if s.opts.RequestTimeout > 0 {
 		var cancel context.CancelFunc
@@ -88,8 +90,8 @@ func (s *Server) decide(c *gin.Context, decider Decider) ([]byte, error) {
 	}
 	work, timing := withTiming(work, began)
 	outs, err := decider.Decide(work, req)
-	if ctx.Err() != nil {
-		return nil, ended(ctx)
+	if cause := settle(); cause != nil {
+		return nil, ended(cause)
 	}
 	if err != nil {
 		return nil, err

@@ -20,6 +20,9 @@ const (
 
 const headerRequestID = "X-Request-Id"
 
+// routeUnmatched is the route, in logs and metrics, of what has none.
+const routeUnmatched = "unmatched"
+
 // identify gives the request an id, the client's own when it is sane, and
 // repeats it in the answer.
 func (s *Server) identify(c *gin.Context) {
@@ -59,7 +62,7 @@ func (s *Server) observe(c *gin.Context) {
 		s.metrics.inFlight.Dec()
 		route := c.FullPath()
 		if route == "" {
-			route = "unmatched"
+			route = routeUnmatched
 		}
 		status := c.Writer.Status()
 		if replaced, ok := c.Get(keyStatus); ok {

@@ -9,9 +9,11 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"agentd/protocol"
+	"agentd/server/internal/connection"
 	"agentd/server/internal/transfer"
 
 	"github.com/gin-gonic/gin"
@@ -35,6 +37,9 @@ type Options struct {
 	Tokens []string
 	// Certificates make Serve speak TLS.
 	Certificates []tls.Certificate
+	// LoadingWait is how long work waits for the model to load before it is
+	// refused; 0: it is refused at once.
+	LoadingWait time.Duration
 	// RequestTimeout ends the candidates of one request; 0: none.
 	RequestTimeout time.Duration
 	// Registry receives the server's metrics and is what /metrics shows; nil:
@@ -61,9 +66,12 @@ type Server struct {
 	info    map[string][]byte // body of /v1/info, by base path
 	bodies  *transfer.Room
 	cancel  context.CancelCauseFunc
+	waiting atomic.Int64 // requests that wait for the model to load
 
 	mu       sync.Mutex // guards what follows; held for a few instructions only
 	state    State
+	failed   bool          // the model cannot be loaded
+	loaded   chan struct{} // closed when nobody need wait for the model any more
 	decider  Decider       // set from Ready on
 	inFlight int           // requests between begin and end
 	idle     chan struct{} // closed when draining and inFlight is 0
@@ -91,6 +99,7 @@ func New(opts Options) (*Server, error) {
 		info:   map[string][]byte{"": opts.Info.AppendJSON(nil), pathMagma: magmaInfo(opts.Info).AppendJSON(nil)},
 		bodies: transfer.NewRoom(maxBodies),
 		cancel: cancel,
+		loaded: make(chan struct{}),
 		idle:   make(chan struct{}),
 	}
 	s.metrics = newMetrics(opts.Registry, opts.Build, s.State)
@@ -103,6 +112,7 @@ func New(opts Options) (*Server, error) {
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ErrorLog:          stdlog.New(connectionLog{opts.Log}, "", 0),
 	}
+	connection.Prepare(s.http)
 	return s, nil
 }
 
@@ -126,14 +136,18 @@ func (s *Server) routes() *gin.Engine {
 
 	for base := range s.info {
 		g := r.Group(base)
-		g.GET(pathHealth, s.getHealth)
-		g.GET("/v1/info", s.getInfo)
+		get := func(path string, handler gin.HandlerFunc) {
+			g.GET(path, handler)
+			g.HEAD(path, handler) // net/http leaves the body out
+		}
+		get(pathHealth, s.getHealth)
+		get("/v1/info", s.getInfo)
 		g.POST("/v1/responses", s.jsonBody, s.postResponses)
 		g.POST("/v1/coaching", s.jsonBody, s.postCoaching)
 		g.PUT(pathSessions+":run_id", s.jsonBody, s.putSession)
 		g.DELETE(pathSessions+":run_id", s.deleteSession)
-		g.GET("/openapi.json", s.getOpenAPI)
-		g.GET(pathMetrics, s.getMetrics)
+		get("/openapi.json", s.getOpenAPI)
+		get(pathMetrics, s.getMetrics)
 	}
 	return r
 }

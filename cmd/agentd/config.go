@@ -74,12 +74,15 @@ type Config struct {
 	TLSCert        string
 	TLSKey         string
 	AuthTokenFile  string
+	LoadingWait    time.Duration // of requests for the model; 0: they are refused at once
 	RequestTimeout time.Duration // 0: none
 	DrainTimeout   time.Duration
 
 	// Coaching. Sessions bring the addresses and keys of their coaches.
 	Coaching         string        // on or off
 	CoachingAllow    []string      // hosts and networks coaches may be at; none: egress's default
+	CoachHuman       string        // where people coach every session; "": nowhere
+	CoachHumanWhen   string        // first or failed
 	CoachingWorkers  int           // requests of one session in work at once
 	CoachingQueue    int           // requests of one session that wait
 	CoachingSessions int           // sessions at a time
@@ -119,9 +122,11 @@ func defaultConfig() Config {
 		AgentVersion:    release,
 		Host:            "127.0.0.1",
 		Port:            defaultPort,
+		LoadingWait:     defaultLoadingWait,
 		DrainTimeout:    defaultDrainTimeout,
 
 		Coaching:         "on",
+		CoachHumanWhen:   coaching.PeopleFirst,
 		CoachingWorkers:  coaching.DefaultWorkers,
 		CoachingQueue:    coaching.DefaultQueue,
 		CoachingSessions: coaching.DefaultMaxSessions,

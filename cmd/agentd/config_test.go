@@ -74,10 +74,10 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"reasoning_effort": "high", "history_max_messages": 9, "temperature": 0.5, "top_p": 1, "top_k": 0,
 		"min_p": 0.1, "seed": 18446744073709551615, "device": ["CUDA0", "CUDA1"], "gpu_layers": "all",
 		"tensor_split": [3, 1.5], "contexts": 4, "parallel": 3, "draft_rows": 6, "batch_size": 64, "threads": 2, "reproducible": false, "cache_ram": 70, "prefix_cache": "on", "cpu_attention": "ggml", "queue_limit": 5, "queue_time": "4s", "fixed_tokens": 6`, model)
-	outer := fmt.Sprintf(`"agent_version": "7.1", "host": "0.0.0.0", "port": 0, "auth_token_file": %q, "request_timeout": 1.5,
-		"drain_timeout": "2m", "prompt_log_dir": %q, "pprof": "localhost:0", "log_level": "warning", "log_format": "json", "coaching": "off",
+	outer := fmt.Sprintf(`"agent_version": "7.1", "host": "0.0.0.0", "port": 0, "auth_token_file": %q, "request_timeout": 1.5, "loading_wait": "5s",
+		"drain_timeout": "2m", "prompt_log_dir": %q, "pprof": "localhost:0", "log_level": "warning", "log_format": "json", "coaching": "on",
 		"coaching_allow": ["Coach.example.org", "10.0.0.0/8"], "coaching_workers": 2, "coaching_queue": 0, "coaching_sessions": 6,
-		"coaching_idle": "1h", "coaching_max_steps": 8`, tokens, dir)
+		"coaching_idle": "1h", "coach_human": "http://10.0.0.1:8890/x?key=k", "coach_human_when": "failed", "coaching_max_steps": 8`, tokens, dir)
 	c, from, err := load(t, "{"+outer+`, "model": {`+inner+"}}", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -89,9 +89,9 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"history-max-messages": "9", "temperature": "0.5", "top-p": "1", "top-k": "0", "min-p": "0.1",
 		"seed": "18446744073709551615", "device": "CUDA0,CUDA1", "gpu-layers": "all", "tensor-split": "3,1.5",
 		"contexts": "4", "parallel": "3", "draft-rows": "6", "batch-size": "64", "threads": "2", "reproducible": "false", "cache-ram": "70", "prefix-cache": "on", "cpu-attention": "ggml", "queue-limit": "5", "queue-time": "4s", "fixed-tokens": "6", "agent-version": "7.1", "host": "0.0.0.0", "port": "0",
-		"auth-token-file": tokens, "request-timeout": "1.5s", "drain-timeout": "2m0s", "prompt-log-dir": dir,
-		"pprof": "localhost:0", "log-level": "warn", "log-format": "json", "coaching": "off", "coaching-allow": "Coach.example.org,10.0.0.0/8",
-		"coaching-workers": "2", "coaching-queue": "0", "coaching-sessions": "6", "coaching-idle": "1h0m0s", "coaching-max-steps": "8",
+		"auth-token-file": tokens, "request-timeout": "1.5s", "loading-wait": "5s", "drain-timeout": "2m0s", "prompt-log-dir": dir,
+		"pprof": "localhost:0", "log-level": "warn", "log-format": "json", "coaching": "on", "coaching-allow": "Coach.example.org,10.0.0.0/8",
+		"coaching-workers": "2", "coaching-queue": "0", "coaching-sessions": "6", "coaching-idle": "1h0m0s", "coach-human": "http://10.0.0.1:8890/x?key=k", "coach-human-when": "failed", "coaching-max-steps": "8",
 	}
 	for _, o := range options(&c) {
 		if slices.Contains([]string{"config", "tls-cert", "tls-key"}, o.name) || strings.HasPrefix(o.name, "summary-") {
@@ -276,6 +276,11 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"an empty entry":                 {args: []string{"--coaching-allow", "a.example.org,,b.example.org"}, want: []string{"--coaching-allow", "empty entry"}},
 		"an allowed number":              {file: `{"coaching_allow": [1]}`, want: []string{"coaching_allow", "got 1"}},
 		"too many allowed":               {args: []string{"--coaching-allow", strings.Repeat("a.example.org,", 1024) + "b"}, want: []string{"--coaching-allow", "at most 1024"}},
+		"people that are no URL":         {args: []string{"--coach-human", "127.0.0.1:8890"}, want: []string{"--coach-human", "http://127.0.0.1:8890"}},
+		"people at a metadata address":   {args: []string{"--coach-human", "http://169.254.169.254"}, want: []string{"--coach-human", "never allowed"}},
+		"people asked at another time":   {args: []string{"--coach-human", "http://127.0.0.1:8890", "--coach-human-when", "never"}, want: []string{"--coach-human-when", "first, failed"}},
+		"a time for nobody":              {args: []string{"--coach-human-when", "failed"}, want: []string{"--coach-human-when", "--coach-human"}},
+		"people without coaching":        {args: []string{"--coach-human", "http://127.0.0.1:8890", "--coaching", "off"}, want: []string{"--coach-human", "--coaching off"}},
 		"all late problems at once":      {args: []string{"--host", "x y", "--default-robot", ""}, want: []string{"--host", "--default-robot"}},
 	} {
 		t.Run(name, func(t *testing.T) {

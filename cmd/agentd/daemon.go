@@ -104,6 +104,7 @@ func (d *daemon) run(ctx context.Context) (failed error) {
 			loading = nil // received from once
 			if result.err != nil {
 				failure = result.err
+				d.server.FailLoading()
 				stopping = true
 				break
 			}
@@ -129,6 +130,7 @@ func (d *daemon) listen(ctx context.Context) (net.Listener, error) {
 		Info:           d.info(),
 		Build:          server.Build{Version: release, Commit: buildCommit()},
 		Log:            d.log,
+		LoadingWait:    d.config.LoadingWait,
 		RequestTimeout: d.config.RequestTimeout,
 		Registry:       d.registry,
 	}

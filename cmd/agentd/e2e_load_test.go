@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -322,6 +325,57 @@ func clientsThatLeave(t *testing.T, base string) {
 	}
 	if n := r.metric("agentd_generations_cancelled_total"); n != 12 {
 		t.Errorf("%v generations were cancelled, want 12", n)
+	}
+}
+
+// TestAClientThatOnlyClosedItsSendingSideGetsTheModelsAnswer, and frees its sequences when it
+// leaves then.
+func TestAClientThatOnlyClosedItsSendingSideGetsTheModelsAnswer(t *testing.T) {
+	eachBase(t, halfClosed)
+}
+
+func halfClosed(t *testing.T, base string) {
+	r := serveModel(t, "--model", endlessModel(t), "--context-length", "16384", "--max-new-tokens", "200", "--constrain", "off").at(base)
+	half := func(text string) *net.TCPConn {
+		host, _, _ := strings.Cut(strings.TrimPrefix(r.url, "http://"), "/")
+		conn, err := net.Dial("tcp", host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		fmt.Fprintf(conn, "POST %s/v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", base, len(text), text)
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		return conn.(*net.TCPConn)
+	}
+	text := body(t, "half", user(1, "hello").outputs(2))
+	from := bufio.NewReader(half(text))
+	for {
+		res, err := http.ReadResponse(from, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.StatusCode == http.StatusContinue {
+			continue
+		}
+		defer res.Body.Close()
+		answer, err := io.ReadAll(res.Body)
+		if err == nil {
+			_, err = checked(text, string(answer))
+		}
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Errorf("%s, %v", res.Status, err)
+		}
+		break
+	}
+	before := r.metric("agentd_generations_cancelled_total")
+	leaver := half(body(t, "leaves", user(1, "hello").outputs(64)))
+	r.becomes("agentd_candidates_admitted", 64)
+	leaver.Close()
+	r.idle()
+	if n := r.metric("agentd_generations_cancelled_total"); n != before+1 {
+		t.Errorf("%v generations were cancelled, want one more than %v", n, before)
 	}
 }
 

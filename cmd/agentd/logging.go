@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"agentd/coaching/egress"
 	"agentd/server/inference"
 
 	"github.com/rs/zerolog"
@@ -39,8 +40,11 @@ func (d *daemon) logStart() {
 	for _, o := range options(&d.config) {
 		if from, ok := d.from[o.name]; ok {
 			value := o.value.String()
-			if o.name == "chat-template" && len(value) > 60 {
+			switch {
+			case o.name == "chat-template" && len(value) > 60:
 				value = fmt.Sprintf("Jinja text of %d bytes", len(value))
+			case o.name == "coach-human" && value != "":
+				value = egress.SafeURL(value) // its query may hold a key
 			}
 			event = event.Str(o.key(), value+" ("+from+")")
 		}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"agentd/agent"
+	"agentd/coaching"
 )
 
 // option is one setting under its three names: the flag --name, the variable
@@ -96,11 +97,14 @@ func options(c *Config) []option {
 		{"tls-cert", "", groupHTTP, "FILE", "PEM certificate chain; with --tls-key the server speaks HTTPS only.", text{&c.TLSCert}},
 		{"tls-key", "", groupHTTP, "FILE", "PEM private key of --tls-cert.", text{&c.TLSKey}},
 		{"auth-token-file", "", groupHTTP, "FILE", "Bearer tokens, one a line, of at least 16 characters; # begins a comment line. Every path but /health then needs one.", text{&c.AuthTokenFile}},
+		{"loading-wait", "", groupHTTP, "TIME", "How long requests that arrive while the model loads wait for it before they are answered 503 with Retry-After. /health and /v1/info answer at once. 0s: nothing waits.", duration{&c.LoadingWait}},
 		{"request-timeout", "", groupHTTP, "TIME", "Candidates of one request that are not done by then end as the error timeout. 0s: no limit.", duration{&c.RequestTimeout}},
 		{"drain-timeout", "", groupHTTP, "TIME", "How long work in flight may go on after SIGTERM or SIGINT. A second signal ends the server at once.", duration{&c.DrainTimeout}},
 
 		{"coaching", "", groupCoaching, "on|off", "off refuses coaching sessions and requests and says so in /v1/info; corrections through /v1/responses work all the same.", choice{&c.Coaching, []string{"on", "off"}, map[string]string{"true": "on", "false": "off"}}},
 		{"coaching-allow", "", groupCoaching, "LIST", "Where coaches may be, since clients name them: host names, *.example.org, addresses and networks such as 10.0.0.0/8, separated by commas or in several --coaching-allow. Default: any public or loopback address. Link-local and cloud metadata addresses are never allowed.", list{&c.CoachingAllow, maxCoachingAllow}},
+		{"coach-human", "", groupCoaching, "URL", "Let people at this endpoint coach every session, whatever its configuration says, beside its backends: agentd console is such an endpoint. It may be at a private address. Sessions with the provider human keep their own. Default: nobody.", text{&c.CoachHuman}},
+		{"coach-human-when", "", groupCoaching, "WHEN", "When --coach-human asks people: first, before the backends, which are asked where no person answers; or failed, when the backends gave no correction. A person who skips a task ends it.", choice{&c.CoachHumanWhen, []string{coaching.PeopleFirst, coaching.PeopleFailed}, nil}},
 		{"coaching-workers", "", groupCoaching, "N", "Requests of one session that are worked on at once.", integer{p: &c.CoachingWorkers, min: 1, max: maxCoaching}},
 		{"coaching-queue", "", groupCoaching, "N", "Requests of one session that wait for a worker; the next one is answered 503 with Retry-After.", integer{p: &c.CoachingQueue, max: maxCoaching}},
 		{"coaching-sessions", "", groupCoaching, "N", "Sessions at a time; the next one is answered 503 with Retry-After.", integer{p: &c.CoachingSessions, min: 1, max: maxCoaching}},

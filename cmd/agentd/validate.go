@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"agentd/coaching"
 	"agentd/coaching/egress"
 )
 
@@ -88,6 +89,19 @@ func (c *Config) Validate(from origins) error {
 	}
 	if _, err := egress.NewPolicy(c.CoachingAllow); err != nil {
 		fail("coaching-allow", "%w", err)
+	}
+	switch {
+	case c.CoachHuman == "":
+		if c.CoachHumanWhen != coaching.PeopleFirst {
+			fail("coach-human-when", "says when people are asked, and nobody is; name them with --coach-human")
+		}
+	case c.Coaching == "off":
+		fail("coach-human", "has nothing to coach with --coaching off; remove one of the two")
+	default:
+		people := coaching.People{Endpoint: c.CoachHuman, When: c.CoachHumanWhen}
+		if err := people.Check(); err != nil {
+			fail("coach-human", "%w; want a URL such as http://127.0.0.1:8890", err)
+		}
 	}
 	if c.PromptLogDir != "" {
 		if info, err := os.Stat(c.PromptLogDir); err == nil && !info.IsDir() {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -50,6 +51,22 @@ func NewPolicy(allow []string) (*Policy, error) {
 		}
 	}
 	return p, nil
+}
+
+// PolicyFor is the policy of an endpoint that the operator names: only its host
+// is allowed, be it private, and whatever the name resolves to. The error says
+// what is wrong with the endpoint.
+func PolicyFor(endpoint string) (*Policy, error) {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Hostname() == "" {
+		// The check of any policy says what is wrong, without repeating keys.
+		return nil, (&Policy{}).CheckURL(endpoint)
+	}
+	p, err := NewPolicy([]string{u.Hostname()})
+	if err != nil {
+		return nil, fmt.Errorf("the host %w", err)
+	}
+	return p, p.CheckURL(endpoint)
 }
 
 func (p *Policy) add(entry string) error {
