@@ -36,6 +36,9 @@ type Config struct {
 	// MixedOutput: reject (the default) or tools, which keeps the calls and
 	// drops the text beside them.
 	MixedOutput string
+	// CallsPerRobot: one (the default) makes a decision with two calls for the same
+	// robot an invalid output; any allows it.
+	CallsPerRobot string
 	// DefaultRobot is the target of calls without one where not exactly one
 	// robot is known; DefaultRobot when empty.
 	DefaultRobot string
@@ -121,7 +124,8 @@ func New(cfg Config, tk Toolkit) (*Agent, error) {
 	}
 	f, err := format.New(name, format.Options{
 		Architecture: cfg.Architecture, ChatTemplate: cfg.ChatTemplate, EnableThinking: cfg.EnableThinking,
-		ReasoningEffort: cfg.ReasoningEffort, OutputStyle: cfg.OutputStyle, MixedOutput: cfg.MixedOutput, Toolkit: tk,
+		ReasoningEffort: cfg.ReasoningEffort, OutputStyle: cfg.OutputStyle, MixedOutput: cfg.MixedOutput,
+		CallsPerRobot: cfg.CallsPerRobot, Toolkit: tk,
 	})
 	if err != nil {
 		return nil, err

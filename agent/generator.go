@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"agentd/agent/format"
+	"agentd/agent/internal/gbnf"
 )
 
 // Toolkit is what the agent asks of the loaded model apart from generation.
@@ -161,3 +162,7 @@ func is[T error](err error) bool {
 	var pointer *T
 	return errors.As(err, &value) || errors.As(err, any(&pointer))
 }
+
+// PlainGrammar is a Generation's grammar without the marks that only llama.cpp under
+// agentd knows: for other engines that take llama.cpp's notation. It admits more.
+func PlainGrammar(grammar string) string { return gbnf.WithoutMarks(grammar) }

@@ -37,6 +37,7 @@ func TestGoldenFiles(t *testing.T) {
 					Thinking         bool
 					Agent            string
 					Budget, Keep     int // in characters
+					CallsPerRobot    string
 				}
 				Request json.RawMessage
 				Answers []string
@@ -51,6 +52,7 @@ func TestGoldenFiles(t *testing.T) {
 			a := newAgent(t, agent.Config{
 				Kind: c.Config.Agent, Summary: agent.Summary{Budget: c.Config.Budget, Characters: c.Config.Budget > 0, Keep: c.Config.Keep},
 				Format: c.Config.Format, ChatTemplate: c.Config.Template, Architecture: "qwen3", EnableThinking: c.Config.Thinking, Seed: 42,
+				CallsPerRobot: c.Config.CallsPerRobot,
 			}, nil)
 			outs := run(t, a, &script{answers: c.Answers}, req)
 			var got bytes.Buffer

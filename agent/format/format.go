@@ -69,7 +69,9 @@ type Options struct {
 	OutputStyle string
 	// MixedOutput is MixedReject or MixedTools.
 	MixedOutput string
-	Toolkit     Toolkit
+	// CallsPerRobot is CallsOne (also "") or CallsAny.
+	CallsPerRobot string
+	Toolkit       Toolkit
 }
 
 // Input is what a prompt is made of.

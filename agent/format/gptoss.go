@@ -13,8 +13,8 @@ import (
 // gptoss is the harmony form: messages on the channels analysis (thoughts),
 // commentary (calls) and final (the reply).
 type gptoss struct {
+	rules
 	effort string
-	mixed  string
 	split  *splitter
 	kit    Toolkit
 }
@@ -25,13 +25,17 @@ var reasoningEfforts = []string{defaultEffort, "medium", "high"}
 const defaultEffort = "low"
 
 func newGPTOSS(o Options) (*gptoss, error) {
+	r, err := newRules(o)
+	if err != nil {
+		return nil, err
+	}
 	effort := o.ReasoningEffort
 	if effort == "" {
 		effort = defaultEffort
 	}
 	for _, known := range reasoningEfforts {
 		if effort == known {
-			return &gptoss{effort: effort, mixed: o.MixedOutput, split: newSplitter(o.Toolkit.SpecialTokens()), kit: o.Toolkit}, nil
+			return &gptoss{rules: r, effort: effort, split: newSplitter(o.Toolkit.SpecialTokens()), kit: o.Toolkit}, nil
 		}
 	}
 	return nil, fmt.Errorf("reasoning_effort %q is unknown; use %s", effort, strings.Join(reasoningEfforts, ", "))

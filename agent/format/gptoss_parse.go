@@ -68,8 +68,8 @@ func without(list []string, s string) (rest []string) {
 
 func (f *gptoss) addCalls(g *gbnf.Grammar, c *Catalog) error {
 	var early, late []string
-	add := func(rule, name string, tool *tools.Tool, schema protocol.Raw) error {
-		args, err := importSchema(g, f.kit, rule+"-", tool, schema)
+	add := func(rule, name string, tool *tools.Tool, schema protocol.Raw, places ...gbnf.Place) error {
+		args, err := importSchema(g, f.kit, rule+"-", tool, schema, places...)
 		if err != nil {
 			return err
 		}
@@ -84,8 +84,15 @@ func (f *gptoss) addCalls(g *gbnf.Grammar, c *Catalog) error {
 			return err
 		}
 	}
-	if schema := parallelSchema(c.Set); schema != nil {
-		if err := add("parallel", c.parallel, &tools.Tool{Name: c.parallel}, schema); err != nil {
+	robot := append(rawjson.AppendStrings([]byte(`{"enum":`), c.Set.Robots), '}')
+	if schema := parallelSchema(c.Set, robot); schema != nil {
+		var places []gbnf.Place
+		if f.once { // only here can an answer have more than one call
+			name := unusedText(schema)
+			schema, places = parallelSchema(c.Set, constant(name)), []gbnf.Place{{Text: name, Rule: robotRule}}
+			f.addRobots(g, c.Set, jsonString)
+		}
+		if err := add("parallel", c.parallel, &tools.Tool{Name: c.parallel}, schema, places...); err != nil {
 			return err
 		}
 	}
@@ -98,8 +105,9 @@ func (f *gptoss) addCalls(g *gbnf.Grammar, c *Catalog) error {
 
 // parallelSchema describes the arguments of the function for several calls, nil
 // where there is none. Schemas that refer to their own definitions stay out:
-// inside of another schema the references would lead nowhere.
-func parallelSchema(set *tools.Set) protocol.Raw {
+// inside of another schema the references would lead nowhere. robot is the schema of
+// the robot of a call. There are no more calls than robots, so that each can have one.
+func parallelSchema(set *tools.Set, robot protocol.Raw) protocol.Raw {
 	if len(set.Robots) < 2 {
 		return nil
 	}
@@ -114,16 +122,16 @@ func parallelSchema(set *tools.Set) protocol.Raw {
 		}
 		variants = append(variants, `{"type":"object","properties":{"name":{"const":`...)
 		variants = rawjson.AppendString(variants, t.Name)
-		variants = append(append(append(variants, `},"arguments":`...), tools.ForGrammar(t.Schema)...), `,"target_robot":{"enum":`...)
-		variants = rawjson.AppendStrings(variants, set.Robots)
-		variants = append(variants, `}},"required":["name","arguments","target_robot"]}`...)
+		variants = append(append(append(variants, `},"arguments":`...), tools.ForGrammar(t.Schema)...), `,"target_robot":`...)
+		variants = append(variants, robot...)
+		variants = append(variants, `},"required":["name","arguments","target_robot"]}`...)
 	}
 	if len(variants) == 0 {
 		return nil
 	}
 	return protocol.Raw(fmt.Sprintf(
 		`{"type":"object","properties":{"calls":{"type":"array","minItems":2,"maxItems":%d,"items":{"anyOf":[%s]}}},"required":["calls"]}`,
-		min(max(len(set.Robots), 2), maxCalls), variants))
+		min(len(set.Robots), maxCalls), variants))
 }
 
 // ParseChat finds the message on the final channel, which is the last: it goes to
@@ -192,7 +200,7 @@ func (f *gptoss) Parse(text string, c *Catalog) (Decision, error) {
 	case len(say) == 0 && len(comments) > 0:
 		return Decision{Reasoning: reasoning}, errors.New("the output has commentary, but neither a final reply nor a function call")
 	}
-	return decide(strings.Join(say, "\n"), calls, reasoning, f.mixed)
+	return decide(strings.Join(say, "\n"), calls, reasoning, f.rules)
 }
 
 // nextMessage cuts a message off the text behind "<|start|>assistant". A call's

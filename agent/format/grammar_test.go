@@ -112,14 +112,14 @@ func TestGrammarsAdmitWhatParsersAccept(t *testing.T) {
 		},
 		"llama": {
 			"Hello, {you} \"there\"; 5 < 6\n\n{}",
-			llamaLook, "<|python_tag|>" + llamaLook, llamaLook + "; " + llamaGrasp, "<|python_tag|>" + llamaGrasp + "; " + llamaLook + "; " + llamaLook,
+			llamaLook, "<|python_tag|>" + llamaLook, llamaLook + "; " + llamaGrasp, "<|python_tag|>" + llamaGrasp + "; " + llamaLook,
 			`{"name": "move_to", "parameters": {"place": "a; <|python_tag|> \u00e9 }", "target_robot": "arm", "speed": 1.50, "path": [1, -2]}}`,
 			`<|python_tag|>{"name": "report", "parameters": {"data": {"a": [null, true, 1e3]}, "tags": [], "either": 5, "target_robot": "arm"}}`,
 		},
 		"blocks": {
 			"<think>\nx</think>\n\nHello",
 			"<think>\nx</think>\n\n" + `<tool_call>{"arm": {"name": "look", "arguments": {}}}</tool_call>`,
-			"<think>\nx</think>\n\n<tool_call>\n" + `[{"arm": {"name": "look", "arguments": {}}}, {"arm": {"name": "grasp", "arguments": {"object": "cup"}}}]` + "\n</tool_call>",
+			"<think>\nx</think>\n\n<tool_call>\n" + `[{"arm": {"name": "look", "arguments": {}}}, {"base": {"name": "grasp", "arguments": {"object": "cup"}}}]` + "\n</tool_call>",
 		},
 		"json": {
 			`{"say": "Hello \"you\"", "action": {}}`,

@@ -18,8 +18,8 @@ import (
 // and shows them as calls of a function ask_user. Here a question is a reply
 // like any other; the key stays in memory as it came.
 type llama struct {
+	rules
 	date  string // today, as the system message has it
-	mixed string
 	split *splitter
 	kit   Toolkit
 	tag   bool // the vocabulary has pythonTag
@@ -77,9 +77,13 @@ func newLlama(o Options) (*llama, error) {
 	if o.EnableThinking {
 		return nil, fmt.Errorf("enable_thinking: models of model_format %s have no thinking to switch on; leave the option off", Llama)
 	}
+	r, err := newRules(o)
+	if err != nil {
+		return nil, err
+	}
 	specials := o.Toolkit.SpecialTokens()
 	f := &llama{
-		date: llamaDate, mixed: o.MixedOutput, split: newSplitter(specials), kit: o.Toolkit,
+		rules: r, date: llamaDate, split: newSplitter(specials), kit: o.Toolkit,
 		tag: slices.Contains(specials, pythonTag),
 	}
 	if found := llamaDateIn.FindStringSubmatch(o.ChatTemplate); found != nil {

@@ -30,12 +30,12 @@ func (f *llama) grammar(set *tools.Set) (string, error) {
 		reply.NotFirst = "{"
 		answer = "calls | reply"
 		err := addCall(g, set, llamaName, "}", func(rule string, tool *tools.Tool) error {
-			return addFunction(g, f.kit, rule, tool, llamaParameters)
+			return f.addFunction(g, f.kit, rule, set, tool, llamaParameters)
 		})
 		if err != nil {
 			return "", err
 		}
-		calls := fmt.Sprintf("call ( %s call ){0,%d}", gbnf.Literal(llamaNextCall), maxCalls-1)
+		calls := fmt.Sprintf("call ( %s call ){0,%d}", gbnf.Literal(llamaNextCall), f.most(set)-1)
 		if f.tag {
 			calls = pythonTag + "? " + calls // a token of the vocabulary
 		}
@@ -99,7 +99,7 @@ func (f *llama) Parse(text string, c *Catalog) (Decision, error) {
 			return Decision{}, fmt.Errorf("the output has a stray %s", mark)
 		}
 	}
-	return decide(say, calls, nil, f.mixed)
+	return decide(say, calls, nil, f.rules)
 }
 
 // llamaFunction is a call with the members that others have: models also write

@@ -22,15 +22,18 @@ var (
 )
 
 // decide makes the decision of what a parser found.
-func decide(say string, calls []tools.Call, reasoning []string, mixed string) (Decision, error) {
+func decide(say string, calls []tools.Call, reasoning []string, r rules) (Decision, error) {
 	d := Decision{Reasoning: reasoning}
 	say = strings.TrimSpace(say)
 	switch {
 	case len(calls) == 0 && say == "":
 		return d, errNothing
-	case len(calls) > 0 && say != "" && mixed != MixedTools:
+	case len(calls) > 0 && say != "" && r.mixed != MixedTools:
 		return d, errMixed
 	case len(calls) > 0:
+		if err := r.check(calls); err != nil {
+			return d, err
+		}
 		d.Calls = calls
 	default:
 		d.Say = say

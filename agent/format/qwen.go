@@ -15,8 +15,8 @@ import (
 // and Qwen3-Coder).
 type qwen struct {
 	qwenVariant
+	rules
 	think bool // the model thinks before it decides
-	mixed string
 	split *splitter
 	kit   Toolkit
 }
@@ -60,10 +60,14 @@ func qwenVariantOf(architecture, template string) qwenVariant {
 }
 
 func newQwen(o Options) (*qwen, error) {
+	r, err := newRules(o)
+	if err != nil {
+		return nil, err
+	}
 	q := &qwen{
 		qwenVariant: qwenVariantOf(o.Architecture, o.ChatTemplate),
+		rules:       r,
 		think:       o.EnableThinking,
-		mixed:       o.MixedOutput,
 		split:       newSplitter(o.Toolkit.SpecialTokens()),
 		kit:         o.Toolkit,
 	}

@@ -26,7 +26,7 @@ func (q *qwen) grammar(set *tools.Set) (string, error) {
 	g.AddText("reply", gbnf.Text{Forbidden: callMarks, NonBlank: true})
 	if len(set.Tools) > 0 {
 		answer = "( calls | reply )"
-		g.Add("calls", fmt.Sprintf(`call ( "\n" call ){0,%d}`, maxCalls-1))
+		g.Add("calls", fmt.Sprintf(`call ( "\n" call ){0,%d}`, q.most(set)-1))
 		if err := q.addCall(g, set); err != nil {
 			return "", err
 		}
@@ -65,11 +65,11 @@ func thinkRule(g *gbnf.Grammar, think, open bool) string {
 func (q *qwen) addCall(g *gbnf.Grammar, set *tools.Set) error {
 	open, closed := "<tool_call>\n{\"name\": \"", "}\n</tool_call>"
 	add := func(rule string, tool *tools.Tool) error {
-		return addFunction(g, q.kit, rule, tool, `", "arguments": `)
+		return q.addFunction(g, q.kit, rule, set, tool, `", "arguments": `)
 	}
 	if q.xml {
 		open, closed = "<tool_call>\n<function=", "</function>\n</tool_call>"
-		add = func(rule string, tool *tools.Tool) error { return q.addTagged(g, rule, tool) }
+		add = func(rule string, tool *tools.Tool) error { return q.addTagged(g, rule, set, tool) }
 	}
 	return addCall(g, set, open, closed, add)
 }
@@ -90,8 +90,8 @@ func addCall(g *gbnf.Grammar, set *tools.Set, open, closed string, add func(rule
 
 // addFunction adds a tool's rule for calls in JSON: its name, what stands behind
 // it, and the arguments.
-func addFunction(g *gbnf.Grammar, kit Toolkit, rule string, tool *tools.Tool, behind string) error {
-	args, err := importSchema(g, kit, rule+"-", tool, tools.ForGrammar(tool.Prompted))
+func (r rules) addFunction(g *gbnf.Grammar, kit Toolkit, rule string, set *tools.Set, tool *tools.Tool, behind string) error {
+	args, err := r.importArguments(g, kit, rule+"-", set, tool)
 	if err != nil {
 		return err
 	}
@@ -100,12 +100,12 @@ func addFunction(g *gbnf.Grammar, kit Toolkit, rule string, tool *tools.Tool, be
 }
 
 // importSchema adds the rules of a schema and returns their root.
-func importSchema(g *gbnf.Grammar, kit Toolkit, prefix string, tool *tools.Tool, schema protocol.Raw) (string, error) {
+func importSchema(g *gbnf.Grammar, kit Toolkit, prefix string, tool *tools.Tool, schema protocol.Raw, places ...gbnf.Place) (string, error) {
 	text, err := kit.SchemaGrammar(schema)
 	if err != nil {
 		return "", fmt.Errorf("the parameters of %s can't be made a grammar: %w", tool.Name, err)
 	}
-	root, err := g.Import(prefix, text)
+	root, err := g.Import(prefix, text, places...)
 	if err != nil {
 		return "", fmt.Errorf("the parameters of %s can't be made a grammar: %w", tool.Name, err)
 	}
@@ -120,12 +120,12 @@ func jsonText(s string) string {
 
 // addTagged adds a tool's rule for tagged parameters, in the order of their
 // declaration.
-func (q *qwen) addTagged(g *gbnf.Grammar, name string, tool *tools.Tool) error {
+func (q *qwen) addTagged(g *gbnf.Grammar, name string, set *tools.Set, tool *tools.Tool) error {
 	body := []string{gbnf.Literal(tool.Name + ">\n")}
 	for i := range tool.Properties {
 		p := &tool.Properties[i]
 		rule := fmt.Sprintf("%s-p%d", name, i)
-		value, err := q.addValue(g, rule, tool, p)
+		value, err := q.addValue(g, rule, set, tool, p)
 		if err != nil {
 			return err
 		}
@@ -144,7 +144,11 @@ const parameterEnd = "\n</parameter>"
 
 // addValue adds the rules of a parameter's value and returns a body that
 // matches it and the tag that closes it.
-func (q *qwen) addValue(g *gbnf.Grammar, rule string, tool *tools.Tool, p *tools.Property) (string, error) {
+func (q *qwen) addValue(g *gbnf.Grammar, rule string, set *tools.Set, tool *tools.Tool, p *tools.Property) (string, error) {
+	if p.Name == tool.RobotParam && q.marksRobots(set, tool) {
+		q.addRobots(g, set, func(name string) string { return name })
+		return robotRule + " " + gbnf.Literal(parameterEnd+"\n"), nil
+	}
 	kind := kindOf(p.Schema)
 	if kind == jsonValue && text(p.Schema, "type") == "boolean" {
 		// Both as in JSON and as the prompt shows them.

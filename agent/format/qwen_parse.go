@@ -19,7 +19,7 @@ const (
 
 // Parse reads thoughts, then calls or a reply.
 func (q *qwen) Parse(text string, c *Catalog) (Decision, error) {
-	return parseBlocks(text, q.think && q.openThink, q.mixed, func(calls []tools.Call, body string) ([]tools.Call, string, error) {
+	return parseBlocks(text, q.think && q.openThink, q.rules, func(calls []tools.Call, body string) ([]tools.Call, string, error) {
 		body = trimSpace(body)
 		read := readHermes
 		if strings.HasPrefix(body, "<function=") {
@@ -46,7 +46,7 @@ func (q *qwen) ParseChat(text string) (string, error) {
 // parseBlocks reads thoughts, then blocks that callOpen opens, or a reply. read
 // appends the calls of the block that body begins with and returns what follows
 // it: blocks are read in order, so that a string inside one may contain any mark.
-func parseBlocks(text string, inThoughts bool, mixed string,
+func parseBlocks(text string, inThoughts bool, r rules,
 	read func(calls []tools.Call, body string) ([]tools.Call, string, error),
 ) (Decision, error) {
 	reasoning, rest, err := splitThoughts(trimEnd(text), inThoughts, callOpen)
@@ -62,7 +62,7 @@ func parseBlocks(text string, inThoughts bool, mixed string,
 		}
 		say.WriteString(before)
 		if !found {
-			return decide(say.String(), calls, reasoning, mixed)
+			return decide(say.String(), calls, reasoning, r)
 		}
 		if calls, rest, err = read(calls, body); err != nil {
 			return Decision{Reasoning: reasoning}, err

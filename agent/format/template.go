@@ -19,11 +19,11 @@ import (
 // message, says all of that, tools included. Where the template takes no system
 // message, its text begins the first user message.
 type template struct {
+	rules
 	made    bool // for this agent
 	joined  bool // no system message
 	jsonOut bool // one {"say", "action"} object
 	think   bool
-	mixed   string
 	source  string
 	split   *splitter
 	kit     Toolkit
@@ -37,6 +37,10 @@ func newTemplate(o Options) (*template, error) {
 	if style != "" && style != StyleBlocks && style != StyleJSON {
 		return nil, fmt.Errorf("output_style %q is unknown; use %s or %s", style, StyleBlocks, StyleJSON)
 	}
+	r, err := newRules(o)
+	if err != nil {
+		return nil, err
+	}
 	var specials []string
 	for _, s := range o.Toolkit.SpecialTokens() {
 		if len([]rune(s)) > 1 { // a mark can't break up one character
@@ -44,10 +48,10 @@ func newTemplate(o Options) (*template, error) {
 		}
 	}
 	t := &template{
+		rules:   r,
 		made:    madeForAgent(o.ChatTemplate),
 		jsonOut: style == StyleJSON,
 		think:   o.EnableThinking,
-		mixed:   o.MixedOutput,
 		source:  o.ChatTemplate,
 		split:   newSplitter(specials),
 		kit:     o.Toolkit,

@@ -72,17 +72,18 @@ func (t *template) addAction(g *gbnf.Grammar, set *tools.Set) error {
 		}
 		g.Add(calls[i], gbnf.Literal(jsonText(tool.Name)+`", "arguments": `)+" "+args)
 	}
-	robots := make([]string, len(set.Robots))
-	for i, robot := range set.Robots {
-		robots[i] = gbnf.Literal(string(protocol.String(robot)))
-	}
-	if len(robots) == 0 {
+	if len(set.Robots) > 0 {
+		t.addRobots(g, set, jsonString)
+	} else {
 		g.Add("char", gbnf.JSONChar)
-		robots = []string{`"\"" char+ "\""`}
+		g.Add(robotRule, `"\"" char+ "\""`)
 	}
-	g.Add("robot", gbnf.Alternatives(robots))
-	g.Add("one", gbnf.Literal("{")+" robot "+gbnf.Literal(`: {"name": "`)+" "+gbnf.Alternatives(calls)+" "+gbnf.Literal("}}"))
-	g.Add("action", fmt.Sprintf(`one | "[" one ( ", " one ){1,%d} "]"`, maxCalls-1))
+	g.Add("one", gbnf.Literal("{")+" "+robotRule+" "+gbnf.Literal(`: {"name": "`)+" "+gbnf.Alternatives(calls)+" "+gbnf.Literal("}}"))
+	action := "one"
+	if most := t.most(set); most > 1 {
+		action += fmt.Sprintf(` | "[" one ( ", " one ){1,%d} "]"`, most-1)
+	}
+	g.Add("action", action)
 	return nil
 }
 
@@ -91,7 +92,7 @@ func (t *template) Parse(text string, c *Catalog) (Decision, error) {
 	if t.jsonOut {
 		return t.parseJSON(text, c)
 	}
-	return parseBlocks(text, false, t.mixed, func(calls []tools.Call, body string) ([]tools.Call, string, error) {
+	return parseBlocks(text, false, t.rules, func(calls []tools.Call, body string) ([]tools.Call, string, error) {
 		action, after, err := readJSON(body)
 		if err != nil {
 			return nil, "", fmt.Errorf("an action is %w: %s", err, quoteStart(body))
@@ -146,7 +147,7 @@ func (t *template) parseJSON(text string, c *Catalog) (Decision, error) {
 			return d, err
 		}
 	}
-	return decide(reply, calls, reasoning, t.mixed)
+	return decide(reply, calls, reasoning, t.rules)
 }
 
 // readAction appends the calls of an action: {robot: {name, arguments}}, a flat

@@ -38,6 +38,7 @@ type Config struct {
 	Constrain          string // on: tool calls are kept valid by a grammar; off
 	ForcedTokens       string // on: what the grammar forces takes no step of its own; off
 	MixedOutput        string // reject or tools: text beside tool calls
+	CallsPerRobot      string // one or any: calls of a decision for the same robot
 	DefaultRobot       string // robot of a call that names none
 	EnableThinking     bool   // let Qwen models think before they answer
 	ReasoningEffort    string // low, medium, high (gpt-oss)
@@ -112,6 +113,7 @@ func defaultConfig() Config {
 		PrefixCache:     "on",
 		CPUAttention:    "shared",
 		MixedOutput:     "reject",
+		CallsPerRobot:   "one",
 		DefaultRobot:    "robot",
 		ReasoningEffort: "low",
 		Device:          "auto",

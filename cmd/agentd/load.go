@@ -86,6 +86,7 @@ func (d *daemon) loadModel(ctx context.Context) (model, error) {
 		NoForcedTokens:     c.ForcedTokens == "off",
 		NoPrefixCache:      c.PrefixCache == "off",
 		MixedOutput:        c.MixedOutput,
+		CallsPerRobot:      c.CallsPerRobot,
 		DefaultRobot:       c.DefaultRobot,
 		EnableThinking:     c.EnableThinking,
 		ReasoningEffort:    c.ReasoningEffort,

@@ -168,6 +168,7 @@ func (s *Service) makeAgent(opts Options) error {
 		ReasoningEffort:    opts.ReasoningEffort,
 		OutputStyle:        opts.OutputStyle,
 		MixedOutput:        opts.MixedOutput,
+		CallsPerRobot:      opts.CallsPerRobot,
 		DefaultRobot:       opts.DefaultRobot,
 		Constrain:          opts.Constrain,
 		MaxNewTokens:       opts.MaxNewTokens,

@@ -53,6 +53,7 @@ type Options struct {
 	NoForcedTokens     bool // see scheduler.Config
 	NoPrefixCache      bool // the same
 	Reproducible       bool // scheduler.Config's Alone
+	CallsPerRobot      string
 	MixedOutput        string
 	DefaultRobot       string
 	EnableThinking     bool

@@ -20,7 +20,7 @@ type Prompts struct{ service *Service }
 type Prompt struct {
 	Text    string // with special tokens as text: the full_prompt of internal steps
 	Tokens  []llama.Token
-	Grammar string // in llama.cpp's GBNF, root rule "root"; "": no constraint
+	Grammar string // in llama.cpp's GBNF without marks (agent.PlainGrammar), root rule "root"; "": no constraint
 }
 
 // OpenPrompts loads the vocabulary of the model at opts.Path, which must be given.
@@ -74,7 +74,7 @@ func (p *Prompts) Of(ctx context.Context, in protocol.AgentInput) (Prompt, error
 		text.WriteString(piece.Text)
 	}
 	tokens, err := p.service.tokenizer.tokens(ctx, asked[0].Prompt)
-	return Prompt{text.String(), tokens, asked[0].Grammar}, err
+	return Prompt{text.String(), tokens, agent.PlainGrammar(asked[0].Grammar)}, err
 }
 
 // Close frees the vocabulary. Call it when no Of is running any more.

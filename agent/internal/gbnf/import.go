@@ -40,9 +40,24 @@ const spaceRule = "space"
 const JSONChar = `[^"\\\x7F\x00-\x1F] | [\\] (["\\bfnrt] | "u" ([0-9a-cA-Ce-fE-F] [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F]` +
 	` | [dD] [0-7] [0-9a-fA-F] [0-9a-fA-F]))`
 
+// Place is a JSON string in an imported grammar that stands for a rule of the
+// grammar it is imported to.
+type Place struct {
+	Text string // of letters and digits
+	Rule string
+}
+
+// fill writes the rule where a body has the string, also inside a longer literal.
+func (p Place) fill(body string) string {
+	quoted := `\"` + p.Text + `\"`
+	body = strings.ReplaceAll(body, `"`+quoted+`"`, p.Rule)
+	return strings.ReplaceAll(body, quoted, `" `+p.Rule+` "`)
+}
+
 // Import adds the rules of a grammar, each renamed to begin with prefix, and
-// returns the new name of its root.
-func (g *Grammar) Import(prefix, text string) (root string, err error) {
+// returns the new name of its root. The rules of places replace their strings; a
+// grammar that admits any value where the string would be has no place.
+func (g *Grammar) Import(prefix, text string, places ...Place) (root string, err error) {
 	rules := map[string]string{}
 	var names []string
 	for line := range strings.Lines(text) {
@@ -86,7 +101,11 @@ func (g *Grammar) Import(prefix, text string) (root string, err error) {
 		if own := shared[name]; own != "" {
 			body = own
 		}
-		g.Add(rename(name), renameRefs(body, rename))
+		body = renameRefs(body, rename)
+		for _, p := range places {
+			body = p.fill(body)
+		}
+		g.Add(rename(name), body)
 	}
 	if g.size > maxBytes {
 		return "", fmt.Errorf("the grammar of all tools has more than %d bytes", maxBytes)
