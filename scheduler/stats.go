@@ -36,9 +36,10 @@ type Stats struct {
 	// Steps were decoded, Rows in them: Rows/Steps is the mean batch width,
 	// guesses included.
 	Steps, Rows uint64
-	// Finished and Refused count candidates and admissions; Cancelled and Failed
-	// generations, Moved those that failed on one context and began again on another.
-	Finished, Refused, Cancelled, Failed, Moved uint64
+	// Finished and Refused count candidates and admissions, Repeated the candidates that
+	// ended since they repeated themselves; Cancelled and Failed generations, Moved those
+	// that failed on one context and began again on another.
+	Finished, Repeated, Refused, Cancelled, Failed, Moved uint64
 	// Forked, Evicted and Parked count sequences, Shortened those whose end was
 	// evicted; EvictedCells were freed by both.
 	Forked, Evicted, Shortened, EvictedCells, Parked uint64
@@ -118,6 +119,7 @@ func (s *Stats) add(o *Stats) {
 	s.Steps += o.Steps
 	s.Rows += o.Rows
 	s.Finished += o.Finished
+	s.Repeated += o.Repeated
 	s.Cancelled += o.Cancelled
 	s.Failed += o.Failed
 	s.Forked += o.Forked
@@ -152,7 +154,7 @@ func (w *worker) publish() {
 		PrefillTokens: c.PrefillTokens, GeneratedTokens: c.GeneratedTokens, ForcedTokens: c.ForcedTokens,
 		DraftTokens: c.DraftTokens, AcceptedTokens: c.AcceptedTokens,
 		Steps: c.Steps, Rows: c.Rows,
-		Finished: c.Finished, Cancelled: c.Cancelled + w.cancelled, Failed: w.failures, Forked: c.Forked,
+		Finished: c.Finished, Repeated: c.Repeated, Cancelled: c.Cancelled + w.cancelled, Failed: w.failures, Forked: c.Forked,
 		Evicted: c.Evicted, Shortened: c.Shortened, EvictedCells: c.EvictedCells, Parked: c.Parked,
 		SavedCells: c.SavedCells, LoadedCells: c.LoadedCells, NoSlot: c.NoSlot, Broken: c.Broken,
 		Times: w.times,

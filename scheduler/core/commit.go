@@ -59,7 +59,8 @@ func (c *Core) sampled(f fed, choices []Choice) {
 	s, j := f.seq, f.seq.job
 	if s.cand != allCandidates {
 		more := c.accept(j, s.cand, choices[0])
-		c.settle(f, choices[0].Tokens, more)
+		chosen := j.cands[s.cand].tokens
+		c.settle(f, chosen[len(chosen)-j.cands[s.cand].pending:], more)
 		if more {
 			c.next(s, s.cand)
 			return
@@ -96,7 +97,7 @@ func (c *Core) sampled(f fed, choices []Choice) {
 // accept adds a choice to a candidate and says whether it goes on.
 func (c *Core) accept(j *job, i int, choice Choice) bool {
 	cand := &j.cands[i]
-	finish := c.add(j, cand, choice)
+	finish, repeated := c.add(j, cand, choice)
 	if finish == 0 {
 		return true
 	}
@@ -105,39 +106,54 @@ func (c *Core) accept(j *job, i int, choice Choice) bool {
 	c.worth.generated(len(cand.tokens))
 	j.left--
 	c.stats.Finished++
+	if finish == FinishRepeat {
+		c.stats.Repeated++
+	}
 	c.hold = false
 	c.events = append(c.events, Event{
-		Kind: CandidateFinished, Job: j.ID, Candidate: i, Finish: finish, Tokens: cand.tokens, Cached: j.cached,
+		Kind: CandidateFinished, Job: j.ID, Candidate: i, Finish: finish, Tokens: cand.tokens, Repeated: repeated, Cached: j.cached,
 	})
 	return false
 }
 
 // add appends the tokens of a choice to a candidate and says how that ended it, if
-// it did. An answer that is complete with its last token is not cut off.
-func (c *Core) add(j *job, cand *candidate, choice Choice) Finish {
+// it did, and how many tokens came several times in a row if that was why. An answer
+// that is complete with its last token is not cut off. One that repeats itself ends
+// with the token that shows it, in whatever company that was chosen.
+func (c *Core) add(j *job, cand *candidate, choice Choice) (finish Finish, again int) {
 	if len(choice.Tokens) == 0 && choice.Verdict == Continue {
 		panic("core: a candidate that goes on needs a token")
 	}
 	if cand.tokens == nil && len(choice.Tokens) > 0 {
 		cand.tokens = make([]Token, 0, min(j.MaxNew, firstTokens))
 	}
-	tokens := choice.Tokens[:min(len(choice.Tokens), j.MaxNew-len(cand.tokens))]
-	dropped := len(choice.Tokens) - len(tokens) // forced ones: no more are guessed than may be sampled
-	cand.tokens = append(cand.tokens, tokens...)
-	cand.pending = len(tokens)
-	c.stats.GeneratedTokens += uint64(len(tokens))
-	c.stats.ForcedTokens += uint64(choice.Forced - dropped)
-	switch {
-	case choice.Verdict == Fail:
-		return FinishError
-	case choice.Verdict == Complete && dropped == 0:
-		return FinishStop
-	case len(cand.tokens) == j.MaxNew:
-		return FinishLength
-	case choice.Verdict == Stop:
-		return FinishStop
+	before := len(cand.tokens)
+	for _, t := range choice.Tokens[:min(len(choice.Tokens), j.MaxNew-before)] {
+		cand.tokens = append(cand.tokens, t)
+		if j.RepeatLeast > 0 {
+			if again = repeated(cand.tokens, j.RepeatLeast); again > 0 {
+				break
+			}
+		}
 	}
-	return 0
+	cand.pending = len(cand.tokens) - before
+	// Forced ones, but where the answer repeats itself: no more are guessed than may be sampled.
+	dropped := len(choice.Tokens) - cand.pending
+	c.stats.GeneratedTokens += uint64(cand.pending)
+	c.stats.ForcedTokens += uint64(max(0, choice.Forced-dropped))
+	switch {
+	case again > 0, choice.Verdict == Repeat && dropped == 0:
+		return FinishRepeat, again
+	case choice.Verdict == Fail:
+		return FinishError, 0
+	case choice.Verdict == Complete && dropped == 0:
+		return FinishStop, 0
+	case len(cand.tokens) == j.MaxNew:
+		return FinishLength, 0
+	case choice.Verdict == Stop:
+		return FinishStop, 0
+	}
+	return 0, 0
 }
 
 // next lets s go on with the last tokens of candidate i.

@@ -16,13 +16,13 @@ import (
 // Commands (a token is one character):
 //
 //	init cells=N seqs=N outputs=N running=N batch=N chunk=N wait=N evict=N host=N block=N least=N draft=N prefix=N [ends=TOKENS] [exact] [noreuse]
-//	submit id=N n=N max=N [apart] (the prompt is the input)
+//	submit id=N n=N max=N repeat=N [apart] (the prompt is the input)
 //	cancel id=N | lost seq=N | stats | verify
 //	step [choose=TOKENS] [result=noslot|broken] [cancel=N, between plan and commit]
 //	run: steps until no rows are left, shown without their rows
 //
 // choose has one character for each sample, "." ends the candidate, "!" is a
-// sampler's failure. Tokens in (...) behind a character are forced; "(abc.)" also
+// sampler's failure, "=" says that the candidate repeats itself. Tokens in (...) behind a character are forced; "(abc.)" also
 // completes the candidate. "a+b" is sampled from two rows. Without choose every candidate i
 // chooses the letter 'A'+i.
 func TestGolden(t *testing.T) {
@@ -78,7 +78,7 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		}
 		g.kv = newKV(cfg.Cells, cfg.PartialCopy)
 	case "submit":
-		job := Job{ID: JobID(number("id", 0)), N: number("n", 1), MaxNew: number("max", 4), LastApart: d.HasArg("apart")}
+		job := Job{ID: JobID(number("id", 0)), N: number("n", 1), MaxNew: number("max", 4), RepeatLeast: number("repeat", 0), LastApart: d.HasArg("apart")}
 		for _, r := range d.Input {
 			job.Prompt = append(job.Prompt, Token(r))
 		}
@@ -98,6 +98,9 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		}
 		if s.DraftTokens > 0 {
 			g.printf("guessed %d, right %d", s.DraftTokens, s.AcceptedTokens)
+		}
+		if s.Repeated > 0 {
+			g.printf("%d of %d candidates repeated themselves", s.Repeated, s.Finished)
 		}
 		if s.EvictedCells > 0 {
 			g.printf("evicted %d sequences and the ends of %d, %d cells", s.Evicted, s.Shortened, s.EvictedCells)
@@ -232,6 +235,8 @@ func parseChoice(choose string) (c Choice, shown, rest string) {
 			c.Verdict = Stop
 		case '!':
 			c.Verdict = Fail
+		case '=':
+			c.Verdict = Repeat
 		default:
 			c.Tokens = append(c.Tokens, Token(token))
 		}
@@ -261,7 +266,11 @@ func (g *golden) event(e Event) {
 		for _, t := range e.Tokens {
 			text += string(rune(t))
 		}
-		g.printf("end     job %d.%d: %q, %s", e.Job, e.Candidate, text, [...]string{"", "stop", "length", "error"}[e.Finish])
+		repeated := ""
+		if e.Repeated > 0 {
+			repeated = fmt.Sprintf(" of %d", e.Repeated)
+		}
+		g.printf("end     job %d.%d: %q, %s%s", e.Job, e.Candidate, text, [...]string{"", "stop", "length", "error", "repetition"}[e.Finish], repeated)
 	case JobFinished:
 		g.printf("done    job %d, %d prompt tokens cached", e.Job, e.Cached)
 	case JobFailed:

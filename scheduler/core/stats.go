@@ -21,8 +21,9 @@ type Stats struct {
 	DraftTokens, AcceptedTokens uint64
 	// Steps were decoded, with Rows rows together.
 	Steps, Rows uint64
-	// Finished counts candidates, Cancelled and Failed jobs.
-	Finished, Cancelled, Failed uint64
+	// Finished counts candidates, Repeated those of them that repeated themselves,
+	// Cancelled and Failed jobs.
+	Finished, Repeated, Cancelled, Failed uint64
 	// Forked and Evicted count sequences, Shortened those whose end was evicted, Parked
 	// those that had to make room; EvictedCells were freed by the two before it.
 	Forked, Evicted, Shortened, EvictedCells, Parked uint64
@@ -69,6 +70,7 @@ func (s *Stats) Add(o *Stats) {
 	s.Steps += o.Steps
 	s.Rows += o.Rows
 	s.Finished += o.Finished
+	s.Repeated += o.Repeated
 	s.Cancelled += o.Cancelled
 	s.Failed += o.Failed
 	s.Forked += o.Forked

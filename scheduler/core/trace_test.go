@@ -38,16 +38,22 @@ func model(context []Token, seed int) Choice {
 	return choice
 }
 
-// extend appends the tokens of a choice, at most maxNew of a completion, and says
-// how it ends then; 0: not yet.
-func extend(completion []Token, choice Choice, maxNew int) ([]Token, Finish) {
+// extend appends the tokens of a choice, at most maxNew of a completion and none
+// behind a repetition of least or more (0: any), and says how it ends then; 0: not yet.
+func extend(completion []Token, choice Choice, maxNew, least int) ([]Token, Finish) {
 	switch choice.Verdict {
 	case Stop:
 		return completion, FinishStop
 	case Fail:
 		return completion, FinishError
 	}
+	before := len(completion)
 	completion = slices.Concat(completion, choice.Tokens)
+	for n := before + 1; least > 0 && n <= min(len(completion), maxNew); n++ {
+		if slowRepeated(completion[:n], least) > 0 {
+			return completion[:n], FinishRepeat
+		}
+	}
 	switch {
 	case len(completion) <= maxNew && choice.Verdict == Complete:
 		return completion, FinishStop
@@ -58,10 +64,10 @@ func extend(completion []Token, choice Choice, maxNew int) ([]Token, Finish) {
 }
 
 // naive is the dumb twin of the scheduler: one candidate, alone.
-func naive(prompt []Token, maxNew, seed int) ([]Token, Finish) {
+func naive(prompt []Token, maxNew, seed, least int) ([]Token, Finish) {
 	completion, finish := []Token{}, Finish(0)
 	for finish == 0 {
-		completion, finish = extend(completion, model(slices.Concat(prompt, completion), seed), maxNew)
+		completion, finish = extend(completion, model(slices.Concat(prompt, completion), seed), maxNew, least)
 	}
 	return completion, finish
 }
@@ -191,7 +197,7 @@ func (w *world) choose(s Sample, contexts map[int][]Token) (choice Choice) {
 		}
 		next := model(context, j.seed+s.Candidate)
 		var finish Finish
-		j.tokens[s.Candidate], finish = extend(j.tokens[s.Candidate], next, j.MaxNew)
+		j.tokens[s.Candidate], finish = extend(j.tokens[s.Candidate], next, j.MaxNew, j.RepeatLeast)
 		choice.Tokens, choice.Forced = append(choice.Tokens, next.Tokens...), choice.Forced+next.Forced
 		choice.Verdict, choice.Spoilt = next.Verdict, w.spoil && next.Verdict == Fail && len(context)%2 == 0
 		right := commonPrefix(choice.Tokens, guesses)
@@ -209,7 +215,7 @@ func (w *world) event(e Event) {
 	}
 	switch e.Kind {
 	case CandidateFinished:
-		want, finish := naive(j.Prompt, j.MaxNew, j.seed+e.Candidate)
+		want, finish := naive(j.Prompt, j.MaxNew, j.seed+e.Candidate, j.RepeatLeast)
 		if j.ended[e.Candidate] || e.Finish != finish || !slices.Equal(e.Tokens, want) {
 			w.t.Fatalf("job %d candidate %d: %v (finish %d), alone it is %v (finish %d)", e.Job, e.Candidate, e.Tokens, e.Finish, want, finish)
 		}
@@ -295,7 +301,7 @@ func TestAnyTraceGivesEachCandidateWhatItGetsAlone(t *testing.T) {
 			maxNew := rapid.IntRange(1, min(rapid.SampledFrom([]int{12, 60}).Draw(t, "longest"), cfg.Cells-1)).Draw(t, "maxNew")
 			prompt := rapid.SliceOfN(rapid.Int32Range(0, 1), 1, cfg.Cells-maxNew).Draw(t, "prompt")
 			next++
-			job := Job{ID: next, N: rapid.IntRange(1, 12).Draw(t, "n"), MaxNew: maxNew, LastApart: rapid.Bool().Draw(t, "apart")}
+			job := Job{ID: next, N: rapid.IntRange(1, 12).Draw(t, "n"), MaxNew: maxNew, LastApart: rapid.Bool().Draw(t, "apart"), RepeatLeast: rapid.SampledFrom([]int{0, 0, 1, 2, 3}).Draw(t, "repeat")}
 			if len(before) > 0 && rapid.Bool().Draw(t, "known") { // it begins as an earlier one
 				job.Prompt = slices.Clone(rapid.SampledFrom(before).Draw(t, "as"))
 				job.Prompt = job.Prompt[:rapid.IntRange(1, len(job.Prompt)).Draw(t, "for")]

@@ -122,6 +122,9 @@ type Job struct {
 	N int
 	// MaxNew is the most tokens of one candidate, at least 1.
 	MaxNew int
+	// RepeatLeast ends a candidate that says an n-gram of so many tokens or more four
+	// times in a row. 0: none.
+	RepeatLeast int
 	// LastApart computes the last token of the prompt in a later step than the
 	// rest, as it is computed when the rest is cached: kernels round differently
 	// for one row and for many, and the first token must not depend on that.
@@ -210,6 +213,7 @@ const (
 	Complete                // nothing may follow the tokens: it has ended
 	Stop                    // an end-of-generation token followed, which is not part of the completion
 	Fail                    // nothing could be sampled behind the tokens: only this candidate ends
+	Repeat                  // with the tokens the candidate said again what it said before, and has ended
 )
 
 // Choice answers one Sample.
@@ -244,6 +248,7 @@ const (
 	FinishStop   Finish = iota + 1 // the model ended it, or nothing could follow
 	FinishLength                   // MaxNew tokens
 	FinishError                    // Verdict Fail
+	FinishRepeat                   // see Job.RepeatLeast, or Verdict Repeat
 )
 
 // EventKind is the kind of an event.
@@ -266,6 +271,9 @@ type Event struct {
 	Finish    Finish
 	// Tokens is the completion, without an end-of-generation token.
 	Tokens []Token
+	// Repeated of them at the end, with FinishRepeat, came several times in a row; 0:
+	// Verdict Repeat.
+	Repeated int
 	// Cached is how many prompt tokens were not computed for this job.
 	Cached int
 	Result Result

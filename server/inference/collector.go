@@ -54,6 +54,7 @@ func (s *Service) Collector() prometheus.Collector {
 	add(counter, "step_tokens_total", "Tokens in all steps, guesses included; divided by agentd_steps_total: the mean batch width.", func(s *scheduler.Stats) float64 { return float64(s.Rows) })
 	add(counter, "admissions_refused_total", "Requests refused because the queue was full, or would have taken longer than --queue-time.", func(s *scheduler.Stats) float64 { return float64(s.Refused) })
 	add(counter, "candidates_finished_total", "Candidates that generated to their end.", func(s *scheduler.Stats) float64 { return float64(s.Finished) })
+	add(counter, "candidates_repeated_total", "Candidates that were ended since they repeated themselves (--repetition-stop).", func(s *scheduler.Stats) float64 { return float64(s.Repeated) })
 	add(counter, "generations_cancelled_total", "Generations whose caller left.", func(s *scheduler.Stats) float64 { return float64(s.Cancelled) })
 	add(counter, "generations_failed_total", "Generations that the model's computation failed.", func(s *scheduler.Stats) float64 { return float64(s.Failed) })
 	add(counter, "generations_moved_total", "Generations that failed on one context and began again on another.", func(s *scheduler.Stats) float64 { return float64(s.Moved) })
