@@ -49,6 +49,9 @@ type Config struct {
 	// IgnoreEnd is for benchmarks only: every answer is exactly MaxNewTokens
 	// tokens of whatever the model says, unconstrained and taken for a reply.
 	IgnoreEnd bool
+	// KeepRepeating lets an answer that repeats itself go on until it ends or has
+	// MaxNewTokens; so does IgnoreEnd.
+	KeepRepeating bool
 	// HistoryMaxMessages bounds the history entries in a prompt, the newest
 	// ones; 0 is all.
 	HistoryMaxMessages int

@@ -189,6 +189,9 @@ func TestCandidateErrors(t *testing.T) {
 		{name: "an error of no known kind", err: errors.New("boom"), code: "model_error", component: "model", message: "boom"},
 		{name: "time is up", err: fmt.Errorf("wait: %w", context.DeadlineExceeded), code: "timeout", component: "scheduler", message: "--request-timeout"},
 		{name: "the token limit", adjust: func(r *agent.Result) { r.Completions[0].Finish, r.Completions[0].Tokens = agent.FinishLength, 99 }, code: "truncated", component: "commander", message: "limit of 99 new tokens"},
+		{name: "a repetition", adjust: func(r *agent.Result) {
+			r.Completions[0].Finish, r.Completions[0].Repeated = agent.FinishRepeat, `"and on" came four times in a row`
+		}, code: "truncated", component: "commander", message: `repeated itself: "and on" came four times in a row; --repetition-stop off`},
 		{name: "one completion fails", adjust: func(r *agent.Result) { r.Completions[0].Err = agent.ModelError{Err: errors.New("boom")} }, code: "model_error", component: "model", message: "boom"},
 		{name: "completions are missing", adjust: func(r *agent.Result) { r.Completions = nil }, code: "model_error", component: "model", message: "0 completions"},
 		{name: "unusable tools", input: `{"tools":[{"name":"x"},{"name":"x"}]}`, code: "invalid_tools", component: "commander", message: `tools[1]: the name "x" is already`},

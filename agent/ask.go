@@ -25,11 +25,26 @@ type Answer struct {
 	Tokens       int // generated, thoughts included
 }
 
-// TruncatedError says that an answer reached its token limit before it ended.
-type TruncatedError struct{ Limit int }
+// TruncatedError says that an answer reached its token limit before it ended, or that
+// it was ended since it repeated itself.
+type TruncatedError struct {
+	Limit    int
+	Repeated string // what came how often; "": nothing did
+}
 
 func (e *TruncatedError) Error() string {
+	if e.Repeated != "" {
+		return repeatedError(e.Repeated).Error()
+	}
 	return fmt.Sprintf("the answer reached the limit of %d new tokens before it ended", e.Limit)
+}
+
+// stopsRepeats says whether answers that repeat themselves end.
+func (a *Agent) stopsRepeats() bool { return !a.cfg.KeepRepeating && !a.cfg.IgnoreEnd }
+
+// repeatedError says why an answer was ended that repeated itself.
+func repeatedError(what string) error {
+	return fmt.Errorf("the answer was ended since it repeated itself: %s; --repetition-stop off lets such an answer go on", what)
 }
 
 // Ask puts a question to the model and returns its one deterministic answer. The
@@ -49,6 +64,7 @@ func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer
 	generation := Generation{
 		Prompt: prompt.Pieces, N: 1, MaxTokens: q.MaxTokens, Greedy: true,
 		Seeds: []uint32{0}, SuppressControl: a.format.SuppressControl(),
+		StopRepeats: a.stopsRepeats(),
 	}
 	if q.Schema != nil && a.cfg.Constrain == ConstrainOn {
 		if generation.Grammar, err = a.format.ChatGrammar(q.Schema); err != nil {
@@ -69,7 +85,9 @@ func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer
 	case c.Err != nil:
 		return answer, c.Err
 	case c.Finish == FinishLength:
-		err = &TruncatedError{q.MaxTokens}
+		err = &TruncatedError{Limit: q.MaxTokens}
+	case c.Finish == FinishRepeat:
+		err = &TruncatedError{Limit: q.MaxTokens, Repeated: c.Repeated}
 	default:
 		answer.Text, err = a.format.ParseChat(c.Text)
 	}

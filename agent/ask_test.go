@@ -82,6 +82,12 @@ func TestAskSaysWhatWentWrong(t *testing.T) {
 			return errors.Is(err, failed)
 		}},
 		"truncated": {script: adjusted(func(c *agent.Completion) { c.Finish = agent.FinishLength }), is: isError[*agent.TruncatedError]},
+		"repeated": {
+			script: adjusted(func(c *agent.Completion) { c.Finish, c.Repeated = agent.FinishRepeat, "x came again" }),
+			is: func(err error) bool {
+				return isError[*agent.TruncatedError](err) && strings.Contains(err.Error(), "x came again")
+			},
+		},
 		"too few completions": {
 			script: &script{answers: []string{"{"}, adjust: func(r *agent.Result) { r.Completions = nil }}, is: isError[*agent.ModelError],
 		},

@@ -44,6 +44,10 @@ type Generation struct {
 	// SuppressControl: control tokens that do not end the answer are never
 	// sampled.
 	SuppressControl bool
+	// StopRepeats: an answer that repeats itself ends (FinishRepeat): an n-gram of tokens
+	// four times in a row, or one of the Calls again.
+	StopRepeats bool
+	Calls       format.CallForm
 	// IgnoreEnd: the model can't end an answer; each has MaxTokens.
 	IgnoreEnd bool
 }
@@ -70,6 +74,7 @@ type Result struct {
 const (
 	FinishStop   = "stop"   // an end token
 	FinishLength = "length" // MaxTokens
+	FinishRepeat = "repetition"
 )
 
 // Completion is one answer.
@@ -78,7 +83,9 @@ type Completion struct {
 	Stop   string // text of the end token, "" when cut
 	Tokens int
 	Finish string
-	Err    error
+	// Repeated says, with FinishRepeat, what came how often, as a part of a sentence.
+	Repeated string
+	Err      error
 }
 
 // ErrClosed is returned by a Generator that takes no more work; Run returns it.
@@ -121,7 +128,7 @@ func (e ModelError) Unwrap() error { return e.Err }
 // Codes of candidate errors.
 const (
 	CodeInvalidOutput   = "invalid_output"   // the model's output is no decision
-	CodeTruncated       = "truncated"        // the token limit was reached first
+	CodeTruncated       = "truncated"        // the token limit was reached first, or the answer repeated itself
 	CodeContextOverflow = "context_overflow" // the prompt does not fit
 	CodeModelError      = "model_error"      // the model, its template or the grammar's use failed
 	CodeTimeout         = "timeout"          // the request's time was up

@@ -261,6 +261,9 @@ func (a *Agent) generation(requestID string, j *job) (Generation, *format.Prompt
 	}
 	g.Seeds = seeds(a.cfg.Seed, requestID, j.in.ID, g.N)
 	g.IgnoreEnd = a.cfg.IgnoreEnd
+	if g.StopRepeats = a.stopsRepeats(); g.StopRepeats {
+		g.Calls = j.catalog.Calls
+	}
 	if a.cfg.Constrain == ConstrainOn && !g.IgnoreEnd {
 		if g.Grammar, err = j.catalog.Grammar(); err != nil {
 			return Generation{}, nil, &failure{CodeInvalidTools, ComponentCommander, err}
@@ -291,7 +294,10 @@ func (a *Agent) candidate(out *protocol.AgentOutput, j *job, turn *memory.Append
 	}
 	decision, err := a.format.Parse(c.Text, j.catalog)
 	code := CodeInvalidOutput
-	if c.Finish == FinishLength {
+	switch c.Finish {
+	case FinishRepeat:
+		code, err = CodeTruncated, repeatedError(c.Repeated)
+	case FinishLength:
 		code = CodeTruncated
 		err = fmt.Errorf("the answer reached the limit of %d new tokens before it ended; raise --max-new-tokens if it should be longer",
 			c.Tokens)

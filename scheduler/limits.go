@@ -28,6 +28,9 @@ const (
 	// maxWorkers is how many contexts an engine may have.
 	maxWorkers = 64
 
+	// maxQuoted is how many bytes of a completion a message quotes.
+	maxQuoted = 200
+
 	// usualTokens is what the placement takes for the length of a completion: a decision
 	// has some thirty tokens, whatever is allowed.
 	usualTokens = 32

@@ -101,11 +101,10 @@ func (w *worker) choose(i int, first *llama.Sampled) {
 		case w.model.Vocab().IsEOG(token):
 			t.job.cands[t.cand].stop = token
 			choice.Verdict = core.Stop
-		default:
-			t.tokens = append(t.tokens, core.Token(token))
-			if w.forces(t.job) {
-				w.force(t, choice)
-			}
+		case w.says(t, token):
+			choice.Verdict = core.Repeat
+		case w.forces(t.job):
+			w.force(t, choice)
 		}
 	}
 	choice.Tokens = t.tokens
@@ -124,9 +123,12 @@ func (w *worker) force(t *task, choice *core.Choice) {
 		return
 	}
 	for _, token := range tokens {
-		t.tokens = append(t.tokens, core.Token(token))
+		choice.Forced++
+		if w.says(t, token) {
+			choice.Verdict = core.Repeat
+			return
+		}
 	}
-	choice.Forced += len(tokens)
 	if end >= 0 {
 		t.job.cands[t.cand].stop = end // unless the tokens before it are too many
 		choice.Verdict = core.Complete

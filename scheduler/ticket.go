@@ -28,6 +28,10 @@ type Generation struct {
 	// has MaxTokens: a fair load whatever a model would say. Not with a grammar,
 	// which would have nothing to go on with at its end.
 	IgnoreEnd bool
+	// StopRepeats ends a completion that says an n-gram of core.RepeatLeast tokens or more
+	// four times in a row, or one of its Calls twice. Not with IgnoreEnd.
+	StopRepeats bool
+	Calls       CallForm
 }
 
 // Result is what became of a Generation.
@@ -56,6 +60,8 @@ type Completion struct {
 	// part of neither Tokens nor Text.
 	Stop   llama.Token
 	Finish Finish
+	// Repeated says, with FinishRepeat, what came how often, as a part of a sentence.
+	Repeated string
 	// Err says why Finish is FinishError: what the sampler answered
 	// (llama.ErrGrammarDead, llama.ErrCompute), ErrModel, or context.DeadlineExceeded
 	// when the time was up first.
@@ -70,6 +76,9 @@ const (
 	FinishStop   Finish = "stop"   // an end-of-generation token
 	FinishLength Finish = "length" // MaxTokens
 	FinishError  Finish = "error"  // see Completion.Err
+	// FinishRepeat: the completion repeated itself, see Generation.StopRepeats. The field
+	// has no other word for it.
+	FinishRepeat Finish = "repetition"
 )
 
 // Ticket is the admission of one request. Its methods may be called by several
@@ -246,6 +255,8 @@ func (e *Engine) validate(g *Generation) error {
 		return errors.New("scheduler: the prompt is empty")
 	case g.IgnoreEnd && g.Sampler.Grammar != "":
 		return errors.New("scheduler: IgnoreEnd and a grammar exclude each other")
+	case g.IgnoreEnd && g.StopRepeats:
+		return errors.New("scheduler: IgnoreEnd and StopRepeats exclude each other")
 	case g.MaxTokens > e.cells || len(g.Prompt)+g.MaxTokens > e.cells:
 		return &ContextOverflowError{Prompt: len(g.Prompt), MaxNew: g.MaxTokens, Limit: e.cells}
 	}
@@ -294,6 +305,9 @@ type candidate struct {
 	stop   llama.Token
 	finish Finish
 	err    error
+
+	calls    *callReader // nil: no calls are looked for
+	repeated string      // see Completion
 }
 
 func (e *Engine) newJob(g Generation) (*job, error) {
@@ -336,6 +350,9 @@ func (j *job) seed(from *llama.Sampler) error {
 	j.mu.Lock()
 	for i := range j.cands {
 		j.cands[i] = candidate{stop: -1}
+		if j.g.StopRepeats && j.g.Calls.Begin != "" {
+			j.cands[i].calls = &callReader{form: j.g.Calls}
+		}
 	}
 	j.ended = nil
 	j.mu.Unlock()
@@ -422,5 +439,5 @@ func (c *candidate) completion(v *llama.Vocab) Completion {
 	for k, t := range c.tokens {
 		tokens[k] = llama.Token(t)
 	}
-	return Completion{Tokens: tokens, Text: v.Detokenize(tokens, true), Stop: c.stop, Finish: c.finish, Err: c.err}
+	return Completion{Tokens: tokens, Text: v.Detokenize(tokens, true), Stop: c.stop, Finish: c.finish, Repeated: c.repeated, Err: c.err}
 }

@@ -212,8 +212,13 @@ func (w *worker) accept(j *job) {
 
 func (w *worker) submit(j *job) {
 	w.jobs[j.id] = j
+	repeatLeast := 0
+	if j.g.StopRepeats {
+		repeatLeast = core.RepeatLeast
+	}
 	if err := w.core.Submit(core.Job{
-		ID: j.id, Prompt: j.prompt, Blocks: j.blocks, N: j.g.N, MaxNew: j.g.MaxTokens, LastApart: j.g.Sampler.Temperature <= 0,
+		ID: j.id, Prompt: j.prompt, Blocks: j.blocks, N: j.g.N, MaxNew: j.g.MaxTokens, RepeatLeast: repeatLeast,
+		LastApart: j.g.Sampler.Temperature <= 0,
 	}); err != nil {
 		w.end(j, err) // Generate has checked all that the core refuses
 	}
@@ -337,6 +342,12 @@ func (w *worker) commit(result core.Result, cause error) {
 			ended++
 			c := &j.cands[e.Candidate]
 			c.tokens, c.finish = e.Tokens, finishes[e.Finish]
+			switch {
+			case e.Finish != core.FinishRepeat:
+				c.repeated = "" // with a token behind the last one
+			case e.Repeated > 0:
+				c.repeated = w.cameAgain(e.Tokens[len(e.Tokens)-e.Repeated:])
+			}
 			w.dirty = w.dirty || errors.Is(c.err, llama.ErrCompute)
 			if c.finish != FinishStop {
 				c.stop = -1 // one that was forced came too late
@@ -373,6 +384,7 @@ func (w *worker) commit(result core.Result, cause error) {
 
 var finishes = map[core.Finish]Finish{
 	core.FinishStop: FinishStop, core.FinishLength: FinishLength, core.FinishError: FinishError,
+	core.FinishRepeat: FinishRepeat,
 }
 
 // failed answers a job with the candidates that ended before the failure; the

@@ -146,10 +146,21 @@ type Format interface {
 	ParseChat(text string) (string, error)
 }
 
+// CallForm is how calls stand in the text of an answer: behind Begin, either up to
+// End, or as the JSON objects that Depth-1 others are around. Behind Again, the end
+// of thoughts, other calls begin.
+type CallForm struct {
+	Begin, End string
+	Depth      int
+	Again      string
+}
+
 // Catalog is a set of tools as a format shows it to the model. It is made once
 // and shared by all inputs that have these tools.
 type Catalog struct {
 	Set *tools.Set
+	// Calls is how the calls of these tools stand in an answer.
+	Calls CallForm
 
 	text     string       // in the prompt's system part
 	json     protocol.Raw // for the internal step

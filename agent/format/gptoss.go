@@ -55,6 +55,7 @@ const parallelName = "call_in_parallel"
 
 func (f *gptoss) Catalog(set *tools.Set) *Catalog {
 	c := &Catalog{Set: set, json: functionsJSON(set), parallel: freeName(set, parallelName)}
+	c.Calls = CallForm{Begin: functionsPrefix + c.parallel, Depth: 2, Again: "<|start|>assistant"}
 	c.build = func() (string, error) { return f.grammar(c) }
 	if len(set.Tools) == 0 {
 		return c

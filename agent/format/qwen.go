@@ -87,7 +87,10 @@ func (q *qwen) SuppressControl() bool { return true }
 func (q *qwen) ShowsResults() bool    { return true }
 
 func (q *qwen) Catalog(set *tools.Set) *Catalog {
-	c := &Catalog{Set: set, json: functionsJSON(set)}
+	c := &Catalog{Set: set, json: functionsJSON(set), Calls: CallForm{Begin: callOpen, Depth: 1, Again: thoughtsEnd}}
+	if q.xml { // no text of a parameter has the end of one
+		c.Calls = CallForm{Begin: callOpen, End: "</parameter>\n</function>\n" + callClose, Again: thoughtsEnd}
+	}
 	c.build = func() (string, error) { return q.grammar(set) }
 	var b []byte
 	for i := range set.Tools {

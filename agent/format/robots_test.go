@@ -217,7 +217,7 @@ func TestNoiseNamesEachRobotOnce(t *testing.T) {
 func begin(t *testing.T, k *kit, s *llama.Sampler, setup string) []llama.Token {
 	t.Helper()
 	text := map[string]string{
-		"hermes": "<tool_call>", "tagged": "<tool_call>", "gpt-oss": " to=functions.call_in_parallel<|channel|>commentary json",
+		"hermes": "<tool_call>", "tagged": "<tool_call>", "llama": "{", "gpt-oss": " to=functions.call_in_parallel<|channel|>commentary json",
 		"blocks": "<think>\nx</think>\n\n<tool_call>\n[", "json": `{"say": "", "action": [`,
 	}[setup]
 	tokens, err := k.model.Vocab().Tokenize(text, false, true)

@@ -95,7 +95,10 @@ func (t *template) SuppressControl() bool { return true }
 func (t *template) ShowsResults() bool    { return false }
 
 func (t *template) Catalog(set *tools.Set) *Catalog {
-	c := &Catalog{Set: set}
+	c := &Catalog{Set: set, Calls: CallForm{Begin: callOpen, Depth: 1, Again: thoughtsEnd}}
+	if t.jsonOut {
+		c.Calls.Begin = `"action":`
+	}
 	c.build = func() (string, error) { return t.grammar(set) }
 	if t.made {
 		return c

@@ -23,7 +23,7 @@ type Config struct {
 	ChatTemplate string
 	// ContextLength is the size of the KV cache in tokens; 0: decided at load.
 	ContextLength int
-	// MaxNewTokens ends one candidate's generation.
+	// MaxNewTokens ends one candidate's generation; -1: what fits the model, see maxNewTokens.
 	MaxNewTokens int
 
 	// The agent's memory.
@@ -38,6 +38,7 @@ type Config struct {
 	Constrain          string // on: tool calls are kept valid by a grammar; off
 	ForcedTokens       string // on: what the grammar forces takes no step of its own; off
 	MixedOutput        string // reject or tools: text beside tool calls
+	RepetitionStop     string // on: an answer that repeats itself ends; off
 	CallsPerRobot      string // one or any: calls of a decision for the same robot
 	DefaultRobot       string // robot of a call that names none
 	EnableThinking     bool   // let Qwen models think before they answer
@@ -104,7 +105,7 @@ func defaultConfig() Config {
 		ModelFormat:     "auto",
 		Quantization:    "auto",
 		DType:           "auto",
-		MaxNewTokens:    defaultMaxNewTokens,
+		MaxNewTokens:    -1,
 		Agent:           agent.FullHistory,
 		SummaryUnit:     unitTokens,
 		OutputStyle:     "qwen_format",
@@ -113,6 +114,7 @@ func defaultConfig() Config {
 		PrefixCache:     "on",
 		CPUAttention:    "shared",
 		MixedOutput:     "reject",
+		RepetitionStop:  "on",
 		CallsPerRobot:   "one",
 		DefaultRobot:    "robot",
 		ReasoningEffort: "low",
@@ -137,4 +139,15 @@ func defaultConfig() Config {
 		LogLevel:  "info",
 		LogFormat: "console",
 	}
+}
+
+// maxNewTokens is the longest answer of one candidate.
+func (c *Config) maxNewTokens() int {
+	switch {
+	case c.MaxNewTokens > 0:
+		return c.MaxNewTokens
+	case c.Model == "":
+		return householdMaxNewTokens
+	}
+	return defaultMaxNewTokens
 }

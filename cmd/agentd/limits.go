@@ -38,6 +38,10 @@ const (
 
 	// defaultMaxNewTokens leaves room for thinking and a few tool calls.
 	defaultMaxNewTokens = 1024
+
+	// householdMaxNewTokens is that of the default model, whose longest decisions take
+	// about half of it: TestTheDefaultModelsAnswersFit.
+	householdMaxNewTokens = 256
 	// defaultQueueLimit admits the largest request the protocol allows
 	// (4,096 candidates) with as much again behind it.
 	defaultQueueLimit = 8192

@@ -82,7 +82,7 @@ func (d *daemon) logModel(f inference.Facts) {
 		Int("parallel", f.Parallel).
 		Int("draft_rows", f.DraftRows).
 		Int("batch_size", f.BatchSize).
-		Int("max_new_tokens", d.config.MaxNewTokens).
+		Int("max_new_tokens", d.config.maxNewTokens()).
 		Float32("temperature", f.Sampling.Temperature).
 		Float32("top_p", f.Sampling.TopP).
 		Int("top_k", f.Sampling.TopK).

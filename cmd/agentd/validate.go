@@ -30,8 +30,8 @@ func (c *Config) Validate(from origins) error {
 	if strings.TrimSpace(c.DefaultRobot) == "" {
 		fail("default-robot", "is empty; name a robot, such as robot")
 	}
-	if c.ContextLength > 0 && c.MaxNewTokens >= c.ContextLength {
-		fail("max-new-tokens", "%d leaves no room for a prompt in --context-length %d; lower the one or raise the other", c.MaxNewTokens, c.ContextLength)
+	if c.ContextLength > 0 && c.maxNewTokens() >= c.ContextLength {
+		fail("max-new-tokens", "%d leaves no room for a prompt in --context-length %d; lower the one or raise the other", c.maxNewTokens(), c.ContextLength)
 	}
 	if c.ContextLength > 0 && c.FixedTokens >= c.ContextLength {
 		fail("fixed-tokens", "%d leaves no room for a prompt in --context-length %d; lower the one or raise the other", c.FixedTokens, c.ContextLength)

@@ -66,6 +66,7 @@ const (
 	trialFirst, trialGap, trialGapMost = 32, 256, 1024
 	trialPressure, calmPressure        = 0.25, 0.05
 	pressureSteps, threadStride        = 64, 4
+
 	// RepeatLeast is what Job.RepeatLeast is where nobody has a reason for another, and
 	// repeatTimes how often the n-gram comes. repeatMost bounds the n-grams that are
 	// looked for, and so what a token costs.

@@ -121,7 +121,8 @@ func (g *generator) generation(ctx context.Context, gen *agent.Generation) (sche
 	if gen.Greedy {
 		sampler.Temperature = 0
 	}
-	return scheduler.Generation{Prompt: prompt, N: gen.N, MaxTokens: gen.MaxTokens, Sampler: sampler, Seeds: gen.Seeds, IgnoreEnd: gen.IgnoreEnd}, nil
+	return scheduler.Generation{Prompt: prompt, N: gen.N, MaxTokens: gen.MaxTokens, Sampler: sampler, Seeds: gen.Seeds, IgnoreEnd: gen.IgnoreEnd,
+		StopRepeats: gen.StopRepeats, Calls: scheduler.CallForm(gen.Calls)}, nil
 }
 
 // tooLong refuses a prompt that can't fit the context however few tokens it has: to tokenize the largest
@@ -168,7 +169,7 @@ func (g *generator) wait(ctx context.Context, p *scheduler.Pending) (result agen
 }
 
 func (g *generator) completion(c scheduler.Completion) agent.Completion {
-	done := agent.Completion{Text: c.Text, Tokens: len(c.Tokens), Finish: string(c.Finish)}
+	done := agent.Completion{Text: c.Text, Tokens: len(c.Tokens), Finish: string(c.Finish), Repeated: c.Repeated}
 	if c.Stop >= 0 {
 		done.Stop = string(g.vocab.Piece(c.Stop, true))
 	}

@@ -173,6 +173,7 @@ func (s *Service) makeAgent(opts Options) error {
 		Constrain:          opts.Constrain,
 		MaxNewTokens:       opts.MaxNewTokens,
 		IgnoreEnd:          opts.FixedTokens > 0,
+		KeepRepeating:      opts.NoRepetitionStop,
 		HistoryMaxMessages: opts.HistoryMaxMessages,
 		Sampling:           s.facts.Sampling,
 		Seed:               opts.Seed,

@@ -54,6 +54,7 @@ type Options struct {
 	NoPrefixCache      bool // the same
 	Reproducible       bool // scheduler.Config's Alone
 	CallsPerRobot      string
+	NoRepetitionStop   bool // agent.Config's KeepRepeating
 	MixedOutput        string
 	DefaultRobot       string
 	EnableThinking     bool
