@@ -116,32 +116,26 @@ void matcher::spend(size_t amount) {
     }
 }
 
-matcher::node matcher::push(node below, uint32_t top) {
+// The stack of a way that has passed marks, with top on the stack below, which has none.
+matcher::node matcher::push(node below, uint32_t top, uint64_t marks) {
     if (at_end(top)) {
-        return below;
+        return marked(below, marks);
     }
-    const auto [it, added] = known.try_emplace(uint64_t(below) << 32 | top, static_cast<node>(stacks.size()));
-    if (added) {
-        spend(8); // as costly as that many looks
-        stacks.push_back({ top, below, 0 });
+    const auto next = static_cast<node>(stacks.size());
+    const auto key  = uint64_t(below) << 32 | top;
+    const node n    = marks == 0 ? known.try_emplace(key, next).first->second : with.try_emplace({ key, marks }, next).first->second;
+    if (n == next) {
+        stacks.push_back({ top, below, marks });
         closures.emplace_back();
+        spend(8); // as costly as that many looks; last, since it may throw
     }
-    return it->second;
+    return n;
 }
 
 // The stack n, which has no marks, of a way that has passed some. The empty stack
 // needs none: nothing follows.
 matcher::node matcher::marked(node n, uint64_t marks) {
-    if (marks == 0 || n == 0) {
-        return n;
-    }
-    const auto [it, added] = with.try_emplace({ n, marks }, static_cast<node>(stacks.size()));
-    if (added) {
-        spend(8);
-        stacks.push_back({ stacks[n].top, stacks[n].below, marks });
-        closures.emplace_back();
-    }
-    return it->second;
+    return marks == 0 || n == 0 ? n : push(stacks[n].below, stacks[n].top, marks);
 }
 
 // The stacks with a terminal on top, or none, that n stands for.
@@ -162,7 +156,7 @@ const std::vector<matcher::node> & matcher::closure(node n) {
         const auto [top, below, marks] = stacks[at]; // push moves them
         if (at != 0 && type(top) == type_mark) {
             if (const uint64_t mark = uint64_t(1) << grammar->elements[top].value; (marks & mark) == 0) {
-                todo.push_back(marked(push(below, top + 1), marks | mark));
+                todo.push_back(push(below, top + 1, marks | mark));
             }
             continue;
         }
@@ -172,7 +166,7 @@ const std::vector<matcher::node> & matcher::closure(node n) {
         }
         const node rest = push(below, top + 1);
         for (uint32_t e = grammar->starts[grammar->elements[top].value];; e++) {
-            todo.push_back(marked(push(rest, e), marks));
+            todo.push_back(push(rest, e, marks));
             while (!at_end(e)) {
                 e++;
             }
@@ -186,7 +180,7 @@ const std::vector<matcher::node> & matcher::closure(node n) {
 
 // Appends what follows the terminal on top of n.
 void matcher::append_next(node n, std::vector<node> & out) {
-    const auto & next = closure(marked(push(stacks[n].below, after(stacks[n].top)), stacks[n].marks));
+    const auto & next = closure(push(stacks[n].below, after(stacks[n].top), stacks[n].marks));
     spend(next.size());
     out.insert(out.end(), next.begin(), next.end());
 }

@@ -7,7 +7,6 @@
 #include <array>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -120,6 +119,14 @@ class matcher {
         node     below;
         uint64_t marks; // that this way has passed
     };
+    struct marked_key {
+        uint64_t below_top, marks;
+
+        bool operator==(const marked_key & k) const { return below_top == k.below_top && marks == k.marks; }
+    };
+    struct key_hash {
+        size_t operator()(const marked_key & k) const { return (k.below_top ^ k.marks * 0x9E3779B97F4A7C15u) * 0xD6E8FEB86659FD93u; }
+    };
     struct state {
         std::vector<node>                      nodes; // sorted
         std::vector<std::pair<uint32_t, node>> exact; // those that want one character, sorted by it
@@ -135,7 +142,7 @@ class matcher {
     bool     matches(uint32_t element, uint32_t low, uint32_t high) const;
 
     void                      spend(size_t amount);
-    node                      push(node below, uint32_t top);
+    node                      push(node below, uint32_t top, uint64_t marks = 0);
     node                      marked(node n, uint64_t marks);
     const std::vector<node> & closure(node n);
     void                      append_next(node n, std::vector<node> & out);
@@ -156,7 +163,7 @@ class matcher {
 
     std::vector<stack>                             stacks;
     std::unordered_map<uint64_t, node>             known;    // without marks, by below and top
-    std::map<std::pair<node, uint64_t>, node>      with;     // marks: by the same stack without, and marks
+    std::unordered_map<marked_key, node, key_hash> with;     // marks, by these too
     std::vector<std::vector<node>>                 closures; // empty: not computed, or nothing may follow
     std::vector<std::unique_ptr<state>>            states;
     std::unordered_map<uint64_t, std::vector<set>> interned; // by hash of nodes
