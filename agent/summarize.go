@@ -79,7 +79,7 @@ func (h *historySummarized) look(ctx context.Context, requestID string, t *task)
 	all := seeds(h.cfg.Seed, requestID, j.in.ID, j.sequences()+1)
 	return &shortening{prompt: prompt, generation: Generation{
 		Prompt: prompt.Pieces, N: 1, MaxTokens: h.cfg.Summary.MaxTokens, Greedy: j.greedy, Sampling: h.cfg.Sampling,
-		Seeds: all[len(all)-1:], Grammar: h.grammar, SuppressControl: h.format.SuppressControl(),
+		Seeds: all[len(all)-1:], Grammar: h.grammar, SuppressControl: h.format.SuppressControl(), StopRepeats: !h.cfg.KeepRepeating,
 	}}, nil
 }
 
@@ -162,6 +162,8 @@ func (h *historySummarized) read(t *task, result Result, err error) (string, *fa
 		code, _ := classify(c.Err)
 		return fail(code, c.Err)
 	case c.Finish == FinishLength && invalid == nil: // what there is of it counts
+	case c.Finish == FinishRepeat:
+		return fail(CodeTruncated, repeatedError(c.Repeated))
 	case c.Finish != FinishStop:
 		return fail(CodeTruncated, fmt.Errorf("the summary ended after %d tokens (%s) before there was a text that can be used; --summary-max-tokens bounds it", c.Tokens, c.Finish))
 	case invalid != nil:
