@@ -2,10 +2,10 @@ package format
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"agentd/agent/internal/gbnf"
+	"agentd/agent/internal/schema"
 	"agentd/agent/tools"
 	"agentd/protocol"
 )
@@ -38,7 +38,7 @@ func (q *qwen) grammar(set *tools.Set) (string, error) {
 // ChatGrammar admits root ::= think? answer.
 func (q *qwen) ChatGrammar(schema protocol.Raw) (string, error) {
 	g := gbnf.New(gbnf.AnySpacing)
-	answer, err := answerRule(g, q.kit, schema)
+	answer, err := answerRule(g, schema)
 	if err != nil {
 		return "", err
 	}
@@ -64,16 +64,20 @@ func thinkRule(g *gbnf.Grammar, think, open bool) string {
 // addCall adds the rule call: one call of any of the tools.
 func (q *qwen) addCall(g *gbnf.Grammar, set *tools.Set) error {
 	names := make([]string, len(set.Tools))
+	robot := ""
+	if !q.xml {
+		robot = addRobot(g, set)
+	}
 	for i := range set.Tools {
 		tool := &set.Tools[i]
 		names[i] = fmt.Sprintf("tool-%d", i)
 		if q.xml {
-			if err := q.addTagged(g, names[i], tool); err != nil {
+			if err := addTagged(g, names[i], set, tool); err != nil {
 				return err
 			}
 			continue
 		}
-		args, err := importSchema(g, q.kit, names[i]+"-", tool, tools.ForGrammar(tool.Prompted))
+		args, err := addArguments(g, tool, robot)
 		if err != nil {
 			return err
 		}
@@ -87,19 +91,6 @@ func (q *qwen) addCall(g *gbnf.Grammar, set *tools.Set) error {
 	return nil
 }
 
-// importSchema adds the rules of a schema and returns their root.
-func importSchema(g *gbnf.Grammar, kit Toolkit, prefix string, tool *tools.Tool, schema protocol.Raw) (string, error) {
-	text, err := kit.SchemaGrammar(schema)
-	if err != nil {
-		return "", fmt.Errorf("the parameters of %s can't be made a grammar: %w", tool.Name, err)
-	}
-	root, err := g.Import(prefix, text)
-	if err != nil {
-		return "", fmt.Errorf("the parameters of %s can't be made a grammar: %w", tool.Name, err)
-	}
-	return root, nil
-}
-
 // jsonText is s as it stands between the quotes of a JSON string.
 func jsonText(s string) string {
 	quoted := protocol.String(s)
@@ -108,16 +99,19 @@ func jsonText(s string) string {
 
 // addTagged adds a tool's rule for tagged parameters, in the order of their
 // declaration.
-func (q *qwen) addTagged(g *gbnf.Grammar, name string, tool *tools.Tool) error {
+func addTagged(g *gbnf.Grammar, name string, set *tools.Set, tool *tools.Tool) error {
 	body := []string{gbnf.Literal(tool.Name + ">\n")}
 	for i := range tool.Properties {
 		p := &tool.Properties[i]
-		rule := fmt.Sprintf("%s-p%d", name, i)
-		value, err := q.addValue(g, rule, tool, p)
-		if err != nil {
-			return err
+		value, err := addValue(g, set, tool, p)
+		switch {
+		case err == nil:
+		case p.Required:
+			return unusable(tool, fmt.Errorf("parameter %s: %w", p.Name, err))
+		default:
+			continue // it can only be left out
 		}
-		g.Add(rule, gbnf.Literal("<parameter="+p.Name+">\n")+" "+value)
+		rule := g.Rule(gbnf.Literal("<parameter="+p.Name+">\n") + " " + value)
 		if !p.Required {
 			rule += "?"
 		}
@@ -132,99 +126,26 @@ const parameterEnd = "\n</parameter>"
 
 // addValue adds the rules of a parameter's value and returns a body that
 // matches it and the tag that closes it.
-func (q *qwen) addValue(g *gbnf.Grammar, rule string, tool *tools.Tool, p *tools.Property) (string, error) {
-	kind := kindOf(p.Schema)
-	if kind == jsonValue && text(p.Schema, "type") == "boolean" {
-		// Both as in JSON and as the prompt shows them.
-		return `( "true" | "false" | "True" | "False" ) ` + gbnf.Literal(parameterEnd+"\n"), nil
+func addValue(g *gbnf.Grammar, set *tools.Set, tool *tools.Tool, p *tools.Property) (string, error) {
+	if p.Name != tool.RobotParam {
+		return tool.Document().AddMember(g, tool.Document().Member(p.Name), parameterEnd+"\n")
 	}
-	if kind != textValue {
-		schema := p.Schema
-		if defs := definitions(tool.Schema); defs != nil && strings.Contains(string(schema), `"$ref"`) {
-			schema = protocol.SetMember(schema, defs.name, defs.value)
-		}
-		root, err := importSchema(g, q.kit, rule+"-", tool, schema)
-		if err != nil {
-			return "", err
-		}
-		return root + " " + gbnf.Literal(parameterEnd+"\n"), nil
+	if len(set.Robots) == 0 {
+		const text = "robot-text"
+		g.AddText(text, gbnf.Text{Forbidden: []string{"</parameter>"}, Until: parameterEnd, NonBlank: true})
+		return text + " " + gbnf.Literal("\n"), nil
 	}
-	if options := textOptions(p.Schema); options != nil {
-		literals := make([]string, len(options))
-		for i, option := range options {
-			literals[i] = gbnf.Literal(option)
-		}
-		return gbnf.Alternatives(literals) + " " + gbnf.Literal(parameterEnd+"\n"), nil
+	names := make([]string, len(set.Robots))
+	for i, robot := range set.Robots {
+		names[i] = gbnf.Literal(robot)
 	}
-	minLength, _ := protocol.Get(p.Schema, "minLength")
-	g.AddText(rule+"-text", gbnf.Text{
-		Forbidden: []string{"</parameter>"}, Until: parameterEnd, NonBlank: minLength != nil && string(minLength) != "0",
-	})
-	return rule + "-text " + gbnf.Literal("\n"), nil
+	return g.Rule(gbnf.Alternatives(names)) + " " + gbnf.Literal(parameterEnd+"\n"), nil
 }
 
-// definitions finds the part of a schema that its $refs name.
-func definitions(schema protocol.Raw) *struct {
-	name  string
-	value protocol.Raw
-} {
-	for _, name := range []string{"$defs", "definitions"} {
-		if v, ok := protocol.Get(schema, name); ok {
-			return &struct {
-				name  string
-				value protocol.Raw
-			}{name, v}
-		}
+// memberOf is what is known of a tool's parameter.
+func memberOf(set *tools.Set, tool *tools.Tool, parameter string) schema.Member {
+	if parameter == tool.RobotParam {
+		return schema.Member{Kind: schema.Text, Texts: set.Robots}
 	}
-	return nil
-}
-
-// valueKind is how a tagged parameter's text is read.
-type valueKind int
-
-const (
-	textValue valueKind = iota // a string, as it stands
-	jsonValue                  // JSON of the schema's type
-	anyValue                   // JSON if it is that, else a string
-)
-
-// kindOf decides by the parameter's type, or, without one, by its options.
-func kindOf(schema protocol.Raw) valueKind {
-	typ, typed := protocol.Get(schema, "type")
-	if name, ok := protocol.Text(typ); ok {
-		if name == "string" {
-			return textValue
-		}
-		return jsonValue
-	}
-	if !typed && textOptions(schema) != nil {
-		return textValue
-	}
-	return anyValue
-}
-
-// textOptions are the strings to which enum or const limit a value, nil when
-// they don't, or not to strings alone.
-func textOptions(schema protocol.Raw) []string {
-	if v, ok := protocol.Get(schema, "const"); ok {
-		if s, ok := protocol.Text(v); ok {
-			return []string{s}
-		}
-		return nil
-	}
-	enum, _ := protocol.Get(schema, "enum")
-	if enum.Kind() != '[' {
-		return nil
-	}
-	var options []string
-	for e := range protocol.Elements(enum) {
-		s, ok := protocol.Text(e)
-		if !ok {
-			return nil
-		}
-		if !slices.Contains(options, s) {
-			options = append(options, s)
-		}
-	}
-	return options
+	return tool.Document().Member(parameter)
 }

@@ -88,7 +88,8 @@ func (w *writer) members(o *members) string {
 	c := chain{writer: w, min: o.min, max: o.max, more: -1}
 	required := 0
 	for _, s := range slots {
-		c.pairs = append(c.pairs, w.Seq().Literal(string(protocol.String(s.name))).Colon().Rule(w.rule(s.rule)).String())
+		name, value := string(protocol.String(s.name)), w.rule(s.rule)
+		c.pairs = append(c.pairs, func(s *gbnf.Seq) *gbnf.Seq { return s.Literal(name).Colon().Rule(value) })
 		c.required = append(c.required, s.required)
 		if s.required {
 			required++
@@ -112,7 +113,8 @@ func (w *writer) members(o *members) string {
 	}
 	if len(others) > 0 {
 		c.more = len(c.pairs)
-		c.pairs = append(c.pairs, w.Rule(strings.Join(others, " | ")))
+		name := w.Rule(strings.Join(others, " | "))
+		c.pairs = append(c.pairs, func(s *gbnf.Seq) *gbnf.Seq { return s.Rule(name) })
 		c.required = append(c.required, false)
 	}
 	if c.min <= required {
@@ -137,7 +139,7 @@ func (w *writer) members(o *members) string {
 // chain is the members of objects in their order.
 type chain struct {
 	*writer
-	pairs    []string // the last one any number of times, if more is its place
+	pairs    []func(*gbnf.Seq) *gbnf.Seq // the last one any number of times, if more is its place
 	required []bool
 	more     int
 	min, max int
@@ -152,7 +154,7 @@ func (c *chain) plain(s *gbnf.Seq) {
 		lead++
 	}
 	if lead == 0 && len(c.pairs) > 0 {
-		s.Text(c.pairs[0])
+		c.pairs[0](s)
 		c.following(s, 1)
 		return
 	}
@@ -162,9 +164,9 @@ func (c *chain) plain(s *gbnf.Seq) {
 	c.rests = make([]string, len(c.pairs)+1)
 	var ways []string
 	for i := range min(lead+1, len(c.pairs)) {
-		way := c.Seq().Text(c.pairs[i])
+		way := c.pairs[i](c.Seq())
 		if i == c.more {
-			way.Text("(" + c.Seq().Comma().Text(c.pairs[i]).String() + ")*")
+			way.Text("(" + c.pairs[i](c.Seq().Comma()).String() + ")*")
 		}
 		if rest := c.rest(i + 1); rest != "" {
 			way.Text(rest)
@@ -204,14 +206,14 @@ func (c *chain) following(s *gbnf.Seq, i int) {
 // one appends a member behind others.
 func (c *chain) one(s *gbnf.Seq, i int) {
 	if c.required[i] {
-		s.Comma().Text(c.pairs[i])
+		c.pairs[i](s.Comma())
 		return
 	}
 	mark := ")?"
 	if i == c.more {
 		mark = ")*"
 	}
-	s.Text("(" + c.Seq().Comma().Text(c.pairs[i]).String() + mark)
+	s.Text("(" + c.pairs[i](c.Seq().Comma()).String() + mark)
 }
 
 // count is the members from the i-th on, n being before them; "" where there is no way.
@@ -230,7 +232,7 @@ func (c *chain) count(i, n int) string {
 			s.Comma()
 		}
 		if rest := c.count(next, n+1); rest != "" {
-			ways = append(ways, s.Text(c.pairs[i]).Text(rest).String())
+			ways = append(ways, c.pairs[i](s).Text(rest).String())
 		}
 	}
 	switch {
@@ -239,7 +241,7 @@ func (c *chain) count(i, n int) string {
 			ways = append(ways, `""`)
 		}
 	case i == c.more && c.max < 0 && n >= c.min && n > 0:
-		ways = append(ways, "("+c.Seq().Comma().Text(c.pairs[i]).String()+")*")
+		ways = append(ways, "("+c.pairs[i](c.Seq().Comma()).String()+")*")
 	default:
 		if c.max < 0 || n < c.max {
 			next := i + 1

@@ -11,10 +11,11 @@ import (
 // membersOf is the objects of a shape.
 func (m *maker) membersOf(s *shape, whole bool) *members {
 	o := &members{max: -1}
-	var first []string // required in every shape
+	var first []string // required in every shape, or in this one where each declares its members
 	must := slices.Clone(s.must)
 	var names []string
 	var limits []*node
+	base := slices.ContainsFunc(s.always, func(p *node) bool { return p.declares })
 	closed, declared := true, false
 	for _, p := range s.parts {
 		o.min, o.max = max(o.min, p.minMember), least(o.max, p.maxMember)
@@ -24,7 +25,7 @@ func (m *maker) membersOf(s *shape, whole bool) *members {
 			}
 		}
 		must = append(must, p.required...)
-		if slices.Contains(s.always, p) {
+		if !base || slices.Contains(s.always, p) {
 			first = append(first, p.required...)
 		}
 		closed = closed && p.additional == nil
