@@ -128,7 +128,7 @@ const parameterEnd = "\n</parameter>"
 // matches it and the tag that closes it.
 func addValue(g *gbnf.Grammar, set *tools.Set, tool *tools.Tool, p *tools.Property) (string, error) {
 	if p.Name != tool.RobotParam {
-		return tool.Document().AddMember(g, tool.Document().Member(p.Name), parameterEnd+"\n")
+		return tool.Document().AddMember(g, tool.Document().Member(p.Name), parameterEnd+"\n", schema.Options{})
 	}
 	if len(set.Robots) == 0 {
 		const text = "robot-text"

@@ -98,8 +98,8 @@ func (m *maker) member(set []*node) Member {
 
 // AddMember adds the rules of a member between tags, and of the text that ends it, and returns
 // an expression of both.
-func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string) (string, error) {
-	m := d.maker(Options{})
+func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Options) (string, error) {
+	m := d.maker(o)
 	r := m.rule(member.set...)
 	if r == nil {
 		return "", errNothing
