@@ -107,7 +107,7 @@ func addTagged(g *gbnf.Grammar, name string, set *tools.Set, tool *tools.Tool) e
 		switch {
 		case err == nil:
 		case p.Required:
-			return unusable(tool, fmt.Errorf("parameter %s: %w", p.Name, err))
+			return unusable(tool, err)
 		default:
 			continue // it can only be left out
 		}

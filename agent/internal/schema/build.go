@@ -97,6 +97,7 @@ type maker struct {
 	Options
 	rules map[string]*rule
 	queue []*rule
+	whole *rule // the one that the options are of, if they change it
 }
 
 func (d *Document) maker(o Options) *maker {
@@ -128,7 +129,7 @@ func (m *maker) rule(set ...*node) *rule {
 func (m *maker) finish() {
 	for i := 0; i < len(m.queue); i++ {
 		if r := m.queue[i]; !r.built {
-			m.build(r, i == 0)
+			m.build(r, r == m.whole)
 		}
 	}
 	for again := true; again; {
@@ -141,7 +142,7 @@ func (m *maker) finish() {
 	}
 }
 
-// build makes one rule. The first one is that of the whole.
+// build makes one rule; whole tells whether it is that of the whole document.
 func (m *maker) build(r *rule, whole bool) {
 	r.built = true
 	if r.given != "" || r.any && !(whole && (m.Object || len(m.Extra) > 0)) {

@@ -75,10 +75,11 @@ func (x *expander) add(s *shape, n *node, always bool, path []*node) []shape {
 	for _, part := range slices.Concat(n.refs, n.allOf) {
 		list = x.all(list, part, always, path)
 	}
-	for _, alternatives := range [][]*node{n.anyOf, n.oneOf} {
-		if alternatives != nil {
-			list = x.either(list, alternatives, path)
-		}
+	if n.anyOf != nil {
+		list = x.either(list, n.anyOf, path, false)
+	}
+	if n.oneOf != nil {
+		list = x.either(list, n.oneOf, path, true)
 	}
 	if n.not != nil {
 		list = x.without(list, n.not)
@@ -92,16 +93,33 @@ func (x *expander) add(s *shape, n *node, always bool, path []*node) []shape {
 	return list
 }
 
-// either is the shapes in which one of the alternatives holds. Those of oneOf of which two
-// hold are left to the check.
-func (x *expander) either(list []shape, alternatives []*node, path []*node) (out []shape) {
-	for _, a := range alternatives {
-		out = append(out, x.all(list, a, false, path)...)
+// either is the shapes in which one of the alternatives holds. Where no other may hold beside
+// it, it has no value of a type that another one admits as a whole; further values of which
+// two hold are left to the check.
+func (x *expander) either(list []shape, alternatives []*node, path []*node, alone bool) (out []shape) {
+	for i, a := range alternatives {
+		var others typeSet
+		for j, b := range alternatives {
+			if alone && j != i && b.onlyType() {
+				others |= b.types
+			}
+		}
+		for _, s := range x.all(list, a, false, path) {
+			if s.types &^= others; s.types != 0 {
+				out = append(out, s)
+			}
+		}
 		if len(out) > maxBranches && len(list) > 1 {
 			return list
 		}
 	}
 	return out
+}
+
+// onlyType tells whether a schema is a type and nothing else.
+func (n *node) onlyType() bool {
+	keywords, _ := n.exported.(map[string]any)
+	return len(keywords) == 1 && n.types != allTypes
 }
 
 // without takes out what the schema of a not says in a simple way; the rest is checked.

@@ -1,17 +1,14 @@
 package schema
 
 import (
-	"errors"
+	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"agentd/agent/internal/gbnf"
 	"agentd/agent/internal/pattern"
 	"agentd/protocol"
 )
-
-var errNothing = errors.New("no value fits it")
 
 // Kind is how the text of a member is written where members stand between tags.
 type Kind int
@@ -29,7 +26,8 @@ type Member struct {
 	// Texts are the strings to which it is limited; nil if it isn't, or not to strings alone.
 	Texts []string
 
-	set []*node
+	name string
+	set  []*node
 }
 
 // Member finds out about a member by its name.
@@ -54,15 +52,15 @@ func (d *Document) Member(name string) Member {
 		}
 		for _, name := range names {
 			if _, known := d.members[name]; !known {
-				d.members[name] = m.member(namedParts(&s, name))
+				d.members[name] = m.member(name, namedParts(&s, name))
 			}
 		}
 	})
 	return d.members[name]
 }
 
-func (m *maker) member(set []*node) Member {
-	member := Member{set: set}
+func (m *maker) member(name string, set []*node) Member {
+	member := Member{name: name, set: set}
 	r := m.rule(set...)
 	if r == nil {
 		member.Kind = JSON
@@ -97,50 +95,44 @@ func (m *maker) member(set []*node) Member {
 }
 
 // AddMember adds the rules of a member between tags, and of the text that ends it, and returns
-// an expression of both.
+// an expression of both. The error says that there are no values.
 func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Options) (string, error) {
 	m := d.maker(o)
 	r := m.rule(member.set...)
-	if r == nil {
-		return "", errNothing
+	w, err := m.writer(g, r, "parameters."+member.name)
+	if err != nil {
+		return "", err
 	}
-	if member.Kind != Text {
-		if _, err := m.add(g, r); err != nil {
-			return "", errNothing
-		}
-		w := writer{Grammar: g, maker: m, left: maxRepeated - g.Repeated}
-		var python []string // constants as templates show them
-		for _, v := range r.values {
-			python = append(python, pythonConstant(v))
-		}
-		if r.boolean {
-			python = append(python, `"True"`, `"False"`)
-		}
-		if python = slices.DeleteFunc(python, func(s string) bool { return s == "" }); len(python) == 0 {
-			return w.rule(r) + " " + gbnf.Literal(end), nil
-		}
-		return gbnf.Alternatives(append([]string{w.rule(r)}, python...)) + " " + gbnf.Literal(end), nil
-	}
-	m.finish()
-	if !r.live() {
-		return "", errNothing
-	}
-	w := writer{Grammar: g, maker: m, left: maxRepeated - g.Repeated}
+	defer w.done()
 	var list []string
+	if member.Kind == Text {
+		for _, v := range r.values {
+			s, _ := protocol.Text(v)
+			list = append(list, gbnf.Literal(s+end))
+		}
+		for i := range r.texts {
+			if body := w.tagged(r.texts[i], end); body != "" {
+				list = append(list, body)
+			}
+		}
+		if len(list) == 0 {
+			return "", fmt.Errorf("no value fits parameters.%s", member.name)
+		}
+		return gbnf.Alternatives(list), g.TooLarge()
+	}
+	list = append(list, w.rule(r))
 	for _, v := range r.values {
-		s, _ := protocol.Text(v)
-		list = append(list, gbnf.Literal(s+end))
+		if s := pythonConstant(v); s != "" {
+			list = append(list, s)
+		}
 	}
-	for i := range r.texts {
-		list = append(list, w.tagged(r.texts[i], end))
+	if r.boolean {
+		list = append(list, `"True"`, `"False"`)
 	}
-	list = slices.DeleteFunc(slices.Compact(list), func(s string) bool { return s == "" })
-	if len(list) == 0 {
-		return "", errNothing
-	}
-	return gbnf.Alternatives(list), g.TooLarge()
+	return gbnf.Alternatives(list) + " " + gbnf.Literal(end), g.TooLarge()
 }
 
+// pythonConstant is a boolean as templates show it.
 func pythonConstant(v protocol.Raw) string {
 	switch v.Kind() {
 	case 't':

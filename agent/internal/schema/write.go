@@ -14,20 +14,31 @@ import (
 // of their root. The error says that there are none, and where that comes from.
 func (d *Document) Add(g *gbnf.Grammar, o Options) (string, error) {
 	m := d.maker(o)
-	r := m.rule(d.root)
-	return m.add(g, r)
+	whole := m.rule(d.root)
+	if whole != nil && (o.Object || len(o.Extra) > 0) { // it may be a part of itself, without the extra members
+		whole = &rule{set: whole.set, any: whole.any}
+		m.whole = whole
+		m.queue = []*rule{whole}
+		m.rules = map[string]*rule{}
+	}
+	w, err := m.writer(g, whole, "parameters")
+	if err != nil {
+		return "", err
+	}
+	defer w.done()
+	return w.rule(whole), g.TooLarge()
 }
 
-func (m *maker) add(g *gbnf.Grammar, r *rule) (string, error) {
+// writer makes all rules that the one needs, and fails where it admits nothing.
+func (m *maker) writer(g *gbnf.Grammar, r *rule, where string) (*writer, error) {
 	m.finish()
 	if !r.live() {
-		return "", fmt.Errorf("no value fits %s", m.reason(r, "parameters", nil))
+		return nil, fmt.Errorf("no value fits %s", m.reason(r, where, nil))
 	}
-	w := writer{Grammar: g, left: maxRepeated - g.Repeated, maker: m}
-	name := w.rule(r)
-	g.Repeated = maxRepeated - w.left
-	return name, g.TooLarge()
+	return &writer{Grammar: g, left: maxRepeated - g.Repeated, maker: m}, nil
 }
+
+func (w *writer) done() { w.Repeated = maxRepeated - w.left }
 
 // reason is the innermost place of what nothing fits.
 func (m *maker) reason(r *rule, where string, path []*rule) string {
