@@ -53,7 +53,12 @@ func (r *reader) applicator(name string, value protocol.Raw) (err error) {
 	case "propertyNames":
 		n.names, err = r.schema(name, name, value)
 	case "unevaluatedProperties", "unevaluatedItems":
-		n.unevaluated = n.unevaluated || name == "unevaluatedProperties" && string(value) == "false"
+		if r.vague() {
+			break // what evaluates members is not known
+		}
+		if name == "unevaluatedProperties" {
+			n.unevaluated, n.evaluates = string(value) == "false", string(value) != "false"
+		}
 		_, err = r.schema(name, name, value)
 	case "dependentRequired", "dependentSchemas", "dependencies":
 		err = r.dependents(name, value)

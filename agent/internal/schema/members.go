@@ -86,7 +86,7 @@ func (m *maker) membersOf(s *shape, whole bool) *members {
 func (m *maker) sealed(s *shape) bool {
 	return slices.ContainsFunc(s.parts, func(p *node) bool { return p.unevaluated }) &&
 		!slices.ContainsFunc(s.parts, func(p *node) bool {
-			return p.anyOf != nil || p.oneOf != nil || p.when != nil || p.dependents != nil || p.not != nil
+			return p.evaluates || p.anyOf != nil || p.oneOf != nil || p.when != nil || p.dependents != nil || p.not != nil
 		})
 }
 

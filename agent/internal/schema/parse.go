@@ -205,6 +205,16 @@ func (r *reader) referDynamically(value protocol.Raw) error {
 	return r.refer(value)
 }
 
+// vague tells whether a dynamic reference may be let through so.
+func (d *Document) vague() bool {
+	for _, n := range d.dynamic {
+		if n > 1 {
+			return true
+		}
+	}
+	return false
+}
+
 func (r *reader) types(value protocol.Raw) error {
 	var types typeSet
 	names, err := rawjson.Strings(value)

@@ -104,6 +104,7 @@ type node struct {
 	minMember, maxMember int
 	dependents           []dependent
 	unevaluated          bool // no other members than those that some part declares
+	evaluates            bool // declares all members that no part does, in a way
 
 	refs, allOf, anyOf, oneOf []*node
 	not, when, then, other    *node
