@@ -163,7 +163,7 @@ func (w *writer) tagged(t texts, end string) string {
 			break // widened
 		}
 	}
-	name := w.Fresh()
+	const name = "tagged" // the same for all
 	first, rest, _ := strings.Cut(end, ">")
 	w.AddText(name, gbnf.Text{Forbidden: []string{strings.TrimLeft(first, "\n") + ">"}, Until: first + ">"})
 	return name + " " + gbnf.Literal(rest)
