@@ -19,7 +19,7 @@ const maxHops = 100
 const (
 	maxRules       = 4000   // places of the schema with other rules than those of any value
 	maxBranches    = 256    // ways in which the alternatives of one place combine
-	maxParts       = 60_000 // schemas that were put together for all places
+	maxParts       = 30_000 // schemas that were put together for all places
 	maxRepetition  = 2000   // of {m,n}: llama.cpp takes no larger one
 	maxRepeated    = 8000   // optional repetitions of all {m,n}: each is a rule
 	maxStates      = 400    // of the automaton of a string

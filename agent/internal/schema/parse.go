@@ -251,7 +251,7 @@ func (r *reader) constants(name string, value protocol.Raw) error {
 	r.out[name] = v
 	values := []protocol.Raw{value}
 	if name == "enum" {
-		if value.Kind() != '[' || value.Kind() == '[' && len(v.([]any)) == 0 {
+		if value.Kind() != '[' {
 			return nil // for the check to refuse
 		}
 		values = values[:0]
