@@ -5,7 +5,9 @@ SHELL       := bash
 MAKEFLAGS   += --no-print-directory
 .DEFAULT_GOAL := agentd
 
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# What is built: the release, and the commit for logs and metrics.
+RELEASE := $(shell sed -n 's/^const release = "\(.*\)"$$/\1/p' cmd/agentd/version.go)
+COMMIT  ?= $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null)
 
 # Options for the server that `make run` starts: make run ARGS="--model my.gguf --port 9000"; and of the
 # comparison: make bench ARGS="--quick" or ARGS="--loads all --document docs/benchmarks.md".
@@ -28,11 +30,11 @@ export JOBS LLAMA_CPP_DIR LLAMA_CMAKE_FLAGS CUDA_HOME CUDA_ARCHS
 
 .PHONY: agentd
 agentd: llama.cpp ## build ./agentd and the libraries beside it (the default)
-	go build -trimpath -ldflags "-X main.version=$(VERSION)" -o agentd ./cmd/agentd
+	go build -trimpath -ldflags "-X main.commit=$(COMMIT)" -o agentd ./cmd/agentd
 
 .PHONY: agentbench
 agentbench: llama.cpp ## build ./agentbench, which measures agentd and its peers
-	go build -trimpath -ldflags "-X main.version=$(VERSION)" -o agentbench ./cmd/agentbench
+	go build -trimpath -ldflags "-X main.version=$(COMMIT)" -o agentbench ./cmd/agentbench
 
 .PHONY: run
 run: agentd ## build everything and start the server; ARGS="..." are its options
@@ -95,9 +97,9 @@ cuda-toolkit: ## install nvcc, cudart, cuBLAS and CCCL of CUDA 13.0 into the cac
 ##@ Distribution
 
 .PHONY: dist
-dist: llama.cpp ## make dist/agentd-VERSION-linux-amd64, a tree that runs on other machines
+dist: llama.cpp ## make dist/agentd-RELEASE-linux-amd64, a tree that runs on other machines
 	@third_party/prereqs.sh readelf strip
-	@third_party/dist.sh "$(VERSION)"
+	@third_party/dist.sh "$(RELEASE)" "$(COMMIT)"
 
 ##@ Help
 
@@ -107,4 +109,4 @@ help: ## show this list
 		/^##@/ {printf "\n%s\n", substr($$0, 5)} \
 		/^[a-z.-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo "Variables: LLAMA_CPP_DIR (own llama.cpp checkout), LLAMA_CMAKE_FLAGS, JOBS, VERSION, XDG_CACHE_HOME (the cache's home)"
+	@echo "Variables: LLAMA_CPP_DIR (own llama.cpp checkout), LLAMA_CMAKE_FLAGS, JOBS, COMMIT, XDG_CACHE_HOME (the cache's home)"

@@ -16,7 +16,11 @@ const (
 
 // Config of an Agent. Empty fields mean what is said; New refuses what is not.
 type Config struct {
-	// Format is auto (the default), qwen, gpt-oss or template, or an alias of
+	// Kind is FullHistory (the default) or HistorySummarized.
+	Kind string
+	// Summary is for HistorySummarized.
+	Summary Summary
+	// Format is auto (the default), qwen, gpt-oss, llama or template, or an alias of
 	// the first implementation (harmony, magma).
 	Format string
 	// Architecture and ChatTemplate of the model; the template may be the
@@ -93,14 +97,15 @@ func (c *Config) fill() error {
 	if s := c.Sampling; s.Temperature <= 0 || s.TopP <= 0 || s.TopP > 1 || s.MinP < 0 || s.MinP > 1 || s.TopK < 0 {
 		bad("sampling needs a temperature above 0, top_p in (0, 1], min_p in [0, 1] and top_k of at least 0; it is %+v", s)
 	}
+	errs = append(errs, c.fillKind())
 	return errors.Join(errs...)
 }
 
-// Agent is the full-history agent over one model. It may be used by any number
-// of goroutines.
+// Agent is an agent over one model. It may be used by any number of goroutines.
 type Agent struct {
 	cfg      Config
 	format   format.Format
+	memory   memoryStrategy
 	catalogs *catalogCache
 	log      *promptLog
 }
@@ -121,7 +126,12 @@ func New(cfg Config, tk Toolkit) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, format: f, catalogs: newCatalogCache(f, cfg.DefaultRobot)}
+	a := &Agent{cfg: cfg, format: f, memory: fullHistory{}, catalogs: newCatalogCache(f, cfg.DefaultRobot)}
+	if cfg.Kind == HistorySummarized {
+		if a.memory, err = newHistorySummarized(a); err != nil {
+			return nil, err
+		}
+	}
 	if cfg.PromptLogDir != "" {
 		if a.log, err = newPromptLog(cfg.PromptLogDir, cfg.Now, cfg.LogError); err != nil {
 			return nil, err
@@ -130,7 +140,7 @@ func New(cfg Config, tk Toolkit) (*Agent, error) {
 	return a, nil
 }
 
-// Format is the name of the model format in use: qwen, gpt-oss or template.
+// Format is the name of the model format in use: qwen, gpt-oss, llama or template.
 func (a *Agent) Format() string { return a.format.Name() }
 
 // DetectFormat chooses the model format for an architecture and a chat template.

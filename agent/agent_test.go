@@ -422,7 +422,7 @@ func TestNewRefusesWhatItDoesNotKnow(t *testing.T) {
 		cfg  agent.Config
 		want string
 	}{
-		{"a format", agent.Config{Format: "llama"}, `model_format "llama" is unknown; use auto, qwen, gpt-oss or template`},
+		{"a format", agent.Config{Format: "mistral"}, `model_format "mistral" is unknown; use auto, qwen, gpt-oss, llama or template`},
 		{"nothing to detect by", agent.Config{}, "pass --model-format, or --chat-template"},
 		{"a template format without a template", agent.Config{Format: "magma"}, "no chat template"},
 		{"an effort", agent.Config{Format: "harmony", ReasoningEffort: "huge"}, `reasoning_effort "huge"`},
@@ -436,6 +436,8 @@ func TestNewRefusesWhatItDoesNotKnow(t *testing.T) {
 		{"a negative window", agent.Config{Format: "qwen", HistoryMaxMessages: -1}, "history_max_messages is -1"},
 		{"sampling without temperature", agent.Config{Format: "qwen", Sampling: agent.Sampling{TopP: 1}}, "temperature above 0"},
 		{"thinking of a model that can't", agent.Config{Architecture: "qwen2", EnableThinking: true}, "no thinking"},
+		{"thinking of Llama", agent.Config{Format: "llama", EnableThinking: true}, "no thinking"},
+		{"an effort of Llama", agent.Config{Format: "llama", ReasoningEffort: "high"}, "this model's format is llama"},
 		{"a prompt log that is a file", agent.Config{Format: "qwen", PromptLogDir: "/dev/null/x"}, "prompt_log_dir"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -76,6 +76,6 @@ func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer
 	if err != nil {
 		answer.Text = ""
 	}
-	a.log.write(prompt.Text, c.Text+c.Stop, err)
+	a.log.write(ComponentCommander, prompt.Text, c.Text+c.Stop, err)
 	return answer, err
 }

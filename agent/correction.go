@@ -35,7 +35,7 @@ func (a *Agent) correct(j *job, out []protocol.AgentOutput) {
 			prompt = nil
 		}
 	}
-	step := newStep(j, prompt, protocol.OriginCoaching).correction(d.Say, d.Calls)
+	step := newStep(j, prompt, 0, ComponentCommander, protocol.OriginCoaching).correction(d.Say, d.Calls)
 	turn := j.memory.Prepare(j.author(), j.in.Instruction.Content)
 	for k := range out {
 		if k > 0 {

@@ -1,5 +1,7 @@
 // Package agent is the full-history agent: it gives one model the whole history
-// of an interaction and lets it decide the next reply or tool calls.
+// of an interaction and lets it decide the next reply or tool calls. As the
+// history-summarized agent it has the model summarize a history that exceeds a budget
+// first; what the two do about memory is behind one interface.
 //
 // [Agent.Prepare] checks the inputs of a request, [Agent.Run] makes their
 // candidates with a [Generator]. For each input a prompt is rendered once

@@ -25,7 +25,8 @@ type fakeKit struct {
 
 func (k *fakeKit) SpecialTokens() []string {
 	return []string{"<|im_start|>", "<|im_end|>", "<|endoftext|>", "<tool_call>", "</tool_call>", "<think>", "</think>",
-		"<tool_response>", "</tool_response>", "<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|call|>", "<|return|>", "<|constrain|>"}
+		"<tool_response>", "</tool_response>", "<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|call|>", "<|return|>", "<|constrain|>",
+		"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|python_tag|>"}
 }
 
 func (k *fakeKit) RenderTemplate(vars []byte) (string, error) {

@@ -23,6 +23,13 @@ type Generator interface {
 	Generate(ctx context.Context, gs []Generation, done func(i int, r Result, err error))
 }
 
+// Reserved is a Generator that holds room for the completions of a request.
+type Reserved interface {
+	Generator
+	// AtMost says how many completions will still be asked for at most.
+	AtMost(completions int)
+}
+
 // Generation asks for N completions of one prompt.
 type Generation struct {
 	Prompt    []format.Piece
@@ -118,7 +125,8 @@ const (
 	CodeModelError      = "model_error"      // the model, its template or the grammar's use failed
 	CodeTimeout         = "timeout"          // the request's time was up
 	CodeInvalidTools    = "invalid_tools"    // the input's tools can't be used
-	CodeInvalidCoaching = "invalid_coaching" // extra_keys.coaching is no correction
+	CodeInvalidCoaching = "invalid_coaching" // extra_keys.coaching is no correction, or none is taken
+	CodeContextBudget   = "context_budget"   // a summary can't bring the prompt within its budget
 )
 
 var errTimeUp = errors.New("the request's time was up before the answer was complete; ask for fewer candidates at once, or raise --request-timeout")
@@ -128,6 +136,10 @@ const (
 	ComponentCommander = "commander" // the agent and its parsers
 	ComponentScheduler = "scheduler"
 	ComponentModel     = "model"
+
+	// Of the history-summarized agent alone.
+	ComponentSummarizer    = "summarizer"     // its summaries
+	ComponentContextBudget = "context_budget" // the measure of its prompts
 )
 
 // classify is the code and the component of a generation's error.

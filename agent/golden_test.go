@@ -35,6 +35,8 @@ func TestGoldenFiles(t *testing.T) {
 				Config struct {
 					Format, Template string
 					Thinking         bool
+					Agent            string
+					Budget, Keep     int // in characters
 				}
 				Request json.RawMessage
 				Answers []string
@@ -47,6 +49,7 @@ func TestGoldenFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			a := newAgent(t, agent.Config{
+				Kind: c.Config.Agent, Summary: agent.Summary{Budget: c.Config.Budget, Characters: c.Config.Budget > 0, Keep: c.Config.Keep},
 				Format: c.Config.Format, ChatTemplate: c.Config.Template, Architecture: "qwen3", EnableThinking: c.Config.Thinking, Seed: 42,
 			}, nil)
 			outs := run(t, a, &script{answers: c.Answers}, req)

@@ -8,6 +8,14 @@ const (
 	// DefaultRobot is the target of a call that names no robot.
 	DefaultRobot = "robot"
 
+	// DefaultSummaryBudget is the tokens of a prompt beyond which its history is
+	// summarized; the first implementation's number. CharactersPerToken is about what a
+	// token has, to make characters of it.
+	DefaultSummaryBudget = 5000
+	CharactersPerToken   = 4
+	// DefaultSummaryMaxTokens bounds a summary, as in the first implementation.
+	DefaultSummaryMaxTokens = 1024
+
 	// maxConcurrentInputs bounds the inputs of one request that are in work at
 	// the same time; it is the most sequences a llama.cpp context can hold.
 	maxConcurrentInputs = 256

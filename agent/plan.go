@@ -24,6 +24,7 @@ type job struct {
 	catalog  *format.Catalog
 	toolsErr error
 	first    int // index of its first candidate among all outputs
+	extra    int // sequences that its memory may need before those of its candidates
 }
 
 // Prepare checks what the agent owns of a request's inputs: memory and extra
@@ -48,6 +49,9 @@ func (a *Agent) Prepare(req *protocol.AgentRequest) (*Plan, error) {
 		}
 		if len(problems) == protocol.MaxProblems {
 			break
+		}
+		if j.correction == nil {
+			j.extra = a.memory.sequences(j)
 		}
 	}
 	if len(problems) > 0 {
@@ -76,11 +80,12 @@ func (j *job) readExtraKeys() (problems protocol.Problems) {
 }
 
 // Candidates is the number of sequences that the model may have to generate:
-// deterministic candidates of an input count once, corrections not at all.
+// deterministic candidates of an input count once, corrections not at all, and one
+// more is counted where a summary may come first.
 func (p *Plan) Candidates() int {
 	n := 0
 	for i := range p.jobs {
-		n += p.jobs[i].sequences()
+		n += p.jobs[i].sequences() + p.jobs[i].extra
 	}
 	return n
 }

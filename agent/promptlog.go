@@ -25,8 +25,9 @@ func newPromptLog(dir string, now func() time.Time, report func(error)) (*prompt
 	return &promptLog{dir: dir, now: now, report: report}, nil
 }
 
-// write writes the file of one exchange; err is why the answer is no decision.
-func (l *promptLog) write(prompt, answer string, err error) {
+// write writes the file of one exchange of a component; err is why the answer can't
+// be used.
+func (l *promptLog) write(component, prompt, answer string, err error) {
 	if l == nil {
 		return
 	}
@@ -41,7 +42,7 @@ func (l *promptLog) write(prompt, answer string, err error) {
 	} else {
 		fmt.Fprintf(&b, "INVALID\n%v\n", err)
 	}
-	name := fmt.Sprintf("%s_%s_%06d.log", l.now().Format("20060102_150405.000000"), ComponentCommander, l.count.Add(1))
+	name := fmt.Sprintf("%s_%s_%06d.log", l.now().Format("20060102_150405.000000"), component, l.count.Add(1))
 	if err := os.WriteFile(filepath.Join(l.dir, name), []byte(b.String()), 0o600); err != nil {
 		l.report(fmt.Errorf("prompt log: %w", err))
 	}

@@ -20,33 +20,23 @@ import (
 //
 // All prompts are made before the first one is generated: the generator gets
 // them together and in order, so that the same request is computed in the same
-// way whatever the goroutines of its inputs do.
+// way whatever the goroutines of its inputs do. Where memories have to be shortened
+// first, all of that is generated together, too, before the candidates.
 func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.AgentOutput, error) {
 	tasks := a.prepareAll(ctx, p)
-	late := ctx.Err()
-	if ends(late) {
-		return nil, late
+	if err := ctx.Err(); ends(err) {
+		return nil, err
 	}
-	if n := returned(tasks); n > maxReturned {
+	if n := returned(p.requestID, tasks); n > maxReturned {
 		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue, fmt.Sprintf(
-			"would make an answer of about %d bytes, since every candidate returns its memory, tools and prompt; at most %d are possible: send fewer candidates, inputs, tools or robots",
+			"would make an answer of about %d bytes, since every candidate returns its memory, tools and prompt, and the request_id; at most %d are possible: send fewer candidates, inputs, tools or robots",
 			n, maxReturned), "inputs")}
 	}
-	var asked []Generation
-	var waiting []*task
-	for _, t := range tasks {
-		switch {
-		case t.prompt == nil:
-		case late != nil: // its time was up before anything was generated
-			a.finish(t, Result{}, late)
-		default:
-			asked = append(asked, t.generation)
-			waiting = append(waiting, t)
-		}
+	if r, ok := g.(Reserved); ok {
+		r.AtMost(completions(tasks))
 	}
-	if len(asked) > 0 {
-		g.Generate(ctx, asked, func(i int, r Result, err error) { a.finish(waiting[i], r, err) })
-	}
+	ask(ctx, g, tasks, (*task).first, func(t *task, r Result, err error) { a.shorten(ctx, t, r, err) })
+	ask(ctx, g, tasks, (*task).second, a.finish)
 	outputs := make([]protocol.AgentOutput, 0, p.outputs)
 	for _, t := range tasks {
 		if t.ended != nil {
@@ -66,13 +56,65 @@ type task struct {
 	out        []protocol.AgentOutput
 	generation Generation
 	prompt     *format.Prompt // nil when nothing is to be generated
+	shortening *shortening    // what is generated before, nil when nothing is
+	steps      []protocol.Raw // those of shortening
 	ended      error          // the request is over: see ends
 }
 
-// returned is about how many bytes the candidates of some tasks have.
-func returned(tasks []*task) (bytes int) {
+// first is what shall be generated before the candidates.
+func (t *task) first() *Generation {
+	if t.shortening == nil {
+		return nil
+	}
+	return &t.shortening.generation
+}
+
+// second is what shall be generated for the candidates.
+func (t *task) second() *Generation {
+	if t.prompt == nil || t.ended != nil {
+		return nil
+	}
+	return &t.generation
+}
+
+// ask has what tasks wait for generated, all of it together. When the time is up
+// before, nothing is generated.
+func ask(ctx context.Context, g Generator, tasks []*task, of func(*task) *Generation, done func(*task, Result, error)) {
+	late := ctx.Err()
+	var asked []Generation
+	var waiting []*task
 	for _, t := range tasks {
-		each := len(t.job.in.Memory) + len(t.job.in.Instruction.Content)
+		switch generation := of(t); {
+		case generation == nil:
+		case late != nil:
+			done(t, Result{}, late)
+		default:
+			asked = append(asked, *generation)
+			waiting = append(waiting, t)
+		}
+	}
+	if len(asked) > 0 {
+		g.Generate(ctx, asked, func(i int, r Result, err error) { done(waiting[i], r, err) })
+	}
+}
+
+// completions is how many will be asked for at most.
+func completions(tasks []*task) (n int) {
+	for _, t := range tasks {
+		if t.prompt != nil {
+			n += t.generation.N
+		}
+		if t.shortening != nil {
+			n += t.shortening.generation.N
+		}
+	}
+	return n
+}
+
+// returned is about how many bytes the candidates of a request's tasks have.
+func returned(requestID string, tasks []*task) (bytes int) {
+	for _, t := range tasks {
+		each := len(requestID) + len(t.job.in.Memory) + len(t.job.in.Instruction.Content)
 		switch {
 		case t.prompt != nil:
 			each += len(t.prompt.Text) + len(t.prompt.Messages) + len(t.prompt.Tools) + len(t.job.in.Attributes)
@@ -80,6 +122,9 @@ func returned(tasks []*task) (bytes int) {
 			for _, step := range t.out[0].InternalSteps {
 				each += len(step)
 			}
+		}
+		if s := t.shortening; s != nil {
+			each += len(s.prompt.Text) + len(s.prompt.Messages) + len(s.prompt.Tools) + len(t.job.in.Attributes)
 		}
 		bytes += len(t.out) * each
 	}
@@ -89,8 +134,20 @@ func returned(tasks []*task) (bytes int) {
 // guard makes a defect cost this input, not the server.
 func (t *task) guard() {
 	if p := recover(); p != nil {
-		t.prompt = nil
-		t.job.failAll(t.out, CodeModelError, ComponentCommander, fmt.Errorf("the agent failed: %v", p))
+		t.fail(&failure{CodeModelError, ComponentCommander, fmt.Errorf("the agent failed: %v", p)})
+	}
+}
+
+// fail makes all candidates errors, unless the request is over.
+func (t *task) fail(f *failure) {
+	t.prompt, t.shortening = nil, nil
+	if ends(f.err) {
+		t.ended = f.err
+		return
+	}
+	t.job.failAll(t.out, f.code, f.component, f.err)
+	for k := range t.out {
+		t.out[k].InternalSteps = t.steps
 	}
 }
 
@@ -113,7 +170,7 @@ func (a *Agent) prepareAll(ctx context.Context, p *Plan) []*task {
 				a.finish(t, Result{}, err)
 				return nil
 			}
-			a.prepare(p.requestID, t)
+			a.prepare(ctx, p.requestID, t)
 			return nil
 		})
 	}
@@ -123,10 +180,13 @@ func (a *Agent) prepareAll(ctx context.Context, p *Plan) []*task {
 
 // prepare makes the prompt of an input, or its candidates where that needs no
 // model.
-func (a *Agent) prepare(requestID string, t *task) {
+func (a *Agent) prepare(ctx context.Context, requestID string, t *task) {
 	j := t.job
 	j.catalog, j.toolsErr = a.catalogs.get(j.in.Tools, tools.KnownRobots(j.in.Attributes))
 	switch {
+	case j.correction != nil && !a.memory.corrects():
+		j.failAll(t.out, CodeInvalidCoaching, ComponentCommander, errNoCorrections)
+		return
 	case j.correction != nil:
 		a.correct(j, t.out)
 		return
@@ -134,12 +194,23 @@ func (a *Agent) prepare(requestID string, t *task) {
 		j.failAll(t.out, CodeInvalidTools, ComponentCommander, j.toolsErr)
 		return
 	}
-	generation, prompt, failure := a.generation(requestID, j)
-	if failure != nil {
-		j.failAll(t.out, failure.code, ComponentCommander, failure.err)
+	generation, prompt, failed := a.generation(requestID, j)
+	if failed != nil {
+		t.fail(failed)
 		return
 	}
 	t.generation, t.prompt = generation, prompt
+	if t.shortening, failed = a.memory.look(ctx, requestID, t); failed != nil {
+		t.fail(failed)
+	}
+}
+
+// shorten goes on with an input after what was generated to shorten its memory.
+func (a *Agent) shorten(ctx context.Context, t *task, result Result, err error) {
+	defer t.guard()
+	if failed := a.memory.shorten(ctx, t, result, err); failed != nil {
+		t.fail(failed)
+	}
 }
 
 // finish makes the candidates of what was generated for an input.
@@ -150,22 +221,19 @@ func (a *Agent) finish(t *task, result Result, err error) {
 		err = ModelError{fmt.Errorf("%d completions came back where %d were asked for", len(result.Completions), g.N)}
 	}
 	if err != nil {
-		if ends(err) {
-			t.ended = err
-			return
-		}
 		code, component := classify(err)
-		j.failAll(t.out, code, component, err)
+		t.fail(&failure{code, component, err})
 		return
 	}
 	turn := j.memory.Prepare(j.author(), j.in.Instruction.Content)
-	step := newStep(j, t.prompt, protocol.OriginModel)
+	step := newStep(j, t.prompt, len(t.steps), ComponentCommander, protocol.OriginModel)
 	for k := range result.Completions {
 		c := &result.Completions[k]
 		if c.Err != nil && ends(c.Err) {
 			t.ended = c.Err
 			return
 		}
+		t.out[k].InternalSteps = t.steps
 		a.candidate(&t.out[k], j, turn, step, &result, c, g.Seeds[k])
 	}
 	for k := g.N; k < len(t.out); k++ { // deterministic: the same again
@@ -174,17 +242,18 @@ func (a *Agent) finish(t *task, result Result, err error) {
 	}
 }
 
-// failure is why no generation could be made.
+// failure is why an input has no candidates.
 type failure struct {
-	code string
-	err  error
+	code      string
+	component string
+	err       error
 }
 
 // generation asks for the candidates of an input.
 func (a *Agent) generation(requestID string, j *job) (Generation, *format.Prompt, *failure) {
 	prompt, err := a.format.Render(j.input(a.cfg.HistoryMaxMessages, a.format.ShowsResults()))
 	if err != nil {
-		return Generation{}, nil, &failure{CodeModelError, err}
+		return Generation{}, nil, &failure{CodeModelError, ComponentCommander, err}
 	}
 	g := Generation{
 		Prompt: prompt.Pieces, N: j.sequences(), MaxTokens: a.cfg.MaxNewTokens,
@@ -194,7 +263,7 @@ func (a *Agent) generation(requestID string, j *job) (Generation, *format.Prompt
 	g.IgnoreEnd = a.cfg.IgnoreEnd
 	if a.cfg.Constrain == ConstrainOn && !g.IgnoreEnd {
 		if g.Grammar, err = j.catalog.Grammar(); err != nil {
-			return Generation{}, nil, &failure{CodeInvalidTools, err}
+			return Generation{}, nil, &failure{CodeInvalidTools, ComponentCommander, err}
 		}
 	}
 	return g, prompt, nil
@@ -206,8 +275,8 @@ func (a *Agent) candidate(out *protocol.AgentOutput, j *job, turn *memory.Append
 ) {
 	if c.Err != nil {
 		if c.Tokens > 0 { // what the model said until then tells why
-			a.log.write(step.prompt, c.Text, c.Err)
-			out.InternalSteps = []protocol.Raw{step.model(result, c, seed, nil)}
+			a.log.write(ComponentCommander, step.prompt, c.Text, c.Err)
+			out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, nil))
 		}
 		code, component := classify(c.Err)
 		j.fail(out, code, component, c.Err)
@@ -215,8 +284,8 @@ func (a *Agent) candidate(out *protocol.AgentOutput, j *job, turn *memory.Append
 	}
 	if a.cfg.IgnoreEnd {
 		decision := format.Decision{Say: c.Text}
-		a.log.write(step.prompt, c.Text, nil)
-		out.InternalSteps = []protocol.Raw{step.model(result, c, seed, nil)}
+		a.log.write(ComponentCommander, step.prompt, c.Text, nil)
+		out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, nil))
 		j.complete(out, turn, decision, j.change(decision, a.format.ResetsState()))
 		return
 	}
@@ -227,13 +296,18 @@ func (a *Agent) candidate(out *protocol.AgentOutput, j *job, turn *memory.Append
 		err = fmt.Errorf("the answer reached the limit of %d new tokens before it ended; raise --max-new-tokens if it should be longer",
 			c.Tokens)
 	}
-	a.log.write(step.prompt, c.Text+c.Stop, err)
-	out.InternalSteps = []protocol.Raw{step.model(result, c, seed, decision.Reasoning)}
+	a.log.write(ComponentCommander, step.prompt, c.Text+c.Stop, err)
+	out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, decision.Reasoning))
 	if err != nil {
 		j.fail(out, code, ComponentCommander, err)
 		return
 	}
 	j.complete(out, turn, decision, j.change(decision, a.format.ResetsState()))
+}
+
+// withStep is steps and one more. Candidates share the steps before.
+func withStep(steps []protocol.Raw, step protocol.Raw) []protocol.Raw {
+	return append(steps[:len(steps):len(steps)], step)
 }
 
 // change is what a decision does to the reasoning in the memory.

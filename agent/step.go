@@ -19,9 +19,10 @@ type stepMaker struct {
 	head   []byte // up to and with the last of the input elements they share
 }
 
-// newStep prepares the steps of an input. Without a prompt (a correction of an
-// input whose tools are unusable) the prompt is empty and the tools are raw.
-func newStep(j *job, prompt *format.Prompt, origin string) *stepMaker {
+// newStep prepares the steps of an input that a component makes, the number of which
+// counts from 0 within a candidate. Without a prompt (a correction of an input whose
+// tools are unusable) the prompt is empty and the tools are raw.
+func newStep(j *job, prompt *format.Prompt, number int, component, origin string) *stepMaker {
 	if prompt == nil {
 		list := protocol.Raw{'['}
 		for i, t := range j.in.Tools {
@@ -34,8 +35,10 @@ func newStep(j *job, prompt *format.Prompt, origin string) *stepMaker {
 	}
 	size := len(prompt.Text) + len(prompt.Messages) + len(prompt.Tools) + len(j.in.Attributes) + len(j.memory.Summary)
 	b := make([]byte, 0, size+size/16+512)
-	b = append(b, `{"id":"step-0","component":"`+ComponentCommander+`","origin":"`...)
-	b = append(append(b, origin...), `","full_prompt":`...)
+	b = strconv.AppendInt(append(b, `{"id":"step-`...), int64(number), 10)
+	b = append(append(b, `","component":"`...), component...)
+	b = append(append(b, `","origin":"`...), origin...)
+	b = append(b, `","full_prompt":`...)
 	b = rawjson.AppendString(b, prompt.Text)
 	b = append(append(b, `,"input_elements":{"messages":`...), prompt.Messages...)
 	b = append(append(b, `,"tools":`...), prompt.Tools...)

@@ -26,21 +26,32 @@ func (s *Service) Coach(ctx context.Context, req *protocol.SpecializedCoachingRe
 	}
 	s.metrics.inFlight.Inc()
 	defer s.metrics.inFlight.Dec()
-	j := &job{service: s, session: sess, req: req, entered: s.opts.Now()}
+	j := &job{service: s, session: sess, req: req, entered: s.opts.Now(), provider: sess.record.Config.Provider}
 	defer func() { sess.leave(j.worked, bytes) }()
-	if sess.record.Config.CaptureLogs {
-		j.log = newLogbook(sess.redactor, j.entered, req, sess.record.Config.Provider)
+	j.id = j.requestID()
+	f, again, err := sess.given.once(ctx, j.id, func() (found, error) { return j.find(ctx) })
+	switch {
+	case err == nil:
+		j.provider = f.provider
+		j.report(f.res.Status, f.res.Reason, again)
+	case ctx.Err() != nil:
+		j.report(statusLeft, "", again)
+	}
+	return f.res, err
+}
+
+// find looks for a response. One that no coach gave is not kept: the same request
+// may ask again.
+func (j *job) find(ctx context.Context) (found, error) {
+	if j.session.record.Config.CaptureLogs {
+		j.log = newLogbook(j.session.redactor, j.entered, j.req, j.provider)
 	}
 	verdict, err := j.answer(ctx)
 	if err != nil {
-		if ctx.Err() != nil {
-			j.report(statusLeft, "")
-		}
-		return nil, err
+		return found{}, err
 	}
 	res := j.response(verdict)
-	j.report(res.Status, res.Reason)
-	return res, nil
+	return found{res, j.provider, j.person || res.Status != protocol.CoachingFailed}, nil
 }
 
 // job is one request on its way to its answer.
@@ -48,9 +59,12 @@ type job struct {
 	service *Service
 	session *session
 	req     *protocol.SpecializedCoachingRequest
+	id      string
 	task    *repair.Task
 	log     *logbook // nil when the session wants no logs
 
+	provider string // of the result: that of the session unless a person had the last word
+	person   bool   // a person gave an answer, of whatever kind
 	entered  time.Time
 	worked   time.Duration // in a slot
 	attempts int
@@ -80,10 +94,42 @@ func (j *job) answer(ctx context.Context) (result, error) {
 	if len(j.req.ReinjectionPoints) == 0 {
 		return abandoned("the request has no reinjection points, so a correction could not be put in anywhere; name at least one"), nil
 	}
-	if j.session.coach != nil {
-		return j.askPerson(ctx)
+	switch s := j.session; {
+	case s.coach == nil:
+		return j.askModels(ctx)
+	case len(s.backends) == 0:
+		r, _, err := j.askPerson(ctx)
+		return r, err
+	case j.service.opts.People.When == PeopleFailed:
+		r, err := j.askModels(ctx)
+		if err != nil || r.status == protocol.CoachingCorrected || s.open.Err() != nil {
+			return r, err
+		}
+		then, _, err := j.askPerson(ctx)
+		return j.both(r, then), err
+	default:
+		r, final, err := j.askPerson(ctx)
+		if err != nil || final {
+			return r, err
+		}
+		then, err := j.askModels(ctx)
+		return j.both(r, then), err
 	}
-	return j.askModels(ctx)
+}
+
+// both is the result when the first coaches gave no correction and others were
+// asked behind them.
+func (j *job) both(first, then result) result {
+	if then.status == protocol.CoachingCorrected {
+		return then
+	}
+	status := protocol.CoachingFailed
+	if first.status == protocol.CoachingAbandoned || then.status == protocol.CoachingAbandoned {
+		status = protocol.CoachingAbandoned
+	}
+	// Each has its part of the room for a reason.
+	part := func(reason string) string { return clip(j.session.redactor.Text(reason), maxReason/2-maxClipped) }
+	return result{status, part(first.reason) + "; then: " + part(then.reason), nil}
 }
 
 // interrupted is the end of a request whose context ended while it was in work.
@@ -120,11 +166,11 @@ func (j *job) render(r result) *protocol.SpecializedCoachingResponse {
 }
 
 // report tells metrics and the server's log how the request ended.
-func (j *job) report(status, reason string) {
-	provider, took := j.session.record.Config.Provider, j.service.opts.Now().Sub(j.entered)
-	j.service.metrics.request(j.req.Kind, provider, status, took)
+func (j *job) report(status, reason string, again bool) {
+	took := j.service.opts.Now().Sub(j.entered)
+	j.service.metrics.request(j.req.Kind, j.provider, status, took)
 	j.service.opts.Log.Info().
 		Str("run_id", clip(j.req.RunID, maxLogID)).Str("request_id", clip(j.req.RequestID, maxLogID)).
-		Str("kind", j.req.Kind).Str("provider", provider).Str("status", status).Str("reason", reason).
-		Int("attempts", j.attempts).Dur("took", took).Msg("coached")
+		Str("kind", j.req.Kind).Str("provider", j.provider).Str("status", status).Str("reason", reason).
+		Bool("posted_again", again).Int("attempts", j.attempts).Dur("took", took).Msg("coached")
 }

@@ -1,6 +1,7 @@
 // Package coaching answers requests for a repair of a step that went wrong. An
 // orchestrator configures a session for a run, asks in it any number of times,
-// and closes it; the coaches are models, tried in their order, or a person.
+// and closes it; the coaches are models, tried in their order, or a person, or
+// both where the server's operator names people.
 //
 // A [Service] holds the sessions. Every session has its own pool: slots for the
 // requests in work, a bounded queue before them, and an HTTP client of its own,

@@ -211,6 +211,25 @@ func TestAnInvalidAnswerGoesBackAsOftenAsMaxRetrySays(t *testing.T) {
 	}
 }
 
+func TestFailuresAndInvalidAnswersShareTheTriesOfMaxRetry(t *testing.T) {
+	for most, want := range map[int64]string{0: "failed", 1: "cannot be used", 2: "then", 3: "cannot be used"} {
+		t.Run(strconv.FormatInt(most, 10), func(t *testing.T) {
+			coachServer := newScript(t, fails(500), says(invalidAnswer1), fails(500), says(invalidAnswer1), says(goodAnswer))
+			b := openai("unsteady", coachServer.URL)
+			b.MaxRetry = most
+			s := newService(t, Options{})
+			configure(t, s, "r", llmConfig(b))
+			res := coach(t, s, request("r", "c"))
+			if res.Status == protocol.CoachingCorrected || most > 0 && !strings.Contains(res.Reason, want) {
+				t.Errorf("%s %q, want a reason with %q", res.Status, res.Reason, want)
+			}
+			if n := coachServer.asked.Load(); n != most+1 {
+				t.Errorf("asked %d times, want %d", n, most+1)
+			}
+		})
+	}
+}
+
 func TestASecondCoachTakesOver(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -26,6 +26,14 @@ const (
 )
 
 const (
+	// maxReachCalls bounds the test calls that one configuration makes at once.
+	maxReachCalls = 8
+	// maxReachTime bounds one of them where its backend may take longer: a model
+	// may have to be loaded first, and MAGMA's clients wait 6 minutes for an answer.
+	maxReachTime = 5 * time.Minute
+)
+
+const (
 	// minRetryAfter and maxRetryAfter bound the estimate in FullError.
 	minRetryAfter = time.Second
 	maxRetryAfter = time.Minute
@@ -41,6 +49,12 @@ const (
 	// maxUndelivered bounds the answers of people that a session keeps for
 	// callers whose connection broke before they got them.
 	maxUndelivered = 64
+
+	// maxAnswers and maxAnswerBytes bound the responses that a session keeps for
+	// requests that are posted again, and allAnswerBytes those of all sessions.
+	maxAnswers     = 256
+	maxAnswerBytes = 16 << 20
+	allAnswerBytes = 256 << 20
 
 	// minSweep and maxSweep bound the time between two looks for idle sessions.
 	minSweep = time.Second
@@ -59,6 +73,7 @@ const (
 	// maxLogID bounds, in bytes, the clients' ids in the server's own log.
 	maxLogID = 200
 
-	// maxReason bounds a reason, in bytes.
-	maxReason = 2000
+	// maxReason bounds a reason, in bytes, and maxClipped what clip says of the rest.
+	maxReason  = 2000
+	maxClipped = 50
 )

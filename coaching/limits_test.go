@@ -104,7 +104,7 @@ func TestACallerThatLeavesGivesItsPlaceFree(t *testing.T) {
 	configure(t, s, "r", llmConfig(local()))
 	for _, where := range []string{"in work", "in the queue"} {
 		ctx, leave := context.WithCancel(t.Context())
-		worked := ask(t.Context(), s, request("r", "stays"))
+		worked := ask(t.Context(), s, request("r", "stays, the other "+where))
 		receive(t, asked, "the question")
 		if where == "in work" {
 			answer <- struct{}{}

@@ -22,7 +22,9 @@ func (j *job) askModels(ctx context.Context) (result, error) {
 	started := j.service.opts.Now()
 	defer func() { j.worked = j.service.opts.Now().Sub(started) }()
 
-	j.task = repair.NewTask(j.req)
+	if j.task == nil {
+		j.task = repair.NewTask(j.req)
+	}
 	if j.req.Kind == protocol.CoachingFormat {
 		v, err := j.told().WithoutModel()
 		j.log.withoutModel(err)

@@ -19,6 +19,7 @@ import (
 // Options are the settings of a [Service]. The zero value works.
 type Options struct {
 	Policy      *egress.Policy // where coaches may be; nil: the default policy
+	People      People         // who coaches every session, beside its backends
 	Local       backend.Local  // this server's own model; see SetLocal when it loads later
 	Workers     int            // requests of one session in work at once; 0: DefaultWorkers
 	Queue       int            // requests of one session that wait for a slot; 0: DefaultQueue, below 0: none
@@ -48,6 +49,7 @@ func (o Options) withDefaults() (Options, error) {
 		}
 		o.Policy = policy
 	}
+	o.People.When = cmp.Or(o.People.When, PeopleFirst)
 	o.Workers = cmp.Or(max(o.Workers, 0), DefaultWorkers)
 	o.Queue = max(cmp.Or(o.Queue, DefaultQueue), 0)
 	o.MaxSessions = max(cmp.Or(o.MaxSessions, DefaultMaxSessions), 0)

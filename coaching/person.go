@@ -24,62 +24,70 @@ type task struct {
 }
 
 // askPerson posts the request to the session's people, or joins the task of the
-// same request, and waits.
-func (j *job) askPerson(ctx context.Context) (result, error) {
+// same request, and waits. final tells that what came is the last word, and not
+// the lack of one.
+func (j *job) askPerson(ctx context.Context) (r result, final bool, err error) {
 	ctx, cancel := j.session.within(ctx)
 	defer cancel()
-	j.task = repair.NewTask(j.req)
-	ask := j.task.HumanRequest(j.taskID())
+	if j.task == nil {
+		j.task = repair.NewTask(j.req)
+	}
+	ask := j.task.HumanRequest(j.id)
 	t, joined, err := j.session.join(ask)
 	if err != nil {
-		return result{}, j.service.metrics.full("requests", err)
+		return result{}, false, j.service.metrics.full("requests", err)
 	}
-	j.log.task(j.session.record.Config.Endpoint, ask, t.posted, joined)
+	j.log.task(j.session.endpoint, ask, t.posted, joined)
 	select {
 	case <-t.done:
 	case <-ctx.Done():
 		// The hard end of the session ends the task, too, and is told as that.
 		if j.session.hard.Err() == nil {
-			return interrupted(ctx)
+			r, err = interrupted(ctx)
+			return r, true, err
 		}
 		<-t.done
 	}
 	j.session.take(t)
 	j.attempts++
-	return j.readPerson(t), nil
+	r, final = j.readPerson(t)
+	if j.person = t.answer != nil; final {
+		j.provider = protocol.ProviderHuman
+	}
+	return r, final, nil
 }
 
-// taskID is the id of the task for people: the same for the same request in the
-// same session, and for no other.
-func (j *job) taskID() string {
+// requestID is an id for a request and its task for people: the same for the same
+// content in the same session, and for no other.
+func (j *job) requestID() string {
 	content := sha256.Sum256(j.req.AppendJSON(nil)) // the ids of run and request are in it
 	return uuid.NewSHA1(j.session.record.ID, content[:]).String()
 }
 
-// readPerson is the result of a task that is done.
-func (j *job) readPerson(t *task) result {
+// readPerson is the result of a task that is done; final as in askPerson.
+func (j *job) readPerson(t *task) (r result, final bool) {
 	if t.err != nil {
 		j.log.taskFailed(t.err)
 		if errors.Is(t.err, context.Canceled) {
-			return abandoned("the coaching session was closed before a person had answered; the task was withdrawn")
+			return abandoned("the coaching session was closed before a person had answered; the task was withdrawn"), true
 		}
-		return failed("no person gave an answer: %v", t.err)
+		return failed("no person gave an answer: %v", t.err), false
 	}
 	j.log.person(t.answer)
 	switch t.answer.Status {
 	case protocol.HumanSkipped:
-		return abandoned("the person skipped the task: %s", t.answer.Error)
+		return abandoned("the person skipped the task: %s", t.answer.Error), true
 	case protocol.HumanAborted:
-		return failed("the person aborted the task: %s", t.answer.Error)
+		return failed("the person aborted the task: %s", t.answer.Error), false
 	}
 	v, err := j.told().ReadHuman(*t.answer.Output)
 	switch {
 	case err != nil:
-		return abandoned("the person's answer is not a valid correction: %v", err)
+		return abandoned("the person's answer is not a valid correction: %v", err), false
 	case !v.Corrected:
-		return abandoned("the person declined: %s", v.Why)
+		return abandoned("the person declined: %s", v.Why), true
 	}
-	return corrected(v)
+	return corrected(v), true
 }
 
 // join returns the task with this id, which is posted if there is none.

@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"agentd/coaching/backend"
+	"agentd/coaching/egress"
 	"agentd/protocol"
 
 	"github.com/google/uuid"
@@ -15,10 +17,14 @@ import (
 // Service holds the coaching sessions and answers their requests. Its methods
 // may be called from any goroutine.
 type Service struct {
-	opts    Options // with the defaults
+	opts    Options        // with the defaults
+	people  *egress.Policy // of the operator's people; nil: there are none
 	local   lateLocal
 	metrics *metrics
 	room    room // for the requests of all sessions
+	answers room // for their responses
+
+	reaching atomic.Int64 // configurations whose backends are being called
 
 	// base ends when Close breaks off what is in work, alive as soon as Close is
 	// called.
@@ -41,6 +47,12 @@ func New(o Options) (*Service, error) {
 	s := &Service{opts: o, sessions: make(map[uuid.UUID]*session)}
 	s.local.set(o.Local)
 	s.room.most = o.MaxBytes
+	s.answers.most = allAnswerBytes
+	if o.People.Endpoint != "" {
+		if s.people, err = o.People.policy(); err != nil {
+			return nil, err
+		}
+	}
 	if s.metrics, err = newMetrics(o.Registerer, s.countSessions); err != nil {
 		return nil, err
 	}
@@ -272,7 +284,7 @@ func (s *Service) countSessions() float64 {
 // tooManySessions is the error of Create at its limit.
 func tooManySessions(limit int) *FullError {
 	return &FullError{
-		What:       fmt.Sprintf("there are %d coaching sessions, the most that this server takes; close those that are done", limit),
+		What:       fmt.Sprintf("there are %d coaching sessions, the most that this server takes; close those that are done, or allow more with --coaching-sessions", limit),
 		RetryAfter: maxRetryAfter,
 	}
 }

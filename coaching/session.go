@@ -24,14 +24,18 @@ type session struct {
 
 	client   *egress.Client
 	redactor *egress.Redactor
-	backends []backend.Backend // in the order of the configuration; none when a person coaches
-	coach    *human.Coach      // nil when models coach
+	backends []backend.Backend // in the order of the configuration; none when only people coach
+
+	coach    *human.Coach   // nil when only models coach
+	endpoint string         // of coach
+	own      *egress.Client // of coach, where the operator named it; else nil
 
 	workers int
 	bound   int // callers, and tasks for people
 	slots   *semaphore.Weighted
 	room    room  // for its own requests
 	shared  *room // for those of all sessions
+	given   responses
 
 	// open ends when the session is sealed: nobody waits for a person then. hard
 	// ends when requests in work are to be broken off, too.
@@ -136,9 +140,18 @@ func (s *session) releaseIfDone() {
 		return
 	}
 	s.cancel()
-	s.client.Close()
+	s.close()
+	s.given.clear()
 	s.forget()
 	close(s.released)
+}
+
+// close ends its connections.
+func (s *session) close() {
+	s.client.Close()
+	if s.own != nil {
+		s.own.Close()
+	}
 }
 
 // within is a context of the caller's that also ends when requests in work are
@@ -157,7 +170,7 @@ func (s *Service) newSession(runID string, rec Record) (*session, error) {
 	cfg := rec.Config
 	clientOptions := s.opts.Egress
 	clientOptions.ConnectTimeout = protocol.Seconds(cfg.ConnectTimeout)
-	keys := []protocol.Headers{egress.QueryKeys(cfg.Endpoint)}
+	keys := []protocol.Headers{egress.QueryKeys(cfg.Endpoint), egress.QueryKeys(s.opts.People.Endpoint)}
 	for _, def := range cfg.Backends {
 		keys = append(keys, def.Headers, egress.QueryKeys(def.Endpoint))
 	}
@@ -170,6 +183,7 @@ func (s *Service) newSession(runID string, rec Record) (*session, error) {
 		slots:    semaphore.NewWeighted(int64(s.opts.Workers)),
 		room:     room{most: s.opts.MaxBytes / sessionShare},
 		shared:   &s.room,
+		given:    responses{shared: &s.answers},
 		now:      s.opts.Now,
 		log:      s.opts.Log,
 		forget:   func() { s.forget(rec.ID) },
@@ -180,19 +194,27 @@ func (s *Service) newSession(runID string, rec Record) (*session, error) {
 	sess.hard, sess.cancel = context.WithCancel(s.base)
 	sess.open, sess.stopOpen = context.WithCancel(sess.hard)
 	if cfg.Provider == protocol.ProviderHuman {
-		sess.coach = human.New(cfg.Endpoint, sess.client, human.Options{
-			Sleep: s.opts.Sleep, Rand: s.opts.Rand, Now: s.opts.Now, Log: sess.postedAgain,
-		})
+		sess.ask(cfg.Endpoint, sess.client, s.opts)
 		return sess, nil
+	}
+	if s.people != nil {
+		sess.own = s.people.NewClient(clientOptions)
+		sess.ask(s.opts.People.Endpoint, sess.own, s.opts)
 	}
 	for _, def := range cfg.Backends {
 		b, err := backend.New(def, backend.Options{Client: sess.client, Local: &s.local, Redactor: sess.redactor})
 		if err != nil {
 			sess.cancel()
-			sess.client.Close()
+			sess.close()
 			return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue, sess.redactor.Text(err.Error()), "backends", def.Name)}
 		}
 		sess.backends = append(sess.backends, b)
 	}
 	return sess, nil
+}
+
+// ask lets the people at an endpoint coach.
+func (s *session) ask(endpoint string, client *egress.Client, o Options) {
+	s.endpoint = endpoint
+	s.coach = human.New(endpoint, client, human.Options{Sleep: o.Sleep, Rand: o.Rand, Now: o.Now, Log: s.postedAgain})
 }

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Talks to a running agentd through MAGMA's own protocol models, and checks every answer with them.
 
-    pip install --no-deps magma_core && pip install pydantic     # Python 3.12
-    python3 examples/magma_client.py [http://127.0.0.1:8888]
+    pip install --no-deps magma_core==2.0.1 && pip install pydantic     # Python 3.12 or newer
+    python3 examples/magma_client.py [http://127.0.0.1:8888/magma]
 
 `--no-deps` because only the protocol models are used here; magma_core itself asks for PyTorch.
+The base path /magma is for these packages: their AgentInfo forbids a field that the specification
+has and that the server shows at the root.
+
 The script plays three turns of one run: it passes each returned memory back in, then restarts a
 branch with a correction. Then it configures a coaching session, asks for the repair of a step, puts
 the proposal back in where it belongs, and deletes the session. The coach is a few lines of this
@@ -20,7 +23,7 @@ from magma_core.protocol.agent import AgentHealth, AgentInfo, AgentRequest, Agen
 from magma_core.protocol.agent_coaching import (CoachingSessionConfig, InternalStep, ReplaceSay,
                                                 SpecializedCoachingRequest, SpecializedCoachingResponse)
 
-URL = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8888"
+URL = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8888/magma"
 TOOLS = [
     {"name": "go_to", "description": "Drive to a place.",
      "parameters": {"place": {"description": "Where to", "type": "string"}}},
@@ -62,12 +65,7 @@ def show(title: str, response: AgentResponse) -> None:
 
 
 assert AgentHealth.model_validate_json(call("/health")).status == "ready"
-raw_info = json.loads(call("/v1/info"))
-if "coaching_session_version" not in AgentInfo.model_fields:
-    print("note: this magma_core (2.0.1 is one) knows no coaching_session_version, and so refuses the info of every server\n"
-          "      that names it. It is left out here; 2.0.0b3 knows it. All other models are used as they are.")
-    raw_info.pop("coaching_session_version", None)
-info = AgentInfo.model_validate(raw_info)
+info = AgentInfo.model_validate_json(call("/v1/info"))
 print(f"{info.agent_id} {info.agent_version}, protocol {info.protocol_version}, {info.capabilities}")
 
 memory = {"memory_list": ["Speak briefly."], "private": {"kept": 1.50}}
@@ -121,7 +119,8 @@ threading.Thread(target=coach.serve_forever, daemon=True).start()
 
 session = "/v1/coaching/sessions/magma-client"
 config = CoachingSessionConfig.model_validate({"backends": {"scripted": {
-    "type": "openai", "endpoint": f"http://127.0.0.1:{coach.server_port}/v1", "default_model": "scripted"}}})
+    "type": "openai", "endpoint": f"http://127.0.0.1:{coach.server_port}/v1", "default_model": "scripted",
+    "headers": {"Content-type": "application/json"}}}})
 call(session, config.model_dump_json().encode(), "PUT")
 try:
     failed_input = one_input("Bring me the cup.", "user", memory, {"inference_mode": True})

@@ -115,6 +115,24 @@ func (c *Context) MaxSequences() int { return c.seqs }
 // MaxOutputs is the number of tokens of one batch that may have output set.
 func (c *Context) MaxOutputs() int { return c.outs }
 
+// SetThreads changes how many CPU threads compute the batches and sample, from the next
+// Decode on: 1 to MaxThreads. Only the goroutine that calls Decode may call it.
+func (c *Context) SetThreads(n int) error {
+	if n < 1 || n > MaxThreads {
+		return fmt.Errorf("llama: %d threads, must be 1 to %d", n, MaxThreads)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ptr == nil {
+		return ErrClosed
+	}
+	C.llama_set_n_threads(C.agd_context_raw(c.ptr), C.int32_t(n), C.int32_t(n))
+	if c.team > 0 {
+		c.team = n
+	}
+	return nil
+}
+
 // Memory gives the operations on the context's memory.
 func (c *Context) Memory() *Memory { return &c.memory }
 

@@ -66,7 +66,7 @@ func forceModels(t testing.TB) map[string]*Model {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = m.Free() })
-	return map[string]*Model{"qwen, 151,936 tokens": shared(t, synth.Qwen3), "gpt-oss, cut down": shared(t, synth.GPTOSS), "household, 4,070 tokens": m}
+	return map[string]*Model{"qwen, 151,936 tokens": shared(t, synth.Qwen3), "gpt-oss, cut down": shared(t, synth.GPTOSS), "llama, cut down": shared(t, synth.Llama), "household, 4,070 tokens": m}
 }
 
 // walk lets a model that writes text token by token be helped by Force, and

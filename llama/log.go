@@ -37,6 +37,7 @@ func Init(log zerolog.Logger) error {
 func install() {
 	installOnce.Do(func() {
 		C.agd_log_install()
+		reportCrashes()
 		C.agd_faults_install()
 		C.llama_backend_init()
 	})

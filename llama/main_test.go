@@ -2,6 +2,7 @@ package llama
 
 import (
 	"errors"
+	"os"
 	"sync"
 	"testing"
 
@@ -10,7 +11,12 @@ import (
 	"agentd/llama/synth"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if kind := os.Getenv(crashVariable); kind != "" {
+		crash(kind)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // modelPath is the file of an architecture's tiny model.
 func modelPath(t testing.TB, arch string) string {

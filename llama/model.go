@@ -22,6 +22,7 @@ type Model struct {
 	children atomic.Int64 // open contexts, samplers, templates and chat parsers
 
 	path      string
+	files     []watched
 	vocabOnly bool
 	vocab     *Vocab
 	info      ModelInfo
@@ -46,13 +47,19 @@ func New(path string, opts ...ModelOption) (*Model, error) {
 	if err := o.cancel.Err(); err != nil {
 		return nil, fmt.Errorf("llama: load %s: %w", path, context.Cause(o.cancel))
 	}
+	var files []watched
+	if o.mayMap() {
+		files = watch(parts(path))
+	}
 	ptr, err := load(path, &o)
 	if err != nil {
+		unwatch(files)
 		return nil, fmt.Errorf("llama: load %s: %w", path, err)
 	}
-	m := &Model{ptr: ptr, path: path, vocabOnly: o.vocabOnly, metadata: readMetadata(ptr)}
+	m := &Model{ptr: ptr, path: path, files: files, vocabOnly: o.vocabOnly, metadata: readMetadata(ptr)}
 	if m.vocab, err = newVocab(m); err != nil {
 		C.llama_model_free(ptr)
+		unwatch(files)
 		return nil, fmt.Errorf("llama: load %s: %w", path, err)
 	}
 	m.info = readInfo(m)
@@ -151,6 +158,7 @@ func (m *Model) Free() error {
 		C.llama_model_free(m.ptr)
 	}
 	m.ptr = nil
+	unwatch(m.files)
 	return nil
 }
 

@@ -25,6 +25,15 @@ void agd_faults_install(void);
 // Whether a GPU failed in one of them. Nothing is freed from then on: that could end the process, or wait for ever.
 bool agd_gpu_failed(void);
 
+// Makes the process leave a line on stderr when a signal or an uncaught C++ exception ends it outside of Go's code,
+// which lies from start up to end. agd_crash_build says of which program.
+void agd_crash_install(uintptr_t start, uintptr_t end);
+void agd_crash_build(const char * text);
+
+// From now on that line names the open file if it is no longer as it is now; NULL if it can't be looked at.
+struct agd_watch * agd_crash_watch(int fd, const char * path);
+void               agd_crash_unwatch(struct agd_watch * w);
+
 // Directory that libllama.so was loaded from, or NULL.
 char * agd_lib_dir(void);
 

@@ -104,7 +104,10 @@ extern "C" struct agd_context * agd_context_new(struct llama_model * model, stru
             params.cb_eval_user_data = c.get();
         }
 
-        c->ctx = llama_init_from_model(model, params);
+        {
+            agd::fault_scope scope;
+            c->ctx = llama_init_from_model(model, params);
+        }
         if (c->ctx == nullptr) {
             agd::set(err, agd::log_errors());
             return nullptr;

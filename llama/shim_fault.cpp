@@ -1,4 +1,5 @@
-// Devices that fail: where ggml would end the process, a call of a context ends instead.
+// Devices that fail, and files that hold what no model can have: where ggml would end the process, the load or the call
+// of a context ends instead.
 #include "shim.h"
 #include "shim_internal.h"
 
@@ -7,8 +8,6 @@
 
 #include "ggml-backend.h"
 #include "ggml.h"
-
-extern "C" void ggml_print_backtrace(void); // of ggml-base, in none of its public headers
 
 namespace {
 
@@ -19,7 +18,8 @@ thread_local bool inside = false;
 std::atomic<bool> gpu_failed{ false };
 
 // A CUDA error reaches ggml_abort on the thread that called llama.cpp. The exception unwinds from there to the shim.
-// On another thread, one of OpenMP's for instance, it would end the process all the same, with less to read.
+// On another thread, one of OpenMP's for instance, nothing would catch it. ggml calls abort() there, and shim_crash.cpp
+// reports that with the message.
 void on_abort(const char * message) {
     if (inside) {
         if (ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_GPU) != nullptr) {
@@ -27,8 +27,12 @@ void on_abort(const char * message) {
         }
         throw agd::device_lost(message);
     }
-    std::fprintf(stderr, "%s\n", message);
-    ggml_print_backtrace();
+    static char kept[2048]; // of the first thread, with which the process ends
+    static std::atomic_flag taken = ATOMIC_FLAG_INIT;
+    if (!taken.test_and_set()) {
+        std::snprintf(kept, sizeof(kept), "%s", message);
+        agd::aborting(kept);
+    }
 }
 
 } // namespace

@@ -30,7 +30,7 @@ inline void set(char ** err, const std::string & text) {
 void        log_errors_reset();
 std::string log_errors();
 
-// ggml could not go on (GGML_ABORT), which is how a device's failure shows.
+// ggml could not go on (GGML_ABORT), which is how a device's failure shows, and a file that holds what no model can have.
 struct device_lost : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -45,6 +45,9 @@ class fault_scope {
     fault_scope(const fault_scope &)             = delete;
     fault_scope & operator=(const fault_scope &) = delete;
 };
+
+// Notes for the last line of the process why abort() will be called now. The text has to stay; the first one counts.
+void aborting(const char * why);
 
 // Runs f; an exception becomes an error text and the fallback value.
 template <typename F, typename T> T guard(char ** err, T fallback, F f) noexcept {

@@ -36,7 +36,8 @@ extern "C" struct llama_model * agd_model_load(const char * path, struct agd_mod
             params.progress_callback           = on_progress;
             params.progress_callback_user_data = reinterpret_cast<void *>(opts.progress);
         }
-        llama_model * model = llama_model_load_from_file(path, params);
+        agd::fault_scope scope;
+        llama_model *    model = llama_model_load_from_file(path, params);
         if (model == nullptr) {
             agd::set(err, agd::log_errors());
         }

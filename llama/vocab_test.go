@@ -17,7 +17,7 @@ var texts = []string{
 }
 
 func TestTokenizeRoundTrip(t *testing.T) {
-	for _, arch := range []string{synth.Qwen3, synth.GPTOSS} {
+	for _, arch := range []string{synth.Qwen3, synth.GPTOSS, synth.Llama} {
 		v := shared(t, arch).Vocab()
 		for _, text := range texts {
 			for _, special := range []bool{false, true} {
@@ -34,7 +34,7 @@ func TestTokenizeRoundTrip(t *testing.T) {
 }
 
 func TestTextOfSpecialTokensIsPlainTextUnlessParsed(t *testing.T) {
-	for _, arch := range []string{synth.Qwen3, synth.GPTOSS} {
+	for _, arch := range []string{synth.Qwen3, synth.GPTOSS, synth.Llama} {
 		v := shared(t, arch).Vocab()
 		for _, special := range v.SpecialTokens() {
 			text := string(v.Piece(special, true))

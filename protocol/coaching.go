@@ -104,7 +104,7 @@ func (d *decoder) coachingRequest() *SpecializedCoachingRequest {
 		case "run_id":
 			r.RunID = d.id()
 		case "request_id":
-			r.RequestID = d.id()
+			r.RequestID = d.nonempty()
 		case "kind":
 			r.Kind = d.literal(coachingKinds...)
 		case "stage":

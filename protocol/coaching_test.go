@@ -31,6 +31,7 @@ func TestDecodeSpecializedCoachingRequestRules(t *testing.T) {
 			"missing body.target_step_id", "missing body.trajectory", "missing body.reinjection_points")},
 		{"unknown field", coachingWith("x", "1"), problems("extra_forbidden body.x")},
 		{"run_id empty", coachingWith("run_id", `""`), problems("string_too_short body.run_id")},
+		{"request_id of a megabyte", coachingWith("request_id", `"`+strings.Repeat("i", 1<<20)+`"`), nil},
 		{"request_id empty", coachingWith("request_id", `""`), problems("string_too_short body.request_id")},
 		{"kind suboptimal", coachingWith("kind", `"suboptimal"`), nil},
 		{"kind format", coachingWith("kind", `"format"`), nil},

@@ -75,6 +75,26 @@ func DecodeReplaceDecision(raw Raw) (*ReplaceDecision, error) {
 	return decode(raw, (*decoder).replaceDecision)
 }
 
+// CallsOverSay returns a replace_decision that both speaks and calls tools
+// without what it says, and anything else as it is. MAGMA's stable packages let a
+// person send both, of which its runtimes carry out the calls.
+func CallsOverSay(correction Raw) Raw {
+	kind, _ := Get(correction, "kind")
+	decision, _ := Get(correction, "decision")
+	say, _ := Get(decision, "say")
+	calls, _ := Get(decision, "tool_calls")
+	if name, _ := Text(kind); name != KindReplaceDecision {
+		return correction
+	}
+	if text, _ := Text(say); text == "" {
+		return correction // also one of another type, which the decoder refuses
+	}
+	for range Elements(calls) {
+		return ReplaceMember(correction, "decision", DeleteMember(decision, "say"))
+	}
+	return correction
+}
+
 func (d *decoder) replaceSay() *ReplaceSay {
 	r := new(ReplaceSay)
 	d.object(replaceSayFields, func(name string) {

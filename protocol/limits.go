@@ -28,11 +28,12 @@ const (
 
 	// MaxRepeated is the largest sum, over the inputs of one AgentRequest, of
 	// num_outputs times the bytes of the input's instruction, memory, tools, attributes
-	// and correction: every candidate returns them, in its memory and its step.
+	// and correction, and of the request_id: every candidate returns them, in its
+	// memory, its step and by itself.
 	MaxRepeated = 512 << 20
 
-	// MaxID is how many bytes a request_id or a run_id may have, and the name and the model of
-	// a coaching backend: each is repeated or kept many times.
+	// MaxID is how many bytes a run_id may have, and the name and the model of a coaching
+	// backend: each is repeated or kept many times. A request_id has no bound of its own.
 	MaxID = 1 << 10
 
 	// MaxElements is the largest number of list elements and map entries of

@@ -196,3 +196,28 @@ func TestHumanCoachingResponseValidate(t *testing.T) {
 		})
 	}
 }
+
+func TestCallsOverSay(t *testing.T) {
+	const calls = `"tool_calls":[{"name":"n","arguments":{"x":1.50},"target_robot_name":"r"}]`
+	for name, test := range map[string]struct{ in, want string }{
+		"say and calls":        {`{"kind":"replace_decision","decision":{"say":"a",` + calls + `}}`, `{"kind":"replace_decision","decision":{` + calls + `}}`},
+		"in another order":     {`{"decision":{` + calls + `, "say":"a"},"kind":"replace_decision"}`, `{"decision":{` + calls + `},"kind":"replace_decision"}`},
+		"calls alone":          {`{"kind":"replace_decision","decision":{"say":"",` + calls + `}}`, ""},
+		"say alone":            {`{"kind":"replace_decision","decision":{"say":"a","tool_calls":[]}}`, ""},
+		"say of another type":  {`{"kind":"replace_decision","decision":{"say":1,` + calls + `}}`, ""},
+		"calls that are none":  {`{"kind":"replace_decision","decision":{"say":"a","tool_calls":{"a":1}}}`, ""},
+		"another kind":         {`{"kind":"replace_say","decision":{"say":"a",` + calls + `}}`, ""},
+		"no kind":              {`{"decision":{"say":"a",` + calls + `}}`, ""},
+		"no decision":          {`{"kind":"replace_decision"}`, ""},
+		"null":                 {`null`, ""},
+		"a list":               {`[1]`, ""},
+		"other members remain": {`{"x":1,"kind":"replace_decision","decision":{"y":2,"say":"a",` + calls + `}}`, `{"x":1,"kind":"replace_decision","decision":{"y":2,` + calls + `}}`},
+	} {
+		if test.want == "" {
+			test.want = test.in
+		}
+		if got := string(CallsOverSay(Raw(test.in))); got != test.want {
+			t.Errorf("%s: got %s, want %s", name, got, test.want)
+		}
+	}
+}

@@ -57,24 +57,31 @@ func DecodeAgentRequest(body []byte) (*AgentRequest, error) {
 
 func (d *decoder) agentRequest() *AgentRequest {
 	r := new(AgentRequest)
+	repeated := 0
 	d.object(agentRequestFields, func(name string) {
 		switch name {
 		case "request_id":
-			r.RequestID = d.id()
+			r.RequestID = d.nonempty()
 		case "inputs":
-			r.Inputs = d.agentInputs()
+			r.Inputs, repeated = d.agentInputs()
 		}
 	})
+	// The fields may come in any order, so this is known only now.
+	repeated += r.Candidates() * len(appendString(nil, r.RequestID))
+	if d.syntax == nil && r.Candidates() <= MaxCandidates && repeated > MaxRepeated {
+		d.problem(TypeValue, fmt.Sprintf("has %d bytes of instructions, memory, tools, attributes, corrections and request_id, counted once for each candidate, which returns them; at most %d are allowed in one request: send fewer candidates or inputs, or a shorter request_id", repeated, MaxRepeated), "inputs")
+	}
 	return r
 }
 
-// agentInputs reads the inputs and checks the rules between them.
-func (d *decoder) agentInputs() (inputs []AgentInput) {
+// agentInputs reads the inputs and checks the rules between them. repeated is how many
+// bytes of them the candidates return together.
+func (d *decoder) agentInputs() (inputs []AgentInput, repeated int) {
 	if d.kind() != '[' {
 		d.mismatch(TypeList, "an array")
-		return nil
+		return nil, 0
 	}
-	candidates, repeated := 0, 0
+	candidates := 0
 	first := make(map[int64]int) // id to the index of the input that has it
 	n := d.array(func(i int) {
 		if i >= MaxInputs {
@@ -101,10 +108,8 @@ func (d *decoder) agentInputs() (inputs []AgentInput) {
 		d.problemf(TypeTooLong, "has %d inputs; at most %d are allowed in one request", n, MaxInputs)
 	case candidates > MaxCandidates:
 		d.problemf(TypeValue, "asks for %d candidates; the num_outputs of one request may sum up to at most %d", candidates, MaxCandidates)
-	case repeated > MaxRepeated:
-		d.problemf(TypeValue, "has %d bytes of instructions, memory, tools, attributes and corrections, counted once for each candidate, which returns them; at most %d are allowed in one request: send fewer candidates or inputs", repeated, MaxRepeated)
 	}
-	return inputs
+	return inputs, repeated
 }
 
 // size is how many bytes of an input its candidates return.

@@ -3,6 +3,7 @@ package protocol
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -238,16 +239,33 @@ func TestWhatCandidatesReturnIsBounded(t *testing.T) {
 	}
 }
 
-func TestIDsAreBounded(t *testing.T) {
-	agentRequest := func(id string) error {
-		_, err := DecodeAgentRequest([]byte(strings.Replace(inputWith(""), `"request_id":"r"`, `"request_id":"`+id+`"`, 1)))
-		return err
+func TestARequestIDHasNoBoundOfItsOwn(t *testing.T) {
+	request := func(members, id string, idFirst bool) string {
+		inputs, first, last := `"inputs":[{"id":1,`+instructionJSON+members+`}]`, `"request_id":"`+id+`",`, ""
+		if !idFirst {
+			first, last = "", `,"request_id":"`+id+`"`
+		}
+		return "{" + first + inputs + last + "}"
 	}
-	if err := agentRequest(strings.Repeat("i", MaxID)); err != nil {
-		t.Error(err)
-	}
-	if err := agentRequest(strings.Repeat("i", MaxID+1)); err == nil || !strings.Contains(err.Error(), "body.request_id: has 1025 bytes; at most 1024 are allowed") {
-		t.Error(err)
+	const escaped = 6 // bytes of a control character in JSON
+	for name, test := range map[string]struct {
+		body string
+		fine bool
+	}{
+		"a megabyte":                          {request("", strings.Repeat("i", 1<<20), true), true},
+		"as many candidates as it lets":       {request(`,"num_outputs":255`, strings.Repeat("i", MaxRepeated/256), true), true},
+		"too many candidates return it":       {request(`,"num_outputs":256`, strings.Repeat("i", MaxRepeated/256), true), false},
+		"too many, and it comes last":         {request(`,"num_outputs":256`, strings.Repeat("i", MaxRepeated/256), false), false},
+		"together with the memory":            {request(`,"num_outputs":256,"memory":{"x":"`+strings.Repeat("m", MaxRepeated/512)+`"}`, strings.Repeat("i", MaxRepeated/512), true), false},
+		"as many as are escaped in an answer": {request(`,"num_outputs":256`, strings.Repeat(`\u0001`, MaxRepeated/256/escaped), true), false},
+	} {
+		req, err := DecodeAgentRequest([]byte(test.body))
+		switch {
+		case test.fine && (err != nil || req.RequestID == ""):
+			t.Errorf("%s: %v", name, err)
+		case !test.fine && (err == nil || !strings.Contains(err.Error(), "body.inputs: has ") || !strings.Contains(err.Error(), "request_id") || !strings.Contains(err.Error(), strconv.Itoa(MaxRepeated))):
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

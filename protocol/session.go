@@ -3,9 +3,11 @@ package protocol
 import (
 	"maps"
 	"math"
+	"mime"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -192,6 +194,8 @@ func (d *decoder) headers() Headers {
 		value, ok := d.string()
 		switch {
 		case !ok:
+		case isJSONType(name, value):
+			return // has no effect, so it is no part of the effective configuration
 		case !isHeaderName(name):
 			d.problem(TypeValue, "must be a header name: letters, digits and !#$%&'*+-.^_`|~")
 		case !isHeaderValue(value):
@@ -203,6 +207,16 @@ func (d *decoder) headers() Headers {
 		return nil
 	}
 	return headers
+}
+
+// isJSONType reports whether a header says that the body is JSON. Configuration
+// files of clients often have it; requests to backends are JSON in any case.
+func isJSONType(name, value string) bool {
+	if !strings.EqualFold(name, "Content-Type") || !isHeaderValue(value) {
+		return false
+	}
+	media, _, err := mime.ParseMediaType(value)
+	return err == nil && media == "application/json"
 }
 
 func isHeaderName(s string) bool {

@@ -55,6 +55,7 @@ func TestDecodeCoachingSessionConfigRules(t *testing.T) {
 		{"capture_logs null", strings.Replace(sessionWith(""), "{", `{"capture_logs":null,`, 1), problems("bool_type body.capture_logs")},
 
 		{"backend with everything", sessionWith(`"headers":{"Authorization":"Bearer x"},"timeout":2.5,"max_retry":0`), nil},
+		{"the JSON content type", sessionWith(`"headers":{"Content-Type":"application/json"}`), nil},
 		{"backend empty", backend(``), problems("missing body.backends.b.type", "missing body.backends.b.default_model")},
 		{"backend type unknown", backend(`"type":"vllm","endpoint":"http://h","default_model":"m"`), problems("literal_error body.backends.b.type")},
 		{"backend without an endpoint", backend(`"type":"ollama","default_model":"m"`), problems("missing body.backends.b.endpoint")},
@@ -192,5 +193,38 @@ func TestCoachingSessionConfigEncoding(t *testing.T) {
 		if err != nil || !back.Equal(c.cfg) {
 			t.Errorf("%s reads back as %+v, %v", got, back, err)
 		}
+	}
+}
+
+// TestTheJSONContentTypeOfABackendIsIgnored: requests to backends are JSON anyway,
+// and configuration files of clients often say so.
+func TestTheJSONContentTypeOfABackendIsIgnored(t *testing.T) {
+	plain, err := DecodeCoachingSessionConfig([]byte(sessionWith(`"headers":{"X":"y"}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for header, ignored := range map[string]bool{
+		`"Content-Type":"application/json"`:                   true,
+		`"Content-type":"Application/JSON"`:                   true,
+		`"content-type":" application/json ; charset=utf-8"`:  true,
+		`"CONTENT-TYPE":"application/json; charset=\"utf8\""`: true,
+		`"Content-Type":"application/jsonl"`:                  false,
+		`"Content-Type":"application/json, text/plain"`:       false,
+		`"Content-Type":"text/plain"`:                         false,
+		`"Content-Type":""`:                                   false,
+		`"Content_Type":"application/json"`:                   false,
+		`"Content-Types":"application/json"`:                  false,
+	} {
+		got, err := DecodeCoachingSessionConfig([]byte(sessionWith(`"headers":{"X":"y",` + header + `}`)))
+		if err != nil {
+			t.Fatalf("%s: %v", header, err)
+		}
+		if got.Equal(plain) != ignored {
+			t.Errorf("%s: ignored %t, want %t", header, !ignored, ignored)
+		}
+	}
+	_, err = DecodeCoachingSessionConfig([]byte(sessionWith(`"headers":{"Content-Type":"application/json\n"}`)))
+	if err == nil {
+		t.Error("a line break is accepted where the header is ignored")
 	}
 }

@@ -27,6 +27,8 @@ type backend interface {
 	Logits(i int) ([]float32, error)
 	// Team is how many threads SampleTogether uses, those that compute the rows; 0: none.
 	Team() int
+	// SetThreads changes how many threads compute and sample, from the next step on.
+	SetThreads(n int) error
 	SampleTogether(samplers []*llama.Sampler, rows [][]float32, out []llama.Sampled)
 	// Range returns the first and the last position of s, -1 if it is empty.
 	Range(s core.SeqID) (first, last int)

@@ -36,6 +36,10 @@ type Config struct {
 	// SampleWorkers is how many goroutines sample, unless as many threads compute on the CPU, which
 	// do it then. Default: GOMAXPROCS.
 	SampleWorkers int
+	// Threads, above 1, is how many threads compute a step on free processors. While other
+	// programs use these too, the engine computes with fewer where that is faster, see
+	// core.Threads. 0: the context's threads, always.
+	Threads int
 	// Alone computes each generation by itself, with nothing in the cache. So the same
 	// generation is always computed in the same steps and cells and has the same
 	// completions, whatever else there is. Beside others it is not: kernels round
@@ -91,6 +95,9 @@ func (c *Config) complete(batch, sequences, outputs, procs int) error {
 	}
 	if c.QueueLimit < 1 {
 		return fmt.Errorf("scheduler: QueueLimit is %d, must be at least 1", c.QueueLimit)
+	}
+	if c.Threads < 0 || c.Threads > 0 && c.Alone {
+		return fmt.Errorf("scheduler: Threads is %d, must be at least 0, and 0 with Alone: results depend on the threads", c.Threads)
 	}
 	if c.QueueTime < 0 {
 		return fmt.Errorf("scheduler: QueueTime is %s, must not be negative", c.QueueTime)

@@ -337,6 +337,34 @@ func TestAFullQueueRefusesBeforeAnyWork(t *testing.T) {
 	}
 }
 
+func TestARequestGivesBackWhatItWillNotGenerate(t *testing.T) {
+	e := newTestEngine(t, setup{cfg: Config{QueueLimit: 5}})
+	ticket, err := e.Admit(5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt := tokenize(t, e.model, "abc")
+	for _, step := range []struct{ keep, admitted int }{{9, 5}, {3, 3}, {4, 3}, {2, 2}} {
+		if ticket.Keep(step.keep); e.Stats().Admitted != step.admitted {
+			t.Errorf("%d are admitted after Keep(%d), want %d", e.Stats().Admitted, step.keep, step.admitted)
+		}
+	}
+	// One admission serves generations one after the other.
+	for range 2 {
+		if _, err := ticket.Generate(t.Context(), greedy(prompt, 1, 2)); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := ticket.Generate(t.Context(), greedy(prompt, 1, 2)); !errors.Is(err, ErrReleased) {
+		t.Errorf("more than was kept: %v", err)
+	}
+	ticket.Keep(-1)
+	ticket.Release()
+	if s := e.Stats(); s.Admitted != 0 {
+		t.Errorf("%d are admitted in the end", s.Admitted)
+	}
+}
+
 func TestWhatWouldWaitTooLongIsRefusedUnlessNothingIsBeforeIt(t *testing.T) {
 	e := newTestEngine(t, setup{outputs: 8, cfg: Config{QueueTime: time.Second}})
 	e.mu.Lock()

@@ -19,6 +19,8 @@ type Stats struct {
 	// MostCached cells are kept for their prefixes at most: all, or few while next to
 	// nothing is found in them.
 	MostCached int
+	// Threads compute the next step on the CPU, of all contexts together; 0 beside a GPU.
+	Threads int
 	// HostCells are the room for evicted cells in host memory; HostUsed hold something.
 	HostCells, HostUsed int
 
@@ -103,6 +105,7 @@ func (s *Stats) add(o *Stats) {
 	s.UsedCells += o.UsedCells
 	s.ActiveCells += o.ActiveCells
 	s.MostCached += o.MostCached
+	s.Threads += o.Threads
 	s.HostCells += o.HostCells
 	s.HostUsed += o.HostUsed
 	s.PromptTokens += o.PromptTokens
@@ -143,6 +146,7 @@ func (w *worker) publish() {
 	w.stats = Stats{
 		Running: c.Running, Waiting: c.Waiting, Cached: c.Cached,
 		Cells: c.Cells, UsedCells: c.Used, ActiveCells: c.Active, MostCached: c.MostCached,
+		Threads:   w.back.Team(),
 		HostCells: c.HostCells, HostUsed: c.HostUsed,
 		PromptTokens: c.PromptTokens, CachedTokens: c.CachedTokens,
 		PrefillTokens: c.PrefillTokens, GeneratedTokens: c.GeneratedTokens, ForcedTokens: c.ForcedTokens,

@@ -186,15 +186,18 @@ func (p *Pending) Wait(ctx context.Context) (*Result, error) {
 	}
 }
 
+// Keep gives back all but n of the candidates that were not generated.
+func (t *Ticket) Keep(n int) {
+	t.mu.Lock()
+	given := max(0, t.left-max(0, n))
+	t.left -= given
+	t.mu.Unlock()
+	t.engine.free(given)
+}
+
 // Release gives back the candidates that were not generated. Call it when no
 // Generate will follow; a second call does nothing.
-func (t *Ticket) Release() {
-	t.mu.Lock()
-	left := t.left
-	t.left = 0
-	t.mu.Unlock()
-	t.engine.free(left)
-}
+func (t *Ticket) Release() { t.Keep(0) }
 
 func (t *Ticket) take(n int) error {
 	t.mu.Lock()

@@ -37,8 +37,10 @@ type worker struct {
 
 	// The goroutine's own.
 	core *core.Core
-	jobs map[core.JobID]*job
-	next core.JobID
+	// threads is nil where their number is fixed.
+	threads *core.Threads
+	jobs    map[core.JobID]*job
+	next    core.JobID
 	// queue holds the jobs that wait for their turn, with Config.Alone.
 	queue []*job
 	// ended jobs are to be answered.
@@ -103,6 +105,9 @@ func newWorker(e *Engine, index int, p part, several bool) (*worker, error) {
 			w.rules.Endings = append(w.rules.Endings, core.Token(t))
 		}
 	}
+	if e.cfg.Threads > 1 {
+		w.threads = core.NewThreads(e.cfg.Threads)
+	}
 	var err error
 	if w.core, err = core.New(w.rules); err != nil {
 		return nil, err
@@ -126,6 +131,9 @@ func rowCells(info llama.ModelInfo) int {
 func (w *worker) run() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 	defer close(w.done)
+	if err := shortSlice(); err != nil {
+		w.log.Debug().Err(err).Msg("the kernel keeps its own time slices: decisions take longer beside busy programs")
+	}
 	for w.commands() {
 		w.nextAlone()
 		idle := w.core.Idle()
@@ -249,6 +257,7 @@ func (w *worker) step() {
 		}
 		return
 	}
+	before := preemptions()
 	err := w.decode()
 	if err != nil && w.isClosed() {
 		return // Close has aborted it; run answers the jobs
@@ -265,6 +274,9 @@ func (w *worker) step() {
 		w.tasks[i].job.firstToken(sampled)
 	}
 	w.times.Sample += sampled.Sub(decoded)
+	if result == core.Decoded {
+		w.observe(core.StepCost{Rows: len(w.plan.Rows), Time: sampled.Sub(planned), Preempted: preemptions() - before})
+	}
 	w.commit(result, err)
 	w.times.Commit += w.now().Sub(sampled)
 }

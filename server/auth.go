@@ -51,7 +51,7 @@ func (s *Server) programsOnly(c *gin.Context) {
 // authenticate refuses requests without an accepted token, when tokens are
 // configured. /health stays open for load balancers.
 func (s *Server) authenticate(c *gin.Context) {
-	if len(s.auth) == 0 || c.Request.URL.Path == pathHealth {
+	if path := c.Request.URL.Path; len(s.auth) == 0 || path == pathHealth || path == pathMagma+pathHealth {
 		return
 	}
 	if !s.auth.accepts(c.GetHeader("Authorization")) {

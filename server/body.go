@@ -39,6 +39,8 @@ func bodyError(err error) error {
 		return &Error{Code: CodeBusy, Detail: err.Error()}
 	case errors.Is(err, transfer.ErrSlow):
 		return &Error{Code: CodeSlowBody}
+	case errors.Is(err, transfer.ErrBroken):
+		return &Error{Code: CodeBrokenBody, Detail: err.Error()}
 	case errors.Is(err, transfer.ErrMediaType):
 		return &Error{Code: CodeMediaType}
 	case errors.Is(err, transfer.ErrEncoding):

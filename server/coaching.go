@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"agentd/coaching"
 	"agentd/protocol"
+	"agentd/server/internal/connection"
 
 	"github.com/gin-gonic/gin"
 )
@@ -19,109 +21,156 @@ import (
 // *coaching.Service, with its errors, or a fake in tests.
 type Coach interface {
 	Configure(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error
+	// ConfigureReachable is Configure once every backend has answered a test call.
+	ConfigureReachable(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error
 	Coach(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error)
 	CloseSession(ctx context.Context, runID string) error
 }
 
 // putSession configures a run's session.
 func (s *Server) putSession(c *gin.Context) {
-	s.coachingWork(c, func() error {
+	s.coachingWork(c, func(ctx context.Context) ([]byte, error) {
 		runID, err := pathRunID(c)
 		body, release, unread := s.readBody(c)
 		if unread != nil {
-			return unread
+			return nil, unread
 		}
 		defer release()
 		cfg, invalid := protocol.DecodeCoachingSessionConfig(body)
 		if err = bothProblems(err, invalid); err != nil {
-			return err
+			return nil, err
 		}
 		if s.opts.Coach == nil {
-			return s.noCoaching()
+			return nil, s.noCoaching()
 		}
-		if err := s.opts.Coach.Configure(c.Request.Context(), runID, cfg); err != nil {
-			return err
+		configure := s.opts.Coach.Configure
+		if forMagma(c) {
+			configure = s.opts.Coach.ConfigureReachable
 		}
-		noContent(c)
-		return nil
+		return nil, configure(ctx, runID, cfg)
 	})
 }
 
 // postCoaching asks for the repair of a step. It may take as long as a person
 // does: neither the request timeout nor a deadline of the connection ends it.
 func (s *Server) postCoaching(c *gin.Context) {
-	s.coachingWork(c, func() error {
+	s.coachingWork(c, func(ctx context.Context) ([]byte, error) {
 		body, release, err := s.readBody(c)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		req, err := protocol.DecodeSpecializedCoachingRequest(body)
 		release() // the coach bounds what waits, perhaps for hours, by itself
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if s.opts.Coach == nil {
-			return s.noCoaching()
+			return nil, s.noCoaching()
 		}
-		resp, err := s.opts.Coach.Coach(c.Request.Context(), req)
+		resp, err := s.opts.Coach.Coach(ctx, req)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := resp.Validate(req); err != nil {
 			// Never a malformed answer, even for our own bugs.
-			return &Error{Code: CodeInternal, Err: fmt.Errorf("coaching response is invalid: %w", err)}
+			return nil, &Error{Code: CodeInternal, Err: fmt.Errorf("coaching response is invalid: %w", err)}
 		}
-		s.writeJSON(c, http.StatusOK, resp.AppendJSON(nil))
-		return nil
+		return resp.AppendJSON(nil), nil
 	})
 }
 
-// coachingWork does a piece of work that a loading or draining server refuses.
-// Where coaching is switched off there is none, so the state does not matter.
-func (s *Server) coachingWork(c *gin.Context, work func() error) {
+// coachingWork does a piece of work that a draining server refuses, and that
+// waits while the model loads. Where coaching is switched off there is none, so
+// the state does not matter.
+func (s *Server) coachingWork(c *gin.Context, work func(context.Context) ([]byte, error)) {
 	if s.opts.Coach != nil {
-		if _, err := s.begin(); err != nil {
+		if _, err := s.admit(c); err != nil {
 			s.fail(c, err)
 			return
 		}
 		defer s.end()
 	}
-	if err := work(); err != nil {
-		s.fail(c, coachingError(c.Request.Context(), err))
-	}
+	s.answerCoaching(c, work)
 }
 
 // deleteSession closes a run's session, in any state of the server: a client
 // that gives back what it took helps one that is draining.
 func (s *Server) deleteSession(c *gin.Context) {
-	runID, err := pathRunID(c)
+	s.answerCoaching(c, func(ctx context.Context) ([]byte, error) {
+		runID, err := pathRunID(c)
+		switch {
+		case s.opts.Coach == nil:
+			return nil, s.noCoaching()
+		case err != nil:
+			return nil, err
+		}
+		err = s.opts.Coach.CloseSession(ctx, runID)
+		if forMagma(c) && errors.Is(err, coaching.ErrUnknown) {
+			err = nil // its clients close what they failed to configure, too
+		}
+		return nil, err
+	})
+}
+
+// answerCoaching answers with the body that work makes, or with 204 when it
+// makes none.
+func (s *Server) answerCoaching(c *gin.Context, work func(context.Context) ([]byte, error)) {
+	ctx, settle := connection.Caller(c.Request, false)
+	defer settle()
+	body, err := work(ctx)
+	cause := settle()
 	switch {
-	case s.opts.Coach == nil:
-		err = s.noCoaching()
-	case err == nil:
-		err = s.opts.Coach.CloseSession(c.Request.Context(), runID)
+	case err != nil && cause != nil:
+		s.fail(c, ended(cause))
+	case err != nil:
+		s.fail(c, coachingError(err))
+	case body != nil:
+		s.writeJSON(c, http.StatusOK, body)
+	default:
+		c.Status(http.StatusNoContent)
+		c.Writer.WriteHeaderNow()
 	}
-	if err != nil {
-		s.fail(c, coachingError(c.Request.Context(), err))
-		return
-	}
-	noContent(c)
 }
 
 func (s *Server) noCoaching() error {
 	return &Error{Code: CodeCoachingUnavailable, Detail: s.opts.Info.CoachingUnavailableReason}
 }
 
-func noContent(c *gin.Context) {
-	c.Status(http.StatusNoContent)
-	c.Writer.WriteHeaderNow()
+// logRefusedSession tells the operator why a session was not configured, since
+// clients of the protocol show it to nobody. The reason names the option that would
+// allow it, where one does, and holds no value of a header.
+func (s *Server) logRefusedSession(c *gin.Context, e *Error) {
+	if c.Request.Method != http.MethodPut || c.FullPath() != basePath(c)+pathSessions+":run_id" ||
+		e.Code == CodeInternal || e.Code == CodeClientGone { // logged elsewhere, and nobody's refusal
+		return
+	}
+	reason := strings.ReplaceAll(e.Problems.All(), "\n", "; ")
+	if len(e.Problems) == 0 {
+		reason = cmp.Or(e.Detail, codes[e.Code].detail)
+	}
+	runID, _ := pathRunID(c) // the reason says what is wrong with it
+	s.log.Warn().
+		Str("run_id", head(runID, maxLogID)).
+		Int("status", codes[e.Code].status).
+		Str("reason", head(reason, maxLogReason)).
+		Str("request_id", c.GetString(keyRequestID)).
+		Msg("coaching session refused")
+}
+
+// head is the beginning of a text for the log.
+func head(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
 // pathRunID is the run_id of the path, with its escapes resolved: it may hold
 // any character, a slash too. The error is protocol.Problems.
 func pathRunID(c *gin.Context) (string, error) {
 	// Gin's own parameter reads + as a space once the path holds an escape.
-	runID, err := url.PathUnescape(strings.TrimPrefix(c.Request.URL.EscapedPath(), pathSessions))
+	path := strings.TrimPrefix(c.Request.URL.EscapedPath(), basePath(c)+pathSessions)
+	runID, err := url.PathUnescape(path)
 	problem := func(msg string) error {
 		return protocol.Problems{{Type: protocol.TypeValue, Loc: []any{"path", "run_id"}, Msg: msg}}
 	}
@@ -151,15 +200,16 @@ func bothProblems(path, body error) error {
 
 // coachingError is the reason for an answer that is not a success in an error of
 // a Coach.
-func coachingError(ctx context.Context, err error) error {
+func coachingError(err error) error {
 	var full *coaching.FullError
+	var unreachable *coaching.UnreachableError
 	switch {
-	case ctx.Err() != nil:
-		return ended(ctx)
 	case errors.Is(err, coaching.ErrUnknown):
 		return &Error{Code: CodeNoSession, Detail: coaching.ErrUnknown.Error()}
 	case errors.Is(err, coaching.ErrConflict):
 		return &Error{Code: CodeConflict, Detail: err.Error()}
+	case errors.As(err, &unreachable):
+		return &Error{Code: CodeUnreachable, Detail: unreachable.Error()}
 	case errors.As(err, &full):
 		return &Error{Code: CodeBusy, Detail: full.What, RetryAfter: full.RetryAfter}
 	case errors.Is(err, coaching.ErrShutdown):

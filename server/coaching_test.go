@@ -41,6 +41,10 @@ func (f *fakeCoach) Configure(_ context.Context, runID string, _ *protocol.Coach
 	return f.note("configure", runID)
 }
 
+func (f *fakeCoach) ConfigureReachable(_ context.Context, runID string, _ *protocol.CoachingSessionConfig) error {
+	return f.note("configure reachable", runID)
+}
+
 func (f *fakeCoach) CloseSession(_ context.Context, runID string) error {
 	return f.note("close", runID)
 }
@@ -76,6 +80,12 @@ const (
 		"trajectory": [{"id": 1, "input": {"id": 1, "instruction": {"type": "user", "content": "x"}}}], "reinjection_points": []}`
 	sessionA = "/v1/coaching/sessions/a"
 )
+
+// atBoth runs a test at both base paths.
+func atBoth(t *testing.T, name string, f func(t *testing.T, base string)) {
+	t.Run(name, func(t *testing.T) { f(t, "") })
+	t.Run(name+", under "+pathMagma, func(t *testing.T) { f(t, pathMagma) })
+}
 
 // TestCoachingAnswers holds one row for every rule about a status.
 func TestCoachingAnswers(t *testing.T) {
@@ -127,8 +137,15 @@ func TestCoachingAnswers(t *testing.T) {
 		"no run_id":                        {Ready, nil, put("/v1/coaching/sessions/", sessionBody), 404, "no such path", "", ""},
 		"a path below a run_id":            {Ready, nil, remove(sessionA + "/b"), 404, "no such path", "", ""},
 	} {
-		t.Run(name, func(t *testing.T) {
+		atBoth(t, name, func(t *testing.T, base string) {
+			if base == pathMagma {
+				test.call = strings.Replace(test.call, "configure", "configure reachable", 1)
+				if errors.Is(test.err, coaching.ErrUnknown) && test.req.method == "DELETE" {
+					test.status, test.body = 204, "" // its clients close what they failed to configure
+				}
+			}
 			f := &fakeCoach{err: test.err}
+			test.req.path = base + test.req.path
 			w := test.req.do(t, newTest(t, test.state, echo, coached(f)))
 			if w.Code != test.status || !strings.Contains(w.Body.String(), test.body) || strings.Contains(w.Body.String(), "secret") {
 				t.Errorf("got %d %.300s, want %d with %s", w.Code, w.Body, test.status, test.body)

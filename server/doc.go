@@ -4,8 +4,8 @@
 //
 // A Server is loading when it is made, ready once Ready has been given a
 // Decider, and draining after Drain. It listens in all three states: /health
-// and /v1/info always answer, and work that cannot be taken is refused with 503
-// and Retry-After.
+// and /v1/info always answer. Work waits for the model to load as long as
+// Options say; what cannot be taken is refused with 503 and Retry-After.
 //
 // Every answer that is not a success goes through one writer (errors.go) and
 // one table of codes. The order of checks on a request is: authentication,

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"agentd/protocol"
+	"agentd/server/internal/connection"
 	"agentd/server/internal/transfer"
 
 	"github.com/gin-gonic/gin"
@@ -22,6 +22,7 @@ type Code int
 const (
 	CodeInternal Code = iota
 	CodeInvalid
+	CodeBrokenBody
 	CodeUnauthorized
 	CodeForbidden
 	CodeNotFound
@@ -32,9 +33,11 @@ const (
 	CodeTooLarge
 	CodeMediaType
 	CodeLoading
+	CodeNotLoaded
 	CodeDraining
 	CodeBusy
 	CodeCoachingUnavailable
+	CodeUnreachable
 	CodeClientGone
 )
 
@@ -51,6 +54,7 @@ var codes = map[Code]struct {
 }{
 	CodeInternal:            {http.StatusInternalServerError, "internal error; the server's log has the request id", 0},
 	CodeInvalid:             {http.StatusUnprocessableEntity, "invalid request", 0},
+	CodeBrokenBody:          {http.StatusBadRequest, "the body is not valid HTTP", 0},
 	CodeUnauthorized:        {http.StatusUnauthorized, "a bearer token is required: send Authorization: Bearer <token>", 0},
 	CodeForbidden:           {http.StatusForbidden, "this server answers programs, not pages in a browser, unless it is started with tokens (--auth-token-file)", 0},
 	CodeNotFound:            {http.StatusNotFound, "no such path; see /openapi.json", 0},
@@ -61,9 +65,11 @@ var codes = map[Code]struct {
 	CodeTooLarge:            {http.StatusRequestEntityTooLarge, fmt.Sprintf("the request body is larger than %d bytes; send fewer inputs in each request", maxBody), 0},
 	CodeMediaType:           {http.StatusUnsupportedMediaType, "send the body with the header Content-Type: application/json", 0},
 	CodeLoading:             {http.StatusServiceUnavailable, "the model is still loading", retryLoading},
+	CodeNotLoaded:           {http.StatusServiceUnavailable, "the model could not be loaded; the server's log has the reason", retryDraining},
 	CodeDraining:            {http.StatusServiceUnavailable, "the server is shutting down", retryDraining},
 	CodeBusy:                {http.StatusServiceUnavailable, "the queue is full", retryBusy},
 	CodeCoachingUnavailable: {http.StatusServiceUnavailable, "specialized coaching is unavailable", 0},
+	CodeUnreachable:         {http.StatusServiceUnavailable, "a coaching backend cannot be used", 0},
 	CodeClientGone:          {http.StatusServiceUnavailable, "the client closed the connection before the answer", 0},
 }
 
@@ -102,11 +108,11 @@ func asError(err error) *Error {
 	return &Error{Code: CodeInternal, Err: err}
 }
 
-// ended is the reason why a request's context is over: the server gave up on
-// its work, or its client left.
-func ended(ctx context.Context) *Error {
+// ended is the reason in the cause for which a request's context is over: the
+// server gave up on its work, or its client left.
+func ended(cause error) *Error {
 	var e *Error
-	if errors.As(context.Cause(ctx), &e) {
+	if errors.As(cause, &e) {
 		return e
 	}
 	return &Error{Code: CodeClientGone}
@@ -119,23 +125,28 @@ func (s *Server) fail(c *gin.Context, err error) {
 	c.Abort()
 	switch e.Code {
 	case CodeClientGone:
-		// A client that only closed its sending side still reads: it must not
-		// take an empty answer for success.
+		// Whoever reads it after all, such as a client of HTTP/1.0 that has only
+		// closed its sending side, must not take an empty answer for success.
 		c.Set(keyStatus, statusClientGone)
 	case CodeInternal:
 		s.log.Error().Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("request failed")
 	case CodeUnauthorized:
 		c.Header("WWW-Authenticate", `Bearer realm="agentd"`)
-	case CodeTooLarge, CodeSlowBody:
+	case CodeTooLarge, CodeSlowBody, CodeBrokenBody:
 		c.Header("Connection", "close") // the rest of the body is not worth reading
 	}
 	if retry := max(e.RetryAfter, entry.retry); retry > 0 {
 		c.Header("Retry-After", strconv.Itoa(int(math.Ceil(retry.Seconds()))))
 	}
+	s.logRefusedSession(c, e)
 	// Without it net/http gives up on a body when the answer begins.
 	_ = http.NewResponseController(c.Writer).EnableFullDuplex()
 	s.writeJSON(c, entry.status, errorBody(e, entry.detail))
-	if e.Code != CodeSlowBody && e.Code != CodeClientGone {
+	switch e.Code {
+	case CodeClientGone:
+	case CodeSlowBody, CodeBrokenBody: // the body has no end that could be waited for
+		connection.Drain(c.Request)
+	default:
 		transfer.Linger(c)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agentd/protocol"
+	"agentd/server/internal/connection"
 	"agentd/server/internal/transfer"
 
 	"github.com/gin-gonic/gin"
@@ -32,7 +33,7 @@ func (s *Server) getHealth(c *gin.Context) {
 	s.writeJSON(c, status, health.AppendJSON(nil))
 }
 
-func (s *Server) getInfo(c *gin.Context) { s.writeJSON(c, http.StatusOK, s.info) }
+func (s *Server) getInfo(c *gin.Context) { s.writeJSON(c, http.StatusOK, s.info[basePath(c)]) }
 
 func (s *Server) getOpenAPI(c *gin.Context) { s.writeJSON(c, http.StatusOK, protocol.OpenAPI()) }
 
@@ -48,7 +49,7 @@ func (s *Server) getMetrics(c *gin.Context) {
 // postResponses is the agent's inference: one AgentRequest in, one AgentOutput
 // for every candidate out.
 func (s *Server) postResponses(c *gin.Context) {
-	decider, err := s.begin()
+	decider, err := s.admit(c)
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -76,7 +77,11 @@ func (s *Server) decide(c *gin.Context, decider Decider) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx := c.Request.Context()
+	if forMagma(c) {
+		callsOverSay(req)
+	}
+	ctx, settle := connection.Caller(c.Request, false)
+	defer settle()
 	work := ctx
 	if s.opts.RequestTimeout > 0 {
 		var cancel context.CancelFunc
@@ -85,8 +90,8 @@ func (s *Server) decide(c *gin.Context, decider Decider) ([]byte, error) {
 	}
 	work, timing := withTiming(work, began)
 	outs, err := decider.Decide(work, req)
-	if ctx.Err() != nil {
-		return nil, ended(ctx)
+	if cause := settle(); cause != nil {
+		return nil, ended(cause)
 	}
 	if err != nil {
 		return nil, err

@@ -2,12 +2,14 @@ package server
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
-	"net/http"
+	"time"
 
 	"agentd/protocol"
+	"agentd/server/internal/connection"
+
+	"github.com/gin-gonic/gin"
 )
 
 // State is where a Server is in its life.
@@ -66,8 +68,61 @@ func (s *Server) Ready(d Decider) bool {
 	if s.state == Draining {
 		return false
 	}
+	if s.state == Loading {
+		s.stopWaiting()
+	}
 	s.state, s.decider = Ready, d
 	return true
+}
+
+// FailLoading says that the model cannot be loaded. Work that waits for it is
+// refused at once, and so is what comes from now on.
+func (s *Server) FailLoading() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == Loading {
+		s.stopWaiting()
+		s.failed = true
+	}
+}
+
+// stopWaiting lets go who waits for the model. The lock is held.
+func (s *Server) stopWaiting() {
+	if !s.failed { // else it is done
+		close(s.loaded)
+	}
+}
+
+// admit takes one piece of work, to be ended with s.end, as begin does. While
+// the model loads the work waits, with its body unread, as long as LoadingWait.
+// Those that are too many are refused at once.
+func (s *Server) admit(c *gin.Context) (Decider, error) {
+	d, err := s.begin()
+	if !isLoading(err) || s.opts.LoadingWait <= 0 {
+		return d, err
+	}
+	defer s.waiting.Add(-1)
+	if s.waiting.Add(1) > maxWaiting {
+		return nil, err
+	}
+	ctx, settle := connection.Caller(c.Request, true)
+	defer settle()
+	enough := time.NewTimer(s.opts.LoadingWait)
+	defer enough.Stop()
+	select {
+	case <-s.loaded:
+	case <-enough.C:
+	case <-ctx.Done():
+	}
+	if cause := settle(); cause != nil {
+		return nil, ended(cause)
+	}
+	return s.begin()
+}
+
+func isLoading(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == CodeLoading
 }
 
 // begin takes one piece of work, to be ended with s.end. It is refused unless
@@ -75,10 +130,12 @@ func (s *Server) Ready(d Decider) bool {
 func (s *Server) begin() (Decider, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch s.state {
-	case Loading:
+	switch {
+	case s.failed && s.state == Loading:
+		return nil, &Error{Code: CodeNotLoaded}
+	case s.state == Loading:
 		return nil, &Error{Code: CodeLoading}
-	case Draining:
+	case s.state == Draining:
 		return nil, &Error{Code: CodeDraining}
 	}
 	s.inFlight++
@@ -106,6 +163,9 @@ func (s *Server) InFlight() int {
 func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	if s.state != Draining {
+		if s.state == Loading {
+			s.stopWaiting()
+		}
 		s.state = Draining
 		if s.inFlight == 0 {
 			close(s.idle)
@@ -132,18 +192,10 @@ func (s *Server) CancelWork() { s.cancel(&Error{Code: CodeDraining}) }
 // Serve accepts connections on l until Shutdown or Close. It always closes l
 // and returns nil after those two.
 func (s *Server) Serve(l net.Listener) error {
-	if len(s.opts.Certificates) > 0 {
-		s.http.TLSConfig = &tls.Config{Certificates: s.opts.Certificates, MinVersion: tls.VersionTLS12}
-		return ignoreClosed(s.http.ServeTLS(l, "", ""))
-	}
-	return ignoreClosed(s.http.Serve(l))
-}
-
-func ignoreClosed(err error) error {
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
+	return connection.Serve(s.http, l, s.opts.Certificates, func(status int, detail string) {
+		s.metrics.request(knownMethod(""), routeUnmatched, status, 0)
+		s.log.Debug().Int("status", status).Str("detail", detail).Msg("what came is no request")
+	})
 }
 
 // Shutdown closes the listener and waits for connections to become idle. Call

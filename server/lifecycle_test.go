@@ -58,7 +58,12 @@ type listening struct {
 
 func listen(t *testing.T, change ...func(*Options)) *listening {
 	t.Helper()
-	s := newTest(t, Loading, nil, change...)
+	return serve(t, newTest(t, Loading, nil, change...))
+}
+
+// serve lets a server listen.
+func serve(t *testing.T, s *Server) *listening {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -76,20 +81,30 @@ func listen(t *testing.T, change ...func(*Options)) *listening {
 // post sends the valid request and delivers its status and body.
 func (ls *listening) post(t *testing.T) <-chan string {
 	t.Helper()
+	return ls.send(t, http.MethodPost, "/v1/responses", validBody)
+}
+
+// send sends a request and delivers its status and body.
+func (ls *listening) send(t *testing.T, method, path, body string) <-chan string {
+	t.Helper()
 	answer := make(chan string, 1)
+	req, err := http.NewRequestWithContext(t.Context(), method, ls.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
 	go func() {
-		resp, err := ls.client.Post(ls.url+"/v1/responses", "application/json", strings.NewReader(validBody))
+		resp, err := ls.client.Do(req)
 		if err != nil {
 			answer <- err.Error()
 			return
 		}
 		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
+		text, err := io.ReadAll(resp.Body)
 		if err != nil {
 			answer <- err.Error()
 			return
 		}
-		answer <- resp.Status + " " + string(body)
+		answer <- resp.Status + " " + string(text)
 	}()
 	return answer
 }
@@ -226,7 +241,9 @@ func TestRequestTimeoutReachesTheDecider(t *testing.T) {
 	}
 }
 
-func TestTLS(t *testing.T) {
+// listenTLS is listen with a certificate of its own.
+func listenTLS(t *testing.T) *listening {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -239,8 +256,13 @@ func TestTLS(t *testing.T) {
 	ls := listen(t, func(o *Options) {
 		o.Certificates = []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}
 	})
-	ls.Ready(deciderFunc(echo))
 	ls.url = strings.Replace(ls.url, "http:", "https:", 1)
+	return ls
+}
+
+func TestTLS(t *testing.T) {
+	ls := listenTLS(t)
+	ls.Ready(deciderFunc(echo))
 	if got := wait(t, "the answer", ls.post(t)); !strings.HasPrefix(got, "200 ") {
 		t.Errorf("got %s", got)
 	}

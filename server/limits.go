@@ -18,10 +18,17 @@ const (
 	headerTimeout = 10 * time.Second
 	// idleTimeout closes kept-alive connections that nobody uses.
 	idleTimeout = 2 * time.Minute
+	// maxWaiting bounds the requests that wait for the model to load. Each holds a
+	// connection and its headers, and nothing of its body.
+	maxWaiting = 1024
 	// maxRequestID is the longest X-Request-Id taken over from a client, in bytes.
 	maxRequestID = 128
 	// maxRunID is the longest run_id of a coaching session, in bytes.
 	maxRunID = protocol.MaxID
+	// maxLogID and maxLogReason bound, in bytes, a run_id and the reasons for a
+	// refusal in the log.
+	maxLogID     = 200
+	maxLogReason = 4000
 
 	// retryLoading, retryDraining and retryBusy are what Retry-After says when
 	// nothing better is known.

@@ -28,7 +28,7 @@ type metrics struct {
 // generates for minutes, in seconds.
 var latencyBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
 
-func newMetrics(registry *prometheus.Registry, version string, state func() State) *metrics {
+func newMetrics(registry *prometheus.Registry, from Build, state func() State) *metrics {
 	m := &metrics{
 		registry: registry,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -56,7 +56,7 @@ func newMetrics(registry *prometheus.Registry, version string, state func() Stat
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "agentd_build_info",
 		Help:        "Always 1; the labels tell what runs.",
-		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version()},
+		ConstLabels: prometheus.Labels{"version": from.Version, "commit": from.Commit, "go": runtime.Version()},
 	})
 	build.Set(1)
 	registry.MustRegister(m.requests, m.latency, m.inFlight, m.candidates, m.panics, build,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -18,6 +19,9 @@ const (
 )
 
 const headerRequestID = "X-Request-Id"
+
+// routeUnmatched is the route, in logs and metrics, of what has none.
+const routeUnmatched = "unmatched"
 
 // identify gives the request an id, the client's own when it is sane, and
 // repeats it in the answer.
@@ -58,7 +62,7 @@ func (s *Server) observe(c *gin.Context) {
 		s.metrics.inFlight.Dec()
 		route := c.FullPath()
 		if route == "" {
-			route = "unmatched"
+			route = routeUnmatched
 		}
 		status := c.Writer.Status()
 		if replaced, ok := c.Get(keyStatus); ok {
@@ -68,7 +72,7 @@ func (s *Server) observe(c *gin.Context) {
 		s.metrics.request(method, route, status, took)
 
 		level := zerolog.InfoLevel
-		if route == pathHealth || route == pathMetrics {
+		if path := strings.TrimPrefix(route, pathMagma); path == pathHealth || path == pathMetrics {
 			level = zerolog.DebugLevel // asked for every few seconds
 		}
 		s.log.WithLevel(level).

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +34,11 @@ func TestTokens(t *testing.T) {
 		"without scheme":                       {"/v1/info", "first-token", 401},
 		"health is open":                       {"/health", "", 200},
 		"metrics are not open":                 {"/metrics", "", 401},
+		"for MAGMA, first":                     {"/magma/v1/info", "Bearer first-token", 200},
+		"for MAGMA, none":                      {"/magma/v1/info", "", 401},
+		"for MAGMA, health is open":            {"/magma/health", "", 200},
+		"for MAGMA, metrics are not open":      {"/magma/metrics", "", 401},
+		"two bases are none":                   {"/magma/magma/health", "", 401},
 		"unknown paths do not show themselves": {"/secret", "", 401},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +127,7 @@ func TestMetricsCount(t *testing.T) {
 		`agentd_candidates_total{code="",status="completed"} 2`,
 		`agentd_candidates_total{code="truncated",status="error"} 1`,
 		`agentd_state{state="ready"} 1`,
-		`agentd_build_info{go="`,
+		`agentd_build_info{commit="abc",go="` + runtime.Version() + `",version="1.2.3"} 1`,
 		`agentd_panics_total 0`,
 		`go_goroutines `,
 	} {

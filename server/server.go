@@ -9,9 +9,11 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"agentd/protocol"
+	"agentd/server/internal/connection"
 	"agentd/server/internal/transfer"
 
 	"github.com/gin-gonic/gin"
@@ -24,6 +26,8 @@ import (
 type Options struct {
 	// Info is what /v1/info says.
 	Info protocol.AgentInfo
+	// Build is what runs, for /metrics.
+	Build Build
 	// Coach answers the coaching routes, as Info must advertise. Without one they
 	// answer 503 with Info's coaching_unavailable_reason.
 	Coach Coach
@@ -33,6 +37,9 @@ type Options struct {
 	Tokens []string
 	// Certificates make Serve speak TLS.
 	Certificates []tls.Certificate
+	// LoadingWait is how long work waits for the model to load before it is
+	// refused; 0: it is refused at once.
+	LoadingWait time.Duration
 	// RequestTimeout ends the candidates of one request; 0: none.
 	RequestTimeout time.Duration
 	// Registry receives the server's metrics and is what /metrics shows; nil:
@@ -40,6 +47,12 @@ type Options struct {
 	Registry *prometheus.Registry
 	// NewID makes request ids; nil: random UUIDs.
 	NewID func() string
+}
+
+// Build is what a program was built from.
+type Build struct {
+	Version string // the release
+	Commit  string // "unknown" when nobody recorded it
 }
 
 // Server is the HTTP server. Make it with New.
@@ -50,12 +63,15 @@ type Server struct {
 	metrics *metrics
 	router  *gin.Engine
 	http    *http.Server
-	info    []byte // body of /v1/info
+	info    map[string][]byte // body of /v1/info, by base path
 	bodies  *transfer.Room
 	cancel  context.CancelCauseFunc
+	waiting atomic.Int64 // requests that wait for the model to load
 
 	mu       sync.Mutex // guards what follows; held for a few instructions only
 	state    State
+	failed   bool          // the model cannot be loaded
+	loaded   chan struct{} // closed when nobody need wait for the model any more
 	decider  Decider       // set from Ready on
 	inFlight int           // requests between begin and end
 	idle     chan struct{} // closed when draining and inFlight is 0
@@ -80,12 +96,13 @@ func New(opts Options) (*Server, error) {
 		opts:   opts,
 		log:    opts.Log,
 		auth:   newAuthenticator(opts.Tokens),
-		info:   opts.Info.AppendJSON(nil),
+		info:   map[string][]byte{"": opts.Info.AppendJSON(nil), pathMagma: magmaInfo(opts.Info).AppendJSON(nil)},
 		bodies: transfer.NewRoom(maxBodies),
 		cancel: cancel,
+		loaded: make(chan struct{}),
 		idle:   make(chan struct{}),
 	}
-	s.metrics = newMetrics(opts.Registry, opts.Info.AgentVersion, s.State)
+	s.metrics = newMetrics(opts.Registry, opts.Build, s.State)
 	s.router = s.routes()
 	s.http = &http.Server{
 		Handler:           s.router,
@@ -95,6 +112,7 @@ func New(opts Options) (*Server, error) {
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ErrorLog:          stdlog.New(connectionLog{opts.Log}, "", 0),
 	}
+	connection.Prepare(s.http)
 	return s, nil
 }
 
@@ -116,14 +134,21 @@ func (s *Server) routes() *gin.Engine {
 	r.NoRoute(func(c *gin.Context) { s.fail(c, &Error{Code: CodeNotFound}) })
 	r.NoMethod(func(c *gin.Context) { s.fail(c, &Error{Code: CodeMethodNotAllowed}) })
 
-	r.GET(pathHealth, s.getHealth)
-	r.GET("/v1/info", s.getInfo)
-	r.POST("/v1/responses", s.jsonBody, s.postResponses)
-	r.POST("/v1/coaching", s.jsonBody, s.postCoaching)
-	r.PUT(pathSessions+":run_id", s.jsonBody, s.putSession)
-	r.DELETE(pathSessions+":run_id", s.deleteSession)
-	r.GET("/openapi.json", s.getOpenAPI)
-	r.GET(pathMetrics, s.getMetrics)
+	for base := range s.info {
+		g := r.Group(base)
+		get := func(path string, handler gin.HandlerFunc) {
+			g.GET(path, handler)
+			g.HEAD(path, handler) // net/http leaves the body out
+		}
+		get(pathHealth, s.getHealth)
+		get("/v1/info", s.getInfo)
+		g.POST("/v1/responses", s.jsonBody, s.postResponses)
+		g.POST("/v1/coaching", s.jsonBody, s.postCoaching)
+		g.PUT(pathSessions+":run_id", s.jsonBody, s.putSession)
+		g.DELETE(pathSessions+":run_id", s.deleteSession)
+		get("/openapi.json", s.getOpenAPI)
+		get(pathMetrics, s.getMetrics)
+	}
 	return r
 }
 

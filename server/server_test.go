@@ -20,7 +20,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// net/http sleeps half a second by itself behind an answer to headers that are too large.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 // deciderFunc is a fake Decider.
 type deciderFunc func(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error)
@@ -59,6 +62,7 @@ func testOptions() Options {
 			CoachingResume:            true,
 			CoachingUnavailableReason: reason,
 		},
+		Build: Build{Version: "1.2.3", Commit: "abc"},
 		Log:   zerolog.Nop(),
 		NewID: func() string { return "generated" },
 	}
@@ -168,9 +172,9 @@ func TestAnswers(t *testing.T) {
 		"a trailing slash":                  {Ready, echo, request{method: "GET", path: "/health/"}, 404, `"detail"`, nil},
 		"another letter case":               {Ready, echo, request{method: "GET", path: "/Health"}, 404, `"detail"`, nil},
 		"GET on responses":                  {Ready, echo, request{method: "GET", path: "/v1/responses"}, 405, `{"detail":"method not allowed`, map[string]string{"Allow": "POST"}},
-		"POST on health":                    {Ready, echo, request{method: "POST", path: "/health"}, 405, `"detail"`, map[string]string{"Allow": "GET"}},
+		"POST on health":                    {Ready, echo, request{method: "POST", path: "/health"}, 405, `"detail"`, map[string]string{"Allow": "GET, HEAD"}},
 		"POST on a session":                 {Ready, echo, request{method: "POST", path: "/v1/coaching/sessions/x"}, 405, `"detail"`, map[string]string{"Allow": "PUT, DELETE"}},
-		"an invented method":                {Ready, echo, request{method: "BREW", path: "/v1/info"}, 405, `"detail"`, map[string]string{"Allow": "GET"}},
+		"an invented method":                {Ready, echo, request{method: "BREW", path: "/v1/info"}, 405, `"detail"`, map[string]string{"Allow": "GET, HEAD"}},
 		"coaching that is not there":        {Ready, echo, request{method: "POST", path: "/v1/coaching", body: coaching}, 503, `{"detail":"` + reason + `"}`, map[string]string{"Retry-After": ""}},
 		"coaching with a bad body":          {Ready, echo, request{method: "POST", path: "/v1/coaching", body: `{}`}, 422, `"loc":["body"`, nil},
 		"coaching of another type":          {Ready, echo, request{method: "POST", path: "/v1/coaching", body: coaching, header: map[string]string{"Content-Type": "text/plain"}}, 415, `"detail"`, nil},

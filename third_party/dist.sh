@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# dist.sh VERSION  makes dist/agentd-VERSION-linux-ARCH: a directory that runs on other machines of this
+# dist.sh RELEASE [COMMIT]  makes dist/agentd-RELEASE-linux-ARCH: a directory that runs on other machines of this
 # architecture. It holds the binary, the libraries with one CPU backend for each CPU generation, and the
 # C++ and OpenMP run-time libraries; of the system it needs glibc, no older than the one it was built with.
 # shellcheck disable=SC2016 # ${SRCDIR} is cgo's variable, not ours
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-version=${1:?usage: dist.sh version}
-tree=$root/dist/agentd-$version-linux-$(go env GOARCH)
+release=${1:?usage: dist.sh release [commit]}
+commit=${2-}
+tree=$root/dist/agentd-$release-linux-$(go env GOARCH)
 stage=$root/dist/.stage.$$
 trap 'rm -rf "$stage"' EXIT
 rm -rf "$stage"
@@ -28,7 +29,7 @@ while read -r file; do
 	entries+=("\"$file\": \"$copy\"")
 done < <(grep -rlF --include='*.go' -- '-Wl,-rpath,${SRCDIR}' "$root/llama")
 (IFS=,; printf '{"Replace": {%s}}\n' "${entries[*]}") >"$overlay/overlay.json"
-(cd "$root" && go build -trimpath -overlay "$overlay/overlay.json" -ldflags "-s -w -X main.version=$version" \
+(cd "$root" && go build -trimpath -overlay "$overlay/overlay.json" -ldflags "-s -w -X main.commit=$commit" \
 	-o "$stage/agentd" ./cmd/agentd)
 rm -r "$overlay"
 

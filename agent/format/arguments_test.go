@@ -84,6 +84,7 @@ func TestArgumentsThatGrammarsAdmit(t *testing.T) {
 			{"hermes", "<tool_call>\n{\"name\": \"t\", \"arguments\": ", "}\n</tool_call>"},
 			{"gpt-oss", " to=functions.t<|channel|>commentary json<|message|>", ""},
 			{"gpt-oss", "<|channel|>commentary to=functions.t json<|message|>", ""},
+			{"llama", `<|python_tag|>{"name": "t", "parameters": `, "}"},
 		} {
 			t.Run(test.name+", "+form.setup, func(t *testing.T) {
 				f, k, c := toolOf(t, form.setup, test.parameters)
@@ -131,6 +132,10 @@ func TestSchemasOfLibrariesAreShownWithTheRobot(t *testing.T) {
 		{
 			"tagged", "<parameter>\n<name>to</name>\n<type>string</type>\n</parameter>\n<parameter>\n<name>fast</name>",
 			"<tool_call>\n<function=t>\n<parameter=to>\nx\n</parameter>\n<parameter=target_robot>\nb\n</parameter>\n</function>\n</tool_call>",
+		},
+		{
+			"llama", "\"properties\": {\n                \"to\": {\n                    \"type\": \"string\"\n                },",
+			`{"name": "t", "parameters": {"to": "x", "target_robot": "b"}}`,
 		},
 		{
 			"gpt-oss", "type t = (_: {\nto: string,\nfast?: boolean,\n// Robot that executes this call.\ntarget_robot: \"a\" | \"b\",\n}) => any;",

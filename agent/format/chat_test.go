@@ -30,6 +30,8 @@ func TestChatsEqualTheTemplates(t *testing.T) {
 		{"Qwen3.5-4B.jinja", synth.Qwen3, format.Qwen},
 		{"Qwen3-Coder.jinja", synth.Qwen3, format.Qwen},
 		{"openai-gpt-oss-120b.jinja", synth.GPTOSS, format.GPTOSS},
+		{"meta-llama-Llama-3.1-8B-Instruct.jinja", synth.Llama, format.Llama},
+		{"meta-llama-Llama-3.2-3B-Instruct.jinja", synth.Llama, format.Llama},
 	} {
 		t.Run(model.file, func(t *testing.T) {
 			source := reference(t, model.file)
@@ -110,7 +112,7 @@ func TestChatGrammarsAdmitWhatParsersRead(t *testing.T) {
 	wrong := []string{strings.Replace(answer, `"move"`, `"fly"`, 1), strings.Replace(answer, "5", `"5"`, 1), "Sure: " + answer, `{}`, answer + "!"}
 	before := map[string][]string{
 		"hermes": {""}, "hermes, thinking": {"<think>\nhmm {\n</think>\n\n"}, "tagged": {""}, "tagged, thinking": {"hmm {\n</think>\n\n"},
-		"gpt-oss": {final, thought + final, thought + thought + final}, "blocks": {"<think>\nhmm</think>\n\n"}, "json": {""},
+		"gpt-oss": {final, thought + final, thought + thought + final}, "llama": {""}, "blocks": {"<think>\nhmm</think>\n\n"}, "json": {""},
 	}
 	for _, s := range setups {
 		t.Run(s.name, func(t *testing.T) {

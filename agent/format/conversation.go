@@ -50,6 +50,9 @@ type message struct {
 	// attributes end the message of the current input, which they follow so
 	// that the next turn, where they are gone, shares the prefix before them.
 	attributes protocol.Raw
+	// aside marks a message that is no part of the conversation: what stands before
+	// it is rendered as if it were not there.
+	aside bool
 }
 
 // pastCall is a call of the history with the robot among its arguments, where the
@@ -121,6 +124,10 @@ func conversation(in *Input) []message {
 			}
 		}
 		messages = append(messages, m)
+	}
+	if in.Summarize {
+		result(openResult)
+		return append(messages, summaryMessage())
 	}
 	feed(in.Author, in.Instruction)
 	if len(in.Attributes) > len("{}") {

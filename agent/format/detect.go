@@ -22,6 +22,8 @@ func Detect(architecture, template string) (string, error) {
 		strings.Contains(template, "<|im_start|>") &&
 			(strings.HasPrefix(arch, "qwen") || strings.Contains(template, callOpen)):
 		return Qwen, nil
+	case isLlama(template):
+		return Llama, nil
 	case template != "":
 		return Template, nil
 	}
@@ -34,13 +36,13 @@ func Resolve(name, architecture, template string) (string, error) {
 	switch name {
 	case "", "auto":
 		return Detect(architecture, template)
-	case Qwen, GPTOSS, Template:
+	case Qwen, GPTOSS, Llama, Template:
 		return name, nil
 	}
 	if resolved, ok := aliases[name]; ok {
 		return resolved, nil
 	}
-	return "", fmt.Errorf("model_format %q is unknown; use auto, %s, %s or %s", name, Qwen, GPTOSS, Template)
+	return "", fmt.Errorf("model_format %q is unknown; use auto, %s, %s, %s or %s", name, Qwen, GPTOSS, Llama, Template)
 }
 
 // New makes the format of that name, as Resolve returns it.
@@ -70,6 +72,8 @@ func New(name string, o Options) (Format, error) {
 		return newQwen(o)
 	case GPTOSS:
 		return newGPTOSS(o)
+	case Llama:
+		return newLlama(o)
 	case Template:
 		return newTemplate(o)
 	}

@@ -19,6 +19,7 @@ import (
 const (
 	Qwen     = "qwen"
 	GPTOSS   = "gpt-oss"
+	Llama    = "llama" // 3.1 and later
 	Template = "template"
 )
 
@@ -80,9 +81,13 @@ type Input struct {
 	Instruction string
 	Rules       []string
 	Summary     string
-	Attributes  protocol.Raw
-	RawTools    []protocol.Raw
-	Catalog     *Catalog
+	// Summarize asks for a summary of the history in place of the next step. The
+	// prompt begins as the one for the next step does, so that the prefix cache has
+	// it; the instruction is left out.
+	Summarize  bool
+	Attributes protocol.Raw
+	RawTools   []protocol.Raw
+	Catalog    *Catalog
 }
 
 // Prompt is a rendered input.
@@ -127,7 +132,9 @@ type Format interface {
 	// RenderChat renders a plain conversation.
 	RenderChat(c *Chat) (*Prompt, error)
 	// ChatGrammar is the grammar of answers in a chat: thoughts, where the model
-	// has them, and a JSON value that the schema admits.
+	// has them, and a JSON value that the schema admits. Without a schema the answer
+	// is a text that is not blank, has no mark of a call, thought or message, and does
+	// not begin like a JSON object.
 	ChatGrammar(schema protocol.Raw) (string, error)
 	// ParseChat reads an answer in a chat, without the token that ended it, and
 	// drops the thoughts.

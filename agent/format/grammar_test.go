@@ -31,6 +31,7 @@ var setups = []setup{
 	{"tagged", synth.Qwen3, format.Qwen, format.Options{ChatTemplate: "Qwen3-Coder.jinja"}},
 	{"tagged, thinking", synth.Qwen3, format.Qwen, format.Options{ChatTemplate: "Qwen3.5-4B.jinja", EnableThinking: true}},
 	{"gpt-oss", synth.GPTOSS, format.GPTOSS, format.Options{ChatTemplate: "openai-gpt-oss-120b.jinja"}},
+	{"llama", synth.Llama, format.Llama, format.Options{ChatTemplate: "meta-llama-Llama-3.1-8B-Instruct.jinja"}},
 	{"blocks", synth.Qwen3, format.Template, format.Options{ChatTemplate: madeTemplate, EnableThinking: true}},
 	{"json", synth.Qwen3, format.Template, format.Options{ChatTemplate: madeTemplate, OutputStyle: format.StyleJSON}},
 }
@@ -83,6 +84,9 @@ func TestGrammarsAdmitWhatParsersAccept(t *testing.T) {
 		xmlLook  = "<tool_call>\n<function=look>\n<parameter=target_robot>\narm\n</parameter>\n</function>\n</tool_call>"
 		xmlGrasp = "<tool_call>\n<function=grasp>\n<parameter=object>\ncup\n</parameter>\n<parameter=pose>\n{\"x\": -1.5}\n</parameter>\n" +
 			"<parameter=soft>\nTrue\n</parameter>\n<parameter=target_robot>\nbase\n</parameter>\n</function>\n</tool_call>"
+		llamaLook  = `{"name": "look", "parameters": {"target_robot": "arm"}}`
+		llamaGrasp = `{"name": "grasp", "parameters": {"object": "cup", "target_robot": "base", "pose": {"x": -1.5}}}`
+
 		final = "<|channel|>final<|message|>"
 		think = "<|channel|>analysis<|message|>hmm<|end|><|start|>assistant"
 	)
@@ -105,6 +109,12 @@ func TestGrammarsAdmitWhatParsersAccept(t *testing.T) {
 			` to=functions.look<|channel|>commentary json<|message|>{"target_robot": "arm"}`,
 			think + `<|channel|>commentary to=functions.look <|constrain|>json<|message|>{"target_robot": "base"}`,
 			` to=functions.call_in_parallel<|channel|>commentary json<|message|>{"calls": [{"name": "look", "arguments": {}, "target_robot": "arm"}, {"name": "grasp", "arguments": {"object": "cup"}, "target_robot": "base"}]}`,
+		},
+		"llama": {
+			"Hello, {you} \"there\"; 5 < 6\n\n{}",
+			llamaLook, "<|python_tag|>" + llamaLook, llamaLook + "; " + llamaGrasp, "<|python_tag|>" + llamaGrasp + "; " + llamaLook + "; " + llamaLook,
+			`{"name": "move_to", "parameters": {"place": "a; <|python_tag|> \u00e9 }", "target_robot": "arm", "speed": 1.50, "path": [1, -2]}}`,
+			`<|python_tag|>{"name": "report", "parameters": {"data": {"a": [null, true, 1e3]}, "tags": [], "either": 5, "target_robot": "arm"}}`,
 		},
 		"blocks": {
 			"<think>\nx</think>\n\nHello",
@@ -140,6 +150,12 @@ func TestGrammarsAdmitWhatParsersAccept(t *testing.T) {
 			` to=functions.look<|channel|>commentary json<|message|>{"target_robot": "leg"}`,
 			` to=functions.call_in_parallel<|channel|>commentary json<|message|>{"calls": []}`,
 			final + "x<|end|><|start|>assistant to=functions.look<|channel|>commentary json<|message|>{\"target_robot\": \"arm\"}",
+		},
+		"llama": {
+			"", " \n", "<|python_tag|>", "<|python_tag|>Hello", "Hi <|python_tag|>" + llamaLook, llamaLook + "; ok", llamaLook + " " + "Done.",
+			`{"name": "look"`, `{"name": "look", "parameters": {"target_robot": "arm"}`, "<|python_tag|>[" + llamaLook + "]",
+			strings.Replace(llamaLook, "look", "fly", 1), strings.Replace(llamaLook, "arm", "leg", 1), strings.Replace(llamaGrasp, `"object": "cup", `, "", 1),
+			strings.Replace(llamaGrasp, "cup", "fork", 1), "Hi<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nYo", "<|python_tag|>look.call(target_robot=\"arm\")",
 		},
 		"blocks": {
 			"<think>\nx</think>\n\n" + `<tool_call>{"leg": {"name": "look", "arguments": {}}}</tool_call>`,

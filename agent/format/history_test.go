@@ -25,6 +25,11 @@ func TestCallsOfToolsThatAreGone(t *testing.T) {
 		{"hermes", other, `{"name": "wave", "arguments": {"target_robot": "r2"}}`},
 		{"tagged", aim, "<function=aim>\n<parameter=target_robot>\nenemy\n</parameter>\n<parameter=executing_robot>\n2\n</parameter>\n<parameter=executing_robot_2>\nr1\n</parameter>"},
 		{"gpt-oss", aim, ` to=functions.aim<|channel|>commentary json<|message|>{"target_robot": "enemy", "executing_robot": 2, "executing_robot_2": "r1"}`},
+		{"llama", other, "assistant<|end_header_id|>\n\n" + `{"name": "wave", "parameters": {"target_robot": "r2"}}<|eot_id|>`},
+		{
+			"llama", aim + "," + other,
+			`<|python_tag|>{"name": "aim", "parameters": {"target_robot": "enemy", "executing_robot": 2, "executing_robot_2": "r1"}}; {"name": "wave", "parameters": {"target_robot": "r2"}}<|eot_id|>`,
+		},
 		{
 			"gpt-oss", aim + "," + other,
 			`{"calls": [{"name": "aim", "arguments": {"target_robot": "enemy", "executing_robot": 2}, "target_robot": "r1"}, {"name": "wave", "arguments": {}, "target_robot": "r2"}]}`,
@@ -53,7 +58,7 @@ func TestEveryCallHasAResult(t *testing.T) {
 		{"another call", call + `,` + call, `assistant tool:{"status": "completed"} assistant tool:{"status": "completed"} user`},
 		{"the instruction", call, `assistant tool:{"status": "completed"} user`},
 	} {
-		for _, setup := range []string{"hermes", "gpt-oss"} {
+		for _, setup := range []string{"hermes", "gpt-oss", "llama"} {
 			f, _ := setupOf(setup).open(t)
 			prompt, err := f.Render(newInput(t, f, `{"history":[`+test.history+`]}`, memory.User, "", sampleTools, `{}`))
 			if err != nil {
@@ -69,7 +74,11 @@ func TestEveryCallHasAResult(t *testing.T) {
 				}
 				got = append(got, name)
 			}
-			if diff := cmp.Diff("system "+test.want, strings.Join(got, " ")); diff != "" {
+			want := "system " + test.want
+			if setup == "llama" {
+				want = "system user " + test.want // the tools have a message of their own
+			}
+			if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
 				t.Errorf("%s, %s: %s", setup, test.next, diff)
 			}
 		}

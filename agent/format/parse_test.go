@@ -17,6 +17,11 @@ import (
 // TestParse states what each parser makes of answers that no grammar held back.
 func TestParse(t *testing.T) {
 	look := tools.Call{Name: "look", Arguments: protocol.Raw(`{}`), Robot: "arm"}
+	base := tools.Call{Name: "look", Arguments: protocol.Raw(`{}`), Robot: "base"}
+	const (
+		llamaLook = `{"name": "look", "parameters": {"target_robot": "arm"}}`
+		llamaBase = `{"name": "look", "parameters": {"target_robot": "base"}}`
+	)
 	hermesLook := "<tool_call>\n{\"name\": \"look\", \"arguments\": {\"target_robot\": \"arm\"}}\n</tool_call>"
 	for _, test := range []struct {
 		name, setup, answer string
@@ -83,6 +88,38 @@ func TestParse(t *testing.T) {
 			answer: `<|channel|>commentary to=functions.call_in_parallel <|constrain|>json<|message|>{"calls":[{"name":"look","arguments":{},"target_robot":"arm"},{"name":"look","arguments":{},"target_robot":"base"}]}`,
 			want:   format.Decision{Calls: []tools.Call{look, {Name: "look", Arguments: protocol.Raw(`{}`), Robot: "base"}}}},
 
+		{name: "end tokens left behind are dropped", setup: "llama", answer: " Hello <|eot_id|>\n", want: format.Decision{Say: "Hello"}},
+		{name: "a call, and the end of its message", setup: "llama", answer: llamaLook + "<|eom_id|>", want: format.Decision{Calls: []tools.Call{look}}},
+		{name: "a call behind the tag", setup: "llama", answer: "\n<|python_tag|>\n" + llamaLook + "<|eom_id|>", want: format.Decision{Calls: []tools.Call{look}}},
+		{name: "arguments in place of parameters", setup: "llama", answer: `{"name":"look","arguments":{"target_robot":"arm"}}`,
+			want: format.Decision{Calls: []tools.Call{look}}},
+		{name: "no parameters", setup: "llama", answer: `{"name": "look"}`,
+			want: format.Decision{Calls: []tools.Call{{Name: "look", Arguments: protocol.Raw(`{}`), Robot: "robot"}}}},
+		{name: "arguments and parameters", setup: "llama", answer: `{"name":"look","arguments":{},"parameters":{"target_robot":"arm"}}`, err: `unknown member "parameters"`},
+		{name: "the type of the tools in the prompt", setup: "llama", answer: `{"type": "function", "name": "look", "parameters": {"target_robot": "arm"}}`,
+			want: format.Decision{Calls: []tools.Call{look}}},
+		{name: "the form of the tools in the prompt", setup: "llama", answer: `{"type": "function", "function": {"name": "look", "parameters": {"target_robot": "arm"}}}`,
+			want: format.Decision{Calls: []tools.Call{look}}},
+		{name: "several calls between semicolons", setup: "llama", answer: "<|python_tag|>" + llamaLook + "; " + llamaBase,
+			want: format.Decision{Calls: []tools.Call{look, base}}},
+		{name: "several calls without the tag", setup: "llama", answer: llamaLook + ";" + llamaBase + ";", want: format.Decision{Calls: []tools.Call{look, base}}},
+		{name: "several calls, each on a line", setup: "llama", answer: llamaLook + "\n" + llamaBase, want: format.Decision{Calls: []tools.Call{look, base}}},
+		{name: "several calls between commas", setup: "llama", answer: llamaLook + ", " + llamaBase, want: format.Decision{Calls: []tools.Call{look, base}}},
+		{name: "a tag before each call", setup: "llama", answer: "<|python_tag|>" + llamaLook + ";<|python_tag|>" + llamaBase,
+			want: format.Decision{Calls: []tools.Call{look, base}}},
+		{name: "strings may hold what separates calls", setup: "llama", answer: `{"name":"report","parameters":{"data":"<|python_tag|>};{","tags":[],"either":1,"target_robot":"arm"}}`,
+			want: format.Decision{Calls: []tools.Call{{Name: "report", Robot: "arm", Arguments: protocol.Raw(`{"data":"<|python_tag|>};{","tags":[],"either":1}`)}}}},
+		{name: "text before the tag", setup: "llama", answer: "I look. <|python_tag|>" + llamaLook, err: "text beside tool calls"},
+		{name: "text behind a call", setup: "llama", answer: llamaLook + " I look.", err: "text beside tool calls"},
+		{name: "text is dropped when calls win", setup: "llama", mixed: format.MixedTools, answer: "I look. <|python_tag|>" + llamaLook + "; Done.",
+			want: format.Decision{Calls: []tools.Call{look}}},
+		{name: "a call that is cut", setup: "llama", answer: `{"name": "look", "param`, err: "the JSON ends too early"},
+		{name: "a call of a tool as Python", setup: "llama", answer: `<|python_tag|>look.call(target_robot="arm")`, err: "no valid JSON"},
+		{name: "a tag and nothing else", setup: "llama", answer: "<|python_tag|><|eom_id|>", err: "the JSON ends too early"},
+		{name: "a stray tag", setup: "llama", answer: llamaLook + "; <|python_tag|>", err: "stray <|python_tag|>"},
+		{name: "a reply that goes on with a message", setup: "llama", answer: "Hi<|eot_id|><|start_header_id|>user", err: "stray <|start_header_id|>"},
+		{name: "an object that is no call is a reply", setup: "llama", answer: `{"answer": 5}`, want: format.Decision{Say: `{"answer": 5}`}},
+
 		{name: "a block may lack its end", setup: "blocks", answer: `<tool_call>{"arm": {"name": "look", "arguments": {}}}`,
 			want: format.Decision{Calls: []tools.Call{look}}},
 		{name: "no robot among several in a flat action", setup: "blocks", answer: `<tool_call>{"name":"look","arguments":{}}</tool_call>`,
@@ -130,6 +167,7 @@ func FuzzParse(f *testing.F) {
 		"<tool_call>\n<function=look>\n<parameter=target_robot>\narm\n</parameter>\n</function>\n</tool_call>",
 		"<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>Hi",
 		` to=functions.look<|channel|>commentary json<|message|>{"target_robot": "arm"}`,
+		`<|python_tag|>{"name": "look", "parameters": {"target_robot": "arm"}}; {"type": "function", "function": {"name": "look"}}<|eom_id|>`,
 		`{"say": "", "action": [{"arm": {"name": "look", "arguments": {}}}]}`, `<tool_call>{"arm": {"name": "look"`,
 	} {
 		f.Add(answer)
@@ -168,7 +206,7 @@ func FuzzHistoryReadsBack(f *testing.F) {
 		format.Format
 	}
 	var forms []form
-	for _, name := range []string{"hermes", "tagged", "gpt-oss", "json"} {
+	for _, name := range []string{"hermes", "tagged", "gpt-oss", "llama", "json"} {
 		s := setupOf(name)
 		fm, _ := s.open(f)
 		forms = append(forms, form{s, fm})
@@ -183,7 +221,7 @@ func FuzzHistoryReadsBack(f *testing.F) {
 			want = format.Decision{Calls: []tools.Call{{Name: "move_to", Robot: "arm",
 				Arguments: protocol.Raw(fmt.Sprintf(`{"place":%s,"speed":%g}`, protocol.String(place), speed))}}}
 		}
-		if !callIt && (say == "" || strings.Contains(say, "<") || strings.Contains(say, "</s>")) {
+		if !callIt && (say == "" || strings.Contains(say, "<") || strings.HasPrefix(say, "{")) {
 			t.Skip("not something that is said")
 		}
 		for _, fm := range forms {
@@ -215,6 +253,8 @@ func lastAnswer(t *testing.T, name, prompt string) string {
 	switch name {
 	case "gpt-oss":
 		open, ends = "<|start|>assistant", []string{"<|call|><|start|>functions.", "<|end|><|start|>user"}
+	case "llama":
+		open, ends = "assistant<|end_header_id|>\n\n", []string{"<|eot_id|><|start_header_id|>ipython", "<|eot_id|><|start_header_id|>user"}
 	case "json":
 		open, ends = "[assistant] ", []string{"\n[system] next"}
 	}

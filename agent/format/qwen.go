@@ -18,7 +18,6 @@ type qwen struct {
 	think bool // the model thinks before it decides
 	mixed string
 	split *splitter
-	kit   Toolkit
 }
 
 // qwenVariant is where the family's chat templates differ.
@@ -65,7 +64,6 @@ func newQwen(o Options) (*qwen, error) {
 		think:       o.EnableThinking,
 		mixed:       o.MixedOutput,
 		split:       newSplitter(o.Toolkit.SpecialTokens()),
-		kit:         o.Toolkit,
 	}
 	if o.EnableThinking && !q.emptyThink && !q.openThink {
 		return nil, fmt.Errorf("enable_thinking: this model's chat template has no thinking to switch on; leave the option off")
@@ -171,7 +169,7 @@ func (q *qwen) render(messages []message, c *Catalog) *Prompt {
 // in disguise: reasoning before it is not shown any more.
 func lastQueryIndex(messages []message) int {
 	for i := len(messages) - 1; i > 0; i-- {
-		if messages[i].role != roleUser {
+		if messages[i].role != roleUser || messages[i].aside {
 			continue
 		}
 		content := messages[i].content

@@ -63,31 +63,39 @@ func thinkRule(g *gbnf.Grammar, think, open bool) string {
 
 // addCall adds the rule call: one call of any of the tools.
 func (q *qwen) addCall(g *gbnf.Grammar, set *tools.Set) error {
-	names := make([]string, len(set.Tools))
-	robot := ""
-	if !q.xml {
-		robot = addRobot(g, set)
-	}
-	for i := range set.Tools {
-		tool := &set.Tools[i]
-		names[i] = fmt.Sprintf("tool-%d", i)
-		if q.xml {
-			if err := addTagged(g, names[i], set, tool); err != nil {
-				return err
-			}
-			continue
-		}
-		args, err := addArguments(g, tool, robot)
-		if err != nil {
-			return err
-		}
-		g.Add(names[i], gbnf.Literal(jsonText(tool.Name)+`", "arguments": `)+" "+args)
-	}
 	open, closed := "<tool_call>\n{\"name\": \"", "}\n</tool_call>"
+	add := func(rule string, tool *tools.Tool) error {
+		return addFunction(g, set, rule, tool, `", "arguments": `)
+	}
 	if q.xml {
 		open, closed = "<tool_call>\n<function=", "</function>\n</tool_call>"
+		add = func(rule string, tool *tools.Tool) error { return addTagged(g, rule, set, tool) }
+	}
+	return addCall(g, set, open, closed, add)
+}
+
+// addCall adds the rule call, which stands between two texts: one of the rules that
+// add defines, each for a tool.
+func addCall(g *gbnf.Grammar, set *tools.Set, open, closed string, add func(rule string, tool *tools.Tool) error) error {
+	names := make([]string, len(set.Tools))
+	for i := range set.Tools {
+		names[i] = fmt.Sprintf("tool-%d", i)
+		if err := add(names[i], &set.Tools[i]); err != nil {
+			return err
+		}
 	}
 	g.Add("call", gbnf.Literal(open)+" "+gbnf.Alternatives(names)+" "+gbnf.Literal(closed))
+	return nil
+}
+
+// addFunction adds a tool's rule for calls in JSON: its name, what stands behind
+// it, and the arguments.
+func addFunction(g *gbnf.Grammar, set *tools.Set, rule string, tool *tools.Tool, behind string) error {
+	args, err := addArguments(g, tool, addRobot(g, set))
+	if err != nil {
+		return err
+	}
+	g.Add(rule, gbnf.Literal(jsonText(tool.Name)+behind)+" "+args)
 	return nil
 }
 

@@ -3,25 +3,29 @@ package format_test
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"agentd/agent/format"
+	"agentd/agent/internal/rawjson"
 	"agentd/agent/memory"
 	"agentd/llama/synth"
 	"agentd/protocol"
 )
 
-// referenceInputs are inputs on which native prompts must equal the templates'.
-var referenceInputs = []struct {
+type referenceInput struct {
 	name, memory string
 	author       memory.Author
 	instruction  string
 	tools        []protocol.Raw
 	attributes   string
-}{
+}
+
+// referenceInputs are inputs on which native prompts must equal the templates'.
+var referenceInputs = []referenceInput{
 	{"a first instruction without tools", `{}`, memory.User, "Hello", nil, `{}`},
 	{"a first instruction with tools", `{}`, memory.User, "Bring the cup", sampleTools, attributes},
 	{"a tool result amid a task", history, memory.System, "a cup is seen", sampleTools, attributes},
@@ -48,6 +52,9 @@ func TestNativePromptsEqualTheTemplates(t *testing.T) {
 		{"Qwen3.5-4B.jinja", synth.Qwen3, format.Qwen, true},
 		{"Qwen3-Coder.jinja", synth.Qwen3, format.Qwen, false},
 		{"openai-gpt-oss-120b.jinja", synth.GPTOSS, format.GPTOSS, false},
+		{"meta-llama-Llama-3.1-8B-Instruct.jinja", synth.Llama, format.Llama, false},
+		{"meta-llama-Llama-3.2-3B-Instruct.jinja", synth.Llama, format.Llama, false},
+		{"meta-llama-Llama-3.3-70B-Instruct.jinja", synth.Llama, format.Llama, false},
 	} {
 		source := reference(t, model.file)
 		kit := newKit(t, model.arch, source)
@@ -56,7 +63,13 @@ func TestNativePromptsEqualTheTemplates(t *testing.T) {
 			o.ReasoningEffort = "medium"
 		}
 		f := newFormat(t, model.format, o)
-		for _, in := range referenceInputs {
+		inputs := referenceInputs
+		if model.format == format.Llama { // others refuse it, or show it as it is
+			inputs = append(slices.Clip(inputs), referenceInput{"a history that begins with a call",
+				`{"history":[{"author":"MODEL","content":"{\"action\":{\"r\":{\"name\":\"look\",\"arguments\":{}}}}"}]}`,
+				memory.System, "ok", sampleTools, `{}`})
+		}
+		for _, in := range inputs {
 			t.Run(fmt.Sprintf("%s, thinking %t: %s", model.file, model.think, in.name), func(t *testing.T) {
 				input := newInput(t, f, in.memory, in.author, in.instruction, in.tools, in.attributes)
 				prompt, err := f.Render(input)
@@ -83,8 +96,12 @@ func TestNativePromptsEqualTheTemplates(t *testing.T) {
 func referenceVars(p *format.Prompt, name string, think bool) []byte {
 	messages := []protocol.Raw{}
 	for m := range protocol.Elements(p.Messages) {
-		if name == format.GPTOSS {
+		switch name {
+		case format.GPTOSS:
 			messages = append(messages, harmonyMessages(m)...)
+			continue
+		case format.Llama:
+			messages = append(messages, llamaMessage(m))
 			continue
 		}
 		if role, _ := protocol.Get(m, "role"); string(role) == `"assistant"` {
@@ -105,7 +122,34 @@ func referenceVars(p *format.Prompt, name string, think bool) []byte {
 	if len(p.Tools) > len("[]") {
 		vars = append(append(vars, `,"tools":`...), p.Tools...)
 	}
+	if name == format.Llama {
+		vars = append(vars, `,"date_string":"26 Jul 2024"`...)
+	}
 	return fmt.Appendf(vars, `,"enable_thinking":%t,"reasoning_effort":"medium"}`, think)
+}
+
+// llamaMessage puts a message into the form that Llama's templates take: a result in
+// JSON as such, and as content what they can't show otherwise, several calls and calls
+// beside a text.
+func llamaMessage(m protocol.Raw) protocol.Raw {
+	content, _ := protocol.Get(m, "content")
+	said, _ := protocol.Text(content)
+	if role, _ := protocol.Get(m, "role"); string(role) == `"tool"` && strings.HasPrefix(said, "{") {
+		return protocol.ReplaceMember(m, "content", protocol.Raw(said))
+	}
+	calls, _ := protocol.Get(m, "tool_calls")
+	var list []string
+	for e := range protocol.Elements(calls) {
+		function, _ := protocol.Get(e, "function")
+		name, _ := protocol.Get(function, "name")
+		arguments, _ := protocol.Get(function, "arguments")
+		list = append(list, fmt.Sprintf(`{"name": %s, "parameters": %s}`, name, rawjson.AppendSpaced(nil, arguments)))
+	}
+	if len(list) == 0 || (len(list) == 1 && said == "") {
+		return m
+	}
+	said += "<|python_tag|>" + strings.Join(list, "; ")
+	return protocol.ReplaceMember(protocol.DeleteMember(m, "tool_calls"), "content", protocol.String(said))
 }
 
 // harmonyMessages puts a message into the form that the gpt-oss template takes.

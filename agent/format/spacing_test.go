@@ -228,6 +228,7 @@ var spacings = []struct {
 	rest, behind string // its other arguments, and the end
 }{
 	{"hermes", "<tool_call>\n{\"name\": \"put\", \"arguments\": ", `{"value": `, `, "target_robot": "arm"}`, "}\n</tool_call>"},
+	{"llama", `{"name": "put", "parameters": `, `{"value": `, `, "target_robot": "arm"}`, "}"},
 	{"tagged", "<tool_call>\n<function=put>\n", "<parameter=value>\n", "\n</parameter>\n<parameter=target_robot>\narm\n</parameter>\n", "</function>\n</tool_call>"},
 }
 
@@ -317,6 +318,7 @@ func TestSpacingOfFormats(t *testing.T) {
 		{"gpt-oss", func(arguments string) string {
 			return " to=functions.go<|channel|>commentary json<|message|>" + arguments
 		}, true},
+		{"llama", func(arguments string) string { return `{"name": "go", "parameters": ` + arguments + `}` }, false},
 		{"blocks", func(arguments string) string {
 			return "<think>\nx</think>\n\n<tool_call>" + action(arguments) + "</tool_call>"
 		}, true},

@@ -220,11 +220,15 @@ func (t *template) messages(in *Input) protocol.Raw {
 		}
 		add(entry.Author, entry.Content)
 	}
-	add(in.Author, in.Instruction)
+	if in.Summarize {
+		list = append(list, summaryMessage())
+	} else {
+		add(in.Author, in.Instruction)
+	}
 	if t.made {
 		return messagesJSON(list)
 	}
-	if len(in.Attributes) > len("{}") {
+	if len(in.Attributes) > len("{}") && !in.Summarize {
 		list[len(list)-1].attributes = in.Attributes
 	}
 	if t.joined {

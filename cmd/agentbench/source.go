@@ -66,7 +66,7 @@ func (s *source) generator() []option {
 func (s *source) prompts() []option {
 	p := &s.Prompt
 	return []option{
-		{"model-format", groupPrompt, "NAME", "How the model is prompted: auto, qwen, gpt-oss, template.", choice{&p.Format, []string{"auto", "qwen", "gpt-oss", "template"}}},
+		{"model-format", groupPrompt, "NAME", "How the model is prompted: auto, qwen, gpt-oss, llama, template.", choice{&p.Format, []string{"auto", "qwen", "gpt-oss", "llama", "template"}}},
 		{"chat-template", groupPrompt, "FILE", "Jinja template to use instead of the model's own.", text{&p.ChatTemplate}},
 		{"output-style", groupPrompt, "STYLE", "What the template format expects the model to write: qwen_format or json.", choice{&p.OutputStyle, []string{"qwen_format", "json"}}},
 		{"constrain", groupPrompt, "on|off", "on gives every turn the grammar of its decision; off none.", choice{&p.Constrain, []string{"on", "off"}}},

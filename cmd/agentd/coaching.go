@@ -12,7 +12,7 @@ import (
 // off. Its own model comes later, when it is loaded.
 func (d *daemon) startCoaching() error {
 	c := &d.config
-	if c.Coaching == "off" {
+	if c.Coaching == "off" || c.summarizes() {
 		d.log.Info().Msg("coaching is off")
 		return nil
 	}
@@ -22,6 +22,7 @@ func (d *daemon) startCoaching() error {
 	}
 	d.coaching, err = coaching.New(coaching.Options{
 		Policy:      policy,
+		People:      coaching.People{Endpoint: c.CoachHuman, When: c.CoachHumanWhen},
 		Workers:     c.CoachingWorkers,
 		Queue:       orNone(c.CoachingQueue),
 		MaxSessions: c.CoachingSessions,
@@ -36,6 +37,9 @@ func (d *daemon) startCoaching() error {
 	allowed := "public and loopback addresses"
 	if len(c.CoachingAllow) > 0 {
 		allowed = strings.Join(c.CoachingAllow, ", ")
+	}
+	if c.CoachHuman != "" {
+		d.log.Info().Str("endpoint", egress.SafeURL(c.CoachHuman)).Str("when", c.CoachHumanWhen).Msg("people coach every session")
 	}
 	d.log.Info().
 		Str("coaches_may_be_at", allowed).

@@ -27,6 +27,7 @@ type coaches struct {
 	mu       sync.Mutex
 	reply    string // of the model
 	requests []string
+	tests    int // calls that only test the connection, which are no requests
 	arrived  chan string
 }
 
@@ -40,6 +41,13 @@ func newCoaches(t *testing.T, reply string) *coaches {
 func (c *coaches) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
+		return
+	}
+	if strings.Contains(string(body), "test of the connection") {
+		c.mu.Lock()
+		c.tests++
+		c.mu.Unlock()
+		answerChat(w, "{}")
 		return
 	}
 	c.mu.Lock()
@@ -58,6 +66,11 @@ func (c *coaches) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	answerChat(w, reply)
+}
+
+// answerChat writes a chat completion.
+func answerChat(w http.ResponseWriter, reply string) {
 	w.Header().Set("Content-Type", "application/json")
 	answer, err := json.Marshal(map[string]any{
 		"id": "1", "object": "chat.completion", "created": 1, "model": "scripted",
@@ -75,9 +88,16 @@ func (c *coaches) seen() string {
 	return strings.Join(c.requests, "\n")
 }
 
-// llmSession configures one backend.
+// tested is how many calls only tested the connection.
+func (c *coaches) tested() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tests
+}
+
+// llmSession configures one backend, with a header that means nothing.
 func llmSession(typ, endpoint string) string {
-	return fmt.Sprintf(`{"backends": {"b": {"type": %q, "endpoint": %q, "model": "m", "max_retry": 0, "headers": {"Authorization": "Bearer %s"}}}}`,
+	return fmt.Sprintf(`{"backends": {"b": {"type": %q, "endpoint": %q, "model": "m", "max_retry": 0, "headers": {"Authorization": "Bearer %s", "Content-type": "application/json"}}}}`,
 		typ, endpoint, coachKey)
 }
 
@@ -142,6 +162,10 @@ func (r *running) expect(status int, part, method, path, body string) {
 // TestACorrectionGivesItsDecisionOnAnotherServer: a session, a repair by a
 // model, and its re-submission to a server that knows nothing of either.
 func TestACorrectionGivesItsDecisionOnAnotherServer(t *testing.T) {
+	eachBase(t, correctionOnAnotherServer)
+}
+
+func correctionOnAnotherServer(t *testing.T, base string) {
 	arguments := `{"door": "pantry", "bay": 12345678901234567}`
 	reply, err := json.Marshal(map[string]any{
 		"why": "The pantry is a door.", "outcome": "corrected", "reinjection_point_id": "start",
@@ -151,10 +175,13 @@ func TestACorrectionGivesItsDecisionOnAnotherServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newCoaches(t, string(reply))
-	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3))
+	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3)).at(base)
 	r.expect(204, "", "PUT", session1, llmSession("openai", c.URL+"/v1"))
 	r.expect(204, "", "PUT", session1, llmSession("openai", c.URL+"/v1"))
 	r.expect(409, "another configuration", "PUT", session1, llmSession("openai", c.URL+"/v2"))
+	if n, want := c.tested(), map[string]int{"": 0, "/magma": 1}[base]; n != want {
+		t.Errorf("the coach was tested %d times, want %d", n, want)
+	}
 
 	resp := r.coach(coachingRequest(t, "c1"))
 	if resp.Status != protocol.CoachingCorrected || len(resp.Proposals) != 1 || resp.Proposals[0].ReinjectionPointID != "start" {
@@ -169,7 +196,7 @@ func TestACorrectionGivesItsDecisionOnAnotherServer(t *testing.T) {
 		}
 	}
 
-	other := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--coaching", "off")
+	other := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--coaching", "off").at(base)
 	in := failedStep()
 	in.ExtraKeys = fmt.Appendf(nil, `{"coaching": %s}`, resp.Proposals[0].ExtraKeys)
 	out := other.ask("again", in)[0]
@@ -182,7 +209,11 @@ func TestACorrectionGivesItsDecisionOnAnotherServer(t *testing.T) {
 	}
 
 	r.expect(204, "", "DELETE", session1, "")
-	r.expect(404, "no coaching session", "DELETE", session1, "")
+	if base == "/magma" {
+		r.expect(204, "", "DELETE", session1, "")
+	} else {
+		r.expect(404, "no coaching session", "DELETE", session1, "")
+	}
 	r.expect(404, "no coaching session", "POST", "/v1/coaching", coachingRequest(t, "c2"))
 	r.expect(204, "", "PUT", session1, llmSession("openai", c.URL+"/v2"))
 	r.stop() // with a session open
@@ -194,7 +225,7 @@ func TestACorrectionGivesItsDecisionOnAnotherServer(t *testing.T) {
 // TestTheServersOwnModelCoaches: its answer is random, and constrained so that
 // it is a valid correction whenever it is one.
 func TestTheServersOwnModelCoaches(t *testing.T) {
-	for _, arch := range []string{synth.Qwen3, synth.GPTOSS} {
+	for _, arch := range []string{synth.Qwen3, synth.GPTOSS, synth.Llama} {
 		t.Run(arch, func(t *testing.T) {
 			spec, err := synth.Preset("tiny", arch)
 			if err != nil {
@@ -206,30 +237,33 @@ func TestTheServersOwnModelCoaches(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := serveModel(t, "--model", path)
-			r.expect(204, "", "PUT", session1, `{"backends": {"own": {"type": "local", "model": "own", "timeout": 300}}}`)
-			resp := r.coach(coachingRequest(t, "own"))
-			t.Logf("%s", resp.AppendJSON(nil))
-			switch resp.Status {
-			case protocol.CoachingCorrected:
-				in := failedStep()
-				in.ExtraKeys = fmt.Appendf(nil, `{"coaching": %s}`, resp.Proposals[0].ExtraKeys)
-				correction, err := protocol.DecodeCorrection(resp.Proposals[0].ExtraKeys)
-				if err != nil {
-					t.Fatal(err)
-				}
-				decision := correction.Corrected()
-				if got, want := answerOf(r.ask("again", in)[0]), string(decision.AppendJSON(nil)); got != want {
-					t.Errorf("its correction gives %s, want %s", got, want)
-				}
-			case protocol.CoachingAbandoned: // as its random weights will have it on some machine
-			default:
-				t.Errorf("got %s", resp.AppendJSON(nil))
-			}
-			if len(resp.Logs) == 0 || !strings.Contains(resp.Logs[0].Content, "own") {
-				t.Error("its log says nothing about the model")
-			}
+			serveModel(t, "--model", path).atBoth(t, ownModelCoaches)
 		})
+	}
+}
+
+func ownModelCoaches(t *testing.T, r *running) {
+	r.expect(204, "", "PUT", session1, `{"backends": {"own": {"type": "local", "model": "own", "timeout": 300}}}`)
+	resp := r.coach(coachingRequest(t, "own"))
+	t.Logf("%s", resp.AppendJSON(nil))
+	switch resp.Status {
+	case protocol.CoachingCorrected:
+		in := failedStep()
+		in.ExtraKeys = fmt.Appendf(nil, `{"coaching": %s}`, resp.Proposals[0].ExtraKeys)
+		correction, err := protocol.DecodeCorrection(resp.Proposals[0].ExtraKeys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decision := correction.Corrected()
+		if got, want := answerOf(r.ask("again", in)[0]), string(decision.AppendJSON(nil)); got != want {
+			t.Errorf("its correction gives %s, want %s", got, want)
+		}
+	case protocol.CoachingAbandoned: // as its random weights will have it on some machine
+	default:
+		t.Errorf("got %s", resp.AppendJSON(nil))
+	}
+	if len(resp.Logs) == 0 || !strings.Contains(resp.Logs[0].Content, "own") {
+		t.Error("its log says nothing about the model")
 	}
 }
 
@@ -237,6 +271,18 @@ func TestCoachesMustBeWhereTheOperatorAllows(t *testing.T) {
 	m := newFakeModel()
 	r := startFake(t, ready(m), "--coaching-allow", "coach.example.org,127.0.0.1", "--coaching-allow", "10.0.0.0/8")
 	r.health("ready")
+	r.atBoth(t, coachesWhereAllowed)
+	for _, want := range []string{`"coaches_may_be_at":"coach.example.org, 127.0.0.1, 10.0.0.0/8"`, `"level":"warn","run_id":"run/1","status":422,"reason":"body.backends.b.endpoint: http://93.184.215.14/ names an address that the server's operator does not allow (--coaching-allow 93.184.215.14)"`} {
+		if !strings.Contains(r.log.String(), want) {
+			t.Errorf("the log lacks %s:\n%s", want, r.log)
+		}
+	}
+	if strings.Contains(r.log.String(), coachKey) {
+		t.Errorf("the log holds the key:\n%s", r.log)
+	}
+}
+
+func coachesWhereAllowed(t *testing.T, r *running) {
 	for endpoint, status := range map[string]int{
 		"http://127.0.0.1:9/v1":             204,
 		"https://coach.example.org":         204,
@@ -247,8 +293,14 @@ func TestCoachesMustBeWhereTheOperatorAllows(t *testing.T) {
 		"http://93.184.215.14/":             422,
 	} {
 		part := ""
-		if status == 422 {
+		switch {
+		case status == 422:
 			part = `"loc":["body","backends","b","endpoint"]`
+		case r.base == "/magma" && strings.Contains(endpoint, "//127.0.0.1"):
+			r.expect(503, `\"b\": cannot reach the model`, "PUT", session1, llmSession("openai", endpoint))
+			continue
+		case r.base == "/magma":
+			continue // a test call would leave this machine
 		}
 		r.expect(status, part, "PUT", session1, llmSession("openai", endpoint))
 		if status == 204 {
@@ -256,41 +308,43 @@ func TestCoachesMustBeWhereTheOperatorAllows(t *testing.T) {
 		}
 	}
 	r.expect(422, `"headers","Host"]`, "PUT", session1, strings.Replace(llmSession("openai", "http://127.0.0.1:9"), "Authorization", "Host", 1))
-	if want := `"coaches_may_be_at":"coach.example.org, 127.0.0.1, 10.0.0.0/8"`; !strings.Contains(r.log.String(), want) {
-		t.Errorf("the log lacks %s:\n%s", want, r.log)
-	}
 }
 
 func TestInfoTellsWhetherThereIsCoaching(t *testing.T) {
 	for setting, want := range map[string]string{
 		"on":  `"capabilities":{"coaching":true,"inference":true},"specialized_coaching":["failure","suboptimal","format"],"coaching_resume":true,"coaching_session_version":"1"}`,
-		"off": `"capabilities":{"coaching":false,"inference":true},"coaching_resume":true,"coaching_unavailable_reason":"` + coachingOff + `"}`,
+		"off": `"capabilities":{"coaching":false,"inference":true},"specialized_coaching":[],"coaching_resume":true,"coaching_unavailable_reason":"` + coachingOff + `"}`,
 	} {
 		t.Run(setting, func(t *testing.T) {
 			r := startFake(t, ready(newFakeModel()), "--coaching", setting)
 			r.health("ready")
-			_, text, err := exchange("GET", r.url+"/v1/info", "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			info, err := protocol.DecodeAgentInfo([]byte(text))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := info.Validate(); err != nil {
-				t.Errorf("%v in %s", err, text)
-			}
-			if info.Capabilities["coaching"] != (setting == "on") || !info.CoachingResume || (setting == "on") == (info.CoachingUnavailableReason == coachingOff) ||
-				setting == "on" && (strings.Join(info.SpecializedCoaching, " ") != "failure suboptimal format" || info.CoachingSessionVersion != "1") ||
-				setting == "off" && (len(info.SpecializedCoaching) > 0 || strings.Contains(text, "coaching_session_version")) {
-				t.Errorf("got %s, want about %s", text, want)
-			}
+			r.atBoth(t, func(t *testing.T, r *running) {
+				_, text, err := exchange("GET", r.url+"/v1/info", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				info, err := protocol.DecodeAgentInfo([]byte(text))
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := want
+				if r.base == "/magma" {
+					want = strings.Replace(want, `,"coaching_session_version":"1"`, "", 1)
+				} else if err := info.Validate(); err != nil {
+					t.Errorf("%v in %s", err, text)
+				}
+				if !strings.HasSuffix(text, want) {
+					t.Errorf("got %s, want %s", text, want)
+				}
+			})
 		})
 	}
 }
 
-func TestCoachingThatIsOffIsRefusedWithTheReason(t *testing.T) {
-	r := startFake(t, ready(newFakeModel()), "--coaching", "off")
+func TestCoachingThatIsOffIsRefusedWithTheReason(t *testing.T) { eachBase(t, coachingThatIsOff) }
+
+func coachingThatIsOff(t *testing.T, base string) {
+	r := startFake(t, ready(newFakeModel()), "--coaching", "off").at(base)
 	r.health("ready")
 	r.expect(503, coachingOff, "PUT", session1, humanSession("http://127.0.0.1:9"))
 	r.expect(503, coachingOff, "POST", "/v1/coaching", coachingRequest(t, "c"))
@@ -303,10 +357,12 @@ func TestCoachingThatIsOffIsRefusedWithTheReason(t *testing.T) {
 }
 
 // TestAFullSessionRefusesFurtherRequests: one worker, and nobody waits.
-func TestAFullSessionRefusesFurtherRequests(t *testing.T) {
+func TestAFullSessionRefusesFurtherRequests(t *testing.T) { eachBase(t, fullSession) }
+
+func fullSession(t *testing.T, base string) {
 	c := newCoaches(t, `{"why": "no", "outcome": "abandoned"}`)
 	c.hold = make(chan struct{})
-	r := startFake(t, ready(newFakeModel()), "--coaching-workers", "1", "--coaching-queue", "0", "--coaching-sessions", "1")
+	r := startFake(t, ready(newFakeModel()), "--coaching-workers", "1", "--coaching-queue", "0", "--coaching-sessions", "1").at(base)
 	r.health("ready")
 	r.expect(204, "", "PUT", session1, llmSession("openai", c.URL))
 	r.expect(503, "", "PUT", "/v1/coaching/sessions/2", llmSession("openai", c.URL))
@@ -333,10 +389,12 @@ func TestAFullSessionRefusesFurtherRequests(t *testing.T) {
 
 // TestADrainEndsWhatWaitsForPeople: once its time is up, with 503; and the task
 // is withdrawn.
-func TestADrainEndsWhatWaitsForPeople(t *testing.T) {
+func TestADrainEndsWhatWaitsForPeople(t *testing.T) { eachBase(t, drainEndsWaits) }
+
+func drainEndsWaits(t *testing.T, base string) {
 	c := newCoaches(t, "")
 	c.hold = make(chan struct{})
-	r := startFake(t, ready(newFakeModel()), "--drain-timeout", "10ms")
+	r := startFake(t, ready(newFakeModel()), "--drain-timeout", "10ms").at(base)
 	r.health("ready")
 	r.expect(204, "", "PUT", session1, humanSession(c.URL))
 	answer := make(chan string, 1)
@@ -359,10 +417,12 @@ func TestADrainEndsWhatWaitsForPeople(t *testing.T) {
 
 // TestASessionClosesWhileTheServerDrains: DELETE still works, and withdraws what
 // the drain waits for.
-func TestASessionClosesWhileTheServerDrains(t *testing.T) {
+func TestASessionClosesWhileTheServerDrains(t *testing.T) { eachBase(t, closeWhileDraining) }
+
+func closeWhileDraining(t *testing.T, base string) {
 	c := newCoaches(t, "")
 	c.hold = make(chan struct{})
-	r := startFake(t, ready(newFakeModel()))
+	r := startFake(t, ready(newFakeModel())).at(base)
 	r.health("ready")
 	r.expect(204, "", "PUT", session1, humanSession(c.URL))
 	answer := make(chan string, 1)

@@ -3,6 +3,7 @@ package main
 import (
 	"time"
 
+	"agentd/agent"
 	"agentd/coaching"
 )
 
@@ -12,7 +13,7 @@ import (
 type Config struct {
 	// Model is the path of a GGUF file; "" is the embedded default model.
 	Model string
-	// ModelFormat is auto, qwen, gpt-oss or template.
+	// ModelFormat is auto, qwen, gpt-oss, llama or template.
 	ModelFormat string
 	// Quantization is auto (any file) or none (full-precision files only).
 	Quantization string
@@ -24,6 +25,13 @@ type Config struct {
 	ContextLength int
 	// MaxNewTokens ends one candidate's generation.
 	MaxNewTokens int
+
+	// The agent's memory.
+	Agent            string // agent.FullHistory or agent.HistorySummarized
+	SummaryBudget    int    // largest prompt, in SummaryUnit; 0: decided at load
+	SummaryUnit      string // unitTokens or unitCharacters
+	SummaryMaxTokens int    // longest summary; 0: decided at load
+	SummaryKeep      int    // newest messages that stay behind a summary
 
 	// Format and decision making.
 	OutputStyle        string // qwen_format or json (template format only)
@@ -60,17 +68,21 @@ type Config struct {
 	FixedTokens  int // benchmarks: every answer is so many tokens; 0: off
 
 	// HTTP.
+	AgentVersion   string // in /v1/info
 	Host           string
 	Port           int
 	TLSCert        string
 	TLSKey         string
 	AuthTokenFile  string
+	LoadingWait    time.Duration // of requests for the model; 0: they are refused at once
 	RequestTimeout time.Duration // 0: none
 	DrainTimeout   time.Duration
 
 	// Coaching. Sessions bring the addresses and keys of their coaches.
 	Coaching         string        // on or off
 	CoachingAllow    []string      // hosts and networks coaches may be at; none: egress's default
+	CoachHuman       string        // where people coach every session; "": nowhere
+	CoachHumanWhen   string        // first or failed
 	CoachingWorkers  int           // requests of one session in work at once
 	CoachingQueue    int           // requests of one session that wait
 	CoachingSessions int           // sessions at a time
@@ -92,6 +104,8 @@ func defaultConfig() Config {
 		Quantization:    "auto",
 		DType:           "auto",
 		MaxNewTokens:    defaultMaxNewTokens,
+		Agent:           agent.FullHistory,
+		SummaryUnit:     unitTokens,
 		OutputStyle:     "qwen_format",
 		Constrain:       "on",
 		ForcedTokens:    "on",
@@ -105,11 +119,14 @@ func defaultConfig() Config {
 		Contexts:        1,
 		DraftRows:       -1,
 		QueueLimit:      defaultQueueLimit,
+		AgentVersion:    release,
 		Host:            "127.0.0.1",
 		Port:            defaultPort,
+		LoadingWait:     defaultLoadingWait,
 		DrainTimeout:    defaultDrainTimeout,
 
 		Coaching:         "on",
+		CoachHumanWhen:   coaching.PeopleFirst,
 		CoachingWorkers:  coaching.DefaultWorkers,
 		CoachingQueue:    coaching.DefaultQueue,
 		CoachingSessions: coaching.DefaultMaxSessions,

@@ -69,33 +69,33 @@ func TestFileSetsEveryOption(t *testing.T) {
 		}
 	}
 	inner := fmt.Sprintf(`"path": %q, "format": "magma", "quantization": "none", "dtype": "float16",
-		"context_length": "auto", "max_new_tokens": 7, "chat_template": "{{ messages }}", "output_style": "json",
+		"context_length": "auto", "max_new_tokens": 7, "agent": "full-history", "chat_template": "{{ messages }}", "output_style": "json",
 		"constrain": "off", "forced_tokens": "off", "mixed_output": "tools", "default_robot": "r2", "enable_thinking": true,
 		"reasoning_effort": "high", "history_max_messages": 9, "temperature": 0.5, "top_p": 1, "top_k": 0,
 		"min_p": 0.1, "seed": 18446744073709551615, "device": ["CUDA0", "CUDA1"], "gpu_layers": "all",
 		"tensor_split": [3, 1.5], "contexts": 4, "parallel": 3, "draft_rows": 6, "batch_size": 64, "threads": 2, "reproducible": false, "cache_ram": 70, "prefix_cache": "on", "cpu_attention": "ggml", "queue_limit": 5, "queue_time": "4s", "fixed_tokens": 6`, model)
-	outer := fmt.Sprintf(`"host": "0.0.0.0", "port": 0, "auth_token_file": %q, "request_timeout": 1.5,
-		"drain_timeout": "2m", "prompt_log_dir": %q, "pprof": "localhost:0", "log_level": "warning", "log_format": "json", "coaching": "off",
+	outer := fmt.Sprintf(`"agent_version": "7.1", "host": "0.0.0.0", "port": 0, "auth_token_file": %q, "request_timeout": 1.5, "loading_wait": "5s",
+		"drain_timeout": "2m", "prompt_log_dir": %q, "pprof": "localhost:0", "log_level": "warning", "log_format": "json", "coaching": "on",
 		"coaching_allow": ["Coach.example.org", "10.0.0.0/8"], "coaching_workers": 2, "coaching_queue": 0, "coaching_sessions": 6,
-		"coaching_idle": "1h", "coaching_max_steps": 8`, tokens, dir)
+		"coaching_idle": "1h", "coach_human": "http://10.0.0.1:8890/x?key=k", "coach_human_when": "failed", "coaching_max_steps": 8`, tokens, dir)
 	c, from, err := load(t, "{"+outer+`, "model": {`+inner+"}}", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{
 		"model": model, "model-format": "template", "quantization": "none", "dtype": "f16", "context-length": "auto",
-		"max-new-tokens": "7", "chat-template": "{{ messages }}", "output-style": "json", "constrain": "off", "forced-tokens": "off",
+		"max-new-tokens": "7", "agent": "full-history", "chat-template": "{{ messages }}", "output-style": "json", "constrain": "off", "forced-tokens": "off",
 		"mixed-output": "tools", "default-robot": "r2", "enable-thinking": "true", "reasoning-effort": "high",
 		"history-max-messages": "9", "temperature": "0.5", "top-p": "1", "top-k": "0", "min-p": "0.1",
 		"seed": "18446744073709551615", "device": "CUDA0,CUDA1", "gpu-layers": "all", "tensor-split": "3,1.5",
-		"contexts": "4", "parallel": "3", "draft-rows": "6", "batch-size": "64", "threads": "2", "reproducible": "false", "cache-ram": "70", "prefix-cache": "on", "cpu-attention": "ggml", "queue-limit": "5", "queue-time": "4s", "fixed-tokens": "6", "host": "0.0.0.0", "port": "0",
-		"auth-token-file": tokens, "request-timeout": "1.5s", "drain-timeout": "2m0s", "prompt-log-dir": dir,
-		"pprof": "localhost:0", "log-level": "warn", "log-format": "json", "coaching": "off", "coaching-allow": "Coach.example.org,10.0.0.0/8",
-		"coaching-workers": "2", "coaching-queue": "0", "coaching-sessions": "6", "coaching-idle": "1h0m0s", "coaching-max-steps": "8",
+		"contexts": "4", "parallel": "3", "draft-rows": "6", "batch-size": "64", "threads": "2", "reproducible": "false", "cache-ram": "70", "prefix-cache": "on", "cpu-attention": "ggml", "queue-limit": "5", "queue-time": "4s", "fixed-tokens": "6", "agent-version": "7.1", "host": "0.0.0.0", "port": "0",
+		"auth-token-file": tokens, "request-timeout": "1.5s", "loading-wait": "5s", "drain-timeout": "2m0s", "prompt-log-dir": dir,
+		"pprof": "localhost:0", "log-level": "warn", "log-format": "json", "coaching": "on", "coaching-allow": "Coach.example.org,10.0.0.0/8",
+		"coaching-workers": "2", "coaching-queue": "0", "coaching-sessions": "6", "coaching-idle": "1h0m0s", "coach-human": "http://10.0.0.1:8890/x?key=k", "coach-human-when": "failed", "coaching-max-steps": "8",
 	}
 	for _, o := range options(&c) {
-		if slices.Contains([]string{"config", "tls-cert", "tls-key"}, o.name) {
-			continue // a file cannot name a file; TLS has its own test
+		if slices.Contains([]string{"config", "tls-cert", "tls-key"}, o.name) || strings.HasPrefix(o.name, "summary-") {
+			continue // a file cannot name a file; TLS and summaries have their own tests
 		}
 		if got := o.value.String(); got != want[o.name] {
 			t.Errorf("%s = %q, want %q", o.name, got, want[o.name])
@@ -103,6 +103,22 @@ func TestFileSetsEveryOption(t *testing.T) {
 		if from[o.name] == "" {
 			t.Errorf("%s has no origin", o.name)
 		}
+	}
+}
+
+func TestFileSetsTheOptionsOfSummaries(t *testing.T) {
+	c, from, err := load(t, `{"agent": "history-summarized", "model": {"summary_budget": 6000, "summary_unit": "characters", "summary_max_tokens": 99, "summary_keep": 4}}`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"agent": "history-summarized", "summary-budget": "6000", "summary-unit": "characters", "summary-max-tokens": "99", "summary-keep": "4"}
+	for _, o := range options(&c) {
+		if value, ok := want[o.name]; ok && (o.value.String() != value || from[o.name] == "") {
+			t.Errorf("%s = %q from %q, want %q", o.name, o.value, from[o.name], value)
+		}
+	}
+	if c, _, err = load(t, "", nil, "--agent", "history-summarized", "--summary-budget", "auto", "--coaching", "off"); err != nil || c.SummaryBudget != 0 || c.SummaryMaxTokens != 0 || c.SummaryKeep != 0 || c.SummaryUnit != "tokens" {
+		t.Errorf("got %+v, %v", c, err)
 	}
 }
 
@@ -198,8 +214,13 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"list of the wrong kind":         {file: `{"device": [0]}`, want: []string{"device", "got 0"}},
 		"port out of range":              {args: []string{"--port", "70000"}, want: []string{"--port", "70000", "65535"}},
 		"variable out of range":          {env: map[string]string{"AGENTD_PORT": "-1"}, want: []string{"AGENTD_PORT", "65535"}},
-		"unknown format":                 {args: []string{"--model-format", "llama"}, want: []string{"--model-format", "qwen, gpt-oss, template"}},
-		"unknown quantization":           {args: []string{"--quantization", "4bit"}, want: []string{"--quantization", "auto, none"}},
+		"unknown format":                 {args: []string{"--model-format", "mistral"}, want: []string{"--model-format", "qwen, gpt-oss, llama, template"}},
+		"unknown quantization":           {args: []string{"--quantization", "tiny"}, want: []string{"--quantization", "auto, none"}},
+		"quantization that is no word":   {file: `{"quantization": 4}`, want: []string{"quantization", "in quotes"}},
+		"4bit":                           {args: []string{"--quantization", "4bit"}, want: []string{"--quantization", "4bit", "Q4_K_M GGUF"}},
+		"8bit in the file":               {file: `{"model": {"quantization": "8bit"}}`, want: []string{"model.quantization", "Q8_0 GGUF"}},
+		"fp8 in a variable":              {env: map[string]string{"AGENTD_QUANTIZATION": "FP8"}, want: []string{"AGENTD_QUANTIZATION", "Q8_0 GGUF"}},
+		"load_in_4bit":                   {file: `{"model": {"load_in_4bit": true}}`, want: []string{"model.load_in_4bit", "Q4_K_M GGUF"}},
 		"unknown dtype":                  {args: []string{"--dtype", "int8"}, want: []string{"--dtype", "q8_0"}},
 		"unknown effort":                 {args: []string{"--reasoning-effort", "max"}, want: []string{"--reasoning-effort", "low, medium, high"}},
 		"context below the least":        {args: []string{"--context-length", "10"}, want: []string{"--context-length", "256", "auto"}},
@@ -227,6 +248,7 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"host memory without a cache":    {args: []string{"--cache-ram", "9", "--prefix-cache", "off"}, want: []string{"--cache-ram", "--prefix-cache off"}},
 		"JSON style of another format":   {args: []string{"--model-format", "qwen", "--output-style", "json"}, want: []string{"--output-style", "template"}},
 		"host that is a name":            {args: []string{"--host", "example.org"}, want: []string{"--host", "0.0.0.0"}},
+		"an empty version":               {args: []string{"--agent-version", " "}, want: []string{"--agent-version", "0.1.0"}},
 		"empty robot":                    {args: []string{"--default-robot", " "}, want: []string{"--default-robot", "name a robot"}},
 		"certificate without key":        {args: []string{"--tls-cert", "x"}, want: []string{"--tls-cert", "--tls-key"}},
 		"key without certificate":        {args: []string{"--tls-key", "x"}, want: []string{"--tls-key", "--tls-cert"}},
@@ -235,6 +257,15 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"log directory that is a file":   {args: []string{"--prompt-log-dir", "/dev/null"}, want: []string{"--prompt-log-dir", "not a directory"}},
 		"origin of a late problem":       {file: `{"default_robot": ""}`, want: []string{"agentd.json: default_robot", "name a robot"}},
 		"coaching that is unsure":        {args: []string{"--coaching", "maybe"}, want: []string{"--coaching", "on, off"}},
+		"an unknown agent":               {args: []string{"--agent", "reactive"}, want: []string{"--agent", "full-history, history-summarized"}},
+		"a budget of the other agent":    {args: []string{"--summary-budget", "5000"}, want: []string{"--summary-budget", "--agent history-summarized"}},
+		"its other options":              {args: []string{"--summary-unit", "characters", "--summary-max-tokens", "9", "--summary-keep", "1"}, want: []string{"--summary-unit", "--summary-max-tokens", "--summary-keep"}},
+		"an unknown unit":                {args: []string{"--agent", "history-summarized", "--summary-unit", "words"}, want: []string{"--summary-unit", "tokens, characters"}},
+		"a budget in the wrong place":    {args: []string{"--agent", "history-summarized", "--summary-budget", "5000c"}, want: []string{"--summary-budget", "5000c", "auto"}},
+		"messages hidden and summarized": {args: []string{"--agent", "history-summarized", "--history-max-messages", "9"}, want: []string{"--history-max-messages", "remove it"}},
+		"summaries of a fixed length":    {args: []string{"--agent", "history-summarized", "--fixed-tokens", "9"}, want: []string{"--fixed-tokens", "no summary"}},
+		"coaching of summaries":          {file: `{"coaching": "on"}`, args: []string{"--agent", "history-summarized"}, want: []string{"coaching", "not possible with --agent history-summarized"}},
+		"the first agent's budget":       {file: `{"model": {"max_context_characters": 5000}}`, want: []string{"max_context_characters", "summary_unit characters"}},
 		"nobody to coach":                {args: []string{"--coaching-workers", "0"}, want: []string{"--coaching-workers", "from 1"}},
 		"no sessions":                    {args: []string{"--coaching-sessions", "0"}, want: []string{"--coaching-sessions", "from 1"}},
 		"a negative queue":               {args: []string{"--coaching-queue", "-1"}, want: []string{"--coaching-queue", "from 0"}},
@@ -245,6 +276,11 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"an empty entry":                 {args: []string{"--coaching-allow", "a.example.org,,b.example.org"}, want: []string{"--coaching-allow", "empty entry"}},
 		"an allowed number":              {file: `{"coaching_allow": [1]}`, want: []string{"coaching_allow", "got 1"}},
 		"too many allowed":               {args: []string{"--coaching-allow", strings.Repeat("a.example.org,", 1024) + "b"}, want: []string{"--coaching-allow", "at most 1024"}},
+		"people that are no URL":         {args: []string{"--coach-human", "127.0.0.1:8890"}, want: []string{"--coach-human", "http://127.0.0.1:8890"}},
+		"people at a metadata address":   {args: []string{"--coach-human", "http://169.254.169.254"}, want: []string{"--coach-human", "never allowed"}},
+		"people asked at another time":   {args: []string{"--coach-human", "http://127.0.0.1:8890", "--coach-human-when", "never"}, want: []string{"--coach-human-when", "first, failed"}},
+		"a time for nobody":              {args: []string{"--coach-human-when", "failed"}, want: []string{"--coach-human-when", "--coach-human"}},
+		"people without coaching":        {args: []string{"--coach-human", "http://127.0.0.1:8890", "--coaching", "off"}, want: []string{"--coach-human", "--coaching off"}},
 		"all late problems at once":      {args: []string{"--host", "x y", "--default-robot", ""}, want: []string{"--host", "--default-robot"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,7 +48,7 @@ func serveConsole(ctx context.Context, c consoleConfig, stderr io.Writer) error 
 	defer signal.Stop(signals)
 
 	log := newLogger(Config{LogLevel: c.LogLevel, LogFormat: c.LogFormat}, stderr)
-	log.Info().Str("version", agentVersion()).Str("data_dir", c.DataDir).Msg("agentd console starts")
+	log.Info().Str("version", release).Str("commit", buildCommit()).Str("data_dir", c.DataDir).Msg("agentd console starts")
 	opts, transport, err := c.options(log)
 	if err != nil {
 		return err

@@ -104,6 +104,7 @@ func (d *daemon) run(ctx context.Context) (failed error) {
 			loading = nil // received from once
 			if result.err != nil {
 				failure = result.err
+				d.server.FailLoading()
 				stopping = true
 				break
 			}
@@ -126,8 +127,10 @@ func (d *daemon) run(ctx context.Context) (failed error) {
 // listen opens the port and makes the server behind it.
 func (d *daemon) listen(ctx context.Context) (net.Listener, error) {
 	opts := server.Options{
-		Info:           agentInfo(d.coaching != nil),
+		Info:           d.info(),
+		Build:          server.Build{Version: release, Commit: buildCommit()},
 		Log:            d.log,
+		LoadingWait:    d.config.LoadingWait,
 		RequestTimeout: d.config.RequestTimeout,
 		Registry:       d.registry,
 	}

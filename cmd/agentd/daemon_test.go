@@ -130,24 +130,54 @@ func interrupt(t *testing.T) {
 	}
 }
 
-func TestPortAnswersWhileTheModelLoads(t *testing.T) {
+func TestPortAnswersWhileTheModelLoads(t *testing.T) { eachBase(t, portAnswersWhileLoading) }
+
+func portAnswersWhileLoading(t *testing.T, base string) {
 	proceed, m := make(chan struct{}), newFakeModel()
 	close(m.release)
 	r := startFake(t, func(context.Context) (model, error) {
 		<-proceed
 		return m, nil
-	})
+	}).at(base)
 	r.health("loading")
-	if got := wait(t, "the refusal", r.post(oneInput)); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "loading") {
-		t.Errorf("work while loading: %s", got)
-	}
+	early := r.post(oneInput)
 	if status, body, err := exchange("GET", r.url+"/v1/info", ""); status != 200 || !strings.Contains(body, `"inference":true`) {
 		t.Errorf("info while loading: %d %s %v", status, body, err)
 	}
 	close(proceed)
 	r.health("ready")
+	if got := wait(t, "the answer", early); !strings.HasPrefix(got, "200 ") {
+		t.Errorf("work from before it was ready: %s", got)
+	}
 	if got := wait(t, "the answer", r.post(oneInput)); !strings.HasPrefix(got, "200 ") {
 		t.Errorf("work when ready: %s", got)
+	}
+}
+
+func TestWithoutALoadingWaitWorkIsRefusedWhileTheModelLoads(t *testing.T) {
+	r := startFake(t, func(ctx context.Context) (model, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}, "--loading-wait", "0s")
+	if got := wait(t, "the refusal", r.post(oneInput)); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "loading") {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestALoadThatFailsIsToldToThoseWhoWaitForIt(t *testing.T) {
+	fail := make(chan struct{})
+	r := startFake(t, func(context.Context) (model, error) {
+		<-fail
+		return nil, errors.New("x.gguf is broken")
+	})
+	answer := r.post(oneInput)
+	r.becomes("agentd_http_requests_in_flight", 2) // it, and the one that asks for this number
+	close(fail)
+	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "503 ") {
+		t.Errorf("got %s", got)
+	}
+	if err := r.end(); err == nil || !strings.Contains(err.Error(), "x.gguf is broken") {
+		t.Errorf("run returned %v", err)
 	}
 }
 
@@ -182,9 +212,11 @@ func TestModelThatArrivesAfterTheSignalIsClosed(t *testing.T) {
 	wait(t, "the model's end", m.closed)
 }
 
-func TestFirstSignalDrains(t *testing.T) {
+func TestFirstSignalDrains(t *testing.T) { eachBase(t, firstSignalDrains) }
+
+func firstSignalDrains(t *testing.T, base string) {
 	m := newFakeModel()
-	r := startFake(t, ready(m))
+	r := startFake(t, ready(m)).at(base)
 	r.health("ready")
 	answer := r.post(oneInput)
 	wait(t, "the work's start", m.started)
@@ -203,9 +235,11 @@ func TestFirstSignalDrains(t *testing.T) {
 	wait(t, "the model's end", m.closed)
 }
 
-func TestSecondSignalEndsAtOnce(t *testing.T) {
+func TestSecondSignalEndsAtOnce(t *testing.T) { eachBase(t, secondSignalEnds) }
+
+func secondSignalEnds(t *testing.T, base string) {
 	m := newFakeModel()
-	r := startFake(t, ready(m))
+	r := startFake(t, ready(m)).at(base)
 	r.health("ready")
 	answer := r.post(oneInput)
 	wait(t, "the work's start", m.started)
@@ -221,9 +255,11 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	wait(t, "the model's end", m.closed)
 }
 
-func TestDrainTimeoutCancelsAndSaysSo(t *testing.T) {
+func TestDrainTimeoutCancelsAndSaysSo(t *testing.T) { eachBase(t, drainTimeoutCancels) }
+
+func drainTimeoutCancels(t *testing.T, base string) {
 	m := newFakeModel()
-	r := startFake(t, ready(m), "--drain-timeout", "10ms")
+	r := startFake(t, ready(m), "--drain-timeout", "10ms").at(base)
 	r.health("ready")
 	answer := r.post(oneInput)
 	wait(t, "the work's start", m.started)

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -29,7 +32,7 @@ func (r *running) idle() {
 	}
 }
 
-// TestManyClients lets 16 clients send mixed batches at once and looks for ids
+// TestManyClients lets 16 clients send mixed batches at once, to both base paths, and looks for ids
 // that crossed, in outputs and in the text of each candidate.
 func TestManyClients(t *testing.T) {
 	for _, contexts := range []string{"1", "3"} {
@@ -87,7 +90,8 @@ func belongs(r *running, id string, inputs []input) error {
 	if err != nil {
 		return err
 	}
-	status, answer, err := exchange("POST", r.url+"/v1/responses", string(raw))
+	base := bases[len(inputs)%len(bases)]
+	status, answer, err := exchange("POST", r.at(base).url+"/v1/responses", string(raw))
 	if err != nil || status != http.StatusOK {
 		return fmt.Errorf("%d %.300s, %w", status, answer, err)
 	}
@@ -112,7 +116,8 @@ func belongs(r *running, id string, inputs []input) error {
 	return nil
 }
 
-// TestDamagedBodies sends 1,000 bodies with one thing wrong in each.
+// TestDamagedBodies sends 1,000 bodies with one thing wrong in each, to both base
+// paths by turns.
 func TestDamagedBodies(t *testing.T) {
 	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--max-new-tokens", "4")
 	random := rand.New(rand.NewPCG(3, 1))
@@ -155,7 +160,8 @@ func TestDamagedBodies(t *testing.T) {
 		if text == valid {
 			t.Fatalf("damage %d changes nothing", i%len(damage))
 		}
-		status, answer, err := exchange("POST", r.url+"/v1/responses", text)
+		base := bases[i/len(damage)%len(bases)]
+		status, answer, err := exchange("POST", r.at(base).url+"/v1/responses", text)
 		var shape struct {
 			Detail []struct {
 				Type, Msg string
@@ -184,8 +190,10 @@ func heap() uint64 {
 	return m.HeapInuse
 }
 
-func TestLimitsAreErrorsOfTheirCandidates(t *testing.T) {
-	r := serveModel(t, "--model", endlessModel(t), "--context-length", "1024", "--max-new-tokens", "8", "--constrain", "off")
+func TestLimitsAreErrorsOfTheirCandidates(t *testing.T) { eachBase(t, limitsAreErrors) }
+
+func limitsAreErrors(t *testing.T, base string) {
+	r := serveModel(t, "--model", endlessModel(t), "--context-length", "1024", "--max-new-tokens", "8", "--constrain", "off").at(base)
 	outs := r.ask("limits", user(1, "short").outputs(2), user(2, strings.Repeat("long ", 2000)).outputs(2), user(3, "short too"),
 		user(4, strings.Repeat("long ", 400_000)))
 	for i, want := range []string{"truncated", "truncated", "context_overflow", "context_overflow", "truncated", "context_overflow"} {
@@ -212,8 +220,10 @@ func TestLimitsAreErrorsOfTheirCandidates(t *testing.T) {
 	r.idle()
 }
 
-func TestFixedTokens(t *testing.T) {
-	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--fixed-tokens", "9")
+func TestFixedTokens(t *testing.T) { eachBase(t, fixedTokens) }
+
+func fixedTokens(t *testing.T, base string) {
+	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--fixed-tokens", "9").at(base)
 	for i, o := range r.ask("fixed", user(1, "a").outputs(3)) {
 		if o.Error != nil || !strings.Contains(string(o.InternalSteps[0]), `"completion_tokens":9,`) {
 			t.Errorf("candidate %d: %+v", i, o)
@@ -222,8 +232,10 @@ func TestFixedTokens(t *testing.T) {
 	r.idle()
 }
 
-func TestTimingIsInTheHeaderAndTheMetrics(t *testing.T) {
-	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--fixed-tokens", "3")
+func TestTimingIsInTheHeaderAndTheMetrics(t *testing.T) { eachBase(t, timing) }
+
+func timing(t *testing.T, base string) {
+	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--fixed-tokens", "3").at(base)
 	resp, err := http.Post(r.url+"/v1/responses", "application/json", strings.NewReader(body(t, "timed", user(1, "a").outputs(2), user(2, "b"))))
 	if err != nil {
 		t.Fatal(err)
@@ -241,8 +253,10 @@ func TestTimingIsInTheHeaderAndTheMetrics(t *testing.T) {
 	r.idle()
 }
 
-func TestQueueLimit(t *testing.T) {
-	r := serveModel(t, "--model", endlessModel(t), "--context-length", "16384", "--max-new-tokens", "6000", "--queue-limit", "2", "--constrain", "off")
+func TestQueueLimit(t *testing.T) { eachBase(t, queueLimit) }
+
+func queueLimit(t *testing.T, base string) {
+	r := serveModel(t, "--model", endlessModel(t), "--context-length", "16384", "--max-new-tokens", "6000", "--queue-limit", "2", "--constrain", "off").at(base)
 	status, answer, err := exchange("POST", r.url+"/v1/responses", body(t, "never", user(1, "a").outputs(3)))
 	if err != nil || status != 422 || !strings.Contains(answer, "--queue-limit is 2") || !strings.Contains(answer, `"loc":["body","inputs"]`) {
 		t.Errorf("a request that never fits got %d %s, %v", status, answer, err)
@@ -291,8 +305,10 @@ func (r *running) postUntil(ctx context.Context, text string) <-chan error {
 	return gone
 }
 
-func TestClientsThatLeaveFreeTheirSequences(t *testing.T) {
-	r := serveModel(t, "--model", endlessModel(t), "--context-length", "16384", "--max-new-tokens", "4000", "--parallel", "3", "--constrain", "off")
+func TestClientsThatLeaveFreeTheirSequences(t *testing.T) { eachBase(t, clientsThatLeave) }
+
+func clientsThatLeave(t *testing.T, base string) {
+	r := serveModel(t, "--model", endlessModel(t), "--context-length", "16384", "--max-new-tokens", "4000", "--parallel", "3", "--constrain", "off").at(base)
 	for range 3 {
 		ctx, cancel := context.WithCancel(context.Background())
 		var gone []<-chan error
@@ -312,8 +328,61 @@ func TestClientsThatLeaveFreeTheirSequences(t *testing.T) {
 	}
 }
 
-func TestRequestTimeoutEndsCandidates(t *testing.T) {
-	r := serveModel(t, "--model", endlessModel(t), "--context-length", "16384", "--max-new-tokens", "6000", "--request-timeout", "200ms", "--constrain", "off")
+// TestAClientThatOnlyClosedItsSendingSideGetsTheModelsAnswer, and frees its sequences when it
+// leaves then.
+func TestAClientThatOnlyClosedItsSendingSideGetsTheModelsAnswer(t *testing.T) {
+	eachBase(t, halfClosed)
+}
+
+func halfClosed(t *testing.T, base string) {
+	r := serveModel(t, "--model", endlessModel(t), "--context-length", "16384", "--max-new-tokens", "200", "--constrain", "off").at(base)
+	half := func(text string) *net.TCPConn {
+		host, _, _ := strings.Cut(strings.TrimPrefix(r.url, "http://"), "/")
+		conn, err := net.Dial("tcp", host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		fmt.Fprintf(conn, "POST %s/v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", base, len(text), text)
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		return conn.(*net.TCPConn)
+	}
+	text := body(t, "half", user(1, "hello").outputs(2))
+	from := bufio.NewReader(half(text))
+	for {
+		res, err := http.ReadResponse(from, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.StatusCode == http.StatusContinue {
+			continue
+		}
+		defer res.Body.Close()
+		answer, err := io.ReadAll(res.Body)
+		if err == nil {
+			_, err = checked(text, string(answer))
+		}
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Errorf("%s, %v", res.Status, err)
+		}
+		break
+	}
+	before := r.metric("agentd_generations_cancelled_total")
+	leaver := half(body(t, "leaves", user(1, "hello").outputs(64)))
+	r.becomes("agentd_candidates_admitted", 64)
+	leaver.Close()
+	r.idle()
+	if n := r.metric("agentd_generations_cancelled_total"); n != before+1 {
+		t.Errorf("%v generations were cancelled, want one more than %v", n, before)
+	}
+}
+
+func TestRequestTimeoutEndsCandidates(t *testing.T) { eachBase(t, requestTimeout) }
+
+func requestTimeout(t *testing.T, base string) {
+	r := serveModel(t, "--model", endlessModel(t), "--context-length", "16384", "--max-new-tokens", "6000", "--request-timeout", "200ms", "--constrain", "off").at(base)
 	for _, o := range r.ask("slow", user(1, "a").outputs(2), user(2, "b")) {
 		if o.Error == nil || o.Error.Code != "timeout" || o.Error.Component != "scheduler" {
 			t.Errorf("got %s", answerOf(o))
@@ -322,8 +391,10 @@ func TestRequestTimeoutEndsCandidates(t *testing.T) {
 	r.idle()
 }
 
-func TestDrainFinishesTheModelsWork(t *testing.T) {
-	r := serveModel(t, "--model", endlessModel(t), "--context-length", "16384", "--max-new-tokens", "300", "--constrain", "off")
+func TestDrainFinishesTheModelsWork(t *testing.T) { eachBase(t, drainFinishesWork) }
+
+func drainFinishesWork(t *testing.T, base string) {
+	r := serveModel(t, "--model", endlessModel(t), "--context-length", "16384", "--max-new-tokens", "300", "--constrain", "off").at(base)
 	answer := r.post(body(t, "last", user(1, "a").outputs(2)))
 	r.becomes("agentd_sequences_running", 2)
 	r.stop()
@@ -335,8 +406,10 @@ func TestDrainFinishesTheModelsWork(t *testing.T) {
 	}
 }
 
-func TestSecondSignalStopsTheModelAtOnce(t *testing.T) {
-	r := serveModel(t, "--model", endlessModel(t), "--context-length", "16384", "--max-new-tokens", "6000", "--constrain", "off")
+func TestSecondSignalStopsTheModelAtOnce(t *testing.T) { eachBase(t, secondSignal) }
+
+func secondSignal(t *testing.T, base string) {
+	r := serveModel(t, "--model", endlessModel(t), "--context-length", "16384", "--max-new-tokens", "6000", "--constrain", "off").at(base)
 	answer := r.post(body(t, "endless", user(1, "a").outputs(2)))
 	r.becomes("agentd_sequences_running", 2)
 	interrupt(t)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
@@ -15,17 +16,20 @@ import (
 
 const moveTool = `[{"name": "move", "description": "Moves a robot.", "parameters": {"x": {"type": "int", "description": "Metres."}}}]`
 
-// eachModel runs a test against both architectures. Qwen is configured by
-// options, GPT-OSS by a configuration file.
+// eachModel runs a test against each native format, at both base paths. Qwen and
+// Llama are configured by options, GPT-OSS by a configuration file.
 func eachModel(t *testing.T, f func(t *testing.T, r *running)) {
 	t.Run("qwen", func(t *testing.T) {
-		f(t, serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--max-new-tokens", "24"))
+		serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--max-new-tokens", "24").atBoth(t, f)
 	})
 	t.Run("gpt-oss", func(t *testing.T) {
 		config := filepath.Join(t.TempDir(), "agentd.json")
 		text := fmt.Sprintf(`{"model": {"path": %q, "format": "harmony", "max_new_tokens": 64}}`, shortModel(t, synth.GPTOSS))
 		writeFile(t, config, text)
-		f(t, serveModel(t, "--config", config))
+		serveModel(t, "--config", config).atBoth(t, f)
+	})
+	t.Run("llama", func(t *testing.T) {
+		serveModel(t, "--model", shortModel(t, synth.Llama), "--max-new-tokens", "64").atBoth(t, f)
 	})
 }
 
@@ -201,6 +205,12 @@ func corrections(t *testing.T, r *running) {
 		"decision missing": `{"kind": "replace_decision"}`,
 	} {
 		o := r.ask("bad correction", user(1, "hi").memory(memory).extra(`{"coaching": `+payload+`}`))[0]
+		if name == "both kinds" && r.base == "/magma" {
+			if want := `{"say":"","tool_calls":[{"name":"n","arguments":{},"target_robot_name":"r"}]}`; answerOf(o) != want || count(t, o.Memory) != 4 {
+				t.Errorf("%s: %s, memory %s", name, answerOf(o), o.Memory)
+			}
+			continue
+		}
 		if o.Error == nil || o.Error.Code != "invalid_coaching" || len(o.InternalSteps) != 0 || count(t, o.Memory) != 2 {
 			t.Errorf("%s: %s, memory %s", name, answerOf(o), o.Memory)
 		}
@@ -271,7 +281,7 @@ func TestDeterministicAnswersDoNotDependOnWhatIsCached(t *testing.T) {
 }
 
 func TestSameRequestToAFreshServerGivesTheSameAnswers(t *testing.T) {
-	for _, arch := range []string{synth.Qwen3, synth.GPTOSS} {
+	for _, arch := range []string{synth.Qwen3, synth.GPTOSS, synth.Llama} {
 		t.Run(arch, func(t *testing.T) {
 			answers := func(seed string) string {
 				r := serveModel(t, "--model", shortModel(t, arch), "--max-new-tokens", "40", "--seed", seed)
@@ -334,5 +344,40 @@ func TestModelsThatCannotBeServedAreNamed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLlamaCallsBehindTheTag: the token that may stand before calls is sampled though
+// it is a control token, and what follows is calls that fit their tools.
+func TestLlamaCallsBehindTheTag(t *testing.T) {
+	spec, err := synth.Preset("tiny", synth.Llama)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Bias = maps.Clone(spec.Bias)
+	maps.Copy(spec.Bias, map[string]float32{"<|python_tag|>": 40, "}": 20, ";": 20})
+	path, err := synth.Cached("", spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := serveModel(t, "--model", path, "--max-new-tokens", "1200")
+	several := 0
+	in := user(1, "go").outputs(16).tools(moveTool)
+	in.Attributes = json.RawMessage(`{"known_robots": ["a", "b"]}`)
+	for _, o := range r.ask("calls", in) {
+		step, err := protocol.DecodeInternalStep(o.InternalSteps[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Output == nil || len(o.Output.ToolCalls) == 0 || !strings.HasPrefix(step.OutputRaw, `<|python_tag|>{"name": "move", "parameters": {"x": `) {
+			t.Errorf("%q became %s", step.OutputRaw, answerOf(o))
+			continue
+		}
+		if len(o.Output.ToolCalls) > 1 {
+			several++
+		}
+	}
+	if several == 0 {
+		t.Error("no answer has several calls")
 	}
 }

@@ -56,7 +56,7 @@ func plannerModel(t *testing.T, o evaluate.Options) *playback.Model {
 // serveDecider is the URL of an agent server with another decider than a model.
 func serveDecider(t *testing.T, d server.Decider, tokens ...string) string {
 	t.Helper()
-	s, err := server.New(server.Options{Info: agentInfo(false), Log: zerolog.Nop(), Tokens: tokens})
+	s, err := server.New(server.Options{Info: agentInfo(release, false), Log: zerolog.Nop(), Tokens: tokens})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,11 @@
 package main
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // foreign maps settings of other model runtimes to what agentd has instead.
 // Taking such a key silently would leave its owner believing that it works.
@@ -20,8 +25,8 @@ var foreign = map[string]string{
 	"allow_cpu_offload":      "use gpu_layers: layers beyond it run on the CPU",
 	"cpu_offload":            "use gpu_layers: layers beyond it run on the CPU",
 	"torch_dtype":            "use dtype for the KV cache; the weights' type is the model file's",
-	"load_in_4bit":           "use a quantized GGUF file with quantization auto",
-	"load_in_8bit":           "use a quantized GGUF file with quantization auto",
+	"load_in_4bit":           "name a Q4_K_M GGUF file with model, and leave quantization at auto",
+	"load_in_8bit":           "name a Q8_0 GGUF file with model, and leave quantization at auto",
 	"trust_remote_code":      "a GGUF file holds no code; remove the key",
 	"tokenizer":              "the tokenizer is part of the GGUF file; remove the key",
 	"revision":               "name the file itself with model",
@@ -32,12 +37,38 @@ var foreign = map[string]string{
 	"tensor_parallel_size":   "use device and tensor_split",
 	"max_tokens":             "use max_new_tokens",
 	"max_length":             "use max_new_tokens",
+	"max_context_tokens":     "use summary_budget",
+	"max_context_characters": "use summary_budget, and summary_unit characters",
 	"max_num_seqs":           "use parallel",
 	"do_sample":              "each request chooses with extra_keys.inference_mode; remove the key",
 	"torch_compile":          "there is nothing to compile; remove the key",
 	"gguf_file":              "use model",
 	"model_path":             "use model",
 	"log_dir":                "use prompt_log_dir",
+}
+
+// foreignQuantization maps what other runtimes make of a checkpoint while they load
+// it to the type of a GGUF file that stands for it.
+var foreignQuantization = map[string]string{"4bit": "Q4_K_M", "int4": "Q4_K_M", "8bit": "Q8_0", "int8": "Q8_0", "fp8": "Q8_0"}
+
+// quantization is a choice whose error names the file to use in place of what
+// another runtime would make.
+type quantization struct{ choice }
+
+func (q quantization) set(s string) error {
+	if typ, ok := foreignQuantization[strings.ToLower(strings.TrimSpace(s))]; ok {
+		return fmt.Errorf("got %q, which other runtimes do while they load a model; "+
+			"name a %s GGUF file with model, which is quantized already, and use auto", s, typ)
+	}
+	return q.choice.set(s)
+}
+
+func (q quantization) setJSON(v jsontext.Value) error {
+	s, err := jsonString(v)
+	if err == nil {
+		err = q.set(s)
+	}
+	return err
 }
 
 // advice says what to do about an unknown setting: the equivalent of a known

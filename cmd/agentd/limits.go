@@ -41,6 +41,9 @@ const (
 	// defaultQueueLimit admits the largest request the protocol allows
 	// (4,096 candidates) with as much again behind it.
 	defaultQueueLimit = 8192
+	// defaultLoadingWait lets a client start together with the server, as long as
+	// clients and proxies usually wait for an answer.
+	defaultLoadingWait = time.Minute
 	// defaultDrainTimeout lets a long generation on a CPU finish.
 	defaultDrainTimeout = 2 * time.Minute
 

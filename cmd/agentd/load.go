@@ -16,11 +16,11 @@ const agentID = "full-history-agent"
 const coachingOff = "specialized coaching is switched off on this server (--coaching off); corrections through /v1/responses work"
 
 // agentInfo is the body of /v1/info.
-func agentInfo(coached bool) protocol.AgentInfo {
+func agentInfo(version string, coached bool) protocol.AgentInfo {
 	info := protocol.AgentInfo{
 		ProtocolVersion: protocol.Version,
 		AgentID:         agentID,
-		AgentVersion:    agentVersion(),
+		AgentVersion:    version,
 		Capabilities: map[string]bool{
 			protocol.CapabilityInference: true,
 			protocol.CapabilityCoaching:  coached,
@@ -74,6 +74,11 @@ func (d *daemon) loadModel(ctx context.Context) (model, error) {
 		GGMLAttention:      c.CPUAttention == "ggml",
 		QueueLimit:         c.QueueLimit,
 		QueueTime:          c.QueueTime,
+		Agent:              c.Agent,
+		SummaryBudget:      c.SummaryBudget,
+		SummaryCharacters:  c.SummaryUnit == unitCharacters,
+		SummaryMaxTokens:   c.SummaryMaxTokens,
+		SummaryKeep:        c.SummaryKeep,
 		Format:             c.ModelFormat,
 		ChatTemplate:       template,
 		OutputStyle:        c.OutputStyle,
@@ -95,6 +100,7 @@ func (d *daemon) loadModel(ctx context.Context) (model, error) {
 		TopK:               c.TopK,
 		Progress:           progress,
 		Log:                d.log,
+		Build:              versionLine(),
 	})
 	if err != nil {
 		return nil, err

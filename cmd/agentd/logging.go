@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"agentd/coaching/egress"
 	"agentd/server/inference"
 
 	"github.com/rs/zerolog"
@@ -31,16 +32,19 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// logStart says what was decided before anything is loaded: the version and
+// logStart says what was decided before anything is loaded: what runs and
 // each option that is not a default, with where it came from.
 func (d *daemon) logStart() {
-	d.log.Info().Str("version", agentVersion()).Msg("agentd starts")
+	d.log.Info().Str("version", release).Str("commit", buildCommit()).Msg("agentd starts")
 	event := d.log.Info()
 	for _, o := range options(&d.config) {
 		if from, ok := d.from[o.name]; ok {
 			value := o.value.String()
-			if o.name == "chat-template" && len(value) > 60 {
+			switch {
+			case o.name == "chat-template" && len(value) > 60:
 				value = fmt.Sprintf("Jinja text of %d bytes", len(value))
+			case o.name == "coach-human" && value != "":
+				value = egress.SafeURL(value) // its query may hold a key
 			}
 			event = event.Str(o.key(), value+" ("+from+")")
 		}
@@ -84,6 +88,14 @@ func (d *daemon) logModel(f inference.Facts) {
 		Int("top_k", f.Sampling.TopK).
 		Float32("min_p", f.Sampling.MinP).
 		Msg("engine")
+	if s := f.Summary; d.config.summarizes() {
+		d.log.Info().
+			Int("budget", s.Budget).
+			Str("unit", d.config.SummaryUnit).
+			Int("max_tokens", s.MaxTokens).
+			Int("keep", s.Keep).
+			Msg("histories are summarized")
+	}
 	if n := d.config.FixedTokens; n > 0 {
 		d.log.Warn().Int("fixed_tokens", n).Msg("for benchmarks: answers are text of this length, no decisions")
 	}

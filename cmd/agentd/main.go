@@ -20,6 +20,11 @@ import (
 )
 
 func main() {
+	if serves(os.Args[1:]) {
+		if err := setWaiting(); err != nil {
+			fmt.Fprintf(os.Stderr, "agentd: %v\n", err)
+		}
+	}
 	if err := run(context.Background(), os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintf(os.Stderr, "agentd: %v\n", err)
 		os.Exit(1)

@@ -14,7 +14,13 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(programVariable) != "" {
+		main()
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience is how long a test waits for what must happen; only failures take it.
 const patience = 2 * time.Minute
@@ -69,10 +75,42 @@ func (l *logWatcher) String() string {
 	return l.all.String()
 }
 
-// running is a server that a test started.
+// bases are the base paths that serve the protocol: the root, as the specification
+// has it, and the one for MAGMA's stable packages.
+var bases = []string{"", "/magma"}
+
+// eachBase runs a test once for each base path. Servers of its own are for tests
+// that end them, or that need them fresh; see atBoth for others.
+func eachBase(t *testing.T, f func(t *testing.T, base string)) {
+	for _, base := range bases {
+		t.Run("at "+base+"/", func(t *testing.T) { f(t, base) })
+	}
+}
+
+// running is a server that a test started, as it is seen at a base path.
 type running struct {
+	*process
 	t    *testing.T
-	url  string
+	base string // of bases
+	url  string // with the base path
+}
+
+// at is the same server at a base path.
+func (r *running) at(base string) *running {
+	return &running{r.process, r.t, base, strings.TrimSuffix(r.url, r.base) + base}
+}
+
+// atBoth runs a test against the server at one base path, then at the other.
+func (r *running) atBoth(t *testing.T, f func(t *testing.T, r *running)) {
+	eachBase(t, func(t *testing.T, base string) {
+		there := r.at(base)
+		there.t = t
+		f(t, there)
+	})
+}
+
+// process is what all views of a server share.
+type process struct {
 	log  *logWatcher
 	done chan error         // what run returned
 	stop context.CancelFunc // asks it to drain
@@ -84,7 +122,7 @@ type running struct {
 func start(t *testing.T, f func(ctx context.Context, stderr io.Writer) error) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{t: t, log: watchLog(t), done: make(chan error, 1), stop: cancel}
+	r := &running{t: t, process: &process{log: watchLog(t), done: make(chan error, 1), stop: cancel}}
 	go func() { r.done <- f(ctx, r.log) }()
 	t.Cleanup(func() {
 		cancel()

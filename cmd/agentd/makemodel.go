@@ -17,9 +17,9 @@ func makeModel(args []string, stdout io.Writer) error {
 	fs := pflag.NewFlagSet("agentd make-model", pflag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.SortFlags = false
-	arch := fs.String("arch", synth.Qwen3, "architecture: qwen2, qwen3, qwen35 or gpt-oss")
-	shape := fs.String("shape", "tiny", "tiny (a few MB), or 0.6b for the shape of Qwen3-0.6B")
-	weights := fs.String("type", "q8_0", "type of the matrices: f32, f16, q8_0, or mxfp4 (gpt-oss)")
+	arch := fs.String("arch", synth.Qwen3, "architecture: qwen2, qwen3, qwen35, gpt-oss or llama")
+	shape := fs.String("shape", "tiny", "tiny (a few MB); qwen3 also 0.1b (103 M parameters) and 0.6b, the shape of Qwen3-0.6B")
+	weights := fs.String("type", "q8_0", "type of the matrices: f32, f16, bf16, q8_0, or mxfp4 (gpt-oss)")
 	seed := fs.Uint64("seed", 1, "seed of the weights")
 	out := fs.String("out", "", "file to write; it must not exist")
 	help := fs.BoolP("help", "h", false, "this page")

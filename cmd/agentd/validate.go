@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"agentd/coaching"
 	"agentd/coaching/egress"
 )
 
@@ -35,6 +36,7 @@ func (c *Config) Validate(from origins) error {
 	if c.ContextLength > 0 && c.FixedTokens >= c.ContextLength {
 		fail("fixed-tokens", "%d leaves no room for a prompt in --context-length %d; lower the one or raise the other", c.FixedTokens, c.ContextLength)
 	}
+	c.validateAgent(from, fail)
 	if _, err := c.templateText(); err != nil {
 		fail("chat-template", "%w", err)
 	}
@@ -62,6 +64,9 @@ func (c *Config) Validate(from origins) error {
 		fail("output-style", "json is a style of --model-format template, not of %s", c.ModelFormat)
 	}
 
+	if strings.TrimSpace(c.AgentVersion) == "" {
+		fail("agent-version", "is empty; name a version, such as %s", release)
+	}
 	if c.Host != "localhost" {
 		if _, err := netip.ParseAddr(c.Host); err != nil {
 			fail("host", "got %q, want an IP address such as 127.0.0.1, 0.0.0.0 or ::1, or localhost", c.Host)
@@ -84,6 +89,19 @@ func (c *Config) Validate(from origins) error {
 	}
 	if _, err := egress.NewPolicy(c.CoachingAllow); err != nil {
 		fail("coaching-allow", "%w", err)
+	}
+	switch {
+	case c.CoachHuman == "":
+		if c.CoachHumanWhen != coaching.PeopleFirst {
+			fail("coach-human-when", "says when people are asked, and nobody is; name them with --coach-human")
+		}
+	case c.Coaching == "off":
+		fail("coach-human", "has nothing to coach with --coaching off; remove one of the two")
+	default:
+		people := coaching.People{Endpoint: c.CoachHuman, When: c.CoachHumanWhen}
+		if err := people.Check(); err != nil {
+			fail("coach-human", "%w; want a URL such as http://127.0.0.1:8890", err)
+		}
 	}
 	if c.PromptLogDir != "" {
 		if info, err := os.Stat(c.PromptLogDir); err == nil && !info.IsDir() {

@@ -90,7 +90,8 @@ func (d *dialer) resolve(ctx context.Context, host string) (addrs []netip.Addr, 
 	}
 	vouched = d.policy.vouches(canonical(host))
 	for _, a := range addrs {
-		if why := d.policy.refuse(a, vouched); why != "" {
+		// The entry is the name: its addresses are not the client's to learn.
+		if why := d.policy.refuse(a, vouched, canonical(host)); why != "" {
 			return nil, false, &ForbiddenError{host, "resolves to " + why}
 		}
 	}
@@ -131,7 +132,7 @@ func (p *Policy) control(vouched bool) func(network, address string, _ syscall.R
 		if err != nil || network != "tcp4" && network != "tcp6" || to.Port() == 0 {
 			return &ForbiddenError{network + " " + address, "is not an address to connect to"}
 		}
-		if why := p.refuse(to.Addr(), vouched); why != "" {
+		if why := p.refuse(to.Addr(), vouched, to.Addr().Unmap().String()); why != "" {
 			return &ForbiddenError{to.Addr().String(), "is " + why}
 		}
 		return nil

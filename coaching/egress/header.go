@@ -19,7 +19,7 @@ var hopByHop = []string{
 
 // ownHeaders are those that this server sets by itself. With Host a client could
 // address another host behind the same endpoint.
-var ownHeaders = []string{"host", "content-length", "content-type", "content-encoding", "accept-encoding"}
+var ownHeaders = []string{"host", "content-length", "content-encoding", "accept-encoding"}
 
 // metadataHeaders are what metadata services demand so as not to be asked by
 // accident. Their addresses are refused; this is one more lock.
@@ -32,6 +32,8 @@ func (p *Policy) CheckHeader(name string) error {
 	switch {
 	case !isToken(name):
 		return &ForbiddenError{What: "header", Why: "must have a name of letters, digits and !#$%&'*+-.^_`|~"}
+	case n == "content-type":
+		return &ForbiddenError{What: "header " + name, Why: "is application/json, which the server sends itself; leave it out"}
 	case isHopByHop(name), slices.Contains(ownHeaders, n):
 		return &ForbiddenError{What: "header " + name, Why: "is set by the server itself; leave it out"}
 	case slices.Contains(metadataHeaders, n), strings.HasPrefix(n, "x-aws-ec2-metadata-"):

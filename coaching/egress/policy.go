@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -50,6 +51,22 @@ func NewPolicy(allow []string) (*Policy, error) {
 		}
 	}
 	return p, nil
+}
+
+// PolicyFor is the policy of an endpoint that the operator names: only its host
+// is allowed, be it private, and whatever the name resolves to. The error says
+// what is wrong with the endpoint.
+func PolicyFor(endpoint string) (*Policy, error) {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Hostname() == "" {
+		// The check of any policy says what is wrong, without repeating keys.
+		return nil, (&Policy{}).CheckURL(endpoint)
+	}
+	p, err := NewPolicy([]string{u.Hostname()})
+	if err != nil {
+		return nil, fmt.Errorf("the host %w", err)
+	}
+	return p, p.CheckURL(endpoint)
 }
 
 func (p *Policy) add(entry string) error {
@@ -107,17 +124,21 @@ func (p *Policy) vouches(name string) bool {
 		slices.ContainsFunc(p.domains, func(d string) bool { return strings.HasSuffix(name, d) })
 }
 
-// refuse says why an address must not be connected to, "" when it may.
-func (p *Policy) refuse(a netip.Addr, vouched bool) string {
+// allowWith is the option that would allow a host or an address, for messages.
+func allowWith(entry string) string { return "(" + allowFlag + " " + entry + ")" }
+
+// refuse says why an address must not be connected to, "" when it may. The entry
+// is what an operator would list to allow it.
+func (p *Policy) refuse(a netip.Addr, vouched bool, entry string) string {
 	switch c, what := classify(a); {
 	case c == never:
 		return what + ", which is never allowed"
 	case vouched:
 		return ""
 	case p.listed && !p.lists(a.Unmap()):
-		return "an address that the server's operator does not allow (" + allowFlag + ")"
+		return "an address that the server's operator does not allow " + allowWith(entry)
 	case !p.listed && c == private:
-		return what + ", which only the server's operator can allow (" + allowFlag + ")"
+		return what + ", which only the server's operator can allow " + allowWith(entry)
 	}
 	return ""
 }

@@ -67,7 +67,7 @@ func (p *Policy) checkAuthority(raw string, u *url.URL) string {
 // gives its address if it is one.
 func (p *Policy) checkHost(host string) (addr netip.Addr, why string) {
 	if addr, err := netip.ParseAddr(host); err == nil {
-		if why := p.refuse(addr, false); why != "" {
+		if why := p.refuse(addr, false, addr.Unmap().String()); why != "" {
 			return addr, "names " + why
 		}
 		return addr, ""
@@ -82,7 +82,7 @@ func (p *Policy) checkHost(host string) (addr netip.Addr, why string) {
 		}
 	}
 	if p.listed && len(p.prefixes) == 0 && !p.vouches(name) {
-		return addr, "names a host that the server's operator does not allow (" + allowFlag + ")"
+		return addr, "names a host that the server's operator does not allow " + allowWith(name)
 	}
 	return addr, ""
 }

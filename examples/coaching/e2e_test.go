@@ -271,6 +271,13 @@ func withServer(t *testing.T, b built) {
 			o.sessionIsGone(t, agentURL)
 		})
 	})
+	t.Run("the scripted coach, at the base path for MAGMA", func(t *testing.T) {
+		b.languages(t, func(t *testing.T, orchestrator []string) {
+			o := execute(t, append(env, env[0]+"/magma"), orchestrator...)
+			o.finished(t)
+			o.sessionIsGone(t, agentURL)
+		})
+	})
 	t.Run("demo starts nothing that the environment names", func(t *testing.T) {
 		o := execute(t, env, b.demo, "--agentd", b.agentd+"-missing", b.orchestrator)
 		o.finished(t)

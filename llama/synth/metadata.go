@@ -96,6 +96,9 @@ func setMetadata(m *metadata, spec *Spec, v *vocabulary) {
 		m.u32(arch+"ssm.group_count", spec.KVHeads)
 		m.u32(arch+"ssm.time_step_rank", spec.Heads)
 		m.u32(arch+"ssm.inner_size", spec.Heads*stateSize)
+	case Llama:
+		m.f32(arch+"rope.freq_base", 500000)
+		m.u32(arch+"rope.dimension_count", spec.HeadDim)
 	default:
 		m.f32(arch+"rope.freq_base", 1e6)
 	}

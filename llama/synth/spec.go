@@ -7,6 +7,7 @@ package synth
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Architectures that Write knows.
@@ -15,6 +16,7 @@ const (
 	Qwen3  = "qwen3"
 	Qwen35 = "qwen35" // hybrid: three of four layers keep a recurrent state
 	GPTOSS = "gpt-oss"
+	Llama  = "llama" // Llama 3.1 and later
 )
 
 // Spec says what to write. Shapes are numbers of values; see Preset for usual
@@ -27,13 +29,13 @@ type Spec struct {
 	Context int
 	Experts, ExpertsUsed, SlidingWindow int // gpt-oss
 
-	// Type of the matrices: "f32", "f16", "q8_0", or "mxfp4" for experts in
+	// Type of the matrices: "f32", "f16", "bf16", "q8_0", or "mxfp4" for experts in
 	// MXFP4 and the rest in q8_0. Vectors are always f32.
 	Type string
 	Seed uint64
 
 	// VocabFile is the GGUF file with the Qwen vocabulary; "" means the one in
-	// the directory of llama.cpp's libraries. gpt-oss has its own.
+	// the directory of llama.cpp's libraries. gpt-oss and llama have their own.
 	VocabFile string
 	// Small gives the qwen architectures a vocabulary of a few hundred tokens
 	// instead of the real one, for tests where the row length is in the way.
@@ -59,11 +61,11 @@ const MaxDimension = 1 << 20
 const blockSize = 32
 
 func (s *Spec) validate() error {
-	if !slices.Contains([]string{Qwen2, Qwen3, Qwen35, GPTOSS}, s.Arch) {
-		return fmt.Errorf("synth: architecture %q is none of %s, %s, %s, %s", s.Arch, Qwen2, Qwen3, Qwen35, GPTOSS)
+	if known := []string{Qwen2, Qwen3, Qwen35, GPTOSS, Llama}; !slices.Contains(known, s.Arch) {
+		return fmt.Errorf("synth: architecture %q is none of %s", s.Arch, strings.Join(known, ", "))
 	}
 	if _, ok := matrixTypes[s.Type]; !ok {
-		return fmt.Errorf("synth: type %q is none of f32, f16, q8_0, mxfp4", s.Type)
+		return fmt.Errorf("synth: type %q is none of f32, f16, bf16, q8_0, mxfp4", s.Type)
 	}
 	type dim struct {
 		name  string
@@ -109,12 +111,16 @@ func Preset(size, arch string) (Spec, error) {
 	switch {
 	case size == "0.6b" && arch == Qwen3:
 		s.Layers, s.Embedding, s.FFN, s.Heads, s.KVHeads, s.HeadDim, s.Context = 28, 1024, 3072, 16, 8, 128, 40960
+	case size == "0.1b" && arch == Qwen3: // 103 M parameters with the real vocabulary
+		s.Layers, s.Embedding, s.FFN, s.Heads, s.KVHeads, s.HeadDim = 8, 512, 1536, 8, 4, 64
 	case size != "tiny":
-		return Spec{}, fmt.Errorf("synth: no preset %q for %q: there are \"tiny\" for every architecture and \"0.6b\" for %s", size, arch, Qwen3)
+		return Spec{}, fmt.Errorf("synth: no preset %q for %q: there are \"tiny\" for every architecture, \"0.1b\" and \"0.6b\" for %s", size, arch, Qwen3)
 	case arch == Qwen35:
 		s.Layers = recurrentInterval
 	case arch == GPTOSS:
 		s.HeadDim, s.Experts, s.ExpertsUsed, s.SlidingWindow, s.Bias = 32, 4, 2, 128, harmonyBias
+	case arch == Llama:
+		s.Bias = llamaBias
 	}
 	return s, s.validate()
 }
@@ -127,5 +133,8 @@ var (
 	}
 	harmonyBias = map[string]float32{
 		"<|return|>": 9, "<|call|>": 7, "<|end|>": 5, "<|channel|>": 2, `"`: 5, `}`: 2,
+	}
+	llamaBias = map[string]float32{
+		"<|eot_id|>": 9, "<|eom_id|>": 7, "<|python_tag|>": 6, "{": 4, `"`: 5, `}`: 2,
 	}
 )

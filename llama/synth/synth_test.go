@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var architectures = []string{synth.Qwen2, synth.Qwen3, synth.Qwen35, synth.GPTOSS}
+var architectures = []string{synth.Qwen2, synth.Qwen3, synth.Qwen35, synth.GPTOSS, synth.Llama}
 
 // small is a Spec with the small vocabulary, which is quick to write and load.
 func small(t testing.TB, arch string) synth.Spec {
@@ -104,7 +104,7 @@ func generate(t testing.TB, m *llama.Model, prompt string, n int) []llama.Token 
 
 func TestEveryArchitectureAndTypeLoadsAndDecodes(t *testing.T) {
 	for _, arch := range architectures {
-		for _, typ := range []string{"f32", "f16", "q8_0", "mxfp4"} {
+		for _, typ := range []string{"f32", "f16", "bf16", "q8_0", "mxfp4"} {
 			t.Run(arch+" "+typ, func(t *testing.T) {
 				spec := small(t, arch)
 				spec.Type = typ
@@ -254,7 +254,7 @@ func TestSpecErrors(t *testing.T) {
 		arch   string
 		change func(*synth.Spec)
 	}{
-		{`architecture "llama"`, synth.Qwen3, func(s *synth.Spec) { s.Arch = "llama" }},
+		{`architecture "mamba"`, synth.Qwen3, func(s *synth.Spec) { s.Arch = "mamba" }},
 		{`type "q3"`, synth.Qwen3, func(s *synth.Spec) { s.Type = "q3" }},
 		{"layers: 0", synth.Qwen3, func(s *synth.Spec) { s.Layers = 0 }},
 		{"layers: 3", synth.Qwen35, func(s *synth.Spec) { s.Layers = 3 }},

@@ -1,6 +1,6 @@
 package synth
 
-// Chat templates in the formats of Qwen and GPT-OSS, reduced to what tests and
+// Chat templates in the formats of Qwen, GPT-OSS and Llama, reduced to what tests and
 // a random model need. They are this project's own text. Text stands in
 // expressions because the engine drops the newline after a block.
 
@@ -69,9 +69,41 @@ const harmonyTemplate = `
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{ '<|start|>assistant' }}{%- endif -%}`
 
+// llamaTemplate renders dialogues in the form of Llama 3.1: the tools in the
+// first user message, calls as JSON.
+const llamaTemplate = `
+{%- set tools_in_user_message = true -%}
+{%- set date_string = "26 Jul 2024" -%}
+{%- set tools = tools or none -%}
+{{- '<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n' }}
+{%- if tools -%}{{ 'Environment: ipython\n' }}{%- endif -%}
+{{- 'Cutting Knowledge Date: December 2023\nToday Date: ' + date_string + '\n\n' }}
+{%- if messages and messages[0].role == 'system' -%}
+{{- messages[0].content }}{%- set messages = messages[1:] -%}
+{%- endif -%}
+{{- '<|eot_id|>' }}
+{%- for m in messages -%}
+{{- '<|start_header_id|>' + ('ipython' if m.role == 'tool' else m.role) + '<|end_header_id|>\n\n' }}
+{%- if loop.first and tools -%}
+{{- 'Given the following functions, please respond with a JSON for a function call with its proper arguments that best answers the given prompt.\n\n' }}
+{{- 'Respond in the format {"name": function name, "parameters": dictionary of argument name and its value}.Do not use variables.\n\n' }}
+{%- for tool in tools -%}{{ tool | tojson(indent=4) }}{{ '\n\n' }}{%- endfor -%}
+{%- endif -%}
+{%- if m.role == 'tool' -%}{{ m.content | tojson }}{%- else -%}{{ m.content or '' }}{%- endif -%}
+{%- for call in m.tool_calls or [] -%}
+{{- '; ' if not loop.first else '' }}
+{{- '{"name": "' + call.function.name + '", "parameters": ' }}{{ call.function.arguments | tojson }}{{ '}' }}
+{%- endfor -%}
+{{- '<|eot_id|>' }}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{%- endif -%}`
+
 func defaultTemplate(arch string) string {
-	if arch == GPTOSS {
+	switch arch {
+	case GPTOSS:
 		return harmonyTemplate
+	case Llama:
+		return llamaTemplate
 	}
 	return chatML
 }

@@ -109,6 +109,23 @@ func harmony() *vocabulary {
 	return v
 }
 
+// llama3 is the small vocabulary with the special tokens of Llama 3.1. llama.cpp
+// knows by their names that <|eot_id|>, <|eom_id|> and <|end_of_text|> end a
+// generation.
+func llama3() *vocabulary {
+	v := bytePairs()
+	v.pre = "llama-bpe"
+	v.bos = v.add("<|begin_of_text|>", typeControl)
+	v.rare = append(v.rare, v.bos)
+	for _, s := range []string{"<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|python_tag|>", "<|eom_id|>"} {
+		v.rare = append(v.rare, v.add(s, typeControl))
+	}
+	v.pad = v.add("<|finetune_right_pad_id|>", typeControl)
+	v.rare = append(v.rare, v.pad)
+	v.eos = v.add("<|eot_id|>", typeControl)
+	return v
+}
+
 // bytePairs is a byte-level BPE vocabulary: every byte, and some common pairs.
 func bytePairs() *vocabulary {
 	v := &vocabulary{}

@@ -39,12 +39,13 @@ import (
 var matrixTypes = map[string][2]C.enum_ggml_type{
 	"f32":   {C.GGML_TYPE_F32, C.GGML_TYPE_F32},
 	"f16":   {C.GGML_TYPE_F16, C.GGML_TYPE_F16},
+	"bf16":  {C.GGML_TYPE_BF16, C.GGML_TYPE_BF16},
 	"q8_0":  {C.GGML_TYPE_Q8_0, C.GGML_TYPE_Q8_0},
 	"mxfp4": {C.GGML_TYPE_Q8_0, C.GGML_TYPE_MXFP4},
 }
 
 // fileTypes gives llama_ftype, which loaders report as the file's type.
-var fileTypes = map[string]uint32{"f32": 0, "f16": 1, "q8_0": 7, "mxfp4": 38}
+var fileTypes = map[string]uint32{"f32": 0, "f16": 1, "bf16": 32, "q8_0": 7, "mxfp4": 38}
 
 // Write writes a model file. It appears at path only when it is complete.
 func Write(path string, spec Spec) error {
@@ -70,6 +71,8 @@ func vocabularyOf(spec *Spec) (*vocabulary, error) {
 	switch {
 	case spec.Arch == GPTOSS:
 		return harmony(), nil
+	case spec.Arch == Llama:
+		return llama3(), nil
 	case spec.Small:
 		return smallQwen(), nil
 	}

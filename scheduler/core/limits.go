@@ -53,6 +53,20 @@ const (
 	// many would be even; this is in favour of the cache.
 	smallShare, worthPrice = 64, 64
 
+	// Threads. A trial has trialBlocks blocks of trialBlock steps for each count, and
+	// another count must be faster by trialMargin; a trial ends early when it has less
+	// than trialHopeless of the speed. Between two trials there are
+	// trialGap steps, twice as many after each trial that changed nothing, and
+	// trialGapMost at most; trialFirst before the first one. A trial needs threads that
+	// lost their processor in trialPressure of the steps; below calmPressure the
+	// processors count as free. pressureSteps is the memory of that average. Counts
+	// differ by 1/threadStride, or by one.
+	trialBlock, trialBlocks            = 5, 4
+	trialMargin, trialHopeless         = 0.05, 0.7
+	trialFirst, trialGap, trialGapMost = 32, 256, 1024
+	trialPressure, calmPressure        = 0.25, 0.05
+	pressureSteps, threadStride        = 64, 4
+
 	// firstTokens is how many generated tokens a candidate has room for at first.
 	firstTokens = 64
 )

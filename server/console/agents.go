@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"agentd/protocol"
+	"agentd/server/internal/connection"
 
 	"github.com/gin-gonic/gin"
 )
@@ -37,12 +38,14 @@ func (c *Console) postRequest(g *gin.Context) {
 		c.fail(g, err)
 		return
 	}
-	// The request's context ends with the connection, the console's with it.
-	ctx, cancel := context.WithCancelCause(g.Request.Context())
+	caller, settle := connection.Caller(g.Request, false)
+	defer settle()
+	ctx, cancel := context.WithCancelCause(caller)
 	defer cancel(nil)
 	defer context.AfterFunc(c.ended, func() { cancel(errStopping) })()
 	response, err := c.desk.submit(ctx, req)
-	if errors.Is(err, context.Canceled) {
+	_ = settle() // err says it, too
+	if errors.Is(err, connection.ErrGone) || errors.Is(err, context.Canceled) {
 		err = errClientGone
 	}
 	if err != nil {

@@ -1,7 +1,11 @@
 package console
 
 import (
+	"bufio"
 	"context"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -262,5 +266,55 @@ func TestATaskWhoseAgentCameBackIsNotRemoved(t *testing.T) {
 	f.clock.pass(DefaultKeep)
 	if gone, err := f.console.desk.remove(1, f.clock.now()); !gone || err != nil {
 		t.Errorf("not removed: %v", err)
+	}
+}
+
+// TestAnAgentThatOnlyClosedItsSendingSideGetsItsAnswer, and errors of the connection are JSON.
+func TestAnAgentThatOnlyClosedItsSendingSideGetsItsAnswer(t *testing.T) {
+	f := open(t)
+	dial := func() *net.TCPConn {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		conn.SetDeadline(time.Now().Add(patience))
+		return conn.(*net.TCPConn)
+	}
+	body := foreign("r1")
+	conn := dial()
+	fmt.Fprintf(conn, "POST /v1/coaching/requests HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	f.eventually("the agent waits", func() bool { return f.connections() == 1 })
+	conn.CloseWrite()
+	from := bufio.NewReader(conn)
+	if interim, err := http.ReadResponse(from, nil); err != nil || interim.StatusCode != http.StatusContinue {
+		t.Fatalf("the agent is not asked whether it is still there: %v", err)
+	}
+	claim := f.claimed("1", "Ann")
+	f.want(http.StatusOK, http.MethodPost, "/api/tasks/1/answer", object{"claim": claim, "status": "skipped", "reason": "no"}, nil)
+	for {
+		res, err := http.ReadResponse(from, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.StatusCode == http.StatusContinue {
+			continue
+		}
+		defer res.Body.Close()
+		if text, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusOK || !strings.Contains(string(text), "skipped") {
+			t.Errorf("%s %s (%v)", res.Status, text, err)
+		}
+		break
+	}
+
+	broken := dial()
+	io.WriteString(broken, "GET /health HTTP/1.1\r\n\r\n")
+	res, err := http.ReadResponse(bufio.NewReader(broken), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if text, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusBadRequest || !strings.HasPrefix(string(text), `{"detail":`) {
+		t.Errorf("%s %s (%v)", res.Status, text, err)
 	}
 }

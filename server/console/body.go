@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"agentd/protocol"
+	"agentd/server/internal/connection"
 	"agentd/server/internal/transfer"
 
 	"github.com/gin-gonic/gin"
@@ -39,6 +40,8 @@ func bodyFailure(err error) error {
 		return errNoRoom
 	case errors.Is(err, transfer.ErrSlow):
 		return errSlowBody
+	case errors.Is(err, transfer.ErrBroken):
+		return &failure{status: http.StatusBadRequest, detail: err.Error()}
 	case errors.Is(err, transfer.ErrMediaType):
 		return errMediaType
 	case errors.Is(err, transfer.ErrEncoding), errors.Is(err, transfer.ErrNotGzip):
@@ -119,7 +122,7 @@ func (c *Console) fail(g *gin.Context, err error) {
 		c.log.Error().Err(err).Str("request_id", g.GetString(keyRequestID)).Msg("request failed")
 	case http.StatusServiceUnavailable:
 		g.Header("Retry-After", strconv.Itoa(int(retryAfter.Seconds())))
-	case http.StatusRequestEntityTooLarge, http.StatusRequestTimeout:
+	case http.StatusRequestEntityTooLarge, http.StatusRequestTimeout, http.StatusBadRequest:
 		g.Header("Connection", "close") // the rest of the body is not worth reading
 	}
 	// Without it net/http gives up on a body when the answer begins.
@@ -129,7 +132,11 @@ func (c *Console) fail(g *gin.Context, err error) {
 		body = f.problems.AppendBody(nil)
 	}
 	c.writeBytes(g, f.status, body)
-	if f != errSlowBody && f != errClientGone {
+	switch {
+	case f == errClientGone:
+	case f == errSlowBody, f.status == http.StatusBadRequest: // the body has no end that could be waited for
+		connection.Drain(g.Request)
+	default:
 		transfer.Linger(g)
 	}
 }

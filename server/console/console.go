@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"agentd/protocol/client"
+	"agentd/server/internal/connection"
 	"agentd/server/internal/transfer"
 
 	"github.com/gin-gonic/gin"
@@ -127,6 +128,7 @@ func Open(o Options) (*Console, error) {
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          stdlog.New(connectionLog{o.Log}, "", 0),
 	}
+	connection.Prepare(c.http)
 	c.loops.Go(c.housekeeping)
 	return c, nil
 }
@@ -137,17 +139,9 @@ func (c *Console) Handler() http.Handler { return c.router }
 // Serve accepts connections on l until Shutdown or Close. It always closes l
 // and returns nil after those two.
 func (c *Console) Serve(l net.Listener) error {
-	var err error
-	if len(c.opts.Certificates) > 0 {
-		c.http.TLSConfig = &tls.Config{Certificates: c.opts.Certificates, MinVersion: tls.VersionTLS12}
-		err = c.http.ServeTLS(l, "", "")
-	} else {
-		err = c.http.Serve(l)
-	}
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
+	return connection.Serve(c.http, l, c.opts.Certificates, func(status int, detail string) {
+		c.log.Debug().Int("status", status).Str("detail", detail).Msg("what came is no request")
+	})
 }
 
 // Shutdown stops taking requests, tells waiting agents to post again, ends
@@ -204,14 +198,18 @@ func (c *Console) routes() *gin.Engine {
 		c.fail(g, fail(http.StatusMethodNotAllowed, "method not allowed; see the Allow header"))
 	})
 
-	r.GET(pathHealth, c.getHealth)
+	get := func(to gin.IRoutes, path string, handler gin.HandlerFunc) {
+		to.GET(path, handler)
+		to.HEAD(path, handler) // net/http leaves the body out
+	}
+	get(r, pathHealth, c.getHealth)
 	agents := r.Group(pathRequests, c.agentsOnly)
 	agents.POST("", c.jsonBody, c.postRequest)
 	agents.DELETE("/:id", c.deleteRequest)
 
 	people := r.Group("/", c.knownHost)
-	people.GET("/", c.page.index)
-	people.GET("/assets/*path", c.page.asset)
+	get(people, "/", c.page.index)
+	get(people, "/assets/*path", c.page.asset)
 	api := people.Group("/api", c.fromPage)
 	api.GET("/me", c.getMe)
 	api.POST("/login", c.jsonBody, c.postLogin)

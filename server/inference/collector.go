@@ -37,6 +37,7 @@ func (s *Service) Collector() prometheus.Collector {
 	add(gauge, "sequences_cached", "Sequences kept for their prefixes.", func(s *scheduler.Stats) float64 { return float64(s.Cached) })
 	add(gauge, "kv_cells", "Cells of the KV cache, in tokens.", func(s *scheduler.Stats) float64 { return float64(s.Cells) })
 	add(gauge, "kv_cells_used", "Cells that hold something, cached prefixes included.", func(s *scheduler.Stats) float64 { return float64(s.UsedCells) })
+	add(gauge, "compute_threads", "CPU threads that compute the next step. Fewer than at the start while other programs use the processors and fewer are faster (--threads auto).", func(s *scheduler.Stats) float64 { return float64(s.Threads) })
 	add(gauge, "kv_cells_cached_limit", "Cells that are kept for prefixes at most, from the next steps on: all, a sixty-fourth while next to nothing is found in them, none without a prefix cache.", func(s *scheduler.Stats) float64 { return float64(s.MostCached) })
 	add(gauge, "kv_cells_active", "Cells that running sequences need.", func(s *scheduler.Stats) float64 { return float64(s.ActiveCells) })
 	add(gauge, "kv_host_cells", "Room for evicted cells in host memory (--cache-ram).", func(s *scheduler.Stats) float64 { return float64(s.HostCells) })

@@ -86,6 +86,33 @@ func TestWithoutAPathTheDefaultModelIsServed(t *testing.T) {
 	}
 }
 
+// TestTheDefaultModelIsNotMapped from its file in the cache, which others can cut short. A
+// model that is named is.
+func TestTheDefaultModelIsNotMapped(t *testing.T) {
+	path, err := weights.Path("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "copy.gguf")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(copied, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for given, file := range map[string]string{"": path, copied: copied} {
+		openDefault(t, Options{Path: given})
+		maps, err := os.ReadFile("/proc/self/maps")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mapped := strings.Contains(string(maps), file); mapped != (given != "") {
+			t.Errorf("--model %q: %s is mapped: %t", given, file, mapped)
+		}
+	}
+}
+
 func TestADefaultModelWithoutACacheIsExplained(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -30,7 +30,12 @@ func (s *Service) schedulerConfig(opts Options, gpu bool, hostCells int) schedul
 	if gpu {
 		chunk = min(prefillChunkGPU, s.facts.BatchSize)
 	}
+	threads := 0
+	if opts.Threads == 0 && !gpu && !opts.Reproducible {
+		threads = s.facts.Threads
+	}
 	return scheduler.Config{
+		Threads:        threads,
 		PrefillChunk:   chunk,
 		BatchTokens:    s.facts.BatchSize,
 		MaxRunning:     s.facts.Parallel,

@@ -26,9 +26,16 @@ type generator struct {
 	latency   *latency
 }
 
-var _ agent.Generator = (*generator)(nil)
+var _ agent.Reserved = (*generator)(nil)
 
-// Generate completes all prompts of a request. They are tokenized in parallel and
+// AtMost gives back what the request was admitted for and will not ask for.
+func (g *generator) AtMost(completions int) {
+	if g.ticket != nil {
+		g.ticket.Keep(completions)
+	}
+}
+
+// Generate completes prompts of a request. They are tokenized in parallel and
 // submitted together.
 func (g *generator) Generate(ctx context.Context, gs []agent.Generation, done func(int, agent.Result, error)) {
 	refused := make([]error, len(gs))

@@ -37,7 +37,7 @@ type Facts struct {
 	Name           string // "" when the file has none
 	Architecture   string
 	Description    string
-	Format         string // of prompts and outputs: qwen, gpt-oss, template
+	Format         string // of prompts and outputs: qwen, gpt-oss, llama, template
 	Parameters     uint64
 	Bytes          uint64
 	TrainedContext int
@@ -53,6 +53,9 @@ type Facts struct {
 	DraftRows     int // scheduler.Config's
 	BatchSize     int
 	Sampling      agent.Sampling
+
+	Agent   string        // agent.FullHistory or agent.HistorySummarized
+	Summary agent.Summary // of the latter: what it summarizes by
 }
 
 // Facts describes the service.

@@ -52,6 +52,10 @@ const (
 	// of, when the question leaves no room for more.
 	minLocalAnswer = 256
 
+	// summaryPart of a context is not for prompts where nobody chose a budget, but for
+	// the turn that exceeds it; and as much of a budget is for the summary.
+	summaryPart = 4
+
 	// tokenCacheBytes bounds the text whose tokens are remembered. A history is
 	// sent again with every turn; only its new end is tokenized.
 	tokenCacheBytes = 32 << 20

@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,9 @@ import (
 func Open(ctx context.Context, opts Options) (s *Service, err error) {
 	if err := llama.Init(opts.Log); err != nil {
 		return nil, err
+	}
+	if opts.Build != "" {
+		llama.SetBuild(opts.Build)
 	}
 	if opts.FixedTokens > 0 {
 		opts.MaxNewTokens = opts.FixedTokens
@@ -47,10 +51,14 @@ func Open(ctx context.Context, opts Options) (s *Service, err error) {
 	if err := s.loadTemplate(opts); err != nil {
 		return s, err
 	}
+	perCell, err := s.chooseSizes(opts, groups)
+	if err != nil {
+		return s, err
+	}
 	if err := s.makeAgent(opts); err != nil {
 		return s, err
 	}
-	return s, s.startEngine(opts, groups)
+	return s, s.startEngine(opts, groups, perCell)
 }
 
 // loadModels reads the model file, or the embedded one, for each group of devices,
@@ -68,6 +76,10 @@ func (s *Service) loadModels(ctx context.Context, opts Options, groups []placed)
 			llama.SetCancel(ctx),
 			llama.SetGPULayers(group.layers),
 			llama.SetDevices(group.devices...),
+		}
+		if opts.Path == "" {
+			// Its file lies in a cache, where anyone may clean up. It is small, and read as fast as it is mapped.
+			load = append(load, llama.SetMMap(false))
 		}
 		if opts.Progress != nil {
 			load = append(load, llama.SetProgress(func(part float32) { opts.Progress((float32(i) + part) / float32(len(groups))) }))
@@ -125,7 +137,7 @@ func (s *Service) loadTemplate(opts Options) error {
 	template, err := s.model.NewTemplate(opts.ChatTemplate)
 	if err != nil {
 		if opts.ChatTemplate == "" && errors.Is(err, llama.ErrNoTemplate) {
-			return nil // qwen and gpt-oss prompts need none
+			return nil // qwen, gpt-oss and llama prompts need none
 		}
 		return fmt.Errorf("chat template: %w", err)
 	}
@@ -133,14 +145,22 @@ func (s *Service) loadTemplate(opts Options) error {
 	return nil
 }
 
-// makeAgent makes the full-history agent for the model's prompt format.
+// makeAgent makes the agent for the model's prompt format.
 func (s *Service) makeAgent(opts Options) error {
 	source := ""
 	if s.template != nil {
 		source = s.template.Source()
 	}
 	s.facts.Sampling = sampling(opts, s.model)
+	var err error
+	if s.facts.Agent = cmp.Or(opts.Agent, agent.FullHistory); s.facts.Agent == agent.HistorySummarized {
+		if s.facts.Summary, err = s.summary(opts); err != nil {
+			return err
+		}
+	}
 	made, err := agent.New(agent.Config{
+		Kind:               s.facts.Agent,
+		Summary:            s.facts.Summary,
 		Format:             opts.Format,
 		Architecture:       s.facts.Architecture,
 		ChatTemplate:       source,
@@ -194,8 +214,9 @@ func sampling(opts Options, model *llama.Model) agent.Sampling {
 	return chosen
 }
 
-// startEngine makes the contexts and the scheduler over them.
-func (s *Service) startEngine(opts Options, groups []placed) error {
+// chooseSizes decides what the options left open about contexts, and returns how many
+// bytes a cell of the KV cache takes.
+func (s *Service) chooseSizes(opts Options, groups []placed) (perCell float64, err error) {
 	f, gpu := &s.facts, groups[0].gpu()
 	f.Contexts = max(1, opts.Contexts)
 	each := f.Contexts / len(groups) // contexts that share a model
@@ -220,13 +241,13 @@ func (s *Service) startEngine(opts Options, groups []placed) error {
 	info := s.model.Info()
 	switch keeps := info.SlidingWindow > 0 || info.Recurrent || info.Hybrid; {
 	case keeps && opts.DraftRows > 0:
-		return fmt.Errorf("--draft-rows %d can't be used with this model: it has a sliding window or a recurrent state, which can't take guesses back; remove it", opts.DraftRows)
+		return 0, fmt.Errorf("--draft-rows %d can't be used with this model: it has a sliding window or a recurrent state, which can't take guesses back; remove it", opts.DraftRows)
 	case opts.DraftRows >= 0:
 		f.DraftRows = opts.DraftRows
 	case !keeps && !opts.Reproducible && opts.FixedTokens == 0:
 		f.DraftRows = choose(0, gpu, autoDraftGPU, autoDraftCPU)
 	}
-	perCell := cellBytes(s.model.Metadata(), info.Architecture, info.Layers, info.Embedding, f.KVType)
+	perCell = cellBytes(s.model.Metadata(), info.Architecture, info.Layers, info.Embedding, f.KVType)
 	if f.ContextLength == 0 {
 		now := llama.Devices()
 		free := groups[0].freeMemory(now)
@@ -235,14 +256,21 @@ func (s *Service) startEngine(opts Options, groups []placed) error {
 		}
 		f.ContextLength = fitContext(info.ContextTrain, choose(0, gpu, autoContextGPU, autoContextCPU), free/uint64(each), perCell)
 		if opts.MaxNewTokens >= f.ContextLength {
-			return fmt.Errorf("--max-new-tokens %d leaves no room for a prompt in the context of %d tokens that was chosen; lower it or set --context-length", opts.MaxNewTokens, f.ContextLength)
+			return 0, fmt.Errorf("--max-new-tokens %d leaves no room for a prompt in the context of %d tokens that was chosen; lower it or set --context-length", opts.MaxNewTokens, f.ContextLength)
 		}
 	}
 	if f.TrainedContext > 0 && opts.MaxNewTokens >= f.TrainedContext { // the cache may be larger, to hold several sequences
-		return fmt.Errorf("--max-new-tokens %d leaves no room for a prompt in the %d tokens that the model was trained on; lower it", opts.MaxNewTokens, f.TrainedContext)
+		return 0, fmt.Errorf("--max-new-tokens %d leaves no room for a prompt in the %d tokens that the model was trained on; lower it", opts.MaxNewTokens, f.TrainedContext)
 	}
 	// No step can hold more tokens than the cache.
 	f.BatchSize = min(choose(opts.BatchSize, gpu, autoBatchGPU, autoBatchCPU), f.ContextLength)
+	return perCell, nil
+}
+
+// startEngine makes the contexts and the scheduler over them.
+func (s *Service) startEngine(opts Options, groups []placed, perCell float64) error {
+	f, gpu := &s.facts, groups[0].gpu()
+	each := f.Contexts / len(groups) // contexts that share a model
 	// Gigabytes are zeroed now, which takes seconds after the model is in memory.
 	opts.Log.Info().Int("contexts", f.Contexts).Int("tokens", f.ContextLength).Str("size", fmt.Sprintf("%.0f MB", float64(f.Contexts)*float64(f.ContextLength)*perCell/1e6)).
 		Msg("allocating the KV cache")

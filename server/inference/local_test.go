@@ -78,6 +78,7 @@ func TestTheModelCoachesInEveryFormat(t *testing.T) {
 		"qwen, thinking":     {synth.Qwen3, Options{EnableThinking: true}},
 		"qwen 3.5, hybrid":   {synth.Qwen35, Options{}},
 		"gpt-oss":            {synth.GPTOSS, Options{}},
+		"llama":              {synth.Llama, Options{}},
 		"template":           {synth.Qwen3, Options{Format: "template"}},
 		"template, thinking": {synth.Qwen3, Options{Format: "template", EnableThinking: true}},
 		"template, json":     {synth.Qwen3, Options{Format: "template", OutputStyle: "json"}},

@@ -41,7 +41,12 @@ type Options struct {
 	QueueTime  time.Duration
 
 	// Agent settings, checked by the caller.
-	Format             string // auto, qwen, gpt-oss, template
+	Agent              string // agent.FullHistory ("" too) or agent.HistorySummarized
+	SummaryBudget      int    // of a prompt; 0: agent.DefaultSummaryBudget, or less where the context is small
+	SummaryCharacters  bool   // the budget counts characters
+	SummaryMaxTokens   int    // of a summary; 0: agent.DefaultSummaryMaxTokens, or less where the budget is small
+	SummaryKeep        int    // messages of the history that stay behind a summary
+	Format             string // auto, qwen, gpt-oss, llama, template
 	ChatTemplate       string // Jinja source; "": the model's own
 	OutputStyle        string
 	Constrain          string
@@ -65,4 +70,6 @@ type Options struct {
 	// Progress hears the part of the model that is loaded, from 0 to 1.
 	Progress func(fraction float32)
 	Log      zerolog.Logger
+	// Build is llama.SetBuild's; "": what the Go toolchain recorded.
+	Build string
 }

@@ -43,6 +43,9 @@ func TestPiecesGiveTheTokensOfTheWholeText(t *testing.T) {
 			special("<|im_end|>"), text("\n"), special("<|im_start|>"), text("assistant\n" + strings.Repeat("word ", 200)),
 		},
 		synth.GPTOSS: {special("<|start|>"), text("user"), special("<|message|>"), text("hi "), text(" there"), special("<|end|>")},
+		synth.Llama: { // whose vocabulary says that each text begins with the first
+			special("<|begin_of_text|>"), special("<|start_header_id|>"), text("user"), special("<|end_header_id|>"), text("\n\nhi "), text(" there"), special("<|eot_id|>"),
+		},
 	} {
 		t.Run(arch, func(t *testing.T) {
 			m := tiny(t, arch)

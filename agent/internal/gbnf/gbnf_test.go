@@ -23,6 +23,7 @@ func TestTextAgainstSearch(t *testing.T) {
 	for _, text := range []Text{
 		{Forbidden: []string{"<a>", "</a>", "<ab>"}},
 		{Forbidden: []string{"<a>", "aab", "ba"}, NonBlank: true},
+		{Forbidden: []string{"<a>"}, NonBlank: true, NotFirst: "/b"},
 		{Until: "</a>"},
 		{Until: "\n</a>", Forbidden: []string{"</a>"}, NonBlank: true},
 		{Until: "aab", Forbidden: []string{"<a>"}},
@@ -57,6 +58,9 @@ func TestTextAgainstSearch(t *testing.T) {
 // search is what a Text means, the slow way.
 func (t Text) search(s string) bool {
 	if t.NonBlank && (s == "" || strings.ContainsAny(s[:1], " \t\r\n")) {
+		return false
+	}
+	if s != "" && strings.Contains(t.NotFirst, s[:1]) {
 		return false
 	}
 	body := s

@@ -18,6 +18,9 @@ type Text struct {
 	// NonBlank asks for a first character that is no white space, as unicode.IsSpace and
 	// strings.TrimSpace have it.
 	NonBlank bool
+	// NotFirst are more characters, ASCII, that it does not begin with, where
+	// NonBlank is set. None of the strings may begin with one.
+	NotFirst string
 }
 
 // state is a node of the trie of all strings.
@@ -51,7 +54,7 @@ func (g *Grammar) AddText(name string, t Text) {
 		g.Add(ref(i), body)
 		if i == 0 {
 			if t.NonBlank {
-				free = NonBlank(string(excluded)) + " " + ref(0)
+				free = NonBlank(string(excluded)+t.NotFirst) + " " + ref(0)
 				moves = slices.DeleteFunc(slices.Clone(moves), func(m string) bool { return strings.HasPrefix(m, `[\n]`) })
 			}
 			first = strings.Join(append(slices.Clone(moves), free), " | ")

@@ -5,6 +5,7 @@ package rawjson
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -63,13 +64,21 @@ var spaced = []jsontext.Options{
 // AppendSpaced appends v as Python's json.dumps(v, ensure_ascii=False) and the
 // tojson filter of chat templates write it: ", " and ": " between tokens and
 // strings with the fewest escapes. Numbers keep their bytes.
-func AppendSpaced(dst []byte, v protocol.Raw) []byte {
-	out, err := jsontext.AppendFormat(dst, v, spaced...)
+func AppendSpaced(dst []byte, v protocol.Raw) []byte { return appendFormat(dst, v, spaced) }
+
+func appendFormat(dst []byte, v protocol.Raw, how []jsontext.Options) []byte {
+	out, err := jsontext.AppendFormat(dst, v, how...)
 	if err != nil { // no JSON at all: show what there is
 		return append(dst, v...)
 	}
 	return out
 }
+
+var indented = append(slices.Clone(spaced), jsontext.SpaceAfterComma(false), jsontext.Multiline(true), jsontext.WithIndent("    "))
+
+// AppendIndented appends v as Python's json.dumps(v, ensure_ascii=False, indent=4)
+// and the filter tojson(indent=4) write it.
+func AppendIndented(dst []byte, v protocol.Raw) []byte { return appendFormat(dst, v, indented) }
 
 // KindName is what v is, for messages: "an object", "a string", ...
 func KindName(v protocol.Raw) string {

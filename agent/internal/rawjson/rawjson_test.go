@@ -21,3 +21,19 @@ func TestStrictIsJSONThatEveryReaderTakes(t *testing.T) {
 		}
 	}
 }
+
+func TestIndentedAsPythonDoes(t *testing.T) {
+	const in, want = `{"a":{},"b":[],"c":[1.50,{"d":"é, \u0022"}]}`, `{
+    "a": {},
+    "b": [],
+    "c": [
+        1.50,
+        {
+            "d": "é, \""
+        }
+    ]
+}`
+	if got := string(AppendIndented([]byte("x"), protocol.Raw(in))); got != "x"+want {
+		t.Errorf("got %s", got)
+	}
+}

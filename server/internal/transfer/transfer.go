@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -47,6 +48,7 @@ var (
 	ErrSlow      = errors.New("the body did not arrive in time")
 	ErrNotGzip   = errors.New("the body is not valid gzip")
 	ErrGone      = errors.New("the client closed the connection before the end of the body")
+	ErrBroken    = errors.New("the body is not valid HTTP")
 	ErrMediaType = errors.New("the body is declared to be something other than JSON")
 	ErrEncoding  = errors.New("the body is encoded otherwise than by gzip")
 	ErrNoRoom    = errors.New("the bodies of the requests that are in work are too large together")
@@ -167,8 +169,13 @@ func bodyError(err error, wire io.Reader) error {
 		if _, err := io.Copy(io.Discard, wire); err == nil {
 			return ErrNotGzip
 		}
+		return fmt.Errorf("%w: it ends before its declared end", ErrBroken)
 	}
-	return fmt.Errorf("%w: %w", ErrGone, err)
+	// Errors in the chunks of a body have no type; those of the connection have.
+	if failure := net.Error(nil); errors.As(err, &failure) {
+		return fmt.Errorf("%w: %w", ErrGone, err)
+	}
+	return fmt.Errorf("%w: %w", ErrBroken, err)
 }
 
 // Linger reads on for a while behind an answer that came before the end of the

@@ -1,0 +1,186 @@
+package format
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"agentd/agent/internal/rawjson"
+	"agentd/agent/tools"
+)
+
+// llama is the form of Llama 3.1, 3.2 and 3.3: messages between header tokens,
+// calls as {"name", "parameters"} objects, results in the role ipython.
+//
+// It keeps no state in memory, since these models have no thoughts. The first
+// implementation marks its questions to the user there, under the key _llama,
+// and shows them as calls of a function ask_user. Here a question is a reply
+// like any other; the key stays in memory as it came.
+type llama struct {
+	date  string // today, as the system message has it
+	mixed string
+	split *splitter
+	tag   bool // the vocabulary has pythonTag
+}
+
+// pythonTag is the token that may stand before calls. The templates leave it out
+// where they show a call, and the models write both.
+const pythonTag = "<|python_tag|>"
+
+// The texts of the models' own templates: they were trained on them.
+const (
+	llamaSystem     = "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n"
+	llamaIpython    = "Environment: ipython\n"
+	llamaCutoff     = "Cutting Knowledge Date: December 2023\n"
+	llamaToday      = "Today Date: "
+	llamaIntro      = "Given the following functions, please respond with a JSON for a function call "
+	llamaPurpose    = "with its proper arguments that best answers the given prompt.\n\n"
+	llamaForm       = `Respond in the format {"name": function name, "parameters": dictionary of argument name and its value}.`
+	llamaNoNames    = "Do not use variables.\n\n"
+	llamaUser       = "<|start_header_id|>user<|end_header_id|>\n\n"
+	llamaModel      = "<|start_header_id|>assistant<|end_header_id|>\n\n"
+	llamaResult     = "<|start_header_id|>ipython<|end_header_id|>\n\n"
+	llamaTurnEnd    = "<|eot_id|>"
+	llamaName       = `{"name": "`
+	llamaParameters = `", "parameters": ` // between a call's name and its parameters
+)
+
+// llamaNextCall is between two calls. The templates know one call only; this is what
+// the models write, and the first implementation shows.
+const llamaNextCall = "; "
+
+// llamaDate is the date in the templates of Llama 3.1 to 3.3. Later ones prefer
+// the current date: with it, a prompt would change overnight, and the answer and
+// the cached prefix with it.
+const llamaDate = "26 Jul 2024"
+
+// llamaDateIn finds the date that a template falls back to.
+var llamaDateIn = regexp.MustCompile(`date_string = "([^"]*)"`)
+
+// isLlama tells whether a template is one that this format renders byte for
+// byte: it has all of the texts, and puts the tools into the first user message.
+func isLlama(template string) bool {
+	for _, text := range []string{
+		"<|start_header_id|>", llamaIpython, llamaCutoff, llamaToday, llamaIntro, llamaPurpose, llamaForm, llamaNoNames, `"parameters": `,
+		"tools_in_user_message = true",
+	} {
+		if !strings.Contains(template, strings.TrimSpace(text)) {
+			return false
+		}
+	}
+	return true
+}
+
+func newLlama(o Options) (*llama, error) {
+	if o.EnableThinking {
+		return nil, fmt.Errorf("enable_thinking: models of model_format %s have no thinking to switch on; leave the option off", Llama)
+	}
+	specials := o.Toolkit.SpecialTokens()
+	f := &llama{
+		date: llamaDate, mixed: o.MixedOutput, split: newSplitter(specials),
+		tag: slices.Contains(specials, pythonTag),
+	}
+	if found := llamaDateIn.FindStringSubmatch(o.ChatTemplate); found != nil {
+		f.date = found[1]
+	}
+	return f, nil
+}
+
+func (f *llama) Name() string       { return Llama }
+func (f *llama) StateKey() string   { return "" }
+func (f *llama) ResetsState() bool  { return false }
+func (f *llama) ShowsResults() bool { return true }
+
+// SuppressControl is true: the grammar names pythonTag, which is a control token,
+// and so admits it all the same. Without a grammar calls come without it.
+func (f *llama) SuppressControl() bool { return true }
+
+func (f *llama) Catalog(set *tools.Set) *Catalog {
+	c := &Catalog{Set: set, json: functionsJSON(set)}
+	c.build = func() (string, error) { return f.grammar(set) }
+	var b []byte
+	for i := range set.Tools {
+		b = rawjson.AppendIndented(b, appendFunction(nil, &set.Tools[i]))
+		b = append(b, "\n\n"...)
+	}
+	c.text = string(b)
+	return c
+}
+
+// severalCalls says how several calls are written. The templates say it of one.
+const severalCalls = "\n\nTo make several calls at once, write one JSON object for each of them, separated by semicolons."
+
+func (f *llama) Render(in *Input) (*Prompt, error) {
+	messages := conversation(in)
+	if set := in.Catalog.Set; len(set.Tools) > 0 {
+		if len(set.Robots) > 1 {
+			messages[0].content += severalCalls
+		}
+		if messages[1].role != roleUser { // which has the tools
+			messages = slices.Insert(messages, 1, message{role: roleUser})
+		}
+	}
+	return f.render(messages, in.Catalog), nil
+}
+
+func (f *llama) RenderChat(c *Chat) (*Prompt, error) { return f.render(c.messages(), noTools), nil }
+
+// render renders a system message and what follows it.
+func (f *llama) render(messages []message, c *Catalog) *Prompt {
+	b := &builder{split: f.split}
+	size := len(c.text) + 4096
+	for i := range messages {
+		size += len(messages[i].content) + 96
+	}
+	b.text = make([]byte, 0, size)
+	b.markup(llamaSystem)
+	if c.text != "" {
+		b.markup(llamaIpython)
+	}
+	b.markup(llamaCutoff + llamaToday)
+	b.plain(f.date + "\n\n" + trimSpace(messages[0].content))
+	b.markup(llamaTurnEnd)
+	for i := 1; i < len(messages); i++ {
+		m := &messages[i]
+		switch m.role {
+		case roleUser:
+			b.markup(llamaUser)
+			if i == 1 && c.text != "" {
+				b.markup(llamaIntro + llamaPurpose + llamaForm + llamaNoNames)
+				b.plain(c.text)
+			}
+			b.plain(trimSpace(m.fullContent()))
+		case roleTool:
+			b.markup(llamaResult)
+			b.text = appendResult(b.text, m)
+		case roleAssistant:
+			f.renderAssistant(b, m)
+		}
+		b.markup(llamaTurnEnd)
+	}
+	b.markup(llamaModel)
+	p := b.prompt()
+	p.Messages, p.Tools = messagesJSON(messages), c.json
+	return p
+}
+
+// renderAssistant renders a decision. The templates show one call, and nothing
+// beside it; what is more stands before and behind the tag, as the models write it.
+func (f *llama) renderAssistant(b *builder, m *message) {
+	b.markup(llamaModel)
+	b.plain(trimSpace(m.content))
+	if len(m.calls) > 1 || (len(m.calls) > 0 && m.content != "") {
+		b.markup(pythonTag)
+	}
+	for i := range m.calls {
+		if i > 0 {
+			b.plain(llamaNextCall)
+		}
+		b.plain(llamaName)
+		b.plain(m.calls[i].Name)
+		b.plain(llamaParameters)
+		b.text = rawjson.AppendSpaced(b.text, m.calls[i].Arguments)
+		b.plain("}")
+	}
+}

@@ -1,0 +1,428 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agentd/agent"
+	"agentd/agent/format"
+	"agentd/protocol"
+)
+
+// words counts words for tokens, and remembers how long the prompts were.
+type words struct {
+	mu  sync.Mutex
+	err error // of the failing-th count, from 1
+	failing,
+	counted int
+}
+
+func (w *words) count(_ context.Context, prompt []format.Piece, _ int) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.counted++; w.counted == w.failing {
+		return 0, w.err
+	}
+	n := 0
+	for _, p := range prompt {
+		n += len(strings.Fields(p.Text))
+	}
+	return n, nil
+}
+
+// budget lets the prompts of these tests have 100 words more than one without a history
+// and tools, which has some 200.
+const budget = 300
+
+func summarizing(t testing.TB, cfg agent.Config, w *words) *agent.Agent {
+	cfg.Kind = agent.HistorySummarized
+	if cfg.Summary.Budget == 0 {
+		cfg.Summary.Budget = budget
+	}
+	if w == nil {
+		w = new(words)
+	}
+	cfg.Summary.Count = w.count
+	return newAgent(t, cfg, nil)
+}
+
+// told is a memory of n words, a call and a key that is not the agent's.
+func told(n int) string {
+	return `{"x":1.0,"history":[{"author":"USER","content":"` + strings.TrimSpace(strings.Repeat("word ", n)) + `"},` +
+		`{"author":"MODEL","content":"{\"say\": \"Yes.\", \"action\": {}}"}],"\u0079":[]}`
+}
+
+// stages is a generator that tells summaries from decisions and answers each from
+// its own list.
+type stages struct {
+	summary, decision script
+
+	mu    sync.Mutex
+	calls []string // what each call of Generate was for
+	most  []int
+}
+
+func isSummary(g *agent.Generation) bool {
+	for _, p := range g.Prompt {
+		if strings.Contains(p.Text, "write a summary") {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *stages) AtMost(n int) { s.most = append(s.most, n) }
+
+func (s *stages) Generate(_ context.Context, gs []agent.Generation, done func(int, agent.Result, error)) {
+	kinds := map[bool]int{}
+	for i := range gs {
+		kinds[isSummary(&gs[i])]++
+	}
+	s.mu.Lock()
+	s.calls = append(s.calls, fmt.Sprintf("%d summaries, %d decisions", kinds[true], kinds[false]))
+	s.mu.Unlock()
+	each(gs, func(g agent.Generation) (agent.Result, error) {
+		if isSummary(&g) {
+			return s.summary.generate(g)
+		}
+		return s.decision.generate(g)
+	}, done)
+}
+
+func newStages(summary, decision string) *stages {
+	return &stages{summary: script{answers: []string{summary}}, decision: script{answers: []string{decision}}}
+}
+
+// stepsOf names the steps of a candidate.
+func stepsOf(t *testing.T, out protocol.AgentOutput) string {
+	t.Helper()
+	var names []string
+	for _, raw := range out.InternalSteps {
+		step, err := protocol.DecodeInternalStep(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, step.ID+" "+step.Component)
+	}
+	return strings.Join(names, ", ")
+}
+
+func TestMemoriesOfTheSummarizedAgent(t *testing.T) {
+	const (
+		result = `{"author":"SYSTEM","content":"seen"}`
+		call   = `{"author":"MODEL","content":"{\"say\": \"\", \"action\": {\"a\": {\"name\": \"look\", \"arguments\": {}}}}"}`
+		turn   = `{"author":"USER","content":"Go"},{"author":"MODEL","content":"{\"say\": \"Done.\", \"action\": {}}"}`
+	)
+	long := `{"content":"` + strings.Repeat("word ", 150) + `"}`
+	for _, test := range []struct {
+		name, before string
+		keep         int
+		after        string
+		summaries    int
+	}{
+		{"within the budget the history grows", told(20), 0, strings.Replace(told(20), `"}],`, `"},`+turn+`],`, 1), 0},
+		{"beyond it the summary takes its place", told(200), 0, `{"x":1.0,"history":[` + turn + `],"\u0079":[],"summary":"All of it."}`, 1},
+		{"an earlier summary is replaced", `{"summary":"Before.","history":[` + long + `],"memory_list":["Be kind."]}`, 0, `{"summary":"All of it.","history":[` + turn + `],"memory_list":["Be kind."]}`, 1},
+		{"the newest messages may stay", `{"history":[` + long + `,` + call + `,` + result + `]}`, 2, `{"history":[` + call + `,` + result + `,` + turn + `],"summary":"All of it."}`, 1},
+		{"a result does not stay without its call", `{"history":[` + long + `,` + call + `,` + result + `]}`, 1, `{"history":[` + turn + `],"summary":"All of it."}`, 1},
+		{"fewer stay where they exceed the budget", `{"history":[` + call + `,` + result + `,` + long + `,` + call + `,` + result + `]}`, 4, `{"history":[` + call + `,` + result + `,` + turn + `],"summary":"All of it."}`, 1},
+		{"none stay that do not fit", `{"history":[` + long + `]}`, 7, `{"history":[` + turn + `],"summary":"All of it."}`, 1},
+		{"reasoning that no entry has any more is dropped", `{"_qwen":{"version":1,"turns":{"1":{"kind":"tool_call","reasoning":"x"}}},"history":[` + long + `,` + call + `]}`, 0, `{"history":[` + turn + `],"summary":"All of it."}`, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := newStages(" All of it.\n", "Done.")
+			a := summarizing(t, agent.Config{Summary: agent.Summary{Keep: test.keep}}, nil)
+			for _, out := range run(t, a, g, request(t, `{"num_outputs":2,"memory":`+test.before+`}`)) {
+				if diff := cmp.Diff(test.after, string(out.Memory)); diff != "" {
+					t.Error(diff)
+				}
+				want := "step-0 commander"
+				if test.summaries > 0 {
+					want = "step-0 summarizer, step-1 commander"
+				}
+				if got := stepsOf(t, out); got != want {
+					t.Errorf("steps %s, want %s", got, want)
+				}
+			}
+			if n := len(g.summary.asked); n != test.summaries {
+				t.Errorf("%d summaries were asked for", n)
+			}
+			if n := len(g.decision.asked); n != 1 || g.decision.asked[0].N != 2 {
+				t.Errorf("%d generations of decisions", n)
+			}
+		})
+	}
+}
+
+func TestASummaryIsOneGenerationDecodedAsItsCandidates(t *testing.T) {
+	g := newStages("S", "Done.")
+	a := summarizing(t, agent.Config{Summary: agent.Summary{MaxTokens: 77}, Seed: 5}, nil)
+	run(t, a, g, request(t, `{"num_outputs":3,"memory":`+told(200)+`}`))
+	run(t, a, g, request(t, `{"num_outputs":3,"extra_keys":{"inference_mode":true},"memory":`+told(200)+`}`))
+	for i, greedy := range []bool{false, true} {
+		s, d := g.summary.asked[i], g.decision.asked[i]
+		if s.N != 1 || s.MaxTokens != 77 || s.Greedy != greedy || d.Greedy != greedy || s.Sampling != agent.DefaultSampling || s.Grammar == "" || s.Grammar == d.Grammar || !s.SuppressControl || len(s.Seeds) != 1 {
+			t.Errorf("asked for %+v", s)
+		}
+		for _, seed := range d.Seeds {
+			if seed == s.Seeds[0] {
+				t.Error("a candidate has the summary's seed")
+			}
+		}
+	}
+	if n := g.decision.asked[0].N; n != 3 {
+		t.Errorf("%d candidates", n)
+	}
+	full := &script{answers: []string{"Done."}}
+	run(t, newAgent(t, agent.Config{Seed: 5}, nil), full, request(t, `{"num_outputs":3}`))
+	if diff := cmp.Diff(full.asked[0].Seeds, g.decision.asked[0].Seeds); diff != "" {
+		t.Errorf("the candidates have not the seeds of the full-history agent: %s", diff)
+	}
+}
+
+// TestRequestsAreSummarizedTogetherThenDecidedTogether, and admitted for what they may need.
+func TestRequestsAreSummarizedTogetherThenDecidedTogether(t *testing.T) {
+	a := summarizing(t, agent.Config{}, nil)
+	req := request(t, `{"memory":`+told(200)+`,"num_outputs":4}`, `{"memory":`+told(1)+`,"num_outputs":2}`, `{}`,
+		`{"memory":`+told(300)+`,"num_outputs":8,"extra_keys":{"inference_mode":true}}`, `{"memory":`+told(200)+`,"tools":[{}]}`, `{"memory":`+told(200)+`,"extra_keys":{"coaching":{}}}`)
+	plan, err := a.Prepare(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := plan.Candidates(); n != 4+1+2+1+1+1+1+1+1 {
+		t.Errorf("%d sequences are admitted", n)
+	}
+	g := newStages("S", "Done.")
+	outs, err := a.Run(t.Context(), plan, g)
+	if err != nil || protocol.ValidateResponse(req, outs) != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"2 summaries, 0 decisions", "0 summaries, 4 decisions"}, g.calls); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]int{2 + 4 + 2 + 1 + 1}, g.most); diff != "" {
+		t.Errorf("what is left of the admission: %s", diff)
+	}
+}
+
+// TestWhatCanGoWrongWithASummary is the table of failures: the input's memory comes
+// back as it was, and no candidate is generated in vain.
+func TestWhatCanGoWrongWithASummary(t *testing.T) {
+	few := func(finish string) func(*agent.Result) {
+		return func(r *agent.Result) { r.Completions[0].Finish, r.Completions[0].Stop = finish, "" }
+	}
+	broken := func(err error, tokens int) func(*agent.Result) {
+		return func(r *agent.Result) {
+			r.Completions[0] = agent.Completion{Text: "So f", Tokens: tokens, Finish: "error", Err: err}
+		}
+	}
+	rules := `{"memory_list":["` + strings.Repeat("rule ", 200) + `"],"history":[{"content":"a"}]}`
+	for _, test := range []struct {
+		name, memory string
+		summary      string
+		adjust       func(*agent.Result)
+		err          error
+		code         string
+		component    string
+		message      string
+		steps        string
+		asked        bool // for a summary
+	}{
+		{"over the budget without a history", `{"memory_list":["` + strings.Repeat("rule ", 200) + `"],"history":[]}`, "", nil, nil, "context_budget", "context_budget", "without any history", "", false},
+		{"still over it with a summary", rules, "S", nil, nil, "context_budget", "context_budget", "its budget is 300", "step-0 summarizer", true},
+		{"a summary as long as the history", told(200), strings.Repeat("word ", 200), nil, nil, "context_budget", "context_budget", "with a summary in place of the history", "step-0 summarizer", true},
+		{"an empty summary", told(200), "", nil, nil, "invalid_output", "summarizer", "could not be summarized: the output is blank", "step-0 summarizer", true},
+		{"a blank one", told(200), " \n\u2003", nil, nil, "invalid_output", "summarizer", "blank", "step-0 summarizer", true},
+		{"a call in its place", told(200), moveTo("x", "a"), nil, nil, "invalid_output", "summarizer", "stray <tool_call>", "step-0 summarizer", true},
+		{"an object in its place", told(200), `{"say": "x", "action": {}}`, nil, nil, "invalid_output", "summarizer", "is JSON", "step-0 summarizer", true},
+		{"nothing within its tokens", told(200), "\n", few(agent.FinishLength), nil, "truncated", "summarizer", "--summary-max-tokens", "step-0 summarizer", true},
+		{"another end than those of a text", told(200), "S S S S", few("repetition"), nil, "truncated", "summarizer", "repetition", "step-0 summarizer", true},
+		{"a history that does not fit the context", told(200), "", nil, &agent.ContextOverflowError{Prompt: 9, MaxNew: 8, Limit: 7}, "context_overflow", "summarizer", "the prompt has 9 tokens", "", true},
+		{"a model that fails", told(200), "", nil, &agent.ModelError{Err: errors.New("gone")}, "model_error", "summarizer", "gone", "", true},
+		{"a model that fails midway", told(200), "", broken(&agent.ModelError{Err: errors.New("gone")}, 3), nil, "model_error", "summarizer", "gone", "step-0 summarizer", true},
+		{"time that is up", told(200), "", broken(context.DeadlineExceeded, 0), nil, "timeout", "summarizer", "--request-timeout", "", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := newStages(test.summary, "Done.")
+			g.summary.adjust, g.summary.err = test.adjust, test.err
+			other := `{"id":9,"memory":` + told(1) + `}`
+			outs := run(t, summarizing(t, agent.Config{}, nil), g, request(t, `{"num_outputs":2,"memory":`+test.memory+`}`, other))
+			for _, out := range outs[:2] {
+				e := out.Error
+				if e == nil || e.Code != test.code || e.Component != test.component || !strings.Contains(e.Message, test.message) {
+					t.Errorf("error %+v", e)
+				}
+				if string(out.Memory) != test.memory {
+					t.Errorf("memory %s", out.Memory)
+				}
+				if got := stepsOf(t, out); got != test.steps {
+					t.Errorf("steps %q, want %q", got, test.steps)
+				}
+			}
+			if outs[2].Error != nil || len(g.decision.asked) != 1 {
+				t.Errorf("another input: %+v, %d generations of decisions", outs[2].Error, len(g.decision.asked))
+			}
+			if (len(g.summary.asked) == 1) != test.asked {
+				t.Errorf("%d summaries were asked for", len(g.summary.asked))
+			}
+		})
+	}
+}
+
+func TestACandidateThatFailsBehindASummaryKeepsBothStepsAndItsMemory(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer string
+		adjust func(*agent.Result)
+		steps  string
+	}{
+		"an answer that is no decision": {"<tool_call>", nil, "step-0 summarizer, step-1 commander"},
+		"nothing was said": {"", func(r *agent.Result) {
+			r.Completions[0] = agent.Completion{Err: &agent.ModelError{Err: errors.New("gone")}}
+		}, "step-0 summarizer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newStages("S", test.answer)
+			g.decision.adjust = test.adjust
+			out := run(t, summarizing(t, agent.Config{}, nil), g, request(t, `{"memory":`+told(200)+`}`))[0]
+			if out.Error == nil || out.Error.Component == agent.ComponentSummarizer || string(out.Memory) != told(200) {
+				t.Errorf("%+v, memory %s", out.Error, out.Memory)
+			}
+			if got := stepsOf(t, out); got != test.steps {
+				t.Errorf("steps %q, want %q", got, test.steps)
+			}
+		})
+	}
+}
+
+func TestASummaryThatIsCutOffCounts(t *testing.T) {
+	g := newStages("The cup is in the kit", "Done.")
+	g.summary.adjust = func(r *agent.Result) { r.Completions[0].Finish, r.Completions[0].Stop = agent.FinishLength, "" }
+	out := run(t, summarizing(t, agent.Config{}, nil), g, request(t, `{"memory":`+told(200)+`}`))[0]
+	if out.Error != nil || !strings.Contains(string(out.Memory), `"summary":"The cup is in the kit"`) {
+		t.Errorf("%+v, memory %s", out.Error, out.Memory)
+	}
+	if !strings.Contains(string(out.InternalSteps[0]), `"finish_reason":"length"`) {
+		t.Errorf("step %s", out.InternalSteps[0])
+	}
+}
+
+func TestTheRequestEndsWithItsSummaries(t *testing.T) {
+	for name, test := range map[string]struct {
+		summary error
+		words   *words
+		want    error
+	}{
+		"a generator that closes":      {summary: agent.ErrClosed, want: agent.ErrClosed},
+		"a caller that leaves":         {summary: context.Canceled, want: context.Canceled},
+		"a caller that left before":    {words: &words{err: context.Canceled, failing: 1}, want: context.Canceled},
+		"one that left between":        {words: &words{err: context.Canceled, failing: 2}, want: context.Canceled},
+		"a time that is up is no end":  {words: &words{err: context.DeadlineExceeded, failing: 2}},
+		"nor a prompt without a count": {words: &words{err: errors.New("no tokenizer"), failing: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newStages("S", "Done.")
+			g.summary.err = test.summary
+			a := summarizing(t, agent.Config{}, test.words)
+			plan, err := a.Prepare(request(t, `{"memory":`+told(200)+`}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			outs, err := a.Run(t.Context(), plan, g)
+			if !errors.Is(err, test.want) || len(g.decision.asked) > 0 {
+				t.Errorf("got %v, %d decisions", err, len(g.decision.asked))
+			}
+			if test.want == nil && (len(outs) != 1 || outs[0].Error == nil) {
+				t.Errorf("got %+v", outs)
+			}
+		})
+	}
+}
+
+func TestTheSummarizedAgentTakesNoCorrections(t *testing.T) {
+	out := run(t, summarizing(t, agent.Config{}, nil), newStages("", ""), request(t, `{"memory":`+told(200)+`,"extra_keys":{"coaching":{"kind":"replace_say","text":"x"}}}`))[0]
+	if e := out.Error; e == nil || e.Code != agent.CodeInvalidCoaching || !strings.Contains(e.Message, "coaching_resume") || len(out.InternalSteps) > 0 || string(out.Memory) != told(200) {
+		t.Errorf("%+v", out)
+	}
+	if out := run(t, summarizing(t, agent.Config{}, nil), newStages("S", "Done."), request(t, `{"extra_keys":{"coaching":null}}`))[0]; out.Error != nil {
+		t.Errorf("null counts as a correction: %+v", out.Error)
+	}
+}
+
+// TestAgentsGoOnWithEachOthersMemories and show them alike.
+func TestAgentsGoOnWithEachOthersMemories(t *testing.T) {
+	full, short := newAgent(t, agent.Config{}, nil), summarizing(t, agent.Config{}, nil)
+	memory := told(10)
+	var histories []int
+	for turn, a := range []*agent.Agent{full, short, full, full, short, short, full} {
+		g := newStages(fmt.Sprintf("Summary %d.", turn), "Done.")
+		req := request(t, `{"memory":`+memory+`,"instruction":{"type":"user","content":"`+strings.TrimSpace(strings.Repeat("more ", 20))+`"}}`)
+		out := run(t, a, g, req)[0]
+		if out.Error != nil {
+			t.Fatalf("turn %d: %+v", turn, out.Error)
+		}
+		memory = string(out.Memory)
+		n := strings.Count(memory, `"author"`)
+		histories = append(histories, n)
+		if !strings.HasPrefix(memory, `{"x":1.0,"history":[`) || !strings.Contains(memory, `"\u0079":[]`) {
+			t.Errorf("turn %d: memory %s", turn, memory)
+		}
+		shown := ""
+		for _, p := range g.decision.asked[0].Prompt {
+			shown += p.Text
+		}
+		if want := strings.Contains(memory, `"summary"`); strings.Contains(shown, "# Summary of what happened before") != want {
+			t.Errorf("turn %d: the prompt shows a summary: %v", turn, !want)
+		}
+	}
+	// Only the agent that summarizes shortens the history, and only when it must.
+	if diff := cmp.Diff([]int{4, 6, 8, 10, 2, 4, 6}, histories); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWhatTheSummarizedAgentRefuses(t *testing.T) {
+	count := new(words).count
+	for name, test := range map[string]struct {
+		cfg  agent.Config
+		want string
+	}{
+		"an unknown kind":             {agent.Config{Kind: "reactive"}, `agent is "reactive"; it must be full-history or history-summarized`},
+		"a budget of another agent":   {agent.Config{Summary: agent.Summary{Budget: 5}}, "a summary is for the history-summarized agent"},
+		"a negative budget":           {agent.Config{Kind: agent.HistorySummarized, Summary: agent.Summary{Budget: -1, Count: count}}, "none can be negative"},
+		"tokens that nobody counts":   {agent.Config{Kind: agent.HistorySummarized}, "needs something that counts them"},
+		"hidden messages":             {agent.Config{Kind: agent.HistorySummarized, Summary: agent.Summary{Count: count}, HistoryMaxMessages: 4}, "history_max_messages hides messages"},
+		"answers of a fixed length":   {agent.Config{Kind: agent.HistorySummarized, Summary: agent.Summary{Count: count}, IgnoreEnd: true}, "are no summaries"},
+		"a template without thinking": {agent.Config{Kind: agent.HistorySummarized, Architecture: "qwen2", EnableThinking: true, Summary: agent.Summary{Count: count}}, "no thinking"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.cfg.Architecture == "" {
+				test.cfg.Architecture = "qwen3"
+			}
+			if _, err := agent.New(test.cfg, &fakeKit{}); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want one with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestSummariesAreInThePromptLog(t *testing.T) {
+	dir := t.TempDir()
+	run(t, summarizing(t, agent.Config{PromptLogDir: dir}, nil), newStages("All of it.", "Done."), request(t, `{"memory":`+told(200)+`}`))
+	for component, want := range map[string]string{"summarizer": "All of it.", "commander": "Done."} {
+		files, err := filepath.Glob(filepath.Join(dir, "*_"+component+"_*.log"))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("%s: %v, %v", component, files, err)
+		}
+		if text, err := os.ReadFile(files[0]); err != nil || !strings.Contains(string(text), want+"<|im_end|>") || !strings.Contains(string(text), "\nVALID") {
+			t.Errorf("%s, %v", text, err)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// programVariable makes a process of this test binary the program itself.
+const programVariable = "TEST_IS_AGENTD"
+
+func TestAServerThatIsKilledLeavesALineWithItsBuild(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe, "--port", "0", "--log-format", "json", "--threads", "1", "--context-length", "2048", "--device", "cpu")
+	cmd.Env = append(os.Environ(), programVariable+"=1")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(stderr)
+	var before strings.Builder
+	for !strings.Contains(before.String(), `"message":"ready"`) {
+		line, err := lines.ReadString('\n')
+		if before.WriteString(line); err != nil {
+			t.Fatalf("%v; it said %s", err, before.String())
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGABRT); err != nil {
+		t.Fatal(err)
+	}
+	after, err := io.ReadAll(lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var end *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &end) || end.ExitCode() != 2 {
+		t.Errorf("it ended with %v", err)
+	}
+	want := fmt.Sprintf(`(?m)^\S+: fatal signal SIGABRT \(sent by process %d\) on thread \d+ .*; build: %s, llama\.cpp`, os.Getpid(), regexp.QuoteMeta(versionLine()))
+	if !regexp.MustCompile(want).Match(after) {
+		t.Errorf("%s is not in %s", want, after)
+	}
+}

@@ -1,0 +1,102 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"agentd/coaching/egress"
+	"agentd/protocol"
+)
+
+// cutOff are answers that ended at the limit of tokens.
+var cutOff = map[string]string{
+	protocol.BackendOpenAI: chatBody("{", "length"), protocol.BackendOllama: ollamaBody("{", "length"), protocol.BackendAnthropic: claudeBody(`{"type":"text","text":"{"}`, "max_tokens"),
+}
+
+func TestReachTellsWhatCanBeUsed(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc // nil: one of the API's
+		says   string           // "" when the backend can be used
+	}{
+		"an answer":                     {nil, ""},
+		"an answer that was cut off":    {nil, ""},
+		"a busy model":                  {step(429, ""), ""},
+		"a model that loads":            {step(503, `{"error":{"message":"Loading model"}}`), ""},
+		"a limit that it does not take": {step(400, `{"error":{"message":"could not finish within the limit"}}`), ""},
+		"a wrong key":                   {step(401, `{"error":{"message":"wrong key `+key+`"}}`), "(401 Unauthorized): wrong key ***"},
+		"a model that is not there":     {step(404, `{"error":"model not found"}`), "model not found"},
+		"a broken gateway":              {step(502, "<html>"), "502"},
+		"another server":                {step(200, `{"hello":"world"}`), "not what this kind of endpoint answers"},
+		"a redirect":                    {step(307, "", "Location", "http://127.0.0.1:1/"), "redirect"},
+		"a broken connection":           {broken(reset), "cannot reach the model"},
+		"no answer in time":             {hang, "nothing within 10ms"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachAPI(t, func(t *testing.T, a api) {
+				answer, timeout := c.answer, time.Minute
+				switch name {
+				case "an answer":
+					answer = step(200, a.good)
+				case "an answer that was cut off":
+					answer = step(200, cutOff[a.typ])
+				case "no answer in time":
+					timeout = 10 * time.Millisecond
+				}
+				s := scripted(t, answer)
+				err := Reach(t.Context(), newBackend(t, define(a.typ, s.URL+a.path), egress.ClientOptions{}), timeout)
+				if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+					t.Errorf("got %v, want %q", err, c.says)
+				}
+				if calls := s.got(); len(calls) != 1 {
+					t.Errorf("%d calls, want 1", len(calls))
+				} else if len(calls[0].body) > 600 || calls[0].header.Get("Authorization") != "Bearer "+key {
+					t.Errorf("the call is not short, or lacks its header: %+v", calls[0])
+				}
+			})
+		})
+	}
+}
+
+// TestReachChangesNothingForLaterQuestions: it asks for no schema, and the
+// backend's way of asking for one stays untried.
+func TestReachChangesNothingForLaterQuestions(t *testing.T) {
+	s := scripted(t, step(200, chatBody("hello", "stop")), step(200, chatBody(answer, "stop")))
+	b := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{})
+	if err := Reach(t.Context(), b, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	got, err := b.Ask(t.Context(), question())
+	if err != nil || got.Mode != ModeSchema {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestTheServersOwnModelNeedsNoCall(t *testing.T) {
+	asked := localFunc(func(context.Context, Question) (Answer, error) { return Answer{}, errors.New("asked") })
+	b, err := New(protocol.NewCoachingBackend("own", protocol.BackendLocal), Options{Local: asked})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Reach(t.Context(), b, time.Minute); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReachEndsWithItsContext(t *testing.T) {
+	s := scripted(t, hang)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Reach(ctx, newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{}), time.Minute); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// localFunc is a model of the server that answers with a function.
+type localFunc func(context.Context, Question) (Answer, error)
+
+func (f localFunc) Ask(ctx context.Context, q Question) (Answer, error) { return f(ctx, q) }
+func (localFunc) Window() int                                           { return 100 }

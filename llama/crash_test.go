@@ -1,0 +1,363 @@
+package llama
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"agentd/llama/internal/faults"
+	"agentd/llama/synth"
+)
+
+// crashVariable tells a process of this test binary how to end itself; crashFile names a
+// file that it may spoil.
+const (
+	crashVariable = "AGENTD_TEST_CRASH"
+	crashFile     = "AGENTD_TEST_CRASH_FILE"
+)
+
+// crash ends the process, which is there for that, by "where/kind".
+func crash(order string) {
+	where, kind, _ := strings.Cut(order, "/")
+	file := os.Getenv(crashFile)
+	install()
+	SetBuild("under test 1.2.3")
+	switch where {
+	case "thread":
+		faults.OnThread(kind, file)
+	case "openmp":
+		faults.InOpenMP(kind, file)
+	case "many":
+		faults.OnMany(kind, file)
+	case "cgo":
+		faults.Here(kind, file)
+	case "model":
+		decodeFromFileCutShort(file, kind)
+	case "panic":
+		fmt.Println(**new(*int))
+	case "sent":
+		fmt.Println("ready")
+		select {}
+	}
+	os.Exit(3)
+}
+
+// decodeFromFileCutShort loads a model, which maps its file, and decodes after the file was
+// cut short. By kind, a worker of OpenMP reads the weights before, or the file is only
+// written to and the fault another one.
+func decodeFromFileCutShort(file, kind string) {
+	m, err := New(file, SetMMap(true), SetRepack(false), SetDevices("cpu"))
+	if err != nil {
+		panic(err)
+	}
+	c, err := m.NewContext(SetContext(256), SetBatch(32), SetThreads(2, 2))
+	if err != nil {
+		panic(err)
+	}
+	if kind == "written" {
+		info, err := os.Stat(file)
+		if err != nil {
+			panic(err)
+		}
+		later := info.ModTime().Add(1e9)
+		if err := os.Chtimes(file, later, later); err != nil {
+			panic(err)
+		}
+		faults.OnThread("write", "")
+	}
+	if err := os.Truncate(file, 4096); err != nil {
+		panic(err)
+	}
+	if kind == "worker" {
+		faults.InOpenMP("read", mappedAt(file))
+	}
+	b := NewBatch(1)
+	if err := b.Add(1, 0, 0, true); err != nil {
+		panic(err)
+	}
+	fmt.Println(c.Decode(b))
+}
+
+// mappedAt is where the last page of a mapped file lies, in base 16.
+func mappedAt(file string) string {
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		panic(err)
+	}
+	for line := range strings.Lines(string(maps)) {
+		if _, end, _ := strings.Cut(line, "-"); strings.HasSuffix(line, file+"\n") {
+			end, _, _ = strings.Cut(end, " ")
+			last, err := strconv.ParseUint(end, 16, 64)
+			if err != nil {
+				panic(err)
+			}
+			return strconv.FormatUint(last-1, 16)
+		}
+	}
+	panic(file + " is not mapped")
+}
+
+// crashed is what a process left that ended itself.
+type crashed struct {
+	signal syscall.Signal // 0: it exited
+	code   int
+	line   string // the one about the signal
+	stderr string
+}
+
+// crashing starts a process of this test binary that ends itself.
+func crashing(t *testing.T, order, file string) *exec.Cmd {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe)
+	cmd.Env = append(os.Environ(), crashVariable+"="+order, crashFile+"="+file, "OMP_NUM_THREADS=2")
+	return cmd
+}
+
+var fatalLine = regexp.MustCompile(`(?m)^\S+: fatal signal .*$`)
+
+// wait runs a process to its end.
+func wait(t *testing.T, cmd *exec.Cmd, stderr *bytes.Buffer) crashed {
+	t.Helper()
+	var end *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &end) {
+		t.Fatalf("it did not end by itself: %v\n%s", err, stderr)
+	}
+	c := crashed{code: end.ExitCode(), stderr: stderr.String()}
+	if status := end.Sys().(syscall.WaitStatus); status.Signaled() {
+		c.signal = status.Signal()
+	}
+	lines := fatalLine.FindAllString(c.stderr, -1)
+	if len(lines) > 1 {
+		t.Errorf("%d lines about the end", len(lines))
+	}
+	c.line = strings.Join(lines, "\n")
+	return c
+}
+
+func runCrash(t *testing.T, order, file string) crashed {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd := crashing(t, order, file)
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return wait(t, cmd, &stderr)
+}
+
+// holds checks that a text matches all of some expressions.
+func holds(t *testing.T, text string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !regexp.MustCompile(want).MatchString(text) {
+			t.Errorf("%q is not in %q", want, text)
+		}
+	}
+}
+
+// spoiled is a file of two pages that a test may spoil.
+func spoiled(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "mapped file")
+	if err := os.WriteFile(path, make([]byte, 2*os.Getpagesize()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// crashes are the faults that C code makes, and what the line says of each.
+var crashes = []struct {
+	kind   string
+	signal syscall.Signal
+	says   string
+}{
+	{"write", syscall.SIGSEGV, `SIGSEGV \(nothing is mapped there: address 0x10\)`},
+	{"jump", syscall.SIGSEGV, `SIGSEGV \(nothing is mapped there: address 0x0\)`},
+	{"bus", syscall.SIGBUS, `SIGBUS \(beyond the end of the mapped file: address 0x[0-9a-f]+, offset 0x1fff of /.*/mapped file\)`},
+	{"divide", syscall.SIGFPE, `SIGFPE \(integer division by zero\)`},
+	{"illegal", syscall.SIGILL, `SIGILL \(code 2\)`},
+	{"abort", syscall.SIGABRT, `SIGABRT \(abort\(\) was called\)`},
+	{"free", syscall.SIGABRT, `SIGABRT \(abort\(\) was called\)`},
+	{"throw", syscall.SIGABRT, `SIGABRT \(uncaught C\+\+ exception St13runtime_error: thrown on purpose\)`},
+	{"ggml", syscall.SIGABRT, `SIGABRT \(faults.cpp:7: made to fail\)`},
+}
+
+// everyLine is in all lines: the build and a backtrace, from the fault down.
+var everyLine = []string{
+	`; build: under test 1\.2\.3, llama\.cpp \S+, ggml \d+\.\d+\.\d+ `,
+	`; backtrace: (0x0 < )?\S+\+0x[0-9a-f]+( |\(|$)`,
+}
+
+func onlyAMD64(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("other processors raise other signals for the same faults")
+	}
+}
+
+func TestAFaultOnAThreadOfCLeavesALineAndEndsByItsSignal(t *testing.T) {
+	onlyAMD64(t)
+	for _, where := range []string{"thread", "openmp"} {
+		for _, c := range crashes {
+			t.Run(where+"/"+c.kind, func(t *testing.T) {
+				t.Parallel()
+				got := runCrash(t, where+"/"+c.kind, spoiled(t))
+				if got.signal != c.signal {
+					t.Errorf("ended by signal %d with code %d, not %v:\n%s", got.signal, got.code, c.signal, got.stderr)
+				}
+				holds(t, got.line, everyLine...)
+				holds(t, got.line, `fatal signal `+c.says+` on thread \d+ "[^"]+" of C; build`)
+				if c.kind != "jump" { // only its caller is known
+					holds(t, got.line, ` < libc\.so\.6\+0x`)
+				}
+				if strings.Contains(got.stderr, "goroutine") {
+					t.Errorf("Go's traces are there too:\n%s", got.stderr)
+				}
+			})
+		}
+	}
+}
+
+func TestAFaultWithinACallFromGoLeavesALineAndGosTraces(t *testing.T) {
+	onlyAMD64(t)
+	for _, c := range crashes {
+		t.Run(c.kind, func(t *testing.T) {
+			t.Parallel()
+			got := runCrash(t, "cgo/"+c.kind, spoiled(t))
+			if got.signal != 0 || got.code != 2 {
+				t.Errorf("ended by signal %d with code %d, not as Go ends:\n%s", got.signal, got.code, got.stderr)
+			}
+			holds(t, got.line, everyLine...)
+			holds(t, got.line, `fatal signal `+c.says+` on thread \d+ "[^"]+" of Go; build`)
+			holds(t, got.stderr, `signal arrived during cgo execution`, `goroutine 1 `, `faults\._Cfunc_faults_here`)
+		})
+	}
+}
+
+func TestThreadsThatFaultTogetherLeaveOneLine(t *testing.T) {
+	onlyAMD64(t)
+	got := runCrash(t, "many/write", "")
+	if got.signal != syscall.SIGSEGV {
+		t.Errorf("ended by signal %d with code %d:\n%s", got.signal, got.code, got.stderr)
+	}
+	holds(t, got.line, everyLine...)
+}
+
+// TestAModelFileThatChangesIsNamed although no one knows which of the threads that compute
+// comes upon it first, Go's or one of OpenMP's.
+func TestAModelFileThatChangesIsNamed(t *testing.T) {
+	onlyAMD64(t)
+	source, err := os.ReadFile(modelPath(t, synth.GPTOSS))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, says := range map[string][]string{
+		"cut":     {`SIGBUS \(beyond the end of the mapped file: address \S+, offset \S+ of /.*/model\.gguf\)`, `size \d+ -> 4096 bytes`},
+		"worker":  {`SIGBUS \(beyond the end of the mapped file: address \S+, offset \S+ of /.*/model\.gguf\) on .* of C;`, `size \d+ -> 4096 bytes`},
+		"written": {`SIGSEGV .* of C;`, `it was written to`},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "model.gguf")
+			if err := os.WriteFile(file, source, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got := runCrash(t, "model/"+kind, file)
+			holds(t, got.line, everyLine...)
+			holds(t, got.line, says...)
+			holds(t, got.line, `; model file `+regexp.QuoteMeta(file)+` changed on disk since it was loaded \(`)
+			if byGo := strings.Contains(got.line, `" of Go;`); byGo != (got.code == 2) || byGo == (got.signal != 0) {
+				t.Errorf("ended by signal %d with code %d:\n%s", got.signal, got.code, got.stderr)
+			}
+		})
+	}
+}
+
+func TestASignalThatIsSentIsReportedWithItsSender(t *testing.T) {
+	var stderr bytes.Buffer
+	cmd := crashing(t, "sent/", "")
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fscanln(out, new(string)); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGABRT); err != nil {
+		t.Fatal(err)
+	}
+	got := wait(t, cmd, &stderr)
+	holds(t, got.line, fmt.Sprintf(`SIGABRT \(sent by process %d\)`, os.Getpid()), everyLine[0])
+	holds(t, got.stderr, `SIGABRT: abort`)
+	if got.code != 2 {
+		t.Errorf("ended by signal %d with code %d", got.signal, got.code)
+	}
+}
+
+func TestAFaultOfGosCodeStaysAPanic(t *testing.T) {
+	install()
+	for what, f := range map[string]func(){
+		"nil dereference": func() { fmt.Println(**new(*int)) },
+		"division":        func() { fmt.Println(1 / *new(int)) },
+		"nil function":    func() { (*new(func()))() },
+	} {
+		func() {
+			defer func() {
+				if _, ok := recover().(runtime.Error); !ok {
+					t.Errorf("%s: no panic of the runtime", what)
+				}
+			}()
+			f()
+		}()
+	}
+
+	got := runCrash(t, "panic/", "")
+	holds(t, got.stderr, `panic: runtime error: invalid memory address or nil pointer dereference`, `goroutine 1 `)
+	if got.code != 2 || got.line != "" {
+		t.Errorf("ended by signal %d with code %d and the line %q", got.signal, got.code, got.line)
+	}
+}
+
+func TestGosCodeHoldsGoAndNotC(t *testing.T) {
+	start, end := goCode()
+	for what, f := range map[string]any{"ours": goCode, "the library's": fmt.Println, "the runtime's": runtime.GC, "assembly": bytes.IndexByte} {
+		if pc := reflect.ValueOf(f).Pointer(); pc < start || end <= pc {
+			t.Errorf("%s: %#x is not within %#x to %#x", what, pc, start, end)
+		}
+	}
+	for _, pc := range []uintptr{start - 1, end} {
+		if f := runtime.FuncForPC(pc); f != nil {
+			t.Errorf("%#x is in %s", pc, f.Name())
+		}
+	}
+}
+
+func TestASplitModelHasPartsWithNumbers(t *testing.T) {
+	for name, want := range map[string][]string{
+		"m.gguf":                   {"m.gguf"},
+		"a/m-00001-of-00001.gguf":  {"a/m-00001-of-00001.gguf"},
+		"a/m-00001-of-00003.gguf":  {"a/m-00001-of-00003.gguf", "a/m-00002-of-00003.gguf", "a/m-00003-of-00003.gguf"},
+		"a/m-00001-of-00003.gguf2": {"a/m-00001-of-00003.gguf2"},
+	} {
+		if got := parts(name); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+// Package connection is what both servers know of a connection beside its requests: it
+// makes JSON of the errors that net/http writes before any handler is asked, and it tells
+// a client that has left from one that only has nothing more to send.
+package connection
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// Prepare makes s ready for Serve. The server has its handler by then.
+func Prepare(s *http.Server) {
+	handler := s.Handler
+	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c := of(r); c != nil {
+			c.answering.Store(true)
+		}
+		handler.ServeHTTP(w, r)
+	})
+	s.DisableGeneralOptionsHandler = true // all answers but errors are a handler's
+	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		own := c.(*Conn)
+		own.base = ctx
+		return context.WithValue(ctx, connKey{}, own)
+	}
+	s.ConnState = func(c net.Conn, state http.ConnState) {
+		if own, ok := c.(*Conn); ok && state == http.StateIdle {
+			own.answering.Store(false)
+			own.begun.Store(false)
+		}
+	}
+}
+
+// Serve serves s, which was prepared, on l until s ends, over TLS when there are
+// certificates. It always closes l and returns nil after Shutdown and Close. refused is told
+// of every error that was answered before a handler was asked.
+//
+// Only HTTP/1 is spoken: what this package does happens on the bytes of a connection.
+func Serve(s *http.Server, l net.Listener, certificates []tls.Certificate, refused func(status int, detail string)) error {
+	wrapped := &listener{Listener: l, maxHeader: s.MaxHeaderBytes, refused: refused}
+	if len(certificates) > 0 {
+		wrapped.tls = &tls.Config{Certificates: certificates, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	}
+	if err := s.Serve(wrapped); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// listener accepts connections as *Conn.
+type listener struct {
+	net.Listener
+	tls       *tls.Config // nil: plain
+	maxHeader int
+	refused   func(status int, detail string)
+}
+
+// Accept implements [net.Listener]. A TLS handshake happens with the first read, which is
+// made by the connection's own goroutine.
+func (l *listener) Accept() (net.Conn, error) {
+	raw, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{Conn: raw, raw: raw, listener: l}
+	if l.tls != nil {
+		c.Conn = tls.Server(raw, l.tls)
+	}
+	return c, nil
+}
+
+// Conn is an accepted connection.
+type Conn struct {
+	net.Conn          // over TLS where that is spoken
+	raw      net.Conn // what was accepted
+	listener *listener
+	base     context.Context // the server's
+
+	answering atomic.Bool // a handler was asked, and its answer has not ended
+	begun     atomic.Bool // something of the next request has come
+}
+
+type connKey struct{}
+
+// of is the connection of a request; nil when it did not come through Serve.
+func of(r *http.Request) *Conn {
+	c, _ := r.Context().Value(connKey{}).(*Conn)
+	return c
+}
+
+// Read implements [net.Conn].
+func (c *Conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.answering.Load() {
+		return n, err
+	}
+	if n > 0 {
+		c.begun.Store(true)
+	}
+	switch {
+	case err == nil:
+	case isPlainHTTP(err):
+		c.refuse(c.raw, http.StatusBadRequest, "this port speaks HTTPS; use a URL that begins with https://")
+	case errors.Is(err, os.ErrDeadlineExceeded) && c.begun.Load():
+		c.refuse(c.Conn, http.StatusRequestTimeout, "the request line and the headers did not arrive in time")
+	}
+	return n, err
+}
+
+// Write implements [net.Conn]. What is written while no handler is asked is an error of
+// net/http.
+func (c *Conn) Write(p []byte) (int, error) {
+	if c.answering.Load() {
+		return c.Conn.Write(p)
+	}
+	status, detail, ok := c.meaning(p)
+	if !ok {
+		return c.Conn.Write(p)
+	}
+	if err := c.refuse(c.Conn, status, detail); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// CloseWrite tells the client that nothing more comes.
+func (c *Conn) CloseWrite() error { return closeWrite(c.Conn) }
+
+func closeWrite(c net.Conn) error {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// Drain ends an answer to a client that may still be sending a body which nobody can read:
+// closed at once, the connection would be reset, and the client would not see the answer.
+func Drain(r *http.Request) {
+	if c := of(r); c != nil {
+		c.drain(c.Conn)
+	}
+}
+
+// drain says that nothing more comes, and reads for a while.
+func (c *Conn) drain(to net.Conn) {
+	_ = closeWrite(to) // what matters has been written
+	_ = c.raw.SetReadDeadline(time.Now().Add(drainTime))
+	for buffer, n := make([]byte, 32<<10), 0; n < drainBytes; {
+		read, err := c.raw.Read(buffer)
+		if n += read; err != nil {
+			return
+		}
+	}
+}

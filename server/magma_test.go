@@ -1,0 +1,190 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"agentd/coaching"
+	"agentd/protocol"
+
+	"github.com/rs/zerolog"
+)
+
+// TestOnlyTheRootNamesTheSessionVersion: MAGMA's stable packages refuse an info
+// that does, and old clients may look for it.
+func TestOnlyTheRootNamesTheSessionVersion(t *testing.T) {
+	info := func(path string, change ...func(*Options)) string {
+		t.Helper()
+		w := request{method: "GET", path: path}.do(t, newTest(t, Loading, nil, change...))
+		if w.Code != http.StatusOK {
+			t.Fatalf("%s: got %d %s", path, w.Code, w.Body)
+		}
+		return w.Body.String()
+	}
+	const version = `,"coaching_session_version":"1"`
+	root, magma := info("/v1/info", coached(&fakeCoach{})), info("/magma/v1/info", coached(&fakeCoach{}))
+	if !strings.Contains(root, version) || strings.Replace(root, version, "", 1) != magma {
+		t.Errorf("the root says %s, /magma %s", root, magma)
+	}
+	if root, magma := info("/v1/info"), info("/magma/v1/info"); root != magma {
+		t.Errorf("without coaching the root says %s, /magma %s", root, magma)
+	}
+}
+
+func TestBothBasePathsHaveTheSameRoutes(t *testing.T) {
+	for name, test := range map[string]struct {
+		r      request
+		status int
+		body   string
+	}{
+		"health":           {request{method: "GET", path: "/health"}, 200, `{"status":"ready"}`},
+		"decisions":        {request{method: "POST", path: "/v1/responses", body: validBody}, 200, `"status":"completed"`},
+		"a bad body":       {request{method: "POST", path: "/v1/responses", body: "{}"}, 422, `"loc":["body","inputs"]`},
+		"another type":     {request{method: "POST", path: "/v1/responses", body: validBody, header: map[string]string{"Content-Type": "text/plain"}}, 415, "application/json"},
+		"a page's request": {request{method: "POST", path: "/v1/responses", body: validBody, header: map[string]string{"Origin": "http://evil.example"}}, 403, "programs"},
+		"the document":     {request{method: "GET", path: "/openapi.json"}, 200, `"openapi"`},
+		"the metrics":      {request{method: "GET", path: "/metrics"}, 200, "agentd_build_info"},
+		"another method":   {request{method: "DELETE", path: "/v1/info"}, 405, "Allow"},
+		"another path":     {request{method: "GET", path: "/v1/other"}, 404, "/openapi.json"},
+		"no path":          {request{method: "GET", path: "/"}, 404, "/openapi.json"},
+	} {
+		atBoth(t, name, func(t *testing.T, base string) {
+			test.r.path = base + test.r.path
+			w := test.r.do(t, newTest(t, Ready, echo, coached(&fakeCoach{})))
+			if w.Code != test.status || !strings.Contains(w.Body.String(), test.body) {
+				t.Errorf("got %d %s, want %d with %s", w.Code, w.Body, test.status, test.body)
+			}
+		})
+	}
+}
+
+// TestTheDocumentNamesBothBasePaths as its servers.
+func TestTheDocumentNamesBothBasePaths(t *testing.T) {
+	var doc struct{ Servers []struct{ URL string } }
+	if err := json.Unmarshal(protocol.OpenAPI(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range doc.Servers {
+		got = append(got, s.URL)
+	}
+	if want := []string{"/", pathMagma}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestMetricsTellTheBasePathsApart(t *testing.T) {
+	s := newTest(t, Ready, echo)
+	request{method: "POST", path: "/magma/v1/responses", body: validBody}.do(t, s)
+	page := request{method: "GET", path: "/metrics"}.do(t, s).Body.String()
+	if want := `agentd_http_requests_total{method="POST",route="/magma/v1/responses",status="200"} 1`; !strings.Contains(page, want) {
+		t.Errorf("the metrics lack %s", want)
+	}
+}
+
+// TestCorrectionsMaySpeakAndCallOnlyUnderMagma: what is said is dropped there before
+// the agent sees it.
+func TestCorrectionsMaySpeakAndCallOnlyUnderMagma(t *testing.T) {
+	const extra = `{"inference_mode":true,"coaching":{"kind":"replace_decision","decision":{"say":"x","tool_calls":[{"name":"a","arguments":{"n":1.50},"target_robot_name":"r"}]}}}`
+	atBoth(t, "say and calls", func(t *testing.T, base string) {
+		want := extra
+		if base == pathMagma {
+			want = strings.Replace(extra, `"say":"x",`, "", 1)
+		}
+		var got string
+		s := newTest(t, Ready, func(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+			got = string(req.Inputs[1].ExtraKeys)
+			return echo(ctx, req)
+		})
+		body := fmt.Sprintf(`{"request_id":"r","inputs":[{"id":1,"instruction":{"type":"user","content":"a"}},{"id":2,"instruction":{"type":"user","content":"b"},"extra_keys":%s}]}`, extra)
+		w := request{method: "POST", path: base + "/v1/responses", body: body}.do(t, s)
+		if w.Code != http.StatusOK || got != want {
+			t.Errorf("got %d, and the agent %s; want %s", w.Code, got, want)
+		}
+	})
+}
+
+// TestRefusedSessionsAreLoggedWithTheReason, since clients show it to nobody.
+func TestRefusedSessionsAreLoggedWithTheReason(t *testing.T) {
+	session := func(members string) string {
+		return `{"backends":{"b":{"type":"openai","endpoint":"http://u:SECRET@h/?k=SECRET","default_model":"m",` + members + `}}}`
+	}
+	const headers = `"headers":{"Authorization":"Bearer SECRET"}`
+	forbidden := protocol.Problems{
+		protocol.NewProblem(protocol.TypeValue, "names a private address, which only the server's operator can allow (--coaching-allow 10.0.0.1)", "backends", "b", "endpoint"),
+		protocol.NewProblem(protocol.TypeValue, "header Host is set by the server itself; leave it out", "backends", "b", "headers", "Host"),
+	}
+	for name, test := range map[string]struct {
+		state  State
+		err    error // of the coach
+		body   string
+		change func(*Options)
+		log    []string // parts of the line
+	}{
+		"an address and a header": {err: forbidden, log: []string{`"status":422`, "body.backends.b.endpoint: names a private address", "(--coaching-allow 10.0.0.1); body.backends.b.headers.Host: header Host"}},
+		"a body of another shape": {body: session(`"headers":{"Authorization":["SECRET"],"X\n":"SECRET","Y":"SECRET\n"},"timeout":"SECRET","SECRETS":0`),
+			log: []string{`"status":422`, "body.backends.b.headers.Authorization: must be a string", "body.backends.b.timeout", "unknown field"}},
+		"broken JSON":            {body: session(`"headers":{"Authorization":"Bearer SECRET"`), log: []string{`"status":422`}},
+		"another configuration":  {err: coaching.ErrConflict, log: []string{`"status":409`, "another configuration"}},
+		"too many sessions":      {err: &coaching.FullError{What: "there are 2 (--coaching-sessions)"}, log: []string{`"status":503`, "--coaching-sessions"}},
+		"coaching that is off":   {change: func(o *Options) { *o = testOptions() }, log: []string{`"status":503`, reason}},
+		"a server that loads":    {state: Loading, log: []string{`"status":503`, "still loading"}},
+		"no token":               {change: func(o *Options) { o.Tokens = []string{"a-token"} }, log: []string{`"status":401`, "bearer token"}},
+		"backends that are dead": {err: &coaching.UnreachableError{Why: `"b": cannot reach the model`}, log: []string{`"status":503`, `\"b\": cannot reach the model`}},
+	} {
+		atBoth(t, name, func(t *testing.T, base string) {
+			if test.state == 0 && name != "a server that loads" {
+				test.state = Ready
+			}
+			if test.body == "" {
+				test.body = session(headers)
+			}
+			var log bytes.Buffer
+			s := newTest(t, test.state, echo, coached(&fakeCoach{err: test.err}), func(o *Options) {
+				if test.change != nil {
+					test.change(o)
+				}
+				o.Log = zerolog.New(&log)
+			})
+			w := request{method: "PUT", path: base + "/v1/coaching/sessions/run%2F7", body: test.body}.do(t, s)
+			if w.Code < 400 {
+				t.Fatalf("got %d", w.Code)
+			}
+			line, _, _ := strings.Cut(log.String(), "\n")
+			for _, part := range append(test.log, `"level":"warn"`, `"run_id":"run/7"`, `"message":"coaching session refused"`, `"request_id":"generated"`) {
+				if !strings.Contains(line, part) {
+					t.Errorf("the line lacks %s:\n%s", part, line)
+				}
+			}
+			if strings.Contains(strings.ReplaceAll(log.String(), "SECRETS", ""), "SECRET") {
+				t.Errorf("the log holds a secret:\n%s", &log)
+			}
+		})
+	}
+}
+
+func TestOtherRefusalsAreNoWarnings(t *testing.T) {
+	var log bytes.Buffer
+	s := newTest(t, Ready, echo, coached(&fakeCoach{}), func(o *Options) { o.Log = zerolog.New(&log) })
+	request{method: "PUT", path: sessionA, body: sessionBody}.do(t, s)
+	request{method: "POST", path: "/v1/coaching", body: "{}"}.do(t, s)
+	request{method: "POST", path: sessionA, body: "{}"}.do(t, s)
+	if strings.Contains(log.String(), `"level":"warn"`) {
+		t.Errorf("got\n%s", &log)
+	}
+}
+
+// TestUnreachableBackendsAreNoReasonToWait: nothing says that they come back.
+func TestUnreachableBackendsAreNoReasonToWait(t *testing.T) {
+	f := &fakeCoach{err: &coaching.UnreachableError{Why: `"b": cannot reach the model`}}
+	w := request{method: "PUT", path: pathMagma + sessionA, body: sessionBody}.do(t, newTest(t, Ready, echo, coached(f)))
+	if w.Code != 503 || !strings.Contains(w.Body.String(), `\"b\": cannot reach the model`) || w.Header().Get("Retry-After") != "" {
+		t.Errorf("got %d %s, Retry-After %q", w.Code, w.Body, w.Header().Get("Retry-After"))
+	}
+}
