@@ -20,8 +20,6 @@
 // What is cut off is left to the model, as is the way it goes on.
 #include "shim_matcher.h"
 
-#include <stdexcept>
-
 namespace agd {
 
 namespace {
@@ -84,8 +82,10 @@ matcher::forced matcher::must_follow(size_t max) {
             p = feed(p, static_cast<uint8_t>(f.text[i]));
             f.path.push_back(p);
         }
-        if (p.at == no_set) {
-            throw std::logic_error("a forced character leads nowhere");
+        if (p.at == no_set) { // only marks that have all been passed are behind it
+            f.text.resize(begin);
+            f.path.resize(begin + 1);
+            return f;
         }
     }
 }

@@ -49,7 +49,7 @@ class analysis {
         std::vector<llama_token> out;
         for (const auto & rule : rules) {
             for (const auto & e : rule) {
-                if (e.type == LLAMA_GRETYPE_TOKEN) {
+                if (e.type == LLAMA_GRETYPE_TOKEN && !agd::is_mark(e)) {
                     out.push_back(static_cast<llama_token>(e.value));
                 }
             }
@@ -91,7 +91,7 @@ class analysis {
                 bool all = true;
                 for (const auto & e : rules[r]) {
                     if (!ends(e)) {
-                        all = all && e.type == LLAMA_GRETYPE_RULE_REF && nullable[e.value];
+                        all = all && (agd::is_mark(e) || (e.type == LLAMA_GRETYPE_RULE_REF && nullable[e.value]));
                         continue;
                     }
                     if (all) {
@@ -119,7 +119,7 @@ class analysis {
             } else if (at_start && e.type == LLAMA_GRETYPE_RULE_REF) {
                 out.rules.push_back(e.value);
                 at_start = nullable[e.value];
-            } else {
+            } else if (!agd::is_mark(e)) { // which no text stands for
                 out.terminals += at_start;
                 at_start = false;
             }

@@ -38,13 +38,15 @@ uint64_t hash(const std::vector<uint32_t> & nodes) {
 grammar_rules::grammar_rules(const llama_grammar_rules & rules, uint32_t root) : root(root) {
     for (const auto & rule : rules) {
         starts.push_back(static_cast<uint32_t>(elements.size()));
-        elements.insert(elements.end(), rule.begin(), rule.end());
+        for (const auto & e : rule) {
+            elements.push_back(is_mark(e) ? element{ type_mark, e.value - first_mark } : element{ e.type, e.value });
+        }
     }
 }
 
 matcher::matcher(std::shared_ptr<const grammar_rules> grammar, std::shared_ptr<const vocab_index> vocab)
     : grammar(std::move(grammar)), vocab(std::move(vocab)) {
-    stacks.push_back({ 0, 0 });
+    stacks.push_back({ 0, 0, 0 });
     closures.push_back({ 0 });
     std::vector<node> first;
     for (uint32_t at = this->grammar->starts[this->grammar->root];; at++) {
@@ -58,6 +60,9 @@ matcher::matcher(std::shared_ptr<const grammar_rules> grammar, std::shared_ptr<c
         }
     }
     now.at = intern(std::move(first));
+    if (now.at == no_set) {
+        throw std::runtime_error("it admits no text: each way to begin has a mark twice");
+    }
 }
 
 matcher::matcher(const matcher & other) : grammar(other.grammar), vocab(other.vocab) {
@@ -118,7 +123,22 @@ matcher::node matcher::push(node below, uint32_t top) {
     const auto [it, added] = known.try_emplace(uint64_t(below) << 32 | top, static_cast<node>(stacks.size()));
     if (added) {
         spend(8); // as costly as that many looks
-        stacks.push_back({ top, below });
+        stacks.push_back({ top, below, 0 });
+        closures.emplace_back();
+    }
+    return it->second;
+}
+
+// The stack n, which has no marks, of a way that has passed some. The empty stack
+// needs none: nothing follows.
+matcher::node matcher::marked(node n, uint64_t marks) {
+    if (marks == 0 || n == 0) {
+        return n;
+    }
+    const auto [it, added] = with.try_emplace({ n, marks }, static_cast<node>(stacks.size()));
+    if (added) {
+        spend(8);
+        stacks.push_back({ stacks[n].top, stacks[n].below, marks });
         closures.emplace_back();
     }
     return it->second;
@@ -139,14 +159,20 @@ const std::vector<matcher::node> & matcher::closure(node n) {
             continue;
         }
         spend(8);
-        if (at == 0 || type(stacks[at].top) != LLAMA_GRETYPE_RULE_REF) {
+        const auto [top, below, marks] = stacks[at]; // push moves them
+        if (at != 0 && type(top) == type_mark) {
+            if (const uint64_t mark = uint64_t(1) << grammar->elements[top].value; (marks & mark) == 0) {
+                todo.push_back(marked(push(below, top + 1), marks | mark));
+            }
+            continue;
+        }
+        if (at == 0 || type(top) != LLAMA_GRETYPE_RULE_REF) {
             found.push_back(at);
             continue;
         }
-        const uint32_t top  = stacks[at].top;
-        const node     rest = push(stacks[at].below, top + 1);
+        const node rest = push(below, top + 1);
         for (uint32_t e = grammar->starts[grammar->elements[top].value];; e++) {
-            todo.push_back(push(rest, e));
+            todo.push_back(marked(push(rest, e), marks));
             while (!at_end(e)) {
                 e++;
             }
@@ -160,7 +186,7 @@ const std::vector<matcher::node> & matcher::closure(node n) {
 
 // Appends what follows the terminal on top of n.
 void matcher::append_next(node n, std::vector<node> & out) {
-    const auto & next = closure(push(stacks[n].below, after(stacks[n].top)));
+    const auto & next = closure(marked(push(stacks[n].below, after(stacks[n].top)), stacks[n].marks));
     spend(next.size());
     out.insert(out.end(), next.begin(), next.end());
 }
@@ -428,8 +454,9 @@ void matcher::forget() {
 // Takes over the place of another matcher of the same grammar.
 void matcher::restart(const matcher & from) {
     work   = 0;
-    stacks = { { 0, 0 } };
+    stacks = { { 0, 0, 0 } };
     known.clear();
+    with.clear();
     closures = { { 0 } };
     states.clear();
     interned.clear();
@@ -442,6 +469,7 @@ void matcher::restart(const matcher & from) {
 }
 
 matcher::node matcher::copy(const matcher & from, node n) {
+    const uint64_t        marks = from.stacks[n].marks;
     std::vector<uint32_t> tops;
     for (; n != 0; n = from.stacks[n].below) {
         tops.push_back(from.stacks[n].top);
@@ -450,7 +478,7 @@ matcher::node matcher::copy(const matcher & from, node n) {
     for (size_t i = tops.size(); i-- > 0;) {
         made = push(made, tops[i]);
     }
-    return made;
+    return marked(made, marks);
 }
 
 } // namespace agd

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -21,13 +22,32 @@
 
 namespace agd {
 
+// A mark, <[first_mark + i]> with i below max_marks, matches no text and stands at
+// most once in a text: behind it the same mark matches nothing. So a few rules say
+// what would take a rule for each subset of the marks. llama.cpp's notation has only
+// the numbers of tokens to write marks with; no vocabulary is as large as these.
+constexpr uint32_t first_mark = 0x7FFF0000;
+constexpr uint32_t max_marks  = 64;
+
+// Type of an element that is a mark, beside those of llama.cpp; the value is i.
+constexpr uint32_t type_mark = 1u << 16;
+
+// Whether an element of a parsed grammar is a mark.
+inline bool is_mark(const llama_grammar_element & e) {
+    return e.type == LLAMA_GRETYPE_TOKEN && e.value >= first_mark && e.value < first_mark + max_marks;
+}
+
 // A parsed grammar: its rules one after the other, each ended by an element END.
 struct grammar_rules {
     grammar_rules(const llama_grammar_rules & rules, uint32_t root);
 
-    std::vector<llama_grammar_element> elements;
-    std::vector<uint32_t>              starts; // of rules in elements
-    uint32_t                           root;   // a rule
+    struct element {
+        uint32_t type;
+        uint32_t value;
+    };
+    std::vector<element>  elements;
+    std::vector<uint32_t> starts; // of rules in elements
+    uint32_t              root;   // a rule
 };
 
 // Thrown when there are too many ways to read the text so far.
@@ -92,9 +112,13 @@ class matcher {
     static constexpr uint32_t any_of   = 0xFFFFFFFF; // several ways to go on
     static constexpr uint32_t end_only = 0xFFFFFFFE; // none
 
+    // A way to read the text so far. Only the marks of a whole stack count, so the
+    // stacks below others have none, and are shared by all that have read the same
+    // rules, whichever marks they have passed.
     struct stack {
         uint32_t top; // an element
         node     below;
+        uint64_t marks; // that this way has passed
     };
     struct state {
         std::vector<node>                      nodes; // sorted
@@ -112,6 +136,7 @@ class matcher {
 
     void                      spend(size_t amount);
     node                      push(node below, uint32_t top);
+    node                      marked(node n, uint64_t marks);
     const std::vector<node> & closure(node n);
     void                      append_next(node n, std::vector<node> & out);
     set                       intern(std::vector<node> nodes);
@@ -130,8 +155,9 @@ class matcher {
     size_t                               work = 0;
 
     std::vector<stack>                             stacks;
-    std::unordered_map<uint64_t, node>             known;    // by below and top
-    std::vector<std::vector<node>>                 closures; // empty: not computed
+    std::unordered_map<uint64_t, node>             known;    // without marks, by below and top
+    std::map<std::pair<node, uint64_t>, node>      with;     // marks: by the same stack without, and marks
+    std::vector<std::vector<node>>                 closures; // empty: not computed, or nothing may follow
     std::vector<std::unique_ptr<state>>            states;
     std::unordered_map<uint64_t, std::vector<set>> interned; // by hash of nodes
 };
