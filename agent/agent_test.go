@@ -195,7 +195,7 @@ func TestCandidateErrors(t *testing.T) {
 		{name: "one completion fails", adjust: func(r *agent.Result) { r.Completions[0].Err = agent.ModelError{Err: errors.New("boom")} }, code: "model_error", component: "model", message: "boom"},
 		{name: "completions are missing", adjust: func(r *agent.Result) { r.Completions = nil }, code: "model_error", component: "model", message: "0 completions"},
 		{name: "unusable tools", input: `{"tools":[{"name":"x"},{"name":"x"}]}`, code: "invalid_tools", component: "commander", message: `tools[1]: the name "x" is already`},
-		{name: "tools without a grammar", kit: &fakeKit{grammarErr: errors.New("too odd")}, input: `{"tools":[{"name":"x"}]}`, code: "invalid_tools", component: "commander", message: "too odd"},
+		{name: "tools without a grammar", input: `{"tools":[{"name":"x","parameters":{"y":{"type":"int","enum":["z"]}}}]}`, code: "invalid_tools", component: "commander", message: "no value fits parameters.y"},
 		{name: "a template that fails", cfg: agent.Config{Format: "template", ChatTemplate: "{{ permanent_rules }}"}, kit: &fakeKit{templateErr: errors.New("bad loop")}, code: "model_error", component: "commander", message: "bad loop"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -243,7 +243,7 @@ func TestCandidateErrors(t *testing.T) {
 	})
 	t.Run("without constraint a grammar is not built", func(t *testing.T) {
 		g := &script{answers: []string{"fine"}}
-		outs := run(t, newAgent(t, agent.Config{Constrain: "off"}, &fakeKit{grammarErr: errors.New("too odd")}), g, request(t, `{"tools":[{"name":"x"}]}`))
+		outs := run(t, newAgent(t, agent.Config{Constrain: "off"}, nil), g, request(t, `{"tools":[{"name":"x","parameters":{"y":{"type":"int","enum":["z"]}}}]}`))
 		if outs[0].Output == nil || g.asked[0].Grammar != "" {
 			t.Errorf("%+v", outs)
 		}

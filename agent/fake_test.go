@@ -18,14 +18,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fakeKit is a toolkit without a model.
 type fakeKit struct {
-	grammarErr  error
 	templateErr error
 	rendered    string // what RenderTemplate returns; "" lists the variables
 	panicOn     string // a variable's text on which RenderTemplate panics
-}
-
-func (k *fakeKit) SchemaGrammar([]byte) (string, error) {
-	return "root ::= object\nobject ::= \"{}\"\n", k.grammarErr
 }
 
 func (k *fakeKit) SpecialTokens() []string {

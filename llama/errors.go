@@ -52,8 +52,6 @@ var (
 	// ErrRejected: the grammar does not admit the token given to Accept.
 	ErrRejected = errors.New("llama: the grammar rejects the token")
 
-	// ErrSchema: the JSON schema can't be turned into a grammar.
-	ErrSchema = errors.New("llama: unsupported JSON schema")
 	// ErrTemplate: the chat template can't be parsed or rendered.
 	ErrTemplate = errors.New("llama: chat template")
 	// ErrNoTemplate: the model file has no chat template.

@@ -44,11 +44,6 @@ const (
 	// tools and keys are shorter; shim_forced.cpp bounds their bytes.
 	MaxForced = 64
 
-	// MaxSchemaBytes and MaxSchemaNesting bound the text of a JSON schema that is
-	// turned into a grammar; shim_schema.cpp bounds what it stands for.
-	MaxSchemaBytes   = 1 << 20
-	MaxSchemaNesting = 64
-
 	// MaxTemplateBytes and MaxTemplateNesting bound the source of a chat
 	// template, which is parsed by recursion.
 	MaxTemplateBytes   = 1 << 20

@@ -1,6 +1,7 @@
 package llama
 
 import (
+	"errors"
 	"os"
 	"sync"
 	"testing"
@@ -112,4 +113,22 @@ func feed(t testing.TB, c *Context, seq SeqID, tokens []Token) []float32 {
 		t.Fatal(err)
 	}
 	return append([]float32(nil), row...)
+}
+
+// accepts says whether a grammar takes a whole text, token by token.
+func accepts(t testing.TB, m *Model, gbnf, text string) bool {
+	t.Helper()
+	s, err := m.NewSampler(SamplerConfig{Grammar: gbnf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, tok := range append(tokenize(t, m, text), m.Vocab().EOS()) {
+		if err := s.Accept(tok); errors.Is(err, ErrRejected) {
+			return false
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return true
 }

@@ -202,9 +202,6 @@ bool agd_weigh(int version, const float * x, int32_t n, float factor, float * be
 
 // Parses and analyses a grammar that the Go side has scanned already.
 bool   agd_grammar_check(const struct llama_vocab * vocab, const char * gbnf, char ** err);
-// patterns are those of the schema, each followed by a NUL, its rule or "!" and why it
-// has none, and a NUL.
-char * agd_schema_to_grammar(const char * schema, const char * patterns, size_t size, char ** err);
 
 // --- templates and chat parsing ------------------------------------------------
 

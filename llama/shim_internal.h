@@ -30,10 +30,6 @@ inline void set(char ** err, const std::string & text) {
 void        log_errors_reset();
 std::string log_errors();
 
-// The expression of the integers from minimum to maximum, without a bound at the ends of
-// the type, but with 16 digits at most where there is none.
-std::string integer_range(int64_t minimum, int64_t maximum);
-
 // ggml could not go on (GGML_ABORT), which is how a device's failure shows, and a file that holds what no model can have.
 struct device_lost : std::runtime_error {
     using std::runtime_error::runtime_error;

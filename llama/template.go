@@ -144,3 +144,28 @@ func (t *Template) Close() error {
 	t.model.release()
 	return nil
 }
+
+// checkNesting bounds the depth of a JSON text, which native code walks by
+// recursion. It looks at brackets outside of strings only; whether the rest is
+// JSON is for the parser to say.
+func checkNesting(json []byte, limit int) error {
+	depth, inString := 0, false
+	for i := 0; i < len(json); i++ {
+		switch c := json[i]; {
+		case c == 0:
+			return fmt.Errorf("byte %d is NUL", i)
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			if depth++; depth > limit {
+				return fmt.Errorf("nested more than %d deep at byte %d", limit, i)
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return nil
+}

@@ -2,7 +2,6 @@ package format_test
 
 import (
 	"encoding/json"
-	"errors"
 	"regexp"
 	"strings"
 	"testing"
@@ -203,93 +202,6 @@ func TestConstrainedNoiseIsAnAnswer(t *testing.T) {
 			})
 		})
 	}
-}
-
-// pickyKit has no grammar for schemas that hold a text, and shows the one that
-// it made a grammar of.
-type pickyKit struct {
-	*kit
-	refuse string
-	made   *string
-}
-
-func (k pickyKit) SchemaGrammar(schema []byte) (string, error) {
-	if k.refuse != "" && strings.Contains(string(schema), k.refuse) {
-		return "", errors.New("refused")
-	}
-	*k.made = string(schema)
-	return "root ::= \"{}\"\n", nil
-}
-
-// TestSchemasWithoutAGrammarAreLoosened: only the part that has no grammar
-// becomes free, within its type.
-func TestSchemasWithoutAGrammarAreLoosened(t *testing.T) {
-	for name, test := range map[string]struct{ refuse, schema, want string }{
-		"nothing to loosen": {"", `{"type":"string","pattern":"x"}`, `{"type":"string","pattern":"x"}`},
-		"one argument": {
-			`"pattern"`, `{"type":"object","properties":{"a":{"type":"string","pattern":"x"},"b":{"enum":[1]}},"required":["a"]}`,
-			`{"type":"object","properties":{"a":{"type":"string"},"b":{"enum":[1]}},"required":["a"]}`,
-		},
-		"deep in alternatives and lists": {
-			`"pattern"`, `{"anyOf":[{"type":"array","items":{"pattern":"x"}},{"const":1}],"prefixItems":[{"type":"integer","pattern":1}],"additionalProperties":{"type":"string","pattern":"x"}}`,
-			`{"anyOf":[{"type":"array","items":{}},{"const":1}],"prefixItems":[{"type":"integer"}],"additionalProperties":{"type":"string"}}`,
-		},
-		"references, alone": {
-			`"$ref"`, `{"properties":{"a":{"$ref":"#/$defs/x"},"b":{"type":"boolean"}},"$defs":{"x":{"type":"null"}}}`,
-			`{"properties":{"a":{},"b":{"type":"boolean"}},"$defs":{"x":{"type":"null"}}}`,
-		},
-		"a list of types": {`"pattern"`, `{"properties":{"a":{"type":["string","null"],"pattern":"x"}}}`, `{"properties":{"a":{}}}`},
-		"the whole":       {`"title"`, `{"type":"string","title":"x"}`, `{"type":"object"}`},
-		"no object":       {`[`, `[1]`, `{"type":"object"}`},
-		"keywords of another shape": {
-			`"pattern"`, `{"properties":[],"anyOf":{},"items":true,"x":{"pattern":1},"required":["pattern"]}`, `{"type":"object"}`,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			made := ""
-			k := pickyKit{kit: newKit(t, synth.Qwen3, madeTemplate), refuse: test.refuse, made: &made}
-			f := newFormat(t, format.Template, format.Options{ChatTemplate: madeTemplate, Toolkit: k})
-			if _, err := f.ChatGrammar(protocol.Raw(test.schema)); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, made); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-	made := ""
-	k := pickyKit{kit: newKit(t, synth.Qwen3, madeTemplate), refuse: "{", made: &made}
-	if _, err := newFormat(t, format.Template, format.Options{ChatTemplate: madeTemplate, Toolkit: k}).ChatGrammar(protocol.Raw(`{}`)); err == nil {
-		t.Error("a toolkit that refuses everything must be an error")
-	}
-}
-
-// TestLooseningIsBounded: a schema of very many parts without a grammar costs a
-// bounded number of attempts.
-func TestLooseningIsBounded(t *testing.T) {
-	var b strings.Builder
-	for range 5000 {
-		b.WriteString(`{"type":"string","pattern":"x"},`)
-	}
-	made := ""
-	k := &countingKit{pickyKit: pickyKit{kit: newKit(t, synth.Qwen3, madeTemplate), refuse: `"pattern"`, made: &made}}
-	f := newFormat(t, format.Template, format.Options{ChatTemplate: madeTemplate, Toolkit: k})
-	if _, err := f.ChatGrammar(protocol.Raw(`{"anyOf":[` + b.String() + `{"pattern":1}]}`)); err != nil {
-		t.Fatal(err)
-	}
-	if k.count > 300 || strings.Contains(made, "pattern") || strings.Count(made, `"string"`) != 5000 {
-		t.Errorf("%d attempts made %.200s", k.count, made)
-	}
-}
-
-type countingKit struct {
-	pickyKit
-	count int
-}
-
-func (k *countingKit) SchemaGrammar(schema []byte) (string, error) {
-	k.count++
-	return k.pickyKit.SchemaGrammar(schema)
 }
 
 func FuzzParseChat(f *testing.F) {

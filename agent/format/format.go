@@ -44,9 +44,6 @@ type Piece struct {
 
 // Toolkit is what a format asks of the loaded model.
 type Toolkit interface {
-	// SchemaGrammar is a grammar, root rule "root", for the JSON values that
-	// a JSON Schema admits.
-	SchemaGrammar(schema []byte) (string, error)
 	// SpecialTokens are the texts of all special tokens, control and
 	// user-defined ones.
 	SpecialTokens() []string

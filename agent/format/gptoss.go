@@ -16,7 +16,6 @@ type gptoss struct {
 	rules
 	effort string
 	split  *splitter
-	kit    Toolkit
 }
 
 // reasoningEfforts are what the system message may ask for.
@@ -35,7 +34,7 @@ func newGPTOSS(o Options) (*gptoss, error) {
 	}
 	for _, known := range reasoningEfforts {
 		if effort == known {
-			return &gptoss{rules: r, effort: effort, split: newSplitter(o.Toolkit.SpecialTokens()), kit: o.Toolkit}, nil
+			return &gptoss{rules: r, effort: effort, split: newSplitter(o.Toolkit.SpecialTokens())}, nil
 		}
 	}
 	return nil, fmt.Errorf("reasoning_effort %q is unknown; use %s", effort, strings.Join(reasoningEfforts, ", "))

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"agentd/agent/internal/gbnf"
-	"agentd/agent/internal/rawjson"
 	"agentd/agent/tools"
 	"agentd/protocol"
 )
@@ -42,7 +41,7 @@ func (f *gptoss) grammar(c *Catalog) (string, error) {
 // ChatGrammar admits analysis, then the answer on the final channel.
 func (f *gptoss) ChatGrammar(schema protocol.Raw) (string, error) {
 	g := gbnf.New(gbnf.AnySpacing)
-	answer, err := answerRule(g, f.kit, schema)
+	answer, err := answerRule(g, schema)
 	if err != nil {
 		return "", err
 	}
@@ -68,33 +67,26 @@ func without(list []string, s string) (rest []string) {
 
 func (f *gptoss) addCalls(g *gbnf.Grammar, c *Catalog) error {
 	var early, late []string
-	add := func(rule, name string, tool *tools.Tool, schema protocol.Raw, places ...gbnf.Place) error {
-		args, err := importSchema(g, f.kit, rule+"-", tool, schema, places...)
-		if err != nil {
-			return err
-		}
+	add := func(rule, name, args string) {
 		g.Add(rule, gbnf.Literal(name)+" header "+args)
 		g.Add("late-"+rule, gbnf.Literal(name)+" kind "+args) // no rule of a schema begins so
 		early, late = append(early, rule), append(late, "late-"+rule)
-		return nil
 	}
+	robot := f.addRobot(g, c.Set, jsonString)
 	for i := range c.Set.Tools {
 		tool := &c.Set.Tools[i]
-		if err := add(fmt.Sprintf("tool-%d", i), tool.Name, tool, tools.ForGrammar(tool.Prompted)); err != nil {
+		args, err := addArguments(g, tool, robot)
+		if err != nil {
 			return err
 		}
+		add(fmt.Sprintf("tool-%d", i), tool.Name, args)
 	}
-	robot := append(rawjson.AppendStrings([]byte(`{"enum":`), c.Set.Robots), '}')
-	if schema := parallelSchema(c.Set, robot); schema != nil {
-		var places []gbnf.Place
-		if f.once { // only here can an answer have more than one call
-			name := unusedText(schema)
-			schema, places = parallelSchema(c.Set, constant(name)), []gbnf.Place{{Text: name, Rule: robotRule}}
-			f.addRobots(g, c.Set, jsonString)
-		}
-		if err := add("parallel", c.parallel, &tools.Tool{Name: c.parallel}, schema, places...); err != nil {
+	if len(c.Set.Robots) > 1 {
+		args, err := addParallel(g, c.Set, robot)
+		if err != nil {
 			return err
 		}
+		add("parallel", c.parallel, args)
 	}
 	g.Add("kind", `( " " | " "? `+gbnf.Literal("<|constrain|>")+" ) "+gbnf.Literal("json<|message|>"))
 	g.Add("header", gbnf.Literal("<|channel|>commentary")+" kind")
@@ -103,35 +95,23 @@ func (f *gptoss) addCalls(g *gbnf.Grammar, c *Catalog) error {
 	return nil
 }
 
-// parallelSchema describes the arguments of the function for several calls, nil
-// where there is none. Schemas that refer to their own definitions stay out:
-// inside of another schema the references would lead nowhere. robot is the schema of
-// the robot of a call. There are no more calls than robots, so that each can have one.
-func parallelSchema(set *tools.Set, robot protocol.Raw) protocol.Raw {
-	if len(set.Robots) < 2 {
-		return nil
-	}
-	var variants []byte
+// addParallel adds the rules of the arguments of the function for several calls and returns
+// the name of their root.
+func addParallel(g *gbnf.Grammar, set *tools.Set, robot string) (string, error) {
+	calls := make([]string, len(set.Tools))
 	for i := range set.Tools {
-		t := &set.Tools[i]
-		if strings.Contains(string(t.Schema), `"$ref"`) {
-			continue
+		tool := &set.Tools[i]
+		args, err := addArguments(g, tool, "")
+		if err != nil {
+			return "", err
 		}
-		if len(variants) > 0 {
-			variants = append(variants, ',')
-		}
-		variants = append(variants, `{"type":"object","properties":{"name":{"const":`...)
-		variants = rawjson.AppendString(variants, t.Name)
-		variants = append(append(append(variants, `},"arguments":`...), tools.ForGrammar(t.Schema)...), `,"target_robot":`...)
-		variants = append(variants, robot...)
-		variants = append(variants, `},"required":["name","arguments","target_robot"]}`...)
+		calls[i] = g.Seq().Open("{").Literal(`"name"`).Colon().Literal(string(protocol.String(tool.Name))).Comma().
+			Literal(`"arguments"`).Colon().Rule(args).Comma().Literal(`"target_robot"`).Colon().Rule(robot).Close("}").String()
 	}
-	if len(variants) == 0 {
-		return nil
-	}
-	return protocol.Raw(fmt.Sprintf(
-		`{"type":"object","properties":{"calls":{"type":"array","minItems":2,"maxItems":%d,"items":{"anyOf":[%s]}}},"required":["calls"]}`,
-		min(len(set.Robots), maxCalls), variants))
+	one := g.Rule(strings.Join(calls, " | "))
+	more := g.Seq().Comma().Rule(one).String()
+	return g.Rule(g.Seq().Open("{").Literal(`"calls"`).Colon().Open("[").Rule(one).
+		Text(fmt.Sprintf("(%s){1,%d}", more, min(len(set.Robots), maxCalls)-1)).Close("]").Close("}").String()), nil
 }
 
 // ParseChat finds the message on the final channel, which is the last: it goes to

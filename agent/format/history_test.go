@@ -135,3 +135,30 @@ func TestTemplatesWithoutASystemMessage(t *testing.T) {
 		})
 	}
 }
+
+// TestTurnsOfOneSide: what a template wants to alternate is joined, and stays apart where it
+// doesn't.
+func TestTurnsOfOneSide(t *testing.T) {
+	const (
+		alternating = `{% for m in messages %}{% if (m['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('turns must alternate') }}{% endif %}[{{ m['role'] }}] {{ m['content'] }}
+{% endfor %}`
+		free = `{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}
+{% endfor %}`
+	)
+	for template, want := range map[string]string{
+		alternating: "\n\na\n\nb\n[assistant] c\n\nd\n[user] Go\n",
+		free:        "\n[user] a\n[user] b\n[assistant] c\n[assistant] d\n[user] Go\n",
+	} {
+		k := newKit(t, synth.Qwen3, template)
+		f := newFormat(t, format.Template, format.Options{ChatTemplate: template, Toolkit: k})
+		in := newInput(t, f, `{"history":[{"author":"USER","content":"a"},{"author":"USER","content":"b"},{"author":"MODEL","content":"c"},{"author":"MODEL","content":"d"}]}`,
+			memory.User, "Go", nil, `{}`)
+		prompt, err := f.Render(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(prompt.Text, want) {
+			t.Errorf("%q does not end with %q", prompt.Text, want)
+		}
+	}
+}

@@ -9,7 +9,3 @@ const maxAnalyses = 4
 
 // maxQuoted bounds what messages quote of a model's answer, in bytes.
 const maxQuoted = 80
-
-// maxLoosened bounds how many parts of an answer's schema are tried when the
-// whole has no grammar; the parts beyond it admit any value of their type.
-const maxLoosened = 256

@@ -21,7 +21,6 @@ type llama struct {
 	rules
 	date  string // today, as the system message has it
 	split *splitter
-	kit   Toolkit
 	tag   bool // the vocabulary has pythonTag
 }
 
@@ -83,7 +82,7 @@ func newLlama(o Options) (*llama, error) {
 	}
 	specials := o.Toolkit.SpecialTokens()
 	f := &llama{
-		rules: r, date: llamaDate, split: newSplitter(specials), kit: o.Toolkit,
+		rules: r, date: llamaDate, split: newSplitter(specials),
 		tag: slices.Contains(specials, pythonTag),
 	}
 	if found := llamaDateIn.FindStringSubmatch(o.ChatTemplate); found != nil {

@@ -30,7 +30,7 @@ func (f *llama) grammar(set *tools.Set) (string, error) {
 		reply.NotFirst = "{"
 		answer = "calls | reply"
 		err := addCall(g, set, llamaName, "}", func(rule string, tool *tools.Tool) error {
-			return f.addFunction(g, f.kit, rule, set, tool, llamaParameters)
+			return f.addFunction(g, set, rule, tool, llamaParameters)
 		})
 		if err != nil {
 			return "", err
@@ -49,7 +49,7 @@ func (f *llama) grammar(set *tools.Set) (string, error) {
 // ChatGrammar admits the answer alone.
 func (f *llama) ChatGrammar(schema protocol.Raw) (string, error) {
 	g := gbnf.New(gbnf.AnySpacing)
-	answer, err := answerRule(g, f.kit, schema)
+	answer, err := answerRule(g, schema)
 	if err != nil {
 		return "", err
 	}
@@ -59,7 +59,22 @@ func (f *llama) ChatGrammar(schema protocol.Raw) (string, error) {
 
 // ParseChat takes the tag for what it is before an object.
 func (f *llama) ParseChat(text string) (string, error) {
-	return trimSpace(strings.TrimPrefix(trimSpace(trimEnd(text)), pythonTag)), nil
+	return trimSpace(strings.TrimPrefix(trimSpace(trimLlama(text)), pythonTag)), nil
+}
+
+// trimLlama drops marks of end tokens at the end of an answer, which no reply of this format
+// has.
+func trimLlama(text string) string {
+	for {
+		trimmed := trimEnd(text)
+		for _, end := range []string{"<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"} {
+			trimmed = strings.TrimSuffix(trimmed, end)
+		}
+		if trimmed == text {
+			return text
+		}
+		text = trimmed
+	}
 }
 
 // bareCall matches how a call without the tag begins.
@@ -68,7 +83,7 @@ var bareCall = regexp.MustCompile(`^\{\s*"(name"|parameters"|arguments"|function
 // Parse reads calls, with the tag or without, or a reply. Calls are separated by
 // semicolons, or by a comma, a line or another tag, as some models do.
 func (f *llama) Parse(text string, c *Catalog) (Decision, error) {
-	text = trimSpace(trimEnd(text))
+	text = trimSpace(trimLlama(text))
 	say, rest, tagged := "", text, len(c.Set.Tools) > 0 && bareCall.MatchString(text)
 	if !tagged {
 		say, rest, tagged = strings.Cut(text, pythonTag)

@@ -22,9 +22,8 @@ type kit struct {
 	specials []string
 }
 
-func (k *kit) SchemaGrammar(schema []byte) (string, error) { return llama.SchemaToGrammar(schema) }
-func (k *kit) SpecialTokens() []string                     { return k.specials }
-func (k *kit) RenderTemplate(vars []byte) (string, error)  { return k.template.Render(vars) }
+func (k *kit) SpecialTokens() []string                    { return k.specials }
+func (k *kit) RenderTemplate(vars []byte) (string, error) { return k.template.Render(vars) }
 
 var models sync.Map // of architecture to a function that loads it once
 

@@ -29,7 +29,8 @@ func TestParse(t *testing.T) {
 		want                format.Decision
 		err                 string // part of the message
 	}{
-		{name: "an end token left behind is dropped", setup: "hermes", answer: " Hello <|im_end|>\n", want: format.Decision{Say: "Hello"}},
+		{name: "the mark of an end token is text", setup: "hermes", answer: " Was <s>10</s>\n", want: format.Decision{Say: "Was <s>10</s>"}},
+		{name: "so is another one", setup: "json", answer: `{"say": "Was <|im_end|>", "action": {}}`, want: format.Decision{Say: "Was <|im_end|>"}},
 		{name: "numbers and escapes keep their bytes", setup: "hermes",
 			answer: `<tool_call>{"name":"report","arguments":{"data": 1.50e+02, "tags":["\u00e9"],"either":"a\/b","target_robot":"base"}}</tool_call>`,
 			want: format.Decision{Calls: []tools.Call{{Name: "report", Robot: "base",

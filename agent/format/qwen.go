@@ -18,7 +18,6 @@ type qwen struct {
 	rules
 	think bool // the model thinks before it decides
 	split *splitter
-	kit   Toolkit
 }
 
 // qwenVariant is where the family's chat templates differ.
@@ -69,7 +68,6 @@ func newQwen(o Options) (*qwen, error) {
 		rules:       r,
 		think:       o.EnableThinking,
 		split:       newSplitter(o.Toolkit.SpecialTokens()),
-		kit:         o.Toolkit,
 	}
 	if o.EnableThinking && !q.emptyThink && !q.openThink {
 		return nil, fmt.Errorf("enable_thinking: this model's chat template has no thinking to switch on; leave the option off")

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"agentd/agent/internal/rawjson"
+	"agentd/agent/internal/schema"
 	"agentd/agent/tools"
 	"agentd/protocol"
 )
@@ -70,19 +71,9 @@ func parseBlocks(text string, inThoughts bool, r rules,
 	}
 }
 
-// trimEnd drops end tokens that a generator left at the end of an answer.
-func trimEnd(text string) string {
-	for {
-		trimmed := strings.TrimRight(text, " \t\r\n")
-		for _, end := range []string{"<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "</s>"} {
-			trimmed = strings.TrimSuffix(trimmed, end)
-		}
-		if trimmed == text {
-			return text
-		}
-		text = trimmed
-	}
-}
+// trimEnd drops white space at the end of an answer. Whoever generates it leaves the end token
+// out, so that a mark of one that stands there is text.
+func trimEnd(text string) string { return strings.TrimRight(text, " \t\r\n") }
 
 // readHermes reads {"name": ..., "arguments": {...}}.
 func readHermes(text string, set *tools.Set) (call tools.Call, rest string, err error) {
@@ -150,7 +141,8 @@ func readTagged(text string, set *tools.Set) (call tools.Call, rest string, err 
 		if !ok {
 			return call, rest, fmt.Errorf("a <parameter= tag of the call of %s is not closed by >", name)
 		}
-		value, after, ok := strings.Cut(body, "</parameter>")
+		member := memberOf(set, tool, parameter)
+		value, after, ok := cutValue(body, member.Texts)
 		if !ok {
 			return call, rest, fmt.Errorf("the parameter %s of the call of %s is not closed by </parameter>", parameter, name)
 		}
@@ -158,21 +150,31 @@ func readTagged(text string, set *tools.Set) (call tools.Call, rest string, err 
 			return call, rest, fmt.Errorf("the call of %s has the parameter %s twice", name, parameter)
 		}
 		value = strings.TrimSuffix(strings.TrimPrefix(value, "\n"), "\n")
-		arguments = protocol.AppendMember(arguments, parameter, taggedValue(tool, parameter, value))
+		arguments = protocol.AppendMember(arguments, parameter, taggedValue(member.Kind, value))
 		rest = after
 	}
 }
 
-// taggedValue is the JSON of a tagged parameter's text. A text that is not what
-// the parameter's type asks for stays a string, which the schema then refuses.
-func taggedValue(tool *tools.Tool, parameter, text string) protocol.Raw {
-	kind := anyValue
-	for i := range tool.Properties {
-		if tool.Properties[i].Name == parameter {
-			kind = kindOf(tool.Properties[i].Schema)
+// cutValue cuts a parameter's text off what follows its tag. The longest of the options counts
+// that stands there, whatever tags it holds, else what is before the tag that closes it.
+func cutValue(body string, options []string) (value, after string, ok bool) {
+	longest := -1
+	for i, option := range options {
+		if (longest < 0 || len(option) > len(options[longest])) && strings.HasPrefix(body, "\n"+option+parameterEnd) {
+			longest = i
 		}
 	}
-	if kind == textValue {
+	if longest >= 0 {
+		end := len("\n") + len(options[longest]) + len(parameterEnd)
+		return "\n" + options[longest] + "\n", body[end:], true
+	}
+	return strings.Cut(body, "</parameter>")
+}
+
+// taggedValue is the JSON of a tagged parameter's text. A text that is not what
+// the parameter's type asks for stays a string, which the schema then refuses.
+func taggedValue(kind schema.Kind, text string) protocol.Raw {
+	if kind == schema.Text {
 		return protocol.String(text)
 	}
 	trimmed := strings.TrimSpace(text)

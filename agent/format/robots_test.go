@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"agentd/agent/format"
-	"agentd/agent/tools"
 	"agentd/llama"
 	"agentd/protocol"
 )
@@ -287,21 +286,23 @@ func TestRobotsThatNoGrammarKnowsAreChecked(t *testing.T) {
 	}
 }
 
-// TestSchemasThatLeadBackToTheRobotAreOnlyChecked: a robot that is named inside of an
-// argument is no call's.
-func TestSchemasThatLeadBackToTheRobotAreOnlyChecked(t *testing.T) {
+// TestRecursiveArgumentsHoldNoRobot: only the call itself names one.
+func TestRecursiveArgumentsHoldNoRobot(t *testing.T) {
 	tool := protocol.Raw(`{"name":"go","description":"D","parameters":{"type":"object","properties":{"then":{"$ref":"#"}}}}`)
-	f, _ := setups[0].open(t)
-	set, err := tools.Normalise([]protocol.Raw{tool}, []string{"arm"}, "robot")
+	f, k := setups[0].open(t)
+	c := catalogOf(t, f, []protocol.Raw{tool}, "arm")
+	grammar, err := c.Grammar()
 	if err != nil {
-		t.Skip(err) // nothing that could go wrong
+		t.Fatal(err)
 	}
-	grammar, err := f.Catalog(set).Grammar()
-	if err != nil {
-		t.Skip(err)
-	}
-	if strings.Contains(grammar, "<[") {
-		t.Errorf("the robot of an argument counts as that of a call:\n%s", grammar)
+	for arguments, want := range map[string]bool{
+		`{"target_robot": "arm", "then": {"then": {}}}`:            true,
+		`{"target_robot": "arm", "then": {"target_robot": "arm"}}`: false,
+	} {
+		call := "<tool_call>\n{\"name\": \"go\", \"arguments\": " + arguments + "}\n</tool_call>"
+		if prefix, ok := admits(t, k, grammar, call); ok != want {
+			t.Errorf("%s is admitted: %t, up to %q", arguments, ok, prefix)
+		}
 	}
 }
 

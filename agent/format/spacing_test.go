@@ -133,7 +133,7 @@ func (m *valueMaker) array(depth int) (schema string, value func() jsonTokens) {
 
 // object draws one whose values have the required members, then the optional
 // ones, then others, which is the order that grammars know. Where there may be
-// others, no name has a backslash: the converter makes no grammar of that.
+// others, no name has a backslash.
 func (m *valueMaker) object(depth int) (schema string, value func() jsonTokens) {
 	names := slices.Clone(oddNames)
 	m.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })

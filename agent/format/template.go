@@ -22,6 +22,7 @@ type template struct {
 	rules
 	made    bool // for this agent
 	joined  bool // no system message
+	turns   bool // messages of two sides must take turns
 	jsonOut bool // one {"say", "action"} object
 	think   bool
 	source  string
@@ -59,7 +60,35 @@ func newTemplate(o Options) (*template, error) {
 	// A template made for this agent takes a system message for a report of the
 	// environment.
 	t.joined = t.made || !t.takesSystem()
+	t.turns = t.wantsTurns()
 	return t, nil
+}
+
+// wantsTurns tries whether the template refuses two messages of one side in a row, which it
+// takes one by one.
+func (t *template) wantsTurns() bool {
+	hello := message{role: roleUser, content: "Hello"}
+	_, one := t.render(noInput, messagesJSON([]message{hello}))
+	_, two := t.render(noInput, messagesJSON([]message{hello, hello}))
+	return one == nil && two != nil
+}
+
+// inTurns joins messages of one side that follow each other, if the template wants it.
+func (t *template) inTurns(list []message) []message {
+	if !t.turns {
+		return list
+	}
+	out := list[:1:1]
+	for _, m := range list[1:] {
+		last := &out[len(out)-1]
+		if m.role != last.role {
+			out = append(out, m)
+			continue
+		}
+		last.content += "\n\n" + m.content
+		last.attributes = m.attributes // only the last message has them
+	}
+	return out
 }
 
 // takesSystem tries whether the template shows a system message: some raise an error,
@@ -136,7 +165,7 @@ func (t *template) RenderChat(c *Chat) (*Prompt, error) {
 	if t.joined {
 		list = join(list)
 	}
-	return t.render(noInput, messagesJSON(list))
+	return t.render(noInput, messagesJSON(t.inTurns(list)))
 }
 
 // render runs the template over messages and what else it may ask of an input.
@@ -212,7 +241,7 @@ func (t *template) messages(in *Input) protocol.Raw {
 	if t.joined {
 		list = join(list)
 	}
-	return messagesJSON(list)
+	return messagesJSON(t.inTurns(list))
 }
 
 // answer is a decision of the history as the model writes it.

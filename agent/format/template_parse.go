@@ -32,8 +32,7 @@ func (t *template) grammar(set *tools.Set) (string, error) {
 		}
 	}
 	if t.jsonOut {
-		g.Add("char", gbnf.JSONChar)
-		g.Add("said", `"\"" ( [^"\\\x7F\x00-\x20] | [\\] ["\\] ) char* "\""`)
+		g.Add("said", `"\"" ( `+gbnf.NonBlank(controls+`"\`)+` | [\\] ["\\] ) `+g.JSON(gbnf.AnyChar)+`* "\""`)
 		answers = append(answers, gbnf.Literal(`{"say": `)+" said "+gbnf.Literal(`, "action": {}}`))
 	} else {
 		g.AddText("reply", gbnf.Text{Forbidden: callMarks, NonBlank: true})
@@ -46,7 +45,7 @@ func (t *template) grammar(set *tools.Set) (string, error) {
 // ChatGrammar admits root ::= think? answer.
 func (t *template) ChatGrammar(schema protocol.Raw) (string, error) {
 	g := gbnf.New(gbnf.AnySpacing)
-	answer, err := answerRule(g, t.kit, schema)
+	answer, err := answerRule(g, schema)
 	if err != nil {
 		return "", err
 	}
@@ -66,19 +65,13 @@ func (t *template) addAction(g *gbnf.Grammar, set *tools.Set) error {
 	for i := range set.Tools {
 		tool := &set.Tools[i]
 		calls[i] = fmt.Sprintf("tool-%d", i)
-		args, err := importSchema(g, t.kit, calls[i]+"-", tool, tools.ForGrammar(tool.Schema))
+		args, err := addArguments(g, tool, "")
 		if err != nil {
 			return err
 		}
 		g.Add(calls[i], gbnf.Literal(jsonText(tool.Name)+`", "arguments": `)+" "+args)
 	}
-	if len(set.Robots) > 0 {
-		t.addRobots(g, set, jsonString)
-	} else {
-		g.Add("char", gbnf.JSONChar)
-		g.Add(robotRule, `"\"" char+ "\""`)
-	}
-	g.Add("one", gbnf.Literal("{")+" "+robotRule+" "+gbnf.Literal(`: {"name": "`)+" "+gbnf.Alternatives(calls)+" "+gbnf.Literal("}}"))
+	g.Add("one", gbnf.Literal("{")+" "+t.addRobot(g, set, jsonString)+" "+gbnf.Literal(`: {"name": "`)+" "+gbnf.Alternatives(calls)+" "+gbnf.Literal("}}"))
 	action := "one"
 	if most := t.most(set); most > 1 {
 		action += fmt.Sprintf(` | "[" one ( ", " one ){1,%d} "]"`, most-1)
@@ -86,6 +79,10 @@ func (t *template) addAction(g *gbnf.Grammar, set *tools.Set) error {
 	g.Add("action", action)
 	return nil
 }
+
+// controls are the control characters of ASCII, which JSON strings escape.
+const controls = "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f" +
+	"\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
 
 // Parse reads thoughts, then blocks or one JSON object.
 func (t *template) Parse(text string, c *Catalog) (Decision, error) {

@@ -1,13 +1,10 @@
 package tools
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -19,85 +16,12 @@ import (
 	"agentd/protocol"
 )
 
-// checker validates arguments against a tool's schema.
-type checker struct{ schema *jsonschema.Schema }
-
-// refuseLoader keeps schemas from reading files and addresses through $ref.
-type refuseLoader struct{}
-
-func (refuseLoader) Load(url string) (any, error) {
-	return nil, fmt.Errorf("references to other documents are not followed: %s", url)
-}
-
-// schemaURL names the schema inside the compiler; nothing is fetched from it.
-const schemaURL = "tool:parameters"
-
-// decode makes the values that the library works on. It refuses numbers whose
-// exponents are beyond every float64: the library takes them for fractions of
-// that many digits.
-func decode(raw protocol.Raw) (any, error) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		return nil, err
-	}
-	return doc, checkNumbers(doc)
-}
-
-func checkNumbers(v any) error {
-	switch v := v.(type) {
-	case map[string]any:
-		for _, e := range v {
-			if err := checkNumbers(e); err != nil {
-				return err
-			}
-		}
-	case []any:
-		for _, e := range v {
-			if err := checkNumbers(e); err != nil {
-				return err
-			}
-		}
-	case json.Number:
-		at := strings.IndexAny(string(v), "eE")
-		if at < 0 {
-			return nil
-		}
-		if exponent, err := strconv.Atoi(string(v[at+1:])); err != nil || exponent < -maxExponent || exponent > maxExponent {
-			return fmt.Errorf("the number %.40s has an exponent beyond %d", v, maxExponent)
-		}
-	}
-	return nil
-}
-
-func newChecker(schema protocol.Raw) (*checker, error) {
-	doc, err := decode(schema)
-	if err != nil {
-		return nil, err
-	}
-	c := jsonschema.NewCompiler()
-	c.UseLoader(refuseLoader{})
-	if err := c.AddResource(schemaURL, doc); err != nil {
-		return nil, err
-	}
-	compiled, err := c.Compile(schemaURL)
-	if err != nil {
-		return nil, errors.New(oneLine(err.Error()))
-	}
-	return &checker{compiled}, nil
-}
-
 var printer = message.NewPrinter(language.English)
 
 // Validate holds arguments against the tool's schema and returns them decoded.
 // The error is a *jsonschema.ValidationError when they break it.
 func (t *Tool) Validate(arguments protocol.Raw) (doc any, err error) {
-	if doc, err = decode(arguments); err != nil {
-		return nil, err
-	}
-	if err := affordable(t.check.schema, doc, len(arguments)); err != nil {
-		return nil, err
-	}
-	return doc, t.check.schema.Validate(doc)
+	return t.document.Validate(arguments)
 }
 
 // validate is the first reason why arguments break the schema, or nil.

@@ -3,29 +3,27 @@ package tools
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"agentd/agent/internal/rawjson"
+	"agentd/agent/internal/schema"
 	"agentd/protocol"
 )
 
 // flatten writes out the $ref and the allOf at the top of a tool's parameters, which is
 // how libraries make schemas of types. The robot becomes a property beside the tool's
-// own, so all of them must stand in one place: for the model, which is shown them, and
-// for grammars, whose converter takes the properties or a combinator, not both. The
-// check of calls keeps the schema as it came.
-func flatten(schema protocol.Raw) (protocol.Raw, error) {
-	if !hasAny(schema, "$ref", "allOf", "anyOf", "oneOf", "const", "enum") {
-		return schema, nil
+// own, so all of them must stand in one place for the model, which is shown them. The
+// check of calls and the grammar keep the schema as it came.
+func flatten(whole protocol.Raw, document *schema.Document) (protocol.Raw, error) {
+	if !hasAny(whole, "$ref", "allOf", "anyOf", "oneOf", "const", "enum") {
+		return whole, nil
 	}
 	f := flattener{
-		root: schema, followed: map[string]bool{"#": true}, noted: map[string]bool{},
+		root: whole, document: document, followed: map[string]bool{"#": true}, noted: map[string]bool{},
 		declared: map[string]protocol.Raw{}, demanded: map[string]bool{},
 	}
-	if err := f.add(schema, "parameters"); err != nil {
+	if err := f.add(whole, "parameters"); err != nil {
 		return nil, err
 	}
 	for _, a := range f.choices {
@@ -33,10 +31,10 @@ func flatten(schema protocol.Raw) (protocol.Raw, error) {
 			return nil, err
 		}
 	}
-	if !hasAny(schema, "$ref", "allOf") {
-		return schema, nil
+	if !hasAny(whole, "$ref", "allOf") {
+		return whole, nil
 	}
-	if strings.Contains(string(schema), `"#/allOf/`) {
+	if strings.Contains(string(whole), `"#/allOf/`) {
 		return nil, errors.New("a $ref leads into parameters.allOf, which is written out; put what it leads to under $defs")
 	}
 	others, err := f.settleOthers()
@@ -49,6 +47,7 @@ func flatten(schema protocol.Raw) (protocol.Raw, error) {
 // flattener collects the parts of a schema, all of which hold.
 type flattener struct {
 	root     protocol.Raw
+	document *schema.Document
 	parts    int
 	bytes    int // of what parts demand besides
 	choices  []choice
@@ -155,9 +154,9 @@ func appendRaw(dst []byte, name string, value protocol.Raw) []byte {
 func (f *flattener) follow(ref, all protocol.Raw, where string) error {
 	if name, _ := protocol.Text(ref); ref != nil && !f.followed[name] {
 		f.followed[name] = true
-		target, found := resolve(f.root, name)
-		if !found {
-			return fmt.Errorf("%s.$ref leads to %s, which is no schema within the parameters; write the schema itself there", where, ref)
+		target, err := f.document.Locate(name)
+		if err != nil {
+			return fmt.Errorf("%s.$ref %w", where, err)
 		}
 		if err := f.add(target, where+".$ref"); err != nil {
 			return err
@@ -298,40 +297,9 @@ func (f *flattener) knows(properties protocol.Raw) bool {
 	return properties.Kind() == '{'
 }
 
-// resolve finds the schema that a reference within a document leads to.
-func resolve(root protocol.Raw, ref string) (protocol.Raw, bool) {
-	pointer, local := strings.CutPrefix(ref, "#")
-	pointer, err := url.PathUnescape(pointer)
-	if !local || err != nil {
-		return nil, false
-	}
-	if pointer == "" {
-		return root, true
-	}
-	path, ok := strings.CutPrefix(pointer, "/")
-	if !ok {
-		return nil, false
-	}
-	at := root
-	for token := range strings.SplitSeq(path, "/") {
-		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
-		if at.Kind() == '[' {
-			i, err := strconv.Atoi(token)
-			list := slices.Collect(protocol.Elements(at))
-			if err != nil || i < 0 || i >= len(list) {
-				return nil, false
-			}
-			at = list[i]
-		} else if at, ok = protocol.Get(at, token); !ok {
-			return nil, false
-		}
-	}
-	return at, true
-}
-
-// ForGrammar is a tool's Schema or Prompted as the converter of grammars takes it:
-// without what stands beside the properties at its top, which would be taken for the
-// whole. The check of calls knows it.
+// ForGrammar is a tool's Schema without what stands beside the properties at its top, so that
+// it can be a part of another schema which any server makes a grammar of: many take such a
+// combination for the whole. The check of calls knows it.
 func ForGrammar(schema protocol.Raw) protocol.Raw {
 	if typ, _ := protocol.Get(schema, "type"); typ.Kind() == '[' {
 		schema = protocol.SetMember(schema, "type", []byte(`"object"`))

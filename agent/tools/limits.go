@@ -21,13 +21,6 @@ const maxParts = 100
 // twenty microseconds each.
 const MaxSetSubschemas = 50_000
 
-// maxCheckSteps and checkStepsPerByte bound the check of one call: how often a
-// schema is applied to a value, at about a microsecond each.
-const (
-	maxCheckSteps     = 10_000
-	checkStepsPerByte = 4
-)
-
 // MaxRobots and MaxRobotBytes bound the known robots of an input with tools,
 // MaxRobotCopies their JSON in all of its tools: every tool's schema repeats them.
 const (
@@ -42,6 +35,3 @@ const maxTypeName = 200
 // MaxDepth bounds the nesting of a call's arguments. The answer nests them six
 // levels deep, and its readers take 64 levels.
 const MaxDepth = 56
-
-// maxExponent bounds the exponents of numbers; float64 ends at 308.
-const maxExponent = 400

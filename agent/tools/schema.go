@@ -1,12 +1,12 @@
 package tools
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"agentd/agent/internal/rawjson"
+	"agentd/agent/internal/schema"
 	"agentd/protocol"
 )
 
@@ -35,16 +35,16 @@ func objectSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 		return nil, fmt.Errorf("its parameters hold %d schemas, but at most %d are possible", n, MaxSubschemas)
 	}
 	if isSchema(parameters) {
-		schema := protocol.Raw(appendSchema(nil, parameters))
-		if _, ok := protocol.Get(schema, "type"); !ok {
-			schema = protocol.SetMember(schema, "type", []byte(`"object"`))
+		whole := protocol.Raw(appendSchema(nil, parameters))
+		if _, ok := protocol.Get(whole, "type"); !ok {
+			whole = protocol.SetMember(whole, "type", []byte(`"object"`))
 		}
-		if props, ok := protocol.Get(schema, "properties"); !ok {
-			schema = protocol.SetMember(schema, "properties", []byte(`{}`))
+		if props, ok := protocol.Get(whole, "properties"); !ok {
+			whole = protocol.SetMember(whole, "properties", []byte(`{}`))
 		} else if props.Kind() != '{' {
 			return nil, fmt.Errorf("parameters.properties must be an object, not %s", rawjson.KindName(props))
 		}
-		return schema, nil
+		return whole, nil
 	}
 	return mapSchema(parameters, optional)
 }
@@ -158,41 +158,37 @@ func appendParameter(dst []byte, spec protocol.Raw) ([]byte, error) {
 	return appendSchema(dst, spec), nil
 }
 
-// Keywords whose values are schemas, lists of schemas, or schemas by name.
-var (
-	schemaKeywords = []string{
-		"items", "prefixItems", "additionalItems", "unevaluatedItems", "contains", "additionalProperties", "unevaluatedProperties",
-		"propertyNames", "anyOf", "oneOf", "allOf", "not", "if", "then", "else",
-	}
-	schemasByName = []string{"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"}
-)
-
 // appendSchema appends a schema, or a list of schemas, with the type names in it
 // translated at every depth. All other values keep their bytes.
-func appendSchema(dst []byte, schema protocol.Raw) []byte {
-	switch schema.Kind() {
+func appendSchema(dst []byte, whole protocol.Raw) []byte {
+	switch whole.Kind() {
 	case '[':
 		dst = append(dst, '[')
-		for e := range protocol.Elements(schema) {
+		for e := range protocol.Elements(whole) {
 			dst = append(appendSchema(dst, e), ',')
 		}
 		return closeList(dst, ']')
 	case '{':
 		dst = append(dst, '{')
-		for keyword, value := range protocol.Members(schema) {
-			dst = appendKeyword(dst, schema, keyword, value)
+		for keyword, value := range protocol.Members(whole) {
+			dst = appendKeyword(dst, whole, keyword, value)
 		}
 		return closeList(dst, '}')
+	case 'n':
+		return append(dst, "true"...) // as if it were absent
 	}
-	return append(dst, schema...) // true and false are schemas too
+	return append(dst, whole...) // true and false are schemas too
 }
 
 // appendKeyword appends a member of a schema and a comma, or nothing for a type
 // that means any value.
-func appendKeyword(dst []byte, schema protocol.Raw, keyword string, value protocol.Raw) []byte {
+func appendKeyword(dst []byte, whole protocol.Raw, keyword string, value protocol.Raw) []byte {
+	if value.Kind() == 'n' && keyword != "const" && keyword != "default" {
+		return dst // null counts as absent
+	}
 	if name, ok := protocol.Text(value); ok && keyword == "type" {
 		// A list's own items, given beside the type, win over those of list[T].
-		if hasAny(schema, "items") {
+		if hasAny(whole, "items") {
 			name, _, _ = strings.Cut(name, "[")
 		}
 		typed, known := appendType(dst, name)
@@ -205,10 +201,10 @@ func appendKeyword(dst []byte, schema protocol.Raw, keyword string, value protoc
 		return appendTypes(dst, value)
 	}
 	dst = append(rawjson.AppendString(dst, keyword), ':')
-	switch {
-	case slices.Contains(schemaKeywords, keyword):
+	switch is := schema.ApplicatorOf(keyword); {
+	case is == schema.Schemas:
 		dst = appendSchema(dst, value)
-	case slices.Contains(schemasByName, keyword) && value.Kind() == '{':
+	case is == schema.SchemasByName && value.Kind() == '{':
 		dst = append(dst, '{')
 		for name, inner := range protocol.Members(value) {
 			dst = append(rawjson.AppendString(dst, name), ':')
@@ -284,10 +280,10 @@ func tooManyParameters() error {
 }
 
 // properties lists the properties of an object schema.
-func properties(schema protocol.Raw) ([]Property, error) {
-	props, _ := protocol.Get(schema, "properties")
+func properties(whole protocol.Raw) ([]Property, error) {
+	props, _ := protocol.Get(whole, "properties")
 	var required []string
-	if raw, ok := protocol.Get(schema, "required"); ok {
+	if raw, ok := protocol.Get(whole, "required"); ok {
 		var err error
 		if required, err = rawjson.Strings(raw); err != nil {
 			return nil, fmt.Errorf("parameters.required must be a list of names: %w", err)
@@ -303,9 +299,12 @@ func properties(schema protocol.Raw) ([]Property, error) {
 		}
 		out = append(out, Property{Name: name, Schema: value, Required: slices.Contains(required, name)})
 	}
-	for _, name := range required {
-		if !slices.ContainsFunc(out, func(p Property) bool { return p.Name == name }) {
-			return nil, errors.New("parameters.required names " + name + ", which is not among the properties")
+	if others, _ := protocol.Get(whole, "additionalProperties"); string(others) != "false" {
+		others = protocol.Raw("{}")
+		for _, name := range required {
+			if !slices.ContainsFunc(out, func(p Property) bool { return p.Name == name }) {
+				out = append(out, Property{Name: name, Schema: others, Required: true})
+			}
 		}
 	}
 	return out, nil

@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"agentd/agent/internal/rawjson"
+	"agentd/agent/internal/schema"
 	"agentd/protocol"
 )
 
@@ -47,7 +48,7 @@ type Tool struct {
 	// RobotParam is the name under which the robot parameter was added.
 	RobotParam string
 
-	check *checker
+	document *schema.Document
 }
 
 // Set is the tools of one input. It never changes after Normalise and may be
@@ -179,7 +180,7 @@ func normaliseTool(raw protocol.Raw, robots []string) (Tool, error) {
 			t.Description, _ = rawjson.String(value) // any other value says nothing to a model
 		case "parameters":
 			parameters = value
-		case "arguments":
+		case "arguments", "inputSchema", "input_schema": // MCP's and Anthropic's words among them
 			arguments = value
 		case "optional":
 			optional = value
@@ -191,17 +192,20 @@ func normaliseTool(raw protocol.Raw, robots []string) (Tool, error) {
 	if parameters == nil || parameters.Kind() == 'n' {
 		parameters = arguments
 	}
-	schema, err := objectSchema(parameters, optional)
+	whole, err := objectSchema(parameters, optional)
 	if err != nil {
 		return t, fmt.Errorf("%s: %w", t.Name, err)
 	}
-	if t.Schema, err = flatten(schema); err != nil {
+	if t.document, err = schema.Parse(whole); err != nil {
+		return t, fmt.Errorf("%s: its parameters are no usable JSON Schema: %w", t.Name, err)
+	}
+	if t.Schema, err = flatten(whole, t.document); err != nil {
 		return t, fmt.Errorf("%s: %w", t.Name, err)
 	}
 	if t.Properties, err = properties(t.Schema); err != nil {
 		return t, fmt.Errorf("%s: %w", t.Name, err)
 	}
-	if t.check, err = newChecker(schema); err != nil {
+	if err = t.document.Usable(); err != nil {
 		return t, fmt.Errorf("%s: its parameters are no usable JSON Schema: %w", t.Name, err)
 	}
 	t.addRobot(robots)
@@ -230,6 +234,10 @@ func FreeRobotParameter(taken func(name string) bool) string {
 	}
 	return name
 }
+
+// Document is the schema of the tool's own arguments, which calls are checked against and
+// grammars are made of.
+func (t *Tool) Document() *schema.Document { return t.document }
 
 // addRobot adds the robot parameter, required, behind the tool's own.
 func (t *Tool) addRobot(robots []string) {

@@ -79,6 +79,10 @@ func TestSchemas(t *testing.T) {
 			`{"type":"object","properties":{"m":{"enum":["a","b"]},"x":{}},"oneOf":[{"properties":{"m":{"const":"a"}},"not":{"required":["x"]}},{"properties":{"m":{"const":"b"}},"required":["x"]}]}`},
 		{"a parameter that is called like a keyword", `{"name":"t","parameters":{"anyOf":{"type":"str"},"$ref":{"type":"str"}}}`,
 			`{"type":"object","properties":{"anyOf":{"type":"string"},"$ref":{"type":"string"}},"required":["anyOf","$ref"]}`},
+		{"MCP's word for parameters", `{"name":"t","inputSchema":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}}`,
+			`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`},
+		{"null for what may be left out", `{"name":"t","parameters":{"type":"object","properties":{"a":{"type":"string","description":null,"default":null},"b":null},"required":null}}`,
+			`{"type":"object","properties":{"a":{"type":"string","default":null},"b":true}}`},
 		{"a parameter that is called type", `{"name":"t","parameters":{"type":{"type":"str"}}}`,
 			`{"type":"object","properties":{"type":{"type":"string"}},"required":["type"]}`},
 	} {
@@ -107,7 +111,6 @@ func TestUnusableTools(t *testing.T) {
 		{"a schema that is none", `{"name":"a","parameters":{"type":"object","properties":{"x":{"type":["strng"]}}}}`, "no usable JSON Schema"},
 		{"a bound beyond all numbers", `{"name":"a","parameters":{"x":{"type":"float","minimum":1e99999999999}}}`, "exponent beyond 400"},
 		{"a reference to a file", `{"name":"a","parameters":{"type":"object","properties":{"x":{"$ref":"file:///etc/passwd"}}}}`, "are not followed"},
-		{"required that names no property", `{"name":"a","parameters":{"type":"object","properties":{},"required":["x"]}}`, "names x, which is not among the properties"},
 		{"properties that are a list", `{"name":"a","parameters":{"type":"object","properties":[]}}`, "parameters.properties must be an object"},
 		{"alternatives with parameters of their own", `{"name":"a","parameters":{"type":"object","properties":{"x":{}},"oneOf":[{"required":["x"]},{"properties":{"y":{}}}]}}`,
 			"parameters.oneOf has alternatives with properties; they may only say which parameters are required and more of those that are declared: declare all parameters under properties, or make each alternative a tool"},
@@ -116,8 +119,8 @@ func TestUnusableTools(t *testing.T) {
 		{"alternatives that are references", `{"name":"a","parameters":{"anyOf":[{"$ref":"#/$defs/x"}],"$defs":{"x":{"type":"object"}}}}`, "parameters.anyOf has alternatives with $ref"},
 		{"alternatives in a part", `{"name":"a","parameters":{"allOf":[{"type":"object"},{"oneOf":[{"properties":{"y":{}}}]}]}}`, "parameters.allOf[1].oneOf has alternatives"},
 		{"arguments that are given as a whole", `{"name":"a","parameters":{"type":"object","enum":[{}]}}`, "parameters.enum fixes the arguments as a whole"},
-		{"a reference at the top to nothing", `{"name":"a","parameters":{"$ref":"#/$defs/y","$defs":{"x":{}}}}`, `parameters.$ref leads to "#/$defs/y", which is no schema within the parameters`},
-		{"a reference at the top to another document", `{"name":"a","parameters":{"$ref":"https://example.org/x"}}`, "no schema within the parameters"},
+		{"a reference at the top to nothing", `{"name":"a","parameters":{"$ref":"#/$defs/y","$defs":{"x":{}}}}`, `parameters.$ref: "#/$defs/y" leads to nothing within the parameters`},
+		{"a reference at the top to another document", `{"name":"a","parameters":{"$ref":"https://example.org/x"}}`, `parameters.$ref: "https://example.org/x" leads to another document`},
 		{"arguments that are no object", `{"name":"a","parameters":{"$ref":"#/$defs/x","$defs":{"x":{"type":"string"}}}}`, `parameters.$ref.type must be object, not "string"`},
 		{"a part that refuses what stands in another", `{"name":"a","parameters":{"allOf":[{"properties":{"x":{}},"additionalProperties":false},{"properties":{"y":{}}}]}}`,
 			`parameters.allOf[0].additionalProperties says what else there may be, and the parameter "y" stands in another part`},
@@ -291,7 +294,6 @@ func TestChecksThatCostTooMuch(t *testing.T) {
 			`{"properties":{"x":{"$ref":"#/$defs/n"}},"$defs":{"n":{"patternProperties":{"x":{"$ref":"#/$defs/n"},"^x":{"$ref":"#/$defs/n"}}}}}`,
 			strings.Repeat(`{"x":`, 50) + "1" + strings.Repeat("}", 50),
 		},
-		{"what is only known while it is checked", `{"properties":{"x":{"$dynamicRef":"#/$defs/d"}},"$defs":{"d":{"$dynamicAnchor":"d"}}}`, `{"x":1}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			set, err := Normalise(raws(`{"name":"t","parameters":`+test.schema+`}`), nil, "robot")

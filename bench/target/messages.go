@@ -40,10 +40,6 @@ type noModel struct{}
 
 func (noModel) SpecialTokens() []string { return nil }
 
-func (noModel) SchemaGrammar([]byte) (string, error) {
-	return "", fmt.Errorf("messages have no grammar")
-}
-
 func (noModel) RenderTemplate([]byte) (string, error) {
 	return "", fmt.Errorf("messages have no template")
 }

@@ -350,6 +350,25 @@ func TestAModelThatSaysNothingHasAnswered(t *testing.T) {
 	}
 }
 
+// TestContentInOtherForms: parts of a content are read, and thoughts alone are told apart from
+// an answer.
+func TestContentInOtherForms(t *testing.T) {
+	for name, c := range map[string]struct{ message, want string }{
+		"parts":          {`"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"{\"a\":"},{"type":"text","text":"1}"}]`, `{"a":1}`},
+		"thoughts alone": {`"content":null,"reasoning_content":"{\"a\":1}"`, "<think>\n{\"a\":1}"},
+		"thoughts apart": {`"content":"{}","reasoning":"hm"`, "{}"},
+		"an odd part":    {`"content":[5,{"type":"text"},null]`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scripted(t, step(200, `{"choices":[{"finish_reason":"stop","message":{"role":"assistant",`+c.message+`}}]}`))
+			a, err := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{}).Ask(t.Context(), question())
+			if err != nil || a.Text != c.want {
+				t.Errorf("got %+v, %v, want %q", a, err, c.want)
+			}
+		})
+	}
+}
+
 func TestSecretsOfTheQueryAreNotRepeated(t *testing.T) {
 	s := scripted(t, step(403, `{"error":"API key `+key+` not valid"}`))
 	def := define(protocol.BackendOpenAI, s.URL+"/v1?key="+key)

@@ -11,6 +11,8 @@ import (
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/shared"
+
+	"agentd/protocol"
 )
 
 // The reasons to end an answer that make it none.
@@ -127,7 +129,7 @@ func (c *chat) read(res *openai.ChatCompletion, mode string) (Answer, error) {
 		return Answer{}, c.fail(KindTruncated, "")
 	}
 	a := Answer{
-		Text: choice.Message.Content, Model: res.Model, Mode: ModeText,
+		Text: messageText(&choice.Message), Model: res.Model, Mode: ModeText,
 		PromptTokens: int(res.Usage.PromptTokens), CompletionTokens: int(res.Usage.CompletionTokens),
 	}
 	switch calls := choice.Message.ToolCalls; {
@@ -137,4 +139,31 @@ func (c *chat) read(res *openai.ChatCompletion, mode string) (Answer, error) {
 		a.Mode = schemaMode(a.Text)
 	}
 	return a, nil
+}
+
+// messageText is what a message says. Some servers give its content as a list of parts, of
+// which the texts count. One with thoughts apart from it and no content ends within them.
+func messageText(m *openai.ChatCompletionMessage) string {
+	text := m.Content
+	if raw := protocol.Raw(m.JSON.Content.Raw()); raw.Kind() == '[' {
+		text = ""
+		for part := range protocol.Elements(raw) {
+			typ, _ := protocol.Get(part, "type")
+			said, _ := protocol.Get(part, "text")
+			if string(typ) == `"text"` {
+				s, _ := protocol.Text(said)
+				text += s
+			}
+		}
+	}
+	if strings.TrimSpace(text) != "" {
+		return text
+	}
+	for _, name := range []string{"reasoning_content", "reasoning"} {
+		value, _ := protocol.Get(protocol.Raw(m.RawJSON()), name)
+		if thoughts, _ := protocol.Text(value); thoughts != "" {
+			return "<think>\n" + strings.ReplaceAll(thoughts, "</think>", "")
+		}
+	}
+	return text
 }

@@ -40,7 +40,11 @@ type answer struct {
 // Read reads a model's answer: the JSON it was asked for, also fenced, with text
 // around it, or nearly JSON. The error tells the coach what to write instead.
 func (t *Task) Read(text string) (*Verdict, error) {
-	a, err := newReader(t.quoter).findAnswer(behindThoughts(text))
+	text = behindThoughts(text)
+	if err := checkThoughts(text); err != nil {
+		return nil, err
+	}
+	a, err := newReader(t.quoter).findAnswer(text)
 	if err != nil {
 		return nil, err
 	}
@@ -246,6 +250,9 @@ func (r *reader) findAnswer(text string) (*answer, error) {
 	if len(text) > maxAnswer {
 		return nil, fmt.Errorf("the answer has %d bytes, but at most %d are read; write the JSON object alone", len(text), maxAnswer)
 	}
+	if v, ok := wrapped(text); ok {
+		return r.readAnswer(v)
+	}
 	candidates := jsonTexts(text)
 	var other protocol.Raw
 	for _, parse := range []func(string) (protocol.Raw, error){parseStrict, r.parse} {
@@ -276,6 +283,30 @@ func (r *reader) findAnswer(text string) (*answer, error) {
 		err = errors.New("it is empty")
 	}
 	return nil, fmt.Errorf("the answer can't be read: %w", err)
+}
+
+// wrapped is the answer that a JSON string or a list of one holds, as models write that encode
+// what they write once more.
+func wrapped(text string) (protocol.Raw, bool) {
+	v, err := parseStrict(unfenced(strings.TrimSpace(text)))
+	for layer := 0; err == nil && layer < 3; layer++ {
+		switch v.Kind() {
+		case '{':
+			return v, layer > 0 && isAnswer(v)
+		case '"':
+			inner, _ := protocol.Text(v)
+			v, err = parseStrict(strings.TrimSpace(inner))
+		case '[':
+			list := slices.Collect(protocol.Elements(v))
+			if len(list) != 1 {
+				return nil, false
+			}
+			v = list[0]
+		default:
+			return nil, false
+		}
+	}
+	return nil, false
 }
 
 func isAnswer(v protocol.Raw) bool {

@@ -18,6 +18,29 @@ func withoutThoughts(text string) (string, error) {
 	return strings.TrimSpace(answer), nil
 }
 
+// openings are the marks of thoughts that begin an answer, each with the mark behind which the
+// answer proper stands.
+var openings = []struct{ open, end string }{
+	{"<think>", thoughtsEnd},
+	{"<thinking>", "</thinking>"},
+	{"<reasoning>", "</reasoning>"},
+	{"[THINK]", "[/THINK]"},
+	{"<|channel|>analysis", "<|channel|>final"},
+	{"<|channel|>thought", "<channel|>"},
+}
+
+// checkThoughts refuses an answer that ends within its thoughts: what was only considered is
+// no correction.
+func checkThoughts(answer string) error {
+	answer = strings.TrimPrefix(strings.TrimSpace(answer), "<|start|>assistant")
+	for _, mark := range openings {
+		if strings.HasPrefix(answer, mark.open) && !strings.Contains(answer, mark.end) {
+			return errors.New("the answer ends within its thoughts; think less, and write the JSON object behind them")
+		}
+	}
+	return nil
+}
+
 // behindThoughts is what a model wrote after it thought aloud. A mark in a string of
 // the answer ends no thoughts: behind it stands half an answer, which may lack the
 // outcome.

@@ -28,10 +28,6 @@ func newToolkit(v *llama.Vocab, template *llama.Template, now time.Time) *toolki
 	return tk
 }
 
-// SchemaGrammar is GBNF whose root rule accepts the schema's values. It accepts
-// more where a rule of the schema has no grammar; the agent checks those.
-func (*toolkit) SchemaGrammar(schema []byte) (string, error) { return llama.SchemaToGrammar(schema) }
-
 // SpecialTokens are the texts that the tokenizer may take for one token.
 func (tk *toolkit) SpecialTokens() []string { return tk.special }
 

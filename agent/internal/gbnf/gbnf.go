@@ -12,16 +12,22 @@ type Grammar struct {
 	spacing Spacing
 	names   []string
 	bodies  map[string]string
-	size    int // of the bodies in bytes
+	size    int               // of the bodies in bytes
+	named   map[string]string // rules by their bodies
+	fresh   int
+
+	// Repeated is how many optional repetitions its counts have been written out to. Each is a
+	// rule to llama.cpp, which bounds them.
+	Repeated int
 }
 
 // maxBytes bounds the grammars that are put together: llama.cpp's side takes no
 // larger one, so what would come after is not worth its time.
 const maxBytes = 4 << 20
 
-// New is an empty grammar; spacing holds for the JSON values of what it imports.
+// New is an empty grammar; spacing holds for the JSON values in it.
 func New(spacing Spacing) *Grammar {
-	return &Grammar{spacing: spacing, bodies: map[string]string{}}
+	return &Grammar{spacing: spacing, bodies: map[string]string{}, named: map[string]string{}}
 }
 
 // Add defines a rule; a rule of that name that is there stays.

@@ -2,6 +2,7 @@ package gbnf
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -21,31 +22,19 @@ func Mark(i int) string { return fmt.Sprintf("<[%d]>", firstMark+i) }
 // WithoutMarks is a grammar for engines that don't know marks. It admits what the
 // grammar admits, and texts that pass a mark more than once.
 func WithoutMarks(text string) string {
-	if !strings.Contains(text, "<["+strconv.Itoa(firstMark)[:7]) {
-		return text
-	}
-	var b strings.Builder
-	var held []string // "<" and what may be the rest of a mark
-	for symbol := range symbols(text) {
-		held = append(held, symbol)
-		switch {
-		case len(held) == 1 && symbol == "<", len(held) == 2 && isMark(symbol):
-			continue
-		case len(held) == 3 && symbol == ">":
-		default:
-			b.WriteString(strings.Join(held, ""))
+	return notation.ReplaceAllStringFunc(text, func(part string) string {
+		if isMark(part) {
+			return ""
 		}
-		held = held[:0]
-	}
-	b.WriteString(strings.Join(held, ""))
-	return b.String()
+		return part
+	})
 }
 
-// isMark tells a mark's number in brackets.
-func isMark(symbol string) bool {
-	if len(symbol) < 2 || symbol[0] != '[' {
-		return false
-	}
-	n, err := strconv.Atoi(symbol[1 : len(symbol)-1])
+// notation finds literals, tokens and character classes: what stands in a literal or
+// a class is no mark.
+var notation = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|<\[[0-9]+\]>|\[(?:[^\]\\]|\\.)*\]`)
+
+func isMark(part string) bool {
+	n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(part, "<["), "]>"))
 	return err == nil && n >= firstMark && n < firstMark+MaxMarks
 }

@@ -16,19 +16,3 @@ func TestWithoutMarks(t *testing.T) {
 		}
 	}
 }
-
-func TestPlaces(t *testing.T) {
-	g := New(AnySpacing)
-	g.Add("robot", `"\"arm\""`)
-	if _, err := g.Import("x-", `root ::= a "{\"robot\":\"here1\"}" "\"here12\"" robot
-a ::= "\"here1\""
-robot ::= "x"
-`, Place{"here1", "robot"}); err != nil {
-		t.Fatal(err)
-	}
-	for rule, want := range map[string]string{"x-root": `x-a "{\"robot\":" robot "}" "\"here12\"" x-robot`, "x-a": "robot"} {
-		if g.bodies[rule] != want {
-			t.Errorf("%s ::= %s, want %s", rule, g.bodies[rule], want)
-		}
-	}
-}

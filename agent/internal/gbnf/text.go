@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Text describes free text by what may not occur in it. It becomes an automaton
@@ -14,7 +15,8 @@ type Text struct {
 	// Until, when not "", ends the text and is part of the match. Where it
 	// matches together with a forbidden string, it wins.
 	Until string
-	// NonBlank asks for a first character that is no white space.
+	// NonBlank asks for a first character that is no white space, as unicode.IsSpace and
+	// strings.TrimSpace have it.
 	NonBlank bool
 	// NotFirst are more characters, ASCII, that it does not begin with, where
 	// NonBlank is set. None of the strings may begin with one.
@@ -52,7 +54,7 @@ func (g *Grammar) AddText(name string, t Text) {
 		g.Add(ref(i), body)
 		if i == 0 {
 			if t.NonBlank {
-				free = class("^", append(slices.Clone(excluded), " \t\n\r"+t.NotFirst...)) + " " + ref(0)
+				free = NonBlank(string(excluded)+t.NotFirst) + " " + ref(0)
 				moves = slices.DeleteFunc(slices.Clone(moves), func(m string) bool { return strings.HasPrefix(m, `[\n]`) })
 			}
 			first = strings.Join(append(slices.Clone(moves), free), " | ")
@@ -151,6 +153,30 @@ func step(states []state, i int, c byte) int {
 		}
 		i = states[i].fail
 	}
+}
+
+// spaces are the characters that unicode.IsSpace takes for white space.
+var spaces = func() (list []rune) {
+	for _, r := range unicode.White_Space.R16 {
+		for c := rune(r.Lo); c <= rune(r.Hi); c += rune(r.Stride) {
+			list = append(list, c)
+		}
+	}
+	return list
+}()
+
+// NonBlank is the expression of one character that is neither white space nor one of others,
+// which are ASCII.
+func NonBlank(others string) string {
+	var b strings.Builder
+	b.WriteString("[^")
+	for _, r := range spaces {
+		fmt.Fprintf(&b, `\u%04X`, r)
+	}
+	for _, r := range others {
+		fmt.Fprintf(&b, `\x%02X`, r)
+	}
+	return b.String() + "]"
 }
 
 // class is a character class of ASCII characters.

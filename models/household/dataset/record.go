@@ -36,7 +36,6 @@ type kit struct{}
 
 var errNoModel = errors.New("the data set is written without a model")
 
-func (kit) SchemaGrammar([]byte) (string, error)  { return "", errNoModel }
 func (kit) RenderTemplate([]byte) (string, error) { return "", errNoModel }
 func (kit) SpecialTokens() []string               { return Specials }
 

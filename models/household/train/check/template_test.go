@@ -22,7 +22,6 @@ type kit struct {
 	template *llama.Template
 }
 
-func (*kit) SchemaGrammar(schema []byte) (string, error)  { return llama.SchemaToGrammar(schema) }
 func (k *kit) RenderTemplate(vars []byte) (string, error) { return k.template.Render(vars) }
 func (k *kit) SpecialTokens() []string {
 	var texts []string

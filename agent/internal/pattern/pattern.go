@@ -1,6 +1,5 @@
 // Package pattern turns the regular expressions of JSON schemas into grammars of JSON
-// strings. llama.cpp's converter does that by text: a dot of its admits a quotation
-// mark, which ends the string early, and it does not know \d.
+// strings, and what several of them, lengths and names leave of all strings into automata.
 package pattern
 
 import (
@@ -27,21 +26,80 @@ const maxBytes, maxRanges = 4096, 20000
 // (look-around, references to groups), word boundaries, and ^ and $ in the middle are
 // errors.
 func Rule(pattern string) (string, error) {
-	if len(pattern) > maxBytes {
-		return "", fmt.Errorf("it has %d bytes, at most %d are possible", len(pattern), maxBytes)
-	}
-	text, err := translate(pattern)
+	tree, err := parse(pattern)
 	if err != nil {
 		return "", err
 	}
-	tree, err := syntax.Parse(text, syntax.Perl)
-	if err != nil {
-		return "", told(err)
-	}
-	if n := ranges(tree); n > maxRanges {
-		return "", fmt.Errorf("its classes have %d ranges of characters, at most %d are possible", n, maxRanges)
+	if _, ok := repeats(tree); !ok {
+		return "", errors.New("it repeats what can be empty, or too much")
 	}
 	return whole(tree, true, true)
+}
+
+func parse(pattern string) (*syntax.Regexp, error) {
+	if len(pattern) > maxBytes {
+		return nil, fmt.Errorf("it has %d bytes, at most %d are possible", len(pattern), maxBytes)
+	}
+	text, err := Translate(pattern)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, told(err)
+	}
+	if n := ranges(tree); n > maxRanges {
+		return nil, fmt.Errorf("its classes have %d ranges of characters, at most %d are possible", n, maxRanges)
+	}
+	return tree, nil
+}
+
+// maxWritten bounds what a repetition is written out to: llama.cpp counts the groups in it.
+const maxWritten = 1500
+
+// repeats counts the groups of an expression, those of repetitions each time, and tells
+// whether all of its repetitions can be written: nothing that can be empty is repeated.
+func repeats(re *syntax.Regexp) (groups int, ok bool) {
+	groups = 1
+	for _, sub := range re.Sub {
+		n, ok := repeats(sub)
+		if !ok {
+			return 0, false
+		}
+		groups += n
+	}
+	switch re.Op {
+	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest, syntax.OpRepeat:
+		sub := re.Sub[0]
+		for sub.Op == syntax.OpCapture || re.Op != syntax.OpRepeat && marks[sub.Op] != "" {
+			sub = sub.Sub[0]
+		}
+		if nullable(sub) {
+			return 0, false
+		}
+	}
+	if re.Op == syntax.OpRepeat {
+		groups *= 4 * max(re.Min, re.Max, 1)
+		return groups, groups <= 4*maxWritten
+	}
+	return groups, true
+}
+
+// nullable tells whether an expression matches the empty string.
+func nullable(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpLiteral, syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		return false
+	case syntax.OpCapture, syntax.OpPlus:
+		return nullable(re.Sub[0])
+	case syntax.OpRepeat:
+		return re.Min == 0 || nullable(re.Sub[0])
+	case syntax.OpConcat:
+		return !slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return !nullable(sub) })
+	case syntax.OpAlternate:
+		return slices.ContainsFunc(re.Sub, nullable)
+	}
+	return true
 }
 
 func ranges(re *syntax.Regexp) int {
@@ -73,10 +131,21 @@ func told(err error) error {
 	return fmt.Errorf("%s: %s", e.Code, e.Expr)
 }
 
-// translate writes the escapes of ECMA-262 that the parser has not as it has them.
-func translate(pattern string) (string, error) {
+// Translate writes an expression of ECMA-262 as Go's packages have it, so that the check
+// and the grammar mean the same: \u, and a dot, which is no end of a line.
+func Translate(pattern string) (string, error) {
 	var b strings.Builder
+	inClass := false
 	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; {
+		case c == '[' && !inClass:
+			inClass = true
+		case c == ']':
+			inClass = false
+		case c == '.' && !inClass:
+			b.WriteString(`[^\n\r\x{2028}\x{2029}]`)
+			continue
+		}
 		if pattern[i] != '\\' || i+1 == len(pattern) {
 			b.WriteByte(pattern[i])
 			continue
@@ -326,6 +395,26 @@ func code(r rune) string {
 
 // Surrogates are no characters.
 const surrogates, afterSurrogates = 0xd800, 0xe000
+
+// Class is the expression of one character of a JSON string that is in some ranges, of which a
+// pair is the first and the last character. The error says that there is none.
+func Class(ranges []rune) (string, error) { return class(ranges) }
+
+// Plain is Class for text that is not JSON.
+func Plain(ranges []rune) (string, error) {
+	var b strings.Builder
+	for i := 0; i < len(ranges); i += 2 {
+		for _, room := range [][2]rune{{1, surrogates - 1}, {afterSurrogates, unicode.MaxRune}} {
+			if a, z := max(ranges[i], room[0]), min(ranges[i+1], room[1]); a <= z {
+				b.WriteString(code(a) + "-" + code(z))
+			}
+		}
+	}
+	if b.Len() == 0 {
+		return "", errors.New("nothing matches a part of it")
+	}
+	return "[" + b.String() + "]", nil
+}
 
 // class is one character of some ranges, of which a pair is the first and the last one.
 func class(ranges []rune) (string, error) {

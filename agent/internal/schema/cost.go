@@ -1,7 +1,6 @@
-package tools
+package schema
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -11,8 +10,6 @@ import (
 // twice make their number double with every level, and nothing interrupts the
 // library.
 type counter struct{ left int }
-
-var errDynamic = errors.New("the schema has $dynamicRef or $recursiveRef, which are not followed")
 
 // affordable refuses a check that would take more than maxCheckSteps, plus some
 // for each byte of the value.
@@ -34,10 +31,11 @@ func (c *counter) visit(s *jsonschema.Schema, v any) error {
 	if c.left--; s == nil || c.left < 0 {
 		return nil
 	}
-	if s.DynamicRef != nil || s.RecursiveRef != nil {
-		return errDynamic
+	refs := []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else}
+	if s.DynamicRef != nil { // only the schema of schemas has them here
+		refs = append(refs, s.DynamicRef.Ref)
 	}
-	for _, list := range [][]*jsonschema.Schema{{s.Ref, s.Not, s.If, s.Then, s.Else}, s.AllOf, s.AnyOf, s.OneOf} {
+	for _, list := range [][]*jsonschema.Schema{refs, s.AllOf, s.AnyOf, s.OneOf} {
 		for _, sub := range list {
 			if sub == nil {
 				continue

@@ -1,0 +1,170 @@
+package gbnf
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Spacing is the white space between the tokens of JSON values.
+type Spacing int
+
+const (
+	// AnySpacing leaves one space or none at almost all places.
+	AnySpacing Spacing = iota
+	// DumpsSpacing is that of Python's json.dumps: one space behind each colon
+	// and comma, and no other.
+	DumpsSpacing
+)
+
+// spaceRule is white space between JSON tokens: one space at most, because a model that may
+// write more sometimes never stops.
+const spaceRule = "space"
+
+// JSONChar is the body of a rule for one character inside a JSON string. A lone surrogate
+// escape is not Unicode, and no strict reader accepts it.
+const JSONChar = `[^"\\\x7F\x00-\x1F] | [\\] (["\\bfnrt] | "u" ([0-9a-cA-Ce-fE-F] [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F]` +
+	` | [dD] [0-7] [0-9a-fA-F] [0-9a-fA-F]))`
+
+// Names of the rules for plain JSON, which one copy of serves all of a grammar.
+const (
+	AnyValue   = "value"
+	AnyObject  = "object"
+	AnyArray   = "array"
+	AnyString  = "string"
+	AnyNumber  = "number"
+	AnyInteger = "integer"
+	AnyChar    = "char"
+)
+
+// JSON adds one of the rules for plain JSON, and those that it needs, and returns its name.
+// The exponent of a number is kept within what a float64 holds.
+func (g *Grammar) JSON(name string) string {
+	if _, ok := g.bodies[name]; ok {
+		return name
+	}
+	switch name {
+	case AnyChar:
+		g.Add(name, JSONChar)
+	case AnyString:
+		g.Add(name, `"\"" `+g.JSON(AnyChar)+`* "\""`)
+	case AnyInteger:
+		g.Add(name, `"-"? integral-part`)
+		g.Add("integral-part", `[0] | [1-9] [0-9]{0,31}`)
+	case AnyNumber:
+		g.Add(name, g.JSON(AnyInteger)+` ("." [0-9]{1,32})? ([eE] [-+]? [0-9] [0-9]?)?`)
+	case AnyArray:
+		g.Add(name, g.Seq().Open("[").Text("(").Rule(AnyValue).Text("(").Comma().Rule(AnyValue).Text(")*").Text(")?").Close("]").String())
+		g.JSON(AnyValue)
+	case AnyObject:
+		g.Add("pair", g.Seq().Rule(g.JSON(AnyString)).Colon().Rule(AnyValue).String())
+		g.Add(name, g.Seq().Open("{").Text("( pair").Text("(").Comma().Text("pair").Text(")*").Text(")?").Close("}").String())
+		g.JSON(AnyValue)
+	case AnyValue:
+		g.Add(name, "object | array | string | number | ( \"true\" | \"false\" ) | \"null\"")
+		for _, part := range []string{AnyObject, AnyArray, AnyString, AnyNumber} {
+			g.JSON(part)
+		}
+	}
+	return name
+}
+
+// Rule returns the name of a rule with this body, a new one if there is none.
+func (g *Grammar) Rule(body string) string {
+	if name, ok := g.named[body]; ok {
+		return name
+	}
+	name := g.Fresh()
+	g.Add(name, body)
+	g.named[body] = name
+	return name
+}
+
+// Shared is Rule, and tells whether the rule is new.
+func (g *Grammar) Shared(body string) (name string, fresh bool) {
+	_, had := g.named[body]
+	return g.Rule(body), !had
+}
+
+// Fresh is a name that no rule has.
+func (g *Grammar) Fresh() string {
+	g.fresh++
+	return fmt.Sprintf("r%d", g.fresh)
+}
+
+// Size is how many bytes the rules have, and TooLarge whether those are too many.
+func (g *Grammar) TooLarge() error {
+	if g.size > maxBytes {
+		return fmt.Errorf("the grammar of all tools has more than %d bytes", maxBytes)
+	}
+	return nil
+}
+
+// Seq is the parts of a rule's body, one behind the other. Texts beside each other become one
+// literal.
+type Seq struct {
+	g       *Grammar
+	parts   []string
+	literal strings.Builder
+}
+
+// Seq begins a sequence.
+func (g *Grammar) Seq() *Seq { return &Seq{g: g} }
+
+func (s *Seq) flush() {
+	if s.literal.Len() > 0 {
+		s.parts = append(s.parts, Literal(s.literal.String()))
+		s.literal.Reset()
+	}
+}
+
+// Literal appends a text that is matched as it is.
+func (s *Seq) Literal(text string) *Seq {
+	s.literal.WriteString(text)
+	return s
+}
+
+// Text appends a part in the notation of grammars.
+func (s *Seq) Text(part string) *Seq {
+	s.flush()
+	s.parts = append(s.parts, part)
+	return s
+}
+
+// Rule appends a reference to a rule.
+func (s *Seq) Rule(name string) *Seq { return s.Text(name) }
+
+func (s *Seq) space() *Seq {
+	if s.g.spacing == AnySpacing {
+		s.g.Add(spaceRule, `" "?`)
+		s.Text(spaceRule)
+	}
+	return s
+}
+
+// Open appends the bracket that opens an object or a list.
+func (s *Seq) Open(bracket string) *Seq { return s.Literal(bracket).space() }
+
+// Close appends the bracket that closes it.
+func (s *Seq) Close(bracket string) *Seq { return s.space().Literal(bracket) }
+
+// Comma appends what stands between members or elements.
+func (s *Seq) Comma() *Seq {
+	if s.g.spacing == DumpsSpacing {
+		return s.Literal(", ")
+	}
+	return s.Literal(",").space()
+}
+
+// Colon appends what stands between a name and its value.
+func (s *Seq) Colon() *Seq {
+	if s.g.spacing == DumpsSpacing {
+		return s.Literal(": ")
+	}
+	return s.space().Literal(":").space()
+}
+
+// String is the body.
+func (s *Seq) String() string {
+	s.flush()
+	return strings.Join(s.parts, " ")
+}

@@ -1,0 +1,37 @@
+package schema
+
+import (
+	"strings"
+	"testing"
+
+	"agentd/agent/internal/gbnf"
+	"agentd/protocol"
+)
+
+func TestSchemasWithoutValues(t *testing.T) {
+	for _, test := range []struct{ name, schema, err string }{
+		{"false", `false`, "no value fits parameters"},
+		{"a bound above another", `{"type":"integer","minimum":5,"maximum":2}`, "no value fits parameters"},
+		{"no integer between bounds", `{"type":"integer","minimum":0.2,"maximum":0.8}`, "no value fits parameters"},
+		{"lengths that contradict each other", `{"type":"array","minItems":5,"maxItems":2}`, "no value fits"},
+		{"patterns that contradict each other", `{"type":"string","allOf":[{"pattern":"^a"},{"pattern":"^b"}]}`, "no value fits"},
+		{"options that the type refuses", `{"type":"object","properties":{"a":{"type":"object","properties":{"b":{"type":"integer","enum":["x"]}},"required":["b"]}},"required":["a"]}`, "no value fits parameters.a.b"},
+		{"a value that contains itself", `{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}`, "has itself as a part without end"},
+		{"references in a circle", `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, "no value fits"},
+		{"a member that is required and forbidden", `{"type":"object","properties":{"a":{}},"required":["a","b"],"additionalProperties":false}`, "no value fits parameters.b"},
+		{"a reference to nothing", `{"$ref":"#/$defs/none"}`, "leads to nothing"},
+		{"a reference to another document", `{"$ref":"https://example.org/schema.json"}`, "another document"},
+		{"an anchor that is none", `{"$ref":"#none"}`, "no anchor"},
+		{"a bound beyond all numbers", `{"minimum":1e999}`, "exponent beyond 400"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d, err := Parse(protocol.Raw(test.schema))
+			if err == nil {
+				_, err = d.Add(gbnf.New(gbnf.DumpsSpacing), Options{})
+			}
+			if err == nil || !strings.Contains(err.Error(), test.err) {
+				t.Errorf("error %v, want one with %q", err, test.err)
+			}
+		})
+	}
+}

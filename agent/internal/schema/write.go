@@ -1,0 +1,285 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"agentd/agent/internal/gbnf"
+	"agentd/agent/internal/pattern"
+	"agentd/protocol"
+)
+
+// Add adds the rules of the values that the document admits to a grammar and returns the name
+// of their root. The error says that there are none, and where that comes from.
+func (d *Document) Add(g *gbnf.Grammar, o Options) (string, error) {
+	m := d.maker(o)
+	whole := m.rule(d.root)
+	if whole != nil && (o.Object || len(o.Extra) > 0) { // it may be a part of itself, without the extra members
+		whole = &rule{set: whole.set, any: whole.any}
+		m.whole = whole
+		m.queue = []*rule{whole}
+		m.rules = map[string]*rule{}
+	}
+	w, err := m.writer(g, whole, "parameters")
+	if err != nil {
+		return "", err
+	}
+	defer w.done()
+	return w.rule(whole), g.TooLarge()
+}
+
+// writer makes all rules that the one needs, and fails where it admits nothing.
+func (m *maker) writer(g *gbnf.Grammar, r *rule, where string) (*writer, error) {
+	m.finish()
+	if !r.live() {
+		return nil, fmt.Errorf("no value fits %s", m.reason(r, where, nil))
+	}
+	return &writer{Grammar: g, left: maxRepeated - g.Repeated, maker: m}, nil
+}
+
+func (w *writer) done() { w.Repeated = maxRepeated - w.left }
+
+// reason is the innermost place of what nothing fits.
+func (m *maker) reason(r *rule, where string, path []*rule) string {
+	if r == nil || slices.Contains(path, r) || len(r.objects) != 1 {
+		if r != nil && len(path) > 0 && slices.Contains(path, r) {
+			return where + ", which has itself as a part without end"
+		}
+		return where
+	}
+	path = append(path, r)
+	for _, s := range r.objects[0].slots {
+		if s.required && !s.rule.live() {
+			return m.reason(s.rule, where+"."+s.name, path)
+		}
+	}
+	return where
+}
+
+// writer writes rules to a grammar.
+type writer struct {
+	*gbnf.Grammar
+	*maker
+	left int // repetitions
+}
+
+const (
+	unwritten = iota
+	writing
+	written
+)
+
+// rule is the name of a rule in the grammar.
+func (w *writer) rule(r *rule) string {
+	switch {
+	case r.given != "":
+		return r.given
+	case r.any:
+		return w.JSON(gbnf.AnyValue)
+	case r.state == written || r.name != "":
+		return r.name
+	case r.state == writing: // it is part of itself
+		r.name = w.Fresh()
+		return r.name
+	}
+	r.state = writing
+	body := w.body(r, nil)
+	switch {
+	case r.name != "":
+		w.Grammar.Add(r.name, body)
+	case isName(body):
+		r.name = body
+	default:
+		r.name = w.Rule(body)
+	}
+	r.state = written
+	return r.name
+}
+
+// isName tells whether a body is one reference.
+func isName(body string) bool {
+	return body != "" && strings.Trim(body, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
+}
+
+// body is the alternatives of a rule, and those of more.
+func (w *writer) body(r *rule, more []string) string {
+	var list []string
+	add := func(body string) {
+		if body != "" && !slices.Contains(list, body) {
+			list = append(list, body)
+		}
+	}
+	for _, v := range r.values {
+		add(w.constant(v))
+	}
+	for i := range r.texts {
+		add(w.text(&r.texts[i]))
+	}
+	for i := range r.numbers {
+		body, free := r.numbers[i].body()
+		if free {
+			body = w.JSON(map[bool]string{true: gbnf.AnyInteger, false: gbnf.AnyNumber}[r.numbers[i].integer])
+		}
+		add(body)
+	}
+	if r.boolean {
+		add(`"true"`)
+		add(`"false"`)
+	}
+	if r.null {
+		add(`"null"`)
+	}
+	for _, e := range r.lists {
+		add(w.elements(e))
+	}
+	for _, o := range r.objects {
+		add(w.members(o))
+	}
+	for _, body := range more {
+		add(body)
+	}
+	return strings.Join(list, " | ")
+}
+
+// constant is one value, in the grammar's spacing.
+func (w *writer) constant(v protocol.Raw) string {
+	s := w.Seq()
+	w.appendConstant(s, v)
+	return s.String()
+}
+
+func (w *writer) appendConstant(s *gbnf.Seq, v protocol.Raw) {
+	i := 0
+	switch v.Kind() {
+	case '{':
+		s.Open("{")
+		for name, value := range protocol.Members(v) {
+			if i++; i > 1 {
+				s.Comma()
+			}
+			s.Literal(string(protocol.String(name))).Colon()
+			w.appendConstant(s, value)
+		}
+		s.Close("}")
+	case '[':
+		s.Open("[")
+		for e := range protocol.Elements(v) {
+			if i++; i > 1 {
+				s.Comma()
+			}
+			w.appendConstant(s, e)
+		}
+		s.Close("]")
+	case '"':
+		text, _ := protocol.Text(v)
+		s.Literal(string(protocol.String(text)))
+	default:
+		s.Literal(string(v))
+	}
+}
+
+// text is strings in JSON, "" where there are none.
+func (w *writer) text(t *texts) string {
+	l := t.language()
+	switch {
+	case t.free():
+		return w.JSON(gbnf.AnyString)
+	case len(l.Match) == 0:
+		return `"\"" ` + w.repeated(w.JSON(gbnf.AnyChar), t.min, t.max) + ` "\""`
+	case len(l.Match) == 1 && t.min == 0 && t.max < 0:
+		if body, err := pattern.Rule(l.Match[0]); err == nil {
+			return `"\"" ` + w.Rule(body) + ` "\""`
+		}
+	}
+	return w.language(l)
+}
+
+// language is the strings of a language in JSON. One that takes too many states is widened,
+// first by its lengths, then to any string.
+func (w *writer) language(l pattern.Language) string {
+	a, err := l.Automaton(maxStates)
+	if err != nil && (l.Min > 0 || l.Max >= 0) {
+		least, most := l.Min, l.Max
+		l.Min, l.Max = 0, -1
+		if len(l.Match)+len(l.Avoid)+len(l.Except) == 0 {
+			return `"\"" ` + w.repeated(w.JSON(gbnf.AnyChar), least, most) + ` "\""`
+		}
+		a, err = l.Automaton(maxStates)
+	}
+	if err != nil {
+		for i, expr := range l.Match { // one of them is better than none
+			if rule, err := pattern.Rule(expr); err == nil && len(l.Except)+i == 0 {
+				return `"\"" ` + w.Rule(rule) + ` "\""`
+			}
+		}
+		if len(l.Except) > 0 && len(l.Match)+len(l.Avoid) > 0 {
+			return w.language(pattern.Language{Max: -1, Except: l.Except})
+		}
+		return w.JSON(gbnf.AnyString)
+	}
+	if len(a) == 0 {
+		return ""
+	}
+	char := w.JSON(gbnf.AnyChar)
+	return `"\"" ` + w.automaton(a, `"\""`, char+`* "\""`, pattern.Class)
+}
+
+// automaton adds the rules of an automaton and returns the name of the first. end is what
+// stands behind a string, all what stands for the rest of one that may be anything, and spell
+// the expression of one character.
+func (w *writer) automaton(a pattern.Automaton, end, all string, spell func(ranges []rune) (string, error)) string {
+	names := make([]string, len(a))
+	for i := range a {
+		names[i] = w.Fresh()
+	}
+	for i, s := range a {
+		var list []string
+		if s.All && all != "" {
+			w.Grammar.Add(names[i], all)
+			continue
+		}
+		if s.Accept {
+			list = append(list, end)
+		}
+		for _, e := range s.Edges {
+			if class, err := spell(e.Ranges); err == nil {
+				list = append(list, class+" "+names[e.To])
+			}
+		}
+		w.Grammar.Add(names[i], strings.Join(list, " | "))
+	}
+	return names[0]
+}
+
+// repeated is a rule some times in a row. Counts beyond what a grammar can hold are widened.
+func (w *writer) repeated(name string, least, most int) string {
+	if least > maxRepetition {
+		least = maxRepetition
+	}
+	if most > maxRepetition || most >= 0 && most-least > w.left {
+		most = -1
+	}
+	switch {
+	case most == 0:
+		return ""
+	case least == 0 && most < 0:
+		return name + "*"
+	case most < 0:
+		return fmt.Sprintf("%s{%d,}", name, least)
+	case least == most:
+		return fmt.Sprintf("%s{%d}", name, least)
+	case least == 0 && most == 1:
+		return name + "?"
+	}
+	if body := fmt.Sprintf("%s{%d,%d}", name, least, most); most-least <= 8 {
+		w.left -= most - least
+		return body
+	} else {
+		name, fresh := w.Shared(body)
+		if fresh {
+			w.left -= most - least
+		}
+		return name
+	}
+}
