@@ -71,7 +71,8 @@ func Render(ctx context.Context, trace *workload.Trace, path string, o Options) 
 	prompts, err := inference.OpenPrompts(ctx, inference.Options{
 		Path: file, Format: o.Format, ChatTemplate: o.ChatTemplate, OutputStyle: o.OutputStyle, Constrain: o.Constrain,
 		EnableThinking: o.EnableThinking, ReasoningEffort: o.ReasoningEffort, HistoryMaxMessages: o.HistoryMaxMessages,
-		Log: zerolog.Nop(),
+		CallsPerRobot: "any", // other servers can't take a grammar that counts them
+		Log:           zerolog.Nop(),
 	})
 	if err != nil {
 		return err

@@ -13,6 +13,10 @@ import (
 // sampling at temperature 1 without any cut, what llama-server is asked for too.
 var sampling = []string{"--temperature", "1", "--top-p", "1", "--top-k", "0", "--min-p", "0"}
 
+// likeOthers lets agentd's answers be as long as those of llama-server, which has no
+// such rules.
+var likeOthers = []string{"--repetition-stop", "off", "--calls-per-robot", "any"}
+
 // agentdArgs are agentd's: its defaults, but for what the load and the machine say.
 func (w *Workload) agentdArgs(o *Options) func(host, port string) []string {
 	return func(host, port string) []string {
@@ -24,6 +28,7 @@ func (w *Workload) agentdArgs(o *Options) func(host, port string) []string {
 			args = append(args, "--fixed-tokens", strconv.Itoa(w.FixedTokens))
 		} else {
 			args = append(args, "--max-new-tokens", strconv.Itoa(w.MaxTokens))
+			args = append(args, likeOthers...)
 		}
 		return append(append(args, sampling...), o.AgentdArgs...)
 	}
