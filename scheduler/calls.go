@@ -14,7 +14,8 @@ import (
 // CallForm is how the calls of a completion stand in its text, so that one which
 // comes again is seen. The zero value has none.
 type CallForm struct {
-	// Begin is the text behind which calls stand.
+	// Begin is the text behind which calls stand. What it has from a brace on belongs
+	// to the first call.
 	Begin string
 	// End is the text that ends one. "": calls are the JSON objects that Depth-1 others
 	// are around.
@@ -59,6 +60,11 @@ func (r *callReader) next(c byte) string {
 	case !r.inside:
 		if r.inside = behind(r.form.Begin); r.inside {
 			r.call = r.call[:0]
+			if at := strings.IndexByte(r.form.Begin, '{'); at >= 0 && r.form.End == "" {
+				for _, c := range []byte(r.form.Begin[at:]) {
+					r.json(c)
+				}
+			}
 		}
 	case r.form.End == "":
 		return r.json(c)

@@ -16,6 +16,7 @@ func TestCallReader(t *testing.T) {
 	tagged := CallForm{Begin: "<tool_call>", End: "</parameter>\n</function>\n</tool_call>"}
 	parallel := CallForm{Begin: "functions.call_in_parallel", Depth: 2, Again: "<|start|>assistant"}
 	object := CallForm{Begin: `"action":`, Depth: 1}
+	bare := CallForm{Begin: `{"name": "`, Depth: 1}
 	const look, wait = `{"name": "look", "arguments": {"a": {"b": "}"}}}`, `{"name": "wait", "arguments": {}}`
 	block := func(calls ...string) string {
 		return "<tool_call>\n" + strings.Join(calls, "\n</tool_call>\n<tool_call>\n") + "\n</tool_call>"
@@ -45,6 +46,9 @@ func TestCallReader(t *testing.T) {
 		"calls in parallel":               {parallel, ` to=functions.call_in_parallel<|channel|>commentary json<|message|>{"calls": [` + look + ", " + wait + "]}", ""},
 		"the same in parallel":            {parallel, ` to=functions.call_in_parallel<|channel|>commentary json<|message|>{"calls": [` + look + ", " + look + "]}", `{"name":"look","arguments":{"a":{"b":"}"}}}`},
 		"the same object in one call":     {parallel, ` to=functions.go<|channel|>commentary json<|message|>{"from": {"x": 1}, "to": {"x": 1}}`, ""},
+		"bare calls":                      {bare, look + "; " + wait, ""},
+		"the same bare call":              {bare, "<|python_tag|>" + look + "; " + wait + "; " + look, `{"name":"look","arguments":{"a":{"b":"}"}}}`},
+		"a reply with braces":             {bare, `a {} and {} or "{"`, ""},
 		"an action of several calls":      {object, `{"say": "", "action": [{"a": ` + look + `}, {"b": ` + look + `}]}`, ""},
 		"an action with the same call":    {object, `{"say": "", "action": [{"a": ` + wait + `}, {"a": ` + wait + `}]}`, `{"a":{"name":"wait","arguments":{}}}`},
 		"an action in a reply":            {object, `{"say": "\"action\": {} {}", "action": {}}`, ""},

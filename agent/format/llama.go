@@ -101,7 +101,7 @@ func (f *llama) ShowsResults() bool { return true }
 func (f *llama) SuppressControl() bool { return true }
 
 func (f *llama) Catalog(set *tools.Set) *Catalog {
-	c := &Catalog{Set: set, json: functionsJSON(set)}
+	c := &Catalog{Set: set, json: functionsJSON(set), Calls: CallForm{Begin: llamaName, Depth: 1}}
 	c.build = func() (string, error) { return f.grammar(set) }
 	var b []byte
 	for i := range set.Tools {
