@@ -161,7 +161,8 @@ func (h *historySummarized) read(t *task, result Result, err error) (string, *fa
 	case c.Err != nil:
 		code, _ := classify(c.Err)
 		return fail(code, c.Err)
-	case c.Finish == FinishLength && invalid == nil: // what there is of it counts
+	// What there is of it counts. If it did not, the next turn would ask for the same summary again.
+	case (c.Finish == FinishLength || c.Finish == FinishRepeat) && invalid == nil:
 	case c.Finish == FinishRepeat:
 		return fail(CodeTruncated, repeatedError(c.Repeated))
 	case c.Finish != FinishStop:

@@ -244,7 +244,7 @@ func TestWhatCanGoWrongWithASummary(t *testing.T) {
 		{"a call in its place", told(200), moveTo("x", "a"), nil, nil, "invalid_output", "summarizer", "stray <tool_call>", "step-0 summarizer", true},
 		{"an object in its place", told(200), `{"say": "x", "action": {}}`, nil, nil, "invalid_output", "summarizer", "is JSON", "step-0 summarizer", true},
 		{"nothing within its tokens", told(200), "\n", few(agent.FinishLength), nil, "truncated", "summarizer", "--summary-max-tokens", "step-0 summarizer", true},
-		{"a text that repeats itself", told(200), "S S S S", few(agent.FinishRepeat), nil, "truncated", "summarizer", "--repetition-stop off", "step-0 summarizer", true},
+		{"nothing but marks again and again", told(200), "\n\n\n\n", few(agent.FinishRepeat), nil, "truncated", "summarizer", "--repetition-stop off", "step-0 summarizer", true},
 		{"a history that does not fit the context", told(200), "", nil, &agent.ContextOverflowError{Prompt: 9, MaxNew: 8, Limit: 7}, "context_overflow", "summarizer", "the prompt has 9 tokens", "", true},
 		{"a model that fails", told(200), "", nil, &agent.ModelError{Err: errors.New("gone")}, "model_error", "summarizer", "gone", "", true},
 		{"a model that fails midway", told(200), "", broken(&agent.ModelError{Err: errors.New("gone")}, 3), nil, "model_error", "summarizer", "gone", "step-0 summarizer", true},
@@ -303,14 +303,16 @@ func TestACandidateThatFailsBehindASummaryKeepsBothStepsAndItsMemory(t *testing.
 }
 
 func TestASummaryThatIsCutOffCounts(t *testing.T) {
-	g := newStages("The cup is in the kit", "Done.")
-	g.summary.adjust = func(r *agent.Result) { r.Completions[0].Finish, r.Completions[0].Stop = agent.FinishLength, "" }
-	out := run(t, summarizing(t, agent.Config{}, nil), g, request(t, `{"memory":`+told(200)+`}`))[0]
-	if out.Error != nil || !strings.Contains(string(out.Memory), `"summary":"The cup is in the kit"`) {
-		t.Errorf("%+v, memory %s", out.Error, out.Memory)
-	}
-	if !strings.Contains(string(out.InternalSteps[0]), `"finish_reason":"length"`) {
-		t.Errorf("step %s", out.InternalSteps[0])
+	for _, finish := range []string{agent.FinishLength, agent.FinishRepeat} {
+		g := newStages("The cup is in the kit", "Done.")
+		g.summary.adjust = func(r *agent.Result) { r.Completions[0].Finish, r.Completions[0].Stop = finish, "" }
+		out := run(t, summarizing(t, agent.Config{}, nil), g, request(t, `{"memory":`+told(200)+`}`))[0]
+		if out.Error != nil || !strings.Contains(string(out.Memory), `"summary":"The cup is in the kit"`) {
+			t.Errorf("%s: %+v, memory %s", finish, out.Error, out.Memory)
+		}
+		if !strings.Contains(string(out.InternalSteps[0]), `"finish_reason":"`+finish+`"`) {
+			t.Errorf("%s: step %s", finish, out.InternalSteps[0])
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	if serves(os.Args[1:]) {
+	if computes(os.Args[1:]) {
 		if err := setWaiting(); err != nil {
 			fmt.Fprintf(os.Stderr, "agentd: %v\n", err)
 		}

@@ -3,15 +3,16 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
 // ompSpin is how long a compute thread waits actively for the others, in rounds of
-// libgomp's loop (some 5 microseconds), before it sleeps. libgomp's own 300,000 rounds
+// libgomp's loop (some 10 microseconds), before it sleeps. libgomp's own 300,000 rounds
 // keep a processor from the thread that all wait for: beside two busy programs on two
 // cores agentd made a twentieth of its decisions. Without any rounds a step of a small
 // model takes half as long again, since each operation puts threads to sleep.
-const ompSpin = "250"
+const ompSpin = "400"
 
 // ompSettings are the variables by which users choose that themselves.
 var ompSettings = []string{"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}
@@ -26,7 +27,11 @@ func setWaiting() error {
 		}
 	}
 	self, err := os.Executable()
-	if err == nil {
+	switch name, _ := filepath.EvalSymlinks(os.Args[0]); {
+	case err != nil:
+	case filepath.Base(self) != filepath.Base(name) && filepath.Base(self) != filepath.Base(os.Args[0]):
+		err = fmt.Errorf("%s was started by %s", os.Args[0], self) // a loader, which would load the first argument
+	default:
 		err = syscall.Exec(self, os.Args, append(os.Environ(), ompSettings[0]+"="+ompSpin))
 	}
 	return fmt.Errorf("set %s=%s: without it agentd is slow beside other busy programs: %w", ompSettings[0], ompSpin, err)

@@ -13,7 +13,7 @@ import (
 // is done. Cancelling ctx asks the server to drain, as a first signal does.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	command, rest := "serve", args
-	if len(args) > 0 && (!serves(args) || args[0] == "serve") {
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		command, rest = args[0], args[1:]
 	}
 	switch command {
@@ -37,9 +37,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return fmt.Errorf("unknown command %q; want serve, console, demo, eval, make-model, version or help", command)
 }
 
-// serves tells whether args start the server.
-func serves(args []string) bool {
-	return len(args) == 0 || args[0] == "serve" || strings.HasPrefix(args[0], "-")
+// computes tells whether args start a program that computes with a model itself.
+func computes(args []string) bool {
+	return len(args) == 0 || args[0] == "serve" || args[0] == "eval" || strings.HasPrefix(args[0], "-")
 }
 
 // serve is the default subcommand.

@@ -31,7 +31,7 @@ func (s *Service) schedulerConfig(opts Options, gpu bool, hostCells int) schedul
 		chunk = min(prefillChunkGPU, s.facts.BatchSize)
 	}
 	threads := 0
-	if opts.Threads == 0 && !gpu && !opts.Reproducible {
+	if opts.Threads == 0 && !gpu && !opts.Reproducible && s.facts.Contexts == 1 { // several would measure each other's trials
 		threads = s.facts.Threads
 	}
 	return scheduler.Config{
