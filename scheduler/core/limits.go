@@ -59,12 +59,13 @@ const (
 	// trialGap steps, twice as many after each trial that changed nothing, and
 	// trialGapMost at most; trialFirst before the first one. A trial needs threads that
 	// lost their processor in trialPressure of the steps; below calmPressure the
-	// processors count as free. pressureSteps is the memory of that average. Counts
+	// processors count as free, from calmSteps with one count on. pressureSteps is the memory of that average. Counts
 	// differ by 1/threadStride, or by one.
 	trialBlock, trialBlocks            = 5, 4
 	trialMargin, trialHopeless         = 0.05, 0.7
-	trialFirst, trialGap, trialGapMost = 32, 256, 1024
+	trialFirst, trialGap, trialGapMost = 128, 256, 1024
 	trialPressure, calmPressure        = 0.25, 0.05
+	calmSteps                          = 32
 	pressureSteps, threadStride        = 64, 4
 
 	// RepeatLeast is what Job.RepeatLeast is where nobody has a reason for another, and

@@ -66,9 +66,9 @@ func (t *Threads) Observe(s StepCost) {
 	t.wait--
 	t.settled++
 	switch {
-	case t.now < t.most && t.pressure < calmPressure && t.settled >= trialFirst:
+	case t.now < t.most && t.pressure < calmPressure && t.settled >= calmSteps:
 		t.now = t.more() // the processors are free
-		t.gap, t.wait, t.settled = trialGap, trialFirst, 0
+		t.gap, t.wait, t.settled = trialGap, calmSteps, 0
 	case t.wait > 0:
 	case t.now == t.most && t.pressure < trialPressure: // nothing to gain
 	case t.now == t.most || t.lower && t.now > 1:
