@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 )
@@ -27,9 +28,16 @@ func setWaiting() error {
 		}
 	}
 	self, err := os.Executable()
-	switch name, _ := filepath.EvalSymlinks(os.Args[0]); {
+	name := os.Args[0]
+	if found, lost := exec.LookPath(name); lost == nil {
+		name = found
+	}
+	if target, broken := filepath.EvalSymlinks(name); broken == nil {
+		name = target
+	}
+	switch {
 	case err != nil:
-	case filepath.Base(self) != filepath.Base(name) && filepath.Base(self) != filepath.Base(os.Args[0]):
+	case filepath.Base(self) != filepath.Base(name):
 		err = fmt.Errorf("%s was started by %s", os.Args[0], self) // a loader, which would load the first argument
 	default:
 		err = syscall.Exec(self, os.Args, append(os.Environ(), ompSettings[0]+"="+ompSpin))
