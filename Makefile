@@ -75,6 +75,15 @@ llama.cpp: ## fetch llama.cpp and build it for this CPU, unless the cache has it
 	@third_party/prereqs.sh git c++ cc cmake flock tar 'ninja?' $(if $(LLAMA_CPP_DIR),,npm)
 	@third_party/fetch.sh
 	@third_party/build.sh cpu
+	@third_party/native.sh
+
+.PHONY: native-test
+native-test: llama.cpp ## run the C++ tests of llama/native
+	@third_party/native.sh test
+
+.PHONY: sanitize
+sanitize: llama.cpp ## run the C++ tests under the address and undefined behaviour sanitizers
+	@third_party/native.sh sanitize
 
 .PHONY: peers
 peers: llama.cpp ## build llama-server and llama-batched-bench into bench/bin, on the same libraries

@@ -2,16 +2,13 @@ package llama
 
 /*
 #cgo CFLAGS: -I${SRCDIR}/../third_party/llama.cpp/include -I${SRCDIR}/../third_party/llama.cpp/ggml/include
-#cgo CXXFLAGS: -std=c++17 -O3 -DNDEBUG -fopenmp
-#cgo CXXFLAGS: -I${SRCDIR}/../third_party/llama.cpp/include -I${SRCDIR}/../third_party/llama.cpp/ggml/include
-#cgo CXXFLAGS: -I${SRCDIR}/../third_party/llama.cpp/common -I${SRCDIR}/../third_party/llama.cpp/vendor -I${SRCDIR}/../third_party/llama.cpp/src
-#cgo CXXFLAGS: -I${SRCDIR}/../third_party/llama.cpp/ggml/src -I${SRCDIR}/../third_party/patch
 #cgo LDFLAGS: -fopenmp
-#cgo LDFLAGS: -L${SRCDIR}/../lib -lllama-common -lllama -lggml -lggml-base -lstdc++ -ldl
+#cgo LDFLAGS: -L${SRCDIR}/../lib -lagentd-native -lllama-common -lllama -lggml -lggml-base -lstdc++ -lm -ldl
 #cgo LDFLAGS: -Wl,-rpath,$ORIGIN/lib -Wl,-rpath,${SRCDIR}/../lib -Wl,--disable-new-dtags
 
 #include <stdlib.h>
-#include "shim.h"
+#include "native/api.h"
+#include "native_stamp.h" // written by make: without it, run make first
 */
 import "C"
 

@@ -56,8 +56,6 @@ var (
 	ErrTemplate = errors.New("llama: chat template")
 	// ErrNoTemplate: the model file has no chat template.
 	ErrNoTemplate = errors.New("llama: the model has no chat template")
-	// ErrChat: the output can't be parsed in the model's chat format.
-	ErrChat = errors.New("llama: output does not parse")
 )
 
 // native wraps an error text from native code, cut to a readable length.

@@ -1,6 +1,7 @@
 package llama
 
-// #include "shim.h"
+// #include "native/api.h"
+// void agdLog(int level, char * text, size_t len);
 import "C"
 
 import (
@@ -36,7 +37,7 @@ func Init(log zerolog.Logger) error {
 // process, before anything else is called.
 func install() {
 	installOnce.Do(func() {
-		C.agd_log_install()
+		C.agd_log_install(C.agd_log_sink(C.agdLog))
 		reportCrashes()
 		C.agd_faults_install()
 		C.llama_backend_init()

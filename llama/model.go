@@ -1,7 +1,8 @@
 package llama
 
 // #include <stdlib.h>
-// #include "shim.h"
+// #include "native/api.h"
+// bool agdProgress(float fraction, uintptr_t data);
 import "C"
 
 import (
@@ -112,7 +113,8 @@ func load(path string, o *modelOptions) (*C.struct_llama_model, error) {
 	}
 	handle := cgo.NewHandle(&progress{report: o.progress, ctx: o.cancel})
 	defer handle.Delete()
-	copts.progress = C.uintptr_t(handle)
+	copts.progress = C.agd_progress(C.agdProgress)
+	copts.progress_data = C.uintptr_t(handle)
 
 	var ptr *C.struct_llama_model
 	var cerr *C.char

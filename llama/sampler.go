@@ -3,7 +3,7 @@ package llama
 // #cgo noescape agd_sample
 // #cgo noescape agd_sampler_force
 // #include <stdlib.h>
-// #include "shim.h"
+// #include "native/api.h"
 import "C"
 
 import (

@@ -72,3 +72,9 @@ source_id() {
 		pin
 	fi
 }
+
+# native_id prints a name for the state of agentd's own C++, which the tests are no part of.
+native_id() {
+	(cd "$root" && find llama/native third_party/patch -type f \( -name '*.h' -o -name '*.cpp' -o -name CMakeLists.txt \) \
+		! -name '*_test.*' ! -path '*/testing/*' ! -path '*/testdata/*' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | hash8)
+}

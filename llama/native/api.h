@@ -1,5 +1,5 @@
-// C face of the C++ shim. Nothing declared here lets an exception out, and every
-// error text is malloc'd: the caller frees it with free().
+// The C interface of agentd's C++, which cgo calls. No function lets an exception out. Every error text is
+// malloc'd, and the caller frees it with free().
 #pragma once
 
 #include <stdbool.h>
@@ -15,9 +15,11 @@ extern "C" {
 
 // --- logging -----------------------------------------------------------------
 
-// Routes llama.cpp's and ggml's log lines to the Go function agdLog and keeps
-// llama-common's own logger, which has no hook, silent.
-void agd_log_install(void);
+// Receives one line of llama.cpp's log, which ends at len and not with a NUL.
+typedef void (*agd_log_sink)(int level, char * text, size_t len);
+
+// Routes the log lines of llama.cpp and ggml to the sink. llama-common's own logger has no hook and is silenced.
+void agd_log_install(agd_log_sink sink);
 
 // Makes failures of devices errors of a context's calls (decode, logits, memory) instead of the process' end.
 void agd_faults_install(void);
@@ -29,6 +31,9 @@ bool agd_gpu_failed(void);
 // which lies from start up to end. agd_crash_build says of which program.
 void agd_crash_install(uintptr_t start, uintptr_t end);
 void agd_crash_build(const char * text);
+
+// The name of the sources that this library was built from, as native_id of third_party/common.sh prints it.
+const char * agd_native_id(void);
 
 // From now on that line names the open file if it is no longer as it is now; NULL if it can't be looked at.
 struct agd_watch * agd_crash_watch(int fd, const char * path);
@@ -73,6 +78,9 @@ bool agd_attention_once(const struct agd_attention * a, int version);
 
 // --- model -------------------------------------------------------------------
 
+// Hears which fraction of a model is loaded. False ends the load.
+typedef bool (*agd_progress)(float fraction, uintptr_t data);
+
 struct agd_model_options {
     int32_t              gpu_layers;   // < 0: all
     int32_t              load_mode;    // enum llama_load_mode
@@ -81,7 +89,8 @@ struct agd_model_options {
     bool                 set_devices;  // false: all devices
     ggml_backend_dev_t * devices;      // NULL-terminated
     const float *        tensor_split; // llama_max_devices() values, or NULL
-    uintptr_t            progress;     // cgo handle, 0: none
+    agd_progress         progress;      // NULL: none
+    uintptr_t            progress_data;
 };
 
 struct llama_model * agd_model_load(const char * path, struct agd_model_options opts, char ** err);
@@ -97,8 +106,6 @@ bool agd_vocab_dump(const struct llama_vocab * vocab, char ** pieces, uint32_t *
 // Tokens in text: the count, or -needed when max is too small; INT32_MIN on error.
 int32_t agd_tokenize(const struct llama_vocab * vocab, const char * text, int32_t len, llama_token * out, int32_t max,
                      bool add_special, bool parse_special, char ** err);
-
-bool agd_quantize(const char * src, const char * dst, int32_t ftype, char ** err);
 
 // --- context -----------------------------------------------------------------
 
@@ -203,7 +210,7 @@ bool agd_weigh(int version, const float * x, int32_t n, float factor, float * be
 // Parses and analyses a grammar that the Go side has scanned already.
 bool   agd_grammar_check(const struct llama_vocab * vocab, const char * gbnf, char ** err);
 
-// --- templates and chat parsing ------------------------------------------------
+// --- templates -----------------------------------------------------------------
 
 struct agd_template;
 struct agd_template * agd_template_new(const char * source, size_t len, const char * bos, const char * eos, char ** err);
@@ -218,14 +225,6 @@ struct agd_part {
 bool agd_template_render(const struct agd_template * t, const char * vars, size_t len, int64_t now,
                          struct agd_part ** parts, size_t * n_parts, char ** err);
 void agd_parts_free(struct agd_part * parts, size_t n);
-
-struct agd_chat;
-struct agd_chat * agd_chat_new(const struct llama_model * model, const char * tmpl, const char * request, char ** err);
-void              agd_chat_free(struct agd_chat * c);
-char *            agd_chat_prompt(const struct agd_chat * c);
-char *            agd_chat_grammar(const struct agd_chat * c);
-// A JSON object {content, reasoning, tool_calls:[{name, arguments, id}]}.
-char *            agd_chat_parse(const struct agd_chat * c, const char * text, size_t len, char ** err);
 
 #ifdef __cplusplus
 }

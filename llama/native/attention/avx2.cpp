@@ -1,7 +1,7 @@
 // Attention with AVX2, FMA and F16C.
 #if defined(__x86_64__)
 
-#include "attention.h"
+#include "attention/attention.h"
 
 #include <immintrin.h>
 
@@ -56,7 +56,7 @@ AGD_TARGET inline float highest(vec v) {
     return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
 }
 
-#include "attention_kernel.h"
+#include "attention/kernel.h"
 
 } // namespace
 

@@ -1,7 +1,7 @@
 // Attention with AVX-512.
 #if defined(__x86_64__)
 
-#include "attention.h"
+#include "attention/attention.h"
 
 #include <immintrin.h>
 
@@ -55,7 +55,7 @@ template <int R> AGD_TARGET inline void sums(const vec (*v)[4], float (*s)[tile]
     }
 }
 
-#include "attention_kernel.h"
+#include "attention/kernel.h"
 
 } // namespace
 

@@ -8,11 +8,10 @@
 // the other candidates of its prompt. ggml's kernels (ggml-cpu/ops.cpp) go through
 // all cells for each row and head, and from 64 rows on compute all that any of
 // 64 rows sees for each of them.
-#include "attention.h"
+#include "attention/attention.h"
 
-#include "logits_product.h"
-#include "shim.h"
-#include "shim_internal.h"
+#include "attention/logits_product.h"
+#include "api.h"
 
 #include "ggml-backend-impl.h"
 #include "ggml-impl.h"

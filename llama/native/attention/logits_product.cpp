@@ -1,4 +1,4 @@
-#include "logits_product.h"
+#include "attention/logits_product.h"
 
 #include "ggml-backend-impl.h"
 #include "ggml-impl.h"

@@ -1,6 +1,6 @@
 // Which masks of a graph are written as bits (third_party/patch/agentd-mask.h): those
 // that nobody but our attention reads. The others keep their values, for ggml's own kernels.
-#include "attention.h"
+#include "attention/attention.h"
 
 #include <algorithm>
 

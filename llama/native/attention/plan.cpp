@@ -1,7 +1,7 @@
 // Who sees which cells. Candidates of one prompt see the prompt's cells, agents
 // with the same rules and tools see those; the cells of generated tokens belong
 // to one row each. Cells of one sequence lie scattered where several grew at once.
-#include "attention.h"
+#include "attention/attention.h"
 
 #include <algorithm>
 #include <unordered_map>

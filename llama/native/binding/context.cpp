@@ -1,6 +1,6 @@
 // Contexts: decoding and memory.
-#include "shim.h"
-#include "shim_internal.h"
+#include "api.h"
+#include "binding/internal.h"
 
 #include <atomic>
 #include <memory>

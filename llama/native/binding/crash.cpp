@@ -14,8 +14,8 @@
 //     it: the lock is recursive.
 // Another thread that holds the lock for ever can't hold up the end: an alarm is set. And both functions run when the
 // part of the line that needs neither is written.
-#include "shim.h"
-#include "shim_internal.h"
+#include "api.h"
+#include "binding/internal.h"
 
 #include <cxxabi.h>
 #include <dlfcn.h>
@@ -34,9 +34,6 @@
 #include <climits>
 #include <csignal>
 #include <ctime>
-
-#define AGD_TEXT_OF(x) #x
-#define AGD_TEXT(x) AGD_TEXT_OF(x)
 
 // A file that a model was loaded from. The handler may read the list at any time, so that none is ever freed.
 struct agd_watch {
@@ -396,12 +393,7 @@ void aborting(const char * why) {
 } // namespace agd
 
 extern "C" void agd_crash_build(const char * text) {
-#ifdef AGENTD_LLAMA_CPP
-    const char * source = " " AGD_TEXT(AGENTD_LLAMA_CPP);
-#else
-    const char * source = "";
-#endif
-    std::snprintf(build, sizeof(build), "%s, llama.cpp%s, ggml %s %s", text, source, ggml_version(), ggml_commit());
+    std::snprintf(build, sizeof(build), "%s, llama.cpp %s, ggml %s %s", text, AGENTD_LLAMA_CPP, ggml_version(), ggml_commit());
 }
 
 extern "C" void agd_crash_install(uintptr_t start, uintptr_t end) {
@@ -438,4 +430,8 @@ extern "C" struct agd_watch * agd_crash_watch(int fd, const char * path) {
 
 extern "C" void agd_crash_unwatch(struct agd_watch * w) {
     w->on = false;
+}
+
+extern "C" const char * agd_native_id(void) {
+    return AGENTD_NATIVE;
 }

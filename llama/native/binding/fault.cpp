@@ -1,7 +1,7 @@
 // Devices that fail, and files that hold what no model can have: where ggml would end the process, the load or the call
 // of a context ends instead.
-#include "shim.h"
-#include "shim_internal.h"
+#include "api.h"
+#include "binding/internal.h"
 
 #include <atomic>
 #include <cstdio>

@@ -1,15 +1,15 @@
 // Logging and backend loading.
-#include "shim.h"
-#include "shim_internal.h"
+#include "api.h"
+#include "binding/internal.h"
 
 #include <dlfcn.h>
 
 #include "ggml-backend.h"
 #include "log.h"
 
-extern "C" void agdLog(int level, char * text, size_t len); // Go
-
 namespace {
+
+agd_log_sink sink = nullptr; // set once, before llama.cpp logs
 
 constexpr size_t max_error_bytes = 1000; // enough for the chain of causes of one failed load
 
@@ -25,7 +25,7 @@ void flush_line() {
         if (pending_level == GGML_LOG_LEVEL_ERROR && errors.size() < max_error_bytes) {
             errors += (errors.empty() ? "" : "; ") + pending;
         }
-        agdLog(pending_level, pending.data(), pending.size());
+        sink(pending_level, pending.data(), pending.size());
     }
     pending.clear();
 }
@@ -64,7 +64,8 @@ std::string log_errors() {
 
 } // namespace agd
 
-extern "C" void agd_log_install(void) {
+extern "C" void agd_log_install(agd_log_sink to) {
+    sink = to;
     llama_log_set(on_log, nullptr);
     common_log_set_verbosity_thold(-1);
 }

@@ -1,24 +1,14 @@
 // Models and vocabularies.
-#include "shim.h"
-#include "shim_internal.h"
+#include "api.h"
+#include "binding/internal.h"
 
 #include <limits>
 #include <utility>
 #include <vector>
 
-extern "C" bool agdProgress(float fraction, uintptr_t handle); // Go
-
 // Exported by libllama for its own tools; the C API has no way to ask for tensor types.
 const std::vector<std::pair<std::string, struct ggml_tensor *>> & llama_internal_get_tensor_map(
     const struct llama_model * model);
-
-namespace {
-
-bool on_progress(float fraction, void * user) {
-    return agdProgress(fraction, reinterpret_cast<uintptr_t>(user));
-}
-
-} // namespace
 
 extern "C" struct llama_model * agd_model_load(const char * path, struct agd_model_options opts, char ** err) {
     return agd::guard(err, static_cast<llama_model *>(nullptr), [&] {
@@ -32,9 +22,12 @@ extern "C" struct llama_model * agd_model_load(const char * path, struct agd_mod
         if (opts.set_devices) {
             params.devices = opts.devices;
         }
-        if (opts.progress != 0) {
-            params.progress_callback           = on_progress;
-            params.progress_callback_user_data = reinterpret_cast<void *>(opts.progress);
+        if (opts.progress != nullptr) {
+            params.progress_callback = [](float fraction, void * user) {
+                const auto * o = static_cast<const agd_model_options *>(user);
+                return o->progress(fraction, o->progress_data);
+            };
+            params.progress_callback_user_data = &opts;
         }
         agd::fault_scope scope;
         llama_model *    model = llama_model_load_from_file(path, params);
@@ -101,18 +94,5 @@ extern "C" int32_t agd_tokenize(const struct llama_vocab * vocab, const char * t
                                 int32_t max, bool add_special, bool parse_special, char ** err) {
     return agd::guard(err, std::numeric_limits<int32_t>::min(), [&] {
         return llama_tokenize(vocab, text, len, out, max, add_special, parse_special);
-    });
-}
-
-extern "C" bool agd_quantize(const char * src, const char * dst, int32_t ftype, char ** err) {
-    return agd::guard(err, false, [&] {
-        agd::log_errors_reset();
-        llama_model_quantize_params params = llama_model_quantize_default_params();
-        params.ftype = static_cast<llama_ftype>(ftype);
-        if (llama_model_quantize(src, dst, &params) != 0) {
-            agd::set(err, agd::log_errors());
-            return false;
-        }
-        return true;
     });
 }

@@ -18,7 +18,7 @@
 //     white space does not count.
 //
 // What is cut off is left to the model, as is the way it goes on.
-#include "shim_matcher.h"
+#include "grammar/matcher.h"
 
 namespace agd {
 

@@ -1,5 +1,5 @@
 // Grammar analysis.
-#include "shim_grammar.h"
+#include "grammar/grammar.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -7,9 +7,9 @@
 #include <string>
 
 #include "llama-grammar.h"
-#include "shim.h"
-#include "shim_internal.h"
-#include "shim_matcher.h"
+#include "api.h"
+#include "errors.h"
+#include "grammar/matcher.h"
 
 namespace {
 

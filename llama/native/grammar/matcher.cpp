@@ -1,4 +1,4 @@
-#include "shim_matcher.h"
+#include "grammar/matcher.h"
 
 #include <algorithm>
 #include <limits>

@@ -17,7 +17,7 @@
 
 #include "llama-grammar.h"
 #include "llama.h"
-#include "shim_vocab.h"
+#include "grammar/vocab.h"
 
 namespace agd {
 

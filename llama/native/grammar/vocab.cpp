@@ -1,7 +1,7 @@
-#include "shim_vocab.h"
+#include "grammar/vocab.h"
 
-#include "shim.h"
-#include "shim_internal.h"
+#include "api.h"
+#include "errors.h"
 
 #include <exception>
 

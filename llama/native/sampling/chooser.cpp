@@ -1,4 +1,4 @@
-#include "shim_choose.h"
+#include "sampling/chooser.h"
 
 #include <algorithm>
 #include <cmath>

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "llama.h"
-#include "shim.h"
-#include "shim_logits.h"
+#include "api.h"
+#include "sampling/logits.h"
 
 namespace agd {
 

@@ -1,8 +1,8 @@
 // Passes over all logits of a vocabulary, which is what a token costs beside the model:
 // with vectors of the widest kind that the CPU has, found when the program starts.
-#include "shim_logits.h"
+#include "sampling/logits.h"
 
-#include "shim.h"
+#include "api.h"
 
 namespace agd {
 
@@ -15,7 +15,7 @@ namespace avx512 {
 using vec  = float __attribute__((vector_size(64)));
 using veci = uint32_t __attribute__((vector_size(64)));
 #define AGD_TARGET __attribute__((target("avx512f,avx2,fma")))
-#include "logits_kernel.h"
+#include "sampling/logits_kernel.h"
 #undef AGD_TARGET
 
 } // namespace avx512
@@ -25,7 +25,7 @@ namespace avx2 {
 using vec  = float __attribute__((vector_size(32)));
 using veci = uint32_t __attribute__((vector_size(32)));
 #define AGD_TARGET __attribute__((target("avx2,fma")))
-#include "logits_kernel.h"
+#include "sampling/logits_kernel.h"
 #undef AGD_TARGET
 
 } // namespace avx2
@@ -37,7 +37,7 @@ namespace portable {
 using vec  = float __attribute__((vector_size(16)));
 using veci = uint32_t __attribute__((vector_size(16)));
 #define AGD_TARGET
-#include "logits_kernel.h"
+#include "sampling/logits_kernel.h"
 #undef AGD_TARGET
 
 } // namespace portable

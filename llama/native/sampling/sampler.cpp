@@ -2,11 +2,11 @@
 // about it alone. Only when it says no are more candidates shown to it, because a
 // grammar check of a whole vocabulary costs milliseconds. Where the grammar leaves
 // few tokens, it is the other way round: only their logits are looked at.
-#include "shim.h"
-#include "shim_choose.h"
-#include "shim_grammar.h"
-#include "shim_internal.h"
-#include "shim_matcher.h"
+#include "api.h"
+#include "sampling/chooser.h"
+#include "grammar/grammar.h"
+#include "errors.h"
+#include "grammar/matcher.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,6 +1,6 @@
 // Drawing from a whole vocabulary: one pass of exponentials over 150,000 logits
 // for every token, so it is done with vectors and without a list of candidates.
-#include "shim_choose.h"
+#include "sampling/chooser.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,4 @@
-// Package modelcache keeps model files that the program makes itself. llama.cpp
-// reads models from files, so what is generated or embedded has to become one.
-package modelcache
+package synth
 
 import (
 	"fmt"
@@ -8,8 +6,9 @@ import (
 	"path/filepath"
 )
 
-// Dir is agentd/models in the user's cache directory ($XDG_CACHE_HOME).
-func Dir() (string, error) {
+// CacheDir is agentd/models in the user's cache directory ($XDG_CACHE_HOME). llama.cpp reads models from files,
+// so a generated or embedded model becomes a file there.
+func CacheDir() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
@@ -17,13 +16,13 @@ func Dir() (string, error) {
 	return filepath.Join(dir, "agentd", "models"), nil
 }
 
-// Keep gives the path of the file of that name in dir, which write makes first
-// unless whole finds it there. dir "" means Dir. The name has to follow from the
-// contents: several processes may do this at once.
+// Keep returns the path of the named file in dir. It calls write first unless whole accepts the file that is
+// there. An empty dir means CacheDir. The contents must determine the name: several processes may call Keep at
+// once.
 func Keep(dir, name string, whole func(path string) bool, write func(path string) error) (string, error) {
 	if dir == "" {
 		var err error
-		if dir, err = Dir(); err != nil {
+		if dir, err = CacheDir(); err != nil {
 			return "", err
 		}
 	}
@@ -34,9 +33,9 @@ func Keep(dir, name string, whole func(path string) bool, write func(path string
 	return path, write(path)
 }
 
-// Write makes a file of what fill writes, and its directory if it is missing. The
-// file appears at path only when it is complete.
-func Write(path string, fill func(*os.File) error) error {
+// WriteFile makes a file of what fill writes, and its directory if that is missing. The file appears at path
+// only when it is complete.
+func WriteFile(path string, fill func(*os.File) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // models are no secret
 		return err
 	}
