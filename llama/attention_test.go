@@ -46,7 +46,7 @@ func (h herd) run(t testing.TB, c *Context, steps int, see func(rows [][]float32
 	fill := func(s SeqID, from, to int) {
 		for p := from; p < to; p++ {
 			add(Pos(p), s, p == to-1)
-			if batch.Len() == batch.Cap() || p == to-1 {
+			if batch.Len() == c.BatchSize() || p == to-1 {
 				decode()
 			}
 		}

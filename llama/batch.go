@@ -50,12 +50,6 @@ func (b *Batch) Reset() { b.n, b.outputs = 0, 0 }
 // Len is the number of tokens in the batch.
 func (b *Batch) Len() int { return b.n }
 
-// Cap is the number of tokens the batch can hold.
-func (b *Batch) Cap() int { return len(b.tokens) }
-
-// Outputs is the number of tokens added with output set.
-func (b *Batch) Outputs() int { return b.outputs }
-
 // Add appends token t at position p of sequence s. With output set, Logits
 // gives the row after this token. The tokens of a sequence are added in the
 // order of their positions, the first right after the end of the sequence in

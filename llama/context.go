@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"unsafe"
 )
@@ -17,15 +18,15 @@ import (
 // fork that costs no cells. It keeps full size for sliding-window models, since
 // forks and the reuse of prefixes need every cell.
 type Context struct {
-	model *Model
-	nctx  int
-	batch int
-	seqs  int
-	outs  int
-	vocab int
-	team  int // threads that compute batches; 0: there is a GPU
+	model   *Model
+	nctx    int
+	batch   int
+	seqs    int
+	outs    int
+	vocab   int
+	threads int // that compute batches; 0: there is a GPU
 
-	sampling team // of SampleTogether
+	sampling batchSampling // of SampleBatch
 
 	mu     sync.Mutex
 	ptr    *C.struct_agd_context
@@ -59,11 +60,20 @@ func (m *Model) NewContext(opts ...ContextOption) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
+	options := o.native()
 	var cerr *C.char
-	cc := C.agd_context_new(ptr, o.native(), &cerr)
+	if !C.agd_attention_check(&cerr) {
+		m.release()
+		return nil, native(ErrIncompatible, takeString(cerr))
+	}
+	cc := C.agd_context_new(ptr, options, &cerr)
 	if cc == nil {
 		m.release()
-		return nil, native(fmt.Errorf("llama: context of %d tokens", o.size), takeString(cerr))
+		reason := takeString(cerr)
+		if text, ok := strings.CutPrefix(reason, C.AGD_INCOMPATIBLE); ok {
+			return nil, native(ErrIncompatible, text)
+		}
+		return nil, native(fmt.Errorf("llama: context of %d tokens", o.size), reason)
 	}
 	raw := C.agd_context_raw(cc)
 	c := &Context{
@@ -79,7 +89,7 @@ func (m *Model) NewContext(opts ...ContextOption) (*Context, error) {
 		abortPtr: cc,
 	}
 	if !bool(C.agd_has_gpu()) {
-		c.team = o.threadsBatch
+		c.threads = o.threadsBatch
 	}
 	c.memory.c = c
 	return c, nil
@@ -127,8 +137,8 @@ func (c *Context) SetThreads(n int) error {
 		return ErrClosed
 	}
 	C.llama_set_n_threads(C.agd_context_raw(c.ptr), C.int32_t(n), C.int32_t(n))
-	if c.team > 0 {
-		c.team = n
+	if c.threads > 0 {
+		c.threads = n
 	}
 	return nil
 }
@@ -213,6 +223,8 @@ func (c *Context) decodeError(rc C.int) error {
 		var seq, want, got C.int32_t
 		C.agd_context_position(c.ptr, &seq, &want, &got)
 		return fmt.Errorf("%w: sequence %d goes on at position %d, not %d", ErrInvalidBatch, seq, want, got)
+	case C.AGD_DECODE_INCOMPATIBLE:
+		return native(ErrIncompatible, C.GoString(C.agd_context_detail(c.ptr)))
 	case C.AGD_DECODE_LOST:
 		return c.usable()
 	case C.AGD_DECODE_THROWN:

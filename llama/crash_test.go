@@ -56,7 +56,7 @@ func crash(order string) {
 // cut short. By kind, a worker of OpenMP reads the weights before, or the file is only
 // written to and the fault another one.
 func decodeFromFileCutShort(file, kind string) {
-	m, err := New(file, SetMMap(true), SetRepack(false), SetDevices("cpu"))
+	m, err := New(file, SetMMap(true), SetDevices("cpu"))
 	if err != nil {
 		panic(err)
 	}

@@ -36,6 +36,11 @@ var (
 	// models neither: in that state it fails again.
 	ErrLost = errors.New("llama: the device failed")
 
+	// ErrIncompatible: llama.cpp no longer does something that the engines rely on
+	// and that is not part of its public interface. llama/native/README.md lists
+	// all of it. The text says what changed and what to do.
+	ErrIncompatible = errors.New("llama: this llama.cpp is not compatible")
+
 	// ErrSequence: a sequence or range that the memory operation can't take.
 	ErrSequence = errors.New("llama: invalid sequence operation")
 	// ErrPartial: this model's memory can't remove or copy a part of a sequence

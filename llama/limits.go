@@ -1,10 +1,13 @@
 package llama
 
+// #include "native/api.h"
+import "C"
+
 // Limits that this package enforces before a value reaches native code.
 const (
 	// MaxSequences is the largest number of sequence ids a context can have
 	// (LLAMA_MAX_SEQ of llama.cpp).
-	MaxSequences = 256
+	MaxSequences = C.AGD_MAX_SEQUENCES
 
 	// MaxBatch bounds the capacity of a Batch and a context's batch size; each
 	// token of a batch costs about 40 bytes.
@@ -41,7 +44,7 @@ const (
 	MaxGrammarElements = 8 << 20
 
 	// MaxForced is the most tokens that Sampler.Force appends at a time. Names of
-	// tools and keys are shorter; shim_forced.cpp bounds their bytes.
+	// tools and keys are shorter; native/grammar/forced.cpp bounds their bytes.
 	MaxForced = 64
 
 	// MaxTemplateBytes and MaxTemplateNesting bound the source of a chat

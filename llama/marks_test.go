@@ -107,7 +107,7 @@ func TestAMarkStandsOnceInAText(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	r := rand.New(rand.NewPCG(7, 7))
 	letters := map[byte]Token{'a': tokenize(t, m, "a")[0], 'b': tokenize(t, m, "b")[0]}
-	end := m.Vocab().EOS()
+	end := m.vocab.eos
 	const longest = 6
 	narrower := 0
 	for range 400 {

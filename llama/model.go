@@ -20,7 +20,7 @@ import (
 type Model struct {
 	mu       sync.RWMutex // held for reading by every native call on ptr
 	ptr      *C.struct_llama_model
-	children atomic.Int64 // open contexts, samplers, templates and chat parsers
+	children atomic.Int64 // open contexts, samplers and templates
 
 	path      string
 	files     []watched
@@ -93,7 +93,6 @@ func load(path string, o *modelOptions) (*C.struct_llama_model, error) {
 		}
 	}
 	copts.vocab_only = C.bool(o.vocabOnly)
-	copts.repack = C.bool(o.repack)
 	if o.devices != nil {
 		devices, err := findDevices(o.devices)
 		if err != nil {

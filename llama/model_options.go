@@ -21,13 +21,12 @@ type modelOptions struct {
 	tensorSplit []float32
 	mmap        *bool
 	vocabOnly   bool
-	repack      bool
 	progress    func(float32)
 	cancel      context.Context
 }
 
 func defaultModelOptions() modelOptions {
-	return modelOptions{gpuLayers: -1, repack: true, cancel: context.Background()}
+	return modelOptions{gpuLayers: -1, cancel: context.Background()}
 }
 
 // SetGPULayers sets how many layers go to GPUs; negative means all (the
@@ -52,10 +51,6 @@ func SetMMap(on bool) ModelOption { return func(o *modelOptions) { o.mmap = &on 
 // SetVocabOnly loads the vocabulary and metadata without weights. Such a model
 // has no contexts.
 func SetVocabOnly(on bool) ModelOption { return func(o *modelOptions) { o.vocabOnly = on } }
-
-// SetRepack allows the CPU backend to reorder quantized weights for its
-// kernels (the default). Results then depend a little more on the batch.
-func SetRepack(on bool) ModelOption { return func(o *modelOptions) { o.repack = on } }
 
 // SetProgress reports the loaded fraction, from 0 to 1, from the loading goroutine.
 func SetProgress(report func(fraction float32)) ModelOption {

@@ -9,29 +9,29 @@ import (
 	"unsafe"
 )
 
-// Team is how many OpenMP threads SampleTogether uses: as many as compute the context's
-// batches, and the same where ggml was built with OpenMP; 0 on a machine with a GPU.
-func (c *Context) Team() int { return c.team }
+// SamplerThreads returns how many OpenMP threads SampleBatch uses: those that compute the
+// context's batches; 0 on a machine with a GPU.
+func (c *Context) SamplerThreads() int { return c.threads }
 
-// Sampled is what a sampler chose, or why it chose nothing.
+// Sampled is the token that a sampler chose, or the error that kept it from one.
 type Sampled struct {
 	Token Token
 	Err   error
 }
 
-// team is what SampleTogether hands to C: made once, not for each step.
-type team struct {
+// batchSampling holds the arguments of SampleBatch for C, so that a step allocates nothing.
+type batchSampling struct {
 	samplers []*C.struct_agd_sampler
 	rows     []*C.float
 	tokens   []C.llama_token
 	pinned   runtime.Pinner
 }
 
-// SampleTogether lets each sampler choose from its row, as Sample does, on the Team and
-// into out, which is as long. These threads spin for a while behind each Decode, in which others would
-// share the CPUs with them. Only the goroutine that calls Decode may call it, and each
-// sampler is there once.
-func (c *Context) SampleTogether(samplers []*Sampler, rows [][]float32, out []Sampled) {
+// SampleBatch calls Sample for each sampler with its row, on SamplerThreads threads, and
+// writes the results to out, which is as long. OpenMP's threads spin for a while behind each
+// Decode, and goroutines would compete with them for the CPUs. Only the goroutine that calls
+// Decode may call SampleBatch. No sampler may occur twice.
+func (c *Context) SampleBatch(samplers []*Sampler, rows [][]float32, out []Sampled) {
 	t := &c.sampling
 	t.samplers, t.rows = t.samplers[:0], t.rows[:0]
 	defer t.pinned.Unpin()
@@ -57,7 +57,7 @@ func (c *Context) SampleTogether(samplers []*Sampler, rows [][]float32, out []Sa
 	if n > len(t.tokens) {
 		t.tokens = make([]C.llama_token, n)
 	}
-	C.agd_sample_together(C.int(max(1, c.team)), &t.samplers[0], &t.rows[0], C.int32_t(n), &t.tokens[0])
+	C.agd_sample_batch(C.int(max(1, c.threads)), &t.samplers[0], &t.rows[0], C.int32_t(n), &t.tokens[0])
 	at := 0
 	for i, s := range samplers {
 		if out[i].Err != nil {

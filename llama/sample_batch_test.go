@@ -12,8 +12,8 @@ func TestTogetherIsAsOneByOne(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	for _, threads := range []int{1, 3} {
 		c := newContext(t, m, SetThreads(1, threads))
-		if c.team != threads && c.team != 0 {
-			t.Fatalf("a team of %d threads, want %d, or 0 with a GPU", c.team, threads)
+		if c.threads != threads && c.threads != 0 {
+			t.Fatalf("a team of %d threads, want %d, or 0 with a GPU", c.threads, threads)
 		}
 		const n = 20
 		var samplers [n]*Sampler
@@ -35,7 +35,7 @@ func TestTogetherIsAsOneByOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := make([]Sampled, n)
-		c.SampleTogether(samplers[:], rows[:], out)
+		c.SampleBatch(samplers[:], rows[:], out)
 		for i, s := range out {
 			switch i {
 			case 3:

@@ -234,16 +234,3 @@ func (s *Sampler) Close() error {
 	s.model.release()
 	return nil
 }
-
-// weigh returns the largest of the logits, the sum of 2 to their distances from it times
-// factor and, where asked for, these weights, as the kernel for some instruction set finds
-// them: the best of those that this CPU can run is version 0. ok is false if there are no
-// more than version of them. For tests.
-func weigh(version int, logits []float32, factor float32, each bool) (best, sum float32, weights []float32, ok bool) {
-	if each {
-		weights = make([]float32, len(logits))
-	}
-	x, w := (*C.float)(unsafe.SliceData(logits)), (*C.float)(unsafe.SliceData(weights))
-	ok = bool(C.agd_weigh(C.int(version), x, C.int32_t(len(logits)), C.float(factor), (*C.float)(&best), (*C.float)(&sum), w))
-	return best, sum, weights, ok
-}

@@ -504,7 +504,7 @@ func TestAcceptRefusesWhatTheGrammarRejects(t *testing.T) {
 	m := shared(t, synth.GPTOSS)
 	v := m.Vocab()
 	s := newSampler(t, m, SamplerConfig{Grammar: `root ::= "the" "."`})
-	for _, tok := range []Token{'x', v.EOS()} {
+	for _, tok := range []Token{'x', v.eos} {
 		if err := s.Accept(tok); !errors.Is(err, ErrRejected) {
 			t.Errorf("Accept(%q): %v", v.Piece(tok, true), err)
 		}
@@ -514,7 +514,7 @@ func TestAcceptRefusesWhatTheGrammarRejects(t *testing.T) {
 			t.Errorf("Accept(%d): %v", bad, err)
 		}
 	}
-	for _, tok := range append(tokenize(t, m, "the."), v.EOS()) {
+	for _, tok := range append(tokenize(t, m, "the."), v.eos) {
 		if err := s.Accept(tok); err != nil {
 			t.Errorf("Accept(%q) after rejections: %v", v.Piece(tok, true), err)
 		}

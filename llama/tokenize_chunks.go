@@ -1,19 +1,28 @@
 package llama
 
+// #include "native/api.h"
+import "C"
+
 import (
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// window is how many bytes of a text a recursing pre-tokenizer is given at once. It goes some 320 bytes deeper for
-// each character of what its expression matches, so that a stack of 8 MiB, as threads have, ends after 26,000.
-const window = 8192
+// chunkBytes is how many bytes of a text a recursing pre-tokenizer gets at once. It needs some 320 bytes of stack for
+// each character that its expression matches, so a thread's 8 MiB last for 26,000 characters.
+const chunkBytes = 8192
 
-// iterative are the pre-tokenizers (tokenizer.ggml.pre) whose expressions llama.cpp 3.22.1 has written out as loops, or that
-// match a single character (src/unicode.cpp, unicode_regex_split_custom; src/llama-vocab.cpp, llm_tokenizer_bpe). It
-// gives all others to std::regex, which recurses for each character
-// (https://github.com/ggml-org/llama.cpp/issues/27783): a word without an end would end the process.
+// maxTokenizerStack is the most stack that a pre-tokenizer may need for 2,048 equal characters and pass for iterative.
+// One that recurses needs 640 KiB.
+const maxTokenizerStack = 256 << 10
+
+// iterative are the pre-tokenizers (tokenizer.ggml.pre) whose expressions llama.cpp v0.5.0 writes out as loops, or
+// that match a single character (src/unicode.cpp, unicode_regex_split_custom; src/llama-vocab.cpp, llm_tokenizer_bpe).
+// llama.cpp gives all others to std::regex, which recurses for each character
+// (https://github.com/ggml-org/llama.cpp/issues/27783): a very long word would overflow the stack. The list is checked
+// by measurement when a model loads, see recurses.
 var iterative = func() map[string]bool {
 	names := map[string]bool{}
 	for _, name := range strings.Fields(`
@@ -26,31 +35,49 @@ var iterative = func() map[string]bool {
 	return names
 }()
 
-// recurses says whether the pre-tokenizer of a model's vocabulary is one that recurses.
-func recurses(metadata map[string]string) bool {
+// recurses reports whether the pre-tokenizer of a vocabulary recurses: if it is not listed as iterative, or needs much
+// stack all the same. The latter means that llama.cpp has changed, and is logged.
+func recurses(metadata map[string]string, vocab *C.struct_llama_vocab) (bool, error) {
+	name := metadata["tokenizer.ggml.pre"]
 	switch metadata["tokenizer.ggml.model"] {
 	case "gpt2", "hybriddna", "whitespace": // the ones that have a pre-tokenizer
-		return !iterative[metadata["tokenizer.ggml.pre"]]
+		if !iterative[name] {
+			return true, nil
+		}
+	default:
+		return false, nil
 	}
-	return false
+	var cerr *C.char
+	stack := int64(C.agd_tokenizer_stack(vocab, &cerr))
+	if stack < 0 {
+		return false, fmt.Errorf("measure the tokenizer's stack: %s", takeString(cerr))
+	}
+	if stack <= maxTokenizerStack {
+		return false, nil
+	}
+	if l := logger.Load(); l != nil {
+		l.Warn().Str("pre_tokenizer", name).Int64("stack_bytes", stack).
+			Msg("llama.cpp's pre-tokenizer now recurses; long texts are tokenized in chunks (remove it from the list in tokenize_chunks.go)")
+	}
+	return true, nil
 }
 
-// firstWindow is how many bytes of a text may be tokenized by themselves: all of a text that is short enough, else up to the last place
-// in a window where every pre-tokenizer begins anew: behind a line break, or before a single space. A text of a window
-// without such a place is cut before a character that is no part of a word, or between any two, where its tokens
-// may be others than they would be without the cut.
-func firstWindow(text string) int {
-	if len(text) <= window {
+// firstChunk returns how many bytes of a text to tokenize separately. A short text stays whole. A longer one is cut at
+// the last place in a chunk where every pre-tokenizer starts a new word: behind a line break, or before a single space.
+// Without such a place it is cut before a character that is no part of a word, or between any two. Only there may the
+// tokens differ from those of the whole text.
+func firstChunk(text string) int {
+	if len(text) <= chunkBytes {
 		return len(text)
 	}
-	space, mark, any := 0, 0, 0
+	space, mark, anywhere := 0, 0, 0
 	var last rune // the character before the place
 	for i, r := range text {
-		if i > window {
+		if i > chunkBytes {
 			break
 		}
 		if i > 0 {
-			any = i
+			anywhere = i
 			switch {
 			case last == '\n' && !unicode.IsSpace(r):
 				space = i
@@ -64,7 +91,7 @@ func firstWindow(text string) int {
 		}
 		last = r
 	}
-	for _, at := range []int{space, mark, any} {
+	for _, at := range []int{space, mark, anywhere} {
 		if at > 0 {
 			return at
 		}

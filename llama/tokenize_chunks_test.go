@@ -8,8 +8,8 @@ import (
 	"agentd/llama/synth"
 )
 
-// Each of these ended the process on the way through std::regex, at 26,000 characters.
-func TestALongRunOfOneKindOfCharacterIsTokenizedWhateverThePreTokenizer(t *testing.T) {
+// Each of these overflowed the stack in std::regex, at 26,000 characters.
+func TestLongRunsOfOneCharacterAreTokenized(t *testing.T) {
 	v := shared(t, synth.GPTOSS).Vocab()
 	for name, test := range map[string]struct {
 		unit    string
@@ -35,8 +35,8 @@ func TestALongRunOfOneKindOfCharacterIsTokenizedWhateverThePreTokenizer(t *testi
 	}
 }
 
-// Windows change no tokens where words and lines end, which is where they are cut.
-func TestATextOfWordsHasTheTokensThatItHasInOnePiece(t *testing.T) {
+// Chunks are cut where words and lines end, which changes no tokens.
+func TestChunksOfWordsHaveTheTokensOfTheWholeText(t *testing.T) {
 	v := shared(t, synth.GPTOSS).Vocab()
 	if !v.recurses || shared(t, synth.Qwen3).Vocab().recurses {
 		t.Fatal("the pre-tokenizer of GPT-OSS recurses, that of Qwen does not, and its texts are not to be cut")
@@ -48,7 +48,7 @@ func TestATextOfWordsHasTheTokensThatItHasInOnePiece(t *testing.T) {
 		"Chinese with punctuation": "机器人在厨房里。它拿着杯子，",
 	} {
 		text := strings.Repeat(unit, 15_000/len(unit))
-		if cut := firstWindow(text); cut >= len(text) {
+		if cut := firstChunk(text); cut >= len(text) {
 			t.Fatalf("%s: %d bytes are one window", name, len(text))
 		}
 		whole, err := v.tokenize(nil, text, false, false)
@@ -61,26 +61,41 @@ func TestATextOfWordsHasTheTokensThatItHasInOnePiece(t *testing.T) {
 	}
 }
 
-func TestAWindowEndsWhereNoWordIsCutAndIsNeverEmpty(t *testing.T) {
-	long := func(s string) string { return strings.Repeat(s, 2*window/len(s)+1) }
+func TestChunksEndBetweenWordsAndAreNeverEmpty(t *testing.T) {
+	long := func(s string) string { return strings.Repeat(s, 2*chunkBytes/len(s)+1) }
 	for name, c := range map[string]struct{ text, before, after string }{
 		"behind a line break":       {long("ab cd") + "", "d", "ab"},
 		"a short text is whole":     {"a b", "b", ""},
 		"without spaces, at a mark": {long("abc,"), "c", ","},
 		"at a character":            {long("日"), "日", "日"},
 	} {
-		cut := firstWindow(c.text)
-		if cut <= 0 || cut > window && cut < len(c.text) {
+		cut := firstChunk(c.text)
+		if cut <= 0 || cut > chunkBytes && cut < len(c.text) {
 			t.Errorf("%s: cut at %d", name, cut)
 		}
 		if name != "behind a line break" && (!strings.HasSuffix(c.text[:cut], c.before) || !strings.HasPrefix(c.text[cut:], c.after)) {
 			t.Errorf("%s: cut into %q and %q", name, c.text[max(0, cut-10):cut], c.text[cut:min(len(c.text), cut+10)])
 		}
 	}
-	if text := long("ab\ncd"); !strings.HasSuffix(text[:firstWindow(text)], "\n") {
+	if text := long("ab\ncd"); !strings.HasSuffix(text[:firstChunk(text)], "\n") {
 		t.Error("not behind a line break")
 	}
-	if text := long("ab cd"); !strings.HasPrefix(text[firstWindow(text):], " cd") {
+	if text := long("ab cd"); !strings.HasPrefix(text[firstChunk(text):], " cd") {
 		t.Error("not before a space")
+	}
+}
+
+func TestWronglyListedPreTokenizerIsTokenizedInChunks(t *testing.T) {
+	path := modelPath(t, synth.GPTOSS)
+	pre := shared(t, synth.GPTOSS).Metadata()["tokenizer.ggml.pre"]
+	iterative[pre] = true
+	defer delete(iterative, pre)
+	m, err := New(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Free()
+	if !m.vocab.recurses {
+		t.Errorf("%s is listed as iterative, and nobody noticed that it recurses", pre)
 	}
 }

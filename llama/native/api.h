@@ -21,21 +21,21 @@ typedef void (*agd_log_sink)(int level, char * text, size_t len);
 // Routes the log lines of llama.cpp and ggml to the sink. llama-common's own logger has no hook and is silenced.
 void agd_log_install(agd_log_sink sink);
 
-// Makes failures of devices errors of a context's calls (decode, logits, memory) instead of the process' end.
+// Makes a failed device an error of a context's calls (decode, logits, memory) instead of the end of the process.
 void agd_faults_install(void);
 
-// Whether a GPU failed in one of them. Nothing is freed from then on: that could end the process, or wait for ever.
+// Whether a GPU failed in one of them. From then on nothing is freed: that could end the process or block for ever.
 bool agd_gpu_failed(void);
 
-// Makes the process leave a line on stderr when a signal or an uncaught C++ exception ends it outside of Go's code,
-// which lies from start up to end. agd_crash_build says of which program.
+// Makes the process write a line to stderr when a signal or an uncaught C++ exception ends it outside of Go's code,
+// which lies from start up to end. agd_crash_build sets the name of the program in that line.
 void agd_crash_install(uintptr_t start, uintptr_t end);
 void agd_crash_build(const char * text);
 
 // The name of the sources that this library was built from, as native_id of third_party/common.sh prints it.
 const char * agd_native_id(void);
 
-// From now on that line names the open file if it is no longer as it is now; NULL if it can't be looked at.
+// Makes that line name the open file if the file has changed since this call. NULL if it can't be examined.
 struct agd_watch * agd_crash_watch(int fd, const char * path);
 void               agd_crash_unwatch(struct agd_watch * w);
 
@@ -49,32 +49,22 @@ bool agd_backend_load(const char * path, char ** err);
 // -1 that the library can't be opened or is no variant.
 int agd_backend_score(const char * path, char ** err);
 
-// Switches attention over shared cells, and logits put off, on or off for the contexts to come, and
-// says whether they have it: not on a CPU without AVX2, and not beside a GPU.
+// Switches shared attention and deferred logits on or off for the contexts to come. Returns whether they have
+// it: not on a CPU without AVX2, and not beside a GPU.
 bool agd_attention(bool on);
+bool agd_attention_enabled(void);
+
+// Checks what shared attention relies on in llama.cpp, if it is on; the error says what no longer holds.
+bool agd_attention_check(char ** err);
+
+// For tests: breaks one of the assumptions in assumptions.h, or none.
+void agd_break_assumption(int kind);
 
 // Whether there is a GPU that ggml can use.
 bool agd_has_gpu(void);
 
-// How many masks of all contexts were read as bits so far, for tests: nothing else tells.
+// How many masks of all contexts were read as bits so far, for tests.
 uint64_t agd_attention_bits(void);
-
-// One attention with nothing of ggml around it, for tests. version counts the kernels
-// that this CPU can run, the best is 0; false if there are fewer.
-struct agd_attention {
-    const float *    q;     // rows x heads x dk
-    const void *     k;     // cells x kv_heads x dk
-    const void *     v;     // cells x kv_heads x dv
-    const uint16_t * mask;  // rows x cells, F16: 0 is seen, -inf is not
-    const float *    sinks; // heads, or NULL
-    float *          out;   // rows x heads x dv
-    int              rows, cells, heads, kv_heads, dk, dv, groups;
-    int32_t          type;  // of k and v
-    float            scale;
-    bool             bits;  // mask as bits, as llama.cpp writes it where it has our patch
-};
-
-bool agd_attention_once(const struct agd_attention * a, int version);
 
 // --- model -------------------------------------------------------------------
 
@@ -85,7 +75,6 @@ struct agd_model_options {
     int32_t              gpu_layers;   // < 0: all
     int32_t              load_mode;    // enum llama_load_mode
     bool                 vocab_only;
-    bool                 repack;
     bool                 set_devices;  // false: all devices
     ggml_backend_dev_t * devices;      // NULL-terminated
     const float *        tensor_split; // llama_max_devices() values, or NULL
@@ -107,7 +96,16 @@ bool agd_vocab_dump(const struct llama_vocab * vocab, char ** pieces, uint32_t *
 int32_t agd_tokenize(const struct llama_vocab * vocab, const char * text, int32_t len, llama_token * out, int32_t max,
                      bool add_special, bool parse_special, char ** err);
 
+// The bytes of stack that the tokenizer needs for 2,048 equal characters of some kind, or -1.
+int64_t agd_tokenizer_stack(const struct llama_vocab * vocab, char ** err);
+
 // --- context -----------------------------------------------------------------
+
+// The most sequences of a context, LLAMA_MAX_SEQ.
+#define AGD_MAX_SEQUENCES 256
+
+// Begins an error text that says what agentd relied on and llama.cpp no longer does.
+#define AGD_INCOMPATIBLE "incompatible: "
 
 struct agd_context_options {
     uint32_t n_ctx;
@@ -133,13 +131,14 @@ struct llama_context * agd_context_raw(struct agd_context * ctx);
 #define AGD_DECODE_THROWN   (-100) // a C++ exception: agd_context_detail says which
 #define AGD_DECODE_POSITION (-101) // a sequence does not continue at its end; agd_context_position
 #define AGD_DECODE_LOST     (-102) // a device failed: see agd_context_lost
+#define AGD_DECODE_INCOMPATIBLE (-103) // llama.cpp no longer does what agentd relies on: agd_context_detail says what
 int          agd_decode(struct agd_context * ctx, struct llama_batch batch);
 const char * agd_context_detail(const struct agd_context * ctx);
 void         agd_context_position(const struct agd_context * ctx, int32_t * seq, int32_t * want, int32_t * got);
 void         agd_abort(struct agd_context * ctx, bool on);
 
-// Whether a device failed in a call of this context, which agd_context_detail then tells. Nothing but
-// agd_context_free, which leaves its memory alone, may follow.
+// Whether a device failed in a call of this context; agd_context_detail has the message. Only agd_context_free, which
+// then frees nothing of the device, may follow.
 bool agd_context_lost(const struct agd_context * ctx);
 
 // All output rows of the last decode, contiguous, in batch order; synchronizes.
@@ -151,8 +150,8 @@ int agd_seq_rm(struct agd_context * ctx, int32_t seq, int32_t p0, int32_t p1);
 int agd_seq_keep(struct agd_context * ctx, int32_t seq);
 int agd_memory_clear(struct agd_context * ctx, bool data);
 
-// What the cells of a sequence hold, copied to host memory and back. scratch is an empty sequence that both
-// leave empty. Loading takes as many free cells as were saved, until those outside of [p0, p1) are given back.
+// Copies the contents of a sequence's cells to host memory and back. scratch is an empty sequence that both leave
+// empty. Loading needs as many free cells as were saved, and then frees those outside of [p0, p1).
 struct agd_state;
 struct agd_state * agd_seq_save(struct agd_context * ctx, int32_t seq, int32_t scratch, int32_t p0, int32_t p1); // NULL: failed
 int    agd_seq_load(struct agd_context * ctx, const struct agd_state * s, int32_t scratch, int32_t seq, int32_t p0, int32_t p1);
@@ -177,7 +176,7 @@ struct agd_sampler_options {
 
 struct agd_sampler;
 
-// What all samplers of a vocabulary share. It outlives them and not the model.
+// Shared by all samplers of a vocabulary. It must outlive them, and the model must outlive it.
 struct agd_vocab_index;
 struct agd_vocab_index * agd_vocab_index_new(const struct llama_vocab * vocab);
 void                     agd_vocab_index_free(struct agd_vocab_index * index);
@@ -193,17 +192,12 @@ struct agd_sampler * agd_sampler_clone(const struct agd_sampler * s, bool reseed
 void                 agd_sampler_free(struct agd_sampler * s);
 llama_token          agd_sample(struct agd_sampler * s, const float * logits); // >= 0, or AGD_SAMPLE_*
 int                  agd_sampler_accept(struct agd_sampler * s, llama_token token);
-// Accepts the tokens that the grammar leaves no choice about, at most max, into out;
-// returns how many, or AGD_SAMPLE_THROWN. end: the token that must follow and ends
-// the text, -1 if none must.
+// Accepts the tokens that the grammar forces, at most max, and writes them to out. Returns how many, or
+// AGD_SAMPLE_THROWN. end: the token that must follow and ends the text, or -1.
 int32_t              agd_sampler_force(struct agd_sampler * s, llama_token * out, int32_t max, llama_token * end);
-// agd_sample of n samplers, each from its row, on so many OpenMP threads.
-void                 agd_sample_together(int threads, struct agd_sampler * const * samplers, const float * const * rows, int32_t n, llama_token * out);
+// Calls agd_sample for n samplers, each with its row, on so many OpenMP threads.
+void                 agd_sample_batch(int threads, struct agd_sampler * const * samplers, const float * const * rows, int32_t n, llama_token * out);
 const char *         agd_sampler_detail(const struct agd_sampler * s);
-
-// The passes over logits that sampling is made of, for tests: the largest of x[0,n), the
-// weights 2^((x - best) * factor) and their sum. version is as for agd_attention_once.
-bool agd_weigh(int version, const float * x, int32_t n, float factor, float * best, float * sum, float * weights);
 
 // --- grammars ----------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-// What the kernels of attention and of sampling share. They include this where AGD_TARGET,
-// vec and veci are defined: see there.
+// Shared by the kernels of attention and of sampling, which define AGD_TARGET, vec and veci before they include
+// this.
 
 AGD_TARGET static inline vec load(const float * p) {
     vec v;

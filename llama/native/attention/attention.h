@@ -1,14 +1,19 @@
-// Attention for the CPU, made for agents: many short rows over one unified KV
-// cache, whose cells are shared. See attention_backend.cpp for what it is to
-// llama.cpp, attention_plan.cpp for who shares what, attention_kernel.h for the
-// computation.
+// Attention on the CPU for many short rows over one unified KV cache, whose cells the rows share.
+//
+//   plan.cpp      finds which rows see which cells, once for each mask
+//   kernel.h      computes one group of rows; avx2.cpp and avx512.cpp compile it
+//   dispatch.cpp  chooses the kernel for this CPU
+//   backend.cpp   offers all of it to ggml's scheduler as a device
 #pragma once
 
 #include "agentd-mask.h" // third_party/patch
 
+#include "ggml.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <vector>
 
 namespace agd::attention {
@@ -18,54 +23,51 @@ constexpr int max_group = 64; // rows that share a tile once it is loaded: the b
 
 using row_set = uint64_t; // rows of a group
 
-// entry says which cells of a block a row of the group sees.
+// The cells of a block that one row of the group sees.
 struct entry {
     uint32_t row;
     uint32_t cells; // bit i: the i-th
 };
 
-// block is a tile for the rows that see cells of it: consecutive cells, or some
-// that are gathered.
+// A tile for the rows that see cells of it. Its cells are consecutive or gathered.
 struct block {
-    uint32_t first;      // cell, or where the gathered ones begin in group::cells
+    uint32_t first;      // cell, or the first gathered one in group::cells
     uint32_t gathered;   // how many; 0: the tile's consecutive ones
     uint32_t begin, end; // entries
 };
 
-// group is some rows of the batch with all that they see.
+// Some rows of the batch with all that they see.
 struct group {
     std::vector<uint32_t> rows; // of the batch, at most max_group
     std::vector<block>    blocks;
     std::vector<entry>    entries; // of the blocks
-    std::vector<uint32_t> cells;   // that are gathered
+    std::vector<uint32_t> cells;   // the gathered ones
 };
 
-// visible says which cells (a multiple of tile) each row sees: as bits, if they are given, or
-// as values (F16: 0 is seen, -inf is not).
-struct visible {
-    const agentd::bit_rows * bits;
-    const uint16_t *         values;
+// Which cells each row sees. The number of cells is a multiple of tile.
+struct mask_view {
+    const agentd::bit_rows * bits;   // used if not null
+    const uint16_t *         values; // F16: 0 is visible, -inf is not
     size_t                   stride; // of a row of values
     int                      rows, cells;
 };
 
-// plan groups the rows of a mask. groups is how many there shall be at least, if there
-// are enough rows. Values are some ten megabytes with a full cache, and reading them
-// is a part of a prompt's time: threads share it.
-void plan(const visible & mask, int groups, int threads, std::vector<group> & out);
+// Splits the rows of a mask into at least the given number of groups, if there are enough rows, and plans
+// each. The values of a mask are some ten megabytes with a full cache, so threads share the work.
+void plan(const mask_view & mask, int groups, int threads, std::vector<group> & out);
 
-// mask_bits are what masks of a graph have for their rows. A pointer to each is kept.
+// The bit masks of a graph. A tensor keeps a pointer to each.
 using mask_bits = std::vector<std::unique_ptr<agentd::bit_rows>>;
 
-// use_bits decides which masks of a graph are written as bits. bits_of says whose a node is: what
-// the backend has that computes it, if that is one of ours, or null.
+// Decides which masks of a graph llama.cpp writes as bits. bits_of returns the bit masks of the backend that
+// computes a node, or null if the backend is not ours.
 void use_bits(ggml_backend_sched_t sched, ggml_cgraph * graph, mask_bits * (*bits_of)(ggml_backend_sched_t, ggml_tensor *));
 
-// element is how keys or values are kept: what the kernels read themselves, or not.
+// Types of keys and values. The kernels read all but other themselves.
 enum class element { f16, bf16, q8_0, other };
 
-// kept is the keys or values of a cache. Strides and sizes are in bytes.
-struct kept {
+// The keys or values of a cache. Strides and sizes are in bytes.
+struct kv_view {
     const char * data;
     size_t       cell, head; // strides
     size_t       size;       // of one cell and head
@@ -73,12 +75,15 @@ struct kept {
     void (*to_float)(const void * from, float * to, int64_t n); // of other
 };
 
-// operands are the tensors of one attention. Strides are in bytes.
+// Keys or values of a ggml type, with n values for each cell and head.
+kv_view make_kv_view(const void * data, ggml_type type, size_t cell, size_t head, int64_t n);
+
+// The tensors of one attention. Strides are in bytes.
 struct operands {
     const char *  q;
-    kept          k, v;
-    float *       out; // rows x heads x dv
-    const float * sinks; // a logit for each head, that takes weight from all cells; or null
+    kv_view       k, v;
+    float *       out;   // rows x heads x dv
+    const float * sinks; // a logit for each head, which takes weight from all cells; or null
     size_t        q_row, q_head;
     int           dk, dv;
     int           heads;  // of q
@@ -86,13 +91,31 @@ struct operands {
     float         scale;
 };
 
-// scratch_floats is how many floats compute needs beside its operands.
+// The floats that a kernel needs beside its operands.
 size_t scratch_floats(const operands & o);
 
-// compute does the rows of a group for one head of k and v; scratch is aligned to 64 bytes.
+// Computes the rows of a group for one head of k and v. scratch is aligned to 64 bytes.
 using kernel = void (*)(const operands & o, const group & g, int head, float * scratch);
 
 void compute_avx512(const operands & o, const group & g, int head, float * scratch);
 void compute_avx2(const operands & o, const group & g, int head, float * scratch);
+
+constexpr int max_kernels = 2;
+
+// The kernels that this CPU can run, the best first, ended by null.
+const kernel * kernels();
+
+// A buffer of floats for one thread.
+class scratch_buffer {
+    struct aligned_free {
+        void operator()(float * p) const { ::operator delete[](p, std::align_val_t{ 64 }); }
+    };
+    std::unique_ptr<float[], aligned_free> data;
+    size_t                                 size = 0;
+
+  public:
+    float * reserve(size_t n);
+    float * get() const { return data.get(); }
+};
 
 } // namespace agd::attention

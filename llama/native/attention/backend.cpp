@@ -1,17 +1,18 @@
-// Attention as llama.cpp sees it: a device that computes one operation,
-// FLASH_ATTN_EXT, in host memory, beside the CPU's, as ggml's BLAS device computes matrix
-// products. ggml's scheduler gives it what it supports and the CPU the rest, so
-// llama.cpp stays as it is. It also takes the product that makes the logits, for the
-// reason that logits_product.h has.
+// Attention as llama.cpp sees it: a ggml device beside the CPU's, of the kind that ggml's BLAS device is. It
+// computes one operation, FLASH_ATTN_EXT, in host memory. ggml's scheduler gives it the nodes that it supports
+// and the CPU the rest, so llama.cpp stays as it is. The device also takes the product that makes the logits;
+// logits_product.h has the reason.
 //
-// Why: in a unified cache a row sees a small part of the cells, and the same part as
-// the other candidates of its prompt. ggml's kernels (ggml-cpu/ops.cpp) go through
-// all cells for each row and head, and from 64 rows on compute all that any of
-// 64 rows sees for each of them.
+// In a unified cache a row sees a small part of the cells, and the same part as the other candidates of its
+// prompt. ggml's kernels (ggml-cpu/ops.cpp) go through all cells for each row and head. From 64 rows on they
+// compute for each row what any of 64 rows sees.
 #include "attention/attention.h"
 
-#include "attention/logits_product.h"
 #include "api.h"
+#include "assumptions.h"
+#include "attention/logits_product.h"
+#include "attention/self_test.h"
+#include "errors.h"
 
 #include "ggml-backend-impl.h"
 #include "ggml-impl.h"
@@ -20,85 +21,44 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <unordered_map>
 
 #ifdef _OPENMP
 #include <omp.h>
 #endif
 
+// The tables of functions below are written for this version of ggml's interface.
+static_assert(GGML_BACKEND_API_VERSION == 2, "ggml has another backend interface: check every table of functions in attention/backend.cpp");
+
+static_assert(agentd::max_sequences == AGD_MAX_SEQUENCES, "the patch and the binding allow different numbers of sequences");
+
 namespace {
 
 using namespace agd::attention;
+namespace assumption = agd::assumption;
 
 std::atomic<bool>     enabled{ false };
-std::atomic<uint64_t> read_as_bits{ 0 }; // masks, for tests
-
-// The kernels that this CPU can run, the best first, then null.
-const kernel * kernels() {
-    static kernel list[3] = {};
-#if defined(__x86_64__) && defined(_OPENMP)
-    static const int n = [] {
-        int n = 0;
-        __builtin_cpu_init();
-        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-            __builtin_cpu_supports("avx512dq")) {
-            list[n++] = compute_avx512;
-        }
-        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
-            list[n++] = compute_avx2;
-        }
-        return n;
-    }();
-    (void) n;
-#endif
-    return list;
-}
-
-struct aligned_free {
-    void operator()(float * p) const { ::operator delete[](p, std::align_val_t{ 64 }); }
-};
-
-struct worker {
-    std::unique_ptr<float[], aligned_free> scratch;
-    size_t                                 size = 0;
-
-    float * need(size_t n) {
-        if (n > size) {
-            scratch.reset(new (std::align_val_t{ 64 }) float[n]);
-            size = n;
-        }
-        return scratch.get();
-    }
-};
+std::atomic<bool>     hooked{ false };   // libllama calls before_inputs
+std::atomic<uint64_t> bit_masks_read{ 0 }; // for tests
 
 struct instance {
-    int                 threads = GGML_DEFAULT_N_THREADS;
-    std::vector<worker> workers;
-    // The plans of the masks of this evaluation: all layers of a kind have the same. By tensors, not by their data: a mask
-    // that a layer computes for itself takes the place of that of the layer before it.
+    int                         threads = GGML_DEFAULT_N_THREADS;
+    std::vector<scratch_buffer> scratch; // of each thread
+    // The plans of the masks of this evaluation: all layers of a kind have the same. The key is the tensor and not
+    // its data, since a mask that a layer computes may take the memory of an earlier layer's.
     std::unordered_map<const ggml_tensor *, std::vector<group>> plans;
-    mask_bits bits; // of the masks of this evaluation
+    mask_bits           bits; // of the masks of this evaluation
     agd::logits_product logits;
+
+    // Evaluations that the hook has announced, and those that threads were set for. See check_order.
+    uint64_t            announced = 0, prepared = 0;
+    const ggml_tensor * first = nullptr; // node computed since threads were set
 };
 
-// One task is a group and a head of k and v. Some more of them than threads even out
-// what they cost.
+// One task is a group and a head of k and v. More tasks than threads even out what they cost.
 constexpr int tasks_per_thread = 2;
 
-// Keys or values of a type, with n values for each cell and head.
-kept kept_of(const void * data, ggml_type type, size_t cell, size_t head, int64_t n) {
-    kept k{ static_cast<const char *>(data), cell, head, ggml_row_size(type, n), element::other, nullptr };
-    switch (type) {
-        case GGML_TYPE_F16: k.type = element::f16; break;
-        case GGML_TYPE_BF16: k.type = element::bf16; break;
-        case GGML_TYPE_Q8_0: k.type = element::q8_0; break;
-        default: k.to_float = ggml_get_type_traits(type)->to_float;
-    }
-    return k;
-}
-
-kept kept_of(const ggml_tensor * t) { return kept_of(t->data, t->type, t->nb[1], t->nb[2], t->ne[0]); }
+kv_view kv_view_of(const ggml_tensor * t) { return make_kv_view(t->data, t->type, t->nb[1], t->nb[2], t->ne[0]); }
 
 operands operands_of(const ggml_tensor * dst) {
     const ggml_tensor * q = dst->src[0];
@@ -106,8 +66,8 @@ operands operands_of(const ggml_tensor * dst) {
     const ggml_tensor * v = dst->src[2];
     operands            o{};
     o.q      = static_cast<const char *>(q->data);
-    o.k      = kept_of(k);
-    o.v      = kept_of(v);
+    o.k      = kv_view_of(k);
+    o.v      = kv_view_of(v);
     o.out    = static_cast<float *>(dst->data);
     o.sinks  = dst->src[4] != nullptr ? static_cast<const float *>(dst->src[4]->data) : nullptr;
     o.q_row  = q->nb[1];
@@ -120,38 +80,59 @@ operands operands_of(const ggml_tensor * dst) {
     return o;
 }
 
-visible visible_of(const ggml_tensor * dst) {
+mask_view mask_view_of(const ggml_tensor * dst) {
     const ggml_tensor * mask = dst->src[3];
     const int           rows = static_cast<int>(dst->src[0]->ne[1]), cells = static_cast<int>(dst->src[1]->ne[1]);
     const auto *        bits = static_cast<const agentd::bit_rows *>(mask->extra);
     return { bits != nullptr && bits->filled ? bits : nullptr, static_cast<const uint16_t *>(mask->data), mask->nb[1] / sizeof(uint16_t), rows, cells };
 }
 
+// Plans must not outlive their mask. They end when threads are set, which llama.cpp does for each evaluation
+// after it has written the masks. This says whether that is still so.
+bool check_order(instance & me, const ggml_tensor * node) {
+    const bool hook = hooked && !self_testing; // the self test has no scheduler, which the hook belongs to
+    if (hook && me.announced == 0) {
+        assumption::fail("llama.cpp no longer calls the patch's hook before it sets a graph's inputs; "
+                         "use the pinned llama.cpp or switch shared attention off");
+        return false;
+    }
+    const bool stale = hook ? me.prepared != me.announced : node == me.first;
+    if (stale) {
+        assumption::fail("llama.cpp no longer sets a backend's threads before each evaluation, so that plans of old masks "
+                         "would be used; use the pinned llama.cpp or switch shared attention off");
+        return false;
+    }
+    if (me.first == nullptr) {
+        me.first = node;
+    }
+    return true;
+}
+
 void compute_node(instance & me, const ggml_tensor * dst) {
-    const kernel        run  = kernels()[0];
-    const operands      o    = operands_of(dst);
-    const int           kv   = static_cast<int>(dst->src[1]->ne[2]);
-    auto &              groups = me.plans[dst->src[3]];
+    const kernel   run    = kernels()[0];
+    const operands o      = operands_of(dst);
+    const int      kv     = static_cast<int>(dst->src[1]->ne[2]);
+    auto &         groups = me.plans[dst->src[3]];
     if (groups.empty()) {
-        const visible mask   = visible_of(dst);
-        read_as_bits += mask.bits != nullptr;
-        const int     wanted = (tasks_per_thread * me.threads + kv - 1) / kv;
+        const mask_view mask   = mask_view_of(dst);
+        const int       wanted = (tasks_per_thread * me.threads + kv - 1) / kv;
+        bit_masks_read += mask.bits != nullptr;
         plan(mask, mask.rows >= 8 * wanted ? wanted : 1, me.threads, groups);
     }
-    const int        tasks = static_cast<int>(groups.size()) * kv;
-    const int        team  = std::min(me.threads, tasks);
+    const int        tasks   = static_cast<int>(groups.size()) * kv;
+    const int        threads = std::min(me.threads, tasks);
     std::atomic<int> next{ 0 };
-    me.workers.resize(std::max<size_t>(me.workers.size(), team));
-    for (int i = 0; i < team; i++) {
-        me.workers[i].need(scratch_floats(o));
+    me.scratch.resize(std::max<size_t>(me.scratch.size(), threads));
+    for (int i = 0; i < threads; i++) {
+        me.scratch[i].reserve(scratch_floats(o));
     }
     const auto work = [&](int thread) {
         for (int t = next++; t < tasks; t = next++) {
-            run(o, groups[t / kv], t % kv, me.workers[thread].scratch.get());
+            run(o, groups[t / kv], t % kv, me.scratch[thread].get());
         }
     };
 #ifdef _OPENMP
-    #pragma omp parallel num_threads(team)
+    #pragma omp parallel num_threads(threads)
     work(omp_get_thread_num());
 #else
     work(0);
@@ -172,6 +153,9 @@ ggml_status backend_compute(ggml_backend_t b, ggml_cgraph * graph) {
     ggml_status status = GGML_STATUS_SUCCESS;
     for (int i = 0; i < graph->n_nodes && status == GGML_STATUS_SUCCESS; i++) {
         if (graph->nodes[i]->op == GGML_OP_FLASH_ATTN_EXT) {
+            if (!check_order(me, graph->nodes[i])) {
+                return GGML_STATUS_FAILED;
+            }
             compute_node(me, graph->nodes[i]);
         } else if (graph->nodes[i]->op == GGML_OP_MUL_MAT) {
             status = me.logits.compute(graph, i);
@@ -184,11 +168,15 @@ void backend_get_tensor(ggml_backend_t b, const ggml_tensor * t, void * data, si
     static_cast<instance *>(b->context)->logits.get(t, data, offset, size);
 }
 
-// llama_context sets the threads of all backends before each evaluation, and the
-// masks are filled before that: so this is when the plans of the last one end.
+// llama_context calls this for each evaluation, after it has written the masks.
 void backend_set_threads(ggml_backend_t b, int n) {
-    auto & me  = *static_cast<instance *>(b->context);
-    me.threads = n;
+    if (assumption::broken(assumption::thread_call)) {
+        return;
+    }
+    auto & me   = *static_cast<instance *>(b->context);
+    me.threads  = n;
+    me.prepared = me.announced;
+    me.first    = nullptr;
     me.logits.set_threads(n);
     me.plans.clear();
 }
@@ -236,7 +224,7 @@ ggml_backend_buffer_t device_buffer_from_host(ggml_backend_dev_t, void * p, size
     return ggml_backend_cpu_buffer_from_ptr(p, size);
 }
 
-// Values that lie side by side, whole vectors and whole blocks of them.
+// Whether the values of a tensor lie side by side, in whole vectors and whole blocks.
 bool readable(const ggml_tensor * t) {
     constexpr int lanes  = 16;
     const auto *  traits = ggml_get_type_traits(t->type);
@@ -261,8 +249,7 @@ bool device_supports_op(ggml_backend_dev_t, const ggml_tensor * op) {
         case GGML_OP_PERMUTE:
         case GGML_OP_TRANSPOSE: return true;
         case GGML_OP_FLASH_ATTN_EXT: return enabled && supported(op);
-        case GGML_OP_MUL_MAT: return enabled && agd::logits_product::is(op);
-        default: return false;
+        default: return enabled && agd::logits_product::matches(op);
     }
 }
 
@@ -296,85 +283,83 @@ void * reg_address(ggml_backend_reg_t, const char * name) {
     return std::strcmp(name, "ggml_backend_set_n_threads") == 0 ? reinterpret_cast<void *>(backend_set_threads) : nullptr;
 }
 
-// What this backend has for the masks of a node, if it is what computes the node.
-mask_bits * bits_of(ggml_backend_sched_t sched, ggml_tensor * node) {
-    ggml_backend_t b = ggml_backend_sched_get_tensor_backend(sched, node);
-    return b != nullptr && ggml_guid_matches(ggml_backend_guid(b), guid()) ? &static_cast<instance *>(b->context)->bits : nullptr;
+// A backend's instance, or null if it is not ours.
+instance * instance_of(ggml_backend_t b) {
+    return b != nullptr && ggml_guid_matches(ggml_backend_guid(b), guid()) ? static_cast<instance *>(b->context) : nullptr;
 }
 
-void before_inputs(ggml_backend_sched_t sched, ggml_cgraph * graph) { use_bits(sched, graph, bits_of); }
+mask_bits * bits_of(ggml_backend_sched_t sched, ggml_tensor * node) {
+    instance * me = instance_of(ggml_backend_sched_get_tensor_backend(sched, node));
+    return me != nullptr ? &me->bits : nullptr;
+}
 
-bool register_device() {
+// llama.cpp with our patch calls this when a graph has its memory and before its inputs are set.
+void before_inputs(ggml_backend_sched_t sched, ggml_cgraph * graph) {
+    if (assumption::broken(assumption::graph_hook)) {
+        return;
+    }
+    for (int i = 0; i < ggml_backend_sched_get_n_backends(sched); i++) {
+        if (instance * me = instance_of(ggml_backend_sched_get_backend(sched, i))) {
+            me->announced++;
+        }
+    }
+    use_bits(sched, graph, bits_of);
+}
+
+ggml_backend_reg_t registration() {
     static ggml_backend_reg reg = { GGML_BACKEND_API_VERSION, { reg_name, reg_count, reg_device, reg_address }, nullptr };
-    ggml_backend_register(&reg);
-    return true;
+    static const bool done = [] {
+        ggml_backend_register(&reg);
+        return true;
+    }();
+    (void) done;
+    return &reg;
+}
+
+// Installs the hook in a libllama that has the patch. Returns what is wrong, or null.
+const char * install_hook() {
+    if (agentd_set_graph_hook == nullptr) {
+#ifdef AGENTD_PATCHED
+        return "libllama was built without the patch that its source has; run make again";
+#else
+        return nullptr;
+#endif
+    }
+    const uint64_t layout = assumption::broken(assumption::mask_layout) ? agentd::layout + 1 : agentd::layout;
+    if (!agentd_set_graph_hook(before_inputs, layout)) {
+        return "libllama was built with another layout of bit masks than this program; run make again";
+    }
+    hooked = true;
+    return nullptr;
 }
 
 } // namespace
 
-size_t agd::attention::scratch_floats(const operands & o) {
-    const size_t heads = static_cast<size_t>(max_group) * o.repeat;
-    return (heads + tile) * (o.dk + o.dv) + 2 * heads;
-}
-
 extern "C" bool agd_attention(bool on) {
-    if (!on || kernels()[0] == nullptr || agd_has_gpu()) {
-        enabled = false;
-        return false;
+    enabled = on && kernels()[0] != nullptr && !agd_has_gpu();
+    if (enabled) {
+        registration();
     }
-    static const bool registered = register_device();
-    enabled = registered;
-    if (agentd_set_graph_hook != nullptr) {
-        agentd_set_graph_hook(before_inputs, agentd::layout);
-    }
-    return true;
+    return enabled;
 }
 
-extern "C" uint64_t agd_attention_bits(void) { return read_as_bits; }
+extern "C" bool agd_attention_enabled(void) { return enabled; }
 
-extern "C" bool agd_attention_once(const struct agd_attention * a, int version) {
-    kernel run = nullptr;
-    for (int i = 0; i <= version && i < 3; i++) {
-        run = kernels()[i];
-        if (run == nullptr) {
+extern "C" bool agd_attention_check(char ** err) {
+    return agd::guard(err, false, [&] {
+        if (!enabled) {
+            return true;
+        }
+        if (const char * wrong = install_hook()) {
+            agd::set(err, wrong);
             return false;
         }
-    }
-    const auto type = static_cast<ggml_type>(a->type);
-    const auto once = [&](const void * data, int n) {
-        const size_t head = ggml_row_size(type, n);
-        return kept_of(data, type, head * a->kv_heads, head, n);
-    };
-    operands     o{};
-    o.q      = reinterpret_cast<const char *>(a->q);
-    o.k      = once(a->k, a->dk);
-    o.v      = once(a->v, a->dv);
-    o.out    = a->out;
-    o.sinks  = a->sinks;
-    o.dk     = a->dk;
-    o.dv     = a->dv;
-    o.heads  = a->heads;
-    o.repeat = a->heads / a->kv_heads;
-    o.q_row  = sizeof(float) * a->heads * a->dk;
-    o.q_head = sizeof(float) * a->dk;
-    o.scale  = a->scale;
-    const size_t     cells = a->cells;
-    agentd::bit_rows bits;
-    if (a->bits) {
-        agentd::bits_writer to(bits, a->rows, cells);
-        for (size_t i = 0; i < a->rows * cells; i++) {
-            if (a->mask[i] == 0) {
-                to.show(i / cells, i % cells);
-            }
+        const std::string wrong = self_test(ggml_backend_reg_dev_get(registration(), 0));
+        if (!wrong.empty()) {
+            agd::set(err, wrong + "; use the pinned llama.cpp or switch shared attention off");
         }
-    }
-    std::vector<group> groups;
-    plan({ bits.filled ? &bits : nullptr, a->mask, cells, a->rows, a->cells }, a->groups, 1, groups);
-    worker w;
-    for (const auto & g : groups) {
-        for (int head = 0; head < a->kv_heads; head++) {
-            run(o, g, head, w.need(scratch_floats(o)));
-        }
-    }
-    return true;
+        return wrong.empty();
+    });
 }
+
+extern "C" uint64_t agd_attention_bits(void) { return bit_masks_read; }

@@ -1,15 +1,12 @@
-// The computation: softmax(q k' scale) v, exact, with a running maximum and sum
-// for each row and head (the online softmax of Milakov and Gimelshein,
-// arXiv:1805.02867), tile by tile as in FlashAttention (arXiv:2205.14135). A tile
-// of keys and values is converted to F32 once and used for all rows of the group
-// that see it and for all heads that share it, which is what makes candidates of
-// one prompt cheap.
+// Computes softmax(q k' scale) v exactly, with a running maximum and sum for each row and head (the online softmax
+// of Milakov and Gimelshein, arXiv:1805.02867), tile by tile as in FlashAttention (arXiv:2205.14135). A tile of keys
+// and values is converted to F32 once for all rows of the group that see it and all heads that share it. That makes
+// candidates of one prompt cheap.
 //
-// A file for each instruction set includes this after it has defined AGD_TARGET (the
-// attribute), vec and veci (W floats or ints), W, ROWS (heads of q computed at
-// once), and load_f16, load_bf16 and load_i8, which read W numbers as floats. The
-// instruction set is an attribute of these functions and no flag of the compiler:
-// inline functions of the standard library stay what the rest of the program can run.
+// A file for each instruction set includes this. Before, it defines AGD_TARGET (the attribute), vec and veci (W
+// floats or ints), W, ROWS (heads of q computed at once), and load_f16, load_bf16 and load_i8, which read W numbers as
+// floats. The instruction set is an attribute of these functions and not a flag of the compiler, so that inline
+// functions of the standard library still run on every CPU.
 
 struct state { // of one row and head
     float max, sum;
@@ -69,7 +66,7 @@ AGD_TARGET static inline void mix(float * const * out, const float * keep, const
     }
 }
 
-// Weights of a tile in place of its scores. cells says which count.
+// Replaces the scores of a tile by weights. cells has a bit for each cell that the row sees.
 AGD_TARGET static inline float weigh(float * s, uint32_t cells, state & st) {
     vec x[tile / W];
     vec top = vec{} + st.max;
@@ -79,7 +76,7 @@ AGD_TARGET static inline float weigh(float * s, uint32_t cells, state & st) {
         const vec  score = load(s + i * W);
         x[i]             = bits != 0 ? score : vec{} - __builtin_inff();
         top              = x[i] > top ? x[i] : top;
-        sum += bits != 0 ? score * 0.0f : vec{}; // what is no number shows in the result
+        sum += bits != 0 ? score * 0.0f : vec{}; // NaN and infinity must show in the result
     }
     const float max  = highest(top);
     const float keep = exp2_negative(st.max - max);
@@ -151,58 +148,58 @@ AGD_TARGET static void tile_for(work & w, const entry * entries, int n) {
     }
 }
 
-// Stores W values. doubt becomes NaN if one of them is no number.
-AGD_TARGET static inline void converted(float * to, vec x, vec & doubt) {
-    doubt += x * 0.0f;
+// Stores W values. nonfinite becomes NaN if one of them is not finite.
+AGD_TARGET static inline void converted(float * to, vec x, vec & nonfinite) {
+    nonfinite += x * 0.0f;
     store(to, x);
 }
 
 // Q8_0 is blocks of a factor, F16, and 32 bytes (block_q8_0 in ggml-common.h).
-AGD_TARGET static inline void convert_q8_0(const char * from, float * to, int n, vec & doubt) {
+AGD_TARGET static inline void convert_q8_0(const char * from, float * to, int n, vec & nonfinite) {
     for (int d = 0; d < n; d += 32, from += 34) {
         uint16_t bits;
         __builtin_memcpy(&bits, from, sizeof bits);
         const vec factor = vec{} + _cvtsh_ss(bits);
         for (int i = 0; i < 32; i += W) {
-            converted(to + d + i, load_i8(from + 2 + i) * factor, doubt);
+            converted(to + d + i, load_i8(from + 2 + i) * factor, nonfinite);
         }
     }
 }
 
 // Converts the n values of a cell and head.
-AGD_TARGET static inline void convert(const kept & c, int head, uint32_t cell, float * to, int n, vec & doubt) {
+AGD_TARGET static inline void convert(const kv_view & c, int head, uint32_t cell, float * to, int n, vec & nonfinite) {
     const char * from = c.data + cell * c.cell + head * c.head;
     switch (c.type) {
         case element::f16:
             for (int d = 0; d < n; d += W) {
-                converted(to + d, load_f16(from + 2 * d), doubt);
+                converted(to + d, load_f16(from + 2 * d), nonfinite);
             }
             break;
-        case element::q8_0: convert_q8_0(from, to, n, doubt); break;
+        case element::q8_0: convert_q8_0(from, to, n, nonfinite); break;
         case element::bf16:
             for (int d = 0; d < n; d += W) {
-                converted(to + d, load_bf16(from + 2 * d), doubt);
+                converted(to + d, load_bf16(from + 2 * d), nonfinite);
             }
             break;
         case element::other:
             c.to_float(from, to, n);
             for (int d = 0; d < n; d += W) {
-                doubt += load(to + d) * 0.0f;
+                nonfinite += load(to + d) * 0.0f;
             }
             break;
     }
 }
 
-AGD_TARGET static inline void load_cell(work & w, int head, uint32_t cell, int at, vec & doubt) {
+AGD_TARGET static inline void load_cell(work & w, int head, uint32_t cell, int at, vec & nonfinite) {
     const operands & o = w.o;
     vec ignored = {}; // the score of a cell that a row does not see is replaced
     convert(o.k, head, cell, w.k + at * o.dk, o.dk, ignored);
-    convert(o.v, head, cell, w.v + at * o.dv, o.dv, doubt);
+    convert(o.v, head, cell, w.v + at * o.dv, o.dv, nonfinite);
 }
 
-// Cells of one head lie kilobytes apart, which no hardware prefetcher follows: what
-// is next is asked for while the tile before it is computed.
-AGD_TARGET static inline void prefetch(const kept & c, int head, uint32_t cell) {
+// Cells of one head lie kilobytes apart, which no hardware prefetcher follows. So the next tile is prefetched while
+// this one is computed.
+AGD_TARGET static inline void prefetch(const kv_view & c, int head, uint32_t cell) {
     const char * from = c.data + cell * c.cell + head * c.head;
     const char * end  = from + c.size;
     for (from -= reinterpret_cast<uintptr_t>(from) % 64; from < end; from += 64) { // whole cache lines
@@ -217,14 +214,14 @@ AGD_TARGET static inline uint32_t cell_of(const group & g, const block & b, int 
 
 AGD_TARGET static inline int size_of(const block & b) { return b.gathered == 0 ? tile : static_cast<int>(b.gathered); }
 
-// Fills a tile that is not full: with numbers, which nobody sees.
+// Fills the rest of a tile with zeros, which no row sees.
 AGD_TARGET static inline void clear_rest(work & w, int n) {
     __builtin_memset(w.k + n * w.o.dk, 0, sizeof(float) * (tile - n) * w.o.dk);
     __builtin_memset(w.v + n * w.o.dv, 0, sizeof(float) * (tile - n) * w.o.dv);
 }
 
-// A row with nothing but what it sees of a block.
-AGD_TARGET static void alone(work & w, const group & g, const block & b, int head, entry e) {
+// Computes one row with only the cells of a block that it sees.
+AGD_TARGET static void one_row(work & w, const group & g, const block & b, int head, entry e) {
     vec ignored = {};
     int n       = 0;
     for (uint32_t bits = e.cells; bits != 0; bits &= bits - 1) {
@@ -287,10 +284,10 @@ AGD_TARGET static void compute(const operands & o, const group & g, int head, fl
         const block & b    = g.blocks[at];
         const block * next = at + 1 < g.blocks.size() ? &g.blocks[at + 1] : nullptr;
         const int     size = size_of(b), ahead = next != nullptr ? size_of(*next) : 0;
-        vec doubt = {};
+        vec nonfinite = {};
         for (int i = 0; i < tile; i++) {
             if (i < size) {
-                load_cell(w, head, cell_of(g, b, i), i, doubt);
+                load_cell(w, head, cell_of(g, b, i), i, nonfinite);
             }
             if (i < ahead) {
                 prefetch(o.k, head, cell_of(g, *next, i));
@@ -300,13 +297,13 @@ AGD_TARGET static void compute(const operands & o, const group & g, int head, fl
         clear_rest(w, size);
         const entry * entries = g.entries.data() + b.begin;
         const int     n       = static_cast<int>(b.end - b.begin);
-        // What a row must not see has weight 0, but 0 times infinity would still harm it.
-        if (total(doubt) == 0) {
+        // A hidden cell has weight 0, but 0 times infinity is NaN.
+        if (total(nonfinite) == 0) {
             tile_for(w, entries, n);
             continue;
         }
         for (int i = 0; i < n; i++) {
-            alone(w, g, b, head, entries[i]);
+            one_row(w, g, b, head, entries[i]);
         }
     }
     end(w, g, head);

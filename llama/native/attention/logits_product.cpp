@@ -1,5 +1,7 @@
 #include "attention/logits_product.h"
 
+#include "assumptions.h"
+
 #include "ggml-backend-impl.h"
 #include "ggml-impl.h"
 
@@ -10,14 +12,38 @@
 
 namespace agd {
 
-bool logits_product::is(const ggml_tensor * op) {
-    if (op->op != GGML_OP_MUL_MAT || op->type != GGML_TYPE_F32 || (op->flags & GGML_TENSOR_FLAG_OUTPUT) == 0 ||
-        std::strcmp(op->name, "result_output") != 0) {
+namespace {
+
+thread_local bool offered = false;
+thread_local bool not_read = false;
+
+const char * output_name() { return assumption::broken(assumption::output_name) ? "renamed" : "result_output"; }
+
+} // namespace
+
+bool logits_product::matches(const ggml_tensor * op) {
+    if (std::strcmp(op->name, output_name()) != 0) {
+        return false;
+    }
+    offered = true;
+    if (op->op != GGML_OP_MUL_MAT || op->type != GGML_TYPE_F32 || (op->flags & GGML_TENSOR_FLAG_OUTPUT) == 0) {
         return false;
     }
     const ggml_tensor *weights = op->src[0], *in = op->src[1];
     return weights->buffer != nullptr && ggml_backend_buffer_get_usage(weights->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS &&
            ggml_is_contiguous(in) && ggml_is_contiguous(op);
+}
+
+bool logits_product::take_offered() {
+    const bool was = offered;
+    offered        = false;
+    return was;
+}
+
+bool logits_product::take_unread() {
+    const bool was = not_read;
+    not_read       = false;
+    return was;
 }
 
 bool logits_product::init() {
@@ -34,11 +60,11 @@ void logits_product::set_threads(int n) {
 }
 
 ggml_status logits_product::run(ggml_tensor * node) {
-    ggml_cgraph alone{};
-    alone.n_nodes = 1;
-    alone.nodes   = &node;
+    ggml_cgraph graph{};
+    graph.n_nodes = 1;
+    graph.nodes   = &node;
     try {
-        return ggml_backend_graph_compute(cpu.get(), &alone);
+        return ggml_backend_graph_compute(cpu.get(), &graph);
     } catch (const std::bad_alloc &) { // which ggml does not catch
         return GGML_STATUS_ALLOC_FAILED;
     }
@@ -46,22 +72,25 @@ ggml_status logits_product::run(ggml_tensor * node) {
 
 ggml_status logits_product::compute(ggml_cgraph * graph, int i) {
     ggml_tensor * node = graph->nodes[i];
-    waiting            = nullptr;
+    deferred           = nullptr;
+    not_read           = false; // of an evaluation that failed
     if (ggml_node_get_use_count(graph, i) > 0) {
         return run(node);
     }
-    // Nodes behind this one may take the input's place.
+    // Later nodes may take the memory of the input.
     const auto * in = static_cast<const char *>(node->src[1]->data);
     input.assign(in, in + ggml_nbytes(node->src[1]));
-    waiting = node;
+    deferred = node;
+    not_read = ggml_nelements(node) > 0; // nobody reads what is empty
     return GGML_STATUS_SUCCESS;
 }
 
 void logits_product::get(const ggml_tensor * t, void * data, size_t offset, size_t size) {
-    if (t != waiting) {
+    if (t != deferred || assumption::broken(assumption::output_read)) {
         ggml_backend_tensor_get(t, data, offset, size);
         return;
     }
+    not_read = false;
     const bool  whole = offset == 0 && size == ggml_nbytes(t);
     ggml_tensor in = *t->src[1], out = *t;
     in.data    = input.data();
@@ -69,11 +98,11 @@ void logits_product::get(const ggml_tensor * t, void * data, size_t offset, size
     if (whole) {
         out.data = data;
     }
-    if (run(&out) != GGML_STATUS_SUCCESS) { // no memory: no number is the answer that nobody takes for one
+    if (run(&out) != GGML_STATUS_SUCCESS) { // no memory: nobody takes NaN for a logit
         std::fill_n(static_cast<float *>(out.data), ggml_nelements(&out), std::numeric_limits<float>::quiet_NaN());
     }
     if (!whole) {
-        waiting = nullptr; // it is computed now
+        deferred = nullptr; // it is computed now
         ggml_backend_tensor_get(t, data, offset, size);
     }
 }

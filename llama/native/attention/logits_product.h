@@ -1,10 +1,8 @@
-// The product that makes the logits, computed where they are read.
+// The product that makes the logits, computed when they are read.
 //
-// Why: llama.cpp computes them into the memory of its graph and then copies them, with
-// one thread, to where llama_get_logits has them. With 150,000 of them for each row and a
-// small model that copy is a tenth to a fifth of a step. So only the product's input is kept
-// when its turn comes, and the product is computed when the logits are asked for, into
-// the memory that was to get the copy.
+// llama.cpp computes logits into the memory of its graph. Then one thread copies them to where llama_get_logits
+// finds them. With 150,000 logits for each row and a small model that copy is a tenth to a fifth of a step. So
+// this class keeps only the product's input, and computes the product into the memory of the copy.
 #pragma once
 
 #include "ggml-backend.h"
@@ -19,17 +17,23 @@ namespace agd {
 
 class logits_product {
   public:
-    // Whether op is such a product and can be put off: of weights, by its name the
-    // model's last node, and marked to be read.
-    static bool is(const ggml_tensor * op);
+    // Whether op is the product of the logits and may be deferred: a product of weights, marked as an output,
+    // with the name of the model's last node.
+    static bool matches(const ggml_tensor * op);
 
-    // False, if ggml has no backend for the CPU.
+    // Whether a model's last node was offered on this thread since the last call.
+    static bool take_offered();
+
+    // False if ggml has no backend for the CPU.
     bool init();
     void set_threads(int n);
-    // Puts off the i-th node, or computes it where other nodes go on with it.
+    // Defers the i-th node, or computes it where other nodes read it.
     ggml_status compute(ggml_cgraph * graph, int i);
-    // What ggml_backend_tensor_get would give, of any tensor of the backend.
+    // Does what ggml_backend_tensor_get does, for any tensor of the backend.
     void get(const ggml_tensor * t, void * data, size_t offset, size_t size);
+
+    // Whether a product was deferred on this thread and not read since the last call.
+    static bool take_unread();
 
   private:
     struct backend_deleter {
@@ -38,9 +42,9 @@ class logits_product {
 
     ggml_status run(ggml_tensor * node);
 
-    std::unique_ptr<ggml_backend, backend_deleter> cpu;     // computes it, with the kernels of all others
-    const ggml_tensor *                            waiting = nullptr; // put off, or null
-    std::vector<char>                              input;   // of what waits
+    std::unique_ptr<ggml_backend, backend_deleter> cpu;                // with ggml's own kernels
+    const ggml_tensor *                            deferred = nullptr; // or null
+    std::vector<char>                              input;              // of the deferred node
 };
 
 } // namespace agd

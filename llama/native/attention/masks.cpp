@@ -1,5 +1,5 @@
-// Which masks of a graph are written as bits (third_party/patch/agentd-mask.h): those
-// that nobody but our attention reads. The others keep their values, for ggml's own kernels.
+// Chooses the masks of a graph that llama.cpp writes as bits (third_party/patch/agentd-mask.h): those that only our
+// attention reads. The others keep their values for ggml's own kernels.
 #include "attention/attention.h"
 
 #include <algorithm>
@@ -10,12 +10,12 @@ namespace {
 
 struct read {
     ggml_tensor * mask;
-    mask_bits *   by; // null: by others, too
+    mask_bits *   by; // the only reader; null: there are others
 };
 
 bool attends(const ggml_tensor * node) { return node->op == GGML_OP_FLASH_ATTN_EXT && node->src[3] != nullptr; }
 
-// Whether a node has to do with a tensor otherwise than by attending with it as its mask.
+// Whether a node uses a tensor other than as the mask of an attention.
 bool uses(const ggml_tensor * node, const ggml_tensor * t) {
     for (int s = 0; s < GGML_MAX_SRC; s++) {
         if (node->src[s] == t && !(attends(node) && s == 3)) {

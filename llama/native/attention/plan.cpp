@@ -1,6 +1,6 @@
-// Who sees which cells. Candidates of one prompt see the prompt's cells, agents
-// with the same rules and tools see those; the cells of generated tokens belong
-// to one row each. Cells of one sequence lie scattered where several grew at once.
+// Finds which rows see which cells. Candidates of one prompt share the prompt's cells; agents with the same rules
+// and tools share those. Cells of generated tokens belong to one row each. The cells of one sequence lie apart
+// where several sequences grew at once.
 #include "attention/attention.h"
 
 #include <algorithm>
@@ -14,14 +14,13 @@ namespace agd::attention {
 
 namespace {
 
-// From so many cells on a row takes part in a tile that lies as it is in the
-// cache, with the cells that it does not see computed in vain. Below, its cells
-// are gathered: a prompt that was computed some tokens at a time, beside others, has
-// half of many tiles, and to compute these whole took as long again.
-constexpr int dense = 28;
+// A row that sees so many cells of a tile uses the tile as it lies in the cache; the cells that it does not see
+// are computed in vain. Below that, its cells are gathered. A prompt that was computed some tokens at a time beside
+// others has half of many tiles, and computing these whole took twice as long.
+constexpr int min_dense = 28;
 
-// The cells of a tile that a row sees. A mask has millions of values.
-uint32_t seen(const uint16_t * mask) {
+// The cells of a tile that a row sees, as bits. A mask has millions of values.
+uint32_t visible_bits(const uint16_t * mask) {
 #if defined(__SSE2__)
     const auto half = [](const uint16_t * p) {
         const __m128i zero = _mm_setzero_si128();
@@ -39,20 +38,20 @@ uint32_t seen(const uint16_t * mask) {
 #endif
 }
 
-// The cells that the same rows see and that lie apart. What a prompt computed a few
-// tokens at a time, beside others, lies so, and all that go on from it see it.
-struct scattered {
+// Cells that lie apart and that the same rows see: a prompt computed a few tokens at a time beside others, seen by
+// all its continuations.
+struct gathered_cells {
     row_set               rows;
     std::vector<uint32_t> cells;
 };
 
 class planner {
   public:
-    planner(const visible & mask, group & g) : g_(g) {
+    planner(const mask_view & mask, group & g) : g_(g) {
         const int tiles = mask.cells / tile;
         for (int from = 0; from < tiles; from += stretch) {
             const int n            = std::min(stretch, tiles - from);
-            row_set   any[stretch] = {}; // the rows that see something of a tile
+            row_set   any[stretch] = {}; // the rows that see a cell of a tile
             for (size_t i = 0; i < g.rows.size(); i++) {
                 const auto note = [&](int t, uint32_t bits) {
                     bits_[t][i] = bits;
@@ -69,7 +68,7 @@ class planner {
                 }
                 const uint16_t * row = mask.values + g.rows[i] * mask.stride + static_cast<size_t>(from) * tile;
                 for (int t = 0; t < n; t++) {
-                    if (const uint32_t bits = seen(row + t * tile); bits != 0) {
+                    if (const uint32_t bits = visible_bits(row + t * tile); bits != 0) {
                         note(t, bits);
                     }
                 }
@@ -84,35 +83,35 @@ class planner {
     }
 
   private:
-    // A mask is read row by row, so many tiles of each at a time, as memory likes it: a word of
+    // A mask is read row by row, so many tiles of each at a time, for the sake of the cache: one word of
     // bit_rows::which.
     static constexpr int stretch = 64;
 
     uint32_t                              bits_[stretch][max_group];
     group &                               g_;
-    std::vector<scattered>                lists_;
+    std::vector<gathered_cells>                lists_;
     std::unordered_map<row_set, uint32_t> index_; // of lists_
 
-    // The tile that begins with the cell first, of which the rows see bits.
+    // Adds the tile that begins with the cell first, of which each row sees its bits.
     void add(row_set rows, const uint32_t * bits, int first) {
-        row_set      seen_by[tile] = {};
+        row_set      rows_of[tile] = {};
         const size_t begin         = g_.entries.size();
         for (; rows != 0; rows &= rows - 1) {
             const int i = __builtin_ctzll(rows);
-            if (__builtin_popcount(bits[i]) >= dense) {
+            if (__builtin_popcount(bits[i]) >= min_dense) {
                 g_.entries.push_back({ static_cast<uint32_t>(i), bits[i] });
                 continue;
             }
             for (uint32_t b = bits[i]; b != 0; b &= b - 1) {
-                seen_by[__builtin_ctz(b)] |= row_set{ 1 } << i;
+                rows_of[__builtin_ctz(b)] |= row_set{ 1 } << i;
             }
         }
         if (g_.entries.size() > begin) {
             end_block(first, 0, begin);
         }
         for (int c = 0; c < tile; c++) {
-            if (seen_by[c] != 0) {
-                scatter(seen_by[c], first + c);
+            if (rows_of[c] != 0) {
+                gather_cell(rows_of[c], first + c);
             }
         }
     }
@@ -121,12 +120,12 @@ class planner {
         g_.blocks.push_back({ first, gathered, static_cast<uint32_t>(begin), static_cast<uint32_t>(g_.entries.size()) });
     }
 
-    void scatter(row_set rows, uint32_t cell) {
+    void gather_cell(row_set rows, uint32_t cell) {
         const auto [at, fresh] = index_.try_emplace(rows, static_cast<uint32_t>(lists_.size()));
         if (fresh) {
             lists_.push_back({ rows, {} });
         }
-        scattered & s = lists_[at->second];
+        gathered_cells & s = lists_[at->second];
         s.cells.push_back(cell);
         if (s.cells.size() == tile) {
             gather(&s, 1);
@@ -134,8 +133,8 @@ class planner {
         }
     }
 
-    // One block of the cells of some lists, at most a tile together.
-    void gather(const scattered * lists, size_t n) {
+    // Makes one block of the cells of some lists, at most a tile together.
+    void gather(const gathered_cells * lists, size_t n) {
         const size_t first = g_.cells.size(), begin = g_.entries.size();
         uint32_t     of_row[max_group] = {};
         row_set      all               = 0;
@@ -154,10 +153,10 @@ class planner {
         end_block(static_cast<uint32_t>(first), static_cast<uint32_t>(g_.cells.size() - first), begin);
     }
 
-    // What is left of the lists. Those of rows that have others in common share a
-    // block: the tokens of one prompt in this very step, of which each row sees one more.
+    // Makes blocks of the rest of the lists. Lists with rows in common share a block: the tokens of one prompt in
+    // this step, for example, of which each row sees one more.
     void gather_rest() {
-        lists_.erase(std::remove_if(lists_.begin(), lists_.end(), [](const scattered & s) { return s.cells.empty(); }), lists_.end());
+        lists_.erase(std::remove_if(lists_.begin(), lists_.end(), [](const gathered_cells & s) { return s.cells.empty(); }), lists_.end());
         size_t from = 0;
         while (from < lists_.size()) {
             size_t  to = from, cells = 0;
@@ -174,7 +173,7 @@ class planner {
 
 } // namespace
 
-void plan(const visible & mask, int groups, int threads, std::vector<group> & out) {
+void plan(const mask_view & mask, int groups, int threads, std::vector<group> & out) {
     const int rows = mask.rows;
     groups         = std::clamp(groups, (rows + max_group - 1) / max_group, rows);
     out.clear();
@@ -184,10 +183,10 @@ void plan(const visible & mask, int groups, int threads, std::vector<group> & ou
             out[i].rows.push_back(row);
         }
     }
-    const int team = std::min(threads, groups);
-    (void) team;
+    const int used_threads = std::min(threads, groups);
+    (void) used_threads;
 #ifdef _OPENMP
-    #pragma omp parallel for num_threads(team) schedule(dynamic, 1)
+    #pragma omp parallel for num_threads(used_threads) schedule(dynamic, 1)
 #endif
     for (int i = 0; i < groups; i++) {
         planner(mask, out[i]);

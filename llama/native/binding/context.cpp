@@ -1,15 +1,26 @@
-// Contexts: decoding and memory.
+// Contexts: decoding and the KV cache.
 #include "api.h"
+#include "assumptions.h"
+#include "attention/logits_product.h"
 #include "binding/internal.h"
 
 #include <atomic>
 #include <memory>
+#include <string>
 
 #include "ggml.h"
+#include "llama-cparams.h"
+
+static_assert(AGD_MAX_SEQUENCES == LLAMA_MAX_SEQ, "llama.cpp allows another number of sequences: change AGD_MAX_SEQUENCES");
 
 namespace {
 
-constexpr int max_sequences = 256; // LLAMA_MAX_SEQ
+// Architectures whose last node has no name in the pinned llama.cpp.
+bool names_output(const llama_model * model) {
+    char arch[64] = "";
+    llama_model_meta_val_str(model, "general.architecture", arch, sizeof arch);
+    return std::string(arch) != "plamo3";
+}
 
 } // namespace
 
@@ -46,10 +57,10 @@ struct agd_context {
         }
     }
 
-    // Positions go on where the sequence's memory ends. llama_decode checks the
-    // same and answers -1, but only the log says which sequence was wrong.
+    // Checks that positions continue where each sequence ends. llama_decode checks the same and answers -1, but only
+    // its log says which sequence was wrong.
     bool positions_fit(const llama_batch & batch) {
-        bool           seen[max_sequences] = {};
+        bool           seen[AGD_MAX_SEQUENCES] = {};
         llama_memory_t mem                 = llama_get_memory(ctx);
         for (int32_t i = 0; i < batch.n_tokens; i++) {
             const llama_seq_id seq = batch.seq_id[i][0];
@@ -104,6 +115,8 @@ extern "C" struct agd_context * agd_context_new(struct llama_model * model, stru
             params.cb_eval_user_data = c.get();
         }
 
+        const bool attention = agd_attention_enabled();
+        agd::logits_product::take_offered();
         {
             agd::fault_scope scope;
             c->ctx = llama_init_from_model(model, params);
@@ -114,6 +127,11 @@ extern "C" struct agd_context * agd_context_new(struct llama_model * model, stru
         }
         if (llama_get_memory(c->ctx) == nullptr) {
             agd::set(err, "the model has no memory to decode with (an encoder?)");
+            return nullptr;
+        }
+        if (attention && names_output(model) && !agd::logits_product::take_offered()) {
+            agd::set(err, AGD_INCOMPATIBLE "llama.cpp no longer names the node of the logits result_output, so that they can't be "
+                          "deferred; use the pinned llama.cpp or switch shared attention off");
             return nullptr;
         }
         const auto rope = llama_model_rope_type(model);
@@ -134,6 +152,8 @@ extern "C" struct llama_context * agd_context_raw(struct agd_context * ctx) {
 }
 
 extern "C" int agd_decode(struct agd_context * ctx, struct llama_batch batch) {
+    agd::assumption::take_failure();
+    agd::logits_product::take_unread();
     const int rc = ctx->on_device(AGD_DECODE_THROWN, [&] {
         if (ctx->abort.load(std::memory_order_relaxed)) {
             return 2; // not every backend asks the callback
@@ -143,7 +163,18 @@ extern "C" int agd_decode(struct agd_context * ctx, struct llama_batch batch) {
         }
         return static_cast<int>(llama_decode(ctx->ctx, batch));
     });
-    return ctx->lost ? AGD_DECODE_LOST : rc;
+    if (ctx->lost) {
+        return AGD_DECODE_LOST;
+    }
+    if (rc == 0 && agd::logits_product::take_unread()) {
+        agd::assumption::fail("llama.cpp no longer reads logits through the backend that computes them, so that deferred ones "
+                              "would be missing; use the pinned llama.cpp or switch shared attention off");
+    }
+    if (const char * text = agd::assumption::take_failure()) {
+        ctx->detail = text;
+        return AGD_DECODE_INCOMPATIBLE;
+    }
+    return rc;
 }
 
 extern "C" bool agd_context_lost(const struct agd_context * ctx) {
@@ -200,7 +231,7 @@ struct agd_state {
 
 extern "C" struct agd_state * agd_seq_save(struct agd_context * ctx, int32_t seq, int32_t scratch, int32_t p0, int32_t p1) {
     return ctx->on_device(static_cast<agd_state *>(nullptr), [&]() -> agd_state * {
-        // llama.cpp saves whole sequences only, so one is made that has just these cells.
+        // llama.cpp saves whole sequences only, so scratch becomes a sequence of just these cells.
         llama_memory_t mem = llama_get_memory(ctx->ctx);
         llama_memory_seq_cp(mem, seq, scratch, p0, p1);
         auto s  = std::make_unique<agd_state>();

@@ -1,4 +1,4 @@
-// The line on stderr that the process leaves when a signal ends it.
+// Writes a line to stderr when a signal ends the process.
 //
 // Go reports the faults of its own threads only. On a thread that C made (OpenMP's, a driver's) Go's handler restores
 // the default action and raises the signal again, which ends the process without a word. The handlers here come before

@@ -1,5 +1,5 @@
-// Devices that fail, and files that hold what no model can have: where ggml would end the process, the load or the call
-// of a context ends instead.
+// Turns a GGML_ABORT into an error. A failed device, or a file that holds what no model can have, ends the load or the
+// call of a context instead of the process.
 #include "api.h"
 #include "binding/internal.h"
 
@@ -13,13 +13,13 @@ namespace {
 
 thread_local bool inside = false;
 
-// A GPU was lost. Its driver answers every later call of the process with the same error, and what was cut off in the
-// middle may hold locks that others wait for when they are freed.
+// A GPU was lost. Its driver answers every later call of the process with the same error, and an interrupted call may
+// hold locks that a later free would wait for.
 std::atomic<bool> gpu_failed{ false };
 
-// A CUDA error reaches ggml_abort on the thread that called llama.cpp. The exception unwinds from there to the shim.
-// On another thread, one of OpenMP's for instance, nothing would catch it. ggml calls abort() there, and shim_crash.cpp
-// reports that with the message.
+// A CUDA error reaches ggml_abort on the thread that called llama.cpp. The exception unwinds from there to
+// the binding. On another thread, one of OpenMP's for instance, nothing would catch it. ggml calls abort() there, and
+// crash.cpp reports that with the message.
 void on_abort(const char * message) {
     if (inside) {
         if (ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_GPU) != nullptr) {

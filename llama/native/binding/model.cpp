@@ -17,7 +17,6 @@ extern "C" struct llama_model * agd_model_load(const char * path, struct agd_mod
         params.n_gpu_layers    = opts.gpu_layers;
         params.load_mode       = static_cast<llama_load_mode>(opts.load_mode);
         params.vocab_only      = opts.vocab_only;
-        params.use_extra_bufts = opts.repack;
         params.tensor_split    = opts.tensor_split;
         if (opts.set_devices) {
             params.devices = opts.devices;

@@ -1,34 +1,28 @@
 // Tokens that a grammar forces.
 //
-// A text that is the only way to go on needs no model. Which tokens it is written
-// with is a question all the same, since a model that was trained on tokenized
-// texts goes on well only behind tokens as its tokenizer makes them. So:
+// Text that is the only continuation needs no decode step. It still has to be split into the tokens that the
+// model's tokenizer would make, since the model was trained on those:
 //
-//  1. The last tokens that were sampled and the forced text are tokenized as one.
-//     If that does not begin with those tokens, the model splits this text in its
-//     own way, and nothing is forced here.
-//  2. The tokens are cut off at the last border that nothing which may follow can
-//     move: one that no token of the vocabulary spans, whatever of what the grammar
-//     admits comes behind it. A tokenizer, whichever way it works, splits the
-//     texts on the two sides of such a border as if each were alone.
-//     (Tokens that a tokenizer looks for before all others, such as <tool_call>,
-//     are borders by themselves: only another one of them could span their ends.)
-//  3. But tokenizers of the BPE kind split a text into words first, by regular
-//     expressions that look ahead for the end of white space. So a border behind
-//     white space does not count.
+//  1. The last sampled tokens and the forced text are tokenized together. If the result does not begin with
+//     those tokens, the model splits this text in another way, and nothing is forced.
+//  2. The tokens are cut at the last boundary that no continuation can move. No token of the vocabulary spans it,
+//     whatever the grammar admits behind it, so a tokenizer splits both sides as if each were alone. Special
+//     tokens, such as <tool_call>, are boundaries by themselves: only another special token could span their ends.
+//  3. BPE tokenizers first split a text into words, by regular expressions that look ahead for the end of white
+//     space. So a boundary behind white space does not count.
 //
-// What is cut off is left to the model, as is the way it goes on.
+// The model samples the rest.
 #include "grammar/matcher.h"
 
 namespace agd {
 
 namespace {
 
-// Bytes of forced text at a time. The names of tools and robots are shorter.
+// Bytes of forced text at a time. Names of tools and robots are shorter.
 constexpr size_t max_forced_bytes = 256;
 
-// Tokens looked at for one border, most of them only to be passed over.
-constexpr size_t max_border_work = 1u << 16;
+// Tokens looked at for one boundary; most are only passed over.
+constexpr size_t max_boundary_work = 1u << 16;
 
 void append_utf8(std::string & s, uint32_t c) {
     const auto tail = [&](int shift) { s += static_cast<char>(0x80 | (c >> shift & 0x3F)); };
@@ -49,8 +43,8 @@ void append_utf8(std::string & s, uint32_t c) {
     }
 }
 
-// Whether a word may go on or end behind this byte only by what follows it. Beyond
-// ASCII there is white space too; those borders are not worth a table of it.
+// Whether a tokenizer looks ahead behind this byte to see where the word ends. Bytes beyond ASCII may be white
+// space too; a table of it is not worth these boundaries.
 bool looks_ahead(char c) {
     return c == ' ' || (c >= '\t' && c <= '\r') || static_cast<uint8_t>(c) >= 0x80;
 }
@@ -90,15 +84,15 @@ matcher::forced matcher::must_follow(size_t max) {
     }
 }
 
-bool matcher::spanned(std::string_view left, const position & at, bool whole_only) {
+bool matcher::spanned(std::string_view left, const position & at, bool special_only) {
     work                       = 0;
     size_t                seen = 0;
     const size_t          most = std::min(left.size(), vocab->longest - 1);
-    std::vector<position> path; // after each byte behind the border
+    std::vector<position> path; // after each byte behind the boundary
     for (size_t n = 1; n <= most; n++) {
         path             = { at };
         const bool found = vocab->any_longer(left.substr(left.size() - n), [&](size_t i) {
-            if (++seen > max_border_work) {
+            if (++seen > max_boundary_work) {
                 return true;
             }
             // The tokens are neighbours, and all of them begin with the same n bytes.
@@ -106,7 +100,7 @@ bool matcher::spanned(std::string_view left, const position & at, bool whole_onl
                 path.resize(shared + 1);
             }
             const llama_token t = vocab->order[i];
-            if (path.back().at == no_set || (whole_only && !vocab->whole[t])) {
+            if (path.back().at == no_set || (special_only && !vocab->special[t])) {
                 return false;
             }
             const auto piece = vocab->piece(t).substr(n);
@@ -126,7 +120,7 @@ forced_tokens force(matcher & m, const llama_vocab * vocab, const std::vector<ll
                     const std::vector<llama_token> & suppressed, size_t max) {
     const auto & tokens   = m.tokens();
     const auto   must     = m.must_follow(max_forced_bytes);
-    const bool   may_end  = must.ends && tokens.ending >= 0 && !std::binary_search(suppressed.begin(), suppressed.end(), tokens.ending);
+    const bool   may_end  = must.ends && tokens.turn_end >= 0 && !std::binary_search(suppressed.begin(), suppressed.end(), tokens.turn_end);
     if (must.text.empty()) {
         return { {}, may_end };
     }
@@ -154,7 +148,7 @@ forced_tokens force(matcher & m, const llama_vocab * vocab, const std::vector<ll
         if (text.compare(at, tokens.piece(t).size(), tokens.piece(t)) != 0) {
             return {}; // a tokenizer that changes texts
         }
-        if (usable == max || tokens.ends[t] || std::binary_search(suppressed.begin(), suppressed.end(), t)) {
+        if (usable == max || tokens.is_eog[t] || std::binary_search(suppressed.begin(), suppressed.end(), t)) {
             break;
         }
         at += tokens.piece(t).size();
@@ -165,10 +159,10 @@ forced_tokens force(matcher & m, const llama_vocab * vocab, const std::vector<ll
     }
     for (size_t n = usable; n > 0; n--) {
         const auto left   = std::string_view(text).substr(0, ends[n - 1]);
-        const bool whole  = tokens.whole[list[n - 1]];
-        const bool border = (n < usable && tokens.whole[list[n]]) ||
+        const bool whole  = tokens.special[list[n - 1]];
+        const bool boundary = (n < usable && tokens.special[list[n]]) ||
                             ((whole || !looks_ahead(left.back())) && !m.spanned(left, must.path[left.size() - before], whole));
-        if (border) {
+        if (boundary) {
             list.resize(n);
             return { std::move(list), false };
         }

@@ -1,5 +1,7 @@
 #include "grammar/matcher.h"
 
+#include "assumptions.h"
+
 #include <algorithm>
 #include <limits>
 #include <unordered_set>
@@ -10,8 +12,8 @@ namespace {
 
 constexpr uint32_t no_set = matcher::no_set;
 
-// Bounds on one call, and on what is remembered between two. An enumeration of
-// n values needs n stacks; text in JSON a handful.
+// Bounds on the work of one call and on the cache between calls. An enumeration of n values needs n stacks, text
+// in JSON a handful.
 constexpr size_t max_work    = 10u << 20; // stacks looked at: less than a second
 constexpr size_t max_nodes   = 20000;     // stacks in one set
 constexpr size_t max_stacks  = 1u << 19;  // about 100 bytes each
@@ -19,11 +21,11 @@ constexpr size_t max_states  = 1u << 15;  // about 700 bytes each
 constexpr size_t kept_stacks = 10000;
 constexpr size_t kept_states = 500;
 
-// For matcher::narrow: the bytes of which a token may begin, or the tokens that begin so.
+// For matcher::few_next: how many first bytes, or tokens that begin with one of them, are few.
 constexpr size_t few_bytes  = 8;
 constexpr size_t few_tokens = 1024;
 
-constexpr uint32_t unknown = no_set - 1; // a way that was not computed yet
+constexpr uint32_t unknown = no_set - 1; // a step that was not computed yet
 
 uint64_t hash(const std::vector<uint32_t> & nodes) {
     uint64_t h = 14695981039346656037u; // FNV-1a
@@ -35,10 +37,21 @@ uint64_t hash(const std::vector<uint32_t> & nodes) {
 
 } // namespace
 
+// matches(), after() and closure() are written for exactly these types.
+static_assert(LLAMA_GRETYPE_END == 0 && LLAMA_GRETYPE_ALT == 1 && LLAMA_GRETYPE_RULE_REF == 2 && LLAMA_GRETYPE_CHAR == 3 &&
+                  LLAMA_GRETYPE_CHAR_NOT == 4 && LLAMA_GRETYPE_CHAR_RNG_UPPER == 5 && LLAMA_GRETYPE_CHAR_ALT == 6 &&
+                  LLAMA_GRETYPE_CHAR_ANY == 7 && LLAMA_GRETYPE_TOKEN == 8 && LLAMA_GRETYPE_TOKEN_NOT == 9,
+              "llama.cpp's grammar elements have changed: check grammar/matcher.cpp");
+
 grammar_rules::grammar_rules(const llama_grammar_rules & rules, uint32_t root) : root(root) {
+    const uint32_t newest = assumption::broken(assumption::grammar_element) ? LLAMA_GRETYPE_RULE_REF : LLAMA_GRETYPE_TOKEN_NOT;
     for (const auto & rule : rules) {
         starts.push_back(static_cast<uint32_t>(elements.size()));
         for (const auto & e : rule) {
+            if (static_cast<uint32_t>(e.type) > newest) {
+                throw std::runtime_error("llama.cpp's parser made a grammar element of type " + std::to_string(e.type) +
+                                         ", which agentd's matcher does not know; use the pinned llama.cpp");
+            }
             elements.push_back(is_mark(e) ? element{ type_mark, e.value - first_mark } : element{ e.type, e.value });
         }
     }
@@ -326,7 +339,7 @@ matcher::set matcher::by_token(llama_token token) {
 
 // Where a token leads, named or by its text.
 matcher::position matcher::after_token(llama_token token) {
-    if (vocab->ends[token] || vocab->piece(token).empty()) {
+    if (vocab->is_eog[token] || vocab->piece(token).empty()) {
         return { no_set };
     }
     const position text  = feed(now, vocab->piece(token));
@@ -342,13 +355,13 @@ matcher::position matcher::after_token(llama_token token) {
     return { intern(std::move(both)) };
 }
 
-bool matcher::tired() const { return work > max_work / 8; }
+bool matcher::over_budget() const { return work > max_work / 8; }
 
 bool matcher::admits(llama_token token, bool first) {
     if (first) {
         work = 0;
     }
-    if (vocab->ends[token]) {
+    if (vocab->is_eog[token]) {
         return now.remain == 0 && states[now.at]->nodes.front() == 0;
     }
     return after_token(token).at != no_set;
@@ -356,7 +369,7 @@ bool matcher::admits(llama_token token, bool first) {
 
 bool matcher::accept(llama_token token) {
     work = 0;
-    if (vocab->ends[token]) {
+    if (vocab->is_eog[token]) {
         if (!admits(token)) {
             return false;
         }
@@ -371,7 +384,7 @@ bool matcher::accept(llama_token token) {
     return true;
 }
 
-bool matcher::narrow() {
+bool matcher::few_next() {
     work = 0;
     if (now.remain > 0 || !states[now.at]->tokens.empty()) {
         return false;
@@ -392,11 +405,11 @@ bool matcher::admitted(std::vector<llama_token> & out, size_t most) {
     work = 0;
     out.clear();
     if (now.remain == 0 && states[now.at]->nodes.front() == 0) {
-        out = vocab->endings;
+        out = vocab->eog_tokens;
     }
     std::vector<bool> named; // tokens that the grammar names; empty: none
     if (now.remain == 0 && !states[now.at]->tokens.empty()) {
-        named.resize(vocab->ends.size());
+        named.resize(vocab->is_eog.size());
         for (const llama_token t : vocab->order) {
             if (by_token(t) != no_set) {
                 named[t] = true;

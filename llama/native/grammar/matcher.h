@@ -1,7 +1,6 @@
-// Matching of tokens against a grammar, at a cost that is bounded for every
-// grammar. llama.cpp's own matching follows every way to read a text apart from
-// the others, which takes hours for a pattern like ([a-z]{0,30}){0,30}, and a
-// whole vocabulary times every element of an enumeration.
+// Matching of tokens against a grammar, at a bounded cost for every grammar. llama.cpp's own matching follows
+// each way to read a text separately. That takes hours for a pattern like ([a-z]{0,30}){0,30}, and the whole
+// vocabulary times every element of an enumeration.
 #pragma once
 
 #include <array>
@@ -21,14 +20,13 @@
 
 namespace agd {
 
-// A mark, <[first_mark + i]> with i below max_marks, matches no text and stands at
-// most once in a text: behind it the same mark matches nothing. So a few rules say
-// what would take a rule for each subset of the marks. llama.cpp's notation has only
-// the numbers of tokens to write marks with; no vocabulary is as large as these.
+// A mark, <[first_mark + i]> with i below max_marks, matches no text and may be passed once: behind it the same
+// mark matches nothing. So a few rules express what would take a rule for each subset of the marks. llama.cpp's
+// notation has only token numbers to write marks with, and no vocabulary is that large.
 constexpr uint32_t first_mark = 0x7FFF0000;
 constexpr uint32_t max_marks  = 64;
 
-// Type of an element that is a mark, beside those of llama.cpp; the value is i.
+// Type of an element that is a mark, beside llama.cpp's types; the value is i.
 constexpr uint32_t type_mark = 1u << 16;
 
 // Whether an element of a parsed grammar is a mark.
@@ -36,7 +34,8 @@ inline bool is_mark(const llama_grammar_element & e) {
     return e.type == LLAMA_GRETYPE_TOKEN && e.value >= first_mark && e.value < first_mark + max_marks;
 }
 
-// A parsed grammar: its rules one after the other, each ended by an element END.
+// A parsed grammar: its rules one after the other, each ended by an element END. The constructor throws for an
+// element of a type that matcher does not know.
 struct grammar_rules {
     grammar_rules(const llama_grammar_rules & rules, uint32_t root);
 
@@ -54,26 +53,25 @@ struct too_ambiguous : std::runtime_error {
     too_ambiguous() : std::runtime_error("there are too many ways to read what was written so far") {}
 };
 
-// matcher reads tokens one after the other. What may follow is a set of stacks
-// of grammar positions; stacks are shared lists, each known by a number, so that
-// ways which meet again are one. Sets and the ways between them are remembered:
-// an automaton made as far as it is needed.
+// A matcher reads tokens one after the other. What may follow is a set of stacks of grammar positions. Stacks
+// are shared lists with numbers, so that ways to read the text which meet again become one. Sets and the steps
+// between them are cached: an automaton, built as far as it is used.
 class matcher {
   public:
     matcher(std::shared_ptr<const grammar_rules> grammar, std::shared_ptr<const vocab_index> vocab);
     matcher(const matcher & other); // in the same place of the same grammar
     matcher & operator=(const matcher &) = delete;
 
-    // Whether token may come next. Without first its work is added to that of the call before.
+    // Whether token may come next. Without first, its work adds to that of the previous call.
     bool admits(llama_token token, bool first = true);
-    // Whether the calls of admits took much work together.
-    bool tired() const;
-    // All tokens that may come next, in no order; false, and some of them, if these are more than most.
+    // Whether the calls of admits since the first one used most of their work budget.
+    bool over_budget() const;
+    // All tokens that may come next, in no order. If they are more than most: false, and some of them.
     bool admitted(std::vector<llama_token> & out, size_t most);
-    // Whether little may come next: text that begins with one of a few ASCII characters, or with such of
-    // which few tokens begin, or with others that the grammar spells out.
-    bool narrow();
-    // Goes on by a token; false, and nothing changes, if it may not come.
+    // Whether few tokens may come next: the text goes on with one of a few ASCII characters, or few tokens
+    // begin with those that it may go on with.
+    bool few_next();
+    // Advances by a token. If the token may not come: false, and nothing changes.
     bool accept(llama_token token);
 
     using set = uint32_t; // of stacks
@@ -95,13 +93,11 @@ class matcher {
     };
     // At most max bytes of that text.
     forced must_follow(size_t max);
-    // Whether some token could begin at the end of left and end behind it, in what
-    // the grammar admits from at on; whole_only: some token of that kind. True as
-    // well when that takes long to find out.
-    bool spanned(std::string_view left, const position & at, bool whole_only);
-    // The vocabulary that it reads.
+    // Whether a token could begin within left and end behind it, in what the grammar admits from at on.
+    // special_only considers special tokens only. Also true if the answer would take too long.
+    bool spanned(std::string_view left, const position & at, bool special_only);
     const vocab_index & tokens() const { return *vocab; }
-    // Drops what is remembered, but for the present place, once that is much.
+    // Drops a large cache; the position in the grammar stays.
     void forget();
 
   private:
@@ -111,9 +107,8 @@ class matcher {
     static constexpr uint32_t any_of   = 0xFFFFFFFF; // several ways to go on
     static constexpr uint32_t end_only = 0xFFFFFFFE; // none
 
-    // A way to read the text so far. Only the marks of a whole stack count, so the
-    // stacks below others have none, and are shared by all that have read the same
-    // rules, whichever marks they have passed.
+    // A way to read the text so far. Only the topmost stack holds marks, so that stacks below are shared by all
+    // ways through the same rules, whichever marks they have passed.
     struct stack {
         uint32_t top; // an element
         node     below;
@@ -169,14 +164,14 @@ class matcher {
     std::unordered_map<uint64_t, std::vector<set>> interned; // by hash of nodes
 };
 
-// What the grammar leaves no choice about.
+// Tokens that the grammar leaves no choice about.
 struct forced_tokens {
     std::vector<llama_token> list;
     bool                     ends = false; // and then the text can only end
 };
 
-// The tokens that must follow, at most max of them, after a text that ends at m's
-// place with the tokens recent. None of them is in suppressed, which is sorted.
+// The tokens that must follow m's position, at most max of them. recent are the last tokens of the text. None of
+// the result is in suppressed, which is sorted.
 forced_tokens force(matcher & m, const llama_vocab * vocab, const std::vector<llama_token> & recent,
                     const std::vector<llama_token> & suppressed, size_t max);
 

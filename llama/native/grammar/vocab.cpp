@@ -9,35 +9,43 @@ namespace agd {
 
 namespace {
 
-// Texts whose tokens are remembered, of about 50 bytes each.
+// Texts in the cache, of about 50 bytes each.
 constexpr size_t max_cached_texts = 8192;
 
-} // namespace
-
-vocab_index::vocab_index(const llama_vocab * vocab) {
-    const auto        n = static_cast<size_t>(llama_vocab_n_tokens(vocab));
-    std::vector<char> buf(64);
-    offsets.reserve(n + 1);
-    ends.reserve(n);
-    for (llama_token t = 0; t < static_cast<llama_token>(n); t++) {
-        offsets.push_back(static_cast<uint32_t>(text.size()));
-        ends.push_back(llama_vocab_is_eog(vocab, t));
-        if (ends.back()) {
-            endings.push_back(t);
-        }
-        whole.push_back((llama_vocab_get_attr(vocab, t) & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_USER_DEFINED)) != 0);
+std::vector<token_text> texts_of(const llama_vocab * vocab) {
+    std::vector<token_text> tokens(static_cast<size_t>(llama_vocab_n_tokens(vocab)));
+    std::vector<char>       buf(64);
+    for (llama_token t = 0; t < static_cast<llama_token>(tokens.size()); t++) {
+        tokens[t].eog     = llama_vocab_is_eog(vocab, t);
+        tokens[t].special = (llama_vocab_get_attr(vocab, t) & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_USER_DEFINED)) != 0;
         int32_t len = llama_token_to_piece(vocab, t, buf.data(), static_cast<int32_t>(buf.size()), 0, true);
         if (len < 0) {
             buf.resize(static_cast<size_t>(-len));
             len = llama_token_to_piece(vocab, t, buf.data(), static_cast<int32_t>(buf.size()), 0, true);
         }
-        if (len > 0) {
-            text.append(buf.data(), static_cast<size_t>(len));
+        tokens[t].text.assign(buf.data(), static_cast<size_t>(std::max(len, 0)));
+    }
+    return tokens;
+}
+
+} // namespace
+
+vocab_index::vocab_index(const llama_vocab * vocab) : vocab_index(texts_of(vocab)) {}
+
+vocab_index::vocab_index(const std::vector<token_text> & tokens) {
+    const size_t n = tokens.size();
+    for (llama_token t = 0; t < static_cast<llama_token>(n); t++) {
+        offsets.push_back(static_cast<uint32_t>(text.size()));
+        text += tokens[t].text;
+        is_eog.push_back(tokens[t].eog);
+        special.push_back(tokens[t].special);
+        if (tokens[t].eog) {
+            eog_tokens.push_back(t);
         }
     }
     offsets.push_back(static_cast<uint32_t>(text.size()));
     for (llama_token t = 0; t < static_cast<llama_token>(n); t++) {
-        if (!ends[t] && !piece(t).empty()) {
+        if (!is_eog[t] && !piece(t).empty()) {
             order.push_back(t);
         }
     }
@@ -61,12 +69,12 @@ vocab_index::vocab_index(const llama_vocab * vocab) {
     for (const llama_token t : order) {
         longest = std::max(longest, piece(t).size());
     }
-    // ChatML has one token for all ends of turns. GPT-OSS has one for calls and one
-    // for replies. What llama.cpp takes for the end of a turn is any of several.
-    const bool only = std::count(ends.begin(), ends.end(), true) == 1;
+    // ChatML ends every turn with one token. GPT-OSS has one for calls and one for replies, and llama.cpp takes any
+    // of several for the end of a turn.
+    const bool only = std::count(is_eog.begin(), is_eog.end(), true) == 1;
     for (llama_token t = 0; t < static_cast<llama_token>(n); t++) {
-        if (ends[t] && (only || piece(t) == "<|im_end|>")) {
-            ending = t;
+        if (is_eog[t] && (only || piece(t) == "<|im_end|>")) {
+            turn_end = t;
         }
     }
 }

@@ -1,4 +1,4 @@
-// A vocabulary as grammars read it.
+// A vocabulary, indexed for grammars.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,11 @@
 
 namespace agd {
 
-// The tokens of texts that were tokenized before. Some tokenizers take a millisecond
-// for a few words, and all candidates of all requests with the same tools are forced
-// to write the same.
+// A cache of tokenized texts. Some tokenizers take a millisecond for a few words, and all candidates of all
+// requests with the same tools are forced to write the same text.
 class token_cache {
   public:
-    // Special tokens are found by their texts. Nothing, if text can't be tokenized.
+    // Finds special tokens by their texts. Returns nothing if text can't be tokenized.
     std::vector<llama_token> tokenize(const llama_vocab * vocab, const std::string & text);
 
   private:
@@ -27,10 +26,18 @@ class token_cache {
     std::unordered_map<std::string, std::vector<llama_token>> known;
 };
 
-// The texts of a vocabulary's tokens, ordered so that those with a common
-// beginning are neighbours and it is matched once.
+// A token as an index of a vocabulary wants it.
+struct token_text {
+    std::string text;
+    bool        eog     = false; // ends a generation
+    bool        special = false; // a tokenizer looks for it before all others
+};
+
+// The texts of a vocabulary's tokens, ordered so that tokens with a common beginning are neighbours. The
+// beginning is then matched once.
 struct vocab_index {
     explicit vocab_index(const llama_vocab * vocab);
+    explicit vocab_index(const std::vector<token_text> & tokens);
 
     std::string_view piece(llama_token t) const {
         return std::string_view(text).substr(offsets[t], offsets[t + 1] - offsets[t]);
@@ -38,22 +45,22 @@ struct vocab_index {
 
     std::string              text;
     std::vector<uint32_t>    offsets;
-    std::vector<bool>        ends;   // end-of-generation tokens
-    std::vector<llama_token> endings; // the same
-    std::vector<bool>        whole;  // tokens that a tokenizer finds in a text before all others
+    std::vector<bool>        is_eog;   // end-of-generation tokens
+    std::vector<llama_token> eog_tokens;
+    std::vector<bool>        special;
     std::vector<llama_token> order;  // the other tokens that have a text
     std::vector<uint32_t>    common; // bytes that order[i] begins with as order[i-1] does
 
-    // Calls f(i) for the tokens order[i] whose text begins with text and is longer,
-    // in their order, until it returns true; says whether it did.
+    // Calls f(i) for the tokens order[i] whose text begins with text and is longer, in order, until f returns
+    // true. Returns whether it did.
     template <typename F> bool any_longer(std::string_view text, F f) const;
 
-    // Behind the texts that begin with the same n > 0 bytes as that of order[i].
+    // The first index behind the texts that share their first n > 0 bytes with order[i].
     size_t behind(size_t i, size_t n) const;
 
-    std::vector<uint32_t> pairs;       // where in order the texts begin that are not less than two bytes
+    std::vector<uint32_t> pairs;       // for each two bytes, where the texts from these on begin in order
     size_t                longest = 0; // bytes of a token's text
-    llama_token           ending  = -1; // the token that ends a turn; -1 where the model chooses one of several
+    llama_token           turn_end  = -1; // the token that ends a turn; -1 if the model chooses one of several
 
     mutable token_cache cache;
 };

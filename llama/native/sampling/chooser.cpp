@@ -8,9 +8,8 @@ namespace agd {
 
 namespace {
 
-// A number in [0, 1) for one draw of one token: the finalizer of SplitMix64
-// (Steele, Lea and Flood 2014) over all three. What is drawn for a token depends on
-// nothing that happened before it, so that tokens which need no draw change nothing.
+// A number in [0, 1) for one draw of one token: the finalizer of SplitMix64 (Steele, Lea and Flood 2014) over all
+// three arguments. A draw depends on no earlier one, so tokens that need no draw change no later token.
 double uniform(uint32_t seed, uint64_t position, uint32_t attempt) {
     const auto mix = [](uint64_t x) {
         x += 0x9E3779B97F4A7C15u;
@@ -21,16 +20,14 @@ double uniform(uint32_t seed, uint64_t position, uint32_t attempt) {
     return static_cast<double>(mix(mix(mix(seed) ^ position) ^ attempt) >> 11) * 0x1.0p-53;
 }
 
-// Order of candidates: higher logit first, then lower id, so that ties are
-// broken the same way whatever the path that found them.
+// Order of candidates: higher logit first, then lower id. So every path through this file breaks ties alike.
 bool better(const llama_token_data & a, const llama_token_data & b) {
     return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
 }
 
 } // namespace
 
-// Top-k comes first because it makes the others cheap; the order of the rest is
-// that of llama.cpp's own tools.
+// Top-k comes first because it makes the others cheap. The rest has the order of llama.cpp's own tools.
 sampler_ptr make_chain(const agd_sampler_options & o) {
     sampler_ptr chain(llama_sampler_chain_init({ /*no_perf=*/true }));
     if (o.top_k > 0) {
@@ -89,8 +86,8 @@ void chooser::collect_into_heap(const float * logits, const block_max & b, size_
     }
 }
 
-// The k best blocks have a token each that is no worse than the k-th of their bests, so
-// only blocks with one as good can have one of the k best tokens.
+// Each of the k best blocks has a token as good as the k-th best maximum. So only blocks whose maximum is as good
+// can hold one of the k best tokens.
 void chooser::collect(const float * logits, size_t k) {
     candidates.clear();
     if (k == 0) {
@@ -142,7 +139,7 @@ llama_token chooser::draw(llama_token_data_array & arr) {
     for (size_t i = 1; !arr.sorted && i < arr.size; i++) {
         best = std::max(best, arr.data[i].logit);
     }
-    if (best == -minus_infinity) { // beside it nothing has any odds
+    if (best == -minus_infinity) { // an infinite logit leaves the others no odds
         return std::min_element(arr.data, arr.data + arr.size, better)->id;
     }
     double sum = 0;

@@ -1,4 +1,4 @@
-// The choice of a token from a row of logits; grammars come on top of it.
+// The choice of a token from a row of logits, without a grammar.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct sampler_deleter {
 };
 using sampler_ptr = std::unique_ptr<llama_sampler, sampler_deleter>;
 
-// Tokens that are looked at together, so that most are never looked at again.
+// Logits are reduced to one maximum for so many tokens, so that most tokens are looked at once.
 constexpr int32_t block = 256;
 
 sampler_ptr make_chain(const agd_sampler_options & o);
@@ -26,13 +26,13 @@ sampler_ptr make_chain(const agd_sampler_options & o);
 struct chooser {
     int32_t                       n_vocab = 0;
     agd_sampler_options           opts    = {};
-    sampler_ptr                   chain;        // truncation and temperature; empty: greedy
+    sampler_ptr                   chain;        // truncation and temperature; null: greedy
     std::vector<llama_token>      suppressed;   // sorted
     std::vector<llama_token_data> candidates;   // scratch
     uint64_t                      position = 0; // tokens of the text so far
     uint32_t                      attempt  = 0; // draws for the next one so far
 
-    // Calls f(first, length) for every run of tokens that may be sampled.
+    // Calls f(first, length) for each run of tokens that may be sampled.
     template <typename F> void for_allowed(F f) const {
         int32_t at = 0;
         for (llama_token t : suppressed) {
@@ -56,44 +56,43 @@ struct chooser {
     }
 
     llama_token argmax(const float * logits) const;
-    // The k best allowed tokens, best first, in candidates; k == 0: all, unsorted.
+    // Collects the k best allowed tokens in candidates, best first. k == 0: all, unsorted.
     void        collect(const float * logits, size_t k);
-    // A grammar rejection, and top-p or min-p without top-k, widen the search to the
-    // best candidates in these steps before the whole vocabulary: most often what is
-    // looked for is among the first.
+    // After a grammar rejection, and for top-p or min-p without top-k, the search widens to the best candidates in
+    // these steps before it takes the whole vocabulary. Most searches end in the first step.
     static constexpr size_t widening[] = { 128, 4096 };
 
-    // Whether top-p or min-p cuts off and top-k does not.
-    bool        cuts() const { return chain && opts.top_k <= 0 && !any(); }
-    // What top-p and min-p leave, best first, in candidates; only for cuts(). False
-    // if that are too many: nothing is known then.
-    bool        cut(const float * logits);
-    // Draws from the candidates after the temperature and nothing else.
-    llama_token pick_cut();
-    // Whether nothing but the temperature changes the odds of any token.
-    bool        any() const { return chain && opts.top_k <= 0 && !(opts.top_p > 0.0f && opts.top_p < 1.0f) && opts.min_p <= 0.0f; }
-    // Draws from all allowed tokens; only for any().
-    llama_token draw_any(const float * logits);
-    // Draws once more, from the logits of the last draw_any, which gave a token.
-    llama_token draw_again(const float * logits);
-    // Picks from the candidates: the first one, or what is drawn.
+    // Whether top-p or min-p truncates and top-k does not.
+    bool        truncates() const { return chain && opts.top_k <= 0 && !temperature_only(); }
+    // Collects what top-p and min-p leave, best first; only if truncates(). False if these are too many; then
+    // candidates holds nothing of use.
+    bool        truncate(const float * logits);
+    // Draws from the candidates that truncate left, with the temperature.
+    llama_token pick_truncated();
+    // Whether the temperature alone changes the odds of tokens.
+    bool        temperature_only() const { return chain && opts.top_k <= 0 && !(opts.top_p > 0.0f && opts.top_p < 1.0f) && opts.min_p <= 0.0f; }
+    // Draws from all allowed tokens; only if temperature_only().
+    llama_token draw_from_all(const float * logits);
+    // Draws again from the logits of the last draw_from_all, which must have returned a token.
+    llama_token redraw(const float * logits);
+    // Returns the best candidate if greedy, else draws one.
     llama_token pick(bool sorted);
 
   private:
-    // Some tokens in a row, and the weight of them and all before them.
+    // Consecutive tokens with the weight of them and all before them.
     struct block_sum {
         int32_t first, count;
         float   best;
-        double  until; // at first of the block alone, beside its best
+        double  until; // first of the block alone, relative to its best
     };
-    // What draw_any found.
+    // Results of draw_from_all.
     std::vector<block_sum> sums;
     float                  best_logit = 0;
     llama_token            best_token = -1;
 
     float factor() const { return 1.44269504f / opts.temperature; } // log2(e): weights are powers of 2
 
-    // Some tokens in a row, and the best logit of them.
+    // Consecutive tokens and their best logit.
     struct block_max {
         int32_t first, count;
         float   best;
@@ -102,13 +101,12 @@ struct chooser {
     std::vector<float>     bests;  // the same
 
     void collect_all(const float * logits);
-    // Puts the tokens of a block into candidates, which is a heap of at most k whose
-    // top is the worst.
+    // Adds the tokens of a block to candidates, a heap of at most k with the worst on top.
     void collect_into_heap(const float * logits, const block_max & b, size_t k);
 
     // A number in [0, 1) for the next draw.
     double      next_uniform();
-    // One of the tokens, each as often as the softmax of the logits says.
+    // Draws one of the tokens by the softmax of the logits.
     llama_token draw(llama_token_data_array & arr);
 };
 

@@ -1,8 +1,6 @@
-// Passes over all logits of a vocabulary, which is what a token costs beside the model:
-// with vectors of the widest kind that the CPU has, found when the program starts.
+// Passes over all logits of a vocabulary. They are most of what a token costs beside the model, so they use the
+// widest vectors that the CPU has. The choice is made when the program starts.
 #include "sampling/logits.h"
-
-#include "api.h"
 
 namespace agd {
 
@@ -42,50 +40,30 @@ using veci = uint32_t __attribute__((vector_size(16)));
 
 } // namespace portable
 
-struct kernel {
-    float (*max_value)(const float *, int32_t);
-    float (*weigh)(const float *, int32_t, float, float, float *);
-};
-
-struct kernels {
-    kernel list[3];
-    int    n = 0;
-
-    kernels() {
-#if defined(__x86_64__)
-        __builtin_cpu_init();
-        const bool fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-        if (fma && __builtin_cpu_supports("avx512f")) {
-            list[n++] = { avx512::max_value, avx512::weigh };
-        }
-        if (fma) {
-            list[n++] = { avx2::max_value, avx2::weigh };
-        }
-#endif
-        list[n++] = { portable::max_value, portable::weigh };
-    }
-};
-
-const kernels these; // those that this CPU can run, the best first
-
 } // namespace
 
-float max_value(const float * x, int32_t n) { return these.list[0].max_value(x, n); }
+kernel_list::kernel_list() {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    const bool fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (fma && __builtin_cpu_supports("avx512f")) {
+        list[n++] = { avx512::max_value, avx512::weigh };
+    }
+    if (fma) {
+        list[n++] = { avx2::max_value, avx2::weigh };
+    }
+#endif
+    list[n++] = { portable::max_value, portable::weigh };
+}
+
+const kernel_list kernels;
+
+float max_value(const float * x, int32_t n) { return kernels.list[0].max_value(x, n); }
 
 float weigh(const float * x, int32_t n, float best, float factor, float * weights) {
-    return these.list[0].weigh(x, n, best, factor, weights);
+    return kernels.list[0].weigh(x, n, best, factor, weights);
 }
 
 float exp2_negative(float x) { return portable::exp2_negative(portable::vec{} + x)[0]; }
 
 } // namespace agd
-
-extern "C" bool agd_weigh(int version, const float * x, int32_t n, float factor, float * best, float * sum, float * weights) {
-    if (version >= agd::these.n) {
-        return false;
-    }
-    const agd::kernel & k = agd::these.list[version];
-    *best = k.max_value(x, n);
-    *sum  = k.weigh(x, n, *best, factor, weights);
-    return true;
-}

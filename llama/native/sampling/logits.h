@@ -1,4 +1,4 @@
-// What is found in runs of logits, with vectors.
+// Vectorized passes over runs of logits.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,27 @@ namespace agd {
 
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
-// Largest value of x[0,n), of those that are numbers; -infinity if there are none.
+// The largest number of x[0,n), without NaN; -infinity if there is none.
 float max_value(const float * x, int32_t n);
 
-// The sum of 2^((x[i] - best) * factor) over x[0,n), none of which is above best; 0 if that
-// is infinite. The terms into weights, unless that is null.
+// The sum of 2^((x[i] - best) * factor) over x[0,n), none of which is above best. Writes the terms to weights,
+// unless that is null.
 float weigh(const float * x, int32_t n, float best, float factor, float * weights);
+
+// max_value and weigh as compiled for one instruction set.
+struct kernel {
+    float (*max_value)(const float * x, int32_t n);
+    float (*weigh)(const float * x, int32_t n, float best, float factor, float * weights);
+};
+
+// Those that this CPU can run, the best first.
+struct kernel_list {
+    kernel list[3];
+    int    n = 0;
+
+    kernel_list();
+};
+extern const kernel_list kernels;
 
 // 2^x for x <= 0, 0 below 2^-126 and for NaN; a relative error of 2e-7.
 float exp2_negative(float x);

@@ -1,8 +1,6 @@
-// Passes over a run of logits. A file includes this once for each instruction set, in a
-// namespace of its own, after it has defined AGD_TARGET (the attribute), and vec and veci
-// (W floats or unsigned ints): as wide as the registers are, since GCC 12 takes wider vectors
-// apart into numbers, and leaves loops that choose between numbers as they are. Whatever W,
-// sums are of the same 16 lanes.
+// Passes over a run of logits. A file includes this once for each instruction set, in a namespace of its own. It
+// defines AGD_TARGET (the attribute), and vec and veci (W floats or unsigned ints) before. W is the width of the
+// registers: GCC 12 takes wider vectors apart into single numbers. Sums have the same 16 lanes for every W.
 
 constexpr int32_t W = sizeof(vec) / sizeof(float), parts = 16 / W;
 

@@ -1,7 +1,6 @@
-// Sampling: the token is chosen from the logits first, and the grammar is asked
-// about it alone. Only when it says no are more candidates shown to it, because a
-// grammar check of a whole vocabulary costs milliseconds. Where the grammar leaves
-// few tokens, it is the other way round: only their logits are looked at.
+// Sampling under a grammar. A token is chosen from the logits first, and the grammar checks that token alone: to
+// check a whole vocabulary takes milliseconds. After a rejection the grammar checks more candidates. Where the
+// grammar admits few tokens, it lists them first and only their logits are read.
 #include "api.h"
 #include "sampling/chooser.h"
 #include "grammar/grammar.h"
@@ -16,29 +15,28 @@
 
 namespace {
 
-// Sampled tokens that are looked at to see how the model splits its text.
+// Sampled tokens that forced text is tokenized with.
 constexpr size_t kept_recent = 4;
 
-// How often another token is drawn in place of one that was rejected before all that
-// are admitted are looked for: a draw is a microsecond, and to find them takes five
-// thousand where a third of 150,000 is admitted.
+// How many further tokens are drawn after a rejection before all admitted tokens are listed. A draw takes a
+// microsecond; the list takes five thousand where a third of 150,000 tokens is admitted.
 constexpr int redraws = 256;
 
-// How many admitted tokens are a choice of their own, without a look at the others.
-constexpr size_t few_admitted = 1024;
-constexpr size_t all_admitted = std::numeric_limits<size_t>::max();
+// The most admitted tokens that are listed before anything is chosen.
+constexpr size_t max_listed = 1024;
+constexpr size_t no_limit = std::numeric_limits<size_t>::max();
 
 } // namespace
 
 struct agd_sampler : agd::chooser {
     const llama_vocab *           vocab = nullptr;
-    std::unique_ptr<agd::matcher> grammar; // empty: unconstrained
+    std::unique_ptr<agd::matcher> grammar; // null: unconstrained
     std::vector<llama_token>      recent;  // the last tokens of the text
     std::vector<llama_token>      admitted; // scratch
     bool                          dead = false;
     std::string                   detail;
 
-    // A token now belongs to the text.
+    // Adds a token to the text.
     void append(llama_token token) {
         position++;
         attempt = 0;
@@ -50,14 +48,14 @@ struct agd_sampler : agd::chooser {
         }
     }
 
-    // Drops the candidates that the grammar rejects; their order stays.
+    // Removes the candidates that the grammar rejects; their order stays.
     void filter() {
         candidates.erase(std::remove_if(candidates.begin(), candidates.end(),
                                         [&](const llama_token_data & c) { return !grammar->admits(c.id); }),
                          candidates.end());
     }
 
-    // All allowed tokens that the grammar admits, in candidates; false if these are more than most.
+    // Collects all allowed tokens that the grammar admits in candidates. False if these are more than most.
     bool collect_admitted(const float * logits, size_t most) {
         candidates.clear();
         if (!grammar->admitted(admitted, most)) {
@@ -71,15 +69,14 @@ struct agd_sampler : agd::chooser {
         return true;
     }
 
-    // The choice under the grammar after it has rejected the free choice. Exact:
-    // the best k admitted tokens of the vocabulary are the best k admitted of the
-    // best m, once k of those are admitted; and what is drawn until it is admitted has
-    // the odds that the admitted tokens have among themselves.
+    // Chooses under the grammar after it has rejected the free choice. This is exact. Once k of the best m tokens
+    // are admitted, the best of these are the best k admitted tokens of the vocabulary. And drawing until a
+    // token is admitted gives each admitted token the odds that it has among them.
     llama_token pick_admitted(const float * logits) {
-        if (!chain || any() || !grammar->narrow()) { // else what is admitted is found sooner
-            llama_token rejected = -1; // one with nearly all the odds is drawn again and again
-            for (int i = 0; any() && i < redraws && !grammar->tired(); i++) {
-                const llama_token token = draw_again(logits);
+        if (!chain || temperature_only() || !grammar->few_next()) { // otherwise listing is faster
+            llama_token rejected = -1; // a token with nearly all the odds is drawn many times
+            for (int i = 0; temperature_only() && i < redraws && !grammar->over_budget(); i++) {
+                const llama_token token = redraw(logits);
                 if (token < 0 || (token != rejected && grammar->admits(token, /*first=*/i == 0))) {
                     return token;
                 }
@@ -97,17 +94,16 @@ struct agd_sampler : agd::chooser {
                 }
             }
         }
-        collect_admitted(logits, all_admitted);
+        collect_admitted(logits, no_limit);
         return candidates.empty() ? AGD_SAMPLE_DEAD : pick(false);
     }
 
-    // Where the grammar leaves little, nothing else needs a look: the best token of those it
-    // admits is chosen, or one of them is drawn by its odds among them, as when the choice among
-    // all were rejected. That is so where the others have no say, as they have in top-k, top-p and min-p.
-    // A grammar that needs much work for that is asked about the chosen token, as everywhere else.
-    bool leads(const float * logits) {
+    // Lists the admitted tokens in candidates if they are few, so that only their logits are read. The choice is the
+    // same as after a rejection of the free choice. Not with top-k, top-p or min-p, where other tokens count. A grammar
+    // that needs much work for the list checks the chosen token instead.
+    bool grammar_first(const float * logits) {
         try {
-            return (!chain || any()) && grammar->narrow() && collect_admitted(logits, few_admitted);
+            return (!chain || temperature_only()) && grammar->few_next() && collect_admitted(logits, max_listed);
         } catch (const agd::too_ambiguous &) {
             grammar->forget();
             return false;
@@ -118,7 +114,7 @@ struct agd_sampler : agd::chooser {
         llama_token token;
         if (dead || grammar) {
             token = guard([&] {
-                llama_token t = leads(logits) ? pick_led(logits) : pick_free(logits);
+                llama_token t = grammar_first(logits) ? pick_admitted_only(logits) : pick_free(logits);
                 if (t >= 0 && !grammar->accept(t)) {
                     t = pick_admitted(logits);
                     if (t >= 0) {
@@ -136,16 +132,16 @@ struct agd_sampler : agd::chooser {
         return token;
     }
 
-    // The choice without a grammar.
+    // Chooses without the grammar.
     llama_token pick_free(const float * logits) {
         if (!chain) {
             return argmax(logits);
         }
-        if (any()) {
-            return draw_any(logits);
+        if (temperature_only()) {
+            return draw_from_all(logits);
         }
-        if (cuts() && cut(logits)) {
-            return pick_cut();
+        if (truncates() && truncate(logits)) {
+            return pick_truncated();
         }
         collect(logits, static_cast<size_t>(std::max(opts.top_k, 0)));
         return pick(opts.top_k > 0);
@@ -153,16 +149,15 @@ struct agd_sampler : agd::chooser {
 
     // The choice among what the grammar admits, which leads found; a row of no numbers is told
     // from one without an admitted token.
-    llama_token pick_led(const float * logits) {
+    llama_token pick_admitted_only(const float * logits) {
         if (!candidates.empty()) {
             return pick(false);
         }
         return argmax(logits) < 0 ? AGD_SAMPLE_NOTFINITE : AGD_SAMPLE_DEAD;
     }
 
-    // Appends the tokens that the grammar forces, at most max, to the text and to
-    // out; end is the token that must end it then, -1 if none must. A grammar that
-    // needs too much work for this is not asked further.
+    // Appends the tokens that the grammar forces, at most max, to the text and to out. end is the token that must
+    // end the text then, or -1. A grammar that needs too much work for this forces nothing.
     size_t force(llama_token * out, size_t max, llama_token & end) {
         end = -1;
         if (!grammar) {
@@ -180,13 +175,12 @@ struct agd_sampler : agd::chooser {
             out[n] = forced.list[n];
         }
         if (forced.ends && n == forced.list.size()) {
-            end = grammar->tokens().ending;
+            end = grammar->tokens().turn_end;
         }
         return n;
     }
 
-    // Runs f with the grammar. One that has failed is not asked again, and what
-    // it remembers is freed.
+    // Runs f with the grammar. A grammar that fails is freed and not used again.
     template <typename F> llama_token guard(F f) {
         if (dead) {
             return AGD_SAMPLE_DEAD;
@@ -301,7 +295,7 @@ extern "C" llama_token agd_sample(struct agd_sampler * s, const float * logits) 
     return AGD_SAMPLE_THROWN;
 }
 
-extern "C" void agd_sample_together(int threads, struct agd_sampler * const * samplers, const float * const * rows, int32_t n, llama_token * out) {
+extern "C" void agd_sample_batch(int threads, struct agd_sampler * const * samplers, const float * const * rows, int32_t n, llama_token * out) {
 #ifdef _OPENMP
     #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
 #endif

@@ -1,5 +1,5 @@
-// Drawing from a whole vocabulary: one pass of exponentials over 150,000 logits
-// for every token, so it is done with vectors and without a list of candidates.
+// Draws from a whole vocabulary. Each token needs one pass of exponentials over 150,000 logits, so it uses vectors
+// and no list of candidates.
 #include "sampling/chooser.h"
 
 #include <algorithm>
@@ -7,14 +7,14 @@
 
 namespace agd {
 
-// What llama.cpp's temp sampler and a draw from its softmax would choose. The sum
-// is found by blocks, then only the block in which the draw falls is looked at.
-llama_token chooser::draw_any(const float * logits) {
+// Chooses what llama.cpp's temperature sampler and a draw from its softmax would. The first pass sums blocks; only
+// the block that the draw falls into is looked at again.
+llama_token chooser::draw_from_all(const float * logits) {
     best_logit = minus_infinity;
     best_token = AGD_SAMPLE_NOTFINITE;
     sums.clear();
-    // The logits come from memory, so each block is looked at once: its weights are those
-    // beside its own best, until the best of all is known.
+    // Reading logits costs more than computing weights. So each block is read once, with weights relative to its own
+    // best until the best of all is known.
     for_blocks([&](int32_t at, int32_t count) {
         const float m = max_value(logits + at, count);
         if (m > best_logit) {
@@ -34,12 +34,12 @@ llama_token chooser::draw_any(const float * logits) {
         sum += b.until * exp2_negative((b.best - best_logit) * factor());
         b.until = sum;
     }
-    return draw_again(logits);
+    return redraw(logits);
 }
 
-llama_token chooser::draw_again(const float * logits) {
+llama_token chooser::redraw(const float * logits) {
     const double target = sums.back().until * next_uniform();
-    // The last block that has any weight takes what rounding leaves.
+    // Rounding may leave the target behind the last block.
     const auto found = std::upper_bound(sums.begin(), sums.end(), target, [](double t, const block_sum & b) { return t < b.until; });
     if (found == sums.end()) {
         return best_token;
@@ -60,9 +60,9 @@ llama_token chooser::draw_again(const float * logits) {
     return last;
 }
 
-// top-p comes before the temperature and counts from the best token on until the
-// share of all that are allowed is reached; min-p is a share of the best one's odds.
-bool chooser::cut(const float * logits) {
+// top-p comes before the temperature: tokens count from the best on until they reach that share of all allowed
+// tokens. min-p is a share of the best token's odds.
+bool chooser::truncate(const float * logits) {
     const llama_token top = argmax(logits);
     if (top < 0) {
         return false;
@@ -90,13 +90,13 @@ bool chooser::cut(const float * logits) {
             }
         }
         if (candidates.size() < m) {
-            return true; // these are all
+            return true; // these are all allowed tokens
         }
     }
     return false;
 }
 
-llama_token chooser::pick_cut() {
+llama_token chooser::pick_truncated() {
     for (auto & c : candidates) {
         c.logit /= opts.temperature;
     }
