@@ -29,3 +29,6 @@ func cstring(s string, f func(*C.char)) {
 	defer C.free(unsafe.Pointer(c))
 	f(c)
 }
+
+// nativeID names the sources that the native library was built from.
+func nativeID() string { return C.GoString(C.agd_native_id()) }

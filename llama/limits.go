@@ -17,8 +17,7 @@ const (
 	// use are about a million tokens.
 	MaxContext = 1 << 24
 
-	// MaxThreads bounds a thread count, so that a typo is an error and not a
-	// stalled machine.
+	// MaxThreads bounds a thread count, so that a typo does not stall the machine.
 	MaxThreads = 1024
 
 	// MaxText is the longest text that is tokenized at once, in bytes.
@@ -32,7 +31,7 @@ const (
 	MaxGrammarNesting = 200
 
 	// MaxGrammarRepetition is the largest bound in {m,n}. llama.cpp refuses a
-	// larger minimum and drops a larger maximum without a word.
+	// larger minimum and silently drops a larger maximum.
 	MaxGrammarRepetition = 2000
 
 	// MaxGrammarRules bounds named rules, groups and repetitions: llama.cpp

@@ -18,14 +18,13 @@ var (
 	logger      atomic.Pointer[zerolog.Logger]
 )
 
-// sharedCache marks the warning about a context that is longer than those of the
-// training. It is for one sequence; ours are many, which share the context's cells.
+// sharedCache marks the warning about a context longer than the trained one. It is meant
+// for one sequence; here many sequences share the cells.
 const sharedCache = "> n_ctx_train"
 
-// Init starts llama.cpp and sends its log lines to log: errors and warnings at
-// their level, information at debug level (llama.cpp is talkative while it
-// loads), the rest at trace level. Without Init llama.cpp runs silently. A later call
-// replaces the logger.
+// Init starts llama.cpp and sends its log lines to log: errors and warnings at their
+// level, information at debug level, the rest at trace level. Without Init llama.cpp
+// is silent. A later call replaces the logger.
 func Init(log zerolog.Logger) error {
 	l := log.With().Str("component", "llama.cpp").Logger()
 	logger.Store(&l)

@@ -60,7 +60,7 @@ func SetProgress(report func(fraction float32)) ModelOption {
 // SetCancel makes the load end with the context's cause once ctx is done.
 func SetCancel(ctx context.Context) ModelOption { return func(o *modelOptions) { o.cancel = ctx } }
 
-// mayMap says whether the model's file may stay mapped.
+// mayMap reports whether the model's file may stay mapped.
 func (o *modelOptions) mayMap() bool { return !o.vocabOnly && (o.mmap == nil || *o.mmap) }
 
 func (o *modelOptions) validate() error {

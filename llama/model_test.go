@@ -202,7 +202,7 @@ func TestVocabOnlyModelHasNoContext(t *testing.T) {
 }
 
 // To tokenize the longest texts takes minutes, and every request opens samplers.
-func TestWhatIsOpenedAndClosedDoesNotWaitForATextThatIsTokenized(t *testing.T) {
+func TestOpenAndCloseDoNotWaitForTokenize(t *testing.T) {
 	m := private(t)
 	m.mu.RLock() // as Tokenize does all the while
 	done := make(chan error)

@@ -7,8 +7,8 @@ import (
 	"agentd/llama/synth"
 )
 
-// TestTogetherIsAsOneByOne, each with its own error.
-func TestTogetherIsAsOneByOne(t *testing.T) {
+// TestSampleBatchEqualsSample, each with its own error.
+func TestSampleBatchEqualsSample(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	for _, threads := range []int{1, 3} {
 		c := newContext(t, m, SetThreads(1, threads))

@@ -30,8 +30,8 @@ const (
 	attrEOG         Attr = C.AGD_FLAG_EOG
 )
 
-// Vocab is a model's vocabulary. Everything but Tokenize is answered from Go
-// memory, so it is cheap and stays valid after the model is freed.
+// Vocab is a model's vocabulary. Everything but Tokenize uses Go memory, so it is cheap
+// and works after the model is freed.
 type Vocab struct {
 	model    *Model
 	ptr      *C.struct_llama_vocab
@@ -91,10 +91,10 @@ func newVocab(m *Model) (*Vocab, error) {
 // piece is the token's text with special tokens rendered; t must be valid.
 func (v *Vocab) piece(t Token) string { return v.pieces[v.offsets[t]:v.offsets[t+1]] }
 
-// LongestPiece is how many bytes of text a token stands for at most; at least 1.
+// LongestPiece is the length in bytes of the longest token's text; at least 1.
 func (v *Vocab) LongestPiece() int { return max(1, v.longest) }
 
-// valid says whether t is a token of the vocabulary.
+// valid reports whether t is a token of the vocabulary.
 func (v *Vocab) valid(t Token) bool { return t >= 0 && int(t) < len(v.attrs) }
 
 // Tokenize splits text into tokens. addSpecial adds BOS or EOS where the model
@@ -144,12 +144,11 @@ func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, e
 	return slices.Clone(tokens), err
 }
 
-// nextMarkup is where text is cut so that no markup token is found whole: right
-// after the first character of the first one, or at the end.
+// nextMarkup returns where to cut text so that it contains no markup token: right after
+// the first character of the first one, or at the end.
 //
-// llama.cpp's parse_special leaves out control tokens only. User-defined ones
-// are found in any text, and it makes user-defined what it believes a model
-// writes in its answers: <|start|> and <|channel|> of GPT-OSS, for one.
+// Without parse_special, llama.cpp ignores control tokens only. It finds user-defined
+// tokens in any text, and GPT-OSS's <|start|> and <|channel|> are user-defined there.
 func (v *Vocab) nextMarkup(text string) int {
 	for at := 0; ; at++ {
 		next := strings.IndexByte(text[at:], '<')
@@ -205,10 +204,10 @@ func (v *Vocab) Detokenize(ts []Token, special bool) string {
 	return string(append(out, d.Flush()...))
 }
 
-// IsEOG says whether t ends a generation (end of text, of turn, of message).
+// IsEOG reports whether t ends a generation (end of text, of turn, of message).
 func (v *Vocab) IsEOG(t Token) bool { return v.valid(t) && v.attrs[t]&attrEOG != 0 }
 
-// IsControl says whether t is a control token.
+// IsControl reports whether t is a control token.
 func (v *Vocab) IsControl(t Token) bool { return v.valid(t) && v.attrs[t]&AttrControl != 0 }
 
 // Attr gives the attributes of t, 0 for an invalid token.
@@ -222,7 +221,7 @@ func (v *Vocab) Attr(t Token) Attr {
 // BOS is the beginning-of-sequence token, -1 if there is none.
 func (v *Vocab) BOS() Token { return v.bos }
 
-// AddBOS says whether the model's prompts begin with BOS.
+// AddBOS reports whether the model's prompts begin with BOS.
 func (v *Vocab) AddBOS() bool { return v.addBOS }
 
 // Find gives the token whose whole text is piece; of several, the lowest.
