@@ -25,11 +25,11 @@ type backend interface {
 	Decode(rows []core.Row) error
 	// Logits is a view of the logits after the i-th row, until the next Decode.
 	Logits(i int) ([]float32, error)
-	// Team is how many threads SampleTogether uses, those that compute the rows; 0: none.
-	Team() int
+	// SamplerThreads is how many threads SampleBatch uses, those that compute the rows; 0: none.
+	SamplerThreads() int
 	// SetThreads changes how many threads compute and sample, from the next step on.
 	SetThreads(n int) error
-	SampleTogether(samplers []*llama.Sampler, rows [][]float32, out []llama.Sampled)
+	SampleBatch(samplers []*llama.Sampler, rows [][]float32, out []llama.Sampled)
 	// Range returns the first and the last position of s, -1 if it is empty.
 	Range(s core.SeqID) (first, last int)
 	// Abort ends a Decode in progress; any goroutine may call it.

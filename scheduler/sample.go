@@ -45,7 +45,7 @@ func (w *worker) sample() {
 		}
 		return
 	}
-	if w.back.Team() >= workers {
+	if w.back.SamplerThreads() >= workers {
 		w.sampleTogether()
 		return
 	}
@@ -76,7 +76,7 @@ func (w *worker) sampleTogether() {
 		w.samplers, w.rows = append(w.samplers, t.job.samplers[t.cand]), append(w.rows, t.rows[0])
 	}
 	w.sampled = slices.Grow(w.sampled[:0], len(w.tasks))[:len(w.tasks)]
-	w.back.SampleTogether(w.samplers, w.rows, w.sampled)
+	w.back.SampleBatch(w.samplers, w.rows, w.sampled)
 	for i := range w.tasks {
 		w.choose(i, &w.sampled[i])
 	}

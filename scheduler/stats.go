@@ -148,7 +148,7 @@ func (w *worker) publish() {
 	w.stats = Stats{
 		Running: c.Running, Waiting: c.Waiting, Cached: c.Cached,
 		Cells: c.Cells, UsedCells: c.Used, ActiveCells: c.Active, MostCached: c.MostCached,
-		Threads:   w.back.Team(),
+		Threads:   w.back.SamplerThreads(),
 		HostCells: c.HostCells, HostUsed: c.HostUsed,
 		PromptTokens: c.PromptTokens, CachedTokens: c.CachedTokens,
 		PrefillTokens: c.PrefillTokens, GeneratedTokens: c.GeneratedTokens, ForcedTokens: c.ForcedTokens,

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"agentd/agent/format"
-	"agentd/llama"
+	"agentd/llama/synth"
 	"agentd/models/household"
 	"agentd/models/household/weights"
 	"agentd/protocol"
@@ -294,7 +294,7 @@ func quantized(t *testing.T) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "q8_0.gguf")
-	if err := llama.Quantize(source, path, "q8_0"); err != nil {
+	if err := synth.Quantize(source, path); err != nil {
 		t.Fatal(err)
 	}
 	return path

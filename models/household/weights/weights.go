@@ -11,20 +11,20 @@ import (
 	"fmt"
 	"os"
 
-	"agentd/llama/modelcache"
+	"agentd/llama/synth"
 )
 
 //go:embed household.gguf
 var gguf []byte
 
 // Path gives the path of the weights as a GGUF file, which it writes first if it
-// is not in dir or not what is embedded; dir "" means modelcache.Dir. Several
+// is not in dir or not what is embedded; dir "" means synth.CacheDir. Several
 // processes may do so at once.
 func Path(dir string) (string, error) {
 	sum := sha256.Sum256(gguf)
 	name := fmt.Sprintf("household-%s.gguf", hex.EncodeToString(sum[:8]))
-	path, err := modelcache.Keep(dir, name, isWhole, func(path string) error {
-		return modelcache.Write(path, func(f *os.File) error {
+	path, err := synth.Keep(dir, name, isWhole, func(path string) error {
+		return synth.WriteFile(path, func(f *os.File) error {
 			_, err := f.Write(gguf)
 			return err
 		})
