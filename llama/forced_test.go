@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"agentd/defaultmodel/weights"
 	"agentd/llama/synth"
-	"agentd/models/household/weights"
 )
 
 // callGrammar is that of one or more tool calls or a reply, as agents have it.

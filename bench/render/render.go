@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"agentd/bench/workload"
+	"agentd/defaultmodel/weights"
 	"agentd/llama"
-	"agentd/models/household/weights"
 	"agentd/server/inference"
 )
 

@@ -3,10 +3,10 @@ package main
 import (
 	"testing"
 
+	"agentd/defaultmodel/dataset"
+	"agentd/defaultmodel/evaluate"
+	"agentd/defaultmodel/weights"
 	"agentd/llama"
-	"agentd/models/household/dataset"
-	"agentd/models/household/evaluate"
-	"agentd/models/household/weights"
 )
 
 // TestTheDefaultModelsAnswersFit: the right decisions in the conversations by which

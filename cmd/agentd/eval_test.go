@@ -13,11 +13,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"agentd/defaultmodel/demo"
+	"agentd/defaultmodel/evaluate"
+	"agentd/defaultmodel/household"
+	"agentd/defaultmodel/playback"
 	"agentd/llama/synth"
-	"agentd/models/household"
-	"agentd/models/household/demo"
-	"agentd/models/household/evaluate"
-	"agentd/models/household/playback"
 	"agentd/protocol"
 	"agentd/server"
 

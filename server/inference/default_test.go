@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"agentd/agent/format"
+	"agentd/defaultmodel/household"
+	"agentd/defaultmodel/weights"
 	"agentd/llama"
-	"agentd/models/household"
-	"agentd/models/household/weights"
 	"agentd/protocol"
 
 	"github.com/rs/zerolog"

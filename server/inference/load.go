@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"agentd/agent"
+	"agentd/defaultmodel/weights"
 	"agentd/llama"
 	"agentd/llama/synth"
-	"agentd/models/household/weights"
 	"agentd/scheduler"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"agentd/agent"
 	"agentd/agent/format"
-	"agentd/models/household"
-	"agentd/models/household/dataset"
+	"agentd/defaultmodel/dataset"
+	"agentd/defaultmodel/household"
 	"agentd/protocol"
 )
 

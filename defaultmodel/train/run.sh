@@ -3,7 +3,7 @@
 # goes on where it was. What it makes lies in $XDG_CACHE_HOME/agentd/train. README.md says what the values mean.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
-root=$(CDPATH='' cd -- "$here/../../.." && pwd)
+root=$(CDPATH='' cd -- "$here/../.." && pwd)
 : "${GROUPS_TRAIN:=6000}" "${GROUPS_FIRST:=1500}" "${GROUPS_EVAL:=100}" "${SEED:=1}" "${STEPS_FIRST:=400}" "${STEPS:=8000}" "${COOL:=8000}"
 : "${WEIGHTS:=}" "${LAYERS:=6}" "${GROWN:=0}" "${FILE_TYPE:=f16}" "${KEEP:=0}" "${LOOKUP:=1}" "${RATE:=2e-3}" "${TYPE:=bfloat16}" "${THREADS:=$(nproc)}" "${PYTHON:=python3}"
 work=${XDG_CACHE_HOME:-$HOME/.cache}/agentd/train
@@ -47,7 +47,7 @@ dataset() { # file, seed, further arguments
 	seed=$2
 	shift 2
 	[ -s "$file" ] || {
-		(cd "$root" && go run ./models/household/dataset/cmd --seed "$seed" --out "$file.new" "$@")
+		(cd "$root" && go run ./defaultmodel/dataset/cmd --seed "$seed" --out "$file.new" "$@")
 		mv "$file.new" "$file"
 	}
 	(cd "$work" && sha256sum "${file##*/}") | tee -a "$run/data.sha256.new"
@@ -97,9 +97,9 @@ python export.py "$@" --type "$FILE_TYPE" --checkpoint "$run/$kept" --tokenizer 
 	--data "$held_out" --expect "$run/expect.json"
 tolerance=0.05
 [ "$FILE_TYPE" != q8_0 ] || tolerance=0.5 # llama.cpp rounds what it multiplies with such weights to eight bits, too
-(cd "$root" && go run ./models/household/train/check --model "$run/household.gguf" --expect "$run/expect.json" --tolerance "$tolerance")
+(cd "$root" && go run ./defaultmodel/train/check --model "$run/household.gguf" --expect "$run/expect.json" --tolerance "$tolerance")
 
 cat <<END
 Serve it:                  ./agentd --model $run/household.gguf
-Make it the default model: cp $run/household.gguf $run/curve.csv $run/curve.svg $run/data.sha256 $root/models/household/weights/
+Make it the default model: cp $run/household.gguf $run/curve.csv $run/curve.svg $run/data.sha256 $root/defaultmodel/weights/
 END

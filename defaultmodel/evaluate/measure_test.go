@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"agentd/models/household"
-	"agentd/models/household/dataset"
-	"agentd/models/household/playback"
+	"agentd/defaultmodel/dataset"
+	"agentd/defaultmodel/household"
+	"agentd/defaultmodel/playback"
 	"agentd/protocol"
 )
 

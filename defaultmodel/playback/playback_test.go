@@ -5,7 +5,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"agentd/models/household"
+	"agentd/defaultmodel/household"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

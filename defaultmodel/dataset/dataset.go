@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"agentd/agent"
-	"agentd/models/household"
+	"agentd/defaultmodel/household"
 )
 
 // EpisodesPerGroup is how many conversations share the beginning of their prompts.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"agentd/models/household"
+	"agentd/defaultmodel/household"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the golden file")

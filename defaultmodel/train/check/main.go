@@ -1,7 +1,7 @@
 // Command check compares an exported model in llama.cpp with what the training
 // program computed for it: tokens exactly, logits within a tolerance.
 //
-//	go run ./models/household/train/check --model m.gguf --expect expect.json
+//	go run ./defaultmodel/train/check --model m.gguf --expect expect.json
 package main
 
 import (

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"agentd/models/household"
+	"agentd/defaultmodel/household"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the golden file")

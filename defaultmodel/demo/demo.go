@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode"
 
-	"agentd/models/household"
+	"agentd/defaultmodel/household"
 	"agentd/protocol"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"agentd/agent"
 	"agentd/agent/format"
-	"agentd/models/household"
+	"agentd/defaultmodel/household"
 	"agentd/protocol"
 )
 

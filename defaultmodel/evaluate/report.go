@@ -8,7 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"agentd/models/household"
+	"agentd/defaultmodel/household"
 )
 
 // Goals of the default model, in percent.

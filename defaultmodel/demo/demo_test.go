@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"agentd/models/household"
-	"agentd/models/household/playback"
+	"agentd/defaultmodel/household"
+	"agentd/defaultmodel/playback"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")

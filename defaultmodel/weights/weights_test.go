@@ -9,9 +9,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"agentd/defaultmodel/household"
 	"agentd/llama"
 	"agentd/llama/synth"
-	"agentd/models/household"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -13,8 +13,8 @@ import (
 	"os"
 	"os/signal"
 
-	"agentd/models/household"
-	"agentd/models/household/dataset"
+	"agentd/defaultmodel/dataset"
+	"agentd/defaultmodel/household"
 )
 
 func main() {

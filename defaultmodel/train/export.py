@@ -12,11 +12,11 @@ import tokenizer as tok
 from model import Qwen3, Shape
 from packing import Node, encode_segments, pack
 
-LICENSE = "mit"  # the project's, ../../../LICENSE
+LICENSE = "mit"  # the project's, ../../LICENSE
 TOKEN_TYPES = {"control": gguf.TokenType.CONTROL, "user-defined": gguf.TokenType.USER_DEFINED}
 # Of matrices. With q8_0 only those of the feed-forward parts have it: two thirds of the weights.
 FILE_TYPES = {"f32": gguf.LlamaFileType.ALL_F32, "f16": gguf.LlamaFileType.MOSTLY_F16, "q8_0": gguf.LlamaFileType.MOSTLY_Q8_0}
-TEMPLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "chat_template.jinja")
+TEMPLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "household", "chat_template.jinja")
 
 
 def load(checkpoint: str) -> Qwen3:
@@ -139,7 +139,7 @@ def main() -> None:
     p.add_argument("--type", choices=FILE_TYPES, default="f16", help="type of the matrices; of q8_0 only the feed-forward parts, the others f16")
     p.add_argument("--name", default="agentd household", help="general.name")
     p.add_argument("--data", help="JSONL from which to make what the check expects")
-    p.add_argument("--expect", help="where to write it, for `go run ./models/household/train/check`")
+    p.add_argument("--expect", help="where to write it, for `go run ./defaultmodel/train/check`")
     args = p.parse_args()
     if not 0 <= args.keep <= 1 or args.keep and not args.before:
         p.error("--keep is a share, from 0 to 1, of the weights of --before")

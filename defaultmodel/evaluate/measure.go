@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"agentd/models/household"
+	"agentd/defaultmodel/household"
 	"agentd/protocol"
 )
 

@@ -34,7 +34,7 @@ func (k *kit) SpecialTokens() []string {
 // native is the agent's qwen format over the chat template of this model.
 func native(t *testing.T) (format.Format, *kit) {
 	t.Helper()
-	source, err := os.ReadFile(filepath.Join("..", "..", "chat_template.jinja"))
+	source, err := os.ReadFile(filepath.Join("..", "..", "household", "chat_template.jinja"))
 	if err != nil {
 		t.Fatal(err)
 	}
