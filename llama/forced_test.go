@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/defaultmodel/weights"
+	"agentd/defaultmodel"
 	"agentd/llama/synth"
 )
 
@@ -57,7 +57,7 @@ func callText(r *rand.Rand) string {
 // forceModels are vocabularies of different kinds.
 func forceModels(t testing.TB) map[string]*Model {
 	t.Helper()
-	path, err := weights.Path("")
+	path, err := defaultmodel.Path("")
 	if err != nil {
 		t.Fatal(err)
 	}

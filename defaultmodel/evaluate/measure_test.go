@@ -12,7 +12,6 @@ import (
 
 	"agentd/defaultmodel/dataset"
 	"agentd/defaultmodel/household"
-	"agentd/defaultmodel/playback"
 	"agentd/protocol"
 )
 
@@ -31,14 +30,14 @@ func options() []Options {
 }
 
 // taught is a model that decides as the planner does.
-func taught(t *testing.T, o Options) *playback.Model {
+func taught(t *testing.T, o Options) *dataset.Playback {
 	t.Helper()
-	m, err := playback.New()
+	m, err := dataset.NewPlayback()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range o.Episodes {
-		if err := m.Teach(t.Context(), o.Episode(i), playback.Planner); err != nil {
+		if err := m.Teach(t.Context(), o.Episode(i), dataset.PlannerAnswer); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -134,7 +133,7 @@ func TestAnEndedTaskIsNotRepaired(t *testing.T) {
 				step := 0
 				err := m.Teach(t.Context(), o.Episode(i), func(e *household.Episode) (string, error) {
 					if step++; step != 2 {
-						return playback.Planner(e)
+						return dataset.PlannerAnswer(e)
 					}
 					want.Kinds[e.Kind()].Count--
 					return test.answer, nil

@@ -1,7 +1,7 @@
-// Package weights holds the default model: weights of a small Qwen 3 that was
+// Package defaultmodel embeds the default model: the weights of a small Qwen 3,
 // trained on conversations of package household, under the project's licence.
-// docs/model.md is its model card, ../train makes it anew.
-package weights
+// docs/model.md is its model card. train/run.sh trains it again.
+package defaultmodel
 
 import (
 	"bytes"
@@ -14,12 +14,12 @@ import (
 	"agentd/llama/modelcache"
 )
 
-//go:embed household.gguf
+//go:embed weights/household.gguf
 var gguf []byte
 
-// Path gives the path of the weights as a GGUF file, which it writes first if it
-// is not in dir or not what is embedded; dir "" means modelcache.Dir. Several
-// processes may do so at once.
+// Path returns the path of a GGUF file in dir that holds the embedded weights. It
+// writes the file if it is missing or differs. An empty dir means modelcache.Dir.
+// Several processes may call it at once.
 func Path(dir string) (string, error) {
 	sum := sha256.Sum256(gguf)
 	name := fmt.Sprintf("household-%s.gguf", hex.EncodeToString(sum[:8]))
@@ -30,12 +30,12 @@ func Path(dir string) (string, error) {
 		})
 	})
 	if err != nil {
-		return "", fmt.Errorf("weights: %w", err)
+		return "", fmt.Errorf("default model: %w", err)
 	}
 	return path, nil
 }
 
-// isWhole tells whether a file holds the weights. Its name does not show damage.
+// isWhole reports whether a file holds exactly the embedded weights.
 func isWhole(path string) bool {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(gguf)) {
 		return false

@@ -1,4 +1,4 @@
-package weights
+package defaultmodel
 
 import (
 	"bytes"
@@ -32,7 +32,7 @@ func written(t *testing.T, dir string) string {
 	return path
 }
 
-func TestTheFileIsWrittenOnce(t *testing.T) {
+func TestPathWritesFileOnce(t *testing.T) {
 	dir := t.TempDir()
 	path := written(t, dir)
 	first, err := os.Stat(path)
@@ -41,11 +41,11 @@ func TestTheFileIsWrittenOnce(t *testing.T) {
 	}
 	again, err := os.Stat(written(t, dir))
 	if err != nil || !os.SameFile(first, again) || !again.ModTime().Equal(first.ModTime()) {
-		t.Errorf("it was written again: %v", err)
+		t.Errorf("the file was written again: %v", err)
 	}
 }
 
-func TestADamagedFileIsReplaced(t *testing.T) {
+func TestPathReplacesDamagedFile(t *testing.T) {
 	dir := t.TempDir()
 	path := written(t, dir)
 	changed := bytes.Clone(gguf)
@@ -56,13 +56,13 @@ func TestADamagedFileIsReplaced(t *testing.T) {
 				t.Fatal(err)
 			}
 			if again := written(t, dir); again != path {
-				t.Errorf("it is now at %s", again)
+				t.Errorf("the path changed to %s", again)
 			}
 		})
 	}
 }
 
-func TestSeveralMayWriteAtOnce(t *testing.T) {
+func TestPathIsSafeForConcurrentCalls(t *testing.T) {
 	dir := t.TempDir()
 	var all sync.WaitGroup
 	for range 8 {
@@ -78,19 +78,18 @@ func TestSeveralMayWriteAtOnce(t *testing.T) {
 	}
 }
 
-func TestADirectoryThatCannotBeIsSaid(t *testing.T) {
+func TestPathFailsWhenDirIsAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if path, err := Path(file); err == nil {
-		t.Errorf("it is at %s", path)
+		t.Errorf("got path %s and no error", path)
 	}
 }
 
-// TestTheWeightsAreWhatTheModelCardSays: small enough for the repository, under
-// the project's licence, and with the chat template of the training.
-func TestTheWeightsAreWhatTheModelCardSays(t *testing.T) {
+// TestWeightsMatchModelCard checks size, licence and chat template.
+func TestWeightsMatchModelCard(t *testing.T) {
 	if len(gguf) > maxBytes {
 		t.Errorf("%d bytes, more than %d", len(gguf), maxBytes)
 	}

@@ -1,18 +1,13 @@
-package playback
+package dataset
 
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"agentd/defaultmodel/household"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// TestAModelRepeatsWhatItWasTaughtLast, and is lost elsewhere.
-func TestAModelRepeatsWhatItWasTaughtLast(t *testing.T) {
-	m, err := New()
+func TestPlaybackRepeatsTheLatestLesson(t *testing.T) {
+	m, err := NewPlayback()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +20,7 @@ func TestAModelRepeatsWhatItWasTaughtLast(t *testing.T) {
 		return out.Output.Say
 	}
 	e := household.New(1, household.Options{})
-	if got := says(e); got != Lost {
+	if got := says(e); got != Untaught {
 		t.Errorf("untaught it says %q", got)
 	}
 	for _, text := range []string{"One.", "Two."} {
@@ -36,7 +31,7 @@ func TestAModelRepeatsWhatItWasTaughtLast(t *testing.T) {
 			t.Errorf("taught %q it says %q", text, got)
 		}
 	}
-	if got := says(household.New(2, household.Options{})); got != Lost {
+	if got := says(household.New(2, household.Options{})); got != Untaught {
 		t.Errorf("elsewhere it says %q", got)
 	}
 }
