@@ -60,7 +60,7 @@ type job struct {
 	session *session
 	req     *protocol.SpecializedCoachingRequest
 	id      string
-	task    *repair.Task
+	task    *repair.Case
 	log     *logbook // nil when the session wants no logs
 
 	provider string // of the result: that of the session unless a person had the last word

@@ -23,7 +23,7 @@ func (j *job) askModels(ctx context.Context) (result, error) {
 	defer func() { j.worked = j.service.opts.Now().Sub(started) }()
 
 	if j.task == nil {
-		j.task = repair.NewTask(j.req)
+		j.task = repair.NewCase(j.req)
 	}
 	if j.req.Kind == protocol.CoachingFormat {
 		v, err := j.told().WithoutModel()
@@ -89,7 +89,7 @@ func (j *job) askModel(ctx context.Context, b backend.Backend, def protocol.Coac
 
 // told is the task for what is told to others than its coach: its errors and reasons
 // quote texts cut short, and half a key is not recognised any more.
-func (j *job) told() *repair.Task { return j.task.Hiding(j.session.redactor) }
+func (j *job) told() *repair.Case { return j.task.Redacted(j.session.redactor) }
 
 // attempt tells the log and the metrics about a try.
 func (j *job) attempt(b backend.Backend, a backend.Attempt) {

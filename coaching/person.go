@@ -30,7 +30,7 @@ func (j *job) askPerson(ctx context.Context) (r result, final bool, err error) {
 	ctx, cancel := j.session.within(ctx)
 	defer cancel()
 	if j.task == nil {
-		j.task = repair.NewTask(j.req)
+		j.task = repair.NewCase(j.req)
 	}
 	ask := j.task.HumanRequest(j.id)
 	t, joined, err := j.session.join(ask)
