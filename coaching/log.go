@@ -111,6 +111,15 @@ func (l *logbook) task(endpoint string, ask *protocol.HumanCoachingRequest, post
 	l.block("markdown", ask.RenderedPrompt)
 }
 
+// peopleSkipped tells why the people at an endpoint were not asked.
+func (l *logbook) peopleSkipped(endpoint string, err error) {
+	if l == nil {
+		return
+	}
+	l.line("## People at %s\n", l.code(egress.SafeURL(endpoint)))
+	l.line("Not asked: %s\n", l.code(err.Error()))
+}
+
 // taskFailed tells why there is no answer of a person.
 func (l *logbook) taskFailed(err error) {
 	if l == nil {

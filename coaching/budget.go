@@ -6,42 +6,42 @@ import (
 	"agentd/protocol"
 )
 
-// room is the memory for requests: their number alone does not bound it, since
-// one may be as long as a body may be. One request always fits.
-type room struct {
-	most int64
-	used atomic.Int64
+// byteBudget bounds the memory of requests. Their number alone does not, since one may
+// be as long as a body may be. One request always fits.
+type byteBudget struct {
+	limit int64
+	used  atomic.Int64
 }
 
-// take takes n bytes unless there are too few left.
-func (r *room) take(n int64) bool {
-	if used := r.used.Add(n); used > r.most && used > n {
-		r.used.Add(-n)
+// take takes n bytes unless too few are left.
+func (b *byteBudget) take(n int64) bool {
+	if used := b.used.Add(n); used > b.limit && used > n {
+		b.used.Add(-n)
 		return false
 	}
 	return true
 }
 
-func (r *room) give(n int64) { r.used.Add(-n) }
+func (b *byteBudget) release(n int64) { b.used.Add(-n) }
 
-// reserve takes n bytes of the session's room and of that of all sessions.
+// reserve takes n bytes of the session's budget and of that of all sessions.
 func (s *session) reserve(n int64) error {
-	if !s.room.take(n) {
+	if !s.budget.take(n) {
 		return &FullError{What: "the coaching session of this run has requests in work or waiting that are too long together", RetryAfter: maxRetryAfter}
 	}
 	if !s.shared.take(n) {
-		s.room.give(n)
+		s.budget.release(n)
 		return &FullError{What: "the coaching requests that are in work or waiting are too long together", RetryAfter: maxRetryAfter}
 	}
 	return nil
 }
 
 func (s *session) unreserve(n int64) {
-	s.room.give(n)
-	s.shared.give(n)
+	s.budget.release(n)
+	s.shared.release(n)
 }
 
-// What an element of a list takes beside its texts, about.
+// Approximate bytes of a list element beside its texts.
 const (
 	perStep, perCall, perPoint = 512, 64, 256
 	perValue                   = 24

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,9 +17,9 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// people is an endpoint where people work: tasks wait until the test answers
+// peopleServer is an endpoint where people work: tasks wait until the test answers
 // them, and the answer is there for whoever posts the same id again.
-type people struct {
+type peopleServer struct {
 	*httptest.Server
 	mu        sync.Mutex
 	waiting   map[string]int // connections by task
@@ -31,9 +32,18 @@ type people struct {
 	stubborn  bool // refuses to withdraw
 }
 
-func newPeople(t *testing.T) *people {
+func newPeople(t *testing.T) *peopleServer {
 	t.Helper()
-	p := &people{
+	return newPeopleAt(t, "127.0.0.1:0")
+}
+
+func newPeopleAt(t *testing.T, address string) *peopleServer {
+	t.Helper()
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &peopleServer{
 		waiting: make(map[string]int), posted: make(map[string]int),
 		answers: make(map[string]func(string) *protocol.HumanCoachingResponse),
 	}
@@ -41,13 +51,16 @@ func newPeople(t *testing.T) *people {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/coaching/requests", p.post)
 	mux.HandleFunc("DELETE /v1/coaching/requests/{id}", p.withdraw)
-	p.Server = httptest.NewServer(mux)
+	p.Server = httptest.NewUnstartedServer(mux)
+	_ = p.Listener.Close()
+	p.Listener = listener
 	p.Config.ErrorLog = discardLog()
+	p.Start()
 	t.Cleanup(p.Close)
 	return p
 }
 
-func (p *people) post(w http.ResponseWriter, r *http.Request) {
+func (p *peopleServer) post(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	task, err := protocol.DecodeHumanCoachingRequest(body)
 	if err != nil {
@@ -83,7 +96,7 @@ func (p *people) post(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(p.answers[task.RequestID](task.RequestID).AppendJSON(nil))
 }
 
-func (p *people) withdraw(w http.ResponseWriter, r *http.Request) {
+func (p *peopleServer) withdraw(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.withdrawn = append(p.withdrawn, r.PathValue("id"))
@@ -95,7 +108,7 @@ func (p *people) withdraw(w http.ResponseWriter, r *http.Request) {
 }
 
 // wait waits until the tasks are as a test wants them.
-func (p *people) wait(t *testing.T, what func() bool) {
+func (p *peopleServer) wait(t *testing.T, what func() bool) {
 	t.Helper()
 	waitFor(t, func() bool {
 		p.mu.Lock()
@@ -105,7 +118,7 @@ func (p *people) wait(t *testing.T, what func() bool) {
 }
 
 // answerAll answers every task, those to come included.
-func (p *people) answerAll(a protocol.HumanCoachingResponse) {
+func (p *peopleServer) answerAll(a protocol.HumanCoachingResponse) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for id := range p.posted {
@@ -118,9 +131,9 @@ func (p *people) answerAll(a protocol.HumanCoachingResponse) {
 }
 
 // count is the number of different tasks.
-func (p *people) count() int { return len(p.posted) }
+func (p *peopleServer) count() int { return len(p.posted) }
 
-func (p *people) connections() (n int) {
+func (p *peopleServer) connections() (n int) {
 	for _, each := range p.waiting {
 		n += each
 	}
@@ -168,7 +181,7 @@ func TestWhatAPersonAnswers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p, s := newPeople(t), newService(t, Options{})
 			configure(t, s, "r", humanConfig(p.URL))
-			done := ask(t.Context(), s, request("r", "c"))
+			done := ask(t.Context(), s, newRequest("r", "c"))
 			p.wait(t, func() bool { return p.count() == 1 })
 			p.answerAll(c.answer)
 			got := receive(t, done, "the answer")
@@ -188,7 +201,7 @@ func TestWhatAPersonAnswers(t *testing.T) {
 func TestTheSameRequestJoinsTheSameTask(t *testing.T) {
 	p, s := newPeople(t), newService(t, Options{})
 	configure(t, s, "r", humanConfig(p.URL))
-	first, second := ask(t.Context(), s, request("r", "c")), ask(t.Context(), s, request("r", "c"))
+	first, second := ask(t.Context(), s, newRequest("r", "c")), ask(t.Context(), s, newRequest("r", "c"))
 	other := requestOf("r", "c", protocol.CoachingSuboptimal, `{"id":"p","input_step_id":7}`)
 	third := ask(t.Context(), s, other)
 	waitFor(t, func() bool { return inWork(s) == 3 })
@@ -203,8 +216,8 @@ func TestTheSameRequestJoinsTheSameTask(t *testing.T) {
 		t.Errorf("people saw %d tasks, want one for each different request", p.count())
 	}
 	for _, sess := range s.sessions {
-		if len(sess.tasks) != 0 || len(sess.kept) != 0 {
-			t.Errorf("%d tasks and %d ids are kept though all answers were taken", len(sess.tasks), len(sess.kept))
+		if len(sess.people.tasks) != 0 || len(sess.people.undelivered) != 0 {
+			t.Errorf("%d tasks and %d ids are kept though all answers were taken", len(sess.people.tasks), len(sess.people.undelivered))
 		}
 	}
 }
@@ -214,13 +227,13 @@ func TestTasksOfPeople(t *testing.T) {
 		p, s := newPeople(t), newService(t, Options{})
 		configure(t, s, "r", humanConfig(p.URL))
 		ctx, leave := context.WithCancel(t.Context())
-		first := ask(ctx, s, request("r", "c"))
+		first := ask(ctx, s, newRequest("r", "c"))
 		p.wait(t, func() bool { return p.connections() == 1 })
 		leave()
 		if got := receive(t, first, "the end"); !errors.Is(got.err, context.Canceled) {
 			t.Errorf("Coach: %v, want its context's error", got.err)
 		}
-		second := ask(t.Context(), s, request("r", "c"))
+		second := ask(t.Context(), s, newRequest("r", "c"))
 		waitFor(t, func() bool { return callers(s) == 1 })
 		p.answerAll(personSays)
 		if got := receive(t, second, "the answer"); got.err != nil || got.res.Status != protocol.CoachingCorrected {
@@ -234,14 +247,14 @@ func TestTasksOfPeople(t *testing.T) {
 		p, s := newPeople(t), newService(t, Options{})
 		configure(t, s, "r", humanConfig(p.URL))
 		ctx, leave := context.WithCancel(t.Context())
-		first := ask(ctx, s, request("r", "c"))
+		first := ask(ctx, s, newRequest("r", "c"))
 		p.wait(t, func() bool { return p.connections() == 1 })
 		leave()
 		receive(t, first, "the end")
 		p.answerAll(personSays)
 		waitFor(t, func() bool { return inWork(s) == 0 })
 		p.Close() // whoever asks now gets no answer from there
-		if got := receive(t, ask(t.Context(), s, request("r", "c")), "the answer"); got.err != nil || got.res.Status != protocol.CoachingCorrected {
+		if got := receive(t, ask(t.Context(), s, newRequest("r", "c")), "the answer"); got.err != nil || got.res.Status != protocol.CoachingCorrected {
 			t.Errorf("%v, %v", got.res, got.err)
 		}
 	})
@@ -249,7 +262,7 @@ func TestTasksOfPeople(t *testing.T) {
 		p, s := newPeople(t), newService(t, Options{})
 		configure(t, s, "r", humanConfig(p.URL))
 		check := nothingLeft(t)
-		first, second := ask(t.Context(), s, request("r", "a")), ask(t.Context(), s, request("r", "b"))
+		first, second := ask(t.Context(), s, newRequest("r", "a")), ask(t.Context(), s, newRequest("r", "b"))
 		p.wait(t, func() bool { return p.connections() == 2 })
 		ctx, leave := context.WithCancel(t.Context())
 		leave() // the caller of DELETE does not wait, which changes nothing
@@ -273,7 +286,7 @@ func TestTasksOfPeople(t *testing.T) {
 		p, s := newPeople(t), newService(t, Options{})
 		p.stubborn = true
 		configure(t, s, "r", humanConfig(p.URL))
-		done := ask(t.Context(), s, request("r", "c"))
+		done := ask(t.Context(), s, newRequest("r", "c"))
 		p.wait(t, func() bool { return p.connections() == 1 })
 		if err := s.CloseSession(t.Context(), "r"); err != nil {
 			t.Error(err)
@@ -288,7 +301,7 @@ func TestTasksOfPeople(t *testing.T) {
 	t.Run("shutting down withdraws, too", func(t *testing.T) {
 		p, s := newPeople(t), newService(t, Options{})
 		configure(t, s, "r", humanConfig(p.URL))
-		done := ask(t.Context(), s, request("r", "c"))
+		done := ask(t.Context(), s, newRequest("r", "c"))
 		p.wait(t, func() bool { return p.connections() == 1 })
 		if err := s.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -305,7 +318,7 @@ func TestTasksOfPeople(t *testing.T) {
 		p, s := newPeople(t), newService(t, Options{Log: zerolog.New(&out), Registerer: out.registry()})
 		p.restarts, p.stubborn = 1, true
 		configure(t, s, "r", humanConfig(p.URL+"?key="+secret))
-		done := ask(t.Context(), s, request("r", "c"))
+		done := ask(t.Context(), s, newRequest("r", "c"))
 		p.wait(t, func() bool { return p.connections() == 1 && len(p.requests) == 2 })
 		if err := s.CloseSession(t.Context(), "r"); err != nil {
 			t.Error(err)
@@ -315,13 +328,13 @@ func TestTasksOfPeople(t *testing.T) {
 			t.Fatal(got.err)
 		}
 		configure(t, s, "r", humanConfig("http://"+closedPort+"?key="+secret))
-		out.mustNotHold(t, secret, got.res, coach(t, s, request("r", "c")))
+		out.mustNotHold(t, secret, got.res, mustCoach(t, s, newRequest("r", "c")))
 	})
 	t.Run("the endpoint restarts in the middle", func(t *testing.T) {
 		p, s := newPeople(t), newService(t, Options{})
 		p.restarts = 2
 		configure(t, s, "r", humanConfig(p.URL))
-		done := ask(t.Context(), s, request("r", "c"))
+		done := ask(t.Context(), s, newRequest("r", "c"))
 		p.wait(t, func() bool { return len(p.requests) == 3 && p.connections() == 1 })
 		if p.count() != 1 {
 			t.Errorf("%d tasks, want one that is posted again", p.count())
@@ -338,7 +351,7 @@ func TestTasksOfPeople(t *testing.T) {
 		s := newService(t, Options{})
 		configure(t, s, "r", humanConfig(script.URL))
 		for n := int64(1); n <= 2; n++ {
-			if res := coach(t, s, request("r", "c")); res.Status != protocol.CoachingFailed || !strings.Contains(res.Reason, "418") {
+			if res := mustCoach(t, s, newRequest("r", "c")); res.Status != protocol.CoachingFailed || !strings.Contains(res.Reason, "418") {
 				t.Errorf("%s %q, want an error with the status", res.Status, res.Reason)
 			}
 			if script.asked.Load() != n {
@@ -350,7 +363,7 @@ func TestTasksOfPeople(t *testing.T) {
 		p, s := newPeople(t), newService(t, Options{})
 		for n := 1; n <= 2; n++ {
 			configure(t, s, "r", humanConfig(p.URL))
-			done := ask(t.Context(), s, request("r", "c"))
+			done := ask(t.Context(), s, newRequest("r", "c"))
 			p.wait(t, func() bool { return p.count() == n && p.connections() == 1 })
 			p.answerAll(personSays)
 			receive(t, done, "the answer")
@@ -362,7 +375,7 @@ func TestTasksOfPeople(t *testing.T) {
 	t.Run("nobody listens", func(t *testing.T) {
 		s := newService(t, Options{})
 		configure(t, s, "r", humanConfig("http://"+closedPort))
-		if res := coach(t, s, request("r", "c")); res.Status != protocol.CoachingFailed || !strings.Contains(res.Reason, "cannot be reached") {
+		if res := mustCoach(t, s, newRequest("r", "c")); res.Status != protocol.CoachingFailed || !strings.Contains(res.Reason, "cannot be reached") {
 			t.Errorf("%s %q", res.Status, res.Reason)
 		}
 	})
@@ -388,7 +401,7 @@ func TestAnswersNobodyTakesAreBounded(t *testing.T) {
 	const extra = 3
 	for i := range maxUndelivered + extra {
 		ctx, leave := context.WithCancel(t.Context())
-		done := ask(ctx, s, request("r", fmt.Sprint(i)))
+		done := ask(ctx, s, newRequest("r", fmt.Sprint(i)))
 		p.wait(t, func() bool { return p.connections() == 1 && p.count() == i+1 })
 		leave()
 		receive(t, done, "the end")
@@ -396,8 +409,8 @@ func TestAnswersNobodyTakesAreBounded(t *testing.T) {
 		waitFor(t, func() bool { return inWork(s) == 0 })
 	}
 	for _, sess := range s.sessions {
-		if len(sess.tasks) != maxUndelivered || len(sess.kept) != maxUndelivered {
-			t.Errorf("%d tasks and %d ids are kept, want %d", len(sess.tasks), len(sess.kept), maxUndelivered)
+		if len(sess.people.tasks) != maxUndelivered || len(sess.people.undelivered) != maxUndelivered {
+			t.Errorf("%d tasks and %d ids are kept, want %d", len(sess.people.tasks), len(sess.people.undelivered), maxUndelivered)
 		}
 	}
 }

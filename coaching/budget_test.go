@@ -12,7 +12,7 @@ import (
 
 // long is a request with a goal of n bytes.
 func long(runID, requestID string, n int) *protocol.SpecializedCoachingRequest {
-	req := request(runID, requestID)
+	req := newRequest(runID, requestID)
 	req.Stage.Goal = strings.Repeat("g", n)
 	return req
 }
@@ -37,12 +37,12 @@ func TestRequestsThatAreTooLongTogetherWaitOutside(t *testing.T) {
 		}
 	}
 	admit(long("r0", "longer than the share, but alone", most/sessionShare+1))
-	refuse("of this run", request("r0", "more"))
+	refuse("of this run", newRequest("r0", "more"))
 	for i := 1; i < 4; i++ {
 		admit(long(fmt.Sprint("r", i), "another session's", most*9/40))
 	}
 	refuse("requests that are in work", long("r4", "the last one's share is not there", most*9/40))
-	admit(request("r4", "a short one"))
+	admit(newRequest("r4", "a short one"))
 	for range waiting {
 		answer <- struct{}{}
 	}
@@ -51,7 +51,7 @@ func TestRequestsThatAreTooLongTogetherWaitOutside(t *testing.T) {
 			t.Error(got.err)
 		}
 	}
-	if used := s.room.used.Load(); used != 0 {
+	if used := s.requestBytes.used.Load(); used != 0 {
 		t.Errorf("%d bytes are still taken", used)
 	}
 	admit(long("r0", "again", most/sessionShare))
@@ -73,5 +73,5 @@ func TestTasksOfCallersWhoLeftTakeRoomUntilTheyAreDone(t *testing.T) {
 		t.Errorf("a second task gives %v, want a *FullError", err)
 	}
 	p.answerAll(personSays)
-	waitFor(t, func() bool { return s.room.used.Load() == 0 })
+	waitFor(t, func() bool { return s.requestBytes.used.Load() == 0 })
 }
