@@ -9,7 +9,6 @@ import (
 
 	"agentd/coaching/backend"
 	"agentd/coaching/egress"
-	"agentd/coaching/internal/pause"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -62,7 +61,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Now = time.Now
 	}
 	if o.Sleep == nil {
-		o.Sleep = pause.Sleep
+		o.Sleep = sleep
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Float64
@@ -73,8 +72,19 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// lateLocal is the server's own model, which may be there only later: sessions
-// are configured before it has loaded.
+// sleep waits for d, or for the end of ctx, whose cause is then the error.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// lateLocal is the server's own model. Sessions may be configured before it has loaded.
 type lateLocal struct{ model atomic.Pointer[backend.Local] }
 
 func (l *lateLocal) set(model backend.Local) {
