@@ -17,29 +17,28 @@ import (
 
 // Options are the settings of a [Service]. The zero value works.
 type Options struct {
-	Policy      *egress.Policy // where coaches may be; nil: the default policy
-	People      People         // who coaches every session, beside its backends
-	Local       backend.Local  // this server's own model; see SetLocal when it loads later
+	Policy      *egress.Policy // allowed endpoints; nil: the default policy
+	People      People         // who coach every session, beside its backends
+	Local       backend.Local  // this server's own model; see SetLocal if it loads later
 	Workers     int            // requests of one session in work at once; 0: DefaultWorkers
 	Queue       int            // requests of one session that wait for a slot; 0: DefaultQueue, below 0: none
 	MaxSessions int            // 0: DefaultMaxSessions, below 0: no bound
 	MaxSteps    int            // steps of a trajectory; 0: DefaultMaxSteps, below 0: no bound
-	MaxBytes    int64          // of the requests in work or waiting; 0: DefaultMaxBytes
-	Idle        time.Duration  // sessions without a request for so long are closed; 0: never
+	MaxBytes    int64          // of requests in work or waiting; 0: DefaultMaxBytes
+	Idle        time.Duration  // sessions idle for this long are closed; 0: never
 	Store       Store          // nil: a MemoryStore
 	Registerer  prometheus.Registerer
 	Log         zerolog.Logger
-	Egress      egress.ClientOptions // for tests; each session's ConnectTimeout takes the place of the one here
+	Egress      egress.ClientOptions // for tests; each session sets its own ConnectTimeout
 
-	// Tests set these; nil means the clock, a sleep that ends with its context,
-	// and random numbers.
+	// Tests replace the clock, sleeping and random numbers. nil means the real ones.
 	Now   func() time.Time
 	Sleep func(ctx context.Context, d time.Duration) error
 	Rand  func() float64
 	NewID func() uuid.UUID
 }
 
-// withDefaults fills in what was left out.
+// withDefaults fills in what is unset.
 func (o Options) withDefaults() (Options, error) {
 	if o.Policy == nil {
 		policy, err := egress.NewPolicy(nil)
@@ -93,7 +92,7 @@ func (l *lateLocal) set(model backend.Local) {
 	}
 }
 
-// Ask asks the model, once there is one.
+// Ask asks the model if it is loaded.
 func (l *lateLocal) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) {
 	model := l.model.Load()
 	if model == nil {
@@ -102,7 +101,7 @@ func (l *lateLocal) Ask(ctx context.Context, q backend.Question) (backend.Answer
 	return (*model).Ask(ctx, q)
 }
 
-// Window is the model's, 0 while there is none.
+// Window is the model's, 0 while none is loaded.
 func (l *lateLocal) Window() int {
 	if model := l.model.Load(); model != nil {
 		return (*model).Window()
