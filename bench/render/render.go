@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"agentd/bench/workload"
+	"agentd/defaultmodel"
 	"agentd/llama"
-	"agentd/models/household/weights"
 	"agentd/server/inference"
 )
 
@@ -44,7 +44,7 @@ type Options struct {
 // model's, which the program embeds.
 func Model(path string) (file, sum string, err error) {
 	if path == "" {
-		if path, err = weights.Path(""); err != nil {
+		if path, err = defaultmodel.Path(""); err != nil {
 			return "", "", fmt.Errorf("the default model needs a file in the cache: %w; set XDG_CACHE_HOME to a directory that can be written to, or name a GGUF file", err)
 		}
 	}

@@ -3,16 +3,16 @@ package main
 import (
 	"testing"
 
+	"agentd/defaultmodel"
+	"agentd/defaultmodel/dataset"
+	"agentd/defaultmodel/evaluate"
 	"agentd/llama"
-	"agentd/models/household/dataset"
-	"agentd/models/household/evaluate"
-	"agentd/models/household/weights"
 )
 
 // TestTheDefaultModelsAnswersFit: the right decisions in the conversations by which
 // the model is judged, in its own tokens, are well below the limit.
 func TestTheDefaultModelsAnswersFit(t *testing.T) {
-	path, err := weights.Path("")
+	path, err := defaultmodel.Path("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func (d *daemon) startCoaching() error {
 		return err
 	}
 	d.coaching, err = coaching.New(coaching.Options{
-		Policy:      policy,
+		Policy:      policy.Named("--coaching-allow"),
 		People:      coaching.People{Endpoint: c.CoachHuman, When: c.CoachHumanWhen},
 		Workers:     c.CoachingWorkers,
 		Queue:       orNone(c.CoachingQueue),

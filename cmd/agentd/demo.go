@@ -8,7 +8,7 @@ import (
 	"os"
 	"slices"
 
-	"agentd/models/household/demo"
+	"agentd/defaultmodel/demo"
 )
 
 // demoConfig is everything agentd demo can be told; see demoOptions.

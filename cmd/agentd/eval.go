@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"agentd/models/household"
-	"agentd/models/household/evaluate"
+	"agentd/defaultmodel/evaluate"
+	"agentd/defaultmodel/household"
 
 	"github.com/schollz/progressbar/v3"
 )

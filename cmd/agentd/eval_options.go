@@ -6,8 +6,8 @@ import (
 	"io"
 	"slices"
 
-	"agentd/models/household"
-	"agentd/models/household/evaluate"
+	"agentd/defaultmodel/evaluate"
+	"agentd/defaultmodel/household"
 	"agentd/protocol/client"
 )
 

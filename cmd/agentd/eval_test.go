@@ -13,11 +13,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"agentd/defaultmodel/dataset"
+	"agentd/defaultmodel/demo"
+	"agentd/defaultmodel/evaluate"
+	"agentd/defaultmodel/household"
 	"agentd/llama/synth"
-	"agentd/models/household"
-	"agentd/models/household/demo"
-	"agentd/models/household/evaluate"
-	"agentd/models/household/playback"
 	"agentd/protocol"
 	"agentd/server"
 
@@ -29,9 +29,9 @@ const evalToken = "0123456789abcdef"
 
 // plannerModel decides as the planner does in the episodes of a measurement and in
 // the first houses of a demo.
-func plannerModel(t *testing.T, o evaluate.Options) *playback.Model {
+func plannerModel(t *testing.T, o evaluate.Options) *dataset.Playback {
 	t.Helper()
-	m, err := playback.New()
+	m, err := dataset.NewPlayback()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func plannerModel(t *testing.T, o evaluate.Options) *playback.Model {
 		episodes = append(episodes, demo.Episode(seed))
 	}
 	for _, e := range episodes {
-		if err := m.Teach(t.Context(), e, playback.Planner); err != nil {
+		if err := m.Teach(t.Context(), e, dataset.PlannerAnswer); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"agentd/agent"
+	"agentd/defaultmodel"
 	"agentd/llama"
 	"agentd/llama/synth"
-	"agentd/models/household/weights"
 	"agentd/scheduler"
 )
 
@@ -67,7 +67,7 @@ func (s *Service) loadModels(ctx context.Context, opts Options, groups []placed)
 	path := opts.Path
 	if path == "" {
 		var err error
-		if path, err = weights.Path(""); err != nil {
+		if path, err = defaultmodel.Path(""); err != nil {
 			return fmt.Errorf("the default model needs a file in the cache: %w; set XDG_CACHE_HOME to a directory that can be written to, or name a GGUF file with --model", err)
 		}
 	}
