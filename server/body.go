@@ -3,7 +3,7 @@ package server
 import (
 	"errors"
 
-	"agentd/server/internal/transfer"
+	"agentd/internal/transfer"
 
 	"github.com/gin-gonic/gin"
 )

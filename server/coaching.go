@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 
 	"agentd/coaching"
+	"agentd/internal/connection"
 	"agentd/protocol"
-	"agentd/server/internal/connection"
 
 	"github.com/gin-gonic/gin"
 )

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
+	"agentd/internal/connection"
+	"agentd/internal/transfer"
 	"agentd/protocol"
-	"agentd/server/internal/connection"
-	"agentd/server/internal/transfer"
 
 	"github.com/gin-gonic/gin"
 )

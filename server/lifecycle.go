@@ -6,8 +6,8 @@ import (
 	"net"
 	"time"
 
+	"agentd/internal/connection"
 	"agentd/protocol"
-	"agentd/server/internal/connection"
 
 	"github.com/gin-gonic/gin"
 )

@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"agentd/internal/connection"
+	"agentd/internal/transfer"
 	"agentd/protocol"
-	"agentd/server/internal/connection"
-	"agentd/server/internal/transfer"
 
 	"github.com/gin-gonic/gin"
 	"github.com/google/uuid"

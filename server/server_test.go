@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"agentd/internal/transfer"
 	"agentd/protocol"
-	"agentd/server/internal/transfer"
 
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"

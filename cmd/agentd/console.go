@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"agentd/server/console"
+	"agentd/console"
 
 	"github.com/rs/zerolog"
 )

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"agentd/console"
 	"agentd/protocol/client"
-	"agentd/server/console"
 
 	"github.com/go-json-experiment/json/jsontext"
 )

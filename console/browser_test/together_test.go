@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"agentd/server/console"
+	"agentd/console"
 )
 
 func TestTwoCoachesRaceForOneTask(t *testing.T) {

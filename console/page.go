@@ -9,7 +9,7 @@ import (
 	"path"
 	"strings"
 
-	"agentd/server/internal/transfer"
+	"agentd/internal/transfer"
 
 	"github.com/gin-gonic/gin"
 )

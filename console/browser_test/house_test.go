@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"agentd/coaching"
+	"agentd/console"
 	"agentd/protocol"
 	"agentd/protocol/client"
-	"agentd/server/console"
 
 	"github.com/rs/zerolog"
 )

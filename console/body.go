@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"strconv"
 
+	"agentd/internal/connection"
+	"agentd/internal/transfer"
 	"agentd/protocol"
-	"agentd/server/internal/connection"
-	"agentd/server/internal/transfer"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"

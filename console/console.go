@@ -15,9 +15,9 @@ import (
 	"sync"
 	"time"
 
+	"agentd/internal/connection"
+	"agentd/internal/transfer"
 	"agentd/protocol/client"
-	"agentd/server/internal/connection"
-	"agentd/server/internal/transfer"
 
 	"github.com/gin-gonic/gin"
 	"github.com/rs/zerolog"

@@ -8,8 +8,8 @@ import (
 	"net/url"
 	"strings"
 
+	"agentd/internal/connection"
 	"agentd/protocol"
-	"agentd/server/internal/connection"
 
 	"github.com/gin-gonic/gin"
 )

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"agentd/server/internal/transfer"
+	"agentd/internal/transfer"
 
 	"github.com/gin-gonic/gin"
 )

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"net/http"
 
+	"agentd/internal/transfer"
 	"agentd/protocol"
-	"agentd/server/internal/transfer"
 )
 
 // failure is a reason for an answer that is not a success: a status and a
