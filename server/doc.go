@@ -1,6 +1,6 @@
 // Package server is the HTTP face of agentd: routes, middleware, lifecycle and
 // metrics. It knows the protocol and nothing of models: what decides is a
-// Decider, which package server/inference implements over llama.cpp.
+// Decider, which package inference implements over llama.cpp.
 //
 // A Server is loading when it is made, ready once Ready has been given a
 // Decider, and draining after Drain. It listens in all three states: /health

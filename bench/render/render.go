@@ -19,9 +19,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"agentd/bench/workload"
+	"agentd/inference"
 	"agentd/llama"
 	"agentd/models/household/weights"
-	"agentd/server/inference"
 )
 
 // Options are agentd's own where they change a prompt or a grammar, with its

@@ -17,12 +17,12 @@ import (
 
 	"agentd/agent"
 	"agentd/bench/workload"
+	"agentd/inference"
 	"agentd/llama"
 	"agentd/llama/synth"
 	"agentd/protocol"
 	"agentd/protocol/client"
 	"agentd/server"
-	"agentd/server/inference"
 )
 
 // trace is a small one of a kind.

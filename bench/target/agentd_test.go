@@ -275,7 +275,7 @@ func TestAgentdsCountersAndFacts(t *testing.T) {
 // TestTheNamesAreTheServers holds the names of metrics against where they are
 // made, since a counter of another name would only be unknown.
 func TestTheNamesAreTheServers(t *testing.T) {
-	source, err := os.ReadFile("../../server/inference/collector.go")
+	source, err := os.ReadFile("../../inference/collector.go")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 
 	"agentd/coaching"
 	"agentd/coaching/backend"
+	"agentd/inference"
 	"agentd/server"
-	"agentd/server/inference"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"agentd/coaching/backend"
+	"agentd/inference"
 	"agentd/protocol"
-	"agentd/server/inference"
 
 	"github.com/prometheus/client_golang/prometheus"
 )

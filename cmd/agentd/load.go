@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"agentd/inference"
 	"agentd/protocol"
-	"agentd/server/inference"
 )
 
 // agentID names this kind of agent in the protocol's registry of agents.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io"
 
-	"agentd/server/inference"
+	"agentd/inference"
 )
 
 // local is a server in this process, on a free port of this machine, for a

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"agentd/coaching/egress"
-	"agentd/server/inference"
+	"agentd/inference"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/term"
