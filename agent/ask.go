@@ -44,7 +44,7 @@ func (a *Agent) stopsRepeats() bool { return !a.cfg.KeepRepeating && !a.cfg.Igno
 
 // repeatedError says why an answer was ended that repeated itself.
 func repeatedError(what string) error {
-	return fmt.Errorf("the answer was ended since it repeated itself: %s; --repetition-stop off lets such an answer go on", what)
+	return fmt.Errorf("the answer was ended since it repeated itself: %s; repetition_stop off on the server lets such an answer go on", what)
 }
 
 // Ask puts a question to the model and returns its one deterministic answer. The

@@ -88,8 +88,8 @@ func (s *script) generate(g agent.Generation) (agent.Result, error) {
 
 func newAgent(t testing.TB, cfg agent.Config, kit *fakeKit) *agent.Agent {
 	t.Helper()
-	if cfg.Format == "" && cfg.ChatTemplate == "" && cfg.Architecture == "" {
-		cfg.Architecture = "qwen3"
+	if cfg.Format == "" && cfg.Prompt.ChatTemplate == "" && cfg.Prompt.Architecture == "" {
+		cfg.Prompt.Architecture = "qwen3"
 	}
 	if kit == nil {
 		kit = &fakeKit{}

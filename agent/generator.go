@@ -137,7 +137,7 @@ const (
 	CodeContextBudget   = "context_budget"   // a summary can't bring the prompt within its budget
 )
 
-var errTimeUp = errors.New("the request's time was up before the answer was complete; ask for fewer candidates at once, or raise --request-timeout")
+var errTimeUp = errors.New("the request's time was up before the answer was complete; ask for fewer candidates at once, or raise request_timeout on the server")
 
 // Components of candidate errors and internal steps.
 const (

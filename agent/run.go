@@ -299,7 +299,7 @@ func (a *Agent) candidate(out *protocol.AgentOutput, j *job, turn *memory.Append
 		code, err = CodeTruncated, repeatedError(c.Repeated)
 	case FinishLength:
 		code = CodeTruncated
-		err = fmt.Errorf("the answer reached the limit of %d new tokens before it ended; raise --max-new-tokens if it should be longer",
+		err = fmt.Errorf("the answer reached the limit of %d new tokens before it ended; raise max_new_tokens on the server if it should be longer",
 			c.Tokens)
 	}
 	a.log.write(ComponentCommander, step.prompt, c.Text+c.Stop, err)

@@ -51,7 +51,7 @@ func (fullHistory) look(context.Context, string, *task) (*shortening, *failure) 
 func (fullHistory) shorten(context.Context, *task, Result, error) *failure { return nil }
 
 // errNoCorrections: a memory that is edited would not repair a summary.
-var errNoCorrections = errors.New("the " + HistorySummarized + " agent takes no corrections, as coaching_resume of /v1/info says: leave extra_keys.coaching out, or start the server with --agent " + FullHistory)
+var errNoCorrections = errors.New("the " + HistorySummarized + " agent takes no corrections, as coaching_resume of /v1/info says: leave extra_keys.coaching out, or ask a server whose agent is " + FullHistory)
 
 // fillKind sets the defaults of the kind of agent and checks what belongs to it.
 func (c *Config) fillKind() error {

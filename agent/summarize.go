@@ -166,7 +166,7 @@ func (h *historySummarized) read(t *task, result Result, err error) (string, *fa
 	case c.Finish == FinishRepeat:
 		return fail(CodeTruncated, repeatedError(c.Repeated))
 	case c.Finish != FinishStop:
-		return fail(CodeTruncated, fmt.Errorf("the summary ended after %d tokens (%s) before there was a text that can be used; --summary-max-tokens bounds it", c.Tokens, c.Finish))
+		return fail(CodeTruncated, fmt.Errorf("the summary ended after %d tokens (%s) before there was a text that can be used; summary_max_tokens bounds it", c.Tokens, c.Finish))
 	case invalid != nil:
 		return fail(CodeInvalidOutput, invalid)
 	}
@@ -189,5 +189,5 @@ func (h *historySummarized) overBudget(what string, size int) *failure {
 	}
 	what = fmt.Sprintf(what, fmt.Sprintf("%d %s", size, unit))
 	return &failure{CodeContextBudget, ComponentContextBudget, errors.New(what + fmt.Sprintf(
-		", and its budget is %d: raise --summary-budget, or send a shorter instruction, fewer tools, rules or attributes", h.cfg.Summary.Budget))}
+		", and its budget is %d: raise summary_budget on the server, or send a shorter instruction, fewer tools, rules or attributes", h.cfg.Summary.Budget))}
 }

@@ -243,12 +243,12 @@ func TestWhatCanGoWrongWithASummary(t *testing.T) {
 		{"a blank one", told(200), " \n\u2003", nil, nil, "invalid_output", "summarizer", "blank", "step-0 summarizer", true},
 		{"a call in its place", told(200), moveTo("x", "a"), nil, nil, "invalid_output", "summarizer", "stray <tool_call>", "step-0 summarizer", true},
 		{"an object in its place", told(200), `{"say": "x", "action": {}}`, nil, nil, "invalid_output", "summarizer", "is JSON", "step-0 summarizer", true},
-		{"nothing within its tokens", told(200), "\n", few(agent.FinishLength), nil, "truncated", "summarizer", "--summary-max-tokens", "step-0 summarizer", true},
-		{"nothing but marks again and again", told(200), "\n\n\n\n", few(agent.FinishRepeat), nil, "truncated", "summarizer", "--repetition-stop off", "step-0 summarizer", true},
+		{"nothing within its tokens", told(200), "\n", few(agent.FinishLength), nil, "truncated", "summarizer", "summary_max_tokens", "step-0 summarizer", true},
+		{"nothing but marks again and again", told(200), "\n\n\n\n", few(agent.FinishRepeat), nil, "truncated", "summarizer", "repetition_stop off", "step-0 summarizer", true},
 		{"a history that does not fit the context", told(200), "", nil, &agent.ContextOverflowError{Prompt: 9, MaxNew: 8, Limit: 7}, "context_overflow", "summarizer", "the prompt has 9 tokens", "", true},
 		{"a model that fails", told(200), "", nil, &agent.ModelError{Err: errors.New("gone")}, "model_error", "summarizer", "gone", "", true},
 		{"a model that fails midway", told(200), "", broken(&agent.ModelError{Err: errors.New("gone")}, 3), nil, "model_error", "summarizer", "gone", "step-0 summarizer", true},
-		{"time that is up", told(200), "", broken(context.DeadlineExceeded, 0), nil, "timeout", "summarizer", "--request-timeout", "", true},
+		{"time that is up", told(200), "", broken(context.DeadlineExceeded, 0), nil, "timeout", "summarizer", "request_timeout", "", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := newStages(test.summary, "Done.")
@@ -402,11 +402,11 @@ func TestWhatTheSummarizedAgentRefuses(t *testing.T) {
 		"tokens that nobody counts":   {agent.Config{Kind: agent.HistorySummarized}, "needs something that counts them"},
 		"hidden messages":             {agent.Config{Kind: agent.HistorySummarized, Summary: agent.Summary{Count: count}, HistoryMaxMessages: 4}, "history_max_messages hides messages"},
 		"answers of a fixed length":   {agent.Config{Kind: agent.HistorySummarized, Summary: agent.Summary{Count: count}, IgnoreEnd: true}, "are no summaries"},
-		"a template without thinking": {agent.Config{Kind: agent.HistorySummarized, Architecture: "qwen2", EnableThinking: true, Summary: agent.Summary{Count: count}}, "no thinking"},
+		"a template without thinking": {agent.Config{Kind: agent.HistorySummarized, Prompt: format.Options{Architecture: "qwen2", EnableThinking: true}, Summary: agent.Summary{Count: count}}, "no thinking"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if test.cfg.Architecture == "" {
-				test.cfg.Architecture = "qwen3"
+			if test.cfg.Prompt.Architecture == "" {
+				test.cfg.Prompt.Architecture = "qwen3"
 			}
 			if _, err := agent.New(test.cfg, &fakeKit{}); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one with %q", err, test.want)

@@ -284,7 +284,7 @@ func (s *Service) countSessions() float64 {
 // tooManySessions is the error of Create at its limit.
 func tooManySessions(limit int) *FullError {
 	return &FullError{
-		What:       fmt.Sprintf("there are %d coaching sessions, the most that this server takes; close those that are done, or allow more with --coaching-sessions", limit),
+		What:       fmt.Sprintf("there are %d coaching sessions, the most that this server takes; close those that are done, or raise coaching_sessions on the server", limit),
 		RetryAfter: maxRetryAfter,
 	}
 }

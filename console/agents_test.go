@@ -197,7 +197,7 @@ func TestInvalidTasksAreRefused(t *testing.T) {
 
 func TestAgentsPathsAreForAgents(t *testing.T) {
 	f := open(t, func(o *Options) { o.AgentsFrom = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} })
-	if r := f.call(http.MethodDelete, "/v1/coaching/requests/x", nil); r.status != http.StatusForbidden || !strings.Contains(r.detail(), "--agents-from") {
+	if r := f.call(http.MethodDelete, "/v1/coaching/requests/x", nil); r.status != http.StatusForbidden || !strings.Contains(r.detail(), "from this address") {
 		t.Errorf("from another address: %d %s", r.status, r.body)
 	}
 	f.want(http.StatusOK, http.MethodGet, "/health", nil, nil)

@@ -39,7 +39,7 @@ func (c *Console) postCandidates(g *gin.Context) {
 	point := s.point(body.Point)
 	switch {
 	case c.opts.Agent == nil:
-		c.fail(g, fail(http.StatusConflict, "this console asks no agent server; start it with --agent"))
+		c.fail(g, fail(http.StatusConflict, "this console has no agent server to ask"))
 		return
 	case point == nil:
 		c.fail(g, problem(protocol.TypeValue, "the task has no such point", "point"))

@@ -127,7 +127,7 @@ func TestAnAgentServerThatCannotBeAskedIsSaidSo(t *testing.T) {
 	}
 	f := open(t)
 	f.post(ours("r1"))
-	if r := f.call(http.MethodPost, "/api/tasks/1/candidates", object{"point": "p0", "n": 1}); r.status != http.StatusConflict || !strings.Contains(r.detail(), "--agent") {
+	if r := f.call(http.MethodPost, "/api/tasks/1/candidates", object{"point": "p0", "n": 1}); r.status != http.StatusConflict || !strings.Contains(r.detail(), "no agent server") {
 		t.Errorf("without an agent server: %d %s", r.status, r.body)
 	}
 }

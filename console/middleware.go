@@ -107,7 +107,7 @@ func (c *Console) knownHost(g *gin.Context) {
 	if slices.ContainsFunc(c.opts.PublicHosts, func(public string) bool { return strings.EqualFold(public, host) }) {
 		return
 	}
-	c.fail(g, fail(http.StatusMisdirectedRequest, "this console is not known by that name; start it with --public-host to use it"))
+	c.fail(g, fail(http.StatusMisdirectedRequest, "this console is not known by that name; its public hosts need it"))
 }
 
 // fromPage lets changes through only when the page itself asks for them.
@@ -135,5 +135,5 @@ func (c *Console) agentsOnly(g *gin.Context) {
 	if err == nil && slices.ContainsFunc(c.opts.AgentsFrom, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) }) {
 		return
 	}
-	c.fail(g, fail(http.StatusForbidden, "agents may not post from this address; see --agents-from"))
+	c.fail(g, fail(http.StatusForbidden, "agents may not post from this address"))
 }

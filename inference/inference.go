@@ -52,6 +52,7 @@ type Facts struct {
 	Parallel      int
 	DraftRows     int // scheduler.Config's
 	BatchSize     int
+	MaxNewTokens  int
 	Sampling      agent.Sampling
 
 	Agent   string        // agent.FullHistory or agent.HistorySummarized
@@ -72,7 +73,7 @@ func (s *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pro
 	if n := plan.Candidates(); n > 0 {
 		if n > s.queueLimit { // waiting would not help
 			return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue,
-				fmt.Sprintf("needs %d generations at once, but --queue-limit is %d; ask for fewer candidates", n, s.queueLimit), "inputs")}
+				fmt.Sprintf("needs %d generations at once, but this server admits %d (queue_limit); ask for fewer candidates", n, s.queueLimit), "inputs")}
 		}
 		if g.ticket, err = s.engine.Admit(n); err != nil {
 			return nil, refusal(err)

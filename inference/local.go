@@ -69,14 +69,14 @@ func asBackendError(err error) error {
 	case errors.As(err, &full):
 		return &backend.Error{
 			Kind: backend.KindBusy, RetryAfter: full.RetryAfter, Err: err,
-			Detail: "this server's queue is full (--queue-limit)",
+			Detail: "this server's queue is full (queue_limit)",
 		}
 	case errors.Is(err, scheduler.ErrClosed), errors.Is(err, agent.ErrClosed), errors.Is(err, llama.ErrClosed):
 		return &backend.Error{Kind: backend.KindClosed, Detail: "this server is shutting down", Err: err}
 	case errors.As(err, &overflow):
 		return &backend.Error{
 			Kind: backend.KindRefused, Err: err,
-			Detail: fmt.Sprintf("the question has %s tokens, which with an answer of %d do not fit this server's model: its context has %d (--context-length)",
+			Detail: fmt.Sprintf("the question has %s tokens, which with an answer of %d do not fit this server's model: its context has %d (context_length)",
 				overflow.Count(), overflow.MaxNew, overflow.Limit),
 		}
 	case errors.As(err, &truncated):

@@ -56,7 +56,7 @@ var codes = map[Code]struct {
 	CodeInvalid:             {http.StatusUnprocessableEntity, "invalid request", 0},
 	CodeBrokenBody:          {http.StatusBadRequest, "the body is not valid HTTP", 0},
 	CodeUnauthorized:        {http.StatusUnauthorized, "a bearer token is required: send Authorization: Bearer <token>", 0},
-	CodeForbidden:           {http.StatusForbidden, "this server answers programs, not pages in a browser, unless it is started with tokens (--auth-token-file)", 0},
+	CodeForbidden:           {http.StatusForbidden, "this server answers programs, not pages in a browser, unless it asks for tokens (auth_token_file)", 0},
 	CodeNotFound:            {http.StatusNotFound, "no such path; see /openapi.json", 0},
 	CodeNoSession:           {http.StatusNotFound, "this run has no coaching session", 0},
 	CodeMethodNotAllowed:    {http.StatusMethodNotAllowed, "method not allowed; see the Allow header", 0},

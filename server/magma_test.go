@@ -117,7 +117,7 @@ func TestRefusedSessionsAreLoggedWithTheReason(t *testing.T) {
 	}
 	const headers = `"headers":{"Authorization":"Bearer SECRET"}`
 	forbidden := protocol.Problems{
-		protocol.NewProblem(protocol.TypeValue, "names a private address, which only the server's operator can allow (--coaching-allow 10.0.0.1)", "backends", "b", "endpoint"),
+		protocol.NewProblem(protocol.TypeValue, "names a private address, which only the server's operator can allow (coaching_allow 10.0.0.1)", "backends", "b", "endpoint"),
 		protocol.NewProblem(protocol.TypeValue, "header Host is set by the server itself; leave it out", "backends", "b", "headers", "Host"),
 	}
 	for name, test := range map[string]struct {
@@ -127,12 +127,12 @@ func TestRefusedSessionsAreLoggedWithTheReason(t *testing.T) {
 		change func(*Options)
 		log    []string // parts of the line
 	}{
-		"an address and a header": {err: forbidden, log: []string{`"status":422`, "body.backends.b.endpoint: names a private address", "(--coaching-allow 10.0.0.1); body.backends.b.headers.Host: header Host"}},
+		"an address and a header": {err: forbidden, log: []string{`"status":422`, "body.backends.b.endpoint: names a private address", "(coaching_allow 10.0.0.1); body.backends.b.headers.Host: header Host"}},
 		"a body of another shape": {body: session(`"headers":{"Authorization":["SECRET"],"X\n":"SECRET","Y":"SECRET\n"},"timeout":"SECRET","SECRETS":0`),
 			log: []string{`"status":422`, "body.backends.b.headers.Authorization: must be a string", "body.backends.b.timeout", "unknown field"}},
 		"broken JSON":            {body: session(`"headers":{"Authorization":"Bearer SECRET"`), log: []string{`"status":422`}},
 		"another configuration":  {err: coaching.ErrConflict, log: []string{`"status":409`, "another configuration"}},
-		"too many sessions":      {err: &coaching.FullError{What: "there are 2 (--coaching-sessions)"}, log: []string{`"status":503`, "--coaching-sessions"}},
+		"too many sessions":      {err: &coaching.FullError{What: "there are 2 (coaching_sessions)"}, log: []string{`"status":503`, "coaching_sessions"}},
 		"coaching that is off":   {change: func(o *Options) { *o = testOptions() }, log: []string{`"status":503`, reason}},
 		"a server that loads":    {state: Loading, log: []string{`"status":503`, "still loading"}},
 		"no token":               {change: func(o *Options) { o.Tokens = []string{"a-token"} }, log: []string{`"status":401`, "bearer token"}},

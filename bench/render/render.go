@@ -18,6 +18,8 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"agentd/agent"
+	"agentd/agent/format"
 	"agentd/bench/workload"
 	"agentd/inference"
 	"agentd/llama"
@@ -68,12 +70,7 @@ func Render(ctx context.Context, trace *workload.Trace, path string, o Options) 
 	if err != nil {
 		return err
 	}
-	prompts, err := inference.OpenPrompts(ctx, inference.Options{
-		Path: file, Format: o.Format, ChatTemplate: o.ChatTemplate, OutputStyle: o.OutputStyle, Constrain: o.Constrain,
-		EnableThinking: o.EnableThinking, ReasoningEffort: o.ReasoningEffort, HistoryMaxMessages: o.HistoryMaxMessages,
-		CallsPerRobot: "any", // other servers can't take a grammar that counts them
-		Log:           zerolog.Nop(),
-	})
+	prompts, err := inference.OpenPrompts(ctx, inference.Config{Path: file, Log: zerolog.Nop(), Agent: agent.Config{Format: o.Format, Prompt: format.Options{ChatTemplate: o.ChatTemplate, OutputStyle: o.OutputStyle, EnableThinking: o.EnableThinking, ReasoningEffort: o.ReasoningEffort, CallsPerRobot: "any"}, Constrain: o.Constrain, HistoryMaxMessages: o.HistoryMaxMessages}})
 	if err != nil {
 		return err
 	}

@@ -13,9 +13,13 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"agentd/cmd/agentd/demo"
+	"agentd/cmd/agentd/eval"
+	"agentd/cmd/agentd/serve"
+	"agentd/internal/options"
 	"agentd/llama/synth"
 	"agentd/models/household"
-	"agentd/models/household/demo"
+	householddemo "agentd/models/household/demo"
 	"agentd/models/household/evaluate"
 	"agentd/models/household/playback"
 	"agentd/protocol"
@@ -43,7 +47,7 @@ func plannerModel(t *testing.T, o evaluate.Options) *playback.Model {
 		}
 	}
 	for seed := range uint64(3) {
-		episodes = append(episodes, demo.Episode(seed))
+		episodes = append(episodes, householddemo.Episode(seed))
 	}
 	for _, e := range episodes {
 		if err := m.Teach(t.Context(), e, playback.Planner); err != nil {
@@ -56,7 +60,9 @@ func plannerModel(t *testing.T, o evaluate.Options) *playback.Model {
 // serveDecider is the URL of an agent server with another decider than a model.
 func serveDecider(t *testing.T, d server.Decider, tokens ...string) string {
 	t.Helper()
-	s, err := server.New(server.Options{Info: agentInfo(release, false), Log: zerolog.Nop(), Tokens: tokens})
+	info := serve.DefaultConfig().Server.Info
+	info.Capabilities[protocol.CapabilityCoaching], info.CoachingUnavailableReason = false, "a test"
+	s, err := server.New(server.Options{Info: info, Log: zerolog.Nop(), Tokens: tokens})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,14 +276,14 @@ func TestDemoShowsARunningServer(t *testing.T) {
 }
 
 func TestHelpOfEvalAndDemoListsEveryOption(t *testing.T) {
-	for command, opts := range map[string][]option{"eval": evalOptions(new(evalConfig)), "demo": demoOptions(new(demoConfig))} {
+	for command, page := range map[string]*options.Command{"eval": eval.DefaultConfig().Command(), "demo": demo.DefaultConfig().Command()} {
 		var out strings.Builder
 		if err := run(t.Context(), []string{command, "--help"}, &out, io.Discard); err != nil {
 			t.Fatal(err)
 		}
-		for _, o := range opts {
-			if !strings.Contains(out.String(), "  --"+o.name) {
-				t.Errorf("%s: --%s is missing", command, o.name)
+		for _, o := range page.Options {
+			if !strings.Contains(out.String(), "  --"+o.Name) {
+				t.Errorf("%s: --%s is missing", command, o.Name)
 			}
 		}
 		for line := range strings.Lines(out.String()) {

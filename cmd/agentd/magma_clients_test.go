@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"agentd/internal/version"
 	"agentd/llama/synth"
 	"agentd/protocol"
 )
@@ -40,8 +41,8 @@ func TestTheExporterHasTheVersionOfTheAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := regexp.MustCompile(`(?m)^__version__ = "(.*?)"`).FindSubmatch(source)
-	if m == nil || string(m[1]) != release {
-		t.Errorf("the exporter's version is %s, and agentd is %s", m, release)
+	if m == nil || string(m[1]) != version.Release {
+		t.Errorf("the exporter's version is %s, and agentd is %s", m, version.Release)
 	}
 }
 
@@ -148,7 +149,7 @@ func checkReplayed(t *testing.T, x *recorded, body, answer string) (sent, got st
 	case x.Method == "DELETE":
 		return "", ""
 	case x.Method == "GET":
-		was := strings.ReplaceAll(string(x.Answer), `"agent_version":"0.1.0"`, `"agent_version":"`+release+`"`)
+		was := strings.ReplaceAll(string(x.Answer), `"agent_version":"0.1.0"`, `"agent_version":"`+version.Release+`"`)
 		if !sameJSON(t, answer, was) {
 			t.Errorf("%s: got %s, it was %s", x.Path, answer, was)
 		}

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// allowFlag is where an operator lists what clients may reach.
-const allowFlag = "--coaching-allow"
+// allowSetting is where an operator lists what clients may reach.
+const allowSetting = "coaching_allow"
 
 // Policy says which endpoints and headers of clients are acceptable. It never
 // changes, so any number of goroutines may use it.
@@ -125,7 +125,7 @@ func (p *Policy) vouches(name string) bool {
 }
 
 // allowWith is the option that would allow a host or an address, for messages.
-func allowWith(entry string) string { return "(" + allowFlag + " " + entry + ")" }
+func allowWith(entry string) string { return "(" + allowSetting + " " + entry + ")" }
 
 // refuse says why an address must not be connected to, "" when it may. The entry
 // is what an operator would list to allow it.

@@ -22,6 +22,11 @@ type Option struct {
 	Value Value
 }
 
+// In makes options of a group.
+func In(group string) func(name, arg, usage string, value Value) Option {
+	return func(name, arg, usage string, value Value) Option { return Option{name, group, arg, usage, value} }
+}
+
 // Key is the option's key in the configuration file.
 func (o Option) Key() string { return strings.ReplaceAll(o.Name, "-", "_") }
 

@@ -14,7 +14,8 @@ var fieldName = regexp.MustCompile(`\bConfig((?:\.[A-Z][A-Za-z0-9]*)+)`)
 // NameFields returns err with the flags of options in place of the fields that it names,
 // such as --max-new-tokens for Config.MaxNewTokens. So a package below can name its
 // fields and need not know the options. The command's options must fill config, a pointer
-// to a struct. A name may leave out the first parts of the field's path.
+// to a struct. A name may leave out the first parts of the field's path; of several
+// fields it means the one with the shortest path.
 func (c *Command) NameFields(config any, err error) error {
 	if err == nil {
 		return nil
@@ -22,12 +23,16 @@ func (c *Command) NameFields(config any, err error) error {
 	flags := map[string]string{} // by path
 	c.walk(reflect.ValueOf(config).Elem(), "", flags)
 	text := fieldName.ReplaceAllStringFunc(err.Error(), func(name string) string {
-		for path, flag := range flags {
-			if strings.HasSuffix(path, strings.TrimPrefix(name, "Config")) {
-				return "--" + flag
+		best := ""
+		for path := range flags {
+			if strings.HasSuffix(path, strings.TrimPrefix(name, "Config")) && (best == "" || len(path) < len(best)) {
+				best = path
 			}
 		}
-		return name
+		if best == "" {
+			return name
+		}
+		return "--" + flags[best]
 	})
 	return &named{text, err}
 }

@@ -41,9 +41,7 @@ func (kit) SpecialTokens() []string               { return Specials }
 
 // NewAgent is the agent as it serves the default model, without constraints.
 func NewAgent() (*agent.Agent, error) {
-	return agent.New(agent.Config{
-		Format: format.Qwen, Architecture: "qwen3", ChatTemplate: household.ChatTemplate, Constrain: agent.ConstrainOff,
-	}, kit{})
+	return agent.New(agent.Config{Format: format.Qwen, Prompt: format.Options{Architecture: "qwen3", ChatTemplate: household.ChatTemplate}, Constrain: agent.ConstrainOff}, kit{})
 }
 
 // Notation is a decision as the model writes it.
