@@ -55,6 +55,10 @@ test: llama.cpp ## build llama.cpp, then go vet and all tests under the race det
 	go vet ./...
 	go test -race -timeout 30m $(TESTFLAGS) ./...
 
+.PHONY: generate
+generate: llama.cpp ## write docs/options.md anew from the options
+	go generate ./cmd/agentd
+
 .PHONY: verify
 verify: llama.cpp ## all a change must pass: gofmt, vet, golangci-lint, govulncheck, race tests
 	@third_party/prereqs.sh chromium python3

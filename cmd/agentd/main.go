@@ -11,6 +11,8 @@
 // Each command is a package below this one.
 package main
 
+//go:generate go run ./internal/optionsdoc ../../docs/options.md
+
 import (
 	"context"
 	"fmt"

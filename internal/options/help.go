@@ -3,6 +3,7 @@ package options
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 )
 
@@ -85,10 +86,13 @@ func wrap(text string, width int) []string {
 	return append(lines, line)
 }
 
+// flagName is a flag in a text.
+var flagName = regexp.MustCompile(`--[a-z][a-z-]*[a-z]`)
+
 // WriteMarkdown prints the options as tables, one for each group, under headings of a
 // level.
 func (c *Command) WriteMarkdown(w io.Writer, level int) {
-	cell := strings.NewReplacer("|", `\|`, "<", "&lt;")
+	cell := strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`)
 	for _, group := range c.groups() {
 		fmt.Fprintf(w, "\n%s %s\n\n| Option | Default | Meaning |\n|---|---|---|\n", strings.Repeat("#", level), group)
 		for _, o := range c.Options {
@@ -99,7 +103,7 @@ func (c *Command) WriteMarkdown(w io.Writer, level int) {
 			if d := o.otherwise(); d != "" {
 				otherwise = "`" + d + "`"
 			}
-			fmt.Fprintf(w, "| `%s` | %s | %s |\n", strings.ReplaceAll(o.flag(), "|", `\|`), otherwise, cell.Replace(o.Usage))
+			fmt.Fprintf(w, "| `%s` | %s | %s |\n", strings.ReplaceAll(o.flag(), "|", `\|`), otherwise, flagName.ReplaceAllString(cell.Replace(o.Usage), "`$0`"))
 		}
 	}
 }
