@@ -91,7 +91,7 @@ func TestAWithdrawnTaskIsOverForEverybody(t *testing.T) {
 		t.Errorf("the agent got %+v", got)
 	}
 	r := f.call(http.MethodPost, "/api/tasks/1/answer", object{"claim": claim, "status": "skipped", "reason": "x"})
-	if r.status != http.StatusConflict || r.detail() != errWithdrawn.detail {
+	if r.status != http.StatusConflict || r.detail() != errWithdrawn.Detail {
 		t.Errorf("an answer to it: %d %s", r.status, r.body)
 	}
 	done := f.tasks("done")

@@ -3,9 +3,7 @@ package console
 import (
 	"errors"
 	"net/http"
-	"strconv"
 
-	"agentd/internal/connection"
 	"agentd/internal/transfer"
 	"agentd/protocol"
 
@@ -36,12 +34,12 @@ func bodyFailure(err error) error {
 	switch {
 	case errors.Is(err, transfer.ErrTooLarge):
 		return errTooLarge
-	case errors.Is(err, transfer.ErrNoRoom):
-		return errNoRoom
+	case errors.Is(err, transfer.ErrNoMemory):
+		return errNoMemory
 	case errors.Is(err, transfer.ErrSlow):
 		return errSlowBody
 	case errors.Is(err, transfer.ErrBroken):
-		return &failure{status: http.StatusBadRequest, detail: err.Error()}
+		return fail(http.StatusBadRequest, "%s", err).leaving(transfer.RestDrain)
 	case errors.Is(err, transfer.ErrMediaType):
 		return errMediaType
 	case errors.Is(err, transfer.ErrEncoding), errors.Is(err, transfer.ErrNotGzip):
@@ -102,8 +100,13 @@ func (c *Console) writeJSON(g *gin.Context, status int, v any) {
 
 // writeBytes sends JSON.
 func (c *Console) writeBytes(g *gin.Context, status int, body []byte) {
-	if err := transfer.SendJSON(g, status, body); err != nil {
-		c.log.Debug().Err(err).Str("request_id", g.GetString(keyRequestID)).Msg("the answer could not be sent")
+	c.sent(g, transfer.SendJSON(g, status, body))
+}
+
+// sent logs an answer whose client did not read it.
+func (c *Console) sent(g *gin.Context, err error) {
+	if err != nil {
+		c.log.Debug().Err(err).Str("request_id", g.GetString(keyRequestID)).Msg("answer not sent")
 	}
 }
 
@@ -117,26 +120,8 @@ func (c *Console) empty(g *gin.Context) {
 func (c *Console) fail(g *gin.Context, err error) {
 	f := asFailure(err)
 	g.Abort()
-	switch f.status {
-	case http.StatusInternalServerError:
+	if f.Status == http.StatusInternalServerError {
 		c.log.Error().Err(err).Str("request_id", g.GetString(keyRequestID)).Msg("request failed")
-	case http.StatusServiceUnavailable:
-		g.Header("Retry-After", strconv.Itoa(int(retryAfter.Seconds())))
-	case http.StatusRequestEntityTooLarge, http.StatusRequestTimeout, http.StatusBadRequest:
-		g.Header("Connection", "close") // the rest of the body is not worth reading
 	}
-	// Without it net/http gives up on a body when the answer begins.
-	_ = http.NewResponseController(g.Writer).EnableFullDuplex()
-	body := protocol.AppendErrorBody(nil, f.detail)
-	if len(f.problems) > 0 {
-		body = f.problems.AppendBody(nil)
-	}
-	c.writeBytes(g, f.status, body)
-	switch {
-	case f == errClientGone:
-	case f == errSlowBody, f.status == http.StatusBadRequest: // the body has no end that could be waited for
-		connection.Drain(g.Request)
-	default:
-		transfer.Linger(g)
-	}
+	c.sent(g, transfer.SendError(g, &f.ErrorAnswer))
 }

@@ -61,7 +61,7 @@ type Console struct {
 	sheets *sheets
 	auth   *authenticator
 	page   *page
-	bodies *transfer.Room
+	bodies *transfer.Budget
 	asking chan struct{} // a place for each request to the agent server
 	router *gin.Engine
 	http   *http.Server
@@ -115,7 +115,7 @@ func Open(o Options) (*Console, error) {
 		sheets: newSheets(s),
 		auth:   newAuthenticator(o.Tokens, o.Now),
 		page:   pages,
-		bodies: transfer.NewRoom(maxBodies),
+		bodies: transfer.NewBudget(maxBodies),
 		asking: make(chan struct{}, maxAsking),
 		end:    end,
 		ended:  ended,

@@ -28,7 +28,7 @@ func FuzzBodies(f *testing.F) {
 		for _, b := range []body{new(loginBody), new(claimBody), new(releaseBody), new(draftBody), new(checkBody), new(answerBody), new(candidatesBody)} {
 			err := decode(raw, b)
 			if err != nil {
-				if f := asFailure(err); f.status != http.StatusUnprocessableEntity || len(f.problems) == 0 {
+				if f := asFailure(err); f.Status != http.StatusUnprocessableEntity || len(f.Problems) == 0 {
 					t.Fatalf("%T: %v", b, err)
 				}
 				continue

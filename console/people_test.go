@@ -236,7 +236,7 @@ func TestAnAnswerSentAgainIsTakenOnce(t *testing.T) {
 		t.Errorf("first %s, then %s", first.body, again.body)
 	}
 	body["decision"] = pick("box")
-	if r := f.call(http.MethodPost, "/api/tasks/1/answer", body); r.status != http.StatusConflict || r.detail() != errDone.detail {
+	if r := f.call(http.MethodPost, "/api/tasks/1/answer", body); r.status != http.StatusConflict || r.detail() != errDone.Detail {
 		t.Errorf("another answer got %d %s", r.status, r.body)
 	}
 	for path, body := range map[string]object{"claim": {"person": "Bob"}, "release": {"claim": claim}} {

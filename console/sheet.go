@@ -242,7 +242,9 @@ func (c *sheets) get(seq uint64) (*sheet, error) {
 	}
 	req, err := protocol.DecodeHumanCoachingRequest(body)
 	if err != nil {
-		return nil, &failure{status: http.StatusInternalServerError, detail: "the stored task is damaged", err: err}
+		damaged := fail(http.StatusInternalServerError, "the stored task is damaged")
+		damaged.err = err
+		return nil, damaged
 	}
 	s = newSheet(req)
 	s.size = len(body)
