@@ -12,15 +12,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// jsonBody refuses bodies that are declared to be something other than JSON.
+// jsonBody refuses a body whose headers declare something other than JSON.
 func (c *Console) jsonBody(g *gin.Context) {
 	if err := transfer.Declared(g.Request); err != nil {
 		c.fail(g, bodyFailure(err))
 	}
 }
 
-// readBody reads a body to its end. Until release is called it counts among the bodies in
-// work.
+// readBody reads a body to its end. The body counts in the memory for bodies until release is
+// called.
 func (c *Console) readBody(g *gin.Context, limit int64) (body []byte, release func(), err error) {
 	body, release, err = transfer.ReadBody(g, limit, c.bodies)
 	if err != nil {
@@ -29,7 +29,7 @@ func (c *Console) readBody(g *gin.Context, limit int64) (body []byte, release fu
 	return body, release, err
 }
 
-// bodyFailure is the answer to an error of transfer.
+// bodyFailure maps an error of transfer to its answer.
 func bodyFailure(err error) error {
 	switch {
 	case errors.Is(err, transfer.ErrTooLarge):
@@ -48,11 +48,10 @@ func bodyFailure(err error) error {
 	return errClientGone
 }
 
-// body is a body of the people's API: it knows what is wrong with itself.
+// body is a body of the people's API. It validates itself.
 type body interface{ check() error }
 
-// read reads a body of the people's API into b. It answers the request itself
-// when it is invalid.
+// read reads a body of the people's API into b. It answers an invalid request itself.
 func (c *Console) read(g *gin.Context, b body) bool {
 	raw, release, err := c.readBody(g, maxPeopleBody)
 	if err == nil {
@@ -66,7 +65,7 @@ func (c *Console) read(g *gin.Context, b body) bool {
 	return true
 }
 
-// decode reads JSON as strictly as the protocol does.
+// decode parses JSON as strictly as package protocol.
 func decode(raw []byte, b body) error {
 	err := json.Unmarshal(raw, b, json.RejectUnknownMembers(true))
 	if err == nil {
@@ -88,8 +87,7 @@ func decode(raw []byte, b body) error {
 
 // writeJSON sends a complete answer.
 func (c *Console) writeJSON(g *gin.Context, status int, v any) {
-	// What came from agents was checked; what is from elsewhere (a panic's text)
-	// need not be UTF-8.
+	// A panic's text may have invalid UTF-8. Texts of agents were checked.
 	body, err := json.Marshal(v, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
 		c.fail(g, err)
@@ -110,7 +108,7 @@ func (c *Console) sent(g *gin.Context, err error) {
 	}
 }
 
-// empty answers that it is done and there is nothing to say.
+// empty answers 204.
 func (c *Console) empty(g *gin.Context) {
 	g.Status(http.StatusNoContent)
 	g.Writer.WriteHeaderNow()

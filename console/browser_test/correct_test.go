@@ -8,7 +8,7 @@ import (
 
 const desktop, high = 1280, 860
 
-func TestATaskArrivesIsClaimedAndCorrectedThroughTheForm(t *testing.T) {
+func TestTaskIsClaimedAndCorrectedInTheForm(t *testing.T) {
 	h := newHouse(t)
 	g := newPerson(t).open(h.url, desktop, high)
 	g.shows("Nothing waits for you")
@@ -44,7 +44,7 @@ func TestATaskArrivesIsClaimedAndCorrectedThroughTheForm(t *testing.T) {
 	g.showsIn(".queue", "by Ann")
 }
 
-func TestAnotherPointIsPickedInTheTrajectory(t *testing.T) {
+func TestPointIsPickedInTheTrajectory(t *testing.T) {
 	h := newHouse(t)
 	ended := h.coach("failure.json")
 	g := newPerson(t).open(h.url, desktop, high)
@@ -62,7 +62,7 @@ func TestAnotherPointIsPickedInTheTrajectory(t *testing.T) {
 	}
 }
 
-func TestInvalidArgumentsAreShownAndCannotBeSent(t *testing.T) {
+func TestInvalidArgumentsAreShownAndNotSent(t *testing.T) {
 	h := newHouse(t)
 	ended := h.coach("failure.json")
 	g := newPerson(t).open(h.url, desktop, high)
@@ -103,7 +103,7 @@ func TestInvalidArgumentsAreShownAndCannotBeSent(t *testing.T) {
 	}
 }
 
-func TestTheDecisionMayBeEditedAsJSON(t *testing.T) {
+func TestDecisionIsEditedAsJSON(t *testing.T) {
 	h := newHouse(t)
 	ended := h.coach("failure.json")
 	g := newPerson(t).open(h.url, desktop, high)
@@ -129,7 +129,7 @@ func TestTheDecisionMayBeEditedAsJSON(t *testing.T) {
 	}
 }
 
-func TestSuggestionsOfTheAgentServerArePickedAndEdited(t *testing.T) {
+func TestCandidatesArePickedAndEdited(t *testing.T) {
 	h := newHouse(t, agentServer(t,
 		`{"say":"","tool_calls":[{"name":"put_in","arguments":{"container":"dishwasher","slot":99},"target_robot_name":"arm"}]}`,
 		`{"say":"Shall I open the door?","tool_calls":[]}`))
@@ -151,7 +151,7 @@ func TestSuggestionsOfTheAgentServerArePickedAndEdited(t *testing.T) {
 	}
 }
 
-func TestATaskIsGivenUp(t *testing.T) {
+func TestTaskIsSkippedOrAborted(t *testing.T) {
 	for _, c := range []struct{ name, choice, status, shown string }{
 		{"skipped: the repair is abandoned", "Skip", protocol.CoachingAbandoned, "Skipped"},
 		{"aborted: coaching failed", "Abort", protocol.CoachingFailed, "Aborted"},
@@ -177,7 +177,7 @@ func TestATaskIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestTheKeyboardIsEnough(t *testing.T) {
+func TestKeyboardAloneSuffices(t *testing.T) {
 	h := newHouse(t)
 	ended := h.coach("failure.json")
 	g := newPerson(t).open(h.url, desktop, high)
@@ -206,7 +206,7 @@ func TestTheKeyboardIsEnough(t *testing.T) {
 	g.showsIn(".desk", "Corrected")
 }
 
-func TestATaskOfAnotherKindOfAgentIsAnsweredWithItsText(t *testing.T) {
+func TestTaskOfOtherAgentIsAnsweredWithText(t *testing.T) {
 	h := newHouse(t)
 	ended := h.post("foreign.json")
 	g := newPerson(t).open(h.url, desktop, high)
@@ -224,7 +224,7 @@ func TestATaskOfAnotherKindOfAgentIsAnsweredWithItsText(t *testing.T) {
 	}
 }
 
-func TestToolsOfAnotherKindOfAgentBecomeForms(t *testing.T) {
+func TestToolsOfOtherAgentBecomeForms(t *testing.T) {
 	h := newHouse(t)
 	ended := h.post("foreign.json")
 	g := newPerson(t).open(h.url, desktop, high)

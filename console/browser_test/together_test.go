@@ -8,7 +8,7 @@ import (
 	"agentd/console"
 )
 
-func TestTwoCoachesRaceForOneTask(t *testing.T) {
+func TestTwoPeopleRaceForOneTask(t *testing.T) {
 	h := newHouse(t)
 	ended := h.coach("failure.json")
 	pages := map[string]*page{}
@@ -52,7 +52,7 @@ func TestTwoCoachesRaceForOneTask(t *testing.T) {
 	pages[loser].showsIn(".desk", "By "+winner) // live
 }
 
-func TestThePageIsClosedInTheMiddle(t *testing.T) {
+func TestReopenedPageResumesClaimAndDraft(t *testing.T) {
 	h := newHouse(t)
 	ended := h.coach("failure.json")
 	ann := newPerson(t)
@@ -77,7 +77,7 @@ func TestThePageIsClosedInTheMiddle(t *testing.T) {
 	}
 }
 
-func TestALostClaimLosesNoWorkAndTheDraftGoesOnElsewhere(t *testing.T) {
+func TestLostClaimKeepsWorkAndDraft(t *testing.T) {
 	h := newHouse(t)
 	ended := h.coach("failure.json")
 	ann := newPerson(t).open(h.url, desktop, high)
@@ -108,7 +108,7 @@ func TestALostClaimLosesNoWorkAndTheDraftGoesOnElsewhere(t *testing.T) {
 	ann.showsIn(".desk", "By Bob")
 }
 
-func TestAConsoleThatRestartsLosesNothing(t *testing.T) {
+func TestPageSurvivesConsoleRestart(t *testing.T) {
 	h := newHouse(t)
 	ended := h.coach("failure.json")
 	g := newPerson(t).open(h.url, desktop, high)
@@ -133,7 +133,7 @@ func TestAConsoleThatRestartsLosesNothing(t *testing.T) {
 	}
 }
 
-func TestATaskPutBackIsFreeForOthers(t *testing.T) {
+func TestReleasedTaskIsFreeForOthers(t *testing.T) {
 	h := newHouse(t)
 	h.coach("failure.json")
 	ann := newPerson(t).open(h.url, desktop, high)
@@ -148,7 +148,7 @@ func TestATaskPutBackIsFreeForOthers(t *testing.T) {
 	ann.showsIn(".desk", "Bob is working on it")
 }
 
-func TestAWithdrawnTaskSaysSo(t *testing.T) {
+func TestWithdrawnTaskIsShown(t *testing.T) {
 	h := newHouse(t)
 	h.coach("failure.json")
 	g := newPerson(t).open(h.url, desktop, high)
@@ -160,7 +160,7 @@ func TestAWithdrawnTaskSaysSo(t *testing.T) {
 	g.until(`all(".queue li").length === 0`)
 }
 
-func TestPeopleLogInWithTheConsolesToken(t *testing.T) {
+func TestPeopleLogInWithToken(t *testing.T) {
 	h := newHouse(t, func(o *console.Options) { o.Tokens = []string{"open-sesame-open-sesame"} })
 	h.coach("failure.json")
 	g := newPerson(t).open(h.url, desktop, high)
@@ -174,7 +174,7 @@ func TestPeopleLogInWithTheConsolesToken(t *testing.T) {
 	g.shows("Access token")
 }
 
-func TestTwoPagesOfOneBrowserDoNotOverwriteEachOther(t *testing.T) {
+func TestTwoPagesOfOneBrowserShareNoClaim(t *testing.T) {
 	h := newHouse(t)
 	h.coach("failure.json")
 	ann := newPerson(t)
