@@ -32,15 +32,15 @@ func TestTaskIsClaimedAndCorrectedInTheForm(t *testing.T) {
 	if point != "before-put" || decision != want {
 		t.Errorf("at %s: %s", point, decision)
 	}
-	g.showsIn(".desk", "Corrected")
-	g.showsIn(".desk", "By Ann")
+	g.showsIn(".editor", "Corrected")
+	g.showsIn(".editor", "By Ann")
 	h.coach("suboptimal.json")
 	g.showsIn(".queue", "without a detour")
 	g.press("Next task")
 	g.shows("Nobody is working on this yet")
 	g.press("Done")
 	g.until(pressable(`all(".queue-link").find(l => l.getAttribute("href").startsWith("#/done/"))`))
-	g.showsIn(".desk", "open_door")
+	g.showsIn(".editor", "open_door")
 	g.showsIn(".queue", "by Ann")
 }
 
@@ -172,7 +172,7 @@ func TestTaskIsSkippedOrAborted(t *testing.T) {
 			if want := "The camera shows nothing."; !contains(got.response.Reason, want) {
 				t.Errorf("reason %q lacks %q", got.response.Reason, want)
 			}
-			g.showsIn(".desk", c.shown)
+			g.showsIn(".editor", c.shown)
 		})
 	}
 }
@@ -191,7 +191,7 @@ func TestKeyboardAloneSuffices(t *testing.T) {
 	g.keys("c")
 	g.shows("What is your name?")
 	g.keys("Ann" + key.Enter)
-	g.showsIn(".desk", "You are working on this")
+	g.showsIn(".editor", "You are working on this")
 	g.keys("m")
 	g.until(`document.activeElement.id === "target-step"`)
 	g.keys("r")
@@ -203,7 +203,7 @@ func TestKeyboardAloneSuffices(t *testing.T) {
 	if want := "I will open the door first; then j, c and x are only letters."; say != want {
 		t.Errorf("got %q", say)
 	}
-	g.showsIn(".desk", "Corrected")
+	g.showsIn(".editor", "Corrected")
 }
 
 func TestTaskOfOtherAgentIsAnsweredWithText(t *testing.T) {
@@ -211,8 +211,8 @@ func TestTaskOfOtherAgentIsAnsweredWithText(t *testing.T) {
 	ended := h.post("foreign.json")
 	g := newPerson(t).open(h.url, desktop, high)
 	g.claim("Ann")
-	g.showsIn(".story", "Format repair") // the prompt, rendered
-	g.until(`all(".story li").some(li => words(li) === "no fences")`)
+	g.showsIn(".timeline", "Format repair") // the prompt, rendered
+	g.until(`all(".timeline li").some(li => words(li) === "no fences")`)
 	g.press("Text")
 	g.write("The correction", `{"say": "hello", "action": {}}`)
 	g.press("Keep this correction as an example")
