@@ -1,9 +1,9 @@
-// What an agent server would do at a point: asked on demand, to pick or edit.
+// Candidates of an agent server for a point, to pick or edit.
 
 import { api } from "./api.js";
 import { announce, button, fill, h, icon } from "./dom.js";
 import { decisionView } from "./decision.js";
-import { memory } from "./memory.js";
+import { storage } from "./storage.js";
 import { count } from "./words.js";
 
 const most = 8;
@@ -44,8 +44,7 @@ export function createCandidates(id, point, onuse) {
   return { element, ask: run, clear: () => fill(results) };
 }
 
-// grouped puts equal candidates together: five times the same says something,
-// but is read once.
+// grouped merges equal candidates and counts them.
 function grouped(candidates) {
   const groups = new Map();
   for (const candidate of candidates) {

@@ -2,7 +2,7 @@
 // lost when it lapses.
 
 import { api } from "./api.js";
-import { memory } from "./memory.js";
+import { storage } from "./storage.js";
 
 const renewals = 3; // in the lifetime of a claim
 const otherTab = 1500; // ms to wait for another page of this browser to close
@@ -45,7 +45,7 @@ class Claim {
     this.#seconds = seconds;
     this.#onchange = onchange;
     this.#ontask = ontask;
-    this.#secret = memory.claim(id);
+    this.#secret = storage.claim(id);
   }
 
   get state() { return this.#state; }
@@ -54,7 +54,7 @@ class Claim {
 
   // resume takes up a claim that this browser had before.
   async resume() {
-    if (!this.#secret || !memory.name()) return;
+    if (!this.#secret || !storage.name()) return;
     this.#unlockTab = await onlyHere(this.#id);
     if (!this.#unlockTab || this.#ended) {
       this.#unlock();
@@ -118,7 +118,7 @@ class Claim {
 
   #keep(secret) {
     this.#secret = secret;
-    memory.setClaim(this.#id, secret);
+    storage.setClaim(this.#id, secret);
   }
 
   #unlock() {
@@ -127,7 +127,7 @@ class Claim {
   }
 
   async #ask(known) {
-    const { task, claim } = await api.claim(this.#id, memory.name(), known);
+    const { task, claim } = await api.claim(this.#id, storage.name(), known);
     this.#keep(claim);
     this.#ontask(task);
   }

@@ -7,7 +7,7 @@ import { announce, button, fill, h, icon } from "./dom.js";
 import { askAbandon } from "./dialog.js";
 import { createKeeper, newest } from "./draft.js";
 import { pretty } from "./json.js";
-import { memory } from "./memory.js";
+import { storage } from "./storage.js";
 import { busyView, doneView, failureView, freeView, headView, lostView, mineView } from "./taskviews.js";
 import { timeline } from "./timeline.js";
 import { textBox } from "./tree.js";
@@ -146,12 +146,12 @@ class Task {
     const take = () => this.take();
     const empty = isEmpty(this.#work);
     if (this.#claim.state === "mine") {
-      const by = this.#work.by && this.#work.by !== memory.name() && !empty ? this.#work.by : "";
+      const by = this.#work.by && this.#work.by !== storage.name() && !empty ? this.#work.by : "";
       return mineView(by, { startAfresh: () => this.#startAfresh(), release: () => this.#release() });
     }
     const other = task.state === "claimed" && task.claimed_by ? task.claimed_by : "";
     if (this.#claim.state === "lost") return lostView(other, this.#loss, refusal, { take, copy: () => this.#copyWork() });
-    if (other) return busyView(other === memory.name() ? "" : other, refusal, { take });
+    if (other) return busyView(other === storage.name() ? "" : other, refusal, { take });
     return freeView(task.has_draft || !empty, refusal, { take });
   }
 
