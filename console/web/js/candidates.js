@@ -11,9 +11,9 @@ const most = 8;
 // createCandidates asks for candidates; onuse(decision) takes one over.
 export function createCandidates(id, point, onuse) {
   const results = h("div", { class: "candidates", "aria-live": "polite" });
-  const many = h("select", { "aria-label": "How many suggestions", onchange: () => memory.setCount(Number(many.value)) },
+  const many = h("select", { "aria-label": "How many suggestions", onchange: () => storage.setCount(Number(many.value)) },
     Array.from({ length: most }, (_, i) => h("option", { value: String(i + 1) }, String(i + 1))));
-  many.value = String(memory.count());
+  many.value = String(storage.count());
   const label = h("span", null, "Ask the agent server");
   const ask = button({ class: "button", dataset: { action: "ask" }, onclick: run }, icon("spark"), label);
   let asking = false;

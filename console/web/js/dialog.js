@@ -85,9 +85,9 @@ export function askAbandon() {
 export function showHelp(shortcuts) {
   return open("Keyboard", () => {
     const single = h("input", {
-      type: "checkbox", checked: memory.singleKeys(),
+      type: "checkbox", checked: storage.singleKeys(),
       onchange() {
-        memory.setSingleKeys(single.checked);
+        storage.setSingleKeys(single.checked);
         announce(single.checked ? "Single keys are on" : "Single keys are off");
       },
     });

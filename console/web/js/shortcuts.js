@@ -20,7 +20,7 @@ export function createShortcuts(shortcuts) {
       event.target.closest("[tabindex]")?.focus();
       return;
     }
-    if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target) || !memory.singleKeys()) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target) || !storage.singleKeys()) return;
     const run = singles.get(event.key);
     if (!run) return;
     event.preventDefault();

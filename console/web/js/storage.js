@@ -30,7 +30,7 @@ function readJSON(name) {
   }
 }
 
-export const memory = {
+export const storage = {
   name: () => read("name") ?? "",
   setName: (name) => write("name", name),
   claim: (id) => read(`claim.${id}`),

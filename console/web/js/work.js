@@ -1,6 +1,6 @@
-// A person's unfinished answer to one task, as plain JSON that can be saved as a draft: {version, mode, point, say, calls, json, raw, reason,
-// keep, by, at}. Modes: reply, tools, json (the decision as JSON), raw (any
-// text, for agents whose decisions this page does not know).
+// A person's unfinished answer to one task, as plain JSON that can be saved as a draft:
+// {version, mode, point, say, calls, json, raw, reason, keep, by, at}. Modes: reply, tools,
+// json (the decision as JSON), raw (any text, for other kinds of agents).
 
 import { clone, isObject, parse, pretty } from "./json.js";
 
