@@ -18,7 +18,7 @@ func (c *Console) getHealth(g *gin.Context) {
 	c.writeJSON(g, http.StatusOK, map[string]string{"status": protocol.HealthReady})
 }
 
-// postRequest takes an agent's task and answers when a person has.
+// postRequest takes an agent's task and answers once a person has answered it.
 func (c *Console) postRequest(g *gin.Context) {
 	body, release, err := c.readBody(g, maxTaskBody)
 	if err != nil {
@@ -26,7 +26,7 @@ func (c *Console) postRequest(g *gin.Context) {
 		return
 	}
 	req, err := protocol.DecodeHumanCoachingRequest(body)
-	release() // the task waits on disk
+	release() // the task is stored
 	switch {
 	case err != nil:
 	case req.RequestID == "":
@@ -43,8 +43,8 @@ func (c *Console) postRequest(g *gin.Context) {
 	ctx, cancel := context.WithCancelCause(caller)
 	defer cancel(nil)
 	defer context.AfterFunc(c.ended, func() { cancel(errStopping) })()
-	response, err := c.desk.submit(ctx, req)
-	_ = settle() // err says it, too
+	response, err := c.tasks.submit(ctx, req)
+	_ = settle() // err has the same reason
 	if errors.Is(err, connection.ErrGone) || errors.Is(err, context.Canceled) {
 		err = errClientGone
 	}
@@ -57,10 +57,10 @@ func (c *Console) postRequest(g *gin.Context) {
 
 // deleteRequest withdraws an agent's task.
 func (c *Console) deleteRequest(g *gin.Context) {
-	// Gin's own parameter reads + as a space once the path holds an escape.
+	// Gin's own parameter decodes + as a space in a path with escapes.
 	id, err := url.PathUnescape(strings.TrimPrefix(g.Request.URL.EscapedPath(), pathRequests+"/"))
 	if err == nil {
-		err = c.desk.withdraw(id)
+		err = c.tasks.withdraw(id)
 	} else {
 		err = errNoTask
 	}

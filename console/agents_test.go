@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-func TestTheSameRequestPostedAgainJoinsItsTask(t *testing.T) {
+func TestRepeatedRequestJoinsItsTask(t *testing.T) {
 	f := open(t)
 	first := f.post(foreign("r1"))
 	second := f.post(strings.ReplaceAll(foreign("r1"), "\n", "")) // the same content in other whitespace
@@ -34,7 +34,7 @@ func TestTheSameRequestPostedAgainJoinsItsTask(t *testing.T) {
 	}
 }
 
-func TestAnotherRequestUnderAKnownIDIsAConflict(t *testing.T) {
+func TestOtherRequestWithKnownIDConflicts(t *testing.T) {
 	f := open(t)
 	f.post(foreign("r1"))
 	f.want(http.StatusConflict, http.MethodPost, "/v1/coaching/requests", strings.Replace(foreign("r1"), "Improve", "Change", 1), nil)
@@ -43,7 +43,7 @@ func TestAnotherRequestUnderAKnownIDIsAConflict(t *testing.T) {
 	}
 }
 
-func TestManyAgentsPostingOneRequestAtOnceMakeOneTask(t *testing.T) {
+func TestConcurrentPostsOfOneRequestMakeOneTask(t *testing.T) {
 	f := open(t)
 	const agents = 20
 	results := make(chan reply, agents)
@@ -69,7 +69,7 @@ func TestManyAgentsPostingOneRequestAtOnceMakeOneTask(t *testing.T) {
 	}
 }
 
-func TestAnAgentWhoseConnectionBrokeIsShownAsNotWaiting(t *testing.T) {
+func TestDisconnectedAgentIsShownAsNotWaiting(t *testing.T) {
 	f := open(t)
 	agent := f.post(foreign("r1"))
 	agent.leave()
@@ -81,7 +81,7 @@ func TestAnAgentWhoseConnectionBrokeIsShownAsNotWaiting(t *testing.T) {
 	}
 }
 
-func TestAWithdrawnTaskIsOverForEverybody(t *testing.T) {
+func TestWithdrawnTaskEndsForAgentAndPeople(t *testing.T) {
 	f := open(t)
 	agent := f.post(foreign("a/b c")) // an id that has to be escaped
 	claim := f.claimed("1", "Ann")
@@ -91,7 +91,7 @@ func TestAWithdrawnTaskIsOverForEverybody(t *testing.T) {
 		t.Errorf("the agent got %+v", got)
 	}
 	r := f.call(http.MethodPost, "/api/tasks/1/answer", object{"claim": claim, "status": "skipped", "reason": "x"})
-	if r.status != http.StatusConflict || r.detail() != errWithdrawn.detail {
+	if r.status != http.StatusConflict || r.detail() != errWithdrawn.Detail {
 		t.Errorf("an answer to it: %d %s", r.status, r.body)
 	}
 	done := f.tasks("done")
@@ -103,7 +103,7 @@ func TestAWithdrawnTaskIsOverForEverybody(t *testing.T) {
 	f.want(http.StatusOK, http.MethodPost, "/v1/coaching/requests", foreign("a/b c"), nil) // still withdrawn
 }
 
-func TestTasksSurviveARestartOfTheConsole(t *testing.T) {
+func TestTasksSurviveRestart(t *testing.T) {
 	f := open(t)
 	agent := f.post(ours("r1"))
 	f.post(ours("r2"))
@@ -139,9 +139,9 @@ func TestTasksSurviveARestartOfTheConsole(t *testing.T) {
 	}
 }
 
-func TestTheConsoleTakesOnlySoManyOpenTasks(t *testing.T) {
+func TestOpenTasksAreBounded(t *testing.T) {
 	f := open(t)
-	d := f.console.desk
+	d := f.console.tasks
 	d.mu.Lock()
 	for seq := range uint64(maxOpen) {
 		d.open[seq+1_000_000] = &presence{ended: make(chan struct{})}
@@ -153,7 +153,7 @@ func TestTheConsoleTakesOnlySoManyOpenTasks(t *testing.T) {
 	}
 }
 
-func TestATaskIsWithdrawnByItsOwnId(t *testing.T) {
+func TestTaskIsWithdrawnByExactID(t *testing.T) {
 	f := open(t)
 	f.post(foreign("run+1/2"))
 	f.post(foreign("run 1/2"))
@@ -195,9 +195,9 @@ func TestInvalidTasksAreRefused(t *testing.T) {
 	}
 }
 
-func TestAgentsPathsAreForAgents(t *testing.T) {
+func TestAgentPathsRefuseBrowsersAndOtherAddresses(t *testing.T) {
 	f := open(t, func(o *Options) { o.AgentsFrom = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} })
-	if r := f.call(http.MethodDelete, "/v1/coaching/requests/x", nil); r.status != http.StatusForbidden || !strings.Contains(r.detail(), "from this address") {
+	if r := f.call(http.MethodDelete, "/v1/coaching/requests/x", nil); r.status != http.StatusForbidden || !strings.Contains(r.detail(), "configures the addresses of agents") {
 		t.Errorf("from another address: %d %s", r.status, r.body)
 	}
 	f.want(http.StatusOK, http.MethodGet, "/health", nil, nil)
@@ -211,7 +211,7 @@ func TestAgentsPathsAreForAgents(t *testing.T) {
 	}
 }
 
-func TestOldTasksAreRemovedAndOthersKept(t *testing.T) {
+func TestPruneRemovesOnlyOldTasks(t *testing.T) {
 	f := open(t, func(o *Options) { o.Keep = time.Hour })
 	for _, id := range []string{"answered", "orphaned", "waiting", "claimed"} {
 		f.post(foreign(id))
@@ -246,31 +246,31 @@ func TestOldTasksAreRemovedAndOthersKept(t *testing.T) {
 }
 
 func (f *fixture) prune() {
-	if err := f.console.desk.prune(); err != nil {
+	if err := f.console.tasks.prune(); err != nil {
 		f.t.Error(err)
 	}
 }
 
-func TestATaskWhoseAgentCameBackIsNotRemoved(t *testing.T) {
+func TestPruneKeepsTaskOfReturnedAgent(t *testing.T) {
 	f := open(t)
 	f.post(foreign("r1"))
 	f.clock.pass(DefaultKeep)
-	if gone, err := f.console.desk.remove(1, f.clock.now()); gone || err != nil { // as if it was found old before
+	if gone, err := f.console.tasks.remove(1, f.clock.now()); gone || err != nil { // as if it was found old before
 		t.Errorf("removed: %v (%v)", gone, err)
 	}
 	claim := f.claimed("1", "Ann")
 	f.want(http.StatusOK, http.MethodPost, "/api/tasks/1/answer", object{"claim": claim, "status": "skipped", "reason": "x"}, nil)
-	if gone, err := f.console.desk.remove(1, f.clock.now()); gone || err != nil { // answered just now
+	if gone, err := f.console.tasks.remove(1, f.clock.now()); gone || err != nil { // answered just now
 		t.Errorf("removed: %v (%v)", gone, err)
 	}
 	f.clock.pass(DefaultKeep)
-	if gone, err := f.console.desk.remove(1, f.clock.now()); !gone || err != nil {
+	if gone, err := f.console.tasks.remove(1, f.clock.now()); !gone || err != nil {
 		t.Errorf("not removed: %v", err)
 	}
 }
 
-// TestAnAgentThatOnlyClosedItsSendingSideGetsItsAnswer, and errors of the connection are JSON.
-func TestAnAgentThatOnlyClosedItsSendingSideGetsItsAnswer(t *testing.T) {
+// TestHalfClosedAgentGetsItsAnswer, and errors of the connection are JSON.
+func TestHalfClosedAgentGetsItsAnswer(t *testing.T) {
 	f := open(t)
 	dial := func() *net.TCPConn {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))

@@ -15,9 +15,9 @@ import (
 
 const cookieName = "agentd_console"
 
-// authenticator knows the tokens that let people in by their digests. A login
-// becomes a cookie that holds its end and a signature made with the token, so
-// logins survive a restart and end when their token is taken away.
+// authenticator holds the digests of the accepted tokens. A login sets a cookie with its
+// expiry and a signature by the token. So logins survive a restart, and end when their token
+// is removed.
 type authenticator struct {
 	digests [][sha256.Size]byte
 	now     func() time.Time
@@ -33,8 +33,7 @@ func newAuthenticator(tokens []string, now func() time.Time) *authenticator {
 
 func (a *authenticator) required() bool { return len(a.digests) > 0 }
 
-// find is the digest of a token that lets in. Its time depends on neither which
-// one matches nor on where one differs.
+// find returns the digest of an accepted token, in constant time.
 func (a *authenticator) find(token string) (found [sha256.Size]byte, ok bool) {
 	digest := sha256.Sum256([]byte(strings.TrimSpace(token)))
 	match := 0
@@ -44,7 +43,7 @@ func (a *authenticator) find(token string) (found [sha256.Size]byte, ok bool) {
 	return digest, match == 1
 }
 
-// session is the cookie's text for a login with a token.
+// session makes the cookie for a login with a token.
 func (a *authenticator) session(digest [sha256.Size]byte) string {
 	end := strconv.FormatInt(a.now().Add(sessionTime).Unix(), 10)
 	return end + "." + sign(digest, end)
@@ -56,7 +55,7 @@ func sign(digest [sha256.Size]byte, end string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// acceptsSession reports whether a cookie's text is a login that holds.
+// acceptsSession reports whether a cookie is a valid login.
 func (a *authenticator) acceptsSession(text string) bool {
 	end, signature, _ := strings.Cut(text, ".")
 	seconds, err := strconv.ParseInt(end, 10, 64)
@@ -70,7 +69,7 @@ func (a *authenticator) acceptsSession(text string) bool {
 	return match == 1
 }
 
-// accepts reports whether a request comes from somebody who is let in.
+// accepts reports whether a request is authenticated.
 func (a *authenticator) accepts(r *http.Request) bool {
 	if !a.required() {
 		return true
@@ -87,7 +86,7 @@ func (a *authenticator) accepts(r *http.Request) bool {
 	return false
 }
 
-// authenticate refuses people who are not let in.
+// authenticate refuses requests without a login.
 func (c *Console) authenticate(g *gin.Context) {
 	if c.auth.accepts(g.Request) {
 		return
@@ -142,7 +141,7 @@ func (c *Console) cookie(g *gin.Context, value string, maxAge int) *http.Cookie 
 		MaxAge:   maxAge,
 		HttpOnly: true,
 		SameSite: http.SameSiteStrictMode,
-		// A browser that speaks TLS to a proxy in front must not send it without.
+		// A browser that speaks TLS to a proxy must not send the cookie without TLS.
 		Secure: g.Request.TLS != nil || strings.EqualFold(g.GetHeader("X-Forwarded-Proto"), "https"),
 	}
 }

@@ -9,14 +9,14 @@ import (
 	"agentd/protocol"
 )
 
-// loginBody is what POST /api/login takes.
+// loginBody is the body of POST /api/login.
 type loginBody struct {
 	Token string `json:"token"`
 }
 
-func (b *loginBody) check() error { return nil } // the token itself is judged
+func (b *loginBody) check() error { return nil } // the handler checks the token
 
-// claimBody takes a task for a person; with a claim it renews that one.
+// claimBody claims a task for a person. With Claim it renews that claim.
 type claimBody struct {
 	Person string `json:"person"`
 	Claim  string `json:"claim"`
@@ -35,14 +35,14 @@ func (b *claimBody) check() error {
 	return nil
 }
 
-// releaseBody gives a task back.
+// releaseBody ends a claim.
 type releaseBody struct {
 	Claim string `json:"claim"`
 }
 
 func (b *releaseBody) check() error { return nil } // an unknown claim is a conflict
 
-// draftBody saves what a person has so far. The page owns its shape.
+// draftBody saves an unfinished answer. The page owns the format of Draft.
 type draftBody struct {
 	Claim string       `json:"claim"`
 	Draft protocol.Raw `json:"draft"`
@@ -55,8 +55,7 @@ func (b *draftBody) check() error {
 	return nil
 }
 
-// correction is what a person would send: a decision at a point, or the text of
-// an output.
+// correction is a person's answer: a decision at a point, or the text of an output.
 type correction struct {
 	Point    string       `json:"point"`
 	Decision protocol.Raw `json:"decision"`
@@ -80,8 +79,8 @@ func (b *correction) check() error {
 	return err // protocol.Problems, located from the decision
 }
 
-// judge is the output that would be sent, and what is wrong with the body.
-func (b *correction) judge(s *sheet) (output string, problems protocol.Problems) {
+// judge returns the output that would be sent, and the problems of the body.
+func (b *correction) judge(s *taskView) (output string, problems protocol.Problems) {
 	switch {
 	case b.Output != nil:
 		return *b.Output, s.checkOutput(*b.Output).At("output")
@@ -91,14 +90,14 @@ func (b *correction) judge(s *sheet) (output string, problems protocol.Problems)
 		return "", protocol.Problems{protocol.NewProblem(protocol.TypeValue, "the task has no such point", "point")}
 	}
 	output, problems = s.output(b.Point, b.decision), s.check(b.Point, b.decision).At("decision")
-	if len(problems) == 0 { // nor may it be more than the server that asked reads
+	if len(problems) == 0 { // the size limits of the server that asked hold too
 		problems = s.checkOutput(output).At("decision")
 	}
 	return output, problems
 }
 
-// checkBody asks whether a correction could be sent. A decision that is none is
-// a finding of the check and not of the body.
+// checkBody asks whether a correction could be sent. A malformed decision is a result of the
+// check and no error of the request.
 type checkBody struct {
 	correction
 	malformed protocol.Problems // located from the decision
@@ -151,7 +150,7 @@ func (b *answerBody) check() error {
 	return nil
 }
 
-// candidatesBody asks what an agent server would decide at a point.
+// candidatesBody asks an agent server for decisions at a point.
 type candidatesBody struct {
 	Point string `json:"point"`
 	N     int    `json:"n"`

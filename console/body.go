@@ -3,9 +3,7 @@ package console
 import (
 	"errors"
 	"net/http"
-	"strconv"
 
-	"agentd/internal/connection"
 	"agentd/internal/transfer"
 	"agentd/protocol"
 
@@ -14,15 +12,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// jsonBody refuses bodies that are declared to be something other than JSON.
+// jsonBody refuses a body whose headers declare something other than JSON.
 func (c *Console) jsonBody(g *gin.Context) {
 	if err := transfer.Declared(g.Request); err != nil {
 		c.fail(g, bodyFailure(err))
 	}
 }
 
-// readBody reads a body to its end. Until release is called it counts among the bodies in
-// work.
+// readBody reads a body to its end. The body counts in the memory for bodies until release is
+// called.
 func (c *Console) readBody(g *gin.Context, limit int64) (body []byte, release func(), err error) {
 	body, release, err = transfer.ReadBody(g, limit, c.bodies)
 	if err != nil {
@@ -31,17 +29,17 @@ func (c *Console) readBody(g *gin.Context, limit int64) (body []byte, release fu
 	return body, release, err
 }
 
-// bodyFailure is the answer to an error of transfer.
+// bodyFailure maps an error of transfer to its answer.
 func bodyFailure(err error) error {
 	switch {
 	case errors.Is(err, transfer.ErrTooLarge):
 		return errTooLarge
-	case errors.Is(err, transfer.ErrNoRoom):
-		return errNoRoom
+	case errors.Is(err, transfer.ErrNoMemory):
+		return errNoMemory
 	case errors.Is(err, transfer.ErrSlow):
 		return errSlowBody
 	case errors.Is(err, transfer.ErrBroken):
-		return &failure{status: http.StatusBadRequest, detail: err.Error()}
+		return fail(http.StatusBadRequest, "%s", err).leaving(transfer.RestDrain)
 	case errors.Is(err, transfer.ErrMediaType):
 		return errMediaType
 	case errors.Is(err, transfer.ErrEncoding), errors.Is(err, transfer.ErrNotGzip):
@@ -50,11 +48,10 @@ func bodyFailure(err error) error {
 	return errClientGone
 }
 
-// body is a body of the people's API: it knows what is wrong with itself.
+// body is a body of the people's API. It validates itself.
 type body interface{ check() error }
 
-// read reads a body of the people's API into b. It answers the request itself
-// when it is invalid.
+// read reads a body of the people's API into b. It answers an invalid request itself.
 func (c *Console) read(g *gin.Context, b body) bool {
 	raw, release, err := c.readBody(g, maxPeopleBody)
 	if err == nil {
@@ -68,7 +65,7 @@ func (c *Console) read(g *gin.Context, b body) bool {
 	return true
 }
 
-// decode reads JSON as strictly as the protocol does.
+// decode parses JSON as strictly as package protocol.
 func decode(raw []byte, b body) error {
 	err := json.Unmarshal(raw, b, json.RejectUnknownMembers(true))
 	if err == nil {
@@ -90,8 +87,7 @@ func decode(raw []byte, b body) error {
 
 // writeJSON sends a complete answer.
 func (c *Console) writeJSON(g *gin.Context, status int, v any) {
-	// What came from agents was checked; what is from elsewhere (a panic's text)
-	// need not be UTF-8.
+	// A panic's text may have invalid UTF-8. Texts of agents were checked.
 	body, err := json.Marshal(v, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
 		c.fail(g, err)
@@ -102,12 +98,17 @@ func (c *Console) writeJSON(g *gin.Context, status int, v any) {
 
 // writeBytes sends JSON.
 func (c *Console) writeBytes(g *gin.Context, status int, body []byte) {
-	if err := transfer.SendJSON(g, status, body); err != nil {
-		c.log.Debug().Err(err).Str("request_id", g.GetString(keyRequestID)).Msg("the answer could not be sent")
+	c.sent(g, transfer.SendJSON(g, status, body))
+}
+
+// sent logs an answer whose client did not read it.
+func (c *Console) sent(g *gin.Context, err error) {
+	if err != nil {
+		c.log.Debug().Err(err).Str("request_id", g.GetString(keyRequestID)).Msg("answer not sent")
 	}
 }
 
-// empty answers that it is done and there is nothing to say.
+// empty answers 204.
 func (c *Console) empty(g *gin.Context) {
 	g.Status(http.StatusNoContent)
 	g.Writer.WriteHeaderNow()
@@ -117,26 +118,8 @@ func (c *Console) empty(g *gin.Context) {
 func (c *Console) fail(g *gin.Context, err error) {
 	f := asFailure(err)
 	g.Abort()
-	switch f.status {
-	case http.StatusInternalServerError:
+	if f.Status == http.StatusInternalServerError {
 		c.log.Error().Err(err).Str("request_id", g.GetString(keyRequestID)).Msg("request failed")
-	case http.StatusServiceUnavailable:
-		g.Header("Retry-After", strconv.Itoa(int(retryAfter.Seconds())))
-	case http.StatusRequestEntityTooLarge, http.StatusRequestTimeout, http.StatusBadRequest:
-		g.Header("Connection", "close") // the rest of the body is not worth reading
 	}
-	// Without it net/http gives up on a body when the answer begins.
-	_ = http.NewResponseController(g.Writer).EnableFullDuplex()
-	body := protocol.AppendErrorBody(nil, f.detail)
-	if len(f.problems) > 0 {
-		body = f.problems.AppendBody(nil)
-	}
-	c.writeBytes(g, f.status, body)
-	switch {
-	case f == errClientGone:
-	case f == errSlowBody, f.status == http.StatusBadRequest: // the body has no end that could be waited for
-		connection.Drain(g.Request)
-	default:
-		transfer.Linger(g)
-	}
+	c.sent(g, transfer.SendError(g, &f.ErrorAnswer))
 }

@@ -16,8 +16,7 @@ type candidateList struct {
 	Candidates []candidate `json:"candidates"`
 }
 
-// candidate is what the agent server would decide, and whether it could be sent
-// as it is.
+// candidate is a decision of the agent server. Valid: it could be sent as it is.
 type candidate struct {
 	Status   string       `json:"status"`
 	Decision protocol.Raw `json:"decision"`
@@ -26,7 +25,7 @@ type candidate struct {
 	Problems []finding    `json:"problems"`
 }
 
-// postCandidates asks the agent server what it would decide at a point.
+// postCandidates asks the agent server for decisions at a point.
 func (c *Console) postCandidates(g *gin.Context) {
 	t, s := c.load(g)
 	if t == nil {
@@ -39,7 +38,7 @@ func (c *Console) postCandidates(g *gin.Context) {
 	point := s.point(body.Point)
 	switch {
 	case c.opts.Agent == nil:
-		c.fail(g, fail(http.StatusConflict, "this console has no agent server to ask"))
+		c.fail(g, fail(http.StatusConflict, "this console is configured without an agent server"))
 		return
 	case point == nil:
 		c.fail(g, problem(protocol.TypeValue, "the task has no such point", "point"))
@@ -67,7 +66,7 @@ func (c *Console) postCandidates(g *gin.Context) {
 	c.writeJSON(g, http.StatusOK, list)
 }
 
-// ask gets n candidates for an input, without any correction in it.
+// ask gets n candidates for an input. It removes corrections from the input.
 func (c *Console) ask(ctx context.Context, input protocol.AgentInput, n int) ([]protocol.AgentOutput, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -89,13 +88,13 @@ func (c *Console) ask(ctx context.Context, input protocol.AgentInput, n int) ([]
 	case errors.As(err, &refused):
 		return nil, fail(http.StatusBadGateway, "the agent server refused: %s", clip(refused.Error(), maxReason))
 	}
-	c.log.Warn().Err(err).Msg("the agent server could not be asked for candidates")
-	return nil, fail(http.StatusBadGateway, "the agent server could not be asked; the console's log says why")
+	c.log.Warn().Err(err).Msg("request for candidates failed")
+	return nil, fail(http.StatusBadGateway, "the agent server is unreachable; the console's log has the reason")
 }
 
-// questions are the inputs that give n candidates. An input that wants one
-// answer and no chance gives the same each time, so it is asked once, and the
-// other candidates are drawn: somebody wants to choose.
+// questions makes the inputs for n candidates. A deterministic input gives the same candidate
+// each time, so it is asked once. The other candidates are sampled, because a person wants a
+// choice.
 func questions(input protocol.AgentInput, n int) []protocol.AgentInput {
 	input.NumOutputs = n
 	input.ExtraKeys = protocol.DeleteMember(input.ExtraKeys, "coaching")
@@ -103,13 +102,13 @@ func questions(input protocol.AgentInput, n int) []protocol.AgentInput {
 		return []protocol.AgentInput{input}
 	}
 	drawn := input
-	drawn.ID = input.ID ^ 1 // ids must differ, and any will do
+	drawn.ID = input.ID ^ 1 // any other id
 	drawn.ExtraKeys = protocol.SetMember(input.ExtraKeys, "inference_mode", protocol.Raw("false"))
 	input.NumOutputs, drawn.NumOutputs = 1, n-1
 	return []protocol.AgentInput{input, drawn}
 }
 
-func (s *sheet) candidate(pointID string, out *protocol.AgentOutput) candidate {
+func (s *taskView) candidate(pointID string, out *protocol.AgentOutput) candidate {
 	found := candidate{Status: out.Status, Problems: []finding{}}
 	if out.Output == nil {
 		text := out.Error.Message

@@ -32,7 +32,7 @@ func withAgent(t *testing.T, f http.HandlerFunc) func(*Options) {
 	return func(o *Options) { o.Agent = agent }
 }
 
-func TestQuestionsAreOneInputUnlessItsAnswersWouldBeTheSame(t *testing.T) {
+func TestDeterministicInputIsAskedOnceAndSampled(t *testing.T) {
 	for _, c := range []struct {
 		rule, extra string
 		n           int
@@ -53,7 +53,7 @@ func TestQuestionsAreOneInputUnlessItsAnswersWouldBeTheSame(t *testing.T) {
 	}
 }
 
-func TestCandidatesAreWhatTheAgentWouldDo(t *testing.T) {
+func TestCandidatesAreDecisionsOfTheAgent(t *testing.T) {
 	var asked protocol.AgentRequest
 	f := open(t, withAgent(t, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -106,7 +106,7 @@ func TestCandidatesAreWhatTheAgentWouldDo(t *testing.T) {
 	f.want(http.StatusUnprocessableEntity, http.MethodPost, "/api/tasks/2/candidates", object{"point": "", "n": 1}, nil)
 }
 
-func TestAnAgentServerThatCannotBeAskedIsSaidSo(t *testing.T) {
+func TestFailedAgentServerIsReported(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer http.HandlerFunc
 		status int
@@ -127,12 +127,12 @@ func TestAnAgentServerThatCannotBeAskedIsSaidSo(t *testing.T) {
 	}
 	f := open(t)
 	f.post(ours("r1"))
-	if r := f.call(http.MethodPost, "/api/tasks/1/candidates", object{"point": "p0", "n": 1}); r.status != http.StatusConflict || !strings.Contains(r.detail(), "no agent server") {
+	if r := f.call(http.MethodPost, "/api/tasks/1/candidates", object{"point": "p0", "n": 1}); r.status != http.StatusConflict || !strings.Contains(r.detail(), "without an agent server") {
 		t.Errorf("without an agent server: %d %s", r.status, r.body)
 	}
 }
 
-func TestAPersonWhoLeavesStopsTheQuestionAndTheConsoleToo(t *testing.T) {
+func TestClosedPageOrConsoleCancelsCandidates(t *testing.T) {
 	arrived, gone := make(chan struct{}, maxAsking), make(chan struct{}, maxAsking)
 	f := open(t, withAgent(t, func(_ http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
@@ -172,7 +172,7 @@ func TestAPersonWhoLeavesStopsTheQuestionAndTheConsoleToo(t *testing.T) {
 	}
 }
 
-func TestTheConsoleSpeaksOfTimesInItsOwnClock(t *testing.T) {
+func TestTaskListHasTheConsolesClock(t *testing.T) {
 	f := open(t)
 	var list struct{ Now json.RawMessage }
 	f.want(http.StatusOK, http.MethodGet, "/api/tasks", nil, &list)

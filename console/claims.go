@@ -6,41 +6,41 @@ import (
 	"time"
 )
 
-// claim gives a task to a person, or renews the claim that they name. Of
-// several who want one task, the first transaction wins.
-func (d *desk) claim(seq uint64, person, secret string) (*task, error) {
+// claim gives a task to a person, or renews their claim. Of several people the first
+// transaction wins.
+func (s *taskService) claim(seq uint64, person, secret string) (*task, error) {
 	taken := false
-	t, err := d.change(seq, func(_ *txn, t *task, now time.Time) error {
+	t, err := s.change(seq, func(_ *txn, t *task, now time.Time) error {
 		held := t.holder(now)
 		mine := t.Claim != nil && same(t.Claim.Secret, secret)
 		switch {
 		case held != nil && !mine:
 			return fail(http.StatusConflict, "%s is working on it", held.Person)
 		case !mine:
-			t.Claim = &claim{Secret: d.newSecret()}
+			t.Claim = &claim{Secret: s.newSecret()}
 			taken = true
 		}
-		t.Claim.Person, t.Claim.Expires = person, now.Add(d.claimTime)
+		t.Claim.Person, t.Claim.Expires = person, now.Add(s.claimTime)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	d.mu.Lock()
-	if _, open := d.open[seq]; open {
-		d.lapses[seq] = t.Claim.Expires
+	s.mu.Lock()
+	if _, open := s.open[seq]; open {
+		s.lapses[seq] = t.Claim.Expires
 	}
-	d.mu.Unlock()
+	s.mu.Unlock()
 	if taken {
-		d.log.Info().Str("task", taskID(seq)).Str("person", person).Msg("task claimed")
+		s.log.Info().Str("task", taskID(seq)).Str("person", person).Msg("task claimed")
 	}
-	d.hub.changed()
+	s.hub.changed()
 	return t, nil
 }
 
-// release gives a task back.
-func (d *desk) release(seq uint64, secret string) error {
-	_, err := d.change(seq, func(_ *txn, t *task, now time.Time) error {
+// release ends a claim.
+func (s *taskService) release(seq uint64, secret string) error {
+	_, err := s.change(seq, func(_ *txn, t *task, now time.Time) error {
 		if !holds(t, secret, now) {
 			return errLapsed
 		}
@@ -50,18 +50,18 @@ func (d *desk) release(seq uint64, secret string) error {
 	if err != nil {
 		return err
 	}
-	d.mu.Lock()
-	delete(d.lapses, seq)
-	d.mu.Unlock()
-	d.log.Info().Str("task", taskID(seq)).Msg("task released")
-	d.hub.changed()
+	s.mu.Lock()
+	delete(s.lapses, seq)
+	s.mu.Unlock()
+	s.log.Info().Str("task", taskID(seq)).Msg("task released")
+	s.hub.changed()
 	return nil
 }
 
-// saveDraft keeps what a person has so far, for them or for who comes next.
-func (d *desk) saveDraft(seq uint64, secret string, draft []byte) error {
+// saveDraft stores an unfinished answer for this person or the next one.
+func (s *taskService) saveDraft(seq uint64, secret string, draft []byte) error {
 	first := false
-	_, err := d.change(seq, func(x *txn, t *task, now time.Time) error {
+	_, err := s.change(seq, func(x *txn, t *task, now time.Time) error {
 		if !holds(t, secret, now) {
 			return errLapsed
 		}
@@ -69,16 +69,16 @@ func (d *desk) saveDraft(seq uint64, secret string, draft []byte) error {
 		return x.putDraft(seq, draft)
 	})
 	if err == nil && first {
-		d.hub.changed()
+		s.hub.changed()
 	}
 	return err
 }
 
-// answer ends a task with a person's answer. The same answer sent again, since
-// its sender did not learn that it had arrived, is taken as that answer.
-func (d *desk) answer(seq uint64, secret string, a answer) (*task, error) {
+// answer ends a task with a person's answer. A repetition of the same answer succeeds too: its
+// sender may have missed the first response.
+func (s *taskService) answer(seq uint64, secret string, a answer) (*task, error) {
 	repeated := false
-	t, err := d.changeAny(seq, func(x *txn, t *task, now time.Time) error {
+	t, err := s.changeAny(seq, func(x *txn, t *task, now time.Time) error {
 		if t.Answer != nil && t.Claim != nil && same(t.Claim.Secret, secret) && t.Answer.equal(a) {
 			repeated = true
 			return nil
@@ -95,14 +95,14 @@ func (d *desk) answer(seq uint64, secret string, a answer) (*task, error) {
 	if err != nil || repeated {
 		return t, err
 	}
-	d.over(seq)
-	d.log.Info().Str("task", taskID(seq)).Str("person", t.Claim.Person).Str("outcome", a.Status).Msg("task answered")
+	s.over(seq)
+	s.log.Info().Str("task", taskID(seq)).Str("person", t.Claim.Person).Str("outcome", a.Status).Msg("task answered")
 	return t, nil
 }
 
 // change changes an open task in one transaction.
-func (d *desk) change(seq uint64, f func(*txn, *task, time.Time) error) (*task, error) {
-	return d.changeAny(seq, func(x *txn, t *task, now time.Time) error {
+func (s *taskService) change(seq uint64, f func(*txn, *task, time.Time) error) (*task, error) {
+	return s.changeAny(seq, func(x *txn, t *task, now time.Time) error {
 		if err := stillOpen(t); err != nil {
 			return err
 		}
@@ -110,17 +110,17 @@ func (d *desk) change(seq uint64, f func(*txn, *task, time.Time) error) (*task, 
 	})
 }
 
-// changeAny changes a task in one transaction. The time is read within it, so
-// that transactions see times in their order.
-func (d *desk) changeAny(seq uint64, f func(*txn, *task, time.Time) error) (t *task, err error) {
-	err = d.store.update(func(x *txn) error {
+// changeAny changes a task in one transaction. It reads the clock within the transaction, so
+// that later transactions never see earlier times.
+func (s *taskService) changeAny(seq uint64, f func(*txn, *task, time.Time) error) (t *task, err error) {
+	err = s.store.update(func(x *txn) error {
 		if t, err = x.task(seq); err != nil {
 			return err
 		}
 		if t == nil {
 			return errNoTask
 		}
-		if err := f(x, t, d.now()); err != nil {
+		if err := f(x, t, s.now()); err != nil {
 			return err
 		}
 		return x.put(t)
@@ -138,7 +138,7 @@ func stillOpen(t *task) error {
 	return nil
 }
 
-// holds reports whether secret is that of the claim that holds now.
+// holds reports whether secret belongs to the current claim.
 func holds(t *task, secret string, now time.Time) bool {
 	c := t.holder(now)
 	return c != nil && same(c.Secret, secret)
@@ -151,47 +151,46 @@ func (a *answer) equal(b answer) bool {
 		(a.Output == nil) == (b.Output == nil) && (a.Output == nil || *a.Output == *b.Output)
 }
 
-// draft is what was saved for a task, nil when nothing was.
-func (d *desk) draft(seq uint64) (draft []byte, err error) {
-	err = d.store.view(func(x *txn) error {
+// draft returns the saved draft of a task, nil if there is none.
+func (s *taskService) draft(seq uint64) (draft []byte, err error) {
+	err = s.store.view(func(x *txn) error {
 		draft = x.draft(seq)
 		return nil
 	})
 	return draft, err
 }
 
-// announceLapses tells pages about claims that lapsed since the last time.
-func (d *desk) announceLapses() {
-	now := d.now()
+// announceLapses notifies pages of claims that lapsed since the last call.
+func (s *taskService) announceLapses() {
+	now := s.now()
 	lapsed := false
-	d.mu.Lock()
-	for seq, expires := range d.lapses {
+	s.mu.Lock()
+	for seq, expires := range s.lapses {
 		if !now.Before(expires) {
-			delete(d.lapses, seq)
+			delete(s.lapses, seq)
 			lapsed = true
 		}
 	}
-	d.mu.Unlock()
+	s.mu.Unlock()
 	if lapsed {
-		d.hub.changed()
+		s.hub.changed()
 	}
 }
 
-// prune removes what is older than it is kept: ended tasks, and open ones whose
-// agent has been away for as long.
-func (d *desk) prune() error {
-	now := d.now()
+// prune removes ended tasks, and open ones whose agent is away, after the retention time.
+func (s *taskService) prune() error {
+	now := s.now()
 	var old []uint64
-	d.mu.Lock()
-	for seq, p := range d.open {
-		if p.waiting == 0 && now.Sub(p.since) >= d.keep {
+	s.mu.Lock()
+	for seq, p := range s.open {
+		if p.waiting == 0 && now.Sub(p.since) >= s.keep {
 			old = append(old, seq)
 		}
 	}
-	d.mu.Unlock()
-	err := d.store.view(func(x *txn) error {
+	s.mu.Unlock()
+	err := s.store.view(func(x *txn) error {
 		return x.each(bucketEnded, func(t *task) error {
-			if now.Sub(t.EndedAt) >= d.keep {
+			if now.Sub(t.EndedAt) >= s.keep {
 				old = append(old, t.Seq)
 			}
 			return nil
@@ -202,7 +201,7 @@ func (d *desk) prune() error {
 	}
 	removed := 0
 	for _, seq := range old {
-		gone, err := d.remove(seq, now)
+		gone, err := s.remove(seq, now)
 		if err != nil {
 			return err
 		}
@@ -211,25 +210,25 @@ func (d *desk) prune() error {
 		}
 	}
 	if removed > 0 {
-		d.log.Info().Int("tasks", removed).Msg("old tasks removed")
-		d.hub.changed()
+		s.log.Info().Int("tasks", removed).Msg("old tasks removed")
+		s.hub.changed()
 	}
 	return nil
 }
 
-// remove deletes an old task unless somebody came back to it meanwhile.
-func (d *desk) remove(seq uint64, now time.Time) (gone bool, err error) {
-	err = d.store.update(func(x *txn) error {
+// remove deletes an old task unless somebody has used it meanwhile.
+func (s *taskService) remove(seq uint64, now time.Time) (gone bool, err error) {
+	err = s.store.update(func(x *txn) error {
 		t, err := x.task(seq)
-		if err != nil || t == nil || t.holder(now) != nil || t.ended() && now.Sub(t.EndedAt) < d.keep {
+		if err != nil || t == nil || t.holder(now) != nil || t.ended() && now.Sub(t.EndedAt) < s.keep {
 			return err
 		}
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if p := d.open[seq]; p != nil && p.waiting > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if p := s.open[seq]; p != nil && p.waiting > 0 {
 			return nil
 		}
-		delete(d.open, seq)
+		delete(s.open, seq)
 		gone = true
 		return x.remove(t)
 	})

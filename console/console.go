@@ -23,32 +23,31 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Options is what a Console is made of.
+// Options configure a Console.
 type Options struct {
-	// Path is the file that tasks are kept in; it is made when it is missing.
+	// Path is the file of the task store. Open creates a missing one.
 	Path string
-	// Agent is asked for candidates; nil: people get none.
+	// Agent answers requests for candidates; nil: there are no candidates.
 	Agent *client.Client
-	// Tokens let people in; none: everybody is.
+	// Tokens are those that people log in with; none: no login.
 	Tokens []string
-	// PublicHosts are the names under which the page is reached, beside
-	// localhost and IP addresses.
+	// PublicHosts are the host names of the page, beside localhost and IP addresses.
 	PublicHosts []string
-	// AgentsFrom are where agents may post from; none: from everywhere.
+	// AgentsFrom are the addresses of agents; none: all addresses.
 	AgentsFrom []netip.Prefix
-	// Claim is how long a claim holds unless renewed; 0: DefaultClaim.
+	// Claim is the lifetime of a claim that is not renewed; 0: DefaultClaim.
 	Claim time.Duration
-	// Keep is how long done tasks are kept; 0: DefaultKeep.
+	// Keep is the retention time of done tasks; 0: DefaultKeep.
 	Keep time.Duration
 	// Certificates make Serve speak TLS.
 	Certificates []tls.Certificate
-	// Log receives what happens; never an answer, a draft or a secret.
+	// Log receives events, never an answer, a draft or a secret.
 	Log zerolog.Logger
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 	// NewSecret makes claims and ids; nil: random text.
 	NewSecret func() string
-	// Page is what is served to browsers; nil: the page that is built in.
+	// Page has the files of the web page; nil: the embedded ones.
 	Page fs.FS
 }
 
@@ -57,12 +56,12 @@ type Console struct {
 	opts   Options
 	log    zerolog.Logger
 	store  *store
-	desk   *desk
-	sheets *sheets
+	tasks  *taskService
+	views  *viewCache
 	auth   *authenticator
 	page   *page
-	bodies *transfer.Room
-	asking chan struct{} // a place for each request to the agent server
+	bodies *transfer.Budget
+	asking chan struct{} // bounds concurrent requests to the agent server
 	router *gin.Engine
 	http   *http.Server
 	end    context.CancelCauseFunc
@@ -102,7 +101,7 @@ func Open(o Options) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := newDesk(s, o)
+	tasks, err := newTaskService(s, o)
 	if err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -111,11 +110,11 @@ func Open(o Options) (*Console, error) {
 		opts:   o,
 		log:    o.Log,
 		store:  s,
-		desk:   d,
-		sheets: newSheets(s),
+		tasks:  tasks,
+		views:  newViewCache(s),
 		auth:   newAuthenticator(o.Tokens, o.Now),
 		page:   pages,
-		bodies: transfer.NewRoom(maxBodies),
+		bodies: transfer.NewBudget(maxBodies),
 		asking: make(chan struct{}, maxAsking),
 		end:    end,
 		ended:  ended,
@@ -133,14 +132,14 @@ func Open(o Options) (*Console, error) {
 	return c, nil
 }
 
-// Handler is the whole console without its listener, for tests and embedding.
+// Handler returns the console without its listener, for tests and embedding.
 func (c *Console) Handler() http.Handler { return c.router }
 
 // Serve accepts connections on l until Shutdown or Close. It always closes l
 // and returns nil after those two.
 func (c *Console) Serve(l net.Listener) error {
 	return connection.Serve(c.http, l, c.opts.Certificates, func(status int, detail string) {
-		c.log.Debug().Int("status", status).Str("detail", detail).Msg("what came is no request")
+		c.log.Debug().Int("status", status).Str("detail", detail).Msg("invalid HTTP request")
 	})
 }
 
@@ -151,8 +150,8 @@ func (c *Console) Shutdown(ctx context.Context) error {
 	return c.http.Shutdown(ctx)
 }
 
-// Close ends everything at once and closes the store. Requests served through
-// Handler must have ended.
+// Close ends all work at once and closes the store. Requests through Handler must have
+// ended.
 func (c *Console) Close() error {
 	c.end(errStopping)
 	err := c.http.Close()
@@ -160,10 +159,10 @@ func (c *Console) Close() error {
 	return errors.Join(err, c.store.close())
 }
 
-// Waiting is the number of tasks that people have to answer.
-func (c *Console) Waiting() int { return c.desk.openTasks() }
+// Waiting returns the number of open tasks.
+func (c *Console) Waiting() int { return c.tasks.openTasks() }
 
-// housekeeping runs until the console ends.
+// housekeeping announces lapsed claims and removes old tasks until the console ends.
 func (c *Console) housekeeping() {
 	lapses, prunes := time.NewTicker(lapseEvery), time.NewTicker(pruneEvery)
 	defer lapses.Stop()
@@ -171,10 +170,10 @@ func (c *Console) housekeeping() {
 	for {
 		select {
 		case <-lapses.C:
-			c.desk.announceLapses()
+			c.tasks.announceLapses()
 		case <-prunes.C:
-			if err := c.desk.prune(); err != nil {
-				c.log.Error().Err(err).Msg("old tasks could not be removed")
+			if err := c.tasks.prune(); err != nil {
+				c.log.Error().Err(err).Msg("removal of old tasks failed")
 			}
 		case <-c.ended.Done():
 			return
@@ -232,8 +231,8 @@ const (
 	pathRequests = "/v1/coaching/requests"
 )
 
-// connectionLog passes net/http's own messages to the log at debug level:
-// clients cause most of them.
+// connectionLog logs net/http's own messages at debug level, since clients cause most of
+// them.
 type connectionLog struct{ log zerolog.Logger }
 
 var _ io.Writer = connectionLog{}

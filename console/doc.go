@@ -1,14 +1,12 @@
-// Package console is where people coach: an endpoint of the human coaching
-// protocol, to which agents post tasks, and a web page on which people do them.
+// Package console serves human coaching: agents post tasks over the human coaching protocol,
+// and people answer them on a web page.
 //
-// A task is stored before anybody sees it, and an answer before it is delivered,
-// so a console that stops and starts again loses nothing: the agent posts its
-// request again and joins the same task, answered or not. Whoever wants to work
-// on a task claims it; claims lapse unless they are renewed.
+// The console stores a task before anybody sees it, and an answer before it is delivered. So
+// a restart loses nothing: the agent posts its request again and joins the same task. A person
+// claims a task before they work on it. A claim that is not renewed lapses.
 //
-// The layers, each knowing only the one below: handlers (api.go, agents.go and
-// their neighbours) speak HTTP, the desk (desk.go) has the rules and the waiting
-// agents, the store (store.go) keeps what must survive in one bbolt file. What a
-// task means (its points, tools, and whether an answer fits them) is sheet.go's
-// affair and package coaching/repair's.
+// There are three layers, and each calls only the one below. Handlers (agents.go, people.go,
+// candidates.go, events.go) speak HTTP. The task service (service.go, claims.go) has the rules
+// and the waiting agents. The store (store.go) is one bbolt file. A task view (view.go) reads a
+// task's points and tools, and checks answers with package coaching/repair.
 package console

@@ -10,19 +10,19 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// getEvents is a stream of Server-Sent Events: one at its start and one after
-// every change, so that a page that reconnects fetches what it missed.
+// getEvents is a stream of Server-Sent Events: one at its start and one after every change. A
+// page that reconnects thus fetches what it missed.
 func (c *Console) getEvents(g *gin.Context) {
-	stream, ok := c.desk.hub.join()
+	stream, ok := c.tasks.hub.join()
 	if !ok {
 		c.fail(g, fail(http.StatusServiceUnavailable, "too many pages are open"))
 		return
 	}
-	defer c.desk.hub.leave(stream)
+	defer c.tasks.hub.leave(stream)
 
 	h := g.Writer.Header()
 	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // nginx would keep events back
+	h.Set("X-Accel-Buffering", "no") // nginx would buffer events
 	g.Status(http.StatusOK)
 	control := http.NewResponseController(g.Writer)
 	send := func(text string) bool {
@@ -31,7 +31,7 @@ func (c *Console) getEvents(g *gin.Context) {
 		return err == nil && control.Flush() == nil
 	}
 	change := func() string {
-		return fmt.Sprintf("event: change\ndata: {\"version\":%d}\n\n", c.desk.hub.current())
+		return fmt.Sprintf("event: change\ndata: {\"version\":%d}\n\n", c.tasks.hub.current())
 	}
 	ping := time.NewTicker(pingEvery)
 	defer ping.Stop()

@@ -79,7 +79,7 @@ func TestEveryChangeIsAnEvent(t *testing.T) {
 	f.claimed("1", "Ann")
 	expect("it was claimed again")
 	f.clock.pass(DefaultClaim)
-	f.console.desk.announceLapses()
+	f.console.tasks.announceLapses()
 	expect("the claim lapsed")
 	claim = f.claimed("1", "Bob")
 	expect("it was claimed by another")
@@ -90,39 +90,39 @@ func TestEveryChangeIsAnEvent(t *testing.T) {
 	expect("it was removed")
 }
 
-func TestALapseIsAnnouncedOnce(t *testing.T) {
+func TestLapseIsAnnouncedOnce(t *testing.T) {
 	f := open(t)
 	f.post(foreign("r1"))
 	f.claimed("1", "Ann")
 	f.stop()
 	f = openAt(t, f.path, f.clock) // which learns of the claim from its store
 	f.clock.pass(DefaultClaim)
-	version := f.console.desk.hub.current()
-	f.console.desk.announceLapses()
-	f.console.desk.announceLapses()
-	if got := f.console.desk.hub.current(); got != version+1 {
+	version := f.console.tasks.hub.current()
+	f.console.tasks.announceLapses()
+	f.console.tasks.announceLapses()
+	if got := f.console.tasks.hub.current(); got != version+1 {
 		t.Errorf("%d changes were announced", got-version)
 	}
 }
 
-func TestStreamsEndWithTheirPageAndWithTheConsole(t *testing.T) {
+func TestStreamsEndWithPageOrConsole(t *testing.T) {
 	f := open(t)
 	first, second := f.stream(), f.stream()
-	if n := f.console.desk.hub.open(); n != 2 {
+	if n := f.console.tasks.hub.open(); n != 2 {
 		t.Errorf("%d streams", n)
 	}
 	first.close()
-	f.eventually("the stream is gone", func() bool { return f.console.desk.hub.open() == 1 })
+	f.eventually("the stream is gone", func() bool { return f.console.tasks.hub.open() == 1 })
 	f.stop()
 	if data := second.next(); data != "" {
 		t.Errorf("after the end came %q", data)
 	}
-	if n := f.console.desk.hub.open(); n != 0 {
+	if n := f.console.tasks.hub.open(); n != 0 {
 		t.Errorf("%d streams are left", n)
 	}
 }
 
-func TestAPageThatDoesNotReadHoldsUpNobody(t *testing.T) {
+func TestSlowPageDelaysNobody(t *testing.T) {
 	h := newHub()
 	slow, _ := h.join()
 	for range 1000 {

@@ -23,18 +23,18 @@ func FuzzBodies(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	sheet := newSheet(request)
+	view := newTaskView(request)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		for _, b := range []body{new(loginBody), new(claimBody), new(releaseBody), new(draftBody), new(checkBody), new(answerBody), new(candidatesBody)} {
 			err := decode(raw, b)
 			if err != nil {
-				if f := asFailure(err); f.status != http.StatusUnprocessableEntity || len(f.problems) == 0 {
+				if f := asFailure(err); f.Status != http.StatusUnprocessableEntity || len(f.Problems) == 0 {
 					t.Fatalf("%T: %v", b, err)
 				}
 				continue
 			}
 			if check, ok := b.(*checkBody); ok && check.malformed == nil {
-				check.judge(sheet)
+				check.judge(view)
 			}
 		}
 	})
@@ -53,30 +53,30 @@ func FuzzCorrection(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	sheet := newSheet(request)
+	view := newTaskView(request)
 	f.Fuzz(func(t *testing.T, point, raw string) {
 		decision, err := protocol.DecodeAgentDecision([]byte(raw))
 		if err != nil {
 			return
 		}
 		b := correction{Point: point, decision: decision}
-		output, problems := b.judge(sheet)
+		output, problems := b.judge(view)
 		if len(problems) > 0 {
 			return
 		}
-		verdict, err := sheet.repair.ReadHuman(output)
+		verdict, err := view.repair.ReadHuman(output)
 		if err != nil || !verdict.Corrected || len(verdict.Proposals) != 1 {
 			t.Fatalf("%s: %+v, %v", output, verdict, err)
 		}
-		want, got := sheet.repair.Proposal(point, decision), verdict.Proposals[0]
+		want, got := view.repair.Proposal(point, decision), verdict.Proposals[0]
 		if got.ReinjectionPointID != want.ReinjectionPointID || string(got.ExtraKeys) != string(want.ExtraKeys) {
 			t.Fatalf("sent %s, arrived as %s at %s", want.ExtraKeys, got.ExtraKeys, got.ReinjectionPointID)
 		}
 	})
 }
 
-// FuzzSheet: any payload can be shown, and a decision for it be checked.
-func FuzzSheet(f *testing.F) {
+// FuzzTaskView: any payload can be shown, and a decision for it be checked.
+func FuzzTaskView(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"tools_api":[]}`, `{"tools_api":{"a":{}}}`, `{"tools_api":[{"name":"a","parameters":{"x":{"type":"int"}}}],"task_attributes":{"known_robots":["r"]}}`,
 		`{"coaching_request":` + coachingRequest + `}`, `{"coaching_request":1,"tools_api":1,"stage_goal":1,"run_id":[]}`,
@@ -93,14 +93,14 @@ func FuzzSheet(f *testing.F) {
 			}
 			return
 		}
-		sheet := newSheet(request)
-		if sheet.describe().Kind == "" {
+		view := newTaskView(request)
+		if view.describe().Kind == "" {
 			t.Fatal("no kind")
 		}
-		for i := range sheet.points {
-			b := correction{Point: sheet.points[i].ID, decision: &protocol.AgentDecision{ToolCalls: []protocol.ToolCall{
+		for i := range view.points {
+			b := correction{Point: view.points[i].ID, decision: &protocol.AgentDecision{ToolCalls: []protocol.ToolCall{
 				{Name: "a", Arguments: protocol.Raw(`{"x":1}`), TargetRobotName: "r"}}}}
-			b.judge(sheet)
+			b.judge(view)
 		}
 	})
 }

@@ -225,7 +225,7 @@ func (f *fixture) post(task string) *posted {
 
 // connections counts the agents' waiting requests.
 func (f *fixture) connections() int {
-	d := f.console.desk
+	d := f.console.tasks
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := 0

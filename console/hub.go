@@ -2,8 +2,8 @@ package console
 
 import "sync"
 
-// hub tells open pages that something changed. It says no more: a page that
-// slept through ten changes fetches once.
+// hub notifies open pages of changes. A notification has no content, so a page that missed ten
+// changes fetches once.
 type hub struct {
 	mu      sync.Mutex
 	version int64
@@ -20,20 +20,19 @@ func (h *hub) changed() {
 	for stream := range h.streams {
 		select {
 		case stream <- struct{}{}:
-		default: // it has not noticed the last change yet
+		default: // the last notification is still unread
 		}
 	}
 }
 
-// current is the number of the latest change.
+// current returns the number of the latest change.
 func (h *hub) current() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.version
 }
 
-// join adds a stream; leave takes it out again. There are none left to give
-// when ok is false.
+// join adds a stream until leave. ok is false when there are maxStreams already.
 func (h *hub) join() (stream chan struct{}, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -51,7 +50,7 @@ func (h *hub) leave(stream chan struct{}) {
 	delete(h.streams, stream)
 }
 
-// open is the number of streams.
+// open returns the number of streams.
 func (h *hub) open() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -41,7 +41,7 @@ func ask(ctx context.Context, coach *human.Coach, req *protocol.HumanCoachingReq
 	return got
 }
 
-func TestAServersQuestionOutlivesTheConsole(t *testing.T) {
+func TestServersRequestSurvivesConsoleRestart(t *testing.T) {
 	f := open(t)
 	request, err := protocol.DecodeSpecializedCoachingRequest([]byte(coachingRequest))
 	if err != nil {
@@ -83,7 +83,7 @@ func TestAServersQuestionOutlivesTheConsole(t *testing.T) {
 	}
 }
 
-func TestAServerThatClosesItsSessionWithdrawsItsTask(t *testing.T) {
+func TestClosedSessionWithdrawsItsTask(t *testing.T) {
 	f := open(t)
 	request, err := protocol.DecodeSpecializedCoachingRequest([]byte(coachingRequest))
 	if err != nil {

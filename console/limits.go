@@ -8,12 +8,11 @@ import (
 
 // Defaults of Options.
 const (
-	// DefaultClaim is how long a claim holds unless it is renewed: a page that
-	// was closed frees its task soon, one that lost its network for a moment
-	// keeps it.
+	// DefaultClaim is the lifetime of a claim that is not renewed. A closed page frees its
+	// task soon; a page that lost its network for a moment keeps it.
 	DefaultClaim = 2 * time.Minute
-	// DefaultKeep is how long a done task stays: time enough for an agent that
-	// lost its connection to come back, and for people to look things up.
+	// DefaultKeep is the retention time of a done task. An agent that lost its connection can
+	// still fetch the answer, and people can look it up.
 	DefaultKeep = 7 * 24 * time.Hour
 )
 
@@ -21,36 +20,34 @@ const (
 const (
 	// maxTaskBody is the largest task an agent may post.
 	maxTaskBody = protocol.MaxBodyBytes
-	// maxBodies is how much all bodies in work may hold together.
+	// maxBodies bounds the bytes of all bodies that are held at the same time.
 	maxBodies = 8 * maxTaskBody
-	// maxRequestID is the longest request_id, which names a task everywhere.
+	// maxRequestID is the longest request_id.
 	maxRequestID = 1 << 10
-	// maxPeopleBody is the largest body of the people's API: an answer or a
-	// draft that a person wrote.
+	// maxPeopleBody is the largest body of the people's API: an answer or a draft.
 	maxPeopleBody = 2 << 20
 	// maxHeader bounds request line and headers together.
 	maxHeader = 64 << 10
-	// maxSheets is how much of the tasks' requests is kept parsed at most; the
-	// newest one is kept whatever its size.
-	maxSheets = 128 << 20
+	// maxViewBytes bounds the requests of all cached views. The newest view is cached whatever
+	// its size.
+	maxViewBytes = 128 << 20
 )
 
 // Counts.
 const (
-	// maxOpen bounds the tasks that wait for people; agents that post more are
-	// answered 503.
+	// maxOpen bounds the open tasks. An agent that posts more is answered 503.
 	maxOpen = 10_000
-	// maxListed is how many done tasks a list holds, the newest ones.
+	// maxListed bounds a list of done tasks. It has the newest ones.
 	maxListed = 500
-	// maxStreams bounds the event streams, one for each open page.
+	// maxStreams bounds the event streams. Each open page has one.
 	maxStreams = 512
-	// maxCandidates is how many candidates a person may ask for at once.
+	// maxCandidates bounds the candidates of one request by a person.
 	maxCandidates = 8
-	// maxAsking bounds the requests to the agent server at one time.
+	// maxAsking bounds concurrent requests to the agent server.
 	maxAsking = 8
-	// sheetCache is how many tasks are kept parsed: a person's page asks for
-	// checks while they type.
-	sheetCache = 32
+	// maxViews bounds the cached views. Each open page uses one for checks while its person
+	// types.
+	maxViews = 32
 )
 
 // Lengths of texts, in characters.
@@ -59,31 +56,31 @@ const (
 	maxPerson = 80
 	// maxReason is the longest reason for not answering.
 	maxReason = 4000
-	// maxStage is how much of a stage's goal a list shows, and maxShown how much of
-	// a run's name and a payload's type.
+	// maxStage bounds a stage's goal in a list, and maxShown a run's name and a payload's
+	// type.
 	maxStage = 300
 	maxShown = 200
 )
 
 // Times.
 const (
-	// headerTimeout is how long a client may take to send its headers.
+	// headerTimeout bounds the time in which a client sends its headers.
 	headerTimeout = 10 * time.Second
-	// idleTimeout closes kept-alive connections that nobody uses.
+	// idleTimeout closes idle keep-alive connections.
 	idleTimeout = 2 * time.Minute
-	// pingEvery is how often an event stream says that it is alive, so that
-	// proxies keep it and a page that is gone is noticed.
+	// pingEvery is the interval of pings in an event stream. They keep proxies from closing
+	// it, and reveal a page that has left.
 	pingEvery = 15 * time.Second
-	// lapseEvery is how often pages are told of claims that lapsed.
+	// lapseEvery is the interval in which pages are notified of lapsed claims.
 	lapseEvery = 2 * time.Second
-	// pruneEvery is how often old tasks are removed.
+	// pruneEvery is the interval in which old tasks are removed.
 	pruneEvery = time.Minute
-	// askTimeout is how long the agent server may take for candidates.
+	// askTimeout bounds a request for candidates to the agent server.
 	askTimeout = 5 * time.Minute
-	// sessionTime is how long a login lasts.
+	// sessionTime is the lifetime of a login.
 	sessionTime = 7 * 24 * time.Hour
-	// lockTimeout is how long to wait for another process to give up the store.
+	// lockTimeout bounds the wait for another process that has the store open.
 	lockTimeout = time.Second
-	// retryAfter is when an agent that was turned away should post again.
+	// retryAfter is the delay before a refused client should try again.
 	retryAfter = 2 * time.Second
 )

@@ -19,10 +19,10 @@ import (
 const (
 	keyRequestID    = "console.request_id"
 	headerRequestID = "X-Request-Id"
-	// headerConsole must be sent with every change. A page of another site
-	// cannot send it without asking first, and is not answered.
+	// headerConsole must be sent with every change. A page of another site cannot send it
+	// without a CORS preflight, which is not answered.
 	headerConsole = "X-Agentd-Console"
-	// contentPolicy lets the page load what it is made of and nothing else.
+	// contentPolicy restricts the page to its own files.
 	contentPolicy = "default-src 'self'; base-uri 'none'; object-src 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 
@@ -41,7 +41,7 @@ func (c *Console) identify(g *gin.Context) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// observe writes the access log: the route, never the path, a body or a header.
+// observe writes the access log. It logs the route, never the path, a body or a header.
 func (c *Console) observe(g *gin.Context) {
 	start := time.Now()
 	defer func() {
@@ -51,7 +51,7 @@ func (c *Console) observe(g *gin.Context) {
 		}
 		level := zerolog.InfoLevel
 		if g.Request.Method == http.MethodGet || strings.HasSuffix(route, "/check") || strings.HasSuffix(route, "/draft") {
-			level = zerolog.DebugLevel // pages ask for these all the time
+			level = zerolog.DebugLevel // pages send these all the time
 		}
 		c.log.WithLevel(level).
 			Str("method", g.Request.Method).
@@ -65,7 +65,7 @@ func (c *Console) observe(g *gin.Context) {
 	g.Next()
 }
 
-// recover turns a panic into this request's 500; the others never notice.
+// recover answers 500 to a request whose handler panicked.
 func (c *Console) recover(g *gin.Context) {
 	defer func() {
 		p := recover()
@@ -89,9 +89,8 @@ func (c *Console) recover(g *gin.Context) {
 	g.Next()
 }
 
-// knownHost refuses requests for names that are not the console's: a page of
-// another site whose name was made to resolve to this address would otherwise
-// be taken for ours.
+// knownHost refuses requests for other host names than the console's own. This prevents DNS
+// rebinding: a name of another site that resolves to this address.
 func (c *Console) knownHost(g *gin.Context) {
 	host := g.Request.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -107,10 +106,10 @@ func (c *Console) knownHost(g *gin.Context) {
 	if slices.ContainsFunc(c.opts.PublicHosts, func(public string) bool { return strings.EqualFold(public, host) }) {
 		return
 	}
-	c.fail(g, fail(http.StatusMisdirectedRequest, "this console is not known by that name; its public hosts need it"))
+	c.fail(g, fail(http.StatusMisdirectedRequest, "this console does not answer to that host name; its operator can configure it as a public host"))
 }
 
-// fromPage lets changes through only when the page itself asks for them.
+// fromPage refuses changes that the page itself did not send.
 func (c *Console) fromPage(g *gin.Context) {
 	switch g.Request.Method {
 	case http.MethodGet, http.MethodHead:
@@ -121,8 +120,8 @@ func (c *Console) fromPage(g *gin.Context) {
 	}
 }
 
-// agentsOnly refuses what agents' requests never are: sent by a browser for
-// some page, or from an address that agents are not at.
+// agentsOnly refuses requests that a browser sent for a page, and those from other addresses
+// than agents have.
 func (c *Console) agentsOnly(g *gin.Context) {
 	if g.GetHeader("Origin") != "" || g.GetHeader("Sec-Fetch-Site") != "" {
 		c.fail(g, fail(http.StatusForbidden, "this path is for agents, not for pages in a browser"))
@@ -135,5 +134,5 @@ func (c *Console) agentsOnly(g *gin.Context) {
 	if err == nil && slices.ContainsFunc(c.opts.AgentsFrom, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) }) {
 		return
 	}
-	c.fail(g, fail(http.StatusForbidden, "agents may not post from this address"))
+	c.fail(g, fail(http.StatusForbidden, "agents may not post from this address; the console's operator configures the addresses of agents"))
 }

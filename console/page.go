@@ -14,8 +14,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// contentTypes are those of the files that the page is made of. Others are not
-// served, and the machine's own table of types has no say.
+// contentTypes are the types of the page's files. Other files are not served, and the
+// machine's own table of types is not used.
 var contentTypes = map[string]string{
 	".html":  "text/html; charset=utf-8",
 	".css":   "text/css; charset=utf-8",
@@ -25,7 +25,7 @@ var contentTypes = map[string]string{
 	".woff2": "font/woff2",
 }
 
-// page is the files of the web page, all in memory.
+// page holds the files of the web page in memory.
 type page struct{ files map[string]pageFile }
 
 type pageFile struct {
@@ -58,8 +58,8 @@ func (p *page) index(g *gin.Context) { p.serve(g, indexFile) }
 
 func (p *page) asset(g *gin.Context) { p.serve(g, strings.TrimPrefix(g.Param("path"), "/")) }
 
-// serve sends a file. Browsers ask each time whether it changed: after an
-// upgrade a page must not run with the scripts of the one before.
+// serve sends a file. Browsers revalidate it each time, so that after an upgrade no page runs
+// with older scripts.
 func (p *page) serve(g *gin.Context, name string) {
 	file, ok := p.files[name]
 	if !ok {

@@ -11,7 +11,7 @@ import (
 )
 
 type taskList struct {
-	Now   time.Time `json:"now"` // pages count down by the console's clock
+	Now   time.Time `json:"now"` // for countdowns in the page
 	Tasks []summary `json:"tasks"`
 }
 
@@ -25,15 +25,15 @@ func (c *Console) getTasks(g *gin.Context) {
 		c.fail(g, protocol.Problems{{Type: protocol.TypeLiteral, Loc: []any{"query", "state"}, Msg: "must be open or done"}})
 		return
 	}
-	list, err := c.desk.list(ended)
+	list, err := c.tasks.list(ended)
 	if err != nil {
 		c.fail(g, err)
 		return
 	}
-	c.writeJSON(g, http.StatusOK, taskList{Now: c.desk.now(), Tasks: list})
+	c.writeJSON(g, http.StatusOK, taskList{Now: c.tasks.now(), Tasks: list})
 }
 
-// taskDetail is all that a person's page needs for a task.
+// taskDetail is the page's data of one task.
 type taskDetail struct {
 	Task     summary      `json:"task"`
 	Request  protocol.Raw `json:"request"`
@@ -44,9 +44,8 @@ type taskDetail struct {
 	Answer   *answer      `json:"answer"`
 }
 
-// pointView is a point. There may be very many, so that what several have in common is
-// told once: the tools, and the input of a step, which is null here and stands in the
-// coaching request.
+// pointView is a point. A task may have many points, so shared data is sent once: tools are in
+// Toolsets, and the input of a step is in the coaching request and null here.
 type pointView struct {
 	ID      string       `json:"id"`
 	StepID  *int64       `json:"step_id"`
@@ -100,15 +99,15 @@ func viewTools(p *repair.Point) toolset {
 	return v
 }
 
-// load finds the task that a path names, and what it means. It answers the
-// request itself when there is none.
-func (c *Console) load(g *gin.Context) (*task, *sheet) {
+// load returns the task that a path names, and its view. It answers the request itself if
+// there is no such task.
+func (c *Console) load(g *gin.Context) (*task, *taskView) {
 	seq, err := seqOf(g.Param("id"))
 	if err == nil {
 		var t *task
-		var s *sheet
-		if t, err = c.desk.find(seq); err == nil {
-			s, err = c.sheets.get(seq)
+		var s *taskView
+		if t, err = c.tasks.find(seq); err == nil {
+			s, err = c.views.get(seq)
 		}
 		if err == nil {
 			return t, s
@@ -123,18 +122,18 @@ func (c *Console) getTask(g *gin.Context) {
 	if t == nil {
 		return
 	}
-	draft, err := c.desk.draft(t.Seq)
+	draft, err := c.tasks.draft(t.Seq)
 	if err != nil {
 		c.fail(g, err)
 		return
 	}
-	// The coaching request is shown beside the request, not twice.
+	// Coaching has the coaching request already.
 	request := *s.request
 	if s.coaching != nil {
 		request.Payload = protocol.DeleteMember(request.Payload, keyCoachingRequest)
 	}
 	detail := taskDetail{
-		Task:     c.desk.show(t),
+		Task:     c.tasks.show(t),
 		Request:  request.AppendJSON(nil),
 		Coaching: s.coaching,
 		Draft:    draft,
@@ -155,12 +154,12 @@ func (c *Console) postClaim(g *gin.Context) {
 	if !ok {
 		return
 	}
-	t, err := c.desk.claim(seq, body.Person, body.Claim)
+	t, err := c.tasks.claim(seq, body.Person, body.Claim)
 	if err != nil {
 		c.fail(g, err)
 		return
 	}
-	c.writeJSON(g, http.StatusOK, changed{Task: c.desk.show(t), Claim: t.Claim.Secret})
+	c.writeJSON(g, http.StatusOK, changed{Task: c.tasks.show(t), Claim: t.Claim.Secret})
 }
 
 func (c *Console) postRelease(g *gin.Context) {
@@ -169,7 +168,7 @@ func (c *Console) postRelease(g *gin.Context) {
 	if !ok {
 		return
 	}
-	c.done(g, c.desk.release(seq, body.Claim))
+	c.done(g, c.tasks.release(seq, body.Claim))
 }
 
 func (c *Console) putDraft(g *gin.Context) {
@@ -178,11 +177,11 @@ func (c *Console) putDraft(g *gin.Context) {
 	if !ok {
 		return
 	}
-	c.done(g, c.desk.saveDraft(seq, body.Claim, body.Draft))
+	c.done(g, c.tasks.saveDraft(seq, body.Claim, body.Draft))
 }
 
-// change reads the number and the body of a change to a task. It answers the
-// request itself when either is wrong.
+// change reads the number and the body of a change to a task. It answers an invalid request
+// itself.
 func (c *Console) change(g *gin.Context, b body) (seq uint64, ok bool) {
 	seq, err := seqOf(g.Param("id"))
 	if err != nil {
@@ -213,7 +212,7 @@ type finding struct {
 	Msg string `json:"msg"`
 }
 
-// findings are problems of a body, or of a decision by itself.
+// findings converts problems, located from a body or a decision.
 func findings(problems protocol.Problems) []finding {
 	list := make([]finding, len(problems))
 	for i, p := range problems {
@@ -263,16 +262,16 @@ func (c *Console) postAnswer(g *gin.Context) {
 		}
 		a.Output = &output
 	}
-	// What leaves is held against the protocol, whoever wrote it.
+	// Every response is validated against the protocol.
 	response := (&task{RequestID: s.request.RequestID, Answer: &a}).response()
 	if err := response.Validate(s.request); err != nil {
 		c.fail(g, err)
 		return
 	}
-	t, err := c.desk.answer(t.Seq, body.Claim, a)
+	t, err := c.tasks.answer(t.Seq, body.Claim, a)
 	if err != nil {
 		c.fail(g, err)
 		return
 	}
-	c.writeJSON(g, http.StatusOK, changed{Task: c.desk.show(t)})
+	c.writeJSON(g, http.StatusOK, changed{Task: c.tasks.show(t)})
 }

@@ -10,7 +10,7 @@ import (
 	"agentd/protocol"
 )
 
-func TestATaskOfAnAgentdServerIsShownWithItsPoints(t *testing.T) {
+func TestTaskOfAgentdShowsItsPoints(t *testing.T) {
 	f := open(t)
 	f.post(ours("r1"))
 	var detail taskDetail
@@ -44,7 +44,7 @@ func TestATaskOfAnAgentdServerIsShownWithItsPoints(t *testing.T) {
 	}
 }
 
-func TestManyPointsOfAStepAreShownBriefly(t *testing.T) {
+func TestPointsOfAStepShareToolsAndInput(t *testing.T) {
 	f := open(t)
 	points := make([]string, 2000)
 	for i := range points {
@@ -60,7 +60,7 @@ func TestManyPointsOfAStepAreShownBriefly(t *testing.T) {
 	}
 }
 
-func TestATaskOfAnotherAgentIsShownAsItIs(t *testing.T) {
+func TestTaskOfOtherAgentIsShownUnchanged(t *testing.T) {
 	f := open(t)
 	for i, test := range []struct {
 		payload, kind, payloadType string
@@ -87,7 +87,7 @@ func TestATaskOfAnotherAgentIsShownAsItIs(t *testing.T) {
 	}
 }
 
-func TestADecisionIsSentInTheFormThatItsAgentReads(t *testing.T) {
+func TestDecisionIsSentInTheAgentsFormat(t *testing.T) {
 	f := open(t)
 	f.post(ours("ours"))
 	f.post(foreign("suboptimal"))
@@ -114,7 +114,7 @@ func TestADecisionIsSentInTheFormThatItsAgentReads(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotFitIsFoundBeforeItIsSent(t *testing.T) {
+func TestCheckFindsInvalidDecisions(t *testing.T) {
 	f := open(t)
 	f.post(ours("ours"))
 	f.post(foreign("foreign"))
@@ -170,7 +170,7 @@ func dotted(loc []any) string {
 	return strings.NewReplacer("[", "", "]", "", `"`, "").Replace(string(raw))
 }
 
-func TestInvalidBodiesOfPeopleAreRefused(t *testing.T) {
+func TestInvalidBodiesAreRefused(t *testing.T) {
 	f := open(t)
 	f.post(ours("r1"))
 	claim := f.claimed("1", "Ann")
@@ -225,7 +225,7 @@ func TestInvalidBodiesOfPeopleAreRefused(t *testing.T) {
 	}
 }
 
-func TestAnAnswerSentAgainIsTakenOnce(t *testing.T) {
+func TestRepeatedAnswerIsTakenOnce(t *testing.T) {
 	f := open(t)
 	f.post(ours("r1"))
 	claim := f.claimed("1", "Ann")
@@ -236,7 +236,7 @@ func TestAnAnswerSentAgainIsTakenOnce(t *testing.T) {
 		t.Errorf("first %s, then %s", first.body, again.body)
 	}
 	body["decision"] = pick("box")
-	if r := f.call(http.MethodPost, "/api/tasks/1/answer", body); r.status != http.StatusConflict || r.detail() != errDone.detail {
+	if r := f.call(http.MethodPost, "/api/tasks/1/answer", body); r.status != http.StatusConflict || r.detail() != errDone.Detail {
 		t.Errorf("another answer got %d %s", r.status, r.body)
 	}
 	for path, body := range map[string]object{"claim": {"person": "Bob"}, "release": {"claim": claim}} {
@@ -249,7 +249,7 @@ func TestAnAnswerSentAgainIsTakenOnce(t *testing.T) {
 	}
 }
 
-func TestADraftIsKeptForWhoComesNext(t *testing.T) {
+func TestDraftIsKeptForTheNextPerson(t *testing.T) {
 	f := open(t)
 	f.post(ours("r1"))
 	claim := f.claimed("1", "Ann")

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-func TestOfManyPeopleWhoClaimOneTaskExactlyOneWins(t *testing.T) {
+func TestConcurrentClaimsHaveOneWinner(t *testing.T) {
 	f := open(t)
 	const tasks, people = 5, 40
 	for i := range tasks {
@@ -45,7 +45,7 @@ func TestOfManyPeopleWhoClaimOneTaskExactlyOneWins(t *testing.T) {
 	}
 }
 
-func TestOneTaskGetsOneAnswerHoweverManyAreSent(t *testing.T) {
+func TestConcurrentAnswersHaveOneWinner(t *testing.T) {
 	f := open(t)
 	agent := f.post(foreign("r1"))
 	claim := f.claimed("1", "Ann")
@@ -77,7 +77,7 @@ func TestOneTaskGetsOneAnswerHoweverManyAreSent(t *testing.T) {
 	}
 }
 
-func TestAgentsPeopleAndPruningAtOnce(t *testing.T) {
+func TestConcurrentAgentsPeopleAndPruning(t *testing.T) {
 	f := open(t)
 	const tasks = 25
 	var wait sync.WaitGroup

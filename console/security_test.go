@@ -11,7 +11,7 @@ import (
 
 const token = "0123456789abcdef-a-token"
 
-func TestWithTokensPeopleMustLogIn(t *testing.T) {
+func TestTokensRequireLogin(t *testing.T) {
 	f := open(t, func(o *Options) { o.Tokens = []string{"another-token-of-the-file", token} })
 	var who me
 	f.want(http.StatusOK, http.MethodGet, "/api/me", nil, &who)
@@ -87,7 +87,7 @@ func TestWithTokensPeopleMustLogIn(t *testing.T) {
 	}
 }
 
-func TestWithoutTokensEverybodyIsIn(t *testing.T) {
+func TestNoTokensRequireNoLogin(t *testing.T) {
 	f := open(t)
 	var who me
 	f.want(http.StatusOK, http.MethodGet, "/api/me", nil, &who)
@@ -99,7 +99,7 @@ func TestWithoutTokensEverybodyIsIn(t *testing.T) {
 	}
 }
 
-func TestForeignPagesCannotUseTheConsole(t *testing.T) {
+func TestOtherSitesCannotUseTheConsole(t *testing.T) {
 	f := open(t, func(o *Options) { o.PublicHosts = []string{"Console.example.org"} })
 	f.post(foreign("r1"))
 	for host, ok := range map[string]bool{
@@ -130,7 +130,7 @@ func TestForeignPagesCannotUseTheConsole(t *testing.T) {
 	}
 }
 
-func TestEveryAnswerHasSecurityHeaders(t *testing.T) {
+func TestAnswersHaveSecurityHeaders(t *testing.T) {
 	f := open(t)
 	for _, path := range []string{"/", "/assets/js/app.js", "/assets/none.js", "/api/me", "/api/none", "/health", "/none"} {
 		h := f.call(http.MethodGet, path, nil).header
@@ -151,7 +151,7 @@ func TestEveryAnswerHasSecurityHeaders(t *testing.T) {
 	}
 }
 
-func TestThePageIsServedFromItsFiles(t *testing.T) {
+func TestPageIsServedFromItsFiles(t *testing.T) {
 	f := open(t)
 	index := f.want(http.StatusOK, http.MethodGet, "/", nil, nil)
 	if string(index.body) != string(fakePage["index.html"].Data) || index.header.Get("Content-Type") != "text/html; charset=utf-8" {
@@ -176,7 +176,7 @@ func TestThePageIsServedFromItsFiles(t *testing.T) {
 	}
 }
 
-func TestThePageThatIsBuiltInIsComplete(t *testing.T) {
+func TestEmbeddedPageIsComplete(t *testing.T) {
 	f := open(t, func(o *Options) { o.Page = nil })
 	r := f.want(http.StatusOK, http.MethodGet, "/", nil, nil)
 	if !strings.Contains(string(r.body), "<!doctype html>") {
@@ -190,7 +190,7 @@ func TestThePageThatIsBuiltInIsComplete(t *testing.T) {
 	}
 }
 
-func TestLargeAnswersAreCompressedForWhoTakesThem(t *testing.T) {
+func TestLargeAnswersAreGzippedOnRequest(t *testing.T) {
 	f := open(t)
 	f.post(strings.Replace(foreign("r1"), "Improve it.", strings.Repeat("Improve it. ", 2000), 1))
 	plain := f.want(http.StatusOK, http.MethodGet, "/api/tasks/1", nil, nil)
@@ -213,7 +213,7 @@ func unzip(t *testing.T, zipped []byte) string {
 	return string(plain)
 }
 
-func TestALoginEndsWithItsClock(t *testing.T) {
+func TestLoginExpires(t *testing.T) {
 	clock := newClock()
 	a := newAuthenticator([]string{token}, clock.now)
 	digest, ok := a.find(" " + token + " ")

@@ -12,12 +12,10 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// schemaVersion is the version of the file's layout. A file of a newer one is
-// refused; an older one would be migrated when it is opened.
+// schemaVersion is the version of the file's layout. Files of other versions are refused.
 const schemaVersion = 1
 
-// The buckets of the file. Tasks are keyed by number, so that their order is
-// the one in which they came.
+// The buckets of the file. Tasks have their number as key, so they are in order of arrival.
 var (
 	bucketMeta     = []byte("meta")     // "schema": the layout's version
 	bucketOpen     = []byte("open")     // number -> task
@@ -29,11 +27,10 @@ var (
 	keySchema = []byte("schema")
 )
 
-// store is the file that everything that must survive lies in. Writes are on
-// disk when they return.
+// store is the file of all tasks. Writes are on disk when they return.
 type store struct{ db *bolt.DB }
 
-// openStore opens or makes the file at path.
+// openStore opens or creates the file at path.
 func openStore(path string) (*store, error) {
 	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout})
 	if errors.Is(err, berrors.ErrTimeout) {
@@ -48,7 +45,7 @@ func openStore(path string) (*store, error) {
 	return &store{db: db}, nil
 }
 
-// prepare makes the buckets of a new file and checks the version of another.
+// prepare creates the buckets of a new file and checks the version of an existing one.
 func prepare(tx *bolt.Tx) error {
 	if meta := tx.Bucket(bucketMeta); meta != nil {
 		version, err := strconv.Atoi(string(meta.Get(keySchema)))
@@ -67,20 +64,20 @@ func prepare(tx *bolt.Tx) error {
 
 func (s *store) close() error { return s.db.Close() }
 
-// view runs f on one unchanging state of the file.
+// view runs f on a snapshot of the file.
 func (s *store) view(f func(*txn) error) error {
 	return s.db.View(func(tx *bolt.Tx) error { return f(&txn{tx}) })
 }
 
-// update runs f alone. What f changed is kept if it returns nil, and as a whole.
+// update runs f in an exclusive transaction, which is rolled back if f returns an error.
 func (s *store) update(f func(*txn) error) error {
 	return s.db.Update(func(tx *bolt.Tx) error { return f(&txn{tx}) })
 }
 
-// txn is one transaction. What it returns may be kept beyond its end.
+// txn is one transaction. Its results may be used after its end.
 type txn struct{ tx *bolt.Tx }
 
-// create gives t a number and stores it with its request.
+// create assigns a number to t and stores it with its request.
 func (x *txn) create(t *task, request []byte) error {
 	seq, err := x.tx.Bucket(bucketIDs).NextSequence()
 	if err != nil {
@@ -96,7 +93,7 @@ func (x *txn) create(t *task, request []byte) error {
 	return x.put(t)
 }
 
-// put stores a changed task, among the ended ones when it has ended.
+// put stores a changed task in the bucket of its state.
 func (x *txn) put(t *task) error {
 	raw, err := json.Marshal(t)
 	if err != nil {
@@ -112,7 +109,7 @@ func (x *txn) put(t *task) error {
 	return x.tx.Bucket(to).Put(seqKey(t.Seq), raw)
 }
 
-// remove deletes a task and all that belongs to it.
+// remove deletes a task with its request and draft.
 func (x *txn) remove(t *task) error {
 	key := seqKey(t.Seq)
 	for _, bucket := range [][]byte{bucketOpen, bucketEnded, bucketRequests, bucketDrafts} {
@@ -123,7 +120,7 @@ func (x *txn) remove(t *task) error {
 	return x.tx.Bucket(bucketIDs).Delete(idKey(t.RequestID))
 }
 
-// task finds a task by its number; nil when there is none.
+// task returns the task with a number, nil if there is none.
 func (x *txn) task(seq uint64) (*task, error) {
 	for _, bucket := range [][]byte{bucketOpen, bucketEnded} {
 		if raw := x.tx.Bucket(bucket).Get(seqKey(seq)); raw != nil {
@@ -133,7 +130,7 @@ func (x *txn) task(seq uint64) (*task, error) {
 	return nil, nil
 }
 
-// byRequest finds a task by its agent's request id; nil when there is none.
+// byRequest returns the task with an agent's request id, nil if there is none.
 func (x *txn) byRequest(id string) (*task, error) {
 	key := x.tx.Bucket(bucketIDs).Get(idKey(id))
 	if key == nil {
@@ -153,17 +150,17 @@ func (x *txn) each(bucket []byte, f func(*task) error) error {
 	})
 }
 
-// request is the agent's request, as it was stored.
+// request returns the stored request.
 func (x *txn) request(seq uint64) []byte {
 	return append([]byte(nil), x.tx.Bucket(bucketRequests).Get(seqKey(seq))...)
 }
 
-// draft is the task's draft, nil when it has none.
+// draft returns the task's draft, nil if it has none.
 func (x *txn) draft(seq uint64) []byte {
 	return append([]byte(nil), x.tx.Bucket(bucketDrafts).Get(seqKey(seq))...)
 }
 
-// putDraft stores a draft, or removes it when it is nil.
+// putDraft stores a draft. nil removes it.
 func (x *txn) putDraft(seq uint64, draft []byte) error {
 	if draft == nil {
 		return x.tx.Bucket(bucketDrafts).Delete(seqKey(seq))
@@ -184,7 +181,7 @@ func readTask(raw []byte) (*task, error) {
 
 func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
-// idKey is a key for ids of any length.
+// idKey makes a key of an id of any length.
 func idKey(id string) []byte {
 	digest := sha256.Sum256([]byte(id))
 	return digest[:]

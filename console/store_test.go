@@ -11,7 +11,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-func TestAStoreOfAnotherVersionIsRefused(t *testing.T) {
+func TestStoreOfOtherVersionIsRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*txn) error{
 		"layout":    func(x *txn) error { return x.tx.Bucket(bucketMeta).Put(keySchema, []byte("2")) },
 		"no layout": func(x *txn) error { return x.tx.Bucket(bucketMeta).Delete(keySchema) },
@@ -44,7 +44,7 @@ func TestAStoreOfAnotherVersionIsRefused(t *testing.T) {
 	}
 }
 
-func TestAStoreIsUsedByOneConsoleAtATime(t *testing.T) {
+func TestOpenStoreIsLocked(t *testing.T) {
 	f := open(t)
 	_, err := Open(Options{Path: f.path, Page: fakePage})
 	if err == nil || !strings.Contains(err.Error(), "in use by another process") {
@@ -56,7 +56,7 @@ func TestAStoreIsUsedByOneConsoleAtATime(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsNoStoreIsRefused(t *testing.T) {
+func TestOtherFileIsRefusedAsStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "console.db")
 	if err := os.WriteFile(path, []byte(strings.Repeat("not a store ", 1000)), 0o600); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestAFileThatIsNoStoreIsRefused(t *testing.T) {
 	}
 }
 
-func TestOnlyTheNewestDoneTasksAreListed(t *testing.T) {
+func TestDoneListHasTheNewestTasks(t *testing.T) {
 	f := open(t)
 	err := f.console.store.update(func(x *txn) error {
 		for i := range maxListed + 5 {
@@ -86,9 +86,9 @@ func TestOnlyTheNewestDoneTasksAreListed(t *testing.T) {
 	}
 }
 
-func TestParsedTasksAreKeptWithinBounds(t *testing.T) {
+func TestViewCacheStaysWithinItsBounds(t *testing.T) {
 	f := open(t)
-	const tasks = sheetCache + 8
+	const tasks = maxViews + 8
 	err := f.console.store.update(func(x *txn) error {
 		for i := range tasks {
 			if err := x.create(&task{RequestID: fmt.Sprint(i)}, []byte(foreign(fmt.Sprint(i)))); err != nil {
@@ -100,7 +100,7 @@ func TestParsedTasksAreKeptWithinBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := f.console.sheets
+	c := f.console.views
 	for seq := range uint64(tasks) {
 		if _, err := c.get(seq + 1); err != nil {
 			t.Fatal(err)
@@ -109,12 +109,12 @@ func TestParsedTasksAreKeptWithinBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(c.kept) != sheetCache || len(c.order) != sheetCache || c.kept[1] == nil || c.kept[2] != nil || c.kept[tasks] == nil {
-		t.Errorf("%d are kept, the order is %v", len(c.kept), c.order)
+	if len(c.byTask) != maxViews || len(c.order) != maxViews || c.byTask[1] == nil || c.byTask[2] != nil || c.byTask[tasks] == nil {
+		t.Errorf("%d are kept, the order is %v", len(c.byTask), c.order)
 	}
-	c.bytes += maxSheets // as if they were large
-	if _, err := c.get(2); err != nil || len(c.kept) != 1 || c.kept[2] == nil {
-		t.Errorf("of large ones %d are kept (%v)", len(c.kept), err)
+	c.bytes += maxViewBytes // as if they were large
+	if _, err := c.get(2); err != nil || len(c.byTask) != 1 || c.byTask[2] == nil {
+		t.Errorf("of large ones %d are kept (%v)", len(c.byTask), err)
 	}
 	if _, err := c.get(tasks + 1); err == nil {
 		t.Error("a task that does not exist was found")

@@ -7,34 +7,34 @@ import (
 	"agentd/protocol"
 )
 
-// recordVersion is the version of task's JSON in the store.
+// recordVersion is the version of a task's JSON in the store.
 const recordVersion = 1
 
-// task is what the store keeps of one task beside its request and its draft.
+// task is the stored record of one task. Its request and draft are stored beside it.
 type task struct {
 	Version     int       `json:"version"`
-	Seq         uint64    `json:"seq"` // its number, never given twice
+	Seq         uint64    `json:"seq"` // its number; never reused
 	RequestID   string    `json:"request_id"`
-	Digest      string    `json:"digest"` // of the request, to tell a repeated one from another one
+	Digest      string    `json:"digest"` // of the request, to recognize a repetition
 	Kind        string    `json:"kind"`
 	PayloadType string    `json:"payload_type"`
 	RunID       string    `json:"run_id"`
 	Stage       string    `json:"stage"`
 	ReceivedAt  time.Time `json:"received_at"`
-	Claim       *claim    `json:"claim,omitempty"` // the last one, also when it lapsed or the task is done
+	Claim       *claim    `json:"claim,omitempty"` // the last one, also when it has lapsed or the task is done
 	HasDraft    bool      `json:"has_draft,omitempty"`
 	EndedAt     time.Time `json:"ended_at,omitzero"` // set when answered or withdrawn
 	Answer      *answer   `json:"answer,omitempty"`  // nil when withdrawn
 }
 
-// claim is a person's right to answer a task until it lapses.
+// claim is a person's exclusive right to answer a task until it expires.
 type claim struct {
 	Person  string    `json:"person"`
-	Secret  string    `json:"secret"` // known to the person's page only
+	Secret  string    `json:"secret"` // only the person's page has it
 	Expires time.Time `json:"expires"`
 }
 
-// answer is what a person decided.
+// answer is a person's answer.
 type answer struct {
 	Status string  `json:"status"` // one of protocol's Human statuses
 	Output *string `json:"output"`
@@ -44,7 +44,7 @@ type answer struct {
 
 func (t *task) ended() bool { return !t.EndedAt.IsZero() }
 
-// holder is the claim that holds at a time, nil when none does.
+// holder returns the claim that is valid at a time, nil if there is none.
 func (t *task) holder(now time.Time) *claim {
 	if t.ended() || t.Claim == nil || !now.Before(t.Claim.Expires) {
 		return nil
@@ -52,8 +52,8 @@ func (t *task) holder(now time.Time) *claim {
 	return t.Claim
 }
 
-// response is what the agent gets for an ended task. A withdrawn one is over
-// for its agent; whoever still asks is told so within the protocol.
+// response is the agent's response for an ended task. For a withdrawn task it is an aborted
+// one.
 func (t *task) response() *protocol.HumanCoachingResponse {
 	if t.Answer == nil {
 		return &protocol.HumanCoachingResponse{
@@ -79,7 +79,7 @@ const (
 	stateWithdrawn = "withdrawn"
 )
 
-// summary is a task as people's lists show it.
+// summary is a task in people's lists.
 type summary struct {
 	ID           string     `json:"id"`
 	Kind         string     `json:"kind"`
@@ -97,7 +97,7 @@ type summary struct {
 
 func taskID(seq uint64) string { return strconv.FormatUint(seq, 10) }
 
-// summary shows the task at a time. Of an ended task it names who answered.
+// summary summarizes the task at a time. For an answered task it names the person.
 func (t *task) summary(now time.Time, agentWaiting bool) summary {
 	s := summary{
 		ID:           taskID(t.Seq),

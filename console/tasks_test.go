@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestATaskGoesFromAnAgentToAPersonAndBack(t *testing.T) {
+func TestTaskGoesFromAgentToPersonAndBack(t *testing.T) {
 	f := open(t)
 	agent := f.post(foreign("r1"))
 
@@ -38,7 +38,7 @@ func TestATaskGoesFromAnAgentToAPersonAndBack(t *testing.T) {
 	}
 }
 
-func TestAClaimThatLapsesFreesTheTask(t *testing.T) {
+func TestLapsedClaimFreesTheTask(t *testing.T) {
 	f := open(t)
 	f.post(foreign("r1"))
 	ann := f.claimed("1", "Ann")

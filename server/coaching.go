@@ -15,6 +15,7 @@ import (
 	"agentd/protocol"
 
 	"github.com/gin-gonic/gin"
+	"github.com/rs/zerolog"
 )
 
 // Coach holds the coaching sessions and answers their requests:
@@ -136,20 +137,24 @@ func (s *Server) noCoaching() error {
 	return &Error{Code: CodeCoachingUnavailable, Detail: s.opts.Info.CoachingUnavailableReason}
 }
 
-// logRefusedSession tells the operator why a session was not configured, since
-// clients of the protocol show it to nobody. The reason names the option that would
-// allow it, where one does, and holds no value of a header.
+// logRefusedSession logs why a session was not configured, since clients of the protocol show the
+// reason to nobody. The reason holds no value of a header. A request without a token is logged
+// at info level like any other: everybody can send those, as often as they want.
 func (s *Server) logRefusedSession(c *gin.Context, e *Error) {
 	if c.Request.Method != http.MethodPut || c.FullPath() != basePath(c)+pathSessions+":run_id" ||
-		e.Code == CodeInternal || e.Code == CodeClientGone { // logged elsewhere, and nobody's refusal
+		e.Code == CodeInternal || e.Code == CodeClientGone { // the one is logged elsewhere, the other refuses nothing
 		return
+	}
+	level := zerolog.WarnLevel
+	if e.Code == CodeUnauthorized || e.Code == CodeForbidden {
+		level = zerolog.InfoLevel
 	}
 	reason := strings.ReplaceAll(e.Problems.All(), "\n", "; ")
 	if len(e.Problems) == 0 {
 		reason = cmp.Or(e.Detail, codes[e.Code].detail)
 	}
-	runID, _ := pathRunID(c) // the reason says what is wrong with it
-	s.log.Warn().
+	runID, _ := pathRunID(c) // the reason has its error
+	s.log.WithLevel(level).
 		Str("run_id", head(runID, maxLogID)).
 		Int("status", codes[e.Code].status).
 		Str("reason", head(reason, maxLogReason)).

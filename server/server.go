@@ -64,7 +64,7 @@ type Server struct {
 	router  *gin.Engine
 	http    *http.Server
 	info    map[string][]byte // body of /v1/info, by base path
-	bodies  *transfer.Room
+	bodies  *transfer.Budget
 	cancel  context.CancelCauseFunc
 	waiting atomic.Int64 // requests that wait for the model to load
 
@@ -97,7 +97,7 @@ func New(opts Options) (*Server, error) {
 		log:    opts.Log,
 		auth:   newAuthenticator(opts.Tokens),
 		info:   map[string][]byte{"": opts.Info.AppendJSON(nil), pathMagma: magmaInfo(opts.Info).AppendJSON(nil)},
-		bodies: transfer.NewRoom(maxBodies),
+		bodies: transfer.NewBudget(maxBodies),
 		cancel: cancel,
 		loaded: make(chan struct{}),
 		idle:   make(chan struct{}),

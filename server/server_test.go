@@ -273,7 +273,7 @@ func TestBodiesInWorkAreBoundedTogether(t *testing.T) {
 		<-leave
 		return echo(ctx, req)
 	})
-	s.bodies = transfer.NewRoom(int64(len(validBody)) + 10)
+	s.bodies = transfer.NewBudget(int64(len(validBody)) + 10)
 	post := request{method: "POST", path: "/v1/responses", body: validBody}
 	first := make(chan int)
 	go func() { first <- post.do(t, s).Code }()

@@ -8,7 +8,7 @@ import (
 
 const desktop, high = 1280, 860
 
-func TestATaskArrivesIsClaimedAndCorrectedThroughTheForm(t *testing.T) {
+func TestTaskIsClaimedAndCorrectedInTheForm(t *testing.T) {
 	h := newHouse(t)
 	g := newPerson(t).open(h.url, desktop, high)
 	g.shows("Nothing waits for you")
@@ -32,19 +32,19 @@ func TestATaskArrivesIsClaimedAndCorrectedThroughTheForm(t *testing.T) {
 	if point != "before-put" || decision != want {
 		t.Errorf("at %s: %s", point, decision)
 	}
-	g.showsIn(".desk", "Corrected")
-	g.showsIn(".desk", "By Ann")
+	g.showsIn(".editor", "Corrected")
+	g.showsIn(".editor", "By Ann")
 	h.coach("suboptimal.json")
 	g.showsIn(".queue", "without a detour")
 	g.press("Next task")
 	g.shows("Nobody is working on this yet")
 	g.press("Done")
 	g.until(pressable(`all(".queue-link").find(l => l.getAttribute("href").startsWith("#/done/"))`))
-	g.showsIn(".desk", "open_door")
+	g.showsIn(".editor", "open_door")
 	g.showsIn(".queue", "by Ann")
 }
 
-func TestAnotherPointIsPickedInTheTrajectory(t *testing.T) {
+func TestPointIsPickedInTheTrajectory(t *testing.T) {
 	h := newHouse(t)
 	ended := h.coach("failure.json")
 	g := newPerson(t).open(h.url, desktop, high)
@@ -62,7 +62,7 @@ func TestAnotherPointIsPickedInTheTrajectory(t *testing.T) {
 	}
 }
 
-func TestInvalidArgumentsAreShownAndCannotBeSent(t *testing.T) {
+func TestInvalidArgumentsAreShownAndNotSent(t *testing.T) {
 	h := newHouse(t)
 	ended := h.coach("failure.json")
 	g := newPerson(t).open(h.url, desktop, high)
@@ -103,7 +103,7 @@ func TestInvalidArgumentsAreShownAndCannotBeSent(t *testing.T) {
 	}
 }
 
-func TestTheDecisionMayBeEditedAsJSON(t *testing.T) {
+func TestDecisionIsEditedAsJSON(t *testing.T) {
 	h := newHouse(t)
 	ended := h.coach("failure.json")
 	g := newPerson(t).open(h.url, desktop, high)
@@ -129,7 +129,7 @@ func TestTheDecisionMayBeEditedAsJSON(t *testing.T) {
 	}
 }
 
-func TestSuggestionsOfTheAgentServerArePickedAndEdited(t *testing.T) {
+func TestCandidatesArePickedAndEdited(t *testing.T) {
 	h := newHouse(t, agentServer(t,
 		`{"say":"","tool_calls":[{"name":"put_in","arguments":{"container":"dishwasher","slot":99},"target_robot_name":"arm"}]}`,
 		`{"say":"Shall I open the door?","tool_calls":[]}`))
@@ -151,7 +151,7 @@ func TestSuggestionsOfTheAgentServerArePickedAndEdited(t *testing.T) {
 	}
 }
 
-func TestATaskIsGivenUp(t *testing.T) {
+func TestTaskIsSkippedOrAborted(t *testing.T) {
 	for _, c := range []struct{ name, choice, status, shown string }{
 		{"skipped: the repair is abandoned", "Skip", protocol.CoachingAbandoned, "Skipped"},
 		{"aborted: coaching failed", "Abort", protocol.CoachingFailed, "Aborted"},
@@ -172,12 +172,12 @@ func TestATaskIsGivenUp(t *testing.T) {
 			if want := "The camera shows nothing."; !contains(got.response.Reason, want) {
 				t.Errorf("reason %q lacks %q", got.response.Reason, want)
 			}
-			g.showsIn(".desk", c.shown)
+			g.showsIn(".editor", c.shown)
 		})
 	}
 }
 
-func TestTheKeyboardIsEnough(t *testing.T) {
+func TestKeyboardAloneSuffices(t *testing.T) {
 	h := newHouse(t)
 	ended := h.coach("failure.json")
 	g := newPerson(t).open(h.url, desktop, high)
@@ -191,7 +191,7 @@ func TestTheKeyboardIsEnough(t *testing.T) {
 	g.keys("c")
 	g.shows("What is your name?")
 	g.keys("Ann" + key.Enter)
-	g.showsIn(".desk", "You are working on this")
+	g.showsIn(".editor", "You are working on this")
 	g.keys("m")
 	g.until(`document.activeElement.id === "target-step"`)
 	g.keys("r")
@@ -203,16 +203,16 @@ func TestTheKeyboardIsEnough(t *testing.T) {
 	if want := "I will open the door first; then j, c and x are only letters."; say != want {
 		t.Errorf("got %q", say)
 	}
-	g.showsIn(".desk", "Corrected")
+	g.showsIn(".editor", "Corrected")
 }
 
-func TestATaskOfAnotherKindOfAgentIsAnsweredWithItsText(t *testing.T) {
+func TestTaskOfOtherAgentIsAnsweredWithText(t *testing.T) {
 	h := newHouse(t)
 	ended := h.post("foreign.json")
 	g := newPerson(t).open(h.url, desktop, high)
 	g.claim("Ann")
-	g.showsIn(".story", "Format repair") // the prompt, rendered
-	g.until(`all(".story li").some(li => words(li) === "no fences")`)
+	g.showsIn(".timeline", "Format repair") // the prompt, rendered
+	g.until(`all(".timeline li").some(li => words(li) === "no fences")`)
 	g.press("Text")
 	g.write("The correction", `{"say": "hello", "action": {}}`)
 	g.press("Keep this correction as an example")
@@ -224,7 +224,7 @@ func TestATaskOfAnotherKindOfAgentIsAnsweredWithItsText(t *testing.T) {
 	}
 }
 
-func TestToolsOfAnotherKindOfAgentBecomeForms(t *testing.T) {
+func TestToolsOfOtherAgentBecomeForms(t *testing.T) {
 	h := newHouse(t)
 	ended := h.post("foreign.json")
 	g := newPerson(t).open(h.url, desktop, high)

@@ -53,9 +53,9 @@ func TestSchemasBecomeForms(t *testing.T) {
 	}
 }
 
-// TestNumbersStayAsTheyWereWritten: an agent's 1.0 and a 64-bit id come back
+// TestNumbersKeepTheirSpelling: an agent's 1.0 and a 64-bit id come back
 // unchanged from a form.
-func TestNumbersStayAsTheyWereWritten(t *testing.T) {
+func TestNumbersKeepTheirSpelling(t *testing.T) {
 	h := newHouse(t)
 	g := newPerson(t).open(h.url, desktop, high)
 	const text = `{"a":1.0,"b":12345678901234567890,"c":[1e400,-0.10],"d":7}`
@@ -65,9 +65,9 @@ func TestNumbersStayAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-// TestMarkdownBecomesElementsAndNothingElse: the little Markdown of rendered
+// TestMarkdownBecomesOnlyElements: the little Markdown of rendered
 // prompts, with what must not become anything.
-func TestMarkdownBecomesElementsAndNothingElse(t *testing.T) {
+func TestMarkdownBecomesOnlyElements(t *testing.T) {
 	h := newHouse(t)
 	g := newPerson(t).open(h.url, desktop, high)
 	for _, c := range []struct{ name, text, want string }{

@@ -26,7 +26,7 @@ func sameJSON(a, b string) bool {
 	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && cmp.Equal(x, y)
 }
 
-func TestNothingIsWiderThanTheWindowAndEverythingHasAName(t *testing.T) {
+func TestPageFitsTheWindowAndControlsHaveNames(t *testing.T) {
 	for _, width := range []int64{320, 390, 768, 1024, 1280, 1920} {
 		t.Run(fmt.Sprint(width), func(t *testing.T) {
 			h := newHouse(t, agentServer(t, `{"say":"","tool_calls":[{"name":"open_door","arguments":{"furniture":"dishwasher","fully":true},"target_robot_name":"arm"}]}`))
@@ -72,7 +72,7 @@ func TestNothingIsWiderThanTheWindowAndEverythingHasAName(t *testing.T) {
 	}
 }
 
-func TestLightAndDarkFollowTheSystemOrTheChoice(t *testing.T) {
+func TestThemeFollowsSystemOrChoice(t *testing.T) {
 	h := newHouse(t)
 	g := newPerson(t).open(h.url, desktop, high)
 	g.shows("Nothing waits for you")
@@ -99,7 +99,7 @@ func TestLightAndDarkFollowTheSystemOrTheChoice(t *testing.T) {
 	}
 }
 
-func TestWhatAgentsSendIsNeverHTML(t *testing.T) {
+func TestTextOfAgentsIsNeverHTML(t *testing.T) {
 	const attack = `</textarea><img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`
 	h := newHouse(t)
 	body := strings.ReplaceAll(string(fixture(t, "failure.json")), "wine glass", strings.ReplaceAll(attack, `"`, `\"`))
@@ -120,7 +120,7 @@ func TestWhatAgentsSendIsNeverHTML(t *testing.T) {
 	}
 }
 
-func TestLongTrajectoriesStayUsable(t *testing.T) {
+func TestLongTrajectoryStaysUsable(t *testing.T) {
 	h := newHouse(t)
 	req, err := protocol.DecodeSpecializedCoachingRequest(fixture(t, "failure.json"))
 	if err != nil {
@@ -134,7 +134,7 @@ func TestLongTrajectoriesStayUsable(t *testing.T) {
 	h.coachRequest(req)
 	g := newPerson(t).open(h.url, 390, 844)
 	g.claim("Ann")
-	if steps := eval[int](g, `all(".timeline > li").length`); steps != 305 { // with the point that is an input of its own
+	if steps := eval[int](g, `all(".steps > li").length`); steps != 305 { // with the point that is an input of its own
 		t.Errorf("%d steps", steps)
 	}
 	g.keys(key.Escape)

@@ -15,10 +15,10 @@ import (
 	"agentd/protocol/client"
 )
 
-// TestTheWholeWayOfARepair runs the program itself, as agent server and as
+// TestRepairFromFailureToCorrection runs the program itself, as agent server and as
 // console: an orchestrator asks for coaching, a person corrects on the page, and
 // the correction posted back to another agent server gives that decision.
-func TestTheWholeWayOfARepair(t *testing.T) {
+func TestRepairFromFailureToCorrection(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "agentd")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "agentd/cmd/agentd").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)

@@ -227,13 +227,13 @@ func (g *page) take(name string) {
 		g.write("Name", name)
 		g.press("Continue")
 	}
-	g.showsIn(".desk", "You are working on this.")
+	g.showsIn(".editor", "You are working on this.")
 }
 
 // fits fails the test if the page is wider than its window.
 func (g *page) fits(where string) {
 	g.t.Helper()
-	wide := eval[[]string](g, `[document.documentElement, ...all(".main, .side, .desk, dialog[open]")].filter(visible)
+	wide := eval[[]string](g, `[document.documentElement, ...all(".main, .side, .editor, dialog[open]")].filter(visible)
 		.filter(e => e.scrollWidth > e.clientWidth).map(e => (e.className || e.tagName) + " " + e.scrollWidth + " > " + e.clientWidth)`)
 	if len(wide) > 0 {
 		g.t.Errorf("%s: too wide: %s", where, strings.Join(wide, "; "))

@@ -8,7 +8,7 @@ import (
 	"agentd/console"
 )
 
-func TestTwoCoachesRaceForOneTask(t *testing.T) {
+func TestTwoPeopleRaceForOneTask(t *testing.T) {
 	h := newHouse(t)
 	ended := h.coach("failure.json")
 	pages := map[string]*page{}
@@ -29,14 +29,14 @@ func TestTwoCoachesRaceForOneTask(t *testing.T) {
 
 	const mine, theirs = "You are working on this.", " is working on it"
 	for _, g := range pages {
-		g.until(`/You are working on this\.|is working on it/.test(words(document.querySelector(".desk")))`)
+		g.until(`/You are working on this\.|is working on it/.test(words(document.querySelector(".editor")))`)
 	}
 	winner, loser := "Ann", "Bob"
-	if eval[bool](pages["Bob"], `words(document.querySelector(".desk")).includes("You are working on this.")`) {
+	if eval[bool](pages["Bob"], `words(document.querySelector(".editor")).includes("You are working on this.")`) {
 		winner, loser = loser, winner
 	}
-	pages[winner].showsIn(".desk", mine)
-	pages[loser].showsIn(".desk", winner+theirs)
+	pages[winner].showsIn(".editor", mine)
+	pages[loser].showsIn(".editor", winner+theirs)
 	pages[loser].showsIn(".queue", winner+theirs)
 	if eval[bool](pages[loser], `!!document.querySelector(".composer")`) {
 		t.Error("the one who was slower can write all the same")
@@ -49,10 +49,10 @@ func TestTwoCoachesRaceForOneTask(t *testing.T) {
 	if _, say := corrected(t, receive(t, ended)); say != "I open the door." {
 		t.Errorf("got %q", say)
 	}
-	pages[loser].showsIn(".desk", "By "+winner) // live
+	pages[loser].showsIn(".editor", "By "+winner) // live
 }
 
-func TestThePageIsClosedInTheMiddle(t *testing.T) {
+func TestReopenedPageResumesClaimAndDraft(t *testing.T) {
 	h := newHouse(t)
 	ended := h.coach("failure.json")
 	ann := newPerson(t)
@@ -66,7 +66,7 @@ func TestThePageIsClosedInTheMiddle(t *testing.T) {
 
 	g = ann.open(h.url, desktop, high)
 	g.until(pressable(`all(".queue-link")[0]`))
-	g.showsIn(".desk", "You are working on this.") // the claim goes on
+	g.showsIn(".editor", "You are working on this.") // the claim goes on
 	g.until(`control("object").value === "wine glass"`)
 	g.showsIn(".verdict", "Ready to send")
 	g.press("Send")
@@ -77,7 +77,7 @@ func TestThePageIsClosedInTheMiddle(t *testing.T) {
 	}
 }
 
-func TestALostClaimLosesNoWorkAndTheDraftGoesOnElsewhere(t *testing.T) {
+func TestLostClaimKeepsWorkAndDraft(t *testing.T) {
 	h := newHouse(t)
 	ended := h.coach("failure.json")
 	ann := newPerson(t).open(h.url, desktop, high)
@@ -91,12 +91,12 @@ func TestALostClaimLosesNoWorkAndTheDraftGoesOnElsewhere(t *testing.T) {
 	bob.until(pressable(`all(".queue-link")[0]`))
 	bob.shows("There is a draft to go on from")
 	bob.take("Bob")
-	bob.showsIn(".desk", "It goes on from Ann’s draft")
+	bob.showsIn(".editor", "It goes on from Ann’s draft")
 	bob.until(`control("What the agent should say").value === "I open the door"`)
 
 	ann.write("What the agent should say", "Ann wrote on")
-	ann.showsIn(".desk", "The task is no longer yours")
-	ann.showsIn(".desk", "Bob is working on it")
+	ann.showsIn(".editor", "The task is no longer yours")
+	ann.showsIn(".editor", "Bob is working on it")
 	ann.until(`control("What the agent should say").value === "Ann wrote on"`)
 
 	bob.write("What the agent should say", "I open the door first.")
@@ -105,10 +105,10 @@ func TestALostClaimLosesNoWorkAndTheDraftGoesOnElsewhere(t *testing.T) {
 	if _, say := corrected(t, receive(t, ended)); say != "I open the door first." {
 		t.Errorf("got %q", say)
 	}
-	ann.showsIn(".desk", "By Bob")
+	ann.showsIn(".editor", "By Bob")
 }
 
-func TestAConsoleThatRestartsLosesNothing(t *testing.T) {
+func TestPageSurvivesConsoleRestart(t *testing.T) {
 	h := newHouse(t)
 	ended := h.coach("failure.json")
 	g := newPerson(t).open(h.url, desktop, high)
@@ -133,22 +133,22 @@ func TestAConsoleThatRestartsLosesNothing(t *testing.T) {
 	}
 }
 
-func TestATaskPutBackIsFreeForOthers(t *testing.T) {
+func TestReleasedTaskIsFreeForOthers(t *testing.T) {
 	h := newHouse(t)
 	h.coach("failure.json")
 	ann := newPerson(t).open(h.url, desktop, high)
 	bob := newPerson(t).open(h.url, desktop, high)
 	ann.claim("Ann")
 	bob.until(pressable(`all(".queue-link")[0]`))
-	bob.showsIn(".desk", "Ann is working on it")
+	bob.showsIn(".editor", "Ann is working on it")
 	ann.press("Put back")
 	ann.shows("Nobody is working on this yet")
 	bob.shows("Nobody is working on this yet")
 	bob.take("Bob")
-	ann.showsIn(".desk", "Bob is working on it")
+	ann.showsIn(".editor", "Bob is working on it")
 }
 
-func TestAWithdrawnTaskSaysSo(t *testing.T) {
+func TestWithdrawnTaskIsShown(t *testing.T) {
 	h := newHouse(t)
 	h.coach("failure.json")
 	g := newPerson(t).open(h.url, desktop, high)
@@ -156,11 +156,11 @@ func TestAWithdrawnTaskSaysSo(t *testing.T) {
 	if err := h.sessions().CloseSession(t.Context(), "home-7-evening"); err != nil {
 		t.Fatal(err)
 	}
-	g.showsIn(".desk", "Withdrawn")
+	g.showsIn(".editor", "Withdrawn")
 	g.until(`all(".queue li").length === 0`)
 }
 
-func TestPeopleLogInWithTheConsolesToken(t *testing.T) {
+func TestPeopleLogInWithToken(t *testing.T) {
 	h := newHouse(t, func(o *console.Options) { o.Tokens = []string{"open-sesame-open-sesame"} })
 	h.coach("failure.json")
 	g := newPerson(t).open(h.url, desktop, high)
@@ -174,7 +174,7 @@ func TestPeopleLogInWithTheConsolesToken(t *testing.T) {
 	g.shows("Access token")
 }
 
-func TestTwoPagesOfOneBrowserDoNotOverwriteEachOther(t *testing.T) {
+func TestTwoPagesOfOneBrowserShareNoClaim(t *testing.T) {
 	h := newHouse(t)
 	h.coach("failure.json")
 	ann := newPerson(t)
@@ -182,11 +182,11 @@ func TestTwoPagesOfOneBrowserDoNotOverwriteEachOther(t *testing.T) {
 	first.claim("Ann")
 	second := ann.open(h.url, desktop, high)
 	second.until(pressable(`all(".queue-link")[0]`))
-	second.showsIn(".desk", "You are working on this in another window")
+	second.showsIn(".editor", "You are working on this in another window")
 	if eval[bool](second, `!!document.querySelector(".composer")`) {
 		t.Error("the second page can write as well")
 	}
 	first.press("Put back")
 	second.take("")
-	first.showsIn(".desk", "You are working on this in another window")
+	first.showsIn(".editor", "You are working on this in another window")
 }

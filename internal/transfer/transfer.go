@@ -1,6 +1,5 @@
-// Package transfer moves whole JSON bodies: requests in, under limits of size
-// and time, and answers out, compressed where that pays. The agent server and
-// the console speak HTTP through it.
+// Package transfer reads JSON bodies of requests under limits of size and time, and sends JSON
+// answers and errors. The agent server and the console share it.
 package transfer
 
 import (
@@ -26,19 +25,18 @@ import (
 )
 
 const (
-	// lingerBytes and lingerTime are how much of the rest of a refused body is
-	// read so that its client gets to see the answer.
+	// lingerBytes and lingerTime bound how much of the rest of a refused body is read.
 	lingerBytes = protocol.MaxBodyBytes
 	lingerTime  = 5 * time.Second
-	// bodyTimeout is how long a client may take to send its body.
+	// bodyTimeout bounds the time in which a client sends its body.
 	bodyTimeout = 2 * time.Minute
-	// WriteTimeout is how long a client may take to read each writeChunk bytes of its
-	// answer. It starts when the answer is ready, so that it never cuts a long generation.
+	// WriteTimeout bounds the time in which a client reads each writeChunk bytes of its
+	// answer. It starts when the answer is ready, so it never cuts a long generation.
 	WriteTimeout = 2 * time.Minute
 	writeChunk   = 1 << 20
-	// gzipFrom is the size in bytes below which compressing costs more than it saves.
+	// gzipFrom is the smallest answer in bytes for which compression saves time.
 	gzipFrom = 1 << 10
-	// bodyPrealloc caps what a Content-Length alone can make us allocate.
+	// bodyPrealloc bounds the memory that a Content-Length alone makes us allocate.
 	bodyPrealloc = 1 << 20
 )
 
@@ -49,44 +47,44 @@ var (
 	ErrNotGzip   = errors.New("the body is not valid gzip")
 	ErrGone      = errors.New("the client closed the connection before the end of the body")
 	ErrBroken    = errors.New("the body is not valid HTTP")
-	ErrMediaType = errors.New("the body is declared to be something other than JSON")
-	ErrEncoding  = errors.New("the body is encoded otherwise than by gzip")
-	ErrNoRoom    = errors.New("the bodies of the requests that are in work are too large together")
+	ErrMediaType = errors.New("the body's Content-Type is not JSON")
+	ErrEncoding  = errors.New("the body's Content-Encoding is not gzip")
+	ErrNoMemory  = errors.New("the bodies of all requests in work are too large together")
 )
 
-// Room is the memory for bodies that are in work: each alone is within its limit, and a
-// short gzip stream can become a long one.
-type Room struct {
-	most int64
-	used atomic.Int64
+// Budget bounds the bytes of all bodies that are held at the same time. Each body alone is
+// within its own limit, but a short gzip stream can decompress to a long one.
+type Budget struct {
+	limit int64
+	used  atomic.Int64
 }
 
-// NewRoom is room for so many bytes.
-func NewRoom(most int64) *Room { return &Room{most: most} }
+// NewBudget makes a budget of so many bytes.
+func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
 
-// held is what one body takes of a Room while it is read.
+// held counts the bytes of one body in a budget while it is read.
 type held struct {
 	io.Reader
-	room *Room
-	n    int64
+	budget *Budget
+	n      int64
 }
 
 func (h *held) Read(p []byte) (int, error) {
 	n, err := h.Reader.Read(p)
 	h.n += int64(n)
-	if h.room.used.Add(int64(n)) > h.room.most {
-		return n, ErrNoRoom
+	if h.budget.used.Add(int64(n)) > h.budget.limit {
+		return n, ErrNoMemory
 	}
 	return n, err
 }
 
 func (h *held) release() {
-	h.room.used.Add(-h.n)
+	h.budget.used.Add(-h.n)
 	h.n = 0
 }
 
-// Declared looks at what a body is declared to be: JSON, plain or gzipped. The
-// error is ErrMediaType or ErrEncoding.
+// Declared checks the headers of a body, which must be JSON, plain or gzipped. The error is
+// ErrMediaType or ErrEncoding.
 func Declared(r *http.Request) error {
 	if declared := r.Header.Get("Content-Type"); declared != "" {
 		kind, _, err := mime.ParseMediaType(declared)
@@ -101,12 +99,12 @@ func Declared(r *http.Request) error {
 	return ErrEncoding
 }
 
-// ReadBody reads a request's body to its end, which is also what lets net/http
-// notice a client that leaves later. The limit, in bytes, holds for the bytes on
-// the wire and for those they decompress to. What is read is held in room until release
-// is called, which it may be more than once. The error is one of this package's.
-func ReadBody(c *gin.Context, limit int64, room *Room) (read []byte, release func(), err error) {
-	h := &held{room: room}
+// ReadBody reads a request's body to its end. Only then does net/http notice a client that
+// leaves. The limit, in bytes, holds for the bytes on the wire and for the decompressed ones.
+// The body counts in the budget until release is called; further calls do nothing. The error
+// is one of this package's.
+func ReadBody(c *gin.Context, limit int64, budget *Budget) (read []byte, release func(), err error) {
+	h := &held{budget: budget}
 	defer func() {
 		if err != nil {
 			h.release()
@@ -122,7 +120,7 @@ func readBody(c *gin.Context, limit int64, h *held) ([]byte, error) {
 		return nil, ErrTooLarge
 	}
 	control := http.NewResponseController(c.Writer)
-	// Writers without deadlines (in tests) say so; there is nothing to do then.
+	// Writers of tests have no deadlines.
 	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
 	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 
@@ -150,14 +148,13 @@ func readBody(c *gin.Context, limit int64, h *held) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// bodyError is the reason why a body could not be read from the wire, or not be
-// decompressed.
+// bodyError is the reason why a body could not be read or decompressed.
 func bodyError(err error, wire io.Reader) error {
 	var tooLarge *http.MaxBytesError
 	var corrupt flate.CorruptInputError
 	switch {
-	case errors.Is(err, ErrNoRoom):
-		return ErrNoRoom
+	case errors.Is(err, ErrNoMemory):
+		return ErrNoMemory
 	case errors.As(err, &tooLarge):
 		return ErrTooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -165,22 +162,21 @@ func bodyError(err error, wire io.Reader) error {
 	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, &corrupt):
 		return ErrNotGzip
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		// Either the gzip stream is cut short in a whole body, or the body is.
+		// Either the gzip stream ends early in a complete body, or the body itself ends early.
 		if _, err := io.Copy(io.Discard, wire); err == nil {
 			return ErrNotGzip
 		}
 		return fmt.Errorf("%w: it ends before its declared end", ErrBroken)
 	}
-	// Errors in the chunks of a body have no type; those of the connection have.
+	// Errors of a connection have a type; errors in the chunks of a body have none.
 	if failure := net.Error(nil); errors.As(err, &failure) {
 		return fmt.Errorf("%w: %w", ErrGone, err)
 	}
 	return fmt.Errorf("%w: %w", ErrBroken, err)
 }
 
-// Linger reads on for a while behind an answer that came before the end of the
-// body: a client that is still sending would find its connection reset, and would
-// not see the answer.
+// Linger reads on for a while after an answer that was sent before the end of the body. Without
+// it, a client that is still sending would see its connection reset instead of the answer.
 func Linger(c *gin.Context) {
 	control := http.NewResponseController(c.Writer)
 	_ = control.SetReadDeadline(time.Now().Add(lingerTime))
@@ -189,8 +185,8 @@ func Linger(c *gin.Context) {
 	}
 }
 
-// SendJSON sends a complete JSON answer, gzipped when the client asks for it and
-// it pays. The error is that of a client who does not read it.
+// SendJSON sends a complete JSON answer, gzipped if the client accepts that and the answer is
+// long enough. It returns the error of a client that does not read the answer.
 func SendJSON(c *gin.Context, status int, body []byte) error {
 	h := c.Writer.Header()
 	h.Set("Content-Type", "application/json; charset=utf-8")
@@ -213,14 +209,14 @@ func SendJSON(c *gin.Context, status int, body []byte) error {
 			break
 		}
 	}
-	// Flushed here, while the deadline holds; the connection may be kept alive,
-	// so the deadline must not outlive the answer.
+	// The connection may be kept alive, so the deadline must end with the answer. The flush
+	// must happen before that.
 	_ = control.Flush()
 	_ = control.SetWriteDeadline(time.Time{})
 	return nil
 }
 
-// zippers keeps compressors, which are large, for reuse.
+// zippers reuses compressors, which are large.
 var zippers = sync.Pool{New: func() any {
 	z, err := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)
 	if err != nil {
@@ -241,7 +237,7 @@ func Compress(body []byte) []byte {
 	return out.Bytes()
 }
 
-// AcceptsGzip reads an Accept-Encoding header: gzip or *, unless with q=0.
+// AcceptsGzip reports whether an Accept-Encoding header admits gzip: it has gzip or *, without q=0.
 func AcceptsGzip(header string) bool {
 	accepted := false
 	for part := range strings.SplitSeq(header, ",") {
@@ -255,7 +251,7 @@ func AcceptsGzip(header string) bool {
 			weight, err := strconv.ParseFloat(q, 64)
 			wanted = err == nil && weight > 0
 		}
-		if coding == "gzip" { // named outright: outranks *
+		if coding == "gzip" { // outranks *
 			return wanted
 		}
 		accepted = wanted

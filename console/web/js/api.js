@@ -54,8 +54,8 @@ function refusal(status, value) {
 
 const at = (id, what = "") => `/api/tasks/${encodeURIComponent(id)}${what}`;
 
-// filled gives the points what the console sends once: their tools and robots, and the
-// inputs of steps.
+// filled copies shared data into the points: tools, robots and the inputs of steps. The console
+// sends each of them once.
 function filled(detail) {
   const inputs = new Map((detail.coaching?.trajectory ?? []).map((step) => [step.id, step.input]));
   for (const point of detail.points) {

@@ -4,7 +4,7 @@ import { api } from "./api.js";
 import { announce, button, fill, h, icon, iconButton } from "./dom.js";
 import { askName, showHelp } from "./dialog.js";
 import { coalesce, follow } from "./live.js";
-import { memory } from "./memory.js";
+import { storage } from "./storage.js";
 import { createQueue } from "./queue.js";
 import { createShortcuts } from "./shortcuts.js";
 import { createTask } from "./task.js";
@@ -40,7 +40,7 @@ function draw() {
   document.body.dataset.view = view ? "task" : "list";
   const tasks = state.tasks[state.list];
   const now = Date.now() + state.skew;
-  queue.update(tasks, { now, selected: state.selected, me: memory.name(), done: state.list === "done" });
+  queue.update(tasks, { now, selected: state.selected, me: storage.name(), done: state.list === "done" });
   const waiting = state.tasks.open.length;
   fill(openTab, "Waiting", waiting > 0 ? h("span", { class: "count" }, String(waiting)) : null);
   for (const [tab, list] of [[openTab, "open"], [doneTab, "done"]]) {
@@ -50,7 +50,7 @@ function draw() {
   const note = tasks.length === 0 && state.loaded[state.list] ? (state.list === "open" ? "Nothing waits. New tasks appear here by themselves." : "Nothing is done yet.") : "";
   if (listNote.textContent !== note) listNote.textContent = note;
   document.title = waiting > 0 ? `(${waiting}) agentd console` : "agentd console";
-  who.textContent = memory.name() || "Your name";
+  who.textContent = storage.name() || "Your name";
   if (!view) drawWelcome();
 }
 
@@ -62,7 +62,7 @@ function drawWelcome() {
   else fill(main, connectGuide(kind === "pick", () => step(1)));
 }
 
-// load fetches the lists that are shown, for one change or for many at once.
+// load fetches the visible lists, once for many changes.
 const load = coalesce(async () => {
   try {
     const lists = state.list === "done" ? ["open", "done"] : ["open"];
@@ -114,7 +114,7 @@ function route() {
   try {
     wanted = id === undefined ? null : decodeURIComponent(id);
   } catch {
-    // Not an address of ours: the list it is.
+    // An invalid address shows the list.
   }
   if (view && view.id !== wanted) {
     view.end();
@@ -142,7 +142,7 @@ function step(by) {
 }
 
 async function needName() {
-  const name = memory.name() || (await askName());
+  const name = storage.name() || (await askName());
   draw();
   return name;
 }
@@ -172,7 +172,7 @@ const shortcuts = [
   { keys: ["k"], single: "k", about: "Previous task", run: () => step(-1) },
   { keys: ["c"], single: "c", about: "Work on this task", run: () => view?.take() },
   { keys: ["m"], single: "m", about: "To the step to be corrected", run: () => view?.toTarget() },
-  { keys: ["w"], single: "w", about: "To the correction", run: () => view?.toDesk() },
+  { keys: ["w"], single: "w", about: "To the correction", run: () => view?.toEditor() },
   { keys: ["r"], single: "r", about: "Correct with a reply", run: () => view?.mode("reply") },
   { keys: ["t"], single: "t", about: "Correct with tool calls", run: () => view?.mode("tools") },
   { keys: ["e"], single: "e", about: "Edit the correction as JSON", run: () => view?.mode("json") },
@@ -188,7 +188,7 @@ function help() {
   showHelp(shortcuts);
 }
 
-// start asks who we are to the console, and shows a login or the page.
+// start asks the console for the login state, and shows a login or the page.
 async function start() {
   unfollow?.();
   unfollow = null;
@@ -211,7 +211,7 @@ async function start() {
     onchange: load,
     onstate(name) {
       setLive(name);
-      // A broken stream alone may be a moment's matter: a call tells.
+      // A call shows whether more than the stream is broken.
       if (name === "offline") load();
     },
   });

@@ -1,4 +1,4 @@
-// Composing tool calls from forms.
+// Tool calls, composed in forms.
 
 import { button, fill, h, icon, iconButton, uid } from "./dom.js";
 import { field } from "./form.js";
@@ -6,78 +6,115 @@ import { isObject } from "./json.js";
 import { place, slot } from "./problems.js";
 import { holds, initial, read } from "./schema.js";
 
-const manyTools = 8; // from so many on, a palette has a filter
+const manyTools = 8; // a palette of this many tools or more has a filter
 
-// createCalls edits work.calls at the point that point() returns; usualRobots
-// maps tools to the robots that they were used with. onchange is called after
-// every change.
+// createCalls edits work.calls at the point that point() returns. usualRobots maps tools to the
+// robots that they were last used with. onchange is called after every change.
 export function createCalls(work, point, usualRobots, onchange) {
-  const element = h("div", { class: "calls" });
-  const list = h("ol", { class: "call-list" });
-  const palette = h("div", { class: "palette-box" });
-  element.append(list, palette);
+  return new Calls(work, point, usualRobots, onchange).element;
+}
 
-  function draw(focus) {
-    const tools = new Map(point()?.tools.map((t) => [t.name, t]));
-    fill(list, work.calls.map((call, i) => card(call, i, tools.get(call.name))));
-    fill(palette, paletteView(point(), work.calls.length, add));
+class Calls {
+  #work;
+  #point;
+  #usualRobots;
+  #onchange;
+  #list = h("ol", { class: "call-list" });
+  #palette = h("div", { class: "palette-box" });
+  element = h("div", { class: "calls" }, this.#list, this.#palette);
+
+  constructor(work, point, usualRobots, onchange) {
+    this.#work = work;
+    this.#point = point;
+    this.#usualRobots = usualRobots;
+    this.#onchange = onchange;
+    this.#draw();
+  }
+
+  // draw shows all calls. focus is the index of the call that gets the focus.
+  #draw(focus) {
+    const point = this.#point();
+    const tools = new Map(point?.tools.map((t) => [t.name, t]));
+    fill(this.#list, this.#work.calls.map((call, i) => this.#card(call, i, tools.get(call.name))));
+    fill(this.#palette, paletteView(point, this.#work.calls.length, (tool) => this.#add(tool)));
     if (focus === undefined) return;
-    const shown = list.children[focus];
-    const target = shown?.querySelector(".field input, .field textarea, .field select, .call-head button") ?? palette.querySelector("button, summary");
+    const target = this.#list.children[focus]?.querySelector(".field input, .field textarea, .field select, .call-head button")
+      ?? this.#palette.querySelector("button, summary");
     target?.focus();
   }
 
-  function add(tool) {
+  #add(tool) {
     const start = initial(read(tool.schema));
-    work.calls.push({ name: tool.name, robot: initial(robotForm(point())) ?? usual(tool.name), arguments: isObject(start) ? start : {} });
-    draw(work.calls.length - 1);
-    onchange();
-  }
-
-  // usual is the robot that this tool was last used with, if it is there.
-  function usual(name) {
-    const robot = work.calls.findLast((c) => c.name === name)?.robot ?? usualRobots.get(name);
-    return robot !== undefined && holds(robotForm(point()), robot) ? robot : undefined;
-  }
-
-  function move(from, to) {
-    [work.calls[from], work.calls[to]] = [work.calls[to], work.calls[from]];
-    draw(to);
-    onchange();
-  }
-
-  function card(call, i, tool) {
-    const form = tool ? read(tool.schema) : { kind: "any", expects: "object" };
-    // The robot is chosen beside the arguments, so the group has no name of
-    // its own: its fields stand in the card.
-    const args = field(holds(form, call.arguments) ? form : { kind: "any", expects: "object" }, {
-      name: "Arguments", path: ["tool_calls", i, "arguments"], value: call.arguments,
-      onchange: (next) => { call.arguments = next ?? {}; onchange(); },
+    this.#work.calls.push({
+      name: tool.name,
+      robot: initial(robotForm(this.#point())) ?? this.#usualRobot(tool.name),
+      arguments: isObject(start) ? start : {},
     });
-    args.classList.add("bare");
-    const robot = field(robotForm(point()), {
-      name: "Robot", path: ["tool_calls", i, "target_robot_name"], value: call.robot,
-      onchange: (next) => { call.robot = next; onchange(); },
-    });
-    robot.classList.add("field-robot");
+    this.#draw(this.#work.calls.length - 1);
+    this.#onchange();
+  }
+
+  // usualRobot is the robot that this tool was last used with, if it is known at the point.
+  #usualRobot(name) {
+    const robot = this.#work.calls.findLast((c) => c.name === name)?.robot ?? this.#usualRobots.get(name);
+    return robot !== undefined && holds(robotForm(this.#point()), robot) ? robot : undefined;
+  }
+
+  #move(from, to) {
+    const { calls } = this.#work;
+    [calls[from], calls[to]] = [calls[to], calls[from]];
+    this.#draw(to);
+    this.#onchange();
+  }
+
+  #remove(i) {
+    this.#work.calls.splice(i, 1);
+    this.#draw(Math.max(0, i - 1));
+    this.#onchange();
+  }
+
+  #card(call, i, tool) {
     return h("li", { class: "call", dataset: { path: place(["tool_calls", i]), name: call.name } },
-      h("div", { class: "call-head" },
-        h("span", { class: "call-title" }, icon("tool"), h("span", { class: "call-name" }, call.name)),
-        work.calls.length > 1 ? [
-          iconButton("up", `Move ${call.name} up`, () => move(i, i - 1), { disabled: i === 0 }),
-          iconButton("down", `Move ${call.name} down`, () => move(i, i + 1), { disabled: i === work.calls.length - 1 }),
-        ] : null,
-        iconButton("close", `Remove ${call.name}`, () => { work.calls.splice(i, 1); draw(Math.max(0, i - 1)); onchange(); })),
+      this.#cardHead(call, i),
       tool?.description ? h("p", { class: "call-about" }, tool.description) : null,
       tool ? null : h("p", { class: "notice warn" }, `There is no tool ${call.name} at this point.`),
-      slot(uid("p")), args, robot);
+      slot(uid("p")), this.#argumentFields(call, i, tool), this.#robotField(call, i));
   }
 
-  draw();
-  return element;
+  #cardHead(call, i) {
+    const last = this.#work.calls.length - 1;
+    return h("div", { class: "call-head" },
+      h("span", { class: "call-title" }, icon("tool"), h("span", { class: "call-name" }, call.name)),
+      last > 0 ? [
+        iconButton("up", `Move ${call.name} up`, () => this.#move(i, i - 1), { disabled: i === 0 }),
+        iconButton("down", `Move ${call.name} down`, () => this.#move(i, i + 1), { disabled: i === last }),
+      ] : null,
+      iconButton("close", `Remove ${call.name}`, () => this.#remove(i)));
+  }
+
+  // argumentFields is a group without a name: the robot is chosen beside the arguments.
+  #argumentFields(call, i, tool) {
+    const any = { kind: "any", expects: "object" };
+    const form = tool ? read(tool.schema) : any;
+    const group = field(holds(form, call.arguments) ? form : any, {
+      name: "Arguments", path: ["tool_calls", i, "arguments"], value: call.arguments,
+      onchange: (next) => { call.arguments = next ?? {}; this.#onchange(); },
+    });
+    group.classList.add("bare");
+    return group;
+  }
+
+  #robotField(call, i) {
+    const robot = field(robotForm(this.#point()), {
+      name: "Robot", path: ["tool_calls", i, "target_robot_name"], value: call.robot,
+      onchange: (next) => { call.robot = next; this.#onchange(); },
+    });
+    robot.classList.add("field-robot");
+    return robot;
+  }
 }
 
-// robotForm is the field of a call's robot.
+// robotForm describes the field of a call's robot.
 function robotForm(point) {
   const robots = point?.robots ?? [];
   return read(robots.length > 0 ? { enum: robots } : { type: "string", maxLength: 100 });

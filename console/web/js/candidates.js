@@ -1,9 +1,9 @@
-// What an agent server would do at a point: asked on demand, to pick or edit.
+// Candidates of an agent server for a point, to pick or edit.
 
 import { api } from "./api.js";
 import { announce, button, fill, h, icon } from "./dom.js";
 import { decisionView } from "./decision.js";
-import { memory } from "./memory.js";
+import { storage } from "./storage.js";
 import { count } from "./words.js";
 
 const most = 8;
@@ -11,9 +11,9 @@ const most = 8;
 // createCandidates asks for candidates; onuse(decision) takes one over.
 export function createCandidates(id, point, onuse) {
   const results = h("div", { class: "candidates", "aria-live": "polite" });
-  const many = h("select", { "aria-label": "How many suggestions", onchange: () => memory.setCount(Number(many.value)) },
+  const many = h("select", { "aria-label": "How many suggestions", onchange: () => storage.setCount(Number(many.value)) },
     Array.from({ length: most }, (_, i) => h("option", { value: String(i + 1) }, String(i + 1))));
-  many.value = String(memory.count());
+  many.value = String(storage.count());
   const label = h("span", null, "Ask the agent server");
   const ask = button({ class: "button", dataset: { action: "ask" }, onclick: run }, icon("spark"), label);
   let asking = false;
@@ -44,8 +44,7 @@ export function createCandidates(id, point, onuse) {
   return { element, ask: run, clear: () => fill(results) };
 }
 
-// grouped puts equal candidates together: five times the same says something,
-// but is read once.
+// grouped merges equal candidates and counts them.
 function grouped(candidates) {
   const groups = new Map();
   for (const candidate of candidates) {

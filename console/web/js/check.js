@@ -1,13 +1,13 @@
-// Asking the console whether a decision is good, soon after every change.
+// Checks of the correction by the console, soon after every change.
 
 import { api } from "./api.js";
 import { debounce } from "./live.js";
 
-const pause = 250; // ms without a change before the console is asked
+const pause = 250; // ms without a change before a check
 
 // createChecker checks what read() returns; onresult is called with
 // {state, problems, output}, where state is checking, valid, invalid,
-// unreadable (JSON typed by hand) or unknown (the console could not say).
+// unreadable (JSON typed by hand) or unknown (the check failed).
 export function createChecker(id, { read, onresult }) {
   let aborter = null;
   let last = null; // {text, result}
@@ -49,7 +49,7 @@ export function createChecker(id, { read, onresult }) {
   return {
     now,
     changed() {
-      aborter?.abort(); // an answer about what is no longer there
+      aborter?.abort(); // its answer would be about an older text
       soon();
     },
     end() {

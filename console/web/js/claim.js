@@ -1,136 +1,147 @@
-// A claim on a task: taken by one person, renewed while that person is at the
-// page, lost when it lapses or when nobody is there any more.
+// A claim on a task. A person takes it, and the page renews it while they are active. It is
+// lost when it lapses.
 
 import { api } from "./api.js";
-import { memory } from "./memory.js";
+import { storage } from "./storage.js";
 
-const renewals = 3; // in the time that a claim lasts
-const otherTab = 1500; // ms to wait for a page of this browser that is just closing
-const away = 10 * 60 * 1000; // without a key, a click or a turn of the wheel for so long, a claim is let go
+const renewals = 3; // in the lifetime of a claim
+const otherTab = 1500; // ms to wait for another page of this browser to close
+const away = 10 * 60 * 1000; // ms without input, after which the claim is released
 
 let lastSign = Date.now();
 for (const type of ["pointerdown", "keydown", "input", "wheel"]) {
   addEventListener(type, () => { lastSign = Date.now(); }, { capture: true, passive: true });
 }
 
-// onlyHere resolves to a function that ends it once no other page of this
-// browser works on the task, or to null if one does: two pages with one claim
-// would overwrite each other's drafts.
+// onlyHere locks the task against other pages of this browser, which would overwrite this
+// page's draft. It resolves to a function that unlocks it, or to null if another page has it.
 function onlyHere(id) {
-  if (!navigator.locks) return Promise.resolve(() => {}); // plain HTTP from afar: nothing to ask
+  if (!navigator.locks) return Promise.resolve(() => {}); // not there without TLS
   return new Promise((resolve) => {
     const held = () => new Promise((end) => { resolve(end); });
     navigator.locks.request(`agentd.claim.${id}`, { signal: AbortSignal.timeout(otherTab) }, held).catch(() => resolve(null));
   });
 }
 
-// createClaim holds the claim of one task. States: none, mine, lost. onchange
-// is called with (state, reason) when the state changes, ontask with what the
-// console says about the task.
-export function createClaim(id, { seconds, onchange, ontask }) {
-  let secret = memory.claim(id);
-  let state = "none";
-  let timer = 0;
-  let ended = false;
-  let leave = null; // lets other pages of this browser in
+// createClaim holds the claim of one task. Its states are none, mine and lost. onchange is
+// called with (state, reason) when the state changes, ontask with a newer summary of the task.
+export function createClaim(id, options) {
+  return new Claim(id, options);
+}
 
-  function set(next, reason = "") {
-    state = next;
-    clearInterval(timer);
-    if (next !== "mine") unlock();
-    if (next === "mine") timer = setInterval(renew, Math.max(2, seconds / renewals) * 1000);
-    if (!ended) onchange(next, reason);
+class Claim {
+  #id;
+  #seconds;
+  #onchange;
+  #ontask;
+  #secret;
+  #state = "none";
+  #timer = 0;
+  #ended = false;
+  #unlockTab = null; // lets other pages of this browser take the task
+
+  constructor(id, { seconds, onchange, ontask }) {
+    this.#id = id;
+    this.#seconds = seconds;
+    this.#onchange = onchange;
+    this.#ontask = ontask;
+    this.#secret = storage.claim(id);
   }
 
-  function keep(next) {
-    secret = next;
-    memory.setClaim(id, next);
-  }
+  get state() { return this.#state; }
 
-  function unlock() {
-    leave?.();
-    leave = null;
-  }
+  get secret() { return this.#secret; }
 
-  async function ask(known) {
-    const { task, claim } = await api.claim(id, memory.name(), known);
-    keep(claim);
-    ontask(task);
-  }
-
-  async function renew() {
-    if (Date.now() - lastSign > away) {
-      lose("You have been away for a while, so the task was offered to others again.");
+  // resume takes up a claim that this browser had before.
+  async resume() {
+    if (!this.#secret || !storage.name()) return;
+    this.#unlockTab = await onlyHere(this.#id);
+    if (!this.#unlockTab || this.#ended) {
+      this.#unlock();
       return;
     }
     try {
-      await ask(secret);
+      await this.#ask(this.#secret);
+      this.#set("mine");
     } catch (error) {
-      if (error.offline) return; // the claim may well outlast the break
-      lose(error.message);
+      if (!error.offline) this.#keep(null);
+      this.#unlock();
     }
   }
 
-  // lose is called with the reason when an answer shows that the claim is gone.
-  function lose(reason) {
-    if (state !== "mine") return;
-    const gone = secret;
-    keep(null);
-    set("lost", reason);
-    if (gone) api.release(id, gone).catch(() => {}); // it may have lapsed: nothing left to release
+  // take claims the task. It throws if somebody else has it.
+  async take() {
+    await this.#ask(null);
+    lastSign = Date.now();
+    this.#set("mine");
+    onlyHere(this.#id).then((unlock) => {
+      this.#unlockTab = unlock;
+      if (this.#ended || this.#state !== "mine") this.#unlock();
+    });
   }
 
-  return {
-    get state() { return state; },
-    get secret() { return secret; },
-    lose,
+  // lose is called with the reason when an answer shows that the claim is gone.
+  lose(reason) {
+    if (this.#state !== "mine") return;
+    const old = this.#secret;
+    this.#keep(null);
+    this.#set("lost", reason);
+    if (old) api.release(this.#id, old).catch(() => {}); // it may have lapsed
+  }
 
-    // resume takes up a claim that this browser held before.
-    async resume() {
-      if (!secret || !memory.name()) return;
-      leave = await onlyHere(id);
-      if (!leave || ended) {
-        unlock();
-        return;
-      }
-      try {
-        await ask(secret);
-        set("mine");
-      } catch (error) {
-        if (!error.offline) keep(null);
-        unlock();
-      }
-    },
+  async release() {
+    const old = this.#secret;
+    this.done();
+    if (old) await api.release(this.#id, old);
+  }
 
-    // take claims the task; it throws when somebody else has it.
-    async take() {
-      await ask(null);
-      lastSign = Date.now();
-      set("mine");
-      onlyHere(id).then((end) => {
-        leave = end;
-        if (ended || state !== "mine") unlock();
-      });
-    },
+  // done forgets the claim of an answered task.
+  done() {
+    this.#keep(null);
+    this.#set("none");
+  }
 
-    async release() {
-      const old = secret;
-      keep(null);
-      set("none");
-      if (old) await api.release(id, old);
-    },
+  // end stops renewing. The browser still has the claim.
+  end() {
+    this.#ended = true;
+    clearInterval(this.#timer);
+    this.#unlock();
+  }
 
-    // done forgets the claim of an answered task.
-    done() {
-      keep(null);
-      set("none");
-    },
+  #set(next, reason = "") {
+    this.#state = next;
+    clearInterval(this.#timer);
+    if (next !== "mine") this.#unlock();
+    if (next === "mine") this.#timer = setInterval(() => this.#renew(), Math.max(2, this.#seconds / renewals) * 1000);
+    if (!this.#ended) this.#onchange(next, reason);
+  }
 
-    // end stops renewing; the browser still knows the claim.
-    end() {
-      ended = true;
-      clearInterval(timer);
-      unlock();
-    },
-  };
+  #keep(secret) {
+    this.#secret = secret;
+    storage.setClaim(this.#id, secret);
+  }
+
+  #unlock() {
+    this.#unlockTab?.();
+    this.#unlockTab = null;
+  }
+
+  async #ask(known) {
+    const { task, claim } = await api.claim(this.#id, storage.name(), known);
+    this.#keep(claim);
+    this.#ontask(task);
+  }
+
+  async #renew() {
+    if (Date.now() - lastSign > away) {
+      this.lose("You have been away for a while, so the task was offered to others again.");
+      return;
+    }
+    try {
+      await this.#ask(this.#secret);
+    } catch (error) {
+      if (error.offline) return; // the claim may outlast the outage
+      this.lose(error.message);
+    }
+  }
 }

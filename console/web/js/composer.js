@@ -1,4 +1,4 @@
-// Writing the correction: where, what, and sending it.
+// The composer of a correction: its point, its content, and sending it.
 
 import { announce, button, fill, grow, h, icon, key, uid } from "./dom.js";
 import { createCalls } from "./calls.js";
@@ -17,126 +17,174 @@ const tabs = {
   raw: { label: "Text", icon: "json", letter: "" },
 };
 
-// createComposer edits work for a task. onchange() is called after every
-// change, onpoint(id) when another point was picked, send(content) and
-// abandon() when the person is done; canAsk tells whether there is an agent
-// server to ask.
-export function createComposer({ detail, work, canAsk, onchange, onpoint, send, abandon }) {
-  const id = detail.task.id;
-  const point = () => detail.points.find((p) => p.id === work.point) ?? null;
-  const panel = h("div", { class: "panel", role: "tabpanel", tabindex: "-1" });
-  const verdict = h("div", { class: "verdict", role: "status" });
-  const preview = h("div", { class: "fold-body" });
-  const notice = h("div", { class: "composer-notice" });
-  const sendButton = button({ class: "button primary", dataset: { action: "send" }, onclick: trySend }, icon("send"), h("span", null, "Send"));
-  const checker = createChecker(id, { read: () => content(work), onresult: showResult });
-  const pick = pointPicker(detail, work, (next) => choose(next));
-  const strip = tabStrip(modes(detail), (mode) => setMode(mode));
-  const candidates = canAsk && detail.points.some((p) => p.input !== null)
-    ? createCandidates(id, () => work.point, (decision) => use(decision)) : null;
-  let sending = false;
+// createComposer edits work for a task. onchange() is called after every change, onpoint(id)
+// when another point was picked, send(content) and abandon() when the person is done. canAsk:
+// there is an agent server to ask for candidates.
+export function createComposer(options) {
+  return new Composer(options);
+}
 
-  function changed() {
-    checker.changed();
-    onchange();
+class Composer {
+  element;
+  #detail;
+  #work;
+  #onchange;
+  #onpoint;
+  #send;
+  #panel = h("div", { class: "panel", role: "tabpanel", tabindex: "-1" });
+  #verdict = h("div", { class: "verdict", role: "status" });
+  #preview = h("div", { class: "fold-body" });
+  #notice = h("div", { class: "composer-notice" });
+  #saved = h("span", { class: "saved", role: "status" });
+  #sendButton;
+  #checker;
+  #points;
+  #tabs;
+  #candidates = null;
+  #sending = false;
+
+  constructor({ detail, work, canAsk, onchange, onpoint, send, abandon }) {
+    this.#detail = detail;
+    this.#work = work;
+    this.#onchange = onchange;
+    this.#onpoint = onpoint;
+    this.#send = send;
+    const id = detail.task.id;
+    this.#sendButton = button({ class: "button primary", dataset: { action: "send" }, onclick: () => this.trySend() }, icon("send"), h("span", null, "Send"));
+    this.#checker = createChecker(id, { read: () => content(work), onresult: (result) => this.#showResult(result) });
+    this.#points = pointPicker(detail, work, (next) => this.choose(next));
+    this.#tabs = tabStrip(modes(detail), (mode) => this.setMode(mode));
+    if (canAsk && detail.points.some((p) => p.input !== null)) {
+      this.#candidates = createCandidates(id, () => work.point, (candidate) => this.#adopt(candidate));
+    }
+    this.element = h("div", { class: "composer" },
+      this.#points.element, this.#candidates?.element, this.#tabs.element, this.#notice, this.#panel, this.#keepView(), this.#verdict,
+      h("details", { class: "fold" }, h("summary", null, "What will be sent"), this.#preview),
+      h("div", { class: "composer-foot" }, this.#saved,
+        button({ class: "button", dataset: { action: "abandon" }, onclick: abandon }, "Give up…"), this.#sendButton));
+    this.redraw();
   }
 
-  function choose(next) {
-    if (next === work.point) return;
-    work.point = next;
-    pick.set(next);
-    onpoint(next);
-    if (work.mode === "tools") draw(); // other tools, other robots
-    candidates?.clear();
-    changed();
+  #keepView() {
+    if (!this.#detail.request.allow_force_save_example) return null;
+    return h("label", { class: "check" },
+      h("input", { type: "checkbox", checked: this.#work.keep, onchange: (event) => { this.#work.keep = event.target.checked; this.#onchange(); } }),
+      h("span", null, "Keep this correction as an example"));
   }
 
-  function setMode(mode, focus = true) {
-    const refusal = turn(work, mode);
+  #changed() {
+    this.#checker.changed();
+    this.#onchange();
+  }
+
+  // choose picks the point of the correction.
+  choose(next) {
+    if (next === this.#work.point) return;
+    this.#work.point = next;
+    this.#points.set(next);
+    this.#onpoint(next);
+    if (this.#work.mode === "tools") this.#draw(); // each point has tools and robots of its own
+    this.#candidates?.clear();
+    this.#changed();
+  }
+
+  setMode(mode) {
+    const refusal = turn(this.#work, mode);
     if (refusal) {
-      say(refusal);
+      this.#say(refusal);
       return;
     }
-    say("");
-    draw();
-    if (focus) panel.querySelector("textarea, input, select, button")?.focus();
-    changed();
+    this.#say("");
+    this.#draw();
+    this.#panel.querySelector("textarea, input, select, button")?.focus();
+    this.#changed();
   }
 
-  function say(text, action = null) {
-    fill(notice, text ? h("p", { class: "notice" }, text, " ", action) : null);
+  #say(text, action = null) {
+    fill(this.#notice, text ? h("p", { class: "notice" }, text, " ", action) : null);
   }
 
-  function use(decision) {
-    const before = clone(work);
-    const replaced = !isEmpty(work);
-    adopt(work, decision);
-    draw();
-    changed();
-    say("Taken over; change whatever you like.", replaced ? button({
-      class: "link", onclick() { Object.assign(work, before); draw(); changed(); say(""); },
-    }, "Undo") : null);
-    notice.scrollIntoView({ block: "nearest" });
+  // adopt takes a candidate over into the form. The person can undo it.
+  #adopt(candidate) {
+    const before = clone(this.#work);
+    const replaced = !isEmpty(this.#work);
+    adopt(this.#work, candidate);
+    this.#draw();
+    this.#changed();
+    this.#say("Taken over; change whatever you like.", replaced ? button({ class: "link", onclick: () => this.#undo(before) }, "Undo") : null);
+    this.#notice.scrollIntoView({ block: "nearest" });
     announce("The suggestion was taken over");
   }
 
-  function draw() {
-    strip.set(work.mode);
-    if (work.mode === "tools") {
-      fill(panel, createCalls(work, point, robotsSoFar(detail.coaching), changed));
-    } else fill(panel, textPanel(work, changed));
+  #undo(before) {
+    Object.assign(this.#work, before);
+    this.#draw();
+    this.#changed();
+    this.#say("");
   }
 
-  function showResult(result) {
-    const empty = isEmpty(work);
-    const listed = show(element, result.problems);
+  #draw() {
+    this.#tabs.set(this.#work.mode);
+    const changed = () => this.#changed();
+    const point = () => this.#detail.points.find((p) => p.id === this.#work.point) ?? null;
+    fill(this.#panel, this.#work.mode === "tools"
+      ? createCalls(this.#work, point, robotsSoFar(this.#detail.coaching), changed)
+      : textPanel(this.#work, changed));
+  }
+
+  redraw() {
+    this.#draw();
+    this.#checker.now();
+  }
+
+  recheck() {
+    this.#checker.now();
+  }
+
+  // problems shows why the console refused the answer.
+  problems(problems) {
+    this.#showResult({ state: "invalid", problems, output: "" });
+  }
+
+  #showResult(result) {
+    const empty = isEmpty(this.#work);
+    const listed = show(this.element, result.problems);
     const wrong = listed.length > 0 || result.state !== "valid";
-    sendButton.setAttribute("aria-disabled", String(wrong));
-    fill(verdict, verdictView(result, listed, empty));
-    fill(preview, result.output && !wrong ? textBox(result.output, "what will be sent") : h("p", { class: "muted" }, "Nothing yet."));
+    this.#sendButton.setAttribute("aria-disabled", String(wrong));
+    fill(this.#verdict, verdictView(result, listed, empty));
+    fill(this.#preview, result.output && !wrong ? textBox(result.output, "what will be sent") : h("p", { class: "muted" }, "Nothing yet."));
   }
 
-  async function trySend() {
-    if (sending) return;
-    sending = true;
+  // trySend checks the correction and sends a valid one.
+  async trySend() {
+    if (this.#sending) return;
+    this.#sending = true;
     try {
-      const result = await checker.now();
-      const wrongField = element.querySelector("[data-path]:is(.wrong, .missing)");
-      if (result.state !== "valid" || element.querySelector("[data-broken]")) {
-        announce(result.state === "unknown" ? "It could not be checked, so it was not sent" : "Not sent: something is missing or wrong");
-        if (wrongField) goTo(wrongField);
-        else (panel.querySelector("textarea, input, select, button") ?? panel).focus();
+      const result = await this.#checker.now();
+      if (result.state !== "valid" || this.element.querySelector("[data-broken]")) {
+        this.#refuse(result);
         return;
       }
-      sendButton.setAttribute("aria-disabled", "true");
-      await send(content(work));
+      this.#sendButton.setAttribute("aria-disabled", "true");
+      await this.#send(content(this.#work));
     } finally {
-      sending = false;
+      this.#sending = false;
     }
   }
 
-  const keep = detail.request.allow_force_save_example ? h("label", { class: "check" },
-    h("input", { type: "checkbox", checked: work.keep, onchange: (event) => { work.keep = event.target.checked; onchange(); } }),
-    h("span", null, "Keep this correction as an example")) : null;
+  // refuse explains why a correction was not sent, and goes to the first wrong field.
+  #refuse(result) {
+    const wrongField = this.element.querySelector("[data-path]:is(.wrong, .missing)");
+    announce(result.state === "unknown" ? "It could not be checked, so it was not sent" : "Not sent: something is missing or wrong");
+    if (wrongField) goTo(wrongField);
+    else (this.#panel.querySelector("textarea, input, select, button") ?? this.#panel).focus();
+  }
 
-  const saved = h("span", { class: "saved", role: "status" });
-  const element = h("div", { class: "composer" },
-    pick.element, candidates?.element, strip.element, notice, panel, keep, verdict,
-    h("details", { class: "fold" }, h("summary", null, "What will be sent"), preview),
-    h("div", { class: "composer-foot" }, saved,
-      button({ class: "button", dataset: { action: "abandon" }, onclick: abandon }, "Give up…"), sendButton));
-  draw();
-  checker.now();
+  ask() { this.#candidates?.ask(); }
 
-  return {
-    element, choose, setMode, trySend,
-    ask: () => candidates?.ask(),
-    redraw() { draw(); checker.now(); },
-    recheck: () => checker.now(),
-    problems: (problems) => showResult({ state: "invalid", problems, output: "" }),
-    setSaved(text) { saved.textContent = text; },
-    end: () => checker.end(),
-  };
+  setSaved(text) { this.#saved.textContent = text; }
+
+  end() { this.#checker.end(); }
 }
 
 function verdictView(result, listed, empty) {

@@ -1,4 +1,4 @@
-// Showing a decision to be read.
+// Views of a decision.
 
 import { h, icon } from "./dom.js";
 import { isObject, isRaw } from "./json.js";

@@ -1,8 +1,7 @@
-// Dialogs, by the browser's own dialog element: it keeps the focus inside and
-// gives it back.
+// Dialogs. The browser's dialog element keeps the focus inside and restores it.
 
 import { announce, button, fill, h, iconButton, key, uid } from "./dom.js";
-import { memory } from "./memory.js";
+import { storage } from "./storage.js";
 
 // open shows a dialog and resolves to its value: what close was called with,
 // or null.
@@ -28,7 +27,7 @@ function open(title, build) {
 export async function askName() {
   const name = await open("What is your name?", (close) => {
     const id = uid("name");
-    const input = h("input", { id, type: "text", maxlength: "60", autocomplete: "name", required: true, autofocus: true, value: memory.name() });
+    const input = h("input", { id, type: "text", maxlength: "60", autocomplete: "name", required: true, autofocus: true, value: storage.name() });
     return h("form", {
       class: "dialog-body",
       onsubmit(event) {
@@ -40,7 +39,7 @@ export async function askName() {
     h("label", { class: "field-label", for: id }, "Name"), input,
     h("div", { class: "dialog-foot" }, h("button", { type: "submit", class: "button primary" }, "Continue")));
   });
-  if (name) memory.setName(name);
+  if (name) storage.setName(name);
   return name ?? "";
 }
 
@@ -86,9 +85,9 @@ export function askAbandon() {
 export function showHelp(shortcuts) {
   return open("Keyboard", () => {
     const single = h("input", {
-      type: "checkbox", checked: memory.singleKeys(),
+      type: "checkbox", checked: storage.singleKeys(),
       onchange() {
-        memory.setSingleKeys(single.checked);
+        storage.setSingleKeys(single.checked);
         announce(single.checked ? "Single keys are on" : "Single keys are off");
       },
     });

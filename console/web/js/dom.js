@@ -1,5 +1,4 @@
-// Building the page. All text goes in as text nodes, so nothing that an agent
-// sent is ever read as HTML.
+// Functions that build the page. All text becomes text nodes, so text of agents is never HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -35,7 +34,7 @@ export function uid(prefix = "u") {
 }
 
 // h builds an element. Props are attributes; onclick and the like are
-// listeners; class, dataset and the values of controls are what one expects.
+// listeners; class, dataset and the values of controls set the properties.
 // Children that are null, undefined or false are left out.
 export function h(tag, props, ...children) {
   const element = document.createElement(tag);
@@ -58,14 +57,14 @@ function append(element, children) {
   }
 }
 
-// fill replaces what an element holds.
+// fill replaces the children of an element.
 export function fill(element, ...children) {
   element.replaceChildren();
   append(element, children);
   return element;
 }
 
-// icon draws one of the icons above; it says nothing to a screen reader.
+// icon draws one of the icons above. Screen readers skip it.
 export function icon(name) {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", "0 0 20 20");
@@ -82,7 +81,7 @@ export function button(props, ...children) {
   return h("button", { type: "button", ...props }, ...children);
 }
 
-// iconButton builds a button whose label is only heard and shown as a hint.
+// iconButton builds a button with an icon. Its label is for screen readers and a tooltip.
 export function iconButton(name, label, onclick, props) {
   return button({ class: "icon-button", "aria-label": label, title: label, onclick, ...props }, icon(name));
 }
@@ -92,16 +91,16 @@ export function key(name) {
   return h("kbd", null, name);
 }
 
-// announce says a sentence to people who listen to the page.
+// announce reads a sentence to users of a screen reader.
 export function announce(sentence) {
   const place = document.getElementById("announcer");
-  // The same sentence twice is heard twice only if the text changes between.
+  // A repeated sentence is read again only if the text changes in between.
   place.textContent = "";
   requestAnimationFrame(() => { place.textContent = sentence; });
 }
 
-// details builds a fold whose content is made when it is first opened: a
-// trajectory may hold megabytes of prompts that nobody looks at.
+// details builds a fold whose content is built when it is first opened. A trajectory may have
+// megabytes of prompts.
 export function details(summary, build, props) {
   const body = h("div", { class: "fold-body" });
   const element = h("details", { class: "fold", ...props }, h("summary", null, summary), body);
@@ -116,8 +115,7 @@ export function details(summary, build, props) {
   return element;
 }
 
-// grow lets a text area be as high as its text; where the browser cannot do
-// so by itself (field-sizing), it is done by hand.
+// grow makes a text area as high as its text, for browsers without field-sizing.
 export function grow(area) {
   if (CSS.supports("field-sizing", "content")) return area;
   const fit = () => {

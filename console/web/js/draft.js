@@ -1,16 +1,16 @@
-// Keeping drafts: at once in this browser, a moment later with the console, so
-// that neither a closed page nor another computer loses what was written.
+// Drafts are saved at once in this browser, and a moment later in the console. So they survive a
+// closed page, and another computer has them too.
 
 import { api } from "./api.js";
 import { clone } from "./json.js";
 import { debounce } from "./live.js";
-import { memory } from "./memory.js";
+import { storage } from "./storage.js";
 
-const pause = 600; // ms without a change before the console is told
+const pause = 600; // ms without a change before the console gets the draft
 
 // newest returns the newer one of the console's draft and this browser's.
 export function newest(fromConsole, id) {
-  const here = memory.draft(id);
+  const here = storage.draft(id);
   if (!here) return fromConsole;
   if (!fromConsole) return here;
   return String(here.at ?? "") > String(fromConsole.at ?? "") ? here : fromConsole;
@@ -38,20 +38,20 @@ export function createKeeper(id, { claim, onstate }) {
     }
   }
 
-  // One after the other, so that an older draft never overtakes a newer one.
+  // Drafts are sent in order, so an older one never replaces a newer one.
   const soon = debounce(() => { sending = sending.then(send); }, pause);
 
   return {
     save(work) {
-      work.by = memory.name();
+      work.by = storage.name();
       work.at = new Date().toISOString();
       latest = clone(work);
-      memory.setDraft(id, latest);
+      storage.setDraft(id, latest);
       onstate("saving");
       soon();
     },
 
-    // flush sends at once what waits; also again after a break.
+    // flush sends a pending draft at once.
     async flush() {
       soon.cancel();
       sending = sending.then(send);
@@ -62,7 +62,7 @@ export function createKeeper(id, { claim, onstate }) {
     forget() {
       soon.cancel();
       latest = null;
-      memory.setDraft(id, null);
+      storage.setDraft(id, null);
     },
   };
 }

@@ -1,14 +1,13 @@
-// Forms from JSON Schemas. A field hands its value upwards whenever it
-// changes; undefined means that it is left out. What a person typed is never
-// thrown away: a text where a number belongs stays a text, and the console
-// says what is wrong with it.
+// Forms from JSON Schemas. A field reports its value after every change; undefined means that it
+// is left out. Input is never dropped: a text in the place of a number stays a text, and the
+// console reports the problem.
 
 import { button, fill, grow, h, icon, iconButton, uid } from "./dom.js";
 import { isRaw, parse, pretty, readNumber } from "./json.js";
 import { broken, place, slot } from "./problems.js";
 import { blank, holds, initial, limits, matches, same, typeName } from "./schema.js";
 
-const fewOptions = 4; // up to so many short options stand side by side
+const fewOptions = 4; // up to this many short options are shown side by side
 const shortOption = 16; // characters
 
 // field builds the row of one value: label, control, help and the place of
@@ -41,7 +40,7 @@ export function field(form, { name, path, value, required = true, onchange, remo
   return row;
 }
 
-// describe attributes of a control that belongs to a field.
+// described returns the attributes of a field's control.
 function described({ ids, required }) {
   return { id: ids.control, "aria-describedby": `${ids.help} ${ids.problem}`, "aria-required": required ? "true" : null };
 }
@@ -119,7 +118,7 @@ function list(form, value, context) {
     const rows = items.map((item, i) => h("div", { class: "list-item" },
       field(form.items, {
         name: `${context.label} ${i + 1}`, path: [...context.path, i], value: item,
-        // A list cannot have holes: what was emptied is blank.
+        // A list cannot have holes, so an emptied item is blank.
         onchange: (next) => { items[i] = next ?? blank(form.items); changed(); },
       }),
       h("div", { class: "list-tools" },
@@ -143,8 +142,7 @@ function list(form, value, context) {
   return box;
 }
 
-// fields shows the members of an object; optional ones wait as chips until
-// they are wanted.
+// fields shows the members of an object. Optional members are chips until they are added.
 function fields(form, value, context) {
   const members = value ?? initial(form);
   const nested = context.path.length > 3; // below ["tool_calls", 0, "arguments"]
@@ -154,16 +152,14 @@ function fields(form, value, context) {
     const present = form.fields.filter((f) => f.required || Object.hasOwn(members, f.name));
     const absent = form.fields.filter((f) => !present.includes(f));
     const known = new Set(form.fields.map((f) => f.name));
-    // Members that the schema does not list are shown too, so that they can be
-    // taken out.
+    // Members that the schema does not list are shown too, so they can be removed.
     for (const name of Object.keys(members)) {
       if (!known.has(name)) present.push({ name, kind: "any", required: false });
     }
     const rows = present.map((f) => field(f, {
       name: f.name, path: [...context.path, f.name], value: members[f.name], required: f.required,
       onchange(next) {
-        // An optional field that was added and is still empty stays on the
-        // page, but is not part of the value.
+        // An added optional field that is still empty is no part of the value.
         if (next === undefined) delete members[f.name];
         else members[f.name] = next;
         changed();
@@ -214,8 +210,8 @@ function choice(form, value, context) {
   return fill(box, select, body);
 }
 
-// anything edits a value as JSON. Where any value is good, plain words are
-// taken as a text, so that no quotes are needed.
+// anything edits a value as JSON. Where any value is valid, plain words are a string without
+// quotes.
 function anything(form, value, context) {
   const area = h("textarea", {
     ...described(context), class: "code", rows: "2", spellcheck: "false",
@@ -228,7 +224,7 @@ function anything(form, value, context) {
     return next;
   };
   area.addEventListener("input", () => context.onchange(note()));
-  // Once the field stands in its row: a draft may hold a text that is broken.
+  // After the field is in its row: the text of a draft may be invalid.
   queueMicrotask(() => { if (value !== undefined) note(); });
   return grow(area);
 }

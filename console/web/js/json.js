@@ -1,5 +1,5 @@
-// JSON that keeps numbers as they were written: 1.0, and integers too large
-// for a float, come back unchanged when a person edits what is around them.
+// JSON that keeps the spelling of numbers. 1.0, and integers too large for a float, survive an
+// edit of other values.
 
 const exact = typeof JSON.rawJSON === "function";
 

@@ -1,6 +1,5 @@
-// Keeping up with the console: server-sent events, opened again whenever they
-// break. A browser gives up for good when a proxy answers with an error page,
-// so giving up is undone here.
+// Server-sent events of the console. A browser stops to reconnect when a proxy answers with an
+// error page, so this module opens a new stream.
 
 const firstWait = 1000;
 const longestWait = 15000;
@@ -19,7 +18,7 @@ export function follow({ onchange, onstate }) {
     source.addEventListener("open", () => {
       wait = firstWait;
       onstate("live");
-      onchange(); // whatever happened while nobody listened
+      onchange(); // changes may have been missed
     });
     source.addEventListener("change", () => onchange());
     source.addEventListener("error", () => {

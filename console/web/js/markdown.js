@@ -1,5 +1,5 @@
-// The little Markdown that agents write for people: headings, lists, quotes,
-// fences, emphasis. Whatever is not understood stays as it was written.
+// A subset of Markdown: headings, lists, quotes, fences, emphasis. Other syntax stays plain
+// text.
 
 import { h } from "./dom.js";
 import { textBox } from "./tree.js";
@@ -75,7 +75,7 @@ function quote(root, lines, i) {
   let j = i;
   for (; j < lines.length && lines[j].startsWith(">"); j++) body.push(lines[j].replace(/^> ?/, ""));
   const element = h("blockquote");
-  // One level: a quote in a quote is shown as it was written.
+  // A quote in a quote stays plain text.
   element.append(...joined(body));
   root.append(element);
   return j;

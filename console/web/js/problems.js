@@ -1,5 +1,5 @@
-// Showing what is wrong where it is wrong. Every field of a form is wrapped in
-// an element whose data-path is its place in the decision, as JSON.
+// Problems are shown at their fields. Every field of a form is in an element whose data-path is
+// its location in the decision, as JSON.
 
 import { button, fill, h, icon } from "./dom.js";
 
@@ -8,12 +8,12 @@ export function place(path) {
   return JSON.stringify(path);
 }
 
-// slot is the line under a field where its problem stands.
+// slot is the line under a field for its problem.
 export function slot(id) {
   return h("p", { class: "field-problem", id, hidden: true });
 }
 
-// own returns what belongs to a field itself and not to a field inside it.
+// own returns the elements of a field without those of nested fields.
 function own(wrapper, selector) {
   return [...wrapper.querySelectorAll(selector)].filter((e) => e.closest("[data-path]") === wrapper);
 }
@@ -31,15 +31,14 @@ function mark(wrapper, message, severity) {
   }
 }
 
-// broken marks a field whose text could not be read at all; it stays marked,
-// whatever the console says, until the text can be read.
+// broken marks a field whose text cannot be parsed, until it can be parsed.
 export function broken(wrapper, message) {
   if (message === "") delete wrapper.dataset.broken;
   else wrapper.dataset.broken = message;
   mark(wrapper, message, message === "" ? "" : "wrong");
 }
 
-// trim leaves out the part of a location that names the body of a request.
+// trim removes the part of a location that names the body of a request.
 function trim(loc) {
   let path = loc ?? [];
   if (path[0] === "body") path = path.slice(1);
@@ -64,7 +63,7 @@ export function show(root, problems) {
     const wrapper = find(wrappers, trim(problem.loc));
     if (wrapper?.dataset.broken) continue;
     const severity = wrapper && wrapper.dataset.unset === "true" ? "missing" : "wrong";
-    if (severity === "missing") continue; // said below, in words for people
+    if (severity === "missing") continue; // reported below, for people
     listed.push({ message: problem.msg, wrapper, severity });
     if (!wrapper) continue;
     const before = seen.get(wrapper);
@@ -72,8 +71,7 @@ export function show(root, problems) {
     mark(wrapper, seen.get(wrapper), severity);
   }
   if (listed.length > 0 || problems.length > 0) {
-    // The console stops at what keeps it from reading a decision; what is
-    // still to be filled in is known here.
+    // The console reports no missing fields of a decision that it cannot parse.
     const named = problems.map((p) => find(wrappers, trim(p.loc)));
     for (const wrapper of root.querySelectorAll('[data-unset="true"]')) {
       if (wrapper.dataset.required !== "true" && !named.includes(wrapper)) continue;

@@ -4,7 +4,7 @@ import { fill, h, icon } from "./dom.js";
 import { age, kindOf, outcomeOf, worker } from "./words.js";
 
 // createQueue shows tasks as links. update(tasks, {now, selected, me, done})
-// keeps the elements of tasks that stay, so that focus and scrolling stay too.
+// reuses the elements of known tasks, which preserves focus and scrolling.
 export function createQueue() {
   const element = h("ol", { class: "queue" });
   const rows = new Map(); // id to {element, parts}

@@ -1,6 +1,5 @@
-// Reading a JSON Schema as the description of a form. What a form cannot say
-// becomes the kind "any", which is edited as JSON; the console checks every
-// value against the whole schema in any case.
+// A JSON Schema becomes the description of a form. A schema that a form cannot express has the
+// kind "any", which is edited as JSON. The console checks every value against the whole schema.
 
 import { isObject, isRaw } from "./json.js";
 
@@ -116,15 +115,14 @@ function object(schema, root, depth) {
 
 const simple = new Set(["string", "integer", "number", "boolean", "enum"]);
 
-// holds reports whether the control of a kind can hold a value without losing
-// any of it; what it cannot hold is edited as JSON. What is inside of lists
-// and objects is the matter of the fields inside.
+// holds reports whether the control of a form can show a value without loss. Other values are
+// edited as JSON. Fields inside lists and objects check their own values.
 export function holds(form, value) {
   if (value === undefined) return true;
   if (value === null && (simple.has(form.kind) || form.kind === "choice")) return true; // not filled in yet
   switch (form.kind) {
     case "string": return typeof value === "string";
-    // A text where a number belongs is what somebody typed and has yet to mend.
+    // A person may have typed a text in the place of a number.
     case "integer":
     case "number": return typeof value === "number" || typeof value === "string" || isRaw(value);
     case "boolean": return typeof value === "boolean";
@@ -154,8 +152,7 @@ export function same(a, b) {
   return JSON.stringify(a) === JSON.stringify(b);
 }
 
-// initial is the value that a form starts with: nothing that the person has
-// not chosen, save what leaves no choice.
+// initial is the value that a form starts with. It has only values that leave no choice.
 export function initial(form) {
   switch (form.kind) {
     case "const": return form.value;
@@ -176,7 +173,7 @@ export function initial(form) {
   }
 }
 
-// blank is what a new item of a list holds until it is filled in.
+// blank is the value of a new item of a list.
 export function blank(form) {
   return initial(form) ?? null;
 }
@@ -186,7 +183,7 @@ const names = {
   enum: "one of a list", const: "fixed", object: "group", any: "JSON",
 };
 
-// typeName says in words what a value of a form is.
+// typeName describes the type of a value.
 export function typeName(form) {
   if (form.kind === "array") return form.items.kind === "any" ? "list" : `list of ${plural(typeName(form.items))}`;
   if (form.kind === "choice") return [...new Set(form.variants.map(typeName))].join(" or ");
@@ -198,7 +195,7 @@ function plural(name) {
   return known[name] ?? name;
 }
 
-// limits says in words what else the schema asks for.
+// limits describes the other constraints of a schema.
 export function limits(schema) {
   if (!isObject(schema)) return "";
   const parts = [];

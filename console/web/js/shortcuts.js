@@ -1,7 +1,7 @@
-// Keys. Single letters never act while somebody types, and can be switched
-// off in the help.
+// Keyboard shortcuts. Single letters do nothing while somebody types, and can be disabled in the
+// help.
 
-import { memory } from "./memory.js";
+import { storage } from "./storage.js";
 
 // createShortcuts listens for keys. Each shortcut is {keys, about, single?,
 // run}; keys as shown to people.
@@ -20,7 +20,7 @@ export function createShortcuts(shortcuts) {
       event.target.closest("[tabindex]")?.focus();
       return;
     }
-    if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target) || !memory.singleKeys()) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target) || !storage.singleKeys()) return;
     const run = singles.get(event.key);
     if (!run) return;
     event.preventDefault();

@@ -1,332 +1,325 @@
-// One task: its head, what happened, and the desk where a person works on it.
+// One task: its head, its timeline, and the editor in which a person corrects it.
 
 import { api } from "./api.js";
 import { createClaim } from "./claim.js";
-import { createComposer, pointTitle } from "./composer.js";
-import { announce, button, fill, h, icon, iconButton, key } from "./dom.js";
-import { decisionView } from "./decision.js";
+import { createComposer } from "./composer.js";
+import { announce, button, fill, h, icon } from "./dom.js";
 import { askAbandon } from "./dialog.js";
 import { createKeeper, newest } from "./draft.js";
-import { isObject, parse, pretty } from "./json.js";
-import { memory } from "./memory.js";
-import { badge } from "./queue.js";
-import { story } from "./story.js";
-import { textBox, tree } from "./tree.js";
-import { age, kindOf, outcomeOf } from "./words.js";
+import { pretty } from "./json.js";
+import { storage } from "./storage.js";
+import { busyView, doneView, failureView, freeView, headView, lostView, mineView } from "./taskviews.js";
+import { timeline } from "./timeline.js";
+import { textBox } from "./tree.js";
 import { begin, decision, isEmpty, restore } from "./work.js";
 
-// createTask shows a task. Options: me (what /api/me said), needName()
-// resolves to the person's name, back() leaves, next() opens the next task.
-export function createTask(id, { me, needName, back, next: goOn }) {
-  const element = h("article", { class: "task" }, h("p", { class: "loading" }, "Loading…"));
-  const head = h("div", { class: "task-head" });
-  const status = h("div", { class: "desk-state" });
-  const workplace = h("div", { class: "workplace" });
-  let detail = null;
-  let task = null;
-  let work = null;
-  let composer = null;
-  let tale = null;
-  let loss = ""; // why the claim was lost
-  let taking = false;
-  let ended = false;
+// createTask shows a task. Options: me is the answer of /api/me, needName() resolves to the
+// person's name, back() leaves the task, next() opens the next one.
+export function createTask(id, options) {
+  const task = new Task(id, options);
+  task.load();
+  return task;
+}
 
-  const claim = createClaim(id, {
-    seconds: me.claim_seconds ?? 120,
-    onchange(state, reason) {
-      loss = reason;
-      drawDesk("");
-      if (state === "lost") announce(`You lost the task. ${reason}`);
-    },
-    ontask: (next) => { task = next; drawHead(); },
-  });
-  const keeper = createKeeper(id, {
-    claim,
-    onstate: (state) => composer?.setSaved({ saving: "Saving…", saved: "Draft saved", here: "Draft kept in this browser" }[state]),
-  });
+const isOpen = (task) => task.state === "waiting" || task.state === "claimed";
 
-  async function load() {
-    try {
-      detail = await api.task(id);
-    } catch (error) {
-      if (ended) return;
-      fill(element, h("div", { class: "empty" }, h("h1", null, error.status === 404 ? "There is no such task" : "The task could not be loaded"),
-        h("p", null, error.message), button({ class: "button", onclick: load }, "Try again"), button({ class: "button", onclick: back }, "Back to the list")));
-      return;
-    }
-    if (ended) return;
-    task = detail.task;
-    const draft = isOpen() ? newest(detail.draft, id) : null;
-    work = restore(draft, detail);
-    tale = story(detail, (point) => { if (composer) composer.choose(point); else if (isOpen()) { work.point = point; tale.pick(point); } });
-    tale.pick(work.point);
-    await claim.resume();
-    if (ended) return;
-    fill(element, head, h("div", { class: "task-body" }, tale.element,
-      h("section", { class: "desk", id: "desk", "aria-label": "Your correction", tabindex: "-1" }, status, workplace)),
-    button({ class: "to-desk", onclick: toDesk }, icon("down"), "To the correction"));
-    drawHead();
-    drawDesk("");
-  }
+class Task {
+  element = h("article", { class: "task" }, h("p", { class: "loading" }, "Loading…"));
+  #head = h("div", { class: "task-head" });
+  #status = h("div", { class: "claim-state" });
+  #workplace = h("div", { class: "workplace" });
+  #me;
+  #needName;
+  #back;
+  #next;
+  #claim;
+  #keeper;
+  #detail = null; // as loaded; null until then
+  #task = null; // its newest summary
+  #work = null;
+  #composer = null;
+  #timeline = null;
+  #loss = ""; // why the claim was lost
+  #taking = false;
+  #ended = false;
 
-  const isOpen = () => task.state === "waiting" || task.state === "claimed";
-
-  function drawHead() {
-    if (!detail) return;
-    fill(head,
-      iconButton("back", "Back to the list", back, { class: "icon-button back" }),
-      h("div", { class: "task-title" },
-        h("div", { class: "task-meta" }, badge(task.kind), h("span", null, kindOf(task.kind).about)),
-        h("h1", { tabindex: "-1" }, task.stage || detail.request.payload_type),
-        h("p", { class: "task-facts" },
-          task.run_id ? h("span", null, "Run ", h("code", null, task.run_id)) : null,
-          h("span", null, `arrived ${ago(task.received_at)}`),
-          isOpen() && !task.agent_waiting ? h("span", { class: "notice-inline" }, icon("clock"), "The agent is not connected now; it gets the answer when it asks again.") : null)));
-  }
-
-  function ago(when) {
-    const text = age(Date.parse(when), Date.now());
-    return text === "just now" ? text : `${text} ago`;
-  }
-
-  function drawDesk(reason) {
-    if (!detail) return;
-    if (!isOpen()) {
-      endComposer();
-      fill(status);
-      fill(workplace, doneView());
-      return;
-    }
-    if (taking) return; // what comes next is a matter of moments
-    fill(status, stateView(reason));
-    if (claim.state === "none") {
-      endComposer();
-      fill(workplace);
-      return;
-    }
-    if (composer) return;
-    composer = createComposer({
-      detail, work, canAsk: me.agent === true,
-      onchange: () => keeper.save(work),
-      onpoint: (point) => tale.pick(point),
-      send: (content) => answer({ ...content, status: "completed", ...(work.keep ? { force_save_example: true } : {}) }),
-      abandon,
+  constructor(id, { me, needName, back, next }) {
+    this.id = id;
+    this.#me = me;
+    this.#needName = needName;
+    this.#back = back;
+    this.#next = next;
+    this.#claim = createClaim(id, {
+      seconds: me.claim_seconds ?? 120,
+      onchange: (state, reason) => this.#claimChanged(state, reason),
+      ontask: (task) => { this.#task = task; this.#drawHead(); },
     });
-    fill(workplace, composer.element);
-    if (work.by) composer.setSaved("Draft restored");
+    this.#keeper = createKeeper(id, {
+      claim: this.#claim,
+      onstate: (state) => this.#composer?.setSaved({ saving: "Saving…", saved: "Draft saved", here: "Draft kept in this browser" }[state]),
+    });
   }
 
-  function endComposer() {
-    composer?.end();
-    composer = null;
+  async load() {
+    try {
+      this.#detail = await api.task(this.id);
+    } catch (error) {
+      if (!this.#ended) fill(this.element, failureView(error, { retry: () => this.load(), back: this.#back }));
+      return;
+    }
+    if (this.#ended) return;
+    this.#task = this.#detail.task;
+    const draft = this.#isOpen ? newest(this.#detail.draft, this.id) : null;
+    this.#work = restore(draft, this.#detail);
+    this.#timeline = timeline(this.#detail, (point) => this.#pointPicked(point));
+    this.#timeline.pick(this.#work.point);
+    await this.#claim.resume();
+    if (this.#ended) return;
+    fill(this.element, this.#head, h("div", { class: "task-body" }, this.#timeline.element,
+      h("section", { class: "editor", id: "editor", "aria-label": "Your correction", tabindex: "-1" }, this.#status, this.#workplace)),
+    button({ class: "to-editor", onclick: () => this.toEditor() }, icon("down"), "To the correction"));
+    this.#drawHead();
+    this.#drawEditor("");
   }
 
-  function stateView(reason) {
-    if (claim.state === "mine") {
-      const from = work.by && work.by !== memory.name() && !isEmpty(work) ? `It goes on from ${work.by}’s draft.` : "";
-      return h("div", { class: "state mine" }, icon("person"), h("p", null, "You are working on this. ", from,
-        from ? [" ", button({ class: "link", onclick: startAfresh }, "Start afresh")] : null),
-      button({ class: "button small", dataset: { action: "release" }, onclick: release }, "Put back"));
+  get #isOpen() { return isOpen(this.#task); }
+
+  #pointPicked(point) {
+    if (this.#composer) {
+      this.#composer.choose(point);
+    } else if (this.#isOpen) {
+      this.#work.point = point;
+      this.#timeline.pick(point);
+    }
+  }
+
+  #claimChanged(state, reason) {
+    this.#loss = reason;
+    this.#drawEditor("");
+    if (state === "lost") announce(`You lost the task. ${reason}`);
+  }
+
+  #drawHead() {
+    if (this.#detail) fill(this.#head, headView(this.#task, this.#detail, { open: this.#isOpen, back: this.#back }));
+  }
+
+  // drawEditor shows the state of the claim, with the reason of a refusal, and the composer
+  // or the answer.
+  #drawEditor(refusal) {
+    if (!this.#detail) return;
+    if (!this.#isOpen) {
+      this.#endComposer();
+      fill(this.#status);
+      fill(this.#workplace, this.#doneView());
+      return;
+    }
+    if (this.#taking) return; // take draws it in a moment
+    fill(this.#status, this.#claimView(refusal));
+    if (this.#claim.state === "none") {
+      this.#endComposer();
+      fill(this.#workplace);
+      return;
+    }
+    if (!this.#composer) this.#startComposer();
+  }
+
+  #startComposer() {
+    const work = this.#work;
+    this.#composer = createComposer({
+      detail: this.#detail, work, canAsk: this.#me.agent === true,
+      onchange: () => this.#keeper.save(work),
+      onpoint: (point) => this.#timeline.pick(point),
+      send: (content) => this.#answer({ ...content, status: "completed", ...(work.keep ? { force_save_example: true } : {}) }),
+      abandon: () => this.abandon(),
+    });
+    fill(this.#workplace, this.#composer.element);
+    if (work.by) this.#composer.setSaved("Draft restored");
+  }
+
+  #endComposer() {
+    this.#composer?.end();
+    this.#composer = null;
+  }
+
+  #claimView(refusal) {
+    const task = this.#task;
+    const take = () => this.take();
+    const empty = isEmpty(this.#work);
+    if (this.#claim.state === "mine") {
+      const by = this.#work.by && this.#work.by !== storage.name() && !empty ? this.#work.by : "";
+      return mineView(by, { startAfresh: () => this.#startAfresh(), release: () => this.#release() });
     }
     const other = task.state === "claimed" && task.claimed_by ? task.claimed_by : "";
-    if (claim.state === "lost") {
-      return h("div", { class: "state lost", role: "alert" }, icon("warn"),
-        h("div", null, h("p", null, h("strong", null, "The task is no longer yours."), " ", other ? `${other} is working on it.` : loss),
-          h("p", null, "What you wrote is still here and is kept in this browser."),
-          h("div", { class: "row" },
-            button({ class: "button small", dataset: { action: "claim" }, onclick: take }, other ? "Try to take it" : "Take it again"),
-            button({ class: "button small", onclick: copyWork }, icon("copy"), "Copy what I wrote")),
-          h("p", { class: "claim-refusal", role: "alert" }, reason)));
-    }
-    if (other) {
-      return h("div", { class: "state busy" }, icon("person"), h("div", null,
-        h("p", null, h("strong", null, other === memory.name() ? "You are working on this in another window" : `${other} is working on it`)),
-        h("p", { class: "muted" }, "You can read along. The task is free again when it is put back or when nobody has been at it for a while."),
-        h("div", { class: "row" }, button({ class: "button small", dataset: { action: "claim" }, onclick: take }, "Try to take it"))),
-      h("p", { class: "claim-refusal", role: "alert" }, reason));
-    }
-    return h("div", { class: "state free" },
-      h("div", null, h("h2", null, "Nobody is working on this yet"),
-        h("p", null, task.has_draft || !isEmpty(work) ? "There is a draft to go on from. Taking the task keeps others from doing the same work." : "Taking it keeps others from doing the same work. It is yours while this page is open."),
-        h("p", { class: "claim-refusal", role: "alert" }, reason)),
-      button({ class: "button primary wide", dataset: { action: "claim" }, onclick: take }, "Work on this ", key("c")));
+    if (this.#claim.state === "lost") return lostView(other, this.#loss, refusal, { take, copy: () => this.#copyWork() });
+    if (other) return busyView(other === storage.name() ? "" : other, refusal, { take });
+    return freeView(task.has_draft || !empty, refusal, { take });
   }
 
-  async function take() {
-    if (!detail || !isOpen() || claim.state === "mine" || taking) return;
-    if (!(await needName())) return;
-    const wroteOn = claim.state === "lost"; // what this page holds is then what the person wants
-    taking = true; // nobody writes before the newest draft is there
+  #doneView() {
+    const copy = this.#task.state === "withdrawn" && this.#work && !isEmpty(this.#work) ? () => this.#copyWork() : null;
+    return doneView(this.#task, this.#detail, { copy, next: this.#next });
+  }
+
+  // take claims the task for the person.
+  async take() {
+    if (!this.#detail || !this.#isOpen || this.#claim.state === "mine" || this.#taking) return;
+    if (!(await this.#needName())) return;
+    const wroteOn = this.#claim.state === "lost"; // then the person wants what this page has
+    this.#taking = true; // no edits until the newest draft is loaded
     try {
-      await claim.take();
-      const latest = wroteOn ? null : await api.task(id).catch(() => null);
-      const draft = latest && newest(latest.draft, id);
-      if (draft && !ended) Object.assign(work, restore(draft, detail));
+      await this.#claim.take();
+      const latest = wroteOn ? null : await api.task(this.id).catch(() => null);
+      const draft = latest && newest(latest.draft, this.id);
+      if (draft && !this.#ended) Object.assign(this.#work, restore(draft, this.#detail));
     } catch (error) {
-      taking = false;
-      await refresh(); // it tells who was faster
-      drawDesk(error.message);
+      this.#taking = false;
+      await this.#refresh(); // shows who has it
+      this.#drawEditor(error.message);
       return;
     }
-    taking = false;
-    if (ended || claim.state !== "mine") return;
-    tale.pick(work.point);
-    drawDesk("");
+    this.#taking = false;
+    if (this.#ended || this.#claim.state !== "mine") return;
+    this.#timeline.pick(this.#work.point);
+    this.#drawEditor("");
     announce("The task is yours");
-    const first = workplace.querySelector(".panel textarea, .panel input, .panel button");
-    first?.focus({ preventScroll: true });
+    this.#workplace.querySelector(".panel textarea, .panel input, .panel button")?.focus({ preventScroll: true });
   }
 
-  async function release() {
-    await keeper.flush();
-    endComposer();
+  async #release() {
+    await this.#keeper.flush();
+    this.#endComposer();
     try {
-      await claim.release();
+      await this.#claim.release();
     } catch (error) {
-      if (!error.offline) drawDesk(error.message);
+      if (!error.offline) this.#drawEditor(error.message);
     }
-    await refresh();
+    await this.#refresh();
     announce("The task was put back");
   }
 
-  function startAfresh() {
-    Object.assign(work, begin(detail), { by: "" });
-    composer?.redraw();
-    keeper.save(work);
-    drawDesk("");
+  #startAfresh() {
+    Object.assign(this.#work, begin(this.#detail), { by: "" });
+    this.#composer?.redraw();
+    this.#keeper.save(this.#work);
+    this.#drawEditor("");
   }
 
-  async function copyWork() {
+  async #copyWork() {
+    const work = this.#work;
     let text = work.mode === "json" ? work.json : work.raw;
     if (work.mode === "reply" || work.mode === "tools") text = pretty(decision(work));
     try {
       await navigator.clipboard.writeText(text);
       announce("Copied");
     } catch {
-      fill(status.querySelector(".row"), textBox(text, "what you wrote")); // to be copied by hand
+      fill(this.#status.querySelector(".row"), textBox(text, "what you wrote")); // to copy by hand
     }
   }
 
-  async function answer(body) {
-    if (claim.state !== "mine") {
+  async #answer(body) {
+    if (this.#claim.state !== "mine") {
       announce("The task is no longer yours");
-      status.querySelector("button")?.focus();
+      this.#status.querySelector("button")?.focus();
       return;
     }
-    await keeper.flush();
+    await this.#keeper.flush();
     try {
-      const { task: next } = await api.answer(id, { ...body, claim: claim.secret });
-      task = next;
-      keeper.forget();
-      claim.done();
+      const { task } = await api.answer(this.id, { ...body, claim: this.#claim.secret });
+      this.#task = task;
+      this.#keeper.forget();
+      this.#claim.done();
       announce("Sent. Thank you.");
-      await refresh();
-      element.querySelector("[data-action=next]")?.focus();
+      await this.#refresh();
+      this.element.querySelector("[data-action=next]")?.focus();
     } catch (error) {
-      if (error.status === 409) {
-        await refresh();
-        if (isOpen()) claim.lose(error.message);
-      } else if (error.problems.length > 0) composer.problems(error.problems);
-      else composer?.problems([{ loc: [], msg: error.offline ? "It was not sent: the console cannot be reached. Nothing is lost; try again." : error.message }]);
+      await this.#answerFailed(error);
     }
   }
 
-  async function abandon() {
-    if (claim.state !== "mine") return;
+  async #answerFailed(error) {
+    if (error.status === 409) {
+      await this.#refresh();
+      if (this.#isOpen) this.#claim.lose(error.message);
+    } else if (error.problems.length > 0) {
+      this.#composer.problems(error.problems);
+    } else {
+      this.#composer?.problems([{ loc: [], msg: error.offline ? "It was not sent: the console cannot be reached. Nothing is lost; try again." : error.message }]);
+    }
+  }
+
+  // abandon ends the task without a correction, after the person has given a reason.
+  async abandon() {
+    if (this.#claim.state !== "mine") return;
     const ending = await askAbandon();
-    if (ending) await answer(ending);
+    if (ending) await this.#answer(ending);
   }
 
-  function doneView() {
-    const given = detail.answer;
-    const title = outcomeOf(task);
-    const mine = task.state === "withdrawn" && work && !isEmpty(work) ? button({ class: "button small", onclick: copyWork }, icon("copy"), "Copy what I wrote") : null;
-    return h("div", { class: `state done ${task.outcome ?? "withdrawn"}`, dataset: { outcome: task.outcome ?? "withdrawn" } },
-      h("h2", null, icon(task.outcome === "completed" ? "check" : "close"), title),
-      task.state === "withdrawn" ? h("p", null, "The agent took the task back before anybody answered. There is nothing left to do.") : null,
-      task.claimed_by && task.outcome ? h("p", { class: "muted" }, `By ${task.claimed_by}`) : null,
-      given ? answerView(given, detail) : null, h("div", { class: "row" }, mine,
-        button({ class: "button small", dataset: { action: "next" }, onclick: goOn }, "Next task ", key("j"))));
-  }
-
-  // refresh looks at the task again and redraws what changed.
-  async function refresh() {
-    if (!detail) return;
+  // refresh loads the task again and redraws what changed.
+  async #refresh() {
+    if (!this.#detail) return;
     let next;
     try {
-      next = await api.task(id);
+      next = await api.task(this.id);
     } catch {
-      return; // the page says so elsewhere
+      return; // the page shows elsewhere that it is offline
     }
-    if (ended) return;
-    detail.answer = next.answer;
-    update(next.task, true);
+    if (this.#ended) return;
+    this.#detail.answer = next.answer;
+    this.update(next.task, true);
   }
 
-  function update(next, force = false) {
-    if (!detail) return;
-    const before = task;
-    task = next;
-    const told = (t) => [t.state, t.claimed_by, t.agent_waiting, t.has_draft].join("|");
-    if (!force && told(before) === told(next)) return;
-    drawHead();
-    if (claim.state === "mine" && isOpen()) return;
-    if (!isOpen() && detail.answer === null && next.state === "done" && !force) {
-      refresh();
+  // update shows a newer summary of the task.
+  update(next, force = false) {
+    if (!this.#detail) return;
+    const before = this.#task;
+    this.#task = next;
+    const shown = (t) => [t.state, t.claimed_by, t.agent_waiting, t.has_draft].join("|");
+    if (!force && shown(before) === shown(next)) return;
+    this.#drawHead();
+    if (this.#claim.state === "mine" && this.#isOpen) return;
+    if (!this.#isOpen && this.#detail.answer === null && next.state === "done" && !force) {
+      this.#refresh();
       return;
     }
-    if (!isOpen() && claim.state !== "none") claim.done();
-    else drawDesk("");
+    if (!this.#isOpen && this.#claim.state !== "none") this.#claim.done();
+    else this.#drawEditor("");
   }
 
-  function toDesk() {
-    const desk = element.querySelector("#desk");
-    desk?.scrollIntoView({ block: "start" });
-    desk?.focus({ preventScroll: true });
+  // left is called when the task is no longer in the list.
+  left() {
+    if (this.#detail && this.#isOpen) this.#refresh();
   }
 
-  load();
-  return {
-    element, id, take, abandon, update, toDesk,
-    // left: the task is no longer among those that wait
-    left() { if (detail && isOpen()) refresh(); },
-    toTarget() {
-      const target = element.querySelector("#target-step");
-      target?.scrollIntoView({ block: "center" });
-      target?.focus({ preventScroll: true });
-    },
-    mode: (mode) => composer?.setMode(mode),
-    ask: () => composer?.ask(),
-    send: () => composer?.trySend(),
-    // back in reach of the console
-    async reconnected() {
-      await refresh();
-      if (claim.state !== "mine") return;
-      await keeper.flush();
-      composer?.recheck();
-    },
-    end() {
-      keeper.flush();
-      ended = true;
-      claim.end();
-      endComposer();
-    },
-  };
-}
-
-function answerView(answer, detail) {
-  if (answer.error) return h("div", null, h("span", { class: "told-by" }, "Reason"), h("p", { class: "reason" }, answer.error));
-  if (!answer.output) return null;
-  let value;
-  try {
-    value = parse(answer.output);
-  } catch {
-    return textBox(answer.output, "the answer");
+  toEditor() {
+    const editor = this.element.querySelector("#editor");
+    editor?.scrollIntoView({ block: "start" });
+    editor?.focus({ preventScroll: true });
   }
-  const { reinjection_point_id: at, ...rest } = isObject(value) ? value : {};
-  const point = detail.points.find((p) => p.id === at);
-  return [
-    point ? h("p", { class: "muted" }, pointTitle(point, detail)) : null,
-    typeof rest.say === "string" && Array.isArray(rest.tool_calls) ? decisionView(rest) : tree(value, { open: true }),
-  ];
+
+  toTarget() {
+    const target = this.element.querySelector("#target-step");
+    target?.scrollIntoView({ block: "center" });
+    target?.focus({ preventScroll: true });
+  }
+
+  mode(mode) { this.#composer?.setMode(mode); }
+
+  ask() { this.#composer?.ask(); }
+
+  send() { this.#composer?.trySend(); }
+
+  // reconnected is called when the console is reachable again.
+  async reconnected() {
+    await this.#refresh();
+    if (this.#claim.state !== "mine") return;
+    await this.#keeper.flush();
+    this.#composer?.recheck();
+  }
+
+  end() {
+    this.#keeper.flush();
+    this.#ended = true;
+    this.#claim.end();
+    this.#endComposer();
+  }
 }

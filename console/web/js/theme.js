@@ -1,5 +1,5 @@
-// A classic script in the head: the chosen theme must stand before the first
-// paint. Without a choice the system's preference holds (see css/base.css).
+// The theme. This is a classic script in the head, so the theme is set before the first paint.
+// The default is the system's preference (see css/base.css).
 (() => {
   const key = "agentd.theme";
   const root = document.documentElement;
@@ -10,7 +10,7 @@
       const name = localStorage.getItem(key);
       return names.includes(name) ? name : "auto";
     } catch {
-      return "auto"; // storage may be switched off
+      return "auto"; // storage may be disabled
     }
   };
 

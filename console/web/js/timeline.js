@@ -1,130 +1,118 @@
-// The trajectory as a story: what the agent was told, what it decided, what
-// came of it.
+// The timeline: what a person reads about a task before they answer it.
 
-import { button, details, h, icon } from "./dom.js";
-import { decisionView } from "./decision.js";
+import { details, h, icon } from "./dom.js";
+import { robotView } from "./decision.js";
 import { isObject } from "./json.js";
+import { markdown } from "./markdown.js";
+import { read, limits, typeName } from "./schema.js";
+import { steps } from "./steps.js";
 import { textBox, tree } from "./tree.js";
 import { count } from "./words.js";
 
-const authors = { user: "Told by a person", env: "From the environment" };
-
-// timeline shows the steps. Points are those of the task; onpick(id) is called
-// for the one to correct at. It returns {element, pick(id)}.
-export function timeline(coaching, points, onpick) {
-  const picks = new Map();
-  const element = h("ol", { class: "timeline" });
-  coaching.trajectory.forEach((step, i) => {
-    const here = points.filter((p) => p.step_id === step.id);
-    element.append(stepView(step, i + 1, step.id === coaching.target_step_id, pickButtons(here, picks, onpick)));
-  });
-  for (const point of points.filter((p) => p.step_id === null)) {
-    element.append(freshView(point, pickButtons([point], picks, onpick)));
-  }
+// timeline shows a task. It returns {element, pick(id)}. onpick(id) is called when the
+// person picks a point.
+export function timeline(detail, onpick) {
+  if (detail.coaching === null) return { element: foreign(detail), pick() {} };
+  const { coaching } = detail;
+  const trajectory = steps(coaching, detail.points, onpick);
+  const tools = h("div", { class: "toolbox" });
+  const element = h("div", { class: "timeline" },
+    findings(coaching),
+    h("section", { "aria-label": "Trajectory" },
+      h("div", { class: "section-head" }, h("h2", null, "What happened"), h("span", { class: "muted" }, count(coaching.trajectory.length, "step"))),
+      trajectory.element),
+    tools,
+    extra(coaching.additional_info),
+    details("Everything that was sent", () => tree(detail.request), { class: "fold whole" }));
   return {
     element,
     pick(id) {
-      for (const [name, pressed] of picks) {
-        pressed.setAttribute("aria-pressed", String(name === id));
-        pressed.closest(".step").classList.toggle("picked", [...pressed.closest(".step").querySelectorAll(".pick")].some((b) => b.getAttribute("aria-pressed") === "true"));
-      }
+      trajectory.pick(id);
+      const point = detail.points.find((p) => p.id === id);
+      tools.replaceChildren(...(point ? [toolbox(point)] : []));
     },
   };
 }
 
-function pickButtons(points, picks, onpick) {
-  return points.map((point) => {
-    const pick = button({ class: "pick", "aria-pressed": "false", onclick: () => onpick(point.id) },
-      icon("target"), h("span", null, points.length > 1 ? `Correct here (${point.id})` : "Correct here"));
-    picks.set(point.id, pick);
-    return pick;
-  });
+// findings shows the known errors.
+function findings({ active_errors: errors, diagnosis, stage, kind }) {
+  const hint = isObject(stage) ? stage.hint : null;
+  const parts = [
+    hint ? finding("Hint", h("p", null, hint), "hint") : null,
+    Array.isArray(errors) && errors.length > 0 ? finding(count(errors.length, "active error"), errors.map(activeError), "bad") : null,
+    diagnosis === undefined || diagnosis === null ? null : finding("Diagnosis", diagnosisView(diagnosis), kind === "suboptimal" ? "hint" : "bad"),
+  ].filter(Boolean);
+  return parts.length === 0 ? null : h("section", { class: "findings", "aria-label": "What is wrong" }, parts);
 }
 
-function stepView(step, number, isTarget, picks) {
-  const title = h("div", { class: "step-head" },
-    h("h3", null, `Step ${step.id}`),
-    isTarget ? h("span", { class: "target-mark" }, icon("target"), "To be corrected") : null,
-    picks);
-  return h("li", { class: isTarget ? "step target" : "step", id: isTarget ? "target-step" : null, tabindex: isTarget ? "-1" : null },
-    h("span", { class: "step-number", "aria-hidden": "true" }, String(number)),
-    h("div", { class: "step-body" },
-      title,
-      instructionView(step.input?.instruction),
-      step.output ? decisionView(step.output) : null,
-      step.error ? errorView(step.error) : null,
-      executionView(step.execution),
-      h("div", { class: "folds" }, contextFold(step.input), internalFolds(step.internal_steps))));
+function finding(title, content, tone) {
+  return h("div", { class: `finding ${tone}` }, h("h2", null, title), content);
 }
 
-function freshView(point, picks) {
-  return h("li", { class: "step fresh" },
-    h("span", { class: "step-number", "aria-hidden": "true" }, icon("add")),
-    h("div", { class: "step-body" },
-      h("div", { class: "step-head" }, h("h3", null, "A new input"), picks),
-      instructionView(point.input?.instruction),
-      h("div", { class: "folds" }, contextFold(point.input))));
+function activeError(error) {
+  if (!isObject(error) || typeof error.description !== "string") return tree(error, { open: true });
+  const { code, description, details: more, ...rest } = error;
+  const left = { ...(isObject(more) ? more : {}), ...rest };
+  return h("div", { class: "active-error" },
+    h("p", null, description, " ", code ? h("code", null, code) : null),
+    Object.keys(left).length > 0 ? tree(left, { open: true }) : null);
 }
 
-function instructionView(instruction) {
-  if (!instruction) return null;
-  return h("div", { class: `told told-${instruction.type === "env" ? "env" : "user"}` },
-    h("span", { class: "told-by" }, authors[instruction.type] ?? instruction.type),
-    h("p", null, instruction.content || h("span", { class: "muted" }, "nothing")));
+function diagnosisView(diagnosis) {
+  if (!isObject(diagnosis) || typeof diagnosis.explanation !== "string") return tree(diagnosis, { open: true });
+  const { explanation, expected_decision: expected, ...rest } = diagnosis;
+  return [
+    h("p", null, explanation),
+    expected ? h("p", { class: "expected" }, h("span", { class: "told-by" }, "Expected"), expected) : null,
+    Object.keys(rest).length > 0 ? tree(rest, { open: true }) : null,
+  ];
 }
 
-// errorView shows an AgentError.
-export function errorView(error) {
-  return h("div", { class: "error-view" }, icon("warn"),
-    h("div", null, h("p", null, error.message), h("p", { class: "muted" }, [error.code, error.component].filter(Boolean).join(" · "))));
+function toolbox(point) {
+  const title = `${count(point.tools.length, "tool")} and ${count(point.robots.length, "robot")} at this point`;
+  return details(title, () => h("div", null,
+    point.tools_error ? h("p", { class: "notice warn" }, point.tools_error) : null,
+    point.robots.length > 0 ? h("p", { class: "robots" }, point.robots.map(robotView)) : h("p", { class: "muted" }, "Which robots there are is not said."),
+    h("dl", { class: "tool-list" }, point.tools.map(toolView))), { class: "fold toolbox-fold" });
 }
 
-// executionView shows what came of a decision. Its shape is the
-// orchestrator's; a list of results by robot is the usual one.
-function executionView(execution) {
-  if (!isObject(execution) || Object.keys(execution).length === 0) return null;
-  const { results, ...rest } = execution;
-  const known = Array.isArray(results) && results.every((r) => isObject(r));
-  return h("div", { class: "execution" },
-    h("span", { class: "told-by" }, "What came of it"),
-    known ? h("ul", { class: "results" }, results.map(resultView)) : null,
-    Object.keys(known ? rest : execution).length > 0 ? tree(known ? rest : execution, { open: true }) : null);
+function toolView(tool) {
+  const form = read(tool.schema);
+  return [
+    h("dt", null, icon("tool"), h("span", { class: "call-name" }, tool.name)),
+    h("dd", null,
+      tool.description ? h("p", null, tool.description) : null,
+      h("ul", { class: "parameters" }, (form.fields ?? []).map((f) => h("li", null,
+        h("code", null, f.name), " ", h("span", { class: "muted" }, [typeName(f), f.required ? "" : "optional", limits(f.schema)].filter(Boolean).join(", ")),
+        f.about ? h("span", { class: "parameter-about" }, f.about) : null)))),
+  ];
 }
 
-function resultView(result) {
-  const { robot, result: outcome, ...rest } = result;
-  const bad = outcome === false || /^(fail|error|abort)/i.test(String(outcome));
-  const good = outcome === true || /^(ok|success|done)/i.test(String(outcome));
-  return h("li", { class: bad ? "bad" : good ? "good" : "" },
-    bad ? icon("close") : good ? icon("check") : null,
-    robot === undefined ? null : h("strong", null, String(robot)),
-    outcome === undefined ? null : h("span", null, typeof outcome === "boolean" ? (outcome ? "done" : "failed") : typeof outcome === "object" ? tree(outcome, { open: true }) : String(outcome)),
-    Object.keys(rest).length > 0 ? tree(rest, { open: true }) : null);
+function extra(info) {
+  if (!isObject(info) || Object.keys(info).length === 0) return null;
+  return details("Additional information", () => tree(info, { open: true }));
 }
 
-function contextFold(input) {
-  if (!isObject(input)) return null;
-  const parts = {};
-  for (const name of ["attributes", "memory", "tools", "extra_keys"]) {
-    if (input[name] !== undefined && Object.keys(input[name]).length > 0) parts[name] = input[name];
+// foreign shows a task of another kind of agent: its own text for people, and everything that
+// it sent.
+function foreign(detail) {
+  const { request } = detail;
+  const rejected = rawOutput(request.payload);
+  const raw = rejected !== null && request.rendered_prompt.includes(rejected) ? null : rejected; // shown once
+  return h("div", { class: "timeline" },
+    h("section", { "aria-label": "The task" },
+      h("div", { class: "section-head" }, h("h2", null, "The task"), h("span", { class: "muted" }, request.payload_type)),
+      request.rendered_prompt ? h("div", { class: "paper" }, markdown(request.rendered_prompt)) : h("p", { class: "muted" }, "It came without a text for people.")),
+    raw === null ? null : h("section", { "aria-label": "Rejected answer" }, h("h2", null, "The rejected answer"), textBox(raw, "rejected answer")),
+    detail.points[0] ? toolbox(detail.points[0]) : null,
+    details("All that was sent", () => tree(request.payload), { class: "fold whole" }));
+}
+
+function rawOutput(payload) {
+  for (const name of ["rejected_answer_display", "rejected_answer", "bad_answer"]) {
+    const value = payload?.[name];
+    if (typeof value === "string") return value;
+    if (isObject(value) || Array.isArray(value)) return JSON.stringify(value, null, 2);
   }
-  const names = { attributes: "attributes", memory: "memory", tools: "tools", extra_keys: "extra keys" };
-  if (Object.keys(parts).length === 0) return null;
-  const listed = Object.keys(parts).map((name) => names[name]);
-  return details(`What the agent knew: ${listed.join(", ")}`, () => tree(parts, { open: true }));
-}
-
-function internalFolds(steps) {
-  if (!Array.isArray(steps) || steps.length === 0) return null;
-  return details(`Internal steps: ${count(steps.length, "model call")}`, () => h("div", { class: "internals" }, steps.map(internalView)));
-}
-
-function internalView(step) {
-  const { id, component, origin, full_prompt: prompt, output_raw: output, ...rest } = step;
-  const heading = [id, component, origin].filter((part) => typeof part === "string").join(" · ");
-  return h("section", { class: "internal" },
-    heading ? h("h4", null, heading) : null,
-    typeof output === "string" ? [h("h5", null, "Raw output"), textBox(output, "raw output")] : null,
-    typeof prompt === "string" ? details(`Prompt, ${count(prompt.length, "character")}`, () => textBox(prompt, "prompt")) : null,
-    Object.keys(rest).length > 0 ? details("Everything else", () => tree(rest)) : null);
+  return null;
 }

@@ -1,5 +1,4 @@
-// JSON as a tree for reading: small things in full, large ones in folds that
-// are built when they are opened.
+// JSON as a tree. Large values are in folds that are built when they are opened.
 
 import { button, details, h } from "./dom.js";
 import { isObject, isRaw, short } from "./json.js";

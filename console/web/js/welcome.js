@@ -1,4 +1,4 @@
-// What is shown when no task is open: how to begin.
+// The view without an open task.
 
 import { api } from "./api.js";
 import { button, fill, h, icon, key, uid } from "./dom.js";

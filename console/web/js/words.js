@@ -1,4 +1,4 @@
-// Words for what the interface calls by short names.
+// Labels of the kinds and outcomes of tasks.
 
 const kinds = {
   failure: { label: "Failure", about: "The agent failed; find what it should have done." },
@@ -18,7 +18,7 @@ export function outcomeOf(task) {
   return outcomes[task.outcome] ?? "Done";
 }
 
-// age says how long ago something was, in the unit that a person would use.
+// age formats a duration in one unit.
 export function age(then, now) {
   const seconds = Math.max(0, Math.round((now - then) / 1000));
   if (seconds < 45) return "just now";
@@ -33,7 +33,7 @@ export function count(n, one, many = `${one}s`) {
   return `${n} ${n === 1 ? one : many}`;
 }
 
-// person says who works on a task.
+// person names who works on a task.
 export function worker(task, me) {
   if (task.state !== "claimed" || !task.claimed_by) return "";
   return task.claimed_by === me ? "You are working on it" : `${task.claimed_by} is working on it`;

@@ -1,7 +1,6 @@
-// What a person has written so far for one task, as plain JSON that can be
-// saved as a draft: {version, mode, point, say, calls, json, raw, reason,
-// keep, by, at}. Modes: reply, tools, json (the decision as JSON), raw (any
-// text, for agents whose decisions this page does not know).
+// A person's unfinished answer to one task, as plain JSON that can be saved as a draft:
+// {version, mode, point, say, calls, json, raw, reason, keep, by, at}. Modes: reply, tools,
+// json (the decision as JSON), raw (any text, for other kinds of agents).
 
 import { clone, isObject, parse, pretty } from "./json.js";
 
@@ -29,7 +28,7 @@ function firstPoint(detail) {
   return detail.points.find((p) => p.step_id !== null && p.step_id === target) ?? detail.points[0];
 }
 
-// restore reads a draft; what does not fit the task is replaced by the start.
+// restore parses a draft. Parts that do not fit the task get their initial value.
 export function restore(draft, detail) {
   const work = begin(detail);
   if (!isObject(draft) || draft.version !== version) return work;
@@ -92,7 +91,7 @@ function isDecision(value) {
 export function turn(work, mode) {
   if (mode === work.mode) return "";
   if (mode === "raw" || work.mode === "raw") {
-    work.mode = mode; // a text of its own; nothing to carry over
+    work.mode = mode; // nothing to convert
     return "";
   }
   if (mode === "json") {

@@ -14,8 +14,8 @@ import (
 	"agentd/protocol"
 )
 
-// Members of a payload. coaching_request is what an agentd server adds for the
-// console: its whole request. The others are the first implementation's.
+// Members of a payload. An agentd server adds coaching_request, its whole request, for the
+// console. The first implementation sends the others.
 const (
 	keyCoachingRequest = "coaching_request"
 	keyToolsAPI        = "tools_api"
@@ -23,7 +23,7 @@ const (
 	keyRunID           = "run_id"
 )
 
-// Kinds of tasks that people see, beside the protocol's.
+// kindOther is the kind of a task that has none of the protocol's kinds.
 const kindOther = "other"
 
 // payloadKinds are the first implementation's payload types.
@@ -33,14 +33,13 @@ var payloadKinds = map[string]string{
 	"FormatFixPayload":     protocol.CoachingFormat,
 }
 
-// freePoint is the id of the one point of a task that came without a coaching
-// request: its agent knows where the answer goes.
+// freePoint is the id of the only point of a task without a coaching request. Its agent knows
+// where the answer belongs.
 const freePoint = ""
 
-// sheet is what a task means: the agent's request and what was read from it. It
-// never changes.
-type sheet struct {
-	size     int // of the request in bytes
+// taskView is an agent's request and what was parsed from it. It is immutable.
+type taskView struct {
+	size     int // of the request, in bytes
 	request  *protocol.HumanCoachingRequest
 	coaching protocol.Raw                         // the coaching request as sent; nil when there is none
 	decoded  *protocol.SpecializedCoachingRequest // nil when there is none
@@ -48,10 +47,10 @@ type sheet struct {
 	points   []repair.Point
 }
 
-// newSheet reads a request. One without a coaching request, or with one that
-// this version does not understand, is shown as it is.
-func newSheet(req *protocol.HumanCoachingRequest) *sheet {
-	s := &sheet{request: req}
+// newTaskView parses a request. A request without a coaching request that this version
+// understands is shown as it is.
+func newTaskView(req *protocol.HumanCoachingRequest) *taskView {
+	s := &taskView{request: req}
 	if raw, ok := protocol.Get(req.Payload, keyCoachingRequest); ok {
 		if decoded, err := protocol.DecodeSpecializedCoachingRequest(raw); err == nil {
 			s.coaching, s.decoded, s.repair = raw, decoded, repair.NewTask(decoded)
@@ -70,8 +69,7 @@ func newSheet(req *protocol.HumanCoachingRequest) *sheet {
 	return s
 }
 
-// toolsOf reads tools_api: a list of tools as in an input, or an object of them
-// by name.
+// toolsOf parses tools_api: a list of tools as in an input, or an object of tools by name.
 func toolsOf(raw protocol.Raw, robots []string) (*tools.Set, error) {
 	var list []protocol.Raw
 	switch raw.Kind() {
@@ -95,8 +93,8 @@ func toolsOf(raw protocol.Raw, robots []string) (*tools.Set, error) {
 	return tools.Normalise(list, robots, "")
 }
 
-// describe is the task of a request, as lists show it.
-func (s *sheet) describe() *task {
+// describe makes the stored task of a request.
+func (s *taskView) describe() *task {
 	t := &task{RequestID: s.request.RequestID, PayloadType: clip(s.request.PayloadType, maxShown), Kind: kindOther}
 	if s.decoded != nil {
 		t.Kind, t.RunID, t.Stage = s.decoded.Kind, clip(s.decoded.RunID, maxShown), clip(s.decoded.Stage.Goal, maxStage)
@@ -116,7 +114,7 @@ func payloadText(payload protocol.Raw, key string) string {
 	return s
 }
 
-// clip shortens a text to a number of characters.
+// clip shortens a text to at most limit characters.
 func clip(s string, limit int) string {
 	if utf8.RuneCountInString(s) <= limit {
 		return s
@@ -124,7 +122,7 @@ func clip(s string, limit int) string {
 	return string([]rune(s)[:limit-1]) + "…"
 }
 
-func (s *sheet) point(id string) *repair.Point {
+func (s *taskView) point(id string) *repair.Point {
 	for i := range s.points {
 		if s.points[i].ID == id {
 			return &s.points[i]
@@ -133,9 +131,8 @@ func (s *sheet) point(id string) *repair.Point {
 	return nil
 }
 
-// check says what is wrong with a decision at one of the points, located from
-// the decision.
-func (s *sheet) check(pointID string, d *protocol.AgentDecision) protocol.Problems {
+// check validates a decision at one of the points. Problems are located from the decision.
+func (s *taskView) check(pointID string, d *protocol.AgentDecision) protocol.Problems {
 	if s.repair != nil {
 		return s.repair.Check(pointID, d)
 	}
@@ -156,10 +153,10 @@ func (s *sheet) check(pointID string, d *protocol.AgentDecision) protocol.Proble
 	return problems
 }
 
-// output is the text that a decision at a point is sent as. agentd's servers
-// are told the point; the first implementation's failure coaching wants a list
-// of calls, and everything else the form of its history.
-func (s *sheet) output(pointID string, d *protocol.AgentDecision) string {
+// output formats a decision at a point for the agent. agentd's servers get the point too. The
+// first implementation reads a list of calls in failure coaching, and else the form of its
+// history.
+func (s *taskView) output(pointID string, d *protocol.AgentDecision) string {
 	if s.repair != nil {
 		out := protocol.AppendMember(nil, "reinjection_point_id", protocol.String(pointID))
 		for name, value := range protocol.Members(d.AppendJSON(nil)) {
@@ -183,10 +180,9 @@ func (s *sheet) output(pointID string, d *protocol.AgentDecision) string {
 	return string(memory.AppendDecision(nil, d.Say, calls))
 }
 
-// checkOutput says what is wrong with an output that a person wrote as text,
-// located from the output.
-// What another agent wants to read is for that agent to judge.
-func (s *sheet) checkOutput(output string) protocol.Problems {
+// checkOutput validates an output that a person wrote as text. Problems are located from the
+// output. Only agentd's own format is checked, since other agents have formats of their own.
+func (s *taskView) checkOutput(output string) protocol.Problems {
 	if strings.TrimSpace(output) == "" {
 		return protocol.Problems{protocol.NewProblem(protocol.TypeStringTooShort, "the output is empty; write the correction")}
 	}
@@ -206,22 +202,22 @@ func (s *sheet) checkOutput(output string) protocol.Problems {
 	return nil
 }
 
-// sheets keeps the tasks that were used last parsed.
-type sheets struct {
+// viewCache holds the views of the tasks that were used last.
+type viewCache struct {
 	store *store
 
-	mu    sync.Mutex
-	kept  map[uint64]*sheet
-	order []uint64 // of their use, the latest last
-	bytes int      // of their requests
+	mu     sync.Mutex
+	byTask map[uint64]*taskView
+	order  []uint64 // least recently used first
+	bytes  int      // of their requests
 }
 
-func newSheets(s *store) *sheets { return &sheets{store: s, kept: map[uint64]*sheet{}} }
+func newViewCache(s *store) *viewCache { return &viewCache{store: s, byTask: map[uint64]*taskView{}} }
 
-// get is the sheet of a task.
-func (c *sheets) get(seq uint64) (*sheet, error) {
+// get returns the view of a task.
+func (c *viewCache) get(seq uint64) (*taskView, error) {
 	c.mu.Lock()
-	s := c.kept[seq]
+	s := c.byTask[seq]
 	if s != nil {
 		c.touch(seq)
 	}
@@ -242,27 +238,29 @@ func (c *sheets) get(seq uint64) (*sheet, error) {
 	}
 	req, err := protocol.DecodeHumanCoachingRequest(body)
 	if err != nil {
-		return nil, &failure{status: http.StatusInternalServerError, detail: "the stored task is damaged", err: err}
+		damaged := fail(http.StatusInternalServerError, "the stored task is damaged")
+		damaged.err = err
+		return nil, damaged
 	}
-	s = newSheet(req)
+	s = newTaskView(req)
 	s.size = len(body)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if other := c.kept[seq]; other != nil { // read by another request meanwhile
+	if other := c.byTask[seq]; other != nil { // another request parsed it meanwhile
 		return other, nil
 	}
-	c.kept[seq] = s
+	c.byTask[seq] = s
 	c.bytes += s.size
 	c.touch(seq)
-	for len(c.order) > 1 && (len(c.order) > sheetCache || c.bytes > maxSheets) {
-		c.bytes -= c.kept[c.order[0]].size
-		delete(c.kept, c.order[0])
+	for len(c.order) > 1 && (len(c.order) > maxViews || c.bytes > maxViewBytes) {
+		c.bytes -= c.byTask[c.order[0]].size
+		delete(c.byTask, c.order[0])
 		c.order = c.order[1:]
 	}
 	return s, nil
 }
 
-// touch makes a task the one used last.
-func (c *sheets) touch(seq uint64) {
+// touch marks a task as most recently used.
+func (c *viewCache) touch(seq uint64) {
 	c.order = append(slices.DeleteFunc(c.order, func(other uint64) bool { return other == seq }), seq)
 }

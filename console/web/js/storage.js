@@ -1,5 +1,5 @@
-// What this browser remembers: a name, claims, drafts not yet saved. Storage
-// may be switched off or full; then the page works and remembers less.
+// The browser's storage: the person's name, claims, and unsaved drafts. The page works without
+// it, for example if it is disabled or full.
 
 import { parse } from "./json.js";
 
@@ -18,7 +18,7 @@ function write(name, text) {
     if (text === null) localStorage.removeItem(prefix + name);
     else localStorage.setItem(prefix + name, text);
   } catch {
-    // Nothing else to do: the console keeps what it was sent.
+    // The console has the draft.
   }
 }
 
@@ -30,7 +30,7 @@ function readJSON(name) {
   }
 }
 
-export const memory = {
+export const storage = {
   name: () => read("name") ?? "",
   setName: (name) => write("name", name),
   claim: (id) => read(`claim.${id}`),
