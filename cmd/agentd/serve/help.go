@@ -15,7 +15,7 @@ Usage
 
 Examples
   agentd
-      serve the built-in model on 127.0.0.1:8888, for robots in small simulated households;
+      serve the default model on 127.0.0.1:8888, for robots in small simulated households;
       README.md has a first request
   agentd --model Qwen3-8B-Q4_K_M.gguf --context-length 65536 --parallel 32
   agentd --model gpt-oss-20b-mxfp4.gguf --quantization auto --reasoning-effort low

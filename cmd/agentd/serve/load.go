@@ -52,7 +52,7 @@ func (d *Daemon) loadModel(ctx context.Context) (Model, error) {
 		return nil, fmt.Errorf("--chat-template: %w", err)
 	}
 	if c.Inference.Path == "" {
-		d.log.Info().Msg("serving the built-in model, which decides for robots in small simulated households and knows nothing else; agentd demo shows it, and --model serves another one")
+		d.log.Info().Msg("serving the default model, which decides for robots in small simulated households and knows nothing else; agentd demo shows it, and --model serves another one")
 	}
 	progress, finished := d.progress()
 	defer finished()

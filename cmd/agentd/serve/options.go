@@ -53,12 +53,12 @@ func (c *Config) model() []options.Option {
 	option := options.In(GroupModel)
 	m, a := &c.Inference, &c.Inference.Agent
 	return []options.Option{
-		option("model", "FILE", "GGUF file to serve; of a split model its first file. Default: the built-in model, which decides for robots in small simulated households and knows nothing else.", options.Text(&m.Path)),
+		option("model", "FILE", "GGUF file to serve; of a split model its first file. Default: the default model, which decides for robots in small simulated households and knows nothing else.", options.Text(&m.Path)),
 		option("model-format", "NAME", "Prompt and output format of the model: auto, qwen, gpt-oss (or harmony), llama (Llama 3.1 and later), template (or magma).", options.Choice(&a.Format, []string{"auto", "qwen", "gpt-oss", "llama", "template"}, formatAliases)),
 		option("quantization", "MODE", "auto serves any file. none refuses a quantized one; GPT-OSS and natively quantized files need auto.", options.Choice(&m.Quantization, []string{"auto", "none"}, nil).Refuse(refuseQuantization)),
 		option("dtype", "TYPE", "Element type of the KV cache: auto (f16), f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl. float32, float16 and bfloat16 are accepted.", options.Choice(&m.KVType, dtypes, dtypeAliases)),
 		option("context-length", "TOKENS", "Size of the KV cache. All running candidates and the prefix cache share it. One candidate also never exceeds the context that the model was trained on. auto: 32768; on a GPU up to 131072 if the model was trained on more, as far as memory allows.", options.IntOr(&m.ContextLength, minContext, maxContext, "auto", 0)),
-		option("max-new-tokens", "TOKENS", "Longest answer of one candidate. A candidate that reaches it ends with the error truncated. auto: 1024, with the built-in model 256.", options.IntOr(&a.MaxNewTokens, 1, maxContext, "auto", -1)),
+		option("max-new-tokens", "TOKENS", "Longest answer of one candidate. A candidate that reaches it ends with the error truncated. auto: 1024, with the default model 256.", options.IntOr(&a.MaxNewTokens, 1, maxContext, "auto", -1)),
 	}
 }
 
