@@ -258,7 +258,7 @@ func TestQueueLimit(t *testing.T) { eachBase(t, queueLimit) }
 func queueLimit(t *testing.T, base string) {
 	r := serveModel(t, "--model", endlessModel(t), "--repetition-stop", "off", "--context-length", "16384", "--max-new-tokens", "6000", "--queue-limit", "2", "--constrain", "off").at(base)
 	status, answer, err := exchange("POST", r.url+"/v1/responses", body(t, "never", user(1, "a").outputs(3)))
-	if err != nil || status != 422 || !strings.Contains(answer, "--queue-limit is 2") || !strings.Contains(answer, `"loc":["body","inputs"]`) {
+	if err != nil || status != 422 || !strings.Contains(answer, "this server admits 2") || !strings.Contains(answer, `"loc":["body","inputs"]`) {
 		t.Errorf("a request that never fits got %d %s, %v", status, answer, err)
 	}
 
