@@ -72,7 +72,7 @@ func send(t *testing.T, method, url, body, token string, v any) int {
 	return resp.StatusCode
 }
 
-func TestConsoleIsStoppedByASignalAndLosesNothing(t *testing.T) {
+func TestSignalStopsConsoleWithoutLoss(t *testing.T) {
 	const token, secret = "the-token-of-ann-0001", "what the person wrote"
 	dir := t.TempDir()
 	tokens := filepath.Join(dir, "tokens")

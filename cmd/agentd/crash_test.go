@@ -18,7 +18,7 @@ import (
 // programVariable makes a process of this test binary the program itself.
 const programVariable = "TEST_IS_AGENTD"
 
-func TestAServerThatIsKilledLeavesALineWithItsBuild(t *testing.T) {
+func TestCrashLineNamesBuild(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -156,7 +156,7 @@ func portAnswersWhileLoading(t *testing.T, base string) {
 	}
 }
 
-func TestWithoutALoadingWaitWorkIsRefusedWhileTheModelLoads(t *testing.T) {
+func TestZeroLoadingWaitRefusesWorkWhileLoading(t *testing.T) {
 	r := startFake(t, func(ctx context.Context) (serve.Model, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -166,7 +166,7 @@ func TestWithoutALoadingWaitWorkIsRefusedWhileTheModelLoads(t *testing.T) {
 	}
 }
 
-func TestALoadThatFailsIsToldToThoseWhoWaitForIt(t *testing.T) {
+func TestFailedLoadIsReportedToWaitingRequests(t *testing.T) {
 	fail := make(chan struct{})
 	r := startFake(t, func(context.Context) (serve.Model, error) {
 		<-fail
@@ -201,7 +201,7 @@ func TestSignalWhileLoadingStopsTheLoad(t *testing.T) {
 	}
 }
 
-func TestModelThatArrivesAfterTheSignalIsClosed(t *testing.T) {
+func TestModelLoadedAfterSignalIsClosed(t *testing.T) {
 	m := newFakeModel()
 	r := startFake(t, func(ctx context.Context) (serve.Model, error) {
 		<-ctx.Done()

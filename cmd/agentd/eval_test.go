@@ -141,8 +141,8 @@ func TestEvalMeasuresARunningServer(t *testing.T) {
 	}
 }
 
-// TestEvalStartsAServerForEachSettingOfConstraints with the options of the model.
-func TestEvalStartsAServerForEachSettingOfConstraints(t *testing.T) {
+// TestEvalMeasuresBothConstraintSettings with the options of the model.
+func TestEvalMeasuresBothConstraintSettings(t *testing.T) {
 	// One client: how many prompts are computed together may change decisions that
 	// are as good as each other.
 	args := []string{"--clients", "1", "--model", tinyModel(t, synth.Qwen3), "--threads", "1", "--max-new-tokens", "8", "--episodes", "1", "--tool-names", "known", "--log-level", "error"}
@@ -160,8 +160,8 @@ func TestEvalStartsAServerForEachSettingOfConstraints(t *testing.T) {
 	}
 }
 
-// TestAnInterruptedEvalPrintsWhatItMeasured and says so; --check fails.
-func TestAnInterruptedEvalPrintsWhatItMeasured(t *testing.T) {
+// TestInterruptedEvalPrintsPartialReport and says so; --check fails.
+func TestInterruptedEvalPrintsPartialReport(t *testing.T) {
 	o := evaluate.Options{Episodes: 10, Seed: 1}
 	m := plannerModel(t, o)
 	for _, check := range []bool{false, true} {
@@ -192,9 +192,9 @@ func (d *breaking) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pr
 	return d.Decider.Decide(ctx, req)
 }
 
-// TestAnEvalWhoseServerBreaksPrintsWhatItMeasured, as interrupted, and is an error.
+// TestEvalWithBrokenServerPrintsPartialReport, as interrupted, and is an error.
 // Where nothing was measured, the error is all.
-func TestAnEvalWhoseServerBreaksPrintsWhatItMeasured(t *testing.T) {
+func TestEvalWithBrokenServerPrintsPartialReport(t *testing.T) {
 	m := plannerModel(t, evaluate.Options{Episodes: 10, Seed: 1})
 	args := []string{"--episodes", "10", "--clients", "1", "--url"}
 	report, err := evaluated(t.Context(), t, append(args, serveDecider(t, &breaking{Decider: m, at: 20}))...)
@@ -212,8 +212,8 @@ func TestAnEvalWhoseServerBreaksPrintsWhatItMeasured(t *testing.T) {
 	}
 }
 
-// TestAnEvalThatIsInterruptedWhileItsModelLoadsSaysSo, with nothing to show.
-func TestAnEvalThatIsInterruptedWhileItsModelLoadsSaysSo(t *testing.T) {
+// TestEvalInterruptedWhileLoadingPrintsNotice, with nothing to show.
+func TestEvalInterruptedWhileLoadingPrintsNotice(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out strings.Builder
@@ -222,7 +222,7 @@ func TestAnEvalThatIsInterruptedWhileItsModelLoadsSaysSo(t *testing.T) {
 	}
 }
 
-func TestEvalAndDemoSayWhatIsWrong(t *testing.T) {
+func TestEvalAndDemoErrorsNameFix(t *testing.T) {
 	url, notReady := serveDecider(t, plannerModel(t, evaluate.Options{}), evalToken), serveDecider(t, nil)
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
@@ -275,7 +275,7 @@ func TestDemoShowsARunningServer(t *testing.T) {
 	}
 }
 
-func TestHelpOfEvalAndDemoListsEveryOption(t *testing.T) {
+func TestEvalAndDemoHelpListEveryOption(t *testing.T) {
 	for command, page := range map[string]*options.Command{"eval": eval.DefaultConfig().Command(), "demo": demo.DefaultConfig().Command()} {
 		var out strings.Builder
 		if err := run(t.Context(), []string{command, "--help"}, &out, io.Discard); err != nil {

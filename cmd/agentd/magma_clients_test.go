@@ -24,9 +24,9 @@ var genPackages = append([]string{"magma_gen==2.0.0", "packaging==26.3", "flit_c
 
 var exporter = filepath.Join("..", "..", "clients", "agentd-magma")
 
-// TestTheExporterWorksUnderMagmaGen: clients/agentd-magma is installed as users do
+// TestExporterWorksUnderMagmaGen: clients/agentd-magma is installed as users do
 // it, and exports a graph that magma-gen saved.
-func TestTheExporterWorksUnderMagmaGen(t *testing.T) {
+func TestExporterWorksUnderMagmaGen(t *testing.T) {
 	p := installedPython(t, genPackages).with(t, exporter)
 	out, err := p.command(t, "-m", "unittest", "discover", "-v", filepath.Join(exporter, "tests")).CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("test_the_rows_are_the_decisions_that_led_on")) {
@@ -34,8 +34,8 @@ func TestTheExporterWorksUnderMagmaGen(t *testing.T) {
 	}
 }
 
-// TestTheExporterHasTheVersionOfTheAgent, without which magma-gen exports nothing.
-func TestTheExporterHasTheVersionOfTheAgent(t *testing.T) {
+// TestExporterVersionMatchesRelease, without which magma-gen exports nothing.
+func TestExporterVersionMatchesRelease(t *testing.T) {
 	source, err := os.ReadFile(filepath.Join(exporter, "src", "agentd_magma", "__init__.py"))
 	if err != nil {
 		t.Fatal(err)

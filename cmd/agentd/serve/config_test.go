@@ -124,14 +124,14 @@ func TestFileSetsTheOptionsOfSummaries(t *testing.T) {
 	}
 }
 
-func TestModelKeysStandBesideAModelPathToo(t *testing.T) {
+func TestModelKeysWorkAtTopLevel(t *testing.T) {
 	c, _, err := load(t, `{"max_new_tokens": 5, "model_format": "harmony"}`, nil)
 	if err != nil || c.Inference.Agent.MaxNewTokens != 5 || c.Inference.Agent.Format != "gpt-oss" {
 		t.Fatalf("got %d, %q, %v", c.Inference.Agent.MaxNewTokens, c.Inference.Agent.Format, err)
 	}
 }
 
-func TestNullInTheFileIsNotSetWhereTheFirstImplementationAllowsIt(t *testing.T) {
+func TestNullLeavesNullableOptionsUnset(t *testing.T) {
 	c, from, err := load(t, `{"prompt_log_dir": null, "model": {"chat_template": null, "history_max_messages": null}}`, nil)
 	if err != nil || c.Inference.Agent.PromptLogDir != "" || c.Inference.Agent.Prompt.ChatTemplate != "" || c.Inference.Agent.HistoryMaxMessages != 0 || from["chat-template"] != "" {
 		t.Fatalf("got %+v, %v", c, err)
@@ -299,7 +299,7 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 	}
 }
 
-func TestChatTemplateIsAFileOrText(t *testing.T) {
+func TestChatTemplateTakesFileOrText(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.jinja")
 	if err := os.WriteFile(path, []byte("{{ from_file }}"), 0o600); err != nil {
 		t.Fatal(err)
