@@ -1,10 +1,10 @@
 package main
 
 import (
-	"agentd/cmd/agentd/eval"
-	"agentd/inference"
 	"testing"
 
+	"agentd/cmd/agentd/eval"
+	"agentd/inference"
 	"agentd/llama"
 	"agentd/models/household/dataset"
 	"agentd/models/household/evaluate"

@@ -267,7 +267,7 @@ func scalar[T any](p *T, f form, want string, parse func(string) (T, error), sho
 
 // within is err, or an error when x is not from least to most. NaN is not.
 func within[T int | float64 | time.Duration](x, least, most T, err error) error {
-	if err == nil && !(x >= least && x <= most) {
+	if inside := x >= least && x <= most; err == nil && !inside {
 		return errors.New("out of range")
 	}
 	return err
