@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"agentd/agent/format"
+	"agentd/defaultmodel"
+	"agentd/defaultmodel/household"
 	"agentd/llama"
-	"agentd/models/household"
-	"agentd/models/household/weights"
 	"agentd/protocol"
 	"agentd/scheduler"
 
@@ -75,7 +75,7 @@ func TestHowMuchIsGuessedIsChosenByWhatItIsWorth(t *testing.T) {
 // TestWithoutAPathTheDefaultModelIsServed, and its file named, which is in the cache.
 func TestWithoutAPathTheDefaultModelIsServed(t *testing.T) {
 	f := openDefault(t, Config{}).Facts()
-	path, err := weights.Path("")
+	path, err := defaultmodel.Path("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestWithoutAPathTheDefaultModelIsServed(t *testing.T) {
 // TestTheDefaultModelIsNotMapped from its file in the cache, which others can cut short. A
 // model that is named is.
 func TestTheDefaultModelIsNotMapped(t *testing.T) {
-	path, err := weights.Path("")
+	path, err := defaultmodel.Path("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func TestTheDefaultModelDecidesTheSameHoweverItIsComputed(t *testing.T) {
 // quantized is the path of the weights in Q8_0.
 func quantized(t *testing.T) string {
 	t.Helper()
-	source, err := weights.Path("")
+	source, err := defaultmodel.Path("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"agentd/agent"
+	"agentd/defaultmodel"
 	"agentd/llama"
 	"agentd/llama/synth"
-	"agentd/models/household/weights"
 	"agentd/scheduler"
 )
 
@@ -65,7 +65,7 @@ func (s *Service) loadModels(ctx context.Context, cfg Config, groups []placed) e
 	path := cfg.Path
 	if path == "" {
 		var err error
-		if path, err = weights.Path(""); err != nil {
+		if path, err = defaultmodel.Path(""); err != nil {
 			return fmt.Errorf("the default model needs a file in the cache: %w; set XDG_CACHE_HOME to a directory that can be written to, or name a GGUF file with Config.Path", err)
 		}
 	}

@@ -118,7 +118,7 @@ func TestRefusedSessionsAreLoggedWithTheReason(t *testing.T) {
 	}
 	const headers = `"headers":{"Authorization":"Bearer SECRET"}`
 	forbidden := protocol.Problems{
-		protocol.NewProblem(protocol.TypeValue, "names a private address, which only the server's operator can allow (coaching_allow 10.0.0.1)", "backends", "b", "endpoint"),
+		protocol.NewProblem(protocol.TypeValue, "names a private address, which only the server's operator can allow (--coaching-allow 10.0.0.1)", "backends", "b", "endpoint"),
 		protocol.NewProblem(protocol.TypeValue, "header Host is set by the server itself; leave it out", "backends", "b", "headers", "Host"),
 	}
 	for name, test := range map[string]struct {
@@ -129,7 +129,7 @@ func TestRefusedSessionsAreLoggedWithTheReason(t *testing.T) {
 		level  string   // "": warn
 		log    []string // parts of the line
 	}{
-		"an address and a header": {err: forbidden, log: []string{`"status":422`, "body.backends.b.endpoint: names a private address", "(coaching_allow 10.0.0.1); body.backends.b.headers.Host: header Host"}},
+		"an address and a header": {err: forbidden, log: []string{`"status":422`, "body.backends.b.endpoint: names a private address", "(--coaching-allow 10.0.0.1); body.backends.b.headers.Host: header Host"}},
 		"a body of another shape": {body: session(`"headers":{"Authorization":["SECRET"],"X\n":"SECRET","Y":"SECRET\n"},"timeout":"SECRET","SECRETS":0`),
 			log: []string{`"status":422`, "body.backends.b.headers.Authorization: must be a string", "body.backends.b.timeout", "unknown field"}},
 		"broken JSON":            {body: session(`"headers":{"Authorization":"Bearer SECRET"`), log: []string{`"status":422`}},

@@ -21,9 +21,9 @@ import (
 	"agentd/agent"
 	"agentd/agent/format"
 	"agentd/bench/workload"
+	"agentd/defaultmodel"
 	"agentd/inference"
 	"agentd/llama"
-	"agentd/models/household/weights"
 )
 
 // Options are agentd's own where they change a prompt or a grammar, with its
@@ -46,7 +46,7 @@ type Options struct {
 // model's, which the program embeds.
 func Model(path string) (file, sum string, err error) {
 	if path == "" {
-		if path, err = weights.Path(""); err != nil {
+		if path, err = defaultmodel.Path(""); err != nil {
 			return "", "", fmt.Errorf("the default model needs a file in the cache: %w; set XDG_CACHE_HOME to a directory that can be written to, or name a GGUF file", err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"agentd/agent"
 	"agentd/agent/memory"
-	"agentd/models/household/dataset"
+	"agentd/defaultmodel/dataset"
 	"agentd/protocol"
 )
 

@@ -4,17 +4,17 @@ import (
 	"testing"
 
 	"agentd/cmd/agentd/eval"
+	"agentd/defaultmodel"
+	"agentd/defaultmodel/dataset"
+	"agentd/defaultmodel/evaluate"
 	"agentd/inference"
 	"agentd/llama"
-	"agentd/models/household/dataset"
-	"agentd/models/household/evaluate"
-	"agentd/models/household/weights"
 )
 
 // TestDefaultModelAnswersFit: the right decisions in the conversations by which
 // the model is judged, in its own tokens, are well below the limit.
 func TestDefaultModelAnswersFit(t *testing.T) {
-	path, err := weights.Path("")
+	path, err := defaultmodel.Path("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,7 +113,7 @@ func TestBackendsCoachWhenPeopleAreUnreachable(t *testing.T) {
 	if res.Status != protocol.CoachingCorrected || !strings.Contains(res.Logs[0].Content, "cannot be reached") {
 		t.Errorf("got %s", res.AppendJSON(nil))
 	}
-	for _, part := range []string{`"endpoint":"http://127.0.0.1:1","when":"first"`, "people coach every session", "people not reached"} {
+	for _, part := range []string{`"endpoint":"http://127.0.0.1:1","when":"first"`, "people coach every session", "human endpoint unreachable"} {
 		if !strings.Contains(r.log.String(), part) {
 			t.Errorf("the log lacks %s:\n%s", part, r.log)
 		}

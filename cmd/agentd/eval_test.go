@@ -16,12 +16,12 @@ import (
 	"agentd/cmd/agentd/demo"
 	"agentd/cmd/agentd/eval"
 	"agentd/cmd/agentd/serve"
+	"agentd/defaultmodel/dataset"
+	householddemo "agentd/defaultmodel/demo"
+	"agentd/defaultmodel/evaluate"
+	"agentd/defaultmodel/household"
 	"agentd/internal/options"
 	"agentd/llama/synth"
-	"agentd/models/household"
-	householddemo "agentd/models/household/demo"
-	"agentd/models/household/evaluate"
-	"agentd/models/household/playback"
 	"agentd/protocol"
 	"agentd/server"
 
@@ -33,9 +33,9 @@ const evalToken = "0123456789abcdef"
 
 // plannerModel decides as the planner does in the episodes of a measurement and in
 // the first houses of a demo.
-func plannerModel(t *testing.T, o evaluate.Options) *playback.Model {
+func plannerModel(t *testing.T, o evaluate.Options) *dataset.Playback {
 	t.Helper()
-	m, err := playback.New()
+	m, err := dataset.NewPlayback()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func plannerModel(t *testing.T, o evaluate.Options) *playback.Model {
 		episodes = append(episodes, householddemo.Episode(seed))
 	}
 	for _, e := range episodes {
-		if err := m.Teach(t.Context(), e, playback.Planner); err != nil {
+		if err := m.Teach(t.Context(), e, dataset.PlannerAnswer); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 
 	"agentd/cmd/agentd/internal/cli"
 	"agentd/cmd/agentd/serve"
+	household "agentd/defaultmodel/demo"
 	"agentd/internal/options"
 	"agentd/internal/version"
-	household "agentd/models/household/demo"
 )
 
 // maxTasks is more than anybody watches.

@@ -11,8 +11,8 @@ import (
 
 	"agentd/cmd/agentd/internal/cli"
 	"agentd/cmd/agentd/serve"
-	"agentd/models/household"
-	"agentd/models/household/evaluate"
+	"agentd/defaultmodel/evaluate"
+	"agentd/defaultmodel/household"
 
 	"github.com/schollz/progressbar/v3"
 )

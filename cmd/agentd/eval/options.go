@@ -10,10 +10,10 @@ import (
 
 	"agentd/cmd/agentd/internal/cli"
 	"agentd/cmd/agentd/serve"
+	"agentd/defaultmodel/evaluate"
+	"agentd/defaultmodel/household"
 	"agentd/internal/options"
 	"agentd/internal/version"
-	"agentd/models/household"
-	"agentd/models/household/evaluate"
 	"agentd/protocol/client"
 )
 

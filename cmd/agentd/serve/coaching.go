@@ -16,10 +16,11 @@ func (d *Daemon) startCoaching() error {
 		d.log.Info().Msg("coaching is off")
 		return nil
 	}
-	var err error
-	if opts.Policy, err = egress.NewPolicy(c.CoachingAllow); err != nil {
+	policy, err := egress.NewPolicy(c.CoachingAllow)
+	if err != nil {
 		return err
 	}
+	opts.Policy = policy.Named("--coaching-allow")
 	if opts.Queue == 0 { // which means the default to coaching
 		opts.Queue = -1
 	}
