@@ -5,8 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
-
-	"agentd/coaching/internal/pause"
 )
 
 // Attempt is one try of Retry.Ask, as it is reported.
@@ -23,7 +21,7 @@ type Attempt struct {
 type Retry struct {
 	Max       int64                                            // tries after the first one
 	Timeout   time.Duration                                    // of each try; 0 for none
-	Sleep     func(ctx context.Context, d time.Duration) error // nil: a timer
+	Sleep     func(ctx context.Context, d time.Duration) error // waits or returns an error; needed if Max > 0
 	Rand      func() float64                                   // in [0, 1); nil: the global source
 	Now       func() time.Time                                 // nil: time.Now
 	OnAttempt func(Attempt)                                    // nil: nobody is told
@@ -84,9 +82,6 @@ func backoff(try int, random float64) time.Duration {
 }
 
 func (r Retry) withDefaults() Retry {
-	if r.Sleep == nil {
-		r.Sleep = pause.Sleep
-	}
 	if r.Rand == nil {
 		r.Rand = rand.Float64
 	}

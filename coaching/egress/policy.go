@@ -132,7 +132,9 @@ func (p *Policy) vouches(name string) bool {
 }
 
 // allowWith tells in messages how to allow a host or an address.
-func (p *Policy) allowWith(entry string) string { return "(" + cmp.Or(p.option, "allow") + " " + entry + ")" }
+func (p *Policy) allowWith(entry string) string {
+	return "(" + cmp.Or(p.option, "allow") + " " + entry + ")"
+}
 
 // refuse says why an address must not be connected to, "" when it may. The entry
 // is what an operator would list to allow it.

@@ -21,11 +21,10 @@ import (
 	"time"
 
 	"agentd/coaching/egress"
-	"agentd/coaching/internal/pause"
 	"agentd/protocol"
 )
 
-// Options are the settings of a Coach; the zero value is the usual one.
+// Options are the settings of a Coach.
 type Options struct {
 	Backoff    time.Duration // the wait after a first failure, which doubles; 0: DefaultBackoff
 	MaxBackoff time.Duration // the longest wait; 0: DefaultMaxBackoff
@@ -34,9 +33,10 @@ type Options struct {
 	// nobody is. It is called by the goroutine that asks.
 	Log func(Failure)
 
-	Sleep func(ctx context.Context, d time.Duration) error // nil: a timer
-	Rand  func() float64                                   // in [0,1); nil: math/rand
-	Now   func() time.Time                                 // nil: time.Now
+	// Sleep waits, or returns an error once ctx has ended. Ask needs it.
+	Sleep func(ctx context.Context, d time.Duration) error
+	Rand  func() float64   // in [0,1); nil: math/rand
+	Now   func() time.Time // nil: time.Now
 }
 
 // Failure is one broken wait.
@@ -63,9 +63,6 @@ func New(endpoint string, client *egress.Client, o Options) *Coach {
 	o.MaxBackoff = cmp.Or(max(o.MaxBackoff, 0), DefaultMaxBackoff)
 	if o.Log == nil {
 		o.Log = func(Failure) {}
-	}
-	if o.Sleep == nil {
-		o.Sleep = pause.Sleep
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Float64

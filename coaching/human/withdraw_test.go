@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestEndpointsThatCannotWithdrawAreFine(t *testing.T) {
+func TestWithdrawToleratesEndpointsWithoutIt(t *testing.T) {
 	for status, fine := range map[int]bool{
 		200: true, 202: true, 204: true, 404: true, 405: true, 410: true, 501: true,
 		400: false, 401: false, 409: false, 500: false, 503: false,
@@ -23,7 +23,7 @@ func TestEndpointsThatCannotWithdrawAreFine(t *testing.T) {
 	}
 }
 
-func TestWithdrawNamesTheTaskWhateverItsIDIs(t *testing.T) {
+func TestWithdrawEscapesTheTaskID(t *testing.T) {
 	e := serve(t, answer(204, ""))
 	for _, id := range []string{"a/b", "../x?y#z", "ü %"} {
 		if err := newRig(t, e.URL).Withdraw(t.Context(), id); err != nil {
@@ -38,7 +38,7 @@ func TestWithdrawNamesTheTaskWhateverItsIDIs(t *testing.T) {
 	}
 }
 
-func TestWithdrawTellsWhenTheEndpointIsAway(t *testing.T) {
+func TestWithdrawReportsUnreachableEndpoint(t *testing.T) {
 	r := newRig(t, serve(t, reset).URL)
 	want(t, r.Withdraw(t.Context(), "r-1"), Unreachable, "cannot be reached")
 	ctx, cancel := context.WithCancel(t.Context())

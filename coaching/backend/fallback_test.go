@@ -50,7 +50,7 @@ func only(t *testing.T, mode string, status int, body string) *script {
 	return s
 }
 
-func TestAnEndpointIsAskedInTheStrictestWayItTakes(t *testing.T) {
+func TestFallbackStartsWithStrictestSupportedMode(t *testing.T) {
 	fenced := "Here:\n```json\n" + answer + "\n```"
 	for _, c := range []struct {
 		name, typ, path, mode, body, text string
@@ -89,7 +89,7 @@ func TestAnEndpointIsAskedInTheStrictestWayItTakes(t *testing.T) {
 	}
 }
 
-func TestTheToolOfAChatIsForcedAndHasTheSchema(t *testing.T) {
+func TestToolModeForcesToolWithSchema(t *testing.T) {
 	s := only(t, ModeTool, 400, chatToolBody(answer))
 	if _, err := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{}).Ask(t.Context(), question()); err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestTheToolOfAChatIsForcedAndHasTheSchema(t *testing.T) {
 	}
 }
 
-func TestTextModePutsTheSchemaBehindTheInstructions(t *testing.T) {
+func TestTextModeAppendsSchemaToInstructions(t *testing.T) {
 	s := only(t, ModeText, 400, chatBody(answer, "stop"))
 	if _, err := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{}).Ask(t.Context(), question()); err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestTextModePutsTheSchemaBehindTheInstructions(t *testing.T) {
 	}
 }
 
-func TestAnEndpointThatIgnoresTheSchemaIsAskedMorePlainly(t *testing.T) {
+func TestIgnoredSchemaLowersTheMode(t *testing.T) {
 	for name, c := range map[string]struct {
 		typ, path, body string
 		want            []string
@@ -139,7 +139,7 @@ func TestAnEndpointThatIgnoresTheSchemaIsAskedMorePlainly(t *testing.T) {
 	}
 }
 
-func TestTheRefusalOfThePlainestRequestIsTold(t *testing.T) {
+func TestLastModeRefusalIsTheError(t *testing.T) {
 	s := scripted(t, step(400, `{"error":"no response_format"}`), step(400, `{"error":"no tools"}`), step(400, `{"error":"prompt too long"}`))
 	b := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{})
 	_, err := impatient(3, nil).Ask(t.Context(), b, question())
@@ -154,7 +154,7 @@ func TestTheRefusalOfThePlainestRequestIsTold(t *testing.T) {
 	}
 }
 
-func TestOtherFaultsLeaveTheWayAsItIs(t *testing.T) {
+func TestOtherFaultsKeepTheMode(t *testing.T) {
 	for _, status := range []int{401, 403, 413, 429, 500, 503} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			s := scripted(t, step(status, ""))
@@ -166,7 +166,7 @@ func TestOtherFaultsLeaveTheWayAsItIs(t *testing.T) {
 	}
 }
 
-func TestTheLimitIsRenamedForEndpointsThatWantIt(t *testing.T) {
+func TestTokenLimitIsRenamedOnRefusal(t *testing.T) {
 	var s *script
 	s = scripted(t, func(w http.ResponseWriter, _ *http.Request) {
 		calls := s.got()
@@ -189,7 +189,7 @@ func TestTheLimitIsRenamedForEndpointsThatWantIt(t *testing.T) {
 	}
 }
 
-func TestQuestionsAtOnceShareWhatWasLearnt(t *testing.T) {
+func TestConcurrentQuestionsShareLearnedMode(t *testing.T) {
 	s := only(t, ModeText, 400, chatBody(answer, "stop"))
 	// only looks at the newest request, which another may have become: this endpoint looks at its own.
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -210,13 +210,13 @@ func TestQuestionsAtOnceShareWhatWasLearnt(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if first := b.(*remote).ladder.first.Load(); first != 2 {
+	if first := b.(*remote).modes.first.Load(); first != 2 {
 		t.Errorf("later questions begin at %d", first)
 	}
 }
 
-func TestALateAnswerInAStricterWayDoesNotUndoWhatWasLearnt(t *testing.T) {
-	l := ladder{modes: []string{ModeSchema, ModeTool, ModeText}}
+func TestLateStricterAnswerKeepsLearnedMode(t *testing.T) {
+	l := modeFallback{modes: []string{ModeSchema, ModeTool, ModeText}}
 	for _, c := range []struct{ asked, want int }{{0, 0}, {1, 1}, {0, 1}, {2, 2}, {1, 2}} {
 		l.keep(c.asked, Answer{Mode: l.modes[c.asked]})
 		if got := int(l.first.Load()); got != c.want {
