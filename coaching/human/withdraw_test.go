@@ -47,3 +47,19 @@ func TestWithdrawReportsUnreachableEndpoint(t *testing.T) {
 		t.Errorf("error %v, want the context's", err)
 	}
 }
+
+func TestReachNeedsAnAnswerOfTheEndpointItself(t *testing.T) {
+	for status, reached := range map[int]bool{
+		204: true, 404: true, 405: true, 401: true, 400: true, 500: true,
+		408: false, 429: false, 502: false, 503: false, 504: false,
+	} {
+		e := serve(t, answer(status, ""))
+		if err := newRig(t, e.URL).Reach(t.Context(), "no-task"); (err == nil) != reached {
+			t.Errorf("%d: %v, want reached %t", status, err, reached)
+		}
+		if diff := cmp.Diff([]string{"DELETE /v1/coaching/requests/no-task "}, e.requests()); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+	}
+	want(t, newRig(t, serve(t, reset).URL).Reach(t.Context(), "no-task"), Unreachable, "cannot be reached")
+}
