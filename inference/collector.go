@@ -80,7 +80,7 @@ func (s *Service) Collector() prometheus.Collector {
 		c.metrics = append(c.metrics, metric{desc, counter, func(s *scheduler.Stats) float64 { return part.value(&s.Times) }})
 	}
 	model := prometheus.NewDesc("agentd_model_info", "Always 1; the labels tell what is served.", nil,
-		prometheus.Labels{"architecture": s.facts.Architecture, "format": s.facts.Format, "device": s.facts.Device})
+		prometheus.Labels{"architecture": s.info.Architecture, "format": s.info.Format, "device": s.info.Device})
 	c.metrics = append(c.metrics, metric{model, gauge, func(*scheduler.Stats) float64 { return 1 }})
 	return c
 }

@@ -64,7 +64,7 @@ func TestHowMuchIsGuessedIsChosenByWhatItIsWorth(t *testing.T) {
 		"nothing where inputs are to be by themselves": {Options{DraftRows: -1, Reproducible: true}, 0},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			if got := openDefault(t, tc.opts).Facts().DraftRows; got != tc.want {
+			if got := openDefault(t, tc.opts).Info().DraftRows; got != tc.want {
 				t.Errorf("%d rows, want %d", got, tc.want)
 			}
 		})
@@ -73,7 +73,7 @@ func TestHowMuchIsGuessedIsChosenByWhatItIsWorth(t *testing.T) {
 
 // TestWithoutAPathTheDefaultModelIsServed, and its file named, which is in the cache.
 func TestWithoutAPathTheDefaultModelIsServed(t *testing.T) {
-	f := openDefault(t, Options{}).Facts()
+	f := openDefault(t, Options{}).Info()
 	path, err := weights.Path("")
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestWithoutAPathTheDefaultModelIsServed(t *testing.T) {
 	if !f.Default || f.Path != path || f.Name != "agentd household" || f.Format != format.Qwen {
 		t.Errorf("%+v", f)
 	}
-	if f := openDefault(t, Options{Path: path}).Facts(); f.Default {
+	if f := openDefault(t, Options{Path: path}).Info(); f.Default {
 		t.Error("a model that was named is called the default one")
 	}
 }

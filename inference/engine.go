@@ -7,7 +7,7 @@ import (
 
 // contextOptions are those of the llama.cpp context under the engine.
 func (s *Service) contextOptions(gpu bool) []llama.ContextOption {
-	f, info := &s.facts, s.model.Info()
+	f, info := &s.info, s.model.Info()
 	sequences := llama.MaxSequences
 	if info.Recurrent || info.Hybrid { // each sequence id costs a whole state
 		sequences = min(sequences, recurrentSequences*f.Parallel)
@@ -28,18 +28,18 @@ func (s *Service) contextOptions(gpu bool) []llama.ContextOption {
 func (s *Service) schedulerConfig(opts Options, gpu bool, hostCells int) scheduler.Config {
 	chunk := 0
 	if gpu {
-		chunk = min(prefillChunkGPU, s.facts.BatchSize)
+		chunk = min(prefillChunkGPU, s.info.BatchSize)
 	}
 	threads := 0
-	if opts.Threads == 0 && !gpu && !opts.Reproducible && s.facts.Contexts == 1 { // several would measure each other's trials
-		threads = s.facts.Threads
+	if opts.Threads == 0 && !gpu && !opts.Reproducible && s.info.Contexts == 1 { // several would measure each other's trials
+		threads = s.info.Threads
 	}
 	return scheduler.Config{
 		Threads:        threads,
 		PrefillChunk:   chunk,
-		BatchTokens:    s.facts.BatchSize,
-		MaxRunning:     s.facts.Parallel,
-		DraftRows:      s.facts.DraftRows,
+		BatchTokens:    s.info.BatchSize,
+		MaxRunning:     s.info.Parallel,
+		DraftRows:      s.info.DraftRows,
 		QueueLimit:     s.queueLimit,
 		QueueTime:      opts.QueueTime,
 		NoForcedTokens: opts.NoForcedTokens,

@@ -12,6 +12,7 @@ import (
 	"agentd/llama/synth"
 	"agentd/models/household/weights"
 	"agentd/scheduler"
+	"agentd/scheduler/generation"
 )
 
 // Open loads a model and starts its engine. It ends early when ctx does.
@@ -44,7 +45,7 @@ func Open(ctx context.Context, opts Options) (s *Service, err error) {
 	if err := s.loadModels(ctx, opts, groups); err != nil {
 		return s, err
 	}
-	s.facts.Device = place.describe()
+	s.info.Device = place.describe()
 	if err := ctx.Err(); err != nil {
 		return s, err
 	}
@@ -97,9 +98,8 @@ func (s *Service) loadModels(ctx context.Context, opts Options, groups []placed)
 		s.models = append(s.models, model)
 	}
 	s.model = s.models[0]
-	s.tokenizer = newTokenizer(s.model.Vocab())
 	info := s.model.Info()
-	s.facts = Facts{
+	s.info = EngineInfo{
 		Path:           path,
 		Default:        opts.Path == "",
 		Name:           info.Name,
@@ -151,19 +151,20 @@ func (s *Service) makeAgent(opts Options) error {
 	if s.template != nil {
 		source = s.template.Source()
 	}
-	s.facts.Sampling = sampling(opts, s.model)
+	s.info.Sampling = sampling(opts, s.model)
 	var err error
-	if s.facts.Agent = cmp.Or(opts.Agent, agent.FullHistory); s.facts.Agent == agent.HistorySummarized {
-		if s.facts.Summary, err = s.summary(opts); err != nil {
+	if s.info.Agent = cmp.Or(opts.Agent, agent.FullHistory); s.info.Agent == agent.HistorySummarized {
+		if s.info.Summary, err = s.summary(opts); err != nil {
 			return err
 		}
 	}
 	made, err := agent.New(agent.Config{
-		Kind:               s.facts.Agent,
-		Summary:            s.facts.Summary,
+		Kind:               s.info.Agent,
+		Summary:            s.info.Summary,
 		Format:             opts.Format,
-		Architecture:       s.facts.Architecture,
+		Architecture:       s.info.Architecture,
 		ChatTemplate:       source,
+		ContextLength:      s.Window(),
 		EnableThinking:     opts.EnableThinking,
 		ReasoningEffort:    opts.ReasoningEffort,
 		OutputStyle:        opts.OutputStyle,
@@ -175,21 +176,21 @@ func (s *Service) makeAgent(opts Options) error {
 		IgnoreEnd:          opts.FixedTokens > 0,
 		KeepRepeating:      opts.NoRepetitionStop,
 		HistoryMaxMessages: opts.HistoryMaxMessages,
-		Sampling:           s.facts.Sampling,
+		Sampling:           s.info.Sampling,
 		Seed:               opts.Seed,
 		PromptLogDir:       opts.PromptLogDir,
 		LogError:           func(err error) { opts.Log.Warn().Err(err).Msg("prompt log") },
-	}, newToolkit(s.model.Vocab(), s.template, time.Now()))
+	}, newToolkit(s.model.Vocab(), s.template, time.Now()), s.model.Vocab())
 	if err != nil {
 		return err
 	}
 	s.agent = made
-	s.facts.Format = made.Format()
+	s.info.Format = made.Format()
 	return nil
 }
 
 // sampling merges the user's parameters, the model file's and the protocol's.
-func sampling(opts Options, model *llama.Model) agent.Sampling {
+func sampling(opts Options, model *llama.Model) generation.Sampling {
 	chosen := agent.DefaultSampling
 	temperature, topP, topK := model.SamplingDefaults()
 	if temperature != nil && *temperature > 0 { // 0 is greedy, which inference_mode asks for
@@ -219,7 +220,7 @@ func sampling(opts Options, model *llama.Model) agent.Sampling {
 // chooseSizes decides what the options left open about contexts, and returns how many
 // bytes a cell of the KV cache takes.
 func (s *Service) chooseSizes(opts Options, groups []placed) (perCell float64, err error) {
-	f, gpu := &s.facts, groups[0].gpu()
+	f, gpu := &s.info, groups[0].gpu()
 	f.Contexts = max(1, opts.Contexts)
 	each := f.Contexts / len(groups) // contexts that share a model
 	f.KVType = opts.KVType
@@ -271,7 +272,7 @@ func (s *Service) chooseSizes(opts Options, groups []placed) (perCell float64, e
 
 // startEngine makes the contexts and the scheduler over them.
 func (s *Service) startEngine(opts Options, groups []placed, perCell float64) error {
-	f, gpu := &s.facts, groups[0].gpu()
+	f, gpu := &s.info, groups[0].gpu()
 	each := f.Contexts / len(groups) // contexts that share a model
 	// Gigabytes are zeroed now, which takes seconds after the model is in memory.
 	opts.Log.Info().Int("contexts", f.Contexts).Int("tokens", f.ContextLength).Str("size", fmt.Sprintf("%.0f MB", float64(f.Contexts)*float64(f.ContextLength)*perCell/1e6)).

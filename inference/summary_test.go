@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"agentd/agent"
-	"agentd/agent/format"
 	"agentd/llama/synth"
 	"agentd/protocol"
 )
@@ -36,7 +35,7 @@ func TestTheBudgetOfSummariesFitsTheContext(t *testing.T) {
 		"a budget too small for any summary": {Options{MaxNewTokens: 252, SummaryBudget: 2}, 8192, 0, 0, 0, "has no room"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &Service{facts: Facts{ContextLength: test.context, TrainedContext: test.trained}}
+			s := &Service{info: EngineInfo{ContextLength: test.context, TrainedContext: test.trained}}
 			got, err := s.summary(test.opts)
 			if test.want != "" {
 				if err == nil || !strings.Contains(err.Error(), test.want) {
@@ -48,21 +47,6 @@ func TestTheBudgetOfSummariesFitsTheContext(t *testing.T) {
 				t.Errorf("budget %d, summary %d, %v; want %d, %d", got.Budget, got.MaxTokens, err, test.budget, test.maxTokens)
 			}
 		})
-	}
-}
-
-func TestTokensAreCountedAsTheyAreComputed(t *testing.T) {
-	s := openTiny(t, synth.Qwen3, Options{})
-	prompt := []format.Piece{{Text: "<|im_start|>", Special: true}, {Text: strings.Repeat("the cup is on the table ", 40)}}
-	tokens, err := s.tokenizer.tokens(t.Context(), prompt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n, err := s.countTokens(t.Context(), prompt, 1<<20); err != nil || n != len(tokens) {
-		t.Errorf("%d tokens, %v; want %d", n, err, len(tokens))
-	}
-	if n, err := s.countTokens(t.Context(), prompt, 3); err != nil || n <= 3 {
-		t.Errorf("%d tokens, %v, of %d with a limit of 3", n, err, len(tokens))
 	}
 }
 
@@ -81,7 +65,7 @@ func TestSummariesAreAdmittedWithTheirRequest(t *testing.T) {
 	if outs, err := ask(long, 2); err != nil || len(outs) != 2 || len(outs[0].InternalSteps) != 2 {
 		t.Fatalf("%d outputs, %v: %+v", len(outs), err, outs[0].Error)
 	}
-	if _, err := ask(long, 3); err == nil || !strings.Contains(err.Error(), "needs 4 generations at once, but --queue-limit is 3") {
+	if _, err := ask(long, 3); err == nil || !strings.Contains(err.Error(), "needs 4 generations at once, and the server's queue takes 3") {
 		t.Errorf("one more than may be admitted: %v", err)
 	}
 	if outs, err := ask("", 3); err != nil || len(outs) != 3 {

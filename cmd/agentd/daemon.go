@@ -25,10 +25,10 @@ import (
 // model is a loaded model, ready to decide and to coach: an *inference.Service,
 // or a fake in tests.
 type model interface {
-	server.Decider
+	server.Inference
 	backend.Local
 	Collector() prometheus.Collector
-	Facts() inference.Facts
+	Info() inference.EngineInfo
 	Close() error
 }
 
@@ -177,7 +177,7 @@ func (d *daemon) open(m model) {
 	if d.coaching != nil {
 		d.coaching.SetLocal(m)
 	}
-	d.logModel(m.Facts())
+	d.logModel(m.Info())
 	if d.server.Ready(m) {
 		d.log.Info().Msg("ready")
 	}

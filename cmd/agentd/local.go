@@ -12,7 +12,7 @@ import (
 // command that asks it itself.
 type local struct {
 	url    string
-	facts  inference.Facts
+	facts  inference.EngineInfo
 	daemon *daemon
 	model  model
 	served chan error
@@ -31,7 +31,7 @@ func startLocal(ctx context.Context, c Config, stderr io.Writer) (*local, error)
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
-	l := &local{url: "http://" + listener.Addr().String(), facts: m.Facts(), daemon: d, model: m, served: make(chan error, 1)}
+	l := &local{url: "http://" + listener.Addr().String(), facts: m.Info(), daemon: d, model: m, served: make(chan error, 1)}
 	go func() { l.served <- d.server.Serve(listener) }()
 	d.open(m)
 	return l, nil

@@ -59,7 +59,7 @@ func (d *daemon) logStart() {
 }
 
 // logModel says once what is served and how it was placed.
-func (d *daemon) logModel(f inference.Facts) {
+func (d *daemon) logModel(f inference.EngineInfo) {
 	d.log.Info().
 		Str("file", f.Path).
 		Bool("default_model", f.Default).

@@ -9,10 +9,10 @@ import (
 	"sync"
 
 	"agentd/agent"
-	"agentd/agent/format"
 	"agentd/models/household"
 	"agentd/models/household/dataset"
 	"agentd/protocol"
+	"agentd/scheduler/generation"
 )
 
 // Lost is what the model says to a prompt that it was not taught.
@@ -101,20 +101,23 @@ func (m *Model) run(ctx context.Context, req *protocol.AgentRequest, speak speak
 // speaker is a generator that answers prompts.
 type speaker func(prompt string) string
 
-// Generate answers every prompt as often as it was asked.
-func (s speaker) Generate(_ context.Context, gs []agent.Generation, done func(int, agent.Result, error)) {
-	for i := range gs {
-		var r agent.Result
-		for range gs[i].N {
-			r.Completions = append(r.Completions, agent.Completion{Text: s(text(gs[i].Prompt)), Finish: agent.FinishStop})
+// GenerateAll answers every prompt as often as it was asked.
+func (s speaker) GenerateAll(_ context.Context, requests []generation.Request, done func(int, *generation.Result, error)) {
+	for i := range requests {
+		r := new(generation.Result)
+		for range requests[i].N {
+			r.Completions = append(r.Completions, generation.Completion{Text: s(text(requests[i].Prompt)), Finish: generation.FinishStop})
 		}
 		done(i, r, nil)
 	}
 }
 
-func text(prompt []format.Piece) string {
+// Keep does nothing: there is no queue.
+func (speaker) Keep(int) {}
+
+func text(prompt []generation.Token) string {
 	var b strings.Builder
-	for _, p := range prompt {
+	for _, p := range dataset.Pieces(prompt) {
 		b.WriteString(p.Text)
 	}
 	return b.String()

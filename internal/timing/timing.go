@@ -1,4 +1,5 @@
-package server
+// Package timing carries the times of a request's generations to its HTTP answer.
+package timing
 
 import (
 	"context"
@@ -8,8 +9,8 @@ import (
 	"time"
 )
 
-// Timing is when things happened to a request, from its headers on. A Decider finds it in its context (see [TimingOf]) and fills in what it
-// knows; the client reads it in the header Server-Timing (W3C Server Timing).
+// Timing has the times of one request, from its headers on. The client reads them in the header
+// Server-Timing (W3C Server Timing).
 type Timing struct {
 	began time.Time
 
@@ -20,22 +21,22 @@ type Timing struct {
 
 type timingKey struct{}
 
-// TimingOf is the Timing of the request that ctx belongs to; one that nobody
-// reads when there is none.
-func TimingOf(ctx context.Context) *Timing {
+// Of returns the Timing in a context. Without one it returns a Timing that nobody reads.
+func Of(ctx context.Context) *Timing {
 	if t, ok := ctx.Value(timingKey{}).(*Timing); ok {
 		return t
 	}
 	return &Timing{}
 }
 
-func withTiming(ctx context.Context, began time.Time) (context.Context, *Timing) {
+// With puts the Timing of a request that began at a time into a context.
+func With(ctx context.Context, began time.Time) (context.Context, *Timing) {
 	t := &Timing{began: began}
 	return context.WithValue(ctx, timingKey{}, t), t
 }
 
-// Generation notes one generation: when its first sequence started and when its
-// first token was there. Of several the earliest count.
+// Generation records when the first sequence of a generation started, and when its first token
+// was sampled. Of several generations the earliest times count.
 func (t *Timing) Generation(started, firstToken time.Time) {
 	queue, first := started.Sub(t.began), firstToken.Sub(t.began)
 	t.mu.Lock()
@@ -47,8 +48,8 @@ func (t *Timing) Generation(started, firstToken time.Time) {
 	t.queue, t.first = min(t.queue, queue), min(t.first, first)
 }
 
-// write sets the header: durations in milliseconds.
-func (t *Timing) write(h http.Header) {
+// Write sets the header. Its durations are in milliseconds.
+func (t *Timing) Write(h http.Header) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.known {
