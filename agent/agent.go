@@ -25,23 +25,11 @@ type Config struct {
 	// Format is auto (the default), qwen, gpt-oss, llama, template, or an alias of the first
 	// implementation (harmony, magma).
 	Format string
-	// Architecture and ChatTemplate of the model. The format auto needs one of them. The
-	// template may be the user's.
-	Architecture string
-	ChatTemplate string
-	// EnableThinking lets the model reason before it decides.
-	EnableThinking bool
-	// ReasoningEffort of gpt-oss: low (the default), medium, high.
-	ReasoningEffort string
-	// OutputStyle of the template format: qwen_format (the default) or json.
-	OutputStyle string
-	// MixedOutput: reject (the default), or tools, which drops text beside calls.
-	MixedOutput string
-	// CallsPerRobot: one (the default) makes an output with two calls for the same robot
-	// invalid; any allows them.
-	CallsPerRobot string
-	// DefaultRobot is the target of calls without a robot, unless exactly one robot is known;
-	// DefaultRobot when empty.
+	// Prompt holds the settings of the format. New sets its Toolkit. Architecture or
+	// ChatTemplate must be given where Format is auto.
+	Prompt format.Options
+	// DefaultRobot is the target of calls without one where not exactly one
+	// robot is known; DefaultRobot when empty.
 	DefaultRobot string
 	// Constrain is on (the default) or off.
 	Constrain string
@@ -127,15 +115,12 @@ func New(cfg Config, tk Toolkit, vocab Vocabulary) (*Agent, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
 	}
-	name, err := format.Resolve(cfg.Format, cfg.Architecture, cfg.ChatTemplate)
+	name, err := format.Resolve(cfg.Format, cfg.Prompt.Architecture, cfg.Prompt.ChatTemplate)
 	if err != nil {
 		return nil, err
 	}
-	f, err := format.New(name, format.Options{
-		Architecture: cfg.Architecture, ChatTemplate: cfg.ChatTemplate, EnableThinking: cfg.EnableThinking,
-		ReasoningEffort: cfg.ReasoningEffort, OutputStyle: cfg.OutputStyle, MixedOutput: cfg.MixedOutput,
-		CallsPerRobot: cfg.CallsPerRobot, Toolkit: tk,
-	})
+	cfg.Prompt.Toolkit = tk
+	f, err := format.New(name, cfg.Prompt)
 	if err != nil {
 		return nil, err
 	}

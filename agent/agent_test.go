@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agentd/agent"
+	"agentd/agent/format"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 )
@@ -58,7 +59,7 @@ func TestDecisions(t *testing.T) {
 }
 
 func TestInternalStep(t *testing.T) {
-	a := newAgent(t, agent.Config{EnableThinking: true}, nil)
+	a := newAgent(t, agent.Config{Prompt: format.Options{EnableThinking: true}}, nil)
 	g := &script{answers: []string{"<think>\nhm\n</think>\n\nHi \"you\""}}
 	out := run(t, a, g, request(t, `{"memory":{"memory_list":["Be kind."],"summary":"So far."},"attributes":{"objects":["cup"],"n":1.50}}`))[0]
 	step, err := protocol.DecodeInternalStep(out.InternalSteps[0])
@@ -195,7 +196,7 @@ func TestCandidateErrors(t *testing.T) {
 		{name: "completions are missing", adjust: func(r *generation.Result) { r.Completions = nil }, code: "model_error", component: "model", message: "0 completions"},
 		{name: "unusable tools", input: `{"tools":[{"name":"x"},{"name":"x"}]}`, code: "invalid_tools", component: "commander", message: `tools[1]: the name "x" is already`},
 		{name: "tools without a grammar", input: `{"tools":[{"name":"x","parameters":{"y":{"type":"int","enum":["z"]}}}]}`, code: "invalid_tools", component: "commander", message: "no value fits parameters.y"},
-		{name: "a template that fails", cfg: agent.Config{Format: "template", ChatTemplate: "{{ permanent_rules }}"}, kit: &fakeKit{templateErr: errors.New("bad loop")}, code: "model_error", component: "commander", message: "bad loop"},
+		{name: "a template that fails", cfg: agent.Config{Format: "template", Prompt: format.Options{ChatTemplate: "{{ permanent_rules }}"}}, kit: &fakeKit{templateErr: errors.New("bad loop")}, code: "model_error", component: "commander", message: "bad loop"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.input == "" {
@@ -233,7 +234,7 @@ func TestCandidateErrors(t *testing.T) {
 		}
 	})
 	t.Run("a panic costs its input only", func(t *testing.T) {
-		a := newAgent(t, agent.Config{Format: "template", ChatTemplate: "{{ permanent_rules }}"}, &fakeKit{panicOn: "boom"})
+		a := newAgent(t, agent.Config{Format: "template", Prompt: format.Options{ChatTemplate: "{{ permanent_rules }}"}}, &fakeKit{panicOn: "boom"})
 		outs := run(t, a, &script{answers: []string{"fine"}},
 			request(t, `{"num_outputs":2,"instruction":{"type":"user","content":"boom"}}`, `{}`))
 		if outs[0].Error == nil || outs[0].Error.Code != agent.CodeModelError || outs[1].Error == nil || outs[2].Output == nil {
@@ -427,21 +428,21 @@ func TestNewRefusesWhatItDoesNotKnow(t *testing.T) {
 		want string
 	}{
 		{"a format", agent.Config{Format: "mistral"}, `model_format "mistral" is unknown; use auto, qwen, gpt-oss, llama or template`},
-		{"nothing to detect by", agent.Config{}, "pass --model-format, or --chat-template"},
+		{"nothing to detect by", agent.Config{}, "set Config.Format, or Config.Prompt.ChatTemplate"},
 		{"a template format without a template", agent.Config{Format: "magma"}, "no chat template"},
-		{"an effort", agent.Config{Format: "harmony", ReasoningEffort: "huge"}, `reasoning_effort "huge"`},
-		{"an effort of a model without", agent.Config{Format: "qwen", ReasoningEffort: "high"}, `reasoning_effort "high" is for GPT-OSS`},
-		{"thinking of a model that always reasons", agent.Config{Format: "gpt-oss", EnableThinking: true}, "set reasoning_effort"},
-		{"a style", agent.Config{Format: "template", ChatTemplate: "x", OutputStyle: "xml"}, `output_style "xml"`},
-		{"a style of another format", agent.Config{Architecture: "qwen3", OutputStyle: "json"}, "output_style json is a style of model_format template, and this model's is qwen"},
-		{"mixed output", agent.Config{Format: "qwen", MixedOutput: "both"}, `mixed_output "both"`},
+		{"an effort", agent.Config{Format: "harmony", Prompt: format.Options{ReasoningEffort: "huge"}}, `reasoning_effort "huge"`},
+		{"an effort of a model without", agent.Config{Format: "qwen", Prompt: format.Options{ReasoningEffort: "high"}}, `reasoning_effort "high" is for GPT-OSS`},
+		{"thinking of a model that always reasons", agent.Config{Format: "gpt-oss", Prompt: format.Options{EnableThinking: true}}, "set reasoning_effort"},
+		{"a style", agent.Config{Format: "template", Prompt: format.Options{ChatTemplate: "x", OutputStyle: "xml"}}, `output_style "xml"`},
+		{"a style of another format", agent.Config{Prompt: format.Options{Architecture: "qwen3", OutputStyle: "json"}}, "output_style json is a style of model_format template, and this model's is qwen"},
+		{"mixed output", agent.Config{Format: "qwen", Prompt: format.Options{MixedOutput: "both"}}, `mixed_output "both"`},
 		{"constrain", agent.Config{Format: "qwen", Constrain: "yes"}, `constrain is "yes"`},
 		{"a negative limit", agent.Config{Format: "qwen", MaxNewTokens: -1}, "max_new_tokens is -1"},
 		{"a negative window", agent.Config{Format: "qwen", HistoryMaxMessages: -1}, "history_max_messages is -1"},
 		{"sampling without temperature", agent.Config{Format: "qwen", Sampling: generation.Sampling{TopP: 1}}, "temperature above 0"},
-		{"thinking of a model that can't", agent.Config{Architecture: "qwen2", EnableThinking: true}, "no thinking"},
-		{"thinking of Llama", agent.Config{Format: "llama", EnableThinking: true}, "no thinking"},
-		{"an effort of Llama", agent.Config{Format: "llama", ReasoningEffort: "high"}, "this model's format is llama"},
+		{"thinking of a model that can't", agent.Config{Prompt: format.Options{Architecture: "qwen2", EnableThinking: true}}, "no thinking"},
+		{"thinking of Llama", agent.Config{Format: "llama", Prompt: format.Options{EnableThinking: true}}, "no thinking"},
+		{"an effort of Llama", agent.Config{Format: "llama", Prompt: format.Options{ReasoningEffort: "high"}}, "this model's format is llama"},
 		{"a prompt log that is a file", agent.Config{Format: "qwen", PromptLogDir: "/dev/null/x"}, "prompt_log_dir"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -23,7 +23,7 @@ func question() agent.Question {
 func TestAskGeneratesOneDeterministicConstrainedAnswer(t *testing.T) {
 	dir := t.TempDir()
 	s := &script{answers: []string{"<think>\nhm\n</think>\n\n {\"a\": 1}\n"}}
-	a := newAgent(t, agent.Config{PromptLogDir: dir, EnableThinking: true}, nil)
+	a := newAgent(t, agent.Config{PromptLogDir: dir, Prompt: format.Options{EnableThinking: true}}, nil)
 	got, err := a.Ask(t.Context(), question(), s)
 	got.Latency = nil
 	if err != nil || got != (agent.Answer{Text: `{"a": 1}`, PromptTokens: 100, CachedTokens: 60, Tokens: 7}) {
@@ -91,14 +91,14 @@ func TestAskSaysWhatWentWrong(t *testing.T) {
 			script: &script{answers: []string{"{"}, adjust: func(r *generation.Result) { r.Completions = nil }}, is: says("0 completions came back"),
 		},
 		"no answer": {
-			cfg: agent.Config{EnableThinking: true}, script: &script{answers: []string{"<think>"}},
+			cfg: agent.Config{Prompt: format.Options{EnableThinking: true}}, script: &script{answers: []string{"<think>"}},
 			is: func(err error) bool { return err != nil && strings.Contains(err.Error(), "not closed") },
 		},
 		"a template that fails": {
-			cfg: agent.Config{ChatTemplate: "x"}, kit: &fakeKit{templateErr: failed}, script: &script{answers: []string{"{"}}, is: func(err error) bool { return errors.Is(err, failed) },
+			cfg: agent.Config{Prompt: format.Options{ChatTemplate: "x"}}, kit: &fakeKit{templateErr: failed}, script: &script{answers: []string{"{"}}, is: func(err error) bool { return errors.Is(err, failed) },
 		},
 		"a defect": {
-			cfg: agent.Config{ChatTemplate: "x"}, kit: &fakeKit{panicOn: "What now?"}, script: &script{answers: []string{"{"}}, is: says("the agent failed"),
+			cfg: agent.Config{Prompt: format.Options{ChatTemplate: "x"}}, kit: &fakeKit{panicOn: "What now?"}, script: &script{answers: []string{"{"}}, is: says("the agent failed"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -96,8 +96,8 @@ func newAgent(t testing.TB, cfg agent.Config, kit *fakeKit) *agent.Agent {
 
 func agentWith(t testing.TB, cfg agent.Config, kit *fakeKit, vocab agent.Vocabulary) *agent.Agent {
 	t.Helper()
-	if cfg.Format == "" && cfg.ChatTemplate == "" && cfg.Architecture == "" {
-		cfg.Architecture = "qwen3"
+	if cfg.Format == "" && cfg.Prompt.ChatTemplate == "" && cfg.Prompt.Architecture == "" {
+		cfg.Prompt.Architecture = "qwen3"
 	}
 	if kit == nil {
 		kit = &fakeKit{}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agentd/agent"
+	"agentd/agent/format"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 )
@@ -374,11 +375,11 @@ func TestWhatTheSummarizedAgentRefuses(t *testing.T) {
 		"a negative budget":           {agent.Config{Kind: agent.HistorySummarized, Summary: agent.Summary{Budget: -1}}, "none can be negative"},
 		"hidden messages":             {agent.Config{Kind: agent.HistorySummarized, HistoryMaxMessages: 4}, "history_max_messages hides messages"},
 		"answers of a fixed length":   {agent.Config{Kind: agent.HistorySummarized, IgnoreEnd: true}, "are no summaries"},
-		"a template without thinking": {agent.Config{Kind: agent.HistorySummarized, Architecture: "qwen2", EnableThinking: true}, "no thinking"},
+		"a template without thinking": {agent.Config{Kind: agent.HistorySummarized, Prompt: format.Options{Architecture: "qwen2", EnableThinking: true}}, "no thinking"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if test.cfg.Architecture == "" {
-				test.cfg.Architecture = "qwen3"
+			if test.cfg.Prompt.Architecture == "" {
+				test.cfg.Prompt.Architecture = "qwen3"
 			}
 			if _, err := agent.New(test.cfg, &fakeKit{}, new(words)); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one with %q", err, test.want)

@@ -42,9 +42,14 @@ const (
 	// that a session's requests take.
 	durationSmoothing = 0.2
 
-	// withdrawTimeout bounds the request that withdraws a task from a person:
-	// the session is closing, and an endpoint that hangs must not hold it.
+	// withdrawTimeout bounds the request that withdraws a task from a person. An
+	// endpoint that hangs must not hold up a closing session.
 	withdrawTimeout = 5 * time.Second
+
+	// probeInterval and probeTimeout are how often, and for how long, an unreachable
+	// human endpoint is looked for.
+	probeInterval = 10 * time.Second
+	probeTimeout  = 5 * time.Second
 
 	// maxUndelivered bounds the answers of people that a session keeps for
 	// callers whose connection broke before they got them.

@@ -8,7 +8,7 @@ import (
 
 	"agentd/coaching/backend"
 	"agentd/coaching/egress"
-	"agentd/coaching/internal/backtick"
+	"agentd/coaching/internal/quote"
 	"agentd/protocol"
 )
 
@@ -111,6 +111,15 @@ func (l *logbook) task(endpoint string, ask *protocol.HumanCoachingRequest, post
 	l.block("markdown", ask.RenderedPrompt)
 }
 
+// peopleSkipped tells why the people at an endpoint were not asked.
+func (l *logbook) peopleSkipped(endpoint string, err error) {
+	if l == nil {
+		return
+	}
+	l.line("## People at %s\n", l.code(egress.SafeURL(endpoint)))
+	l.line("Not asked: %s\n", l.code(err.Error()))
+}
+
 // taskFailed tells why there is no answer of a person.
 func (l *logbook) taskFailed(err error) {
 	if l == nil {
@@ -158,7 +167,7 @@ func (l *logbook) line(format string, args ...any) {
 // block writes a text between fences that are longer than any in it.
 func (l *logbook) block(language, text string) {
 	text = l.head(text, maxLogBlock)
-	fence := backtick.Fence(text)
+	fence := quote.Fence(text)
 	l.write(fence + language + "\n" + strings.TrimRight(text, "\n") + "\n" + fence + "\n\n")
 }
 
@@ -176,7 +185,7 @@ func (l *logbook) write(s string) {
 // code is a text of others within a line: a code span whose delimiters are
 // longer than any in it.
 func (l *logbook) code(text string) string {
-	return backtick.Span(strings.Join(strings.Fields(l.head(text, maxLogSpan)), " "))
+	return quote.Span(strings.Join(strings.Fields(l.head(text, maxLogSpan)), " "))
 }
 
 // head is the beginning of a text without keys, and by how much it was shortened.

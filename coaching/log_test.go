@@ -19,7 +19,7 @@ func TestTheLogTellsAPersonWhatHappened(t *testing.T) {
 	script := newScript(t, fails(500), says(invalidAnswer1), says(goodAnswer))
 	s := newService(t, Options{Now: func() time.Time { return time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC) }})
 	configure(t, s, "r", llmConfig(openai("gpt", script.URL)))
-	res := coach(t, s, request("r", "c"))
+	res := mustCoach(t, s, newRequest("r", "c"))
 	if len(res.Logs) != 1 || res.Logs[0].CoachingType != protocol.CoachingFailure {
 		t.Fatalf("logs are %v", res.Logs)
 	}
@@ -54,7 +54,7 @@ func TestNoLogsWhenTheSessionWantsNone(t *testing.T) {
 			cfg := llmConfig(openai("gpt", script.URL))
 			cfg.CaptureLogs = false
 			configure(t, s, "r", cfg)
-			if res := coach(t, s, request("r", "c")); res.Status != c.status || len(res.Logs) != 0 {
+			if res := mustCoach(t, s, newRequest("r", "c")); res.Status != c.status || len(res.Logs) != 0 {
 				t.Errorf("%s with logs %v, want %s without", res.Status, res.Logs, c.status)
 			}
 		})
@@ -90,7 +90,7 @@ func TestTextsStayInTheirPlace(t *testing.T) {
 }
 
 func TestLogsAreBoundedAndEndWithTheResult(t *testing.T) {
-	req := request("r", "c")
+	req := newRequest("r", "c")
 	req.RequestID = strings.Repeat("é", maxLogSpan) // longer than a decoder takes, as names in a trajectory may be
 	l := newLogbook(nil, time.Time{}, req, protocol.ProviderLLM)
 	for range 100 {
@@ -128,14 +128,14 @@ func TestHalfAKeyIsNowhere(t *testing.T) {
 			b.Headers = protocol.Headers{"Authorization": "Bearer " + secret}
 			configure(t, s, "r", llmConfig(b))
 			configure(t, s, "people", humanConfig(p.URL+"?key="+secret))
-			done := ask(t.Context(), s, request("people", "c"))
+			done := ask(t.Context(), s, newRequest("people", "c"))
 			p.wait(t, func() bool { return p.connections() == 1 })
 			p.answerAll(protocol.HumanCoachingResponse{Status: protocol.HumanCompleted, Output: &answer})
 			got := receive(t, done, "the answer")
 			if got.err != nil {
 				t.Fatal(got.err)
 			}
-			out.mustNotHold(t, secret[:8], got.res, coach(t, s, request("r", "c")))
+			out.mustNotHold(t, secret[:8], got.res, mustCoach(t, s, newRequest("r", "c")))
 		})
 	}
 }

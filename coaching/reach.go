@@ -63,14 +63,14 @@ func (s *Service) reach(ctx context.Context, cfg *protocol.CoachingSessionConfig
 	}
 	defer sess.seal() // nobody is in it, so this releases it
 
-	failures := make([]error, len(sess.backends))
+	failures := make([]error, len(sess.models))
 	var group errgroup.Group
 	group.SetLimit(maxReachCalls)
-	for i, b := range sess.backends {
+	for i, m := range sess.models {
 		group.Go(func() error {
 			timeout := min(protocol.Seconds(cfg.Backends[i].Timeout), maxReachTime)
-			if err := backend.Reach(ctx, b, timeout); err != nil {
-				failures[i] = fmt.Errorf("%q: %w", b.Name(), err)
+			if err := backend.Reach(ctx, m.Backend, timeout); err != nil {
+				failures[i] = fmt.Errorf("%q: %w", m.Name(), err)
 			}
 			return nil
 		})

@@ -31,7 +31,7 @@ func TestConfigureReachable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			script := newScript(t, says("{}"))
-			s := newService(t, Options{Local: model(func(context.Context, backend.Question) (backend.Answer, error) {
+			s := newService(t, Options{Local: modelFunc(func(context.Context, backend.Question) (backend.Answer, error) {
 				panic("the server's own model was asked")
 			})})
 			err := s.ConfigureReachable(t.Context(), "r", llmConfig(c.backends(script.URL)...))

@@ -19,15 +19,16 @@ import (
 type Service struct {
 	opts    Options        // with the defaults
 	people  *egress.Policy // of the operator's people; nil: there are none
+	breaker *breaker       // of the operator's people
 	local   lateLocal
 	metrics *metrics
-	room    room // for the requests of all sessions
-	answers room // for their responses
+
+	requestBytes byteBudget // for the requests of all sessions
+	answerBytes  byteBudget // for their kept responses
 
 	reaching atomic.Int64 // configurations whose backends are being called
 
-	// base ends when Close breaks off what is in work, alive as soon as Close is
-	// called.
+	// alive ends as soon as Close is called, base when Close aborts what is in work.
 	base, alive         context.Context
 	stopBase, stopAlive context.CancelFunc
 	background          sync.WaitGroup // closings and the sweeper
@@ -46,12 +47,13 @@ func New(o Options) (*Service, error) {
 	}
 	s := &Service{opts: o, sessions: make(map[uuid.UUID]*session)}
 	s.local.set(o.Local)
-	s.room.most = o.MaxBytes
-	s.answers.most = allAnswerBytes
+	s.requestBytes.limit = o.MaxBytes
+	s.answerBytes.limit = allAnswerBytes
 	if o.People.Endpoint != "" {
 		if s.people, err = o.People.policy(); err != nil {
 			return nil, err
 		}
+		s.breaker = &breaker{service: s, endpoint: o.People.Endpoint}
 	}
 	if s.metrics, err = newMetrics(o.Registerer, s.countSessions); err != nil {
 		return nil, err
@@ -284,7 +286,7 @@ func (s *Service) countSessions() float64 {
 // tooManySessions is the error of Create at its limit.
 func tooManySessions(limit int) *FullError {
 	return &FullError{
-		What:       fmt.Sprintf("there are %d coaching sessions, the most that this server takes; close those that are done, or allow more with --coaching-sessions", limit),
+		What:       fmt.Sprintf("there are %d coaching sessions, the most that this server takes; close those that are done", limit),
 		RetryAfter: maxRetryAfter,
 	}
 }

@@ -41,7 +41,7 @@ func TestStates(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			asked, answer := make(chan struct{}), make(chan struct{})
 			held := false
-			s := newService(t, Options{Local: model(func(ctx context.Context, q backend.Question) (backend.Answer, error) {
+			s := newService(t, Options{Local: modelFunc(func(ctx context.Context, q backend.Question) (backend.Answer, error) {
 				if held {
 					asked <- struct{}{}
 					<-answer
@@ -50,7 +50,7 @@ func TestStates(t *testing.T) {
 			})})
 			configs := map[string]*protocol.CoachingSessionConfig{"put A": llmConfig(local()), "put B": llmConfig(local(), local())}
 			post := func() error {
-				_, err := s.Coach(t.Context(), request("r", "c"))
+				_, err := s.Coach(t.Context(), newRequest("r", "c"))
 				return err
 			}
 			posted, deleted := make(chan error, 1), make(chan error, 1)
@@ -140,7 +140,7 @@ func TestASessionThatIsClosedWhileItIsLookedUp(t *testing.T) {
 				}
 				c.after(t, s)
 			}
-			if _, err := s.Coach(t.Context(), request("r", "c")); !errors.Is(err, ErrUnknown) {
+			if _, err := s.Coach(t.Context(), newRequest("r", "c")); !errors.Is(err, ErrUnknown) {
 				t.Errorf("Coach: %v, want ErrUnknown", err)
 			}
 			if n, _ := store.Count(t.Context()); len(s.sessions) != n {
@@ -159,7 +159,7 @@ func TestClosingAllSessionsIsFinal(t *testing.T) {
 	if err := s.Configure(t.Context(), "q", llmConfig(local())); !errors.Is(err, ErrShutdown) {
 		t.Errorf("Configure: %v, want ErrShutdown", err)
 	}
-	if _, err := s.Coach(t.Context(), request("r", "c")); !errors.Is(err, ErrShutdown) {
+	if _, err := s.Coach(t.Context(), newRequest("r", "c")); !errors.Is(err, ErrShutdown) {
 		t.Errorf("Coach: %v, want ErrShutdown", err)
 	}
 	if err := s.CloseSession(t.Context(), "r"); !errors.Is(err, ErrShutdown) {
@@ -169,14 +169,14 @@ func TestClosingAllSessionsIsFinal(t *testing.T) {
 
 func TestClosingAllSessionsBreaksOffWhatDoesNotEnd(t *testing.T) {
 	asked := make(chan struct{})
-	s := newService(t, Options{Local: model(func(ctx context.Context, _ backend.Question) (backend.Answer, error) {
+	s := newService(t, Options{Local: modelFunc(func(ctx context.Context, _ backend.Question) (backend.Answer, error) {
 		asked <- struct{}{}
 		<-ctx.Done()
 		return backend.Answer{}, ctx.Err()
 	})})
 	configure(t, s, "r", llmConfig(local()))
 	answered := make(chan *protocol.SpecializedCoachingResponse, 1)
-	go func() { answered <- coach(t, s, request("r", "c")) }()
+	go func() { answered <- mustCoach(t, s, newRequest("r", "c")) }()
 	receive(t, asked, "the question")
 	ctx, end := context.WithCancel(t.Context())
 	end()

@@ -47,7 +47,7 @@ func TestServersRequestSurvivesConsoleRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	task := repair.NewTask(request)
+	task := repair.NewCase(request)
 	got := ask(t.Context(), f.coach(), task.HumanRequest("r1"))
 	f.eventually("the server waits", func() bool { return f.connections() == 1 })
 	claim := f.claimed("1", "Ann")
@@ -91,7 +91,7 @@ func TestClosedSessionWithdrawsItsTask(t *testing.T) {
 	}
 	coach := f.coach()
 	ctx, leave := context.WithCancel(t.Context())
-	got := ask(ctx, coach, repair.NewTask(request).HumanRequest("r1"))
+	got := ask(ctx, coach, repair.NewCase(request).HumanRequest("r1"))
 	f.eventually("the server waits", func() bool { return f.connections() == 1 })
 	leave()
 	if answer := <-got; answer.err == nil {

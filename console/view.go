@@ -43,7 +43,7 @@ type taskView struct {
 	request  *protocol.HumanCoachingRequest
 	coaching protocol.Raw                         // the coaching request as sent; nil when there is none
 	decoded  *protocol.SpecializedCoachingRequest // nil when there is none
-	repair   *repair.Task                         // nil when there is none
+	repair   *repair.Case                         // nil when there is none
 	points   []repair.Point
 }
 
@@ -53,7 +53,7 @@ func newTaskView(req *protocol.HumanCoachingRequest) *taskView {
 	s := &taskView{request: req}
 	if raw, ok := protocol.Get(req.Payload, keyCoachingRequest); ok {
 		if decoded, err := protocol.DecodeSpecializedCoachingRequest(raw); err == nil {
-			s.coaching, s.decoded, s.repair = raw, decoded, repair.NewTask(decoded)
+			s.coaching, s.decoded, s.repair = raw, decoded, repair.NewCase(decoded)
 			s.points = s.repair.Points()
 			return s
 		}

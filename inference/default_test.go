@@ -11,10 +11,11 @@ import (
 	"testing"
 
 	"agentd/agent/format"
+	"agentd/defaultmodel"
+	"agentd/defaultmodel/household"
 	"agentd/llama"
-	"agentd/models/household"
-	"agentd/models/household/weights"
 	"agentd/protocol"
+	"agentd/scheduler"
 
 	"github.com/rs/zerolog"
 )
@@ -37,10 +38,10 @@ const (
 )
 
 // openDefault opens the default model, or a variant of it.
-func openDefault(t *testing.T, opts Options) *Service {
+func openDefault(t *testing.T, opts Config) *Service {
 	t.Helper()
 	opts.Device, opts.Threads, opts.Log = "cpu", 1, zerolog.Nop()
-	opts.QueueLimit, opts.MaxNewTokens, opts.Constrain = decisionsCompared, 128, "on"
+	opts.Scheduler.QueueLimit, opts.Agent.MaxNewTokens, opts.Agent.Constrain = decisionsCompared, 128, "on"
 	s, err := Open(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
@@ -55,13 +56,13 @@ func openDefault(t *testing.T, opts Options) *Service {
 
 func TestHowMuchIsGuessedIsChosenByWhatItIsWorth(t *testing.T) {
 	for rule, tc := range map[string]struct {
-		opts Options
+		opts Config
 		want int
 	}{
-		"a little on a CPU":                            {Options{DraftRows: -1}, autoDraftCPU},
-		"as one says":                                  {Options{DraftRows: 5, Parallel: 1}, 5},
-		"nothing where answers are no decisions":       {Options{DraftRows: -1, FixedTokens: 8}, 0},
-		"nothing where inputs are to be by themselves": {Options{DraftRows: -1, Reproducible: true}, 0},
+		"a little on a CPU":                            {Config{Scheduler: scheduler.Config{DraftRows: -1}}, autoDraftCPU},
+		"as one says":                                  {Config{Scheduler: scheduler.Config{DraftRows: 5, MaxRunning: 1}}, 5},
+		"nothing where answers are no decisions":       {Config{FixedTokens: 8, Scheduler: scheduler.Config{DraftRows: -1}}, 0},
+		"nothing where inputs are to be by themselves": {Config{Scheduler: scheduler.Config{DraftRows: -1, Alone: true}}, 0},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			if got := openDefault(t, tc.opts).Info().DraftRows; got != tc.want {
@@ -73,15 +74,15 @@ func TestHowMuchIsGuessedIsChosenByWhatItIsWorth(t *testing.T) {
 
 // TestWithoutAPathTheDefaultModelIsServed, and its file named, which is in the cache.
 func TestWithoutAPathTheDefaultModelIsServed(t *testing.T) {
-	f := openDefault(t, Options{}).Info()
-	path, err := weights.Path("")
+	f := openDefault(t, Config{}).Info()
+	path, err := defaultmodel.Path("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !f.Default || f.Path != path || f.Name != "agentd household" || f.Format != format.Qwen {
 		t.Errorf("%+v", f)
 	}
-	if f := openDefault(t, Options{Path: path}).Info(); f.Default {
+	if f := openDefault(t, Config{Path: path}).Info(); f.Default {
 		t.Error("a model that was named is called the default one")
 	}
 }
@@ -89,7 +90,7 @@ func TestWithoutAPathTheDefaultModelIsServed(t *testing.T) {
 // TestTheDefaultModelIsNotMapped from its file in the cache, which others can cut short. A
 // model that is named is.
 func TestTheDefaultModelIsNotMapped(t *testing.T) {
-	path, err := weights.Path("")
+	path, err := defaultmodel.Path("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,13 +103,13 @@ func TestTheDefaultModelIsNotMapped(t *testing.T) {
 		t.Fatal(err)
 	}
 	for given, file := range map[string]string{"": path, copied: copied} {
-		openDefault(t, Options{Path: given})
+		openDefault(t, Config{Path: given})
 		maps, err := os.ReadFile("/proc/self/maps")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if mapped := strings.Contains(string(maps), file); mapped != (given != "") {
-			t.Errorf("--model %q: %s is mapped: %t", given, file, mapped)
+			t.Errorf("path %q: %s is mapped: %t", given, file, mapped)
 		}
 	}
 }
@@ -122,8 +123,8 @@ func TestADefaultModelWithoutACacheIsExplained(t *testing.T) {
 	for rule, cache := range map[string]string{"no directory": file, "no home": ""} {
 		t.Run(rule, func(t *testing.T) {
 			t.Setenv("XDG_CACHE_HOME", cache)
-			_, err := Open(t.Context(), Options{Device: "cpu", Log: zerolog.Nop()})
-			if err == nil || !strings.Contains(err.Error(), "set XDG_CACHE_HOME") || !strings.Contains(err.Error(), "--model") {
+			_, err := Open(t.Context(), Config{Device: "cpu", Log: zerolog.Nop()})
+			if err == nil || !strings.Contains(err.Error(), "set XDG_CACHE_HOME") || !strings.Contains(err.Error(), "Config.Path") {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -224,7 +225,7 @@ func differences(want, got []protocol.AgentOutput) []string {
 // that were taken one after the other, as conversations go. It says nothing of how
 // good they are: agentd eval does.
 func TestTheDefaultModelDecidesTheSameHoweverItIsComputed(t *testing.T) {
-	s := openDefault(t, Options{Parallel: 1})
+	s := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: 1}})
 	inputs := conversations(t, s)
 	want := inTurn(t, s, inputs)
 
@@ -246,21 +247,21 @@ func TestTheDefaultModelDecidesTheSameHoweverItIsComputed(t *testing.T) {
 		return uncached(t, inputs)
 	})
 	compare("with guesses of what comes next", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
-		guessing := openDefault(t, Options{Parallel: 1, DraftRows: autoDraftGPU})
+		guessing := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: 1, DraftRows: autoDraftGPU}})
 		outs := inTurn(t, guessing, inputs)
 		if s := guessing.engine.Stats(); s.DraftTokens == 0 || s.AcceptedTokens < s.DraftTokens/4 {
 			t.Errorf("%d of %d guesses were right", s.AcceptedTokens, s.DraftTokens)
 		}
 		return outs
 	})
-	wide := openDefault(t, Options{Parallel: width})
+	wide := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: width}})
 	compare("sixteen at once", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
 		return together(t, wide, inputs)
 	})
 	compare("sixteen at once, when all of it is in the cache", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
 		return together(t, wide, inputs)
 	})
-	small := openDefault(t, Options{Parallel: width, ContextLength: 8192, CacheRAM: 200e6})
+	small := openDefault(t, Config{ContextLength: 8192, CacheRAM: 200, Scheduler: scheduler.Config{MaxRunning: width}})
 	together(t, small, inputs)
 	compare("sixteen at once, when a part of it is in host memory", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
 		before := small.engine.Stats()
@@ -272,24 +273,24 @@ func TestTheDefaultModelDecidesTheSameHoweverItIsComputed(t *testing.T) {
 		return outs
 	})
 
-	alone := openDefault(t, Options{Parallel: width, Reproducible: true})
+	alone := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: width, Alone: true}})
 	wantAlone := inTurn(t, alone, inputs)
 	compare("each by itself, when sixteen ask at once", 0, wantAlone, func(t *testing.T) []protocol.AgentOutput {
 		return together(t, alone, inputs)
 	})
 
 	compare("sixteen at once, with a KV cache of 8 bits", toleratedIn8Bits, want, func(t *testing.T) []protocol.AgentOutput {
-		return together(t, openDefault(t, Options{Parallel: width, KVType: "q8_0"}), inputs)
+		return together(t, openDefault(t, Config{KVType: "q8_0", Scheduler: scheduler.Config{MaxRunning: width}}), inputs)
 	})
 	compare("sixteen at once, with weights of 8 bits", toleratedIn8Bits, want, func(t *testing.T) []protocol.AgentOutput {
-		return together(t, openDefault(t, Options{Parallel: width, Path: quantized(t)}), inputs)
+		return together(t, openDefault(t, Config{Path: quantized(t), Scheduler: scheduler.Config{MaxRunning: width}}), inputs)
 	})
 }
 
 // quantized is the path of the weights in Q8_0.
 func quantized(t *testing.T) string {
 	t.Helper()
-	source, err := weights.Path("")
+	source, err := defaultmodel.Path("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +307,7 @@ func uncached(t *testing.T, inputs []protocol.AgentInput) []protocol.AgentOutput
 	outs := make([]protocol.AgentOutput, len(inputs))
 	for i := 0; i < len(inputs); i += uncachedStride {
 		t.Run(fmt.Sprintf("decision %d", i), func(t *testing.T) {
-			outs[i] = decide(t, openDefault(t, Options{Parallel: 1, ContextLength: 4096}), inputs[i])
+			outs[i] = decide(t, openDefault(t, Config{ContextLength: 4096, Scheduler: scheduler.Config{MaxRunning: 1}}), inputs[i])
 			if found := cached(t, outs[i]); found != 0 {
 				t.Errorf("%d tokens were in the cache", found)
 			}

@@ -25,26 +25,15 @@ func (s *Service) contextOptions(gpu bool) []llama.ContextOption {
 
 // schedulerConfig is the policy of the engine; what it leaves out follows from
 // the context.
-func (s *Service) schedulerConfig(opts Options, gpu bool, hostCells int) scheduler.Config {
-	chunk := 0
+func (s *Service) schedulerConfig(cfg Config, gpu bool, hostCells int) scheduler.Config {
+	c := cfg.Scheduler
+	c.MaxRunning, c.BatchTokens, c.DraftRows, c.HostCells = s.info.Parallel, s.info.BatchSize, s.info.DraftRows, hostCells
+	c.PrefillChunk, c.Threads = 0, 0
 	if gpu {
-		chunk = min(prefillChunkGPU, s.info.BatchSize)
+		c.PrefillChunk = min(prefillChunkGPU, s.info.BatchSize)
 	}
-	threads := 0
-	if opts.Threads == 0 && !gpu && !opts.Reproducible && s.info.Contexts == 1 { // several would measure each other's trials
-		threads = s.info.Threads
+	if cfg.Threads == 0 && !gpu && !c.Alone && s.info.Contexts == 1 { // several would measure each other's trials
+		c.Threads = s.info.Threads
 	}
-	return scheduler.Config{
-		Threads:        threads,
-		PrefillChunk:   chunk,
-		BatchTokens:    s.info.BatchSize,
-		MaxRunning:     s.info.Parallel,
-		DraftRows:      s.info.DraftRows,
-		QueueLimit:     s.queueLimit,
-		QueueTime:      opts.QueueTime,
-		NoForcedTokens: opts.NoForcedTokens,
-		NoPrefixCache:  opts.NoPrefixCache,
-		Alone:          opts.Reproducible,
-		HostCells:      hostCells,
-	}
+	return c
 }

@@ -51,18 +51,19 @@ func fitContext(trained, limit int, free uint64, perCell float64) int {
 	return (cells + 255) / 256 * 256
 }
 
-// hostCells is how many evicted cells each of the contexts keeps in bytes of host
-// memory, of which free are available (0: unknown).
-func hostCells(bytes, free uint64, contexts int, perCell float64) (int, error) {
-	if bytes == 0 {
+// hostCells is how many evicted cells each of the contexts keeps in megabytes of host
+// memory. The machine has free bytes of it; 0: unknown.
+func hostCells(megabytes int, free uint64, contexts int, perCell float64) (int, error) {
+	if megabytes == 0 {
 		return 0, nil
 	}
+	bytes := uint64(megabytes) * 1e6
 	if free > 0 && bytes > free {
-		return 0, fmt.Errorf("--cache-ram %d is more than the %d MB of memory that are free; lower it", bytes/1e6, free/1e6)
+		return 0, fmt.Errorf("Config.CacheRAM %d is more than the %d MB of memory that are free; lower it", megabytes, free/1e6)
 	}
 	cells := int(float64(bytes) / float64(contexts) / perCell)
 	if cells < scheduler.MinHostCells {
-		return 0, fmt.Errorf("--cache-ram %d holds %d tokens for each context, which is of no use; raise it or set it to 0", bytes/1e6, cells)
+		return 0, fmt.Errorf("Config.CacheRAM %d holds %d tokens for each context, which is of no use; raise it or set it to 0", megabytes, cells)
 	}
 	return cells, nil
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"agentd/protocol"
+	"agentd/scheduler"
 )
 
 // rawOutputs are the texts of an answer's model calls, with what ended them.
@@ -23,8 +24,8 @@ func rawOutputs(t *testing.T, o protocol.AgentOutput) (list []string) {
 // TestTheDefaultModelDecidesTheSameWithForcedTokens, to the byte and with the same
 // number of tokens, but for steps of several rows, which round otherwise.
 func TestTheDefaultModelDecidesTheSameWithForcedTokens(t *testing.T) {
-	with := openDefault(t, Options{Parallel: 1})
-	without := openDefault(t, Options{Parallel: 1, NoForcedTokens: true})
+	with := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: 1}})
+	without := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: 1, NoForcedTokens: true}})
 	inputs := conversations(t, with)
 	a, b := inTurn(t, with, inputs), inTurn(t, without, inputs)
 	differ := 0

@@ -47,6 +47,7 @@ type EngineInfo struct {
 	Parallel      int
 	DraftRows     int // see scheduler.Config
 	BatchSize     int
+	MaxNewTokens  int
 	Sampling      generation.Sampling
 
 	Agent   string        // agent.FullHistory or agent.HistorySummarized
@@ -70,7 +71,7 @@ func (s *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pro
 	}
 	if n > s.queueLimit { // waiting would not help
 		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue,
-			fmt.Sprintf("needs %d generations at once, and the server's queue takes %d; ask for fewer candidates", n, s.queueLimit), "inputs")}
+			fmt.Sprintf("needs %d generations at once, but this server admits %d (queue_limit); ask for fewer candidates", n, s.queueLimit), "inputs")}
 	}
 	admission, err := s.engine.Admit(n)
 	if err != nil {

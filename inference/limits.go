@@ -2,6 +2,13 @@ package inference
 
 // Limits and automatic choices.
 const (
+	// defaultQueueLimit admits the largest request of the protocol (4,096 candidates) with
+	// as much again behind it.
+	defaultQueueLimit = 8192
+	// defaultModelNewTokens bounds an answer of the default model. Its longest decisions
+	// take about half of that: TestDefaultModelAnswersFit.
+	defaultModelNewTokens = 256
+
 	// autoContextCPU and autoContextGPU cap the KV cache that nobody asked for,
 	// in tokens: enough for a batch of long histories, not all of the memory.
 	autoContextCPU = 32 << 10

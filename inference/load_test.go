@@ -6,8 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"agentd/agent"
 	"agentd/llama"
 	"agentd/llama/synth"
+	"agentd/scheduler"
 
 	"github.com/rs/zerolog"
 )
@@ -21,9 +23,7 @@ func TestStepsFitASmallContext(t *testing.T) {
 	}
 	for name, batch := range map[string]int{"chosen": 0, "given": 1024} {
 		t.Run(name, func(t *testing.T) {
-			s, err := Open(t.Context(), Options{
-				Path: path, Device: "cpu", ContextLength: 256, BatchSize: batch, Threads: 1, QueueLimit: 8, MaxNewTokens: 16, Log: zerolog.Nop(),
-			})
+			s, err := Open(t.Context(), Config{Path: path, Device: "cpu", ContextLength: 256, Threads: 1, Log: zerolog.Nop(), Scheduler: scheduler.Config{BatchTokens: batch, QueueLimit: 8}, Agent: agent.Config{MaxNewTokens: 16}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,10 +58,7 @@ func TestTheTypeOfTheCacheDoesNotDecideHowAttentionIsComputed(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(test.kvType, " ", test.want.Attention), func(t *testing.T) {
 			defer llama.SetSharedAttention(true)
-			s, err := Open(t.Context(), Options{
-				Path: path, Device: "cpu", KVType: test.kvType, GGMLAttention: test.ggml,
-				ContextLength: 512, Threads: 1, QueueLimit: 8, MaxNewTokens: 16, Log: zerolog.Nop(),
-			})
+			s, err := Open(t.Context(), Config{Path: path, Device: "cpu", KVType: test.kvType, GGMLAttention: test.ggml, ContextLength: 512, Threads: 1, Log: zerolog.Nop(), Scheduler: scheduler.Config{QueueLimit: 8}, Agent: agent.Config{MaxNewTokens: 16}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,13 +86,11 @@ func TestAnAnswerLongerThanTheTrainingIsRefusedAtOnce(t *testing.T) {
 	}
 	for name, length := range map[string]int{"chosen": 0, "given": 8192} {
 		t.Run(name, func(t *testing.T) {
-			s, err := Open(t.Context(), Options{
-				Path: path, Device: "cpu", ContextLength: length, Threads: 1, QueueLimit: 8, MaxNewTokens: 1024, Log: zerolog.Nop(),
-			})
+			s, err := Open(t.Context(), Config{Path: path, Device: "cpu", ContextLength: length, Threads: 1, Log: zerolog.Nop(), Scheduler: scheduler.Config{QueueLimit: 8}, Agent: agent.Config{MaxNewTokens: 1024}})
 			if err == nil {
 				t.Fatal(s.Close(), "it was opened")
 			}
-			if !strings.Contains(err.Error(), "--max-new-tokens 1024") || !strings.Contains(err.Error(), "trained on") {
+			if !strings.Contains(err.Error(), "Config.Agent.MaxNewTokens 1024") || !strings.Contains(err.Error(), "trained on") {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -110,13 +105,11 @@ func TestHostMemoryIsRefusedForModelsThatCannotUseIt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := Open(t.Context(), Options{
-				Path: path, Device: "cpu", ContextLength: 512, CacheRAM: 50e6, Threads: 1, QueueLimit: 8, MaxNewTokens: 16, Log: zerolog.Nop(),
-			})
+			s, err := Open(t.Context(), Config{Path: path, Device: "cpu", ContextLength: 512, CacheRAM: 50, Threads: 1, Log: zerolog.Nop(), Scheduler: scheduler.Config{QueueLimit: 8}, Agent: agent.Config{MaxNewTokens: 16}})
 			if err == nil {
 				t.Fatal(s.Close(), "it was opened")
 			}
-			if !strings.Contains(err.Error(), "--cache-ram 50 can't be used with this model") {
+			if !strings.Contains(err.Error(), "Config.CacheRAM 50 can't be used with this model") {
 				t.Errorf("got %v", err)
 			}
 		})

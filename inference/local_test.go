@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"agentd/agent"
+	"agentd/agent/format"
 	"agentd/coaching/backend"
 	"agentd/llama"
 	"agentd/llama/synth"
@@ -22,7 +23,7 @@ import (
 
 // openTiny opens a generated model with a small vocabulary that does not think
 // for long and closes its strings.
-func openTiny(t *testing.T, arch string, opts Options) *Service {
+func openTiny(t *testing.T, arch string, opts Config) *Service {
 	t.Helper()
 	spec, err := synth.Preset("tiny", arch)
 	if err != nil {
@@ -36,12 +37,12 @@ func openTiny(t *testing.T, arch string, opts Options) *Service {
 	if opts.Path, err = synth.Cached("", spec); err != nil {
 		t.Fatal(err)
 	}
-	opts.Device, opts.Threads, opts.MaxNewTokens, opts.Log = "cpu", 1, 16, zerolog.Nop()
+	opts.Device, opts.Threads, opts.Agent.MaxNewTokens, opts.Log = "cpu", 1, 16, zerolog.Nop()
 	if opts.ContextLength == 0 {
 		opts.ContextLength = 2048
 	}
-	if opts.QueueLimit == 0 {
-		opts.QueueLimit = 4
+	if opts.Scheduler.QueueLimit == 0 {
+		opts.Scheduler.QueueLimit = 4
 	}
 	s, err := Open(t.Context(), opts)
 	if err != nil {
@@ -73,16 +74,16 @@ func ask(text string) backend.Question {
 func TestTheModelCoachesInEveryFormat(t *testing.T) {
 	for name, test := range map[string]struct {
 		arch string
-		opts Options
+		opts Config
 	}{
-		"qwen":               {synth.Qwen3, Options{}},
-		"qwen, thinking":     {synth.Qwen3, Options{EnableThinking: true}},
-		"qwen 3.5, hybrid":   {synth.Qwen35, Options{}},
-		"gpt-oss":            {synth.GPTOSS, Options{}},
-		"llama":              {synth.Llama, Options{}},
-		"template":           {synth.Qwen3, Options{Format: "template"}},
-		"template, thinking": {synth.Qwen3, Options{Format: "template", EnableThinking: true}},
-		"template, json":     {synth.Qwen3, Options{Format: "template", OutputStyle: "json"}},
+		"qwen":               {synth.Qwen3, Config{}},
+		"qwen, thinking":     {synth.Qwen3, Config{Agent: agent.Config{Prompt: format.Options{EnableThinking: true}}}},
+		"qwen 3.5, hybrid":   {synth.Qwen35, Config{}},
+		"gpt-oss":            {synth.GPTOSS, Config{}},
+		"llama":              {synth.Llama, Config{}},
+		"template":           {synth.Qwen3, Config{Agent: agent.Config{Format: "template"}}},
+		"template, thinking": {synth.Qwen3, Config{Agent: agent.Config{Format: "template", Prompt: format.Options{EnableThinking: true}}}},
+		"template, json":     {synth.Qwen3, Config{Agent: agent.Config{Format: "template", Prompt: format.Options{OutputStyle: "json"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openTiny(t, test.arch, test.opts)
@@ -128,7 +129,7 @@ func TestTheModelCoachesInEveryFormat(t *testing.T) {
 }
 
 func TestTheModelAsACoachSaysWhatIsInTheWay(t *testing.T) {
-	s := openTiny(t, synth.Qwen3, Options{ContextLength: 512, QueueLimit: 1})
+	s := openTiny(t, synth.Qwen3, Config{ContextLength: 512, Scheduler: scheduler.Config{QueueLimit: 1}})
 	if s.Window() != 512 {
 		t.Errorf("the window is %d", s.Window())
 	}
@@ -184,7 +185,7 @@ func TestTheModelAsACoachSaysWhatIsInTheWay(t *testing.T) {
 
 // TestAskUsesThePortableSchemaWithoutAnExactOne and the default number of tokens.
 func TestAskUsesThePortableSchemaWithoutAnExactOne(t *testing.T) {
-	s := openTiny(t, synth.Qwen3, Options{})
+	s := openTiny(t, synth.Qwen3, Config{})
 	q := ask("What now?")
 	q.Schema, q.Exact, q.MaxTokens = protocol.Raw(`{"enum":["yes"]}`), nil, 0
 	got, err := s.Ask(t.Context(), q)

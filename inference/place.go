@@ -33,7 +33,7 @@ func (p placed) describe() string {
 // gets as many. Each group holds the whole model, which its contexts share. On the
 // CPU there is one group.
 //
-// shares says that there is a --tensor-split, which needs groups of several GPUs.
+// shares is true when Config.TensorSplit is set, which needs groups of several GPUs.
 func (p placed) split(n int, shares bool) ([]placed, error) {
 	if !p.gpu() {
 		return []placed{p}, nil
@@ -41,11 +41,11 @@ func (p placed) split(n int, shares bool) ([]placed, error) {
 	gpus := len(p.gpus)
 	groups := min(n, gpus)
 	if n%groups != 0 || gpus%groups != 0 {
-		return nil, fmt.Errorf("--contexts %d can't be dealt out evenly to %d devices: use a multiple or a divisor of that, or name fewer with --device", n, gpus)
+		return nil, fmt.Errorf("Config.Contexts %d can't be dealt out evenly to %d devices: use a multiple or a divisor of that, or name fewer with Config.Device", n, gpus)
 	}
 	size := gpus / groups
 	if shares && size == 1 && gpus > 1 {
-		return nil, fmt.Errorf("--tensor-split shares one model out to several devices, but --contexts %d puts a whole one on each; remove one of the two", n)
+		return nil, fmt.Errorf("Config.TensorSplit shares one model out to several devices, but Config.Contexts %d puts a whole one on each; remove one of the two", n)
 	}
 	list := make([]placed, groups)
 	for i := range list {
@@ -70,14 +70,14 @@ func (p placed) freeMemory(now []llama.Device) uint64 {
 }
 
 // placement loads the backend plugins beside the libraries and picks devices.
-func placement(opts Options) (placed, error) {
+func placement(cfg Config) (placed, error) {
 	dir := llama.LibDir()
 	names, pluginErr := llama.LoadBackends(dir)
 	for _, name := range names {
-		opts.Log.Info().Str("plugin", name).Msg("backend loaded")
+		cfg.Log.Info().Str("plugin", name).Msg("backend loaded")
 	}
 	if pluginErr != nil {
-		opts.Log.Error().Err(pluginErr).Str("directory", dir).Msg("a backend is there but could not be loaded")
+		cfg.Log.Error().Err(pluginErr).Str("directory", dir).Msg("a backend is there but could not be loaded")
 	}
 	var gpus []llama.Device
 	for _, d := range llama.Devices() {
@@ -85,31 +85,31 @@ func placement(opts Options) (placed, error) {
 			gpus = append(gpus, d)
 		}
 	}
-	p, err := chooseDevices(opts, gpus)
+	p, err := chooseDevices(cfg, gpus)
 	if err != nil && pluginErr != nil {
 		err = fmt.Errorf("%w (%w)", err, pluginErr)
 	}
 	if err == nil && !p.gpu() {
-		opts.Log.Info().Msg("running on the CPU")
+		cfg.Log.Info().Msg("running on the CPU")
 	}
 	return p, err
 }
 
-// chooseDevices applies --device, --gpu-layers and --tensor-split to the GPUs
+// chooseDevices applies Device, GPULayers and TensorSplit of cfg to the GPUs
 // that are there.
-func chooseDevices(opts Options, gpus []llama.Device) (placed, error) {
+func chooseDevices(cfg Config, gpus []llama.Device) (placed, error) {
 	cpu := placed{devices: []string{"cpu"}}
-	wanted := strings.ToLower(strings.TrimSpace(opts.Device))
+	wanted := strings.ToLower(strings.TrimSpace(cfg.Device))
 	if wanted == "cpu" {
 		return cpu, nil
 	}
 	if wanted == "" || wanted == "auto" {
 		if len(gpus) == 0 {
-			if opts.GPULayers > 0 {
-				return placed{}, fmt.Errorf("--gpu-layers %d: there is no GPU here; remove it, or run make cuda to build the CUDA backend", opts.GPULayers)
+			if cfg.GPULayers > 0 {
+				return placed{}, fmt.Errorf("Config.GPULayers %d: there is no GPU here; remove it, or run make cuda to build the CUDA backend", cfg.GPULayers)
 			}
-			if len(opts.TensorSplit) > 0 {
-				return placed{}, errors.New("--tensor-split: there is no GPU here; remove it, or run make cuda to build the CUDA backend")
+			if len(cfg.TensorSplit) > 0 {
+				return placed{}, errors.New("Config.TensorSplit: there is no GPU here; remove it, or run make cuda to build the CUDA backend")
 			}
 			return cpu, nil
 		}
@@ -119,13 +119,13 @@ func chooseDevices(opts Options, gpus []llama.Device) (placed, error) {
 			return placed{}, err
 		}
 	}
-	if n := len(opts.TensorSplit); n > 0 && n != len(gpus) {
-		return placed{}, fmt.Errorf("--tensor-split has %d shares for %d devices; give one for each", n, len(gpus))
+	if n := len(cfg.TensorSplit); n > 0 && n != len(gpus) {
+		return placed{}, fmt.Errorf("Config.TensorSplit has %d shares for %d devices; give one for each", n, len(gpus))
 	}
-	if opts.GPULayers == 0 {
+	if cfg.GPULayers == 0 {
 		return cpu, nil
 	}
-	p := placed{layers: opts.GPULayers, gpus: gpus}
+	p := placed{layers: cfg.GPULayers, gpus: gpus}
 	for _, d := range gpus {
 		p.devices = append(p.devices, d.Name)
 	}
@@ -156,9 +156,9 @@ func named(list string, gpus []llama.Device) ([]llama.Device, error) {
 		switch {
 		case matched:
 		case len(known) == 0:
-			return nil, fmt.Errorf("--device %s: there is no GPU here; use cpu, or run make cuda to build the CUDA backend", word)
+			return nil, fmt.Errorf("Config.Device %s: there is no GPU here; use cpu, or run make cuda to build the CUDA backend", word)
 		default:
-			return nil, fmt.Errorf("--device %s: there is no such device; use cpu or one of %s", word, strings.Join(known, ", "))
+			return nil, fmt.Errorf("Config.Device %s: there is no such device; use cpu or one of %s", word, strings.Join(known, ", "))
 		}
 	}
 	return found, nil

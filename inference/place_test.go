@@ -14,26 +14,26 @@ import (
 func TestDevicesAreChosenByNameAndLayers(t *testing.T) {
 	two := []llama.Device{{Name: "CUDA0", Description: "a"}, {Name: "CUDA1", Description: "b"}}
 	for name, test := range map[string]struct {
-		opts    Options
+		opts    Config
 		gpus    []llama.Device
 		devices []string
 		layers  int
 		err     string
 	}{
-		"auto without a GPU":         {Options{Device: "auto", GPULayers: -1}, nil, []string{"cpu"}, 0, ""},
-		"auto with GPUs":             {Options{Device: "auto", GPULayers: -1}, two, []string{"CUDA0", "CUDA1"}, -1, ""},
-		"cpu beside GPUs":            {Options{Device: "CPU", GPULayers: -1}, two, []string{"cpu"}, 0, ""},
-		"no layers on the GPU":       {Options{Device: "auto"}, two, []string{"cpu"}, 0, ""},
-		"one by name":                {Options{Device: "cuda1", GPULayers: 5}, two, []string{"CUDA1"}, 5, ""},
-		"one by torch's name":        {Options{Device: "cuda:1", GPULayers: -1}, two, []string{"CUDA1"}, -1, ""},
-		"all by kind":                {Options{Device: "cuda", GPULayers: -1}, two, []string{"CUDA0", "CUDA1"}, -1, ""},
-		"an order":                   {Options{Device: "CUDA1, CUDA0,cuda", GPULayers: -1}, two, []string{"CUDA1", "CUDA0"}, -1, ""},
-		"a split":                    {Options{Device: "auto", GPULayers: -1, TensorSplit: []float32{3, 1}}, two, []string{"CUDA0", "CUDA1"}, -1, ""},
-		"an unknown name":            {Options{Device: "CUDA7", GPULayers: -1}, two, nil, 0, "--device cuda7: there is no such device; use cpu or one of CUDA0, CUDA1"},
-		"a GPU that is not there":    {Options{Device: "cuda", GPULayers: -1}, nil, nil, 0, "make cuda"},
-		"layers without a GPU":       {Options{Device: "auto", GPULayers: 4}, nil, nil, 0, "--gpu-layers 4"},
-		"a split without a GPU":      {Options{Device: "auto", GPULayers: -1, TensorSplit: []float32{1}}, nil, nil, 0, "--tensor-split"},
-		"a split of the wrong width": {Options{Device: "CUDA0", GPULayers: -1, TensorSplit: []float32{1, 1}}, two, nil, 0, "2 shares for 1 devices"},
+		"auto without a GPU":         {Config{Device: "auto", GPULayers: -1}, nil, []string{"cpu"}, 0, ""},
+		"auto with GPUs":             {Config{Device: "auto", GPULayers: -1}, two, []string{"CUDA0", "CUDA1"}, -1, ""},
+		"cpu beside GPUs":            {Config{Device: "CPU", GPULayers: -1}, two, []string{"cpu"}, 0, ""},
+		"no layers on the GPU":       {Config{Device: "auto"}, two, []string{"cpu"}, 0, ""},
+		"one by name":                {Config{Device: "cuda1", GPULayers: 5}, two, []string{"CUDA1"}, 5, ""},
+		"one by torch's name":        {Config{Device: "cuda:1", GPULayers: -1}, two, []string{"CUDA1"}, -1, ""},
+		"all by kind":                {Config{Device: "cuda", GPULayers: -1}, two, []string{"CUDA0", "CUDA1"}, -1, ""},
+		"an order":                   {Config{Device: "CUDA1, CUDA0,cuda", GPULayers: -1}, two, []string{"CUDA1", "CUDA0"}, -1, ""},
+		"a split":                    {Config{Device: "auto", GPULayers: -1, TensorSplit: []float32{3, 1}}, two, []string{"CUDA0", "CUDA1"}, -1, ""},
+		"an unknown name":            {Config{Device: "CUDA7", GPULayers: -1}, two, nil, 0, "Config.Device cuda7: there is no such device; use cpu or one of CUDA0, CUDA1"},
+		"a GPU that is not there":    {Config{Device: "cuda", GPULayers: -1}, nil, nil, 0, "make cuda"},
+		"layers without a GPU":       {Config{Device: "auto", GPULayers: 4}, nil, nil, 0, "Config.GPULayers 4"},
+		"a split without a GPU":      {Config{Device: "auto", GPULayers: -1, TensorSplit: []float32{1}}, nil, nil, 0, "Config.TensorSplit"},
+		"a split of the wrong width": {Config{Device: "CUDA0", GPULayers: -1, TensorSplit: []float32{1, 1}}, two, nil, 0, "2 shares for 1 devices"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := chooseDevices(test.opts, test.gpus)
@@ -81,7 +81,7 @@ func TestContextsAreDealtOutToDevices(t *testing.T) {
 		{3, 2, false, nil},
 		{4, 4, true, nil},
 	} {
-		p, err := chooseDevices(Options{Device: "auto", GPULayers: -1}, gpus[:test.gpus])
+		p, err := chooseDevices(Config{Device: "auto", GPULayers: -1}, gpus[:test.gpus])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,9 +107,9 @@ func TestQuantizationNoneRefusesQuantizedFiles(t *testing.T) {
 	}{
 		"auto takes anything":    {"auto", llama.ModelInfo{Quantized: true, NativeMXFP4: true}, nil},
 		"none takes plain":       {"none", llama.ModelInfo{Architecture: "qwen3", FileType: "F16"}, nil},
-		"none refuses Q8_0":      {"none", llama.ModelInfo{Architecture: "qwen3", Quantized: true, FileType: "Q8_0"}, []string{"f.gguf", "Q8_0", "--quantization auto", "F16"}},
-		"none refuses MXFP4":     {"none", llama.ModelInfo{Architecture: "qwen3moe", Quantized: true, NativeMXFP4: true}, []string{"f.gguf", "MXFP4", "needs --quantization auto"}},
-		"none refuses GPT-OSS":   {"none", llama.ModelInfo{Architecture: synth.GPTOSS}, []string{"f.gguf", "GPT-OSS", "needs --quantization auto"}},
+		"none refuses Q8_0":      {"none", llama.ModelInfo{Architecture: "qwen3", Quantized: true, FileType: "Q8_0"}, []string{"f.gguf", "Q8_0", "Config.Quantization auto", "F16"}},
+		"none refuses MXFP4":     {"none", llama.ModelInfo{Architecture: "qwen3moe", Quantized: true, NativeMXFP4: true}, []string{"f.gguf", "MXFP4", "needs Config.Quantization auto"}},
+		"none refuses GPT-OSS":   {"none", llama.ModelInfo{Architecture: synth.GPTOSS}, []string{"f.gguf", "GPT-OSS", "needs Config.Quantization auto"}},
 		"auto takes GPT-OSS":     {"auto", llama.ModelInfo{Architecture: synth.GPTOSS}, nil},
 		"the default is to take": {"", llama.ModelInfo{Quantized: true}, nil},
 	} {
@@ -154,19 +154,20 @@ func TestContextFitsModelMemoryAndCap(t *testing.T) {
 
 func TestHostMemoryIsSharedByContextsAndMustBeThere(t *testing.T) {
 	for name, test := range map[string]struct {
-		bytes, free uint64
-		contexts    int
-		want        int
-		err         string
+		megabytes int
+		free      uint64
+		contexts  int
+		want      int
+		err       string
 	}{
 		"none":               {0, 1 << 40, 2, 0, ""},
-		"shared":             {10_000_000, 1 << 40, 2, 5000, ""},
-		"memory unknown":     {10_000_000, 0, 1, 10000, ""},
-		"more than is free":  {10_000_000, 9_000_000, 1, 0, "--cache-ram 10 is more than the 9 MB"},
-		"too little for use": {1_000_000, 1 << 40, 100, 0, "--cache-ram 1 holds 10 tokens"},
+		"shared":             {10, 1 << 40, 2, 5000, ""},
+		"memory unknown":     {10, 0, 1, 10000, ""},
+		"more than is free":  {10, 9_000_000, 1, 0, "Config.CacheRAM 10 is more than the 9 MB"},
+		"too little for use": {1, 1 << 40, 100, 0, "Config.CacheRAM 1 holds 10 tokens"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := hostCells(test.bytes, test.free, test.contexts, 1000)
+			got, err := hostCells(test.megabytes, test.free, test.contexts, 1000)
 			if got != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 				t.Errorf("got %d, %v", got, err)
 			}

@@ -14,10 +14,10 @@ import (
 // and chat template, and loads no weights. It is safe for concurrent use.
 type Prompts struct{ service *Service }
 
-// OpenPrompts loads the vocabulary of the model at opts.Path, which is required. It uses the
+// OpenPrompts loads the vocabulary of the model at cfg.Path, which is required. It uses the
 // agent settings of the other options.
-func OpenPrompts(ctx context.Context, opts Options) (p *Prompts, err error) {
-	if err := llama.Init(opts.Log); err != nil {
+func OpenPrompts(ctx context.Context, cfg Config) (p *Prompts, err error) {
+	if err := llama.Init(cfg.Log); err != nil {
 		return nil, err
 	}
 	_, pluginErr := llama.LoadBackends(llama.LibDir()) // matters only if the CPU's is missing too
@@ -27,16 +27,16 @@ func OpenPrompts(ctx context.Context, opts Options) (p *Prompts, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	s.model, err = llama.New(opts.Path, llama.SetCancel(ctx), llama.SetVocabOnly(true), llama.SetDevices("cpu"))
+	s.model, err = llama.New(cfg.Path, llama.SetCancel(ctx), llama.SetVocabOnly(true), llama.SetDevices("cpu"))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("the vocabulary of %s could not be loaded: %w; check that it is a complete GGUF file", opts.Path, err), pluginErr)
+		return nil, errors.Join(fmt.Errorf("the vocabulary of %s could not be loaded: %w; check that it is a complete GGUF file", cfg.Path, err), pluginErr)
 	}
 	s.models = []*llama.Model{s.model} // for Close
 	s.info.Architecture = s.model.Info().Architecture
-	if err := s.loadTemplate(opts); err != nil {
+	if err := s.loadTemplate(cfg); err != nil {
 		return nil, err
 	}
-	if err := s.makeAgent(opts); err != nil {
+	if err := s.makeAgent(cfg); err != nil {
 		return nil, err
 	}
 	return &Prompts{s}, nil

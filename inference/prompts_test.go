@@ -16,7 +16,7 @@ func TestClosedPromptsHaveFreedTheirVocabulary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := OpenPrompts(t.Context(), Options{Path: path, Log: zerolog.Nop()})
+	p, err := OpenPrompts(t.Context(), Config{Path: path, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

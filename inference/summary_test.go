@@ -8,31 +8,32 @@ import (
 	"agentd/agent"
 	"agentd/llama/synth"
 	"agentd/protocol"
+	"agentd/scheduler"
 )
 
 func TestTheBudgetOfSummariesFitsTheContext(t *testing.T) {
 	for name, test := range map[string]struct {
-		opts              Options
+		opts              Config
 		context, trained  int
 		budget, maxTokens int
 		want              string // of the error
 	}{
-		"a large context":                     {Options{MaxNewTokens: 1024}, 32768, 40960, 5000, 1024, ""},
-		"a model of a short context":          {Options{MaxNewTokens: 1024}, 32768, 4096, 2304, 576, ""},
-		"a small cache":                       {Options{MaxNewTokens: 256}, 2048, 4096, 1344, 336, ""},
-		"a longer summary leaves less":        {Options{MaxNewTokens: 256, SummaryMaxTokens: 1000}, 4096, 0, 2322, 1000, ""},
-		"characters":                          {Options{MaxNewTokens: 1024, SummaryCharacters: true}, 32768, 40960, 20000, 1024, ""},
-		"characters in a small cache":         {Options{MaxNewTokens: 256, SummaryCharacters: true}, 2048, 4096, 5376, 336, ""},
-		"a budget that one chose":             {Options{MaxNewTokens: 256, SummaryBudget: 1500}, 2048, 4096, 1500, 375, ""},
-		"few characters":                      {Options{MaxNewTokens: 256, SummaryBudget: 5000, SummaryCharacters: true}, 8192, 8192, 5000, 312, ""},
-		"without contexts, for prompts alone": {Options{MaxNewTokens: 256}, 0, 0, 5000, 1024, ""},
+		"a large context":                     {Config{Agent: agent.Config{MaxNewTokens: 1024}}, 32768, 40960, 5000, 1024, ""},
+		"a model of a short context":          {Config{Agent: agent.Config{MaxNewTokens: 1024}}, 32768, 4096, 2304, 576, ""},
+		"a small cache":                       {Config{Agent: agent.Config{MaxNewTokens: 256}}, 2048, 4096, 1344, 336, ""},
+		"a longer summary leaves less":        {Config{Agent: agent.Config{MaxNewTokens: 256, Summary: agent.Summary{MaxTokens: 1000}}}, 4096, 0, 2322, 1000, ""},
+		"characters":                          {Config{Agent: agent.Config{MaxNewTokens: 1024, Summary: agent.Summary{Characters: true}}}, 32768, 40960, 20000, 1024, ""},
+		"characters in a small cache":         {Config{Agent: agent.Config{MaxNewTokens: 256, Summary: agent.Summary{Characters: true}}}, 2048, 4096, 5376, 336, ""},
+		"a budget that one chose":             {Config{Agent: agent.Config{MaxNewTokens: 256, Summary: agent.Summary{Budget: 1500}}}, 2048, 4096, 1500, 375, ""},
+		"few characters":                      {Config{Agent: agent.Config{MaxNewTokens: 256, Summary: agent.Summary{Budget: 5000, Characters: true}}}, 8192, 8192, 5000, 312, ""},
+		"without contexts, for prompts alone": {Config{Agent: agent.Config{MaxNewTokens: 256}}, 0, 0, 5000, 1024, ""},
 
-		"a budget beyond the context":        {Options{MaxNewTokens: 1024, SummaryBudget: 3100}, 32768, 4096, 0, 0, "--summary-budget 3100 and the 1024 tokens"},
-		"a summary beyond it":                {Options{MaxNewTokens: 16, SummaryBudget: 2000, SummaryMaxTokens: 100}, 2048, 0, 0, 0, "the 100 tokens of an answer or a summary do not fit"},
-		"a summary that fills the budget":    {Options{MaxNewTokens: 256, SummaryBudget: 1000, SummaryMaxTokens: 1000}, 8192, 0, 0, 0, "--summary-max-tokens 1000 leaves nothing"},
-		"one that fills few characters":      {Options{MaxNewTokens: 256, SummaryBudget: 4000, SummaryMaxTokens: 1000, SummaryCharacters: true}, 8192, 0, 0, 0, "--summary-max-tokens 1000 leaves nothing"},
-		"no room at all":                     {Options{MaxNewTokens: 252}, 256, 0, 0, 0, "has no room"},
-		"a budget too small for any summary": {Options{MaxNewTokens: 252, SummaryBudget: 2}, 8192, 0, 0, 0, "has no room"},
+		"a budget beyond the context":        {Config{Agent: agent.Config{MaxNewTokens: 1024, Summary: agent.Summary{Budget: 3100}}}, 32768, 4096, 0, 0, "Config.Agent.Summary.Budget 3100 and the 1024 tokens"},
+		"a summary beyond it":                {Config{Agent: agent.Config{MaxNewTokens: 16, Summary: agent.Summary{Budget: 2000, MaxTokens: 100}}}, 2048, 0, 0, 0, "the 100 tokens of an answer or a summary do not fit"},
+		"a summary that fills the budget":    {Config{Agent: agent.Config{MaxNewTokens: 256, Summary: agent.Summary{Budget: 1000, MaxTokens: 1000}}}, 8192, 0, 0, 0, "Config.Agent.Summary.MaxTokens 1000 leaves nothing"},
+		"one that fills few characters":      {Config{Agent: agent.Config{MaxNewTokens: 256, Summary: agent.Summary{Budget: 4000, MaxTokens: 1000, Characters: true}}}, 8192, 0, 0, 0, "Config.Agent.Summary.MaxTokens 1000 leaves nothing"},
+		"no room at all":                     {Config{Agent: agent.Config{MaxNewTokens: 252}}, 256, 0, 0, 0, "has no room"},
+		"a budget too small for any summary": {Config{Agent: agent.Config{MaxNewTokens: 252, Summary: agent.Summary{Budget: 2}}}, 8192, 0, 0, 0, "has no room"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Service{info: EngineInfo{ContextLength: test.context, TrainedContext: test.trained}}
@@ -52,7 +53,7 @@ func TestTheBudgetOfSummariesFitsTheContext(t *testing.T) {
 
 // TestSummariesAreAdmittedWithTheirRequest and give back what they do not need.
 func TestSummariesAreAdmittedWithTheirRequest(t *testing.T) {
-	s := openTiny(t, synth.Qwen3, Options{Agent: agent.HistorySummarized, SummaryBudget: 3000, SummaryMaxTokens: 8, QueueLimit: 3, ContextLength: 8192})
+	s := openTiny(t, synth.Qwen3, Config{ContextLength: 8192, Scheduler: scheduler.Config{QueueLimit: 3}, Agent: agent.Config{Kind: agent.HistorySummarized, Summary: agent.Summary{Budget: 3000, MaxTokens: 8}}})
 	ask := func(history string, n int) ([]protocol.AgentOutput, error) {
 		req, err := protocol.DecodeAgentRequest([]byte(fmt.Sprintf(
 			`{"request_id":"r","inputs":[{"id":1,"num_outputs":%d,"memory":{"history":[%s]},"instruction":{"type":"user","content":"Go."}}]}`, n, history)))
@@ -65,7 +66,7 @@ func TestSummariesAreAdmittedWithTheirRequest(t *testing.T) {
 	if outs, err := ask(long, 2); err != nil || len(outs) != 2 || len(outs[0].InternalSteps) != 2 {
 		t.Fatalf("%d outputs, %v: %+v", len(outs), err, outs[0].Error)
 	}
-	if _, err := ask(long, 3); err == nil || !strings.Contains(err.Error(), "needs 4 generations at once, and the server's queue takes 3") {
+	if _, err := ask(long, 3); err == nil || !strings.Contains(err.Error(), "needs 4 generations at once, but this server admits 3") {
 		t.Errorf("one more than may be admitted: %v", err)
 	}
 	if outs, err := ask("", 3); err != nil || len(outs) != 3 {

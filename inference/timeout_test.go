@@ -8,6 +8,7 @@ import (
 	"agentd/agent"
 	"agentd/llama/synth"
 	"agentd/protocol"
+	"agentd/scheduler"
 )
 
 // overdue is a context whose deadline passes when a test says so.
@@ -29,7 +30,7 @@ func (o overdue) Err() error {
 
 // TestATimeoutConcernsOnlyTheCandidatesThatAreNotDone: one decodes at a time, and the time is up when the first one is done.
 func TestATimeoutConcernsOnlyTheCandidatesThatAreNotDone(t *testing.T) {
-	s := openTiny(t, synth.Qwen3, Options{FixedTokens: 500, Parallel: 1, QueueLimit: 32})
+	s := openTiny(t, synth.Qwen3, Config{FixedTokens: 500, Scheduler: scheduler.Config{MaxRunning: 1, QueueLimit: 32}})
 	req, err := protocol.DecodeAgentRequest([]byte(`{"request_id":"r","inputs":[{"id":1,"num_outputs":32,"instruction":{"type":"user","content":"Go."}}]}`))
 	if err != nil {
 		t.Fatal(err)

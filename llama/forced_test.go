@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"agentd/defaultmodel"
 	"agentd/llama/synth"
-	"agentd/models/household/weights"
 )
 
 // callGrammar is that of one or more tool calls or a reply, as agents have it.
@@ -57,7 +57,7 @@ func callText(r *rand.Rand) string {
 // forceModels are vocabularies of different kinds.
 func forceModels(t testing.TB) map[string]*Model {
 	t.Helper()
-	path, err := weights.Path("")
+	path, err := defaultmodel.Path("")
 	if err != nil {
 		t.Fatal(err)
 	}

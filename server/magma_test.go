@@ -134,7 +134,7 @@ func TestRefusedSessionsAreLoggedWithTheReason(t *testing.T) {
 			log: []string{`"status":422`, "body.backends.b.headers.Authorization: must be a string", "body.backends.b.timeout", "unknown field"}},
 		"broken JSON":            {body: session(`"headers":{"Authorization":"Bearer SECRET"`), log: []string{`"status":422`}},
 		"another configuration":  {err: coaching.ErrConflict, log: []string{`"status":409`, "another configuration"}},
-		"too many sessions":      {err: &coaching.FullError{What: "there are 2 (--coaching-sessions)"}, log: []string{`"status":503`, "--coaching-sessions"}},
+		"too many sessions":      {err: &coaching.FullError{What: "there are 2 (coaching_sessions)"}, log: []string{`"status":503`, "coaching_sessions"}},
 		"coaching that is off":   {change: func(o *Options) { *o = testOptions() }, log: []string{`"status":503`, reason}},
 		"a server that loads":    {state: Loading, log: []string{`"status":503`, "still loading"}},
 		"no token":               {change: func(o *Options) { o.Tokens = []string{"a-token"} }, level: "info", log: []string{`"status":401`, "bearer token"}},

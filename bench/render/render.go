@@ -19,10 +19,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"agentd/agent"
+	"agentd/agent/format"
 	"agentd/bench/workload"
+	"agentd/defaultmodel"
 	"agentd/inference"
 	"agentd/llama"
-	"agentd/models/household/weights"
 )
 
 // Options are agentd's own where they change a prompt or a grammar, with its
@@ -45,7 +46,7 @@ type Options struct {
 // model's, which the program embeds.
 func Model(path string) (file, sum string, err error) {
 	if path == "" {
-		if path, err = weights.Path(""); err != nil {
+		if path, err = defaultmodel.Path(""); err != nil {
 			return "", "", fmt.Errorf("the default model needs a file in the cache: %w; set XDG_CACHE_HOME to a directory that can be written to, or name a GGUF file", err)
 		}
 	}
@@ -69,12 +70,7 @@ func Render(ctx context.Context, trace *workload.Trace, path string, o Options) 
 	if err != nil {
 		return err
 	}
-	prompts, err := inference.OpenPrompts(ctx, inference.Options{
-		Path: file, Format: o.Format, ChatTemplate: o.ChatTemplate, OutputStyle: o.OutputStyle, Constrain: o.Constrain,
-		EnableThinking: o.EnableThinking, ReasoningEffort: o.ReasoningEffort, HistoryMaxMessages: o.HistoryMaxMessages,
-		CallsPerRobot: "any", // other servers can't take a grammar that counts them
-		Log:           zerolog.Nop(),
-	})
+	prompts, err := inference.OpenPrompts(ctx, inference.Config{Path: file, Log: zerolog.Nop(), Agent: agent.Config{Format: o.Format, Prompt: format.Options{ChatTemplate: o.ChatTemplate, OutputStyle: o.OutputStyle, EnableThinking: o.EnableThinking, ReasoningEffort: o.ReasoningEffort, CallsPerRobot: "any"}, Constrain: o.Constrain, HistoryMaxMessages: o.HistoryMaxMessages}})
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agentd/agent/memory"
-	"agentd/models/household/dataset"
+	"agentd/defaultmodel/dataset"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 )

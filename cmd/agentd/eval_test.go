@@ -13,11 +13,15 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"agentd/cmd/agentd/demo"
+	"agentd/cmd/agentd/eval"
+	"agentd/cmd/agentd/serve"
+	"agentd/defaultmodel/dataset"
+	householddemo "agentd/defaultmodel/demo"
+	"agentd/defaultmodel/evaluate"
+	"agentd/defaultmodel/household"
+	"agentd/internal/options"
 	"agentd/llama/synth"
-	"agentd/models/household"
-	"agentd/models/household/demo"
-	"agentd/models/household/evaluate"
-	"agentd/models/household/playback"
 	"agentd/protocol"
 	"agentd/server"
 
@@ -29,9 +33,9 @@ const evalToken = "0123456789abcdef"
 
 // plannerModel decides as the planner does in the episodes of a measurement and in
 // the first houses of a demo.
-func plannerModel(t *testing.T, o evaluate.Options) *playback.Model {
+func plannerModel(t *testing.T, o evaluate.Options) *dataset.Playback {
 	t.Helper()
-	m, err := playback.New()
+	m, err := dataset.NewPlayback()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,10 +47,10 @@ func plannerModel(t *testing.T, o evaluate.Options) *playback.Model {
 		}
 	}
 	for seed := range uint64(3) {
-		episodes = append(episodes, demo.Episode(seed))
+		episodes = append(episodes, householddemo.Episode(seed))
 	}
 	for _, e := range episodes {
-		if err := m.Teach(t.Context(), e, playback.Planner); err != nil {
+		if err := m.Teach(t.Context(), e, dataset.PlannerAnswer); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -56,7 +60,9 @@ func plannerModel(t *testing.T, o evaluate.Options) *playback.Model {
 // serveInference is the URL of an agent server with another inference than a model.
 func serveInference(t *testing.T, d server.Inference, tokens ...string) string {
 	t.Helper()
-	s, err := server.New(server.Options{Info: agentInfo(release, false), Log: zerolog.Nop(), Tokens: tokens})
+	info := serve.DefaultConfig().Server.Info
+	info.Capabilities[protocol.CapabilityCoaching], info.CoachingUnavailableReason = false, "a test"
+	s, err := server.New(server.Options{Info: info, Log: zerolog.Nop(), Tokens: tokens})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +141,8 @@ func TestEvalMeasuresARunningServer(t *testing.T) {
 	}
 }
 
-// TestEvalStartsAServerForEachSettingOfConstraints with the options of the model.
-func TestEvalStartsAServerForEachSettingOfConstraints(t *testing.T) {
+// TestEvalMeasuresBothConstraintSettings with the options of the model.
+func TestEvalMeasuresBothConstraintSettings(t *testing.T) {
 	// One client: how many prompts are computed together may change decisions that
 	// are as good as each other.
 	args := []string{"--clients", "1", "--model", tinyModel(t, synth.Qwen3), "--threads", "1", "--max-new-tokens", "8", "--episodes", "1", "--tool-names", "known", "--log-level", "error"}
@@ -154,8 +160,8 @@ func TestEvalStartsAServerForEachSettingOfConstraints(t *testing.T) {
 	}
 }
 
-// TestAnInterruptedEvalPrintsWhatItMeasured and says so; --check fails.
-func TestAnInterruptedEvalPrintsWhatItMeasured(t *testing.T) {
+// TestInterruptedEvalPrintsPartialReport and says so; --check fails.
+func TestInterruptedEvalPrintsPartialReport(t *testing.T) {
 	o := evaluate.Options{Episodes: 10, Seed: 1}
 	m := plannerModel(t, o)
 	for _, check := range []bool{false, true} {
@@ -186,9 +192,9 @@ func (d *breaking) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pr
 	return d.Inference.Decide(ctx, req)
 }
 
-// TestAnEvalWhoseServerBreaksPrintsWhatItMeasured, as interrupted, and is an error.
+// TestEvalWithBrokenServerPrintsPartialReport, as interrupted, and is an error.
 // Where nothing was measured, the error is all.
-func TestAnEvalWhoseServerBreaksPrintsWhatItMeasured(t *testing.T) {
+func TestEvalWithBrokenServerPrintsPartialReport(t *testing.T) {
 	m := plannerModel(t, evaluate.Options{Episodes: 10, Seed: 1})
 	args := []string{"--episodes", "10", "--clients", "1", "--url"}
 	report, err := evaluated(t.Context(), t, append(args, serveInference(t, &breaking{Inference: m, at: 20}))...)
@@ -206,8 +212,8 @@ func TestAnEvalWhoseServerBreaksPrintsWhatItMeasured(t *testing.T) {
 	}
 }
 
-// TestAnEvalThatIsInterruptedWhileItsModelLoadsSaysSo, with nothing to show.
-func TestAnEvalThatIsInterruptedWhileItsModelLoadsSaysSo(t *testing.T) {
+// TestEvalInterruptedWhileLoadingPrintsNotice, with nothing to show.
+func TestEvalInterruptedWhileLoadingPrintsNotice(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out strings.Builder
@@ -216,7 +222,7 @@ func TestAnEvalThatIsInterruptedWhileItsModelLoadsSaysSo(t *testing.T) {
 	}
 }
 
-func TestEvalAndDemoSayWhatIsWrong(t *testing.T) {
+func TestEvalAndDemoErrorsNameFix(t *testing.T) {
 	url, notReady := serveInference(t, plannerModel(t, evaluate.Options{}), evalToken), serveInference(t, nil)
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
@@ -269,15 +275,15 @@ func TestDemoShowsARunningServer(t *testing.T) {
 	}
 }
 
-func TestHelpOfEvalAndDemoListsEveryOption(t *testing.T) {
-	for command, opts := range map[string][]option{"eval": evalOptions(new(evalConfig)), "demo": demoOptions(new(demoConfig))} {
+func TestEvalAndDemoHelpListEveryOption(t *testing.T) {
+	for command, page := range map[string]*options.Command{"eval": eval.DefaultConfig().Command(), "demo": demo.DefaultConfig().Command()} {
 		var out strings.Builder
 		if err := run(t.Context(), []string{command, "--help"}, &out, io.Discard); err != nil {
 			t.Fatal(err)
 		}
-		for _, o := range opts {
-			if !strings.Contains(out.String(), "  --"+o.name) {
-				t.Errorf("%s: --%s is missing", command, o.name)
+		for _, o := range page.Options {
+			if !strings.Contains(out.String(), "  --"+o.Name) {
+				t.Errorf("%s: --%s is missing", command, o.Name)
 			}
 		}
 		for line := range strings.Lines(out.String()) {

@@ -106,15 +106,15 @@ func TestNamesAreJudgedByTheirAddressesWhenDialed(t *testing.T) {
 		{"NAT64 of metadata", nil, "a.example", []string{"64:ff9b::a9fe:a9fe"}, "metadata"},
 		{"link-local with a zone", nil, "a.example", []string{"fe80::1%lo"}, "link-local"},
 		{"unspecified", nil, "a.example", []string{"0.0.0.0"}, "unspecified"},
-		{"private", nil, "a.example", []string{"10.0.0.1"}, "--coaching-allow"},
+		{"private", nil, "a.example", []string{"10.0.0.1"}, "(allow "},
 		{"one forbidden among many", nil, "a.example", []string{"127.0.0.1", "127.0.0.2", "169.254.169.254"}, "metadata"},
 		{"one private among many", nil, "a.example", []string{"127.0.0.1", "192.168.0.1"}, "private"},
 		{"a listed name vouches for its addresses", []string{"a.example"}, "a.example", []string{"127.0.0.1"}, ""},
 		{"but not for those never allowed", []string{"a.example"}, "a.example", []string{"169.254.169.254"}, "metadata"},
 		{"a listed domain vouches too", []string{"*.example"}, "a.example", []string{"127.0.0.1"}, ""},
 		{"a listed range holds the address", []string{"127.0.0.0/8"}, "a.example", []string{"127.0.0.1"}, ""},
-		{"a listed range does not hold the address", []string{"10.0.0.0/8"}, "a.example", []string{"127.0.0.1"}, "--coaching-allow"},
-		{"another name is listed beside a range", []string{"b.example", "10.0.0.0/8"}, "a.example", []string{"127.0.0.1"}, "--coaching-allow"},
+		{"a listed range does not hold the address", []string{"10.0.0.0/8"}, "a.example", []string{"127.0.0.1"}, "(allow "},
+		{"another name is listed beside a range", []string{"b.example", "10.0.0.0/8"}, "a.example", []string{"127.0.0.1"}, "(allow "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

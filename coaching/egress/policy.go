@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -9,12 +10,10 @@ import (
 	"strings"
 )
 
-// allowFlag is where an operator lists what clients may reach.
-const allowFlag = "--coaching-allow"
-
-// Policy says which endpoints and headers of clients are acceptable. It never
+// Policy decides which endpoints and headers of clients are acceptable. It never
 // changes, so any number of goroutines may use it.
 type Policy struct {
+	option   string         // how messages name the list of what is allowed
 	listed   bool           // the entries below replace the default
 	hosts    []string       // "example.org", in lower case
 	domains  []string       // ".example.org": what ends so
@@ -51,6 +50,14 @@ func NewPolicy(allow []string) (*Policy, error) {
 		}
 	}
 	return p, nil
+}
+
+// Named returns the same policy, whose messages name the option that lists what is
+// allowed.
+func (p *Policy) Named(option string) *Policy {
+	named := *p
+	named.option = option
+	return &named
 }
 
 // PolicyFor is the policy of an endpoint that the operator names: only its host
@@ -124,8 +131,8 @@ func (p *Policy) vouches(name string) bool {
 		slices.ContainsFunc(p.domains, func(d string) bool { return strings.HasSuffix(name, d) })
 }
 
-// allowWith is the option that would allow a host or an address, for messages.
-func allowWith(entry string) string { return "(" + allowFlag + " " + entry + ")" }
+// allowWith tells in messages how to allow a host or an address.
+func (p *Policy) allowWith(entry string) string { return "(" + cmp.Or(p.option, "allow") + " " + entry + ")" }
 
 // refuse says why an address must not be connected to, "" when it may. The entry
 // is what an operator would list to allow it.
@@ -136,9 +143,9 @@ func (p *Policy) refuse(a netip.Addr, vouched bool, entry string) string {
 	case vouched:
 		return ""
 	case p.listed && !p.lists(a.Unmap()):
-		return "an address that the server's operator does not allow " + allowWith(entry)
+		return "an address that the server's operator does not allow " + p.allowWith(entry)
 	case !p.listed && c == private:
-		return what + ", which only the server's operator can allow " + allowWith(entry)
+		return what + ", which only the server's operator can allow " + p.allowWith(entry)
 	}
 	return ""
 }

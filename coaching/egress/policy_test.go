@@ -237,7 +237,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		"http://[fe80::1%25eth0]/":          "write it plainly",
 		"http://bücher.example/":            "xn--",
 		"http://2130706433/":                "four decimal parts",
-		"http://10.0.0.1/":                  "only the server's operator can allow (--coaching-allow 10.0.0.1)",
+		"http://10.0.0.1/":                  "only the server's operator can allow (allow 10.0.0.1)",
 		"http://169.254.169.254/":           "a metadata address, which is never allowed",
 		"http://127.0.0.1/ ":                "at byte 17",
 		"http://127.0.0.1/#x":               "leave it out",

@@ -82,7 +82,7 @@ func (p *Policy) checkHost(host string) (addr netip.Addr, why string) {
 		}
 	}
 	if p.listed && len(p.prefixes) == 0 && !p.vouches(name) {
-		return addr, "names a host that the server's operator does not allow " + allowWith(name)
+		return addr, "names a host that the server's operator does not allow " + p.allowWith(name)
 	}
 	return addr, ""
 }

@@ -194,6 +194,17 @@ func (c *Coach) Withdraw(ctx context.Context, requestID string) error {
 	return c.broken(res.StatusCode, nil, "does not withdraw the task: it answered %d %s", res.StatusCode, c.said(res))
 }
 
+// Reach reports why the endpoint does not answer; nil means that it does. It withdraws
+// a task that no person has, whose id the caller makes up.
+func (c *Coach) Reach(ctx context.Context, id string) error {
+	err := c.Withdraw(ctx, id)
+	var e *Error
+	if errors.As(err, &e) && e.Status != 0 && !temporary(e.Status) {
+		return nil
+	}
+	return err
+}
+
 // do sends one request below /v1/coaching/requests.
 func (c *Coach) do(ctx context.Context, method, below string, body []byte) (*http.Response, error) {
 	base, query, hasQuery := strings.Cut(c.endpoint, "?")
