@@ -3,11 +3,10 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strconv"
 
 	"agentd/agent/format"
 	"agentd/agent/internal/gbnf"
+	"agentd/scheduler/generation"
 )
 
 // Toolkit is what the agent asks of the loaded model apart from generation.
@@ -72,9 +71,9 @@ type Result struct {
 
 // Reasons for the end of a completion.
 const (
-	FinishStop   = "stop"   // an end token
-	FinishLength = "length" // MaxTokens
-	FinishRepeat = "repetition"
+	FinishStop   = string(generation.FinishStop)
+	FinishLength = string(generation.FinishLength)
+	FinishRepeat = string(generation.FinishRepeat)
 )
 
 // Completion is one answer.
@@ -89,29 +88,10 @@ type Completion struct {
 }
 
 // ErrClosed is returned by a Generator that takes no more work; Run returns it.
-var ErrClosed = errors.New("the generator is closed")
+var ErrClosed = generation.ErrClosed
 
-// ContextOverflowError says that a prompt and its answer don't fit the context.
-type ContextOverflowError struct {
-	Prompt int // tokens
-	MaxNew int // tokens that the answer may have
-	Limit  int // tokens that a sequence may have
-	// AtLeast says that the prompt was too long to count.
-	AtLeast bool
-}
-
-func (e ContextOverflowError) Error() string {
-	return fmt.Sprintf("the prompt has %s tokens; with %d for the answer that is more than the context's %d",
-		e.Count(), e.MaxNew, e.Limit)
-}
-
-// Count is the number of the prompt's tokens, for messages.
-func (e ContextOverflowError) Count() string {
-	if e.AtLeast {
-		return fmt.Sprintf("at least %d", e.Prompt)
-	}
-	return strconv.Itoa(e.Prompt)
-}
+// ContextOverflowError is returned for a prompt that can never fit the context.
+type ContextOverflowError = generation.OverflowError
 
 // GrammarError says that a grammar can't be used, or admitted no token.
 type GrammarError struct{ Err error }

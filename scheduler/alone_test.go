@@ -13,6 +13,7 @@ import (
 	"agentd/llama"
 	"agentd/llama/synth"
 	"agentd/scheduler/core"
+	"agentd/scheduler/generation"
 )
 
 // stepRecorder keeps the rows of every step since the cache was last emptied.
@@ -42,10 +43,10 @@ func (r *stepRecorder) Decode(rows []core.Row) error {
 func TestAloneTheSameGenerationIsComputedInTheSameStepsWhateverElseThereIs(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	prompt := func(i int) []llama.Token { return tokenize(t, m, fmt.Sprint(story[:40], i, story[i:])) }
-	ask := func(concurrent bool) (runs [][]string, results []*Result) {
+	ask := func(concurrent bool) (runs [][]string, results []*generation.Result) {
 		var r *stepRecorder
 		e := newTestEngine(t, setup{cfg: Config{Alone: true}, wrap: func(b backend) backend { r = &stepRecorder{backend: b}; return r }})
-		results = make([]*Result, 12)
+		results = make([]*generation.Result, 12)
 		var wg sync.WaitGroup
 		for i := range results {
 			one := func() {
@@ -55,7 +56,7 @@ func TestAloneTheSameGenerationIsComputedInTheSameStepsWhateverElseThereIs(t *te
 					t.Error(err)
 					return
 				}
-				result.Times = JobTimes{}
+				result.Times = generation.Times{}
 				results[i] = result
 				for k, got := range result.Completions {
 					if want := naive(t, m, g, k); !cmp.Equal(got, want) {
@@ -149,7 +150,7 @@ func TestAloneWhatWaitsGoesElsewhereWhenTheDeviceIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := greedy(tokenize(t, e.model, story), 1, 6)
-	pending := ticket.Submit(t.Context(), []Generation{g, g, g, g, g, g}) // placed at once, so both have some
+	pending := ticket.Submit(t.Context(), []generation.Request{g, g, g, g, g, g}) // placed at once, so both have some
 	<-first.enter
 	close(first.open)
 	for _, p := range pending {

@@ -109,7 +109,7 @@ func (b *contextBackend) Forget() error { return b.Memory().Forget() }
 func (b *contextBackend) Decode(rows []core.Row) error {
 	b.batch.Reset()
 	for _, r := range rows {
-		if err := b.batch.Add(llama.Token(r.Token), llama.Pos(r.Pos), llama.SeqID(r.Seq), r.Output); err != nil {
+		if err := b.batch.Add(r.Token, llama.Pos(r.Pos), llama.SeqID(r.Seq), r.Output); err != nil {
 			return err
 		}
 	}

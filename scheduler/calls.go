@@ -9,26 +9,12 @@ import (
 
 	"agentd/llama"
 	"agentd/scheduler/core"
+	"agentd/scheduler/generation"
 )
-
-// CallForm is how the calls of a completion stand in its text, so that one which
-// comes again is seen. The zero value has none.
-type CallForm struct {
-	// Begin is the text behind which calls stand. What it has from a brace on belongs
-	// to the first call.
-	Begin string
-	// End is the text that ends one. "": calls are the JSON objects that Depth-1 others
-	// are around.
-	End   string
-	Depth int
-	// Again is the text behind which another part of the completion begins, whose calls
-	// have nothing to do with those before: the end of thoughts. "": there is none.
-	Again string
-}
 
 // callReader reads a text as it is written and notes its calls.
 type callReader struct {
-	form   CallForm
+	form   generation.CallForm
 	text   []byte
 	inside bool // behind Begin
 	calls  []string
@@ -115,7 +101,7 @@ func (r *callReader) made(call []byte) string {
 // says adds a token to what t has chosen; with it a candidate may say a call again,
 // and then has ended.
 func (w *worker) says(t *task, token llama.Token) (repeats bool) {
-	t.tokens = append(t.tokens, core.Token(token))
+	t.tokens = append(t.tokens, token)
 	cand := &t.job.cands[t.cand]
 	if cand.calls == nil {
 		return false
@@ -128,11 +114,7 @@ func (w *worker) says(t *task, token llama.Token) (repeats bool) {
 
 // cameAgain says what a candidate said four times in a row.
 func (w *worker) cameAgain(tokens []core.Token) string {
-	list := make([]llama.Token, len(tokens))
-	for i, t := range tokens {
-		list[i] = llama.Token(t)
-	}
-	return fmt.Sprintf("%q came four times in a row", clip(w.model.Vocab().Detokenize(list, true)))
+	return fmt.Sprintf("%q came four times in a row", clip(w.model.Vocab().Detokenize(tokens, true)))
 }
 
 // clip shortens what a model said for a message.

@@ -9,14 +9,15 @@ import (
 
 	"agentd/llama"
 	"agentd/llama/synth"
+	"agentd/scheduler/generation"
 )
 
 func TestCallReader(t *testing.T) {
-	hermes := CallForm{Begin: "<tool_call>", Depth: 1, Again: "</think>"}
-	tagged := CallForm{Begin: "<tool_call>", End: "</parameter>\n</function>\n</tool_call>"}
-	parallel := CallForm{Begin: "functions.call_in_parallel", Depth: 2, Again: "<|start|>assistant"}
-	object := CallForm{Begin: `"action":`, Depth: 1}
-	bare := CallForm{Begin: `{"name": "`, Depth: 1}
+	hermes := generation.CallForm{Begin: "<tool_call>", Depth: 1, Again: "</think>"}
+	tagged := generation.CallForm{Begin: "<tool_call>", End: "</parameter>\n</function>\n</tool_call>"}
+	parallel := generation.CallForm{Begin: "functions.call_in_parallel", Depth: 2, Again: "<|start|>assistant"}
+	object := generation.CallForm{Begin: `"action":`, Depth: 1}
+	bare := generation.CallForm{Begin: `{"name": "`, Depth: 1}
 	const look, wait = `{"name": "look", "arguments": {"a": {"b": "}"}}}`, `{"name": "wait", "arguments": {}}`
 	block := func(calls ...string) string {
 		return "<tool_call>\n" + strings.Join(calls, "\n</tool_call>\n<tool_call>\n") + "\n</tool_call>"
@@ -25,7 +26,7 @@ func TestCallReader(t *testing.T) {
 		return "<function=say>\n<parameter=text>\n" + text + "\n</parameter>\n</function>"
 	}
 	for name, tc := range map[string]struct {
-		form       CallForm
+		form       generation.CallForm
 		text, want string
 	}{
 		"no call":                         {hermes, `{"a": {}} {"a": {}} ` + look + look, ""},
@@ -79,19 +80,19 @@ func TestCompletionsThatRepeatThemselvesEnd(t *testing.T) {
 	e := newTestEngine(t, setup{})
 	const loop = `root ::= "Now, " ("the very same words all over again; "){30} "end."`
 	for name, tc := range map[string]struct {
-		adjust   func(*Generation)
-		finish   Finish
+		adjust   func(*generation.Request)
+		finish   generation.Finish
 		text     string
 		repeated string
 	}{
-		"four times":      {nil, FinishRepeat, "Now, " + strings.Repeat("the very same words all over again; ", 4), `" the very same words all over again;" came four times in a row`},
-		"limited before":  {func(g *Generation) { g.MaxTokens = 20 }, FinishLength, "", ""},
-		"not looked for":  {func(g *Generation) { g.StopRepeats = false }, FinishLength, "", ""},
-		"sampled by many": {func(g *Generation) { g.N, g.Seeds, g.Sampler.Temperature = 3, []uint32{1, 2, 3}, 1 }, FinishRepeat, "", "came four times in a row"},
+		"four times":      {nil, generation.FinishRepeat, "Now, " + strings.Repeat("the very same words all over again; ", 4), `" the very same words all over again;" came four times in a row`},
+		"limited before":  {func(g *generation.Request) { g.MaxTokens = 20 }, generation.FinishLength, "", ""},
+		"not looked for":  {func(g *generation.Request) { g.StopRepeats = false }, generation.FinishLength, "", ""},
+		"sampled by many": {func(g *generation.Request) { g.N, g.Seeds, g.Temperature = 3, []uint32{1, 2, 3}, 1 }, generation.FinishRepeat, "", "came four times in a row"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := greedy(tokenize(t, m, name), 1, 200)
-			g.Sampler.Grammar, g.StopRepeats = loop, true
+			g.Grammar, g.StopRepeats = loop, true
 			if tc.adjust != nil {
 				tc.adjust(&g)
 			}
@@ -101,12 +102,12 @@ func TestCompletionsThatRepeatThemselvesEnd(t *testing.T) {
 				if c.Finish != tc.finish || !strings.HasPrefix(text, strings.TrimSpace(tc.text)) || !strings.Contains(c.Repeated, strings.TrimPrefix(tc.repeated, `" `)) || (tc.repeated == "") != (c.Repeated == "") {
 					t.Errorf("finish %s, %q came again, in %q", c.Finish, c.Repeated, c.Text)
 				}
-				if tc.finish == FinishRepeat && len(text) > len("Now, ")+5*36 {
+				if tc.finish == generation.FinishRepeat && len(text) > len("Now, ")+5*36 {
 					t.Errorf("it ended behind %q", text)
 				}
 			}
 			want := 0
-			if tc.finish == FinishRepeat {
+			if tc.finish == generation.FinishRepeat {
 				want = g.N
 			}
 			if got := int(e.Stats().Repeated - before); got != want {
@@ -146,14 +147,14 @@ func TestRepetitionsEndWhereTheyDoWithoutForcedTokensAndGuesses(t *testing.T) {
 				}})
 			}
 			g := constrained(sampled(prompt, 10, 400, 7))
-			g.Sampler.Grammar = strings.Replace(g.Sampler.Grammar, "{0,2}", "{0,9}", 1)
-			g.StopRepeats, g.Calls = true, CallForm{Begin: "<tool_call>", Depth: 1}
+			g.Grammar = strings.Replace(g.Grammar, "{0,2}", "{0,9}", 1)
+			g.StopRepeats, g.Calls = true, generation.CallForm{Begin: "<tool_call>", Depth: 1}
 			with, without := mustGenerate(t, open(cfg), g), mustGenerate(t, open(Config{NoForcedTokens: true}), g)
 			if diff := cmp.Diff(without.Completions, with.Completions); diff != "" {
 				t.Error(diff)
 			}
 			for _, c := range with.Completions {
-				if c.Finish != FinishRepeat || !strings.HasPrefix(c.Repeated, `the call {"name":`) || !strings.HasSuffix(c.Repeated, "} came twice") || strings.HasSuffix(c.Text, "</tool_call>") {
+				if c.Finish != generation.FinishRepeat || !strings.HasPrefix(c.Repeated, `the call {"name":`) || !strings.HasSuffix(c.Repeated, "} came twice") || strings.HasSuffix(c.Text, "</tool_call>") {
 					t.Errorf("finish %s, %q, in %q", c.Finish, c.Repeated, c.Text)
 				}
 			}

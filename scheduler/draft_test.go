@@ -10,7 +10,7 @@ import (
 
 	"agentd/llama"
 	"agentd/llama/synth"
-	"agentd/scheduler/core"
+	"agentd/scheduler/generation"
 )
 
 // guessable says whether an architecture's memory can take guesses back.
@@ -28,7 +28,7 @@ func TestGuessesChangeNothingButTheSteps(t *testing.T) {
 func guessesChangeNothing(t *testing.T, arch string, noForced bool) {
 	prompt := tokenize(t, testModel(t, arch), story)
 	with, without := newScribes(t, arch, prompt, Config{DraftRows: 16, MaxRunning: 8, NoForcedTokens: noForced})
-	for name, g := range map[string]Generation{
+	for name, g := range map[string]generation.Request{
 		"greedy":              constrained(greedy(prompt, 1, 400)),
 		"without constraints": greedy(prompt, 1, 400),
 		"sampled":             constrained(sampled(prompt, 3, 400, 7)),
@@ -71,7 +71,7 @@ func TestGuessesEndWhereAnotherSpeaks(t *testing.T) {
 	e := newTestEngine(t, setup{outputs: 8, cfg: Config{DraftRows: 8}})
 	got := e.workers[0].rules.Endings
 	for token := range llama.Token(e.model.Vocab().Size()) {
-		if ends := e.model.Vocab().IsEOG(token); ends != slices.Contains(got, core.Token(token)) {
+		if ends := e.model.Vocab().IsEOG(token); ends != slices.Contains(got, token) {
 			t.Errorf("token %d ends a turn: %t, and may be guessed: %t", token, ends, ends)
 		}
 	}

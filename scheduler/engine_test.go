@@ -16,6 +16,7 @@ import (
 	"agentd/llama"
 	"agentd/llama/synth"
 	"agentd/scheduler/core"
+	"agentd/scheduler/generation"
 )
 
 const story = "The robot walks into the kitchen, looks at the table and the two cups on it, and waits for what comes next."
@@ -27,7 +28,7 @@ func TestACompletionIsWhatANaiveLoopGives(t *testing.T) {
 		t.Run(arch, func(t *testing.T) {
 			m := testModel(t, arch)
 			e := newTestEngine(t, setup{arch: arch})
-			for name, g := range map[string]Generation{
+			for name, g := range map[string]generation.Request{
 				"greedy":             greedy(tokenize(t, m, story), 1, 24),
 				"greedy, two":        greedy(tokenize(t, m, story[:40]), 2, 24),
 				"sampled, many":      sampled(tokenize(t, m, story), 6, 24, 7),
@@ -79,14 +80,14 @@ func TestConcurrentGenerationsDoNotDisturbEachOther(t *testing.T) {
 func TestTheSameGenerationGivesTheSameOnAFreshEngine(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	g := sampled(tokenize(t, m, story), 5, 30, 11)
-	var first *Result
+	var first *generation.Result
 	for range 3 {
 		e := newTestEngine(t, setup{})
 		r := mustGenerate(t, e, g)
 		if times := r.Times; times.Queue <= 0 || times.FirstToken <= times.Queue || times.End <= times.FirstToken {
 			t.Errorf("times %+v", times)
 		}
-		r.Times = JobTimes{}
+		r.Times = generation.Times{}
 		if first == nil {
 			first = r
 		} else if diff := cmp.Diff(first, r); diff != "" {
@@ -122,7 +123,7 @@ func TestWhatWasComputedIsReused(t *testing.T) {
 	computed := e.Stats().PrefillTokens
 	next := mustGenerate(t, e, greedy(turn, 3, 8))
 	known := len(prompt) + len(first.Completions[0].Tokens)
-	if first.Completions[0].Finish == FinishLength {
+	if first.Completions[0].Finish == generation.FinishLength {
 		known--
 	}
 	if next.CachedTokens != known {
@@ -261,9 +262,9 @@ func TestADeadlineKeepsTheCandidatesThatHaveEnded(t *testing.T) {
 			} else {
 				for i, c := range r.Completions {
 					switch ended := i < test.kept; {
-					case ended && (c.Err != nil || c.Finish != FinishLength || len(c.Tokens) != 4):
+					case ended && (c.Err != nil || c.Finish != generation.FinishLength || len(c.Tokens) != 4):
 						t.Errorf("candidate %d had ended, and is %+v", i, c)
-					case !ended && (!errors.Is(c.Err, context.DeadlineExceeded) || c.Finish != FinishError || c.Tokens != nil):
+					case !ended && (!errors.Is(c.Err, context.DeadlineExceeded) || c.Finish != generation.FinishError || c.Tokens != nil):
 						t.Errorf("candidate %d had not ended, and is %+v", i, c)
 					}
 				}
@@ -398,19 +399,19 @@ func TestWhatWouldWaitTooLongIsRefusedUnlessNothingIsBeforeIt(t *testing.T) {
 func TestWhatCanNotRunIsRefused(t *testing.T) {
 	e := newTestEngine(t, setup{cells: 256})
 	prompt := tokenize(t, e.model, "abc")
-	bad := func(change func(*Generation)) Generation {
+	bad := func(change func(*generation.Request)) generation.Request {
 		g := greedy(prompt, 2, 4)
 		change(&g)
 		return g
 	}
-	for name, g := range map[string]Generation{
-		"no candidates":     bad(func(g *Generation) { g.N = 0 }),
-		"a seed missing":    bad(func(g *Generation) { g.Seeds = g.Seeds[:1] }),
-		"no tokens":         bad(func(g *Generation) { g.MaxTokens = 0 }),
-		"an empty prompt":   bad(func(g *Generation) { g.Prompt = nil }),
-		"an invalid token":  bad(func(g *Generation) { g.Prompt = []llama.Token{1 << 30} }),
-		"a negative token":  bad(func(g *Generation) { g.Prompt = []llama.Token{-1} }),
-		"a grammar that is": bad(func(g *Generation) { g.Sampler.Grammar = "root ::= nothing" }),
+	for name, g := range map[string]generation.Request{
+		"no candidates":     bad(func(g *generation.Request) { g.N = 0 }),
+		"a seed missing":    bad(func(g *generation.Request) { g.Seeds = g.Seeds[:1] }),
+		"no tokens":         bad(func(g *generation.Request) { g.MaxTokens = 0 }),
+		"an empty prompt":   bad(func(g *generation.Request) { g.Prompt = nil }),
+		"an invalid token":  bad(func(g *generation.Request) { g.Prompt = []llama.Token{1 << 30} }),
+		"a negative token":  bad(func(g *generation.Request) { g.Prompt = []llama.Token{-1} }),
+		"a grammar that is": bad(func(g *generation.Request) { g.Grammar = "root ::= nothing" }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if r, err := generate(t.Context(), e, g); err == nil {
@@ -418,9 +419,9 @@ func TestWhatCanNotRunIsRefused(t *testing.T) {
 			}
 		})
 	}
-	var overflow *ContextOverflowError
+	var overflow *generation.OverflowError
 	_, err := generate(t.Context(), e, greedy(make([]llama.Token, 200), 1, 57))
-	if !errors.As(err, &overflow) || *overflow != (ContextOverflowError{Prompt: 200, MaxNew: 57, Limit: 256}) {
+	if !errors.As(err, &overflow) || *overflow != (generation.OverflowError{Prompt: 200, MaxNew: 57, Limit: 256}) {
 		t.Errorf("a prompt too long: %v", err)
 	}
 	if s := e.Stats(); s.Admitted != 0 || s.Steps != 0 {
@@ -433,9 +434,9 @@ func TestAGrammarConstrainsAndItsEndIsAnEnding(t *testing.T) {
 		t.Run(arch, func(t *testing.T) {
 			e := newTestEngine(t, setup{arch: arch})
 			g := sampled(tokenize(t, e.model, story), 4, 20, 3)
-			g.Sampler.Grammar = `root ::= ("yes" | "no") "!"`
+			g.Grammar = `root ::= ("yes" | "no") "!"`
 			for i, c := range mustGenerate(t, e, g).Completions {
-				if c.Text != "yes!" && c.Text != "no!" || c.Finish != FinishStop || c.Stop < 0 {
+				if c.Text != "yes!" && c.Text != "no!" || c.Finish != generation.FinishStop || c.Stop == "" {
 					t.Errorf("candidate %d: %+v", i, c)
 				}
 			}

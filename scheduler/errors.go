@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"agentd/llama"
+	"agentd/scheduler/generation"
 )
 
 var (
 	// ErrClosed says that the engine was closed; nothing more is generated.
-	ErrClosed = errors.New("scheduler: closed")
+	ErrClosed = generation.ErrClosed
 	// ErrModel says that the computation failed, or its context was lost. It wraps the
 	// cause. Other generations go on, and trying again may succeed.
 	ErrModel     = errors.New("scheduler: the model's computation failed")
@@ -37,14 +38,6 @@ func (e *QueueFullError) Error() string {
 	}
 	return fmt.Sprintf("scheduler: the queue is full: %d candidates of at most %d are admitted, %d more do not fit",
 		e.Admitted, e.Limit, e.Asked)
-}
-
-// ContextOverflowError says that a prompt with its new tokens can never fit.
-type ContextOverflowError struct{ Prompt, MaxNew, Limit int }
-
-func (e *ContextOverflowError) Error() string {
-	return fmt.Sprintf("context overflow: a prompt of %d tokens and up to %d new ones exceed the context of %d",
-		e.Prompt, e.MaxNew, e.Limit)
 }
 
 // isLost tells that a device failed for good.

@@ -17,6 +17,7 @@ import (
 	"agentd/llama"
 	"agentd/llama/synth"
 	"agentd/scheduler/core"
+	"agentd/scheduler/generation"
 )
 
 // newFaultyEngine makes an engine whose Decode fails as fail says, by the number
@@ -86,7 +87,7 @@ func TestNoRoomForOneRowFailsTheGenerationAndNotTheEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, c := range r.Completions {
-		if c.Finish != FinishError || !errors.Is(c.Err, ErrModel) || !errors.Is(c.Err, llama.ErrNoKVSlot) {
+		if c.Finish != generation.FinishError || !errors.Is(c.Err, ErrModel) || !errors.Is(c.Err, llama.ErrNoKVSlot) {
 			t.Errorf("candidate %d: %+v", i, c)
 		}
 	}
@@ -130,7 +131,7 @@ func TestCellsThatAreNoNumbersAreNotKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, c := range r.Completions {
-		if c.Finish != FinishError || !errors.Is(c.Err, llama.ErrCompute) {
+		if c.Finish != generation.FinishError || !errors.Is(c.Err, llama.ErrCompute) {
 			t.Errorf("candidate %d: %+v", i, c)
 		}
 	}
@@ -227,7 +228,7 @@ func TestAFailedComputationEndsOnlyWhatWasInIt(t *testing.T) {
 					t.Fatal(err)
 				}
 				for i, c := range r.Completions {
-					if c.Finish != FinishError || !errors.Is(c.Err, ErrModel) || !errors.Is(c.Err, failure) || len(c.Tokens) > 0 {
+					if c.Finish != generation.FinishError || !errors.Is(c.Err, ErrModel) || !errors.Is(c.Err, failure) || len(c.Tokens) > 0 {
 						t.Errorf("candidate %d: %+v", i, c)
 					}
 				}
@@ -313,11 +314,11 @@ func TestADeadGrammarEndsItsCandidateOnly(t *testing.T) {
 	e := newTestEngine(t, setup{})
 	g := sampled(tokenize(t, e.model, story), 12, 4, 1)
 	// Who begins with a needs a token that is suppressed.
-	g.Sampler.Grammar = `root ::= "a!" | "b?"`
+	g.Grammar = `root ::= "a!" | "b?"`
 	v := e.model.Vocab()
 	for token := range llama.Token(v.Size()) {
 		if strings.Contains(string(v.Piece(token, true)), "!") {
-			g.Sampler.Suppress = append(g.Sampler.Suppress, token)
+			g.Suppress = append(g.Suppress, token)
 		}
 	}
 	r, err := generate(t.Context(), e, g)
@@ -327,9 +328,9 @@ func TestADeadGrammarEndsItsCandidateOnly(t *testing.T) {
 	dead, fine := 0, 0
 	for i, c := range r.Completions {
 		switch {
-		case c.Text == "a" && c.Finish == FinishError && errors.Is(c.Err, llama.ErrGrammarDead):
+		case c.Text == "a" && c.Finish == generation.FinishError && errors.Is(c.Err, llama.ErrGrammarDead):
 			dead++
-		case c.Text == "b?" && c.Finish == FinishStop && c.Err == nil:
+		case c.Text == "b?" && c.Finish == generation.FinishStop && c.Err == nil:
 			fine++
 		default:
 			t.Errorf("candidate %d: %+v", i, c)

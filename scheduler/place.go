@@ -33,7 +33,7 @@ func (e *Engine) place(j *job) *worker {
 
 // cost is how many tokens the job would take here. Engine.mu is held.
 func (w *worker) cost(j *job) int {
-	prompt := len(j.prompt)
+	prompt := len(j.g.Prompt)
 	if w.known != nil {
 		prompt -= min(prompt, w.known.Match(j.blocks)*core.PrefixBlock)
 	}

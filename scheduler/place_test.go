@@ -15,6 +15,7 @@ import (
 	"agentd/llama"
 	"agentd/llama/synth"
 	"agentd/scheduler/core"
+	"agentd/scheduler/generation"
 )
 
 // promptOf is a prompt whose tokens are all first.
@@ -64,7 +65,7 @@ func TestAJobGoesWhereItIsDoneSoonest(t *testing.T) {
 				}
 				e.workers = append(e.workers, w)
 			}
-			j := &job{prompt: mine, blocks: core.Blocks(mine, core.PrefixBlock), g: Generation{N: 2, MaxTokens: 1000}, tried: tc.tried}
+			j := &job{blocks: core.Blocks(mine, core.PrefixBlock), g: generation.Request{Prompt: mine, Params: generation.Params{N: 2, MaxTokens: 1000}}, tried: tc.tried}
 			got := -1
 			if w := e.place(j); w != nil {
 				got = w.index
@@ -189,7 +190,7 @@ func TestAGenerationThatLosesDevicesIsNotGivenToAThird(t *testing.T) {
 	e := newTestEngine(t, setup{contexts: 3, wrapEach: func(_ int, b backend) backend {
 		return &faulty{backend: b, decode: func(rows []core.Row) error {
 			for _, r := range rows {
-				if r.Token == core.Token(poison[0]) {
+				if r.Token == poison[0] {
 					return llama.ErrLost
 				}
 			}

@@ -111,7 +111,7 @@ func (w *worker) choose(i int, first *llama.Sampled) {
 }
 
 // forces says whether tokens of j's candidates can be forced.
-func (w *worker) forces(j *job) bool { return !w.cfg.NoForcedTokens && j.g.Sampler.Grammar != "" }
+func (w *worker) forces(j *job) bool { return !w.cfg.NoForcedTokens && j.g.Grammar != "" }
 
 // force adds to a choice what the grammar leaves no choice about.
 func (w *worker) force(t *task, choice *core.Choice) {

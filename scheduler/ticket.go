@@ -13,72 +13,7 @@ import (
 
 	"agentd/llama"
 	"agentd/scheduler/core"
-)
-
-// Generation is one prompt to be completed N times.
-type Generation struct {
-	Prompt []llama.Token
-	N      int
-	// MaxTokens is the most tokens of one completion.
-	MaxTokens int
-	// Sampler is that of every candidate, but for Seed, which is its own of Seeds.
-	Sampler llama.SamplerConfig
-	Seeds   []uint32 // N of them
-	// IgnoreEnd never samples end-of-generation tokens, so that every completion
-	// has MaxTokens: a fair load whatever a model would say. Not with a grammar,
-	// which would have nothing to go on with at its end.
-	IgnoreEnd bool
-	// StopRepeats ends a completion that says an n-gram of core.RepeatLeast tokens or more
-	// four times in a row, or one of its Calls twice. Not with IgnoreEnd.
-	StopRepeats bool
-	Calls       CallForm
-}
-
-// Result is what became of a Generation.
-type Result struct {
-	PromptTokens int
-	// CachedTokens of the prompt were not computed for this generation.
-	CachedTokens int
-	Completions  []Completion // N, in the order of Seeds
-	Times        JobTimes
-}
-
-// JobTimes says when a generation was submitted, and how long after that its first
-// sequence started, its first token was sampled and its last candidate ended. What
-// did not happen is 0.
-type JobTimes struct {
-	Submitted              time.Time
-	Queue, FirstToken, End time.Duration
-}
-
-// Completion is one candidate.
-type Completion struct {
-	Tokens []llama.Token
-	// Text is Tokens with special tokens rendered.
-	Text string
-	// Stop is the end-of-generation token that ended it, -1 if none did. It is
-	// part of neither Tokens nor Text.
-	Stop   llama.Token
-	Finish Finish
-	// Repeated says, with FinishRepeat, what came how often, as a part of a sentence.
-	Repeated string
-	// Err says why Finish is FinishError: what the sampler answered
-	// (llama.ErrGrammarDead, llama.ErrCompute), ErrModel, or context.DeadlineExceeded
-	// when the time was up first.
-	Err error
-}
-
-// Finish is why a completion ended.
-type Finish string
-
-// Finish reasons, as they are called in the field.
-const (
-	FinishStop   Finish = "stop"   // an end-of-generation token
-	FinishLength Finish = "length" // MaxTokens
-	FinishError  Finish = "error"  // see Completion.Err
-	// FinishRepeat: the completion repeated itself, see Generation.StopRepeats. The field
-	// has no other word for it.
-	FinishRepeat Finish = "repetition"
+	"agentd/scheduler/generation"
 )
 
 // Ticket is the admission of one request. Its methods may be called by several
@@ -91,14 +26,14 @@ type Ticket struct {
 }
 
 // Generate completes g.Prompt g.N times: Submit of one generation and its Wait.
-func (t *Ticket) Generate(ctx context.Context, g Generation) (*Result, error) {
-	return t.Submit(ctx, []Generation{g})[0].Wait(ctx)
+func (t *Ticket) Generate(ctx context.Context, g generation.Request) (*generation.Result, error) {
+	return t.Submit(ctx, []generation.Request{g})[0].Wait(ctx)
 }
 
 // Submit hands generations to the engine all at once and in their order, so that
 // on an idle engine the same generations are always computed in the same steps.
 // Their candidates must be admitted and not yet used. Wait must be called for each.
-func (t *Ticket) Submit(ctx context.Context, gs []Generation) []*Pending {
+func (t *Ticket) Submit(ctx context.Context, gs []generation.Request) []*Pending {
 	list := make([]*Pending, len(gs))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0)) // a grammar takes long to parse
@@ -136,7 +71,7 @@ type Pending struct {
 }
 
 // prepare makes the job of a generation.
-func (p *Pending) prepare(ctx context.Context, t *Ticket, g Generation) {
+func (p *Pending) prepare(ctx context.Context, t *Ticket, g generation.Request) {
 	if p.err = p.engine.validate(&g); p.err != nil {
 		return
 	}
@@ -162,11 +97,11 @@ func (p *Pending) refuse(err error) {
 }
 
 // Wait returns what became of the generation. The error is ErrModel (wrapped) when no
-// context is left, a *ContextOverflowError, llama.ErrGrammar (wrapped) for a grammar that can't be
+// context is left, a *generation.OverflowError, llama.ErrGrammar (wrapped) for a grammar that can't be
 // used, ErrClosed, ErrReleased, or ctx.Err(), which frees what it had; what goes
 // wrong later is in the completions. When a deadline passes after some candidates
 // have ended, these are returned, and the others with its error. It must be called once.
-func (p *Pending) Wait(ctx context.Context) (*Result, error) {
+func (p *Pending) Wait(ctx context.Context) (*generation.Result, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
@@ -243,7 +178,7 @@ func (e *Engine) free(candidates int) {
 	e.mu.Unlock()
 }
 
-func (e *Engine) validate(g *Generation) error {
+func (e *Engine) validate(g *generation.Request) error {
 	switch {
 	case g.N < 1:
 		return fmt.Errorf("scheduler: N is %d, must be at least 1", g.N)
@@ -253,12 +188,12 @@ func (e *Engine) validate(g *Generation) error {
 		return fmt.Errorf("scheduler: MaxTokens is %d, must be at least 1", g.MaxTokens)
 	case len(g.Prompt) == 0:
 		return errors.New("scheduler: the prompt is empty")
-	case g.IgnoreEnd && g.Sampler.Grammar != "":
+	case g.IgnoreEnd && g.Grammar != "":
 		return errors.New("scheduler: IgnoreEnd and a grammar exclude each other")
 	case g.IgnoreEnd && g.StopRepeats:
 		return errors.New("scheduler: IgnoreEnd and StopRepeats exclude each other")
 	case g.MaxTokens > e.cells || len(g.Prompt)+g.MaxTokens > e.cells:
-		return &ContextOverflowError{Prompt: len(g.Prompt), MaxNew: g.MaxTokens, Limit: e.cells}
+		return &generation.OverflowError{Prompt: len(g.Prompt), MaxNew: g.MaxTokens, Limit: e.cells}
 	}
 	size := llama.Token(e.model.Vocab().Size())
 	for i, t := range g.Prompt {
@@ -273,8 +208,7 @@ func (e *Engine) validate(g *Generation) error {
 // which happens in any case.
 type job struct {
 	id       core.JobID
-	g        Generation
-	prompt   []core.Token
+	g        generation.Request
 	blocks   []core.PrefixHash // of the prompt; nil if nothing is cached
 	samplers []*llama.Sampler
 	done     chan struct{}
@@ -282,14 +216,14 @@ type job struct {
 	err    error // of the whole generation
 	cached int
 	cands  []candidate
-	times  JobTimes
+	times  generation.Times
 
 	// mu guards what has ended before the rest, for a caller whose time is up: the numbers of the
 	// candidates, which change no more, and the fields above as they were.
 	mu          sync.Mutex
 	ended       []int
 	endedCached int
-	endedTimes  JobTimes
+	endedTimes  generation.Times
 
 	// Engine.mu guards these.
 	worker    *worker        // who has it
@@ -303,35 +237,26 @@ type job struct {
 type candidate struct {
 	tokens []core.Token
 	stop   llama.Token
-	finish Finish
+	finish generation.Finish
 	err    error
 
 	calls    *callReader // nil: no calls are looked for
 	repeated string      // see Completion
 }
 
-func (e *Engine) newJob(g Generation) (*job, error) {
+func (e *Engine) newJob(g generation.Request) (*job, error) {
 	j := &job{
 		g: g, done: make(chan struct{}),
-		prompt:   make([]core.Token, len(g.Prompt)),
 		samplers: make([]*llama.Sampler, 0, g.N),
 		cands:    make([]candidate, g.N),
-		times:    JobTimes{Submitted: e.now()},
+		times:    generation.Times{Submitted: e.now()},
 	}
-	for i, t := range g.Prompt {
-		j.prompt[i] = core.Token(t)
-	}
-	cfg := g.Sampler
-	cfg.Seed = g.Seeds[0]
-	if g.IgnoreEnd {
-		cfg.Suppress = slices.Concat(cfg.Suppress, e.endings)
-	}
-	first, err := e.model.NewSampler(cfg)
+	first, err := e.model.NewSampler(samplerConfig(&g, e.endings))
 	if err != nil {
 		return nil, err
 	}
 	if !e.cfg.NoPrefixCache {
-		j.blocks = core.Blocks(j.prompt, core.PrefixBlock) // here, not where steps wait for it
+		j.blocks = core.Blocks(j.g.Prompt, core.PrefixBlock) // here, not where steps wait for it
 	}
 	if len(e.workers) > 1 {
 		j.fresh = first
@@ -343,6 +268,18 @@ func (e *Engine) newJob(g Generation) (*job, error) {
 		return nil, err
 	}
 	return j, nil
+}
+
+// samplerConfig returns the configuration of a request's first candidate.
+func samplerConfig(g *generation.Request, endings []llama.Token) llama.SamplerConfig {
+	cfg := llama.SamplerConfig{
+		Temperature: g.Temperature, TopP: g.TopP, MinP: g.MinP, TopK: g.TopK, Seed: g.Seeds[0],
+		Grammar: g.Grammar, SuppressControl: g.SuppressControl, Suppress: g.Suppress,
+	}
+	if g.IgnoreEnd {
+		cfg.Suppress = slices.Concat(g.Suppress, endings)
+	}
+	return cfg
 }
 
 // seed makes the samplers that there are not yet from one that has sampled nothing.
@@ -408,8 +345,8 @@ func (j *job) endOf(candidate, cached int, now time.Time) {
 	j.endedTimes.End = now.Sub(j.times.Submitted)
 }
 
-func (j *job) result(v *llama.Vocab) *Result {
-	r := &Result{PromptTokens: len(j.prompt), CachedTokens: j.cached, Completions: make([]Completion, len(j.cands)), Times: j.times}
+func (j *job) result(v *llama.Vocab) *generation.Result {
+	r := &generation.Result{PromptTokens: len(j.g.Prompt), CachedTokens: j.cached, Completions: make([]generation.Completion, len(j.cands)), Times: j.times}
 	for i := range j.cands {
 		r.Completions[i] = j.cands[i].completion(v)
 	}
@@ -418,15 +355,15 @@ func (j *job) result(v *llama.Vocab) *Result {
 
 // partly is the result of the candidates that have ended by now, with an error for the
 // others; nil if none has.
-func (j *job) partly(v *llama.Vocab, err error) *Result {
+func (j *job) partly(v *llama.Vocab, err error) *generation.Result {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if len(j.ended) == 0 {
 		return nil
 	}
-	r := &Result{PromptTokens: len(j.prompt), CachedTokens: j.endedCached, Completions: make([]Completion, len(j.cands)), Times: j.endedTimes}
+	r := &generation.Result{PromptTokens: len(j.g.Prompt), CachedTokens: j.endedCached, Completions: make([]generation.Completion, len(j.cands)), Times: j.endedTimes}
 	for i := range r.Completions {
-		r.Completions[i] = Completion{Stop: -1, Finish: FinishError, Err: err}
+		r.Completions[i] = generation.Completion{Finish: generation.FinishError, Err: err}
 	}
 	for _, i := range j.ended {
 		r.Completions[i] = j.cands[i].completion(v)
@@ -434,10 +371,10 @@ func (j *job) partly(v *llama.Vocab, err error) *Result {
 	return r
 }
 
-func (c *candidate) completion(v *llama.Vocab) Completion {
-	tokens := make([]llama.Token, len(c.tokens))
-	for k, t := range c.tokens {
-		tokens[k] = llama.Token(t)
+func (c *candidate) completion(v *llama.Vocab) generation.Completion {
+	done := generation.Completion{Tokens: c.tokens, Text: v.Detokenize(c.tokens, true), Finish: c.finish, Repeated: c.repeated, Err: c.err}
+	if c.stop >= 0 {
+		done.Stop = string(v.Piece(c.stop, true))
 	}
-	return Completion{Tokens: tokens, Text: v.Detokenize(tokens, true), Stop: c.stop, Finish: c.finish, Repeated: c.repeated, Err: c.err}
+	return done
 }

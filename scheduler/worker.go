@@ -12,6 +12,7 @@ import (
 
 	"agentd/llama"
 	"agentd/scheduler/core"
+	"agentd/scheduler/generation"
 )
 
 // worker owns a context: its goroutine, locked to its thread, runs it.
@@ -101,9 +102,7 @@ func newWorker(e *Engine, index int, p part, several bool) (*worker, error) {
 	}
 	if w.rules.PartialCopy && w.rules.Usable == nil && !e.cfg.Alone {
 		w.rules.DraftRows = e.cfg.DraftRows
-		for _, t := range e.endings {
-			w.rules.Endings = append(w.rules.Endings, core.Token(t))
-		}
+		w.rules.Endings = e.endings
 	}
 	if e.cfg.Threads > 1 {
 		w.threads = core.NewThreads(e.cfg.Threads)
@@ -217,8 +216,8 @@ func (w *worker) submit(j *job) {
 		repeatLeast = core.RepeatLeast
 	}
 	if err := w.core.Submit(core.Job{
-		ID: j.id, Prompt: j.prompt, Blocks: j.blocks, N: j.g.N, MaxNew: j.g.MaxTokens, RepeatLeast: repeatLeast,
-		LastApart: j.g.Sampler.Temperature <= 0,
+		ID: j.id, Prompt: j.g.Prompt, Blocks: j.blocks, N: j.g.N, MaxNew: j.g.MaxTokens, RepeatLeast: repeatLeast,
+		LastApart: j.g.Temperature <= 0,
 	}); err != nil {
 		w.end(j, err) // Generate has checked all that the core refuses
 	}
@@ -341,15 +340,15 @@ func (w *worker) commit(result core.Result, cause error) {
 		case core.CandidateFinished:
 			ended++
 			c := &j.cands[e.Candidate]
-			c.tokens, c.finish = e.Tokens, finishes[e.Finish]
+			c.tokens, c.finish = e.Tokens, e.Finish
 			switch {
-			case e.Finish != core.FinishRepeat:
+			case e.Finish != generation.FinishRepeat:
 				c.repeated = "" // with a token behind the last one
 			case e.Repeated > 0:
 				c.repeated = w.cameAgain(e.Tokens[len(e.Tokens)-e.Repeated:])
 			}
 			w.dirty = w.dirty || errors.Is(c.err, llama.ErrCompute)
-			if c.finish != FinishStop {
+			if c.finish != generation.FinishStop {
 				c.stop = -1 // one that was forced came too late
 			}
 			j.endOf(e.Candidate, e.Cached, w.now())
@@ -382,11 +381,6 @@ func (w *worker) commit(result core.Result, cause error) {
 	}
 }
 
-var finishes = map[core.Finish]Finish{
-	core.FinishStop: FinishStop, core.FinishLength: FinishLength, core.FinishError: FinishError,
-	core.FinishRepeat: FinishRepeat,
-}
-
 // failed answers a job with the candidates that ended before the failure; the
 // others have its cause.
 func (w *worker) failed(j *job, cause error) {
@@ -394,7 +388,7 @@ func (w *worker) failed(j *job, cause error) {
 	w.dirty = true
 	for i := range j.cands {
 		if c := &j.cands[i]; c.finish == "" {
-			c.tokens, c.stop, c.finish, c.err = nil, -1, FinishError, fmt.Errorf("%w: %w", ErrModel, cause)
+			c.tokens, c.stop, c.finish, c.err = nil, -1, generation.FinishError, fmt.Errorf("%w: %w", ErrModel, cause)
 		}
 	}
 	w.end(j, nil)

@@ -1,5 +1,7 @@
 package core
 
+import "agentd/scheduler/generation"
+
 // Commit takes the result of the step in flight; choices answer plan.Samples in
 // their order (none unless Decoded). The events are valid until the next Commit.
 func (c *Core) Commit(result Result, choices []Choice) []Event {
@@ -98,7 +100,7 @@ func (c *Core) sampled(f fed, choices []Choice) {
 func (c *Core) accept(j *job, i int, choice Choice) bool {
 	cand := &j.cands[i]
 	finish, repeated := c.add(j, cand, choice)
-	if finish == 0 {
+	if finish == "" {
 		return true
 	}
 	cand.ended = true
@@ -106,7 +108,7 @@ func (c *Core) accept(j *job, i int, choice Choice) bool {
 	c.worth.generated(len(cand.tokens))
 	j.left--
 	c.stats.Finished++
-	if finish == FinishRepeat {
+	if finish == generation.FinishRepeat {
 		c.stats.Repeated++
 	}
 	c.hold = false
@@ -120,7 +122,7 @@ func (c *Core) accept(j *job, i int, choice Choice) bool {
 // it did, and how many tokens came several times in a row if that was why. An answer
 // that is complete with its last token is not cut off. One that repeats itself ends
 // with the token that shows it, in whatever company that was chosen.
-func (c *Core) add(j *job, cand *candidate, choice Choice) (finish Finish, again int) {
+func (c *Core) add(j *job, cand *candidate, choice Choice) (finish generation.Finish, again int) {
 	if len(choice.Tokens) == 0 && choice.Verdict == Continue {
 		panic("core: a candidate that goes on needs a token")
 	}
@@ -143,17 +145,17 @@ func (c *Core) add(j *job, cand *candidate, choice Choice) (finish Finish, again
 	c.stats.ForcedTokens += uint64(max(0, choice.Forced-dropped))
 	switch {
 	case again > 0, choice.Verdict == Repeat && dropped == 0:
-		return FinishRepeat, again
+		return generation.FinishRepeat, again
 	case choice.Verdict == Fail:
-		return FinishError, 0
+		return generation.FinishError, 0
 	case choice.Verdict == Complete && dropped == 0:
-		return FinishStop, 0
+		return generation.FinishStop, 0
 	case len(cand.tokens) == j.MaxNew:
-		return FinishLength, 0
+		return generation.FinishLength, 0
 	case choice.Verdict == Stop:
-		return FinishStop, 0
+		return generation.FinishStop, 0
 	}
-	return 0, 0
+	return "", 0
 }
 
 // next lets s go on with the last tokens of candidate i.

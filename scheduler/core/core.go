@@ -1,6 +1,10 @@
 package core
 
-import "slices"
+import (
+	"slices"
+
+	"agentd/scheduler/generation"
+)
 
 // Core is the state machine. It is not safe for concurrent use.
 type Core struct {
@@ -144,7 +148,7 @@ func New(cfg Config) (*Core, error) {
 	return c, nil
 }
 
-// Submit queues a job. It fails with an *OverflowError when the job could never
+// Submit queues a job. It fails with an *generation.OverflowError when the job could never
 // run, and with ErrDuplicate, ErrEmpty or ErrCount.
 func (c *Core) Submit(j Job) error {
 	switch {
@@ -155,7 +159,7 @@ func (c *Core) Submit(j Job) error {
 	case j.N < 1 || j.MaxNew < 1:
 		return ErrCount
 	case j.MaxNew > c.cfg.Cells || len(j.Prompt)+j.MaxNew > c.cfg.Cells:
-		return &OverflowError{Prompt: len(j.Prompt), MaxNew: j.MaxNew, Limit: c.cfg.Cells}
+		return &generation.OverflowError{Prompt: len(j.Prompt), MaxNew: j.MaxNew, Limit: c.cfg.Cells}
 	}
 	n := &job{Job: j, lengths: &c.lengths, cands: make([]candidate, j.N), left: j.N}
 	if n.Blocks == nil && c.worth != nil {

@@ -270,7 +270,7 @@ func (g *golden) event(e Event) {
 		if e.Repeated > 0 {
 			repeated = fmt.Sprintf(" of %d", e.Repeated)
 		}
-		g.printf("end     job %d.%d: %q, %s%s", e.Job, e.Candidate, text, [...]string{"", "stop", "length", "error", "repetition"}[e.Finish], repeated)
+		g.printf("end     job %d.%d: %q, %s%s", e.Job, e.Candidate, text, e.Finish, repeated)
 	case JobFinished:
 		g.printf("done    job %d, %d prompt tokens cached", e.Job, e.Cached)
 	case JobFailed:

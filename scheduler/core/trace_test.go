@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"agentd/scheduler/generation"
 )
 
 const alphabet = 3 // few tokens, so that prefixes and whole completions meet
@@ -40,33 +42,33 @@ func model(context []Token, seed int) Choice {
 
 // extend appends the tokens of a choice, at most maxNew of a completion and none
 // behind a repetition of least or more (0: any), and says how it ends then; 0: not yet.
-func extend(completion []Token, choice Choice, maxNew, least int) ([]Token, Finish) {
+func extend(completion []Token, choice Choice, maxNew, least int) ([]Token, generation.Finish) {
 	switch choice.Verdict {
 	case Stop:
-		return completion, FinishStop
+		return completion, generation.FinishStop
 	case Fail:
-		return completion, FinishError
+		return completion, generation.FinishError
 	}
 	before := len(completion)
 	completion = slices.Concat(completion, choice.Tokens)
 	for n := before + 1; least > 0 && n <= min(len(completion), maxNew); n++ {
 		if slowRepeated(completion[:n], least) > 0 {
-			return completion[:n], FinishRepeat
+			return completion[:n], generation.FinishRepeat
 		}
 	}
 	switch {
 	case len(completion) <= maxNew && choice.Verdict == Complete:
-		return completion, FinishStop
+		return completion, generation.FinishStop
 	case len(completion) >= maxNew:
-		return completion[:maxNew], FinishLength
+		return completion[:maxNew], generation.FinishLength
 	}
-	return completion, 0
+	return completion, ""
 }
 
 // naive is the dumb twin of the scheduler: one candidate, alone.
-func naive(prompt []Token, maxNew, seed, least int) ([]Token, Finish) {
-	completion, finish := []Token{}, Finish(0)
-	for finish == 0 {
+func naive(prompt []Token, maxNew, seed, least int) ([]Token, generation.Finish) {
+	completion, finish := []Token{}, generation.Finish("")
+	for finish == "" {
 		completion, finish = extend(completion, model(slices.Concat(prompt, completion), seed), maxNew, least)
 	}
 	return completion, finish
@@ -196,12 +198,12 @@ func (w *world) choose(s Sample, contexts map[int][]Token) (choice Choice) {
 			w.t.Fatalf("job %d candidate %d is sampled from %v, its tokens are %v", s.Job, s.Candidate, context, want)
 		}
 		next := model(context, j.seed+s.Candidate)
-		var finish Finish
+		var finish generation.Finish
 		j.tokens[s.Candidate], finish = extend(j.tokens[s.Candidate], next, j.MaxNew, j.RepeatLeast)
 		choice.Tokens, choice.Forced = append(choice.Tokens, next.Tokens...), choice.Forced+next.Forced
 		choice.Verdict, choice.Spoilt = next.Verdict, w.spoil && next.Verdict == Fail && len(context)%2 == 0
 		right := commonPrefix(choice.Tokens, guesses)
-		if finish != 0 || right < len(choice.Tokens) || w.blind {
+		if finish != "" || right < len(choice.Tokens) || w.blind {
 			return choice
 		}
 		row = s.Draft + right - 1
@@ -217,7 +219,7 @@ func (w *world) event(e Event) {
 	case CandidateFinished:
 		want, finish := naive(j.Prompt, j.MaxNew, j.seed+e.Candidate, j.RepeatLeast)
 		if j.ended[e.Candidate] || e.Finish != finish || !slices.Equal(e.Tokens, want) {
-			w.t.Fatalf("job %d candidate %d: %v (finish %d), alone it is %v (finish %d)", e.Job, e.Candidate, e.Tokens, e.Finish, want, finish)
+			w.t.Fatalf("job %d candidate %d: %v (finish %q), alone it is %v (finish %q)", e.Job, e.Candidate, e.Tokens, e.Finish, want, finish)
 		}
 		j.ended[e.Candidate] = true
 	case JobFinished:

@@ -3,10 +3,12 @@ package core
 import (
 	"errors"
 	"fmt"
+
+	"agentd/scheduler/generation"
 )
 
 // Token is a vocabulary id.
-type Token int32
+type Token = generation.Token
 
 // JobID names a job; the caller chooses it and never uses one twice at a time.
 type JobID uint64
@@ -131,14 +133,6 @@ type Job struct {
 	LastApart bool
 }
 
-// OverflowError says that a job can never fit into the context.
-type OverflowError struct{ Prompt, MaxNew, Limit int }
-
-func (e *OverflowError) Error() string {
-	return fmt.Sprintf("context overflow: a prompt of %d tokens and up to %d new ones need %d cells, the context has %d",
-		e.Prompt, e.MaxNew, e.Prompt+e.MaxNew, e.Limit)
-}
-
 // Errors of Submit.
 var (
 	ErrDuplicate = errors.New("core: a job with this id is still alive")
@@ -240,17 +234,6 @@ const (
 	Broken                // the computation failed; the rows' sequences are undefined
 )
 
-// Finish is why a candidate ended.
-type Finish uint8
-
-// Finish reasons.
-const (
-	FinishStop   Finish = iota + 1 // the model ended it, or nothing could follow
-	FinishLength                   // MaxNew tokens
-	FinishError                    // Verdict Fail
-	FinishRepeat                   // see Job.RepeatLeast, or Verdict Repeat
-)
-
 // EventKind is the kind of an event.
 type EventKind uint8
 
@@ -268,10 +251,10 @@ type Event struct {
 	Kind      EventKind
 	Job       JobID
 	Candidate int
-	Finish    Finish
+	Finish    generation.Finish
 	// Tokens is the completion, without an end-of-generation token.
 	Tokens []Token
-	// Repeated of them at the end, with FinishRepeat, came several times in a row; 0:
+	// Repeated of them at the end, with generation.FinishRepeat, came several times in a row; 0:
 	// Verdict Repeat.
 	Repeated int
 	// Cached is how many prompt tokens were not computed for this job.

@@ -12,6 +12,7 @@ import (
 	"agentd/agent"
 	"agentd/llama"
 	"agentd/scheduler"
+	"agentd/scheduler/generation"
 	"agentd/server"
 )
 
@@ -39,7 +40,7 @@ func (g *generator) AtMost(completions int) {
 // submitted together.
 func (g *generator) Generate(ctx context.Context, gs []agent.Generation, done func(int, agent.Result, error)) {
 	refused := make([]error, len(gs))
-	all := make([]scheduler.Generation, len(gs))
+	all := make([]generation.Request, len(gs))
 	var tokenizing errgroup.Group
 	tokenizing.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range gs {
@@ -53,7 +54,7 @@ func (g *generator) Generate(ctx context.Context, gs []agent.Generation, done fu
 	}
 	_ = tokenizing.Wait() // no function of it fails
 
-	var submitted []scheduler.Generation
+	var submitted []generation.Request
 	var indices []int // of submitted among gs
 	for i, err := range refused {
 		if err == nil {
@@ -95,34 +96,30 @@ func guard(f func() error) (err error) {
 }
 
 // generation is what the engine is asked for.
-func (g *generator) generation(ctx context.Context, gen *agent.Generation) (scheduler.Generation, error) {
+func (g *generator) generation(ctx context.Context, gen *agent.Generation) (generation.Request, error) {
 	if g.ticket == nil {
-		return scheduler.Generation{}, errors.New("a generation was not admitted")
+		return generation.Request{}, errors.New("a generation was not admitted")
 	}
 	if err := g.tooLong(gen); err != nil {
-		return scheduler.Generation{}, err
+		return generation.Request{}, err
 	}
 	prompt, err := g.tokenizer.tokens(ctx, gen.Prompt)
 	if err != nil {
-		return scheduler.Generation{}, err
+		return generation.Request{}, err
 	}
 	if g.trained > 0 && len(prompt)+gen.MaxTokens > g.trained {
 		// The KV cache may be larger, to hold several sequences.
-		return scheduler.Generation{}, &scheduler.ContextOverflowError{Prompt: len(prompt), Limit: g.trained, MaxNew: gen.MaxTokens}
+		return generation.Request{}, &generation.OverflowError{Prompt: len(prompt), Limit: g.trained, MaxNew: gen.MaxTokens}
 	}
-	sampler := llama.SamplerConfig{
-		Temperature:     gen.Sampling.Temperature,
-		TopP:            gen.Sampling.TopP,
-		MinP:            gen.Sampling.MinP,
-		TopK:            gen.Sampling.TopK,
-		Grammar:         gen.Grammar,
-		SuppressControl: gen.SuppressControl,
-	}
+	sampling := generation.Sampling(gen.Sampling)
 	if gen.Greedy {
-		sampler.Temperature = 0
+		sampling.Temperature = 0
 	}
-	return scheduler.Generation{Prompt: prompt, N: gen.N, MaxTokens: gen.MaxTokens, Sampler: sampler, Seeds: gen.Seeds, IgnoreEnd: gen.IgnoreEnd,
-		StopRepeats: gen.StopRepeats, Calls: scheduler.CallForm(gen.Calls)}, nil
+	return generation.Request{Prompt: prompt, Params: generation.Params{
+		N: gen.N, MaxTokens: gen.MaxTokens, Sampling: sampling, Seeds: gen.Seeds, Grammar: gen.Grammar,
+		SuppressControl: gen.SuppressControl, IgnoreEnd: gen.IgnoreEnd,
+		StopRepeats: gen.StopRepeats, Calls: generation.CallForm(gen.Calls),
+	}}, nil
 }
 
 // tooLong refuses a prompt that can't fit the context however few tokens it has: to tokenize the largest
@@ -168,11 +165,8 @@ func (g *generator) wait(ctx context.Context, p *scheduler.Pending) (result agen
 	return result, nil
 }
 
-func (g *generator) completion(c scheduler.Completion) agent.Completion {
-	done := agent.Completion{Text: c.Text, Tokens: len(c.Tokens), Finish: string(c.Finish), Repeated: c.Repeated}
-	if c.Stop >= 0 {
-		done.Stop = string(g.vocab.Piece(c.Stop, true))
-	}
+func (g *generator) completion(c generation.Completion) agent.Completion {
+	done := agent.Completion{Text: c.Text, Tokens: len(c.Tokens), Stop: c.Stop, Finish: string(c.Finish), Repeated: c.Repeated}
 	if c.Err != nil {
 		done.Err = translate(c.Err)
 	}
@@ -182,18 +176,15 @@ func (g *generator) completion(c scheduler.Completion) agent.Completion {
 // translate turns the engine's errors into the agent's. Those of a context stay
 // as they are: the agent tells a deadline from a caller that left.
 func translate(err error) error {
-	var overflow *scheduler.ContextOverflowError
-	var tooLong *agent.ContextOverflowError
+	var overflow *generation.OverflowError
 	var defect *agent.ModelError
 	switch {
-	case errors.As(err, &defect), errors.As(err, &tooLong): // of guard, and of tooLong
+	case errors.As(err, &defect), errors.As(err, &overflow): // defect is of guard
 		return err
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
-	case errors.Is(err, scheduler.ErrClosed), errors.Is(err, llama.ErrClosed):
+	case errors.Is(err, generation.ErrClosed), errors.Is(err, llama.ErrClosed):
 		return agent.ErrClosed
-	case errors.As(err, &overflow):
-		return &agent.ContextOverflowError{Prompt: overflow.Prompt, Limit: overflow.Limit, MaxNew: overflow.MaxNew}
 	case errors.Is(err, llama.ErrGrammar), errors.Is(err, llama.ErrGrammarDead):
 		return &agent.GrammarError{Err: err}
 	}

@@ -12,6 +12,7 @@ import (
 	"agentd/llama/synth"
 	"agentd/protocol"
 	"agentd/scheduler"
+	"agentd/scheduler/generation"
 	"agentd/server"
 )
 
@@ -21,7 +22,7 @@ func TestEngineErrorsBecomeTheAgents(t *testing.T) {
 		err error
 		is  func(error) bool
 	}{
-		"overflow": {wrapped(&scheduler.ContextOverflowError{Prompt: 1, MaxNew: 2, Limit: 3}), func(err error) bool {
+		"overflow": {wrapped(&generation.OverflowError{Prompt: 1, MaxNew: 2, Limit: 3}), func(err error) bool {
 			var e *agent.ContextOverflowError
 			return errors.As(err, &e) && *e == agent.ContextOverflowError{Prompt: 1, MaxNew: 2, Limit: 3}
 		}},

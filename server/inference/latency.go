@@ -1,7 +1,7 @@
 package inference
 
 import (
-	"agentd/scheduler"
+	"agentd/scheduler/generation"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -31,7 +31,7 @@ func newLatency() *latency {
 }
 
 // observe counts a generation that ended by itself.
-func (l *latency) observe(r *scheduler.Result) {
+func (l *latency) observe(r *generation.Result) {
 	l.queue.Observe(r.Times.Queue.Seconds())
 	if r.Times.FirstToken == 0 {
 		return // it failed before
