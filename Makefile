@@ -55,10 +55,13 @@ test: llama.cpp ## build llama.cpp, then go vet and all tests under the race det
 	go vet ./...
 	go test -race -timeout 30m $(TESTFLAGS) ./...
 
+.PHONY: check
+check: llama.cpp ## format, vet, lint, generated files, links, spelling, vulnerabilities
+	@third_party/prereqs.sh python3 pip npm
+	.ci/check
+
 .PHONY: verify
-verify: llama.cpp ## all a change must pass: gofmt, vet, golangci-lint, govulncheck, race tests
-	@third_party/prereqs.sh chromium python3
-	.ci/verify
+verify: test check ## all that a change must pass
 
 .PHONY: bench
 bench: agentd agentbench peers ## measure agentd, llama-server and the ideal into bench/results, in some 15 minutes
