@@ -32,7 +32,4 @@ func (w *worker) nextAlone() {
 func (w *worker) newCore() {
 	w.base = w.total()
 	w.core, _ = core.New(w.rules) // the configuration was accepted before
-	w.mu.Lock()
-	w.stats.MostCached = w.core.Stats().MostCached // it has begun anew, which publish need not tell
-	w.mu.Unlock()
 }

@@ -31,6 +31,9 @@ const (
 	// maxQuoted is how many bytes of a completion a message quotes.
 	maxQuoted = 200
 
+	// prefixBlock is the block size, in tokens, in which prefixIndex remembers prompts.
+	prefixBlock = 32
+
 	// usualTokens is what the placement takes for the length of a completion: a decision
 	// has some thirty tokens, whatever is allowed.
 	usualTokens = 32

@@ -2,8 +2,6 @@ package scheduler
 
 import (
 	"time"
-
-	"agentd/scheduler/core"
 )
 
 // place chooses the context on which a job is done soonest: where the least is
@@ -35,7 +33,7 @@ func (e *Engine) place(j *job) *worker {
 func (w *worker) cost(j *job) int {
 	prompt := len(j.g.Prompt)
 	if w.known != nil {
-		prompt -= min(prompt, w.known.Match(j.blocks)*core.PrefixBlock)
+		prompt -= min(prompt, w.known.match(j.blocks)*prefixBlock)
 	}
 	return prompt + j.g.N*min(j.g.MaxTokens, usualTokens)
 }
@@ -46,9 +44,7 @@ func (w *worker) take(j *job) {
 	j.tried |= 1 << w.index
 	w.load += j.cost
 	if w.known != nil {
-		for _, b := range j.blocks {
-			w.known.Note(b, 0)
-		}
+		w.known.add(j.blocks)
 	}
 	w.inbox = append(w.inbox, command{job: j})
 	w.poke()

@@ -43,7 +43,7 @@ func TestAJobGoesWhereItIsDoneSoonest(t *testing.T) {
 		"where most of its prefix is":                   {loads: []int{0, 0, 0}, cached: []int{64, 320, 160}, want: 1},
 		"elsewhere, when its prefix is behind more":     {loads: []int{0, 0, 400}, cached: []int{0, 0, 320}, want: 0},
 		"where its prefix is, though others wait there": {loads: []int{0, 0, 300}, cached: []int{0, 0, 320}, want: 2},
-		"a block that is not whole counts for nothing":  {loads: []int{0, 1, 1}, cached: []int{0, core.PrefixBlock - 1, 0}, want: 0},
+		"a block that is not whole counts for nothing":  {loads: []int{0, 1, 1}, cached: []int{0, prefixBlock - 1, 0}, want: 0},
 		"not where it failed":                           {loads: []int{0, 9000}, tried: 1, want: 1},
 		"nowhere, when it failed everywhere":            {loads: []int{0, 0}, tried: 3, want: -1},
 		"not where steps keep failing":                  {loads: []int{0, 9000}, health: []health{{out: now.Add(1)}, {}}, want: 1},
@@ -54,18 +54,16 @@ func TestAJobGoesWhereItIsDoneSoonest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := &Engine{now: func() time.Time { return now }}
 			for i, load := range tc.loads {
-				w := &worker{Engine: e, index: i, load: load, known: core.NewRecent(64)}
+				w := &worker{Engine: e, index: i, load: load, known: newPrefixIndex(64)}
 				if tc.cached != nil {
-					for _, b := range core.Blocks(mine[:tc.cached[i]], core.PrefixBlock) {
-						w.known.Note(b, 0)
-					}
+					w.known.add(prefixBlocks(mine[:tc.cached[i]]))
 				}
 				if tc.health != nil {
 					w.health = tc.health[i]
 				}
 				e.workers = append(e.workers, w)
 			}
-			j := &job{blocks: core.Blocks(mine, core.PrefixBlock), g: generation.Request{Prompt: mine, Params: generation.Params{N: 2, MaxTokens: 1000}}, tried: tc.tried}
+			j := &job{blocks: prefixBlocks(mine), g: generation.Request{Prompt: mine, Params: generation.Params{N: 2, MaxTokens: 1000}}, tried: tc.tried}
 			got := -1
 			if w := e.place(j); w != nil {
 				got = w.index

@@ -16,9 +16,6 @@ type Stats struct {
 	// Cells of the KV cache; UsedCells hold something, ActiveCells are needed by
 	// running sequences, the rest of the used ones can be evicted.
 	Cells, UsedCells, ActiveCells int
-	// MostCached cells are kept for their prefixes at most: all, or few while next to
-	// nothing is found in them.
-	MostCached int
 	// Threads compute the next step on the CPU, of all contexts together; 0 beside a GPU.
 	Threads int
 	// HostCells are the room for evicted cells in host memory; HostUsed hold something.
@@ -105,7 +102,6 @@ func (s *Stats) add(o *Stats) {
 	s.Cells += o.Cells
 	s.UsedCells += o.UsedCells
 	s.ActiveCells += o.ActiveCells
-	s.MostCached += o.MostCached
 	s.Threads += o.Threads
 	s.HostCells += o.HostCells
 	s.HostUsed += o.HostUsed
@@ -144,10 +140,9 @@ func (w *worker) publish() {
 		c.Waiting += j.g.N
 	}
 	w.mu.Lock()
-	before := w.stats.MostCached
 	w.stats = Stats{
 		Running: c.Running, Waiting: c.Waiting, Cached: c.Cached,
-		Cells: c.Cells, UsedCells: c.Used, ActiveCells: c.Active, MostCached: c.MostCached,
+		Cells: c.Cells, UsedCells: c.Used, ActiveCells: c.Active,
 		Threads:   w.back.Team(),
 		HostCells: c.HostCells, HostUsed: c.HostUsed,
 		PromptTokens: c.PromptTokens, CachedTokens: c.CachedTokens,
@@ -160,13 +155,6 @@ func (w *worker) publish() {
 		Times: w.times,
 	}
 	w.mu.Unlock()
-	switch {
-	case w.cfg.Alone: // each generation has an empty cache
-	case c.MostCached < before:
-		w.log.Info().Int("context", w.index).Int("cells", c.MostCached).Msg("next to nothing is found in the prefix cache: it is kept small until prompts come back")
-	case c.MostCached > before:
-		w.log.Info().Int("context", w.index).Int("cells", c.MostCached).Msg("prompts come back: the prefix cache may be as large as it can")
-	}
 }
 
 // total is the core's state, with the counts of the cores before it.

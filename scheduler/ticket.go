@@ -209,7 +209,7 @@ func (e *Engine) validate(g *generation.Request) error {
 type job struct {
 	id       core.JobID
 	g        generation.Request
-	blocks   []core.PrefixHash // of the prompt; nil if nothing is cached
+	blocks   []core.PrefixHash // of the prompt, if there are several workers
 	samplers []*llama.Sampler
 	done     chan struct{}
 
@@ -255,10 +255,8 @@ func (e *Engine) newJob(g generation.Request) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !e.cfg.NoPrefixCache {
-		j.blocks = core.Blocks(j.g.Prompt, core.PrefixBlock) // here, not where steps wait for it
-	}
 	if len(e.workers) > 1 {
+		j.blocks = prefixBlocks(j.g.Prompt) // here, not where steps wait for it
 		j.fresh = first
 	} else {
 		j.samplers = append(j.samplers, first)

@@ -29,7 +29,7 @@ type worker struct {
 	load  int   // tokens of the jobs that it has, see job.cost
 	// known is what its cache may hold: about the newest blocks of tokens that it was given.
 	// nil in an engine of one worker, or without a cache.
-	known  *core.Recent
+	known  *prefixIndex
 	health health
 
 	wake   chan struct{} // the inbox has something, or the engine was closed
@@ -111,9 +111,9 @@ func newWorker(e *Engine, index int, p part, several bool) (*worker, error) {
 	if w.core, err = core.New(w.rules); err != nil {
 		return nil, err
 	}
-	w.stats.Cells, w.stats.MostCached = w.rules.Cells, w.core.Stats().MostCached
+	w.stats.Cells = w.rules.Cells
 	if several && !e.cfg.Alone && !e.cfg.NoPrefixCache {
-		w.known = core.NewRecent((w.rules.Cells + w.rules.HostCells) / core.PrefixBlock / 2)
+		w.known = newPrefixIndex((w.rules.Cells + w.rules.HostCells) / prefixBlock / 2)
 	}
 	return w, nil
 }
@@ -216,7 +216,7 @@ func (w *worker) submit(j *job) {
 		repeatLeast = core.RepeatLeast
 	}
 	if err := w.core.Submit(core.Job{
-		ID: j.id, Prompt: j.g.Prompt, Blocks: j.blocks, N: j.g.N, MaxNew: j.g.MaxTokens, RepeatLeast: repeatLeast,
+		ID: j.id, Prompt: j.g.Prompt, N: j.g.N, MaxNew: j.g.MaxTokens, RepeatLeast: repeatLeast,
 		LastApart: j.g.Temperature <= 0,
 	}); err != nil {
 		w.end(j, err) // Generate has checked all that the core refuses
@@ -428,7 +428,7 @@ func (w *worker) reset(cause error) {
 	w.dirty = false
 	w.mu.Lock()
 	if w.known != nil {
-		w.known.Clear()
+		w.known.clear()
 	}
 	w.mu.Unlock()
 	w.newCore()

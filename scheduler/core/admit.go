@@ -203,7 +203,6 @@ func (c *Core) start(j *job) bool {
 		j.started = true
 		c.changes++
 		c.pass(j)
-		c.worth.started(&j.Job, src.saved())
 		c.plan.Started = append(c.plan.Started, j.ID)
 		s.extra = c.firstWave(j, sequences, room, each) - 1
 	}

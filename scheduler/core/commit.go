@@ -36,7 +36,6 @@ func (c *Core) decoded(choices []Choice) {
 	c.limit = min(2*c.limit, c.cfg.BatchTokens)
 	c.stats.Steps++
 	c.stats.Rows += uint64(len(c.plan.Rows))
-	c.worth.computed(len(c.plan.Rows))
 	for _, f := range c.fed {
 		c.stats.PrefillTokens += uint64(f.prefill)
 		c.tree.extend(f.seq, f.tokens, firstTokens)
@@ -105,7 +104,6 @@ func (c *Core) accept(j *job, i int, choice Choice) bool {
 	}
 	cand.ended = true
 	c.lengths.add(len(cand.tokens))
-	c.worth.generated(len(cand.tokens))
 	j.left--
 	c.stats.Finished++
 	if finish == generation.FinishRepeat {

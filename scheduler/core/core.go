@@ -13,7 +13,6 @@ type Core struct {
 	width int  // the most sequences that run at once
 	tree  tree
 	host  *hostCache // nil: none
-	worth *worth     // nil: nothing is kept
 	seqs  []sequence
 	free  []*sequence // a stack
 
@@ -123,9 +122,6 @@ func New(cfg Config) (*Core, error) {
 	if cfg.HostLeast == 0 {
 		cfg.HostLeast = HostLeast
 	}
-	if cfg.PrefixBlock == 0 {
-		cfg.PrefixBlock = PrefixBlock
-	}
 	asks := cfg.Usable != nil
 	if !asks {
 		cfg.Usable = func(SeqID, int) bool { return true }
@@ -134,7 +130,6 @@ func New(cfg Config) (*Core, error) {
 		cfg:   cfg,
 		asks:  asks,
 		host:  newHostCache(&cfg),
-		worth: newWorth(&cfg, asks || !cfg.PartialCopy),
 		width: min(cfg.MaxSequences, cfg.MaxRunning),
 		seqs:  make([]sequence, cfg.MaxSequences),
 		byID:  make(map[JobID]*job),
@@ -162,10 +157,6 @@ func (c *Core) Submit(j Job) error {
 		return &generation.OverflowError{Prompt: len(j.Prompt), MaxNew: j.MaxNew, Limit: c.cfg.Cells}
 	}
 	n := &job{Job: j, lengths: &c.lengths, cands: make([]candidate, j.N), left: j.N}
-	if n.Blocks == nil && c.worth != nil {
-		n.Blocks = Blocks(j.Prompt, c.cfg.PrefixBlock)
-	}
-	c.worth.arrived(n.Blocks)
 	c.changes++
 	c.jobs = append(c.jobs, n)
 	c.byID[j.ID] = n

@@ -15,7 +15,7 @@ import (
 //
 // Commands (a token is one character):
 //
-//	init cells=N seqs=N outputs=N running=N batch=N chunk=N wait=N evict=N host=N block=N least=N draft=N prefix=N [ends=TOKENS] [exact] [noreuse]
+//	init cells=N seqs=N outputs=N running=N batch=N chunk=N wait=N evict=N host=N block=N least=N draft=N [ends=TOKENS] [exact] [noreuse]
 //	submit id=N n=N max=N repeat=N [apart] (the prompt is the input)
 //	cancel id=N | lost seq=N | stats | verify
 //	step [choose=TOKENS] [result=noslot|broken] [cancel=N, between plan and commit]
@@ -62,7 +62,7 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 			Cells: number("cells", 64), MaxSequences: number("seqs", 8), MaxOutputs: number("outputs", 8),
 			BatchTokens: batch, PrefillChunk: number("chunk", batch), MinWait: number("wait", 1), EvictLeast: number("evict", 0),
 			HostCells: number("host", 0), HostBlock: number("block", 8), HostLeast: number("least", 2),
-			MaxRunning: number("running", 0), DraftRows: number("draft", 0), PrefixBlock: number("prefix", 0),
+			MaxRunning: number("running", 0), DraftRows: number("draft", 0),
 			NoReuse:     d.HasArg("noreuse"),
 			PartialCopy: !d.HasArg("exact"), Check: true,
 		}
@@ -93,9 +93,6 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		s := g.core.Stats()
 		g.printf("jobs %d, running %d, waiting %d, cached %d; cells %d of %d, active %d", s.Jobs, s.Running, s.Waiting, s.Cached, s.Used, s.Cells, s.Active)
 		g.printf("prompt tokens: %d, cached %d, prefilled %d", s.PromptTokens, s.CachedTokens, s.PrefillTokens)
-		if s.MostCached > 0 && s.MostCached < s.Cells {
-			g.printf("cached at most %d", s.MostCached)
-		}
 		if s.DraftTokens > 0 {
 			g.printf("guessed %d, right %d", s.DraftTokens, s.AcceptedTokens)
 		}

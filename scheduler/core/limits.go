@@ -44,15 +44,6 @@ const (
 	// guessed at most.
 	DraftMost, firstDraft, draftMatch, draftLeast, draftLook, draftRest = 7, 3, 3, 2, 8192, 8
 
-	// PrefixBlock is the default of Config.PrefixBlock.
-	PrefixBlock = 32
-
-	// A cache in which next to nothing is found keeps 1/smallShare of its cells. A
-	// found token pays for what worthPrice computed rows lose by all that is cached: with the
-	// default model on a CPU a row took 3 to 4 % longer with all of 32,768, so that half as
-	// many would be even; this is in favour of the cache.
-	smallShare, worthPrice = 64, 64
-
 	// Threads. A trial has trialBlocks blocks of trialBlock steps for each count, and
 	// another count must be faster by trialMargin; a trial ends early when it has less
 	// than trialHopeless of the speed. Between two trials there are

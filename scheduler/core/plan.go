@@ -14,7 +14,6 @@ func (c *Core) Plan() *Plan {
 		c.release(s)
 	}
 	c.dying = c.dying[:0]
-	c.shrink()
 	if len(c.running) == 0 {
 		c.hold, c.overbooked = false, false
 	}

@@ -6,9 +6,6 @@ type Stats struct {
 	// started); Used counts cells, Active those of them that running sequences need.
 	Jobs, Running, Waiting, Cached int
 	Used, Active, Cells            int
-	// MostCached is how many cells are kept for prefixes at most: all, or few while next to
-	// nothing is found in them.
-	MostCached int
 	// HostUsed cells are kept in host memory, of HostCells.
 	HostUsed, HostCells int
 
@@ -39,7 +36,6 @@ func (c *Core) Stats() Stats {
 	s := c.stats
 	s.Jobs, s.Running = len(c.jobs), len(c.running)
 	s.Used, s.Active, s.Cells = c.tree.used, c.tree.active, c.cfg.Cells
-	s.MostCached = c.worth.limit()
 	if s.HostCells = c.cfg.HostCells; c.host != nil {
 		s.HostUsed = c.host.used
 	}

@@ -267,7 +267,6 @@ func drawConfig(t *rapid.T) Config {
 		EvictLeast:  rapid.IntRange(1, 6).Draw(t, "evict"),
 		PartialCopy: rapid.Bool().Draw(t, "partial"),
 		NoReuse:     rapid.IntRange(0, 4).Draw(t, "no reuse") == 0,
-		PrefixBlock: rapid.IntRange(1, 8).Draw(t, "prefix block"),
 		Check:       true,
 	}
 	cfg.MaxRunning = rapid.IntRange(0, cfg.MaxOutputs).Draw(t, "running")

@@ -66,9 +66,6 @@ type Config struct {
 	// loading. Beside them a block takes 4 bytes for each token up to its end. 0: none. It
 	// needs PartialCopy, and that Usable is nil.
 	HostCells, HostBlock, HostLeast int
-	// PrefixBlock is the grain, in tokens, in which the beginnings of prompts are remembered,
-	// to know whether what is cached is worth keeping. 0: PrefixBlock.
-	PrefixBlock int
 	// PartialCopy says that a prefix of a sequence can be copied and its tail
 	// removed. It is false for recurrent and hybrid models, whose state exists
 	// only at the end of a sequence.
@@ -101,8 +98,6 @@ func (c *Config) validate() error {
 		return fmt.Errorf("core: HostCells is %d, but cells of this memory can't be kept in parts, or are not to be", c.HostCells)
 	case c.MaxRunning < 0 || c.MaxRunning > c.MaxOutputs:
 		return fmt.Errorf("core: MaxRunning is %d, must be 0 to MaxOutputs (%d)", c.MaxRunning, c.MaxOutputs)
-	case c.PrefixBlock < 0:
-		return fmt.Errorf("core: PrefixBlock is %d, must not be negative", c.PrefixBlock)
 	case c.DraftRows < 0:
 		return fmt.Errorf("core: DraftRows is %d, must not be negative", c.DraftRows)
 	case c.DraftRows > 0 && (!c.PartialCopy || c.Usable != nil):
@@ -118,8 +113,6 @@ type Job struct {
 	ID JobID
 	// Prompt must not change until the job has ended.
 	Prompt []Token
-	// Blocks are those of Prompt, of Config.PrefixBlock tokens. nil: they are computed here.
-	Blocks []PrefixHash
 	// N is the number of candidates, at least 1.
 	N int
 	// MaxNew is the most tokens of one candidate, at least 1.
