@@ -45,7 +45,7 @@ type Config struct {
 	// completions, whatever else there is. Beside others it is not: kernels round
 	// differently for one row and for many, and sums of floating-point numbers depend on
 	// the order of the cells.
-	Alone bool
+	BatchInvariant bool
 	// NoPrefixCache computes every prompt from its first token on: to measure what the
 	// prefix cache is worth, and what it costs. Candidates of one prompt still share it.
 	NoPrefixCache bool
@@ -64,7 +64,7 @@ func (c *Config) complete(batch, sequences, outputs, procs int) error {
 		return fmt.Errorf("scheduler: HostCells is %d, must be 0 or at least %d", c.HostCells, MinHostCells)
 	}
 	if c.HostCells > 0 {
-		if sequences--; sequences < 1 || c.Alone || c.NoPrefixCache { // one is to copy through
+		if sequences--; sequences < 1 || c.BatchInvariant || c.NoPrefixCache { // one is to copy through
 			return fmt.Errorf("scheduler: HostCells is %d, which takes a second sequence and a cache: not with Alone or NoPrefixCache", c.HostCells)
 		}
 	}
@@ -96,7 +96,7 @@ func (c *Config) complete(batch, sequences, outputs, procs int) error {
 	if c.QueueLimit < 1 {
 		return fmt.Errorf("scheduler: QueueLimit is %d, must be at least 1", c.QueueLimit)
 	}
-	if c.Threads < 0 || c.Threads > 0 && c.Alone {
+	if c.Threads < 0 || c.Threads > 0 && c.BatchInvariant {
 		return fmt.Errorf("scheduler: Threads is %d, must be at least 0, and 0 with Alone: results depend on the threads", c.Threads)
 	}
 	if c.QueueTime < 0 {

@@ -369,14 +369,14 @@ func TestARequestGivesBackWhatItWillNotGenerate(t *testing.T) {
 func TestWhatWouldWaitTooLongIsRefusedUnlessNothingIsBeforeIt(t *testing.T) {
 	e := newTestEngine(t, setup{outputs: 8, cfg: Config{QueueTime: time.Second}})
 	e.mu.Lock()
-	e.pace.average = 300 * time.Millisecond
+	e.rate.interval = 300 * time.Millisecond
 	e.mu.Unlock()
 	first, err := e.Admit(108) // nothing is before it; 8 of them are in work at once
 	if err != nil {
 		t.Fatal(err)
 	}
 	var full *QueueFullError
-	if _, err := e.Admit(1); !errors.As(err, &full) || full.RetryAfter < 29*time.Second || full.RetryAfter > 30*time.Second || !strings.Contains(err.Error(), "too long") {
+	if _, err := e.Admit(1); !errors.As(err, &full) || full.RetryAfter < 29*time.Second || full.RetryAfter > 30*time.Second || !strings.Contains(err.Error(), "too slow") {
 		t.Errorf("behind 100 candidates of 0.3 s: %v, %+v", err, full)
 	}
 	first.Release()
@@ -445,7 +445,7 @@ func TestAGrammarConstrainsAndItsEndIsAnEnding(t *testing.T) {
 }
 
 func TestTheRetryEstimateFollowsThePace(t *testing.T) {
-	var p pace
+	var p completionRate
 	if got := p.estimate(100); got != minRetry {
 		t.Errorf("without experience %v, want %v", got, minRetry)
 	}
@@ -453,7 +453,7 @@ func TestTheRetryEstimateFollowsThePace(t *testing.T) {
 	busy := now
 	for range 50 {
 		now = now.Add(8 * time.Second)
-		p.ended(4, now, busy)
+		p.record(4, now, busy)
 	}
 	if got := p.estimate(10); got < 19*time.Second || got > 21*time.Second {
 		t.Errorf("10 candidates at 2 s each: %v", got)
@@ -463,16 +463,16 @@ func TestTheRetryEstimateFollowsThePace(t *testing.T) {
 	}
 	// 2 s each: 15 end in half a minute.
 	for admitted, late := range map[int]int{0: 0, 14: 0, 20: 5, 100: 85} {
-		if got := p.late(admitted, 31*time.Second); got < late-1 || got > late+1 {
+		if got := p.excess(admitted, 31*time.Second); got < late-1 || got > late+1 {
 			t.Errorf("%d are admitted, %d of them too many, want about %d", admitted, got, late)
 		}
-		if got := p.late(admitted, 0); got != 0 {
+		if got := p.excess(admitted, 0); got != 0 {
 			t.Errorf("without a limit %d of %d are too many", got, admitted)
 		}
 	}
 	// Time without work does not count.
 	now = now.Add(time.Hour)
-	p.ended(1, now.Add(2*time.Second), now)
+	p.record(1, now.Add(2*time.Second), now)
 	if got := p.estimate(10); got > 21*time.Second {
 		t.Errorf("after an idle hour: %v", got)
 	}

@@ -65,7 +65,7 @@ func TestNoRoomInTheCacheIsWaitedOut(t *testing.T) {
 					t.Errorf("candidate %d: %s", i, cmp.Diff(want, got))
 				}
 			}
-			if e.Stats().NoSlot == 0 {
+			if e.Stats().NoSlotSteps == 0 {
 				t.Error("nothing failed")
 			}
 		})
@@ -237,7 +237,7 @@ func TestAFailedComputationEndsOnlyWhatWasInIt(t *testing.T) {
 						t.Errorf("after the failure, candidate %d: %s", i, cmp.Diff(want, got))
 					}
 				}
-				if s := e.Stats(); s.Broken != 1 || s.Failed != 1 {
+				if s := e.Stats(); s.FailedSteps != 1 || s.Failed != 1 {
 					t.Errorf("%+v", s)
 				}
 			})

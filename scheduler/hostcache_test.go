@@ -139,7 +139,7 @@ func TestHostCellsThatCannotBeAreRefused(t *testing.T) {
 	}{
 		"a sliding window":   {synth.GPTOSS, Config{HostCells: 100}, ErrNoHostCache},
 		"a recurrent state":  {synth.Qwen35, Config{HostCells: 100}, ErrNoHostCache},
-		"alone":              {synth.Qwen3, Config{HostCells: 100, Alone: true}, nil},
+		"alone":              {synth.Qwen3, Config{HostCells: 100, BatchInvariant: true}, nil},
 		"without a cache":    {synth.Qwen3, Config{HostCells: 100, NoPrefixCache: true}, nil},
 		"less than nothing":  {synth.Qwen3, Config{HostCells: -1}, nil},
 		"all ids are wanted": {synth.Qwen3, Config{HostCells: 100, MaxSequences: 4}, nil},

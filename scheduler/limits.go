@@ -8,7 +8,7 @@ import (
 
 const (
 	// MinHostCells is the least number of Config's HostCells that can be of use.
-	MinHostCells = core.HostLeast
+	MinHostCells = core.MinHostBlock
 
 	// minRetry and maxRetry bound the estimate in QueueFullError.
 	minRetry = time.Second
@@ -36,11 +36,11 @@ const (
 
 	// usualTokens is what the placement takes for the length of a completion: a decision
 	// has some thirty tokens, whatever is allowed.
-	usualTokens = 32
+	typicalTokens = 32
 
 	// maxFatal is how many devices may be lost in a step with a generation until it is
 	// not given to another one.
-	maxFatal = 1
+	maxLostDevices = 1
 
 	// maxFailures is how many steps must fail, one after the other, until a context is
 	// left out, first for minPause and at most for maxPause.

@@ -60,7 +60,7 @@ func guessesChangeNothing(t *testing.T, arch string, noForced bool) {
 
 func TestNothingIsGuessedWhereGenerationsAreComputedAlone(t *testing.T) {
 	prompt := tokenize(t, testModel(t, synth.Qwen3), story)
-	with, _ := newScribes(t, synth.Qwen3, prompt, Config{DraftRows: 8, Alone: true})
+	with, _ := newScribes(t, synth.Qwen3, prompt, Config{DraftRows: 8, BatchInvariant: true})
 	mustGenerate(t, with, constrained(greedy(prompt, 1, 400)))
 	if s := with.Stats(); s.DraftTokens != 0 {
 		t.Errorf("%d guesses", s.DraftTokens)
@@ -69,7 +69,7 @@ func TestNothingIsGuessedWhereGenerationsAreComputedAlone(t *testing.T) {
 
 func TestGuessesEndWhereAnotherSpeaks(t *testing.T) {
 	e := newTestEngine(t, setup{outputs: 8, cfg: Config{DraftRows: 8}})
-	got := e.workers[0].rules.Endings
+	got := e.workers[0].coreConfig.EndTokens
 	for token := range llama.Token(e.model.Vocab().Size()) {
 		if ends := e.model.Vocab().IsEOG(token); ends != slices.Contains(got, token) {
 			t.Errorf("token %d ends a turn: %t, and may be guessed: %t", token, ends, ends)

@@ -44,7 +44,7 @@ func (s *Service) schedulerConfig(opts Options, gpu bool, hostCells int) schedul
 		QueueTime:      opts.QueueTime,
 		NoForcedTokens: opts.NoForcedTokens,
 		NoPrefixCache:  opts.NoPrefixCache,
-		Alone:          opts.Reproducible,
+		BatchInvariant: opts.Reproducible,
 		HostCells:      hostCells,
 	}
 }

@@ -21,9 +21,9 @@ import (
 type generator struct {
 	tokenizer *tokenizer
 	vocab     *llama.Vocab
-	ticket    *scheduler.Ticket // nil when nothing was to be generated
-	trained   int               // context length of the model's training; 0: unknown
-	cells     int               // of a context
+	ticket    *scheduler.Admission // nil when nothing was to be generated
+	trained   int                  // context length of the model's training; 0: unknown
+	cells     int                  // of a context
 	latency   *latency
 }
 
@@ -62,7 +62,7 @@ func (g *generator) Generate(ctx context.Context, gs []agent.Generation, done fu
 			indices = append(indices, i)
 		}
 	}
-	var pending []*scheduler.Pending
+	var pending []*scheduler.Handle
 	if len(submitted) > 0 {
 		pending = g.ticket.Submit(ctx, submitted)
 	}
@@ -140,7 +140,7 @@ func (g *generator) tooLong(gen *agent.Generation) error {
 }
 
 // wait returns a generation's completions.
-func (g *generator) wait(ctx context.Context, p *scheduler.Pending) (result agent.Result, err error) {
+func (g *generator) wait(ctx context.Context, p *scheduler.Handle) (result agent.Result, err error) {
 	out, err := p.Wait(ctx)
 	if gone := ctx.Err(); gone != nil && (err != nil || errors.Is(gone, context.Canceled)) {
 		return result, gone // the engine returns the cause, which may be anything

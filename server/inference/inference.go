@@ -87,7 +87,7 @@ func (s *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pro
 }
 
 // generator is what a request with an admission generates with.
-func (s *Service) generator(ticket *scheduler.Ticket) *generator {
+func (s *Service) generator(ticket *scheduler.Admission) *generator {
 	return &generator{
 		tokenizer: s.tokenizer, vocab: s.model.Vocab(), ticket: ticket,
 		trained: s.facts.TrainedContext, cells: s.facts.ContextLength, latency: s.latency,

@@ -24,9 +24,9 @@ func newLatency() *latency {
 		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: "agentd_" + name, Help: help, Buckets: buckets})
 	}
 	return &latency{
-		queue:      histogram("queue_wait_seconds", "Time a generation waited for its first sequence.", waitBuckets),
-		firstToken: histogram("time_to_first_token_seconds", "Time from a generation's submission to its first token.", waitBuckets),
-		perToken:   histogram("time_per_output_token_seconds", "Time after a generation's first token for each further token of its longest candidate.", tokenBuckets),
+		queue:      histogram("request_queue_time_seconds", "Time until the first sequence of a generation starts.", waitBuckets),
+		firstToken: histogram("time_to_first_token_seconds", "Time until the first token of a generation.", waitBuckets),
+		perToken:   histogram("request_time_per_output_token_seconds", "Mean time of a token after the first one, in the longest candidate of a generation.", tokenBuckets),
 	}
 }
 
