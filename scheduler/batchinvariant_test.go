@@ -38,9 +38,9 @@ func (r *stepRecorder) Decode(rows []core.Row) error {
 	return r.backend.Decode(rows)
 }
 
-// TestAloneTheSameGenerationIsComputedInTheSameStepsWhateverElseThereIs, candidates of
+// TestBatchInvariantStepsDoNotDependOnLoad, candidates of
 // one prompt together.
-func TestAloneTheSameGenerationIsComputedInTheSameStepsWhateverElseThereIs(t *testing.T) {
+func TestBatchInvariantStepsDoNotDependOnLoad(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	prompt := func(i int) []llama.Token { return tokenize(t, m, fmt.Sprint(story[:40], i, story[i:])) }
 	ask := func(concurrent bool) (runs [][]string, results []*generation.Result) {
@@ -120,7 +120,7 @@ func gated(t *testing.T, contexts int, failure error) (e *Engine, first *gate, h
 	return e, first, hold
 }
 
-func TestAloneAGenerationThatWaitsCanBeCancelled(t *testing.T) {
+func TestBatchInvariantQueuedGenerationCanBeCancelled(t *testing.T) {
 	e, first, hold := gated(t, 1, nil)
 	running := hold(t.Context())
 	<-first.enter
@@ -142,7 +142,7 @@ func TestAloneAGenerationThatWaitsCanBeCancelled(t *testing.T) {
 	nothingLeft(t, e)
 }
 
-func TestAloneWhatWaitsGoesElsewhereWhenTheDeviceIsLost(t *testing.T) {
+func TestBatchInvariantQueueMovesWhenDeviceIsLost(t *testing.T) {
 	e, first, _ := gated(t, 2, llama.ErrLost)
 	const count = 6
 	ticket, err := e.Admit(count)
@@ -165,7 +165,7 @@ func TestAloneWhatWaitsGoesElsewhereWhenTheDeviceIsLost(t *testing.T) {
 	nothingLeft(t, e)
 }
 
-func TestAloneWhatWaitsEndsWithTheEngine(t *testing.T) {
+func TestBatchInvariantQueueEndsWithEngine(t *testing.T) {
 	e, first, hold := gated(t, 1, nil)
 	results := []chan error{hold(t.Context()), hold(t.Context()), hold(t.Context())}
 	<-first.enter

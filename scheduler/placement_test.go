@@ -27,7 +27,7 @@ func promptOf(first core.Token, length int) []core.Token {
 	return list
 }
 
-func TestAJobGoesWhereItIsDoneSoonest(t *testing.T) {
+func TestPlacementChoosesSoonestContext(t *testing.T) {
 	now := time.Unix(1000, 0)
 	mine := promptOf(7, 640)
 	for name, tc := range map[string]struct {
@@ -75,7 +75,7 @@ func TestAJobGoesWhereItIsDoneSoonest(t *testing.T) {
 	}
 }
 
-func TestContextsShareTheWork(t *testing.T) {
+func TestContextsShareLoad(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	e := newTestEngine(t, setup{contexts: 3, cells: 512})
 	var wg sync.WaitGroup
@@ -126,7 +126,7 @@ func nothingLeft(t *testing.T, e *Engine) {
 	})
 }
 
-func TestTheNextTurnGoesWhereTheLastOneWas(t *testing.T) {
+func TestNextTurnGoesToSameContext(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	e := newTestEngine(t, setup{contexts: 2})
 	var prompts [2][]llama.Token
@@ -149,7 +149,7 @@ func newBreakingEngine(t *testing.T, s setup, fail func(context int) error) *Eng
 	return newTestEngine(t, s)
 }
 
-func TestWhatFailsOnOneContextBeginsAgainOnAnother(t *testing.T) {
+func TestFailedGenerationIsRetriedElsewhere(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	for name, failure := range map[string]error{"a failed step": llama.ErrCompute, "a lost device": llama.ErrLost} {
 		t.Run(name, func(t *testing.T) {
@@ -181,8 +181,8 @@ func TestWhatFailsOnOneContextBeginsAgainOnAnother(t *testing.T) {
 	}
 }
 
-// TestAGenerationThatLosesDevicesIsNotGivenToAThird, while others that only waited are.
-func TestAGenerationThatLosesDevicesIsNotGivenToAThird(t *testing.T) {
+// TestGenerationIsNotRetriedAfterTwoLostDevices, while others that only waited are.
+func TestGenerationIsNotRetriedAfterTwoLostDevices(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	poison := tokenize(t, m, "poison")
 	e := newTestEngine(t, setup{contexts: 3, wrapEach: func(_ int, b backend) backend {
@@ -212,7 +212,7 @@ func TestAGenerationThatLosesDevicesIsNotGivenToAThird(t *testing.T) {
 	nothingLeft(t, e)
 }
 
-func TestWithoutADeviceLeftGenerationsEndAsErrModel(t *testing.T) {
+func TestNoDeviceLeftReturnsErrModel(t *testing.T) {
 	for _, contexts := range []int{1, 2} {
 		var lost atomic.Bool
 		e := newBreakingEngine(t, setup{contexts: contexts}, func(int) error {
@@ -243,7 +243,7 @@ func TestWithoutADeviceLeftGenerationsEndAsErrModel(t *testing.T) {
 	}
 }
 
-func TestAContextThatKeepsFailingIsLeftOutForAWhile(t *testing.T) {
+func TestFailingContextIsPaused(t *testing.T) {
 	var clock atomic.Int64
 	var bad atomic.Bool
 	bad.Store(true)
@@ -276,9 +276,9 @@ func TestAContextThatKeepsFailingIsLeftOutForAWhile(t *testing.T) {
 	ask("all is forgotten", 5, true)
 }
 
-// TestFailuresCancellationsAndTheEndLeaveNothingBehind: whatever happens, an answer is
+// TestFailuresAndCancellationsLeakNothing: whatever happens, an answer is
 // right or an error, and the books are empty.
-func TestFailuresCancellationsAndTheEndLeaveNothingBehind(t *testing.T) {
+func TestFailuresAndCancellationsLeakNothing(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	var steps atomic.Int64
 	e := newBreakingEngine(t, setup{contexts: 3, sequences: 6, outputs: 4}, func(context int) error {

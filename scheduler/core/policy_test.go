@@ -11,7 +11,7 @@ import (
 // However prompts overlap and arrive, each token that is new is computed once
 // while everything fits. Only the last token of a prompt that another one
 // contains is computed again, for its logits.
-func TestEveryNewTokenIsComputedOnce(t *testing.T) {
+func TestEachNewTokenIsComputedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		batch := rapid.IntRange(1, 24).Draw(t, "batch")
 		cfg := Config{
@@ -59,7 +59,7 @@ func TestEveryNewTokenIsComputedOnce(t *testing.T) {
 
 // A job with many candidates and an endless stream of small jobs share the
 // context: neither waits for the end of the other.
-func TestNobodyStarves(t *testing.T) {
+func TestLargeRequestDoesNotStarve(t *testing.T) {
 	c, err := New(Config{
 		Cells: 200, MaxSequences: 8, MaxOutputs: 8, BatchTokens: 16, PrefillChunk: 16, PartialCopy: true, Check: true,
 	})
@@ -102,7 +102,7 @@ func TestNobodyStarves(t *testing.T) {
 
 // Room that a cancellation made is given away at once, also while admission stopped
 // because a sequence had to be parked.
-func TestRoomOfACancelledJobIsUsed(t *testing.T) {
+func TestCancelledRequestFreesCells(t *testing.T) {
 	c, err := New(Config{Cells: 100, MaxSequences: 4, MaxOutputs: 4, BatchTokens: 16, PartialCopy: true, Check: true})
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestRoomOfACancelledJobIsUsed(t *testing.T) {
 	}
 }
 
-func TestABadConfigurationNamesTheField(t *testing.T) {
+func TestInvalidConfigNamesField(t *testing.T) {
 	good := Config{Cells: 10, MaxSequences: 2, MaxOutputs: 2, BatchTokens: 4, PrefillChunk: 2}
 	if _, err := New(good); err != nil {
 		t.Fatal(err)
@@ -165,9 +165,9 @@ func TestABadConfigurationNamesTheField(t *testing.T) {
 	}
 }
 
-// TestPromptsTakeWhatDecodeRowsCost: rows of long prompts see more, so that fewer of
+// TestPrefillBudgetEqualsDecodeCost: rows of long prompts see more, so that fewer of
 // them are in a step.
-func TestPromptsTakeWhatDecodeRowsCost(t *testing.T) {
+func TestPrefillBudgetEqualsDecodeCost(t *testing.T) {
 	for name, test := range map[string]struct {
 		rowCells, chunk, decodes, seen, prompts int
 		want                                    int // rows for prompts

@@ -67,7 +67,7 @@ func slowRepeated(tokens []Token, least int) int {
 	return 0
 }
 
-func TestRepeatedIsWhatTheDefinitionSays(t *testing.T) {
+func TestRepeatedEqualsDefinition(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	found := 0
 	for range 20000 {

@@ -278,7 +278,7 @@ func drawConfig(t *rapid.T) Config {
 	return cfg
 }
 
-func TestAnyTraceGivesEachCandidateWhatItGetsAlone(t *testing.T) {
+func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := drawConfig(t)
 		w := &world{t: t, kv: newKV(cfg.Cells, cfg.PartialCopy), jobs: map[RequestID]*liveJob{}, spoil: true}
