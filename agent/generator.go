@@ -17,7 +17,7 @@ type Toolkit = format.Toolkit
 // Vocabulary is the part of a loaded model that makes tokens of prompts. A *llama.Vocab is one.
 type Vocabulary = tokens.Vocabulary
 
-// Generator is the admission of one request to an engine. A *scheduler.Ticket is one. An engine
+// Generator is the admission of one request to an engine. A *scheduler.Admission is one. An engine
 // on another machine can be one too: requests and results are token ids, numbers and texts.
 type Generator interface {
 	// GenerateAll generates the completions of requests, which are computed together and in

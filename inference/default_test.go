@@ -62,7 +62,7 @@ func TestHowMuchIsGuessedIsChosenByWhatItIsWorth(t *testing.T) {
 		"a little on a CPU":                            {Config{Scheduler: scheduler.Config{DraftRows: -1}}, autoDraftCPU},
 		"as one says":                                  {Config{Scheduler: scheduler.Config{DraftRows: 5, MaxRunning: 1}}, 5},
 		"nothing where answers are no decisions":       {Config{FixedTokens: 8, Scheduler: scheduler.Config{DraftRows: -1}}, 0},
-		"nothing where inputs are to be by themselves": {Config{Scheduler: scheduler.Config{DraftRows: -1, Alone: true}}, 0},
+		"nothing where inputs are to be by themselves": {Config{Scheduler: scheduler.Config{DraftRows: -1, BatchInvariant: true}}, 0},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			if got := openDefault(t, tc.opts).Info().DraftRows; got != tc.want {
@@ -273,7 +273,7 @@ func TestTheDefaultModelDecidesTheSameHoweverItIsComputed(t *testing.T) {
 		return outs
 	})
 
-	alone := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: width, Alone: true}})
+	alone := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: width, BatchInvariant: true}})
 	wantAlone := inTurn(t, alone, inputs)
 	compare("each by itself, when sixteen ask at once", 0, wantAlone, func(t *testing.T) []protocol.AgentOutput {
 		return together(t, alone, inputs)

@@ -32,7 +32,7 @@ func (s *Service) schedulerConfig(cfg Config, gpu bool, hostCells int) scheduler
 	if gpu {
 		c.PrefillChunk = min(prefillChunkGPU, s.info.BatchSize)
 	}
-	if cfg.Threads == 0 && !gpu && !c.Alone && s.info.Contexts == 1 { // several would measure each other's trials
+	if cfg.Threads == 0 && !gpu && !c.BatchInvariant && s.info.Contexts == 1 { // several would measure each other's trials
 		c.Threads = s.info.Threads
 	}
 	return c

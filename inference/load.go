@@ -230,7 +230,7 @@ func (s *Service) chooseSizes(cfg Config, groups []placed) (perCell float64, err
 		return 0, fmt.Errorf("Config.Scheduler.DraftRows %d can't be used with this model: its sliding window or recurrent state can't take draft tokens back; remove it", cfg.Scheduler.DraftRows)
 	case cfg.Scheduler.DraftRows >= 0:
 		f.DraftRows = cfg.Scheduler.DraftRows
-	case !keeps && !cfg.Scheduler.Alone && cfg.FixedTokens == 0:
+	case !keeps && !cfg.Scheduler.BatchInvariant && cfg.FixedTokens == 0:
 		f.DraftRows = choose(0, gpu, autoDraftGPU, autoDraftCPU)
 	}
 	perCell = cellBytes(s.model.Metadata(), info.Architecture, info.Layers, info.Embedding, f.KVType)

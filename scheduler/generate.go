@@ -14,11 +14,11 @@ import (
 // the same requests in the same steps. It calls done once for each request as it ends, from any
 // goroutine, and returns after the last call. An error is that of the whole request: one of
 // package generation, that of ctx, or any other if the computation failed.
-func (t *Ticket) GenerateAll(ctx context.Context, requests []generation.Request, done func(i int, r *generation.Result, err error)) {
+func (a *Admission) GenerateAll(ctx context.Context, requests []generation.Request, done func(i int, r *generation.Result, err error)) {
 	var all sync.WaitGroup
-	for i, pending := range t.Submit(ctx, requests) {
+	for i, handle := range a.Submit(ctx, requests) {
 		all.Go(func() {
-			r, err := pending.Wait(ctx)
+			r, err := handle.Wait(ctx)
 			if gone := ctx.Err(); gone != nil && (err != nil || errors.Is(gone, context.Canceled)) {
 				r, err = nil, gone
 			}
