@@ -23,9 +23,9 @@ func newLatency() *latency {
 		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: "agentd_" + name, Help: help, Buckets: buckets})
 	}
 	return &latency{
-		queue:      histogram("queue_wait_seconds", "Time from a generation's submission to the start of its first sequence.", waitBuckets),
+		queue:      histogram("request_queue_time_seconds", "Time from a generation's submission to the start of its first sequence.", waitBuckets),
 		firstToken: histogram("time_to_first_token_seconds", "Time from a generation's submission to its first token.", waitBuckets),
-		perToken:   histogram("time_per_output_token_seconds", "Time per token after a generation's first one, for its longest candidate.", tokenBuckets),
+		perToken:   histogram("request_time_per_output_token_seconds", "Time per token after a generation's first one, for its longest candidate.", tokenBuckets),
 	}
 }
 
