@@ -18,11 +18,7 @@ func promptOf(t testing.TB, a *agent.Agent, input string) (string, []format.Piec
 	t.Helper()
 	g := &script{answers: []string{"x"}}
 	run(t, a, g, request(t, input))
-	text := ""
-	for _, p := range g.asked[0].Prompt {
-		text += p.Text
-	}
-	return text, g.asked[0].Prompt
+	return textOf(g.asked[0].Prompt), piecesOf(g.asked[0].Prompt)
 }
 
 // TestPromptsGrow: the prompt of the next turn begins with that of this turn, up
@@ -57,10 +53,7 @@ func TestPromptsGrow(t *testing.T) {
 				if out.Output == nil {
 					t.Fatalf("turn %d: %+v", i, out.Error)
 				}
-				prompt := ""
-				for _, p := range g.asked[0].Prompt {
-					prompt += p.Text
-				}
+				prompt := textOf(g.asked[0].Prompt)
 				if !strings.HasPrefix(prompt, previous) {
 					t.Errorf("turn %d: the prompt\n%s\ndoes not begin with\n%s", i, prompt, previous)
 				}
@@ -247,9 +240,6 @@ func promptOfAnswer(t testing.TB, a *agent.Agent, input, answer string) (string,
 	t.Helper()
 	g := &script{answers: []string{answer}}
 	outs := run(t, a, g, request(t, input))
-	text := ""
-	for _, p := range g.asked[0].Prompt {
-		text += p.Text
-	}
+	text := textOf(g.asked[0].Prompt)
 	return text, outs
 }

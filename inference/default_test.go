@@ -62,10 +62,10 @@ func TestHowMuchIsGuessedIsChosenByWhatItIsWorth(t *testing.T) {
 		"a little on a CPU":                            {Config{Scheduler: scheduler.Config{DraftRows: -1}}, autoDraftCPU},
 		"as one says":                                  {Config{Scheduler: scheduler.Config{DraftRows: 5, MaxRunning: 1}}, 5},
 		"nothing where answers are no decisions":       {Config{FixedTokens: 8, Scheduler: scheduler.Config{DraftRows: -1}}, 0},
-		"nothing where inputs are to be by themselves": {Config{Scheduler: scheduler.Config{DraftRows: -1, Alone: true}}, 0},
+		"nothing where inputs are to be by themselves": {Config{Scheduler: scheduler.Config{DraftRows: -1, BatchInvariant: true}}, 0},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			if got := openDefault(t, tc.opts).Facts().DraftRows; got != tc.want {
+			if got := openDefault(t, tc.opts).Info().DraftRows; got != tc.want {
 				t.Errorf("%d rows, want %d", got, tc.want)
 			}
 		})
@@ -74,7 +74,7 @@ func TestHowMuchIsGuessedIsChosenByWhatItIsWorth(t *testing.T) {
 
 // TestWithoutAPathTheDefaultModelIsServed, and its file named, which is in the cache.
 func TestWithoutAPathTheDefaultModelIsServed(t *testing.T) {
-	f := openDefault(t, Config{}).Facts()
+	f := openDefault(t, Config{}).Info()
 	path, err := defaultmodel.Path("")
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestWithoutAPathTheDefaultModelIsServed(t *testing.T) {
 	if !f.Default || f.Path != path || f.Name != "agentd household" || f.Format != format.Qwen {
 		t.Errorf("%+v", f)
 	}
-	if f := openDefault(t, Config{Path: path}).Facts(); f.Default {
+	if f := openDefault(t, Config{Path: path}).Info(); f.Default {
 		t.Error("a model that was named is called the default one")
 	}
 }
@@ -273,7 +273,7 @@ func TestTheDefaultModelDecidesTheSameHoweverItIsComputed(t *testing.T) {
 		return outs
 	})
 
-	alone := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: width, Alone: true}})
+	alone := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: width, BatchInvariant: true}})
 	wantAlone := inTurn(t, alone, inputs)
 	compare("each by itself, when sixteen ask at once", 0, wantAlone, func(t *testing.T) []protocol.AgentOutput {
 		return together(t, alone, inputs)

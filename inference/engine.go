@@ -7,7 +7,7 @@ import (
 
 // contextOptions are those of the llama.cpp context under the engine.
 func (s *Service) contextOptions(gpu bool) []llama.ContextOption {
-	f, info := &s.facts, s.model.Info()
+	f, info := &s.info, s.model.Info()
 	sequences := llama.MaxSequences
 	if info.Recurrent || info.Hybrid { // each sequence id costs a whole state
 		sequences = min(sequences, recurrentSequences*f.Parallel)
@@ -27,13 +27,13 @@ func (s *Service) contextOptions(gpu bool) []llama.ContextOption {
 // the context.
 func (s *Service) schedulerConfig(cfg Config, gpu bool, hostCells int) scheduler.Config {
 	c := cfg.Scheduler
-	c.MaxRunning, c.BatchTokens, c.DraftRows, c.HostCells = s.facts.Parallel, s.facts.BatchSize, s.facts.DraftRows, hostCells
+	c.MaxRunning, c.BatchTokens, c.DraftRows, c.HostCells = s.info.Parallel, s.info.BatchSize, s.info.DraftRows, hostCells
 	c.PrefillChunk, c.Threads = 0, 0
 	if gpu {
-		c.PrefillChunk = min(prefillChunkGPU, s.facts.BatchSize)
+		c.PrefillChunk = min(prefillChunkGPU, s.info.BatchSize)
 	}
-	if cfg.Threads == 0 && !gpu && !c.Alone && s.facts.Contexts == 1 { // several would measure each other's trials
-		c.Threads = s.facts.Threads
+	if cfg.Threads == 0 && !gpu && !c.BatchInvariant && s.info.Contexts == 1 { // several would measure each other's trials
+		c.Threads = s.info.Threads
 	}
 	return c
 }

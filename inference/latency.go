@@ -1,22 +1,21 @@
 package inference
 
 import (
-	"agentd/scheduler/generation"
+	"agentd/agent"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// latency holds the times of generations as their callers see them, by the names
-// that the field uses.
+// latency has the latency histograms of generations. Their names are those of the field.
 type latency struct {
 	queue, firstToken, perToken prometheus.Histogram
 }
 
-// tokenBuckets are for the time of one token, in seconds: a GPU that decodes few
-// sequences to a CPU that decodes many.
+// tokenBuckets are for the time of one token, in seconds, from a GPU that decodes few sequences
+// to a CPU that decodes many.
 var tokenBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1}
 
-// waitBuckets are for waits, in seconds: an idle server to a full queue.
+// waitBuckets are for waits, in seconds, from an idle server to a full queue.
 var waitBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 
 func newLatency() *latency {
@@ -24,25 +23,21 @@ func newLatency() *latency {
 		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: "agentd_" + name, Help: help, Buckets: buckets})
 	}
 	return &latency{
-		queue:      histogram("queue_wait_seconds", "Time a generation waited for its first sequence.", waitBuckets),
+		queue:      histogram("request_queue_time_seconds", "Time from a generation's submission to the start of its first sequence.", waitBuckets),
 		firstToken: histogram("time_to_first_token_seconds", "Time from a generation's submission to its first token.", waitBuckets),
-		perToken:   histogram("time_per_output_token_seconds", "Time after a generation's first token for each further token of its longest candidate.", tokenBuckets),
+		perToken:   histogram("request_time_per_output_token_seconds", "Time per token after a generation's first one, for its longest candidate.", tokenBuckets),
 	}
 }
 
 // observe counts a generation that ended by itself.
-func (l *latency) observe(r *generation.Result) {
-	l.queue.Observe(r.Times.Queue.Seconds())
-	if r.Times.FirstToken == 0 {
+func (l *latency) observe(g *agent.Latency) {
+	l.queue.Observe(g.Queue.Seconds())
+	if g.FirstToken == 0 {
 		return // it failed before
 	}
-	l.firstToken.Observe(r.Times.FirstToken.Seconds())
-	longest := 0
-	for i := range r.Completions {
-		longest = max(longest, len(r.Completions[i].Tokens))
-	}
-	if longest > 1 {
-		l.perToken.Observe((r.Times.End - r.Times.FirstToken).Seconds() / float64(longest-1))
+	l.firstToken.Observe(g.FirstToken.Seconds())
+	if g.LongestAnswer > 1 {
+		l.perToken.Observe((g.End - g.FirstToken).Seconds() / float64(g.LongestAnswer-1))
 	}
 }
 

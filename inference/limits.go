@@ -62,10 +62,4 @@ const (
 	// summaryPart of a context is not for prompts where nobody chose a budget, but for
 	// the turn that exceeds it; and as much of a budget is for the summary.
 	summaryPart = 4
-
-	// tokenCacheBytes bounds the text whose tokens are remembered. A history is
-	// sent again with every turn; only its new end is tokenized.
-	tokenCacheBytes = 32 << 20
-	// tokenCacheMin is the shortest text worth remembering, in bytes.
-	tokenCacheMin = 256
 )

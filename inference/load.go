@@ -12,6 +12,7 @@ import (
 	"agentd/llama"
 	"agentd/llama/synth"
 	"agentd/scheduler"
+	"agentd/scheduler/generation"
 )
 
 // Open loads a model and starts its engine. It ends early when ctx does.
@@ -42,7 +43,7 @@ func Open(ctx context.Context, cfg Config) (s *Service, err error) {
 	if err := s.loadModels(ctx, cfg, groups); err != nil {
 		return s, err
 	}
-	s.facts.Device = place.describe()
+	s.info.Device = place.describe()
 	if err := ctx.Err(); err != nil {
 		return s, err
 	}
@@ -95,9 +96,8 @@ func (s *Service) loadModels(ctx context.Context, cfg Config, groups []placed) e
 		s.models = append(s.models, model)
 	}
 	s.model = s.models[0]
-	s.tokenizer = newTokenizer(s.model.Vocab())
 	info := s.model.Info()
-	s.facts = Facts{
+	s.info = EngineInfo{
 		Path:           path,
 		Default:        cfg.Path == "",
 		Name:           info.Name,
@@ -149,29 +149,30 @@ func (s *Service) makeAgent(cfg Config) error {
 	if s.template != nil {
 		source = s.template.Source()
 	}
-	s.facts.Sampling = sampling(cfg, s.model)
+	s.info.Sampling = sampling(cfg, s.model)
 	var err error
-	if s.facts.Agent = cmp.Or(cfg.Agent.Kind, agent.FullHistory); s.facts.Agent == agent.HistorySummarized {
-		if s.facts.Summary, err = s.summary(cfg); err != nil {
+	if s.info.Agent = cmp.Or(cfg.Agent.Kind, agent.FullHistory); s.info.Agent == agent.HistorySummarized {
+		if s.info.Summary, err = s.summary(cfg); err != nil {
 			return err
 		}
 	}
 	c := cfg.Agent
-	c.Kind, c.Summary, c.Sampling = s.facts.Agent, s.facts.Summary, s.facts.Sampling
-	c.Prompt.Architecture, c.Prompt.ChatTemplate = s.facts.Architecture, source
+	c.Kind, c.Summary, c.Sampling = s.info.Agent, s.info.Summary, s.info.Sampling
+	c.Prompt.Architecture, c.Prompt.ChatTemplate = s.info.Architecture, source
 	c.MaxNewTokens, c.IgnoreEnd = cfg.MaxNewTokens(), cfg.FixedTokens > 0
 	c.LogError = func(err error) { cfg.Log.Warn().Err(err).Msg("prompt log") }
-	made, err := agent.New(c, newToolkit(s.model.Vocab(), s.template, time.Now()))
+	c.ContextLength = s.Window()
+	made, err := agent.New(c, newToolkit(s.model.Vocab(), s.template, time.Now()), s.model.Vocab())
 	if err != nil {
 		return err
 	}
 	s.agent = made
-	s.facts.Format = made.Format()
+	s.info.Format = made.Format()
 	return nil
 }
 
 // sampling merges the user's parameters, the model file's and the protocol's.
-func sampling(cfg Config, model *llama.Model) agent.Sampling {
+func sampling(cfg Config, model *llama.Model) generation.Sampling {
 	chosen := agent.DefaultSampling
 	temperature, topP, topK := model.SamplingDefaults()
 	if temperature != nil && *temperature > 0 { // 0 is greedy, which inference_mode asks for
@@ -201,7 +202,7 @@ func sampling(cfg Config, model *llama.Model) agent.Sampling {
 // chooseSizes decides what the options left open about contexts, and returns how many
 // bytes a cell of the KV cache takes.
 func (s *Service) chooseSizes(cfg Config, groups []placed) (perCell float64, err error) {
-	f, gpu := &s.facts, groups[0].gpu()
+	f, gpu := &s.info, groups[0].gpu()
 	f.MaxNewTokens = cfg.Agent.MaxNewTokens
 	f.Contexts = max(1, cfg.Contexts)
 	each := f.Contexts / len(groups) // contexts that share a model
@@ -229,7 +230,7 @@ func (s *Service) chooseSizes(cfg Config, groups []placed) (perCell float64, err
 		return 0, fmt.Errorf("Config.Scheduler.DraftRows %d can't be used with this model: its sliding window or recurrent state can't take draft tokens back; remove it", cfg.Scheduler.DraftRows)
 	case cfg.Scheduler.DraftRows >= 0:
 		f.DraftRows = cfg.Scheduler.DraftRows
-	case !keeps && !cfg.Scheduler.Alone && cfg.FixedTokens == 0:
+	case !keeps && !cfg.Scheduler.BatchInvariant && cfg.FixedTokens == 0:
 		f.DraftRows = choose(0, gpu, autoDraftGPU, autoDraftCPU)
 	}
 	perCell = cellBytes(s.model.Metadata(), info.Architecture, info.Layers, info.Embedding, f.KVType)
@@ -254,7 +255,7 @@ func (s *Service) chooseSizes(cfg Config, groups []placed) (perCell float64, err
 
 // startEngine makes the contexts and the scheduler over them.
 func (s *Service) startEngine(cfg Config, groups []placed, perCell float64) error {
-	f, gpu := &s.facts, groups[0].gpu()
+	f, gpu := &s.info, groups[0].gpu()
 	each := f.Contexts / len(groups) // contexts that share a model
 	// Gigabytes are zeroed now, which takes seconds after the model is in memory.
 	cfg.Log.Info().Int("contexts", f.Contexts).Int("tokens", f.ContextLength).Str("size", fmt.Sprintf("%.0f MB", float64(f.Contexts)*float64(f.ContextLength)*perCell/1e6)).

@@ -27,7 +27,7 @@ func TestStepsFitASmallContext(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := s.Facts().BatchSize; got != 256 {
+			if got := s.Info().BatchSize; got != 256 {
 				t.Errorf("steps of %d tokens, want 256", got)
 			}
 			if err := s.Close(); err != nil {
@@ -44,17 +44,17 @@ func TestTheTypeOfTheCacheDoesNotDecideHowAttentionIsComputed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Facts{Attention: "shared", Parallel: autoParallelCPU}
+	want := EngineInfo{Attention: "shared", Parallel: autoParallelCPU}
 	if llama.SetSharedAttention(true); !llama.SharedAttention() { // a CPU without AVX2
-		want = Facts{Attention: "ggml", Parallel: autoParallelGGML}
+		want = EngineInfo{Attention: "ggml", Parallel: autoParallelGGML}
 	}
 	for _, test := range []struct {
 		kvType string
 		ggml   bool
-		want   Facts
+		want   EngineInfo
 	}{
 		{"f16", false, want}, {"bf16", false, want}, {"q8_0", false, want}, {"q4_0", false, want},
-		{"q8_0", true, Facts{Attention: "ggml", Parallel: autoParallelGGML}},
+		{"q8_0", true, EngineInfo{Attention: "ggml", Parallel: autoParallelGGML}},
 	} {
 		t.Run(fmt.Sprint(test.kvType, " ", test.want.Attention), func(t *testing.T) {
 			defer llama.SetSharedAttention(true)
@@ -62,7 +62,7 @@ func TestTheTypeOfTheCacheDoesNotDecideHowAttentionIsComputed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if f := s.Facts(); f.Attention != test.want.Attention || f.Parallel != test.want.Parallel {
+			if f := s.Info(); f.Attention != test.want.Attention || f.Parallel != test.want.Parallel {
 				t.Errorf("attention %s, %d at once, want %s and %d", f.Attention, f.Parallel, test.want.Attention, test.want.Parallel)
 			}
 			if err := s.Close(); err != nil {

@@ -10,30 +10,29 @@ import (
 	"agentd/agent/format"
 	"agentd/coaching/backend"
 	"agentd/llama"
-	"agentd/scheduler"
+	"agentd/scheduler/generation"
 )
 
 var _ backend.Local = (*Service)(nil)
 
-// Window is how many tokens a prompt and its answer may have together.
+// Window returns the most tokens of a prompt with its answer: the context's, or those that the
+// model was trained on if these are fewer. The KV cache may be larger, since sequences share it.
 func (s *Service) Window() int {
-	window := s.facts.ContextLength
-	if s.facts.TrainedContext > 0 {
-		window = min(window, s.facts.TrainedContext)
+	window := s.info.ContextLength
+	if s.info.TrainedContext > 0 {
+		window = min(window, s.info.TrainedContext)
 	}
 	return window
 }
 
-// Ask puts a question of coaching to the model: one deterministic answer, which
-// the exact schema constrains. It waits in the same queue as the candidates of
-// requests.
+// Ask puts a question of coaching to the model. The answer is deterministic and constrained by
+// the exact schema. It waits in the same queue as the candidates of requests.
 func (s *Service) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) {
-	ticket, err := s.engine.Admit(1)
+	admission, err := s.engine.Admit(1)
 	if err != nil {
 		return backend.Answer{}, asBackendError(err)
 	}
-	defer ticket.Release()
-	g := s.generator(ticket)
+	defer admission.Release()
 
 	question := agent.Question{Chat: format.Chat{System: q.System}, Schema: q.Exact, MaxTokens: cmp.Or(q.MaxTokens, backend.DefaultMaxTokens)}
 	if question.Schema == nil {
@@ -42,11 +41,14 @@ func (s *Service) Ask(ctx context.Context, q backend.Question) (backend.Answer, 
 	for _, m := range q.Messages {
 		question.Messages = append(question.Messages, format.ChatMessage{Model: m.Role == backend.RoleAssistant, Text: m.Text})
 	}
-	answer, err := s.agent.Ask(ctx, question, g)
-	var overflow *agent.ContextOverflowError
+	answer, err := s.agent.Ask(ctx, question, admission)
+	var overflow *generation.OverflowError
 	if errors.As(err, &overflow) && overflow.Limit-overflow.Prompt >= minLocalAnswer {
-		question.MaxTokens = overflow.Limit - overflow.Prompt // refused before anything was generated
-		answer, err = s.agent.Ask(ctx, question, g)
+		question.MaxTokens = overflow.Limit - overflow.Prompt // nothing was generated yet
+		answer, err = s.agent.Ask(ctx, question, admission)
+	}
+	if answer.Latency != nil {
+		s.latency.observe(answer.Latency)
 	}
 	if ctx.Err() != nil {
 		return backend.Answer{}, ctx.Err()
@@ -57,32 +59,28 @@ func (s *Service) Ask(ctx context.Context, q backend.Question) (backend.Answer, 
 	}, asBackendError(err)
 }
 
-// asBackendError says what an error of the agent or the engine means to coaching.
+// asBackendError maps an error of the agent or the engine to one of a coaching backend.
 func asBackendError(err error) error {
-	var full *scheduler.QueueFullError
-	var overflow *agent.ContextOverflowError
+	var full *generation.QueueFullError
+	var overflow *generation.OverflowError
 	var truncated *agent.TruncatedError
-	var grammar *agent.GrammarError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &full):
-		return &backend.Error{
-			Kind: backend.KindBusy, RetryAfter: full.RetryAfter, Err: err,
-			Detail: "this server's queue is full (queue_limit)",
-		}
-	case errors.Is(err, scheduler.ErrClosed), errors.Is(err, agent.ErrClosed), errors.Is(err, llama.ErrClosed):
+		return &backend.Error{Kind: backend.KindBusy, RetryAfter: full.RetryAfter, Err: err, Detail: "this server's queue is full (queue_limit)"}
+	case errors.Is(err, generation.ErrClosed), errors.Is(err, llama.ErrClosed):
 		return &backend.Error{Kind: backend.KindClosed, Detail: "this server is shutting down", Err: err}
 	case errors.As(err, &overflow):
 		return &backend.Error{
 			Kind: backend.KindRefused, Err: err,
-			Detail: fmt.Sprintf("the question has %s tokens, which with an answer of %d do not fit this server's model: its context has %d (context_length)",
+			Detail: fmt.Sprintf("the question has %s tokens, which with an answer of %d do not fit the %d tokens of this server's context (context_length)",
 				overflow.Count(), overflow.MaxNew, overflow.Limit),
 		}
 	case errors.As(err, &truncated):
 		return &backend.Error{Kind: backend.KindTruncated, Detail: truncated.Error(), Err: err}
-	case errors.As(err, &grammar):
-		return &backend.Error{Kind: backend.KindRefused, Detail: grammar.Error(), Err: err}
+	case errors.Is(err, generation.ErrGrammar):
+		return &backend.Error{Kind: backend.KindRefused, Detail: err.Error(), Err: err}
 	}
 	return &backend.Error{Kind: backend.KindFailed, Detail: "this server's model failed: " + err.Error(), Err: err}
 }

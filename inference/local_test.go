@@ -16,6 +16,7 @@ import (
 	"agentd/llama/synth"
 	"agentd/protocol"
 	"agentd/scheduler"
+	"agentd/scheduler/generation"
 
 	"github.com/rs/zerolog"
 )
@@ -199,15 +200,14 @@ func TestErrorsOfTheModelAreOnesOfABackend(t *testing.T) {
 		err  error
 		kind backend.Kind
 	}{
-		"busy":         {wrapped(&scheduler.QueueFullError{RetryAfter: 1}), backend.KindBusy},
-		"engine":       {wrapped(scheduler.ErrClosed), backend.KindClosed},
-		"agent closed": {wrapped(agent.ErrClosed), backend.KindClosed},
-		"model closed": {wrapped(llama.ErrClosed), backend.KindClosed},
-		"overflow":     {wrapped(&agent.ContextOverflowError{Prompt: 9, Limit: 8}), backend.KindRefused},
-		"truncated":    {wrapped(&agent.TruncatedError{Limit: 3}), backend.KindTruncated},
-		"grammar":      {wrapped(&agent.GrammarError{Err: llama.ErrGrammar}), backend.KindRefused},
-		"model":        {wrapped(&agent.ModelError{Err: errors.New("x")}), backend.KindFailed},
-		"no answer":    {errors.New("the thinking block is not closed"), backend.KindFailed},
+		"busy":          {wrapped(&generation.QueueFullError{RetryAfter: 1}), backend.KindBusy},
+		"engine closed": {wrapped(generation.ErrClosed), backend.KindClosed},
+		"model closed":  {wrapped(llama.ErrClosed), backend.KindClosed},
+		"overflow":      {wrapped(&generation.OverflowError{Prompt: 9, Limit: 8}), backend.KindRefused},
+		"truncated":     {wrapped(&agent.TruncatedError{Limit: 3}), backend.KindTruncated},
+		"grammar":       {wrapped(generation.ErrGrammar), backend.KindRefused},
+		"model":         {wrapped(scheduler.ErrModel), backend.KindFailed},
+		"no answer":     {errors.New("the thinking block is not closed"), backend.KindFailed},
 	} {
 		var e *backend.Error
 		if got := asBackendError(test.err); !errors.As(got, &e) || e.Kind != test.kind || e.Detail == "" || !errors.Is(got, test.err) {

@@ -1,22 +1,19 @@
 package inference
 
 import (
-	"context"
 	"fmt"
 
 	"agentd/agent"
-	"agentd/agent/format"
 )
 
-// summary is what the history-summarized agent summarizes by: what the options say,
-// the rest so that prompts, answers and summaries fit the context.
+// summary configures the history-summarized agent. Settings that the options leave open are
+// chosen so that prompts, answers and summaries fit the context.
 func (s *Service) summary(cfg Config) (agent.Summary, error) {
 	c := cfg.Agent.Summary
-	c.Count = s.countTokens
-	window := s.Window() // 0: unknown, since there are no contexts
+	window := s.Window() // 0: unknown without contexts
 	auto := agent.DefaultSummaryBudget
 	if window > 0 {
-		// The turn that exceeds the budget has to fit as well, in the rest.
+		// The rest of the context is for the turn that exceeds the budget.
 		auto = min(auto, (window-max(cfg.Agent.MaxNewTokens, cfg.Agent.Summary.MaxTokens))/summaryPart*(summaryPart-1))
 	}
 	unit := 1
@@ -41,18 +38,4 @@ func (s *Service) summary(cfg Config) (agent.Summary, error) {
 			c.MaxTokens, tokens)
 	}
 	return c, nil
-}
-
-// countTokens counts the tokens of a prompt. One that is over the limit by its length
-// alone is not tokenized, which could take minutes.
-func (s *Service) countTokens(ctx context.Context, prompt []format.Piece, limit int) (int, error) {
-	bytes := 0
-	for _, piece := range prompt {
-		bytes += len(piece.Text)
-	}
-	if least := bytes / s.model.Vocab().LongestPiece(); least > limit {
-		return least, nil
-	}
-	tokens, err := s.tokenizer.tokens(ctx, prompt)
-	return len(tokens), err
 }

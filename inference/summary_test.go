@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"agentd/agent"
-	"agentd/agent/format"
 	"agentd/llama/synth"
 	"agentd/protocol"
 	"agentd/scheduler"
@@ -37,7 +36,7 @@ func TestTheBudgetOfSummariesFitsTheContext(t *testing.T) {
 		"a budget too small for any summary": {Config{Agent: agent.Config{MaxNewTokens: 252, Summary: agent.Summary{Budget: 2}}}, 8192, 0, 0, 0, "has no room"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &Service{facts: Facts{ContextLength: test.context, TrainedContext: test.trained}}
+			s := &Service{info: EngineInfo{ContextLength: test.context, TrainedContext: test.trained}}
 			got, err := s.summary(test.opts)
 			if test.want != "" {
 				if err == nil || !strings.Contains(err.Error(), test.want) {
@@ -49,21 +48,6 @@ func TestTheBudgetOfSummariesFitsTheContext(t *testing.T) {
 				t.Errorf("budget %d, summary %d, %v; want %d, %d", got.Budget, got.MaxTokens, err, test.budget, test.maxTokens)
 			}
 		})
-	}
-}
-
-func TestTokensAreCountedAsTheyAreComputed(t *testing.T) {
-	s := openTiny(t, synth.Qwen3, Config{})
-	prompt := []format.Piece{{Text: "<|im_start|>", Special: true}, {Text: strings.Repeat("the cup is on the table ", 40)}}
-	tokens, err := s.tokenizer.tokens(t.Context(), prompt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n, err := s.countTokens(t.Context(), prompt, 1<<20); err != nil || n != len(tokens) {
-		t.Errorf("%d tokens, %v; want %d", n, err, len(tokens))
-	}
-	if n, err := s.countTokens(t.Context(), prompt, 3); err != nil || n <= 3 {
-		t.Errorf("%d tokens, %v, of %d with a limit of 3", n, err, len(tokens))
 	}
 }
 

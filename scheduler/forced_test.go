@@ -98,7 +98,7 @@ func newScribes(t *testing.T, arch string, prompt []llama.Token, cfg Config) (wi
 
 // Whoever writes as the tokenizer splits gets the same with forced tokens and
 // without: tokens, draws, counts and ends, in fewer steps.
-func TestForcedTokensChangeNothingButTheSteps(t *testing.T) {
+func TestForcedTokensOnlySaveSteps(t *testing.T) {
 	for _, arch := range architectures {
 		t.Run(arch, func(t *testing.T) {
 			prompt := tokenize(t, testModel(t, arch), story)
@@ -132,7 +132,7 @@ func TestForcedTokensChangeNothingButTheSteps(t *testing.T) {
 	}
 }
 
-func TestAForcedEndTakesNoStep(t *testing.T) {
+func TestForcedEndTakesNoStep(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	e := newTestEngine(t, setup{})
 	const answer = `root ::= ("A" | "B") " is the answer."`
@@ -168,7 +168,7 @@ func TestAForcedEndTakesNoStep(t *testing.T) {
 
 // The rows of forced tokens are computed like all others: the logits of the last
 // one are those of its tokens computed alone.
-func TestLogitsBehindForcedTokens(t *testing.T) {
+func TestLogitsAfterForcedTokens(t *testing.T) {
 	for _, arch := range architectures {
 		t.Run(arch, func(t *testing.T) {
 			m := testModel(t, arch)

@@ -9,6 +9,7 @@ import (
 
 	"agentd/internal/transfer"
 	"agentd/protocol"
+	"agentd/scheduler/generation"
 
 	"github.com/gin-gonic/gin"
 )
@@ -99,8 +100,14 @@ func asError(err error) *Error {
 		return e
 	}
 	var problems protocol.Problems
-	if errors.As(err, &problems) {
+	var full *generation.QueueFullError
+	switch {
+	case errors.As(err, &problems):
 		return &Error{Code: CodeInvalid, Problems: problems}
+	case errors.As(err, &full):
+		return &Error{Code: CodeBusy, RetryAfter: full.RetryAfter}
+	case errors.Is(err, generation.ErrClosed):
+		return &Error{Code: CodeDraining, Err: err}
 	}
 	return &Error{Code: CodeInternal, Err: err}
 }

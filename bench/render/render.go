@@ -76,7 +76,7 @@ func Render(ctx context.Context, trace *workload.Trace, path string, o Options) 
 	}
 	defer func() { err = errors.Join(err, prompts.Close()) }()
 
-	rendered := make([]inference.Prompt, len(trace.Turns))
+	rendered := make([]*agent.Prompt, len(trace.Turns))
 	var count atomic.Int64
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(runtime.GOMAXPROCS(0))
@@ -104,13 +104,13 @@ func Render(ctx context.Context, trace *workload.Trace, path string, o Options) 
 }
 
 // of is the prompt of one turn.
-func of(ctx context.Context, prompts *inference.Prompts, t *workload.Turn) (inference.Prompt, error) {
+func of(ctx context.Context, prompts *inference.Prompts, t *workload.Turn) (*agent.Prompt, error) {
 	if err := ctx.Err(); err != nil {
-		return inference.Prompt{}, err
+		return nil, err
 	}
 	in, err := t.AgentInput()
 	if err != nil {
-		return inference.Prompt{}, err
+		return nil, err
 	}
 	return prompts.Of(ctx, in)
 }

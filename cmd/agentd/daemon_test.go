@@ -52,8 +52,8 @@ func (*fakeModel) Window() int { return 4096 }
 func (*fakeModel) Collector() prometheus.Collector {
 	return prometheus.NewGauge(prometheus.GaugeOpts{Name: "fake"})
 }
-func (*fakeModel) Facts() inference.Facts { return inference.Facts{Path: "fake.gguf"} }
-func (m *fakeModel) Close() error         { close(m.closed); return nil }
+func (*fakeModel) Info() inference.EngineInfo { return inference.EngineInfo{Path: "fake.gguf"} }
+func (m *fakeModel) Close() error             { close(m.closed); return nil }
 
 // startFake runs a daemon whose model comes from load.
 func startFake(t *testing.T, load func(context.Context) (serve.Model, error), args ...string) *running {

@@ -57,8 +57,8 @@ func plannerModel(t *testing.T, o evaluate.Options) *dataset.Playback {
 	return m
 }
 
-// serveDecider is the URL of an agent server with another decider than a model.
-func serveDecider(t *testing.T, d server.Decider, tokens ...string) string {
+// serveInference is the URL of an agent server with another inference than a model.
+func serveInference(t *testing.T, d server.Inference, tokens ...string) string {
 	t.Helper()
 	info := serve.DefaultConfig().Server.Info
 	info.Capabilities[protocol.CapabilityCoaching], info.CoachingUnavailableReason = false, "a test"
@@ -74,9 +74,9 @@ func serveDecider(t *testing.T, d server.Decider, tokens ...string) string {
 	return h.URL
 }
 
-// interrupting is a decider that ends its client's work at one of the requests.
+// interrupting is an inference that ends its client's work at one of the requests.
 type interrupting struct {
-	server.Decider
+	server.Inference
 	at     int64
 	count  atomic.Int64
 	cancel context.CancelFunc
@@ -87,7 +87,7 @@ func (d *interrupting) Decide(ctx context.Context, req *protocol.AgentRequest) (
 		d.cancel()
 		<-ctx.Done()
 	}
-	return d.Decider.Decide(ctx, req)
+	return d.Inference.Decide(ctx, req)
 }
 
 // evaluated is what agentd eval --json prints.
@@ -113,7 +113,7 @@ func evaluated(ctx context.Context, t *testing.T, args ...string) (report struct
 
 func TestEvalMeasuresARunningServer(t *testing.T) {
 	o := evaluate.Options{Episodes: 3, Seed: 9}
-	url := serveDecider(t, plannerModel(t, o), evalToken)
+	url := serveInference(t, plannerModel(t, o), evalToken)
 	file := filepath.Join(t.TempDir(), "token")
 	writeFile(t, file, evalToken)
 	args := []string{"--url", url, "--token-file", file, "--episodes", "3", "--seed", "9"}
@@ -167,7 +167,7 @@ func TestInterruptedEvalPrintsPartialReport(t *testing.T) {
 	for _, check := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		url := serveDecider(t, &interrupting{Decider: m, at: 20, cancel: cancel})
+		url := serveInference(t, &interrupting{Inference: m, at: 20, cancel: cancel})
 		report, err := evaluated(ctx, t, "--url", url, "--episodes", "10", "--clients", "1", fmt.Sprintf("--check=%t", check))
 		if check != (err != nil && strings.Contains(err.Error(), "interrupted")) {
 			t.Errorf("--check=%t ends with %v", check, err)
@@ -178,9 +178,9 @@ func TestInterruptedEvalPrintsPartialReport(t *testing.T) {
 	}
 }
 
-// breaking is a decider that breaks at one of the requests.
+// breaking is an inference that breaks at one of the requests.
 type breaking struct {
-	server.Decider
+	server.Inference
 	at    int64
 	count atomic.Int64
 }
@@ -189,7 +189,7 @@ func (d *breaking) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pr
 	if d.count.Add(1) >= d.at {
 		return nil, errors.New("out of order")
 	}
-	return d.Decider.Decide(ctx, req)
+	return d.Inference.Decide(ctx, req)
 }
 
 // TestEvalWithBrokenServerPrintsPartialReport, as interrupted, and is an error.
@@ -197,7 +197,7 @@ func (d *breaking) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pr
 func TestEvalWithBrokenServerPrintsPartialReport(t *testing.T) {
 	m := plannerModel(t, evaluate.Options{Episodes: 10, Seed: 1})
 	args := []string{"--episodes", "10", "--clients", "1", "--url"}
-	report, err := evaluated(t.Context(), t, append(args, serveDecider(t, &breaking{Decider: m, at: 20}))...)
+	report, err := evaluated(t.Context(), t, append(args, serveInference(t, &breaking{Inference: m, at: 20}))...)
 	if err == nil || !strings.Contains(err.Error(), "500") {
 		t.Errorf("ends with %v", err)
 	}
@@ -206,7 +206,7 @@ func TestEvalWithBrokenServerPrintsPartialReport(t *testing.T) {
 	}
 
 	var out strings.Builder
-	err = run(t.Context(), append([]string{"eval"}, append(args, serveDecider(t, &breaking{Decider: m}))...), &out, io.Discard)
+	err = run(t.Context(), append([]string{"eval"}, append(args, serveInference(t, &breaking{Inference: m}))...), &out, io.Discard)
 	if err == nil || out.String() != "" {
 		t.Errorf("got %q, %v", out.String(), err)
 	}
@@ -223,7 +223,7 @@ func TestEvalInterruptedWhileLoadingPrintsNotice(t *testing.T) {
 }
 
 func TestEvalAndDemoErrorsNameFix(t *testing.T) {
-	url, notReady := serveDecider(t, plannerModel(t, evaluate.Options{}), evalToken), serveDecider(t, nil)
+	url, notReady := serveInference(t, plannerModel(t, evaluate.Options{}), evalToken), serveInference(t, nil)
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	dir := t.TempDir()
@@ -265,7 +265,7 @@ func TestEvalAndDemoErrorsNameFix(t *testing.T) {
 }
 
 func TestDemoShowsARunningServer(t *testing.T) {
-	url := serveDecider(t, plannerModel(t, evaluate.Options{}))
+	url := serveInference(t, plannerModel(t, evaluate.Options{}))
 	var out strings.Builder
 	if err := run(t.Context(), []string{"demo", "--url", url, "--tasks", "2"}, &out, io.Discard); err != nil {
 		t.Fatal(err)

@@ -25,10 +25,10 @@ import (
 // Model is a loaded model, ready to decide and to coach: an *inference.Service,
 // or a fake in tests.
 type Model interface {
-	server.Decider
+	server.Inference
 	backend.Local
 	Collector() prometheus.Collector
-	Facts() inference.Facts
+	Info() inference.EngineInfo
 	Close() error
 }
 
@@ -159,7 +159,7 @@ func (d *Daemon) open(m Model) {
 	if d.coaching != nil {
 		d.coaching.SetLocal(m)
 	}
-	d.logModel(m.Facts())
+	d.logModel(m.Info())
 	if d.server.Ready(m) {
 		d.log.Info().Msg("ready")
 	}

@@ -13,7 +13,7 @@ import (
 // asks it itself.
 type Local struct {
 	URL   string
-	Facts inference.Facts
+	Facts inference.EngineInfo
 
 	daemon *Daemon
 	model  Model
@@ -33,7 +33,7 @@ func StartLocal(ctx context.Context, c Config, stderr io.Writer) (*Local, error)
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
-	l := &Local{URL: "http://" + listener.Addr().String(), Facts: m.Facts(), daemon: d, model: m, served: make(chan error, 1)}
+	l := &Local{URL: "http://" + listener.Addr().String(), Facts: m.Info(), daemon: d, model: m, served: make(chan error, 1)}
 	go func() { l.served <- d.server.Serve(listener) }()
 	d.open(m)
 	return l, nil

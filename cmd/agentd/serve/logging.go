@@ -36,7 +36,7 @@ func (d *Daemon) logStart() {
 }
 
 // logModel logs what is served and where it was placed.
-func (d *Daemon) logModel(f inference.Facts) {
+func (d *Daemon) logModel(f inference.EngineInfo) {
 	d.log.Info().
 		Str("file", f.Path).
 		Bool("default_model", f.Default).
