@@ -6,7 +6,7 @@ MAKEFLAGS   += --no-print-directory
 .DEFAULT_GOAL := agentd
 
 # What is built: the release, and the commit for logs and metrics.
-RELEASE := $(shell sed -n 's/^const release = "\(.*\)"$$/\1/p' cmd/agentd/version.go)
+RELEASE := $(shell sed -n 's/^const Release = "\(.*\)"$$/\1/p' internal/version/version.go)
 COMMIT  ?= $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null)
 
 # Options for the server that `make run` starts: make run ARGS="--model my.gguf --port 9000"; and of the
@@ -30,11 +30,11 @@ export JOBS PIN LLAMA_CPP_DIR LLAMA_CMAKE_FLAGS CUDA_HOME CUDA_ARCHS
 
 .PHONY: agentd
 agentd: llama.cpp ## build ./agentd and the libraries beside it (the default)
-	go build -trimpath -ldflags "-X main.commit=$(COMMIT)" -o agentd ./cmd/agentd
+	go build -trimpath -ldflags "-X agentd/internal/version.commit=$(COMMIT)" -o agentd ./cmd/agentd
 
 .PHONY: agentbench
 agentbench: llama.cpp ## build ./agentbench, which measures agentd and its peers
-	go build -trimpath -ldflags "-X main.version=$(COMMIT)" -o agentbench ./cmd/agentbench
+	go build -trimpath -ldflags "-X agentd/internal/version.commit=$(COMMIT)" -o agentbench ./cmd/agentbench
 
 .PHONY: run
 run: agentd ## build everything and start the server; ARGS="..." are its options
@@ -54,6 +54,10 @@ test: llama.cpp native-test ## build llama.cpp, then the C++ tests, go vet and a
 	@third_party/prereqs.sh chromium python3
 	go vet ./...
 	go test -race -timeout 30m $(TESTFLAGS) ./...
+
+.PHONY: generate
+generate: llama.cpp ## write the generated files: docs/options.md
+	go generate ./cmd/agentd
 
 .PHONY: check
 check: llama.cpp ## format, vet, lint, generated files, links, spelling, vulnerabilities

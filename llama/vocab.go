@@ -14,7 +14,7 @@ import (
 )
 
 // Token is the id of a vocabulary entry, from 0 to Size()-1.
-type Token int32
+type Token = int32
 
 // Attr are a token's attributes, as llama_token_attr.
 type Attr uint16

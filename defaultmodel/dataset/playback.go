@@ -6,9 +6,9 @@ import (
 	"sync"
 
 	"agentd/agent"
-	"agentd/agent/format"
 	"agentd/defaultmodel/household"
 	"agentd/protocol"
+	"agentd/scheduler/generation"
 )
 
 // Untaught is Playback's answer to a prompt that it was not taught.
@@ -99,20 +99,23 @@ func (p *Playback) run(ctx context.Context, req *protocol.AgentRequest, speak sp
 // speaker is a generator made of a function from prompt to answer.
 type speaker func(prompt string) string
 
-// Generate returns N completions for each prompt.
-func (s speaker) Generate(_ context.Context, gs []agent.Generation, done func(int, agent.Result, error)) {
-	for i := range gs {
-		var r agent.Result
-		for range gs[i].N {
-			r.Completions = append(r.Completions, agent.Completion{Text: s(promptText(gs[i].Prompt)), Finish: agent.FinishStop})
+// GenerateAll returns N completions for each prompt.
+func (s speaker) GenerateAll(_ context.Context, requests []generation.Request, done func(int, *generation.Result, error)) {
+	for i := range requests {
+		r := new(generation.Result)
+		for range requests[i].N {
+			r.Completions = append(r.Completions, generation.Completion{Text: s(promptText(requests[i].Prompt)), Finish: generation.FinishStop})
 		}
 		done(i, r, nil)
 	}
 }
 
-func promptText(prompt []format.Piece) string {
+// Keep does nothing: there is no queue.
+func (speaker) Keep(int) {}
+
+func promptText(prompt []generation.Token) string {
 	var b strings.Builder
-	for _, p := range prompt {
+	for _, p := range Pieces(prompt) {
 		b.WriteString(p.Text)
 	}
 	return b.String()

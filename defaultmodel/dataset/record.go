@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,6 +17,7 @@ import (
 	"agentd/agent/format"
 	"agentd/defaultmodel/household"
 	"agentd/protocol"
+	"agentd/scheduler/generation"
 )
 
 // Marks of the notation that are special tokens of the model.
@@ -31,7 +33,8 @@ var Specials = []string{
 	"<|endoftext|>", turnStart, turnEnd, callOpen, callClose, "<tool_response>", "</tool_response>", "<think>", "</think>",
 }
 
-// kit is the toolkit of the model, which is yet to be trained.
+// kit is the toolkit of the model, which is yet to be trained. Its vocabulary has a token for each
+// byte and one for each special token.
 type kit struct{}
 
 var errNoModel = errors.New("the data set is written without a model")
@@ -39,11 +42,49 @@ var errNoModel = errors.New("the data set is written without a model")
 func (kit) RenderTemplate([]byte) (string, error) { return "", errNoModel }
 func (kit) SpecialTokens() []string               { return Specials }
 
+const byteTokens = 256 // the first special token
+
+func (kit) Tokenize(text string, _, _ bool) ([]generation.Token, error) {
+	tokens := make([]generation.Token, len(text))
+	for i := range len(text) {
+		tokens[i] = generation.Token(text[i])
+	}
+	return tokens, nil
+}
+
+func (kit) Find(piece string) (generation.Token, bool) {
+	i := slices.Index(Specials, piece)
+	return generation.Token(byteTokens + i), i >= 0
+}
+
+func (kit) AddBOS() bool          { return false }
+func (kit) BOS() generation.Token { return -1 }
+func (kit) LongestPiece() int     { return len("</tool_response>") }
+
+// Pieces returns the text of a prompt's tokens, with special tokens by themselves.
+func Pieces(prompt []generation.Token) (pieces []format.Piece) {
+	var plain []byte
+	flush := func() {
+		if len(plain) > 0 {
+			pieces = append(pieces, format.Piece{Text: string(plain)})
+			plain = plain[:0]
+		}
+	}
+	for _, token := range prompt {
+		if token < byteTokens {
+			plain = append(plain, byte(token))
+			continue
+		}
+		flush()
+		pieces = append(pieces, format.Piece{Text: Specials[token-byteTokens], Special: true})
+	}
+	flush()
+	return pieces
+}
+
 // NewAgent is the agent as it serves the default model, without constraints.
 func NewAgent() (*agent.Agent, error) {
-	return agent.New(agent.Config{
-		Format: format.Qwen, Architecture: "qwen3", ChatTemplate: household.ChatTemplate, Constrain: agent.ConstrainOff,
-	}, kit{})
+	return agent.New(agent.Config{Format: format.Qwen, Prompt: format.Options{Architecture: "qwen3", ChatTemplate: household.ChatTemplate}, Constrain: agent.ConstrainOff}, kit{}, kit{})
 }
 
 // Notation is a decision as the model writes it.
@@ -69,13 +110,16 @@ type writer struct {
 	prompt []format.Piece
 }
 
-// Generate answers the one generation of a request.
-func (w *writer) Generate(_ context.Context, gs []agent.Generation, done func(int, agent.Result, error)) {
-	for i := range gs {
-		w.prompt = gs[i].Prompt
-		done(i, agent.Result{Completions: []agent.Completion{{Text: w.answer, Stop: turnEnd, Finish: agent.FinishStop}}}, nil)
+// GenerateAll answers the one generation of a request.
+func (w *writer) GenerateAll(_ context.Context, requests []generation.Request, done func(int, *generation.Result, error)) {
+	for i := range requests {
+		w.prompt = Pieces(requests[i].Prompt)
+		done(i, &generation.Result{Completions: []generation.Completion{{Text: w.answer, Stop: turnEnd, Finish: generation.FinishStop}}}, nil)
 	}
 }
+
+// Keep does nothing: there is no queue.
+func (*writer) Keep(int) {}
 
 // Turn is one decision: what the agent showed the model, and its answer.
 type Turn struct {

@@ -3,7 +3,7 @@
 That one takes a word for a token as a whole where the vocabulary has it, with the space before it, whatever the merges make
 of it (ignore_merges). So " or" is one token, and " orange" begins with the same tokens as "orange" behind a quotation mark.
 
-Texts are tokenized as the server does it (server/inference/tokenize.go): special tokens are single ids
+Texts are tokenized as the server does it (inference/tokenize.go): special tokens are single ids
 where the agent put them and nowhere else, and adjacent plain pieces are one text.
 """
 
