@@ -122,11 +122,11 @@ func TestRepeatingCompletionEnds(t *testing.T) {
 	}
 }
 
-// What repeats itself ends at the same token, however many are chosen at a time.
+// A repetition ends at the same token, however many are chosen in a step.
 func TestRepetitionEndsAtSameTokenWithForcedAndDraftTokens(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	prompt := tokenize(t, m, story)
-	for name, cfg := range map[string]Config{"forced tokens": {}, "guesses": {DraftRows: 16}} {
+	for name, cfg := range map[string]Config{"forced tokens": {}, "speculation": {DraftRows: 16}} {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(9, 9))
 			var texts [][]llama.Token
