@@ -24,7 +24,7 @@ JOBS ?= $(shell nproc)
 export CGO_CPPFLAGS := $(strip $(CGO_CPPFLAGS) -DAGENTD_LLAMA_CPP=$(shell . third_party/common.sh && source_id))
 # Gin's MessagePack binding takes longer to compile than all of agentd, which speaks only JSON.
 export GOFLAGS := $(strip $(GOFLAGS) -tags=nomsgpack)
-export JOBS LLAMA_CPP_DIR LLAMA_CMAKE_FLAGS CUDA_HOME CUDA_ARCHS
+export JOBS PIN LLAMA_CPP_DIR LLAMA_CMAKE_FLAGS CUDA_HOME CUDA_ARCHS
 
 ##@ Everyday
 
@@ -50,7 +50,7 @@ example-python: agentd ## the same run with an orchestrator in Python
 	go run ./examples/coaching/demo python3 -B examples/coaching/orchestrator.py $(ARGS)
 
 .PHONY: test
-test: llama.cpp ## build llama.cpp, then go vet and all tests under the race detector
+test: llama.cpp native-test ## build llama.cpp, then the C++ tests, go vet and all tests under the race detector
 	@third_party/prereqs.sh chromium python3
 	go vet ./...
 	go test -race -timeout 30m $(TESTFLAGS) ./...
@@ -82,6 +82,20 @@ llama.cpp: ## fetch llama.cpp and build it for this CPU, unless the cache has it
 	@third_party/prereqs.sh git c++ cc cmake flock tar 'ninja?' $(if $(LLAMA_CPP_DIR),,npm)
 	@third_party/fetch.sh
 	@third_party/build.sh cpu
+	@third_party/native.sh
+
+.PHONY: native-test
+native-test: llama.cpp ## run the C++ tests of llama/native
+	@third_party/native.sh test
+
+.PHONY: sanitize
+sanitize: llama.cpp ## run the C++ tests under the address and undefined behaviour sanitizers
+	@third_party/native.sh sanitize
+
+.PHONY: bump
+bump: ## try another version of llama.cpp and move the pin if all tests pass: make bump LLAMA=VERSION [PIN=no]
+	@third_party/prereqs.sh git c++ cc cmake flock tar 'ninja?' npm
+	@third_party/bump.sh "$(LLAMA)"
 
 .PHONY: peers
 peers: llama.cpp ## build llama-server and llama-batched-bench into bench/bin, on the same libraries

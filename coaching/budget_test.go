@@ -17,7 +17,7 @@ func long(runID, requestID string, n int) *protocol.SpecializedCoachingRequest {
 	return req
 }
 
-func TestRequestsThatAreTooLongTogetherWaitOutside(t *testing.T) {
+func TestRequestsBeyondByteBudgetAreRejected(t *testing.T) {
 	const most = 400_000
 	m, asked, answer := busyModel()
 	s := newService(t, Options{Local: m, MaxBytes: most})
@@ -59,7 +59,7 @@ func TestRequestsThatAreTooLongTogetherWaitOutside(t *testing.T) {
 	receive(t, waiting[len(waiting)-1], "an answer")
 }
 
-func TestTasksOfCallersWhoLeftTakeRoomUntilTheyAreDone(t *testing.T) {
+func TestAbandonedTaskKeepsItsBytesUntilDone(t *testing.T) {
 	const most = 800_000
 	p, s := newPeople(t), newService(t, Options{MaxBytes: most})
 	configure(t, s, "r", humanConfig(p.URL))

@@ -193,7 +193,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestAnInvalidAnswerGoesBackAsOftenAsMaxRetrySays(t *testing.T) {
+func TestInvalidAnswerIsRetriedMaxRetryTimes(t *testing.T) {
 	for _, most := range []int64{0, 1, 5} {
 		t.Run(strconv.FormatInt(most, 10), func(t *testing.T) {
 			coachServer := newScript(t, says(invalidAnswer1))
@@ -211,7 +211,7 @@ func TestAnInvalidAnswerGoesBackAsOftenAsMaxRetrySays(t *testing.T) {
 	}
 }
 
-func TestFailuresAndInvalidAnswersShareTheTriesOfMaxRetry(t *testing.T) {
+func TestFailuresAndInvalidAnswersShareMaxRetry(t *testing.T) {
 	for most, want := range map[int64]string{0: "failed", 1: "cannot be used", 2: "then", 3: "cannot be used"} {
 		t.Run(strconv.FormatInt(most, 10), func(t *testing.T) {
 			coachServer := newScript(t, fails(500), says(invalidAnswer1), fails(500), says(invalidAnswer1), says(goodAnswer))
@@ -230,7 +230,7 @@ func TestFailuresAndInvalidAnswersShareTheTriesOfMaxRetry(t *testing.T) {
 	}
 }
 
-func TestASecondCoachTakesOver(t *testing.T) {
+func TestSecondCoachTakesOver(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		first  http.HandlerFunc

@@ -38,9 +38,9 @@ func nothingLeft(t *testing.T) (check func()) {
 	}
 }
 
-// TestNothingIsLeftAfterDELETE looks at goroutines and descriptors while the
+// TestDeleteLeavesNothing looks at goroutines and descriptors while the
 // service and the server at the other end go on.
-func TestNothingIsLeftAfterDELETE(t *testing.T) {
+func TestDeleteLeavesNothing(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		use  func(t *testing.T, s *Service, plain, secure *httptest.Server)

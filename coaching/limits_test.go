@@ -31,7 +31,7 @@ func busyModel() (m modelFunc, asked chan struct{}, answer chan struct{}) {
 	}, asked, answer
 }
 
-func TestASessionTakesAsManyRequestsAsItHasSlotsAndPlacesInTheQueue(t *testing.T) {
+func TestSessionTakesSlotsPlusQueueRequests(t *testing.T) {
 	for _, c := range []struct{ workers, queue, takes int }{{1, -1, 1}, {2, 3, 5}, {0, 0, DefaultWorkers + DefaultQueue}} {
 		t.Run(fmt.Sprint(c.takes), func(t *testing.T) {
 			m, asked, answer := busyModel()
@@ -70,9 +70,9 @@ func TestASessionTakesAsManyRequestsAsItHasSlotsAndPlacesInTheQueue(t *testing.T
 	}
 }
 
-// TestNoMoreRequestsAreInWorkThanThereAreSlots looks at how many requests are
+// TestRequestsInWorkNeverExceedSlots looks at how many requests are
 // with the model at once.
-func TestNoMoreRequestsAreInWorkThanThereAreSlots(t *testing.T) {
+func TestRequestsInWorkNeverExceedSlots(t *testing.T) {
 	const workers, requests = 3, 40
 	var mu sync.Mutex
 	now, most := 0, 0
@@ -98,7 +98,7 @@ func TestNoMoreRequestsAreInWorkThanThereAreSlots(t *testing.T) {
 	}
 }
 
-func TestACallerThatLeavesGivesItsPlaceFree(t *testing.T) {
+func TestCancelledCallerFreesItsPlace(t *testing.T) {
 	m, asked, answer := busyModel()
 	s := newService(t, Options{Workers: 1, Queue: 1, Local: m})
 	configure(t, s, "r", llmConfig(local()))
@@ -131,7 +131,7 @@ func TestACallerThatLeavesGivesItsPlaceFree(t *testing.T) {
 	}
 }
 
-func TestPeopleAreAskedAtOnceButBounded(t *testing.T) {
+func TestHumanTasksSkipTheQueueButAreBounded(t *testing.T) {
 	p, s := newPeople(t), newService(t, Options{Workers: 1, Queue: 2})
 	configure(t, s, "r", humanConfig(p.URL))
 	ctx, leave := context.WithCancel(t.Context())

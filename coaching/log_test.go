@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestTheLogTellsAPersonWhatHappened(t *testing.T) {
+func TestLogShowsQuestionTriesAndResult(t *testing.T) {
 	script := newScript(t, fails(500), says(invalidAnswer1), says(goodAnswer))
 	s := newService(t, Options{Now: func() time.Time { return time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC) }})
 	configure(t, s, "r", llmConfig(openai("gpt", script.URL)))
@@ -39,7 +39,7 @@ func TestTheLogTellsAPersonWhatHappened(t *testing.T) {
 	}
 }
 
-func TestNoLogsWhenTheSessionWantsNone(t *testing.T) {
+func TestSessionWithoutCaptureLogsHasNone(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		handler http.HandlerFunc
@@ -61,9 +61,9 @@ func TestNoLogsWhenTheSessionWantsNone(t *testing.T) {
 	}
 }
 
-// TestTextsStayInTheirPlace quotes any text, and looks whether Markdown would
+// TestForeignTextStaysInsideItsFence quotes any text, and looks whether Markdown would
 // end the quotation where it does.
-func TestTextsStayInTheirPlace(t *testing.T) {
+func TestForeignTextStaysInsideItsFence(t *testing.T) {
 	text := rapid.StringOfN(rapid.SampledFrom([]rune("`~a# \n")), 0, 40, -1)
 	rapid.Check(t, func(t *rapid.T) {
 		s := text.Draw(t, "text")
@@ -112,8 +112,8 @@ func TestLogsAreBoundedAndEndWithTheResult(t *testing.T) {
 	}
 }
 
-// TestHalfAKeyIsNowhere lets coaches repeat a key where what they wrote is cut.
-func TestHalfAKeyIsNowhere(t *testing.T) {
+// TestHalfKeyIsNowhere lets coaches repeat a key where what they wrote is cut.
+func TestHalfKeyIsNowhere(t *testing.T) {
 	behind := strings.Repeat("x", 110) // of the 120 bytes that are quoted
 	for name, answer := range map[string]string{
 		"a tool":   strings.Replace(goodAnswer, `"say":"I look in the kitchen.","tool_calls":[]`, `"tool_calls":[{"name":"`+behind+secret+`","arguments":{},"target_robot_name":"robot"}]`, 1),
@@ -140,7 +140,7 @@ func TestHalfAKeyIsNowhere(t *testing.T) {
 	}
 }
 
-func TestKeysAreTakenOutBeforeTextsAreCut(t *testing.T) {
+func TestKeysAreRedactedBeforeClipping(t *testing.T) {
 	l := logbook{redactor: egress.NewRedactor(protocol.Headers{"X-Key": secret})}
 	for at := maxLogSpan - len(secret); at <= maxLogSpan; at++ {
 		if span := l.code(strings.Repeat("x", at) + secret); strings.Contains(span, secret[:4]) {

@@ -14,7 +14,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-func TestPeopleBesideTheBackendsOfASession(t *testing.T) {
+func TestOperatorPeopleBesideBackends(t *testing.T) {
 	skipped := protocol.HumanCoachingResponse{Status: protocol.HumanSkipped, Error: "the person said no"}
 	aborted := protocol.HumanCoachingResponse{Status: protocol.HumanAborted, Error: "the page is broken"}
 	invalid := protocol.HumanCoachingResponse{Status: protocol.HumanCompleted, Output: text(`{"say":"","action":{"arm":{"name":"fly","arguments":{}}}}`)}
@@ -87,7 +87,7 @@ func TestPeopleBesideTheBackendsOfASession(t *testing.T) {
 	}
 }
 
-func TestASessionOfPeopleKeepsItsOwnEndpoint(t *testing.T) {
+func TestHumanSessionKeepsItsOwnEndpoint(t *testing.T) {
 	own, others := newPeople(t), newPeople(t)
 	s := newService(t, Options{People: People{Endpoint: others.URL}})
 	configure(t, s, "r", humanConfig(own.URL))
@@ -99,7 +99,7 @@ func TestASessionOfPeopleKeepsItsOwnEndpoint(t *testing.T) {
 	}
 }
 
-func TestTheOperatorsPeopleMayBeWhereClientsMayNot(t *testing.T) {
+func TestOperatorPeopleMayHavePrivateAddress(t *testing.T) {
 	p := newPeople(t)
 	policy, err := egress.NewPolicy([]string{"coach.example.org"})
 	if err != nil {
@@ -118,7 +118,7 @@ func TestTheOperatorsPeopleMayBeWhereClientsMayNot(t *testing.T) {
 	}
 }
 
-func TestClosingASessionWithdrawsWhatWaitsForTheOperatorsPeople(t *testing.T) {
+func TestClosingSessionWithdrawsOperatorPeopleTasks(t *testing.T) {
 	for _, when := range []string{PeopleFirst, PeopleFailed} {
 		t.Run(when, func(t *testing.T) {
 			p, script := newPeople(t), newScript(t, fails(403))
@@ -144,7 +144,7 @@ func TestClosingASessionWithdrawsWhatWaitsForTheOperatorsPeople(t *testing.T) {
 	}
 }
 
-func TestAKeyInTheOperatorsEndpointIsNowhere(t *testing.T) {
+func TestKeyInOperatorEndpointIsNowhere(t *testing.T) {
 	var out output
 	script := newScript(t, fails(403))
 	s := newService(t, Options{Log: zerolog.New(&out), Registerer: out.registry(), People: People{Endpoint: "http://" + closedPort + "?key=" + secret}})
@@ -152,7 +152,7 @@ func TestAKeyInTheOperatorsEndpointIsNowhere(t *testing.T) {
 	out.mustNotHold(t, secret, mustCoach(t, s, newRequest("r", "c")))
 }
 
-func TestPeopleThatCannotBeAreRefusedAtTheStart(t *testing.T) {
+func TestInvalidOperatorPeopleFailAtStart(t *testing.T) {
 	for _, c := range []struct {
 		people People
 		want   string // "": fine
@@ -183,7 +183,7 @@ func TestPeopleThatCannotBeAreRefusedAtTheStart(t *testing.T) {
 	}
 }
 
-func TestARequestThatIsPostedAgainGetsTheSameAnswer(t *testing.T) {
+func TestRepeatedRequestGetsTheSameAnswer(t *testing.T) {
 	t.Run("of a model", func(t *testing.T) {
 		script := newScript(t, says(goodAnswer), says(declinedAnswer))
 		s := newService(t, Options{})
@@ -256,7 +256,7 @@ func TestARequestThatIsPostedAgainGetsTheSameAnswer(t *testing.T) {
 	})
 }
 
-func TestResponsesThatAreKeptAreBounded(t *testing.T) {
+func TestAnswerCacheIsBounded(t *testing.T) {
 	shared := &byteBudget{limit: 2 * maxAnswerBytes}
 	all := []*answerCache{{shared: shared}, {shared: shared}, {shared: shared}}
 	give := func(r *answerCache, id string, bytes int) (again bool) {

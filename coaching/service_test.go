@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-func TestConfigureRefusesWhatMayNotBeUsed(t *testing.T) {
+func TestConfigureRejectsForbiddenConfig(t *testing.T) {
 	s := newService(t, Options{})
 	for _, c := range []struct {
 		name string
@@ -48,7 +48,7 @@ func TestConfigureRefusesWhatMayNotBeUsed(t *testing.T) {
 	}
 }
 
-func TestWhatNeedsNoCoach(t *testing.T) {
+func TestRequestsThatNeedNoCoach(t *testing.T) {
 	for _, provider := range []*protocol.CoachingSessionConfig{llmConfig(openai("gpt", "http://"+closedPort)), humanConfig("http://" + closedPort)} {
 		s := newService(t, Options{})
 		configure(t, s, "r", provider)
@@ -59,7 +59,7 @@ func TestWhatNeedsNoCoach(t *testing.T) {
 	}
 }
 
-func TestAFormatIsRepairedWithoutAModelWhereThatIsPossible(t *testing.T) {
+func TestFormatIsRepairedWithoutModelIfUnambiguous(t *testing.T) {
 	const raw = `{"id":7,"input":{"id":1,"instruction":{"type":"user","content":"Bring the cup."},
 		"tools":[{"name":"move","description":"Drive to a place","parameters":{"place":{"type":"string"}}}]},
 		"error":{"code":"PARSE_ERROR","message":"not JSON"},"internal_steps":[{"type":"model","output_raw":%s}]}`
@@ -94,7 +94,7 @@ func TestAFormatIsRepairedWithoutAModelWhereThatIsPossible(t *testing.T) {
 	}
 }
 
-func TestTheOwnModelMayComeLater(t *testing.T) {
+func TestLocalModelMayLoadLater(t *testing.T) {
 	s := newService(t, Options{})
 	configure(t, s, "r", llmConfig(local()))
 	if res := mustCoach(t, s, newRequest("r", "c")); res.Status != protocol.CoachingFailed || !strings.Contains(res.Reason, "no model of its own") {
@@ -106,7 +106,7 @@ func TestTheOwnModelMayComeLater(t *testing.T) {
 	}
 }
 
-func TestAPanicLeavesNothingBehind(t *testing.T) {
+func TestPanicLeavesNothingBehind(t *testing.T) {
 	s := newService(t, Options{Workers: 1, Queue: -1, Local: modelFunc(func(context.Context, backend.Question) (backend.Answer, error) {
 		panic("a bug")
 	})})

@@ -78,7 +78,7 @@ func (s *session) full() *FullError {
 	}
 	wait = min(max(wait, minRetryAfter), maxRetryAfter).Round(time.Second)
 	return &FullError{
-		What:       fmt.Sprintf("the coaching session of this run has %d requests in work or waiting, the most that it takes", s.bound),
+		What:       fmt.Sprintf("the coaching session of this run has %d requests in work or waiting, its maximum", s.bound),
 		RetryAfter: wait,
 	}
 }

@@ -120,9 +120,9 @@ func (h *hookedStore) Get(ctx context.Context, runID string) (*Record, error) {
 	return rec, err
 }
 
-// TestASessionThatIsClosedWhileItIsLookedUp closes it, wholly, after a request
+// TestSessionClosedDuringLookup closes it, wholly, after a request
 // has found it in the store and before anything runs for that request.
-func TestASessionThatIsClosedWhileItIsLookedUp(t *testing.T) {
+func TestSessionClosedDuringLookup(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		after func(t *testing.T, s *Service)
@@ -150,7 +150,7 @@ func TestASessionThatIsClosedWhileItIsLookedUp(t *testing.T) {
 	}
 }
 
-func TestClosingAllSessionsIsFinal(t *testing.T) {
+func TestClosedServiceRejectsEverything(t *testing.T) {
 	s := newService(t, Options{Local: answers(goodAnswer)})
 	configure(t, s, "r", llmConfig(local()))
 	if err := s.Close(t.Context()); err != nil {
@@ -167,7 +167,7 @@ func TestClosingAllSessionsIsFinal(t *testing.T) {
 	}
 }
 
-func TestClosingAllSessionsBreaksOffWhatDoesNotEnd(t *testing.T) {
+func TestCloseAbortsHangingRequestsAtDeadline(t *testing.T) {
 	asked := make(chan struct{})
 	s := newService(t, Options{Local: modelFunc(func(ctx context.Context, _ backend.Question) (backend.Answer, error) {
 		asked <- struct{}{}

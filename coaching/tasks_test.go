@@ -161,7 +161,7 @@ type answered struct {
 	err error
 }
 
-func TestWhatAPersonAnswers(t *testing.T) {
+func TestHumanAnswersBecomeResponses(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		answer protocol.HumanCoachingResponse
@@ -198,7 +198,7 @@ func TestWhatAPersonAnswers(t *testing.T) {
 	}
 }
 
-func TestTheSameRequestJoinsTheSameTask(t *testing.T) {
+func TestSameRequestJoinsTheSameTask(t *testing.T) {
 	p, s := newPeople(t), newService(t, Options{})
 	configure(t, s, "r", humanConfig(p.URL))
 	first, second := ask(t.Context(), s, newRequest("r", "c")), ask(t.Context(), s, newRequest("r", "c"))
@@ -222,7 +222,7 @@ func TestTheSameRequestJoinsTheSameTask(t *testing.T) {
 	}
 }
 
-func TestTasksOfPeople(t *testing.T) {
+func TestHumanTasks(t *testing.T) {
 	t.Run("a caller that leaves does not withdraw, and finds the task again", func(t *testing.T) {
 		p, s := newPeople(t), newService(t, Options{})
 		configure(t, s, "r", humanConfig(p.URL))
@@ -393,9 +393,9 @@ func callers(s *Service) (n int) {
 	return n
 }
 
-// TestAnswersNobodyTakesAreBounded lets callers leave, so that their answers are
+// TestUndeliveredAnswersAreBounded lets callers leave, so that their answers are
 // kept, and looks whether the oldest ones go.
-func TestAnswersNobodyTakesAreBounded(t *testing.T) {
+func TestUndeliveredAnswersAreBounded(t *testing.T) {
 	p, s := newPeople(t), newService(t, Options{Queue: 2 * maxUndelivered})
 	configure(t, s, "r", humanConfig(p.URL))
 	const extra = 3

@@ -191,8 +191,8 @@ func show(histories [][]operation) string {
 	return b.String()
 }
 
-// TestTheSearchForAnOrderCanFail keeps the search from accepting everything.
-func TestTheSearchForAnOrderCanFail(t *testing.T) {
+// TestOrderSearchCanFail keeps the search from accepting everything.
+func TestOrderSearchCanFail(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		history [][]operation

@@ -23,7 +23,17 @@ func (f *fixture) coach() *human.Coach {
 	}
 	client := policy.NewClient(egress.ClientOptions{})
 	f.t.Cleanup(client.Close)
-	return human.New(f.url, client, human.Options{Backoff: time.Millisecond, MaxBackoff: time.Second})
+	return human.New(f.url, client, human.Options{
+		Backoff: time.Millisecond, MaxBackoff: time.Second,
+		Sleep: func(ctx context.Context, d time.Duration) error {
+			select {
+			case <-time.After(d):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		},
+	})
 }
 
 // asked is an answer to a question of a coach.

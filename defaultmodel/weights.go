@@ -11,20 +11,20 @@ import (
 	"fmt"
 	"os"
 
-	"agentd/llama/modelcache"
+	"agentd/llama/synth"
 )
 
 //go:embed weights/household.gguf
 var gguf []byte
 
 // Path returns the path of a GGUF file in dir that holds the embedded weights. It
-// writes the file if it is missing or differs. An empty dir means modelcache.Dir.
+// writes the file if it is missing or differs. An empty dir means synth.CacheDir.
 // Several processes may call it at once.
 func Path(dir string) (string, error) {
 	sum := sha256.Sum256(gguf)
 	name := fmt.Sprintf("household-%s.gguf", hex.EncodeToString(sum[:8]))
-	path, err := modelcache.Keep(dir, name, isWhole, func(path string) error {
-		return modelcache.Write(path, func(f *os.File) error {
+	path, err := synth.Keep(dir, name, isWhole, func(path string) error {
+		return synth.WriteFile(path, func(f *os.File) error {
 			_, err := f.Write(gguf)
 			return err
 		})

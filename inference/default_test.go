@@ -13,7 +13,7 @@ import (
 	"agentd/agent/format"
 	"agentd/defaultmodel"
 	"agentd/defaultmodel/household"
-	"agentd/llama"
+	"agentd/llama/synth"
 	"agentd/protocol"
 	"agentd/scheduler"
 
@@ -295,7 +295,7 @@ func quantized(t *testing.T) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "q8_0.gguf")
-	if err := llama.Quantize(source, path, "q8_0"); err != nil {
+	if err := synth.Quantize(source, path); err != nil {
 		t.Fatal(err)
 	}
 	return path

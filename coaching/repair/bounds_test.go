@@ -59,7 +59,7 @@ func TestManyPointsCostLittle(t *testing.T) {
 	}
 }
 
-func TestADecisionIsHeldAgainstFewSetsOfTools(t *testing.T) {
+func TestDecisionIsCheckedAgainstFewToolSets(t *testing.T) {
 	var points []string
 	for i := range 3 * maxProposalSets {
 		points = append(points, fmt.Sprintf(`{"id":"p%d","input":{"id":1,"instruction":{"type":"user","content":"x"},"tools":[{"name":"t"},{"name":"t%d"}]}}`, i, i))

@@ -18,7 +18,7 @@ func redacted(task *Case) *Case {
 	return task.Redacted(egress.NewRedactor(protocol.Headers{"X-Key": key, "X-Team": "arm_2"}))
 }
 
-func TestKeysAreTakenOutBeforeTextsAreCut(t *testing.T) {
+func TestKeysAreRedactedBeforeClipping(t *testing.T) {
 	decide := func(decision string) string { return `{"reinjection_point_id":"here","decision":` + decision + `}` }
 	calling := func(name, arguments string) string {
 		return decide(`{"tool_calls":[{"name":"` + name + `","arguments":` + arguments + `,"target_robot_name":"rover"}]}`)
@@ -72,7 +72,7 @@ func TestKeysAreTakenOutBeforeTextsAreCut(t *testing.T) {
 	}
 }
 
-func TestKeysInARawOutputAreTakenOutBeforeTextsAreCut(t *testing.T) {
+func TestRawOutputKeysAreRedactedBeforeClipping(t *testing.T) {
 	for at := quote.MaxQuoted - len(key); at <= quote.MaxQuoted; at++ {
 		_, err := redacted(formatTask(t, `<function=go><parameter=`+strings.Repeat("x", at)+key+`>`)).WithoutModel()
 		if err == nil || strings.Contains(err.Error(), key[:6]) {
@@ -81,7 +81,7 @@ func TestKeysInARawOutputAreTakenOutBeforeTextsAreCut(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsToldHidesKeys(t *testing.T) {
+func TestRedactedCaseKeepsDecisions(t *testing.T) {
 	task := load(t, "failure")
 	answer := strings.Replace(graspCup, "rover", "arm", 1)
 	if _, err := task.Read(answer); err == nil || !strings.Contains(err.Error(), `known are "rover", "arm_2"`) {

@@ -68,7 +68,7 @@ func TestWithoutModelRewritesOtherNotations(t *testing.T) {
 	}
 }
 
-func TestWithoutModelLeavesDoubtToACoach(t *testing.T) {
+func TestWithoutModelRejectsAmbiguousOutput(t *testing.T) {
 	for _, c := range []struct{ rule, raw, want string }{
 		{"nothing", "<|im_end|>", "neither a reply nor a tool call"},
 		{"an empty decision", `{"say": "", "action": {}}`, "neither a reply nor a tool call"},
@@ -105,7 +105,7 @@ func TestWithoutModelLeavesDoubtToACoach(t *testing.T) {
 	}
 }
 
-func TestWithoutModelNeedsTheRightRequest(t *testing.T) {
+func TestWithoutModelNeedsReadableFormatRequest(t *testing.T) {
 	truncated := formatTask(t, `{"say": "Here you are."}`)
 	truncated.Step().Error.Code = codeTruncated
 
@@ -151,7 +151,7 @@ const nested = `{"run_id":"r","request_id":"c","kind":"format","stage":"g","targ
 		"fast":{"type":"boolean"},"ways":{"type":"array","items":{"type":"object","properties":{"to":{"type":"string"}},"required":["to"]}},"any":{}}}}]},
 		"internal_steps":[{"output_raw":""}]}]}`
 
-func TestMendingWritesArgumentsInTheirTypes(t *testing.T) {
+func TestWithoutModelConvertsArgumentTypes(t *testing.T) {
 	for _, c := range []struct{ rule, raw, want string }{
 		{"truth and lists in XML", `<function=plan><parameter=fast>True</parameter><parameter=ways>[{"to": "a"}]</parameter><parameter=any>{"x": 1}</parameter></function>`,
 			`{"fast":true,"ways":[{"to":"a"}],"any":{"x":1}}`},
@@ -172,7 +172,7 @@ func TestMendingWritesArgumentsInTheirTypes(t *testing.T) {
 	}
 }
 
-func TestUsualRobotIsTheOneThatTheRunUses(t *testing.T) {
+func TestDefaultRobotIsTheOneOfTheRun(t *testing.T) {
 	body := strings.Replace(nested, `"internal_steps"`, `"output":{"tool_calls":[{"name":"plan","arguments":{},"target_robot_name":"rover"}]},"internal_steps"`, 1)
 	v, err := newCase(t, []byte(body)).ReadHuman(`[{"name":"plan","arguments":{}}]`)
 	if err != nil {

@@ -35,7 +35,7 @@ const graspCup = `{"why":"w","outcome":"corrected","reinjection_point_id":"here"
 // strayMark is a refusal that would be a correction if it were cut at the mark.
 const strayMark = `{"why":"a stray </think> before the call","outcome":"abandoned","reinjection_point_id":"here","decision":{"say":"Nothing to correct."}}`
 
-func TestReadTakesAnswersInManyForms(t *testing.T) {
+func TestReadAcceptsManyForms(t *testing.T) {
 	grasp := replaced("here", "rover", "grasp", `{"object":"cup"}`)
 	for _, c := range []struct{ rule, answer, want string }{
 		{"the object", graspCup, grasp},
@@ -85,7 +85,7 @@ func TestReadTakesAnswersInManyForms(t *testing.T) {
 	}
 }
 
-func TestReadTellsTheCoachWhatIsWrong(t *testing.T) {
+func TestReadErrorsTellTheCoachWhatIsWrong(t *testing.T) {
 	decide := func(decision string) string { return `{"reinjection_point_id":"here","decision":` + decision + `}` }
 	for _, c := range []struct{ rule, answer, want string }{
 		{"no JSON", "I would grasp the cup.", "the answer holds no JSON"},
@@ -129,8 +129,8 @@ func TestReadTellsTheCoachWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestTheAgentsOwnDecisionIsNoCorrection at any point: the run would go as it went.
-func TestTheAgentsOwnDecisionIsNoCorrection(t *testing.T) {
+// TestAgentsOwnDecisionIsNoCorrection at any point: the run would go as it went.
+func TestAgentsOwnDecisionIsNoCorrection(t *testing.T) {
 	const input = `{"id":0,"instruction":{"type":"user","content":"%"},"memory":{"summary":"%"}}`
 	body := func(kind string) []byte {
 		step := func(n string) string {
@@ -161,7 +161,7 @@ func TestTheAgentsOwnDecisionIsNoCorrection(t *testing.T) {
 	}
 }
 
-func TestArgumentsThatAreCalledLikeTheRobot(t *testing.T) {
+func TestArgumentsNamedLikeTheRobot(t *testing.T) {
 	for _, c := range []struct{ rule, schema, call, want string }{
 		{"the parameter that is shown is the robot", `{"properties":{},"additionalProperties":true}`,
 			`"arguments":{"target_robot":"r"}`, replaced("p", "r", "t", `{}`)},
@@ -192,7 +192,7 @@ func TestArgumentsThatAreCalledLikeTheRobot(t *testing.T) {
 	}
 }
 
-func TestReadDoesNotNeedThePointWhereThereIsOne(t *testing.T) {
+func TestReadNeedsNoPointIfThereIsOne(t *testing.T) {
 	v, err := load(t, "suboptimal").Read(`{"outcome":"corrected","decision":{"tool_calls":[{"name":"go","arguments":{"place":"kitchen"},"target_robot_name":"rover"}]}}`)
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func TestReadDoesNotNeedThePointWhereThereIsOne(t *testing.T) {
 	}
 }
 
-func TestOnlyATextWhereToolsAreUnusable(t *testing.T) {
+func TestUnusableToolsAllowOnlyText(t *testing.T) {
 	task := load(t, "own_input")
 	_, err := task.Read(`{"reinjection_point_id":"own","decision":{"tool_calls":[{"name":"look","arguments":{},"target_robot_name":"rover"}]}}`)
 	if err == nil || !strings.Contains(err.Error(), "only a text can be proposed here") {
@@ -213,7 +213,7 @@ func TestOnlyATextWhereToolsAreUnusable(t *testing.T) {
 	}
 }
 
-func TestReadHumanTakesAnswersInManyForms(t *testing.T) {
+func TestReadHumanAcceptsManyForms(t *testing.T) {
 	both := replaced("here", "rover", "grasp", `{"object":"cup"}`) + "\n" + replaced("first", "rover", "grasp", `{"object":"cup"}`)
 	here := replaced("here", "rover", "grasp", `{"object":"cup"}`)
 	for _, c := range []struct{ rule, output, want string }{
@@ -252,7 +252,7 @@ func TestReadHumanProposesOnlyWhereValid(t *testing.T) {
 	}
 }
 
-func TestReadHumanRefuses(t *testing.T) {
+func TestReadHumanErrors(t *testing.T) {
 	for _, c := range []struct{ rule, output, want string }{
 		{"plain text", "Ask which mug.", "the answer holds no JSON"},
 		{"a decision valid nowhere", `{"tool_calls":[{"name":"take","arguments":{},"target_robot_name":"rover"}]}`, `at the point "here": the decision is invalid`},
@@ -271,7 +271,7 @@ func TestReadHumanRefuses(t *testing.T) {
 	}
 }
 
-func TestARobotMayBearTheNameOfAField(t *testing.T) {
+func TestRobotMayBeNamedLikeAField(t *testing.T) {
 	for _, robot := range []string{"robot", "robot_name", "target_robot", "target_robot_name"} {
 		task := newCase(t, []byte(`{"run_id":"r","request_id":"c","kind":"failure","stage":"g","target_step_id":1,`+
 			`"trajectory":[{"id":1,"input":{"id":0,"instruction":{"type":"user","content":"Look."},`+

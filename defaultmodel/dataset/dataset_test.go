@@ -35,10 +35,10 @@ func text(pieces []Piece) string {
 	return b.String()
 }
 
-// TestATranscriptIsWhatTheAgentShows: a group's beginning and an episode's pieces
+// TestTranscriptMatchesAgentPrompts: a group's beginning and an episode's pieces
 // are, byte for byte, the agent's last prompt and the answer to it, and what the
 // model has to write is the answer of each turn.
-func TestATranscriptIsWhatTheAgentShows(t *testing.T) {
+func TestTranscriptMatchesAgentPrompts(t *testing.T) {
 	a, err := NewAgent()
 	if err != nil {
 		t.Fatal(err)
@@ -106,8 +106,8 @@ func TestEarlierTurnsStayAsTheyWere(t *testing.T) {
 	}
 }
 
-// TestADataSetIsAFunctionOfItsSeed, and each line a group that can be read back.
-func TestADataSetIsAFunctionOfItsSeed(t *testing.T) {
+// TestDataSetDependsOnlyOnSeed, and each line a group that can be read back.
+func TestDataSetDependsOnlyOnSeed(t *testing.T) {
 	write := func(seed uint64) []byte {
 		var b bytes.Buffer
 		if err := Write(t.Context(), &b, Options{Groups: 12, Seed: seed}); err != nil {

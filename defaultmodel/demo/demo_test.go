@@ -62,8 +62,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestThePlannersTranscript is what people see of an agent that is right.
-func TestThePlannersTranscript(t *testing.T) {
+// TestPlannerTranscript is what people see of an agent that is right.
+func TestPlannerTranscript(t *testing.T) {
 	var out bytes.Buffer
 	sum, err := Play(t.Context(), &out, taught(t, 1, 2, 3), Options{Seed: 1, Tasks: 8, Now: ticking()})
 	if err != nil || sum.Tasks != 8 || sum.Done != 8 || sum.Asked != time.Duration(sum.Decisions)*20*time.Millisecond {
@@ -109,8 +109,8 @@ func TestTranscriptsOfFailures(t *testing.T) {
 	golden(t, "failures", out.String())
 }
 
-// TestColoursAreTheSameTextWithEscapes.
-func TestColoursAreTheSameTextWithEscapes(t *testing.T) {
+// TestColoursOnlyAddEscapes.
+func TestColoursOnlyAddEscapes(t *testing.T) {
 	var with, without strings.Builder
 	m := taught(t, 1, 2)
 	for out, colours := range map[*strings.Builder]bool{&with: true, &without: false} {
@@ -137,8 +137,8 @@ var errClosed = errors.New("closed")
 
 func (closed) Write([]byte) (int, error) { return 0, errClosed }
 
-// TestNobodyIsAskedWhenNobodyReads: a pipe that was closed ends the demo.
-func TestNobodyIsAskedWhenNobodyReads(t *testing.T) {
+// TestFailedWriteStopsTheDemo: a pipe that was closed ends the demo.
+func TestFailedWriteStopsTheDemo(t *testing.T) {
 	sum, err := Play(t.Context(), closed{}, taught(t, 1), Options{Seed: 1, Tasks: 100})
 	if !errors.Is(err, errClosed) || sum.Tasks > 1 {
 		t.Errorf("%v after %d tasks", err, sum.Tasks)

@@ -71,8 +71,8 @@ func measured(t *testing.T, s household.Server, o Options) Result {
 	return got
 }
 
-// TestNoHouseIsOneOfADataSet: the training measured itself on those.
-func TestNoHouseIsOneOfADataSet(t *testing.T) {
+// TestMeasuredHousesAreNotInTheDataSet: the training measured itself on those.
+func TestMeasuredHousesAreNotInTheDataSet(t *testing.T) {
 	const seeds, houses = 10, 200
 	taken := map[uint64]bool{}
 	for seed := range uint64(seeds) {
@@ -97,7 +97,7 @@ func TestNoHouseIsOneOfADataSet(t *testing.T) {
 	}
 }
 
-func TestThePlannerIsRightEverywhere(t *testing.T) {
+func TestPlannerIsAlwaysRight(t *testing.T) {
 	for _, o := range options() {
 		var seen []int
 		o.Progress = func(n int) { seen = append(seen, n) }
@@ -115,11 +115,11 @@ func TestThePlannerIsRightEverywhere(t *testing.T) {
 	}
 }
 
-// TestAnEndedTaskIsNotRepaired: the model answers the second decision of every
+// TestEndedTaskIsNotRepaired: the model answers the second decision of every
 // conversation with a reply that is wrong, or with nothing that can be read. The
 // task of that decision is lost, and no other; the steps after it are measured on
 // the planner's path all the same.
-func TestAnEndedTaskIsNotRepaired(t *testing.T) {
+func TestEndedTaskIsNotRepaired(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer string
 		errors map[string]int
@@ -153,9 +153,9 @@ func TestAnEndedTaskIsNotRepaired(t *testing.T) {
 	}
 }
 
-// TestADetourIsForgivenWithinTwiceThePlannersSteps: after a wrong call the model
+// TestDetourMayTakeTwiceThePlannedSteps: after a wrong call the model
 // finds its way back, or makes so many of them that it takes too long.
-func TestADetourIsForgivenWithinTwiceThePlannersSteps(t *testing.T) {
+func TestDetourMayTakeTwiceThePlannedSteps(t *testing.T) {
 	forgiven, late := 0, 0
 	for _, blunders := range []int{1, 12} {
 		for _, o := range options() {
@@ -205,10 +205,10 @@ func TestADetourIsForgivenWithinTwiceThePlannersSteps(t *testing.T) {
 	}
 }
 
-// TestARefusalThatTheAgentBroughtAboutFinishesNothing: the wrong robot takes what
+// TestSelfInflictedRefusalFinishesNothing: the wrong robot takes what
 // the right one should carry. Then it is right to say that it can't be done, and the
 // task is lost all the same.
-func TestARefusalThatTheAgentBroughtAboutFinishesNothing(t *testing.T) {
+func TestSelfInflictedRefusalFinishesNothing(t *testing.T) {
 	tried := 0
 	for _, o := range options() {
 		m, want := taught(t, o), planned(o)
@@ -274,8 +274,8 @@ func (f *failing) Responses(ctx context.Context, req *protocol.AgentRequest) ([]
 	return f.Server.Responses(ctx, req)
 }
 
-// TestWhatWasMeasuredBeforeAnErrorIsKept, and no request follows it.
-func TestWhatWasMeasuredBeforeAnErrorIsKept(t *testing.T) {
+// TestResultsBeforeAnErrorAreKept, and no request follows it.
+func TestResultsBeforeAnErrorAreKept(t *testing.T) {
 	o := options()[0]
 	o.Clients = 1
 	m := taught(t, o)

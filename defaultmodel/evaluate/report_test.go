@@ -34,9 +34,9 @@ func runOf(names, constraints string, valid, right, tasks int) Run {
 	return r
 }
 
-// TestGoalsAreHeldAgainstEachRun: those of the whole model where tasks were
+// TestGoalsApplyToEachRun: those of the whole model where tasks were
 // measured, and only how far outputs are valid where not.
-func TestGoalsAreHeldAgainstEachRun(t *testing.T) {
+func TestGoalsApplyToEachRun(t *testing.T) {
 	for name, test := range map[string]struct {
 		run    Run
 		missed []string // beginnings

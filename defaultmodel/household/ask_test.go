@@ -21,8 +21,8 @@ func (a *answering) Responses(_ context.Context, req *protocol.AgentRequest) ([]
 	return a.outs, a.err
 }
 
-// TestACorrectionCarriesTheRightDecision, and the answer's memory is what counts.
-func TestACorrectionCarriesTheRightDecision(t *testing.T) {
+// TestCorrectionCarriesTheRightDecision, and the answer's memory is what counts.
+func TestCorrectionCarriesTheRightDecision(t *testing.T) {
 	for seed := range uint64(20) {
 		e := New(seed, Options{Split: Eval})
 		s := &answering{outs: []protocol.AgentOutput{{Memory: protocol.Raw(`{"corrected":true}`), Output: new(protocol.AgentDecision)}}}
@@ -42,8 +42,8 @@ func TestACorrectionCarriesTheRightDecision(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoAnswerIsAnError; an output without a decision is one only for a correction.
-func TestWhatIsNoAnswerIsAnError(t *testing.T) {
+// TestInvalidAnswersAreErrors; an output without a decision is one only for a correction.
+func TestInvalidAnswersAreErrors(t *testing.T) {
 	broken := errors.New("broken")
 	none := protocol.AgentOutput{Error: &protocol.AgentError{Code: "invalid_output", Message: "no decision"}}
 	for name, test := range map[string]struct {

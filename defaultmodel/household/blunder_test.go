@@ -7,9 +7,9 @@ import (
 	"agentd/protocol"
 )
 
-// TestThePlannerFindsItsWayBackFromBlunders: with wrong calls among its own every
+// TestPlannerRecoversFromBlunders: with wrong calls among its own every
 // task still ends with the right reply, and soon.
-func TestThePlannerFindsItsWayBackFromBlunders(t *testing.T) {
+func TestPlannerRecoversFromBlunders(t *testing.T) {
 	blunders := 0
 	for seed := range uint64(400) {
 		e := New(seed, Options{Split: Split(seed % 2)})

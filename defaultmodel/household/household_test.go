@@ -33,9 +33,9 @@ func everyKind(t *testing.T, test func(t *testing.T, o Options)) {
 // episodesTested is how many episodes of each kind the rules are held against.
 const episodesTested = 300
 
-// TestThePlannerEndsEveryTask: its decisions are calls that the tools' schemas
+// TestPlannerFinishesEveryTask: its decisions are calls that the tools' schemas
 // admit, at most one for each robot, and it gets to the end of every conversation.
-func TestThePlannerEndsEveryTask(t *testing.T) {
+func TestPlannerFinishesEveryTask(t *testing.T) {
 	everyKind(t, func(t *testing.T, o Options) {
 		for seed := range uint64(episodesTested) {
 			e := New(seed, o)
@@ -67,8 +67,8 @@ func TestThePlannerEndsEveryTask(t *testing.T) {
 	})
 }
 
-// TestTheSameSeedGivesTheSameEpisode compares all inputs.
-func TestTheSameSeedGivesTheSameEpisode(t *testing.T) {
+// TestSameSeedGivesSameEpisode compares all inputs.
+func TestSameSeedGivesSameEpisode(t *testing.T) {
 	everyKind(t, func(t *testing.T, o Options) {
 		for seed := range uint64(20) {
 			a, b := NewGroup(seed, o).Episode(3), NewGroup(seed, o).Episode(3)
@@ -112,8 +112,8 @@ func TestAnyDecisionCanBeApplied(t *testing.T) {
 	}
 }
 
-// TestACallIsReadBackAsItsAction: call and action of a toolbox are inverse.
-func TestACallIsReadBackAsItsAction(t *testing.T) {
+// TestCallIsReadBackAsItsAction: call and action of a toolbox are inverse.
+func TestCallIsReadBackAsItsAction(t *testing.T) {
 	everyKind(t, func(t *testing.T, o Options) {
 		for seed := range uint64(episodesTested) {
 			b := NewGroup(seed, o).tools
@@ -138,8 +138,8 @@ func TestACallIsReadBackAsItsAction(t *testing.T) {
 	})
 }
 
-// TestSplitsHaveNoWordInCommon, and no tool name of theirs is known and unseen.
-func TestSplitsHaveNoWordInCommon(t *testing.T) {
+// TestSplitsShareNoWords, and no tool name of theirs is known and unseen.
+func TestSplitsShareNoWords(t *testing.T) {
 	disjoint := func(what string, a, b []string) {
 		in := map[string]bool{}
 		for _, s := range a {
@@ -195,9 +195,9 @@ func TestOnlyTrainingMixesToolNames(t *testing.T) {
 	}
 }
 
-// TestCallsComeInTheOrderInWhichPeopleNamedTheRobots: who reads the request from its
+// TestCallsFollowTheOrderOfNamedRobots: who reads the request from its
 // beginning decides for each as it comes.
-func TestCallsComeInTheOrderInWhichPeopleNamedTheRobots(t *testing.T) {
+func TestCallsFollowTheOrderOfNamedRobots(t *testing.T) {
 	several, turned := 0, 0
 	for seed := range uint64(2 * episodesTested) {
 		for e := New(seed, Options{Busy: true}); !e.Done(); e.Apply(e.Expected(), e.memory) {
@@ -253,9 +253,9 @@ func TestSameIgnoresTheOrderOfRobots(t *testing.T) {
 	}
 }
 
-// TestWhatTheAgentWasToldIsTrue: nobody lies, and whatever changes is reported, so
+// TestKnowledgeIsTrue: nobody lies, and whatever changes is reported, so
 // that a planner that sees only the prompt does what is right in the house.
-func TestWhatTheAgentWasToldIsTrue(t *testing.T) {
+func TestKnowledgeIsTrue(t *testing.T) {
 	everyKind(t, func(t *testing.T, o Options) {
 		for seed := range uint64(episodesTested) {
 			for e := New(seed, o); !e.Done(); e.Apply(e.Expected(), e.memory) {

@@ -16,9 +16,9 @@ func play(e *Episode, stop func() bool) {
 	}
 }
 
-// TestAForkGoesOnAsItsEpisodeWould, whatever was decided before, and leaves it as
+// TestForkContinuesLikeItsEpisode, whatever was decided before, and leaves it as
 // it was.
-func TestAForkGoesOnAsItsEpisodeWould(t *testing.T) {
+func TestForkContinuesLikeItsEpisode(t *testing.T) {
 	everyKind(t, func(t *testing.T, o Options) {
 		for seed := range uint64(40) {
 			e := NewGroup(seed, o).Episode(2)
@@ -51,8 +51,8 @@ func TestAForkGoesOnAsItsEpisodeWould(t *testing.T) {
 	})
 }
 
-// TestWhatIsPlannedIsWhatThePlannerDoes to the end of each task.
-func TestWhatIsPlannedIsWhatThePlannerDoes(t *testing.T) {
+// TestPlannedStepsMatchThePlanner to the end of each task.
+func TestPlannedStepsMatchThePlanner(t *testing.T) {
 	for seed := range uint64(episodesTested) {
 		e := New(seed, Options{Split: Eval})
 		for !e.Done() {
@@ -72,8 +72,8 @@ func TestWhatIsPlannedIsWhatThePlannerDoes(t *testing.T) {
 	}
 }
 
-// TestKindsAreWhatTheyAreCalled, and all of them occur.
-func TestKindsAreWhatTheyAreCalled(t *testing.T) {
+// TestKindsHaveTheirNames, and all of them occur.
+func TestKindsHaveTheirNames(t *testing.T) {
 	seen := map[Kind]int{}
 	for seed := range uint64(episodesTested) {
 		e := New(seed, Options{Split: Eval})
@@ -115,9 +115,9 @@ func TestKindsAreWhatTheyAreCalled(t *testing.T) {
 	}
 }
 
-// TestWhatACallUndoesIsNoLongerDone: when the agent goes on after the goal is
+// TestUndoneWorkIsNotDone: when the agent goes on after the goal is
 // reached, only what is so in the end is a right reply.
-func TestWhatACallUndoesIsNoLongerDone(t *testing.T) {
+func TestUndoneWorkIsNotDone(t *testing.T) {
 	tried := 0
 	for seed := range uint64(episodesTested) {
 		e := New(seed, Options{Split: Eval})
@@ -156,9 +156,9 @@ func TestWhatACallUndoesIsNoLongerDone(t *testing.T) {
 	}
 }
 
-// TestACallThatCanNeverWorkIsNoReasonToGiveUp: going to what is no room, and opening
+// TestImpossibleCallDoesNotEndTheTask: going to what is no room, and opening
 // what can't be opened, fail without a word on what somebody wants.
-func TestACallThatCanNeverWorkIsNoReasonToGiveUp(t *testing.T) {
+func TestImpossibleCallDoesNotEndTheTask(t *testing.T) {
 	for seed := range uint64(20) {
 		e := New(seed, Options{Split: Eval})
 		robot := e.group.plan.robots[0]

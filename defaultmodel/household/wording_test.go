@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestEverythingCanBeSaidInBothSplits: each split has a combination of every list
+// TestBothSplitsWordEverything: each split has a combination of every list
 // of wordings, or a speaker would look for one for ever.
-func TestEverythingCanBeSaidInBothSplits(t *testing.T) {
+func TestBothSplitsWordEverything(t *testing.T) {
 	count := func(what string, starts, texts []string) {
 		var n [2]int
 		for _, a := range starts {
@@ -30,8 +30,8 @@ func TestEverythingCanBeSaidInBothSplits(t *testing.T) {
 	}
 }
 
-// TestNoSlotIsLeftOpen in what anybody says.
-func TestNoSlotIsLeftOpen(t *testing.T) {
+// TestNoWordingSlotStaysOpen in what anybody says.
+func TestNoWordingSlotStaysOpen(t *testing.T) {
 	everyKind(t, func(t *testing.T, o Options) {
 		for seed := range uint64(episodesTested) {
 			for e := New(seed, o); !e.Done(); e.Apply(e.Expected(), e.memory) {
@@ -43,8 +43,8 @@ func TestNoSlotIsLeftOpen(t *testing.T) {
 	})
 }
 
-// TestEveryKindOfSituationComesUp: a model can learn only what it is shown.
-func TestEveryKindOfSituationComesUp(t *testing.T) {
+// TestEveryKindOfSituationOccurs: a model can learn only what it is shown.
+func TestEveryKindOfSituationOccurs(t *testing.T) {
 	missing := []string{
 		"Where ", "Which ", "Done: ", "Noted.", "Noted: ", "I can't: I have no tool", "I can't: there is no robot", "is locked.", "is broken.",
 		"too heavy.", "is blocked.", "there is no ", "I don't know where", "holds nothing.", "I know of no robot", " holds the ",
@@ -85,8 +85,8 @@ func TestInventedWordsBelongToTheirSplit(t *testing.T) {
 	}
 }
 
-// TestABusyGroupAsksMoreOfSeveralRobots counts the decisions that are calls of several robots.
-func TestABusyGroupAsksMoreOfSeveralRobots(t *testing.T) {
+// TestBusyGroupUsesMoreRobots counts the decisions that are calls of several robots.
+func TestBusyGroupUsesMoreRobots(t *testing.T) {
 	count := func(o Options) (several, all int) {
 		for seed := range uint64(60) {
 			g := NewGroup(seed, o)

@@ -36,15 +36,15 @@ const both = "both"
 
 // Defaults and bounds of the measurement.
 const (
-	// defaultEpisodes are about 1,400 decisions, whose share of right ones is
-	// known to one or two percent.
+	// defaultEpisodes are about 1,400 decisions. Their accuracy is known to one or two
+	// percent.
 	defaultEpisodes = 200
 	// maxEpisodes is more than anybody waits for.
 	maxEpisodes = 1_000_000
 	// defaultClients keep a CPU's batches filled.
 	defaultClients = 16
-	// defaultNewTokens is more than twice what the longest decisions take; a model
-	// that does not find an end is found out sooner than by the server's default.
+	// defaultNewTokens is more than twice the longest decision. A model that does not stop
+	// fails sooner than with the server's default.
 	defaultNewTokens = 256
 	// maxClients bounds the connections.
 	maxClients = 4096
@@ -102,8 +102,8 @@ func (c *Config) ownOptions() []options.Option {
 	option := options.In("Measurement")
 	return []options.Option{
 		option("episodes", "N", "Conversations to measure, for each kind of tool names. One has about seven decisions.", options.Int(&c.Episodes, 1, maxEpisodes)),
-		option("seed", "N", "Which houses and conversations: the same number gives the same ones.", options.Uint64(&c.Seed)),
-		option("tool-names", "KIND", "known: tools have names that the default model's training had. unseen: names that it never had. both: one after the other.", options.Choice(&c.ToolNames, []string{evaluate.Known, evaluate.Unseen, both}, nil)),
+		option("seed", "N", "Seed of the houses and conversations.", options.Uint64(&c.Seed)),
+		option("tool-names", "KIND", "Tools with names that the default model's training had (known) or did not have (unseen), or both, one after the other.", options.Choice(&c.ToolNames, []string{evaluate.Known, evaluate.Unseen, both}, nil)),
 		option("clients", "N", "Conversations at a time.", options.Int(&c.Clients, 1, maxClients)),
 		option("json", "", "Print the report as JSON, with counts.", options.Bool(&c.JSON)),
 		option("check", "", "End with an error when a goal is missed.", options.Bool(&c.Check)),
@@ -136,18 +136,17 @@ func parse(args []string, stdout io.Writer) (*Config, error) {
 
 // intro is the help page before the options, outro after them.
 var (
-	intro = fmt.Sprintf(`agentd eval measures how well a model decides for robots in simulated households that no
-training has, by asking a server as any client does. A planner knows the one right decision
-of every situation. docs/model.md has the rest.
+	intro = fmt.Sprintf(`agentd eval measures how well a model decides for robots in simulated households, which no
+training data has. It asks a server as any client does. A planner knows the one right decision
+of every situation. docs/model.md has the details.
 
 Usage
   agentd eval [options]
 
 Examples
   agentd eval
-      the default model: with constraints on its decisions and the tasks that it does alone,
-      then with constraints off how many of its outputs are valid by themselves; a CPU takes
-      its time, and --episodes 20 is enough for a first look
+      the default model: its decisions and whole tasks with constraints, then the validity
+      of its outputs without; --episodes 20 gives a first look in less time
   agentd eval --model Qwen3-8B-Q8_0.gguf --episodes 50 --constrain on
   agentd eval --url http://127.0.0.1:8888 --json
 
@@ -159,7 +158,7 @@ Goals of the default model
 	outro = `Options are flags only: AGENTD_* variables and configuration files are for the server.
 
 Signals
-  SIGINT or SIGTERM ends the measurement; what was measured until then is printed and says so.
-  That also holds for a server that stops answering, but it is an error.
+  SIGINT or SIGTERM ends the measurement and prints a partial report, which says so. So does a
+  server that stops answering, which is an error.
 `
 )

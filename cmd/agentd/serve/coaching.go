@@ -8,8 +8,8 @@ import (
 	"agentd/coaching/egress"
 )
 
-// startCoaching makes the service of coaching sessions, unless it is switched
-// off. Its own model comes later, when it is loaded.
+// startCoaching starts the service of coaching sessions, unless it is switched off. The
+// service gets the local model when it is loaded.
 func (d *Daemon) startCoaching() error {
 	c, opts := d.config, d.config.Coaching
 	if c.NoCoaching || c.summarizes() {
@@ -21,7 +21,7 @@ func (d *Daemon) startCoaching() error {
 		return err
 	}
 	opts.Policy = policy.Named("--coaching-allow")
-	if opts.Queue == 0 { // which means the default to coaching
+	if opts.Queue == 0 { // 0 is the default of coaching.Options
 		opts.Queue = -1
 	}
 	opts.Registerer, opts.Log = d.registry, d.log

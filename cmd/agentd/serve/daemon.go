@@ -133,7 +133,7 @@ func (d *Daemon) listen(ctx context.Context) (net.Listener, error) {
 	opts.Info = d.info()
 	opts.Build = server.Build{Version: version.Release, Commit: version.Commit()}
 	opts.Log, opts.Registry = d.log, d.registry
-	if d.coaching != nil { // a nil pointer would be an interface that is not nil
+	if d.coaching != nil { // an interface of a nil pointer is not nil
 		opts.Coach = d.coaching
 	}
 	var err error
@@ -153,7 +153,7 @@ func (d *Daemon) listen(ctx context.Context) (net.Listener, error) {
 	return listener, nil
 }
 
-// open makes the server ready for work.
+// open makes the server ready to answer requests.
 func (d *Daemon) open(m Model) {
 	d.registry.MustRegister(m.Collector())
 	if d.coaching != nil {
@@ -186,7 +186,7 @@ func (d *Daemon) stop(loading <-chan loaded, serving Model) error {
 	case s := <-d.signals:
 		inFlight := d.server.InFlight()
 		err := fmt.Errorf("second signal (%s): ended at once with %d requests unanswered", s, inFlight)
-		_ = d.server.Close() // the program ends whatever it answers
+		_ = d.server.Close() // its error changes nothing: the program ends
 		select {
 		case <-done: //nolint:errcheck // its error is that of being closed
 		case <-time.After(forcedExitGrace):
@@ -212,7 +212,7 @@ func (d *Daemon) drain() error {
 		d.log.Warn().Err(err).Msg("coaching sessions aborted")
 	}
 	if err := d.server.Shutdown(grace); err != nil {
-		_ = d.server.Close() // late is what matters
+		_ = d.server.Close() // late is the error to report
 	}
 	return late
 }

@@ -25,8 +25,8 @@ func profilerAddress(address string) error {
 	return nil
 }
 
-// startProfiler serves Go's profiles under /debug/pprof/ on a port of its own,
-// until the returned function is called.
+// startProfiler serves Go's profiles under /debug/pprof/ on its own port until stop is
+// called.
 func startProfiler(ctx context.Context, address string, log zerolog.Logger) (stop func() error, err error) {
 	var listening net.ListenConfig
 	listener, err := listening.Listen(ctx, "tcp", address)
@@ -44,7 +44,7 @@ func startProfiler(ctx context.Context, address string, log zerolog.Logger) (sto
 	go func() { served <- server.Serve(listener) }()
 	log.Info().Str("url", "http://"+listener.Addr().String()+"/debug/pprof/").Msg("profiles")
 	return func() error {
-		closed := server.Close() // whoever profiles an ending server is cut off
+		closed := server.Close() // aborts running profiles
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 			return errors.Join(closed, err)
 		}

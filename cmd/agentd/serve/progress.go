@@ -12,7 +12,7 @@ import (
 const (
 	barSteps = 1000            // resolution of the bar
 	logEvery = 0.25            // part of the model between two log lines
-	logAfter = 2 * time.Second // before this, progress is not worth a line
+	logAfter = 2 * time.Second // shorter loads have one line only
 )
 
 // progress reports how much of the model is loaded: a bar on a terminal, a few
@@ -34,8 +34,7 @@ func (d *Daemon) progress() (report func(fraction float32), finished func()) {
 		func() { _ = bar.Finish() }
 }
 
-// progressLog logs that loading begins, and the quarters of a load that takes
-// its time.
+// progressLog logs the start of loading, and each quarter of a long load.
 func (d *Daemon) progressLog() func(fraction float32) {
 	start, next := time.Now(), float32(logEvery)
 	d.log.Info().Msg("loading the model")

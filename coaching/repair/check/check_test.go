@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"agentd/agent/tools"
 	"agentd/coaching/repair/parse"
 	"agentd/protocol"
 )
@@ -71,7 +72,7 @@ func TestCheckLocatesProblems(t *testing.T) {
 	}
 }
 
-func TestCheckNamesWhatIsKnownAndMeant(t *testing.T) {
+func TestCheckNamesKnownAndMeant(t *testing.T) {
 	task := load(t, "failure")
 	for _, c := range []struct {
 		d    *protocol.AgentDecision
@@ -88,7 +89,7 @@ func TestCheckNamesWhatIsKnownAndMeant(t *testing.T) {
 	}
 }
 
-func TestCheckTellsABoundedNumberOfProblems(t *testing.T) {
+func TestCheckBoundsItsProblems(t *testing.T) {
 	d := new(protocol.AgentDecision)
 	for range parse.MaxCalls {
 		d.ToolCalls = append(d.ToolCalls, call("r2", "go", `{}`).ToolCalls...)
@@ -141,7 +142,7 @@ func TestPointsHaveTheirInputs(t *testing.T) {
 	}
 }
 
-func TestToolsThatPointsShareAreMadeOnce(t *testing.T) {
+func TestSharedToolsAreCompiledOnce(t *testing.T) {
 	points := load(t, "failure").Points()
 	if points[0].Tools != points[1].Tools {
 		t.Error("two points with the same tools and robots have sets of their own")
@@ -168,7 +169,7 @@ const nested = `{"run_id":"r","request_id":"c","kind":"format","stage":"g","targ
 		"fast":{"type":"boolean"},"ways":{"type":"array","items":{"type":"object","properties":{"to":{"type":"string"}},"required":["to"]}},"any":{}}}}]},
 		"internal_steps":[{"output_raw":""}]}]}`
 
-func TestProblemsInsideOfArgumentsAreLocated(t *testing.T) {
+func TestArgumentProblemsAreLocated(t *testing.T) {
 	task := newCase(t, []byte(nested))
 	found := task.Check("p", call("any robot", "plan", `{"fast":1,"ways":[{"to":"a"},{"to":2},{}]}`))
 	want := "tool_calls[0].arguments.fast: got number, want boolean\n" +
@@ -179,7 +180,7 @@ func TestProblemsInsideOfArgumentsAreLocated(t *testing.T) {
 	}
 }
 
-func TestRawOutputIsTheLastOfAModel(t *testing.T) {
+func TestRawOutputIsTheLastModelStep(t *testing.T) {
 	task := load(t, "format")
 	step := task.Step()
 	for _, s := range []string{`{"origin":"model","output_raw":"last"}`, `{"origin":"coaching","output_raw":"a coach's"}`, `{"origin":"model","output_raw":" "}`, `{"other":1}`} {
@@ -190,7 +191,7 @@ func TestRawOutputIsTheLastOfAModel(t *testing.T) {
 	}
 }
 
-func TestCostlyToolsAreMadeOnce(t *testing.T) {
+func TestCostlyToolsAreCompiledOnce(t *testing.T) {
 	sets := toolSets{made: make(map[string]toolSet), cost: maxToolSchemas - 4}
 	raw := func(name string) []protocol.Raw {
 		return []protocol.Raw{protocol.Raw(`{"name":"` + name + `","parameters":{}}`)}
@@ -208,8 +209,8 @@ func TestCostlyToolsAreMadeOnce(t *testing.T) {
 	}
 }
 
-// TestProblemsAreSoughtUntilThereAreEnough: each further call would cost a check.
-func TestProblemsAreSoughtUntilThereAreEnough(t *testing.T) {
+// TestCheckStopsAtEnoughProblems: each further call would cost a check.
+func TestCheckStopsAtEnoughProblems(t *testing.T) {
 	task := newCase(t, []byte(`{"run_id":"r","request_id":"c","kind":"failure","stage":"g","target_step_id":1,"reinjection_points":[{"id":"p0","input_step_id":1}],
 		"trajectory":[{"id":1,"input":{"id":1,"instruction":{"type":"user","content":"x"},"tools":[{"name":"t","parameters":{"x":{"type":"integer"}}}]}}]}`))
 	d := new(protocol.AgentDecision)
@@ -219,5 +220,145 @@ func TestProblemsAreSoughtUntilThereAreEnough(t *testing.T) {
 	found := task.Check("p0", d)
 	if last := found[len(found)-1].Loc[1]; len(found) != maxProblems || last == parse.MaxCalls-1 {
 		t.Errorf("%d problems, the last one of call %v", len(found), last)
+	}
+}
+
+func TestDecideNamesTheRobot(t *testing.T) {
+	tool := func(parameters string) []byte {
+		return []byte(`{"run_id":"r","request_id":"c","kind":"failure","stage":"g","target_step_id":1,"reinjection_points":[{"id":"p","input_step_id":1}],
+			"trajectory":[{"id":1,"input":{"id":1,"instruction":{"type":"user","content":"x"},"tools":[{"name":"t","description":"d","parameters":` + parameters + `}]}}]}`)
+	}
+	for _, c := range []struct {
+		name       string
+		c          *Case
+		call       parse.Call
+		robot, arg string // "" for an error
+	}{
+		{"named beside the call", load(t, "failure"), parse.Call{Name: "look", Arguments: protocol.Raw(`{}`), Robot: "rover"}, "rover", `{}`},
+		{"the shown argument", load(t, "failure"), parse.Call{Name: "look", Arguments: protocol.Raw(`{"target_robot":"arm_2"}`)}, "arm_2", `{}`},
+		{"both, and the same", load(t, "failure"), parse.Call{Name: "look", Arguments: protocol.Raw(`{"target_robot":"rover"}`), Robot: "rover"}, "rover", `{}`},
+		{"both, and different", load(t, "failure"), parse.Call{Name: "look", Arguments: protocol.Raw(`{"target_robot":"arm_2"}`), Robot: "rover"}, "rover", `{"target_robot":"arm_2"}`},
+		{"none of several", load(t, "failure"), parse.Call{Name: "look", Arguments: protocol.Raw(`{}`)}, "", ""},
+		{"none where none is known", newCase(t, tool(`{}`)), parse.Call{Name: "t", Arguments: protocol.Raw(`{}`)}, DefaultRobot, `{}`},
+		{"an argument that the tool takes", newCase(t, tool(`{"robot":{"type":"string"}}`)), parse.Call{Name: "t", Arguments: protocol.Raw(`{"robot":"r"}`)}, DefaultRobot, `{"robot":"r"}`},
+		{"an argument that is no text", newCase(t, tool(`{}`)), parse.Call{Name: "t", Arguments: protocol.Raw(`{"robot":7}`)}, DefaultRobot, `{"robot":7}`},
+		{"an unknown tool", newCase(t, tool(`{}`)), parse.Call{Name: "u", Arguments: protocol.Raw(`{"target_robot":"r"}`)}, DefaultRobot, `{"target_robot":"r"}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			point := &c.c.Points()[0]
+			d, err := point.Decide(parse.Decision{Calls: []parse.Call{c.call}})
+			switch {
+			case c.robot == "" && err == nil:
+				t.Errorf("decided %+v, want an error", d)
+			case c.robot == "":
+			case err != nil || d.ToolCalls[0].TargetRobotName != c.robot || string(d.ToolCalls[0].Arguments) != c.arg:
+				t.Errorf("got %+v, %v; want robot %s with %s", d, err, c.robot, c.arg)
+			}
+		})
+	}
+}
+
+func TestPointOfAcceptsIDsAndStepNumbers(t *testing.T) {
+	failure, single := load(t, "failure"), load(t, "suboptimal")
+	for _, c := range []struct {
+		name, point string
+		c           *Case
+		want        string // "": none, "error": refused
+	}{
+		{"an ID", "here", failure, "here"},
+		{"an ID with spaces", " here\n", failure, "here"},
+		{"a step with one point", "1", failure, "here"},
+		{"a step without a point", "9", failure, "error"},
+		{"another name", "there", failure, "error"},
+		{"no name, several points", "", failure, ""},
+		{"no name, one point", "", single, single.Points()[0].ID},
+	} {
+		p, err := c.c.PointOf(c.point)
+		got := ""
+		switch {
+		case err != nil:
+			got = "error"
+		case p != nil:
+			got = p.ID
+		}
+		if got != c.want {
+			t.Errorf("%s: got %q, %v; want %q", c.name, got, err, c.want)
+		}
+	}
+}
+
+func TestClosestNeedsOneCandidate(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		known []string
+		want  string
+	}{
+		{"Pick Up", []string{"pick_up", "put"}, "pick_up"},
+		{"functions.pick-up", []string{"pick_up"}, "pick_up"},
+		{"pickup", []string{"pick_up", "pick-up"}, ""},
+		{"pick", []string{"pick_up"}, ""},
+		{"x", nil, ""},
+	} {
+		if got, ok := closest(c.name, c.known); got != c.want || ok != (c.want != "") {
+			t.Errorf("closest(%q, %q) = %q, %v; want %q", c.name, c.known, got, ok, c.want)
+		}
+	}
+}
+
+func TestRewriteRejectsAmbiguousOutputs(t *testing.T) {
+	c := load(t, "format")
+	point := &c.Points()[0]
+	look := parse.Call{Name: "look", Arguments: protocol.Raw(`{}`), Robot: "rover"}
+	for _, tt := range []struct {
+		name     string
+		out      parse.Output
+		isOutput bool
+		want     string // of the error; "": none
+	}{
+		{"a call", parse.Output{Calls: []parse.Call{look}}, true, ""},
+		{"a call and a remark", parse.Output{Calls: []parse.Call{look}, Beside: "I look."}, true, ""},
+		{"a call and a question", parse.Output{Calls: []parse.Call{look}, Beside: "Shall I?"}, true, "question"},
+		{"a call and a full-width question mark", parse.Output{Calls: []parse.Call{look}, Say: "好吗？"}, true, "question"},
+		{"a call and half of another", parse.Output{Calls: []parse.Call{look}, Beside: `{"name":`}, true, "another one"},
+		{"a reply", parse.Output{Say: "Here."}, true, ""},
+		{"plain text", parse.Output{Beside: "Here you are, sir."}, true, ""},
+		{"plain text of an error", parse.Output{Beside: "Here you are, sir."}, false, "quotes no decision"},
+		{"plain text with a bracket", parse.Output{Beside: "Here [1]"}, true, "neither a clean reply"},
+		{"plain text with a tool's name", parse.Output{Beside: "I grasp it."}, true, "mentions the tool"},
+		{"nothing", parse.Output{Beside: " \n"}, true, "neither a reply nor a tool call"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d, err := point.Rewrite(tt.out, tt.isOutput)
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %+v, %v; want %q", d, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestMendValueConvertsToTheSchemaType(t *testing.T) {
+	for _, c := range []struct {
+		schema, value string
+		tagged        bool
+		want          string
+	}{
+		{`{"type":"string"}`, `7`, false, `"7"`},
+		{`{"type":"string"}`, `true`, false, `"true"`},
+		{`{"type":"string"}`, `{"a":1}`, false, `{"a":1}`},
+		{`{"type":"integer"}`, `"7"`, false, `7`},
+		{`{"type":"integer"}`, `"07"`, false, `"07"`},
+		{`{"type":"number"}`, `"1e3"`, false, `1e3`},
+		{`{"type":"number"}`, `"NaN"`, false, `"NaN"`},
+		{`{"type":"boolean"}`, `"TRUE"`, false, `true`},
+		{`{"type":"boolean"}`, `"yes"`, false, `"yes"`},
+		{`{"type":"array"}`, `"[1]"`, false, `[1]`},
+		{`{"type":"object"}`, `"[1"`, false, `"[1"`},
+		{`{}`, `"{\"a\":1}"`, false, `"{\"a\":1}"`},
+		{`{}`, `"{\"a\":1}"`, true, `{"a":1}`},
+		{`{}`, `"7"`, true, `"7"`},
+	} {
+		if got := mendValue(tools.Property{Schema: protocol.Raw(c.schema)}, protocol.Raw(c.value), c.tagged); string(got) != c.want {
+			t.Errorf("%s as %s (tagged %t): got %s, want %s", c.value, c.schema, c.tagged, got, c.want)
+		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"agentd/coaching/internal/quote"
 )
 
-func TestRepairIsBounded(t *testing.T) {
+func TestNearJSONRepairIsBounded(t *testing.T) {
 	for _, c := range []struct{ rule, text string }{
 		{"long", "{'a':'" + strings.Repeat("b", maxRepair) + "'}"},
 		{"many quotes", "{" + strings.Repeat("'a':'b',", maxRepairQuotes/4+1) + "}"},

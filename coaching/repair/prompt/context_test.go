@@ -47,7 +47,7 @@ func TestErrorsAndDiagnosesOfAnyShapeAreShown(t *testing.T) {
 	}
 }
 
-func TestRejectionReasonIsWhatIsKnown(t *testing.T) {
+func TestRejectionReasonFallsBack(t *testing.T) {
 	for _, c := range []struct {
 		rule string
 		edit func(*protocol.SpecializedCoachingRequest)

@@ -9,7 +9,7 @@ import (
 	"agentd/protocol"
 )
 
-func TestHumanRequestIsWhatPagesKnow(t *testing.T) {
+func TestHumanRequestMatchesGoldenFiles(t *testing.T) {
 	for _, name := range []string{"failure", "suboptimal", "format"} {
 		t.Run(name, func(t *testing.T) {
 			task := load(t, name)

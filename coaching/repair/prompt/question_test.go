@@ -28,7 +28,7 @@ func page(q backend.Question) string {
 	return b.String()
 }
 
-func TestQuestionShowsTheRun(t *testing.T) {
+func TestQuestionMatchesGoldenFiles(t *testing.T) {
 	for _, name := range []string{"failure", "suboptimal", "format", "own_input"} {
 		t.Run(name, func(t *testing.T) {
 			casetest.Golden(t, name+".question", page(Question(load(t, name), 0)))
@@ -70,7 +70,7 @@ func TestQuestionKeepsItsBudget(t *testing.T) {
 	}
 }
 
-func TestQuestionSaysWhatItLeavesOut(t *testing.T) {
+func TestQuestionNotesWhatItLeavesOut(t *testing.T) {
 	const target = 30
 	text := Question(newCase(t, longRun(100, 1_000, target)), 24_000).Messages[0].Text
 	for _, want := range []string{
@@ -113,7 +113,7 @@ func TestHistoriesAreNotRepeated(t *testing.T) {
 	}
 }
 
-func TestMemoryThatDiffersIsShown(t *testing.T) {
+func TestMemoryChangesAreShown(t *testing.T) {
 	body := `{"run_id":"r","request_id":"c","kind":"failure","stage":"goal","target_step_id":2,"reinjection_points":[{"id":"p","input_step_id":2}],"trajectory":[
 		{"id":1,"input":{"id":1,"instruction":{"type":"user","content":"one"},"attributes":{"a":1},"memory":{"history":[{"author":"USER","content":"before"},{"author":"MODEL","content":"yes"}]}},"output":{"say":"uno"}},
 		{"id":2,"input":{"id":1,"instruction":{"type":"user","content":"two"},"attributes":{"a":2},"memory":{"summary":"short","history":[{"author":"USER","content":"before"},{"author":"USER","content":"inserted"}]}},"output":{"say":"due"}}]}`
@@ -188,7 +188,7 @@ func compile(schema protocol.Raw) (*jsonschema.Schema, error) {
 	return c.Compile("answer")
 }
 
-func TestSchemasAreWhatBackendsTake(t *testing.T) {
+func TestSchemasCompileAndAreStrict(t *testing.T) {
 	for _, name := range []string{"failure", "suboptimal", "format", "own_input"} {
 		q := Question(load(t, name), 0)
 		for kind, schema := range map[string]protocol.Raw{"portable": q.Schema, "exact": q.Exact} {
@@ -233,7 +233,7 @@ func checkStrict(t *testing.T, schema protocol.Raw) {
 	}
 }
 
-func TestNoCallsAreAskedForWhereNoneCanBeChecked(t *testing.T) {
+func TestUnusableToolsAskForTextOnly(t *testing.T) {
 	req := load(t, "own_input").Request
 	req.ReinjectionPoints = req.ReinjectionPoints[:1]
 	q := Question(check.New(req), 0)
