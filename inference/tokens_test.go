@@ -30,7 +30,7 @@ func tiny(t *testing.T, arch string) *llama.Model {
 	return m
 }
 
-func TestPiecesGiveTheTokensOfTheWholeText(t *testing.T) {
+func TestPiecesHaveTheTokensOfTheWholeText(t *testing.T) {
 	special := func(s string) format.Piece { return format.Piece{Text: s, Special: true} }
 	text := func(s string) format.Piece { return format.Piece{Text: s} }
 	for arch, pieces := range map[string][]format.Piece{

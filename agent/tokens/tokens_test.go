@@ -45,7 +45,7 @@ func (v *fakeVocab) AddBOS() bool          { return v.bos }
 func (v *fakeVocab) BOS() generation.Token { return fakeBOS }
 func (v *fakeVocab) LongestPiece() int     { return 1 }
 
-func TestBOSStandsOnceWhereTheModelWantsIt(t *testing.T) {
+func TestBOSIsAddedOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		wanted bool
 		pieces []format.Piece
@@ -103,7 +103,7 @@ func TestTokenCacheStaysWithinItsBytes(t *testing.T) {
 	}
 }
 
-func TestACachedTextKeepsNothingOfItsPrompt(t *testing.T) {
+func TestCachedTextKeepsNoPromptInMemory(t *testing.T) {
 	prompt := strings.Repeat("a", 4*tokenCacheMin)
 	var c tokenCache
 	c.put(prompt[:tokenCacheMin], []generation.Token{1})
@@ -119,7 +119,7 @@ func TestACachedTextKeepsNothingOfItsPrompt(t *testing.T) {
 	}
 }
 
-func TestNothingIsTokenizedForACallerThatLeft(t *testing.T) {
+func TestCancelledCallTokenizesNothing(t *testing.T) {
 	v := &fakeVocab{}
 	tok := New(v)
 	ctx, cancel := context.WithCancel(t.Context())
