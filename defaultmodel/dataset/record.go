@@ -1,6 +1,6 @@
-// Package dataset writes conversations of package household as the text that the
-// default model is trained on. The agent itself renders it: its prompts, and the
-// planner's decisions in the notation in which the model has to write them.
+// Package dataset writes conversations of package household as training text of the
+// default model. The agent itself renders the prompts. The planner's decisions are in the
+// notation that the model has to write.
 package dataset
 
 import (
@@ -18,7 +18,7 @@ import (
 	"agentd/protocol"
 )
 
-// Marks of the notation that are special tokens of the model.
+// Special tokens of the notation.
 const (
 	turnStart = "<|im_start|>"
 	turnEnd   = "<|im_end|>"
@@ -26,12 +26,12 @@ const (
 	callClose = "</tool_call>"
 )
 
-// Specials are the special tokens of the model that prompts and answers have.
+// Specials are the special tokens in prompts and answers.
 var Specials = []string{
 	"<|endoftext|>", turnStart, turnEnd, callOpen, callClose, "<tool_response>", "</tool_response>", "<think>", "</think>",
 }
 
-// kit is the toolkit of the model, which is yet to be trained.
+// kit stands in for a model, which is not trained yet.
 type kit struct{}
 
 var errNoModel = errors.New("the data set is written without a model")
@@ -39,7 +39,7 @@ var errNoModel = errors.New("the data set is written without a model")
 func (kit) RenderTemplate([]byte) (string, error) { return "", errNoModel }
 func (kit) SpecialTokens() []string               { return Specials }
 
-// NewAgent is the agent as it serves the default model, without constraints.
+// NewAgent is the agent of the default model, without constraints.
 func NewAgent() (*agent.Agent, error) {
 	return agent.New(agent.Config{
 		Format: format.Qwen, Architecture: "qwen3", ChatTemplate: household.ChatTemplate, Constrain: agent.ConstrainOff,
@@ -63,7 +63,7 @@ func Notation(d protocol.AgentDecision) (string, error) {
 	return b.String(), nil
 }
 
-// writer is a generator that writes the planner's decision and keeps the prompt.
+// writer is a generator that returns a given answer and keeps the prompt.
 type writer struct {
 	answer string
 	prompt []format.Piece
@@ -77,24 +77,24 @@ func (w *writer) Generate(_ context.Context, gs []agent.Generation, done func(in
 	}
 }
 
-// Turn is one decision: what the agent showed the model, and its answer.
+// Turn is one decision: the prompt and the answer.
 type Turn struct {
 	Prompt []format.Piece
 	Answer string
-	Wrong  bool // a blunder: part of the history, not to be learned
+	Wrong  bool // a blunder, read but not learned
 }
 
-// Recording says how an episode is recorded.
+// Recording holds the options of Record.
 type Recording struct {
 	Limit    int        // most turns; 0: all
-	Blunders *rand.Rand // where to draw wrong decisions from; nil: there are none
+	Blunders *rand.Rand // source of wrong decisions; nil: none
 }
 
-// blunders is how many percent of the calls of a recording with Blunders are wrong.
+// blunders is the percentage of wrong calls with Blunders.
 const blunders = 25
 
-// Record takes an episode to its end by the planner's decisions, blunders aside,
-// and returns its turns.
+// Record runs an episode to its end with the planner's decisions and blunders, and returns
+// its turns.
 func Record(ctx context.Context, a *agent.Agent, e *household.Episode, o Recording) ([]Turn, error) {
 	var turns []Turn
 	for !e.Done() && (o.Limit <= 0 || len(turns) < o.Limit) {
