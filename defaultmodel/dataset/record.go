@@ -1,6 +1,6 @@
-// Package dataset writes conversations of package household as the text that the
-// default model is trained on. The agent itself renders it: its prompts, and the
-// planner's decisions in the notation in which the model has to write them.
+// Package dataset writes conversations of package household as training text of the
+// default model. The agent itself renders the prompts. The planner's decisions are in the
+// notation that the model has to write.
 package dataset
 
 import (
@@ -20,7 +20,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Marks of the notation that are special tokens of the model.
+// Special tokens of the notation.
 const (
 	turnStart = "<|im_start|>"
 	turnEnd   = "<|im_end|>"
@@ -28,7 +28,7 @@ const (
 	callClose = "</tool_call>"
 )
 
-// Specials are the special tokens of the model that prompts and answers have.
+// Specials are the special tokens in prompts and answers.
 var Specials = []string{
 	"<|endoftext|>", turnStart, turnEnd, callOpen, callClose, "<tool_response>", "</tool_response>", "<think>", "</think>",
 }
@@ -104,7 +104,7 @@ func Notation(d protocol.AgentDecision) (string, error) {
 	return b.String(), nil
 }
 
-// writer is a generator that writes the planner's decision and keeps the prompt.
+// writer is a generator that returns a given answer and keeps the prompt.
 type writer struct {
 	answer string
 	prompt []format.Piece
@@ -125,20 +125,20 @@ func (*writer) Keep(int) {}
 type Turn struct {
 	Prompt []format.Piece
 	Answer string
-	Wrong  bool // a blunder: part of the history, not to be learned
+	Wrong  bool // a blunder, read but not learned
 }
 
-// Recording says how an episode is recorded.
+// Recording holds the options of Record.
 type Recording struct {
 	Limit    int        // most turns; 0: all
-	Blunders *rand.Rand // where to draw wrong decisions from; nil: there are none
+	Blunders *rand.Rand // source of wrong decisions; nil: none
 }
 
-// blunders is how many percent of the calls of a recording with Blunders are wrong.
+// blunders is the percentage of wrong calls with Blunders.
 const blunders = 25
 
-// Record takes an episode to its end by the planner's decisions, blunders aside,
-// and returns its turns.
+// Record runs an episode to its end with the planner's decisions and blunders, and returns
+// its turns.
 func Record(ctx context.Context, a *agent.Agent, e *household.Episode, o Recording) ([]Turn, error) {
 	var turns []Turn
 	for !e.Done() && (o.Limit <= 0 || len(turns) < o.Limit) {
