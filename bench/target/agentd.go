@@ -14,12 +14,12 @@ import (
 
 // Names of agentd's metrics.
 const (
-	metricPrefilled = "agentd_prompt_tokens_computed_total"
-	metricGenerated = "agentd_generated_tokens_total"
+	metricPrefilled = "agentd_prefill_tokens_total"
+	metricGenerated = "agentd_generation_tokens_total"
 	metricSteps     = "agentd_steps_total"
 	metricRows      = "agentd_step_tokens_total"
-	metricCells     = "agentd_kv_cells_used"
-	metricRunning   = "agentd_sequences_running"
+	metricCells     = "agentd_kv_cache_cells_used"
+	metricRunning   = "agentd_num_requests_running"
 	metricPhases    = "agentd_step_seconds_total" // by part
 	metricBuild     = "agentd_build_info"
 	metricModel     = "agentd_model_info"

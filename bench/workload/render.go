@@ -13,15 +13,17 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"agentd/agent"
+	"agentd/agent/format"
+	"agentd/defaultmodel"
+	"agentd/inference"
 	"agentd/llama"
-	"agentd/models/household/weights"
-	"agentd/server/inference"
 )
 
 // Model is a model file and its SHA-256 in hex. The path "" is the built-in model.
 func Model(path string) (file, sum string, err error) {
 	if path == "" {
-		if path, err = weights.Path(""); err != nil {
+		if path, err = defaultmodel.Path(""); err != nil {
 			return "", "", fmt.Errorf("the built-in model needs a file in the cache: %w; set XDG_CACHE_HOME to a writable directory, or name a GGUF file", err)
 		}
 	}
@@ -46,17 +48,16 @@ func Render(ctx context.Context, trace *Trace, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	prompts, err := inference.OpenPrompts(ctx, inference.Options{
-		Path:          file,
-		CallsPerRobot: "any", // a grammar that counts calls is agentd's own
-		Log:           zerolog.Nop(),
+	prompts, err := inference.OpenPrompts(ctx, inference.Config{
+		Path: file, Log: zerolog.Nop(),
+		Agent: agent.Config{Prompt: format.Options{CallsPerRobot: "any"}}, // a grammar that counts calls is agentd's own
 	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, prompts.Close()) }()
 
-	rendered := make([]inference.Prompt, len(trace.Turns))
+	rendered := make([]*agent.Prompt, len(trace.Turns))
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range trace.Turns {
@@ -79,13 +80,13 @@ func Render(ctx context.Context, trace *Trace, path string) (err error) {
 	return nil
 }
 
-func promptOf(ctx context.Context, prompts *inference.Prompts, t *Turn) (inference.Prompt, error) {
+func promptOf(ctx context.Context, prompts *inference.Prompts, t *Turn) (*agent.Prompt, error) {
 	if err := ctx.Err(); err != nil {
-		return inference.Prompt{}, err
+		return nil, err
 	}
 	in, err := t.AgentInput()
 	if err != nil {
-		return inference.Prompt{}, err
+		return nil, err
 	}
 	return prompts.Of(ctx, in)
 }

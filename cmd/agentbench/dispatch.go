@@ -8,10 +8,9 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
-)
 
-// version is set by the build with -ldflags "-X main.version=…".
-var version = "devel"
+	"agentd/internal/version"
+)
 
 // program has the outputs of a subcommand.
 type program struct{ stdout, stderr io.Writer }
@@ -33,7 +32,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		writeHelp(stdout)
 		return nil
 	case "version", "--version":
-		fmt.Fprintf(stdout, "agentbench %s (%s, %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		fmt.Fprintf(stdout, "agentbench %s (%s, %s, %s/%s)\n", version.Release, version.Commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 		return nil
 	}
 	command, ok := commands[name]

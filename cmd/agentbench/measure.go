@@ -14,6 +14,7 @@ import (
 	"agentd/bench/report"
 	"agentd/bench/result"
 	"agentd/bench/target"
+	"agentd/internal/version"
 )
 
 // Kinds of servers.
@@ -205,7 +206,7 @@ func (p *program) measure(ctx context.Context, args []string) (err error) {
 	case len(r.Records) == 0:
 		return errors.Join(failed, errors.New("nothing was measured"))
 	}
-	r.Name, r.Commit, r.Options, r.Host = c.Name, version, c.equal(), host(c.Note)
+	r.Name, r.Commit, r.Options, r.Host = c.Name, version.Commit(), c.equal(), host(c.Note)
 	if err := report.WriteTable(p.stdout, []*result.Run{r}); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agentd/bench/suite"
+	"agentd/internal/version"
 )
 
 // suiteConfig has the options of agentbench suite.
@@ -105,7 +106,7 @@ func (s *suiteConfig) open(p *program) (suite.Options, error) {
 	o := suite.Options{
 		LlamaServer: filepath.Join(s.Bin, "llama-server"), BatchedBench: filepath.Join(s.Bin, "llama-batched-bench"),
 		Dir: filepath.Join(s.Out, time.Now().UTC().Format("20060102-150405")), Quick: s.Quick, Repeats: s.Repeats, Threads: s.Threads,
-		AgentdArgs: strings.Fields(s.AgentdArgs), Commit: version, Host: host(""),
+		AgentdArgs: strings.Fields(s.AgentdArgs), Commit: version.Commit(), Host: host(""),
 		Log: func(line string) { fmt.Fprintln(p.stdout, line) },
 	}
 	var err error
