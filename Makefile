@@ -9,8 +9,8 @@ MAKEFLAGS   += --no-print-directory
 RELEASE := $(shell sed -n 's/^const Release = "\(.*\)"$$/\1/p' internal/version/version.go)
 COMMIT  ?= $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null)
 
-# Options for the server that `make run` starts: make run ARGS="--model my.gguf --port 9000"; and of the
-# comparison: make bench ARGS="--quick" or ARGS="--loads all --document docs/benchmarks.md".
+# Options for the server that `make run` starts: make run ARGS="--model my.gguf --port 9000"; and for the
+# comparison: make bench ARGS="--quick" or ARGS="--loads all".
 ARGS ?=
 
 # Options of `go test`: make test TESTFLAGS="-run Protocol"
@@ -33,7 +33,7 @@ agentd: llama.cpp ## build ./agentd and the libraries beside it (the default)
 	go build -trimpath -ldflags "-X agentd/internal/version.commit=$(COMMIT)" -o agentd ./cmd/agentd
 
 .PHONY: agentbench
-agentbench: llama.cpp ## build ./agentbench, which measures agentd and its peers
+agentbench: llama.cpp ## build ./agentbench, which measures agentd and llama-server
 	go build -trimpath -ldflags "-X agentd/internal/version.commit=$(COMMIT)" -o agentbench ./cmd/agentbench
 
 .PHONY: run
@@ -68,7 +68,7 @@ check: llama.cpp ## format, vet, lint, generated files, links, spelling, vulnera
 verify: test check ## all that a change must pass
 
 .PHONY: bench
-bench: agentd agentbench peers ## measure agentd, llama-server and the ideal into bench/results, in some 15 minutes
+bench: agentd agentbench peers ## compare agentd with llama-server and a reference estimate, into bench/results, in about 15 minutes
 	./agentbench suite $(ARGS)
 
 .PHONY: clean
