@@ -123,7 +123,7 @@ func (w *worker) force(t *task, choice *core.Choice) {
 		return
 	}
 	for _, token := range tokens {
-		choice.Forced++
+		choice.Forced = append(choice.Forced, len(t.tokens))
 		if w.says(t, token) {
 			choice.Verdict = core.Repeat
 			return

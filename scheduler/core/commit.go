@@ -118,8 +118,8 @@ func (c *Core) accept(j *job, i int, choice Choice) bool {
 
 // add appends the tokens of a choice to a candidate and says how that ended it, if
 // it did, and how many tokens came several times in a row if that was why. An answer
-// that is complete with its last token is not cut off. One that repeats itself ends
-// with the token that shows it, in whatever company that was chosen.
+// that is complete with its last sampled token is neither cut off nor a repetition. One
+// that repeats itself ends with the token that shows it, whatever was chosen with it.
 func (c *Core) add(j *job, cand *candidate, choice Choice) (finish Finish, again int) {
 	if len(choice.Tokens) == 0 && choice.Verdict == Continue {
 		panic("core: a candidate that goes on needs a token")
@@ -127,20 +127,26 @@ func (c *Core) add(j *job, cand *candidate, choice Choice) (finish Finish, again
 	if cand.tokens == nil && len(choice.Tokens) > 0 {
 		cand.tokens = make([]Token, 0, min(j.MaxNew, firstTokens))
 	}
-	before := len(cand.tokens)
-	for _, t := range choice.Tokens[:min(len(choice.Tokens), j.MaxNew-before)] {
+	before, forced := len(cand.tokens), choice.Forced
+	complete := choice.Verdict == Complete && len(choice.Tokens) <= j.MaxNew-before
+	for i, t := range choice.Tokens[:min(len(choice.Tokens), j.MaxNew-before)] {
+		if len(forced) > 0 && forced[0] == i {
+			forced = forced[1:]
+			c.stats.ForcedTokens++
+		} else {
+			cand.sampled = [repeatTimes]int(append(cand.sampled[1:], len(cand.tokens)+1))
+		}
 		cand.tokens = append(cand.tokens, t)
-		if j.RepeatLeast > 0 {
-			if again = repeated(cand.tokens, j.RepeatLeast); again > 0 {
+		ends := complete && i+1+len(forced) == len(choice.Tokens) // nothing is sampled behind it
+		if j.RepeatLeast > 0 && !ends {
+			if again = cand.repeated(j.RepeatLeast); again > 0 {
 				break
 			}
 		}
 	}
 	cand.pending = len(cand.tokens) - before
-	// Forced ones, but where the answer repeats itself: no more are guessed than may be sampled.
 	dropped := len(choice.Tokens) - cand.pending
 	c.stats.GeneratedTokens += uint64(cand.pending)
-	c.stats.ForcedTokens += uint64(max(0, choice.Forced-dropped))
 	switch {
 	case again > 0, choice.Verdict == Repeat && dropped == 0:
 		return FinishRepeat, again

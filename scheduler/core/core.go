@@ -78,6 +78,7 @@ type candidate struct {
 	tokens  []Token
 	pending int
 	ended   bool
+	sampled [repeatTimes]int // how many tokens there were with each of the newest sampled ones
 	// reach is how many of its next tokens are worth guessing, 0: it is not known yet. None
 	// of the last wrong guesses began rightly, and the next rest steps have none.
 	reach, wrong, rest int

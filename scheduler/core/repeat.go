@@ -15,3 +15,13 @@ func repeated(tokens []Token, least int) int {
 	}
 	return 0
 }
+
+// repeated is repeated of the candidate's tokens, where the model had a choice as often: a
+// constant that the grammar forces may repeat.
+func (c *candidate) repeated(least int) int {
+	size := repeated(c.tokens, least)
+	if c.sampled[0] <= len(c.tokens)-repeatTimes*size {
+		return 0
+	}
+	return size
+}

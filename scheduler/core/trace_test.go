@@ -28,8 +28,8 @@ func model(context []Token, seed int) Choice {
 	if hash >>= 8; hash%3 == 0 {
 		for range 1 + hash>>4%6 {
 			hash = hash*6364136223846793005 + 1442695040888963407
+			choice.Forced = append(choice.Forced, len(choice.Tokens))
 			choice.Tokens = append(choice.Tokens, Token(hash>>33%alphabet))
-			choice.Forced++
 		}
 	}
 	if hash>>16%12 == 0 {
@@ -38,38 +38,60 @@ func model(context []Token, seed int) Choice {
 	return choice
 }
 
-// extend appends the tokens of a choice, at most maxNew of a completion and none
-// behind a repetition of least or more (0: any), and says how it ends then; 0: not yet.
-func extend(completion []Token, choice Choice, maxNew, least int) ([]Token, Finish) {
+// completion is what a candidate has; sampled are the indexes of its tokens that no other forced.
+type completion struct {
+	tokens  []Token
+	sampled []int
+}
+
+// extend appends the tokens of a choice, at most maxNew of a completion and none behind a
+// repetition of least or more (0: any) with four sampled tokens, and says how it ends then;
+// 0: not yet. What is complete with its last sampled token does not repeat.
+func (c *completion) extend(choice Choice, maxNew, least int) Finish {
 	switch choice.Verdict {
 	case Stop:
-		return completion, FinishStop
+		return FinishStop
 	case Fail:
-		return completion, FinishError
+		return FinishError
 	}
-	before := len(completion)
-	completion = slices.Concat(completion, choice.Tokens)
-	for n := before + 1; least > 0 && n <= min(len(completion), maxNew); n++ {
-		if slowRepeated(completion[:n], least) > 0 {
-			return completion[:n], FinishRepeat
+	complete := choice.Verdict == Complete && len(c.tokens)+len(choice.Tokens) <= maxNew
+	for i, token := range choice.Tokens {
+		if len(c.tokens) == maxNew {
+			return FinishLength
+		}
+		if !slices.Contains(choice.Forced, i) {
+			c.sampled = append(c.sampled, len(c.tokens))
+		}
+		c.tokens = append(slices.Clip(c.tokens), token)
+		if least == 0 || complete { // of a choice of model only the first token is sampled
+			continue
+		}
+		size, within := slowRepeated(c.tokens, least), 0
+		for _, at := range c.sampled {
+			if at >= len(c.tokens)-4*size {
+				within++
+			}
+		}
+		if size > 0 && within >= 4 {
+			return FinishRepeat
 		}
 	}
 	switch {
-	case len(completion) <= maxNew && choice.Verdict == Complete:
-		return completion, FinishStop
-	case len(completion) >= maxNew:
-		return completion[:maxNew], FinishLength
+	case complete:
+		return FinishStop
+	case len(c.tokens) == maxNew:
+		return FinishLength
 	}
-	return completion, 0
+	return 0
 }
 
 // naive is the dumb twin of the scheduler: one candidate, alone.
 func naive(prompt []Token, maxNew, seed, least int) ([]Token, Finish) {
-	completion, finish := []Token{}, Finish(0)
+	c, finish := completion{tokens: []Token{}}, Finish(0)
 	for finish == 0 {
-		completion, finish = extend(completion, model(slices.Concat(prompt, completion), seed), maxNew, least)
+		finish = c.extend(model(slices.Concat(prompt, c.tokens), seed), maxNew, least)
 	}
-	return completion, finish
+	return c.tokens, finish
 }
 
 // world drives a Core over the twin cache.
@@ -90,16 +112,16 @@ type world struct {
 
 type liveJob struct {
 	Job
-	seed   int
-	tokens [][]Token
-	ended  []bool
+	seed  int
+	cands []completion
+	ended []bool
 }
 
 func (w *world) submit(j Job, seed int) {
 	if err := w.core.Submit(j); err != nil {
 		w.t.Fatal(err)
 	}
-	w.jobs[j.ID] = &liveJob{Job: j, seed: seed, tokens: make([][]Token, j.N), ended: make([]bool, j.N)}
+	w.jobs[j.ID] = &liveJob{Job: j, seed: seed, cands: make([]completion, j.N), ended: make([]bool, j.N)}
 }
 
 func (w *world) cancel(id JobID) {
@@ -192,13 +214,15 @@ func (w *world) choose(s Sample, contexts map[int][]Token) (choice Choice) {
 	}
 	for row := s.Row; ; {
 		context := contexts[row]
-		if want := slices.Concat(j.Prompt, j.tokens[s.Candidate]); !slices.Equal(context, want) {
+		if want := slices.Concat(j.Prompt, j.cands[s.Candidate].tokens); !slices.Equal(context, want) {
 			w.t.Fatalf("job %d candidate %d is sampled from %v, its tokens are %v", s.Job, s.Candidate, context, want)
 		}
 		next := model(context, j.seed+s.Candidate)
-		var finish Finish
-		j.tokens[s.Candidate], finish = extend(j.tokens[s.Candidate], next, j.MaxNew, j.RepeatLeast)
-		choice.Tokens, choice.Forced = append(choice.Tokens, next.Tokens...), choice.Forced+next.Forced
+		finish := j.cands[s.Candidate].extend(next, j.MaxNew, j.RepeatLeast)
+		for _, at := range next.Forced {
+			choice.Forced = append(choice.Forced, len(choice.Tokens)+at)
+		}
+		choice.Tokens = append(choice.Tokens, next.Tokens...)
 		choice.Verdict, choice.Spoilt = next.Verdict, w.spoil && next.Verdict == Fail && len(context)%2 == 0
 		right := commonPrefix(choice.Tokens, guesses)
 		if finish != 0 || right < len(choice.Tokens) || w.blind {

@@ -221,9 +221,10 @@ type Choice struct {
 	// Tokens are the next ones of the completion: at least one with Continue. What would be
 	// more than MaxNew tokens is dropped.
 	Tokens []Token
-	// Forced of them were not sampled, since they can't but follow those before them. The
-	// candidate decodes them together with these, and its next sample is that of the last one.
-	Forced  int
+	// Forced are the indexes of those that were not sampled, in order: the grammar admits
+	// nothing else there. The candidate decodes them together with the sampled ones, and
+	// samples next behind the last one.
+	Forced  []int
 	Verdict Verdict
 	// Spoilt, with Fail: the cells of the sequence may hold what is no number, so that
 	// nobody goes on from them.
