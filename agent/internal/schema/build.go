@@ -2,6 +2,7 @@ package schema
 
 import (
 	"slices"
+	"strings"
 
 	"agentd/agent/internal/pattern"
 	"agentd/protocol"
@@ -156,11 +157,13 @@ func (m *maker) build(r *rule, whole bool) {
 		if whole && m.Object {
 			s.types &= objectType
 		}
-		if values, limited := m.constants(r.set, s); limited && !(whole && len(m.Extra) > 0) {
+		if values, limited := constants(r.set, s); limited && !(whole && len(m.Extra) > 0) {
 			for _, v := range values {
-				if !seen[string(v)] {
-					seen[string(v)] = true
-					r.values = append(r.values, v)
+				for _, spelling := range []protocol.Raw{v, integerOf(v)} {
+					if !seen[string(spelling)] && spelling != nil {
+						seen[string(spelling)] = true
+						r.values = append(r.values, spelling)
+					}
 				}
 			}
 			continue
@@ -182,6 +185,17 @@ func (m *maker) build(r *rule, whole bool) {
 			r.objects = append(r.objects, m.membersOf(s, whole))
 		}
 	}
+}
+
+// integerOf is a number such as 2.0 as an integer, nil where it is none or written so already.
+func integerOf(v protocol.Raw) protocol.Raw {
+	if v.Kind() != '0' || !strings.ContainsAny(string(v), ".eE") {
+		return nil
+	}
+	if x, err := parseNumber(v); err == nil && x.IsInt() && len(x.Num().String()) <= maxBoundDigits {
+		return protocol.Raw(x.Num().String())
+	}
+	return nil
 }
 
 // textsOf is the strings of a shape; ok is false where their lengths contradict each other.

@@ -49,7 +49,7 @@ func (m *maker) membersOf(s *shape, whole bool) *members {
 	var late []slot
 	for _, name := range names {
 		x := slot{name: name, required: slices.Contains(must, name)}
-		if limit.allows(m, name) && !slices.Contains(s.never, name) {
+		if limit.allows(name) && !slices.Contains(s.never, name) {
 			x.rule = m.rule(namedParts(s, name)...)
 		}
 		switch {
@@ -144,7 +144,7 @@ func (m *maker) namesLimit(nodes []*node) limit {
 		if s.types&stringType == 0 {
 			continue
 		}
-		values, limited := m.constants(set, s)
+		values, limited := constants(set, s)
 		if !limited && found || len(shapes) > 1 && !limited {
 			return limit{nodes: nodes, texts: texts{max: -1}} // told apart by the check
 		}
@@ -165,8 +165,8 @@ func (m *maker) namesLimit(nodes []*node) limit {
 }
 
 // allows tells whether a member may have a name.
-func (l *limit) allows(m *maker, name string) bool {
-	return !slices.ContainsFunc(l.nodes, func(n *node) bool { return !m.accepts(n, protocol.String(name)) })
+func (l *limit) allows(name string) bool {
+	return !slices.ContainsFunc(l.nodes, func(n *node) bool { return !n.accepts(protocol.String(name)) })
 }
 
 // othersOf is the members that have no place of their own, by what patterns say of their

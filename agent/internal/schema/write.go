@@ -13,6 +13,9 @@ import (
 // Add adds the rules of the values that the document admits to a grammar and returns the name
 // of their root. The error says that there are none, and where that comes from.
 func (d *Document) Add(g *gbnf.Grammar, o Options) (string, error) {
+	if err := d.Usable(); err != nil {
+		return "", err
+	}
 	m := d.maker(o)
 	whole := m.rule(d.root)
 	if whole != nil && (o.Object || len(o.Extra) > 0) { // it may be a part of itself, without the extra members
