@@ -85,13 +85,21 @@ func (g *Grammar) Shared(body string) (name string, fresh bool) {
 	return g.Rule(body), !had
 }
 
+// Once is what body returned for the key the first time.
+func (g *Grammar) Once(key string, body func() string) string {
+	if _, ok := g.once[key]; !ok {
+		g.once[key] = body()
+	}
+	return g.once[key]
+}
+
 // Fresh is a name that no rule has.
 func (g *Grammar) Fresh() string {
 	g.fresh++
 	return fmt.Sprintf("r%d", g.fresh)
 }
 
-// Size is how many bytes the rules have, and TooLarge whether those are too many.
+// TooLarge is an error where the rules have too many bytes.
 func (g *Grammar) TooLarge() error {
 	if g.size > maxBytes {
 		return fmt.Errorf("the grammar of all tools has more than %d bytes", maxBytes)

@@ -65,11 +65,7 @@ type expression struct {
 func (e expression) String() string { return e.source }
 
 func compilePattern(source string) (jsonschema.Regexp, error) {
-	translated, err := pattern.Translate(source)
-	if err != nil {
-		return nil, err
-	}
-	re, err := regexp.Compile(translated)
+	re, err := pattern.Compile(source)
 	return expression{re, source}, err
 }
 

@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"regexp"
 	"slices"
 
 	"agentd/agent/internal/pattern"
@@ -112,11 +111,7 @@ func namedParts(s *shape, name string) (set []*node) {
 }
 
 func matches(expr, name string) bool {
-	translated, err := pattern.Translate(expr)
-	if err != nil {
-		return false
-	}
-	re, err := regexp.Compile(translated)
+	re, err := pattern.Compile(expr)
 	return err == nil && re.MatchString(name)
 }
 
