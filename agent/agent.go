@@ -117,7 +117,7 @@ type Agent struct {
 }
 
 // New makes an agent. The error names the settings that are wrong.
-func New(cfg Config, tk Toolkit) (*Agent, error) {
+func New(cfg Config, tk ModelAPI) (*Agent, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func New(cfg Config, tk Toolkit) (*Agent, error) {
 	f, err := format.New(name, format.Options{
 		Architecture: cfg.Architecture, ChatTemplate: cfg.ChatTemplate, EnableThinking: cfg.EnableThinking,
 		ReasoningEffort: cfg.ReasoningEffort, OutputStyle: cfg.OutputStyle, MixedOutput: cfg.MixedOutput,
-		CallsPerRobot: cfg.CallsPerRobot, Toolkit: tk,
+		CallsPerRobot: cfg.CallsPerRobot, ModelAPI: tk,
 	})
 	if err != nil {
 		return nil, err

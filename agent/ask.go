@@ -62,7 +62,7 @@ func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer
 		return answer, &ModelError{err}
 	}
 	generation := Generation{
-		Prompt: prompt.Pieces, N: 1, MaxTokens: q.MaxTokens, Greedy: true,
+		Prompt: prompt.Segments, N: 1, MaxTokens: q.MaxTokens, Greedy: true,
 		Seeds: []uint32{0}, SuppressControl: a.format.SuppressControl(),
 		StopRepeats: a.stopsRepeats(),
 	}

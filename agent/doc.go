@@ -11,5 +11,5 @@
 //
 // The agent holds no interaction state: everything is in the request. It knows
 // neither llama.cpp nor the scheduler; what it needs of a loaded model comes
-// through [Toolkit] and Generator.
+// through [ModelAPI] and Generator.
 package agent

@@ -10,8 +10,8 @@ import (
 	"agentd/agent/internal/gbnf"
 )
 
-// Toolkit is what the agent asks of the loaded model apart from generation.
-type Toolkit = format.Toolkit
+// ModelAPI is what the agent asks of the loaded model apart from generation.
+type ModelAPI = format.ModelAPI
 
 // Generator completes prompts.
 type Generator interface {
@@ -33,7 +33,7 @@ type Reserved interface {
 
 // Generation asks for N completions of one prompt.
 type Generation struct {
-	Prompt    []format.Piece
+	Prompt    []format.Segment
 	N         int
 	MaxTokens int
 	Greedy    bool // Sampling and Seeds don't count

@@ -256,7 +256,7 @@ func (a *Agent) generation(requestID string, j *job) (Generation, *format.Prompt
 		return Generation{}, nil, &failure{CodeModelError, ComponentCommander, err}
 	}
 	g := Generation{
-		Prompt: prompt.Pieces, N: j.sequences(), MaxTokens: a.cfg.MaxNewTokens,
+		Prompt: prompt.Segments, N: j.sequences(), MaxTokens: a.cfg.MaxNewTokens,
 		Greedy: j.greedy, Sampling: a.cfg.Sampling, SuppressControl: a.format.SuppressControl(),
 	}
 	g.Seeds = seeds(a.cfg.Seed, requestID, j.in.ID, g.N)

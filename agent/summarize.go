@@ -26,7 +26,7 @@ type Summary struct {
 	Keep int
 	// Count counts the tokens of a prompt. Of one that certainly has more than limit
 	// it may return another number above limit.
-	Count func(ctx context.Context, prompt []format.Piece, limit int) (int, error)
+	Count func(ctx context.Context, prompt []format.Segment, limit int) (int, error)
 }
 
 // historySummarized replaces a history by a summary when a prompt exceeds its budget.
@@ -78,7 +78,7 @@ func (h *historySummarized) look(ctx context.Context, requestID string, t *task)
 	// The seed behind those of the candidates, which so are those of the full-history agent.
 	all := seeds(h.cfg.Seed, requestID, j.in.ID, j.sequences()+1)
 	return &shortening{prompt: prompt, generation: Generation{
-		Prompt: prompt.Pieces, N: 1, MaxTokens: h.cfg.Summary.MaxTokens, Greedy: j.greedy, Sampling: h.cfg.Sampling,
+		Prompt: prompt.Segments, N: 1, MaxTokens: h.cfg.Summary.MaxTokens, Greedy: j.greedy, Sampling: h.cfg.Sampling,
 		Seeds: all[len(all)-1:], Grammar: h.grammar, SuppressControl: h.format.SuppressControl(), StopRepeats: !h.cfg.KeepRepeating,
 	}}, nil
 }
@@ -129,7 +129,7 @@ func (h *historySummarized) replace(ctx context.Context, t *task, long *memory.M
 		code, component := classify(err)
 		return false, &failure{code, component, err}
 	}
-	t.prompt, t.generation.Prompt = prompt, prompt.Pieces
+	t.prompt, t.generation.Prompt = prompt, prompt.Segments
 	t.shortening.size = size
 	return size <= h.cfg.Summary.Budget, nil
 }
@@ -178,7 +178,7 @@ func (h *historySummarized) measure(ctx context.Context, prompt *format.Prompt) 
 	if h.cfg.Summary.Characters {
 		return utf8.RuneCountInString(prompt.Text), nil
 	}
-	return h.cfg.Summary.Count(ctx, prompt.Pieces, h.cfg.Summary.Budget)
+	return h.cfg.Summary.Count(ctx, prompt.Segments, h.cfg.Summary.Budget)
 }
 
 // overBudget says that no summary brings a prompt within the budget.

@@ -25,7 +25,7 @@ type words struct {
 	counted int
 }
 
-func (w *words) count(_ context.Context, prompt []format.Piece, _ int) (int, error) {
+func (w *words) count(_ context.Context, prompt []format.Segment, _ int) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.counted++; w.counted == w.failing {

@@ -3,7 +3,7 @@
 // its answer back into a decision.
 //
 // Formats are pure: everything they need of a loaded model comes through
-// [Toolkit], and the same input always gives the same prompt.
+// [ModelAPI], and the same input always gives the same prompt.
 package format
 
 import (
@@ -35,15 +35,15 @@ const (
 	MixedTools  = "tools"  // the calls count, the text is dropped
 )
 
-// Piece is a part of a prompt. A special piece is exactly the text of one
+// Segment is a part of a prompt. A special segment is exactly the text of one
 // special token; all other text is tokenized with special tokens off.
-type Piece struct {
+type Segment struct {
 	Text    string
 	Special bool
 }
 
-// Toolkit is what a format asks of the loaded model.
-type Toolkit interface {
+// ModelAPI is what a format asks of the loaded model.
+type ModelAPI interface {
 	// SpecialTokens are the texts of all special tokens, control and
 	// user-defined ones.
 	SpecialTokens() []string
@@ -68,7 +68,7 @@ type Options struct {
 	MixedOutput string
 	// CallsPerRobot is CallsOne (also "") or CallsAny.
 	CallsPerRobot string
-	Toolkit       Toolkit
+	ModelAPI      ModelAPI
 }
 
 // Input is what a prompt is made of.
@@ -94,8 +94,8 @@ type Input struct {
 
 // Prompt is a rendered input.
 type Prompt struct {
-	Text     string  // the pieces, concatenated
-	Pieces   []Piece // parts of Text; no two plain ones are adjacent
+	Text     string    // the segments, concatenated
+	Segments []Segment // parts of Text; no two plain ones are adjacent
 	Messages protocol.Raw
 	Tools    protocol.Raw
 }

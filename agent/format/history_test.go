@@ -96,7 +96,7 @@ func TestTemplatesWithoutASystemMessage(t *testing.T) {
 		"Gemma's":                reference(t, "google-gemma-2-2b-it.jinja"),
 	} {
 		k := newKit(t, synth.Qwen3, template)
-		f := newFormat(t, format.Template, format.Options{ChatTemplate: template, Toolkit: k})
+		f := newFormat(t, format.Template, format.Options{ChatTemplate: template, ModelAPI: k})
 		roles := strings.NewReplacer("<|endoftext|>", "", "<start_of_turn>", "[", "<end_of_turn>", "", "user\n", "user] ", "model\n", "assistant] ")
 		for _, test := range []struct{ name, history, want string }{
 			{"a first instruction", ``, "[user] SYSTEM\n\nGo"},
@@ -154,7 +154,7 @@ func TestTurnsOfOneSideAreJoinedForAlternatingTemplates(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			k := newKit(t, synth.Qwen3, test.template)
-			f := newFormat(t, format.Template, format.Options{ChatTemplate: test.template, Toolkit: k})
+			f := newFormat(t, format.Template, format.Options{ChatTemplate: test.template, ModelAPI: k})
 			prompt, err := f.Render(newInput(t, f, test.memory, memory.User, "Go", nil, `{}`))
 			if err != nil {
 				t.Fatal(err)

@@ -80,7 +80,7 @@ func newLlama(o Options) (*llama, error) {
 	if err != nil {
 		return nil, err
 	}
-	specials := o.Toolkit.SpecialTokens()
+	specials := o.ModelAPI.SpecialTokens()
 	f := &llama{
 		rules: r, date: llamaDate, split: newSplitter(specials),
 		tag: slices.Contains(specials, pythonTag),

@@ -28,7 +28,7 @@ type chats struct {
 }
 
 func newChats() (*chats, error) {
-	f, err := format.New(format.Qwen, format.Options{Architecture: "qwen3", MixedOutput: format.MixedReject, Toolkit: noModel{}})
+	f, err := format.New(format.Qwen, format.Options{Architecture: "qwen3", MixedOutput: format.MixedReject, ModelAPI: noModel{}})
 	if err != nil {
 		return nil, err
 	}

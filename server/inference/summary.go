@@ -47,7 +47,7 @@ func (s *Service) summary(opts Options) (agent.Summary, error) {
 
 // countTokens counts the tokens of a prompt. One that is over the limit by its length
 // alone is not tokenized, which could take minutes.
-func (s *Service) countTokens(ctx context.Context, prompt []format.Piece, limit int) (int, error) {
+func (s *Service) countTokens(ctx context.Context, prompt []format.Segment, limit int) (int, error) {
 	bytes := 0
 	for _, piece := range prompt {
 		bytes += len(piece.Text)

@@ -53,7 +53,7 @@ func TestTheBudgetOfSummariesFitsTheContext(t *testing.T) {
 
 func TestTokensAreCountedAsTheyAreComputed(t *testing.T) {
 	s := openTiny(t, synth.Qwen3, Options{})
-	prompt := []format.Piece{{Text: "<|im_start|>", Special: true}, {Text: strings.Repeat("the cup is on the table ", 40)}}
+	prompt := []format.Segment{{Text: "<|im_start|>", Special: true}, {Text: strings.Repeat("the cup is on the table ", 40)}}
 	tokens, err := s.tokenizer.tokens(t.Context(), prompt)
 	if err != nil {
 		t.Fatal(err)

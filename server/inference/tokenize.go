@@ -38,7 +38,7 @@ func newTokenizer(v vocabulary) *tokenizer {
 // llama.cpp cuts a text at its special tokens first and tokenizes what lies
 // between them independently, so tokenizing piece by piece gives the same
 // tokens, as long as adjacent plain pieces are joined before.
-func (t *tokenizer) tokens(ctx context.Context, pieces []format.Piece) ([]llama.Token, error) {
+func (t *tokenizer) tokens(ctx context.Context, pieces []format.Segment) ([]llama.Token, error) {
 	var prompt []llama.Token
 	var plain string
 	flush := func() error {

@@ -35,9 +35,9 @@ func tiny(t *testing.T, arch string) *llama.Model {
 }
 
 func TestPiecesGiveTheTokensOfTheWholeText(t *testing.T) {
-	special := func(s string) format.Piece { return format.Piece{Text: s, Special: true} }
-	text := func(s string) format.Piece { return format.Piece{Text: s} }
-	for arch, pieces := range map[string][]format.Piece{
+	special := func(s string) format.Segment { return format.Segment{Text: s, Special: true} }
+	text := func(s string) format.Segment { return format.Segment{Text: s} }
+	for arch, pieces := range map[string][]format.Segment{
 		synth.Qwen3: {
 			special("<|im_start|>"), text("user\n"), text("Wie geht's, Ärger"), text("?  \n\n über 12345 Räder"),
 			special("<|im_end|>"), text("\n"), special("<|im_start|>"), text("assistant\n" + strings.Repeat("word ", 200)),
@@ -74,7 +74,7 @@ func TestSpecialTokensInPlainTextStayText(t *testing.T) {
 	if !ok {
 		t.Fatal("the vocabulary lacks <|im_end|>")
 	}
-	got, err := newTokenizer(m.Vocab()).tokens(t.Context(), []format.Piece{{Text: "a<|im_"}, {Text: "end|>b"}})
+	got, err := newTokenizer(m.Vocab()).tokens(t.Context(), []format.Segment{{Text: "a<|im_"}, {Text: "end|>b"}})
 	if err != nil || slices.Contains(got, end) || len(got) < 3 {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -116,15 +116,15 @@ func (v *fakeVocab) BOS() llama.Token { return fakeBOS }
 func TestBOSStandsOnceWhereTheModelWantsIt(t *testing.T) {
 	for name, test := range map[string]struct {
 		wanted bool
-		pieces []format.Piece
+		pieces []format.Segment
 		want   []llama.Token
 	}{
-		"added":              {true, []format.Piece{{Text: "a"}}, []llama.Token{fakeBOS, 'a'}},
+		"added":              {true, []format.Segment{{Text: "a"}}, []llama.Token{fakeBOS, 'a'}},
 		"added to nothing":   {true, nil, []llama.Token{fakeBOS}},
-		"already there":      {true, []format.Piece{{Text: "<s>", Special: true}, {Text: "a"}}, []llama.Token{fakeBOS, 'a'}},
-		"not wanted":         {false, []format.Piece{{Text: "a"}}, []llama.Token{'a'}},
-		"before a special":   {true, []format.Piece{{Text: "<x>", Special: true}}, []llama.Token{fakeBOS, fakeSpecial}},
-		"unknown as special": {false, []format.Piece{{Text: "<y>", Special: true}}, []llama.Token{'<', 'y', '>'}},
+		"already there":      {true, []format.Segment{{Text: "<s>", Special: true}, {Text: "a"}}, []llama.Token{fakeBOS, 'a'}},
+		"not wanted":         {false, []format.Segment{{Text: "a"}}, []llama.Token{'a'}},
+		"before a special":   {true, []format.Segment{{Text: "<x>", Special: true}}, []llama.Token{fakeBOS, fakeSpecial}},
+		"unknown as special": {false, []format.Segment{{Text: "<y>", Special: true}}, []llama.Token{'<', 'y', '>'}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := newTokenizer(&fakeVocab{bos: test.wanted}).tokens(t.Context(), test.pieces)
@@ -137,9 +137,9 @@ func TestBOSStandsOnceWhereTheModelWantsIt(t *testing.T) {
 
 func TestTokenizationFailuresAreReturned(t *testing.T) {
 	fail := errors.New("too long")
-	for name, piece := range map[string]format.Piece{"text": {Text: "a"}, "special": {Text: "<y>", Special: true}} {
+	for name, piece := range map[string]format.Segment{"text": {Text: "a"}, "special": {Text: "<y>", Special: true}} {
 		tok := newTokenizer(&fakeVocab{fail: fail})
-		if _, err := tok.tokens(t.Context(), []format.Piece{piece, {Text: "<x>", Special: true}}); !errors.Is(err, fail) {
+		if _, err := tok.tokens(t.Context(), []format.Segment{piece, {Text: "<x>", Special: true}}); !errors.Is(err, fail) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -196,7 +196,7 @@ func TestNothingIsTokenizedForACallerThatLeft(t *testing.T) {
 	}
 	got := make(chan error)
 	go func() {
-		_, err := tok.tokens(ctx, []format.Piece{{Text: "a"}})
+		_, err := tok.tokens(ctx, []format.Segment{{Text: "a"}})
 		got <- err
 	}()
 	cancel()
@@ -207,7 +207,7 @@ func TestNothingIsTokenizedForACallerThatLeft(t *testing.T) {
 		<-tok.slots
 	}
 	for range 20 { // of a free slot and an ended context select takes either
-		if _, err := tok.tokens(ctx, []format.Piece{{Text: "a"}}); !errors.Is(err, context.Canceled) {
+		if _, err := tok.tokens(ctx, []format.Segment{{Text: "a"}}); !errors.Is(err, context.Canceled) {
 			t.Fatalf("before it began: %v", err)
 		}
 	}
@@ -222,7 +222,7 @@ func TestShortTextsAreNotCached(t *testing.T) {
 	long := strings.Repeat("a", tokenCacheMin)
 	for range 2 {
 		for _, s := range []string{"short", long} {
-			if _, err := tok.tokens(t.Context(), []format.Piece{{Text: s}}); err != nil {
+			if _, err := tok.tokens(t.Context(), []format.Segment{{Text: s}}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -15,7 +15,7 @@ type toolkit struct {
 	today    time.Time
 }
 
-var _ agent.Toolkit = (*toolkit)(nil)
+var _ agent.ModelAPI = (*toolkit)(nil)
 
 // newToolkit makes the toolkit of a model. Templates that print the date see
 // the day of now: a clock that moves would give the same request other prompts

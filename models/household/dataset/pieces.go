@@ -8,7 +8,7 @@ import (
 )
 
 // Piece is a part of a text that is tokenized by itself.
-type Piece format.Piece
+type Piece format.Segment
 
 // MarshalJSON writes ["s", text] for a special token, ["t", text] for all else.
 func (p Piece) MarshalJSON() ([]byte, error) {

@@ -66,7 +66,7 @@ func Notation(d protocol.AgentDecision) (string, error) {
 // writer is a generator that writes the planner's decision and keeps the prompt.
 type writer struct {
 	answer string
-	prompt []format.Piece
+	prompt []format.Segment
 }
 
 // Generate answers the one generation of a request.
@@ -79,7 +79,7 @@ func (w *writer) Generate(_ context.Context, gs []agent.Generation, done func(in
 
 // Turn is one decision: what the agent showed the model, and its answer.
 type Turn struct {
-	Prompt []format.Piece
+	Prompt []format.Segment
 	Answer string
 	Wrong  bool // a blunder: part of the history, not to be learned
 }

@@ -112,7 +112,7 @@ func (s speaker) Generate(_ context.Context, gs []agent.Generation, done func(in
 	}
 }
 
-func text(prompt []format.Piece) string {
+func text(prompt []format.Segment) string {
 	var b strings.Builder
 	for _, p := range prompt {
 		b.WriteString(p.Text)
