@@ -1,7 +1,7 @@
 package llama
 
 // #include "gguf.h"
-// #include "shim.h"
+// #include "native/api.h"
 import "C"
 
 import (

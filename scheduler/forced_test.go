@@ -11,6 +11,7 @@ import (
 
 	"agentd/llama"
 	"agentd/llama/synth"
+	"agentd/scheduler/generation"
 )
 
 // forcedGrammar leaves a choice between names and within a text, and none between.
@@ -29,8 +30,8 @@ func forcedText(r *rand.Rand) string {
 }
 
 // constrained is a generation under forcedGrammar.
-func constrained(g Generation) Generation {
-	g.Sampler.Grammar = forcedGrammar
+func constrained(g generation.Request) generation.Request {
+	g.Grammar = forcedGrammar
 	return g
 }
 
@@ -63,9 +64,21 @@ func (s *scribe) Logits(i int) ([]float32, error) {
 	return row, nil
 }
 
+// endOfText returns the first token that ends a generation.
+func endOfText(t *testing.T, v *llama.Vocab) llama.Token {
+	t.Helper()
+	for token := range llama.Token(v.Size()) {
+		if v.IsEOG(token) {
+			return token
+		}
+	}
+	t.Fatal("the vocabulary has no token that ends a generation")
+	return -1
+}
+
 func newScribe(t *testing.T, m *llama.Model, under *recorder, prompt int) *scribe {
 	t.Helper()
-	s := &scribe{recorder: under, prompt: prompt, end: m.Vocab().EOS()}
+	s := &scribe{recorder: under, prompt: prompt, end: endOfText(t, m.Vocab())}
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 12 {
 		tokens, err := m.Vocab().Tokenize(forcedText(r), false, true)
@@ -97,12 +110,12 @@ func newScribes(t *testing.T, arch string, prompt []llama.Token, cfg Config) (wi
 
 // Whoever writes as the tokenizer splits gets the same with forced tokens and
 // without: tokens, draws, counts and ends, in fewer steps.
-func TestForcedTokensChangeNothingButTheSteps(t *testing.T) {
+func TestForcedTokensOnlySaveSteps(t *testing.T) {
 	for _, arch := range architectures {
 		t.Run(arch, func(t *testing.T) {
 			prompt := tokenize(t, testModel(t, arch), story)
 			with, without := newScribes(t, arch, prompt, Config{})
-			for name, g := range map[string]Generation{
+			for name, g := range map[string]generation.Request{
 				"greedy":        greedy(prompt, 1, 400),
 				"sampled":       sampled(prompt, 6, 400, 7),
 				"more at once":  sampled(prompt, 12, 400, 50),
@@ -131,7 +144,7 @@ func TestForcedTokensChangeNothingButTheSteps(t *testing.T) {
 	}
 }
 
-func TestAForcedEndTakesNoStep(t *testing.T) {
+func TestForcedEndTakesNoStep(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	e := newTestEngine(t, setup{})
 	const answer = `root ::= ("A" | "B") " is the answer."`
@@ -139,24 +152,24 @@ func TestAForcedEndTakesNoStep(t *testing.T) {
 	for rule, tc := range map[string]struct {
 		grammar string
 		max     int
-		finish  Finish
+		finish  generation.Finish
 	}{
-		"after the first token":               {`root ::= "A" | "B"`, 20, FinishStop},
-		"after forced ones":                   {answer, 60, FinishStop},
-		"with the last token that may come":   {answer, longest, FinishStop},
-		"not when the tokens before are cut":  {answer, longest - 1, FinishLength},
-		"not when the model may say it or on": {`root ::= ("A" | "B") "!"?`, 1, FinishLength},
+		"after the first token":               {`root ::= "A" | "B"`, 20, generation.FinishStop},
+		"after forced ones":                   {answer, 60, generation.FinishStop},
+		"with the last token that may come":   {answer, longest, generation.FinishStop},
+		"not when the tokens before are cut":  {answer, longest - 1, generation.FinishLength},
+		"not when the model may say it or on": {`root ::= ("A" | "B") "!"?`, 1, generation.FinishLength},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			g := greedy(tokenize(t, m, rule), 1, tc.max)
-			g.Sampler.Grammar = tc.grammar
+			g.Grammar = tc.grammar
 			before := e.Stats()
 			c := mustGenerate(t, e, g).Completions[0]
-			if c.Finish != tc.finish || (c.Stop >= 0) != (tc.finish == FinishStop) || len(c.Tokens) > tc.max {
+			if c.Finish != tc.finish || (c.Stop != "") != (tc.finish == generation.FinishStop) || len(c.Tokens) > tc.max {
 				t.Errorf("%+v", c)
 			}
-			if c.Stop >= 0 && !m.Vocab().IsEOG(c.Stop) {
-				t.Errorf("%d ends it", c.Stop)
+			if ends, err := m.Vocab().Tokenize(c.Stop, false, true); c.Stop != "" && (err != nil || len(ends) != 1 || !m.Vocab().IsEOG(ends[0])) {
+				t.Errorf("%q ends it", c.Stop)
 			}
 			if got := e.Stats().Steps - before.Steps; got > 2 {
 				t.Errorf("%d steps", got)
@@ -167,7 +180,7 @@ func TestAForcedEndTakesNoStep(t *testing.T) {
 
 // The rows of forced tokens are computed like all others: the logits of the last
 // one are those of its tokens computed alone.
-func TestLogitsBehindForcedTokens(t *testing.T) {
+func TestLogitsAfterForcedTokens(t *testing.T) {
 	for _, arch := range architectures {
 		t.Run(arch, func(t *testing.T) {
 			m := testModel(t, arch)

@@ -16,6 +16,7 @@ import (
 	"agentd/llama"
 	"agentd/llama/synth"
 	"agentd/scheduler/core"
+	"agentd/scheduler/generation"
 )
 
 func TestMain(m *testing.M) {
@@ -67,7 +68,7 @@ type setup struct {
 func newTestEngine(t testing.TB, s setup) *Engine {
 	t.Helper()
 	m := testModel(t, orElse(s.arch, synth.Qwen3))
-	var parts []part
+	var parts []workerParts
 	for i := range orElse(s.contexts, 1) {
 		c, err := m.NewContext(
 			llama.SetContext(orElse(s.cells, 2048)), llama.SetBatch(orElse(s.batch, 64)),
@@ -87,7 +88,7 @@ func newTestEngine(t testing.TB, s setup) *Engine {
 		if s.wrapEach != nil {
 			back = s.wrapEach(i, back)
 		}
-		parts = append(parts, part{m, c, back, fmt.Sprint("device ", i)})
+		parts = append(parts, workerParts{m, c, back, fmt.Sprint("device ", i)})
 	}
 	e, err := newEngine(parts, s.cfg, s.log)
 	if err != nil {
@@ -123,14 +124,14 @@ func tokenize(t testing.TB, m *llama.Model, text string) []llama.Token {
 }
 
 // greedy is a generation without randomness.
-func greedy(prompt []llama.Token, n, maxTokens int) Generation {
-	return Generation{Prompt: prompt, N: n, MaxTokens: maxTokens, Seeds: make([]uint32, n)}
+func greedy(prompt []llama.Token, n, maxTokens int) generation.Request {
+	return generation.Request{Prompt: prompt, Params: generation.Params{N: n, MaxTokens: maxTokens, Seeds: make([]uint32, n)}}
 }
 
 // sampled is a generation with the seeds first, first+1, ...
-func sampled(prompt []llama.Token, n, maxTokens int, first uint32) Generation {
+func sampled(prompt []llama.Token, n, maxTokens int, first uint32) generation.Request {
 	g := greedy(prompt, n, maxTokens)
-	g.Sampler = llama.SamplerConfig{Temperature: 1, TopK: 40}
+	g.Sampling = generation.Sampling{Temperature: 1, TopK: 40}
 	for i := range g.Seeds {
 		g.Seeds[i] = first + uint32(i)
 	}
@@ -138,7 +139,7 @@ func sampled(prompt []llama.Token, n, maxTokens int, first uint32) Generation {
 }
 
 // generate admits and runs one generation.
-func generate(ctx context.Context, e *Engine, g Generation) (*Result, error) {
+func generate(ctx context.Context, e *Engine, g generation.Request) (*generation.Result, error) {
 	ticket, err := e.Admit(g.N)
 	if err != nil {
 		return nil, err
@@ -147,7 +148,7 @@ func generate(ctx context.Context, e *Engine, g Generation) (*Result, error) {
 	return ticket.Generate(ctx, g)
 }
 
-func mustGenerate(t testing.TB, e *Engine, g Generation) *Result {
+func mustGenerate(t testing.TB, e *Engine, g generation.Request) *generation.Result {
 	t.Helper()
 	r, err := generate(t.Context(), e, g)
 	if err != nil {
@@ -163,14 +164,14 @@ func mustGenerate(t testing.TB, e *Engine, g Generation) *Result {
 
 // naive is the dumb twin of the engine: one candidate, one sequence, one context
 // of its own, the prompt in one piece.
-func naive(t testing.TB, m *llama.Model, g Generation, cand int) Completion {
+func naive(t testing.TB, m *llama.Model, g generation.Request, cand int) generation.Completion {
 	t.Helper()
 	c, err := m.NewContext(llama.SetContext(1024), llama.SetBatch(512), llama.SetThreads(1, 1), llama.SetKVType("f32"), llama.SetFlashAttention(false))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	cfg := g.Sampler
+	cfg := samplerConfig(&g, nil)
 	cfg.Seed = g.Seeds[cand]
 	for t := range llama.Token(m.Vocab().Size()) {
 		if g.IgnoreEnd && m.Vocab().IsEOG(t) {
@@ -184,7 +185,7 @@ func naive(t testing.TB, m *llama.Model, g Generation, cand int) Completion {
 	defer s.Close()
 	b := llama.NewBatch(512)
 	defer b.Free()
-	done := Completion{Tokens: []llama.Token{}, Stop: -1, Finish: FinishLength}
+	done := generation.Completion{Finish: generation.FinishLength}
 	feed := slices.Clone(g.Prompt)
 	for pos := 0; len(done.Tokens) < g.MaxTokens; {
 		b.Reset()
@@ -206,7 +207,7 @@ func naive(t testing.TB, m *llama.Model, g Generation, cand int) Completion {
 			t.Fatal(err)
 		}
 		if m.Vocab().IsEOG(token) {
-			done.Stop, done.Finish = token, FinishStop
+			done.Stop, done.Finish = string(m.Vocab().Piece(token, true)), generation.FinishStop
 			break
 		}
 		done.Tokens = append(done.Tokens, token)

@@ -1,0 +1,180 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"agentd/llama"
+	"agentd/llama/synth"
+	"agentd/scheduler/core"
+	"agentd/scheduler/generation"
+)
+
+// stepRecorder keeps the rows of every step since the cache was last emptied.
+type stepRecorder struct {
+	backend
+	mu   sync.Mutex
+	runs [][]string
+}
+
+func (r *stepRecorder) Forget() error {
+	r.mu.Lock()
+	r.runs = append(r.runs, nil)
+	r.mu.Unlock()
+	return r.backend.Forget()
+}
+
+func (r *stepRecorder) Decode(rows []core.Row) error {
+	r.mu.Lock()
+	last := &r.runs[len(r.runs)-1]
+	*last = append(*last, fmt.Sprint(rows))
+	r.mu.Unlock()
+	return r.backend.Decode(rows)
+}
+
+// TestBatchInvariantStepsDoNotDependOnLoad, candidates of
+// one prompt together.
+func TestBatchInvariantStepsDoNotDependOnLoad(t *testing.T) {
+	m := testModel(t, synth.Qwen3)
+	prompt := func(i int) []llama.Token { return tokenize(t, m, fmt.Sprint(story[:40], i, story[i:])) }
+	ask := func(concurrent bool) (runs [][]string, results []*generation.Result) {
+		var r *stepRecorder
+		e := newTestEngine(t, setup{cfg: Config{BatchInvariant: true}, wrap: func(b backend) backend { r = &stepRecorder{backend: b}; return r }})
+		results = make([]*generation.Result, 12)
+		var wg sync.WaitGroup
+		for i := range results {
+			one := func() {
+				g := sampled(prompt(i%6), 1+i%3, 8, uint32(i))
+				result, err := generate(t.Context(), e, g)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				result.Times = generation.Times{}
+				results[i] = result
+				for k, got := range result.Completions {
+					if want := naive(t, m, g, k); !cmp.Equal(got, want) {
+						t.Errorf("generation %d, candidate %d: %s", i, k, cmp.Diff(want, got))
+					}
+				}
+			}
+			if concurrent {
+				wg.Go(one)
+			} else {
+				one()
+			}
+		}
+		wg.Wait()
+		if s := e.Stats(); s.CachedTokens != 0 || s.Finished != 24 || s.Waiting != 0 || s.Running != 0 {
+			t.Errorf("%+v", s)
+		}
+		nothingLeft(t, e)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.runs, results
+	}
+	inTurn, want := ask(false)
+	together, got := ask(true)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	// The generations came in another order, and that is all.
+	order := func(a, b []string) int { return slices.Compare(a, b) }
+	slices.SortFunc(inTurn, order)
+	slices.SortFunc(together, order)
+	if len(inTurn) != 12 || !cmp.Equal(inTurn, together) {
+		t.Errorf("%d generations, computed otherwise together: %s", len(inTurn), cmp.Diff(inTurn, together))
+	}
+}
+
+// gated makes an engine of contexts that compute each generation alone, and holds the
+// first step of the first one. hold asks for a generation and does not wait.
+func gated(t *testing.T, contexts int, failure error) (e *Engine, first *gate, hold func(context.Context) chan error) {
+	e = newTestEngine(t, setup{contexts: contexts, cfg: Config{BatchInvariant: true}, wrapEach: func(i int, b backend) backend {
+		if i > 0 {
+			return b
+		}
+		first = newGate(&faulty{backend: b, decode: func([]core.Row) error { return failure }})
+		return first
+	}})
+	g := greedy(tokenize(t, e.model, story), 1, 6)
+	hold = func(ctx context.Context) chan error {
+		result := make(chan error, 1)
+		before := e.Stats().Admitted
+		go func() {
+			r, err := generate(ctx, e, g)
+			if err == nil {
+				err = r.Completions[0].Err
+			}
+			result <- err
+		}()
+		eventually(t, "submitted", func() bool { return e.Stats().Admitted > before })
+		return result
+	}
+	return e, first, hold
+}
+
+func TestBatchInvariantQueuedGenerationCanBeCancelled(t *testing.T) {
+	e, first, hold := gated(t, 1, nil)
+	running := hold(t.Context())
+	<-first.enter
+	ctx, cancel := context.WithCancel(t.Context())
+	gone, waiting := hold(ctx), hold(t.Context())
+	cancel()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	close(first.open)
+	for _, result := range []chan error{running, waiting} {
+		if err := <-result; err != nil {
+			t.Error(err)
+		}
+	}
+	if s := e.Stats(); s.Finished != 2 {
+		t.Errorf("%+v", s)
+	}
+	nothingLeft(t, e)
+}
+
+func TestBatchInvariantQueueMovesWhenDeviceIsLost(t *testing.T) {
+	e, first, _ := gated(t, 2, llama.ErrLost)
+	const count = 6
+	ticket, err := e.Admit(count)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := greedy(tokenize(t, e.model, story), 1, 6)
+	pending := ticket.Submit(t.Context(), []generation.Request{g, g, g, g, g, g}) // placed at once, so both have some
+	<-first.enter
+	close(first.open)
+	for _, p := range pending {
+		r, err := p.Wait(t.Context())
+		if err != nil || r.Completions[0].Err != nil {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+	if s := e.Stats(); s.Retried < 2 || s.Finished != count {
+		t.Errorf("%+v", s)
+	}
+	nothingLeft(t, e)
+}
+
+func TestBatchInvariantQueueEndsWithEngine(t *testing.T) {
+	e, first, hold := gated(t, 1, nil)
+	results := []chan error{hold(t.Context()), hold(t.Context()), hold(t.Context())}
+	<-first.enter
+	go e.Close()
+	eventually(t, "closing", func() bool { _, err := e.Admit(1); return err != nil })
+	close(first.open)
+	for _, result := range results {
+		if err := <-result; !errors.Is(err, ErrClosed) {
+			t.Errorf("%v, want ErrClosed", err)
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package core
+
+// admit starts what there is room for, in order. A large request is not passed over: it gets
+// its room as running sequences end.
+func (c *Core) admit() {
+	for !c.admissionPaused || len(c.running) == 0 {
+		g := c.nextGroup()
+		if g == nil || !c.startSequence(g) && !c.startOldest(g) {
+			return
+		}
+	}
+}
+
+// nextGroup returns the request that may start a sequence next. In order of arrival, these are
+// requests that have not started, and requests with waiting candidates that run less than
+// their share. If there is none, it is the first one with waiting candidates. If a start
+// requires eviction, preferCached chooses among those not started.
+func (c *Core) nextGroup() *group {
+	busy, waiting := 0, 0
+	for _, g := range c.groups {
+		if g.running > 0 {
+			busy++
+		} else if !g.started {
+			waiting = 1
+		}
+	}
+	share := max(1, c.maxRunning/max(1, busy+waiting))
+	var first *group
+	for _, g := range c.groups {
+		switch {
+		case !g.started:
+			return c.preferCached(g)
+		case len(g.waiting) > 0 && g.running < share:
+			return g
+		case len(g.waiting) > 0 && first == nil:
+			first = g
+		}
+	}
+	return first
+}
+
+// preferCached returns the request with the longest cached prefix, of first and the next few
+// that have not started, if the free cells do not suffice for first. Agents ask again in the
+// order in which they were answered. So the first in the queue tends to be the one whose
+// history was just evicted, while those of others are still cached. No request is passed over
+// more than maxPassed times.
+func (c *Core) preferCached(first *group) *group {
+	if c.cfg.Cells-c.tree.used >= len(first.Prompt)+first.reserve(0) || first.passed >= maxPassed {
+		return first
+	}
+	if c.choice.group != nil && c.choice.version == c.version {
+		return c.choice.group
+	}
+	best, most, mostInCells, seen := first, -1, 0, 0
+	for _, g := range c.groups {
+		if g.started {
+			continue
+		}
+		if seen++; seen > lookAhead {
+			break
+		}
+		src := c.matchPrefix(g.Prompt, len(c.running))
+		if cached := src.cached(); cached > most || cached == most && src.inCells() > mostInCells {
+			best, most, mostInCells = g, cached, src.inCells()
+		}
+		if g.passed >= maxPassed {
+			break
+		}
+	}
+	c.choice.group, c.choice.version = best, c.version
+	return best
+}
+
+// startOldest starts the oldest request if preferCached chose g instead and g does not fit.
+func (c *Core) startOldest(g *group) bool {
+	for _, first := range c.groups {
+		if !first.started {
+			return first != g && g == c.choice.group && c.startSequence(first)
+		}
+	}
+	return false
+}
+
+// startSequence gives a sequence to the prompt of g or to its first waiting candidate. It
+// needs an id, and cells for all that the sequence may need (with Config.Overcommit, for what
+// it usually needs).
+func (c *Core) startSequence(g *group) bool {
+	sequences, cells := c.reserved()
+	if sequences >= c.maxRunning {
+		return false
+	}
+	cand, target, base := promptOnly, g.Prompt, 0
+	var src prefixMatch
+	if g.sampled {
+		cand = g.waiting[0]
+		target, base, src = c.resumePoint(g, cand)
+	} else {
+		src = c.matchPrefix(target, len(c.running))
+	}
+	room := c.cfg.Cells - c.tree.active - cells
+	room -= base + len(target) - src.inCells()
+	if src.seq != nil {
+		room -= c.tree.inactive(src.seq, src.length)
+	}
+	generated := 0
+	if g.sampled {
+		generated = len(g.candidates[cand].tokens)
+	}
+	each := g.reserve(generated)
+	if room < each {
+		return false
+	}
+	s := c.allocate(src.seq, src.length)
+	if s == nil {
+		return false
+	}
+	c.setRunning(s, g)
+	s.cand, s.target, s.base = cand, target, base
+	if g.sampled {
+		g.waiting = g.waiting[1:]
+	} else {
+		g.started = true
+		c.version++
+		c.countPassed(g)
+		c.plan.Started = append(c.plan.Started, g.ID)
+		s.reservedForks = c.firstWave(g, sequences, room, each) - 1
+	}
+	c.attachPrefix(s, src)
+	return true
+}
+
+// reserved returns the sequences and cells that the running ones may still need, including
+// reserved forks.
+func (c *Core) reserved() (sequences, cells int) {
+	for _, s := range c.running {
+		sequences += 1 + s.reservedForks
+		cells += s.maxFutureCells()
+	}
+	return sequences, cells
+}
+
+// firstWave returns how many candidates of g start together: as many as there are ids and
+// cells for, but half of them while other requests wait to start.
+func (c *Core) firstWave(g *group, sequences, room, each int) int {
+	wave := c.maxRunning - sequences
+	if each > 0 {
+		wave = min(wave, room/each)
+	}
+	for _, other := range c.groups {
+		if other != g && !other.started {
+			wave = (wave + 1) / 2
+			break
+		}
+	}
+	return min(g.N, max(1, wave))
+}
+
+// resumePoint returns what a waiting candidate has to decode and the prefix to start from. A
+// candidate with only its first tokens forks from the prompt, as the first wave did.
+func (c *Core) resumePoint(g *group, cand int) (target []Token, base int, src prefixMatch) {
+	tokens, prompt := g.candidates[cand].tokens, len(g.Prompt)
+	if t := g.promptSeq; len(tokens) == g.candidates[cand].pending && t != nil && c.usable(t, prompt) && (c.cfg.PartialCopy || t.length == prompt) {
+		return tokens, prompt, prefixMatch{seq: t, length: prompt}
+	}
+	target = make([]Token, 0, prompt+len(tokens))
+	target = append(append(target, g.Prompt...), tokens...)
+	return target, 0, c.matchPrefix(target, len(c.running))
+}
+
+// countPassed counts that g starts before requests that came earlier.
+func (c *Core) countPassed(g *group) {
+	for _, earlier := range c.groups {
+		if earlier == g {
+			return
+		}
+		if !earlier.started {
+			earlier.passed++
+		}
+	}
+}
+
+// lengthEstimate is the running mean of completion lengths.
+type lengthEstimate struct {
+	enabled bool // Config.Overcommit
+	mean    float64
+	count   int
+}
+
+func (l *lengthEstimate) add(tokens int) {
+	l.count++
+	l.mean += (float64(tokens) - l.mean) / float64(min(l.count, lengthMemory))
+}
+
+// reserve returns the cells to reserve for a candidate that has generated tokens. The last
+// token of a candidate is chosen, never decoded.
+func (g *group) reserve(generated int) int {
+	worst := g.MaxNew - generated - 1
+	if !g.lengths.enabled || g.lengths.count < lengthMemory {
+		return worst
+	}
+	usual := int(lengthFactor*g.lengths.mean) - generated
+	return min(worst, max(usual, minReserve))
+}

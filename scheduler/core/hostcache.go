@@ -1,0 +1,200 @@
+package core
+
+import (
+	"container/list"
+	"slices"
+)
+
+// BlockID names a block of cells in host memory.
+type BlockID uint64
+
+// hostBlock holds the cells of the tokens of path from start on. Their contents depend on
+// all of path.
+type hostBlock struct {
+	id    BlockID
+	path  []Token
+	start int
+	hash  PrefixHash    // of path before start
+	place *list.Element // nil: dropped
+}
+
+func (b *hostBlock) cells() int { return len(b.path) - b.start }
+
+// hostPart is the part of a block that a sequence can load: positions [from, to).
+type hostPart struct {
+	block    *hostBlock
+	from, to int
+}
+
+// hostCache holds evicted cells in host memory. Blocks stay when they are loaded, so that
+// evicting the same cells again copies nothing.
+type hostCache struct {
+	limit, used int // cells
+	blockCells  int // approximate size of a block
+	minCells    int // smallest block, and smallest load
+	next        BlockID
+	order       list.List // of *hostBlock, most recently used first
+	byHash      map[PrefixHash][]*hostBlock
+	starts      []int       // distinct start positions, ascending
+	startCount  map[int]int // blocks for each start position
+}
+
+func newHostCache(cfg *Config) *hostCache {
+	if cfg.HostCells == 0 {
+		return nil
+	}
+	return &hostCache{
+		limit: cfg.HostCells, blockCells: cfg.HostBlock, minCells: cfg.MinHostBlock, byHash: map[PrefixHash][]*hostBlock{}, startCount: map[int]int{},
+	}
+}
+
+// PrefixHash is the FNV-1a hash of a token prefix.
+type PrefixHash uint64
+
+// EmptyHash is the hash of the empty prefix.
+const EmptyHash PrefixHash = 14695981039346656037
+
+// With returns the hash of the prefix followed by tokens.
+func (h PrefixHash) With(tokens []Token) PrefixHash {
+	for _, t := range tokens {
+		h = (h ^ PrefixHash(uint32(t))) * 1099511628211
+	}
+	return h
+}
+
+// saveToHost copies the cells of s from position from on to host memory, except those that are
+// there already. The caller is about to evict them.
+func (c *Core) saveToHost(s *sequence, from int) {
+	h := c.host
+	if h == nil || s.invalid || s.length-from < h.minCells {
+		return
+	}
+	path := c.tree.tokens(s)
+	path = path[:min(len(path), from+h.limit)]
+	present := h.extend(path, from)
+	h.touch(present)
+	own := from
+	if n := len(present); n > 0 {
+		last := present[n-1]
+		if from = last.to; len(path)-from < h.minCells {
+			return
+		}
+		// A partial block is replaced by a longer one. Otherwise each turn of a conversation
+		// would add a block.
+		if last.block.start >= own && last.to == len(last.block.path) && last.to%h.blockCells != 0 {
+			from, present = last.block.start, present[:n-1]
+			c.dropBlock(last.block)
+		}
+	}
+	for h.used+len(path)-from > h.limit {
+		c.dropBlock(h.order.Back().Value.(*hostBlock))
+	}
+	// Blocks start at multiples of their size, so that most are the same when a longer
+	// sequence is saved. The last one is added first: see touch.
+	for to := len(path); to > from; {
+		start := (to - h.minCells) / h.blockCells * h.blockCells
+		if start-from < h.minCells {
+			start = from
+		}
+		b := h.add(path[:to:to], start)
+		c.addOp(Op{Kind: OpSave, Seq: s.id, Pos: start, End: to, Block: b.id})
+		c.stats.SavedCells += uint64(b.cells())
+		to = start
+	}
+	h.touch(present) // they precede the new blocks
+}
+
+// loadFromHost appends parts to s, which ends where they begin. Loading briefly needs free
+// cells for a whole block. Without them the rest is computed.
+func (c *Core) loadFromHost(s *sequence, parts []hostPart) {
+	c.host.touch(parts)
+	for _, p := range parts {
+		if p.block.cells() > c.cfg.Cells-c.tree.active || !c.makeRoom(p.block.cells()) || p.block.place == nil {
+			return // makeRoom may have dropped the block
+		}
+		s.inContext = true
+		c.addOp(Op{Kind: OpLoad, Seq: s.id, Pos: p.from, End: p.to, Block: p.block.id})
+		c.tree.extend(s, p.block.path[p.from:p.to], initialTokens)
+		c.stats.LoadedCells += uint64(p.to - p.from)
+	}
+}
+
+func (c *Core) dropBlock(b *hostBlock) {
+	c.host.drop(b)
+	c.addOp(Op{Kind: OpDrop, Block: b.id})
+}
+
+// extend returns the parts of blocks that continue target behind its first length tokens
+// without a gap. It returns nil if they are too short to be worth loading.
+func (h *hostCache) extend(target []Token, length int) (parts []hostPart) {
+	if h == nil {
+		return nil
+	}
+	hash, hashed, before := EmptyHash, 0, length
+	for _, start := range h.starts {
+		if start > length || start >= len(target) {
+			break
+		}
+		hash = hash.With(target[hashed:start])
+		hashed = start
+		best := hostPart{from: length, to: length}
+		for _, b := range h.byHash[hash] {
+			if b.start != start || len(b.path) <= best.to {
+				continue
+			}
+			// The tokens behind start are compared first: they are few and differ most.
+			to := start + commonPrefixLen(b.path[start:], target[start:])
+			if to > best.to && slices.Equal(b.path[:start], target[:start]) {
+				best.block, best.to = b, to
+			}
+		}
+		if best.block != nil {
+			parts = append(parts, best)
+			length = best.to
+		}
+	}
+	if length-before < h.minCells {
+		return nil
+	}
+	return parts
+}
+
+// touch marks blocks as used, the first of them as the most recent: later blocks are useless
+// without it.
+func (h *hostCache) touch(parts []hostPart) {
+	for _, p := range slices.Backward(parts) {
+		if p.block.place != nil {
+			h.order.MoveToFront(p.block.place)
+		}
+	}
+}
+
+func (h *hostCache) add(path []Token, start int) *hostBlock {
+	h.next++
+	b := &hostBlock{id: h.next, path: path, start: start, hash: EmptyHash.With(path[:start])}
+	b.place = h.order.PushFront(b)
+	h.byHash[b.hash] = append(h.byHash[b.hash], b)
+	if h.startCount[start]++; h.startCount[start] == 1 {
+		i, _ := slices.BinarySearch(h.starts, start)
+		h.starts = slices.Insert(h.starts, i, start)
+	}
+	h.used += b.cells()
+	return b
+}
+
+func (h *hostCache) drop(b *hostBlock) {
+	h.order.Remove(b.place)
+	b.place = nil
+	same := h.byHash[b.hash]
+	if same = slices.DeleteFunc(same, func(o *hostBlock) bool { return o == b }); len(same) == 0 {
+		delete(h.byHash, b.hash)
+	} else {
+		h.byHash[b.hash] = same
+	}
+	if h.startCount[b.start]--; h.startCount[b.start] == 0 {
+		delete(h.startCount, b.start)
+		i, _ := slices.BinarySearch(h.starts, b.start)
+		h.starts = slices.Delete(h.starts, i, i+1)
+	}
+	h.used -= b.cells()
+}

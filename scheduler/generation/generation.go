@@ -1,0 +1,109 @@
+// Package generation declares what is asked of an engine and what it answers: requests,
+// completions, finish reasons and errors. It is pure Go without cgo, so that the agent,
+// the scheduler and its core share the same types.
+package generation
+
+import "time"
+
+// Token is a vocabulary id. It is an alias because llama.cpp's llama_token is an int32 as
+// well: token slices pass between the packages without a copy.
+type Token = int32
+
+// Request asks for N completions of one prompt.
+type Request struct {
+	// Prompt must not change until the request has ended.
+	Prompt []Token
+	Params
+}
+
+// Params are the settings of a request.
+type Params struct {
+	// N is the number of completions, at least 1.
+	N int
+	// MaxTokens is the token limit of one completion, at least 1.
+	MaxTokens int
+	Sampling
+	// Seeds holds one seed for each completion.
+	Seeds []uint32
+	// Grammar is a GBNF text with the root rule "root"; "" means unconstrained.
+	Grammar string
+	// SuppressControl excludes control tokens that do not end a completion.
+	SuppressControl bool
+	// Suppress lists tokens that are never sampled.
+	Suppress []Token
+	// IgnoreEnd excludes end-of-generation tokens: every completion has MaxTokens tokens.
+	// Benchmarks use it for a fixed load. It excludes Grammar and StopRepeats.
+	IgnoreEnd bool
+	// StopRepeats ends a completion that repeats itself: an n-gram of tokens four times in
+	// a row, or one of its Calls twice.
+	StopRepeats bool
+	Calls       CallForm
+}
+
+// Sampling configures how a token is chosen.
+type Sampling struct {
+	Temperature float32 // <= 0: the most probable token (greedy)
+	TopP        float32 // outside (0, 1): off
+	MinP        float32 // <= 0: off
+	TopK        int     // <= 0: off
+}
+
+// CallForm describes how tool calls appear in the text of a completion. The zero value
+// means that there are none.
+type CallForm struct {
+	// Begin is the text before the calls. A brace and what follows it in Begin belong to the
+	// first call.
+	Begin string
+	// End is the text that ends one call. "": calls are the JSON objects at nesting level
+	// Depth.
+	End   string
+	Depth int
+	// Again is the text that starts another part of the completion, such as the end of a
+	// thinking block. Calls before it are not compared with calls after it.
+	Again string
+}
+
+// Result is the outcome of a Request.
+type Result struct {
+	PromptTokens int
+	// CachedTokens of the prompt came from the prefix cache.
+	CachedTokens int
+	// Completions are in the order of Seeds.
+	Completions []Completion
+	Times       Times
+}
+
+// Times are the latencies of a request, measured from Submitted. Zero means that the
+// event did not happen.
+type Times struct {
+	Submitted  time.Time
+	Queue      time.Duration // until its first sequence started
+	FirstToken time.Duration // until its first token was sampled
+	End        time.Duration // until its last candidate ended
+}
+
+// Completion is the outcome of one candidate.
+type Completion struct {
+	Tokens []Token
+	// Text is Tokens with special tokens rendered.
+	Text string
+	// Stop is the text of the end-of-generation token, "" if none was sampled. Neither
+	// Tokens nor Text includes it.
+	Stop   string
+	Finish Finish
+	// Repeated describes the repetition for FinishRepeat, as a clause for a message.
+	Repeated string
+	// Err is the cause of FinishError.
+	Err error
+}
+
+// Finish is the reason why a completion ended.
+type Finish string
+
+// Finish reasons. All but FinishRepeat are common to servers of this kind.
+const (
+	FinishStop   Finish = "stop"       // an end-of-generation token, or the end of the grammar
+	FinishLength Finish = "length"     // MaxTokens
+	FinishError  Finish = "error"      // see Completion.Err
+	FinishRepeat Finish = "repetition" // see Params.StopRepeats
+)

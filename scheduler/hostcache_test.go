@@ -1,0 +1,183 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"agentd/llama"
+	"agentd/llama/synth"
+	"agentd/scheduler/core"
+)
+
+// conversations are the turns of several agents with a common beginning, each turn
+// behind the one before it.
+func conversations(t *testing.T, agents, turns int) [][][]llama.Token {
+	m := testModel(t, synth.Qwen3)
+	list := make([][][]llama.Token, agents)
+	for a := range list {
+		text := story[:60] + fmt.Sprint(" agent ", a, ": ")
+		for turn := range turns {
+			text += fmt.Sprint(turn, story[5*a:5*a+60])
+			list[a] = append(list[a], tokenize(t, m, text))
+		}
+	}
+	return list
+}
+
+// TestEvictedCellsAreLoadedFromHostCache: agents in turns, whose histories don't
+// fit the cache together, are answered as in a cache for all of them, and hardly a
+// token is computed twice.
+func TestEvictedCellsAreLoadedFromHostCache(t *testing.T) {
+	talks := conversations(t, 6, 4)
+	run := func(s setup) (*Engine, [][]string) {
+		e := newTestEngine(t, s)
+		texts := make([][]string, len(talks))
+		for turn := range talks[0] {
+			for a := range talks {
+				texts[a] = append(texts[a], mustGenerate(t, e, greedy(talks[a][turn], 2, 6)).Completions[1].Text)
+			}
+		}
+		return e, texts
+	}
+	all, want := run(setup{cells: 4096})
+	small, without := run(setup{cells: 512})
+	host, with := run(setup{cells: 512, cfg: Config{HostCells: 4096}})
+	if diff := cmp.Diff(want, with); diff != "" {
+		t.Errorf("answers with host memory differ from those in a large cache:\n%s", diff)
+	}
+	if diff := cmp.Diff(want, without); diff != "" {
+		t.Errorf("answers in a small cache differ from those in a large one:\n%s", diff)
+	}
+	least, most, got := all.Stats().PrefillTokens, small.Stats().PrefillTokens, host.Stats()
+	if got.PrefillTokens > least+(most-least)/10 || most < 2*least {
+		t.Errorf("%d tokens computed; %d in a large cache, %d in a small one without host memory", got.PrefillTokens, least, most)
+	}
+	if got.SavedCells == 0 || got.LoadedCells == 0 || got.HostUsed == 0 || got.HostCells != 4096 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestHostCacheServesManyAtOnce under the race detector, on two contexts.
+func TestHostCacheServesManyAtOnce(t *testing.T) {
+	talks := conversations(t, 8, 3)
+	m := testModel(t, synth.Qwen3)
+	e := newTestEngine(t, setup{cells: 512, contexts: 2, cfg: Config{HostCells: 1024}})
+	var wg sync.WaitGroup
+	for _, turns := range talks {
+		wg.Go(func() {
+			for _, prompt := range slices.Concat(turns, turns, turns) { // what went comes back
+				g := greedy(prompt, 2, 6)
+				r, err := generate(t.Context(), e, g)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if diff := cmp.Diff(naive(t, m, g, 0).Text, r.Completions[0].Text); diff != "" {
+					t.Error(diff)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if s := e.Stats(); s.SavedCells == 0 || s.LoadedCells == 0 {
+		t.Errorf("%d cells were saved and %d loaded", s.SavedCells, s.LoadedCells)
+	}
+}
+
+// failingLoad is a backend that can't load what was saved.
+type failingLoad struct {
+	backend
+	fail atomic.Bool
+}
+
+func (f *failingLoad) Load(b core.BlockID, s core.SeqID, from, to int) error {
+	if f.fail.Load() {
+		return errInjected
+	}
+	return f.backend.Load(b, s, from, to)
+}
+
+// TestFailedLoadEndsOnlyTheGeneration: the context is cleared, with all
+// blocks, and goes on.
+func TestFailedLoadEndsOnlyTheGeneration(t *testing.T) {
+	talks := conversations(t, 6, 4)
+	var f *failingLoad
+	e := newTestEngine(t, setup{cells: 256, cfg: Config{HostCells: 1024}, wrap: func(b backend) backend {
+		f = &failingLoad{backend: b}
+		return f
+	}})
+	for _, turns := range talks {
+		mustGenerate(t, e, greedy(turns[2], 1, 4))
+	}
+	if e.Stats().HostUsed == 0 {
+		t.Fatal("nothing was saved")
+	}
+	f.fail.Store(true)
+	r, err := generate(t.Context(), e, greedy(talks[0][3], 1, 4))
+	if err != nil || !errors.Is(r.Completions[0].Err, ErrModel) || !errors.Is(r.Completions[0].Err, errInjected) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if used := e.Stats().HostUsed; used != 0 {
+		t.Errorf("%d cells in host memory after the context was cleared", used)
+	}
+	mustGenerate(t, e, greedy(talks[0][3], 1, 4))
+}
+
+func TestInvalidHostCellsAreRefused(t *testing.T) {
+	options := []llama.ContextOption{llama.SetContext(256), llama.SetBatch(64), llama.SetMaxSequences(4)}
+	for name, c := range map[string]struct {
+		arch string
+		cfg  Config
+		want error
+	}{
+		"a sliding window":   {synth.GPTOSS, Config{HostCells: 100}, ErrNoHostCache},
+		"a recurrent state":  {synth.Qwen35, Config{HostCells: 100}, ErrNoHostCache},
+		"alone":              {synth.Qwen3, Config{HostCells: 100, BatchInvariant: true}, nil},
+		"without a cache":    {synth.Qwen3, Config{HostCells: 100, NoPrefixCache: true}, nil},
+		"less than nothing":  {synth.Qwen3, Config{HostCells: -1}, nil},
+		"all ids are wanted": {synth.Qwen3, Config{HostCells: 100, MaxSequences: 4}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, err := New([]Context{{Model: testModel(t, c.arch), Options: options}}, c.cfg, zerolog.Nop())
+			if err == nil {
+				t.Error(e.Close())
+				t.Fatal("it was accepted")
+			}
+			if c.want != nil && !errors.Is(err, c.want) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestNoPrefixCacheComputesEveryPrompt, and answered the same.
+func TestNoPrefixCacheComputesEveryPrompt(t *testing.T) {
+	talks := conversations(t, 2, 2)
+	run := func(cfg Config) (Stats, []string) {
+		e := newTestEngine(t, setup{cfg: cfg})
+		var texts []string
+		for _, prompt := range [][]llama.Token{talks[0][0], talks[0][1], talks[0][1], talks[1][0]} {
+			r := mustGenerate(t, e, greedy(prompt, 3, 6))
+			if cfg.NoPrefixCache && r.CachedTokens != 0 {
+				t.Errorf("%d tokens of a prompt were found", r.CachedTokens)
+			}
+			texts = append(texts, r.Completions[2].Text)
+		}
+		return e.Stats(), texts
+	}
+	with, want := run(Config{})
+	without, got := run(Config{NoPrefixCache: true})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if without.CachedTokens != 0 || without.PrefillTokens != without.PromptTokens || with.CachedTokens == 0 {
+		t.Errorf("%d of %d tokens computed and %d found; with the cache %d were", without.PrefillTokens, without.PromptTokens, without.CachedTokens, with.CachedTokens)
+	}
+}

@@ -1,0 +1,162 @@
+package scheduler
+
+import "time"
+
+// place returns the context on which a request is done soonest: the one with the least left
+// to compute, including the request itself without its cached prefix. So requests that share
+// a prefix stay together until another context would be sooner even though it computes the
+// prefix again. nil: no context is left. Engine.mu is held.
+func (e *Engine) place(r *request) *worker {
+	var best *worker
+	least := 0
+	now := e.now()
+	for pass := range 2 { // the second pass includes failing contexts
+		for _, w := range e.workers {
+			if !w.health.up(now) && pass == 0 || w.health.lost || r.tried&(1<<w.index) != 0 {
+				continue
+			}
+			if left := w.load + w.cost(r); best == nil || left < least {
+				best, least = w, left
+			}
+		}
+		if best != nil {
+			break
+		}
+	}
+	return best
+}
+
+// cost estimates the tokens to compute for the request here. Engine.mu is held.
+func (w *worker) cost(r *request) int {
+	prompt := len(r.gen.Prompt)
+	if w.prefixes != nil {
+		prompt -= min(prompt, w.prefixes.match(r.blocks)*prefixBlock)
+	}
+	return prompt + r.gen.N*min(r.gen.MaxTokens, typicalTokens)
+}
+
+// assign gives a request to the worker. Engine.mu is held.
+func (w *worker) assign(r *request) {
+	r.worker, r.cost = w, w.cost(r)
+	r.tried |= 1 << w.index
+	w.load += r.cost
+	if w.prefixes != nil {
+		w.prefixes.add(r.blocks)
+	}
+	w.send(command{request: r})
+}
+
+// unassign removes a request from the worker.
+func (w *worker) unassign(r *request) {
+	delete(w.requests, r.id)
+	w.mu.Lock()
+	w.load -= r.cost
+	w.mu.Unlock()
+}
+
+// retryElsewhere moves a failed request to another context. It returns false if there is none
+// that has not tried it.
+func (w *worker) retryElsewhere(r *request) bool {
+	id := r.id
+	to := w.engine.reassign(r, w)
+	if to == nil {
+		return false
+	}
+	delete(w.requests, id)
+	w.log.Warn().Int("from", w.index).Int("to", to.index).Msg("retrying generation on another context")
+	return true
+}
+
+// reassign moves a request to another worker, where it starts again. It returns nil if there
+// is none, or if the request may be what makes devices fail.
+func (e *Engine) reassign(r *request, from *worker) *worker {
+	if r.lostDevices > maxLostDevices {
+		return nil
+	}
+	e.mu.Lock()
+	to := e.place(r)
+	stays := to == nil || e.closed || r.cancelled
+	e.mu.Unlock()
+	if stays || r.restart() != nil {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed || r.cancelled || to.health.lost { // since then
+		return nil
+	}
+	from.load -= r.cost
+	e.retried++
+	to.assign(r)
+	return to
+}
+
+// health is the state of a context:
+//
+//	       failures >= maxFailures              pause over
+//	up ----------------------------> paused --------------> up, one failure pauses again,
+//	 |                                  |                   twice as long; a success resets
+//	 +---------- device lost -----------+----> lost, for good
+type health struct {
+	failures  int       // failed steps since the last success
+	downUntil time.Time // end of the pause
+	pause     time.Duration
+	lost      bool
+}
+
+func (h *health) up(now time.Time) bool { return !h.lost && !now.Before(h.downUntil) }
+
+// failed counts a failed step and reports whether the context is down.
+func (h *health) failed(now time.Time, lost bool) (down bool) {
+	h.failures++
+	h.lost = h.lost || lost
+	if h.failures >= maxFailures {
+		h.pause = min(max(2*h.pause, minPause), maxPause)
+		h.downUntil = now.Add(h.pause)
+		h.failures = maxFailures - 1 // after the pause one failure is enough
+	}
+	return !h.up(now)
+}
+
+func (h *health) worked() {
+	if h.failures > 0 || h.pause > 0 {
+		*h = health{lost: h.lost}
+	}
+}
+
+// recordSuccess records a decoded step.
+func (w *worker) recordSuccess() {
+	w.mu.Lock()
+	w.health.worked()
+	w.mu.Unlock()
+}
+
+// recordFailure records a failed step. It reports whether the context is down and all of its
+// requests should move, which needs another context that is up.
+func (w *worker) recordFailure(cause error) bool {
+	lost := isLost(cause)
+	down, othersUp, pause := w.engine.contextFailed(w, lost)
+	switch {
+	case lost:
+		w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Msg("device lost; context disabled")
+	case down && othersUp:
+		w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Stringer("pause", pause).Msg("steps keep failing; context paused")
+	}
+	return lost || down && othersUp
+}
+
+func (e *Engine) contextFailed(w *worker, lost bool) (down, othersUp bool, pause time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	down = w.health.failed(e.now(), lost)
+	for _, o := range e.workers {
+		othersUp = othersUp || o != w && o.health.up(e.now())
+	}
+	return down, othersUp, w.health.pause
+}
+
+func (w *worker) isLost() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.health.lost
+}

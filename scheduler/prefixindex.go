@@ -1,0 +1,60 @@
+package scheduler
+
+import (
+	"slices"
+
+	"agentd/llama"
+	"agentd/scheduler/core"
+)
+
+// prefixIndex estimates which prompt blocks a context has in its prefix cache. It holds the
+// blocks added last: at least limit of them and at most twice as many. When the younger of
+// its two generations is full, the older one is dropped.
+type prefixIndex struct {
+	limit      int
+	young, old map[core.PrefixHash]bool
+}
+
+func newPrefixIndex(limit int) *prefixIndex {
+	p := &prefixIndex{limit: max(1, limit)}
+	p.clear()
+	return p
+}
+
+// match returns how many of the first blocks are in the index.
+func (p *prefixIndex) match(blocks []core.PrefixHash) int {
+	for i, b := range blocks {
+		if !p.young[b] && !p.old[b] {
+			return i
+		}
+	}
+	return len(blocks)
+}
+
+// add makes the blocks the latest ones.
+func (p *prefixIndex) add(blocks []core.PrefixHash) {
+	for _, b := range blocks {
+		if !p.young[b] && len(p.young) >= p.limit {
+			p.old, p.young = p.young, map[core.PrefixHash]bool{}
+		}
+		p.young[b] = true
+	}
+}
+
+func (p *prefixIndex) clear() {
+	p.young, p.old = map[core.PrefixHash]bool{}, map[core.PrefixHash]bool{}
+}
+
+// prefixBlocks returns one hash for each whole block of prefixBlock tokens: that of all
+// tokens up to its end. A collision only makes the estimate of a placement wrong.
+func prefixBlocks(prompt []llama.Token) []core.PrefixHash {
+	blocks := make([]core.PrefixHash, 0, len(prompt)/prefixBlock)
+	h := core.EmptyHash
+	for block := range slices.Chunk(prompt, prefixBlock) {
+		if len(block) == prefixBlock {
+			h = h.With(block)
+			blocks = append(blocks, h)
+		}
+	}
+	return blocks
+}

@@ -1,0 +1,292 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"agentd/llama"
+	"agentd/scheduler/core"
+	"agentd/scheduler/generation"
+)
+
+// Handle is a submitted request.
+type Handle struct {
+	engine     *Engine
+	candidates int
+	request    *request // nil if it was refused
+	err        error    // the reason
+}
+
+// prepare validates a request and creates its samplers.
+func (h *Handle) prepare(ctx context.Context, a *Admission, gen generation.Request) {
+	if h.err = h.engine.validate(&gen); h.err != nil {
+		return
+	}
+	if h.err = a.use(gen.N); h.err != nil {
+		return
+	}
+	err := ctx.Err()
+	if err == nil {
+		h.request, err = h.engine.newRequest(gen)
+	}
+	if err != nil {
+		h.reject(err)
+	}
+}
+
+// reject ends a request that no worker has seen.
+func (h *Handle) reject(err error) {
+	if h.request != nil {
+		h.request.close()
+	}
+	h.request, h.err = nil, err
+	h.engine.endCall(h.candidates)
+}
+
+// Wait returns the result of the request. It must be called once. Its error is one of
+//   - ErrModel (wrapped): no context is left
+//   - *generation.OverflowError
+//   - llama.ErrGrammar (wrapped): the grammar is invalid
+//   - ErrClosed, ErrReleased
+//   - ctx.Err(), which also frees the request's sequences
+//
+// Later errors are in the completions. If a deadline passes after some candidates have ended,
+// Wait returns these, and the others with its error.
+func (h *Handle) Wait(ctx context.Context) (*generation.Result, error) {
+	if h.err != nil {
+		return nil, h.err
+	}
+	e, r := h.engine, h.request
+	select {
+	case <-r.done:
+		defer e.endCall(h.candidates)
+		defer r.close()
+		if r.err != nil {
+			return nil, r.err
+		}
+		return r.result(e.model.Vocab()), nil
+	case <-ctx.Done():
+		e.cancel(r)
+		go func() { // the worker may use the samplers until then
+			<-r.done
+			r.close()
+			e.endCall(h.candidates)
+		}()
+		if err := ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
+			if partial := r.partialResult(e.model.Vocab(), err); partial != nil {
+				return partial, nil
+			}
+		}
+		return nil, ctx.Err()
+	}
+}
+
+func (e *Engine) validate(g *generation.Request) error {
+	switch {
+	case g.N < 1:
+		return fmt.Errorf("scheduler: N is %d, must be at least 1", g.N)
+	case len(g.Seeds) != g.N:
+		return fmt.Errorf("scheduler: %d seeds for N = %d", len(g.Seeds), g.N)
+	case g.MaxTokens < 1:
+		return fmt.Errorf("scheduler: MaxTokens is %d, must be at least 1", g.MaxTokens)
+	case len(g.Prompt) == 0:
+		return errors.New("scheduler: the prompt is empty")
+	case g.IgnoreEnd && g.Grammar != "":
+		return errors.New("scheduler: IgnoreEnd and Grammar exclude each other")
+	case g.IgnoreEnd && g.StopRepeats:
+		return errors.New("scheduler: IgnoreEnd and StopRepeats exclude each other")
+	case g.MaxTokens > e.cells || len(g.Prompt)+g.MaxTokens > e.cells:
+		return &generation.OverflowError{Prompt: len(g.Prompt), MaxNew: g.MaxTokens, Limit: e.cells}
+	}
+	size := llama.Token(e.model.Vocab().Size())
+	for i, t := range g.Prompt {
+		if t < 0 || t >= size {
+			return fmt.Errorf("scheduler: token %d of the prompt is %d, the vocabulary has %d", i, t, size)
+		}
+	}
+	return nil
+}
+
+// request is a submitted request. It belongs to its worker until done is closed, which
+// always happens.
+type request struct {
+	id       core.RequestID
+	gen      generation.Request
+	blocks   []core.PrefixHash // of the prompt, if there are several workers
+	samplers []*llama.Sampler
+	done     chan struct{}
+
+	err        error // of the whole request
+	cached     int
+	candidates []candidate
+	times      generation.Times
+
+	// mu guards what a caller whose deadline passes may read: the candidates that have ended,
+	// which do not change, and cached and times as of then.
+	mu          sync.Mutex
+	ended       []int
+	endedCached int
+	endedTimes  generation.Times
+
+	// Engine.mu guards these.
+	worker      *worker        // current owner
+	tried       uint64         // bit set of former and current owners
+	cancelled   bool           // the caller has left
+	lostDevices int            // devices lost in a step with this request
+	cost        int            // tokens to compute, as estimated at assignment
+	template    *llama.Sampler // an unused sampler for restarts, if there are several workers
+}
+
+// candidate is the outcome of one completion so far.
+type candidate struct {
+	tokens []core.Token
+	stop   llama.Token // -1: none
+	finish generation.Finish
+	err    error
+
+	calls    *callReader // nil: repeated calls are not checked
+	repeated string      // see generation.Completion
+}
+
+func (e *Engine) newRequest(gen generation.Request) (*request, error) {
+	r := &request{
+		gen: gen, done: make(chan struct{}),
+		samplers:   make([]*llama.Sampler, 0, gen.N),
+		candidates: make([]candidate, gen.N),
+		times:      generation.Times{Submitted: e.now()},
+	}
+	first, err := e.model.NewSampler(samplerConfig(&gen, e.endings))
+	if err != nil {
+		return nil, err
+	}
+	if len(e.workers) > 1 {
+		r.blocks = prefixBlocks(gen.Prompt) // not under the engine's lock
+		r.template = first
+	} else {
+		r.samplers = append(r.samplers, first)
+	}
+	if err := r.seedSamplers(first); err != nil {
+		r.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// samplerConfig returns the configuration of the first candidate's sampler.
+func samplerConfig(g *generation.Request, endings []llama.Token) llama.SamplerConfig {
+	cfg := llama.SamplerConfig{
+		Temperature: g.Temperature, TopP: g.TopP, MinP: g.MinP, TopK: g.TopK, Seed: g.Seeds[0],
+		Grammar: g.Grammar, SuppressControl: g.SuppressControl, Suppress: g.Suppress,
+	}
+	if g.IgnoreEnd {
+		cfg.Suppress = slices.Concat(g.Suppress, endings)
+	}
+	return cfg
+}
+
+// seedSamplers clones the missing samplers from an unused one and resets the candidates.
+func (r *request) seedSamplers(from *llama.Sampler) error {
+	r.mu.Lock()
+	for i := range r.candidates {
+		r.candidates[i] = candidate{stop: -1}
+		if r.gen.StopRepeats && r.gen.Calls.Begin != "" {
+			r.candidates[i].calls = &callReader{form: r.gen.Calls}
+		}
+	}
+	r.ended = nil
+	r.mu.Unlock()
+	for _, seed := range r.gen.Seeds[len(r.samplers):] {
+		s, err := from.CloneSeed(seed) // the grammar is parsed once
+		if err != nil {
+			return err
+		}
+		r.samplers = append(r.samplers, s)
+	}
+	return nil
+}
+
+// restart resets the request to its state at submission.
+func (r *request) restart() error {
+	for _, s := range r.samplers {
+		_ = s.Close() // fails only if closed already
+	}
+	r.samplers, r.cached = r.samplers[:0], 0
+	return r.seedSamplers(r.template)
+}
+
+// recordStart records when the prompt first got a sequence.
+func (r *request) recordStart(now time.Time) {
+	if r.times.Queue == 0 {
+		r.times.Queue = now.Sub(r.times.Submitted)
+	}
+}
+
+// recordFirstToken records when the first token was sampled.
+func (r *request) recordFirstToken(now time.Time) {
+	if r.times.FirstToken == 0 {
+		r.times.FirstToken = now.Sub(r.times.Submitted)
+	}
+}
+
+// recordEnd records that a candidate has ended.
+func (r *request) recordEnd(candidate, cached int, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = append(r.ended, candidate)
+	r.endedCached, r.endedTimes = cached, r.times
+	r.endedTimes.End = now.Sub(r.times.Submitted)
+}
+
+func (r *request) result(v *llama.Vocab) *generation.Result {
+	result := &generation.Result{
+		PromptTokens: len(r.gen.Prompt), CachedTokens: r.cached, Times: r.times,
+		Completions: make([]generation.Completion, len(r.candidates)),
+	}
+	for i := range r.candidates {
+		result.Completions[i] = r.candidates[i].completion(v)
+	}
+	return result
+}
+
+// partialResult returns the candidates that have ended, and err for the others. It returns
+// nil if none has ended.
+func (r *request) partialResult(v *llama.Vocab, err error) *generation.Result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.ended) == 0 {
+		return nil
+	}
+	result := &generation.Result{
+		PromptTokens: len(r.gen.Prompt), CachedTokens: r.endedCached, Times: r.endedTimes,
+		Completions: make([]generation.Completion, len(r.candidates)),
+	}
+	for i := range result.Completions {
+		result.Completions[i] = generation.Completion{Finish: generation.FinishError, Err: err}
+	}
+	for _, i := range r.ended {
+		result.Completions[i] = r.candidates[i].completion(v)
+	}
+	return result
+}
+
+func (c *candidate) completion(v *llama.Vocab) generation.Completion {
+	done := generation.Completion{Tokens: c.tokens, Text: v.Detokenize(c.tokens, true), Finish: c.finish, Repeated: c.repeated, Err: c.err}
+	if c.stop >= 0 {
+		done.Stop = string(v.Piece(c.stop, true))
+	}
+	return done
+}
+
+// close frees the samplers, once the worker no longer uses them.
+func (r *request) close() {
+	for _, s := range r.samplers {
+		_ = s.Close() // fails only if closed already
+	}
+	if r.template != nil {
+		_ = r.template.Close()
+	}
+}
