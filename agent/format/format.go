@@ -114,13 +114,13 @@ type Format interface {
 	Name() string
 	// StateKey is the member of memory that holds reasoning, or "".
 	StateKey() string
-	// ResetsState tells whether a new task drops the reasoning of an earlier
+	// ResetsState reports whether a new task drops the reasoning of an earlier
 	// one that was never finished.
 	ResetsState() bool
-	// SuppressControl tells whether control tokens that do not end the answer
+	// SuppressControl reports whether control tokens that do not end the answer
 	// are never part of one.
 	SuppressControl() bool
-	// ShowsResults tells whether a tool's result is shown as the answer to its
+	// ShowsResults reports whether a tool's result is shown as the answer to its
 	// call, and so never without it. Else it is a message of the environment like
 	// any other, and what is shown must not begin with the model, which many
 	// templates refuse.

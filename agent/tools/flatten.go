@@ -264,7 +264,7 @@ func objectType(value protocol.Raw, where string) error {
 	return nil
 }
 
-// namesObject tells whether a type, or one of a list, is an object's.
+// namesObject reports whether a type, or one of a list, is an object's.
 func namesObject(value protocol.Raw) bool {
 	if value.Kind() == '[' {
 		return slices.ContainsFunc(slices.Collect(protocol.Elements(value)), namesObject)
@@ -289,7 +289,7 @@ func (f *flattener) refines(c choice) error {
 	return nil
 }
 
-// knows tells whether properties are all declared.
+// knows reports whether properties are all declared.
 func (f *flattener) knows(properties protocol.Raw) bool {
 	for name := range protocol.Members(properties) {
 		if _, ok := f.declared[name]; !ok {

@@ -79,7 +79,7 @@ func (g *Grammar) Rule(body string) string {
 	return name
 }
 
-// Shared is Rule, and tells whether the rule is new.
+// Shared is Rule, and reports whether the rule is new.
 func (g *Grammar) Shared(body string) (name string, fresh bool) {
 	_, had := g.named[body]
 	return g.Rule(body), !had

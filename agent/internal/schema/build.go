@@ -35,7 +35,7 @@ type texts struct {
 	formats  []string
 }
 
-// free tells whether they are all strings.
+// free reports whether they are all strings.
 func (t *texts) free() bool { return t.min == 0 && t.max < 0 && len(t.patterns)+len(t.formats) == 0 }
 
 // language is them as a set, what has no automaton left out.
@@ -143,7 +143,7 @@ func (m *maker) finish() {
 	}
 }
 
-// build makes one rule; whole tells whether it is that of the whole document.
+// build makes one rule; whole reports whether it is that of the whole document.
 func (m *maker) build(r *rule, whole bool) {
 	r.built = true
 	if r.given != "" || r.any && !(whole && (m.Object || len(m.Extra) > 0)) {
@@ -267,7 +267,7 @@ func (m *maker) elementsOf(s *shape) *elements {
 	return e
 }
 
-// admits tells whether a rule admits some value whose parts are known to admit one.
+// admits reports whether a rule admits some value whose parts are known to admit one.
 func (r *rule) admits() bool {
 	switch {
 	case r.any, r.given != "", r.null, r.boolean, len(r.values) > 0:
@@ -286,7 +286,7 @@ func (r *rule) admits() bool {
 	return slices.ContainsFunc(r.lists, (*elements).admits) || slices.ContainsFunc(r.objects, (*members).admits)
 }
 
-// possible tells whether there may be such a string.
+// possible reports whether there may be such a string.
 func (t *texts) possible() bool {
 	if len(t.patterns)+len(t.formats) == 0 || len(t.patterns)+len(t.formats) == 1 && t.min == 0 && t.max < 0 && len(t.formats) == 1 {
 		return true
@@ -295,7 +295,7 @@ func (t *texts) possible() bool {
 	return err != nil || len(a) > 0
 }
 
-// live tells whether a rule admits something, as far as is known.
+// live reports whether a rule admits something, as far as is known.
 func (r *rule) live() bool { return r != nil && (r.finite || r.any || r.given != "") }
 
 func (e *elements) admits() bool {

@@ -100,7 +100,7 @@ func validate(s *jsonschema.Schema, value protocol.Raw) (doc any, err error) {
 	return doc, s.Validate(doc)
 }
 
-// accepts tells whether the check takes a value for a schema. It is true where that can't be
+// accepts reports whether the check takes a value for a schema. It is true where that can't be
 // told.
 func (n *node) accepts(value protocol.Raw) bool {
 	if n.always != 0 {

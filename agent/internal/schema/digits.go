@@ -34,10 +34,10 @@ func (l edge) after(d byte) edge {
 	return l
 }
 
-// zero tells whether the bound has no more digits but zeros.
+// zero reports whether the bound has no more digits but zeros.
 func (l edge) zero() bool { return strings.Trim(l.rest, ".0") == "" }
 
-// complete tells whether a number may end between two limits.
+// complete reports whether a number may end between two limits.
 func complete(low, high edge) bool {
 	return (!low.tight || low.zero() && !low.open) && (!high.tight || !high.zero() || !high.open)
 }
@@ -73,7 +73,7 @@ func magnitudes(low, high *bound, integer bool) string {
 	return strings.Join(parts, " | ")
 }
 
-// wholes is the n digits before the point and what follows them; lead tells whether the first
+// wholes is the n digits before the point and what follows them; lead reports whether the first
 // of them is the number's first.
 func wholes(low, high edge, n int, lead, integer bool) (expr string, ok bool) {
 	switch {

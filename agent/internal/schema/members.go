@@ -80,7 +80,7 @@ func (m *maker) membersOf(s *shape, whole bool) *members {
 	return o
 }
 
-// sealed tells whether members that no part declares are forbidden because nothing has
+// sealed reports whether members that no part declares are forbidden because nothing has
 // evaluated them. Where alternatives may have, that is left to the check.
 func (m *maker) sealed(s *shape) bool {
 	return slices.ContainsFunc(s.parts, func(p *node) bool { return p.unevaluated }) &&
@@ -159,7 +159,7 @@ func (m *maker) namesLimit(nodes []*node) limit {
 	return l
 }
 
-// allows tells whether a member may have a name.
+// allows reports whether a member may have a name.
 func (l *limit) allows(name string) bool {
 	return !slices.ContainsFunc(l.nodes, func(n *node) bool { return !n.accepts(protocol.String(name)) })
 }

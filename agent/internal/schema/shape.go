@@ -116,7 +116,7 @@ func (x *expander) either(list []shape, alternatives []*node, path []*node, alon
 	return out
 }
 
-// onlyType tells whether a schema is a type and nothing else.
+// onlyType reports whether a schema is a type and nothing else.
 func (n *node) onlyType() bool { return n.words == 1 && n.types != allTypes }
 
 // without takes out what the schema of a not says in a simple way; the rest is checked.
@@ -151,7 +151,10 @@ func (x *expander) conditional(list []shape, n *node, path []*node) []shape {
 		yes = x.all(yes, n.then, false, path)
 	}
 	no := list
-	if n.other != nil {
+	switch {
+	case n.when.free():
+		no = nil
+	case n.other != nil:
 		no = x.all(list, n.other, false, path)
 	}
 	if len(yes)+len(no) > maxBranches && len(list) > 1 {
@@ -183,7 +186,7 @@ func (x *expander) dependent(list []shape, d *dependent, path []*node) (out []sh
 	return out
 }
 
-// free tells whether a node says nothing at all of a value.
+// free reports whether a node says nothing at all of a value.
 func (n *node) free() bool { return n.always > 0 || n.always == 0 && n.words == 0 }
 
 // simplified is a set of schemas without those that say nothing, references followed, in

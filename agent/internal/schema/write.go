@@ -100,7 +100,7 @@ func (w *writer) rule(r *rule) string {
 	return r.name
 }
 
-// isName tells whether a body is one reference.
+// isName reports whether a body is one reference.
 func isName(body string) bool {
 	return body != "" && strings.Trim(body, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
 }
