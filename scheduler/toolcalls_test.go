@@ -77,8 +77,12 @@ func TestCallReader(t *testing.T) {
 
 func TestRepeatingCompletionEnds(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
-	e := newTestEngine(t, setup{})
-	const loop = `root ::= "Now, " ("the very same words all over again; "){30} "end."`
+	prompt := tokenize(t, m, story)
+	e := newTestEngine(t, setup{batch: 24, wrap: func(b backend) backend {
+		s := newScribe(t, m, newRecorder(b), len(prompt))
+		s.texts = [][]llama.Token{tokenize(t, m, "Now, "+strings.Repeat("the very same words all over again; ", 30))}
+		return s
+	}})
 	for name, tc := range map[string]struct {
 		adjust   func(*generation.Request)
 		finish   generation.Finish
@@ -91,8 +95,8 @@ func TestRepeatingCompletionEnds(t *testing.T) {
 		"sampled by many": {func(g *generation.Request) { g.N, g.Seeds, g.Temperature = 3, []uint32{1, 2, 3}, 1 }, generation.FinishRepeat, "", "came four times in a row"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := greedy(tokenize(t, m, name), 1, 200)
-			g.Grammar, g.StopRepeats = loop, true
+			g := greedy(prompt, 1, 200)
+			g.StopRepeats = true
 			if tc.adjust != nil {
 				tc.adjust(&g)
 			}
@@ -119,6 +123,17 @@ func TestRepeatingCompletionEnds(t *testing.T) {
 	g.IgnoreEnd, g.StopRepeats = true, true
 	if _, err := generate(t.Context(), e, g); err == nil || !strings.Contains(err.Error(), "exclude each other") {
 		t.Errorf("IgnoreEnd and StopRepeats: %v", err)
+	}
+}
+
+func TestForcedConstantThatRepeatsIsNoRepetition(t *testing.T) {
+	m := testModel(t, synth.Qwen3)
+	e := newTestEngine(t, setup{})
+	g := greedy(tokenize(t, m, "x"), 1, 200)
+	g.Grammar, g.StopRepeats = `root ::= "Now, " ("the very same words all over again; "){6} "end."`, true
+	c := mustGenerate(t, e, g).Completions[0]
+	if c.Finish != generation.FinishStop || c.Repeated != "" || !strings.HasSuffix(c.Text, "end.") {
+		t.Errorf("finish %s, %q came again, in %q", c.Finish, c.Repeated, c.Text)
 	}
 }
 

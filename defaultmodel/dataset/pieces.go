@@ -7,8 +7,8 @@ import (
 	"agentd/agent/format"
 )
 
-// Piece is a separately tokenized part of a text.
-type Piece format.Piece
+// Piece is a part of a text that is tokenized by itself.
+type Piece format.Segment
 
 // MarshalJSON writes ["s", text] for a special token, ["t", text] for all else.
 func (p Piece) MarshalJSON() ([]byte, error) {

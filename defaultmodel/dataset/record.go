@@ -62,11 +62,11 @@ func (kit) BOS() generation.Token { return -1 }
 func (kit) LongestPiece() int     { return len("</tool_response>") }
 
 // Pieces returns the text of a prompt's tokens, with special tokens by themselves.
-func Pieces(prompt []generation.Token) (pieces []format.Piece) {
+func Pieces(prompt []generation.Token) (pieces []format.Segment) {
 	var plain []byte
 	flush := func() {
 		if len(plain) > 0 {
-			pieces = append(pieces, format.Piece{Text: string(plain)})
+			pieces = append(pieces, format.Segment{Text: string(plain)})
 			plain = plain[:0]
 		}
 	}
@@ -76,7 +76,7 @@ func Pieces(prompt []generation.Token) (pieces []format.Piece) {
 			continue
 		}
 		flush()
-		pieces = append(pieces, format.Piece{Text: Specials[token-byteTokens], Special: true})
+		pieces = append(pieces, format.Segment{Text: Specials[token-byteTokens], Special: true})
 	}
 	flush()
 	return pieces
@@ -107,7 +107,7 @@ func Notation(d protocol.AgentDecision) (string, error) {
 // writer is a generator that returns a given answer and keeps the prompt.
 type writer struct {
 	answer string
-	prompt []format.Piece
+	prompt []format.Segment
 }
 
 // GenerateAll answers the one generation of a request.
@@ -123,7 +123,7 @@ func (*writer) Keep(int) {}
 
 // Turn is one decision: what the agent showed the model, and its answer.
 type Turn struct {
-	Prompt []format.Piece
+	Prompt []format.Segment
 	Answer string
 	Wrong  bool // a blunder, read but not learned
 }

@@ -245,8 +245,8 @@ func parseChoice(choose string) (c Choice, shown, rest string) {
 				c.Verdict, tail = Complete, trimmed
 			}
 			for _, r := range tail {
+				c.Forced = append(c.Forced, len(c.Tokens))
 				c.Tokens = append(c.Tokens, Token(r))
-				c.Forced++
 			}
 		}
 		if choose, more = strings.CutPrefix(choose, "+"); more {

@@ -30,8 +30,8 @@ func model(context []Token, seed int) Choice {
 	if hash >>= 8; hash%3 == 0 {
 		for range 1 + hash>>4%6 {
 			hash = hash*6364136223846793005 + 1442695040888963407
+			choice.Forced = append(choice.Forced, len(choice.Tokens))
 			choice.Tokens = append(choice.Tokens, Token(hash>>33%alphabet))
-			choice.Forced++
 		}
 	}
 	if hash>>16%12 == 0 {
@@ -40,38 +40,60 @@ func model(context []Token, seed int) Choice {
 	return choice
 }
 
-// extend appends the tokens of a choice, at most maxNew of a completion and none
-// behind a repetition of least or more (0: any), and says how it ends then; 0: not yet.
-func extend(completion []Token, choice Choice, maxNew, least int) ([]Token, generation.Finish) {
+// completion is what a candidate has. sampled are the indexes of the tokens that were not forced.
+type completion struct {
+	tokens  []Token
+	sampled []int
+}
+
+// extend appends the tokens of a choice of model, of which only the first one is sampled: at
+// most maxNew of a completion, and none behind a repetition of least tokens or more (0: any)
+// with four sampled ones. It returns how the completion ends then, "" if it does not.
+func (c *completion) extend(choice Choice, maxNew, least int) generation.Finish {
 	switch choice.Verdict {
 	case Stop:
-		return completion, generation.FinishStop
+		return generation.FinishStop
 	case Fail:
-		return completion, generation.FinishError
+		return generation.FinishError
 	}
-	before := len(completion)
-	completion = slices.Concat(completion, choice.Tokens)
-	for n := before + 1; least > 0 && n <= min(len(completion), maxNew); n++ {
-		if slowRepeated(completion[:n], least) > 0 {
-			return completion[:n], generation.FinishRepeat
+	complete := choice.Verdict == Complete && len(c.tokens)+len(choice.Tokens) <= maxNew
+	for i, token := range choice.Tokens {
+		if len(c.tokens) == maxNew {
+			return generation.FinishLength
+		}
+		if i == 0 {
+			c.sampled = append(c.sampled, len(c.tokens))
+		}
+		c.tokens = append(slices.Clip(c.tokens), token)
+		if least == 0 || complete {
+			continue
+		}
+		size, within := slowRepeated(c.tokens, least), 0
+		for _, at := range c.sampled {
+			if at >= len(c.tokens)-4*size {
+				within++
+			}
+		}
+		if size > 0 && within >= 4 {
+			return generation.FinishRepeat
 		}
 	}
 	switch {
-	case len(completion) <= maxNew && choice.Verdict == Complete:
-		return completion, generation.FinishStop
-	case len(completion) >= maxNew:
-		return completion[:maxNew], generation.FinishLength
+	case complete:
+		return generation.FinishStop
+	case len(c.tokens) == maxNew:
+		return generation.FinishLength
 	}
-	return completion, ""
+	return ""
 }
 
 // naive is the oracle for the scheduler: one candidate, computed alone.
 func naive(prompt []Token, maxNew, seed, least int) ([]Token, generation.Finish) {
-	completion, finish := []Token{}, generation.Finish("")
+	c, finish := completion{tokens: []Token{}}, generation.Finish("")
 	for finish == "" {
-		completion, finish = extend(completion, model(slices.Concat(prompt, completion), seed), maxNew, least)
+		finish = c.extend(model(slices.Concat(prompt, c.tokens), seed), maxNew, least)
 	}
-	return completion, finish
+	return c.tokens, finish
 }
 
 // world drives a Core over the twin cache.
@@ -92,16 +114,16 @@ type world struct {
 
 type liveRequest struct {
 	Request
-	seed   int
-	tokens [][]Token
-	ended  []bool
+	seed  int
+	cands []completion
+	ended []bool
 }
 
 func (w *world) submit(j Request, seed int) {
 	if err := w.core.Submit(j); err != nil {
 		w.t.Fatal(err)
 	}
-	w.requests[j.ID] = &liveRequest{Request: j, seed: seed, tokens: make([][]Token, j.N), ended: make([]bool, j.N)}
+	w.requests[j.ID] = &liveRequest{Request: j, seed: seed, cands: make([]completion, j.N), ended: make([]bool, j.N)}
 }
 
 func (w *world) cancel(id RequestID) {
@@ -193,13 +215,15 @@ func (w *world) choose(s Sample, contexts map[int][]Token) (choice Choice) {
 	}
 	for row := s.Row; ; {
 		context := contexts[row]
-		if want := slices.Concat(j.Prompt, j.tokens[s.Candidate]); !slices.Equal(context, want) {
+		if want := slices.Concat(j.Prompt, j.cands[s.Candidate].tokens); !slices.Equal(context, want) {
 			w.t.Fatalf("request %d candidate %d is sampled from %v, its tokens are %v", s.Request, s.Candidate, context, want)
 		}
 		next := model(context, j.seed+s.Candidate)
-		var finish generation.Finish
-		j.tokens[s.Candidate], finish = extend(j.tokens[s.Candidate], next, j.MaxNew, j.MinRepeat)
-		choice.Tokens, choice.Forced = append(choice.Tokens, next.Tokens...), choice.Forced+next.Forced
+		finish := j.cands[s.Candidate].extend(next, j.MaxNew, j.MinRepeat)
+		for _, at := range next.Forced {
+			choice.Forced = append(choice.Forced, len(choice.Tokens)+at)
+		}
+		choice.Tokens = append(choice.Tokens, next.Tokens...)
 		choice.Verdict, choice.NonFinite = next.Verdict, w.nonFinite && next.Verdict == Fail && len(context)%2 == 0
 		right := commonPrefixLen(choice.Tokens, drafts)
 		if finish != "" || right < len(choice.Tokens) || w.ignoreDrafts {
