@@ -12,14 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agentd/agent"
+	"agentd/agent/format"
 	"agentd/protocol"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestGoldenFiles continues memories as the first implementation writes them,
-// and pins whole responses, which its consumers read. Each case is a request and
-// the answers that the model gives.
+// TestGoldenFiles continues memories of the first implementation, and compares whole responses.
+// Each case has a request and the answers of the model.
 func TestGoldenFiles(t *testing.T) {
 	cases, err := filepath.Glob(filepath.Join("testdata", "*.json"))
 	if err != nil || len(cases) == 0 {
@@ -49,11 +49,7 @@ func TestGoldenFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a := newAgent(t, agent.Config{
-				Kind: c.Config.Agent, Summary: agent.Summary{Budget: c.Config.Budget, Characters: c.Config.Budget > 0, Keep: c.Config.Keep},
-				Format: c.Config.Format, ChatTemplate: c.Config.Template, Architecture: "qwen3", EnableThinking: c.Config.Thinking, Seed: 42,
-				CallsPerRobot: c.Config.CallsPerRobot,
-			}, nil)
+			a := newAgent(t, agent.Config{Kind: c.Config.Agent, Summary: agent.Summary{Budget: c.Config.Budget, Characters: c.Config.Budget > 0, Keep: c.Config.Keep}, Format: c.Config.Format, Prompt: format.Options{ChatTemplate: c.Config.Template, Architecture: "qwen3", EnableThinking: c.Config.Thinking, CallsPerRobot: c.Config.CallsPerRobot}, Seed: 42}, nil)
 			outs := run(t, a, &script{answers: c.Answers}, req)
 			var got bytes.Buffer
 			if err := json.Indent(&got, protocol.AppendResponse(nil, outs), "", "  "); err != nil {

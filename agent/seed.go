@@ -6,11 +6,10 @@ import (
 	"math"
 )
 
-// seeds derives the seeds of an input's candidates: the first four bytes of
-// SHA-256 over the server's seed, the request's id and the input's id start a
-// count, and each number of it is scattered by a bijection. So the seeds of one
-// input are distinct, and the same request to a server with the same seed draws
-// the same answers.
+// seeds derives the seeds of an input's candidates from the server's seed, the request's id and
+// the input's id. The first four bytes of their SHA-256 start a counter, and a bijection scatters
+// its numbers. So the seeds of an input are distinct, and the same request to a server with the
+// same seed samples the same answers.
 func seeds(server uint64, requestID string, inputID int64, n int) []uint32 {
 	text := binary.LittleEndian.AppendUint64(make([]byte, 0, 24+len(requestID)), server)
 	text = binary.LittleEndian.AppendUint64(text, uint64(inputID))

@@ -24,11 +24,11 @@ type backend interface {
 	Decode(rows []core.Row) error
 	// Logits returns a view of the logits of the i-th row, valid until the next Decode.
 	Logits(i int) ([]float32, error)
-	// Team is the number of threads of SampleTogether, those that compute the rows; 0: none.
-	Team() int
+	// SamplerThreads is the number of threads of SampleBatch, those that compute the rows; 0: none.
+	SamplerThreads() int
 	// SetThreads sets the number of compute and sample threads from the next step on.
 	SetThreads(n int) error
-	SampleTogether(samplers []*llama.Sampler, rows [][]float32, out []llama.Sampled)
+	SampleBatch(samplers []*llama.Sampler, rows [][]float32, out []llama.Sampled)
 	// Range returns the first and the last position of s, or -1 if it is empty.
 	Range(s core.SeqID) (first, last int)
 	// Abort ends a Decode in progress. It is safe for concurrent use.

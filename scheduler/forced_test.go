@@ -64,9 +64,21 @@ func (s *scribe) Logits(i int) ([]float32, error) {
 	return row, nil
 }
 
+// endOfText returns the first token that ends a generation.
+func endOfText(t *testing.T, v *llama.Vocab) llama.Token {
+	t.Helper()
+	for token := range llama.Token(v.Size()) {
+		if v.IsEOG(token) {
+			return token
+		}
+	}
+	t.Fatal("the vocabulary has no token that ends a generation")
+	return -1
+}
+
 func newScribe(t *testing.T, m *llama.Model, under *recorder, prompt int) *scribe {
 	t.Helper()
-	s := &scribe{recorder: under, prompt: prompt, end: m.Vocab().EOS()}
+	s := &scribe{recorder: under, prompt: prompt, end: endOfText(t, m.Vocab())}
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 12 {
 		tokens, err := m.Vocab().Tokenize(forcedText(r), false, true)

@@ -37,7 +37,7 @@ func (w *worker) sample() {
 	w.choices = slices.Grow(w.choices, len(w.tasks))[:len(w.tasks)]
 	clear(w.choices)
 	workers := min(w.cfg.SampleWorkers, (len(w.tasks)+samplesPerWorker-1)/samplesPerWorker)
-	if workers > 1 && w.back.Team() >= workers {
+	if workers > 1 && w.back.SamplerThreads() >= workers {
 		w.sampleBatch()
 		return
 	}
@@ -64,7 +64,7 @@ func (w *worker) sampleBatch() {
 		w.samplers, w.rows = append(w.samplers, t.request.samplers[t.candidate]), append(w.rows, t.rows[0])
 	}
 	w.sampled = slices.Grow(w.sampled[:0], len(w.tasks))[:len(w.tasks)]
-	w.back.SampleTogether(w.samplers, w.rows, w.sampled)
+	w.back.SampleBatch(w.samplers, w.rows, w.sampled)
 	for i := range w.tasks {
 		w.chooseTokens(i, &w.sampled[i])
 	}

@@ -81,7 +81,7 @@ func (e *Engine) Failure() error {
 
 // publish makes the worker's statistics visible.
 func (w *worker) publish() {
-	s := Stats{Stats: w.core.Stats(), Threads: w.back.Team(), Times: w.times}
+	s := Stats{Stats: w.core.Stats(), Threads: w.back.SamplerThreads(), Times: w.times}
 	for _, r := range w.queue {
 		s.Waiting += r.gen.N
 	}

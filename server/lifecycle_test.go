@@ -25,7 +25,7 @@ import (
 // patience is how long a test waits for what must happen; only failures take it.
 const patience = 30 * time.Second
 
-// slow is a fake Decider that announces each call and waits to be told.
+// slow is a fake Inference that announces each call and waits to be told.
 type slow struct {
 	started chan struct{}
 	release chan struct{}
@@ -160,7 +160,7 @@ func TestDrainLetsWorkFinish(t *testing.T) {
 	}
 }
 
-func TestWorkThatOutlastsTheDrainIsCancelledAndTold(t *testing.T) {
+func TestWorkThatOutlastsTheDrainIsAnswered503(t *testing.T) {
 	ls, d := listen(t), newSlow()
 	ls.Ready(d)
 	answer := ls.post(t)
@@ -183,7 +183,7 @@ func TestWorkThatOutlastsTheDrainIsCancelledAndTold(t *testing.T) {
 	}
 }
 
-func TestClientThatLeavesCancelsItsWork(t *testing.T) {
+func TestLeavingClientCancelsItsWork(t *testing.T) {
 	ls, d := listen(t), newSlow()
 	ls.Ready(d)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -232,7 +232,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	}
 }
 
-func TestRequestTimeoutReachesTheDecider(t *testing.T) {
+func TestRequestTimeoutReachesInference(t *testing.T) {
 	d := newSlow()
 	s := newTest(t, Ready, d.Decide, func(o *Options) { o.RequestTimeout = time.Millisecond })
 	request{"POST", "/v1/responses", validBody, nil}.do(t, s)
@@ -262,7 +262,7 @@ func listenTLS(t *testing.T) *listening {
 
 func TestTLS(t *testing.T) {
 	ls := listenTLS(t)
-	ls.Ready(deciderFunc(echo))
+	ls.Ready(inferenceFunc(echo))
 	if got := wait(t, "the answer", ls.post(t)); !strings.HasPrefix(got, "200 ") {
 		t.Errorf("got %s", got)
 	}
@@ -273,11 +273,11 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestAnswersOnOneConnection checks that deadlines of one exchange do not hurt
-// the next one on a kept-alive connection.
-func TestAnswersOnOneConnection(t *testing.T) {
+// TestDeadlinesEndWithTheirAnswer checks that deadlines do not affect the next request on the
+// same connection.
+func TestDeadlinesEndWithTheirAnswer(t *testing.T) {
 	ls := listen(t)
-	ls.Ready(deciderFunc(echo))
+	ls.Ready(inferenceFunc(echo))
 	for range 5 {
 		if got := wait(t, "the answer", ls.post(t)); !strings.HasPrefix(got, "200 ") {
 			t.Fatalf("got %s", got)
@@ -289,7 +289,7 @@ func TestAnswersOnOneConnection(t *testing.T) {
 // gets the answer, not a connection reset.
 func TestRefusedBodiesAreAnswered(t *testing.T) {
 	ready, loading := listen(t), listen(t, func(o *Options) { o.Tokens = []string{"0123456789abcdef"} })
-	ready.Ready(deciderFunc(echo))
+	ready.Ready(inferenceFunc(echo))
 	const token = "\r\nAuthorization: Bearer 0123456789abcdef"
 	for name, test := range map[string]struct {
 		to            *listening

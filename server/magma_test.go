@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,9 +17,9 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// TestOnlyTheRootNamesTheSessionVersion: MAGMA's stable packages refuse an info
-// that does, and old clients may look for it.
-func TestOnlyTheRootNamesTheSessionVersion(t *testing.T) {
+// TestMagmaInfoHasNoSessionVersion: MAGMA's stable packages refuse an info with the version. Other
+// clients may need it.
+func TestMagmaInfoHasNoSessionVersion(t *testing.T) {
 	info := func(path string, change ...func(*Options)) string {
 		t.Helper()
 		w := request{method: "GET", path: path}.do(t, newTest(t, Loading, nil, change...))
@@ -64,8 +65,8 @@ func TestBothBasePathsHaveTheSameRoutes(t *testing.T) {
 	}
 }
 
-// TestTheDocumentNamesBothBasePaths as its servers.
-func TestTheDocumentNamesBothBasePaths(t *testing.T) {
+// TestOpenAPIDocumentHasBothBasePaths as its servers.
+func TestOpenAPIDocumentHasBothBasePaths(t *testing.T) {
 	var doc struct{ Servers []struct{ URL string } }
 	if err := json.Unmarshal(protocol.OpenAPI(), &doc); err != nil {
 		t.Fatal(err)
@@ -79,7 +80,7 @@ func TestTheDocumentNamesBothBasePaths(t *testing.T) {
 	}
 }
 
-func TestMetricsTellTheBasePathsApart(t *testing.T) {
+func TestMetricsDistinguishBasePaths(t *testing.T) {
 	s := newTest(t, Ready, echo)
 	request{method: "POST", path: "/magma/v1/responses", body: validBody}.do(t, s)
 	page := request{method: "GET", path: "/metrics"}.do(t, s).Body.String()
@@ -88,9 +89,8 @@ func TestMetricsTellTheBasePathsApart(t *testing.T) {
 	}
 }
 
-// TestCorrectionsMaySpeakAndCallOnlyUnderMagma: what is said is dropped there before
-// the agent sees it.
-func TestCorrectionsMaySpeakAndCallOnlyUnderMagma(t *testing.T) {
+// TestMagmaCorrectionsMayHaveReplyAndCalls: the server drops the reply.
+func TestMagmaCorrectionsMayHaveReplyAndCalls(t *testing.T) {
 	const extra = `{"inference_mode":true,"coaching":{"kind":"replace_decision","decision":{"say":"x","tool_calls":[{"name":"a","arguments":{"n":1.50},"target_robot_name":"r"}]}}}`
 	atBoth(t, "say and calls", func(t *testing.T, base string) {
 		want := extra
@@ -110,8 +110,8 @@ func TestCorrectionsMaySpeakAndCallOnlyUnderMagma(t *testing.T) {
 	})
 }
 
-// TestRefusedSessionsAreLoggedWithTheReason, since clients show it to nobody.
-func TestRefusedSessionsAreLoggedWithTheReason(t *testing.T) {
+// TestRefusedSessionsAreLoggedWithReason, since clients do not show it.
+func TestRefusedSessionsAreLoggedWithReason(t *testing.T) {
 	session := func(members string) string {
 		return `{"backends":{"b":{"type":"openai","endpoint":"http://u:SECRET@h/?k=SECRET","default_model":"m",` + members + `}}}`
 	}
@@ -125,6 +125,7 @@ func TestRefusedSessionsAreLoggedWithTheReason(t *testing.T) {
 		err    error // of the coach
 		body   string
 		change func(*Options)
+		level  string   // "": warn
 		log    []string // parts of the line
 	}{
 		"an address and a header": {err: forbidden, log: []string{`"status":422`, "body.backends.b.endpoint: names a private address", "(--coaching-allow 10.0.0.1); body.backends.b.headers.Host: header Host"}},
@@ -132,10 +133,10 @@ func TestRefusedSessionsAreLoggedWithTheReason(t *testing.T) {
 			log: []string{`"status":422`, "body.backends.b.headers.Authorization: must be a string", "body.backends.b.timeout", "unknown field"}},
 		"broken JSON":            {body: session(`"headers":{"Authorization":"Bearer SECRET"`), log: []string{`"status":422`}},
 		"another configuration":  {err: coaching.ErrConflict, log: []string{`"status":409`, "another configuration"}},
-		"too many sessions":      {err: &coaching.FullError{What: "there are 2 (--coaching-sessions)"}, log: []string{`"status":503`, "--coaching-sessions"}},
+		"too many sessions":      {err: &coaching.FullError{What: "there are 2 (coaching_sessions)"}, log: []string{`"status":503`, "coaching_sessions"}},
 		"coaching that is off":   {change: func(o *Options) { *o = testOptions() }, log: []string{`"status":503`, reason}},
 		"a server that loads":    {state: Loading, log: []string{`"status":503`, "still loading"}},
-		"no token":               {change: func(o *Options) { o.Tokens = []string{"a-token"} }, log: []string{`"status":401`, "bearer token"}},
+		"no token":               {change: func(o *Options) { o.Tokens = []string{"a-token"} }, level: "info", log: []string{`"status":401`, "bearer token"}},
 		"backends that are dead": {err: &coaching.UnreachableError{Why: `"b": cannot reach the model`}, log: []string{`"status":503`, `\"b\": cannot reach the model`}},
 	} {
 		atBoth(t, name, func(t *testing.T, base string) {
@@ -157,7 +158,7 @@ func TestRefusedSessionsAreLoggedWithTheReason(t *testing.T) {
 				t.Fatalf("got %d", w.Code)
 			}
 			line, _, _ := strings.Cut(log.String(), "\n")
-			for _, part := range append(test.log, `"level":"warn"`, `"run_id":"run/7"`, `"message":"coaching session refused"`, `"request_id":"generated"`) {
+			for _, part := range append(test.log, `"level":"`+cmp.Or(test.level, "warn")+`"`, `"run_id":"run/7"`, `"message":"coaching session refused"`, `"request_id":"generated"`) {
 				if !strings.Contains(line, part) {
 					t.Errorf("the line lacks %s:\n%s", part, line)
 				}
@@ -180,8 +181,8 @@ func TestOtherRefusalsAreNoWarnings(t *testing.T) {
 	}
 }
 
-// TestUnreachableBackendsAreNoReasonToWait: nothing says that they come back.
-func TestUnreachableBackendsAreNoReasonToWait(t *testing.T) {
+// TestUnreachableBackendHasNoRetryAfter, since it may never return.
+func TestUnreachableBackendHasNoRetryAfter(t *testing.T) {
 	f := &fakeCoach{err: &coaching.UnreachableError{Why: `"b": cannot reach the model`}}
 	w := request{method: "PUT", path: pathMagma + sessionA, body: sessionBody}.do(t, newTest(t, Ready, echo, coached(f)))
 	if w.Code != 503 || !strings.Contains(w.Body.String(), `\"b\": cannot reach the model`) || w.Header().Get("Retry-After") != "" {

@@ -276,7 +276,7 @@ func TestAgentdsCountersAndFacts(t *testing.T) {
 // made, since a counter of another name would only be unknown.
 func TestTheNamesAreTheServers(t *testing.T) {
 	var source string
-	for _, file := range []string{"../../scheduler/stats.go", "../../scheduler/core/stats.go", "../../server/inference/collector.go"} {
+	for _, file := range []string{"../../scheduler/stats.go", "../../scheduler/core/stats.go", "../../inference/collector.go"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

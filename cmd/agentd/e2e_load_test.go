@@ -232,7 +232,7 @@ func fixedTokens(t *testing.T, base string) {
 	r.idle()
 }
 
-func TestTimingIsInTheHeaderAndTheMetrics(t *testing.T) { eachBase(t, timing) }
+func TestHeaderAndMetricsReportTiming(t *testing.T) { eachBase(t, timing) }
 
 func timing(t *testing.T, base string) {
 	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--fixed-tokens", "3").at(base)
@@ -258,7 +258,7 @@ func TestQueueLimit(t *testing.T) { eachBase(t, queueLimit) }
 func queueLimit(t *testing.T, base string) {
 	r := serveModel(t, "--model", endlessModel(t), "--repetition-stop", "off", "--context-length", "16384", "--max-new-tokens", "6000", "--queue-limit", "2", "--constrain", "off").at(base)
 	status, answer, err := exchange("POST", r.url+"/v1/responses", body(t, "never", user(1, "a").outputs(3)))
-	if err != nil || status != 422 || !strings.Contains(answer, "--queue-limit is 2") || !strings.Contains(answer, `"loc":["body","inputs"]`) {
+	if err != nil || status != 422 || !strings.Contains(answer, "this server admits 2") || !strings.Contains(answer, `"loc":["body","inputs"]`) {
 		t.Errorf("a request that never fits got %d %s, %v", status, answer, err)
 	}
 
@@ -328,9 +328,9 @@ func clientsThatLeave(t *testing.T, base string) {
 	}
 }
 
-// TestAClientThatOnlyClosedItsSendingSideGetsTheModelsAnswer, and frees its sequences when it
+// TestHalfClosedConnectionGetsAnswer, and frees its sequences when it
 // leaves then.
-func TestAClientThatOnlyClosedItsSendingSideGetsTheModelsAnswer(t *testing.T) {
+func TestHalfClosedConnectionGetsAnswer(t *testing.T) {
 	eachBase(t, halfClosed)
 }
 
@@ -406,7 +406,7 @@ func drainFinishesWork(t *testing.T, base string) {
 	}
 }
 
-func TestSecondSignalStopsTheModelAtOnce(t *testing.T) { eachBase(t, secondSignal) }
+func TestSecondSignalStopsModelAtOnce(t *testing.T) { eachBase(t, secondSignal) }
 
 func secondSignal(t *testing.T, base string) {
 	r := serveModel(t, "--model", endlessModel(t), "--repetition-stop", "off", "--context-length", "16384", "--max-new-tokens", "6000", "--constrain", "off").at(base)

@@ -253,7 +253,7 @@ func refused(t *testing.T, r *running) {
 	}
 }
 
-func TestDeterministicAnswersDoNotDependOnWhatIsCached(t *testing.T) {
+func TestDeterministicAnswersIgnoreCache(t *testing.T) {
 	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--max-new-tokens", "64")
 	words := strings.Fields("the robot cup table kitchen move pick red blue green bring now please open door light")
 	random := rand.New(rand.NewPCG(1, 2))
@@ -280,7 +280,7 @@ func TestDeterministicAnswersDoNotDependOnWhatIsCached(t *testing.T) {
 	}
 }
 
-func TestSameRequestToAFreshServerGivesTheSameAnswers(t *testing.T) {
+func TestFreshServersGiveSameAnswers(t *testing.T) {
 	for _, arch := range []string{synth.Qwen3, synth.GPTOSS, synth.Llama} {
 		t.Run(arch, func(t *testing.T) {
 			answers := func(seed string) string {
@@ -315,7 +315,7 @@ func TestSameRequestToAFreshServerGivesTheSameAnswers(t *testing.T) {
 	}
 }
 
-func TestModelsThatCannotBeServedAreNamed(t *testing.T) {
+func TestUnservableModelsAreNamed(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "broken.gguf")
 	writeFile(t, broken, "GGUF\x03\x00\x00\x00 and then nothing")
 	text := filepath.Join(t.TempDir(), "text.gguf")

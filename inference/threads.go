@@ -1,0 +1,53 @@
+package inference
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"agentd/llama"
+)
+
+// autoThreads returns the number of physical cores, since hyper-threads slow llama.cpp down. From
+// spareCore cores on, one is left for tokenizing, planning and serving. A step of the model takes
+// 30 times as long as the work after it, so with two cores both should compute. A container's CPU
+// limit counts too.
+func autoThreads() int {
+	cores := runtime.GOMAXPROCS(0) // respects affinity and cgroup limits
+	if physical := physicalCores("/sys/devices/system/cpu"); physical > 0 {
+		cores = min(cores, physical)
+	}
+	if cores > spareCore {
+		cores--
+	}
+	return cores
+}
+
+// attention sets how attention is computed, and returns it: "shared" or "ggml" on the CPU, else
+// "device".
+func attention(gpu, ggml bool) string {
+	llama.SetSharedAttention(!ggml)
+	if gpu {
+		return "device"
+	}
+	if llama.SharedAttention() {
+		return "shared"
+	}
+	return "ggml"
+}
+
+// physicalCores counts the distinct sets of hyper-threads; 0: unknown.
+func physicalCores(root string) int {
+	files, err := filepath.Glob(filepath.Join(root, "cpu[0-9]*", "topology", "thread_siblings_list"))
+	if err != nil {
+		return 0
+	}
+	cores := map[string]bool{}
+	for _, f := range files {
+		if siblings, err := os.ReadFile(f); err == nil {
+			cores[strings.TrimSpace(string(siblings))] = true
+		}
+	}
+	return len(cores)
+}
