@@ -69,7 +69,7 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		var ends string
 		d.MaybeScanArgs(t, "ends", &ends)
 		for _, r := range ends {
-			cfg.EndTokens = append(cfg.EndTokens, Token(r))
+			cfg.EndTokens = append(cfg.EndTokens, r)
 		}
 		var err error
 		if g.core, err = New(cfg); err != nil {
@@ -246,7 +246,7 @@ func parseChoice(choose string) (c Choice, shown, rest string) {
 			}
 			for _, r := range tail {
 				c.Forced = append(c.Forced, len(c.Tokens))
-				c.Tokens = append(c.Tokens, Token(r))
+				c.Tokens = append(c.Tokens, r)
 			}
 		}
 		if choose, more = strings.CutPrefix(choose, "+"); more {
@@ -261,7 +261,7 @@ func (g *golden) event(e Event) {
 	case CandidateFinished:
 		text := ""
 		for _, t := range e.Tokens {
-			text += string(rune(t))
+			text += string(t)
 		}
 		repeated := ""
 		if e.Repeated > 0 {
