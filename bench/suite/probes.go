@@ -47,14 +47,22 @@ func (s *session) steps(ctx context.Context, m *Measured) error {
 	if m.fixed() {
 		s.say("lockstep, staggered, TTFT, KV cells")
 		if err := s.fixedSteps(ctx, m); err != nil {
-			return errors.Join(context.Cause(ctx), err)
+			return caused(ctx, err)
 		}
 	}
 	if m.constrained() {
 		s.say("constrained and unconstrained steps")
-		return errors.Join(s.constrainedSteps(ctx, m), context.Cause(ctx))
+		return caused(ctx, s.constrainedSteps(ctx, m))
 	}
 	return nil
+}
+
+// caused is an error with the cause that ended the context.
+func caused(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
 }
 
 // agent starts an agentd with other lengths and more options. stop ends it.

@@ -17,7 +17,6 @@ import (
 	"agentd/agent/format"
 	"agentd/defaultmodel"
 	"agentd/inference"
-	"agentd/llama"
 )
 
 // Model is a model file and its SHA-256 in hex. The path "" is the built-in model.
@@ -74,7 +73,7 @@ func Render(ctx context.Context, trace *Trace, path string) (err error) {
 	}
 	for i := range trace.Turns {
 		t := &trace.Turns[i]
-		t.Prompt, t.Tokens, t.Grammar = rendered[i].Text, ids(rendered[i].Tokens), rendered[i].Grammar
+		t.Prompt, t.Tokens, t.Grammar = rendered[i].Text, rendered[i].Tokens, rendered[i].Grammar
 	}
 	trace.Header.Model = sum
 	return nil
@@ -89,12 +88,4 @@ func promptOf(ctx context.Context, prompts *inference.Prompts, t *Turn) (*agent.
 		return nil, err
 	}
 	return prompts.Of(ctx, in)
-}
-
-func ids(tokens []llama.Token) []int32 {
-	list := make([]int32, len(tokens))
-	for i, id := range tokens {
-		list[i] = int32(id)
-	}
-	return list
 }

@@ -139,11 +139,7 @@ func TestRenderedTokensSpellThePrompt(t *testing.T) {
 		}
 		for i := range made.Turns {
 			turn := &made.Turns[i]
-			tokens := make([]llama.Token, len(turn.Tokens))
-			for k, id := range turn.Tokens {
-				tokens[k] = llama.Token(id)
-			}
-			if diff := cmp.Diff(turn.Prompt, m.Vocab().Detokenize(tokens, true)); diff != "" {
+			if diff := cmp.Diff(turn.Prompt, m.Vocab().Detokenize(turn.Tokens, true)); diff != "" {
 				t.Fatal(diff)
 			}
 			if err := m.ValidateGrammar(turn.Grammar); err != nil || turn.Grammar == "" {
