@@ -467,7 +467,7 @@ func TestCatalogsAreShared(t *testing.T) {
 	if len(grammars) != 2 {
 		t.Errorf("%d different grammars, want 2", len(grammars))
 	}
-	if first := piecesOf(g.asked[0].Prompt); !bytes.Contains([]byte(first[1].Text), []byte("# Tools")) {
+	if first := segmentsOf(g.asked[0].Prompt); !bytes.Contains([]byte(first[1].Text), []byte("# Tools")) {
 		t.Errorf("the prompt begins with %+v", first[:2])
 	}
 }

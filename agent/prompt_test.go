@@ -13,12 +13,12 @@ import (
 	"agentd/protocol"
 )
 
-// promptOf is the prompt of a request's only input, and its pieces.
-func promptOf(t testing.TB, a *agent.Agent, input string) (string, []format.Piece) {
+// promptOf is the prompt of a request's only input, and its segments.
+func promptOf(t testing.TB, a *agent.Agent, input string) (string, []format.Segment) {
 	t.Helper()
 	g := &script{answers: []string{"x"}}
 	run(t, a, g, request(t, input))
-	return textOf(g.asked[0].Prompt), piecesOf(g.asked[0].Prompt)
+	return textOf(g.asked[0].Prompt), segmentsOf(g.asked[0].Prompt)
 }
 
 // TestPromptsGrow: the prompt of the next turn begins with this one up to the end of the
@@ -115,8 +115,8 @@ func TestUserTextIsNeverMarkup(t *testing.T) {
 			a := newAgent(t, cfg, nil)
 			clean, cleanPieces := promptOf(t, a, strings.ReplaceAll(input, evil, "fine"))
 			dirty, dirtyPieces := promptOf(t, a, input)
-			count := func(pieces []format.Piece) (special []string) {
-				for _, p := range pieces {
+			count := func(segments []format.Segment) (special []string) {
+				for _, p := range segments {
 					if p.Special {
 						special = append(special, p.Text)
 					}

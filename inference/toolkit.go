@@ -15,7 +15,7 @@ type toolkit struct {
 	today    time.Time
 }
 
-var _ agent.Toolkit = (*toolkit)(nil)
+var _ agent.ModelAPI = (*toolkit)(nil)
 
 // newToolkit makes the toolkit of a model. Templates that print the date always see the day of now.
 // Otherwise the prompt of a request would change at midnight, and the prefix cache would miss.

@@ -3,8 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
-
-	"agentd/bench/report"
+	"strings"
 )
 
 const (
@@ -14,16 +13,14 @@ const (
 
 // writeHelp prints the page of agentbench --help.
 func writeHelp(w io.Writer) {
-	fmt.Fprint(w, `agentbench measures how many decisions a second a server makes on agent workloads: the
-same prefixes again and again, several candidates of one prompt, short structured answers.
+	fmt.Fprint(w, `agentbench measures how many decisions a second a server makes on agent workloads: prompts
+with shared prefixes, several candidates of a prompt, short structured answers.
 
 Usage
   agentbench run [options]           send a trace to a server and measure
   agentbench trace [options]         write a trace to a file
-  agentbench record [options]        record a trace of what clients ask a server
-  agentbench compare A.json B.json   hold the results of two arms against each other
-  agentbench report FILE.json…       show results as a table and as an HTML page
-  agentbench suite [options]         the standard comparison, of make bench
+  agentbench compare FILE.json…      show results side by side, and plots
+  agentbench suite [options]         the standard comparison of make bench
   agentbench version                 print the version
 
 Each command has a page: agentbench run --help.
@@ -33,8 +30,7 @@ Examples
   agentbench run --url http://127.0.0.1:8888 --trace t.jsonl --fixed-tokens 32 --out a.json
   agentbench run --target llama-server --url http://127.0.0.1:8080 --trace t.jsonl \
       --fixed-tokens 32 --out b.json
-  agentbench compare a.json b.json --fail-under ratio=1.7
-  agentbench report a.json b.json --html report.html
+  agentbench compare a.json b.json --plots plots.svg
 `)
 }
 
@@ -68,8 +64,22 @@ func writeOption(w io.Writer, o option) {
 		fmt.Fprintln(w, flag)
 		flag = ""
 	}
-	for _, line := range report.Wrap(text, helpWidth-helpIndent) {
+	for _, line := range wrap(text, helpWidth-helpIndent) {
 		fmt.Fprintf(w, "%-*s%s\n", helpIndent, flag, line)
 		flag = ""
 	}
+}
+
+// wrap breaks text into lines of at most width bytes.
+func wrap(text string, width int) []string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		line = strings.TrimLeft(line+" "+word, " ")
+	}
+	return append(lines, line)
 }
