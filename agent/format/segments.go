@@ -10,7 +10,7 @@ import (
 // splitter finds the texts of special tokens.
 type splitter struct {
 	byFirst [256][]string // longest first
-	cache   sync.Map      // of markup: string to []Piece
+	cache   sync.Map      // of markup: string to []Segment
 }
 
 func newSplitter(specials []string) *splitter {
@@ -37,8 +37,8 @@ func (s *splitter) at(text string, i int) string {
 }
 
 // split cuts a text at its special tokens.
-func (s *splitter) split(text string) []Piece {
-	var pieces []Piece
+func (s *splitter) split(text string) []Segment {
+	var segments []Segment
 	start := 0
 	for i := 0; i < len(text); {
 		special := s.at(text, i)
@@ -47,26 +47,26 @@ func (s *splitter) split(text string) []Piece {
 			continue
 		}
 		if start < i {
-			pieces = append(pieces, Piece{Text: text[start:i]})
+			segments = append(segments, Segment{Text: text[start:i]})
 		}
-		pieces = append(pieces, Piece{Text: special, Special: true})
+		segments = append(segments, Segment{Text: special, Special: true})
 		i += len(special)
 		start = i
 	}
 	if start < len(text) {
-		pieces = append(pieces, Piece{Text: text[start:]})
+		segments = append(segments, Segment{Text: text[start:]})
 	}
-	return pieces
+	return segments
 }
 
 // markup is split for the fixed texts of a format.
-func (s *splitter) markup(text string) []Piece {
-	if pieces, ok := s.cache.Load(text); ok {
-		return pieces.([]Piece)
+func (s *splitter) markup(text string) []Segment {
+	if segments, ok := s.cache.Load(text); ok {
+		return segments.([]Segment)
 	}
-	pieces := s.split(text)
-	s.cache.Store(text, pieces)
-	return pieces
+	segments := s.split(text)
+	s.cache.Store(text, segments)
+	return segments
 }
 
 // builder puts a prompt together from fixed texts of the format, in which
@@ -90,20 +90,20 @@ func (b *builder) markup(text string) {
 // plain appends text of others.
 func (b *builder) plain(text string) { b.text = append(b.text, text...) }
 
-// prompt is what was built. Its pieces share the text's memory.
+// prompt is what was built. Its segments share the text's memory.
 func (b *builder) prompt() *Prompt {
 	text := string(b.text)
-	pieces := make([]Piece, 0, 2*len(b.special)+1)
+	segments := make([]Segment, 0, 2*len(b.special)+1)
 	at := 0
 	for _, span := range b.special {
 		if at < span[0] {
-			pieces = append(pieces, Piece{Text: text[at:span[0]]})
+			segments = append(segments, Segment{Text: text[at:span[0]]})
 		}
-		pieces = append(pieces, Piece{Text: text[span[0]:span[1]], Special: true})
+		segments = append(segments, Segment{Text: text[span[0]:span[1]], Special: true})
 		at = span[1]
 	}
 	if at < len(text) {
-		pieces = append(pieces, Piece{Text: text[at:]})
+		segments = append(segments, Segment{Text: text[at:]})
 	}
-	return &Prompt{Text: text, Pieces: pieces}
+	return &Prompt{Text: text, Segments: segments}
 }
