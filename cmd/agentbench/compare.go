@@ -5,19 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"agentd/bench/report"
 	"agentd/bench/result"
+	"agentd/internal/options"
 )
 
 // compare is the subcommand that shows results side by side.
 func (p *program) compare(_ context.Context, args []string) error {
-	const group = "Options"
+	option := options.In("Options")
 	plots := ""
-	c := command{
-		name:  "compare",
-		files: true,
-		page: `agentbench compare shows results side by side: a column for each server and load, with the
+	c := options.Command{
+		Name:      "agentbench compare",
+		Arguments: true,
+		Intro: `agentbench compare shows results side by side: a column for each server and load, with the
 medians of the repeats. Results with the same name are repeats. Two columns of the same load
 get a ratio, which is above 1 where the first one is better.
 
@@ -27,10 +29,9 @@ Usage
 Example
   agentbench compare agentd-*.json llama-*.json --plots plots.svg
 `,
-		groups:  []string{group},
-		options: []option{{"plots", group, "FILE.svg", "Write a page of plots. An older one is replaced.", text{&plots}}},
+		Options: []options.Option{option("plots", "FILE.svg", "Write a page of plots. An older one is replaced.", options.Text(&plots))},
 	}
-	_, paths, err := c.parse(args, p.stdout)
+	_, paths, err := c.Parse(args, os.LookupEnv, p.stdout)
 	if err != nil {
 		return err
 	}

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os/signal"
-	"runtime"
 	"syscall"
 
+	"agentd/internal/options"
 	"agentd/internal/version"
 )
 
@@ -32,14 +32,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		writeHelp(stdout)
 		return nil
 	case "version", "--version":
-		fmt.Fprintf(stdout, "agentbench %s (%s, %s, %s/%s)\n", version.Release, version.Commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		fmt.Fprintln(stdout, version.Line("agentbench"))
 		return nil
 	}
 	command, ok := commands[name]
 	if !ok {
 		return fmt.Errorf("unknown command %q; want run, trace, compare, suite, version or help", name)
 	}
-	if err := command(ctx, rest); err != nil && !errors.Is(err, errDone) {
+	if err := command(ctx, rest); err != nil && !errors.Is(err, options.ErrDone) {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil

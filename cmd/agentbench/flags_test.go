@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"agentd/internal/options"
 )
 
 func TestInvalidOptionsNameTheFlagAndTheFix(t *testing.T) {
@@ -22,12 +24,12 @@ func TestInvalidOptionsNameTheFlagAndTheFix(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"", "a command is missing; want run, trace"},
 		{"serve", `unknown command "serve"; want run`},
-		{"run --speed 1", "option --speed is unknown; agentbench run --help lists the options"},
+		{"run --fastest 1", "option --fastest is unknown; agentbench run --help lists the options"},
 		{"run " + url + " more", `unexpected argument "more"`},
 		{"run", "--url: is missing"},
 		{"run --url 127.0.0.1:8888", "--url: "},
 		{"run --url http://a:b@host", "use --token-file"},
-		{"run " + url + " --target vllm", `--target: got "vllm", want one of: agentd, llama-server`},
+		{"run " + url + " --target vllm", `--target: got "vllm", want one of agentd, llama-server`},
 		{"run " + url + " --mode n", "--mode: is for --target llama-server"},
 		{"run " + url + " --fixed-tokens 0", `--fixed-tokens: got "0", want a whole number from 1`},
 		{"run " + url + " --fixed-tokens 8 --max-tokens 9", "--max-tokens: --fixed-tokens sets the length"},
@@ -71,7 +73,7 @@ func TestInvalidOptionsNameTheFlagAndTheFix(t *testing.T) {
 
 func TestHelpPagesFitATerminal(t *testing.T) {
 	c := newMeasureConfig()
-	pages := map[string][]option{"": nil, "run": c.command().options, "trace": c.Trace.options(), "compare": nil, "suite": nil}
+	pages := map[string][]options.Option{"": nil, "run": c.command().Options, "trace": c.Trace.options(), "compare": nil, "suite": nil}
 	for name, opts := range pages {
 		args := []string{"--help"}
 		if name != "" {
@@ -84,8 +86,8 @@ func TestHelpPagesFitATerminal(t *testing.T) {
 			}
 		}
 		for _, o := range opts {
-			if !strings.Contains(page, "--"+o.name) {
-				t.Errorf("%s: the page has no --%s", name, o.name)
+			if !strings.Contains(page, "--"+o.Name) {
+				t.Errorf("%s: the page has no --%s", name, o.Name)
 			}
 		}
 		if !strings.Contains(page, "Usage") {

@@ -14,6 +14,7 @@ import (
 	"agentd/bench/report"
 	"agentd/bench/result"
 	"agentd/bench/target"
+	"agentd/internal/options"
 	"agentd/internal/version"
 )
 
@@ -46,48 +47,48 @@ func newMeasureConfig() *measureConfig {
 	return c
 }
 
-// Headings of its help page.
-const (
-	groupTarget   = "Server"
-	groupLoad     = "Load"
-	groupDecoding = "Decoding, equal on every server"
-	groupResult   = "Result"
+// Groups of its options.
+var (
+	inTarget   = options.In("Server")
+	inLoad     = options.In("Load")
+	inDecoding = options.In("Decoding, equal on every server")
+	inResult   = options.In("Result")
 )
 
 // loadOptions must be equal in a comparison.
-func (c *measureConfig) loadOptions() []option {
+func (c *measureConfig) loadOptions() []options.Option {
 	o := &c.Load
-	return []option{
-		{"rate", groupLoad, "X", "Requests a second at random (Poisson) times, whatever became of earlier ones. 0: a closed loop, in which an agent sends its next turn after the answer to the one before.", fraction{&o.Rate, 0, maxRate}},
-		{"duration", groupLoad, "TIME", "Send nothing more after this time. 0s: send the whole trace.", duration{&o.Duration}},
+	return []options.Option{
+		inLoad("rate", "X", "Requests a second at random (Poisson) times, whatever became of earlier ones. 0: a closed loop, in which an agent sends its next turn after the answer to the one before.", options.Float(&o.Rate, 0, maxRate)),
+		inLoad("duration", "TIME", "Send nothing more after this time. 0s: send the whole trace.", options.Duration(&o.Duration, 0, maxDuration)),
 
-		{"fixed-tokens", groupDecoding, "N", "Exact length of every candidate, without a grammar, so that random weights are a fair load. agentd needs the same --fixed-tokens N.", integer{&o.Target.FixedTokens, 1, maxLength}},
-		{"max-tokens", groupDecoding, "N", "Longest candidate that ends by itself. agentd needs --max-new-tokens N.", integer{&c.MaxTokens, 1, maxLength}},
-		{"greedy", groupDecoding, "", "Decode deterministically. Otherwise temperature is 1 without top-k, top-p and min-p; agentd needs --temperature 1 --top-p 1 --top-k 0 --min-p 0 for that.", toggle{&o.Target.Greedy}},
-		{"seed", groupDecoding, "N", "Seed of candidates and of random times.", seed{&o.Target.Seed}},
-		{"slo", groupResult, "TIME", "Bound on the latency of a request, for goodput. 0s: none.", duration{&o.Bound}},
+		inDecoding("fixed-tokens", "N", "Exact length of every candidate, without a grammar, so that random weights are a fair load. agentd needs the same --fixed-tokens N.", options.Int(&o.Target.FixedTokens, 1, maxLength)),
+		inDecoding("max-tokens", "N", "Longest candidate that ends by itself. agentd needs --max-new-tokens N.", options.Int(&c.MaxTokens, 1, maxLength)),
+		inDecoding("greedy", "", "Decode deterministically. Otherwise temperature is 1 without top-k, top-p and min-p; agentd needs --temperature 1 --top-p 1 --top-k 0 --min-p 0 for that.", options.Bool(&o.Target.Greedy)),
+		inDecoding("seed", "N", "Seed of candidates and of random times.", options.Uint64(&o.Target.Seed)),
+		inResult("slo", "TIME", "Bound on the latency of a request, for goodput. 0s: none.", options.Duration(&o.Bound, 0, maxDuration)),
 	}
 }
 
-func (c *measureConfig) options() []option {
-	opts := []option{
-		{"target", groupTarget, "KIND", "agentd, or llama-server, which gets the tokens of agentd's prompts.", choice{&c.Target, []string{agentd, llamaServer}}},
-		{"url", groupTarget, "URL", "The server, such as http://127.0.0.1:8888.", text{&c.URL}},
-		{"token-file", groupTarget, "FILE", "File with the bearer token or API key.", text{&c.TokenFile}},
-		{"mode", groupTarget, "MODE", "Candidates of a turn at llama-server: n sends one request for all, separate one for each.", choice{&c.Mode, []string{string(target.ModeN), string(target.ModeSeparate)}}},
+func (c *measureConfig) options() []options.Option {
+	opts := []options.Option{
+		inTarget("target", "KIND", "agentd, or llama-server, which gets the tokens of agentd's prompts.", options.Choice(&c.Target, []string{agentd, llamaServer}, nil)),
+		inTarget("url", "URL", "The server, such as http://127.0.0.1:8888.", options.Text(&c.URL)),
+		inTarget("token-file", "FILE", "File with the bearer token or API key.", options.Text(&c.TokenFile)),
+		inTarget("mode", "MODE", "Candidates of a turn at llama-server: n sends one request for all, separate one for each.", options.Choice(&c.Mode, []string{string(target.ModeN), string(target.ModeSeparate)}, nil)),
 	}
 	return append(append(append(opts, c.Trace.options()...), c.loadOptions()...),
-		option{"sample-every", groupResult, "TIME", "How often the server's counters are read. 0s: at both ends only.", duration{&c.Load.SampleEvery}},
-		option{"name", groupResult, "NAME", "Name of the result: results with the same name are repeats. Default: the target.", text{&c.Name}},
-		option{"out", groupResult, "FILE.json", "Write the result for agentbench compare. The file must not exist.", text{&c.Out}},
-		option{"note", groupResult, "TEXT", "Facts of the server's machine for the result, such as its GPU.", text{&c.Note}},
+		inResult("sample-every", "TIME", "How often the server's counters are read. 0s: at both ends only.", options.Duration(&c.Load.SampleEvery, 0, maxDuration)),
+		inResult("name", "NAME", "Name of the result: results with the same name are repeats. Default: the target.", options.Text(&c.Name)),
+		inResult("out", "FILE.json", "Write the result for agentbench compare. The file must not exist.", options.Text(&c.Out)),
+		inResult("note", "TEXT", "Facts of the server's machine for the result, such as its GPU.", options.Text(&c.Note)),
 	)
 }
 
-func (c *measureConfig) command() *command {
-	return &command{
-		name: "run",
-		page: `agentbench run sends a trace to a server and measures decisions/s, output tok/s, TTFT, TPOT,
+func (c *measureConfig) command() *options.Command {
+	return &options.Command{
+		Name: "agentbench run",
+		Intro: `agentbench run sends a trace to a server and measures decisions/s, output tok/s, TTFT, TPOT,
 E2EL, goodput, failures, and prompt tokens sent, computed and unique.
 
 Usage
@@ -99,7 +100,7 @@ Examples
   agentbench run --target llama-server --url http://127.0.0.1:8080 --trace t.jsonl \
       --mode separate --fixed-tokens 32 --out b.json
 `,
-		tail: `How it counts
+		Outro: `How it counts
   Decisions are candidates that ended well, a second of the span from the first intended send
   to the last answer. agentd reports them as completed. At llama-server they ended by
   themselves within the grammar. With --fixed-tokens texts are not parsed. Latency counts from
@@ -109,19 +110,18 @@ Examples
 Signals
   SIGINT or SIGTERM ends the run. What was measured before is printed and written.
 `,
-		groups:  []string{groupTarget, groupTrace, groupSynthetic, groupLoad, groupDecoding, groupResult},
-		options: c.options(),
+		Options: c.options(),
 	}
 }
 
 // check checks the options against each other.
-func (c *measureConfig) check(given map[string]bool) error {
+func (c *measureConfig) check(given options.Origins) error {
 	switch {
 	case c.URL == "":
 		return errors.New("--url: is missing; name the server, such as http://127.0.0.1:8888")
-	case c.Target == agentd && given["mode"]:
+	case c.Target == agentd && given["mode"] != "":
 		return errors.New("--mode: is for --target llama-server; remove it")
-	case given["fixed-tokens"] && given["max-tokens"]:
+	case given["fixed-tokens"] != "" && given["max-tokens"] != "":
 		return errors.New("--max-tokens: --fixed-tokens sets the length already; remove one of the two")
 	}
 	if u, err := url.Parse(c.URL); err == nil && u.User != nil {
@@ -143,8 +143,8 @@ func (c *measureConfig) check(given map[string]bool) error {
 func (c *measureConfig) equal() map[string]string {
 	list := map[string]string{}
 	for _, o := range c.loadOptions() {
-		if o.name != "rate" { // the load has it
-			list[o.name] = o.value.String()
+		if o.Name != "rate" { // the load has it
+			list[o.Name] = o.Value.String()
 		}
 	}
 	return list
@@ -178,7 +178,7 @@ func (c *measureConfig) open() (target.Target, error) {
 // measure is the subcommand that measures a server.
 func (p *program) measure(ctx context.Context, args []string) (err error) {
 	c := newMeasureConfig()
-	given, _, err := c.command().parse(args, p.stdout)
+	given, _, err := c.command().Parse(args, os.LookupEnv, p.stdout)
 	if err != nil {
 		return err
 	}

@@ -9,12 +9,13 @@ import (
 	"strings"
 
 	"agentd/bench/workload"
+	"agentd/internal/options"
 )
 
-// Headings of the options of a trace.
-const (
-	groupTrace     = "Trace (a file, or generated)"
-	groupSynthetic = "Synthetic traces"
+// Groups of the options of a trace.
+var (
+	inTrace     = options.In("Trace (a file, or generated)")
+	inSynthetic = options.In("Synthetic traces")
 )
 
 // source is where a trace comes from, and the model that renders it.
@@ -30,37 +31,39 @@ const builtin = "default"
 func newSource() source { return source{Generate: workload.Defaults(workload.Synthetic)} }
 
 // generator are the options of a generated trace. The generator checks their bounds.
-func (s *source) generator() []option {
+func (s *source) generator() []options.Option {
 	g := &s.Generate
-	number := func(p *int) value { return integer{p, 0, math.MaxInt32} }
-	return []option{
-		{"kind", groupTrace, "KIND", "synthetic: random words. household: conversations of the simulated household that the default model is trained for.", choice{&g.Kind, []string{workload.Synthetic, workload.Household}}},
-		{"trace-seed", groupTrace, "N", "Seed of the trace: the same number gives the same trace.", seed{&g.Seed}},
-		{"agents", groupTrace, "N", "Agents that ask at the same time.", number(&g.Agents)},
-		{"turns", groupTrace, "N", "Turns of each agent. Its history grows with every turn.", number(&g.Turns)},
-		{"candidates", groupTrace, "N", "Candidates of each turn, its num_outputs.", number(&g.Candidates)},
-		{"groups", groupTrace, "N", "Groups of agents. Agents of a group share rules and tools, and so a prompt prefix.", number(&g.Groups)},
+	number := func(p *int) options.Value { return options.Int(p, 0, math.MaxInt32) }
+	return []options.Option{
+		inTrace("kind", "KIND", "synthetic: random words. household: conversations of the simulated household that the default model is trained for.", options.Choice(&g.Kind, []string{workload.Synthetic, workload.Household}, nil)),
+		inTrace("trace-seed", "N", "Seed of the trace: the same number gives the same trace.", options.Uint64(&g.Seed)),
+		inTrace("agents", "N", "Agents that ask at the same time.", number(&g.Agents)),
+		inTrace("turns", "N", "Turns of each agent. Its history grows with every turn.", number(&g.Turns)),
+		inTrace("candidates", "N", "Candidates of each turn, its num_outputs.", number(&g.Candidates)),
+		inTrace("groups", "N", "Groups of agents. Agents of a group share rules and tools, and so a prompt prefix.", number(&g.Groups)),
 
-		{"tools", groupSynthetic, "N", fmt.Sprintf("Tools of an agent, at most %d.", workload.MaxTools), number(&g.Tools)},
-		{"system-words", groupSynthetic, "N", "Words of the rules, which a group shares.", number(&g.SystemWords)},
-		{"observation-words", groupSynthetic, "N", "Words of each instruction and observation.", number(&g.ObservationWords)},
-		{"output-words", groupSynthetic, "N", "Words of each decision in the history.", number(&g.OutputWords)},
+		inSynthetic("tools", "N", fmt.Sprintf("Tools of an agent, at most %d.", workload.MaxTools), number(&g.Tools)),
+		inSynthetic("system-words", "N", "Words of the rules, which a group shares.", number(&g.SystemWords)),
+		inSynthetic("observation-words", "N", "Words of each instruction and observation.", number(&g.ObservationWords)),
+		inSynthetic("output-words", "N", "Words of each decision in the history.", number(&g.OutputWords)),
 	}
 }
 
-func (s *source) options() []option {
-	file := []option{
-		{"trace", groupTrace, "FILE", "Trace of agentbench trace, instead of a generated one.", text{&s.File}},
-		{"model", groupTrace, "FILE", "GGUF file whose vocabulary and template render the prompts, or default for the model inside agentd. llama-server needs it, unless the trace is rendered.", text{&s.Model}},
+func (s *source) options() []options.Option {
+	file := []options.Option{
+		inTrace("trace", "FILE", "Trace of agentbench trace, instead of a generated one.", options.Text(&s.File)),
+		inTrace("model", "FILE", "GGUF file whose vocabulary and template render the prompts, or default for the model inside agentd. llama-server needs it, unless the trace is rendered.", options.Text(&s.Model)),
 	}
 	return append(file, s.generator()...)
 }
 
 // check checks the options against each other and sets those of the kind.
-func (s *source) check(given map[string]bool) error {
+func (s *source) check(given options.Origins) error {
 	if s.File != "" {
-		if name := firstGiven(s.generator(), given); name != "" {
-			return fmt.Errorf("--%s: is for a generated trace, and --trace names a file; remove one of the two", name)
+		for _, o := range s.generator() {
+			if given[o.Name] != "" {
+				return fmt.Errorf("--%s: is for a generated trace, and --trace names a file; remove one of the two", o.Name)
+			}
 		}
 		return nil
 	}
@@ -74,7 +77,7 @@ func (s *source) check(given map[string]bool) error {
 			{"tools", &s.Generate.Tools, own.Tools}, {"system-words", &s.Generate.SystemWords, own.SystemWords},
 			{"observation-words", &s.Generate.ObservationWords, own.ObservationWords}, {"output-words", &s.Generate.OutputWords, own.OutputWords},
 		} {
-			if given[x.name] {
+			if given[x.name] != "" {
 				return fmt.Errorf("--%s: is for --kind %s; remove one of the two", x.name, workload.Synthetic)
 			}
 			*x.p = x.value

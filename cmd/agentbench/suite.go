@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
 
 	"agentd/bench/suite"
+	"agentd/internal/options"
 	"agentd/internal/version"
 )
 
@@ -25,17 +27,17 @@ type suiteConfig struct {
 }
 
 // command is the command line of agentbench suite, with the defaults of s.
-func (s *suiteConfig) command() *command {
-	const group = "Options"
+func (s *suiteConfig) command() *options.Command {
+	option := options.In("Options")
 	loads, usual := suite.Names()
 	*s = suiteConfig{
 		Loads:  strings.Join(usual, ","),
 		Agentd: "./agentd", Bin: filepath.Join("bench", "bin"), Out: filepath.Join("bench", "results"),
 		Threads: min(runtime.NumCPU(), runtime.GOMAXPROCS(0)),
 	}
-	return &command{
-		name: "suite",
-		page: `agentbench suite does the standard comparison on this machine: agentd with llama.cpp's
+	return &options.Command{
+		Name: "agentbench suite",
+		Intro: `agentbench suite does the standard comparison on this machine: agentd with llama.cpp's
 llama-server in the best of several settings, and with a reference estimate from the speeds
 of llama-batched-bench. It starts all servers itself, each repeat a fresh one, in turns, and
 writes tables with a goal for each figure. make bench builds everything and calls it.
@@ -51,7 +53,7 @@ Examples
   agentbench suite --quick --loads household
       about 2 minutes
 `,
-		tail: `Files, in a directory of their own for each comparison
+		Outro: `Files, in a directory of their own for each comparison
   suite.md and suite.json    the tables, and all figures
   LOAD.svg                   plots of all repeats of a load
   LOAD-SERVER-N.json         each repeat, for agentbench compare
@@ -60,16 +62,15 @@ Examples
 Signals
   SIGINT or SIGTERM ends the suite and its servers. What was measured before is written.
 `,
-		groups: []string{group},
-		options: []option{
-			{"quick", group, "", "A look: fewer turns, one repeat, fewer settings. Its figures are not precise.", toggle{&s.Quick}},
-			{"loads", group, "LIST", "Loads to measure: all, or some of " + strings.Join(loads, ", ") + ".", text{&s.Loads}},
-			{"repeats", group, "N", "Repeats of each server. Default: 5, or 1 with --quick.", integer{&s.Repeats, 1, maxRepeats}},
-			{"threads", group, "N", "Threads of the model on all sides.", integer{&s.Threads, 1, maxThreads}},
-			{"agentd", group, "FILE", "agentd, of make agentd.", text{&s.Agentd}},
-			{"agentd-args", group, "ARGS", "More options of agentd, separated by spaces.", text{&s.AgentdArgs}},
-			{"peers", group, "DIR", "Directory with llama-server and llama-batched-bench, of make peers.", text{&s.Bin}},
-			{"out", group, "DIR", "Directory in which the results get a directory.", text{&s.Out}},
+		Options: []options.Option{
+			option("quick", "", "A look: fewer turns, one repeat, fewer settings. Its figures are not precise.", options.Bool(&s.Quick)),
+			option("loads", "LIST", "Loads to measure: all, or some of "+strings.Join(loads, ", ")+".", options.Text(&s.Loads)),
+			option("repeats", "N", "Repeats of each server. Default: 5, or 1 with --quick.", options.Int(&s.Repeats, 1, maxRepeats)),
+			option("threads", "N", "Threads of the model on all sides.", options.Int(&s.Threads, 1, maxThreads)),
+			option("agentd", "FILE", "agentd, of make agentd.", options.Text(&s.Agentd)),
+			option("agentd-args", "ARGS", "More options of agentd, separated by spaces.", options.Text(&s.AgentdArgs)),
+			option("peers", "DIR", "Directory with llama-server and llama-batched-bench, of make peers.", options.Text(&s.Bin)),
+			option("out", "DIR", "Directory in which the results get a directory.", options.Text(&s.Out)),
 		},
 	}
 }
@@ -77,7 +78,7 @@ Signals
 // suite is the subcommand for the standard comparison.
 func (p *program) suite(ctx context.Context, args []string) error {
 	var s suiteConfig
-	if _, _, err := s.command().parse(args, p.stdout); err != nil {
+	if _, _, err := s.command().Parse(args, os.LookupEnv, p.stdout); err != nil {
 		return err
 	}
 	o, err := s.open(p)

@@ -9,16 +9,17 @@ import (
 
 	"agentd/bench/result"
 	"agentd/bench/workload"
+	"agentd/internal/options"
 )
 
-const groupFiles = "Files"
+var inFiles = options.In("Files")
 
 // trace is the subcommand that writes a trace.
 func (p *program) trace(ctx context.Context, args []string) error {
 	s, out := newSource(), ""
-	c := command{
-		name: "trace",
-		page: `agentbench trace writes a trace: the inputs of agents, turn by turn, the same for every
+	c := options.Command{
+		Name: "agentbench trace",
+		Intro: `agentbench trace writes a trace: the inputs of agents, turn by turn, the same for every
 server. With --model it also has the prompts and tokens that agentd gives to that model, for
 other servers.
 
@@ -29,10 +30,9 @@ Examples
   agentbench trace --agents 16 --turns 6 --candidates 4 --model m.gguf --out t.jsonl
   agentbench trace --kind household --model default --out house.jsonl
 `,
-		groups:  []string{groupTrace, groupSynthetic, groupFiles},
-		options: append(s.options(), option{"out", groupFiles, "FILE", "File to write; it must not exist.", text{&out}}),
+		Options: append(s.options(), inFiles("out", "FILE", "File to write; it must not exist.", options.Text(&out))),
 	}
-	given, _, err := c.parse(args, p.stdout)
+	given, _, err := c.Parse(args, os.LookupEnv, p.stdout)
 	if err != nil {
 		return err
 	}
