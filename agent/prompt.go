@@ -35,10 +35,10 @@ func (a *Agent) tokenize(ctx context.Context, request *generation.Request, promp
 
 // Prompt is the input of the model for one input of the agent.
 type Prompt struct {
-	Text    string // with special tokens as text, as in full_prompt of internal steps
-	Segments  []format.Segment
-	Tokens  []generation.Token
-	Grammar string // GBNF, root rule "root"; "": no constraint
+	Text     string // with special tokens as text, as in full_prompt of internal steps
+	Segments []format.Segment
+	Tokens   []generation.Token
+	Grammar  string // GBNF, root rule "root"; "": no constraint
 }
 
 // Prompt renders the prompt of an input and generates nothing. An input that needs no model is an

@@ -21,7 +21,7 @@ type words struct {
 var known struct {
 	sync.Mutex
 	segments []format.Segment
-	tokens map[format.Segment]generation.Token
+	tokens   map[format.Segment]generation.Token
 }
 
 // tokenOf returns the token of a segment.

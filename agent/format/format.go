@@ -1,6 +1,6 @@
 // Package format turns inputs of the full-history agent into prompts in a
-// model's native form, says by a grammar what the model may answer, and reads
-// its answer back into a decision.
+// model's native form. A grammar constrains the answer, which is parsed into a
+// decision.
 //
 // Formats are pure: everything they need of a loaded model comes through
 // [ModelAPI], and the same input always gives the same prompt.

@@ -47,9 +47,9 @@ func (v *fakeVocab) LongestPiece() int     { return 1 }
 
 func TestBOSStandsOnceWhereTheModelWantsIt(t *testing.T) {
 	for name, test := range map[string]struct {
-		wanted bool
+		wanted   bool
 		segments []format.Segment
-		want   []generation.Token
+		want     []generation.Token
 	}{
 		"added":              {true, []format.Segment{{Text: "a"}}, []generation.Token{fakeBOS, 'a'}},
 		"added to nothing":   {true, nil, []generation.Token{fakeBOS}},
