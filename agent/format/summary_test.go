@@ -130,7 +130,7 @@ func TestSummaryPromptsEqualTheTemplates(t *testing.T) {
 	}
 }
 
-// beforeText is what stands before an answer under each setup.
+// beforeText precedes an answer under each setup.
 var beforeText = map[string][]string{
 	"hermes": {""}, "hermes, thinking": {"<think>\nhmm {\n</think>\n\n"}, "tagged": {""}, "tagged, thinking": {"hmm {\n</think>\n\n"},
 	"gpt-oss": {

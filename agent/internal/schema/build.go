@@ -8,7 +8,7 @@ import (
 	"agentd/protocol"
 )
 
-// rule is what some schemas that hold together admit.
+// rule holds the values that all of some schemas admit.
 type rule struct {
 	set    []*node
 	any    bool   // every value
@@ -105,7 +105,7 @@ func (d *Document) maker(o Options) *maker {
 	return &maker{Document: d, Options: o, rules: map[string]*rule{}, expander: expander{left: maxParts}}
 }
 
-// rule is the rule of a set of schemas, nil where they admit nothing. It is made later.
+// rule returns the rule of a set of schemas, nil if they admit nothing. finish builds it.
 func (m *maker) rule(set ...*node) *rule {
 	set, possible := simplified(set)
 	if !possible {
@@ -126,7 +126,7 @@ func (m *maker) rule(set ...*node) *rule {
 	return r
 }
 
-// finish makes all rules that are asked for, and finds those that admit something.
+// finish builds all rules in the queue and marks those that admit a value.
 func (m *maker) finish() {
 	for done := 0; done < len(m.queue); { // a rule that is built adds others
 		r := m.queue[done]
@@ -145,7 +145,7 @@ func (m *maker) finish() {
 	}
 }
 
-// build makes one rule; whole reports whether it is that of the whole document.
+// build builds one rule; whole reports whether it is that of the whole document.
 func (m *maker) build(r *rule, whole bool) {
 	r.built = true
 	if r.given != "" || r.any && (!whole || !m.Object && len(m.Extra) == 0) {
