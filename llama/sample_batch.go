@@ -64,7 +64,7 @@ func (c *Context) SampleBatch(samplers []*Sampler, rows [][]float32, out []Sampl
 			continue
 		}
 		if token := t.tokens[at]; token >= 0 {
-			out[i].Token = token
+			out[i].Token = Token(token) //nolint:unconvert // cgo gives llama_token a type of its own
 		} else {
 			out[i].Err = s.failure(C.int(token))
 		}
