@@ -119,7 +119,7 @@ func feed(t testing.TB, c *Context, seq SeqID, tokens []Token) []float32 {
 	return append([]float32(nil), row...)
 }
 
-// accepts says whether a grammar takes a whole text, token by token.
+// accepts reports whether a grammar accepts a whole text, token by token.
 func accepts(t testing.TB, m *Model, gbnf, text string) bool {
 	t.Helper()
 	s, err := m.NewSampler(SamplerConfig{Grammar: gbnf})

@@ -23,7 +23,7 @@ type Threads struct {
 	trial trial
 }
 
-// StepCost is what a step took.
+// StepCost is the time of a step.
 type StepCost struct {
 	Rows int           // computed tokens
 	Time time.Duration // to compute and sample them
