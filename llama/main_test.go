@@ -15,6 +15,10 @@ func TestMain(m *testing.M) {
 	if kind := os.Getenv(crashVariable); kind != "" {
 		crash(kind)
 	}
+	if file := os.Getenv(waitsVariable); file != "" {
+		printWaits(file)
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 
