@@ -55,17 +55,16 @@ cuda_runtime() {
 	local home lib path
 	home=$("$here/cuda-toolkit.sh" --find) || die "dist: CUDA_RUNTIME=on needs the CUDA toolkit; make cuda-toolkit installs one"
 	mkdir -p "$stage/LICENSES/cuda"
-	for lib in $(readelf -d "$stage/lib/libggml-cuda.so" | sed -nE 's/.*\(NEEDED\).*\[(lib(cudart|cublas)\.so.*)\]/\1/p'); do
-		for lib in "$lib" "${lib/libcublas/libcublasLt}"; do
-			path=$(find -L "$home/lib64" "$home/lib" -maxdepth 1 -name "$lib" -print -quit 2>/dev/null)
-			[[ $path ]] || die "dist: $home has no $lib"
-			install -m 755 "$path" "$stage/lib/$lib"
-		done
+	# The plugin needs cuBLAS, and that its other half.
+	readelf -d "$stage/lib/libggml-cuda.so" | sed -nE 's/.*\(NEEDED\).*\[(lib(cudart|cublas)\.so.*)\]/\1/p' | sed '/cublas/{p; s/cublas/cublasLt/}' | while read -r lib; do
+		path=$(find -L "$home/lib64" "$home/lib" -maxdepth 1 -name "$lib" -print -quit 2>/dev/null || true)
+		[[ $path ]] || die "dist: $home has no $lib"
+		install -m 755 "$path" "$stage/lib/$lib"
 	done
 	find -L "$home/licenses" "$home/EULA.txt" "$home/LICENSE" -type f -iregex '.*/\(eula\|license\)[^/]*' 2>/dev/null | while read -r path; do
-		path_in=${path#"$home/"}
-		install -m 644 "$path" "$stage/LICENSES/cuda/${path_in//\//-}"
-	done
+		lib=${path#"$home/"}
+		install -m 644 "$path" "$stage/LICENSES/cuda/${lib//\//-}"
+	done || true
 	[[ -n $(ls "$stage/LICENSES/cuda") ]] || die "dist: $home has no licence text"
 }
 
