@@ -64,7 +64,7 @@ func (c *Context) SampleBatch(samplers []*Sampler, rows [][]float32, out []Sampl
 			continue
 		}
 		if token := t.tokens[at]; token >= 0 {
-			out[i].Token = Token(token)
+			out[i].Token = token
 		} else {
 			out[i].Err = s.failure(C.int(token))
 		}

@@ -40,6 +40,7 @@ func setWaiting() error {
 	case filepath.Base(self) != filepath.Base(name):
 		err = fmt.Errorf("%s was started by %s", os.Args[0], self) // a loader, which would load the first argument
 	default:
+		//nolint:gosec // this program starts itself again
 		err = syscall.Exec(self, os.Args, append(os.Environ(), ompSettings[0]+"="+ompSpin))
 	}
 	return fmt.Errorf("set %s=%s: without it agentd is slow beside other busy programs: %w", ompSettings[0], ompSpin, err)

@@ -80,7 +80,7 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 	case "submit":
 		job := Request{ID: RequestID(number("id", 0)), N: number("n", 1), MaxNew: number("max", 4), MinRepeat: number("repeat", 0), IsolateLast: d.HasArg("isolatelast")}
 		for _, r := range d.Input {
-			job.Prompt = append(job.Prompt, Token(r))
+			job.Prompt = append(job.Prompt, r)
 		}
 		if err := g.core.Submit(job); err != nil {
 			g.printf("%v", err)
@@ -179,7 +179,7 @@ func (g *golden) rows(plan *Plan) {
 		first, text := plan.Rows[i], ""
 		guessed := drafts(i)
 		for ; i < len(plan.Rows) && plan.Rows[i].Seq == first.Seq && (text == "" || guessed || !drafts(i)); i++ {
-			text += string(rune(plan.Rows[i].Token))
+			text += string(plan.Rows[i].Token)
 		}
 		mark := ""
 		if plan.Rows[i-1].Output {
@@ -210,7 +210,7 @@ func (g *golden) decode(t *testing.T, d *datadriven.TestData, plan *Plan, show b
 	var choices []Choice
 	for _, s := range plan.Samples {
 		c := Choice{Tokens: []Token{Token('A' + s.Candidate%26)}}
-		shown := string(rune(c.Tokens[0]))
+		shown := string(c.Tokens[0])
 		if choose != "" {
 			c, shown, choose = parseChoice(choose)
 		}

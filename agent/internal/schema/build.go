@@ -128,8 +128,10 @@ func (m *maker) rule(set ...*node) *rule {
 
 // finish builds all rules in the queue and marks those that admit a value.
 func (m *maker) finish() {
-	for i := 0; i < len(m.queue); i++ {
-		if r := m.queue[i]; !r.built {
+	for done := 0; done < len(m.queue); { // a rule that is built adds others
+		r := m.queue[done]
+		done++
+		if !r.built {
 			m.build(r, r == m.whole)
 		}
 	}
@@ -146,7 +148,7 @@ func (m *maker) finish() {
 // build builds one rule; whole reports whether it is that of the whole document.
 func (m *maker) build(r *rule, whole bool) {
 	r.built = true
-	if r.given != "" || r.any && !(whole && (m.Object || len(m.Extra) > 0)) {
+	if r.given != "" || r.any && (!whole || !m.Object && len(m.Extra) == 0) {
 		return
 	}
 	r.any = false
@@ -157,7 +159,7 @@ func (m *maker) build(r *rule, whole bool) {
 		if whole && m.Object {
 			s.types &= objectType
 		}
-		if values, limited := constants(r.set, s); limited && !(whole && len(m.Extra) > 0) {
+		if values, limited := constants(r.set, s); limited && (!whole || len(m.Extra) == 0) {
 			for _, v := range values {
 				for _, spelling := range []protocol.Raw{v, integerOf(v)} {
 					if !seen[string(spelling)] && spelling != nil {

@@ -277,7 +277,6 @@ func (t *translator) keyword(whole protocol.Raw, name string, value protocol.Raw
 
 // ValueAt is the value at a JSON pointer.
 func ValueAt(v protocol.Raw, pointer string) (protocol.Raw, bool) {
-	ok := true
 	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
 		if pointer == "" {
 			break
@@ -291,9 +290,11 @@ func ValueAt(v protocol.Raw, pointer string) (protocol.Raw, bool) {
 			v = list[i]
 			continue
 		}
-		if v, ok = protocol.Get(v, strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")); !ok {
+		member, ok := protocol.Get(v, strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~"))
+		if !ok {
 			return nil, false
 		}
+		v = member
 	}
 	return v, true
 }

@@ -90,7 +90,7 @@ func (w *writer) rule(r *rule) string {
 	body := w.body(r, nil)
 	switch {
 	case r.name != "":
-		w.Grammar.Add(r.name, body)
+		w.Add(r.name, body)
 	case isName(body):
 		r.name = body
 	default:
@@ -237,7 +237,7 @@ func (w *writer) automaton(a pattern.Automaton, end, all string, spell func(rang
 		}
 		if names[i] == "" {
 			names[i] = w.Fresh()
-			w.Grammar.Add(names[i], body(i))
+			w.Add(names[i], body(i))
 		}
 		return names[i]
 	}
@@ -282,14 +282,13 @@ func (w *writer) repeated(name string, least, most int) string {
 	case least == 0 && most == 1:
 		return name + "?"
 	}
-	if body := fmt.Sprintf("%s{%d,%d}", name, least, most); most-least <= 8 {
-		w.left -= most - least
-		return body
-	} else {
-		name, fresh := w.Shared(body)
-		if fresh {
-			w.left -= most - least
-		}
-		return name
+	body := fmt.Sprintf("%s{%d,%d}", name, least, most)
+	fresh := true
+	if most-least > 8 {
+		body, fresh = w.Shared(body)
 	}
+	if fresh {
+		w.left -= most - least
+	}
+	return body
 }
