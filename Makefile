@@ -139,9 +139,8 @@ dist: ## make dist/agentd-RELEASE-linux-amd64 and its archive, which run on othe
 	@third_party/dist.sh "$(RELEASE)" "$(COMMIT)"
 
 .PHONY: dist-test
-dist-test: llama.cpp ## run what `make dist` made from another directory, and ask it the README's request
-	AGENTD_DIST=$(abspath $(or $(DIST),dist))/agentd-$(RELEASE)-linux-$(shell go env GOARCH)$(if $(filter on,$(CUDA)),-cuda).tar.gz \
-		go test -count=1 -run Dist -v ./cmd/agentd
+dist-test: llama.cpp ## run what `make dist` made last from another directory, and ask it the README's request
+	AGENTD_DIST="$$(realpath $(or $(DIST),dist)/agentd).tar.gz" go test -count=1 -run TestDist -v ./cmd/agentd
 
 ##@ Help
 
