@@ -107,7 +107,7 @@ func mappedAt(file string) string {
 	panic(file + " is not mapped")
 }
 
-// crashed is what a process left that ended itself.
+// crashed is the result of a process that ended itself.
 type crashed struct {
 	signal syscall.Signal // 0: it exited
 	code   int

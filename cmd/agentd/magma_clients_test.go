@@ -18,7 +18,7 @@ import (
 	"agentd/protocol"
 )
 
-// genPackages are what the exporter and its tests need beside magmaPackages. Of
+// genPackages are needed by the exporter and its tests beside magmaPackages. Of
 // magma_gen only its export is used, which imports no simulator.
 var genPackages = append([]string{"magma_gen==2.0.0", "packaging==26.3", "flit_core==4.2.0"}, magmaPackages...)
 

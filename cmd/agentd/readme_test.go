@@ -64,7 +64,7 @@ func expectShown(t *testing.T, promised, answer string) {
 // further members.
 const omission = "…"
 
-// shows tells whether want is got but for its omissions.
+// shows reports whether want equals got apart from its omissions.
 func shows(want, got any) bool {
 	switch want := want.(type) {
 	case map[string]any:

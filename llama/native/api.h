@@ -203,6 +203,14 @@ void         agd_sample_batch(int threads, struct agd_sampler * const * samplers
                               llama_token * out);
 const char * agd_sampler_detail(const struct agd_sampler * s);
 
+// --- threads -----------------------------------------------------------------
+
+// OpenMP's threads wait actively for about a microsecond only, or again as long as libgomp does by itself. False: the
+// waits can't be changed. Any thread may call it.
+bool agd_brief_waits(bool on);
+// Writes the kernel's ids of this thread's OpenMP threads, itself first. Without Linux it writes nothing.
+void agd_thread_ids(int threads, int * out);
+
 // --- grammars ----------------------------------------------------------------
 
 // Parses and analyses a grammar that the Go side has scanned already.

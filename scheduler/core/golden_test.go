@@ -125,7 +125,7 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 	}
 }
 
-// step runs one step and says whether it had rows.
+// step runs one step and reports whether it had rows.
 func (g *golden) step(t *testing.T, d *datadriven.TestData, show bool) bool {
 	plan := g.core.Plan()
 	for _, o := range plan.Ops {
@@ -177,15 +177,15 @@ func (g *golden) rows(plan *Plan) {
 	}
 	for i := 0; i < len(plan.Rows); {
 		first, text := plan.Rows[i], ""
-		guessed := drafts(i)
-		for ; i < len(plan.Rows) && plan.Rows[i].Seq == first.Seq && (text == "" || guessed || !drafts(i)); i++ {
+		drafted := drafts(i)
+		for ; i < len(plan.Rows) && plan.Rows[i].Seq == first.Seq && (text == "" || drafted || !drafts(i)); i++ {
 			text += string(plan.Rows[i].Token)
 		}
 		mark := ""
 		if plan.Rows[i-1].Output {
 			mark = " -> logits"
 		}
-		if guessed {
+		if drafted {
 			mark = ", draft"
 		}
 		g.printf("rows    seq %d [%d,%d) %s%s", first.Seq, first.Pos, first.Pos+len(text), text, mark)

@@ -40,7 +40,7 @@ func model(context []Token, seed int) Choice {
 	return choice
 }
 
-// completion is what a candidate has. sampled are the indexes of the tokens that were not forced.
+// completion is the state of a candidate. sampled are the indexes of the tokens that were not forced.
 type completion struct {
 	tokens  []Token
 	sampled []int

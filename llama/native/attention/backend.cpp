@@ -93,7 +93,7 @@ mask_view mask_view_of(const ggml_tensor * dst) {
 }
 
 // Plans must not outlive their mask. They end when threads are set, which llama.cpp does for each evaluation
-// after it has written the masks. This says whether that is still so.
+// after it has written the masks. This reports whether that still holds.
 bool check_order(instance & me, const ggml_tensor * node) {
     const bool hook = hooked && !self_testing; // the self test has no scheduler, which the hook belongs to
     if (hook && me.announced == 0) {
