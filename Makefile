@@ -27,7 +27,7 @@ JOBS ?= $(shell nproc)
 export CGO_CPPFLAGS := $(strip $(CGO_CPPFLAGS) -DAGENTD_LLAMA_CPP=$(shell . third_party/common.sh && source_id))
 # Gin's MessagePack binding takes longer to compile than all of agentd, which speaks only JSON.
 export GOFLAGS := $(strip $(GOFLAGS) -tags=nomsgpack)
-export JOBS PIN LLAMA_CPP_DIR LLAMA_CMAKE_FLAGS CUDA_HOME CUDA_ARCHS
+export JOBS PIN LLAMA_CPP_DIR LLAMA_CMAKE_FLAGS CUDA_HOME CUDA_ARCHS DIST CUDA CUDA_RUNTIME
 
 ##@ Everyday
 
@@ -132,9 +132,15 @@ cuda-toolkit: ## install nvcc, cudart, cuBLAS and CCCL of CUDA 13.0 into the cac
 ##@ Distribution
 
 .PHONY: dist
-dist: llama.cpp ## make dist/agentd-RELEASE-linux-amd64, a tree that runs on other machines
-	@third_party/prereqs.sh readelf strip
+dist: ## make dist/agentd-RELEASE-linux-amd64 and its archive, which run on other machines; CUDA=on adds the plugin
+	@third_party/prereqs.sh git c++ cc cmake flock tar gzip jq readelf strip 'ninja?' $(if $(filter on,$(CUDA)),patchelf) $(if $(LLAMA_CPP_DIR),,npm)
+	@third_party/fetch.sh
+	@third_party/native.sh
 	@third_party/dist.sh "$(RELEASE)" "$(COMMIT)"
+
+.PHONY: dist-test
+dist-test: llama.cpp ## run what `make dist` made last from another directory, and ask it the README's request
+	AGENTD_DIST="$$(realpath $(or $(DIST),dist)/agentd).tar.gz" go test -count=1 -run TestDist -v ./cmd/agentd
 
 ##@ Help
 
@@ -144,4 +150,4 @@ help: ## show this list
 		/^##@/ {printf "\n%s\n", substr($$0, 5)} \
 		/^[a-z.-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo "Variables: LLAMA_CPP_DIR (own llama.cpp checkout), LLAMA_CMAKE_FLAGS, JOBS, COMMIT, NIGHTLY_TIME, XDG_CACHE_HOME (the cache's home)"
+	@echo "Variables: LLAMA_CPP_DIR (own llama.cpp checkout), LLAMA_CMAKE_FLAGS, JOBS, COMMIT, NIGHTLY_TIME, DIST, CUDA, CUDA_RUNTIME, XDG_CACHE_HOME (the cache's home)"
