@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"agentd/coaching"
-	"agentd/coaching/internal/storetest"
+	"agentd/coaching/storetest"
 )
 
 func TestMemoryStoreMatchesModel(t *testing.T) {

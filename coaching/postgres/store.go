@@ -23,7 +23,7 @@ var schema string
 var migrations = []string{schema}
 
 // DefaultLease is how long the lease of a server that crashed holds up a DELETE.
-const DefaultLease = 15 * time.Second
+const DefaultLease = 10 * time.Second
 
 // Options configure a Store.
 type Options struct {

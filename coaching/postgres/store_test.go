@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"agentd/coaching"
-	"agentd/coaching/internal/storetest"
+	"agentd/coaching/storetest"
 	"agentd/internal/postgres/pgtest"
 
 	"github.com/google/uuid"

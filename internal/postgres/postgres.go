@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,8 +49,21 @@ const (
 
 // Check returns what is wrong with a connection string.
 func Check(url string) error {
-	_, err := pgxpool.ParseConfig(url)
+	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
+		return errors.New("want a URL such as postgres://user@host/database")
+	}
+	_, err := pgxpool.ParseConfig(url) // its errors hide passwords
 	return err
+}
+
+// SafeURL is a connection string for logs, without passwords.
+func SafeURL(url string) string {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return "postgres://"
+	}
+	c := cfg.ConnConfig
+	return fmt.Sprintf("postgres://%s@%s/%s", c.User, net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))), c.Database)
 }
 
 // Open connects to the database, migrates it and listens for notifications.
