@@ -54,7 +54,7 @@ example-python: agentd ## the same run with an orchestrator in Python
 
 .PHONY: test
 test: llama.cpp native-test ## build llama.cpp, then the C++ tests, go vet and all tests under the race detector
-	@third_party/prereqs.sh chromium python3
+	@third_party/prereqs.sh chromium python3 postgres
 	go vet ./...
 	go test -race -timeout 30m $(TESTFLAGS) ./...
 
@@ -71,9 +71,10 @@ check: llama.cpp ## format, vet, lint, generated files, links, spelling, vulnera
 verify: test check ## all that a change must pass
 
 .PHONY: nightly
-nightly: llama.cpp ## what is too long for each change: 100,000 schema pairs, all fuzz targets, race stress
-	@third_party/prereqs.sh cc
+nightly: llama.cpp ## what is too long for each change: 100,000 schema pairs, 10,000 operations on stores, all fuzz targets, race stress
+	@third_party/prereqs.sh cc postgres
 	AGENTD_LAW_PAIRS=100000 go test -count=1 -timeout 60m -run Law -v ./agent/internal/schema
+	AGENTD_STORE_OPERATIONS=10000 go test -count=1 -run MatchesModel -v ./coaching ./coaching/postgres ./console
 	@for p in $$(grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u); do \
 		for f in $$(grep -rhoE '^func Fuzz\w+' $$p/*_test.go | cut -c6-); do \
 			echo "agentd: $$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(NIGHTLY_TIME) $$p; \

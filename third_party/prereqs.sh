@@ -13,6 +13,7 @@ package_of() {
 	flock) echo util-linux ;;
 	readelf | strip) echo binutils ;;
 	pip) echo python3-pip ;;
+	postgres) echo postgresql ;;
 	*) echo "$1" ;;
 	esac
 }
@@ -20,6 +21,7 @@ package_of() {
 have() {
 	case $1 in
 	pip) python3 -m pip --version >/dev/null 2>&1 ;;
+	postgres) command -v postgres /usr/lib/postgresql/*/bin/postgres >/dev/null ;;
 	chromium) command -v chromium chromium-browser google-chrome >/dev/null ;;
 	*) command -v "$1" >/dev/null ;;
 	esac
