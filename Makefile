@@ -129,6 +129,11 @@ cuda-toolkit: ## install nvcc, cudart, cuBLAS and CCCL of CUDA 13.0 into the cac
 	@third_party/prereqs.sh python3 pip cc flock
 	@third_party/cuda-toolkit.sh
 
+.PHONY: vulkan
+vulkan: agentd ## add lib/libggml-vulkan.so, the published plugin for AMD, Intel and NVIDIA GPUs without CUDA
+	@third_party/prereqs.sh npm tar flock vulkan
+	@third_party/vulkan.sh
+
 ##@ Distribution
 
 .PHONY: dist
