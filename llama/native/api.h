@@ -78,6 +78,7 @@ struct agd_model_options {
     bool                 set_devices;  // false: all devices
     ggml_backend_dev_t * devices;      // NULL-terminated
     const float *        tensor_split; // llama_max_devices() values, or NULL
+    int32_t              split_mode;   // enum llama_split_mode
     agd_progress         progress;      // NULL: none
     uintptr_t            progress_data;
 };
