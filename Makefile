@@ -57,6 +57,11 @@ test: llama.cpp native-test ## build llama.cpp, then the C++ tests, go vet and a
 	@third_party/prereqs.sh chromium python3
 	go vet ./...
 	go test -race -timeout 30m $(TESTFLAGS) ./...
+	@third_party/test-device.sh
+
+.PHONY: test-device
+test-device: llama.cpp ## all tests on a device: DEVICE=CUDA0, or by default the first Vulkan device, Mesa's CPU driver included
+	@third_party/test-device.sh all
 
 .PHONY: generate
 generate: llama.cpp ## write the generated files: docs/options.md

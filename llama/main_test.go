@@ -15,6 +15,7 @@ func TestMain(m *testing.M) {
 	if kind := os.Getenv(crashVariable); kind != "" {
 		crash(kind)
 	}
+	loadTestDevice()
 	goleak.VerifyTestMain(m)
 }
 
@@ -41,7 +42,7 @@ func shared(t testing.TB, arch string) *Model {
 	m := sharedModels.byArch[arch]
 	if m == nil {
 		var err error
-		if m, err = New(modelPath(t, arch)); err != nil {
+		if m, err = New(modelPath(t, arch), onTestDevice()...); err != nil {
 			t.Fatal(err)
 		}
 		sharedModels.byArch[arch] = m
@@ -52,7 +53,7 @@ func shared(t testing.TB, arch string) *Model {
 // private is a model of the test's own; it must be gone when the test is over.
 func private(t testing.TB, opts ...ModelOption) *Model {
 	t.Helper()
-	m, err := New(modelPath(t, synth.GPTOSS), opts...)
+	m, err := New(modelPath(t, synth.GPTOSS), append(onTestDevice(), opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
