@@ -57,6 +57,11 @@ test: llama.cpp native-test ## build llama.cpp, then the C++ tests, go vet and a
 	@third_party/prereqs.sh chromium python3 postgres
 	go vet ./...
 	go test -race -timeout 30m $(TESTFLAGS) ./...
+	@third_party/test-device.sh
+
+.PHONY: test-device
+test-device: llama.cpp ## all tests on a device: DEVICE=CUDA0, or by default the first Vulkan device, Mesa's CPU driver included
+	@third_party/test-device.sh all
 
 .PHONY: generate
 generate: llama.cpp ## write the generated files: docs/options.md
@@ -129,6 +134,11 @@ cuda: agentd ## add lib/libggml-cuda.so for NVIDIA GPUs; CUDA_HOME and CUDA_ARCH
 cuda-toolkit: ## install nvcc, cudart, cuBLAS and CCCL of CUDA 13.0 into the cache, without root
 	@third_party/prereqs.sh python3 pip cc flock
 	@third_party/cuda-toolkit.sh
+
+.PHONY: vulkan
+vulkan: agentd ## add lib/libggml-vulkan.so, the published plugin for AMD, Intel and NVIDIA GPUs without CUDA
+	@third_party/prereqs.sh npm tar flock vulkan
+	@third_party/vulkan.sh
 
 ##@ Distribution
 

@@ -3,6 +3,7 @@ package inference
 import (
 	"agentd/agent"
 	"agentd/agent/format"
+	"agentd/llama"
 	"agentd/scheduler"
 
 	"github.com/rs/zerolog"
@@ -27,6 +28,9 @@ type Config struct {
 	GPULayers int
 	// TensorSplit is the share of each device.
 	TensorSplit []float32
+	// SplitMode is how a model is divided among several devices: "layer", "row" or "tensor";
+	// "": layer.
+	SplitMode string
 	// Contexts is the number of contexts that share the work; 0: one.
 	Contexts int
 	// CacheRAM is the host memory for evicted prefixes of all contexts, in MB; 0: none.
@@ -67,6 +71,7 @@ func DefaultConfig() Config {
 		KVType:       "auto",
 		Device:       "auto",
 		GPULayers:    -1,
+		SplitMode:    llama.SplitLayer,
 		Contexts:     1,
 		Scheduler:    scheduler.Config{DraftRows: Auto, QueueLimit: defaultQueueLimit},
 		Agent:        agent.Config{Kind: agent.FullHistory, Format: "auto", Prompt: format.Options{OutputStyle: "qwen_format", MixedOutput: "reject", CallsPerRobot: "one", ReasoningEffort: "low"}, Constrain: agent.ConstrainOn, DefaultRobot: agent.DefaultRobot, MaxNewTokens: Auto},

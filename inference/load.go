@@ -36,7 +36,7 @@ func Open(ctx context.Context, cfg Config) (s *Service, err error) {
 			s = nil
 		}
 	}()
-	groups, err := place.split(max(1, cfg.Contexts), len(cfg.TensorSplit) > 0)
+	groups, err := place.split(max(1, cfg.Contexts), cfg)
 	if err != nil {
 		return s, err
 	}
@@ -85,6 +85,9 @@ func (s *Service) loadModels(ctx context.Context, cfg Config, groups []deviceGro
 		}
 		if n := len(group.gpus); len(cfg.TensorSplit) > 0 && group.gpu() {
 			load = append(load, llama.SetTensorSplit(cfg.TensorSplit[i*n:(i+1)*n]...))
+		}
+		if group.gpu() {
+			load = append(load, llama.SetSplitMode(group.mode))
 		}
 		model, err := llama.New(path, load...)
 		if err != nil {

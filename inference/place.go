@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ type deviceGroup struct {
 	devices []string // for llama.SetDevices
 	layers  int      // for llama.SetGPULayers
 	gpus    []llama.Device
+	mode    string // for llama.SetSplitMode
 }
 
 func (p deviceGroup) gpu() bool { return p.layers != 0 && len(p.gpus) > 0 }
@@ -26,13 +28,21 @@ func (p deviceGroup) describe() string {
 	for _, d := range p.gpus {
 		names = append(names, fmt.Sprintf("%s (%s)", d.Name, d.Description))
 	}
-	return strings.Join(names, ", ")
+	all := strings.Join(names, ", ")
+	if len(names) > 1 {
+		all += ", split by " + p.mode
+	}
+	return all
 }
 
 // split divides the GPUs into groups for n contexts. Each group has the whole model, and its
-// contexts share it. The CPU is one group. shares is true if Config.TensorSplit is set, which
-// needs groups of several GPUs.
-func (p deviceGroup) split(n int, shares bool) ([]deviceGroup, error) {
+// contexts share it. The CPU is one group. Config.TensorSplit and a Config.SplitMode other than
+// layer need groups of several GPUs.
+func (p deviceGroup) split(n int, cfg Config) ([]deviceGroup, error) {
+	divided := cmp.Or(cfg.SplitMode, llama.SplitLayer) != llama.SplitLayer
+	if divided && len(p.gpus) < 2 {
+		return nil, fmt.Errorf("Config.SplitMode %s divides a model among several devices, and there is only %s; remove it, or name more with Config.Device", cfg.SplitMode, p.describe())
+	}
 	if !p.gpu() {
 		return []deviceGroup{p}, nil
 	}
@@ -42,12 +52,15 @@ func (p deviceGroup) split(n int, shares bool) ([]deviceGroup, error) {
 		return nil, fmt.Errorf("Config.Contexts %d can't be divided evenly among %d devices: use a multiple or a divisor of that, or name fewer with Config.Device", n, gpus)
 	}
 	size := gpus / groups
-	if shares && size == 1 && gpus > 1 {
+	if divided && size == 1 {
+		return nil, fmt.Errorf("Config.SplitMode %s divides one model among several devices, but Config.Contexts %d puts a whole one on each; remove one of the two", cfg.SplitMode, n)
+	}
+	if len(cfg.TensorSplit) > 0 && size == 1 && gpus > 1 {
 		return nil, fmt.Errorf("Config.TensorSplit divides one model among several devices, but Config.Contexts %d puts a whole one on each; remove one of the two", n)
 	}
 	list := make([]deviceGroup, groups)
 	for i := range list {
-		list[i] = deviceGroup{layers: p.layers, gpus: p.gpus[i*size : (i+1)*size], devices: p.devices[i*size : (i+1)*size]}
+		list[i] = deviceGroup{layers: p.layers, mode: p.mode, gpus: p.gpus[i*size : (i+1)*size], devices: p.devices[i*size : (i+1)*size]}
 	}
 	return list, nil
 }
@@ -122,7 +135,7 @@ func chooseDevices(cfg Config, gpus []llama.Device) (deviceGroup, error) {
 	if cfg.GPULayers == 0 {
 		return cpu, nil
 	}
-	p := deviceGroup{layers: cfg.GPULayers, gpus: gpus}
+	p := deviceGroup{layers: cfg.GPULayers, gpus: gpus, mode: cmp.Or(cfg.SplitMode, llama.SplitLayer)}
 	for _, d := range gpus {
 		p.devices = append(p.devices, d.Name)
 	}

@@ -66,26 +66,38 @@ func TestContextsAreDividedAmongDevices(t *testing.T) {
 	for _, test := range []struct {
 		gpus, contexts int
 		shares         bool
+		mode           string
 		want           []string // devices of each model; nil: an error
 	}{
-		{0, 1, false, []string{"cpu"}},
-		{0, 3, false, []string{"cpu"}},
-		{1, 1, false, []string{"CUDA0"}},
-		{1, 3, true, []string{"CUDA0"}},
-		{4, 1, true, []string{"CUDA0 CUDA1 CUDA2 CUDA3"}},
-		{4, 2, true, []string{"CUDA0 CUDA1", "CUDA2 CUDA3"}},
-		{4, 4, false, []string{"CUDA0", "CUDA1", "CUDA2", "CUDA3"}},
-		{4, 8, false, []string{"CUDA0", "CUDA1", "CUDA2", "CUDA3"}},
-		{4, 3, false, nil},
-		{4, 6, false, nil},
-		{3, 2, false, nil},
-		{4, 4, true, nil},
+		{0, 1, false, "", []string{"cpu"}},
+		{0, 3, false, "", []string{"cpu"}},
+		{1, 1, false, "", []string{"CUDA0"}},
+		{1, 3, true, "", []string{"CUDA0"}},
+		{4, 1, true, "", []string{"CUDA0 CUDA1 CUDA2 CUDA3"}},
+		{4, 2, true, "", []string{"CUDA0 CUDA1", "CUDA2 CUDA3"}},
+		{4, 4, false, "", []string{"CUDA0", "CUDA1", "CUDA2", "CUDA3"}},
+		{4, 8, false, "", []string{"CUDA0", "CUDA1", "CUDA2", "CUDA3"}},
+		{4, 3, false, "", nil},
+		{4, 6, false, "", nil},
+		{3, 2, false, "", nil},
+		{4, 4, true, "", nil},
+		{4, 2, false, "tensor", []string{"CUDA0 CUDA1", "CUDA2 CUDA3"}},
+		{4, 1, false, "row", []string{"CUDA0 CUDA1 CUDA2 CUDA3"}},
+		{4, 4, false, "layer", []string{"CUDA0", "CUDA1", "CUDA2", "CUDA3"}},
+		{4, 4, false, "tensor", nil},
+		{1, 1, false, "tensor", nil},
+		{1, 1, false, "layer", []string{"CUDA0"}},
+		{0, 1, false, "row", nil},
 	} {
-		p, err := chooseDevices(Config{Device: "auto", GPULayers: -1}, gpus[:test.gpus])
+		cfg := Config{Device: "auto", GPULayers: -1, SplitMode: test.mode}
+		p, err := chooseDevices(cfg, gpus[:test.gpus])
+		if test.shares {
+			cfg.TensorSplit = make([]float32, test.gpus)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		groups, err := p.split(test.contexts, test.shares)
+		groups, err := p.split(test.contexts, cfg)
 		var got []string
 		for _, g := range groups {
 			got = append(got, strings.Join(g.devices, " "))

@@ -19,6 +19,7 @@ func TestMain(m *testing.M) {
 		printWaits(file)
 		return
 	}
+	loadTestDevice()
 	goleak.VerifyTestMain(m)
 }
 
@@ -45,7 +46,7 @@ func shared(t testing.TB, arch string) *Model {
 	m := sharedModels.byArch[arch]
 	if m == nil {
 		var err error
-		if m, err = New(modelPath(t, arch)); err != nil {
+		if m, err = New(modelPath(t, arch), onTestDevice()...); err != nil {
 			t.Fatal(err)
 		}
 		sharedModels.byArch[arch] = m
@@ -56,7 +57,7 @@ func shared(t testing.TB, arch string) *Model {
 // private is a model of the test's own; it must be gone when the test is over.
 func private(t testing.TB, opts ...ModelOption) *Model {
 	t.Helper()
-	m, err := New(modelPath(t, synth.GPTOSS), opts...)
+	m, err := New(modelPath(t, synth.GPTOSS), append(onTestDevice(), opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

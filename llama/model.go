@@ -98,6 +98,7 @@ func load(path string, o *modelOptions) (*C.struct_llama_model, error) {
 			copts.load_mode = C.LLAMA_LOAD_MODE_MMAP
 		}
 	}
+	copts.split_mode = C.int32_t(splitModes[o.splitMode])
 	copts.vocab_only = C.bool(o.vocabOnly)
 	if o.devices != nil {
 		devices, err := findDevices(o.devices)

@@ -19,6 +19,7 @@ type modelOptions struct {
 	gpuLayers   int
 	devices     []string // nil: all
 	tensorSplit []float32
+	splitMode   string
 	mmap        *bool
 	vocabOnly   bool
 	progress    func(float32)
@@ -26,7 +27,7 @@ type modelOptions struct {
 }
 
 func defaultModelOptions() modelOptions {
-	return modelOptions{gpuLayers: -1, cancel: context.Background()}
+	return modelOptions{gpuLayers: -1, splitMode: SplitLayer, cancel: context.Background()}
 }
 
 // SetGPULayers sets how many layers go to GPUs; negative means all (the
@@ -43,6 +44,21 @@ func SetDevices(names ...string) ModelOption {
 func SetTensorSplit(shares ...float32) ModelOption {
 	return func(o *modelOptions) { o.tensorSplit = shares }
 }
+
+// Ways of dividing a model among several devices, for SetSplitMode.
+const (
+	SplitLayer  = "layer"  // each device has some of the layers, and works when the one before it is done
+	SplitRow    = "row"    // each matrix is divided by rows; not every backend has it
+	SplitTensor = "tensor" // matrices, attention and KV cache are divided, and all devices work at once
+)
+
+var splitModes = map[string]C.enum_llama_split_mode{
+	SplitLayer: C.LLAMA_SPLIT_MODE_LAYER, SplitRow: C.LLAMA_SPLIT_MODE_ROW, SplitTensor: C.LLAMA_SPLIT_MODE_TENSOR,
+}
+
+// SetSplitMode sets how the model is divided among several devices; the default is
+// SplitLayer. New fails if the backend or the architecture does not have the mode.
+func SetSplitMode(mode string) ModelOption { return func(o *modelOptions) { o.splitMode = mode } }
 
 // SetMMap chooses between mapping the file and reading it; the default leaves
 // the choice to llama.cpp.
@@ -70,6 +86,9 @@ func (o *modelOptions) validate() error {
 	o.gpuLayers = max(o.gpuLayers, -1)
 	if o.cancel == nil {
 		o.cancel = context.Background()
+	}
+	if _, ok := splitModes[o.splitMode]; !ok {
+		return fmt.Errorf("llama: split mode %q is none of %s, %s and %s", o.splitMode, SplitLayer, SplitRow, SplitTensor)
 	}
 	var sum float64
 	for i, share := range o.tensorSplit {

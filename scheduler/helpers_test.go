@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -24,7 +25,29 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	if err := loadTestDevice(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	goleak.VerifyTestMain(m)
+}
+
+// testDevice is the device that tests compute on, such as Vulkan0; "" is the CPU.
+var testDevice = os.Getenv("AGENTD_TEST_DEVICE")
+
+// loadTestDevice loads the plugins beside the libraries, and those in vulkan below them.
+func loadTestDevice() error {
+	if testDevice == "" {
+		return nil
+	}
+	for _, dir := range []string{llama.LibDir(), filepath.Join(llama.LibDir(), "vulkan")} {
+		if _, err := os.Stat(dir); err == nil {
+			if _, err := llama.LoadBackends(dir); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 var models sync.Map // architecture to func() (*llama.Model, error)
@@ -42,6 +65,9 @@ func testModel(t testing.TB, arch string) *llama.Model {
 		path, err := synth.Cached("", spec)
 		if err != nil {
 			return nil, err
+		}
+		if testDevice != "" {
+			return llama.New(path, llama.SetDevices(testDevice))
 		}
 		return llama.New(path)
 	}))

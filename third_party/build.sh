@@ -139,30 +139,24 @@ collect() {
 	[[ -n ${LLAMA_CPP_DIR:-} ]] || rm -rf "$work"
 }
 
-# deliver brings DIRECTORY up to date. Every file is replaced by a rename, so a server or test that runs
-# from there keeps what it has.
+# deliver brings DIRECTORY up to date.
 deliver() {
-	local receipt=BUILD f
+	local f plugin receipt=BUILD
 	[[ $backend != cuda ]] || receipt=BUILD.cuda
 	cmp -s "$products/BUILD" "$dest/$receipt" && return
-	mkdir -p "$dest"
-	for f in "$products"/*; do
-		[[ ${f##*/} != BUILD ]] || continue
-		cp -Pp "$f" "$dest/.${f##*/}.$$"
-		mv -Tf "$dest/.${f##*/}.$$" "$dest/${f##*/}"
-	done
 	if [[ $backend == cpu* ]]; then
 		for f in "$dest"/lib{llama,ggml}*.so*; do
-			[[ -e $products/${f##*/} || ${f##*/} == libggml-cuda.so ]] || rm -f "$f"
+			[[ -e $products/${f##*/} || ${f##*/} =~ ^libggml-(cuda|vulkan)\.so$ ]] || rm -f "$f"
 		done
-		# A CUDA plugin belongs to one version of ggml.
-		if [[ -e $dest/BUILD.cuda && $(grep ^ggml "$dest/BUILD.cuda") != $(grep ^ggml "$products/BUILD") ]]; then
-			say "lib/libggml-cuda.so belongs to another llama.cpp; removed (make cuda builds it again)"
-			rm -f "$dest/libggml-cuda.so" "$dest/BUILD.cuda"
-		fi
+		# A plugin belongs to one version of ggml.
+		for plugin in cuda vulkan; do
+			if [[ -e $dest/BUILD.$plugin && $(grep ^ggml "$dest/BUILD.$plugin") != $(grep ^ggml "$products/BUILD") ]]; then
+				say "lib/libggml-$plugin.so belongs to another llama.cpp; removed (make $plugin brings it again)"
+				rm -f "$dest/libggml-$plugin.so" "$dest/BUILD.$plugin"
+			fi
+		done
 	fi
-	cp "$products/BUILD" "$dest/.BUILD.$$"
-	mv -Tf "$dest/.BUILD.$$" "$dest/$receipt"
+	deliver_plugin "$products" "$dest" "$receipt"
 }
 
 work=$cache/build/$key

@@ -85,6 +85,8 @@ old=$version old_integrity=$integrity
 mkdir -p "$work"
 integrity=$(npm view "$package@$new" dist.integrity 2>/dev/null) || integrity=""
 [[ -n $integrity ]] || die "the registry has no $package@$new"
+vulkan=$(npm view "$vulkan_package@$new" dist.integrity 2>/dev/null) || vulkan=""
+[[ -n $vulkan ]] || die "the registry has no $vulkan_package@$new"
 get_source
 step patch patch_source ||
 	say "going on without the patch, which agentd does not need"
@@ -102,7 +104,7 @@ if [[ $PIN == no ]] || ((broken)) && [[ $PIN != force ]]; then
 fi
 ggml=$(sed -nE 's/^set\(GGML_VERSION_(MAJOR|MINOR|PATCH) ([0-9]+)\).*/\2/p' "$source/ggml/CMakeLists.txt" | paste -sd.)
 sed -i -e "s|^version=.*|version=$new|" -e "s|^integrity=.*|integrity=$integrity|" \
-	-e "1s|release .* as it|release $(cat "$work/release") (ggml $ggml), as it|" "$here/llama.cpp.pin"
+	-e "s|^vulkan_integrity=.*|vulkan_integrity=$vulkan|" -e "1s|release .* as it|release $(cat "$work/release") (ggml $ggml), as it|" "$here/llama.cpp.pin"
 [[ $old_integrity != "$integrity" ]] || say "the packages are the same"
 say "the pin is $new now; read llama/native/README.md, then run make test"
 exit "$broken"

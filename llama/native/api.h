@@ -66,6 +66,17 @@ bool agd_has_gpu(void);
 // How many masks of all contexts were read as bits so far, for tests.
 uint64_t agd_attention_bits(void);
 
+// Where the nodes of all evaluations since a watch began were placed, for tests.
+struct agd_placement {
+    uint64_t attention_cpu, attention_device; // FLASH_ATTN_EXT
+    uint64_t logits_cpu, logits_device;       // the last product
+    uint64_t own;                             // of both kinds: computed by agentd's own device
+};
+
+// Starts a watch. False if libllama lacks the patch, whose hook it needs.
+bool agd_watch_placement(void);
+void agd_placement(struct agd_placement * out);
+
 // --- model -------------------------------------------------------------------
 
 // Hears which fraction of a model is loaded. False ends the load.
@@ -78,6 +89,7 @@ struct agd_model_options {
     bool                 set_devices;  // false: all devices
     ggml_backend_dev_t * devices;      // NULL-terminated
     const float *        tensor_split; // llama_max_devices() values, or NULL
+    int32_t              split_mode;   // enum llama_split_mode
     agd_progress         progress;      // NULL: none
     uintptr_t            progress_data;
 };

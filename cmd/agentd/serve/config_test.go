@@ -76,7 +76,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"constrain": "off", "forced_tokens": "off", "mixed_output": "tools", "calls_per_robot": "any", "repetition_stop": "off", "default_robot": "r2", "enable_thinking": true,
 		"reasoning_effort": "high", "history_max_messages": 9, "temperature": 0.5, "top_p": 1, "top_k": 0,
 		"min_p": 0.1, "seed": 18446744073709551615, "device": ["CUDA0", "CUDA1"], "gpu_layers": "all",
-		"tensor_split": [3, 1.5], "contexts": 4, "parallel": 3, "draft_rows": 6, "batch_size": 64, "threads": 2, "reproducible": false, "cache_ram": 70, "prefix_cache": "on", "cpu_attention": "ggml", "queue_limit": 5, "queue_time": "4s", "fixed_tokens": 6`, model)
+		"tensor_split": [3, 1.5], "split_mode": "tensor", "contexts": 4, "parallel": 3, "draft_rows": 6, "batch_size": 64, "threads": 2, "reproducible": false, "cache_ram": 70, "prefix_cache": "on", "cpu_attention": "ggml", "queue_limit": 5, "queue_time": "4s", "fixed_tokens": 6`, model)
 	outer := fmt.Sprintf(`"agent_version": "7.1", "host": "0.0.0.0", "port": 0, "auth_token_file": %q, "request_timeout": 1.5, "loading_wait": "5s",
 		"drain_timeout": "2m", "prompt_log_dir": %q, "pprof": "localhost:0", "log_level": "warning", "log_format": "json", "coaching": "on",
 		"coaching_allow": ["Coach.example.org", "10.0.0.0/8"], "coaching_workers": 2, "coaching_queue": 0, "coaching_sessions": 6,
@@ -90,7 +90,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"max-new-tokens": "7", "agent": "full-history", "chat-template": "{{ messages }}", "output-style": "json", "constrain": "off", "forced-tokens": "off",
 		"mixed-output": "tools", "calls-per-robot": "any", "repetition-stop": "off", "default-robot": "r2", "enable-thinking": "true", "reasoning-effort": "high",
 		"history-max-messages": "9", "temperature": "0.5", "top-p": "1", "top-k": "0", "min-p": "0.1",
-		"seed": "18446744073709551615", "device": "CUDA0,CUDA1", "gpu-layers": "all", "tensor-split": "3,1.5",
+		"seed": "18446744073709551615", "device": "CUDA0,CUDA1", "gpu-layers": "all", "tensor-split": "3,1.5", "split-mode": "tensor",
 		"contexts": "4", "parallel": "3", "draft-rows": "6", "batch-size": "64", "threads": "2", "reproducible": "false", "cache-ram": "70", "prefix-cache": "on", "cpu-attention": "ggml", "queue-limit": "5", "queue-time": "4s", "fixed-tokens": "6", "agent-version": "7.1", "host": "0.0.0.0", "port": "0",
 		"auth-token-file": tokens, "request-timeout": "1.5s", "loading-wait": "5s", "drain-timeout": "2m0s", "prompt-log-dir": dir,
 		"pprof": "localhost:0", "log-level": "warn", "log-format": "json", "coaching": "on", "coaching-allow": "Coach.example.org,10.0.0.0/8",
@@ -243,6 +243,7 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"model that is a folder":         {args: []string{"--model", "/"}, want: []string{"--model", "not a file"}},
 		"template that does not exist":   {args: []string{"--chat-template", "/nonexistent.jinja"}, want: []string{"--chat-template", "/nonexistent.jinja", "Jinja"}},
 		"answer longer than the context": {args: []string{"--context-length", "512", "--max-new-tokens", "512"}, want: []string{"--max-new-tokens", "no room", "--context-length 512"}},
+		"a split on the CPU":             {args: []string{"--device", "cpu", "--split-mode", "row"}, want: []string{"--split-mode row", "--device cpu"}},
 		"GPU layers on the CPU":          {args: []string{"--device", "cpu", "--gpu-layers", "3"}, want: []string{"--gpu-layers", "--device cpu"}},
 		"tensor split on the CPU":        {args: []string{"--device", "CPU", "--tensor-split", "1"}, want: []string{"--tensor-split", "--device cpu"}},
 		"drafts with --reproducible":     {args: []string{"--draft-rows", "4", "--reproducible"}, want: []string{"--draft-rows", "--reproducible"}},

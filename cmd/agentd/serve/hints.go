@@ -32,7 +32,7 @@ var hints = map[string]string{
 	"n_ctx":                  "use context_length",
 	"ctx_size":               "use context_length",
 	"n_gpu_layers":           "use gpu_layers",
-	"tensor_parallel_size":   "use device and tensor_split",
+	"tensor_parallel_size":   "use device and split_mode tensor",
 	"max_tokens":             "use max_new_tokens",
 	"max_length":             "use max_new_tokens",
 	"max_context_tokens":     "use summary_budget",

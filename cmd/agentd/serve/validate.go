@@ -86,6 +86,9 @@ func (c *Config) checkSpeed(p *options.Problems) {
 		if len(m.TensorSplit) > 0 {
 			p.Add("tensor-split", "has no GPUs to split over with --device cpu; remove one of the two")
 		}
+		if m.SplitMode != "layer" {
+			p.Add("split-mode", "%s has no GPUs to split over with --device cpu; remove one of the two", m.SplitMode)
+		}
 	}
 	if m.Scheduler.BatchInvariant && m.Scheduler.DraftRows > 0 {
 		p.Add("draft-rows", "has no effect with --reproducible, which uses no draft tokens; remove one of the two")

@@ -43,6 +43,13 @@ std::atomic<bool>     enabled{ false };
 std::atomic<bool>     hooked{ false };   // libllama calls before_inputs
 std::atomic<uint64_t> bit_masks_read{ 0 }; // for tests
 
+// For tests: where nodes were placed since a watch began.
+struct {
+    std::atomic<bool>     on{ false };
+    std::atomic<uint64_t> attention[2]{}, logits[2]{}; // on the CPU, on another device
+    std::atomic<uint64_t> own{ 0 };
+} watch;
+
 struct instance {
     int                         threads = GGML_DEFAULT_N_THREADS;
     std::vector<scratch_buffer> scratch; // of each thread
@@ -164,8 +171,10 @@ ggml_status backend_compute(ggml_backend_t b, ggml_cgraph * graph) {
             if (!check_order(me, graph->nodes[i])) {
                 return GGML_STATUS_FAILED;
             }
+            watch.own++;
             compute_node(me, graph->nodes[i]);
         } else if (graph->nodes[i]->op == GGML_OP_MUL_MAT) {
+            watch.own++;
             status = me.logits.compute(graph, i);
         } // all others are views
     }
@@ -321,6 +330,21 @@ mask_bits * bits_of(ggml_backend_sched_t sched, ggml_tensor * node) {
     return me != nullptr ? &me->bits : nullptr;
 }
 
+void count_placement(ggml_backend_sched_t sched, ggml_cgraph * graph) {
+    for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
+        ggml_tensor * node   = ggml_graph_node(graph, i);
+        const bool    logits = std::strcmp(node->name, "result_output") == 0;
+        if (!logits && node->op != GGML_OP_FLASH_ATTN_EXT) {
+            continue;
+        }
+        ggml_backend_t backend = ggml_backend_sched_get_tensor_backend(sched, node);
+        const auto     type    = backend == nullptr ? GGML_BACKEND_DEVICE_TYPE_CPU
+                                                    : ggml_backend_dev_type(ggml_backend_get_device(backend));
+        const bool     device  = type != GGML_BACKEND_DEVICE_TYPE_CPU && type != GGML_BACKEND_DEVICE_TYPE_ACCEL;
+        (logits ? watch.logits : watch.attention)[device]++;
+    }
+}
+
 // llama.cpp with our patch calls this when a graph has its memory and before its inputs are set.
 void before_inputs(ggml_backend_sched_t sched, ggml_cgraph * graph) {
     if (assumption::broken(assumption::graph_hook)) {
@@ -332,6 +356,9 @@ void before_inputs(ggml_backend_sched_t sched, ggml_cgraph * graph) {
         }
     }
     use_bits(sched, graph, bits_of);
+    if (watch.on) {
+        count_placement(sched, graph);
+    }
 }
 
 ggml_backend_reg_t registration() {
@@ -396,4 +423,19 @@ extern "C" bool agd_attention_check(char ** err) {
 
 extern "C" uint64_t agd_attention_bits(void) {
     return bit_masks_read;
+}
+
+extern "C" bool agd_watch_placement(void) {
+    if (install_hook() != nullptr || !hooked) {
+        return false;
+    }
+    for (auto * count : { &watch.attention[0], &watch.attention[1], &watch.logits[0], &watch.logits[1], &watch.own }) {
+        *count = 0;
+    }
+    watch.on = true;
+    return true;
+}
+
+extern "C" void agd_placement(struct agd_placement * out) {
+    *out = { watch.attention[0], watch.attention[1], watch.logits[0], watch.logits[1], watch.own };
 }

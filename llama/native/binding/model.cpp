@@ -18,6 +18,7 @@ extern "C" struct llama_model * agd_model_load(const char * path, struct agd_mod
         params.load_mode          = static_cast<llama_load_mode>(opts.load_mode);
         params.vocab_only         = opts.vocab_only;
         params.tensor_split       = opts.tensor_split;
+        params.split_mode         = static_cast<llama_split_mode>(opts.split_mode);
         if (opts.set_devices) {
             params.devices = opts.devices;
         }

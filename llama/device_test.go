@@ -1,0 +1,335 @@
+package llama
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"agentd/llama/synth"
+)
+
+// testDevice is the device that tests compute on, such as Vulkan0; "" is the CPU. With one,
+// the tests of memories, decoding and faults run on it (make test-device).
+var testDevice = os.Getenv("AGENTD_TEST_DEVICE")
+
+// loadTestDevice loads the plugins beside the libraries, and those in vulkan below them, which no
+// server loads. A device that was asked for and is not there is an error.
+func loadTestDevice() {
+	if testDevice == "" {
+		return
+	}
+	for _, dir := range []string{LibDir(), filepath.Join(LibDir(), "vulkan")} {
+		if _, err := os.Stat(dir); err != nil {
+			continue
+		}
+		if _, err := LoadBackends(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+	if !slices.ContainsFunc(Devices(), func(d Device) bool { return d.Name == testDevice }) {
+		fmt.Fprintf(os.Stderr, "AGENTD_TEST_DEVICE=%s: there is no such device among %v\n", testDevice, Devices())
+		os.Exit(1)
+	}
+}
+
+func onTestDevice() []ModelOption {
+	if testDevice == "" {
+		return nil
+	}
+	return []ModelOption{SetDevices(testDevice)}
+}
+
+// needsTestDevice skips a test that says nothing without a device.
+func needsTestDevice(t testing.TB) {
+	t.Helper()
+	if testDevice == "" {
+		t.Skip("no device: make test-device runs this")
+	}
+}
+
+// deviceModel is a small F32 model, so that the width of a batch hardly changes a logit.
+func deviceModel(t testing.TB, arch string, opts ...ModelOption) *Model {
+	t.Helper()
+	spec, err := synth.Preset("tiny", arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Type, spec.Small, spec.Seed = "f32", true, 3
+	path, err := synth.Cached("", spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := New(path, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Free(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// sameOnDevice is the largest difference of a logit between the CPU and a device. Rows have a
+// standard deviation of synth.LogitSpread.
+const sameOnDevice = 0.05 * synth.LogitSpread
+
+// situation is something that happens to a context. It returns the logits behind it.
+type situation func(t *testing.T, c *Context) [][]float32
+
+func countTo(n, seed int) []Token {
+	list := make([]Token, n)
+	for i := range list {
+		list[i] = Token(40 + (i*i+seed*7+i)%80)
+	}
+	return list
+}
+
+// must makes a test of memory operations short.
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func forkAndShare(t *testing.T, c *Context) (rows [][]float32) {
+	prompt := countTo(24, 1)
+	rows = append(rows, feed(t, c, 0, prompt))
+	for s := SeqID(1); s < 4; s++ {
+		must(t, c.Memory().Copy(0, s, -1, -1))
+	}
+	b := newBatch(t, 4)
+	for step := range 3 { // all in one batch
+		b.Reset()
+		for s := range SeqID(4) {
+			must(t, b.Add(Token(50+int(s)+step), Pos(24+step), s, true))
+		}
+		must(t, c.Decode(b))
+		for i := range 4 {
+			row, err := c.Logits(i)
+			must(t, err)
+			rows = append(rows, slices.Clone(row))
+		}
+	}
+	return rows
+}
+
+// shorten cuts a fork of a prefix, continues it otherwise, and goes back.
+func shorten(t *testing.T, c *Context) (rows [][]float32) {
+	prompt := countTo(30, 2)
+	rows = append(rows, feed(t, c, 0, prompt))
+	must(t, c.Memory().Copy(0, 1, 0, 12))
+	rows = append(rows, feed(t, c, 1, countTo(9, 5)))
+	must(t, c.Memory().Remove(1, 12, -1))
+	rows = append(rows, feed(t, c, 1, prompt[12:]))
+	if d := maxDiff(rows[0], rows[2]); d > sameOnDevice {
+		t.Errorf("computed again it differs by %g", d)
+	}
+	return rows
+}
+
+// evict fills the cache, takes the middle of it for others, and computes what went again.
+func evict(t *testing.T, c *Context) (rows [][]float32) {
+	for s := range SeqID(3) {
+		rows = append(rows, feed(t, c, s, countTo(60, int(s))))
+	}
+	must(t, c.Memory().Remove(1, -1, -1), c.Memory().Remove(0, 40, -1))
+	rows = append(rows, feed(t, c, 3, countTo(50, 8)))
+	must(t, c.Memory().Remove(2, -1, -1))
+	rows = append(rows, feed(t, c, 1, countTo(60, 1)))
+	if d := maxDiff(rows[1], rows[4]); d > sameOnDevice {
+		t.Errorf("computed again it differs by %g", d)
+	}
+	return append(rows, feed(t, c, 0, countTo(20, 9)))
+}
+
+// restore preempts a sequence, and loads its cells from host memory into other places.
+func restore(t *testing.T, c *Context) (rows [][]float32) {
+	prompt := countTo(48, 4)
+	feed(t, c, 0, prompt[:47])
+	s := save(t, c, 0, 47)
+	rows = append(rows, feed(t, c, 0, prompt[47:]))
+	must(t, c.Memory().Remove(0, -1, -1))
+	rows = append(rows, feed(t, c, 1, countTo(30, 6)))
+	must(t, c.Memory().Load(s, 0, scratch(c), 0, 47))
+	rows = append(rows, feed(t, c, 0, prompt[47:]))
+	if d := maxDiff(rows[0], rows[2]); d > sameOnDevice {
+		t.Errorf("restored it differs by %g", d)
+	}
+	return rows
+}
+
+// drafts computes several rows of a sequence at once, and takes two of them back.
+func drafts(t *testing.T, c *Context) (rows [][]float32) {
+	feed(t, c, 0, countTo(20, 3))
+	b := newBatch(t, 4)
+	for i := range 4 {
+		must(t, b.Add(Token(60+i), Pos(20+i), 0, true))
+	}
+	must(t, c.Decode(b))
+	for i := range 4 {
+		row, err := c.Logits(i)
+		must(t, err)
+		rows = append(rows, slices.Clone(row))
+	}
+	must(t, c.Memory().Remove(0, 22, -1))
+	return append(rows, feed(t, c, 0, []Token{90, 91}))
+}
+
+// window outlives a sliding window, and a fork of it does.
+func window(t *testing.T, c *Context) (rows [][]float32) {
+	rows = append(rows, feed(t, c, 0, countTo(300, 2)))
+	must(t, c.Memory().Copy(0, 1, 0, 200))
+	return append(rows, feed(t, c, 1, countTo(5, 7)), feed(t, c, 0, countTo(3, 1)))
+}
+
+// whole takes what a recurrent state allows: forks and ends of whole sequences.
+func whole(t *testing.T, c *Context) [][]float32 {
+	rows := forkAndShare(t, c)
+	must(t, c.Memory().Remove(2, -1, -1))
+	must(t, c.Memory().Copy(1, 2, -1, -1))
+	return append(rows, feed(t, c, 2, countTo(4, 2)), feed(t, c, 1, countTo(4, 2)))
+}
+
+// TestOnDeviceLogitsAreThoseOfCPU in every situation that the scheduler makes. What the device
+// computes is asked of nobody else: not of the CPU's attention, logits product and bit masks.
+func TestOnDeviceLogitsAreThoseOfCPU(t *testing.T) {
+	needsTestDevice(t)
+	cells := map[string]situation{"fork and share": forkAndShare, "shorten": shorten, "evict": evict, "restore": restore, "drafts": drafts}
+	for _, c := range []struct {
+		arch       string
+		kv         string
+		situations map[string]situation
+	}{
+		{synth.Qwen3, "f16", cells},
+		{synth.GPTOSS, "q8_0", map[string]situation{"fork and share": forkAndShare, "shorten": shorten, "drafts": drafts}},
+		{synth.GPTOSS, "f16", map[string]situation{"window": window, "evict": evict}},
+		{synth.Qwen35, "f16", map[string]situation{"whole sequences": whole}},
+	} {
+		cpu, device := deviceModel(t, c.arch, SetDevices("cpu")), deviceModel(t, c.arch, SetDevices(testDevice))
+		for _, name := range slices.Sorted(maps.Keys(c.situations)) {
+			t.Run(fmt.Sprintf("%s %s %s", c.arch, c.kv, name), func(t *testing.T) {
+				began := time.Now()
+				options := []ContextOption{SetContext(512), SetBatch(512), SetMaxSequences(6), SetMaxOutputs(8), SetKVType(c.kv), SetFlashAttention(true), SetThreads(2, 2)}
+				want := c.situations[name](t, newContext(t, cpu, options...))
+				watched, bits := watchPlacement(), masksAsBits()
+				got := c.situations[name](t, newContext(t, device, options...))
+				seen := placement()
+				if len(got) != len(want) || len(got) == 0 {
+					t.Fatalf("%d rows, want %d", len(got), len(want))
+				}
+				worst := 0.0
+				for i := range want {
+					worst = max(worst, maxDiff(got[i], want[i]))
+				}
+				if worst > sameOnDevice || math.IsNaN(worst) {
+					t.Errorf("a logit differs from the CPU's by %g", worst)
+				}
+				if !watched {
+					t.Log("llama.cpp lacks the patch's hook: where nodes were computed is not known")
+				} else if seen.attentionDevice == 0 || seen.logitsDevice == 0 || seen.attentionCPU+seen.logitsCPU+seen.own > 0 {
+					t.Errorf("not all was computed on the device: %+v", seen)
+				}
+				if read := masksAsBits() - bits; read > 0 {
+					t.Errorf("%d masks were written as bits", read)
+				}
+				t.Logf("worst difference %.4f, %.1f s, %+v", worst, time.Since(began).Seconds(), seen)
+			})
+		}
+	}
+}
+
+// TestOnDeviceContextsShareIt at the same time, and give what each gives alone.
+func TestOnDeviceContextsShareIt(t *testing.T) {
+	needsTestDevice(t)
+	m := deviceModel(t, synth.Qwen3, SetDevices(testDevice))
+	want := forkAndShare(t, newContext(t, m, SetMaxOutputs(8)))
+	var group sync.WaitGroup
+	for range 3 {
+		c := newContext(t, m, SetMaxOutputs(8))
+		group.Go(func() {
+			for i, row := range forkAndShare(t, c) {
+				if d := maxDiff(row, want[i]); d > sameOnDevice {
+					t.Errorf("row %d differs by %g", i, d)
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// TestOnDeviceFailureInMidStepLosesOneContext loses its context; another one on the same device continues.
+func TestOnDeviceFailureInMidStepLosesOneContext(t *testing.T) {
+	needsTestDevice(t)
+	m := deviceModel(t, synth.Qwen3, SetDevices(testDevice))
+	other := newContext(t, m)
+	want := feed(t, other, 0, countTo(9, 1))
+	for _, nodes := range []int{1, 20} {
+		c := newContext(t, m, failAt(nodes))
+		b := newBatch(t, 1)
+		must(t, b.Add(50, 0, 0, true))
+		if err := c.Decode(b); !errors.Is(err, ErrLost) {
+			t.Fatalf("%d nodes: %v, want ErrLost", nodes, err)
+		}
+		if err := c.Decode(b); !errors.Is(err, ErrLost) {
+			t.Errorf("%d nodes, again: %v, want ErrLost", nodes, err)
+		}
+		must(t, other.Memory().Clear())
+		if d := maxDiff(want, feed(t, other, 0, countTo(9, 1))); d > sameOnDevice {
+			t.Errorf("%d nodes: the other context differs by %g", nodes, d)
+		}
+	}
+}
+
+// TestOnDeviceTooLargeContextIsAnError on a device without the memory for it; a smaller one is made.
+func TestOnDeviceTooLargeContextIsAnError(t *testing.T) {
+	needsTestDevice(t)
+	m := deviceModel(t, synth.Qwen3, SetDevices(testDevice))
+	c, err := m.NewContext(SetContext(MaxContext), SetBatch(64), SetMaxSequences(4), SetKVType("f32"))
+	if err == nil {
+		c.Close()
+		t.Skip("the device had the memory")
+	}
+	t.Log(err)
+	feed(t, newContext(t, m), 0, countTo(5, 1))
+}
+
+// TestOnDeviceSplitModelGivesSameLogits divides a model among two devices of the kind, which
+// may be the same one twice.
+func TestOnDeviceSplitModelGivesSameLogits(t *testing.T) {
+	needsTestDevice(t)
+	kind := strings.TrimRight(testDevice, "0123456789")
+	var names []string
+	for _, d := range Devices() {
+		if strings.HasPrefix(d.Name, kind) && len(names) < 2 {
+			names = append(names, d.Name)
+		}
+	}
+	want := feed(t, newContext(t, deviceModel(t, synth.Qwen3, SetDevices("cpu"))), 0, countTo(20, 1))
+	for _, mode := range []string{SplitLayer, SplitTensor} {
+		t.Run(mode, func(t *testing.T) {
+			if len(names) < 2 {
+				t.Skipf("there is one device: %v", names)
+			}
+			c := newContext(t, deviceModel(t, synth.Qwen3, SetDevices(names...), SetSplitMode(mode)), SetFlashAttention(true))
+			if d := maxDiff(want, feed(t, c, 0, countTo(20, 1))); d > sameOnDevice {
+				t.Errorf("a logit differs from the CPU's by %g", d)
+			}
+		})
+	}
+	t.Run(SplitRow, func(t *testing.T) {
+		if _, err := New(modelPath(t, synth.Qwen3), SetDevices(testDevice), SetSplitMode(SplitRow)); err == nil || !strings.Contains(err.Error(), "split buffers") {
+			t.Errorf("error %v, want one that says that the device has no split buffers", err)
+		}
+	})
+}

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# test-device.sh [all]  runs the tests that compute on a device, in one process for each package: those of package
+# llama, which make test includes, or with "all" those of the scheduler, too. It skips them with a reason where there
+# is no device.
+#
+#   DEVICE   the device as ggml names it (default: Vulkan0, which may be Mesa's driver for CPUs); for another one, such
+#            as CUDA0, its plugin must lie in lib
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+device=${DEVICE:-Vulkan0}
+skip() {
+	say "device tests skipped: $*"
+	exit 0
+}
+
+if [[ $device == Vulkan* ]]; then
+	[[ -z ${LLAMA_CPP_DIR:-} ]] || skip "the published Vulkan plugin belongs to the pinned llama.cpp, not to LLAMA_CPP_DIR"
+	[[ $(uname -m) == x86_64 ]] || skip "the published Vulkan plugin is for x86-64"
+	"$here/prereqs.sh" 'vulkan?' 'lavapipe?' npm tar flock
+	"$here/prereqs.sh" vulkan 2>/dev/null || skip "there is no Vulkan loader (Debian: libvulkan1)"
+	[[ -n $(compgen -G '/usr/share/vulkan/icd.d/*.json' || compgen -G '/etc/vulkan/icd.d/*.json') ]] ||
+		skip "there is no Vulkan driver (Debian: mesa-vulkan-drivers)"
+	"$here/vulkan.sh" "$root/lib/vulkan" || skip "the plugin could not be had"
+	export GGML_VK_VISIBLE_DEVICES=${GGML_VK_VISIBLE_DEVICES:-0} # without it ggml leaves drivers for CPUs out
+fi
+
+export AGENTD_TEST_DEVICE=$device
+cd "$root"
+go test -count=1 -timeout 20m -run 'OnDevice' ./llama
+[[ ${1:-} != all ]] || go test -count=1 -timeout 30m -run \
+	'^(TestEvictedCellsAreLoadedFromHostCache|TestComputedTokensAreReused|TestConcurrentPromptsSharePrefill|TestSpeculationOnlySavesSteps|TestLostSequenceIsComputedAgain|TestFailedStepEndsOnlyItsGenerations)$' ./scheduler
