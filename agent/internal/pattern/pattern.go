@@ -3,6 +3,7 @@
 package pattern
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // Bounds of a pattern that becomes an automaton, far above what people write: its bytes, and the
@@ -38,6 +40,11 @@ func parse(pattern string) (*syntax.Prog, error) {
 	if err != nil {
 		return nil, err
 	}
+	return program(text)
+}
+
+// program compiles an expression in Go's notation.
+func program(text string) (*syntax.Prog, error) {
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
 		return nil, plainError(err)
@@ -124,27 +131,16 @@ func codePoint(s string) (r rune, n int) {
 		}
 		return rune(x), len(s) - len(rest)
 	}
-	unit := func(s string) (rune, bool) {
-		if len(s) < 4 {
-			return 0, false
+	for _, n := range []int{4, len(`d83d\ude00`)} { // one UTF-16 unit, or two
+		var text string
+		if len(s) >= n && json.Unmarshal([]byte(`"\u`+s[:n]+`"`), &text) == nil {
+			r, size := utf8.DecodeRuneInString(text)
+			if size == len(text) && (r != unicode.ReplacementChar || strings.EqualFold(s[:n], "fffd")) {
+				return r, n
+			}
 		}
-		x, err := strconv.ParseUint(s[:4], 16, 16)
-		return rune(x), err == nil
 	}
-	first, ok := unit(s)
-	switch {
-	case !ok:
-		return 0, 0
-	case !utf16.IsSurrogate(first):
-		return first, 4
-	case !strings.HasPrefix(s[4:], `\u`):
-		return 0, 0
-	}
-	second, ok := unit(s[6:])
-	if r = utf16.DecodeRune(first, second); !ok || r == unicode.ReplacementChar {
-		return 0, 0
-	}
-	return r, 10
+	return 0, 0
 }
 
 // folds are a character and those that differ from it in case alone, as ranges.
