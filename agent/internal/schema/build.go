@@ -1,8 +1,8 @@
 package schema
 
 import (
+	"maps"
 	"slices"
-	"strings"
 
 	"agentd/agent/internal/pattern"
 	"agentd/protocol"
@@ -11,8 +11,10 @@ import (
 // rule holds the values that all of some schemas admit.
 type rule struct {
 	set    []*node
-	any    bool   // every value
-	given  string // the name of a rule of others
+	any    bool    // every value
+	whole  bool    // of the whole document: the extra members are its own
+	only   typeSet // the types that count, 0 for all
+	given  string  // the name of a rule of others
 	built  bool
 	finite bool // some finite value is known to be admitted
 
@@ -20,31 +22,23 @@ type rule struct {
 	null    bool
 	boolean bool
 	numbers []numbers
-	texts   []texts
+	texts   []pattern.Language
 	lists   []*elements
 	objects []*members
 
-	name  string // in the grammar
-	state int    // of writing it
+	name    string // in the grammar
+	writing bool
 }
 
-// texts are strings.
-type texts struct {
-	min, max int // characters; max is -1 for no bound
-	patterns []string
-	formats  []string
-}
-
-// free reports whether they are all strings.
-func (t *texts) free() bool { return t.min == 0 && t.max < 0 && len(t.patterns)+len(t.formats) == 0 }
-
-// language is them as a set, what has no automaton left out.
-func (t *texts) language() pattern.Language {
-	l := pattern.Language{Match: slices.Clone(t.patterns), Min: t.min, Max: t.max}
-	for _, f := range t.formats {
-		l.Match = append(l.Match, formats[f])
+// strings are the values that are strings.
+func (r *rule) strings() []string {
+	list := []string{}
+	for _, v := range r.values {
+		if s, ok := protocol.Text(v); ok {
+			list = append(list, s)
+		}
 	}
-	return l
+	return list
 }
 
 // elements are lists.
@@ -59,7 +53,8 @@ type elements struct {
 type members struct {
 	slots    []slot
 	others   []others
-	min, max int // max is -1 for no bound
+	required int // slots that are
+	min, max int // min is 0 where those that are required suffice, max -1 for no bound
 }
 
 // slot is a declared member in its place.
@@ -72,7 +67,6 @@ type slot struct {
 // others are members of any other names of a kind.
 type others struct {
 	names pattern.Language
-	any   bool // every string is such a name
 	rule  *rule
 }
 
@@ -98,7 +92,6 @@ type maker struct {
 	Options
 	rules map[string]*rule
 	queue []*rule
-	whole *rule // the one that the options are of, if they change it
 }
 
 func (d *Document) maker(o Options) *maker {
@@ -130,7 +123,7 @@ func (m *maker) rule(set ...*node) *rule {
 func (m *maker) finish() {
 	for i := 0; i < len(m.queue); i++ {
 		if r := m.queue[i]; !r.built {
-			m.build(r, r == m.whole)
+			m.build(r)
 		}
 	}
 	for again := true; again; {
@@ -143,10 +136,10 @@ func (m *maker) finish() {
 	}
 }
 
-// build builds one rule; whole reports whether it is that of the whole document.
-func (m *maker) build(r *rule, whole bool) {
+// build builds one rule.
+func (m *maker) build(r *rule) {
 	r.built = true
-	if r.given != "" || r.any && !(whole && (m.Object || len(m.Extra) > 0)) {
+	if r.given != "" || r.any && !r.whole {
 		return
 	}
 	r.any = false
@@ -154,16 +147,14 @@ func (m *maker) build(r *rule, whole bool) {
 	seen := map[string]bool{}
 	for i := range shapes {
 		s := &shapes[i]
-		if whole && m.Object {
-			s.types &= objectType
+		if r.only != 0 {
+			s.types &= r.only
 		}
-		if values, limited := constants(r.set, s); limited && !(whole && len(m.Extra) > 0) {
+		if values, limited := constants(r.set, s); limited && !(r.whole && len(m.Extra) > 0) {
 			for _, v := range values {
-				for _, spelling := range []protocol.Raw{v, integerOf(v)} {
-					if !seen[string(spelling)] && spelling != nil {
-						seen[string(spelling)] = true
-						r.values = append(r.values, spelling)
-					}
+				if !seen[string(v)] {
+					seen[string(v)] = true
+					r.values = append(r.values, v)
 				}
 			}
 			continue
@@ -174,44 +165,30 @@ func (m *maker) build(r *rule, whole bool) {
 			r.numbers = append(r.numbers, numbersOf(s))
 		}
 		if s.types&stringType != 0 {
-			if t, ok := textsOf(s); ok {
-				r.texts = append(r.texts, t)
-			}
+			r.texts = append(r.texts, textsOf(s))
 		}
 		if s.types&arrayType != 0 {
 			r.lists = append(r.lists, m.elementsOf(s))
 		}
 		if s.types&objectType != 0 {
-			r.objects = append(r.objects, m.membersOf(s, whole))
+			r.objects = append(r.objects, m.membersOf(s, r.whole))
 		}
 	}
 }
 
-// integerOf is a number such as 2.0 as an integer, nil where it is none or written so already.
-func integerOf(v protocol.Raw) protocol.Raw {
-	if v.Kind() != '0' || !strings.ContainsAny(string(v), ".eE") {
-		return nil
-	}
-	if x, err := parseNumber(v); err == nil && x.IsInt() && len(x.Num().String()) <= maxBoundDigits {
-		return protocol.Raw(x.Num().String())
-	}
-	return nil
-}
-
-// textsOf is the strings of a shape; ok is false where their lengths contradict each other.
-func textsOf(s *shape) (t texts, ok bool) {
-	t.max = -1
+// textsOf is the strings of a shape.
+func textsOf(s *shape) pattern.Language {
+	l := pattern.Language{Max: -1}
 	for _, p := range s.parts {
-		t.min = max(t.min, p.minLength)
-		t.max = least(t.max, p.maxLength)
-		if p.pattern != "" && !slices.Contains(t.patterns, p.pattern) {
-			t.patterns = append(t.patterns, p.pattern)
+		l.Min, l.Max = max(l.Min, p.minLength), least(l.Max, p.maxLength)
+		if p.pattern != "" {
+			l.Match = union(l.Match, p.pattern)
 		}
-		if p.format != "" && !slices.Contains(t.formats, p.format) {
-			t.formats = append(t.formats, p.format)
+		if p.format != "" {
+			l.Match = union(l.Match, formats[p.format])
 		}
 	}
-	return t, t.max < 0 || t.min <= t.max
+	return l
 }
 
 // least is the smaller of two maxima, -1 being none.
@@ -278,20 +255,19 @@ func (r *rule) admits() bool {
 			return true
 		}
 	}
-	for i := range r.texts {
-		if r.texts[i].possible() {
-			return true
-		}
-	}
-	return slices.ContainsFunc(r.lists, (*elements).admits) || slices.ContainsFunc(r.objects, (*members).admits)
+	return slices.ContainsFunc(r.texts, possible) || slices.ContainsFunc(r.lists, (*elements).admits) || slices.ContainsFunc(r.objects, (*members).admits)
 }
 
-// possible reports whether there may be such a string.
-func (t *texts) possible() bool {
-	if len(t.patterns)+len(t.formats) == 0 || len(t.patterns)+len(t.formats) == 1 && t.min == 0 && t.max < 0 && len(t.formats) == 1 {
+// possible reports whether a language has a string.
+func possible(l pattern.Language) bool {
+	free := l.Min == 0 && l.Max < 0
+	switch {
+	case l.Max >= 0 && l.Min > l.Max:
+		return false
+	case len(l.Match) == 0, free && len(l.Match) == 1 && slices.Contains(slices.Collect(maps.Values(formats)), l.Match[0]):
 		return true
 	}
-	a, err := t.language().Automaton(maxStates)
+	a, err := l.Automaton(maxStates)
 	return err != nil || len(a) > 0
 }
 
@@ -302,15 +278,12 @@ func (e *elements) admits() bool {
 	if e.max >= 0 && e.min > e.max || e.hit != nil && !e.hit.live() {
 		return false
 	}
-	for i := range e.min {
-		if i >= len(e.prefix) {
-			return e.items.live()
-		}
-		if !e.prefix[i].live() {
+	for _, r := range e.prefix[:min(e.min, len(e.prefix))] {
+		if !r.live() {
 			return false
 		}
 	}
-	return true
+	return e.min <= len(e.prefix) || e.items.live()
 }
 
 func (o *members) admits() bool {
@@ -322,13 +295,7 @@ func (o *members) admits() bool {
 			return false
 		}
 	}
-	required := 0
-	for _, s := range o.slots {
-		if s.required {
-			required++
-		}
-	}
-	if o.max >= 0 && (o.min > o.max || required > o.max) {
+	if o.max >= 0 && (o.min > o.max || o.required > o.max) {
 		return false
 	}
 	return declared >= o.min || slices.ContainsFunc(o.others, func(x others) bool { return x.rule.live() })

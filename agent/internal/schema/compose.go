@@ -13,17 +13,15 @@ func (w *writer) elements(e *elements) string {
 	if !e.admits() {
 		return ""
 	}
-	most := e.max
-	if e.items == nil || !e.items.live() {
-		most = least(most, len(e.prefix))
+	declared, most := e.prefix, e.max
+	if !e.items.live() {
+		most = least(most, len(declared))
 	}
-	for i, r := range e.prefix {
-		if !r.live() {
-			most = least(most, i)
-		}
+	if i := slices.IndexFunc(declared, func(r *rule) bool { return !r.live() }); i >= 0 {
+		most = least(most, i)
 	}
-	if e.items != nil && e.items.any && len(e.prefix) == 0 && e.min == 0 && most < 0 && e.hit == nil {
-		return w.JSON(gbnf.AnyArray)
+	if most >= 0 {
+		declared = declared[:min(most, len(declared))]
 	}
 	s := w.Seq().Open("[")
 	switch {
@@ -31,52 +29,39 @@ func (w *writer) elements(e *elements) string {
 	case e.hit != nil:
 		item, hit := w.rule(e.items), w.rule(e.hit)
 		s.Text("(" + w.Seq().Text(item).Comma().String() + ")*").Text(hit).Text("(" + w.Seq().Comma().Text(item).String() + ")*")
+	case len(declared) == 0 && e.items.any && e.min == 0 && most < 0:
+		return w.JSON(gbnf.AnyArray)
 	default:
-		body := w.from(e, 0, most)
-		if e.min == 0 {
-			body = "(" + body + ")?"
-		}
-		s.Text(body)
+		s.Text(w.sequence(declared, e.items, e.min, most))
 	}
 	return s.Close("]").String()
 }
 
-// from is the elements from the i-th on, of which there is one at least.
-func (w *writer) from(e *elements, i, most int) string {
-	s := w.Seq()
-	if i > 0 {
-		s.Comma()
-	}
-	if i >= len(e.prefix) {
-		name := w.rule(e.items)
-		if i == 0 {
-			s.Text(name)
-			i = 1
-		} else {
-			s = w.Seq()
+// sequence is elements: those that are declared, then items, most in all. Each is optional
+// behind the least that there are.
+func (w *writer) sequence(declared []*rule, items *rule, least, most int) (body string) {
+	if most < 0 || most > len(declared) {
+		if len(declared) == 0 {
+			declared = []*rule{items}
 		}
-		if most != i {
-			further := w.Rule(w.Seq().Comma().Text(name).String())
-			rest := -1
-			if most >= 0 {
-				rest = most - i
-			}
-			s.Text(w.repeated(further, max(e.min-i, 0), rest))
+		if n := len(declared); most != n {
+			body = w.repeated(w.Rule(w.Seq().Comma().Text(w.rule(items)).String()), max(least-n, 0), max(most-n, -1))
 		}
-		return s.String()
 	}
-	s.Text(w.rule(e.prefix[i]))
-	if i++; i == most {
-		return s.String()
+	for i := len(declared) - 1; i >= 0; i-- {
+		s := w.Seq()
+		if i > 0 {
+			s.Comma()
+		}
+		s.Text(w.rule(declared[i]))
+		if body != "" {
+			s.Text(body)
+		}
+		if body = s.String(); least <= i {
+			body = w.Rule(body) + "?"
+		}
 	}
-	rest := w.from(e, i, most)
-	if i >= len(e.prefix) { // it may be empty by itself
-		return s.Text(rest).String()
-	}
-	if e.min <= i {
-		rest = w.Rule(rest) + "?"
-	}
-	return s.Text(rest).String()
+	return body
 }
 
 // members is objects, "" where there are none.
@@ -86,39 +71,28 @@ func (w *writer) members(o *members) string {
 	}
 	slots := slices.DeleteFunc(slices.Clone(o.slots), func(s slot) bool { return !s.rule.live() })
 	c := chain{writer: w, min: o.min, max: o.max, more: -1, rests: map[[2]int]*string{}}
-	required := 0
 	for _, s := range slots {
 		name, value := string(protocol.String(s.name)), w.rule(s.rule)
 		c.pairs = append(c.pairs, func(s *gbnf.Seq) *gbnf.Seq { return s.Literal(name).Colon().Rule(value) })
 		c.required = append(c.required, s.required)
-		if s.required {
-			required++
-		}
 	}
 	var others []string
 	for _, x := range o.others {
 		if !x.rule.live() {
 			continue
 		}
-		if x.any && x.rule.any && len(slots) == 0 && o.min == 0 && o.max < 0 && len(o.others) == 1 {
+		if x.names.Any() && x.rule.any && len(slots) == 0 && o.min == 0 && o.max < 0 && len(o.others) == 1 {
 			return w.JSON(gbnf.AnyObject)
 		}
-		name := w.JSON(gbnf.AnyString)
-		if !x.any {
-			if name = w.language(x.names); name == "" {
-				continue
-			}
+		if name := w.language(x.names); name != "" {
+			others = append(others, w.Seq().Text(name).Colon().Rule(w.rule(x.rule)).String())
 		}
-		others = append(others, w.Seq().Text(name).Colon().Rule(w.rule(x.rule)).String())
 	}
 	if len(others) > 0 {
 		c.more = len(c.pairs)
 		name := w.Rule(strings.Join(others, " | "))
 		c.pairs = append(c.pairs, func(s *gbnf.Seq) *gbnf.Seq { return s.Rule(name) })
 		c.required = append(c.required, false)
-	}
-	if c.min <= required {
-		c.min = 0
 	}
 	if c.max >= len(slots) && c.more < 0 {
 		c.max = -1

@@ -3,6 +3,7 @@ package schema
 import (
 	"math/big"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -41,12 +42,11 @@ type node struct {
 	names                *node
 	required             []string
 	minMember, maxMember int
-	dependents           []dependent
 	unevaluated          bool // no other members than those that some part declares
 	evaluates            bool // declares all members that no part does, in a way
 
-	refs, allOf, anyOf, oneOf []*node
-	not, when, then, other    *node
+	all     []*node // schemas that hold, too
+	choices [][]way // of each list, one holds
 }
 
 // member is a schema by name or pattern.
@@ -55,11 +55,11 @@ type member struct {
 	node *node
 }
 
-// dependent applies to objects that have a member of some name.
-type dependent struct {
-	name     string
-	required []string
-	schema   *node
+// way is one of several ways to satisfy a schema.
+type way struct {
+	types       typeSet
+	nodes       []*node
+	must, never []string // names of members
 }
 
 // typeSet is a set of types. Numbers are of two kinds: integers and all others.
@@ -132,9 +132,12 @@ func (d *Document) node(s *jsonschema.Schema) *node {
 	return n
 }
 
-func (d *Document) list(schemas []*jsonschema.Schema) (list []*node) {
+// list leaves out what is nil.
+func (d *Document) list(schemas ...*jsonschema.Schema) (list []*node) {
 	for _, s := range schemas {
-		list = append(list, d.node(s))
+		if s != nil {
+			list = append(list, d.node(s))
+		}
 	}
 	return list
 }
@@ -182,7 +185,7 @@ func (d *Document) read(n *node, raw protocol.Raw) {
 	if s.Format != nil {
 		n.format = s.Format.Name
 	}
-	n.prefix, n.items = d.list(s.PrefixItems), d.node(s.Items2020)
+	n.prefix, n.items = d.list(s.PrefixItems...), d.node(s.Items2020)
 	n.minItems, n.maxItems = count(s.MinItems, 0), count(s.MaxItems, -1)
 	n.contains, n.minContains = d.node(s.Contains), count(s.MinContains, 1)
 
@@ -201,29 +204,88 @@ func (d *Document) read(n *node, raw protocol.Raw) {
 	}
 	n.names, n.required = d.node(s.PropertyNames), s.Required
 	n.minMember, n.maxMember = count(s.MinProperties, 0), count(s.MaxProperties, -1)
-	for _, m := range d.byName(raw, "dependentRequired", nil) {
-		n.dependents = append(n.dependents, dependent{name: m.name, required: s.DependentRequired[m.name]})
-	}
-	for _, m := range d.byName(raw, "dependentSchemas", s.DependentSchemas) {
-		n.dependents = append(n.dependents, dependent{name: m.name, schema: m.node})
-	}
 	if u := s.UnevaluatedProperties; u != nil {
 		n.unevaluated = u.Bool != nil && !*u.Bool
 		n.evaluates = !n.unevaluated
 	}
-	if s.Ref != nil {
-		n.refs = append(n.refs, d.node(s.Ref))
-	}
+	n.all = d.list(append(slices.Clip(s.AllOf), s.Ref)...)
 	switch r := s.DynamicRef; {
 	case r == nil:
 	case d.dynamic[r.Anchor] > 1: // any of these anchors may be meant: the check decides
 		n.evaluates = true
 	default:
-		n.refs = append(n.refs, d.node(r.Ref))
+		n.all = append(n.all, d.node(r.Ref))
 	}
-	n.allOf, n.anyOf, n.oneOf = d.list(s.AllOf), d.list(s.AnyOf), d.list(s.OneOf)
-	n.not, n.when, n.then, n.other = d.node(s.Not), d.node(s.If), d.node(s.Then), d.node(s.Else)
+	n.choices = d.choices(s, raw)
 }
+
+// choices are the keywords of which one alternative or another holds.
+func (d *Document) choices(s *jsonschema.Schema, raw protocol.Raw) (choices [][]way) {
+	if s.AnyOf != nil {
+		choices = append(choices, alternatives(d.list(s.AnyOf...), false))
+	}
+	if s.OneOf != nil {
+		choices = append(choices, alternatives(d.list(s.OneOf...), true))
+	}
+	if s.Not != nil {
+		choices = append(choices, excluded(d.node(s.Not)))
+	}
+	if s.If != nil {
+		ways := []way{{types: allTypes, nodes: d.list(s.If, s.Then)}}
+		if !d.node(s.If).free() {
+			ways = append(ways, way{types: allTypes, nodes: d.list(s.Else)})
+		}
+		choices = append(choices, ways)
+	}
+	for _, m := range d.byName(raw, "dependentRequired", nil) {
+		choices = append(choices, dependent(m.name, way{must: s.DependentRequired[m.name]}))
+	}
+	for _, m := range d.byName(raw, "dependentSchemas", s.DependentSchemas) {
+		choices = append(choices, dependent(m.name, way{nodes: []*node{m.node}}))
+	}
+	return choices
+}
+
+// alternatives are those of anyOf. Where no other may hold beside one (oneOf), it has no value
+// of a type that another one admits as a whole; further values of which two hold are left to
+// the check.
+func alternatives(nodes []*node, alone bool) (ways []way) {
+	for i, n := range nodes {
+		w := way{types: allTypes, nodes: []*node{n}}
+		for j, other := range nodes {
+			if alone && j != i && other.onlyType() {
+				w.types &^= other.types
+			}
+		}
+		ways = append(ways, w)
+	}
+	return ways
+}
+
+// excluded takes out what the schema of a not says in a simple way; the rest is checked.
+func excluded(not *node) []way {
+	switch {
+	case not.free():
+		return nil
+	case not.onlyType():
+		return []way{{types: allTypes &^ not.types}}
+	case not.words == 1 && len(not.required) == 1: // required holds of all that is no object
+		return []way{{types: objectType, never: not.required}}
+	}
+	return []way{{types: allTypes}}
+}
+
+// dependent is without a member, or with it and what depends on it.
+func dependent(name string, with way) []way {
+	with.types, with.must = objectType, append(slices.Clip(with.must), name)
+	return []way{{types: allTypes, never: []string{name}}, with}
+}
+
+// onlyType reports whether a schema is a type and nothing else.
+func (n *node) onlyType() bool { return n.words == 1 && n.types != allTypes }
+
+// free reports whether a node says nothing at all of a value.
+func (n *node) free() bool { return n.always > 0 || n.always == 0 && n.words == 0 }
 
 // always are the schemas true and false.
 var always = map[bool]*node{true: {id: -1, always: 1}, false: {id: -2, always: -1}}

@@ -17,13 +17,6 @@ type shape struct {
 	never  []string
 }
 
-func (s *shape) clone() shape {
-	c := *s
-	c.parts, c.always = slices.Clip(s.parts), slices.Clip(s.always)
-	c.must, c.never = slices.Clip(s.must), slices.Clip(s.never)
-	return c
-}
-
 // expander finds the shapes of schemas that hold together.
 type expander struct{ left int }
 
@@ -61,140 +54,53 @@ func (x *expander) add(s *shape, n *node, always bool, path []*node) []shape {
 	if x.left--; x.left < 0 {
 		return []shape{*s} // widened
 	}
-	c := s.clone()
+	c := *s
 	c.types &= n.types
-	c.parts = append(c.parts, n)
+	c.parts = append(slices.Clip(s.parts), n)
 	if always {
-		c.always = append(c.always, n)
+		c.always = append(slices.Clip(s.always), n)
 	}
 	if c.types == 0 {
 		return nil
 	}
 	path = append(slices.Clip(path), n)
 	list := []shape{c}
-	for _, part := range slices.Concat(n.refs, n.allOf) {
+	for _, part := range n.all {
 		list = x.all(list, part, always, path)
 	}
-	if n.anyOf != nil {
-		list = x.either(list, n.anyOf, path, false)
-	}
-	if n.oneOf != nil {
-		list = x.either(list, n.oneOf, path, true)
-	}
-	if n.not != nil {
-		list = x.without(list, n.not)
-	}
-	if n.when != nil && (n.then != nil || n.other != nil) {
-		list = x.conditional(list, n, path)
-	}
-	for i := range n.dependents {
-		list = x.dependent(list, &n.dependents[i], path)
+	for _, ways := range n.choices {
+		list = x.either(list, ways, path)
 	}
 	return list
 }
 
-// either is the shapes in which one of the alternatives holds. Where no other may hold beside
-// it, it has no value of a type that another one admits as a whole; further values of which
-// two hold are left to the check.
-func (x *expander) either(list []shape, alternatives []*node, path []*node, alone bool) (out []shape) {
-	for i, a := range alternatives {
-		var others typeSet
-		for j, b := range alternatives {
-			if alone && j != i && b.onlyType() {
-				others |= b.types
-			}
-		}
-		for _, s := range x.all(list, a, false, path) {
-			if s.types &^= others; s.types != 0 {
-				out = append(out, s)
-			}
-		}
-		if len(out) > maxBranches && len(list) > 1 {
-			return list
-		}
-	}
-	return out
-}
-
-// onlyType reports whether a schema is a type and nothing else.
-func (n *node) onlyType() bool { return n.words == 1 && n.types != allTypes }
-
-// without takes out what the schema of a not says in a simple way; the rest is checked.
-func (x *expander) without(list []shape, not *node) []shape {
-	switch {
-	case not.free():
-		return nil
-	case not.words != 1:
-	case len(not.required) == 1: // of objects
-		for i := range list {
-			list[i] = list[i].clone()
-			list[i].types &= objectType // required holds of all other values
-			list[i].never = append(list[i].never, not.required[0])
-		}
-		return slices.DeleteFunc(list, func(s shape) bool { return s.types == 0 })
-	case not.types != allTypes:
-		out := list[:0:0]
+// either is the shapes in which one of the ways is taken.
+func (x *expander) either(list []shape, ways []way, path []*node) (out []shape) {
+	for _, w := range ways {
+		var taken []shape
 		for _, s := range list {
-			if s.types &^= not.types; s.types != 0 {
-				out = append(out, s)
+			s.types &= w.types
+			s.must, s.never = slices.Concat(s.must, w.must), slices.Concat(s.never, w.never)
+			if s.types != 0 {
+				taken = append(taken, s)
 			}
 		}
-		return out
-	}
-	return list
-}
-
-// conditional is the shapes in which if and then hold, and those of else.
-func (x *expander) conditional(list []shape, n *node, path []*node) []shape {
-	yes := x.all(list, n.when, false, path)
-	if n.then != nil {
-		yes = x.all(yes, n.then, false, path)
-	}
-	no := list
-	switch {
-	case n.when.free():
-		no = nil
-	case n.other != nil:
-		no = x.all(list, n.other, false, path)
-	}
-	if len(yes)+len(no) > maxBranches && len(list) > 1 {
-		return list
-	}
-	return append(slices.Clip(yes), no...)
-}
-
-// dependent is the shapes without a member, and those with it and what depends on it.
-func (x *expander) dependent(list []shape, d *dependent, path []*node) (out []shape) {
-	if 2*len(list) > maxBranches {
-		return list
-	}
-	for i := range list {
-		c := list[i].clone()
-		c.never = append(c.never, d.name)
-		out = append(out, c)
-		if c = list[i].clone(); c.types&objectType == 0 {
-			continue
+		for _, n := range w.nodes {
+			taken = x.all(taken, n, false, path)
 		}
-		c.types = objectType
-		c.must = append(append(c.must, d.name), d.required...)
-		with := []shape{c}
-		if d.schema != nil {
-			with = x.all(with, d.schema, false, path)
+		if out = append(out, taken...); len(out) > maxBranches && len(list) > 1 {
+			return list // widened
 		}
-		out = append(out, with...)
 	}
 	return out
 }
-
-// free reports whether a node says nothing at all of a value.
-func (n *node) free() bool { return n.always > 0 || n.always == 0 && n.words == 0 }
 
 // simplified is a set of schemas without those that say nothing, references followed, in
 // order and each once. It is nil, false where one of them refuses everything.
 func simplified(set []*node) (out []*node, possible bool) {
 	for _, n := range set {
-		for hops := 0; hops < maxHops && n.words == 1 && len(n.refs) == 1; hops++ {
-			n = n.refs[0]
+		for hops := 0; hops < maxHops && n.words == 1 && len(n.all) == 1; hops++ {
+			n = n.all[0]
 		}
 		switch {
 		case n.always < 0:
@@ -233,14 +139,14 @@ func constants(set []*node, s *shape) (values []protocol.Raw, limited bool) {
 	if from == nil {
 		return nil, false
 	}
-	typed := from.types != allTypes
-	simple := len(set) == 1 && len(s.parts) == 1 && (from.words == 1 || from.words == 2 && typed)
+	simple := len(set) == 1 && len(s.parts) == 1 && (from.words == 1 || from.words == 2 && from.types != allTypes)
 	for _, v := range from.values {
-		if s.types&typeOf(v) == 0 {
+		if s.types&typeOf(v) == 0 || !simple && slices.ContainsFunc(set, func(n *node) bool { return !n.accepts(v) }) {
 			continue
 		}
-		if simple || !slices.ContainsFunc(set, func(n *node) bool { return !n.accepts(v) }) {
-			values = append(values, v)
+		values = append(values, v)
+		if x, err := parseNumber(v); err == nil && x != nil && x.IsInt() && len(x.Num().String()) <= maxBoundDigits {
+			values = append(values, protocol.Raw(x.Num().String())) // 2.0 is 2, too
 		}
 	}
 	return values, true

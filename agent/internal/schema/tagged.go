@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"agentd/agent/internal/gbnf"
@@ -55,7 +56,7 @@ func (d *Document) Member(name string) Member {
 		}
 		for _, name := range names {
 			if _, known := d.members[name]; !known {
-				d.members[name] = m.member(name, namedParts(&s, name))
+				d.members[name] = m.member(name, s.named(name))
 			}
 		}
 	})
@@ -70,25 +71,15 @@ func (m *maker) member(name string, set []*node) Member {
 		return member
 	}
 	if !r.built {
-		m.build(r, false)
+		m.build(r)
 	}
-	if r.any {
-		return member
-	}
-	strs, rest := len(r.texts), len(r.numbers)+len(r.lists)+len(r.objects)
-	var texts []string
-	for _, v := range r.values {
-		if s, ok := protocol.Text(v); ok {
-			texts = append(texts, s)
-			strs++
-		} else {
-			rest++
-		}
-	}
+	texts := r.strings()
+	others := len(r.values) - len(texts) + len(r.numbers) + len(r.lists) + len(r.objects)
 	switch {
-	case strs == 0:
+	case r.any:
+	case len(texts)+len(r.texts) == 0:
 		member.Kind = JSON
-	case rest == 0 && !r.null && !r.boolean:
+	case others == 0 && !r.null && !r.boolean:
 		member.Kind = Text
 		if len(r.texts) == 0 {
 			member.Texts = texts
@@ -109,12 +100,11 @@ func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Optio
 	defer w.done()
 	var list []string
 	if member.Kind == Text {
-		for _, v := range r.values {
-			s, _ := protocol.Text(v)
+		for _, s := range r.strings() {
 			list = append(list, gbnf.Literal(s+end))
 		}
-		for i := range r.texts {
-			if body := w.tagged(r.texts[i], end); body != "" {
+		for _, l := range r.texts {
+			if body := w.tagged(l, end); body != "" {
 				list = append(list, body)
 			}
 		}
@@ -124,34 +114,20 @@ func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Optio
 		return gbnf.Alternatives(list), g.TooLarge()
 	}
 	list = append(list, w.rule(r))
-	for _, v := range r.values {
-		if s := pythonConstant(v); s != "" {
-			list = append(list, s)
+	for _, word := range []string{"True", "False"} { // as templates show them
+		is := func(v protocol.Raw) bool { return string(v) == strings.ToLower(word) }
+		if r.boolean || slices.ContainsFunc(r.values, is) {
+			list = append(list, gbnf.Literal(word))
 		}
-	}
-	if r.boolean {
-		list = append(list, `"True"`, `"False"`)
 	}
 	return gbnf.Alternatives(list) + " " + gbnf.Literal(end), g.TooLarge()
 }
 
-// pythonConstant is a boolean as templates show it.
-func pythonConstant(v protocol.Raw) string {
-	switch v.Kind() {
-	case 't':
-		return `"True"`
-	case 'f':
-		return `"False"`
-	}
-	return ""
-}
-
 // tagged is strings as they stand, and what ends them.
-func (w *writer) tagged(t texts, end string) string {
+func (w *writer) tagged(l pattern.Language, end string) string {
 	mark := strings.TrimLeft(end, "\n")
-	l := t.language()
 	for range 2 {
-		if t.free() {
+		if l.Any() {
 			break
 		}
 		l.Avoid = []string{regexp.QuoteMeta(mark[:strings.IndexByte(mark, '>')+1])}

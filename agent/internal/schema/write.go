@@ -19,10 +19,12 @@ func (d *Document) Add(g *gbnf.Grammar, o Options) (string, error) {
 	m := d.maker(o)
 	whole := m.rule(d.root)
 	if whole != nil && (o.Object || len(o.Extra) > 0) { // it may be a part of itself, without the extra members
-		whole = &rule{set: whole.set, any: whole.any}
-		m.whole = whole
+		whole = &rule{set: whole.set, any: whole.any, whole: true}
+		if o.Object {
+			whole.only = objectType
+		}
 		m.queue = []*rule{whole}
-		m.rules = map[string]*rule{}
+		clear(m.rules)
 	}
 	w, err := m.writer(g, whole, "parameters")
 	if err != nil {
@@ -67,12 +69,6 @@ type writer struct {
 	left int // repetitions
 }
 
-const (
-	unwritten = iota
-	writing
-	written
-)
-
 // rule is the name of a rule in the grammar.
 func (w *writer) rule(r *rule) string {
 	switch {
@@ -80,14 +76,14 @@ func (w *writer) rule(r *rule) string {
 		return r.given
 	case r.any:
 		return w.JSON(gbnf.AnyValue)
-	case r.state == written || r.name != "":
-		return r.name
-	case r.state == writing: // it is part of itself
+	case r.writing && r.name == "": // it is part of itself
 		r.name = w.Fresh()
+	}
+	if r.name != "" {
 		return r.name
 	}
-	r.state = writing
-	body := w.body(r, nil)
+	r.writing = true
+	body := w.body(r)
 	switch {
 	case r.name != "":
 		w.Grammar.Add(r.name, body)
@@ -96,7 +92,6 @@ func (w *writer) rule(r *rule) string {
 	default:
 		r.name = w.Rule(body)
 	}
-	r.state = written
 	return r.name
 }
 
@@ -105,8 +100,8 @@ func isName(body string) bool {
 	return body != "" && strings.Trim(body, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
 }
 
-// body returns the alternatives of a rule, followed by more.
-func (w *writer) body(r *rule, more []string) string {
+// body returns the alternatives of a rule.
+func (w *writer) body(r *rule) string {
 	var list []string
 	add := func(body string) {
 		if body != "" && !slices.Contains(list, body) {
@@ -116,8 +111,8 @@ func (w *writer) body(r *rule, more []string) string {
 	for _, v := range r.values {
 		add(w.constant(v))
 	}
-	for i := range r.texts {
-		add(w.language(r.texts[i].language()))
+	for _, l := range r.texts {
+		add(w.language(l))
 	}
 	for i := range r.numbers {
 		body, free := r.numbers[i].body()
@@ -138,9 +133,6 @@ func (w *writer) body(r *rule, more []string) string {
 	}
 	for _, o := range r.objects {
 		add(w.members(o))
-	}
-	for _, body := range more {
-		add(body)
 	}
 	return strings.Join(list, " | ")
 }
@@ -185,10 +177,12 @@ func (w *writer) appendConstant(s *gbnf.Seq, v protocol.Raw) {
 // language is the strings of a language in JSON, "" where there are none. One that takes too
 // many states is widened: by its lengths, then to its first pattern, then to any string.
 func (w *writer) language(l pattern.Language) string {
-	if len(l.Match)+len(l.Avoid)+len(l.Except) == 0 {
-		if l.Min == 0 && l.Max < 0 {
-			return w.JSON(gbnf.AnyString)
-		}
+	switch {
+	case l.Max >= 0 && l.Min > l.Max:
+		return ""
+	case l.Any():
+		return w.JSON(gbnf.AnyString)
+	case len(l.Match)+len(l.Avoid)+len(l.Except) == 0:
 		return `"\"" ` + w.repeated(w.JSON(gbnf.AnyChar), l.Min, l.Max) + ` "\""`
 	}
 	return w.Once(fmt.Sprintf("strings %#v", l), func() string { return w.matching(l) })
