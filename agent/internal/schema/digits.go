@@ -12,9 +12,10 @@ type edge struct {
 	open  bool   // the bound itself is outside
 }
 
-func edgeOf(b *bound) edge {
+// edgeOf is a bound as an edge, and how many digits it has before the point.
+func edgeOf(b *bound) (l edge, wholes int) {
 	whole, fraction := decimal(b.at)
-	return edge{true, whole + "." + fraction, b.open}
+	return edge{true, whole + "." + fraction, b.open}, len(whole)
 }
 
 // digit is the bound's next one.
@@ -45,25 +46,24 @@ func complete(low, high edge) bool {
 // magnitudes is the numbers without a sign from one bound to another, nil for no end, digit by
 // digit; "" where there are none.
 func magnitudes(low, high *bound, integer bool) string {
-	lo, hi := edgeOf(low), edge{}
-	first := strings.IndexByte(lo.rest, '.')
-	last := first
+	if empty(low, high) {
+		return ""
+	}
+	from, first := edgeOf(low)
+	to, last := edge{}, first
 	if high != nil {
-		hi = edgeOf(high)
-		last = strings.IndexByte(hi.rest, '.')
+		to, last = edgeOf(high)
 	}
 	var parts []string
 	for n := first; n <= last; n++ { // digits before the point
-		l, h := edge{}, edge{}
-		if n == first {
-			l = lo
-		}
+		h := edge{}
 		if n == last {
-			h = hi
+			h = to
 		}
-		if part, ok := wholes(l, h, n, true, integer); ok {
+		if part, ok := wholes(from, h, n, true, integer); ok {
 			parts = append(parts, part)
 		}
+		from = edge{} // what has more digits is above it
 	}
 	if high == nil {
 		longer := fmt.Sprintf("[1-9] [0-9]{%d,%d}", first, max(maxDigits-1, first))
