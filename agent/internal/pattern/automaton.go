@@ -126,7 +126,6 @@ func (b *builder) run(limit int) (Automaton, error) {
 			return nil, errLarge
 		}
 		s := State{Accept: b.accepts(&places[i])}
-		edges := map[int]int{} // of targets to edges
 		each := b.each
 		if b.apart {
 			each = b.eachApart
@@ -139,10 +138,9 @@ func (b *builder) run(limit int) (Automaton, error) {
 				index[key] = to
 				places = append(places, next)
 			}
-			e, ok := edges[to]
-			if !ok {
+			e := slices.IndexFunc(s.Edges, func(e Edge) bool { return e.To == to })
+			if e < 0 {
 				e = len(s.Edges)
-				edges[to] = e
 				s.Edges = append(s.Edges, Edge{To: to})
 			}
 			ranges := s.Edges[e].Ranges
@@ -154,7 +152,7 @@ func (b *builder) run(limit int) (Automaton, error) {
 		})
 		states = append(states, s)
 	}
-	return states.pruned(0), nil
+	return states.pruned(), nil
 }
 
 // key tells places apart.
@@ -309,36 +307,25 @@ func appendCuts(cuts []rune, inst *syntax.Inst) []rune {
 	return cuts
 }
 
-// pruned is an automaton that begins in first, without the states from which no string ends and
-// those that no string reaches.
-func (a Automaton) pruned(first int) Automaton {
+// pruned is an automaton without edges to states from which no string ends.
+func (a Automaton) pruned() Automaton {
 	alive := make([]bool, len(a))
+	leads := func(e Edge) bool { return alive[e.To] }
 	for again := true; again; {
 		again = false
 		for i := len(a) - 1; i >= 0; i-- {
-			if !alive[i] && (a[i].Accept || slices.ContainsFunc(a[i].Edges, func(e Edge) bool { return alive[e.To] })) {
+			if !alive[i] && (a[i].Accept || slices.ContainsFunc(a[i].Edges, leads)) {
 				alive[i], again = true, true
 			}
 		}
 	}
-	if len(a) == 0 || !alive[first] {
+	if !alive[0] {
 		return nil
 	}
-	number := map[int]int{first: 0}
-	order := []int{first}
-	var out Automaton
-	for i := 0; i < len(order); i++ {
-		s := a[order[i]]
-		s.Edges = slices.DeleteFunc(slices.Clone(s.Edges), func(e Edge) bool { return !alive[e.To] })
-		for j, e := range s.Edges {
-			if _, known := number[e.To]; !known {
-				number[e.To] = len(order)
-				order = append(order, e.To)
-			}
-			s.Edges[j].To = number[e.To]
-		}
+	for i := range a {
+		s := &a[i]
+		s.Edges = slices.DeleteFunc(s.Edges, func(e Edge) bool { return !alive[e.To] })
 		s.All = s.Accept && len(s.Edges) == 1 && s.Edges[0].To == i && slices.Equal(s.Edges[0].Ranges, []rune{0, unicode.MaxRune})
-		out = append(out, s)
 	}
-	return out
+	return a
 }

@@ -88,14 +88,14 @@ type Extra struct{ Name, Rule string }
 // maker makes rules of a document.
 type maker struct {
 	*Document
-	expander
 	Options
 	rules map[string]*rule
 	queue []*rule
+	parts int // schemas that were put together
 }
 
 func (d *Document) maker(o Options) *maker {
-	return &maker{Document: d, Options: o, rules: map[string]*rule{}, expander: expander{left: maxParts}}
+	return &maker{Document: d, Options: o, rules: map[string]*rule{}}
 }
 
 // rule returns the rule of a set of schemas, nil if they admit nothing. finish builds it.
@@ -180,7 +180,7 @@ func (m *maker) build(r *rule) {
 func textsOf(s *shape) pattern.Language {
 	l := pattern.Language{Max: -1}
 	for _, p := range s.parts {
-		l.Min, l.Max = max(l.Min, p.minLength), least(l.Max, p.maxLength)
+		within(&l.Min, &l.Max, p.check.MinLength, p.check.MaxLength)
 		if p.pattern != "" {
 			l.Match = union(l.Match, p.pattern)
 		}
@@ -191,20 +191,12 @@ func textsOf(s *shape) pattern.Language {
 	return l
 }
 
-// least is the smaller of two maxima, -1 being none.
-func least(a, b int) int {
-	if a < 0 || b >= 0 && b < a {
-		return b
-	}
-	return a
-}
-
 // elementsOf is the lists of a shape.
 func (m *maker) elementsOf(s *shape) *elements {
 	e := &elements{max: -1}
 	length := 0
 	for _, p := range s.parts {
-		e.min, e.max = max(e.min, p.minItems), least(e.max, p.maxItems)
+		within(&e.min, &e.max, p.check.MinItems, p.check.MaxItems)
 		length = max(length, len(p.prefix))
 	}
 	// at are the schemas of an element.
@@ -233,7 +225,8 @@ func (m *maker) elementsOf(s *shape) *elements {
 	// checked.
 	if length == 0 && e.min <= 1 && e.max < 0 {
 		for _, p := range s.parts {
-			if p.contains != nil && p.minContains == 1 && e.hit == nil {
+			once := p.check.MinContains == nil || *p.check.MinContains == 1
+			if p.contains != nil && once && e.hit == nil {
 				e.hit = m.rule(append(slices.Clip(rest), p.contains)...)
 				if e.hit == nil {
 					e.min, e.max = 1, 0 // nothing can be it

@@ -32,11 +32,7 @@ func decode(raw protocol.Raw) (any, error) {
 func checkNumbers(v any) error {
 	switch v := v.(type) {
 	case map[string]any:
-		for _, e := range v {
-			if err := checkNumbers(e); err != nil {
-				return err
-			}
-		}
+		return checkNumbers(slices.Collect(maps.Values(v)))
 	case []any:
 		for _, e := range v {
 			if err := checkNumbers(e); err != nil {
@@ -69,16 +65,15 @@ func compilePattern(source string) (jsonschema.Regexp, error) {
 	return expression{re, source}, err
 }
 
-// parseNumber reads a JSON number exactly.
-func parseNumber(value protocol.Raw) (*big.Rat, error) {
-	if value.Kind() != '0' {
-		return nil, nil
+// integer is the value of a number that has no fraction, 2.0 too; nil for others.
+func integer(value protocol.Raw) *big.Int {
+	if value.Kind() != '0' || checkNumbers(json.Number(value)) != nil {
+		return nil
 	}
-	if err := checkNumbers(json.Number(value)); err != nil {
-		return nil, err
+	if n, ok := new(big.Rat).SetString(string(value)); ok && n.IsInt() {
+		return n.Num()
 	}
-	n, _ := new(big.Rat).SetString(string(value))
-	return n, nil
+	return nil
 }
 
 // Validate checks a value against the document and returns it decoded. The error is a
@@ -90,12 +85,16 @@ func (d *Document) Validate(value protocol.Raw) (doc any, err error) {
 	return validate(d.check, value)
 }
 
+// validate refuses a check that would take more than maxCheckSteps, plus some for each byte of
+// the value.
 func validate(s *jsonschema.Schema, value protocol.Raw) (doc any, err error) {
 	if doc, err = decode(value); err != nil {
 		return nil, err
 	}
-	if err := affordable(s, doc, len(value)); err != nil {
-		return nil, err
+	most := maxCheckSteps + checkStepsPerByte*len(value)
+	c := counter{left: most}
+	if c.visit(s, doc); c.left < 0 {
+		return nil, fmt.Errorf("the schema takes more than %d steps to check these arguments", most)
 	}
 	return doc, s.Validate(doc)
 }
@@ -114,17 +113,6 @@ func (n *node) accepts(value protocol.Raw) bool {
 // counter counts the steps of a check. A few schemas that refer to each other twice make their
 // number double with every level, and nothing interrupts the library.
 type counter struct{ left int }
-
-// affordable refuses a check that would take more than maxCheckSteps, plus some for each byte
-// of the value.
-func affordable(s *jsonschema.Schema, v any, size int) error {
-	most := maxCheckSteps + checkStepsPerByte*size
-	c := counter{left: most}
-	if c.visit(s, v); c.left < 0 {
-		return fmt.Errorf("the schema takes more than %d steps to check these arguments", most)
-	}
-	return nil
-}
 
 // visit counts at least the schemas that the library would apply to v and to what is in it. It
 // stops when no step is left.

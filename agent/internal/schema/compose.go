@@ -15,10 +15,10 @@ func (w *writer) elements(e *elements) string {
 	}
 	declared, most := e.prefix, e.max
 	if !e.items.live() {
-		most = least(most, len(declared))
+		most = lower(most, len(declared))
 	}
 	if i := slices.IndexFunc(declared, func(r *rule) bool { return !r.live() }); i >= 0 {
-		most = least(most, i)
+		most = lower(most, i)
 	}
 	if most >= 0 {
 		declared = declared[:min(most, len(declared))]

@@ -2,10 +2,13 @@ package schema
 
 import (
 	"math"
+	"math/big"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"agentd/agent/internal/rawjson"
 	"agentd/protocol"
@@ -89,6 +92,9 @@ func (d *Document) translate(source protocol.Raw) protocol.Raw {
 	return t.out
 }
 
+// child is the JSON pointer to a member of what another one leads to.
+func child(path, name string) string { return string(jsontext.Pointer(path).AppendToken(name)) }
+
 func (t *translator) write(text string) { t.out = append(t.out, text...) }
 
 // name begins a member of an object whose first byte is at start.
@@ -99,10 +105,15 @@ func (t *translator) name(start int, name string) {
 	t.out = append(rawjson.AppendString(t.out, name), ':')
 }
 
+// targeted reports whether a reference leads to a place or into it.
+func (t *translator) targeted(path string) bool {
+	return slices.ContainsFunc(t.targets, func(target string) bool { return strings.HasPrefix(target, path) })
+}
+
 // value writes the value of an unknown keyword. References may lead to schemas within it.
 func (t *translator) value(v protocol.Raw, path string, draft int) {
 	switch {
-	case !slices.ContainsFunc(t.targets, func(target string) bool { return strings.HasPrefix(target, path) }):
+	case !t.targeted(path):
 		t.out = append(t.out, v...)
 	case slices.Contains(t.targets, path):
 		t.schema(v, path, draft)
@@ -119,7 +130,7 @@ func (t *translator) each(v protocol.Raw, path string, f func(inner protocol.Raw
 		t.write("{")
 		for name, inner := range protocol.Members(v) {
 			t.name(start, name)
-			f(inner, path+"/"+escapeToken(name))
+			f(inner, child(path, name))
 		}
 		t.write("}")
 	case '[':
@@ -166,7 +177,7 @@ func (t *translator) schema(v protocol.Raw, path string, draft int) {
 				t.out = append(t.out, value...)
 			}
 		case value.Kind() == '{' || value.Kind() == '[':
-			if at := path + "/" + escapeToken(name); slices.ContainsFunc(t.targets, func(target string) bool { return strings.HasPrefix(target, at) }) {
+			if at := child(path, name); t.targeted(at) {
 				t.name(start, name)
 				t.value(value, at, draft)
 			}
@@ -262,13 +273,13 @@ func (t *translator) keyword(whole protocol.Raw, name string, value protocol.Raw
 	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains":
 		// A count beyond all lengths bounds nothing, as a maximum, and is as good as the largest
 		// one, as a minimum.
-		if x, err := parseNumber(value); err == nil && x != nil && x.IsInt() && x.Sign() >= 0 {
-			if x.Num().IsInt64() && x.Num().Int64() < math.MaxInt32 {
-				return name, protocol.Raw(x.Num().String())
-			}
-			if strings.HasPrefix(name, "max") {
-				return "", nil
-			}
+		switch x := integer(value); {
+		case x == nil || x.Sign() < 0:
+		case x.Cmp(big.NewInt(math.MaxInt32)) < 0:
+			return name, protocol.Raw(x.String())
+		case strings.HasPrefix(name, "max"):
+			return "", nil
+		default:
 			return name, protocol.Raw(strconv.Itoa(math.MaxInt32))
 		}
 	}
@@ -276,12 +287,8 @@ func (t *translator) keyword(whole protocol.Raw, name string, value protocol.Raw
 }
 
 // ValueAt is the value at a JSON pointer.
-func ValueAt(v protocol.Raw, pointer string) (protocol.Raw, bool) {
-	ok := true
-	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		if pointer == "" {
-			break
-		}
+func ValueAt(v protocol.Raw, pointer string) (_ protocol.Raw, ok bool) {
+	for token := range jsontext.Pointer(pointer).Tokens() {
 		if v.Kind() == '[' {
 			i, err := strconv.Atoi(token)
 			list := slices.Collect(protocol.Elements(v))
@@ -289,9 +296,7 @@ func ValueAt(v protocol.Raw, pointer string) (protocol.Raw, bool) {
 				return nil, false
 			}
 			v = list[i]
-			continue
-		}
-		if v, ok = protocol.Get(v, strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")); !ok {
+		} else if v, ok = protocol.Get(v, token); !ok {
 			return nil, false
 		}
 	}

@@ -16,13 +16,13 @@ func (m *maker) membersOf(s *shape, whole bool) *members {
 	base := slices.ContainsFunc(s.always, func(p *node) bool { return p.declares })
 	closed, declared := true, false
 	for _, p := range s.parts {
-		o.min, o.max = max(o.min, p.minMember), least(o.max, p.maxMember)
+		within(&o.min, &o.max, p.check.MinProperties, p.check.MaxProperties)
 		for _, x := range p.properties {
 			names = union(names, x.name)
 		}
-		must = union(must, p.required...)
+		must = union(must, p.check.Required...)
 		if !base || slices.Contains(s.always, p) {
-			first = append(first, p.required...)
+			first = append(first, p.check.Required...)
 		}
 		closed = closed && p.additional == nil
 		declared = declared || p.declares
@@ -32,12 +32,13 @@ func (m *maker) membersOf(s *shape, whole bool) *members {
 	}
 	names = union(names, must...) // with whatever value others may have
 	closed = closed && declared && (!m.Open && o.min <= len(names) || m.sealed(s))
-	limit := m.namesLimit(limits)
-	names = union(names, limit.listed...)
+	listed, allowed := m.namesLimit(limits)
+	names = union(names, listed...)
 	var late []slot
 	for _, name := range names {
 		x := slot{name: name, required: slices.Contains(must, name)}
-		if limit.allows(name) && !slices.Contains(s.never, name) {
+		refuses := func(n *node) bool { return !n.accepts(protocol.String(name)) }
+		if !slices.ContainsFunc(limits, refuses) && !slices.Contains(s.never, name) {
 			x.rule = m.rule(s.named(name)...)
 		}
 		switch {
@@ -64,8 +65,8 @@ func (m *maker) membersOf(s *shape, whole bool) *members {
 		o.min = 0
 	}
 	o.slots = append(o.slots, late...)
-	if limit.listed == nil {
-		o.others = m.othersOf(s, slices.Concat(names, s.never), limit.names, closed)
+	if listed == nil {
+		o.others = m.othersOf(s, slices.Concat(names, s.never), allowed, closed)
 	}
 	return o
 }
@@ -118,35 +119,25 @@ func (s *shape) member(has, matches func(member) bool) (set []*node) {
 	return set
 }
 
-// limit restricts the names of members.
-type limit struct {
-	nodes  []*node
-	listed []string         // all that they may be, nil where they are not listed
-	names  pattern.Language // what they are in, if they are not listed
-}
-
-func (m *maker) namesLimit(nodes []*node) limit {
-	l := limit{nodes: nodes, names: pattern.Language{Max: -1}}
-	set, possible := simplified(nodes)
+// namesLimit is what names of members are limited to: a list, nil where they are not listed, or
+// a language.
+func (m *maker) namesLimit(limits []*node) (listed []string, allowed pattern.Language) {
+	allowed = pattern.Language{Max: -1}
+	set, possible := simplified(limits)
 	if possible && len(set) == 0 {
-		return l
+		return nil, allowed
 	}
 	r := &rule{set: set, only: stringType}
 	if possible {
 		m.build(r)
 	}
-	switch l.listed = r.strings(); {
-	case len(r.texts) == 1 && len(l.listed) == 0:
-		l.names, l.listed = r.texts[0], nil
-	case len(r.texts) > 0: // left to the check
-		l.listed = nil
+	switch listed = r.strings(); {
+	case len(r.texts) == 0:
+		return listed, allowed
+	case len(r.texts) == 1 && len(listed) == 0:
+		return nil, r.texts[0]
 	}
-	return l
-}
-
-// allows reports whether a member may have a name.
-func (l *limit) allows(name string) bool {
-	return !slices.ContainsFunc(l.nodes, func(n *node) bool { return !n.accepts(protocol.String(name)) })
+	return nil, allowed // left to the check
 }
 
 // othersOf is the members that have no place of their own, by what patterns say of their

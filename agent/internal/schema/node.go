@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"math/big"
 	"net/url"
 	"slices"
 	"strings"
@@ -23,27 +22,18 @@ type node struct {
 	values     []protocol.Raw
 	enumerated bool
 
-	low, high *bound
-	multiple  *big.Rat
+	pattern, format string
 
-	minLength, maxLength int // -1 for no maximum
-	pattern, format      string
+	prefix          []*node
+	items, contains *node
 
-	prefix             []*node
-	items              *node
-	minItems, maxItems int
-	contains           *node
-	minContains        int
-
-	declares             bool // properties or patternProperties stand here
-	properties           []member
-	patterns             []member
-	additional           *node
-	names                *node
-	required             []string
-	minMember, maxMember int
-	unevaluated          bool // no other members than those that some part declares
-	evaluates            bool // declares all members that no part does, in a way
+	declares    bool // properties or patternProperties stand here
+	properties  []member
+	patterns    []member
+	additional  *node
+	names       *node
+	unevaluated bool // no other members than those that some part declares
+	evaluates   bool // declares all members that no part does, in a way
 
 	all     []*node // schemas that hold, too
 	choices [][]way // of each list, one holds
@@ -83,11 +73,6 @@ var typesByName = map[string]typeSet{
 	"string": stringType, "array": arrayType, "object": objectType,
 }
 
-// escapeToken is a name as a part of a JSON pointer.
-func escapeToken(name string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
-}
-
 // unescapeFragment is a JSON pointer that stood in an address.
 func unescapeFragment(fragment string) string {
 	if pointer, err := url.PathUnescape(fragment); err == nil {
@@ -110,23 +95,16 @@ func (d *Document) node(s *jsonschema.Schema) *node {
 	if n := d.nodes[s]; n != nil {
 		return n
 	}
-	n := &node{id: len(d.nodes), check: s, types: allTypes, maxLength: -1, maxItems: -1, maxMember: -1}
+	n := &node{id: len(d.nodes), check: s, types: allTypes}
 	d.nodes[s] = n
 	pointer, own := pointerOf(s)
+	raw, known := d.raws[pointer]
 	switch {
 	case s.Bool != nil:
-		n.always = -1
-		if *s.Bool {
-			n.always = 1
-		}
-	case own:
-		raw, known := d.raws[pointer]
-		if !known {
-			n.words = 1 // no place for schemas: left to the check
-			break
-		}
+		n.always = always[*s.Bool].always
+	case own && known:
 		d.read(n, raw)
-	default: // the schema of schemas, which the check knows
+	default: // no place for schemas, or the schema of schemas: left to the check
 		n.words = 1
 	}
 	return n
@@ -175,20 +153,13 @@ func (d *Document) read(n *node, raw protocol.Raw) {
 			n.types |= typesByName[name]
 		}
 	}
-	n.low = stricter(boundOf(s.Minimum, false), boundOf(s.ExclusiveMinimum, true), 1)
-	n.high = stricter(boundOf(s.Maximum, false), boundOf(s.ExclusiveMaximum, true), -1)
-	n.multiple = s.MultipleOf
-	n.minLength, n.maxLength = count(s.MinLength, 0), count(s.MaxLength, -1)
 	if s.Pattern != nil {
 		n.pattern = s.Pattern.String()
 	}
 	if s.Format != nil {
 		n.format = s.Format.Name
 	}
-	n.prefix, n.items = d.list(s.PrefixItems...), d.node(s.Items2020)
-	n.minItems, n.maxItems = count(s.MinItems, 0), count(s.MaxItems, -1)
-	n.contains, n.minContains = d.node(s.Contains), count(s.MinContains, 1)
-
+	n.prefix, n.items, n.contains = d.list(s.PrefixItems...), d.node(s.Items2020), d.node(s.Contains)
 	n.declares = s.Properties != nil || s.PatternProperties != nil
 	n.properties = d.byName(raw, "properties", s.Properties)
 	patterns := map[string]*jsonschema.Schema{}
@@ -202,8 +173,7 @@ func (d *Document) read(n *node, raw protocol.Raw) {
 	case *jsonschema.Schema:
 		n.additional = d.node(a)
 	}
-	n.names, n.required = d.node(s.PropertyNames), s.Required
-	n.minMember, n.maxMember = count(s.MinProperties, 0), count(s.MaxProperties, -1)
+	n.names = d.node(s.PropertyNames)
 	if u := s.UnevaluatedProperties; u != nil {
 		n.unevaluated = u.Bool != nil && !*u.Bool
 		n.evaluates = !n.unevaluated
@@ -269,8 +239,8 @@ func excluded(not *node) []way {
 		return nil
 	case not.onlyType():
 		return []way{{types: allTypes &^ not.types}}
-	case not.words == 1 && len(not.required) == 1: // required holds of all that is no object
-		return []way{{types: objectType, never: not.required}}
+	case not.words == 1 && len(not.check.Required) == 1: // required holds of all that is no object
+		return []way{{types: objectType, never: not.check.Required}}
 	}
 	return []way{{types: allTypes}}
 }
@@ -290,16 +260,20 @@ func (n *node) free() bool { return n.always > 0 || n.always == 0 && n.words == 
 // always are the schemas true and false.
 var always = map[bool]*node{true: {id: -1, always: 1}, false: {id: -2, always: -1}}
 
-func boundOf(at *big.Rat, open bool) *bound {
-	if at == nil {
-		return nil
+// within narrows limits of a count by those of a schema.
+func within(low, high *int, least, most *int) {
+	if least != nil {
+		*low = max(*low, *least)
 	}
-	return &bound{at, open}
+	if most != nil {
+		*high = lower(*high, *most)
+	}
 }
 
-func count(n *int, absent int) int {
-	if n == nil {
-		return absent
+// lower is the smaller of two maxima, -1 being none.
+func lower(a, b int) int {
+	if a < 0 || b >= 0 && b < a {
+		return b
 	}
-	return *n
+	return a
 }

@@ -13,6 +13,13 @@ type bound struct {
 	open bool
 }
 
+func boundOf(at *big.Rat, open bool) *bound {
+	if at == nil {
+		return nil
+	}
+	return &bound{at, open}
+}
+
 // stricter is the bound that leaves less. side is 1 for lower ones, -1 for upper ones; nil is
 // no bound.
 func stricter(a, b *bound, side int) *bound {
@@ -38,10 +45,11 @@ type numbers struct {
 func numbersOf(s *shape) numbers {
 	n := numbers{integer: s.types&fractionType == 0}
 	for _, p := range s.parts {
-		n.low, n.high = stricter(n.low, p.low, 1), stricter(n.high, p.high, -1)
-		if p.multiple != nil {
-			n.multiples = append(n.multiples, p.multiple)
-			n.integer = n.integer || p.multiple.Cmp(big.NewRat(1, 1)) == 0
+		n.low = stricter(stricter(n.low, boundOf(p.check.Minimum, false), 1), boundOf(p.check.ExclusiveMinimum, true), 1)
+		n.high = stricter(stricter(n.high, boundOf(p.check.Maximum, false), -1), boundOf(p.check.ExclusiveMaximum, true), -1)
+		if m := p.check.MultipleOf; m != nil {
+			n.multiples = append(n.multiples, m)
+			n.integer = n.integer || m.Cmp(big.NewRat(1, 1)) == 0
 		}
 	}
 	return n

@@ -17,21 +17,18 @@ type shape struct {
 	never  []string
 }
 
-// expander finds the shapes of schemas that hold together.
-type expander struct{ left int }
-
 // shapes are all ways to satisfy some schemas together.
-func (x *expander) shapes(set []*node) []shape {
+func (m *maker) shapes(set []*node) []shape {
 	list := []shape{{types: allTypes}}
 	for _, n := range set {
-		list = x.all(list, n, true, nil)
+		list = m.all(list, n, true, nil)
 	}
 	return list
 }
 
-func (x *expander) all(list []shape, n *node, always bool, path []*node) (out []shape) {
+func (m *maker) all(list []shape, n *node, always bool, path []*node) (out []shape) {
 	for i := range list {
-		more := x.add(&list[i], n, always, path)
+		more := m.add(&list[i], n, always, path)
 		if len(out)+len(more) > maxBranches && len(list) > 1 {
 			return list // widened: n is left to the check
 		}
@@ -42,7 +39,7 @@ func (x *expander) all(list []shape, n *node, always bool, path []*node) (out []
 
 // add are the shapes that s becomes where n holds, too. path is the schemas that n is applied
 // by, to the same value.
-func (x *expander) add(s *shape, n *node, always bool, path []*node) []shape {
+func (m *maker) add(s *shape, n *node, always bool, path []*node) []shape {
 	switch {
 	case n.always > 0:
 		return []shape{*s}
@@ -51,7 +48,7 @@ func (x *expander) add(s *shape, n *node, always bool, path []*node) []shape {
 	case slices.Contains(s.parts, n):
 		return []shape{*s}
 	}
-	if x.left--; x.left < 0 {
+	if m.parts++; m.parts > maxParts {
 		return []shape{*s} // widened
 	}
 	c := *s
@@ -66,16 +63,16 @@ func (x *expander) add(s *shape, n *node, always bool, path []*node) []shape {
 	path = append(slices.Clip(path), n)
 	list := []shape{c}
 	for _, part := range n.all {
-		list = x.all(list, part, always, path)
+		list = m.all(list, part, always, path)
 	}
 	for _, ways := range n.choices {
-		list = x.either(list, ways, path)
+		list = m.either(list, ways, path)
 	}
 	return list
 }
 
 // either is the shapes in which one of the ways is taken.
-func (x *expander) either(list []shape, ways []way, path []*node) (out []shape) {
+func (m *maker) either(list []shape, ways []way, path []*node) (out []shape) {
 	for _, w := range ways {
 		var taken []shape
 		for _, s := range list {
@@ -86,7 +83,7 @@ func (x *expander) either(list []shape, ways []way, path []*node) (out []shape) 
 			}
 		}
 		for _, n := range w.nodes {
-			taken = x.all(taken, n, false, path)
+			taken = m.all(taken, n, false, path)
 		}
 		if out = append(out, taken...); len(out) > maxBranches && len(list) > 1 {
 			return list // widened
@@ -145,8 +142,8 @@ func constants(set []*node, s *shape) (values []protocol.Raw, limited bool) {
 			continue
 		}
 		values = append(values, v)
-		if x, err := parseNumber(v); err == nil && x != nil && x.IsInt() && len(x.Num().String()) <= maxBoundDigits {
-			values = append(values, protocol.Raw(x.Num().String())) // 2.0 is 2, too
+		if x := integer(v); x != nil && len(x.String()) <= maxBoundDigits {
+			values = append(values, protocol.Raw(x.String())) // 2.0 is 2, too
 		}
 	}
 	return values, true
@@ -164,7 +161,7 @@ func typeOf(v protocol.Raw) typeSet {
 	case 't', 'f':
 		return booleanType
 	case '0':
-		if x, err := parseNumber(v); err == nil && x != nil && x.IsInt() {
+		if integer(v) != nil {
 			return integerType
 		}
 		return fractionType

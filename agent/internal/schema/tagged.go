@@ -52,7 +52,7 @@ func (d *Document) Member(name string) Member {
 			for _, x := range p.properties {
 				names = append(names, x.name)
 			}
-			names = append(names, p.required...)
+			names = append(names, p.check.Required...)
 		}
 		for _, name := range names {
 			if _, known := d.members[name]; !known {
@@ -97,7 +97,6 @@ func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Optio
 	if err != nil {
 		return "", err
 	}
-	defer w.done()
 	var list []string
 	if member.Kind == Text {
 		for _, s := range r.strings() {
@@ -126,24 +125,11 @@ func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Optio
 // tagged is strings as they stand, and what ends them.
 func (w *writer) tagged(l pattern.Language, end string) string {
 	mark := strings.TrimLeft(end, "\n")
-	for range 2 {
-		if l.Any() {
-			break
-		}
-		l.Avoid = []string{regexp.QuoteMeta(mark[:strings.IndexByte(mark, '>')+1])}
-		a, err := l.Automaton(maxStates)
-		if err == nil && len(a) == 0 {
-			return ""
-		}
-		if err == nil {
-			return w.automaton(a, gbnf.Literal(end), "", pattern.Plain)
-		}
-		if l.Min, l.Max = 0, -1; len(l.Match) == 0 {
-			break // widened
-		}
-	}
-	const name = "tagged" // the same for all
-	first, rest, _ := strings.Cut(end, ">")
-	w.AddText(name, gbnf.Text{Forbidden: []string{strings.TrimLeft(first, "\n") + ">"}, Until: first + ">"})
-	return name + " " + gbnf.Literal(rest)
+	mark = mark[:strings.IndexByte(mark, '>')+1]
+	return w.strings(l, spelling{end: gbnf.Literal(end), avoid: []string{regexp.QuoteMeta(mark)}, class: pattern.Plain, any: func() string {
+		const name = "tagged" // the same for all
+		first, rest, _ := strings.Cut(end, ">")
+		w.AddText(name, gbnf.Text{Forbidden: []string{mark}, Until: first + ">"})
+		return name + " " + gbnf.Literal(rest)
+	}})
 }
