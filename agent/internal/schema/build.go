@@ -13,7 +13,7 @@ type rule struct {
 	set    []*node
 	any    bool    // every value
 	whole  bool    // of the whole document: the extra members are its own
-	only   typeSet // the types that count, 0 for all
+	except typeSet // types that don't count
 	given  string  // the name of a rule of others
 	built  bool
 	finite bool // some finite value is known to be admitted
@@ -143,20 +143,11 @@ func (m *maker) build(r *rule) {
 		return
 	}
 	r.any = false
-	shapes := m.shapes(r.set)
-	seen := map[string]bool{}
-	for i := range shapes {
-		s := &shapes[i]
-		if r.only != 0 {
-			s.types &= r.only
-		}
+	for _, shape := range m.shapes(r.set) {
+		s := &shape
+		s.types &^= r.except
 		if values, limited := constants(r.set, s); limited && !(r.whole && len(m.Extra) > 0) {
-			for _, v := range values {
-				if !seen[string(v)] {
-					seen[string(v)] = true
-					r.values = append(r.values, v)
-				}
-			}
+			r.values = append(r.values, values...)
 			continue
 		}
 		r.null = r.null || s.types&nullType != 0
@@ -200,25 +191,22 @@ func (m *maker) elementsOf(s *shape) *elements {
 		length = max(length, len(p.prefix))
 	}
 	// at are the schemas of an element.
-	at := func(i int) (set []*node, open bool) {
-		open = true
+	at := func(i int) (set []*node) {
 		for _, p := range s.parts {
 			switch {
 			case i < len(p.prefix):
 				set = append(set, p.prefix[i])
 			case p.items != nil:
 				set = append(set, p.items)
-				open = false
 			}
 		}
-		return set, open
+		return set
 	}
 	for i := range length {
-		set, _ := at(i)
-		e.prefix = append(e.prefix, m.rule(set...))
+		e.prefix = append(e.prefix, m.rule(at(i)...))
 	}
-	rest, silent := at(length)
-	if !silent || m.Open || length == 0 || e.min > length {
+	rest := at(length)
+	if len(rest) > 0 || m.Open || length == 0 || e.min > length {
 		e.items = m.rule(rest...)
 	}
 	// One element that something is true of; else, and where lengths count too, that is
@@ -243,12 +231,7 @@ func (r *rule) admits() bool {
 	case r.any, r.given != "", r.null, r.boolean, len(r.values) > 0:
 		return true
 	}
-	for i := range r.numbers {
-		if body, free := r.numbers[i].body(); free || body != "" {
-			return true
-		}
-	}
-	return slices.ContainsFunc(r.texts, possible) || slices.ContainsFunc(r.lists, (*elements).admits) || slices.ContainsFunc(r.objects, (*members).admits)
+	return slices.ContainsFunc(r.numbers, numbers.admits) || slices.ContainsFunc(r.texts, possible) || slices.ContainsFunc(r.lists, (*elements).admits) || slices.ContainsFunc(r.objects, (*members).admits)
 }
 
 // possible reports whether a language has a string.

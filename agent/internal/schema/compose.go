@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -69,35 +70,28 @@ func (w *writer) members(o *members) string {
 	if !o.admits() {
 		return ""
 	}
-	slots := slices.DeleteFunc(slices.Clone(o.slots), func(s slot) bool { return !s.rule.live() })
-	c := chain{writer: w, min: o.min, max: o.max, more: -1, rests: map[[2]int]*string{}}
-	for _, s := range slots {
-		name, value := string(protocol.String(s.name)), w.rule(s.rule)
-		c.pairs = append(c.pairs, func(s *gbnf.Seq) *gbnf.Seq { return s.Literal(name).Colon().Rule(value) })
-		c.required = append(c.required, s.required)
-	}
+	c := chain{writer: w, min: o.min, max: o.max, rests: map[[2]int]*string{}}
+	c.slots = slices.DeleteFunc(slices.Clone(o.slots), func(s slot) bool { return !s.rule.live() })
 	var others []string
 	for _, x := range o.others {
 		if !x.rule.live() {
 			continue
 		}
-		if x.names.Any() && x.rule.any && len(slots) == 0 && o.min == 0 && o.max < 0 && len(o.others) == 1 {
+		if x.names.Any() && x.rule.any && len(c.slots) == 0 && o.min == 0 && o.max < 0 && len(o.others) == 1 {
 			return w.JSON(gbnf.AnyObject)
 		}
 		if name := w.language(x.names); name != "" {
 			others = append(others, w.Seq().Text(name).Colon().Rule(w.rule(x.rule)).String())
 		}
 	}
+	c.last = len(c.slots)
 	if len(others) > 0 {
-		c.more = len(c.pairs)
-		name := w.Rule(strings.Join(others, " | "))
-		c.pairs = append(c.pairs, func(s *gbnf.Seq) *gbnf.Seq { return s.Rule(name) })
-		c.required = append(c.required, false)
-	}
-	if c.max >= len(slots) && c.more < 0 {
+		c.others = w.Rule(strings.Join(others, " | "))
+		c.last++
+	} else if c.max >= len(c.slots) {
 		c.max = -1
 	}
-	if (len(c.pairs)+1)*(max(c.min, c.max)+1) > maxCounted {
+	if (c.last+1)*(max(c.min, c.max)+1) > maxCounted {
 		c.min, c.max = 0, -1 // widened
 	}
 	body, possible := c.rest(0, 0)
@@ -114,11 +108,19 @@ func (w *writer) members(o *members) string {
 // chain is the members of objects in their order.
 type chain struct {
 	*writer
-	pairs    []func(*gbnf.Seq) *gbnf.Seq // the last one any number of times, if more is its place
-	required []bool
-	more     int
+	slots    []slot
+	others   string // a rule of members behind them, "" for none
+	last     int    // the place behind all
 	min, max int
 	rests    map[[2]int]*string // nil where there is no way
+}
+
+// pair appends the member in a place to a sequence.
+func (c *chain) pair(s *gbnf.Seq, i int) *gbnf.Seq {
+	if i == len(c.slots) {
+		return s.Rule(c.others)
+	}
+	return s.Literal(string(protocol.String(c.slots[i].name))).Colon().Rule(c.rule(c.slots[i].rule))
 }
 
 // rest returns the members from the i-th on, behind n others: a rule, or the only sequence that
@@ -135,41 +137,15 @@ func (c *chain) rest(i, n int) (body string, possible bool) {
 		return *body, true
 	}
 	var ways []string
-	with := func(next int) {
-		if rest, ok := c.rest(next, n+1); ok {
-			s := c.Seq()
-			if n > 0 {
-				s.Comma()
-			}
-			if c.pairs[i](s); rest != "" {
-				s.Text(rest)
-			}
-			ways = append(ways, s.String())
-		}
-	}
 	switch {
-	case i == len(c.pairs):
+	case i == c.last:
 		if n >= c.min {
 			ways = append(ways, "")
 		}
-	case i == c.more && c.max < 0 && n >= c.min && n > 0:
-		ways = append(ways, "("+c.pairs[i](c.Seq().Comma()).String()+")*")
+	case i == len(c.slots) && c.max < 0 && n >= c.min && n > 0:
+		ways = append(ways, "("+c.pair(c.Seq().Comma(), i).String()+")*")
 	default:
-		if c.max < 0 || n < c.max {
-			next := i + 1
-			if i == c.more {
-				next = i
-			}
-			with(next)
-		}
-		if !c.required[i] {
-			if rest, ok := c.rest(i+1, n); ok {
-				if rest == "" {
-					rest = `""`
-				}
-				ways = append(ways, rest)
-			}
-		}
+		ways = c.further(i, n)
 	}
 	c.rests[at] = nil
 	switch len(ways) {
@@ -182,4 +158,27 @@ func (c *chain) rest(i, n int) (body string, possible bool) {
 	}
 	c.rests[at] = &body
 	return body, true
+}
+
+// further are the ways from a place on, with its member and without.
+func (c *chain) further(i, n int) (ways []string) {
+	if c.max < 0 || n < c.max {
+		if rest, ok := c.rest(min(i+1, len(c.slots)), n+1); ok { // others may come again
+			s := c.Seq()
+			if n > 0 {
+				s.Comma()
+			}
+			if c.pair(s, i); rest != "" {
+				s.Text(rest)
+			}
+			ways = append(ways, s.String())
+		}
+	}
+	if i < len(c.slots) && c.slots[i].required {
+		return ways
+	}
+	if rest, ok := c.rest(i+1, n); ok {
+		ways = append(ways, cmp.Or(rest, `""`))
+	}
+	return ways
 }

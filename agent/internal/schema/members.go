@@ -127,7 +127,7 @@ func (m *maker) namesLimit(limits []*node) (listed []string, allowed pattern.Lan
 	if possible && len(set) == 0 {
 		return nil, allowed
 	}
-	r := &rule{set: set, only: stringType}
+	r := &rule{set: set, except: allTypes &^ stringType}
 	if possible {
 		m.build(r)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"agentd/protocol"
@@ -71,6 +72,11 @@ const (
 var typesByName = map[string]typeSet{
 	"null": nullType, "boolean": booleanType, "integer": integerType, "number": numberTypes,
 	"string": stringType, "array": arrayType, "object": objectType,
+}
+
+// typesByKind are the types of values that are no integers.
+var typesByKind = map[jsontext.Kind]typeSet{
+	'n': nullType, 't': booleanType, 'f': booleanType, '0': fractionType, '"': stringType, '[': arrayType, '{': objectType,
 }
 
 // unescapeFragment is a JSON pointer that stood in an address.

@@ -64,6 +64,11 @@ func empty(low, high *bound) bool {
 	return c > 0 || c == 0 && (low.open || high.open)
 }
 
+func (n numbers) admits() bool {
+	body, free := n.body()
+	return free || body != ""
+}
+
 // body is the rule's body of the numbers, free where they are any, "" where there are none.
 func (n numbers) body() (body string, free bool) {
 	low, high := n.low, n.high

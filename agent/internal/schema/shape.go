@@ -151,20 +151,8 @@ func constants(set []*node, s *shape) (values []protocol.Raw, limited bool) {
 
 // typeOf is the type of a value.
 func typeOf(v protocol.Raw) typeSet {
-	switch v.Kind() {
-	case '{':
-		return objectType
-	case '[':
-		return arrayType
-	case '"':
-		return stringType
-	case 't', 'f':
-		return booleanType
-	case '0':
-		if integer(v) != nil {
-			return integerType
-		}
-		return fractionType
+	if integer(v) != nil {
+		return integerType
 	}
-	return nullType
+	return typesByKind[v.Kind()]
 }

@@ -21,7 +21,7 @@ func (d *Document) Add(g *gbnf.Grammar, o Options) (string, error) {
 	if whole != nil && (o.Object || len(o.Extra) > 0) { // it may be a part of itself, without the extra members
 		whole = &rule{set: whole.set, any: whole.any, whole: true}
 		if o.Object {
-			whole.only = objectType
+			whole.except = allTypes &^ objectType
 		}
 		m.queue = []*rule{whole}
 		clear(m.rules)
@@ -99,8 +99,10 @@ func isName(body string) bool {
 // body returns the alternatives of a rule.
 func (w *writer) body(r *rule) string {
 	var list []string
+	seen := map[string]bool{"": true}
 	add := func(body string) {
-		if body != "" && !slices.Contains(list, body) {
+		if !seen[body] {
+			seen[body] = true
 			list = append(list, body)
 		}
 	}
@@ -110,10 +112,10 @@ func (w *writer) body(r *rule) string {
 	for _, l := range r.texts {
 		add(w.language(l))
 	}
-	for i := range r.numbers {
-		body, free := r.numbers[i].body()
+	for _, n := range r.numbers {
+		body, free := n.body()
 		if free {
-			body = w.JSON(map[bool]string{true: gbnf.AnyInteger, false: gbnf.AnyNumber}[r.numbers[i].integer])
+			body = w.JSON(map[bool]string{true: gbnf.AnyInteger, false: gbnf.AnyNumber}[n.integer])
 		}
 		add(body)
 	}
