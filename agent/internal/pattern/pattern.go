@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"regexp/syntax"
 	"slices"
@@ -153,9 +154,6 @@ func folds(r rune) []rune {
 	return list
 }
 
-// short are the control characters that JSON has short escapes for.
-var short = map[rune]byte{'\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
-
 // code is a character as GBNF escapes it.
 func code(r rune) string {
 	if r > 0xffff {
@@ -173,28 +171,23 @@ var rooms = []rune{' ', '"' - 1, '"' + 1, '\\' - 1, '\\' + 1, surrogates - 1, af
 // Class is the expression of one character of a JSON string that is in some ranges, of which a
 // pair is the first and the last character; "" where there is none.
 func Class(ranges []rune) string {
-	var escapes, low, high strings.Builder // behind a backslash
-	for i := 0; i < len(ranges); i += 2 {
-		for r := ranges[i]; r <= min(ranges[i+1], '\\'); r++ {
-			switch c, ok := short[r]; {
-			case ok:
-				escapes.WriteByte(c)
-			case r == '"':
-				escapes.WriteByte('"')
-			case r == '\\':
-				escapes.WriteString(`\\`)
-			case r < 0x10:
-				fmt.Fprintf(&low, "%x", r)
-			case r < ' ':
-				fmt.Fprintf(&high, "%x", r-0x10)
+	escaped := map[string]string{} // last characters by what is before them
+	for r := range slices.Chunk(ranges, 2) {
+		for c := r[0]; c <= min(r[1], '\\'); c++ {
+			if c < ' ' || c == '"' || c == '\\' {
+				text, _ := json.Marshal(string(c))
+				last := len(text) - 2 // before the quotation mark
+				escaped[string(text[1:last])] += string(text[last])
 			}
 		}
 	}
 	var parts []string
-	for _, c := range []struct{ begin, chars string }{{"", within(ranges, rooms)}, {`"\\" `, escapes.String()}, {`"\\u000" `, low.String()}, {`"\\u001" `, high.String()}} {
-		if c.chars != "" {
-			parts = append(parts, c.begin+"["+c.chars+"]")
-		}
+	if plain := within(ranges, rooms); plain != "" {
+		parts = append(parts, "["+plain+"]")
+	}
+	double := strings.NewReplacer(`\`, `\\`)
+	for _, begin := range slices.Sorted(maps.Keys(escaped)) {
+		parts = append(parts, double.Replace(`"`+begin+`" [`+escaped[begin]+"]"))
 	}
 	if len(parts) > 1 {
 		return "(" + strings.Join(parts, " | ") + ")"

@@ -70,7 +70,7 @@ func (w *writer) members(o *members) string {
 	if !o.admits() {
 		return ""
 	}
-	c := chain{writer: w, min: o.min, max: o.max, rests: map[[2]int]*string{}}
+	c := chain{writer: w, min: o.min, max: o.max, rests: map[[2]int]ending{}}
 	c.slots = slices.DeleteFunc(slices.Clone(o.slots), func(s slot) bool { return !s.rule.live() })
 	var others []string
 	for _, x := range o.others {
@@ -94,13 +94,13 @@ func (w *writer) members(o *members) string {
 	if (c.last+1)*(max(c.min, c.max)+1) > maxCounted {
 		c.min, c.max = 0, -1 // widened
 	}
-	body, possible := c.rest(0, 0)
-	if !possible {
+	all := c.rest(0, 0)
+	if !all.possible {
 		return ""
 	}
 	s := w.Seq().Open("{")
-	if body != "" {
-		s.Text(body)
+	if all.body != "" {
+		s.Text(all.body)
 	}
 	return s.Close("}").String()
 }
@@ -112,7 +112,13 @@ type chain struct {
 	others   string // a rule of members behind them, "" for none
 	last     int    // the place behind all
 	min, max int
-	rests    map[[2]int]*string // nil where there is no way
+	rests    map[[2]int]ending
+}
+
+// ending is how members end: a rule, or the only sequence that is possible.
+type ending struct {
+	body     string
+	possible bool
 }
 
 // pair appends the member in a place to a sequence.
@@ -123,18 +129,15 @@ func (c *chain) pair(s *gbnf.Seq, i int) *gbnf.Seq {
 	return s.Literal(string(protocol.String(c.slots[i].name))).Colon().Rule(c.rule(c.slots[i].rule))
 }
 
-// rest returns the members from the i-th on, behind n others: a rule, or the only sequence that
-// is possible. n is cut to the values that make a difference.
-func (c *chain) rest(i, n int) (body string, possible bool) {
+// rest is the members from the i-th on, behind n others. n is cut to the values that make a
+// difference.
+func (c *chain) rest(i, n int) ending {
 	if c.max < 0 {
 		n = min(n, max(c.min, 1))
 	}
 	at := [2]int{i, n}
-	if body, ok := c.rests[at]; ok {
-		if body == nil {
-			return "", false
-		}
-		return *body, true
+	if known, ok := c.rests[at]; ok {
+		return known
 	}
 	var ways []string
 	switch {
@@ -147,29 +150,24 @@ func (c *chain) rest(i, n int) (body string, possible bool) {
 	default:
 		ways = c.further(i, n)
 	}
-	c.rests[at] = nil
-	switch len(ways) {
-	case 0:
-		return "", false
-	case 1:
-		body = ways[0]
-	default:
-		body = c.Rule(strings.Join(ways, " | "))
+	end := ending{strings.Join(ways, " | "), len(ways) > 0}
+	if len(ways) > 1 {
+		end.body = c.Rule(end.body)
 	}
-	c.rests[at] = &body
-	return body, true
+	c.rests[at] = end
+	return end
 }
 
 // further are the ways from a place on, with its member and without.
 func (c *chain) further(i, n int) (ways []string) {
 	if c.max < 0 || n < c.max {
-		if rest, ok := c.rest(min(i+1, len(c.slots)), n+1); ok { // others may come again
+		if rest := c.rest(min(i+1, len(c.slots)), n+1); rest.possible { // others may come again
 			s := c.Seq()
 			if n > 0 {
 				s.Comma()
 			}
-			if c.pair(s, i); rest != "" {
-				s.Text(rest)
+			if c.pair(s, i); rest.body != "" {
+				s.Text(rest.body)
 			}
 			ways = append(ways, s.String())
 		}
@@ -177,8 +175,8 @@ func (c *chain) further(i, n int) (ways []string) {
 	if i < len(c.slots) && c.slots[i].required {
 		return ways
 	}
-	if rest, ok := c.rest(i+1, n); ok {
-		ways = append(ways, cmp.Or(rest, `""`))
+	if rest := c.rest(i+1, n); rest.possible {
+		ways = append(ways, cmp.Or(rest.body, `""`))
 	}
 	return ways
 }

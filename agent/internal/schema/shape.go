@@ -1,7 +1,7 @@
 package schema
 
 import (
-	"encoding/binary"
+	"fmt"
 	"slices"
 
 	"agentd/protocol"
@@ -117,11 +117,7 @@ func keyOf(set []*node) string {
 		ids[i] = n.id
 	}
 	slices.Sort(ids)
-	var b []byte
-	for _, id := range ids {
-		b = binary.AppendUvarint(b, uint64(id))
-	}
-	return string(b)
+	return fmt.Sprint(ids)
 }
 
 // constants are the values to which a shape is limited, of which the check of the whole set

@@ -79,21 +79,12 @@ func (w *writer) rule(r *rule) string {
 		return r.name
 	}
 	r.writing = true
-	body := w.body(r)
-	switch {
-	case r.name != "":
+	if body := w.body(r); r.name != "" {
 		w.Grammar.Add(r.name, body)
-	case isName(body):
-		r.name = body
-	default:
+	} else {
 		r.name = w.Rule(body)
 	}
 	return r.name
-}
-
-// isName reports whether a body is one reference.
-func isName(body string) bool {
-	return body != "" && strings.Trim(body, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
 }
 
 // body returns the alternatives of a rule.
