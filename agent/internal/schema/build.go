@@ -108,12 +108,10 @@ func (m *maker) rule(set ...*node) *rule {
 	if r := m.rules[key]; r != nil {
 		return r
 	}
-	r := &rule{set: set, any: len(set) == 0}
 	if len(m.rules) >= maxRules {
-		r.any = true // widened
-		r.set = nil
-		key = ""
+		return &rule{any: true} // widened
 	}
+	r := &rule{set: set, any: len(set) == 0}
 	m.rules[key] = r
 	m.queue = append(m.queue, r)
 	return r

@@ -93,7 +93,7 @@ func validate(s *jsonschema.Schema, value protocol.Raw) (doc any, err error) {
 	}
 	most := maxCheckSteps + checkStepsPerByte*len(value)
 	c := counter{left: most}
-	if c.visit(s, doc); c.left < 0 {
+	if c.visit(doc, s); c.left < 0 {
 		return nil, fmt.Errorf("the schema takes more than %d steps to check these arguments", most)
 	}
 	return doc, s.Validate(doc)
@@ -116,41 +116,38 @@ type counter struct{ left int }
 
 // visit counts at least the schemas that the library would apply to v and to what is in it. It
 // stops when no step is left.
-func (c *counter) visit(s *jsonschema.Schema, v any) {
-	if s == nil || c.left < 0 {
-		return
-	}
-	c.left--
-	all := func(v any, schemas ...*jsonschema.Schema) {
-		for _, sub := range schemas {
-			c.visit(sub, v)
+func (c *counter) visit(v any, schemas ...*jsonschema.Schema) {
+	for _, s := range schemas {
+		if s == nil || c.left < 0 {
+			continue
 		}
-	}
-	all(v, s.Ref, s.Not, s.If, s.Then, s.Else)
-	all(v, s.AllOf...)
-	all(v, s.AnyOf...)
-	all(v, s.OneOf...)
-	if s.DynamicRef != nil {
-		c.visit(s.DynamicRef.Ref, v)
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		all(v, slices.Collect(maps.Values(s.DependentSchemas))...)
-		others := append(slices.Collect(maps.Values(s.PatternProperties)), s.UnevaluatedProperties)
-		if sub, ok := s.AdditionalProperties.(*jsonschema.Schema); ok {
-			others = append(others, sub)
+		c.left--
+		c.visit(v, s.Ref, s.Not, s.If, s.Then, s.Else)
+		c.visit(v, s.AllOf...)
+		c.visit(v, s.AnyOf...)
+		c.visit(v, s.OneOf...)
+		if s.DynamicRef != nil {
+			c.visit(v, s.DynamicRef.Ref)
 		}
-		for name, value := range v {
-			c.visit(s.PropertyNames, name)
-			c.visit(s.Properties[name], value)
-			all(value, others...)
-		}
-	case []any:
-		for i, value := range v {
-			if i < len(s.PrefixItems) {
-				c.visit(s.PrefixItems[i], value)
+		switch v := v.(type) {
+		case map[string]any:
+			c.visit(v, slices.Collect(maps.Values(s.DependentSchemas))...)
+			others := append(slices.Collect(maps.Values(s.PatternProperties)), s.UnevaluatedProperties)
+			if sub, ok := s.AdditionalProperties.(*jsonschema.Schema); ok {
+				others = append(others, sub)
 			}
-			all(value, s.Contains, s.Items2020, s.UnevaluatedItems)
+			for name, value := range v {
+				c.visit(name, s.PropertyNames)
+				c.visit(value, s.Properties[name])
+				c.visit(value, others...)
+			}
+		case []any:
+			for i, value := range v {
+				if i < len(s.PrefixItems) {
+					c.visit(value, s.PrefixItems[i])
+				}
+				c.visit(value, s.Contains, s.Items2020, s.UnevaluatedItems)
+			}
 		}
 	}
 }

@@ -13,8 +13,12 @@ type bound struct {
 	open bool
 }
 
+// boundOf is the bound at a number. One that is too long for a rule is left to the check.
 func boundOf(at *big.Rat, open bool) *bound {
 	if at == nil {
+		return nil
+	}
+	if whole, fraction := decimal(at); len(whole)+len(fraction) > maxBoundDigits {
 		return nil
 	}
 	return &bound{at, open}
@@ -83,24 +87,13 @@ func (n numbers) body() (body string, free bool) {
 			return body, false
 		}
 	}
-	if low, high = short(low), short(high); low != nil || high != nil {
+	if low != nil || high != nil {
 		return signed(low, high, n.integer), false
 	}
 	if digits, ok := n.places(); ok && !n.integer {
 		return fmt.Sprintf(`"-"? ([0] | [1-9] [0-9]{0,%d}) ("." [0-9]{1,%d})?`, maxDigits-1, digits), false
 	}
 	return "", true
-}
-
-// short is a bound that is not too long for a rule, else none.
-func short(b *bound) *bound {
-	if b == nil {
-		return nil
-	}
-	if whole, fraction := decimal(b.at); len(whole)+len(fraction) > maxBoundDigits {
-		return nil
-	}
-	return b
 }
 
 // ceil is a lower bound of integers as the least of them.
