@@ -170,11 +170,11 @@ func textsOf(s *shape) pattern.Language {
 	l := pattern.Language{Max: -1}
 	for _, p := range s.parts {
 		within(&l.Min, &l.Max, p.check.MinLength, p.check.MaxLength)
-		if p.pattern != "" {
-			l.Match = union(l.Match, p.pattern)
+		if re := p.check.Pattern; re != nil {
+			l.Match = union(l.Match, re.String())
 		}
-		if p.format != "" {
-			l.Match = union(l.Match, formats[p.format])
+		if f := p.check.Format; f != nil {
+			l.Match = union(l.Match, formats[f.Name])
 		}
 	}
 	return l

@@ -49,7 +49,8 @@ var since2019 = []string{"prefixItems", "dependentRequired", "dependentSchemas",
 
 // draftOf is the draft that a schema names, or the one of what it is in.
 func draftOf(schema protocol.Raw, outer int) int {
-	name := textOf(schema, "$schema")
+	v, _ := protocol.Get(schema, "$schema")
+	name, _ := protocol.Text(v)
 	if name == "" {
 		return outer
 	}
@@ -59,13 +60,6 @@ func draftOf(schema protocol.Raw, outer int) int {
 		}
 	}
 	return 2020
-}
-
-// textOf is a member that is a string, or "".
-func textOf(obj protocol.Raw, name string) string {
-	v, _ := protocol.Get(obj, name)
-	s, _ := protocol.Text(v)
-	return s
 }
 
 // translator rewrites a schema of any draft as one of draft 2020-12.

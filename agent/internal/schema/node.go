@@ -19,11 +19,8 @@ type node struct {
 
 	always int8 // 1 for true, -1 for false
 
-	types      typeSet // allTypes where there is no type
-	values     []protocol.Raw
-	enumerated bool
-
-	pattern, format string
+	types  typeSet        // allTypes where there is no type
+	values []protocol.Raw // of enum or const, nil without them
 
 	prefix          []*node
 	items, contains *node
@@ -144,12 +141,9 @@ func (d *Document) read(n *node, raw protocol.Raw) {
 		case kind == identifier || kind == unknown || name == "$defs" || name == "definitions":
 			continue
 		case name == "const":
-			n.values, n.enumerated = []protocol.Raw{value}, true
+			n.values = []protocol.Raw{value}
 		case name == "enum" && n.values == nil:
-			for e := range protocol.Elements(value) {
-				n.values = append(n.values, e)
-			}
-			n.enumerated = true
+			n.values = slices.AppendSeq([]protocol.Raw{}, protocol.Elements(value))
 		}
 		n.words++
 	}
@@ -158,12 +152,6 @@ func (d *Document) read(n *node, raw protocol.Raw) {
 		for _, name := range s.Types.ToStrings() {
 			n.types |= typesByName[name]
 		}
-	}
-	if s.Pattern != nil {
-		n.pattern = s.Pattern.String()
-	}
-	if s.Format != nil {
-		n.format = s.Format.Name
 	}
 	n.prefix, n.items, n.contains = d.list(s.PrefixItems...), d.node(s.Items2020), d.node(s.Contains)
 	n.declares = s.Properties != nil || s.PatternProperties != nil

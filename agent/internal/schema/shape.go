@@ -125,7 +125,7 @@ func keyOf(set []*node) string {
 func constants(set []*node, s *shape) (values []protocol.Raw, limited bool) {
 	var from *node
 	for _, p := range s.parts {
-		if p.enumerated && (from == nil || len(p.values) < len(from.values)) {
+		if p.values != nil && (from == nil || len(p.values) < len(from.values)) {
 			from = p
 		}
 	}

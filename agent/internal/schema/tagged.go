@@ -47,16 +47,15 @@ func (d *Document) Member(name string) Member {
 		if len(shapes) > 1 { // what holds in any case
 			s.parts = s.always
 		}
-		var names []string
 		for _, p := range s.parts {
+			var names []string
 			for _, x := range p.properties {
 				names = append(names, x.name)
 			}
-			names = append(names, p.check.Required...)
-		}
-		for _, name := range names {
-			if _, known := d.members[name]; !known {
-				d.members[name] = m.member(name, s.named(name))
+			for _, name := range slices.Concat(names, p.check.Required) {
+				if _, known := d.members[name]; !known {
+					d.members[name] = m.member(name, s.named(name))
+				}
 			}
 		}
 	})
