@@ -119,8 +119,8 @@ func (m *maker) rule(set ...*node) *rule {
 
 // finish builds all rules in the queue and marks those that admit a value.
 func (m *maker) finish() {
-	for i := 0; i < len(m.queue); i++ {
-		if r := m.queue[i]; !r.built {
+	for done := 0; done < len(m.queue); done++ { // a rule that is built adds others
+		if r := m.queue[done]; !r.built {
 			m.build(r)
 		}
 	}
@@ -144,7 +144,7 @@ func (m *maker) build(r *rule) {
 	for _, shape := range m.shapes(r.set) {
 		s := &shape
 		s.types &^= r.except
-		if values, limited := constants(r.set, s); limited && !(r.whole && len(m.Extra) > 0) {
+		if values, limited := constants(r.set, s); limited && (!r.whole || len(m.Extra) == 0) {
 			r.values = append(r.values, values...)
 			continue
 		}

@@ -80,7 +80,7 @@ func (w *writer) rule(r *rule) string {
 	}
 	r.writing = true
 	if body := w.body(r); r.name != "" {
-		w.Grammar.Add(r.name, body)
+		w.Add(r.name, body)
 	} else {
 		r.name = w.Rule(body)
 	}
@@ -228,7 +228,7 @@ func (w *writer) automaton(a pattern.Automaton, sp spelling) string {
 		}
 		if names[i] == "" {
 			names[i] = w.Fresh()
-			w.Grammar.Add(names[i], body(i))
+			w.Add(names[i], body(i))
 		}
 		return names[i]
 	}
