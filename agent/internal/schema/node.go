@@ -172,7 +172,7 @@ func (d *Document) read(n *node, raw protocol.Raw) {
 		n.unevaluated = u.Bool != nil && !*u.Bool
 		n.evaluates = !n.unevaluated
 	}
-	n.all = d.list(append(slices.Clip(s.AllOf), s.Ref)...)
+	n.all = d.list(append([]*jsonschema.Schema{s.Ref}, s.AllOf...)...)
 	switch r := s.DynamicRef; {
 	case r == nil:
 	case d.dynamic[r.Anchor] > 1: // any of these anchors may be meant: the check decides
