@@ -3,8 +3,10 @@ package pattern
 import (
 	"encoding/binary"
 	"errors"
+	"regexp"
 	"regexp/syntax"
 	"slices"
+	"strings"
 	"unicode"
 )
 
@@ -13,6 +15,11 @@ type Language struct {
 	Match, Avoid []string // expressions that match somewhere in the string, and that don't
 	Min, Max     int      // characters; Max is -1 for no bound
 	Except       []string // strings that are not in it
+}
+
+// Any reports whether every string is in the language.
+func (l Language) Any() bool {
+	return len(l.Match)+len(l.Avoid)+len(l.Except) == 0 && l.Min == 0 && l.Max < 0
 }
 
 // Automaton accepts the strings of a language. It begins in state 0; one without states
@@ -43,23 +50,24 @@ type place struct {
 	seeds [][]uint32 // of each machine, sorted; nil when it has matched whatever follows
 	begin bool
 	count int // no more than tell apart
-	node  int // of the exceptions' trie, -1 outside
 }
 
 type builder struct {
 	Language
 	machines []machine
-	trie     []map[rune]int
-	ends     map[int]bool
-	most     int // larger counts are equivalent
+	most     int  // larger counts are equivalent
+	apart    bool // each seed gets a place of its own
 }
 
 var errLarge = errors.New("it takes too many states")
 
-// Automaton makes the automaton of a language, if it takes no more than limit states. Word
-// boundaries and lines are errors.
+// maxInstructions bounds nondeterministic automata.
+const maxInstructions = 2000
+
+// Automaton makes the automaton of a language, if it takes no more than limit states. A single
+// expression that takes more gets a nondeterministic one. Word boundaries and lines are errors.
 func (l Language) Automaton(limit int) (Automaton, error) {
-	b := &builder{Language: l, trie: []map[rune]int{{}}, ends: map[int]bool{}, most: max(l.Min, l.Max+1)}
+	b := &builder{Language: l, most: max(l.Min, l.Max+1)}
 	for i, expr := range slices.Concat(l.Match, l.Avoid) {
 		prog, err := parse(expr)
 		if err != nil {
@@ -72,68 +80,24 @@ func (l Language) Automaton(limit int) (Automaton, error) {
 		}
 		b.machines = append(b.machines, machine{prog, i < len(l.Match)})
 	}
-	for _, s := range l.Except {
-		at := 0
-		for _, r := range s {
-			to, ok := b.trie[at][r]
-			if !ok {
-				to = len(b.trie)
-				b.trie = append(b.trie, map[rune]int{})
-				b.trie[at][r] = to
-			}
-			at = to
+	if len(l.Except) > 0 {
+		quoted := make([]string, len(l.Except))
+		for i, s := range l.Except {
+			quoted[i] = regexp.QuoteMeta(s)
+			limit += len(s)
 		}
-		b.ends[at] = true
+		prog, err := program("^(" + strings.Join(quoted, "|") + ")$")
+		if err != nil {
+			return nil, err
+		}
+		b.machines = append(b.machines, machine{prog, false})
 	}
-	a, err := b.run(limit + len(b.trie))
-	if err != nil && len(b.machines) == 1 && b.most == 0 && len(l.Match) == 1 && len(l.Except) == 0 && len(b.machines[0].prog.Inst) <= maxInstructions {
-		return nondeterministic(b.machines[0].prog), nil
+	a, err := b.run(limit)
+	if err != nil && len(b.machines) == 1 && b.machines[0].wanted && b.most == 0 {
+		b.apart = true
+		return b.run(maxInstructions)
 	}
 	return a, err
-}
-
-// maxInstructions bounds nondeterministic automata.
-const maxInstructions = 2000
-
-// nondeterministic is the automaton of one expression whose states are its instructions. They
-// don't multiply, but the edges of a state may have characters in common.
-func nondeterministic(prog *syntax.Prog) Automaton {
-	full := []rune{0, unicode.MaxRune}
-	const rest, first, before = 0, 1, 2 // anything may follow; the beginning; a match may begin here
-	states := Automaton{rest: {}, first: {}, before: {}}
-	index := map[uint32]int{}
-	var queue []uint32
-	fill := func(state int, pc uint32, begin bool) {
-		s := State{}
-		closure(prog, []uint32{pc}, begin, true, func(inst *syntax.Inst) { s.Accept = s.Accept || inst.Op == syntax.InstMatch })
-		closure(prog, []uint32{pc}, begin, false, func(inst *syntax.Inst) {
-			if inst.Op == syntax.InstMatch {
-				s.Edges = append(s.Edges, Edge{full, rest})
-				return
-			}
-			to, known := index[inst.Out]
-			if !known {
-				to = len(states)
-				index[inst.Out] = to
-				states = append(states, State{})
-				queue = append(queue, inst.Out)
-			}
-			s.Edges = append(s.Edges, Edge{rangesOf(inst), to})
-		})
-		if state == first || state == before {
-			s.Edges = append(s.Edges, Edge{full, before})
-		}
-		states[state] = s
-	}
-	states[rest] = State{Accept: true, Edges: []Edge{{full, rest}}}
-	fill(first, uint32(prog.Start), true)
-	fill(before, uint32(prog.Start), false)
-	for len(queue) > 0 {
-		pc := queue[0]
-		queue = queue[1:]
-		fill(index[pc], pc, false)
-	}
-	return states.pruned(first)
 }
 
 // rangesOf is the characters of an instruction.
@@ -154,19 +118,19 @@ func (b *builder) run(limit int) (Automaton, error) {
 	for _, m := range b.machines {
 		first.seeds = append(first.seeds, []uint32{uint32(m.prog.Start)})
 	}
-	if len(b.Except) == 0 {
-		first.node = -1
-	}
 	places := []place{first}
-	index := map[string]int{first.key(): 0}
+	index := map[string]int{} // the first place is never entered again: it alone is at the beginning
 	var states Automaton
 	for i := 0; i < len(places); i++ {
 		if len(places) > limit {
 			return nil, errLarge
 		}
 		s := State{Accept: b.accepts(&places[i])}
-		edges := map[int]int{} // of targets to edges
-		b.each(&places[i], func(low, high rune, next place) {
+		each := b.each
+		if b.apart {
+			each = b.eachApart
+		}
+		each(&places[i], func(low, high rune, next place) {
 			key := next.key()
 			to, ok := index[key]
 			if !ok {
@@ -174,10 +138,9 @@ func (b *builder) run(limit int) (Automaton, error) {
 				index[key] = to
 				places = append(places, next)
 			}
-			e, ok := edges[to]
-			if !ok {
+			e := slices.IndexFunc(s.Edges, func(e Edge) bool { return e.To == to })
+			if e < 0 {
 				e = len(s.Edges)
-				edges[to] = e
 				s.Edges = append(s.Edges, Edge{To: to})
 			}
 			ranges := s.Edges[e].Ranges
@@ -189,28 +152,19 @@ func (b *builder) run(limit int) (Automaton, error) {
 		})
 		states = append(states, s)
 	}
-	return states.pruned(0), nil
+	return states.pruned(), nil
 }
 
 // key tells places apart.
 func (p *place) key() string {
 	var k []byte
-	for _, seeds := range p.seeds {
-		if seeds == nil {
-			k = append(k, 1)
-			continue
-		}
-		k = binary.AppendUvarint(append(k, 0), uint64(len(seeds)))
+	for _, seeds := range p.seeds { // none, or one at least
+		k = binary.AppendUvarint(k, uint64(len(seeds)))
 		for _, pc := range seeds {
 			k = binary.AppendUvarint(k, uint64(pc))
 		}
 	}
-	k = binary.AppendVarint(k, int64(p.count))
-	k = binary.AppendVarint(k, int64(p.node))
-	if p.begin {
-		k = append(k, 1)
-	}
-	return string(k)
+	return string(binary.AppendVarint(k, int64(p.count)))
 }
 
 // closure calls f for what can be reached from seeds without a character.
@@ -254,7 +208,7 @@ func (b *builder) accepts(p *place) bool {
 			return false
 		}
 	}
-	return p.count >= b.Min && (b.Max < 0 || p.count <= b.Max) && (p.node < 0 || !b.ends[p.node])
+	return p.count >= b.Min && (b.Max < 0 || p.count <= b.Max)
 }
 
 // each calls f for the characters that lead on from a place.
@@ -278,11 +232,6 @@ func (b *builder) each(p *place, f func(low, high rune, next place)) {
 			insts[i] = nil
 		}
 	}
-	if p.node >= 0 {
-		for r := range b.trie[p.node] {
-			cuts = append(cuts, r, r+1)
-		}
-	}
 	slices.Sort(cuts)
 	cuts = slices.Compact(cuts)
 	count := min(p.count+1, b.most)
@@ -295,12 +244,7 @@ cut:
 		if low == surrogates {
 			continue
 		}
-		next := place{count: count, node: -1, seeds: make([][]uint32, len(now))}
-		if p.node >= 0 {
-			if to, ok := b.trie[p.node][low]; ok {
-				next.node = to
-			}
-		}
+		next := place{count: count, seeds: make([][]uint32, len(now))}
 		for i, m := range b.machines {
 			if now[i] == nil {
 				if !m.wanted {
@@ -318,6 +262,28 @@ cut:
 			next.seeds[i] = slices.Compact(seeds)
 		}
 		f(low, high, next)
+	}
+}
+
+// eachApart is each for a single expression, with a place for every seed. They don't multiply,
+// but the edges of a place may have characters in common.
+func (b *builder) eachApart(p *place, f func(low, high rune, next place)) {
+	start, seeds := uint32(b.machines[0].prog.Start), p.seeds[0]
+	if seeds == nil {
+		f(0, unicode.MaxRune, place{seeds: p.seeds})
+		return
+	}
+	closure(b.machines[0].prog, seeds, p.begin, false, func(inst *syntax.Inst) {
+		if inst.Op == syntax.InstMatch {
+			f(0, unicode.MaxRune, place{seeds: [][]uint32{nil}})
+			return
+		}
+		for r := range slices.Chunk(rangesOf(inst), 2) {
+			f(r[0], r[1], place{seeds: [][]uint32{{inst.Out}}})
+		}
+	})
+	if seeds[0] == start { // a match may begin anywhere
+		f(0, unicode.MaxRune, place{seeds: [][]uint32{{start}}})
 	}
 }
 
@@ -341,36 +307,25 @@ func appendCuts(cuts []rune, inst *syntax.Inst) []rune {
 	return cuts
 }
 
-// pruned is an automaton that begins in first, without the states from which no string ends and
-// those that no string reaches.
-func (a Automaton) pruned(first int) Automaton {
+// pruned is an automaton without edges to states from which no string ends.
+func (a Automaton) pruned() Automaton {
 	alive := make([]bool, len(a))
+	leads := func(e Edge) bool { return alive[e.To] }
 	for again := true; again; {
 		again = false
 		for i := len(a) - 1; i >= 0; i-- {
-			if !alive[i] && (a[i].Accept || slices.ContainsFunc(a[i].Edges, func(e Edge) bool { return alive[e.To] })) {
+			if !alive[i] && (a[i].Accept || slices.ContainsFunc(a[i].Edges, leads)) {
 				alive[i], again = true, true
 			}
 		}
 	}
-	if len(a) == 0 || !alive[first] {
+	if !alive[0] {
 		return nil
 	}
-	number := map[int]int{first: 0}
-	order := []int{first}
-	var out Automaton
-	for i := 0; i < len(order); i++ {
-		s := a[order[i]]
-		s.Edges = slices.DeleteFunc(slices.Clone(s.Edges), func(e Edge) bool { return !alive[e.To] })
-		for j, e := range s.Edges {
-			if _, known := number[e.To]; !known {
-				number[e.To] = len(order)
-				order = append(order, e.To)
-			}
-			s.Edges[j].To = number[e.To]
-		}
+	for i := range a {
+		s := &a[i]
+		s.Edges = slices.DeleteFunc(s.Edges, func(e Edge) bool { return !alive[e.To] })
 		s.All = s.Accept && len(s.Edges) == 1 && s.Edges[0].To == i && slices.Equal(s.Edges[0].Ranges, []rune{0, unicode.MaxRune})
-		out = append(out, s)
 	}
-	return out
+	return a
 }

@@ -3,8 +3,10 @@
 package pattern
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"regexp/syntax"
 	"slices"
@@ -12,6 +14,7 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // Bounds of a pattern that becomes an automaton, far above what people write: its bytes, and the
@@ -38,6 +41,11 @@ func parse(pattern string) (*syntax.Prog, error) {
 	if err != nil {
 		return nil, err
 	}
+	return program(text)
+}
+
+// program compiles an expression in Go's notation.
+func program(text string) (*syntax.Prog, error) {
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
 		return nil, plainError(err)
@@ -124,27 +132,16 @@ func codePoint(s string) (r rune, n int) {
 		}
 		return rune(x), len(s) - len(rest)
 	}
-	unit := func(s string) (rune, bool) {
-		if len(s) < 4 {
-			return 0, false
+	for _, n := range []int{4, len(`d83d\ude00`)} { // one UTF-16 unit, or two
+		var text string
+		if len(s) >= n && json.Unmarshal([]byte(`"\u`+s[:n]+`"`), &text) == nil {
+			r, size := utf8.DecodeRuneInString(text)
+			if size == len(text) && (r != unicode.ReplacementChar || strings.EqualFold(s[:n], "fffd")) {
+				return r, n
+			}
 		}
-		x, err := strconv.ParseUint(s[:4], 16, 16)
-		return rune(x), err == nil
 	}
-	first, ok := unit(s)
-	switch {
-	case !ok:
-		return 0, 0
-	case !utf16.IsSurrogate(first):
-		return first, 4
-	case !strings.HasPrefix(s[4:], `\u`):
-		return 0, 0
-	}
-	second, ok := unit(s[6:])
-	if r = utf16.DecodeRune(first, second); !ok || r == unicode.ReplacementChar {
-		return 0, 0
-	}
-	return r, 10
+	return 0, 0
 }
 
 // folds are a character and those that differ from it in case alone, as ranges.
@@ -156,9 +153,6 @@ func folds(r rune) []rune {
 	slices.Sort(list)
 	return list
 }
-
-// short are the control characters that JSON has short escapes for.
-var short = map[rune]byte{'\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
 
 // code is a character as GBNF escapes it.
 func code(r rune) string {
@@ -177,28 +171,23 @@ var rooms = []rune{' ', '"' - 1, '"' + 1, '\\' - 1, '\\' + 1, surrogates - 1, af
 // Class is the expression of one character of a JSON string that is in some ranges, of which a
 // pair is the first and the last character; "" where there is none.
 func Class(ranges []rune) string {
-	var escapes, low, high strings.Builder // behind a backslash
-	for i := 0; i < len(ranges); i += 2 {
-		for r := ranges[i]; r <= min(ranges[i+1], '\\'); r++ {
-			switch c, ok := short[r]; {
-			case ok:
-				escapes.WriteByte(c)
-			case r == '"':
-				escapes.WriteByte('"')
-			case r == '\\':
-				escapes.WriteString(`\\`)
-			case r < 0x10:
-				fmt.Fprintf(&low, "%x", r)
-			case r < ' ':
-				fmt.Fprintf(&high, "%x", r-0x10)
+	escaped := map[string]string{} // last characters by what is before them
+	for r := range slices.Chunk(ranges, 2) {
+		for c := r[0]; c <= min(r[1], '\\'); c++ {
+			if c < ' ' || c == '"' || c == '\\' {
+				text, _ := json.Marshal(string(c))
+				last := len(text) - 2 // before the quotation mark
+				escaped[string(text[1:last])] += string(text[last])
 			}
 		}
 	}
 	var parts []string
-	for _, c := range []struct{ begin, chars string }{{"", within(ranges, rooms)}, {`"\\" `, escapes.String()}, {`"\\u000" `, low.String()}, {`"\\u001" `, high.String()}} {
-		if c.chars != "" {
-			parts = append(parts, c.begin+"["+c.chars+"]")
-		}
+	if plain := within(ranges, rooms); plain != "" {
+		parts = append(parts, "["+plain+"]")
+	}
+	double := strings.NewReplacer(`\`, `\\`)
+	for _, begin := range slices.Sorted(maps.Keys(escaped)) {
+		parts = append(parts, double.Replace(`"`+begin+`" [`+escaped[begin]+"]"))
 	}
 	if len(parts) > 1 {
 		return "(" + strings.Join(parts, " | ") + ")"

@@ -1,8 +1,8 @@
 package schema
 
 import (
+	"maps"
 	"slices"
-	"strings"
 
 	"agentd/agent/internal/pattern"
 	"agentd/protocol"
@@ -11,8 +11,10 @@ import (
 // rule holds the values that all of some schemas admit.
 type rule struct {
 	set    []*node
-	any    bool   // every value
-	given  string // the name of a rule of others
+	any    bool    // every value
+	whole  bool    // of the whole document: the extra members are its own
+	except typeSet // types that don't count
+	given  string  // the name of a rule of others
 	built  bool
 	finite bool // some finite value is known to be admitted
 
@@ -20,31 +22,23 @@ type rule struct {
 	null    bool
 	boolean bool
 	numbers []numbers
-	texts   []texts
+	texts   []pattern.Language
 	lists   []*elements
 	objects []*members
 
-	name  string // in the grammar
-	state int    // of writing it
+	name    string // in the grammar
+	writing bool
 }
 
-// texts are strings.
-type texts struct {
-	min, max int // characters; max is -1 for no bound
-	patterns []string
-	formats  []string
-}
-
-// free reports whether they are all strings.
-func (t *texts) free() bool { return t.min == 0 && t.max < 0 && len(t.patterns)+len(t.formats) == 0 }
-
-// language is them as a set, what has no automaton left out.
-func (t *texts) language() pattern.Language {
-	l := pattern.Language{Match: slices.Clone(t.patterns), Min: t.min, Max: t.max}
-	for _, f := range t.formats {
-		l.Match = append(l.Match, formats[f])
+// strings are the values that are strings.
+func (r *rule) strings() []string {
+	list := []string{}
+	for _, v := range r.values {
+		if s, ok := protocol.Text(v); ok {
+			list = append(list, s)
+		}
 	}
-	return l
+	return list
 }
 
 // elements are lists.
@@ -59,7 +53,8 @@ type elements struct {
 type members struct {
 	slots    []slot
 	others   []others
-	min, max int // max is -1 for no bound
+	required int // slots that are
+	min, max int // min is 0 where those that are required suffice, max -1 for no bound
 }
 
 // slot is a declared member in its place.
@@ -72,7 +67,6 @@ type slot struct {
 // others are members of any other names of a kind.
 type others struct {
 	names pattern.Language
-	any   bool // every string is such a name
 	rule  *rule
 }
 
@@ -94,15 +88,14 @@ type Extra struct{ Name, Rule string }
 // maker makes rules of a document.
 type maker struct {
 	*Document
-	expander
 	Options
 	rules map[string]*rule
 	queue []*rule
-	whole *rule // the one that the options are of, if they change it
+	parts int // schemas that were put together
 }
 
 func (d *Document) maker(o Options) *maker {
-	return &maker{Document: d, Options: o, rules: map[string]*rule{}, expander: expander{left: maxParts}}
+	return &maker{Document: d, Options: o, rules: map[string]*rule{}}
 }
 
 // rule returns the rule of a set of schemas, nil if they admit nothing. finish builds it.
@@ -115,12 +108,10 @@ func (m *maker) rule(set ...*node) *rule {
 	if r := m.rules[key]; r != nil {
 		return r
 	}
-	r := &rule{set: set, any: len(set) == 0}
 	if len(m.rules) >= maxRules {
-		r.any = true // widened
-		r.set = nil
-		key = ""
+		return &rule{any: true} // widened
 	}
+	r := &rule{set: set, any: len(set) == 0}
 	m.rules[key] = r
 	m.queue = append(m.queue, r)
 	return r
@@ -128,11 +119,9 @@ func (m *maker) rule(set ...*node) *rule {
 
 // finish builds all rules in the queue and marks those that admit a value.
 func (m *maker) finish() {
-	for done := 0; done < len(m.queue); { // a rule that is built adds others
-		r := m.queue[done]
-		done++
-		if !r.built {
-			m.build(r, r == m.whole)
+	for done := 0; done < len(m.queue); done++ { // a rule that is built adds others
+		if r := m.queue[done]; !r.built {
+			m.build(r)
 		}
 	}
 	for again := true; again; {
@@ -145,29 +134,18 @@ func (m *maker) finish() {
 	}
 }
 
-// build builds one rule; whole reports whether it is that of the whole document.
-func (m *maker) build(r *rule, whole bool) {
+// build builds one rule.
+func (m *maker) build(r *rule) {
 	r.built = true
-	if r.given != "" || r.any && (!whole || !m.Object && len(m.Extra) == 0) {
+	if r.given != "" || r.any && !r.whole {
 		return
 	}
 	r.any = false
-	shapes := m.shapes(r.set)
-	seen := map[string]bool{}
-	for i := range shapes {
-		s := &shapes[i]
-		if whole && m.Object {
-			s.types &= objectType
-		}
-		if values, limited := constants(r.set, s); limited && (!whole || len(m.Extra) == 0) {
-			for _, v := range values {
-				for _, spelling := range []protocol.Raw{v, integerOf(v)} {
-					if !seen[string(spelling)] && spelling != nil {
-						seen[string(spelling)] = true
-						r.values = append(r.values, spelling)
-					}
-				}
-			}
+	for _, shape := range m.shapes(r.set) {
+		s := &shape
+		s.types &^= r.except
+		if values, limited := constants(r.set, s); limited && (!r.whole || len(m.Extra) == 0) {
+			r.values = append(r.values, values...)
 			continue
 		}
 		r.null = r.null || s.types&nullType != 0
@@ -176,52 +154,30 @@ func (m *maker) build(r *rule, whole bool) {
 			r.numbers = append(r.numbers, numbersOf(s))
 		}
 		if s.types&stringType != 0 {
-			if t, ok := textsOf(s); ok {
-				r.texts = append(r.texts, t)
-			}
+			r.texts = append(r.texts, textsOf(s))
 		}
 		if s.types&arrayType != 0 {
 			r.lists = append(r.lists, m.elementsOf(s))
 		}
 		if s.types&objectType != 0 {
-			r.objects = append(r.objects, m.membersOf(s, whole))
+			r.objects = append(r.objects, m.membersOf(s, r.whole))
 		}
 	}
 }
 
-// integerOf is a number such as 2.0 as an integer, nil where it is none or written so already.
-func integerOf(v protocol.Raw) protocol.Raw {
-	if v.Kind() != '0' || !strings.ContainsAny(string(v), ".eE") {
-		return nil
-	}
-	if x, err := parseNumber(v); err == nil && x.IsInt() && len(x.Num().String()) <= maxBoundDigits {
-		return protocol.Raw(x.Num().String())
-	}
-	return nil
-}
-
-// textsOf is the strings of a shape; ok is false where their lengths contradict each other.
-func textsOf(s *shape) (t texts, ok bool) {
-	t.max = -1
+// textsOf is the strings of a shape.
+func textsOf(s *shape) pattern.Language {
+	l := pattern.Language{Max: -1}
 	for _, p := range s.parts {
-		t.min = max(t.min, p.minLength)
-		t.max = least(t.max, p.maxLength)
-		if p.pattern != "" && !slices.Contains(t.patterns, p.pattern) {
-			t.patterns = append(t.patterns, p.pattern)
+		within(&l.Min, &l.Max, p.check.MinLength, p.check.MaxLength)
+		if re := p.check.Pattern; re != nil {
+			l.Match = union(l.Match, re.String())
 		}
-		if p.format != "" && !slices.Contains(t.formats, p.format) {
-			t.formats = append(t.formats, p.format)
+		if f := p.check.Format; f != nil {
+			l.Match = union(l.Match, formats[f.Name])
 		}
 	}
-	return t, t.max < 0 || t.min <= t.max
-}
-
-// least is the smaller of two maxima, -1 being none.
-func least(a, b int) int {
-	if a < 0 || b >= 0 && b < a {
-		return b
-	}
-	return a
+	return l
 }
 
 // elementsOf is the lists of a shape.
@@ -229,36 +185,34 @@ func (m *maker) elementsOf(s *shape) *elements {
 	e := &elements{max: -1}
 	length := 0
 	for _, p := range s.parts {
-		e.min, e.max = max(e.min, p.minItems), least(e.max, p.maxItems)
+		within(&e.min, &e.max, p.check.MinItems, p.check.MaxItems)
 		length = max(length, len(p.prefix))
 	}
 	// at are the schemas of an element.
-	at := func(i int) (set []*node, open bool) {
-		open = true
+	at := func(i int) (set []*node) {
 		for _, p := range s.parts {
 			switch {
 			case i < len(p.prefix):
 				set = append(set, p.prefix[i])
 			case p.items != nil:
 				set = append(set, p.items)
-				open = false
 			}
 		}
-		return set, open
+		return set
 	}
 	for i := range length {
-		set, _ := at(i)
-		e.prefix = append(e.prefix, m.rule(set...))
+		e.prefix = append(e.prefix, m.rule(at(i)...))
 	}
-	rest, silent := at(length)
-	if !silent || m.Open || length == 0 || e.min > length {
+	rest := at(length)
+	if len(rest) > 0 || m.Open || length == 0 || e.min > length {
 		e.items = m.rule(rest...)
 	}
 	// One element that something is true of; else, and where lengths count too, that is
 	// checked.
 	if length == 0 && e.min <= 1 && e.max < 0 {
 		for _, p := range s.parts {
-			if p.contains != nil && p.minContains == 1 && e.hit == nil {
+			once := p.check.MinContains == nil || *p.check.MinContains == 1
+			if p.contains != nil && once && e.hit == nil {
 				e.hit = m.rule(append(slices.Clip(rest), p.contains)...)
 				if e.hit == nil {
 					e.min, e.max = 1, 0 // nothing can be it
@@ -275,25 +229,19 @@ func (r *rule) admits() bool {
 	case r.any, r.given != "", r.null, r.boolean, len(r.values) > 0:
 		return true
 	}
-	for i := range r.numbers {
-		if body, free := r.numbers[i].body(); free || body != "" {
-			return true
-		}
-	}
-	for i := range r.texts {
-		if r.texts[i].possible() {
-			return true
-		}
-	}
-	return slices.ContainsFunc(r.lists, (*elements).admits) || slices.ContainsFunc(r.objects, (*members).admits)
+	return slices.ContainsFunc(r.numbers, numbers.admits) || slices.ContainsFunc(r.texts, possible) || slices.ContainsFunc(r.lists, (*elements).admits) || slices.ContainsFunc(r.objects, (*members).admits)
 }
 
-// possible reports whether there may be such a string.
-func (t *texts) possible() bool {
-	if len(t.patterns)+len(t.formats) == 0 || len(t.patterns)+len(t.formats) == 1 && t.min == 0 && t.max < 0 && len(t.formats) == 1 {
+// possible reports whether a language has a string.
+func possible(l pattern.Language) bool {
+	free := l.Min == 0 && l.Max < 0
+	switch {
+	case l.Max >= 0 && l.Min > l.Max:
+		return false
+	case len(l.Match) == 0, free && len(l.Match) == 1 && slices.Contains(slices.Collect(maps.Values(formats)), l.Match[0]):
 		return true
 	}
-	a, err := t.language().Automaton(maxStates)
+	a, err := l.Automaton(maxStates)
 	return err != nil || len(a) > 0
 }
 
@@ -304,15 +252,12 @@ func (e *elements) admits() bool {
 	if e.max >= 0 && e.min > e.max || e.hit != nil && !e.hit.live() {
 		return false
 	}
-	for i := range e.min {
-		if i >= len(e.prefix) {
-			return e.items.live()
-		}
-		if !e.prefix[i].live() {
+	for _, r := range e.prefix[:min(e.min, len(e.prefix))] {
+		if !r.live() {
 			return false
 		}
 	}
-	return true
+	return e.min <= len(e.prefix) || e.items.live()
 }
 
 func (o *members) admits() bool {
@@ -324,13 +269,7 @@ func (o *members) admits() bool {
 			return false
 		}
 	}
-	required := 0
-	for _, s := range o.slots {
-		if s.required {
-			required++
-		}
-	}
-	if o.max >= 0 && (o.min > o.max || required > o.max) {
+	if o.max >= 0 && (o.min > o.max || o.required > o.max) {
 		return false
 	}
 	return declared >= o.min || slices.ContainsFunc(o.others, func(x others) bool { return x.rule.live() })

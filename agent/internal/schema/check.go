@@ -32,11 +32,7 @@ func decode(raw protocol.Raw) (any, error) {
 func checkNumbers(v any) error {
 	switch v := v.(type) {
 	case map[string]any:
-		for _, e := range v {
-			if err := checkNumbers(e); err != nil {
-				return err
-			}
-		}
+		return checkNumbers(slices.Collect(maps.Values(v)))
 	case []any:
 		for _, e := range v {
 			if err := checkNumbers(e); err != nil {
@@ -69,16 +65,15 @@ func compilePattern(source string) (jsonschema.Regexp, error) {
 	return expression{re, source}, err
 }
 
-// parseNumber reads a JSON number exactly.
-func parseNumber(value protocol.Raw) (*big.Rat, error) {
-	if value.Kind() != '0' {
-		return nil, nil
+// integer is the value of a number that has no fraction, 2.0 too; nil for others.
+func integer(value protocol.Raw) *big.Int {
+	if value.Kind() != '0' || checkNumbers(json.Number(value)) != nil {
+		return nil
 	}
-	if err := checkNumbers(json.Number(value)); err != nil {
-		return nil, err
+	if n, ok := new(big.Rat).SetString(string(value)); ok && n.IsInt() {
+		return n.Num()
 	}
-	n, _ := new(big.Rat).SetString(string(value))
-	return n, nil
+	return nil
 }
 
 // Validate checks a value against the document and returns it decoded. The error is a
@@ -90,12 +85,16 @@ func (d *Document) Validate(value protocol.Raw) (doc any, err error) {
 	return validate(d.check, value)
 }
 
+// validate refuses a check that would take more than maxCheckSteps, plus some for each byte of
+// the value.
 func validate(s *jsonschema.Schema, value protocol.Raw) (doc any, err error) {
 	if doc, err = decode(value); err != nil {
 		return nil, err
 	}
-	if err := affordable(s, doc, len(value)); err != nil {
-		return nil, err
+	most := maxCheckSteps + checkStepsPerByte*len(value)
+	c := counter{left: most}
+	if c.visit(doc, s); c.left < 0 {
+		return nil, fmt.Errorf("the schema takes more than %d steps to check these arguments", most)
 	}
 	return doc, s.Validate(doc)
 }
@@ -115,54 +114,40 @@ func (n *node) accepts(value protocol.Raw) bool {
 // number double with every level, and nothing interrupts the library.
 type counter struct{ left int }
 
-// affordable refuses a check that would take more than maxCheckSteps, plus some for each byte
-// of the value.
-func affordable(s *jsonschema.Schema, v any, size int) error {
-	most := maxCheckSteps + checkStepsPerByte*size
-	c := counter{left: most}
-	if c.visit(s, v); c.left < 0 {
-		return fmt.Errorf("the schema takes more than %d steps to check these arguments", most)
-	}
-	return nil
-}
-
 // visit counts at least the schemas that the library would apply to v and to what is in it. It
 // stops when no step is left.
-func (c *counter) visit(s *jsonschema.Schema, v any) {
-	if s == nil || c.left < 0 {
-		return
-	}
-	c.left--
-	all := func(v any, schemas ...*jsonschema.Schema) {
-		for _, sub := range schemas {
-			c.visit(sub, v)
+func (c *counter) visit(v any, schemas ...*jsonschema.Schema) {
+	for _, s := range schemas {
+		if s == nil || c.left < 0 {
+			continue
 		}
-	}
-	all(v, s.Ref, s.Not, s.If, s.Then, s.Else)
-	all(v, s.AllOf...)
-	all(v, s.AnyOf...)
-	all(v, s.OneOf...)
-	if s.DynamicRef != nil {
-		c.visit(s.DynamicRef.Ref, v)
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		all(v, slices.Collect(maps.Values(s.DependentSchemas))...)
-		others := append(slices.Collect(maps.Values(s.PatternProperties)), s.UnevaluatedProperties)
-		if sub, ok := s.AdditionalProperties.(*jsonschema.Schema); ok {
-			others = append(others, sub)
+		c.left--
+		c.visit(v, s.Ref, s.Not, s.If, s.Then, s.Else)
+		c.visit(v, s.AllOf...)
+		c.visit(v, s.AnyOf...)
+		c.visit(v, s.OneOf...)
+		if s.DynamicRef != nil {
+			c.visit(v, s.DynamicRef.Ref)
 		}
-		for name, value := range v {
-			c.visit(s.PropertyNames, name)
-			c.visit(s.Properties[name], value)
-			all(value, others...)
-		}
-	case []any:
-		for i, value := range v {
-			if i < len(s.PrefixItems) {
-				c.visit(s.PrefixItems[i], value)
+		switch v := v.(type) {
+		case map[string]any:
+			c.visit(v, slices.Collect(maps.Values(s.DependentSchemas))...)
+			others := append(slices.Collect(maps.Values(s.PatternProperties)), s.UnevaluatedProperties)
+			if sub, ok := s.AdditionalProperties.(*jsonschema.Schema); ok {
+				others = append(others, sub)
 			}
-			all(value, s.Contains, s.Items2020, s.UnevaluatedItems)
+			for name, value := range v {
+				c.visit(name, s.PropertyNames)
+				c.visit(value, s.Properties[name])
+				c.visit(value, others...)
+			}
+		case []any:
+			for i, value := range v {
+				if i < len(s.PrefixItems) {
+					c.visit(value, s.PrefixItems[i])
+				}
+				c.visit(value, s.Contains, s.Items2020, s.UnevaluatedItems)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -13,17 +14,15 @@ func (w *writer) elements(e *elements) string {
 	if !e.admits() {
 		return ""
 	}
-	most := e.max
-	if e.items == nil || !e.items.live() {
-		most = least(most, len(e.prefix))
+	declared, most := e.prefix, e.max
+	if !e.items.live() {
+		most = lower(most, len(declared))
 	}
-	for i, r := range e.prefix {
-		if !r.live() {
-			most = least(most, i)
-		}
+	if i := slices.IndexFunc(declared, func(r *rule) bool { return !r.live() }); i >= 0 {
+		most = lower(most, i)
 	}
-	if e.items != nil && e.items.any && len(e.prefix) == 0 && e.min == 0 && most < 0 && e.hit == nil {
-		return w.JSON(gbnf.AnyArray)
+	if most >= 0 {
+		declared = declared[:min(most, len(declared))]
 	}
 	s := w.Seq().Open("[")
 	switch {
@@ -31,52 +30,39 @@ func (w *writer) elements(e *elements) string {
 	case e.hit != nil:
 		item, hit := w.rule(e.items), w.rule(e.hit)
 		s.Text("(" + w.Seq().Text(item).Comma().String() + ")*").Text(hit).Text("(" + w.Seq().Comma().Text(item).String() + ")*")
+	case len(declared) == 0 && e.items.any && e.min == 0 && most < 0:
+		return w.JSON(gbnf.AnyArray)
 	default:
-		body := w.from(e, 0, most)
-		if e.min == 0 {
-			body = "(" + body + ")?"
-		}
-		s.Text(body)
+		s.Text(w.sequence(declared, e.items, e.min, most))
 	}
 	return s.Close("]").String()
 }
 
-// from is the elements from the i-th on, of which there is one at least.
-func (w *writer) from(e *elements, i, most int) string {
-	s := w.Seq()
-	if i > 0 {
-		s.Comma()
-	}
-	if i >= len(e.prefix) {
-		name := w.rule(e.items)
-		if i == 0 {
-			s.Text(name)
-			i = 1
-		} else {
-			s = w.Seq()
+// sequence is elements: those that are declared, then items, most in all. Each is optional
+// behind the least that there are.
+func (w *writer) sequence(declared []*rule, items *rule, least, most int) (body string) {
+	if most < 0 || most > len(declared) {
+		if len(declared) == 0 {
+			declared = []*rule{items}
 		}
-		if most != i {
-			further := w.Rule(w.Seq().Comma().Text(name).String())
-			rest := -1
-			if most >= 0 {
-				rest = most - i
-			}
-			s.Text(w.repeated(further, max(e.min-i, 0), rest))
+		if n := len(declared); most != n {
+			body = w.repeated(w.Rule(w.Seq().Comma().Text(w.rule(items)).String()), max(least-n, 0), max(most-n, -1))
 		}
-		return s.String()
 	}
-	s.Text(w.rule(e.prefix[i]))
-	if i++; i == most {
-		return s.String()
+	for i := len(declared) - 1; i >= 0; i-- {
+		s := w.Seq()
+		if i > 0 {
+			s.Comma()
+		}
+		s.Text(w.rule(declared[i]))
+		if body != "" {
+			s.Text(body)
+		}
+		if body = s.String(); least <= i {
+			body = w.Rule(body) + "?"
+		}
 	}
-	rest := w.from(e, i, most)
-	if i >= len(e.prefix) { // it may be empty by itself
-		return s.Text(rest).String()
-	}
-	if e.min <= i {
-		rest = w.Rule(rest) + "?"
-	}
-	return s.Text(rest).String()
+	return body
 }
 
 // members is objects, "" where there are none.
@@ -84,55 +70,37 @@ func (w *writer) members(o *members) string {
 	if !o.admits() {
 		return ""
 	}
-	slots := slices.DeleteFunc(slices.Clone(o.slots), func(s slot) bool { return !s.rule.live() })
-	c := chain{writer: w, min: o.min, max: o.max, more: -1, rests: map[[2]int]*string{}}
-	required := 0
-	for _, s := range slots {
-		name, value := string(protocol.String(s.name)), w.rule(s.rule)
-		c.pairs = append(c.pairs, func(s *gbnf.Seq) *gbnf.Seq { return s.Literal(name).Colon().Rule(value) })
-		c.required = append(c.required, s.required)
-		if s.required {
-			required++
-		}
-	}
+	c := chain{writer: w, min: o.min, max: o.max, rests: map[[2]int]ending{}}
+	c.slots = slices.DeleteFunc(slices.Clone(o.slots), func(s slot) bool { return !s.rule.live() })
 	var others []string
 	for _, x := range o.others {
 		if !x.rule.live() {
 			continue
 		}
-		if x.any && x.rule.any && len(slots) == 0 && o.min == 0 && o.max < 0 && len(o.others) == 1 {
+		if x.names.Any() && x.rule.any && len(c.slots) == 0 && o.min == 0 && o.max < 0 && len(o.others) == 1 {
 			return w.JSON(gbnf.AnyObject)
 		}
-		name := w.JSON(gbnf.AnyString)
-		if !x.any {
-			if name = w.language(x.names); name == "" {
-				continue
-			}
+		if name := w.language(x.names); name != "" {
+			others = append(others, w.Seq().Text(name).Colon().Rule(w.rule(x.rule)).String())
 		}
-		others = append(others, w.Seq().Text(name).Colon().Rule(w.rule(x.rule)).String())
 	}
+	c.last = len(c.slots)
 	if len(others) > 0 {
-		c.more = len(c.pairs)
-		name := w.Rule(strings.Join(others, " | "))
-		c.pairs = append(c.pairs, func(s *gbnf.Seq) *gbnf.Seq { return s.Rule(name) })
-		c.required = append(c.required, false)
-	}
-	if c.min <= required {
-		c.min = 0
-	}
-	if c.max >= len(slots) && c.more < 0 {
+		c.others = w.Rule(strings.Join(others, " | "))
+		c.last++
+	} else if c.max >= len(c.slots) {
 		c.max = -1
 	}
-	if (len(c.pairs)+1)*(max(c.min, c.max)+1) > maxCounted {
+	if (c.last+1)*(max(c.min, c.max)+1) > maxCounted {
 		c.min, c.max = 0, -1 // widened
 	}
-	body, possible := c.rest(0, 0)
-	if !possible {
+	all := c.rest(0, 0)
+	if !all.possible {
 		return ""
 	}
 	s := w.Seq().Open("{")
-	if body != "" {
-		s.Text(body)
+	if all.body != "" {
+		s.Text(all.body)
 	}
 	return s.Close("}").String()
 }
@@ -140,72 +108,75 @@ func (w *writer) members(o *members) string {
 // chain is the members of objects in their order.
 type chain struct {
 	*writer
-	pairs    []func(*gbnf.Seq) *gbnf.Seq // the last one any number of times, if more is its place
-	required []bool
-	more     int
+	slots    []slot
+	others   string // a rule of members behind them, "" for none
+	last     int    // the place behind all
 	min, max int
-	rests    map[[2]int]*string // nil where there is no way
+	rests    map[[2]int]ending
 }
 
-// rest returns the members from the i-th on, behind n others: a rule, or the only sequence that
-// is possible. n is cut to the values that make a difference.
-func (c *chain) rest(i, n int) (body string, possible bool) {
+// ending is how members end: a rule, or the only sequence that is possible.
+type ending struct {
+	body     string
+	possible bool
+}
+
+// pair appends the member in a place to a sequence.
+func (c *chain) pair(s *gbnf.Seq, i int) *gbnf.Seq {
+	if i == len(c.slots) {
+		return s.Rule(c.others)
+	}
+	return s.Literal(string(protocol.String(c.slots[i].name))).Colon().Rule(c.rule(c.slots[i].rule))
+}
+
+// rest is the members from the i-th on, behind n others. n is cut to the values that make a
+// difference.
+func (c *chain) rest(i, n int) ending {
 	if c.max < 0 {
 		n = min(n, max(c.min, 1))
 	}
 	at := [2]int{i, n}
-	if body, ok := c.rests[at]; ok {
-		if body == nil {
-			return "", false
-		}
-		return *body, true
+	if known, ok := c.rests[at]; ok {
+		return known
 	}
 	var ways []string
-	with := func(next int) {
-		if rest, ok := c.rest(next, n+1); ok {
+	switch {
+	case i == c.last:
+		if n >= c.min {
+			ways = append(ways, "")
+		}
+	case i == len(c.slots) && c.max < 0 && n >= c.min && n > 0:
+		ways = append(ways, "("+c.pair(c.Seq().Comma(), i).String()+")*")
+	default:
+		ways = c.further(i, n)
+	}
+	end := ending{strings.Join(ways, " | "), len(ways) > 0}
+	if len(ways) > 1 {
+		end.body = c.Rule(end.body)
+	}
+	c.rests[at] = end
+	return end
+}
+
+// further are the ways from a place on, with its member and without.
+func (c *chain) further(i, n int) (ways []string) {
+	if c.max < 0 || n < c.max {
+		if rest := c.rest(min(i+1, len(c.slots)), n+1); rest.possible { // others may come again
 			s := c.Seq()
 			if n > 0 {
 				s.Comma()
 			}
-			if c.pairs[i](s); rest != "" {
-				s.Text(rest)
+			if c.pair(s, i); rest.body != "" {
+				s.Text(rest.body)
 			}
 			ways = append(ways, s.String())
 		}
 	}
-	switch {
-	case i == len(c.pairs):
-		if n >= c.min {
-			ways = append(ways, "")
-		}
-	case i == c.more && c.max < 0 && n >= c.min && n > 0:
-		ways = append(ways, "("+c.pairs[i](c.Seq().Comma()).String()+")*")
-	default:
-		if c.max < 0 || n < c.max {
-			next := i + 1
-			if i == c.more {
-				next = i
-			}
-			with(next)
-		}
-		if !c.required[i] {
-			if rest, ok := c.rest(i+1, n); ok {
-				if rest == "" {
-					rest = `""`
-				}
-				ways = append(ways, rest)
-			}
-		}
+	if i < len(c.slots) && c.slots[i].required {
+		return ways
 	}
-	c.rests[at] = nil
-	switch len(ways) {
-	case 0:
-		return "", false
-	case 1:
-		body = ways[0]
-	default:
-		body = c.Rule(strings.Join(ways, " | "))
+	if rest := c.rest(i+1, n); rest.possible {
+		ways = append(ways, cmp.Or(rest.body, `""`))
 	}
-	c.rests[at] = &body
-	return body, true
+	return ways
 }

@@ -2,10 +2,13 @@ package schema
 
 import (
 	"math"
+	"math/big"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"agentd/agent/internal/rawjson"
 	"agentd/protocol"
@@ -46,7 +49,8 @@ var since2019 = []string{"prefixItems", "dependentRequired", "dependentSchemas",
 
 // draftOf is the draft that a schema names, or the one of what it is in.
 func draftOf(schema protocol.Raw, outer int) int {
-	name := textOf(schema, "$schema")
+	v, _ := protocol.Get(schema, "$schema")
+	name, _ := protocol.Text(v)
 	if name == "" {
 		return outer
 	}
@@ -58,19 +62,10 @@ func draftOf(schema protocol.Raw, outer int) int {
 	return 2020
 }
 
-// textOf is a member that is a string, or "".
-func textOf(obj protocol.Raw, name string) string {
-	v, _ := protocol.Get(obj, name)
-	s, _ := protocol.Text(v)
-	return s
-}
-
 // translator rewrites a schema of any draft as one of draft 2020-12.
 type translator struct {
 	*Document
-	out     []byte
-	spans   map[string][2]int // of schemas in out, by their JSON pointer there
-	targets []string          // pointers that references name
+	targets []string // pointers that references name
 }
 
 var localRef = regexp.MustCompile(`"#(/(?:[^"\\]|\\.)*)"`)
@@ -78,136 +73,122 @@ var localRef = regexp.MustCompile(`"#(/(?:[^"\\]|\\.)*)"`)
 // translate is a schema as one of draft 2020-12; null counts as absent. Keywords that say
 // nothing of a value are left out, unless a reference may lead into them.
 func (d *Document) translate(source protocol.Raw) protocol.Raw {
-	t := translator{Document: d, spans: map[string][2]int{}}
+	t := translator{Document: d}
 	for _, m := range localRef.FindAllSubmatch(source, -1) {
 		t.targets = append(t.targets, unescapeFragment(string(m[1])))
 	}
-	t.schema(source, "", 2020)
-	for path, span := range t.spans {
-		d.raws[path] = protocol.Raw(t.out[span[0]:span[1]])
-	}
-	return t.out
+	return t.schema(source, "", 2020)
 }
 
-func (t *translator) write(text string) { t.out = append(t.out, text...) }
+// child is the JSON pointer to a member of what another one leads to.
+func child(path, name string) string { return string(jsontext.Pointer(path).AppendToken(name)) }
 
-// name begins a member of an object whose first byte is at start.
-func (t *translator) name(start int, name string) {
-	if len(t.out) > start+1 {
-		t.write(",")
+// add appends a member to an object that is not closed yet.
+func add(open protocol.Raw, name string, value protocol.Raw) protocol.Raw {
+	if len(open) > 1 {
+		open = append(open, ',')
 	}
-	t.out = append(rawjson.AppendString(t.out, name), ':')
+	return append(append(rawjson.AppendString(open, name), ':'), value...)
 }
 
-// value writes the value of an unknown keyword. References may lead to schemas within it.
-func (t *translator) value(v protocol.Raw, path string, draft int) {
+// targeted reports whether a reference leads to a place or into it.
+func (t *translator) targeted(path string) bool {
+	return slices.ContainsFunc(t.targets, func(target string) bool { return strings.HasPrefix(target, path) })
+}
+
+// value translates the value of an unknown keyword. References may lead to schemas within it.
+func (t *translator) value(v protocol.Raw, path string, draft int) protocol.Raw {
 	switch {
-	case !slices.ContainsFunc(t.targets, func(target string) bool { return strings.HasPrefix(target, path) }):
-		t.out = append(t.out, v...)
+	case !t.targeted(path):
+		return v
 	case slices.Contains(t.targets, path):
-		t.schema(v, path, draft)
-	default:
-		t.each(v, path, func(inner protocol.Raw, path string) { t.value(inner, path, draft) })
+		return t.schema(v, path, draft)
 	}
+	return each(v, path, func(inner protocol.Raw, path string) protocol.Raw { return t.value(inner, path, draft) })
 }
 
-// each writes an object or a list whose values f writes. Other values are copied.
-func (t *translator) each(v protocol.Raw, path string, f func(inner protocol.Raw, path string)) {
-	start := len(t.out)
+// each is an object or a list with the values that f makes of its own. Other values stay.
+func each(v protocol.Raw, path string, f func(inner protocol.Raw, path string) protocol.Raw) protocol.Raw {
 	switch v.Kind() {
 	case '{':
-		t.write("{")
+		out := protocol.Raw("{")
 		for name, inner := range protocol.Members(v) {
-			t.name(start, name)
-			f(inner, path+"/"+escapeToken(name))
+			out = add(out, name, f(inner, child(path, name)))
 		}
-		t.write("}")
+		return append(out, '}')
 	case '[':
-		t.write("[")
-		i := 0
+		var list []protocol.Raw
 		for inner := range protocol.Elements(v) {
-			if i > 0 {
-				t.write(",")
-			}
-			f(inner, path+"/"+strconv.Itoa(i))
-			i++
+			list = append(list, f(inner, path+"/"+strconv.Itoa(len(list))))
 		}
-		t.write("]")
-	default:
-		t.out = append(t.out, v...)
+		return protocol.AppendElements(nil, list...)
 	}
+	return v
 }
 
-// schema writes a schema.
-func (t *translator) schema(v protocol.Raw, path string, draft int) {
-	start := len(t.out)
+// schema translates a schema, and keeps it by its place in the translation.
+func (t *translator) schema(v protocol.Raw, path string, draft int) protocol.Raw {
 	switch v.Kind() {
 	case 'n':
-		t.write("true")
-		return
+		return protocol.Raw("true")
 	case '{':
 	default:
-		t.out = append(t.out, v...)
-		return
+		return v
 	}
 	draft = draftOf(v, draft)
 	_, refers := protocol.Get(v, "$ref")
-	t.write("{")
+	out := protocol.Raw("{")
+	put := func(name string, value protocol.Raw) { out = add(out, name, value) }
 	for name, value := range protocol.Members(v) {
 		kind := keywords[name]
 		switch {
 		case value.Kind() == 'n' && name != "const":
 		case draft <= 7 && (slices.Contains(since2019, name) || refers && name != "$ref" && name != "definitions" && name != "$defs"):
 		case kind == Schemas || kind == SchemasByName:
-			t.applicator(start, v, name, value, path, draft)
+			t.applicator(v, name, value, path, draft, put)
 		case kind != unknown:
 			if as, value := t.keyword(v, name, value, draft); as != "" {
-				t.name(start, as)
-				t.out = append(t.out, value...)
+				put(as, value)
 			}
-		case value.Kind() == '{' || value.Kind() == '[':
-			if at := path + "/" + escapeToken(name); slices.ContainsFunc(t.targets, func(target string) bool { return strings.HasPrefix(target, at) }) {
-				t.name(start, name)
-				t.value(value, at, draft)
-			}
+		case t.targeted(child(path, name)):
+			put(name, t.value(value, child(path, name), draft))
 		}
 	}
-	t.write("}")
-	t.spans[path] = [2]int{start, len(t.out)}
+	out = append(out, '}')
+	t.raws[path] = out
+	return out
 }
 
-// applicator writes a keyword that holds schemas.
-func (t *translator) applicator(start int, whole protocol.Raw, name string, value protocol.Raw, path string, draft int) {
-	inner := func(v protocol.Raw, path string) { t.schema(v, path, draft) }
-	put := func(name string, value protocol.Raw) {
-		t.name(start, name)
+// applicator translates a keyword that holds schemas. It gives put the name and the value.
+func (t *translator) applicator(whole protocol.Raw, name string, value protocol.Raw, path string, draft int, put func(string, protocol.Raw)) {
+	inner := func(v protocol.Raw, path string) protocol.Raw { return t.schema(v, path, draft) }
+	translate := func(name string, value protocol.Raw) {
 		at := path + "/" + name
 		if keywords[name] == Schemas && value.Kind() != '[' {
-			inner(value, at)
+			put(name, inner(value, at))
 		} else {
-			t.each(value, at, inner)
+			put(name, each(value, at, inner))
 		}
 	}
 	switch {
 	case name == "additionalItems":
 		if items, _ := protocol.Get(whole, "items"); items.Kind() == '[' {
-			put("items", value)
+			translate("items", value)
 		}
 	case (name == "items" || name == "prefixItems") && value.Kind() == '[':
 		// The list of the drafts before 2020 counts whatever the schema says of its draft.
 		if string(value) != "[]" {
-			put("prefixItems", value)
+			translate("prefixItems", value)
 		}
 	case name == "dependencies" && value.Kind() == '{':
 		parts := map[bool]protocol.Raw{true: protocol.Raw("{}"), false: protocol.Raw("{}")}
 		for member, v := range protocol.Members(value) {
 			parts[v.Kind() == '['] = protocol.AppendMember(parts[v.Kind() == '['], member, v)
 		}
-		put("dependentSchemas", parts[false])
-		t.name(start, "dependentRequired")
-		t.out = append(t.out, parts[true]...)
+		translate("dependentSchemas", parts[false])
+		put("dependentRequired", parts[true])
 	default:
-		put(name, value)
+		translate(name, value)
 	}
 }
 
@@ -262,13 +243,13 @@ func (t *translator) keyword(whole protocol.Raw, name string, value protocol.Raw
 	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains":
 		// A count beyond all lengths bounds nothing, as a maximum, and is as good as the largest
 		// one, as a minimum.
-		if x, err := parseNumber(value); err == nil && x != nil && x.IsInt() && x.Sign() >= 0 {
-			if x.Num().IsInt64() && x.Num().Int64() < math.MaxInt32 {
-				return name, protocol.Raw(x.Num().String())
-			}
-			if strings.HasPrefix(name, "max") {
-				return "", nil
-			}
+		switch x := integer(value); {
+		case x == nil || x.Sign() < 0:
+		case x.Cmp(big.NewInt(math.MaxInt32)) < 0:
+			return name, protocol.Raw(x.String())
+		case strings.HasPrefix(name, "max"):
+			return "", nil
+		default:
 			return name, protocol.Raw(strconv.Itoa(math.MaxInt32))
 		}
 	}
@@ -276,11 +257,8 @@ func (t *translator) keyword(whole protocol.Raw, name string, value protocol.Raw
 }
 
 // ValueAt is the value at a JSON pointer.
-func ValueAt(v protocol.Raw, pointer string) (protocol.Raw, bool) {
-	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		if pointer == "" {
-			break
-		}
+func ValueAt(v protocol.Raw, pointer string) (_ protocol.Raw, ok bool) {
+	for token := range jsontext.Pointer(pointer).Tokens() {
 		if v.Kind() == '[' {
 			i, err := strconv.Atoi(token)
 			list := slices.Collect(protocol.Elements(v))
@@ -288,13 +266,9 @@ func ValueAt(v protocol.Raw, pointer string) (protocol.Raw, bool) {
 				return nil, false
 			}
 			v = list[i]
-			continue
-		}
-		member, ok := protocol.Get(v, strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~"))
-		if !ok {
+		} else if v, ok = protocol.Get(v, token); !ok {
 			return nil, false
 		}
-		v = member
 	}
 	return v, true
 }

@@ -12,9 +12,10 @@ type edge struct {
 	open  bool   // the bound itself is outside
 }
 
-func edgeOf(b *bound) edge {
+// edgeOf is a bound as an edge, and how many digits it has before the point.
+func edgeOf(b *bound) (l edge, wholes int) {
 	whole, fraction := decimal(b.at)
-	return edge{true, whole + "." + fraction, b.open}
+	return edge{true, whole + "." + fraction, b.open}, len(whole)
 }
 
 // digit is the bound's next one.
@@ -45,46 +46,45 @@ func complete(low, high edge) bool {
 // magnitudes is the numbers without a sign from one bound to another, nil for no end, digit by
 // digit; "" where there are none.
 func magnitudes(low, high *bound, integer bool) string {
-	lo, hi := edgeOf(low), edge{}
-	first := strings.IndexByte(lo.rest, '.')
-	last := first
+	if empty(low, high) {
+		return ""
+	}
+	from, first := edgeOf(low)
+	to, last := edge{}, first
 	if high != nil {
-		hi = edgeOf(high)
-		last = strings.IndexByte(hi.rest, '.')
+		to, last = edgeOf(high)
 	}
 	var parts []string
 	for n := first; n <= last; n++ { // digits before the point
-		l, h := edge{}, edge{}
-		if n == first {
-			l = lo
-		}
+		h := edge{}
 		if n == last {
-			h = hi
+			h = to
 		}
-		if part, ok := wholes(l, h, n, true, integer); ok {
+		lead := byte('1')
+		if n == 1 {
+			lead = '0'
+		}
+		rest := func(low, high edge) (string, bool) { return wholes(low, high, n-1, integer) }
+		if part, ok := choices(from, h, lead, rest); ok {
 			parts = append(parts, part)
 		}
+		from = edge{} // what has more digits is above it
 	}
 	if high == nil {
 		longer := fmt.Sprintf("[1-9] [0-9]{%d,%d}", first, max(maxDigits-1, first))
-		rest, _ := wholes(edge{}, edge{}, 0, false, integer)
+		rest, _ := wholes(edge{}, edge{}, 0, integer)
 		parts = append(parts, longer+rest)
 	}
 	return strings.Join(parts, " | ")
 }
 
-// wholes is the n digits before the point and what follows them; lead reports whether the first
-// of them is the number's first.
-func wholes(low, high edge, n int, lead, integer bool) (expr string, ok bool) {
+// wholes is n digits before the point and what follows them.
+func wholes(low, high edge, n int, integer bool) (expr string, ok bool) {
 	switch {
-	case n > 0 && (lead || low.tight || high.tight):
-		first := byte('0')
-		if lead && n > 1 {
-			first = '1'
-		}
-		return choices(low, high, first, func(low, high edge) (string, bool) { return wholes(low, high, n-1, false, integer) })
+	case n > 0 && (low.tight || high.tight):
+		return choices(low, high, '0', func(low, high edge) (string, bool) { return wholes(low, high, n-1, integer) })
 	case n > 0:
-		rest, ok := wholes(low, high, 0, false, integer)
+		rest, ok := wholes(low, high, 0, integer)
 		return fmt.Sprintf("[0-9]{%d}", n) + rest, ok
 	case integer:
 		return "", complete(low, high)

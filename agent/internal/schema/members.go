@@ -10,22 +10,19 @@ import (
 // membersOf is the objects of a shape.
 func (m *maker) membersOf(s *shape, whole bool) *members {
 	o := &members{max: -1}
-	var first []string // required in every shape, or in this one where each declares its members
-	must := slices.Clone(s.must)
-	var names []string
+	var names, first []string // first are required in every shape, or in this one where each declares its members
+	must := union(nil, s.must...)
 	var limits []*node
 	base := slices.ContainsFunc(s.always, func(p *node) bool { return p.declares })
 	closed, declared := true, false
 	for _, p := range s.parts {
-		o.min, o.max = max(o.min, p.minMember), least(o.max, p.maxMember)
+		within(&o.min, &o.max, p.check.MinProperties, p.check.MaxProperties)
 		for _, x := range p.properties {
-			if !slices.Contains(names, x.name) {
-				names = append(names, x.name)
-			}
+			names = union(names, x.name)
 		}
-		must = append(must, p.required...)
+		must = union(must, p.check.Required...)
 		if !base || slices.Contains(s.always, p) {
-			first = append(first, p.required...)
+			first = append(first, p.check.Required...)
 		}
 		closed = closed && p.additional == nil
 		declared = declared || p.declares
@@ -33,23 +30,16 @@ func (m *maker) membersOf(s *shape, whole bool) *members {
 			limits = append(limits, p.names)
 		}
 	}
-	for _, name := range must {
-		if !slices.Contains(names, name) {
-			names = append(names, name) // with whatever value others may have
-		}
-	}
+	names = union(names, must...) // with whatever value others may have
 	closed = closed && declared && (!m.Open && o.min <= len(names) || m.sealed(s))
-	limit := m.namesLimit(limits)
-	for _, name := range limit.listed {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
+	listed, allowed := m.namesLimit(limits)
+	names = union(names, listed...)
 	var late []slot
 	for _, name := range names {
 		x := slot{name: name, required: slices.Contains(must, name)}
-		if limit.allows(name) && !slices.Contains(s.never, name) {
-			x.rule = m.rule(namedParts(s, name)...)
+		refuses := func(n *node) bool { return !n.accepts(protocol.String(name)) }
+		if !slices.ContainsFunc(limits, refuses) && !slices.Contains(s.never, name) {
+			x.rule = m.rule(s.named(name)...)
 		}
 		switch {
 		case !x.required && x.rule == nil:
@@ -59,25 +49,36 @@ func (m *maker) membersOf(s *shape, whole bool) *members {
 			late = append(late, x)
 		}
 	}
-	extra := 0
+	o.required = len(must)
 	if whole {
 		for _, x := range m.Extra {
 			names = append(names, x.Name)
 			o.slots = append(o.slots, slot{x.Name, &rule{given: x.Rule, built: true}, true})
-			extra++
+		}
+		o.required += len(m.Extra)
+		o.min += len(m.Extra)
+		if o.max >= 0 {
+			o.max += len(m.Extra)
 		}
 	}
-	if o.max >= 0 {
-		o.max += extra
-	}
-	if o.min > 0 {
-		o.min += extra
+	if o.min <= o.required {
+		o.min = 0
 	}
 	o.slots = append(o.slots, late...)
-	if limit.listed == nil {
-		o.others = m.othersOf(s, slices.Concat(names, s.never), limit, closed)
+	if listed == nil {
+		o.others = m.othersOf(s, slices.Concat(names, s.never), allowed, closed)
 	}
 	return o
+}
+
+// union appends the names that a list doesn't have.
+func union(list []string, names ...string) []string {
+	for _, name := range names {
+		if !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	return list
 }
 
 // sealed reports whether members that no part declares are forbidden because nothing has
@@ -85,24 +86,32 @@ func (m *maker) membersOf(s *shape, whole bool) *members {
 func (m *maker) sealed(s *shape) bool {
 	return slices.ContainsFunc(s.parts, func(p *node) bool { return p.unevaluated }) &&
 		!slices.ContainsFunc(s.parts, func(p *node) bool {
-			return p.evaluates || p.anyOf != nil || p.oneOf != nil || p.when != nil || p.dependents != nil || p.not != nil
+			return p.evaluates || p.choices != nil
 		})
 }
 
-// namedParts are the schemas that hold for the member of a name.
-func namedParts(s *shape, name string) (set []*node) {
+// named are the schemas that hold for the member of a name.
+func (s *shape) named(name string) []*node {
+	return s.member(func(x member) bool { return x.name == name }, func(x member) bool {
+		re, err := pattern.Compile(x.name)
+		return err == nil && re.MatchString(name)
+	})
+}
+
+// member is the schemas that hold for a member, by the properties and the patterns that its name
+// has.
+func (s *shape) member(has, matches func(member) bool) (set []*node) {
 	for _, p := range s.parts {
 		known := false
-		for _, x := range p.properties {
-			if x.name == name {
-				set, known = append(set, x.node), true
+		add := func(list []member, holds func(member) bool) {
+			for _, x := range list {
+				if holds(x) {
+					set, known = append(set, x.node), true
+				}
 			}
 		}
-		for _, x := range p.patterns {
-			if matches(x.name, name) {
-				set, known = append(set, x.node), true
-			}
-		}
+		add(p.properties, has)
+		add(p.patterns, matches)
 		if !known && p.additional != nil {
 			set = append(set, p.additional)
 		}
@@ -110,111 +119,56 @@ func namedParts(s *shape, name string) (set []*node) {
 	return set
 }
 
-func matches(expr, name string) bool {
-	re, err := pattern.Compile(expr)
-	return err == nil && re.MatchString(name)
-}
-
-// limit restricts the names of members.
-type limit struct {
-	nodes  []*node
-	listed []string // all that they may be, nil where they are not listed
-	texts  texts    // a description of the names, if they are not listed
-}
-
-func (m *maker) namesLimit(nodes []*node) limit {
-	l := limit{nodes: nodes, texts: texts{max: -1}}
-	set, possible := simplified(nodes)
-	if !possible {
-		l.listed = []string{}
-		return l
+// namesLimit is what names of members are limited to: a list, nil where they are not listed, or
+// a language.
+func (m *maker) namesLimit(limits []*node) (listed []string, allowed pattern.Language) {
+	allowed = pattern.Language{Max: -1}
+	set, possible := simplified(limits)
+	if possible && len(set) == 0 {
+		return nil, allowed
 	}
-	if len(set) == 0 {
-		return l
+	r := &rule{set: set, except: allTypes &^ stringType}
+	if possible {
+		m.build(r)
 	}
-	shapes := m.shapes(set)
-	found := false
-	for i := range shapes {
-		s := &shapes[i]
-		if s.types&stringType == 0 {
-			continue
-		}
-		values, limited := constants(set, s)
-		if !limited && found || len(shapes) > 1 && !limited {
-			return limit{nodes: nodes, texts: texts{max: -1}} // left to the check
-		}
-		if found = true; !limited {
-			l.texts, _ = textsOf(s)
-			return l
-		}
-		for _, v := range values {
-			if name, ok := protocol.Text(v); ok {
-				l.listed = append(l.listed, name)
-			}
-		}
+	switch listed = r.strings(); {
+	case len(r.texts) == 0:
+		return listed, allowed
+	case len(r.texts) == 1 && len(listed) == 0:
+		return nil, r.texts[0]
 	}
-	if l.listed == nil {
-		l.listed = []string{}
-	}
-	return l
-}
-
-// allows reports whether a member may have a name.
-func (l *limit) allows(name string) bool {
-	return !slices.ContainsFunc(l.nodes, func(n *node) bool { return !n.accepts(protocol.String(name)) })
+	return nil, allowed // left to the check
 }
 
 // othersOf is the members that have no place of their own, by what patterns say of their
 // names.
-func (m *maker) othersOf(s *shape, names []string, limit limit, closed bool) (list []others) {
+func (m *maker) othersOf(s *shape, names []string, allowed pattern.Language, closed bool) (list []others) {
 	var patterns []string
 	for _, p := range s.parts {
 		for _, x := range p.patterns {
-			if !slices.Contains(patterns, x.name) {
-				patterns = append(patterns, x.name)
-			}
+			patterns = union(patterns, x.name)
 		}
 	}
-	many := len(patterns) > maxNamePattern
-	for chosen := range 1 << min(len(patterns), maxNamePattern) {
-		if closed && chosen == 0 && !many {
+	allowed.Except = names
+	if len(patterns) > maxNamePattern { // widened
+		return []others{{allowed, m.rule()}}
+	}
+	for chosen := range 1 << len(patterns) {
+		if closed && chosen == 0 {
 			continue
 		}
-		l := limit.texts.language()
-		l.Except = names
-		has := func(expr string) bool {
-			i := slices.Index(patterns, expr)
-			return chosen>>i&1 == 1
-		}
+		l := allowed
+		l.Match, l.Avoid = slices.Clip(l.Match), slices.Clip(l.Avoid)
+		has := func(x member) bool { return chosen>>slices.Index(patterns, x.name)&1 == 1 }
 		for _, expr := range patterns {
-			switch {
-			case many:
-			case has(expr):
+			if has(member{name: expr}) {
 				l.Match = append(l.Match, expr)
-			default:
+			} else {
 				l.Avoid = append(l.Avoid, expr)
 			}
 		}
-		var set []*node
-		for _, p := range s.parts {
-			known := false
-			for _, x := range p.patterns {
-				if has(x.name) {
-					set, known = append(set, x.node), true
-				}
-			}
-			if !known && p.additional != nil {
-				set = append(set, p.additional)
-			}
-		}
-		if many {
-			set = nil // widened
-		}
-		if r := m.rule(set...); r != nil {
-			list = append(list, others{names: l, rule: r, any: len(names)+len(l.Match)+len(l.Avoid) == 0 && l.Min == 0 && l.Max < 0})
-		}
-		if many {
-			break
+		if r := m.rule(s.member(func(member) bool { return false }, has)...); r != nil {
+			list = append(list, others{l, r})
 		}
 	}
 	return list

@@ -1,10 +1,11 @@
 package schema
 
 import (
-	"math/big"
 	"net/url"
+	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"agentd/protocol"
@@ -18,35 +19,22 @@ type node struct {
 
 	always int8 // 1 for true, -1 for false
 
-	types      typeSet // allTypes where there is no type
-	values     []protocol.Raw
-	enumerated bool
+	types  typeSet        // allTypes where there is no type
+	values []protocol.Raw // of enum or const, nil without them
 
-	low, high *bound
-	multiple  *big.Rat
+	prefix          []*node
+	items, contains *node
 
-	minLength, maxLength int // -1 for no maximum
-	pattern, format      string
+	declares    bool // properties or patternProperties stand here
+	properties  []member
+	patterns    []member
+	additional  *node
+	names       *node
+	unevaluated bool // no other members than those that some part declares
+	evaluates   bool // declares all members that no part does, in a way
 
-	prefix             []*node
-	items              *node
-	minItems, maxItems int
-	contains           *node
-	minContains        int
-
-	declares             bool // properties or patternProperties stand here
-	properties           []member
-	patterns             []member
-	additional           *node
-	names                *node
-	required             []string
-	minMember, maxMember int
-	dependents           []dependent
-	unevaluated          bool // no other members than those that some part declares
-	evaluates            bool // declares all members that no part does, in a way
-
-	refs, allOf, anyOf, oneOf []*node
-	not, when, then, other    *node
+	all     []*node // schemas that hold, too
+	choices [][]way // of each list, one holds
 }
 
 // member is a schema by name or pattern.
@@ -55,11 +43,11 @@ type member struct {
 	node *node
 }
 
-// dependent applies to objects that have a member of some name.
-type dependent struct {
-	name     string
-	required []string
-	schema   *node
+// way is one of several ways to satisfy a schema.
+type way struct {
+	types       typeSet
+	nodes       []*node
+	must, never []string // names of members
 }
 
 // typeSet is a set of types. Numbers are of two kinds: integers and all others.
@@ -83,9 +71,9 @@ var typesByName = map[string]typeSet{
 	"string": stringType, "array": arrayType, "object": objectType,
 }
 
-// escapeToken is a name as a part of a JSON pointer.
-func escapeToken(name string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
+// typesByKind are the types of values that are no integers.
+var typesByKind = map[jsontext.Kind]typeSet{
+	'n': nullType, 't': booleanType, 'f': booleanType, '0': fractionType, '"': stringType, '[': arrayType, '{': objectType,
 }
 
 // unescapeFragment is a JSON pointer that stood in an address.
@@ -110,31 +98,27 @@ func (d *Document) node(s *jsonschema.Schema) *node {
 	if n := d.nodes[s]; n != nil {
 		return n
 	}
-	n := &node{id: len(d.nodes), check: s, types: allTypes, maxLength: -1, maxItems: -1, maxMember: -1}
+	n := &node{id: len(d.nodes), check: s, types: allTypes}
 	d.nodes[s] = n
 	pointer, own := pointerOf(s)
+	raw, known := d.raws[pointer]
 	switch {
 	case s.Bool != nil:
-		n.always = -1
-		if *s.Bool {
-			n.always = 1
-		}
-	case own:
-		raw, known := d.raws[pointer]
-		if !known {
-			n.words = 1 // no place for schemas: left to the check
-			break
-		}
+		n.always = always[*s.Bool].always
+	case own && known:
 		d.read(n, raw)
-	default: // the schema of schemas, which the check knows
+	default: // no place for schemas, or the schema of schemas: left to the check
 		n.words = 1
 	}
 	return n
 }
 
-func (d *Document) list(schemas []*jsonschema.Schema) (list []*node) {
+// list leaves out what is nil.
+func (d *Document) list(schemas ...*jsonschema.Schema) (list []*node) {
 	for _, s := range schemas {
-		list = append(list, d.node(s))
+		if s != nil {
+			list = append(list, d.node(s))
+		}
 	}
 	return list
 }
@@ -157,12 +141,9 @@ func (d *Document) read(n *node, raw protocol.Raw) {
 		case kind == identifier || kind == unknown || name == "$defs" || name == "definitions":
 			continue
 		case name == "const":
-			n.values, n.enumerated = []protocol.Raw{value}, true
+			n.values = []protocol.Raw{value}
 		case name == "enum" && n.values == nil:
-			for e := range protocol.Elements(value) {
-				n.values = append(n.values, e)
-			}
-			n.enumerated = true
+			n.values = slices.AppendSeq([]protocol.Raw{}, protocol.Elements(value))
 		}
 		n.words++
 	}
@@ -172,20 +153,7 @@ func (d *Document) read(n *node, raw protocol.Raw) {
 			n.types |= typesByName[name]
 		}
 	}
-	n.low = stricter(boundOf(s.Minimum, false), boundOf(s.ExclusiveMinimum, true), 1)
-	n.high = stricter(boundOf(s.Maximum, false), boundOf(s.ExclusiveMaximum, true), -1)
-	n.multiple = s.MultipleOf
-	n.minLength, n.maxLength = count(s.MinLength, 0), count(s.MaxLength, -1)
-	if s.Pattern != nil {
-		n.pattern = s.Pattern.String()
-	}
-	if s.Format != nil {
-		n.format = s.Format.Name
-	}
-	n.prefix, n.items = d.list(s.PrefixItems), d.node(s.Items2020)
-	n.minItems, n.maxItems = count(s.MinItems, 0), count(s.MaxItems, -1)
-	n.contains, n.minContains = d.node(s.Contains), count(s.MinContains, 1)
-
+	n.prefix, n.items, n.contains = d.list(s.PrefixItems...), d.node(s.Items2020), d.node(s.Contains)
 	n.declares = s.Properties != nil || s.PatternProperties != nil
 	n.properties = d.byName(raw, "properties", s.Properties)
 	patterns := map[string]*jsonschema.Schema{}
@@ -199,45 +167,107 @@ func (d *Document) read(n *node, raw protocol.Raw) {
 	case *jsonschema.Schema:
 		n.additional = d.node(a)
 	}
-	n.names, n.required = d.node(s.PropertyNames), s.Required
-	n.minMember, n.maxMember = count(s.MinProperties, 0), count(s.MaxProperties, -1)
-	for _, m := range d.byName(raw, "dependentRequired", nil) {
-		n.dependents = append(n.dependents, dependent{name: m.name, required: s.DependentRequired[m.name]})
-	}
-	for _, m := range d.byName(raw, "dependentSchemas", s.DependentSchemas) {
-		n.dependents = append(n.dependents, dependent{name: m.name, schema: m.node})
-	}
+	n.names = d.node(s.PropertyNames)
 	if u := s.UnevaluatedProperties; u != nil {
 		n.unevaluated = u.Bool != nil && !*u.Bool
 		n.evaluates = !n.unevaluated
 	}
-	if s.Ref != nil {
-		n.refs = append(n.refs, d.node(s.Ref))
-	}
+	n.all = d.list(append([]*jsonschema.Schema{s.Ref}, s.AllOf...)...)
 	switch r := s.DynamicRef; {
 	case r == nil:
 	case d.dynamic[r.Anchor] > 1: // any of these anchors may be meant: the check decides
 		n.evaluates = true
 	default:
-		n.refs = append(n.refs, d.node(r.Ref))
+		n.all = append(n.all, d.node(r.Ref))
 	}
-	n.allOf, n.anyOf, n.oneOf = d.list(s.AllOf), d.list(s.AnyOf), d.list(s.OneOf)
-	n.not, n.when, n.then, n.other = d.node(s.Not), d.node(s.If), d.node(s.Then), d.node(s.Else)
+	n.choices = d.choices(s, raw)
 }
+
+// choices are the keywords of which one alternative or another holds.
+func (d *Document) choices(s *jsonschema.Schema, raw protocol.Raw) (choices [][]way) {
+	if s.AnyOf != nil {
+		choices = append(choices, alternatives(d.list(s.AnyOf...), false))
+	}
+	if s.OneOf != nil {
+		choices = append(choices, alternatives(d.list(s.OneOf...), true))
+	}
+	if s.Not != nil {
+		choices = append(choices, excluded(d.node(s.Not)))
+	}
+	if s.If != nil {
+		ways := []way{{types: allTypes, nodes: d.list(s.If, s.Then)}}
+		if !d.node(s.If).free() {
+			ways = append(ways, way{types: allTypes, nodes: d.list(s.Else)})
+		}
+		choices = append(choices, ways)
+	}
+	for _, m := range d.byName(raw, "dependentRequired", nil) {
+		choices = append(choices, dependent(m.name, way{must: s.DependentRequired[m.name]}))
+	}
+	for _, m := range d.byName(raw, "dependentSchemas", s.DependentSchemas) {
+		choices = append(choices, dependent(m.name, way{nodes: []*node{m.node}}))
+	}
+	return choices
+}
+
+// alternatives are those of anyOf. Where no other may hold beside one (oneOf), it has no value
+// of a type that another one admits as a whole; further values of which two hold are left to
+// the check.
+func alternatives(nodes []*node, alone bool) (ways []way) {
+	for i, n := range nodes {
+		w := way{types: allTypes, nodes: []*node{n}}
+		for j, other := range nodes {
+			if alone && j != i && other.onlyType() {
+				w.types &^= other.types
+			}
+		}
+		ways = append(ways, w)
+	}
+	return ways
+}
+
+// excluded takes out what the schema of a not says in a simple way; the rest is checked.
+func excluded(not *node) []way {
+	switch {
+	case not.free():
+		return nil
+	case not.onlyType():
+		return []way{{types: allTypes &^ not.types}}
+	case not.words == 1 && len(not.check.Required) == 1: // required holds of all that is no object
+		return []way{{types: objectType, never: not.check.Required}}
+	}
+	return []way{{types: allTypes}}
+}
+
+// dependent is without a member, or with it and what depends on it.
+func dependent(name string, with way) []way {
+	with.types, with.must = objectType, append(slices.Clip(with.must), name)
+	return []way{{types: allTypes, never: []string{name}}, with}
+}
+
+// onlyType reports whether a schema is a type and nothing else.
+func (n *node) onlyType() bool { return n.words == 1 && n.types != allTypes }
+
+// free reports whether a node says nothing at all of a value.
+func (n *node) free() bool { return n.always > 0 || n.always == 0 && n.words == 0 }
 
 // always are the schemas true and false.
 var always = map[bool]*node{true: {id: -1, always: 1}, false: {id: -2, always: -1}}
 
-func boundOf(at *big.Rat, open bool) *bound {
-	if at == nil {
-		return nil
+// within narrows limits of a count by those of a schema.
+func within(low, high *int, least, most *int) {
+	if least != nil {
+		*low = max(*low, *least)
 	}
-	return &bound{at, open}
+	if most != nil {
+		*high = lower(*high, *most)
+	}
 }
 
-func count(n *int, absent int) int {
-	if n == nil {
-		return absent
+// lower is the smaller of two maxima, -1 being none.
+func lower(a, b int) int {
+	if a < 0 || b >= 0 && b < a {
+		return b
 	}
-	return *n
+	return a
 }

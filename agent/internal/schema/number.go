@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 )
 
@@ -12,13 +13,24 @@ type bound struct {
 	open bool
 }
 
+// boundOf is the bound at a number. One that is too long for a rule is left to the check.
+func boundOf(at *big.Rat, open bool) *bound {
+	if at == nil {
+		return nil
+	}
+	if whole, fraction := decimal(at); len(whole)+len(fraction) > maxBoundDigits {
+		return nil
+	}
+	return &bound{at, open}
+}
+
 // stricter is the bound that leaves less. side is 1 for lower ones, -1 for upper ones; nil is
 // no bound.
 func stricter(a, b *bound, side int) *bound {
-	if a == nil || b == nil {
-		if a == nil {
-			return b
-		}
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
 		return a
 	}
 	if c := a.at.Cmp(b.at) * side; c > 0 || c == 0 && a.open {
@@ -37,72 +49,63 @@ type numbers struct {
 func numbersOf(s *shape) numbers {
 	n := numbers{integer: s.types&fractionType == 0}
 	for _, p := range s.parts {
-		n.low, n.high = stricter(n.low, p.low, 1), stricter(n.high, p.high, -1)
-		if p.multiple != nil {
-			n.multiples = append(n.multiples, p.multiple)
-			n.integer = n.integer || p.multiple.Cmp(big.NewRat(1, 1)) == 0
+		n.low = stricter(stricter(n.low, boundOf(p.check.Minimum, false), 1), boundOf(p.check.ExclusiveMinimum, true), 1)
+		n.high = stricter(stricter(n.high, boundOf(p.check.Maximum, false), -1), boundOf(p.check.ExclusiveMaximum, true), -1)
+		if m := p.check.MultipleOf; m != nil {
+			n.multiples = append(n.multiples, m)
+			n.integer = n.integer || m.Cmp(big.NewRat(1, 1)) == 0
 		}
 	}
 	return n
 }
 
+// empty reports whether no number is between two bounds.
+func empty(low, high *bound) bool {
+	if low == nil || high == nil {
+		return false
+	}
+	c := low.at.Cmp(high.at)
+	return c > 0 || c == 0 && (low.open || high.open)
+}
+
+func (n numbers) admits() bool {
+	body, free := n.body()
+	return free || body != ""
+}
+
 // body is the rule's body of the numbers, free where they are any, "" where there are none.
 func (n numbers) body() (body string, free bool) {
-	if n.low != nil && n.high != nil {
-		if c := n.low.at.Cmp(n.high.at); c > 0 || c == 0 && (n.low.open || n.high.open) {
-			return "", false
-		}
-	}
-	if !n.integer {
-		low, high := short(n.low), short(n.high)
-		if low == nil && high == nil {
-			if digits, ok := n.places(); ok {
-				return fmt.Sprintf(`"-"? ([0] | [1-9] [0-9]{0,%d}) ("." [0-9]{1,%d})?`, maxDigits-1, digits), false
-			}
-			return "", true
-		}
-		return signed(low, high, false), false
-	}
 	low, high := n.low, n.high
-	if low != nil {
-		low = &bound{at: ceil(low)}
+	if n.integer {
+		low, high = ceil(low), negative(ceil(negative(high)))
 	}
-	if high != nil {
-		h := ceil(negative(high))
-		high = &bound{at: h.Neg(h)}
+	if empty(low, high) {
+		return "", false
 	}
-	if low != nil && high != nil {
-		if low.at.Cmp(high.at) > 0 {
-			return "", false
-		}
+	if n.integer && low != nil && high != nil {
 		if body, ok := n.listed(low.at, high.at); ok {
 			return body, false
 		}
 	}
-	if low, high = short(low), short(high); low == nil && high == nil {
-		return "", true
+	if low != nil || high != nil {
+		return signed(low, high, n.integer), false
 	}
-	return signed(low, high, true), false
+	if digits, ok := n.places(); ok && !n.integer {
+		return fmt.Sprintf(`"-"? ([0] | [1-9] [0-9]{0,%d}) ("." [0-9]{1,%d})?`, maxDigits-1, digits), false
+	}
+	return "", true
 }
 
-// short is a bound that is not too long for a rule, else none.
-func short(b *bound) *bound {
+// ceil is a lower bound of integers as the least of them.
+func ceil(b *bound) *bound {
 	if b == nil {
 		return nil
 	}
-	if whole, fraction := decimal(b.at); len(whole)+len(fraction) > maxBoundDigits {
-		return nil
-	}
-	return b
-}
-
-// ceil is the least integer that is not below a bound.
-func ceil(b *bound) *big.Rat {
 	q, m := new(big.Int).DivMod(b.at.Num(), b.at.Denom(), new(big.Int))
 	if m.Sign() != 0 || b.open {
 		q.Add(q, big.NewInt(1))
 	}
-	return new(big.Rat).SetInt(q)
+	return &bound{at: new(big.Rat).SetInt(q)}
 }
 
 // decimal is the digits of a number without its sign, before and behind the point.
@@ -131,17 +134,14 @@ func (n numbers) listed(low, high *big.Rat) (body string, ok bool) {
 	}
 	// The first one's multiples that are integers are those of its numerator.
 	step := new(big.Rat).SetInt(n.multiples[0].Num())
-	first := new(big.Rat).Mul(ceil(&bound{at: new(big.Rat).Quo(low, step)}), step)
+	first := new(big.Rat).Mul(ceil(&bound{at: new(big.Rat).Quo(low, step)}).at, step)
 	var list []string
 	for x := first; x.Cmp(high) <= 0; x = new(big.Rat).Add(x, step) {
 		if len(list) == maxMultiples {
 			return "", false
 		}
-		fits := true
-		for _, m := range n.multiples {
-			fits = fits && new(big.Rat).Quo(x, m).IsInt()
-		}
-		if fits {
+		misses := func(m *big.Rat) bool { return !new(big.Rat).Quo(x, m).IsInt() }
+		if !slices.ContainsFunc(n.multiples, misses) {
 			list = append(list, `"`+x.Num().String()+`"`)
 		}
 	}
@@ -158,12 +158,12 @@ func signed(low, high *bound, integer bool) string {
 		if high != nil && high.at.Sign() <= 0 {
 			from = stricter(from, negative(high), 1)
 		}
-		if body := between(from, to, integer); body != "" {
+		if body := magnitudes(from, to, integer); body != "" {
 			parts = append(parts, `"-" (`+body+`)`)
 		}
 	}
 	if high == nil || high.at.Sign() >= 0 {
-		if body := between(stricter(&bound{at: zero}, low, 1), high, integer); body != "" {
+		if body := magnitudes(stricter(&bound{at: zero}, low, 1), high, integer); body != "" {
 			parts = append(parts, body)
 		}
 	}
@@ -175,14 +175,4 @@ func negative(b *bound) *bound {
 		return nil
 	}
 	return &bound{new(big.Rat).Neg(b.at), b.open}
-}
-
-// between is magnitudes where there may be some.
-func between(from, to *bound, integer bool) string {
-	if to != nil {
-		if c := from.at.Cmp(to.at); c > 0 || c == 0 && (from.open || to.open) {
-			return ""
-		}
-	}
-	return magnitudes(from, to, integer)
 }

@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
@@ -176,7 +177,7 @@ func canonical(v protocol.Raw) protocol.Raw {
 		s, _ := protocol.Text(v)
 		return protocol.String(s)
 	case '0':
-		if x, err := parseNumber(v); err == nil && x != nil {
+		if x, ok := new(big.Rat).SetString(string(v)); ok {
 			digits, _ := x.FloatPrec()
 			return protocol.Raw(x.FloatString(digits))
 		}

@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"agentd/agent/internal/gbnf"
@@ -46,16 +47,15 @@ func (d *Document) Member(name string) Member {
 		if len(shapes) > 1 { // what holds in any case
 			s.parts = s.always
 		}
-		var names []string
 		for _, p := range s.parts {
+			var names []string
 			for _, x := range p.properties {
 				names = append(names, x.name)
 			}
-			names = append(names, p.required...)
-		}
-		for _, name := range names {
-			if _, known := d.members[name]; !known {
-				d.members[name] = m.member(name, namedParts(&s, name))
+			for _, name := range slices.Concat(names, p.check.Required) {
+				if _, known := d.members[name]; !known {
+					d.members[name] = m.member(name, s.named(name))
+				}
 			}
 		}
 	})
@@ -70,25 +70,15 @@ func (m *maker) member(name string, set []*node) Member {
 		return member
 	}
 	if !r.built {
-		m.build(r, false)
+		m.build(r)
 	}
-	if r.any {
-		return member
-	}
-	strs, rest := len(r.texts), len(r.numbers)+len(r.lists)+len(r.objects)
-	var texts []string
-	for _, v := range r.values {
-		if s, ok := protocol.Text(v); ok {
-			texts = append(texts, s)
-			strs++
-		} else {
-			rest++
-		}
-	}
+	texts := r.strings()
+	others := len(r.values) - len(texts) + len(r.numbers) + len(r.lists) + len(r.objects)
 	switch {
-	case strs == 0:
+	case r.any:
+	case len(texts)+len(r.texts) == 0:
 		member.Kind = JSON
-	case rest == 0 && !r.null && !r.boolean:
+	case others == 0 && !r.null && !r.boolean:
 		member.Kind = Text
 		if len(r.texts) == 0 {
 			member.Texts = texts
@@ -106,15 +96,13 @@ func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Optio
 	if err != nil {
 		return "", err
 	}
-	defer w.done()
 	var list []string
 	if member.Kind == Text {
-		for _, v := range r.values {
-			s, _ := protocol.Text(v)
+		for _, s := range r.strings() {
 			list = append(list, gbnf.Literal(s+end))
 		}
-		for i := range r.texts {
-			if body := w.tagged(r.texts[i], end); body != "" {
+		for _, l := range r.texts {
+			if body := w.tagged(l, end); body != "" {
 				list = append(list, body)
 			}
 		}
@@ -124,50 +112,23 @@ func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Optio
 		return gbnf.Alternatives(list), g.TooLarge()
 	}
 	list = append(list, w.rule(r))
-	for _, v := range r.values {
-		if s := pythonConstant(v); s != "" {
-			list = append(list, s)
+	for _, word := range []string{"True", "False"} { // as templates show them
+		is := func(v protocol.Raw) bool { return string(v) == strings.ToLower(word) }
+		if r.boolean || slices.ContainsFunc(r.values, is) {
+			list = append(list, gbnf.Literal(word))
 		}
-	}
-	if r.boolean {
-		list = append(list, `"True"`, `"False"`)
 	}
 	return gbnf.Alternatives(list) + " " + gbnf.Literal(end), g.TooLarge()
 }
 
-// pythonConstant is a boolean as templates show it.
-func pythonConstant(v protocol.Raw) string {
-	switch v.Kind() {
-	case 't':
-		return `"True"`
-	case 'f':
-		return `"False"`
-	}
-	return ""
-}
-
 // tagged is strings as they stand, and what ends them.
-func (w *writer) tagged(t texts, end string) string {
+func (w *writer) tagged(l pattern.Language, end string) string {
 	mark := strings.TrimLeft(end, "\n")
-	l := t.language()
-	for range 2 {
-		if t.free() {
-			break
-		}
-		l.Avoid = []string{regexp.QuoteMeta(mark[:strings.IndexByte(mark, '>')+1])}
-		a, err := l.Automaton(maxStates)
-		if err == nil && len(a) == 0 {
-			return ""
-		}
-		if err == nil {
-			return w.automaton(a, gbnf.Literal(end), "", pattern.Plain)
-		}
-		if l.Min, l.Max = 0, -1; len(l.Match) == 0 {
-			break // widened
-		}
-	}
-	const name = "tagged" // the same for all
-	first, rest, _ := strings.Cut(end, ">")
-	w.AddText(name, gbnf.Text{Forbidden: []string{strings.TrimLeft(first, "\n") + ">"}, Until: first + ">"})
-	return name + " " + gbnf.Literal(rest)
+	mark = mark[:strings.IndexByte(mark, '>')+1]
+	return w.strings(l, spelling{end: gbnf.Literal(end), avoid: []string{regexp.QuoteMeta(mark)}, class: pattern.Plain, any: func() string {
+		const name = "tagged" // the same for all
+		first, rest, _ := strings.Cut(end, ">")
+		w.AddText(name, gbnf.Text{Forbidden: []string{mark}, Until: first + ">"})
+		return name + " " + gbnf.Literal(rest)
+	}})
 }

@@ -19,16 +19,17 @@ func (d *Document) Add(g *gbnf.Grammar, o Options) (string, error) {
 	m := d.maker(o)
 	whole := m.rule(d.root)
 	if whole != nil && (o.Object || len(o.Extra) > 0) { // it may be a part of itself, without the extra members
-		whole = &rule{set: whole.set, any: whole.any}
-		m.whole = whole
+		whole = &rule{set: whole.set, any: whole.any, whole: true}
+		if o.Object {
+			whole.except = allTypes &^ objectType
+		}
 		m.queue = []*rule{whole}
-		m.rules = map[string]*rule{}
+		clear(m.rules)
 	}
 	w, err := m.writer(g, whole, "parameters")
 	if err != nil {
 		return "", err
 	}
-	defer w.done()
 	return w.rule(whole), g.TooLarge()
 }
 
@@ -38,17 +39,15 @@ func (m *maker) writer(g *gbnf.Grammar, r *rule, where string) (*writer, error) 
 	if !r.live() {
 		return nil, fmt.Errorf("no value fits %s", m.reason(r, where, nil))
 	}
-	return &writer{Grammar: g, left: maxRepeated - g.Repeated, maker: m}, nil
+	return &writer{Grammar: g, maker: m}, nil
 }
-
-func (w *writer) done() { w.Repeated = maxRepeated - w.left }
 
 // reason returns the innermost place that admits no value.
 func (m *maker) reason(r *rule, where string, path []*rule) string {
-	if r == nil || slices.Contains(path, r) || len(r.objects) != 1 {
-		if r != nil && len(path) > 0 && slices.Contains(path, r) {
-			return where + ", which has itself as a part without end"
-		}
+	switch {
+	case slices.Contains(path, r) && r != nil:
+		return where + ", which has itself as a part without end"
+	case r == nil || len(r.objects) != 1:
 		return where
 	}
 	path = append(path, r)
@@ -64,14 +63,7 @@ func (m *maker) reason(r *rule, where string, path []*rule) string {
 type writer struct {
 	*gbnf.Grammar
 	*maker
-	left int // repetitions
 }
-
-const (
-	unwritten = iota
-	writing
-	written
-)
 
 // rule is the name of a rule in the grammar.
 func (w *writer) rule(r *rule) string {
@@ -80,49 +72,41 @@ func (w *writer) rule(r *rule) string {
 		return r.given
 	case r.any:
 		return w.JSON(gbnf.AnyValue)
-	case r.state == written || r.name != "":
-		return r.name
-	case r.state == writing: // it is part of itself
+	case r.writing && r.name == "": // it is part of itself
 		r.name = w.Fresh()
+	}
+	if r.name != "" {
 		return r.name
 	}
-	r.state = writing
-	body := w.body(r, nil)
-	switch {
-	case r.name != "":
+	r.writing = true
+	if body := w.body(r); r.name != "" {
 		w.Add(r.name, body)
-	case isName(body):
-		r.name = body
-	default:
+	} else {
 		r.name = w.Rule(body)
 	}
-	r.state = written
 	return r.name
 }
 
-// isName reports whether a body is one reference.
-func isName(body string) bool {
-	return body != "" && strings.Trim(body, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
-}
-
-// body returns the alternatives of a rule, followed by more.
-func (w *writer) body(r *rule, more []string) string {
+// body returns the alternatives of a rule.
+func (w *writer) body(r *rule) string {
 	var list []string
+	seen := map[string]bool{"": true}
 	add := func(body string) {
-		if body != "" && !slices.Contains(list, body) {
+		if !seen[body] {
+			seen[body] = true
 			list = append(list, body)
 		}
 	}
 	for _, v := range r.values {
-		add(w.constant(v))
+		add(constant(w.Seq(), v).String())
 	}
-	for i := range r.texts {
-		add(w.language(r.texts[i].language()))
+	for _, l := range r.texts {
+		add(w.language(l))
 	}
-	for i := range r.numbers {
-		body, free := r.numbers[i].body()
+	for _, n := range r.numbers {
+		body, free := n.body()
 		if free {
-			body = w.JSON(map[bool]string{true: gbnf.AnyInteger, false: gbnf.AnyNumber}[r.numbers[i].integer])
+			body = w.JSON(map[bool]string{true: gbnf.AnyInteger, false: gbnf.AnyNumber}[n.integer])
 		}
 		add(body)
 	}
@@ -139,20 +123,11 @@ func (w *writer) body(r *rule, more []string) string {
 	for _, o := range r.objects {
 		add(w.members(o))
 	}
-	for _, body := range more {
-		add(body)
-	}
 	return strings.Join(list, " | ")
 }
 
-// constant is one value, in the grammar's spacing.
-func (w *writer) constant(v protocol.Raw) string {
-	s := w.Seq()
-	w.appendConstant(s, v)
-	return s.String()
-}
-
-func (w *writer) appendConstant(s *gbnf.Seq, v protocol.Raw) {
+// constant appends one value, in the grammar's spacing.
+func constant(s *gbnf.Seq, v protocol.Raw) *gbnf.Seq {
 	i := 0
 	switch v.Kind() {
 	case '{':
@@ -162,7 +137,7 @@ func (w *writer) appendConstant(s *gbnf.Seq, v protocol.Raw) {
 				s.Comma()
 			}
 			s.Literal(string(protocol.String(name))).Colon()
-			w.appendConstant(s, value)
+			constant(s, value)
 		}
 		s.Close("}")
 	case '[':
@@ -171,7 +146,7 @@ func (w *writer) appendConstant(s *gbnf.Seq, v protocol.Raw) {
 			if i++; i > 1 {
 				s.Comma()
 			}
-			w.appendConstant(s, e)
+			constant(s, e)
 		}
 		s.Close("]")
 	case '"':
@@ -180,48 +155,64 @@ func (w *writer) appendConstant(s *gbnf.Seq, v protocol.Raw) {
 	default:
 		s.Literal(string(v))
 	}
+	return s
 }
 
-// language is the strings of a language in JSON, "" where there are none. One that takes too
-// many states is widened: by its lengths, then to its first pattern, then to any string.
+// language is the strings of a language in JSON, "" where there are none.
 func (w *writer) language(l pattern.Language) string {
-	if len(l.Match)+len(l.Avoid)+len(l.Except) == 0 {
-		if l.Min == 0 && l.Max < 0 {
-			return w.JSON(gbnf.AnyString)
+	if len(l.Match)+len(l.Avoid)+len(l.Except) == 0 && !l.Any() {
+		if l.Max >= 0 && l.Min > l.Max {
+			return ""
 		}
 		return `"\"" ` + w.repeated(w.JSON(gbnf.AnyChar), l.Min, l.Max) + ` "\""`
 	}
-	return w.Once(fmt.Sprintf("strings %#v", l), func() string { return w.matching(l) })
+	return w.Once(fmt.Sprintf("strings %#v", l), func() string {
+		quote := `"\""`
+		return w.strings(l, spelling{begin: quote + " ", end: quote, class: pattern.Class,
+			rest: w.JSON(gbnf.AnyChar) + "* " + quote, any: func() string { return w.JSON(gbnf.AnyString) }})
+	})
 }
 
-// matching is language for more than limits of length.
-func (w *writer) matching(l pattern.Language) string {
-	a, err := l.Automaton(maxStates)
-	switch {
-	case err == nil && len(a) == 0:
-		return ""
-	case err == nil:
-		return `"\"" ` + w.automaton(a, `"\""`, w.JSON(gbnf.AnyChar)+`* "\""`, pattern.Class)
-	case l.Min > 0 || l.Max >= 0:
-		l.Min, l.Max = 0, -1
-	case len(l.Except) > 0 && len(l.Match)+len(l.Avoid) > 0:
-		l.Match, l.Avoid = nil, nil
-	case len(l.Match) > 1 || len(l.Match) == 1 && len(l.Avoid) > 0:
-		l.Match, l.Avoid = l.Match[:1], nil
-	default:
-		return w.JSON(gbnf.AnyString)
+// spelling is how strings are written.
+type spelling struct {
+	begin, end string
+	avoid      []string                   // expressions of what is in no string
+	class      func(ranges []rune) string // one character of some ranges
+	rest       string                     // the rest of a string that may go on in any way; "" has it written out
+	any        func() string              // all strings
+}
+
+// strings is the strings of a language, "" where there are none. One that takes too many states
+// is widened: by its lengths, then to its first pattern, then to any string.
+func (w *writer) strings(l pattern.Language, sp spelling) string {
+	for !l.Any() {
+		spelled := l
+		spelled.Avoid = slices.Concat(l.Avoid, sp.avoid)
+		a, err := spelled.Automaton(maxStates)
+		switch {
+		case err == nil && len(a) == 0:
+			return ""
+		case err == nil:
+			return sp.begin + w.automaton(a, sp)
+		case l.Min > 0 || l.Max >= 0:
+			l.Min, l.Max = 0, -1
+		case len(l.Except) > 0 && len(l.Match)+len(l.Avoid) > 0:
+			l.Match, l.Avoid = nil, nil
+		case len(l.Match) > 1 || len(l.Match) == 1 && len(l.Avoid) > 0:
+			l.Match, l.Avoid = l.Match[:1], nil
+		default:
+			l = pattern.Language{Max: -1}
+		}
 	}
-	return w.language(l)
+	return sp.any()
 }
 
 // maxUnnamed is the longest class of characters that is written where it is used. Longer ones
 // get a rule.
 const maxUnnamed = 60
 
-// automaton writes the rules of an automaton and returns the name of the first. end follows
-// every string. all matches the rest of a string that may go on in any way; "" has it written
-// out. spell writes one character of some ranges.
-func (w *writer) automaton(a pattern.Automaton, end, all string, spell func(ranges []rune) string) string {
+// automaton writes the rules of an automaton and returns the name of the first.
+func (w *writer) automaton(a pattern.Automaton, sp spelling) string {
 	entered := make([]int, len(a)) // from how many places
 	entered[0] = 2
 	for _, s := range a {
@@ -242,15 +233,15 @@ func (w *writer) automaton(a pattern.Automaton, end, all string, spell func(rang
 		return names[i]
 	}
 	body = func(i int) string {
-		if a[i].All && all != "" {
-			return all
+		if a[i].All && sp.rest != "" {
+			return sp.rest
 		}
 		var list []string
 		if a[i].Accept {
-			list = append(list, end)
+			list = append(list, sp.end)
 		}
 		for _, e := range a[i].Edges {
-			if class := spell(e.Ranges); class != "" {
+			if class := sp.class(e.Ranges); class != "" {
 				if len(class) > maxUnnamed {
 					class = w.Rule(class)
 				}
@@ -264,10 +255,8 @@ func (w *writer) automaton(a pattern.Automaton, end, all string, spell func(rang
 
 // repeated is a rule some times in a row. Counts beyond what a grammar can hold are widened.
 func (w *writer) repeated(name string, least, most int) string {
-	if least > maxRepetition {
-		least = maxRepetition
-	}
-	if most > maxRepetition || most >= 0 && most-least > w.left {
+	least = min(least, maxRepetition)
+	if most > maxRepetition || most >= 0 && most-least > maxRepeated-w.Repeated {
 		most = -1
 	}
 	switch {
@@ -282,13 +271,9 @@ func (w *writer) repeated(name string, least, most int) string {
 	case least == 0 && most == 1:
 		return name + "?"
 	}
-	body := fmt.Sprintf("%s{%d,%d}", name, least, most)
-	fresh := true
-	if most-least > 8 {
-		body, fresh = w.Shared(body)
-	}
+	name, fresh := w.Shared(fmt.Sprintf("%s{%d,%d}", name, least, most))
 	if fresh {
-		w.left -= most - least
+		w.Repeated += most - least
 	}
-	return body
+	return name
 }
