@@ -43,6 +43,9 @@ type Params struct {
 	// a row, or one of its Calls twice.
 	StopRepeats bool
 	Calls       CallForm
+	// Session names the run that the request belongs to. Requests with the same session
+	// share a prefix more likely than others. "" is unknown.
+	Session string
 }
 
 // Sampling configures how a token is chosen.
@@ -137,3 +140,11 @@ func (e OverflowError) Count() string {
 	}
 	return strconv.Itoa(e.Prompt)
 }
+
+// BusyError is returned by an engine that takes no more work for now.
+type BusyError struct {
+	Reason     string // a clause for a message
+	RetryAfter time.Duration
+}
+
+func (e *BusyError) Error() string { return e.Reason }
