@@ -6,7 +6,7 @@ MAKEFLAGS   += --no-print-directory
 .DEFAULT_GOAL := agentd
 
 # What is built: the release, and the commit for logs and metrics.
-RELEASE := $(shell sed -n 's/^const release = "\(.*\)"$$/\1/p' cmd/agentd/version.go)
+RELEASE := $(shell sed -n 's/^const Release = "\(.*\)"$$/\1/p' internal/version/version.go)
 COMMIT  ?= $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null)
 
 # Options for the server that `make run` starts: make run ARGS="--model my.gguf --port 9000"; and of the
@@ -24,17 +24,17 @@ JOBS ?= $(shell nproc)
 export CGO_CPPFLAGS := $(strip $(CGO_CPPFLAGS) -DAGENTD_LLAMA_CPP=$(shell . third_party/common.sh && source_id))
 # Gin's MessagePack binding takes longer to compile than all of agentd, which speaks only JSON.
 export GOFLAGS := $(strip $(GOFLAGS) -tags=nomsgpack)
-export JOBS LLAMA_CPP_DIR LLAMA_CMAKE_FLAGS CUDA_HOME CUDA_ARCHS
+export JOBS PIN LLAMA_CPP_DIR LLAMA_CMAKE_FLAGS CUDA_HOME CUDA_ARCHS
 
 ##@ Everyday
 
 .PHONY: agentd
 agentd: llama.cpp ## build ./agentd and the libraries beside it (the default)
-	go build -trimpath -ldflags "-X main.commit=$(COMMIT)" -o agentd ./cmd/agentd
+	go build -trimpath -ldflags "-X agentd/internal/version.commit=$(COMMIT)" -o agentd ./cmd/agentd
 
 .PHONY: agentbench
 agentbench: llama.cpp ## build ./agentbench, which measures agentd and its peers
-	go build -trimpath -ldflags "-X main.version=$(COMMIT)" -o agentbench ./cmd/agentbench
+	go build -trimpath -ldflags "-X agentd/internal/version.commit=$(COMMIT)" -o agentbench ./cmd/agentbench
 
 .PHONY: run
 run: agentd ## build everything and start the server; ARGS="..." are its options
@@ -50,10 +50,14 @@ example-python: agentd ## the same run with an orchestrator in Python
 	go run ./examples/coaching/demo python3 -B examples/coaching/orchestrator.py $(ARGS)
 
 .PHONY: test
-test: llama.cpp ## build llama.cpp, then go vet and all tests under the race detector
+test: llama.cpp native-test ## build llama.cpp, then the C++ tests, go vet and all tests under the race detector
 	@third_party/prereqs.sh chromium python3
 	go vet ./...
 	go test -race -timeout 30m $(TESTFLAGS) ./...
+
+.PHONY: generate
+generate: llama.cpp ## write the generated files: docs/options.md
+	go generate ./cmd/agentd
 
 .PHONY: check
 check: llama.cpp ## format, vet, lint, generated files, links, spelling, vulnerabilities
@@ -78,6 +82,20 @@ llama.cpp: ## fetch llama.cpp and build it for this CPU, unless the cache has it
 	@third_party/prereqs.sh git c++ cc cmake flock tar 'ninja?' $(if $(LLAMA_CPP_DIR),,npm)
 	@third_party/fetch.sh
 	@third_party/build.sh cpu
+	@third_party/native.sh
+
+.PHONY: native-test
+native-test: llama.cpp ## run the C++ tests of llama/native
+	@third_party/native.sh test
+
+.PHONY: sanitize
+sanitize: llama.cpp ## run the C++ tests under the address and undefined behaviour sanitizers
+	@third_party/native.sh sanitize
+
+.PHONY: bump
+bump: ## try another version of llama.cpp and move the pin if all tests pass: make bump LLAMA=VERSION [PIN=no]
+	@third_party/prereqs.sh git c++ cc cmake flock tar 'ninja?' npm
+	@third_party/bump.sh "$(LLAMA)"
 
 .PHONY: peers
 peers: llama.cpp ## build llama-server and llama-batched-bench into bench/bin, on the same libraries

@@ -6,69 +6,62 @@ import (
 	"time"
 
 	"agentd/agent/format"
+	"agentd/agent/tokens"
+	"agentd/scheduler/generation"
 )
 
-// Constrain says whether answers are constrained by a grammar.
+// Values of Config.Constrain: answers are constrained by a grammar, or not.
 const (
 	ConstrainOn  = "on"
 	ConstrainOff = "off"
 )
 
-// Config of an Agent. Empty fields mean what is said; New refuses what is not.
+// Config of an Agent. New refuses invalid values.
 type Config struct {
 	// Kind is FullHistory (the default) or HistorySummarized.
 	Kind string
 	// Summary is for HistorySummarized.
 	Summary Summary
-	// Format is auto (the default), qwen, gpt-oss, llama or template, or an alias of
-	// the first implementation (harmony, magma).
+	// Format is auto (the default), qwen, gpt-oss, llama, template, or an alias of the first
+	// implementation (harmony, magma).
 	Format string
-	// Architecture and ChatTemplate of the model; the template may be the
-	// user's. One of them must be given for auto.
-	Architecture string
-	ChatTemplate string
-	// EnableThinking lets the model think aloud before it decides.
-	EnableThinking bool
-	// ReasoningEffort of gpt-oss: low (the default), medium, high.
-	ReasoningEffort string
-	// OutputStyle of the template format: qwen_format (the default) or json.
-	OutputStyle string
-	// MixedOutput: reject (the default) or tools, which keeps the calls and
-	// drops the text beside them.
-	MixedOutput string
-	// CallsPerRobot: one (the default) makes a decision with two calls for the same
-	// robot an invalid output; any allows it.
-	CallsPerRobot string
+	// Prompt holds the settings of the format. New sets its Toolkit. Architecture or
+	// ChatTemplate must be given where Format is auto.
+	Prompt format.Options
 	// DefaultRobot is the target of calls without one where not exactly one
 	// robot is known; DefaultRobot when empty.
 	DefaultRobot string
 	// Constrain is on (the default) or off.
 	Constrain string
+	// ContextLength bounds the tokens of a prompt with its answer. 0: only the engine's bound
+	// holds.
+	ContextLength int
 	// MaxNewTokens bounds an answer; DefaultMaxNewTokens when 0.
 	MaxNewTokens int
-	// IgnoreEnd is for benchmarks only: every answer is exactly MaxNewTokens
-	// tokens of whatever the model says, unconstrained and taken for a reply.
+	// IgnoreEnd is for benchmarks: every answer has exactly MaxNewTokens tokens, is
+	// unconstrained, and counts as a reply.
 	IgnoreEnd bool
-	// KeepRepeating lets an answer that repeats itself go on until it ends or has
-	// MaxNewTokens; so does IgnoreEnd.
+	// KeepRepeating lets an answer that repeats itself continue to its end or to MaxNewTokens.
+	// IgnoreEnd implies it.
 	KeepRepeating bool
-	// HistoryMaxMessages bounds the history entries in a prompt, the newest
-	// ones; 0 is all.
+	// HistoryMaxMessages bounds the history in a prompt to its newest entries; 0 is all.
 	HistoryMaxMessages int
-	// Sampling of inputs whose inference_mode is not true; DefaultSampling
-	// when zero.
-	Sampling Sampling
-	// Seed from which the seeds of all candidates are derived.
+	// Sampling of inputs whose inference_mode is not true; DefaultSampling when zero.
+	Sampling generation.Sampling
+	// Seed derives the seeds of all candidates.
 	Seed uint64
-	// PromptLogDir, when not "", receives a file for each model exchange.
+	// SeedsInARow makes the seeds of an input's candidates consecutive, for engines that count
+	// up from one seed.
+	SeedsInARow bool
+	// PromptLogDir gets a file for each model call; "": none.
 	PromptLogDir string
-	// LogError is told when such a file can't be written; nil ignores it.
+	// LogError receives the error of a file that can't be written; nil ignores it.
 	LogError func(error)
 	// Now is the clock of the prompt log; time.Now when nil.
 	Now func() time.Time
 }
 
-// fill sets the defaults and checks the rest.
+// fill sets the defaults and validates the settings.
 func (c *Config) fill() error {
 	if c.DefaultRobot == "" {
 		c.DefaultRobot = DefaultRobot
@@ -76,7 +69,7 @@ func (c *Config) fill() error {
 	if c.MaxNewTokens == 0 {
 		c.MaxNewTokens = DefaultMaxNewTokens
 	}
-	if c.Sampling == (Sampling{}) {
+	if c.Sampling == (generation.Sampling{}) {
 		c.Sampling = DefaultSampling
 	}
 	if c.Now == nil {
@@ -89,6 +82,9 @@ func (c *Config) fill() error {
 	bad := func(msg string, args ...any) { errs = append(errs, fmt.Errorf(msg, args...)) }
 	if c.MaxNewTokens < 0 {
 		bad("max_new_tokens is %d; it must be positive", c.MaxNewTokens)
+	}
+	if c.ContextLength < 0 {
+		bad("the context length is %d; it must be positive, or 0 for the engine's", c.ContextLength)
 	}
 	if c.HistoryMaxMessages < 0 {
 		bad("history_max_messages is %d; it must be positive, or 0 for all", c.HistoryMaxMessages)
@@ -107,33 +103,31 @@ func (c *Config) fill() error {
 	return errors.Join(errs...)
 }
 
-// Agent is an agent over one model. It may be used by any number of goroutines.
+// Agent makes the decisions of one model. It is safe for concurrent use.
 type Agent struct {
-	cfg      Config
-	format   format.Format
-	memory   memoryStrategy
-	catalogs *catalogCache
-	log      *promptLog
+	cfg       Config
+	format    format.Format
+	memory    memoryStrategy
+	tokenizer *tokens.Tokenizer
+	catalogs  *catalogCache
+	log       *promptLog
 }
 
-// New makes an agent. The error names the settings that are wrong.
-func New(cfg Config, tk Toolkit) (*Agent, error) {
+// New makes an agent. The error names invalid settings.
+func New(cfg Config, tk Toolkit, vocab Vocabulary) (*Agent, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
 	}
-	name, err := format.Resolve(cfg.Format, cfg.Architecture, cfg.ChatTemplate)
+	name, err := format.Resolve(cfg.Format, cfg.Prompt.Architecture, cfg.Prompt.ChatTemplate)
 	if err != nil {
 		return nil, err
 	}
-	f, err := format.New(name, format.Options{
-		Architecture: cfg.Architecture, ChatTemplate: cfg.ChatTemplate, EnableThinking: cfg.EnableThinking,
-		ReasoningEffort: cfg.ReasoningEffort, OutputStyle: cfg.OutputStyle, MixedOutput: cfg.MixedOutput,
-		CallsPerRobot: cfg.CallsPerRobot, Toolkit: tk,
-	})
+	cfg.Prompt.Toolkit = tk
+	f, err := format.New(name, cfg.Prompt)
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, format: f, memory: fullHistory{}, catalogs: newCatalogCache(f, cfg.DefaultRobot)}
+	a := &Agent{cfg: cfg, format: f, memory: fullHistory{}, tokenizer: tokens.New(vocab), catalogs: newCatalogCache(f, cfg.DefaultRobot)}
 	if cfg.Kind == HistorySummarized {
 		if a.memory, err = newHistorySummarized(a); err != nil {
 			return nil, err
@@ -147,10 +141,5 @@ func New(cfg Config, tk Toolkit) (*Agent, error) {
 	return a, nil
 }
 
-// Format is the name of the model format in use: qwen, gpt-oss, llama or template.
+// Format returns the name of the prompt format: qwen, gpt-oss, llama or template.
 func (a *Agent) Format() string { return a.format.Name() }
-
-// DetectFormat chooses the model format for an architecture and a chat template.
-func DetectFormat(architecture, template string) (string, error) {
-	return format.Detect(architecture, template)
-}

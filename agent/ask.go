@@ -6,30 +6,31 @@ import (
 
 	"agentd/agent/format"
 	"agentd/protocol"
+	"agentd/scheduler/generation"
 )
 
-// Question is a plain conversation that the model shall continue, apart from the
-// agent's own: coaching asks the model so.
+// Question is a plain conversation that the model continues. Coaching asks the local model with
+// it.
 type Question struct {
 	format.Chat
-	// Schema of the JSON value that the answer shall be; nil leaves it free.
+	// Schema of the JSON value that is the answer; nil: any text.
 	Schema    protocol.Raw
-	MaxTokens int // of the answer, thoughts included
+	MaxTokens int // of the answer, including reasoning
 }
 
-// Answer is the model's, without its thoughts.
+// Answer is the model's, without its reasoning.
 type Answer struct {
 	Text         string
 	PromptTokens int
 	CachedTokens int
-	Tokens       int // generated, thoughts included
+	Tokens       int      // generated, including reasoning
+	Latency      *Latency // nil: the answer did not end by itself
 }
 
-// TruncatedError says that an answer reached its token limit before it ended, or that
-// it was ended since it repeated itself.
+// TruncatedError is the error of an answer that reached its token limit or repeated itself.
 type TruncatedError struct {
 	Limit    int
-	Repeated string // what came how often; "": nothing did
+	Repeated string // what was repeated; "": nothing was
 }
 
 func (e *TruncatedError) Error() string {
@@ -39,54 +40,58 @@ func (e *TruncatedError) Error() string {
 	return fmt.Sprintf("the answer reached the limit of %d new tokens before it ended", e.Limit)
 }
 
-// stopsRepeats says whether answers that repeat themselves end.
+// stopsRepeats reports whether answers that repeat themselves are ended.
 func (a *Agent) stopsRepeats() bool { return !a.cfg.KeepRepeating && !a.cfg.IgnoreEnd }
 
-// repeatedError says why an answer was ended that repeated itself.
 func repeatedError(what string) error {
-	return fmt.Errorf("the answer was ended since it repeated itself: %s; --repetition-stop off lets such an answer go on", what)
+	return fmt.Errorf("the answer was ended since it repeated itself: %s; with repetition_stop off on the server such answers continue", what)
 }
 
-// Ask puts a question to the model and returns its one deterministic answer. The
-// errors are those of a [Generator], a *[TruncatedError], or what keeps the
-// output from being an answer. A schema that is no grammar in some part holds
-// the answer only where it is one.
+// Ask puts a question to the model and returns one deterministic answer. The errors are those of
+// a [Generator], a [*TruncatedError], or the reason why the output is no answer. The grammar
+// skips parts of a schema that it can't express.
 func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer, err error) {
 	defer func() {
-		if p := recover(); p != nil { // costs this question, not the server
-			err = &ModelError{fmt.Errorf("the agent failed: %v", p)}
+		if p := recover(); p != nil { // a defect must not end the server
+			err = fmt.Errorf("the agent failed: %v", p)
 		}
 	}()
 	prompt, err := a.format.RenderChat(&q.Chat)
 	if err != nil {
-		return answer, &ModelError{err}
+		return answer, err
 	}
-	generation := Generation{
-		Prompt: prompt.Pieces, N: 1, MaxTokens: q.MaxTokens, Greedy: true,
-		Seeds: []uint32{0}, SuppressControl: a.format.SuppressControl(),
-		StopRepeats: a.stopsRepeats(),
-	}
+	request := generation.Request{Params: generation.Params{
+		N: 1, MaxTokens: q.MaxTokens, Sampling: a.sampling(true), Seeds: []uint32{0},
+		SuppressControl: a.format.SuppressControl(), StopRepeats: a.stopsRepeats(),
+	}}
 	if q.Schema != nil && a.cfg.Constrain == ConstrainOn {
-		if generation.Grammar, err = a.format.ChatGrammar(q.Schema); err != nil {
-			return answer, &GrammarError{err}
+		if request.Grammar, err = a.format.ChatGrammar(q.Schema); err != nil {
+			return answer, fmt.Errorf("%w: %w", generation.ErrGrammar, err)
 		}
 	}
-	var result Result
-	g.Generate(ctx, []Generation{generation}, func(_ int, r Result, failed error) { result, err = r, failed })
-	if err == nil && len(result.Completions) != 1 {
-		err = &ModelError{fmt.Errorf("%d completions came back where 1 was asked for", len(result.Completions))}
+	if err := a.tokenize(ctx, &request, prompt); err != nil {
+		return answer, err
+	}
+	var result *generation.Result
+	g.GenerateAll(ctx, []generation.Request{request}, func(_ int, r *generation.Result, failed error) { result, err = r, failed })
+	if err == nil {
+		err = complete(result, 1)
 	}
 	if err != nil {
 		return answer, err
 	}
 	c := &result.Completions[0]
-	answer = Answer{PromptTokens: result.PromptTokens, CachedTokens: result.CachedTokens, Tokens: c.Tokens}
+	answer = Answer{PromptTokens: result.PromptTokens, CachedTokens: result.CachedTokens, Tokens: len(c.Tokens)}
+	if ctx.Err() == nil {
+		l := latencyOf(result)
+		answer.Latency = &l
+	}
 	switch {
 	case c.Err != nil:
 		return answer, c.Err
-	case c.Finish == FinishLength:
+	case c.Finish == generation.FinishLength:
 		err = &TruncatedError{Limit: q.MaxTokens}
-	case c.Finish == FinishRepeat:
+	case c.Finish == generation.FinishRepeat:
 		err = &TruncatedError{Limit: q.MaxTokens, Repeated: c.Repeated}
 	default:
 		answer.Text, err = a.format.ParseChat(c.Text)

@@ -10,6 +10,7 @@ import (
 	"agentd/agent"
 	"agentd/agent/format"
 	"agentd/protocol"
+	"agentd/scheduler/generation"
 )
 
 func question() agent.Question {
@@ -22,8 +23,9 @@ func question() agent.Question {
 func TestAskGeneratesOneDeterministicConstrainedAnswer(t *testing.T) {
 	dir := t.TempDir()
 	s := &script{answers: []string{"<think>\nhm\n</think>\n\n {\"a\": 1}\n"}}
-	a := newAgent(t, agent.Config{PromptLogDir: dir, EnableThinking: true}, nil)
+	a := newAgent(t, agent.Config{PromptLogDir: dir, Prompt: format.Options{EnableThinking: true}}, nil)
 	got, err := a.Ask(t.Context(), question(), s)
+	got.Latency = nil
 	if err != nil || got != (agent.Answer{Text: `{"a": 1}`, PromptTokens: 100, CachedTokens: 60, Tokens: 7}) {
 		t.Fatalf("got %+v, %v", got, err)
 	}
@@ -31,13 +33,10 @@ func TestAskGeneratesOneDeterministicConstrainedAnswer(t *testing.T) {
 		t.Fatalf("%d generations", len(s.asked))
 	}
 	g := s.asked[0]
-	if g.N != 1 || !g.Greedy || len(g.Seeds) != 1 || g.MaxTokens != 99 || !g.SuppressControl || !strings.HasPrefix(g.Grammar, "root ::= think ") {
+	if g.N != 1 || g.Temperature != 0 || len(g.Seeds) != 1 || g.MaxTokens != 99 || !g.SuppressControl || !strings.HasPrefix(g.Grammar, "root ::= think ") {
 		t.Errorf("asked for %+v", g)
 	}
-	prompt := ""
-	for _, p := range g.Prompt {
-		prompt += p.Text
-	}
+	prompt := textOf(g.Prompt)
 	if !strings.Contains(prompt, "<|im_start|>system\nYou coach.<|im_end|>\n<|im_start|>user\nWhat now?<|im_end|>\n<|im_start|>assistant\n") {
 		t.Errorf("the prompt is %q", prompt)
 	}
@@ -67,8 +66,8 @@ func TestAskConstrainsOnlyWhereItShall(t *testing.T) {
 
 func TestAskSaysWhatWentWrong(t *testing.T) {
 	failed := errors.New("failed")
-	adjusted := func(f func(*agent.Completion)) *script {
-		return &script{answers: []string{"{"}, adjust: func(r *agent.Result) { f(&r.Completions[0]) }}
+	adjusted := func(f func(*generation.Completion)) *script {
+		return &script{answers: []string{"{"}, adjust: func(r *generation.Result) { f(&r.Completions[0]) }}
 	}
 	for name, test := range map[string]struct {
 		cfg    agent.Config
@@ -77,29 +76,29 @@ func TestAskSaysWhatWentWrong(t *testing.T) {
 		is     func(error) bool
 	}{
 		"the generator": {script: &script{err: failed}, is: func(err error) bool { return errors.Is(err, failed) }},
-		"closed":        {script: &script{err: agent.ErrClosed}, is: func(err error) bool { return errors.Is(err, agent.ErrClosed) }},
-		"the completion": {script: adjusted(func(c *agent.Completion) { c.Err = failed }), is: func(err error) bool {
+		"closed":        {script: &script{err: generation.ErrClosed}, is: func(err error) bool { return errors.Is(err, generation.ErrClosed) }},
+		"the completion": {script: adjusted(func(c *generation.Completion) { c.Err = failed }), is: func(err error) bool {
 			return errors.Is(err, failed)
 		}},
-		"truncated": {script: adjusted(func(c *agent.Completion) { c.Finish = agent.FinishLength }), is: isError[*agent.TruncatedError]},
+		"truncated": {script: adjusted(func(c *generation.Completion) { c.Finish = generation.FinishLength }), is: isError[*agent.TruncatedError]},
 		"repeated": {
-			script: adjusted(func(c *agent.Completion) { c.Finish, c.Repeated = agent.FinishRepeat, "x came again" }),
+			script: adjusted(func(c *generation.Completion) { c.Finish, c.Repeated = generation.FinishRepeat, "x came again" }),
 			is: func(err error) bool {
 				return isError[*agent.TruncatedError](err) && strings.Contains(err.Error(), "x came again")
 			},
 		},
 		"too few completions": {
-			script: &script{answers: []string{"{"}, adjust: func(r *agent.Result) { r.Completions = nil }}, is: isError[*agent.ModelError],
+			script: &script{answers: []string{"{"}, adjust: func(r *generation.Result) { r.Completions = nil }}, is: says("0 completions came back"),
 		},
 		"no answer": {
-			cfg: agent.Config{EnableThinking: true}, script: &script{answers: []string{"<think>"}},
+			cfg: agent.Config{Prompt: format.Options{EnableThinking: true}}, script: &script{answers: []string{"<think>"}},
 			is: func(err error) bool { return err != nil && strings.Contains(err.Error(), "not closed") },
 		},
 		"a template that fails": {
-			cfg: agent.Config{ChatTemplate: "x"}, kit: &fakeKit{templateErr: failed}, script: &script{answers: []string{"{"}}, is: isError[*agent.ModelError],
+			cfg: agent.Config{Prompt: format.Options{ChatTemplate: "x"}}, kit: &fakeKit{templateErr: failed}, script: &script{answers: []string{"{"}}, is: func(err error) bool { return errors.Is(err, failed) },
 		},
 		"a defect": {
-			cfg: agent.Config{ChatTemplate: "x"}, kit: &fakeKit{panicOn: "What now?"}, script: &script{answers: []string{"{"}}, is: isError[*agent.ModelError],
+			cfg: agent.Config{Prompt: format.Options{ChatTemplate: "x"}}, kit: &fakeKit{panicOn: "What now?"}, script: &script{answers: []string{"{"}}, is: says("the agent failed"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,6 +111,10 @@ func TestAskSaysWhatWentWrong(t *testing.T) {
 			}
 		})
 	}
+}
+
+func says(text string) func(error) bool {
+	return func(err error) bool { return err != nil && strings.Contains(err.Error(), text) }
 }
 
 func isError[T error](err error) bool {

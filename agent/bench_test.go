@@ -8,20 +8,23 @@ import (
 
 	"agentd/agent"
 	"agentd/protocol"
+	"agentd/scheduler/generation"
 )
 
 // instant answers at once.
 type instant struct{ answer string }
 
-func (g instant) Generate(_ context.Context, gs []agent.Generation, done func(int, agent.Result, error)) {
+func (g instant) GenerateAll(_ context.Context, gs []generation.Request, done func(int, *generation.Result, error)) {
 	for i, asked := range gs {
-		r := agent.Result{Completions: make([]agent.Completion, asked.N)}
+		r := &generation.Result{Completions: make([]generation.Completion, asked.N)}
 		for k := range r.Completions {
-			r.Completions[k] = agent.Completion{Text: g.answer, Stop: "<|im_end|>", Tokens: 20, Finish: agent.FinishStop}
+			r.Completions[k] = generation.Completion{Text: g.answer, Stop: "<|im_end|>", Tokens: make([]generation.Token, 20), Finish: generation.FinishStop}
 		}
 		done(i, r, nil)
 	}
 }
+
+func (instant) Keep(int) {}
 
 // BenchmarkCandidate is what a candidate costs apart from the model, with N = 8
 // and histories of 1 to 1,000 entries. bytes/op is the memory that the

@@ -10,9 +10,8 @@ import (
 	"agentd/protocol"
 )
 
-// catalogCache keeps tool sets as the model is shown them, with their grammars:
-// a client sends the same tools again and again, and a grammar takes
-// milliseconds to build. The least recently used one leaves first.
+// catalogCache is an LRU cache of prepared tool sets with their grammars. Clients send the same
+// tools again and again, and a grammar takes milliseconds to build.
 type catalogCache struct {
 	format       format.Format
 	defaultRobot string
@@ -35,12 +34,11 @@ func newCatalogCache(f format.Format, defaultRobot string) *catalogCache {
 	return &catalogCache{format: f, defaultRobot: defaultRobot, byKey: map[string]*list.Element{}, order: list.New()}
 }
 
-// get is the catalog of some tools and robots. The error says which tool is
-// unusable.
+// get returns the catalog of tools and robots. The error names the unusable tool.
 func (c *catalogCache) get(raw []protocol.Raw, robots []string) (*format.Catalog, error) {
 	entry := c.entry(catalogKey(raw, robots))
 	entry.once.Do(func() {
-		// The cache outlives the request, whose memory the tools are part of.
+		// The raw tools are parts of the request's body, which the cache must not keep in memory.
 		own := make([]protocol.Raw, len(raw))
 		for i, r := range raw {
 			own[i] = r.Clone()
@@ -68,18 +66,18 @@ func (c *catalogCache) entry(key []byte) *cachedCatalog {
 	return entry
 }
 
-// grow counts what was made of an entry.
+// grow counts the memory of a prepared entry.
 func (c *catalogCache) grow(entry *cachedCatalog, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e, ok := c.byKey[entry.key]; ok && e.Value == entry { // it has not left since
+	if e, ok := c.byKey[entry.key]; ok && e.Value == entry { // not evicted yet
 		entry.bytes += bytes
 		c.bytes += bytes
 		c.evict()
 	}
 }
 
-// evict keeps the bounds, and the newest entry. c.mu is held.
+// evict enforces the bounds. It keeps the newest entry. c.mu must be locked.
 func (c *catalogCache) evict() {
 	for c.order.Len() > 1 && (c.order.Len() > maxCatalogs || c.bytes > maxCatalogBytes) {
 		oldest := c.order.Remove(c.order.Back()).(*cachedCatalog)
@@ -88,7 +86,7 @@ func (c *catalogCache) evict() {
 	}
 }
 
-// catalogKey is all that a catalog depends on, unambiguously.
+// catalogKey encodes everything that a catalog depends on.
 func catalogKey(raw []protocol.Raw, robots []string) []byte {
 	size := 16
 	for _, r := range raw {

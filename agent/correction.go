@@ -8,18 +8,17 @@ import (
 	"agentd/protocol"
 )
 
-// correct applies the correction in extra_keys.coaching: its decision takes the
-// place of the model's, without a model call. Consumers check its tools and
-// robots; the agent does not look at them. Only the turn itself remains in the
-// memory.
-func (a *Agent) correct(j *job, out []protocol.AgentOutput) {
-	correction, err := protocol.DecodeCorrection(j.correction)
+// correct applies the correction in extra_keys.coaching: its decision replaces the model's,
+// without a model call. Clients check its tools and robots, the agent does not. The memory gets
+// the corrected turn and no trace of the correction.
+func (a *Agent) correct(in *plannedInput, out []protocol.AgentOutput) {
+	correction, err := protocol.DecodeCorrection(in.correction)
 	if err != nil {
 		var problems protocol.Problems
 		if errors.As(err, &problems) {
 			err = errors.New("extra_keys.coaching is no correction: " + problems.All())
 		}
-		j.failAll(out, CodeInvalidCoaching, ComponentCommander, err)
+		in.failAll(out, &failure{CodeInvalidCoaching, ComponentCommander, err})
 		return
 	}
 	corrected := correction.Corrected()
@@ -29,14 +28,14 @@ func (a *Agent) correct(j *job, out []protocol.AgentOutput) {
 	}
 
 	var prompt *format.Prompt
-	if j.toolsErr == nil {
-		// A prompt that can't be rendered does not stop a correction either.
-		if prompt, err = a.format.Render(j.input(a.cfg.HistoryMaxMessages, a.format.ShowsResults())); err != nil {
+	if in.toolsErr == nil {
+		// A correction works without a prompt too.
+		if prompt, err = a.format.Render(in.formatInput(a.cfg.HistoryMaxMessages, a.format.ShowsResults())); err != nil {
 			prompt = nil
 		}
 	}
-	step := newStep(j, prompt, 0, ComponentCommander, protocol.OriginCoaching).correction(d.Say, d.Calls)
-	turn := j.memory.Prepare(j.author(), j.in.Instruction.Content)
+	step := newStep(in, prompt, 0, ComponentCommander, protocol.OriginCoaching).correction(d.Say, d.Calls)
+	turn := in.memory.Prepare(in.author(), in.input.Instruction.Content)
 	for k := range out {
 		if k > 0 {
 			index := out[k].CandidateIndex
@@ -45,6 +44,6 @@ func (a *Agent) correct(j *job, out []protocol.AgentOutput) {
 			continue
 		}
 		out[k].InternalSteps = []protocol.Raw{step}
-		j.complete(&out[k], turn, d, j.change(d, a.format.ResetsState()))
+		in.complete(&out[k], turn, d, in.change(d, a.format.ResetsState()))
 	}
 }

@@ -1,15 +1,13 @@
-// Package agent is the full-history agent: it gives one model the whole history
-// of an interaction and lets it decide the next reply or tool calls. As the
-// history-summarized agent it has the model summarize a history that exceeds a budget
-// first; what the two do about memory is behind one interface.
+// Package agent turns inputs into decisions of one model. The full-history agent shows the model
+// the whole history of an interaction. The history-summarized agent lets the model summarize a
+// history that exceeds a budget first. Both share everything else.
 //
-// [Agent.Prepare] checks the inputs of a request, [Agent.Run] makes their
-// candidates with a [Generator]. For each input a prompt is rendered once
-// (package format), all its candidates are asked for in one [Generation], each
-// completion is read back into a decision, and the decision is appended to the
-// memory (package memory). Corrections from coaching take the model's place.
+// [Agent.Prepare] validates the inputs of a request, and [Agent.Run] makes their candidates. Each
+// input is rendered once (package format), tokenized once (package tokens), and generated as one request with N
+// completions by a [Generator]. Each completion is parsed into a decision, which is appended to
+// the memory (package memory). A correction from coaching replaces the model's decision.
 //
-// The agent holds no interaction state: everything is in the request. It knows
-// neither llama.cpp nor the scheduler; what it needs of a loaded model comes
-// through [Toolkit] and Generator.
+// The agent has no state of interactions, which is all in the request. It imports neither
+// llama.cpp nor the scheduler. [Toolkit], [Vocabulary] and [Generator] are its whole view of a
+// model, so its tests need none.
 package agent

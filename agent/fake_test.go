@@ -12,6 +12,7 @@ import (
 
 	"agentd/agent"
 	"agentd/protocol"
+	"agentd/scheduler/generation"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,19 +44,21 @@ func (k *fakeKit) RenderTemplate(vars []byte) (string, error) {
 type script struct {
 	answers []string // in turn, for all completions of all generations
 	err     error
-	adjust  func(*agent.Result)
+	adjust  func(*generation.Result)
 
 	mu    sync.Mutex
-	asked []agent.Generation
+	asked []generation.Request
 	next  int
 }
 
-func (s *script) Generate(_ context.Context, gs []agent.Generation, done func(int, agent.Result, error)) {
+func (s *script) GenerateAll(_ context.Context, gs []generation.Request, done func(int, *generation.Result, error)) {
 	each(gs, s.generate, done)
 }
 
+func (*script) Keep(int) {}
+
 // each answers generations on goroutines of their own.
-func each(gs []agent.Generation, one func(agent.Generation) (agent.Result, error), done func(int, agent.Result, error)) {
+func each(gs []generation.Request, one func(generation.Request) (*generation.Result, error), done func(int, *generation.Result, error)) {
 	var wg sync.WaitGroup
 	for i, g := range gs {
 		wg.Go(func() {
@@ -66,35 +69,40 @@ func each(gs []agent.Generation, one func(agent.Generation) (agent.Result, error
 	wg.Wait()
 }
 
-func (s *script) generate(g agent.Generation) (agent.Result, error) {
+func (s *script) generate(g generation.Request) (*generation.Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, g)
 	if s.err != nil {
-		return agent.Result{}, s.err
+		return nil, s.err
 	}
-	r := agent.Result{PromptTokens: 100, CachedTokens: 60}
+	r := &generation.Result{PromptTokens: 100, CachedTokens: 60}
 	for range g.N {
-		r.Completions = append(r.Completions, agent.Completion{
-			Text: s.answers[s.next%len(s.answers)], Stop: "<|im_end|>", Tokens: 7, Finish: agent.FinishStop,
+		r.Completions = append(r.Completions, generation.Completion{
+			Text: s.answers[s.next%len(s.answers)], Stop: "<|im_end|>", Tokens: make([]generation.Token, 7), Finish: generation.FinishStop,
 		})
 		s.next++
 	}
 	if s.adjust != nil {
-		s.adjust(&r)
+		s.adjust(r)
 	}
 	return r, nil
 }
 
 func newAgent(t testing.TB, cfg agent.Config, kit *fakeKit) *agent.Agent {
 	t.Helper()
-	if cfg.Format == "" && cfg.ChatTemplate == "" && cfg.Architecture == "" {
-		cfg.Architecture = "qwen3"
+	return agentWith(t, cfg, kit, new(words))
+}
+
+func agentWith(t testing.TB, cfg agent.Config, kit *fakeKit, vocab agent.Vocabulary) *agent.Agent {
+	t.Helper()
+	if cfg.Format == "" && cfg.Prompt.ChatTemplate == "" && cfg.Prompt.Architecture == "" {
+		cfg.Prompt.Architecture = "qwen3"
 	}
 	if kit == nil {
 		kit = &fakeKit{}
 	}
-	a, err := agent.New(cfg, kit)
+	a, err := agent.New(cfg, kit, vocab)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,121 +3,48 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"agentd/agent/format"
 	"agentd/agent/internal/gbnf"
+	"agentd/agent/tokens"
 	"agentd/scheduler/generation"
 )
 
-// Toolkit is what the agent asks of the loaded model apart from generation.
+// Toolkit is the part of a loaded model that prompt formats need.
 type Toolkit = format.Toolkit
 
-// Generator completes prompts.
+// Vocabulary is the part of a loaded model that makes tokens of prompts. A *llama.Vocab is one.
+type Vocabulary = tokens.Vocabulary
+
+// Generator is the admission of one request to an engine. A *scheduler.Admission is one. An engine
+// on another machine can be one too: requests and results are token ids, numbers and texts.
 type Generator interface {
-	// Generate takes all generations of a request together, in an order that is
-	// part of how they are computed. It calls done once for each as it ends, from
-	// any goroutine and also at the same time, and returns when the last call has
-	// returned. Errors of single completions are in their Err; err is that of a
-	// whole generation: a [ContextOverflowError], [GrammarError], [ModelError],
-	// [ErrClosed], or the context's when that ended first.
-	Generate(ctx context.Context, gs []Generation, done func(i int, r Result, err error))
+	// GenerateAll generates the completions of requests, which are computed together and in
+	// order. It calls done once for each request as it ends, from any goroutine, and returns
+	// after the last call. An error is that of the whole request: one of package generation,
+	// that of ctx, or any other if the computation failed. Completions have errors of their own.
+	GenerateAll(ctx context.Context, requests []generation.Request, done func(i int, r *generation.Result, err error))
+	// Keep gives back the admission of all but n completions.
+	Keep(n int)
 }
 
-// Reserved is a Generator that holds room for the completions of a request.
-type Reserved interface {
-	Generator
-	// AtMost says how many completions will still be asked for at most.
-	AtMost(completions int)
-}
-
-// Generation asks for N completions of one prompt.
-type Generation struct {
-	Prompt    []format.Piece
-	N         int
-	MaxTokens int
-	Greedy    bool // Sampling and Seeds don't count
-	Sampling  Sampling
-	Seeds     []uint32 // one for each completion, distinct
-	// Grammar in llama.cpp's notation, root rule "root"; "" is no constraint.
-	Grammar string
-	// SuppressControl: control tokens that do not end the answer are never
-	// sampled.
-	SuppressControl bool
-	// StopRepeats: an answer that repeats itself ends (FinishRepeat): an n-gram of tokens
-	// four times in a row, or one of the Calls again.
-	StopRepeats bool
-	Calls       format.CallForm
-	// IgnoreEnd: the model can't end an answer; each has MaxTokens.
-	IgnoreEnd bool
-}
-
-// Sampling says how a token is drawn.
-type Sampling struct {
-	Temperature float32 // above 0
-	TopP        float32
-	MinP        float32
-	TopK        int
-}
-
-// DefaultSampling is what the first implementation samples with.
-var DefaultSampling = Sampling{Temperature: 0.6, TopP: 0.95, TopK: 20}
-
-// Result is the outcome of a Generation.
-type Result struct {
-	PromptTokens int
-	CachedTokens int // of the prompt, not computed anew
-	Completions  []Completion
-}
-
-// Reasons for the end of a completion.
-const (
-	FinishStop   = string(generation.FinishStop)
-	FinishLength = string(generation.FinishLength)
-	FinishRepeat = string(generation.FinishRepeat)
-)
-
-// Completion is one answer.
-type Completion struct {
-	Text   string // special tokens rendered, the final end token left out
-	Stop   string // text of the end token, "" when cut
-	Tokens int
-	Finish string
-	// Repeated says, with FinishRepeat, what came how often, as a part of a sentence.
-	Repeated string
-	Err      error
-}
-
-// ErrClosed is returned by a Generator that takes no more work; Run returns it.
-var ErrClosed = generation.ErrClosed
-
-// ContextOverflowError is returned for a prompt that can never fit the context.
-type ContextOverflowError = generation.OverflowError
-
-// GrammarError says that a grammar can't be used, or admitted no token.
-type GrammarError struct{ Err error }
-
-func (e GrammarError) Error() string { return "the output grammar can't be used: " + e.Err.Error() }
-func (e GrammarError) Unwrap() error { return e.Err }
-
-// ModelError says that the model failed.
-type ModelError struct{ Err error }
-
-func (e ModelError) Error() string { return "the model failed: " + e.Err.Error() }
-func (e ModelError) Unwrap() error { return e.Err }
+// DefaultSampling is the sampling of the first implementation.
+var DefaultSampling = generation.Sampling{Temperature: 0.6, TopP: 0.95, TopK: 20}
 
 // Codes of candidate errors.
 const (
 	CodeInvalidOutput   = "invalid_output"   // the model's output is no decision
-	CodeTruncated       = "truncated"        // the token limit was reached first, or the answer repeated itself
+	CodeTruncated       = "truncated"        // the output reached its token limit or repeated itself
 	CodeContextOverflow = "context_overflow" // the prompt does not fit
-	CodeModelError      = "model_error"      // the model, its template or the grammar's use failed
+	CodeModelError      = "model_error"      // the model, its template or the grammar failed
 	CodeTimeout         = "timeout"          // the request's time was up
 	CodeInvalidTools    = "invalid_tools"    // the input's tools can't be used
-	CodeInvalidCoaching = "invalid_coaching" // extra_keys.coaching is no correction, or none is taken
+	CodeInvalidCoaching = "invalid_coaching" // extra_keys.coaching is no correction, or corrections are not supported
 	CodeContextBudget   = "context_budget"   // a summary can't bring the prompt within its budget
 )
 
-var errTimeUp = errors.New("the request's time was up before the answer was complete; ask for fewer candidates at once, or raise --request-timeout")
+var errTimeUp = errors.New("the request's time was up before the answer was complete; ask for fewer candidates at once, or raise request_timeout on the server")
 
 // Components of candidate errors and internal steps.
 const (
@@ -125,31 +52,40 @@ const (
 	ComponentScheduler = "scheduler"
 	ComponentModel     = "model"
 
-	// Of the history-summarized agent alone.
-	ComponentSummarizer    = "summarizer"     // its summaries
-	ComponentContextBudget = "context_budget" // the measure of its prompts
+	// Components of the history-summarized agent.
+	ComponentSummarizer    = "summarizer"     // writes summaries
+	ComponentContextBudget = "context_budget" // measures prompts
 )
 
-// classify is the code and the component of a generation's error.
-func classify(err error) (code, component string) {
+// failure is the reason why an input or a candidate has an error.
+type failure struct {
+	code      string
+	component string
+	err       error
+}
+
+// failed classifies the error of a generation.
+func failed(err error) *failure {
+	var overflow *generation.OverflowError
 	switch {
-	case is[ContextOverflowError](err):
-		return CodeContextOverflow, ComponentScheduler
-	case is[GrammarError](err):
-		return CodeModelError, ComponentScheduler
+	case errors.As(err, &overflow):
+		return &failure{CodeContextOverflow, ComponentScheduler, err}
+	case errors.Is(err, generation.ErrGrammar):
+		return &failure{CodeModelError, ComponentScheduler, err}
 	case errors.Is(err, context.DeadlineExceeded):
-		return CodeTimeout, ComponentScheduler
+		return &failure{CodeTimeout, ComponentScheduler, err}
+	case ends(err):
+		return &failure{CodeModelError, ComponentModel, err}
 	}
-	return CodeModelError, ComponentModel
+	return &failure{CodeModelError, ComponentModel, fmt.Errorf("the model failed: %w", err)}
 }
 
-// is reports whether err is a T or a *T.
-func is[T error](err error) bool {
-	var value T
-	var pointer *T
-	return errors.As(err, &value) || errors.As(err, any(&pointer))
+// ends reports whether an error ends the whole request.
+func ends(err error) bool {
+	var busy *generation.BusyError
+	return errors.Is(err, context.Canceled) || errors.Is(err, generation.ErrClosed) || errors.As(err, &busy)
 }
 
-// PlainGrammar is a Generation's grammar without the marks that only llama.cpp under
-// agentd knows: for other engines that take llama.cpp's notation. It admits more.
+// PlainGrammar removes the marks from a grammar that only agentd's engine understands. Other
+// engines with llama.cpp's notation can use the result, which admits more.
 func PlainGrammar(grammar string) string { return gbnf.WithoutMarks(grammar) }

@@ -7,51 +7,51 @@ import (
 	"agentd/protocol"
 )
 
-// Plan is a request that has been checked and can be run.
+// Plan is a validated request. Run runs it once.
 type Plan struct {
 	requestID string
-	jobs      []job
-	outputs   int // candidates in all
+	inputs    []plannedInput
+	outputs   int // candidates of all inputs
+
+	latencies []Latency // set by Run
 }
 
-// job is one input of a plan.
-type job struct {
-	in         *protocol.AgentInput
+// plannedInput is one validated input.
+type plannedInput struct {
+	input      *protocol.AgentInput
 	memory     *memory.Memory
 	greedy     bool
-	correction protocol.Raw // extra_keys.coaching, nil when absent
-	// catalog and toolsErr are set by Run.
+	correction protocol.Raw // extra_keys.coaching, nil if absent
+	extra      int          // completions that its memory may need before the candidates
+
+	// Run sets these.
 	catalog  *format.Catalog
 	toolsErr error
-	first    int // index of its first candidate among all outputs
-	extra    int // sequences that its memory may need before those of its candidates
 }
 
-// Prepare checks what the agent owns of a request's inputs: memory and extra
-// keys. The error is protocol.Problems, with the location of each. Unusable
-// tools and corrections are no problems but errors of candidates; they are looked
-// at by Run, since tools can cost much and a request may not be admitted.
+// Prepare validates the parts of a request's inputs that the agent owns: memory and extra keys.
+// The error is protocol.Problems. Unusable tools and corrections are errors of candidates and
+// no problems. Run looks at them, since tools can cost much and a request may not be admitted.
 func (a *Agent) Prepare(req *protocol.AgentRequest) (*Plan, error) {
-	p := &Plan{requestID: req.RequestID, jobs: make([]job, len(req.Inputs))}
+	p := &Plan{requestID: req.RequestID, inputs: make([]plannedInput, len(req.Inputs))}
 	var problems protocol.Problems
 	for i := range req.Inputs {
-		in := &req.Inputs[i]
-		j := &p.jobs[i]
-		j.in, j.first = in, p.outputs
-		p.outputs += in.NumOutputs
+		in := &p.inputs[i]
+		in.input = &req.Inputs[i]
+		p.outputs += in.input.NumOutputs
 
 		var ps protocol.Problems
-		if j.memory, ps = memory.Parse(in.Memory, a.format.StateKey()); len(ps) > 0 {
+		if in.memory, ps = memory.Parse(in.input.Memory, a.format.StateKey()); len(ps) > 0 {
 			problems.AddAll(ps.At("inputs", i, "memory"))
 		}
-		if ps = j.readExtraKeys(); len(ps) > 0 {
+		if ps = in.readExtraKeys(); len(ps) > 0 {
 			problems.AddAll(ps.At("inputs", i, "extra_keys"))
 		}
 		if len(problems) == protocol.MaxProblems {
 			break
 		}
-		if j.correction == nil {
-			j.extra = a.memory.sequences(j)
+		if in.correction == nil {
+			in.extra = a.memory.completions(in)
 		}
 	}
 	if len(problems) > 0 {
@@ -60,58 +60,57 @@ func (a *Agent) Prepare(req *protocol.AgentRequest) (*Plan, error) {
 	return p, nil
 }
 
-// readExtraKeys reads the options that the agent knows; others are not its.
-func (j *job) readExtraKeys() (problems protocol.Problems) {
-	for name, v := range protocol.Members(j.in.ExtraKeys) {
+// readExtraKeys reads the options of the agent. Other options belong to other programs.
+func (in *plannedInput) readExtraKeys() (problems protocol.Problems) {
+	for name, v := range protocol.Members(in.input.ExtraKeys) {
 		switch name {
 		case "inference_mode":
 			if v.Kind() != 't' && v.Kind() != 'f' {
 				problems = append(problems, protocol.NewProblem(protocol.TypeBool,
 					"it must be true (deterministic) or false (sampled), not "+rawjson.KindName(v), name))
 			}
-			j.greedy = v.Kind() == 't'
+			in.greedy = v.Kind() == 't'
 		case "coaching":
 			if v.Kind() != 'n' {
-				j.correction = v
+				in.correction = v
 			}
 		}
 	}
 	return problems
 }
 
-// Candidates is the number of sequences that the model may have to generate:
-// deterministic candidates of an input count once, corrections not at all, and one
-// more is counted where a summary may come first.
-func (p *Plan) Candidates() int {
+// Completions returns the most completions that Run asks a Generator for. Deterministic
+// candidates of an input need one together, corrections need none. A summary may need one more.
+func (p *Plan) Completions() int {
 	n := 0
-	for i := range p.jobs {
-		n += p.jobs[i].sequences() + p.jobs[i].extra
+	for i := range p.inputs {
+		n += p.inputs[i].completions() + p.inputs[i].extra
 	}
 	return n
 }
 
-func (j *job) sequences() int {
+func (in *plannedInput) completions() int {
 	switch {
-	case j.correction != nil:
+	case in.correction != nil:
 		return 0
-	case j.greedy:
+	case in.greedy:
 		return 1
 	}
-	return j.in.NumOutputs
+	return in.input.NumOutputs
 }
 
-// author is that of the instruction.
-func (j *job) author() memory.Author {
-	if j.in.Instruction.Type == protocol.InstructionEnv {
+// author returns the author of the instruction.
+func (in *plannedInput) author() memory.Author {
+	if in.input.Instruction.Type == protocol.InstructionEnv {
 		return memory.System
 	}
 	return memory.User
 }
 
-// input is what the format needs of the job: the newest entries of the history
-// that fit, all when limit is 0. showsResults is the format's ShowsResults.
-func (j *job) input(limit int, showsResults bool) *format.Input {
-	history := j.memory.History
+// formatInput makes the format's view of the input, with the newest limit entries of the history
+// or, for 0, all. showsResults is the format's ShowsResults.
+func (in *plannedInput) formatInput(limit int, showsResults bool) *format.Input {
+	history := in.memory.History
 	first := 0
 	if limit > 0 && len(history) > limit {
 		first = len(history) - limit
@@ -120,14 +119,15 @@ func (j *job) input(limit int, showsResults bool) *format.Input {
 		}
 	}
 	return &format.Input{
-		History: history[first:], First: first, Turns: j.memory.State.Turns,
-		Author: j.author(), Instruction: j.in.Instruction.Content,
-		Rules: j.memory.Rules, Summary: j.memory.Summary,
-		Attributes: j.in.Attributes, RawTools: j.in.Tools, Catalog: j.catalog,
+		History: history[first:], First: first, Turns: in.memory.State.Turns,
+		Author: in.author(), Instruction: in.input.Instruction.Content,
+		Rules: in.memory.Rules, Summary: in.memory.Summary,
+		Attributes: in.input.Attributes, RawTools: in.input.Tools, Catalog: in.catalog,
 	}
 }
 
-// mayBegin tells whether what is shown of a history may begin with entry i.
+// mayBegin reports whether the visible history may begin with entry i. A result never appears
+// without its call, and most chat templates refuse to begin with the model.
 func mayBegin(history []memory.Entry, i int, showsResults bool) bool {
 	if showsResults {
 		return history[i].Author != memory.System || len(history[i-1].Calls) == 0
@@ -135,9 +135,9 @@ func mayBegin(history []memory.Entry, i int, showsResults bool) bool {
 	return history[i].Author != memory.Model
 }
 
-// newTask reports whether the instruction starts a task: it comes from the user,
-// and not in answer to a question that the agent asked within one.
-func (j *job) newTask() bool {
-	turn := j.memory.State.Turns[len(j.memory.History)-1]
-	return j.author() == memory.User && turn.Kind != memory.KindClarification
+// startsTask reports whether the instruction starts a new task: it comes from the user, and does
+// not answer a question of the agent.
+func (in *plannedInput) startsTask() bool {
+	turn := in.memory.State.Turns[len(in.memory.History)-1]
+	return in.author() == memory.User && turn.Kind != memory.KindClarification
 }

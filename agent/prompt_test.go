@@ -18,11 +18,7 @@ func promptOf(t testing.TB, a *agent.Agent, input string) (string, []format.Piec
 	t.Helper()
 	g := &script{answers: []string{"x"}}
 	run(t, a, g, request(t, input))
-	text := ""
-	for _, p := range g.asked[0].Prompt {
-		text += p.Text
-	}
-	return text, g.asked[0].Prompt
+	return textOf(g.asked[0].Prompt), piecesOf(g.asked[0].Prompt)
 }
 
 // TestPromptsGrow: the prompt of the next turn begins with that of this turn, up
@@ -30,7 +26,7 @@ func promptOf(t testing.TB, a *agent.Agent, input string) (string, []format.Piec
 func TestPromptsGrow(t *testing.T) {
 	for _, name := range []string{"qwen", "gpt-oss", "llama"} {
 		t.Run(name, func(t *testing.T) {
-			a := newAgent(t, agent.Config{Format: name, Architecture: "qwen3"}, nil)
+			a := newAgent(t, agent.Config{Format: name, Prompt: format.Options{Architecture: "qwen3"}}, nil)
 			memory := `{"memory_list":["Be kind."],"summary":"So far."}`
 			previous := ""
 			for i, turn := range []struct{ kind, content, answer string }{
@@ -57,10 +53,7 @@ func TestPromptsGrow(t *testing.T) {
 				if out.Output == nil {
 					t.Fatalf("turn %d: %+v", i, out.Error)
 				}
-				prompt := ""
-				for _, p := range g.asked[0].Prompt {
-					prompt += p.Text
-				}
+				prompt := textOf(g.asked[0].Prompt)
 				if !strings.HasPrefix(prompt, previous) {
 					t.Errorf("turn %d: the prompt\n%s\ndoes not begin with\n%s", i, prompt, previous)
 				}
@@ -94,7 +87,7 @@ func TestHistoryWindow(t *testing.T) {
 		"{{ messages }}": {0: "u0 m1 s2 m3 s4", 5: "u0 m1 s2 m3 s4", 4: "s2 m3 s4", 3: "s2 m3 s4", 2: "s4", 1: "s4"},
 	} {
 		for limit, want := range wants {
-			a := newAgent(t, agent.Config{HistoryMaxMessages: limit, ChatTemplate: template}, nil)
+			a := newAgent(t, agent.Config{HistoryMaxMessages: limit, Prompt: format.Options{ChatTemplate: template}}, nil)
 			prompt, _ := promptOf(t, a, `{`+memory+`,`+tools+`}`)
 			var got []string
 			for _, mark := range []string{"u0", "m1", "s2", "m3", "s4"} {
@@ -115,10 +108,10 @@ func TestUserTextIsNeverMarkup(t *testing.T) {
 	input := `{"instruction":{"type":"user","content":"I ` + evil + `"},"tools":[{"name":"t","description":"D ` + evil + `"}],"attributes":{"` + evil + `":"A ` + evil + `"},` +
 		`"memory":{"memory_list":["R ` + evil + `"],"summary":"S ` + evil + `","history":[{"content":"H ` + evil + `"},{"author":"MODEL","content":"M ` + evil + `"}]}}`
 	for _, cfg := range []agent.Config{
-		{Format: "qwen", Architecture: "qwen3"}, {Format: "qwen", Architecture: "qwen35"}, {Format: "gpt-oss"}, {Format: "llama"},
-		{Format: "template", ChatTemplate: "{{ permanent_rules }}"}, {Format: "template", ChatTemplate: "{{ messages }}"},
+		{Format: "qwen", Prompt: format.Options{Architecture: "qwen3"}}, {Format: "qwen", Prompt: format.Options{Architecture: "qwen35"}}, {Format: "gpt-oss"}, {Format: "llama"},
+		{Format: "template", Prompt: format.Options{ChatTemplate: "{{ permanent_rules }}"}}, {Format: "template", Prompt: format.Options{ChatTemplate: "{{ messages }}"}},
 	} {
-		t.Run(cfg.Format+cfg.Architecture+cfg.ChatTemplate, func(t *testing.T) {
+		t.Run(cfg.Format+cfg.Prompt.Architecture+cfg.Prompt.ChatTemplate, func(t *testing.T) {
 			a := newAgent(t, cfg, nil)
 			clean, cleanPieces := promptOf(t, a, strings.ReplaceAll(input, evil, "fine"))
 			dirty, dirtyPieces := promptOf(t, a, input)
@@ -148,7 +141,7 @@ func TestTemplateVariables(t *testing.T) {
 	input := `{"instruction":{"type":"env","content":"door open"},"tools":[{"name":"t","x":1.0}],"attributes":{"n":1.50},"memory":{"memory_list":["R"],"summary":"S","history":[` +
 		`{"content":"u"},{"author":"MODEL","content":"{\"say\":\"\",\"action\":{\"a\":{\"name\":\"t\",\"arguments\":{}}}}"},{"author":"status","content":"done"}]}}`
 	t.Run("made for the agent", func(t *testing.T) {
-		prompt, _ := promptOf(t, newAgent(t, agent.Config{ChatTemplate: "{{ permanent_rules }}"}, nil), input)
+		prompt, _ := promptOf(t, newAgent(t, agent.Config{Prompt: format.Options{ChatTemplate: "{{ permanent_rules }}"}}, nil), input)
 		want := `<|im_start|>{"messages": [{"role": "user", "content": "u"}, {"role": "assistant", "content": "<tool_call>\n{\"a\": {\"name\": \"t\", \"arguments\": {}}}\n</tool_call>"}, ` +
 			`{"role": "system", "content": "done"}, {"role": "system", "content": "door open"}], "tools": [{"name": "t", "x": 1.0}], "permanent_rules": ["R"], "summary": "S", ` +
 			`"task_attributes": {"n": 1.50}, "add_generation_prompt": true, "enable_thinking": false}<|im_end|>`
@@ -157,7 +150,7 @@ func TestTemplateVariables(t *testing.T) {
 		}
 	})
 	t.Run("any other gets all of it in messages", func(t *testing.T) {
-		prompt, _ := promptOf(t, newAgent(t, agent.Config{ChatTemplate: "{{ messages }}"}, nil), input)
+		prompt, _ := promptOf(t, newAgent(t, agent.Config{Prompt: format.Options{ChatTemplate: "{{ messages }}"}}, nil), input)
 		for _, part := range []string{`"role": "system", "content": "You command robots.`, `# Permanent rules\n- R`, `\"name\": \"t\"`, `Environment status:\ndoor open\n\nTask attributes: {\"n\": 1.50}`} {
 			if !strings.Contains(prompt, part) {
 				t.Errorf("%s lacks %s", prompt, part)
@@ -165,7 +158,7 @@ func TestTemplateVariables(t *testing.T) {
 		}
 	})
 	t.Run("json style shows decisions as the model writes them", func(t *testing.T) {
-		prompt, _ := promptOf(t, newAgent(t, agent.Config{ChatTemplate: "{{ permanent_rules }}", OutputStyle: "json"}, nil), input)
+		prompt, _ := promptOf(t, newAgent(t, agent.Config{Prompt: format.Options{ChatTemplate: "{{ permanent_rules }}", OutputStyle: "json"}}, nil), input)
 		if want := `"content": "{\"say\": \"\", \"action\": {\"a\": {\"name\": \"t\", \"arguments\": {}}}}"`; !strings.Contains(prompt, want) {
 			t.Errorf("%s lacks %s", prompt, want)
 		}
@@ -221,7 +214,7 @@ func TestReasoningTravels(t *testing.T) {
 			"<|channel|>analysis<|message|>more<|end|><|start|>assistant<|channel|>final<|message|>Done"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := newAgent(t, agent.Config{Format: name, Architecture: "qwen3", EnableThinking: name == "qwen"}, nil)
+			a := newAgent(t, agent.Config{Format: name, Prompt: format.Options{Architecture: "qwen3", EnableThinking: name == "qwen"}}, nil)
 			first := run(t, a, &script{answers: answers[:1]}, request(t, `{`+tools+`}`))[0]
 			next := `{"instruction":{"type":"env","content":"ok"},"memory":` + string(first.Memory) + `,` + tools + `}`
 			if prompt, _ := promptOfAnswer(t, a, next, answers[1]); !strings.Contains(prompt, "secret") {
@@ -234,7 +227,7 @@ func TestReasoningTravels(t *testing.T) {
 		})
 	}
 	t.Run("an answer to a question goes on with the task", func(t *testing.T) {
-		a := newAgent(t, agent.Config{EnableThinking: true}, nil)
+		a := newAgent(t, agent.Config{Prompt: format.Options{EnableThinking: true}}, nil)
 		memory := `{"history":[{"content":"u"},{"author":"MODEL","content":"{\"say\":\"Which?\",\"action\":{}}"}],"_qwen":{"version":1,"turns":{"1":{"kind":"clarification","reasoning":"r"}}}}`
 		out := run(t, a, &script{answers: []string{"<think>\nnew\n</think>\n\n" + moveTo("x", "a")}}, request(t, `{"memory":`+memory+`,`+tools+`}`))[0]
 		if want := `"_qwen":{"version":1,"turns":{"1":{"kind":"clarification","reasoning":"r"},"3":{"kind":"tool_call","reasoning":"new"}}}`; !strings.Contains(string(out.Memory), want) {
@@ -247,9 +240,6 @@ func promptOfAnswer(t testing.TB, a *agent.Agent, input, answer string) (string,
 	t.Helper()
 	g := &script{answers: []string{answer}}
 	outs := run(t, a, g, request(t, input))
-	text := ""
-	for _, p := range g.asked[0].Prompt {
-		text += p.Text
-	}
+	text := textOf(g.asked[0].Prompt)
 	return text, outs
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// promptLog writes a file for each model exchange: the prompt, the raw answer
-// and what became of it. They hold what users said, so only the owner reads them.
+// promptLog writes a file for each model call: the prompt, the raw answer, and whether it is
+// valid. Only the owner can read the files, since they have the text of users.
 type promptLog struct {
 	dir    string
 	now    func() time.Time
@@ -25,8 +25,8 @@ func newPromptLog(dir string, now func() time.Time, report func(error)) (*prompt
 	return &promptLog{dir: dir, now: now, report: report}, nil
 }
 
-// write writes the file of one exchange of a component; err is why the answer can't
-// be used.
+// write writes the file of one model call by a component. err is the reason why the answer is
+// invalid, or nil.
 func (l *promptLog) write(component, prompt, answer string, err error) {
 	if l == nil {
 		return

@@ -2,8 +2,8 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"runtime"
 
 	"golang.org/x/sync/errgroup"
 
@@ -11,322 +11,368 @@ import (
 	"agentd/agent/memory"
 	"agentd/agent/tools"
 	"agentd/protocol"
+	"agentd/scheduler/generation"
 )
 
-// Run makes the candidates of a plan, those of the first input first. Failures
-// are candidates with an error; Run itself fails only when the context was
-// cancelled, the generator is closed, or all candidates together would be too large
-// (protocol.Problems).
+// Run makes the candidates of a plan, those of the first input first. Failures are candidates
+// with an error. Run itself fails when ctx was cancelled, when the generator is closed, or when
+// all candidates together would be too large (protocol.Problems). The generator may be nil for a
+// plan without completions.
 //
-// All prompts are made before the first one is generated: the generator gets
-// them together and in order, so that the same request is computed in the same
-// way whatever the goroutines of its inputs do. Where memories have to be shortened
-// first, all of that is generated together, too, before the candidates.
+// All prompts are rendered before the first one is generated. The generator gets them together
+// and in order, so that the same request is always computed in the same way. Summaries are
+// generated together too, before the candidates.
 func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.AgentOutput, error) {
-	tasks := a.prepareAll(ctx, p)
+	runs := a.prepareAll(ctx, p)
 	if err := ctx.Err(); ends(err) {
 		return nil, err
 	}
-	if n := returned(p.requestID, tasks); n > maxReturned {
+	if n := returned(p.requestID, runs); n > maxReturned {
 		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue, fmt.Sprintf(
 			"would make an answer of about %d bytes, since every candidate returns its memory, tools and prompt, and the request_id; at most %d are possible: send fewer candidates, inputs, tools or robots",
 			n, maxReturned), "inputs")}
 	}
-	if r, ok := g.(Reserved); ok {
-		r.AtMost(completions(tasks))
+	if g != nil {
+		g.Keep(completions(runs))
 	}
-	ask(ctx, g, tasks, (*task).first, func(t *task, r Result, err error) { a.shorten(ctx, t, r, err) })
-	ask(ctx, g, tasks, (*task).second, a.finish)
+	a.generate(ctx, g, runs, (*inputRun).summary, func(run *inputRun, r *generation.Result, err error) { a.shorten(ctx, run, r, err) })
+	a.generate(ctx, g, runs, (*inputRun).candidates, a.finish)
 	outputs := make([]protocol.AgentOutput, 0, p.outputs)
-	for _, t := range tasks {
-		if t.ended != nil {
+	for _, run := range runs {
+		p.latencies = append(p.latencies, run.latencies...)
+		if run.ended != nil {
 			if err := ctx.Err(); ends(err) {
 				return nil, err
 			}
-			return nil, t.ended
+			return nil, run.ended
 		}
-		outputs = append(outputs, t.out...)
+		outputs = append(outputs, run.out...)
 	}
 	return outputs, nil
 }
 
-// task is one input on its way to its candidates.
-type task struct {
-	job        *job
+// inputRun is the state of one input in Run.
+type inputRun struct {
+	in         *plannedInput
 	out        []protocol.AgentOutput
-	generation Generation
-	prompt     *format.Prompt // nil when nothing is to be generated
-	shortening *shortening    // what is generated before, nil when nothing is
-	steps      []protocol.Raw // those of shortening
-	ended      error          // the request is over: see ends
+	request    generation.Request // its Prompt is set by generate
+	prompt     *format.Prompt     // nil if nothing is to be generated
+	shortening *shortening        // generated before the candidates, nil if nothing is
+	steps      []protocol.Raw     // those of shortening
+	latencies  []Latency
+	ended      error // the request is over: see ends
 }
 
-// first is what shall be generated before the candidates.
-func (t *task) first() *Generation {
-	if t.shortening == nil {
-		return nil
+// summary is the generation before the candidates, if there is one.
+func (run *inputRun) summary() (*generation.Request, *format.Prompt) {
+	if run.shortening == nil {
+		return nil, nil
 	}
-	return &t.shortening.generation
+	return &run.shortening.request, run.shortening.prompt
 }
 
-// second is what shall be generated for the candidates.
-func (t *task) second() *Generation {
-	if t.prompt == nil || t.ended != nil {
-		return nil
+// candidates is the generation of the candidates, if there is one.
+func (run *inputRun) candidates() (*generation.Request, *format.Prompt) {
+	if run.prompt == nil || run.ended != nil {
+		return nil, nil
 	}
-	return &t.generation
+	return &run.request, run.prompt
 }
 
-// ask has what tasks wait for generated, all of it together. When the time is up
-// before, nothing is generated.
-func ask(ctx context.Context, g Generator, tasks []*task, of func(*task) *Generation, done func(*task, Result, error)) {
+// generate tokenizes one prompt of each run, in parallel, and generates all of them together. It
+// generates nothing when ctx has ended.
+func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of func(*inputRun) (*generation.Request, *format.Prompt),
+	done func(*inputRun, *generation.Result, error),
+) {
+	errs := make([]error, len(runs))
 	late := ctx.Err()
-	var asked []Generation
-	var waiting []*task
-	for _, t := range tasks {
-		switch generation := of(t); {
-		case generation == nil:
+	var tokenizing errgroup.Group
+	tokenizing.SetLimit(runtime.GOMAXPROCS(0))
+	for i, run := range runs {
+		request, prompt := of(run)
+		switch {
+		case request == nil:
 		case late != nil:
-			done(t, Result{}, late)
+			done(run, nil, late)
 		default:
-			asked = append(asked, *generation)
-			waiting = append(waiting, t)
+			tokenizing.Go(func() error {
+				errs[i] = a.tokenize(ctx, request, prompt)
+				return nil
+			})
 		}
 	}
-	if len(asked) > 0 {
-		g.Generate(ctx, asked, func(i int, r Result, err error) { done(waiting[i], r, err) })
+	_ = tokenizing.Wait() // errors are in errs
+	if late != nil {
+		return
 	}
+	var requests []generation.Request
+	var waiting []*inputRun
+	for i, run := range runs {
+		request, _ := of(run)
+		switch {
+		case request == nil:
+		case errs[i] != nil:
+			done(run, nil, errs[i])
+		case g == nil:
+			done(run, nil, errNotAdmitted)
+		default:
+			requests = append(requests, *request)
+			waiting = append(waiting, run)
+		}
+	}
+	if len(requests) == 0 {
+		return
+	}
+	g.GenerateAll(ctx, requests, func(i int, r *generation.Result, err error) {
+		if err == nil && ctx.Err() == nil { // else not all candidates ended by themselves
+			waiting[i].latencies = append(waiting[i].latencies, latencyOf(r))
+		}
+		done(waiting[i], r, err)
+	})
 }
 
-// completions is how many will be asked for at most.
-func completions(tasks []*task) (n int) {
-	for _, t := range tasks {
-		if t.prompt != nil {
-			n += t.generation.N
+// completions is the most completions that Run still asks for.
+func completions(runs []*inputRun) (n int) {
+	for _, run := range runs {
+		if run.prompt != nil {
+			n += run.request.N
 		}
-		if t.shortening != nil {
-			n += t.shortening.generation.N
+		if run.shortening != nil {
+			n += run.shortening.request.N
 		}
 	}
 	return n
 }
 
-// returned is about how many bytes the candidates of a request's tasks have.
-func returned(requestID string, tasks []*task) (bytes int) {
-	for _, t := range tasks {
-		each := len(requestID) + len(t.job.in.Memory) + len(t.job.in.Instruction.Content)
+// returned estimates the bytes of all candidates.
+func returned(requestID string, runs []*inputRun) (bytes int) {
+	for _, run := range runs {
+		in := run.in.input
+		size := func(p *format.Prompt) int { return len(p.Text) + len(p.Messages) + len(p.Tools) + len(in.Attributes) }
+		each := len(requestID) + len(in.Memory) + len(in.Instruction.Content)
 		switch {
-		case t.prompt != nil:
-			each += len(t.prompt.Text) + len(t.prompt.Messages) + len(t.prompt.Tools) + len(t.job.in.Attributes)
-		case len(t.out) > 0:
-			for _, step := range t.out[0].InternalSteps {
+		case run.prompt != nil:
+			each += size(run.prompt)
+		case len(run.out) > 0:
+			for _, step := range run.out[0].InternalSteps {
 				each += len(step)
 			}
 		}
-		if s := t.shortening; s != nil {
-			each += len(s.prompt.Text) + len(s.prompt.Messages) + len(s.prompt.Tools) + len(t.job.in.Attributes)
+		if s := run.shortening; s != nil {
+			each += size(s.prompt)
 		}
-		bytes += len(t.out) * each
+		bytes += len(run.out) * each
 	}
 	return bytes
 }
 
-// guard makes a defect cost this input, not the server.
-func (t *task) guard() {
+// guard turns a panic into an error of this input.
+func (run *inputRun) guard() {
 	if p := recover(); p != nil {
-		t.fail(&failure{CodeModelError, ComponentCommander, fmt.Errorf("the agent failed: %v", p)})
+		run.fail(&failure{CodeModelError, ComponentCommander, fmt.Errorf("the agent failed: %v", p)})
 	}
 }
 
 // fail makes all candidates errors, unless the request is over.
-func (t *task) fail(f *failure) {
-	t.prompt, t.shortening = nil, nil
+func (run *inputRun) fail(f *failure) {
+	run.prompt, run.shortening = nil, nil
 	if ends(f.err) {
-		t.ended = f.err
+		run.ended = f.err
 		return
 	}
-	t.job.failAll(t.out, f.code, f.component, f.err)
-	for k := range t.out {
-		t.out[k].InternalSteps = t.steps
+	run.in.failAll(run.out, f)
+	for k := range run.out {
+		run.out[k].InternalSteps = run.steps
 	}
 }
 
 // prepareAll prepares the inputs of a plan concurrently.
-func (a *Agent) prepareAll(ctx context.Context, p *Plan) []*task {
-	tasks := make([]*task, len(p.jobs))
+func (a *Agent) prepareAll(ctx context.Context, p *Plan) []*inputRun {
+	runs := make([]*inputRun, len(p.inputs))
 	var group errgroup.Group
 	group.SetLimit(maxConcurrentInputs)
-	for i := range p.jobs {
-		t := &task{job: &p.jobs[i]}
-		tasks[i] = t
+	for i := range p.inputs {
+		run := &inputRun{in: &p.inputs[i]}
+		runs[i] = run
 		group.Go(func() error {
-			defer t.guard()
-			t.out = make([]protocol.AgentOutput, t.job.in.NumOutputs)
-			for k := range t.out {
-				t.out[k] = protocol.AgentOutput{RequestID: p.requestID, SourceID: t.job.in.ID, CandidateIndex: k}
+			defer run.guard()
+			run.out = make([]protocol.AgentOutput, run.in.input.NumOutputs)
+			for k := range run.out {
+				run.out[k] = protocol.AgentOutput{RequestID: p.requestID, SourceID: run.in.input.ID, CandidateIndex: k}
 			}
-			// Nobody waits for it any more; a correction takes no time.
-			if err := ctx.Err(); ends(err) || err != nil && t.job.correction == nil {
-				a.finish(t, Result{}, err)
+			// Nobody waits for the answer any more, or there is no time left but for a correction.
+			if err := ctx.Err(); ends(err) || err != nil && run.in.correction == nil {
+				a.finish(run, nil, err)
 				return nil
 			}
-			a.prepare(ctx, p.requestID, t)
+			a.prepare(ctx, p.requestID, run)
 			return nil
 		})
 	}
-	_ = group.Wait() // no function of it fails
-	return tasks
+	_ = group.Wait() // its functions return no error
+	return runs
 }
 
-// prepare makes the prompt of an input, or its candidates where that needs no
-// model.
-func (a *Agent) prepare(ctx context.Context, requestID string, t *task) {
-	j := t.job
-	j.catalog, j.toolsErr = a.catalogs.get(j.in.Tools, tools.KnownRobots(j.in.Attributes))
+// prepare renders the prompt of an input, or makes its candidates if they need no model.
+func (a *Agent) prepare(ctx context.Context, requestID string, run *inputRun) {
+	in := run.in
+	in.catalog, in.toolsErr = a.catalogs.get(in.input.Tools, tools.KnownRobots(in.input.Attributes))
 	switch {
-	case j.correction != nil && !a.memory.corrects():
-		j.failAll(t.out, CodeInvalidCoaching, ComponentCommander, errNoCorrections)
+	case in.correction != nil && !a.memory.corrects():
+		in.failAll(run.out, &failure{CodeInvalidCoaching, ComponentCommander, errNoCorrections})
 		return
-	case j.correction != nil:
-		a.correct(j, t.out)
+	case in.correction != nil:
+		a.correct(in, run.out)
 		return
-	case j.toolsErr != nil:
-		j.failAll(t.out, CodeInvalidTools, ComponentCommander, j.toolsErr)
-		return
-	}
-	generation, prompt, failed := a.generation(requestID, j)
-	if failed != nil {
-		t.fail(failed)
+	case in.toolsErr != nil:
+		in.failAll(run.out, &failure{CodeInvalidTools, ComponentCommander, in.toolsErr})
 		return
 	}
-	t.generation, t.prompt = generation, prompt
-	if t.shortening, failed = a.memory.look(ctx, requestID, t); failed != nil {
-		t.fail(failed)
+	if f := a.render(requestID, run); f != nil {
+		run.fail(f)
+		return
 	}
-}
-
-// shorten goes on with an input after what was generated to shorten its memory.
-func (a *Agent) shorten(ctx context.Context, t *task, result Result, err error) {
-	defer t.guard()
-	if failed := a.memory.shorten(ctx, t, result, err); failed != nil {
-		t.fail(failed)
+	var f *failure
+	if run.shortening, f = a.memory.shortening(ctx, requestID, run); f != nil {
+		run.fail(f)
 	}
 }
 
-// finish makes the candidates of what was generated for an input.
-func (a *Agent) finish(t *task, result Result, err error) {
-	defer t.guard()
-	j, g := t.job, &t.generation
-	if err == nil && len(result.Completions) != g.N {
-		err = ModelError{fmt.Errorf("%d completions came back where %d were asked for", len(result.Completions), g.N)}
+// render sets the prompt of an input and the request for its candidates.
+func (a *Agent) render(requestID string, run *inputRun) *failure {
+	in := run.in
+	prompt, err := a.format.Render(in.formatInput(a.cfg.HistoryMaxMessages, a.format.ShowsResults()))
+	if err != nil {
+		return &failure{CodeModelError, ComponentCommander, err}
+	}
+	params := generation.Params{
+		N: in.completions(), MaxTokens: a.cfg.MaxNewTokens, Sampling: a.sampling(in.greedy),
+		Seeds:           seeds(a.cfg.Seed, requestID, in.input.ID, in.completions()),
+		SuppressControl: a.format.SuppressControl(), IgnoreEnd: a.cfg.IgnoreEnd, StopRepeats: a.stopsRepeats(),
+	}
+	if a.cfg.SeedsInARow {
+		params.Seeds = inARow(params.Seeds)
+	}
+	if params.StopRepeats {
+		params.Calls = in.catalog.Calls
+	}
+	params.Session = session(in)
+	if a.cfg.Constrain == ConstrainOn && !a.cfg.IgnoreEnd {
+		if params.Grammar, err = in.catalog.Grammar(); err != nil {
+			return &failure{CodeInvalidTools, ComponentCommander, err}
+		}
+	}
+	run.prompt, run.request = prompt, generation.Request{Params: params}
+	return nil
+}
+
+// sampling is the sampling of an input.
+func (a *Agent) sampling(greedy bool) generation.Sampling {
+	s := a.cfg.Sampling
+	if greedy {
+		s.Temperature = 0
+	}
+	return s
+}
+
+// shorten continues with an input after the generation that shortens its memory.
+func (a *Agent) shorten(ctx context.Context, run *inputRun, result *generation.Result, err error) {
+	defer run.guard()
+	if f := a.memory.shorten(ctx, run, result, err); f != nil {
+		run.fail(f)
+	}
+}
+
+// finish makes the candidates of an input from the result of its generation.
+func (a *Agent) finish(run *inputRun, result *generation.Result, err error) {
+	defer run.guard()
+	in, request := run.in, &run.request
+	if err == nil {
+		err = complete(result, request.N)
 	}
 	if err != nil {
-		code, component := classify(err)
-		t.fail(&failure{code, component, err})
+		run.fail(failed(err))
 		return
 	}
-	turn := j.memory.Prepare(j.author(), j.in.Instruction.Content)
-	step := newStep(j, t.prompt, len(t.steps), ComponentCommander, protocol.OriginModel)
+	turn := in.memory.Prepare(in.author(), in.input.Instruction.Content)
+	step := newStep(in, run.prompt, len(run.steps), ComponentCommander, protocol.OriginModel)
 	for k := range result.Completions {
 		c := &result.Completions[k]
 		if c.Err != nil && ends(c.Err) {
-			t.ended = c.Err
+			run.ended = c.Err
 			return
 		}
-		t.out[k].InternalSteps = t.steps
-		a.candidate(&t.out[k], j, turn, step, &result, c, g.Seeds[k])
+		run.out[k].InternalSteps = run.steps
+		a.candidate(&run.out[k], in, turn, step, result, c, request.Seeds[k])
 	}
-	for k := g.N; k < len(t.out); k++ { // deterministic: the same again
-		t.out[k] = t.out[0]
-		t.out[k].CandidateIndex = k
+	for k := request.N; k < len(run.out); k++ { // deterministic candidates are equal
+		run.out[k] = run.out[0]
+		run.out[k].CandidateIndex = k
 	}
 }
 
-// failure is why an input has no candidates.
-type failure struct {
-	code      string
-	component string
-	err       error
+// complete checks that a result has all completions.
+func complete(r *generation.Result, n int) error {
+	if len(r.Completions) != n {
+		return fmt.Errorf("%d completions came back where %d were requested", len(r.Completions), n)
+	}
+	return nil
 }
 
-// generation asks for the candidates of an input.
-func (a *Agent) generation(requestID string, j *job) (Generation, *format.Prompt, *failure) {
-	prompt, err := a.format.Render(j.input(a.cfg.HistoryMaxMessages, a.format.ShowsResults()))
-	if err != nil {
-		return Generation{}, nil, &failure{CodeModelError, ComponentCommander, err}
-	}
-	g := Generation{
-		Prompt: prompt.Pieces, N: j.sequences(), MaxTokens: a.cfg.MaxNewTokens,
-		Greedy: j.greedy, Sampling: a.cfg.Sampling, SuppressControl: a.format.SuppressControl(),
-	}
-	g.Seeds = seeds(a.cfg.Seed, requestID, j.in.ID, g.N)
-	g.IgnoreEnd = a.cfg.IgnoreEnd
-	if g.StopRepeats = a.stopsRepeats(); g.StopRepeats {
-		g.Calls = j.catalog.Calls
-	}
-	if a.cfg.Constrain == ConstrainOn && !g.IgnoreEnd {
-		if g.Grammar, err = j.catalog.Grammar(); err != nil {
-			return Generation{}, nil, &failure{CodeInvalidTools, ComponentCommander, err}
-		}
-	}
-	return g, prompt, nil
-}
-
-// candidate makes one candidate of a completion.
-func (a *Agent) candidate(out *protocol.AgentOutput, j *job, turn *memory.Append, step *stepMaker,
-	result *Result, c *Completion, seed uint32,
+// candidate makes one candidate from a completion.
+func (a *Agent) candidate(out *protocol.AgentOutput, in *plannedInput, turn *memory.Append, step *stepMaker,
+	result *generation.Result, c *generation.Completion, seed uint32,
 ) {
 	if c.Err != nil {
-		if c.Tokens > 0 { // what the model said until then tells why
+		if len(c.Tokens) > 0 { // the partial output may explain the error
 			a.log.write(ComponentCommander, step.prompt, c.Text, c.Err)
 			out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, nil))
 		}
-		code, component := classify(c.Err)
-		j.fail(out, code, component, c.Err)
+		in.fail(out, failed(c.Err))
 		return
 	}
 	if a.cfg.IgnoreEnd {
 		decision := format.Decision{Say: c.Text}
 		a.log.write(ComponentCommander, step.prompt, c.Text, nil)
 		out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, nil))
-		j.complete(out, turn, decision, j.change(decision, a.format.ResetsState()))
+		in.complete(out, turn, decision, in.change(decision, a.format.ResetsState()))
 		return
 	}
-	decision, err := a.format.Parse(c.Text, j.catalog)
+	decision, err := a.format.Parse(c.Text, in.catalog)
 	code := CodeInvalidOutput
 	switch c.Finish {
-	case FinishRepeat:
+	case generation.FinishRepeat:
 		code, err = CodeTruncated, repeatedError(c.Repeated)
-	case FinishLength:
+	case generation.FinishLength:
 		code = CodeTruncated
-		err = fmt.Errorf("the answer reached the limit of %d new tokens before it ended; raise --max-new-tokens if it should be longer",
-			c.Tokens)
+		err = fmt.Errorf("the answer reached the limit of %d new tokens before it ended; raise max_new_tokens on the server for longer answers",
+			len(c.Tokens))
 	}
 	a.log.write(ComponentCommander, step.prompt, c.Text+c.Stop, err)
 	out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, decision.Reasoning))
 	if err != nil {
-		j.fail(out, code, ComponentCommander, err)
+		in.fail(out, &failure{code, ComponentCommander, err})
 		return
 	}
-	j.complete(out, turn, decision, j.change(decision, a.format.ResetsState()))
+	in.complete(out, turn, decision, in.change(decision, a.format.ResetsState()))
 }
 
-// withStep is steps and one more. Candidates share the steps before.
+// withStep appends a step. Candidates share the steps before it.
 func withStep(steps []protocol.Raw, step protocol.Raw) []protocol.Raw {
 	return append(steps[:len(steps):len(steps)], step)
 }
 
-// change is what a decision does to the reasoning in the memory.
-func (j *job) change(d format.Decision, resets bool) memory.Change {
-	c := memory.Change{Final: d.Say != "", NewTask: resets && j.newTask()}
+// change is the effect of a decision on the reasoning in the memory.
+func (in *plannedInput) change(d format.Decision, resets bool) memory.Change {
+	c := memory.Change{Final: d.Say != "", NewTask: resets && in.startsTask()}
 	if len(d.Calls) > 0 {
 		c.Reasoning = d.Reasoning
 	}
 	return c
 }
 
-// complete makes a candidate a completed one.
-func (j *job) complete(out *protocol.AgentOutput, turn *memory.Append, d format.Decision, change memory.Change) {
+// complete makes a completed candidate.
+func (in *plannedInput) complete(out *protocol.AgentOutput, turn *memory.Append, d format.Decision, change memory.Change) {
 	out.Status = protocol.StatusCompleted
 	out.Output = &protocol.AgentDecision{Say: d.Say, ToolCalls: toolCalls(d.Calls)}
 	out.Memory = turn.Decision(memory.AppendDecision(nil, d.Say, d.Calls), change)
@@ -343,23 +389,19 @@ func toolCalls(calls []tools.Call) []protocol.ToolCall {
 	return list
 }
 
-// fail makes a candidate an error; its memory is the input's.
-func (j *job) fail(out *protocol.AgentOutput, code, component string, err error) {
+// fail makes a candidate with an error. Its memory is the input's.
+func (in *plannedInput) fail(out *protocol.AgentOutput, f *failure) {
 	out.Status, out.Output = protocol.StatusError, nil
-	out.Memory = j.in.Memory
-	if code == CodeTimeout {
-		err = errTimeUp // a context's own words say nothing to a client
+	out.Memory = in.input.Memory
+	err := f.err
+	if f.code == CodeTimeout {
+		err = errTimeUp // the text of a context's error does not help a client
 	}
-	out.Error = &protocol.AgentError{Code: code, Message: err.Error(), Component: component}
+	out.Error = &protocol.AgentError{Code: f.code, Message: err.Error(), Component: f.component}
 }
 
-func (j *job) failAll(out []protocol.AgentOutput, code, component string, err error) {
+func (in *plannedInput) failAll(out []protocol.AgentOutput, f *failure) {
 	for k := range out {
-		j.fail(&out[k], code, component, err)
+		in.fail(&out[k], f)
 	}
-}
-
-// ends reports whether an error ends the whole request.
-func ends(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, ErrClosed)
 }

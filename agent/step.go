@@ -9,23 +9,23 @@ import (
 	"agentd/agent/memory"
 	"agentd/agent/tools"
 	"agentd/protocol"
+	"agentd/scheduler/generation"
 )
 
-// stepMaker writes the internal steps of an input's candidates, which share all
-// but their end: {"id", "component", "origin", "full_prompt", "input_elements",
-// "output_raw"}.
+// stepMaker writes the internal steps of an input's candidates: {"id", "component", "origin",
+// "full_prompt", "input_elements", "output_raw"}. Candidates share all but the end.
 type stepMaker struct {
 	prompt string
-	head   []byte // up to and with the last of the input elements they share
+	head   []byte // through the last shared input element
 }
 
-// newStep prepares the steps of an input that a component makes, the number of which
-// counts from 0 within a candidate. Without a prompt (a correction of an input whose
-// tools are unusable) the prompt is empty and the tools are raw.
-func newStep(j *job, prompt *format.Prompt, number int, component, origin string) *stepMaker {
+// newStep prepares a step of an input by a component. number counts the steps of a candidate
+// from 0. Without a prompt (a correction of an input with unusable tools) the prompt is empty
+// and the tools are raw.
+func newStep(in *plannedInput, prompt *format.Prompt, number int, component, origin string) *stepMaker {
 	if prompt == nil {
 		list := protocol.Raw{'['}
-		for i, t := range j.in.Tools {
+		for i, t := range in.input.Tools {
 			if i > 0 {
 				list = append(list, ',')
 			}
@@ -33,7 +33,7 @@ func newStep(j *job, prompt *format.Prompt, number int, component, origin string
 		}
 		prompt = &format.Prompt{Messages: protocol.Raw("[]"), Tools: append(list, ']')}
 	}
-	size := len(prompt.Text) + len(prompt.Messages) + len(prompt.Tools) + len(j.in.Attributes) + len(j.memory.Summary)
+	size := len(prompt.Text) + len(prompt.Messages) + len(prompt.Tools) + len(in.input.Attributes) + len(in.memory.Summary)
 	b := make([]byte, 0, size+size/16+512)
 	b = strconv.AppendInt(append(b, `{"id":"step-`...), int64(number), 10)
 	b = append(append(b, `","component":"`...), component...)
@@ -43,25 +43,24 @@ func newStep(j *job, prompt *format.Prompt, number int, component, origin string
 	b = append(append(b, `,"input_elements":{"messages":`...), prompt.Messages...)
 	b = append(append(b, `,"tools":`...), prompt.Tools...)
 	b = append(b, `,"permanent_rules":`...)
-	b = rawjson.AppendStrings(b, j.memory.Rules)
+	b = rawjson.AppendStrings(b, in.memory.Rules)
 	b = append(b, `,"summary":`...)
-	b = rawjson.AppendString(b, j.memory.Summary)
-	b = append(append(b, `,"task_attributes":`...), j.in.Attributes...)
+	b = rawjson.AppendString(b, in.memory.Summary)
+	b = append(append(b, `,"task_attributes":`...), in.input.Attributes...)
 	return &stepMaker{prompt: prompt.Text, head: b}
 }
 
-// model is the step of a model call. Its raw output ends with the text of the
-// end token.
-func (s *stepMaker) model(result *Result, c *Completion, seed uint32, reasoning []string) protocol.Raw {
+// model makes the step of a model call. Its raw output ends with the text of the end token.
+func (s *stepMaker) model(result *generation.Result, c *generation.Completion, seed uint32, reasoning []string) protocol.Raw {
 	b := make([]byte, 0, len(s.head)+len(c.Text)+len(c.Text)/8+256)
 	b = append(append(b, s.head...), `,"generation":{"prompt_tokens":`...)
 	b = strconv.AppendInt(b, int64(result.PromptTokens), 10)
 	b = append(b, `,"cached_tokens":`...)
 	b = strconv.AppendInt(b, int64(result.CachedTokens), 10)
 	b = append(b, `,"completion_tokens":`...)
-	b = strconv.AppendInt(b, int64(c.Tokens), 10)
+	b = strconv.AppendInt(b, int64(len(c.Tokens)), 10)
 	b = append(b, `,"finish_reason":`...)
-	b = rawjson.AppendString(b, c.Finish)
+	b = rawjson.AppendString(b, string(c.Finish))
 	b = append(b, `,"seed":`...)
 	b = strconv.AppendUint(b, uint64(seed), 10)
 	if len(reasoning) > 0 {
@@ -73,8 +72,8 @@ func (s *stepMaker) model(result *Result, c *Completion, seed uint32, reasoning 
 	return append(b, '}')
 }
 
-// correction is the step of an applied correction. Its raw output is the
-// decision, {"say", "action"}, the action a list.
+// correction makes the step of an applied correction. Its raw output is the decision, {"say",
+// "action"}, whose action is a list.
 func (s *stepMaker) correction(say string, calls []tools.Call) protocol.Raw {
 	b := make([]byte, 0, len(s.head)+len(say)+256)
 	b = append(append(b, s.head...), `},"output_raw":`...)

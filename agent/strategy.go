@@ -6,54 +6,57 @@ import (
 	"fmt"
 
 	"agentd/agent/format"
+	"agentd/scheduler/generation"
 )
 
-// The kinds of agents. They differ in what they do when a memory grows; either goes
-// on with the memory of the other.
+// The kinds of agents. They differ in how they handle a growing memory. Each understands the
+// memory of the other.
 const (
-	// FullHistory shows the model all of the history.
+	// FullHistory shows the model the whole history.
 	FullHistory = "full-history"
-	// HistorySummarized has the model summarize the history when the prompt exceeds
-	// its budget.
+	// HistorySummarized lets the model summarize the history when the prompt exceeds its
+	// budget.
 	HistorySummarized = "history-summarized"
 )
 
-// memoryStrategy is what an agent does when a memory grows.
+// memoryStrategy handles a growing memory.
 type memoryStrategy interface {
-	// sequences is how many the model may have to generate for an input before its
-	// candidates.
-	sequences(j *job) int
-	// corrects tells whether corrections from coaching are applied.
+	// completions is the most completions that an input needs before its candidates.
+	completions(in *plannedInput) int
+	// corrects reports whether corrections from coaching are applied.
 	corrects() bool
-	// look sees an input whose prompt is made. It returns what shall be generated
-	// first to shorten the memory, nil where nothing is.
-	look(ctx context.Context, requestID string, t *task) (*shortening, *failure)
-	// shorten makes the input's memory and prompt anew, after what look asked for
-	// was generated or failed.
-	shorten(ctx context.Context, t *task, result Result, err error) *failure
+	// shortening returns the generation that shortens the memory of a rendered input, nil if
+	// the memory is short enough.
+	shortening(ctx context.Context, requestID string, run *inputRun) (*shortening, *failure)
+	// shorten replaces the input's memory and prompt after the shortening has ended or failed.
+	shorten(ctx context.Context, run *inputRun, result *generation.Result, err error) *failure
 }
 
-// shortening is a generation that comes before those of the candidates.
+// shortening is a generation before that of the candidates.
 type shortening struct {
-	generation Generation
-	prompt     *format.Prompt
-	size       int // of the candidates' prompt then, in the budget's unit
+	request generation.Request
+	prompt  *format.Prompt
+	size    int // of the candidates' prompt afterwards, in the budget's unit
 }
 
-// fullHistory leaves memories as they are.
+// fullHistory leaves memories unchanged.
 type fullHistory struct{}
 
-func (fullHistory) sequences(*job) int { return 0 }
-func (fullHistory) corrects() bool     { return true }
+func (fullHistory) completions(*plannedInput) int { return 0 }
+func (fullHistory) corrects() bool                { return true }
 
-func (fullHistory) look(context.Context, string, *task) (*shortening, *failure) { return nil, nil }
+func (fullHistory) shortening(context.Context, string, *inputRun) (*shortening, *failure) {
+	return nil, nil
+}
 
-func (fullHistory) shorten(context.Context, *task, Result, error) *failure { return nil }
+func (fullHistory) shorten(context.Context, *inputRun, *generation.Result, error) *failure {
+	return nil
+}
 
-// errNoCorrections: a memory that is edited would not repair a summary.
-var errNoCorrections = errors.New("the " + HistorySummarized + " agent takes no corrections, as coaching_resume of /v1/info says: leave extra_keys.coaching out, or start the server with --agent " + FullHistory)
+// errNoCorrections: an edit of the memory would not repair a summary.
+var errNoCorrections = errors.New("the " + HistorySummarized + " agent takes no corrections, see coaching_resume of /v1/info: leave extra_keys.coaching out, or use a server with the " + FullHistory + " agent")
 
-// fillKind sets the defaults of the kind of agent and checks what belongs to it.
+// fillKind sets the defaults of the kind of agent and validates its settings.
 func (c *Config) fillKind() error {
 	s := &c.Summary
 	switch c.Kind {
@@ -80,9 +83,6 @@ func (c *Config) fillKind() error {
 	bad := func(msg string, args ...any) { errs = append(errs, fmt.Errorf(msg, args...)) }
 	if s.Budget < 0 || s.MaxTokens < 0 || s.Keep < 0 {
 		bad("the summary's budget is %d, its tokens %d, the messages kept %d; none can be negative", s.Budget, s.MaxTokens, s.Keep)
-	}
-	if !s.Characters && s.Count == nil {
-		bad("a budget of tokens needs something that counts them")
 	}
 	if c.HistoryMaxMessages > 0 {
 		bad("history_max_messages hides messages that a summary would have to hold; leave it out with the %s agent", HistorySummarized)

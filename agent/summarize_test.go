@@ -15,28 +15,8 @@ import (
 	"agentd/agent"
 	"agentd/agent/format"
 	"agentd/protocol"
+	"agentd/scheduler/generation"
 )
-
-// words counts words for tokens, and remembers how long the prompts were.
-type words struct {
-	mu  sync.Mutex
-	err error // of the failing-th count, from 1
-	failing,
-	counted int
-}
-
-func (w *words) count(_ context.Context, prompt []format.Piece, _ int) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.counted++; w.counted == w.failing {
-		return 0, w.err
-	}
-	n := 0
-	for _, p := range prompt {
-		n += len(strings.Fields(p.Text))
-	}
-	return n, nil
-}
 
 // budget lets the prompts of these tests have 100 words more than one without a history
 // and tools, which has some 200.
@@ -50,8 +30,7 @@ func summarizing(t testing.TB, cfg agent.Config, w *words) *agent.Agent {
 	if w == nil {
 		w = new(words)
 	}
-	cfg.Summary.Count = w.count
-	return newAgent(t, cfg, nil)
+	return agentWith(t, cfg, nil, w)
 }
 
 // told is a memory of n words, a call and a key that is not the agent's.
@@ -70,18 +49,13 @@ type stages struct {
 	most  []int
 }
 
-func isSummary(g *agent.Generation) bool {
-	for _, p := range g.Prompt {
-		if strings.Contains(p.Text, "write a summary") {
-			return true
-		}
-	}
-	return false
+func isSummary(g *generation.Request) bool {
+	return strings.Contains(textOf(g.Prompt), "write a summary")
 }
 
-func (s *stages) AtMost(n int) { s.most = append(s.most, n) }
+func (s *stages) Keep(n int) { s.most = append(s.most, n) }
 
-func (s *stages) Generate(_ context.Context, gs []agent.Generation, done func(int, agent.Result, error)) {
+func (s *stages) GenerateAll(_ context.Context, gs []generation.Request, done func(int, *generation.Result, error)) {
 	kinds := map[bool]int{}
 	for i := range gs {
 		kinds[isSummary(&gs[i])]++
@@ -89,7 +63,7 @@ func (s *stages) Generate(_ context.Context, gs []agent.Generation, done func(in
 	s.mu.Lock()
 	s.calls = append(s.calls, fmt.Sprintf("%d summaries, %d decisions", kinds[true], kinds[false]))
 	s.mu.Unlock()
-	each(gs, func(g agent.Generation) (agent.Result, error) {
+	each(gs, func(g generation.Request) (*generation.Result, error) {
 		if isSummary(&g) {
 			return s.summary.generate(g)
 		}
@@ -169,7 +143,11 @@ func TestASummaryIsOneGenerationDecodedAsItsCandidates(t *testing.T) {
 	run(t, a, g, request(t, `{"num_outputs":3,"extra_keys":{"inference_mode":true},"memory":`+told(200)+`}`))
 	for i, greedy := range []bool{false, true} {
 		s, d := g.summary.asked[i], g.decision.asked[i]
-		if s.N != 1 || s.MaxTokens != 77 || s.Greedy != greedy || d.Greedy != greedy || s.Sampling != agent.DefaultSampling || s.Grammar == "" || s.Grammar == d.Grammar || !s.SuppressControl || len(s.Seeds) != 1 {
+		sampling := agent.DefaultSampling
+		if greedy {
+			sampling.Temperature = 0
+		}
+		if s.N != 1 || s.MaxTokens != 77 || s.Sampling != sampling || d.Sampling != sampling || s.Grammar == "" || s.Grammar == d.Grammar || !s.SuppressControl || len(s.Seeds) != 1 {
 			t.Errorf("asked for %+v", s)
 		}
 		for _, seed := range d.Seeds {
@@ -197,7 +175,7 @@ func TestRequestsAreSummarizedTogetherThenDecidedTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := plan.Candidates(); n != 4+1+2+1+1+1+1+1+1 {
+	if n := plan.Completions(); n != 4+1+2+1+1+1+1+1+1 {
 		t.Errorf("%d sequences are admitted", n)
 	}
 	g := newStages("S", "Done.")
@@ -216,19 +194,19 @@ func TestRequestsAreSummarizedTogetherThenDecidedTogether(t *testing.T) {
 // TestWhatCanGoWrongWithASummary is the table of failures: the input's memory comes
 // back as it was, and no candidate is generated in vain.
 func TestWhatCanGoWrongWithASummary(t *testing.T) {
-	few := func(finish string) func(*agent.Result) {
-		return func(r *agent.Result) { r.Completions[0].Finish, r.Completions[0].Stop = finish, "" }
+	few := func(finish generation.Finish) func(*generation.Result) {
+		return func(r *generation.Result) { r.Completions[0].Finish, r.Completions[0].Stop = finish, "" }
 	}
-	broken := func(err error, tokens int) func(*agent.Result) {
-		return func(r *agent.Result) {
-			r.Completions[0] = agent.Completion{Text: "So f", Tokens: tokens, Finish: "error", Err: err}
+	broken := func(err error, tokens int) func(*generation.Result) {
+		return func(r *generation.Result) {
+			r.Completions[0] = generation.Completion{Text: "So f", Tokens: make([]generation.Token, tokens), Finish: "error", Err: err}
 		}
 	}
 	rules := `{"memory_list":["` + strings.Repeat("rule ", 200) + `"],"history":[{"content":"a"}]}`
 	for _, test := range []struct {
 		name, memory string
 		summary      string
-		adjust       func(*agent.Result)
+		adjust       func(*generation.Result)
 		err          error
 		code         string
 		component    string
@@ -243,12 +221,12 @@ func TestWhatCanGoWrongWithASummary(t *testing.T) {
 		{"a blank one", told(200), " \n\u2003", nil, nil, "invalid_output", "summarizer", "blank", "step-0 summarizer", true},
 		{"a call in its place", told(200), moveTo("x", "a"), nil, nil, "invalid_output", "summarizer", "stray <tool_call>", "step-0 summarizer", true},
 		{"an object in its place", told(200), `{"say": "x", "action": {}}`, nil, nil, "invalid_output", "summarizer", "is JSON", "step-0 summarizer", true},
-		{"nothing within its tokens", told(200), "\n", few(agent.FinishLength), nil, "truncated", "summarizer", "--summary-max-tokens", "step-0 summarizer", true},
-		{"nothing but marks again and again", told(200), "\n\n\n\n", few(agent.FinishRepeat), nil, "truncated", "summarizer", "--repetition-stop off", "step-0 summarizer", true},
-		{"a history that does not fit the context", told(200), "", nil, &agent.ContextOverflowError{Prompt: 9, MaxNew: 8, Limit: 7}, "context_overflow", "summarizer", "the prompt has 9 tokens", "", true},
-		{"a model that fails", told(200), "", nil, &agent.ModelError{Err: errors.New("gone")}, "model_error", "summarizer", "gone", "", true},
-		{"a model that fails midway", told(200), "", broken(&agent.ModelError{Err: errors.New("gone")}, 3), nil, "model_error", "summarizer", "gone", "step-0 summarizer", true},
-		{"time that is up", told(200), "", broken(context.DeadlineExceeded, 0), nil, "timeout", "summarizer", "--request-timeout", "", true},
+		{"nothing within its tokens", told(200), "\n", few(generation.FinishLength), nil, "truncated", "summarizer", "summary_max_tokens", "step-0 summarizer", true},
+		{"nothing but marks again and again", told(200), "\n\n\n\n", few(generation.FinishRepeat), nil, "truncated", "summarizer", "repetition_stop off", "step-0 summarizer", true},
+		{"a history that does not fit the context", told(200), "", nil, &generation.OverflowError{Prompt: 9, MaxNew: 8, Limit: 7}, "context_overflow", "summarizer", "the prompt has 9 tokens", "", true},
+		{"a model that fails", told(200), "", nil, errors.New("gone"), "model_error", "summarizer", "gone", "", true},
+		{"a model that fails midway", told(200), "", broken(errors.New("gone"), 3), nil, "model_error", "summarizer", "gone", "step-0 summarizer", true},
+		{"time that is up", told(200), "", broken(context.DeadlineExceeded, 0), nil, "timeout", "summarizer", "request_timeout", "", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := newStages(test.summary, "Done.")
@@ -280,12 +258,12 @@ func TestWhatCanGoWrongWithASummary(t *testing.T) {
 func TestACandidateThatFailsBehindASummaryKeepsBothStepsAndItsMemory(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer string
-		adjust func(*agent.Result)
+		adjust func(*generation.Result)
 		steps  string
 	}{
 		"an answer that is no decision": {"<tool_call>", nil, "step-0 summarizer, step-1 commander"},
-		"nothing was said": {"", func(r *agent.Result) {
-			r.Completions[0] = agent.Completion{Err: &agent.ModelError{Err: errors.New("gone")}}
+		"nothing was said": {"", func(r *generation.Result) {
+			r.Completions[0] = generation.Completion{Err: errors.New("gone")}
 		}, "step-0 summarizer"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -303,14 +281,14 @@ func TestACandidateThatFailsBehindASummaryKeepsBothStepsAndItsMemory(t *testing.
 }
 
 func TestASummaryThatIsCutOffCounts(t *testing.T) {
-	for _, finish := range []string{agent.FinishLength, agent.FinishRepeat} {
+	for _, finish := range []generation.Finish{generation.FinishLength, generation.FinishRepeat} {
 		g := newStages("The cup is in the kit", "Done.")
-		g.summary.adjust = func(r *agent.Result) { r.Completions[0].Finish, r.Completions[0].Stop = finish, "" }
+		g.summary.adjust = func(r *generation.Result) { r.Completions[0].Finish, r.Completions[0].Stop = finish, "" }
 		out := run(t, summarizing(t, agent.Config{}, nil), g, request(t, `{"memory":`+told(200)+`}`))[0]
 		if out.Error != nil || !strings.Contains(string(out.Memory), `"summary":"The cup is in the kit"`) {
 			t.Errorf("%s: %+v, memory %s", finish, out.Error, out.Memory)
 		}
-		if !strings.Contains(string(out.InternalSteps[0]), `"finish_reason":"`+finish+`"`) {
+		if !strings.Contains(string(out.InternalSteps[0]), `"finish_reason":"`+string(finish)+`"`) {
 			t.Errorf("%s: step %s", finish, out.InternalSteps[0])
 		}
 	}
@@ -322,12 +300,12 @@ func TestTheRequestEndsWithItsSummaries(t *testing.T) {
 		words   *words
 		want    error
 	}{
-		"a generator that closes":      {summary: agent.ErrClosed, want: agent.ErrClosed},
+		"a generator that closes":      {summary: generation.ErrClosed, want: generation.ErrClosed},
 		"a caller that leaves":         {summary: context.Canceled, want: context.Canceled},
-		"a caller that left before":    {words: &words{err: context.Canceled, failing: 1}, want: context.Canceled},
-		"one that left between":        {words: &words{err: context.Canceled, failing: 2}, want: context.Canceled},
-		"a time that is up is no end":  {words: &words{err: context.DeadlineExceeded, failing: 2}},
-		"nor a prompt without a count": {words: &words{err: errors.New("no tokenizer"), failing: 1}},
+		"a caller that left before":    {words: &words{err: context.Canceled}, want: context.Canceled},
+		"one that left between":        {words: &words{err: context.Canceled, failOn: "happened before"}, want: context.Canceled},
+		"a time that is up is no end":  {words: &words{err: context.DeadlineExceeded, failOn: "happened before"}},
+		"nor a prompt without a count": {words: &words{err: errors.New("no tokenizer")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newStages("S", "Done.")
@@ -376,10 +354,7 @@ func TestAgentsGoOnWithEachOthersMemories(t *testing.T) {
 		if !strings.HasPrefix(memory, `{"x":1.0,"history":[`) || !strings.Contains(memory, `"\u0079":[]`) {
 			t.Errorf("turn %d: memory %s", turn, memory)
 		}
-		shown := ""
-		for _, p := range g.decision.asked[0].Prompt {
-			shown += p.Text
-		}
+		shown := textOf(g.decision.asked[0].Prompt)
 		if want := strings.Contains(memory, `"summary"`); strings.Contains(shown, "# Summary of what happened before") != want {
 			t.Errorf("turn %d: the prompt shows a summary: %v", turn, !want)
 		}
@@ -391,24 +366,22 @@ func TestAgentsGoOnWithEachOthersMemories(t *testing.T) {
 }
 
 func TestWhatTheSummarizedAgentRefuses(t *testing.T) {
-	count := new(words).count
 	for name, test := range map[string]struct {
 		cfg  agent.Config
 		want string
 	}{
 		"an unknown kind":             {agent.Config{Kind: "reactive"}, `agent is "reactive"; it must be full-history or history-summarized`},
 		"a budget of another agent":   {agent.Config{Summary: agent.Summary{Budget: 5}}, "a summary is for the history-summarized agent"},
-		"a negative budget":           {agent.Config{Kind: agent.HistorySummarized, Summary: agent.Summary{Budget: -1, Count: count}}, "none can be negative"},
-		"tokens that nobody counts":   {agent.Config{Kind: agent.HistorySummarized}, "needs something that counts them"},
-		"hidden messages":             {agent.Config{Kind: agent.HistorySummarized, Summary: agent.Summary{Count: count}, HistoryMaxMessages: 4}, "history_max_messages hides messages"},
-		"answers of a fixed length":   {agent.Config{Kind: agent.HistorySummarized, Summary: agent.Summary{Count: count}, IgnoreEnd: true}, "are no summaries"},
-		"a template without thinking": {agent.Config{Kind: agent.HistorySummarized, Architecture: "qwen2", EnableThinking: true, Summary: agent.Summary{Count: count}}, "no thinking"},
+		"a negative budget":           {agent.Config{Kind: agent.HistorySummarized, Summary: agent.Summary{Budget: -1}}, "none can be negative"},
+		"hidden messages":             {agent.Config{Kind: agent.HistorySummarized, HistoryMaxMessages: 4}, "history_max_messages hides messages"},
+		"answers of a fixed length":   {agent.Config{Kind: agent.HistorySummarized, IgnoreEnd: true}, "are no summaries"},
+		"a template without thinking": {agent.Config{Kind: agent.HistorySummarized, Prompt: format.Options{Architecture: "qwen2", EnableThinking: true}}, "no thinking"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if test.cfg.Architecture == "" {
-				test.cfg.Architecture = "qwen3"
+			if test.cfg.Prompt.Architecture == "" {
+				test.cfg.Prompt.Architecture = "qwen3"
 			}
-			if _, err := agent.New(test.cfg, &fakeKit{}); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := agent.New(test.cfg, &fakeKit{}, new(words)); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one with %q", err, test.want)
 			}
 		})

@@ -9,11 +9,10 @@ import (
 var (
 	// ErrUnknown means that the run has no session, or one that is closing.
 	ErrUnknown = errors.New("this run has no coaching session; configure one with PUT /v1/coaching/sessions/{run_id}")
-	// ErrConflict means that the run's session has another configuration, which
-	// cannot be changed.
+	// ErrConflict means that the run's session has another configuration. A session
+	// cannot be reconfigured.
 	ErrConflict = errors.New("this run has a coaching session with another configuration; close it with DELETE, then configure it anew")
-	// ErrClosing means that the run's session is just being closed. It is an
-	// ErrConflict.
+	// ErrClosing means that the run's session is closing. It is an ErrConflict.
 	ErrClosing error = closingError{}
 	// ErrShutdown means that the service was closed.
 	ErrShutdown = errors.New("the server is shutting down; coaching sessions are closed")
@@ -22,7 +21,7 @@ var (
 // closingError is the type of ErrClosing.
 type closingError struct{}
 
-// Error says when to try again.
+// Error tells when to try again.
 func (closingError) Error() string {
 	return "this run's coaching session is closing; configure it again once that is done"
 }
@@ -30,14 +29,13 @@ func (closingError) Error() string {
 // Is makes it a conflict.
 func (closingError) Is(target error) bool { return target == ErrConflict }
 
-// FullError means that a bound is reached and that the same call may succeed
-// later.
+// FullError means that a bound is reached. The same call may succeed later.
 type FullError struct {
-	What       string        // what is full, and the bound
-	RetryAfter time.Duration // when it is worth trying again
+	What       string        // what is full, with its bound
+	RetryAfter time.Duration // when to try again
 }
 
-// Error says what is full.
+// Error tells what is full.
 func (e *FullError) Error() string {
 	return fmt.Sprintf("%s; try again in %s", e.What, e.RetryAfter)
 }

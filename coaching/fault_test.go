@@ -152,9 +152,9 @@ func TestFaults(t *testing.T) {
 			configure(t, s, "faulty", llmConfig(b))
 			configure(t, s, "neighbour", llmConfig(openai("good", good.URL)))
 			answered := make(chan *protocol.SpecializedCoachingResponse, 1)
-			go func() { answered <- coach(t, s, request("faulty", "c")) }()
+			go func() { answered <- mustCoach(t, s, newRequest("faulty", "c")) }()
 			for range 5 {
-				if res := coach(t, s, request("neighbour", "n")); res.Status != protocol.CoachingCorrected {
+				if res := mustCoach(t, s, newRequest("neighbour", "n")); res.Status != protocol.CoachingCorrected {
 					t.Errorf("the neighbour's request is %s: %s", res.Status, res.Reason)
 				}
 			}
@@ -166,7 +166,7 @@ func TestFaults(t *testing.T) {
 			if f.status == protocol.CoachingCorrected && string(res.Proposals[0].ExtraKeys) != goodProposal {
 				t.Errorf("proposed %s, want %s", res.Proposals[0].ExtraKeys, goodProposal)
 			}
-			if err := res.Validate(request("faulty", "c")); err != nil {
+			if err := res.Validate(newRequest("faulty", "c")); err != nil {
 				t.Error(err)
 			}
 			if n := faulty.asked.Load(); f.asked >= 0 && n != f.asked {
@@ -193,7 +193,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestAnInvalidAnswerGoesBackAsOftenAsMaxRetrySays(t *testing.T) {
+func TestInvalidAnswerIsRetriedMaxRetryTimes(t *testing.T) {
 	for _, most := range []int64{0, 1, 5} {
 		t.Run(strconv.FormatInt(most, 10), func(t *testing.T) {
 			coachServer := newScript(t, says(invalidAnswer1))
@@ -201,7 +201,7 @@ func TestAnInvalidAnswerGoesBackAsOftenAsMaxRetrySays(t *testing.T) {
 			b.MaxRetry = most
 			s := newService(t, Options{})
 			configure(t, s, "r", llmConfig(b))
-			if res := coach(t, s, request("r", "c")); res.Status != protocol.CoachingAbandoned {
+			if res := mustCoach(t, s, newRequest("r", "c")); res.Status != protocol.CoachingAbandoned {
 				t.Errorf("%s %q", res.Status, res.Reason)
 			}
 			if n := coachServer.asked.Load(); n != most+1 {
@@ -211,7 +211,7 @@ func TestAnInvalidAnswerGoesBackAsOftenAsMaxRetrySays(t *testing.T) {
 	}
 }
 
-func TestFailuresAndInvalidAnswersShareTheTriesOfMaxRetry(t *testing.T) {
+func TestFailuresAndInvalidAnswersShareMaxRetry(t *testing.T) {
 	for most, want := range map[int64]string{0: "failed", 1: "cannot be used", 2: "then", 3: "cannot be used"} {
 		t.Run(strconv.FormatInt(most, 10), func(t *testing.T) {
 			coachServer := newScript(t, fails(500), says(invalidAnswer1), fails(500), says(invalidAnswer1), says(goodAnswer))
@@ -219,7 +219,7 @@ func TestFailuresAndInvalidAnswersShareTheTriesOfMaxRetry(t *testing.T) {
 			b.MaxRetry = most
 			s := newService(t, Options{})
 			configure(t, s, "r", llmConfig(b))
-			res := coach(t, s, request("r", "c"))
+			res := mustCoach(t, s, newRequest("r", "c"))
 			if res.Status == protocol.CoachingCorrected || most > 0 && !strings.Contains(res.Reason, want) {
 				t.Errorf("%s %q, want a reason with %q", res.Status, res.Reason, want)
 			}
@@ -230,7 +230,7 @@ func TestFailuresAndInvalidAnswersShareTheTriesOfMaxRetry(t *testing.T) {
 	}
 }
 
-func TestASecondCoachTakesOver(t *testing.T) {
+func TestSecondCoachTakesOver(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		first  http.HandlerFunc
@@ -248,7 +248,7 @@ func TestASecondCoachTakesOver(t *testing.T) {
 			first, second := newScript(t, c.first), newScript(t, c.second)
 			s := newService(t, Options{})
 			configure(t, s, "r", llmConfig(openai("first", first.URL), openai("second", second.URL)))
-			res := coach(t, s, request("r", "c"))
+			res := mustCoach(t, s, newRequest("r", "c"))
 			if res.Status != c.status || !strings.Contains(res.Reason, c.reason) {
 				t.Errorf("%s %q, want %s with %s", res.Status, res.Reason, c.status, c.reason)
 			}

@@ -10,7 +10,7 @@ func (s *Service) sweepLoop() {
 	}
 }
 
-// sweep closes the sessions that have been idle for too long, as DELETE does.
+// sweep closes idle sessions as DELETE does.
 func (s *Service) sweep() {
 	s.mu.Lock()
 	sessions := make([]*session, 0, len(s.sessions))
@@ -23,10 +23,10 @@ func (s *Service) sweep() {
 		if !ok || s.opts.Now().Sub(since) < s.opts.Idle {
 			continue
 		}
-		s.opts.Log.Info().Str("run_id", clip(sess.runID, maxLogID)).Dur("idle", s.opts.Idle).Msg("coaching session was idle")
+		s.opts.Log.Info().Str("run_id", clip(sess.runID, maxLogID)).Dur("idle", s.opts.Idle).Msg("closing idle coaching session")
 		err := s.closeSession(s.alive, sess.runID, sess.record.ID)
 		if err != nil && !errors.Is(err, ErrUnknown) && s.alive.Err() == nil {
-			s.opts.Log.Warn().Err(err).Str("run_id", clip(sess.runID, maxLogID)).Msg("idle coaching session not closed")
+			s.opts.Log.Warn().Err(err).Str("run_id", clip(sess.runID, maxLogID)).Msg("closing idle coaching session failed")
 		}
 	}
 }

@@ -38,9 +38,9 @@ func nothingLeft(t *testing.T) (check func()) {
 	}
 }
 
-// TestNothingIsLeftAfterDELETE looks at goroutines and descriptors while the
+// TestDeleteLeavesNothing looks at goroutines and descriptors while the
 // service and the server at the other end go on.
-func TestNothingIsLeftAfterDELETE(t *testing.T) {
+func TestDeleteLeavesNothing(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		use  func(t *testing.T, s *Service, plain, secure *httptest.Server)
@@ -52,7 +52,7 @@ func TestNothingIsLeftAfterDELETE(t *testing.T) {
 			configure(t, s, "r", llmConfig(openai("gpt", plain.URL)))
 			var all sync.WaitGroup
 			for i := range 20 {
-				all.Go(func() { coach(t, s, request("r", fmt.Sprint(i))) })
+				all.Go(func() { mustCoach(t, s, newRequest("r", fmt.Sprint(i))) })
 			}
 			all.Wait()
 			if before := descriptors(t); before == 0 {
@@ -61,14 +61,14 @@ func TestNothingIsLeftAfterDELETE(t *testing.T) {
 		}},
 		{"TLS, with its own goroutines", func(t *testing.T, s *Service, _, secure *httptest.Server) {
 			configure(t, s, "r", llmConfig(openai("gpt", secure.URL)))
-			coach(t, s, request("r", "c"))
+			mustCoach(t, s, newRequest("r", "c"))
 		}},
 		{"a caller who left", func(t *testing.T, s *Service, plain, _ *httptest.Server) {
 			configure(t, s, "r", llmConfig(openai("gpt", plain.URL+"/hang")))
 			ctx, leave := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() {
-				_, err := s.Coach(ctx, request("r", "c"))
+				_, err := s.Coach(ctx, newRequest("r", "c"))
 				done <- err
 			}()
 			waitFor(t, func() bool { return inWork(s) == 1 })
@@ -84,7 +84,7 @@ func TestNothingIsLeftAfterDELETE(t *testing.T) {
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
-					_, _ = s.Coach(ctx, request("r", fmt.Sprint(i)))
+					_, _ = s.Coach(ctx, newRequest("r", fmt.Sprint(i)))
 				}()
 				waitFor(t, func() bool { return inWork(s) == i+1 })
 				leave()
@@ -166,7 +166,7 @@ func TestSessionsSideBySide(t *testing.T) {
 			for j := range requests {
 				own.Go(func() {
 					id := fmt.Sprintf("request %d", j)
-					res, err := s.Coach(t.Context(), request(run, id))
+					res, err := s.Coach(t.Context(), newRequest(run, id))
 					if err != nil {
 						t.Error(err)
 						return

@@ -4,32 +4,30 @@ import "time"
 
 // Defaults of [Options].
 const (
-	// DefaultWorkers is how many requests of one session are in work at once: an
-	// orchestrator asks for a few.
+	// DefaultWorkers is how many requests of one session are in work at once.
 	DefaultWorkers = 4
-	// DefaultQueue is how many requests of one session wait for a slot: a run's
-	// parallel branches may all do.
+	// DefaultQueue is how many requests of one session wait for a slot. All parallel
+	// branches of a run may wait.
 	DefaultQueue = 64
-	// DefaultMaxSessions bounds the sessions, those that are closing included.
+	// DefaultMaxSessions bounds the sessions, closing ones included.
 	DefaultMaxSessions = 1024
-	// DefaultMaxSteps bounds the steps of a trajectory, far above those of real
-	// tasks.
+	// DefaultMaxSteps bounds the steps of a trajectory. Real tasks have far fewer.
 	DefaultMaxSteps = 2000
 )
 
-// DefaultMaxBytes bounds what the requests of all sessions that are in work or
-// waiting hold together; memory has about twice that. A session has its share of
-// it, so that one cannot keep out all others.
+// DefaultMaxBytes bounds the bytes of all requests in work or waiting, in all sessions.
+// They take about twice as much memory. Each session has a share, so that one cannot
+// block all others.
 const (
 	DefaultMaxBytes = 1 << 30
 	sessionShare    = 4 // a quarter
 )
 
 const (
-	// maxReachCalls bounds the test calls that one configuration makes at once.
+	// maxReachCalls bounds the concurrent test calls of one configuration.
 	maxReachCalls = 8
-	// maxReachTime bounds one of them where its backend may take longer: a model
-	// may have to be loaded first, and MAGMA's clients wait 6 minutes for an answer.
+	// maxReachTime bounds one test call. A model may have to load first, and MAGMA's
+	// clients wait 6 minutes for an answer.
 	maxReachTime = 5 * time.Minute
 )
 
@@ -38,42 +36,47 @@ const (
 	minRetryAfter = time.Second
 	maxRetryAfter = time.Minute
 
-	// durationSmoothing is the weight of the latest request in the average time
-	// that a session's requests take.
+	// durationSmoothing is the weight of the latest request in the average time in
+	// work.
 	durationSmoothing = 0.2
 
-	// withdrawTimeout bounds the request that withdraws a task from a person:
-	// the session is closing, and an endpoint that hangs must not hold it.
+	// withdrawTimeout bounds the request that withdraws a task from a person. An
+	// endpoint that hangs must not hold up a closing session.
 	withdrawTimeout = 5 * time.Second
 
-	// maxUndelivered bounds the answers of people that a session keeps for
-	// callers whose connection broke before they got them.
+	// probeInterval and probeTimeout are how often, and for how long, an unreachable
+	// human endpoint is looked for.
+	probeInterval = 10 * time.Second
+	probeTimeout  = 5 * time.Second
+
+	// maxUndelivered bounds the answers of people that a session keeps for callers
+	// whose connection broke.
 	maxUndelivered = 64
 
 	// maxAnswers and maxAnswerBytes bound the responses that a session keeps for
-	// requests that are posted again, and allAnswerBytes those of all sessions.
+	// repeated requests, and allAnswerBytes those of all sessions.
 	maxAnswers     = 256
 	maxAnswerBytes = 16 << 20
 	allAnswerBytes = 256 << 20
 
-	// minSweep and maxSweep bound the time between two looks for idle sessions.
+	// minSweep and maxSweep bound the interval of the search for idle sessions.
 	minSweep = time.Second
 	maxSweep = time.Minute
 
-	// maxLogBlock and maxLog bound, in bytes, one quoted text in a log and the
-	// log; prompts may hold a whole trajectory.
+	// maxLogBlock bounds the bytes of one quoted text in a log, and maxLog the log.
+	// Prompts may hold a whole trajectory.
 	maxLogBlock = 64 << 10
 	maxLog      = 512 << 10
 
-	// maxLogSpan bounds, in bytes, a text quoted within a line of a log, and
-	// maxLogPoints the reinjection points that it names.
+	// maxLogSpan bounds the bytes of a text quoted within a line of a log, and
+	// maxLogPoints the reinjection points that the log names.
 	maxLogSpan   = 2000
 	maxLogPoints = 20
 
-	// maxLogID bounds, in bytes, the clients' ids in the server's own log.
+	// maxLogID bounds the bytes of clients' ids in the server's own log.
 	maxLogID = 200
 
-	// maxReason bounds a reason, in bytes, and maxClipped what clip says of the rest.
+	// maxReason bounds the bytes of a reason, and maxClipped the note that clip adds.
 	maxReason  = 2000
 	maxClipped = 50
 )

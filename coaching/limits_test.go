@@ -14,7 +14,7 @@ import (
 )
 
 // busyModel is a local model that says when it is asked and answers when it may.
-func busyModel() (m model, asked chan struct{}, answer chan struct{}) {
+func busyModel() (m modelFunc, asked chan struct{}, answer chan struct{}) {
 	asked, answer = make(chan struct{}), make(chan struct{})
 	return func(ctx context.Context, q backend.Question) (backend.Answer, error) {
 		select {
@@ -31,7 +31,7 @@ func busyModel() (m model, asked chan struct{}, answer chan struct{}) {
 	}, asked, answer
 }
 
-func TestASessionTakesAsManyRequestsAsItHasSlotsAndPlacesInTheQueue(t *testing.T) {
+func TestSessionTakesSlotsPlusQueueRequests(t *testing.T) {
 	for _, c := range []struct{ workers, queue, takes int }{{1, -1, 1}, {2, 3, 5}, {0, 0, DefaultWorkers + DefaultQueue}} {
 		t.Run(fmt.Sprint(c.takes), func(t *testing.T) {
 			m, asked, answer := busyModel()
@@ -40,17 +40,17 @@ func TestASessionTakesAsManyRequestsAsItHasSlotsAndPlacesInTheQueue(t *testing.T
 			configure(t, s, "free", llmConfig(local()))
 			var waiting []<-chan answered
 			for i := range c.takes {
-				waiting = append(waiting, ask(t.Context(), s, request("full", fmt.Sprint(i))))
+				waiting = append(waiting, ask(t.Context(), s, newRequest("full", fmt.Sprint(i))))
 			}
 			waitFor(t, func() bool { return callers(s) == c.takes })
 			var full *FullError
-			if _, err := s.Coach(t.Context(), request("full", "more")); !errors.As(err, &full) {
+			if _, err := s.Coach(t.Context(), newRequest("full", "more")); !errors.As(err, &full) {
 				t.Fatalf("one more gives %v, want a *FullError", err)
 			}
 			if full.RetryAfter < minRetryAfter || full.RetryAfter > maxRetryAfter || !strings.Contains(full.Error(), fmt.Sprint(c.takes)) {
 				t.Errorf("%v", full)
 			}
-			free := ask(t.Context(), s, request("free", "c")) // has slots of its own
+			free := ask(t.Context(), s, newRequest("free", "c")) // has slots of its own
 			for range c.takes + 1 {
 				receive(t, asked, "a question")
 				answer <- struct{}{}
@@ -60,7 +60,7 @@ func TestASessionTakesAsManyRequestsAsItHasSlotsAndPlacesInTheQueue(t *testing.T
 					t.Errorf("%v, %v", got.res, got.err)
 				}
 			}
-			again := ask(t.Context(), s, request("full", "again"))
+			again := ask(t.Context(), s, newRequest("full", "again"))
 			receive(t, asked, "a question")
 			answer <- struct{}{}
 			if got := receive(t, again, "an answer"); got.err != nil {
@@ -70,13 +70,13 @@ func TestASessionTakesAsManyRequestsAsItHasSlotsAndPlacesInTheQueue(t *testing.T
 	}
 }
 
-// TestNoMoreRequestsAreInWorkThanThereAreSlots looks at how many requests are
+// TestRequestsInWorkNeverExceedSlots looks at how many requests are
 // with the model at once.
-func TestNoMoreRequestsAreInWorkThanThereAreSlots(t *testing.T) {
+func TestRequestsInWorkNeverExceedSlots(t *testing.T) {
 	const workers, requests = 3, 40
 	var mu sync.Mutex
 	now, most := 0, 0
-	s := newService(t, Options{Workers: workers, Local: model(func(ctx context.Context, q backend.Question) (backend.Answer, error) {
+	s := newService(t, Options{Workers: workers, Local: modelFunc(func(ctx context.Context, q backend.Question) (backend.Answer, error) {
 		mu.Lock()
 		now++
 		most = max(most, now)
@@ -90,7 +90,7 @@ func TestNoMoreRequestsAreInWorkThanThereAreSlots(t *testing.T) {
 	configure(t, s, "r", llmConfig(local()))
 	var all sync.WaitGroup
 	for i := range requests {
-		all.Go(func() { coach(t, s, request("r", fmt.Sprint(i))) })
+		all.Go(func() { mustCoach(t, s, newRequest("r", fmt.Sprint(i))) })
 	}
 	all.Wait()
 	if most > workers {
@@ -98,25 +98,25 @@ func TestNoMoreRequestsAreInWorkThanThereAreSlots(t *testing.T) {
 	}
 }
 
-func TestACallerThatLeavesGivesItsPlaceFree(t *testing.T) {
+func TestCancelledCallerFreesItsPlace(t *testing.T) {
 	m, asked, answer := busyModel()
 	s := newService(t, Options{Workers: 1, Queue: 1, Local: m})
 	configure(t, s, "r", llmConfig(local()))
 	for _, where := range []string{"in work", "in the queue"} {
 		ctx, leave := context.WithCancel(t.Context())
-		worked := ask(t.Context(), s, request("r", "stays, the other "+where))
+		worked := ask(t.Context(), s, newRequest("r", "stays, the other "+where))
 		receive(t, asked, "the question")
 		if where == "in work" {
 			answer <- struct{}{}
 			receive(t, worked, "the answer")
-			worked = ask(ctx, s, request("r", "leaves"))
+			worked = ask(ctx, s, newRequest("r", "leaves"))
 			receive(t, asked, "the question")
 			leave()
 			if got := receive(t, worked, "the end"); !errors.Is(got.err, context.Canceled) {
 				t.Errorf("%s: %v, want the context's error", where, got.err)
 			}
 		} else {
-			queued := ask(ctx, s, request("r", "leaves"))
+			queued := ask(ctx, s, newRequest("r", "leaves"))
 			waitFor(t, func() bool { return callers(s) == 2 })
 			leave()
 			if got := receive(t, queued, "the end"); !errors.Is(got.err, context.Canceled) {
@@ -131,26 +131,26 @@ func TestACallerThatLeavesGivesItsPlaceFree(t *testing.T) {
 	}
 }
 
-func TestPeopleAreAskedAtOnceButBounded(t *testing.T) {
+func TestHumanTasksSkipTheQueueButAreBounded(t *testing.T) {
 	p, s := newPeople(t), newService(t, Options{Workers: 1, Queue: 2})
 	configure(t, s, "r", humanConfig(p.URL))
 	ctx, leave := context.WithCancel(t.Context())
 	for i := range 3 {
-		ask(ctx, s, request("r", fmt.Sprint(i)))
+		ask(ctx, s, newRequest("r", fmt.Sprint(i)))
 	}
 	p.wait(t, func() bool { return p.connections() == 3 })
 	var full *FullError
-	if _, err := s.Coach(t.Context(), request("r", "more")); !errors.As(err, &full) {
+	if _, err := s.Coach(t.Context(), newRequest("r", "more")); !errors.As(err, &full) {
 		t.Errorf("a task too many gives %v, want a *FullError", err)
 	}
 	leave()
 	waitFor(t, func() bool { return callers(s) == 0 })
 	// The tasks are still with the people, so there is no room for another one,
 	// but there is for who joins one of them.
-	if _, err := s.Coach(t.Context(), request("r", "more")); !errors.As(err, &full) {
+	if _, err := s.Coach(t.Context(), newRequest("r", "more")); !errors.As(err, &full) {
 		t.Errorf("a task too many gives %v, want a *FullError", err)
 	}
-	joined := ask(t.Context(), s, request("r", "1"))
+	joined := ask(t.Context(), s, newRequest("r", "1"))
 	waitFor(t, func() bool { return callers(s) == 1 })
 	p.answerAll(personSays)
 	if got := receive(t, joined, "the answer"); got.err != nil {
@@ -176,7 +176,7 @@ func TestSessionsAreBounded(t *testing.T) {
 func TestTrajectoriesAreBounded(t *testing.T) {
 	s := newService(t, Options{MaxSteps: 2, Local: answers(goodAnswer)})
 	configure(t, s, "r", llmConfig(local()))
-	req := request("r", "c")
+	req := newRequest("r", "c")
 	for i := range int64(2) {
 		step := req.Trajectory[0]
 		step.ID = i
@@ -188,7 +188,7 @@ func TestTrajectoriesAreBounded(t *testing.T) {
 		t.Errorf("a trajectory that is too long gives %v, want a problem at it", err)
 	}
 	req.Trajectory = req.Trajectory[:2]
-	coach(t, s, req)
+	mustCoach(t, s, req)
 	req.RunID = "unknown"
 	req.Trajectory = append(req.Trajectory, req.Trajectory[0])
 	if _, err := s.Coach(t.Context(), req); !errors.As(err, &problems) {
@@ -250,7 +250,7 @@ func TestIdleSessionsAreClosed(t *testing.T) {
 	for _, run := range []string{"idle", "used", "busy"} {
 		configure(t, s, run, llmConfig(local()))
 	}
-	busy := ask(t.Context(), s, request("busy", "c"))
+	busy := ask(t.Context(), s, newRequest("busy", "c"))
 	receive(t, asked, "the question")
 	later(40 * time.Minute)
 	sweep()
@@ -270,7 +270,7 @@ func TestIdleSessionsAreClosed(t *testing.T) {
 	later(time.Minute)
 	sweep()
 	open("")
-	if _, err := s.Coach(t.Context(), request("idle", "c")); !errors.Is(err, ErrUnknown) {
+	if _, err := s.Coach(t.Context(), newRequest("idle", "c")); !errors.Is(err, ErrUnknown) {
 		t.Errorf("a request in a session that was idle gives %v, want ErrUnknown", err)
 	}
 }

@@ -8,16 +8,15 @@ import (
 
 	"agentd/coaching/backend"
 	"agentd/coaching/egress"
-	"agentd/coaching/internal/backtick"
+	"agentd/coaching/internal/quote"
 	"agentd/protocol"
 )
 
-// logbook writes the Markdown log of one request, for people: what was asked,
-// what came back, how long it took and what came of it. Header values are taken
-// out of everything. A nil logbook writes nothing.
+// logbook writes the Markdown log of one request, for people: questions, answers, times
+// and the result. Keys are redacted everywhere. A nil logbook writes nothing.
 //
-// Texts of others stand in code spans and fences only, so that they can neither
-// pass for a part of the log nor make a viewer load something.
+// Texts of others stand in code spans and fences only. They can neither pass for a part
+// of the log nor make a viewer load something.
 type logbook struct {
 	redactor *egress.Redactor
 	b        strings.Builder
@@ -39,7 +38,7 @@ func newLogbook(redactor *egress.Redactor, now time.Time, req *protocol.Speciali
 	return l
 }
 
-// withoutModel tells how the repair without a model ended.
+// withoutModel writes how the repair without a model ended.
 func (l *logbook) withoutModel(err error) {
 	if l == nil {
 		return
@@ -52,7 +51,7 @@ func (l *logbook) withoutModel(err error) {
 	l.line("Not possible: %s\n", l.code(err.Error()))
 }
 
-// question begins the part of a model.
+// question begins the section of a model.
 func (l *logbook) question(coach string, q backend.Question) {
 	if l == nil {
 		return
@@ -67,7 +66,7 @@ func (l *logbook) question(coach string, q backend.Question) {
 	l.line("### Tries\n")
 }
 
-// attempt tells of one try.
+// attempt writes one try.
 func (l *logbook) attempt(a backend.Attempt) {
 	if l == nil {
 		return
@@ -84,7 +83,7 @@ func (l *logbook) attempt(a backend.Attempt) {
 		a.Try, waited, round(a.Took), l.code(a.Answer.Model), a.Answer.Mode, a.Answer.PromptTokens, a.Answer.CompletionTokens)
 }
 
-// answer shows an answer; err is what is wrong with it.
+// answer writes an answer and what is wrong with it.
 func (l *logbook) answer(a backend.Answer, err error) {
 	if l == nil {
 		return
@@ -92,12 +91,12 @@ func (l *logbook) answer(a backend.Answer, err error) {
 	l.line("\nThe answer:\n")
 	l.block("json", a.Text)
 	if err != nil {
-		l.line("It cannot be used, which the coach is told while it may be asked again:\n")
+		l.line("It cannot be used. The coach is told why if it is asked again:\n")
 		l.block("text", err.Error())
 	}
 }
 
-// task begins the part of a person.
+// task begins the section of people.
 func (l *logbook) task(endpoint string, ask *protocol.HumanCoachingRequest, posted time.Time, joined bool) {
 	if l == nil {
 		return
@@ -111,7 +110,16 @@ func (l *logbook) task(endpoint string, ask *protocol.HumanCoachingRequest, post
 	l.block("markdown", ask.RenderedPrompt)
 }
 
-// taskFailed tells why there is no answer of a person.
+// peopleSkipped tells why the people at an endpoint were not asked.
+func (l *logbook) peopleSkipped(endpoint string, err error) {
+	if l == nil {
+		return
+	}
+	l.line("## People at %s\n", l.code(egress.SafeURL(endpoint)))
+	l.line("Not asked: %s\n", l.code(err.Error()))
+}
+
+// taskFailed writes why no person answered.
 func (l *logbook) taskFailed(err error) {
 	if l == nil {
 		return
@@ -119,7 +127,7 @@ func (l *logbook) taskFailed(err error) {
 	l.line("No answer: %s\n", l.code(err.Error()))
 }
 
-// person shows a person's answer.
+// person writes a person's answer.
 func (l *logbook) person(a *protocol.HumanCoachingResponse) {
 	if l == nil {
 		return
@@ -135,7 +143,7 @@ func (l *logbook) person(a *protocol.HumanCoachingResponse) {
 
 // verdict ends the log and returns it.
 func (l *logbook) verdict(res *protocol.SpecializedCoachingResponse, why string, took time.Duration) string {
-	var end logbook // not subject to the bound: a log without its end is of little use
+	var end logbook // not bounded, since a log without its result is useless
 	end.redactor = l.redactor
 	end.line("\n## Result: %s\n", res.Status)
 	if why != "" {
@@ -149,16 +157,15 @@ func (l *logbook) verdict(res *protocol.SpecializedCoachingResponse, why string,
 	return l.b.String() + end.b.String()
 }
 
-// line writes one line. Texts of others must be arguments that went through
-// code.
+// line writes one line. Texts of others must be arguments, quoted by code.
 func (l *logbook) line(format string, args ...any) {
 	l.write(fmt.Sprintf(format, args...) + "\n")
 }
 
-// block writes a text between fences that are longer than any in it.
+// block writes a text between fences that it does not contain.
 func (l *logbook) block(language, text string) {
 	text = l.head(text, maxLogBlock)
-	fence := backtick.Fence(text)
+	fence := quote.Fence(text)
 	l.write(fence + language + "\n" + strings.TrimRight(text, "\n") + "\n" + fence + "\n\n")
 }
 
@@ -173,13 +180,12 @@ func (l *logbook) write(s string) {
 	l.b.WriteString(s)
 }
 
-// code is a text of others within a line: a code span whose delimiters are
-// longer than any in it.
+// code is a text of others as a code span within a line.
 func (l *logbook) code(text string) string {
-	return backtick.Span(strings.Join(strings.Fields(l.head(text, maxLogSpan)), " "))
+	return quote.Span(strings.Join(strings.Fields(l.head(text, maxLogSpan)), " "))
 }
 
-// head is the beginning of a text without keys, and by how much it was shortened.
+// head is the beginning of a text without keys, with a note about the rest.
 func (l *logbook) head(text string, limit int) string {
 	head, whole := l.redactor.Head(text, limit)
 	if whole {
@@ -188,7 +194,7 @@ func (l *logbook) head(text string, limit int) string {
 	return fmt.Sprintf("%s… (%d more bytes)", head, len(text)-len(head))
 }
 
-// clip shortens a text, never within a character, and says by how much.
+// clip shortens a text at a character and notes by how much.
 func clip(text string, limit int) string {
 	if len(text) <= limit {
 		return text

@@ -15,11 +15,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestTheLogTellsAPersonWhatHappened(t *testing.T) {
+func TestLogShowsQuestionTriesAndResult(t *testing.T) {
 	script := newScript(t, fails(500), says(invalidAnswer1), says(goodAnswer))
 	s := newService(t, Options{Now: func() time.Time { return time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC) }})
 	configure(t, s, "r", llmConfig(openai("gpt", script.URL)))
-	res := coach(t, s, request("r", "c"))
+	res := mustCoach(t, s, newRequest("r", "c"))
 	if len(res.Logs) != 1 || res.Logs[0].CoachingType != protocol.CoachingFailure {
 		t.Fatalf("logs are %v", res.Logs)
 	}
@@ -39,7 +39,7 @@ func TestTheLogTellsAPersonWhatHappened(t *testing.T) {
 	}
 }
 
-func TestNoLogsWhenTheSessionWantsNone(t *testing.T) {
+func TestSessionWithoutCaptureLogsHasNone(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		handler http.HandlerFunc
@@ -54,16 +54,16 @@ func TestNoLogsWhenTheSessionWantsNone(t *testing.T) {
 			cfg := llmConfig(openai("gpt", script.URL))
 			cfg.CaptureLogs = false
 			configure(t, s, "r", cfg)
-			if res := coach(t, s, request("r", "c")); res.Status != c.status || len(res.Logs) != 0 {
+			if res := mustCoach(t, s, newRequest("r", "c")); res.Status != c.status || len(res.Logs) != 0 {
 				t.Errorf("%s with logs %v, want %s without", res.Status, res.Logs, c.status)
 			}
 		})
 	}
 }
 
-// TestTextsStayInTheirPlace quotes any text, and looks whether Markdown would
+// TestForeignTextStaysInsideItsFence quotes any text, and looks whether Markdown would
 // end the quotation where it does.
-func TestTextsStayInTheirPlace(t *testing.T) {
+func TestForeignTextStaysInsideItsFence(t *testing.T) {
 	text := rapid.StringOfN(rapid.SampledFrom([]rune("`~a# \n")), 0, 40, -1)
 	rapid.Check(t, func(t *rapid.T) {
 		s := text.Draw(t, "text")
@@ -90,7 +90,7 @@ func TestTextsStayInTheirPlace(t *testing.T) {
 }
 
 func TestLogsAreBoundedAndEndWithTheResult(t *testing.T) {
-	req := request("r", "c")
+	req := newRequest("r", "c")
 	req.RequestID = strings.Repeat("é", maxLogSpan) // longer than a decoder takes, as names in a trajectory may be
 	l := newLogbook(nil, time.Time{}, req, protocol.ProviderLLM)
 	for range 100 {
@@ -112,8 +112,8 @@ func TestLogsAreBoundedAndEndWithTheResult(t *testing.T) {
 	}
 }
 
-// TestHalfAKeyIsNowhere lets coaches repeat a key where what they wrote is cut.
-func TestHalfAKeyIsNowhere(t *testing.T) {
+// TestHalfKeyIsNowhere lets coaches repeat a key where what they wrote is cut.
+func TestHalfKeyIsNowhere(t *testing.T) {
 	behind := strings.Repeat("x", 110) // of the 120 bytes that are quoted
 	for name, answer := range map[string]string{
 		"a tool":   strings.Replace(goodAnswer, `"say":"I look in the kitchen.","tool_calls":[]`, `"tool_calls":[{"name":"`+behind+secret+`","arguments":{},"target_robot_name":"robot"}]`, 1),
@@ -128,19 +128,19 @@ func TestHalfAKeyIsNowhere(t *testing.T) {
 			b.Headers = protocol.Headers{"Authorization": "Bearer " + secret}
 			configure(t, s, "r", llmConfig(b))
 			configure(t, s, "people", humanConfig(p.URL+"?key="+secret))
-			done := ask(t.Context(), s, request("people", "c"))
+			done := ask(t.Context(), s, newRequest("people", "c"))
 			p.wait(t, func() bool { return p.connections() == 1 })
 			p.answerAll(protocol.HumanCoachingResponse{Status: protocol.HumanCompleted, Output: &answer})
 			got := receive(t, done, "the answer")
 			if got.err != nil {
 				t.Fatal(got.err)
 			}
-			out.mustNotHold(t, secret[:8], got.res, coach(t, s, request("r", "c")))
+			out.mustNotHold(t, secret[:8], got.res, mustCoach(t, s, newRequest("r", "c")))
 		})
 	}
 }
 
-func TestKeysAreTakenOutBeforeTextsAreCut(t *testing.T) {
+func TestKeysAreRedactedBeforeClipping(t *testing.T) {
 	l := logbook{redactor: egress.NewRedactor(protocol.Headers{"X-Key": secret})}
 	for at := maxLogSpan - len(secret); at <= maxLogSpan; at++ {
 		if span := l.code(strings.Repeat("x", at) + secret); strings.Contains(span, secret[:4]) {

@@ -28,12 +28,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // that fails waits so long.
 const soon = time.Minute
 
-// newService is a service that is closed at the end of the test. It does not
-// sleep.
+// newService is a service that is closed at the end of the test. It does not sleep, but
+// it does not look for people who are away either.
 func newService(t *testing.T, o Options) *Service {
 	t.Helper()
 	if o.Sleep == nil {
-		o.Sleep = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+		o.Sleep = func(ctx context.Context, d time.Duration) error {
+			if d == probeInterval {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}
 	}
 	if o.Rand == nil {
 		o.Rand = func() float64 { return 0 }
@@ -86,8 +91,8 @@ func configure(t *testing.T, s *Service, runID string, cfg *protocol.CoachingSes
 	}
 }
 
-// coach asks and fails the test on an error.
-func coach(t *testing.T, s *Service, req *protocol.SpecializedCoachingRequest) *protocol.SpecializedCoachingResponse {
+// mustCoach asks and fails the test on an error.
+func mustCoach(t *testing.T, s *Service, req *protocol.SpecializedCoachingRequest) *protocol.SpecializedCoachingResponse {
 	t.Helper()
 	res, err := s.Coach(t.Context(), req)
 	if err != nil {
@@ -96,8 +101,8 @@ func coach(t *testing.T, s *Service, req *protocol.SpecializedCoachingRequest) *
 	return res
 }
 
-// request is a request to repair a call that went to the wrong place.
-func request(runID, requestID string) *protocol.SpecializedCoachingRequest {
+// newRequest is a request to repair a call that went to the wrong place.
+func newRequest(runID, requestID string) *protocol.SpecializedCoachingRequest {
 	return requestOf(runID, requestID, protocol.CoachingFailure, `{"id":"p","input_step_id":7}`)
 }
 
@@ -190,14 +195,16 @@ func receive[T any](t *testing.T, from <-chan T, what string) (v T) {
 	return v
 }
 
-// model is a local model that answers with a function.
-type model func(ctx context.Context, q backend.Question) (backend.Answer, error)
+// modelFunc is a local model that answers with a function.
+type modelFunc func(ctx context.Context, q backend.Question) (backend.Answer, error)
 
-func (m model) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) { return m(ctx, q) }
-func (model) Window() int                                                           { return 32768 }
+func (m modelFunc) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) {
+	return m(ctx, q)
+}
+func (modelFunc) Window() int { return 32768 }
 
 // answers is a local model with one answer.
-func answers(text string) model {
+func answers(text string) modelFunc {
 	return func(context.Context, backend.Question) (backend.Answer, error) {
 		return backend.Answer{Text: text, PromptTokens: 3, CompletionTokens: 2}, nil
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics count what coaches do. Labels are the fixed words of this package and
-// of protocol; names, models and URLs are the clients'.
+// metrics count what coaches do. Labels are fixed words of this package and of protocol,
+// never names, models or URLs of clients.
 type metrics struct {
 	requests *prometheus.CounterVec
 	latency  *prometheus.HistogramVec
@@ -21,12 +21,11 @@ type metrics struct {
 	refused  *prometheus.CounterVec
 }
 
-// secondsBuckets reach from an answer without a model to a person who came back
-// the next day.
+// secondsBuckets reach from a repair without a model to a person who answers the next
+// day.
 var secondsBuckets = []float64{.01, .1, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 6 * 3600, 24 * 3600}
 
-// statusLeft is the status, in metrics and logs, of a request whose caller did
-// not wait for the answer.
+// statusLeft is the status, in metrics and logs, of a request whose caller left.
 const statusLeft = "left"
 
 // newMetrics registers the metrics; a nil registerer is fine.
@@ -34,33 +33,33 @@ func newMetrics(to prometheus.Registerer, sessions func() float64) (*metrics, er
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "agentd_coaching_requests_total",
-			Help: "Coaching requests that entered a session, by kind, provider and status (left: the caller did not wait).",
+			Help: "Coaching requests that entered a session, by kind, provider and status (left: the caller disconnected).",
 		}, []string{"kind", "provider", "status"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "agentd_coaching_request_seconds",
-			Help:    "Time from a coaching request's entry into its session to the end of its answer.",
+			Help:    "Duration of a coaching request, from entry into its session to its answer.",
 			Buckets: secondsBuckets,
 		}, []string{"provider"}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "agentd_coaching_attempts_total",
-			Help: "Tries at models that coach, by type of backend and outcome (answered, or the kind of failure).",
+			Help: "Calls to coaching models, by backend type and outcome (answered, or the kind of failure).",
 		}, []string{"type", "outcome"}),
 		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "agentd_coaching_attempt_seconds",
-			Help:    "Time of one try at a model that coaches.",
+			Help:    "Duration of one call to a coaching model, by backend type.",
 			Buckets: secondsBuckets,
 		}, []string{"type"}),
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "agentd_coaching_tokens_total",
-			Help: "Tokens that models which coach reported, by type of backend and direction (prompt, completion).",
+			Help: "Tokens that coaching models reported, by backend type and direction (prompt, completion).",
 		}, []string{"type", "direction"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "agentd_coaching_requests_in_flight",
-			Help: "Coaching requests in sessions, waiting ones included.",
+			Help: "Coaching requests in sessions, including those that wait.",
 		}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "agentd_coaching_refused_total",
-			Help: "What was refused because a bound was reached (sessions, requests).",
+			Help: "Sessions and requests rejected because a bound was reached, by bound (sessions, requests).",
 		}, []string{"bound"}),
 	}
 	if to == nil {
@@ -68,7 +67,7 @@ func newMetrics(to prometheus.Registerer, sessions func() float64) (*metrics, er
 	}
 	active := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "agentd_coaching_sessions",
-		Help: "Coaching sessions, those that are closing included.",
+		Help: "Coaching sessions, including those that are closing.",
 	}, sessions)
 	for _, c := range []prometheus.Collector{m.requests, m.latency, m.attempts, m.waits, m.tokens, m.inFlight, m.refused, active} {
 		if err := to.Register(c); err != nil {
@@ -90,7 +89,7 @@ func (m *metrics) attempt(typ string, a backend.Attempt) {
 	m.tokens.WithLabelValues(typ, "completion").Add(float64(max(a.Answer.CompletionTokens, 0)))
 }
 
-// full counts what a bound refused, and returns err.
+// full counts a rejection if err is one, and returns err.
 func (m *metrics) full(bound string, err error) error {
 	if full := (*FullError)(nil); errors.As(err, &full) {
 		m.refused.WithLabelValues(bound).Inc()
@@ -98,7 +97,7 @@ func (m *metrics) full(bound string, err error) error {
 	return err
 }
 
-// outcome is how a try ended, in one word.
+// outcome is how a call ended, in one word.
 func outcome(err error) string {
 	var failure *backend.Error
 	switch {

@@ -11,96 +11,113 @@ import (
 	"agentd/protocol"
 )
 
-// askModels asks the session's models in their order, in a slot of the session.
-func (j *job) askModels(ctx context.Context) (result, error) {
-	ctx, cancel := j.session.within(ctx)
+// panel is the coach of a session's models. It asks them in their order, in one slot of
+// the session, until one corrects or declines.
+type panel []*model
+
+// model is the coach behind one backend.
+type model struct {
+	backend.Backend
+	def protocol.CoachingBackend
+}
+
+func (p panel) ask(ctx context.Context, r *request) (reply, error) {
+	ctx, cancel := r.session.within(ctx)
 	defer cancel()
-	if err := j.session.slots.Acquire(ctx, 1); err != nil {
+	if err := r.session.slots.Acquire(ctx, 1); err != nil {
 		return interrupted(ctx)
 	}
-	defer j.session.slots.Release(1)
-	started := j.service.opts.Now()
-	defer func() { j.worked = j.service.opts.Now().Sub(started) }()
+	defer r.session.slots.Release(1)
+	started := r.service.opts.Now()
+	defer func() { r.worked = r.service.opts.Now().Sub(started) }()
 
-	if j.task == nil {
-		j.task = repair.NewTask(j.req)
-	}
-	if j.req.Kind == protocol.CoachingFormat {
-		v, err := j.told().WithoutModel()
-		j.log.withoutModel(err)
+	if r.req.Kind == protocol.CoachingFormat {
+		v, err := r.redacted().WithoutModel()
+		r.log.withoutModel(err)
 		if err == nil {
 			return corrected(v), nil
 		}
 	}
-	var misses []string // why each model gave nothing
-	answered := false
-	for i, b := range j.session.backends {
-		v, err := j.askModel(ctx, b, j.session.record.Config.Backends[i])
+	var misses []string // one for each model
+	all := failed("no coach gave an answer.")
+	for _, m := range p {
+		given, err := m.ask(ctx, r)
 		switch {
-		case err == nil && v.Corrected:
-			return corrected(v), nil
-		case err == nil:
-			return abandoned("the coach %q declined: %s", b.Name(), v.Why), nil
-		case ctx.Err() != nil:
-			return interrupted(ctx)
+		case err != nil:
+			return reply{}, err
+		case given.final:
+			// People may still correct what a model declined.
+			given.final = given.status != protocol.CoachingAbandoned
+			return given, nil
+		case given.status == protocol.CoachingAbandoned:
+			all = abandoned("no coach gave a valid correction.")
 		}
-		answered = answered || hasAnswered(err)
-		misses = append(misses, fmt.Sprintf("%q: %v", b.Name(), err))
+		misses = append(misses, given.reason)
 	}
-	if answered {
-		return abandoned("no coach gave a valid correction. %s", strings.Join(misses, "; ")), nil
-	}
-	return failed("no coach gave an answer. %s", strings.Join(misses, "; ")), nil
+	all.reason += " " + strings.Join(misses, "; ")
+	return all, nil
 }
 
-// askModel asks one model until its answer is valid. An answer that is not takes one of
-// the model's tries, as a failure does.
-func (j *job) askModel(ctx context.Context, b backend.Backend, def protocol.CoachingBackend) (*repair.Verdict, error) {
+func (m *model) ask(ctx context.Context, r *request) (reply, error) {
+	v, err := m.verdict(ctx, r)
+	switch {
+	case err == nil && v.Corrected:
+		return corrected(v), nil
+	case err == nil:
+		return abandoned("the coach %q declined: %s", m.Name(), v.Why).last(), nil
+	case ctx.Err() != nil:
+		return interrupted(ctx)
+	case modelAnswered(err):
+		return abandoned("%q: %v", m.Name(), err), nil
+	default:
+		return failed("%q: %v", m.Name(), err), nil
+	}
+}
+
+// verdict asks the model until its answer is valid. An invalid answer uses up one of its
+// tries, like a failure.
+func (m *model) verdict(ctx context.Context, r *request) (*repair.Verdict, error) {
 	tries := int64(0)
 	retry := backend.Retry{
-		Timeout: protocol.Seconds(def.Timeout),
-		Sleep:   j.service.opts.Sleep, Rand: j.service.opts.Rand, Now: j.service.opts.Now,
-		OnAttempt: func(a backend.Attempt) { tries++; j.attempt(b, a) },
+		Timeout: protocol.Seconds(m.def.Timeout),
+		Sleep:   r.service.opts.Sleep, Rand: r.service.opts.Rand, Now: r.service.opts.Now,
+		OnAttempt: func(a backend.Attempt) { tries++; r.attempted(m, a) },
 	}
-	q := j.task.Question(b.Budget())
-	j.log.question(b.Describe(), q)
+	q := r.repair().Question(m.Budget())
+	r.log.question(m.Describe(), q)
 	var invalid error
 	for asked := 1; ; asked++ {
-		retry.Max = def.MaxRetry - tries
-		answer, err := retry.Ask(ctx, b, q)
+		retry.Max = m.def.MaxRetry - tries
+		answer, err := retry.Ask(ctx, m.Backend, q)
 		switch {
 		case err != nil && invalid != nil:
 			return nil, fmt.Errorf("%w; then %w", invalid, err)
 		case err != nil:
 			return nil, err
 		}
-		verdict, err := j.told().Read(answer.Text)
-		j.log.answer(answer, err)
+		verdict, err := r.redacted().Read(answer.Text)
+		r.log.answer(answer, err)
 		if err == nil {
 			return verdict, nil
 		}
-		if invalid = (&invalidAnswer{asked, err}); tries > def.MaxRetry {
+		if invalid = (&invalidAnswer{asked, err}); tries > m.def.MaxRetry {
 			return nil, invalid
 		}
-		_, whole := j.task.Read(answer.Text)
-		q = j.task.Retry(q, answer.Text, whole)
+		_, unredacted := r.repair().Read(answer.Text)
+		q = r.repair().Retry(q, answer.Text, unredacted)
 	}
 }
 
-// told is the task for what is told to others than its coach: its errors and reasons
-// quote texts cut short, and half a key is not recognised any more.
-func (j *job) told() *repair.Task { return j.task.Hiding(j.session.redactor) }
-
-// attempt tells the log and the metrics about a try.
-func (j *job) attempt(b backend.Backend, a backend.Attempt) {
-	j.attempts++
-	j.log.attempt(a)
-	j.service.metrics.attempt(b.Type(), a)
-	j.service.opts.Log.Debug().Str("run_id", clip(j.req.RunID, maxLogID)).Str("backend", b.Name()).Str("outcome", outcome(a.Err)).
+// attempted writes a try to the log and the metrics.
+func (r *request) attempted(b backend.Backend, a backend.Attempt) {
+	r.attempts++
+	r.log.attempt(a)
+	r.service.metrics.attempt(b.Type(), a)
+	r.service.opts.Log.Debug().Str("run_id", clip(r.req.RunID, maxLogID)).Str("backend", b.Name()).Str("outcome", outcome(a.Err)).
 		Int("try", a.Try).Dur("waited", a.Waited).Dur("took", a.Took).Msg("coach asked")
 }
 
-// invalidAnswer is a model's last answer that could not be used.
+// invalidAnswer is a model's last answer, which could not be used.
 type invalidAnswer struct {
 	asked int
 	why   error
@@ -115,9 +132,8 @@ func (e *invalidAnswer) Error() string {
 
 func (e *invalidAnswer) Unwrap() error { return e.why }
 
-// hasAnswered reports whether the coach itself answered, though not with a
-// correction.
-func hasAnswered(err error) bool {
+// modelAnswered reports whether the model itself answered, though without a correction.
+func modelAnswered(err error) bool {
 	if invalid := (*invalidAnswer)(nil); errors.As(err, &invalid) {
 		return true
 	}

@@ -9,7 +9,6 @@ import (
 
 	"agentd/coaching/backend"
 	"agentd/coaching/egress"
-	"agentd/coaching/internal/pause"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,29 +17,28 @@ import (
 
 // Options are the settings of a [Service]. The zero value works.
 type Options struct {
-	Policy      *egress.Policy // where coaches may be; nil: the default policy
-	People      People         // who coaches every session, beside its backends
-	Local       backend.Local  // this server's own model; see SetLocal when it loads later
+	Policy      *egress.Policy // allowed endpoints; nil: the default policy
+	People      People         // who coach every session, beside its backends
+	Local       backend.Local  // this server's own model; see SetLocal if it loads later
 	Workers     int            // requests of one session in work at once; 0: DefaultWorkers
 	Queue       int            // requests of one session that wait for a slot; 0: DefaultQueue, below 0: none
 	MaxSessions int            // 0: DefaultMaxSessions, below 0: no bound
 	MaxSteps    int            // steps of a trajectory; 0: DefaultMaxSteps, below 0: no bound
-	MaxBytes    int64          // of the requests in work or waiting; 0: DefaultMaxBytes
-	Idle        time.Duration  // sessions without a request for so long are closed; 0: never
+	MaxBytes    int64          // of requests in work or waiting; 0: DefaultMaxBytes
+	Idle        time.Duration  // sessions idle for this long are closed; 0: never
 	Store       Store          // nil: a MemoryStore
 	Registerer  prometheus.Registerer
 	Log         zerolog.Logger
-	Egress      egress.ClientOptions // for tests; each session's ConnectTimeout takes the place of the one here
+	Egress      egress.ClientOptions // for tests; each session sets its own ConnectTimeout
 
-	// Tests set these; nil means the clock, a sleep that ends with its context,
-	// and random numbers.
+	// Tests replace the clock, sleeping and random numbers. nil means the real ones.
 	Now   func() time.Time
 	Sleep func(ctx context.Context, d time.Duration) error
 	Rand  func() float64
 	NewID func() uuid.UUID
 }
 
-// withDefaults fills in what was left out.
+// withDefaults fills in what is unset.
 func (o Options) withDefaults() (Options, error) {
 	if o.Policy == nil {
 		policy, err := egress.NewPolicy(nil)
@@ -62,7 +60,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Now = time.Now
 	}
 	if o.Sleep == nil {
-		o.Sleep = pause.Sleep
+		o.Sleep = sleep
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Float64
@@ -73,8 +71,19 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// lateLocal is the server's own model, which may be there only later: sessions
-// are configured before it has loaded.
+// sleep waits for d, or for the end of ctx, whose cause is then the error.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// lateLocal is the server's own model. Sessions may be configured before it has loaded.
 type lateLocal struct{ model atomic.Pointer[backend.Local] }
 
 func (l *lateLocal) set(model backend.Local) {
@@ -83,7 +92,7 @@ func (l *lateLocal) set(model backend.Local) {
 	}
 }
 
-// Ask asks the model, once there is one.
+// Ask asks the model if it is loaded.
 func (l *lateLocal) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) {
 	model := l.model.Load()
 	if model == nil {
@@ -92,7 +101,7 @@ func (l *lateLocal) Ask(ctx context.Context, q backend.Question) (backend.Answer
 	return (*model).Ask(ctx, q)
 }
 
-// Window is the model's, 0 while there is none.
+// Window is the model's, 0 while none is loaded.
 func (l *lateLocal) Window() int {
 	if model := l.model.Load(); model != nil {
 		return (*model).Window()

@@ -14,7 +14,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-func TestPeopleBesideTheBackendsOfASession(t *testing.T) {
+func TestOperatorPeopleBesideBackends(t *testing.T) {
 	skipped := protocol.HumanCoachingResponse{Status: protocol.HumanSkipped, Error: "the person said no"}
 	aborted := protocol.HumanCoachingResponse{Status: protocol.HumanAborted, Error: "the page is broken"}
 	invalid := protocol.HumanCoachingResponse{Status: protocol.HumanCompleted, Output: text(`{"say":"","action":{"arm":{"name":"fly","arguments":{}}}}`)}
@@ -53,7 +53,7 @@ func TestPeopleBesideTheBackendsOfASession(t *testing.T) {
 			}
 			s := newService(t, Options{People: People{endpoint, c.when}, Registerer: registry})
 			configure(t, s, "r", llmConfig(openai("model", script.URL)))
-			done := ask(t.Context(), s, request("r", "c"))
+			done := ask(t.Context(), s, newRequest("r", "c"))
 			if c.tasks > 0 {
 				p.wait(t, func() bool { return p.connections() == 1 })
 				p.answerAll(*c.person)
@@ -87,11 +87,11 @@ func TestPeopleBesideTheBackendsOfASession(t *testing.T) {
 	}
 }
 
-func TestASessionOfPeopleKeepsItsOwnEndpoint(t *testing.T) {
+func TestHumanSessionKeepsItsOwnEndpoint(t *testing.T) {
 	own, others := newPeople(t), newPeople(t)
 	s := newService(t, Options{People: People{Endpoint: others.URL}})
 	configure(t, s, "r", humanConfig(own.URL))
-	done := ask(t.Context(), s, request("r", "c"))
+	done := ask(t.Context(), s, newRequest("r", "c"))
 	own.wait(t, func() bool { return own.count() == 1 })
 	own.answerAll(personSays)
 	if got := receive(t, done, "the answer"); got.err != nil || got.res.Status != protocol.CoachingCorrected || others.count() != 0 {
@@ -99,7 +99,7 @@ func TestASessionOfPeopleKeepsItsOwnEndpoint(t *testing.T) {
 	}
 }
 
-func TestTheOperatorsPeopleMayBeWhereClientsMayNot(t *testing.T) {
+func TestOperatorPeopleMayHavePrivateAddress(t *testing.T) {
 	p := newPeople(t)
 	policy, err := egress.NewPolicy([]string{"coach.example.org"})
 	if err != nil {
@@ -110,7 +110,7 @@ func TestTheOperatorsPeopleMayBeWhereClientsMayNot(t *testing.T) {
 		t.Error("a client may name the endpoint, so that this test shows nothing")
 	}
 	configure(t, s, "r", llmConfig(local()))
-	done := ask(t.Context(), s, request("r", "c"))
+	done := ask(t.Context(), s, newRequest("r", "c"))
 	p.wait(t, func() bool { return p.count() == 1 })
 	p.answerAll(personSays)
 	if got := receive(t, done, "the answer"); got.err != nil || got.res.Status != protocol.CoachingCorrected {
@@ -118,14 +118,14 @@ func TestTheOperatorsPeopleMayBeWhereClientsMayNot(t *testing.T) {
 	}
 }
 
-func TestClosingASessionWithdrawsWhatWaitsForTheOperatorsPeople(t *testing.T) {
+func TestClosingSessionWithdrawsOperatorPeopleTasks(t *testing.T) {
 	for _, when := range []string{PeopleFirst, PeopleFailed} {
 		t.Run(when, func(t *testing.T) {
 			p, script := newPeople(t), newScript(t, fails(403))
 			s := newService(t, Options{People: People{p.URL, when}})
 			configure(t, s, "r", llmConfig(openai("model", script.URL)))
 			check := nothingLeft(t)
-			done := ask(t.Context(), s, request("r", "c"))
+			done := ask(t.Context(), s, newRequest("r", "c"))
 			p.wait(t, func() bool { return p.connections() == 1 })
 			asked := script.asked.Load()
 			if err := s.CloseSession(t.Context(), "r"); err != nil {
@@ -144,15 +144,15 @@ func TestClosingASessionWithdrawsWhatWaitsForTheOperatorsPeople(t *testing.T) {
 	}
 }
 
-func TestAKeyInTheOperatorsEndpointIsNowhere(t *testing.T) {
+func TestKeyInOperatorEndpointIsNowhere(t *testing.T) {
 	var out output
 	script := newScript(t, fails(403))
 	s := newService(t, Options{Log: zerolog.New(&out), Registerer: out.registry(), People: People{Endpoint: "http://" + closedPort + "?key=" + secret}})
 	configure(t, s, "r", llmConfig(openai("model", script.URL)))
-	out.mustNotHold(t, secret, coach(t, s, request("r", "c")))
+	out.mustNotHold(t, secret, mustCoach(t, s, newRequest("r", "c")))
 }
 
-func TestPeopleThatCannotBeAreRefusedAtTheStart(t *testing.T) {
+func TestInvalidOperatorPeopleFailAtStart(t *testing.T) {
 	for _, c := range []struct {
 		people People
 		want   string // "": fine
@@ -183,26 +183,26 @@ func TestPeopleThatCannotBeAreRefusedAtTheStart(t *testing.T) {
 	}
 }
 
-func TestARequestThatIsPostedAgainGetsTheSameAnswer(t *testing.T) {
+func TestRepeatedRequestGetsTheSameAnswer(t *testing.T) {
 	t.Run("of a model", func(t *testing.T) {
 		script := newScript(t, says(goodAnswer), says(declinedAnswer))
 		s := newService(t, Options{})
 		configure(t, s, "r", llmConfig(openai("model", script.URL)))
-		first, again := coach(t, s, request("r", "c")), coach(t, s, request("r", "c"))
+		first, again := mustCoach(t, s, newRequest("r", "c")), mustCoach(t, s, newRequest("r", "c"))
 		if string(first.AppendJSON(nil)) != string(again.AppendJSON(nil)) || first.Status != protocol.CoachingCorrected || script.asked.Load() != 1 {
 			t.Errorf("%s\nand then %s, asked %d times", first.AppendJSON(nil), again.AppendJSON(nil), script.asked.Load())
 		}
-		if other := coach(t, s, request("r", "d")); other.Status != protocol.CoachingAbandoned || script.asked.Load() != 2 {
+		if other := mustCoach(t, s, newRequest("r", "d")); other.Status != protocol.CoachingAbandoned || script.asked.Load() != 2 {
 			t.Errorf("another request: %s", other.AppendJSON(nil))
 		}
 		if err := s.CloseSession(t.Context(), "r"); err != nil {
 			t.Fatal(err)
 		}
-		if used := s.answers.used.Load(); used != 0 {
+		if used := s.answerBytes.used.Load(); used != 0 {
 			t.Errorf("%d bytes of responses are left of a session that is closed", used)
 		}
 		configure(t, s, "r", llmConfig(openai("model", script.URL)))
-		if coach(t, s, request("r", "c")); script.asked.Load() != 3 {
+		if mustCoach(t, s, newRequest("r", "c")); script.asked.Load() != 3 {
 			t.Error("another session of the run has answers of the one before")
 		}
 	})
@@ -214,10 +214,10 @@ func TestARequestThatIsPostedAgainGetsTheSameAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, s := newPeople(t), newService(t, Options{})
 			configure(t, s, "r", humanConfig(p.URL))
-			done := ask(t.Context(), s, request("r", "c"))
+			done := ask(t.Context(), s, newRequest("r", "c"))
 			p.wait(t, func() bool { return p.connections() == 1 })
 			p.answerAll(answer)
-			first, again := receive(t, done, "the answer"), coach(t, s, request("r", "c"))
+			first, again := receive(t, done, "the answer"), mustCoach(t, s, newRequest("r", "c"))
 			if first.err != nil || string(first.res.AppendJSON(nil)) != string(again.AppendJSON(nil)) || len(p.requests) != 1 {
 				t.Errorf("%+v and then %s, posted %d times", first, again.AppendJSON(nil), len(p.requests))
 			}
@@ -228,9 +228,9 @@ func TestARequestThatIsPostedAgainGetsTheSameAnswer(t *testing.T) {
 		s := newService(t, Options{Local: m})
 		configure(t, s, "r", llmConfig(local()))
 		ctx, leave := context.WithCancel(t.Context())
-		first := ask(ctx, s, request("r", "c"))
+		first := ask(ctx, s, newRequest("r", "c"))
 		receive(t, asked, "the question")
-		second, third := ask(t.Context(), s, request("r", "c")), ask(t.Context(), s, request("r", "c"))
+		second, third := ask(t.Context(), s, newRequest("r", "c")), ask(t.Context(), s, newRequest("r", "c"))
 		waitFor(t, func() bool { return callers(s) == 3 })
 		leave() // one of the others asks in its place
 		if got := receive(t, first, "the end"); !errors.Is(got.err, context.Canceled) {
@@ -247,22 +247,22 @@ func TestARequestThatIsPostedAgainGetsTheSameAnswer(t *testing.T) {
 		script := newScript(t, fails(403), says(goodAnswer))
 		s := newService(t, Options{})
 		configure(t, s, "r", llmConfig(openai("model", script.URL)))
-		if res := coach(t, s, request("r", "c")); res.Status != protocol.CoachingFailed {
+		if res := mustCoach(t, s, newRequest("r", "c")); res.Status != protocol.CoachingFailed {
 			t.Errorf("%s", res.AppendJSON(nil))
 		}
-		if res := coach(t, s, request("r", "c")); res.Status != protocol.CoachingCorrected {
+		if res := mustCoach(t, s, newRequest("r", "c")); res.Status != protocol.CoachingCorrected {
 			t.Errorf("%s", res.AppendJSON(nil))
 		}
 	})
 }
 
-func TestResponsesThatAreKeptAreBounded(t *testing.T) {
-	shared := &room{most: 2 * maxAnswerBytes}
-	all := []*responses{{shared: shared}, {shared: shared}, {shared: shared}}
-	give := func(r *responses, id string, bytes int) (again bool) {
-		_, again, err := r.once(t.Context(), id, func() (found, error) {
+func TestAnswerCacheIsBounded(t *testing.T) {
+	shared := &byteBudget{limit: 2 * maxAnswerBytes}
+	all := []*answerCache{{shared: shared}, {shared: shared}, {shared: shared}}
+	give := func(r *answerCache, id string, bytes int) (again bool) {
+		_, again, err := r.do(t.Context(), id, func() (answer, error) {
 			res := &protocol.SpecializedCoachingResponse{Status: protocol.CoachingAbandoned, Reason: strings.Repeat("x", bytes)}
-			return found{res, "llm", true}, nil
+			return answer{res, "llm", true}, nil
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -273,8 +273,8 @@ func TestResponsesThatAreKeptAreBounded(t *testing.T) {
 	for i := range maxAnswers + 1 {
 		give(short, string(rune('a'+i)), 1)
 	}
-	if len(short.kept) != maxAnswers || len(short.given) != maxAnswers || give(short, string(rune('a'+maxAnswers)), 1) == false || give(short, "a", 1) {
-		t.Errorf("%d of %d are kept, want the newest %d", len(short.kept), len(short.given), maxAnswers)
+	if len(short.kept) != maxAnswers || len(short.entries) != maxAnswers || give(short, string(rune('a'+maxAnswers)), 1) == false || give(short, "a", 1) {
+		t.Errorf("%d of %d are kept, want the newest %d", len(short.kept), len(short.entries), maxAnswers)
 	}
 	if give(short, "too long", maxAnswerBytes); give(short, "too long", maxAnswerBytes) {
 		t.Error("one that is longer than all may be is kept")
@@ -283,12 +283,12 @@ func TestResponsesThatAreKeptAreBounded(t *testing.T) {
 		for i := range 5 {
 			give(r, string(rune('A'+i)), maxAnswerBytes/3)
 		}
-		if r.bytes > maxAnswerBytes || len(r.kept) != len(r.given) {
-			t.Errorf("%d bytes, %d of %d", r.bytes, len(r.kept), len(r.given))
+		if r.bytes > maxAnswerBytes || len(r.kept) != len(r.entries) {
+			t.Errorf("%d bytes, %d of %d", r.bytes, len(r.kept), len(r.entries))
 		}
 	}
-	if shared.used.Load() > shared.most {
-		t.Errorf("%d bytes in all sessions, at most %d may be", shared.used.Load(), shared.most)
+	if shared.used.Load() > shared.limit {
+		t.Errorf("%d bytes in all sessions, at most %d may be", shared.used.Load(), shared.limit)
 	}
 	for _, r := range all {
 		r.clear()

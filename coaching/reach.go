@@ -12,20 +12,19 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// UnreachableError means that backends of a session did not answer a test call.
+// UnreachableError means that backends of a session failed a test call.
 type UnreachableError struct {
 	Why string // each of them with its reason, without keys
 }
 
-// Error says which, and why.
+// Error names them with their reasons.
 func (e *UnreachableError) Error() string {
 	return "coaching backends cannot be used, so the session was not configured: " + e.Why
 }
 
-// ConfigureReachable is Configure for clients that want to know at once whether
-// their coaches answer: a run without a session gets one only after one short call to
-// each of its backends. The errors are those of Configure, an *UnreachableError,
-// or ctx's. People and this server's own model are not asked.
+// ConfigureReachable is Configure after one short test call to each backend. A run that
+// has a session already makes no calls. The errors are those of Configure, an
+// *UnreachableError, or ctx's. People and this server's own model are not asked.
 func (s *Service) ConfigureReachable(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error {
 	if err := s.opts.Policy.CheckConfig(cfg); err != nil {
 		return err
@@ -34,7 +33,7 @@ func (s *Service) ConfigureReachable(ctx context.Context, runID string, cfg *pro
 	if err != nil {
 		return err
 	}
-	if existing == nil { // Configure needs nothing else to judge a session that is there
+	if existing == nil { // else Configure alone decides
 		if err := s.reach(ctx, cfg); err != nil {
 			return err
 		}
@@ -48,7 +47,7 @@ func (s *Service) reach(ctx context.Context, cfg *protocol.CoachingSessionConfig
 		return ErrShutdown
 	}
 	defer s.background.Done()
-	// Without a bound, clients could open more connections here than sessions could.
+	// A bound, so that clients cannot open more connections here than by sessions.
 	defer s.reaching.Add(-1)
 	if n := s.reaching.Add(1); s.opts.MaxSessions > 0 && n > int64(s.opts.MaxSessions) {
 		return s.metrics.full("sessions", tooManySessions(s.opts.MaxSessions))
@@ -63,14 +62,14 @@ func (s *Service) reach(ctx context.Context, cfg *protocol.CoachingSessionConfig
 	}
 	defer sess.seal() // nobody is in it, so this releases it
 
-	failures := make([]error, len(sess.backends))
+	failures := make([]error, len(sess.models))
 	var group errgroup.Group
 	group.SetLimit(maxReachCalls)
-	for i, b := range sess.backends {
+	for i, m := range sess.models {
 		group.Go(func() error {
 			timeout := min(protocol.Seconds(cfg.Backends[i].Timeout), maxReachTime)
-			if err := backend.Reach(ctx, b, timeout); err != nil {
-				failures[i] = fmt.Errorf("%q: %w", b.Name(), err)
+			if err := backend.Reach(ctx, m.Backend, timeout); err != nil {
+				failures[i] = fmt.Errorf("%q: %w", m.Name(), err)
 			}
 			return nil
 		})

@@ -31,7 +31,7 @@ func TestConfigureReachable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			script := newScript(t, says("{}"))
-			s := newService(t, Options{Local: model(func(context.Context, backend.Question) (backend.Answer, error) {
+			s := newService(t, Options{Local: modelFunc(func(context.Context, backend.Question) (backend.Answer, error) {
 				panic("the server's own model was asked")
 			})})
 			err := s.ConfigureReachable(t.Context(), "r", llmConfig(c.backends(script.URL)...))
@@ -51,8 +51,8 @@ func TestConfigureReachable(t *testing.T) {
 	}
 }
 
-// TestASessionThatIsThereIsNotTestedAgain: the answer does not depend on its coaches.
-func TestASessionThatIsThereIsNotTestedAgain(t *testing.T) {
+// TestExistingSessionIsNotTestedAgain: the answer does not depend on its coaches.
+func TestExistingSessionIsNotTestedAgain(t *testing.T) {
 	script := newScript(t, says("{}"), fails(500))
 	s := newService(t, Options{})
 	cfg := llmConfig(openai("a", script.URL))
@@ -69,7 +69,7 @@ func TestASessionThatIsThereIsNotTestedAgain(t *testing.T) {
 	}
 }
 
-func TestATestCallHidesKeys(t *testing.T) {
+func TestReachErrorHidesKeys(t *testing.T) {
 	script := newScript(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "wrong key "+secret, http.StatusForbidden) })
 	b := openai("a", script.URL)
 	b.Headers = protocol.Headers{"Authorization": "Bearer " + secret}
@@ -80,7 +80,7 @@ func TestATestCallHidesKeys(t *testing.T) {
 	}
 }
 
-func TestWhatMayNotBeUsedIsNotCalled(t *testing.T) {
+func TestForbiddenBackendIsNotCalled(t *testing.T) {
 	script := newScript(t, says("{}"))
 	s := newService(t, Options{})
 	b := openai("a", script.URL)
@@ -91,8 +91,8 @@ func TestWhatMayNotBeUsedIsNotCalled(t *testing.T) {
 	}
 }
 
-// TestATestCallEndsWithItsCallerAndWithTheService, and either leaves no session.
-func TestATestCallEndsWithItsCallerAndWithTheService(t *testing.T) {
+// TestReachEndsWithCallerAndService, and either leaves no session.
+func TestReachEndsWithCallerAndService(t *testing.T) {
 	arrived := make(chan struct{}, 1)
 	script := newScript(t, func(w http.ResponseWriter, r *http.Request) {
 		arrived <- struct{}{}

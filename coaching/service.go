@@ -19,15 +19,16 @@ import (
 type Service struct {
 	opts    Options        // with the defaults
 	people  *egress.Policy // of the operator's people; nil: there are none
+	breaker *breaker       // of the operator's people
 	local   lateLocal
 	metrics *metrics
-	room    room // for the requests of all sessions
-	answers room // for their responses
+
+	requestBytes byteBudget // for the requests of all sessions
+	answerBytes  byteBudget // for their kept responses
 
 	reaching atomic.Int64 // configurations whose backends are being called
 
-	// base ends when Close breaks off what is in work, alive as soon as Close is
-	// called.
+	// alive ends as soon as Close is called, base when Close aborts what is in work.
 	base, alive         context.Context
 	stopBase, stopAlive context.CancelFunc
 	background          sync.WaitGroup // closings and the sweeper
@@ -37,8 +38,8 @@ type Service struct {
 	sessions map[uuid.UUID]*session
 }
 
-// New returns a service; Close must follow. It fails when metrics of the same
-// names are registered already.
+// New returns a service. Close it. New fails if metrics of the same names are
+// registered already.
 func New(o Options) (*Service, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -46,12 +47,13 @@ func New(o Options) (*Service, error) {
 	}
 	s := &Service{opts: o, sessions: make(map[uuid.UUID]*session)}
 	s.local.set(o.Local)
-	s.room.most = o.MaxBytes
-	s.answers.most = allAnswerBytes
+	s.requestBytes.limit = o.MaxBytes
+	s.answerBytes.limit = allAnswerBytes
 	if o.People.Endpoint != "" {
 		if s.people, err = o.People.policy(); err != nil {
 			return nil, err
 		}
+		s.breaker = &breaker{service: s, endpoint: o.People.Endpoint}
 	}
 	if s.metrics, err = newMetrics(o.Registerer, s.countSessions); err != nil {
 		return nil, err
@@ -64,13 +66,13 @@ func New(o Options) (*Service, error) {
 	return s, nil
 }
 
-// SetLocal gives backends of the type local their model, once it has loaded.
+// SetLocal sets the model of backends of type local, once it has loaded.
 func (s *Service) SetLocal(model backend.Local) { s.local.set(model) }
 
-// Configure opens the run's session. Configuring it again in the same way
-// changes nothing. The error is protocol.Problems when the server may not use an
-// endpoint or header, an ErrConflict when the run has another configuration or
-// is closing, a *FullError when there are too many sessions, or ErrShutdown.
+// Configure opens the run's session. The same configuration again changes nothing. The
+// error is protocol.Problems if the server may not use an endpoint or header,
+// ErrConflict if the run has another configuration or is closing, a *FullError if there
+// are too many sessions, or ErrShutdown.
 func (s *Service) Configure(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error {
 	if err := s.opts.Policy.CheckConfig(cfg); err != nil {
 		return err
@@ -90,7 +92,7 @@ func (s *Service) Configure(ctx context.Context, runID string, cfg *protocol.Coa
 	}
 	sess, err := s.session(runID, rec)
 	if err != nil {
-		if existing == nil { // nothing can run for it, so it is as if it had not been configured
+		if existing == nil { // nothing runs for it, so undo the configuration
 			err = cmp.Or(s.opts.Store.Delete(ctx, runID, rec.ID), err)
 		}
 		return err
@@ -105,7 +107,7 @@ func (s *Service) Configure(ctx context.Context, runID string, cfg *protocol.Coa
 	return nil
 }
 
-// session is what runs for a record here, made if it is not there yet.
+// session returns what runs for a record here, and makes it if needed.
 func (s *Service) session(runID string, rec Record) (*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,9 +131,9 @@ func (s *Service) forget(id uuid.UUID) {
 	delete(s.sessions, id)
 }
 
-// confirm reports whether the store still has the session as configured. If not
-// it began to close after it was looked up, perhaps before sess was made: then
-// nobody else would release it.
+// confirm reports whether the store still has the session as configured. If not, it
+// began to close after the lookup, perhaps before sess was made. Then nobody else would
+// release it.
 func (s *Service) confirm(ctx context.Context, sess *session) (bool, error) {
 	rec, err := s.opts.Store.Get(ctx, sess.runID)
 	if err != nil {
@@ -144,8 +146,7 @@ func (s *Service) confirm(ctx context.Context, sess *session) (bool, error) {
 	return true, nil
 }
 
-// acquire counts a request of so many bytes into the run's session; its leave
-// must follow.
+// acquire counts a request of this many bytes into the run's session. leave must follow.
 func (s *Service) acquire(ctx context.Context, runID string, bytes int64) (*session, error) {
 	rec, err := s.opts.Store.Get(ctx, runID)
 	if err != nil {
@@ -161,7 +162,7 @@ func (s *Service) acquire(ctx context.Context, runID string, bytes int64) (*sess
 	if err := sess.enter(bytes); err != nil {
 		return nil, err
 	}
-	// Whoever closes the session from here on finds this request in it.
+	// A close from here on waits for this request.
 	ok, err := s.confirm(ctx, sess)
 	if !ok {
 		sess.leave(0, bytes)
@@ -173,20 +174,18 @@ func (s *Service) acquire(ctx context.Context, runID string, bytes int64) (*sess
 	return sess, nil
 }
 
-// CloseSession closes the run's session: no request enters any more, those in it
-// finish, tasks that wait for a person are withdrawn, and what the session used
-// is released. It returns when all that is done. It goes on when ctx ends, whose
-// error is returned then. The error is ErrUnknown when the run has no session or
-// it is closing already.
+// CloseSession closes the run's session. No request enters any more, those in it finish,
+// tasks for people are withdrawn, and connections are released. It returns when all of
+// that is done, or with ctx's error, and then goes on in the background. The error is
+// ErrUnknown if the run has no session or it is closing already.
 func (s *Service) CloseSession(ctx context.Context, runID string) error {
 	return s.closeSession(ctx, runID, uuid.Nil)
 }
 
-// closeSession closes the run's session if it is the one with this id; Nil means
-// whatever it is.
+// closeSession closes the run's session if it has this id. Nil means any.
 func (s *Service) closeSession(ctx context.Context, runID string, id uuid.UUID) error {
-	// Close must wait for what happens from here on: a session that is marked
-	// must not stay in a store that outlives this server.
+	// Close waits for this, since a marked session must not stay in a store that
+	// outlives this server.
 	if !s.begin() {
 		return ErrShutdown
 	}
@@ -211,8 +210,7 @@ func (s *Service) closeSession(ctx context.Context, runID string, id uuid.UUID) 
 	}
 }
 
-// finish waits until what runs for a closing session is released, then removes
-// it from the store.
+// finish waits until a closing session is released, then removes it from the store.
 func (s *Service) finish(runID string, id uuid.UUID) error {
 	s.mu.Lock()
 	sess := s.sessions[id]
@@ -220,14 +218,14 @@ func (s *Service) finish(runID string, id uuid.UUID) error {
 	if sess != nil {
 		<-sess.seal()
 	}
-	// The caller of DELETE may have left; the run must not stay closing for that.
+	// The run must not stay closing if the caller of DELETE has left.
 	err := s.opts.Store.Delete(context.WithoutCancel(s.base), runID, id)
 	s.opts.Log.Info().Err(err).Str("run_id", clip(runID, maxLogID)).Msg("coaching session closed")
 	return err
 }
 
-// begin counts work into the background, which s.background.Done must end,
-// unless the service is closed.
+// begin counts background work, unless the service is closed. s.background.Done must
+// follow.
 func (s *Service) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,9 +235,9 @@ func (s *Service) begin() bool {
 	return !s.closed
 }
 
-// Close closes what runs for all sessions. It waits as CloseSession does; when
-// ctx ends, requests in work are broken off, too, and its error is returned.
-// Other methods fail with ErrShutdown from its beginning on.
+// Close closes all sessions and waits as CloseSession does. If ctx ends first, it aborts
+// requests in work and returns ctx's error. From its beginning on, other methods fail
+// with ErrShutdown.
 func (s *Service) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -276,7 +274,7 @@ func (s *Service) Close(ctx context.Context) error {
 func (s *Service) countSessions() float64 {
 	n, err := s.opts.Store.Count(context.Background())
 	if err != nil {
-		s.opts.Log.Warn().Err(err).Msg("coaching sessions cannot be counted")
+		s.opts.Log.Warn().Err(err).Msg("counting coaching sessions failed")
 	}
 	return float64(n)
 }
@@ -284,7 +282,7 @@ func (s *Service) countSessions() float64 {
 // tooManySessions is the error of Create at its limit.
 func tooManySessions(limit int) *FullError {
 	return &FullError{
-		What:       fmt.Sprintf("there are %d coaching sessions, the most that this server takes; close those that are done, or allow more with --coaching-sessions", limit),
+		What:       fmt.Sprintf("there are %d coaching sessions, the maximum of this server; close those that are done", limit),
 		RetryAfter: maxRetryAfter,
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-func TestConfigureRefusesWhatMayNotBeUsed(t *testing.T) {
+func TestConfigureRejectsForbiddenConfig(t *testing.T) {
 	s := newService(t, Options{})
 	for _, c := range []struct {
 		name string
@@ -48,18 +48,18 @@ func TestConfigureRefusesWhatMayNotBeUsed(t *testing.T) {
 	}
 }
 
-func TestWhatNeedsNoCoach(t *testing.T) {
+func TestRequestsThatNeedNoCoach(t *testing.T) {
 	for _, provider := range []*protocol.CoachingSessionConfig{llmConfig(openai("gpt", "http://"+closedPort)), humanConfig("http://" + closedPort)} {
 		s := newService(t, Options{})
 		configure(t, s, "r", provider)
-		res := coach(t, s, requestOf("r", "c", protocol.CoachingFailure, ""))
+		res := mustCoach(t, s, requestOf("r", "c", protocol.CoachingFailure, ""))
 		if res.Status != protocol.CoachingAbandoned || !strings.Contains(res.Reason, "no reinjection points") || len(res.Logs) != 1 {
 			t.Errorf("without points: %s", res.AppendJSON(nil))
 		}
 	}
 }
 
-func TestAFormatIsRepairedWithoutAModelWhereThatIsPossible(t *testing.T) {
+func TestFormatIsRepairedWithoutModelIfUnambiguous(t *testing.T) {
 	const raw = `{"id":7,"input":{"id":1,"instruction":{"type":"user","content":"Bring the cup."},
 		"tools":[{"name":"move","description":"Drive to a place","parameters":{"place":{"type":"string"}}}]},
 		"error":{"code":"PARSE_ERROR","message":"not JSON"},"internal_steps":[{"type":"model","output_raw":%s}]}`
@@ -72,7 +72,7 @@ func TestAFormatIsRepairedWithoutAModelWhereThatIsPossible(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			asked := 0
-			s := newService(t, Options{Local: model(func(ctx context.Context, q backend.Question) (backend.Answer, error) {
+			s := newService(t, Options{Local: modelFunc(func(ctx context.Context, q backend.Question) (backend.Answer, error) {
 				asked++
 				return answers(goodAnswer)(ctx, q)
 			})})
@@ -83,7 +83,7 @@ func TestAFormatIsRepairedWithoutAModelWhereThatIsPossible(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			res := coach(t, s, req)
+			res := mustCoach(t, s, req)
 			if res.Status != protocol.CoachingCorrected || string(res.Proposals[0].ExtraKeys) != goodProposal {
 				t.Errorf("%s", res.AppendJSON(nil))
 			}
@@ -94,20 +94,20 @@ func TestAFormatIsRepairedWithoutAModelWhereThatIsPossible(t *testing.T) {
 	}
 }
 
-func TestTheOwnModelMayComeLater(t *testing.T) {
+func TestLocalModelMayLoadLater(t *testing.T) {
 	s := newService(t, Options{})
 	configure(t, s, "r", llmConfig(local()))
-	if res := coach(t, s, request("r", "c")); res.Status != protocol.CoachingFailed || !strings.Contains(res.Reason, "no model of its own") {
+	if res := mustCoach(t, s, newRequest("r", "c")); res.Status != protocol.CoachingFailed || !strings.Contains(res.Reason, "no model of its own") {
 		t.Errorf("before: %s", res.AppendJSON(nil))
 	}
 	s.SetLocal(answers(goodAnswer))
-	if res := coach(t, s, request("r", "d")); res.Status != protocol.CoachingCorrected {
+	if res := mustCoach(t, s, newRequest("r", "d")); res.Status != protocol.CoachingCorrected {
 		t.Errorf("after: %s", res.AppendJSON(nil))
 	}
 }
 
-func TestAPanicLeavesNothingBehind(t *testing.T) {
-	s := newService(t, Options{Workers: 1, Queue: -1, Local: model(func(context.Context, backend.Question) (backend.Answer, error) {
+func TestPanicLeavesNothingBehind(t *testing.T) {
+	s := newService(t, Options{Workers: 1, Queue: -1, Local: modelFunc(func(context.Context, backend.Question) (backend.Answer, error) {
 		panic("a bug")
 	})})
 	configure(t, s, "r", llmConfig(local()))
@@ -118,7 +118,7 @@ func TestAPanicLeavesNothingBehind(t *testing.T) {
 					t.Error("the panic did not reach the caller, who reports it")
 				}
 			}()
-			_, _ = s.Coach(t.Context(), request("r", "c"))
+			_, _ = s.Coach(t.Context(), newRequest("r", "c"))
 		}()
 	}
 	if err := s.CloseSession(t.Context(), "r"); err != nil {
@@ -131,8 +131,8 @@ func TestMetrics(t *testing.T) {
 	script := newScript(t, fails(500), says(goodAnswer))
 	s := newService(t, Options{Registerer: registry, MaxSessions: 1})
 	configure(t, s, "r", llmConfig(openai("a name of the client's", script.URL)))
-	coach(t, s, request("r", "c"))
-	coach(t, s, request("r", "d"))
+	mustCoach(t, s, newRequest("r", "c"))
+	mustCoach(t, s, newRequest("r", "d"))
 	var full *FullError
 	if err := s.Configure(t.Context(), "q", humanConfig(script.URL)); !errors.As(err, &full) {
 		t.Fatal(err)

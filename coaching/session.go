@@ -8,15 +8,14 @@ import (
 
 	"agentd/coaching/backend"
 	"agentd/coaching/egress"
-	"agentd/coaching/human"
 	"agentd/protocol"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/semaphore"
 )
 
-// session is what runs for a session on this server: the pool of its requests
-// and what they use. Once it is sealed nothing enters, and the last one that
+// session is what runs for a session on this server: its requests, and the coaches and
+// connections that they use. Nothing enters once it is sealed. The last request that
 // leaves releases it.
 type session struct {
 	record Record
@@ -24,21 +23,20 @@ type session struct {
 
 	client   *egress.Client
 	redactor *egress.Redactor
-	backends []backend.Backend // in the order of the configuration; none when only people coach
-
-	coach    *human.Coach   // nil when only models coach
-	endpoint string         // of coach
-	own      *egress.Client // of coach, where the operator named it; else nil
+	models   panel          // in the order of the configuration; none if only people coach
+	people   *people        // nil if only models coach
+	coaches  []coach        // models and people, in the order in which they are asked
+	own      *egress.Client // of people, if the operator named them; else nil
 
 	workers int
 	bound   int // callers, and tasks for people
 	slots   *semaphore.Weighted
-	room    room  // for its own requests
-	shared  *room // for those of all sessions
-	given   responses
+	budget  byteBudget  // for its own requests
+	shared  *byteBudget // for those of all sessions
+	answers answerCache
 
-	// open ends when the session is sealed: nobody waits for a person then. hard
-	// ends when requests in work are to be broken off, too.
+	// open ends when the session is sealed, and with it all waits for people. hard
+	// ends when requests in work are aborted, too.
 	open, hard       context.Context
 	stopOpen, cancel context.CancelFunc
 	now              func() time.Time
@@ -51,12 +49,10 @@ type session struct {
 	callers  int
 	running  int // tasks that are being asked
 	lastUsed time.Time
-	average  time.Duration // that a request takes
-	tasks    map[string]*task
-	kept     []string // ids of tasks whose answer nobody has taken yet, oldest first
+	average  time.Duration // of requests in work
 }
 
-// enter counts a caller in, whose request has so many bytes; leave must follow.
+// enter counts a caller in, whose request has this many bytes. leave must follow.
 func (s *session) enter(bytes int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,20 +70,20 @@ func (s *session) enter(bytes int64) error {
 	return nil
 }
 
-// full is the error of a caller for whom there is no room. The lock is held.
+// full is the error of a caller that the session has no slot for. The lock is held.
 func (s *session) full() *FullError {
 	wait := maxRetryAfter
-	if s.coach == nil {
+	if s.people == nil {
 		wait = s.average * time.Duration(s.bound) / time.Duration(2*s.workers)
 	}
 	wait = min(max(wait, minRetryAfter), maxRetryAfter).Round(time.Second)
 	return &FullError{
-		What:       fmt.Sprintf("the coaching session of this run has %d requests in work or waiting, the most that it takes", s.bound),
+		What:       fmt.Sprintf("the coaching session of this run has %d requests in work or waiting, its maximum", s.bound),
 		RetryAfter: wait,
 	}
 }
 
-// leave counts a caller out; took is how long it was in work, 0 when it was not.
+// leave counts a caller out. took is its time in work, 0 if it never was.
 func (s *session) leave(took time.Duration, bytes int64) {
 	s.unreserve(bytes)
 	s.mu.Lock()
@@ -117,8 +113,8 @@ func (s *session) idleSince() (since time.Time, ok bool) {
 	return s.lastUsed, s.callers == 0 && s.running == 0
 }
 
-// seal lets nobody in any more and gives up waiting for people. It may be called
-// again. What is released is told by the channel.
+// seal lets nobody in any more and ends the waits for people. It may be called again.
+// The channel is closed once the session is released.
 func (s *session) seal() <-chan struct{} {
 	s.mu.Lock()
 	if s.sealed {
@@ -131,8 +127,8 @@ func (s *session) seal() <-chan struct{} {
 	return s.released
 }
 
-// releaseIfDone gives the lock back, and releases everything if the session is
-// sealed and empty: true for one caller only, since nobody enters any more.
+// releaseIfDone unlocks the session, and releases it if it is sealed and empty. Only one
+// caller finds it so, since nobody enters any more.
 func (s *session) releaseIfDone() {
 	done := s.sealed && s.callers == 0 && s.running == 0
 	s.mu.Unlock()
@@ -141,7 +137,7 @@ func (s *session) releaseIfDone() {
 	}
 	s.cancel()
 	s.close()
-	s.given.clear()
+	s.answers.clear()
 	s.forget()
 	close(s.released)
 }
@@ -154,8 +150,7 @@ func (s *session) close() {
 	}
 }
 
-// within is a context of the caller's that also ends when requests in work are
-// broken off.
+// within is the caller's context, which also ends when requests in work are aborted.
 func (s *session) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.hard, func() { cancel(ErrShutdown) })
@@ -181,25 +176,21 @@ func (s *Service) newSession(runID string, rec Record) (*session, error) {
 		workers:  s.opts.Workers,
 		bound:    s.opts.Workers + s.opts.Queue,
 		slots:    semaphore.NewWeighted(int64(s.opts.Workers)),
-		room:     room{most: s.opts.MaxBytes / sessionShare},
-		shared:   &s.room,
-		given:    responses{shared: &s.answers},
+		budget:   byteBudget{limit: s.opts.MaxBytes / sessionShare},
+		shared:   &s.requestBytes,
+		answers:  answerCache{shared: &s.answerBytes},
 		now:      s.opts.Now,
 		log:      s.opts.Log,
 		forget:   func() { s.forget(rec.ID) },
 		released: make(chan struct{}),
 		lastUsed: s.opts.Now(),
-		tasks:    make(map[string]*task),
 	}
 	sess.hard, sess.cancel = context.WithCancel(s.base)
 	sess.open, sess.stopOpen = context.WithCancel(sess.hard)
 	if cfg.Provider == protocol.ProviderHuman {
-		sess.ask(cfg.Endpoint, sess.client, s.opts)
+		sess.people = sess.newPeople(cfg.Endpoint, sess.client, s.opts)
+		sess.coaches = []coach{sess.people}
 		return sess, nil
-	}
-	if s.people != nil {
-		sess.own = s.people.NewClient(clientOptions)
-		sess.ask(s.opts.People.Endpoint, sess.own, s.opts)
 	}
 	for _, def := range cfg.Backends {
 		b, err := backend.New(def, backend.Options{Client: sess.client, Local: &s.local, Redactor: sess.redactor})
@@ -208,13 +199,18 @@ func (s *Service) newSession(runID string, rec Record) (*session, error) {
 			sess.close()
 			return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue, sess.redactor.Text(err.Error()), "backends", def.Name)}
 		}
-		sess.backends = append(sess.backends, b)
+		sess.models = append(sess.models, &model{b, def})
+	}
+	sess.coaches = []coach{sess.models}
+	if s.people != nil {
+		sess.own = s.people.NewClient(clientOptions)
+		sess.people = sess.newPeople(s.opts.People.Endpoint, sess.own, s.opts)
+		sess.people.breaker = s.breaker
+		if sess.people.behind = s.opts.People.When == PeopleFailed; sess.people.behind {
+			sess.coaches = append(sess.coaches, sess.people)
+		} else {
+			sess.coaches = []coach{sess.people, sess.models}
+		}
 	}
 	return sess, nil
-}
-
-// ask lets the people at an endpoint coach.
-func (s *session) ask(endpoint string, client *egress.Client, o Options) {
-	s.endpoint = endpoint
-	s.coach = human.New(endpoint, client, human.Options{Sleep: o.Sleep, Rand: o.Rand, Now: o.Now, Log: s.postedAgain})
 }

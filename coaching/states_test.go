@@ -41,7 +41,7 @@ func TestStates(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			asked, answer := make(chan struct{}), make(chan struct{})
 			held := false
-			s := newService(t, Options{Local: model(func(ctx context.Context, q backend.Question) (backend.Answer, error) {
+			s := newService(t, Options{Local: modelFunc(func(ctx context.Context, q backend.Question) (backend.Answer, error) {
 				if held {
 					asked <- struct{}{}
 					<-answer
@@ -50,7 +50,7 @@ func TestStates(t *testing.T) {
 			})})
 			configs := map[string]*protocol.CoachingSessionConfig{"put A": llmConfig(local()), "put B": llmConfig(local(), local())}
 			post := func() error {
-				_, err := s.Coach(t.Context(), request("r", "c"))
+				_, err := s.Coach(t.Context(), newRequest("r", "c"))
 				return err
 			}
 			posted, deleted := make(chan error, 1), make(chan error, 1)
@@ -120,9 +120,9 @@ func (h *hookedStore) Get(ctx context.Context, runID string) (*Record, error) {
 	return rec, err
 }
 
-// TestASessionThatIsClosedWhileItIsLookedUp closes it, wholly, after a request
+// TestSessionClosedDuringLookup closes it, wholly, after a request
 // has found it in the store and before anything runs for that request.
-func TestASessionThatIsClosedWhileItIsLookedUp(t *testing.T) {
+func TestSessionClosedDuringLookup(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		after func(t *testing.T, s *Service)
@@ -140,7 +140,7 @@ func TestASessionThatIsClosedWhileItIsLookedUp(t *testing.T) {
 				}
 				c.after(t, s)
 			}
-			if _, err := s.Coach(t.Context(), request("r", "c")); !errors.Is(err, ErrUnknown) {
+			if _, err := s.Coach(t.Context(), newRequest("r", "c")); !errors.Is(err, ErrUnknown) {
 				t.Errorf("Coach: %v, want ErrUnknown", err)
 			}
 			if n, _ := store.Count(t.Context()); len(s.sessions) != n {
@@ -150,7 +150,7 @@ func TestASessionThatIsClosedWhileItIsLookedUp(t *testing.T) {
 	}
 }
 
-func TestClosingAllSessionsIsFinal(t *testing.T) {
+func TestClosedServiceRejectsEverything(t *testing.T) {
 	s := newService(t, Options{Local: answers(goodAnswer)})
 	configure(t, s, "r", llmConfig(local()))
 	if err := s.Close(t.Context()); err != nil {
@@ -159,7 +159,7 @@ func TestClosingAllSessionsIsFinal(t *testing.T) {
 	if err := s.Configure(t.Context(), "q", llmConfig(local())); !errors.Is(err, ErrShutdown) {
 		t.Errorf("Configure: %v, want ErrShutdown", err)
 	}
-	if _, err := s.Coach(t.Context(), request("r", "c")); !errors.Is(err, ErrShutdown) {
+	if _, err := s.Coach(t.Context(), newRequest("r", "c")); !errors.Is(err, ErrShutdown) {
 		t.Errorf("Coach: %v, want ErrShutdown", err)
 	}
 	if err := s.CloseSession(t.Context(), "r"); !errors.Is(err, ErrShutdown) {
@@ -167,16 +167,16 @@ func TestClosingAllSessionsIsFinal(t *testing.T) {
 	}
 }
 
-func TestClosingAllSessionsBreaksOffWhatDoesNotEnd(t *testing.T) {
+func TestCloseAbortsHangingRequestsAtDeadline(t *testing.T) {
 	asked := make(chan struct{})
-	s := newService(t, Options{Local: model(func(ctx context.Context, _ backend.Question) (backend.Answer, error) {
+	s := newService(t, Options{Local: modelFunc(func(ctx context.Context, _ backend.Question) (backend.Answer, error) {
 		asked <- struct{}{}
 		<-ctx.Done()
 		return backend.Answer{}, ctx.Err()
 	})})
 	configure(t, s, "r", llmConfig(local()))
 	answered := make(chan *protocol.SpecializedCoachingResponse, 1)
-	go func() { answered <- coach(t, s, request("r", "c")) }()
+	go func() { answered <- mustCoach(t, s, newRequest("r", "c")) }()
 	receive(t, asked, "the question")
 	ctx, end := context.WithCancel(t.Context())
 	end()

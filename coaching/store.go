@@ -9,8 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// State is a state of a session that exists. A session that has closed is
-// unknown again.
+// State is the state of an existing session. A closed session no longer exists.
 type State string
 
 // The states of a session.
@@ -21,25 +20,25 @@ const (
 
 // Record is what a session is, apart from what runs for it on one server.
 type Record struct {
-	// ID tells one session from an earlier one of the same run. It is random,
-	// and the ids of the tasks for people are derived from it.
+	// ID is random. It differs from that of an earlier session of the run. The ids of
+	// tasks for people are derived from it.
 	ID     uuid.UUID
 	Config *protocol.CoachingSessionConfig // never changed
 	State  State
 }
 
-// Store holds the sessions by run. Its methods are atomic and may be called
-// from any goroutine; an error means that the store itself failed. Records hold
-// the headers of backends, which are often keys: a store must not print them.
+// Store holds the sessions by run. Its methods are atomic and may be called from any
+// goroutine. An error means that the store itself failed. Records hold the headers of
+// backends, which are often keys, so a store must not print them.
 type Store interface {
-	// Create adds a configured session unless the run has one already, which it
-	// returns then, or limit sessions exist (0: no limit), which is a *FullError.
+	// Create adds a configured session. If the run has one already, it returns that
+	// one. If limit sessions exist (0: no limit), the error is a *FullError.
 	Create(ctx context.Context, runID string, rec Record, limit int) (existing *Record, err error)
-	// Get returns the run's session, nil when it has none.
+	// Get returns the run's session, nil if it has none.
 	Get(ctx context.Context, runID string) (*Record, error)
-	// MarkClosing turns the run's session from Configured to Closing and returns
-	// it; nil when there is no configured one, or when id is not Nil and not the
-	// session's. Of several callers one gets it.
+	// MarkClosing turns the run's session from Configured to Closing and returns it.
+	// It returns nil if there is no configured one, or if id is neither Nil nor the
+	// session's. Only one of several callers gets it.
 	MarkClosing(ctx context.Context, runID string, id uuid.UUID) (*Record, error)
 	// Delete removes the run's session if it is the one with this id.
 	Delete(ctx context.Context, runID string, id uuid.UUID) error

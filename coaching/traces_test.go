@@ -25,7 +25,7 @@ func TestTracesHaveAnOrder(t *testing.T) {
 	configs := []*protocol.CoachingSessionConfig{llmConfig(local()), llmConfig(local(), local())}
 	rapid.Check(t, func(t *rapid.T) {
 		// Giving way now and then mixes the goroutines more than their own speed.
-		s, err := New(Options{Local: model(func(ctx context.Context, q backend.Question) (backend.Answer, error) {
+		s, err := New(Options{Local: modelFunc(func(ctx context.Context, q backend.Question) (backend.Answer, error) {
 			runtime.Gosched()
 			return answers(declinedAnswer)(ctx, q)
 		})})
@@ -47,7 +47,7 @@ func TestTracesHaveAnOrder(t *testing.T) {
 					op := operation{what: what, began: clock.Add(1)}
 					switch what {
 					case "post":
-						_, op.err = s.Coach(context.Background(), request("r", "c"))
+						_, op.err = s.Coach(context.Background(), newRequest("r", "c"))
 					case "delete":
 						op.err = s.CloseSession(context.Background(), "r")
 					default:
@@ -191,8 +191,8 @@ func show(histories [][]operation) string {
 	return b.String()
 }
 
-// TestTheSearchForAnOrderCanFail keeps the search from accepting everything.
-func TestTheSearchForAnOrderCanFail(t *testing.T) {
+// TestOrderSearchCanFail keeps the search from accepting everything.
+func TestOrderSearchCanFail(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		history [][]operation

@@ -46,7 +46,7 @@ func (h herd) run(t testing.TB, c *Context, steps int, see func(rows [][]float32
 	fill := func(s SeqID, from, to int) {
 		for p := from; p < to; p++ {
 			add(Pos(p), s, p == to-1)
-			if batch.Len() == batch.Cap() || p == to-1 {
+			if batch.Len() == c.BatchSize() || p == to-1 {
 				decode()
 			}
 		}
@@ -133,7 +133,7 @@ func agents(b *testing.B, m *Model, kv string, shared bool) {
 	b.ReportMetric(float64(time.Since(prefilled).Microseconds())/1e3/float64(steps-1), "ms/step")
 }
 
-func TestSharedAttentionIsNoFurtherFromTheTruthThanLlamaCpps(t *testing.T) {
+func TestSharedAttentionIsAsExactAsLlamaCpp(t *testing.T) {
 	if !SharedAttention() {
 		t.Log("this machine has none: llama.cpp's own is compared with itself")
 	}
@@ -149,9 +149,9 @@ func TestSharedAttentionIsNoFurtherFromTheTruthThanLlamaCpps(t *testing.T) {
 	}
 }
 
-// TestMasksAreBitsWhereOnlySharedAttentionReadsThem sees that the patch is at work: without
+// TestMasksReadOnlyBySharedAttentionAreBits sees that the patch is at work: without
 // it nothing is wrong, only slower.
-func TestMasksAreBitsWhereOnlySharedAttentionReadsThem(t *testing.T) {
+func TestMasksReadOnlyBySharedAttentionAreBits(t *testing.T) {
 	header, err := os.ReadFile("../third_party/llama.cpp/src/llama-kv-cells.h")
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,7 @@
 package llama
 
 // #include <stdlib.h>
-// #include "shim.h"
+// #include "native/api.h"
 import "C"
 
 import (
@@ -57,8 +57,8 @@ func deviceType(t C.enum_ggml_backend_dev_type) string {
 	}
 }
 
-// LibDir is the directory that libllama.so was loaded from, where backend
-// plugins and the vocabulary file lie too.
+// LibDir is the directory that libllama.so was loaded from. Backend plugins and the
+// vocabulary file lie there, too.
 func LibDir() string {
 	return takeString(C.agd_lib_dir())
 }
@@ -69,12 +69,11 @@ var loaded = struct {
 	paths map[string]bool
 }{paths: map[string]bool{}}
 
-// LoadBackends loads the backend plugins in dir, before any model: of the CPU
-// variants (libggml-cpu-*.so, in a portable tree) the one that suits this
-// machine best, and every other plugin (libggml-cuda.so). It returns the names
-// of the libraries it loaded. A plugin that is there but can't be loaded is an
-// error that says why; the others are loaded all the same, so a caller may log
-// the error and go on.
+// LoadBackends loads the backend plugins in dir, before any model. Of the CPU
+// variants of a portable tree (libggml-cpu-*.so) it loads the best for this machine,
+// and every other plugin (libggml-cuda.so). It returns the names of the loaded
+// libraries. If a plugin can't be loaded, the error says why and the others are
+// loaded, so a caller may log the error and continue.
 func LoadBackends(dir string) ([]string, error) {
 	install()
 	loaded.Lock()
@@ -119,7 +118,7 @@ func LoadBackends(dir string) ([]string, error) {
 	return names, errors.Join(errs...)
 }
 
-// hasCPU says whether a CPU backend is linked or loaded already.
+// hasCPU reports whether a CPU backend is linked or loaded.
 func hasCPU() bool {
 	return C.ggml_backend_dev_by_type(C.GGML_BACKEND_DEVICE_TYPE_CPU) != nil
 }

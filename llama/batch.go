@@ -1,6 +1,6 @@
 package llama
 
-// #include "shim.h"
+// #include "native/api.h"
 import "C"
 
 import (
@@ -14,8 +14,7 @@ type SeqID int32
 // Pos is the position of a token in its sequence, from 0.
 type Pos int32
 
-// Batch holds the tokens of one Decode, in C memory. It belongs to one
-// goroutine.
+// Batch holds the tokens of one Decode in C memory. It belongs to one goroutine.
 type Batch struct {
 	c       C.struct_llama_batch // n_tokens is set by Decode
 	tokens  []Token
@@ -26,8 +25,8 @@ type Batch struct {
 	outputs int
 }
 
-// NewBatch makes a batch that holds up to capacity tokens; it panics if that
-// is not between 1 and MaxBatch, which is a programming error.
+// NewBatch makes a batch for up to capacity tokens. It panics if capacity is not
+// between 1 and MaxBatch.
 func NewBatch(capacity int) *Batch {
 	if capacity < 1 || capacity > MaxBatch {
 		panic(fmt.Sprintf("llama: NewBatch(%d): capacity is from 1 to %d", capacity, MaxBatch))
@@ -50,16 +49,9 @@ func (b *Batch) Reset() { b.n, b.outputs = 0, 0 }
 // Len is the number of tokens in the batch.
 func (b *Batch) Len() int { return b.n }
 
-// Cap is the number of tokens the batch can hold.
-func (b *Batch) Cap() int { return len(b.tokens) }
-
-// Outputs is the number of tokens added with output set.
-func (b *Batch) Outputs() int { return b.outputs }
-
-// Add appends token t at position p of sequence s. With output set, Logits
-// gives the row after this token. The tokens of a sequence are added in the
-// order of their positions, the first right after the end of the sequence in
-// the memory; Decode checks that.
+// Add appends token t at position p of sequence s. With output set, Logits returns
+// the row after this token. Tokens of a sequence must have consecutive positions
+// that continue the sequence in the KV cache; Decode checks that.
 func (b *Batch) Add(t Token, p Pos, s SeqID, output bool) error {
 	switch {
 	case b.tokens == nil:

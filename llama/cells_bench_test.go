@@ -27,7 +27,7 @@ func fullCache(b *testing.B, m *Model, parked int) {
 		if err := batch.Add(Token(n%200), Pos(n%each), SeqID(64+n/each), false); err != nil {
 			b.Fatal(err)
 		}
-		if batch.Len() == batch.Cap() || n == parked-1 {
+		if batch.Len() == c.BatchSize() || n == parked-1 {
 			if err := c.Decode(batch); err != nil {
 				b.Fatal(err)
 			}

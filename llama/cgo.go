@@ -2,16 +2,13 @@ package llama
 
 /*
 #cgo CFLAGS: -I${SRCDIR}/../third_party/llama.cpp/include -I${SRCDIR}/../third_party/llama.cpp/ggml/include
-#cgo CXXFLAGS: -std=c++17 -O3 -DNDEBUG -fopenmp
-#cgo CXXFLAGS: -I${SRCDIR}/../third_party/llama.cpp/include -I${SRCDIR}/../third_party/llama.cpp/ggml/include
-#cgo CXXFLAGS: -I${SRCDIR}/../third_party/llama.cpp/common -I${SRCDIR}/../third_party/llama.cpp/vendor -I${SRCDIR}/../third_party/llama.cpp/src
-#cgo CXXFLAGS: -I${SRCDIR}/../third_party/llama.cpp/ggml/src -I${SRCDIR}/../third_party/patch
 #cgo LDFLAGS: -fopenmp
-#cgo LDFLAGS: -L${SRCDIR}/../lib -lllama-common -lllama -lggml -lggml-base -lstdc++ -ldl
+#cgo LDFLAGS: -L${SRCDIR}/../lib -lagentd-native -lllama-common -lllama -lggml -lggml-base -lstdc++ -lm -ldl
 #cgo LDFLAGS: -Wl,-rpath,$ORIGIN/lib -Wl,-rpath,${SRCDIR}/../lib -Wl,--disable-new-dtags
 
 #include <stdlib.h>
-#include "shim.h"
+#include "native/api.h"
+#include "native_stamp.h" // written by make: without it, run make first
 */
 import "C"
 
@@ -32,3 +29,6 @@ func cstring(s string, f func(*C.char)) {
 	defer C.free(unsafe.Pointer(c))
 	f(c)
 }
+
+// nativeID names the sources that the native library was built from.
+func nativeID() string { return C.GoString(C.agd_native_id()) }

@@ -1,31 +1,32 @@
 package llama
 
-// #include "shim.h"
+// #include "native/api.h"
 import "C"
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"unsafe"
 )
 
-// Context is a model's memory (KV cache) and compute buffers. It belongs to
-// one goroutine, locked to its OS thread; Abort may be called by any, and Close
-// by another one waits for the call in progress.
+// Context is a KV cache and compute buffers of a model. It belongs to one goroutine,
+// locked to its OS thread. Any goroutine may call Abort; a Close from another one
+// waits for the call in progress.
 //
-// The memory is unified: all sequences share its cells, so that Copy is a
-// fork that costs no cells. It keeps full size for sliding-window models, since
-// forks and the reuse of prefixes need every cell.
+// The cache is unified: all sequences share its cells, so that Copy makes a fork
+// without new cells. Sliding-window models keep all cells, since forks and the reuse
+// of prefixes need them.
 type Context struct {
-	model *Model
-	nctx  int
-	batch int
-	seqs  int
-	outs  int
-	vocab int
-	team  int // threads that compute batches; 0: there is a GPU
+	model   *Model
+	nctx    int
+	batch   int
+	seqs    int
+	outs    int
+	vocab   int
+	threads int // that compute batches; 0: there is a GPU
 
-	sampling team // of SampleTogether
+	sampling batchSampling // of SampleBatch
 
 	mu     sync.Mutex
 	ptr    *C.struct_agd_context
@@ -43,7 +44,8 @@ type Context struct {
 }
 
 // NewContext allocates a context. Without options it has 4096 cells, a batch
-// of 2048 tokens and one sequence.
+// of 2048 tokens and one sequence. ErrIncompatible: shared attention does not work
+// with this llama.cpp.
 func (m *Model) NewContext(opts ...ContextOption) (*Context, error) {
 	o := defaultContextOptions()
 	for _, opt := range opts {
@@ -59,11 +61,20 @@ func (m *Model) NewContext(opts ...ContextOption) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
+	options := o.native()
 	var cerr *C.char
-	cc := C.agd_context_new(ptr, o.native(), &cerr)
+	if !C.agd_attention_check(&cerr) {
+		m.release()
+		return nil, native(ErrIncompatible, takeString(cerr))
+	}
+	cc := C.agd_context_new(ptr, options, &cerr)
 	if cc == nil {
 		m.release()
-		return nil, native(fmt.Errorf("llama: context of %d tokens", o.size), takeString(cerr))
+		reason := takeString(cerr)
+		if text, ok := strings.CutPrefix(reason, C.AGD_INCOMPATIBLE); ok {
+			return nil, native(ErrIncompatible, text)
+		}
+		return nil, native(fmt.Errorf("llama: context of %d tokens", o.size), reason)
 	}
 	raw := C.agd_context_raw(cc)
 	c := &Context{
@@ -79,7 +90,7 @@ func (m *Model) NewContext(opts ...ContextOption) (*Context, error) {
 		abortPtr: cc,
 	}
 	if !bool(C.agd_has_gpu()) {
-		c.team = o.threadsBatch
+		c.threads = o.threadsBatch
 	}
 	c.memory.c = c
 	return c, nil
@@ -102,8 +113,8 @@ func (c *Context) Close() error {
 	return nil
 }
 
-// Size is the number of cells, which bounds the tokens of all sequences
-// together; shared cells count once. llama.cpp may round the wish up.
+// Size is the number of cells. It bounds the tokens of all sequences together, where
+// shared cells count once. llama.cpp may round the requested number up.
 func (c *Context) Size() int { return c.nctx }
 
 // BatchSize is the largest batch that Decode takes, in tokens.
@@ -115,8 +126,8 @@ func (c *Context) MaxSequences() int { return c.seqs }
 // MaxOutputs is the number of tokens of one batch that may have output set.
 func (c *Context) MaxOutputs() int { return c.outs }
 
-// SetThreads changes how many CPU threads compute the batches and sample, from the next
-// Decode on: 1 to MaxThreads. Only the goroutine that calls Decode may call it.
+// SetThreads sets how many CPU threads decode and sample from the next Decode on: 1 to
+// MaxThreads. Only the goroutine that calls Decode may call it.
 func (c *Context) SetThreads(n int) error {
 	if n < 1 || n > MaxThreads {
 		return fmt.Errorf("llama: %d threads, must be 1 to %d", n, MaxThreads)
@@ -127,8 +138,8 @@ func (c *Context) SetThreads(n int) error {
 		return ErrClosed
 	}
 	C.llama_set_n_threads(C.agd_context_raw(c.ptr), C.int32_t(n), C.int32_t(n))
-	if c.team > 0 {
-		c.team = n
+	if c.threads > 0 {
+		c.threads = n
 	}
 	return nil
 }
@@ -137,9 +148,9 @@ func (c *Context) SetThreads(n int) error {
 func (c *Context) Memory() *Memory { return &c.memory }
 
 // Decode computes the tokens of b and appends them to their sequences.
-// Afterwards Logits gives the rows of the tokens with output set. Errors are
-// ErrNoKVSlot, ErrAborted, ErrInvalidBatch, ErrAllocation, ErrCompute, ErrLost
-// and ErrClosed; see there what has happened to the memory.
+// Afterwards Logits returns the rows of the tokens with output set. Errors are
+// ErrNoKVSlot, ErrAborted, ErrInvalidBatch, ErrAllocation, ErrCompute, ErrLost,
+// ErrIncompatible and ErrClosed; each documents what happened to the KV cache.
 func (c *Context) Decode(b *Batch) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,8 +180,7 @@ func (c *Context) Decode(b *Batch) error {
 	return nil
 }
 
-// check refuses what llama.cpp would abort on, and what it would compute
-// wrongly without a word.
+// check refuses what llama.cpp would abort on or silently compute wrongly.
 func (c *Context) check(b *Batch) error {
 	switch {
 	case b.n == 0:
@@ -213,6 +223,8 @@ func (c *Context) decodeError(rc C.int) error {
 		var seq, want, got C.int32_t
 		C.agd_context_position(c.ptr, &seq, &want, &got)
 		return fmt.Errorf("%w: sequence %d goes on at position %d, not %d", ErrInvalidBatch, seq, want, got)
+	case C.AGD_DECODE_INCOMPATIBLE:
+		return native(ErrIncompatible, C.GoString(C.agd_context_detail(c.ptr)))
 	case C.AGD_DECODE_LOST:
 		return c.usable()
 	case C.AGD_DECODE_THROWN:
@@ -222,7 +234,7 @@ func (c *Context) decodeError(rc C.int) error {
 	}
 }
 
-// usable says why nothing more can be done with the context, nil if it can.
+// usable returns why the context can no longer be used, or nil.
 func (c *Context) usable() error {
 	switch {
 	case c.ptr == nil:
@@ -233,9 +245,8 @@ func (c *Context) usable() error {
 	return nil
 }
 
-// Abort ends the Decode in progress with ErrAborted, or the next one if none
-// is in progress. A GPU finishes what it has begun. Any goroutine may call it,
-// also after Close.
+// Abort ends the Decode in progress with ErrAborted, or else the next one. A GPU
+// finishes what it has begun. Any goroutine may call Abort, also after Close.
 func (c *Context) Abort() {
 	c.abortMu.Lock()
 	defer c.abortMu.Unlock()
@@ -245,9 +256,9 @@ func (c *Context) Abort() {
 }
 
 // Logits is the row of the i-th token of the last decoded batch, which must
-// have had output set: Vocab().Size() values. It is a view of native memory,
-// valid until the next Decode or Close; it must not be changed. The first call
-// after a Decode waits for the computation.
+// have had output set: Vocab().Size() values. It is a view of native memory that is
+// valid until the next Decode or Close and must not be changed. The first call after
+// a Decode waits for the computation.
 func (c *Context) Logits(i int) ([]float32, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,6 +1,6 @@
 package llama
 
-// #include "shim.h"
+// #include "native/api.h"
 import "C"
 
 import (
@@ -50,12 +50,12 @@ func SetMicroBatch(n int) ContextOption { return func(o *contextOptions) { o.mic
 // SetMaxSequences sets the number of sequence ids, up to MaxSequences.
 func SetMaxSequences(n int) ContextOption { return func(o *contextOptions) { o.sequences = n } }
 
-// SetMaxOutputs sets how many tokens of a batch may have output set. Each
-// costs a row of the vocabulary's size; the default is the number of sequences.
+// SetMaxOutputs sets how many tokens of a batch may have output set. Each takes a row
+// of the vocabulary's size. The default is the number of sequences.
 func SetMaxOutputs(n int) ContextOption { return func(o *contextOptions) { o.outputs = n } }
 
-// SetThreads sets the threads for a single token and for larger batches. More
-// than the cores that are free makes everything many times slower.
+// SetThreads sets the threads for a single token and for larger batches. More threads
+// than free cores make everything many times slower.
 func SetThreads(n, batch int) ContextOption {
 	return func(o *contextOptions) { o.threads, o.threadsBatch = n, batch }
 }
@@ -65,11 +65,11 @@ func SetThreads(n, batch int) ContextOption {
 // flash attention.
 func SetKVType(name string) ContextOption { return func(o *contextOptions) { o.kvType = name } }
 
-// SetFlashAttention switches flash attention on or off; by default llama.cpp
-// uses it where the device has it. Off also goes without shared attention.
+// SetFlashAttention switches flash attention on or off. By default llama.cpp uses it
+// where the device has it. Off also disables shared attention.
 func SetFlashAttention(on bool) ContextOption { return func(o *contextOptions) { o.flash = &on } }
 
-// failAt makes a device fail in the middle of a decode, as it would by itself.
+// failAt makes a device fail after so many nodes of a graph, for tests.
 func failAt(nodes int) ContextOption { return func(o *contextOptions) { o.failAt = nodes } }
 
 var kvTypes = map[string]C.enum_ggml_type{
@@ -119,7 +119,7 @@ func (o *contextOptions) native() C.struct_agd_context_options {
 	flash := C.LLAMA_FLASH_ATTN_TYPE_AUTO
 	switch {
 	case o.flash == nil && useSharedAttention():
-		// AUTO would switch it off, since another device than the layer's computes it.
+		// AUTO would disable it, since another device than the layer's computes it.
 		flash = C.LLAMA_FLASH_ATTN_TYPE_ENABLED
 	case o.flash == nil:
 	case *o.flash:

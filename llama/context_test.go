@@ -209,8 +209,8 @@ func TestAbort(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	c := newContext(t, m, SetContext(2048), SetBatch(2048), SetMicroBatch(16))
 	b := newBatch(t, 2048)
-	for i := range b.Cap() {
-		b.Add(65, Pos(i), 0, i == b.Cap()-1)
+	for i := range c.BatchSize() {
+		b.Add(65, Pos(i), 0, i == c.BatchSize()-1)
 	}
 	c.Abort()
 	if err := c.Decode(b); !errors.Is(err, ErrAborted) {

@@ -1,6 +1,6 @@
 package llama
 
-// #include "shim.h"
+// #include "native/api.h"
 import "C"
 
 import (
@@ -15,9 +15,8 @@ import (
 	"strconv"
 )
 
-// SetBuild says which program this is, with its version, for the line that the process
-// leaves on stderr if native code ends it. Without it the line has what the Go toolchain
-// recorded.
+// SetBuild sets the program's name and version for the line that the process writes to
+// stderr if native code ends it. Without it the line has what the Go toolchain recorded.
 func SetBuild(build string) {
 	install()
 	cstring(build, func(p *C.char) { C.agd_crash_build(p) })
@@ -32,15 +31,15 @@ func recordedBuild() string {
 	return fmt.Sprintf("%s %s (%s)", path.Base(info.Path), info.Main.Version, info.GoVersion)
 }
 
-// reportCrashes makes the process leave that line: see shim_crash.cpp.
+// reportCrashes makes the process write that line: see native/binding/crash.cpp.
 func reportCrashes() {
 	start, end := goCode()
 	C.agd_crash_install(C.uintptr_t(start), C.uintptr_t(end))
 	cstring(recordedBuild(), func(p *C.char) { C.agd_crash_build(p) })
 }
 
-// goCode finds the addresses from start up to end that hold Go's code. The runtime knows
-// of every address whether it is one of them, but tells the ends to nobody.
+// goCode finds the range of addresses that holds Go's code. The runtime can tell whether
+// an address belongs to it, but exports no bounds.
 func goCode() (start, end uintptr) {
 	here := reflect.ValueOf(goCode).Pointer()
 	isGo := func(pc uintptr) bool { return runtime.FuncForPC(pc) != nil }
@@ -55,8 +54,8 @@ type watched struct {
 	mark *C.struct_agd_watch
 }
 
-// watch makes the last line of the process name the model's files that have changed since
-// now. A file that is mapped and then written to or cut short brings the process down.
+// watch makes the crash report name the model's files that change from now on. Writing to
+// a mapped file, or truncating it, can end the process.
 func watch(paths []string) (list []watched) {
 	for _, name := range paths {
 		f, err := os.Open(name)

@@ -56,7 +56,7 @@ func crash(order string) {
 // cut short. By kind, a worker of OpenMP reads the weights before, or the file is only
 // written to and the fault another one.
 func decodeFromFileCutShort(file, kind string) {
-	m, err := New(file, SetMMap(true), SetRepack(false), SetDevices("cpu"))
+	m, err := New(file, SetMMap(true), SetDevices("cpu"))
 	if err != nil {
 		panic(err)
 	}
@@ -208,7 +208,7 @@ func onlyAMD64(t *testing.T) {
 	}
 }
 
-func TestAFaultOnAThreadOfCLeavesALineAndEndsByItsSignal(t *testing.T) {
+func TestFaultOnCThreadLeavesLineAndDiesOfSignal(t *testing.T) {
 	onlyAMD64(t)
 	for _, where := range []string{"thread", "openmp"} {
 		for _, c := range crashes {
@@ -231,7 +231,7 @@ func TestAFaultOnAThreadOfCLeavesALineAndEndsByItsSignal(t *testing.T) {
 	}
 }
 
-func TestAFaultWithinACallFromGoLeavesALineAndGosTraces(t *testing.T) {
+func TestFaultInGoCallLeavesLineAndTraces(t *testing.T) {
 	onlyAMD64(t)
 	for _, c := range crashes {
 		t.Run(c.kind, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestAFaultWithinACallFromGoLeavesALineAndGosTraces(t *testing.T) {
 	}
 }
 
-func TestThreadsThatFaultTogetherLeaveOneLine(t *testing.T) {
+func TestConcurrentFaultsLeaveOneLine(t *testing.T) {
 	onlyAMD64(t)
 	got := runCrash(t, "many/write", "")
 	if got.signal != syscall.SIGSEGV {
@@ -256,9 +256,9 @@ func TestThreadsThatFaultTogetherLeaveOneLine(t *testing.T) {
 	holds(t, got.line, everyLine...)
 }
 
-// TestAModelFileThatChangesIsNamed although no one knows which of the threads that compute
+// TestChangedModelFileIsNamed although no one knows which of the threads that compute
 // comes upon it first, Go's or one of OpenMP's.
-func TestAModelFileThatChangesIsNamed(t *testing.T) {
+func TestChangedModelFileIsNamed(t *testing.T) {
 	onlyAMD64(t)
 	source, err := os.ReadFile(modelPath(t, synth.GPTOSS))
 	if err != nil {
@@ -286,7 +286,7 @@ func TestAModelFileThatChangesIsNamed(t *testing.T) {
 	}
 }
 
-func TestASignalThatIsSentIsReportedWithItsSender(t *testing.T) {
+func TestSentSignalIsReportedWithItsSender(t *testing.T) {
 	var stderr bytes.Buffer
 	cmd := crashing(t, "sent/", "")
 	cmd.Stderr = &stderr
@@ -311,7 +311,7 @@ func TestASignalThatIsSentIsReportedWithItsSender(t *testing.T) {
 	}
 }
 
-func TestAFaultOfGosCodeStaysAPanic(t *testing.T) {
+func TestFaultInGoCodeStaysAPanic(t *testing.T) {
 	install()
 	for what, f := range map[string]func(){
 		"nil dereference": func() { fmt.Println(**new(*int)) },
@@ -335,7 +335,7 @@ func TestAFaultOfGosCodeStaysAPanic(t *testing.T) {
 	}
 }
 
-func TestGosCodeHoldsGoAndNotC(t *testing.T) {
+func TestGoCodeRangeExcludesC(t *testing.T) {
 	start, end := goCode()
 	for what, f := range map[string]any{"ours": goCode, "the library's": fmt.Println, "the runtime's": runtime.GC, "assembly": bytes.IndexByte} {
 		if pc := reflect.ValueOf(f).Pointer(); pc < start || end <= pc {
@@ -349,7 +349,7 @@ func TestGosCodeHoldsGoAndNotC(t *testing.T) {
 	}
 }
 
-func TestASplitModelHasPartsWithNumbers(t *testing.T) {
+func TestSplitModelHasNumberedParts(t *testing.T) {
 	for name, want := range map[string][]string{
 		"m.gguf":                   {"m.gguf"},
 		"a/m-00001-of-00001.gguf":  {"a/m-00001-of-00001.gguf"},

@@ -1,6 +1,12 @@
-// Package llama is a small binding of llama.cpp: backends, models, contexts,
-// memory (KV cache) operations, vocabularies, samplers, grammars and chat
-// templates. It knows nothing of HTTP, agents or JSON contracts.
+// Package llama runs language models with llama.cpp: backends, models, contexts,
+// KV cache operations, vocabularies, samplers, grammars and chat templates. It
+// knows nothing of HTTP, agents or JSON contracts.
+//
+// It is a binding and three engines. The Go files are the binding. The engines are
+// C++ in llama/native: attention over shared cells on the CPU, the matcher of
+// grammars, and sampling. They replace parts of llama.cpp that are slow for many
+// short generations with a shared prompt. llama/native/README.md lists what they
+// rely on in llama.cpp.
 //
 // The names follow go-llama.cpp where the idea is the same (New, SetContext,
 // SetGPULayers, Free).
@@ -8,19 +14,17 @@
 // # Failure
 //
 // A failed assertion in C ends the process, and a C++ exception must not cross
-// into Go. So every value is checked in Go before it is handed over, and every
-// call that can throw goes through a shim that turns exceptions into errors.
-// A handle may be closed any number of times; the first Close releases it, and
-// every later use answers [ErrClosed].
+// into Go. So Go checks every value before it hands it over, and C++ turns every
+// exception into an error. A handle may be closed any number of times. The first
+// Close releases it; every later use returns [ErrClosed].
 //
 // # Ownership
 //
-// A [Model] and its [Vocab] may be used by any number of goroutines. A [Model]
-// counts what was made from it and refuses to be freed before that is closed.
-// A [Context] and its [Batch] belong to one goroutine, which should be locked
-// to its OS thread, because the threads of a computation belong to the thread
-// that starts it; only [Context.Abort] may come from elsewhere. Each method of
-// a [Context] takes a lock, so that a Close from another goroutine waits
-// instead of crashing. A [Sampler] has one user at a time, but different
+// Any number of goroutines may use a [Model] and its [Vocab]. A [Model] counts what
+// was made from it and can't be freed before that is closed. A [Context] and its
+// [Batch] belong to one goroutine. It should be locked to its OS thread, because the
+// threads of a computation belong to the thread that starts it. Only [Context.Abort]
+// may come from elsewhere. Each method of a [Context] takes a lock, so that a Close
+// from another goroutine waits. A [Sampler] has one user at a time, but different
 // samplers run in parallel.
 package llama

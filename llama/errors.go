@@ -7,11 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// Errors that callers tell apart. They are wrapped with what went wrong.
+// Errors that callers tell apart. They are wrapped with the details.
 var (
 	ErrClosed = errors.New("llama: use after close")
-	// ErrInUse is Model.Free's answer while contexts, samplers or templates of
-	// the model are open.
+	// ErrInUse: contexts, samplers or templates of the model are still open.
 	ErrInUse = errors.New("llama: still in use")
 
 	// ErrNoKVSlot: the memory has no room for the batch (llama_decode 1).
@@ -30,13 +29,17 @@ var (
 	// logits that are not numbers). A part of the batch may be in the memory.
 	ErrCompute = errors.New("llama: computation failed")
 
-	// ErrLost: a device failed in a call of the context, where llama.cpp by itself
-	// would have ended the process. The context can only be closed, and what it holds is
-	// not freed. When a GPU has failed nothing is freed any more, of other contexts and
-	// models neither: in that state it fails again.
+	// ErrLost: a device failed in a call of the context; llama.cpp alone would end the
+	// process. The context can only be closed, and its memory is not freed. After a GPU
+	// has failed, no context or model is freed any more, since that would fail again.
 	ErrLost = errors.New("llama: the device failed")
 
-	// ErrSequence: a sequence or range that the memory operation can't take.
+	// ErrIncompatible: llama.cpp no longer does something that the engines rely on
+	// and that is not part of its public interface. llama/native/README.md lists
+	// all of it. The text says what changed and what to do.
+	ErrIncompatible = errors.New("llama: this llama.cpp is not compatible")
+
+	// ErrSequence: an invalid sequence or range for the memory operation.
 	ErrSequence = errors.New("llama: invalid sequence operation")
 	// ErrPartial: this model's memory can't remove or copy a part of a sequence
 	// (recurrent and hybrid models).
@@ -56,8 +59,6 @@ var (
 	ErrTemplate = errors.New("llama: chat template")
 	// ErrNoTemplate: the model file has no chat template.
 	ErrNoTemplate = errors.New("llama: the model has no chat template")
-	// ErrChat: the output can't be parsed in the model's chat format.
-	ErrChat = errors.New("llama: output does not parse")
 )
 
 // native wraps an error text from native code, cut to a readable length.

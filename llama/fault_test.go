@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestADeviceThatFailsLosesItsContextOnly wherever in a decode it fails: in the first node, in
+// TestFailedDeviceLosesOnlyItsContext wherever in a decode it fails: in the first node, in
 // the middle and in the last step of a prompt.
-func TestADeviceThatFailsLosesItsContextOnly(t *testing.T) {
+func TestFailedDeviceLosesOnlyItsContext(t *testing.T) {
 	for _, nodes := range []int{1, 7, 40, 100} {
 		m := private(t)
 		other := newContext(t, m)

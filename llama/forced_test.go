@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"agentd/defaultmodel"
 	"agentd/llama/synth"
-	"agentd/models/household/weights"
 )
 
 // callGrammar is that of one or more tool calls or a reply, as agents have it.
@@ -57,7 +57,7 @@ func callText(r *rand.Rand) string {
 // forceModels are vocabularies of different kinds.
 func forceModels(t testing.TB) map[string]*Model {
 	t.Helper()
-	path, err := weights.Path("")
+	path, err := defaultmodel.Path("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func pieces(m *Model, tokens []Token) (list []string) {
 }
 
 // A model that writes as its tokenizer splits must never be led elsewhere.
-func TestForcedTokensAreThoseOfTheTokenizer(t *testing.T) {
+func TestForcedTokensMatchTheTokenizer(t *testing.T) {
 	for name, m := range forceModels(t) {
 		t.Run(name, func(t *testing.T) {
 			s := newSampler(t, m, SamplerConfig{Grammar: callGrammar})
@@ -302,7 +302,7 @@ func TestOneForceHasItsLimit(t *testing.T) {
 
 // What is drawn for a token depends on its place only, so that a text goes on in
 // the same way whether the tokens before were drawn or forced.
-func TestForcedTokensDoNotMoveTheDraws(t *testing.T) {
+func TestForcedTokensChangeNoDraws(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	cfg := SamplerConfig{Temperature: 1, TopK: 40, Seed: 3, Grammar: `root ::= "the room: " [a-z ]{40}`}
 	row := func(i int) []float32 { return randomRow(m, uint64(i)) }

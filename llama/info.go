@@ -1,6 +1,6 @@
 package llama
 
-// #include "shim.h"
+// #include "native/api.h"
 import "C"
 
 import (

@@ -1,10 +1,13 @@
 package llama
 
+// #include "native/api.h"
+import "C"
+
 // Limits that this package enforces before a value reaches native code.
 const (
 	// MaxSequences is the largest number of sequence ids a context can have
 	// (LLAMA_MAX_SEQ of llama.cpp).
-	MaxSequences = 256
+	MaxSequences = C.AGD_MAX_SEQUENCES
 
 	// MaxBatch bounds the capacity of a Batch and a context's batch size; each
 	// token of a batch costs about 40 bytes.
@@ -14,8 +17,7 @@ const (
 	// use are about a million tokens.
 	MaxContext = 1 << 24
 
-	// MaxThreads bounds a thread count, so that a typo is an error and not a
-	// stalled machine.
+	// MaxThreads bounds a thread count, so that a typo does not stall the machine.
 	MaxThreads = 1024
 
 	// MaxText is the longest text that is tokenized at once, in bytes.
@@ -29,7 +31,7 @@ const (
 	MaxGrammarNesting = 200
 
 	// MaxGrammarRepetition is the largest bound in {m,n}. llama.cpp refuses a
-	// larger minimum and drops a larger maximum without a word.
+	// larger minimum and silently drops a larger maximum.
 	MaxGrammarRepetition = 2000
 
 	// MaxGrammarRules bounds named rules, groups and repetitions: llama.cpp
@@ -41,7 +43,7 @@ const (
 	MaxGrammarElements = 8 << 20
 
 	// MaxForced is the most tokens that Sampler.Force appends at a time. Names of
-	// tools and keys are shorter; shim_forced.cpp bounds their bytes.
+	// tools and keys are shorter; native/grammar/forced.cpp bounds their bytes.
 	MaxForced = 64
 
 	// MaxTemplateBytes and MaxTemplateNesting bound the source of a chat

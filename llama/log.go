@@ -1,6 +1,7 @@
 package llama
 
-// #include "shim.h"
+// #include "native/api.h"
+// void agdLog(int level, char * text, size_t len);
 import "C"
 
 import (
@@ -17,14 +18,13 @@ var (
 	logger      atomic.Pointer[zerolog.Logger]
 )
 
-// sharedCache marks the warning about a context that is longer than those of the
-// training. It is for one sequence; ours are many, which share the context's cells.
+// sharedCache marks the warning about a context longer than the trained one. It is meant
+// for one sequence; here many sequences share the cells.
 const sharedCache = "> n_ctx_train"
 
-// Init starts llama.cpp and sends its log lines to log: errors and warnings at
-// their level, information at debug level (llama.cpp is talkative while it
-// loads), the rest at trace level. Without Init llama.cpp runs silently. A later call
-// replaces the logger.
+// Init starts llama.cpp and sends its log lines to log: errors and warnings at their
+// level, information at debug level, the rest at trace level. Without Init llama.cpp
+// is silent. A later call replaces the logger.
 func Init(log zerolog.Logger) error {
 	l := log.With().Str("component", "llama.cpp").Logger()
 	logger.Store(&l)
@@ -36,7 +36,7 @@ func Init(log zerolog.Logger) error {
 // process, before anything else is called.
 func install() {
 	installOnce.Do(func() {
-		C.agd_log_install()
+		C.agd_log_install(C.agd_log_sink(C.agdLog))
 		reportCrashes()
 		C.agd_faults_install()
 		C.llama_backend_init()

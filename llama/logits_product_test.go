@@ -9,7 +9,7 @@ import (
 
 // Rows of several micro-batches, not all of them outputs, asked for twice: each sequence is one
 // token long, so that attention has nothing to add up and both ways must give the same bits.
-func TestLogitsArePutOffToTheBit(t *testing.T) {
+func TestDeferredLogitsAreBitIdentical(t *testing.T) {
 	if !SharedAttention() {
 		t.Log("this machine has no such device: llama.cpp's own is compared with itself")
 	}

@@ -123,7 +123,7 @@ func accepts(t testing.TB, m *Model, gbnf, text string) bool {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	for _, tok := range append(tokenize(t, m, text), m.Vocab().EOS()) {
+	for _, tok := range append(tokenize(t, m, text), m.vocab.eos) {
 		if err := s.Accept(tok); errors.Is(err, ErrRejected) {
 			return false
 		} else if err != nil {

@@ -10,7 +10,7 @@ import (
 	"agentd/llama/synth"
 )
 
-// markText is mark i as a grammar has it; shim_matcher.h has the number.
+// markText is mark i as a grammar has it; native/grammar/matcher.h has the number.
 func markText(i int) string { return fmt.Sprintf("<[%d]>", 0x7FFF0000+i) }
 
 // part is a piece of a grammar whose texts the test can say by itself.
@@ -102,12 +102,12 @@ func randomPart(r *rand.Rand, depth int) part {
 	return p
 }
 
-// TestAMarkStandsOnceInAText holds grammars with marks against all of their texts.
-func TestAMarkStandsOnceInAText(t *testing.T) {
+// TestMarkMatchesOnce holds grammars with marks against all of their texts.
+func TestMarkMatchesOnce(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	r := rand.New(rand.NewPCG(7, 7))
 	letters := map[byte]Token{'a': tokenize(t, m, "a")[0], 'b': tokenize(t, m, "b")[0]}
-	end := m.Vocab().EOS()
+	end := m.vocab.eos
 	const longest = 6
 	narrower := 0
 	for range 400 {

@@ -1,6 +1,6 @@
 package llama
 
-// #include "shim.h"
+// #include "native/api.h"
 import "C"
 
 import "fmt"
@@ -30,7 +30,7 @@ func (m *Memory) Copy(src, dst SeqID, p0, p1 Pos) error {
 		return fmt.Errorf("%w: copy of [%d, %d) of sequence %d, which ends at %d", ErrPartial, p0, p1, src, end)
 	}
 	if c.wholeOnly() {
-		p0, p1 = -1, -1 // some of these memories end the process when they are told where a sequence ends
+		p0, p1 = -1, -1 // some of these memories abort on an explicit end
 	}
 	return c.done(C.agd_seq_cp(c.ptr, C.int32_t(src), C.int32_t(dst), C.int32_t(p0), C.int32_t(p1)), src)
 }
@@ -69,9 +69,8 @@ func (m *Memory) Clear() error {
 	return c.done(C.agd_memory_clear(c.ptr, true), -1)
 }
 
-// Forget drops all sequences as Clear does, but leaves what their cells hold, which
-// nobody sees: it takes no time. What comes next gets the same cells as in a new
-// context.
+// Forget drops all sequences as Clear does, but does not zero their cells, so it takes
+// no time. Later sequences get the same cells as in a new context.
 func (m *Memory) Forget() error {
 	c := m.c
 	c.mu.Lock()
@@ -105,11 +104,11 @@ func (m *Memory) PosMax(seq SeqID) Pos {
 	return m.c.posMax(seq)
 }
 
-// CanRemovePartial says whether Remove and Copy take parts of a sequence. If
-// not, a prefix can be reused only where a sequence was stopped and kept.
+// CanRemovePartial reports whether Remove and Copy take parts of a sequence. If not,
+// only a whole sequence can be reused as a prefix.
 func (m *Memory) CanRemovePartial() bool { return !m.c.wholeOnly() }
 
-// wholeOnly: a recurrent state can't be cut.
+// wholeOnly reports whether sequences can't be cut, as recurrent states can't.
 func (c *Context) wholeOnly() bool { return c.model.info.Recurrent || c.model.info.Hybrid }
 
 func (c *Context) checkSeq(seqs ...SeqID) error {

@@ -1,19 +1,19 @@
 package llama
 
-// #include "shim.h"
+// #include "native/api.h"
 import "C"
 
 import "fmt"
 
-// State is what the cells of a run of positions hold, in host memory. It outlives
-// the context that it was saved from and can be loaded into every context with the
-// same model and KV type, any number of times.
+// State is a copy in host memory of the cells of consecutive positions. It outlives its
+// context, and can be loaded any number of times into contexts with the same model and
+// KV type.
 type State struct {
 	ptr      *C.struct_agd_state
 	from, to Pos
 }
 
-// Size is how many bytes of host memory the state takes.
+// Size is the state's size in bytes of host memory.
 func (s *State) Size() int {
 	if s.ptr == nil {
 		return 0
@@ -21,7 +21,7 @@ func (s *State) Size() int {
 	return int(C.agd_state_size(s.ptr))
 }
 
-// Free gives the memory back.
+// Free releases the memory.
 func (s *State) Free() {
 	if s.ptr != nil {
 		C.agd_state_free(s.ptr)
@@ -29,13 +29,13 @@ func (s *State) Free() {
 	}
 }
 
-// CanSave says whether Save and Load work: not for recurrent and hybrid models,
-// whose state is no run of cells, and not with a sliding window, behind which cells
-// are not saved.
+// CanSave reports whether Save and Load work. They don't for recurrent and hybrid
+// models, whose state is not in cells, nor for sliding-window models, since cells behind
+// the window are not saved.
 func (m *Memory) CanSave() bool { return !m.c.wholeOnly() && m.c.model.info.SlidingWindow == 0 }
 
-// Save copies what the cells of seq in [p0, p1) hold to host memory; the sequence
-// stays as it is. scratch must be empty and stays so.
+// Save copies the cells of seq in [p0, p1) to host memory; the sequence does not
+// change. scratch must be empty and stays so.
 func (m *Memory) Save(seq, scratch SeqID, p0, p1 Pos) (*State, error) {
 	c := m.c
 	c.mu.Lock()
@@ -53,8 +53,8 @@ func (m *Memory) Save(seq, scratch SeqID, p0, p1 Pos) (*State, error) {
 	return &State{ptr: ptr, from: p0, to: p1}, nil
 }
 
-// Load appends the positions [p0, p1) of the state to seq, which must end where they
-// begin. It needs free cells for the whole state, ErrNoKVSlot, and keeps those it
+// Load appends the positions [p0, p1) of the state to seq, which must end at p0. It
+// needs free cells for the whole state, or returns ErrNoKVSlot, and keeps those that it
 // appends. scratch must be empty and stays so.
 func (m *Memory) Load(s *State, seq, scratch SeqID, p0, p1 Pos) error {
 	c := m.c

@@ -20,7 +20,7 @@ func save(t *testing.T, c *Context, p0, p1 Pos) *State {
 
 func scratch(c *Context) SeqID { return SeqID(c.MaxSequences() - 1) }
 
-func TestWhatWasSavedGivesTheSameLogits(t *testing.T) {
+func TestLoadedStateGivesTheSameLogits(t *testing.T) {
 	for _, kind := range []string{"f16", "f32"} {
 		for _, arch := range []string{synth.Qwen2, synth.Qwen3} {
 			t.Run(arch+" "+kind, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestWhatWasSavedGivesTheSameLogits(t *testing.T) {
 	}
 }
 
-func TestLoadingGivesBackWhatItDoesNotKeep(t *testing.T) {
+func TestLoadFreesCellsItDoesNotKeep(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	c := newContext(t, m, SetContext(256), SetBatch(256))
 	long := make([]Token, 128)
@@ -81,7 +81,7 @@ func TestLoadingGivesBackWhatItDoesNotKeep(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeSavedOrLoadedIsSaid(t *testing.T) {
+func TestUnsavableStateIsAnError(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	c := newContext(t, m)
 	prompt := tokenize(t, m, "The robot goes to the kitchen.")
@@ -116,7 +116,7 @@ func TestWhatCannotBeSavedOrLoadedIsSaid(t *testing.T) {
 	}
 }
 
-func TestAStateOfAnotherModelIsRefused(t *testing.T) {
+func TestStateOfAnotherModelIsRefused(t *testing.T) {
 	a, b := newContext(t, shared(t, synth.Qwen3)), newContext(t, shared(t, synth.Qwen3), SetKVType("f32"))
 	feed(t, a, 0, tokenize(t, shared(t, synth.Qwen3), "The robot goes to the kitchen."))
 	s := save(t, a, 0, 4)

@@ -67,7 +67,7 @@ func TestForkOfAPrefix(t *testing.T) {
 	}
 }
 
-func TestAForkIsCutAndContinuedAsAnother(t *testing.T) {
+func TestForkIsCutAndContinuedAsAnother(t *testing.T) {
 	for _, arch := range attentionOnly {
 		t.Run(arch, func(t *testing.T) {
 			m := shared(t, arch)

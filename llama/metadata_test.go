@@ -11,9 +11,9 @@ import (
 	"agentd/llama/synth"
 )
 
-// TestMetadataThatNoModelCanHaveIsAnError in one line, although llama.cpp asserts that it is
+// TestImpossibleMetadataIsAnError in one line, although llama.cpp asserts that it is
 // not so. Loading or the context fails, and other models go on as before.
-func TestMetadataThatNoModelCanHaveIsAnError(t *testing.T) {
+func TestImpossibleMetadataIsAnError(t *testing.T) {
 	for _, tc := range []struct {
 		arch, key string
 		values    []uint32

@@ -1,7 +1,8 @@
 package llama
 
 // #include <stdlib.h>
-// #include "shim.h"
+// #include "native/api.h"
+// bool agdProgress(float fraction, uintptr_t data);
 import "C"
 
 import (
@@ -19,7 +20,7 @@ import (
 type Model struct {
 	mu       sync.RWMutex // held for reading by every native call on ptr
 	ptr      *C.struct_llama_model
-	children atomic.Int64 // open contexts, samplers, templates and chat parsers
+	children atomic.Int64 // open contexts, samplers and templates
 
 	path      string
 	files     []watched
@@ -30,8 +31,8 @@ type Model struct {
 	template  string
 }
 
-// New loads the model file at path (for a split model, its first part). It
-// needs at least one backend; call LoadBackends first if plugins are in use.
+// New loads the model file at path, or the first part of a split model. It needs at
+// least one backend; call LoadBackends first if there are plugins.
 func New(path string, opts ...ModelOption) (*Model, error) {
 	install()
 	o := defaultModelOptions()
@@ -67,7 +68,7 @@ func New(path string, opts ...ModelOption) (*Model, error) {
 	return m, nil
 }
 
-// checkFile gives the plain errors that llama.cpp would bury in its log.
+// checkFile returns plain errors for what llama.cpp would only log.
 func checkFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -92,7 +93,6 @@ func load(path string, o *modelOptions) (*C.struct_llama_model, error) {
 		}
 	}
 	copts.vocab_only = C.bool(o.vocabOnly)
-	copts.repack = C.bool(o.repack)
 	if o.devices != nil {
 		devices, err := findDevices(o.devices)
 		if err != nil {
@@ -112,7 +112,8 @@ func load(path string, o *modelOptions) (*C.struct_llama_model, error) {
 	}
 	handle := cgo.NewHandle(&progress{report: o.progress, ctx: o.cancel})
 	defer handle.Delete()
-	copts.progress = C.uintptr_t(handle)
+	copts.progress = C.agd_progress(C.agdProgress)
+	copts.progress_data = C.uintptr_t(handle)
 
 	var ptr *C.struct_llama_model
 	var cerr *C.char
@@ -127,7 +128,7 @@ func load(path string, o *modelOptions) (*C.struct_llama_model, error) {
 	return ptr, nil
 }
 
-// progress is what a load's callback needs.
+// progress is the data of a load's callback.
 type progress struct {
 	report func(fraction float32)
 	ctx    context.Context
@@ -142,8 +143,8 @@ func agdProgress(fraction C.float, handle C.uintptr_t) C.bool {
 	return p.ctx.Err() == nil
 }
 
-// Free releases the model. While something made from it is open it answers
-// ErrInUse and does nothing.
+// Free releases the model. While something made from it is open, it does nothing and
+// returns ErrInUse.
 func (m *Model) Free() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -162,8 +163,8 @@ func (m *Model) Free() error {
 	return nil
 }
 
-// acquire counts a new child of the model; release ends it. Neither waits for a text that is
-// being tokenized, which may take long: only Free does.
+// acquire counts a new child of the model; release ends it. Neither waits for Tokenize,
+// which may take long; only Free does.
 func (m *Model) acquire() (*C.struct_llama_model, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

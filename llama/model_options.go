@@ -1,7 +1,7 @@
 package llama
 
 // #include <stdlib.h>
-// #include "shim.h"
+// #include "native/api.h"
 import "C"
 
 import (
@@ -21,13 +21,12 @@ type modelOptions struct {
 	tensorSplit []float32
 	mmap        *bool
 	vocabOnly   bool
-	repack      bool
 	progress    func(float32)
 	cancel      context.Context
 }
 
 func defaultModelOptions() modelOptions {
-	return modelOptions{gpuLayers: -1, repack: true, cancel: context.Background()}
+	return modelOptions{gpuLayers: -1, cancel: context.Background()}
 }
 
 // SetGPULayers sets how many layers go to GPUs; negative means all (the
@@ -53,10 +52,6 @@ func SetMMap(on bool) ModelOption { return func(o *modelOptions) { o.mmap = &on 
 // has no contexts.
 func SetVocabOnly(on bool) ModelOption { return func(o *modelOptions) { o.vocabOnly = on } }
 
-// SetRepack allows the CPU backend to reorder quantized weights for its
-// kernels (the default). Results then depend a little more on the batch.
-func SetRepack(on bool) ModelOption { return func(o *modelOptions) { o.repack = on } }
-
 // SetProgress reports the loaded fraction, from 0 to 1, from the loading goroutine.
 func SetProgress(report func(fraction float32)) ModelOption {
 	return func(o *modelOptions) { o.progress = report }
@@ -65,7 +60,7 @@ func SetProgress(report func(fraction float32)) ModelOption {
 // SetCancel makes the load end with the context's cause once ctx is done.
 func SetCancel(ctx context.Context) ModelOption { return func(o *modelOptions) { o.cancel = ctx } }
 
-// mayMap says whether the model's file may stay mapped.
+// mayMap reports whether the model's file may stay mapped.
 func (o *modelOptions) mayMap() bool { return !o.vocabOnly && (o.mmap == nil || *o.mmap) }
 
 func (o *modelOptions) validate() error {

@@ -3,7 +3,7 @@ package llama
 // #cgo noescape agd_sample
 // #cgo noescape agd_sampler_force
 // #include <stdlib.h>
-// #include "shim.h"
+// #include "native/api.h"
 import "C"
 
 import (
@@ -13,14 +13,14 @@ import (
 	"unsafe"
 )
 
-// SamplerConfig says how the next token is chosen. Truncation is applied in
-// the order top-k, top-p, min-p, then temperature.
+// SamplerConfig sets how the next token is chosen: by top-k, top-p and min-p in this
+// order, then temperature.
 type SamplerConfig struct {
 	Temperature float32 // <= 0: the most probable token (greedy)
 	TopP        float32 // outside (0, 1): off
 	MinP        float32 // <= 0: off
 	TopK        int     // <= 0: off
-	Seed        uint32  // with a token's place in the text, of the number it is drawn with
+	Seed        uint32  // of the draws; each also depends on the token's position
 
 	// Grammar is a GBNF text whose root rule is "root"; "" means unconstrained.
 	Grammar string
@@ -31,7 +31,7 @@ type SamplerConfig struct {
 	// <|channel|> or <[200005]> outside of quotes.
 	SuppressControl bool
 	Allow           []Token
-	// Suppress lists tokens that are never sampled, whatever the above says.
+	// Suppress lists tokens that are never sampled.
 	Suppress []Token
 }
 
@@ -67,7 +67,7 @@ type Sampler struct {
 
 	mu  sync.Mutex
 	ptr *C.struct_agd_sampler
-	// What Force hands to C: on the heap once, not for each call.
+	// Arguments of Force for C, so that a call allocates nothing.
 	forced [MaxForced]Token
 	end    C.llama_token
 }
@@ -123,11 +123,10 @@ func tokenList(ts []Token) *C.llama_token {
 	return list
 }
 
-// Sample chooses the token after the row of logits, which has the vocabulary's
-// size and is not changed, and accepts it into the grammar. The grammar is
-// asked about the chosen token only; if it rejects that one, the choice is
-// made again among the tokens it admits. ErrGrammarDead: it admits none.
-// ErrGrammar: there are too many ways to read what was written so far.
+// Sample chooses the next token from a row of logits and advances the grammar by it.
+// The row has the vocabulary's size and is not changed. The grammar checks the chosen
+// token only; if it rejects the token, another is chosen among those that it admits.
+// ErrGrammarDead: it admits none. ErrGrammar: the text so far is too ambiguous.
 // ErrCompute: the row holds no finite number. Sample does not allocate in Go.
 func (s *Sampler) Sample(logits []float32) (Token, error) {
 	s.mu.Lock()
@@ -145,9 +144,8 @@ func (s *Sampler) Sample(logits []float32) (Token, error) {
 	return t, nil
 }
 
-// Accept advances the grammar by a token that was not sampled here: one that
-// is forced, say. ErrRejected: the grammar does not admit it, and nothing has
-// changed. Without a grammar it does nothing.
+// Accept advances the grammar by a token that Sample did not choose. ErrRejected: the
+// grammar does not admit it, and nothing has changed. Without a grammar it does nothing.
 func (s *Sampler) Accept(t Token) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,13 +161,12 @@ func (s *Sampler) Accept(t Token) error {
 	return nil
 }
 
-// Force accepts the tokens that the grammar leaves no choice about and appends
-// them to list, at most MaxForced. They are those that the model's tokenizer makes
-// of the text, as far as nothing that may follow can change them; what is left of a
-// text that must follow is for Sample. end is the end-of-generation token that
-// must come next, -1 if anything else may: then the text is complete. A model with
-// several such tokens decides by Sample which one ends a text, unless it has the
-// <|im_end|> of ChatML, which ends every turn. Without a grammar nothing is forced.
+// Force accepts the tokens that the grammar forces and appends them to list, at most
+// MaxForced. They are the tokenizer's tokens of the forced text, up to the last boundary
+// that no continuation can move; Sample chooses the rest. end is the end-of-generation
+// token if it must come next, else -1. A model with several such tokens chooses among
+// them in Sample, unless it has ChatML's <|im_end|>, which ends every turn. Without a
+// grammar nothing is forced.
 func (s *Sampler) Force(list []Token) (forced []Token, end Token, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,8 +201,8 @@ func (s *Sampler) failure(rc C.int) error {
 // Clone copies the sampler with the state of its grammar and random numbers.
 func (s *Sampler) Clone() (*Sampler, error) { return s.clone(false, 0) }
 
-// CloneSeed copies the sampler with the state of its grammar and new random
-// numbers: cheaper than parsing the grammar again for each candidate.
+// CloneSeed copies the sampler with the state of its grammar and another seed. That is
+// cheaper than parsing the grammar again for each candidate.
 func (s *Sampler) CloneSeed(seed uint32) (*Sampler, error) { return s.clone(true, seed) }
 
 func (s *Sampler) clone(reseed bool, seed uint32) (*Sampler, error) {
@@ -233,17 +230,4 @@ func (s *Sampler) Close() error {
 	s.ptr = nil
 	s.model.release()
 	return nil
-}
-
-// weigh returns the largest of the logits, the sum of 2 to their distances from it times
-// factor and, where asked for, these weights, as the kernel for some instruction set finds
-// them: the best of those that this CPU can run is version 0. ok is false if there are no
-// more than version of them. For tests.
-func weigh(version int, logits []float32, factor float32, each bool) (best, sum float32, weights []float32, ok bool) {
-	if each {
-		weights = make([]float32, len(logits))
-	}
-	x, w := (*C.float)(unsafe.SliceData(logits)), (*C.float)(unsafe.SliceData(weights))
-	ok = bool(C.agd_weigh(C.int(version), x, C.int32_t(len(logits)), C.float(factor), (*C.float)(&best), (*C.float)(&sum), w))
-	return best, sum, weights, ok
 }

@@ -176,7 +176,7 @@ func TestClones(t *testing.T) {
 	}
 }
 
-// uniform is the number in [0, 1) of a draw: see shim_choose.cpp.
+// uniform is the number in [0, 1) of a draw: see native/sampling/chooser.cpp.
 func uniform(seed, position, attempt uint64) float64 {
 	mix := func(x uint64) uint64 {
 		x += 0x9E3779B97F4A7C15
@@ -187,7 +187,7 @@ func uniform(seed, position, attempt uint64) float64 {
 	return float64(mix(mix(mix(seed)^position)^attempt)>>11) / (1 << 53)
 }
 
-func TestADrawIsWhereTheSoftmaxPutsIt(t *testing.T) {
+func TestDrawFollowsTheSoftmax(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	for _, temperature := range []float32{0.05, 0.7, 1, 10} {
 		for name, spoil := range map[string]func(row []float32){
@@ -237,7 +237,7 @@ func TestADrawIsWhereTheSoftmaxPutsIt(t *testing.T) {
 	}
 }
 
-func TestTopPAndMinPWithoutTopKDrawFromWhatTheyLeave(t *testing.T) {
+func TestTruncationWithoutTopKDrawsFromTheRest(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	for _, cfg := range []SamplerConfig{
 		{Temperature: 0.7, TopP: 0.3}, {Temperature: 0.7, TopP: 0.95}, {Temperature: 2, MinP: 0.01}, {Temperature: 1, MinP: 0.3},
@@ -419,9 +419,9 @@ func TestConstrainedGreedyIsTheBestAdmittedToken(t *testing.T) {
 	}
 }
 
-// TestConstrainedDrawsHaveTheOddsOfTheAdmittedTokensAmongThemselves, whether many tokens
+// TestConstrainedDrawsHaveTheOddsOfAdmittedTokens, whether many tokens
 // or few may come.
-func TestConstrainedDrawsHaveTheOddsOfTheAdmittedTokensAmongThemselves(t *testing.T) {
+func TestConstrainedDrawsHaveTheOddsOfAdmittedTokens(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	v := m.Vocab()
 	row := make([]float32, v.Size())
@@ -504,7 +504,7 @@ func TestAcceptRefusesWhatTheGrammarRejects(t *testing.T) {
 	m := shared(t, synth.GPTOSS)
 	v := m.Vocab()
 	s := newSampler(t, m, SamplerConfig{Grammar: `root ::= "the" "."`})
-	for _, tok := range []Token{'x', v.EOS()} {
+	for _, tok := range []Token{'x', v.eos} {
 		if err := s.Accept(tok); !errors.Is(err, ErrRejected) {
 			t.Errorf("Accept(%q): %v", v.Piece(tok, true), err)
 		}
@@ -514,7 +514,7 @@ func TestAcceptRefusesWhatTheGrammarRejects(t *testing.T) {
 			t.Errorf("Accept(%d): %v", bad, err)
 		}
 	}
-	for _, tok := range append(tokenize(t, m, "the."), v.EOS()) {
+	for _, tok := range append(tokenize(t, m, "the."), v.eos) {
 		if err := s.Accept(tok); err != nil {
 			t.Errorf("Accept(%q) after rejections: %v", v.Piece(tok, true), err)
 		}
@@ -548,7 +548,7 @@ func TestDeadGrammar(t *testing.T) {
 	}
 }
 
-func TestAfterTheEndOnlyTheEndFollows(t *testing.T) {
+func TestOnlyTheEndFollowsTheEnd(t *testing.T) {
 	m := shared(t, synth.GPTOSS)
 	s := newSampler(t, m, SamplerConfig{Grammar: `root ::= "A"`})
 	row := randomRow(m, 2)
@@ -660,9 +660,9 @@ func TestHalfACharacterCanBeCompleted(t *testing.T) {
 	}
 }
 
-// TestGrammarsThatCanBeReadInManyWays would not end in a lifetime where the ways
+// TestAmbiguousGrammarsAreMatched would not end in a lifetime where the ways
 // are followed one by one.
-func TestGrammarsThatCanBeReadInManyWays(t *testing.T) {
+func TestAmbiguousGrammarsAreMatched(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	var names []string
 	for i := range 9000 {
@@ -705,9 +705,9 @@ func TestGrammarsThatCanBeReadInManyWays(t *testing.T) {
 	}
 }
 
-// TestALongLookAheadIsNotNeededToGoOn: where few tokens may come, they are found before one is
+// TestForceNeedsNoLongLookAhead: where few tokens may come, they are found before one is
 // chosen. What that takes must not end a text of which the chosen token takes little.
-func TestALongLookAheadIsNotNeededToGoOn(t *testing.T) {
+func TestForceNeedsNoLongLookAhead(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	s := newSampler(t, m, SamplerConfig{Grammar: `root ::= "th" ` + strings.Repeat("([a-z]{0,30}){0,30} ", 10)})
 	want := tokenize(t, m, "t")[0]

@@ -1,7 +1,7 @@
 package llama
 
 // #include <stdlib.h>
-// #include "shim.h"
+// #include "native/api.h"
 import "C"
 
 import (

@@ -1,7 +1,7 @@
 package llama
 
 // #include <stdlib.h>
-// #include "shim.h"
+// #include "native/api.h"
 import "C"
 
 import (
@@ -30,8 +30,8 @@ const (
 	attrEOG         Attr = C.AGD_FLAG_EOG
 )
 
-// Vocab is a model's vocabulary. Everything but Tokenize is answered from Go
-// memory, so it is cheap and stays valid after the model is freed.
+// Vocab is a model's vocabulary. Everything but Tokenize uses Go memory, so it is cheap
+// and works after the model is freed.
 type Vocab struct {
 	model    *Model
 	ptr      *C.struct_llama_vocab
@@ -40,7 +40,6 @@ type Vocab struct {
 	offsets  []uint32                  // Size()+1 offsets into pieces
 	attrs    []Attr
 	byPiece  map[string]Token
-	control  []Token
 	special  []Token
 	bos, eos Token
 	addBOS   bool
@@ -56,8 +55,11 @@ func newVocab(m *Model) (*Vocab, error) {
 	if n == 0 {
 		return nil, fmt.Errorf("the file has no vocabulary")
 	}
-	v := &Vocab{model: m, ptr: ptr, offsets: make([]uint32, n+1), attrs: make([]Attr, n), byPiece: make(map[string]Token, n),
-		recurses: recurses(m.metadata)}
+	v := &Vocab{model: m, ptr: ptr, offsets: make([]uint32, n+1), attrs: make([]Attr, n), byPiece: make(map[string]Token, n)}
+	var err error
+	if v.recurses, err = recurses(m.metadata, ptr); err != nil {
+		return nil, fmt.Errorf("vocabulary: %w", err)
+	}
 	var blob, cerr *C.char
 	if !C.agd_vocab_dump(ptr, &blob, (*C.uint32_t)(&v.offsets[0]), (*C.uint16_t)(&v.attrs[0]), &cerr) {
 		return nil, fmt.Errorf("vocabulary: %s", takeString(cerr))
@@ -70,9 +72,6 @@ func newVocab(m *Model) (*Vocab, error) {
 			if _, dup := v.byPiece[piece]; !dup {
 				v.byPiece[piece] = t
 			}
-		}
-		if v.attrs[t]&AttrControl != 0 {
-			v.control = append(v.control, t)
 		}
 		if v.attrs[t]&(AttrControl|AttrUserDefined) != 0 {
 			v.special = append(v.special, t)
@@ -92,17 +91,17 @@ func newVocab(m *Model) (*Vocab, error) {
 // piece is the token's text with special tokens rendered; t must be valid.
 func (v *Vocab) piece(t Token) string { return v.pieces[v.offsets[t]:v.offsets[t+1]] }
 
-// LongestPiece is how many bytes of text a token stands for at most; at least 1.
+// LongestPiece is the length in bytes of the longest token's text; at least 1.
 func (v *Vocab) LongestPiece() int { return max(1, v.longest) }
 
-// valid says whether t is a token of the vocabulary.
+// valid reports whether t is a token of the vocabulary.
 func (v *Vocab) valid(t Token) bool { return t >= 0 && int(t) < len(v.attrs) }
 
 // Tokenize splits text into tokens. addSpecial adds BOS or EOS where the model
 // wants them. With parseSpecial the texts of special tokens, as <|im_end|>,
-// become those tokens; without it they are plain text, which is how text from
-// users must be tokenized. Bytes that are not UTF-8 become U+FFFD. Where a pre-tokenizer needs stack
-// for each character, long texts are tokenized in windows, see firstWindow.
+// become those tokens. Without it they are plain text, as text from users must be.
+// Bytes that are not UTF-8 become U+FFFD. A pre-tokenizer that recurses gets long
+// texts in chunks, see firstChunk.
 func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, error) {
 	if len(text) > MaxText {
 		return nil, fmt.Errorf("llama: tokenize: %d bytes of text, at most %d", len(text), MaxText)
@@ -117,7 +116,7 @@ func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, e
 	// Almost every token stands for at least one byte; a few special ones may be added.
 	tokens := make([]Token, 0, len(text)+8)
 	var err error
-	if parseSpecial && (!v.recurses || len(text) <= window) {
+	if parseSpecial && (!v.recurses || len(text) <= chunkBytes) {
 		tokens, err = v.tokenize(tokens, text, addSpecial, true)
 		return slices.Clone(tokens), err
 	}
@@ -127,7 +126,7 @@ func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, e
 	for text != "" && err == nil {
 		part := text
 		if v.recurses {
-			part = text[:firstWindow(text)]
+			part = text[:firstChunk(text)]
 		}
 		text = text[len(part):]
 		for part != "" && err == nil {
@@ -145,12 +144,11 @@ func (v *Vocab) Tokenize(text string, addSpecial, parseSpecial bool) ([]Token, e
 	return slices.Clone(tokens), err
 }
 
-// nextMarkup is where text is cut so that no markup token is found whole: right
-// after the first character of the first one, or at the end.
+// nextMarkup returns where to cut text so that it contains no markup token: right after
+// the first character of the first one, or at the end.
 //
-// llama.cpp's parse_special leaves out control tokens only. User-defined ones
-// are found in any text, and it makes user-defined what it believes a model
-// writes in its answers: <|start|> and <|channel|> of GPT-OSS, for one.
+// Without parse_special, llama.cpp ignores control tokens only. It finds user-defined
+// tokens in any text, and GPT-OSS's <|start|> and <|channel|> are user-defined there.
 func (v *Vocab) nextMarkup(text string) int {
 	for at := 0; ; at++ {
 		next := strings.IndexByte(text[at:], '<')
@@ -206,10 +204,10 @@ func (v *Vocab) Detokenize(ts []Token, special bool) string {
 	return string(append(out, d.Flush()...))
 }
 
-// IsEOG says whether t ends a generation (end of text, of turn, of message).
+// IsEOG reports whether t ends a generation (end of text, of turn, of message).
 func (v *Vocab) IsEOG(t Token) bool { return v.valid(t) && v.attrs[t]&attrEOG != 0 }
 
-// IsControl says whether t is a control token.
+// IsControl reports whether t is a control token.
 func (v *Vocab) IsControl(t Token) bool { return v.valid(t) && v.attrs[t]&AttrControl != 0 }
 
 // Attr gives the attributes of t, 0 for an invalid token.
@@ -223,10 +221,7 @@ func (v *Vocab) Attr(t Token) Attr {
 // BOS is the beginning-of-sequence token, -1 if there is none.
 func (v *Vocab) BOS() Token { return v.bos }
 
-// EOS is the end-of-sequence token, -1 if there is none.
-func (v *Vocab) EOS() Token { return v.eos }
-
-// AddBOS says whether the model's prompts begin with BOS.
+// AddBOS reports whether the model's prompts begin with BOS.
 func (v *Vocab) AddBOS() bool { return v.addBOS }
 
 // Find gives the token whose whole text is piece; of several, the lowest.
@@ -237,10 +232,6 @@ func (v *Vocab) Find(piece string) (Token, bool) {
 
 // Size is the number of tokens, and of logits in a row.
 func (v *Vocab) Size() int { return len(v.attrs) }
-
-// ControlTokens lists the control tokens, end-of-generation ones included.
-// The caller must not change it.
-func (v *Vocab) ControlTokens() []Token { return v.control }
 
 // SpecialTokens lists the tokens that Tokenize finds only with parseSpecial or
 // always as a whole: control and user-defined ones. The caller must not change it.

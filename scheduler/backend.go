@@ -5,39 +5,38 @@ import (
 	"agentd/scheduler/core"
 )
 
-// backend is what the engine's goroutine needs of a llama context. Tests put
-// faults between the two.
+// backend is a llama context as its worker sees it. Tests inject faults.
 type backend interface {
-	// Copy makes the positions [from, to) of src also those of dst, which ends at from.
+	// Copy adds the positions [from, to) of src to dst, which ends at from.
 	Copy(src, dst core.SeqID, from, to int) error
-	// Remove drops the positions of s that begin at from.
+	// Remove removes the positions of s from from on.
 	Remove(s core.SeqID, from int) error
-	// Save copies what the positions [from, to) of s hold to host memory; Load appends
-	// those of a block to s; Drop frees a block.
+	// Save copies the positions [from, to) of s to host memory. Load appends positions of a
+	// block to s. Drop frees a block.
 	Save(s core.SeqID, from, to int, block core.BlockID) error
 	Load(block core.BlockID, s core.SeqID, from, to int) error
 	Drop(block core.BlockID)
-	// Clear drops everything; Forget does too, and leaves what the cells hold. Blocks
-	// are dropped by Clear only.
+	// Clear removes all sequences and blocks, and zeroes the cells. Forget only removes the
+	// sequences.
 	Clear() error
 	Forget() error
-	// Decode computes the rows; errors are those of llama.Context.Decode.
+	// Decode computes the rows. Errors are those of llama.Context.Decode.
 	Decode(rows []core.Row) error
-	// Logits is a view of the logits after the i-th row, until the next Decode.
+	// Logits returns a view of the logits of the i-th row, valid until the next Decode.
 	Logits(i int) ([]float32, error)
-	// Team is how many threads SampleTogether uses, those that compute the rows; 0: none.
-	Team() int
-	// SetThreads changes how many threads compute and sample, from the next step on.
+	// SamplerThreads is the number of threads of SampleBatch, those that compute the rows; 0: none.
+	SamplerThreads() int
+	// SetThreads sets the number of compute and sample threads from the next step on.
 	SetThreads(n int) error
-	SampleTogether(samplers []*llama.Sampler, rows [][]float32, out []llama.Sampled)
-	// Range returns the first and the last position of s, -1 if it is empty.
+	SampleBatch(samplers []*llama.Sampler, rows [][]float32, out []llama.Sampled)
+	// Range returns the first and the last position of s, or -1 if it is empty.
 	Range(s core.SeqID) (first, last int)
-	// Abort ends a Decode in progress; any goroutine may call it.
+	// Abort ends a Decode in progress. It is safe for concurrent use.
 	Abort()
 	Close() error
 }
 
-// apply does one memory operation of a plan.
+// apply executes one memory operation of a plan.
 func apply(b backend, o core.Op) error {
 	switch o.Kind {
 	case core.OpCopy:
@@ -54,7 +53,7 @@ func apply(b backend, o core.Op) error {
 	}
 }
 
-// contextBackend is the backend over a real context.
+// contextBackend implements backend with a llama context.
 type contextBackend struct {
 	*llama.Context
 	batch  *llama.Batch
@@ -73,7 +72,7 @@ func (b *contextBackend) Remove(s core.SeqID, from int) error {
 	return b.Memory().Remove(llama.SeqID(s), llama.Pos(from), -1)
 }
 
-// scratch is the context's last sequence, which no core is given when blocks are kept.
+// scratch is the context's last sequence. Config.complete reserves it for Save and Load.
 func (b *contextBackend) scratch() llama.SeqID { return llama.SeqID(b.MaxSequences() - 1) }
 
 func (b *contextBackend) Save(s core.SeqID, from, to int, block core.BlockID) error {

@@ -38,14 +38,14 @@ func (r *stepRecorder) Decode(rows []core.Row) error {
 	return r.backend.Decode(rows)
 }
 
-// TestAloneTheSameGenerationIsComputedInTheSameStepsWhateverElseThereIs, candidates of
+// TestBatchInvariantStepsDoNotDependOnLoad, candidates of
 // one prompt together.
-func TestAloneTheSameGenerationIsComputedInTheSameStepsWhateverElseThereIs(t *testing.T) {
+func TestBatchInvariantStepsDoNotDependOnLoad(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	prompt := func(i int) []llama.Token { return tokenize(t, m, fmt.Sprint(story[:40], i, story[i:])) }
 	ask := func(concurrent bool) (runs [][]string, results []*generation.Result) {
 		var r *stepRecorder
-		e := newTestEngine(t, setup{cfg: Config{Alone: true}, wrap: func(b backend) backend { r = &stepRecorder{backend: b}; return r }})
+		e := newTestEngine(t, setup{cfg: Config{BatchInvariant: true}, wrap: func(b backend) backend { r = &stepRecorder{backend: b}; return r }})
 		results = make([]*generation.Result, 12)
 		var wg sync.WaitGroup
 		for i := range results {
@@ -96,7 +96,7 @@ func TestAloneTheSameGenerationIsComputedInTheSameStepsWhateverElseThereIs(t *te
 // gated makes an engine of contexts that compute each generation alone, and holds the
 // first step of the first one. hold asks for a generation and does not wait.
 func gated(t *testing.T, contexts int, failure error) (e *Engine, first *gate, hold func(context.Context) chan error) {
-	e = newTestEngine(t, setup{contexts: contexts, cfg: Config{Alone: true}, wrapEach: func(i int, b backend) backend {
+	e = newTestEngine(t, setup{contexts: contexts, cfg: Config{BatchInvariant: true}, wrapEach: func(i int, b backend) backend {
 		if i > 0 {
 			return b
 		}
@@ -120,7 +120,7 @@ func gated(t *testing.T, contexts int, failure error) (e *Engine, first *gate, h
 	return e, first, hold
 }
 
-func TestAloneAGenerationThatWaitsCanBeCancelled(t *testing.T) {
+func TestBatchInvariantQueuedGenerationCanBeCancelled(t *testing.T) {
 	e, first, hold := gated(t, 1, nil)
 	running := hold(t.Context())
 	<-first.enter
@@ -142,7 +142,7 @@ func TestAloneAGenerationThatWaitsCanBeCancelled(t *testing.T) {
 	nothingLeft(t, e)
 }
 
-func TestAloneWhatWaitsGoesElsewhereWhenTheDeviceIsLost(t *testing.T) {
+func TestBatchInvariantQueueMovesWhenDeviceIsLost(t *testing.T) {
 	e, first, _ := gated(t, 2, llama.ErrLost)
 	const count = 6
 	ticket, err := e.Admit(count)
@@ -159,13 +159,13 @@ func TestAloneWhatWaitsGoesElsewhereWhenTheDeviceIsLost(t *testing.T) {
 			t.Errorf("%+v, %v", r, err)
 		}
 	}
-	if s := e.Stats(); s.Moved < 2 || s.Finished != count {
+	if s := e.Stats(); s.Retried < 2 || s.Finished != count {
 		t.Errorf("%+v", s)
 	}
 	nothingLeft(t, e)
 }
 
-func TestAloneWhatWaitsEndsWithTheEngine(t *testing.T) {
+func TestBatchInvariantQueueEndsWithEngine(t *testing.T) {
 	e, first, hold := gated(t, 1, nil)
 	results := []chan error{hold(t.Context()), hold(t.Context()), hold(t.Context())}
 	<-first.enter

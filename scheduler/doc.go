@@ -1,38 +1,45 @@
-// Package scheduler places generations on llama contexts: a bounded queue,
-// continuous batching, chunked prefill, one prefill for all candidates of a
-// prompt, and a prefix cache over everything that was computed.
+// Package scheduler runs generations on llama contexts. It has a bounded queue, continuous
+// batching, chunked prefill, one prefill for all candidates of a prompt, and a prefix cache
+// over everything that was computed.
 //
-// The policies of a context are in package core, which knows no clock, no goroutine
-// and no llama.cpp. An Engine has one goroutine for each context, locked to its OS
-// thread, that owns it and runs plan, decode, sample, commit. Callers tokenize before and
-// detokenize after it on their own goroutines; sampling is spread over several.
+// The policies of a context are in package core, which has no clock, goroutine or llama.cpp.
+// An Engine has one worker for each context: a goroutine, locked to its OS thread, that runs
+// plan, decode, sample, commit. Callers tokenize on their own goroutines before, and
+// detokenize after. Several threads sample.
 //
-// # The way of a generation
+// # Life of a generation
 //
-//  1. Admit counts the candidates of a whole request against the bounded queue,
-//     or refuses with *QueueFullError before any work is done.
-//  2. Ticket.Submit checks the generations of the request, makes their samplers
-//     and gives each job to the context on which it is done soonest, all at once and
-//     in order.
-//  3. The context's goroutine submits it to its core, which plans it into steps.
-//  4. When the last candidate has ended, Pending.Wait turns tokens into text.
+//	Engine.Admit          counts the candidates of a whole API request against the queue,
+//	  |                   or refuses with *QueueFullError before any work
+//	Admission.Submit      checks the requests, makes their samplers, and assigns each one to
+//	  |                   the context on which it is done soonest, all at once and in order
+//	worker, core          plans it into steps: queued, prefill, decode (see package core)
+//	  |
+//	Handle.Wait           turns tokens into text when the last candidate has ended
 //
-// Behind each sampled token, the goroutine that sampled it appends what the grammar
-// leaves no choice about (llama.Sampler.Force). Those tokens are decoded together
-// with the sampled one; an end that is forced takes no step at all. Where few candidates
-// decode, steps are filled with guesses of what these say next, and where one is right
-// the goroutine goes on with the row behind it.
+// Behind each sampled token the sampling thread appends the tokens that the grammar forces
+// (llama.Sampler.Force). They are decoded together with the sampled one; a forced end takes no
+// step. When few candidates decode, steps are filled with speculative tokens. If one is
+// accepted, the thread samples from the row behind it.
 //
-// A caller whose context ends gets its error at once; the sequences of its
-// generation are freed in the next plan, wherever it was.
+// When the context.Context of a caller ends, the caller gets its error at once. The next plan
+// frees the sequences.
 //
-// # Failure
+// # Health
 //
-// A grammar that admits nothing, or logits that are not numbers, end the
-// candidate. A failed computation concerns the generations that were in that step,
-// and drops what they had in the cache; a failed memory operation all of the
-// context, which is cleared. They begin again on another context that they have not
-// tried, or end with ErrModel. A context whose steps keep failing is left out for a
-// while, as long as there is another one, and one whose device is lost
-// (llama.ErrLost) for good. None of these ends the engine.
+//	             worker                                 engine
+//	ready ---------------> step failed --------> Err in the generations of that step,
+//	  ^                        |                 or a retry on another context
+//	  |                        v
+//	  |            cells may be non-finite: no new work until running requests have
+//	  |            ended and the context is cleared
+//	  |                        |
+//	  +---- cleared <----------+---- repeated --> paused, longer each time, while another
+//	                           |                  context is up
+//	                           +---- llama.ErrLost --> lost for good
+//
+// A grammar that allows no token, or non-finite logits, end one candidate. A failed computation
+// affects the generations of that step and drops their cache. A failed memory operation affects
+// the whole context, which is cleared. Affected generations start again on a context that they
+// have not tried, or end with ErrModel. None of these ends the engine.
 package scheduler

@@ -12,10 +12,10 @@ import (
 	"agentd/llama"
 )
 
-// Engine generates with one model on one or more contexts. Its methods may be
-// called by any number of goroutines.
+// Engine generates with one model on one or more contexts. Its methods are safe for
+// concurrent use.
 type Engine struct {
-	model   *llama.Model // of the first worker; what it says of the vocabulary holds for all
+	model   *llama.Model // of the first worker; the vocabulary is the same for all
 	cfg     Config
 	cells   int // of the smallest context
 	workers []*worker
@@ -24,40 +24,34 @@ type Engine struct {
 	// endings are the model's end-of-generation tokens.
 	endings []llama.Token
 
-	// mu guards what follows, and what workers say that it guards. No other lock is
-	// taken while it is held.
+	// mu guards the fields below, and the shared fields of workers. No other lock is taken
+	// while it is held.
 	mu       sync.Mutex
 	closed   bool
-	admitted int // candidates of tickets
+	admitted int // candidates
 	refused  uint64
-	moved    uint64 // generations that went on elsewhere
-	pace     pace
+	retried  uint64 // generations that continued on another context
+	rate     completionRate
 
-	calls sync.WaitGroup // Generate calls, until their samplers are closed
+	calls sync.WaitGroup // handles whose samplers are open
 }
 
 // Context is one context to generate with, for New.
 type Context struct {
-	// Model must stay open until the engine is closed. Contexts may share one; the
-	// models of an engine are the same file.
+	// Model must stay open until the engine is closed. Contexts may share one. The models of
+	// an engine are loaded from the same file.
 	Model   *llama.Model
-	Options []llama.ContextOption // they must leave room for several sequences
-	Device  string                // what computes it, for logs and metrics
+	Options []llama.ContextOption // they must allow several sequences
+	Device  string                // the device that computes, for logs and metrics
 }
 
-// command is what callers tell a worker.
-type command struct {
-	job    *job
-	cancel bool
-}
-
-// New makes the contexts and starts an engine over them. Its configuration holds
-// for each of them, but QueueLimit for all together.
+// New creates the contexts and starts an engine over them. The configuration applies to each
+// context, except QueueLimit, which applies to all together.
 func New(contexts []Context, cfg Config, log zerolog.Logger) (*Engine, error) {
-	var parts []part
+	var parts []workerParts
 	fail := func(err error) (*Engine, error) {
 		for _, p := range parts {
-			_ = p.back.Close() // err is what matters, and a fresh context closes
+			_ = p.back.Close() // closing a new context does not fail
 		}
 		return nil, err
 	}
@@ -70,7 +64,7 @@ func New(contexts []Context, cfg Config, log zerolog.Logger) (*Engine, error) {
 		if err != nil {
 			return fail(err)
 		}
-		parts = append(parts, part{c.Model, made, newContextBackend(made), c.Device})
+		parts = append(parts, workerParts{c.Model, made, newContextBackend(made), c.Device})
 		if err := cfg.complete(made.BatchSize(), made.MaxSequences(), made.MaxOutputs(), runtime.GOMAXPROCS(0)); err != nil {
 			return fail(err)
 		}
@@ -86,15 +80,15 @@ func New(contexts []Context, cfg Config, log zerolog.Logger) (*Engine, error) {
 	return e, nil
 }
 
-// part is what a worker is made of.
-type part struct {
+// workerParts are the parts that a worker is made of.
+type workerParts struct {
 	model   *llama.Model
 	context *llama.Context
 	back    backend
 	device  string
 }
 
-func newEngine(parts []part, cfg Config, log zerolog.Logger) (*Engine, error) {
+func newEngine(parts []workerParts, cfg Config, log zerolog.Logger) (*Engine, error) {
 	e := &Engine{model: parts[0].model, cfg: cfg, cells: parts[0].context.Size(), log: log, now: time.Now}
 	vocab := e.model.Vocab()
 	for t := range llama.Token(vocab.Size()) {
@@ -120,123 +114,63 @@ func (e *Engine) start() {
 	}
 }
 
-// Admit counts candidates, the number of completions that a whole request will
-// generate, against the queue: all or, with *QueueFullError, none of them. So it also
-// answers when those that wait before it will probably take longer than
-// Config.QueueTime.
-func (e *Engine) Admit(candidates int) (*Ticket, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return nil, ErrClosed
-	}
-	over := e.admitted + candidates - e.cfg.QueueLimit
-	late := e.pace.late(e.admitted-e.slots(), e.cfg.QueueTime)
-	if over > 0 || late > 0 {
-		e.refused++
-		return nil, &QueueFullError{
-			Asked: candidates, Admitted: e.admitted, Limit: e.cfg.QueueLimit, RetryAfter: e.pace.estimate(max(over, late)),
-		}
-	}
-	e.admitted += candidates
-	return &Ticket{engine: e, left: candidates}, nil
-}
-
-// Close refuses new work, ends every generation with ErrClosed and frees the
-// contexts. When it returns, nothing of the engine is left; the models can be
-// freed. Further calls wait for the same and return the same.
+// Close refuses new work, ends every generation with ErrClosed and frees the contexts. When
+// it returns, the models can be freed. Further calls wait for the same result.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
 	for _, w := range e.workers {
 		w.back.Abort()
-		w.poke()
+		w.wakeUp()
 	}
 	var errs []error
 	for _, w := range e.workers {
 		<-w.done
-		errs = append(errs, w.finish)
+		errs = append(errs, w.closeErr)
 	}
 	e.calls.Wait()
 	return errors.Join(errs...)
 }
 
-// submit gives jobs to workers, all at once and in order, unless the engine is
-// closed or no context is left.
-func (e *Engine) submit(jobs []*job) error {
+// submit assigns requests to workers, all at once and in order, unless the engine is closed
+// or no context is left.
+func (e *Engine) submit(requests []*request) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return ErrClosed
 	}
-	for _, j := range jobs {
-		w := e.place(j)
-		if w == nil { // the same for all of them
+	for _, r := range requests {
+		w := e.place(r)
+		if w == nil { // the same for all requests
 			return fmt.Errorf("%w: %w", ErrModel, errNoContext)
 		}
-		w.take(j)
+		w.assign(r)
 	}
 	return nil
 }
 
-// cancel tells who has the job that its caller has gone.
-func (e *Engine) cancel(j *job) {
+// cancel tells the worker of a request that its caller has left.
+func (e *Engine) cancel(r *request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	j.cancelled = true
-	if !e.closed { // else every job is being answered
-		j.worker.inbox = append(j.worker.inbox, command{job: j, cancel: true})
-		j.worker.poke()
+	r.cancelled = true
+	if !e.closed { // otherwise every request is being answered
+		r.worker.send(command{request: r, cancel: true})
 	}
 }
 
-// slots is how many candidates are in work at once rather than waiting. e.mu is held.
-func (e *Engine) slots() int {
-	n := 0
-	for _, w := range e.workers {
-		switch {
-		case w.health.lost:
-		case e.cfg.Alone:
-			n++ // at least: the candidates of one generation
-		default:
-			n += e.cfg.MaxRunning
-		}
-	}
-	return n
+// receive takes a worker's commands. closed: the engine was closed.
+func (e *Engine) receive(w *worker) (inbox []command, closed bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	inbox, w.inbox = w.inbox, nil
+	return inbox, e.closed
 }
 
-// pace estimates how long it takes until candidates have ended.
-type pace struct {
-	last    time.Time
-	average time.Duration // between two that end
-}
-
-// ended notes that n candidates ended now, after the engine was busy since.
-func (p *pace) ended(n int, now, since time.Time) {
-	if p.last.Before(since) {
-		p.last = since
-	}
-	each := now.Sub(p.last) / time.Duration(n)
-	p.last = now
-	if p.average == 0 {
-		p.average = each
-		return
-	}
-	for range n {
-		p.average += time.Duration(rateSmoothing * float64(each-p.average))
-	}
-}
-
-// late is how many of the waiting candidates must end until the others will have ended
-// within limit. 0: none, or there is no limit.
-func (p *pace) late(waiting int, limit time.Duration) int {
-	if limit <= 0 || p.average <= 0 {
-		return 0
-	}
-	return max(0, waiting-int(limit/p.average))
-}
-
-func (p *pace) estimate(candidates int) time.Duration {
-	return min(max(time.Duration(candidates)*p.average, minRetry), maxRetry)
+func (e *Engine) isClosed() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.closed
 }

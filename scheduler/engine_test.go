@@ -23,7 +23,7 @@ const story = "The robot walks into the kitchen, looks at the table and the two 
 
 var architectures = []string{synth.Qwen3, synth.Qwen2, synth.GPTOSS, synth.Qwen35}
 
-func TestACompletionIsWhatANaiveLoopGives(t *testing.T) {
+func TestCompletionEqualsNaiveLoop(t *testing.T) {
 	for _, arch := range architectures {
 		t.Run(arch, func(t *testing.T) {
 			m := testModel(t, arch)
@@ -48,7 +48,7 @@ func TestACompletionIsWhatANaiveLoopGives(t *testing.T) {
 	}
 }
 
-func TestConcurrentGenerationsDoNotDisturbEachOther(t *testing.T) {
+func TestConcurrentGenerationsAreIndependent(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	e := newTestEngine(t, setup{cells: 512, sequences: 12}) // so few that there is eviction
 	var wg sync.WaitGroup
@@ -77,7 +77,7 @@ func TestConcurrentGenerationsDoNotDisturbEachOther(t *testing.T) {
 	}
 }
 
-func TestTheSameGenerationGivesTheSameOnAFreshEngine(t *testing.T) {
+func TestFreshEngineGivesSameCompletions(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	g := sampled(tokenize(t, m, story), 5, 30, 11)
 	var first *generation.Result
@@ -103,7 +103,7 @@ func TestTheSameGenerationGivesTheSameOnAFreshEngine(t *testing.T) {
 	}
 }
 
-func TestWhatWasComputedIsReused(t *testing.T) {
+func TestComputedTokensAreReused(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	e := newTestEngine(t, setup{})
 	prompt := tokenize(t, m, story)
@@ -134,7 +134,7 @@ func TestWhatWasComputedIsReused(t *testing.T) {
 	}
 }
 
-func TestPromptsThatArriveTogetherShareTheirPrefix(t *testing.T) {
+func TestConcurrentPromptsSharePrefill(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	var g *gate
 	e := newTestEngine(t, setup{wrap: func(b backend) backend { g = newGate(b); return g }})
@@ -170,7 +170,7 @@ func (e *Engine) inboxLen() int {
 	return len(e.workers[0].inbox)
 }
 
-func TestCancelFreesWithinTwoSteps(t *testing.T) {
+func TestCancelFreesSequencesWithinTwoSteps(t *testing.T) {
 	for name, hold := range map[string]struct {
 		steps  int // to let pass before the cancellation
 		prompt string
@@ -226,7 +226,7 @@ func (o overdue) Err() error {
 	}
 }
 
-func TestADeadlineKeepsTheCandidatesThatHaveEnded(t *testing.T) {
+func TestDeadlineReturnsEndedCandidates(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	prompt := tokenize(t, m, "abc")
 	for name, test := range map[string]struct {
@@ -277,7 +277,7 @@ func TestADeadlineKeepsTheCandidatesThatHaveEnded(t *testing.T) {
 	}
 }
 
-func TestCancelWhileWaiting(t *testing.T) {
+func TestCancelWhileQueued(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	e := newTestEngine(t, setup{sequences: 1, outputs: 1})
 	long, stop := context.WithCancel(t.Context())
@@ -303,7 +303,7 @@ func TestCancelWhileWaiting(t *testing.T) {
 	wg.Wait()
 }
 
-func TestAFullQueueRefusesBeforeAnyWork(t *testing.T) {
+func TestFullQueueRefusesBeforeAnyWork(t *testing.T) {
 	e := newTestEngine(t, setup{cfg: Config{QueueLimit: 5}})
 	first, err := e.Admit(3)
 	if err != nil {
@@ -338,7 +338,7 @@ func TestAFullQueueRefusesBeforeAnyWork(t *testing.T) {
 	}
 }
 
-func TestARequestGivesBackWhatItWillNotGenerate(t *testing.T) {
+func TestKeepReturnsUnusedQueuePlaces(t *testing.T) {
 	e := newTestEngine(t, setup{cfg: Config{QueueLimit: 5}})
 	ticket, err := e.Admit(5)
 	if err != nil {
@@ -366,17 +366,17 @@ func TestARequestGivesBackWhatItWillNotGenerate(t *testing.T) {
 	}
 }
 
-func TestWhatWouldWaitTooLongIsRefusedUnlessNothingIsBeforeIt(t *testing.T) {
+func TestQueueTimeRefusesLongWaits(t *testing.T) {
 	e := newTestEngine(t, setup{outputs: 8, cfg: Config{QueueTime: time.Second}})
 	e.mu.Lock()
-	e.pace.average = 300 * time.Millisecond
+	e.rate.interval = 300 * time.Millisecond
 	e.mu.Unlock()
 	first, err := e.Admit(108) // nothing is before it; 8 of them are in work at once
 	if err != nil {
 		t.Fatal(err)
 	}
 	var full *QueueFullError
-	if _, err := e.Admit(1); !errors.As(err, &full) || full.RetryAfter < 29*time.Second || full.RetryAfter > 30*time.Second || !strings.Contains(err.Error(), "too long") {
+	if _, err := e.Admit(1); !errors.As(err, &full) || full.RetryAfter < 29*time.Second || full.RetryAfter > 30*time.Second || !strings.Contains(err.Error(), "too slow") {
 		t.Errorf("behind 100 candidates of 0.3 s: %v, %+v", err, full)
 	}
 	first.Release()
@@ -396,7 +396,7 @@ func TestWhatWouldWaitTooLongIsRefusedUnlessNothingIsBeforeIt(t *testing.T) {
 	}
 }
 
-func TestWhatCanNotRunIsRefused(t *testing.T) {
+func TestInvalidRequestIsRefused(t *testing.T) {
 	e := newTestEngine(t, setup{cells: 256})
 	prompt := tokenize(t, e.model, "abc")
 	bad := func(change func(*generation.Request)) generation.Request {
@@ -429,7 +429,7 @@ func TestWhatCanNotRunIsRefused(t *testing.T) {
 	}
 }
 
-func TestAGrammarConstrainsAndItsEndIsAnEnding(t *testing.T) {
+func TestGrammarConstrainsAndEndsCompletion(t *testing.T) {
 	for _, arch := range architectures {
 		t.Run(arch, func(t *testing.T) {
 			e := newTestEngine(t, setup{arch: arch})
@@ -444,8 +444,8 @@ func TestAGrammarConstrainsAndItsEndIsAnEnding(t *testing.T) {
 	}
 }
 
-func TestTheRetryEstimateFollowsThePace(t *testing.T) {
-	var p pace
+func TestRetryEstimateFollowsCompletionRate(t *testing.T) {
+	var p completionRate
 	if got := p.estimate(100); got != minRetry {
 		t.Errorf("without experience %v, want %v", got, minRetry)
 	}
@@ -453,7 +453,7 @@ func TestTheRetryEstimateFollowsThePace(t *testing.T) {
 	busy := now
 	for range 50 {
 		now = now.Add(8 * time.Second)
-		p.ended(4, now, busy)
+		p.record(4, now, busy)
 	}
 	if got := p.estimate(10); got < 19*time.Second || got > 21*time.Second {
 		t.Errorf("10 candidates at 2 s each: %v", got)
@@ -463,16 +463,16 @@ func TestTheRetryEstimateFollowsThePace(t *testing.T) {
 	}
 	// 2 s each: 15 end in half a minute.
 	for admitted, late := range map[int]int{0: 0, 14: 0, 20: 5, 100: 85} {
-		if got := p.late(admitted, 31*time.Second); got < late-1 || got > late+1 {
+		if got := p.excess(admitted, 31*time.Second); got < late-1 || got > late+1 {
 			t.Errorf("%d are admitted, %d of them too many, want about %d", admitted, got, late)
 		}
-		if got := p.late(admitted, 0); got != 0 {
+		if got := p.excess(admitted, 0); got != 0 {
 			t.Errorf("without a limit %d of %d are too many", got, admitted)
 		}
 	}
 	// Time without work does not count.
 	now = now.Add(time.Hour)
-	p.ended(1, now.Add(2*time.Second), now)
+	p.record(1, now.Add(2*time.Second), now)
 	if got := p.estimate(10); got > 21*time.Second {
 		t.Errorf("after an idle hour: %v", got)
 	}

@@ -33,7 +33,7 @@ func newFaultyEngine(t *testing.T, s setup, fail func(step int, rows []core.Row)
 	return newTestEngine(t, s)
 }
 
-func TestNoRoomInTheCacheIsWaitedOut(t *testing.T) {
+func TestNoSlotIsRetriedWithFewerRows(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	g := sampled(tokenize(t, m, story), 4, 12, 5)
 	for name, fail := range map[string]func(step int, rows []core.Row) error{
@@ -65,14 +65,14 @@ func TestNoRoomInTheCacheIsWaitedOut(t *testing.T) {
 					t.Errorf("candidate %d: %s", i, cmp.Diff(want, got))
 				}
 			}
-			if e.Stats().NoSlot == 0 {
+			if e.Stats().NoSlotSteps == 0 {
 				t.Error("nothing failed")
 			}
 		})
 	}
 }
 
-func TestNoRoomForOneRowFailsTheGenerationAndNotTheEngine(t *testing.T) {
+func TestNoSlotForOneRowFailsOnlyItsGeneration(t *testing.T) {
 	var full atomic.Bool
 	full.Store(true)
 	e := newFaultyEngine(t, setup{}, func(int, []core.Row) error {
@@ -117,7 +117,7 @@ func (b numberless) Clear() error {
 
 // What computed no numbers may be in the cache: nothing goes on from there, and as soon
 // as nobody needs the context, it is emptied.
-func TestCellsThatAreNoNumbersAreNotKept(t *testing.T) {
+func TestNonFiniteCellsAreNotCached(t *testing.T) {
 	var poisoned atomic.Bool
 	var cleared atomic.Int32
 	e := newTestEngine(t, setup{wrap: func(b backend) backend { return numberless{b, &poisoned, &cleared} }})
@@ -156,7 +156,7 @@ func (b spoiling) Logits(i int) ([]float32, error) {
 
 // Under load nobody would ever not need the context: so what comes waits until it is emptied, and what
 // runs goes on to its end.
-func TestAContextWithCellsThatAreNoNumbersTakesNothingNewUntilItIsCleared(t *testing.T) {
+func TestNaNContextDrainsBeforeReuse(t *testing.T) {
 	var poisoned atomic.Bool
 	var cleared atomic.Int32
 	hold, held, resume := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
@@ -201,7 +201,7 @@ func TestAContextWithCellsThatAreNoNumbersTakesNothingNewUntilItIsCleared(t *tes
 	running.Wait()
 }
 
-func TestAFailedComputationEndsOnlyWhatWasInIt(t *testing.T) {
+func TestFailedStepEndsOnlyItsGenerations(t *testing.T) {
 	for _, failure := range []error{llama.ErrCompute, llama.ErrAllocation, llama.ErrInvalidBatch} {
 		for _, arch := range architectures {
 			t.Run(fmt.Sprintf("%s/%v", arch, failure), func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestAFailedComputationEndsOnlyWhatWasInIt(t *testing.T) {
 						t.Errorf("after the failure, candidate %d: %s", i, cmp.Diff(want, got))
 					}
 				}
-				if s := e.Stats(); s.Broken != 1 || s.Failed != 1 {
+				if s := e.Stats(); s.FailedSteps != 1 || s.Failed != 1 {
 					t.Errorf("%+v", s)
 				}
 			})
@@ -245,7 +245,7 @@ func TestAFailedComputationEndsOnlyWhatWasInIt(t *testing.T) {
 	}
 }
 
-func TestASequenceThatTheContextLostIsComputedAgain(t *testing.T) {
+func TestLostSequenceIsComputedAgain(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	prompt := tokenize(t, m, story)
 	step := 0
@@ -277,7 +277,7 @@ func TestASequenceThatTheContextLostIsComputedAgain(t *testing.T) {
 	}
 }
 
-func TestAFailedMemoryOperationClearsTheContext(t *testing.T) {
+func TestFailedMemoryOperationClearsContext(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	var f *faulty
 	e := newTestEngine(t, setup{wrap: func(b backend) backend { f = &faulty{backend: b}; return f }})
@@ -310,7 +310,7 @@ func TestAFailedMemoryOperationClearsTheContext(t *testing.T) {
 	}
 }
 
-func TestADeadGrammarEndsItsCandidateOnly(t *testing.T) {
+func TestDeadGrammarEndsOnlyItsCandidate(t *testing.T) {
 	e := newTestEngine(t, setup{})
 	g := sampled(tokenize(t, e.model, story), 12, 4, 1)
 	// Who begins with a needs a token that is suppressed.
@@ -341,7 +341,7 @@ func TestADeadGrammarEndsItsCandidateOnly(t *testing.T) {
 	}
 }
 
-func TestCloseWhileBusyEndsEverythingWithErrClosed(t *testing.T) {
+func TestCloseWhileBusyReturnsErrClosed(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	e := newTestEngine(t, setup{sequences: 4, outputs: 4})
 	g := greedy(tokenize(t, m, story), 3, 600)
@@ -371,7 +371,7 @@ func TestCloseWhileBusyEndsEverythingWithErrClosed(t *testing.T) {
 	}
 }
 
-func TestTheModelCanBeFreedAfterClose(t *testing.T) {
+func TestModelCanBeFreedAfterClose(t *testing.T) {
 	m, err := llama.New(testModel(t, synth.Qwen3).Path())
 	if err != nil {
 		t.Fatal(err)
@@ -399,7 +399,7 @@ func TestTheModelCanBeFreedAfterClose(t *testing.T) {
 	}
 }
 
-func TestABadConfigurationNamesTheField(t *testing.T) {
+func TestInvalidConfigNamesField(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	options := []llama.ContextOption{llama.SetContext(256), llama.SetBatch(64), llama.SetMaxSequences(4)}
 	for field, cfg := range map[string]Config{

@@ -64,9 +64,21 @@ func (s *scribe) Logits(i int) ([]float32, error) {
 	return row, nil
 }
 
+// endOfText returns the first token that ends a generation.
+func endOfText(t *testing.T, v *llama.Vocab) llama.Token {
+	t.Helper()
+	for token := range llama.Token(v.Size()) {
+		if v.IsEOG(token) {
+			return token
+		}
+	}
+	t.Fatal("the vocabulary has no token that ends a generation")
+	return -1
+}
+
 func newScribe(t *testing.T, m *llama.Model, under *recorder, prompt int) *scribe {
 	t.Helper()
-	s := &scribe{recorder: under, prompt: prompt, end: m.Vocab().EOS()}
+	s := &scribe{recorder: under, prompt: prompt, end: endOfText(t, m.Vocab())}
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 12 {
 		tokens, err := m.Vocab().Tokenize(forcedText(r), false, true)
@@ -98,7 +110,7 @@ func newScribes(t *testing.T, arch string, prompt []llama.Token, cfg Config) (wi
 
 // Whoever writes as the tokenizer splits gets the same with forced tokens and
 // without: tokens, draws, counts and ends, in fewer steps.
-func TestForcedTokensChangeNothingButTheSteps(t *testing.T) {
+func TestForcedTokensOnlySaveSteps(t *testing.T) {
 	for _, arch := range architectures {
 		t.Run(arch, func(t *testing.T) {
 			prompt := tokenize(t, testModel(t, arch), story)
@@ -132,7 +144,7 @@ func TestForcedTokensChangeNothingButTheSteps(t *testing.T) {
 	}
 }
 
-func TestAForcedEndTakesNoStep(t *testing.T) {
+func TestForcedEndTakesNoStep(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	e := newTestEngine(t, setup{})
 	const answer = `root ::= ("A" | "B") " is the answer."`
@@ -168,7 +180,7 @@ func TestAForcedEndTakesNoStep(t *testing.T) {
 
 // The rows of forced tokens are computed like all others: the logits of the last
 // one are those of its tokens computed alone.
-func TestLogitsBehindForcedTokens(t *testing.T) {
+func TestLogitsAfterForcedTokens(t *testing.T) {
 	for _, arch := range architectures {
 		t.Run(arch, func(t *testing.T) {
 			m := testModel(t, arch)

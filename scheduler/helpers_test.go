@@ -68,7 +68,7 @@ type setup struct {
 func newTestEngine(t testing.TB, s setup) *Engine {
 	t.Helper()
 	m := testModel(t, orElse(s.arch, synth.Qwen3))
-	var parts []part
+	var parts []workerParts
 	for i := range orElse(s.contexts, 1) {
 		c, err := m.NewContext(
 			llama.SetContext(orElse(s.cells, 2048)), llama.SetBatch(orElse(s.batch, 64)),
@@ -88,7 +88,7 @@ func newTestEngine(t testing.TB, s setup) *Engine {
 		if s.wrapEach != nil {
 			back = s.wrapEach(i, back)
 		}
-		parts = append(parts, part{m, c, back, fmt.Sprint("device ", i)})
+		parts = append(parts, workerParts{m, c, back, fmt.Sprint("device ", i)})
 	}
 	e, err := newEngine(parts, s.cfg, s.log)
 	if err != nil {

@@ -31,10 +31,10 @@ func conversations(t *testing.T, agents, turns int) [][][]llama.Token {
 	return list
 }
 
-// TestWhatWasEvictedComesBackFromHostMemory: agents in turns, whose histories don't
+// TestEvictedCellsAreLoadedFromHostCache: agents in turns, whose histories don't
 // fit the cache together, are answered as in a cache for all of them, and hardly a
 // token is computed twice.
-func TestWhatWasEvictedComesBackFromHostMemory(t *testing.T) {
+func TestEvictedCellsAreLoadedFromHostCache(t *testing.T) {
 	talks := conversations(t, 6, 4)
 	run := func(s setup) (*Engine, [][]string) {
 		e := newTestEngine(t, s)
@@ -64,8 +64,8 @@ func TestWhatWasEvictedComesBackFromHostMemory(t *testing.T) {
 	}
 }
 
-// TestManyAtOnceComeBackFromHostMemory under the race detector, on two contexts.
-func TestManyAtOnceComeBackFromHostMemory(t *testing.T) {
+// TestHostCacheServesManyAtOnce under the race detector, on two contexts.
+func TestHostCacheServesManyAtOnce(t *testing.T) {
 	talks := conversations(t, 8, 3)
 	m := testModel(t, synth.Qwen3)
 	e := newTestEngine(t, setup{cells: 512, contexts: 2, cfg: Config{HostCells: 1024}})
@@ -104,9 +104,9 @@ func (f *failingLoad) Load(b core.BlockID, s core.SeqID, from, to int) error {
 	return f.backend.Load(b, s, from, to)
 }
 
-// TestAFailedLoadEndsTheGenerationAndNotTheServer: the context is cleared, with all
+// TestFailedLoadEndsOnlyTheGeneration: the context is cleared, with all
 // blocks, and goes on.
-func TestAFailedLoadEndsTheGenerationAndNotTheServer(t *testing.T) {
+func TestFailedLoadEndsOnlyTheGeneration(t *testing.T) {
 	talks := conversations(t, 6, 4)
 	var f *failingLoad
 	e := newTestEngine(t, setup{cells: 256, cfg: Config{HostCells: 1024}, wrap: func(b backend) backend {
@@ -130,7 +130,7 @@ func TestAFailedLoadEndsTheGenerationAndNotTheServer(t *testing.T) {
 	mustGenerate(t, e, greedy(talks[0][3], 1, 4))
 }
 
-func TestHostCellsThatCannotBeAreRefused(t *testing.T) {
+func TestInvalidHostCellsAreRefused(t *testing.T) {
 	options := []llama.ContextOption{llama.SetContext(256), llama.SetBatch(64), llama.SetMaxSequences(4)}
 	for name, c := range map[string]struct {
 		arch string
@@ -139,7 +139,7 @@ func TestHostCellsThatCannotBeAreRefused(t *testing.T) {
 	}{
 		"a sliding window":   {synth.GPTOSS, Config{HostCells: 100}, ErrNoHostCache},
 		"a recurrent state":  {synth.Qwen35, Config{HostCells: 100}, ErrNoHostCache},
-		"alone":              {synth.Qwen3, Config{HostCells: 100, Alone: true}, nil},
+		"alone":              {synth.Qwen3, Config{HostCells: 100, BatchInvariant: true}, nil},
 		"without a cache":    {synth.Qwen3, Config{HostCells: 100, NoPrefixCache: true}, nil},
 		"less than nothing":  {synth.Qwen3, Config{HostCells: -1}, nil},
 		"all ids are wanted": {synth.Qwen3, Config{HostCells: 100, MaxSequences: 4}, nil},
@@ -157,8 +157,8 @@ func TestHostCellsThatCannotBeAreRefused(t *testing.T) {
 	}
 }
 
-// TestWithoutAPrefixCacheEveryPromptIsComputedAnew, and answered the same.
-func TestWithoutAPrefixCacheEveryPromptIsComputedAnew(t *testing.T) {
+// TestNoPrefixCacheComputesEveryPrompt, and answered the same.
+func TestNoPrefixCacheComputesEveryPrompt(t *testing.T) {
 	talks := conversations(t, 2, 2)
 	run := func(cfg Config) (Stats, []string) {
 		e := newTestEngine(t, setup{cfg: cfg})

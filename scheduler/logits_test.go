@@ -59,7 +59,7 @@ func (r *recorder) Logits(i int) ([]float32, error) {
 
 // Whatever is forked, reused, evicted, waited for or chunked, the logits of a row
 // are those of its tokens computed alone and in one piece.
-func TestLogitsDependOnTheTokensOnly(t *testing.T) {
+func TestLogitsDependOnlyOnTokens(t *testing.T) {
 	for _, arch := range architectures {
 		t.Run(arch, func(t *testing.T) {
 			m := testModel(t, arch)

@@ -1,24 +1,21 @@
 package scheduler
 
-import (
-	"time"
-)
+import "time"
 
-// place chooses the context on which a job is done soonest: where the least is
-// left to compute, of the work that is there and of the job itself, of whose prompt
-// a part may be cached. So requests that share a prefix stay together until the
-// others would be done sooner, even though they compute the prefix again. nil: no
-// context is left. Engine.mu is held.
-func (e *Engine) place(j *job) *worker {
+// place returns the context on which a request is done soonest: the one with the least left
+// to compute, including the request itself without its cached prefix. So requests that share
+// a prefix stay together until another context would be sooner even though it computes the
+// prefix again. nil: no context is left. Engine.mu is held.
+func (e *Engine) place(r *request) *worker {
 	var best *worker
 	least := 0
 	now := e.now()
-	for pass := range 2 { // first of those that work
+	for pass := range 2 { // the second pass includes failing contexts
 		for _, w := range e.workers {
-			if !w.health.up(now) && pass == 0 || w.health.lost || j.tried&(1<<w.index) != 0 {
+			if !w.health.up(now) && pass == 0 || w.health.lost || r.tried&(1<<w.index) != 0 {
 				continue
 			}
-			if left := w.load + w.cost(j); best == nil || left < least {
+			if left := w.load + w.cost(r); best == nil || left < least {
 				best, least = w, left
 			}
 		}
@@ -29,83 +26,94 @@ func (e *Engine) place(j *job) *worker {
 	return best
 }
 
-// cost is how many tokens the job would take here. Engine.mu is held.
-func (w *worker) cost(j *job) int {
-	prompt := len(j.g.Prompt)
-	if w.known != nil {
-		prompt -= min(prompt, w.known.match(j.blocks)*prefixBlock)
+// cost estimates the tokens to compute for the request here. Engine.mu is held.
+func (w *worker) cost(r *request) int {
+	prompt := len(r.gen.Prompt)
+	if w.prefixes != nil {
+		prompt -= min(prompt, w.prefixes.match(r.blocks)*prefixBlock)
 	}
-	return prompt + j.g.N*min(j.g.MaxTokens, usualTokens)
+	return prompt + r.gen.N*min(r.gen.MaxTokens, typicalTokens)
 }
 
-// take puts a job into the inbox. Engine.mu is held.
-func (w *worker) take(j *job) {
-	j.worker, j.cost = w, w.cost(j)
-	j.tried |= 1 << w.index
-	w.load += j.cost
-	if w.known != nil {
-		w.known.add(j.blocks)
+// assign gives a request to the worker. Engine.mu is held.
+func (w *worker) assign(r *request) {
+	r.worker, r.cost = w, w.cost(r)
+	r.tried |= 1 << w.index
+	w.load += r.cost
+	if w.prefixes != nil {
+		w.prefixes.add(r.blocks)
 	}
-	w.inbox = append(w.inbox, command{job: j})
-	w.poke()
+	w.send(command{request: r})
 }
 
-// forget takes a job out of the worker's books.
-func (w *worker) forget(j *job) {
-	delete(w.jobs, j.id)
+// unassign removes a request from the worker.
+func (w *worker) unassign(r *request) {
+	delete(w.requests, r.id)
 	w.mu.Lock()
-	w.load -= j.cost
+	w.load -= r.cost
 	w.mu.Unlock()
 }
 
-// handOver gives a job that failed here to another context, where it begins anew. It
-// returns false when there is none that has not tried it.
-func (w *worker) handOver(j *job) bool {
-	if j.fatal > maxFatal {
-		return false // it may be what the devices fail of
-	}
-	w.mu.Lock()
-	to := w.place(j)
-	stays := to == nil || w.closed || j.cancelled
-	w.mu.Unlock()
-	if stays || j.again() != nil {
+// retryElsewhere moves a failed request to another context. It returns false if there is none
+// that has not tried it.
+func (w *worker) retryElsewhere(r *request) bool {
+	id := r.id
+	to := w.engine.reassign(r, w)
+	if to == nil {
 		return false
 	}
-	delete(w.jobs, j.id)
-	w.mu.Lock()
-	if w.closed || j.cancelled || to.health.lost { // since
-		w.mu.Unlock()
-		w.jobs[j.id] = j
-		return false
-	}
-	w.load -= j.cost
-	w.moved++
-	to.take(j)
-	w.mu.Unlock()
-	w.log.Warn().Int("from", w.index).Int("to", to.index).Msg("a generation begins again on another context")
+	delete(w.requests, id)
+	w.log.Warn().Int("from", w.index).Int("to", to.index).Msg("retrying generation on another context")
 	return true
 }
 
-// health says whether a context is given work. One whose steps fail again and again
-// is left out for a while, then tried again, with twice the pause if it fails; one
-// whose device is lost, for good.
-type health struct {
-	failures int           // steps that failed since one was decoded
-	out      time.Time     // until then it is left out
-	pause    time.Duration // the last one
-	lost     bool
+// reassign moves a request to another worker, where it starts again. It returns nil if there
+// is none, or if the request may be what makes devices fail.
+func (e *Engine) reassign(r *request, from *worker) *worker {
+	if r.lostDevices > maxLostDevices {
+		return nil
+	}
+	e.mu.Lock()
+	to := e.place(r)
+	stays := to == nil || e.closed || r.cancelled
+	e.mu.Unlock()
+	if stays || r.restart() != nil {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed || r.cancelled || to.health.lost { // since then
+		return nil
+	}
+	from.load -= r.cost
+	e.retried++
+	to.assign(r)
+	return to
 }
 
-func (h *health) up(now time.Time) bool { return !h.lost && !now.Before(h.out) }
+// health is the state of a context:
+//
+//	       failures >= maxFailures              pause over
+//	up ----------------------------> paused --------------> up, one failure pauses again,
+//	 |                                  |                   twice as long; a success resets
+//	 +---------- device lost -----------+----> lost, for good
+type health struct {
+	failures  int       // failed steps since the last success
+	downUntil time.Time // end of the pause
+	pause     time.Duration
+	lost      bool
+}
 
-// failed counts a step and reports whether the context is out now.
-func (h *health) failed(now time.Time, lost bool) bool {
+func (h *health) up(now time.Time) bool { return !h.lost && !now.Before(h.downUntil) }
+
+// failed counts a failed step and reports whether the context is down.
+func (h *health) failed(now time.Time, lost bool) (down bool) {
 	h.failures++
 	h.lost = h.lost || lost
 	if h.failures >= maxFailures {
 		h.pause = min(max(2*h.pause, minPause), maxPause)
-		h.out = now.Add(h.pause)
-		h.failures = maxFailures - 1 // the next one is enough
+		h.downUntil = now.Add(h.pause)
+		h.failures = maxFailures - 1 // after the pause one failure is enough
 	}
 	return !h.up(now)
 }
@@ -116,35 +124,37 @@ func (h *health) worked() {
 	}
 }
 
-// worked notes a step that was decoded.
-func (w *worker) worked() {
+// recordSuccess records a decoded step.
+func (w *worker) recordSuccess() {
 	w.mu.Lock()
 	w.health.worked()
 	w.mu.Unlock()
 }
 
-// broke notes a step that failed. It reports whether the context is out, and
-// everything it has should go elsewhere: not while there is nowhere else.
-func (w *worker) broke(cause error) bool {
+// recordFailure records a failed step. It reports whether the context is down and all of its
+// requests should move, which needs another context that is up.
+func (w *worker) recordFailure(cause error) bool {
 	lost := isLost(cause)
-	w.mu.Lock()
-	out := w.health.failed(w.now(), lost)
-	pause := w.health.pause
-	others := false
-	for _, o := range w.workers {
-		others = others || o != w && o.health.up(w.now())
-	}
-	w.mu.Unlock()
+	down, othersUp, pause := w.engine.contextFailed(w, lost)
 	switch {
 	case lost:
-		w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Msg("the device failed and is taken out")
-	case out && others:
-		w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Stringer("pause", pause).Msg("steps keep failing: the context is taken out")
+		w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Msg("device lost; context disabled")
+	case down && othersUp:
+		w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Stringer("pause", pause).Msg("steps keep failing; context paused")
 	}
-	return lost || out && others
+	return lost || down && othersUp
 }
 
-// isLost says that the worker's device was lost.
+func (e *Engine) contextFailed(w *worker, lost bool) (down, othersUp bool, pause time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	down = w.health.failed(e.now(), lost)
+	for _, o := range e.workers {
+		othersUp = othersUp || o != w && o.health.up(e.now())
+	}
+	return down, othersUp, w.health.pause
+}
+
 func (w *worker) isLost() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

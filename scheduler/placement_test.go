@@ -27,7 +27,7 @@ func promptOf(first core.Token, length int) []core.Token {
 	return list
 }
 
-func TestAJobGoesWhereItIsDoneSoonest(t *testing.T) {
+func TestPlacementChoosesSoonestContext(t *testing.T) {
 	now := time.Unix(1000, 0)
 	mine := promptOf(7, 640)
 	for name, tc := range map[string]struct {
@@ -46,24 +46,24 @@ func TestAJobGoesWhereItIsDoneSoonest(t *testing.T) {
 		"a block that is not whole counts for nothing":  {loads: []int{0, 1, 1}, cached: []int{0, prefixBlock - 1, 0}, want: 0},
 		"not where it failed":                           {loads: []int{0, 9000}, tried: 1, want: 1},
 		"nowhere, when it failed everywhere":            {loads: []int{0, 0}, tried: 3, want: -1},
-		"not where steps keep failing":                  {loads: []int{0, 9000}, health: []health{{out: now.Add(1)}, {}}, want: 1},
-		"there again after the pause":                   {loads: []int{0, 9000}, health: []health{{out: now}, {}}, want: 0},
-		"there, when there is nowhere else":             {loads: []int{0, 0}, health: []health{{out: now.Add(1)}, {lost: true}}, want: 0},
+		"not where steps keep failing":                  {loads: []int{0, 9000}, health: []health{{downUntil: now.Add(1)}, {}}, want: 1},
+		"there again after the pause":                   {loads: []int{0, 9000}, health: []health{{downUntil: now}, {}}, want: 0},
+		"there, when there is nowhere else":             {loads: []int{0, 0}, health: []health{{downUntil: now.Add(1)}, {lost: true}}, want: 0},
 		"never on a device that is lost":                {loads: []int{0}, health: []health{{lost: true}}, want: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &Engine{now: func() time.Time { return now }}
 			for i, load := range tc.loads {
-				w := &worker{Engine: e, index: i, load: load, known: newPrefixIndex(64)}
+				w := &worker{index: i, load: load, prefixes: newPrefixIndex(64)}
 				if tc.cached != nil {
-					w.known.add(prefixBlocks(mine[:tc.cached[i]]))
+					w.prefixes.add(prefixBlocks(mine[:tc.cached[i]]))
 				}
 				if tc.health != nil {
 					w.health = tc.health[i]
 				}
 				e.workers = append(e.workers, w)
 			}
-			j := &job{blocks: prefixBlocks(mine), g: generation.Request{Prompt: mine, Params: generation.Params{N: 2, MaxTokens: 1000}}, tried: tc.tried}
+			j := &request{blocks: prefixBlocks(mine), gen: generation.Request{Prompt: mine, Params: generation.Params{N: 2, MaxTokens: 1000}}, tried: tc.tried}
 			got := -1
 			if w := e.place(j); w != nil {
 				got = w.index
@@ -75,7 +75,7 @@ func TestAJobGoesWhereItIsDoneSoonest(t *testing.T) {
 	}
 }
 
-func TestContextsShareTheWork(t *testing.T) {
+func TestContextsShareLoad(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	e := newTestEngine(t, setup{contexts: 3, cells: 512})
 	var wg sync.WaitGroup
@@ -126,7 +126,7 @@ func nothingLeft(t *testing.T, e *Engine) {
 	})
 }
 
-func TestTheNextTurnGoesWhereTheLastOneWas(t *testing.T) {
+func TestNextTurnGoesToSameContext(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	e := newTestEngine(t, setup{contexts: 2})
 	var prompts [2][]llama.Token
@@ -149,7 +149,7 @@ func newBreakingEngine(t *testing.T, s setup, fail func(context int) error) *Eng
 	return newTestEngine(t, s)
 }
 
-func TestWhatFailsOnOneContextBeginsAgainOnAnother(t *testing.T) {
+func TestFailedGenerationIsRetriedElsewhere(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	for name, failure := range map[string]error{"a failed step": llama.ErrCompute, "a lost device": llama.ErrLost} {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestWhatFailsOnOneContextBeginsAgainOnAnother(t *testing.T) {
 					t.Errorf("candidate %d: %s", i, cmp.Diff(want, got))
 				}
 			}
-			if s := e.Stats(); s.Moved != 1 {
+			if s := e.Stats(); s.Retried != 1 {
 				t.Errorf("%+v", s)
 			}
 			if up, want := e.Contexts()[0].Up, !errors.Is(failure, llama.ErrLost); up != want || !e.Contexts()[1].Up {
@@ -181,8 +181,8 @@ func TestWhatFailsOnOneContextBeginsAgainOnAnother(t *testing.T) {
 	}
 }
 
-// TestAGenerationThatLosesDevicesIsNotGivenToAThird, while others that only waited are.
-func TestAGenerationThatLosesDevicesIsNotGivenToAThird(t *testing.T) {
+// TestGenerationIsNotRetriedAfterTwoLostDevices, while others that only waited are.
+func TestGenerationIsNotRetriedAfterTwoLostDevices(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	poison := tokenize(t, m, "poison")
 	e := newTestEngine(t, setup{contexts: 3, wrapEach: func(_ int, b backend) backend {
@@ -205,14 +205,14 @@ func TestAGenerationThatLosesDevicesIsNotGivenToAThird(t *testing.T) {
 			up++
 		}
 	}
-	if s := e.Stats(); up != 1 || s.Moved != 1 || s.Failed != 1 {
+	if s := e.Stats(); up != 1 || s.Retried != 1 || s.Failed != 1 {
 		t.Errorf("%d contexts are up, %+v", up, s)
 	}
 	mustGenerate(t, e, greedy(tokenize(t, m, "something else"), 2, 4))
 	nothingLeft(t, e)
 }
 
-func TestWithoutADeviceLeftGenerationsEndAsErrModel(t *testing.T) {
+func TestNoDeviceLeftReturnsErrModel(t *testing.T) {
 	for _, contexts := range []int{1, 2} {
 		var lost atomic.Bool
 		e := newBreakingEngine(t, setup{contexts: contexts}, func(int) error {
@@ -243,7 +243,7 @@ func TestWithoutADeviceLeftGenerationsEndAsErrModel(t *testing.T) {
 	}
 }
 
-func TestAContextThatKeepsFailingIsLeftOutForAWhile(t *testing.T) {
+func TestFailingContextIsPaused(t *testing.T) {
 	var clock atomic.Int64
 	var bad atomic.Bool
 	bad.Store(true)
@@ -257,8 +257,8 @@ func TestAContextThatKeepsFailingIsLeftOutForAWhile(t *testing.T) {
 	ask := func(what string, moved uint64, up bool) {
 		t.Helper()
 		mustGenerate(t, e, greedy(prompt[len(prompt)-3-int(e.Stats().Finished)%8:], 1, 2)) // short: nothing of it is a known prefix
-		if s, c := e.Stats(), e.Contexts()[0]; s.Moved != moved || c.Up != up {
-			t.Errorf("%s: %d moved, up %v; want %d, %v", what, s.Moved, c.Up, moved, up)
+		if s, c := e.Stats(), e.Contexts()[0]; s.Retried != moved || c.Up != up {
+			t.Errorf("%s: %d moved, up %v; want %d, %v", what, s.Retried, c.Up, moved, up)
 		}
 	}
 	ask("the first failure", 1, true)
@@ -276,9 +276,9 @@ func TestAContextThatKeepsFailingIsLeftOutForAWhile(t *testing.T) {
 	ask("all is forgotten", 5, true)
 }
 
-// TestFailuresCancellationsAndTheEndLeaveNothingBehind: whatever happens, an answer is
+// TestFailuresAndCancellationsLeakNothing: whatever happens, an answer is
 // right or an error, and the books are empty.
-func TestFailuresCancellationsAndTheEndLeaveNothingBehind(t *testing.T) {
+func TestFailuresAndCancellationsLeakNothing(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	var steps atomic.Int64
 	e := newBreakingEngine(t, setup{contexts: 3, sequences: 6, outputs: 4}, func(context int) error {
@@ -324,7 +324,7 @@ func TestFailuresCancellationsAndTheEndLeaveNothingBehind(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("%d right, %d failed, %d cancelled, %+v", right.Load(), failed.Load(), cancelled.Load(), e.Stats())
-	if right.Load() == 0 || e.Stats().Moved == 0 || e.Contexts()[2].Up {
+	if right.Load() == 0 || e.Stats().Retried == 0 || e.Contexts()[2].Up {
 		t.Error("the test was to move work and to lose a device")
 	}
 	nothingLeft(t, e)

@@ -10,53 +10,41 @@ import (
 	"agentd/scheduler/core"
 )
 
-// task is what is to be sampled for one candidate.
-type task struct {
-	job  *job
-	cand int
-	// rows are views of the context's logits: of the last token, and of each guess.
-	rows    [1 + core.DraftMost][]float32
-	guesses [core.DraftMost]core.Token
-	drafts  int
-	tokens  []core.Token // that were chosen
+// sampleTask is one candidate to sample.
+type sampleTask struct {
+	request   *request
+	candidate int
+	// rows are views of the context's logits: behind the last token, and behind each
+	// speculative token.
+	rows      [1 + core.MaxDraftTokens][]float32
+	drafts    [core.MaxDraftTokens]core.Token
+	numDrafts int
+	tokens    []core.Token // chosen so far
 }
 
-// next returns the row from which the token behind those that were chosen is sampled;
-// nil: it was not computed.
-func (t *task) next() []float32 {
+// nextRow returns the logits behind the chosen tokens; nil: they were not computed.
+func (t *sampleTask) nextRow() []float32 {
 	n := len(t.tokens)
-	if n > t.drafts || !slices.Equal(t.guesses[:n], t.tokens) {
+	if n > t.numDrafts || !slices.Equal(t.drafts[:n], t.tokens) {
 		return nil
 	}
 	return t.rows[n]
 }
 
-// sample fills w.choices from w.tasks. Samplers are independent of each other,
-// so several threads share the tasks: those of the computation, or where these are
-// fewer, goroutines.
+// sample fills w.choices from w.tasks. Samplers are independent of each other, so several
+// threads share the tasks: those that computed the rows, or goroutines if there are fewer.
 func (w *worker) sample() {
-	for range w.tasks {
-		w.choices = append(w.choices, core.Choice{})
-	}
+	w.choices = slices.Grow(w.choices, len(w.tasks))[:len(w.tasks)]
+	clear(w.choices)
 	workers := min(w.cfg.SampleWorkers, (len(w.tasks)+samplesPerWorker-1)/samplesPerWorker)
-	if workers <= 1 {
-		for i := range w.tasks {
-			w.choose(i, nil)
-		}
-		return
-	}
-	if w.back.Team() >= workers {
-		w.sampleTogether()
+	if workers > 1 && w.back.SamplerThreads() >= workers {
+		w.sampleBatch()
 		return
 	}
 	var next atomic.Int64
 	work := func() {
-		for {
-			i := int(next.Add(1)) - 1
-			if i >= len(w.tasks) {
-				return
-			}
-			w.choose(i, nil)
+		for i := int(next.Add(1)) - 1; i < len(w.tasks); i = int(next.Add(1)) - 1 {
+			w.chooseTokens(i, nil)
 		}
 	}
 	var wg sync.WaitGroup
@@ -67,70 +55,84 @@ func (w *worker) sample() {
 	wg.Wait()
 }
 
-// sampleTogether is sample on the threads that computed the rows. What follows from the first token, as
-// what the grammar forces, takes little.
-func (w *worker) sampleTogether() {
+// sampleBatch samples the first tokens on the threads that computed the rows. The rest, such
+// as forced tokens, takes little time.
+func (w *worker) sampleBatch() {
 	w.samplers, w.rows = w.samplers[:0], w.rows[:0]
 	for i := range w.tasks {
 		t := &w.tasks[i]
-		w.samplers, w.rows = append(w.samplers, t.job.samplers[t.cand]), append(w.rows, t.rows[0])
+		w.samplers, w.rows = append(w.samplers, t.request.samplers[t.candidate]), append(w.rows, t.rows[0])
 	}
 	w.sampled = slices.Grow(w.sampled[:0], len(w.tasks))[:len(w.tasks)]
-	w.back.SampleTogether(w.samplers, w.rows, w.sampled)
+	w.back.SampleBatch(w.samplers, w.rows, w.sampled)
 	for i := range w.tasks {
-		w.choose(i, &w.sampled[i])
+		w.chooseTokens(i, &w.sampled[i])
 	}
 }
 
-// choose runs one task, whose first token may be sampled already. A sampler that fails
-// ends its candidate only.
-func (w *worker) choose(i int, first *llama.Sampled) {
+// chooseTokens runs one task. first is its first token, if it is sampled already. A sampler
+// error ends only its candidate.
+func (w *worker) chooseTokens(i int, first *llama.Sampled) {
 	t, choice := &w.tasks[i], &w.choices[i]
-	for row := t.rows[0]; row != nil && choice.Verdict == core.Continue; row = t.next() {
+	for row := t.rows[0]; row != nil && choice.Verdict == core.Continue; row = t.nextRow() {
 		var token llama.Token
 		var err error
 		if first != nil {
 			token, err, first = first.Token, first.Err, nil
 		} else {
-			token, err = t.job.samplers[t.cand].Sample(row)
+			token, err = t.request.samplers[t.candidate].Sample(row)
 		}
 		switch {
 		case err != nil:
-			t.job.cands[t.cand].err = err
-			choice.Verdict, choice.Spoilt = core.Fail, errors.Is(err, llama.ErrCompute)
-		case w.model.Vocab().IsEOG(token):
-			t.job.cands[t.cand].stop = token
+			t.request.candidates[t.candidate].err = err
+			choice.Verdict, choice.NonFinite = core.Fail, errors.Is(err, llama.ErrCompute)
+		case w.vocab.IsEOG(token):
+			t.request.candidates[t.candidate].stop = token
 			choice.Verdict = core.Stop
-		case w.says(t, token):
+		case w.appendToken(t, token):
 			choice.Verdict = core.Repeat
-		case w.forces(t.job):
-			w.force(t, choice)
+		case w.canForce(t.request):
+			w.appendForced(t, choice)
 		}
 	}
 	choice.Tokens = t.tokens
 }
 
-// forces says whether tokens of j's candidates can be forced.
-func (w *worker) forces(j *job) bool { return !w.cfg.NoForcedTokens && j.g.Grammar != "" }
+// canForce reports whether a grammar can force tokens of r.
+func (w *worker) canForce(r *request) bool { return !w.cfg.NoForcedTokens && r.gen.Grammar != "" }
 
-// force adds to a choice what the grammar leaves no choice about.
-func (w *worker) force(t *task, choice *core.Choice) {
+// appendForced appends the tokens for which the grammar allows one choice.
+func (w *worker) appendForced(t *sampleTask, choice *core.Choice) {
 	var buffer [llama.MaxForced]llama.Token
-	tokens, end, err := t.job.samplers[t.cand].Force(buffer[:0])
+	tokens, end, err := t.request.samplers[t.candidate].Force(buffer[:0])
 	if err != nil {
-		t.job.cands[t.cand].err = err
+		t.request.candidates[t.candidate].err = err
 		choice.Verdict = core.Fail
 		return
 	}
 	for _, token := range tokens {
 		choice.Forced++
-		if w.says(t, token) {
+		if w.appendToken(t, token) {
 			choice.Verdict = core.Repeat
 			return
 		}
 	}
 	if end >= 0 {
-		t.job.cands[t.cand].stop = end // unless the tokens before it are too many
+		t.request.candidates[t.candidate].stop = end // finishCandidate drops it if tokens are cut
 		choice.Verdict = core.Complete
 	}
+}
+
+// appendToken appends a chosen token. It reports whether the candidate ends because it
+// repeats a call.
+func (w *worker) appendToken(t *sampleTask, token llama.Token) (repeats bool) {
+	t.tokens = append(t.tokens, token)
+	cand := &t.request.candidates[t.candidate]
+	if cand.calls == nil {
+		return false
+	}
+	if call := cand.calls.push(w.vocab.Piece(token, true)); call != "" {
+		cand.repeated = describeCall(call)
+	}
+	return cand.repeated != ""
 }

@@ -18,7 +18,7 @@ func guessable(arch string) bool { return arch != synth.GPTOSS && arch != synth.
 
 // What is said comes out the same with guesses and without: tokens, draws, counts and
 // ends, in fewer steps.
-func TestGuessesChangeNothingButTheSteps(t *testing.T) {
+func TestSpeculationOnlySavesSteps(t *testing.T) {
 	for _, arch := range architectures {
 		t.Run(arch, func(t *testing.T) { guessesChangeNothing(t, arch, true) })
 	}
@@ -58,18 +58,18 @@ func guessesChangeNothing(t *testing.T, arch string, noForced bool) {
 	}
 }
 
-func TestNothingIsGuessedWhereGenerationsAreComputedAlone(t *testing.T) {
+func TestBatchInvariantDisablesSpeculation(t *testing.T) {
 	prompt := tokenize(t, testModel(t, synth.Qwen3), story)
-	with, _ := newScribes(t, synth.Qwen3, prompt, Config{DraftRows: 8, Alone: true})
+	with, _ := newScribes(t, synth.Qwen3, prompt, Config{DraftRows: 8, BatchInvariant: true})
 	mustGenerate(t, with, constrained(greedy(prompt, 1, 400)))
 	if s := with.Stats(); s.DraftTokens != 0 {
 		t.Errorf("%d guesses", s.DraftTokens)
 	}
 }
 
-func TestGuessesEndWhereAnotherSpeaks(t *testing.T) {
+func TestDraftsStopAtEndTokens(t *testing.T) {
 	e := newTestEngine(t, setup{outputs: 8, cfg: Config{DraftRows: 8}})
-	got := e.workers[0].rules.Endings
+	got := e.workers[0].coreConfig.EndTokens
 	for token := range llama.Token(e.model.Vocab().Size()) {
 		if ends := e.model.Vocab().IsEOG(token); ends != slices.Contains(got, token) {
 			t.Errorf("token %d ends a turn: %t, and may be guessed: %t", token, ends, ends)
@@ -82,7 +82,7 @@ func TestGuessesEndWhereAnotherSpeaks(t *testing.T) {
 
 // What comes behind a guess, right or wrong, and forced tokens beside it, is computed from
 // what was said.
-func TestLogitsBehindGuesses(t *testing.T) {
+func TestLogitsAfterDrafts(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	prompt := tokenize(t, m, story)
 	var r *recorder
@@ -103,7 +103,7 @@ func TestLogitsBehindGuesses(t *testing.T) {
 	compareLogits(t, m, r.read)
 }
 
-func TestDraftRowsAreRefusedWhereTheContextHasNotSoManyOutputs(t *testing.T) {
+func TestDraftRowsAboveOutputsAreRefused(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	_, err := New([]Context{{Model: m, Options: []llama.ContextOption{
 		llama.SetContext(512), llama.SetMaxSequences(4), llama.SetMaxOutputs(4),

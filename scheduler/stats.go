@@ -1,89 +1,73 @@
 package scheduler
 
 import (
+	"reflect"
 	"time"
 
 	"agentd/scheduler/core"
 )
 
-// Stats are the engine's gauges and counters, for metrics. Counters only grow.
+// Stats holds the gauges and counters of an engine. The tags of its fields, and of
+// core.Stats, declare the metrics: to add one takes its field and the line that counts it.
+// A generation that is retried on another context counts its tokens twice.
 type Stats struct {
-	// Admitted candidates hold a place in the queue of QueueLimit; Running ones
-	// have a sequence, Waiting ones none yet.
-	Admitted, QueueLimit, Running, Waiting int
-	// Cached sequences are kept for their prefixes.
-	Cached int
-	// Cells of the KV cache; UsedCells hold something, ActiveCells are needed by
-	// running sequences, the rest of the used ones can be evicted.
-	Cells, UsedCells, ActiveCells int
-	// Threads compute the next step on the CPU, of all contexts together; 0 beside a GPU.
-	Threads int
-	// HostCells are the room for evicted cells in host memory; HostUsed hold something.
-	HostCells, HostUsed int
+	core.Stats
+	// KVCacheUsage is ActiveCells/Cells.
+	KVCacheUsage float64 `metric:"kv_cache_usage" help:"KV cache usage by running sequences, from 0 to 1." context:"true"`
+	Threads      int     `metric:"compute_threads" help:"CPU threads of the next step. There are fewer while other programs use the processors, if that is faster."`
 
-	// What a generation that moved had done before counts twice: it was done twice.
+	// The fields below are of the engine; they are zero in ContextStats.
 
-	// PromptTokens were received; CachedTokens of them were there, PrefillTokens
-	// were computed. GeneratedTokens belong to answers; ForcedTokens of them were not
-	// sampled, since the grammar left no choice.
-	PromptTokens, CachedTokens, PrefillTokens, GeneratedTokens, ForcedTokens uint64
-	// DraftTokens were guessed and computed; AcceptedTokens of them were what the
-	// candidates said, sampled or forced.
-	DraftTokens, AcceptedTokens uint64
-	// Steps were decoded, Rows in them: Rows/Steps is the mean batch width,
-	// guesses included.
-	Steps, Rows uint64
-	// Finished and Refused count candidates and admissions, Repeated the candidates that
-	// ended since they repeated themselves; Cancelled and Failed generations, Moved those
-	// that failed on one context and began again on another.
-	Finished, Repeated, Refused, Cancelled, Failed, Moved uint64
-	// Forked, Evicted and Parked count sequences, Shortened those whose end was
-	// evicted; EvictedCells were freed by both.
-	Forked, Evicted, Shortened, EvictedCells, Parked uint64
-	// SavedCells were copied to host memory, LoadedCells from there. They count as
-	// CachedTokens once for each job.
-	SavedCells, LoadedCells uint64
-	// NoSlot and Broken count steps.
-	NoSlot, Broken uint64
-	Times          Times
+	Admitted   int    `metric:"candidates_admitted" help:"Candidates admitted, running or waiting."`
+	QueueLimit int    `metric:"candidates_limit" help:"Limit of admitted candidates."`
+	Refused    uint64 `metric:"admissions_refused_total" help:"Requests refused because the queue was full or too slow."`
+	Retried    uint64 `metric:"generations_retried_total" help:"Generations that failed on one context and started again on another."`
+
+	Times Times
 }
 
-// Times is where the loop's time went, in total.
-type Times struct{ Plan, Decode, Sample, Commit time.Duration }
+// Times is the total time of the parts of steps.
+type Times struct {
+	Plan   time.Duration `metric:"step_seconds_total" label:"plan" help:"Time spent in steps, by part." context:"true"`
+	Decode time.Duration `metric:"step_seconds_total" label:"decode" help:"Time spent in steps, by part." context:"true"`
+	Sample time.Duration `metric:"step_seconds_total" label:"sample" help:"Time spent in steps, by part." context:"true"`
+	Commit time.Duration `metric:"step_seconds_total" label:"commit" help:"Time spent in steps, by part." context:"true"`
+}
 
-// Stats returns the state as of the last step, of all contexts together.
+// ContextStats are the statistics of one context.
+type ContextStats struct {
+	Stats
+	Device string
+	Up     bool // it gets work
+}
+
+// Stats returns the statistics as of the last step, of all contexts together.
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var s Stats
 	for _, w := range e.workers {
-		s.add(&w.stats)
+		addNumbers(reflect.ValueOf(&s).Elem(), reflect.ValueOf(&w.stats).Elem())
 	}
-	s.Admitted, s.QueueLimit, s.Refused, s.Moved = e.admitted, e.cfg.QueueLimit, e.refused, e.moved
+	s.setUsage()
+	s.Admitted, s.QueueLimit, s.Refused, s.Retried = e.admitted, e.cfg.QueueLimit, e.refused, e.retried
 	return s
 }
 
-// ContextStats are those of one context. Admitted, QueueLimit, Refused and Moved
-// are only the engine's.
-type ContextStats struct {
-	Stats
-	Device string
-	Up     bool // it is given work
-}
-
-// Contexts returns the state of each context.
+// Contexts returns the statistics of each context.
 func (e *Engine) Contexts() []ContextStats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	list := make([]ContextStats, len(e.workers))
 	for i, w := range e.workers {
 		list[i] = ContextStats{Stats: w.stats, Device: w.device, Up: w.health.up(e.now())}
+		list[i].setUsage()
 	}
 	return list
 }
 
-// Failure says why nothing can be generated any more: the devices of all contexts
-// failed. Only another process can use them again.
+// Failure returns an error if the devices of all contexts are lost. Only another process can
+// use them again.
 func (e *Engine) Failure() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -95,71 +79,35 @@ func (e *Engine) Failure() error {
 	return errNoContext
 }
 
-func (s *Stats) add(o *Stats) {
-	s.Running += o.Running
-	s.Waiting += o.Waiting
-	s.Cached += o.Cached
-	s.Cells += o.Cells
-	s.UsedCells += o.UsedCells
-	s.ActiveCells += o.ActiveCells
-	s.Threads += o.Threads
-	s.HostCells += o.HostCells
-	s.HostUsed += o.HostUsed
-	s.PromptTokens += o.PromptTokens
-	s.CachedTokens += o.CachedTokens
-	s.PrefillTokens += o.PrefillTokens
-	s.GeneratedTokens += o.GeneratedTokens
-	s.ForcedTokens += o.ForcedTokens
-	s.DraftTokens += o.DraftTokens
-	s.AcceptedTokens += o.AcceptedTokens
-	s.Steps += o.Steps
-	s.Rows += o.Rows
-	s.Finished += o.Finished
-	s.Repeated += o.Repeated
-	s.Cancelled += o.Cancelled
-	s.Failed += o.Failed
-	s.Forked += o.Forked
-	s.Evicted += o.Evicted
-	s.Shortened += o.Shortened
-	s.EvictedCells += o.EvictedCells
-	s.Parked += o.Parked
-	s.SavedCells += o.SavedCells
-	s.LoadedCells += o.LoadedCells
-	s.NoSlot += o.NoSlot
-	s.Broken += o.Broken
-	s.Times.Plan += o.Times.Plan
-	s.Times.Decode += o.Times.Decode
-	s.Times.Sample += o.Times.Sample
-	s.Times.Commit += o.Times.Commit
-}
-
-// publish makes the loop's counters visible.
+// publish makes the worker's statistics visible.
 func (w *worker) publish() {
-	c := w.total()
-	for _, j := range w.queue {
-		c.Waiting += j.g.N
+	s := Stats{Stats: w.core.Stats(), Threads: w.back.SamplerThreads(), Times: w.times}
+	for _, r := range w.queue {
+		s.Waiting += r.gen.N
 	}
+	s.Cancelled += w.cancelled
+	s.Failed = w.failures // the core also counts those retried elsewhere
 	w.mu.Lock()
-	w.stats = Stats{
-		Running: c.Running, Waiting: c.Waiting, Cached: c.Cached,
-		Cells: c.Cells, UsedCells: c.Used, ActiveCells: c.Active,
-		Threads:   w.back.Team(),
-		HostCells: c.HostCells, HostUsed: c.HostUsed,
-		PromptTokens: c.PromptTokens, CachedTokens: c.CachedTokens,
-		PrefillTokens: c.PrefillTokens, GeneratedTokens: c.GeneratedTokens, ForcedTokens: c.ForcedTokens,
-		DraftTokens: c.DraftTokens, AcceptedTokens: c.AcceptedTokens,
-		Steps: c.Steps, Rows: c.Rows,
-		Finished: c.Finished, Repeated: c.Repeated, Cancelled: c.Cancelled + w.cancelled, Failed: w.failures, Forked: c.Forked,
-		Evicted: c.Evicted, Shortened: c.Shortened, EvictedCells: c.EvictedCells, Parked: c.Parked,
-		SavedCells: c.SavedCells, LoadedCells: c.LoadedCells, NoSlot: c.NoSlot, Broken: c.Broken,
-		Times: w.times,
-	}
+	w.stats = s
 	w.mu.Unlock()
 }
 
-// total is the core's state, with the counts of the cores before it.
-func (w *worker) total() core.Stats {
-	s := w.core.Stats()
-	s.Add(&w.base)
-	return s
+func (s *Stats) setUsage() {
+	if s.Cells > 0 {
+		s.KVCacheUsage = float64(s.ActiveCells) / float64(s.Cells)
+	}
+}
+
+// addNumbers adds the numbers of one struct to those of another one of the same type.
+func addNumbers(to, from reflect.Value) {
+	for i := range to.NumField() {
+		switch f := to.Field(i); f.Kind() {
+		case reflect.Struct:
+			addNumbers(f, from.Field(i))
+		case reflect.Uint64:
+			f.SetUint(f.Uint() + from.Field(i).Uint())
+		case reflect.Int, reflect.Int64:
+			f.SetInt(f.Int() + from.Field(i).Int())
+		}
+	}
 }

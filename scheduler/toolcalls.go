@@ -7,29 +7,28 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"agentd/llama"
 	"agentd/scheduler/core"
 	"agentd/scheduler/generation"
 )
 
-// callReader reads a text as it is written and notes its calls.
+// callReader finds tool calls in a text as it is generated.
 type callReader struct {
 	form   generation.CallForm
 	text   []byte
-	inside bool // behind Begin
+	inside bool // after Begin
 	calls  []string
-	call   []byte // of the call that is being read; JSON without white space
+	call   []byte // the current call; JSON without white space
 
-	// Of JSON.
+	// JSON state.
 	depth           int
 	quoted, escaped bool
 }
 
-// push reads on and returns the call that was made before, "" if none was.
+// push reads text and returns the call that is a repetition, "" if there is none.
 func (r *callReader) push(text []byte) string {
 	for _, c := range text {
-		if again := r.next(c); again != "" {
-			return again
+		if repeated := r.next(c); repeated != "" {
+			return repeated
 		}
 	}
 	return ""
@@ -37,14 +36,14 @@ func (r *callReader) push(text []byte) string {
 
 func (r *callReader) next(c byte) string {
 	r.text = append(r.text, c)
-	behind := func(mark string) bool {
+	endsWith := func(mark string) bool {
 		return mark != "" && c == mark[len(mark)-1] && bytes.HasSuffix(r.text, []byte(mark))
 	}
 	switch {
-	case behind(r.form.Again):
+	case endsWith(r.form.Again):
 		*r = callReader{form: r.form, text: r.text}
 	case !r.inside:
-		if r.inside = behind(r.form.Begin); r.inside {
+		if r.inside = endsWith(r.form.Begin); r.inside {
 			r.call = r.call[:0]
 			if at := strings.IndexByte(r.form.Begin, '{'); at >= 0 && r.form.End == "" {
 				for _, c := range []byte(r.form.Begin[at:]) {
@@ -56,15 +55,15 @@ func (r *callReader) next(c byte) string {
 		return r.json(c)
 	default:
 		r.call = append(r.call, c)
-		if behind(r.form.End) {
+		if endsWith(r.form.End) {
 			r.inside = false
-			return r.made(bytes.TrimSpace(r.call))
+			return r.record(bytes.TrimSpace(r.call))
 		}
 	}
 	return ""
 }
 
-// json reads a byte of the JSON behind Begin, and of what else stands there.
+// json reads a byte after Begin: JSON and what stands between calls.
 func (r *callReader) json(c byte) string {
 	if r.depth >= r.form.Depth && (r.quoted || c > ' ') {
 		r.call = append(r.call, c)
@@ -82,42 +81,30 @@ func (r *callReader) json(c byte) string {
 		}
 	case c == '}' && r.depth > 0:
 		if r.depth--; r.depth == r.form.Depth-1 {
-			return r.made(r.call)
+			return r.record(r.call)
 		}
 	}
 	return ""
 }
 
-// made notes a call, and returns it if it was made before.
-func (r *callReader) made(call []byte) string {
-	made := string(call)
-	if slices.Contains(r.calls, made) {
-		return made
+// record adds a call, and returns it if it is a repetition.
+func (r *callReader) record(call []byte) string {
+	text := string(call)
+	if slices.Contains(r.calls, text) {
+		return text
 	}
-	r.calls = append(r.calls, made)
+	r.calls = append(r.calls, text)
 	return ""
 }
 
-// says adds a token to what t has chosen; with it a candidate may say a call again,
-// and then has ended.
-func (w *worker) says(t *task, token llama.Token) (repeats bool) {
-	t.tokens = append(t.tokens, token)
-	cand := &t.job.cands[t.cand]
-	if cand.calls == nil {
-		return false
-	}
-	if call := cand.calls.push(w.model.Vocab().Piece(token, true)); call != "" {
-		cand.repeated = fmt.Sprintf("the call %s came twice", clip(call))
-	}
-	return cand.repeated != ""
+func describeCall(call string) string { return fmt.Sprintf("the call %s came twice", clip(call)) }
+
+// describeRepeat describes an n-gram that a candidate generated four times in a row.
+func (w *worker) describeRepeat(tokens []core.Token) string {
+	return fmt.Sprintf("%q came four times in a row", clip(w.vocab.Detokenize(tokens, true)))
 }
 
-// cameAgain says what a candidate said four times in a row.
-func (w *worker) cameAgain(tokens []core.Token) string {
-	return fmt.Sprintf("%q came four times in a row", clip(w.model.Vocab().Detokenize(tokens, true)))
-}
-
-// clip shortens what a model said for a message.
+// clip shortens generated text for a message.
 func clip(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= maxQuoted {

@@ -75,7 +75,7 @@ func TestCallReader(t *testing.T) {
 	}
 }
 
-func TestCompletionsThatRepeatThemselvesEnd(t *testing.T) {
+func TestRepeatingCompletionEnds(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	e := newTestEngine(t, setup{})
 	const loop = `root ::= "Now, " ("the very same words all over again; "){30} "end."`
@@ -123,7 +123,7 @@ func TestCompletionsThatRepeatThemselvesEnd(t *testing.T) {
 }
 
 // What repeats itself ends at the same token, however many are chosen at a time.
-func TestRepetitionsEndWhereTheyDoWithoutForcedTokensAndGuesses(t *testing.T) {
+func TestRepetitionEndsAtSameTokenWithForcedAndDraftTokens(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	prompt := tokenize(t, m, story)
 	for name, cfg := range map[string]Config{"forced tokens": {}, "guesses": {DraftRows: 16}} {

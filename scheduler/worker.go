@@ -8,235 +8,221 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"agentd/llama"
 	"agentd/scheduler/core"
 	"agentd/scheduler/generation"
 )
 
-// worker owns a context: its goroutine, locked to its thread, runs it.
-type worker struct {
-	*Engine
-	index  int
-	device string
-	back   backend
-	rules  core.Config // of every core it makes
-
-	// Engine.mu guards these.
-	inbox []command
-	stats Stats // as of its last step
-	load  int   // tokens of the jobs that it has, see job.cost
-	// known is what its cache may hold: about the newest blocks of tokens that it was given.
-	// nil in an engine of one worker, or without a cache.
-	known  *prefixIndex
-	health health
-
-	wake   chan struct{} // the inbox has something, or the engine was closed
-	done   chan struct{} // it has ended
-	finish error         // of closing the context; set before done
-
-	// The goroutine's own.
-	core *core.Core
-	// threads is nil where their number is fixed.
-	threads *core.Threads
-	jobs    map[core.JobID]*job
-	next    core.JobID
-	// queue holds the jobs that wait for their turn, with Config.Alone.
-	queue []*job
-	// ended jobs are to be answered.
-	ended   []*job
-	plan    *core.Plan
-	tasks   []task
-	choices []core.Choice
-	// What sampleTogether hands to the backend, and what comes back.
-	samplers []*llama.Sampler
-	rows     [][]float32
-	sampled  []llama.Sampled
-	busy     time.Time // since when it has had work
-	times    Times
-	base     core.Stats // of cores that were replaced
-	// failures were answered; cancelled are those that no core has seen.
-	failures, cancelled uint64
-	// dirty: cells may hold what is no number, which only Clear removes. Kernels that add
-	// a mask to it pass it on to sequences that do not look at these cells.
-	dirty bool
+// dispatcher is the engine as its workers see it.
+type dispatcher interface {
+	// receive takes a worker's commands. closed: the engine was closed.
+	receive(w *worker) (inbox []command, closed bool)
+	isClosed() bool
+	// candidatesEnded records that n candidates ended now.
+	candidatesEnded(n int, busySince time.Time)
+	// reassign moves a request to another worker, where it starts again; nil: it stays.
+	reassign(r *request, from *worker) *worker
+	// contextFailed records a failed step.
+	contextFailed(w *worker, lost bool) (down, othersUp bool, pause time.Duration)
 }
 
-func newWorker(e *Engine, index int, p part, several bool) (*worker, error) {
+// command is a message from callers to a worker.
+type command struct {
+	request *request
+	cancel  bool
+}
+
+// worker owns a context. Its goroutine is locked to an OS thread and runs the context.
+type worker struct {
+	engine dispatcher
+	cfg    Config
+	vocab  *llama.Vocab
+	log    zerolog.Logger
+	now    func() time.Time
+
+	index      int
+	device     string
+	back       backend
+	coreConfig core.Config
+	wake       chan struct{} // the inbox has commands, or the engine was closed
+	done       chan struct{} // the goroutine has ended
+	closeErr   error         // of closing the context; set before done
+
+	mu    *sync.Mutex // Engine.mu; guards the shared fields:
+	inbox []command
+	stats Stats // as of the last step
+	load  int   // tokens of its requests, see request.cost
+	// prefixes estimates the contents of its prefix cache. It is nil if the engine has one
+	// worker or no cache.
+	prefixes *prefixIndex
+	health   health
+
+	// The goroutine's own fields.
+	core     *core.Core
+	threads  *core.Threads // nil: fixed
+	requests map[core.RequestID]*request
+	nextID   core.RequestID
+	// queue holds requests that the core does not have yet: those that wait for their turn
+	// with Config.BatchInvariant, or for a context to be cleared.
+	queue     []*request
+	ended     []*request // not delivered yet
+	plan      *core.Plan
+	tasks     []sampleTask
+	choices   []core.Choice
+	samplers  []*llama.Sampler // of sampleBatch, as the next two
+	rows      [][]float32
+	sampled   []llama.Sampled
+	busySince time.Time
+	times     Times
+	failures  uint64 // failed requests that were answered
+	cancelled uint64 // cancelled requests that no core has seen
+	// nonFinite: cells may hold NaN or Inf, which only Clear removes. Attention kernels that
+	// add a mask pass them on to sequences that do not use these cells.
+	nonFinite bool
+}
+
+func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, error) {
 	w := &worker{
-		Engine: e, index: index, device: p.device, back: p.back, jobs: map[core.JobID]*job{},
+		engine: e, cfg: e.cfg, vocab: e.model.Vocab(), log: e.log, now: func() time.Time { return e.now() }, mu: &e.mu,
+		index: index, device: p.device, back: p.back, requests: map[core.RequestID]*request{},
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	w.rules = core.Config{
-		Cells:        p.context.Size(),
-		MaxSequences: e.cfg.MaxSequences,
-		MaxOutputs:   p.context.MaxOutputs(),
-		MaxRunning:   e.cfg.MaxRunning,
-		BatchTokens:  e.cfg.BatchTokens,
-		PrefillChunk: e.cfg.PrefillChunk,
-		RowCells:     rowCells(p.model.Info()),
-		Overcommit:   true,
-		HostCells:    e.cfg.HostCells,
-		NoReuse:      e.cfg.NoPrefixCache,
-		PartialCopy:  p.context.Memory().CanRemovePartial(),
-		Check:        checkInvariants,
+	w.coreConfig = core.Config{
+		Cells:         p.context.Size(),
+		MaxSequences:  w.cfg.MaxSequences,
+		MaxOutputs:    p.context.MaxOutputs(),
+		MaxRunning:    w.cfg.MaxRunning,
+		BatchTokens:   w.cfg.BatchTokens,
+		PrefillChunk:  w.cfg.PrefillChunk,
+		RowCells:      rowCells(p.model.Info()),
+		Overcommit:    true,
+		HostCells:     w.cfg.HostCells,
+		NoPrefixCache: w.cfg.NoPrefixCache,
+		PartialCopy:   p.context.Memory().CanRemovePartial(),
+		Check:         checkInvariants,
 	}
-	if e.cfg.HostCells > 0 {
+	if w.cfg.HostCells > 0 {
 		if !p.context.Memory().CanSave() {
-			return nil, fmt.Errorf("scheduler: HostCells is %d: %w", e.cfg.HostCells, ErrNoHostCache)
+			return nil, fmt.Errorf("scheduler: HostCells is %d: %w", w.cfg.HostCells, ErrNoHostCache)
 		}
-		w.rules.EvictLeast = core.HostBlock / 2 // what goes can come back, and in larger blocks sooner
+		w.coreConfig.MinEvict = core.HostBlock / 2 // evicted cells can come back, and larger blocks load faster
 	}
 	if window := p.model.Info().SlidingWindow; window > 0 {
-		w.rules.Usable = func(s core.SeqID, n int) bool {
-			// Cells that left the window of their only sequence may have been given
-			// away, oldest first; those from n-window on must be there. Behind a removed
-			// end there may be none at all, which is -1 and -1.
+		w.coreConfig.Usable = func(s core.SeqID, n int) bool {
+			// Cells outside the window of their only sequence may be gone, oldest first. Those
+			// from n-window on must be there. Without any cell, first and last are -1.
 			first, last := w.back.Range(s)
-			if !w.rules.PartialCopy {
-				return last == n-1 // whole, so with its window; first is that of the recurrent state, which is the end
+			if !w.coreConfig.PartialCopy {
+				return last == n-1 // the whole sequence; first is that of the recurrent state
 			}
 			return last >= n-1 && first <= max(0, n-window)
 		}
 	}
-	if w.rules.PartialCopy && w.rules.Usable == nil && !e.cfg.Alone {
-		w.rules.DraftRows = e.cfg.DraftRows
-		w.rules.Endings = e.endings
+	if w.coreConfig.PartialCopy && w.coreConfig.Usable == nil && !w.cfg.BatchInvariant {
+		w.coreConfig.DraftRows = w.cfg.DraftRows
+		w.coreConfig.EndTokens = e.endings
 	}
-	if e.cfg.Threads > 1 {
-		w.threads = core.NewThreads(e.cfg.Threads)
+	if w.cfg.Threads > 1 {
+		w.threads = core.NewThreads(w.cfg.Threads)
 	}
 	var err error
-	if w.core, err = core.New(w.rules); err != nil {
+	if w.core, err = core.New(w.coreConfig); err != nil {
 		return nil, err
 	}
-	w.stats.Cells = w.rules.Cells
-	if several && !e.cfg.Alone && !e.cfg.NoPrefixCache {
-		w.known = newPrefixIndex((w.rules.Cells + w.rules.HostCells) / prefixBlock / 2)
+	w.stats.Cells = w.coreConfig.Cells
+	if several && !w.cfg.BatchInvariant && !w.cfg.NoPrefixCache {
+		w.prefixes = newPrefixIndex((w.coreConfig.Cells + w.coreConfig.HostCells) / prefixBlock / 2)
 	}
 	return w, nil
 }
 
-// rowCells estimates core.Config's RowCells. A row takes 2 operations for each
-// parameter, and 4 for each cell, layer and value of its width. BenchmarkLongPrompt shows
-// what comes of it.
+// rowCells estimates core.Config.RowCells. A row takes 2 operations for each parameter, and 4
+// for each cell, layer and value of its width. BenchmarkLongPrompt checks the result.
 func rowCells(info llama.ModelInfo) int {
 	return max(1, int(info.Params)/max(1, info.Layers*info.Embedding))
 }
 
-// run takes commands and steps until the engine is closed. llama.cpp's threads
-// belong to the OS thread that computes, so the goroutine keeps its own.
+// run takes commands and runs steps until the engine is closed. llama.cpp's threads belong to
+// the OS thread that computes, so the goroutine keeps its thread.
 func (w *worker) run() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 	defer close(w.done)
 	if err := shortSlice(); err != nil {
-		w.log.Debug().Err(err).Msg("the kernel keeps its own time slices: decisions take longer beside busy programs")
+		w.log.Debug().Err(err).Msg("time slice not changed; latency may rise beside busy programs")
 	}
 	for w.commands() {
-		w.nextAlone()
+		w.startIsolated()
 		idle := w.core.Idle()
 		if idle {
-			w.idle()
-			if w.dirty && !w.cfg.Alone {
-				w.renew()
+			w.checkIdle()
+			if w.nonFinite && !w.cfg.BatchInvariant {
+				w.clearIdle()
 				idle = w.core.Idle()
 			}
 		} else {
 			w.step()
 		}
-		w.answer()
+		w.deliver()
 		if idle {
 			<-w.wake
-			w.busy = w.now()
+			w.busySince = w.now()
 		}
 	}
-	for _, j := range w.inOrder() {
-		w.end(j, ErrClosed)
+	for _, r := range w.takeAll() {
+		w.finish(r, ErrClosed)
 	}
-	w.answer()
-	w.finish = w.back.Close()
+	w.deliver()
+	w.closeErr = w.back.Close()
 }
 
-// answer tells the callers of the jobs that ended, after the counters: who has an
-// answer also sees it counted.
-func (w *worker) answer() {
-	w.publish()
-	for _, j := range w.ended {
-		close(j.done)
-	}
-	clear(w.ended)
-	w.ended = w.ended[:0]
-}
-
-// commands takes what callers sent. It returns false once the engine is closed;
-// the commands that came before still get their answer.
+// commands executes the commands of callers. It returns false once the engine is closed; the
+// earlier commands are still answered.
 func (w *worker) commands() bool {
-	w.mu.Lock()
-	inbox, closed := w.inbox, w.closed
-	w.inbox = nil
-	w.mu.Unlock()
+	inbox, closed := w.engine.receive(w)
 	for _, c := range inbox {
-		if c.cancel {
-			if i := slices.Index(w.queue, c.job); i >= 0 {
-				w.queue = slices.Delete(w.queue, i, i+1)
-				w.cancelled++
-				w.end(c.job, context.Canceled)
-			} else if w.jobs[c.job.id] == c.job {
-				w.core.Cancel(c.job.id)
-				w.end(c.job, context.Canceled)
-			}
+		if !c.cancel {
+			w.enqueue(c.request)
 			continue
 		}
-		w.accept(c.job)
+		if i := slices.Index(w.queue, c.request); i >= 0 {
+			w.queue = slices.Delete(w.queue, i, i+1)
+			w.cancelled++
+			w.finish(c.request, context.Canceled)
+		} else if w.requests[c.request.id] == c.request {
+			w.core.Cancel(c.request.id)
+			w.finish(c.request, context.Canceled)
+		}
 	}
 	return !closed
 }
 
-func (w *worker) isClosed() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.closed
-}
-
-func (w *worker) accept(j *job) {
-	w.next++
-	j.id = w.next
-	if w.cfg.Alone || w.dirty { // what runs ends first, and the context is cleared
-		w.queue = append(w.queue, j)
+func (w *worker) enqueue(r *request) {
+	w.nextID++
+	r.id = w.nextID
+	if w.cfg.BatchInvariant || w.nonFinite { // a non-finite context drains and is cleared first
+		w.queue = append(w.queue, r)
 		return
 	}
-	w.submit(j)
+	w.submit(r)
 }
 
-func (w *worker) submit(j *job) {
-	w.jobs[j.id] = j
-	repeatLeast := 0
-	if j.g.StopRepeats {
-		repeatLeast = core.RepeatLeast
+func (w *worker) submit(r *request) {
+	w.requests[r.id] = r
+	minRepeat := 0
+	if r.gen.StopRepeats {
+		minRepeat = core.MinRepeat
 	}
-	if err := w.core.Submit(core.Job{
-		ID: j.id, Prompt: j.g.Prompt, N: j.g.N, MaxNew: j.g.MaxTokens, RepeatLeast: repeatLeast,
-		LastApart: j.g.Temperature <= 0,
+	if err := w.core.Submit(core.Request{
+		ID: r.id, Prompt: r.gen.Prompt, N: r.gen.N, MaxNew: r.gen.MaxTokens, MinRepeat: minRepeat,
+		IsolateLast: r.gen.Temperature <= 0,
 	}); err != nil {
-		w.end(j, err) // Generate has checked all that the core refuses
+		w.finish(r, err) // Engine.validate covers all reasons
 	}
-}
-
-// poke wakes the worker if it sleeps.
-func (w *worker) poke() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
-
-// end lets go of a job; err is its answer as a whole.
-func (w *worker) end(j *job, err error) {
-	w.forget(j)
-	j.err = err
-	j.times.End = w.now().Sub(j.times.Submitted)
-	w.ended = append(w.ended, j)
 }
 
 // step runs one step of the core.
@@ -245,63 +231,63 @@ func (w *worker) step() {
 	w.plan = w.core.Plan()
 	for _, o := range w.plan.Ops {
 		if err := apply(w.back, o); err != nil {
-			w.broke(err)
+			w.recordFailure(err)
 			w.reset(err)
 			return
 		}
 	}
 	planned := w.now()
 	for _, id := range w.plan.Started {
-		w.jobs[id].started(planned)
+		w.requests[id].recordStart(planned)
 	}
 	w.times.Plan += planned.Sub(began)
 	if len(w.plan.Rows) == 0 {
-		if len(w.jobs) > 0 {
-			w.reset(errors.New("no step can be planned for the waiting jobs"))
+		if len(w.requests) > 0 {
+			w.reset(errors.New("no step can be planned for the waiting requests"))
 		}
 		return
 	}
 	before := preemptions()
 	err := w.decode()
-	if err != nil && w.isClosed() {
-		return // Close has aborted it; run answers the jobs
+	if err != nil && w.engine.isClosed() {
+		return // Close has aborted the step; run answers the requests
 	}
 	decoded := w.now()
 	w.times.Decode += decoded.Sub(planned)
-	result := outcome(err)
+	status := stepStatus(err)
 	w.choices = w.choices[:0]
-	if result == core.Decoded {
+	if status == core.StepDecoded {
 		w.sample()
 	}
 	sampled := w.now()
 	for i := range w.choices {
-		w.tasks[i].job.firstToken(sampled)
+		w.tasks[i].request.recordFirstToken(sampled)
 	}
 	w.times.Sample += sampled.Sub(decoded)
-	if result == core.Decoded {
+	if status == core.StepDecoded {
 		w.observe(core.StepCost{Rows: len(w.plan.Rows), Time: sampled.Sub(planned), Preempted: preemptions() - before})
 	}
-	w.commit(result, err)
+	w.commit(status, err)
 	w.times.Commit += w.now().Sub(sampled)
 }
 
-// decode computes the plan's rows and waits for their logits.
+// decode computes the plan's rows and collects their logits.
 func (w *worker) decode() error {
 	if err := w.back.Decode(w.plan.Rows); err != nil {
 		return err
 	}
 	w.tasks = w.tasks[:0]
 	for _, s := range w.plan.Samples {
-		var room []core.Token
+		var tokens []core.Token // reuses the capacity of an earlier task
 		if n := len(w.tasks); n < cap(w.tasks) {
-			room = w.tasks[:n+1][n].tokens[:0]
+			tokens = w.tasks[:n+1][n].tokens[:0]
 		}
-		t := task{job: w.jobs[s.Job], cand: s.Candidate, drafts: s.Drafts, tokens: room}
+		t := sampleTask{request: w.requests[s.Request], candidate: s.Candidate, numDrafts: s.Drafts, tokens: tokens}
 		for i := range 1 + s.Drafts {
 			at := s.Row
 			if i > 0 {
 				at = s.Draft + i - 1
-				t.guesses[i-1] = w.plan.Rows[at].Token
+				t.drafts[i-1] = w.plan.Rows[at].Token
 			}
 			var err error
 			if t.rows[i], err = w.back.Logits(at); err != nil {
@@ -313,151 +299,178 @@ func (w *worker) decode() error {
 	return nil
 }
 
-func outcome(err error) core.Result {
+func stepStatus(err error) core.StepStatus {
 	switch {
 	case err == nil:
-		return core.Decoded
+		return core.StepDecoded
 	case errors.Is(err, llama.ErrNoKVSlot):
-		return core.NoSlot
+		return core.StepNoSlot
 	}
-	return core.Broken
+	return core.StepFailed
 }
 
-func (w *worker) commit(result core.Result, cause error) {
-	// Whether this context still works is known before its jobs go elsewhere: they may
-	// be answered there at once.
-	out, lost := false, false
-	if result == core.Broken {
+func (w *worker) commit(status core.StepStatus, cause error) {
+	// The health is updated before requests move: another context may answer them at once.
+	down, lost := false, false
+	if status == core.StepFailed {
 		lost = isLost(cause) && !w.isLost()
-		w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Int("rows", len(w.plan.Rows)).Msg("a step failed")
-		out = w.broke(cause)
-		w.dirty = true
+		w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Int("rows", len(w.plan.Rows)).Msg("step failed")
+		down = w.recordFailure(cause)
+		w.nonFinite = true
 	}
 	ended := 0
-	for _, e := range w.core.Commit(result, w.choices) {
-		j := w.jobs[e.Job]
+	for _, e := range w.core.Commit(status, w.choices) {
+		r := w.requests[e.Request]
 		switch e.Kind {
 		case core.CandidateFinished:
 			ended++
-			c := &j.cands[e.Candidate]
-			c.tokens, c.finish = e.Tokens, e.Finish
-			switch {
-			case e.Finish != generation.FinishRepeat:
-				c.repeated = "" // with a token behind the last one
-			case e.Repeated > 0:
-				c.repeated = w.cameAgain(e.Tokens[len(e.Tokens)-e.Repeated:])
+			w.finishCandidate(r, &e)
+		case core.RequestFinished:
+			r.cached = e.Cached
+			w.finish(r, nil)
+		case core.RequestFailed:
+			if lost { // by this step
+				r.lostDevices++
 			}
-			w.dirty = w.dirty || errors.Is(c.err, llama.ErrCompute)
-			if c.finish != generation.FinishStop {
-				c.stop = -1 // one that was forced came too late
-			}
-			j.endOf(e.Candidate, e.Cached, w.now())
-		case core.JobFinished:
-			j.cached = e.Cached
-			w.end(j, nil)
-		case core.JobFailed:
-			if lost { // in this step, not before it
-				j.fatal++
-			}
-			if e.Result == core.Broken && w.handOver(j) {
+			if e.Status == core.StepFailed && w.retryElsewhere(r) {
 				continue
 			}
-			j.cached = e.Cached
-			w.failed(j, cause)
+			r.cached = e.Cached
+			w.failRequest(r, cause)
 		}
 	}
 	if ended > 0 {
-		w.mu.Lock()
-		w.pace.ended(ended, w.now(), w.busy)
-		w.mu.Unlock()
+		w.engine.candidatesEnded(ended, w.busySince)
 	}
 	switch {
-	case result == core.Decoded:
-		w.worked()
-	case out:
+	case status == core.StepDecoded:
+		w.recordSuccess()
+	case down:
 		w.reset(cause)
-	case result == core.Broken:
-		w.recover()
+	case status == core.StepFailed:
+		w.resync()
 	}
 }
 
-// failed answers a job with the candidates that ended before the failure; the
-// others have its cause.
-func (w *worker) failed(j *job, cause error) {
+// finishCandidate stores the outcome of a candidate.
+func (w *worker) finishCandidate(r *request, e *core.Event) {
+	c := &r.candidates[e.Candidate]
+	c.tokens, c.finish = e.Tokens, e.Finish
+	switch {
+	case e.Finish != generation.FinishRepeat:
+		c.repeated = "" // the core dropped the token that repeats
+	case e.Repeated > 0:
+		c.repeated = w.describeRepeat(e.Tokens[len(e.Tokens)-e.Repeated:])
+	}
+	w.nonFinite = w.nonFinite || errors.Is(c.err, llama.ErrCompute)
+	if c.finish != generation.FinishStop {
+		c.stop = -1 // a forced end behind the token limit
+	}
+	r.recordEnd(e.Candidate, e.Cached, w.now())
+}
+
+// failRequest answers a request with the candidates that ended before the failure, and the
+// cause for the others.
+func (w *worker) failRequest(r *request, cause error) {
 	w.failures++
-	w.dirty = true
-	for i := range j.cands {
-		if c := &j.cands[i]; c.finish == "" {
+	w.nonFinite = true
+	for i := range r.candidates {
+		if c := &r.candidates[i]; c.finish == "" {
 			c.tokens, c.stop, c.finish, c.err = nil, -1, generation.FinishError, fmt.Errorf("%w: %w", ErrModel, cause)
 		}
 	}
-	w.end(j, nil)
+	w.finish(r, nil)
 }
 
-// recover compares the context with the core after a step that failed midway.
-// The sequences of that step are dropped anyway; another one that differs is
-// computed again, and all are where there is recurrent state: llama.cpp has planned by then which cells
-// change their places, and nothing tells whether their contents did.
-func (w *worker) recover() {
+// finish ends a request; err is the answer for all of it. deliver tells the caller.
+func (w *worker) finish(r *request, err error) {
+	w.unassign(r)
+	r.err = err
+	r.times.End = w.now().Sub(r.times.Submitted)
+	w.ended = append(w.ended, r)
+}
+
+// deliver answers the callers of ended requests. The counters come first, so that a caller
+// with an answer sees it counted.
+func (w *worker) deliver() {
+	w.publish()
+	for _, r := range w.ended {
+		close(r.done)
+	}
+	clear(w.ended)
+	w.ended = w.ended[:0]
+}
+
+// resync compares the context with the core after a failed step. The core has dropped the
+// sequences of that step. Others that differ are computed again. With recurrent state all
+// are: llama.cpp may have moved their cells, and nothing shows whether their contents moved
+// too.
+func (w *worker) resync() {
 	inStep := map[core.SeqID]bool{}
 	for _, r := range w.plan.Rows {
 		inStep[r.Seq] = true
 	}
 	for s := range core.SeqID(w.cfg.MaxSequences) {
 		_, last := w.back.Range(s)
-		if !inStep[s] && (last != w.core.Length(s)-1 || last >= 0 && !w.rules.PartialCopy) {
-			w.log.Warn().Int32("sequence", int32(s)).Int("last", last).Int("expected", w.core.Length(s)-1).Msg("a sequence was lost")
-			w.core.Lost(s)
+		if !inStep[s] && (last != w.core.Length(s)-1 || last >= 0 && !w.coreConfig.PartialCopy) {
+			w.log.Warn().Int32("sequence", int32(s)).Int("last", last).Int("expected", w.core.Length(s)-1).Msg("sequence lost; computing it again")
+			w.core.Invalidate(s)
 		}
 	}
 }
 
-// reset lets go of every job, to another context or with ErrModel, and starts over
-// with an empty one: what it holds is not known any more.
+// reset moves all requests to other contexts, or fails them with ErrModel, and clears the
+// context, whose contents are unknown.
 func (w *worker) reset(cause error) {
-	w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Msg("the context is cleared")
-	for _, j := range w.inOrder() {
-		if !w.handOver(j) {
-			w.failed(j, cause)
+	w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Msg("clearing context")
+	for _, r := range w.takeAll() {
+		if !w.retryElsewhere(r) {
+			w.failRequest(r, cause)
 		}
 	}
 	if err := w.back.Clear(); err != nil {
-		w.log.Error().Err(err).Str("device", w.device).Int("context", w.index).Msg("the context could not be cleared")
-		w.broke(err)
+		w.log.Error().Err(err).Str("device", w.device).Int("context", w.index).Msg("context not cleared")
+		w.recordFailure(err)
 	}
-	w.dirty = false
+	w.nonFinite = false
 	w.mu.Lock()
-	if w.known != nil {
-		w.known.clear()
+	if w.prefixes != nil {
+		w.prefixes.clear()
 	}
 	w.mu.Unlock()
-	w.newCore()
+	w.resetCore()
 }
 
-// renew clears a context that nobody uses any more, and starts what waited for that.
-func (w *worker) renew() {
+// resetCore replaces the core by one with an empty cache.
+func (w *worker) resetCore() {
+	old := w.core
+	w.core, _ = core.New(w.coreConfig) // the configuration is valid
+	w.core.InheritCounters(old)
+}
+
+// errNonFinite is the reason to clear an idle context.
+var errNonFinite = errors.New("a computation failed, and cells may hold NaN or Inf")
+
+// clearIdle clears an idle context and starts the requests that waited for that.
+func (w *worker) clearIdle() {
 	waiting := w.queue
 	w.queue = nil
-	w.reset(errDirty)
-	for _, j := range waiting {
-		w.submit(j)
+	w.reset(errNonFinite)
+	for _, r := range waiting {
+		w.submit(r)
 	}
 }
 
-// inOrder are the worker's jobs in the order of their arrival. They are taken out of
-// the queue.
-func (w *worker) inOrder() []*job {
-	list := slices.SortedFunc(maps.Values(w.jobs), func(a, b *job) int { return cmp.Compare(a.id, b.id) })
+// takeAll empties the queue and returns all requests in order of arrival.
+func (w *worker) takeAll() []*request {
+	list := slices.SortedFunc(maps.Values(w.requests), func(a, b *request) int { return cmp.Compare(a.id, b.id) })
 	list = append(list, w.queue...)
 	w.queue = nil
 	return list
 }
 
-// errDirty is why a context is cleared that nobody uses.
-var errDirty = errors.New("a computation failed, and cells may hold what is no number")
-
-// idle checks that nothing leaked, where that is switched on.
-func (w *worker) idle() {
+// checkIdle verifies that nothing leaked, if checkInvariants is set.
+func (w *worker) checkIdle() {
 	if !checkInvariants {
 		return
 	}
@@ -468,5 +481,19 @@ func (w *worker) idle() {
 		if _, last := w.back.Range(s); last != w.core.Length(s)-1 {
 			panic(fmt.Sprintf("scheduler: idle, and sequence %d ends at %d instead of %d", s, last, w.core.Length(s)-1))
 		}
+	}
+}
+
+// send adds a command to the inbox. Engine.mu is held.
+func (w *worker) send(c command) {
+	w.inbox = append(w.inbox, c)
+	w.wakeUp()
+}
+
+// wakeUp ends the sleep of an idle worker.
+func (w *worker) wakeUp() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
 	}
 }

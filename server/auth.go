@@ -9,8 +9,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// authenticator knows the accepted bearer tokens by their digests, which makes
-// every comparison one of equal lengths.
+// authenticator has the digests of the accepted bearer tokens, so all comparisons have equal
+// lengths.
 type authenticator [][sha256.Size]byte
 
 func newAuthenticator(tokens []string) authenticator {
@@ -21,8 +21,7 @@ func newAuthenticator(tokens []string) authenticator {
 	return a
 }
 
-// accepts reports whether an Authorization header holds an accepted token. Its
-// time depends on neither which token matches nor on where one differs.
+// accepts reports whether an Authorization header has an accepted token, in constant time.
 func (a authenticator) accepts(header string) bool {
 	scheme, token, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -36,9 +35,8 @@ func (a authenticator) accepts(header string) bool {
 	return match == 1
 }
 
-// programsOnly refuses work that a browser asks for on behalf of some page, where no token
-// tells friend from foe: any page that a person looks at could have this server decide,
-// and ask addresses that only this machine reaches.
+// programsOnly refuses requests that a browser sends for a page, unless tokens are configured.
+// Otherwise any web page could use this server and the private addresses that it reaches.
 func (s *Server) programsOnly(c *gin.Context) {
 	if len(s.auth) > 0 || c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead {
 		return
@@ -48,8 +46,8 @@ func (s *Server) programsOnly(c *gin.Context) {
 	}
 }
 
-// authenticate refuses requests without an accepted token, when tokens are
-// configured. /health stays open for load balancers.
+// authenticate refuses requests without an accepted token if tokens are configured. /health stays
+// open for load balancers.
 func (s *Server) authenticate(c *gin.Context) {
 	if path := c.Request.URL.Path; len(s.auth) == 0 || path == pathHealth || path == pathMagma+pathHealth {
 		return

@@ -3,13 +3,12 @@ package server
 import (
 	"errors"
 
-	"agentd/server/internal/transfer"
+	"agentd/internal/transfer"
 
 	"github.com/gin-gonic/gin"
 )
 
-// jsonBody refuses bodies that are declared to be something other than JSON,
-// plain or gzipped.
+// jsonBody refuses a body whose headers declare something other than JSON, plain or gzipped.
 func (s *Server) jsonBody(c *gin.Context) {
 	err := transfer.Declared(c.Request)
 	if errors.Is(err, transfer.ErrEncoding) {
@@ -20,8 +19,8 @@ func (s *Server) jsonBody(c *gin.Context) {
 	}
 }
 
-// readBody reads the request body to its end. Until release is called it counts among the
-// bodies in work.
+// readBody reads the request body to its end. The body counts in the memory for bodies until
+// release is called.
 func (s *Server) readBody(c *gin.Context) (body []byte, release func(), err error) {
 	body, release, err = transfer.ReadBody(c, maxBody, s.bodies)
 	if err != nil {
@@ -30,12 +29,12 @@ func (s *Server) readBody(c *gin.Context) (body []byte, release func(), err erro
 	return body, release, err
 }
 
-// bodyError is the reason in an error of transfer.
+// bodyError maps an error of transfer to its reason.
 func bodyError(err error) error {
 	switch {
 	case errors.Is(err, transfer.ErrTooLarge):
 		return &Error{Code: CodeTooLarge}
-	case errors.Is(err, transfer.ErrNoRoom):
+	case errors.Is(err, transfer.ErrNoMemory):
 		return &Error{Code: CodeBusy, Detail: err.Error()}
 	case errors.Is(err, transfer.ErrSlow):
 		return &Error{Code: CodeSlowBody}
@@ -51,10 +50,15 @@ func bodyError(err error) error {
 	return &Error{Code: CodeClientGone, Err: err}
 }
 
-// writeJSON sends a complete JSON answer. All answers but /metrics go through
-// here.
+// writeJSON sends a complete JSON answer. All answers but those of /metrics and of errors go
+// through here.
 func (s *Server) writeJSON(c *gin.Context, status int, body []byte) {
-	if err := transfer.SendJSON(c, status, body); err != nil {
-		s.log.Debug().Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("the answer could not be sent")
+	s.sent(c, transfer.SendJSON(c, status, body))
+}
+
+// sent logs an answer whose client did not read it.
+func (s *Server) sent(c *gin.Context, err error) {
+	if err != nil {
+		s.log.Debug().Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("answer not sent")
 	}
 }

@@ -11,17 +11,18 @@ import (
 	"unicode/utf8"
 
 	"agentd/coaching"
+	"agentd/internal/connection"
 	"agentd/protocol"
-	"agentd/server/internal/connection"
 
 	"github.com/gin-gonic/gin"
+	"github.com/rs/zerolog"
 )
 
-// Coach holds the coaching sessions and answers their requests:
-// *coaching.Service, with its errors, or a fake in tests.
+// Coach holds coaching sessions and answers their requests. *coaching.Service is one. Its errors
+// are those of package coaching.
 type Coach interface {
 	Configure(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error
-	// ConfigureReachable is Configure once every backend has answered a test call.
+	// ConfigureReachable is Configure, after every backend has answered a test call.
 	ConfigureReachable(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error
 	Coach(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error)
 	CloseSession(ctx context.Context, runID string) error
@@ -51,8 +52,8 @@ func (s *Server) putSession(c *gin.Context) {
 	})
 }
 
-// postCoaching asks for the repair of a step. It may take as long as a person
-// does: neither the request timeout nor a deadline of the connection ends it.
+// postCoaching asks for the repair of a step. A person may answer it, so neither the request
+// timeout nor a deadline of the connection ends it.
 func (s *Server) postCoaching(c *gin.Context) {
 	s.coachingWork(c, func(ctx context.Context) ([]byte, error) {
 		body, release, err := s.readBody(c)
@@ -60,7 +61,7 @@ func (s *Server) postCoaching(c *gin.Context) {
 			return nil, err
 		}
 		req, err := protocol.DecodeSpecializedCoachingRequest(body)
-		release() // the coach bounds what waits, perhaps for hours, by itself
+		release() // the coach bounds the requests that wait, which may take hours
 		if err != nil {
 			return nil, err
 		}
@@ -72,16 +73,15 @@ func (s *Server) postCoaching(c *gin.Context) {
 			return nil, err
 		}
 		if err := resp.Validate(req); err != nil {
-			// Never a malformed answer, even for our own bugs.
+			// No client gets a malformed answer, not even one by a bug.
 			return nil, &Error{Code: CodeInternal, Err: fmt.Errorf("coaching response is invalid: %w", err)}
 		}
 		return resp.AppendJSON(nil), nil
 	})
 }
 
-// coachingWork does a piece of work that a draining server refuses, and that
-// waits while the model loads. Where coaching is switched off there is none, so
-// the state does not matter.
+// coachingWork does work that a draining server refuses, and that waits while the model loads. If
+// coaching is off, the state does not matter.
 func (s *Server) coachingWork(c *gin.Context, work func(context.Context) ([]byte, error)) {
 	if s.opts.Coach != nil {
 		if _, err := s.admit(c); err != nil {
@@ -93,8 +93,8 @@ func (s *Server) coachingWork(c *gin.Context, work func(context.Context) ([]byte
 	s.answerCoaching(c, work)
 }
 
-// deleteSession closes a run's session, in any state of the server: a client
-// that gives back what it took helps one that is draining.
+// deleteSession closes a run's session in any state of the server. A closed session lets a
+// draining server end sooner.
 func (s *Server) deleteSession(c *gin.Context) {
 	s.answerCoaching(c, func(ctx context.Context) ([]byte, error) {
 		runID, err := pathRunID(c)
@@ -106,14 +106,13 @@ func (s *Server) deleteSession(c *gin.Context) {
 		}
 		err = s.opts.Coach.CloseSession(ctx, runID)
 		if forMagma(c) && errors.Is(err, coaching.ErrUnknown) {
-			err = nil // its clients close what they failed to configure, too
+			err = nil // its clients also close sessions that they failed to configure
 		}
 		return nil, err
 	})
 }
 
-// answerCoaching answers with the body that work makes, or with 204 when it
-// makes none.
+// answerCoaching answers with the body of work, or with 204 if there is none.
 func (s *Server) answerCoaching(c *gin.Context, work func(context.Context) ([]byte, error)) {
 	ctx, settle := connection.Caller(c.Request, false)
 	defer settle()
@@ -136,20 +135,24 @@ func (s *Server) noCoaching() error {
 	return &Error{Code: CodeCoachingUnavailable, Detail: s.opts.Info.CoachingUnavailableReason}
 }
 
-// logRefusedSession tells the operator why a session was not configured, since
-// clients of the protocol show it to nobody. The reason names the option that would
-// allow it, where one does, and holds no value of a header.
+// logRefusedSession logs why a session was not configured, since clients of the protocol show the
+// reason to nobody. The reason holds no value of a header. A request without a token is logged
+// at info level like any other: everybody can send those, as often as they want.
 func (s *Server) logRefusedSession(c *gin.Context, e *Error) {
 	if c.Request.Method != http.MethodPut || c.FullPath() != basePath(c)+pathSessions+":run_id" ||
-		e.Code == CodeInternal || e.Code == CodeClientGone { // logged elsewhere, and nobody's refusal
+		e.Code == CodeInternal || e.Code == CodeClientGone { // the one is logged elsewhere, the other refuses nothing
 		return
+	}
+	level := zerolog.WarnLevel
+	if e.Code == CodeUnauthorized || e.Code == CodeForbidden {
+		level = zerolog.InfoLevel
 	}
 	reason := strings.ReplaceAll(e.Problems.All(), "\n", "; ")
 	if len(e.Problems) == 0 {
 		reason = cmp.Or(e.Detail, codes[e.Code].detail)
 	}
-	runID, _ := pathRunID(c) // the reason says what is wrong with it
-	s.log.Warn().
+	runID, _ := pathRunID(c) // the reason has its error
+	s.log.WithLevel(level).
 		Str("run_id", head(runID, maxLogID)).
 		Int("status", codes[e.Code].status).
 		Str("reason", head(reason, maxLogReason)).
@@ -157,7 +160,7 @@ func (s *Server) logRefusedSession(c *gin.Context, e *Error) {
 		Msg("coaching session refused")
 }
 
-// head is the beginning of a text for the log.
+// head shortens a text for the log.
 func head(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -165,10 +168,10 @@ func head(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
-// pathRunID is the run_id of the path, with its escapes resolved: it may hold
-// any character, a slash too. The error is protocol.Problems.
+// pathRunID returns the unescaped run_id of the path. It may have any character, even a slash. The
+// error is protocol.Problems.
 func pathRunID(c *gin.Context) (string, error) {
-	// Gin's own parameter reads + as a space once the path holds an escape.
+	// Gin's own parameter decodes + as a space in a path with escapes.
 	path := strings.TrimPrefix(c.Request.URL.EscapedPath(), basePath(c)+pathSessions)
 	runID, err := url.PathUnescape(path)
 	problem := func(msg string) error {
@@ -176,9 +179,9 @@ func pathRunID(c *gin.Context) (string, error) {
 	}
 	switch {
 	case err != nil:
-		return "", problem("has an escape that is none; write it as a percent sign and two hexadecimal digits")
+		return "", problem("has an invalid escape; write a percent sign and two hexadecimal digits")
 	case !utf8.ValidString(runID):
-		return "", problem("is not UTF-8; no request could name this run")
+		return "", problem("is not valid UTF-8, so no request could name this run")
 	case len(runID) > maxRunID:
 		return "", problem(fmt.Sprintf("has %d bytes; at most %d are allowed", len(runID), maxRunID))
 	}
@@ -198,8 +201,7 @@ func bothProblems(path, body error) error {
 	return body
 }
 
-// coachingError is the reason for an answer that is not a success in an error of
-// a Coach.
+// coachingError maps an error of a Coach to its reason.
 func coachingError(err error) error {
 	var full *coaching.FullError
 	var unreachable *coaching.UnreachableError

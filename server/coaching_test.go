@@ -241,7 +241,7 @@ func (ls *listening) coach() <-chan string {
 func TestPeopleMayTakeTheirTime(t *testing.T) {
 	w := newWaiting()
 	ls := listen(t, coached(w), func(o *Options) { o.RequestTimeout = time.Nanosecond })
-	ls.Ready(deciderFunc(echo))
+	ls.Ready(inferenceFunc(echo))
 	answer := ls.coach()
 	wait(t, "the coaching's start", w.started)
 	close(w.release)
@@ -256,7 +256,7 @@ func TestPeopleMayTakeTheirTime(t *testing.T) {
 func TestAClientThatLeavesFreesItsCoaching(t *testing.T) {
 	w := newWaiting()
 	ls := listen(t, coached(w))
-	ls.Ready(deciderFunc(echo))
+	ls.Ready(inferenceFunc(echo))
 	conn, err := net.Dial("tcp", strings.TrimPrefix(ls.url, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -277,7 +277,7 @@ func TestAClientThatLeavesFreesItsCoaching(t *testing.T) {
 func TestDrainWaitsForCoachingThenCutsIt(t *testing.T) {
 	w := newWaiting()
 	ls := listen(t, coached(w))
-	ls.Ready(deciderFunc(echo))
+	ls.Ready(inferenceFunc(echo))
 	answer := ls.coach()
 	wait(t, "the coaching's start", w.started)
 	ended, cancel := context.WithCancel(context.Background())

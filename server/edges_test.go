@@ -70,8 +70,8 @@ func wantDetail(t *testing.T, res *http.Response, body string, status int, detai
 
 func TestErrorsBeforeAnyHandlerHaveTheJSONBody(t *testing.T) {
 	plain, https := listen(t), listenTLS(t)
-	plain.Ready(deciderFunc(echo))
-	https.Ready(deciderFunc(echo))
+	plain.Ready(inferenceFunc(echo))
+	https.Ready(inferenceFunc(echo))
 	slow := newTest(t, Ready, echo)
 	slow.http.ReadHeaderTimeout = time.Millisecond
 	impatient := serve(t, slow)
@@ -158,7 +158,7 @@ func TestAConnectionThatIsIdleTooLongIsClosedWithoutAWord(t *testing.T) {
 
 func TestHEADIsAnsweredWhereGETIs(t *testing.T) {
 	ls := listen(t)
-	ls.Ready(deciderFunc(echo))
+	ls.Ready(inferenceFunc(echo))
 	conn := ls.dial(t)
 	from := bufio.NewReader(conn)
 	for _, path := range []string{"/health", "/v1/info", "/openapi.json", "/metrics"} {
@@ -257,7 +257,7 @@ func TestAClientOfHTTP10ThatClosesItsSendingSideHasLeft(t *testing.T) {
 
 func TestABodyThatEndsEarlyIsToldToAClientThatStillReads(t *testing.T) {
 	ls := listen(t)
-	ls.Ready(deciderFunc(echo))
+	ls.Ready(inferenceFunc(echo))
 	for name, request := range map[string]string{
 		"with a length": strings.TrimSuffix(raw(""), "}"),
 		"in chunks":     chunked("5\r\nhel"),

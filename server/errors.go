@@ -1,21 +1,20 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
-	"strconv"
 	"time"
 
+	"agentd/internal/transfer"
 	"agentd/protocol"
-	"agentd/server/internal/connection"
-	"agentd/server/internal/transfer"
+	"agentd/scheduler/generation"
 
 	"github.com/gin-gonic/gin"
 )
 
-// Code is a reason for an answer that is not a success.
+// Code is the reason for an answer that is not a success.
 type Code int
 
 // The reasons, in the order of the table below.
@@ -41,52 +40,51 @@ const (
 	CodeClientGone
 )
 
-// statusClientGone marks, in logs and metrics only, a request whose client left
-// before the answer.
+// statusClientGone marks a request whose client left before the answer, in logs and metrics
+// only.
 const statusClientGone = 499
 
-// codes is the one table from reasons to answers. The detail is what the client
-// reads unless the error carries its own.
+// codes is the one table of HTTP errors. The client reads detail unless the error has its own.
 var codes = map[Code]struct {
 	status int
 	detail string
 	retry  time.Duration
+	rest   transfer.Rest // of the request's body
 }{
-	CodeInternal:            {http.StatusInternalServerError, "internal error; the server's log has the request id", 0},
-	CodeInvalid:             {http.StatusUnprocessableEntity, "invalid request", 0},
-	CodeBrokenBody:          {http.StatusBadRequest, "the body is not valid HTTP", 0},
-	CodeUnauthorized:        {http.StatusUnauthorized, "a bearer token is required: send Authorization: Bearer <token>", 0},
-	CodeForbidden:           {http.StatusForbidden, "this server answers programs, not pages in a browser, unless it is started with tokens (--auth-token-file)", 0},
-	CodeNotFound:            {http.StatusNotFound, "no such path; see /openapi.json", 0},
-	CodeNoSession:           {http.StatusNotFound, "this run has no coaching session", 0},
-	CodeMethodNotAllowed:    {http.StatusMethodNotAllowed, "method not allowed; see the Allow header", 0},
-	CodeSlowBody:            {http.StatusRequestTimeout, "the request body did not arrive in time", 0},
-	CodeConflict:            {http.StatusConflict, "this run has a coaching session with another configuration", 0},
-	CodeTooLarge:            {http.StatusRequestEntityTooLarge, fmt.Sprintf("the request body is larger than %d bytes; send fewer inputs in each request", maxBody), 0},
-	CodeMediaType:           {http.StatusUnsupportedMediaType, "send the body with the header Content-Type: application/json", 0},
-	CodeLoading:             {http.StatusServiceUnavailable, "the model is still loading", retryLoading},
-	CodeNotLoaded:           {http.StatusServiceUnavailable, "the model could not be loaded; the server's log has the reason", retryDraining},
-	CodeDraining:            {http.StatusServiceUnavailable, "the server is shutting down", retryDraining},
-	CodeBusy:                {http.StatusServiceUnavailable, "the queue is full", retryBusy},
-	CodeCoachingUnavailable: {http.StatusServiceUnavailable, "specialized coaching is unavailable", 0},
-	CodeUnreachable:         {http.StatusServiceUnavailable, "a coaching backend cannot be used", 0},
-	CodeClientGone:          {http.StatusServiceUnavailable, "the client closed the connection before the answer", 0},
+	CodeInternal:            {status: http.StatusInternalServerError, detail: "internal error; the server's log has the request id"},
+	CodeInvalid:             {status: http.StatusUnprocessableEntity, detail: "invalid request"},
+	CodeBrokenBody:          {status: http.StatusBadRequest, detail: "the body is not valid HTTP", rest: transfer.RestDrain},
+	CodeUnauthorized:        {status: http.StatusUnauthorized, detail: "a bearer token is required: send Authorization: Bearer <token>"},
+	CodeForbidden:           {status: http.StatusForbidden, detail: "this server answers programs, not pages in a browser, unless it is configured with bearer tokens"},
+	CodeNotFound:            {status: http.StatusNotFound, detail: "no such path; see /openapi.json"},
+	CodeNoSession:           {status: http.StatusNotFound, detail: "this run has no coaching session"},
+	CodeMethodNotAllowed:    {status: http.StatusMethodNotAllowed, detail: "method not allowed; see the Allow header"},
+	CodeSlowBody:            {status: http.StatusRequestTimeout, detail: "the request body did not arrive in time", rest: transfer.RestDrain},
+	CodeConflict:            {status: http.StatusConflict, detail: "this run has a coaching session with another configuration"},
+	CodeTooLarge:            {status: http.StatusRequestEntityTooLarge, detail: fmt.Sprintf("the request body is larger than %d bytes; send fewer inputs in each request", maxBody), rest: transfer.RestClose},
+	CodeMediaType:           {status: http.StatusUnsupportedMediaType, detail: "send the body with the header Content-Type: application/json"},
+	CodeLoading:             {status: http.StatusServiceUnavailable, detail: "the model is still loading", retry: retryLoading},
+	CodeNotLoaded:           {status: http.StatusServiceUnavailable, detail: "the model could not be loaded; the server's log has the reason", retry: retryDraining},
+	CodeDraining:            {status: http.StatusServiceUnavailable, detail: "the server is shutting down", retry: retryDraining},
+	CodeBusy:                {status: http.StatusServiceUnavailable, detail: "the queue is full", retry: retryBusy},
+	CodeCoachingUnavailable: {status: http.StatusServiceUnavailable, detail: "specialized coaching is unavailable"},
+	CodeUnreachable:         {status: http.StatusServiceUnavailable, detail: "a coaching backend cannot be used"},
+	// A client of HTTP/1.0 that has only closed its sending side reads this answer. It must not
+	// take an empty one for success.
+	CodeClientGone: {status: http.StatusServiceUnavailable, detail: "the client closed the connection before the answer", rest: transfer.RestGone},
 }
 
 // Error is a reason with its particulars. Only Code is required.
 type Error struct {
 	Code       Code
-	Detail     string            // replaces the table's sentence
-	Problems   protocol.Problems // the detail of CodeInvalid
-	RetryAfter time.Duration     // replaces the table's
+	Detail     string            // replaces the table's
+	Problems   protocol.Problems // replace the detail of CodeInvalid
+	RetryAfter time.Duration     // replaces the table's if it is longer
 	Err        error             // the cause: logged, never sent
 }
 
 func (e *Error) Error() string {
-	detail := e.Detail
-	if detail == "" {
-		detail = codes[e.Code].detail
-	}
+	detail := cmp.Or(e.Detail, codes[e.Code].detail)
 	if e.Err != nil {
 		return detail + ": " + e.Err.Error()
 	}
@@ -95,21 +93,30 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// asError finds the reason in err; what has none is internal.
+// asError finds the reason in err. An error without one is internal.
 func asError(err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {
 		return e
 	}
 	var problems protocol.Problems
-	if errors.As(err, &problems) {
+	var full *generation.QueueFullError
+	var busy *generation.BusyError
+	switch {
+	case errors.As(err, &problems):
 		return &Error{Code: CodeInvalid, Problems: problems}
+	case errors.As(err, &full):
+		return &Error{Code: CodeBusy, RetryAfter: full.RetryAfter}
+	case errors.As(err, &busy):
+		return &Error{Code: CodeBusy, Detail: busy.Reason, RetryAfter: busy.RetryAfter}
+	case errors.Is(err, generation.ErrClosed):
+		return &Error{Code: CodeDraining, Err: err}
 	}
 	return &Error{Code: CodeInternal, Err: err}
 }
 
-// ended is the reason in the cause for which a request's context is over: the
-// server gave up on its work, or its client left.
+// ended is the reason why a request's context ended: the server cancelled its work, or the
+// client left.
 func ended(cause error) *Error {
 	var e *Error
 	if errors.As(cause, &e) {
@@ -125,40 +132,18 @@ func (s *Server) fail(c *gin.Context, err error) {
 	c.Abort()
 	switch e.Code {
 	case CodeClientGone:
-		// Whoever reads it after all, such as a client of HTTP/1.0 that has only
-		// closed its sending side, must not take an empty answer for success.
 		c.Set(keyStatus, statusClientGone)
 	case CodeInternal:
 		s.log.Error().Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("request failed")
 	case CodeUnauthorized:
 		c.Header("WWW-Authenticate", `Bearer realm="agentd"`)
-	case CodeTooLarge, CodeSlowBody, CodeBrokenBody:
-		c.Header("Connection", "close") // the rest of the body is not worth reading
-	}
-	if retry := max(e.RetryAfter, entry.retry); retry > 0 {
-		c.Header("Retry-After", strconv.Itoa(int(math.Ceil(retry.Seconds()))))
 	}
 	s.logRefusedSession(c, e)
-	// Without it net/http gives up on a body when the answer begins.
-	_ = http.NewResponseController(c.Writer).EnableFullDuplex()
-	s.writeJSON(c, entry.status, errorBody(e, entry.detail))
-	switch e.Code {
-	case CodeClientGone:
-	case CodeSlowBody, CodeBrokenBody: // the body has no end that could be waited for
-		connection.Drain(c.Request)
-	default:
-		transfer.Linger(c)
-	}
-}
-
-// errorBody is {"detail": …}: a list of problems for invalid input, a sentence
-// for everything else.
-func errorBody(e *Error, detail string) []byte {
-	if len(e.Problems) > 0 {
-		return e.Problems.AppendBody(nil)
-	}
-	if e.Detail != "" {
-		detail = e.Detail
-	}
-	return protocol.AppendErrorBody(nil, detail)
+	s.sent(c, transfer.SendError(c, &transfer.ErrorAnswer{
+		Status:     entry.status,
+		Detail:     cmp.Or(e.Detail, entry.detail),
+		Problems:   e.Problems,
+		RetryAfter: max(e.RetryAfter, entry.retry),
+		Rest:       entry.rest,
+	}))
 }

@@ -7,14 +7,15 @@ import (
 	"strconv"
 	"time"
 
+	"agentd/internal/connection"
+	"agentd/internal/timing"
+	"agentd/internal/transfer"
 	"agentd/protocol"
-	"agentd/server/internal/connection"
-	"agentd/server/internal/transfer"
 
 	"github.com/gin-gonic/gin"
 )
 
-// getHealth answers 200 only when the server takes work.
+// getHealth answers 200 only if the server takes work.
 func (s *Server) getHealth(c *gin.Context) {
 	state := s.State()
 	status := http.StatusOK
@@ -37,7 +38,7 @@ func (s *Server) getInfo(c *gin.Context) { s.writeJSON(c, http.StatusOK, s.info[
 
 func (s *Server) getOpenAPI(c *gin.Context) { s.writeJSON(c, http.StatusOK, protocol.OpenAPI()) }
 
-// getMetrics answers with the metrics, for which a client has as long as for any other answer of that size.
+// getMetrics answers with the metrics, within the time limit of other answers.
 func (s *Server) getMetrics(c *gin.Context) {
 	control := http.NewResponseController(c.Writer)
 	_ = control.SetWriteDeadline(time.Now().Add(transfer.WriteTimeout))
@@ -46,17 +47,16 @@ func (s *Server) getMetrics(c *gin.Context) {
 	_ = control.SetWriteDeadline(time.Time{}) // the connection may be kept alive
 }
 
-// postResponses is the agent's inference: one AgentRequest in, one AgentOutput
-// for every candidate out.
+// postResponses answers an AgentRequest with one AgentOutput for every candidate.
 func (s *Server) postResponses(c *gin.Context) {
-	decider, err := s.admit(c)
+	inference, err := s.admit(c)
 	if err != nil {
 		s.fail(c, err)
 		return
 	}
 	defer s.end()
 
-	answer, err := s.decide(c, decider)
+	answer, err := s.decide(c, inference)
 	if err != nil {
 		s.fail(c, err)
 		return
@@ -64,9 +64,9 @@ func (s *Server) postResponses(c *gin.Context) {
 	s.writeJSON(c, http.StatusOK, answer)
 }
 
-// decide takes one request from its bytes to the bytes of its answer. What it
-// returns without an error has been checked against the request.
-func (s *Server) decide(c *gin.Context, decider Decider) ([]byte, error) {
+// decide makes the bytes of the answer from those of the request. It validates every answer
+// against the request.
+func (s *Server) decide(c *gin.Context, inference Inference) ([]byte, error) {
 	began := time.Now()
 	body, release, err := s.readBody(c)
 	if err != nil {
@@ -88,8 +88,8 @@ func (s *Server) decide(c *gin.Context, decider Decider) ([]byte, error) {
 		work, cancel = context.WithTimeout(ctx, s.opts.RequestTimeout)
 		defer cancel()
 	}
-	work, timing := withTiming(work, began)
-	outs, err := decider.Decide(work, req)
+	work, times := timing.With(work, began)
+	outs, err := inference.Decide(work, req)
 	if cause := settle(); cause != nil {
 		return nil, ended(cause)
 	}
@@ -97,10 +97,10 @@ func (s *Server) decide(c *gin.Context, decider Decider) ([]byte, error) {
 		return nil, err
 	}
 	if err := protocol.ValidateResponse(req, outs); err != nil {
-		// Never a malformed answer, even for our own bugs.
+		// No client gets a malformed answer, not even one by a bug.
 		return nil, &Error{Code: CodeInternal, Err: fmt.Errorf("response is invalid: %w", err)}
 	}
 	s.metrics.outputs(outs)
-	timing.write(c.Writer.Header())
+	times.Write(c.Writer.Header())
 	return protocol.EncodeResponse(outs), nil
 }

@@ -6,13 +6,13 @@ import (
 	"net"
 	"time"
 
+	"agentd/internal/connection"
 	"agentd/protocol"
-	"agentd/server/internal/connection"
 
 	"github.com/gin-gonic/gin"
 )
 
-// State is where a Server is in its life.
+// State is a stage of a Server's life.
 type State int
 
 // The states, in the order a server passes through them.
@@ -26,26 +26,27 @@ func (s State) String() string {
 	return [...]string{protocol.HealthLoading, protocol.HealthReady, protocol.HealthDraining}[s]
 }
 
-// Decider answers a decoded request with one output for every candidate.
+// Inference answers a decoded request with one output for every candidate. *inference.Service is
+// one.
 //
-// Decide returns protocol.Problems for input that only the agent can judge, an
-// *Error for a reason of its own (CodeBusy), and ctx's error when ctx ended.
-// Anything else is an internal error.
-type Decider interface {
+// Decide returns protocol.Problems for input that only the agent can validate, a
+// *generation.QueueFullError or generation.ErrClosed if it takes no work, and ctx's error when
+// ctx ended. It may return an *Error with a code of its own. Anything else is an internal error.
+type Inference interface {
 	Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error)
 }
 
-// Failing is what a Decider may be that can break for good. /health then answers
-// 503 with the status failed, so that whoever watches it starts another process.
+// Failing is an Inference that can fail permanently. /health then answers 503 with the status
+// failed, so that a supervisor restarts the process.
 type Failing interface {
-	// Failure is why, nil while requests can be decided.
+	// Failure returns the reason, nil while requests can be decided.
 	Failure() error
 }
 
-// failure is that of the decider, if it has one.
+// failure is the permanent failure of the inference, if there is one.
 func (s *Server) failure() error {
 	s.mu.Lock()
-	f, ok := s.decider.(Failing)
+	f, ok := s.inference.(Failing)
 	s.mu.Unlock()
 	if !ok {
 		return nil
@@ -53,16 +54,16 @@ func (s *Server) failure() error {
 	return f.Failure()
 }
 
-// State reports the present state.
+// State returns the current state.
 func (s *Server) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
 }
 
-// Ready opens the server for work. It has no effect on a draining server and
-// reports whether the server is ready now.
-func (s *Server) Ready(d Decider) bool {
+// Ready opens the server for work. It has no effect on a draining server. It reports whether the
+// server is ready now.
+func (s *Server) Ready(i Inference) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == Draining {
@@ -71,12 +72,11 @@ func (s *Server) Ready(d Decider) bool {
 	if s.state == Loading {
 		s.stopWaiting()
 	}
-	s.state, s.decider = Ready, d
+	s.state, s.inference = Ready, i
 	return true
 }
 
-// FailLoading says that the model cannot be loaded. Work that waits for it is
-// refused at once, and so is what comes from now on.
+// FailLoading refuses waiting and future work because the model cannot be loaded.
 func (s *Server) FailLoading() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,20 +86,19 @@ func (s *Server) FailLoading() {
 	}
 }
 
-// stopWaiting lets go who waits for the model. The lock is held.
+// stopWaiting ends the waits for the model. s.mu must be locked.
 func (s *Server) stopWaiting() {
-	if !s.failed { // else it is done
+	if !s.failed { // else loaded is closed
 		close(s.loaded)
 	}
 }
 
-// admit takes one piece of work, to be ended with s.end, as begin does. While
-// the model loads the work waits, with its body unread, as long as LoadingWait.
-// Those that are too many are refused at once.
-func (s *Server) admit(c *gin.Context) (Decider, error) {
-	d, err := s.begin()
+// admit begins a request like begin. While the model loads, the request waits for up to
+// LoadingWait with its body unread. Requests beyond maxWaiting are refused at once.
+func (s *Server) admit(c *gin.Context) (Inference, error) {
+	i, err := s.begin()
 	if !isLoading(err) || s.opts.LoadingWait <= 0 {
-		return d, err
+		return i, err
 	}
 	defer s.waiting.Add(-1)
 	if s.waiting.Add(1) > maxWaiting {
@@ -125,9 +124,8 @@ func isLoading(err error) bool {
 	return errors.As(err, &e) && e.Code == CodeLoading
 }
 
-// begin takes one piece of work, to be ended with s.end. It is refused unless
-// the server is ready.
-func (s *Server) begin() (Decider, error) {
+// begin counts a request in flight until s.end. It fails unless the server is ready.
+func (s *Server) begin() (Inference, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -139,7 +137,7 @@ func (s *Server) begin() (Decider, error) {
 		return nil, &Error{Code: CodeDraining}
 	}
 	s.inFlight++
-	return s.decider, nil
+	return s.inference, nil
 }
 
 func (s *Server) end() {
@@ -151,15 +149,15 @@ func (s *Server) end() {
 	}
 }
 
-// InFlight is the number of requests being decided.
+// InFlight returns the number of requests between begin and end.
 func (s *Server) InFlight() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.inFlight
 }
 
-// Drain refuses new work from now on and waits until the work in flight has
-// finished or ctx ends, whose error it then returns.
+// Drain refuses new work and waits for the work in flight. It returns ctx's error if ctx ends
+// first.
 func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	if s.state != Draining {
@@ -185,8 +183,8 @@ func (s *Server) Drain(ctx context.Context) error {
 	}
 }
 
-// CancelWork ends the contexts of all requests, present and future, which are
-// then answered 503. It is for work that outlasts the drain.
+// CancelWork ends the contexts of all current and future requests, which are then answered 503. It
+// is for work that outlasts the drain.
 func (s *Server) CancelWork() { s.cancel(&Error{Code: CodeDraining}) }
 
 // Serve accepts connections on l until Shutdown or Close. It always closes l
@@ -194,15 +192,15 @@ func (s *Server) CancelWork() { s.cancel(&Error{Code: CodeDraining}) }
 func (s *Server) Serve(l net.Listener) error {
 	return connection.Serve(s.http, l, s.opts.Certificates, func(status int, detail string) {
 		s.metrics.request(knownMethod(""), routeUnmatched, status, 0)
-		s.log.Debug().Int("status", status).Str("detail", detail).Msg("what came is no request")
+		s.log.Debug().Int("status", status).Str("detail", detail).Msg("invalid HTTP request")
 	})
 }
 
-// Shutdown closes the listener and waits for connections to become idle. Call
-// it after Drain, so that clients are told to go elsewhere until the end.
+// Shutdown closes the listener and waits for connections to become idle. Call it after Drain, so
+// that clients get answers until the end.
 func (s *Server) Shutdown(ctx context.Context) error { return s.http.Shutdown(ctx) }
 
-// Close cancels all work and closes listener and connections at once.
+// Close cancels all work and closes the listener and all connections at once.
 func (s *Server) Close() error {
 	s.CancelWork()
 	return s.http.Close()

@@ -25,7 +25,7 @@ import (
 // patience is how long a test waits for what must happen; only failures take it.
 const patience = 30 * time.Second
 
-// slow is a fake Decider that announces each call and waits to be told.
+// slow is a fake Inference that announces each call and waits to be told.
 type slow struct {
 	started chan struct{}
 	release chan struct{}
@@ -262,7 +262,7 @@ func listenTLS(t *testing.T) *listening {
 
 func TestTLS(t *testing.T) {
 	ls := listenTLS(t)
-	ls.Ready(deciderFunc(echo))
+	ls.Ready(inferenceFunc(echo))
 	if got := wait(t, "the answer", ls.post(t)); !strings.HasPrefix(got, "200 ") {
 		t.Errorf("got %s", got)
 	}
@@ -277,7 +277,7 @@ func TestTLS(t *testing.T) {
 // the next one on a kept-alive connection.
 func TestAnswersOnOneConnection(t *testing.T) {
 	ls := listen(t)
-	ls.Ready(deciderFunc(echo))
+	ls.Ready(inferenceFunc(echo))
 	for range 5 {
 		if got := wait(t, "the answer", ls.post(t)); !strings.HasPrefix(got, "200 ") {
 			t.Fatalf("got %s", got)
@@ -289,7 +289,7 @@ func TestAnswersOnOneConnection(t *testing.T) {
 // gets the answer, not a connection reset.
 func TestRefusedBodiesAreAnswered(t *testing.T) {
 	ready, loading := listen(t), listen(t, func(o *Options) { o.Tokens = []string{"0123456789abcdef"} })
-	ready.Ready(deciderFunc(echo))
+	ready.Ready(inferenceFunc(echo))
 	const token = "\r\nAuthorization: Bearer 0123456789abcdef"
 	for name, test := range map[string]struct {
 		to            *listening

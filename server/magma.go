@@ -8,13 +8,12 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// pathMagma is the base path for the clients of MAGMA's stable packages
-// (magma-core 2.x). Every route is there, too, and differs from the one at the root
-// only where those packages contradict the specification: see forMagma's users, and
-// docs/protocol.md.
+// pathMagma is the base path for clients of MAGMA's stable packages (magma-core 2.x). It has
+// every route. A route differs from the one at the root only where those packages contradict the
+// specification: see the callers of forMagma, and docs/protocol.md.
 const pathMagma = "/magma"
 
-// basePath is what stands before the path of a request's route: "" or pathMagma.
+// basePath is the prefix of a request's route: "" or pathMagma.
 func basePath(c *gin.Context) string {
 	if strings.HasPrefix(c.FullPath(), pathMagma+"/") {
 		return pathMagma
@@ -22,18 +21,18 @@ func basePath(c *gin.Context) string {
 	return ""
 }
 
-// forMagma reports whether a request came under pathMagma.
+// forMagma reports whether the path of a request begins with pathMagma.
 func forMagma(c *gin.Context) bool { return basePath(c) == pathMagma }
 
-// magmaInfo is what /v1/info says there: the model of 2.x forbids the version of
-// the session protocol.
+// magmaInfo is the answer of /v1/info there. The schema of 2.x forbids the version of the session
+// protocol.
 func magmaInfo(info protocol.AgentInfo) *protocol.AgentInfo {
 	info.CoachingSessionVersion = ""
 	return &info
 }
 
-// callsOverSay lets the corrections of a request both speak and call tools, as the
-// decisions of 2.x may. The calls count.
+// callsOverSay accepts corrections with both a reply and calls, as 2.x does, and drops the
+// reply.
 func callsOverSay(req *protocol.AgentRequest) {
 	for i := range req.Inputs {
 		extra := &req.Inputs[i].ExtraKeys
@@ -43,5 +42,5 @@ func callsOverSay(req *protocol.AgentRequest) {
 	}
 }
 
-// keyCoaching is the member of extra_keys that holds a correction.
+// keyCoaching is the member of extra_keys with a correction.
 const keyCoaching = "coaching"

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -125,6 +126,7 @@ func TestRefusedSessionsAreLoggedWithTheReason(t *testing.T) {
 		err    error // of the coach
 		body   string
 		change func(*Options)
+		level  string   // "": warn
 		log    []string // parts of the line
 	}{
 		"an address and a header": {err: forbidden, log: []string{`"status":422`, "body.backends.b.endpoint: names a private address", "(--coaching-allow 10.0.0.1); body.backends.b.headers.Host: header Host"}},
@@ -132,10 +134,10 @@ func TestRefusedSessionsAreLoggedWithTheReason(t *testing.T) {
 			log: []string{`"status":422`, "body.backends.b.headers.Authorization: must be a string", "body.backends.b.timeout", "unknown field"}},
 		"broken JSON":            {body: session(`"headers":{"Authorization":"Bearer SECRET"`), log: []string{`"status":422`}},
 		"another configuration":  {err: coaching.ErrConflict, log: []string{`"status":409`, "another configuration"}},
-		"too many sessions":      {err: &coaching.FullError{What: "there are 2 (--coaching-sessions)"}, log: []string{`"status":503`, "--coaching-sessions"}},
+		"too many sessions":      {err: &coaching.FullError{What: "there are 2 (coaching_sessions)"}, log: []string{`"status":503`, "coaching_sessions"}},
 		"coaching that is off":   {change: func(o *Options) { *o = testOptions() }, log: []string{`"status":503`, reason}},
 		"a server that loads":    {state: Loading, log: []string{`"status":503`, "still loading"}},
-		"no token":               {change: func(o *Options) { o.Tokens = []string{"a-token"} }, log: []string{`"status":401`, "bearer token"}},
+		"no token":               {change: func(o *Options) { o.Tokens = []string{"a-token"} }, level: "info", log: []string{`"status":401`, "bearer token"}},
 		"backends that are dead": {err: &coaching.UnreachableError{Why: `"b": cannot reach the model`}, log: []string{`"status":503`, `\"b\": cannot reach the model`}},
 	} {
 		atBoth(t, name, func(t *testing.T, base string) {
@@ -157,7 +159,7 @@ func TestRefusedSessionsAreLoggedWithTheReason(t *testing.T) {
 				t.Fatalf("got %d", w.Code)
 			}
 			line, _, _ := strings.Cut(log.String(), "\n")
-			for _, part := range append(test.log, `"level":"warn"`, `"run_id":"run/7"`, `"message":"coaching session refused"`, `"request_id":"generated"`) {
+			for _, part := range append(test.log, `"level":"`+cmp.Or(test.level, "warn")+`"`, `"run_id":"run/7"`, `"message":"coaching session refused"`, `"request_id":"generated"`) {
 				if !strings.Contains(line, part) {
 					t.Errorf("the line lacks %s:\n%s", part, line)
 				}

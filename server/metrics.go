@@ -13,8 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics are the server's own; the engine's are collected by package inference
-// on the same registry.
+// metrics are those of the server. Package inference registers those of the engine.
 type metrics struct {
 	registry   *prometheus.Registry
 	requests   *prometheus.CounterVec
@@ -24,8 +23,8 @@ type metrics struct {
 	panics     prometheus.Counter
 }
 
-// latencyBuckets reach from a request that fails validation to a batch that
-// generates for minutes, in seconds.
+// latencyBuckets are in seconds, from a request that fails validation to a batch that takes
+// minutes.
 var latencyBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
 
 func newMetrics(registry *prometheus.Registry, from Build, state func() State) *metrics {
@@ -33,7 +32,7 @@ func newMetrics(registry *prometheus.Registry, from Build, state func() State) *
 		registry: registry,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "agentd_http_requests_total",
-			Help: "HTTP requests answered, by method, route and status (499: the client left).",
+			Help: "Answered HTTP requests, by method, route and status (499: the client left).",
 		}, []string{"method", "route", "status"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "agentd_http_request_duration_seconds",
@@ -42,20 +41,20 @@ func newMetrics(registry *prometheus.Registry, from Build, state func() State) *
 		}, []string{"method", "route"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "agentd_http_requests_in_flight",
-			Help: "HTTP requests being handled.",
+			Help: "HTTP requests in flight.",
 		}),
 		candidates: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "agentd_candidates_total",
-			Help: "Candidates returned, by status and error code.",
+			Help: "Returned candidates, by status and error code.",
 		}, []string{"status", "code"}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "agentd_panics_total",
-			Help: "Requests that ended in a panic; each is a bug.",
+			Help: "Requests whose handler panicked. Each is a bug.",
 		}),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "agentd_build_info",
-		Help:        "Always 1; the labels tell what runs.",
+		Help:        "Always 1. The labels are the version of the program.",
 		ConstLabels: prometheus.Labels{"version": from.Version, "commit": from.Commit, "go": runtime.Version()},
 	})
 	build.Set(1)
@@ -65,7 +64,7 @@ func newMetrics(registry *prometheus.Registry, from Build, state func() State) *
 	for _, each := range []State{Loading, Ready, Draining} {
 		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name:        "agentd_state",
-			Help:        "1 for the state the server is in.",
+			Help:        "1 for the current state of the server.",
 			ConstLabels: prometheus.Labels{"state": each.String()},
 		}, func() float64 {
 			if state() == each {

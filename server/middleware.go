@@ -12,22 +12,21 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Keys of values that middleware keeps in the request's context.
+// Keys of values in a request's context.
 const (
 	keyRequestID = "agentd.request_id"
-	keyStatus    = "agentd.status" // logged instead of the status sent
+	keyStatus    = "agentd.status" // for log and metrics, instead of the sent status
 )
 
 const headerRequestID = "X-Request-Id"
 
-// routeUnmatched is the route, in logs and metrics, of what has none.
+// routeUnmatched is the route of an unknown path in logs and metrics.
 const routeUnmatched = "unmatched"
 
-// identify gives the request an id, the client's own when it is sane, and
-// repeats it in the answer.
+// identify sets the request's id, the client's own if it is valid, and sends it in the answer.
 func (s *Server) identify(c *gin.Context) {
 	id := c.GetHeader(headerRequestID)
-	if !saneID(id) {
+	if !validID(id) {
 		id = s.opts.NewID()
 	}
 	c.Set(keyRequestID, id)
@@ -36,8 +35,8 @@ func (s *Server) identify(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 }
 
-// saneID accepts what can stand in a log line and a header as it is.
-func saneID(id string) bool {
+// validID accepts ids that need no escaping in a log line or a header.
+func validID(id string) bool {
 	if id == "" || len(id) > maxRequestID {
 		return false
 	}
@@ -52,8 +51,8 @@ func saneID(id string) bool {
 	return true
 }
 
-// observe writes the access log and the request metrics. It logs the route, not
-// the path, and no header, query or body: any of them may hold a secret.
+// observe writes the access log and the request metrics. It logs the route. The path, headers,
+// query and body may have secrets.
 func (s *Server) observe(c *gin.Context) {
 	start := time.Now()
 	s.metrics.inFlight.Inc()
@@ -73,7 +72,7 @@ func (s *Server) observe(c *gin.Context) {
 
 		level := zerolog.InfoLevel
 		if path := strings.TrimPrefix(route, pathMagma); path == pathHealth || path == pathMetrics {
-			level = zerolog.DebugLevel // asked for every few seconds
+			level = zerolog.DebugLevel // polled every few seconds
 		}
 		s.log.WithLevel(level).
 			Str("method", method).
@@ -87,7 +86,7 @@ func (s *Server) observe(c *gin.Context) {
 	c.Next()
 }
 
-// knownMethod keeps clients from inventing metric labels.
+// knownMethod bounds the values of the metric label.
 func knownMethod(m string) string {
 	switch m {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
@@ -97,7 +96,7 @@ func knownMethod(m string) string {
 	return "OTHER"
 }
 
-// recover turns a panic into this request's 500; the others never notice.
+// recover answers 500 to a request whose handler panicked.
 func (s *Server) recover(c *gin.Context) {
 	defer func() {
 		p := recover()

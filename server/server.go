@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"agentd/internal/connection"
+	"agentd/internal/transfer"
 	"agentd/protocol"
-	"agentd/server/internal/connection"
-	"agentd/server/internal/transfer"
 
 	"github.com/gin-gonic/gin"
 	"github.com/google/uuid"
@@ -22,37 +22,35 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Options is what a Server is made of.
+// Options configure a Server.
 type Options struct {
-	// Info is what /v1/info says.
+	// Info is the answer of /v1/info.
 	Info protocol.AgentInfo
-	// Build is what runs, for /metrics.
+	// Build is the program's version for /metrics.
 	Build Build
-	// Coach answers the coaching routes, as Info must advertise. Without one they
-	// answer 503 with Info's coaching_unavailable_reason.
+	// Coach answers the coaching routes. Info must advertise it. Without a coach they answer
+	// 503 with Info's coaching_unavailable_reason.
 	Coach Coach
-	// Log receives the access log and failures; never bodies or secrets.
+	// Log receives the access log and failures, never bodies or secrets.
 	Log zerolog.Logger
 	// Tokens are the accepted bearer tokens; none: no authentication.
 	Tokens []string
 	// Certificates make Serve speak TLS.
 	Certificates []tls.Certificate
-	// LoadingWait is how long work waits for the model to load before it is
-	// refused; 0: it is refused at once.
+	// LoadingWait bounds the wait of a request while the model loads; 0: it does not wait.
 	LoadingWait time.Duration
-	// RequestTimeout ends the candidates of one request; 0: none.
+	// RequestTimeout bounds the generation of one request; 0: unbounded.
 	RequestTimeout time.Duration
-	// Registry receives the server's metrics and is what /metrics shows; nil:
-	// one of its own.
+	// Registry has the metrics of /metrics, and gets the server's own; nil: a new one.
 	Registry *prometheus.Registry
 	// NewID makes request ids; nil: random UUIDs.
 	NewID func() string
 }
 
-// Build is what a program was built from.
+// Build is the version of a program.
 type Build struct {
 	Version string // the release
-	Commit  string // "unknown" when nobody recorded it
+	Commit  string // "unknown" if it was not recorded
 }
 
 // Server is the HTTP server. Make it with New.
@@ -64,17 +62,17 @@ type Server struct {
 	router  *gin.Engine
 	http    *http.Server
 	info    map[string][]byte // body of /v1/info, by base path
-	bodies  *transfer.Room
+	bodies  *transfer.Budget
 	cancel  context.CancelCauseFunc
 	waiting atomic.Int64 // requests that wait for the model to load
 
-	mu       sync.Mutex // guards what follows; held for a few instructions only
-	state    State
-	failed   bool          // the model cannot be loaded
-	loaded   chan struct{} // closed when nobody need wait for the model any more
-	decider  Decider       // set from Ready on
-	inFlight int           // requests between begin and end
-	idle     chan struct{} // closed when draining and inFlight is 0
+	mu        sync.Mutex // guards the fields below; locked for a few instructions only
+	state     State
+	failed    bool          // the model cannot be loaded
+	loaded    chan struct{} // closed when waiting for the model ends
+	inference Inference     // set by Ready
+	inFlight  int           // requests between begin and end
+	idle      chan struct{} // closed when draining and inFlight is 0
 }
 
 // New makes a Server in state Loading.
@@ -97,7 +95,7 @@ func New(opts Options) (*Server, error) {
 		log:    opts.Log,
 		auth:   newAuthenticator(opts.Tokens),
 		info:   map[string][]byte{"": opts.Info.AppendJSON(nil), pathMagma: magmaInfo(opts.Info).AppendJSON(nil)},
-		bodies: transfer.NewRoom(maxBodies),
+		bodies: transfer.NewBudget(maxBodies),
 		cancel: cancel,
 		loaded: make(chan struct{}),
 		idle:   make(chan struct{}),
@@ -116,8 +114,8 @@ func New(opts Options) (*Server, error) {
 	return s, nil
 }
 
-// Handler is the whole server without its listener, for tests and embedding.
-// CancelWork does not reach requests served this way.
+// Handler returns the server without its listener, for tests and embedding. CancelWork does not
+// reach its requests.
 func (s *Server) Handler() http.Handler { return s.router }
 
 // routes builds the router: middleware in the order it runs, then the paths.
@@ -152,15 +150,15 @@ func (s *Server) routes() *gin.Engine {
 	return r
 }
 
-// Paths that middleware treats differently, and the one before a run_id.
+// Paths that middleware handles differently, and the prefix of a run_id.
 const (
 	pathHealth   = "/health"
 	pathMetrics  = "/metrics"
 	pathSessions = "/v1/coaching/sessions/"
 )
 
-// connectionLog passes net/http's own messages (TLS handshakes, accept
-// failures) to the log at debug level: clients cause most of them.
+// connectionLog logs net/http's own messages (TLS handshakes, accept failures) at debug level,
+// since clients cause most of them.
 type connectionLog struct{ log zerolog.Logger }
 
 var _ io.Writer = connectionLog{}

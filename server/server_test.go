@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,8 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"agentd/internal/transfer"
 	"agentd/protocol"
-	"agentd/server/internal/transfer"
+	"agentd/scheduler/generation"
 
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
@@ -25,10 +27,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }
 
-// deciderFunc is a fake Decider.
-type deciderFunc func(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error)
+// inferenceFunc is a fake Inference.
+type inferenceFunc func(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error)
 
-func (f deciderFunc) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+func (f inferenceFunc) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
 	return f(ctx, req)
 }
 
@@ -69,7 +71,7 @@ func testOptions() Options {
 }
 
 // newTest makes a server in the given state, deciding with decide.
-func newTest(t *testing.T, state State, decide deciderFunc, change ...func(*Options)) *Server {
+func newTest(t *testing.T, state State, decide inferenceFunc, change ...func(*Options)) *Server {
 	t.Helper()
 	opts := testOptions()
 	for _, f := range change {
@@ -110,14 +112,14 @@ func (r request) do(t *testing.T, s *Server) *httptest.ResponseRecorder {
 
 const validBody = `{"request_id": "r", "inputs": [{"id": 1, "instruction": {"type": "user", "content": "hi"}}]}`
 
-// brokenDecider is one whose devices failed.
-type brokenDecider struct{ deciderFunc }
+// brokenInference is one whose devices failed.
+type brokenInference struct{ inferenceFunc }
 
-func (brokenDecider) Failure() error { return errors.New("no device is left") }
+func (brokenInference) Failure() error { return errors.New("no device is left") }
 
 func TestHealthTellsThatTheDeciderFailedForGood(t *testing.T) {
 	s := newTest(t, Loading, nil)
-	s.Ready(brokenDecider{echo})
+	s.Ready(brokenInference{echo})
 	w := request{method: "GET", path: "/health"}.do(t, s)
 	if w.Code != http.StatusServiceUnavailable || w.Body.String() != `{"status":"failed"}` || w.Header().Get("Retry-After") != "" {
 		t.Errorf("%d, %s, %v", w.Code, w.Body, w.Header())
@@ -142,7 +144,7 @@ func TestAnswers(t *testing.T) {
 		"reinjection_points": []}`
 	for name, test := range map[string]struct {
 		state  State
-		decide deciderFunc
+		decide inferenceFunc
 		req    request
 		status int
 		body   string            // part of the body
@@ -187,8 +189,8 @@ func TestAnswers(t *testing.T) {
 		"a request id with odd characters":  {Ready, echo, request{method: "GET", path: "/health", header: map[string]string{"X-Request-Id": "a b"}}, 200, "", map[string]string{"X-Request-Id": "generated"}},
 		"a request id that is too long":     {Ready, echo, request{method: "GET", path: "/health", header: map[string]string{"X-Request-Id": strings.Repeat("a", maxRequestID+1)}}, 200, "", map[string]string{"X-Request-Id": "generated"}},
 		"problems that only the agent sees": {Ready, fails(protocol.Problems{protocol.NewProblem("value_error", "bad memory", "inputs", 0, "memory")}), post(validBody), 422, `"loc":["body","inputs",0,"memory"]`, nil},
-		"a full queue":                      {Ready, fails(&Error{Code: CodeBusy, RetryAfter: 2500 * time.Millisecond}), post(validBody), 503, `{"detail":"the queue is full"}`, map[string]string{"Retry-After": "3"}},
-		"an engine that closed":             {Ready, fails(&Error{Code: CodeDraining}), post(validBody), 503, `"detail"`, map[string]string{"Retry-After": "10"}},
+		"a full queue":                      {Ready, fails(fmt.Errorf("around: %w", &generation.QueueFullError{RetryAfter: 2500 * time.Millisecond})), post(validBody), 503, `{"detail":"the queue is full"}`, map[string]string{"Retry-After": "3"}},
+		"an engine that closed":             {Ready, fails(fmt.Errorf("around: %w", generation.ErrClosed)), post(validBody), 503, `"detail"`, map[string]string{"Retry-After": "10"}},
 		"an unexpected error stays inside":  {Ready, fails(errors.New("secret path")), post(validBody), 500, `{"detail":"internal error`, nil},
 		"a panic stays inside":              {Ready, func(context.Context, *protocol.AgentRequest) ([]protocol.AgentOutput, error) { panic("secret") }, post(validBody), 500, `{"detail":"internal error`, nil},
 		"an answer that lacks a candidate":  {Ready, func(context.Context, *protocol.AgentRequest) ([]protocol.AgentOutput, error) { return nil, nil }, post(validBody), 500, `{"detail":"internal error`, nil},
@@ -217,7 +219,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-func fails(err error) deciderFunc {
+func fails(err error) inferenceFunc {
 	return func(context.Context, *protocol.AgentRequest) ([]protocol.AgentOutput, error) { return nil, err }
 }
 
@@ -273,7 +275,7 @@ func TestBodiesInWorkAreBoundedTogether(t *testing.T) {
 		<-leave
 		return echo(ctx, req)
 	})
-	s.bodies = transfer.NewRoom(int64(len(validBody)) + 10)
+	s.bodies = transfer.NewBudget(int64(len(validBody)) + 10)
 	post := request{method: "POST", path: "/v1/responses", body: validBody}
 	first := make(chan int)
 	go func() { first <- post.do(t, s).Code }()

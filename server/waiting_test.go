@@ -32,7 +32,7 @@ func TestWorkThatComesWhileTheModelLoadsWaitsForIt(t *testing.T) {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
-	ls.Ready(deciderFunc(echo))
+	ls.Ready(inferenceFunc(echo))
 	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "200 ") || !strings.Contains(got, `"say":"hi"`) {
 		t.Errorf("got %s", got)
 	}
@@ -105,7 +105,7 @@ func TestAClientThatLeavesNoLongerWaitsForTheModel(t *testing.T) {
 		if _, err := from.Peek(1); err != nil { // it is asked whether it is still there
 			t.Fatal(err)
 		}
-		ls.Ready(deciderFunc(echo))
+		ls.Ready(inferenceFunc(echo))
 		if res, body, _ := answer(t, from, http.MethodPost); res.StatusCode != http.StatusOK {
 			t.Errorf("got %s %s", res.Status, body)
 		}
@@ -121,7 +121,7 @@ func TestThoseThatWaitForTheModelAreBounded(t *testing.T) {
 		t.Errorf("one more: %s", got)
 	}
 	ls.waits(t, maxWaiting)
-	ls.Ready(deciderFunc(echo))
+	ls.Ready(inferenceFunc(echo))
 	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "200 ") {
 		t.Errorf("the last one that found a place: %s", got)
 	}

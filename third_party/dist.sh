@@ -29,7 +29,7 @@ while read -r file; do
 	entries+=("\"$file\": \"$copy\"")
 done < <(grep -rlF --include='*.go' -- '-Wl,-rpath,${SRCDIR}' "$root/llama")
 (IFS=,; printf '{"Replace": {%s}}\n' "${entries[*]}") >"$overlay/overlay.json"
-(cd "$root" && go build -trimpath -overlay "$overlay/overlay.json" -ldflags "-s -w -X main.commit=$commit" \
+(cd "$root" && go build -trimpath -overlay "$overlay/overlay.json" -ldflags "-s -w -X agentd/internal/version.commit=$commit" \
 	-o "$stage/agentd" ./cmd/agentd)
 rm -r "$overlay"
 

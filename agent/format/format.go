@@ -13,6 +13,7 @@ import (
 	"agentd/agent/memory"
 	"agentd/agent/tools"
 	"agentd/protocol"
+	"agentd/scheduler/generation"
 )
 
 // Names of formats.
@@ -143,14 +144,8 @@ type Format interface {
 	ParseChat(text string) (string, error)
 }
 
-// CallForm is how calls stand in the text of an answer: behind Begin, either up to
-// End, or as the JSON objects that Depth-1 others are around. Behind Again, the end
-// of thoughts, other calls begin.
-type CallForm struct {
-	Begin, End string
-	Depth      int
-	Again      string
-}
+// CallForm describes how calls appear in an answer.
+type CallForm = generation.CallForm
 
 // Catalog is a set of tools as a format shows it to the model. It is made once
 // and shared by all inputs that have these tools.

@@ -67,7 +67,12 @@ func admits(t testing.TB, k *kit, grammar, text string) (prefix string, whole bo
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, token := range append(tokens, k.model.Vocab().EOS()) {
+	v := k.model.Vocab()
+	end := llama.Token(0)
+	for !v.IsEOG(end) {
+		end++
+	}
+	for i, token := range append(tokens, end) {
 		if err := s.Accept(token); errors.Is(err, llama.ErrRejected) {
 			return k.model.Vocab().Detokenize(tokens[:i], true), false
 		} else if err != nil {

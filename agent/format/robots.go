@@ -39,7 +39,7 @@ func (r rules) check(calls []tools.Call) error {
 	for i := range calls {
 		call := &calls[i]
 		if other, ok := first[call.Robot]; ok {
-			return fmt.Errorf("the robot %q has two calls, of %s and %s; a decision may have one for each robot (--calls-per-robot any allows more)",
+			return fmt.Errorf("the robot %q has two calls, of %s and %s; a decision may have one for each robot (calls_per_robot any allows more)",
 				call.Robot, other, call.Name)
 		}
 		first[call.Robot] = call.Name

@@ -32,7 +32,7 @@ type template struct {
 
 func newTemplate(o Options) (*template, error) {
 	if o.ChatTemplate == "" {
-		return nil, fmt.Errorf("model_format %s: the model has no chat template; give one with --chat-template", Template)
+		return nil, fmt.Errorf("model_format %s: the model has no chat template; set Config.Prompt.ChatTemplate", Template)
 	}
 	style := o.OutputStyle
 	if style != "" && style != StyleBlocks && style != StyleJSON {

@@ -18,10 +18,12 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"agentd/agent"
+	"agentd/agent/format"
 	"agentd/bench/workload"
+	"agentd/defaultmodel"
+	"agentd/inference"
 	"agentd/llama"
-	"agentd/models/household/weights"
-	"agentd/server/inference"
 )
 
 // Options are agentd's own where they change a prompt or a grammar, with its
@@ -44,7 +46,7 @@ type Options struct {
 // model's, which the program embeds.
 func Model(path string) (file, sum string, err error) {
 	if path == "" {
-		if path, err = weights.Path(""); err != nil {
+		if path, err = defaultmodel.Path(""); err != nil {
 			return "", "", fmt.Errorf("the default model needs a file in the cache: %w; set XDG_CACHE_HOME to a directory that can be written to, or name a GGUF file", err)
 		}
 	}
@@ -68,18 +70,13 @@ func Render(ctx context.Context, trace *workload.Trace, path string, o Options) 
 	if err != nil {
 		return err
 	}
-	prompts, err := inference.OpenPrompts(ctx, inference.Options{
-		Path: file, Format: o.Format, ChatTemplate: o.ChatTemplate, OutputStyle: o.OutputStyle, Constrain: o.Constrain,
-		EnableThinking: o.EnableThinking, ReasoningEffort: o.ReasoningEffort, HistoryMaxMessages: o.HistoryMaxMessages,
-		CallsPerRobot: "any", // other servers can't take a grammar that counts them
-		Log:           zerolog.Nop(),
-	})
+	prompts, err := inference.OpenPrompts(ctx, inference.Config{Path: file, Log: zerolog.Nop(), Agent: agent.Config{Format: o.Format, Prompt: format.Options{ChatTemplate: o.ChatTemplate, OutputStyle: o.OutputStyle, EnableThinking: o.EnableThinking, ReasoningEffort: o.ReasoningEffort, CallsPerRobot: "any"}, Constrain: o.Constrain, HistoryMaxMessages: o.HistoryMaxMessages}})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, prompts.Close()) }()
 
-	rendered := make([]inference.Prompt, len(trace.Turns))
+	rendered := make([]*agent.Prompt, len(trace.Turns))
 	var count atomic.Int64
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(runtime.GOMAXPROCS(0))
@@ -107,13 +104,13 @@ func Render(ctx context.Context, trace *workload.Trace, path string, o Options) 
 }
 
 // of is the prompt of one turn.
-func of(ctx context.Context, prompts *inference.Prompts, t *workload.Turn) (inference.Prompt, error) {
+func of(ctx context.Context, prompts *inference.Prompts, t *workload.Turn) (*agent.Prompt, error) {
 	if err := ctx.Err(); err != nil {
-		return inference.Prompt{}, err
+		return nil, err
 	}
 	in, err := t.AgentInput()
 	if err != nil {
-		return inference.Prompt{}, err
+		return nil, err
 	}
 	return prompts.Of(ctx, in)
 }

@@ -17,12 +17,13 @@ import (
 
 	"agentd/agent"
 	"agentd/bench/workload"
+	"agentd/inference"
 	"agentd/llama"
 	"agentd/llama/synth"
 	"agentd/protocol"
 	"agentd/protocol/client"
+	"agentd/scheduler"
 	"agentd/server"
-	"agentd/server/inference"
 )
 
 // trace is a small one of a kind.
@@ -51,9 +52,7 @@ func render(t *testing.T, made *workload.Trace, path string, o Options) {
 // serve is a client of a server with the default model.
 func serve(t *testing.T) *client.Client {
 	t.Helper()
-	service, err := inference.Open(t.Context(), inference.Options{
-		Device: "cpu", Threads: 1, ContextLength: 4096, Parallel: 1, QueueLimit: 4, MaxNewTokens: 2, Log: zerolog.Nop(),
-	})
+	service, err := inference.Open(t.Context(), inference.Config{Device: "cpu", Threads: 1, ContextLength: 4096, Log: zerolog.Nop(), Scheduler: scheduler.Config{MaxRunning: 1, QueueLimit: 4}, Agent: agent.Config{MaxNewTokens: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}

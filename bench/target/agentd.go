@@ -190,16 +190,16 @@ func (a *Agentd) Counters(ctx context.Context) (Counters, error) {
 		return Counters{}, err
 	}
 	c := Counters{
-		Prefilled: m.number("agentd_prompt_tokens_computed_total"),
-		Cached:    m.number("agentd_prompt_tokens_cached_total"),
-		Generated: m.number("agentd_generated_tokens_total"),
+		Prefilled: m.number("agentd_prefill_tokens_total"),
+		Cached:    m.number("agentd_prefix_cache_hits_total"),
+		Generated: m.number("agentd_generation_tokens_total"),
 		Steps:     m.number("agentd_steps_total"),
 		Rows:      m.number("agentd_step_tokens_total"),
 		Evicted:   m.number("agentd_sequences_evicted_total"),
-		CellsUsed: m.number("agentd_kv_cells_used"),
-		Cells:     m.number("agentd_kv_cells"),
-		Running:   m.number("agentd_sequences_running"),
-		Waiting:   m.number("agentd_candidates_waiting"),
+		CellsUsed: m.number("agentd_kv_cache_cells_used"),
+		Cells:     m.number("agentd_kv_cache_cells"),
+		Running:   m.number("agentd_num_requests_running"),
+		Waiting:   m.number("agentd_num_requests_waiting"),
 		Phases:    m.by("agentd_step_seconds_total", "part"),
 	}
 	if c.Steps < 0 {
@@ -233,7 +233,7 @@ func (a *Agentd) Describe(ctx context.Context) (map[string]string, error) {
 			facts[label] = text
 		}
 	}
-	if cells := m.number("agentd_kv_cells"); cells >= 0 {
+	if cells := m.number("agentd_kv_cache_cells"); cells >= 0 {
 		facts["kv_cells"] = strconv.FormatFloat(math.Round(cells), 'f', -1, 64)
 	}
 	return facts, nil

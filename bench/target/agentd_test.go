@@ -215,24 +215,24 @@ const exposition = `# HELP agentd_build_info Always 1
 agentd_build_info{go="go1.26",version="1.2"} 1
 # TYPE agentd_model_info gauge
 agentd_model_info{architecture="qwen3",device="CPU",format="qwen"} 1
-agentd_prompt_tokens_computed_total 11
-agentd_prompt_tokens_cached_total 12
-agentd_generated_tokens_total 13
+agentd_prefill_tokens_total 11
+agentd_prefix_cache_hits_total 12
+agentd_generation_tokens_total 13
 agentd_steps_total 14
 agentd_step_tokens_total 1.5e2
 agentd_sequences_evicted_total 16
-agentd_kv_cells_used 17
-agentd_kv_cells 18
-agentd_sequences_running 19
-agentd_candidates_waiting 20
+agentd_kv_cache_cells_used 17
+agentd_kv_cache_cells 18
+agentd_num_requests_running 19
+agentd_num_requests_waiting 20
 # TYPE agentd_step_seconds_total counter
 agentd_step_seconds_total{part="plan"} 0.25
 agentd_step_seconds_total{part="decode"} 2
-# TYPE agentd_queue_wait_seconds histogram
-agentd_queue_wait_seconds_bucket{le="0.001"} 3
-agentd_queue_wait_seconds_bucket{le="+Inf"} 3
-agentd_queue_wait_seconds_sum 0.1
-agentd_queue_wait_seconds_count 3
+# TYPE agentd_request_queue_time_seconds histogram
+agentd_request_queue_time_seconds_bucket{le="0.001"} 3
+agentd_request_queue_time_seconds_bucket{le="+Inf"} 3
+agentd_request_queue_time_seconds_sum 0.1
+agentd_request_queue_time_seconds_count 3
 `
 
 func factsOfAgentd(metrics string) http.Handler {
@@ -275,14 +275,18 @@ func TestAgentdsCountersAndFacts(t *testing.T) {
 // TestTheNamesAreTheServers holds the names of metrics against where they are
 // made, since a counter of another name would only be unknown.
 func TestTheNamesAreTheServers(t *testing.T) {
-	source, err := os.ReadFile("../../server/inference/collector.go")
-	if err != nil {
-		t.Fatal(err)
+	var source string
+	for _, file := range []string{"../../scheduler/stats.go", "../../scheduler/core/stats.go", "../../inference/collector.go"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source += string(text)
 	}
 	for line := range strings.Lines(exposition) {
 		name, ours := strings.CutPrefix(line, "agentd_")
 		name = strings.FieldsFunc(name, func(r rune) bool { return r == ' ' || r == '{' })[0]
-		if ours && !strings.HasPrefix(name, "build_info") && !strings.HasPrefix(name, "queue_wait") && !strings.Contains(string(source), name+`"`) {
+		if ours && !strings.HasPrefix(name, "build_info") && !strings.HasPrefix(name, "request_queue_time") && !strings.Contains(source, name) {
 			t.Errorf("agentd has no metric %s", name)
 		}
 	}

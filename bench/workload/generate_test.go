@@ -10,10 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"agentd/agent"
 	"agentd/agent/memory"
-	"agentd/models/household/dataset"
+	"agentd/defaultmodel/dataset"
 	"agentd/protocol"
+	"agentd/scheduler/generation"
 )
 
 var kinds = []string{Synthetic, Household}
@@ -65,15 +65,17 @@ func TestTheTurnsOfAllAgentsComeOneAfterTheOther(t *testing.T) {
 // writer is a model that writes one answer.
 type writer string
 
-func (w writer) Generate(_ context.Context, gs []agent.Generation, done func(int, agent.Result, error)) {
-	for i := range gs {
-		var r agent.Result
-		for range gs[i].N {
-			r.Completions = append(r.Completions, agent.Completion{Text: string(w), Finish: agent.FinishStop})
+func (w writer) GenerateAll(_ context.Context, requests []generation.Request, done func(int, *generation.Result, error)) {
+	for i := range requests {
+		r := new(generation.Result)
+		for range requests[i].N {
+			r.Completions = append(r.Completions, generation.Completion{Text: string(w), Finish: generation.FinishStop})
 		}
 		done(i, r, nil)
 	}
 }
+
+func (writer) Keep(int) {}
 
 // TestTheHistoryIsWhatTheAgentWouldHaveWritten: the agent, whose model writes the
 // scripted decision, takes it as a valid one and gives back the memory of the next turn.

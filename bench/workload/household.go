@@ -3,7 +3,7 @@ package workload
 import (
 	"math/rand/v2"
 
-	"agentd/models/household"
+	"agentd/defaultmodel/household"
 	"agentd/protocol"
 )
 

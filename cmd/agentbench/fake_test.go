@@ -54,9 +54,9 @@ func (f *fake) metrics(w http.ResponseWriter, _ *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for name, x := range map[string]int{
-		"agentd_prompt_tokens_computed_total": f.computed, "agentd_prompt_tokens_cached_total": f.computed,
-		"agentd_generated_tokens_total": f.written, "agentd_steps_total": 2 * f.requests, "agentd_step_tokens_total": 6 * f.requests,
-		"agentd_kv_cells_used": 10 * f.requests, "agentd_kv_cells": 4096,
+		"agentd_prefill_tokens_total": f.computed, "agentd_prefix_cache_hits_total": f.computed,
+		"agentd_generation_tokens_total": f.written, "agentd_steps_total": 2 * f.requests, "agentd_step_tokens_total": 6 * f.requests,
+		"agentd_kv_cache_cells_used": 10 * f.requests, "agentd_kv_cache_cells": 4096,
 	} {
 		fmt.Fprintf(w, "%s %d\n", name, x)
 	}

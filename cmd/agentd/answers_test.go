@@ -3,16 +3,18 @@ package main
 import (
 	"testing"
 
+	"agentd/cmd/agentd/eval"
+	"agentd/defaultmodel"
+	"agentd/defaultmodel/dataset"
+	"agentd/defaultmodel/evaluate"
+	"agentd/inference"
 	"agentd/llama"
-	"agentd/models/household/dataset"
-	"agentd/models/household/evaluate"
-	"agentd/models/household/weights"
 )
 
-// TestTheDefaultModelsAnswersFit: the right decisions in the conversations by which
+// TestDefaultModelAnswersFit: the right decisions in the conversations by which
 // the model is judged, in its own tokens, are well below the limit.
-func TestTheDefaultModelsAnswersFit(t *testing.T) {
-	path, err := weights.Path("")
+func TestDefaultModelAnswersFit(t *testing.T) {
+	path, err := defaultmodel.Path("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +31,7 @@ func TestTheDefaultModelsAnswersFit(t *testing.T) {
 	most := 0
 	for _, names := range []string{evaluate.Known, evaluate.Unseen} {
 		o := evaluate.Options{ToolNames: names, Seed: 1}
-		for i := range defaultEpisodes {
+		for i := range eval.DefaultConfig().Episodes {
 			turns, err := dataset.Record(t.Context(), a, o.Episode(i), dataset.Recording{})
 			if err != nil {
 				t.Fatal(err)
@@ -46,31 +48,9 @@ func TestTheDefaultModelsAnswersFit(t *testing.T) {
 		}
 	}
 	t.Logf("the longest of %d decisions takes %d tokens, and the one that ends it:\n%s", decisions, most, longest)
-	if most+1 > householdMaxNewTokens*2/3 {
-		t.Errorf("%d tokens leave little room below %d", most, householdMaxNewTokens)
-	}
-}
-
-func TestMaxNewTokensFitTheModel(t *testing.T) {
-	for name, tc := range map[string]struct {
-		args []string
-		want int
-	}{
-		"the default model":     {nil, householdMaxNewTokens},
-		"another model":         {[]string{"--model", "answers_test.go"}, defaultMaxNewTokens},
-		"auto":                  {[]string{"--model", "answers_test.go", "--max-new-tokens", "auto"}, defaultMaxNewTokens},
-		"a number":              {[]string{"--max-new-tokens", "7"}, 7},
-		"a number and a model":  {[]string{"--model", "answers_test.go", "--max-new-tokens", "7"}, 7},
-		"as much as by default": {[]string{"--max-new-tokens", "1024"}, 1024},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c, _, err := load(t, "", nil, tc.args...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := c.maxNewTokens(); got != tc.want {
-				t.Errorf("%d, want %d", got, tc.want)
-			}
-		})
+	config := inference.DefaultConfig()
+	limit := config.MaxNewTokens()
+	if most+1 > limit*2/3 {
+		t.Errorf("%d tokens leave little room below %d", most, limit)
 	}
 }

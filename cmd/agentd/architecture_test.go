@@ -101,8 +101,8 @@ func importsOf(t *testing.T) map[string][]string {
 	return list
 }
 
-// TestImportsAreThoseOfTheTable in ARCHITECTURE.md, and go downwards in it.
-func TestImportsAreThoseOfTheTable(t *testing.T) {
+// TestImportsMatchTable in ARCHITECTURE.md, and go downwards in it.
+func TestImportsMatchTable(t *testing.T) {
 	table := rooms(t)
 	of := func(name string) int { return slices.IndexFunc(table, func(r room) bool { return r.has(name) }) }
 	packages := importsOf(t)

@@ -42,8 +42,8 @@ const (
 	personSkips    = `"status":"skipped","reason":"nobody can open it"`
 )
 
-// TestPeopleAtTheConsoleCoachSessionsThatDoNotNameThem: the sessions name models only.
-func TestPeopleAtTheConsoleCoachSessionsThatDoNotNameThem(t *testing.T) {
+// TestConsoleCoachesSessionsOfOtherProviders: the sessions name models only.
+func TestConsoleCoachesSessionsOfOtherProviders(t *testing.T) {
 	const declines = `{"why": "I do not know.", "outcome": "abandoned", "reinjection_point_id": "start", "decision": {"say": "", "tool_calls": []}}`
 	const corrects = `{"why": "There is a door.", "outcome": "corrected", "reinjection_point_id": "start",
 		"decision": {"say": "", "tool_calls": [{"name": "open", "arguments": "{\"door\":\"pantry\",\"bay\":1}", "target_robot_name": "arm"}]}}`
@@ -105,7 +105,7 @@ func TestPeopleAtTheConsoleCoachSessionsThatDoNotNameThem(t *testing.T) {
 	}
 }
 
-func TestWherePeopleCannotBeReachedTheBackendsCoach(t *testing.T) {
+func TestBackendsCoachWhenPeopleAreUnreachable(t *testing.T) {
 	model := newCoaches(t, `{"why": "no", "outcome": "corrected", "reinjection_point_id": "start", "decision": {"say": "It is locked.", "tool_calls": []}}`)
 	r := startFake(t, ready(newFakeModel()), "--coach-human", "http://127.0.0.1:1?key="+coachKey) // nobody listens on this port
 	r.expect(204, "", "PUT", session1, llmSession("openai", model.URL))
@@ -113,7 +113,7 @@ func TestWherePeopleCannotBeReachedTheBackendsCoach(t *testing.T) {
 	if res.Status != protocol.CoachingCorrected || !strings.Contains(res.Logs[0].Content, "cannot be reached") {
 		t.Errorf("got %s", res.AppendJSON(nil))
 	}
-	for _, part := range []string{`"endpoint":"http://127.0.0.1:1","when":"first"`, "people coach every session", "people not reached"} {
+	for _, part := range []string{`"endpoint":"http://127.0.0.1:1","when":"first"`, "people coach every session", "human endpoint unreachable"} {
 		if !strings.Contains(r.log.String(), part) {
 			t.Errorf("the log lacks %s:\n%s", part, r.log)
 		}
@@ -123,8 +123,8 @@ func TestWherePeopleCannotBeReachedTheBackendsCoach(t *testing.T) {
 	}
 }
 
-// TestPeopleCoachTheSessionsOfMagmasClients, which can name models only.
-func TestPeopleCoachTheSessionsOfMagmasClients(t *testing.T) {
+// TestPeopleCoachMagmaSessions, which can name models only.
+func TestPeopleCoachMagmaSessions(t *testing.T) {
 	console, model := startConsole(t, "--data-dir", t.TempDir()), newCoaches(t, "yes")
 	r := startFake(t, ready(newFakeModel()), "--coach-human", console.url).at("/magma")
 	r.expect(204, "", "PUT", session1, llmSession("openai", model.URL)) // which is called once

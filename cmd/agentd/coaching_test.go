@@ -159,9 +159,9 @@ func (r *running) expect(status int, part, method, path, body string) {
 	}
 }
 
-// TestACorrectionGivesItsDecisionOnAnotherServer: a session, a repair by a
+// TestCorrectionGivesSameDecisionOnOtherServer: a session, a repair by a
 // model, and its re-submission to a server that knows nothing of either.
-func TestACorrectionGivesItsDecisionOnAnotherServer(t *testing.T) {
+func TestCorrectionGivesSameDecisionOnOtherServer(t *testing.T) {
 	eachBase(t, correctionOnAnotherServer)
 }
 
@@ -222,9 +222,9 @@ func correctionOnAnotherServer(t *testing.T, base string) {
 	}
 }
 
-// TestTheServersOwnModelCoaches: its answer is random, and constrained so that
+// TestLocalModelCoaches: its answer is random, and constrained so that
 // it is a valid correction whenever it is one.
-func TestTheServersOwnModelCoaches(t *testing.T) {
+func TestLocalModelCoaches(t *testing.T) {
 	for _, arch := range []string{synth.Qwen3, synth.GPTOSS, synth.Llama} {
 		t.Run(arch, func(t *testing.T) {
 			spec, err := synth.Preset("tiny", arch)
@@ -267,7 +267,7 @@ func ownModelCoaches(t *testing.T, r *running) {
 	}
 }
 
-func TestCoachesMustBeWhereTheOperatorAllows(t *testing.T) {
+func TestCoachesAtDisallowedAddressesAreRefused(t *testing.T) {
 	m := newFakeModel()
 	r := startFake(t, ready(m), "--coaching-allow", "coach.example.org,127.0.0.1", "--coaching-allow", "10.0.0.0/8")
 	r.health("ready")
@@ -341,7 +341,7 @@ func TestInfoTellsWhetherThereIsCoaching(t *testing.T) {
 	}
 }
 
-func TestCoachingThatIsOffIsRefusedWithTheReason(t *testing.T) { eachBase(t, coachingThatIsOff) }
+func TestCoachingOffIsRefusedWithReason(t *testing.T) { eachBase(t, coachingThatIsOff) }
 
 func coachingThatIsOff(t *testing.T, base string) {
 	r := startFake(t, ready(newFakeModel()), "--coaching", "off").at(base)
@@ -356,8 +356,8 @@ func coachingThatIsOff(t *testing.T, base string) {
 	}
 }
 
-// TestAFullSessionRefusesFurtherRequests: one worker, and nobody waits.
-func TestAFullSessionRefusesFurtherRequests(t *testing.T) { eachBase(t, fullSession) }
+// TestFullSessionRefusesFurtherRequests: one worker, and nobody waits.
+func TestFullSessionRefusesFurtherRequests(t *testing.T) { eachBase(t, fullSession) }
 
 func fullSession(t *testing.T, base string) {
 	c := newCoaches(t, `{"why": "no", "outcome": "abandoned"}`)
@@ -387,9 +387,9 @@ func fullSession(t *testing.T, base string) {
 	}
 }
 
-// TestADrainEndsWhatWaitsForPeople: once its time is up, with 503; and the task
+// TestDrainEndsTasksOfPeople: once its time is up, with 503; and the task
 // is withdrawn.
-func TestADrainEndsWhatWaitsForPeople(t *testing.T) { eachBase(t, drainEndsWaits) }
+func TestDrainEndsTasksOfPeople(t *testing.T) { eachBase(t, drainEndsWaits) }
 
 func drainEndsWaits(t *testing.T, base string) {
 	c := newCoaches(t, "")
@@ -415,9 +415,9 @@ func drainEndsWaits(t *testing.T, base string) {
 	}
 }
 
-// TestASessionClosesWhileTheServerDrains: DELETE still works, and withdraws what
+// TestSessionClosesDuringDrain: DELETE still works, and withdraws what
 // the drain waits for.
-func TestASessionClosesWhileTheServerDrains(t *testing.T) { eachBase(t, closeWhileDraining) }
+func TestSessionClosesDuringDrain(t *testing.T) { eachBase(t, closeWhileDraining) }
 
 func closeWhileDraining(t *testing.T, base string) {
 	c := newCoaches(t, "")

@@ -11,12 +11,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"agentd/internal/version"
 )
 
 // programVariable makes a process of this test binary the program itself.
 const programVariable = "TEST_IS_AGENTD"
 
-func TestAServerThatIsKilledLeavesALineWithItsBuild(t *testing.T) {
+func TestCrashLineNamesBuild(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +55,7 @@ func TestAServerThatIsKilledLeavesALineWithItsBuild(t *testing.T) {
 	if err := cmd.Wait(); !errors.As(err, &end) || end.ExitCode() != 2 {
 		t.Errorf("it ended with %v", err)
 	}
-	want := fmt.Sprintf(`(?m)^\S+: fatal signal SIGABRT \(sent by process %d\) on thread \d+ .*; build: %s, llama\.cpp`, os.Getpid(), regexp.QuoteMeta(versionLine()))
+	want := fmt.Sprintf(`(?m)^\S+: fatal signal SIGABRT \(sent by process %d\) on thread \d+ .*; build: %s, llama\.cpp`, os.Getpid(), regexp.QuoteMeta(version.Line("agentd")))
 	if !regexp.MustCompile(want).Match(after) {
 		t.Errorf("%s is not in %s", want, after)
 	}

@@ -8,14 +8,16 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"agentd/cmd/agentd/serve"
 	"agentd/coaching/backend"
+	"agentd/inference"
 	"agentd/protocol"
-	"agentd/server/inference"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -50,26 +52,26 @@ func (*fakeModel) Window() int { return 4096 }
 func (*fakeModel) Collector() prometheus.Collector {
 	return prometheus.NewGauge(prometheus.GaugeOpts{Name: "fake"})
 }
-func (*fakeModel) Facts() inference.Facts { return inference.Facts{Path: "fake.gguf"} }
-func (m *fakeModel) Close() error         { close(m.closed); return nil }
+func (*fakeModel) Info() inference.EngineInfo { return inference.EngineInfo{Path: "fake.gguf"} }
+func (m *fakeModel) Close() error             { close(m.closed); return nil }
 
 // startFake runs a daemon whose model comes from load.
-func startFake(t *testing.T, load func(context.Context) (model, error), args ...string) *running {
+func startFake(t *testing.T, load func(context.Context) (serve.Model, error), args ...string) *running {
 	t.Helper()
 	args = append([]string{"--port", "0", "--log-format", "json", "--log-level", "debug"}, args...)
-	c, from, err := loadConfig(args, func(string) (string, bool) { return "", false })
+	c, from, err := serve.Parse(args, func(string) (string, bool) { return "", false }, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return start(t, func(ctx context.Context, stderr io.Writer) error {
-		d := newDaemon(c, from, stderr)
-		d.load = load
-		return d.run(ctx)
+		d := serve.New(c, from, stderr)
+		d.Load = load
+		return d.Run(ctx)
 	})
 }
 
-func ready(m *fakeModel) func(context.Context) (model, error) {
-	return func(context.Context) (model, error) { return m, nil }
+func ready(m *fakeModel) func(context.Context) (serve.Model, error) {
+	return func(context.Context) (serve.Model, error) { return m, nil }
 }
 
 const oneInput = `{"request_id": "r", "inputs": [{"id": 1, "instruction": {"type": "user", "content": "hi"}}]}`
@@ -135,7 +137,7 @@ func TestPortAnswersWhileTheModelLoads(t *testing.T) { eachBase(t, portAnswersWh
 func portAnswersWhileLoading(t *testing.T, base string) {
 	proceed, m := make(chan struct{}), newFakeModel()
 	close(m.release)
-	r := startFake(t, func(context.Context) (model, error) {
+	r := startFake(t, func(context.Context) (serve.Model, error) {
 		<-proceed
 		return m, nil
 	}).at(base)
@@ -154,8 +156,8 @@ func portAnswersWhileLoading(t *testing.T, base string) {
 	}
 }
 
-func TestWithoutALoadingWaitWorkIsRefusedWhileTheModelLoads(t *testing.T) {
-	r := startFake(t, func(ctx context.Context) (model, error) {
+func TestZeroLoadingWaitRefusesWorkWhileLoading(t *testing.T) {
+	r := startFake(t, func(ctx context.Context) (serve.Model, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}, "--loading-wait", "0s")
@@ -164,9 +166,9 @@ func TestWithoutALoadingWaitWorkIsRefusedWhileTheModelLoads(t *testing.T) {
 	}
 }
 
-func TestALoadThatFailsIsToldToThoseWhoWaitForIt(t *testing.T) {
+func TestFailedLoadIsReportedToWaitingRequests(t *testing.T) {
 	fail := make(chan struct{})
-	r := startFake(t, func(context.Context) (model, error) {
+	r := startFake(t, func(context.Context) (serve.Model, error) {
 		<-fail
 		return nil, errors.New("x.gguf is broken")
 	})
@@ -182,14 +184,14 @@ func TestALoadThatFailsIsToldToThoseWhoWaitForIt(t *testing.T) {
 }
 
 func TestLoadFailureEndsTheServer(t *testing.T) {
-	r := startFake(t, func(context.Context) (model, error) { return nil, errors.New("x.gguf is broken") })
+	r := startFake(t, func(context.Context) (serve.Model, error) { return nil, errors.New("x.gguf is broken") })
 	if err := r.end(); err == nil || !strings.Contains(err.Error(), "x.gguf is broken") {
 		t.Errorf("run returned %v", err)
 	}
 }
 
 func TestSignalWhileLoadingStopsTheLoad(t *testing.T) {
-	r := startFake(t, func(ctx context.Context) (model, error) {
+	r := startFake(t, func(ctx context.Context) (serve.Model, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	})
@@ -199,9 +201,9 @@ func TestSignalWhileLoadingStopsTheLoad(t *testing.T) {
 	}
 }
 
-func TestModelThatArrivesAfterTheSignalIsClosed(t *testing.T) {
+func TestModelLoadedAfterSignalIsClosed(t *testing.T) {
 	m := newFakeModel()
-	r := startFake(t, func(ctx context.Context) (model, error) {
+	r := startFake(t, func(ctx context.Context) (serve.Model, error) {
 		<-ctx.Done()
 		return m, nil
 	})
@@ -348,7 +350,7 @@ func TestMakeModelWritesAModel(t *testing.T) {
 	if err := run(context.Background(), []string{"make-model", "--arch", "gpt-oss", "--out", path}, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if err := regularFile(path); err != nil || !strings.Contains(out.String(), "random weights") {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || !strings.Contains(out.String(), "random weights") {
 		t.Errorf("%v, %s", err, &out)
 	}
 }

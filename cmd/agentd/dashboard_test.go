@@ -9,8 +9,8 @@ import (
 	"agentd/llama/synth"
 )
 
-// TestTheServerExportsWhatTheDashboardShows: every metric that its queries name.
-func TestTheServerExportsWhatTheDashboardShows(t *testing.T) {
+// TestDashboardShowsExportedMetrics: every metric that its queries name.
+func TestDashboardShowsExportedMetrics(t *testing.T) {
 	dashboard, err := os.ReadFile("../../deploy/grafana/agentd.json")
 	if err != nil {
 		t.Fatal(err)

@@ -23,9 +23,9 @@ func biasedModel(t *testing.T, bias map[string]float32) string {
 	return path
 }
 
-// TestACandidateThatRepeatsItselfEnds: with a reason that a person understands, in
+// TestRepeatingCandidateEnds: with a reason that a person understands, in
 // the error, in its internal step and in the metrics; or goes on where that is asked for.
-func TestACandidateThatRepeatsItselfEnds(t *testing.T) {
+func TestRepeatingCandidateEnds(t *testing.T) {
 	path := biasedModel(t, map[string]float32{" the": 60})
 	const limited = "reached the limit of 70 new tokens"
 	for name, tc := range map[string]struct {
@@ -70,9 +70,9 @@ func TestACandidateThatRepeatsItselfEnds(t *testing.T) {
 	}
 }
 
-// TestARobotGetsOneCall: a model that prefers calls to an end calls each robot once,
+// TestRobotGetsOneCall: a model that prefers calls to an end calls each robot once,
 // in every format, with forced tokens and guesses; with any it calls some again.
-func TestARobotGetsOneCall(t *testing.T) {
+func TestRobotGetsOneCall(t *testing.T) {
 	path := biasedModel(t, map[string]float32{"<|im_end|>": -60, "<|endoftext|>": -60, "<tool_call>": 60})
 	const tools = `[{"name":"go","description":"D","parameters":{"type":"object","properties":{"room":{"enum":["hall","kitchen"]}},"required":["room"]}},
 		{"name":"wait","description":"D","parameters":{}}]`
@@ -115,8 +115,8 @@ func TestARobotGetsOneCall(t *testing.T) {
 	}
 }
 
-// TestTheSameCallAgainEndsACandidate: where a robot may have several calls.
-func TestTheSameCallAgainEndsACandidate(t *testing.T) {
+// TestRepeatedCallEndsCandidate: where a robot may have several calls.
+func TestRepeatedCallEndsCandidate(t *testing.T) {
 	path := biasedModel(t, map[string]float32{"<|im_end|>": -60, "<|endoftext|>": -60, "\n": 30, "<tool_call>": 60})
 	r := serveModel(t, "--model", path, "--calls-per-robot", "any")
 	in := user(1, "Wait.").tools(`[{"name":"wait","description":"D","parameters":{}}]`).outputs(3)

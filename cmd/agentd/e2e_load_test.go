@@ -24,10 +24,10 @@ import (
 // idle checks that nothing of any request is left in the engine.
 func (r *running) idle() {
 	r.t.Helper()
-	for _, name := range []string{"agentd_sequences_running", "agentd_candidates_waiting", "agentd_candidates_admitted", "agentd_kv_cells_active"} {
+	for _, name := range []string{"agentd_num_requests_running", "agentd_num_requests_waiting", "agentd_candidates_admitted", "agentd_kv_cache_cells_active"} {
 		r.becomes(name, 0)
 	}
-	if used, cells := r.metric("agentd_kv_cells_used"), r.metric("agentd_kv_cells"); used > cells {
+	if used, cells := r.metric("agentd_kv_cache_cells_used"), r.metric("agentd_kv_cache_cells"); used > cells {
 		r.t.Errorf("%v cells of %v are used", used, cells)
 	}
 }
@@ -42,7 +42,7 @@ func TestManyClients(t *testing.T) {
 			if contexts == "3" {
 				for _, context := range []string{"0", "1", "2"} {
 					labels := `{context="` + context + `",device="CPU"}`
-					if r.metric("agentd_context_up"+labels) != 1 || r.metric("agentd_context_generated_tokens_total"+labels) == 0 {
+					if r.metric("agentd_context_up"+labels) != 1 || r.metric("agentd_context_generation_tokens_total"+labels) == 0 {
 						t.Errorf("context %s has done nothing", context)
 					}
 				}
@@ -232,7 +232,7 @@ func fixedTokens(t *testing.T, base string) {
 	r.idle()
 }
 
-func TestTimingIsInTheHeaderAndTheMetrics(t *testing.T) { eachBase(t, timing) }
+func TestHeaderAndMetricsReportTiming(t *testing.T) { eachBase(t, timing) }
 
 func timing(t *testing.T, base string) {
 	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--fixed-tokens", "3").at(base)
@@ -245,7 +245,7 @@ func timing(t *testing.T, base string) {
 	if got := resp.Header.Get("Server-Timing"); !regexp.MustCompile(`^queue;dur=\d+\.\d{3}, ttft;dur=\d+\.\d{3}$`).MatchString(got) {
 		t.Errorf("Server-Timing: %q", got)
 	}
-	for _, name := range []string{"queue_wait", "time_to_first_token", "time_per_output_token"} {
+	for _, name := range []string{"request_queue_time", "time_to_first_token", "request_time_per_output_token"} {
 		if n := r.metric("agentd_" + name + "_seconds_count"); n != 2 {
 			t.Errorf("%s has seen %v generations, want 2", name, n)
 		}
@@ -258,15 +258,15 @@ func TestQueueLimit(t *testing.T) { eachBase(t, queueLimit) }
 func queueLimit(t *testing.T, base string) {
 	r := serveModel(t, "--model", endlessModel(t), "--repetition-stop", "off", "--context-length", "16384", "--max-new-tokens", "6000", "--queue-limit", "2", "--constrain", "off").at(base)
 	status, answer, err := exchange("POST", r.url+"/v1/responses", body(t, "never", user(1, "a").outputs(3)))
-	if err != nil || status != 422 || !strings.Contains(answer, "--queue-limit is 2") || !strings.Contains(answer, `"loc":["body","inputs"]`) {
+	if err != nil || status != 422 || !strings.Contains(answer, "this server admits 2") || !strings.Contains(answer, `"loc":["body","inputs"]`) {
 		t.Errorf("a request that never fits got %d %s, %v", status, answer, err)
 	}
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	gone := r.postUntil(ctx, body(t, "long", user(1, "a").outputs(2)))
-	r.becomes("agentd_sequences_running", 2)
-	computed := r.metric("agentd_prompt_tokens_received_total")
+	r.becomes("agentd_num_requests_running", 2)
+	computed := r.metric("agentd_prompt_tokens_total")
 	resp, err := http.Post(r.url+"/v1/responses", "application/json", strings.NewReader(body(t, "late", user(1, "b"))))
 	if err != nil {
 		t.Fatal(err)
@@ -276,7 +276,7 @@ func queueLimit(t *testing.T, base string) {
 	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
 		t.Errorf("with a full queue: %d, Retry-After %q", resp.StatusCode, resp.Header.Get("Retry-After"))
 	}
-	if after := r.metric("agentd_prompt_tokens_received_total"); after != computed {
+	if after := r.metric("agentd_prompt_tokens_total"); after != computed {
 		t.Error("work was done for a refused request")
 	}
 	if got := r.ask("corrections wait for nothing", user(1, "b").extra(`{"coaching": {"kind": "replace_say", "text": "x"}}`)); got[0].Error != nil {
@@ -316,7 +316,7 @@ func clientsThatLeave(t *testing.T, base string) {
 			gone = append(gone, r.postUntil(ctx, body(t, fmt.Sprint(client), user(1, fmt.Sprint("client ", client)).outputs(2))))
 		}
 		r.becomes("agentd_candidates_admitted", 8)
-		r.becomes("agentd_sequences_running", 3)
+		r.becomes("agentd_num_requests_running", 3)
 		cancel()
 		for _, g := range gone {
 			wait(t, "a client's end", g)
@@ -328,9 +328,9 @@ func clientsThatLeave(t *testing.T, base string) {
 	}
 }
 
-// TestAClientThatOnlyClosedItsSendingSideGetsTheModelsAnswer, and frees its sequences when it
+// TestHalfClosedConnectionGetsAnswer, and frees its sequences when it
 // leaves then.
-func TestAClientThatOnlyClosedItsSendingSideGetsTheModelsAnswer(t *testing.T) {
+func TestHalfClosedConnectionGetsAnswer(t *testing.T) {
 	eachBase(t, halfClosed)
 }
 
@@ -396,7 +396,7 @@ func TestDrainFinishesTheModelsWork(t *testing.T) { eachBase(t, drainFinishesWor
 func drainFinishesWork(t *testing.T, base string) {
 	r := serveModel(t, "--model", endlessModel(t), "--repetition-stop", "off", "--context-length", "16384", "--max-new-tokens", "300", "--constrain", "off").at(base)
 	answer := r.post(body(t, "last", user(1, "a").outputs(2)))
-	r.becomes("agentd_sequences_running", 2)
+	r.becomes("agentd_num_requests_running", 2)
 	r.stop()
 	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "200 ") || strings.Count(got, `"truncated"`) != 2 {
 		t.Errorf("work in flight at the signal: %.300s", got)
@@ -406,12 +406,12 @@ func drainFinishesWork(t *testing.T, base string) {
 	}
 }
 
-func TestSecondSignalStopsTheModelAtOnce(t *testing.T) { eachBase(t, secondSignal) }
+func TestSecondSignalStopsModelAtOnce(t *testing.T) { eachBase(t, secondSignal) }
 
 func secondSignal(t *testing.T, base string) {
 	r := serveModel(t, "--model", endlessModel(t), "--repetition-stop", "off", "--context-length", "16384", "--max-new-tokens", "6000", "--constrain", "off").at(base)
 	answer := r.post(body(t, "endless", user(1, "a").outputs(2)))
-	r.becomes("agentd_sequences_running", 2)
+	r.becomes("agentd_num_requests_running", 2)
 	interrupt(t)
 	r.health("draining")
 	interrupt(t)

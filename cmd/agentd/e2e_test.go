@@ -165,13 +165,13 @@ func conversation(t *testing.T, r *running) {
 			t.Errorf("the history lacks %s: %s", author, memory)
 		}
 	}
-	if r.metric("agentd_prompt_tokens_cached_total") == 0 {
+	if r.metric("agentd_prefix_cache_hits_total") == 0 {
 		t.Error("no turn used the prefix cache")
 	}
 }
 
 func corrections(t *testing.T, r *running) {
-	before := r.metric("agentd_prompt_tokens_received_total")
+	before := r.metric("agentd_prompt_tokens_total")
 	memory := `{"history":[{"author":"USER","content":"a"},{"author":"MODEL","content":"{\"say\": \"b\", \"action\": {}}"}],"x":1}`
 	say := user(1, "hi").memory(memory).outputs(2).extra(`{"coaching": {"kind": "replace_say", "text": "Better \u00e9."}}`)
 	call := user(2, "go").extra(`{"coaching": {"kind": "replace_decision", "decision": {"tool_calls": [{"name": "unknown tool", "arguments": {"x": 1.50}, "target_robot_name": "r9"}]}}}`)
@@ -215,11 +215,11 @@ func corrections(t *testing.T, r *running) {
 			t.Errorf("%s: %s, memory %s", name, answerOf(o), o.Memory)
 		}
 	}
-	if after := r.metric("agentd_prompt_tokens_received_total"); after != before {
+	if after := r.metric("agentd_prompt_tokens_total"); after != before {
 		t.Errorf("corrections used the model: %v prompt tokens", after-before)
 	}
 	r.ask("no correction", user(1, "hi").extra(`{"coaching": null, "unknown": {"temperature": 9}}`))
-	if after := r.metric("agentd_prompt_tokens_received_total"); after == before {
+	if after := r.metric("agentd_prompt_tokens_total"); after == before {
 		t.Error("coaching: null counted as a correction")
 	}
 }
@@ -253,7 +253,7 @@ func refused(t *testing.T, r *running) {
 	}
 }
 
-func TestDeterministicAnswersDoNotDependOnWhatIsCached(t *testing.T) {
+func TestDeterministicAnswersIgnoreCache(t *testing.T) {
 	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--max-new-tokens", "64")
 	words := strings.Fields("the robot cup table kitchen move pick red blue green bring now please open door light")
 	random := rand.New(rand.NewPCG(1, 2))
@@ -280,7 +280,7 @@ func TestDeterministicAnswersDoNotDependOnWhatIsCached(t *testing.T) {
 	}
 }
 
-func TestSameRequestToAFreshServerGivesTheSameAnswers(t *testing.T) {
+func TestFreshServersGiveSameAnswers(t *testing.T) {
 	for _, arch := range []string{synth.Qwen3, synth.GPTOSS, synth.Llama} {
 		t.Run(arch, func(t *testing.T) {
 			answers := func(seed string) string {
@@ -315,7 +315,7 @@ func TestSameRequestToAFreshServerGivesTheSameAnswers(t *testing.T) {
 	}
 }
 
-func TestModelsThatCannotBeServedAreNamed(t *testing.T) {
+func TestUnservableModelsAreNamed(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "broken.gguf")
 	writeFile(t, broken, "GGUF\x03\x00\x00\x00 and then nothing")
 	text := filepath.Join(t.TempDir(), "text.gguf")

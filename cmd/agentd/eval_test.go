@@ -13,11 +13,15 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"agentd/cmd/agentd/demo"
+	"agentd/cmd/agentd/eval"
+	"agentd/cmd/agentd/serve"
+	"agentd/defaultmodel/dataset"
+	householddemo "agentd/defaultmodel/demo"
+	"agentd/defaultmodel/evaluate"
+	"agentd/defaultmodel/household"
+	"agentd/internal/options"
 	"agentd/llama/synth"
-	"agentd/models/household"
-	"agentd/models/household/demo"
-	"agentd/models/household/evaluate"
-	"agentd/models/household/playback"
 	"agentd/protocol"
 	"agentd/server"
 
@@ -29,9 +33,9 @@ const evalToken = "0123456789abcdef"
 
 // plannerModel decides as the planner does in the episodes of a measurement and in
 // the first houses of a demo.
-func plannerModel(t *testing.T, o evaluate.Options) *playback.Model {
+func plannerModel(t *testing.T, o evaluate.Options) *dataset.Playback {
 	t.Helper()
-	m, err := playback.New()
+	m, err := dataset.NewPlayback()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,20 +47,22 @@ func plannerModel(t *testing.T, o evaluate.Options) *playback.Model {
 		}
 	}
 	for seed := range uint64(3) {
-		episodes = append(episodes, demo.Episode(seed))
+		episodes = append(episodes, householddemo.Episode(seed))
 	}
 	for _, e := range episodes {
-		if err := m.Teach(t.Context(), e, playback.Planner); err != nil {
+		if err := m.Teach(t.Context(), e, dataset.PlannerAnswer); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return m
 }
 
-// serveDecider is the URL of an agent server with another decider than a model.
-func serveDecider(t *testing.T, d server.Decider, tokens ...string) string {
+// serveInference is the URL of an agent server with another inference than a model.
+func serveInference(t *testing.T, d server.Inference, tokens ...string) string {
 	t.Helper()
-	s, err := server.New(server.Options{Info: agentInfo(release, false), Log: zerolog.Nop(), Tokens: tokens})
+	info := serve.DefaultConfig().Server.Info
+	info.Capabilities[protocol.CapabilityCoaching], info.CoachingUnavailableReason = false, "a test"
+	s, err := server.New(server.Options{Info: info, Log: zerolog.Nop(), Tokens: tokens})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,9 +74,9 @@ func serveDecider(t *testing.T, d server.Decider, tokens ...string) string {
 	return h.URL
 }
 
-// interrupting is a decider that ends its client's work at one of the requests.
+// interrupting is an inference that ends its client's work at one of the requests.
 type interrupting struct {
-	server.Decider
+	server.Inference
 	at     int64
 	count  atomic.Int64
 	cancel context.CancelFunc
@@ -81,7 +87,7 @@ func (d *interrupting) Decide(ctx context.Context, req *protocol.AgentRequest) (
 		d.cancel()
 		<-ctx.Done()
 	}
-	return d.Decider.Decide(ctx, req)
+	return d.Inference.Decide(ctx, req)
 }
 
 // evaluated is what agentd eval --json prints.
@@ -107,7 +113,7 @@ func evaluated(ctx context.Context, t *testing.T, args ...string) (report struct
 
 func TestEvalMeasuresARunningServer(t *testing.T) {
 	o := evaluate.Options{Episodes: 3, Seed: 9}
-	url := serveDecider(t, plannerModel(t, o), evalToken)
+	url := serveInference(t, plannerModel(t, o), evalToken)
 	file := filepath.Join(t.TempDir(), "token")
 	writeFile(t, file, evalToken)
 	args := []string{"--url", url, "--token-file", file, "--episodes", "3", "--seed", "9"}
@@ -135,8 +141,8 @@ func TestEvalMeasuresARunningServer(t *testing.T) {
 	}
 }
 
-// TestEvalStartsAServerForEachSettingOfConstraints with the options of the model.
-func TestEvalStartsAServerForEachSettingOfConstraints(t *testing.T) {
+// TestEvalMeasuresBothConstraintSettings with the options of the model.
+func TestEvalMeasuresBothConstraintSettings(t *testing.T) {
 	// One client: how many prompts are computed together may change decisions that
 	// are as good as each other.
 	args := []string{"--clients", "1", "--model", tinyModel(t, synth.Qwen3), "--threads", "1", "--max-new-tokens", "8", "--episodes", "1", "--tool-names", "known", "--log-level", "error"}
@@ -154,14 +160,14 @@ func TestEvalStartsAServerForEachSettingOfConstraints(t *testing.T) {
 	}
 }
 
-// TestAnInterruptedEvalPrintsWhatItMeasured and says so; --check fails.
-func TestAnInterruptedEvalPrintsWhatItMeasured(t *testing.T) {
+// TestInterruptedEvalPrintsPartialReport and says so; --check fails.
+func TestInterruptedEvalPrintsPartialReport(t *testing.T) {
 	o := evaluate.Options{Episodes: 10, Seed: 1}
 	m := plannerModel(t, o)
 	for _, check := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		url := serveDecider(t, &interrupting{Decider: m, at: 20, cancel: cancel})
+		url := serveInference(t, &interrupting{Inference: m, at: 20, cancel: cancel})
 		report, err := evaluated(ctx, t, "--url", url, "--episodes", "10", "--clients", "1", fmt.Sprintf("--check=%t", check))
 		if check != (err != nil && strings.Contains(err.Error(), "interrupted")) {
 			t.Errorf("--check=%t ends with %v", check, err)
@@ -172,9 +178,9 @@ func TestAnInterruptedEvalPrintsWhatItMeasured(t *testing.T) {
 	}
 }
 
-// breaking is a decider that breaks at one of the requests.
+// breaking is an inference that breaks at one of the requests.
 type breaking struct {
-	server.Decider
+	server.Inference
 	at    int64
 	count atomic.Int64
 }
@@ -183,15 +189,15 @@ func (d *breaking) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pr
 	if d.count.Add(1) >= d.at {
 		return nil, errors.New("out of order")
 	}
-	return d.Decider.Decide(ctx, req)
+	return d.Inference.Decide(ctx, req)
 }
 
-// TestAnEvalWhoseServerBreaksPrintsWhatItMeasured, as interrupted, and is an error.
+// TestEvalWithBrokenServerPrintsPartialReport, as interrupted, and is an error.
 // Where nothing was measured, the error is all.
-func TestAnEvalWhoseServerBreaksPrintsWhatItMeasured(t *testing.T) {
+func TestEvalWithBrokenServerPrintsPartialReport(t *testing.T) {
 	m := plannerModel(t, evaluate.Options{Episodes: 10, Seed: 1})
 	args := []string{"--episodes", "10", "--clients", "1", "--url"}
-	report, err := evaluated(t.Context(), t, append(args, serveDecider(t, &breaking{Decider: m, at: 20}))...)
+	report, err := evaluated(t.Context(), t, append(args, serveInference(t, &breaking{Inference: m, at: 20}))...)
 	if err == nil || !strings.Contains(err.Error(), "500") {
 		t.Errorf("ends with %v", err)
 	}
@@ -200,14 +206,14 @@ func TestAnEvalWhoseServerBreaksPrintsWhatItMeasured(t *testing.T) {
 	}
 
 	var out strings.Builder
-	err = run(t.Context(), append([]string{"eval"}, append(args, serveDecider(t, &breaking{Decider: m}))...), &out, io.Discard)
+	err = run(t.Context(), append([]string{"eval"}, append(args, serveInference(t, &breaking{Inference: m}))...), &out, io.Discard)
 	if err == nil || out.String() != "" {
 		t.Errorf("got %q, %v", out.String(), err)
 	}
 }
 
-// TestAnEvalThatIsInterruptedWhileItsModelLoadsSaysSo, with nothing to show.
-func TestAnEvalThatIsInterruptedWhileItsModelLoadsSaysSo(t *testing.T) {
+// TestEvalInterruptedWhileLoadingPrintsNotice, with nothing to show.
+func TestEvalInterruptedWhileLoadingPrintsNotice(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out strings.Builder
@@ -216,8 +222,8 @@ func TestAnEvalThatIsInterruptedWhileItsModelLoadsSaysSo(t *testing.T) {
 	}
 }
 
-func TestEvalAndDemoSayWhatIsWrong(t *testing.T) {
-	url, notReady := serveDecider(t, plannerModel(t, evaluate.Options{}), evalToken), serveDecider(t, nil)
+func TestEvalAndDemoErrorsNameFix(t *testing.T) {
+	url, notReady := serveInference(t, plannerModel(t, evaluate.Options{}), evalToken), serveInference(t, nil)
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	dir := t.TempDir()
@@ -259,7 +265,7 @@ func TestEvalAndDemoSayWhatIsWrong(t *testing.T) {
 }
 
 func TestDemoShowsARunningServer(t *testing.T) {
-	url := serveDecider(t, plannerModel(t, evaluate.Options{}))
+	url := serveInference(t, plannerModel(t, evaluate.Options{}))
 	var out strings.Builder
 	if err := run(t.Context(), []string{"demo", "--url", url, "--tasks", "2"}, &out, io.Discard); err != nil {
 		t.Fatal(err)
@@ -269,15 +275,15 @@ func TestDemoShowsARunningServer(t *testing.T) {
 	}
 }
 
-func TestHelpOfEvalAndDemoListsEveryOption(t *testing.T) {
-	for command, opts := range map[string][]option{"eval": evalOptions(new(evalConfig)), "demo": demoOptions(new(demoConfig))} {
+func TestEvalAndDemoHelpListEveryOption(t *testing.T) {
+	for command, page := range map[string]*options.Command{"eval": eval.DefaultConfig().Command(), "demo": demo.DefaultConfig().Command()} {
 		var out strings.Builder
 		if err := run(t.Context(), []string{command, "--help"}, &out, io.Discard); err != nil {
 			t.Fatal(err)
 		}
-		for _, o := range opts {
-			if !strings.Contains(out.String(), "  --"+o.name) {
-				t.Errorf("%s: --%s is missing", command, o.name)
+		for _, o := range page.Options {
+			if !strings.Contains(out.String(), "  --"+o.Name) {
+				t.Errorf("%s: --%s is missing", command, o.Name)
 			}
 		}
 		for line := range strings.Lines(out.String()) {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"agentd/internal/version"
 	"agentd/llama/synth"
 	"agentd/protocol"
 )
@@ -23,9 +24,9 @@ var genPackages = append([]string{"magma_gen==2.0.0", "packaging==26.3", "flit_c
 
 var exporter = filepath.Join("..", "..", "clients", "agentd-magma")
 
-// TestTheExporterWorksUnderMagmaGen: clients/agentd-magma is installed as users do
+// TestExporterWorksUnderMagmaGen: clients/agentd-magma is installed as users do
 // it, and exports a graph that magma-gen saved.
-func TestTheExporterWorksUnderMagmaGen(t *testing.T) {
+func TestExporterWorksUnderMagmaGen(t *testing.T) {
 	p := installedPython(t, genPackages).with(t, exporter)
 	out, err := p.command(t, "-m", "unittest", "discover", "-v", filepath.Join(exporter, "tests")).CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("test_the_rows_are_the_decisions_that_led_on")) {
@@ -33,15 +34,15 @@ func TestTheExporterWorksUnderMagmaGen(t *testing.T) {
 	}
 }
 
-// TestTheExporterHasTheVersionOfTheAgent, without which magma-gen exports nothing.
-func TestTheExporterHasTheVersionOfTheAgent(t *testing.T) {
+// TestExporterVersionMatchesRelease, without which magma-gen exports nothing.
+func TestExporterVersionMatchesRelease(t *testing.T) {
 	source, err := os.ReadFile(filepath.Join(exporter, "src", "agentd_magma", "__init__.py"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := regexp.MustCompile(`(?m)^__version__ = "(.*?)"`).FindSubmatch(source)
-	if m == nil || string(m[1]) != release {
-		t.Errorf("the exporter's version is %s, and agentd is %s", m, release)
+	if m == nil || string(m[1]) != version.Release {
+		t.Errorf("the exporter's version is %s, and agentd is %s", m, version.Release)
 	}
 }
 
@@ -148,7 +149,7 @@ func checkReplayed(t *testing.T, x *recorded, body, answer string) (sent, got st
 	case x.Method == "DELETE":
 		return "", ""
 	case x.Method == "GET":
-		was := strings.ReplaceAll(string(x.Answer), `"agent_version":"0.1.0"`, `"agent_version":"`+release+`"`)
+		was := strings.ReplaceAll(string(x.Answer), `"agent_version":"0.1.0"`, `"agent_version":"`+version.Release+`"`)
 		if !sameJSON(t, answer, was) {
 			t.Errorf("%s: got %s, it was %s", x.Path, answer, was)
 		}

@@ -41,10 +41,10 @@ type held struct {
 // checker says for each body why its model refuses it, "" when it does not.
 type checker func(t *testing.T, bodies []held) (refusals []string)
 
-// TestMagmaCoreAcceptsMagmaAndRefusesTheRoot: everything that a client of MAGMA's
+// TestMagmaCoreAcceptsOnlyMagmaPath: everything that a client of MAGMA's
 // stable packages reads, at both base paths. The recorded schema holds it against
 // them on every machine, the package itself where it can be had.
-func TestMagmaCoreAcceptsMagmaAndRefusesTheRoot(t *testing.T) {
+func TestMagmaCoreAcceptsOnlyMagmaPath(t *testing.T) {
 	c := newCoaches(t, `{"why": "The pantry is a door.", "outcome": "corrected", "reinjection_point_id": "start", "decision": {"say": "Which door?", "tool_calls": []}}`)
 	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--max-new-tokens", "24")
 	var answers []held
@@ -131,8 +131,8 @@ func recordedModels(t *testing.T) checker {
 	}
 }
 
-// TestTheRecordedSchemaIsThatOfThePackage; with -rewrite it is recorded.
-func TestTheRecordedSchemaIsThatOfThePackage(t *testing.T) {
+// TestRecordedSchemaMatchesPackage; with -rewrite it is recorded.
+func TestRecordedSchemaMatchesPackage(t *testing.T) {
 	got, err := installedMagma(t).command(t, magmaCheck, "schema").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -151,8 +151,8 @@ func TestTheRecordedSchemaIsThatOfThePackage(t *testing.T) {
 	}
 }
 
-// TestTheMagmaExampleRunsUnderMagmaOnly: it checks every answer with the package.
-func TestTheMagmaExampleRunsUnderMagmaOnly(t *testing.T) {
+// TestMagmaExampleRunsOnlyUnderMagma: it checks every answer with the package.
+func TestMagmaExampleRunsOnlyUnderMagma(t *testing.T) {
 	magma := installedMagma(t)
 	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--max-new-tokens", "24")
 	r.atBoth(t, func(t *testing.T, r *running) {

@@ -8,10 +8,10 @@
 //	agentd make-model [options]  write a random-weight model file
 //	agentd version               print the version
 //
-// The program reads one Config from its defaults, a JSON file, AGENTD_*
-// environment variables and the command line, in this order, and hands it to
-// package server.
+// Each command is a package below this one.
 package main
+
+//go:generate go run ./internal/optionsdoc ../../docs/options.md
 
 import (
 	"context"

@@ -14,8 +14,8 @@ import (
 // quickStart finds the first request of the README, and its answer after it.
 var quickStart = regexp.MustCompile("(?s)curl -s localhost:8888(/\\S+) -H 'Content-Type: application/json' -d '(.*?)'\n```.*?```json\n(.*?)```")
 
-// TestTheFirstRequestOfTheReadmeIsAnsweredAsItSays by the default model.
-func TestTheFirstRequestOfTheReadmeIsAnsweredAsItSays(t *testing.T) {
+// TestReadmeRequestGetsItsAnswer by the default model.
+func TestReadmeRequestGetsItsAnswer(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"agentd/protocol"
 )
 
-func TestTheSummarizedAgentHasNoCoaching(t *testing.T) {
+func TestSummarizedAgentRefusesCoaching(t *testing.T) {
 	r := startFake(t, ready(newFakeModel()), "--agent", "history-summarized")
 	r.health("ready")
 	_, text, err := exchange("GET", r.url+"/v1/info", "")
@@ -58,9 +58,9 @@ func modelSteps(t *testing.T, o protocol.AgentOutput) (steps []protocol.Internal
 	return steps, generations
 }
 
-// TestHistoriesAreSummarized over HTTP, by models of both families and the one inside agentd: a
+// TestHistoryOverBudgetIsSummarized over HTTP, by models of both families and the one inside agentd: a
 // conversation grows until it is summarized, twice.
-func TestHistoriesAreSummarized(t *testing.T) {
+func TestHistoryOverBudgetIsSummarized(t *testing.T) {
 	for name, test := range map[string]struct {
 		model  []string
 		tokens string // of a summary; GPT-OSS's tiny one thinks first, letter by letter
@@ -194,7 +194,7 @@ func TestHistoriesAreSummarized(t *testing.T) {
 	}
 }
 
-func TestBudgetsThatDoNotFitAreRefusedAtTheStart(t *testing.T) {
+func TestBudgetBeyondContextIsRefusedAtStart(t *testing.T) {
 	for name, test := range map[string]struct {
 		args []string
 		want string

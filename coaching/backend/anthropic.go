@@ -10,8 +10,8 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/packages/param"
 )
 
-// claude asks an endpoint of Anthropic's messages. As with chat, the service is made without the SDK's client, which
-// reads ANTHROPIC_API_KEY, other variables, and the profiles of whoever runs the server.
+// claude asks an Anthropic messages endpoint. It does not use the SDK's client, which reads ANTHROPIC_API_KEY, other
+// variables and the profiles of the server's user.
 type claude struct {
 	*remote
 	service anthropic.MessageService

@@ -1,9 +1,8 @@
 // Package backend asks the models that coach: chat completions endpoints, Ollama, Anthropic's messages, and
-// this server's own model. A Backend is one try at one model; Retry repeats tries that may yet succeed.
+// this server's own model. A Backend makes one try at one model. Retry repeats tries that may succeed later.
 //
-// The client of the server names the endpoints and the headers, so everything here treats both as hostile: requests
-// go out through egress only, nothing of the server's environment is sent along, and no error carries a
-// header's value.
+// Clients of the server choose endpoints and headers, so this package treats both as hostile. Requests leave through
+// egress only. Nothing of the server's environment is sent, and no error holds a header's value.
 package backend
 
 import (
@@ -25,7 +24,7 @@ type Message struct {
 	Text string
 }
 
-// Question is what a model is asked. The answer is JSON that fits its schema.
+// Question is what a model is asked. The answer is JSON that matches the schema.
 type Question struct {
 	System     string
 	Messages   []Message
@@ -35,19 +34,19 @@ type Question struct {
 	MaxTokens  int          // of the answer; 0 for DefaultMaxTokens
 }
 
-// How a model was asked for JSON; see Answer.Mode.
+// Output modes: how a model was asked for JSON.
 const (
-	ModeSchema = "schema" // the endpoint holds the answer to the schema
+	ModeSchema = "schema" // the endpoint enforces the schema
 	ModeTool   = "tool"   // the answer is the arguments of a tool that the model had to call
-	ModeText   = "text"   // the schema is in the system text, the answer is a reply that holds JSON
+	ModeText   = "text"   // the schema is in the system text, and the reply contains JSON
 )
 
 // Answer is what a model answered.
 type Answer struct {
-	Text             string // empty when the model said nothing; whether it is a correction is for others to judge
-	Model            string // as the endpoint calls it, else as it was asked for
-	PromptTokens     int    // 0 when the endpoint does not say
-	CompletionTokens int    // 0 when the endpoint does not say
+	Text             string // may be empty; callers decide whether it is a correction
+	Model            string // as the endpoint names it, else as configured
+	PromptTokens     int    // 0 if the endpoint does not report it
+	CompletionTokens int    // 0 if the endpoint does not report it
 	Mode             string // ModeSchema, ModeTool or ModeText
 }
 
@@ -57,23 +56,23 @@ type Backend interface {
 	Name() string
 	// Type is one of protocol's Backend types.
 	Type() string
-	// Describe says for logs what is asked: `name (type, model at scheme://host/path)`.
+	// Describe is for logs: `name (type, model at scheme://host/path)`.
 	Describe() string
-	// Ask is one try. The error is a *Error, unless ctx ended: then it is ctx's.
+	// Ask makes one try. The error is a *Error, or ctx's if that ended.
 	Ask(ctx context.Context, q Question) (Answer, error)
-	// Budget is how many characters the prompt may have; 0 when the backend has no limit of its own.
+	// Budget is the limit of the prompt in characters, 0 if the backend has none.
 	Budget() int
 }
 
-// Local is this server's own model. Its errors should be *Error, with KindBusy for a full queue; others count as
-// KindFailed. Question.Exact is the schema to hold the answer to.
+// Local is this server's own model. Question.Exact is the schema that it enforces. Its errors should be *Error, with
+// KindBusy for a full queue. Others count as KindFailed.
 type Local interface {
 	Ask(ctx context.Context, q Question) (Answer, error)
-	// Window is how many tokens prompt and answer may have together.
+	// Window bounds the tokens of prompt and answer together.
 	Window() int
 }
 
-// Options are what backends of a session share.
+// Options are shared by the backends of a session.
 type Options struct {
 	Client   *egress.Client   // sends every request of the remote types
 	Local    Local            // nil: a backend of type local is an error that says so

@@ -12,18 +12,17 @@ import (
 // ollamaChat ends the path of an endpoint that speaks Ollama's own API.
 const ollamaChat = "/api/chat"
 
-// wholePaths are how the path of an endpoint ends that is used as it is. Any other endpoint is a base.
+// wholePaths end the paths of complete endpoints. Any other endpoint is a base.
 var wholePaths = []string{"/chat/completions", ollamaChat, "/messages"}
 
-// basePaths are what a base lacks, by type.
+// basePaths complete a base, by type.
 var basePaths = map[string]string{
 	protocol.BackendOpenAI:    "/chat/completions",
 	protocol.BackendOllama:    "/v1/chat/completions",
 	protocol.BackendAnthropic: "/v1/messages",
 }
 
-// resolveEndpoint returns the URL that requests of a type are posted to. Its query is kept: some services take the
-// version of their API there.
+// resolveEndpoint returns the URL for requests of a type. It keeps the query, where some services take the API version.
 func resolveEndpoint(typ, endpoint string) (*url.URL, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
@@ -39,7 +38,7 @@ func resolveEndpoint(typ, endpoint string) (*url.URL, error) {
 	}
 	rest := basePaths[typ]
 	if strings.HasSuffix(path, "/v1") {
-		// People copy the base with its version, and no server has a /v1/v1.
+		// People often include the version in the base. No server has /v1/v1.
 		rest = strings.TrimPrefix(rest, "/v1")
 	}
 	if u.Path == "" {

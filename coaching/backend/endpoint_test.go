@@ -6,7 +6,7 @@ import (
 	"agentd/protocol"
 )
 
-func TestEndpointIsUsedAsItIsOrIsABase(t *testing.T) {
+func TestEndpointIsWholeURLOrBase(t *testing.T) {
 	const openai, ollama, anthropic = protocol.BackendOpenAI, protocol.BackendOllama, protocol.BackendAnthropic
 	for _, c := range []struct{ typ, endpoint, want string }{
 		{openai, "https://h/v1", "https://h/v1/chat/completions"},

@@ -14,7 +14,7 @@ import (
 // names the endpoint.
 const serverSecret = "sk-of-the-server-0bd5"
 
-func TestNothingOfTheServersEnvironmentIsSent(t *testing.T) {
+func TestServerEnvironmentIsNotSent(t *testing.T) {
 	elsewhere := scripted(t, step(200, chatBody(answer, "stop")))
 	for _, name := range []string{
 		"OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_WEBHOOK_SECRET",

@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// Kind says what went wrong with a try.
+// Kind is why a try failed.
 type Kind string
 
 // The kinds of errors.
 const (
 	KindUnreachable Kind = "unreachable" // no connection, or it broke
-	KindForbidden   Kind = "forbidden"   // the server may not connect there, or was sent elsewhere
+	KindForbidden   Kind = "forbidden"   // the policy forbids the endpoint, or it redirects
 	KindTimeout     Kind = "timeout"     // no answer in time
-	KindRefused     Kind = "refused"     // the request is refused (4xx): asking again does not help
+	KindRefused     Kind = "refused"     // the request was rejected (4xx); a retry does not help
 	KindBusy        Kind = "busy"        // 409, 425, 429, 503, 529: later
 	KindFailed      Kind = "failed"      // the endpoint failed (5xx)
 	KindTooLarge    Kind = "too_large"   // the answer is larger than the server reads
-	KindGarbled     Kind = "garbled"     // the answer is not what this API answers
-	KindTruncated   Kind = "truncated"   // the answer ended at the limit of tokens
-	KindDeclined    Kind = "declined"    // the model, or a filter in front of it, will not answer
+	KindGarbled     Kind = "garbled"     // the answer does not match the API
+	KindTruncated   Kind = "truncated"   // the answer reached the token limit
+	KindDeclined    Kind = "declined"    // the model or a content filter refused to answer
 	KindClosed      Kind = "closed"      // the session is closed, or the server's own model is
 )
 
-// kindTexts say each kind to a person.
+// kindTexts are the kinds in words.
 var kindTexts = map[Kind]string{
 	KindUnreachable: "cannot reach the model",
 	KindForbidden:   "the server may not connect there",
@@ -41,15 +41,15 @@ var kindTexts = map[Kind]string{
 	KindClosed:      "the session, or the model, is closed",
 }
 
-// Error is a try that failed. Its text is fit for a client: it holds no header's value.
+// Error is a failed try. Its text may go to clients, since it holds no header's value.
 type Error struct {
 	Kind       Kind
-	Status     int           // the HTTP status; 0 when none came
-	RetryAfter time.Duration // how long the endpoint wants to be left alone; 0 when it does not say
+	Status     int           // the HTTP status; 0 if there was none
+	RetryAfter time.Duration // the wait that the endpoint asked for; 0 if it did not
 	Detail     string        // for a person: redacted, one line, at most 500 characters
-	Err        error         // egress's error when it is the cause; other causes are not kept, since they repeat what was sent
+	Err        error         // the cause if it is egress's; others are dropped, since they repeat what was sent
 
-	// lasting marks what would fail the same way again although its kind may pass, like a wrong certificate.
+	// lasting marks an error of a temporary kind that will not pass, such as a wrong certificate.
 	lasting bool
 }
 
@@ -72,7 +72,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause, so that errors.Is finds egress's errors.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Temporary reports whether asking again may help.
+// Temporary reports whether a retry may help.
 func (e *Error) Temporary() bool {
 	switch e.Kind {
 	case KindUnreachable, KindTimeout, KindBusy, KindFailed:
@@ -82,7 +82,7 @@ func (e *Error) Temporary() bool {
 	}
 }
 
-// statusKind is the kind of an HTTP status that is no success.
+// statusKind is the kind of a failing HTTP status.
 func statusKind(status int) Kind {
 	switch {
 	case status == http.StatusRequestTimeout:
@@ -99,11 +99,11 @@ func statusKind(status int) Kind {
 	}
 }
 
-// statusOverloaded is what Anthropic answers when all of its service is busy.
+// statusOverloaded is Anthropic's status for an overloaded service.
 const statusOverloaded = 529
 
-// retryAfter reads how long an answer asks to be left alone. A date counts from the endpoint's own clock when the
-// answer has that, since the two clocks may differ.
+// retryAfter reads the wait that an answer asks for. A date counts from the answer's own Date, if it has one, since the
+// clocks may differ.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	value := strings.TrimSpace(h.Get("Retry-After"))
 	if value == "" {

@@ -15,7 +15,7 @@ import (
 	"agentd/protocol"
 )
 
-func TestEveryKindIsSaidToAPerson(t *testing.T) {
+func TestEveryErrorKindHasText(t *testing.T) {
 	for _, c := range []struct {
 		err  *Error
 		want string
@@ -36,7 +36,7 @@ func TestEveryKindIsSaidToAPerson(t *testing.T) {
 	}
 }
 
-func TestTheKindOfAStatus(t *testing.T) {
+func TestStatusMapsToErrorKind(t *testing.T) {
 	kinds := map[Kind][]int{
 		KindTimeout: {408}, KindBusy: {409, 425, 429, 503, 529}, KindFailed: {500, 501, 502, 504, 520, 599},
 		KindRefused: {400, 401, 402, 403, 404, 405, 413, 418, 422, 451}, KindGarbled: {100, 300, 304, 399},
@@ -50,7 +50,7 @@ func TestTheKindOfAStatus(t *testing.T) {
 	}
 }
 
-func TestOnlyCausesWithoutSecretsAreKept(t *testing.T) {
+func TestErrorsKeepOnlyCausesWithoutSecrets(t *testing.T) {
 	w := &wire{redact: func(s string) string { return s }}
 	for _, c := range []struct {
 		cause error
@@ -132,8 +132,8 @@ func FuzzAnswer(f *testing.F) {
 		for name, api := range map[string]func(*remote) tryFunc{"chat": chatCompletions, "ollama": ollamaNative, "anthropic": anthropicMessages} {
 			for _, mode := range []string{ModeSchema, ModeTool, ModeText} {
 				r := &remote{
-					wire:   &wire{client: &http.Client{Transport: answers}, endpoint: endpoint, redact: redactor.Text},
-					ladder: ladder{modes: []string{mode}}, model: "m",
+					wire:  &wire{client: &http.Client{Transport: answers}, endpoint: endpoint, redact: redactor.Text},
+					modes: modeFallback{modes: []string{mode}}, model: "m",
 				}
 				r.try = api(r)
 				a, err := r.Ask(t.Context(), question())

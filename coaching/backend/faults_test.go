@@ -55,7 +55,7 @@ func reset(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0) }
 // hang answers nothing until the client goes away.
 func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-func TestFaultsThatPassAreRetried(t *testing.T) {
+func TestTemporaryFaultsAreRetried(t *testing.T) {
 	for name, c := range map[string]struct {
 		first http.HandlerFunc
 		kind  Kind
@@ -107,7 +107,7 @@ func TestFaultsThatPassAreRetried(t *testing.T) {
 	}
 }
 
-func TestFaultsThatLastAreNotRetried(t *testing.T) {
+func TestLastingFaultsAreNotRetried(t *testing.T) {
 	for name, c := range map[string]struct {
 		first http.HandlerFunc
 		kind  Kind
@@ -148,7 +148,7 @@ func TestFaultsThatLastAreNotRetried(t *testing.T) {
 	}
 }
 
-func TestAnAnswerBeyondTheCapsIsTooLarge(t *testing.T) {
+func TestAnswerBeyondLimitsIsTooLarge(t *testing.T) {
 	endless := func(w http.ResponseWriter, _ *http.Request) {
 		for block := []byte(strings.Repeat(" ", 1<<16)); ; {
 			if _, err := w.Write(block); err != nil {
@@ -182,7 +182,7 @@ func TestAnAnswerBeyondTheCapsIsTooLarge(t *testing.T) {
 	}
 }
 
-func TestTheLargestAnswerIsRead(t *testing.T) {
+func TestLargestAnswerIsRead(t *testing.T) {
 	eachAPI(t, func(t *testing.T, a api) {
 		// Its spaces, commas and quotes in a string are no values.
 		good := strings.Replace(a.good, "{", `{"comment":"\",`+strings.Repeat(`,\\\"`, maxValues)+`",`, 1)
@@ -193,7 +193,7 @@ func TestTheLargestAnswerIsRead(t *testing.T) {
 	})
 }
 
-func TestAnEndpointThatHangsTimesOut(t *testing.T) {
+func TestHangingEndpointTimesOut(t *testing.T) {
 	half := func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `{"choices":`)
 		w.(http.Flusher).Flush()
@@ -218,7 +218,7 @@ func TestAnEndpointThatHangsTimesOut(t *testing.T) {
 	}
 }
 
-func TestACallerThatLeavesEndsTheRequest(t *testing.T) {
+func TestCancelledCallerEndsRequest(t *testing.T) {
 	eachAPI(t, func(t *testing.T, a api) {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := scripted(t, func(w http.ResponseWriter, r *http.Request) { cancel(); hang(w, r) })
@@ -261,7 +261,7 @@ func TestTLS(t *testing.T) {
 	})
 }
 
-func TestNobodyListens(t *testing.T) {
+func TestClosedPortIsUnreachable(t *testing.T) {
 	eachAPI(t, func(t *testing.T, a api) {
 		s := scripted(t, step(200, a.good))
 		url := s.URL
@@ -274,7 +274,7 @@ func TestNobodyListens(t *testing.T) {
 	})
 }
 
-func TestAForbiddenAddressIsNotTriedAgain(t *testing.T) {
+func TestForbiddenAddressIsNotRetried(t *testing.T) {
 	eachAPI(t, func(t *testing.T, a api) {
 		// The policy of newBackend allows 127.0.0.1 only; 127.0.0.2 is refused before anything is dialled.
 		_, err := impatient(3, nil).Ask(t.Context(), newBackend(t, define(a.typ, "http://127.0.0.2:9"+a.path), egress.ClientOptions{}), question())
@@ -285,7 +285,7 @@ func TestAForbiddenAddressIsNotTriedAgain(t *testing.T) {
 	})
 }
 
-func TestAClosedSessionIsSaid(t *testing.T) {
+func TestClosedClientIsKindClosed(t *testing.T) {
 	eachAPI(t, func(t *testing.T, a api) {
 		policy, err := egress.NewPolicy(nil)
 		if err != nil {
@@ -302,7 +302,7 @@ func TestAClosedSessionIsSaid(t *testing.T) {
 	})
 }
 
-func TestAnswersThatAreNone(t *testing.T) {
+func TestUnusableAnswersAreErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		typ, path, body string
 		kind            Kind
@@ -333,7 +333,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 	}
 }
 
-func TestAModelThatSaysNothingHasAnswered(t *testing.T) {
+func TestEmptyTextIsAnAnswer(t *testing.T) {
 	for name, c := range map[string]struct{ typ, path, body string }{
 		"chat":      {protocol.BackendOpenAI, "", chatBody("", "stop")},
 		"chat null": {protocol.BackendOpenAI, "", `{"choices":[{"finish_reason":"stop","message":{"role":"assistant","content":null}}]}`},
@@ -350,9 +350,9 @@ func TestAModelThatSaysNothingHasAnswered(t *testing.T) {
 	}
 }
 
-// TestContentInOtherForms: parts of a content are read, and thoughts alone are told apart from
+// TestContentPartsAndThoughtsAreRead: parts of a content are read, and thoughts alone are told apart from
 // an answer.
-func TestContentInOtherForms(t *testing.T) {
+func TestContentPartsAndThoughtsAreRead(t *testing.T) {
 	for name, c := range map[string]struct{ message, want string }{
 		"parts":          {`"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"{\"a\":"},{"type":"text","text":"1}"}]`, `{"a":1}`},
 		"thoughts alone": {`"content":null,"reasoning_content":"{\"a\":1}"`, "<think>\n{\"a\":1}"},
@@ -369,7 +369,7 @@ func TestContentInOtherForms(t *testing.T) {
 	}
 }
 
-func TestSecretsOfTheQueryAreNotRepeated(t *testing.T) {
+func TestQuerySecretsAreNotRepeated(t *testing.T) {
 	s := scripted(t, step(403, `{"error":"API key `+key+` not valid"}`))
 	def := define(protocol.BackendOpenAI, s.URL+"/v1?key="+key)
 	def.Headers = nil

@@ -31,8 +31,7 @@ func (l *local) Describe() string {
 	return oneLine(fmt.Sprintf("%s (%s, this server's own model)", l.name, protocol.BackendLocal), maxDetail)
 }
 
-// reserve is how much of the model's window is kept for the answer: never more than half of it, so that a prompt
-// within Budget always has room beside it.
+// reserve is the part of the window for the answer: at most half, so that a prompt within Budget always fits.
 func (l *local) reserve() int {
 	if window := l.model.Window(); window > 0 {
 		return min(DefaultMaxTokens, window/2)

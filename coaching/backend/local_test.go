@@ -36,7 +36,7 @@ func newOwn(t *testing.T, o *own) Backend {
 	return b
 }
 
-func TestTheServersOwnModelIsAskedWithTheExactSchema(t *testing.T) {
+func TestLocalModelGetsExactSchema(t *testing.T) {
 	model := &own{window: 32768, answer: Answer{Text: answer, PromptTokens: 5, CompletionTokens: 3}}
 	b := newOwn(t, model)
 	got, err := b.Ask(t.Context(), question())
@@ -87,7 +87,7 @@ func TestPromptAndAnswerShareTheWindow(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheServersOwnModel(t *testing.T) {
+func TestLocalModelErrors(t *testing.T) {
 	busy := &Error{Kind: KindBusy, Detail: "the queue is full"}
 	_, err := newOwn(t, &own{err: busy}).Ask(t.Context(), question())
 	if !errors.Is(err, busy) {

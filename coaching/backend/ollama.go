@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-// ollama asks an endpoint of Ollama's own API, whose bodies are few enough to be written here.
+// ollama asks an endpoint of Ollama's own API.
 type ollama struct{ *remote }
 
 func ollamaNative(r *remote) tryFunc { return ollama{r}.try }
@@ -25,8 +25,8 @@ type ollamaRequest struct {
 	Options  ollamaOptions   `json:"options"`
 	Stream   bool            `json:"stream"`
 
-	// Ollama cuts the beginning off a prompt that does not fit its window, without a word: a coach would advise
-	// on half a trajectory. False makes it an error, since its version 0.12.6.
+	// Ollama silently drops the beginning of a prompt that exceeds its window. False makes that an error, since
+	// version 0.12.6.
 	Truncate bool `json:"truncate"`
 	Shift    bool `json:"shift"`
 }

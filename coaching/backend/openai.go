@@ -15,23 +15,23 @@ import (
 	"agentd/protocol"
 )
 
-// The reasons to end an answer that make it none.
+// Finish reasons of unusable answers.
 const (
 	finishLength = "length"
 	finishFilter = "content_filter"
 )
 
-// newLimitParam is the later name of max_tokens.
+// newLimitParam is the newer name of max_tokens.
 const newLimitParam = "max_completion_tokens"
 
-// chat asks a chat completions endpoint. The service is made by itself, without the SDK's client: the
-// client reads OPENAI_API_KEY and other variables, and would send the server's own key to an endpoint that a client named.
+// chat asks a chat completions endpoint. It does not use the SDK's client, which reads OPENAI_API_KEY and other variables
+// and would send the server's key to an endpoint that a client chose.
 type chat struct {
 	*remote
 	service openai.ChatCompletionService
 
-	// newLimit is set once the endpoint has refused max_tokens. All servers know that name, save for the one that
-	// invented it, whose newer models want max_completion_tokens.
+	// newLimit is set once the endpoint has rejected max_tokens. OpenAI's newer models want max_completion_tokens;
+	// all other servers know max_tokens.
 	newLimit atomic.Bool
 }
 
@@ -62,7 +62,7 @@ func (c *chat) try(ctx context.Context, q Question, mode string) (Answer, error)
 	return c.read(res, mode)
 }
 
-// refusesLimit reports whether an endpoint wants the limit of tokens under its new name.
+// refusesLimit reports whether an endpoint wants the token limit under its new name.
 func refusesLimit(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Kind == KindRefused && strings.Contains(e.Detail, newLimitParam)
@@ -101,7 +101,7 @@ func (c *chat) params(q Question, mode string) (openai.ChatCompletionNewParams, 
 	return params, nil
 }
 
-// toolDescription is what the tool of ModeTool says of itself.
+// toolDescription describes the tool of ModeTool to the model.
 const toolDescription = "Give your answer by calling this."
 
 func (c *chat) limit(params *openai.ChatCompletionNewParams, q Question) {
@@ -141,8 +141,8 @@ func (c *chat) read(res *openai.ChatCompletion, mode string) (Answer, error) {
 	return a, nil
 }
 
-// messageText is what a message says. Some servers give its content as a list of parts, of
-// which the texts count. One with thoughts apart from it and no content ends within them.
+// messageText is the text of a message. Content may be a list of parts, of which the texts count. A message with
+// separate thoughts and no content ends within its thoughts.
 func messageText(m *openai.ChatCompletionMessage) string {
 	text := m.Content
 	if raw := protocol.Raw(m.JSON.Content.Raw()); raw.Kind() == '[' {

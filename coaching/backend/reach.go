@@ -17,9 +17,9 @@ var reachQuestion = Question{
 	MaxTokens: 32,
 }
 
-// Reach makes one short call to a backend, in the plainest form, and says why the backend could not be used. Any answer of
-// the model is good, also one that is cut off or declined, and so is a backend that is busy now. This server's own model
-// needs no call. The error is a *Error, or the context's once that has ended.
+// Reach makes one short call to a backend in the plainest mode and returns why it cannot be used. Any answer of the
+// model counts, also a truncated or declined one, and so does a busy backend. This server's own model gets no call. The
+// error is a *Error, or the context's if that ended.
 func Reach(ctx context.Context, b Backend, timeout time.Duration) error {
 	r, ok := b.(*remote)
 	if !ok {
@@ -33,20 +33,20 @@ func Reach(ctx context.Context, b Backend, timeout time.Duration) error {
 	return err
 }
 
-// usable reports whether a failed call still shows that there is a model to be asked.
+// usable reports whether a failed call shows that the model is there.
 func (e *Error) usable() bool {
 	switch e.Kind {
 	case KindTruncated, KindDeclined, KindBusy:
 		return true
 	case KindRefused:
-		// It was understood. Some models refuse so short a limit, for instance, that says nothing about others.
+		// The request was understood. Some models reject such a short limit, for instance.
 		return e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity
 	default:
 		return false
 	}
 }
 
-// plain asks a remote backend in its last mode only, so that one question is one call.
+// plain asks a remote backend in its last mode only, with one call.
 type plain struct{ *remote }
 
 func (p plain) Ask(ctx context.Context, q Question) (Answer, error) {

@@ -17,7 +17,7 @@ var cutOff = map[string]string{
 	protocol.BackendOpenAI: chatBody("{", "length"), protocol.BackendOllama: ollamaBody("{", "length"), protocol.BackendAnthropic: claudeBody(`{"type":"text","text":"{"}`, "max_tokens"),
 }
 
-func TestReachTellsWhatCanBeUsed(t *testing.T) {
+func TestReachReportsUsableBackends(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc // nil: one of the API's
 		says   string           // "" when the backend can be used
@@ -61,9 +61,9 @@ func TestReachTellsWhatCanBeUsed(t *testing.T) {
 	}
 }
 
-// TestReachChangesNothingForLaterQuestions: it asks for no schema, and the
+// TestReachKeepsLearnedMode: it asks for no schema, and the
 // backend's way of asking for one stays untried.
-func TestReachChangesNothingForLaterQuestions(t *testing.T) {
+func TestReachKeepsLearnedMode(t *testing.T) {
 	s := scripted(t, step(200, chatBody("hello", "stop")), step(200, chatBody(answer, "stop")))
 	b := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{})
 	if err := Reach(t.Context(), b, time.Minute); err != nil {
@@ -75,7 +75,7 @@ func TestReachChangesNothingForLaterQuestions(t *testing.T) {
 	}
 }
 
-func TestTheServersOwnModelNeedsNoCall(t *testing.T) {
+func TestReachSkipsLocalModel(t *testing.T) {
 	asked := localFunc(func(context.Context, Question) (Answer, error) { return Answer{}, errors.New("asked") })
 	b, err := New(protocol.NewCoachingBackend("own", protocol.BackendLocal), Options{Local: asked})
 	if err != nil {

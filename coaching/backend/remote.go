@@ -32,22 +32,22 @@ func New(def protocol.CoachingBackend, o Options) (Backend, error) {
 		api = ollamaNative
 		modes = []string{ModeSchema, ModeText} // its tools are only ever offered, never required
 	}
-	r := &remote{wire: w, name: def.Name, typ: def.Type, model: def.DefaultModel, ladder: ladder{modes: modes}}
+	r := &remote{wire: w, name: def.Name, typ: def.Type, model: def.DefaultModel, modes: modeFallback{modes: modes}}
 	r.try = api(r)
 	return r, nil
 }
 
-// tryFunc asks a question in one way. Its error is what wire.settle takes.
+// tryFunc asks a question in one mode. Its error goes to wire.settle.
 type tryFunc func(ctx context.Context, q Question, mode string) (Answer, error)
 
 // remote is a backend at an endpoint.
 type remote struct {
 	*wire
-	ladder ladder
-	try    tryFunc
-	name   string
-	typ    string
-	model  string
+	modes modeFallback
+	try   tryFunc
+	name  string
+	typ   string
+	model string
 }
 
 func (r *remote) Name() string { return r.name }
@@ -59,7 +59,7 @@ func (r *remote) Describe() string {
 }
 
 func (r *remote) Ask(ctx context.Context, q Question) (Answer, error) {
-	a, err := r.ladder.ask(ctx, func(mode string) (Answer, error) { return r.try(ctx, q, mode) })
+	a, err := r.modes.ask(ctx, func(mode string) (Answer, error) { return r.try(ctx, q, mode) })
 	if err != nil {
 		return Answer{}, r.settle(ctx, err)
 	}

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
-
-	"agentd/coaching/internal/pause"
 )
 
-// Attempt is one try of Retry.Ask, as it is reported.
+// Attempt is one try of Retry.Ask, as reported to OnAttempt.
 type Attempt struct {
 	Backend string        // its name
 	Try     int           // from 1
@@ -19,18 +17,18 @@ type Attempt struct {
 	Err     error // nil, a *Error, or the context's error
 }
 
-// Retry says how often and how patiently a backend is asked.
+// Retry is a policy for repeated tries.
 type Retry struct {
 	Max       int64                                            // tries after the first one
 	Timeout   time.Duration                                    // of each try; 0 for none
-	Sleep     func(ctx context.Context, d time.Duration) error // nil: a timer
+	Sleep     func(ctx context.Context, d time.Duration) error // waits or returns an error; needed if Max > 0
 	Rand      func() float64                                   // in [0, 1); nil: the global source
 	Now       func() time.Time                                 // nil: time.Now
-	OnAttempt func(Attempt)                                    // nil: nobody is told
+	OnAttempt func(Attempt)                                    // may be nil
 }
 
-// Ask asks b until it answers, fails for good, asks for more patience than MaxRetryAfter, or the tries are used up. The
-// error is a *Error, that of the last try, or the context's once that has ended.
+// Ask asks b until it answers, fails for good, asks for a longer wait than MaxRetryAfter, or no tries are left. The
+// error is the *Error of the last try, or the context's if that ended.
 func (r Retry) Ask(ctx context.Context, b Backend, q Question) (Answer, error) {
 	r = r.withDefaults()
 	var waited time.Duration
@@ -73,8 +71,8 @@ func (r Retry) once(ctx context.Context, b Backend, q Question) (Answer, error) 
 	}
 }
 
-// backoff is the wait after the given failed try: doubled each time, and by up to half shorter, so that requests that
-// failed together do not come back together.
+// backoff is the wait after a failed try. It doubles each time. Random jitter shortens it by up to half, so that requests
+// that failed together do not return together.
 func backoff(try int, random float64) time.Duration {
 	wait := backoffMost
 	if shift := try - 1; shift < 16 {
@@ -84,9 +82,6 @@ func backoff(try int, random float64) time.Duration {
 }
 
 func (r Retry) withDefaults() Retry {
-	if r.Sleep == nil {
-		r.Sleep = pause.Sleep
-	}
 	if r.Rand == nil {
 		r.Rand = rand.Float64
 	}

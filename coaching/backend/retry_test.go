@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"agentd/coaching/internal/pause"
-
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -114,7 +112,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-func TestJitterShortensAWaitByUpToHalf(t *testing.T) {
+func TestJitterShortensWaitByUpToHalf(t *testing.T) {
 	for _, try := range []int{1, 2, 5, 7, 17, 64, 1 << 30} {
 		longest, middle, shortest := backoff(try, 0), backoff(try, 0.5), backoff(try, 1)
 		if longest > backoffMost || longest < backoffFirst || shortest != longest/2 || middle != longest/4*3 {
@@ -123,7 +121,7 @@ func TestJitterShortensAWaitByUpToHalf(t *testing.T) {
 	}
 }
 
-func TestATryThatHangsTimesOutAndIsRepeated(t *testing.T) {
+func TestHangingTryTimesOutAndIsRetried(t *testing.T) {
 	var waits []time.Duration
 	r := impatient(1, &waits)
 	r.Timeout = time.Millisecond
@@ -134,11 +132,11 @@ func TestATryThatHangsTimesOutAndIsRepeated(t *testing.T) {
 	}
 }
 
-func TestACallerThatLeavesEndsTheTries(t *testing.T) {
+func TestCancelledCallerEndsTries(t *testing.T) {
 	for name, arrange := range map[string]func(r *Retry, b *failing, leave func()){
 		"during a try": func(_ *Retry, b *failing, leave func()) { b.do = func(context.Context) { leave() } },
 		"during a wait": func(r *Retry, _ *failing, leave func()) {
-			r.Sleep = func(ctx context.Context, _ time.Duration) error { leave(); return pause.Sleep(ctx, time.Hour) }
+			r.Sleep = func(ctx context.Context, _ time.Duration) error { leave(); <-ctx.Done(); return ctx.Err() }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +156,7 @@ func TestACallerThatLeavesEndsTheTries(t *testing.T) {
 	}
 }
 
-func TestACallerThatHasLeftIsNotAskedFor(t *testing.T) {
+func TestCancelledCallerStartsNoTry(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	b := &failing{}

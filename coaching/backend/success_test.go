@@ -27,7 +27,7 @@ const chatMessages = `[{"role":"system","content":"You are a coach."},{"role":"u
 const chatRequest = `{"model":"asked-model","max_tokens":77,"messages":` + chatMessages + `,
 	"response_format":{"type":"json_schema","json_schema":{"name":"repair","strict":true,"schema":` + testSchema + `}}}`
 
-func TestEachTypeSendsItsOwnRequestAndReadsItsOwnAnswer(t *testing.T) {
+func TestEachTypeHasItsRequestAndAnswer(t *testing.T) {
 	want := Answer{Text: answer, Model: "served-model", PromptTokens: 11, CompletionTokens: 7, Mode: ModeSchema}
 	tool := want
 	tool.Mode = ModeTool
@@ -80,7 +80,7 @@ func TestEachTypeSendsItsOwnRequestAndReadsItsOwnAnswer(t *testing.T) {
 	}
 }
 
-func TestRequestsCarryTheSessionsHeadersAndNothingAboutTheServer(t *testing.T) {
+func TestRequestsCarryOnlySessionHeaders(t *testing.T) {
 	for typ, ok := range map[string]string{
 		protocol.BackendOpenAI: chatBody(answer, "stop"), protocol.BackendAnthropic: claudeBody(claudeTool, "tool_use"),
 		"ollama's own": ollamaBody(answer, "stop"),
@@ -121,7 +121,7 @@ func TestRequestsCarryTheSessionsHeadersAndNothingAboutTheServer(t *testing.T) {
 	}
 }
 
-func TestTheSessionMayNameAnotherVersionOfAnthropicsAPI(t *testing.T) {
+func TestSessionMayOverrideAnthropicVersion(t *testing.T) {
 	s := scripted(t, step(200, claudeBody(claudeTool, "tool_use")))
 	def := define(protocol.BackendAnthropic, s.URL)
 	def.Headers["anthropic-version"] = "2030-01-01"
@@ -133,7 +133,7 @@ func TestTheSessionMayNameAnotherVersionOfAnthropicsAPI(t *testing.T) {
 	}
 }
 
-func TestAQuestionWithoutALimitHasTheDefaultOne(t *testing.T) {
+func TestQuestionWithoutLimitUsesDefault(t *testing.T) {
 	s := scripted(t, step(200, chatBody(answer, "stop")))
 	q := question()
 	q.MaxTokens = 0
@@ -145,7 +145,7 @@ func TestAQuestionWithoutALimitHasTheDefaultOne(t *testing.T) {
 	}
 }
 
-func TestALargeLimitIsNoMatterForTheSDK(t *testing.T) {
+func TestLargeTokenLimitPassesTheSDK(t *testing.T) {
 	s := scripted(t, step(200, claudeBody(claudeTool, "tool_use")))
 	q := question()
 	q.MaxTokens = 1 << 20 // the SDK wants such requests to be streamed
@@ -154,7 +154,7 @@ func TestALargeLimitIsNoMatterForTheSDK(t *testing.T) {
 	}
 }
 
-func TestAnswersWithoutUsageOrModelAreAnswers(t *testing.T) {
+func TestAnswersWithoutUsageOrModelAreValid(t *testing.T) {
 	for name, c := range map[string]struct{ typ, path, body string }{
 		"chat":      {protocol.BackendOpenAI, "", `{"choices":[{"message":{"content":"{}"}}]}`},
 		"ollama":    {protocol.BackendOllama, ollamaChat, `{"message":{"content":"{}"}}`},
@@ -173,7 +173,7 @@ func TestAnswersWithoutUsageOrModelAreAnswers(t *testing.T) {
 	}
 }
 
-func TestTheModelsNameIsFitForALog(t *testing.T) {
+func TestModelNameIsSafeForLogs(t *testing.T) {
 	s := scripted(t, step(200, `{"model":"`+key+`\n# `+strings.Repeat("m", 999)+`","choices":[{"message":{"content":"{}"}}]}`))
 	a, err := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{}).Ask(t.Context(), question())
 	if err != nil || len([]rune(a.Model)) != maxShownName || !strings.HasPrefix(a.Model, "*** # mmm") {
@@ -181,7 +181,7 @@ func TestTheModelsNameIsFitForALog(t *testing.T) {
 	}
 }
 
-func TestUnknownTypesAndMissingPartsAreErrorsThatSayWhat(t *testing.T) {
+func TestUnknownTypesAndMissingPartsAreErrors(t *testing.T) {
 	policy, err := egress.NewPolicy(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -18,15 +18,14 @@ import (
 	"agentd/protocol"
 )
 
-// userAgent names the server to endpoints. It says no version: endpoints are named by clients.
+// userAgent has no version, because clients choose the endpoints.
 const userAgent = "agentd"
 
-// sdkHeaders are the headers that requests keep of those the SDKs set. The others tell the endpoint which operating
-// system and which Go the server runs on.
+// sdkHeaders are the SDKs' headers that requests keep. The others tell endpoints the operating system and Go version.
 var sdkHeaders = []string{"Accept", "Anthropic-Version", "Content-Type"}
 
-// wire sends the requests of one backend. Whatever builds and reads the bodies, each request goes through exchange:
-// there its URL and headers are set, and there every answer that is no success becomes a *Error.
+// wire sends the requests of one backend. Every request goes through exchange, which sets its URL and headers and turns
+// every failed answer into a *Error.
 type wire struct {
 	client   *http.Client
 	endpoint *url.URL
@@ -42,8 +41,8 @@ func newWire(def protocol.CoachingBackend, o Options) (*wire, error) {
 	if o.Client == nil {
 		return nil, errors.New("no client to send requests with")
 	}
-	// Keys are in the headers, and some services take them in the query. Those of this backend are hidden even if the
-	// caller's redactor does not know them.
+	// Keys are in headers or in the query. Those of this backend are redacted even if the caller's redactor does not
+	// know them.
 	own := egress.NewRedactor(def.Headers, egress.QueryKeys(def.Endpoint))
 	return &wire{
 		client:   o.Client.HTTP(),
@@ -53,13 +52,13 @@ func newWire(def protocol.CoachingBackend, o Options) (*wire, error) {
 	}, nil
 }
 
-// base is the URL that an SDK is given. It resolves its own path against it; exchange puts the endpoint's in place.
+// base is the URL for an SDK, which appends its own path. exchange replaces that by the endpoint's.
 func (w *wire) base() string {
 	return (&url.URL{Scheme: w.endpoint.Scheme, Host: w.endpoint.Host, Path: "/"}).String()
 }
 
-// exchange sends a request with next and returns an answer whose body is a JSON object, read to its end. It is a
-// middleware of both SDKs. The error is a *Error, or the context's.
+// exchange sends a request with next and returns an answer whose body is a complete JSON object. It is middleware for
+// both SDKs. The error is a *Error, or the context's.
 func (w *wire) exchange(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 	endpoint := *w.endpoint
 	req.URL, req.Host = &endpoint, ""
@@ -88,7 +87,7 @@ func (w *wire) exchange(req *http.Request, next func(*http.Request) (*http.Respo
 		return nil, w.broken(req.Context(), egress.ErrTooLarge)
 	}
 	if !json.Valid(body) || bytes.TrimLeft(body, " \t\r\n")[0] != '{' {
-		// The SDKs answer nil, without an error, when they are given null.
+		// The SDKs return nil without an error for null.
 		return nil, w.fail(KindGarbled, "no JSON object: "+string(body))
 	}
 	if values(body) > maxValues {
@@ -97,13 +96,13 @@ func (w *wire) exchange(req *http.Request, next func(*http.Request) (*http.Respo
 	if err := w.hidden(body); err != nil {
 		return nil, err
 	}
-	// Some endpoints send JSON as text, which the SDKs refuse.
+	// Some endpoints label JSON as text, which the SDKs reject.
 	res.Header.Set("Content-Type", "application/json")
 	res.Body = io.NopCloser(bytes.NewReader(body))
 	return res, nil
 }
 
-// values counts the elements and members of valid JSON, all levels together, give or take the empty ones.
+// values is the approximate number of elements and members in valid JSON, at all levels.
 func values(body []byte) int {
 	n, inString := 1, false
 	for i := 0; i < len(body); i++ {
@@ -119,7 +118,7 @@ func values(body []byte) int {
 	return n
 }
 
-// broken is the error of a request that got no answer, or not all of it.
+// broken is the error of a request without a complete answer.
 func (w *wire) broken(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -146,22 +145,22 @@ func (w *wire) broken(ctx context.Context, err error) error {
 	case errors.As(err, &certificate), errors.As(err, &noTLS), errors.Is(err, http.ErrSchemeMismatch):
 		e.lasting = true
 	case errors.As(err, &dial) && dial.Op == "dial":
-		// Not even connected, be it for lack of time.
+		// Not connected, possibly because of the timeout.
 	case errors.As(err, &network) && network.Timeout():
 		e.Kind = KindTimeout
 	}
 	return e
 }
 
-// refused is the error of an answer whose status is no success.
+// refused is the error of an answer with a failing status.
 func (w *wire) refused(res *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxErrorBody+1))
 	detail := ""
 	switch {
 	case err != nil:
-		// The status says enough.
+		// The status is enough.
 	case len(body) > maxErrorBody:
-		// Cutting it here could cut a key in two, and half a key is not found.
+		// Clipping could leave half a key, which is not recognised.
 		detail = "its explanation is too long to show"
 	default:
 		detail = errorMessage(body)
@@ -171,8 +170,7 @@ func (w *wire) refused(res *http.Response) error {
 	return e
 }
 
-// hidden finds the error in an answer that only looks like a success: gateways answer 200 before they have asked
-// the model.
+// hidden finds the error in an answer with status 200. Gateways send that status before they have asked the model.
 func (w *wire) hidden(body []byte) error {
 	var envelope struct {
 		Error json.RawMessage `json:"error"`
@@ -191,8 +189,8 @@ func (w *wire) hidden(body []byte) error {
 	return e
 }
 
-// errorMessage finds what the body of an error says: {"error": …} of the APIs, {"message": "…"} or {"detail": "…"} of
-// the gateways in front of them, else its text.
+// errorMessage is the message in an error's body: {"error": …} of the APIs, {"message": "…"} or {"detail": "…"} of
+// gateways, else the text.
 func errorMessage(body []byte) string {
 	var envelope struct {
 		Error   json.RawMessage `json:"error"`
@@ -224,13 +222,12 @@ func innerMessage(raw json.RawMessage) (message string, code int) {
 	return inner.Message, code
 }
 
-// fail makes an error whose detail is fit to be shown.
+// fail makes an error with a redacted detail.
 func (w *wire) fail(kind Kind, detail string) *Error {
 	return &Error{Kind: kind, Detail: w.show(detail, maxDetail)}
 }
 
-// settle turns what an SDK returned into what Ask returns: exchange's errors are final, others are about bodies that the
-// SDK cannot read.
+// settle turns an SDK's error into Ask's. Errors of exchange stay; others are about bodies that the SDK cannot decode.
 func (w *wire) settle(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -242,13 +239,13 @@ func (w *wire) settle(ctx context.Context, err error) error {
 	return w.fail(KindGarbled, err.Error())
 }
 
-// show makes one line of at most limit characters, without secrets. They are taken out before anything is cut, which
-// could leave the half of one, and again after blanks were joined.
+// show makes one line of at most limit characters without secrets. It redacts before clipping, which could leave half a
+// secret, and again after joining spaces.
 func (w *wire) show(s string, limit int) string {
 	return w.redact(oneLine(w.redact(s), limit))
 }
 
-// oneLine joins a text's lines, drops what a terminal would act on, and cuts it at limit characters.
+// oneLine joins the lines of a text, drops control characters, and clips it to limit characters.
 func oneLine(s string, limit int) string {
 	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r)

@@ -12,7 +12,7 @@ const (
 	public                // likewise
 )
 
-// special is a range of addresses that is not simply public.
+// special is a range of addresses with a class of its own.
 type special struct {
 	prefix netip.Prefix
 	class  class
@@ -34,9 +34,8 @@ func concat[T any](lists ...[]T) (all []T) {
 	return all
 }
 
-// specials are the ranges of IANA's special-purpose registries, and the
-// addresses at which clouds tell their machines secrets. The first match counts,
-// so single addresses stand before the ranges they are in.
+// specials are the ranges of IANA's special-purpose registries and the metadata addresses
+// of clouds. The first match counts, so single addresses come before their ranges.
 var specials = concat(
 	ranges(never, "a metadata address",
 		"169.254.169.254/32",  // most clouds
@@ -62,24 +61,23 @@ var specials = concat(
 	ranges(private, "an address for benchmarks", "198.18.0.0/15"),
 	ranges(public, "", "0.0.0.0/0"),
 
-	// Of IPv6 only 2000::/3 is given out to anyone. Two ways to reach IPv4 lie in
-	// what is reserved otherwise; what they stand for is looked at as well.
+	// Only 2000::/3 of IPv6 is allocated. Two ranges that embed IPv4 addresses are
+	// otherwise reserved. The embedded addresses are checked as well.
 	ranges(public, "", nat64.String(), teredo.String()),
 	ranges(never, "a reserved address", "2001:db8::/32", "3fff::/20", "2001::/23"),
 	ranges(public, "", "2000::/3"),
 	ranges(never, "a reserved address", "::/0"),
 )
 
-// Ranges of IPv6 whose addresses stand for one of IPv4, which a gateway then
-// talks to. Those of ISATAP are in any network. Older forms, such as ::1.2.3.4,
-// are reserved.
+// IPv6 ranges that embed an IPv4 address, to which a gateway connects. ISATAP addresses
+// are in any network. Older forms, such as ::1.2.3.4, are reserved.
 var (
 	nat64     = netip.MustParsePrefix("64:ff9b::/96")
 	sixToFour = netip.MustParsePrefix("2002::/16")
 	teredo    = netip.MustParsePrefix("2001::/32")
 )
 
-// embedded are the addresses of IPv4 that one of IPv6 stands for.
+// embedded are the IPv4 addresses in an IPv6 address.
 func embedded(a netip.Addr) []netip.Addr {
 	if !a.Is6() {
 		return nil
@@ -100,7 +98,7 @@ func embedded(a netip.Addr) []netip.Addr {
 	return nil
 }
 
-// classify says what an address is, and in words unless it is public.
+// classify is the class of an address, in words too unless it is public.
 func classify(a netip.Addr) (class, string) {
 	if a.Zone() != "" {
 		return never, "a link-local address" // no other needs a zone
@@ -130,8 +128,7 @@ func lookup(a netip.Addr) (class, string) {
 	return never, "not an address" // of the zero Addr
 }
 
-// neverWithin says why no address of a range can be allowed; ok is false when
-// some can.
+// neverWithin returns why no address of a range can be allowed. ok is false if some can.
 func neverWithin(p netip.Prefix) (what string, ok bool) {
 	if p.IsSingleIP() {
 		c, what := classify(p.Addr())
@@ -160,7 +157,7 @@ func neverWithin(p netip.Prefix) (what string, ok bool) {
 	return what, ok
 }
 
-// embeddedRange is the range of IPv4 that one of IPv6 stands for.
+// embeddedRange is the IPv4 range in an IPv6 range.
 func embeddedRange(p netip.Prefix) (v4 netip.Prefix, ok bool) {
 	for _, outer := range []netip.Prefix{nat64, sixToFour} {
 		if outer.Contains(p.Addr()) && p.Bits() >= outer.Bits() {

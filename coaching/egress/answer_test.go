@@ -77,7 +77,7 @@ func TestBodiesAreReadUpToTheLimit(t *testing.T) {
 }
 
 // A body of 10 GB is not read to its end: the server notices that nobody wants it.
-func TestAnEndlessBodyIsCutOff(t *testing.T) {
+func TestEndlessBodyIsCutOff(t *testing.T) {
 	stopped := make(chan struct{}, 2)
 	overBoth(t, func(w http.ResponseWriter, _ *http.Request) {
 		chunk := bytes.Repeat([]byte("x"), 64<<10)
@@ -97,7 +97,7 @@ func TestAnEndlessBodyIsCutOff(t *testing.T) {
 	})
 }
 
-func TestReadingOnAfterTheLimitStaysAnError(t *testing.T) {
+func TestReadAfterLimitStaysAnError(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.(http.Flusher).Flush()
 		_, _ = io.WriteString(w, "0123456789")
@@ -144,7 +144,7 @@ func TestHugeHeadersAreCutOff(t *testing.T) {
 	}
 }
 
-func TestInterimAnswersDoNotGoOnForEver(t *testing.T) {
+func TestEndlessInterimAnswersFail(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		raw, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -163,7 +163,7 @@ func TestInterimAnswersDoNotGoOnForEver(t *testing.T) {
 	}
 }
 
-func TestCompressionIsNeitherAskedForNorUndone(t *testing.T) {
+func TestCompressionIsNeitherRequestedNorDecoded(t *testing.T) {
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
 	_, _ = z.Write(make([]byte, 1<<20))
@@ -190,7 +190,7 @@ func TestCompressionIsNeitherAskedForNorUndone(t *testing.T) {
 	}
 }
 
-func TestAnotherProtocolIsAnError(t *testing.T) {
+func TestProtocolSwitchIsAnError(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		raw, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -206,7 +206,7 @@ func TestAnotherProtocolIsAnError(t *testing.T) {
 }
 
 // A header that trickles in is bounded by the caller's context like everything.
-func TestSlowHeadersEndWithTheContext(t *testing.T) {
+func TestSlowHeadersEndWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan struct{})
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {

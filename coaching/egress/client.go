@@ -37,8 +37,8 @@ func (p *Policy) NewClient(o ClientOptions) *Client {
 		o.MaxResponse = DefaultMaxResponse
 	}
 	if o.LookupIP == nil {
-		// The C library's resolver cannot be interrupted, and each of its lookups
-		// holds a thread: a client's slow name server could take them all.
+		// Lookups of the C library cannot be interrupted and hold a thread each. A slow
+		// name server could take all threads.
 		o.LookupIP = (&net.Resolver{PreferGo: true}).LookupNetIP
 	}
 	d := newDialer(p, o.ConnectTimeout, o.LookupIP)
@@ -47,7 +47,7 @@ func (p *Policy) NewClient(o ClientOptions) *Client {
 		DialContext:            d.dial,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs},
 		TLSHandshakeTimeout:    o.ConnectTimeout,
-		DisableCompression:     true, // answers are short, and a small one must not become a large one
+		DisableCompression:     true, // a small answer must not become a large one
 		MaxResponseHeaderBytes: MaxResponseHeader,
 		MaxIdleConnsPerHost:    maxIdlePerHost,
 		IdleConnTimeout:        idleTimeout,
@@ -65,13 +65,12 @@ func (p *Policy) NewClient(o ClientOptions) *Client {
 	}
 }
 
-// HTTP is the client to use. It has no time limit of its own: calls end when
-// their context does. The errors of its calls hold the URL with its query; see
-// [Cause].
+// HTTP is the HTTP client. It has no timeout; calls end with their context. Its errors
+// hold the URL with its query; see [Cause].
 func (c *Client) HTTP() *http.Client { return c.http }
 
-// Close ends every connection, also those in use: calls that still run fail, and
-// so does every later one. It returns when the descriptors are closed.
+// Close closes every connection, also those in use. Running and later calls fail. It
+// returns when the descriptors are closed.
 func (c *Client) Close() {
 	c.dialer.close()
 	c.transport.CloseIdleConnections()

@@ -157,7 +157,7 @@ func silent(t *testing.T) (address string, accepted <-chan struct{}) {
 	return l.Addr().String(), seen
 }
 
-func TestCloseEndsWhatAServerHoldsUp(t *testing.T) {
+func TestCloseEndsHeldRequests(t *testing.T) {
 	for _, scheme := range []string{"http://", "https://"} { // the answer, and the TLS handshake
 		t.Run(strings.TrimSuffix(scheme, "://"), func(t *testing.T) {
 			leavesNothing(t, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestCloseEndsLookups(t *testing.T) {
 
 // A request that ends does not take its connection attempt with it, by design of
 // net/http. Close must find that too.
-func TestCloseEndsAttemptsWhoseRequestIsGone(t *testing.T) {
+func TestCloseEndsDialsOfCancelledRequests(t *testing.T) {
 	leavesNothing(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -219,7 +219,7 @@ func TestCloseEndsAttemptsWhoseRequestIsGone(t *testing.T) {
 	})
 }
 
-func TestCloseWhileRequestsComeAndGo(t *testing.T) {
+func TestCloseDuringRequests(t *testing.T) {
 	leavesNothing(t, func(t *testing.T) {
 		s := serve(t, func(http.ResponseWriter, *http.Request) {})
 		for range 20 {
@@ -247,7 +247,7 @@ func TestCloseWhileRequestsComeAndGo(t *testing.T) {
 	})
 }
 
-func TestConnectionsThatEndAreForgotten(t *testing.T) {
+func TestEndedConnectionsAreForgotten(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
 	c := newClient(t, mustPolicy(t), ClientOptions{})
 	for range 10 {

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// dialer connects to what the policy allows, and knows its connections in order
-// to close them.
+// dialer connects to what the policy allows and tracks its connections to close them.
 type dialer struct {
 	policy   *Policy
 	timeout  time.Duration
@@ -32,8 +31,8 @@ func newDialer(p *Policy, timeout time.Duration, lookup func(context.Context, st
 	return d
 }
 
-// dial is for http.Transport. Its context does not end when the request's does,
-// so what bounds it is the timeout and close.
+// dial is for http.Transport, whose context may outlive the request. The timeout and
+// close bound it.
 func (d *dialer) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	if !d.begin() {
 		return nil, ErrClosed
@@ -58,8 +57,7 @@ func (d *dialer) dial(ctx context.Context, _, address string) (net.Conn, error) 
 	return d.track(c)
 }
 
-// explain names close as the reason when it was, and keeps the name server to
-// itself.
+// explain returns ErrClosed after a close, and hides the name server.
 func (d *dialer) explain(err error) error {
 	if d.base.Err() != nil {
 		return ErrClosed
@@ -73,9 +71,8 @@ func (d *dialer) explain(err error) error {
 	return err
 }
 
-// resolve gives the addresses of a host, all of which are allowed. One that is
-// not makes the name as a whole forbidden: an honest name has no such address, and
-// whether a name works must not depend on which of its addresses comes first.
+// resolve returns the addresses of a host. One forbidden address makes the whole name
+// forbidden. An honest name has none, and the result must not depend on their order.
 func (d *dialer) resolve(ctx context.Context, host string) (addrs []netip.Addr, vouched bool, err error) {
 	addr, why := d.policy.checkHost(host)
 	if why != "" {
@@ -90,7 +87,7 @@ func (d *dialer) resolve(ctx context.Context, host string) (addrs []netip.Addr, 
 	}
 	vouched = d.policy.vouches(canonical(host))
 	for _, a := range addrs {
-		// The entry is the name: its addresses are not the client's to learn.
+		// The message names the entry, since clients must not learn the address.
 		if why := d.policy.refuse(a, vouched, canonical(host)); why != "" {
 			return nil, false, &ForbiddenError{host, "resolves to " + why}
 		}
@@ -101,8 +98,7 @@ func (d *dialer) resolve(ctx context.Context, host string) (addrs []netip.Addr, 
 	return addrs[:min(len(addrs), maxAddresses)], vouched, nil
 }
 
-// connect tries the addresses one after another; each gets its share of the time
-// that is left.
+// connect tries the addresses in turn. Each gets its share of the remaining time.
 func (d *dialer) connect(ctx context.Context, addrs []netip.Addr, port string, vouched bool) (net.Conn, error) {
 	var errs []error
 	for i, a := range addrs {
@@ -124,8 +120,7 @@ func (d *dialer) connect(ctx context.Context, addrs []netip.Addr, port string, v
 	return nil, errors.Join(errs...)
 }
 
-// control is the last check: it sees the address that the system is about to
-// connect to, whatever led there.
+// control is the last check. It gets the address that the system is about to connect to.
 func (p *Policy) control(vouched bool) func(network, address string, _ syscall.RawConn) error {
 	return func(network, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ForbiddenError says that the policy does not let something out. It is never
-// worth trying again.
+// ForbiddenError means that the policy forbids a connection or header. A retry does not
+// help.
 type ForbiddenError struct {
 	What string // the URL without its secrets, the host, the header or the address
 	Why  string // the rule, and what to do
@@ -18,23 +18,22 @@ type ForbiddenError struct {
 func (e *ForbiddenError) Error() string { return e.What + " " + e.Why }
 
 var (
-	// ErrRedirect is an answer that sends the client elsewhere. Redirects are
-	// not followed: the endpoint that the policy has checked is to answer.
+	// ErrRedirect is a redirect. Redirects are not followed, since the policy has
+	// checked only the configured endpoint.
 	ErrRedirect = errors.New("the endpoint answered with a redirect, which is not followed; name the final URL")
 
-	// ErrTooLarge is an answer whose headers or body are larger than allowed.
+	// ErrTooLarge is an answer whose headers or body exceed their limit.
 	ErrTooLarge = errors.New("the endpoint's answer is too large")
 
-	// ErrEncoded is a compressed answer, which was not asked for.
+	// ErrEncoded is a compressed answer, which was not requested.
 	ErrEncoded = errors.New("the endpoint's answer is compressed although it was asked not to be")
 
 	// ErrClosed is the use of a client after its Close.
 	ErrClosed = errors.New("the session's connections are closed")
 )
 
-// Cause takes off an error of net/http what is not for clients: the URL, since
-// its query may hold a key, and the address that this server connects from. Any
-// other error is returned as it is.
+// Cause removes from an error of net/http what clients must not see: the URL, whose query
+// may hold a key, and this server's own address. Other errors are returned unchanged.
 func Cause(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -47,7 +46,7 @@ func Cause(err error) error {
 	return err
 }
 
-// unsourcedError is an error of a connection that does not tell its source.
+// unsourcedError is a connection error without this server's address.
 type unsourcedError struct {
 	err  error
 	text string

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// guard is the http.RoundTripper of a client: it checks what a request asks for
-// and what an answer brings, so that users of the client need not.
+// guard is the http.RoundTripper of a client. It checks requests and answers.
 type guard struct {
 	policy      *Policy
 	next        *http.Transport
@@ -42,8 +41,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 // CloseIdleConnections is for http.Client's method of that name.
 func (g *guard) CloseIdleConnections() { g.next.CloseIdleConnections() }
 
-// check looks at the URL again, since not everything a program requests with the
-// client has to come from a checked endpoint.
+// check checks the URL again, since a request need not come from a checked endpoint.
 func (g *guard) check(req *http.Request) error {
 	select {
 	case <-g.closed:
@@ -61,7 +59,7 @@ func (g *guard) check(req *http.Request) error {
 	return g.policy.CheckURL(req.URL.String())
 }
 
-// checkAnswer looks at an answer before anything of its body is read.
+// checkAnswer checks an answer before its body is read.
 func (g *guard) checkAnswer(res *http.Response) error {
 	switch res.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
@@ -82,14 +80,14 @@ func (g *guard) checkAnswer(res *http.Response) error {
 	return nil
 }
 
-// explain gives errors of the transport their names.
+// explain turns errors of the transport into those of this package.
 func (g *guard) explain(err error) error {
 	select {
 	case <-g.closed:
 		return ErrClosed
 	default:
 	}
-	// net/http has no values for these two. HTTP/1 and HTTP/2, in this order.
+	// net/http has no error values for these. HTTP/1 first, then HTTP/2.
 	for _, text := range []string{"server response headers exceeded", "response header list larger"} {
 		if strings.Contains(err.Error(), text) {
 			return fmt.Errorf("%w: its headers are larger than %d bytes", ErrTooLarge, MaxResponseHeader)
@@ -98,7 +96,7 @@ func (g *guard) explain(err error) error {
 	return err
 }
 
-// cappedBody is a body that ends with an error when it is larger than allowed.
+// cappedBody is a body that fails when it exceeds its limit.
 type cappedBody struct {
 	io.ReadCloser
 	left  int64
@@ -109,7 +107,7 @@ func (b *cappedBody) Read(p []byte) (int, error) {
 	if b.left < 0 {
 		return 0, b.tooLarge()
 	}
-	// One byte more than allowed tells an end from more to come.
+	// One byte beyond the limit tells an end from an excess.
 	if int64(len(p)) > b.left+1 {
 		p = p[:b.left+1]
 	}

@@ -11,22 +11,22 @@ import (
 	"agentd/protocol"
 )
 
-// hopByHop are for one connection. With them a client could make two programs on
-// the way disagree about where a request ends.
+// hopByHop are headers for one connection. They could make two programs disagree about
+// where a request ends.
 var hopByHop = []string{
 	"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "http2-settings", "expect",
 }
 
-// ownHeaders are those that this server sets by itself. With Host a client could
-// address another host behind the same endpoint.
+// ownHeaders are set by this server. With Host a client could address another host behind
+// the same endpoint.
 var ownHeaders = []string{"host", "content-length", "content-encoding", "accept-encoding"}
 
-// metadataHeaders are what metadata services demand so as not to be asked by
-// accident. Their addresses are refused; this is one more lock.
+// metadataHeaders are required by metadata services. Their addresses are refused already;
+// this is a second lock.
 var metadataHeaders = []string{"metadata", "metadata-flavor", "x-google-metadata-request"}
 
-// CheckHeader says why a client must not set a header, by its name. The error is
-// a *ForbiddenError. Cookies and the User-Agent are a client's to set.
+// CheckHeader returns why a client must not set a header. The error is a
+// *ForbiddenError. Clients may set cookies and the User-Agent.
 func (p *Policy) CheckHeader(name string) error {
 	n := folded(name)
 	switch {
@@ -42,8 +42,8 @@ func (p *Policy) CheckHeader(name string) error {
 	return nil
 }
 
-// folded is a header's name in lower case, with hyphens: some gateways take an
-// underscore for one.
+// folded is a header's name in lower case with hyphens. Some gateways treat underscores
+// as hyphens.
 func folded(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
 
 func isHopByHop(name string) bool {
@@ -58,8 +58,8 @@ func isToken(s string) bool {
 	})
 }
 
-// CheckConfig checks the endpoints and headers of a session, and how many there
-// are. The error is protocol.Problems, located like those of the configuration's decoder.
+// CheckConfig checks the endpoints and headers of a session and their numbers. The error
+// is protocol.Problems, located like those of the configuration's decoder.
 func (p *Policy) CheckConfig(cfg *protocol.CoachingSessionConfig) error {
 	var ps protocol.Problems
 	report := func(err error, loc ...any) {
@@ -110,8 +110,8 @@ func (p *Policy) CheckConfig(cfg *protocol.CoachingSessionConfig) error {
 	return ps[:min(len(ps), protocol.MaxProblems)]
 }
 
-// isList reports whether backends came as a list, whose elements are named by
-// their index. An object can be mistaken for one only if its names are 0, 1, …
+// isList reports whether backends came as a list, whose elements are named by index. An
+// object looks the same only if its names are 0, 1, …
 func isList(backends []protocol.CoachingBackend) bool {
 	for i := range backends {
 		if backends[i].Name != strconv.Itoa(i) {

@@ -3,61 +3,58 @@ package egress
 import "time"
 
 const (
-	// DefaultConnectTimeout bounds looking up a name, connecting to one of its
-	// addresses and, by itself again, the TLS handshake.
+	// DefaultConnectTimeout bounds lookup and connect together, and then the TLS
+	// handshake.
 	DefaultConnectTimeout = 10 * time.Second
 
-	// DefaultMaxResponse is how many bytes the body of an answer may have. A
-	// coach answers with one decision; a megabyte would already be odd.
+	// DefaultMaxResponse bounds the bytes of an answer's body. One decision is far
+	// smaller.
 	DefaultMaxResponse = 16 << 20
 
-	// MaxResponseHeader is how many bytes the headers of an answer may have.
+	// MaxResponseHeader bounds the bytes of an answer's headers.
 	MaxResponseHeader = 64 << 10
 
-	// MaxURL is how many bytes an endpoint may have.
+	// MaxURL bounds the bytes of an endpoint.
 	MaxURL = 2048
 
-	// maxAddresses is how many addresses of one name are tried. A name with a
-	// thousand addresses must not become a thousand connections.
+	// maxAddresses bounds the addresses of one name that are tried.
 	maxAddresses = 8
 
-	// minAddressTime is what one of several addresses gets at least, so that
-	// many silent ones do not leave too little for the one that answers.
+	// minAddressTime is the minimum time for each of several addresses, so that silent
+	// ones leave enough for the next.
 	minAddressTime = 2 * time.Second
 
-	// idleTimeout ends a connection that nobody has used.
+	// idleTimeout closes idle connections.
 	idleTimeout = 60 * time.Second
 
-	// maxIdlePerHost is how many connections to one endpoint are kept for reuse;
-	// about as many as a session has workers.
+	// maxIdlePerHost bounds the idle connections to one endpoint, about one for each
+	// worker of a session.
 	maxIdlePerHost = 16
 
-	// keepAliveIdle, keepAliveInterval and keepAliveCount end a connection whose
-	// other side is gone without a word. People may think for hours, so nothing
-	// else would notice.
+	// keepAliveIdle, keepAliveInterval and keepAliveCount detect a dead peer. People may
+	// think for hours, so no timeout would.
 	keepAliveIdle     = 15 * time.Second
 	keepAliveInterval = 15 * time.Second
 	keepAliveCount    = 4
 
 	// pingAfter and pingTimeout do the same for HTTP/2, where a proxy may keep the
-	// connection alive for a server that is gone.
+	// connection of a dead server alive.
 	pingAfter   = 30 * time.Second
 	pingTimeout = 15 * time.Second
 
-	// MaxHeaders is how many bytes the names and values of all headers of a session
-	// may have, and maxHeaderValue one value. Servers refuse more, and looking for a
-	// key in texts takes time with the square of its length.
+	// MaxHeaders bounds the bytes of all headers of a session, and maxHeaderValue those
+	// of one value. Servers reject more, and the search for a key in texts takes time
+	// quadratic in its length.
 	MaxHeaders     = 64 << 10
 	maxHeaderValue = 8 << 10
 
-	// MaxBackends is how many backends a session may have; each is asked in its turn
-	// for every request.
+	// MaxBackends bounds the backends of a session. A request may ask all of them.
 	MaxBackends = 64
 
-	// minSecret is the shortest header value that is searched for in texts:
-	// hiding every "1" would leave nothing to read, and is no key.
+	// minSecret is the shortest header value that is redacted. A "1" is no key, and
+	// hiding each would make texts unreadable.
 	minSecret = 4
 
-	// maxShown is how much of a URL a message repeats.
+	// maxShown bounds the bytes of a URL in a message.
 	maxShown = 200
 )

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -9,40 +10,35 @@ import (
 	"strings"
 )
 
-// allowFlag is where an operator lists what clients may reach.
-const allowFlag = "--coaching-allow"
-
-// Policy says which endpoints and headers of clients are acceptable. It never
+// Policy decides which endpoints and headers of clients are acceptable. It never
 // changes, so any number of goroutines may use it.
 type Policy struct {
+	option   string         // how messages name the list of what is allowed
 	listed   bool           // the entries below replace the default
 	hosts    []string       // "example.org", in lower case
 	domains  []string       // ".example.org": what ends so
 	prefixes []netip.Prefix // masked; addresses are ranges of one
 }
 
-// metadataNames are names under which clouds tell their machines secrets. Most
-// resolve to addresses that are refused anyway; some do not.
+// metadataNames are the names of metadata services of clouds. Most of their addresses are
+// refused anyway, but not all.
 var metadataNames = []string{
 	"metadata", "metadata.goog", "metadata.google.internal", "metadata.azure.internal",
 	"instance-data", "instance-data.ec2.internal", "metadata.tencentyun.com",
 	"metadata.packet.net", "metadata.platformequinix.com",
 }
 
-// NewPolicy makes the policy of an operator's list.
-//
-// An empty list is the default: any public or loopback address. Otherwise only
-// the entries are allowed:
+// NewPolicy makes the policy of an operator's list. An empty list is the default, which
+// allows public and loopback addresses. Otherwise only the entries are allowed:
 //
 //   - a host name, such as api.example.org: whatever it resolves to
 //   - *.example.org: the same for the names below example.org
 //   - an IP address or a range, such as 192.168.1.5 or 10.0.0.0/8: a name that
 //     is no entry itself is allowed when it resolves to addresses of such entries
 //
-// Addresses that can do harm wherever the server runs stay refused whatever the
-// list says: link-local and metadata addresses, unspecified, multicast, broadcast
-// and reserved ones, and addresses of IPv6 that stand for one of these. An entry
-// that holds nothing else is an error.
+// No list allows addresses that are harmful everywhere: link-local, metadata,
+// unspecified, multicast, broadcast and reserved ones, and IPv6 addresses that embed one
+// of these. An entry that holds nothing else is an error.
 func NewPolicy(allow []string) (*Policy, error) {
 	p := &Policy{listed: len(allow) > 0}
 	for _, entry := range allow {
@@ -53,13 +49,20 @@ func NewPolicy(allow []string) (*Policy, error) {
 	return p, nil
 }
 
-// PolicyFor is the policy of an endpoint that the operator names: only its host
-// is allowed, be it private, and whatever the name resolves to. The error says
-// what is wrong with the endpoint.
+// Named returns the same policy, whose messages name the option that lists what is
+// allowed.
+func (p *Policy) Named(option string) *Policy {
+	named := *p
+	named.option = option
+	return &named
+}
+
+// PolicyFor is the policy of an endpoint that the operator chose. It allows only that
+// host, even a private one, with any address. The error is about the endpoint.
 func PolicyFor(endpoint string) (*Policy, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Hostname() == "" {
-		// The check of any policy says what is wrong, without repeating keys.
+		// CheckURL finds what is wrong and does not repeat keys.
 		return nil, (&Policy{}).CheckURL(endpoint)
 	}
 	p, err := NewPolicy([]string{u.Hostname()})
@@ -117,18 +120,19 @@ func (p *Policy) addName(entry string) error {
 	return nil
 }
 
-// vouches reports whether an entry allows a name as such. The name is in lower
-// case and has no dot at its end.
+// vouches reports whether an entry allows a canonical name itself.
 func (p *Policy) vouches(name string) bool {
 	return slices.Contains(p.hosts, name) ||
 		slices.ContainsFunc(p.domains, func(d string) bool { return strings.HasSuffix(name, d) })
 }
 
-// allowWith is the option that would allow a host or an address, for messages.
-func allowWith(entry string) string { return "(" + allowFlag + " " + entry + ")" }
+// allowWith tells in messages how to allow a host or an address.
+func (p *Policy) allowWith(entry string) string {
+	return "(" + cmp.Or(p.option, "allow") + " " + entry + ")"
+}
 
-// refuse says why an address must not be connected to, "" when it may. The entry
-// is what an operator would list to allow it.
+// refuse returns why an address is not allowed, "" if it is. entry is what an operator
+// would list to allow it.
 func (p *Policy) refuse(a netip.Addr, vouched bool, entry string) string {
 	switch c, what := classify(a); {
 	case c == never:
@@ -136,15 +140,15 @@ func (p *Policy) refuse(a netip.Addr, vouched bool, entry string) string {
 	case vouched:
 		return ""
 	case p.listed && !p.lists(a.Unmap()):
-		return "an address that the server's operator does not allow " + allowWith(entry)
+		return "an address that the server's operator does not allow " + p.allowWith(entry)
 	case !p.listed && c == private:
-		return what + ", which only the server's operator can allow " + allowWith(entry)
+		return what + ", which only the server's operator can allow " + p.allowWith(entry)
 	}
 	return ""
 }
 
-// lists reports whether an entry holds an address. One that stands for a private
-// address of IPv4 needs an entry for that, too.
+// lists reports whether an entry holds an address. One that embeds a private IPv4
+// address needs an entry for that, too.
 func (p *Policy) lists(a netip.Addr) bool {
 	if !p.holds(a) {
 		return false

@@ -11,7 +11,7 @@ import (
 	"agentd/protocol"
 )
 
-func TestEntriesOfAnOperatorReplaceTheDefault(t *testing.T) {
+func TestOperatorEntriesReplaceTheDefault(t *testing.T) {
 	tests := []struct {
 		name    string
 		allow   []string
@@ -87,7 +87,7 @@ func TestEntriesOfAnOperatorReplaceTheDefault(t *testing.T) {
 	}
 }
 
-func TestEntriesThatCannotBeMeantAreErrorsThatNameThem(t *testing.T) {
+func TestInvalidEntriesAreNamedInErrors(t *testing.T) {
 	for _, entry := range []string{
 		// Never allowed.
 		"169.254.169.254", "169.254.0.0/16", "169.254.128.0/17", "0.0.0.0", "0.0.0.0/8", "224.0.0.0/4", "240.0.0.0/4",
@@ -109,7 +109,7 @@ func TestEntriesThatCannotBeMeantAreErrorsThatNameThem(t *testing.T) {
 	}
 }
 
-func TestRangesWithSomethingToAllowAreNoErrors(t *testing.T) {
+func TestPartlyAllowedRangesAreValid(t *testing.T) {
 	for _, entry := range []string{
 		"0.0.0.0/0", "::/0", "168.63.129.0/24", "169.254.0.0/15", "100.64.0.0/10", "fd00::/8", "64:ff9b::/96", "2002::/16",
 		"2001::/32", "127.0.0.1", "::1", "10.0.0.0/8", "fc00::/7", "::ffff:10.0.0.1", "64:ff9b::a00:0/104", "10.1.2.3/8",
@@ -120,7 +120,7 @@ func TestRangesWithSomethingToAllowAreNoErrors(t *testing.T) {
 	}
 }
 
-func TestHeadersThatAreNotAClientsToSetAreRefused(t *testing.T) {
+func TestServerHeadersAreRefusedToClients(t *testing.T) {
 	p := mustPolicy(t)
 	for _, name := range []string{
 		"Authorization", "x-api-key", "X-Api-Key", "Cookie", "User-Agent", "Accept", "anthropic-version", "OpenAI-Organization",
@@ -139,7 +139,7 @@ func TestHeadersThatAreNotAClientsToSetAreRefused(t *testing.T) {
 	}
 }
 
-func TestProblemsOfAConfigurationAreLocated(t *testing.T) {
+func TestConfigProblemsAreLocated(t *testing.T) {
 	p := mustPolicy(t)
 	tests := []struct {
 		name string
@@ -213,7 +213,7 @@ func TestSafeURLHasNoSecrets(t *testing.T) {
 
 var longPath = strings.Repeat("x", 300)
 
-func TestErrorsOfURLsHaveNoSecrets(t *testing.T) {
+func TestURLErrorsHaveNoSecrets(t *testing.T) {
 	p := mustPolicy(t)
 	for _, raw := range []string{
 		"http://user:secret@127.0.0.1/", "http://user:secret@ho st/", "http://user:secret@%zz/", "ht tp://user:secret@host",
@@ -228,7 +228,7 @@ func TestErrorsOfURLsHaveNoSecrets(t *testing.T) {
 	}
 }
 
-func TestRefusalsSayWhatToDo(t *testing.T) {
+func TestRefusalsNameTheFix(t *testing.T) {
 	p := mustPolicy(t)
 	for raw, want := range map[string]string{
 		"http://user:pass@127.0.0.1/":       "send credentials in headers",
@@ -237,7 +237,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		"http://[fe80::1%25eth0]/":          "write it plainly",
 		"http://bücher.example/":            "xn--",
 		"http://2130706433/":                "four decimal parts",
-		"http://10.0.0.1/":                  "only the server's operator can allow (--coaching-allow 10.0.0.1)",
+		"http://10.0.0.1/":                  "only the server's operator can allow (allow 10.0.0.1)",
 		"http://169.254.169.254/":           "a metadata address, which is never allowed",
 		"http://127.0.0.1/ ":                "at byte 17",
 		"http://127.0.0.1/#x":               "leave it out",
@@ -251,7 +251,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	}
 }
 
-func FuzzRangesAreNeverAllowedOnlyIfAllTheirAddressesAre(f *testing.F) {
+func FuzzRangeIsForbiddenIffAllAddressesAre(f *testing.F) {
 	for _, s := range specials {
 		f.Add(s.prefix.Addr().AsSlice(), uint8(s.prefix.Bits()), []byte{1, 2, 3, 4})
 	}

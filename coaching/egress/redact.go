@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"html"
 	"io"
-	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -16,34 +15,27 @@ import (
 	"agentd/protocol"
 )
 
-// Redactor takes the keys of a session out of texts: of errors, of what an
-// endpoint answered, of logs. A nil Redactor changes nothing.
+// Redactor takes the keys of a session out of texts: errors, answers of endpoints,
+// logs. A nil Redactor changes nothing.
 type Redactor struct {
 	replacer *strings.Replacer
 	longest  int // bytes of the longest form of a key
 }
 
-// NewRedactor makes a redactor of header values. It knows each value, what stands
-// behind a scheme such as Bearer, the user's name and password of Basic, single
-// cookies, and all of these as JSON and URLs write them, and in base64. Values of
-// fewer than four characters are not looked for.
+// NewRedactor makes a redactor of header values. It knows each value, the part after a
+// scheme such as Bearer, the user and password of Basic, and single cookies. It finds
+// them also as JSON and URLs spell them, and in base64. It ignores values of fewer than
+// four characters.
 func NewRedactor(headers ...protocol.Headers) *Redactor {
-	forms := make(map[string]bool)
+	var forms []string
 	for _, h := range headers {
 		for name, value := range h {
-			for _, secret := range parts(name, value) {
-				for _, form := range spellings(secret) {
-					if len(form) >= minSecret {
-						forms[form] = true
-					}
-				}
-			}
+			forms = append(forms, secretForms(name, value)...)
 		}
 	}
-	// At one place the first pair that fits counts: the longest.
-	sorted := slices.SortedFunc(maps.Keys(forms), func(a, b string) int {
-		return cmp.Or(len(b)-len(a), strings.Compare(a, b))
-	})
+	// The replacer takes the first pair that matches, which has to be the longest.
+	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	sorted := slices.Compact(forms)
 	pairs := make([]string, 0, 2*len(sorted))
 	for _, form := range sorted {
 		pairs = append(pairs, form, hidden)
@@ -55,7 +47,19 @@ func NewRedactor(headers ...protocol.Headers) *Redactor {
 	return r
 }
 
-// parts are a header's value and what in it is a secret by itself.
+// secretForms are all spellings of the secrets in a header that are long enough to look for.
+func secretForms(name, value string) (forms []string) {
+	for _, secret := range parts(name, value) {
+		for _, form := range spellings(secret) {
+			if len(form) >= minSecret {
+				forms = append(forms, form)
+			}
+		}
+	}
+	return forms
+}
+
+// parts are a header's value and the secrets inside it.
 func parts(name, value string) []string {
 	value = strings.TrimSpace(value)
 	list := []string{value}
@@ -83,7 +87,7 @@ func isScheme(s string) bool {
 	return slices.Contains([]string{"bearer", "basic", "token", "apikey", "api-key", "key"}, strings.ToLower(s))
 }
 
-// spellings are the ways in which a text may come back.
+// spellings are the forms in which a text may come back.
 func spellings(s string) []string {
 	once := quoted(s)
 	list := []string{
@@ -103,8 +107,8 @@ func quoted(s string) string {
 	return q[1 : len(q)-1]
 }
 
-// Text is s with *** in place of every key. A text must be redacted before it is
-// cut, since half a key is not recognised.
+// Text is s with *** in place of every key. Redact a text before you clip it: half a key
+// is not recognised.
 func (r *Redactor) Text(s string) string {
 	if r == nil {
 		return s
@@ -112,8 +116,9 @@ func (r *Redactor) Text(s string) string {
 	return r.replacer.Replace(s)
 }
 
-// Head is the beginning of Text(s) without looking at all of a long s: at most
-// limit bytes, and no half of a key. A text that is little longer it gives whole.
+// Head is the beginning of Text(s), at most limit bytes, without half a key at its end.
+// It does not read all of a long text. A text slightly longer than limit is returned
+// whole.
 func (r *Redactor) Head(s string, limit int) (head string, whole bool) {
 	longest := 0
 	if r != nil {
@@ -129,8 +134,8 @@ func (r *Redactor) Head(s string, limit int) (head string, whole bool) {
 // Format prints nothing of what the redactor knows.
 func (r *Redactor) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "redactor") }
 
-// QueryKeys are the values in an endpoint's query, which may be keys too, as
-// headers for NewRedactor.
+// QueryKeys are the values in an endpoint's query, as headers for NewRedactor. They may
+// be keys, too.
 func QueryKeys(endpoint string) protocol.Headers {
 	keys := make(protocol.Headers)
 	_, query, _ := strings.Cut(endpoint, "?")

@@ -75,7 +75,7 @@ func TestSecretsReachTheRequest(t *testing.T) {
 	}
 }
 
-func TestKeysDisappearFromTexts(t *testing.T) {
+func TestRedactorRemovesKeys(t *testing.T) {
 	basic := base64.StdEncoding.EncodeToString([]byte("robot:" + key))
 	r := NewRedactor(
 		protocol.Headers{"Authorization": "Bearer " + key, "X-Other": "Token other-key-1"},
@@ -127,7 +127,7 @@ func TestKeysDisappearFromTexts(t *testing.T) {
 	}
 }
 
-func TestTheHeadOfATextHasNoHalfKey(t *testing.T) {
+func TestRedactorHeadHasNoHalfKey(t *testing.T) {
 	const limit = 100
 	r := NewRedactor(protocol.Headers{"X": key, "Y": "short"})
 	for before := range 2 * limit {
@@ -147,7 +147,7 @@ func TestTheHeadOfATextHasNoHalfKey(t *testing.T) {
 	}
 }
 
-func TestKeysInTheQueryDisappearToo(t *testing.T) {
+func TestRedactorRemovesQueryKeys(t *testing.T) {
 	r := NewRedactor(QueryKeys("https://host/path?api_key=a%2Fsecret&v=1&flag"))
 	for text, want := range map[string]string{
 		"key a/secret, a%2Fsecret of host/path 1": "key ***, *** of host/path 1",
@@ -161,7 +161,7 @@ func TestKeysInTheQueryDisappearToo(t *testing.T) {
 	}
 }
 
-func FuzzNoKeyIsLeftInATextThatRepeatsIt(f *testing.F) {
+func FuzzRedactorLeavesNoKey(f *testing.F) {
 	f.Add("Authorization", "Bearer "+key, "error: ", " is wrong")
 	f.Add("Cookie", "a=bcde; f=ghij", "", "bcde")
 	f.Add("x", "abab", "ab", "ab")

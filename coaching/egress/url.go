@@ -9,11 +9,9 @@ import (
 	"unicode"
 )
 
-// CheckURL says what is wrong with an endpoint as far as it can be seen before
-// its name is resolved. The error is a *ForbiddenError.
-//
-// It accepts one way to write a URL and nothing that two programs could read in
-// two ways, so that what was checked is what is connected to.
+// CheckURL checks an endpoint before its name is resolved. The error is a
+// *ForbiddenError. It rejects URLs that two programs could read in different ways, so
+// that the checked host is the connected one.
 func (p *Policy) CheckURL(raw string) error {
 	forbid := func(format string, args ...any) error {
 		return &ForbiddenError{What: SafeURL(raw), Why: fmt.Sprintf(format, args...)}
@@ -43,7 +41,7 @@ func (p *Policy) CheckURL(raw string) error {
 	return nil
 }
 
-// checkAuthority says what is wrong with host and port, "" when nothing is.
+// checkAuthority returns what is wrong with host and port, "" if nothing is.
 func (p *Policy) checkAuthority(raw string, u *url.URL) string {
 	_, written, _ := strings.Cut(raw, "://")
 	if i := strings.IndexAny(written, "/?"); i >= 0 {
@@ -63,8 +61,8 @@ func (p *Policy) checkAuthority(raw string, u *url.URL) string {
 	return why
 }
 
-// checkHost says what is wrong with a host, "" when nothing can be seen to be. It
-// gives its address if it is one.
+// checkHost returns what is wrong with a host, "" if nothing is, and its address if it is
+// one.
 func (p *Policy) checkHost(host string) (addr netip.Addr, why string) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		if why := p.refuse(addr, false, addr.Unmap().String()); why != "" {
@@ -82,18 +80,17 @@ func (p *Policy) checkHost(host string) (addr netip.Addr, why string) {
 		}
 	}
 	if p.listed && len(p.prefixes) == 0 && !p.vouches(name) {
-		return addr, "names a host that the server's operator does not allow " + allowWith(name)
+		return addr, "names a host that the server's operator does not allow " + p.allowWith(name)
 	}
 	return addr, ""
 }
 
-// canonical is a host name as entries are kept: in lower case and without the dot
-// that may end it.
+// canonical is a host name in lower case without a final dot, as entries are stored.
 func canonical(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
 
-// badName says why a text is not a host name, "" when it is. Only plain names are:
-// what is a number to some programs (2130706433, 0x7f.1, 127.1) or is mapped to
-// other letters first (full-width digits) is none.
+// badName returns why a text is not a host name, "" if it is one. It rejects names that
+// are numbers to some programs (2130706433, 0x7f.1, 127.1) and characters that some map
+// to others (full-width digits).
 func badName(name string) string {
 	if name == "" || len(name) > 253 {
 		return "is empty or longer than 253 characters"
@@ -117,13 +114,13 @@ func badName(name string) string {
 	return ""
 }
 
-// notInName allows the underscore too, which names of containers often have.
+// notInName also allows the underscore, which container names often have.
 func notInName(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 }
 
-// isNumber reports whether a last part makes a host a number to inet_aton or a
-// browser. No domain ends like that.
+// isNumber reports whether the last part makes a host a number to inet_aton or a browser.
+// No domain ends so.
 func isNumber(label string) bool {
 	if hex, ok := strings.CutPrefix(strings.ToLower(label), "0x"); ok {
 		return strings.Trim(hex, "0123456789abcdef") == ""
@@ -131,8 +128,8 @@ func isNumber(label string) bool {
 	return strings.Trim(label, "0123456789") == ""
 }
 
-// SafeURL is scheme, host, port and path of a URL, for logs and reasons: without
-// user, password and query, which may hold keys.
+// SafeURL is a URL for logs and reasons, without user, password and query, which may hold
+// keys.
 func SafeURL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {

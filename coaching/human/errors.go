@@ -9,22 +9,22 @@ import (
 	"agentd/coaching/egress"
 )
 
-// Kind is what an Error means.
+// Kind is the kind of an Error.
 type Kind string
 
 // The kinds of errors.
 const (
 	Unreachable Kind = "unreachable" // no connection, or it was lost for good
 	Forbidden   Kind = "forbidden"   // the policy does not allow the endpoint
-	Broken      Kind = "broken"      // the endpoint does not keep to the protocol
+	Broken      Kind = "broken"      // the endpoint violates the protocol
 )
 
-// Error is why no answer of a person came.
+// Error is why no person answered.
 type Error struct {
 	Kind   Kind
 	Status int    // of the answer, 0 without one
 	Detail string // a sentence for a person, without keys
-	Err    error  // nil when the answer itself is what is wrong
+	Err    error  // nil if the answer itself is wrong
 }
 
 // Error is the sentence.
@@ -33,13 +33,12 @@ func (e *Error) Error() string { return e.Detail }
 // Unwrap is the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// broken is an error about what the endpoint answered.
+// broken is an error about an answer of the endpoint.
 func (c *Coach) broken(status int, cause error, format string, args ...any) *Error {
 	return &Error{Broken, status, "the coaching endpoint " + c.shown + " " + fmt.Sprintf(format, args...), cause}
 }
 
-// final gives a failure of the exchange its kind when trying again would change
-// nothing, and nil when it could.
+// final is the error of a failed exchange that a retry would not change, else nil.
 func (c *Coach) final(err error) *Error {
 	var refused *Error
 	var forbidden *egress.ForbiddenError
@@ -60,8 +59,8 @@ func (c *Coach) unreachable(err error) *Error {
 	return &Error{Unreachable, 0, fmt.Sprintf("the coaching endpoint %s cannot be reached: %s", c.shown, c.clean(err.Error())), err}
 }
 
-// untrusted reports whether the other side is not the one the URL means, or does
-// not speak TLS: waiting does not change certificates.
+// untrusted reports whether the other side has a wrong certificate or no TLS. Waiting
+// does not change that.
 func untrusted(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestABrokenProtocolIsAnErrorAtOnce(t *testing.T) {
+func TestProtocolViolationFailsAtOnce(t *testing.T) {
 	redirect := func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://169.254.169.254/", http.StatusTemporaryRedirect)
 	}
@@ -47,7 +47,7 @@ func TestABrokenProtocolIsAnErrorAtOnce(t *testing.T) {
 	}
 }
 
-func TestKeysInTheQueryAreNotInErrors(t *testing.T) {
+func TestQueryKeysAreNotInErrors(t *testing.T) {
 	for _, s := range []step{
 		answer(401, `{"detail":"wrong token top/secret, top%2Fsecret"}`),
 		answer(200, `{"request_id":"top/secret"}`),
@@ -64,9 +64,9 @@ func TestKeysInTheQueryAreNotInErrors(t *testing.T) {
 	}
 }
 
-// TestKeysInTheQueryAreNotInWhatIsTold of answers that are no HTTP, which errors of
+// TestQueryKeysAreNotInFailures of answers that are no HTTP, which errors of
 // the transport repeat.
-func TestKeysInTheQueryAreNotInWhatIsTold(t *testing.T) {
+func TestQueryKeysAreNotInFailures(t *testing.T) {
 	e := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -97,7 +97,7 @@ func TestLongAnswersAreShortenedInErrors(t *testing.T) {
 	}
 }
 
-func TestForbiddenEndpointsAreNotTriedAgain(t *testing.T) {
+func TestForbiddenEndpointsAreNotRetried(t *testing.T) {
 	for _, target := range []string{"http://169.254.169.254", "http://10.0.0.1/?token=secret", "http://user:secret@127.0.0.1", "http://[::1", "ftp://127.0.0.1"} {
 		r := newRig(t, target)
 		_, err := r.Ask(t.Context(), task())
@@ -109,7 +109,7 @@ func TestForbiddenEndpointsAreNotTriedAgain(t *testing.T) {
 	}
 }
 
-func TestWrongTLSIsNotTriedAgain(t *testing.T) {
+func TestWrongTLSIsNotRetried(t *testing.T) {
 	encrypted := httptest.NewUnstartedServer(http.NotFoundHandler())
 	encrypted.Config.ErrorLog = log.New(io.Discard, "", 0)
 	encrypted.StartTLS()
@@ -125,7 +125,7 @@ func TestWrongTLSIsNotTriedAgain(t *testing.T) {
 	}
 }
 
-func FuzzWhatAnEndpointSaidIsOneShortLine(f *testing.F) {
+func FuzzEndpointTextBecomesOneShortLine(f *testing.F) {
 	f.Add("plain")
 	f.Add("two\nlines\r\nand a\ttab")
 	f.Add(strings.Repeat("é", 2*maxDetail) + "\xff")

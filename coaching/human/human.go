@@ -1,9 +1,8 @@
-// Package human asks a person: it posts a task to an endpoint where people
-// work, such as the console, and waits for the answer as long as it takes.
+// Package human asks people. It posts a task to an endpoint where they work, such as the
+// console, and waits for the answer without a time limit.
 //
-// A wait of hours outlives connections, proxies and the endpoint's process. The
-// task's id makes that harmless: it is posted again, and joins the task that the
-// person is working on.
+// A wait of hours outlives connections, proxies and the endpoint's process. After a
+// failure the task is posted again with the same id and joins the one in work.
 package human
 
 import (
@@ -21,28 +20,28 @@ import (
 	"time"
 
 	"agentd/coaching/egress"
-	"agentd/coaching/internal/pause"
 	"agentd/protocol"
 )
 
-// Options are the settings of a Coach; the zero value is the usual one.
+// Options are the settings of a Coach.
 type Options struct {
-	Backoff    time.Duration // the wait after a first failure, which doubles; 0: DefaultBackoff
+	Backoff    time.Duration // the wait after the first failure, then doubled; 0: DefaultBackoff
 	MaxBackoff time.Duration // the longest wait; 0: DefaultMaxBackoff
 
-	// Log is told of every failure after which the task is posted again; nil:
-	// nobody is. It is called by the goroutine that asks.
+	// Log gets every failure after which the task is posted again. It may be nil. The
+	// goroutine that asks calls it.
 	Log func(Failure)
 
-	Sleep func(ctx context.Context, d time.Duration) error // nil: a timer
-	Rand  func() float64                                   // in [0,1); nil: math/rand
-	Now   func() time.Time                                 // nil: time.Now
+	// Sleep waits, or returns an error once ctx has ended. Ask needs it.
+	Sleep func(ctx context.Context, d time.Duration) error
+	Rand  func() float64   // in [0,1); nil: math/rand
+	Now   func() time.Time // nil: time.Now
 }
 
-// Failure is one broken wait.
+// Failure is one interrupted wait.
 type Failure struct {
 	Try  int           // from 1
-	Sent bool          // whether the endpoint may have the task by now
+	Sent bool          // whether the endpoint may have the task
 	Err  error         // what happened, without keys
 	Wait time.Duration // until the task is posted again
 }
@@ -56,16 +55,13 @@ type Coach struct {
 	opts     Options
 }
 
-// New makes a coach of an endpoint, the part of the URL before
-// /v1/coaching/requests. A query is kept.
+// New makes the coach of an endpoint, the URL up to /v1/coaching/requests. It keeps a
+// query.
 func New(endpoint string, client *egress.Client, o Options) *Coach {
 	o.Backoff = cmp.Or(max(o.Backoff, 0), DefaultBackoff)
 	o.MaxBackoff = cmp.Or(max(o.MaxBackoff, 0), DefaultMaxBackoff)
 	if o.Log == nil {
 		o.Log = func(Failure) {}
-	}
-	if o.Sleep == nil {
-		o.Sleep = pause.Sleep
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Float64
@@ -82,10 +78,9 @@ func New(endpoint string, client *egress.Client, o Options) *Coach {
 	}
 }
 
-// Ask posts the task and waits for the person, who may take for ever: only ctx
-// ends the wait. After a broken connection the same task is posted again. The
-// answer fits the task; the error is *Error unless ctx ended, then it is the
-// cause of that.
+// Ask posts the task and waits for the person. Only ctx ends the wait. After a broken
+// connection it posts the same task again. The answer matches the task. The error is a
+// *Error, or ctx's cause if that ended.
 func (c *Coach) Ask(ctx context.Context, req *protocol.HumanCoachingRequest) (*protocol.HumanCoachingResponse, error) {
 	body := req.AppendJSON(nil)
 	everSent, failures := false, 0
@@ -105,7 +100,7 @@ func (c *Coach) Ask(ctx context.Context, req *protocol.HumanCoachingRequest) (*p
 		if held {
 			failures = 0
 		}
-		// A proxy that answers at once stands before an endpoint that is not there.
+		// A proxy that answers at once has no endpoint behind it.
 		everSent = everSent || held || sent && !isBusy(err)
 		failures++
 		if !everSent && failures >= MaxFirstFailures || failures >= MaxFailures {
@@ -119,8 +114,8 @@ func (c *Coach) Ask(ctx context.Context, req *protocol.HumanCoachingRequest) (*p
 	}
 }
 
-// post does one wait. The error of a refusal is *Error; sent says whether the
-// endpoint, or a proxy before it, got the whole request.
+// post makes one wait. A rejection is a *Error. sent reports whether the endpoint, or a
+// proxy before it, got the whole request.
 func (c *Coach) post(ctx context.Context, body []byte) (answer []byte, sent bool, err error) {
 	var wrote atomic.Bool // the trace is called by another goroutine
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -149,13 +144,13 @@ func (c *Coach) post(ctx context.Context, body []byte) (answer []byte, sent bool
 	return nil, wrote.Load(), c.broken(res.StatusCode, nil, "does not take the task: it answered %d %s", res.StatusCode, c.said(res))
 }
 
-// read makes an answer of a body.
+// read decodes an answer.
 func (c *Coach) read(body []byte, req *protocol.HumanCoachingRequest) (*protocol.HumanCoachingResponse, error) {
 	res, err := decode(body, req)
 	if err == nil {
 		return res, nil
 	}
-	// The error repeats the beginnings of values, and half a key is not recognised.
+	// The error repeats clipped values, and half a key is not recognised.
 	why := "it repeats a key"
 	if _, err := decode([]byte(c.keys.Text(string(body))), req); err != nil {
 		why = c.clean(err.Error())
@@ -171,9 +166,9 @@ func decode(body []byte, req *protocol.HumanCoachingRequest) (*protocol.HumanCoa
 	return res, res.Validate(req)
 }
 
-// Withdraw takes a task back, so that no person works on it in vain. Endpoints
-// that cannot do that, or do not know the task, are fine. The error is *Error
-// unless ctx ended.
+// Withdraw takes a task back, so that no person works on it in vain. It tolerates
+// endpoints that cannot do that or do not know the task. The error is a *Error, or ctx's
+// cause if that ended.
 func (c *Coach) Withdraw(ctx context.Context, requestID string) error {
 	res, err := c.do(ctx, http.MethodDelete, "/"+url.PathEscape(requestID), nil)
 	if err != nil {
@@ -192,6 +187,17 @@ func (c *Coach) Withdraw(ctx context.Context, requestID string) error {
 		return nil
 	}
 	return c.broken(res.StatusCode, nil, "does not withdraw the task: it answered %d %s", res.StatusCode, c.said(res))
+}
+
+// Reach reports why the endpoint does not answer; nil means that it does. It withdraws
+// a task that no person has, whose id the caller makes up.
+func (c *Coach) Reach(ctx context.Context, id string) error {
+	err := c.Withdraw(ctx, id)
+	var e *Error
+	if errors.As(err, &e) && e.Status != 0 && !temporary(e.Status) {
+		return nil
+	}
+	return err
 }
 
 // do sends one request below /v1/coaching/requests.
@@ -216,9 +222,9 @@ func (c *Coach) do(ctx context.Context, method, below string, body []byte) (*htt
 	return res, nil
 }
 
-// said is what an endpoint gave as the reason of a status.
+// said is the reason that an endpoint gave for a status.
 func (c *Coach) said(res *http.Response) string {
-	// What can't be read of an error's body is not worth another error.
+	// Failures to read an error's body are ignored.
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
 	detail, problems := protocol.DecodeErrorBody([]byte(c.keys.Text(string(body)))) // before it cuts any
 	if len(problems) > 0 {
@@ -227,7 +233,7 @@ func (c *Coach) said(res *http.Response) string {
 	return c.clean(detail)
 }
 
-// clean is a text of the endpoint's on one line, without keys and not too long.
+// clean is an endpoint's text on one line, clipped and without keys.
 func (c *Coach) clean(s string) string {
 	s = strings.Join(strings.Fields(c.keys.Text(strings.ToValidUTF8(s, "?"))), " ")
 	if r := []rune(s); len(r) > maxDetail {

@@ -17,11 +17,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"agentd/coaching/internal/pause"
 	"agentd/protocol"
 )
 
-func TestAPersonsAnswerComesBack(t *testing.T) {
+func TestPersonsAnswerComesBack(t *testing.T) {
 	e := serve(t, answer(200, done))
 	got, err := newRig(t, e.URL+"/base/?token=k").Ask(t.Context(), task())
 	if err != nil {
@@ -38,7 +37,7 @@ func TestAPersonsAnswerComesBack(t *testing.T) {
 	}
 }
 
-func TestSkippedAndAbortedAreAnswersToo(t *testing.T) {
+func TestSkippedAndAbortedAreAnswers(t *testing.T) {
 	for _, status := range []string{"skipped", "aborted"} {
 		e := serve(t, answer(200, `{"request_id":"r-1","status":"`+status+`","error":"not now","output":null}`))
 		got, err := newRig(t, e.URL).Ask(t.Context(), task())
@@ -48,7 +47,7 @@ func TestSkippedAndAbortedAreAnswersToo(t *testing.T) {
 	}
 }
 
-func TestAfterABrokenWaitTheSameTaskIsPostedAgain(t *testing.T) {
+func TestBrokenWaitPostsTheSameTaskAgain(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		steps []step
@@ -82,7 +81,7 @@ func TestAfterABrokenWaitTheSameTaskIsPostedAgain(t *testing.T) {
 
 // The endpoint goes away while the person thinks, and comes back: like a console
 // that is restarted. Nobody listens at 127.0.0.2.
-func TestARestartedEndpointIsFoundAgain(t *testing.T) {
+func TestRestartedEndpointIsFoundAgain(t *testing.T) {
 	e := serve(t, reset, answer(200, done))
 	r := newRig(t, strings.Replace(e.URL, "127.0.0.1", "console.example", 1))
 	r.lookup = func(context.Context, string, string) ([]netip.Addr, error) {
@@ -103,7 +102,7 @@ func TestARestartedEndpointIsFoundAgain(t *testing.T) {
 	}
 }
 
-func TestAnEndpointThatNeverHadTheTaskIsUnreachableSoon(t *testing.T) {
+func TestEndpointWithoutTaskIsUnreachableSoon(t *testing.T) {
 	busy := serve(t, answer(503, ""))
 	for _, endpoint := range []string{strings.Replace(busy.URL, "127.0.0.1", "127.0.0.2", 1), busy.URL} {
 		r := newRig(t, endpoint+"/?token=secret")
@@ -115,7 +114,7 @@ func TestAnEndpointThatNeverHadTheTaskIsUnreachableSoon(t *testing.T) {
 	}
 }
 
-func TestAnEndpointThatBreaksEveryWaitAtOnceIsUnreachable(t *testing.T) {
+func TestEndpointThatBreaksEveryWaitIsUnreachable(t *testing.T) {
 	r := newRig(t, serve(t, reset).URL)
 	_, err := r.Ask(t.Context(), task())
 	want(t, err, Unreachable, "cannot be reached")
@@ -125,7 +124,7 @@ func TestAnEndpointThatBreaksEveryWaitAtOnceIsUnreachable(t *testing.T) {
 }
 
 // A proxy that cuts quiet connections may do so for hours.
-func TestWaitsThatLastedDoNotCountAsFailures(t *testing.T) {
+func TestLongWaitsAreNotFailures(t *testing.T) {
 	const cuts = 3 * MaxFailures
 	for name, cut := range map[string]step{"reset": reset, "gateway timeout": answer(504, "")} {
 		t.Run(name, func(t *testing.T) {
@@ -147,7 +146,7 @@ func TestWaitsThatLastedDoNotCountAsFailures(t *testing.T) {
 }
 
 // The gateway would not have waited for an endpoint that is not there.
-func TestAGatewayThatWaitedHasATaskBehindIt(t *testing.T) {
+func TestGatewayThatWaitedHoldsTheTask(t *testing.T) {
 	e := serve(t)
 	r := newRig(t, e.URL)
 	slow := func(w http.ResponseWriter, q *http.Request) {
@@ -161,7 +160,7 @@ func TestAGatewayThatWaitedHasATaskBehindIt(t *testing.T) {
 	}
 }
 
-func TestWaitsDoubleUpToTheLongestAndVary(t *testing.T) {
+func TestBackoffDoublesWithJitterUpToMax(t *testing.T) {
 	c := New("http://127.0.0.1", nil, Options{Backoff: time.Second, MaxBackoff: 10 * time.Second})
 	for _, tt := range []struct {
 		failures int
@@ -187,7 +186,7 @@ func TestWaitsDoubleUpToTheLongestAndVary(t *testing.T) {
 	}
 }
 
-func TestRetryAfterIsObeyedWithinTheLongestWait(t *testing.T) {
+func TestRetryAfterIsObeyedUpToMax(t *testing.T) {
 	busy := func(after string) step {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", after)
@@ -206,7 +205,7 @@ func TestRetryAfterIsObeyedWithinTheLongestWait(t *testing.T) {
 	}
 }
 
-func TestTheContextEndsTheWaitAndTheTaskIsWithdrawn(t *testing.T) {
+func TestContextEndsWaitAndWithdrawsTask(t *testing.T) {
 	stop := errors.New("the session is closed")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := make(chan struct{})
@@ -226,11 +225,11 @@ func TestTheContextEndsTheWaitAndTheTaskIsWithdrawn(t *testing.T) {
 	}
 }
 
-func TestTheContextEndsTheWaitBetweenTries(t *testing.T) {
+func TestContextEndsBackoff(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r := newRig(t, serve(t, reset).URL)
 	r.opts.Log = func(Failure) { cancel() }
-	r.opts.Sleep = pause.Sleep
+	r.opts.Sleep = func(ctx context.Context, _ time.Duration) error { <-ctx.Done(); return context.Cause(ctx) }
 	r.opts.Backoff, r.opts.MaxBackoff = time.Hour, time.Hour
 	if _, err := r.Ask(ctx, task()); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want the context's", err)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// temporary reports whether a status is that of a proxy or a busy endpoint, not
-// of the protocol.
+// temporary reports whether a status comes from a proxy or a busy endpoint, not from the
+// protocol.
 func temporary(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests,
@@ -22,7 +22,7 @@ func temporary(status int) bool {
 // busyError is a temporary status.
 type busyError struct {
 	status int
-	after  time.Duration // what Retry-After asks for, 0 when absent
+	after  time.Duration // of Retry-After, 0 if absent
 }
 
 func (e *busyError) Error() string {
@@ -43,9 +43,9 @@ func retryAfter(res *http.Response) time.Duration {
 	return time.Duration(s) * time.Second
 }
 
-// wait is how long to wait after so many failures in a row: between half and all
-// of a time that doubles, so that many agents do not come back at once. An
-// endpoint may ask for more, within the longest wait.
+// wait is the backoff after a number of failures in a row. It doubles each time. Random
+// jitter shortens it by up to half, so that many agents do not return at once. An
+// endpoint may ask for more, up to the longest wait.
 func (c *Coach) wait(failures int, err error) time.Duration {
 	full := c.opts.MaxBackoff // also when the doubled time is too large for a Duration
 	if d := c.opts.Backoff << (failures - 1); d > 0 && d < full {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestEndpointsThatCannotWithdrawAreFine(t *testing.T) {
+func TestWithdrawToleratesEndpointsWithoutIt(t *testing.T) {
 	for status, fine := range map[int]bool{
 		200: true, 202: true, 204: true, 404: true, 405: true, 410: true, 501: true,
 		400: false, 401: false, 409: false, 500: false, 503: false,
@@ -23,7 +23,7 @@ func TestEndpointsThatCannotWithdrawAreFine(t *testing.T) {
 	}
 }
 
-func TestWithdrawNamesTheTaskWhateverItsIDIs(t *testing.T) {
+func TestWithdrawEscapesTheTaskID(t *testing.T) {
 	e := serve(t, answer(204, ""))
 	for _, id := range []string{"a/b", "../x?y#z", "ü %"} {
 		if err := newRig(t, e.URL).Withdraw(t.Context(), id); err != nil {
@@ -38,7 +38,7 @@ func TestWithdrawNamesTheTaskWhateverItsIDIs(t *testing.T) {
 	}
 }
 
-func TestWithdrawTellsWhenTheEndpointIsAway(t *testing.T) {
+func TestWithdrawReportsUnreachableEndpoint(t *testing.T) {
 	r := newRig(t, serve(t, reset).URL)
 	want(t, r.Withdraw(t.Context(), "r-1"), Unreachable, "cannot be reached")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -46,4 +46,20 @@ func TestWithdrawTellsWhenTheEndpointIsAway(t *testing.T) {
 	if err := r.Withdraw(ctx, "r-1"); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want the context's", err)
 	}
+}
+
+func TestReachNeedsAnAnswerOfTheEndpointItself(t *testing.T) {
+	for status, reached := range map[int]bool{
+		204: true, 404: true, 405: true, 401: true, 400: true, 500: true,
+		408: false, 429: false, 502: false, 503: false, 504: false,
+	} {
+		e := serve(t, answer(status, ""))
+		if err := newRig(t, e.URL).Reach(t.Context(), "no-task"); (err == nil) != reached {
+			t.Errorf("%d: %v, want reached %t", status, err, reached)
+		}
+		if diff := cmp.Diff([]string{"DELETE /v1/coaching/requests/no-task "}, e.requests()); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+	}
+	want(t, newRig(t, serve(t, reset).URL).Reach(t.Context(), "no-task"), Unreachable, "cannot be reached")
 }

@@ -5,17 +5,18 @@ import (
 	"strings"
 	"testing"
 
+	"agentd/coaching/repair/parse"
 	"agentd/protocol"
 )
 
 // manyPoints is a request with a raw output and n points at its step.
-func manyPoints(n int, tools, raw string) *Task {
+func manyPoints(n int, tools, raw string) *Case {
 	points := make([]protocol.ReinjectionPoint, n)
 	step := int64(1)
 	for i := range points {
 		points[i] = protocol.ReinjectionPoint{ID: fmt.Sprint("p", i), InputStepID: &step}
 	}
-	return NewTask(&protocol.SpecializedCoachingRequest{
+	return NewCase(&protocol.SpecializedCoachingRequest{
 		RunID: "r", RequestID: "q", Kind: protocol.CoachingFormat, TargetStepID: step, ReinjectionPoints: points,
 		Trajectory: []protocol.TrajectoryStep{{
 			ID:            step,
@@ -30,13 +31,13 @@ func manyPoints(n int, tools, raw string) *Task {
 func TestManyPointsCostLittle(t *testing.T) {
 	const points = 100_000
 	large := `{"name":"t","description":"` + strings.Repeat("x", 900_000) + `"}`
-	say := `{"say":"` + strings.Repeat("y", maxAnswer/2) + `","action":{}}`
+	say := `{"say":"` + strings.Repeat("y", parse.MaxBytes/2) + `","action":{}}`
 	for _, c := range []struct {
 		rule, raw string
 		want      int
 	}{
 		{"a short decision is proposed at so many points", "<tool_call>{'name':'t'}</tool_call>", maxProposals},
-		{"a long one in so many bytes", say, maxProposalBytes / (maxAnswer / 2)},
+		{"a long one in so many bytes", say, maxProposalBytes / (parse.MaxBytes / 2)},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			task := manyPoints(points, large, c.raw)
@@ -58,34 +59,16 @@ func TestManyPointsCostLittle(t *testing.T) {
 	}
 }
 
-func TestADecisionIsHeldAgainstFewSetsOfTools(t *testing.T) {
+func TestDecisionIsCheckedAgainstFewToolSets(t *testing.T) {
 	var points []string
 	for i := range 3 * maxProposalSets {
 		points = append(points, fmt.Sprintf(`{"id":"p%d","input":{"id":1,"instruction":{"type":"user","content":"x"},"tools":[{"name":"t"},{"name":"t%d"}]}}`, i, i))
 	}
-	task := newTask(t, []byte(`{"run_id":"r","request_id":"c","kind":"failure","stage":"g","target_step_id":1,
+	task := newCase(t, []byte(`{"run_id":"r","request_id":"c","kind":"failure","stage":"g","target_step_id":1,
 		"trajectory":[{"id":1,"input":{"id":1,"instruction":{"type":"user","content":"y"}}}],"reinjection_points":[`+strings.Join(points, ",")+`]}`))
 	v, err := task.ReadHuman(`[{"name":"t","arguments":{}}]`)
 	if err != nil || len(v.Proposals) != maxProposalSets {
 		t.Errorf("got %d proposals, %v; want %d", len(v.Proposals), err, maxProposalSets)
-	}
-}
-
-func TestCostlyToolsAreMadeOnce(t *testing.T) {
-	sets := toolSets{made: make(map[string]toolSet), cost: maxToolSchemas - 4}
-	raw := func(name string) []protocol.Raw {
-		return []protocol.Raw{protocol.Raw(`{"name":"` + name + `","parameters":{}}`)}
-	}
-	for _, name := range []string{"a", "b"} {
-		if _, err := sets.of(raw(name), nil); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if set, err := sets.of(raw("c"), nil); err == nil {
-		t.Errorf("a set beyond the bound is made: %v", set)
-	}
-	if _, err := sets.of(raw("a"), nil); err != nil {
-		t.Errorf("a set that is made already: %v", err)
 	}
 }
 
@@ -99,18 +82,5 @@ func TestTaggedCallsWithManyParametersAreReadOnce(t *testing.T) {
 	v, err := manyPoints(1, `{"name":"t"}`, raw.String()).WithoutModel()
 	if err != nil || !strings.Contains(string(v.Proposals[0].ExtraKeys), `"a7999":"x"`) {
 		t.Errorf("got %+v, %v", v, err)
-	}
-}
-
-// TestProblemsAreSoughtUntilThereAreEnough: each further call would cost a check.
-func TestProblemsAreSoughtUntilThereAreEnough(t *testing.T) {
-	task := manyPoints(1, `{"name":"t","parameters":{"x":{"type":"integer"}}}`, "")
-	d := new(protocol.AgentDecision)
-	for range maxCalls {
-		d.ToolCalls = append(d.ToolCalls, protocol.ToolCall{Name: "t", Arguments: protocol.Raw(`{"x":"a","y":1,"z":2}`), TargetRobotName: "r"})
-	}
-	found := task.Check("p0", d)
-	if last := found[len(found)-1].Loc[1]; len(found) != maxProblems || last == maxCalls-1 {
-		t.Errorf("%d problems, the last one of call %v", len(found), last)
 	}
 }

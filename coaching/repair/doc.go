@@ -1,22 +1,18 @@
-// Package repair is the strategy of coaching: what a coach is shown and asked, how
-// its answer is read, and what may leave the server as a proposal.
+// Package repair is the strategy of coaching. It turns a request into questions for
+// coaches and their answers into proposals.
 //
-// A [Task] is one request. Repairs are tried in this order:
+// A [Case] is one request. Its repairs, in this order:
 //
-//   - An output that could not be read (kind format) is rewritten without any
-//     model, if it holds one complete decision in another notation and can be
-//     understood in one way only: [Task.WithoutModel].
-//   - A model is asked a [Task.Question], within a budget: the objective, the
-//     trajectory around the target step, what is wrong, the points and their
-//     tools. [Task.Read] reads its answer, and [Task.Retry] tells it what is wrong
-//     with one that can't be used.
-//   - A person is asked by [Task.HumanRequest], and read by [Task.ReadHuman].
+//   - [Case.WithoutModel] rewrites an output that could not be read (kind format), if
+//     it holds one complete and unambiguous decision in another notation.
+//   - [Case.Question] asks a model, within a budget. [Case.Read] reads the answer, and
+//     [Case.Retry] asks again after one that cannot be used.
+//   - [Case.HumanRequest] asks a person, and [Case.ReadHuman] reads the answer.
 //
-// Reading is tolerant of how an answer is written and strict about what it says:
-// every proposal has passed [Task.Check] against the tools and robots of its
-// point, and comes back from the wire as the same decision.
+// Package prompt writes the questions. Package parse reads answers, tolerant of their
+// notation. Package check decides strictly whether a decision is valid at a point:
+// every proposal matches the tools and robots there.
 //
-// The package is pure: no network, no clock, no randomness. The same request
-// gives the same question, and whatever the request or the answer holds, the work
-// is bounded by their size and the constants in limits.go.
+// All of them are pure: no network, no clock, no randomness. The work is bounded by
+// the size of its input and by the constants in the files limits.go.
 package repair

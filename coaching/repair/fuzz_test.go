@@ -9,7 +9,7 @@ import (
 // checkVerdict checks what holds for every verdict, whatever was read: it
 // declines with a reason, or its proposals stand at supplied points, pass Check,
 // are valid by protocol's rules, and come back from the wire as they went.
-func checkVerdict(t *testing.T, task *Task, v *Verdict) {
+func checkVerdict(t *testing.T, task *Case, v *Verdict) {
 	t.Helper()
 	if !v.Corrected {
 		if v.Why == "" || len(v.Proposals) > 0 {
@@ -17,8 +17,8 @@ func checkVerdict(t *testing.T, task *Task, v *Verdict) {
 		}
 		return
 	}
-	res := protocol.SpecializedCoachingResponse{RequestID: task.req.RequestID, Status: protocol.CoachingCorrected, Proposals: v.Proposals}
-	if err := res.Validate(task.req); err != nil {
+	res := protocol.SpecializedCoachingResponse{RequestID: task.Request.RequestID, Status: protocol.CoachingCorrected, Proposals: v.Proposals}
+	if err := res.Validate(task.Request); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := protocol.DecodeSpecializedCoachingResponse(res.AppendJSON(nil)); err != nil {
@@ -78,7 +78,7 @@ func FuzzReadHuman(f *testing.F) {
 	}
 	task, own := load(f, "failure"), load(f, "own_input")
 	f.Fuzz(func(t *testing.T, output string) {
-		for _, task := range []*Task{task, own} {
+		for _, task := range []*Case{task, own} {
 			if v, err := task.ReadHuman(output); err == nil {
 				checkVerdict(t, task, v)
 			}
@@ -94,35 +94,7 @@ func FuzzWithoutModel(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw string, isOutput bool) {
 		task := formatTask(t, raw)
 		if !isOutput {
-			task.step().InternalSteps, task.step().Error.Message = nil, raw
-		}
-		if v, err := task.WithoutModel(); err == nil {
-			checkVerdict(t, task, v)
-		}
-	})
-}
-
-// FuzzQuestion checks that every valid request can be asked, within the budget,
-// and be shown to a person.
-func FuzzQuestion(f *testing.F) {
-	for _, name := range []string{"failure", "suboptimal", "format", "own_input"} {
-		f.Add(load(f, name).req.AppendJSON(nil), 0)
-		f.Add(load(f, name).req.AppendJSON(nil), minBudget)
-	}
-	f.Fuzz(func(t *testing.T, body []byte, budget int) {
-		req, err := protocol.DecodeSpecializedCoachingRequest(body)
-		if err != nil {
-			return
-		}
-		task := NewTask(req)
-		q := task.Question(budget)
-		if !q.Schema.IsValid() || !q.Exact.IsValid() {
-			t.Fatalf("schemas %s and %s", q.Schema, q.Exact)
-		}
-		if human := task.HumanRequest("h"); len(human.AppendJSON(nil)) < protocol.MaxBodyBytes {
-			if _, err := protocol.DecodeHumanCoachingRequest(human.AppendJSON(nil)); err != nil {
-				t.Fatal(err)
-			}
+			task.Step().InternalSteps, task.Step().Error.Message = nil, raw
 		}
 		if v, err := task.WithoutModel(); err == nil {
 			checkVerdict(t, task, v)

@@ -6,17 +6,19 @@ import (
 	"testing"
 
 	"agentd/coaching/egress"
+	"agentd/coaching/internal/quote"
+	"agentd/coaching/repair/parse"
 	"agentd/protocol"
 )
 
 const key = "sk-7f3d9a-very-secret"
 
-// hiding is a task whose errors quote no key; "arm_2", the name of a robot, is one too.
-func hiding(task *Task) *Task {
-	return task.Hiding(egress.NewRedactor(protocol.Headers{"X-Key": key, "X-Team": "arm_2"}))
+// redacted is a case whose errors quote no key; "arm_2", the name of a robot, is one too.
+func redacted(task *Case) *Case {
+	return task.Redacted(egress.NewRedactor(protocol.Headers{"X-Key": key, "X-Team": "arm_2"}))
 }
 
-func TestKeysAreTakenOutBeforeTextsAreCut(t *testing.T) {
+func TestKeysAreRedactedBeforeClipping(t *testing.T) {
 	decide := func(decision string) string { return `{"reinjection_point_id":"here","decision":` + decision + `}` }
 	calling := func(name, arguments string) string {
 		return decide(`{"tool_calls":[{"name":"` + name + `","arguments":` + arguments + `,"target_robot_name":"rover"}]}`)
@@ -27,29 +29,29 @@ func TestKeysAreTakenOutBeforeTextsAreCut(t *testing.T) {
 		limit  int
 		answer func(text string) string
 	}{
-		{"the name of a tool", maxQuoted, func(s string) string { return calling(s, `{}`) }},
-		{"a robot", maxQuoted, func(s string) string { return strings.Replace(graspCup, "rover", s, 1) }},
-		{"a point", maxQuoted, func(s string) string { return strings.Replace(graspCup, "here", s, 1) }},
-		{"an outcome", maxQuoted, func(s string) string { return strings.Replace(graspCup, "corrected", s, 1) }},
-		{"arguments", maxQuoted, func(s string) string { return calling("grasp", `["`+s+`"]`) }},
-		{"a call", maxQuoted, func(s string) string { return decide(`{"tool_calls":["` + s + `"]}`) }},
-		{"a member", maxQuoted, func(s string) string { return decide(`{"tool_calls":[{"` + s + `":1}]}`) }},
-		{"a value that does not fit", 4 * maxQuoted, func(s string) string {
+		{"the name of a tool", quote.MaxQuoted, func(s string) string { return calling(s, `{}`) }},
+		{"a robot", quote.MaxQuoted, func(s string) string { return strings.Replace(graspCup, "rover", s, 1) }},
+		{"a point", quote.MaxQuoted, func(s string) string { return strings.Replace(graspCup, "here", s, 1) }},
+		{"an outcome", quote.MaxQuoted, func(s string) string { return strings.Replace(graspCup, "corrected", s, 1) }},
+		{"arguments", quote.MaxQuoted, func(s string) string { return calling("grasp", `["`+s+`"]`) }},
+		{"a call", quote.MaxQuoted, func(s string) string { return decide(`{"tool_calls":["` + s + `"]}`) }},
+		{"a member", quote.MaxQuoted, func(s string) string { return decide(`{"tool_calls":[{"` + s + `":1}]}`) }},
+		{"a value that does not fit", 4 * quote.MaxQuoted, func(s string) string {
 			return `{"reinjection_point_id":"p","decision":{"tool_calls":[{"name":"plan","arguments":{"any":"` + s + `"},"target_robot_name":"any"}]}}`
 		}},
-		{"a reason", maxWhy * 2 / 3, func(s string) string {
-			return `{"outcome":"abandoned","why":"` + s + strings.Repeat("y", maxWhy) + `"}`
+		{"a reason", parse.MaxWhy * 2 / 3, func(s string) string {
+			return `{"outcome":"abandoned","why":"` + s + strings.Repeat("y", parse.MaxWhy) + `"}`
 		}},
-		{"the end of a reason", maxWhy / 3, func(s string) string {
-			return `{"outcome":"abandoned","why":"` + strings.Repeat("y", maxWhy) + key + s[len(key):] + `"}`
+		{"the end of a reason", parse.MaxWhy / 3, func(s string) string {
+			return `{"outcome":"abandoned","why":"` + strings.Repeat("y", parse.MaxWhy) + key + s[len(key):] + `"}`
 		}},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			task := load(t, "failure")
-			if c.limit == 4*maxQuoted {
-				task = newTask(t, []byte(schema))
+			if c.limit == 4*quote.MaxQuoted {
+				task = newCase(t, []byte(schema))
 			}
-			task = hiding(task)
+			task = redacted(task)
 			for at := c.limit - len(key) - 60; at <= c.limit; at++ {
 				answer := c.answer(strings.Repeat("x", at) + key)
 				said := ""
@@ -70,25 +72,25 @@ func TestKeysAreTakenOutBeforeTextsAreCut(t *testing.T) {
 	}
 }
 
-func TestKeysInARawOutputAreTakenOutBeforeTextsAreCut(t *testing.T) {
-	for at := maxQuoted - len(key); at <= maxQuoted; at++ {
-		_, err := hiding(formatTask(t, `<function=go><parameter=`+strings.Repeat("x", at)+key+`>`)).WithoutModel()
+func TestRawOutputKeysAreRedactedBeforeClipping(t *testing.T) {
+	for at := quote.MaxQuoted - len(key); at <= quote.MaxQuoted; at++ {
+		_, err := redacted(formatTask(t, `<function=go><parameter=`+strings.Repeat("x", at)+key+`>`)).WithoutModel()
 		if err == nil || strings.Contains(err.Error(), key[:6]) {
 			t.Fatalf("behind %d bytes: %v", at, err)
 		}
 	}
 }
 
-func TestOnlyWhatIsToldHidesKeys(t *testing.T) {
+func TestRedactedCaseKeepsDecisions(t *testing.T) {
 	task := load(t, "failure")
 	answer := strings.Replace(graspCup, "rover", "arm", 1)
 	if _, err := task.Read(answer); err == nil || !strings.Contains(err.Error(), `known are "rover", "arm_2"`) {
 		t.Errorf("the coach is told %v", err)
 	}
-	if _, err := hiding(task).Read(answer); err == nil || !strings.Contains(err.Error(), `known are "rover", "***"`) {
+	if _, err := redacted(task).Read(answer); err == nil || !strings.Contains(err.Error(), `known are "rover", "***"`) {
 		t.Errorf("others are told %v", err)
 	}
-	v, err := hiding(task).Read(strings.Replace(graspCup, "rover", "arm_2", 1))
+	v, err := redacted(task).Read(strings.Replace(graspCup, "rover", "arm_2", 1))
 	if err != nil {
 		t.Fatal(err)
 	}

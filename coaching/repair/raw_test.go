@@ -1,19 +1,20 @@
 package repair
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
+	"agentd/coaching/repair/check"
+	"agentd/coaching/repair/parse"
 	"agentd/protocol"
 )
 
 // formatTask is the request in testdata/format.json with another raw output of
 // its target step.
-func formatTask(t testing.TB, raw string) *Task {
+func formatTask(t testing.TB, raw string) *Case {
 	t.Helper()
 	task := load(t, "format")
-	step := task.step()
+	step := task.Step()
 	step.InternalSteps[0] = protocol.SetMember(step.InternalSteps[0], "output_raw", protocol.String(raw))
 	return task
 }
@@ -67,7 +68,7 @@ func TestWithoutModelRewritesOtherNotations(t *testing.T) {
 	}
 }
 
-func TestWithoutModelLeavesDoubtToACoach(t *testing.T) {
+func TestWithoutModelRejectsAmbiguousOutput(t *testing.T) {
 	for _, c := range []struct{ rule, raw, want string }{
 		{"nothing", "<|im_end|>", "neither a reply nor a tool call"},
 		{"an empty decision", `{"say": "", "action": {}}`, "neither a reply nor a tool call"},
@@ -90,7 +91,7 @@ func TestWithoutModelLeavesDoubtToACoach(t *testing.T) {
 		{"an XML call that is not closed", `<function=go><parameter=place>kitchen`, "is not closed"},
 		{"an XML parameter twice", `<function=go><parameter=place>a</parameter><parameter=place>b</parameter></function>`, "twice"},
 		{"harmony on an unknown channel", `<|channel|>aside<|message|>Hm.`, "unknown channel"},
-		{"more than is read", strings.Repeat("a", maxAnswer+1), "has more than"},
+		{"more than is read", strings.Repeat("a", parse.MaxBytes+1), "has more than"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			v, err := formatTask(t, c.raw).WithoutModel()
@@ -104,32 +105,32 @@ func TestWithoutModelLeavesDoubtToACoach(t *testing.T) {
 	}
 }
 
-func TestWithoutModelNeedsTheRightRequest(t *testing.T) {
+func TestWithoutModelNeedsReadableFormatRequest(t *testing.T) {
 	truncated := formatTask(t, `{"say": "Here you are."}`)
-	truncated.step().Error.Code = codeTruncated
+	truncated.Step().Error.Code = codeTruncated
 
 	quoted := load(t, "format")
-	quoted.step().InternalSteps = nil
-	quoted.step().Error.Message = `no tool call: {"rover": {"name": "go", "arguments": {"place": "kitchen"}}}`
+	quoted.Step().InternalSteps = nil
+	quoted.Step().Error.Message = `no tool call: {"rover": {"name": "go", "arguments": {"place": "kitchen"}}}`
 	if v, err := quoted.WithoutModel(); err != nil || proposed(v) != replaced("p", "rover", "go", `{"place":"kitchen"}`) {
 		t.Errorf("an error that quotes the output: %v, %v", v, err)
 	}
 
 	unquoted := load(t, "format")
-	unquoted.step().InternalSteps = nil
-	unquoted.step().Error.Message = "the model failed"
+	unquoted.Step().InternalSteps = nil
+	unquoted.Step().Error.Message = "the model failed"
 
 	silent := load(t, "format")
-	silent.step().InternalSteps, silent.step().Error = nil, nil
+	silent.Step().InternalSteps, silent.Step().Error = nil, nil
 
 	elsewhere := formatTask(t, `{"say": "Here you are."}`)
-	input := elsewhere.req.Trajectory[0].Input
+	input := elsewhere.Request.Trajectory[0].Input
 	input.Instruction.Content += "!"
-	elsewhere.points[0].StepID, elsewhere.points[0].Input = nil, &input
+	elsewhere.Points()[0].StepID, elsewhere.Points()[0].Input = nil, &input
 
 	for _, c := range []struct {
 		rule string
-		task *Task
+		task *Case
 		want string
 	}{
 		{"another kind", load(t, "failure"), "only an output that could not be read"},
@@ -144,102 +145,40 @@ func TestWithoutModelNeedsTheRightRequest(t *testing.T) {
 	}
 }
 
-func TestRepairIsBounded(t *testing.T) {
-	for _, c := range []struct{ rule, text string }{
-		{"long", "{'a':'" + strings.Repeat("b", maxRepair) + "'}"},
-		{"many quotes", "{" + strings.Repeat("'a':'b',", maxRepairQuotes/4+1) + "}"},
-		{"many brackets", strings.Repeat("[", maxRepairBrackets+1) + strings.Repeat("]", maxRepairBrackets)},
+// nested is a request whose tool has arguments of all types.
+const nested = `{"run_id":"r","request_id":"c","kind":"format","stage":"g","target_step_id":1,"reinjection_points":[{"id":"p","input_step_id":1}],
+	"trajectory":[{"id":1,"input":{"id":1,"instruction":{"type":"user","content":"x"},"tools":[{"name":"plan","description":"d","parameters":{"type":"object","properties":{
+		"fast":{"type":"boolean"},"ways":{"type":"array","items":{"type":"object","properties":{"to":{"type":"string"}},"required":["to"]}},"any":{}}}}]},
+		"internal_steps":[{"output_raw":""}]}]}`
+
+func TestWithoutModelConvertsArgumentTypes(t *testing.T) {
+	for _, c := range []struct{ rule, raw, want string }{
+		{"truth and lists in XML", `<function=plan><parameter=fast>True</parameter><parameter=ways>[{"to": "a"}]</parameter><parameter=any>{"x": 1}</parameter></function>`,
+			`{"fast":true,"ways":[{"to":"a"}],"any":{"x":1}}`},
+		{"a list as text in JSON", `{"name":"plan","arguments":{"ways":"[{\"to\": \"a\"}]","fast":"false"}}`, `{"ways":[{"to":"a"}],"fast":false}`},
+		{"a text that may be anything stays text in JSON", `{"name":"plan","arguments":{"any":"{\"x\": 1}"}}`, `{"any":"{\"x\": 1}"}`},
+		{"the usual robot where none is known", `{"name":"plan","arguments":{}}`, `{}`},
 	} {
-		if v, err := newReader(quoter{}).parse(c.text); err == nil || !strings.Contains(err.Error(), "too long or too deeply nested") {
-			t.Errorf("%s: got %.20s, %v", c.rule, v, err)
+		task := newCase(t, []byte(nested))
+		task.Step().InternalSteps[0] = protocol.SetMember(task.Step().InternalSteps[0], "output_raw", protocol.String(c.raw))
+		v, err := task.WithoutModel()
+		if err != nil {
+			t.Errorf("%s: %v", c.rule, err)
+			continue
+		}
+		if got, want := proposed(v), replaced("p", check.DefaultRobot, "plan", c.want); got != want {
+			t.Errorf("%s: got %s, want %s", c.rule, got, want)
 		}
 	}
-	r := newReader(quoter{})
-	for range maxRepairTotal / 1000 {
-		if _, err := r.parse("{'a':'" + strings.Repeat("b", 992) + "'}"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := r.parse("{'a':'" + strings.Repeat("b", 992) + "'}"); err == nil {
-		t.Error("a reader repairs more than its share")
-	}
 }
 
-func TestRawOutputIsTheLastOfAModel(t *testing.T) {
-	task := load(t, "format")
-	step := task.step()
-	for _, s := range []string{`{"origin":"model","output_raw":"last"}`, `{"origin":"coaching","output_raw":"a coach's"}`, `{"origin":"model","output_raw":" "}`, `{"other":1}`} {
-		step.InternalSteps = append(step.InternalSteps, protocol.Raw(s))
+func TestDefaultRobotIsTheOneOfTheRun(t *testing.T) {
+	body := strings.Replace(nested, `"internal_steps"`, `"output":{"tool_calls":[{"name":"plan","arguments":{},"target_robot_name":"rover"}]},"internal_steps"`, 1)
+	v, err := newCase(t, []byte(body)).ReadHuman(`[{"name":"plan","arguments":{}}]`)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got, isOutput := task.rawOutput(); got != "last" || !isOutput {
-		t.Errorf("got %q, %v", got, isOutput)
-	}
-}
-
-func TestHumanRequestIsWhatPagesKnow(t *testing.T) {
-	for _, name := range []string{"failure", "suboptimal", "format"} {
-		t.Run(name, func(t *testing.T) {
-			task := load(t, name)
-			req := task.HumanRequest("h-1")
-			again, err := protocol.DecodeHumanCoachingRequest(req.AppendJSON(nil))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if again.RequestID != "h-1" || again.PayloadID != task.req.TargetStepID || again.AllowForceSaveExample {
-				t.Errorf("decoded as %+v", again)
-			}
-			coaching, _ := protocol.Get(again.Payload, "coaching_request")
-			if got, want := string(coaching), string(task.req.AppendJSON(nil)); got != want {
-				t.Errorf("the request became %s", got)
-			}
-			var pretty strings.Builder
-			e := json.NewEncoder(&pretty)
-			e.SetEscapeHTML(false)
-			e.SetIndent("", "  ")
-			if err := e.Encode(json.RawMessage(protocol.DeleteMember(again.Payload, "coaching_request"))); err != nil {
-				t.Fatal(err)
-			}
-			golden(t, name+".human", "==== "+req.PayloadType+"\n"+req.RenderedPrompt+"==== payload without coaching_request\n"+pretty.String())
-		})
-	}
-}
-
-func TestLongRequestsReachPeopleToo(t *testing.T) {
-	req := newTask(t, longRun(3, 300_000, 1)).HumanRequest("h")
-	steps, _ := protocol.Get(req.Payload, "trajectory_steps")
-	if _, whole := protocol.Get(req.Payload, "coaching_request"); !whole || len(steps) > maxPayloadMember {
-		t.Errorf("the request travels along: %v; beside it are %d bytes of steps", whole, len(steps))
-	}
-	task := load(t, "failure")
-	task.req.Stage.Goal = strings.Repeat("g", maxPayloadRequest)
-	req = task.HumanRequest("h")
-	if n := len(req.AppendJSON(nil)); n > protocol.MaxBodyBytes {
-		t.Errorf("the task has %d bytes, more than its reader takes", n)
-	}
-}
-
-func TestDeepRequestsReachPeopleToo(t *testing.T) {
-	for _, member := range []string{"additional_info", "active_errors", "trajectory", "output"} {
-		t.Run(member, func(t *testing.T) {
-			body := load(t, "failure").req.AppendJSON(nil)
-			deep := func(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
-			switch member {
-			case "additional_info":
-				body = protocol.SetMember(body, member, protocol.Raw(deep(protocol.MaxDepth-1)))
-			case "active_errors":
-				body = protocol.SetMember(body, member, protocol.Raw("["+deep(protocol.MaxDepth-2)+"]"))
-			case "trajectory":
-				body = []byte(strings.Replace(string(body), `{"status":"failed","seconds":1.5}`, deep(protocol.MaxDepth-3), 1))
-			case "output":
-				body = []byte(strings.Replace(string(body), `{"place":"kitchen"}`, deep(protocol.MaxDepth-6), 1))
-			}
-			if nesting(body) != protocol.MaxDepth {
-				t.Fatalf("the request is nested %d levels deep", nesting(body))
-			}
-			req := newTask(t, body).HumanRequest("h")
-			if _, err := protocol.DecodeHumanCoachingRequest(req.AppendJSON(nil)); err != nil {
-				t.Error(err)
-			}
-		})
+	if got, want := proposed(v), replaced("p", "rover", "plan", `{}`); got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

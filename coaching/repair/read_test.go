@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"agentd/coaching/repair/check"
+	"agentd/coaching/repair/parse"
 	"agentd/protocol"
 )
 
@@ -33,7 +35,7 @@ const graspCup = `{"why":"w","outcome":"corrected","reinjection_point_id":"here"
 // strayMark is a refusal that would be a correction if it were cut at the mark.
 const strayMark = `{"why":"a stray </think> before the call","outcome":"abandoned","reinjection_point_id":"here","decision":{"say":"Nothing to correct."}}`
 
-func TestReadTakesAnswersInManyForms(t *testing.T) {
+func TestReadAcceptsManyForms(t *testing.T) {
 	grasp := replaced("here", "rover", "grasp", `{"object":"cup"}`)
 	for _, c := range []struct{ rule, answer, want string }{
 		{"the object", graspCup, grasp},
@@ -83,7 +85,7 @@ func TestReadTakesAnswersInManyForms(t *testing.T) {
 	}
 }
 
-func TestReadTellsTheCoachWhatIsWrong(t *testing.T) {
+func TestReadErrorsTellTheCoachWhatIsWrong(t *testing.T) {
 	decide := func(decision string) string { return `{"reinjection_point_id":"here","decision":` + decision + `}` }
 	for _, c := range []struct{ rule, answer, want string }{
 		{"no JSON", "I would grasp the cup.", "the answer holds no JSON"},
@@ -93,7 +95,7 @@ func TestReadTellsTheCoachWhatIsWrong(t *testing.T) {
 		{"cut off in a string", graspCup[:strings.Index(graspCup, "cup")+2], "cut off in the middle of a value"},
 		{"a name twice", strings.Replace(graspCup, `"why":"w"`, `"why":"w","why":"v"`, 1), "duplicate object member name"},
 		{"half of a surrogate pair", strings.Replace(graspCup, `"why":"w"`, `"why":"\ud800"`, 1), "surrogate"},
-		{"too long", strings.Repeat(" ", maxAnswer+1), "at most"},
+		{"too long", strings.Repeat(" ", parse.MaxBytes+1), "at most"},
 		{"an unknown outcome", strings.Replace(graspCup, "corrected", "fixed", 1), `outcome must be "corrected" or "abandoned", not "\"fixed\""`},
 		{"thoughts that are cut off", "<think>\nFirst idea: " + graspCup + "\nbut no, that is wrong because", "ends within its thoughts"},
 		{"thoughts that open again", "<think>a</think>\n<think>" + graspCup, "ends within its thoughts"},
@@ -127,8 +129,8 @@ func TestReadTellsTheCoachWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestTheAgentsOwnDecisionIsNoCorrection at any point: the run would go as it went.
-func TestTheAgentsOwnDecisionIsNoCorrection(t *testing.T) {
+// TestAgentsOwnDecisionIsNoCorrection at any point: the run would go as it went.
+func TestAgentsOwnDecisionIsNoCorrection(t *testing.T) {
 	const input = `{"id":0,"instruction":{"type":"user","content":"%"},"memory":{"summary":"%"}}`
 	body := func(kind string) []byte {
 		step := func(n string) string {
@@ -142,7 +144,7 @@ func TestTheAgentsOwnDecisionIsNoCorrection(t *testing.T) {
 		{"failure", "p1", "1"}, {"failure", "p2", "2"}, {"failure", "own1", "1"}, {"failure", "own2", "2"}, {"suboptimal", "p1", "1"},
 		{"format", "p1", "1"}, {"format", "own1", "1"}, // but not p2 and own2: that output could not be read
 	} {
-		task := newTask(t, body(c.kind))
+		task := newCase(t, body(c.kind))
 		for _, say := range []string{"1", "2"} {
 			v, err := task.Read(`{"reinjection_point_id":"` + c.point + `","decision":{"say":"said ` + say + `"}}`)
 			if own := err != nil && strings.Contains(err.Error(), "the very decision"); own != (say == c.say) {
@@ -152,14 +154,14 @@ func TestTheAgentsOwnDecisionIsNoCorrection(t *testing.T) {
 	}
 	for kind, points := range map[string][]string{"failure": {"other"}, "format": {"p2", "own2", "other"}} {
 		for _, point := range points {
-			if _, err := newTask(t, body(kind)).Read(`{"reinjection_point_id":"` + point + `","decision":{"say":"said 2"}}`); err != nil {
+			if _, err := newCase(t, body(kind)).Read(`{"reinjection_point_id":"` + point + `","decision":{"say":"said 2"}}`); err != nil {
 				t.Errorf("%s at %s: %v", kind, point, err)
 			}
 		}
 	}
 }
 
-func TestArgumentsThatAreCalledLikeTheRobot(t *testing.T) {
+func TestArgumentsNamedLikeTheRobot(t *testing.T) {
 	for _, c := range []struct{ rule, schema, call, want string }{
 		{"the parameter that is shown is the robot", `{"properties":{},"additionalProperties":true}`,
 			`"arguments":{"target_robot":"r"}`, replaced("p", "r", "t", `{}`)},
@@ -168,16 +170,16 @@ func TestArgumentsThatAreCalledLikeTheRobot(t *testing.T) {
 		{"and where the tool refuses others", `{"properties":{},"additionalProperties":false}`,
 			`"arguments":{"executing_robot":"r"}`, replaced("p", "r", "t", `{}`)},
 		{"not where the tool takes any", `{"properties":{},"additionalProperties":true}`,
-			`"arguments":{"robot":"r"}`, replaced("p", defaultRobot, "t", `{"robot":"r"}`)},
+			`"arguments":{"robot":"r"}`, replaced("p", check.DefaultRobot, "t", `{"robot":"r"}`)},
 		{"or any of a form", `{"properties":{},"patternProperties":{"robot":{}}}`,
-			`"arguments":{"robot":"r"}`, replaced("p", defaultRobot, "t", `{"robot":"r"}`)},
+			`"arguments":{"robot":"r"}`, replaced("p", check.DefaultRobot, "t", `{"robot":"r"}`)},
 		{"or that one", `{"properties":{"robot":{}}}`,
-			`"arguments":{"robot":"r"}`, replaced("p", defaultRobot, "t", `{"robot":"r"}`)},
+			`"arguments":{"robot":"r"}`, replaced("p", check.DefaultRobot, "t", `{"robot":"r"}`)},
 		{"not beside a robot", `{"properties":{}}`,
 			`"target_robot_name":"r","arguments":{"robot":"r"}`, replaced("p", "r", "t", `{"robot":"r"}`)},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			task := newTask(t, []byte(`{"run_id":"r","request_id":"c","kind":"failure","stage":"g","target_step_id":1,"reinjection_points":[{"id":"p","input_step_id":1}],
+			task := newCase(t, []byte(`{"run_id":"r","request_id":"c","kind":"failure","stage":"g","target_step_id":1,"reinjection_points":[{"id":"p","input_step_id":1}],
 				"trajectory":[{"id":1,"input":{"id":1,"instruction":{"type":"user","content":"x"},"tools":[{"name":"t","description":"d","parameters":`+c.schema+`}]}}]}`))
 			v, err := task.Read(`{"decision":{"tool_calls":[{"name":"t",` + c.call + `}]}}`)
 			if err != nil {
@@ -190,7 +192,7 @@ func TestArgumentsThatAreCalledLikeTheRobot(t *testing.T) {
 	}
 }
 
-func TestReadDoesNotNeedThePointWhereThereIsOne(t *testing.T) {
+func TestReadNeedsNoPointIfThereIsOne(t *testing.T) {
 	v, err := load(t, "suboptimal").Read(`{"outcome":"corrected","decision":{"tool_calls":[{"name":"go","arguments":{"place":"kitchen"},"target_robot_name":"rover"}]}}`)
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +202,7 @@ func TestReadDoesNotNeedThePointWhereThereIsOne(t *testing.T) {
 	}
 }
 
-func TestOnlyATextWhereToolsAreUnusable(t *testing.T) {
+func TestUnusableToolsAllowOnlyText(t *testing.T) {
 	task := load(t, "own_input")
 	_, err := task.Read(`{"reinjection_point_id":"own","decision":{"tool_calls":[{"name":"look","arguments":{},"target_robot_name":"rover"}]}}`)
 	if err == nil || !strings.Contains(err.Error(), "only a text can be proposed here") {
@@ -211,7 +213,7 @@ func TestOnlyATextWhereToolsAreUnusable(t *testing.T) {
 	}
 }
 
-func TestReadHumanTakesAnswersInManyForms(t *testing.T) {
+func TestReadHumanAcceptsManyForms(t *testing.T) {
 	both := replaced("here", "rover", "grasp", `{"object":"cup"}`) + "\n" + replaced("first", "rover", "grasp", `{"object":"cup"}`)
 	here := replaced("here", "rover", "grasp", `{"object":"cup"}`)
 	for _, c := range []struct{ rule, output, want string }{
@@ -250,7 +252,7 @@ func TestReadHumanProposesOnlyWhereValid(t *testing.T) {
 	}
 }
 
-func TestReadHumanRefuses(t *testing.T) {
+func TestReadHumanErrors(t *testing.T) {
 	for _, c := range []struct{ rule, output, want string }{
 		{"plain text", "Ask which mug.", "the answer holds no JSON"},
 		{"a decision valid nowhere", `{"tool_calls":[{"name":"take","arguments":{},"target_robot_name":"rover"}]}`, `at the point "here": the decision is invalid`},
@@ -269,9 +271,9 @@ func TestReadHumanRefuses(t *testing.T) {
 	}
 }
 
-func TestARobotMayBearTheNameOfAField(t *testing.T) {
+func TestRobotMayBeNamedLikeAField(t *testing.T) {
 	for _, robot := range []string{"robot", "robot_name", "target_robot", "target_robot_name"} {
-		task := newTask(t, []byte(`{"run_id":"r","request_id":"c","kind":"failure","stage":"g","target_step_id":1,`+
+		task := newCase(t, []byte(`{"run_id":"r","request_id":"c","kind":"failure","stage":"g","target_step_id":1,`+
 			`"trajectory":[{"id":1,"input":{"id":0,"instruction":{"type":"user","content":"Look."},`+
 			`"tools":[{"name":"look","description":"","parameters":{}}]}}],"reinjection_points":[{"id":"p","input_step_id":1}]}`))
 		v, err := task.ReadHuman(`{"say":"","action":{"` + robot + `":{"name":"look","arguments":{}}}}`)

@@ -35,6 +35,8 @@ type Config struct {
 	Retries int
 	// Connections bounds the connections to each URL; 0 means [DefaultConnections].
 	Connections int
+	// QueueLimit bounds the completions that are admitted at once; 0 means no bound.
+	QueueLimit int
 }
 
 // Enabled reports whether remote engines are used.

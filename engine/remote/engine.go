@@ -24,6 +24,10 @@ type Engine struct {
 	name     string // of the API
 	served   string // the model's name in requests
 	width    int    // completions that one call may have; 0: no limit
+	context  int    // tokens of a prompt with its answer; 0: not known
+
+	mu       sync.Mutex
+	admitted int // completions
 
 	// base ends when the engine is closed.
 	base  context.Context
@@ -59,6 +63,9 @@ func (e *Engine) API() string { return e.name }
 
 // Served returns the engines' name of the model, after Start.
 func (e *Engine) Served() string { return e.served }
+
+// Context returns the most tokens of a prompt with its answer, 0 if the engine does not tell.
+func (e *Engine) Context() int { return e.context }
 
 // Healthy reports whether at least one engine can be reached.
 func (e *Engine) Healthy() bool {

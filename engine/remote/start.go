@@ -77,29 +77,33 @@ func (e *Engine) describe(ctx context.Context, r *replica) error {
 	e.api = dialectOf(e.name)
 	if e.name == APILlamaServer {
 		var props struct {
-			Slots int `json:"total_slots"`
+			Slots    int `json:"total_slots"`
+			Settings struct {
+				Context int `json:"n_ctx"` // of a slot
+			} `json:"default_generation_settings"`
 		}
 		if err := e.getJSON(ctx, r, "/props", &props); err != nil {
 			return err
 		}
-		e.width = props.Slots
-	}
-	if e.served = e.cfg.Model; e.served != "" {
-		return nil
+		e.width, e.context = props.Slots, props.Settings.Context
 	}
 	var models struct {
 		Data []struct {
-			ID string `json:"id"`
+			ID      string `json:"id"`
+			Context int    `json:"max_model_len"`
 		} `json:"data"`
 	}
 	if err := e.getJSON(ctx, r, "/v1/models", &models); err != nil {
 		return err
 	}
-	if len(models.Data) == 0 {
-		return errors.New("/v1/models lists no model")
+	for _, m := range models.Data {
+		if e.cfg.Model == "" || m.ID == e.cfg.Model {
+			e.served = m.ID
+			e.context = max(e.context, m.Context)
+			return nil
+		}
 	}
-	e.served = models.Data[0].ID
-	return nil
+	return fmt.Errorf("/v1/models does not list the model %q", e.cfg.Model)
 }
 
 // detect tells APIs apart by paths that only one of them has.

@@ -163,7 +163,7 @@ func TestOutputIsNotDegenerate(t *testing.T) {
 	}
 }
 
-func TestBiasMovesTheLogitsOfItsTokens(t *testing.T) {
+func TestBiasMovesLogitsOfItsTokens(t *testing.T) {
 	spec := small(t, synth.Qwen3)
 	spec.Bias = map[string]float32{"<|im_end|>": 60}
 	m := load(t, write(t, spec))

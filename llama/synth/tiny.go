@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-
-	"agentd/llama/modelcache"
 )
 
 // formatVersion is part of every cached file's name; it changes with what
@@ -15,7 +13,7 @@ import (
 const formatVersion = 1
 
 // Tiny gives the path of the tiny model of an architecture, which it writes
-// first if it is not in dir; dir "" means modelcache.Dir.
+// first if it is not in dir; dir "" means CacheDir.
 func Tiny(dir, arch string) (string, error) {
 	spec, err := Preset("tiny", arch)
 	if err != nil {
@@ -25,7 +23,7 @@ func Tiny(dir, arch string) (string, error) {
 }
 
 // Cached gives the path of the model of a Spec, which it writes first if it is
-// not in dir; dir "" means modelcache.Dir. Several processes may do so at once.
+// not in dir; dir "" means CacheDir. Several processes may do so at once.
 func Cached(dir string, spec Spec) (string, error) {
 	key, err := json.Marshal(spec)
 	if err != nil {
@@ -33,7 +31,7 @@ func Cached(dir string, spec Spec) (string, error) {
 	}
 	sum := sha256.Sum256(fmt.Appendf(key, "%d %s", formatVersion, defaultTemplate(spec.Arch)))
 	name := fmt.Sprintf("random-%s-%s.gguf", spec.Arch, hex.EncodeToString(sum[:8]))
-	return modelcache.Keep(dir, name, isFile, func(path string) error { return Write(path, spec) })
+	return Keep(dir, name, isFile, func(path string) error { return Write(path, spec) })
 }
 
 func isFile(path string) bool {

@@ -2,7 +2,7 @@ package synth
 
 /*
 #cgo CFLAGS: -I${SRCDIR}/../../third_party/llama.cpp/ggml/include
-#cgo LDFLAGS: -L${SRCDIR}/../../lib -lggml-base -ldl
+#cgo LDFLAGS: -L${SRCDIR}/../../lib -lllama -lggml-base -ldl
 #cgo LDFLAGS: -Wl,-rpath,$ORIGIN/lib -Wl,-rpath,${SRCDIR}/../../lib -Wl,--disable-new-dtags
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -31,8 +31,6 @@ import (
 	"os"
 	"path/filepath"
 	"unsafe"
-
-	"agentd/llama/modelcache"
 )
 
 // matrixTypes gives the types of matrices and of experts' matrices.
@@ -60,7 +58,7 @@ func Write(path string, spec Spec) error {
 	if err != nil {
 		return err
 	}
-	err = modelcache.Write(path, func(f *os.File) error { return writeFile(f, &spec, v, list) })
+	err = WriteFile(path, func(f *os.File) error { return writeFile(f, &spec, v, list) })
 	if err != nil {
 		return fmt.Errorf("synth: %w", err)
 	}

@@ -29,7 +29,7 @@ func benchmarkStep(b *testing.B, width int) {
 	}
 	step := func() {
 		if plan := c.Plan(); len(plan.Rows) > 0 {
-			c.Commit(Decoded, choices[:len(plan.Samples)])
+			c.Commit(StepDecoded, choices[:len(plan.Samples)])
 		}
 	}
 	prompt := func(first Token) []Token {
@@ -39,10 +39,10 @@ func benchmarkStep(b *testing.B, width int) {
 		}
 		return p
 	}
-	next := JobID(0)
+	next := RequestID(0)
 	submit := func(n, maxNew int) {
 		next++
-		if err := c.Submit(Job{ID: next, Prompt: prompt(Token(next)), N: n, MaxNew: maxNew}); err != nil {
+		if err := c.Submit(Request{ID: next, Prompt: prompt(Token(next)), N: n, MaxNew: maxNew}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -74,19 +74,19 @@ func BenchmarkAdmit(b *testing.B) {
 		b.Fatal(err)
 	}
 	prompt := make([]Token, 4000)
-	next := JobID(0)
+	next := RequestID(0)
 	choices := []Choice{{Tokens: []Token{0}}}
 	run := func() {
 		next++
 		for i := range 100 {
 			prompt[3900+i] = Token(next) + Token(i)
 		}
-		if err := c.Submit(Job{ID: next, Prompt: prompt, N: 1, MaxNew: 1}); err != nil {
+		if err := c.Submit(Request{ID: next, Prompt: prompt, N: 1, MaxNew: 1}); err != nil {
 			b.Fatal(err)
 		}
 		for !c.Idle() {
 			if plan := c.Plan(); len(plan.Rows) > 0 {
-				c.Commit(Decoded, choices[:len(plan.Samples)])
+				c.Commit(StepDecoded, choices[:len(plan.Samples)])
 			}
 		}
 	}

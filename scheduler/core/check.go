@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// check panics when an invariant does not hold. It costs more than a step, so
-// that only tests switch it on (Config.Check).
+// check panics when an invariant does not hold. It takes longer than a step, so only tests
+// enable it (Config.Check).
 func (c *Core) check() {
 	if !c.cfg.Check {
 		return
@@ -16,8 +16,8 @@ func (c *Core) check() {
 	}
 }
 
-// Verify checks the conservation of cells and ids and everything else that must
-// always hold. It walks the whole tree.
+// Verify checks the conservation of cells and ids, and all other invariants. It walks the
+// whole tree.
 func (c *Core) Verify() error {
 	counted := map[*node]int{}
 	busy := map[*node]int{}
@@ -30,7 +30,7 @@ func (c *Core) Verify() error {
 		}
 		for n := s.leaf; n.parent != nil; n = n.parent {
 			counted[n]++
-			if s.state == running {
+			if s.state == seqRunning {
 				busy[n]++
 			}
 		}
@@ -43,20 +43,20 @@ func (c *Core) Verify() error {
 		return fmt.Errorf("%d cells used and %d active, counted %d and %d", used, active, c.tree.used, c.tree.active)
 	case used > c.cfg.Cells:
 		return fmt.Errorf("%d cells used of %d", used, c.cfg.Cells)
-	case states[free] != len(c.free) || states[running] != len(c.running) || states[dying] != len(c.dying):
-		return fmt.Errorf("sequence lists do not agree with the states")
-	case len(c.running) > c.width:
-		return fmt.Errorf("%d sequences run, at most %d may", len(c.running), c.width)
+	case states[seqFree] != len(c.freeSeqs) || states[seqRunning] != len(c.running) || states[seqFreeing] != len(c.freeing):
+		return fmt.Errorf("sequence lists differ from the states")
+	case len(c.running) > c.maxRunning:
+		return fmt.Errorf("%d sequences run, at most %d may", len(c.running), c.maxRunning)
 	}
 	if err := c.host.verify(); err != nil {
 		return err
 	}
-	if _, booked := c.booked(); !c.overbooked && !c.cfg.Overcommit && active+booked > c.cfg.Cells {
+	if _, booked := c.reserved(); !c.overcommitted && !c.cfg.Overcommit && active+booked > c.cfg.Cells {
 		return fmt.Errorf("%d cells active and %d reserved of %d", active, booked, c.cfg.Cells)
 	}
-	for _, j := range c.jobs {
-		if err := c.verifyJob(j); err != nil {
-			return fmt.Errorf("job %d: %w", j.ID, err)
+	for _, g := range c.groups {
+		if err := c.verifyGroup(g); err != nil {
+			return fmt.Errorf("request %d: %w", g.ID, err)
 		}
 	}
 	return nil
@@ -66,36 +66,35 @@ func (c *Core) verifySequence(s *sequence) error {
 	switch {
 	case s.length != s.leaf.end():
 		return fmt.Errorf("length %d, its path has %d", s.length, s.leaf.end())
-	case s.kept > 0:
-		return fmt.Errorf("the context still has %d positions of what it was", s.kept)
-	case s.state == free && (s.length > 0 || !slices.Contains(c.free, s)):
-		return fmt.Errorf("free, but not empty or not listed")
-	case s.length > 0 && (!slices.Contains(s.leaf.ends, s) || !s.touched):
+	case s.keptPrefix > 0:
+		return fmt.Errorf("the context still holds %d positions of its former tokens", s.keptPrefix)
+	case s.state == seqFree && (s.length > 0 || !slices.Contains(c.freeSeqs, s)):
+		return fmt.Errorf("free, but not empty or not in the free list")
+	case s.length > 0 && (!slices.Contains(s.leaf.ends, s) || !s.inContext):
 		return fmt.Errorf("not at the end of its path")
-	case s.state != running:
+	case s.state != seqRunning:
 		return nil
-	case s.pending() < 1 || s.pending() > len(s.target):
-		return fmt.Errorf("%d of %d target tokens pending", s.pending(), len(s.target))
-	case s.donor != nil && (s.donor.state != running || s.length > 0):
-		return fmt.Errorf("waits for a sequence that does not run")
+	case s.numRemaining() < 1 || s.numRemaining() > len(s.target):
+		return fmt.Errorf("%d of %d target tokens pending", s.numRemaining(), len(s.target))
+	case s.leader != nil && (s.leader.state != seqRunning || s.length > 0):
+		return fmt.Errorf("waits for a leader that does not run")
 	}
 	return c.verifyContent(s)
 }
 
-// verifyContent compares the tokens on the path of a running sequence with what
-// its candidate has.
+// verifyContent compares the tokens of a running sequence with those of its candidate.
 func (c *Core) verifyContent(s *sequence) error {
-	want := s.job.Prompt
-	if s.cand != allCandidates {
-		want = slices.Concat(want, s.job.cands[s.cand].tokens)
+	want := s.group.Prompt
+	if s.cand != promptOnly {
+		want = slices.Concat(want, s.group.candidates[s.cand].tokens)
 	}
 	for n := s.leaf; n.parent != nil; n = n.parent {
 		if n.end() > len(want) || !slices.Equal(n.tokens, want[n.start:n.end()]) {
-			return fmt.Errorf("holds other tokens than its candidate at position %d", n.start)
+			return fmt.Errorf("tokens differ from those of its candidate at position %d", n.start)
 		}
 	}
 	if got := s.base + len(s.target); got != len(want) {
-		return fmt.Errorf("is to hold %d tokens, its candidate has %d", got, len(want))
+		return fmt.Errorf("target ends at %d tokens, its candidate has %d", got, len(want))
 	}
 	return nil
 }
@@ -106,17 +105,17 @@ func (h *hostCache) verify() error {
 	}
 	used, blocks := 0, 0
 	for e := h.order.Front(); e != nil; e = e.Next() {
-		b := e.Value.(*block)
+		b := e.Value.(*hostBlock)
 		used, blocks = used+b.cells(), blocks+1
 		if b.cells() < 1 || b.place != e || !slices.Contains(h.byHash[b.hash], b) || !slices.Contains(h.starts, b.start) {
-			return fmt.Errorf("host block %d of %d cells at %d is not listed", b.id, b.cells(), b.start)
+			return fmt.Errorf("host block %d of %d cells at %d is not indexed", b.id, b.cells(), b.start)
 		}
 	}
 	for _, list := range h.byHash {
 		blocks -= len(list)
 	}
 	if used != h.used || used > h.limit || blocks != 0 {
-		return fmt.Errorf("host blocks have %d cells, counted %d of %d, and %d more than are listed", used, h.used, h.limit, blocks)
+		return fmt.Errorf("host blocks have %d cells, counted %d of %d; %d blocks are not indexed", used, h.used, h.limit, blocks)
 	}
 	return nil
 }
@@ -148,35 +147,35 @@ func verifyNode(n *node, counted, busy map[*node]int) (used, active int, err err
 	return used, active, nil
 }
 
-func (c *Core) verifyJob(j *job) error {
+func (c *Core) verifyGroup(g *group) error {
 	left, runs := 0, 0
-	seen := make([]int, j.N)
-	for i := range j.cands {
-		if !j.cands[i].ended {
+	seen := make([]int, g.N)
+	for i := range g.candidates {
+		if !g.candidates[i].ended {
 			left++
 		}
 	}
-	for _, i := range j.waiting {
+	for _, i := range g.waiting {
 		seen[i]++
 	}
 	for _, s := range c.running {
-		if s.job == j {
+		if s.group == g {
 			runs++
-			if s.cand != allCandidates {
+			if s.cand != promptOnly {
 				seen[s.cand]++
 			}
 		}
 	}
-	if left != j.left || runs != j.running || left == 0 {
-		return fmt.Errorf("%d candidates left and %d sequences, counted %d and %d", left, runs, j.left, j.running)
+	if left != g.unfinished || runs != g.running || left == 0 {
+		return fmt.Errorf("%d candidates left and %d sequences, counted %d and %d", left, runs, g.unfinished, g.running)
 	}
 	for i, n := range seen {
-		if alive := j.sampled && !j.cands[i].ended; alive && n != 1 || !alive && n != 0 {
-			return fmt.Errorf("candidate %d has %d places", i, n)
+		if alive := g.sampled && !g.candidates[i].ended; alive && n != 1 || !alive && n != 0 {
+			return fmt.Errorf("candidate %d runs or waits %d times", i, n)
 		}
 	}
-	if !j.sampled && (j.started != (runs == 1) || runs > 1) {
-		return fmt.Errorf("started is %t with %d sequences", j.started, runs)
+	if !g.sampled && (g.started != (runs == 1) || runs > 1) {
+		return fmt.Errorf("started is %t with %d sequences", g.started, runs)
 	}
 	return nil
 }

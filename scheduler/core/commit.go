@@ -2,153 +2,155 @@ package core
 
 import "agentd/scheduler/generation"
 
-// Commit takes the result of the step in flight; choices answer plan.Samples in
-// their order (none unless Decoded). The events are valid until the next Commit.
-func (c *Core) Commit(result Result, choices []Choice) []Event {
+// Commit takes the status of the step in flight. choices answer plan.Samples in order, and are
+// empty unless the step was decoded. The events are valid until the next Commit.
+func (c *Core) Commit(status StepStatus, choices []Choice) []Event {
 	if !c.inFlight {
 		panic("core: Commit without a Plan")
 	}
-	if result == Decoded && len(choices) != len(c.plan.Samples) {
+	if status == StepDecoded && len(choices) != len(c.plan.Samples) {
 		panic("core: Commit needs one choice for each sample")
 	}
 	c.inFlight = false
-	c.freshPlan()
+	c.dropDeliveredOps()
 	c.events = c.events[:0]
-	switch result {
-	case NoSlot:
-		c.noSlot()
-	case Broken:
-		c.stats.Broken++
-		for _, f := range c.fed {
-			f.seq.broken = true
-			if f.seq.state == running {
-				c.fail(f.seq.job, Broken)
+	switch status {
+	case StepNoSlot:
+		c.handleNoSlot()
+	case StepFailed:
+		c.stats.FailedSteps++
+		for _, f := range c.scheduled {
+			f.seq.invalid = true
+			if f.seq.state == seqRunning {
+				c.failGroup(f.seq.group, StepFailed)
 			}
 		}
 	default:
-		c.decoded(choices)
+		c.commitDecoded(choices)
 	}
 	c.check()
 	return c.events
 }
 
-func (c *Core) decoded(choices []Choice) {
-	c.limit = min(2*c.limit, c.cfg.BatchTokens)
+// commitDecoded extends the sequences by their rows and applies the choices.
+func (c *Core) commitDecoded(choices []Choice) {
+	c.rowLimit = min(2*c.rowLimit, c.cfg.BatchTokens)
 	c.stats.Steps++
 	c.stats.Rows += uint64(len(c.plan.Rows))
-	for _, f := range c.fed {
+	for _, f := range c.scheduled {
 		c.stats.PrefillTokens += uint64(f.prefill)
-		c.tree.extend(f.seq, f.tokens, firstTokens)
-		if f.seq.state != running && len(f.drafts) > 0 {
-			c.tree.extend(f.seq, f.drafts, 0) // cancelled: it holds them until the next plan
+		c.tree.extend(f.seq, f.tokens, initialTokens)
+		if f.seq.state != seqRunning && len(f.drafts) > 0 {
+			c.tree.extend(f.seq, f.drafts, 0) // cancelled: the context holds them until the next plan
 		}
-		if f.seq.state == running {
-			c.follow(f.seq)
+		if f.seq.state == seqRunning {
+			c.advanceFollowers(f.seq)
 			c.snapshot(f.seq)
 		}
 	}
-	for _, f := range c.fed {
-		if f.samples > 0 && f.seq.state == running {
-			c.sampled(f, choices[:f.samples])
+	for _, f := range c.scheduled {
+		if f.samples > 0 && f.seq.state == seqRunning {
+			c.commitSamples(f, choices[:f.samples])
 		}
 		choices = choices[f.samples:]
 	}
 }
 
-// sampled gives the candidates that a sequence runs for their next tokens.
-func (c *Core) sampled(f fed, choices []Choice) {
-	s, j := f.seq, f.seq.job
-	if s.cand != allCandidates {
-		more := c.accept(j, s.cand, choices[0])
-		chosen := j.cands[s.cand].tokens
-		c.settle(f, chosen[len(chosen)-j.cands[s.cand].pending:], more)
+// commitSamples gives the next tokens to the candidates of a sequence.
+func (c *Core) commitSamples(f scheduledRows, choices []Choice) {
+	s, g := f.seq, f.seq.group
+	if s.cand != promptOnly {
+		more := c.acceptChoice(g, s.cand, choices[0])
+		chosen := g.candidates[s.cand].tokens
+		c.acceptDrafts(f, chosen[len(chosen)-g.candidates[s.cand].pending:], more)
 		if more {
-			c.next(s, s.cand)
+			c.continueWith(s, s.cand)
 			return
 		}
-		s.broken = choices[0].Spoilt
-		c.retire(s)
-		c.finish(j)
+		s.invalid = choices[0].NonFinite
+		c.finishSeq(s)
+		c.finishGroup(g)
 		return
 	}
-	j.sampled, j.trunk = true, s
-	c.stats.CachedTokens += uint64(j.cached)
-	forks := s.extra
-	s.extra = 0
+	g.sampled, g.promptSeq = true, s
+	c.stats.QueriedTokens += uint64(len(g.Prompt))
+	c.stats.CachedTokens += uint64(g.cached)
+	forks := s.reservedForks
+	s.reservedForks = 0
 	taken := false
 	for i, choice := range choices {
 		switch {
-		case !c.accept(j, i, choice):
+		case !c.acceptChoice(g, i, choice):
 		case !taken:
 			taken = true
-			c.next(s, i)
+			c.continueWith(s, i)
 		case forks > 0 && c.fork(s, i):
 			forks--
 		default:
-			j.waiting = append(j.waiting, i)
+			g.waiting = append(g.waiting, i)
 		}
 	}
 	if !taken {
-		s.broken = choices[0].Spoilt
-		c.retire(s)
+		s.invalid = choices[0].NonFinite
+		c.finishSeq(s)
 	}
-	c.finish(j)
+	c.finishGroup(g)
 }
 
-// accept adds a choice to a candidate and says whether it goes on.
-func (c *Core) accept(j *job, i int, choice Choice) bool {
-	cand := &j.cands[i]
-	finish, repeated := c.add(j, cand, choice)
+// acceptChoice adds a choice to a candidate and reports whether the candidate continues.
+func (c *Core) acceptChoice(g *group, i int, choice Choice) bool {
+	cand := &g.candidates[i]
+	finish, repeated := c.appendChoice(g, cand, choice)
 	if finish == "" {
 		return true
 	}
 	cand.ended = true
 	c.lengths.add(len(cand.tokens))
-	j.left--
+	g.unfinished--
 	c.stats.Finished++
 	if finish == generation.FinishRepeat {
 		c.stats.Repeated++
 	}
-	c.hold = false
+	c.admissionPaused = false
 	c.events = append(c.events, Event{
-		Kind: CandidateFinished, Job: j.ID, Candidate: i, Finish: finish, Tokens: cand.tokens, Repeated: repeated, Cached: j.cached,
+		Kind: CandidateFinished, Request: g.ID, Candidate: i, Finish: finish, Tokens: cand.tokens, Repeated: repeated, Cached: g.cached,
 	})
 	return false
 }
 
-// add appends the tokens of a choice to a candidate and says how that ended it, if
-// it did, and how many tokens came several times in a row if that was why. An answer
-// that is complete with its last token is not cut off. One that repeats itself ends
-// with the token that shows it, in whatever company that was chosen.
-func (c *Core) add(j *job, cand *candidate, choice Choice) (finish generation.Finish, again int) {
+// appendChoice appends the tokens of a choice to a candidate. If that ends the candidate, it
+// returns the reason, and for a repetition its length. A completion that is complete with its
+// last allowed token counts as stopped, not as cut.
+func (c *Core) appendChoice(g *group, cand *candidate, choice Choice) (finish generation.Finish, repeat int) {
 	if len(choice.Tokens) == 0 && choice.Verdict == Continue {
 		panic("core: a candidate that goes on needs a token")
 	}
 	if cand.tokens == nil && len(choice.Tokens) > 0 {
-		cand.tokens = make([]Token, 0, min(j.MaxNew, firstTokens))
+		cand.tokens = make([]Token, 0, min(g.MaxNew, initialTokens))
 	}
 	before := len(cand.tokens)
-	for _, t := range choice.Tokens[:min(len(choice.Tokens), j.MaxNew-before)] {
+	for _, t := range choice.Tokens[:min(len(choice.Tokens), g.MaxNew-before)] {
 		cand.tokens = append(cand.tokens, t)
-		if j.RepeatLeast > 0 {
-			if again = repeated(cand.tokens, j.RepeatLeast); again > 0 {
+		if g.MinRepeat > 0 {
+			if repeat = repeated(cand.tokens, g.MinRepeat); repeat > 0 {
 				break
 			}
 		}
 	}
 	cand.pending = len(cand.tokens) - before
-	// Forced ones, but where the answer repeats itself: no more are guessed than may be sampled.
+	// Only forced tokens are dropped, unless the completion repeats itself: drafts never
+	// exceed MaxNew.
 	dropped := len(choice.Tokens) - cand.pending
 	c.stats.GeneratedTokens += uint64(cand.pending)
 	c.stats.ForcedTokens += uint64(max(0, choice.Forced-dropped))
 	switch {
-	case again > 0, choice.Verdict == Repeat && dropped == 0:
-		return generation.FinishRepeat, again
+	case repeat > 0, choice.Verdict == Repeat && dropped == 0:
+		return generation.FinishRepeat, repeat
 	case choice.Verdict == Fail:
 		return generation.FinishError, 0
 	case choice.Verdict == Complete && dropped == 0:
 		return generation.FinishStop, 0
-	case len(cand.tokens) == j.MaxNew:
+	case len(cand.tokens) == g.MaxNew:
 		return generation.FinishLength, 0
 	case choice.Verdict == Stop:
 		return generation.FinishStop, 0
@@ -156,99 +158,59 @@ func (c *Core) add(j *job, cand *candidate, choice Choice) (finish generation.Fi
 	return "", 0
 }
 
-// next lets s go on with the last tokens of candidate i.
-func (c *Core) next(s *sequence, i int) {
-	cand := &s.job.cands[i]
+// continueWith makes s decode the last tokens of candidate i.
+func (c *Core) continueWith(s *sequence, i int) {
+	cand := &s.group.candidates[i]
 	s.cand, s.target, s.base = i, cand.tokens[len(cand.tokens)-cand.pending:], s.length
 }
 
 // fork gives candidate i a copy of s, which ends with the prompt.
 func (c *Core) fork(s *sequence, i int) bool {
-	f := c.takeID(s, s.length)
+	f := c.allocate(s, s.length)
 	if f == nil {
 		return false
 	}
 	c.stats.Forked++
-	c.run(f, s.job)
+	c.setRunning(f, s.group)
 	c.copyPrefix(f, s, s.length)
-	c.next(f, i)
+	c.continueWith(f, i)
 	return true
 }
 
-// retire ends the running of s and keeps it for its prefix, unless another
-// cached sequence holds the same tokens in cells of its own.
-func (c *Core) retire(s *sequence) {
-	j, cand := s.job, s.cand
-	if cand == allCandidates {
-		c.halt(s, cached)
+// finishGroup ends g when all its candidates have ended.
+func (c *Core) finishGroup(g *group) {
+	if g.unfinished > 0 {
 		return
 	}
-	c.scratch = append(append(c.scratch[:0], j.Prompt...), j.cands[cand].tokens...)[:s.length]
-	twin, n := c.tree.match(c.scratch, !c.cfg.PartialCopy, c.isCached)
-	c.halt(s, cached)
-	if twin != nil && n == s.length && !s.needed() {
-		twin.lastUse = c.tick
-		c.release(s)
-	}
+	c.events = append(c.events, Event{Kind: RequestFinished, Request: g.ID, Cached: g.cached})
+	c.removeGroup(g)
 }
 
-func (c *Core) isCached(s *sequence, _ int) bool { return s.state == cached && !s.broken }
-
-// snapshot keeps the state one token before the end of a prompt, where only the
-// end of a sequence can be copied: the same prompt again and the one that
-// continues it both can start there.
-func (c *Core) snapshot(s *sequence) {
-	if c.cfg.PartialCopy || c.cfg.NoReuse || s.cand != allCandidates || s.pending() != 1 || s.length == 0 {
-		return
-	}
-	if firstUsable(s.leaf.ends, s.length, c.isCached) != nil {
-		return
-	}
-	if len(c.free) == 0 {
-		if v := c.victim(nil, false); v == nil || v.needed() {
-			return
-		}
-	}
-	d := c.takeID(s, s.length)
-	c.copyPrefix(d, s, s.length)
-	d.state, d.lastUse = cached, c.tick
-}
-
-// finish ends j if all its candidates have ended.
-func (c *Core) finish(j *job) {
-	if j.left > 0 {
-		return
-	}
-	c.events = append(c.events, Event{Kind: JobFinished, Job: j.ID, Cached: j.cached})
-	c.remove(j)
-}
-
-// fail ends j, whatever its candidates were doing.
-func (c *Core) fail(j *job, why Result) {
+// failGroup ends g in any state.
+func (c *Core) failGroup(g *group, why StepStatus) {
 	c.stats.Failed++
-	c.events = append(c.events, Event{Kind: JobFailed, Job: j.ID, Cached: j.cached, Result: why})
-	c.abandon(j)
+	c.events = append(c.events, Event{Kind: RequestFailed, Request: g.ID, Cached: g.cached, Status: why})
+	c.abort(g)
 }
 
-// noSlot makes the next step need less. Each way can be taken only so often
-// without a step in between that succeeds, and the last one ends a job, so this
-// can't go on for ever.
-func (c *Core) noSlot() {
-	c.stats.NoSlot++
+// handleNoSlot makes the next step need fewer cells. It terminates: each remedy works a
+// limited number of times without a successful step, and the last one ends a request.
+func (c *Core) handleNoSlot() {
+	c.stats.NoSlotSteps++
 	drafts := 0
-	for _, f := range c.fed {
+	for _, f := range c.scheduled {
 		drafts += len(f.drafts)
 	}
 	switch victim := c.victim(nil, true); {
 	case drafts > 0:
-		c.limit = len(c.plan.Rows) - drafts // that leaves no room for any
+		c.rowLimit = len(c.plan.Rows) - drafts
 	case victim != nil:
 		c.evict(victim, 0)
 	case len(c.plan.Rows) > 1:
-		c.limit = len(c.plan.Rows) / 2
+		c.rowLimit = len(c.plan.Rows) / 2
 	case len(c.running) > 1:
-		c.parkYoungest()
+		c.preemptYoungest()
 	case len(c.running) == 1:
-		c.fail(c.running[0].job, NoSlot)
+		c.failGroup(c.running[0].group, StepNoSlot)
 	}
 }

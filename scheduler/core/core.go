@@ -8,98 +8,85 @@ import (
 
 // Core is the state machine. It is not safe for concurrent use.
 type Core struct {
-	cfg   Config
-	asks  bool // cfg.Usable was given
-	width int  // the most sequences that run at once
-	tree  tree
-	host  *hostCache // nil: none
-	seqs  []sequence
-	free  []*sequence // a stack
+	cfg          Config
+	checksUsable bool // cfg.Usable was given
+	maxRunning   int  // limit of running sequences
+	tree         prefixTree
+	host         *hostCache // nil: none
+	seqs         []sequence
+	freeSeqs     []*sequence // a stack
 
-	// jobs holds the live jobs in their order of arrival.
-	jobs []*job
-	byID map[JobID]*job
+	// groups holds the live requests in order of arrival.
+	groups []*group
+	byID   map[RequestID]*group
 	// running holds the running sequences in the order in which they started.
 	running []*sequence
-	dying   []*sequence
+	freeing []*sequence
 
-	tick uint64 // plans so far
-	// limit is the most rows of the next step: BatchTokens, less after NoSlot.
-	limit int
-	// hold stops admission after a sequence had to be parked, until one ends.
-	hold bool
-	// overbooked: a prompt lost the donor it waited for, so that more cells may be
-	// reserved than there are, until no sequence runs.
-	overbooked bool
+	step uint64 // number of plans so far
+	// rowLimit is the row limit of the next step: BatchTokens, less after StepNoSlot.
+	rowLimit int
+	// admissionPaused is set by a preemption until a sequence ends.
+	admissionPaused bool
+	// overcommitted is set when a prompt loses its prefill leader. More cells may be
+	// reserved than exist until no sequence runs.
+	overcommitted bool
 
-	lengths lengths
+	lengths lengthEstimate
 
-	// changes counts what may change which waiting job is closest; choice is the last
-	// one that was chosen, and when.
-	changes uint64
+	// version counts changes that can affect which waiting request has the longest cached
+	// prefix. choice caches the last answer.
+	version uint64
 	choice  struct {
-		job     *job
-		changes uint64
+		group   *group
+		version uint64
 	}
 
-	plan      Plan
-	delivered bool // plan.Ops were handed out
-	inFlight  bool // plan.Rows were handed out and not committed
-	fed       []fed
-	events    []Event
-	scratch   []Token     // a completion with its prompt
-	guesses   []Token     // of the step in flight
-	decodes   []*sequence // scratch of fill
-	prefills  []*sequence // scratch of fill
-	shares    []share     // scratch of feedPrompts
-	order     []*sequence // the same
-	stats     Stats
+	plan         Plan
+	opsDelivered bool // Plan returned plan.Ops
+	inFlight     bool // Plan returned plan.Rows, and Commit has not been called
+	scheduled    []scheduledRows
+	drafts       []Token // speculative tokens of the step in flight
+	events       []Event
+	stats        Stats
+
+	// Scratch space.
+	scratch     []Token        // a completion with its prompt
+	decodes     []*sequence    // of schedule
+	prefills    []*sequence    // of schedule
+	shares      []prefillShare // of schedulePrefills
+	byRemaining []*sequence    // of schedulePrefills
 }
 
-// job is one prompt and its candidates.
-type job struct {
-	Job
-	lengths *lengths
-	cands   []candidate
-	left    int // candidates that have not ended
-	// started: its prompt has a sequence, or was sampled. sampled: the candidates
-	// have their first tokens.
+// group is a request with its candidates (vLLM: sequence group).
+type group struct {
+	Request
+	lengths    *lengthEstimate
+	candidates []candidate
+	unfinished int // candidates that have not ended
+	// started: the prompt has a sequence, or was sampled. sampled: the candidates have
+	// their first tokens.
 	started, sampled bool
-	// passed is how many later jobs have started before it.
+	// passed counts later requests that started first.
 	passed int
 	// waiting lists the live candidates without a sequence, once sampled.
 	waiting []int
-	// trunk is the sequence whose beginning is the whole prompt, to fork from.
-	trunk   *sequence
-	running int // sequences that run for it
-	cached  int // prompt tokens not computed for it
+	// promptSeq is the sequence that begins with the whole prompt. Candidates fork from it.
+	promptSeq *sequence
+	running   int // running sequences
+	cached    int // prompt tokens that were not computed for this request
 }
 
-// candidate is one completion. Of a live one the last pending tokens are not yet
-// decoded: those of its last choice that were not guessed.
+// candidate is one completion. The last pending tokens of a live candidate are not yet
+// decoded: those of its last choice, without accepted speculative tokens.
 type candidate struct {
 	tokens  []Token
 	pending int
 	ended   bool
-	// reach is how many of its next tokens are worth guessing, 0: it is not known yet. None
-	// of the last wrong guesses began rightly, and the next rest steps have none.
-	reach, wrong, rest int
-}
-
-// fed is what one sequence has in the step in flight.
-type fed struct {
-	seq     *sequence
-	tokens  []Token
-	prefill int // so many of them are not the next tokens of a candidate
-	samples int
-	sample  int     // the first of them in the plan
-	drafts  []Token // guesses that are decoded behind them
-}
-
-// share is how many rows of a step one prompt has.
-type share struct {
-	seq  *sequence
-	rows int
+	// draftLen is the number of speculative tokens to propose; 0 means not known yet.
+	// rejections counts consecutive drafts without an accepted token. No draft is proposed
+	// in the next cooldown steps.
+	draftLen, rejections, cooldown int
 }
 
 // New returns an idle core for an empty context.
@@ -110,165 +97,139 @@ func New(cfg Config) (*Core, error) {
 	if cfg.MaxRunning == 0 {
 		cfg.MaxRunning = cfg.MaxOutputs
 	}
-	if cfg.MinWait == 0 {
-		cfg.MinWait = MinWait
+	if cfg.MinSharedPrefill == 0 {
+		cfg.MinSharedPrefill = MinSharedPrefill
 	}
-	if cfg.EvictLeast == 0 {
-		cfg.EvictLeast = EvictLeast
+	if cfg.MinEvict == 0 {
+		cfg.MinEvict = MinEvict
 	}
 	if cfg.HostBlock == 0 {
 		cfg.HostBlock = HostBlock
 	}
-	if cfg.HostLeast == 0 {
-		cfg.HostLeast = HostLeast
+	if cfg.MinHostBlock == 0 {
+		cfg.MinHostBlock = MinHostBlock
 	}
 	asks := cfg.Usable != nil
 	if !asks {
 		cfg.Usable = func(SeqID, int) bool { return true }
 	}
 	c := &Core{
-		cfg:   cfg,
-		asks:  asks,
-		host:  newHostCache(&cfg),
-		width: min(cfg.MaxSequences, cfg.MaxRunning),
-		seqs:  make([]sequence, cfg.MaxSequences),
-		byID:  make(map[JobID]*job),
-		limit: cfg.BatchTokens,
+		cfg:          cfg,
+		checksUsable: asks,
+		host:         newHostCache(&cfg),
+		maxRunning:   min(cfg.MaxSequences, cfg.MaxRunning),
+		seqs:         make([]sequence, cfg.MaxSequences),
+		byID:         make(map[RequestID]*group),
+		rowLimit:     cfg.BatchTokens,
 	}
-	c.lengths.used = cfg.Overcommit
+	c.lengths.enabled = cfg.Overcommit
 	for i := len(c.seqs) - 1; i >= 0; i-- {
 		c.seqs[i] = sequence{id: SeqID(i), leaf: &c.tree.root}
-		c.free = append(c.free, &c.seqs[i])
+		c.freeSeqs = append(c.freeSeqs, &c.seqs[i])
 	}
 	return c, nil
 }
 
-// Submit queues a job. It fails with an *generation.OverflowError when the job could never
-// run, and with ErrDuplicate, ErrEmpty or ErrCount.
-func (c *Core) Submit(j Job) error {
+// Submit queues a request. It fails with a *generation.OverflowError when the request can
+// never run, and with ErrDuplicate, ErrEmpty or ErrCount.
+func (c *Core) Submit(r Request) error {
 	switch {
-	case c.byID[j.ID] != nil:
+	case c.byID[r.ID] != nil:
 		return ErrDuplicate
-	case len(j.Prompt) == 0:
+	case len(r.Prompt) == 0:
 		return ErrEmpty
-	case j.N < 1 || j.MaxNew < 1:
+	case r.N < 1 || r.MaxNew < 1:
 		return ErrCount
-	case j.MaxNew > c.cfg.Cells || len(j.Prompt)+j.MaxNew > c.cfg.Cells:
-		return &generation.OverflowError{Prompt: len(j.Prompt), MaxNew: j.MaxNew, Limit: c.cfg.Cells}
+	case r.MaxNew > c.cfg.Cells || len(r.Prompt)+r.MaxNew > c.cfg.Cells:
+		return &generation.OverflowError{Prompt: len(r.Prompt), MaxNew: r.MaxNew, Limit: c.cfg.Cells}
 	}
-	n := &job{Job: j, lengths: &c.lengths, cands: make([]candidate, j.N), left: j.N}
-	c.changes++
-	c.jobs = append(c.jobs, n)
-	c.byID[j.ID] = n
-	c.stats.PromptTokens += uint64(len(j.Prompt))
+	g := &group{Request: r, lengths: &c.lengths, candidates: make([]candidate, r.N), unfinished: r.N}
+	c.version++
+	c.groups = append(c.groups, g)
+	c.byID[r.ID] = g
+	c.stats.PromptTokens += uint64(len(r.Prompt))
 	c.check()
 	return nil
 }
 
-// Cancel ends a job in any state, also between Plan and Commit, without events.
-// The next plan frees its sequences. It reports whether the job was alive.
-func (c *Core) Cancel(id JobID) bool {
-	j := c.byID[id]
-	if j == nil {
+// Cancel ends a request in any state without events, also between Plan and Commit. The next
+// plan frees its sequences. Cancel reports whether the request was alive.
+func (c *Core) Cancel(id RequestID) bool {
+	g := c.byID[id]
+	if g == nil {
 		return false
 	}
 	c.stats.Cancelled++
-	c.abandon(j)
+	c.abort(g)
 	c.check()
 	return true
 }
 
-// abandon ends a job early: its running sequences die, the cached ones stay.
-func (c *Core) abandon(j *job) {
-	if j.running > 0 {
-		c.hold = false // there is room again
-	}
-	for i := len(c.running) - 1; i >= 0; i-- {
-		if s := c.running[i]; s.job == j {
-			c.halt(s, dying)
-			c.dying = append(c.dying, s)
-		}
-	}
-	c.remove(j)
-}
-
-// remove forgets a job.
-func (c *Core) remove(j *job) {
-	c.changes++
-	delete(c.byID, j.ID)
-	i := slices.Index(c.jobs, j)
-	c.jobs = slices.Delete(c.jobs, i, i+1)
-	for i := range c.seqs {
-		s := &c.seqs[i]
-		if s.job != j {
-			continue
-		}
-		c.disown(s)
-		if c.cfg.NoReuse && s.state == cached {
-			s.state = dying
-			c.dying = append(c.dying, s)
-		}
-	}
-}
-
-// Lost says that the context no longer holds s as it should. Its tokens will be
-// computed again where they are needed. Not between Plan and Commit.
-func (c *Core) Lost(id SeqID) {
+// Invalidate marks a sequence whose contents in the context are lost. Its tokens are computed
+// again where they are needed. It must not be called between Plan and Commit.
+func (c *Core) Invalidate(id SeqID) {
 	s := &c.seqs[id]
-	s.broken = s.state != free
+	s.invalid = s.state != seqFree
 	switch s.state {
-	case running:
-		c.park(s)
-	case cached:
+	case seqRunning:
+		c.preempt(s)
+	case seqCached:
 		c.evict(s, 0)
 	}
 	c.check()
 }
 
-// Length returns how many tokens the context must hold for s.
+// Length returns how many tokens the context must hold for a sequence.
 func (c *Core) Length(id SeqID) int { return c.seqs[id].length }
 
-// Idle says that no job is alive and no memory operation is left for a plan.
+// Idle reports whether no request is alive and no memory operation is left for a plan.
 func (c *Core) Idle() bool {
-	return len(c.jobs) == 0 && len(c.dying) == 0 && (c.delivered || len(c.plan.Ops) == 0)
+	return len(c.groups) == 0 && len(c.freeing) == 0 && (c.opsDelivered || len(c.plan.Ops) == 0)
 }
 
-// op adds a memory operation to the next plan.
-func (c *Core) op(o Op) {
-	c.freshPlan()
+// abort ends a request early. Its running sequences are freed; the cached ones stay.
+func (c *Core) abort(g *group) {
+	if g.running > 0 {
+		c.admissionPaused = false
+	}
+	for i := len(c.running) - 1; i >= 0; i-- {
+		if s := c.running[i]; s.group == g {
+			c.stopRunning(s, seqFreeing)
+			c.freeing = append(c.freeing, s)
+		}
+	}
+	c.removeGroup(g)
+}
+
+// removeGroup forgets a request.
+func (c *Core) removeGroup(g *group) {
+	c.version++
+	delete(c.byID, g.ID)
+	i := slices.Index(c.groups, g)
+	c.groups = slices.Delete(c.groups, i, i+1)
+	for i := range c.seqs {
+		s := &c.seqs[i]
+		if s.group != g {
+			continue
+		}
+		c.detach(s)
+		if c.cfg.NoPrefixCache && s.state == seqCached {
+			s.state = seqFreeing
+			c.freeing = append(c.freeing, s)
+		}
+	}
+}
+
+// addOp adds a memory operation to the next plan.
+func (c *Core) addOp(o Op) {
+	c.dropDeliveredOps()
 	c.plan.Ops = append(c.plan.Ops, o)
 }
 
-// freshPlan drops the operations that were handed out already.
-func (c *Core) freshPlan() {
-	if c.delivered {
-		c.delivered = false
+// dropDeliveredOps removes the operations that Plan has already returned.
+func (c *Core) dropDeliveredOps() {
+	if c.opsDelivered {
+		c.opsDelivered = false
 		c.plan.Ops = c.plan.Ops[:0]
 	}
-}
-
-// copyPrefix makes dst, which is empty or was just taken for it, a copy of the first n tokens of src.
-func (c *Core) copyPrefix(dst, src *sequence, n int) {
-	if dst.kept < n {
-		c.op(Op{Kind: OpCopy, Seq: dst.id, Src: src.id, Pos: dst.kept, End: n})
-	}
-	c.tree.attach(dst, c.tree.at(src, n))
-	dst.kept = 0
-	dst.touched = true
-	src.lastUse = c.tick
-}
-
-// park takes the sequence of a candidate, or of a whole prompt, away. What it
-// was to compute is computed again, from the best prefix, when there is room.
-func (c *Core) park(s *sequence) {
-	c.stats.Parked++
-	j, cand := s.job, s.cand
-	c.halt(s, dying)
-	c.save(s, s.length-s.own())
-	c.release(s)
-	if cand == allCandidates {
-		j.started = false
-		return
-	}
-	j.waiting = slices.Insert(j.waiting, 0, cand)
 }

@@ -15,10 +15,10 @@ import (
 //
 // Commands (a token is one character):
 //
-//	init cells=N seqs=N outputs=N running=N batch=N chunk=N wait=N evict=N host=N block=N least=N draft=N [ends=TOKENS] [exact] [noreuse]
-//	submit id=N n=N max=N repeat=N [apart] (the prompt is the input)
+//	init cells=N seqs=N outputs=N running=N batch=N chunk=N wait=N evict=N host=N block=N least=N draft=N [ends=TOKENS] [nopartialcopy] [noprefixcache]
+//	submit id=N n=N max=N repeat=N [isolatelast] (the prompt is the input)
 //	cancel id=N | lost seq=N | stats | verify
-//	step [choose=TOKENS] [result=noslot|broken] [cancel=N, between plan and commit]
+//	step [choose=TOKENS] [result=noslot|failed] [cancel=N, between plan and commit]
 //	run: steps until no rows are left, shown without their rows
 //
 // choose has one character for each sample, "." ends the candidate, "!" is a
@@ -60,16 +60,16 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		batch := number("batch", 16)
 		cfg := Config{
 			Cells: number("cells", 64), MaxSequences: number("seqs", 8), MaxOutputs: number("outputs", 8),
-			BatchTokens: batch, PrefillChunk: number("chunk", batch), MinWait: number("wait", 1), EvictLeast: number("evict", 0),
-			HostCells: number("host", 0), HostBlock: number("block", 8), HostLeast: number("least", 2),
+			BatchTokens: batch, PrefillChunk: number("chunk", batch), MinSharedPrefill: number("wait", 1), MinEvict: number("evict", 0),
+			HostCells: number("host", 0), HostBlock: number("block", 8), MinHostBlock: number("least", 2),
 			MaxRunning: number("running", 0), DraftRows: number("draft", 0),
-			NoReuse:     d.HasArg("noreuse"),
-			PartialCopy: !d.HasArg("exact"), Check: true,
+			NoPrefixCache: d.HasArg("noprefixcache"),
+			PartialCopy:   !d.HasArg("nopartialcopy"), Check: true,
 		}
 		var ends string
 		d.MaybeScanArgs(t, "ends", &ends)
 		for _, r := range ends {
-			cfg.Endings = append(cfg.Endings, Token(r))
+			cfg.EndTokens = append(cfg.EndTokens, Token(r))
 		}
 		var err error
 		if g.core, err = New(cfg); err != nil {
@@ -78,7 +78,7 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		}
 		g.kv = newKV(cfg.Cells, cfg.PartialCopy)
 	case "submit":
-		job := Job{ID: JobID(number("id", 0)), N: number("n", 1), MaxNew: number("max", 4), RepeatLeast: number("repeat", 0), LastApart: d.HasArg("apart")}
+		job := Request{ID: RequestID(number("id", 0)), N: number("n", 1), MaxNew: number("max", 4), MinRepeat: number("repeat", 0), IsolateLast: d.HasArg("isolatelast")}
 		for _, r := range d.Input {
 			job.Prompt = append(job.Prompt, Token(r))
 		}
@@ -86,21 +86,21 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 			g.printf("%v", err)
 		}
 	case "cancel":
-		g.printf("%t", g.core.Cancel(JobID(number("id", 0))))
+		g.printf("%t", g.core.Cancel(RequestID(number("id", 0))))
 	case "lost":
-		g.core.Lost(SeqID(number("seq", 0)))
+		g.core.Invalidate(SeqID(number("seq", 0)))
 	case "stats":
 		s := g.core.Stats()
-		g.printf("jobs %d, running %d, waiting %d, cached %d; cells %d of %d, active %d", s.Jobs, s.Running, s.Waiting, s.Cached, s.Used, s.Cells, s.Active)
+		g.printf("requests %d, running %d, waiting %d, cached %d; cells %d of %d, active %d", s.Requests, s.Running, s.Waiting, s.Cached, s.UsedCells, s.Cells, s.ActiveCells)
 		g.printf("prompt tokens: %d, cached %d, prefilled %d", s.PromptTokens, s.CachedTokens, s.PrefillTokens)
 		if s.DraftTokens > 0 {
-			g.printf("guessed %d, right %d", s.DraftTokens, s.AcceptedTokens)
+			g.printf("draft tokens %d, accepted %d", s.DraftTokens, s.AcceptedTokens)
 		}
 		if s.Repeated > 0 {
-			g.printf("%d of %d candidates repeated themselves", s.Repeated, s.Finished)
+			g.printf("repetitions: %d of %d candidates", s.Repeated, s.Finished)
 		}
 		if s.EvictedCells > 0 {
-			g.printf("evicted %d sequences and the ends of %d, %d cells", s.Evicted, s.Shortened, s.EvictedCells)
+			g.printf("evicted %d sequences, trimmed %d, %d cells", s.Evicted, s.Trimmed, s.EvictedCells)
 		}
 		if s.HostCells > 0 {
 			g.printf("host    %d of %d cells; saved %d, loaded %d", s.HostUsed, s.HostCells, s.SavedCells, s.LoadedCells)
@@ -147,7 +147,7 @@ func (g *golden) step(t *testing.T, d *datadriven.TestData, show bool) bool {
 			g.printf("remove  seq %d [%d,end)", o.Seq, o.Pos)
 		}
 	}
-	if got, want := g.core.Stats().Used, g.kv.used(); got != want {
+	if got, want := g.core.Stats().UsedCells, g.kv.used(); got != want {
 		t.Fatalf("the core counts %d cells, the cache holds %d", got, want)
 	}
 	if len(plan.Rows) == 0 {
@@ -162,8 +162,8 @@ func (g *golden) step(t *testing.T, d *datadriven.TestData, show bool) bool {
 	result, choices := g.decode(t, d, plan, show)
 	var id int
 	if d.MaybeScanArgs(t, "cancel", &id) {
-		g.printf("cancel  job %d", id)
-		g.core.Cancel(JobID(id))
+		g.printf("cancel  request %d", id)
+		g.core.Cancel(RequestID(id))
 	}
 	for _, e := range g.core.Commit(result, choices) {
 		g.event(e)
@@ -186,23 +186,23 @@ func (g *golden) rows(plan *Plan) {
 			mark = " -> logits"
 		}
 		if guessed {
-			mark = ", guessed"
+			mark = ", draft"
 		}
 		g.printf("rows    seq %d [%d,%d) %s%s", first.Seq, first.Pos, first.Pos+len(text), text, mark)
 	}
 }
 
-func (g *golden) decode(t *testing.T, d *datadriven.TestData, plan *Plan, show bool) (Result, []Choice) {
+func (g *golden) decode(t *testing.T, d *datadriven.TestData, plan *Plan, show bool) (StepStatus, []Choice) {
 	var result, choose string
 	d.MaybeScanArgs(t, "result", &result)
 	d.MaybeScanArgs(t, "choose", &choose)
 	switch result {
 	case "noslot":
 		g.printf("no slot")
-		return NoSlot, nil
-	case "broken":
-		g.printf("broken")
-		return Broken, nil
+		return StepNoSlot, nil
+	case "failed":
+		g.printf("step failed")
+		return StepFailed, nil
 	}
 	if _, ok, err := g.kv.decode(plan.Rows); err != nil || !ok {
 		t.Fatalf("decode: enough cells %t, %v", ok, err)
@@ -216,10 +216,10 @@ func (g *golden) decode(t *testing.T, d *datadriven.TestData, plan *Plan, show b
 		}
 		choices = append(choices, c)
 		if show {
-			g.printf("sample  job %d.%d: %s", s.Job, s.Candidate, shown)
+			g.printf("sample  request %d.%d: %s", s.Request, s.Candidate, shown)
 		}
 	}
-	return Decoded, choices
+	return StepDecoded, choices
 }
 
 // parseChoice reads the first choice of choose.
@@ -267,10 +267,10 @@ func (g *golden) event(e Event) {
 		if e.Repeated > 0 {
 			repeated = fmt.Sprintf(" of %d", e.Repeated)
 		}
-		g.printf("end     job %d.%d: %q, %s%s", e.Job, e.Candidate, text, e.Finish, repeated)
-	case JobFinished:
-		g.printf("done    job %d, %d prompt tokens cached", e.Job, e.Cached)
-	case JobFailed:
-		g.printf("failed  job %d, %s", e.Job, [...]string{"", "no slot", "broken"}[e.Result])
+		g.printf("end     request %d.%d: %q, %s%s", e.Request, e.Candidate, text, e.Finish, repeated)
+	case RequestFinished:
+		g.printf("done    request %d, %d prompt tokens cached", e.Request, e.Cached)
+	case RequestFailed:
+		g.printf("failed  request %d, %s", e.Request, [...]string{"", "no slot", "step failed"}[e.Status])
 	}
 }

@@ -5,38 +5,38 @@ import (
 	"slices"
 )
 
-// BlockID names a run of cells that was saved to host memory.
+// BlockID names a block of cells in host memory.
 type BlockID uint64
 
-// block is such a run: the cells of the tokens of path from start on. What they hold
-// follows from all of path.
-type block struct {
+// hostBlock holds the cells of the tokens of path from start on. Their contents depend on
+// all of path.
+type hostBlock struct {
 	id    BlockID
 	path  []Token
 	start int
 	hash  PrefixHash    // of path before start
-	place *list.Element // nil: it was dropped
+	place *list.Element // nil: dropped
 }
 
-func (b *block) cells() int { return len(b.path) - b.start }
+func (b *hostBlock) cells() int { return len(b.path) - b.start }
 
-// part is what of a block a sequence can take: positions [from, to).
-type part struct {
-	block    *block
+// hostPart is the part of a block that a sequence can load: positions [from, to).
+type hostPart struct {
+	block    *hostBlock
 	from, to int
 }
 
-// hostCache holds the blocks that were saved. They stay when they are loaded, so that
-// evicting the same again costs nothing.
+// hostCache holds evicted cells in host memory. Blocks stay when they are loaded, so that
+// evicting the same cells again copies nothing.
 type hostCache struct {
 	limit, used int // cells
-	each        int // cells of a block, about
-	least       int // fewer are not worth a block, or loading
+	blockCells  int // approximate size of a block
+	minCells    int // smallest block, and smallest load
 	next        BlockID
-	order       list.List // of *block, the next one to be dropped last
-	byHash      map[PrefixHash][]*block
-	starts      []int       // where blocks start, ascending, each once
-	startsHere  map[int]int // how many do
+	order       list.List // of *hostBlock, most recently used first
+	byHash      map[PrefixHash][]*hostBlock
+	starts      []int       // distinct start positions, ascending
+	startCount  map[int]int // blocks for each start position
 }
 
 func newHostCache(cfg *Config) *hostCache {
@@ -44,17 +44,17 @@ func newHostCache(cfg *Config) *hostCache {
 		return nil
 	}
 	return &hostCache{
-		limit: cfg.HostCells, each: cfg.HostBlock, least: cfg.HostLeast, byHash: map[PrefixHash][]*block{}, startsHere: map[int]int{},
+		limit: cfg.HostCells, blockCells: cfg.HostBlock, minCells: cfg.MinHostBlock, byHash: map[PrefixHash][]*hostBlock{}, startCount: map[int]int{},
 	}
 }
 
-// PrefixHash is the FNV-1a hash of the tokens that something begins with.
+// PrefixHash is the FNV-1a hash of a token prefix.
 type PrefixHash uint64
 
-// EmptyHash is that of none.
+// EmptyHash is the hash of the empty prefix.
 const EmptyHash PrefixHash = 14695981039346656037
 
-// With is the hash with more tokens behind.
+// With returns the hash of the prefix followed by tokens.
 func (h PrefixHash) With(tokens []Token) PrefixHash {
 	for _, t := range tokens {
 		h = (h ^ PrefixHash(uint32(t))) * 1099511628211
@@ -62,9 +62,71 @@ func (h PrefixHash) With(tokens []Token) PrefixHash {
 	return h
 }
 
-// extend returns what the blocks have of target behind its first length tokens, without
-// a gap, if that is enough to be worth it.
-func (h *hostCache) extend(target []Token, length int) (parts []part) {
+// saveToHost copies the cells of s from position from on to host memory, except those that are
+// there already. The caller is about to evict them.
+func (c *Core) saveToHost(s *sequence, from int) {
+	h := c.host
+	if h == nil || s.invalid || s.length-from < h.minCells {
+		return
+	}
+	path := c.tree.tokens(s)
+	path = path[:min(len(path), from+h.limit)]
+	present := h.extend(path, from)
+	h.touch(present)
+	own := from
+	if n := len(present); n > 0 {
+		last := present[n-1]
+		if from = last.to; len(path)-from < h.minCells {
+			return
+		}
+		// A partial block is replaced by a longer one. Otherwise each turn of a conversation
+		// would add a block.
+		if last.block.start >= own && last.to == len(last.block.path) && last.to%h.blockCells != 0 {
+			from, present = last.block.start, present[:n-1]
+			c.dropBlock(last.block)
+		}
+	}
+	for h.used+len(path)-from > h.limit {
+		c.dropBlock(h.order.Back().Value.(*hostBlock))
+	}
+	// Blocks start at multiples of their size, so that most are the same when a longer
+	// sequence is saved. The last one is added first: see touch.
+	for to := len(path); to > from; {
+		start := (to - h.minCells) / h.blockCells * h.blockCells
+		if start-from < h.minCells {
+			start = from
+		}
+		b := h.add(path[:to:to], start)
+		c.addOp(Op{Kind: OpSave, Seq: s.id, Pos: start, End: to, Block: b.id})
+		c.stats.SavedCells += uint64(b.cells())
+		to = start
+	}
+	h.touch(present) // they precede the new blocks
+}
+
+// loadFromHost appends parts to s, which ends where they begin. Loading briefly needs free
+// cells for a whole block. Without them the rest is computed.
+func (c *Core) loadFromHost(s *sequence, parts []hostPart) {
+	c.host.touch(parts)
+	for _, p := range parts {
+		if p.block.cells() > c.cfg.Cells-c.tree.active || !c.makeRoom(p.block.cells()) || p.block.place == nil {
+			return // makeRoom may have dropped the block
+		}
+		s.inContext = true
+		c.addOp(Op{Kind: OpLoad, Seq: s.id, Pos: p.from, End: p.to, Block: p.block.id})
+		c.tree.extend(s, p.block.path[p.from:p.to], initialTokens)
+		c.stats.LoadedCells += uint64(p.to - p.from)
+	}
+}
+
+func (c *Core) dropBlock(b *hostBlock) {
+	c.host.drop(b)
+	c.addOp(Op{Kind: OpDrop, Block: b.id})
+}
+
+// extend returns the parts of blocks that continue target behind its first length tokens
+// without a gap. It returns nil if they are too short to be worth loading.
+func (h *hostCache) extend(target []Token, length int) (parts []hostPart) {
 	if h == nil {
 		return nil
 	}
@@ -75,13 +137,13 @@ func (h *hostCache) extend(target []Token, length int) (parts []part) {
 		}
 		hash = hash.With(target[hashed:start])
 		hashed = start
-		best := part{from: length, to: length}
+		best := hostPart{from: length, to: length}
 		for _, b := range h.byHash[hash] {
 			if b.start != start || len(b.path) <= best.to {
 				continue
 			}
-			// What is behind start tells most of them apart at once; what is before it is long.
-			to := start + commonPrefix(b.path[start:], target[start:])
+			// The tokens behind start are compared first: they are few and differ most.
+			to := start + commonPrefixLen(b.path[start:], target[start:])
 			if to > best.to && slices.Equal(b.path[:start], target[:start]) {
 				best.block, best.to = b, to
 			}
@@ -91,28 +153,28 @@ func (h *hostCache) extend(target []Token, length int) (parts []part) {
 			length = best.to
 		}
 	}
-	if length-before < h.least {
+	if length-before < h.minCells {
 		return nil
 	}
 	return parts
 }
 
-// touch makes blocks those that were used last, the first of them last of all:
-// without it the others are of no use.
-func (h *hostCache) touch(parts []part) {
+// touch marks blocks as used, the first of them as the most recent: later blocks are useless
+// without it.
+func (h *hostCache) touch(parts []hostPart) {
 	for _, p := range slices.Backward(parts) {
-		if p.block.place != nil { // it may have been dropped for what was saved since
+		if p.block.place != nil {
 			h.order.MoveToFront(p.block.place)
 		}
 	}
 }
 
-func (h *hostCache) add(path []Token, start int) *block {
+func (h *hostCache) add(path []Token, start int) *hostBlock {
 	h.next++
-	b := &block{id: h.next, path: path, start: start, hash: EmptyHash.With(path[:start])}
+	b := &hostBlock{id: h.next, path: path, start: start, hash: EmptyHash.With(path[:start])}
 	b.place = h.order.PushFront(b)
 	h.byHash[b.hash] = append(h.byHash[b.hash], b)
-	if h.startsHere[start]++; h.startsHere[start] == 1 {
+	if h.startCount[start]++; h.startCount[start] == 1 {
 		i, _ := slices.BinarySearch(h.starts, start)
 		h.starts = slices.Insert(h.starts, i, start)
 	}
@@ -120,81 +182,19 @@ func (h *hostCache) add(path []Token, start int) *block {
 	return b
 }
 
-func (h *hostCache) drop(b *block) {
+func (h *hostCache) drop(b *hostBlock) {
 	h.order.Remove(b.place)
 	b.place = nil
 	same := h.byHash[b.hash]
-	if same = slices.DeleteFunc(same, func(o *block) bool { return o == b }); len(same) == 0 {
+	if same = slices.DeleteFunc(same, func(o *hostBlock) bool { return o == b }); len(same) == 0 {
 		delete(h.byHash, b.hash)
 	} else {
 		h.byHash[b.hash] = same
 	}
-	if h.startsHere[b.start]--; h.startsHere[b.start] == 0 {
-		delete(h.startsHere, b.start)
+	if h.startCount[b.start]--; h.startCount[b.start] == 0 {
+		delete(h.startCount, b.start)
 		i, _ := slices.BinarySearch(h.starts, b.start)
 		h.starts = slices.Delete(h.starts, i, i+1)
 	}
 	h.used -= b.cells()
-}
-
-// save keeps the cells from position from on of s, which is about to lose them, in
-// host memory, as far as they are not there.
-func (c *Core) save(s *sequence, from int) {
-	h := c.host
-	if h == nil || s.broken || s.length-from < h.least {
-		return
-	}
-	path := c.tree.tokens(s)
-	path = path[:min(len(path), from+h.limit)]
-	there := h.extend(path, from)
-	h.touch(there)
-	own := from
-	if n := len(there); n > 0 {
-		last := there[n-1]
-		if from = last.to; len(path)-from < h.least {
-			return
-		}
-		// A block that ends in the middle is made anew, longer, or there would be one for each
-		// turn of a conversation.
-		if last.block.start >= own && last.to == len(last.block.path) && last.to%h.each != 0 {
-			from, there = last.block.start, there[:n-1]
-			c.drop(last.block)
-		}
-	}
-	for h.used+len(path)-from > h.limit {
-		c.drop(h.order.Back().Value.(*block))
-	}
-	// At multiples of the size, so that most of them are the same when a longer
-	// sequence is saved. The last one first: see touch.
-	for to := len(path); to > from; {
-		start := (to - h.least) / h.each * h.each
-		if start-from < h.least {
-			start = from
-		}
-		b := h.add(path[:to:to], start)
-		c.op(Op{Kind: OpSave, Seq: s.id, Pos: start, End: to, Block: b.id})
-		c.stats.SavedCells += uint64(b.cells())
-		to = start
-	}
-	h.touch(there) // they come before
-}
-
-func (c *Core) drop(b *block) {
-	c.host.drop(b)
-	c.op(Op{Kind: OpDrop, Block: b.id})
-}
-
-// load gives s, whose length is where the parts begin, what they have. When there is
-// no room for all of a block, which loading it takes for a moment, the rest is computed.
-func (c *Core) load(s *sequence, parts []part) {
-	c.host.touch(parts)
-	for _, p := range parts {
-		if p.block.cells() > c.cfg.Cells-c.tree.active || !c.makeRoom(p.block.cells()) || p.block.place == nil {
-			return // it may have been dropped for what was saved since
-		}
-		s.touched = true
-		c.op(Op{Kind: OpLoad, Seq: s.id, Pos: p.from, End: p.to, Block: p.block.id})
-		c.tree.extend(s, p.block.path[p.from:p.to], firstTokens)
-		c.stats.LoadedCells += uint64(p.to - p.from)
-	}
 }

@@ -12,17 +12,17 @@ func TestReserve(t *testing.T) {
 		"the worst case without overcommit":          {false, make([]int, 100), 10, 89},
 		"the worst case while little is known":       {true, make([]int, lengthMemory-1), 10, 89},
 		"twice the mean of what ended":               {true, repeat(20, 40), 10, 30},
-		"some ahead for one that is longer":          {true, repeat(20, 40), 60, leastReserve},
+		"some ahead for one that is longer":          {true, repeat(20, 40), 60, minReserve},
 		"never more than the worst case":             {true, repeat(20, 40), 95, 4},
 		"the worst case where candidates use it all": {true, repeat(100, 40), 10, 89},
 		"what ended lately counts":                   {true, append(repeat(90, 40), repeat(20, 400)...), 0, 40},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := lengths{used: test.overcommit}
+			l := lengthEstimate{enabled: test.overcommit}
 			for _, n := range test.ended {
 				l.add(n)
 			}
-			j := &job{Job: Job{MaxNew: 100}, lengths: &l}
+			j := &group{Request: Request{MaxNew: 100}, lengths: &l}
 			if got := j.reserve(test.generated); got != test.want {
 				t.Errorf("%d cells, want %d", got, test.want)
 			}

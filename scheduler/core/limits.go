@@ -1,48 +1,49 @@
 package core
 
 const (
-	// MaxSequences is LLAMA_MAX_SEQ: the highest number of sequence ids of a
-	// llama.cpp context.
+	// MaxSequences is LLAMA_MAX_SEQ, the limit of sequence ids in a llama.cpp context.
 	MaxSequences = 256
 
-	// MinWait is the default of Config.MinWait. Waiting costs at least one step,
-	// and a step computes this many more rows for nearly nothing.
-	MinWait = 32
+	// MinSharedPrefill is the default of Config.MinSharedPrefill. Waiting takes at least one
+	// step, and a step computes this many more rows at nearly no cost.
+	MinSharedPrefill = 32
 
-	// lookAhead is among how many waiting jobs closest chooses, maxPassed how often one
-	// may be passed over.
+	// lookAhead is the number of waiting requests among which preferCached chooses, maxPassed
+	// how often one may be passed over.
 	lookAhead, maxPassed = 32, 8
 
-	// prefillFloor is the share (1/prefillFloor) of a step's rows kept for
-	// prompts when the decode rows alone would fill the step.
+	// prefillFloor is the share (1/prefillFloor) of a step's rows kept for prompts when the
+	// decode rows alone would fill the step.
 	prefillFloor = 8
 
-	// PrefillLeast is the least that the rows of each prompt may cost beside decode
-	// rows, in rows that see nothing, when Config.PrefillChunk is 0: with less, what
-	// each step costs by itself would be paid too often.
-	PrefillLeast = 8
+	// MinPrefillCost is the least cost of a prompt's rows beside decode rows, in rows without
+	// visible cells, when Config.PrefillChunk is 0. With less, the fixed cost of steps
+	// dominates.
+	MinPrefillCost = 8
 
-	// oldestShare is the share (1/oldestShare) of what prompts may cost that the
-	// oldest of them has for certain.
+	// oldestShare is the share (1/oldestShare) of the prefill budget that the oldest prompt
+	// gets.
 	oldestShare = 4
 
-	// Overcommit: what candidates usually need is lengthFactor times their mean
-	// length, over about lengthMemory of them and known from so many on; one that
-	// needs more has leastReserve ahead of it.
-	lengthFactor, lengthMemory, leastReserve = 2, 16, 16
+	// Overcommit reserves lengthFactor times the mean length of about the last lengthMemory
+	// candidates. It starts when so many have ended. A longer candidate has minReserve ahead
+	// of it.
+	lengthFactor, lengthMemory, minReserve = 2, 16, 16
 
-	// EvictLeast is the default of Config.EvictLeast: about a step's worth.
-	EvictLeast = 32
+	// MinEvict is the default of Config.MinEvict: about the cells of one step.
+	MinEvict = 32
 
-	// HostBlock and HostLeast are the defaults of Config's: a block is loaded whole, and
-	// each takes a few operations.
-	HostBlock, HostLeast = 256, 16
+	// HostBlock and MinHostBlock are the defaults of Config. A block is loaded whole, and each
+	// one takes a few operations.
+	HostBlock, MinHostBlock = 256, 16
 
-	// DraftMost is how many tokens of a candidate are guessed at most in a step, firstDraft
-	// how many at first. A guess follows the same draftMatch tokens, or at least
-	// draftLeast, among the draftLook last ones. draftRest is for how many steps nothing is
-	// guessed at most.
-	DraftMost, firstDraft, draftMatch, draftLeast, draftLook, draftRest = 7, 3, 3, 2, 8192, 8
+	// MaxDraftTokens is the limit of speculative tokens for a candidate in a step,
+	// initialDraftLen the first draft length. A draft continues the same n-gram of draftNgram
+	// tokens, or at least minDraftNgram, within the last draftWindow tokens. After rejections
+	// a candidate pauses for at most maxDraftCooldown steps.
+	MaxDraftTokens, initialDraftLen        = 7, 3
+	draftNgram, minDraftNgram, draftWindow = 3, 2, 8192
+	maxDraftCooldown                       = 8
 
 	// Threads. A trial has trialBlocks blocks of trialBlock steps for each count, and
 	// another count must be faster by trialMargin; a trial ends early when it has less
@@ -59,11 +60,10 @@ const (
 	calmSteps                          = 32
 	pressureSteps, threadStride        = 64, 4
 
-	// RepeatLeast is what Job.RepeatLeast is where nobody has a reason for another, and
-	// repeatTimes how often the n-gram comes. repeatMost bounds the n-grams that are
-	// looked for, and so what a token costs.
-	RepeatLeast, repeatTimes, repeatMost = 8, 4, 1024
+	// MinRepeat is the usual value of Request.MinRepeat, repeatTimes how often the n-gram
+	// occurs. maxRepeat bounds the length of the n-grams, and so the cost of a token.
+	MinRepeat, repeatTimes, maxRepeat = 8, 4, 1024
 
-	// firstTokens is how many generated tokens a candidate has room for at first.
-	firstTokens = 64
+	// initialTokens is the first capacity of a candidate's generated tokens.
+	initialTokens = 64
 )

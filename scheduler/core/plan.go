@@ -1,82 +1,82 @@
 package core
 
-// Plan returns the next step. When it has rows, Commit must follow; one without
-// rows has at most memory operations to be applied.
+// Plan returns the next step. If it has rows, Commit must follow. A plan without rows may
+// still have memory operations.
 func (c *Core) Plan() *Plan {
 	if c.inFlight {
 		panic("core: Plan before the Commit of the last one")
 	}
-	c.freshPlan()
-	c.tick++
+	c.dropDeliveredOps()
+	c.step++
 	c.plan.Started = c.plan.Started[:0]
-	c.adopt()
-	for _, s := range c.dying {
-		c.release(s)
+	c.rematchFollowers()
+	for _, s := range c.freeing {
+		c.freeSeq(s)
 	}
-	c.dying = c.dying[:0]
+	c.freeing = c.freeing[:0]
 	if len(c.running) == 0 {
-		c.hold, c.overbooked = false, false
+		c.admissionPaused, c.overcommitted = false, false
 	}
 	c.admit()
-	c.fill()
+	c.schedule()
 	for len(c.plan.Rows) == 0 && len(c.running) > 0 {
-		// The reservations make this impossible but for a prompt that lost the
-		// donor it waited for; the youngest gives its cells to the older ones.
-		c.parkYoungest()
-		c.fill()
+		// Reservations prevent this, except with overcommitment or a lost leader.
+		c.preemptYoungest()
+		c.schedule()
 	}
-	c.delivered = true
+	c.opsDelivered = true
 	c.inFlight = len(c.plan.Rows) > 0
 	c.check()
 	return &c.plan
 }
 
-// fill plans the rows: those of the decoding sequences, then prompts in chunks, then guesses.
-func (c *Core) fill() {
-	c.plan.Rows, c.plan.Samples, c.fed = c.plan.Rows[:0], c.plan.Samples[:0], c.fed[:0]
+// schedule plans the rows: decoding sequences first, then prompt chunks, then speculative
+// tokens.
+func (c *Core) schedule() {
+	c.plan.Rows, c.plan.Samples, c.scheduled = c.plan.Rows[:0], c.plan.Samples[:0], c.scheduled[:0]
 	c.decodes, c.prefills = c.decodes[:0], c.prefills[:0]
-	following := 0
+	followers := 0
 	for _, s := range c.running {
 		switch {
-		case s.donor != nil:
-			following++
-		case s.prefilling():
+		case s.leader != nil:
+			followers++
+		case s.inPrefill():
 			c.prefills = append(c.prefills, s)
 		default:
 			c.decodes = append(c.decodes, s)
 		}
 	}
-	budget := c.limit
+	budget := c.rowLimit
 	if len(c.prefills) > 0 {
-		budget -= c.limit / prefillFloor
+		budget -= c.rowLimit / prefillFloor
 	}
-	c.feedAll(c.decodes, budget)
-	c.feedPrompts(c.promptBudget(following))
-	c.draft()
+	c.scheduleDecodes(c.decodes, budget)
+	c.schedulePrefills(c.newPrefillBudget(followers))
+	c.speculate()
 }
 
-// feedAll plans at most budget rows of the listed sequences. When that is not
-// enough for all of them, another one is first in each step.
-func (c *Core) feedAll(list []*sequence, budget int) {
+// scheduleDecodes plans at most budget rows of the listed sequences. If they need more,
+// another one comes first in each step.
+func (c *Core) scheduleDecodes(list []*sequence, budget int) {
 	total := 0
 	for _, s := range list {
-		total += s.pending()
+		total += s.numRemaining()
 	}
 	first := 0
 	if total > budget {
-		first = int(c.tick % uint64(len(list)))
+		first = int(c.step % uint64(len(list)))
 	}
 	for i := range list {
 		if budget <= 0 {
 			return
 		}
-		budget -= c.feed(list[(first+i)%len(list)], budget)
+		budget -= c.scheduleRows(list[(first+i)%len(list)], budget)
 	}
 }
 
-// feed plans at most budget rows of s and returns how many.
-func (c *Core) feed(s *sequence, budget int) int {
-	n := min(budget, c.chunk(s))
+// scheduleRows plans at most budget rows of s and returns how many.
+func (c *Core) scheduleRows(s *sequence, budget int) int {
+	n := min(budget, c.chunkSize(s))
 	planned := len(c.plan.Rows)
 	if !c.makeRoom(planned + n) {
 		n = c.cfg.Cells - c.tree.used - planned
@@ -84,61 +84,66 @@ func (c *Core) feed(s *sequence, budget int) int {
 	if n <= 0 {
 		return 0
 	}
-	tokens := s.feed()[:n]
+	tokens := s.remaining()[:n]
 	for i, t := range tokens {
 		c.plan.Rows = append(c.plan.Rows, Row{Token: t, Pos: s.length + i, Seq: s.id})
 	}
-	s.touched = true
-	f := fed{seq: s, tokens: tokens, prefill: n}
-	if s.cand != allCandidates {
-		f.prefill = max(0, min(n, s.pending()-s.job.cands[s.cand].pending))
+	s.inContext = true
+	f := scheduledRows{seq: s, tokens: tokens, prefill: n}
+	if s.cand != promptOnly {
+		f.prefill = max(0, min(n, s.numRemaining()-s.group.candidates[s.cand].pending))
 	}
-	if n == s.pending() {
-		f.sample = len(c.plan.Samples)
-		f.samples = c.sample(s)
+	if n == s.numRemaining() {
+		f.firstSample = len(c.plan.Samples)
+		f.samples = c.addSamples(s)
 	}
-	c.fed = append(c.fed, f)
+	c.scheduled = append(c.scheduled, f)
 	return n
 }
 
-// sample asks for the samples of the last planned row.
-func (c *Core) sample(s *sequence) int {
+// addSamples requests samples from the last planned row.
+func (c *Core) addSamples(s *sequence) int {
 	row := len(c.plan.Rows) - 1
 	c.plan.Rows[row].Output = true
-	if s.cand != allCandidates {
-		c.plan.Samples = append(c.plan.Samples, Sample{Row: row, Job: s.job.ID, Candidate: s.cand})
+	if s.cand != promptOnly {
+		c.plan.Samples = append(c.plan.Samples, Sample{Row: row, Request: s.group.ID, Candidate: s.cand})
 		return 1
 	}
-	for i := range s.job.cands {
-		c.plan.Samples = append(c.plan.Samples, Sample{Row: row, Job: s.job.ID, Candidate: i})
+	for i := range s.group.candidates {
+		c.plan.Samples = append(c.plan.Samples, Sample{Row: row, Request: s.group.ID, Candidate: i})
 	}
-	return s.job.N
+	return s.group.N
 }
 
-// chunk returns how many tokens s can be fed at once. The last token of a prompt
-// may be kept apart. Where only the end of a
-// sequence can be copied, it stops where others wait for it and where a
-// snapshot is taken.
-func (c *Core) chunk(s *sequence) int {
-	n := s.pending()
+// chunkSize returns how many tokens of s one step can decode. The last prompt token may need a
+// step of its own. Without PartialCopy a chunk ends where followers copy the sequence and
+// where a snapshot is taken.
+func (c *Core) chunkSize(s *sequence) int {
+	n := s.numRemaining()
 	if n == 1 {
 		return n
 	}
-	if s.cand == allCandidates && (s.job.LastApart || !c.cfg.PartialCopy) {
-		n-- // where it can't be cut, the snapshot is taken before the last token: see snapshot
+	if s.cand == promptOnly && (s.group.IsolateLast || !c.cfg.PartialCopy) {
+		n-- // see snapshot
 	}
 	if c.cfg.PartialCopy {
 		return n
 	}
 	for _, f := range c.running {
-		if f.donor == s {
-			n = min(n, f.share-s.length)
+		if f.leader == s {
+			n = min(n, f.sharedLen-s.length)
 		}
 	}
 	return n
 }
 
-func (c *Core) parkYoungest() {
-	c.hold = true
-	c.park(c.running[len(c.running)-1])
+// scheduledRows are the rows of one sequence in the step in flight.
+type scheduledRows struct {
+	seq     *sequence
+	tokens  []Token
+	prefill int // number of tokens that are not the next tokens of a candidate
+	samples int
+	// firstSample is the index of the first sample in the plan.
+	firstSample int
+	drafts      []Token // speculative tokens behind tokens
 }

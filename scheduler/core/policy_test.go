@@ -11,15 +11,15 @@ import (
 // However prompts overlap and arrive, each token that is new is computed once
 // while everything fits. Only the last token of a prompt that another one
 // contains is computed again, for its logits.
-func TestEveryNewTokenIsComputedOnce(t *testing.T) {
+func TestEachNewTokenIsComputedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		batch := rapid.IntRange(1, 24).Draw(t, "batch")
 		cfg := Config{
 			Cells: 4096, MaxSequences: 64, MaxOutputs: rapid.IntRange(1, 64).Draw(t, "outputs"),
 			BatchTokens: batch, PrefillChunk: rapid.IntRange(0, batch).Draw(t, "chunk"), Overcommit: rapid.Bool().Draw(t, "overcommit"),
-			MinWait: 1, PartialCopy: true, Check: true,
+			MinSharedPrefill: 1, PartialCopy: true, Check: true,
 		}
-		w := &world{t: t, kv: newKV(cfg.Cells, true), jobs: map[JobID]*liveJob{}}
+		w := &world{t: t, kv: newKV(cfg.Cells, true), jobs: map[RequestID]*liveJob{}}
 		var err error
 		if w.core, err = New(cfg); err != nil {
 			t.Fatal(err)
@@ -35,10 +35,10 @@ func TestEveryNewTokenIsComputedOnce(t *testing.T) {
 				prefixes[fmt.Sprint(prompt[:n+1])] = true
 			}
 			prompts = append(prompts, prompt)
-			w.submit(Job{ID: JobID(id), Prompt: prompt, N: rapid.IntRange(1, 4).Draw(t, "n"), MaxNew: 3}, id)
+			w.submit(Request{ID: RequestID(id), Prompt: prompt, N: rapid.IntRange(1, 4).Draw(t, "n"), MaxNew: 3}, id)
 			for range rapid.IntRange(0, 3).Draw(t, "steps") {
 				if w.takePlan(); len(w.plan.Rows) > 0 {
-					w.commit(Decoded)
+					w.commit(StepDecoded)
 				}
 			}
 		}
@@ -59,18 +59,18 @@ func TestEveryNewTokenIsComputedOnce(t *testing.T) {
 
 // A job with many candidates and an endless stream of small jobs share the
 // context: neither waits for the end of the other.
-func TestNobodyStarves(t *testing.T) {
+func TestLargeRequestDoesNotStarve(t *testing.T) {
 	c, err := New(Config{
 		Cells: 200, MaxSequences: 8, MaxOutputs: 8, BatchTokens: 16, PrefillChunk: 16, PartialCopy: true, Check: true,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	const large, maxNew, limit = JobID(1), 10, 4000
-	submitted := map[JobID]int{}
-	submit := func(id JobID, n, step int) {
+	const large, maxNew, limit = RequestID(1), 10, 4000
+	submitted := map[RequestID]int{}
+	submit := func(id RequestID, n, step int) {
 		prompt := []Token{Token(id), Token(id), Token(id)}
-		if err := c.Submit(Job{ID: id, Prompt: prompt, N: n, MaxNew: maxNew}); err != nil {
+		if err := c.Submit(Request{ID: id, Prompt: prompt, N: n, MaxNew: maxNew}); err != nil {
 			t.Fatal(err)
 		}
 		submitted[id] = step
@@ -78,22 +78,22 @@ func TestNobodyStarves(t *testing.T) {
 	submit(large, 256, 0)
 	next, slowest := large, 0
 	for step := range limit {
-		if len(c.jobs) < 12 { // more than can run
+		if len(c.groups) < 12 { // more than can run
 			next++
 			submit(next, 1, step)
 		}
 		plan := c.Plan()
-		for _, e := range c.Commit(Decoded, anything(plan)) {
+		for _, e := range c.Commit(StepDecoded, anything(plan)) {
 			switch {
-			case e.Kind != JobFinished:
-			case e.Job == large:
+			case e.Kind != RequestFinished:
+			case e.Request == large:
 				t.Logf("256 candidates ended in step %d, the slowest of %d small jobs took %d steps", step, next, slowest)
 				if slowest > 6*maxNew {
 					t.Errorf("a small job took %d steps beside the large one", slowest)
 				}
 				return
 			default:
-				slowest = max(slowest, step-submitted[e.Job])
+				slowest = max(slowest, step-submitted[e.Request])
 			}
 		}
 	}
@@ -102,42 +102,42 @@ func TestNobodyStarves(t *testing.T) {
 
 // Room that a cancellation made is given away at once, also while admission stopped
 // because a sequence had to be parked.
-func TestRoomOfACancelledJobIsUsed(t *testing.T) {
+func TestCancelledRequestFreesCells(t *testing.T) {
 	c, err := New(Config{Cells: 100, MaxSequences: 4, MaxOutputs: 4, BatchTokens: 16, PartialCopy: true, Check: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	step := func() []JobID {
+	step := func() []RequestID {
 		p := c.Plan()
 		started := slices.Clone(p.Started)
-		c.Commit(Decoded, anything(p))
+		c.Commit(StepDecoded, anything(p))
 		return started
 	}
-	for id, maxNew := range map[JobID]int{1: 40, 2: 40, 3: 50} {
-		if err := c.Submit(Job{ID: id, Prompt: []Token{Token(id)}, N: 1, MaxNew: maxNew}); err != nil {
+	for id, maxNew := range map[RequestID]int{1: 40, 2: 40, 3: 50} {
+		if err := c.Submit(Request{ID: id, Prompt: []Token{Token(id)}, N: 1, MaxNew: maxNew}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got := step(); len(got) != 2 {
 		t.Fatalf("jobs %v started, want two", got)
 	}
-	c.hold = true
+	c.admissionPaused = true
 	if got := step(); len(got) != 0 {
 		t.Fatalf("jobs %v started without room", got)
 	}
-	if err := c.Submit(Job{ID: 4, Prompt: []Token{4}, N: 1, MaxNew: 5}); err != nil {
+	if err := c.Submit(Request{ID: 4, Prompt: []Token{4}, N: 1, MaxNew: 5}); err != nil {
 		t.Fatal(err)
 	}
-	if c.Cancel(4); !c.hold {
+	if c.Cancel(4); !c.admissionPaused {
 		t.Fatal("a job that only waited made room")
 	}
-	c.Cancel(c.running[0].job.ID)
+	c.Cancel(c.running[0].group.ID)
 	if got := step(); len(got) != 1 {
 		t.Fatalf("jobs %v started in the room of the cancelled one, want one", got)
 	}
 }
 
-func TestABadConfigurationNamesTheField(t *testing.T) {
+func TestInvalidConfigNamesField(t *testing.T) {
 	good := Config{Cells: 10, MaxSequences: 2, MaxOutputs: 2, BatchTokens: 4, PrefillChunk: 2}
 	if _, err := New(good); err != nil {
 		t.Fatal(err)
@@ -148,8 +148,8 @@ func TestABadConfigurationNamesTheField(t *testing.T) {
 		"MaxOutputs":   func(c *Config) { c.MaxOutputs = 0 },
 		"BatchTokens":  func(c *Config) { c.BatchTokens = 0 },
 		"PrefillChunk": func(c *Config) { c.PrefillChunk = 5 },
-		"EvictLeast":   func(c *Config) { c.EvictLeast = -1 },
-		"MinWait":      func(c *Config) { c.MinWait = -1 },
+		"EvictLeast":   func(c *Config) { c.MinEvict = -1 },
+		"MinWait":      func(c *Config) { c.MinSharedPrefill = -1 },
 		"MaxRunning":   func(c *Config) { c.MaxRunning = 3 },
 		"DraftRows":    func(c *Config) { c.DraftRows = -1 },
 	} {
@@ -165,9 +165,9 @@ func TestABadConfigurationNamesTheField(t *testing.T) {
 	}
 }
 
-// TestPromptsTakeWhatDecodeRowsCost: rows of long prompts see more, so that fewer of
+// TestPrefillBudgetEqualsDecodeCost: rows of long prompts see more, so that fewer of
 // them are in a step.
-func TestPromptsTakeWhatDecodeRowsCost(t *testing.T) {
+func TestPrefillBudgetEqualsDecodeCost(t *testing.T) {
 	for name, test := range map[string]struct {
 		rowCells, chunk, decodes, seen, prompts int
 		want                                    int // rows for prompts
@@ -176,7 +176,7 @@ func TestPromptsTakeWhatDecodeRowsCost(t *testing.T) {
 		"fewer where they see more":                {100, 0, 40, 300, 1, 20}, // 40 * 1.01 / 2
 		"a chunk of its own stands":                {100, 50, 40, 300, 1, 50},
 		"each prompt adds to it":                   {0, 0, 40, 0, 3, 120},
-		"never less than some":                     {0, 0, 1, 0, 1, PrefillLeast},
+		"never less than some":                     {0, 0, 1, 0, 1, MinPrefillCost},
 		"the oldest gets on, however much it sees": {1, 0, 1, 2000, 1, 1},
 		"everything, where nothing decodes":        {100, 0, 0, 300, 1, 512},
 		"never more than the batch has left":       {0, 0, 40, 0, 30, 512 - 40},
@@ -196,24 +196,24 @@ func TestPromptsTakeWhatDecodeRowsCost(t *testing.T) {
 				}
 				return p
 			}
-			submit := func(j Job) {
+			submit := func(j Request) {
 				if err := c.Submit(j); err != nil {
 					t.Fatal(err)
 				}
 			}
 			step := func() *Plan {
 				p := c.Plan()
-				c.Commit(Decoded, anything(p))
+				c.Commit(StepDecoded, anything(p))
 				return p
 			}
 			if test.seen > 0 { // in the cache
-				submit(Job{ID: 1, Prompt: prompt(0, test.seen), N: 1, MaxNew: 1})
+				submit(Request{ID: 1, Prompt: prompt(0, test.seen), N: 1, MaxNew: 1})
 				for !c.Idle() {
 					step()
 				}
 			}
 			if test.decodes > 0 {
-				submit(Job{ID: 2, Prompt: prompt(500_000, 1), N: test.decodes, MaxNew: 1000})
+				submit(Request{ID: 2, Prompt: prompt(500_000, 1), N: test.decodes, MaxNew: 1000})
 				step()
 			}
 			for i := range test.prompts {
@@ -221,7 +221,7 @@ func TestPromptsTakeWhatDecodeRowsCost(t *testing.T) {
 				if test.seen > 0 {
 					p = append(prompt(0, test.seen), prompt(1_000_000, 3000)...)
 				}
-				submit(Job{ID: JobID(3 + i), Prompt: p, N: 1, MaxNew: 1})
+				submit(Request{ID: RequestID(3 + i), Prompt: p, N: 1, MaxNew: 1})
 			}
 			if got := len(c.Plan().Rows) - test.decodes; got != test.want {
 				t.Errorf("%d rows for prompts, want %d", got, test.want)

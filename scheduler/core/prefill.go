@@ -2,50 +2,81 @@ package core
 
 import "slices"
 
-// budget is what the prompts of a step may take.
-type budget struct {
+// prefillBudget is what the prompts of a step may take.
+type prefillBudget struct {
 	rows int
-	// cost is in rows that see nothing.
-	cost float64
+	cost float64 // in rows without visible cells
 }
 
-// sharedRows is how many rows of a prompt go through what they see for the cost of one that
-// decodes: they see the same, which is read once for all of them (BenchmarkLongPrompt).
-const sharedRows = 3
-
-// rowCost is what the next row of s costs.
-func (c *Core) rowCost(s *sequence) float64 {
-	if c.cfg.RowCells == 0 {
-		return 1
-	}
-	cells := float64(s.length)
-	if s.pending() > 1 {
-		cells /= sharedRows
-	}
-	return 1 + cells/float64(c.cfg.RowCells)
+// prefillShare is the number of rows of a step that one prompt gets.
+type prefillShare struct {
+	seq  *sequence
+	rows int
 }
 
-// promptBudget is what is left for prompts beside the planned decode rows;
-// following prompts wait for others.
-func (c *Core) promptBudget(following int) budget {
-	b := budget{rows: c.limit - len(c.plan.Rows)}
-	b.cost = float64(b.rows) * c.costliest()
+// schedulePrefills plans rows of prompts, shortest remaining prompt first: this gives the
+// lowest mean time to first token. A share is reserved for the oldest prompt, so that a long
+// one progresses.
+func (c *Core) schedulePrefills(left prefillBudget) {
+	if len(c.prefills) == 0 || left.rows <= 0 {
+		return
+	}
+	c.shares = c.shares[:0]
+	for _, s := range c.prefills {
+		c.shares = append(c.shares, prefillShare{seq: s})
+	}
+	oldest := prefillBudget{rows: max(1, left.rows/oldestShare), cost: left.cost / oldestShare}
+	left.grant(c, &c.shares[0], oldest, 1)
+	c.byRemaining = append(c.byRemaining[:0], c.prefills...)
+	slices.SortStableFunc(c.byRemaining, func(a, b *sequence) int { return a.numRemaining() - b.numRemaining() })
+	for _, s := range c.byRemaining {
+		i := slices.IndexFunc(c.shares, func(sh prefillShare) bool { return sh.seq == s })
+		left.grant(c, &c.shares[i], left, 0)
+	}
+	for _, sh := range c.shares {
+		if sh.rows > 0 {
+			c.scheduleRows(sh.seq, sh.rows)
+		}
+	}
+}
+
+// newPrefillBudget returns what is left for prompts beside the planned decode rows. followers
+// is the number of prompts that wait for the prefill of another one.
+func (c *Core) newPrefillBudget(followers int) prefillBudget {
+	b := prefillBudget{rows: c.rowLimit - len(c.plan.Rows)}
+	b.cost = float64(b.rows) * c.maxRowCost()
 	switch {
 	case len(c.plan.Rows) == 0:
 	case c.cfg.PrefillChunk > 0:
 		b.rows = min(b.rows, c.cfg.PrefillChunk)
 	default:
 		decodes := 0.0
-		for _, f := range c.fed {
+		for _, f := range c.scheduled {
 			decodes += float64(len(f.tokens)) * c.rowCost(f.seq)
 		}
-		b.cost = min(b.cost, max(decodes, PrefillLeast)*float64(len(c.prefills)+following))
+		b.cost = min(b.cost, max(decodes, MinPrefillCost)*float64(len(c.prefills)+followers))
 	}
 	return b
 }
 
-// costliest is the most that a row of a prompt costs.
-func (c *Core) costliest() float64 {
+// sharedRows is how many prompt rows read their cells for the cost of one decode row: rows of
+// a prompt see the same cells, which are read once (BenchmarkLongPrompt).
+const sharedRows = 3
+
+// rowCost returns the cost of the next row of s.
+func (c *Core) rowCost(s *sequence) float64 {
+	if c.cfg.RowCells == 0 {
+		return 1
+	}
+	cells := float64(s.length)
+	if s.numRemaining() > 1 {
+		cells /= sharedRows
+	}
+	return 1 + cells/float64(c.cfg.RowCells)
+}
+
+// maxRowCost returns the highest cost of a prompt row.
+func (c *Core) maxRowCost() float64 {
 	most := 1.0
 	for _, s := range c.prefills {
 		most = max(most, c.rowCost(s))
@@ -53,37 +84,11 @@ func (c *Core) costliest() float64 {
 	return most
 }
 
-// feedPrompts plans rows of prompts, those first that have the fewest left: they
-// decode soonest, and the mean time to the first token is the least. A share is
-// kept for the oldest, so that a long one gets on.
-func (c *Core) feedPrompts(left budget) {
-	if len(c.prefills) == 0 || left.rows <= 0 {
-		return
-	}
-	c.shares = c.shares[:0]
-	for _, s := range c.prefills {
-		c.shares = append(c.shares, share{seq: s})
-	}
-	oldest := budget{rows: max(1, left.rows/oldestShare), cost: left.cost / oldestShare}
-	left.give(c, &c.shares[0], oldest, 1)
-	c.order = append(c.order[:0], c.prefills...)
-	slices.SortStableFunc(c.order, func(a, b *sequence) int { return a.pending() - b.pending() })
-	for _, s := range c.order {
-		i := slices.IndexFunc(c.shares, func(sh share) bool { return sh.seq == s })
-		left.give(c, &c.shares[i], left, 0)
-	}
-	for _, sh := range c.shares {
-		if sh.rows > 0 {
-			c.feed(sh.seq, sh.rows)
-		}
-	}
-}
-
-// give adds to a share what part of the budget allows, at least so many rows, and
-// takes it off the budget.
-func (b *budget) give(c *Core, sh *share, part budget, least int) {
+// grant adds rows to a share, as many as part allows but at least least, and takes them off
+// the budget.
+func (b *prefillBudget) grant(c *Core, sh *prefillShare, part prefillBudget, least int) {
 	each := c.rowCost(sh.seq)
-	n := min(part.rows, max(int(part.cost/each), least), c.chunk(sh.seq)-sh.rows)
+	n := min(part.rows, max(int(part.cost/each), least), c.chunkSize(sh.seq)-sh.rows)
 	sh.rows += n
 	b.rows -= n
 	b.cost = max(0, b.cost-float64(n)*each)

@@ -2,59 +2,50 @@ package core
 
 import "slices"
 
-// tree mirrors the unified KV cache. A node is a run of cells that the same
-// sequences share, with the tokens they hold; a sequence is the path from the
-// root to its leaf. Unlike in an ordinary radix tree two siblings may begin with
-// the same token: what was computed twice lies in cells of its own twice, and
-// the counts must be those of the real cache.
-type tree struct {
+// prefixTree mirrors the unified KV cache, because llama.cpp does not report how many
+// cells are free. A node is a run of cells that the same sequences share, with the tokens
+// in them. A sequence is the path from the root to its leaf. It is a radix tree with one
+// exception: siblings may begin with the same token, since tokens that were computed twice
+// occupy cells twice.
+type prefixTree struct {
 	root node
-	// used counts the cells that hold anything, active those that a running
-	// sequence needs; the difference can be evicted.
+	// used counts the cells in use, active those that a running sequence needs. The rest of
+	// the used cells can be evicted.
 	used, active int
 }
 
 type node struct {
 	parent   *node
 	children []*node
-	// ends are the sequences that end exactly at the end of this node.
+	// ends are the sequences that end at the end of this node.
 	ends   []*sequence
-	tokens []Token // one cell each
+	tokens []Token // one for each cell
 	start  int     // position of tokens[0]
-	// refs counts the sequences through this node, running those of them that run.
+	// refs counts the sequences through this node, running the running ones of them.
 	refs, running int
 }
 
 func (n *node) end() int { return n.start + len(n.tokens) }
 
-// private says that only one sequence uses the node's cells.
+// private reports whether only one sequence uses the cells of the node.
 func (n *node) private() bool { return n.parent != nil && n.refs == 1 }
 
-// tokens are those of s, in a slice of their own.
-func (t *tree) tokens(s *sequence) []Token {
-	list := make([]Token, s.length)
-	for n := s.leaf; n.parent != nil; n = n.parent {
-		copy(list[n.start:], n.tokens)
-	}
-	return list
-}
-
 // attach makes s, which is empty, end at n.
-func (t *tree) attach(s *sequence, n *node) {
+func (t *prefixTree) attach(s *sequence, n *node) {
 	t.detachEnd(s)
 	s.leaf, s.length = n, n.end()
 	n.ends = append(n.ends, s)
 	for ; n.parent != nil; n = n.parent {
 		n.refs++
 	}
-	if s.state == running {
+	if s.state == seqRunning {
 		t.activate(s)
 	}
 }
 
-// detach empties s; nodes that no other sequence uses go.
-func (t *tree) detach(s *sequence) {
-	if s.state == running {
+// detach empties s and removes nodes that no other sequence uses.
+func (t *prefixTree) detach(s *sequence) {
+	if s.state == seqRunning {
 		t.deactivate(s)
 	}
 	t.unref(s.leaf, &t.root)
@@ -62,59 +53,11 @@ func (t *tree) detach(s *sequence) {
 	s.leaf, s.length = &t.root, 0
 }
 
-// unref takes one sequence off the nodes from n up to, not including, top.
-func (t *tree) unref(n, top *node) {
-	for n != top {
-		parent := n.parent
-		if n.refs--; n.refs == 0 {
-			t.used -= len(n.tokens)
-			i := slices.Index(parent.children, n)
-			parent.children = slices.Delete(parent.children, i, i+1)
-		}
-		n = parent
-	}
-}
-
-// shared counts the cells at the beginning of a and b that both use.
-func shared(a, b *sequence) int {
-	m, n := a.leaf, b.leaf
-	for m != n {
-		if m.end() >= n.end() {
-			m = m.parent
-		} else {
-			n = n.parent
-		}
-	}
-	return m.end()
-}
-
-func (t *tree) detachEnd(s *sequence) {
-	if i := slices.Index(s.leaf.ends, s); i >= 0 {
-		s.leaf.ends = slices.Delete(s.leaf.ends, i, i+1)
-	}
-}
-
-func (t *tree) activate(s *sequence) {
-	for n := s.leaf; n.parent != nil; n = n.parent {
-		if n.running++; n.running == 1 {
-			t.active += len(n.tokens)
-		}
-	}
-}
-
-func (t *tree) deactivate(s *sequence) {
-	for n := s.leaf; n.parent != nil; n = n.parent {
-		if n.running--; n.running == 0 {
-			t.active -= len(n.tokens)
-		}
-	}
-}
-
-// extend appends tokens to s, in new cells. more is how many further ones are
-// expected, to allocate once.
-func (t *tree) extend(s *sequence, tokens []Token, more int) {
+// extend appends tokens to s in new cells. more is the expected number of further tokens, for
+// one allocation.
+func (t *prefixTree) extend(s *sequence, tokens []Token, more int) {
 	t.used += len(tokens)
-	if s.state == running {
+	if s.state == seqRunning {
 		t.active += len(tokens)
 	}
 	s.length += len(tokens)
@@ -123,7 +66,7 @@ func (t *tree) extend(s *sequence, tokens []Token, more int) {
 		return
 	}
 	n := &node{parent: s.leaf, start: s.leaf.end(), refs: 1}
-	if s.state == running {
+	if s.state == seqRunning {
 		n.running = 1
 	}
 	n.tokens = append(make([]Token, 0, len(tokens)+more), tokens...)
@@ -133,8 +76,8 @@ func (t *tree) extend(s *sequence, tokens []Token, more int) {
 	n.ends = append(n.ends, s)
 }
 
-// trim removes the positions from length on of s, which does not run.
-func (t *tree) trim(s *sequence, length int) {
+// trim removes the positions of s from length on. s must not run.
+func (t *prefixTree) trim(s *sequence, length int) {
 	n := t.at(s, length)
 	t.unref(s.leaf, n)
 	t.detachEnd(s)
@@ -142,50 +85,32 @@ func (t *tree) trim(s *sequence, length int) {
 	n.ends = append(n.ends, s)
 }
 
-// at returns the node on the path of s that ends at length, splitting one there
-// if none does.
-func (t *tree) at(s *sequence, length int) *node {
-	n := s.leaf
-	for n.parent != nil && n.start >= length {
-		n = n.parent
-	}
-	if n.end() == length {
-		return n
-	}
-	return t.split(n, length-n.start)
-}
-
-// split puts the first k tokens of n into a new node above it. n itself stays
-// the lower part: its children, its ends and the room behind its last token.
-func (t *tree) split(n *node, k int) *node {
-	up := &node{
-		parent: n.parent, children: []*node{n}, tokens: n.tokens[:k:k], start: n.start,
-		refs: n.refs, running: n.running,
-	}
-	n.parent.children[slices.Index(n.parent.children, n)] = up
-	n.parent, n.tokens, n.start = up, n.tokens[k:], n.start+k
-	return up
-}
-
-// inactive counts the first length cells of s that no running sequence needs.
-func (t *tree) inactive(s *sequence, length int) int {
-	cells := 0
+// activate counts the cells of s as active.
+func (t *prefixTree) activate(s *sequence) {
 	for n := s.leaf; n.parent != nil; n = n.parent {
-		if n.running == 0 && n.start < length {
-			cells += min(n.end(), length) - n.start
+		if n.running++; n.running == 1 {
+			t.active += len(n.tokens)
 		}
 	}
-	return cells
 }
 
-// match returns the sequence with the longest prefix in common with target that
-// ok accepts, and its length. whole: only sequences that lie wholly in target.
-func (t *tree) match(target []Token, whole bool, ok func(*sequence, int) bool) (*sequence, int) {
+// deactivate is the inverse of activate.
+func (t *prefixTree) deactivate(s *sequence) {
+	for n := s.leaf; n.parent != nil; n = n.parent {
+		if n.running--; n.running == 0 {
+			t.active -= len(n.tokens)
+		}
+	}
+}
+
+// match returns the sequence with the longest prefix in common with target that ok accepts,
+// and the length of that prefix. whole: only sequences that are themselves a prefix of target.
+func (t *prefixTree) match(target []Token, whole bool, ok func(*sequence, int) bool) (*sequence, int) {
 	return t.root.match(target, whole, ok)
 }
 
 func (n *node) match(target []Token, whole bool, ok func(*sequence, int) bool) (best *sequence, length int) {
-	common := commonPrefix(n.tokens, target[n.start:])
+	common := commonPrefixLen(n.tokens, target[n.start:])
 	if common == len(n.tokens) && n.end() < len(target) {
 		for _, child := range n.children {
 			if child.tokens[0] != target[n.end()] {
@@ -233,7 +158,83 @@ func firstUsable(list []*sequence, length int, ok func(*sequence, int) bool) *se
 	return nil
 }
 
-func commonPrefix(a, b []Token) int {
+// tokens returns a copy of the tokens of s.
+func (t *prefixTree) tokens(s *sequence) []Token {
+	list := make([]Token, s.length)
+	for n := s.leaf; n.parent != nil; n = n.parent {
+		copy(list[n.start:], n.tokens)
+	}
+	return list
+}
+
+// inactive counts the cells among the first length ones of s that no running sequence needs.
+func (t *prefixTree) inactive(s *sequence, length int) int {
+	cells := 0
+	for n := s.leaf; n.parent != nil; n = n.parent {
+		if n.running == 0 && n.start < length {
+			cells += min(n.end(), length) - n.start
+		}
+	}
+	return cells
+}
+
+// at returns the node on the path of s that ends at length, splitting a node if necessary.
+func (t *prefixTree) at(s *sequence, length int) *node {
+	n := s.leaf
+	for n.parent != nil && n.start >= length {
+		n = n.parent
+	}
+	if n.end() == length {
+		return n
+	}
+	return t.split(n, length-n.start)
+}
+
+// split moves the first k tokens of n into a new parent. n stays the lower part, with its
+// children, its ends and its spare capacity.
+func (t *prefixTree) split(n *node, k int) *node {
+	up := &node{
+		parent: n.parent, children: []*node{n}, tokens: n.tokens[:k:k], start: n.start,
+		refs: n.refs, running: n.running,
+	}
+	n.parent.children[slices.Index(n.parent.children, n)] = up
+	n.parent, n.tokens, n.start = up, n.tokens[k:], n.start+k
+	return up
+}
+
+// unref removes one sequence from the nodes between n and top, excluding top.
+func (t *prefixTree) unref(n, top *node) {
+	for n != top {
+		parent := n.parent
+		if n.refs--; n.refs == 0 {
+			t.used -= len(n.tokens)
+			i := slices.Index(parent.children, n)
+			parent.children = slices.Delete(parent.children, i, i+1)
+		}
+		n = parent
+	}
+}
+
+func (t *prefixTree) detachEnd(s *sequence) {
+	if i := slices.Index(s.leaf.ends, s); i >= 0 {
+		s.leaf.ends = slices.Delete(s.leaf.ends, i, i+1)
+	}
+}
+
+// sharedCells counts the cells at the beginning of a and b that both use.
+func sharedCells(a, b *sequence) int {
+	m, n := a.leaf, b.leaf
+	for m != n {
+		if m.end() >= n.end() {
+			m = m.parent
+		} else {
+			n = n.parent
+		}
+	}
+	return m.end()
+}
+
+func commonPrefixLen(a, b []Token) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {

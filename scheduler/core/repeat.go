@@ -2,12 +2,12 @@ package core
 
 import "slices"
 
-// repeated is how many tokens stand repeatTimes times in a row at the end of tokens,
-// the fewest that do of least and more; 0: none do. Candidates that go on like that
-// seldom find an end, and all others of their request wait for them.
+// repeated returns the length of the shortest n-gram, of least tokens or more, that stands
+// repeatTimes times in a row at the end of tokens; 0: none. Such candidates rarely end by
+// themselves, and all others of their request wait for them.
 func repeated(tokens []Token, least int) int {
 	n := len(tokens)
-	for size := least; size <= min(n/repeatTimes, repeatMost); size++ {
+	for size := least; size <= min(n/repeatTimes, maxRepeat); size++ {
 		if tokens[n-1] == tokens[n-1-size] &&
 			slices.Equal(tokens[n-repeatTimes*size:n-size], tokens[n-(repeatTimes-1)*size:]) {
 			return size

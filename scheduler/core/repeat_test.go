@@ -42,11 +42,11 @@ func TestRepeated(t *testing.T) {
 		"three tokens, eleven times":      {strings.Repeat("abc", 11), 0},
 		"a list of different numbers":     {list + list + list, 0},
 		"the same list four times":        {list + list + list + list, 30},
-		"the longest that is looked for":  {strings.Repeat(different(repeatMost), 4), repeatMost},
-		"one that is longer":              {strings.Repeat(different(repeatMost+1), 4), 0},
+		"the longest that is looked for":  {strings.Repeat(different(maxRepeat), 4), maxRepeat},
+		"one that is longer":              {strings.Repeat(different(maxRepeat+1), 4), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := repeated(tokensOf(tc.text), RepeatLeast); got != tc.want {
+			if got := repeated(tokensOf(tc.text), MinRepeat); got != tc.want {
 				t.Errorf("%d tokens repeat, want %d", got, tc.want)
 			}
 		})
@@ -67,7 +67,7 @@ func slowRepeated(tokens []Token, least int) int {
 	return 0
 }
 
-func TestRepeatedIsWhatTheDefinitionSays(t *testing.T) {
+func TestRepeatedEqualsDefinition(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	found := 0
 	for range 20000 {
@@ -112,7 +112,7 @@ func BenchmarkRepeated(b *testing.B) {
 			}
 			b.Run(name+","+strconv.Itoa(n), func(b *testing.B) {
 				for b.Loop() {
-					repeated(tokens, RepeatLeast)
+					repeated(tokens, MinRepeat)
 				}
 			})
 		}

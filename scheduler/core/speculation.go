@@ -2,24 +2,23 @@ package core
 
 import "slices"
 
-// draft fills the step with guesses: behind the tokens that a candidate has chosen
-// come those that followed the same ones before, in its prompt or in what it said
-// (prompt lookup decoding: Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding).
-// Agents repeat names and the form of calls all the time. A right guess saves a step;
-// the rows of a wrong one are removed. What is chosen stays the same, since each token
-// is sampled from the logits behind the ones that were chosen before it.
-func (c *Core) draft() {
-	c.guesses = c.guesses[:0]
-	rows := min(c.cfg.DraftRows, c.limit) - len(c.plan.Rows)
+// speculate fills the step with speculative tokens by prompt lookup decoding (Saxena 2023,
+// github.com/apoorvumang/prompt-lookup-decoding). It proposes the tokens that followed the
+// same n-gram before, in the prompt or in the completion: agents repeat names and the form of
+// calls. An accepted token saves a step; the rows of rejected ones are removed. The output
+// does not change, because each token is sampled from the logits behind the chosen ones.
+func (c *Core) speculate() {
+	c.drafts = c.drafts[:0]
+	rows := min(c.cfg.DraftRows, c.rowLimit) - len(c.plan.Rows)
 	if rows <= 0 {
 		return
 	}
 	candidates, outputs := 0, 0
-	for _, f := range c.fed {
+	for _, f := range c.scheduled {
 		if f.samples > 0 {
 			outputs++
 		}
-		if f.guessable() {
+		if f.canSpeculate() {
 			candidates++
 		}
 	}
@@ -27,25 +26,25 @@ func (c *Core) draft() {
 		return
 	}
 	rows = c.draftRoom(min(rows, c.cfg.MaxOutputs-outputs))
-	// Another one is first in each step, and what one has no use for is for the next.
-	for i := range c.fed {
-		f := &c.fed[(i+int(c.tick%uint64(len(c.fed))))%len(c.fed)]
-		if f.guessable() {
-			rows -= c.guess(f, (rows+candidates-1)/candidates)
+	// Another candidate is first in each step. Rows that one does not use go to the next.
+	for i := range c.scheduled {
+		f := &c.scheduled[(i+int(c.step%uint64(len(c.scheduled))))%len(c.scheduled)]
+		if f.canSpeculate() {
+			rows -= c.propose(f, (rows+candidates-1)/candidates)
 			candidates--
 		}
 	}
 }
 
-// guessable says whether the next tokens can be guessed.
-func (f *fed) guessable() bool { return f.samples > 0 && f.seq.cand != allCandidates }
+// canSpeculate reports whether the rows end with the next token of one candidate.
+func (f *scheduledRows) canSpeculate() bool { return f.samples > 0 && f.seq.cand != promptOnly }
 
-// draftRoom returns for how many of so many guesses there are cells. Those of cached
-// sequences can be had, as for other rows: how wide the steps of a candidate are must not
-// depend on what else was computed. Those that waiting candidates need can't.
+// draftRoom returns how many of so many speculative rows have cells. It evicts cached
+// sequences like other rows do, so that the rows of a candidate do not depend on what else is
+// cached. It does not evict what waiting candidates need.
 func (c *Core) draftRoom(rows int) int {
 	for rows > 0 && c.cfg.Cells-c.tree.used < len(c.plan.Rows)+rows {
-		if victim := c.victim(nil, true); victim == nil || victim.needed() {
+		if victim := c.victim(nil, true); victim == nil || victim.isForkSource() {
 			return max(0, c.cfg.Cells-c.tree.used-len(c.plan.Rows))
 		}
 		c.makeRoom(c.cfg.Cells - c.tree.used + 1)
@@ -53,32 +52,32 @@ func (c *Core) draftRoom(rows int) int {
 	return rows
 }
 
-// guess plans at most so many guesses behind the rows of f, and returns how many.
-func (c *Core) guess(f *fed, most int) int {
-	j := f.seq.job
-	cand := &j.cands[f.seq.cand]
-	if cand.reach == 0 {
-		cand.reach = firstDraft
+// propose plans at most so many speculative rows behind f, and returns how many.
+func (c *Core) propose(f *scheduledRows, most int) int {
+	g := f.seq.group
+	cand := &g.candidates[f.seq.cand]
+	if cand.draftLen == 0 {
+		cand.draftLen = initialDraftLen
 	}
-	if cand.rest > 0 {
-		cand.rest--
+	if cand.cooldown > 0 {
+		cand.cooldown--
 		return 0
 	}
-	// One more is sampled behind the last guess.
-	most = min(most, cand.reach, j.MaxNew-len(cand.tokens)-1)
+	// One more token is sampled behind the last draft token.
+	most = min(most, cand.draftLen, g.MaxNew-len(cand.tokens)-1)
 	if most <= 0 {
 		return 0
 	}
-	begin := len(c.guesses)
-	c.guesses = lookup(c.guesses, j.Prompt, cand.tokens, most)
-	f.drafts = c.guesses[begin:len(c.guesses):len(c.guesses)]
-	if i := slices.IndexFunc(f.drafts, func(t Token) bool { return slices.Contains(c.cfg.Endings, t) }); i >= 0 {
-		f.drafts = f.drafts[:i] // behind it another one speaks
+	begin := len(c.drafts)
+	c.drafts = promptLookup(c.drafts, g.Prompt, cand.tokens, most)
+	f.drafts = c.drafts[begin:len(c.drafts):len(c.drafts)]
+	if i := slices.IndexFunc(f.drafts, func(t Token) bool { return slices.Contains(c.cfg.EndTokens, t) }); i >= 0 {
+		f.drafts = f.drafts[:i] // no draft continues past the end of a turn
 	}
 	if len(f.drafts) == 0 {
 		return 0
 	}
-	sample := &c.plan.Samples[f.sample]
+	sample := &c.plan.Samples[f.firstSample]
 	sample.Draft, sample.Drafts = len(c.plan.Rows), len(f.drafts)
 	pos := f.seq.length + len(f.tokens)
 	for i, t := range f.drafts {
@@ -87,10 +86,10 @@ func (c *Core) guess(f *fed, most int) int {
 	return len(f.drafts)
 }
 
-// lookup appends to list at most n of the tokens that followed the last few ones of
-// prompt and tokens when these were there before: behind draftMatch of them if they
-// were, and where that was last.
-func lookup(list, prompt, tokens []Token, n int) []Token {
+// promptLookup appends to list at most n tokens that followed an earlier occurrence of the
+// last n-gram of prompt and tokens. It prefers a match of draftNgram tokens, and the latest
+// match.
+func promptLookup(list, prompt, tokens []Token, n int) []Token {
 	size := len(prompt) + len(tokens)
 	at := func(i int) Token {
 		if i < len(prompt) {
@@ -98,22 +97,22 @@ func lookup(list, prompt, tokens []Token, n int) []Token {
 		}
 		return tokens[i-len(prompt)]
 	}
-	if size <= draftLeast {
+	if size <= minDraftNgram {
 		return list
 	}
 	last := at(size - 1)
-	best, found := draftLeast-1, 0
-	for end := size - 1; end >= max(draftLeast, size-draftLook); end-- {
+	best, found := minDraftNgram-1, 0
+	for end := size - 1; end >= max(minDraftNgram, size-draftWindow); end-- {
 		if at(end-1) != last {
 			continue
 		}
 		same := 1
-		for same < draftMatch && same < end && at(end-1-same) == at(size-1-same) {
+		for same < draftNgram && same < end && at(end-1-same) == at(size-1-same) {
 			same++
 		}
 		if same > best {
 			best, found = same, end
-			if same == draftMatch {
+			if same == draftNgram {
 				break
 			}
 		}
@@ -127,33 +126,33 @@ func lookup(list, prompt, tokens []Token, n int) []Token {
 	return list
 }
 
-// settle keeps the rows of those guesses that were chosen, and learns how many are
-// worth it: twice as many when all were right, else one more than were, and none for a
-// while when none was right several times. The candidate goes on or has ended.
-func (c *Core) settle(f fed, chosen []Token, more bool) {
+// acceptDrafts keeps the rows of accepted speculative tokens and adapts the draft length of
+// the candidate: doubled when all were accepted, else one more than accepted. Repeated
+// rejection of whole drafts adds a cooldown. continues: the candidate has not ended.
+func (c *Core) acceptDrafts(f scheduledRows, chosen []Token, continues bool) {
 	if len(f.drafts) == 0 {
 		return
 	}
-	right := commonPrefix(f.drafts, chosen)
-	if more {
-		right = min(right, len(chosen)-1) // the logits behind the last one are wanted
+	accepted := commonPrefixLen(f.drafts, chosen)
+	if continues {
+		accepted = min(accepted, len(chosen)-1) // the logits behind the last one are needed
 	}
 	s := f.seq
-	cand := &s.job.cands[s.cand]
-	if right > 0 {
-		c.tree.extend(s, f.drafts[:right], firstTokens)
-		cand.pending -= right
+	cand := &s.group.candidates[s.cand]
+	if accepted > 0 {
+		c.tree.extend(s, f.drafts[:accepted], initialTokens)
+		cand.pending -= accepted
 	}
-	if right < len(f.drafts) {
-		c.op(Op{Kind: OpRemove, Seq: s.id, Pos: s.length})
-		cand.reach = right + 1
+	if accepted < len(f.drafts) {
+		c.addOp(Op{Kind: OpRemove, Seq: s.id, Pos: s.length})
+		cand.draftLen = accepted + 1
 	} else {
-		cand.reach = min(2*cand.reach, DraftMost)
+		cand.draftLen = min(2*cand.draftLen, MaxDraftTokens)
 	}
-	if cand.wrong++; right > 0 {
-		cand.wrong = 0
+	if cand.rejections++; accepted > 0 {
+		cand.rejections = 0
 	}
-	cand.rest = max(0, min(cand.wrong-1, draftRest))
+	cand.cooldown = max(0, min(cand.rejections-1, maxDraftCooldown))
 	c.stats.DraftTokens += uint64(len(f.drafts))
-	c.stats.AcceptedTokens += uint64(right)
+	c.stats.AcceptedTokens += uint64(accepted)
 }

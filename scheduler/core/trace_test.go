@@ -79,7 +79,7 @@ type world struct {
 	t     *rapid.T
 	core  *Core
 	kv    *kv
-	jobs  map[JobID]*liveJob
+	jobs  map[RequestID]*liveJob
 	plan  *Plan
 	ended int
 	// cached tokens counted so far.
@@ -91,20 +91,20 @@ type world struct {
 }
 
 type liveJob struct {
-	Job
+	Request
 	seed   int
 	tokens [][]Token
 	ended  []bool
 }
 
-func (w *world) submit(j Job, seed int) {
+func (w *world) submit(j Request, seed int) {
 	if err := w.core.Submit(j); err != nil {
 		w.t.Fatal(err)
 	}
-	w.jobs[j.ID] = &liveJob{Job: j, seed: seed, tokens: make([][]Token, j.N), ended: make([]bool, j.N)}
+	w.jobs[j.ID] = &liveJob{Request: j, seed: seed, tokens: make([][]Token, j.N), ended: make([]bool, j.N)}
 }
 
-func (w *world) cancel(id JobID) {
+func (w *world) cancel(id RequestID) {
 	if !w.core.Cancel(id) {
 		w.t.Fatalf("job %d is not alive", id)
 	}
@@ -151,16 +151,16 @@ func (w *world) takePlan() {
 
 // conserved compares the cells the core counts with those of the twin.
 func (w *world) conserved() {
-	if got, want := w.core.Stats().Used, w.kv.used(); got != want {
+	if got, want := w.core.Stats().UsedCells, w.kv.used(); got != want {
 		w.t.Fatalf("the core counts %d cells, the cache holds %d", got, want)
 	}
 }
 
 // commit decodes the plan, or lets it fail as result says.
-func (w *world) commit(result Result) {
+func (w *world) commit(result StepStatus) {
 	var choices []Choice
 	switch result {
-	case Decoded:
+	case StepDecoded:
 		contexts, ok, err := w.kv.decode(w.plan.Rows)
 		if err != nil {
 			w.t.Fatal(err)
@@ -171,7 +171,7 @@ func (w *world) commit(result Result) {
 		for _, s := range w.plan.Samples {
 			choices = append(choices, w.choose(s, contexts))
 		}
-	case Broken: // some rows stay behind
+	case StepFailed: // some rows stay behind
 		if _, _, err := w.kv.decode(w.plan.Rows[:len(w.plan.Rows)/2]); err != nil {
 			w.t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func (w *world) commit(result Result) {
 // choose samples from the row of s, and from those of the guesses that were right. Who
 // does not look at these loses nothing.
 func (w *world) choose(s Sample, contexts map[int][]Token) (choice Choice) {
-	j := w.jobs[s.Job]
+	j := w.jobs[s.Request]
 	if j == nil {
 		return Choice{} // cancelled while in flight
 	}
@@ -195,14 +195,14 @@ func (w *world) choose(s Sample, contexts map[int][]Token) (choice Choice) {
 	for row := s.Row; ; {
 		context := contexts[row]
 		if want := slices.Concat(j.Prompt, j.tokens[s.Candidate]); !slices.Equal(context, want) {
-			w.t.Fatalf("job %d candidate %d is sampled from %v, its tokens are %v", s.Job, s.Candidate, context, want)
+			w.t.Fatalf("job %d candidate %d is sampled from %v, its tokens are %v", s.Request, s.Candidate, context, want)
 		}
 		next := model(context, j.seed+s.Candidate)
 		var finish generation.Finish
-		j.tokens[s.Candidate], finish = extend(j.tokens[s.Candidate], next, j.MaxNew, j.RepeatLeast)
+		j.tokens[s.Candidate], finish = extend(j.tokens[s.Candidate], next, j.MaxNew, j.MinRepeat)
 		choice.Tokens, choice.Forced = append(choice.Tokens, next.Tokens...), choice.Forced+next.Forced
-		choice.Verdict, choice.Spoilt = next.Verdict, w.spoil && next.Verdict == Fail && len(context)%2 == 0
-		right := commonPrefix(choice.Tokens, guesses)
+		choice.Verdict, choice.NonFinite = next.Verdict, w.spoil && next.Verdict == Fail && len(context)%2 == 0
+		right := commonPrefixLen(choice.Tokens, guesses)
 		if finish != "" || right < len(choice.Tokens) || w.blind {
 			return choice
 		}
@@ -211,25 +211,25 @@ func (w *world) choose(s Sample, contexts map[int][]Token) (choice Choice) {
 }
 
 func (w *world) event(e Event) {
-	j := w.jobs[e.Job]
+	j := w.jobs[e.Request]
 	if j == nil {
-		w.t.Fatalf("event of job %d, which has ended", e.Job)
+		w.t.Fatalf("event of job %d, which has ended", e.Request)
 	}
 	switch e.Kind {
 	case CandidateFinished:
-		want, finish := naive(j.Prompt, j.MaxNew, j.seed+e.Candidate, j.RepeatLeast)
+		want, finish := naive(j.Prompt, j.MaxNew, j.seed+e.Candidate, j.MinRepeat)
 		if j.ended[e.Candidate] || e.Finish != finish || !slices.Equal(e.Tokens, want) {
-			w.t.Fatalf("job %d candidate %d: %v (finish %q), alone it is %v (finish %q)", e.Job, e.Candidate, e.Tokens, e.Finish, want, finish)
+			w.t.Fatalf("job %d candidate %d: %v (finish %q), alone it is %v (finish %q)", e.Request, e.Candidate, e.Tokens, e.Finish, want, finish)
 		}
 		j.ended[e.Candidate] = true
-	case JobFinished:
+	case RequestFinished:
 		if slices.Contains(j.ended, false) || e.Cached >= len(j.Prompt) {
-			w.t.Fatalf("job %d finished: candidates %v, %d of %d prompt tokens cached", e.Job, j.ended, e.Cached, len(j.Prompt))
+			w.t.Fatalf("job %d finished: candidates %v, %d of %d prompt tokens cached", e.Request, j.ended, e.Cached, len(j.Prompt))
 		}
 		w.ended++
-		delete(w.jobs, e.Job)
-	case JobFailed:
-		delete(w.jobs, e.Job)
+		delete(w.jobs, e.Request)
+	case RequestFailed:
+		delete(w.jobs, e.Request)
 	}
 }
 
@@ -245,7 +245,7 @@ func (w *world) drain() {
 		if len(w.plan.Rows) == 0 {
 			break
 		}
-		w.commit(Decoded)
+		w.commit(StepDecoded)
 	}
 	if len(w.jobs) > 0 || !w.core.Idle() {
 		w.t.Fatalf("%d jobs left after %d steps", len(w.jobs), bound)
@@ -263,25 +263,25 @@ func drawConfig(t *rapid.T) Config {
 		MaxOutputs:   rapid.IntRange(1, 10).Draw(t, "outputs"),
 		BatchTokens:  batch,
 		PrefillChunk: rapid.IntRange(0, batch).Draw(t, "chunk"), Overcommit: rapid.Bool().Draw(t, "overcommit"),
-		MinWait:     rapid.IntRange(1, 6).Draw(t, "wait"),
-		EvictLeast:  rapid.IntRange(1, 6).Draw(t, "evict"),
-		PartialCopy: rapid.Bool().Draw(t, "partial"),
-		NoReuse:     rapid.IntRange(0, 4).Draw(t, "no reuse") == 0,
-		Check:       true,
+		MinSharedPrefill: rapid.IntRange(1, 6).Draw(t, "wait"),
+		MinEvict:         rapid.IntRange(1, 6).Draw(t, "evict"),
+		PartialCopy:      rapid.Bool().Draw(t, "partial"),
+		NoPrefixCache:    rapid.IntRange(0, 4).Draw(t, "no reuse") == 0,
+		Check:            true,
 	}
 	cfg.MaxRunning = rapid.IntRange(0, cfg.MaxOutputs).Draw(t, "running")
-	if cfg.PartialCopy && !cfg.NoReuse {
+	if cfg.PartialCopy && !cfg.NoPrefixCache {
 		cfg.HostCells = rapid.SampledFrom([]int{0, 0, 20, 60, 400}).Draw(t, "host")
 		cfg.HostBlock = rapid.IntRange(1, 20).Draw(t, "block")
-		cfg.HostLeast = rapid.IntRange(1, 5).Draw(t, "least")
+		cfg.MinHostBlock = rapid.IntRange(1, 5).Draw(t, "least")
 	}
 	return cfg
 }
 
-func TestAnyTraceGivesEachCandidateWhatItGetsAlone(t *testing.T) {
+func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := drawConfig(t)
-		w := &world{t: t, kv: newKV(cfg.Cells, cfg.PartialCopy), jobs: map[JobID]*liveJob{}, spoil: true}
+		w := &world{t: t, kv: newKV(cfg.Cells, cfg.PartialCopy), jobs: map[RequestID]*liveJob{}, spoil: true}
 		if cfg.PartialCopy && cfg.HostCells == 0 {
 			if w.kv.window = rapid.SampledFrom([]int{0, 1, 4, 12}).Draw(t, "window"); w.kv.window > 0 {
 				cfg.Usable = w.kv.usable
@@ -289,7 +289,7 @@ func TestAnyTraceGivesEachCandidateWhatItGetsAlone(t *testing.T) {
 		}
 		if cfg.PartialCopy && cfg.Usable == nil {
 			cfg.DraftRows = rapid.SampledFrom([]int{0, 2, 5, 12}).Draw(t, "draft rows")
-			cfg.Endings = rapid.SampledFrom([][]Token{nil, {1}}).Draw(t, "endings")
+			cfg.EndTokens = rapid.SampledFrom([][]Token{nil, {1}}).Draw(t, "endings")
 			w.blind = rapid.IntRange(0, 3).Draw(t, "blind") == 0
 		}
 		var before [][]Token
@@ -297,12 +297,12 @@ func TestAnyTraceGivesEachCandidateWhatItGetsAlone(t *testing.T) {
 		if w.core, err = New(cfg); err != nil {
 			t.Fatal(err)
 		}
-		next := JobID(0)
+		next := RequestID(0)
 		submit := func(t *rapid.T) {
 			maxNew := rapid.IntRange(1, min(rapid.SampledFrom([]int{12, 60}).Draw(t, "longest"), cfg.Cells-1)).Draw(t, "maxNew")
 			prompt := rapid.SliceOfN(rapid.Int32Range(0, 1), 1, cfg.Cells-maxNew).Draw(t, "prompt")
 			next++
-			job := Job{ID: next, N: rapid.IntRange(1, 12).Draw(t, "n"), MaxNew: maxNew, LastApart: rapid.Bool().Draw(t, "apart"), RepeatLeast: rapid.SampledFrom([]int{0, 0, 1, 2, 3}).Draw(t, "repeat")}
+			job := Request{ID: next, N: rapid.IntRange(1, 12).Draw(t, "n"), MaxNew: maxNew, IsolateLast: rapid.Bool().Draw(t, "apart"), MinRepeat: rapid.SampledFrom([]int{0, 0, 1, 2, 3}).Draw(t, "repeat")}
 			if len(before) > 0 && rapid.Bool().Draw(t, "known") { // it begins as an earlier one
 				job.Prompt = slices.Clone(rapid.SampledFrom(before).Draw(t, "as"))
 				job.Prompt = job.Prompt[:rapid.IntRange(1, len(job.Prompt)).Draw(t, "for")]
@@ -316,7 +316,7 @@ func TestAnyTraceGivesEachCandidateWhatItGetsAlone(t *testing.T) {
 		}
 		cancel := func(t *rapid.T) {
 			if len(w.jobs) > 0 {
-				ids := make([]JobID, 0, len(w.jobs))
+				ids := make([]RequestID, 0, len(w.jobs))
 				for id := range w.jobs {
 					ids = append(ids, id)
 				}
@@ -332,12 +332,12 @@ func TestAnyTraceGivesEachCandidateWhatItGetsAlone(t *testing.T) {
 			if rapid.IntRange(0, 9).Draw(t, "event in flight") == 0 {
 				cancel(t)
 			}
-			w.commit(rapid.SampledFrom([]Result{
-				Decoded, Decoded, Decoded, Decoded, Decoded, Decoded, Decoded, Decoded, NoSlot, Broken,
+			w.commit(rapid.SampledFrom([]StepStatus{
+				StepDecoded, StepDecoded, StepDecoded, StepDecoded, StepDecoded, StepDecoded, StepDecoded, StepDecoded, StepNoSlot, StepFailed,
 			}).Draw(t, "result"))
 		}
 		lose := func(t *rapid.T) {
-			w.core.Lost(SeqID(rapid.IntRange(0, cfg.MaxSequences-1).Draw(t, "lost")))
+			w.core.Invalidate(SeqID(rapid.IntRange(0, cfg.MaxSequences-1).Draw(t, "lost")))
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"submit": submit, "cancel": cancel, "step": step, "step more": step, "step on": step, "lose": lose,

@@ -3,12 +3,7 @@
 // the scheduler and its core share the same types.
 package generation
 
-import (
-	"errors"
-	"fmt"
-	"strconv"
-	"time"
-)
+import "time"
 
 // Token is a vocabulary id. It is an alias because llama.cpp's llama_token is an int32 as
 // well: token slices pass between the packages without a copy.
@@ -115,36 +110,3 @@ const (
 	FinishError  Finish = "error"      // see Completion.Err
 	FinishRepeat Finish = "repetition" // see Params.StopRepeats
 )
-
-// ErrClosed is returned by an engine that was closed.
-var ErrClosed = errors.New("the engine is closed")
-
-// OverflowError is returned for a prompt that can never fit the context.
-type OverflowError struct {
-	Prompt int // tokens
-	MaxNew int // token limit of a completion
-	Limit  int // tokens that the context holds
-	// AtLeast is set when Prompt is a lower bound, because counting would take too long.
-	AtLeast bool
-}
-
-func (e OverflowError) Error() string {
-	return fmt.Sprintf("the prompt has %s tokens; with %d for the answer that is more than the context's %d",
-		e.Count(), e.MaxNew, e.Limit)
-}
-
-// Count returns the number of prompt tokens for messages.
-func (e OverflowError) Count() string {
-	if e.AtLeast {
-		return fmt.Sprintf("at least %d", e.Prompt)
-	}
-	return strconv.Itoa(e.Prompt)
-}
-
-// BusyError is returned by an engine that takes no more work for now.
-type BusyError struct {
-	Reason     string // a clause for a message
-	RetryAfter time.Duration
-}
-
-func (e *BusyError) Error() string { return e.Reason }

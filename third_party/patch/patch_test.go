@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestCellsAndMasksAreThoseOfPlainLoops runs testdata/cells.cpp, which says where they are not.
-func TestCellsAndMasksAreThoseOfPlainLoops(t *testing.T) {
+// TestCellsAndMasksMatchPlainLoops runs testdata/cells.cpp, which says where they are not.
+func TestCellsAndMasksMatchPlainLoops(t *testing.T) {
 	const tree = "../llama.cpp"
 	header, err := os.ReadFile(tree + "/src/llama-kv-cells.h")
 	if err != nil {

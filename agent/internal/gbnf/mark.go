@@ -10,7 +10,7 @@ import (
 // Marks are our own addition to the notation. A mark matches no text, and a text
 // passes each of them at most once: behind it the same mark matches nothing. They
 // are written as numbers of tokens that no vocabulary has; the matcher in package
-// llama knows them (shim_matcher.h has the same numbers).
+// llama knows them (llama/native/grammar/matcher.h has the same numbers).
 const (
 	MaxMarks  = 64
 	firstMark = 0x7FFF0000

@@ -1,0 +1,181 @@
+// Package tokens makes tokens of prompts, and caches those of long texts.
+package tokens
+
+import (
+	"container/list"
+	"context"
+	"runtime"
+	"strings"
+	"sync"
+
+	"agentd/agent/format"
+	"agentd/scheduler/generation"
+)
+
+// Vocabulary is the part of a model's vocabulary that makes tokens of texts. A *llama.Vocab is
+// one.
+type Vocabulary interface {
+	// Tokenize makes tokens of a text. With parseSpecial, texts of special tokens become
+	// these tokens.
+	Tokenize(text string, addSpecial, parseSpecial bool) ([]generation.Token, error)
+	// Find returns the token whose text is piece.
+	Find(piece string) (token generation.Token, ok bool)
+	// AddBOS reports whether prompts begin with BOS, which is negative if there is none.
+	AddBOS() bool
+	BOS() generation.Token
+	// LongestPiece returns the most bytes that one token stands for, at least 1.
+	LongestPiece() int
+}
+
+// Tokenizer makes tokens of a prompt's pieces: those of llama.cpp for the whole text, with
+// special tokens only where a piece is one. It is safe for concurrent use.
+type Tokenizer struct {
+	vocab Vocabulary
+	slots chan struct{} // bounds the OS threads that native calls occupy
+	cache tokenCache
+}
+
+// New makes a tokenizer for a vocabulary.
+func New(v Vocabulary) *Tokenizer {
+	return &Tokenizer{vocab: v, slots: make(chan struct{}, runtime.GOMAXPROCS(0))}
+}
+
+// Tokens tokenizes a prompt. It stops when ctx ends, with ctx's error.
+//
+// llama.cpp cuts a text at its special tokens and tokenizes the parts independently. So pieces
+// alone give the same tokens as the whole text, if adjacent plain pieces are joined before.
+func (t *Tokenizer) Tokens(ctx context.Context, pieces []format.Piece) ([]generation.Token, error) {
+	var prompt []generation.Token
+	var plain string
+	flush := func() error {
+		if plain == "" {
+			return nil
+		}
+		ids, err := t.text(ctx, plain)
+		prompt = append(prompt, ids...)
+		plain = ""
+		return err
+	}
+	for _, piece := range pieces {
+		if !piece.Special {
+			plain += piece.Text // few: formats join adjacent text
+			continue
+		}
+		if err := flush(); err != nil {
+			return nil, err
+		}
+		if id, ok := t.vocab.Find(piece.Text); ok {
+			prompt = append(prompt, id)
+			continue
+		}
+		// The vocabulary has no such token; llama.cpp splits the text.
+		ids, err := t.native(ctx, piece.Text, true)
+		if err != nil {
+			return nil, err
+		}
+		prompt = append(prompt, ids...)
+	}
+	if err := flush(); err != nil {
+		return nil, err
+	}
+	if bos := t.vocab.BOS(); t.vocab.AddBOS() && bos >= 0 && (len(prompt) == 0 || prompt[0] != bos) {
+		prompt = append([]generation.Token{bos}, prompt...)
+	}
+	return prompt, nil
+}
+
+// AtLeast returns a lower bound of a prompt's tokens without tokenizing it, which takes minutes
+// for the largest bodies.
+func (t *Tokenizer) AtLeast(pieces []format.Piece) int {
+	bytes := 0
+	for _, piece := range pieces {
+		bytes += len(piece.Text)
+	}
+	return bytes / t.vocab.LongestPiece()
+}
+
+// Count counts the tokens of a prompt. For a prompt that certainly has more than limit it may
+// return another number above limit.
+func (t *Tokenizer) Count(ctx context.Context, pieces []format.Piece, limit int) (int, error) {
+	if least := t.AtLeast(pieces); least > limit {
+		return least, nil
+	}
+	tokens, err := t.Tokens(ctx, pieces)
+	return len(tokens), err
+}
+
+// text tokenizes plain text, in which no special tokens are recognized. The result may be shared
+// and must not be changed.
+func (t *Tokenizer) text(ctx context.Context, s string) ([]generation.Token, error) {
+	if len(s) < tokenCacheMin {
+		return t.native(ctx, s, false)
+	}
+	if ids, ok := t.cache.get(s); ok {
+		return ids, nil
+	}
+	ids, err := t.native(ctx, s, false)
+	if err == nil {
+		t.cache.put(s, ids)
+	}
+	return ids, err
+}
+
+func (t *Tokenizer) native(ctx context.Context, s string, special bool) ([]generation.Token, error) {
+	select {
+	case t.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-t.slots }()
+	if err := ctx.Err(); err != nil { // both were ready
+		return nil, err
+	}
+	return t.vocab.Tokenize(s, false, special)
+}
+
+// tokenCache is an LRU cache of the tokens of texts. The zero value is ready to use.
+type tokenCache struct {
+	mu      sync.Mutex
+	entries map[string]*list.Element
+	recent  list.List // of *tokenEntry, most recently used first
+	bytes   int       // of the texts
+}
+
+type tokenEntry struct {
+	text string
+	ids  []generation.Token
+}
+
+func (c *tokenCache) get(text string) ([]generation.Token, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries[text]
+	if !ok {
+		return nil, false
+	}
+	c.recent.MoveToFront(e)
+	return e.Value.(*tokenEntry).ids, true
+}
+
+func (c *tokenCache) put(text string, ids []generation.Token) {
+	if len(text) > tokenCacheBytes/8 { // one text must not empty the cache
+		return
+	}
+	text = strings.Clone(text) // a part of a prompt would keep all of it in memory
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.entries[text]; ok { // two requests tokenized it at once
+		return
+	}
+	if c.entries == nil {
+		c.entries = map[string]*list.Element{}
+	}
+	c.entries[text] = c.recent.PushFront(&tokenEntry{text, ids})
+	c.bytes += len(text)
+	for c.bytes > tokenCacheBytes {
+		oldest := c.recent.Back()
+		entry := c.recent.Remove(oldest).(*tokenEntry)
+		delete(c.entries, entry.text)
+		c.bytes -= len(entry.text)
+	}
+}

@@ -1,0 +1,165 @@
+package tokens
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"agentd/agent/format"
+	"agentd/scheduler/generation"
+)
+
+// fakeVocab gives one token for each byte and knows one special token.
+type fakeVocab struct {
+	bos   bool
+	calls int
+	fail  error
+}
+
+const fakeBOS, fakeSpecial generation.Token = 1000, 1001
+
+func (v *fakeVocab) Tokenize(text string, _, _ bool) ([]generation.Token, error) {
+	v.calls++
+	ids := make([]generation.Token, len(text))
+	for i := range text {
+		ids[i] = generation.Token(text[i])
+	}
+	return ids, v.fail
+}
+
+func (v *fakeVocab) Find(piece string) (generation.Token, bool) {
+	switch piece {
+	case "<s>":
+		return fakeBOS, true
+	case "<x>":
+		return fakeSpecial, true
+	}
+	return 0, false
+}
+func (v *fakeVocab) AddBOS() bool          { return v.bos }
+func (v *fakeVocab) BOS() generation.Token { return fakeBOS }
+func (v *fakeVocab) LongestPiece() int     { return 1 }
+
+func TestBOSStandsOnceWhereTheModelWantsIt(t *testing.T) {
+	for name, test := range map[string]struct {
+		wanted bool
+		pieces []format.Piece
+		want   []generation.Token
+	}{
+		"added":              {true, []format.Piece{{Text: "a"}}, []generation.Token{fakeBOS, 'a'}},
+		"added to nothing":   {true, nil, []generation.Token{fakeBOS}},
+		"already there":      {true, []format.Piece{{Text: "<s>", Special: true}, {Text: "a"}}, []generation.Token{fakeBOS, 'a'}},
+		"not wanted":         {false, []format.Piece{{Text: "a"}}, []generation.Token{'a'}},
+		"before a special":   {true, []format.Piece{{Text: "<x>", Special: true}}, []generation.Token{fakeBOS, fakeSpecial}},
+		"unknown as special": {false, []format.Piece{{Text: "<y>", Special: true}}, []generation.Token{'<', 'y', '>'}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := New(&fakeVocab{bos: test.wanted}).Tokens(t.Context(), test.pieces)
+			if err != nil || !slices.Equal(got, test.want) {
+				t.Errorf("got %v, %v; want %v", got, err, test.want)
+			}
+		})
+	}
+}
+
+func TestTokenizationFailuresAreReturned(t *testing.T) {
+	fail := errors.New("too long")
+	for name, piece := range map[string]format.Piece{"text": {Text: "a"}, "special": {Text: "<y>", Special: true}} {
+		tok := New(&fakeVocab{fail: fail})
+		if _, err := tok.Tokens(t.Context(), []format.Piece{piece, {Text: "<x>", Special: true}}); !errors.Is(err, fail) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestTokenCacheStaysWithinItsBytes(t *testing.T) {
+	var c tokenCache
+	text := func(i int) string { return fmt.Sprintf("%d %s", i, strings.Repeat("x", tokenCacheBytes/16)) }
+	var wg sync.WaitGroup
+	for i := range 64 {
+		wg.Go(func() { c.put(text(i), []generation.Token{generation.Token(i)}) })
+	}
+	wg.Wait()
+	c.put(text(100), []generation.Token{100})
+	c.put(text(100), []generation.Token{101}) // the second of two at once loses
+	if got, ok := c.get(text(100)); !ok || got[0] != 100 {
+		t.Errorf("the newest entry is %v, %v", got, ok)
+	}
+	sum := 0
+	for e := c.recent.Front(); e != nil; e = e.Next() {
+		sum += len(e.Value.(*tokenEntry).text)
+	}
+	if sum != c.bytes || c.bytes > tokenCacheBytes || len(c.entries) != c.recent.Len() || len(c.entries) < 8 {
+		t.Errorf("%d entries (%d in the list) of %d bytes, counted as %d", len(c.entries), c.recent.Len(), sum, c.bytes)
+	}
+	c.put(strings.Repeat("y", tokenCacheBytes/8+1), nil)
+	if _, ok := c.get(text(100)); !ok {
+		t.Error("one long text emptied the cache")
+	}
+}
+
+func TestACachedTextKeepsNothingOfItsPrompt(t *testing.T) {
+	prompt := strings.Repeat("a", 4*tokenCacheMin)
+	var c tokenCache
+	c.put(prompt[:tokenCacheMin], []generation.Token{1})
+	for key, e := range c.entries {
+		for _, kept := range []string{key, e.Value.(*tokenEntry).text} {
+			if unsafe.StringData(kept) == unsafe.StringData(prompt) {
+				t.Error("the whole prompt stays in memory")
+			}
+		}
+	}
+	if _, ok := c.get(prompt[:tokenCacheMin]); !ok {
+		t.Error("it is not there")
+	}
+}
+
+func TestNothingIsTokenizedForACallerThatLeft(t *testing.T) {
+	v := &fakeVocab{}
+	tok := New(v)
+	ctx, cancel := context.WithCancel(t.Context())
+	for range cap(tok.slots) {
+		tok.slots <- struct{}{} // others tokenize long texts
+	}
+	got := make(chan error)
+	go func() {
+		_, err := tok.Tokens(ctx, []format.Piece{{Text: "a"}})
+		got <- err
+	}()
+	cancel()
+	if err := <-got; !errors.Is(err, context.Canceled) {
+		t.Errorf("while it waited: %v", err)
+	}
+	for range cap(tok.slots) {
+		<-tok.slots
+	}
+	for range 20 { // of a free slot and an ended context select takes either
+		if _, err := tok.Tokens(ctx, []format.Piece{{Text: "a"}}); !errors.Is(err, context.Canceled) {
+			t.Fatalf("before it began: %v", err)
+		}
+	}
+	if v.calls != 0 {
+		t.Errorf("%d texts were tokenized", v.calls)
+	}
+}
+
+func TestShortTextsAreNotCached(t *testing.T) {
+	v := &fakeVocab{}
+	tok := New(v)
+	long := strings.Repeat("a", tokenCacheMin)
+	for range 2 {
+		for _, s := range []string{"short", long} {
+			if _, err := tok.Tokens(t.Context(), []format.Piece{{Text: s}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if v.calls != 3 { // short twice, long once
+		t.Errorf("%d calls", v.calls)
+	}
+}

@@ -1,0 +1,137 @@
+// Package console is the command that serves the page on which people coach.
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"agentd/cmd/agentd/internal/cli"
+	web "agentd/console"
+	"agentd/internal/version"
+
+	"github.com/rs/zerolog"
+)
+
+// Run is the command.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	c, err := parse(args, stdout)
+	if err != nil {
+		return err
+	}
+	return c.serve(ctx, stderr)
+}
+
+// serve serves until ctx ends or a signal comes.
+func (c *Config) serve(ctx context.Context, stderr io.Writer) error {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+
+	log := c.Log.New(stderr)
+	log.Info().Str("version", version.Release).Str("commit", version.Commit()).Str("data_dir", c.DataDir).Msg("agentd console starts")
+	transport := cli.NewTransport(http.DefaultMaxIdleConnsPerHost)
+	defer transport.CloseIdleConnections()
+	if err := c.complete(transport, log); err != nil {
+		return err
+	}
+	page, err := c.open()
+	if err != nil {
+		return err
+	}
+	log.Info().Int("tasks", page.Waiting()).Msg("waiting for people")
+	listener, err := c.listen(ctx, log)
+	if err != nil {
+		return errors.Join(err, page.Close())
+	}
+	served := make(chan error, 1)
+	go func() { served <- page.Serve(listener) }()
+
+	var failure error
+	select {
+	case failure = <-served:
+		served = nil
+	case s := <-signals:
+		log.Info().Stringer("signal", s).Msg("stopping")
+	case <-ctx.Done():
+		log.Info().Msg("stopping")
+	}
+	err = stop(page, signals)
+	if served != nil {
+		failure = <-served
+	}
+	log.Info().Msg("stopped")
+	return errors.Join(failure, err)
+}
+
+// open makes the console on its data directory.
+func (c *Config) open() (*web.Console, error) {
+	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("--data-dir: %w", err)
+	}
+	page, err := web.Open(c.Console)
+	if err != nil {
+		return nil, fmt.Errorf("--data-dir: %w", err)
+	}
+	return page, nil
+}
+
+// stop tells waiting agents to come back and lets answers in flight arrive. It is short,
+// since tasks are stored. A second signal ends it.
+func stop(page *web.Console, signals <-chan os.Signal) error {
+	ctx, cancel := context.WithTimeout(context.Background(), consoleStop)
+	defer cancel()
+	go func() {
+		select {
+		case <-signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	// Close aborts what is still open.
+	_ = page.Shutdown(ctx)
+	return page.Close()
+}
+
+// complete reads files and addresses, which may have changed since they were checked.
+func (c *Config) complete(transport *http.Transport, log zerolog.Logger) (err error) {
+	o := &c.Console
+	o.Path, o.Log = filepath.Join(c.DataDir, consoleFile), log
+	if o.Certificates, o.Tokens, err = c.HTTP.Load(); err != nil {
+		return err
+	}
+	if c.Agent.URL != "" {
+		o.Agent, err = cli.Dial(transport, "--agent", c.Agent.URL, "--agent-token-file", c.Agent.TokenFile)
+	}
+	return err
+}
+
+// listen opens the port and warns of what the network may do.
+func (c *Config) listen(ctx context.Context, log zerolog.Logger) (net.Listener, error) {
+	listener, open, err := c.HTTP.Listen(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	if open && len(c.Console.Tokens) == 0 {
+		log.Warn().Msg("the network can reach the page, which asks for no token; see --auth-token-file")
+	}
+	if open && len(c.Console.AgentsFrom) == 0 {
+		log.Warn().Msg("everybody on the network may post tasks; see --agents-from")
+	}
+	return listener, nil
+}
+
+const (
+	// consoleFile is the store's name in the data directory.
+	consoleFile = "console.db"
+	// consoleStop is how long answers in flight may take when the console stops.
+	consoleStop = 5 * time.Second
+)

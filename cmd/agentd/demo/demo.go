@@ -1,0 +1,82 @@
+// Package demo is the command that shows a running server at work.
+package demo
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"agentd/cmd/agentd/internal/cli"
+	"agentd/cmd/agentd/serve"
+	household "agentd/defaultmodel/demo"
+	"agentd/internal/options"
+	"agentd/internal/version"
+)
+
+// maxTasks is more than anybody watches.
+const maxTasks = 100_000
+
+// Config is all that the command can be told.
+type Config struct {
+	Remote cli.Remote
+	Play   household.Options
+}
+
+// DefaultConfig is what holds when a user sets nothing.
+func DefaultConfig() *Config {
+	return &Config{
+		Remote: cli.Remote{URL: fmt.Sprintf("http://127.0.0.1:%d", serve.DefaultPort)},
+		Play:   household.Options{Seed: 1, Tasks: 5},
+	}
+}
+
+const (
+	intro = `agentd demo lets a running server work in a simulated household and shows every step: what
+people say, the calls, what the house reports, and whether the task was done.
+
+Usage
+  agentd demo [options]
+
+Examples
+  agentd demo
+      five tasks for the server on this machine; start agentd in another terminal first
+  agentd demo --url https://agents.example.org --token-file token --tasks 20
+`
+	outro = `Colours are used on a terminal. NO_COLOR=1 switches them off.
+`
+)
+
+// Command is the command line that fills c.
+func (c *Config) Command() *options.Command {
+	option := options.In("Demo")
+	return &options.Command{
+		Name: "agentd demo", Version: version.Line("agentd"), Intro: intro, Outro: outro,
+		Options: slices.Concat([]options.Option{
+			option("seed", "N", "Seed of the house and the conversation.", options.Uint64(&c.Play.Seed)),
+			option("tasks", "N", "Tasks to do.", options.Int(&c.Play.Tasks, 1, maxTasks)),
+		}, c.Remote.Options("The running server to show.")),
+	}
+}
+
+// Run is the command.
+func Run(ctx context.Context, args []string, stdout io.Writer) error {
+	c := DefaultConfig()
+	if _, _, err := c.Command().Parse(args, os.LookupEnv, stdout); err != nil {
+		return err
+	}
+	ctx, stop := cli.UntilSignal(ctx)
+	defer stop()
+	transport := cli.NewTransport(1)
+	defer transport.CloseIdleConnections()
+	server, err := c.Remote.Open(ctx, transport)
+	if err == nil {
+		c.Play.Colours = cli.IsTerminal(stdout) && os.Getenv("NO_COLOR") == ""
+		_, err = household.Play(ctx, stdout, server, c.Play)
+	}
+	if ctx.Err() != nil {
+		return nil // a signal ended it
+	}
+	return err
+}

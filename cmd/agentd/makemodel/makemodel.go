@@ -1,0 +1,76 @@
+// Package makemodel is the command that writes a model with random weights.
+package makemodel
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"agentd/internal/options"
+	"agentd/internal/version"
+	"agentd/llama/synth"
+)
+
+const intro = `agentd make-model writes a GGUF model with random weights. It loads, computes and generates
+like a real model of its shape. Its text means nothing.
+
+Usage
+  agentd make-model --out FILE [options]
+
+Example
+  agentd make-model --arch qwen3 --shape 0.6b --out random-0.6b.gguf
+`
+
+// Config is all that the command can be told.
+type Config struct {
+	Arch, Shape string
+	Spec        synth.Spec // Type and Seed of it
+	Out         string
+}
+
+// DefaultConfig is what holds when a user sets nothing.
+func DefaultConfig() *Config {
+	return &Config{Arch: synth.Qwen3, Shape: "tiny", Spec: synth.Spec{Type: "q8_0", Seed: 1}}
+}
+
+// Command is the command line that fills c.
+func (c *Config) Command() *options.Command {
+	option := options.In("Options")
+	return &options.Command{Name: "agentd make-model", Version: version.Line("agentd"), Intro: intro, Options: []options.Option{
+		option("arch", "NAME", "Architecture: qwen2, qwen3, qwen35, gpt-oss or llama.", options.Text(&c.Arch)),
+		option("shape", "NAME", "tiny (a few MB). qwen3 also has 0.1b (103 M parameters) and 0.6b, the shape of Qwen3-0.6B.", options.Text(&c.Shape)),
+		option("type", "TYPE", "Type of the matrices: f32, f16, bf16, q8_0, or mxfp4 (gpt-oss).", options.Text(&c.Spec.Type)),
+		option("seed", "N", "Seed of the weights.", options.Uint64(&c.Spec.Seed)),
+		option("out", "FILE", "File to write. It must not exist.", options.Text(&c.Out)),
+	}}
+}
+
+// Run is the command.
+func Run(args []string, stdout io.Writer) error {
+	c := DefaultConfig()
+	if _, _, err := c.Command().Parse(args, os.LookupEnv, stdout); err != nil {
+		return err
+	}
+	if c.Out == "" {
+		return errors.New("--out is missing; name the file to write")
+	}
+	if _, err := os.Lstat(c.Out); err == nil {
+		return fmt.Errorf("--out %s exists; remove it or name another file", c.Out)
+	}
+	spec, err := synth.Preset(strings.ToLower(c.Shape), c.Arch)
+	if err != nil {
+		return fmt.Errorf("--arch or --shape: %w", err)
+	}
+	spec.Type, spec.Seed = c.Spec.Type, c.Spec.Seed
+	if err := synth.Write(c.Out, spec); err != nil {
+		return err
+	}
+	info, err := os.Stat(c.Out)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "%s: %s, random weights, %.1f MB\n", c.Out, spec.Arch, float64(info.Size())/1e6)
+	return nil
+}

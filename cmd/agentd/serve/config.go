@@ -1,0 +1,67 @@
+// Package serve is the command that starts the server: its options, and one run from a
+// Config to the program's exit.
+package serve
+
+import (
+	"time"
+
+	"agentd/cmd/agentd/internal/cli"
+	"agentd/coaching"
+	"agentd/inference"
+	"agentd/internal/options"
+	"agentd/internal/version"
+	"agentd/server"
+)
+
+// Config is all that the server can be told. The options fill the fields of the packages'
+// own configurations directly; see [Config.Command].
+type Config struct {
+	// Inference is the model, the scheduler and the agent. Agent.Prompt.ChatTemplate may
+	// be a file's name until the model is loaded.
+	Inference inference.Config
+	// Coaching are the sessions. The daemon sets Policy, Registerer and Log.
+	Coaching coaching.Options
+	// Server is the HTTP server. The daemon sets what is not filled by an option.
+	Server server.Options
+	// HTTP is where the server listens.
+	HTTP cli.HTTP
+	Log  cli.Log
+
+	NoCoaching    bool
+	CoachingAllow []string      // hosts and networks of coaches; none: egress's default
+	DrainTimeout  time.Duration // of work in flight when the server ends
+	Pprof         string        // loopback address of Go profiles; "": off
+	File          string        // the configuration file
+}
+
+// DefaultConfig is the lowest layer: what holds when a user sets nothing.
+func DefaultConfig() *Config {
+	return &Config{
+		Inference: inference.DefaultConfig(),
+		Coaching: coaching.Options{
+			People:      coaching.People{When: coaching.PeopleFirst},
+			Workers:     coaching.DefaultWorkers,
+			Queue:       coaching.DefaultQueue,
+			MaxSessions: coaching.DefaultMaxSessions,
+			MaxSteps:    coaching.DefaultMaxSteps,
+		},
+		Server:       server.Options{Info: agentInfo(version.Release), LoadingWait: defaultLoadingWait},
+		HTTP:         cli.HTTP{Host: "127.0.0.1", Port: DefaultPort},
+		Log:          cli.Log{Level: "info", Format: "console"},
+		DrainTimeout: defaultDrainTimeout,
+	}
+}
+
+// Validate checks what single values cannot show: files that must exist, and options that
+// need or exclude each other. It reports all problems, each under the name its user gave
+// it.
+func (c *Config) Validate(from options.Origins) error {
+	p := options.Problems{From: from}
+	c.checkModel(&p)
+	c.checkAgent(&p)
+	c.checkSpeed(&p)
+	c.HTTP.Check(&p)
+	c.checkCoaching(&p)
+	c.checkFiles(&p)
+	return p.Err()
+}

@@ -1,0 +1,218 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"agentd/coaching"
+	"agentd/coaching/backend"
+	"agentd/inference"
+	"agentd/internal/options"
+	"agentd/internal/version"
+	"agentd/server"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+)
+
+// Model is a loaded model, ready to decide and to coach: an *inference.Service,
+// or a fake in tests.
+type Model interface {
+	server.Inference
+	backend.Local
+	Collector() prometheus.Collector
+	Info() inference.EngineInfo
+	Close() error
+}
+
+// Daemon is one run of the server, from a Config to its exit. Make it with New.
+type Daemon struct {
+	// Load opens the model. Tests set it.
+	Load func(context.Context) (Model, error)
+
+	config   *Config
+	from     options.Origins
+	stderr   io.Writer
+	log      zerolog.Logger
+	registry *prometheus.Registry
+	coaching *coaching.Service // nil when switched off
+	server   *server.Server
+	signals  chan os.Signal
+}
+
+// New makes a daemon that has not started.
+func New(c *Config, from options.Origins, stderr io.Writer) *Daemon {
+	d := &Daemon{
+		config:   c,
+		from:     from,
+		stderr:   stderr,
+		log:      c.Log.New(stderr),
+		registry: prometheus.NewRegistry(),
+		signals:  make(chan os.Signal, 2),
+	}
+	d.Load = d.loadModel
+	return d
+}
+
+// loaded is the outcome of loading the model.
+type loaded struct {
+	model Model // nil with an error
+	err   error
+}
+
+// Run listens, loads the model behind the open port, serves until ctx ends or a
+// signal comes, and drains.
+func (d *Daemon) Run(ctx context.Context) (failed error) {
+	signal.Notify(d.signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(d.signals)
+	d.logStart()
+
+	if d.config.Pprof != "" {
+		stop, err := startProfiler(ctx, d.config.Pprof, d.log)
+		if err != nil {
+			return err
+		}
+		defer func() { failed = errors.Join(failed, stop()) }()
+	}
+	if err := d.startCoaching(); err != nil {
+		return err
+	}
+	listener, err := d.listen(ctx)
+	if err != nil {
+		return errors.Join(err, d.stopCoaching(ctx))
+	}
+	served := make(chan error, 1)
+	go func() { served <- d.server.Serve(listener) }()
+
+	loadCtx, cancelLoad := context.WithCancel(ctx)
+	defer cancelLoad()
+	loading := make(chan loaded, 1)
+	go func() {
+		m, err := d.Load(loadCtx)
+		loading <- loaded{m, err}
+	}()
+
+	var serving Model
+	var failure error
+	for stopping := false; !stopping; {
+		select {
+		case result := <-loading:
+			loading = nil // received from once
+			if result.err != nil {
+				failure = result.err
+				d.server.FailLoading()
+				stopping = true
+				break
+			}
+			serving = result.model
+			d.open(serving)
+		case failure = <-served:
+			stopping = true
+		case s := <-d.signals:
+			d.log.Info().Stringer("signal", s).Msg("draining")
+			stopping = true
+		case <-ctx.Done():
+			d.log.Info().Msg("draining")
+			stopping = true
+		}
+	}
+	cancelLoad()
+	return errors.Join(failure, d.stop(loading, serving))
+}
+
+// listen opens the port and makes the server behind it.
+func (d *Daemon) listen(ctx context.Context) (net.Listener, error) {
+	opts := d.config.Server
+	opts.Info = d.info()
+	opts.Build = server.Build{Version: version.Release, Commit: version.Commit()}
+	opts.Log, opts.Registry = d.log, d.registry
+	if d.coaching != nil { // an interface of a nil pointer is not nil
+		opts.Coach = d.coaching
+	}
+	var err error
+	if opts.Certificates, opts.Tokens, err = d.config.HTTP.Load(); err != nil {
+		return nil, err
+	}
+	if d.server, err = server.New(opts); err != nil {
+		return nil, err
+	}
+	listener, open, err := d.config.HTTP.Listen(ctx, d.log)
+	if err != nil {
+		return nil, err
+	}
+	if open && len(opts.Tokens) == 0 {
+		d.log.Warn().Msg("the network can reach the server, which asks for no token; see --auth-token-file")
+	}
+	return listener, nil
+}
+
+// open makes the server ready to answer requests.
+func (d *Daemon) open(m Model) {
+	d.registry.MustRegister(m.Collector())
+	if d.coaching != nil {
+		d.coaching.SetLocal(m)
+	}
+	d.logModel(m.Info())
+	if d.server.Ready(m) {
+		d.log.Info().Msg("ready")
+	}
+}
+
+// stop ends everything in order: no new work, work in flight, coaching sessions,
+// connections, model. A further signal turns it into an immediate exit.
+func (d *Daemon) stop(loading <-chan loaded, serving Model) error {
+	done := make(chan error, 1)
+	go func() {
+		err := d.drain()
+		if loading != nil { // cancelled by now; it ends at its next progress report
+			serving = (<-loading).model
+		}
+		if serving != nil {
+			err = errors.Join(err, serving.Close())
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		d.log.Info().Msg("stopped")
+		return err
+	case s := <-d.signals:
+		inFlight := d.server.InFlight()
+		err := fmt.Errorf("second signal (%s): ended at once with %d requests unanswered", s, inFlight)
+		_ = d.server.Close() // its error changes nothing: the program ends
+		select {
+		case <-done: //nolint:errcheck // its error is that of being closed
+		case <-time.After(forcedExitGrace):
+		}
+		return err
+	}
+}
+
+// drain lets work in flight finish, or cancels it when the time is up.
+func (d *Daemon) drain() error {
+	ctx, cancel := context.WithTimeout(context.Background(), d.config.DrainTimeout)
+	defer cancel()
+	var late error
+	if err := d.server.Drain(ctx); err != nil {
+		late = fmt.Errorf("%d requests were not done within --drain-timeout %s and were cancelled", d.server.InFlight(), d.config.DrainTimeout)
+		d.server.CancelWork()
+	}
+	grace, cancel := context.WithTimeout(context.Background(), cancelGrace)
+	defer cancel()
+	// Cancelled requests answer within moments. Others are aborted then.
+	_ = d.server.Drain(grace)
+	if err := d.stopCoaching(grace); err != nil {
+		d.log.Warn().Err(err).Msg("coaching sessions aborted")
+	}
+	if err := d.server.Shutdown(grace); err != nil {
+		_ = d.server.Close() // late is the error to report
+	}
+	return late
+}

@@ -1,0 +1,67 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+
+	"agentd/inference"
+	"agentd/internal/version"
+	"agentd/protocol"
+)
+
+// agentID names this kind of agent in the protocol's registry of agents.
+const agentID = "full-history-agent"
+
+// coachingOff is the reason in /v1/info for coaching that is switched off.
+const coachingOff = "specialized coaching is switched off on this server (--coaching off); corrections through /v1/responses work"
+
+// agentInfo is what every agent of ours says in /v1/info.
+func agentInfo(agentVersion string) protocol.AgentInfo {
+	return protocol.AgentInfo{
+		ProtocolVersion: protocol.Version,
+		AgentID:         agentID,
+		AgentVersion:    agentVersion,
+		Capabilities:    map[string]bool{protocol.CapabilityInference: true},
+		CoachingResume:  true,
+	}
+}
+
+// info is the body of /v1/info.
+func (d *Daemon) info() protocol.AgentInfo {
+	info := agentInfo(d.config.Server.Info.AgentVersion)
+	info.Capabilities[protocol.CapabilityCoaching] = d.coaching != nil
+	switch {
+	case d.coaching != nil:
+		info.SpecializedCoaching = protocol.CoachingKinds()
+		info.CoachingSessionVersion = protocol.CoachingSessionVersion
+	case d.config.summarizes():
+		info.AgentID = summarizedAgentID
+		info.CoachingResume = false
+		info.CoachingUnavailableReason = noCoaching
+	default:
+		info.CoachingUnavailableReason = coachingOff
+	}
+	return info
+}
+
+// loadModel opens the model of the configuration. Errors name options.
+func (d *Daemon) loadModel(ctx context.Context) (Model, error) {
+	c := d.config
+	template, err := templateText(c.Inference.Agent.Prompt.ChatTemplate)
+	if err != nil {
+		return nil, fmt.Errorf("--chat-template: %w", err)
+	}
+	if c.Inference.Path == "" {
+		d.log.Info().Msg("serving the default model, which decides for robots in small simulated households and knows nothing else; agentd demo shows it, and --model serves another one")
+	}
+	progress, finished := d.progress()
+	defer finished()
+	config := c.Inference
+	config.Agent.Prompt.ChatTemplate = template
+	config.Progress, config.Log, config.Build = progress, d.log, version.Line("agentd")
+	service, err := inference.Open(ctx, config)
+	if err != nil {
+		return nil, c.Command().NameFields(&c.Inference, err)
+	}
+	return service, nil
+}

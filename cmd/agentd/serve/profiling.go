@@ -1,0 +1,53 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+
+	"github.com/rs/zerolog"
+)
+
+// profilerAddress checks where --pprof is to listen: profiles show what the
+// program does, so only this machine may ask for them.
+func profilerAddress(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("got %q, want an address and a port such as 127.0.0.1:6060", address)
+	}
+	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
+		return fmt.Errorf("%q can be reached by other machines; use 127.0.0.1, ::1 or localhost", host)
+	}
+	return nil
+}
+
+// startProfiler serves Go's profiles under /debug/pprof/ on its own port until stop is
+// called.
+func startProfiler(ctx context.Context, address string, log zerolog.Logger) (stop func() error, err error) {
+	var listening net.ListenConfig
+	listener, err := listening.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--pprof: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index) // named profiles, too
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: profilerHeaderTimeout}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	log.Info().Str("url", "http://"+listener.Addr().String()+"/debug/pprof/").Msg("profiles")
+	return func() error {
+		closed := server.Close() // aborts running profiles
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			return errors.Join(closed, err)
+		}
+		return closed
+	}, nil
+}

@@ -1,0 +1,51 @@
+package serve
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+)
+
+func TestProfilesAreForThisMachineOnly(t *testing.T) {
+	for address, ok := range map[string]bool{
+		"127.0.0.1:6060": true, "localhost:0": true, "[::1]:1": true,
+		"0.0.0.0:6060": false, ":6060": false, "192.0.2.1:1": false, "example.org:80": false, "6060": false, "": false,
+	} {
+		if err := profilerAddress(address); (err == nil) != ok {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+}
+
+func TestProfilesAreServedUntilTheEnd(t *testing.T) {
+	var log strings.Builder
+	stop, err := startProfiler(t.Context(), "127.0.0.1:0", zerolog.New(&log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := regexp.MustCompile(`http://[^"]+`).FindString(log.String())
+	for _, page := range []string{"", "goroutine?debug=1", "cmdline"} {
+		if status, err := get(url + page); status != 200 || err != nil {
+			t.Errorf("%s%s: %d, %v", url, page, status, err)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := get(url); err == nil {
+		t.Error("still served")
+	}
+}
+
+// get asks on a connection of its own.
+func get(url string) (status int, err error) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get(url)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
+}

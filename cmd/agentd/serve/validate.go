@@ -1,0 +1,160 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"agentd/agent"
+	"agentd/coaching"
+	"agentd/coaching/egress"
+	"agentd/internal/options"
+	"agentd/internal/version"
+)
+
+// checkModel checks the model file and what must fit its context.
+func (c *Config) checkModel(p *options.Problems) {
+	m := &c.Inference
+	if m.Path != "" {
+		if err := regularFile(m.Path); err != nil {
+			p.Add("model", "%w; name a GGUF file", err)
+		}
+	}
+	if _, err := templateText(m.Agent.Prompt.ChatTemplate); err != nil {
+		p.Add("chat-template", "%w", err)
+	}
+	if m.ContextLength == 0 {
+		return
+	}
+	if m.FixedTokens >= m.ContextLength {
+		p.Add("fixed-tokens", "%d leaves no room for a prompt in --context-length %d; lower the one or raise the other", m.FixedTokens, m.ContextLength)
+	} else if n := m.MaxNewTokens(); n >= m.ContextLength {
+		p.Add("max-new-tokens", "%d leaves no room for a prompt in --context-length %d; lower the one or raise the other", n, m.ContextLength)
+	}
+}
+
+// checkAgent checks the options of the prompt, and those that belong to one of the agents.
+func (c *Config) checkAgent(p *options.Problems) {
+	a := &c.Inference.Agent
+	if strings.TrimSpace(a.DefaultRobot) == "" {
+		p.Add("default-robot", "is empty; name a robot, such as robot")
+	}
+	if a.Prompt.OutputStyle == "json" && a.Format != "auto" && a.Format != "template" {
+		p.Add("output-style", "json is a style of --model-format template, not of %s", a.Format)
+	}
+	if !c.summarizes() {
+		for _, o := range []struct {
+			option string
+			given  bool
+		}{
+			{"summary-budget", a.Summary.Budget != 0},
+			{"summary-unit", a.Summary.Characters},
+			{"summary-max-tokens", a.Summary.MaxTokens != 0},
+			{"summary-keep", a.Summary.Keep != 0},
+		} {
+			if o.given {
+				p.Add(o.option, "is for --agent %s; add that, or remove this", agent.HistorySummarized)
+			}
+		}
+		return
+	}
+	if a.HistoryMaxMessages > 0 {
+		p.Add("history-max-messages", "hides messages that a summary needs; remove it, or use --agent %s", agent.FullHistory)
+	}
+	if c.Inference.FixedTokens > 0 {
+		p.Add("fixed-tokens", "makes text that is no summary; remove it, or use --agent %s", agent.FullHistory)
+	}
+	if _, given := p.From["coaching"]; given && !c.NoCoaching {
+		p.Add("coaching", "is not possible with --agent %s; remove it, or use --agent %s", agent.HistorySummarized, agent.FullHistory)
+	}
+}
+
+// checkSpeed checks the options of devices, caches and drafts.
+func (c *Config) checkSpeed(p *options.Problems) {
+	m := &c.Inference
+	if m.Device == "" {
+		p.Add("device", "is empty; use auto, cpu or device names")
+	}
+	if strings.EqualFold(strings.TrimSpace(m.Device), "cpu") {
+		if m.GPULayers > 0 {
+			p.Add("gpu-layers", "%d layers have no GPU to go to with --device cpu; remove one of the two", m.GPULayers)
+		}
+		if len(m.TensorSplit) > 0 {
+			p.Add("tensor-split", "has no GPUs to split over with --device cpu; remove one of the two")
+		}
+	}
+	if m.Scheduler.BatchInvariant && m.Scheduler.DraftRows > 0 {
+		p.Add("draft-rows", "has no effect with --reproducible, which uses no draft tokens; remove one of the two")
+	}
+	if m.Scheduler.BatchInvariant && m.CacheRAM > 0 {
+		p.Add("cache-ram", "has nothing to keep with --reproducible, which computes every input from its first token; remove one of the two")
+	}
+	if m.Scheduler.NoPrefixCache && m.CacheRAM > 0 {
+		p.Add("cache-ram", "has nothing to keep with --prefix-cache off; remove one of the two")
+	}
+}
+
+// checkCoaching checks where coaches may be and who they are.
+func (c *Config) checkCoaching(p *options.Problems) {
+	if _, err := egress.NewPolicy(c.CoachingAllow); err != nil {
+		p.Add("coaching-allow", "%w", err)
+	}
+	people := c.Coaching.People
+	switch {
+	case people.Endpoint == "":
+		if people.When != coaching.PeopleFirst {
+			p.Add("coach-human-when", "is for --coach-human, which is missing; name the endpoint of people with it")
+		}
+	case c.NoCoaching:
+		p.Add("coach-human", "has nothing to coach with --coaching off; remove one of the two")
+	default:
+		if err := people.Check(); err != nil {
+			p.Add("coach-human", "%w; want a URL such as http://127.0.0.1:8890", err)
+		}
+	}
+}
+
+// checkFiles checks the rest.
+func (c *Config) checkFiles(p *options.Problems) {
+	if strings.TrimSpace(c.Server.Info.AgentVersion) == "" {
+		p.Add("agent-version", "is empty; name a version, such as %s", version.Release)
+	}
+	if dir := c.Inference.Agent.PromptLogDir; dir != "" {
+		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+			p.Add("prompt-log-dir", "%s is not a directory", dir)
+		}
+	}
+	if c.Pprof != "" {
+		if err := profilerAddress(c.Pprof); err != nil {
+			p.Add("pprof", "%w", err)
+		}
+	}
+}
+
+func regularFile(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%s does not exist", path)
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a file", path)
+	}
+	return nil
+}
+
+// templateText is the Jinja source of --chat-template: the file it names, else the text
+// itself. A single line without Jinja marks can only be a file name.
+func templateText(given string) (string, error) {
+	if given == "" || strings.Contains(given, "{{") || strings.Contains(given, "{%") {
+		return given, nil
+	}
+	raw, err := options.ReadFile(filepath.Clean(given), templateFileLimit)
+	if err != nil {
+		return "", fmt.Errorf("%w; want a file, or Jinja text with {{ or {%%", err)
+	}
+	return string(raw), nil
+}

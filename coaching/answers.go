@@ -1,0 +1,123 @@
+package coaching
+
+import (
+	"context"
+	"sync"
+
+	"agentd/protocol"
+)
+
+// answerCache keeps what a session answered, by what was asked. An orchestrator that
+// posts a request again gets the same answer, and no coach is asked twice. Callers of a
+// request that is in work wait for its answer. The oldest answers are evicted.
+type answerCache struct {
+	shared *byteBudget // for those of all sessions
+
+	mu      sync.Mutex
+	entries map[string]*cacheEntry
+	kept    []*cacheEntry // oldest first
+	bytes   int64
+}
+
+// cacheEntry is an answer that is there, or that a caller is waiting for.
+type cacheEntry struct {
+	id     string
+	done   chan struct{}
+	answer answer // once done
+	bytes  int64
+}
+
+// answer is a response with what is remembered of it. res is nil if its caller left.
+type answer struct {
+	res      *protocol.SpecializedCoachingResponse
+	provider string // of the coach who gave it
+	keep     bool
+}
+
+// do returns the answer to what id stands for: that of an earlier caller, for which it
+// waits, or what find returns. repeated tells which.
+func (a *answerCache) do(ctx context.Context, id string, find func() (answer, error)) (found answer, repeated bool, err error) {
+	for {
+		e, first := a.claim(id)
+		if first {
+			found, err = a.find(e, find)
+			return found, false, err
+		}
+		select {
+		case <-e.done:
+		case <-ctx.Done():
+			return answer{}, true, ctx.Err()
+		}
+		if e.answer.res != nil {
+			return e.answer, true, nil
+		}
+	}
+}
+
+// claim returns the entry of id. first tells the caller to find its answer.
+func (a *answerCache) claim(id string) (e *cacheEntry, first bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if e := a.entries[id]; e != nil {
+		return e, false
+	}
+	e = &cacheEntry{id: id, done: make(chan struct{})}
+	if a.entries == nil {
+		a.entries = make(map[string]*cacheEntry)
+	}
+	a.entries[id] = e
+	return e, true
+}
+
+// find finds the answer of an entry and wakes those who wait for it, also in a panic.
+func (a *answerCache) find(e *cacheEntry, find func() (answer, error)) (found answer, err error) {
+	defer func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		e.answer = found
+		if !found.keep || !a.keep(e) {
+			delete(a.entries, e.id)
+		}
+		close(e.done)
+	}()
+	found, err = find()
+	return found, err
+}
+
+// keep keeps an answer if it fits, and evicts older ones for it. The lock is held.
+func (a *answerCache) keep(e *cacheEntry) bool {
+	e.bytes = int64(len(e.answer.res.AppendJSON(nil)))
+	if e.bytes > maxAnswerBytes {
+		return false
+	}
+	for len(a.kept) >= maxAnswers || a.bytes+e.bytes > maxAnswerBytes {
+		a.evict()
+	}
+	for !a.shared.take(e.bytes) {
+		if len(a.kept) == 0 {
+			return false
+		}
+		a.evict()
+	}
+	a.kept = append(a.kept, e)
+	a.bytes += e.bytes
+	return true
+}
+
+// evict forgets the oldest answer. The lock is held.
+func (a *answerCache) evict() {
+	oldest := a.kept[0]
+	a.kept = a.kept[1:]
+	delete(a.entries, oldest.id)
+	a.bytes -= oldest.bytes
+	a.shared.release(oldest.bytes)
+}
+
+// clear forgets all answers.
+func (a *answerCache) clear() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for len(a.kept) > 0 {
+		a.evict()
+	}
+}

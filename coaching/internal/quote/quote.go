@@ -1,0 +1,105 @@
+// Package quote puts the texts of others into messages and Markdown: cut, without keys,
+// and so that nothing in them ends the quotation.
+package quote
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Redactor takes keys out of texts, as *egress.Redactor does.
+type Redactor interface {
+	// Text is a text without keys.
+	Text(s string) string
+	// Head is the beginning of Text(s), without half a key at its end; whole tells
+	// that it is all of it, which may be longer than limit.
+	Head(s string, limit int) (head string, whole bool)
+}
+
+// Quoter quotes texts of others in messages. Whoever shows a message takes the keys out
+// of it, but recognises none that was cut in two, so they are taken out before the cut.
+type Quoter struct{ Keys Redactor } // nil hides nothing
+
+// head is the beginning of a text without keys.
+func (q Quoter) Head(s string, limit int) (head string, whole bool) {
+	if q.Keys != nil {
+		s, whole = q.Keys.Head(s, limit)
+		return Cut(s, limit), whole && len(s) <= limit
+	}
+	return Cut(s, limit), len(s) <= limit
+}
+
+// clip is clip of a text without keys.
+func (q Quoter) Clip(s string, n int) string {
+	if q.Keys != nil {
+		s = q.Keys.Text(s)
+	}
+	return Clip(s, n)
+}
+
+// quote is somebody's text, cut short, in quotes.
+func (q Quoter) Quote(s string) string {
+	head, whole := q.Head(s, MaxQuoted)
+	if !whole {
+		head += "…"
+	}
+	return strconv.Quote(head)
+}
+
+// names lists names for a message.
+func (q Quoter) Names(list []string) string {
+	rest := ""
+	if len(list) > maxNames {
+		rest = fmt.Sprintf(" and %d more", len(list)-maxNames)
+		list = list[:maxNames]
+	}
+	quoted := make([]string, len(list))
+	for i, name := range list {
+		quoted[i] = q.Quote(name)
+	}
+	return strings.Join(quoted, ", ") + rest
+}
+
+// errorText is the text of an error on one line, cut short.
+func (q Quoter) ErrorText(err error) string {
+	if err == nil {
+		return "unknown"
+	}
+	head, _ := q.Head(err.Error(), 2*MaxQuoted+200)
+	return OneLine(head)
+}
+
+func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// Cut is at most the first n bytes of s, never a part of a character.
+func Cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// clip shortens a text to about n bytes: its beginning and its end, where
+// results and errors say most, and between them how much is missing.
+func Clip[T ~string | ~[]byte](s T, n int) string {
+	if len(s) <= n {
+		return string(s)
+	}
+	head := Cut(string(s[:n*2/3+1]), n*2/3)
+	tail := string(s[len(s)-n/3:])
+	for len(tail) > 0 && tail[0]&0xC0 == 0x80 { // the rest of a character
+		tail = tail[1:]
+	}
+	return fmt.Sprintf("%s … [%d of %d characters left out] … %s", head, len(s)-len(head)-len(tail), len(s), tail)
+}
+
+// maxNames is how many known names a message lists.
+const maxNames = 30
+
+// MaxQuoted is how much of somebody's text a message quotes.
+const MaxQuoted = 120

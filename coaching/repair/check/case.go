@@ -1,0 +1,246 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"agentd/agent/tools"
+	"agentd/coaching/internal/quote"
+	"agentd/protocol"
+)
+
+// Case is one coaching request with its points and their compiled tools. It never
+// changes and may be used by any number of goroutines.
+type Case struct {
+	quote.Quoter
+	Request *protocol.SpecializedCoachingRequest
+	points  []Point
+	byID    map[string]*Point
+	target  int           // index of the target step in the trajectory
+	steps   map[int64]int // step id to its index in the trajectory
+}
+
+// Point is a reinjection point with the input that a correction would answer.
+type Point struct {
+	quote.Quoter
+	ID     string
+	StepID *int64 // the step whose input it is, nil for an explicit input
+	Input  *protocol.AgentInput
+	// Tools are nil if they are unusable. ToolsErr then holds the reason, and only a
+	// text can be proposed here.
+	Tools    *tools.Set
+	ToolsErr error
+	Robots   []string // the known robots, empty if the input names none
+
+	// DefaultRobot is the robot of a call that names none, unless several are known.
+	DefaultRobot string
+}
+
+// New prepares a request that was decoded, and so is valid.
+func New(req *protocol.SpecializedCoachingRequest) *Case {
+	c := &Case{
+		Request: req,
+		points:  make([]Point, len(req.ReinjectionPoints)),
+		byID:    make(map[string]*Point, len(req.ReinjectionPoints)),
+		steps:   make(map[int64]int, len(req.Trajectory)),
+	}
+	for i := range req.Trajectory {
+		c.steps[req.Trajectory[i].ID] = i
+	}
+	c.target = c.steps[req.TargetStepID]
+	sets := toolSets{robot: usualRobot(req), made: make(map[string]toolSet)}
+	ofInput := make(map[*protocol.AgentInput]Point) // many points may share a step's input
+	for i := range req.ReinjectionPoints {
+		c.points[i] = c.point(&req.ReinjectionPoints[i], &sets, ofInput)
+		c.byID[c.points[i].ID] = &c.points[i]
+	}
+	return c
+}
+
+func (c *Case) point(given *protocol.ReinjectionPoint, sets *toolSets, ofInput map[*protocol.AgentInput]Point) Point {
+	input := given.Input
+	if given.InputStepID != nil {
+		input = &c.Request.Trajectory[c.steps[*given.InputStepID]].Input
+	}
+	p, made := ofInput[input]
+	if !made {
+		p = newPoint(input, sets)
+		ofInput[input] = p
+	}
+	p.ID, p.StepID = given.ID, given.InputStepID
+	return p
+}
+
+// newPoint is a point with an input, without its ID.
+func newPoint(input *protocol.AgentInput, sets *toolSets) Point {
+	p := Point{Input: input}
+	p.Robots = tools.KnownRobots(p.Input.Attributes)
+	p.DefaultRobot = sets.robot
+	if len(p.Robots) == 1 {
+		p.DefaultRobot = p.Robots[0]
+	}
+	p.Tools, p.ToolsErr = sets.of(p.Input.Tools, p.Robots)
+	return p
+}
+
+// Redacted is the same case with keys taken out of errors and reasons. Decisions stay
+// as they are. The coach itself is told errors of the original case, since a hidden
+// text may be a name that it has to write.
+func (c *Case) Redacted(keys quote.Redactor) *Case {
+	redacted := *c
+	redacted.Keys = keys
+	redacted.points = slices.Clone(c.points)
+	redacted.byID = make(map[string]*Point, len(c.points))
+	for i := range redacted.points {
+		p := &redacted.points[i]
+		p.Keys = keys
+		redacted.byID[p.ID] = p
+	}
+	return &redacted
+}
+
+// Points are the reinjection points in the order of the request.
+func (c *Case) Points() []Point { return c.points }
+
+// TargetFirst returns all points, those of the target step first.
+func (c *Case) TargetFirst() []*Point {
+	points := make([]*Point, len(c.points))
+	for i := range c.points {
+		points[i] = &c.points[i]
+	}
+	slices.SortStableFunc(points, func(a, b *Point) int {
+		switch isA, isB := c.AtTarget(a), c.AtTarget(b); {
+		case isA == isB:
+			return 0
+		case isA:
+			return -1
+		default:
+			return 1
+		}
+	})
+	return points
+}
+
+// AtTarget reports whether a correction at the point replaces the target step's
+// decision.
+func (c *Case) AtTarget(p *Point) bool { return p.at(c.Step()) }
+
+// at reports whether a correction at the point replaces a step's decision.
+func (p *Point) at(step *protocol.TrajectoryStep) bool {
+	if p.StepID != nil {
+		return *p.StepID == step.ID
+	}
+	return SameTurn(p.Input, &step.Input)
+}
+
+// SameTurn reports whether two inputs ask for the same turn of a conversation.
+func SameTurn(a, b *protocol.AgentInput) bool {
+	return a.Instruction == b.Instruction && string(a.Memory) == string(b.Memory)
+}
+
+// Target is the index of the target step in the trajectory.
+func (c *Case) Target() int { return c.target }
+
+// StepIndex is the index of a step of the trajectory.
+func (c *Case) StepIndex(id int64) int { return c.steps[id] }
+
+// Step is the target step.
+func (c *Case) Step() *protocol.TrajectoryStep { return &c.Request.Trajectory[c.target] }
+
+// PointOf is the point that an answer names, nil if it names none of several. The
+// number of a step names the only point at that step.
+func (c *Case) PointOf(name string) (*Point, error) {
+	if p, ok := c.byID[name]; ok {
+		return p, nil
+	}
+	trimmed := strings.TrimSpace(name)
+	if p, ok := c.byID[trimmed]; ok {
+		return p, nil
+	}
+	if trimmed == "" {
+		if len(c.points) == 1 {
+			return &c.points[0], nil
+		}
+		return nil, nil
+	}
+	if step, err := strconv.ParseInt(trimmed, 10, 64); err == nil {
+		var found []*Point
+		for i := range c.points {
+			if id := c.points[i].StepID; id != nil && *id == step {
+				found = append(found, &c.points[i])
+			}
+		}
+		if len(found) == 1 {
+			return found[0], nil
+		}
+	}
+	return nil, fmt.Errorf("reinjection_point_id: %s is not one of the reinjection points; they are %s", c.Quote(name), c.PointIDs())
+}
+
+// Repeats reports whether the agent took the same decision at the point. The target of
+// the kind format has no readable decision, so nothing repeats it.
+func (c *Case) Repeats(p *Point, d *protocol.AgentDecision) bool {
+	own := canonical(d)
+	for i := range c.Request.Trajectory {
+		step := &c.Request.Trajectory[i]
+		unread := i == c.target && c.Request.Kind == protocol.CoachingFormat
+		if step.Output != nil && !unread && p.at(step) && string(canonical(step.Output)) == string(own) {
+			return true
+		}
+	}
+	return false
+}
+
+// canonical is a decision's JSON with sorted names, so that equal decisions have equal
+// bytes.
+func canonical(d *protocol.AgentDecision) protocol.Raw {
+	v := protocol.Raw(d.AppendJSON(nil))
+	if err := v.Format(jsontext.ReorderRawObjects(true)); err != nil {
+		return protocol.Raw(d.AppendJSON(nil))
+	}
+	return v
+}
+
+// RawOutput is the target step's raw output, else the text of its error, which may
+// quote one.
+func (c *Case) RawOutput() (text string, isOutput bool) {
+	step := c.Step()
+	if text, ok := RawOutputOf(step); ok {
+		return text, true
+	}
+	if step.Error != nil {
+		return step.Error.Message, false
+	}
+	return "", false
+}
+
+// RawOutputOf is the raw output of the last internal step of a model that has one.
+func RawOutputOf(step *protocol.TrajectoryStep) (text string, ok bool) {
+	for i := len(step.InternalSteps) - 1; i >= 0; i-- {
+		origin, _ := protocol.Get(step.InternalSteps[i], "origin")
+		if name, ok := protocol.Text(origin); ok && name != protocol.OriginModel {
+			continue
+		}
+		raw, _ := protocol.Get(step.InternalSteps[i], "output_raw")
+		if text, _ := protocol.Text(raw); strings.TrimSpace(text) != "" {
+			return text, true
+		}
+	}
+	return "", false
+}
+
+// PointIDs lists the IDs of all points for a message.
+func (c *Case) PointIDs() string {
+	if len(c.points) == 0 {
+		return "none"
+	}
+	ids := make([]string, len(c.points))
+	for i := range c.points {
+		ids[i] = c.points[i].ID
+	}
+	return c.Names(ids)
+}

@@ -1,0 +1,170 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"agentd/coaching/internal/quote"
+	"agentd/coaching/repair/parse"
+	"agentd/protocol"
+)
+
+// Check checks a decision for a point: the point exists, the decision is valid and not
+// empty, its tools and robots are known, arguments match. Problems are located from
+// the decision: ["tool_calls", 0, "arguments", "place"].
+func (c *Case) Check(pointID string, d *protocol.AgentDecision) protocol.Problems {
+	p, ok := c.byID[pointID]
+	if !ok {
+		return protocol.Problems{{
+			Type: protocol.TypeValue,
+			Loc:  []any{"reinjection_point_id"},
+			Msg:  fmt.Sprintf("%s is not one of the reinjection points; they are %s", c.Quote(pointID), c.PointIDs()),
+		}}
+	}
+	return p.Check(d)
+}
+
+// Proposal is the proposal of a decision that passed Check.
+func (c *Case) Proposal(pointID string, d *protocol.AgentDecision) protocol.CoachingProposal {
+	return protocol.CoachingProposal{ReinjectionPointID: pointID, ExtraKeys: Correction(d).AppendJSON(nil)}
+}
+
+// correction is what the agent applies: the generic replacement for a text, its
+// own for calls.
+func Correction(d *protocol.AgentDecision) protocol.Correction {
+	if len(d.ToolCalls) == 0 {
+		return &protocol.ReplaceSay{Text: d.Say}
+	}
+	return &protocol.ReplaceDecision{Decision: *d}
+}
+
+// Check is [Case.Check] for this point.
+func (p *Point) Check(d *protocol.AgentDecision) protocol.Problems {
+	var found problems
+	switch {
+	case d == nil, len(d.ToolCalls) == 0 && strings.TrimSpace(d.Say) == "":
+		found.add(protocol.TypeValue, "the decision is empty; write a text in say, or at least one tool call")
+		return found.list
+	case len(d.ToolCalls) > parse.MaxCalls:
+		found.add(protocol.TypeTooLong, fmt.Sprintf("there are %d calls; one decision may have at most %d", len(d.ToolCalls), parse.MaxCalls), "tool_calls")
+		return found.list
+	case !utf8.ValidString(d.Say):
+		found.add(protocol.TypeString, "the text is not valid UTF-8", "say")
+	}
+	found.addAll(wellFormed(d))
+	if len(found.list) > 0 || len(d.ToolCalls) == 0 {
+		return found.list
+	}
+	if p.Tools == nil {
+		found.add(protocol.TypeValue, fmt.Sprintf("no call can be checked at the point %s, since its tools are unusable (%s); only a text can be proposed here, in say",
+			p.Quote(p.ID), p.ErrorText(p.ToolsErr)), "tool_calls")
+		return found.list
+	}
+	for i := range d.ToolCalls {
+		if len(found.list) == maxProblems {
+			break // each call costs a check
+		}
+		p.checkCall(&found, i, &d.ToolCalls[i])
+	}
+	return found.list
+}
+
+// wellFormed returns the problems that the agent would find when it decodes the
+// correction.
+func wellFormed(d *protocol.AgentDecision) (list protocol.Problems) {
+	for i, call := range d.ToolCalls {
+		if !call.Arguments.IsValid() {
+			list = append(list, protocol.Problem{Type: protocol.TypeJSONInvalid, Loc: []any{"tool_calls", i, "arguments"}, Msg: "the arguments are not valid JSON, or have a name twice"})
+		}
+		if !utf8.ValidString(call.Name) || !utf8.ValidString(call.TargetRobotName) {
+			list = append(list, protocol.Problem{Type: protocol.TypeString, Loc: []any{"tool_calls", i}, Msg: "name and target_robot_name must be valid UTF-8"})
+		}
+	}
+	if len(list) > 0 {
+		return list
+	}
+	_, err := protocol.DecodeCorrection(Correction(d).AppendJSON(nil))
+	var found protocol.Problems
+	if !errors.As(err, &found) {
+		return nil
+	}
+	for _, problem := range found {
+		loc := problem.Loc[1:] // "body"
+		if len(loc) > 0 && loc[0] == "decision" {
+			loc = loc[1:]
+		}
+		list = append(list, protocol.Problem{Type: problem.Type, Loc: loc, Msg: problem.Msg})
+	}
+	return list
+}
+
+func (p *Point) checkCall(found *problems, i int, call *protocol.ToolCall) {
+	tool, known := p.Tools.Find(call.Name)
+	if !known {
+		found.add(protocol.TypeValue, unknownName(p.Quoter, "tool", call.Name, p.Tools.Names()), "tool_calls", i, "name")
+		return
+	}
+	robot := call.TargetRobotName
+	if len(p.Robots) > 0 && !slices.Contains(p.Robots, robot) {
+		found.add(protocol.TypeValue, unknownName(p.Quoter, "robot", robot, p.Robots), "tool_calls", i, "target_robot_name")
+		robot = p.Robots[0] // check the arguments all the same
+	}
+	if _, err := p.Tools.Accept(call.Name, call.Arguments, robot); err != nil {
+		found.addArguments(p.Quoter, tool, call.Arguments, err, "tool_calls", i, "arguments")
+	}
+}
+
+// problems collects up to maxProblems problems.
+type problems struct{ list protocol.Problems }
+
+func (p *problems) add(typ, msg string, loc ...any) {
+	if len(p.list) < maxProblems {
+		p.list = append(p.list, protocol.Problem{Type: typ, Loc: loc, Msg: msg})
+	}
+}
+
+func (p *problems) addAll(list protocol.Problems) {
+	p.list = append(p.list, list[:min(len(list), maxProblems-len(p.list))]...)
+}
+
+// closest is the only known name that equals name after fold.
+func closest(name string, known []string) (found string, ok bool) {
+	folded := fold(name)
+	for _, k := range known {
+		if fold(k) != folded {
+			continue
+		}
+		if ok {
+			return "", false
+		}
+		found, ok = k, true
+	}
+	return found, ok
+}
+
+// fold is a name in lower case, without separators and without the prefix that some
+// models give functions.
+func fold(name string) string {
+	name = strings.TrimPrefix(strings.ToLower(name), "functions.")
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r == ' ' || r == '.' {
+			return -1
+		}
+		return r
+	}, name)
+}
+
+// unknownName is a message that lists the known names and the one probably meant.
+func unknownName(q quote.Quoter, what, name string, known []string) string {
+	if len(known) == 0 {
+		return fmt.Sprintf("the %s %s is unknown: there are no %ss here", what, q.Quote(name), what)
+	}
+	msg := fmt.Sprintf("the %s %s is unknown; known are %s", what, q.Quote(name), q.Names(known))
+	if meant, ok := closest(name, known); ok {
+		msg += "; did you mean " + q.Quote(meant) + "?"
+	}
+	return msg
+}

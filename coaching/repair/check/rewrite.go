@@ -1,0 +1,174 @@
+package check
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"agentd/agent/tools"
+	"agentd/coaching/repair/parse"
+	"agentd/protocol"
+)
+
+// Decide turns a parsed decision into one for this point. A robot among the arguments
+// becomes the target. A call without a robot gets the only possible one. The result
+// is not checked.
+func (p *Point) Decide(w parse.Decision) (*protocol.AgentDecision, error) {
+	d := &protocol.AgentDecision{Say: w.Say}
+	for _, call := range w.Calls {
+		p.liftRobot(&call)
+		if call.Robot == "" {
+			if len(p.Robots) > 1 {
+				return nil, fmt.Errorf("the call of %s names no robot in target_robot_name; known are %s", p.Quote(call.Name), p.Names(p.Robots))
+			}
+			call.Robot = p.DefaultRobot
+		}
+		d.ToolCalls = append(d.ToolCalls, protocol.ToolCall{Name: call.Name, Arguments: call.Arguments, TargetRobotName: call.Robot})
+	}
+	return d, nil
+}
+
+// liftRobot moves the robot out of the arguments, where models are shown it. An
+// argument with another name is the robot only if none is named and the tool takes no
+// such argument.
+func (p *Point) liftRobot(call *parse.Call) {
+	if p.Tools == nil {
+		return
+	}
+	tool, known := p.Tools.Find(call.Name)
+	if !known {
+		return
+	}
+	for _, name := range append([]string{tool.RobotParam}, parse.RobotNames...) {
+		if name != tool.RobotParam && (call.Robot != "" || takesArgument(tool, name)) {
+			continue
+		}
+		robot, ok := protocol.Get(call.Arguments, name)
+		text, isText := protocol.Text(robot)
+		if !ok || !isText || call.Robot != "" && text != call.Robot {
+			continue
+		}
+		call.Robot = text
+		call.Arguments = protocol.DeleteMember(call.Arguments, name)
+		return
+	}
+}
+
+// takesArgument reports whether a tool's schema declares an argument or explicitly
+// allows undeclared ones.
+func takesArgument(tool *tools.Tool, name string) bool {
+	if slices.ContainsFunc(tool.Properties, func(have tools.Property) bool { return have.Name == name }) {
+		return true
+	}
+	others, said := protocol.Get(tool.Schema, "additionalProperties")
+	patterns, _ := protocol.Get(tool.Schema, "patternProperties")
+	return said && string(others) != "false" || len(patterns) > 0 && string(patterns) != "{}" && string(patterns) != "null"
+}
+
+// Rewrite turns a raw output into a decision for this point, not checked. isOutput is
+// false if the text is an error's, which may only quote an output.
+func (p *Point) Rewrite(out parse.Output, isOutput bool) (*protocol.AgentDecision, error) {
+	if len(out.Calls) > 0 {
+		return p.repairCalls(out)
+	}
+	return p.repairText(out, isOutput)
+}
+
+func (p *Point) repairCalls(out parse.Output) (*protocol.AgentDecision, error) {
+	switch beside := strings.TrimSpace(out.Beside + out.Say); {
+	case strings.ContainsAny(beside, "?？"):
+		return nil, fmt.Errorf("beside its calls the output has a question: %s", p.Quote(beside))
+	case strings.ContainsAny(out.Beside, "<>{}[]|"):
+		return nil, fmt.Errorf("beside its calls the output has what may be another one: %s", p.Quote(beside))
+	}
+	w := parse.Decision{Calls: slices.Clone(out.Calls)}
+	for i := range w.Calls {
+		p.mend(&w.Calls[i])
+	}
+	return p.Decide(w)
+}
+
+// repairText takes the text of say. Plain text is a reply only if nothing in it looks
+// like an attempt to act.
+func (p *Point) repairText(out parse.Output, isOutput bool) (*protocol.AgentDecision, error) {
+	if say := strings.TrimSpace(out.Say); say != "" {
+		return &protocol.AgentDecision{Say: say}, nil
+	}
+	reply := strings.TrimSpace(out.Beside)
+	switch {
+	case reply == "":
+		return nil, errors.New("the raw output has neither a reply nor a tool call")
+	case !isOutput:
+		return nil, errors.New("the step has no raw output, and its error quotes no decision")
+	case strings.ContainsAny(reply, "<>{}[]|`"):
+		return nil, errors.New("the raw output is neither a clean reply nor a complete call")
+	case p.Tools == nil:
+		return nil, errors.New("the tools are unusable, so that a reply can't be told from an attempt to call one")
+	}
+	for _, name := range p.Tools.Names() {
+		if strings.Contains(fold(reply), fold(name)) {
+			return nil, fmt.Errorf("the raw output is text that mentions the tool %s: it may be a reply or an attempt to call it", p.Quote(name))
+		}
+	}
+	return &protocol.AgentDecision{Say: reply}, nil
+}
+
+// mend corrects what can be corrected in one way only: the spelling of tool and robot
+// names, and the types of arguments.
+func (p *Point) mend(call *parse.Call) {
+	if p.Tools == nil {
+		return
+	}
+	if _, known := p.Tools.Find(call.Name); !known {
+		if meant, ok := closest(call.Name, p.Tools.Names()); ok {
+			call.Name = meant
+		}
+	}
+	p.liftRobot(call)
+	if meant, ok := closest(call.Robot, p.Robots); ok && call.Robot != "" {
+		call.Robot = meant
+	}
+	tool, known := p.Tools.Find(call.Name)
+	if !known {
+		return
+	}
+	for _, property := range tool.Properties {
+		if v, ok := protocol.Get(call.Arguments, property.Name); ok {
+			call.Arguments = protocol.SetMember(call.Arguments, property.Name, mendValue(property, v, call.Tagged))
+		}
+	}
+}
+
+// mendValue converts a value to the type in its schema, if that is possible. Other
+// values stay for the check. In tagged calls, where every value is text, JSON of an
+// object or a list is converted.
+func mendValue(property tools.Property, v protocol.Raw, tagged bool) protocol.Raw {
+	typ, _ := protocol.Get(property.Schema, "type")
+	want, _ := protocol.Text(typ)
+	text, isText := protocol.Text(v)
+	if want == "" && tagged {
+		want = "object"
+	}
+	switch want {
+	case "string":
+		if kind := v.Kind(); kind == '0' || kind == 't' || kind == 'f' {
+			return protocol.String(string(v))
+		}
+	case "integer", "number":
+		if _, err := strconv.ParseFloat(text, 64); isText && err == nil && json.Valid([]byte(text)) {
+			return protocol.Raw(text)
+		}
+	case "boolean":
+		if lower := strings.ToLower(text); isText && (lower == "true" || lower == "false") {
+			return protocol.Raw(lower)
+		}
+	case "object", "array":
+		if inner, err := parse.JSON(text); isText && err == nil && (inner.Kind() == '{' || inner.Kind() == '[') {
+			return inner
+		}
+	}
+	return v
+}

@@ -1,0 +1,164 @@
+package parse
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"agentd/coaching/internal/quote"
+	"agentd/protocol"
+)
+
+// Outcomes of an answer.
+const (
+	outcomeCorrected = "corrected"
+	outcomeAbandoned = "abandoned"
+)
+
+// Names of an answer's members, ours first.
+var (
+	outcomeNames = []string{"outcome", "status"}
+	whyNames     = []string{"why", "reason", "explanation"}
+	pointNames   = []string{"reinjection_point_id", "reinjection_point", "point_id", "point"}
+)
+
+// Answer is the answer of a model or a person, not checked.
+type Answer struct {
+	Abandoned bool
+	Why       string
+	Point     string // "" if none was named
+	Decision  Decision
+}
+
+// ModelAnswer parses a model's answer: the JSON it was asked for, also fenced, with
+// text around it, or nearly JSON. Leading thoughts are skipped. The error tells the
+// model what to write instead. keys are taken out of errors.
+func ModelAnswer(text string, keys quote.Quoter) (*Answer, error) {
+	text = behindThoughts(text)
+	if err := checkThoughts(text); err != nil {
+		return nil, err
+	}
+	return HumanAnswer(text, keys)
+}
+
+// HumanAnswer parses a person's answer: a model's answer without thoughts, a
+// decision, or a list of calls.
+func HumanAnswer(text string, keys quote.Quoter) (*Answer, error) {
+	return newReader(keys).findAnswer(text)
+}
+
+// findAnswer finds the answer in a text. JSON is preferred to near-JSON, and a value
+// with an answer's members to other JSON.
+func (r *reader) findAnswer(text string) (*Answer, error) {
+	if len(text) > MaxBytes {
+		return nil, fmt.Errorf("the answer has %d bytes, but at most %d are read; write the JSON object alone", len(text), MaxBytes)
+	}
+	if v, ok := wrapped(text); ok {
+		return r.readAnswer(v)
+	}
+	candidates := jsonTexts(text)
+	var other protocol.Raw
+	for _, parse := range []func(string) (protocol.Raw, error){JSON, r.parse} {
+		for _, candidate := range candidates {
+			v, err := parse(candidate)
+			switch {
+			case err != nil:
+			case isAnswer(v):
+				return r.readAnswer(v)
+			case other == nil && (v.Kind() == '[' || len(v) > len("{}")):
+				other = v
+			}
+		}
+		if other != nil {
+			return r.readAnswer(other)
+		}
+	}
+	if text = strings.TrimSpace(text); strings.HasPrefix(text, `"`) {
+		if v, err := JSON(text); err == nil {
+			return r.readAnswer(v)
+		}
+	}
+	if len(candidates) == 0 {
+		return nil, errors.New(`the answer holds no JSON; write one JSON object, for a text {"say": "..."} as its decision`)
+	}
+	_, err := r.parse(candidates[0])
+	if err == nil {
+		err = errors.New("it is empty")
+	}
+	return nil, fmt.Errorf("the answer can't be read: %w", err)
+}
+
+// wrapped is the answer inside a JSON string or a list of one element. Some models
+// encode their answer twice.
+func wrapped(text string) (protocol.Raw, bool) {
+	v, err := JSON(unfenced(strings.TrimSpace(text)))
+	for layer := 0; err == nil && layer < 3; layer++ {
+		switch v.Kind() {
+		case '{':
+			return v, layer > 0 && isAnswer(v)
+		case '"':
+			inner, _ := protocol.Text(v)
+			v, err = JSON(strings.TrimSpace(inner))
+		case '[':
+			list := slices.Collect(protocol.Elements(v))
+			if len(list) != 1 {
+				return nil, false
+			}
+			v = list[0]
+		default:
+			return nil, false
+		}
+	}
+	return nil, false
+}
+
+func isAnswer(v protocol.Raw) bool {
+	if v.Kind() != '{' {
+		return false
+	}
+	_, decides := protocol.Get(v, "decision")
+	_, ends := member(v, outcomeNames)
+	return decides || ends
+}
+
+func (r *reader) readAnswer(v protocol.Raw) (*Answer, error) {
+	a := new(Answer)
+	if v.Kind() != '{' {
+		var err error
+		a.Decision, err = r.readDecision(v)
+		return a, err
+	}
+	if outcome, ok := member(v, outcomeNames); ok {
+		text, _ := protocol.Text(outcome)
+		switch strings.ToLower(strings.TrimSpace(text)) {
+		case outcomeCorrected:
+		case outcomeAbandoned, "abandon", "declined":
+			a.Abandoned = true
+		default:
+			return nil, fmt.Errorf("outcome must be %q or %q, not %s", outcomeCorrected, outcomeAbandoned, r.Quote(string(outcome)))
+		}
+	}
+	if why, ok := member(v, whyNames); ok {
+		text, _ := protocol.Text(why)
+		a.Why = r.Clip(strings.TrimSpace(text), MaxWhy)
+	}
+	if a.Abandoned {
+		return a, nil
+	}
+	if point, ok := member(v, pointNames); ok {
+		if a.Point, ok = protocol.Text(point); !ok {
+			a.Point = string(point) // the number of a step
+		}
+	}
+	decision, ok := protocol.Get(v, "decision")
+	if !ok {
+		decision = v
+		for _, name := range slices.Concat(outcomeNames, whyNames, pointNames) {
+			decision = protocol.DeleteMember(decision, name)
+		}
+	}
+	var err error
+	a.Decision, err = r.readDecision(decision)
+	return a, err
+}

@@ -1,0 +1,191 @@
+package prompt
+
+import (
+	"slices"
+	"strings"
+
+	"agentd/agent/tools"
+	"agentd/coaching/repair/check"
+	"agentd/protocol"
+)
+
+// schemaName is how endpoints name the answer to the model.
+const schemaName = "coaching_answer"
+
+// portableSchema is the answer's schema in the subset that every endpoint supports. All
+// properties are required and no others allowed. Arguments are a string of JSON, since
+// their properties differ between tools. The rest of an abandoned answer is ignored.
+func portableSchema(points []*check.Point) protocol.Raw {
+	properties := []string{
+		`"why":{"type":"string","description":"What went wrong, and why your decision is right, or why you abandon. Two or three sentences."}`,
+		`"outcome":{"type":"string","enum":["corrected","abandoned"]}`,
+		`"reinjection_point_id":{` + stringType(pointIDs(points)) + `,"description":"The point at which the decision replaces the agent's. Not read when you abandon."}`,
+	}
+	say := `"say":{"type":"string","description":"The text the agent says; empty when it calls tools or you abandon."}`
+	if !anyTools(points) {
+		properties = append(properties, `"decision":`+strictObject(say))
+		return protocol.Raw(strictObject(properties...))
+	}
+	call := strictObject(
+		`"name":{`+stringType(toolNamesOf(points))+`}`,
+		`"arguments":{"type":"string","description":"A JSON object with the arguments, as text."}`,
+		`"target_robot_name":{`+stringType(robotsOf(points))+`}`,
+	)
+	calls := `"tool_calls":{"type":"array","description":"The calls; empty when the agent says something or you abandon.","items":` + call + `}`
+	properties = append(properties, `"decision":`+strictObject(say, calls))
+	return protocol.Raw(strictObject(properties...))
+}
+
+// strictObject is the schema of an object that requires all of some properties, each
+// given as a member of "properties".
+func strictObject(properties ...string) string {
+	names := make([]string, len(properties))
+	for i, p := range properties {
+		name, _, _ := strings.Cut(p, ":")
+		names[i] = name
+	}
+	return `{"type":"object","properties":{` + strings.Join(properties, ",") + `},"required":[` + strings.Join(names, ",") + `],"additionalProperties":false}`
+}
+
+// stringType is the inside of the schema of a string. It is an enum of the values unless
+// there are none, too many, or an empty one, which some endpoints reject.
+func stringType(values []string) string {
+	if len(values) == 0 || len(values) > maxEnum || slices.Contains(values, "") {
+		return `"type":"string"`
+	}
+	list := enum(values)
+	if len(list) > maxEnumBytes {
+		return `"type":"string"`
+	}
+	return `"type":"string","enum":` + list
+}
+
+func enum(values []string) string {
+	quoted := make([]string, len(values))
+	for i, v := range values {
+		quoted[i] = string(protocol.String(v))
+	}
+	return "[" + strings.Join(quoted, ",") + "]"
+}
+
+func pointIDs(points []*check.Point) []string {
+	ids := make([]string, len(points))
+	for i, p := range points {
+		ids[i] = p.ID
+	}
+	return ids
+}
+
+func anyTools(points []*check.Point) bool {
+	return slices.ContainsFunc(points, func(p *check.Point) bool { return p.Tools != nil && len(p.Tools.Tools) > 0 })
+}
+
+// toolNamesOf are the names of all tools of some points.
+func toolNamesOf(points []*check.Point) []string {
+	var all []string
+	seen := make(map[string]bool)
+	for _, set := range toolGroups(points) {
+		for _, name := range set.tools.Names() {
+			if !seen[name] {
+				seen[name] = true
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}
+
+// robotsOf are the known robots of some points, none if one point has none.
+func robotsOf(points []*check.Point) []string {
+	var all []string
+	seen := make(map[string]bool)
+	for _, p := range points {
+		if p.Tools == nil || len(p.Tools.Tools) == 0 {
+			continue // no calls there
+		}
+		if len(p.Robots) == 0 {
+			return nil
+		}
+		for _, robot := range p.Robots {
+			if !seen[robot] {
+				seen[robot] = true
+				all = append(all, robot)
+			}
+		}
+	}
+	return all
+}
+
+// toolGroup is points that share their tools.
+type toolGroup struct {
+	tools  *tools.Set
+	points []*check.Point
+}
+
+// toolGroups groups points by their usable tools, in the order of the points.
+func toolGroups(points []*check.Point) (groups []toolGroup) {
+	for _, p := range points {
+		if p.Tools == nil || len(p.Tools.Tools) == 0 {
+			continue
+		}
+		at := slices.IndexFunc(groups, func(g toolGroup) bool { return g.tools == p.Tools })
+		if at < 0 {
+			at = len(groups)
+			groups = append(groups, toolGroup{tools: p.Tools})
+		}
+		groups[at].points = append(groups[at].points, p)
+	}
+	return groups
+}
+
+// exactSchema is the answer's schema for models with a grammar. A correction has a text
+// or calls, each call has the schema of its tool, each point its own tools. Arguments
+// are any object for tools with references, and for all tools if the schema would
+// become too large.
+func exactSchema(points []*check.Point) protocol.Raw {
+	for _, own := range []bool{true, false} {
+		if schema := buildExact(points, own); len(schema) <= maxExact {
+			return protocol.Raw(schema)
+		}
+	}
+	return portableSchema(points)
+}
+
+func buildExact(points []*check.Point, own bool) string {
+	const why = `"why":{"type":"string","minLength":1}`
+	say := strictObject(`"say":{"type":"string","minLength":1}`)
+	variants := []string{strictObject(why, `"outcome":{"const":"abandoned"}`)}
+	correct := func(points []*check.Point, decision string) {
+		variants = append(variants, strictObject(why, `"outcome":{"const":"corrected"}`,
+			`"reinjection_point_id":{"enum":`+enum(pointIDs(points))+`}`, `"decision":`+decision))
+	}
+	var textOnly []*check.Point // points without tools
+	for _, p := range points {
+		if p.Tools == nil || len(p.Tools.Tools) == 0 {
+			textOnly = append(textOnly, p)
+		}
+	}
+	for _, group := range toolGroups(points) {
+		calls := make([]string, len(group.tools.Tools))
+		for i := range group.tools.Tools {
+			calls[i] = exactCall(group.tools, &group.tools.Tools[i], own)
+		}
+		correct(group.points, `{"anyOf":[`+say+`,`+strictObject(`"tool_calls":{"type":"array","minItems":1,"items":{"anyOf":[`+strings.Join(calls, ",")+`]}}`)+`]}`)
+	}
+	if len(textOnly) > 0 {
+		correct(textOnly, say)
+	}
+	return `{"anyOf":[` + strings.Join(variants, ",") + `]}`
+}
+
+func exactCall(set *tools.Set, tool *tools.Tool, own bool) string {
+	arguments := `{"type":"object"}`
+	if own && !strings.Contains(string(tool.Schema), `"$ref"`) { // references would not resolve inside another schema
+		arguments = string(tools.ForGrammar(tool.Schema))
+	}
+	robot := `{"type":"string","minLength":1}`
+	if len(set.Robots) > 0 {
+		robot = `{"enum":` + enum(set.Robots) + `}`
+	}
+	return strictObject(`"name":{"const":`+string(protocol.String(tool.Name))+`}`, `"arguments":`+arguments, `"target_robot_name":`+robot)
+}

@@ -1,0 +1,168 @@
+package coaching
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"agentd/coaching/repair"
+	"agentd/protocol"
+
+	"github.com/google/uuid"
+)
+
+// Coach answers a request for a repair. The error is protocol.Problems for a
+// trajectory that is too long, ErrUnknown if the run has no session, a *FullError if
+// the session is full, ErrShutdown, or ctx's if it ended first. Everything else is a
+// response, failures of coaches included.
+func (s *Service) Coach(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error) {
+	if n := len(req.Trajectory); s.opts.MaxSteps > 0 && n > s.opts.MaxSteps {
+		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeTooLong,
+			fmt.Sprintf("has %d steps, this server takes at most %d; send the newest ones, with the target step among them", n, s.opts.MaxSteps), "trajectory")}
+	}
+	bytes := size(req)
+	sess, err := s.acquire(ctx, req.RunID, bytes)
+	if err != nil {
+		return nil, s.metrics.full("requests", err)
+	}
+	s.metrics.inFlight.Inc()
+	defer s.metrics.inFlight.Dec()
+	r := &request{service: s, session: sess, req: req, entered: s.opts.Now(), provider: sess.record.Config.Provider}
+	defer func() { sess.leave(r.worked, bytes) }()
+	r.id = r.taskID()
+	a, repeated, err := sess.answers.do(ctx, r.id, func() (answer, error) { return r.answer(ctx) })
+	switch {
+	case err == nil:
+		r.provider = a.provider
+		r.report(a.res.Status, a.res.Reason, repeated)
+	case ctx.Err() != nil:
+		r.report(statusLeft, "", repeated)
+	}
+	return a.res, err
+}
+
+// answer asks the coaches and makes the response. One that no coach gave is not kept,
+// so that the same request may ask again.
+func (r *request) answer(ctx context.Context) (answer, error) {
+	if r.session.record.Config.CaptureLogs {
+		r.log = newLogbook(r.session.redactor, r.entered, r.req, r.provider)
+	}
+	reply, err := r.ask(ctx)
+	if err != nil {
+		return answer{}, err
+	}
+	res := r.response(reply)
+	return answer{res, r.provider, reply.byPerson || res.Status != protocol.CoachingFailed}, nil
+}
+
+// taskID is an ID for a request and its task for people. It is the same for the same
+// content in the same session only.
+func (r *request) taskID() string {
+	content := sha256.Sum256(r.req.AppendJSON(nil)) // the ids of run and request are in it
+	return uuid.NewSHA1(r.session.record.ID, content[:]).String()
+}
+
+// request is one coaching request on its way to its response.
+type request struct {
+	service  *Service
+	session  *session
+	req      *protocol.SpecializedCoachingRequest
+	id       string
+	prepared *repair.Case // nil until a coach needs it
+	log      *logbook     // nil if the session wants no logs
+
+	provider string // of the response: the session's unless a person decided
+	entered  time.Time
+	worked   time.Duration // in a slot
+	attempts int
+}
+
+// repair is the request, prepared for coaches.
+func (r *request) repair() *repair.Case {
+	if r.prepared == nil {
+		r.prepared = repair.NewCase(r.req)
+	}
+	return r.prepared
+}
+
+// redacted is the prepared request for texts that others than its coach read. Their
+// quotes are clipped, and a key cut in two would not be recognised any more.
+func (r *request) redacted() *repair.Case { return r.repair().Redacted(r.session.redactor) }
+
+// ask asks the session's coaches in turn until one of them decides. The error is that
+// of a caller who left, or a *FullError.
+func (r *request) ask(ctx context.Context) (reply, error) {
+	if len(r.req.ReinjectionPoints) == 0 {
+		return abandoned("the request has no reinjection points, so a correction could not be put in anywhere; name at least one"), nil
+	}
+	var all reply
+	for i, c := range r.session.coaches {
+		next, err := c.ask(ctx, r)
+		switch {
+		case errors.Is(err, errSessionClosing):
+			return all, nil
+		case err != nil:
+			return reply{}, err
+		case i == 0:
+			all = next
+		default:
+			all = r.both(all, next)
+		}
+		if all.final {
+			break
+		}
+	}
+	return all, nil
+}
+
+// both is the reply of coaches that gave no correction and of those asked next.
+func (r *request) both(first, next reply) reply {
+	next.byPerson = next.byPerson || first.byPerson
+	if next.status == protocol.CoachingCorrected {
+		return next
+	}
+	if first.status == protocol.CoachingAbandoned {
+		next.status = protocol.CoachingAbandoned
+	}
+	// Each gets half of the bytes of a reason.
+	half := func(reason string) string { return clip(r.session.redactor.Text(reason), maxReason/2-maxClipped) }
+	next.reason = half(first.reason) + "; then: " + half(next.reason)
+	return next
+}
+
+// response is the valid response of a reply.
+func (r *request) response(given reply) *protocol.SpecializedCoachingResponse {
+	res := r.render(given)
+	if err := res.Validate(r.req); err != nil {
+		// Proposals were checked before, so this is a bug. It must not reach the
+		// orchestrator as a correction.
+		r.service.opts.Log.Error().Err(err).Str("run_id", clip(r.req.RunID, maxLogID)).Str("kind", r.req.Kind).Msg("coaching response is invalid")
+		res = r.render(failed("the correction that was found is not a valid response: %v", err))
+	}
+	return res
+}
+
+func (r *request) render(given reply) *protocol.SpecializedCoachingResponse {
+	reason := clip(r.session.redactor.Text(given.reason), maxReason)
+	res := &protocol.SpecializedCoachingResponse{RequestID: r.req.RequestID, Status: given.status, Proposals: given.proposals}
+	if given.status != protocol.CoachingCorrected {
+		res.Reason = reason
+	}
+	if r.log != nil {
+		content := r.log.verdict(res, reason, r.service.opts.Now().Sub(r.entered))
+		res.Logs = []protocol.CoachingLog{{CoachingType: r.req.Kind, Content: content}}
+	}
+	return res
+}
+
+// report writes to metrics and the server's log how the request ended.
+func (r *request) report(status, reason string, repeated bool) {
+	took := r.service.opts.Now().Sub(r.entered)
+	r.service.metrics.request(r.req.Kind, r.provider, status, took)
+	r.service.opts.Log.Info().
+		Str("run_id", clip(r.req.RunID, maxLogID)).Str("request_id", clip(r.req.RequestID, maxLogID)).
+		Str("kind", r.req.Kind).Str("provider", r.provider).Str("status", status).Str("reason", reason).
+		Bool("posted_again", repeated).Int("attempts", r.attempts).Dur("took", took).Msg("coached")
+}

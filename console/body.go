@@ -1,0 +1,125 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+
+	"agentd/internal/transfer"
+	"agentd/protocol"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// jsonBody refuses a body whose headers declare something other than JSON.
+func (c *Console) jsonBody(g *gin.Context) {
+	if err := transfer.Declared(g.Request); err != nil {
+		c.fail(g, bodyFailure(err))
+	}
+}
+
+// readBody reads a body to its end. The body counts in the memory for bodies until release is
+// called.
+func (c *Console) readBody(g *gin.Context, limit int64) (body []byte, release func(), err error) {
+	body, release, err = transfer.ReadBody(g, limit, c.bodies)
+	if err != nil {
+		err = bodyFailure(err)
+	}
+	return body, release, err
+}
+
+// bodyFailure maps an error of transfer to its answer.
+func bodyFailure(err error) error {
+	switch {
+	case errors.Is(err, transfer.ErrTooLarge):
+		return errTooLarge
+	case errors.Is(err, transfer.ErrNoMemory):
+		return errNoMemory
+	case errors.Is(err, transfer.ErrSlow):
+		return errSlowBody
+	case errors.Is(err, transfer.ErrBroken):
+		return fail(http.StatusBadRequest, "%s", err).leaving(transfer.RestDrain)
+	case errors.Is(err, transfer.ErrMediaType):
+		return errMediaType
+	case errors.Is(err, transfer.ErrEncoding), errors.Is(err, transfer.ErrNotGzip):
+		return errEncoding
+	}
+	return errClientGone
+}
+
+// body is a body of the people's API. It validates itself.
+type body interface{ check() error }
+
+// read reads a body of the people's API into b. It answers an invalid request itself.
+func (c *Console) read(g *gin.Context, b body) bool {
+	raw, release, err := c.readBody(g, maxPeopleBody)
+	if err == nil {
+		defer release()
+		err = decode(raw, b)
+	}
+	if err != nil {
+		c.fail(g, err)
+		return false
+	}
+	return true
+}
+
+// decode parses JSON as strictly as package protocol.
+func decode(raw []byte, b body) error {
+	err := json.Unmarshal(raw, b, json.RejectUnknownMembers(true))
+	if err == nil {
+		return b.check()
+	}
+	var semantic *json.SemanticError
+	if !errors.As(err, &semantic) {
+		return invalid(protocol.NewProblem(protocol.TypeJSONInvalid, err.Error()))
+	}
+	var loc []any
+	for name := range semantic.JSONPointer.Tokens() {
+		loc = append(loc, name)
+	}
+	if errors.Is(err, json.ErrUnknownName) {
+		return invalid(protocol.NewProblem(protocol.TypeExtraForbidden, "unknown field; remove it", loc...))
+	}
+	return invalid(protocol.NewProblem(protocol.TypeValue, "a JSON "+semantic.JSONKind.String()+" is not allowed here", loc...))
+}
+
+// writeJSON sends a complete answer.
+func (c *Console) writeJSON(g *gin.Context, status int, v any) {
+	// A panic's text may have invalid UTF-8. Texts of agents were checked.
+	body, err := json.Marshal(v, jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		c.fail(g, err)
+		return
+	}
+	c.writeBytes(g, status, body)
+}
+
+// writeBytes sends JSON.
+func (c *Console) writeBytes(g *gin.Context, status int, body []byte) {
+	c.sent(g, transfer.SendJSON(g, status, body))
+}
+
+// sent logs an answer whose client did not read it.
+func (c *Console) sent(g *gin.Context, err error) {
+	if err != nil {
+		c.log.Debug().Err(err).Str("request_id", g.GetString(keyRequestID)).Msg("answer not sent")
+	}
+}
+
+// empty answers 204.
+func (c *Console) empty(g *gin.Context) {
+	g.Status(http.StatusNoContent)
+	g.Writer.WriteHeaderNow()
+}
+
+// fail answers the request with the reason in err and ends its handling.
+func (c *Console) fail(g *gin.Context, err error) {
+	f := asFailure(err)
+	g.Abort()
+	if f.Status == http.StatusInternalServerError {
+		c.log.Error().Err(err).Str("request_id", g.GetString(keyRequestID)).Msg("request failed")
+	}
+	c.sent(g, transfer.SendError(g, &f.ErrorAnswer))
+}

@@ -1,0 +1,97 @@
+package browser
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestSchemasBecomeForms holds what forms are made of JSON Schemas: the kind,
+// and for some kinds what is inside.
+func TestSchemasBecomeForms(t *testing.T) {
+	h := newHouse(t)
+	g := newPerson(t).open(h.url, desktop, high)
+	for _, c := range []struct{ name, schema, want string }{
+		{"a text", `{"type":"string"}`, `string`},
+		{"a whole number", `{"type":"integer"}`, `integer`},
+		{"a number", `{"type":"number"}`, `number`},
+		{"yes or no", `{"type":"boolean"}`, `boolean`},
+		{"one of some values", `{"enum":["a",1,null]}`, `enum`},
+		{"one value only is fixed", `{"enum":["a"]}`, `const`},
+		{"a constant is fixed", `{"const":{"a":1}}`, `const`},
+		{"a list", `{"type":"array","items":{"type":"integer"}}`, `array(integer)`},
+		{"a list of anything", `{"type":"array"}`, `array(any)`},
+		{"a tuple is edited as JSON", `{"type":"array","prefixItems":[{"type":"string"}]}`, `any`},
+		{"an object", `{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"boolean"}},"required":["a"]}`, `object(a!:string,b:boolean)`},
+		{"an object without a type", `{"properties":{"a":{"type":"string"}}}`, `object(a:string)`},
+		{"an object of unknown members is edited as JSON", `{"type":"object"}`, `any`},
+		{"an object that must be empty", `{"type":"object","additionalProperties":false}`, `object()`},
+		{"a type or null", `{"type":["string","null"]}`, `choice(string,null)`},
+		{"variants", `{"anyOf":[{"type":"integer"},{"type":"object","properties":{"x":{"type":"number"}}}]}`, `choice(integer,object(x:number))`},
+		{"one variant is no choice", `{"oneOf":[{"type":"integer"}]}`, `integer`},
+		{"variants of which one is anything are edited as JSON", `{"anyOf":[{"type":"integer"},{}]}`, `any`},
+		{"a reference", `{"type":"object","properties":{"p":{"$ref":"#/$defs/pose"}},"$defs":{"pose":{"type":"object","properties":{"tilt":{"type":"number"}}}}}`, `object(p:object(tilt:number))`},
+		{"a reference to nowhere is edited as JSON", `{"$ref":"#/$defs/none"}`, `any`},
+		{"a reference to elsewhere is edited as JSON", `{"$ref":"https://example.org/schema"}`, `any`},
+		{"a circle ends", `{"$ref":"#"}`, `any`},
+		{"a schema inside of itself ends", `{"type":"object","properties":{"next":{"$ref":"#"}}}`, `*`},
+		{"parts are merged", `{"allOf":[{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]},{"properties":{"b":{"type":"number"}}}]}`, `object(a!:string,b:number)`},
+		{"everything is allowed", `true`, `any`},
+		{"nothing is said", `{}`, `any`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := eval[string](g, fmt.Sprintf(`await import("/assets/js/schema.js").then(({ read }) => {
+				const show = f => f.kind + (
+					f.kind === "array" ? "(" + show(f.items) + ")" :
+					f.kind === "choice" ? "(" + f.variants.map(show) + ")" :
+					f.kind === "object" ? "(" + f.fields.map(x => x.name + (x.required ? "!" : "") + ":" + show(x)) + ")" : "");
+				return show(read(%s));
+			})`, c.schema))
+			if got != c.want && c.want != "*" {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestNumbersKeepTheirSpelling: an agent's 1.0 and a 64-bit id come back
+// unchanged from a form.
+func TestNumbersKeepTheirSpelling(t *testing.T) {
+	h := newHouse(t)
+	g := newPerson(t).open(h.url, desktop, high)
+	const text = `{"a":1.0,"b":12345678901234567890,"c":[1e400,-0.10],"d":7}`
+	got := eval[string](g, fmt.Sprintf(`await import("/assets/js/json.js").then(({ parse, clone }) => JSON.stringify(clone(parse(%q))))`, text))
+	if got != text {
+		t.Errorf("got  %s\nwant %s", got, text)
+	}
+}
+
+// TestMarkdownBecomesOnlyElements: the little Markdown of rendered
+// prompts, with what must not become anything.
+func TestMarkdownBecomesOnlyElements(t *testing.T) {
+	h := newHouse(t)
+	g := newPerson(t).open(h.url, desktop, high)
+	for _, c := range []struct{ name, text, want string }{
+		{"a heading", "# A", `<h3>A</h3>`},
+		{"a paragraph of two lines", "a\nb", `<p>a<br>b</p>`},
+		{"a list", "- a\n- b", `<ul><li>a</li><li>b</li></ul>`},
+		{"a numbered list", "3. a\n4. b", `<ol start="3"><li>a</li><li>b</li></ol>`},
+		{"emphasis and code", "**a** *b* `<c>`", `<p><strong>a</strong> <em>b</em> <code>&lt;c&gt;</code></p>`},
+		{"snake case and sums", "a_b_c 2 * 3 * 4", `<p>a_b_c 2 * 3 * 4</p>`},
+		{"a quote", "> a", `<blockquote>a</blockquote>`},
+		{"a line", "---", `<hr>`},
+		{"HTML is text", "<b onclick=x>a</b>", `<p>&lt;b onclick=x&gt;a&lt;/b&gt;</p>`},
+		{"links are text", "[a](javascript:x)", `<p>[a](javascript:x)</p>`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := eval[string](g, fmt.Sprintf(`await import("/assets/js/markdown.js").then(({ markdown }) => markdown(%q).innerHTML)`, c.text))
+			if got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+	fenced := "````json\n```\n# not a heading\n````\nafter"
+	got := eval[[]string](g, fmt.Sprintf(`await import("/assets/js/markdown.js").then(({ markdown }) => [...markdown(%q).children].map(e => e.tagName + ":" + e.textContent))`, fenced))
+	if fmt.Sprint(got) != fmt.Sprint([]string{"PRE:```\n# not a heading", "P:after"}) {
+		t.Errorf("a fence: %q", got)
+	}
+}

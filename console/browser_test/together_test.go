@@ -1,0 +1,192 @@
+package browser
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"agentd/console"
+)
+
+func TestTwoPeopleRaceForOneTask(t *testing.T) {
+	h := newHouse(t)
+	ended := h.coach("failure.json")
+	pages := map[string]*page{}
+	for _, name := range []string{"Ann", "Bob"} {
+		g := newPerson(t).open(h.url, desktop, high)
+		g.until(pressable(`all(".queue-link")[0]`))
+		g.shows("Nobody is working on this yet")
+		g.press("Your name")
+		g.write("Name", name)
+		g.press("Continue")
+		pages[name] = g
+	}
+	var both sync.WaitGroup
+	for _, g := range pages {
+		both.Go(func() { _, _ = g.try(`named("Work on this")?.click()`) })
+	}
+	both.Wait()
+
+	const mine, theirs = "You are working on this.", " is working on it"
+	for _, g := range pages {
+		g.until(`/You are working on this\.|is working on it/.test(words(document.querySelector(".editor")))`)
+	}
+	winner, loser := "Ann", "Bob"
+	if eval[bool](pages["Bob"], `words(document.querySelector(".editor")).includes("You are working on this.")`) {
+		winner, loser = loser, winner
+	}
+	pages[winner].showsIn(".editor", mine)
+	pages[loser].showsIn(".editor", winner+theirs)
+	pages[loser].showsIn(".queue", winner+theirs)
+	if eval[bool](pages[loser], `!!document.querySelector(".composer")`) {
+		t.Error("the one who was slower can write all the same")
+	}
+
+	pages[winner].press("Reply")
+	pages[winner].write("What the agent should say", "I open the door.")
+	pages[winner].showsIn(".verdict", "Ready to send")
+	pages[winner].press("Send")
+	if _, say := corrected(t, receive(t, ended)); say != "I open the door." {
+		t.Errorf("got %q", say)
+	}
+	pages[loser].showsIn(".editor", "By "+winner) // live
+}
+
+func TestReopenedPageResumesClaimAndDraft(t *testing.T) {
+	h := newHouse(t)
+	ended := h.coach("failure.json")
+	ann := newPerson(t)
+	g := ann.open(h.url, desktop, high)
+	g.claim("Ann")
+	g.press("pick_up")
+	g.write("object", "wine glass")
+	g.pressIn("grip", "gentle")
+	g.showsIn(".saved", "Draft saved")
+	g.close()
+
+	g = ann.open(h.url, desktop, high)
+	g.until(pressable(`all(".queue-link")[0]`))
+	g.showsIn(".editor", "You are working on this.") // the claim goes on
+	g.until(`control("object").value === "wine glass"`)
+	g.showsIn(".verdict", "Ready to send")
+	g.press("Send")
+	_, decision := corrected(t, receive(t, ended))
+	want := `{"say":"","tool_calls":[{"name":"pick_up","arguments":{"object":"wine glass","grip":"gentle"},"target_robot_name":"arm"}]}`
+	if decision != want {
+		t.Errorf("got %s", decision)
+	}
+}
+
+func TestLostClaimKeepsWorkAndDraft(t *testing.T) {
+	h := newHouse(t)
+	ended := h.coach("failure.json")
+	ann := newPerson(t).open(h.url, desktop, high)
+	ann.claim("Ann")
+	ann.press("Reply")
+	ann.write("What the agent should say", "I open the door")
+	ann.showsIn(".saved", "Draft saved")
+
+	h.clock.pass(console.DefaultClaim + time.Second) // Ann's computer slept
+	bob := newPerson(t).open(h.url, desktop, high)
+	bob.until(pressable(`all(".queue-link")[0]`))
+	bob.shows("There is a draft to go on from")
+	bob.take("Bob")
+	bob.showsIn(".editor", "It goes on from Ann’s draft")
+	bob.until(`control("What the agent should say").value === "I open the door"`)
+
+	ann.write("What the agent should say", "Ann wrote on")
+	ann.showsIn(".editor", "The task is no longer yours")
+	ann.showsIn(".editor", "Bob is working on it")
+	ann.until(`control("What the agent should say").value === "Ann wrote on"`)
+
+	bob.write("What the agent should say", "I open the door first.")
+	bob.showsIn(".verdict", "Ready to send")
+	bob.press("Send")
+	if _, say := corrected(t, receive(t, ended)); say != "I open the door first." {
+		t.Errorf("got %q", say)
+	}
+	ann.showsIn(".editor", "By Bob")
+}
+
+func TestPageSurvivesConsoleRestart(t *testing.T) {
+	h := newHouse(t)
+	ended := h.coach("failure.json")
+	g := newPerson(t).open(h.url, desktop, high)
+	g.claim("Ann")
+	g.press("Reply")
+	g.write("What the agent should say", "Before")
+	g.showsIn(".saved", "Draft saved")
+
+	h.stop()
+	g.shows("The console cannot be reached")
+	g.write("What the agent should say", "Before and while it was away")
+	g.showsIn(".saved", "Draft kept in this browser")
+	g.showsIn(".verdict", "It cannot be checked now")
+
+	h.start()
+	g.until(`document.querySelector(".offline").hidden`)
+	g.showsIn(".saved", "Draft saved")
+	g.showsIn(".verdict", "Ready to send")
+	g.press("Send")
+	if _, say := corrected(t, receive(t, ended)); say != "Before and while it was away" {
+		t.Errorf("got %q", say)
+	}
+}
+
+func TestReleasedTaskIsFreeForOthers(t *testing.T) {
+	h := newHouse(t)
+	h.coach("failure.json")
+	ann := newPerson(t).open(h.url, desktop, high)
+	bob := newPerson(t).open(h.url, desktop, high)
+	ann.claim("Ann")
+	bob.until(pressable(`all(".queue-link")[0]`))
+	bob.showsIn(".editor", "Ann is working on it")
+	ann.press("Put back")
+	ann.shows("Nobody is working on this yet")
+	bob.shows("Nobody is working on this yet")
+	bob.take("Bob")
+	ann.showsIn(".editor", "Bob is working on it")
+}
+
+func TestWithdrawnTaskIsShown(t *testing.T) {
+	h := newHouse(t)
+	h.coach("failure.json")
+	g := newPerson(t).open(h.url, desktop, high)
+	g.claim("Ann")
+	if err := h.sessions().CloseSession(t.Context(), "home-7-evening"); err != nil {
+		t.Fatal(err)
+	}
+	g.showsIn(".editor", "Withdrawn")
+	g.until(`all(".queue li").length === 0`)
+}
+
+func TestPeopleLogInWithToken(t *testing.T) {
+	h := newHouse(t, func(o *console.Options) { o.Tokens = []string{"open-sesame-open-sesame"} })
+	h.coach("failure.json")
+	g := newPerson(t).open(h.url, desktop, high)
+	g.write("Access token", "wrong")
+	g.press("Log in")
+	g.shows("This token is not known here")
+	g.write("Access token", "open-sesame-open-sesame")
+	g.press("Log in")
+	g.showsIn(".queue", "The wine glass")
+	g.press("Log out")
+	g.shows("Access token")
+}
+
+func TestTwoPagesOfOneBrowserShareNoClaim(t *testing.T) {
+	h := newHouse(t)
+	h.coach("failure.json")
+	ann := newPerson(t)
+	first := ann.open(h.url, desktop, high)
+	first.claim("Ann")
+	second := ann.open(h.url, desktop, high)
+	second.until(pressable(`all(".queue-link")[0]`))
+	second.showsIn(".editor", "You are working on this in another window")
+	if eval[bool](second, `!!document.querySelector(".composer")`) {
+		t.Error("the second page can write as well")
+	}
+	first.press("Put back")
+	second.take("")
+	first.showsIn(".editor", "You are working on this in another window")
+}

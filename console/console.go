@@ -1,0 +1,243 @@
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"embed"
+	"errors"
+	"io"
+	"io/fs"
+	stdlog "log"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"agentd/internal/connection"
+	"agentd/internal/transfer"
+	"agentd/protocol/client"
+
+	"github.com/gin-gonic/gin"
+	"github.com/rs/zerolog"
+)
+
+// Options configure a Console.
+type Options struct {
+	// Path is the file of the task store. Open creates a missing one.
+	Path string
+	// Agent answers requests for candidates; nil: there are no candidates.
+	Agent *client.Client
+	// Tokens are those that people log in with; none: no login.
+	Tokens []string
+	// PublicHosts are the host names of the page, beside localhost and IP addresses.
+	PublicHosts []string
+	// AgentsFrom are the addresses of agents; none: all addresses.
+	AgentsFrom []netip.Prefix
+	// Claim is the lifetime of a claim that is not renewed; 0: DefaultClaim.
+	Claim time.Duration
+	// Keep is the retention time of done tasks; 0: DefaultKeep.
+	Keep time.Duration
+	// Certificates make Serve speak TLS.
+	Certificates []tls.Certificate
+	// Log receives events, never an answer, a draft or a secret.
+	Log zerolog.Logger
+	// Now is the clock; nil: time.Now.
+	Now func() time.Time
+	// NewSecret makes claims and ids; nil: random text.
+	NewSecret func() string
+	// Page has the files of the web page; nil: the embedded ones.
+	Page fs.FS
+}
+
+// Console is the server. Make it with Open and end it with Close.
+type Console struct {
+	opts   Options
+	log    zerolog.Logger
+	store  *store
+	tasks  *taskService
+	views  *viewCache
+	auth   *authenticator
+	page   *page
+	bodies *transfer.Budget
+	asking chan struct{} // bounds concurrent requests to the agent server
+	router *gin.Engine
+	http   *http.Server
+	end    context.CancelCauseFunc
+	ended  context.Context
+	loops  sync.WaitGroup
+}
+
+//go:embed web
+var builtIn embed.FS
+
+// Open opens the store and makes a Console on it.
+func Open(o Options) (*Console, error) {
+	if o.Claim == 0 {
+		o.Claim = DefaultClaim
+	}
+	if o.Keep == 0 {
+		o.Keep = DefaultKeep
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.NewSecret == nil {
+		o.NewSecret = rand.Text
+	}
+	if o.Page == nil {
+		sub, err := fs.Sub(builtIn, "web")
+		if err != nil {
+			return nil, err
+		}
+		o.Page = sub
+	}
+	pages, err := newPage(o.Page)
+	if err != nil {
+		return nil, err
+	}
+	s, err := openStore(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := newTaskService(s, o)
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	ended, end := context.WithCancelCause(context.Background())
+	c := &Console{
+		opts:   o,
+		log:    o.Log,
+		store:  s,
+		tasks:  tasks,
+		views:  newViewCache(s),
+		auth:   newAuthenticator(o.Tokens, o.Now),
+		page:   pages,
+		bodies: transfer.NewBudget(maxBodies),
+		asking: make(chan struct{}, maxAsking),
+		end:    end,
+		ended:  ended,
+	}
+	c.router = c.routes()
+	c.http = &http.Server{
+		Handler:           c.router,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          stdlog.New(connectionLog{o.Log}, "", 0),
+	}
+	connection.Prepare(c.http)
+	c.loops.Go(c.housekeeping)
+	return c, nil
+}
+
+// Handler returns the console without its listener, for tests and embedding.
+func (c *Console) Handler() http.Handler { return c.router }
+
+// Serve accepts connections on l until Shutdown or Close. It always closes l
+// and returns nil after those two.
+func (c *Console) Serve(l net.Listener) error {
+	return connection.Serve(c.http, l, c.opts.Certificates, func(status int, detail string) {
+		c.log.Debug().Int("status", status).Str("detail", detail).Msg("invalid HTTP request")
+	})
+}
+
+// Shutdown stops taking requests, tells waiting agents to post again, ends
+// event streams and waits for the rest until ctx ends.
+func (c *Console) Shutdown(ctx context.Context) error {
+	c.end(errStopping)
+	return c.http.Shutdown(ctx)
+}
+
+// Close ends all work at once and closes the store. Requests through Handler must have
+// ended.
+func (c *Console) Close() error {
+	c.end(errStopping)
+	err := c.http.Close()
+	c.loops.Wait()
+	return errors.Join(err, c.store.close())
+}
+
+// Waiting returns the number of open tasks.
+func (c *Console) Waiting() int { return c.tasks.openTasks() }
+
+// housekeeping announces lapsed claims and removes old tasks until the console ends.
+func (c *Console) housekeeping() {
+	lapses, prunes := time.NewTicker(lapseEvery), time.NewTicker(pruneEvery)
+	defer lapses.Stop()
+	defer prunes.Stop()
+	for {
+		select {
+		case <-lapses.C:
+			c.tasks.announceLapses()
+		case <-prunes.C:
+			if err := c.tasks.prune(); err != nil {
+				c.log.Error().Err(err).Msg("removal of old tasks failed")
+			}
+		case <-c.ended.Done():
+			return
+		}
+	}
+}
+
+// routes builds the router: middleware in the order it runs, then the paths.
+func (c *Console) routes() *gin.Engine {
+	gin.SetMode(gin.ReleaseMode)
+	r := gin.New()
+	r.HandleMethodNotAllowed = true
+	r.RedirectTrailingSlash = false
+	r.UseRawPath = true // a request_id may hold %2F
+	if err := r.SetTrustedProxies(nil); err != nil {
+		panic(err) // nil proxies cannot fail to parse
+	}
+	r.Use(c.identify, c.observe, c.recover)
+	r.NoRoute(func(g *gin.Context) { c.fail(g, fail(http.StatusNotFound, "no such path")) })
+	r.NoMethod(func(g *gin.Context) {
+		c.fail(g, fail(http.StatusMethodNotAllowed, "method not allowed; see the Allow header"))
+	})
+
+	get := func(to gin.IRoutes, path string, handler gin.HandlerFunc) {
+		to.GET(path, handler)
+		to.HEAD(path, handler) // net/http leaves the body out
+	}
+	get(r, pathHealth, c.getHealth)
+	agents := r.Group(pathRequests, c.agentsOnly)
+	agents.POST("", c.jsonBody, c.postRequest)
+	agents.DELETE("/:id", c.deleteRequest)
+
+	people := r.Group("/", c.knownHost)
+	get(people, "/", c.page.index)
+	get(people, "/assets/*path", c.page.asset)
+	api := people.Group("/api", c.fromPage)
+	api.GET("/me", c.getMe)
+	api.POST("/login", c.jsonBody, c.postLogin)
+	api.POST("/logout", c.postLogout)
+	in := api.Group("", c.authenticate)
+	in.GET("/events", c.getEvents)
+	in.GET("/tasks", c.getTasks)
+	in.GET("/tasks/:id", c.getTask)
+	in.POST("/tasks/:id/claim", c.jsonBody, c.postClaim)
+	in.POST("/tasks/:id/release", c.jsonBody, c.postRelease)
+	in.POST("/tasks/:id/check", c.jsonBody, c.postCheck)
+	in.PUT("/tasks/:id/draft", c.jsonBody, c.putDraft)
+	in.POST("/tasks/:id/answer", c.jsonBody, c.postAnswer)
+	in.POST("/tasks/:id/candidates", c.jsonBody, c.postCandidates)
+	return r
+}
+
+const (
+	pathHealth   = "/health"
+	pathRequests = "/v1/coaching/requests"
+)
+
+// connectionLog logs net/http's own messages at debug level, since clients cause most of
+// them.
+type connectionLog struct{ log zerolog.Logger }
+
+var _ io.Writer = connectionLog{}
+
+func (l connectionLog) Write(p []byte) (int, error) {
+	l.log.Debug().Bytes("message", p).Msg("http")
+	return len(p), nil
+}

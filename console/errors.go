@@ -1,0 +1,79 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"agentd/internal/transfer"
+	"agentd/protocol"
+)
+
+// failure is the reason for an answer that is not a success: an answer, and its cause.
+type failure struct {
+	transfer.ErrorAnswer
+	err error // logged, never sent
+}
+
+func (f *failure) Error() string {
+	if f.err != nil {
+		return f.Detail + ": " + f.err.Error()
+	}
+	if len(f.Problems) > 0 {
+		return f.Problems.Error()
+	}
+	return f.Detail
+}
+
+func (f *failure) Unwrap() error { return f.err }
+
+// fail is an answer with a sentence. A client should repeat a request that was answered 503.
+func fail(status int, format string, args ...any) *failure {
+	f := &failure{ErrorAnswer: transfer.ErrorAnswer{Status: status, Detail: fmt.Sprintf(format, args...)}}
+	if status == http.StatusServiceUnavailable {
+		f.RetryAfter = retryAfter
+	}
+	return f
+}
+
+// invalid is a 422 with its problems.
+func invalid(problems ...protocol.Problem) *failure {
+	return &failure{ErrorAnswer: transfer.ErrorAnswer{Status: http.StatusUnprocessableEntity, Problems: problems}}
+}
+
+// leaving is f with other handling of the rest of the request's body.
+func (f *failure) leaving(rest transfer.Rest) *failure {
+	f.Rest = rest
+	return f
+}
+
+// Reasons that several places use.
+var (
+	errNoTask     = fail(http.StatusNotFound, "there is no such task; it may be too old to be kept")
+	errLapsed     = fail(http.StatusConflict, "your claim on this task has lapsed; claim it again")
+	errDone       = fail(http.StatusConflict, "the task is already answered")
+	errWithdrawn  = fail(http.StatusConflict, "the agent withdrew the task")
+	errOther      = fail(http.StatusConflict, "another request with this request_id is known; give each request an id of its own")
+	errFull       = fail(http.StatusServiceUnavailable, "%d tasks are waiting for people, which is the most this console takes", maxOpen)
+	errStopping   = fail(http.StatusServiceUnavailable, "the console is stopping; post the same request again to go on waiting")
+	errRemoved    = fail(http.StatusServiceUnavailable, "the task was removed just now; post the same request again")
+	errTooLarge   = fail(http.StatusRequestEntityTooLarge, "the body is larger than this path takes").leaving(transfer.RestClose)
+	errNoMemory   = fail(http.StatusServiceUnavailable, "%s", transfer.ErrNoMemory)
+	errMediaType  = fail(http.StatusUnsupportedMediaType, "send the body with the header Content-Type: application/json")
+	errEncoding   = fail(http.StatusUnsupportedMediaType, "send the body plain or as valid gzip with Content-Encoding: gzip")
+	errSlowBody   = fail(http.StatusRequestTimeout, "the request body did not arrive in time").leaving(transfer.RestDrain)
+	errClientGone = fail(http.StatusServiceUnavailable, "the client closed the connection before the answer").leaving(transfer.RestGone)
+)
+
+// asFailure finds the reason in err. An error without one is internal.
+func asFailure(err error) *failure {
+	var f *failure
+	if errors.As(err, &f) {
+		return f
+	}
+	var problems protocol.Problems
+	if errors.As(err, &problems) {
+		return invalid(problems...)
+	}
+	return &failure{ErrorAnswer: transfer.ErrorAnswer{Status: http.StatusInternalServerError, Detail: "internal error; the console's log has the request id"}, err: err}
+}

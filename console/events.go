@@ -1,0 +1,51 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"agentd/internal/transfer"
+
+	"github.com/gin-gonic/gin"
+)
+
+// getEvents is a stream of Server-Sent Events: one at its start and one after every change. A
+// page that reconnects thus fetches what it missed.
+func (c *Console) getEvents(g *gin.Context) {
+	stream, ok := c.tasks.hub.join()
+	if !ok {
+		c.fail(g, fail(http.StatusServiceUnavailable, "too many pages are open"))
+		return
+	}
+	defer c.tasks.hub.leave(stream)
+
+	h := g.Writer.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no") // nginx would buffer events
+	g.Status(http.StatusOK)
+	control := http.NewResponseController(g.Writer)
+	send := func(text string) bool {
+		_ = control.SetWriteDeadline(time.Now().Add(transfer.WriteTimeout))
+		_, err := g.Writer.WriteString(text)
+		return err == nil && control.Flush() == nil
+	}
+	change := func() string {
+		return fmt.Sprintf("event: change\ndata: {\"version\":%d}\n\n", c.tasks.hub.current())
+	}
+	ping := time.NewTicker(pingEvery)
+	defer ping.Stop()
+	text := fmt.Sprintf("retry: %d\n", retryAfter.Milliseconds()) + change()
+	for send(text) {
+		select {
+		case <-stream:
+			text = change()
+		case <-ping.C:
+			text = ": still here\n\n"
+		case <-g.Request.Context().Done():
+			return
+		case <-c.ended.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"agentd/protocol"
+
+	"github.com/rs/zerolog"
+)
+
+// taskService has the rules of tasks: how they arrive, who may answer them, and which agents
+// wait for answers. Its methods are safe for concurrent use. Where several goroutines want one
+// task, the store's transactions decide who is first.
+type taskService struct {
+	store     *store
+	hub       *hub
+	log       zerolog.Logger
+	now       func() time.Time
+	newSecret func() string
+	claimTime time.Duration
+	keep      time.Duration
+
+	// mu guards the fields below. It may be locked within a transaction, but no transaction
+	// begins under it.
+	mu     sync.Mutex
+	open   map[uint64]*presence // every open task
+	lapses map[uint64]time.Time // ends of claims that hold
+}
+
+// presence counts the connections of an agent that waits for the answer to an open task.
+type presence struct {
+	waiting int           // its connections
+	since   time.Time     // when the last one left, while there are none
+	ended   chan struct{} // closed when the task is answered or withdrawn
+}
+
+// newTaskService resumes the tasks of a store. Their agents have not connected yet.
+func newTaskService(stored *store, o Options) (*taskService, error) {
+	s := &taskService{
+		store:     stored,
+		hub:       newHub(),
+		log:       o.Log,
+		now:       func() time.Time { return o.Now().UTC().Truncate(time.Millisecond) },
+		newSecret: o.NewSecret,
+		claimTime: o.Claim,
+		keep:      o.Keep,
+		open:      map[uint64]*presence{},
+		lapses:    map[uint64]time.Time{},
+	}
+	now := s.now()
+	err := stored.view(func(x *txn) error {
+		return x.each(bucketOpen, func(t *task) error {
+			s.open[t.Seq] = &presence{since: now, ended: make(chan struct{})}
+			if c := t.holder(now); c != nil {
+				s.lapses[t.Seq] = c.Expires
+			}
+			return nil
+		})
+	})
+	return s, err
+}
+
+// submit stores an agent's task, or joins a known one, and waits for the answer until ctx ends.
+func (s *taskService) submit(ctx context.Context, req *protocol.HumanCoachingRequest) (*protocol.HumanCoachingResponse, error) {
+	seq, err := s.intake(req)
+	if err != nil {
+		return nil, err
+	}
+	p := s.arrive(seq)
+	defer s.depart(seq, p)
+	// An answer from before is in the store. A later one closes p.ended.
+	for {
+		t, err := s.find(seq)
+		if err != nil {
+			return nil, errRemoved
+		}
+		if t.ended() {
+			return t.response(), nil
+		}
+		select {
+		case <-p.ended:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// intake finds the request's task or stores a new one.
+func (s *taskService) intake(req *protocol.HumanCoachingRequest) (seq uint64, err error) {
+	body := req.AppendJSON(nil)
+	sum := sha256.Sum256(body)
+	digest := hex.EncodeToString(sum[:])
+	join := func(x *txn) error {
+		t, err := x.byRequest(req.RequestID)
+		switch {
+		case err != nil || t == nil:
+			return err
+		case t.Digest != digest:
+			return errOther
+		}
+		seq = t.Seq
+		return nil
+	}
+	if err := s.store.view(join); err != nil || seq != 0 {
+		return seq, err
+	}
+	t := newTaskView(req).describe()
+	t.Digest, t.ReceivedAt = digest, s.now()
+	err = s.store.update(func(x *txn) error {
+		if err := join(x); err != nil || seq != 0 { // the same request may have arrived twice
+			return err
+		}
+		if s.openTasks() >= maxOpen {
+			return errFull
+		}
+		return x.create(t, body)
+	})
+	if err != nil || seq != 0 {
+		return seq, err
+	}
+	s.log.Info().Str("task", taskID(t.Seq)).Str("kind", t.Kind).Str("payload_type", t.PayloadType).Msg("task arrived")
+	return t.Seq, nil
+}
+
+// arrive counts an agent that waits.
+func (s *taskService) arrive(seq uint64) *presence {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.open[seq]
+	if p == nil {
+		p = &presence{ended: make(chan struct{})}
+		s.open[seq] = p
+	}
+	p.waiting++
+	if p.waiting == 1 {
+		s.hub.changed()
+	}
+	return p
+}
+
+// depart counts an agent that has its answer or has left.
+func (s *taskService) depart(seq uint64, p *presence) {
+	ended := true
+	if t, err := s.find(seq); err == nil {
+		ended = t.ended()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.waiting--
+	if p.waiting > 0 || s.open[seq] != p {
+		return
+	}
+	if ended { // it joined an ended task
+		delete(s.open, seq)
+		return
+	}
+	p.since = s.now()
+	s.log.Info().Str("task", taskID(seq)).Msg("agent left before the answer")
+	s.hub.changed()
+}
+
+// over wakes the agents that wait for an ended task.
+func (s *taskService) over(seq uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.open[seq]; p != nil {
+		close(p.ended)
+		delete(s.open, seq)
+	}
+	delete(s.lapses, seq)
+	s.hub.changed()
+}
+
+func (s *taskService) openTasks() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open)
+}
+
+func (s *taskService) agentWaiting(seq uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.open[seq]
+	return p != nil && p.waiting > 0
+}
+
+// withdraw ends a task for its agent. It does nothing to an ended task.
+func (s *taskService) withdraw(requestID string) error {
+	var withdrawn *task
+	err := s.store.update(func(x *txn) error {
+		t, err := x.byRequest(requestID)
+		switch {
+		case err != nil:
+			return err
+		case t == nil:
+			return errNoTask
+		case t.ended():
+			return nil
+		}
+		t.EndedAt, t.HasDraft = s.now(), false
+		withdrawn = t
+		if err := x.putDraft(t.Seq, nil); err != nil {
+			return err
+		}
+		return x.put(t)
+	})
+	if err != nil || withdrawn == nil {
+		return err
+	}
+	s.over(withdrawn.Seq)
+	s.log.Info().Str("task", taskID(withdrawn.Seq)).Msg("task withdrawn by its agent")
+	return nil
+}
+
+// find returns the task with a number.
+func (s *taskService) find(seq uint64) (t *task, err error) {
+	err = s.store.view(func(x *txn) error {
+		t, err = x.task(seq)
+		if err == nil && t == nil {
+			err = errNoTask
+		}
+		return err
+	})
+	return t, err
+}
+
+// list returns the open tasks, oldest first, or the ended ones, newest first.
+func (s *taskService) list(ended bool) ([]summary, error) {
+	bucket := bucketOpen
+	if ended {
+		bucket = bucketEnded
+	}
+	var tasks []*task
+	err := s.store.view(func(x *txn) error {
+		return x.each(bucket, func(t *task) error {
+			tasks = append(tasks, t)
+			return nil
+		})
+	})
+	if ended {
+		slices.SortStableFunc(tasks, func(a, b *task) int {
+			return cmp.Or(b.EndedAt.Compare(a.EndedAt), cmp.Compare(b.Seq, a.Seq))
+		})
+		tasks = tasks[:min(len(tasks), maxListed)]
+	}
+	list := make([]summary, len(tasks))
+	for i, t := range tasks {
+		list[i] = s.show(t)
+	}
+	return list, err
+}
+
+// show summarizes a task as people see it now.
+func (s *taskService) show(t *task) summary {
+	return t.summary(s.now(), !t.ended() && s.agentWaiting(t.Seq))
+}
+
+// seqOf parses a task's id.
+func seqOf(id string) (uint64, error) {
+	seq, err := strconv.ParseUint(id, 10, 64)
+	if err != nil || taskID(seq) != id {
+		return 0, errNoTask
+	}
+	return seq, nil
+}

@@ -1,0 +1,266 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"agentd/agent/memory"
+	"agentd/agent/tools"
+	"agentd/coaching/repair"
+	"agentd/protocol"
+)
+
+// Members of a payload. An agentd server adds coaching_request, its whole request, for the
+// console. The first implementation sends the others.
+const (
+	keyCoachingRequest = "coaching_request"
+	keyToolsAPI        = "tools_api"
+	keyStageGoal       = "stage_goal"
+	keyRunID           = "run_id"
+)
+
+// kindOther is the kind of a task that has none of the protocol's kinds.
+const kindOther = "other"
+
+// payloadKinds are the first implementation's payload types.
+var payloadKinds = map[string]string{
+	"FailureFixPayload":    protocol.CoachingFailure,
+	"SuboptimalFixPayload": protocol.CoachingSuboptimal,
+	"FormatFixPayload":     protocol.CoachingFormat,
+}
+
+// freePoint is the id of the only point of a task without a coaching request. Its agent knows
+// where the answer belongs.
+const freePoint = ""
+
+// taskView is an agent's request and what was parsed from it. It is immutable.
+type taskView struct {
+	size     int // of the request, in bytes
+	request  *protocol.HumanCoachingRequest
+	coaching protocol.Raw                         // the coaching request as sent; nil when there is none
+	decoded  *protocol.SpecializedCoachingRequest // nil when there is none
+	repair   *repair.Case                         // nil when there is none
+	points   []repair.Point
+}
+
+// newTaskView parses a request. A request without a coaching request that this version
+// understands is shown as it is.
+func newTaskView(req *protocol.HumanCoachingRequest) *taskView {
+	s := &taskView{request: req}
+	if raw, ok := protocol.Get(req.Payload, keyCoachingRequest); ok {
+		if decoded, err := protocol.DecodeSpecializedCoachingRequest(raw); err == nil {
+			s.coaching, s.decoded, s.repair = raw, decoded, repair.NewCase(decoded)
+			s.points = s.repair.Points()
+			return s
+		}
+	}
+	if raw, ok := protocol.Get(req.Payload, keyToolsAPI); ok {
+		point := repair.Point{ID: freePoint}
+		if attributes, ok := protocol.Get(req.Payload, "task_attributes"); ok && attributes.Kind() == '{' {
+			point.Robots = tools.KnownRobots(attributes)
+		}
+		point.Tools, point.ToolsErr = toolsOf(raw, point.Robots)
+		s.points = []repair.Point{point}
+	}
+	return s
+}
+
+// toolsOf parses tools_api: a list of tools as in an input, or an object of tools by name.
+func toolsOf(raw protocol.Raw, robots []string) (*tools.Set, error) {
+	var list []protocol.Raw
+	switch raw.Kind() {
+	case '[':
+		for tool := range protocol.Elements(raw) {
+			if tool.Kind() != '{' {
+				return nil, errors.New("tools_api holds something other than tools, which are objects")
+			}
+			list = append(list, tool)
+		}
+	case '{':
+		for name, tool := range protocol.Members(raw) {
+			if tool.Kind() != '{' {
+				return nil, errors.New("tools_api holds something other than tools, which are objects")
+			}
+			list = append(list, protocol.SetMember(tool, "name", protocol.String(name)))
+		}
+	default:
+		return nil, errors.New("tools_api is neither a list nor an object of tools")
+	}
+	return tools.Normalise(list, robots, "")
+}
+
+// describe makes the stored task of a request.
+func (s *taskView) describe() *task {
+	t := &task{RequestID: s.request.RequestID, PayloadType: clip(s.request.PayloadType, maxShown), Kind: kindOther}
+	if s.decoded != nil {
+		t.Kind, t.RunID, t.Stage = s.decoded.Kind, clip(s.decoded.RunID, maxShown), clip(s.decoded.Stage.Goal, maxStage)
+		return t
+	}
+	if kind, ok := payloadKinds[t.PayloadType]; ok {
+		t.Kind = kind
+	}
+	t.RunID = clip(payloadText(s.request.Payload, keyRunID), maxShown)
+	t.Stage = clip(payloadText(s.request.Payload, keyStageGoal), maxStage)
+	return t
+}
+
+func payloadText(payload protocol.Raw, key string) string {
+	v, _ := protocol.Get(payload, key)
+	s, _ := protocol.Text(v)
+	return s
+}
+
+// clip shortens a text to at most limit characters.
+func clip(s string, limit int) string {
+	if utf8.RuneCountInString(s) <= limit {
+		return s
+	}
+	return string([]rune(s)[:limit-1]) + "…"
+}
+
+func (s *taskView) point(id string) *repair.Point {
+	for i := range s.points {
+		if s.points[i].ID == id {
+			return &s.points[i]
+		}
+	}
+	return nil
+}
+
+// check validates a decision at one of the points. Problems are located from the decision.
+func (s *taskView) check(pointID string, d *protocol.AgentDecision) protocol.Problems {
+	if s.repair != nil {
+		return s.repair.Check(pointID, d)
+	}
+	point := s.point(pointID)
+	if strings.TrimSpace(d.Say) == "" && len(d.ToolCalls) == 0 {
+		return protocol.Problems{protocol.NewProblem(protocol.TypeValue, "the decision is empty; write a reply or add a tool call")}
+	}
+	var problems protocol.Problems
+	for i, call := range d.ToolCalls {
+		if point.Tools == nil {
+			problems = append(problems, protocol.NewProblem(protocol.TypeValue, "the task's tools cannot be read; answer with the text of an output", "tool_calls", i))
+			continue
+		}
+		if _, err := point.Tools.Accept(call.Name, call.Arguments, call.TargetRobotName); err != nil {
+			problems = append(problems, protocol.NewProblem(protocol.TypeValue, err.Error(), "tool_calls", i))
+		}
+	}
+	return problems
+}
+
+// output formats a decision at a point for the agent. agentd's servers get the point too. The
+// first implementation reads a list of calls in failure coaching, and else the form of its
+// history.
+func (s *taskView) output(pointID string, d *protocol.AgentDecision) string {
+	if s.repair != nil {
+		out := protocol.AppendMember(nil, "reinjection_point_id", protocol.String(pointID))
+		for name, value := range protocol.Members(d.AppendJSON(nil)) {
+			out = protocol.AppendMember(out, name, value)
+		}
+		return string(out)
+	}
+	calls := make([]tools.Call, len(d.ToolCalls))
+	for i, call := range d.ToolCalls {
+		calls[i] = tools.Call{Name: call.Name, Arguments: call.Arguments, Robot: call.TargetRobotName}
+	}
+	if payloadKinds[s.request.PayloadType] == protocol.CoachingFailure && len(calls) > 0 {
+		var list protocol.Raw = []byte("[]")
+		for _, call := range calls {
+			one := protocol.AppendMember(nil, "name", protocol.String(call.Name))
+			one = protocol.AppendMember(one, "arguments", call.Arguments)
+			list = protocol.AppendElements(list, protocol.AppendMember(one, "robot", protocol.String(call.Robot)))
+		}
+		return string(list)
+	}
+	return string(memory.AppendDecision(nil, d.Say, calls))
+}
+
+// checkOutput validates an output that a person wrote as text. Problems are located from the
+// output. Only agentd's own format is checked, since other agents have formats of their own.
+func (s *taskView) checkOutput(output string) protocol.Problems {
+	if strings.TrimSpace(output) == "" {
+		return protocol.Problems{protocol.NewProblem(protocol.TypeStringTooShort, "the output is empty; write the correction")}
+	}
+	if s.repair == nil {
+		return nil
+	}
+	verdict, err := s.repair.ReadHuman(output)
+	var problems protocol.Problems
+	switch {
+	case errors.As(err, &problems):
+		return problems
+	case err != nil:
+		return protocol.Problems{protocol.NewProblem(protocol.TypeValue, err.Error())}
+	case !verdict.Corrected:
+		return protocol.Problems{protocol.NewProblem(protocol.TypeValue, "the output holds no correction: "+verdict.Why)}
+	}
+	return nil
+}
+
+// viewCache holds the views of the tasks that were used last.
+type viewCache struct {
+	store *store
+
+	mu     sync.Mutex
+	byTask map[uint64]*taskView
+	order  []uint64 // least recently used first
+	bytes  int      // of their requests
+}
+
+func newViewCache(s *store) *viewCache { return &viewCache{store: s, byTask: map[uint64]*taskView{}} }
+
+// get returns the view of a task.
+func (c *viewCache) get(seq uint64) (*taskView, error) {
+	c.mu.Lock()
+	s := c.byTask[seq]
+	if s != nil {
+		c.touch(seq)
+	}
+	c.mu.Unlock()
+	if s != nil {
+		return s, nil
+	}
+	var body []byte
+	err := c.store.view(func(x *txn) error {
+		body = x.request(seq)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(body) == 0 {
+		return nil, errNoTask
+	}
+	req, err := protocol.DecodeHumanCoachingRequest(body)
+	if err != nil {
+		damaged := fail(http.StatusInternalServerError, "the stored task is damaged")
+		damaged.err = err
+		return nil, damaged
+	}
+	s = newTaskView(req)
+	s.size = len(body)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if other := c.byTask[seq]; other != nil { // another request parsed it meanwhile
+		return other, nil
+	}
+	c.byTask[seq] = s
+	c.bytes += s.size
+	c.touch(seq)
+	for len(c.order) > 1 && (len(c.order) > maxViews || c.bytes > maxViewBytes) {
+		c.bytes -= c.byTask[c.order[0]].size
+		delete(c.byTask, c.order[0])
+		c.order = c.order[1:]
+	}
+	return s, nil
+}
+
+// touch marks a task as most recently used.
+func (c *viewCache) touch(seq uint64) {
+	c.order = append(slices.DeleteFunc(c.order, func(other uint64) bool { return other == seq }), seq)
+}

@@ -1,0 +1,325 @@
+// One task: its head, its timeline, and the editor in which a person corrects it.
+
+import { api } from "./api.js";
+import { createClaim } from "./claim.js";
+import { createComposer } from "./composer.js";
+import { announce, button, fill, h, icon } from "./dom.js";
+import { askAbandon } from "./dialog.js";
+import { createKeeper, newest } from "./draft.js";
+import { pretty } from "./json.js";
+import { storage } from "./storage.js";
+import { busyView, doneView, failureView, freeView, headView, lostView, mineView } from "./taskviews.js";
+import { timeline } from "./timeline.js";
+import { textBox } from "./tree.js";
+import { begin, decision, isEmpty, restore } from "./work.js";
+
+// createTask shows a task. Options: me is the answer of /api/me, needName() resolves to the
+// person's name, back() leaves the task, next() opens the next one.
+export function createTask(id, options) {
+  const task = new Task(id, options);
+  task.load();
+  return task;
+}
+
+const isOpen = (task) => task.state === "waiting" || task.state === "claimed";
+
+class Task {
+  element = h("article", { class: "task" }, h("p", { class: "loading" }, "Loading…"));
+  #head = h("div", { class: "task-head" });
+  #status = h("div", { class: "claim-state" });
+  #workplace = h("div", { class: "workplace" });
+  #me;
+  #needName;
+  #back;
+  #next;
+  #claim;
+  #keeper;
+  #detail = null; // as loaded; null until then
+  #task = null; // its newest summary
+  #work = null;
+  #composer = null;
+  #timeline = null;
+  #loss = ""; // why the claim was lost
+  #taking = false;
+  #ended = false;
+
+  constructor(id, { me, needName, back, next }) {
+    this.id = id;
+    this.#me = me;
+    this.#needName = needName;
+    this.#back = back;
+    this.#next = next;
+    this.#claim = createClaim(id, {
+      seconds: me.claim_seconds ?? 120,
+      onchange: (state, reason) => this.#claimChanged(state, reason),
+      ontask: (task) => { this.#task = task; this.#drawHead(); },
+    });
+    this.#keeper = createKeeper(id, {
+      claim: this.#claim,
+      onstate: (state) => this.#composer?.setSaved({ saving: "Saving…", saved: "Draft saved", here: "Draft kept in this browser" }[state]),
+    });
+  }
+
+  async load() {
+    try {
+      this.#detail = await api.task(this.id);
+    } catch (error) {
+      if (!this.#ended) fill(this.element, failureView(error, { retry: () => this.load(), back: this.#back }));
+      return;
+    }
+    if (this.#ended) return;
+    this.#task = this.#detail.task;
+    const draft = this.#isOpen ? newest(this.#detail.draft, this.id) : null;
+    this.#work = restore(draft, this.#detail);
+    this.#timeline = timeline(this.#detail, (point) => this.#pointPicked(point));
+    this.#timeline.pick(this.#work.point);
+    await this.#claim.resume();
+    if (this.#ended) return;
+    fill(this.element, this.#head, h("div", { class: "task-body" }, this.#timeline.element,
+      h("section", { class: "editor", id: "editor", "aria-label": "Your correction", tabindex: "-1" }, this.#status, this.#workplace)),
+    button({ class: "to-editor", onclick: () => this.toEditor() }, icon("down"), "To the correction"));
+    this.#drawHead();
+    this.#drawEditor("");
+  }
+
+  get #isOpen() { return isOpen(this.#task); }
+
+  #pointPicked(point) {
+    if (this.#composer) {
+      this.#composer.choose(point);
+    } else if (this.#isOpen) {
+      this.#work.point = point;
+      this.#timeline.pick(point);
+    }
+  }
+
+  #claimChanged(state, reason) {
+    this.#loss = reason;
+    this.#drawEditor("");
+    if (state === "lost") announce(`You lost the task. ${reason}`);
+  }
+
+  #drawHead() {
+    if (this.#detail) fill(this.#head, headView(this.#task, this.#detail, { open: this.#isOpen, back: this.#back }));
+  }
+
+  // drawEditor shows the state of the claim, with the reason of a refusal, and the composer
+  // or the answer.
+  #drawEditor(refusal) {
+    if (!this.#detail) return;
+    if (!this.#isOpen) {
+      this.#endComposer();
+      fill(this.#status);
+      fill(this.#workplace, this.#doneView());
+      return;
+    }
+    if (this.#taking) return; // take draws it in a moment
+    fill(this.#status, this.#claimView(refusal));
+    if (this.#claim.state === "none") {
+      this.#endComposer();
+      fill(this.#workplace);
+      return;
+    }
+    if (!this.#composer) this.#startComposer();
+  }
+
+  #startComposer() {
+    const work = this.#work;
+    this.#composer = createComposer({
+      detail: this.#detail, work, canAsk: this.#me.agent === true,
+      onchange: () => this.#keeper.save(work),
+      onpoint: (point) => this.#timeline.pick(point),
+      send: (content) => this.#answer({ ...content, status: "completed", ...(work.keep ? { force_save_example: true } : {}) }),
+      abandon: () => this.abandon(),
+    });
+    fill(this.#workplace, this.#composer.element);
+    if (work.by) this.#composer.setSaved("Draft restored");
+  }
+
+  #endComposer() {
+    this.#composer?.end();
+    this.#composer = null;
+  }
+
+  #claimView(refusal) {
+    const task = this.#task;
+    const take = () => this.take();
+    const empty = isEmpty(this.#work);
+    if (this.#claim.state === "mine") {
+      const by = this.#work.by && this.#work.by !== storage.name() && !empty ? this.#work.by : "";
+      return mineView(by, { startAfresh: () => this.#startAfresh(), release: () => this.#release() });
+    }
+    const other = task.state === "claimed" && task.claimed_by ? task.claimed_by : "";
+    if (this.#claim.state === "lost") return lostView(other, this.#loss, refusal, { take, copy: () => this.#copyWork() });
+    if (other) return busyView(other === storage.name() ? "" : other, refusal, { take });
+    return freeView(task.has_draft || !empty, refusal, { take });
+  }
+
+  #doneView() {
+    const copy = this.#task.state === "withdrawn" && this.#work && !isEmpty(this.#work) ? () => this.#copyWork() : null;
+    return doneView(this.#task, this.#detail, { copy, next: this.#next });
+  }
+
+  // take claims the task for the person.
+  async take() {
+    if (!this.#detail || !this.#isOpen || this.#claim.state === "mine" || this.#taking) return;
+    if (!(await this.#needName())) return;
+    const wroteOn = this.#claim.state === "lost"; // then the person wants what this page has
+    this.#taking = true; // no edits until the newest draft is loaded
+    try {
+      await this.#claim.take();
+      const latest = wroteOn ? null : await api.task(this.id).catch(() => null);
+      const draft = latest && newest(latest.draft, this.id);
+      if (draft && !this.#ended) Object.assign(this.#work, restore(draft, this.#detail));
+    } catch (error) {
+      this.#taking = false;
+      await this.#refresh(); // shows who has it
+      this.#drawEditor(error.message);
+      return;
+    }
+    this.#taking = false;
+    if (this.#ended || this.#claim.state !== "mine") return;
+    this.#timeline.pick(this.#work.point);
+    this.#drawEditor("");
+    announce("The task is yours");
+    this.#workplace.querySelector(".panel textarea, .panel input, .panel button")?.focus({ preventScroll: true });
+  }
+
+  async #release() {
+    await this.#keeper.flush();
+    this.#endComposer();
+    try {
+      await this.#claim.release();
+    } catch (error) {
+      if (!error.offline) this.#drawEditor(error.message);
+    }
+    await this.#refresh();
+    announce("The task was put back");
+  }
+
+  #startAfresh() {
+    Object.assign(this.#work, begin(this.#detail), { by: "" });
+    this.#composer?.redraw();
+    this.#keeper.save(this.#work);
+    this.#drawEditor("");
+  }
+
+  async #copyWork() {
+    const work = this.#work;
+    let text = work.mode === "json" ? work.json : work.raw;
+    if (work.mode === "reply" || work.mode === "tools") text = pretty(decision(work));
+    try {
+      await navigator.clipboard.writeText(text);
+      announce("Copied");
+    } catch {
+      fill(this.#status.querySelector(".row"), textBox(text, "what you wrote")); // to copy by hand
+    }
+  }
+
+  async #answer(body) {
+    if (this.#claim.state !== "mine") {
+      announce("The task is no longer yours");
+      this.#status.querySelector("button")?.focus();
+      return;
+    }
+    await this.#keeper.flush();
+    try {
+      const { task } = await api.answer(this.id, { ...body, claim: this.#claim.secret });
+      this.#task = task;
+      this.#keeper.forget();
+      this.#claim.done();
+      announce("Sent. Thank you.");
+      await this.#refresh();
+      this.element.querySelector("[data-action=next]")?.focus();
+    } catch (error) {
+      await this.#answerFailed(error);
+    }
+  }
+
+  async #answerFailed(error) {
+    if (error.status === 409) {
+      await this.#refresh();
+      if (this.#isOpen) this.#claim.lose(error.message);
+    } else if (error.problems.length > 0) {
+      this.#composer.problems(error.problems);
+    } else {
+      this.#composer?.problems([{ loc: [], msg: error.offline ? "It was not sent: the console cannot be reached. Nothing is lost; try again." : error.message }]);
+    }
+  }
+
+  // abandon ends the task without a correction, after the person has given a reason.
+  async abandon() {
+    if (this.#claim.state !== "mine") return;
+    const ending = await askAbandon();
+    if (ending) await this.#answer(ending);
+  }
+
+  // refresh loads the task again and redraws what changed.
+  async #refresh() {
+    if (!this.#detail) return;
+    let next;
+    try {
+      next = await api.task(this.id);
+    } catch {
+      return; // the page shows elsewhere that it is offline
+    }
+    if (this.#ended) return;
+    this.#detail.answer = next.answer;
+    this.update(next.task, true);
+  }
+
+  // update shows a newer summary of the task.
+  update(next, force = false) {
+    if (!this.#detail) return;
+    const before = this.#task;
+    this.#task = next;
+    const shown = (t) => [t.state, t.claimed_by, t.agent_waiting, t.has_draft].join("|");
+    if (!force && shown(before) === shown(next)) return;
+    this.#drawHead();
+    if (this.#claim.state === "mine" && this.#isOpen) return;
+    if (!this.#isOpen && this.#detail.answer === null && next.state === "done" && !force) {
+      this.#refresh();
+      return;
+    }
+    if (!this.#isOpen && this.#claim.state !== "none") this.#claim.done();
+    else this.#drawEditor("");
+  }
+
+  // left is called when the task is no longer in the list.
+  left() {
+    if (this.#detail && this.#isOpen) this.#refresh();
+  }
+
+  toEditor() {
+    const editor = this.element.querySelector("#editor");
+    editor?.scrollIntoView({ block: "start" });
+    editor?.focus({ preventScroll: true });
+  }
+
+  toTarget() {
+    const target = this.element.querySelector("#target-step");
+    target?.scrollIntoView({ block: "center" });
+    target?.focus({ preventScroll: true });
+  }
+
+  mode(mode) { this.#composer?.setMode(mode); }
+
+  ask() { this.#composer?.ask(); }
+
+  send() { this.#composer?.trySend(); }
+
+  // reconnected is called when the console is reachable again.
+  async reconnected() {
+    await this.#refresh();
+    if (this.#claim.state !== "mine") return;
+    await this.#keeper.flush();
+    this.#composer?.recheck();
+  }
+
+  end() {
+    this.#keeper.flush();
+    this.#ended = true;
+    this.#claim.end();
+    this.#endComposer();
+  }
+}

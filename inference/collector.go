@@ -1,0 +1,133 @@
+package inference
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"agentd/scheduler"
+)
+
+// collector exports the statistics of the engine: each field of [scheduler.Stats] with a
+// metric tag. They are read once for each scrape.
+type collector struct {
+	engine  *scheduler.Engine
+	metrics []metric
+	up      *prometheus.Desc
+	model   prometheus.Metric
+	others  []prometheus.Collector
+}
+
+// metric is one number of the statistics.
+type metric struct {
+	field   []int // index in scheduler.Stats
+	kind    prometheus.ValueType
+	total   *prometheus.Desc
+	context *prometheus.Desc // nil: not exported for each context
+}
+
+// Collector exports the engine's statistics and which model it runs.
+func (s *Service) Collector() prometheus.Collector {
+	info := prometheus.NewDesc("agentd_model_info", "Always 1; the labels describe the model.", nil,
+		prometheus.Labels{"architecture": s.info.Architecture, "format": s.info.Format, "device": s.info.Device})
+	model := prometheus.MustNewConstMetric(info, prometheus.GaugeValue, 1)
+	local, ok := s.engine.(embedded)
+	if !ok {
+		return newRemoteCollector(s.engine.(remoteEngine), model, s.latency.all())
+	}
+	return &collector{
+		engine:  local.Engine,
+		metrics: metricsOf(reflect.TypeFor[scheduler.Stats](), nil),
+		up:      prometheus.NewDesc("agentd_context_up", "1 if the context gets work. 0 while its steps keep failing, and for good when its device is lost.", contextLabels, nil),
+		model:   model,
+		others:  s.latency.all(),
+	}
+}
+
+var contextLabels = []string{"context", "device"}
+
+// metricsOf lists the fields of a statistics struct that have a metric tag. Names that end in
+// _total are counters, all others gauges.
+func metricsOf(t reflect.Type, at []int) (list []metric) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		index := append(at[:len(at):len(at)], i)
+		name, ok := f.Tag.Lookup("metric")
+		if !ok {
+			if f.Type.Kind() == reflect.Struct {
+				list = append(list, metricsOf(f.Type, index)...)
+			}
+			continue
+		}
+		m := metric{field: index, kind: prometheus.GaugeValue}
+		if strings.HasSuffix(name, "_total") {
+			m.kind = prometheus.CounterValue
+		}
+		var labels prometheus.Labels
+		if part := f.Tag.Get("label"); part != "" {
+			labels = prometheus.Labels{"part": part}
+		}
+		m.total = prometheus.NewDesc("agentd_"+name, f.Tag.Get("help"), nil, labels)
+		if f.Tag.Get("context") != "" {
+			m.context = prometheus.NewDesc("agentd_context_"+name, f.Tag.Get("help"), contextLabels, labels)
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	for _, m := range c.metrics {
+		out <- m.total
+		if m.context != nil {
+			out <- m.context
+		}
+	}
+	out <- c.up
+	out <- c.model.Desc()
+	for _, o := range c.others {
+		o.Describe(out)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	total, contexts := c.engine.Stats(), c.engine.Contexts()
+	for _, m := range c.metrics {
+		out <- prometheus.MustNewConstMetric(m.total, m.kind, m.value(&total))
+		for i := range contexts {
+			if m.context != nil {
+				out <- prometheus.MustNewConstMetric(m.context, m.kind, m.value(&contexts[i].Stats), strconv.Itoa(i), contexts[i].Device)
+			}
+		}
+	}
+	for i, context := range contexts {
+		up := 0.0
+		if context.Up {
+			up = 1
+		}
+		out <- prometheus.MustNewConstMetric(c.up, prometheus.GaugeValue, up, strconv.Itoa(i), context.Device)
+	}
+	out <- c.model
+	for _, o := range c.others {
+		o.Collect(out)
+	}
+}
+
+// value is the metric's value in s, durations in seconds.
+func (m *metric) value(s *scheduler.Stats) float64 {
+	switch v := reflect.ValueOf(s).Elem().FieldByIndex(m.field); {
+	case v.Kind() == reflect.Float64:
+		return v.Float()
+	case v.CanUint():
+		return float64(v.Uint())
+	case v.Type() == reflect.TypeFor[time.Duration]():
+		return time.Duration(v.Int()).Seconds()
+	default:
+		return float64(v.Int())
+	}
+}

@@ -1,0 +1,92 @@
+package inference
+
+import (
+	"agentd/agent"
+	"agentd/agent/format"
+	"agentd/engine/remote"
+	"agentd/scheduler"
+
+	"github.com/rs/zerolog"
+)
+
+// Auto lets Open decide, for fields whose 0 means something else.
+const Auto = -1
+
+// Config is what to load and how. Errors of [Open] name its fields as Config.Device.
+type Config struct {
+	// Path is the model file; "": the default model, which the program embeds.
+	Path string
+	// Quantization is "auto" or "none", which refuses a quantized file.
+	Quantization string
+	// KVType is the type of the KV cache; "auto": f16.
+	KVType string
+	// ContextLength is the size of each KV cache in tokens; 0: Open decides.
+	ContextLength int
+	// Device is "auto", "cpu" or device names separated by commas.
+	Device string
+	// GPULayers is how many layers go to the GPU; -1: all.
+	GPULayers int
+	// TensorSplit is the share of each device.
+	TensorSplit []float32
+	// Contexts is how many contexts share the work; 0: one.
+	Contexts int
+	// CacheRAM is the host memory for evicted prefixes of all contexts, in MB; 0: none.
+	CacheRAM int
+	// Threads is how many CPU threads compute in each context; 0: Open decides.
+	Threads int
+	// GGMLAttention makes llama.cpp compute attention on the CPU by itself. It holds for
+	// the whole process; see [llama.SetSharedAttention].
+	GGMLAttention bool
+	// FixedTokens, above 0, is the length of every answer: for benchmarks. It takes the
+	// place of Agent.MaxNewTokens and sets Agent.IgnoreEnd.
+	FixedTokens int
+
+	// Temperature, TopP, MinP and TopK of sampling; nil: the model file's value, else
+	// [agent.DefaultSampling].
+	Temperature, TopP, MinP *float64
+	TopK                    *int
+
+	// Remote asks engines at URLs instead of the embedded one. Path is then only read for
+	// the vocabulary; it may also be a Hugging Face directory.
+	Remote remote.Config
+	// Scheduler is the policy. Open completes MaxRunning and BatchTokens when they are 0
+	// and DraftRows when it is Auto. It sets PrefillChunk, Threads and HostCells.
+	Scheduler scheduler.Config
+	// Agent is how the model is prompted and read. Open completes MaxNewTokens and
+	// Summary when they are 0 or Auto. It sets Architecture, IgnoreEnd, Sampling and
+	// LogError.
+	Agent agent.Config
+
+	// Progress hears the part of the model that is loaded, from 0 to 1.
+	Progress func(part float32)
+	Log      zerolog.Logger
+	// Build is [llama.SetBuild]'s; "": what the Go toolchain recorded.
+	Build string
+}
+
+// DefaultConfig is what a server has when its user chose nothing.
+func DefaultConfig() Config {
+	return Config{
+		Quantization: "auto",
+		KVType:       "auto",
+		Device:       "auto",
+		GPULayers:    -1,
+		Contexts:     1,
+		Remote:       remote.Config{API: remote.APIAuto, Retries: remote.DefaultRetries},
+		Scheduler:    scheduler.Config{DraftRows: Auto, QueueLimit: defaultQueueLimit},
+		Agent:        agent.Config{Kind: agent.FullHistory, Format: "auto", Prompt: format.Options{OutputStyle: "qwen_format", MixedOutput: "reject", CallsPerRobot: "one", ReasoningEffort: "low"}, Constrain: agent.ConstrainOn, DefaultRobot: agent.DefaultRobot, MaxNewTokens: Auto},
+	}
+}
+
+// MaxNewTokens is the longest answer of a candidate in tokens.
+func (c *Config) MaxNewTokens() int {
+	switch {
+	case c.FixedTokens > 0:
+		return c.FixedTokens
+	case c.Agent.MaxNewTokens > 0:
+		return c.Agent.MaxNewTokens
+	case c.Path == "":
+		return defaultModelNewTokens
+	}
+	return agent.DefaultMaxNewTokens
+}

@@ -1,0 +1,107 @@
+package inference
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"agentd/scheduler"
+)
+
+// kvBytes is the size of one KV cache element in bytes, by cache type: block
+// formats spread their scales over 32 elements.
+var kvBytes = map[string]float64{
+	"f32": 4, "f16": 2, "bf16": 2,
+	"q8_0": 34.0 / 32, "q5_1": 24.0 / 32, "q5_0": 22.0 / 32, "q4_1": 20.0 / 32, "q4_0": 18.0 / 32, "iq4_nl": 18.0 / 32,
+}
+
+// cellBytes is what one token takes in the KV cache: keys and values of every
+// layer. It is computed from the GGUF keys of the architecture; a key that is
+// missing falls back to the one it defaults to in llama.cpp.
+func cellBytes(metadata map[string]string, architecture string, layers, embedding int, kvType string) float64 {
+	number := func(key string, otherwise int) int {
+		n, err := strconv.Atoi(metadata[architecture+"."+key])
+		if err != nil || n <= 0 { // absent, or a list with a value for each layer
+			return otherwise
+		}
+		return n
+	}
+	heads := number("attention.head_count", 1)
+	kvHeads := number("attention.head_count_kv", heads)
+	headDim := embedding / max(heads, 1)
+	keys := number("attention.key_length", headDim)
+	values := number("attention.value_length", headDim)
+	return float64(layers) * float64(kvHeads) * float64(keys+values) * kvBytes[kvType]
+}
+
+// fitContext is the KV cache size, in tokens, when nobody chose one: what the
+// model was trained on, or minShared if that is more, under a cap, as far as its
+// share of free memory goes. It is a multiple of 256, llama.cpp's own granularity.
+func fitContext(trained, limit int, free uint64, perCell float64) int {
+	cells := limit
+	if trained > 0 {
+		cells = min(cells, max(trained, minShared))
+	}
+	if free > 0 && perCell > 0 {
+		cells = min(cells, int(float64(free)/memoryShare/perCell))
+	}
+	cells = max(cells, min(minAutoContext, max(trained, 256)))
+	return (cells + 255) / 256 * 256
+}
+
+// hostCells is how many evicted cells each of the contexts keeps in megabytes of host
+// memory. The machine has free bytes of it; 0: unknown.
+func hostCells(megabytes int, free uint64, contexts int, perCell float64) (int, error) {
+	if megabytes == 0 {
+		return 0, nil
+	}
+	bytes := uint64(megabytes) * 1e6
+	if free > 0 && bytes > free {
+		return 0, fmt.Errorf("Config.CacheRAM %d is more than the %d MB of memory that are free; lower it", megabytes, free/1e6)
+	}
+	cells := int(float64(bytes) / float64(contexts) / perCell)
+	if cells < scheduler.MinHostCells {
+		return 0, fmt.Errorf("Config.CacheRAM %d holds %d tokens for each context, which is of no use; raise it or set it to 0", megabytes, cells)
+	}
+	return cells, nil
+}
+
+// hostMemory is the memory a new allocation can get, in bytes: what the system
+// has to give, or what is left of the container's limit. 0: unknown.
+func hostMemory() uint64 {
+	free := meminfo("/proc/meminfo", "MemAvailable:")
+	limit, errLimit := readNumber("/sys/fs/cgroup/memory.max") // "max" without a limit
+	used, errUsed := readNumber("/sys/fs/cgroup/memory.current")
+	if errLimit == nil && errUsed == nil && limit > used && limit-used < free {
+		free = limit - used
+	}
+	return free
+}
+
+func meminfo(path, key string) uint64 {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	for line := range bytes.Lines(raw) {
+		fields := strings.Fields(string(line))
+		if len(fields) >= 2 && fields[0] == key {
+			kib, err := strconv.ParseUint(fields[1], 10, 54)
+			if err != nil {
+				return 0
+			}
+			return kib << 10
+		}
+	}
+	return 0
+}
+
+func readNumber(path string) (uint64, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseUint(strings.TrimSpace(string(raw)), 10, 64)
+}

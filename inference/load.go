@@ -1,0 +1,300 @@
+package inference
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"agentd/agent"
+	"agentd/defaultmodel"
+	"agentd/llama"
+	"agentd/llama/synth"
+	"agentd/scheduler"
+	"agentd/scheduler/generation"
+)
+
+// Open loads a model and starts its engine. It ends early when ctx does.
+// Errors name the file or the field of cfg and what to change.
+func Open(ctx context.Context, cfg Config) (s *Service, err error) {
+	if err := llama.Init(cfg.Log); err != nil {
+		return nil, err
+	}
+	if cfg.Build != "" {
+		llama.SetBuild(cfg.Build)
+	}
+	cfg.Agent.MaxNewTokens = cfg.MaxNewTokens()
+	if cfg.Remote.Enabled() {
+		return openRemote(ctx, cfg)
+	}
+	place, err := placement(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s = &Service{queueLimit: cfg.Scheduler.QueueLimit, latency: newLatency()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+			s = nil
+		}
+	}()
+	groups, err := place.split(max(1, cfg.Contexts), len(cfg.TensorSplit) > 0)
+	if err != nil {
+		return s, err
+	}
+	if err := s.loadModels(ctx, cfg, groups); err != nil {
+		return s, err
+	}
+	s.info.Device = place.describe()
+	if err := ctx.Err(); err != nil {
+		return s, err
+	}
+	if err := s.loadTemplate(cfg); err != nil {
+		return s, err
+	}
+	perCell, err := s.chooseSizes(cfg, groups)
+	if err != nil {
+		return s, err
+	}
+	if err := s.makeAgent(cfg); err != nil {
+		return s, err
+	}
+	return s, s.startEngine(cfg, groups, perCell)
+}
+
+// loadModels reads the model file, or the embedded one, for each group of devices,
+// and refuses what Config.Quantization does not allow.
+func (s *Service) loadModels(ctx context.Context, cfg Config, groups []placed) error {
+	path := cfg.Path
+	if path == "" {
+		var err error
+		if path, err = defaultmodel.Path(""); err != nil {
+			return fmt.Errorf("the default model needs a file in the cache: %w; set XDG_CACHE_HOME to a directory that can be written to, or name a GGUF file with Config.Path", err)
+		}
+	}
+	for i, group := range groups {
+		load := []llama.ModelOption{
+			llama.SetCancel(ctx),
+			llama.SetGPULayers(group.layers),
+			llama.SetDevices(group.devices...),
+		}
+		if cfg.Path == "" {
+			// Its file lies in a cache, where anyone may clean up. It is small, and read as fast as it is mapped.
+			load = append(load, llama.SetMMap(false))
+		}
+		if cfg.Progress != nil {
+			load = append(load, llama.SetProgress(func(part float32) { cfg.Progress((float32(i) + part) / float32(len(groups))) }))
+		}
+		if n := len(group.gpus); len(cfg.TensorSplit) > 0 && group.gpu() {
+			load = append(load, llama.SetTensorSplit(cfg.TensorSplit[i*n:(i+1)*n]...))
+		}
+		model, err := llama.New(path, load...)
+		if err != nil {
+			if ctx.Err() != nil {
+				return fmt.Errorf("loading was stopped: %w", ctx.Err())
+			}
+			return fmt.Errorf("the model %s could not be loaded: %w; check that it is a complete GGUF file and fits into memory", path, err)
+		}
+		s.models = append(s.models, model)
+	}
+	s.model = s.models[0]
+	info := s.model.Info()
+	s.info = EngineInfo{
+		Path:           path,
+		Default:        cfg.Path == "",
+		Name:           info.Name,
+		Architecture:   info.Architecture,
+		Description:    info.Description,
+		Parameters:     info.Params,
+		Bytes:          info.SizeBytes,
+		TrainedContext: info.ContextTrain,
+		GPULayers:      groups[0].layers,
+	}
+	return checkQuantization(cfg.Quantization, path, info)
+}
+
+// checkQuantization holds a model against the quantization that is allowed.
+func checkQuantization(mode, path string, info llama.ModelInfo) error {
+	if mode != "none" {
+		return nil
+	}
+	var what string
+	switch {
+	case info.Architecture == synth.GPTOSS:
+		what = "a GPT-OSS model"
+	case info.NativeMXFP4:
+		what = "natively quantized (MXFP4)"
+	case info.Quantized:
+		return fmt.Errorf("%s is quantized (%s), which Config.Quantization none refuses: use Config.Quantization auto, or an F16, BF16 or F32 file", path, info.FileType)
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s is %s, which needs Config.Quantization auto", path, what)
+}
+
+// loadTemplate parses the chat template, the user's or the model's.
+func (s *Service) loadTemplate(cfg Config) error {
+	template, err := s.model.NewTemplate(cfg.Agent.Prompt.ChatTemplate)
+	if err != nil {
+		if cfg.Agent.Prompt.ChatTemplate == "" && errors.Is(err, llama.ErrNoTemplate) {
+			return nil // qwen, gpt-oss and llama prompts need none
+		}
+		return fmt.Errorf("chat template: %w", err)
+	}
+	s.template = template
+	return nil
+}
+
+// makeAgent makes the agent for the model's prompt format.
+func (s *Service) makeAgent(cfg Config) error {
+	source := ""
+	if s.template != nil {
+		source = s.template.Source()
+	}
+	s.info.Sampling = sampling(cfg, s.model)
+	var err error
+	if s.info.Agent = cmp.Or(cfg.Agent.Kind, agent.FullHistory); s.info.Agent == agent.HistorySummarized {
+		if s.info.Summary, err = s.summary(cfg); err != nil {
+			return err
+		}
+	}
+	c := cfg.Agent
+	c.Kind, c.Summary, c.Sampling = s.info.Agent, s.info.Summary, s.info.Sampling
+	c.Prompt.Architecture, c.Prompt.ChatTemplate = s.info.Architecture, source
+	c.MaxNewTokens, c.IgnoreEnd = cfg.MaxNewTokens(), cfg.FixedTokens > 0
+	c.LogError = func(err error) { cfg.Log.Warn().Err(err).Msg("prompt log") }
+	c.ContextLength = s.Window()
+	made, err := agent.New(c, newToolkit(s.model.Vocab(), s.template, time.Now()), s.model.Vocab())
+	if err != nil {
+		return err
+	}
+	s.agent = made
+	s.info.Format = made.Format()
+	return nil
+}
+
+// sampling merges the user's parameters, the model file's and the protocol's.
+func sampling(cfg Config, model *llama.Model) generation.Sampling {
+	chosen := agent.DefaultSampling
+	temperature, topP, topK := model.SamplingDefaults()
+	if temperature != nil && *temperature > 0 { // 0 is greedy, which inference_mode asks for
+		chosen.Temperature = *temperature
+	}
+	if topP != nil && *topP > 0 && *topP <= 1 {
+		chosen.TopP = *topP
+	}
+	if topK != nil && *topK >= 0 {
+		chosen.TopK = *topK
+	}
+	if cfg.Temperature != nil {
+		chosen.Temperature = float32(*cfg.Temperature)
+	}
+	if cfg.TopP != nil {
+		chosen.TopP = float32(*cfg.TopP)
+	}
+	if cfg.TopK != nil {
+		chosen.TopK = *cfg.TopK
+	}
+	if cfg.MinP != nil {
+		chosen.MinP = float32(*cfg.MinP)
+	}
+	return chosen
+}
+
+// chooseSizes decides what the options left open about contexts, and returns how many
+// bytes a cell of the KV cache takes.
+func (s *Service) chooseSizes(cfg Config, groups []placed) (perCell float64, err error) {
+	f, gpu := &s.info, groups[0].gpu()
+	f.MaxNewTokens = cfg.Agent.MaxNewTokens
+	f.Contexts = max(1, cfg.Contexts)
+	each := f.Contexts / len(groups) // contexts that share a model
+	f.KVType = cfg.KVType
+	if f.KVType == "" || f.KVType == "auto" {
+		f.KVType = "f16"
+	}
+	f.Threads = cfg.Threads
+	if f.Threads == 0 {
+		f.Threads = autoThreads()
+		if !gpu {
+			f.Threads = max(1, f.Threads/f.Contexts)
+		}
+	}
+	f.Attention = attention(gpu, cfg.GGMLAttention)
+	cpu := autoParallelCPU
+	if f.Attention == "ggml" {
+		cpu = autoParallelGGML
+	}
+	f.Parallel = choose(cfg.Scheduler.MaxRunning, gpu, autoParallelGPU, cpu)
+	f.ContextLength = cfg.ContextLength
+	info := s.model.Info()
+	switch keeps := info.SlidingWindow > 0 || info.Recurrent || info.Hybrid; {
+	case keeps && cfg.Scheduler.DraftRows > 0:
+		return 0, fmt.Errorf("Config.Scheduler.DraftRows %d can't be used with this model: its sliding window or recurrent state can't take draft tokens back; remove it", cfg.Scheduler.DraftRows)
+	case cfg.Scheduler.DraftRows >= 0:
+		f.DraftRows = cfg.Scheduler.DraftRows
+	case !keeps && !cfg.Scheduler.BatchInvariant && cfg.FixedTokens == 0:
+		f.DraftRows = choose(0, gpu, autoDraftGPU, autoDraftCPU)
+	}
+	perCell = cellBytes(s.model.Metadata(), info.Architecture, info.Layers, info.Embedding, f.KVType)
+	if f.ContextLength == 0 {
+		now := llama.Devices()
+		free := groups[0].freeMemory(now)
+		for _, g := range groups[1:] {
+			free = min(free, g.freeMemory(now))
+		}
+		f.ContextLength = fitContext(info.ContextTrain, choose(0, gpu, autoContextGPU, autoContextCPU), free/uint64(each), perCell)
+		if cfg.Agent.MaxNewTokens >= f.ContextLength {
+			return 0, fmt.Errorf("Config.Agent.MaxNewTokens %d leaves no room for a prompt in the context of %d tokens that was chosen; lower it or set Config.ContextLength", cfg.Agent.MaxNewTokens, f.ContextLength)
+		}
+	}
+	if f.TrainedContext > 0 && cfg.Agent.MaxNewTokens >= f.TrainedContext { // the cache may be larger, to hold several sequences
+		return 0, fmt.Errorf("Config.Agent.MaxNewTokens %d leaves no room for a prompt in the %d tokens that the model was trained on; lower it", cfg.Agent.MaxNewTokens, f.TrainedContext)
+	}
+	// No step can hold more tokens than the cache.
+	f.BatchSize = min(choose(cfg.Scheduler.BatchTokens, gpu, autoBatchGPU, autoBatchCPU), f.ContextLength)
+	return perCell, nil
+}
+
+// startEngine makes the contexts and the scheduler over them.
+func (s *Service) startEngine(cfg Config, groups []placed, perCell float64) error {
+	f, gpu := &s.info, groups[0].gpu()
+	each := f.Contexts / len(groups) // contexts that share a model
+	// Gigabytes are zeroed now, which takes seconds after the model is in memory.
+	cfg.Log.Info().Int("contexts", f.Contexts).Int("tokens", f.ContextLength).Str("size", fmt.Sprintf("%.0f MB", float64(f.Contexts)*float64(f.ContextLength)*perCell/1e6)).
+		Msg("allocating the KV cache")
+	var contexts []scheduler.Context
+	for i, group := range groups {
+		for range each {
+			contexts = append(contexts, scheduler.Context{Model: s.models[i], Options: s.contextOptions(gpu), Device: group.describe()})
+		}
+	}
+	free := hostMemory()
+	if kv := uint64(float64(f.Contexts) * float64(f.ContextLength) * perCell); !gpu && free > kv {
+		free -= kv // which is allocated after this
+	}
+	hostCells, err := hostCells(cfg.CacheRAM, free, f.Contexts, perCell)
+	if err != nil {
+		return err
+	}
+	engine, err := scheduler.New(contexts, s.schedulerConfig(cfg, gpu, hostCells), cfg.Log)
+	if errors.Is(err, scheduler.ErrNoHostCache) {
+		return fmt.Errorf("Config.CacheRAM %d can't be used with this model: its sliding window or recurrent state can't be kept in parts; remove it", cfg.CacheRAM)
+	}
+	if err != nil {
+		return fmt.Errorf("the engine could not start with Config.Contexts %d, Config.ContextLength %d, Config.Scheduler.BatchTokens %d, Config.KVType %s: %w; lower the first two or use a smaller KV cache type such as q8_0", f.Contexts, f.ContextLength, f.BatchSize, f.KVType, err)
+	}
+	s.engine = embedded{engine}
+	return nil
+}
+
+// choose is the given number, else the default of the device.
+func choose(given int, gpu bool, onGPU, onCPU int) int {
+	switch {
+	case given > 0:
+		return given
+	case gpu:
+		return onGPU
+	}
+	return onCPU
+}

@@ -1,0 +1,117 @@
+package inference
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"agentd/agent"
+	"agentd/llama"
+	"agentd/llama/synth"
+	"agentd/scheduler"
+
+	"github.com/rs/zerolog"
+)
+
+// TestStepsFitASmallContext: a context smaller than a step's tokens is served,
+// with smaller steps.
+func TestStepsFitASmallContext(t *testing.T) {
+	path, err := synth.Tiny("", synth.Qwen3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, batch := range map[string]int{"chosen": 0, "given": 1024} {
+		t.Run(name, func(t *testing.T) {
+			s, err := Open(t.Context(), Config{Path: path, Device: "cpu", ContextLength: 256, Threads: 1, Log: zerolog.Nop(), Scheduler: scheduler.Config{BatchTokens: batch, QueueLimit: 8}, Agent: agent.Config{MaxNewTokens: 16}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.Info().BatchSize; got != 256 {
+				t.Errorf("steps of %d tokens, want 256", got)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestTheTypeOfTheCacheDoesNotDecideHowAttentionIsComputed: candidates share it, and so
+// as many decode together.
+func TestTheTypeOfTheCacheDoesNotDecideHowAttentionIsComputed(t *testing.T) {
+	path, err := synth.Tiny("", synth.GPTOSS) // whose heads are whole blocks of Q8_0
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := EngineInfo{Attention: "shared", Parallel: autoParallelCPU}
+	if llama.SetSharedAttention(true); !llama.SharedAttention() { // a CPU without AVX2
+		want = EngineInfo{Attention: "ggml", Parallel: autoParallelGGML}
+	}
+	for _, test := range []struct {
+		kvType string
+		ggml   bool
+		want   EngineInfo
+	}{
+		{"f16", false, want}, {"bf16", false, want}, {"q8_0", false, want}, {"q4_0", false, want},
+		{"q8_0", true, EngineInfo{Attention: "ggml", Parallel: autoParallelGGML}},
+	} {
+		t.Run(fmt.Sprint(test.kvType, " ", test.want.Attention), func(t *testing.T) {
+			defer llama.SetSharedAttention(true)
+			s, err := Open(t.Context(), Config{Path: path, Device: "cpu", KVType: test.kvType, GGMLAttention: test.ggml, ContextLength: 512, Threads: 1, Log: zerolog.Nop(), Scheduler: scheduler.Config{QueueLimit: 8}, Agent: agent.Config{MaxNewTokens: 16}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f := s.Info(); f.Attention != test.want.Attention || f.Parallel != test.want.Parallel {
+				t.Errorf("attention %s, %d at once, want %s and %d", f.Attention, f.Parallel, test.want.Attention, test.want.Parallel)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestAnAnswerLongerThanTheTrainingIsRefusedAtOnce, not at each request: the cache
+// is larger than what a candidate may have of it.
+func TestAnAnswerLongerThanTheTrainingIsRefusedAtOnce(t *testing.T) {
+	spec, err := synth.Preset("tiny", synth.Qwen3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Small, spec.Context = true, 1024
+	path := filepath.Join(t.TempDir(), "short.gguf")
+	if err := synth.Write(path, spec); err != nil {
+		t.Fatal(err)
+	}
+	for name, length := range map[string]int{"chosen": 0, "given": 8192} {
+		t.Run(name, func(t *testing.T) {
+			s, err := Open(t.Context(), Config{Path: path, Device: "cpu", ContextLength: length, Threads: 1, Log: zerolog.Nop(), Scheduler: scheduler.Config{QueueLimit: 8}, Agent: agent.Config{MaxNewTokens: 1024}})
+			if err == nil {
+				t.Fatal(s.Close(), "it was opened")
+			}
+			if !strings.Contains(err.Error(), "Config.Agent.MaxNewTokens 1024") || !strings.Contains(err.Error(), "trained on") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// TestHostMemoryIsRefusedForModelsThatCannotUseIt, with the option's name.
+func TestHostMemoryIsRefusedForModelsThatCannotUseIt(t *testing.T) {
+	for _, arch := range []string{synth.GPTOSS, synth.Qwen35} {
+		t.Run(arch, func(t *testing.T) {
+			path, err := synth.Tiny("", arch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := Open(t.Context(), Config{Path: path, Device: "cpu", ContextLength: 512, CacheRAM: 50, Threads: 1, Log: zerolog.Nop(), Scheduler: scheduler.Config{QueueLimit: 8}, Agent: agent.Config{MaxNewTokens: 16}})
+			if err == nil {
+				t.Fatal(s.Close(), "it was opened")
+			}
+			if !strings.Contains(err.Error(), "Config.CacheRAM 50 can't be used with this model") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,237 @@
+package options
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// ErrDone ends a command that printed its help page or its version. It is no failure.
+var ErrDone = errors.New("the page was printed")
+
+// Option is one setting: a flag and, where the command has them, an environment variable
+// and a key of the configuration file.
+type Option struct {
+	Name  string // of the flag: words joined by "-"
+	Group string // heading on the help page
+	Arg   string // placeholder on the help page; "" for a Bool
+	Usage string // one or two sentences
+	Value Value
+}
+
+// In makes options of a group.
+func In(group string) func(name, arg, usage string, value Value) Option {
+	return func(name, arg, usage string, value Value) Option { return Option{name, group, arg, usage, value} }
+}
+
+// Key is the option's key in the configuration file.
+func (o Option) Key() string { return strings.ReplaceAll(o.Name, "-", "_") }
+
+// Command is a command line: its options and its help page. Groups of options appear in
+// the order of their first options.
+type Command struct {
+	Name    string // as a user types it, such as "agentd eval"
+	Version string // what --version prints; "" without that flag
+	Intro   string // the help page before the options
+	Outro   string // and after them
+	Options []Option
+
+	Arguments bool   // other arguments than options are allowed
+	Env       string // prefix of the environment variables; "" without them
+	File      *File  // nil without a configuration file
+	// Hints say what to do about settings of other programs, by key.
+	Hints map[string]string
+}
+
+// Origins say where each option's value came from, by option name. An option that nobody
+// set is absent.
+type Origins map[string]string
+
+// Name is an option's name in an error, the way its user wrote it.
+func (o Origins) Name(option string) string {
+	if from, ok := o[option]; ok {
+		return from
+	}
+	return "--" + option
+}
+
+// Parse sets the options from their layers, each winning over the one before: the
+// configuration file, environment variables, flags. It returns where the values came from
+// and the other arguments. With --help or --version it prints to stdout and returns
+// ErrDone.
+func (c *Command) Parse(args []string, lookupEnv func(string) (string, bool), stdout io.Writer) (Origins, []string, error) {
+	flags, rest, err := c.flags(args, stdout)
+	if err != nil {
+		return nil, nil, err
+	}
+	from, variables := Origins{}, map[string]string{}
+	if c.Env != "" {
+		for _, o := range c.Options {
+			if s, ok := lookupEnv(c.Variable(o)); ok && s != "" {
+				variables[o.Name] = s
+			}
+		}
+	}
+	if c.File != nil {
+		path := variables[c.File.Option]
+		if s, ok := flags[c.File.Option]; ok {
+			path = s
+		}
+		if path != "" {
+			if err := c.applyFile(path, from); err != nil {
+				return from, nil, err
+			}
+		}
+	}
+	for _, o := range c.Options {
+		for _, layer := range []struct {
+			texts map[string]string
+			as    string
+		}{{variables, c.Variable(o)}, {flags, "--" + o.Name}} {
+			text, given := layer.texts[o.Name]
+			if !given {
+				continue
+			}
+			if err := o.Value.Set(text); err != nil {
+				return from, nil, fmt.Errorf("%s: %w", layer.as, err)
+			}
+			from[o.Name] = layer.as
+		}
+	}
+	return from, rest, nil
+}
+
+// Variable is the environment variable of an option.
+func (c *Command) Variable(o Option) string { return c.Env + strings.ToUpper(o.Key()) }
+
+// UnknownVariables are those of an environment that have the prefix of the command's and
+// belong to no option.
+func (c *Command) UnknownVariables(environ []string) (unknown []string) {
+	known := map[string]bool{}
+	for _, o := range c.Options {
+		known[c.Variable(o)] = true
+	}
+	for _, entry := range environ {
+		name, _, _ := strings.Cut(entry, "=")
+		if strings.HasPrefix(name, c.Env) && !known[name] {
+			unknown = append(unknown, name)
+		}
+	}
+	return unknown
+}
+
+// flags returns the texts of the flags given, by option name, and the other arguments.
+// Options keep their values for now: the layers below come first.
+func (c *Command) flags(args []string, stdout io.Writer) (given map[string]string, rest []string, err error) {
+	given = map[string]string{}
+	fs := pflag.NewFlagSet(c.Name, pflag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
+	})
+	help := fs.BoolP("help", "h", false, "")
+	version := new(bool)
+	if c.Version != "" {
+		version = fs.Bool("version", false, "")
+	}
+	for _, o := range c.Options {
+		flag := fs.VarPF(&recorder{given, o}, o.Name, "", "")
+		if o.Value.isBool() {
+			flag.NoOptDefVal = "true"
+		}
+	}
+	if err := fs.Parse(args); err != nil {
+		var missing *pflag.NotExistError
+		if errors.As(err, &missing) {
+			name := missing.GetSpecifiedName()
+			return nil, nil, fmt.Errorf("option --%s %s", name, c.advice(name, c.names()))
+		}
+		return nil, nil, fmt.Errorf("%w; %s --help lists the options", err, c.Name)
+	}
+	if *help {
+		c.WriteHelp(stdout)
+		return nil, nil, ErrDone
+	}
+	if *version {
+		fmt.Fprintln(stdout, c.Version)
+		return nil, nil, ErrDone
+	}
+	if rest = fs.Args(); len(rest) > 0 && !c.Arguments {
+		return nil, nil, fmt.Errorf("unexpected argument %q: options begin with --; %s --help lists them", rest[0], c.Name)
+	}
+	return given, rest, nil
+}
+
+func (c *Command) names() (names []string) {
+	for _, o := range c.Options {
+		names = append(names, o.Name)
+	}
+	return names
+}
+
+// recorder is a pflag.Value that keeps the text of a flag for later.
+type recorder struct {
+	given  map[string]string
+	option Option
+}
+
+func (r *recorder) String() string { return "" }
+func (r *recorder) Type() string   { return r.option.Arg }
+
+// Set keeps the last text given, or all of a list.
+func (r *recorder) Set(s string) error {
+	before, again := r.given[r.option.Name]
+	if r.option.Value.isList() {
+		if s == "" {
+			return errors.New("got an empty list")
+		}
+		if again {
+			s = before + "," + s
+		}
+	}
+	r.given[r.option.Name] = s
+	return nil
+}
+
+// advice says what to do about an unknown setting: the hint about a known one of another
+// program, else the closest of the names, else where they are listed.
+func (c *Command) advice(name string, names []string) string {
+	key := strings.ReplaceAll(name, "-", "_")
+	if hint, ok := c.Hints[key]; ok {
+		return "belongs to another runtime: " + hint
+	}
+	best, distance := "", 3 // farther than two edits is no typing error
+	for _, k := range names {
+		if d := editDistance(key, strings.ReplaceAll(k, "-", "_")); d < distance {
+			best, distance = k, d
+		}
+	}
+	if best != "" {
+		return "is unknown; did you mean " + best + "?"
+	}
+	return "is unknown; " + c.Name + " --help lists the options"
+}
+
+// editDistance is the Levenshtein distance of two short names.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			substitute := diagonal
+			if a[i] != b[j] {
+				substitute++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(substitute, diagonal+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

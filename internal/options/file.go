@@ -1,0 +1,143 @@
+package options
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// fileLimit bounds a configuration file in bytes, far above any real one.
+const fileLimit = 1 << 20
+
+// File describes a command's configuration file: one JSON object with a key for each
+// option.
+type File struct {
+	Option string            // that names the file; it has no key in it
+	Object string            // key of an object that may gather the options of Groups
+	Groups []string          // whose options may stand in that object
+	Inner  map[string]string // keys there that differ from the options' own, by option name
+	// Nullable are the options whose keys may be null, which leaves them unset.
+	Nullable []string
+}
+
+// inner is an option's key within the object, "" when it has none.
+func (f *File) inner(o Option) string {
+	if key, ok := f.Inner[o.Name]; ok {
+		return key
+	}
+	if slices.Contains(f.Groups, o.Group) {
+		return o.Key()
+	}
+	return ""
+}
+
+// applyFile sets options from the configuration file.
+func (c *Command) applyFile(path string, from Origins) error {
+	raw, err := ReadFile(path, fileLimit)
+	if err != nil {
+		return fmt.Errorf("--%s: %w", c.File.Option, err)
+	}
+	byKey, byInner := map[string]Option{}, map[string]Option{}
+	var keys, inners []string
+	for _, o := range c.Options {
+		if o.Name == c.File.Option {
+			continue // a file that names another file is not followed
+		}
+		byKey[o.Key()] = o
+		keys = append(keys, o.Key())
+		if inner := c.File.inner(o); inner != "" {
+			byInner[inner] = o
+			inners = append(inners, inner)
+		}
+	}
+	where := "configuration file " + path
+	set := func(o Option, key string, v jsontext.Value) error {
+		as := fmt.Sprintf("%s: %s", where, key)
+		if earlier, twice := from[o.Name]; twice {
+			return fmt.Errorf("%s: the same option was already given as %q; keep one", as, strings.TrimPrefix(earlier, where+": "))
+		}
+		if v.Kind() == 'n' && slices.Contains(c.File.Nullable, o.Name) {
+			return nil
+		}
+		if err := o.Value.setJSON(v); err != nil {
+			return fmt.Errorf("%s: %w", as, err)
+		}
+		from[o.Name] = as
+		return nil
+	}
+	return eachMember(raw, where, func(key string, v jsontext.Value) error {
+		if key == c.File.Object && v.Kind() == '{' {
+			return eachMember(v, where+": "+key, func(inner string, v jsontext.Value) error {
+				o, ok := byInner[inner]
+				if !ok {
+					return fmt.Errorf("%s: %s.%s %s", where, key, inner, c.advice(inner, inners))
+				}
+				return set(o, key+"."+inner, v)
+			})
+		}
+		o, ok := byKey[key]
+		if !ok {
+			return fmt.Errorf("%s: %s %s", where, key, c.advice(key, keys))
+		}
+		return set(o, key, v)
+	})
+}
+
+// eachMember calls f for every member of the JSON object raw. Duplicate keys, trailing
+// data and anything but an object are errors.
+func eachMember(raw []byte, where string, f func(key string, v jsontext.Value) error) error {
+	dec := jsontext.NewDecoder(bytes.NewReader(raw))
+	if dec.PeekKind() != '{' {
+		if _, err := dec.ReadValue(); err != nil {
+			return fmt.Errorf("%s: %w", where, err)
+		}
+		return fmt.Errorf("%s: want one JSON object", where)
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	for dec.PeekKind() != '}' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return fmt.Errorf("%s: %w", where, err)
+		}
+		key := name.String() // before the next read, which reuses the buffer
+		v, err := dec.ReadValue()
+		if err != nil {
+			return fmt.Errorf("%s: %w", where, err)
+		}
+		if err := f(key, v.Clone()); err != nil {
+			return err
+		}
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: there is more after the closing brace", where)
+	}
+	return nil
+}
+
+// ReadFile reads a file of at most limit bytes.
+func ReadFile(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(raw)) > limit {
+		return nil, fmt.Errorf("%s: larger than %d bytes", path, limit)
+	}
+	return raw, nil
+}

@@ -1,0 +1,109 @@
+package options
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+)
+
+const (
+	helpWidth  = 88 // columns of the help page
+	helpIndent = 28 // column where an option's text begins
+)
+
+// WriteHelp prints the help page.
+func (c *Command) WriteHelp(w io.Writer) {
+	fmt.Fprint(w, c.Intro)
+	for _, group := range c.groups() {
+		fmt.Fprintf(w, "\n%s\n", group)
+		for _, o := range c.Options {
+			if o.Group == group {
+				o.writeHelp(w)
+			}
+		}
+	}
+	if c.Outro != "" {
+		fmt.Fprintf(w, "\n%s", c.Outro)
+	}
+}
+
+// groups are the headings, in the order of their first options.
+func (c *Command) groups() (list []string) {
+	seen := map[string]bool{}
+	for _, o := range c.Options {
+		if !seen[o.Group] {
+			list = append(list, o.Group)
+		}
+		seen[o.Group] = true
+	}
+	return list
+}
+
+// usage is the flag as a user types it.
+func (o Option) flag() string { return strings.TrimSpace("--" + o.Name + " " + o.Arg) }
+
+// otherwise is the default as text, "" when it is nothing to show.
+func (o Option) otherwise() string {
+	switch d := o.Value.String(); d {
+	case "0", "false", "0s":
+		return ""
+	default:
+		return d
+	}
+}
+
+// writeHelp prints one option: its flag, its text and its default.
+func (o Option) writeHelp(w io.Writer) {
+	flag, text := "  "+o.flag(), o.Usage
+	if d := o.otherwise(); d != "" {
+		text += " [" + d + "]"
+	}
+	if len(flag) > helpIndent-2 {
+		fmt.Fprintln(w, flag)
+		flag = ""
+	}
+	for _, line := range wrap(text, helpWidth-helpIndent) {
+		fmt.Fprintf(w, "%-*s%s\n", helpIndent, flag, line)
+		flag = ""
+	}
+}
+
+// wrap breaks text between words into lines of at most width bytes.
+func wrap(text string, width int) []string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
+// flagName is a flag in a text.
+var flagName = regexp.MustCompile(`--[a-z][a-z-]*[a-z]`)
+
+// WriteMarkdown prints the options as tables, one for each group, under headings of a
+// level.
+func (c *Command) WriteMarkdown(w io.Writer, level int) {
+	cell := strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`)
+	for _, group := range c.groups() {
+		fmt.Fprintf(w, "\n%s %s\n\n| Option | Default | Meaning |\n|---|---|---|\n", strings.Repeat("#", level), group)
+		for _, o := range c.Options {
+			if o.Group != group {
+				continue
+			}
+			otherwise := ""
+			if d := o.otherwise(); d != "" {
+				otherwise = "`" + d + "`"
+			}
+			fmt.Fprintf(w, "| `%s` | %s | %s |\n", strings.ReplaceAll(o.flag(), "|", `\|`), otherwise, flagName.ReplaceAllString(cell.Replace(o.Usage), "`$0`"))
+		}
+	}
+}

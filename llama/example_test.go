@@ -1,0 +1,111 @@
+package llama_test
+
+import (
+	"fmt"
+	"log"
+
+	"agentd/llama"
+	"agentd/llama/synth"
+)
+
+// A generation: the prompt is decoded at once, then one sampled token after the other. The grammar decides what
+// this model of random weights writes.
+func Example() {
+	path, err := synth.Tiny("", synth.Qwen3) // any GGUF file
+	if err != nil {
+		log.Fatal(err)
+	}
+	model, err := llama.New(path)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer model.Free()
+	ctx, err := model.NewContext(llama.SetContext(256), llama.SetThreads(1, 1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer ctx.Close()
+	sampler, err := model.NewSampler(llama.SamplerConfig{Grammar: `root ::= "turn left" | "turn right, please"`})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer sampler.Close()
+
+	tokens, err := model.Vocab().Tokenize("Where does the robot go? It should turn", true, false)
+	if err != nil {
+		log.Fatal(err)
+	}
+	batch := llama.NewBatch(ctx.BatchSize())
+	defer batch.Free()
+	pos := llama.Pos(0)
+	var answer []llama.Token
+	for {
+		batch.Reset()
+		for i, token := range tokens {
+			if err := batch.Add(token, pos, 0, i == len(tokens)-1); err != nil {
+				log.Fatal(err)
+			}
+			pos++
+		}
+		if err := ctx.Decode(batch); err != nil {
+			log.Fatal(err)
+		}
+		logits, err := ctx.Logits(batch.Len() - 1)
+		if err != nil {
+			log.Fatal(err)
+		}
+		token, err := sampler.Sample(logits)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if model.Vocab().IsEOG(token) {
+			break
+		}
+		answer = append(answer, token)
+		tokens = append(tokens[:0], token)
+	}
+	text := model.Vocab().Detokenize(answer, false)
+	fmt.Println(text == "turn left" || text == "turn right, please")
+	// Output: true
+}
+
+// A fork shares the cells of its parent: both sequences continue one prompt.
+func ExampleMemory_Copy() {
+	path, err := synth.Tiny("", synth.Qwen3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	model, err := llama.New(path)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer model.Free()
+	ctx, err := model.NewContext(llama.SetContext(256), llama.SetMaxSequences(2), llama.SetThreads(1, 1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer ctx.Close()
+	batch := llama.NewBatch(8)
+	defer batch.Free()
+	for pos := range llama.Pos(3) {
+		if err := batch.Add(65, pos, 0, pos == 2); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := ctx.Decode(batch); err != nil {
+		log.Fatal(err)
+	}
+	if err := ctx.Memory().Copy(0, 1, 0, -1); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(ctx.Memory().PosMax(1))
+	// Output: 2
+}
+
+func ExampleValidateGrammar() {
+	fmt.Println(llama.ValidateGrammar(`root ::= "yes" | "no"`))
+	fmt.Println(llama.ValidateGrammar(`root ::= root "a"`))
+	// Output:
+	// <nil>
+	// llama: invalid grammar: rule "root" is left recursive
+}

@@ -1,0 +1,225 @@
+// The C interface of agentd's C++, which cgo calls. No function lets an exception out. Every error text is
+// malloc'd, and the caller frees it with free().
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ggml-backend.h"
+#include "llama.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// --- logging -----------------------------------------------------------------
+
+// Receives one line of llama.cpp's log, which ends at len and not with a NUL.
+typedef void (*agd_log_sink)(int level, char * text, size_t len);
+
+// Routes the log lines of llama.cpp and ggml to the sink. llama-common's own logger has no hook and is silenced.
+void agd_log_install(agd_log_sink sink);
+
+// Makes a failed device an error of a context's calls (decode, logits, memory) instead of the end of the process.
+void agd_faults_install(void);
+
+// Whether a GPU failed in one of them. From then on nothing is freed: that could end the process or block for ever.
+bool agd_gpu_failed(void);
+
+// Makes the process write a line to stderr when a signal or an uncaught C++ exception ends it outside of Go's code,
+// which lies from start up to end. agd_crash_build sets the name of the program in that line.
+void agd_crash_install(uintptr_t start, uintptr_t end);
+void agd_crash_build(const char * text);
+
+// The name of the sources that this library was built from, as native_id of third_party/common.sh prints it.
+const char * agd_native_id(void);
+
+// Makes that line name the open file if the file has changed since this call. NULL if it can't be examined.
+struct agd_watch * agd_crash_watch(int fd, const char * path);
+void               agd_crash_unwatch(struct agd_watch * w);
+
+// Directory that libllama.so was loaded from, or NULL.
+char * agd_lib_dir(void);
+
+// Loads one backend library; the error says what dlopen or the backend said.
+bool agd_backend_load(const char * path, char ** err);
+
+// dlopen's score function of a CPU variant: 0 means that this CPU can't run it,
+// -1 that the library can't be opened or is no variant.
+int agd_backend_score(const char * path, char ** err);
+
+// Switches shared attention and deferred logits on or off for the contexts to come. Returns whether they have
+// it: not on a CPU without AVX2, and not beside a GPU.
+bool agd_attention(bool on);
+bool agd_attention_enabled(void);
+
+// Checks what shared attention relies on in llama.cpp, if it is on; the error says what no longer holds.
+bool agd_attention_check(char ** err);
+
+// For tests: breaks one of the assumptions in assumptions.h, or none.
+void agd_break_assumption(int kind);
+
+// Whether there is a GPU that ggml can use.
+bool agd_has_gpu(void);
+
+// How many masks of all contexts were read as bits so far, for tests.
+uint64_t agd_attention_bits(void);
+
+// --- model -------------------------------------------------------------------
+
+// Hears which fraction of a model is loaded. False ends the load.
+typedef bool (*agd_progress)(float fraction, uintptr_t data);
+
+struct agd_model_options {
+    int32_t              gpu_layers;   // < 0: all
+    int32_t              load_mode;    // enum llama_load_mode
+    bool                 vocab_only;
+    bool                 set_devices;  // false: all devices
+    ggml_backend_dev_t * devices;      // NULL-terminated
+    const float *        tensor_split; // llama_max_devices() values, or NULL
+    agd_progress         progress;      // NULL: none
+    uintptr_t            progress_data;
+};
+
+struct llama_model * agd_model_load(const char * path, struct agd_model_options opts, char ** err);
+
+// Number of tensors for each ggml type; counts has GGML_TYPE_COUNT entries.
+void agd_model_tensor_types(const struct llama_model * model, int32_t * counts);
+
+// All pieces (special tokens rendered) in one buffer. offsets has n+1 entries,
+// flags n: the token's attributes, with AGD_FLAG_EOG for end-of-generation.
+#define AGD_FLAG_EOG (1 << 15)
+bool agd_vocab_dump(const struct llama_vocab * vocab, char ** pieces, uint32_t * offsets, uint16_t * flags, char ** err);
+
+// Tokens in text: the count, or -needed when max is too small; INT32_MIN on error.
+int32_t agd_tokenize(const struct llama_vocab * vocab, const char * text, int32_t len, llama_token * out, int32_t max,
+                     bool add_special, bool parse_special, char ** err);
+
+// The bytes of stack that the tokenizer needs for 2,048 equal characters of some kind, or -1.
+int64_t agd_tokenizer_stack(const struct llama_vocab * vocab, char ** err);
+
+// --- context -----------------------------------------------------------------
+
+// The most sequences of a context, LLAMA_MAX_SEQ.
+#define AGD_MAX_SEQUENCES 256
+
+// Begins an error text that says what agentd relied on and llama.cpp no longer does.
+#define AGD_INCOMPATIBLE "incompatible: "
+
+struct agd_context_options {
+    uint32_t n_ctx;
+    uint32_t n_batch;
+    uint32_t n_ubatch;
+    uint32_t n_seq_max;
+    uint32_t n_outputs_max;
+    int32_t  n_threads;
+    int32_t  n_threads_batch;
+    int32_t  type_k;
+    int32_t  type_v;
+    int32_t  flash_attn; // enum llama_flash_attn_type
+    int32_t  fail_at;    // for tests: a device fails when so many graph nodes were computed; 0: never
+};
+
+struct agd_context; // a llama_context, its abort flag and the last position error
+
+struct agd_context * agd_context_new(struct llama_model * model, struct agd_context_options opts, char ** err);
+void                 agd_context_free(struct agd_context * ctx);
+struct llama_context * agd_context_raw(struct agd_context * ctx);
+
+// llama_decode's code, or one of the AGD_DECODE_* codes.
+#define AGD_DECODE_THROWN   (-100) // a C++ exception: agd_context_detail says which
+#define AGD_DECODE_POSITION (-101) // a sequence does not continue at its end; agd_context_position
+#define AGD_DECODE_LOST     (-102) // a device failed: see agd_context_lost
+#define AGD_DECODE_INCOMPATIBLE (-103) // llama.cpp no longer does what agentd relies on: agd_context_detail says what
+int          agd_decode(struct agd_context * ctx, struct llama_batch batch);
+const char * agd_context_detail(const struct agd_context * ctx);
+void         agd_context_position(const struct agd_context * ctx, int32_t * seq, int32_t * want, int32_t * got);
+void         agd_abort(struct agd_context * ctx, bool on);
+
+// Whether a device failed in a call of this context; agd_context_detail has the message. Only agd_context_free, which
+// then frees nothing of the device, may follow.
+bool agd_context_lost(const struct agd_context * ctx);
+
+// All output rows of the last decode, contiguous, in batch order; synchronizes.
+float * agd_logits(struct agd_context * ctx);
+
+// Memory operations: 0 done, 1 refused (partial removal), -1 an exception.
+int agd_seq_cp(struct agd_context * ctx, int32_t src, int32_t dst, int32_t p0, int32_t p1);
+int agd_seq_rm(struct agd_context * ctx, int32_t seq, int32_t p0, int32_t p1);
+int agd_seq_keep(struct agd_context * ctx, int32_t seq);
+int agd_memory_clear(struct agd_context * ctx, bool data);
+
+// Copies the contents of a sequence's cells to host memory and back. scratch is an empty sequence that both leave
+// empty. Loading needs as many free cells as were saved, and then frees those outside of [p0, p1).
+struct agd_state;
+struct agd_state * agd_seq_save(struct agd_context * ctx, int32_t seq, int32_t scratch, int32_t p0, int32_t p1); // NULL: failed
+int    agd_seq_load(struct agd_context * ctx, const struct agd_state * s, int32_t scratch, int32_t seq, int32_t p0, int32_t p1);
+size_t agd_state_size(const struct agd_state * s);
+void   agd_state_free(struct agd_state * s);
+
+// --- sampling ----------------------------------------------------------------
+
+struct agd_sampler_options {
+    float               temperature; // <= 0: greedy
+    float               top_p;
+    float               min_p;
+    int32_t             top_k;
+    uint32_t            seed;
+    const char *        grammar;     // NULL: none
+    bool                suppress_control;
+    const llama_token * suppress;
+    size_t              n_suppress;
+    const llama_token * allow;       // exceptions to suppress_control
+    size_t              n_allow;
+};
+
+struct agd_sampler;
+
+// Shared by all samplers of a vocabulary. It must outlive them, and the model must outlive it.
+struct agd_vocab_index;
+struct agd_vocab_index * agd_vocab_index_new(const struct llama_vocab * vocab);
+void                     agd_vocab_index_free(struct agd_vocab_index * index);
+
+#define AGD_SAMPLE_DEAD      (-1) // the grammar admits no token
+#define AGD_SAMPLE_NOTFINITE (-2) // the row holds NaN, or nothing above -infinity
+#define AGD_SAMPLE_THROWN    (-3) // agd_sampler_detail says which exception
+#define AGD_SAMPLE_REJECTED  (-4) // accept: the grammar does not allow the token
+#define AGD_SAMPLE_AMBIGUOUS (-5) // the grammar needs more work than is allowed
+
+struct agd_sampler * agd_sampler_new(struct agd_vocab_index * index, struct agd_sampler_options opts, char ** err);
+struct agd_sampler * agd_sampler_clone(const struct agd_sampler * s, bool reseed, uint32_t seed, char ** err);
+void                 agd_sampler_free(struct agd_sampler * s);
+llama_token          agd_sample(struct agd_sampler * s, const float * logits); // >= 0, or AGD_SAMPLE_*
+int                  agd_sampler_accept(struct agd_sampler * s, llama_token token);
+// Accepts the tokens that the grammar forces, at most max, and writes them to out. Returns how many, or
+// AGD_SAMPLE_THROWN. end: the token that must follow and ends the text, or -1.
+int32_t              agd_sampler_force(struct agd_sampler * s, llama_token * out, int32_t max, llama_token * end);
+// Calls agd_sample for n samplers, each with its row, on so many OpenMP threads.
+void                 agd_sample_batch(int threads, struct agd_sampler * const * samplers, const float * const * rows, int32_t n, llama_token * out);
+const char *         agd_sampler_detail(const struct agd_sampler * s);
+
+// --- grammars ----------------------------------------------------------------
+
+// Parses and analyses a grammar that the Go side has scanned already.
+bool   agd_grammar_check(const struct llama_vocab * vocab, const char * gbnf, char ** err);
+
+// --- templates -----------------------------------------------------------------
+
+struct agd_template;
+struct agd_template * agd_template_new(const char * source, size_t len, const char * bos, const char * eos, char ** err);
+void                  agd_template_free(struct agd_template * t);
+
+struct agd_part {
+    char * text;
+    size_t len;
+    bool   input; // comes from a variable, not from the template's own text
+};
+// Renders with the variables of a JSON object; now is seconds since 1970.
+bool agd_template_render(const struct agd_template * t, const char * vars, size_t len, int64_t now,
+                         struct agd_part ** parts, size_t * n_parts, char ** err);
+void agd_parts_free(struct agd_part * parts, size_t n);
+
+#ifdef __cplusplus
+}
+#endif

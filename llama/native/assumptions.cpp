@@ -1,0 +1,31 @@
+#include "assumptions.h"
+
+#include "api.h"
+
+namespace agd::assumption {
+
+std::atomic<int> broken_for_test{ none };
+
+namespace {
+
+thread_local const char * failure = nullptr;
+
+} // namespace
+
+void fail(const char * text) {
+    if (failure == nullptr) {
+        failure = text;
+    }
+}
+
+const char * take_failure() {
+    const char * text = failure;
+    failure           = nullptr;
+    return text;
+}
+
+} // namespace agd::assumption
+
+extern "C" void agd_break_assumption(int kind) {
+    agd::assumption::broken_for_test = kind;
+}

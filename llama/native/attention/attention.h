@@ -1,0 +1,121 @@
+// Attention on the CPU for many short rows over one unified KV cache, whose cells the rows share.
+//
+//   plan.cpp      finds which rows see which cells, once for each mask
+//   kernel.h      computes one group of rows; avx2.cpp and avx512.cpp compile it
+//   dispatch.cpp  chooses the kernel for this CPU
+//   backend.cpp   offers all of it to ggml's scheduler as a device
+#pragma once
+
+#include "agentd-mask.h" // third_party/patch
+
+#include "ggml.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <vector>
+
+namespace agd::attention {
+
+constexpr int tile      = 32; // cells computed at once: the bits of one word
+constexpr int max_group = 64; // rows that share a tile once it is loaded: the bits of a row_set
+
+using row_set = uint64_t; // rows of a group
+
+// The cells of a block that one row of the group sees.
+struct entry {
+    uint32_t row;
+    uint32_t cells; // bit i: the i-th
+};
+
+// A tile for the rows that see cells of it. Its cells are consecutive or gathered.
+struct block {
+    uint32_t first;      // cell, or the first gathered one in group::cells
+    uint32_t gathered;   // how many; 0: the tile's consecutive ones
+    uint32_t begin, end; // entries
+};
+
+// Some rows of the batch with all that they see.
+struct group {
+    std::vector<uint32_t> rows; // of the batch, at most max_group
+    std::vector<block>    blocks;
+    std::vector<entry>    entries; // of the blocks
+    std::vector<uint32_t> cells;   // the gathered ones
+};
+
+// Which cells each row sees. The number of cells is a multiple of tile.
+struct mask_view {
+    const agentd::bit_rows * bits;   // used if not null
+    const uint16_t *         values; // F16: 0 is visible, -inf is not
+    size_t                   stride; // of a row of values
+    int                      rows, cells;
+};
+
+// Splits the rows of a mask into at least the given number of groups, if there are enough rows, and plans
+// each. The values of a mask are some ten megabytes with a full cache, so threads share the work.
+void plan(const mask_view & mask, int groups, int threads, std::vector<group> & out);
+
+// The bit masks of a graph. A tensor keeps a pointer to each.
+using mask_bits = std::vector<std::unique_ptr<agentd::bit_rows>>;
+
+// Decides which masks of a graph llama.cpp writes as bits. bits_of returns the bit masks of the backend that
+// computes a node, or null if the backend is not ours.
+void use_bits(ggml_backend_sched_t sched, ggml_cgraph * graph, mask_bits * (*bits_of)(ggml_backend_sched_t, ggml_tensor *));
+
+// Types of keys and values. The kernels read all but other themselves.
+enum class element { f16, bf16, q8_0, other };
+
+// The keys or values of a cache. Strides and sizes are in bytes.
+struct kv_view {
+    const char * data;
+    size_t       cell, head; // strides
+    size_t       size;       // of one cell and head
+    element      type;
+    void (*to_float)(const void * from, float * to, int64_t n); // of other
+};
+
+// Keys or values of a ggml type, with n values for each cell and head.
+kv_view make_kv_view(const void * data, ggml_type type, size_t cell, size_t head, int64_t n);
+
+// The tensors of one attention. Strides are in bytes.
+struct operands {
+    const char *  q;
+    kv_view       k, v;
+    float *       out;   // rows x heads x dv
+    const float * sinks; // a logit for each head, which takes weight from all cells; or null
+    size_t        q_row, q_head;
+    int           dk, dv;
+    int           heads;  // of q
+    int           repeat; // heads of q for each of k and v
+    float         scale;
+};
+
+// The floats that a kernel needs beside its operands.
+size_t scratch_floats(const operands & o);
+
+// Computes the rows of a group for one head of k and v. scratch is aligned to 64 bytes.
+using kernel = void (*)(const operands & o, const group & g, int head, float * scratch);
+
+void compute_avx512(const operands & o, const group & g, int head, float * scratch);
+void compute_avx2(const operands & o, const group & g, int head, float * scratch);
+
+constexpr int max_kernels = 2;
+
+// The kernels that this CPU can run, the best first, ended by null.
+const kernel * kernels();
+
+// A buffer of floats for one thread.
+class scratch_buffer {
+    struct aligned_free {
+        void operator()(float * p) const { ::operator delete[](p, std::align_val_t{ 64 }); }
+    };
+    std::unique_ptr<float[], aligned_free> data;
+    size_t                                 size = 0;
+
+  public:
+    float * reserve(size_t n);
+    float * get() const { return data.get(); }
+};
+
+} // namespace agd::attention

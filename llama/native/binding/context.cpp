@@ -1,0 +1,265 @@
+// Contexts: decoding and the KV cache.
+#include "api.h"
+#include "assumptions.h"
+#include "attention/logits_product.h"
+#include "binding/internal.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "ggml.h"
+#include "llama-cparams.h"
+
+static_assert(AGD_MAX_SEQUENCES == LLAMA_MAX_SEQ, "llama.cpp allows another number of sequences: change AGD_MAX_SEQUENCES");
+
+namespace {
+
+// Architectures whose last node has no name in the pinned llama.cpp.
+bool names_output(const llama_model * model) {
+    char arch[64] = "";
+    llama_model_meta_val_str(model, "general.architecture", arch, sizeof arch);
+    return std::string(arch) != "plamo3";
+}
+
+} // namespace
+
+struct agd_context {
+    llama_context *   ctx = nullptr;
+    std::atomic<bool> abort{ false };
+    std::string       detail;           // text of the last exception
+    int32_t           bad_seq  = 0;     // the last AGD_DECODE_POSITION
+    int32_t           bad_want = 0;
+    int32_t           bad_got  = 0;
+    bool              mrope    = false; // positions may jump forward
+    bool              lost     = false; // a device failed
+    int32_t           fail_in  = 0;     // graph nodes until one is made to fail
+
+    // Runs f where a device may fail.
+    template <typename T, typename F> T on_device(T fallback, F f) noexcept {
+        try {
+            agd::fault_scope scope;
+            return f();
+        } catch (const agd::device_lost & e) {
+            lost   = true;
+            detail = e.what();
+        } catch (const std::exception & e) {
+            detail = e.what();
+        } catch (...) {
+            detail = "unknown C++ exception";
+        }
+        return fallback;
+    }
+
+    ~agd_context() {
+        if (ctx != nullptr && !lost && !agd_gpu_failed()) {
+            llama_free(ctx);
+        }
+    }
+
+    // Checks that positions continue where each sequence ends. llama_decode checks the same and answers -1, but only
+    // its log says which sequence was wrong.
+    bool positions_fit(const llama_batch & batch) {
+        bool           seen[AGD_MAX_SEQUENCES] = {};
+        llama_memory_t mem                 = llama_get_memory(ctx);
+        for (int32_t i = 0; i < batch.n_tokens; i++) {
+            const llama_seq_id seq = batch.seq_id[i][0];
+            if (seen[seq]) {
+                continue; // the Go side has checked that they are consecutive
+            }
+            seen[seq]           = true;
+            const llama_pos end = llama_memory_seq_pos_max(mem, seq);
+            const llama_pos got = batch.pos[i];
+            if (end >= 0 && got != end + 1 && !(mrope && got > end)) {
+                bad_seq  = seq;
+                bad_want = end + 1;
+                bad_got  = got;
+                return false;
+            }
+        }
+        return true;
+    }
+};
+
+extern "C" struct agd_context * agd_context_new(struct llama_model * model, struct agd_context_options opts,
+                                                char ** err) {
+    return agd::guard(err, static_cast<agd_context *>(nullptr), [&]() -> agd_context * {
+        agd::log_errors_reset();
+        auto                 c      = std::make_unique<agd_context>();
+        llama_context_params params = llama_context_default_params();
+        params.n_ctx                = opts.n_ctx;
+        params.n_batch              = opts.n_batch;
+        params.n_ubatch             = opts.n_ubatch;
+        params.n_seq_max            = opts.n_seq_max;
+        params.n_outputs_max        = opts.n_outputs_max;
+        params.n_threads            = opts.n_threads;
+        params.n_threads_batch      = opts.n_threads_batch;
+        params.type_k               = static_cast<ggml_type>(opts.type_k);
+        params.type_v               = static_cast<ggml_type>(opts.type_v);
+        params.flash_attn_type      = static_cast<llama_flash_attn_type>(opts.flash_attn);
+        params.no_perf              = true;
+        params.swa_full             = true; // forks and reuse of prefixes need every cell
+        params.kv_unified           = true; // forks are metadata only
+        params.abort_callback       = [](void * data) {
+            return static_cast<agd_context *>(data)->abort.load(std::memory_order_relaxed);
+        };
+        params.abort_callback_data = c.get();
+        if (opts.fail_at > 0) {
+            c->fail_in     = opts.fail_at;
+            params.cb_eval = [](ggml_tensor *, bool ask, void * data) {
+                if (!ask && --static_cast<agd_context *>(data)->fail_in == 0) {
+                    GGML_ABORT("made to fail");
+                }
+                return true;
+            };
+            params.cb_eval_user_data = c.get();
+        }
+
+        const bool attention = agd_attention_enabled();
+        agd::logits_product::take_offered();
+        {
+            agd::fault_scope scope;
+            c->ctx = llama_init_from_model(model, params);
+        }
+        if (c->ctx == nullptr) {
+            agd::set(err, agd::log_errors());
+            return nullptr;
+        }
+        if (llama_get_memory(c->ctx) == nullptr) {
+            agd::set(err, "the model has no memory to decode with (an encoder?)");
+            return nullptr;
+        }
+        if (attention && names_output(model) && !agd::logits_product::take_offered()) {
+            agd::set(err, AGD_INCOMPATIBLE "llama.cpp no longer names the node of the logits result_output, so that they can't be "
+                          "deferred; use the pinned llama.cpp or switch shared attention off");
+            return nullptr;
+        }
+        const auto rope = llama_model_rope_type(model);
+        c->mrope        = rope == LLAMA_ROPE_TYPE_MROPE || rope == LLAMA_ROPE_TYPE_IMROPE;
+        return c.release();
+    });
+}
+
+extern "C" void agd_context_free(struct agd_context * ctx) {
+    agd::guard(nullptr, 0, [&] {
+        delete ctx;
+        return 0;
+    });
+}
+
+extern "C" struct llama_context * agd_context_raw(struct agd_context * ctx) {
+    return ctx->ctx;
+}
+
+extern "C" int agd_decode(struct agd_context * ctx, struct llama_batch batch) {
+    agd::assumption::take_failure();
+    agd::logits_product::take_unread();
+    const int rc = ctx->on_device(AGD_DECODE_THROWN, [&] {
+        if (ctx->abort.load(std::memory_order_relaxed)) {
+            return 2; // not every backend asks the callback
+        }
+        if (!ctx->positions_fit(batch)) {
+            return AGD_DECODE_POSITION;
+        }
+        return static_cast<int>(llama_decode(ctx->ctx, batch));
+    });
+    if (ctx->lost) {
+        return AGD_DECODE_LOST;
+    }
+    if (rc == 0 && agd::logits_product::take_unread()) {
+        agd::assumption::fail("llama.cpp no longer reads logits through the backend that computes them, so that deferred ones "
+                              "would be missing; use the pinned llama.cpp or switch shared attention off");
+    }
+    if (const char * text = agd::assumption::take_failure()) {
+        ctx->detail = text;
+        return AGD_DECODE_INCOMPATIBLE;
+    }
+    return rc;
+}
+
+extern "C" bool agd_context_lost(const struct agd_context * ctx) {
+    return ctx->lost;
+}
+
+extern "C" const char * agd_context_detail(const struct agd_context * ctx) {
+    return ctx->detail.c_str();
+}
+
+extern "C" void agd_context_position(const struct agd_context * ctx, int32_t * seq, int32_t * want, int32_t * got) {
+    *seq  = ctx->bad_seq;
+    *want = ctx->bad_want;
+    *got  = ctx->bad_got;
+}
+
+extern "C" void agd_abort(struct agd_context * ctx, bool on) {
+    ctx->abort.store(on, std::memory_order_relaxed);
+}
+
+extern "C" float * agd_logits(struct agd_context * ctx) {
+    return ctx->on_device(static_cast<float *>(nullptr), [&] { return llama_get_logits(ctx->ctx); });
+}
+
+extern "C" int agd_seq_cp(struct agd_context * ctx, int32_t src, int32_t dst, int32_t p0, int32_t p1) {
+    return ctx->on_device(-1, [&] {
+        llama_memory_seq_cp(llama_get_memory(ctx->ctx), src, dst, p0, p1);
+        return 0;
+    });
+}
+
+extern "C" int agd_seq_rm(struct agd_context * ctx, int32_t seq, int32_t p0, int32_t p1) {
+    return ctx->on_device(-1, [&] { return llama_memory_seq_rm(llama_get_memory(ctx->ctx), seq, p0, p1) ? 0 : 1; });
+}
+
+extern "C" int agd_seq_keep(struct agd_context * ctx, int32_t seq) {
+    return ctx->on_device(-1, [&] {
+        llama_memory_seq_keep(llama_get_memory(ctx->ctx), seq);
+        return 0;
+    });
+}
+
+extern "C" int agd_memory_clear(struct agd_context * ctx, bool data) {
+    return ctx->on_device(-1, [&] {
+        llama_memory_clear(llama_get_memory(ctx->ctx), data);
+        return 0;
+    });
+}
+
+struct agd_state {
+    std::unique_ptr<uint8_t[]> data; // as llama.cpp writes it
+    size_t                     size = 0;
+};
+
+extern "C" struct agd_state * agd_seq_save(struct agd_context * ctx, int32_t seq, int32_t scratch, int32_t p0, int32_t p1) {
+    return ctx->on_device(static_cast<agd_state *>(nullptr), [&]() -> agd_state * {
+        // llama.cpp saves whole sequences only, so scratch becomes a sequence of just these cells.
+        llama_memory_t mem = llama_get_memory(ctx->ctx);
+        llama_memory_seq_cp(mem, seq, scratch, p0, p1);
+        auto s  = std::make_unique<agd_state>();
+        s->size = llama_state_seq_get_size(ctx->ctx, scratch);
+        s->data.reset(new uint8_t[s->size]); // not zeroed
+        const size_t written = llama_state_seq_get_data(ctx->ctx, s->data.get(), s->size, scratch);
+        llama_memory_seq_rm(mem, scratch, -1, -1);
+        return written == s->size ? s.release() : nullptr;
+    });
+}
+
+extern "C" int agd_seq_load(struct agd_context * ctx, const struct agd_state * s, int32_t scratch, int32_t seq, int32_t p0,
+                            int32_t p1) {
+    return ctx->on_device(-1, [&] {
+        llama_memory_t mem  = llama_get_memory(ctx->ctx);
+        const bool     done = llama_state_seq_set_data(ctx->ctx, s->data.get(), s->size, scratch) == s->size;
+        if (done) {
+            llama_memory_seq_cp(mem, scratch, seq, p0, p1);
+        }
+        llama_memory_seq_rm(mem, scratch, -1, -1);
+        return done ? 0 : 1;
+    });
+}
+
+extern "C" size_t agd_state_size(const struct agd_state * s) {
+    return s->size;
+}
+
+extern "C" void agd_state_free(struct agd_state * s) {
+    delete s;
+}

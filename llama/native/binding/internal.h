@@ -1,0 +1,35 @@
+// What the files of the binding share.
+#pragma once
+
+#include "errors.h"
+
+#include <stdexcept>
+#include <string>
+
+namespace agd {
+
+// Error lines that llama.cpp logged on this thread since log_errors_reset(). Its loaders return NULL and give
+// the reason only in the log.
+void        log_errors_reset();
+std::string log_errors();
+
+// ggml could not go on (GGML_ABORT): a device failed, or a file holds what no model can have.
+struct device_lost : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// While one lives, a GGML_ABORT on this thread throws device_lost.
+class fault_scope {
+    bool outer;
+
+  public:
+    fault_scope();
+    ~fault_scope();
+    fault_scope(const fault_scope &)             = delete;
+    fault_scope & operator=(const fault_scope &) = delete;
+};
+
+// Notes why abort() is about to be called, for the crash report. The text must stay valid. The first one counts.
+void aborting(const char * why);
+
+} // namespace agd

@@ -1,0 +1,119 @@
+// Logging and backend loading.
+#include "api.h"
+#include "binding/internal.h"
+
+#include <dlfcn.h>
+
+#include "ggml-backend.h"
+#include "log.h"
+
+namespace {
+
+agd_log_sink sink = nullptr; // set once, before llama.cpp logs
+
+constexpr size_t max_error_bytes = 1000; // enough for the chain of causes of one failed load
+
+thread_local std::string pending;       // a line still without its newline
+thread_local int         pending_level = GGML_LOG_LEVEL_INFO;
+thread_local std::string errors;
+
+void flush_line() {
+    while (!pending.empty() && (pending.back() == '\n' || pending.back() == ' ')) {
+        pending.pop_back();
+    }
+    if (!pending.empty()) {
+        if (pending_level == GGML_LOG_LEVEL_ERROR && errors.size() < max_error_bytes) {
+            errors += (errors.empty() ? "" : "; ") + pending;
+        }
+        sink(pending_level, pending.data(), pending.size());
+    }
+    pending.clear();
+}
+
+void on_log(ggml_log_level level, const char * text, void *) noexcept {
+    try {
+        if (level != GGML_LOG_LEVEL_CONT) {
+            if (!pending.empty()) {
+                flush_line();
+            }
+            pending_level = level;
+        }
+        pending += text;
+        if (!pending.empty() && pending.back() == '\n') {
+            flush_line();
+        }
+    } catch (...) { // out of memory: a lost log line
+        pending.clear();
+    }
+}
+
+} // namespace
+
+namespace agd {
+
+void log_errors_reset() {
+    errors.clear();
+}
+
+std::string log_errors() {
+    if (!pending.empty()) {
+        flush_line();
+    }
+    return errors.empty() ? "no reason given" : errors;
+}
+
+} // namespace agd
+
+extern "C" void agd_log_install(agd_log_sink to) {
+    sink = to;
+    llama_log_set(on_log, nullptr);
+    common_log_set_verbosity_thold(-1);
+}
+
+extern "C" char * agd_lib_dir(void) {
+    Dl_info info;
+    if (dladdr(reinterpret_cast<const void *>(&llama_backend_init), &info) == 0 || info.dli_fname == nullptr) {
+        return nullptr;
+    }
+    return agd::guard(nullptr, static_cast<char *>(nullptr), [&] {
+        const std::string path  = info.dli_fname;
+        const size_t      slash = path.rfind('/');
+        return agd::dup(slash == std::string::npos ? "." : path.substr(0, slash));
+    });
+}
+
+extern "C" bool agd_backend_load(const char * path, char ** err) {
+    return agd::guard(err, false, [&] {
+        // ggml's loader says only that it failed, so the linker is asked first.
+        void * handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (handle == nullptr) {
+            agd::set(err, dlerror());
+            return false;
+        }
+        agd::log_errors_reset();
+        ggml_backend_reg_t reg = ggml_backend_load(path);
+        dlclose(handle);
+        if (reg == nullptr) {
+            agd::set(err, agd::log_errors());
+            return false;
+        }
+        return true;
+    });
+}
+
+extern "C" int agd_backend_score(const char * path, char ** err) {
+    return agd::guard(err, -1, [&] {
+        void * handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (handle == nullptr) {
+            agd::set(err, dlerror());
+            return -1;
+        }
+        auto score = reinterpret_cast<int (*)(void)>(dlsym(handle, "ggml_backend_score"));
+        const int s = score == nullptr ? -1 : score();
+        if (score == nullptr) {
+            agd::set(err, "it exports no ggml_backend_score");
+        }
+        dlclose(handle);
+        return s;
+    });
+}

@@ -1,0 +1,97 @@
+// Models and vocabularies.
+#include "api.h"
+#include "binding/internal.h"
+
+#include <limits>
+#include <utility>
+#include <vector>
+
+// Exported by libllama for its own tools; the C API has no way to ask for tensor types.
+const std::vector<std::pair<std::string, struct ggml_tensor *>> & llama_internal_get_tensor_map(
+    const struct llama_model * model);
+
+extern "C" struct llama_model * agd_model_load(const char * path, struct agd_model_options opts, char ** err) {
+    return agd::guard(err, static_cast<llama_model *>(nullptr), [&] {
+        agd::log_errors_reset();
+        llama_model_params params = llama_model_default_params();
+        params.n_gpu_layers    = opts.gpu_layers;
+        params.load_mode       = static_cast<llama_load_mode>(opts.load_mode);
+        params.vocab_only      = opts.vocab_only;
+        params.tensor_split    = opts.tensor_split;
+        if (opts.set_devices) {
+            params.devices = opts.devices;
+        }
+        if (opts.progress != nullptr) {
+            params.progress_callback = [](float fraction, void * user) {
+                const auto * o = static_cast<const agd_model_options *>(user);
+                return o->progress(fraction, o->progress_data);
+            };
+            params.progress_callback_user_data = &opts;
+        }
+        agd::fault_scope scope;
+        llama_model *    model = llama_model_load_from_file(path, params);
+        if (model == nullptr) {
+            agd::set(err, agd::log_errors());
+        }
+        return model;
+    });
+}
+
+extern "C" void agd_model_tensor_types(const struct llama_model * model, int32_t * counts) {
+    agd::guard(nullptr, 0, [&] {
+        for (const auto & [name, tensor] : llama_internal_get_tensor_map(model)) {
+            if (tensor->type >= 0 && tensor->type < GGML_TYPE_COUNT) {
+                counts[tensor->type]++;
+            }
+        }
+        return 0;
+    });
+}
+
+extern "C" bool agd_vocab_dump(const struct llama_vocab * vocab, char ** pieces, uint32_t * offsets, uint16_t * flags,
+                               char ** err) {
+    return agd::guard(err, false, [&] {
+        const int32_t     n = llama_vocab_n_tokens(vocab);
+        std::string       all;
+        std::vector<char> buf(64);
+        for (llama_token t = 0; t < n; t++) {
+            offsets[t]  = static_cast<uint32_t>(all.size());
+            int32_t len = llama_token_to_piece(vocab, t, buf.data(), static_cast<int32_t>(buf.size()), 0, true);
+            if (len < 0) {
+                buf.resize(static_cast<size_t>(-len));
+                len = llama_token_to_piece(vocab, t, buf.data(), static_cast<int32_t>(buf.size()), 0, true);
+            }
+            if (len > 0) {
+                all.append(buf.data(), static_cast<size_t>(len));
+            }
+            flags[t] = static_cast<uint16_t>(llama_vocab_get_attr(vocab, t));
+            if (llama_vocab_is_eog(vocab, t)) {
+                flags[t] |= AGD_FLAG_EOG;
+            }
+        }
+        if (all.size() > std::numeric_limits<uint32_t>::max()) {
+            agd::set(err, "the vocabulary's pieces exceed 4 GiB");
+            return false;
+        }
+        offsets[n] = static_cast<uint32_t>(all.size());
+        *pieces    = agd::dup(all);
+        return *pieces != nullptr;
+    });
+}
+
+extern "C" bool agd_has_gpu(void) {
+    for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
+        const auto type = ggml_backend_dev_type(ggml_backend_dev_get(i));
+        if (type == GGML_BACKEND_DEVICE_TYPE_GPU || type == GGML_BACKEND_DEVICE_TYPE_IGPU) {
+            return true;
+        }
+    }
+    return false;
+}
+
+extern "C" int32_t agd_tokenize(const struct llama_vocab * vocab, const char * text, int32_t len, llama_token * out,
+                                int32_t max, bool add_special, bool parse_special, char ** err) {
+    return agd::guard(err, std::numeric_limits<int32_t>::min(), [&] {
+        return llama_tokenize(vocab, text, len, out, max, add_special, parse_special);
+    });
+}

@@ -1,0 +1,81 @@
+// Chat templates. llama-common's Jinja engine is called directly, so that a caller can give any variable.
+#include "api.h"
+#include "errors.h"
+
+#include <ctime>
+#include <memory>
+#include <string>
+
+#include "jinja/lexer.h"
+#include "jinja/parser.h"
+#include "jinja/runtime.h"
+#include "json.h"
+
+struct agd_template {
+    jinja::program program;
+    std::string    source;
+    std::string    bos;
+    std::string    eos;
+};
+
+extern "C" struct agd_template * agd_template_new(const char * source, size_t len, const char * bos, const char * eos,
+                                                  char ** err) {
+    return agd::guard(err, static_cast<agd_template *>(nullptr), [&] {
+        jinja::lexer lexer;
+        auto         lexed = lexer.tokenize(std::string(source, len));
+        auto         t     = std::make_unique<agd_template>();
+        t->program         = jinja::parse_from_tokens(lexed);
+        t->source          = lexed.source;
+        t->bos             = bos;
+        t->eos             = eos;
+        return t.release();
+    });
+}
+
+extern "C" void agd_template_free(struct agd_template * t) {
+    delete t;
+}
+
+extern "C" bool agd_template_render(const struct agd_template * t, const char * vars, size_t len, int64_t now,
+                                    struct agd_part ** parts, size_t * n_parts, char ** err) {
+    return agd::guard(err, false, [&] {
+        common_json values = common_json::parse(std::string(vars, len));
+        if (!values.is_object()) {
+            agd::set(err, "the variables are not a JSON object");
+            return false;
+        }
+        if (!values.contains("bos_token")) {
+            values["bos_token"] = t->bos;
+        }
+        if (!values.contains("eos_token")) {
+            values["eos_token"] = t->eos;
+        }
+        jinja::context ctx(t->source);
+        ctx.current_time = static_cast<std::time_t>(now);
+        jinja::global_from_json(ctx, values, /*mark_input=*/true);
+        jinja::runtime runtime(ctx);
+        const auto     result = jinja::runtime::gather_string_parts(runtime.execute(t->program));
+        const auto &   found  = result->as_string().parts;
+
+        *n_parts = found.size();
+        *parts   = static_cast<agd_part *>(std::calloc(found.size() + 1, sizeof(agd_part)));
+        if (*parts == nullptr) {
+            throw std::bad_alloc();
+        }
+        for (size_t i = 0; i < found.size(); i++) {
+            (*parts)[i] = { agd::dup(found[i].val), found[i].val.size(), found[i].is_input };
+            if ((*parts)[i].text == nullptr) {
+                agd_parts_free(*parts, i);
+                throw std::bad_alloc();
+            }
+        }
+        return true;
+    });
+}
+
+extern "C" void agd_parts_free(struct agd_part * parts, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        std::free(parts[i].text);
+    }
+    std::free(parts);
+}

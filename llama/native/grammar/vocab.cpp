@@ -1,0 +1,130 @@
+#include "grammar/vocab.h"
+
+#include "api.h"
+#include "errors.h"
+
+#include <exception>
+
+namespace agd {
+
+namespace {
+
+// Texts in the cache, of about 50 bytes each.
+constexpr size_t max_cached_texts = 8192;
+
+std::vector<token_text> texts_of(const llama_vocab * vocab) {
+    std::vector<token_text> tokens(static_cast<size_t>(llama_vocab_n_tokens(vocab)));
+    std::vector<char>       buf(64);
+    for (llama_token t = 0; t < static_cast<llama_token>(tokens.size()); t++) {
+        tokens[t].eog     = llama_vocab_is_eog(vocab, t);
+        tokens[t].special = (llama_vocab_get_attr(vocab, t) & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_USER_DEFINED)) != 0;
+        int32_t len = llama_token_to_piece(vocab, t, buf.data(), static_cast<int32_t>(buf.size()), 0, true);
+        if (len < 0) {
+            buf.resize(static_cast<size_t>(-len));
+            len = llama_token_to_piece(vocab, t, buf.data(), static_cast<int32_t>(buf.size()), 0, true);
+        }
+        tokens[t].text.assign(buf.data(), static_cast<size_t>(std::max(len, 0)));
+    }
+    return tokens;
+}
+
+} // namespace
+
+vocab_index::vocab_index(const llama_vocab * vocab) : vocab_index(texts_of(vocab)) {}
+
+vocab_index::vocab_index(const std::vector<token_text> & tokens) {
+    const size_t n = tokens.size();
+    for (llama_token t = 0; t < static_cast<llama_token>(n); t++) {
+        offsets.push_back(static_cast<uint32_t>(text.size()));
+        text += tokens[t].text;
+        is_eog.push_back(tokens[t].eog);
+        special.push_back(tokens[t].special);
+        if (tokens[t].eog) {
+            eog_tokens.push_back(t);
+        }
+    }
+    offsets.push_back(static_cast<uint32_t>(text.size()));
+    for (llama_token t = 0; t < static_cast<llama_token>(n); t++) {
+        if (!is_eog[t] && !piece(t).empty()) {
+            order.push_back(t);
+        }
+    }
+    std::sort(order.begin(), order.end(), [&](llama_token a, llama_token b) { return piece(a) < piece(b); });
+    common.assign(order.size(), 0);
+    for (size_t i = 1; i < order.size(); i++) {
+        const auto a = piece(order[i - 1]);
+        const auto b = piece(order[i]);
+        common[i]    = static_cast<uint32_t>(
+            std::mismatch(a.begin(), a.begin() + static_cast<long>(std::min(a.size(), b.size())), b.begin()).first - a.begin());
+    }
+    for (size_t pair = 0, i = 0; pair <= 1u << 16; pair++) {
+        const auto below = [&](std::string_view s) {
+            return (static_cast<uint8_t>(s[0]) << 8 | (s.size() > 1 ? static_cast<uint8_t>(s[1]) : 0)) < static_cast<int>(pair);
+        };
+        while (i < order.size() && below(piece(order[i]))) {
+            i++;
+        }
+        pairs.push_back(static_cast<uint32_t>(i));
+    }
+    for (const llama_token t : order) {
+        longest = std::max(longest, piece(t).size());
+    }
+    // ChatML ends every turn with one token. GPT-OSS has one for calls and one for replies, and llama.cpp takes any
+    // of several for the end of a turn.
+    const bool only = std::count(is_eog.begin(), is_eog.end(), true) == 1;
+    for (llama_token t = 0; t < static_cast<llama_token>(n); t++) {
+        if (is_eog[t] && (only || piece(t) == "<|im_end|>")) {
+            turn_end = t;
+        }
+    }
+}
+
+size_t vocab_index::behind(size_t i, size_t n) const {
+    const auto   start = piece(order[i]).substr(0, n);
+    const size_t low   = static_cast<uint8_t>(start[0]) << 8 | (n > 1 ? static_cast<uint8_t>(start[1]) : 0);
+    const size_t end   = pairs[n > 1 ? low + 1 : low + 256];
+    if (n <= 2) {
+        return end;
+    }
+    const auto it = std::partition_point(order.begin() + static_cast<long>(i), order.begin() + static_cast<long>(end),
+                                         [&](llama_token t) { return piece(t).substr(0, n) == start; });
+    return static_cast<size_t>(it - order.begin());
+}
+
+std::vector<llama_token> token_cache::tokenize(const llama_vocab * vocab, const std::string & text) {
+    {
+        const std::lock_guard<std::mutex> lock(mutex);
+        if (const auto it = known.find(text); it != known.end()) {
+            return it->second;
+        }
+    }
+    std::vector<llama_token> out(text.size() + 8);
+    int32_t                  n = 0;
+    try {
+        n = llama_tokenize(vocab, text.data(), static_cast<int32_t>(text.size()), out.data(), static_cast<int32_t>(out.size()),
+                           /*add_special=*/false, /*parse_special=*/true);
+    } catch (const std::exception &) {
+        // Some bytes that are no characters; llama.cpp passes over others.
+    }
+    out.resize(static_cast<size_t>(std::max(n, 0)));
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (known.size() == max_cached_texts) {
+        known.clear();
+    }
+    known.emplace(text, out);
+    return out;
+}
+
+} // namespace agd
+
+extern "C" struct agd_vocab_index * agd_vocab_index_new(const struct llama_vocab * vocab) {
+    return agd::guard(nullptr, static_cast<agd_vocab_index *>(nullptr), [&] {
+        auto * index = new agd_vocab_index;
+        index->vocab = vocab;
+        return index;
+    });
+}
+
+extern "C" void agd_vocab_index_free(struct agd_vocab_index * index) {
+    delete index;
+}

@@ -1,0 +1,161 @@
+#include "sampling/chooser.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace agd {
+
+namespace {
+
+// A number in [0, 1) for one draw of one token: the finalizer of SplitMix64 (Steele, Lea and Flood 2014) over all
+// three arguments. A draw depends on no earlier one, so tokens that need no draw change no later token.
+double uniform(uint32_t seed, uint64_t position, uint32_t attempt) {
+    const auto mix = [](uint64_t x) {
+        x += 0x9E3779B97F4A7C15u;
+        x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+        x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+        return x ^ (x >> 31);
+    };
+    return static_cast<double>(mix(mix(mix(seed) ^ position) ^ attempt) >> 11) * 0x1.0p-53;
+}
+
+// Order of candidates: higher logit first, then lower id. So every path through this file breaks ties alike.
+bool better(const llama_token_data & a, const llama_token_data & b) {
+    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+}
+
+} // namespace
+
+// Top-k comes first because it makes the others cheap. The rest has the order of llama.cpp's own tools.
+sampler_ptr make_chain(const agd_sampler_options & o) {
+    sampler_ptr chain(llama_sampler_chain_init({ /*no_perf=*/true }));
+    if (o.top_k > 0) {
+        llama_sampler_chain_add(chain.get(), llama_sampler_init_top_k(o.top_k));
+    }
+    if (o.top_p > 0.0f && o.top_p < 1.0f) {
+        llama_sampler_chain_add(chain.get(), llama_sampler_init_top_p(o.top_p, 1));
+    }
+    if (o.min_p > 0.0f) {
+        llama_sampler_chain_add(chain.get(), llama_sampler_init_min_p(o.min_p, 1));
+    }
+    llama_sampler_chain_add(chain.get(), llama_sampler_init_temp(o.temperature));
+    return chain;
+}
+
+llama_token chooser::argmax(const float * logits) const {
+    float       best = minus_infinity;
+    llama_token id   = AGD_SAMPLE_NOTFINITE;
+    for_blocks([&](int32_t at, int32_t count) {
+        const float m = max_value(logits + at, count);
+        if (m > best) {
+            best = m;
+            id   = at; // of the block, for now
+        }
+    });
+    if (id >= 0) {
+        while (logits[id] != best) {
+            id++;
+        }
+    }
+    return id;
+}
+
+void chooser::collect_all(const float * logits) {
+    for_allowed([&](int32_t first, int32_t n) {
+        for (llama_token t = first; t < first + n; t++) {
+            if (logits[t] > minus_infinity) {
+                candidates.push_back({ t, logits[t], 0.0f });
+            }
+        }
+    });
+}
+
+void chooser::collect_into_heap(const float * logits, const block_max & b, size_t k) {
+    for (llama_token t = b.first; t < b.first + b.count; t++) {
+        const float floor = candidates.size() == k ? candidates.front().logit : minus_infinity;
+        if (!(logits[t] > floor)) {
+            continue;
+        }
+        if (candidates.size() == k) {
+            std::pop_heap(candidates.begin(), candidates.end(), better);
+            candidates.pop_back();
+        }
+        candidates.push_back({ t, logits[t], 0.0f });
+        std::push_heap(candidates.begin(), candidates.end(), better);
+    }
+}
+
+// Each of the k best blocks has a token as good as the k-th best maximum. So only blocks whose maximum is as good
+// can hold one of the k best tokens.
+void chooser::collect(const float * logits, size_t k) {
+    candidates.clear();
+    if (k == 0) {
+        collect_all(logits);
+        return;
+    }
+    maxima.clear();
+    for_blocks([&](int32_t at, int32_t count) { maxima.push_back({ at, count, max_value(logits + at, count) }); });
+    float floor = minus_infinity;
+    if (maxima.size() > k) {
+        bests.clear();
+        for (const block_max & b : maxima) {
+            bests.push_back(b.best);
+        }
+        std::nth_element(bests.begin(), bests.begin() + (k - 1), bests.end(), std::greater<float>());
+        floor = bests[k - 1];
+    }
+    for (const block_max & b : maxima) {
+        const bool full = candidates.size() == k;
+        if (b.best >= floor && (!full || b.best > candidates.front().logit)) {
+            collect_into_heap(logits, b, k);
+        }
+    }
+    std::sort_heap(candidates.begin(), candidates.end(), better);
+}
+
+llama_token chooser::pick(bool sorted) {
+    if (candidates.empty()) {
+        return AGD_SAMPLE_NOTFINITE;
+    }
+    if (!chain) {
+        return sorted ? candidates.front().id
+                      : std::min_element(candidates.begin(), candidates.end(), better)->id;
+    }
+    llama_token_data_array arr = { candidates.data(), candidates.size(), -1, sorted };
+    llama_sampler_apply(chain.get(), &arr);
+    return draw(arr);
+}
+
+double chooser::next_uniform() {
+    return uniform(opts.seed, position, attempt++);
+}
+
+llama_token chooser::draw(llama_token_data_array & arr) {
+    if (arr.size == 0) {
+        return AGD_SAMPLE_NOTFINITE;
+    }
+    float best = arr.data[0].logit;
+    for (size_t i = 1; !arr.sorted && i < arr.size; i++) {
+        best = std::max(best, arr.data[i].logit);
+    }
+    if (best == -minus_infinity) { // an infinite logit leaves the others no odds
+        return std::min_element(arr.data, arr.data + arr.size, better)->id;
+    }
+    double sum = 0;
+    for (size_t i = 0; i < arr.size; i++) {
+        arr.data[i].p = std::exp(arr.data[i].logit - best);
+        sum += arr.data[i].p;
+    }
+    const double target = sum * next_uniform();
+    double       run    = 0;
+    for (size_t i = 0; i + 1 < arr.size; i++) {
+        run += arr.data[i].p;
+        if (run > target) {
+            return arr.data[i].id;
+        }
+    }
+    return arr.data[arr.size - 1].id;
+}
+
+} // namespace agd

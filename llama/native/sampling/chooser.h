@@ -1,0 +1,113 @@
+// The choice of a token from a row of logits, without a grammar.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "llama.h"
+#include "api.h"
+#include "sampling/logits.h"
+
+namespace agd {
+
+struct sampler_deleter {
+    void operator()(llama_sampler * s) const { llama_sampler_free(s); }
+};
+using sampler_ptr = std::unique_ptr<llama_sampler, sampler_deleter>;
+
+// Logits are reduced to one maximum for so many tokens, so that most tokens are looked at once.
+constexpr int32_t block = 256;
+
+sampler_ptr make_chain(const agd_sampler_options & o);
+
+struct chooser {
+    int32_t                       n_vocab = 0;
+    agd_sampler_options           opts    = {};
+    sampler_ptr                   chain;        // truncation and temperature; null: greedy
+    std::vector<llama_token>      suppressed;   // sorted
+    std::vector<llama_token_data> candidates;   // scratch
+    uint64_t                      position = 0; // tokens of the text so far
+    uint32_t                      attempt  = 0; // draws for the next one so far
+
+    // Calls f(first, length) for each run of tokens that may be sampled.
+    template <typename F> void for_allowed(F f) const {
+        int32_t at = 0;
+        for (llama_token t : suppressed) {
+            if (t > at) {
+                f(at, t - at);
+            }
+            at = t + 1;
+        }
+        if (at < n_vocab) {
+            f(at, n_vocab - at);
+        }
+    }
+
+    // The same, in blocks.
+    template <typename F> void for_blocks(F f) const {
+        for_allowed([&](int32_t first, int32_t n) {
+            for (int32_t at = first; at < first + n; at += block) {
+                f(at, std::min(block, first + n - at));
+            }
+        });
+    }
+
+    llama_token argmax(const float * logits) const;
+    // Collects the k best allowed tokens in candidates, best first. k == 0: all, unsorted.
+    void        collect(const float * logits, size_t k);
+    // After a grammar rejection, and for top-p or min-p without top-k, the search widens to the best candidates in
+    // these steps before it takes the whole vocabulary. Most searches end in the first step.
+    static constexpr size_t widening[] = { 128, 4096 };
+
+    // Whether top-p or min-p truncates and top-k does not.
+    bool        truncates() const { return chain && opts.top_k <= 0 && !temperature_only(); }
+    // Collects what top-p and min-p leave, best first; only if truncates(). False if these are too many; then
+    // candidates holds nothing of use.
+    bool        truncate(const float * logits);
+    // Draws from the candidates that truncate left, with the temperature.
+    llama_token pick_truncated();
+    // Whether the temperature alone changes the odds of tokens.
+    bool        temperature_only() const { return chain && opts.top_k <= 0 && !(opts.top_p > 0.0f && opts.top_p < 1.0f) && opts.min_p <= 0.0f; }
+    // Draws from all allowed tokens; only if temperature_only().
+    llama_token draw_from_all(const float * logits);
+    // Draws again from the logits of the last draw_from_all, which must have returned a token.
+    llama_token redraw(const float * logits);
+    // Returns the best candidate if greedy, else draws one.
+    llama_token pick(bool sorted);
+
+  private:
+    // Consecutive tokens with the weight of them and all before them.
+    struct block_sum {
+        int32_t first, count;
+        float   best;
+        double  until; // first of the block alone, relative to its best
+    };
+    // Results of draw_from_all.
+    std::vector<block_sum> sums;
+    float                  best_logit = 0;
+    llama_token            best_token = -1;
+
+    float factor() const { return 1.44269504f / opts.temperature; } // log2(e): weights are powers of 2
+
+    // Consecutive tokens and their best logit.
+    struct block_max {
+        int32_t first, count;
+        float   best;
+    };
+    std::vector<block_max> maxima; // scratch of collect
+    std::vector<float>     bests;  // the same
+
+    void collect_all(const float * logits);
+    // Adds the tokens of a block to candidates, a heap of at most k with the worst on top.
+    void collect_into_heap(const float * logits, const block_max & b, size_t k);
+
+    // A number in [0, 1) for the next draw.
+    double      next_uniform();
+    // Draws one of the tokens by the softmax of the logits.
+    llama_token draw(llama_token_data_array & arr);
+};
+
+} // namespace agd

@@ -1,0 +1,36 @@
+// Vectorized passes over runs of logits.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+namespace agd {
+
+constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+
+// The largest number of x[0,n), without NaN; -infinity if there is none.
+float max_value(const float * x, int32_t n);
+
+// The sum of 2^((x[i] - best) * factor) over x[0,n), none of which is above best. Writes the terms to weights,
+// unless that is null.
+float weigh(const float * x, int32_t n, float best, float factor, float * weights);
+
+// max_value and weigh as compiled for one instruction set.
+struct kernel {
+    float (*max_value)(const float * x, int32_t n);
+    float (*weigh)(const float * x, int32_t n, float best, float factor, float * weights);
+};
+
+// Those that this CPU can run, the best first.
+struct kernel_list {
+    kernel list[3];
+    int    n = 0;
+
+    kernel_list();
+};
+extern const kernel_list kernels;
+
+// 2^x for x <= 0, 0 below 2^-126 and for NaN; a relative error of 2e-7.
+float exp2_negative(float x);
+
+} // namespace agd

@@ -1,0 +1,336 @@
+// Sampling under a grammar. A token is chosen from the logits first, and the grammar checks that token alone: to
+// check a whole vocabulary takes milliseconds. After a rejection the grammar checks more candidates. Where the
+// grammar admits few tokens, it lists them first and only their logits are read.
+#include "api.h"
+#include "sampling/chooser.h"
+#include "grammar/grammar.h"
+#include "errors.h"
+#include "grammar/matcher.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace {
+
+// Sampled tokens that forced text is tokenized with.
+constexpr size_t kept_recent = 4;
+
+// How many further tokens are drawn after a rejection before all admitted tokens are listed. A draw takes a
+// microsecond; the list takes five thousand where a third of 150,000 tokens is admitted.
+constexpr int redraws = 256;
+
+// The most admitted tokens that are listed before anything is chosen.
+constexpr size_t max_listed = 1024;
+constexpr size_t no_limit = std::numeric_limits<size_t>::max();
+
+} // namespace
+
+struct agd_sampler : agd::chooser {
+    const llama_vocab *           vocab = nullptr;
+    std::unique_ptr<agd::matcher> grammar; // null: unconstrained
+    std::vector<llama_token>      recent;  // the last tokens of the text
+    std::vector<llama_token>      admitted; // scratch
+    bool                          dead = false;
+    std::string                   detail;
+
+    // Adds a token to the text.
+    void append(llama_token token) {
+        position++;
+        attempt = 0;
+        if (grammar) {
+            if (recent.size() == kept_recent) {
+                recent.erase(recent.begin());
+            }
+            recent.push_back(token);
+        }
+    }
+
+    // Removes the candidates that the grammar rejects; their order stays.
+    void filter() {
+        candidates.erase(std::remove_if(candidates.begin(), candidates.end(),
+                                        [&](const llama_token_data & c) { return !grammar->admits(c.id); }),
+                         candidates.end());
+    }
+
+    // Collects all allowed tokens that the grammar admits in candidates. False if these are more than most.
+    bool collect_admitted(const float * logits, size_t most) {
+        candidates.clear();
+        if (!grammar->admitted(admitted, most)) {
+            return false;
+        }
+        for (const llama_token t : admitted) {
+            if (logits[t] > agd::minus_infinity && !std::binary_search(suppressed.begin(), suppressed.end(), t)) {
+                candidates.push_back({ t, logits[t], 0.0f });
+            }
+        }
+        return true;
+    }
+
+    // Chooses under the grammar after it has rejected the free choice. This is exact. Once k of the best m tokens
+    // are admitted, the best of these are the best k admitted tokens of the vocabulary. And drawing until a
+    // token is admitted gives each admitted token the odds that it has among them.
+    llama_token pick_admitted(const float * logits) {
+        if (!chain || temperature_only() || !grammar->few_next()) { // otherwise listing is faster
+            llama_token rejected = -1; // a token with nearly all the odds is drawn many times
+            for (int i = 0; temperature_only() && i < redraws && !grammar->over_budget(); i++) {
+                const llama_token token = redraw(logits);
+                if (token < 0 || (token != rejected && grammar->admits(token, /*first=*/i == 0))) {
+                    return token;
+                }
+                rejected = token;
+            }
+            const size_t want = chain ? static_cast<size_t>(std::max(opts.top_k, 0)) : 1;
+            for (size_t m : widening) {
+                if (want == 0 || want * 2 > m || m >= static_cast<size_t>(n_vocab)) {
+                    continue;
+                }
+                collect(logits, m);
+                filter();
+                if (candidates.size() >= want) {
+                    return pick(true);
+                }
+            }
+        }
+        collect_admitted(logits, no_limit);
+        return candidates.empty() ? AGD_SAMPLE_DEAD : pick(false);
+    }
+
+    // Lists the admitted tokens in candidates if they are few, so that only their logits are read. The choice is the
+    // same as after a rejection of the free choice. Not with top-k, top-p or min-p, where other tokens count. A grammar
+    // that needs much work for the list checks the chosen token instead.
+    bool grammar_first(const float * logits) {
+        try {
+            return (!chain || temperature_only()) && grammar->few_next() && collect_admitted(logits, max_listed);
+        } catch (const agd::too_ambiguous &) {
+            grammar->forget();
+            return false;
+        }
+    }
+
+    llama_token sample(const float * logits) {
+        llama_token token;
+        if (dead || grammar) {
+            token = guard([&] {
+                llama_token t = grammar_first(logits) ? pick_admitted_only(logits) : pick_free(logits);
+                if (t >= 0 && !grammar->accept(t)) {
+                    t = pick_admitted(logits);
+                    if (t >= 0) {
+                        grammar->accept(t);
+                    }
+                }
+                return t;
+            });
+        } else {
+            token = pick_free(logits);
+        }
+        if (token >= 0) {
+            append(token);
+        }
+        return token;
+    }
+
+    // Chooses without the grammar.
+    llama_token pick_free(const float * logits) {
+        if (!chain) {
+            return argmax(logits);
+        }
+        if (temperature_only()) {
+            return draw_from_all(logits);
+        }
+        if (truncates() && truncate(logits)) {
+            return pick_truncated();
+        }
+        collect(logits, static_cast<size_t>(std::max(opts.top_k, 0)));
+        return pick(opts.top_k > 0);
+    }
+
+    // The choice among what the grammar admits, which leads found; a row of no numbers is told
+    // from one without an admitted token.
+    llama_token pick_admitted_only(const float * logits) {
+        if (!candidates.empty()) {
+            return pick(false);
+        }
+        return argmax(logits) < 0 ? AGD_SAMPLE_NOTFINITE : AGD_SAMPLE_DEAD;
+    }
+
+    // Appends the tokens that the grammar forces, at most max, to the text and to out. end is the token that must
+    // end the text then, or -1. A grammar that needs too much work for this forces nothing.
+    size_t force(llama_token * out, size_t max, llama_token & end) {
+        end = -1;
+        if (!grammar) {
+            return 0;
+        }
+        agd::forced_tokens forced;
+        try {
+            forced = agd::force(*grammar, vocab, recent, suppressed, max);
+        } catch (const agd::too_ambiguous &) {
+        }
+        grammar->forget();
+        size_t n = 0;
+        for (; n < forced.list.size() && grammar->accept(forced.list[n]); n++) {
+            append(forced.list[n]);
+            out[n] = forced.list[n];
+        }
+        if (forced.ends && n == forced.list.size()) {
+            end = grammar->tokens().turn_end;
+        }
+        return n;
+    }
+
+    // Runs f with the grammar. A grammar that fails is freed and not used again.
+    template <typename F> llama_token guard(F f) {
+        if (dead) {
+            return AGD_SAMPLE_DEAD;
+        }
+        try {
+            return f();
+        } catch (const agd::too_ambiguous & e) {
+            detail = e.what();
+            dead   = true;
+            grammar.reset();
+            return AGD_SAMPLE_AMBIGUOUS;
+        } catch (...) {
+            dead = true;
+            grammar.reset();
+            throw;
+        }
+    }
+};
+
+namespace {
+
+std::vector<llama_token> suppressed_tokens(const llama_vocab * vocab, const agd_sampler_options & o,
+                                           const std::vector<llama_token> & named_by_grammar) {
+    const int32_t     n = llama_vocab_n_tokens(vocab);
+    std::vector<bool> off(static_cast<size_t>(n));
+    if (o.suppress_control) {
+        for (llama_token t = 0; t < n; t++) {
+            off[t] = llama_vocab_is_control(vocab, t) && !llama_vocab_is_eog(vocab, t);
+        }
+        for (llama_token t : named_by_grammar) {
+            off[t] = false;
+        }
+        for (size_t i = 0; i < o.n_allow; i++) {
+            off[o.allow[i]] = false;
+        }
+    }
+    for (size_t i = 0; i < o.n_suppress; i++) {
+        off[o.suppress[i]] = true;
+    }
+    std::vector<llama_token> out;
+    for (llama_token t = 0; t < n; t++) {
+        if (off[t]) {
+            out.push_back(t);
+        }
+    }
+    return out;
+}
+
+} // namespace
+
+extern "C" struct agd_sampler * agd_sampler_new(struct agd_vocab_index * index, struct agd_sampler_options opts,
+                                                char ** err) {
+    return agd::guard(err, static_cast<agd_sampler *>(nullptr), [&]() -> agd_sampler * {
+        const llama_vocab * vocab = index->vocab;
+        auto                s     = std::make_unique<agd_sampler>();
+        s->vocab   = vocab;
+        s->n_vocab = llama_vocab_n_tokens(vocab);
+        std::vector<llama_token> named;
+        if (opts.grammar != nullptr) {
+            auto rules = agd::parse_grammar(vocab, opts.grammar, &named); // throws
+            s->grammar = std::make_unique<agd::matcher>(std::move(rules), index->get());
+        }
+        s->suppressed = suppressed_tokens(vocab, opts, named);
+        if (opts.temperature > 0.0f) {
+            s->chain = agd::make_chain(opts);
+        }
+        s->opts         = opts;
+        s->opts.grammar = nullptr; // the caller's memory
+        s->opts.suppress = s->opts.allow = nullptr;
+        s->opts.n_suppress = s->opts.n_allow = 0;
+        return s.release();
+    });
+}
+
+extern "C" struct agd_sampler * agd_sampler_clone(const struct agd_sampler * s, bool reseed, uint32_t seed,
+                                                  char ** err) {
+    return agd::guard(err, static_cast<agd_sampler *>(nullptr), [&]() -> agd_sampler * {
+        auto c        = std::make_unique<agd_sampler>();
+        c->vocab      = s->vocab;
+        c->n_vocab    = s->n_vocab;
+        c->opts       = s->opts;
+        c->suppressed = s->suppressed;
+        c->dead       = s->dead;
+        if (s->grammar) {
+            c->grammar = std::make_unique<agd::matcher>(*s->grammar);
+        }
+        if (s->chain) {
+            c->chain = agd::make_chain(s->opts);
+        }
+        c->recent   = s->recent;
+        c->position = s->position;
+        c->attempt  = s->attempt;
+        if (reseed) {
+            c->opts.seed = seed;
+        }
+        return c.release();
+    });
+}
+
+extern "C" void agd_sampler_free(struct agd_sampler * s) {
+    delete s;
+}
+
+extern "C" llama_token agd_sample(struct agd_sampler * s, const float * logits) {
+    try {
+        return s->sample(logits);
+    } catch (const std::exception & e) {
+        s->detail = e.what();
+    } catch (...) {
+        s->detail = "unknown C++ exception";
+    }
+    return AGD_SAMPLE_THROWN;
+}
+
+extern "C" void agd_sample_batch(int threads, struct agd_sampler * const * samplers, const float * const * rows, int32_t n, llama_token * out) {
+#ifdef _OPENMP
+    #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+#endif
+    for (int32_t i = 0; i < n; i++) {
+        out[i] = agd_sample(samplers[i], rows[i]);
+    }
+    (void) threads;
+}
+
+extern "C" int agd_sampler_accept(struct agd_sampler * s, llama_token token) {
+    try {
+        const int rc = !s->grammar && !s->dead ? 0 : s->guard([&] { return s->grammar->accept(token) ? 0 : AGD_SAMPLE_REJECTED; });
+        if (rc == 0) {
+            s->append(token);
+        }
+        return rc;
+    } catch (const std::exception & e) {
+        s->detail = e.what();
+    } catch (...) {
+        s->detail = "unknown C++ exception";
+    }
+    return AGD_SAMPLE_THROWN;
+}
+
+extern "C" int32_t agd_sampler_force(struct agd_sampler * s, llama_token * out, int32_t max, llama_token * end) {
+    try {
+        return static_cast<int32_t>(s->force(out, static_cast<size_t>(max), *end));
+    } catch (const std::exception & e) {
+        s->detail = e.what();
+    } catch (...) {
+        s->detail = "unknown C++ exception";
+    }
+    return AGD_SAMPLE_THROWN;
+}
+
+extern "C" const char * agd_sampler_detail(const struct agd_sampler * s) {
+    return s->detail.c_str();
+}

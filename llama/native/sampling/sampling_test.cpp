@@ -1,0 +1,207 @@
+// Compares the choice of tokens with plain loops over a softmax in doubles.
+#include "sampling/chooser.h"
+#include "testing/check.h"
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <string>
+
+using namespace agd;
+
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+// --- passes over logits ---------------------------------------------------------
+
+void check_passes(const char * name, const std::vector<float> & logits, float factor) {
+    const int32_t n    = static_cast<int32_t>(logits.size());
+    float         want = -infinity;
+    for (const float x : logits) {
+        want = x > want ? x : want;
+    }
+    for (int version = 0; version < kernels.n; version++) {
+        const kernel &     k    = kernels.list[version];
+        const float        best = k.max_value(logits.data(), n);
+        std::vector<float> weights(logits.size());
+        CHECK(best == want, "%s, %d logits, version %d: the largest is %g, want %g", name, n, version, double(best), double(want));
+        if (want == -infinity) {
+            continue;
+        }
+        const float sum = k.weigh(logits.data(), n, best, factor, weights.data());
+        const float bare = k.weigh(logits.data(), n, best, factor, nullptr);
+        CHECK(std::memcmp(&sum, &bare, sizeof sum) == 0, "%s: the sum is %g, without weights %g", name, double(sum), double(bare));
+        double all = 0;
+        for (int32_t i = 0; i < n; i++) {
+            const double exponent = double((logits[i] - best) * factor);
+            const double w        = exponent >= -126 ? std::exp2(exponent) : 0;
+            all += w;
+            CHECK(std::fabs(weights[i] - w) <= 4e-7 * w, "%s, version %d: logit %d, %g, weighs %g, want %g", name, version, i, double(logits[i]), double(weights[i]), w);
+        }
+        CHECK(std::fabs(sum - all) <= 1e-5 * all, "%s, version %d: the sum is %g, want %g", name, version, double(sum), all);
+    }
+}
+
+void every_instruction_set_agrees() {
+    std::mt19937                    r(1);
+    std::normal_distribution<float> normal(0, 4);
+    const std::map<const char *, std::function<float(int)>> rows = {
+        { "any", [&](int) { return normal(r); } },
+        { "most without weight", [&](int) { return -200 * float(r()) / float(r.max()); } },
+        { "some impossible", [](int i) { return i % 3 == 0 ? -infinity : i % 3 == 1 ? 3.0f : float(-i); } },
+        { "some NaN", [](int i) { return i % 3 == 0 ? std::numeric_limits<float>::quiet_NaN() : float(i % 7); } },
+        { "none possible", [](int) { return -infinity; } },
+        { "all NaN", [](int) { return std::numeric_limits<float>::quiet_NaN(); } },
+        { "the last is largest", [](int i) { return float(i) / 16; } },
+        { "the first is largest", [](int i) { return float(-i) / 16; } },
+    };
+    for (const auto & [name, logit] : rows) {
+        for (const int n : { 1, 5, 8, 15, 16, 17, 63, 64, 65, 255, 256, 1000 }) {
+            std::vector<float> logits(n);
+            for (int i = 0; i < n; i++) {
+                logits[i] = logit(i);
+            }
+            for (const float factor : { 1.442695f, 0.1f, 30.0f }) {
+                check_passes(name, logits, factor);
+            }
+        }
+    }
+}
+
+// --- choices --------------------------------------------------------------------
+
+chooser make_chooser(int32_t n, float temperature, float top_p = 1, float min_p = 0, int32_t top_k = 0) {
+    chooser c;
+    c.n_vocab          = n;
+    c.opts.temperature = temperature;
+    c.opts.top_p       = top_p;
+    c.opts.min_p       = min_p;
+    c.opts.top_k       = top_k;
+    c.opts.seed        = 7;
+    if (temperature > 0) {
+        c.chain = make_chain(c.opts);
+    }
+    return c;
+}
+
+std::vector<float> random_logits(int32_t n, unsigned seed, float width = 3) {
+    std::mt19937                    r(seed);
+    std::normal_distribution<float> normal(0, width);
+    std::vector<float>              logits(n);
+    for (float & x : logits) {
+        x = normal(r);
+    }
+    return logits;
+}
+
+// Allowed tokens, best first.
+std::vector<llama_token> ranked(const chooser & c, const std::vector<float> & logits) {
+    std::vector<llama_token> order;
+    for (llama_token t = 0; t < c.n_vocab; t++) {
+        if (!std::binary_search(c.suppressed.begin(), c.suppressed.end(), t)) {
+            order.push_back(t);
+        }
+    }
+    std::stable_sort(order.begin(), order.end(), [&](llama_token a, llama_token b) { return logits[a] > logits[b]; });
+    return order;
+}
+
+void the_best_tokens_are_those_of_a_sort() {
+    for (const int32_t n : { 1, 255, 256, 257, 5000 }) {
+        auto c      = make_chooser(n, 0);
+        auto logits = random_logits(n, static_cast<unsigned>(n));
+        for (float & x : logits) {
+            x = std::round(x * 4); // ties
+        }
+        for (llama_token t = 0; t < n - 1; t += 3) {
+            c.suppressed.push_back(t);
+        }
+        const auto order = ranked(c, logits);
+        CHECK(c.argmax(logits.data()) == order[0], "%d tokens: the best is %d, want %d", n, c.argmax(logits.data()), order[0]);
+        for (const size_t k : { size_t(1), size_t(40), size_t(500) }) {
+            c.collect(logits.data(), k);
+            CHECK(c.candidates.size() == std::min(k, order.size()), "%d tokens, k %zu: %zu candidates", n, k, c.candidates.size());
+            for (size_t i = 0; i < c.candidates.size(); i++) {
+                CHECK(c.candidates[i].id == order[i], "%d tokens, k %zu: candidate %zu is %d, want %d", n, k, i, c.candidates[i].id, order[i]);
+            }
+        }
+    }
+}
+
+void truncation_keeps_what_its_definition_keeps() {
+    for (const float top_p : { 0.5f, 0.9f, 1.0f }) {
+        for (const float min_p : { 0.0f, 0.05f, 0.3f }) {
+            auto       c      = make_chooser(3000, 0.7f, top_p, min_p);
+            const auto logits = random_logits(3000, 3, 5);
+            if (!c.truncates()) {
+                continue;
+            }
+            const auto order = ranked(c, logits);
+            double     all   = 0;
+            for (const llama_token t : order) {
+                all += std::exp(double(logits[t]) - logits[order[0]]);
+            }
+            std::vector<llama_token> want;
+            double                   run = 0;
+            for (const llama_token t : order) {
+                const double w = std::exp(double(logits[t]) - logits[order[0]]);
+                if (!want.empty() && (w < min_p || (top_p < 1 && run >= top_p * all))) {
+                    break;
+                }
+                want.push_back(t);
+                run += w;
+            }
+            CHECK(c.truncate(logits.data()), "top-p %g, min-p %g: too many tokens", double(top_p), double(min_p));
+            CHECK(c.candidates.size() == want.size(), "top-p %g, min-p %g: %zu tokens, want %zu", double(top_p), double(min_p), c.candidates.size(), want.size());
+        }
+    }
+}
+
+// Draws have the odds of the softmax: each count lies within five standard deviations.
+void draws_have_the_odds_of_the_softmax() {
+    constexpr int draws = 200000;
+    for (const float temperature : { 0.5f, 1.0f, 2.0f }) {
+        const int32_t n      = 700; // three blocks
+        auto          c      = make_chooser(n, temperature);
+        const auto    logits = random_logits(n, 5, 2);
+        c.suppressed         = { 0, 300, 699 };
+        std::vector<double> odds(n);
+        for (const llama_token t : ranked(c, logits)) {
+            odds[t] = std::exp(double(logits[t]) / temperature);
+        }
+        const double     sum = std::accumulate(odds.begin(), odds.end(), 0.0);
+        std::vector<int> counts(n);
+        for (int i = 0; i < draws; i++) {
+            c.position = static_cast<uint64_t>(i);
+            c.attempt  = 0;
+            counts[c.draw_from_all(logits.data())]++;
+        }
+        for (int32_t t = 0; t < n; t++) {
+            const double p = odds[t] / sum, mean = draws * p;
+            CHECK(std::fabs(counts[t] - mean) <= 5 * std::sqrt(mean * (1 - p)) + 3, "temperature %g: token %d was drawn %d times, want about %g", double(temperature), t, counts[t], mean);
+        }
+    }
+}
+
+void rows_without_a_finite_number_are_told() {
+    for (const float x : { -infinity, std::numeric_limits<float>::quiet_NaN() }) {
+        const std::vector<float> row(600, x);
+        CHECK(make_chooser(600, 0).argmax(row.data()) == AGD_SAMPLE_NOTFINITE, "greedy");
+        CHECK(make_chooser(600, 1).draw_from_all(row.data()) == AGD_SAMPLE_NOTFINITE, "temperature");
+        CHECK(!make_chooser(600, 1, 0.9f).truncate(row.data()), "top-p");
+    }
+}
+
+} // namespace
+
+int main() {
+    every_instruction_set_agrees();
+    the_best_tokens_are_those_of_a_sort();
+    truncation_keeps_what_its_definition_keeps();
+    draws_have_the_odds_of_the_softmax();
+    rows_without_a_finite_number_are_told();
+    return testing::result();
+}

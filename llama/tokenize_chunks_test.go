@@ -1,0 +1,101 @@
+package llama
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"agentd/llama/synth"
+)
+
+// Each of these overflowed the stack in std::regex, at 26,000 characters.
+func TestLongRunsOfOneCharacterAreTokenized(t *testing.T) {
+	v := shared(t, synth.GPTOSS).Vocab()
+	for name, test := range map[string]struct {
+		unit    string
+		special bool
+	}{
+		"letters": {"x", false}, "capitals": {"X", false}, "spaces": {" ", false}, "line breaks": {"\n", false}, "dots": {".", false}, "digits": {"7", false},
+		"Chinese": {"日", false}, "accents": {"e\u0301", false}, "letters, where special tokens count": {"x", true},
+		"half a special token": {"<|", true}, "a special token": {"<|message|>", true}, "one that is text": {"<|message|>", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Repeat(test.unit, 30_000/len(test.unit))
+			tokens, err := v.Tokenize(text, true, test.special)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v.AddBOS() {
+				tokens = tokens[1:]
+			}
+			if got := v.Detokenize(tokens, true); got != text {
+				t.Errorf("%d bytes come back as %d", len(text), len(got))
+			}
+		})
+	}
+}
+
+// Chunks are cut where words and lines end, which changes no tokens.
+func TestChunksOfWordsHaveTheTokensOfTheWholeText(t *testing.T) {
+	v := shared(t, synth.GPTOSS).Vocab()
+	if !v.recurses || shared(t, synth.Qwen3).Vocab().recurses {
+		t.Fatal("the pre-tokenizer of GPT-OSS recurses, that of Qwen does not, and its texts are not to be cut")
+	}
+	for name, unit := range map[string]string{
+		"prose":                    "It's a robot's 12th decision, they've said (twice). ",
+		"lines":                    "in the kitchen: a cup\n  - on the table\r\n\n\t{\"x\": 1.5}\n",
+		"one line with marks":      "kitchen:cup,table/left-hand;",
+		"Chinese with punctuation": "机器人在厨房里。它拿着杯子，",
+	} {
+		text := strings.Repeat(unit, 15_000/len(unit))
+		if cut := firstChunk(text); cut >= len(text) {
+			t.Fatalf("%s: %d bytes are one window", name, len(text))
+		}
+		whole, err := v.tokenize(nil, text, false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := v.Tokenize(text, false, false); err != nil || !slices.Equal(got, whole) {
+			t.Errorf("%s: %d tokens instead of %d, %v", name, len(got), len(whole), err)
+		}
+	}
+}
+
+func TestChunksEndBetweenWordsAndAreNeverEmpty(t *testing.T) {
+	long := func(s string) string { return strings.Repeat(s, 2*chunkBytes/len(s)+1) }
+	for name, c := range map[string]struct{ text, before, after string }{
+		"behind a line break":       {long("ab cd") + "", "d", "ab"},
+		"a short text is whole":     {"a b", "b", ""},
+		"without spaces, at a mark": {long("abc,"), "c", ","},
+		"at a character":            {long("日"), "日", "日"},
+	} {
+		cut := firstChunk(c.text)
+		if cut <= 0 || cut > chunkBytes && cut < len(c.text) {
+			t.Errorf("%s: cut at %d", name, cut)
+		}
+		if name != "behind a line break" && (!strings.HasSuffix(c.text[:cut], c.before) || !strings.HasPrefix(c.text[cut:], c.after)) {
+			t.Errorf("%s: cut into %q and %q", name, c.text[max(0, cut-10):cut], c.text[cut:min(len(c.text), cut+10)])
+		}
+	}
+	if text := long("ab\ncd"); !strings.HasSuffix(text[:firstChunk(text)], "\n") {
+		t.Error("not behind a line break")
+	}
+	if text := long("ab cd"); !strings.HasPrefix(text[firstChunk(text):], " cd") {
+		t.Error("not before a space")
+	}
+}
+
+func TestWronglyListedPreTokenizerIsTokenizedInChunks(t *testing.T) {
+	path := modelPath(t, synth.GPTOSS)
+	pre := shared(t, synth.GPTOSS).Metadata()["tokenizer.ggml.pre"]
+	iterative[pre] = true
+	defer delete(iterative, pre)
+	m, err := New(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Free()
+	if !m.vocab.recurses {
+		t.Errorf("%s is listed as iterative, and nobody noticed that it recurses", pre)
+	}
+}

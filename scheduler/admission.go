@@ -1,0 +1,186 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"agentd/scheduler/generation"
+)
+
+// Admission is a place in the queue for the candidates of one API request. Its methods are
+// safe for concurrent use.
+type Admission struct {
+	engine *Engine
+
+	mu     sync.Mutex
+	unused int // candidates not yet submitted
+}
+
+// Admit reserves queue places for candidates, the number of completions that a whole API
+// request will generate: all of them or none, with *QueueFullError. It also refuses when
+// those that wait would probably take longer than Config.QueueTime.
+func (e *Engine) Admit(candidates int) (*Admission, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, ErrClosed
+	}
+	over := e.admitted + candidates - e.cfg.QueueLimit
+	late := e.rate.excess(e.admitted-e.capacity(), e.cfg.QueueTime)
+	if over > 0 || late > 0 {
+		e.refused++
+		return nil, &QueueFullError{
+			Asked: candidates, Admitted: e.admitted, Limit: e.cfg.QueueLimit, RetryAfter: e.rate.estimate(max(over, late)),
+		}
+	}
+	e.admitted += candidates
+	return &Admission{engine: e, unused: candidates}, nil
+}
+
+// capacity is the number of candidates that are computed at once. Engine.mu is held.
+func (e *Engine) capacity() int {
+	n := 0
+	for _, w := range e.workers {
+		switch {
+		case w.health.lost:
+		case e.cfg.BatchInvariant:
+			n++ // at least: the candidates of one request
+		default:
+			n += e.cfg.MaxRunning
+		}
+	}
+	return n
+}
+
+// Generate submits one request and waits for it.
+func (a *Admission) Generate(ctx context.Context, r generation.Request) (*generation.Result, error) {
+	return a.Submit(ctx, []generation.Request{r})[0].Wait(ctx)
+}
+
+// Submit hands requests to the engine all at once and in order. So an idle engine always
+// computes the same requests in the same steps. Their candidates must be admitted and not
+// yet submitted. Wait must be called for each handle.
+func (a *Admission) Submit(ctx context.Context, rs []generation.Request) []*Handle {
+	handles := make([]*Handle, len(rs))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0)) // parsing a grammar takes long
+	for i := range rs {
+		h := &Handle{engine: a.engine, candidates: rs[i].N}
+		handles[i] = h
+		group.Go(func() error {
+			h.prepare(ctx, a, rs[i])
+			return nil
+		})
+	}
+	_ = group.Wait() // its functions return nil
+	requests := make([]*request, 0, len(handles))
+	for _, h := range handles {
+		if h.request != nil {
+			requests = append(requests, h.request)
+		}
+	}
+	if err := a.engine.submit(requests); err != nil {
+		for _, h := range handles {
+			if h.request != nil {
+				h.reject(err)
+			}
+		}
+	}
+	return handles
+}
+
+// Keep returns all but n of the unused queue places.
+func (a *Admission) Keep(n int) {
+	a.mu.Lock()
+	given := max(0, a.unused-max(0, n))
+	a.unused -= given
+	a.mu.Unlock()
+	a.engine.freeCandidates(given)
+}
+
+// Release returns the unused queue places. It must be called when no Submit will follow; a
+// second call does nothing.
+func (a *Admission) Release() { a.Keep(0) }
+
+// use takes queue places for a handle.
+func (a *Admission) use(n int) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if n > a.unused {
+		return fmt.Errorf("%w: %d candidates, %d are left", ErrReleased, n, a.unused)
+	}
+	if err := a.engine.beginCall(); err != nil {
+		return err
+	}
+	a.unused -= n
+	return nil
+}
+
+// beginCall registers a call that Close must wait for.
+func (e *Engine) beginCall() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return ErrClosed
+	}
+	e.calls.Add(1)
+	return nil
+}
+
+func (e *Engine) endCall(candidates int) {
+	e.freeCandidates(candidates)
+	e.calls.Done()
+}
+
+func (e *Engine) freeCandidates(candidates int) {
+	e.mu.Lock()
+	e.admitted -= candidates
+	e.mu.Unlock()
+}
+
+// completionRate estimates the time until candidates have ended.
+type completionRate struct {
+	last     time.Time
+	interval time.Duration // mean time between two ends
+}
+
+// candidatesEnded records that n candidates ended now. busySince is when their worker last
+// became busy.
+func (e *Engine) candidatesEnded(n int, busySince time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.rate.record(n, e.now(), busySince)
+}
+
+func (p *completionRate) record(n int, now, busySince time.Time) {
+	if p.last.Before(busySince) {
+		p.last = busySince
+	}
+	each := now.Sub(p.last) / time.Duration(n)
+	p.last = now
+	if p.interval == 0 {
+		p.interval = each
+		return
+	}
+	for range n {
+		p.interval += time.Duration(rateSmoothing * float64(each-p.interval))
+	}
+}
+
+// excess is the number of waiting candidates that do not end within limit. It is 0 without
+// a limit.
+func (p *completionRate) excess(waiting int, limit time.Duration) int {
+	if limit <= 0 || p.interval <= 0 {
+		return 0
+	}
+	return max(0, waiting-int(limit/p.interval))
+}
+
+func (p *completionRate) estimate(candidates int) time.Duration {
+	return min(max(time.Duration(candidates)*p.interval, minRetry), maxRetry)
+}

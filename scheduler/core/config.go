@@ -1,0 +1,90 @@
+package core
+
+import "fmt"
+
+// Config describes the context and the policy.
+type Config struct {
+	// Cells is the number of KV cells of the context, for all sequences together.
+	Cells int
+	// MaxSequences is the number of sequence ids, for running and cached sequences together.
+	MaxSequences int
+	// MaxOutputs is the limit of logits rows in one step.
+	MaxOutputs int
+	// MaxRunning is the limit of running sequences. It is at most MaxOutputs, since all may
+	// need their logits in the same step. 0: MaxOutputs.
+	MaxRunning int
+	// BatchTokens is the row limit of one step.
+	BatchTokens int
+	// PrefillChunk is the limit of prompt rows in a step in which others decode, so that a
+	// long prompt cannot stall them. 0: each prompt that is in prefill or waits for one gets
+	// rows for the cost of the decode rows, but at least MinPrefillCost. So one prompt
+	// doubles the time of a step; if many prompts wait and few sequences decode, the prompts
+	// come first.
+	PrefillChunk int
+	// RowCells is the number of visible cells at which attention costs as much as the rest of
+	// a row's computation. 0: all rows cost the same.
+	RowCells int
+	// Overcommit reserves the usual number of cells for a candidate, once some have ended,
+	// instead of the worst case: more of them run together. When cells run out, sequences
+	// wait for each other, and the youngest is preempted if none can continue.
+	Overcommit bool
+	// MinSharedPrefill is the least number of tokens for which a prompt waits for the prefill
+	// of another one instead of computing them again. 0: MinSharedPrefill.
+	MinSharedPrefill int
+	// MinEvict is the least number of cells to evict when only the end of a cached sequence
+	// goes. 0: MinEvict.
+	MinEvict int
+	// DraftRows is the number of rows up to which a step is filled with speculative tokens.
+	// Such a step costs little more than one without, and can give a candidate several
+	// tokens. 0: no speculation. It needs PartialCopy and no Usable.
+	DraftRows int
+	// EndTokens end a candidate. They are never proposed as speculative tokens.
+	EndTokens []Token
+	// NoPrefixCache computes each prompt from its first token on, to measure the benefit and
+	// the cost of the prefix cache. Candidates that start together still share their prompt.
+	// The others do where a sequence can be cut.
+	NoPrefixCache bool
+	// HostCells is the size of the host cache in cells. It holds evicted cells in blocks of at
+	// most HostBlock cells (0: HostBlock), and up to MinHostBlock (0: MinHostBlock) more:
+	// fewer cells get no block of their own and are not loaded. A block also takes 4 bytes for
+	// each token of its prefix. 0: no host cache. It needs PartialCopy and no Usable.
+	HostCells, HostBlock, MinHostBlock int
+	// PartialCopy: a prefix of a sequence can be copied, and its tail removed. It is false for
+	// recurrent and hybrid models, whose state exists only at the end of a sequence.
+	PartialCopy bool
+	// Usable reports whether the first n positions of a sequence can be continued at position
+	// n. Cells outside a sliding window may be gone. nil: always.
+	Usable func(s SeqID, n int) bool
+	// Check verifies every invariant after every call, for tests.
+	Check bool
+}
+
+func (c *Config) validate() error {
+	switch {
+	case c.Cells < 2:
+		return fmt.Errorf("core: Cells is %d, need at least 2", c.Cells)
+	case c.MaxSequences < 1 || c.MaxSequences > MaxSequences:
+		return fmt.Errorf("core: MaxSequences is %d, must be 1 to %d", c.MaxSequences, MaxSequences)
+	case c.MaxOutputs < 1:
+		return fmt.Errorf("core: MaxOutputs is %d, need at least 1", c.MaxOutputs)
+	case c.BatchTokens < 1:
+		return fmt.Errorf("core: BatchTokens is %d, need at least 1", c.BatchTokens)
+	case c.PrefillChunk < 0 || c.PrefillChunk > c.BatchTokens:
+		return fmt.Errorf("core: PrefillChunk is %d, must be 0 to BatchTokens (%d)", c.PrefillChunk, c.BatchTokens)
+	case c.MinEvict < 0:
+		return fmt.Errorf("core: EvictLeast is %d, must not be negative", c.MinEvict)
+	case c.HostCells < 0 || c.HostBlock < 0 || c.MinHostBlock < 0:
+		return fmt.Errorf("core: HostCells, HostBlock and HostLeast are %d, %d and %d, must not be negative", c.HostCells, c.HostBlock, c.MinHostBlock)
+	case c.HostCells > 0 && (!c.PartialCopy || c.Usable != nil || c.NoPrefixCache):
+		return fmt.Errorf("core: HostCells is %d, but this memory cannot save parts of a sequence, or the prefix cache is off", c.HostCells)
+	case c.MaxRunning < 0 || c.MaxRunning > c.MaxOutputs:
+		return fmt.Errorf("core: MaxRunning is %d, must be 0 to MaxOutputs (%d)", c.MaxRunning, c.MaxOutputs)
+	case c.DraftRows < 0:
+		return fmt.Errorf("core: DraftRows is %d, must not be negative", c.DraftRows)
+	case c.DraftRows > 0 && (!c.PartialCopy || c.Usable != nil):
+		return fmt.Errorf("core: DraftRows is %d, but this memory cannot remove the cells of rejected tokens", c.DraftRows)
+	case c.MinSharedPrefill < 0:
+		return fmt.Errorf("core: MinWait is %d, must not be negative", c.MinSharedPrefill)
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package core
+
+// makeRoom evicts cached sequences until n cells are free, and reports whether they are. Of
+// the last sequence only the end is evicted: its prefix may still be used.
+func (c *Core) makeRoom(n int) bool {
+	for {
+		short := n - (c.cfg.Cells - c.tree.used)
+		if short <= 0 {
+			return true
+		}
+		victim := c.victim(nil, true)
+		if victim == nil {
+			return false
+		}
+		c.evictCells(victim, short)
+	}
+}
+
+// victim returns the cached sequence to evict. For cells, it must have private ones. keep is
+// never chosen.
+func (c *Core) victim(keep *sequence, cells bool) *sequence {
+	var best *sequence
+	for i := range c.seqs {
+		s := &c.seqs[i]
+		if s == keep || s.state != seqCached || cells && !s.leaf.private() {
+			continue
+		}
+		if best == nil || c.evictBefore(s, best, cells) {
+			best = s
+		}
+	}
+	return best
+}
+
+// evictBefore reports whether a is a better victim than b. Sequences that waiting candidates
+// need come last. For an id, a sequence without private cells comes first because it costs
+// nothing. Otherwise the order is least recently used.
+func (c *Core) evictBefore(a, b *sequence, cells bool) bool {
+	if a.isForkSource() != b.isForkSource() {
+		return b.isForkSource()
+	}
+	if !cells && c.cfg.PartialCopy && a.leaf.private() != b.leaf.private() {
+		return b.leaf.private()
+	}
+	return a.lastUse < b.lastUse
+}
+
+// evictCells evicts about so many cells of a cached sequence.
+func (c *Core) evictCells(victim *sequence, cells int) {
+	cells = max(cells, c.cfg.MinEvict)
+	if c.cfg.PartialCopy && !c.cfg.NoPrefixCache && victim.privateCells() > cells+c.minRemainder() && c.usable(victim, victim.length-cells) {
+		c.evictTail(victim, victim.length-cells)
+	} else {
+		c.evict(victim, 0)
+	}
+}
+
+// minRemainder is the least number of cells to leave when only the end of a sequence is
+// evicted. A shorter rest could not be saved to the host cache later, and without it what was
+// saved behind it is unusable.
+func (c *Core) minRemainder() int {
+	if c.host == nil {
+		return 0
+	}
+	return c.host.minCells
+}
+
+// evictTail evicts the positions from length on of a cached sequence.
+func (c *Core) evictTail(s *sequence, length int) {
+	c.saveToHost(s, length)
+	c.stats.Trimmed++
+	c.stats.EvictedCells += uint64(s.length - length)
+	c.version++
+	c.addOp(Op{Kind: OpRemove, Seq: s.id, Pos: length})
+	c.detach(s) // it no longer holds the whole prompt
+	c.tree.trim(s, length)
+}
+
+// evict frees a cached sequence, except its first kept positions (see freeTail).
+func (c *Core) evict(s *sequence, kept int) {
+	c.saveToHost(s, s.length-s.privateCells())
+	c.stats.Evicted++
+	used := c.tree.used
+	c.freeTail(s, kept)
+	c.stats.EvictedCells += uint64(used - c.tree.used)
+}

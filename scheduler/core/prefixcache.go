@@ -1,0 +1,173 @@
+package core
+
+import "slices"
+
+// prefixMatch is where a sequence can get the beginning of its target tokens.
+type prefixMatch struct {
+	// seq holds the first length tokens now.
+	seq    *sequence
+	length int
+	// parts of host blocks continue from there.
+	parts []hostPart
+	// leader is in prefill and will hold the first sharedLen tokens. It replaces seq when
+	// waiting for it saves enough tokens.
+	leader    *sequence
+	sharedLen int
+}
+
+// inCells is the number of tokens that are in cells, or will be.
+func (m prefixMatch) inCells() int { return max(m.length, m.sharedLen) }
+
+// cached is the number of tokens that need not be computed.
+func (m prefixMatch) cached() int {
+	if n := len(m.parts); n > 0 {
+		return m.parts[n-1].to
+	}
+	return m.inCells()
+}
+
+// matchPrefix returns the longest cached prefix of target over all sequences. The last token
+// is never part of it, because its logits are needed. Only the first older running sequences
+// can be leaders, so that no two sequences wait for each other.
+func (c *Core) matchPrefix(target []Token, older int) prefixMatch {
+	if c.cfg.NoPrefixCache {
+		return prefixMatch{}
+	}
+	target = target[:len(target)-1]
+	seq, length := c.tree.match(target, !c.cfg.PartialCopy, c.usable)
+	src := prefixMatch{seq: seq, length: length, parts: c.host.extend(target, length)}
+	length = src.cached()
+	for _, s := range c.running[:older] {
+		if s.base > 0 || !s.inPrefill() {
+			continue
+		}
+		share := commonPrefixLen(s.target, target)
+		if share > s.length && share >= length+c.cfg.MinSharedPrefill && share > src.sharedLen {
+			src = prefixMatch{leader: s, sharedLen: share}
+		}
+	}
+	return src
+}
+
+// usable reports whether the first n tokens of s can be continued.
+func (c *Core) usable(s *sequence, n int) bool {
+	return !s.invalid && !c.copyPlanned(s) && c.cfg.Usable(s.id, n)
+}
+
+// copyPlanned reports whether s becomes a copy in the operations of this plan. Until then
+// Config.Usable cannot be asked about it.
+func (c *Core) copyPlanned(s *sequence) bool {
+	return c.checksUsable && !c.opsDelivered && slices.ContainsFunc(c.plan.Ops, func(o Op) bool { return o.Kind == OpCopy && o.Seq == s.id })
+}
+
+// attachPrefix gives s the prefix that was found for it.
+func (c *Core) attachPrefix(s *sequence, src prefixMatch) {
+	switch {
+	case s == src.seq: // allocate had no other id
+		if s.length > src.length {
+			c.saveToHost(s, src.length)
+			c.addOp(Op{Kind: OpRemove, Seq: s.id, Pos: src.length})
+			c.tree.deactivate(s)
+			c.tree.trim(s, src.length)
+			c.tree.activate(s)
+		}
+	case src.leader != nil:
+		s.leader, s.sharedLen = src.leader, src.sharedLen
+		return
+	case src.seq != nil:
+		c.copyPrefix(s, src.seq, src.length)
+	}
+	if len(src.parts) > 0 {
+		c.loadFromHost(s, src.parts)
+	}
+	c.countCached(s)
+}
+
+// copyPrefix makes dst a copy of the first n tokens of src. dst is empty, or allocate returned
+// it for this copy.
+func (c *Core) copyPrefix(dst, src *sequence, n int) {
+	if dst.keptPrefix < n {
+		c.addOp(Op{Kind: OpCopy, Seq: dst.id, Src: src.id, Pos: dst.keptPrefix, End: n})
+	}
+	c.tree.attach(dst, c.tree.at(src, n))
+	dst.keptPrefix = 0
+	dst.inContext = true
+	src.lastUse = c.step
+}
+
+// countCached records the tokens that a prompt has without computing them. A preempted prompt
+// starts again with what is still cached.
+func (c *Core) countCached(s *sequence) {
+	if s.cand == promptOnly {
+		s.group.cached = s.length
+	}
+}
+
+// advanceFollowers lets sequences continue that wait for a part of the prefill of s, once it
+// is there.
+func (c *Core) advanceFollowers(s *sequence) {
+	for _, f := range c.running {
+		if f.leader != s || s.length < f.sharedLen {
+			continue
+		}
+		share := f.sharedLen
+		f.leader, f.sharedLen = nil, 0
+		if s.length > share && (!c.cfg.PartialCopy || !c.usable(s, share)) {
+			f.needsRematch, c.overcommitted = true, true // s can no longer be copied at that length
+			continue
+		}
+		c.copyPrefix(f, s, share)
+		c.countCached(f)
+		c.advanceFollowers(f)
+	}
+}
+
+// rematchFollowers finds another prefix for sequences that lost their leader, while what it
+// computed is still there.
+func (c *Core) rematchFollowers() {
+	for i, s := range c.running {
+		if s.needsRematch {
+			s.needsRematch = false
+			c.attachPrefix(s, c.matchPrefix(s.target, i))
+			c.advanceFollowers(s)
+		}
+	}
+}
+
+// finishSeq stops s and keeps it for its prefix, unless another cached sequence holds the same
+// tokens in cells of its own.
+func (c *Core) finishSeq(s *sequence) {
+	g, cand := s.group, s.cand
+	if cand == promptOnly {
+		c.stopRunning(s, seqCached)
+		return
+	}
+	c.scratch = append(append(c.scratch[:0], g.Prompt...), g.candidates[cand].tokens...)[:s.length]
+	twin, n := c.tree.match(c.scratch, !c.cfg.PartialCopy, c.isCached)
+	c.stopRunning(s, seqCached)
+	if twin != nil && n == s.length && !s.isForkSource() {
+		twin.lastUse = c.step
+		c.freeSeq(s)
+	}
+}
+
+func (c *Core) isCached(s *sequence, _ int) bool { return s.state == seqCached && !s.invalid }
+
+// snapshot keeps the state one token before the end of a prompt, where only a whole sequence
+// can be copied. The same prompt and its continuations can both start there.
+func (c *Core) snapshot(s *sequence) {
+	if c.cfg.PartialCopy || c.cfg.NoPrefixCache || s.cand != promptOnly || s.numRemaining() != 1 || s.length == 0 {
+		return
+	}
+	if firstUsable(s.leaf.ends, s.length, c.isCached) != nil {
+		return
+	}
+	if len(c.freeSeqs) == 0 {
+		if v := c.victim(nil, false); v == nil || v.isForkSource() {
+			return
+		}
+	}
+	d := c.allocate(s, s.length)
+	c.copyPrefix(d, s, s.length)
+	d.state, d.lastUse = seqCached, c.step
+}

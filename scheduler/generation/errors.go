@@ -1,0 +1,62 @@
+package generation
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+var (
+	// ErrClosed is returned by an engine that was closed.
+	ErrClosed = errors.New("the engine is closed")
+	// ErrGrammar is wrapped by the error of a grammar that cannot be used or admits no token.
+	ErrGrammar = errors.New("the output grammar can't be used")
+)
+
+// QueueFullError refuses an admission. It is returned before any work was done. When Admitted
+// and Asked do not exceed Limit, the wait would have been too long.
+type QueueFullError struct {
+	Asked, Admitted, Limit int // candidates
+	// RetryAfter estimates when the queue has space: the number of candidates that must end
+	// first, times how long recent candidates took to end.
+	RetryAfter time.Duration
+}
+
+func (e *QueueFullError) Error() string {
+	if e.Admitted+e.Asked <= e.Limit {
+		return fmt.Sprintf("the queue is too slow: %d candidates are admitted, and %d more would wait too long", e.Admitted, e.Asked)
+	}
+	return fmt.Sprintf("the queue is full: %d of at most %d candidates are admitted, %d more do not fit", e.Admitted, e.Limit, e.Asked)
+}
+
+// BusyError is returned by an engine on another machine that takes no work for now. The
+// request may be sent again.
+type BusyError struct {
+	Reason     string // a clause for a message
+	RetryAfter time.Duration
+}
+
+func (e *BusyError) Error() string { return e.Reason }
+
+// OverflowError is returned for a prompt that can never fit the context.
+type OverflowError struct {
+	Prompt int // tokens
+	MaxNew int // token limit of a completion
+	Limit  int // tokens that the context holds
+	// AtLeast is set when Prompt is a lower bound, because counting would take too long.
+	AtLeast bool
+}
+
+func (e OverflowError) Error() string {
+	return fmt.Sprintf("the prompt has %s tokens; with %d for the answer that is more than the context's %d",
+		e.Count(), e.MaxNew, e.Limit)
+}
+
+// Count returns the number of prompt tokens for messages.
+func (e OverflowError) Count() string {
+	if e.AtLeast {
+		return fmt.Sprintf("at least %d", e.Prompt)
+	}
+	return strconv.Itoa(e.Prompt)
+}
