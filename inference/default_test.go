@@ -264,9 +264,9 @@ func TestTheDefaultModelDecidesTheSameHoweverItIsComputed(t *testing.T) {
 	small := openDefault(t, Config{ContextLength: 8192, CacheRAM: 200, Scheduler: scheduler.Config{MaxRunning: width}})
 	together(t, small, inputs)
 	compare("sixteen at once, when a part of it is in host memory", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
-		before := small.engine.Stats()
+		before := small.engine.(embedded).Stats()
 		outs := together(t, small, inputs)
-		after := small.engine.Stats()
+		after := small.engine.(embedded).Stats()
 		if loaded, found := after.LoadedCells-before.LoadedCells, after.CachedTokens-before.CachedTokens; loaded < found/10 {
 			t.Errorf("%d of the %d tokens that were found came from host memory", loaded, found)
 		}

@@ -19,7 +19,7 @@ import (
 // openRemote loads the vocabulary of the model at cfg.Path, a GGUF file or a Hugging Face
 // directory, and waits for an engine that serves it.
 func openRemote(ctx context.Context, cfg Config) (s *Service, err error) {
-	if err := cfg.refuseEmbedded(); err != nil {
+	if err := cfg.CheckRemote(); err != nil {
 		return nil, err
 	}
 	path, remove, err := vocabularyFile(cfg.Path)
@@ -66,8 +66,12 @@ func openRemote(ctx context.Context, cfg Config) (s *Service, err error) {
 	return s, s.makeAgent(cfg)
 }
 
-// refuseEmbedded returns an error for a setting of the embedded engine that would be ignored.
-func (c *Config) refuseEmbedded() error {
+// CheckRemote checks the settings of remote engines. It refuses settings of the embedded engine,
+// which would be ignored.
+func (c *Config) CheckRemote() error {
+	if err := c.Remote.Validate(); err != nil {
+		return err
+	}
 	d := DefaultConfig()
 	for _, f := range []struct {
 		name string
@@ -90,7 +94,7 @@ func (c *Config) refuseEmbedded() error {
 		{"Scheduler.QueueTime", c.Scheduler.QueueTime != 0},
 	} {
 		if f.set {
-			return fmt.Errorf("Config.%s is for the embedded engine and means nothing with Config.Remote.URLs; remove one of them", f.name)
+			return fmt.Errorf("Config.%s is for the embedded engine and means nothing with Config.Remote.URLs; remove one of the two", f.name)
 		}
 	}
 	return nil

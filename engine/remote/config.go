@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 
@@ -27,8 +28,8 @@ type Config struct {
 	URLs []string
 	// API is one of [APIs]; APIAuto asks the first URL that answers.
 	API string
-	// Key is sent as a bearer token; "" sends none.
-	Key string
+	// KeyFile holds the key that is sent as a bearer token; "" sends none.
+	KeyFile string
 	// Model is the name in requests; "" takes the first that the engine lists.
 	Model string
 	// Retries is how often a completion is asked again that violates its grammar.
@@ -42,42 +43,49 @@ type Config struct {
 // Enabled reports whether remote engines are used.
 func (c *Config) Enabled() bool { return len(c.URLs) > 0 }
 
-// Validate returns the first problem as a [FieldError].
+// Validate returns an error that names the field, as Config.URLs.
 func (c *Config) Validate() error {
 	if len(c.URLs) == 0 {
-		return &FieldError{"URLs", errors.New("name at least one URL")}
+		return errors.New("Config.URLs: name at least one engine")
 	}
 	for i, text := range c.URLs {
 		u, err := url.Parse(text)
 		switch {
 		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-			return &FieldError{"URLs", fmt.Errorf("%q is no URL such as http://127.0.0.1:8000", text)}
+			return fmt.Errorf("Config.URLs: %q is no URL such as http://127.0.0.1:8000", text)
 		case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-			return &FieldError{"URLs", errors.New("a URL must have no user, query or fragment; give the key in a file")}
+			return errors.New("Config.URLs: a URL must have no user, query or fragment; give the key as Config.KeyFile")
 		case slices.Contains(c.URLs[:i], text):
-			return &FieldError{"URLs", fmt.Errorf("%s is named twice", text)}
+			return fmt.Errorf("Config.URLs: %s is named twice", text)
 		}
 	}
 	if !slices.Contains(APIs, c.API) {
-		return &FieldError{"API", fmt.Errorf("%q is none of %s", c.API, strings.Join(APIs, ", "))}
+		return fmt.Errorf("Config.API: %q is none of %s", c.API, strings.Join(APIs, ", "))
 	}
-	if c.Retries < 0 || c.Retries > 16 {
-		return &FieldError{"Retries", fmt.Errorf("%d is not in 0 to 16", c.Retries)}
+	if c.Retries < 0 || c.Retries > MaxRetries {
+		return fmt.Errorf("Config.Retries: %d is not in 0 to %d", c.Retries, MaxRetries)
 	}
 	if c.Connections < 0 {
-		return &FieldError{"Connections", fmt.Errorf("%d is negative", c.Connections)}
+		return fmt.Errorf("Config.Connections: %d is negative", c.Connections)
 	}
 	return nil
 }
 
-// FieldError names the field of Config that is wrong.
-type FieldError struct {
-	Field string
-	Err   error
+// key reads the key file.
+func (c *Config) key() (string, error) {
+	if c.KeyFile == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(c.KeyFile)
+	if err != nil {
+		return "", fmt.Errorf("Config.KeyFile: %w", err)
+	}
+	key := strings.TrimSpace(string(text))
+	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("Config.KeyFile: %s must hold one key of visible ASCII characters", c.KeyFile)
+	}
+	return key, nil
 }
-
-func (e *FieldError) Error() string { return e.Field + ": " + e.Err.Error() }
-func (e *FieldError) Unwrap() error { return e.Err }
 
 // Model is what an engine must know of the vocabulary. Its methods may be called from any
 // goroutine.

@@ -16,6 +16,7 @@ import (
 // Engine asks the engines at the URLs of its Config. It is safe for concurrent use.
 type Engine struct {
 	cfg      Config
+	key      string
 	model    Model
 	log      zerolog.Logger
 	client   *http.Client
@@ -43,7 +44,11 @@ func New(cfg Config, model Model, log zerolog.Logger) (*Engine, error) {
 	if cfg.Connections == 0 {
 		cfg.Connections = DefaultConnections
 	}
-	e := &Engine{cfg: cfg, model: model, log: log, client: newClient(cfg.Connections)}
+	key, err := cfg.key()
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{cfg: cfg, key: key, model: model, log: log, client: newClient(cfg.Connections)}
 	e.base, e.close = context.WithCancel(context.Background())
 	for i, url := range cfg.URLs {
 		e.replicas = append(e.replicas, &replica{index: i, url: url})

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -174,7 +176,11 @@ func (f *fakeEngine) count() int {
 // started makes an engine of fakes.
 func started(t *testing.T, fakes ...*fakeEngine) *Engine {
 	t.Helper()
-	cfg := Config{API: APIAuto, Retries: 2, Key: "k3y"}
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte("k3y\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{API: APIAuto, Retries: 2, KeyFile: file}
 	for _, f := range fakes {
 		cfg.URLs = append(cfg.URLs, f.URL)
 	}

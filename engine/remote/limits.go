@@ -6,6 +6,8 @@ const (
 	// DefaultRetries is how often completions are asked again that the engine let violate
 	// the grammar.
 	DefaultRetries = 2
+	// MaxRetries bounds Config.Retries.
+	MaxRetries = 16
 	// DefaultConnections is the most connections to one URL.
 	DefaultConnections = 256
 

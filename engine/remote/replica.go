@@ -273,8 +273,8 @@ func (e *Engine) exchange(ctx context.Context, r *replica, method, path string, 
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if e.cfg.Key != "" {
-		req.Header.Set("Authorization", "Bearer "+e.cfg.Key)
+	if e.key != "" {
+		req.Header.Set("Authorization", "Bearer "+e.key)
 	}
 	if session != "" {
 		req.Header.Set("X-Session-Id", session)

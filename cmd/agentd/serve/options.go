@@ -6,6 +6,7 @@ import (
 	"agentd/agent"
 	"agentd/cmd/agentd/internal/cli"
 	"agentd/coaching"
+	"agentd/engine/remote"
 	"agentd/internal/options"
 	"agentd/internal/version"
 )
@@ -16,6 +17,7 @@ const (
 	GroupFormat   = "Prompt and output"
 	groupSampling = "Sampling (used when a request does not ask for inference_mode true)"
 	GroupPlace    = "Placement and speed"
+	GroupEngine   = "Engine"
 	groupHTTP     = "HTTP"
 	groupCoaching = "Coaching"
 )
@@ -36,7 +38,7 @@ func (c *Config) Command() *options.Command {
 		Version: version.Line("agentd"),
 		Intro:   helpIntro,
 		Outro:   helpOutro,
-		Options: slices.Concat(c.model(), c.format(), c.sampling(), c.placement(), c.http(), c.coaching(), c.files()),
+		Options: slices.Concat(c.model(), c.format(), c.sampling(), c.placement(), c.engine(), c.http(), c.coaching(), c.files()),
 		Env:     "AGENTD_",
 		File: &options.File{
 			Option:   "config",
@@ -116,6 +118,18 @@ func (c *Config) placement() []options.Option {
 		option("queue-limit", "N", "Candidates admitted at a time, waiting or running. A request that does not fit is answered 503 with Retry-After.", options.Int(&s.QueueLimit, 1, maxQueue)),
 		option("queue-time", "TIME", "Longest expected wait of a new request, such as 5s. A request that would probably wait longer is answered 503 with Retry-After. For clients that have no use for late answers. 0s: no limit.", options.Duration(&s.QueueTime, 0, maxDuration)),
 		option("fixed-tokens", "N", "For benchmarks only: every answer has exactly N unconstrained tokens, so that any weights are the same load. 0: off.", options.Int(&m.FixedTokens, 0, maxContext)),
+	}
+}
+
+func (c *Config) engine() []options.Option {
+	option := options.In(GroupEngine)
+	e := &c.Inference.Remote
+	return []options.Option{
+		option("engine", "URL,...", "Engines that generate instead of the embedded llama.cpp: vLLM, SGLang, llama-server or another agentd, all with the same model. --model then names a GGUF file or a Hugging Face directory with the model's vocabulary. Several URLs share the work: a run stays with one engine while that is not behind.", options.List(&e.URLs, maxEngines)),
+		option("engine-api", "API", "API of the engines: auto asks them, else vllm (also agentd), sglang, llama-server.", options.Choice(&e.API, remote.APIs, nil)),
+		option("engine-key-file", "FILE", "File with the key of the engines, sent as a bearer token.", options.Text(&e.KeyFile)),
+		option("engine-model", "NAME", "The engines' name of the model. Default: the first one that they list.", options.Text(&e.Model)),
+		option("engine-retries", "N", "How often a candidate is generated again that breaks its grammar, which other engines can't enforce in full.", options.Int(&e.Retries, 0, remote.MaxRetries)),
 	}
 }
 
