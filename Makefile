@@ -9,12 +9,15 @@ MAKEFLAGS   += --no-print-directory
 RELEASE := $(shell sed -n 's/^const Release = "\(.*\)"$$/\1/p' internal/version/version.go)
 COMMIT  ?= $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null)
 
-# Options for the server that `make run` starts: make run ARGS="--model my.gguf --port 9000"; and of the
-# comparison: make bench ARGS="--quick" or ARGS="--loads all --document docs/benchmarks.md".
+# Options for the server that `make run` starts: make run ARGS="--model my.gguf --port 9000"; and for the
+# comparison: make bench ARGS="--quick" or ARGS="--loads all".
 ARGS ?=
 
 # Options of `go test`: make test TESTFLAGS="-run Protocol"
 TESTFLAGS ?=
+
+# How long `make nightly` runs each fuzz target, as go's durations: NIGHTLY_TIME=10m
+NIGHTLY_TIME ?= 1m
 
 # Parallel compilations of llama.cpp.
 JOBS ?= $(shell nproc)
@@ -33,7 +36,7 @@ agentd: llama.cpp ## build ./agentd and the libraries beside it (the default)
 	go build -trimpath -ldflags "-X agentd/internal/version.commit=$(COMMIT)" -o agentd ./cmd/agentd
 
 .PHONY: agentbench
-agentbench: llama.cpp ## build ./agentbench, which measures agentd and its peers
+agentbench: llama.cpp ## build ./agentbench, which measures agentd and llama-server
 	go build -trimpath -ldflags "-X agentd/internal/version.commit=$(COMMIT)" -o agentbench ./cmd/agentbench
 
 .PHONY: run
@@ -67,8 +70,19 @@ check: llama.cpp ## format, vet, lint, generated files, links, spelling, vulnera
 .PHONY: verify
 verify: test check ## all that a change must pass
 
+.PHONY: nightly
+nightly: llama.cpp ## what is too long for each change: 100,000 schema pairs, all fuzz targets, race stress
+	@third_party/prereqs.sh cc
+	AGENTD_LAW_PAIRS=100000 go test -count=1 -timeout 60m -run Law -v ./agent/internal/schema
+	@for p in $$(grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u); do \
+		for f in $$(grep -rhoE '^func Fuzz\w+' $$p/*_test.go | cut -c6-); do \
+			echo "agentd: $$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(NIGHTLY_TIME) $$p; \
+		done; \
+	done
+	go test -race -count=10 -timeout 60m ./scheduler/... ./agent ./coaching/...
+
 .PHONY: bench
-bench: agentd agentbench peers ## measure agentd, llama-server and the ideal into bench/results, in some 15 minutes
+bench: agentd agentbench peers ## compare agentd with llama-server and a reference estimate, into bench/results, in about 15 minutes
 	./agentbench suite $(ARGS)
 
 .PHONY: clean
@@ -130,4 +144,4 @@ help: ## show this list
 		/^##@/ {printf "\n%s\n", substr($$0, 5)} \
 		/^[a-z.-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo "Variables: LLAMA_CPP_DIR (own llama.cpp checkout), LLAMA_CMAKE_FLAGS, JOBS, COMMIT, XDG_CACHE_HOME (the cache's home)"
+	@echo "Variables: LLAMA_CPP_DIR (own llama.cpp checkout), LLAMA_CMAKE_FLAGS, JOBS, COMMIT, NIGHTLY_TIME, XDG_CACHE_HOME (the cache's home)"

@@ -25,7 +25,7 @@ type Config struct {
 	// Format is auto (the default), qwen, gpt-oss, llama, template, or an alias of the first
 	// implementation (harmony, magma).
 	Format string
-	// Prompt holds the settings of the format. New sets its Toolkit. Architecture or
+	// Prompt holds the settings of the format. New sets its ModelAPI. Architecture or
 	// ChatTemplate must be given where Format is auto.
 	Prompt format.Options
 	// DefaultRobot is the target of calls without one where not exactly one
@@ -114,7 +114,7 @@ type Agent struct {
 }
 
 // New makes an agent. The error names invalid settings.
-func New(cfg Config, tk Toolkit, vocab Vocabulary) (*Agent, error) {
+func New(cfg Config, tk ModelAPI, vocab Vocabulary) (*Agent, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func New(cfg Config, tk Toolkit, vocab Vocabulary) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Prompt.Toolkit = tk
+	cfg.Prompt.ModelAPI = tk
 	f, err := format.New(name, cfg.Prompt)
 	if err != nil {
 		return nil, err

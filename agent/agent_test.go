@@ -91,7 +91,7 @@ func TestInternalStep(t *testing.T) {
 	}
 }
 
-func TestToolsAreNotLookedAtBeforeAdmission(t *testing.T) {
+func TestToolsAreReadAfterAdmission(t *testing.T) {
 	a := newAgent(t, agent.Config{}, nil)
 	req := request(t, `{"tools":[{}],"num_outputs":2}`)
 	plan, err := a.Prepare(req)
@@ -128,7 +128,7 @@ func TestDeterministicCandidatesAreGeneratedOnce(t *testing.T) {
 	}
 }
 
-func TestIgnoreEndTakesWhateverComesForAReply(t *testing.T) {
+func TestIgnoreEndTakesAnyOutputAsReply(t *testing.T) {
 	a := newAgent(t, agent.Config{IgnoreEnd: true, MaxNewTokens: 7}, nil)
 	g := &script{answers: []string{`<tool_call>{"name": "go`}, adjust: func(r *generation.Result) {
 		r.Completions[0].Finish, r.Completions[0].Stop = generation.FinishLength, ""
@@ -168,8 +168,8 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// TestCandidateErrors states the codes, components and numbers of failures, and
-// that the other inputs of a batch are served all the same.
+// TestCandidateErrors has the codes, components and messages of failures. Other inputs of the batch
+// are not affected.
 func TestCandidateErrors(t *testing.T) {
 	for _, test := range []struct {
 		name            string
@@ -276,8 +276,8 @@ func TestRunEnds(t *testing.T) {
 	})
 }
 
-// TestTimeUpBeforeGeneration: a deadline costs candidates, not the request, also
-// where it passed while the prompts were made.
+// TestTimeUpBeforeGeneration: a deadline fails candidates and not the request, also during the
+// preparation of prompts.
 func TestTimeUpBeforeGeneration(t *testing.T) {
 	a := newAgent(t, agent.Config{}, nil)
 	plan, err := a.Prepare(request(t, `{}`, `{"extra_keys":{"coaching":{"kind":"replace_say","text":"ok"}}}`))
@@ -325,8 +325,8 @@ func TestPrepareProblems(t *testing.T) {
 	}
 }
 
-// Every tool repeats every robot, and every candidate all tools: little JSON makes much of that.
-func TestAnAnswerThatWouldBeTooLargeIsRefusedBeforeItIsMade(t *testing.T) {
+// Every tool repeats every robot, and every candidate repeats all tools.
+func TestTooLargeAnswerIsRefusedBeforeGeneration(t *testing.T) {
 	var g script
 	a := newAgent(t, agent.Config{}, nil)
 	tools := make([]string, 512)
@@ -421,7 +421,7 @@ func (s *slow) generate(g generation.Request) (*generation.Result, error) {
 	return r, nil
 }
 
-func TestNewRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestNewRefusesInvalidConfig(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		cfg  agent.Config
@@ -453,7 +453,7 @@ func TestNewRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// TestCatalogsAreShared: one set of tools is made ready once, whoever sends it.
+// TestCatalogsAreShared: equal tools are prepared once.
 func TestCatalogsAreShared(t *testing.T) {
 	a := newAgent(t, agent.Config{}, nil)
 	g := &script{answers: []string{"x"}}
@@ -467,7 +467,7 @@ func TestCatalogsAreShared(t *testing.T) {
 	if len(grammars) != 2 {
 		t.Errorf("%d different grammars, want 2", len(grammars))
 	}
-	if first := piecesOf(g.asked[0].Prompt); !bytes.Contains([]byte(first[1].Text), []byte("# Tools")) {
+	if first := segmentsOf(g.asked[0].Prompt); !bytes.Contains([]byte(first[1].Text), []byte("# Tools")) {
 		t.Errorf("the prompt begins with %+v", first[:2])
 	}
 }

@@ -49,7 +49,7 @@ func TestAskGeneratesOneDeterministicConstrainedAnswer(t *testing.T) {
 	}
 }
 
-func TestAskConstrainsOnlyWhereItShall(t *testing.T) {
+func TestAskConstrainsOnlyWithSchema(t *testing.T) {
 	for name, change := range map[string]func(*agent.Config, *agent.Question){
 		"constrain is off": func(c *agent.Config, _ *agent.Question) { c.Constrain = agent.ConstrainOff },
 		"no schema":        func(_ *agent.Config, q *agent.Question) { q.Schema = nil },
@@ -64,7 +64,7 @@ func TestAskConstrainsOnlyWhereItShall(t *testing.T) {
 	}
 }
 
-func TestAskSaysWhatWentWrong(t *testing.T) {
+func TestAskReturnsErrors(t *testing.T) {
 	failed := errors.New("failed")
 	adjusted := func(f func(*generation.Completion)) *script {
 		return &script{answers: []string{"{"}, adjust: func(r *generation.Result) { f(&r.Completions[0]) }}

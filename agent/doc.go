@@ -8,6 +8,6 @@
 // the memory (package memory). A correction from coaching replaces the model's decision.
 //
 // The agent has no state of interactions, which is all in the request. It imports neither
-// llama.cpp nor the scheduler. [Toolkit], [Vocabulary] and [Generator] are its whole view of a
+// llama.cpp nor the scheduler. [ModelAPI], [Vocabulary] and [Generator] are its whole view of a
 // model, so its tests need none.
 package agent

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeKit is a toolkit without a model.
+// fakeKit is a model API without a model.
 type fakeKit struct {
 	templateErr error
 	rendered    string // what RenderTemplate returns; "" lists the variables

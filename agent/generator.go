@@ -11,8 +11,8 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Toolkit is the part of a loaded model that prompt formats need.
-type Toolkit = format.Toolkit
+// ModelAPI is the part of a loaded model that prompt formats need.
+type ModelAPI = format.ModelAPI
 
 // Vocabulary is the part of a loaded model that makes tokens of prompts. A *llama.Vocab is one.
 type Vocabulary = tokens.Vocabulary

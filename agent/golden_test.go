@@ -18,9 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestGoldenFiles continues memories as the first implementation writes them,
-// and pins whole responses, which its consumers read. Each case is a request and
-// the answers that the model gives.
+// TestGoldenFiles continues memories of the first implementation, and compares whole responses.
+// Each case has a request and the answers of the model.
 func TestGoldenFiles(t *testing.T) {
 	cases, err := filepath.Glob(filepath.Join("testdata", "*.json"))
 	if err != nil || len(cases) == 0 {

@@ -21,10 +21,10 @@ func (a *Agent) tokenize(ctx context.Context, request *generation.Request, promp
 		}
 	}()
 	limit := a.cfg.ContextLength
-	if least := a.tokenizer.AtLeast(prompt.Pieces); limit > 0 && least >= limit {
+	if least := a.tokenizer.AtLeast(prompt.Segments); limit > 0 && least >= limit {
 		return &generation.OverflowError{Prompt: least, Limit: limit, MaxNew: request.MaxTokens, AtLeast: true}
 	}
-	if request.Prompt, err = a.tokenizer.Tokens(ctx, prompt.Pieces); err != nil {
+	if request.Prompt, err = a.tokenizer.Tokens(ctx, prompt.Segments); err != nil {
 		return err
 	}
 	if n := len(request.Prompt); limit > 0 && n+request.MaxTokens > limit {
@@ -35,10 +35,10 @@ func (a *Agent) tokenize(ctx context.Context, request *generation.Request, promp
 
 // Prompt is the input of the model for one input of the agent.
 type Prompt struct {
-	Text    string // with special tokens as text, as in full_prompt of internal steps
-	Pieces  []format.Piece
-	Tokens  []generation.Token
-	Grammar string // GBNF, root rule "root"; "": no constraint
+	Text     string // with special tokens as text, as in full_prompt of internal steps
+	Segments []format.Segment
+	Tokens   []generation.Token
+	Grammar  string // GBNF, root rule "root"; "": no constraint
 }
 
 // Prompt renders the prompt of an input and generates nothing. An input that needs no model is an
@@ -64,7 +64,7 @@ func (a *Agent) Prompt(ctx context.Context, in *protocol.AgentInput) (*Prompt, e
 	if err := a.tokenize(ctx, request, prompt); err != nil {
 		return nil, err
 	}
-	return &Prompt{Text: prompt.Text, Pieces: prompt.Pieces, Tokens: request.Prompt, Grammar: request.Grammar}, nil
+	return &Prompt{Text: prompt.Text, Segments: prompt.Segments, Tokens: request.Prompt, Grammar: request.Grammar}, nil
 }
 
 // Latency has the times of one generation whose candidates all ended by themselves.

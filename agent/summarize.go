@@ -174,7 +174,7 @@ func (h *historySummarized) measure(ctx context.Context, prompt *format.Prompt) 
 	if h.cfg.Summary.Characters {
 		return utf8.RuneCountInString(prompt.Text), nil
 	}
-	return h.tokenizer.Count(ctx, prompt.Pieces, h.cfg.Summary.Budget)
+	return h.tokenizer.Count(ctx, prompt.Segments, h.cfg.Summary.Budget)
 }
 
 // overBudget is the failure of a prompt that no summary brings within the budget.

@@ -89,7 +89,7 @@ func stepsOf(t *testing.T, out protocol.AgentOutput) string {
 	return strings.Join(names, ", ")
 }
 
-func TestMemoriesOfTheSummarizedAgent(t *testing.T) {
+func TestSummarizedAgentShortensMemory(t *testing.T) {
 	const (
 		result = `{"author":"SYSTEM","content":"seen"}`
 		call   = `{"author":"MODEL","content":"{\"say\": \"\", \"action\": {\"a\": {\"name\": \"look\", \"arguments\": {}}}}"}`
@@ -136,7 +136,7 @@ func TestMemoriesOfTheSummarizedAgent(t *testing.T) {
 	}
 }
 
-func TestASummaryIsOneGenerationDecodedAsItsCandidates(t *testing.T) {
+func TestSummaryIsSampledLikeItsCandidates(t *testing.T) {
 	g := newStages("S", "Done.")
 	a := summarizing(t, agent.Config{Summary: agent.Summary{MaxTokens: 77}, Seed: 5}, nil)
 	run(t, a, g, request(t, `{"num_outputs":3,"memory":`+told(200)+`}`))
@@ -166,8 +166,8 @@ func TestASummaryIsOneGenerationDecodedAsItsCandidates(t *testing.T) {
 	}
 }
 
-// TestRequestsAreSummarizedTogetherThenDecidedTogether, and admitted for what they may need.
-func TestRequestsAreSummarizedTogetherThenDecidedTogether(t *testing.T) {
+// TestSummariesAreGeneratedTogetherBeforeCandidates, and are admitted with them.
+func TestSummariesAreGeneratedTogetherBeforeCandidates(t *testing.T) {
 	a := summarizing(t, agent.Config{}, nil)
 	req := request(t, `{"memory":`+told(200)+`,"num_outputs":4}`, `{"memory":`+told(1)+`,"num_outputs":2}`, `{}`,
 		`{"memory":`+told(300)+`,"num_outputs":8,"extra_keys":{"inference_mode":true}}`, `{"memory":`+told(200)+`,"tools":[{}]}`, `{"memory":`+told(200)+`,"extra_keys":{"coaching":{}}}`)
@@ -191,9 +191,8 @@ func TestRequestsAreSummarizedTogetherThenDecidedTogether(t *testing.T) {
 	}
 }
 
-// TestWhatCanGoWrongWithASummary is the table of failures: the input's memory comes
-// back as it was, and no candidate is generated in vain.
-func TestWhatCanGoWrongWithASummary(t *testing.T) {
+// TestFailedSummaryKeepsMemory: the memory is returned unchanged, and no candidate is generated.
+func TestFailedSummaryKeepsMemory(t *testing.T) {
 	few := func(finish generation.Finish) func(*generation.Result) {
 		return func(r *generation.Result) { r.Completions[0].Finish, r.Completions[0].Stop = finish, "" }
 	}
@@ -255,7 +254,7 @@ func TestWhatCanGoWrongWithASummary(t *testing.T) {
 	}
 }
 
-func TestACandidateThatFailsBehindASummaryKeepsBothStepsAndItsMemory(t *testing.T) {
+func TestFailedCandidateKeepsSummaryStepAndMemory(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer string
 		adjust func(*generation.Result)
@@ -280,7 +279,7 @@ func TestACandidateThatFailsBehindASummaryKeepsBothStepsAndItsMemory(t *testing.
 	}
 }
 
-func TestASummaryThatIsCutOffCounts(t *testing.T) {
+func TestTruncatedSummaryIsUsed(t *testing.T) {
 	for _, finish := range []generation.Finish{generation.FinishLength, generation.FinishRepeat} {
 		g := newStages("The cup is in the kit", "Done.")
 		g.summary.adjust = func(r *generation.Result) { r.Completions[0].Finish, r.Completions[0].Stop = finish, "" }
@@ -294,7 +293,7 @@ func TestASummaryThatIsCutOffCounts(t *testing.T) {
 	}
 }
 
-func TestTheRequestEndsWithItsSummaries(t *testing.T) {
+func TestErrorInSummaryEndsRequest(t *testing.T) {
 	for name, test := range map[string]struct {
 		summary error
 		words   *words
@@ -326,7 +325,7 @@ func TestTheRequestEndsWithItsSummaries(t *testing.T) {
 	}
 }
 
-func TestTheSummarizedAgentTakesNoCorrections(t *testing.T) {
+func TestSummarizedAgentRefusesCorrections(t *testing.T) {
 	out := run(t, summarizing(t, agent.Config{}, nil), newStages("", ""), request(t, `{"memory":`+told(200)+`,"extra_keys":{"coaching":{"kind":"replace_say","text":"x"}}}`))[0]
 	if e := out.Error; e == nil || e.Code != agent.CodeInvalidCoaching || !strings.Contains(e.Message, "coaching_resume") || len(out.InternalSteps) > 0 || string(out.Memory) != told(200) {
 		t.Errorf("%+v", out)
@@ -336,8 +335,8 @@ func TestTheSummarizedAgentTakesNoCorrections(t *testing.T) {
 	}
 }
 
-// TestAgentsGoOnWithEachOthersMemories and show them alike.
-func TestAgentsGoOnWithEachOthersMemories(t *testing.T) {
+// TestAgentsShareMemories: each kind of agent continues memories of the other.
+func TestAgentsShareMemories(t *testing.T) {
 	full, short := newAgent(t, agent.Config{}, nil), summarizing(t, agent.Config{}, nil)
 	memory := told(10)
 	var histories []int
@@ -365,7 +364,7 @@ func TestAgentsGoOnWithEachOthersMemories(t *testing.T) {
 	}
 }
 
-func TestWhatTheSummarizedAgentRefuses(t *testing.T) {
+func TestSummarizedAgentRefusesInvalidConfig(t *testing.T) {
 	for name, test := range map[string]struct {
 		cfg  agent.Config
 		want string

@@ -17,25 +17,25 @@ type words struct {
 	err    error
 }
 
-// known has the pieces of all tokens of all tests.
+// known has the segments of all tokens of all tests.
 var known struct {
 	sync.Mutex
-	pieces []format.Piece
-	tokens map[format.Piece]generation.Token
+	segments []format.Segment
+	tokens   map[format.Segment]generation.Token
 }
 
-// tokenOf returns the token of a piece.
-func tokenOf(piece format.Piece) generation.Token {
+// tokenOf returns the token of a segment.
+func tokenOf(segment format.Segment) generation.Token {
 	known.Lock()
 	defer known.Unlock()
-	token, ok := known.tokens[piece]
+	token, ok := known.tokens[segment]
 	if !ok {
 		if known.tokens == nil {
-			known.tokens = map[format.Piece]generation.Token{}
+			known.tokens = map[format.Segment]generation.Token{}
 		}
-		token = generation.Token(len(known.pieces))
-		known.pieces = append(known.pieces, piece)
-		known.tokens[piece] = token
+		token = generation.Token(len(known.segments))
+		known.segments = append(known.segments, segment)
+		known.tokens[segment] = token
 	}
 	return token
 }
@@ -48,39 +48,39 @@ func (w *words) Tokenize(text string, _, _ bool) ([]generation.Token, error) {
 	}
 	var tokens []generation.Token
 	for _, part := range word.FindAllString(text, -1) {
-		tokens = append(tokens, tokenOf(format.Piece{Text: part}))
+		tokens = append(tokens, tokenOf(format.Segment{Text: part}))
 	}
 	return tokens, nil
 }
 
 func (w *words) Find(piece string) (generation.Token, bool) {
-	return tokenOf(format.Piece{Text: piece, Special: true}), slices.Contains(new(fakeKit).SpecialTokens(), piece)
+	return tokenOf(format.Segment{Text: piece, Special: true}), slices.Contains(new(fakeKit).SpecialTokens(), piece)
 }
 
 func (w *words) AddBOS() bool          { return false }
 func (w *words) BOS() generation.Token { return -1 }
 func (w *words) LongestPiece() int     { return 1 << 20 }
 
-// piecesOf returns the pieces of a prompt, with adjacent plain ones joined.
-func piecesOf(prompt []generation.Token) (pieces []format.Piece) {
+// segmentsOf returns the segments of a prompt, with adjacent plain ones joined.
+func segmentsOf(prompt []generation.Token) (segments []format.Segment) {
 	known.Lock()
 	defer known.Unlock()
 	for _, token := range prompt {
-		piece := known.pieces[token]
-		if last := len(pieces) - 1; last >= 0 && !piece.Special && !pieces[last].Special {
-			pieces[last].Text += piece.Text
+		segment := known.segments[token]
+		if last := len(segments) - 1; last >= 0 && !segment.Special && !segments[last].Special {
+			segments[last].Text += segment.Text
 			continue
 		}
-		pieces = append(pieces, piece)
+		segments = append(segments, segment)
 	}
-	return pieces
+	return segments
 }
 
 // textOf returns the text of a prompt.
 func textOf(prompt []generation.Token) string {
 	var b strings.Builder
-	for _, piece := range piecesOf(prompt) {
-		b.WriteString(piece.Text)
+	for _, segment := range segmentsOf(prompt) {
+		b.WriteString(segment.Text)
 	}
 	return b.String()
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"agentd/coaching/internal/scripted"
 	"agentd/protocol"
 
 	"github.com/rs/zerolog"
@@ -57,7 +58,7 @@ func TestUnreachablePeopleAreSkippedUntilTheyAnswer(t *testing.T) {
 		t.Run(when, func(t *testing.T) {
 			var out output
 			address, naps := absent(t), &sleeper{probe: make(chan struct{})}
-			script := newScript(t, says(declinedAnswer))
+			script := scripted.New(t, says(declinedAnswer))
 			s := newService(t, Options{Log: zerolog.New(&out), Sleep: naps.sleep, People: People{"http://" + address + "?key=" + secret, when}})
 			for _, run := range []string{"r", "other"} {
 				configure(t, s, run, llmConfig(openai("model", script.URL)))
@@ -80,8 +81,13 @@ func TestUnreachablePeopleAreSkippedUntilTheyAnswer(t *testing.T) {
 			}
 
 			p := newPeopleAt(t, address)
-			naps.probe <- struct{}{}
-			waitFor(t, func() bool { return out.logged("human endpoint reachable again") == 1 })
+			waitFor(t, func() bool { // the last probe may have found them already
+				select {
+				case naps.probe <- struct{}{}:
+				default:
+				}
+				return out.logged("human endpoint reachable again") == 1
+			})
 			done := ask(t.Context(), s, newRequest("r", "c"))
 			p.wait(t, func() bool { return p.count() == 1 })
 			p.answerAll(personSays)
@@ -119,7 +125,7 @@ func TestTaskInWorkIsJoinedWhilePeopleAreAway(t *testing.T) {
 }
 
 func TestEndpointThatRefusesTasksIsNotUnreachable(t *testing.T) {
-	people, script := newScript(t, fails(http.StatusTeapot)), newScript(t, says(declinedAnswer))
+	people, script := scripted.New(t, fails(http.StatusTeapot)), scripted.New(t, says(declinedAnswer))
 	s := newService(t, Options{People: People{Endpoint: people.URL}})
 	configure(t, s, "r", llmConfig(openai("model", script.URL)))
 	for _, id := range []string{"a", "b"} {
@@ -127,14 +133,14 @@ func TestEndpointThatRefusesTasksIsNotUnreachable(t *testing.T) {
 			t.Errorf("%s: %s", id, res.Reason)
 		}
 	}
-	if n := people.asked.Load(); n != 2 {
+	if n := people.Asked(); n != 2 {
 		t.Errorf("asked %d times, want 2", n)
 	}
 }
 
 func TestClosingEndsTheSearchForPeople(t *testing.T) {
 	s := newService(t, Options{People: People{Endpoint: "http://" + closedPort}})
-	script := newScript(t, says(goodAnswer))
+	script := scripted.New(t, says(goodAnswer))
 	configure(t, s, "r", llmConfig(openai("model", script.URL)))
 	mustCoach(t, s, newRequest("r", "c"))
 	if err := s.breaker.check(); err == nil {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"agentd/coaching/internal/scripted"
 	"agentd/protocol"
 
 	"github.com/rs/zerolog"
@@ -35,13 +36,6 @@ type fault struct {
 }
 
 func faults(stop <-chan struct{}, poured *atomic.Int64) []fault {
-	reset := func(w http.ResponseWriter, _ *http.Request) {
-		conn, _, err := w.(http.Hijacker).Hijack()
-		if err == nil {
-			_ = conn.(*net.TCPConn).SetLinger(0) // closing sends RST
-			conn.Close()
-		}
-	}
 	pour := func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/json")
@@ -82,7 +76,7 @@ func faults(stop <-chan struct{}, poured *atomic.Int64) []fault {
 		{"garbage", list(text(200, "<html>welcome</html>")), plain, failed, "", -1, nil},
 		{"JSON of another API", list(text(200, `{"weather":"fine"}`)), plain, failed, "", -1, nil},
 		{"10 GB", list(pour), plain, failed, "too large", -1, nil},
-		{"connection reset", list(reset), plain, failed, "cannot reach", -1, []time.Duration{500 * time.Millisecond, time.Second}},
+		{"connection reset", list(scripted.Reset), plain, failed, "cannot reach", -1, []time.Duration{500 * time.Millisecond, time.Second}},
 		{"an answer that ends early", list(short), plain, failed, "", -1, []time.Duration{500 * time.Millisecond, time.Second}},
 		{"wrong key", list(text(401, "who are you?")), plain, failed, "401", 1, nil},
 		{"redirect", list(func(w http.ResponseWriter, r *http.Request) {
@@ -118,8 +112,8 @@ func TestFaults(t *testing.T) {
 	var poured atomic.Int64
 	for _, f := range faults(stop, &poured) {
 		t.Run(f.name, func(t *testing.T) {
-			faulty, good := newScript(t, f.handlers...), newScript(t, says(goodAnswer))
-			secure := httptest.NewUnstartedServer(faulty.handler(f.handlers))
+			faulty, good := scripted.New(t, f.handlers...), scripted.New(t, says(goodAnswer))
+			secure := httptest.NewUnstartedServer(faulty)
 			secure.Config.ErrorLog = discardLog()
 			secure.StartTLS()
 			defer secure.Close()
@@ -169,7 +163,7 @@ func TestFaults(t *testing.T) {
 			if err := res.Validate(newRequest("faulty", "c")); err != nil {
 				t.Error(err)
 			}
-			if n := faulty.asked.Load(); f.asked >= 0 && n != f.asked {
+			if n := faulty.Asked(); f.asked >= 0 && n != f.asked {
 				t.Errorf("the coach was asked %d times, want %d", n, f.asked)
 			}
 			if f.waited != nil && !equal(waited, f.waited) {
@@ -196,7 +190,7 @@ func TestFaults(t *testing.T) {
 func TestInvalidAnswerIsRetriedMaxRetryTimes(t *testing.T) {
 	for _, most := range []int64{0, 1, 5} {
 		t.Run(strconv.FormatInt(most, 10), func(t *testing.T) {
-			coachServer := newScript(t, says(invalidAnswer1))
+			coachServer := scripted.New(t, says(invalidAnswer1))
 			b := openai("stubborn", coachServer.URL)
 			b.MaxRetry = most
 			s := newService(t, Options{})
@@ -204,7 +198,7 @@ func TestInvalidAnswerIsRetriedMaxRetryTimes(t *testing.T) {
 			if res := mustCoach(t, s, newRequest("r", "c")); res.Status != protocol.CoachingAbandoned {
 				t.Errorf("%s %q", res.Status, res.Reason)
 			}
-			if n := coachServer.asked.Load(); n != most+1 {
+			if n := coachServer.Asked(); n != most+1 {
 				t.Errorf("asked %d times, want %d", n, most+1)
 			}
 		})
@@ -214,7 +208,7 @@ func TestInvalidAnswerIsRetriedMaxRetryTimes(t *testing.T) {
 func TestFailuresAndInvalidAnswersShareMaxRetry(t *testing.T) {
 	for most, want := range map[int64]string{0: "failed", 1: "cannot be used", 2: "then", 3: "cannot be used"} {
 		t.Run(strconv.FormatInt(most, 10), func(t *testing.T) {
-			coachServer := newScript(t, fails(500), says(invalidAnswer1), fails(500), says(invalidAnswer1), says(goodAnswer))
+			coachServer := scripted.New(t, fails(500), says(invalidAnswer1), fails(500), says(invalidAnswer1), says(goodAnswer))
 			b := openai("unsteady", coachServer.URL)
 			b.MaxRetry = most
 			s := newService(t, Options{})
@@ -223,7 +217,7 @@ func TestFailuresAndInvalidAnswersShareMaxRetry(t *testing.T) {
 			if res.Status == protocol.CoachingCorrected || most > 0 && !strings.Contains(res.Reason, want) {
 				t.Errorf("%s %q, want a reason with %q", res.Status, res.Reason, want)
 			}
-			if n := coachServer.asked.Load(); n != most+1 {
+			if n := coachServer.Asked(); n != most+1 {
 				t.Errorf("asked %d times, want %d", n, most+1)
 			}
 		})
@@ -245,7 +239,7 @@ func TestSecondCoachTakesOver(t *testing.T) {
 		{"and if nobody can be asked that is an error", fails(500), fails(401), protocol.CoachingFailed, `"first"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			first, second := newScript(t, c.first), newScript(t, c.second)
+			first, second := scripted.New(t, c.first), scripted.New(t, c.second)
 			s := newService(t, Options{})
 			configure(t, s, "r", llmConfig(openai("first", first.URL), openai("second", second.URL)))
 			res := mustCoach(t, s, newRequest("r", "c"))

@@ -8,8 +8,10 @@ import (
 	"net/http/httptest"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"agentd/coaching/internal/scripted"
 	"agentd/protocol"
 
 	"go.uber.org/goleak"
@@ -138,10 +140,10 @@ func inWork(s *Service) (n int) {
 func TestSessionsSideBySide(t *testing.T) {
 	const sessions, requests = 100, 10
 	check := nothingLeft(t)
-	script := new(script)
 	good := says(goodAnswer)
-	script.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch n := script.asked.Add(1); {
+	var asked atomic.Int64
+	script := scripted.New(t, func(w http.ResponseWriter, r *http.Request) {
+		switch n := asked.Add(1); {
 		case n%7 == 0:
 			fails(http.StatusInternalServerError)(w, r)
 		case n%11 == 0:
@@ -149,7 +151,7 @@ func TestSessionsSideBySide(t *testing.T) {
 		default:
 			good(w, r)
 		}
-	}))
+	})
 	s := newService(t, Options{Workers: 3, Queue: requests})
 	var all sync.WaitGroup
 	for i := range sessions {

@@ -8,14 +8,13 @@ import (
 	"io"
 	"log"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"agentd/coaching/backend"
+	"agentd/coaching/internal/scripted"
 	"agentd/protocol"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -128,28 +127,6 @@ const (
 	goodProposal   = `{"kind":"replace_say","text":"I look in the kitchen."}`
 )
 
-// script is a server that answers each request by the next handler, and by the
-// last one from then on.
-type script struct {
-	*httptest.Server
-	asked atomic.Int64
-}
-
-func newScript(t *testing.T, handlers ...http.HandlerFunc) *script {
-	t.Helper()
-	s := new(script)
-	s.Server = httptest.NewServer(s.handler(handlers))
-	t.Cleanup(s.Close)
-	return s
-}
-
-func (s *script) handler(handlers []http.HandlerFunc) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n := s.asked.Add(1)
-		handlers[min(int(n), len(handlers))-1](w, r)
-	})
-}
-
 // says is a chat completion with this text.
 func says(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -163,14 +140,7 @@ func says(text string) http.HandlerFunc {
 
 // fails is an error of the API.
 func fails(status int, header ...string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		for i := 0; i+1 < len(header); i += 2 {
-			w.Header().Set(header[i], header[i+1])
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, `{"error":{"message":"no such luck","type":"server_error"}}`)
-	}
+	return scripted.Answer(status, `{"error":{"message":"no such luck","type":"server_error"}}`, header...)
 }
 
 // hangs answers nothing until the client leaves, or the test ends it.

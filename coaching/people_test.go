@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"agentd/coaching/egress"
+	"agentd/coaching/internal/scripted"
 	"agentd/protocol"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,7 +47,7 @@ func TestOperatorPeopleBesideBackends(t *testing.T) {
 		"failed, and nobody at all is reachable": {PeopleFailed, nil, fails(403), protocol.CoachingFailed, []string{"403", "cannot be reached"}, 0, 1, "llm"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, script, registry := newPeople(t), newScript(t, c.model), prometheus.NewRegistry()
+			p, script, registry := newPeople(t), scripted.New(t, c.model), prometheus.NewRegistry()
 			endpoint := p.URL
 			if c.person == nil {
 				endpoint = "http://" + closedPort
@@ -67,8 +68,8 @@ func TestOperatorPeopleBesideBackends(t *testing.T) {
 					t.Errorf("the reason lacks %q: %s", part, got.res.Reason)
 				}
 			}
-			if p.count() != c.tasks || script.asked.Load() != c.asked {
-				t.Errorf("people saw %d tasks and the model %d questions, want %d and %d", p.count(), script.asked.Load(), c.tasks, c.asked)
+			if p.count() != c.tasks || script.Asked() != c.asked {
+				t.Errorf("people saw %d tasks and the model %d questions, want %d and %d", p.count(), script.Asked(), c.tasks, c.asked)
 			}
 			log := got.res.Logs[0].Content
 			if strings.Contains(log, "## People at") != (c.tasks > 0 || c.person == nil) || strings.Contains(log, "## Coach") != (c.asked > 0) {
@@ -121,13 +122,13 @@ func TestOperatorPeopleMayHavePrivateAddress(t *testing.T) {
 func TestClosingSessionWithdrawsOperatorPeopleTasks(t *testing.T) {
 	for _, when := range []string{PeopleFirst, PeopleFailed} {
 		t.Run(when, func(t *testing.T) {
-			p, script := newPeople(t), newScript(t, fails(403))
+			p, script := newPeople(t), scripted.New(t, fails(403))
 			s := newService(t, Options{People: People{p.URL, when}})
 			configure(t, s, "r", llmConfig(openai("model", script.URL)))
 			check := nothingLeft(t)
 			done := ask(t.Context(), s, newRequest("r", "c"))
 			p.wait(t, func() bool { return p.connections() == 1 })
-			asked := script.asked.Load()
+			asked := script.Asked()
 			if err := s.CloseSession(t.Context(), "r"); err != nil {
 				t.Fatal(err)
 			}
@@ -135,8 +136,8 @@ func TestClosingSessionWithdrawsOperatorPeopleTasks(t *testing.T) {
 			if got.err != nil || got.res.Status != protocol.CoachingAbandoned || !strings.Contains(got.res.Reason, "withdrawn") {
 				t.Errorf("%v, %v", got.res, got.err)
 			}
-			if len(p.withdrawn) != 1 || script.asked.Load() != asked {
-				t.Errorf("withdrawn %v, and the model was asked %d times more", p.withdrawn, script.asked.Load()-asked)
+			if len(p.withdrawn) != 1 || script.Asked() != asked {
+				t.Errorf("withdrawn %v, and the model was asked %d times more", p.withdrawn, script.Asked()-asked)
 			}
 			p.wait(t, func() bool { return p.connections() == 0 })
 			check()
@@ -146,7 +147,7 @@ func TestClosingSessionWithdrawsOperatorPeopleTasks(t *testing.T) {
 
 func TestKeyInOperatorEndpointIsNowhere(t *testing.T) {
 	var out output
-	script := newScript(t, fails(403))
+	script := scripted.New(t, fails(403))
 	s := newService(t, Options{Log: zerolog.New(&out), Registerer: out.registry(), People: People{Endpoint: "http://" + closedPort + "?key=" + secret}})
 	configure(t, s, "r", llmConfig(openai("model", script.URL)))
 	out.mustNotHold(t, secret, mustCoach(t, s, newRequest("r", "c")))
@@ -185,14 +186,14 @@ func TestInvalidOperatorPeopleFailAtStart(t *testing.T) {
 
 func TestRepeatedRequestGetsTheSameAnswer(t *testing.T) {
 	t.Run("of a model", func(t *testing.T) {
-		script := newScript(t, says(goodAnswer), says(declinedAnswer))
+		script := scripted.New(t, says(goodAnswer), says(declinedAnswer))
 		s := newService(t, Options{})
 		configure(t, s, "r", llmConfig(openai("model", script.URL)))
 		first, again := mustCoach(t, s, newRequest("r", "c")), mustCoach(t, s, newRequest("r", "c"))
-		if string(first.AppendJSON(nil)) != string(again.AppendJSON(nil)) || first.Status != protocol.CoachingCorrected || script.asked.Load() != 1 {
-			t.Errorf("%s\nand then %s, asked %d times", first.AppendJSON(nil), again.AppendJSON(nil), script.asked.Load())
+		if string(first.AppendJSON(nil)) != string(again.AppendJSON(nil)) || first.Status != protocol.CoachingCorrected || script.Asked() != 1 {
+			t.Errorf("%s\nand then %s, asked %d times", first.AppendJSON(nil), again.AppendJSON(nil), script.Asked())
 		}
-		if other := mustCoach(t, s, newRequest("r", "d")); other.Status != protocol.CoachingAbandoned || script.asked.Load() != 2 {
+		if other := mustCoach(t, s, newRequest("r", "d")); other.Status != protocol.CoachingAbandoned || script.Asked() != 2 {
 			t.Errorf("another request: %s", other.AppendJSON(nil))
 		}
 		if err := s.CloseSession(t.Context(), "r"); err != nil {
@@ -202,7 +203,7 @@ func TestRepeatedRequestGetsTheSameAnswer(t *testing.T) {
 			t.Errorf("%d bytes of responses are left of a session that is closed", used)
 		}
 		configure(t, s, "r", llmConfig(openai("model", script.URL)))
-		if mustCoach(t, s, newRequest("r", "c")); script.asked.Load() != 3 {
+		if mustCoach(t, s, newRequest("r", "c")); script.Asked() != 3 {
 			t.Error("another session of the run has answers of the one before")
 		}
 	})
@@ -244,7 +245,7 @@ func TestRepeatedRequestGetsTheSameAnswer(t *testing.T) {
 		}
 	})
 	t.Run("is asked again when nobody answered", func(t *testing.T) {
-		script := newScript(t, fails(403), says(goodAnswer))
+		script := scripted.New(t, fails(403), says(goodAnswer))
 		s := newService(t, Options{})
 		configure(t, s, "r", llmConfig(openai("model", script.URL)))
 		if res := mustCoach(t, s, newRequest("r", "c")); res.Status != protocol.CoachingFailed {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"agentd/coaching/backend"
+	"agentd/coaching/internal/scripted"
 	"agentd/protocol"
 )
 
@@ -30,7 +31,7 @@ func TestConfigureReachable(t *testing.T) {
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			script := newScript(t, says("{}"))
+			script := scripted.New(t, says("{}"))
 			s := newService(t, Options{Local: modelFunc(func(context.Context, backend.Question) (backend.Answer, error) {
 				panic("the server's own model was asked")
 			})})
@@ -53,7 +54,7 @@ func TestConfigureReachable(t *testing.T) {
 
 // TestExistingSessionIsNotTestedAgain: the answer does not depend on its coaches.
 func TestExistingSessionIsNotTestedAgain(t *testing.T) {
-	script := newScript(t, says("{}"), fails(500))
+	script := scripted.New(t, says("{}"), fails(500))
 	s := newService(t, Options{})
 	cfg := llmConfig(openai("a", script.URL))
 	for range 2 {
@@ -64,13 +65,13 @@ func TestExistingSessionIsNotTestedAgain(t *testing.T) {
 	if err := s.ConfigureReachable(t.Context(), "r", llmConfig(openai("b", script.URL))); !errors.Is(err, ErrConflict) {
 		t.Errorf("another configuration: %v", err)
 	}
-	if n := script.asked.Load(); n != 1 {
+	if n := script.Asked(); n != 1 {
 		t.Errorf("%d calls, want 1", n)
 	}
 }
 
 func TestReachErrorHidesKeys(t *testing.T) {
-	script := newScript(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "wrong key "+secret, http.StatusForbidden) })
+	script := scripted.New(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "wrong key "+secret, http.StatusForbidden) })
 	b := openai("a", script.URL)
 	b.Headers = protocol.Headers{"Authorization": "Bearer " + secret}
 	s := newService(t, Options{})
@@ -81,20 +82,20 @@ func TestReachErrorHidesKeys(t *testing.T) {
 }
 
 func TestForbiddenBackendIsNotCalled(t *testing.T) {
-	script := newScript(t, says("{}"))
+	script := scripted.New(t, says("{}"))
 	s := newService(t, Options{})
 	b := openai("a", script.URL)
 	b.Headers = protocol.Headers{"Host": "elsewhere"}
 	var problems protocol.Problems
-	if err := s.ConfigureReachable(t.Context(), "r", llmConfig(b)); !errors.As(err, &problems) || script.asked.Load() != 0 {
-		t.Errorf("got %v after %d calls", err, script.asked.Load())
+	if err := s.ConfigureReachable(t.Context(), "r", llmConfig(b)); !errors.As(err, &problems) || script.Asked() != 0 {
+		t.Errorf("got %v after %d calls", err, script.Asked())
 	}
 }
 
 // TestReachEndsWithCallerAndService, and either leaves no session.
 func TestReachEndsWithCallerAndService(t *testing.T) {
 	arrived := make(chan struct{}, 1)
-	script := newScript(t, func(w http.ResponseWriter, r *http.Request) {
+	script := scripted.New(t, func(w http.ResponseWriter, r *http.Request) {
 		arrived <- struct{}{}
 		hangs(t.Context().Done())(w, r)
 	})

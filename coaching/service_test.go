@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"agentd/coaching/backend"
+	"agentd/coaching/internal/scripted"
 	"agentd/protocol"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -128,7 +129,7 @@ func TestPanicLeavesNothingBehind(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	script := newScript(t, fails(500), says(goodAnswer))
+	script := scripted.New(t, fails(500), says(goodAnswer))
 	s := newService(t, Options{Registerer: registry, MaxSessions: 1})
 	configure(t, s, "r", llmConfig(openai("a name of the client's", script.URL)))
 	mustCoach(t, s, newRequest("r", "c"))

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"agentd/coaching/internal/scripted"
 	"agentd/protocol"
 
 	"github.com/rs/zerolog"
@@ -347,15 +348,15 @@ func TestHumanTasks(t *testing.T) {
 		}
 	})
 	t.Run("a failure is not kept: the same request asks again", func(t *testing.T) {
-		script := newScript(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+		script := scripted.New(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 		s := newService(t, Options{})
 		configure(t, s, "r", humanConfig(script.URL))
 		for n := int64(1); n <= 2; n++ {
 			if res := mustCoach(t, s, newRequest("r", "c")); res.Status != protocol.CoachingFailed || !strings.Contains(res.Reason, "418") {
 				t.Errorf("%s %q, want an error with the status", res.Status, res.Reason)
 			}
-			if script.asked.Load() != n {
-				t.Errorf("asked %d times, want %d", script.asked.Load(), n)
+			if script.Asked() != n {
+				t.Errorf("asked %d times, want %d", script.Asked(), n)
 			}
 		}
 	})

@@ -12,7 +12,7 @@ import (
 // Auto lets Open decide, for fields whose 0 means something else.
 const Auto = -1
 
-// Config is what to load and how. Errors of [Open] name its fields as Config.Device.
+// Config configures a Service. Errors of [Open] name its fields, as Config.Device.
 type Config struct {
 	// Path is the model file; "": the default model, which the program embeds.
 	Path string
@@ -24,15 +24,15 @@ type Config struct {
 	ContextLength int
 	// Device is "auto", "cpu" or device names separated by commas.
 	Device string
-	// GPULayers is how many layers go to the GPU; -1: all.
+	// GPULayers is the number of layers on the GPU; -1: all.
 	GPULayers int
 	// TensorSplit is the share of each device.
 	TensorSplit []float32
-	// Contexts is how many contexts share the work; 0: one.
+	// Contexts is the number of contexts that share the work; 0: one.
 	Contexts int
 	// CacheRAM is the host memory for evicted prefixes of all contexts, in MB; 0: none.
 	CacheRAM int
-	// Threads is how many CPU threads compute in each context; 0: Open decides.
+	// Threads is the number of CPU threads of each context; 0: Open decides.
 	Threads int
 	// GGMLAttention makes llama.cpp compute attention on the CPU by itself. It holds for
 	// the whole process; see [llama.SetSharedAttention].
@@ -52,19 +52,19 @@ type Config struct {
 	// Scheduler is the policy. Open completes MaxRunning and BatchTokens when they are 0
 	// and DraftRows when it is Auto. It sets PrefillChunk, Threads and HostCells.
 	Scheduler scheduler.Config
-	// Agent is how the model is prompted and read. Open completes MaxNewTokens and
+	// Agent configures prompts and answers. Open completes MaxNewTokens and
 	// Summary when they are 0 or Auto. It sets Architecture, IgnoreEnd, Sampling and
 	// LogError.
 	Agent agent.Config
 
-	// Progress hears the part of the model that is loaded, from 0 to 1.
+	// Progress receives the loaded part of the model, from 0 to 1.
 	Progress func(part float32)
 	Log      zerolog.Logger
-	// Build is [llama.SetBuild]'s; "": what the Go toolchain recorded.
+	// Build is the argument of [llama.SetBuild]; "": the record of the Go toolchain.
 	Build string
 }
 
-// DefaultConfig is what a server has when its user chose nothing.
+// DefaultConfig returns the defaults of a server.
 func DefaultConfig() Config {
 	return Config{
 		Quantization: "auto",
@@ -78,7 +78,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// MaxNewTokens is the longest answer of a candidate in tokens.
+// MaxNewTokens returns the token limit of an answer.
 func (c *Config) MaxNewTokens() int {
 	switch {
 	case c.FixedTokens > 0:

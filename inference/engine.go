@@ -5,11 +5,11 @@ import (
 	"agentd/scheduler"
 )
 
-// contextOptions are those of the llama.cpp context under the engine.
+// contextOptions returns the options of the engine's llama.cpp contexts.
 func (s *Service) contextOptions(gpu bool) []llama.ContextOption {
 	f, info := &s.info, s.model.Info()
 	sequences := llama.MaxSequences
-	if info.Recurrent || info.Hybrid { // each sequence id costs a whole state
+	if info.Recurrent || info.Hybrid { // each sequence id needs a whole state
 		sequences = min(sequences, recurrentSequences*f.Parallel)
 	}
 	return []llama.ContextOption{
@@ -23,8 +23,7 @@ func (s *Service) contextOptions(gpu bool) []llama.ContextOption {
 	}
 }
 
-// schedulerConfig is the policy of the engine; what it leaves out follows from
-// the context.
+// schedulerConfig completes the policy of the engine.
 func (s *Service) schedulerConfig(cfg Config, gpu bool, hostCells int) scheduler.Config {
 	c := cfg.Scheduler
 	c.MaxRunning, c.BatchTokens, c.DraftRows, c.HostCells = s.info.Parallel, s.info.BatchSize, s.info.DraftRows, hostCells

@@ -10,16 +10,15 @@ import (
 	"agentd/scheduler"
 )
 
-// kvBytes is the size of one KV cache element in bytes, by cache type: block
-// formats spread their scales over 32 elements.
+// kvBytes is the size of one KV cache element in bytes, by cache type. Block formats share their
+// scales among 32 elements.
 var kvBytes = map[string]float64{
 	"f32": 4, "f16": 2, "bf16": 2,
 	"q8_0": 34.0 / 32, "q5_1": 24.0 / 32, "q5_0": 22.0 / 32, "q4_1": 20.0 / 32, "q4_0": 18.0 / 32, "iq4_nl": 18.0 / 32,
 }
 
-// cellBytes is what one token takes in the KV cache: keys and values of every
-// layer. It is computed from the GGUF keys of the architecture; a key that is
-// missing falls back to the one it defaults to in llama.cpp.
+// cellBytes returns the size of one token in the KV cache: keys and values of every layer. It reads
+// the GGUF keys of the architecture. A missing key has llama.cpp's default.
 func cellBytes(metadata map[string]string, architecture string, layers, embedding int, kvType string) float64 {
 	number := func(key string, otherwise int) int {
 		n, err := strconv.Atoi(metadata[architecture+"."+key])
@@ -36,9 +35,9 @@ func cellBytes(metadata map[string]string, architecture string, layers, embeddin
 	return float64(layers) * float64(kvHeads) * float64(keys+values) * kvBytes[kvType]
 }
 
-// fitContext is the KV cache size, in tokens, when nobody chose one: what the
-// model was trained on, or minShared if that is more, under a cap, as far as its
-// share of free memory goes. It is a multiple of 256, llama.cpp's own granularity.
+// fitContext returns the default size of the KV cache in tokens: the model's trained context, but at
+// least minShared and at most limit, within its share of free memory. It is a multiple of 256, as
+// llama.cpp requires.
 func fitContext(trained, limit int, free uint64, perCell float64) int {
 	cells := limit
 	if trained > 0 {
@@ -51,25 +50,25 @@ func fitContext(trained, limit int, free uint64, perCell float64) int {
 	return (cells + 255) / 256 * 256
 }
 
-// hostCells is how many evicted cells each of the contexts keeps in megabytes of host
-// memory. The machine has free bytes of it; 0: unknown.
+// hostCells returns the number of evicted cells that each context keeps in megabytes of host memory.
+// The machine has free bytes of it; 0: unknown.
 func hostCells(megabytes int, free uint64, contexts int, perCell float64) (int, error) {
 	if megabytes == 0 {
 		return 0, nil
 	}
 	bytes := uint64(megabytes) * 1e6
 	if free > 0 && bytes > free {
-		return 0, fmt.Errorf("Config.CacheRAM %d is more than the %d MB of memory that are free; lower it", megabytes, free/1e6)
+		return 0, fmt.Errorf("Config.CacheRAM %d is more than the %d MB of free memory; lower it", megabytes, free/1e6)
 	}
 	cells := int(float64(bytes) / float64(contexts) / perCell)
 	if cells < scheduler.MinHostCells {
-		return 0, fmt.Errorf("Config.CacheRAM %d holds %d tokens for each context, which is of no use; raise it or set it to 0", megabytes, cells)
+		return 0, fmt.Errorf("Config.CacheRAM %d holds %d tokens for each context, which is too few; raise it or set it to 0", megabytes, cells)
 	}
 	return cells, nil
 }
 
-// hostMemory is the memory a new allocation can get, in bytes: what the system
-// has to give, or what is left of the container's limit. 0: unknown.
+// hostMemory returns the available memory in bytes: the system's, or the rest of the container's
+// limit. 0: unknown.
 func hostMemory() uint64 {
 	free := meminfo("/proc/meminfo", "MemAvailable:")
 	limit, errLimit := readNumber("/sys/fs/cgroup/memory.max") // "max" without a limit

@@ -21,9 +21,9 @@ func rawOutputs(t *testing.T, o protocol.AgentOutput) (list []string) {
 	return list
 }
 
-// TestTheDefaultModelDecidesTheSameWithForcedTokens, to the byte and with the same
-// number of tokens, but for steps of several rows, which round otherwise.
-func TestTheDefaultModelDecidesTheSameWithForcedTokens(t *testing.T) {
+// TestForcedTokensChangeNoDecision: outputs have the same bytes and number of tokens. Only steps
+// with several rows round differently.
+func TestForcedTokensChangeNoDecision(t *testing.T) {
 	with := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: 1}})
 	without := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: 1, NoForcedTokens: true}})
 	inputs := conversations(t, with)

@@ -65,7 +65,7 @@ func Open(ctx context.Context, cfg Config) (s *Service, err error) {
 
 // loadModels reads the model file, or the embedded one, for each group of devices,
 // and refuses what Config.Quantization does not allow.
-func (s *Service) loadModels(ctx context.Context, cfg Config, groups []placed) error {
+func (s *Service) loadModels(ctx context.Context, cfg Config, groups []deviceGroup) error {
 	path := cfg.Path
 	if path == "" {
 		var err error
@@ -80,7 +80,7 @@ func (s *Service) loadModels(ctx context.Context, cfg Config, groups []placed) e
 			llama.SetDevices(group.devices...),
 		}
 		if cfg.Path == "" {
-			// Its file lies in a cache, where anyone may clean up. It is small, and read as fast as it is mapped.
+			// Its file is in a cache, which may be cleaned at any time. It is small, so reading it is as fast as mapping.
 			load = append(load, llama.SetMMap(false))
 		}
 		if cfg.Progress != nil {
@@ -114,7 +114,7 @@ func (s *Service) loadModels(ctx context.Context, cfg Config, groups []placed) e
 	return checkQuantization(cfg.Quantization, path, info)
 }
 
-// checkQuantization holds a model against the quantization that is allowed.
+// checkQuantization refuses a model with another quantization than Config.Quantization allows.
 func checkQuantization(mode, path string, info llama.ModelInfo) error {
 	if mode != "none" {
 		return nil
@@ -174,11 +174,11 @@ func (s *Service) makeAgent(cfg Config) error {
 	return nil
 }
 
-// sampling merges the user's parameters, the model file's and the protocol's.
+// sampling merges the parameters of the config, the model file and the protocol.
 func sampling(cfg Config, model *llama.Model) generation.Sampling {
 	chosen := agent.DefaultSampling
 	temperature, topP, topK := model.SamplingDefaults()
-	if temperature != nil && *temperature > 0 { // 0 is greedy, which inference_mode asks for
+	if temperature != nil && *temperature > 0 { // 0 is greedy, which inference_mode requests
 		chosen.Temperature = *temperature
 	}
 	if topP != nil && *topP > 0 && *topP <= 1 {
@@ -202,9 +202,9 @@ func sampling(cfg Config, model *llama.Model) generation.Sampling {
 	return chosen
 }
 
-// chooseSizes decides what the options left open about contexts, and returns how many
-// bytes a cell of the KV cache takes.
-func (s *Service) chooseSizes(cfg Config, groups []placed) (perCell float64, err error) {
+// chooseSizes sets the sizes of contexts that the config leaves open, and returns the bytes of one
+// cell of the KV cache.
+func (s *Service) chooseSizes(cfg Config, groups []deviceGroup) (perCell float64, err error) {
 	f, gpu := &s.info, groups[0].gpu()
 	f.MaxNewTokens = cfg.Agent.MaxNewTokens
 	f.Contexts = max(1, cfg.Contexts)
@@ -245,22 +245,22 @@ func (s *Service) chooseSizes(cfg Config, groups []placed) (perCell float64, err
 		}
 		f.ContextLength = fitContext(info.ContextTrain, choose(0, gpu, autoContextGPU, autoContextCPU), free/uint64(each), perCell)
 		if cfg.Agent.MaxNewTokens >= f.ContextLength {
-			return 0, fmt.Errorf("Config.Agent.MaxNewTokens %d leaves no room for a prompt in the context of %d tokens that was chosen; lower it or set Config.ContextLength", cfg.Agent.MaxNewTokens, f.ContextLength)
+			return 0, fmt.Errorf("Config.Agent.MaxNewTokens %d leaves no space for a prompt in the chosen context of %d tokens; lower it or set Config.ContextLength", cfg.Agent.MaxNewTokens, f.ContextLength)
 		}
 	}
 	if f.TrainedContext > 0 && cfg.Agent.MaxNewTokens >= f.TrainedContext { // the cache may be larger, to hold several sequences
-		return 0, fmt.Errorf("Config.Agent.MaxNewTokens %d leaves no room for a prompt in the %d tokens that the model was trained on; lower it", cfg.Agent.MaxNewTokens, f.TrainedContext)
+		return 0, fmt.Errorf("Config.Agent.MaxNewTokens %d leaves no space for a prompt in the %d tokens that the model was trained on; lower it", cfg.Agent.MaxNewTokens, f.TrainedContext)
 	}
-	// No step can hold more tokens than the cache.
+	// A step has at most as many tokens as the cache.
 	f.BatchSize = min(choose(cfg.Scheduler.BatchTokens, gpu, autoBatchGPU, autoBatchCPU), f.ContextLength)
 	return perCell, nil
 }
 
 // startEngine makes the contexts and the scheduler over them.
-func (s *Service) startEngine(cfg Config, groups []placed, perCell float64) error {
+func (s *Service) startEngine(cfg Config, groups []deviceGroup, perCell float64) error {
 	f, gpu := &s.info, groups[0].gpu()
 	each := f.Contexts / len(groups) // contexts that share a model
-	// Gigabytes are zeroed now, which takes seconds after the model is in memory.
+	// The log tells why the start takes seconds more: gigabytes are zeroed.
 	cfg.Log.Info().Int("contexts", f.Contexts).Int("tokens", f.ContextLength).Str("size", fmt.Sprintf("%.0f MB", float64(f.Contexts)*float64(f.ContextLength)*perCell/1e6)).
 		Msg("allocating the KV cache")
 	var contexts []scheduler.Context
@@ -271,7 +271,7 @@ func (s *Service) startEngine(cfg Config, groups []placed, perCell float64) erro
 	}
 	free := hostMemory()
 	if kv := uint64(float64(f.Contexts) * float64(f.ContextLength) * perCell); !gpu && free > kv {
-		free -= kv // which is allocated after this
+		free -= kv // the contexts allocate it later
 	}
 	hostCells, err := hostCells(cfg.CacheRAM, free, f.Contexts, perCell)
 	if err != nil {
@@ -288,7 +288,7 @@ func (s *Service) startEngine(cfg Config, groups []placed, perCell float64) erro
 	return nil
 }
 
-// choose is the given number, else the default of the device.
+// choose returns the given number, or the default of the device.
 func choose(given int, gpu bool, onGPU, onCPU int) int {
 	switch {
 	case given > 0:

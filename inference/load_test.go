@@ -14,8 +14,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// TestStepsFitASmallContext: a context smaller than a step's tokens is served,
-// with smaller steps.
+// TestStepsFitASmallContext: a context smaller than the batch has smaller steps.
 func TestStepsFitASmallContext(t *testing.T) {
 	path, err := synth.Tiny("", synth.Qwen3)
 	if err != nil {
@@ -37,9 +36,8 @@ func TestStepsFitASmallContext(t *testing.T) {
 	}
 }
 
-// TestTheTypeOfTheCacheDoesNotDecideHowAttentionIsComputed: candidates share it, and so
-// as many decode together.
-func TestTheTypeOfTheCacheDoesNotDecideHowAttentionIsComputed(t *testing.T) {
+// TestKVTypeKeepsSharedAttention: the default number of running sequences stays the same too.
+func TestKVTypeKeepsSharedAttention(t *testing.T) {
 	path, err := synth.Tiny("", synth.GPTOSS) // whose heads are whole blocks of Q8_0
 	if err != nil {
 		t.Fatal(err)
@@ -72,9 +70,8 @@ func TestTheTypeOfTheCacheDoesNotDecideHowAttentionIsComputed(t *testing.T) {
 	}
 }
 
-// TestAnAnswerLongerThanTheTrainingIsRefusedAtOnce, not at each request: the cache
-// is larger than what a candidate may have of it.
-func TestAnAnswerLongerThanTheTrainingIsRefusedAtOnce(t *testing.T) {
+// TestMaxNewTokensBeyondTrainingIsRefused when the model is loaded, although the cache is larger.
+func TestMaxNewTokensBeyondTrainingIsRefused(t *testing.T) {
 	spec, err := synth.Preset("tiny", synth.Qwen3)
 	if err != nil {
 		t.Fatal(err)
@@ -97,8 +94,8 @@ func TestAnAnswerLongerThanTheTrainingIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
-// TestHostMemoryIsRefusedForModelsThatCannotUseIt, with the option's name.
-func TestHostMemoryIsRefusedForModelsThatCannotUseIt(t *testing.T) {
+// TestHostCacheIsRefusedForRecurrentModels with the name of the field.
+func TestHostCacheIsRefusedForRecurrentModels(t *testing.T) {
 	for _, arch := range []string{synth.GPTOSS, synth.Qwen35} {
 		t.Run(arch, func(t *testing.T) {
 			path, err := synth.Tiny("", arch)

@@ -69,9 +69,9 @@ func ask(text string) backend.Question {
 	}
 }
 
-// TestTheModelCoachesInEveryFormat: whatever the random models answer is an
-// answer by the exact schema, and the same for the same question.
-func TestTheModelCoachesInEveryFormat(t *testing.T) {
+// TestModelCoachesInEveryFormat: answers of random models fit the exact schema, and are equal for
+// the same question.
+func TestModelCoachesInEveryFormat(t *testing.T) {
 	for name, test := range map[string]struct {
 		arch string
 		opts Config
@@ -128,7 +128,7 @@ func TestTheModelCoachesInEveryFormat(t *testing.T) {
 	}
 }
 
-func TestTheModelAsACoachSaysWhatIsInTheWay(t *testing.T) {
+func TestModelAsCoachReportsItsErrors(t *testing.T) {
 	s := openTiny(t, synth.Qwen3, Config{ContextLength: 512, Scheduler: scheduler.Config{QueueLimit: 1}})
 	if s.Window() != 512 {
 		t.Errorf("the window is %d", s.Window())
@@ -183,8 +183,8 @@ func TestTheModelAsACoachSaysWhatIsInTheWay(t *testing.T) {
 	fails("closed", t.Context(), ask("What now?"), backend.KindClosed)
 }
 
-// TestAskUsesThePortableSchemaWithoutAnExactOne and the default number of tokens.
-func TestAskUsesThePortableSchemaWithoutAnExactOne(t *testing.T) {
+// TestAskFallsBackToPortableSchema and to the default token limit.
+func TestAskFallsBackToPortableSchema(t *testing.T) {
 	s := openTiny(t, synth.Qwen3, Config{})
 	q := ask("What now?")
 	q.Schema, q.Exact, q.MaxTokens = protocol.Raw(`{"enum":["yes"]}`), nil, 0
@@ -194,7 +194,7 @@ func TestAskUsesThePortableSchemaWithoutAnExactOne(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheModelAreOnesOfABackend(t *testing.T) {
+func TestModelErrorsBecomeBackendErrors(t *testing.T) {
 	wrapped := func(err error) error { return fmt.Errorf("around: %w", err) }
 	for name, test := range map[string]struct {
 		err  error

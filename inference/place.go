@@ -9,16 +9,16 @@ import (
 	"agentd/llama"
 )
 
-// placed is where the model's layers go.
-type placed struct {
+// deviceGroup is the devices of one copy of the model.
+type deviceGroup struct {
 	devices []string // for llama.SetDevices
 	layers  int      // for llama.SetGPULayers
 	gpus    []llama.Device
 }
 
-func (p placed) gpu() bool { return p.layers != 0 && len(p.gpus) > 0 }
+func (p deviceGroup) gpu() bool { return p.layers != 0 && len(p.gpus) > 0 }
 
-func (p placed) describe() string {
+func (p deviceGroup) describe() string {
 	if !p.gpu() {
 		return "CPU"
 	}
@@ -29,34 +29,32 @@ func (p placed) describe() string {
 	return strings.Join(names, ", ")
 }
 
-// split deals the GPUs out to contexts: with n of them, each GPU or group of neighbours
-// gets as many. Each group holds the whole model, which its contexts share. On the
-// CPU there is one group.
-//
-// shares is true when Config.TensorSplit is set, which needs groups of several GPUs.
-func (p placed) split(n int, shares bool) ([]placed, error) {
+// split divides the GPUs into groups for n contexts. Each group has the whole model, and its
+// contexts share it. The CPU is one group. shares is true if Config.TensorSplit is set, which
+// needs groups of several GPUs.
+func (p deviceGroup) split(n int, shares bool) ([]deviceGroup, error) {
 	if !p.gpu() {
-		return []placed{p}, nil
+		return []deviceGroup{p}, nil
 	}
 	gpus := len(p.gpus)
 	groups := min(n, gpus)
 	if n%groups != 0 || gpus%groups != 0 {
-		return nil, fmt.Errorf("Config.Contexts %d can't be dealt out evenly to %d devices: use a multiple or a divisor of that, or name fewer with Config.Device", n, gpus)
+		return nil, fmt.Errorf("Config.Contexts %d can't be divided evenly among %d devices: use a multiple or a divisor of that, or name fewer with Config.Device", n, gpus)
 	}
 	size := gpus / groups
 	if shares && size == 1 && gpus > 1 {
-		return nil, fmt.Errorf("Config.TensorSplit shares one model out to several devices, but Config.Contexts %d puts a whole one on each; remove one of the two", n)
+		return nil, fmt.Errorf("Config.TensorSplit divides one model among several devices, but Config.Contexts %d puts a whole one on each; remove one of the two", n)
 	}
-	list := make([]placed, groups)
+	list := make([]deviceGroup, groups)
 	for i := range list {
-		list[i] = placed{layers: p.layers, gpus: p.gpus[i*size : (i+1)*size], devices: p.devices[i*size : (i+1)*size]}
+		list[i] = deviceGroup{layers: p.layers, gpus: p.gpus[i*size : (i+1)*size], devices: p.devices[i*size : (i+1)*size]}
 	}
 	return list, nil
 }
 
-// freeMemory is what is left for the KV cache, in bytes, given the devices as they are
-// now: those of p were looked at before the model was loaded.
-func (p placed) freeMemory(now []llama.Device) uint64 {
+// freeMemory returns the free memory for the KV cache in bytes. now has the devices after the model
+// was loaded; those of p are from before.
+func (p deviceGroup) freeMemory(now []llama.Device) uint64 {
 	if !p.gpu() {
 		return hostMemory()
 	}
@@ -70,14 +68,14 @@ func (p placed) freeMemory(now []llama.Device) uint64 {
 }
 
 // placement loads the backend plugins beside the libraries and picks devices.
-func placement(cfg Config) (placed, error) {
+func placement(cfg Config) (deviceGroup, error) {
 	dir := llama.LibDir()
 	names, pluginErr := llama.LoadBackends(dir)
 	for _, name := range names {
 		cfg.Log.Info().Str("plugin", name).Msg("backend loaded")
 	}
 	if pluginErr != nil {
-		cfg.Log.Error().Err(pluginErr).Str("directory", dir).Msg("a backend is there but could not be loaded")
+		cfg.Log.Error().Err(pluginErr).Str("directory", dir).Msg("backend plugin could not be loaded")
 	}
 	var gpus []llama.Device
 	for _, d := range llama.Devices() {
@@ -95,10 +93,9 @@ func placement(cfg Config) (placed, error) {
 	return p, err
 }
 
-// chooseDevices applies Device, GPULayers and TensorSplit of cfg to the GPUs
-// that are there.
-func chooseDevices(cfg Config, gpus []llama.Device) (placed, error) {
-	cpu := placed{devices: []string{"cpu"}}
+// chooseDevices applies Device, GPULayers and TensorSplit of cfg to the GPUs of this machine.
+func chooseDevices(cfg Config, gpus []llama.Device) (deviceGroup, error) {
+	cpu := deviceGroup{devices: []string{"cpu"}}
 	wanted := strings.ToLower(strings.TrimSpace(cfg.Device))
 	if wanted == "cpu" {
 		return cpu, nil
@@ -106,34 +103,34 @@ func chooseDevices(cfg Config, gpus []llama.Device) (placed, error) {
 	if wanted == "" || wanted == "auto" {
 		if len(gpus) == 0 {
 			if cfg.GPULayers > 0 {
-				return placed{}, fmt.Errorf("Config.GPULayers %d: there is no GPU here; remove it, or run make cuda to build the CUDA backend", cfg.GPULayers)
+				return deviceGroup{}, fmt.Errorf("Config.GPULayers %d: there is no GPU here; remove it, or run make cuda to build the CUDA backend", cfg.GPULayers)
 			}
 			if len(cfg.TensorSplit) > 0 {
-				return placed{}, errors.New("Config.TensorSplit: there is no GPU here; remove it, or run make cuda to build the CUDA backend")
+				return deviceGroup{}, errors.New("Config.TensorSplit: there is no GPU here; remove it, or run make cuda to build the CUDA backend")
 			}
 			return cpu, nil
 		}
 	} else {
 		var err error
 		if gpus, err = named(wanted, gpus); err != nil {
-			return placed{}, err
+			return deviceGroup{}, err
 		}
 	}
 	if n := len(cfg.TensorSplit); n > 0 && n != len(gpus) {
-		return placed{}, fmt.Errorf("Config.TensorSplit has %d shares for %d devices; give one for each", n, len(gpus))
+		return deviceGroup{}, fmt.Errorf("Config.TensorSplit has %d shares for %d devices; give one for each", n, len(gpus))
 	}
 	if cfg.GPULayers == 0 {
 		return cpu, nil
 	}
-	p := placed{layers: cfg.GPULayers, gpus: gpus}
+	p := deviceGroup{layers: cfg.GPULayers, gpus: gpus}
 	for _, d := range gpus {
 		p.devices = append(p.devices, d.Name)
 	}
 	return p, nil
 }
 
-// named finds the GPUs of a list such as cuda0,cuda1. "cuda" and "gpu" stand
-// for all of them, "cuda:0" for "CUDA0".
+// named returns the GPUs of a list such as cuda0,cuda1. "cuda" and "gpu" mean all of them, and
+// "cuda:0" means "CUDA0".
 func named(list string, gpus []llama.Device) ([]llama.Device, error) {
 	var known []string
 	for _, d := range gpus {

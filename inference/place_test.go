@@ -53,15 +53,15 @@ func TestDevicesAreChosenByNameAndLayers(t *testing.T) {
 	}
 }
 
-func TestFreeMemoryIsThatOfNow(t *testing.T) {
-	p := placed{layers: -1, gpus: []llama.Device{{Name: "CUDA1", MemoryFree: 100}, {Name: "CUDA2", MemoryFree: 100}}}
+func TestFreeMemoryIsReadAfterLoading(t *testing.T) {
+	p := deviceGroup{layers: -1, gpus: []llama.Device{{Name: "CUDA1", MemoryFree: 100}, {Name: "CUDA2", MemoryFree: 100}}}
 	now := []llama.Device{{Name: "CPU", MemoryFree: 7}, {Name: "CUDA0", MemoryFree: 50}, {Name: "CUDA1", MemoryFree: 20}, {Name: "CUDA2", MemoryFree: 3}}
 	if got := p.freeMemory(now); got != 23 {
 		t.Errorf("%d bytes, want those that are left on CUDA1 and CUDA2: 23", got)
 	}
 }
 
-func TestContextsAreDealtOutToDevices(t *testing.T) {
+func TestContextsAreDividedAmongDevices(t *testing.T) {
 	gpus := []llama.Device{{Name: "CUDA0"}, {Name: "CUDA1"}, {Name: "CUDA2"}, {Name: "CUDA3"}}
 	for _, test := range []struct {
 		gpus, contexts int
@@ -152,7 +152,7 @@ func TestContextFitsModelMemoryAndCap(t *testing.T) {
 	}
 }
 
-func TestHostMemoryIsSharedByContextsAndMustBeThere(t *testing.T) {
+func TestHostCacheIsSharedByContextsAndBounded(t *testing.T) {
 	for name, test := range map[string]struct {
 		megabytes int
 		free      uint64
@@ -199,7 +199,7 @@ func TestCellBytes(t *testing.T) {
 	}
 }
 
-func TestHyperThreadsAreNoCores(t *testing.T) {
+func TestHyperThreadsDoNotCountAsCores(t *testing.T) {
 	root := t.TempDir()
 	for cpu, siblings := range map[string]string{"cpu0": "0,2\n", "cpu1": "1,3\n", "cpu2": "0,2\n", "cpu3": "1,3\n"} {
 		dir := filepath.Join(root, cpu, "topology")

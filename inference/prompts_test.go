@@ -11,7 +11,7 @@ import (
 	"agentd/protocol"
 )
 
-func TestClosedPromptsHaveFreedTheirVocabulary(t *testing.T) {
+func TestClosedPromptsFreeTheirVocabulary(t *testing.T) {
 	path, err := synth.Tiny("", synth.Qwen3)
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"agentd/scheduler"
 )
 
-func TestTheBudgetOfSummariesFitsTheContext(t *testing.T) {
+func TestSummaryBudgetFitsTheContext(t *testing.T) {
 	for name, test := range map[string]struct {
 		opts              Config
 		context, trained  int
@@ -51,8 +51,8 @@ func TestTheBudgetOfSummariesFitsTheContext(t *testing.T) {
 	}
 }
 
-// TestSummariesAreAdmittedWithTheirRequest and give back what they do not need.
-func TestSummariesAreAdmittedWithTheirRequest(t *testing.T) {
+// TestSummariesAreAdmittedWithTheirCandidates, and unused places are given back.
+func TestSummariesAreAdmittedWithTheirCandidates(t *testing.T) {
 	s := openTiny(t, synth.Qwen3, Config{ContextLength: 8192, Scheduler: scheduler.Config{QueueLimit: 3}, Agent: agent.Config{Kind: agent.HistorySummarized, Summary: agent.Summary{Budget: 3000, MaxTokens: 8}}})
 	ask := func(history string, n int) ([]protocol.AgentOutput, error) {
 		req, err := protocol.DecodeAgentRequest([]byte(fmt.Sprintf(

@@ -9,11 +9,10 @@ import (
 	"agentd/llama"
 )
 
-// autoThreads counts physical cores: hyper-threads slow llama.cpp down. Of many,
-// one is left to tokenize, plan and serve. Of few, that would be too much: a step
-// of the model takes 30 times as long as what follows it, so that with two cores
-// both do twice as much as one (docs/benchmarks.md). A container's CPU limit counts
-// too.
+// autoThreads returns the number of physical cores, since hyper-threads slow llama.cpp down. From
+// spareCore cores on, one is left for tokenizing, planning and serving. A step of the model takes
+// 30 times as long as the work after it, so with two cores both should compute. A container's CPU
+// limit counts too.
 func autoThreads() int {
 	cores := runtime.GOMAXPROCS(0) // respects affinity and cgroup limits
 	if physical := physicalCores("/sys/devices/system/cpu"); physical > 0 {
@@ -25,8 +24,8 @@ func autoThreads() int {
 	return cores
 }
 
-// attention says how attention is computed from now on: "shared" or "ggml" on the
-// CPU, else "device".
+// attention sets how attention is computed, and returns it: "shared" or "ggml" on the CPU, else
+// "device".
 func attention(gpu, ggml bool) string {
 	llama.SetSharedAttention(!ggml)
 	if gpu {
@@ -38,8 +37,7 @@ func attention(gpu, ggml bool) string {
 	return "ggml"
 }
 
-// physicalCores counts the distinct sets of hyper-threads; 0 when the system
-// does not tell.
+// physicalCores counts the distinct sets of hyper-threads; 0: unknown.
 func physicalCores(root string) int {
 	files, err := filepath.Glob(filepath.Join(root, "cpu[0-9]*", "topology", "thread_siblings_list"))
 	if err != nil {

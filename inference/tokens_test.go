@@ -31,9 +31,9 @@ func tiny(t *testing.T, arch string) *llama.Model {
 }
 
 func TestPiecesGiveTheTokensOfTheWholeText(t *testing.T) {
-	special := func(s string) format.Piece { return format.Piece{Text: s, Special: true} }
-	text := func(s string) format.Piece { return format.Piece{Text: s} }
-	for arch, pieces := range map[string][]format.Piece{
+	special := func(s string) format.Segment { return format.Segment{Text: s, Special: true} }
+	text := func(s string) format.Segment { return format.Segment{Text: s} }
+	for arch, segments := range map[string][]format.Segment{
 		synth.Qwen3: {
 			special("<|im_start|>"), text("user\n"), text("Wie geht's, Ärger"), text("?  \n\n über 12345 Räder"),
 			special("<|im_end|>"), text("\n"), special("<|im_start|>"), text("assistant\n" + strings.Repeat("word ", 200)),
@@ -46,7 +46,7 @@ func TestPiecesGiveTheTokensOfTheWholeText(t *testing.T) {
 		t.Run(arch, func(t *testing.T) {
 			m := tiny(t, arch)
 			var whole strings.Builder
-			for _, p := range pieces {
+			for _, p := range segments {
 				whole.WriteString(p.Text)
 			}
 			want, err := m.Vocab().Tokenize(whole.String(), true, true)
@@ -55,7 +55,7 @@ func TestPiecesGiveTheTokensOfTheWholeText(t *testing.T) {
 			}
 			tok := tokens.New(m.Vocab())
 			for _, round := range []string{"first", "cached"} {
-				got, err := tok.Tokens(t.Context(), pieces)
+				got, err := tok.Tokens(t.Context(), segments)
 				if err != nil || !slices.Equal(got, want) {
 					t.Errorf("%s: got %v, %v; want %v", round, got, err, want)
 				}
@@ -70,7 +70,7 @@ func TestSpecialTokensInPlainTextStayText(t *testing.T) {
 	if !ok {
 		t.Fatal("the vocabulary lacks <|im_end|>")
 	}
-	got, err := tokens.New(m.Vocab()).Tokens(t.Context(), []format.Piece{{Text: "a<|im_"}, {Text: "end|>b"}})
+	got, err := tokens.New(m.Vocab()).Tokens(t.Context(), []format.Segment{{Text: "a<|im_"}, {Text: "end|>b"}})
 	if err != nil || slices.Contains(got, end) || len(got) < 3 {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -81,7 +81,7 @@ func TestSpecialTokensInPlainTextStayText(t *testing.T) {
 
 func TestCountIsExactUpToItsLimit(t *testing.T) {
 	tokenizer := tokens.New(tiny(t, synth.Qwen3).Vocab())
-	prompt := []format.Piece{{Text: "<|im_start|>", Special: true}, {Text: strings.Repeat("the cup is on the table ", 40)}}
+	prompt := []format.Segment{{Text: "<|im_start|>", Special: true}, {Text: strings.Repeat("the cup is on the table ", 40)}}
 	want, err := tokenizer.Tokens(t.Context(), prompt)
 	if err != nil {
 		t.Fatal(err)

@@ -8,18 +8,17 @@ import (
 	"agentd/llama"
 )
 
-// toolkit gives the agent's formats what they need of the loaded model.
+// toolkit is the part of the loaded model that prompt formats need.
 type toolkit struct {
-	template *llama.Template // nil when the model has none
+	template *llama.Template // nil if the model has none
 	special  []string
 	today    time.Time
 }
 
-var _ agent.Toolkit = (*toolkit)(nil)
+var _ agent.ModelAPI = (*toolkit)(nil)
 
-// newToolkit makes the toolkit of a model. Templates that print the date see
-// the day of now: a clock that moves would give the same request other prompts
-// and empty the prefix cache.
+// newToolkit makes the toolkit of a model. Templates that print the date always see the day of now.
+// Otherwise the prompt of a request would change at midnight, and the prefix cache would miss.
 func newToolkit(v *llama.Vocab, template *llama.Template, now time.Time) *toolkit {
 	tk := &toolkit{template: template, today: now.Truncate(24 * time.Hour)}
 	for _, id := range v.SpecialTokens() {
@@ -28,7 +27,7 @@ func newToolkit(v *llama.Vocab, template *llama.Template, now time.Time) *toolki
 	return tk
 }
 
-// SpecialTokens are the texts that the tokenizer may take for one token.
+// SpecialTokens returns the texts of special tokens.
 func (tk *toolkit) SpecialTokens() []string { return tk.special }
 
 // RenderTemplate runs the model's chat template.

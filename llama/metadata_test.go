@@ -11,8 +11,8 @@ import (
 	"agentd/llama/synth"
 )
 
-// TestImpossibleMetadataIsAnError in one line, although llama.cpp asserts that it is
-// not so. Loading or the context fails, and other models go on as before.
+// Loading or the context fails with an error of one line, although llama.cpp asserts, divides
+// by zero or never ends. Other models go on as before.
 func TestImpossibleMetadataIsAnError(t *testing.T) {
 	for _, tc := range []struct {
 		arch, key string
@@ -23,6 +23,10 @@ func TestImpossibleMetadataIsAnError(t *testing.T) {
 		{synth.Qwen3, "block_count", []uint32{0, 600}},
 		{synth.Qwen3, "attention.head_count_kv", []uint32{0, 99}},
 		{synth.Qwen35, "block_count", []uint32{0, 600}},
+		{synth.Qwen35, "full_attention_interval", []uint32{0}},
+		{synth.Qwen35, "rope.dimension_count", []uint32{0, 1, 7, 1000, 1<<32 - 1}},
+		{synth.Qwen35, "ssm.group_count", []uint32{0}},
+		{synth.Qwen35, "ssm.time_step_rank", []uint32{0}},
 		{synth.GPTOSS, "block_count", []uint32{0, 600}},
 		{synth.GPTOSS, "expert_count", []uint32{0, 1, 3, 100000}},
 		{synth.GPTOSS, "expert_used_count", []uint32{0, 99, 1 << 31}},
@@ -49,6 +53,46 @@ func TestImpossibleMetadataIsAnError(t *testing.T) {
 			t.Fatal(err)
 		}
 		feed(t, newContext(t, m), 0, tokenize(t, m, "the and of"))
+	}
+}
+
+// llama.cpp divides by these numbers; synth writes no model of most architectures that have
+// them, so the files hold nothing but metadata.
+func TestZeroDivisorIsNamed(t *testing.T) {
+	header := func(arch, key string) string {
+		text := func(b []byte, s string) []byte {
+			return append(binary.LittleEndian.AppendUint64(b, uint64(len(s))), s...)
+		}
+		b := binary.LittleEndian.AppendUint32([]byte("GGUF"), 3)
+		b = binary.LittleEndian.AppendUint64(b, 0) // tensors
+		b = binary.LittleEndian.AppendUint64(b, 2) // pairs
+		b = text(binary.LittleEndian.AppendUint32(text(b, "general.architecture"), 8), arch)
+		b = binary.LittleEndian.AppendUint32(text(b, arch+"."+key), 4)
+		path := filepath.Join(t.TempDir(), "header.gguf")
+		if err := os.WriteFile(path, binary.LittleEndian.AppendUint32(b, 0), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, tc := range []struct {
+		arch, key string
+		refused   bool
+	}{
+		{"qwen3next", "full_attention_interval", true},
+		{"rwkv7", "wkv.head_size", true},
+		{"grovemoe", "experts_per_group", true},
+		{"mamba2", "ssm.time_step_rank", true},
+		{"mamba2", "ssm.group_count", true},
+		{"plamo2", "ssm.group_count", false},
+		{"deepseek4", "attention.output_group_count", true},
+		{"ernie4_5-moe", "interleave_moe_layer_step", true},
+		{"llama4", "interleave_moe_layer_step", false},
+	} {
+		want := "the metadata " + tc.arch + "." + tc.key + " is 0, but must be at least 1"
+		_, err := New(header(tc.arch, tc.key), SetDevices("cpu"))
+		if err == nil || strings.Contains(err.Error(), want) != tc.refused {
+			t.Errorf("%s.%s 0: got the error %v", tc.arch, tc.key, err)
+		}
 	}
 }
 

@@ -58,7 +58,10 @@ func New(path string, opts ...ModelOption) (*Model, error) {
 		return nil, fmt.Errorf("llama: load %s: %w", path, err)
 	}
 	m := &Model{ptr: ptr, path: path, files: files, vocabOnly: o.vocabOnly, metadata: readMetadata(ptr)}
-	if m.vocab, err = newVocab(m); err != nil {
+	if err = checkRotation(ptr, m.metadata); err == nil {
+		m.vocab, err = newVocab(m)
+	}
+	if err != nil {
 		C.llama_model_free(ptr)
 		unwatch(files)
 		return nil, fmt.Errorf("llama: load %s: %w", path, err)
@@ -83,6 +86,9 @@ func checkFile(path string) error {
 }
 
 func load(path string, o *modelOptions) (*C.struct_llama_model, error) {
+	if err := checkDivisors(path); err != nil {
+		return nil, err
+	}
 	var copts C.struct_agd_model_options
 	copts.gpu_layers = C.int32_t(o.gpuLayers)
 	copts.load_mode = C.LLAMA_LOAD_MODE_AUTO

@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 )
@@ -80,15 +79,6 @@ func BenchmarkResponse(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if err := ValidateResponse(req, outs); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("write", func(b *testing.B) {
-		b.SetBytes(int64(len(EncodeResponse(outs))))
-		b.ReportAllocs()
-		for b.Loop() {
-			if err := WriteResponse(io.Discard, outs); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -14,8 +14,8 @@ var coachingKinds = []string{CoachingFailure, CoachingSuboptimal, CoachingFormat
 // CoachingKinds returns the kinds of specialized coaching.
 func CoachingKinds() []string { return append([]string(nil), coachingKinds...) }
 
-// SpecializedCoachingRequest is the body of POST /v1/coaching: it asks for a
-// repair of one step of a trajectory.
+// SpecializedCoachingRequest is the body of POST /v1/coaching, the request for a repair of one
+// step of a trajectory.
 type SpecializedCoachingRequest struct {
 	RunID             string // nonempty; names the session
 	RequestID         string // nonempty; echoed in the response
@@ -29,15 +29,14 @@ type SpecializedCoachingRequest struct {
 	AdditionalInfo    Raw                // an object, {} when absent
 }
 
-// CoachingStage is the objective of the stage. It may be sent as a string, the
-// goal.
+// CoachingStage is the objective of the stage. A string is its goal.
 type CoachingStage struct {
 	ID   *int64 // nil when the stage was sent as a string
 	Goal string
 	Hint string // "" when absent
 }
 
-// TrajectoryStep is one step of what the agent did.
+// TrajectoryStep is one decision of the agent with its input and result.
 type TrajectoryStep struct {
 	ID            int64 // unique in the trajectory
 	Input         AgentInput
@@ -47,22 +46,22 @@ type TrajectoryStep struct {
 	Execution     Raw            // an object, {} when absent
 }
 
-// ReinjectionPoint is a place where the orchestrator can put a correction in:
-// exactly one of Input and InputStepID is set.
+// ReinjectionPoint is a place where the orchestrator can apply a correction. Exactly one of Input
+// and InputStepID is set.
 type ReinjectionPoint struct {
 	ID          string // unique in the request
 	Input       *AgentInput
 	InputStepID *int64 // the id of a step of the trajectory
 }
 
-// CoachingError is the usual shape of an active error.
+// CoachingError is the usual form of an active error.
 type CoachingError struct {
 	Code        string
 	Description string
 	Details     Raw // an object, {} when absent
 }
 
-// CoachingDiagnosis is the usual shape of a diagnosis.
+// CoachingDiagnosis is the usual form of a diagnosis.
 type CoachingDiagnosis struct {
 	Explanation      string
 	ExpectedDecision string // "" when absent
@@ -139,8 +138,7 @@ func (d *decoder) coachingRequest() *SpecializedCoachingRequest {
 	return r
 }
 
-// coachingContext reads one of the three fields that may stand at the top or
-// in context.
+// coachingContext reads one of the three fields that may be at the top or in context.
 func (d *decoder) coachingContext(r *SpecializedCoachingRequest, name string) {
 	switch name {
 	case "active_errors":
@@ -153,7 +151,7 @@ func (d *decoder) coachingContext(r *SpecializedCoachingRequest, name string) {
 	}
 }
 
-// checkReferences checks that steps referred to exist, the target only if it is known.
+// checkReferences checks that referenced steps exist. It skips an unknown target.
 func (d *decoder) checkReferences(r *SpecializedCoachingRequest, hasTarget bool) {
 	steps := make(map[int64]bool, len(r.Trajectory))
 	for i := range r.Trajectory {
@@ -267,7 +265,7 @@ func (d *decoder) reinjectionPoint() (p ReinjectionPoint, hasID bool) {
 	return p, hasID
 }
 
-// DecodeCoachingError decodes an active error of the usual shape.
+// DecodeCoachingError decodes an active error of the usual form.
 func DecodeCoachingError(raw Raw) (*CoachingError, error) {
 	return decode(raw, func(d *decoder) *CoachingError {
 		e := &CoachingError{Details: emptyObject}
@@ -285,7 +283,7 @@ func DecodeCoachingError(raw Raw) (*CoachingError, error) {
 	})
 }
 
-// DecodeCoachingDiagnosis decodes a diagnosis of the usual shape.
+// DecodeCoachingDiagnosis decodes a diagnosis of the usual form.
 func DecodeCoachingDiagnosis(raw Raw) (*CoachingDiagnosis, error) {
 	return decode(raw, func(d *decoder) *CoachingDiagnosis {
 		diagnosis := new(CoachingDiagnosis)

@@ -1,6 +1,6 @@
 package protocol
 
-// AppendJSON appends the request; context fields stand at the top.
+// AppendJSON appends the request, with the context fields at the top.
 func (r *SpecializedCoachingRequest) AppendJSON(dst []byte) []byte {
 	dst = append(dst, `{"run_id":`...)
 	dst = appendString(dst, r.RunID)
@@ -27,7 +27,7 @@ func (r *SpecializedCoachingRequest) AppendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendJSON appends the stage, as a string when it has no id.
+// AppendJSON appends the stage, as a string if it has no id.
 func (s *CoachingStage) AppendJSON(dst []byte) []byte {
 	if s.ID == nil {
 		return appendString(dst, s.Goal)

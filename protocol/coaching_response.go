@@ -27,7 +27,7 @@ type CoachingProposal struct {
 	ExtraKeys          Raw // an object; becomes extra_keys.coaching of the input at that point
 }
 
-// CoachingLog is a text for the orchestrator to keep.
+// CoachingLog is a text for the orchestrator's records.
 type CoachingLog struct {
 	CoachingType string // lower-case letters, digits and underscores, first a letter
 	Content      string // Markdown or plain text
@@ -44,8 +44,7 @@ var (
 )
 
 // DecodeSpecializedCoachingResponse decodes the response of POST /v1/coaching
-// and checks what can be checked without the request; see
-// [SpecializedCoachingResponse.Validate].
+// and validates it without its request; see [SpecializedCoachingResponse.Validate].
 func DecodeSpecializedCoachingResponse(body []byte) (*SpecializedCoachingResponse, error) {
 	return decodeDepth(body, MaxResponseDepth, func(d *decoder) *SpecializedCoachingResponse {
 		r := new(SpecializedCoachingResponse)
@@ -111,7 +110,7 @@ func isCoachingType(s string) bool {
 	})
 }
 
-// checkStatus checks that the status fits proposals and reason.
+// checkStatus checks the status against proposals and reason.
 func (r *SpecializedCoachingResponse) checkStatus(problem report) {
 	if r.Status == CoachingCorrected {
 		if len(r.Proposals) == 0 {
@@ -127,9 +126,8 @@ func (r *SpecializedCoachingResponse) checkStatus(problem report) {
 	}
 }
 
-// Validate checks the response by itself and against the request that it
-// answers: the request id is echoed, every proposal names a point that was
-// supplied. The error is [Problems], located in the response.
+// Validate checks the response by itself and against its request: it has the same request id, and
+// every proposal names a point of the request. The error is [Problems], located in the response.
 func (r *SpecializedCoachingResponse) Validate(req *SpecializedCoachingRequest) error {
 	var v validator
 	if r.RequestID != req.RequestID {
@@ -160,8 +158,7 @@ func (r *SpecializedCoachingResponse) Validate(req *SpecializedCoachingRequest) 
 	return v.err()
 }
 
-// AppendJSON appends the response; empty proposals, reason and logs are left
-// out.
+// AppendJSON appends the response without empty proposals, reason and logs.
 func (r *SpecializedCoachingResponse) AppendJSON(dst []byte) []byte {
 	dst = append(dst, `{"request_id":`...)
 	dst = appendString(dst, r.RequestID)

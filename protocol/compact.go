@@ -2,15 +2,13 @@ package protocol
 
 import "bytes"
 
-// compact removes the whitespace between tokens and checks the bounds that a
-// parser does not know: nesting and the members of open objects. It runs before
-// parsing, on text that may not be JSON, and keeps this promise: the result is
-// valid JSON exactly if the body is. So whitespace between two bytes that are
-// neither structural nor quotes stays, as one space ("1 2" must not become 12).
+// compact removes the whitespace between tokens, and checks the bounds that a parser does not
+// check: nesting and the members of open objects. It runs before parsing, on text that may not be
+// JSON. The result is valid JSON exactly if the body is. So whitespace between two bytes that are
+// neither structural nor quotes becomes one space: "1 2" must not become 12.
 //
-// The result is body itself when there is nothing to remove. bound names the
-// bound that was exceeded, at the byte offset at, or is empty. maxDepth is at
-// most MaxResponseDepth.
+// The result is body itself if there is nothing to remove. bound is the exceeded bound at byte
+// offset at, or empty. maxDepth is at most MaxResponseDepth.
 func compact(body []byte, maxDepth int) (text []byte, bound string, at int) {
 	var (
 		members [MaxResponseDepth + 1]int // names seen in the object open at each level
@@ -79,8 +77,8 @@ const (
 	boundMembers = "members"
 )
 
-// stringEnd is the index after the closing quote of the string that starts at
-// text[i], or -1 when it does not end.
+// stringEnd returns the index after the closing quote of the string that starts at text[i], or -1
+// if it has no end.
 func stringEnd(text []byte, i int) int {
 	for j := i + 1; ; {
 		n := bytes.IndexByte(text[j:], '"')
@@ -101,7 +99,7 @@ func stringEnd(text []byte, i int) int {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
-// separates reports whether whitespace beside c carries no meaning.
+// separates reports whether whitespace beside c has no meaning.
 func separates(c byte) bool {
 	switch c {
 	case '{', '}', '[', ']', ',', ':', '"':

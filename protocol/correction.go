@@ -1,15 +1,15 @@
 package protocol
 
-// Kinds of corrections, which travel in extra_keys.coaching.
+// Kinds of corrections in extra_keys.coaching.
 const (
 	KindReplaceSay      = "replace_say"
 	KindReplaceDecision = "replace_decision"
 )
 
-// Correction is what extra_keys.coaching holds for a full-history agent: a
-// *[ReplaceSay] or a *[ReplaceDecision].
+// Correction is the value of extra_keys.coaching for a full-history agent: a *[ReplaceSay] or a
+// *[ReplaceDecision].
 type Correction interface {
-	// Corrected is the decision that takes the place of the model's.
+	// Corrected returns the decision that replaces the model's.
 	Corrected() AgentDecision
 	AppendJSON(dst []byte) []byte
 }
@@ -24,10 +24,10 @@ type ReplaceDecision struct {
 	Decision AgentDecision
 }
 
-// Corrected is the decision to say the text.
+// Corrected returns the decision to say the text.
 func (r *ReplaceSay) Corrected() AgentDecision { return AgentDecision{Say: r.Text} }
 
-// Corrected is the replacing decision.
+// Corrected returns the decision.
 func (r *ReplaceDecision) Corrected() AgentDecision { return r.Decision }
 
 var (
@@ -65,19 +65,9 @@ func DecodeCorrection(raw Raw) (Correction, error) {
 	})
 }
 
-// DecodeReplaceSay decodes a generic text replacement.
-func DecodeReplaceSay(raw Raw) (*ReplaceSay, error) {
-	return decode(raw, (*decoder).replaceSay)
-}
-
-// DecodeReplaceDecision decodes a full-history decision replacement.
-func DecodeReplaceDecision(raw Raw) (*ReplaceDecision, error) {
-	return decode(raw, (*decoder).replaceDecision)
-}
-
-// CallsOverSay returns a replace_decision that both speaks and calls tools
-// without what it says, and anything else as it is. MAGMA's stable packages let a
-// person send both, of which its runtimes carry out the calls.
+// CallsOverSay removes the reply from a replace_decision that has both a reply and calls. Other
+// values are returned unchanged. MAGMA's stable packages let a person send both, and its runtimes
+// execute the calls.
 func CallsOverSay(correction Raw) Raw {
 	kind, _ := Get(correction, "kind")
 	decision, _ := Get(correction, "decision")

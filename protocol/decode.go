@@ -12,9 +12,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// decoder reads one body and collects its problems. Its methods read the next
-// value; a value of another kind becomes a problem and is skipped. After a
-// syntax error or too many problems every method returns zero values at once.
+// decoder reads one body and collects its problems. Its methods read the next value. A value of
+// another kind is skipped and becomes a problem. After a syntax error or too many problems all
+// methods return zero values at once.
 type decoder struct {
 	json     *jsontext.Decoder
 	buf      bytes.Buffer
@@ -41,7 +41,7 @@ func decode[T any](body []byte, read func(*decoder) T) (T, error) {
 	return decodeDepth(body, MaxDepth, read)
 }
 
-// decodeDepth is decode with a bound for the nesting, at most MaxResponseDepth.
+// decodeDepth is decode with a bound of the nesting, at most MaxResponseDepth.
 func decodeDepth[T any](body []byte, maxDepth int, read func(*decoder) T) (T, error) {
 	var zero T
 	text, bound, at := compact(body, maxDepth)
@@ -70,7 +70,7 @@ func decodeDepth[T any](body []byte, maxDepth int, read func(*decoder) T) (T, er
 	return value, nil
 }
 
-// release forgets the body and returns d to the pool.
+// release drops the body and returns d to the pool.
 func (d *decoder) release() {
 	d.buf = bytes.Buffer{}
 	d.json.Reset(&d.buf)
@@ -78,7 +78,7 @@ func (d *decoder) release() {
 	decoders.Put(d)
 }
 
-// stopped reports whether reading on is of no use.
+// stopped reports whether decoding has ended.
 func (d *decoder) stopped() bool { return d.syntax != nil || d.full }
 
 // end checks that nothing follows the value.
@@ -88,7 +88,7 @@ func (d *decoder) end() {
 	}
 }
 
-// problem reports a problem at the current location, or below it.
+// problem adds a problem at or below the current location.
 func (d *decoder) problem(typ, msg string, below ...any) {
 	if d.full {
 		return
@@ -134,7 +134,7 @@ func (d *decoder) token() {
 	}
 }
 
-// mismatch reports that the next value is not of the wanted kind and skips it.
+// mismatch adds a problem for a value of the wrong kind, and skips the value.
 func (d *decoder) mismatch(typ, want string) {
 	got := d.kind()
 	d.skip()
@@ -191,7 +191,7 @@ func (d *decoder) id() string {
 	return s
 }
 
-// literal reads a string that must be one of a few.
+// literal reads a string that must be one of several.
 func (d *decoder) literal(allowed ...string) string {
 	s, ok := d.string()
 	if !ok {
@@ -287,8 +287,8 @@ func (d *decoder) rawObjects() (list []Raw) {
 	return list
 }
 
-// array reads a list; element is called with the decoder at each element and
-// must read it. It returns the number of elements.
+// array reads a list and returns the number of elements. element is called with the decoder at
+// each element and must read it.
 func (d *decoder) array(element func(i int)) (n int) {
 	if d.kind() != '[' {
 		d.mismatch(TypeList, "an array")
@@ -309,8 +309,8 @@ func (d *decoder) array(element func(i int)) (n int) {
 	return n
 }
 
-// count counts an element of a list or map against MaxElements. When there are
-// too many it reports that and gives up: there is nothing worth listing then.
+// count counts an element of a list or map against MaxElements. It stops decoding if there are too
+// many.
 func (d *decoder) count() bool {
 	d.elements++
 	if d.elements <= MaxElements {
@@ -321,8 +321,8 @@ func (d *decoder) count() bool {
 	return false
 }
 
-// entries reads an object used as a map; value is called with the decoder at
-// each value and must read it.
+// entries reads an object as a map. value is called with the decoder at each value and must read
+// it.
 func (d *decoder) entries(value func(name string)) {
 	if d.kind() != '{' {
 		d.mismatch(TypeDict, "an object")
@@ -346,9 +346,9 @@ func (d *decoder) entries(value func(name string)) {
 	}
 }
 
-// object reads a model: known fields reach member, with the decoder at the
-// value, which member must read; the others are problems. null of a nullable
-// field counts as absent. seen tells which fields were present.
+// object reads a model. member is called for each known field with the decoder at its value, and
+// must read it. Other fields are problems. null in a nullable field counts as absent. seen has the
+// fields that were present.
 func (d *decoder) object(fs fields, member func(name string)) (seen fieldSet) {
 	if d.kind() != '{' {
 		d.mismatch(TypeDict, "an object")
@@ -387,7 +387,7 @@ func (d *decoder) object(fs fields, member func(name string)) (seen fieldSet) {
 	return seen
 }
 
-// unknown reports a field that the model does not have.
+// unknown adds a problem for a field that the model does not have.
 func (d *decoder) unknown(fs fields, name string) {
 	msg := "unknown field " + quote(name)
 	if i := fs.similar(name); i >= 0 {
@@ -401,7 +401,7 @@ func (d *decoder) unknown(fs fields, name string) {
 func (d *decoder) push(s step) { d.path = append(d.path, s) }
 func (d *decoder) pop()        { d.path = d.path[:len(d.path)-1] }
 
-// unquote is the text of a valid JSON string.
+// unquote returns the text of a valid JSON string.
 func unquote(raw Raw) string {
 	if inner := raw[1 : len(raw)-1]; bytes.IndexByte(inner, '\\') < 0 {
 		return string(inner)
@@ -410,7 +410,7 @@ func unquote(raw Raw) string {
 	return string(text)
 }
 
-// oneOf names the allowed strings: "a", "b" or "c".
+// oneOf lists the allowed strings: "a", "b" or "c".
 func oneOf(allowed []string) string {
 	quoted := make([]string, len(allowed))
 	for i, a := range allowed {

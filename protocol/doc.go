@@ -1,29 +1,37 @@
-// Package protocol is the wire of an agent server: the models of the inference
-// and coaching contract, their strict decoding, their encoding, the checks of a
-// whole response against its request, and the OpenAPI document of the HTTP API.
+// Package protocol implements the wire format of an agent server: the models of the inference and
+// coaching contract, their strict decoding, their encoding, validation of a response against its
+// request, and the OpenAPI document of the HTTP API. It imports nothing else of this module.
+//
+// # Why by hand
+//
+// The decoders, encoders and validators are written by hand, over the tokens of a JSON library.
+// No library met both requirements:
+//
+//   - Located errors. A body is refused with all of its problems, each with its path and what to
+//     write instead. Libraries that decode into structs stop at the first problem.
+//   - Byte fidelity. JSON that belongs to an agent returns byte for byte: 1.0 stays 1.0, and keys
+//     keep their order and escapes. Libraries parse such values and write them anew. Histories
+//     have megabytes, and every candidate repeats them, so a copy of the bytes is also faster.
+//
+// The price is that a new field appears in its struct, decoder, encoder, field table and in
+// openapi.json. Tests compare all of them, and fail for a field that one of them lacks.
 //
 // # Decoding
 //
-// Every model has a Decode function that takes a whole JSON body. Decoding is
-// strict: names are case-sensitive, unknown fields, duplicate names, invalid
-// UTF-8, trailing data and wrong types are rejected, an integer is an integer
-// literal. The error of a Decode function is always [Problems]: every problem
-// of the body with its location, or, when the body is no JSON at all, the one
-// place where it stops being JSON.
+// Every model has a Decode function for a whole JSON body. Decoding is strict. Names are
+// case-sensitive. Unknown fields, duplicate names, invalid UTF-8, trailing data and wrong types
+// are refused, and an integer must be an integer literal. The error of a Decode function is
+// always [Problems]: all problems of the body, or the one place where it stops being JSON.
 //
 // # Raw JSON
 //
-// JSON whose meaning belongs to an agent (memory, attributes, tools,
-// extra_keys, arguments, ...) is kept as [Raw]: the bytes of the body without
-// the whitespace between tokens. Numbers, key order and string escapes survive.
-// A decoded value refers to the body's bytes: do not change a body after
-// decoding it. [Get], [Members], [AppendMember] and their kin read and change raw
-// values without touching any byte that they need not touch.
+// JSON that belongs to an agent (memory, attributes, tools, extra_keys, arguments, ...) stays
+// [Raw]: the bytes of the body without whitespace between tokens. A decoded value refers to the
+// body's bytes, so the body must not change afterwards. [Get], [Members], [AppendMember] and
+// related functions read and edit raw values, and copy all other bytes unchanged.
 //
 // # Encoding
 //
-// Every model has AppendJSON, which appends its compact JSON, and MarshalJSON.
-// Raw values are copied as they are, never parsed again.
-//
-// The package imports nothing else of this module.
+// Every model has AppendJSON, which appends compact JSON, and MarshalJSON. Raw values are copied
+// and not parsed.
 package protocol

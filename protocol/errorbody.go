@@ -6,14 +6,12 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// maxDetail is how many bytes of a body that is no error body of ours are
-// repeated as its detail.
+// maxDetail bounds the detail of a foreign error body, in bytes.
 const maxDetail = 512
 
-// DecodeErrorBody reads the body of an error response for a client: problems of
-// a 422, else the sentence. It is lenient, since proxies answer errors too: a
-// body of another shape is repeated as text, and members that other servers add
-// to problems are passed over.
+// DecodeErrorBody reads the body of an error response for a client: the problems of a 422, or a
+// sentence. It is lenient, since proxies answer errors too. A body of another form is the detail,
+// and additional members of problems are ignored.
 func DecodeErrorBody(body []byte) (detail string, problems Problems) {
 	var withProblems struct {
 		Detail []struct {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// field describes one field of a model. The tables of fields are what the
-// decoders go by and what the OpenAPI document is tested against.
+// field describes one field of a model. Decoders use the tables of fields, and tests compare them
+// with the OpenAPI document.
 type field struct {
 	name     string
 	required bool
@@ -25,7 +25,7 @@ func required(name string) field { return field{name: name, required: true} }
 func optional(name string) field { return field{name: name} }
 func nullable(name string) field { return field{name: name, nullable: true} }
 
-// index is the position of the field whose name is the JSON string raw, or -1.
+// index returns the position of the field with the name in the JSON string raw, or -1.
 func (fs fields) index(raw Raw) int {
 	name := []byte(raw[1 : len(raw)-1])
 	if bytes.IndexByte(name, '\\') >= 0 {
@@ -39,7 +39,7 @@ func (fs fields) index(raw Raw) int {
 	return -1
 }
 
-// has reports whether the set holds the named field of fs.
+// has reports whether the set has the named field of fs.
 func (s fieldSet) has(fs fields, name string) bool {
 	for i := range fs {
 		if fs[i].name == name {
@@ -57,8 +57,8 @@ func (fs fields) names() []string {
 	return names
 }
 
-// similar is the field that a misspelt name most likely means: the same letters
-// in another case or with other separators; -1 if there is none.
+// similar returns the field with the same letters as a misspelt name, in another case or with
+// other separators; -1 if there is none.
 func (fs fields) similar(name string) int {
 	if len(name) > maxLocName {
 		return -1

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Headers are the HTTP headers of a coaching backend, name to value. Values are
-// often keys: fmt prints the names only, whatever the verb. AppendJSON of the
-// backend that holds them writes the values, since they must reach the server.
+// Headers are the HTTP headers of a coaching backend, name to value. Values are often secrets, so
+// fmt prints only the names, for any verb. AppendJSON of the backend writes the values, since the
+// server needs them.
 type Headers map[string]string
 
 // Format prints the names, with *** for every value.

@@ -57,7 +57,7 @@ func TestMutatedBodiesGetTheirProblems(t *testing.T) {
 	}
 }
 
-func TestHostileBodiesClaimLittleMemory(t *testing.T) {
+func TestHostileBodiesUseLittleMemory(t *testing.T) {
 	const size = 2 << 20
 	fill := func(part string) string { return strings.Repeat(part, size/len(part)) }
 	var wide strings.Builder
@@ -105,7 +105,7 @@ func TestHostileBodiesClaimLittleMemory(t *testing.T) {
 	}
 }
 
-func TestDecodersMayRunConcurrently(t *testing.T) {
+func TestDecodersRunConcurrently(t *testing.T) {
 	var wg sync.WaitGroup
 	for g := range 16 {
 		wg.Go(func() {

@@ -7,8 +7,8 @@ const (
 	HumanAborted   = "aborted"   // error holds the reason
 )
 
-// HumanCoachingRequest is the body of POST {endpoint}/v1/coaching/requests: it
-// shows a task to a person. The answer comes when the person is done.
+// HumanCoachingRequest is the body of POST {endpoint}/v1/coaching/requests, a task for a person.
+// The response comes when the person has answered.
 type HumanCoachingRequest struct {
 	RequestID             string
 	PayloadID             int64
@@ -62,8 +62,8 @@ func DecodeHumanCoachingRequest(body []byte) (*HumanCoachingRequest, error) {
 	})
 }
 
-// DecodeHumanCoachingResponse decodes a person's answer and checks that its
-// fields fit its status; see [HumanCoachingResponse.Validate].
+// DecodeHumanCoachingResponse decodes a person's answer and validates it without its task; see
+// [HumanCoachingResponse.Validate].
 func DecodeHumanCoachingResponse(body []byte) (*HumanCoachingResponse, error) {
 	return decode(body, func(d *decoder) *HumanCoachingResponse {
 		r := new(HumanCoachingResponse)

@@ -38,9 +38,9 @@ type AgentInfo struct {
 	Capabilities        map[string]bool
 	SpecializedCoaching []string // the kinds of coaching that the agent implements
 	CoachingResume      bool     // replace_say works through /v1/responses
-	// CoachingSessionVersion is "" when the session protocol is not implemented.
+	// CoachingSessionVersion is "" if the session protocol is not implemented.
 	CoachingSessionVersion string
-	// CoachingUnavailableReason is "" unless coaching is switched off.
+	// CoachingUnavailableReason is "" unless coaching is off.
 	CoachingUnavailableReason string
 }
 
@@ -72,9 +72,8 @@ func (h *AgentHealth) AppendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// DecodeAgentInfo decodes the body of GET /v1/info. It accepts the information
-// of any agent; [AgentInfo.Validate] checks that an agent does not contradict
-// itself.
+// DecodeAgentInfo decodes the body of GET /v1/info of any agent. [AgentInfo.Validate] checks it
+// for contradictions.
 func DecodeAgentInfo(body []byte) (*AgentInfo, error) {
 	return decode(body, func(d *decoder) *AgentInfo {
 		info := &AgentInfo{ProtocolVersion: Version}

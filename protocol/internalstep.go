@@ -6,14 +6,14 @@ const (
 	OriginCoaching = "coaching"
 )
 
-// InternalStep is the record of one model call or applied correction that the
-// exporters read. On the wire internal_steps is a list of any objects.
+// InternalStep is the record of one model call or applied correction that exporters read. The
+// contract allows any objects in internal_steps.
 type InternalStep struct {
 	ID            string
 	Component     string
 	Origin        string // OriginModel (the default) or OriginCoaching
 	FullPrompt    string
-	InputElements Raw // an object, {} when absent
+	InputElements Raw // an object, {} if absent
 	OutputRaw     string
 }
 
@@ -22,7 +22,8 @@ var internalStepFields = fields{
 	optional("input_elements"), required("output_raw"),
 }
 
-// DecodeInternalStep decodes a record of this shape.
+// DecodeInternalStep decodes a record. Tests of agents hold their steps against it, as exporters
+// do.
 func DecodeInternalStep(raw Raw) (*InternalStep, error) {
 	return decode(raw, func(d *decoder) *InternalStep {
 		s := &InternalStep{Origin: OriginModel, InputElements: emptyObject}
@@ -46,7 +47,7 @@ func DecodeInternalStep(raw Raw) (*InternalStep, error) {
 	})
 }
 
-// AppendJSON appends the record, every field always.
+// AppendJSON appends the record with all fields.
 func (s *InternalStep) AppendJSON(dst []byte) []byte {
 	dst = append(dst, `{"id":`...)
 	dst = appendString(dst, s.ID)

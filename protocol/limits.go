@@ -1,7 +1,7 @@
 package protocol
 
-// Limits of the wire. A body beyond one of them is rejected as a whole and the
-// problem names the bound.
+// Limits of the wire format. A body beyond a limit is refused as a whole, and the problem names
+// the limit.
 const (
 	// MaxBodyBytes is the largest request body a server should read. The
 	// decoders themselves take bodies of any size.
@@ -11,9 +11,8 @@ const (
 	// body's own object is level 1.
 	MaxDepth = 64
 
-	// MaxResponseDepth is the same for the responses that a client decodes.
-	// They may nest deeper than requests, since internal steps hold the raw JSON
-	// of the request inside of records of their own.
+	// MaxResponseDepth is the same for the responses that a client decodes. They may nest
+	// deeper than requests, since internal steps contain raw JSON of the request.
 	MaxResponseDepth = 2 * MaxDepth
 
 	// MaxInputs is the largest number of inputs in one AgentRequest.
@@ -26,35 +25,30 @@ const (
 	// AgentRequest.
 	MaxCandidates = 4096
 
-	// MaxRepeated is the largest sum, over the inputs of one AgentRequest, of
-	// num_outputs times the bytes of the input's instruction, memory, tools, attributes
-	// and correction, and of the request_id: every candidate returns them, in its
-	// memory, its step and by itself.
+	// MaxRepeated bounds the bytes that all candidates of one AgentRequest return from it. Each
+	// candidate repeats its input's instruction, memory, tools, attributes and correction, and
+	// the request_id.
 	MaxRepeated = 512 << 20
 
-	// MaxID is how many bytes a run_id may have, and the name and the model of a coaching
-	// backend: each is repeated or kept many times. A request_id has no bound of its own.
+	// MaxID bounds a run_id, and the name and the model of a coaching backend, in bytes. Each is
+	// repeated or stored many times. A request_id has no bound of its own.
 	MaxID = 1 << 10
 
-	// MaxElements is the largest number of list elements and map entries of
-	// typed fields (inputs, tools, internal_steps, trajectory, headers, ...) in
-	// one body. Lists inside raw JSON do not count. It bounds the memory that
-	// a body such as {"tools":[{},{},{},...]} can claim.
+	// MaxElements bounds the list elements and map entries of typed fields (inputs, tools,
+	// internal_steps, trajectory, headers, ...) in one body. Lists inside raw JSON do not
+	// count. It bounds the memory for a body such as {"tools":[{},{},{},...]}.
 	MaxElements = 1 << 20
 
-	// MaxObjectMembers is the largest number of members that objects open at
-	// the same time may have together, raw JSON included: what the check for
-	// duplicate names must remember.
+	// MaxObjectMembers bounds the members of all objects that are open at the same time, raw
+	// JSON included. The check for duplicate names must remember them.
 	MaxObjectMembers = 1 << 18
 
-	// MaxProblems is the largest number of problems reported for one body. The
-	// last one then says that decoding stopped there.
+	// MaxProblems bounds the problems of one body. The last one reports that decoding stopped.
 	MaxProblems = 100
 
-	// maxQuoted is how many bytes of a client's text a message repeats.
+	// maxQuoted bounds a client's text in a message, in bytes.
 	maxQuoted = 64
 
-	// maxLocName is how many bytes of an unknown field's name a location
-	// repeats.
+	// maxLocName bounds the name of an unknown field in a location, in bytes.
 	maxLocName = 128
 )

@@ -117,13 +117,6 @@ func TestCorrectionsAreDecisions(t *testing.T) {
 	if diff := cmp.Diff(AgentDecision{Say: "y"}, decision.Corrected()); diff != "" {
 		t.Error(diff)
 	}
-	only, err := DecodeReplaceSay(Raw(`{"kind":"replace_decision","text":"x"}`))
-	if got := summary(t, err); only != nil || len(got) != 1 || got[0] != "literal_error body.kind" {
-		t.Errorf("DecodeReplaceSay of another kind is %v, %v", only, got)
-	}
-	if _, err := DecodeReplaceDecision(Raw(`{"kind":"replace_say","decision":{}}`)); err == nil {
-		t.Error("DecodeReplaceDecision accepts another kind")
-	}
 }
 
 func TestDecodeAgentDecision(t *testing.T) {

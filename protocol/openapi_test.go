@@ -223,7 +223,7 @@ func TestOpenAPIExamplesAreAcceptedBySchemaAndDecoder(t *testing.T) {
 	}
 }
 
-// Bodies whose fate a schema can tell: schema and decoder must agree on each.
+// Schema and decoder must agree on these bodies.
 func TestOpenAPISchemasAgreeWithDecoders(t *testing.T) {
 	doc := loadOpenAPI(t)
 	cases := map[string][]string{

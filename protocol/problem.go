@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Types of problems. The names are those that clients of FastAPI servers know.
+// Types of problems, with the names of FastAPI.
 const (
 	TypeJSONInvalid     = "json_invalid"            // not JSON, a duplicate name, too deep, trailing data
 	TypeMissing         = "missing"                 // a required field is absent
@@ -39,15 +39,15 @@ const (
 type Problem struct {
 	// Type is the kind of problem, one of the Type constants.
 	Type string `json:"type"`
-	// Loc is the way to the value: "body", then field names (string) and list
-	// indexes (int). For a body that is not JSON it is "body" and a byte offset.
+	// Loc is the path to the value: "body", then field names (string) and list indexes (int).
+	// For a body that is not JSON it is "body" and a byte offset.
 	Loc []any `json:"loc"`
-	// Msg is a sentence that says what is wrong and what to write instead.
+	// Msg describes the problem and the fix.
 	Msg string `json:"msg"`
 }
 
-// NewProblem makes a problem at a location below "body". Names in it are clipped: they may
-// be a client's.
+// NewProblem makes a problem at a location below "body". Long names are clipped, since clients
+// choose them.
 func NewProblem(typ, msg string, loc ...any) Problem {
 	p := Problem{Type: typ, Loc: append([]any{"body"}, loc...), Msg: msg}
 	for i, step := range p.Loc {
@@ -58,7 +58,7 @@ func NewProblem(typ, msg string, loc ...any) Problem {
 	return p
 }
 
-// String is the location, dotted, and the message.
+// String returns the dotted location and the message.
 func (p Problem) String() string {
 	var b strings.Builder
 	for i, step := range p.Loc {
@@ -98,11 +98,11 @@ func (p Problem) AppendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// Problems is the error of every decoder and validator of this package; it is
-// never empty when returned as an error.
+// Problems is the error of all decoders and validators of this package. As an error it is never
+// empty.
 type Problems []Problem
 
-// Error is the first problem and the number of others.
+// Error returns the first problem and the number of others.
 func (ps Problems) Error() string {
 	switch len(ps) {
 	case 0:
@@ -114,7 +114,7 @@ func (ps Problems) Error() string {
 	}
 }
 
-// All is every problem, one a line.
+// All returns all problems, one per line.
 func (ps Problems) All() string {
 	lines := make([]string, len(ps))
 	for i, p := range ps {
@@ -130,8 +130,8 @@ func (ps Problems) AppendBody(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// At moves problems of a part of a body to where that part stands: the leading
-// "body" of each location is replaced by "body" and loc.
+// At moves problems of a part of a body to the location of that part. It replaces the leading
+// "body" of each location by "body" and loc.
 func (ps Problems) At(loc ...any) Problems {
 	moved := make(Problems, len(ps))
 	for i, p := range ps {
@@ -144,9 +144,8 @@ func (ps Problems) At(loc ...any) Problems {
 	return moved
 }
 
-// Add appends a problem and reports whether there is room for more: bodies are large, and
-// an answer names at most [MaxProblems]. The last one that fits is followed by a notice
-// that says so.
+// Add appends a problem and reports whether more can follow. There are at most [MaxProblems], and
+// a notice after the last one.
 func (ps *Problems) Add(p Problem) bool {
 	if len(*ps) >= MaxProblems {
 		return false
@@ -170,7 +169,7 @@ func (ps *Problems) AddAll(more Problems) bool {
 	return len(*ps) < MaxProblems
 }
 
-// err is ps as an error, nil when there are none.
+// err returns ps as an error, nil if it is empty.
 func (ps Problems) err() error {
 	if len(ps) == 0 {
 		return nil
@@ -186,8 +185,7 @@ func AppendErrorBody(dst []byte, detail string) []byte {
 	return append(dst, '}')
 }
 
-// clip shortens a client's text for use in a message or location, never within
-// a character.
+// clip shortens a client's text for a message or location, between characters.
 func clip(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -198,13 +196,13 @@ func clip(s string, limit int) string {
 	return s[:limit] + "..."
 }
 
-// quote is a client's text, clipped, as a JSON string.
+// quote returns a client's clipped text as a JSON string.
 func quote(s string) string {
 	return string(appendString(nil, clip(s, maxQuoted)))
 }
 
-// appendString appends s as a JSON string. Bytes that are not UTF-8 become
-// U+FFFD: what we send is always valid.
+// appendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD, so output is always
+// valid.
 func appendString(dst []byte, s string) []byte {
 	dst, _ = jsontext.AppendQuote(dst, s)
 	return dst

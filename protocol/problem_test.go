@@ -87,8 +87,7 @@ func TestClipNeverSplitsCharacters(t *testing.T) {
 	}
 }
 
-// What encoding/json makes of a model, addressable or not, is what AppendJSON
-// makes of it.
+// encoding/json and AppendJSON write the same, for addressable and other values.
 func TestMarshalJSONIsAppendJSON(t *testing.T) {
 	id := int64(1)
 	input := AgentInput{ID: 1, Instruction: AgentInstruction{Type: InstructionUser, Content: "c"}, Memory: Raw(`{"a":1.0}`), NumOutputs: 2}

@@ -7,13 +7,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Raw is JSON kept as it came, byte for byte except for the whitespace between
-// tokens. Raw values of decoded bodies are valid JSON; the functions below rely
-// on that, so that they can pass over a value without parsing it. Given anything
-// else they find less than there is, but never fail.
+// Raw is JSON with its original bytes, except for whitespace between tokens. Raw values of decoded
+// bodies are valid JSON. The functions below rely on that to skip values without parsing them. In
+// invalid JSON they may miss members, but never fail.
 //
-// None of them changes its argument: those that return an edited value copy it
-// once. Names are compared unescaped: "a" is "\u0061".
+// No function changes its argument. Functions that return an edited value copy it once. Names are
+// compared unescaped: "a" equals "\u0061".
 type Raw = jsontext.Value
 
 // Members iterates over the members of an object, names unescaped.
@@ -27,7 +26,7 @@ func Members(obj Raw) iter.Seq2[string, Raw] {
 	}
 }
 
-// Get finds a member's value. The result refers to obj.
+// Get returns a member's value, which refers to obj.
 func Get(obj Raw, key string) (v Raw, ok bool) {
 	if m, ok := find(obj, key); ok {
 		return m.value(obj), true
@@ -49,7 +48,7 @@ func Elements(arr Raw) iter.Seq[Raw] {
 	}
 }
 
-// Text is the text of a JSON string; ok is false for any other value.
+// Text returns the text of a JSON string. ok is false for other values.
 func Text(v Raw) (s string, ok bool) {
 	if len(v) < 2 || v[0] != '"' || stringEnd(v, 0) != len(v) {
 		return "", false
@@ -57,11 +56,11 @@ func Text(v Raw) (s string, ok bool) {
 	return unquote(v), true
 }
 
-// String makes a JSON string. Bytes that are not UTF-8 become U+FFFD.
+// String makes a JSON string. Invalid UTF-8 becomes U+FFFD.
 func String(s string) Raw { return appendString(nil, s) }
 
-// AppendMember adds a member at the end of an object; nil counts as {}. The
-// object must not have the name yet: use [SetMember] when it may.
+// AppendMember adds a member at the end of an object; nil counts as {}. The object must not have
+// the name yet, see [SetMember].
 func AppendMember(obj Raw, key string, v Raw) Raw {
 	open := bytes.TrimSpace(obj)
 	if len(open) < 2 {
@@ -79,11 +78,11 @@ func AppendMember(obj Raw, key string, v Raw) Raw {
 	return append(out, '}')
 }
 
-// quoteSlack leaves room for a few escapes when a name is quoted.
+// quoteSlack is the space for a few escapes in a quoted name.
 const quoteSlack = 16
 
-// ReplaceMember replaces a member's value in its place. An object without the
-// name is returned as it is.
+// ReplaceMember replaces a member's value in place. An object without the name is returned
+// unchanged.
 func ReplaceMember(obj Raw, key string, v Raw) Raw {
 	if m, ok := find(obj, key); ok {
 		return m.replaced(obj, v)
@@ -91,8 +90,7 @@ func ReplaceMember(obj Raw, key string, v Raw) Raw {
 	return obj
 }
 
-// SetMember replaces a member's value in its place, or adds the member at the
-// end.
+// SetMember replaces a member's value in place, or adds the member at the end.
 func SetMember(obj Raw, key string, v Raw) Raw {
 	if m, ok := find(obj, key); ok {
 		return m.replaced(obj, v)
@@ -100,8 +98,7 @@ func SetMember(obj Raw, key string, v Raw) Raw {
 	return AppendMember(obj, key, v)
 }
 
-// DeleteMember removes a member. An object without the name is returned as it
-// is.
+// DeleteMember removes a member. An object without the name is returned unchanged.
 func DeleteMember(obj Raw, key string) Raw {
 	m, ok := find(obj, key)
 	if !ok {
@@ -139,13 +136,13 @@ func AppendElements(arr Raw, elements ...Raw) Raw {
 	return append(out, ']')
 }
 
-// member is where one member of an object stands.
+// member is the position of one member of an object.
 type member struct{ nameStart, nameEnd, valueStart, valueEnd int }
 
 func (m member) quoted(obj Raw) Raw { return obj[m.nameStart:m.nameEnd] }
 func (m member) value(obj Raw) Raw  { return obj[m.valueStart:m.valueEnd:m.valueEnd] }
 
-// replaced is obj with another value for the member.
+// replaced returns obj with another value of the member.
 func (m member) replaced(obj, v Raw) Raw {
 	out := make(Raw, 0, len(obj)-(m.valueEnd-m.valueStart)+len(v))
 	out = append(out, obj[:m.valueStart]...)
@@ -168,7 +165,7 @@ func find(obj Raw, key string) (member, bool) {
 	return member{}, false
 }
 
-// members iterates over the places of an object's members.
+// members iterates over the positions of an object's members.
 func members(obj Raw) iter.Seq[member] {
 	return func(yield func(member) bool) {
 		i, ok := open(obj, '{')
@@ -191,7 +188,7 @@ func members(obj Raw) iter.Seq[member] {
 	}
 }
 
-// open is the place after the opening bracket of v.
+// open returns the position after the opening bracket of v.
 func open(v Raw, bracket byte) (i int, ok bool) {
 	i = space(v, 0)
 	if i >= len(v) || v[i] != bracket {
@@ -200,7 +197,7 @@ func open(v Raw, bracket byte) (i int, ok bool) {
 	return space(v, i+1), true
 }
 
-// following is the place after the comma that follows a value ending at i.
+// following returns the position after the comma that follows a value ending at i.
 func following(v Raw, i int) (next int, ok bool) {
 	i = space(v, i)
 	if i >= len(v) || v[i] != ',' {
@@ -209,7 +206,7 @@ func following(v Raw, i int) (next int, ok bool) {
 	return space(v, i+1), true
 }
 
-// space is the first place from i on that is not whitespace.
+// space returns the first position from i on that is not whitespace.
 func space(v Raw, i int) int {
 	for i < len(v) && isSpace(v[i]) {
 		i++
@@ -217,7 +214,7 @@ func space(v Raw, i int) int {
 	return i
 }
 
-// valueEnd is the place after the value that starts at i; i when none does.
+// valueEnd returns the position after the value that starts at i, or i if none does.
 func valueEnd(v Raw, i int) int {
 	depth := 0
 	for j := i; j < len(v); j++ {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Bodies written by the public Python implementation's models (versions in the
-// folders' names): whatever it sends must be accepted here.
+// Bodies of the public Python implementation's models must be accepted. The folders are its
+// versions.
 func TestReferenceBodiesAreAccepted(t *testing.T) {
 	models := map[string]string{ // start of the file's name to codec
 		"request": "AgentRequest", "outputs": "AgentOutputs", "health": "AgentHealth", "info": "AgentInfo", "session": "CoachingSessionConfig",
@@ -46,9 +46,8 @@ func TestReferenceBodiesAreAccepted(t *testing.T) {
 	}
 }
 
-// One value that a client writes in two forms, with and without whitespace,
-// escapes and defaults, means the same. Raw JSON keeps its escapes, so the
-// values are compared in canonical form.
+// Two forms of one value, with and without whitespace, escapes and defaults, decode equally. Raw
+// JSON keeps its escapes, so values are compared in canonical form.
 func TestReferenceFormsAgree(t *testing.T) {
 	bodies := seeds(t)
 	for a, b := range map[string]string{"request.json": "request-unset.json", "coaching-request.json": "coaching-request-python.json"} {

@@ -28,7 +28,7 @@ type AgentInput struct {
 	ExtraKeys   Raw   // an object, {} when absent; corrections are under "coaching"
 }
 
-// AgentInstruction is what the agent has to respond to.
+// AgentInstruction is the message that the agent responds to.
 type AgentInstruction struct {
 	Type    string // InstructionUser or InstructionEnv
 	Content string
@@ -45,8 +45,8 @@ var (
 	agentInstructionFields = fields{required("type"), required("content")}
 )
 
-// emptyObject is the default of raw objects. Its capacity is its length, so
-// that appending to it never writes to it.
+// emptyObject is the default of raw objects. Its capacity equals its length, so appending never
+// writes to it.
 var emptyObject = Raw("{}")[:2:2]
 
 // DecodeAgentRequest decodes the body of POST /v1/responses. The error is
@@ -66,7 +66,7 @@ func (d *decoder) agentRequest() *AgentRequest {
 			r.Inputs, repeated = d.agentInputs()
 		}
 	})
-	// The fields may come in any order, so this is known only now.
+	// The fields may have any order, so this check must come last.
 	repeated += r.Candidates() * len(appendString(nil, r.RequestID))
 	if d.syntax == nil && r.Candidates() <= MaxCandidates && repeated > MaxRepeated {
 		d.problem(TypeValue, fmt.Sprintf("has %d bytes of instructions, memory, tools, attributes, corrections and request_id, counted once for each candidate, which returns them; at most %d are allowed in one request: send fewer candidates or inputs, or a shorter request_id", repeated, MaxRepeated), "inputs")
@@ -74,8 +74,8 @@ func (d *decoder) agentRequest() *AgentRequest {
 	return r
 }
 
-// agentInputs reads the inputs and checks the rules between them. repeated is how many
-// bytes of them the candidates return together.
+// agentInputs reads the inputs and checks the rules between them. repeated is the number of bytes
+// that all candidates return from them.
 func (d *decoder) agentInputs() (inputs []AgentInput, repeated int) {
 	if d.kind() != '[' {
 		d.mismatch(TypeList, "an array")
@@ -112,7 +112,7 @@ func (d *decoder) agentInputs() (inputs []AgentInput, repeated int) {
 	return inputs, repeated
 }
 
-// size is how many bytes of an input its candidates return.
+// size is the number of bytes that one candidate returns from an input.
 func (in *AgentInput) size() int {
 	correction, _ := Get(in.ExtraKeys, "coaching")
 	n := len(in.Instruction.Content) + len(in.Memory) + len(in.Attributes) + len(correction)
@@ -122,7 +122,7 @@ func (in *AgentInput) size() int {
 	return n
 }
 
-// agentInput reads one input; hasID tells whether its id is a valid integer.
+// agentInput reads one input. hasID: its id is a valid integer.
 func (d *decoder) agentInput() (in AgentInput, hasID bool) {
 	in = AgentInput{Attributes: emptyObject, Memory: emptyObject, NumOutputs: 1, ExtraKeys: emptyObject}
 	d.object(agentInputFields, func(name string) {
@@ -173,8 +173,7 @@ func (d *decoder) numOutputs() int {
 	return 1
 }
 
-// Candidates is the number of candidates that the request asks for, the length
-// of its response.
+// Candidates returns the number of requested candidates, which is the length of the response.
 func (r *AgentRequest) Candidates() int {
 	n := 0
 	for i := range r.Inputs {

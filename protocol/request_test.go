@@ -190,7 +190,7 @@ func TestRawSurvivesByteForByte(t *testing.T) {
 	}
 }
 
-func TestRawFieldsAreKeptEverywhere(t *testing.T) {
+func TestRawFieldsSurviveEverywhere(t *testing.T) {
 	const raw = `{"b":1.0,"a":1e400}`
 	r, err := DecodeAgentRequest([]byte(inputWith(`"tools":[` + raw + `],"attributes":` + raw + `,"memory":` + raw + `,"extra_keys":` + raw)))
 	if err != nil {
@@ -215,7 +215,7 @@ func TestProblemsAreCapped(t *testing.T) {
 	}
 }
 
-func TestWhatCandidatesReturnIsBounded(t *testing.T) {
+func TestReturnedBytesAreBounded(t *testing.T) {
 	memory := `"memory":{"x":"` + strings.Repeat("m", MaxRepeated/MaxNumOutputs) + `"}`
 	for _, tc := range []struct {
 		rule, members string
@@ -239,7 +239,7 @@ func TestWhatCandidatesReturnIsBounded(t *testing.T) {
 	}
 }
 
-func TestARequestIDHasNoBoundOfItsOwn(t *testing.T) {
+func TestLongRequestIDIsAccepted(t *testing.T) {
 	request := func(members, id string, idFirst bool) string {
 		inputs, first, last := `"inputs":[{"id":1,`+instructionJSON+members+`}]`, `"request_id":"`+id+`",`, ""
 		if !idFirst {
@@ -269,7 +269,7 @@ func TestARequestIDHasNoBoundOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestProblemsRepeatLittleOfTheBody(t *testing.T) {
+func TestProblemsQuoteLittleOfTheBody(t *testing.T) {
 	long := strings.Repeat("é", 1<<16)
 	for _, body := range []string{
 		`{"` + long + `":1}`,

@@ -1,10 +1,5 @@
 package protocol
 
-import (
-	"fmt"
-	"io"
-)
-
 // Statuses of a candidate.
 const (
 	StatusCompleted = "completed"
@@ -37,7 +32,7 @@ type ToolCall struct {
 	TargetRobotName string // nonempty
 }
 
-// AgentError says why a candidate has no decision.
+// AgentError is the reason why a candidate has no decision.
 type AgentError struct {
 	Code      string // nonempty
 	Message   string // nonempty
@@ -143,10 +138,10 @@ func (d *decoder) agentError() *AgentError {
 	return e
 }
 
-// report receives a problem at, or below, the value that is being checked.
+// report receives a problem at or below the validated value.
 type report func(typ, msg string, below ...any)
 
-// checkStatus checks that the status fits output and error.
+// checkStatus checks the status against output and error.
 func (o *AgentOutput) checkStatus(problem report) {
 	completed := o.Status == StatusCompleted
 	switch {
@@ -163,7 +158,7 @@ func (o *AgentOutput) checkStatus(problem report) {
 	}
 }
 
-// checkExclusive checks that a decision does not both speak and act.
+// checkExclusive checks that a decision does not have both a reply and calls.
 func (a *AgentDecision) checkExclusive(problem report) {
 	if a.Say != "" && len(a.ToolCalls) > 0 {
 		problem(TypeValue, "say and tool_calls must not both be nonempty; send one of them")
@@ -177,8 +172,8 @@ func (a *AgentDecision) Validate() error {
 	return v.err()
 }
 
-// AppendResponse appends the response of POST /v1/responses. Memories and other
-// raw values are copied, not parsed. [WriteResponse] needs less memory.
+// AppendResponse appends the response of POST /v1/responses. Memories and other raw values are
+// copied, not parsed.
 func AppendResponse(dst []byte, outs []AgentOutput) []byte {
 	dst = append(dst, '[')
 	for i := range outs {
@@ -190,7 +185,7 @@ func AppendResponse(dst []byte, outs []AgentOutput) []byte {
 	return append(dst, ']')
 }
 
-// EncodeResponse is AppendResponse to a new slice.
+// EncodeResponse returns the response of POST /v1/responses.
 func EncodeResponse(outs []AgentOutput) []byte {
 	size := 2
 	for i := range outs {
@@ -199,34 +194,8 @@ func EncodeResponse(outs []AgentOutput) []byte {
 			size += len(step) + 1
 		}
 	}
-	return AppendResponse(make([]byte, 0, size), outs) // memories are large, so that growing would copy much
+	return AppendResponse(make([]byte, 0, size), outs) // memories are large, so growing would copy much
 }
-
-// WriteResponse writes the response of POST /v1/responses candidate by
-// candidate through one buffer, so that no second copy of all memories exists.
-func WriteResponse(w io.Writer, outs []AgentOutput) error {
-	buf := []byte{'['}
-	for i := range outs {
-		if i > 0 {
-			buf = append(buf, ',')
-		}
-		buf = AppendOutput(buf, &outs[i])
-		if len(buf) < writeChunk && i < len(outs)-1 {
-			continue
-		}
-		if _, err := w.Write(buf); err != nil {
-			return fmt.Errorf("write response: %w", err)
-		}
-		buf = buf[:0]
-	}
-	if _, err := w.Write(append(buf, ']')); err != nil {
-		return fmt.Errorf("write response: %w", err)
-	}
-	return nil
-}
-
-// writeChunk is how many bytes WriteResponse gathers before it writes.
-const writeChunk = 32 << 10
 
 // AppendOutput appends one candidate.
 func AppendOutput(dst []byte, o *AgentOutput) []byte {

@@ -1,10 +1,7 @@
 package protocol
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -123,10 +120,6 @@ func TestResponseEncoding(t *testing.T) {
 	if got := string(EncodeResponse(outs)); got != want {
 		t.Errorf("EncodeResponse is\n%s, want\n%s", got, want)
 	}
-	var written bytes.Buffer
-	if err := WriteResponse(&written, outs); err != nil || written.String() != want {
-		t.Errorf("WriteResponse wrote %s, %v", written.String(), err)
-	}
 	decoded, err := DecodeAgentOutputs([]byte(want))
 	if err != nil {
 		t.Fatal(err)
@@ -137,40 +130,6 @@ func TestResponseEncoding(t *testing.T) {
 	if got := string(EncodeResponse(nil)); got != "[]" {
 		t.Errorf("an empty response is %s", got)
 	}
-}
-
-func TestWriteResponseInChunks(t *testing.T) {
-	_, outs := answer()
-	big := Raw(`{"a":"` + strings.Repeat("x", 2*writeChunk) + `"}`)
-	for i := range outs {
-		outs[i].Memory = big
-	}
-	var written bytes.Buffer
-	if err := WriteResponse(&written, outs); err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(written.Bytes(), EncodeResponse(outs)) {
-		t.Error("WriteResponse and EncodeResponse differ")
-	}
-	for n := range 3 {
-		w := &failingWriter{after: n}
-		if err := WriteResponse(w, outs); !errors.Is(err, errDisk) {
-			t.Errorf("a writer that fails after %d writes gives %v", n, err)
-		}
-	}
-}
-
-var errDisk = errors.New("disk full")
-
-// failingWriter fails after some writes.
-type failingWriter struct{ after int }
-
-func (w *failingWriter) Write(p []byte) (int, error) {
-	if w.after == 0 {
-		return 0, errDisk
-	}
-	w.after--
-	return len(p), nil
 }
 
 func TestEncodingIsAlwaysValidUTF8(t *testing.T) {

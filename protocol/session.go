@@ -35,7 +35,7 @@ const (
 )
 
 // CoachingSessionConfig is the body of PUT /v1/coaching/sessions/{run_id}.
-// Start from [NewCoachingSessionConfig]: the zero value switches logs off.
+// Start from [NewCoachingSessionConfig], since the zero value has no logs.
 type CoachingSessionConfig struct {
 	Provider       string            // ProviderLLM (the default) or ProviderHuman
 	Backends       []CoachingBackend // in the order in which they are tried; nonempty for ProviderLLM
@@ -71,7 +71,7 @@ var (
 		optional("connect_timeout"), optional("capture_logs"),
 	}
 
-	// default_model is required too, unless model stands for it.
+	// default_model is required too, unless model replaces it.
 	coachingBackendFields = fields{
 		required("type"), nullable("endpoint"), optional("default_model"), optional("model"),
 		optional("headers"), optional("timeout"), optional("max_retry"),
@@ -79,8 +79,7 @@ var (
 )
 
 // DecodeCoachingSessionConfig decodes the body of PUT
-// /v1/coaching/sessions/{run_id}. The result is the effective configuration,
-// with the defaults filled in.
+// /v1/coaching/sessions/{run_id}. The result has the defaults filled in.
 func DecodeCoachingSessionConfig(body []byte) (*CoachingSessionConfig, error) {
 	return decode(body, (*decoder).sessionConfig)
 }
@@ -182,7 +181,7 @@ func (d *decoder) coachingBackend(name string) CoachingBackend {
 func (d *decoder) endpoint(s string) {
 	u, err := url.Parse(s)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
-		// What was sent is not repeated: it may hold a password.
+		// The endpoint is not quoted, since it may have a password.
 		d.problem(TypeValue, "must be an http or https URL with a host, such as https://host/path")
 	}
 }
@@ -209,8 +208,8 @@ func (d *decoder) headers() Headers {
 	return headers
 }
 
-// isJSONType reports whether a header says that the body is JSON. Configuration
-// files of clients often have it; requests to backends are JSON in any case.
+// isJSONType reports whether a header is the JSON Content-Type. Configuration files of clients
+// often have it, and requests to backends are always JSON.
 func isJSONType(name, value string) bool {
 	if !strings.EqualFold(name, "Content-Type") || !isHeaderValue(value) {
 		return false
@@ -230,9 +229,8 @@ func isHeaderValue(s string) bool {
 	return !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < ' ' && c != '\t' || c == 0x7f })
 }
 
-// Seconds is a number of seconds of this package as a duration, the longest
-// there is when it is larger. One above zero stays above it, since no time at all
-// often means no limit.
+// Seconds converts a number of seconds to a duration. A larger number becomes the longest
+// duration. A positive number stays positive, since zero often means no limit.
 func Seconds(s float64) time.Duration {
 	if s >= math.MaxInt64/float64(time.Second) {
 		return math.MaxInt64
@@ -244,8 +242,8 @@ func Seconds(s float64) time.Duration {
 	return d
 }
 
-// Equal reports whether two effective configurations are the same. The order of
-// backends counts, that of headers does not.
+// Equal reports whether two effective configurations are equal. The order of backends matters,
+// that of headers does not.
 func (c *CoachingSessionConfig) Equal(o *CoachingSessionConfig) bool {
 	return c.Provider == o.Provider && c.Endpoint == o.Endpoint &&
 		c.ConnectTimeout == o.ConnectTimeout && c.CaptureLogs == o.CaptureLogs &&
@@ -256,9 +254,9 @@ func (c *CoachingSessionConfig) Equal(o *CoachingSessionConfig) bool {
 		})
 }
 
-// AppendJSON appends the configuration; backends is an object in their order.
-// Settings that have their default are left out, since servers of the contract's
-// first version know only backends and capture_logs.
+// AppendJSON appends the configuration. backends is an object in their order. It omits settings
+// with their default, since servers of the contract's first version know only backends and
+// capture_logs.
 func (c *CoachingSessionConfig) AppendJSON(dst []byte) []byte {
 	dst = append(dst, `{"backends":{`...)
 	for i := range c.Backends {

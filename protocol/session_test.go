@@ -97,7 +97,7 @@ func TestUnknownBackendTypeListsTheTypes(t *testing.T) {
 	}
 }
 
-func TestEndpointsAreNotRepeatedInProblems(t *testing.T) {
+func TestProblemsDoNotQuoteEndpoints(t *testing.T) {
 	_, err := DecodeCoachingSessionConfig([]byte(`{"provider":"human","endpoint":"http://u:secret@[::1"}`))
 	if err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("problems are %v", err)
@@ -196,9 +196,9 @@ func TestCoachingSessionConfigEncoding(t *testing.T) {
 	}
 }
 
-// TestTheJSONContentTypeOfABackendIsIgnored: requests to backends are JSON anyway,
-// and configuration files of clients often say so.
-func TestTheJSONContentTypeOfABackendIsIgnored(t *testing.T) {
+// TestJSONContentTypeOfBackendIsIgnored, since clients often configure it and requests are always
+// JSON.
+func TestJSONContentTypeOfBackendIsIgnored(t *testing.T) {
 	plain, err := DecodeCoachingSessionConfig([]byte(sessionWith(`"headers":{"X":"y"}`)))
 	if err != nil {
 		t.Fatal(err)

@@ -21,8 +21,8 @@ func membersProblem(at int) Problem {
 		"objects with more than %d members at byte %d; split them", MaxObjectMembers, at), at)
 }
 
-// syntaxProblem finds out why a body is not one JSON value. The decoder reads
-// a copy without whitespace, so the body is read again for the true offset.
+// syntaxProblem returns the reason why a body is not one JSON value. The decoder reads a copy
+// without whitespace, so this reads the body again for the true offset.
 func syntaxProblem(body []byte) Problem {
 	d := jsontext.NewDecoder(bytes.NewBuffer(body))
 	err := d.SkipValue()

@@ -97,7 +97,7 @@ func TestCompactCopiesOnlyWhenItMust(t *testing.T) {
 	}
 }
 
-func TestWhatIsDecodedKeepsNoRoomForSpaces(t *testing.T) {
+func TestDecodedValuesKeepNoSpareMemory(t *testing.T) {
 	text, _, _ := compact([]byte(`{"a":`+strings.Repeat(" ", 1<<20)+`1}`), MaxDepth)
 	if string(text) != `{"a":1}` || cap(text) > 1<<10 {
 		t.Errorf("%q takes %d bytes", text, cap(text))

@@ -2,7 +2,7 @@ package protocol
 
 import "fmt"
 
-// validator collects the problems of values that were built, not decoded.
+// validator collects the problems of values that were not decoded.
 type validator struct {
 	path     []any
 	problems Problems
@@ -29,9 +29,8 @@ func (v *validator) nonempty(s string, below ...any) {
 	}
 }
 
-// object checks that a raw value is an object by its brackets. Its inside was
-// either decoded here or made by the agent; parsing it again would cost more
-// than all other checks together.
+// object checks the brackets of a raw object. Its content was decoded here or made by the agent,
+// and parsing it again would cost more than all other checks together.
 func (v *validator) object(raw Raw, below ...any) {
 	if len(raw) < 2 || raw[0] != '{' || raw[len(raw)-1] != '}' {
 		v.problem(TypeDict, "must be an object", below...)
@@ -78,10 +77,9 @@ func (o *AgentOutput) Validate() error {
 	return v.err()
 }
 
-// ValidateResponse checks a complete response of POST /v1/responses: the rules
-// of every candidate, and that there is exactly one candidate for each that the
-// request asks for, in its order, with its ids. The error is [Problems], located
-// in the response.
+// ValidateResponse checks a complete response of POST /v1/responses against its request. Every
+// candidate must be valid, and there must be one for each requested candidate, in order, with its
+// ids. The error is [Problems], located in the response.
 func ValidateResponse(req *AgentRequest, outs []AgentOutput) error {
 	var v validator
 	if want := req.Candidates(); len(outs) != want {
@@ -101,7 +99,7 @@ func ValidateResponse(req *AgentRequest, outs []AgentOutput) error {
 	return v.err()
 }
 
-// answers checks one candidate and that it is the one expected at its place.
+// answers checks one candidate against the expected one at its index.
 func (v *validator) answers(o *AgentOutput, requestID string, sourceID int64, index int) {
 	v.output(o)
 	if o.RequestID != requestID && o.RequestID != "" {

@@ -38,8 +38,6 @@ func (r *stepRecorder) Decode(rows []core.Row) error {
 	return r.backend.Decode(rows)
 }
 
-// TestBatchInvariantStepsDoNotDependOnLoad, candidates of
-// one prompt together.
 func TestBatchInvariantStepsDoNotDependOnLoad(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	prompt := func(i int) []llama.Token { return tokenize(t, m, fmt.Sprint(story[:40], i, story[i:])) }
@@ -145,12 +143,12 @@ func TestBatchInvariantQueuedGenerationCanBeCancelled(t *testing.T) {
 func TestBatchInvariantQueueMovesWhenDeviceIsLost(t *testing.T) {
 	e, first, _ := gated(t, 2, llama.ErrLost)
 	const count = 6
-	ticket, err := e.Admit(count)
+	admission, err := e.Admit(count)
 	if err != nil {
 		t.Fatal(err)
 	}
 	g := greedy(tokenize(t, e.model, story), 1, 6)
-	pending := ticket.Submit(t.Context(), []generation.Request{g, g, g, g, g, g}) // placed at once, so both have some
+	pending := admission.Submit(t.Context(), []generation.Request{g, g, g, g, g, g}) // placed at once, so both have some
 	<-first.enter
 	close(first.open)
 	for _, p := range pending {

@@ -340,27 +340,27 @@ func TestFullQueueRefusesBeforeAnyWork(t *testing.T) {
 
 func TestKeepReturnsUnusedQueuePlaces(t *testing.T) {
 	e := newTestEngine(t, setup{cfg: Config{QueueLimit: 5}})
-	ticket, err := e.Admit(5)
+	admission, err := e.Admit(5)
 	if err != nil {
 		t.Fatal(err)
 	}
 	prompt := tokenize(t, e.model, "abc")
 	for _, step := range []struct{ keep, admitted int }{{9, 5}, {3, 3}, {4, 3}, {2, 2}} {
-		if ticket.Keep(step.keep); e.Stats().Admitted != step.admitted {
+		if admission.Keep(step.keep); e.Stats().Admitted != step.admitted {
 			t.Errorf("%d are admitted after Keep(%d), want %d", e.Stats().Admitted, step.keep, step.admitted)
 		}
 	}
 	// One admission serves generations one after the other.
 	for range 2 {
-		if _, err := ticket.Generate(t.Context(), greedy(prompt, 1, 2)); err != nil {
+		if _, err := admission.Generate(t.Context(), greedy(prompt, 1, 2)); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := ticket.Generate(t.Context(), greedy(prompt, 1, 2)); !errors.Is(err, ErrReleased) {
+	if _, err := admission.Generate(t.Context(), greedy(prompt, 1, 2)); !errors.Is(err, ErrReleased) {
 		t.Errorf("more than was kept: %v", err)
 	}
-	ticket.Keep(-1)
-	ticket.Release()
+	admission.Keep(-1)
+	admission.Release()
 	if s := e.Stats(); s.Admitted != 0 {
 		t.Errorf("%d are admitted in the end", s.Admitted)
 	}
@@ -381,12 +381,12 @@ func TestQueueTimeRefusesLongWaits(t *testing.T) {
 	}
 	first.Release()
 	for i := range 8 + 4 {
-		ticket, err := e.Admit(1)
+		admission, err := e.Admit(1)
 		if err != nil {
 			t.Errorf("behind %d candidates: %v", i, err)
 			continue
 		}
-		defer ticket.Release()
+		defer admission.Release()
 	}
 	if _, err := e.Admit(1); err == nil {
 		t.Error("behind 4 candidates that wait it was admitted")

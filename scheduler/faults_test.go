@@ -95,14 +95,14 @@ func TestNoSlotForOneRowFailsOnlyItsGeneration(t *testing.T) {
 	mustGenerate(t, e, g)
 }
 
-// numberless is a backend whose rows hold no numbers while poisoned says so.
-type numberless struct {
+// nanLogits is a backend whose logits are NaN while poisoned is set.
+type nanLogits struct {
 	backend
 	poisoned *atomic.Bool
 	cleared  *atomic.Int32
 }
 
-func (b numberless) Logits(i int) ([]float32, error) {
+func (b nanLogits) Logits(i int) ([]float32, error) {
 	row, err := b.backend.Logits(i)
 	if err == nil && b.poisoned.Load() {
 		row = slices.Repeat([]float32{float32(math.NaN())}, len(row))
@@ -110,17 +110,16 @@ func (b numberless) Logits(i int) ([]float32, error) {
 	return row, err
 }
 
-func (b numberless) Clear() error {
+func (b nanLogits) Clear() error {
 	b.cleared.Add(1)
 	return b.backend.Clear()
 }
 
-// What computed no numbers may be in the cache: nothing goes on from there, and as soon
-// as nobody needs the context, it is emptied.
+// A context with non-finite cells is cleared as soon as it is idle, and nothing reuses them.
 func TestNonFiniteCellsAreNotCached(t *testing.T) {
 	var poisoned atomic.Bool
 	var cleared atomic.Int32
-	e := newTestEngine(t, setup{wrap: func(b backend) backend { return numberless{b, &poisoned, &cleared} }})
+	e := newTestEngine(t, setup{wrap: func(b backend) backend { return nanLogits{b, &poisoned, &cleared} }})
 	g := greedy(tokenize(t, e.model, story), 2, 5)
 	if mustGenerate(t, e, g); cleared.Load() != 0 {
 		t.Fatal("a sound context was cleared")
@@ -142,26 +141,26 @@ func TestNonFiniteCellsAreNotCached(t *testing.T) {
 	}
 }
 
-// spoiling makes what comes behind the first row of a step no numbers while it is told to.
-type spoiling struct {
-	numberless
+// nanAfterFirst makes the logits behind the first row of a step NaN while enabled.
+type nanAfterFirst struct {
+	nanLogits
 }
 
-func (b spoiling) Logits(i int) ([]float32, error) {
+func (b nanAfterFirst) Logits(i int) ([]float32, error) {
 	if i == 0 {
 		return b.backend.Logits(i)
 	}
-	return b.numberless.Logits(i)
+	return b.nanLogits.Logits(i)
 }
 
-// Under load nobody would ever not need the context: so what comes waits until it is emptied, and what
-// runs goes on to its end.
+// A busy context would never be idle. So new requests wait until the running ones have ended
+// and the context is cleared.
 func TestNaNContextDrainsBeforeReuse(t *testing.T) {
 	var poisoned atomic.Bool
 	var cleared atomic.Int32
 	hold, held, resume := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	e := newTestEngine(t, setup{wrap: func(b backend) backend {
-		return &faulty{backend: spoiling{numberless{b, &poisoned, &cleared}}, decode: func([]core.Row) error {
+		return &faulty{backend: nanAfterFirst{nanLogits{b, &poisoned, &cleared}}, decode: func([]core.Row) error {
 			select {
 			case <-hold:
 				close(held)

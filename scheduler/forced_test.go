@@ -108,8 +108,7 @@ func newScribes(t *testing.T, arch string, prompt []llama.Token, cfg Config) (wi
 	return open(cfg), open(plain)
 }
 
-// Whoever writes as the tokenizer splits gets the same with forced tokens and
-// without: tokens, draws, counts and ends, in fewer steps.
+// With forced tokens the tokens, counts and finish reasons are the same, in fewer steps.
 func TestForcedTokensOnlySaveSteps(t *testing.T) {
 	for _, arch := range architectures {
 		t.Run(arch, func(t *testing.T) {
@@ -178,8 +177,7 @@ func TestForcedEndTakesNoStep(t *testing.T) {
 	}
 }
 
-// The rows of forced tokens are computed like all others: the logits of the last
-// one are those of its tokens computed alone.
+// The logits behind forced tokens equal those of the tokens computed alone.
 func TestLogitsAfterForcedTokens(t *testing.T) {
 	for _, arch := range architectures {
 		t.Run(arch, func(t *testing.T) {

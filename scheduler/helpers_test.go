@@ -140,12 +140,12 @@ func sampled(prompt []llama.Token, n, maxTokens int, first uint32) generation.Re
 
 // generate admits and runs one generation.
 func generate(ctx context.Context, e *Engine, g generation.Request) (*generation.Result, error) {
-	ticket, err := e.Admit(g.N)
+	admission, err := e.Admit(g.N)
 	if err != nil {
 		return nil, err
 	}
-	defer ticket.Release()
-	return ticket.Generate(ctx, g)
+	defer admission.Release()
+	return admission.Generate(ctx, g)
 }
 
 func mustGenerate(t testing.TB, e *Engine, g generation.Request) *generation.Result {

@@ -31,9 +31,8 @@ func conversations(t *testing.T, agents, turns int) [][][]llama.Token {
 	return list
 }
 
-// TestEvictedCellsAreLoadedFromHostCache: agents in turns, whose histories don't
-// fit the cache together, are answered as in a cache for all of them, and hardly a
-// token is computed twice.
+// Agents take turns, and their histories do not fit the KV cache together. The answers are
+// those of a larger cache, and hardly a token is computed twice.
 func TestEvictedCellsAreLoadedFromHostCache(t *testing.T) {
 	talks := conversations(t, 6, 4)
 	run := func(s setup) (*Engine, [][]string) {
@@ -64,7 +63,7 @@ func TestEvictedCellsAreLoadedFromHostCache(t *testing.T) {
 	}
 }
 
-// TestHostCacheServesManyAtOnce under the race detector, on two contexts.
+// This test is for the race detector: two contexts under load.
 func TestHostCacheServesManyAtOnce(t *testing.T) {
 	talks := conversations(t, 8, 3)
 	m := testModel(t, synth.Qwen3)
@@ -104,8 +103,7 @@ func (f *failingLoad) Load(b core.BlockID, s core.SeqID, from, to int) error {
 	return f.backend.Load(b, s, from, to)
 }
 
-// TestFailedLoadEndsOnlyTheGeneration: the context is cleared, with all
-// blocks, and goes on.
+// A failed load clears the context and its blocks. The engine continues.
 func TestFailedLoadEndsOnlyTheGeneration(t *testing.T) {
 	talks := conversations(t, 6, 4)
 	var f *failingLoad
@@ -139,7 +137,7 @@ func TestInvalidHostCellsAreRefused(t *testing.T) {
 	}{
 		"a sliding window":   {synth.GPTOSS, Config{HostCells: 100}, ErrNoHostCache},
 		"a recurrent state":  {synth.Qwen35, Config{HostCells: 100}, ErrNoHostCache},
-		"alone":              {synth.Qwen3, Config{HostCells: 100, BatchInvariant: true}, nil},
+		"batch invariant":    {synth.Qwen3, Config{HostCells: 100, BatchInvariant: true}, nil},
 		"without a cache":    {synth.Qwen3, Config{HostCells: 100, NoPrefixCache: true}, nil},
 		"less than nothing":  {synth.Qwen3, Config{HostCells: -1}, nil},
 		"all ids are wanted": {synth.Qwen3, Config{HostCells: 100, MaxSequences: 4}, nil},
@@ -157,7 +155,7 @@ func TestInvalidHostCellsAreRefused(t *testing.T) {
 	}
 }
 
-// TestNoPrefixCacheComputesEveryPrompt, and answered the same.
+// The answers are those with a prefix cache.
 func TestNoPrefixCacheComputesEveryPrompt(t *testing.T) {
 	talks := conversations(t, 2, 2)
 	run := func(cfg Config) (Stats, []string) {

@@ -57,8 +57,8 @@ func (r *recorder) Logits(i int) ([]float32, error) {
 	return logits, err
 }
 
-// Whatever is forked, reused, evicted, waited for or chunked, the logits of a row
-// are those of its tokens computed alone and in one piece.
+// The logits of a row equal those of its tokens computed alone and in one piece, whatever was
+// forked, reused, evicted, shared or chunked.
 func TestLogitsDependOnlyOnTokens(t *testing.T) {
 	for _, arch := range architectures {
 		t.Run(arch, func(t *testing.T) {

@@ -181,7 +181,7 @@ func TestFailedGenerationIsRetriedElsewhere(t *testing.T) {
 	}
 }
 
-// TestGenerationIsNotRetriedAfterTwoLostDevices, while others that only waited are.
+// Others that only waited on the lost devices are retried.
 func TestGenerationIsNotRetriedAfterTwoLostDevices(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	poison := tokenize(t, m, "poison")
@@ -276,8 +276,7 @@ func TestFailingContextIsPaused(t *testing.T) {
 	ask("all is forgotten", 5, true)
 }
 
-// TestFailuresAndCancellationsLeakNothing: whatever happens, an answer is
-// right or an error, and the books are empty.
+// Each answer is correct or an error, and no count or sequence is left.
 func TestFailuresAndCancellationsLeakNothing(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	var steps atomic.Int64

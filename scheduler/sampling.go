@@ -111,7 +111,7 @@ func (w *worker) appendForced(t *sampleTask, choice *core.Choice) {
 		return
 	}
 	for _, token := range tokens {
-		choice.Forced++
+		choice.Forced = append(choice.Forced, len(t.tokens))
 		if w.appendToken(t, token) {
 			choice.Verdict = core.Repeat
 			return

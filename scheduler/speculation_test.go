@@ -13,19 +13,18 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// guessable says whether an architecture's memory can take guesses back.
-func guessable(arch string) bool { return arch != synth.GPTOSS && arch != synth.Qwen35 }
+// canSpeculate reports whether an architecture's memory can remove rejected tokens.
+func canSpeculate(arch string) bool { return arch != synth.GPTOSS && arch != synth.Qwen35 }
 
-// What is said comes out the same with guesses and without: tokens, draws, counts and
-// ends, in fewer steps.
+// With speculation the tokens, counts and finish reasons are the same, in fewer steps.
 func TestSpeculationOnlySavesSteps(t *testing.T) {
 	for _, arch := range architectures {
-		t.Run(arch, func(t *testing.T) { guessesChangeNothing(t, arch, true) })
+		t.Run(arch, func(t *testing.T) { speculationOnlySavesSteps(t, arch, true) })
 	}
-	t.Run("with forced tokens", func(t *testing.T) { guessesChangeNothing(t, synth.Qwen3, false) })
+	t.Run("with forced tokens", func(t *testing.T) { speculationOnlySavesSteps(t, synth.Qwen3, false) })
 }
 
-func guessesChangeNothing(t *testing.T, arch string, noForced bool) {
+func speculationOnlySavesSteps(t *testing.T, arch string, noForced bool) {
 	prompt := tokenize(t, testModel(t, arch), story)
 	with, without := newScribes(t, arch, prompt, Config{DraftRows: 16, MaxRunning: 8, NoForcedTokens: noForced})
 	for name, g := range map[string]generation.Request{
@@ -44,17 +43,17 @@ func guessesChangeNothing(t *testing.T, arch string, noForced bool) {
 		})
 	}
 	s, plain := with.Stats(), without.Stats()
-	t.Logf("%d of %d guesses right, %d steps instead of %d", s.AcceptedTokens, s.DraftTokens, s.Steps, plain.Steps)
+	t.Logf("%d of %d draft tokens accepted, %d steps instead of %d", s.AcceptedTokens, s.DraftTokens, s.Steps, plain.Steps)
 	if plain.DraftTokens != 0 || s.GeneratedTokens != plain.GeneratedTokens {
-		t.Errorf("%d guesses where there are to be none, generated %d and %d", plain.DraftTokens, s.GeneratedTokens, plain.GeneratedTokens)
+		t.Errorf("%d draft tokens, want none, generated %d and %d", plain.DraftTokens, s.GeneratedTokens, plain.GeneratedTokens)
 	}
 	switch {
-	case !guessable(arch):
+	case !canSpeculate(arch):
 		if s.DraftTokens != 0 {
-			t.Errorf("%d guesses, which this memory can't take back", s.DraftTokens)
+			t.Errorf("%d draft tokens, which this memory cannot remove", s.DraftTokens)
 		}
 	case s.AcceptedTokens*4 < s.DraftTokens || s.Steps*5 > plain.Steps*4:
-		t.Errorf("%d of %d guesses right, %d steps with them, %d without", s.AcceptedTokens, s.DraftTokens, s.Steps, plain.Steps)
+		t.Errorf("%d of %d draft tokens accepted, %d steps with them, %d without", s.AcceptedTokens, s.DraftTokens, s.Steps, plain.Steps)
 	}
 }
 
@@ -63,7 +62,7 @@ func TestBatchInvariantDisablesSpeculation(t *testing.T) {
 	with, _ := newScribes(t, synth.Qwen3, prompt, Config{DraftRows: 8, BatchInvariant: true})
 	mustGenerate(t, with, constrained(greedy(prompt, 1, 400)))
 	if s := with.Stats(); s.DraftTokens != 0 {
-		t.Errorf("%d guesses", s.DraftTokens)
+		t.Errorf("%d draft tokens", s.DraftTokens)
 	}
 }
 
@@ -72,7 +71,7 @@ func TestDraftsStopAtEndTokens(t *testing.T) {
 	got := e.workers[0].coreConfig.EndTokens
 	for token := range llama.Token(e.model.Vocab().Size()) {
 		if ends := e.model.Vocab().IsEOG(token); ends != slices.Contains(got, token) {
-			t.Errorf("token %d ends a turn: %t, and may be guessed: %t", token, ends, ends)
+			t.Errorf("token %d ends a turn: %t, and may be drafted: %t", token, ends, ends)
 		}
 	}
 	if len(got) == 0 {
@@ -80,8 +79,8 @@ func TestDraftsStopAtEndTokens(t *testing.T) {
 	}
 }
 
-// What comes behind a guess, right or wrong, and forced tokens beside it, is computed from
-// what was said.
+// The logits behind accepted, rejected and forced tokens equal those of the completion
+// computed alone.
 func TestLogitsAfterDrafts(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	prompt := tokenize(t, m, story)
@@ -95,7 +94,7 @@ func TestLogitsAfterDrafts(t *testing.T) {
 	}
 	s := e.Stats()
 	if s.AcceptedTokens == 0 || s.AcceptedTokens == s.DraftTokens || s.ForcedTokens == 0 {
-		t.Errorf("guesses were to be right and wrong, and tokens forced: %+v", s)
+		t.Errorf("want accepted, rejected and forced tokens: %+v", s)
 	}
 	if err := e.Close(); err != nil {
 		t.Fatal(err)

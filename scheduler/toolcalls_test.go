@@ -77,8 +77,12 @@ func TestCallReader(t *testing.T) {
 
 func TestRepeatingCompletionEnds(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
-	e := newTestEngine(t, setup{})
-	const loop = `root ::= "Now, " ("the very same words all over again; "){30} "end."`
+	prompt := tokenize(t, m, story)
+	e := newTestEngine(t, setup{batch: 24, wrap: func(b backend) backend {
+		s := newScribe(t, m, newRecorder(b), len(prompt))
+		s.texts = [][]llama.Token{tokenize(t, m, "Now, "+strings.Repeat("the very same words all over again; ", 30))}
+		return s
+	}})
 	for name, tc := range map[string]struct {
 		adjust   func(*generation.Request)
 		finish   generation.Finish
@@ -91,8 +95,8 @@ func TestRepeatingCompletionEnds(t *testing.T) {
 		"sampled by many": {func(g *generation.Request) { g.N, g.Seeds, g.Temperature = 3, []uint32{1, 2, 3}, 1 }, generation.FinishRepeat, "", "came four times in a row"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := greedy(tokenize(t, m, name), 1, 200)
-			g.Grammar, g.StopRepeats = loop, true
+			g := greedy(prompt, 1, 200)
+			g.StopRepeats = true
 			if tc.adjust != nil {
 				tc.adjust(&g)
 			}
@@ -122,11 +126,22 @@ func TestRepeatingCompletionEnds(t *testing.T) {
 	}
 }
 
-// What repeats itself ends at the same token, however many are chosen at a time.
+func TestForcedConstantThatRepeatsIsNoRepetition(t *testing.T) {
+	m := testModel(t, synth.Qwen3)
+	e := newTestEngine(t, setup{})
+	g := greedy(tokenize(t, m, "x"), 1, 200)
+	g.Grammar, g.StopRepeats = `root ::= "Now, " ("the very same words all over again; "){6} "end."`, true
+	c := mustGenerate(t, e, g).Completions[0]
+	if c.Finish != generation.FinishStop || c.Repeated != "" || !strings.HasSuffix(c.Text, "end.") {
+		t.Errorf("finish %s, %q came again, in %q", c.Finish, c.Repeated, c.Text)
+	}
+}
+
+// A repetition ends at the same token, however many are chosen in a step.
 func TestRepetitionEndsAtSameTokenWithForcedAndDraftTokens(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	prompt := tokenize(t, m, story)
-	for name, cfg := range map[string]Config{"forced tokens": {}, "guesses": {DraftRows: 16}} {
+	for name, cfg := range map[string]Config{"forced tokens": {}, "speculation": {DraftRows: 16}} {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(9, 9))
 			var texts [][]llama.Token

@@ -87,7 +87,7 @@ func atBoth(t *testing.T, name string, f func(t *testing.T, base string)) {
 	t.Run(name+", under "+pathMagma, func(t *testing.T) { f(t, pathMagma) })
 }
 
-// TestCoachingAnswers holds one row for every rule about a status.
+// TestCoachingAnswers has a row for every rule about a status.
 func TestCoachingAnswers(t *testing.T) {
 	put := func(path, body string) request { return request{method: "PUT", path: path, body: body} }
 	post := func(body string) request { return request{method: "POST", path: "/v1/coaching", body: body} }
@@ -163,7 +163,7 @@ func TestCoachingAnswers(t *testing.T) {
 	}
 }
 
-func TestPathProblemsComeWithThoseOfTheBody(t *testing.T) {
+func TestPathAndBodyProblemsAreReportedTogether(t *testing.T) {
 	w := request{method: "PUT", path: "/v1/coaching/sessions/%FF", body: `{}`}.do(t, newTest(t, Ready, echo, coached(&fakeCoach{})))
 	for _, loc := range []string{`["path","run_id"]`, `["body","backends"]`} {
 		if !strings.Contains(w.Body.String(), loc) {
@@ -237,8 +237,8 @@ func (ls *listening) coach() <-chan string {
 	return answer
 }
 
-// TestPeopleMayTakeTheirTime: the request timeout is for candidates.
-func TestPeopleMayTakeTheirTime(t *testing.T) {
+// TestCoachingHasNoRequestTimeout: the request timeout is for candidates.
+func TestCoachingHasNoRequestTimeout(t *testing.T) {
 	w := newWaiting()
 	ls := listen(t, coached(w), func(o *Options) { o.RequestTimeout = time.Nanosecond })
 	ls.Ready(inferenceFunc(echo))
@@ -253,7 +253,7 @@ func TestPeopleMayTakeTheirTime(t *testing.T) {
 	}
 }
 
-func TestAClientThatLeavesFreesItsCoaching(t *testing.T) {
+func TestLeavingClientCancelsCoaching(t *testing.T) {
 	w := newWaiting()
 	ls := listen(t, coached(w))
 	ls.Ready(inferenceFunc(echo))
@@ -272,9 +272,9 @@ func TestAClientThatLeavesFreesItsCoaching(t *testing.T) {
 	}
 }
 
-// TestDrainWaitsForCoachingThenCutsIt: what waits for a person may finish within
-// the drain's time and is answered 503 behind it.
-func TestDrainWaitsForCoachingThenCutsIt(t *testing.T) {
+// TestDrainWaitsForCoachingThenCancelsIt: a task of a person may finish while the server
+// drains, and is answered 503 afterwards.
+func TestDrainWaitsForCoachingThenCancelsIt(t *testing.T) {
 	w := newWaiting()
 	ls := listen(t, coached(w))
 	ls.Ready(inferenceFunc(echo))
@@ -306,8 +306,8 @@ func TestDrainWaitsForCoachingThenCutsIt(t *testing.T) {
 	}
 }
 
-// TestTheAccessLogNamesNoRunOrBody: run ids are the clients', and may say much.
-func TestTheAccessLogNamesNoRunOrBody(t *testing.T) {
+// TestAccessLogHasNoRunIDOrBody: clients choose run ids, which may be confidential.
+func TestAccessLogHasNoRunIDOrBody(t *testing.T) {
 	var log bytes.Buffer
 	s := newTest(t, Ready, echo, coached(&fakeCoach{}), func(o *Options) { o.Log = zerolog.New(&log) })
 	body := `{"provider": "llm", "backends": {"b": {"type": "openai", "endpoint": "http://127.0.0.1/hidden", "model": "m", "headers": {"Authorization": "Bearer hidden"}}}}`

@@ -68,7 +68,7 @@ func wantDetail(t *testing.T, res *http.Response, body string, status int, detai
 	}
 }
 
-func TestErrorsBeforeAnyHandlerHaveTheJSONBody(t *testing.T) {
+func TestErrorsOfNetHTTPHaveJSONBodies(t *testing.T) {
 	plain, https := listen(t), listenTLS(t)
 	plain.Ready(inferenceFunc(echo))
 	https.Ready(inferenceFunc(echo))
@@ -142,7 +142,7 @@ func chunked(body string) string {
 	return "POST /v1/responses HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + body
 }
 
-func TestAConnectionThatIsIdleTooLongIsClosedWithoutAWord(t *testing.T) {
+func TestIdleConnectionIsClosedSilently(t *testing.T) {
 	s := newTest(t, Ready, echo)
 	s.http.IdleTimeout = time.Millisecond
 	conn := serve(t, s).dial(t)
@@ -156,7 +156,7 @@ func TestAConnectionThatIsIdleTooLongIsClosedWithoutAWord(t *testing.T) {
 	}
 }
 
-func TestHEADIsAnsweredWhereGETIs(t *testing.T) {
+func TestHEADIsAnsweredLikeGET(t *testing.T) {
 	ls := listen(t)
 	ls.Ready(inferenceFunc(echo))
 	conn := ls.dial(t)
@@ -190,7 +190,7 @@ func closeSending(t *testing.T, conn net.Conn) {
 	}
 }
 
-func TestAClientThatOnlyClosedItsSendingSideGetsItsAnswer(t *testing.T) {
+func TestHalfClosedClientGetsItsAnswer(t *testing.T) {
 	for name, ls := range map[string]*listening{"plain": listen(t), "TLS": listenTLS(t)} {
 		t.Run(name, func(t *testing.T) {
 			d := newSlow()
@@ -219,7 +219,7 @@ func TestAClientThatOnlyClosedItsSendingSideGetsItsAnswer(t *testing.T) {
 	}
 }
 
-func TestAClientThatClosedItsSendingSideAndThenLeavesCancelsItsWork(t *testing.T) {
+func TestHalfClosedClientThatLeavesCancelsItsWork(t *testing.T) {
 	for name, ls := range map[string]*listening{"plain": listen(t), "TLS": listenTLS(t)} {
 		t.Run(name, func(t *testing.T) {
 			d := newSlow()
@@ -239,7 +239,7 @@ func TestAClientThatClosedItsSendingSideAndThenLeavesCancelsItsWork(t *testing.T
 	}
 }
 
-func TestAClientOfHTTP10ThatClosesItsSendingSideHasLeft(t *testing.T) {
+func TestHalfClosedHTTP10ClientCountsAsGone(t *testing.T) {
 	ls, d := listen(t), newSlow()
 	ls.Ready(d)
 	conn := ls.dial(t)
@@ -255,7 +255,7 @@ func TestAClientOfHTTP10ThatClosesItsSendingSideHasLeft(t *testing.T) {
 	}
 }
 
-func TestABodyThatEndsEarlyIsToldToAClientThatStillReads(t *testing.T) {
+func TestTruncatedBodyIsAnswered400(t *testing.T) {
 	ls := listen(t)
 	ls.Ready(inferenceFunc(echo))
 	for name, request := range map[string]string{
@@ -272,7 +272,7 @@ func TestABodyThatEndsEarlyIsToldToAClientThatStillReads(t *testing.T) {
 	}
 }
 
-func TestCancelledWorkOfAClientThatClosedItsSendingSideIsTold(t *testing.T) {
+func TestCancelledWorkOfHalfClosedClientIsAnswered(t *testing.T) {
 	ls, d := listen(t), newSlow()
 	ls.Ready(d)
 	conn := ls.dial(t)

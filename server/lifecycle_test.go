@@ -160,7 +160,7 @@ func TestDrainLetsWorkFinish(t *testing.T) {
 	}
 }
 
-func TestWorkThatOutlastsTheDrainIsCancelledAndTold(t *testing.T) {
+func TestWorkThatOutlastsTheDrainIsAnswered503(t *testing.T) {
 	ls, d := listen(t), newSlow()
 	ls.Ready(d)
 	answer := ls.post(t)
@@ -183,7 +183,7 @@ func TestWorkThatOutlastsTheDrainIsCancelledAndTold(t *testing.T) {
 	}
 }
 
-func TestClientThatLeavesCancelsItsWork(t *testing.T) {
+func TestLeavingClientCancelsItsWork(t *testing.T) {
 	ls, d := listen(t), newSlow()
 	ls.Ready(d)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -232,7 +232,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	}
 }
 
-func TestRequestTimeoutReachesTheDecider(t *testing.T) {
+func TestRequestTimeoutReachesInference(t *testing.T) {
 	d := newSlow()
 	s := newTest(t, Ready, d.Decide, func(o *Options) { o.RequestTimeout = time.Millisecond })
 	request{"POST", "/v1/responses", validBody, nil}.do(t, s)
@@ -273,9 +273,9 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestAnswersOnOneConnection checks that deadlines of one exchange do not hurt
-// the next one on a kept-alive connection.
-func TestAnswersOnOneConnection(t *testing.T) {
+// TestDeadlinesEndWithTheirAnswer checks that deadlines do not affect the next request on the
+// same connection.
+func TestDeadlinesEndWithTheirAnswer(t *testing.T) {
 	ls := listen(t)
 	ls.Ready(inferenceFunc(echo))
 	for range 5 {

@@ -17,9 +17,9 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// TestOnlyTheRootNamesTheSessionVersion: MAGMA's stable packages refuse an info
-// that does, and old clients may look for it.
-func TestOnlyTheRootNamesTheSessionVersion(t *testing.T) {
+// TestMagmaInfoHasNoSessionVersion: MAGMA's stable packages refuse an info with the version. Other
+// clients may need it.
+func TestMagmaInfoHasNoSessionVersion(t *testing.T) {
 	info := func(path string, change ...func(*Options)) string {
 		t.Helper()
 		w := request{method: "GET", path: path}.do(t, newTest(t, Loading, nil, change...))
@@ -65,8 +65,8 @@ func TestBothBasePathsHaveTheSameRoutes(t *testing.T) {
 	}
 }
 
-// TestTheDocumentNamesBothBasePaths as its servers.
-func TestTheDocumentNamesBothBasePaths(t *testing.T) {
+// TestOpenAPIDocumentHasBothBasePaths as its servers.
+func TestOpenAPIDocumentHasBothBasePaths(t *testing.T) {
 	var doc struct{ Servers []struct{ URL string } }
 	if err := json.Unmarshal(protocol.OpenAPI(), &doc); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestTheDocumentNamesBothBasePaths(t *testing.T) {
 	}
 }
 
-func TestMetricsTellTheBasePathsApart(t *testing.T) {
+func TestMetricsDistinguishBasePaths(t *testing.T) {
 	s := newTest(t, Ready, echo)
 	request{method: "POST", path: "/magma/v1/responses", body: validBody}.do(t, s)
 	page := request{method: "GET", path: "/metrics"}.do(t, s).Body.String()
@@ -89,9 +89,8 @@ func TestMetricsTellTheBasePathsApart(t *testing.T) {
 	}
 }
 
-// TestCorrectionsMaySpeakAndCallOnlyUnderMagma: what is said is dropped there before
-// the agent sees it.
-func TestCorrectionsMaySpeakAndCallOnlyUnderMagma(t *testing.T) {
+// TestMagmaCorrectionsMayHaveReplyAndCalls: the server drops the reply.
+func TestMagmaCorrectionsMayHaveReplyAndCalls(t *testing.T) {
 	const extra = `{"inference_mode":true,"coaching":{"kind":"replace_decision","decision":{"say":"x","tool_calls":[{"name":"a","arguments":{"n":1.50},"target_robot_name":"r"}]}}}`
 	atBoth(t, "say and calls", func(t *testing.T, base string) {
 		want := extra
@@ -111,8 +110,8 @@ func TestCorrectionsMaySpeakAndCallOnlyUnderMagma(t *testing.T) {
 	})
 }
 
-// TestRefusedSessionsAreLoggedWithTheReason, since clients show it to nobody.
-func TestRefusedSessionsAreLoggedWithTheReason(t *testing.T) {
+// TestRefusedSessionsAreLoggedWithReason, since clients do not show it.
+func TestRefusedSessionsAreLoggedWithReason(t *testing.T) {
 	session := func(members string) string {
 		return `{"backends":{"b":{"type":"openai","endpoint":"http://u:SECRET@h/?k=SECRET","default_model":"m",` + members + `}}}`
 	}
@@ -182,8 +181,8 @@ func TestOtherRefusalsAreNoWarnings(t *testing.T) {
 	}
 }
 
-// TestUnreachableBackendsAreNoReasonToWait: nothing says that they come back.
-func TestUnreachableBackendsAreNoReasonToWait(t *testing.T) {
+// TestUnreachableBackendHasNoRetryAfter, since it may never return.
+func TestUnreachableBackendHasNoRetryAfter(t *testing.T) {
 	f := &fakeCoach{err: &coaching.UnreachableError{Why: `"b": cannot reach the model`}}
 	w := request{method: "PUT", path: pathMagma + sessionA, body: sessionBody}.do(t, newTest(t, Ready, echo, coached(f)))
 	if w.Code != 503 || !strings.Contains(w.Body.String(), `\"b\": cannot reach the model`) || w.Header().Get("Retry-After") != "" {

@@ -53,7 +53,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-func TestPagesOfABrowserCannotUseAServerWithoutTokens(t *testing.T) {
+func TestBrowserPagesNeedTokens(t *testing.T) {
 	open := newTest(t, Ready, echo)
 	closed := newTest(t, Ready, echo, func(o *Options) { o.Tokens = []string{"a-token"} })
 	for name, test := range map[string]struct {
@@ -82,8 +82,8 @@ func TestHealthIsOpenForAnyMethod(t *testing.T) {
 	}
 }
 
-// TestLogHoldsNoSecrets sends secrets in every place that a client can fill.
-func TestLogHoldsNoSecrets(t *testing.T) {
+// TestLogHasNoSecrets sends secrets in every place that a client can fill.
+func TestLogHasNoSecrets(t *testing.T) {
 	var log bytes.Buffer
 	s := newTest(t, Ready, echo, func(o *Options) {
 		o.Log = zerolog.New(&log)
@@ -137,8 +137,8 @@ func TestMetricsCount(t *testing.T) {
 	}
 }
 
-// TestPanicsStayAlone panics in some of many requests at once.
-func TestPanicsStayAlone(t *testing.T) {
+// TestPanicFailsOnlyItsRequest panics in some of many requests at once.
+func TestPanicFailsOnlyItsRequest(t *testing.T) {
 	s := newTest(t, Ready, func(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
 		if req.Inputs[0].ID%2 == 1 {
 			panic("odd")
@@ -175,7 +175,7 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-func TestEveryAnswerHasADeadlineForItsReaderAndTheConnectionNone(t *testing.T) {
+func TestWriteDeadlineHoldsOnlyDuringAnswers(t *testing.T) {
 	s := newTest(t, Ready, nil)
 	for _, path := range []string{"/metrics", "/health", "/openapi.json"} {
 		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}

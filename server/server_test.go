@@ -22,7 +22,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// net/http sleeps half a second by itself behind an answer to headers that are too large.
+// net/http sleeps half a second after it has answered too large headers.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }
@@ -117,7 +117,7 @@ type brokenInference struct{ inferenceFunc }
 
 func (brokenInference) Failure() error { return errors.New("no device is left") }
 
-func TestHealthTellsThatTheDeciderFailedForGood(t *testing.T) {
+func TestHealthReportsPermanentFailure(t *testing.T) {
 	s := newTest(t, Loading, nil)
 	s.Ready(brokenInference{echo})
 	w := request{method: "GET", path: "/health"}.do(t, s)
@@ -129,7 +129,7 @@ func TestHealthTellsThatTheDeciderFailedForGood(t *testing.T) {
 	}
 }
 
-// TestAnswers holds one row for every rule about a status.
+// TestAnswers has a row for every rule about a status.
 func TestAnswers(t *testing.T) {
 	post := func(body string, header ...string) request {
 		r := request{method: "POST", path: "/v1/responses", body: body, header: map[string]string{}}
@@ -268,7 +268,7 @@ func TestBodyLimit(t *testing.T) {
 	}
 }
 
-func TestBodiesInWorkAreBoundedTogether(t *testing.T) {
+func TestBodiesAreBoundedTogether(t *testing.T) {
 	inside, leave := make(chan struct{}), make(chan struct{})
 	s := newTest(t, Ready, func(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
 		inside <- struct{}{}

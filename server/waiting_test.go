@@ -21,7 +21,7 @@ func (ls *listening) waits(t *testing.T, n int64) {
 	until(t, "the wait", func() bool { return ls.waiting.Load() == n })
 }
 
-func TestWorkThatComesWhileTheModelLoadsWaitsForIt(t *testing.T) {
+func TestRequestsWaitWhileModelLoads(t *testing.T) {
 	coach := &fakeCoach{}
 	ls := listen(t, waitsForModel, coached(coach))
 	answer := ls.post(t)
@@ -42,7 +42,7 @@ func TestWorkThatComesWhileTheModelLoadsWaitsForIt(t *testing.T) {
 	ls.waits(t, 0)
 }
 
-func TestWhatEndsTheWaitForTheModel(t *testing.T) {
+func TestWaitForModelEnds(t *testing.T) {
 	for name, test := range map[string]struct {
 		wait   time.Duration
 		end    func(*Server)
@@ -73,7 +73,7 @@ func TestWhatEndsTheWaitForTheModel(t *testing.T) {
 	}
 }
 
-func TestAFailedLoadRefusesWhatComesLaterAtOnce(t *testing.T) {
+func TestFailedLoadRefusesLaterRequests(t *testing.T) {
 	ls := listen(t, waitsForModel)
 	ls.FailLoading()
 	ls.FailLoading()
@@ -82,9 +82,9 @@ func TestAFailedLoadRefusesWhatComesLaterAtOnce(t *testing.T) {
 	}
 }
 
-// TestAClientThatLeavesNoLongerWaitsForTheModel, though nothing reads its body, and one that
-// closed its sending side does.
-func TestAClientThatLeavesNoLongerWaitsForTheModel(t *testing.T) {
+// TestLeavingClientStopsWaitingForModel although nothing reads its body. A half-closed one goes on
+// waiting.
+func TestLeavingClientStopsWaitingForModel(t *testing.T) {
 	for name, body := range map[string]string{"with a body": raw(""), "with a part of one": strings.TrimSuffix(raw(""), "}")} {
 		t.Run(name, func(t *testing.T) {
 			ls := listen(t, waitsForModel)
@@ -112,7 +112,7 @@ func TestAClientThatLeavesNoLongerWaitsForTheModel(t *testing.T) {
 	})
 }
 
-func TestThoseThatWaitForTheModelAreBounded(t *testing.T) {
+func TestRequestsWaitingForModelAreBounded(t *testing.T) {
 	ls := listen(t, waitsForModel)
 	ls.waiting.Store(maxWaiting - 1) // as if so many waited already
 	answer := ls.post(t)

@@ -29,7 +29,7 @@ report() {
 
 # failures LOG prints what a log says about why something failed: failed tests, else the first errors.
 failures() {
-	{ grep -hE -A1 '^[[:space:]]*--- FAIL: |\(Failed\)$' "$1" || grep -hE -m 6 '(error|Error|FAILED|agentd): ' "$1" || tail -3 "$1"; } |
+	{ grep -hE -A1 '^[[:space:]]*--- FAIL: |\(Failed\)$' "$1" || grep -hE -m 6 '(error|Error|FAILED): |failed;' "$1" || tail -3 "$1"; } |
 		sed 's/^[[:space:]]*/                  /' | cut -c1-200
 }
 

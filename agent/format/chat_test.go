@@ -36,7 +36,7 @@ func TestChatsEqualTheTemplates(t *testing.T) {
 		t.Run(model.file, func(t *testing.T) {
 			source := reference(t, model.file)
 			kit := newKit(t, model.arch, source)
-			o := format.Options{ChatTemplate: source, Toolkit: kit}
+			o := format.Options{ChatTemplate: source, ModelAPI: kit}
 			if model.format == format.GPTOSS {
 				o.ReasoningEffort = "medium"
 			}
@@ -53,9 +53,9 @@ func TestChatsEqualTheTemplates(t *testing.T) {
 			if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); diff != "" {
 				t.Errorf("template (-) and native (+) differ:\n%s", diff)
 			}
-			for _, piece := range prompt.Pieces {
-				if piece.Special && strings.Contains(piece.Text, "robots") {
-					t.Errorf("text of the chat became the special token %q", piece.Text)
+			for _, segment := range prompt.Segments {
+				if segment.Special && strings.Contains(segment.Text, "robots") {
+					t.Errorf("text of the chat became the special token %q", segment.Text)
 				}
 			}
 		})
@@ -79,7 +79,7 @@ func TestChatsOfTemplates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kit := newKit(t, synth.Qwen3, test.template)
-			f := newFormat(t, format.Template, format.Options{ChatTemplate: test.template, Toolkit: kit})
+			f := newFormat(t, format.Template, format.Options{ChatTemplate: test.template, ModelAPI: kit})
 			prompt, err := f.RenderChat(chat)
 			if err != nil {
 				t.Fatal(err)
@@ -87,9 +87,9 @@ func TestChatsOfTemplates(t *testing.T) {
 			if diff := cmp.Diff(test.want, text(t, prompt, kit.specials)); diff != "" {
 				t.Error(diff)
 			}
-			for _, piece := range prompt.Pieces {
-				if piece.Special {
-					t.Errorf("text of the chat became the special token %q", piece.Text)
+			for _, segment := range prompt.Segments {
+				if segment.Special {
+					t.Errorf("text of the chat became the special token %q", segment.Text)
 				}
 			}
 		})

@@ -47,8 +47,8 @@ func Resolve(name, architecture, template string) (string, error) {
 
 // New makes the format of that name, as Resolve returns it.
 func New(name string, o Options) (Format, error) {
-	if o.Toolkit == nil {
-		return nil, errors.New("format: Options.Toolkit is missing")
+	if o.ModelAPI == nil {
+		return nil, errors.New("format: Options.ModelAPI is missing")
 	}
 	switch o.MixedOutput {
 	case "":

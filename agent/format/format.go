@@ -3,7 +3,7 @@
 // its answer back into a decision.
 //
 // Formats are pure: everything they need of a loaded model comes through
-// [Toolkit], and the same input always gives the same prompt.
+// [ModelAPI], and the same input always gives the same prompt.
 package format
 
 import (
@@ -36,15 +36,15 @@ const (
 	MixedTools  = "tools"  // the calls count, the text is dropped
 )
 
-// Piece is a part of a prompt. A special piece is exactly the text of one
+// Segment is a part of a prompt. A special segment is exactly the text of one
 // special token; all other text is tokenized with special tokens off.
-type Piece struct {
+type Segment struct {
 	Text    string
 	Special bool
 }
 
-// Toolkit is what a format asks of the loaded model.
-type Toolkit interface {
+// ModelAPI is what a format asks of the loaded model.
+type ModelAPI interface {
 	// SpecialTokens are the texts of all special tokens, control and
 	// user-defined ones.
 	SpecialTokens() []string
@@ -69,7 +69,7 @@ type Options struct {
 	MixedOutput string
 	// CallsPerRobot is CallsOne (also "") or CallsAny.
 	CallsPerRobot string
-	Toolkit       Toolkit
+	ModelAPI      ModelAPI
 }
 
 // Input is what a prompt is made of.
@@ -95,8 +95,8 @@ type Input struct {
 
 // Prompt is a rendered input.
 type Prompt struct {
-	Text     string  // the pieces, concatenated
-	Pieces   []Piece // parts of Text; no two plain ones are adjacent
+	Text     string    // the segments, concatenated
+	Segments []Segment // parts of Text; no two plain ones are adjacent
 	Messages protocol.Raw
 	Tools    protocol.Raw
 }
@@ -114,13 +114,13 @@ type Format interface {
 	Name() string
 	// StateKey is the member of memory that holds reasoning, or "".
 	StateKey() string
-	// ResetsState tells whether a new task drops the reasoning of an earlier
+	// ResetsState reports whether a new task drops the reasoning of an earlier
 	// one that was never finished.
 	ResetsState() bool
-	// SuppressControl tells whether control tokens that do not end the answer
+	// SuppressControl reports whether control tokens that do not end the answer
 	// are never part of one.
 	SuppressControl() bool
-	// ShowsResults tells whether a tool's result is shown as the answer to its
+	// ShowsResults reports whether a tool's result is shown as the answer to its
 	// call, and so never without it. Else it is a message of the environment like
 	// any other, and what is shown must not begin with the model, which many
 	// templates refuse.

@@ -34,7 +34,7 @@ func newGPTOSS(o Options) (*gptoss, error) {
 	}
 	for _, known := range reasoningEfforts {
 		if effort == known {
-			return &gptoss{rules: r, effort: effort, split: newSplitter(o.Toolkit.SpecialTokens())}, nil
+			return &gptoss{rules: r, effort: effort, split: newSplitter(o.ModelAPI.SpecialTokens())}, nil
 		}
 	}
 	return nil, fmt.Errorf("reasoning_effort %q is unknown; use %s", effort, strings.Join(reasoningEfforts, ", "))

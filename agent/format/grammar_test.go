@@ -36,13 +36,13 @@ var setups = []setup{
 	{"json", synth.Qwen3, format.Template, format.Options{ChatTemplate: madeTemplate, OutputStyle: format.StyleJSON}},
 }
 
-// open makes the setup's format and the toolkit under it.
+// open makes the setup's format and the model API under it.
 func (s setup) open(t testing.TB) (format.Format, *kit) {
 	if strings.HasSuffix(s.o.ChatTemplate, ".jinja") {
 		s.o.ChatTemplate = reference(t, s.o.ChatTemplate)
 	}
 	k := newKit(t, s.arch, s.o.ChatTemplate)
-	s.o.Toolkit = k
+	s.o.ModelAPI = k
 	return newFormat(t, s.format, s.o), k
 }
 

@@ -96,7 +96,7 @@ func TestTemplatesWithoutASystemMessage(t *testing.T) {
 		"Gemma's":                reference(t, "google-gemma-2-2b-it.jinja"),
 	} {
 		k := newKit(t, synth.Qwen3, template)
-		f := newFormat(t, format.Template, format.Options{ChatTemplate: template, Toolkit: k})
+		f := newFormat(t, format.Template, format.Options{ChatTemplate: template, ModelAPI: k})
 		roles := strings.NewReplacer("<|endoftext|>", "", "<start_of_turn>", "[", "<end_of_turn>", "", "user\n", "user] ", "model\n", "assistant] ")
 		for _, test := range []struct{ name, history, want string }{
 			{"a first instruction", ``, "[user] SYSTEM\n\nGo"},
@@ -136,29 +136,32 @@ func TestTemplatesWithoutASystemMessage(t *testing.T) {
 	}
 }
 
-// TestTurnsOfOneSide: what a template wants to alternate is joined, and stays apart where it
-// doesn't.
-func TestTurnsOfOneSide(t *testing.T) {
+// What a template wants to alternate is joined, and stays apart where it need not alternate.
+func TestTurnsOfOneSideAreJoinedForAlternatingTemplates(t *testing.T) {
 	const (
 		alternating = `{% for m in messages %}{% if (m['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('turns must alternate') }}{% endif %}[{{ m['role'] }}] {{ m['content'] }}
 {% endfor %}`
 		free = `{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}
 {% endfor %}`
 	)
-	for template, want := range map[string]string{
-		alternating: "\n\na\n\nb\n[assistant] c\n\nd\n[user] Go\n",
-		free:        "\n[user] a\n[user] b\n[assistant] c\n[assistant] d\n[user] Go\n",
+	turns := `{"history":[{"author":"USER","content":"a"},{"author":"USER","content":"b"},{"author":"MODEL","content":"c"},{"author":"MODEL","content":"d"}]}`
+	report := `{"history":[{"author":"USER","content":"a"},{"author":"MODEL","content":"{\"say\":\"b\",\"action\":{}}"},{"author":"SYSTEM","content":"the door opened"},{"author":"USER","content":"c"},{"author":"MODEL","content":"{\"say\":\"d\",\"action\":{}}"}]}`
+	for _, test := range []struct{ name, template, memory, want string }{
+		{"turns joined", alternating, turns, "\n\na\n\nb\n[assistant] c\n\nd\n[user] Go\n"},
+		{"turns apart", free, turns, "\n[user] a\n[user] b\n[assistant] c\n[assistant] d\n[user] Go\n"},
+		{"a report behind a reply joined with the next turn", alternating, report, "\n\na\n[assistant] b\n[user] Environment status:\nthe door opened\n\nc\n[assistant] d\n[user] Go\n"},
+		{"a report behind a reply apart", free, report, "\n[user] a\n[assistant] b\n[user] Environment status:\nthe door opened\n[user] c\n[assistant] d\n[user] Go\n"},
 	} {
-		k := newKit(t, synth.Qwen3, template)
-		f := newFormat(t, format.Template, format.Options{ChatTemplate: template, Toolkit: k})
-		in := newInput(t, f, `{"history":[{"author":"USER","content":"a"},{"author":"USER","content":"b"},{"author":"MODEL","content":"c"},{"author":"MODEL","content":"d"}]}`,
-			memory.User, "Go", nil, `{}`)
-		prompt, err := f.Render(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.HasSuffix(prompt.Text, want) {
-			t.Errorf("%q does not end with %q", prompt.Text, want)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			k := newKit(t, synth.Qwen3, test.template)
+			f := newFormat(t, format.Template, format.Options{ChatTemplate: test.template, ModelAPI: k})
+			prompt, err := f.Render(newInput(t, f, test.memory, memory.User, "Go", nil, `{}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(prompt.Text, test.want) {
+				t.Errorf("%q does not end with %q", prompt.Text, test.want)
+			}
+		})
 	}
 }

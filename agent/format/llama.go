@@ -58,7 +58,7 @@ const llamaDate = "26 Jul 2024"
 // llamaDateIn finds the date that a template falls back to.
 var llamaDateIn = regexp.MustCompile(`date_string = "([^"]*)"`)
 
-// isLlama tells whether a template is one that this format renders byte for
+// isLlama reports whether a template is one that this format renders byte for
 // byte: it has all of the texts, and puts the tools into the first user message.
 func isLlama(template string) bool {
 	for _, text := range []string{
@@ -80,7 +80,7 @@ func newLlama(o Options) (*llama, error) {
 	if err != nil {
 		return nil, err
 	}
-	specials := o.Toolkit.SpecialTokens()
+	specials := o.ModelAPI.SpecialTokens()
 	f := &llama{
 		rules: r, date: llamaDate, split: newSplitter(specials),
 		tag: slices.Contains(specials, pythonTag),

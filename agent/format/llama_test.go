@@ -66,7 +66,7 @@ func TestLlamaTemplatesThatDiffer(t *testing.T) {
 		})
 	}
 	kit := newKit(t, synth.Llama, replaced("26 Jul 2024", "1 May 2025"))
-	f := newFormat(t, format.Llama, format.Options{ChatTemplate: replaced("26 Jul 2024", "1 May 2025"), Toolkit: kit})
+	f := newFormat(t, format.Llama, format.Options{ChatTemplate: replaced("26 Jul 2024", "1 May 2025"), ModelAPI: kit})
 	prompt, err := f.RenderChat(chat)
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestConstrainedNoiseCallsInBothForms(t *testing.T) {
 // TestLlamaWithoutTheTag: a vocabulary that lacks the tag has a grammar without it.
 func TestLlamaWithoutTheTag(t *testing.T) {
 	k := newKit(t, synth.Qwen3, "")
-	f := newFormat(t, format.Llama, format.Options{Toolkit: k})
+	f := newFormat(t, format.Llama, format.Options{ModelAPI: k})
 	grammar, err := catalogOf(t, f, sampleTools, "arm").Grammar()
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// kit is the toolkit over a real vocabulary and llama.cpp's Jinja engine.
+// kit is the model API over a real vocabulary and llama.cpp's Jinja engine.
 type kit struct {
 	model    *llama.Model
 	template *llama.Template
@@ -77,7 +77,7 @@ func newFormat(t testing.TB, name string, o format.Options) format.Format {
 	return f
 }
 
-// text concatenates pieces, and checks what holds for all prompts.
+// text concatenates segments, and checks what holds for all prompts.
 func text(t testing.TB, p *format.Prompt, specials []string) string {
 	t.Helper()
 	known := map[string]bool{}
@@ -85,17 +85,17 @@ func text(t testing.TB, p *format.Prompt, specials []string) string {
 		known[s] = true
 	}
 	all := ""
-	for i, piece := range p.Pieces {
+	for i, segment := range p.Segments {
 		switch {
-		case piece.Special && !known[piece.Text]:
-			t.Errorf("piece %d, %q, is no special token", i, piece.Text)
-		case !piece.Special && i > 0 && !p.Pieces[i-1].Special:
-			t.Errorf("pieces %d and %d are both plain", i-1, i)
+		case segment.Special && !known[segment.Text]:
+			t.Errorf("segment %d, %q, is no special token", i, segment.Text)
+		case !segment.Special && i > 0 && !p.Segments[i-1].Special:
+			t.Errorf("segments %d and %d are both plain", i-1, i)
 		}
-		all += piece.Text
+		all += segment.Text
 	}
 	if all != p.Text {
-		t.Errorf("the pieces make %q, the text is %q", all, p.Text)
+		t.Errorf("the segments make %q, the text is %q", all, p.Text)
 	}
 	return all
 }

@@ -67,7 +67,7 @@ func newQwen(o Options) (*qwen, error) {
 		qwenVariant: qwenVariantOf(o.Architecture, o.ChatTemplate),
 		rules:       r,
 		think:       o.EnableThinking,
-		split:       newSplitter(o.Toolkit.SpecialTokens()),
+		split:       newSplitter(o.ModelAPI.SpecialTokens()),
 	}
 	if o.EnableThinking && !q.emptyThink && !q.openThink {
 		return nil, fmt.Errorf("enable_thinking: this model's chat template has no thinking to switch on; leave the option off")

@@ -58,7 +58,7 @@ func TestNativePromptsEqualTheTemplates(t *testing.T) {
 	} {
 		source := reference(t, model.file)
 		kit := newKit(t, model.arch, source)
-		o := format.Options{ChatTemplate: source, EnableThinking: model.think, Toolkit: kit}
+		o := format.Options{ChatTemplate: source, EnableThinking: model.think, ModelAPI: kit}
 		if model.format == format.GPTOSS {
 			o.ReasoningEffort = "medium"
 		}

@@ -308,7 +308,7 @@ func TestRecursiveArgumentsHoldNoRobot(t *testing.T) {
 
 func TestAnUnknownWayToCountCallsIsAnError(t *testing.T) {
 	for _, s := range setups {
-		s.o.Toolkit = newKit(t, s.arch, madeTemplate)
+		s.o.ModelAPI = newKit(t, s.arch, madeTemplate)
 		s.o.CallsPerRobot = "two"
 		if _, err := format.New(s.format, s.o); err == nil || !strings.Contains(err.Error(), `calls_per_robot "two" is unknown; use one or any`) {
 			t.Errorf("%s: %v", s.name, err)

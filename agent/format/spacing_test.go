@@ -354,7 +354,7 @@ var strs = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 // random is what the prompt of the next turn will show.
 func TestConstrainedNoiseHasTheSpacing(t *testing.T) {
 	k := newKit(t, synth.Qwen3, "")
-	f := newFormat(t, format.Qwen, format.Options{Architecture: synth.Qwen3, Toolkit: k})
+	f := newFormat(t, format.Qwen, format.Options{Architecture: synth.Qwen3, ModelAPI: k})
 	c := catalogOf(t, f, sampleTools, "arm", "base")
 	grammar, err := c.Grammar()
 	if err != nil {

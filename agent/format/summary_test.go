@@ -105,7 +105,7 @@ func TestSummaryPromptsEqualTheTemplates(t *testing.T) {
 		t.Run(model.file, func(t *testing.T) {
 			source := reference(t, model.file)
 			kit := newKit(t, model.arch, source)
-			o := format.Options{ChatTemplate: source, Toolkit: kit}
+			o := format.Options{ChatTemplate: source, ModelAPI: kit}
 			if model.format == format.GPTOSS {
 				o.ReasoningEffort = "medium"
 			}

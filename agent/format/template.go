@@ -27,7 +27,7 @@ type template struct {
 	think   bool
 	source  string
 	split   *splitter
-	kit     Toolkit
+	kit     ModelAPI
 }
 
 func newTemplate(o Options) (*template, error) {
@@ -43,7 +43,7 @@ func newTemplate(o Options) (*template, error) {
 		return nil, err
 	}
 	var specials []string
-	for _, s := range o.Toolkit.SpecialTokens() {
+	for _, s := range o.ModelAPI.SpecialTokens() {
 		if len([]rune(s)) > 1 { // a mark can't break up one character
 			specials = append(specials, s)
 		}
@@ -55,7 +55,7 @@ func newTemplate(o Options) (*template, error) {
 		think:   o.EnableThinking,
 		source:  o.ChatTemplate,
 		split:   newSplitter(specials),
-		kit:     o.Toolkit,
+		kit:     o.ModelAPI,
 	}
 	// A template made for this agent takes a system message for a report of the
 	// environment.

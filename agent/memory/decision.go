@@ -11,26 +11,26 @@ import (
 	"agentd/protocol"
 )
 
-// lenient accepts what Python's json.loads accepts of other writers' entries.
+// lenient accepts entries of other writers as Python's json.loads does.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
-// maxNesting is how deep the arguments of a call can be in a decision: in its action, a list, a robot and the call.
+// maxNesting bounds the nesting of a decision: a call's arguments within its action, a list, a robot and
+// the call.
 const maxNesting = tools.MaxDepth + 4
 
-// ReadDecision reads the content of a MODEL entry: {"say", "action"}, an action
-// alone whose calls all have arguments, or text that was said. JSON that is nested deeper than the arguments of a
-// call can be is text.
+// ReadDecision reads the content of a MODEL entry: {"say", "action"}, an action alone whose calls
+// all have arguments, or a reply. JSON beyond maxNesting is a reply.
 func ReadDecision(content string) (say string, calls []tools.Call) {
 	text := strings.TrimSpace(content)
 	if text == "" || (text[0] != '{' && text[0] != '[') {
 		return text, nil
 	}
 	v := protocol.Raw(text)
-	strict := v.IsValid() // almost always, and then it is read once
+	strict := v.IsValid() // almost always
 	if !strict && !v.IsValid(lenient...) || tools.Depth(v) > maxNesting {
 		return text, nil
 	}
-	if !strict { // what is shown of it is to be JSON for every reader
+	if !strict { // the prompt must have strict JSON
 		v = rawjson.Strict(v)
 	}
 	if v.Kind() == '{' {
@@ -51,7 +51,7 @@ func ReadDecision(content string) (say string, calls []tools.Call) {
 	}
 	calls = readAction(nil, v)
 	if len(calls) == 0 || slices.ContainsFunc(calls, func(c tools.Call) bool { return c.Arguments == nil }) {
-		return text, nil // a name alone is in much that people say in JSON
+		return text, nil // replies in JSON often have a member name
 	}
 	return "", calls
 }
@@ -81,8 +81,8 @@ func readAction(calls []tools.Call, action protocol.Raw) []tools.Call {
 	return calls
 }
 
-// readCall reads {name, arguments} and the robot a flat action may name. Arguments
-// that are absent are nil, those of another kind none.
+// readCall reads {name, arguments} and the robot of a flat action. Absent arguments are nil, and
+// arguments of another kind are empty.
 func readCall(v protocol.Raw) (call tools.Call, ok bool) {
 	for name, value := range protocol.Members(v) {
 		switch name {
@@ -115,8 +115,7 @@ func AppendDecision(dst []byte, say string, calls []tools.Call) []byte {
 	return append(dst, '}')
 }
 
-// AppendAction appends the action of some calls: one object, or a list of
-// objects with one robot each.
+// AppendAction appends the action of calls: one object, or a list of objects with one robot each.
 func AppendAction(dst []byte, calls []tools.Call, list bool) []byte {
 	open, closed, separator := "{", "}", ", "
 	if list {

@@ -1,6 +1,5 @@
-// Package memory reads the memory of an input, which the full-history agent
-// owns, and writes the memory of a candidate. What it does not interpret keeps
-// its bytes and its place.
+// Package memory parses the memory of an input and writes the memory of a candidate. Members that it
+// does not interpret keep their bytes and position.
 package memory
 
 import (
@@ -13,25 +12,25 @@ import (
 	"agentd/protocol"
 )
 
-// Author is who an entry of the history comes from.
+// Author is the author of a history entry.
 type Author string
 
-// The authors, as they are written.
+// The authors, in the spelling of the first implementation.
 const (
 	User   Author = "USER"   // a user instruction
 	System Author = "SYSTEM" // the environment
 	Model  Author = "MODEL"  // a decision of the agent
 )
 
-// authors maps what is read, in upper case.
+// authors maps authors in upper case.
 var authors = map[string]Author{
 	"": User, "USER": User,
 	"SYSTEM": System, "STATUS": System,
 	"MODEL": Model, "ASSISTANT": Model,
 }
 
-// MaxEntries is how many entries a history may have, and how many rules a memory: far more than any model
-// reads. What is made of an empty one takes a hundred times as much memory as the entry itself.
+// MaxEntries bounds the entries of a history and the rules of a memory, far beyond any context. A
+// parsed empty entry takes a hundred times the memory of its JSON.
 const MaxEntries = 1 << 17
 
 func tooMany(name string) protocol.Problem {
@@ -58,9 +57,8 @@ type Memory struct {
 	history protocol.Raw // nil when absent or null
 }
 
-// Parse reads a memory. stateKey is the member that holds the reasoning of the
-// model format in use, "" when the format has none. Problems are located below
-// the memory.
+// Parse parses a memory. stateKey is the member with the reasoning of the model format in use, "" if
+// the format has none. Problems are located below the memory.
 func Parse(raw protocol.Raw, stateKey string) (*Memory, protocol.Problems) {
 	m := &Memory{raw: raw, State: State{Key: stateKey}}
 	var problems protocol.Problems
@@ -71,7 +69,7 @@ func Parse(raw protocol.Raw, stateKey string) (*Memory, protocol.Problems) {
 			continue
 		}
 		if v.Kind() == 'n' {
-			continue // counts as absent where we interpret it
+			continue // counts as absent
 		}
 		switch name {
 		case "history":
@@ -86,7 +84,7 @@ func Parse(raw protocol.Raw, stateKey string) (*Memory, protocol.Problems) {
 			}
 		}
 	}
-	if state != nil && len(problems) == 0 { // turns refer to the history, which must be sound first
+	if state != nil && len(problems) == 0 { // turns refer to the history, which must be valid
 		problems.AddAll(m.State.read(state, m.History))
 	}
 	return m, problems
@@ -175,13 +173,13 @@ func readAuthor(v protocol.Raw) (author Author, problem string) {
 	return author, ""
 }
 
-// Append adds a turn to a memory: the instruction, and one decision or another.
+// Append adds a turn to a memory: the instruction and a decision.
 type Append struct {
-	head, tail []byte // of the new memory, before and behind the decision's content
+	head, tail []byte // of the new memory, before and after the decision's content
 	memory     *Memory
 }
 
-// Prepare does what all candidates of an input share.
+// Prepare does the work that all candidates of an input share.
 func (m *Memory) Prepare(author Author, instruction string) *Append {
 	history := m.history
 	if history == nil {
@@ -195,15 +193,15 @@ func (m *Memory) Prepare(author Author, instruction string) *Append {
 	list = append(append(append(list, `{"author":"`...), author...), `","content":`...)
 	list = rawjson.AppendString(list, instruction)
 	list = append(list, `},{"author":"MODEL","content":`...)
-	// A zero byte stands for the decision's content; JSON can't contain one.
+	// A zero byte is the placeholder of the decision's content, since JSON can't contain one.
 	list = append(list, "\x00}]"...)
 	whole := protocol.SetMember(m.raw, "history", list)
 	at := bytes.IndexByte(whole, 0)
 	return &Append{head: whole[:at:at], tail: whole[at+1:], memory: m}
 }
 
-// Decision is the memory with the instruction and a decision, given as the
-// content of its MODEL entry, behind the history, and the state changed.
+// Decision returns the memory after a decision: the history has the instruction and a MODEL entry
+// with this content, and the state is changed.
 func (a *Append) Decision(content []byte, change Change) protocol.Raw {
 	out := make([]byte, 0, len(a.head)+len(a.tail)+len(content)+len(content)/8+16)
 	out = append(out, a.head...)

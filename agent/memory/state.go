@@ -8,27 +8,26 @@ import (
 	"agentd/protocol"
 )
 
-// The members of memory that hold a format's reasoning.
+// The members of memory with a format's reasoning.
 const (
 	QwenKey   = "_qwen"
 	GPTOSSKey = "_gpt_oss"
 )
 
-// The kinds of turns of a state. We write tool calls only; a clarification is
-// the first implementation's question to the user.
+// The kinds of turns of a state. This package writes only tool calls. A clarification is a question to
+// the user, written by the first implementation.
 const (
 	KindToolCall      = "tool_call"
 	KindClarification = "clarification"
 )
 
-// Turn is the reasoning behind one MODEL entry.
+// Turn is the reasoning of one MODEL entry.
 type Turn struct {
 	Kind      string
 	Reasoning []string // paragraphs; at most one for qwen
 }
 
-// State is the reasoning that travels in the memory between the tool calls of a
-// task: {"version": 1, "turns": {"<history index>": {"kind", "reasoning"}}}, with
+// State is the reasoning in the memory between the tool calls of a task: {"version": 1, "turns": {"<history index>": {"kind", "reasoning"}}}, with
 // "analysis", a list, in place of "reasoning" for gpt-oss.
 type State struct {
 	Key   string
@@ -37,13 +36,13 @@ type State struct {
 	raw protocol.Raw // nil when absent
 }
 
-// Change is what a decision does to the state.
+// Change is the effect of a decision on the state.
 type Change struct {
-	// Final: a say ended the task, its reasoning is over.
+	// Final: a reply ended the task. Its reasoning is dropped.
 	Final bool
-	// NewTask: the instruction started a task, earlier reasoning is over.
+	// NewTask: the instruction started a task. Earlier reasoning is dropped.
 	NewTask bool
-	// Reasoning behind the decision's tool calls, if any.
+	// Reasoning of the decision's tool calls, if any.
 	Reasoning []string
 }
 
@@ -93,7 +92,7 @@ func (s *State) read(raw protocol.Raw, history []Entry) (problems protocol.Probl
 	return problems
 }
 
-// readTurn reads one turn; msg says what is wrong with it.
+// readTurn reads one turn. msg describes the problem of an invalid one.
 func (s *State) readTurn(raw protocol.Raw) (turn Turn, msg string) {
 	kind, _ := protocol.Get(raw, "kind")
 	turn.Kind, _ = rawjson.String(kind)
@@ -119,7 +118,7 @@ func (s *State) readTurn(raw protocol.Raw) (turn Turn, msg string) {
 	return turn, ""
 }
 
-// apply changes the state inside memory; index is that of the new MODEL entry.
+// apply changes the state inside memory. index is the new MODEL entry's.
 func (s *State) apply(memory protocol.Raw, index int, c Change) protocol.Raw {
 	if s.Key == "" {
 		return memory

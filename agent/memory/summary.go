@@ -7,14 +7,13 @@ import (
 	"agentd/protocol"
 )
 
-// stateKeys are the members of memory whose turns count by history index, of all
-// model formats: another server may go on with a memory of this one.
+// stateKeys are the members of memory whose turns have history indexes, for all model formats. A
+// server with another model may continue a memory.
 var stateKeys = []string{QwenKey, GPTOSSKey, "_llama"}
 
-// Summarized is the memory with a summary in place of its earlier one and of the
-// history, of which only the last keep entries stay. The reasoning that belongs to
-// entries that go is dropped; that of the others follows them. All else keeps its
-// bytes and its place.
+// Summarized returns the memory with a summary in place of its earlier one and of the history. The
+// last keep entries of the history stay, with their reasoning. All other members keep their bytes and
+// position.
 func (m *Memory) Summarized(summary string, keep int) protocol.Raw {
 	gone := len(m.History) - keep
 	history := protocol.Raw{'['}
@@ -42,8 +41,8 @@ func (m *Memory) Summarized(summary string, keep int) protocol.Raw {
 	return out
 }
 
-// shiftTurns writes the turns of a state anew after the first entries of the history
-// are gone. A state that has no turns then is taken out.
+// shiftTurns renumbers the turns of a state after the first entries of the history were removed. A
+// state without turns is removed.
 func shiftTurns(memory protocol.Raw, key string, state, turns protocol.Raw, gone int) protocol.Raw {
 	left := protocol.Raw{'{'}
 	written := map[int]bool{}

@@ -50,8 +50,8 @@ func TestSummarized(t *testing.T) {
 	}
 }
 
-// TestSummarizedMemoriesAreReadAgain whatever stays, and have the reasoning of what does.
-func TestSummarizedMemoriesAreReadAgain(t *testing.T) {
+// TestSummarizedMemoryIsParsedAgain whatever stays, and have the reasoning of what does.
+func TestSummarizedMemoryIsParsedAgain(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
 		var history []protocol.Raw

@@ -27,8 +27,8 @@ type Vocabulary interface {
 	LongestPiece() int
 }
 
-// Tokenizer makes tokens of a prompt's pieces: those of llama.cpp for the whole text, with
-// special tokens only where a piece is one. It is safe for concurrent use.
+// Tokenizer makes tokens of a prompt's segments: those of llama.cpp for the whole text, with
+// special tokens only where a segment is one. It is safe for concurrent use.
 type Tokenizer struct {
 	vocab Vocabulary
 	slots chan struct{} // bounds the OS threads that native calls occupy
@@ -42,9 +42,9 @@ func New(v Vocabulary) *Tokenizer {
 
 // Tokens tokenizes a prompt. It stops when ctx ends, with ctx's error.
 //
-// llama.cpp cuts a text at its special tokens and tokenizes the parts independently. So pieces
-// alone give the same tokens as the whole text, if adjacent plain pieces are joined before.
-func (t *Tokenizer) Tokens(ctx context.Context, pieces []format.Piece) ([]generation.Token, error) {
+// llama.cpp cuts a text at its special tokens and tokenizes the parts independently. So segments
+// alone give the same tokens as the whole text, if adjacent plain segments are joined before.
+func (t *Tokenizer) Tokens(ctx context.Context, segments []format.Segment) ([]generation.Token, error) {
 	var prompt []generation.Token
 	var plain string
 	flush := func() error {
@@ -56,20 +56,20 @@ func (t *Tokenizer) Tokens(ctx context.Context, pieces []format.Piece) ([]genera
 		plain = ""
 		return err
 	}
-	for _, piece := range pieces {
-		if !piece.Special {
-			plain += piece.Text // few: formats join adjacent text
+	for _, segment := range segments {
+		if !segment.Special {
+			plain += segment.Text // few: formats join adjacent text
 			continue
 		}
 		if err := flush(); err != nil {
 			return nil, err
 		}
-		if id, ok := t.vocab.Find(piece.Text); ok {
+		if id, ok := t.vocab.Find(segment.Text); ok {
 			prompt = append(prompt, id)
 			continue
 		}
 		// The vocabulary has no such token; llama.cpp splits the text.
-		ids, err := t.native(ctx, piece.Text, true)
+		ids, err := t.native(ctx, segment.Text, true)
 		if err != nil {
 			return nil, err
 		}
@@ -86,21 +86,21 @@ func (t *Tokenizer) Tokens(ctx context.Context, pieces []format.Piece) ([]genera
 
 // AtLeast returns a lower bound of a prompt's tokens without tokenizing it, which takes minutes
 // for the largest bodies.
-func (t *Tokenizer) AtLeast(pieces []format.Piece) int {
+func (t *Tokenizer) AtLeast(segments []format.Segment) int {
 	bytes := 0
-	for _, piece := range pieces {
-		bytes += len(piece.Text)
+	for _, segment := range segments {
+		bytes += len(segment.Text)
 	}
 	return bytes / t.vocab.LongestPiece()
 }
 
 // Count counts the tokens of a prompt. For a prompt that certainly has more than limit it may
 // return another number above limit.
-func (t *Tokenizer) Count(ctx context.Context, pieces []format.Piece, limit int) (int, error) {
-	if least := t.AtLeast(pieces); least > limit {
+func (t *Tokenizer) Count(ctx context.Context, segments []format.Segment, limit int) (int, error) {
+	if least := t.AtLeast(segments); least > limit {
 		return least, nil
 	}
-	tokens, err := t.Tokens(ctx, pieces)
+	tokens, err := t.Tokens(ctx, segments)
 	return len(tokens), err
 }
 

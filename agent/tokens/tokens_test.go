@@ -45,21 +45,21 @@ func (v *fakeVocab) AddBOS() bool          { return v.bos }
 func (v *fakeVocab) BOS() generation.Token { return fakeBOS }
 func (v *fakeVocab) LongestPiece() int     { return 1 }
 
-func TestBOSStandsOnceWhereTheModelWantsIt(t *testing.T) {
+func TestBOSIsAddedOnce(t *testing.T) {
 	for name, test := range map[string]struct {
-		wanted bool
-		pieces []format.Piece
-		want   []generation.Token
+		wanted   bool
+		segments []format.Segment
+		want     []generation.Token
 	}{
-		"added":              {true, []format.Piece{{Text: "a"}}, []generation.Token{fakeBOS, 'a'}},
+		"added":              {true, []format.Segment{{Text: "a"}}, []generation.Token{fakeBOS, 'a'}},
 		"added to nothing":   {true, nil, []generation.Token{fakeBOS}},
-		"already there":      {true, []format.Piece{{Text: "<s>", Special: true}, {Text: "a"}}, []generation.Token{fakeBOS, 'a'}},
-		"not wanted":         {false, []format.Piece{{Text: "a"}}, []generation.Token{'a'}},
-		"before a special":   {true, []format.Piece{{Text: "<x>", Special: true}}, []generation.Token{fakeBOS, fakeSpecial}},
-		"unknown as special": {false, []format.Piece{{Text: "<y>", Special: true}}, []generation.Token{'<', 'y', '>'}},
+		"already there":      {true, []format.Segment{{Text: "<s>", Special: true}, {Text: "a"}}, []generation.Token{fakeBOS, 'a'}},
+		"not wanted":         {false, []format.Segment{{Text: "a"}}, []generation.Token{'a'}},
+		"before a special":   {true, []format.Segment{{Text: "<x>", Special: true}}, []generation.Token{fakeBOS, fakeSpecial}},
+		"unknown as special": {false, []format.Segment{{Text: "<y>", Special: true}}, []generation.Token{'<', 'y', '>'}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := New(&fakeVocab{bos: test.wanted}).Tokens(t.Context(), test.pieces)
+			got, err := New(&fakeVocab{bos: test.wanted}).Tokens(t.Context(), test.segments)
 			if err != nil || !slices.Equal(got, test.want) {
 				t.Errorf("got %v, %v; want %v", got, err, test.want)
 			}
@@ -69,9 +69,9 @@ func TestBOSStandsOnceWhereTheModelWantsIt(t *testing.T) {
 
 func TestTokenizationFailuresAreReturned(t *testing.T) {
 	fail := errors.New("too long")
-	for name, piece := range map[string]format.Piece{"text": {Text: "a"}, "special": {Text: "<y>", Special: true}} {
+	for name, segment := range map[string]format.Segment{"text": {Text: "a"}, "special": {Text: "<y>", Special: true}} {
 		tok := New(&fakeVocab{fail: fail})
-		if _, err := tok.Tokens(t.Context(), []format.Piece{piece, {Text: "<x>", Special: true}}); !errors.Is(err, fail) {
+		if _, err := tok.Tokens(t.Context(), []format.Segment{segment, {Text: "<x>", Special: true}}); !errors.Is(err, fail) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -103,7 +103,7 @@ func TestTokenCacheStaysWithinItsBytes(t *testing.T) {
 	}
 }
 
-func TestACachedTextKeepsNothingOfItsPrompt(t *testing.T) {
+func TestCachedTextKeepsNoPromptInMemory(t *testing.T) {
 	prompt := strings.Repeat("a", 4*tokenCacheMin)
 	var c tokenCache
 	c.put(prompt[:tokenCacheMin], []generation.Token{1})
@@ -119,7 +119,7 @@ func TestACachedTextKeepsNothingOfItsPrompt(t *testing.T) {
 	}
 }
 
-func TestNothingIsTokenizedForACallerThatLeft(t *testing.T) {
+func TestCancelledCallTokenizesNothing(t *testing.T) {
 	v := &fakeVocab{}
 	tok := New(v)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -128,7 +128,7 @@ func TestNothingIsTokenizedForACallerThatLeft(t *testing.T) {
 	}
 	got := make(chan error)
 	go func() {
-		_, err := tok.Tokens(ctx, []format.Piece{{Text: "a"}})
+		_, err := tok.Tokens(ctx, []format.Segment{{Text: "a"}})
 		got <- err
 	}()
 	cancel()
@@ -139,7 +139,7 @@ func TestNothingIsTokenizedForACallerThatLeft(t *testing.T) {
 		<-tok.slots
 	}
 	for range 20 { // of a free slot and an ended context select takes either
-		if _, err := tok.Tokens(ctx, []format.Piece{{Text: "a"}}); !errors.Is(err, context.Canceled) {
+		if _, err := tok.Tokens(ctx, []format.Segment{{Text: "a"}}); !errors.Is(err, context.Canceled) {
 			t.Fatalf("before it began: %v", err)
 		}
 	}
@@ -154,7 +154,7 @@ func TestShortTextsAreNotCached(t *testing.T) {
 	long := strings.Repeat("a", tokenCacheMin)
 	for range 2 {
 		for _, s := range []string{"short", long} {
-			if _, err := tok.Tokens(t.Context(), []format.Piece{{Text: s}}); err != nil {
+			if _, err := tok.Tokens(t.Context(), []format.Segment{{Text: s}}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -20,10 +20,10 @@ func flatten(whole protocol.Raw, document *schema.Document) (protocol.Raw, error
 		return whole, nil
 	}
 	f := flattener{
-		root: whole, document: document, followed: map[string]bool{"#": true}, noted: map[string]bool{},
+		root: whole, document: document, followed: map[string]bool{"": true}, noted: map[string]bool{},
 		declared: map[string]protocol.Raw{}, demanded: map[string]bool{},
 	}
-	if err := f.add(whole, "parameters"); err != nil {
+	if err := f.add(whole, "parameters", ""); err != nil {
 		return nil, err
 	}
 	for _, a := range f.choices {
@@ -79,9 +79,9 @@ type othersRule struct {
 // annotations demand nothing of a value.
 var annotations = []string{"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema"}
 
-// add collects the part that stands at where, the root first. What of the root is not
-// merged stays in its place.
-func (f *flattener) add(part protocol.Raw, where string) error {
+// add collects the part that stands at where, pointer as a JSON pointer, the root first. What
+// of the root is not merged stays in its place.
+func (f *flattener) add(part protocol.Raw, where, pointer string) error {
 	if f.parts++; f.parts > maxParts {
 		return fmt.Errorf("parameters are put together of more than %d parts by $ref and allOf", maxParts)
 	}
@@ -141,7 +141,7 @@ func (f *flattener) add(part protocol.Raw, where string) error {
 	if f.bytes += len(left); f.bytes+len(f.notes) > MaxToolBytes {
 		return fmt.Errorf("parameters are more than %d bytes once their $ref and allOf are written out", MaxToolBytes)
 	}
-	return f.follow(ref, all, where)
+	return f.follow(ref, all, where, pointer)
 }
 
 // appendRaw appends a member and a comma.
@@ -151,15 +151,17 @@ func appendRaw(dst []byte, name string, value protocol.Raw) []byte {
 }
 
 // follow adds the parts that a part consists of.
-func (f *flattener) follow(ref, all protocol.Raw, where string) error {
-	if name, _ := protocol.Text(ref); ref != nil && !f.followed[name] {
-		f.followed[name] = true
-		target, err := f.document.Locate(name)
+func (f *flattener) follow(ref, all protocol.Raw, where, pointer string) error {
+	if ref != nil {
+		target, err := f.document.Target(pointer)
 		if err != nil {
-			return fmt.Errorf("%s.$ref %w", where, err)
+			return fmt.Errorf("its parameters are no usable JSON Schema: %w", err)
 		}
-		if err := f.add(target, where+".$ref"); err != nil {
-			return err
+		if part, ok := schema.ValueAt(f.root, target); ok && !f.followed[target] {
+			f.followed[target] = true
+			if err := f.add(part, where+".$ref", target); err != nil {
+				return err
+			}
 		}
 	}
 	if all != nil && all.Kind() != '[' {
@@ -167,7 +169,7 @@ func (f *flattener) follow(ref, all protocol.Raw, where string) error {
 	}
 	i := 0
 	for part := range protocol.Elements(all) {
-		if err := f.add(part, fmt.Sprintf("%s.allOf[%d]", where, i)); err != nil {
+		if err := f.add(part, fmt.Sprintf("%s.allOf[%d]", where, i), fmt.Sprintf("%s/allOf/%d", pointer, i)); err != nil {
 			return err
 		}
 		i++
@@ -262,7 +264,7 @@ func objectType(value protocol.Raw, where string) error {
 	return nil
 }
 
-// namesObject tells whether a type, or one of a list, is an object's.
+// namesObject reports whether a type, or one of a list, is an object's.
 func namesObject(value protocol.Raw) bool {
 	if value.Kind() == '[' {
 		return slices.ContainsFunc(slices.Collect(protocol.Elements(value)), namesObject)
@@ -287,7 +289,7 @@ func (f *flattener) refines(c choice) error {
 	return nil
 }
 
-// knows tells whether properties are all declared.
+// knows reports whether properties are all declared.
 func (f *flattener) knows(properties protocol.Raw) bool {
 	for name := range protocol.Members(properties) {
 		if _, ok := f.declared[name]; !ok {

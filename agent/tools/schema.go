@@ -201,7 +201,7 @@ func appendKeyword(dst []byte, whole protocol.Raw, keyword string, value protoco
 		return appendTypes(dst, value)
 	}
 	dst = append(rawjson.AppendString(dst, keyword), ':')
-	switch is := schema.ApplicatorOf(keyword); {
+	switch is := schema.KindOf(keyword); {
 	case is == schema.Schemas:
 		dst = appendSchema(dst, value)
 	case is == schema.SchemasByName && value.Kind() == '{':

@@ -114,13 +114,14 @@ func TestUnusableTools(t *testing.T) {
 		{"properties that are a list", `{"name":"a","parameters":{"type":"object","properties":[]}}`, "parameters.properties must be an object"},
 		{"alternatives with parameters of their own", `{"name":"a","parameters":{"type":"object","properties":{"x":{}},"oneOf":[{"required":["x"]},{"properties":{"y":{}}}]}}`,
 			"parameters.oneOf has alternatives with properties; they may only say which parameters are required and more of those that are declared: declare all parameters under properties, or make each alternative a tool"},
-		{"a part that is written out again and again", `{"name":"a","parameters":{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"$ref":"#/$defs/%s"},`, 64), ",") + `],"$defs":{"aaaaaa":{"not":{"const":"` + strings.Repeat("x", 100000) + `"}}}}}`,
+		{"a part that is written out again and again", `{"name":"a","parameters":{"allOf":[` + nestedRefs(12) + `],"$defs":{"a":` +
+			strings.Repeat(`{"allOf":[`, 12) + `{"not":{"const":"` + strings.Repeat("x", 100000) + `"}}` + strings.Repeat("]}", 12) + `}}}`,
 			"once their $ref and allOf are written out"},
 		{"alternatives that are references", `{"name":"a","parameters":{"anyOf":[{"$ref":"#/$defs/x"}],"$defs":{"x":{"type":"object"}}}}`, "parameters.anyOf has alternatives with $ref"},
 		{"alternatives in a part", `{"name":"a","parameters":{"allOf":[{"type":"object"},{"oneOf":[{"properties":{"y":{}}}]}]}}`, "parameters.allOf[1].oneOf has alternatives"},
 		{"arguments that are given as a whole", `{"name":"a","parameters":{"type":"object","enum":[{}]}}`, "parameters.enum fixes the arguments as a whole"},
-		{"a reference at the top to nothing", `{"name":"a","parameters":{"$ref":"#/$defs/y","$defs":{"x":{}}}}`, `parameters.$ref: "#/$defs/y" leads to nothing within the parameters`},
-		{"a reference at the top to another document", `{"name":"a","parameters":{"$ref":"https://example.org/x"}}`, `parameters.$ref: "https://example.org/x" leads to another document`},
+		{"a reference at the top to nothing", `{"name":"a","parameters":{"$ref":"#/$defs/y","$defs":{"x":{}}}}`, `the $ref "#/$defs/y" leads to nothing within the parameters`},
+		{"a reference at the top to another document", `{"name":"a","parameters":{"$ref":"https://example.org/x"}}`, `the $ref "https://example.org/x" leads to another document`},
 		{"arguments that are no object", `{"name":"a","parameters":{"$ref":"#/$defs/x","$defs":{"x":{"type":"string"}}}}`, `parameters.$ref.type must be object, not "string"`},
 		{"a part that refuses what stands in another", `{"name":"a","parameters":{"allOf":[{"properties":{"x":{}},"additionalProperties":false},{"properties":{"y":{}}}]}}`,
 			`parameters.allOf[0].additionalProperties says what else there may be, and the parameter "y" stands in another part`},
@@ -361,4 +362,13 @@ func FuzzNormalise(f *testing.F) {
 		}
 		_, _ = set.Lift(set.Tools[0].Name, protocol.Raw(`{"a":1}`))
 	})
+}
+
+// nestedRefs are references to a definition and to what is nested in it.
+func nestedRefs(depth int) string {
+	var refs []string
+	for i := range depth {
+		refs = append(refs, `{"$ref":"#/$defs/a`+strings.Repeat("/allOf/0", i)+`"}`)
+	}
+	return strings.Join(refs, ",")
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"agentd/bench/result"
 	"agentd/bench/target"
 	"agentd/bench/workload"
 )
@@ -63,8 +64,8 @@ func (f *fake) Ask(ctx context.Context, t *workload.Turn, o target.Options) (tar
 		}
 	}
 	a := target.Answer{
-		Candidates:   []target.Candidate{{Text: "a", Tokens: 4}, {Text: "b", Tokens: 4}, {Text: "a", Tokens: 4}},
-		PromptTokens: 100, ComputedTokens: 20, OutputTokens: 12, Queue: -1, First: -1,
+		Candidates:   []target.Candidate{{Tokens: 4}, {Tokens: 4}, {Tokens: 4}},
+		PromptTokens: 100, ComputedTokens: 20, OutputTokens: 12, First: -1,
 	}
 	if f.answer != nil {
 		f.answer(t, &a)
@@ -98,7 +99,7 @@ func trace(agents, turns int) *workload.Trace {
 }
 
 // must runs a trace without an error.
-func must(t *testing.T, f *fake, trace *workload.Trace, o Options) Result {
+func must(t *testing.T, f *fake, trace *workload.Trace, o Options) *result.Run {
 	t.Helper()
 	r, err := Run(t.Context(), f, trace, o)
 	if err != nil {

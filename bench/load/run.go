@@ -1,9 +1,17 @@
+// Package load sends a trace to a server and measures it. In a closed loop an agent
+// sends its next turn after the answer to the one before. In an open loop requests go
+// out at random times, whatever became of earlier ones. Latency counts from when a
+// request should be sent, so a server can't look better by delaying the load generator
+// (coordinated omission; Tene, "How NOT to Measure Latency").
 package load
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -13,54 +21,28 @@ import (
 	"agentd/bench/workload"
 )
 
-// Reasons for the end of a run.
+// Options of a run.
+type Options struct {
+	Target target.Options
+
+	// Rate is the mean rate of an open loop with Poisson arrivals, in requests a second.
+	// 0 is a closed loop.
+	Rate float64
+	// Duration is how long requests are sent; 0 is until the end of the trace.
+	Duration time.Duration
+	// SampleEvery is how often the server's counters are read; 0 is at both ends only.
+	SampleEvery time.Duration
+	// Bound is the bound of goodput on E2EL; 0 is none.
+	Bound time.Duration
+}
+
+// Reasons why no more requests were sent.
 const (
-	EndTrace        = "trace" // all its turns were sent
-	EndRequests     = "requests"
-	EndOutputTokens = "output tokens"
-	EndDuration     = "duration"
-	EndInterrupted  = "interrupted"
-	EndError        = "error"
+	endDuration    = "the duration is over"
+	endInterrupted = "interrupted"
 )
 
-// Result is what a run gave.
-type Result struct {
-	Began   time.Time
-	Elapsed time.Duration // to the last answer
-	// Records of all requests that were sent, in the order of their intended times.
-	Records []result.Record
-	Samples []result.Sample
-	// Before and After are the server's counters at the beginning and the end; nil
-	// when it tells none.
-	Before, After *target.Counters
-	// SampleErrors counts readings that failed; SampleError is the last one.
-	SampleErrors int
-	SampleError  error
-	// End is why no more was sent, Unsent how many turns of the trace were not.
-	End    string
-	Unsent int
-	// ToCancel requests were to be left; Early ones of them were sent before any
-	// answer had told the median latency, and so were not. The rest have the failure
-	// "cancelled" or were answered first.
-	ToCancel, Early int
-	// Examples are the first message of each kind of failure.
-	Examples map[string]string
-}
-
-// MismatchError says that a server gave the model another prompt than the trace
-// has, so that what was measured is not what was to be measured.
-type MismatchError struct {
-	Agent, Turn int
-	At          int    // the first byte that differs
-	Want, Got   string // from there on, shortened
-}
-
-func (e *MismatchError) Error() string {
-	return fmt.Sprintf("agent %d, turn %d: the server's prompt differs from the trace's at byte %d: %q where the trace has %q; render the trace with the model that the server runs, and its options",
-		e.Agent, e.Turn, e.At, e.Got, e.Want)
-}
-
-// run is one run in progress.
+// run is a run in progress.
 type run struct {
 	target target.Target
 	trace  *workload.Trace
@@ -69,81 +51,105 @@ type run struct {
 	stop   context.CancelCauseFunc // of all requests
 
 	mu       sync.Mutex
-	r        Result
-	order    []int // of r.Records: their turns in the trace
-	progress Progress
-	cancels  canceller
-	err      error // that ended the run
-	late     bool  // a turn was not sent because its time lies beyond the duration
+	records  []result.Record
+	end      string
+	err      error             // that ended the run
+	examples map[string]string // the first message of each kind of failure
 }
 
-// Run sends a trace to a server. It returns when all that was sent has been
-// answered. The error is that of the options, of a server whose counters can't be
-// read at the beginning, of a turn that can't be asked, a *[MismatchError], or the
-// context's cause; the result then holds what there was until then.
-func Run(ctx context.Context, t target.Target, trace *workload.Trace, o Options) (Result, error) {
-	if err := o.fill(trace); err != nil {
-		return Result{}, err
+// Run sends a trace and returns after the last answer. The run has no name, host and
+// options yet. An error that occurs during the run comes with what was measured before;
+// the end of ctx is no error.
+func Run(ctx context.Context, t target.Target, trace *workload.Trace, o Options) (*result.Run, error) {
+	if len(trace.Turns) == 0 {
+		return nil, errors.New("the trace has no turns")
+	}
+	hash, err := trace.Hash()
+	if err != nil {
+		return nil, err
+	}
+	server, err := t.Describe(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("the server does not describe itself: %w; is it running, and of this kind?", err)
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	r := &run{target: t, trace: trace, o: o, stop: stop, cancels: canceller{share: o.Cancel, seed: o.Seed}}
-	r.r.Examples = map[string]string{}
-	r.progress.Total = len(trace.Turns)
-	if o.Requests > 0 {
-		r.progress.Total = min(r.progress.Total, o.Requests)
-	}
-
+	r := &run{target: t, trace: trace, o: o, stop: stop, examples: map[string]string{}}
 	s := &sampler{target: t, every: o.SampleEvery}
-	if err := s.begin(ctx); err != nil {
-		return Result{}, err
+	if err := s.start(ctx); err != nil {
+		return nil, err
 	}
-	r.began = time.Now()
-	r.r.Began = r.began
-	s.start(ctx, r.began)
-	if o.Arrival == Closed {
-		r.closed(ctx)
-	} else {
+	r.began = s.began
+	if o.Rate > 0 {
 		r.open(ctx)
+	} else {
+		r.closed(ctx)
 	}
-	r.r.Elapsed = time.Since(r.began)
 	s.finish(ctx)
-	return r.result(ctx, s)
-}
+	if r.err == nil && ctx.Err() != nil {
+		r.end = endInterrupted
+	}
 
-// result finishes the result.
-func (r *run) result(ctx context.Context, s *sampler) (Result, error) {
-	out := &r.r
-	out.Unsent = len(r.trace.Turns) - r.progress.Sent
-	out.Before, out.After, out.Samples, out.SampleErrors, out.SampleError = s.before, s.after, s.samples, s.failed, s.err
-	byTime := make([]int, len(out.Records))
-	for i := range byTime {
-		byTime[i] = i
+	got := &result.Run{
+		Version: result.Version, Made: r.began, Model: trace.Header.Model, Server: server,
+		Trace:   result.Trace{Hash: hash, Kind: trace.Header.Kind, Agents: trace.Agents(), Turns: len(trace.Turns)},
+		Load:    result.Load{Rate: o.Rate},
+		Records: r.sorted(), Samples: s.samples, Notes: r.notes(s),
 	}
-	slices.SortFunc(byTime, func(a, b int) int {
-		return cmp.Or(cmp.Compare(out.Records[a].Intended, out.Records[b].Intended), cmp.Compare(r.order[a], r.order[b]))
-	})
-	sorted := make([]result.Record, len(byTime))
-	for i, k := range byTime {
-		sorted[i] = out.Records[k]
+	if o.Rate == 0 {
+		got.Load.Agents = got.Trace.Agents
 	}
-	out.Records = sorted
-	err := r.err
+	for i := range trace.Turns {
+		got.Trace.Candidates += trace.Turns[i].Candidates
+	}
 	switch {
-	case err != nil:
-		out.End = EndError
-	case ctx.Err() != nil:
-		err, out.End = context.Cause(ctx), EndInterrupted
-	case out.End != "":
-	case r.late:
-		out.End = EndDuration
-	default:
-		out.End = EndTrace
+	case r.err != nil:
+		got.Interrupted = r.err.Error()
+	case r.end == endInterrupted:
+		got.Interrupted = endInterrupted
 	}
-	return *out, err
+	got.Summary = result.Summarize(got.Records, got.Samples, r.unique(), ms(o.Bound))
+	return got, r.err
 }
 
-// fail ends the run with an error, the first one.
+// sorted are the records in the order of their intended times.
+func (r *run) sorted() []result.Record {
+	return slices.SortedStableFunc(slices.Values(r.records), func(a, b result.Record) int {
+		return cmp.Or(cmp.Compare(a.Intended, b.Intended), cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.Agent, b.Agent))
+	})
+}
+
+// unique is the number of unique prompt tokens of the answered requests.
+func (r *run) unique() result.Value {
+	if !r.trace.Rendered() {
+		return result.Value{}
+	}
+	answered := map[[2]int]bool{}
+	for i := range r.records {
+		if r.records[i].Failure == "" {
+			answered[[2]int{r.records[i].Agent, r.records[i].Turn}] = true
+		}
+	}
+	turns := slices.DeleteFunc(slices.Clone(r.trace.Turns), func(t workload.Turn) bool { return !answered[[2]int{t.Agent, t.Turn}] })
+	return result.Known(float64(workload.Count(turns, nil).UniqueTokens))
+}
+
+// notes are what a reader of the figures must know.
+func (r *run) notes(s *sampler) []string {
+	var list []string
+	if unsent := len(r.trace.Turns) - len(r.records); unsent > 0 {
+		list = append(list, fmt.Sprintf("%d turns of the trace were not sent: %s", unsent, cmp.Or(r.end, "an error ended the run")))
+	}
+	for _, kind := range slices.Sorted(maps.Keys(r.examples)) {
+		list = append(list, fmt.Sprintf("%s, for example: %s", kind, r.examples[kind]))
+	}
+	if s.failed > 0 {
+		list = append(list, fmt.Sprintf("the server's counters could not be read %d times: %v", s.failed, s.err))
+	}
+	return list
+}
+
+// fail ends the run with its first error.
 func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -153,115 +159,151 @@ func (r *run) fail(err error) {
 	}
 }
 
-// may reports whether a turn may still be sent, and counts it as sent.
-func (r *run) may(ctx context.Context) bool {
-	elapsed := time.Since(r.began)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var end string
-	switch {
-	case ctx.Err() != nil:
+// wait waits until an intended time. It returns false if the run ends first.
+func (r *run) wait(ctx context.Context, until time.Duration) bool {
+	now := time.Since(r.began)
+	if limit := r.o.Duration; limit > 0 && max(until, now) >= limit {
+		r.mu.Lock()
+		r.end = endDuration
+		r.mu.Unlock()
 		return false
-	case r.r.End != "":
-		return false
-	case r.o.Requests > 0 && r.progress.Sent >= r.o.Requests:
-		end = EndRequests
-	case r.o.OutputTokens > 0 && r.progress.OutputTokens >= r.o.OutputTokens:
-		end = EndOutputTokens
-	case r.o.Duration > 0 && elapsed >= r.o.Duration:
-		end = EndDuration
-	default:
-		r.progress.Sent++
-		return true
 	}
-	r.r.End = end
-	return false
+	if until > now {
+		timer := time.NewTimer(until - now)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err() == nil
 }
 
-// closed lets the agents send their turns one after the other.
+// closed runs a closed loop: each agent sends its turns one after the other.
 func (r *run) closed(ctx context.Context) {
-	agents := agents(r.trace)
-	width := len(agents)
-	if r.o.Concurrency > 0 {
-		width = min(width, r.o.Concurrency)
+	agents := make([][]*workload.Turn, r.trace.Agents())
+	for k := range r.trace.Turns {
+		t := &r.trace.Turns[k]
+		agents[t.Agent] = append(agents[t.Agent], t)
 	}
-	next := make(chan []int, len(agents)-width)
-	for _, turns := range agents[width:] {
-		next <- turns
-	}
-	close(next)
 	var all sync.WaitGroup
-	for i := range width {
+	for _, turns := range agents {
 		all.Go(func() {
-			intended := r.o.Ramp * time.Duration(i) / time.Duration(width)
-			for turns, more := agents[i], true; more; turns, more = <-next {
-				for _, k := range turns {
-					intended += time.Duration(r.trace.Turns[k].Think)
-					if !r.wait(ctx, intended) || !r.may(ctx) {
-						return // until the end, the agent thinks
-					}
-					r.send(ctx, k, intended)
-					intended = time.Since(r.began)
+			intended := time.Duration(0)
+			for _, t := range turns {
+				if !r.wait(ctx, intended) {
+					return
 				}
+				r.send(ctx, t, intended)
+				intended = time.Since(r.began)
 			}
 		})
 	}
 	all.Wait()
 }
 
-// agents are the turns of each agent in their order, indices into the trace; the
-// agents in the order of their first turns.
-func agents(trace *workload.Trace) [][]int {
-	var list [][]int
-	place := map[int]int{}
-	for k := range trace.Turns {
-		agent := trace.Turns[k].Agent
-		i, known := place[agent]
-		if !known {
-			i = len(list)
-			place[agent] = i
-			list = append(list, nil)
-		}
-		list[i] = append(list[i], k)
-	}
-	for _, turns := range list {
-		slices.SortStableFunc(turns, func(a, b int) int { return cmp.Compare(trace.Turns[a].Turn, trace.Turns[b].Turn) })
-	}
-	return list
-}
-
-// open sends each turn at its time.
+// open runs an open loop with Poisson arrivals, in the order of the trace.
 func (r *run) open(ctx context.Context) {
-	order, at := schedule(r.trace, &r.o)
+	rng := rand.New(rand.NewPCG(r.o.Target.Seed, 0))
 	var all sync.WaitGroup
-	for i, k := range order {
-		if !r.wait(ctx, at[i]) || !r.may(ctx) {
+	at := 0.0 // seconds
+	for k := range r.trace.Turns {
+		intended := time.Duration(at * float64(time.Second))
+		if !r.wait(ctx, intended) {
 			break
 		}
-		all.Go(func() { r.send(ctx, k, at[i]) })
+		all.Go(func() { r.send(ctx, &r.trace.Turns[k], intended) })
+		at += rng.ExpFloat64() / r.o.Rate
 	}
 	all.Wait()
 }
 
-// wait waits until a time of the run; false when the run ends first. A time
-// beyond the run's duration is not waited for.
-func (r *run) wait(ctx context.Context, until time.Duration) bool {
-	if limit := r.o.Duration; limit > 0 && until >= limit {
-		r.mu.Lock()
-		r.late = true // the other agents go on until then
-		r.mu.Unlock()
-		return false
+var errCount = errors.New("the answer has another number of candidates than requested")
+
+// send sends one turn and records the result.
+func (r *run) send(ctx context.Context, t *workload.Turn, intended time.Duration) {
+	sent := time.Since(r.began)
+	answer, err := r.target.Ask(ctx, t, r.o.Target)
+	record := result.Record{
+		Agent: t.Agent, Turn: t.Turn, Candidates: t.Candidates,
+		Intended: ms(intended), Sent: ms(sent), Done: ms(time.Since(r.began)),
+		TTFT: -1, OutputTokens: -1, PromptTokens: -1, ComputedTokens: -1,
 	}
-	left := until - time.Since(r.began)
-	if left <= 0 {
-		return ctx.Err() == nil
+	if err == nil && len(answer.Candidates) != t.Candidates {
+		err = &target.Failure{Kind: target.Contract, Err: errCount}
 	}
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+	if err == nil {
+		fill(&record, &answer, sent-intended)
+		if mismatch := compare(t, answer.Prompt); mismatch != nil {
+			r.fail(mismatch)
+		}
+		r.record(record, "")
+		return
+	}
+	var message string
+	if record.Failure, message = classify(ctx, err); record.Failure == "" {
+		r.fail(err)
+		record.Failure = target.Contract
+	}
+	r.record(record, message)
+}
+
+// classify returns a failed request's kind of failure and message. The kind is "" if the
+// turn can't be sent at all.
+func classify(ctx context.Context, err error) (kind, message string) {
+	var f *target.Failure
+	switch {
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return target.Cancelled, ""
+	case errors.As(err, &f):
+		return f.Kind, f.Error()
+	}
+	return "", ""
+}
+
+// fill copies an answer's numbers into its record. late is the delay before sending.
+func fill(r *result.Record, a *target.Answer, late time.Duration) {
+	if a.First >= 0 {
+		r.TTFT = ms(late + a.First)
+	}
+	r.OutputTokens, r.PromptTokens, r.ComputedTokens, r.Copies = a.OutputTokens, a.PromptTokens, a.ComputedTokens, a.Copies
+	for _, c := range a.Candidates {
+		if c.Failure == "" {
+			continue
+		}
+		if r.Failures == nil {
+			r.Failures = map[string]int{}
+		}
+		r.Failures[c.Failure]++
 	}
 }
+
+// compare compares the server's prompt with the trace's, if both are known.
+func compare(t *workload.Turn, got string) error {
+	if got == "" || t.Prompt == "" || got == t.Prompt {
+		return nil
+	}
+	at := 0
+	for at < len(got) && at < len(t.Prompt) && got[at] == t.Prompt[at] {
+		at++
+	}
+	return fmt.Errorf("agent %d, turn %d: the server's prompt differs from the trace's at byte %d: %q instead of %q; render the trace with the server's model, and run the server with default prompt options",
+		t.Agent, t.Turn, at, excerpt(got, at), excerpt(t.Prompt, at))
+}
+
+const excerptBytes = 60
+
+func excerpt(text string, at int) string { return text[at:min(len(text), at+excerptBytes)] }
+
+// record keeps a record, and the first message of its kind of failure.
+func (r *run) record(record result.Record, message string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.records = append(r.records, record)
+	if _, has := r.examples[record.Failure]; !has && message != "" {
+		r.examples[record.Failure] = message
+	}
+}
+
+// ms is a duration in milliseconds.
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

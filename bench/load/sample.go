@@ -10,54 +10,36 @@ import (
 	"agentd/bench/target"
 )
 
-// sampleTimeout bounds one reading of the counters, so that a server that is
-// slow to tell them does not hold up the end of a run.
+// sampleTimeout bounds one reading of the counters, so that a slow server does not
+// delay the end of a run.
 const sampleTimeout = 10 * time.Second
 
-// sampler reads a server's counters while it is under load.
+// sampler reads a server's counters during a run.
 type sampler struct {
-	target target.Target
-	every  time.Duration
-	began  time.Time
-
-	before, after *target.Counters
-	samples       []result.Sample
-	failed        int
-	err           error
-
-	last  target.Counters // of the newest sample
-	quit  chan struct{}
-	ended chan struct{}
+	target  target.Target
+	every   time.Duration
+	began   time.Time
+	samples []result.Sample
+	failed  int
+	err     error
+	quit    chan struct{}
+	ended   chan struct{}
 }
 
-// begin reads the counters before anything is sent.
-func (s *sampler) begin(ctx context.Context) error {
-	c, err := s.read(ctx)
-	if errors.Is(err, target.ErrNoCounters) {
+// start takes the first sample and goes on sampling. A server without counters has no
+// samples.
+func (s *sampler) start(ctx context.Context) error {
+	s.began = time.Now()
+	s.quit, s.ended = make(chan struct{}), make(chan struct{})
+	s.sample(ctx)
+	if errors.Is(s.err, target.ErrNoCounters) {
+		s.failed = 0
+		close(s.ended)
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("the target's counters: %w", err)
+	if s.err != nil {
+		return fmt.Errorf("the server's counters: %w", s.err)
 	}
-	s.before, s.last = &c, c
-	return nil
-}
-
-func (s *sampler) read(ctx context.Context) (target.Counters, error) {
-	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
-	defer cancel()
-	return s.target.Counters(ctx)
-}
-
-// start samples from now on, at the beginning first.
-func (s *sampler) start(ctx context.Context, began time.Time) {
-	s.began = began
-	s.quit, s.ended = make(chan struct{}), make(chan struct{})
-	if s.before == nil {
-		close(s.ended)
-		return
-	}
-	s.take(*s.before, 0)
 	go func() {
 		defer close(s.ended)
 		if s.every == 0 {
@@ -76,67 +58,29 @@ func (s *sampler) start(ctx context.Context, began time.Time) {
 			}
 		}
 	}()
+	return nil
 }
 
-// finish ends sampling and reads the counters once more, also after a run that
-// was interrupted.
+// finish reads the counters once more, also after an interrupted run.
 func (s *sampler) finish(ctx context.Context) {
 	close(s.quit)
 	<-s.ended
-	if s.before == nil {
-		return
-	}
-	if s.sample(context.WithoutCancel(ctx)) {
-		last := s.last
-		s.after = &last
+	if len(s.samples) > 0 {
+		s.sample(context.WithoutCancel(ctx))
 	}
 }
 
-func (s *sampler) sample(ctx context.Context) bool {
-	c, err := s.read(ctx)
-	if err != nil {
-		if ctx.Err() == nil { // else the run ended, which is no fault of the server
-			s.failed++
-			s.err = err
-		}
-		return false
+func (s *sampler) sample(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, sampleTimeout)
+	defer cancel()
+	sent := time.Since(s.began)
+	c, err := s.target.Counters(limited)
+	switch {
+	case err == nil:
+		// The server read its counters between request and answer.
+		s.samples = append(s.samples, result.Sample{At: ms((sent + time.Since(s.began)) / 2), Counters: c})
+	case ctx.Err() == nil: // else the run ended
+		s.failed++
+		s.err = err
 	}
-	s.take(c, time.Since(s.began))
-	return true
-}
-
-// take makes a sample of counters and those of the sample before.
-func (s *sampler) take(c target.Counters, at time.Duration) {
-	s.samples = append(s.samples, result.Sample{
-		At: ms(at), Running: c.Running, Waiting: c.Waiting, CellsUsed: c.CellsUsed,
-		Width:     ratio(grown(s.last.Rows, c.Rows), grown(s.last.Steps, c.Steps)),
-		CacheHits: share(grown(s.last.Cached, c.Cached), grown(s.last.Prefilled, c.Prefilled)),
-	})
-	s.last = c
-}
-
-// grown is how much a counter has grown; -1 when it is not known, or the server
-// was started anew.
-func grown(from, to float64) float64 {
-	if from < 0 || to < from {
-		return -1
-	}
-	return to - from
-}
-
-// share is that of a in a and the rest; -1 as with ratio.
-func share(a, rest float64) float64 {
-	if rest < 0 {
-		return -1
-	}
-	return ratio(a, a+rest)
-}
-
-// ratio is a for each b; -1 when one of them is not known, or nothing has
-// happened.
-func ratio(a, b float64) float64 {
-	if a < 0 || b <= 0 {
-		return -1
-	}
-	return a / b
 }

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -10,92 +9,64 @@ import (
 	"time"
 
 	"agentd/bench/result"
+	"agentd/bench/target"
 )
-
-// hash is one that a trace may have.
-var hash = strings.Repeat("0123456789abcdef", 4)
 
 // simulated is a run of 6 turns by agents on a server of a given speed, in
 // milliseconds for each turn. It is the same for the same seed.
-func simulated(name string, agents int, pace float64, seed uint64, counts bool) *result.Full {
+func simulated(name string, agents int, pace float64, seed uint64, counts bool) *result.Run {
 	rng := rand.New(rand.NewPCG(seed, uint64(agents)))
-	f := &result.File{
-		Version: result.Version,
-		Made:    time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
-		Run: result.Run{
-			Name: name, Target: name, Args: []string{"run", "--target", name, "--seed", fmt.Sprint(seed)}, Commit: "0123456789ab",
-			CPU: "Some CPU @ 2.00GHz", CPUs: 2, Server: map[string]string{"version": "b1234", "model": "qwen3 0.6B Q8_0"},
-		},
-		Trace:   result.Trace{Hash: hash, Kind: "synthetic", Agents: 16, Turns: 96, Candidates: 384},
-		Load:    result.Load{Kind: result.Closed, Level: float64(agents)},
-		Options: map[string]string{"fixed-tokens": "32", "stream": "true"},
-		SLO:     result.SLO{TTFT: time.Second, E2EL: 20 * time.Second},
+	r := &result.Run{
+		Version: result.Version, Made: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Name: name, Host: result.Host{CPU: "Some CPU @ 2.00GHz", CPUs: 2},
+		Trace:   result.Trace{Hash: strings.Repeat("0123456789abcdef", 4), Kind: "synthetic", Agents: 16, Turns: 96, Candidates: 384},
+		Load:    result.Load{Agents: agents},
+		Options: map[string]string{"fixed-tokens": "32"},
 	}
-	full := &result.Full{File: f}
 	end := 0.0
 	for agent := range 16 {
 		at := pace * float64(agent/agents) * 7
 		for turn := range 6 {
 			took := pace * (1 + float64(agents)/8 + 0.1*float64(turn)) * (0.8 + 0.4*rng.Float64())
-			r := result.Record{
-				Agent: agent, Turn: turn, Intended: at, Sent: at + 0.1, Done: at + took, Queue: took * 0.05, TTFT: took * 0.2,
-				Gaps: []float64{took / 40, took / 45}, Candidates: 4, Distinct: 4, OutputTokens: 128,
-				PromptTokens: 800 + 150*turn, ComputedTokens: 60 + rng.IntN(20),
+			x := result.Record{
+				Agent: agent, Turn: turn, Intended: at, Sent: at + 0.1, Done: at + took, TTFT: took * 0.2,
+				Candidates: 4, OutputTokens: 128, PromptTokens: 800 + 150*turn, ComputedTokens: 60 + rng.IntN(20),
 			}
 			if !counts {
-				r.Queue, r.ComputedTokens = -1, 200+150*turn
+				x.ComputedTokens = 200 + 150*turn
 			}
 			if agent == 3 && turn == 5 {
-				r.Failures = map[string]int{"truncated": 1}
+				x.Failures = map[string]int{"truncated": 1}
 			}
-			full.Records = append(full.Records, r)
+			r.Records = append(r.Records, x)
 			at += took
 		}
 		end = max(end, at)
 	}
-	late := full.Records[len(full.Records)-1]
-	late.Failure, late.OutputTokens, late.Turn = "timeout", -1, 6
-	full.Records = append(full.Records, late)
-	for at := 0.0; at < end; at += 250 {
-		s := result.Sample{At: at, Running: 8, Waiting: 2, CellsUsed: 1000 + at/10, Width: float64(agents) * (1.5 + rng.Float64()), CacheHits: 0.9 + 0.08*rng.Float64()}
-		if !counts {
-			s.Width, s.CellsUsed = -1, -1
-		}
-		full.Samples = append(full.Samples, s)
+	late := r.Records[len(r.Records)-1]
+	late.Failure, late.OutputTokens, late.Turn = "refused", -1, 6
+	r.Records = append(r.Records, late)
+	for at := 0.0; at < end && counts; at += 250 {
+		steps := at / 20
+		r.Samples = append(r.Samples, result.Sample{At: at, Counters: target.Counters{
+			Running: 8, CellsUsed: 1000 + at/10, Steps: steps, Rows: steps * float64(agents) * 2, Phases: map[string]float64{"decode": at / 1200, "sample": at / 9000},
+		}})
 	}
-	in := result.Input{Records: full.Records, Samples: full.Samples, SLO: f.SLO, Ideal: result.Known(5600)}
-	if counts {
-		in.Counts = result.Counts{
-			Generated: result.Known(12_400), Prefilled: result.Known(6000), Steps: result.Known(900), Rows: result.Known(14_000),
-			Evicted: result.Known(0), Phases: map[string]float64{"decode": end / 1200, "sample": end / 9000},
-		}
-	}
-	f.Summary = result.Summarize(in)
-	return full
+	r.Summary = result.Summarize(r.Records, r.Samples, result.Known(5600), 20_000)
+	return r
 }
 
-// repeated are three repeats of two arms under three loads.
-func repeated() []*result.Full {
-	var list []*result.Full
+// repeated are three repeats of two servers under some loads.
+func repeated(loads ...int) []*result.Run {
+	var list []*result.Run
 	for seed := range uint64(3) {
-		for _, agents := range []int{4, 8, 16} {
-			list = append(list,
-				simulated("agentd", agents, 900, seed, true),
-				simulated("llama-server", agents, 1700, seed+10, false))
+		for _, agents := range loads {
+			list = append(list, simulated("agentd", agents, 900, seed, true), simulated("llama-server", agents, 1700, seed+10, false))
 		}
 	}
 	return list
 }
 
-func files(runs []*result.Full) []*result.File {
-	list := make([]*result.File, len(runs))
-	for i, r := range runs {
-		list[i] = r.File
-	}
-	return list
-}
-
-// golden holds text against a file of testdata, or writes it with -rewrite.
+// golden compares text with a file of testdata, or writes it with -rewrite.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)

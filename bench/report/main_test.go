@@ -8,8 +8,8 @@ import (
 )
 
 var (
-	rewrite = flag.Bool("rewrite", false, "rewrite testdata")
-	pageOut = flag.String("page", "", "write the tests' page to this file, to look at it")
+	rewrite  = flag.Bool("rewrite", false, "rewrite testdata")
+	plotsOut = flag.String("plots", "", "write the plots to this file, to look at them")
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,188 +1,129 @@
+// Package report shows results as a table and as plots.
 package report
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
 	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
-	"unicode/utf8"
+	"text/tabwriter"
 
 	"agentd/bench/result"
 )
 
-// Layout of the table, in columns of a terminal.
-const (
-	tableWidth = 100
-	columnGap  = 2
-)
+// definitions explain the figures below a table.
+const definitions = `Latency counts from the intended send of a request to the end of its last candidate.
+TPOT is (E2EL - TTFT) / (output tokens of a candidate - 1).
+`
 
-// WriteTable writes results side by side, one column for each arm: the median of
-// its repeats and, of several, the smallest and the largest.
-func WriteTable(w io.Writer, files []*result.File) error {
-	if len(files) == 0 {
-		return errors.New("there is no result to show")
+// WriteTable writes one column for each arm: the median of its repeats, with the least
+// and the most of several. Two arms of the same load get a column of ratios; above 1
+// the first arm is better.
+func WriteTable(w io.Writer, runs []*result.Run) error {
+	r := runs[0]
+	fmt.Fprintf(w, "Trace %.12s (%s): %d agents, %d turns, %d candidates\nOn %s\n", r.Trace.Hash, r.Trace.Kind, r.Trace.Agents, r.Trace.Turns, r.Trace.Candidates, r.Host)
+	for _, d := range result.Differences(runs) {
+		fmt.Fprintf(w, "NOT THE SAME RUN: %s\n", d)
 	}
-	var b strings.Builder
-	f := files[0]
-	fmt.Fprintf(&b, "Trace %s (%s): %d agents, %d turns, %d candidates\n", short(f.Trace.Hash), f.Trace.Kind, f.Trace.Agents, f.Trace.Turns, f.Trace.Candidates)
-	fmt.Fprintf(&b, "On %d × %s\n", f.Run.CPUs, f.Run.CPU)
-	if f.Run.GPU != "" {
-		fmt.Fprintf(&b, "GPU %s\n", f.Run.GPU)
-	}
-	if slo := f.SLO.String(); slo != "" {
-		fmt.Fprintf(&b, "SLO %s\n", slo)
-	}
-	for _, s := range warnings(files) {
-		writeWrapped(&b, s)
-	}
-
-	arms := result.Arms(files)
-	list := rows(arms, detail)
-	lines := [][]string{{"", ""}, {"", ""}}
+	fmt.Fprintln(w)
+	arms := result.Arms(runs)
+	ratios := len(arms) == 2 && arms[0].Load == arms[1].Load
+	var b bytes.Buffer
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	line := func(cells ...string) { fmt.Fprintln(t, strings.Join(cells, "\t")+"\t") }
+	names, loads := []string{"", ""}, []string{"", ""}
 	for i := range arms {
-		lines[0] = append(lines[0], arms[i].Name)
-		lines[1] = append(lines[1], arms[i].Load.String()+", "+repeats(&arms[i]))
+		names, loads = append(names, arms[i].Name), append(loads, fmt.Sprintf("%s, %d×", arms[i].Load, len(arms[i].Runs)))
 	}
+	if ratios {
+		names = append(names, "ratio")
+	}
+	line(names...)
+	line(append(loads, make([]string, len(names)-len(loads))...)...)
 	group := ""
-	for _, r := range list {
-		if r.group != group {
-			group = r.group
-			lines = append(lines, []string{group})
-		}
-		cells := []string{"  " + r.title, r.unit}
-		for _, s := range r.cells {
+	for _, m := range rows(runs) {
+		cells, known := []string{"  " + m.Title, m.Unit}, false
+		for i := range arms {
+			s := arms[i].Spread(m.Of)
+			known = known || s.Median.Known
 			cells = append(cells, spread(s))
 		}
-		lines = append(lines, cells)
-	}
-	writeColumns(&b, lines)
-
-	b.WriteByte('\n')
-	if len(arms) > 1 {
-		for _, r := range ratios(arms) {
-			fmt.Fprintf(&b, "%s decisions/s: %s\n", r.what, r.value)
+		if !known {
+			continue
 		}
+		if ratios {
+			cells = append(cells, number(ratio(m, arms[0].Median(m), arms[1].Median(m))))
+		}
+		if m.Group != group {
+			group = m.Group
+			line(append([]string{group}, make([]string, len(cells)-1)...)...)
+		}
+		line(cells...)
 	}
-	writeWrapped(&b, definitions)
-	_, err := io.WriteString(w, b.String())
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for text := range strings.Lines(b.String()) {
+		fmt.Fprintln(w, strings.TrimRight(text, " \n"))
+	}
+	_, err := io.WriteString(w, "\n"+definitions)
 	return err
 }
 
-// detail tells a metric that a terminal has no room for.
-func detail(m result.Metric) bool {
-	return strings.HasSuffix(m.Name, "_mean") || strings.HasSuffix(m.Name, "_max")
+// ratio is how much better a is than b.
+func ratio(m result.Metric, a, b result.Value) result.Value {
+	switch m.Better {
+	case 1:
+		return a.Over(b)
+	case -1:
+		return b.Over(a)
+	}
+	return result.Value{}
 }
 
-func writeWrapped(b *strings.Builder, text string) {
-	for _, line := range Wrap(text, tableWidth) {
-		b.WriteString(line + "\n")
-	}
-}
-
-// writeColumns writes lines of a title, a unit and any number of arms, as many
-// arms beside each other as fit. A line of one cell is a heading.
-func writeColumns(b *strings.Builder, lines [][]string) {
-	width := make([]int, len(lines[0]))
-	for _, line := range lines {
-		if len(line) > 1 {
-			for i, cell := range line {
-				width[i] = max(width[i], utf8.RuneCountInString(cell))
-			}
+// rows are the metrics and the phases of the steps.
+func rows(runs []*result.Run) []result.Metric {
+	list := result.Metrics()
+	names := map[string]bool{}
+	for _, r := range runs {
+		for name := range r.Summary.Phases {
+			names[name] = true
 		}
 	}
-	left := width[0] + columnGap + width[1]
-	for from := 2; from < len(width); {
-		to, used := from, left
-		for to < len(width) && (to == from || used+columnGap+width[to] <= tableWidth) {
-			used += columnGap + width[to]
-			to++
-		}
-		b.WriteByte('\n')
-		for _, line := range lines {
-			text := padded(line[0], width[0])
-			if len(line) > 1 {
-				text += strings.Repeat(" ", columnGap) + padded(line[1], width[1])
-				for i := from; i < to; i++ {
-					text += strings.Repeat(" ", columnGap) + padded(line[i], width[i])
-				}
-			}
-			b.WriteString(strings.TrimRight(text, " ") + "\n")
-		}
-		from = to
-	}
-}
-
-func padded(text string, width int) string {
-	return text + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
-}
-
-// WriteComparison writes both sides of a comparison with their ratios, and the
-// rules that do not hold.
-func WriteComparison(w io.Writer, c *result.Comparison) error {
-	var b strings.Builder
-	for _, d := range c.Different {
-		writeWrapped(&b, "NOT THE SAME RUN: "+d)
-	}
-	lines := [][]string{
-		{"", "", "ratio", c.A.Name, c.B.Name},
-		{"", "", "", c.A.Load.String() + ", " + repeats(&c.A), c.B.Load.String() + ", " + repeats(&c.B)},
-	}
-	group := ""
-	for i := range c.Rows {
-		r := &c.Rows[i]
-		if r.Rule == nil && (r.A.N == 0 && r.B.N == 0 || detail(r.Metric)) {
-			continue // neither side says anything, or nothing new
-		}
-		if r.Metric.Group != group {
-			group = r.Metric.Group
-			lines = append(lines, []string{group})
-		}
-		ratio := ""
-		if r.Metric.Better != result.Neutral {
-			ratio = number(r.Ratio)
-		}
-		if r.Rule != nil {
-			judged := "want"
-			if r.Missed {
-				judged = "MISSED"
-			}
-			ratio += fmt.Sprintf(", %s %g", judged, r.Rule.Least)
-		}
-		lines = append(lines, []string{"  " + r.Metric.Title, r.Metric.Unit, ratio, spread(r.A), spread(r.B)})
-	}
-	writeColumns(&b, lines)
-	b.WriteByte('\n')
-	writeWrapped(&b, fmt.Sprintf("A ratio above 1: %s is better than %s, whichever way the metric counts.", c.A.Name, c.B.Name))
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// headline is one number above all others.
-type headline struct{ what, value string }
-
-// ratios hold the first arm's decisions/s against those of the others under the
-// same load.
-func ratios(arms []result.Arm) []headline {
-	m, _ := result.MetricNamed(result.Ratio)
-	var list []headline
-	for i := range arms {
-		a := &arms[i]
-		if a.Name != arms[0].Name {
-			break
-		}
-		for j := i + 1; j < len(arms); j++ {
-			b := &arms[j]
-			if b.Name == a.Name || b.Load != a.Load {
-				continue
-			}
-			r := a.Spread(m).Median.Over(b.Spread(m).Median)
-			what := fmt.Sprintf("%s to %s at %s", a.Name, b.Name, a.Load)
-			if r.Known {
-				list = append(list, headline{what, fmt.Sprintf("%.2f×", r.X)})
-			} else {
-				list = append(list, headline{what, unknown})
-			}
-		}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		list = append(list, result.Metric{Title: "Steps: " + name, Unit: "s", Group: "Steps", Of: func(s *result.Summary) result.Value {
+			seconds, ok := s.Phases[name]
+			return result.Value{X: seconds, Known: ok}
+		}})
 	}
 	return list
+}
+
+// number writes three significant digits, and whole numbers in full.
+func number(v result.Value) string {
+	x := v.X
+	size := math.Abs(x)
+	switch {
+	case !v.Known:
+		return "-"
+	case x == math.Trunc(x) && size < 1e15, size >= 100 && size < 1e15:
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	case size >= 10 && size < 100:
+		return strconv.FormatFloat(x, 'f', 1, 64)
+	case size >= 1 && size < 10:
+		return strconv.FormatFloat(x, 'f', 2, 64)
+	}
+	return strconv.FormatFloat(x, 'g', 3, 64)
+}
+
+// spread writes a median with the least and the most.
+func spread(s result.Spread) string {
+	if !s.Median.Known || s.Min == s.Max {
+		return number(s.Median)
+	}
+	return fmt.Sprintf("%s (%s-%s)", number(s.Median), number(s.Min), number(s.Max))
 }

@@ -1,71 +1,50 @@
 package report
 
 import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"agentd/bench/result"
 )
 
-func TestATableHasAColumnForEachArmInAHundredColumns(t *testing.T) {
+func TestTwoServersOfOneLoadGetRatios(t *testing.T) {
 	var b strings.Builder
-	if err := WriteTable(&b, files(repeated())); err != nil {
+	if err := WriteTable(&b, repeated(16)); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "table.txt", b.String())
-	for line := range strings.Lines(b.String()) {
-		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > tableWidth {
-			t.Errorf("%d columns: %s", n, line)
-		}
+}
+
+func TestEachLoadHasItsOwnColumn(t *testing.T) {
+	var b strings.Builder
+	if err := WriteTable(&b, repeated(4, 8)); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(b.String(), "agents, 3×"); n != 4 || strings.Contains(b.String(), "ratio") {
+		t.Errorf("%d columns in\n%s", n, b.String())
 	}
 }
 
-func TestATableSaysWhatWasInterruptedAndWhatDiffers(t *testing.T) {
+func TestTableNamesUnfairComparisons(t *testing.T) {
 	a, b := simulated("a", 4, 900, 1, true), simulated("b", 4, 900, 2, false)
-	a.Interrupted, b.Trace.Hash = "signal", strings.Repeat("f", 64)
+	a.Interrupted, b.Trace.Hash = "signal", "other"
 	var out strings.Builder
-	if err := WriteTable(&out, files([]*result.Full{a, b})); err != nil {
+	if err := WriteTable(&out, []*result.Run{a, b}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"INTERRUPTED (signal): a run of a shows", "The runs had different traces"} {
+	for _, want := range []string{"NOT THE SAME RUN: a run of a was interrupted: signal", "NOT THE SAME RUN: trace: "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
 	}
 }
 
-func TestNothingIsNoTable(t *testing.T) {
-	if err := WriteTable(&strings.Builder{}, nil); err == nil {
-		t.Error("no error")
-	}
-	if err := WriteHTML(&strings.Builder{}, nil); err == nil {
-		t.Error("no error")
-	}
-}
-
-func TestAComparisonShowsRatiosAndMissedRules(t *testing.T) {
-	var a, b []*result.File
-	for seed := range uint64(3) {
-		a = append(a, simulated("agentd", 16, 900, seed, true).File)
-		b = append(b, simulated("llama-server", 16, 1700, seed, false).File)
-	}
-	rules, err := result.ParseRules("ratio=1.7,ttft_p50=3,queue_p50=1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := result.Compare(a, b, rules, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	if err := WriteComparison(&out, c); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "comparison.txt", out.String())
-}
-
-func TestNumbersHaveThreeDigitsAndUnknownOnesADash(t *testing.T) {
+func TestNumbersHaveThreeDigits(t *testing.T) {
 	for _, c := range []struct {
 		v    result.Value
 		want string
@@ -81,6 +60,35 @@ func TestNumbersHaveThreeDigitsAndUnknownOnesADash(t *testing.T) {
 	} {
 		if got := number(c.v); got != c.want {
 			t.Errorf("%v: got %s, want %s", c.v, got, c.want)
+		}
+	}
+}
+
+func TestPlotsAreOnePageOfSVG(t *testing.T) {
+	for name, runs := range map[string][]*result.Run{"loads": repeated(4, 8, 16), "one run": {simulated("a", 4, 900, 1, false)}, "nothing measured": {{Name: "a"}}} {
+		var b bytes.Buffer
+		if err := WritePlots(&b, runs); err != nil {
+			t.Fatal(name, err)
+		}
+		if *plotsOut != "" && name == "loads" {
+			if err := os.WriteFile(*plotsOut, b.Bytes(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, want := range []string{"Latency, cumulative", "decisions/s", "rows/step", "Prompt tokens computed"} {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%s: no %q", name, want)
+			}
+		}
+		if names := strings.Count(b.String(), ">llama-server, 16 agents<"); name == "loads" && names != 2 { // of latency and tokens
+			t.Errorf("llama-server is in %d legends", names)
+		}
+		for d := xml.NewDecoder(&b); ; {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatal(name, err)
+			}
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package result
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,140 +9,88 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestAResultIsReadAsItWasWritten(t *testing.T) {
-	f := run(t, "agentd")
-	body := must[[]byte](t)(f.Encode())
-	got := must[*File](t)(Decode(body))
-	if diff := cmp.Diff(f, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-	if !bytes.Contains(body, []byte(`"kv_cells_peak": null`)) {
-		t.Errorf("the unknown peak is not null in\n%s", body)
-	}
-}
-
-func TestAResultIsReadStrictly(t *testing.T) {
-	good := string(must[[]byte](t)(run(t, "agentd").Encode()))
-	for _, c := range []struct{ name, from, to, want string }{
-		{"another version", `"version": 2`, `"version": 1`, "version: got 1, this agentbench reads 2"},
-		{"an unknown member", `"version": 2`, `"version": 2, "more": 1`, "more"},
-		{"a member twice", `"version": 2`, `"version": 2, "version": 2`, "duplicate"},
-		{"other letters", `"version": 2`, `"Version": 2`, "Version"},
-		{"no name", `"name": "agentd"`, `"name": ""`, "name or target is missing"},
-		{"another hash", hash, "abc", "trace.hash"},
-		{"an unknown load", `"closed"`, `"open"`, `load: got "open"`},
-		{"a bad objective", `"e2el=2s"`, `"e2el=2"`, "want a time above 0"},
-		{"a number in quotes", `"span_s": 2`, `"span_s": "2"`, "want a number or null"},
-		{"a negative rate", `"decisions_s": 2`, `"decisions_s": -2`, "decisions_s is -2"},
-		{"more decisions than candidates", `"decisions": 4`, `"decisions": 5`, "5 of 4 candidates"},
-		{"something behind", "\n}\n", "\n}\n{}", "not a result"},
-		{"no time", `"made": "2026-11-21T12:00:00Z"`, `"made": "yesterday"`, "made"},
-	} {
-		body := strings.Replace(good, c.from, c.to, 1)
-		if body == good {
-			t.Fatalf("%s: nothing to replace", c.name)
-		}
-		if _, err := Decode([]byte(body)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v, want an error with %q", c.name, err, c.want)
-		}
-	}
-}
-
-func TestThreeFilesHoldARun(t *testing.T) {
+func saved(t *testing.T, r *Run) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "one.json")
-	f := run(t, "agentd")
-	records := []Record{answered(0), failed(1, "timeout")}
-	states := []Sample{{At: 5, Running: 2, Width: 1.5, CellsUsed: -1}}
-	if err := Save(path, f, records, states); err != nil {
+	if err := r.Save(path); err != nil {
 		t.Fatal(err)
 	}
-	got := must[*Full](t)(LoadFull(path))
-	if diff := cmp.Diff(&Full{f, records, states}, got); diff != "" {
+	return path
+}
+
+func TestReadReturnsWhatSaveWrote(t *testing.T) {
+	r := run("agentd")
+	path := saved(t, r)
+	got, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(r, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	names, err := os.ReadDir(filepath.Dir(path))
-	if err != nil || len(names) != 3 {
+	body, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(body), `"kv_cells_peak": 0`) || !strings.Contains(string(body), `"p99": 1000`) {
+		t.Errorf("%v\n%s", err, body)
+	}
+	if names, err := os.ReadDir(filepath.Dir(path)); err != nil || len(names) != 1 {
 		t.Errorf("%v in the directory, %v", names, err)
 	}
-	if err := os.Remove(filepath.Join(filepath.Dir(path), "one.samples.jsonl")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := LoadFull(path); err == nil || !strings.Contains(err.Error(), "needs all three files") {
-		t.Errorf("got %v without the samples", err)
-	}
 }
 
-func TestAResultFileEndsInJSON(t *testing.T) {
-	for _, path := range []string{"", ".json", "dir/.json", "a.jsonl", "a"} {
-		if _, err := Paths(path); err == nil {
-			t.Errorf("%q is taken", path)
-		}
-	}
-	if got := must[[3]string](t)(Paths("d/a.json")); got != [3]string{"d/a.json", "d/a.requests.jsonl", "d/a.samples.jsonl"} {
-		t.Errorf("got %v", got)
-	}
-}
-
-func TestLinesAreReadStrictlyWithTheirNumber(t *testing.T) {
-	var b bytes.Buffer
-	if err := WriteLines(&b, []Record{answered(0)}); err != nil {
+func TestReadRefusesOtherFiles(t *testing.T) {
+	path := saved(t, run("agentd"))
+	body, err := os.ReadFile(path)
+	if err != nil {
 		t.Fatal(err)
 	}
-	good := b.String()
-	for _, c := range []struct{ name, text, want string }{
-		{"an empty line", good + "\n" + good, "line 2 is empty"},
-		{"an unknown member", good + `{"more": 1}`, "line 2"},
-		{"no JSON", "x", "line 1"},
-		{"a negative agent", strings.Replace(good, `"agent":0`, `"agent":-1`, 1), "line 1: agent"},
-		{"done before it was to be sent", strings.Replace(good, `"done_ms":1000`, `"done_ms":-5`, 1), "line 1: intended_ms"},
-		{"more failures than candidates", strings.Replace(good, `"candidates":2`, `"candidates":2,"failures":{"x":3}`, 1), `3 failures "x"`},
+	for name, c := range map[string]struct{ from, to, want string }{
+		"another version":     {`"version": 3`, `"version": 2`, "version 2 instead of 3"},
+		"an unknown member":   {`"version": 3`, `"version": 3, "more": 1`, "more"},
+		"no name":             {`"name": "agentd"`, `"name": ""`, "name or trace is missing"},
+		"a number in quotes":  {`"span_s": 2`, `"span_s": "2"`, "want a number or null"},
+		"something behind it": {"\n}\n", "\n}\n{}", "is no result"},
 	} {
-		if _, err := ReadLines[Record](strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v, want an error with %q", c.name, err, c.want)
+		changed := strings.Replace(string(body), c.from, c.to, 1)
+		if changed == string(body) {
+			t.Fatalf("%s: nothing to replace in %s", name, body)
 		}
-	}
-}
-
-func FuzzDecode(f *testing.F) {
-	f.Add([]byte(`{"version":2}`))
-	f.Add([]byte(`{"version":2,"made":"2026-11-21T12:00:00Z","run":{"name":"a","target":"agentd"},"trace":{"hash":"` + hash +
-		`"},"load":{"kind":"closed","level":1},"slo":"e2el=2s","summary":{"span_s":1.5,"ttft_ms":{"n":1,"p50":null},"failures":{"timeout":1}}}`))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		file, err := Decode(body)
-		if err != nil {
-			return
-		}
-		again, err := file.Encode()
-		if err != nil {
-			t.Fatalf("what was read can't be written: %v", err)
-		}
-		second, err := Decode(again)
-		if err != nil {
-			t.Fatalf("what was written can't be read: %v\n%s", err, again)
-		}
-		third, err := second.Encode()
-		if err != nil || !bytes.Equal(again, third) {
-			t.Fatalf("written differently: %v\n%s\n%s", err, again, third)
-		}
-	})
-}
-
-func FuzzReadLines(f *testing.F) {
-	f.Add([]byte(`{"agent":0,"intended_ms":1,"done_ms":2,"itl_ms":[1],"failures":{"truncated":1},"candidates":1}`))
-	f.Add([]byte("{}\n{}"))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		records, err := ReadLines[Record](bytes.NewReader(body))
-		if err != nil {
-			return
-		}
-		var b bytes.Buffer
-		if err := WriteLines(&b, records); err != nil {
+		if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		again, err := ReadLines[Record](&b)
-		if err != nil || len(again) != len(records) {
-			t.Fatalf("%d records, then %d, %v", len(records), len(again), err)
+		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want an error with %q", name, err, c.want)
 		}
-		Summarize(Input{Records: records})
-	})
+	}
+}
+
+func TestArmsGroupRepeatsByNameAndLoad(t *testing.T) {
+	a1, a2, heavy, b := run("a"), run("a"), run("a"), run("b")
+	heavy.Load.Agents = 9
+	a1.Summary.DecisionRate, a2.Summary.DecisionRate = Known(1), Known(3)
+	arms := Arms([]*Run{heavy, a1, b, a2})
+	if len(arms) != 3 || arms[0].Name != "a" || len(arms[0].Runs) != 2 || arms[1].Load.Agents != 9 || arms[2].Name != "b" {
+		t.Fatalf("%+v", arms)
+	}
+	if got := arms[0].Median(MetricNamed(DecisionRate)); got != Known(2) {
+		t.Errorf("median %v", got)
+	}
+}
+
+func TestDifferencesNameWhatMakesAComparisonUnfair(t *testing.T) {
+	if list := Differences([]*Run{run("a"), run("b")}); len(list) > 0 {
+		t.Errorf("equal runs differ: %q", list)
+	}
+	for want, change := range map[string]func(*Run){
+		"a run of b was interrupted: signal":           func(r *Run) { r.Interrupted = "signal" },
+		"trace: a has ":                                func(r *Run) { r.Trace.Hash = "x" },
+		`model: a has "", b has "x"`:                   func(r *Run) { r.Model = "x" },
+		`host: a has "2 × CPU", b has "2 × CPU, H100"`: func(r *Run) { r.Host.Note = "H100" },
+		`--greedy: a has "", b has "true"`:             func(r *Run) { r.Options["greedy"] = "true" },
+	} {
+		b := run("b")
+		change(b)
+		if list := Differences([]*Run{run("a"), b}); len(list) != 1 || !strings.HasPrefix(list[0], want) {
+			t.Errorf("got %q, want %q", list, want)
+		}
+	}
 }

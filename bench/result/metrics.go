@@ -1,122 +1,86 @@
 package result
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
-// Direction says which way a metric is better.
-type Direction int
-
-// Directions.
-const (
-	Neutral Direction = iota // it describes the run
-	HigherIsBetter
-	LowerIsBetter
-)
-
-// Metric is one figure of a summary under its name.
+// Metric is one figure of a summary.
 type Metric struct {
-	Name   string // as --fail-under takes it
-	Title  string // for people
-	Unit   string // "" for a pure number
-	Group  string // heading
-	Better Direction
+	Name   string
+	Title  string
+	Unit   string
+	Group  string
+	Better int // 1: higher is better, -1: lower is better, 0: neither
 	Of     func(*Summary) Value
 }
 
-// Groups of metrics, in their order.
+// Names of metrics that plots and the suite use.
 const (
-	GroupThroughput = "Throughput"
-	GroupLatency    = "Latency"
-	GroupTokens     = "Prompt tokens"
-	GroupServer     = "Server"
-	GroupOutcome    = "Outcome"
+	DecisionRate = "decisions_s"
+	E2ELp50      = "e2el_p50"
+	E2ELp99      = "e2el_p99"
+	TTFTp50      = "ttft_p50"
+	BatchWidth   = "batch_width"
 )
 
-// Ratio is another name of the metric that matters most, decisions/s.
-const Ratio = "ratio"
+// Groups of metrics.
+const (
+	groupThroughput = "Throughput"
+	groupLatency    = "Latency"
+	groupTokens     = "Prompt tokens"
+	groupServer     = "Server"
+	groupOutcome    = "Outcome"
+)
 
 // metrics in the order of a table.
 var metrics = slices.Concat(
 	[]Metric{
-		{"decisions_s", "Decisions", "1/s", GroupThroughput, HigherIsBetter, func(s *Summary) Value { return s.DecisionRate }},
-		{"requests_s", "Requests", "1/s", GroupThroughput, HigherIsBetter, func(s *Summary) Value { return s.RequestRate }},
-		{"output_tok_s", "Output tokens", "tok/s", GroupThroughput, HigherIsBetter, func(s *Summary) Value { return s.OutputRate }},
-		{"goodput_s", "Goodput within the SLO", "1/s", GroupThroughput, HigherIsBetter, func(s *Summary) Value { return s.Goodput }},
-		{"goodput_share", "Requests within the SLO", "%", GroupThroughput, HigherIsBetter, func(s *Summary) Value { return s.GoodShare.Times(100) }},
+		{DecisionRate, "Decisions", "1/s", groupThroughput, 1, func(s *Summary) Value { return s.DecisionRate }},
+		{"requests_s", "Requests", "1/s", groupThroughput, 1, func(s *Summary) Value { return s.RequestRate }},
+		{"output_tok_s", "Output tokens", "tok/s", groupThroughput, 1, func(s *Summary) Value { return s.OutputRate }},
+		{"goodput_s", "Goodput within the bound", "1/s", groupThroughput, 1, func(s *Summary) Value { return s.Goodput }},
 	},
 	times("ttft", "TTFT", func(s *Summary) *Distribution { return &s.TTFT }),
 	times("tpot", "TPOT", func(s *Summary) *Distribution { return &s.TPOT }),
-	times("itl", "ITL", func(s *Summary) *Distribution { return &s.ITL }),
 	times("e2el", "E2EL", func(s *Summary) *Distribution { return &s.E2EL }),
-	times("queue", "Queue wait", func(s *Summary) *Distribution { return &s.Queue }),
 	[]Metric{
-		{"prompt_tok_sent", "Sent", "tok", GroupTokens, Neutral, func(s *Summary) Value { return s.PromptSent }},
-		{"prompt_tok_computed", "Computed", "tok", GroupTokens, LowerIsBetter, func(s *Summary) Value { return s.PromptComputed }},
-		{"prompt_tok_ideal", "Ideal (every prefix once)", "tok", GroupTokens, Neutral, func(s *Summary) Value { return s.PromptIdeal }},
-		{"computed_to_ideal", "Computed / ideal", "", GroupTokens, LowerIsBetter, func(s *Summary) Value { return s.PromptComputed.Over(s.PromptIdeal) }},
-		{"computed_to_sent", "Computed / sent", "", GroupTokens, LowerIsBetter, func(s *Summary) Value { return s.PromptComputed.Over(s.PromptSent) }},
+		{"prompt_tok_sent", "Sent", "tok", groupTokens, 0, func(s *Summary) Value { return s.PromptSent }},
+		{"prompt_tok_computed", "Computed", "tok", groupTokens, -1, func(s *Summary) Value { return s.PromptComputed }},
+		{"prompt_tok_unique", "Unique", "tok", groupTokens, 0, func(s *Summary) Value { return s.PromptUnique }},
+		{"computed_to_unique", "Computed / unique", "", groupTokens, -1, func(s *Summary) Value { return s.PromptComputed.Over(s.PromptUnique) }},
 
-		{"batch_width", "Mean batch width", "rows/step", GroupServer, Neutral, func(s *Summary) Value { return s.Width }},
-		{"kv_cells_peak", "KV cells, peak", "cells", GroupServer, LowerIsBetter, func(s *Summary) Value { return s.KVPeak }},
-		{"evicted", "Evicted", "sequences", GroupServer, LowerIsBetter, func(s *Summary) Value { return s.Evicted }},
-		{"wasted_tok", "Wasted output tokens", "tok", GroupServer, LowerIsBetter, func(s *Summary) Value { return s.Wasted }},
+		{BatchWidth, "Mean batch width", "rows/step", groupServer, 0, func(s *Summary) Value { return s.Width }},
+		{"kv_cells_peak", "KV cells, peak", "cells", groupServer, -1, func(s *Summary) Value { return s.KVPeak }},
 
-		{"span_s", "Measured span", "s", GroupOutcome, Neutral, func(s *Summary) Value { return s.Span }},
-		{"requests", "Requests measured", "", GroupOutcome, Neutral, func(s *Summary) Value { return Known(float64(s.Requests)) }},
-		{"left_requests", "Requests left", "", GroupOutcome, Neutral, func(s *Summary) Value { return Known(float64(s.Left)) }},
-		{"decisions", "Decisions", "", GroupOutcome, Neutral, func(s *Summary) Value { return Known(float64(s.Decisions)) }},
-		{"distinct_outputs", "Distinct outputs a request", "", GroupOutcome, Neutral, func(s *Summary) Value { return s.Distinct }},
-		{"failed_requests", "Failed requests", "", GroupOutcome, LowerIsBetter, func(s *Summary) Value { return Known(float64(total(s.Failures))) }},
-		{"failed_candidates", "Failed candidates", "", GroupOutcome, LowerIsBetter, func(s *Summary) Value { return Known(float64(total(s.CandidateFailures))) }},
+		{"span_s", "Measured span", "s", groupOutcome, 0, func(s *Summary) Value { return s.Span }},
+		{"requests", "Requests", "", groupOutcome, 0, func(s *Summary) Value { return Known(float64(s.Requests)) }},
+		{"failed_requests", "Failed requests", "", groupOutcome, -1, func(s *Summary) Value { return total(s.Failures) }},
+		{"failed_candidates", "Failed candidates", "", groupOutcome, -1, func(s *Summary) Value { return total(s.CandidateFailures) }},
 	},
 )
 
-// times are the metrics of one distribution, in milliseconds.
+// times are the metrics of one distribution.
 func times(name, title string, of func(*Summary) *Distribution) []Metric {
 	metric := func(part string, value func(*Distribution) Value) Metric {
-		return Metric{name + "_" + part, title + " " + part, "ms", GroupLatency, LowerIsBetter,
-			func(s *Summary) Value { return value(of(s)) }}
+		return Metric{name + "_" + part, title + " " + part, "ms", groupLatency, -1, func(s *Summary) Value { return value(of(s)) }}
 	}
 	return []Metric{
 		metric("p50", func(d *Distribution) Value { return d.P50 }),
 		metric("p90", func(d *Distribution) Value { return d.P90 }),
 		metric("p99", func(d *Distribution) Value { return d.P99 }),
-		metric("mean", func(d *Distribution) Value { return d.Mean }),
-		metric("max", func(d *Distribution) Value { return d.Max }),
 	}
 }
 
-func total(counts map[string]int) (n int) {
+func total(counts map[string]int) Value {
+	n := 0
 	for _, c := range counts {
 		n += c
 	}
-	return n
+	return Known(float64(n))
 }
 
-// Metrics are all of them, in the order of a table.
+// Metrics are all metrics in the order of a table.
 func Metrics() []Metric { return slices.Clone(metrics) }
 
-// MetricNamed finds a metric by its name or by [Ratio].
-func MetricNamed(name string) (Metric, bool) {
-	if name == Ratio {
-		name = "decisions_s"
-	}
-	i := slices.IndexFunc(metrics, func(m Metric) bool { return m.Name == name })
-	if i < 0 {
-		return Metric{}, false
-	}
-	return metrics[i], true
-}
-
-// comparable names the metrics that have a better direction.
-func comparableNames() string {
-	names := []string{Ratio}
-	for _, m := range metrics {
-		if m.Better != Neutral {
-			names = append(names, m.Name)
-		}
-	}
-	return strings.Join(names, ", ")
+// MetricNamed is the metric of a name. It panics for another name.
+func MetricNamed(name string) Metric {
+	return metrics[slices.IndexFunc(metrics, func(m Metric) bool { return m.Name == name })]
 }

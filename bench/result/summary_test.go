@@ -1,14 +1,14 @@
 package result
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"agentd/bench/target"
 )
 
 // plainPercentile is the definition written the other way round: the place among
@@ -52,43 +52,29 @@ func TestPercentilesInterpolateBetweenNeighbours(t *testing.T) {
 	})
 }
 
-func TestASpreadWithAnUnknownRepeatIsUnknown(t *testing.T) {
-	if got, want := SpreadOf([]Value{Known(3), Known(1), Known(2)}), (Spread{Known(2), Known(1), Known(3), 3}); got != want {
+func TestSpreadWithAnUnknownRepeatIsUnknown(t *testing.T) {
+	if got, want := SpreadOf([]Value{Known(3), Known(1), Known(2)}), (Spread{Known(2), Known(1), Known(3)}); got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if got, want := SpreadOf([]Value{Known(3), {}}), (Spread{N: 1}); got != want {
+	if got, want := SpreadOf([]Value{Known(3), {}}), (Spread{}); got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
-func TestASummaryCountsAndMeasures(t *testing.T) {
-	warm := answered(0)
-	warm.Warmup = true
+func TestSummaryCountsAndMeasures(t *testing.T) {
 	half := answered(2)
-	half.Failures, half.Distinct, half.Gaps = map[string]int{"truncated": 1}, 1, []float64{10, 30, -1}
-	s := Summarize(Input{
-		Records: []Record{warm, answered(1), half, failed(3, "timeout")},
-		Samples: []Sample{{CellsUsed: 10}, {CellsUsed: 300}, {CellsUsed: -1}, {CellsUsed: 20}},
-		Counts: Counts{
-			Prefilled: Known(160), Generated: Known(70), Steps: Known(20), Rows: Known(60), Evicted: Known(1),
-			Phases: map[string]float64{"decode": 2},
-		},
-		Ideal: Known(120),
-		SLO:   SLO{TTFT: 150 * time.Millisecond, TPOT: 90 * time.Millisecond, E2EL: time.Second},
-	})
+	half.Failures = map[string]int{"truncated": 1}
+	samples := counts(target.Counters{Prefilled: 160, Steps: 20, Rows: 60, CellsUsed: 20, Phases: map[string]float64{"decode": 2}})
+	samples[0].CellsUsed = 300
+	s := Summarize([]Record{answered(1), half, failed(3, "refused"), failed(2, Cancelled)}, samples, Known(120), 1000)
+	same := func(x float64) Distribution { return Distribution{2, Known(x), Known(x), Known(x)} }
 	want := Summary{
-		Span: Known(2.5), Requests: 3, Warmup: 1, Candidates: 6, Decisions: 3,
-		Failures: map[string]int{"timeout": 1}, CandidateFailures: map[string]int{"truncated": 1},
-		DecisionRate: Known(1.2), RequestRate: Known(0.8), OutputRate: Known(17.6),
-		Goodput: Known(0.4), GoodShare: Known(1.0 / 3),
-		TTFT:  Distribution{2, Known(100), Known(100), Known(100), Known(100), Known(100)},
-		TPOT:  Distribution{2, Known(90), Known(90), Known(90), Known(90), Known(90)},
-		ITL:   Distribution{2, Known(20), Known(28), Known(29.8), Known(20), Known(30)},
-		E2EL:  Distribution{2, Known(1000), Known(1000), Known(1000), Known(1000), Known(1000)},
-		Queue: Distribution{2, Known(20), Known(20), Known(20), Known(20), Known(20)},
-
-		PromptSent: Known(1500), PromptComputed: Known(150), PromptIdeal: Known(120),
-		KVPeak: Known(300), Width: Known(3), Distinct: Known(1.5), Wasted: Known(4), Evicted: Known(1),
+		Span: Known(2.5), Requests: 4, Candidates: 8, Decisions: 3, Cancelled: 1,
+		Failures: map[string]int{"refused": 1}, CandidateFailures: map[string]int{"truncated": 1},
+		DecisionRate: Known(1.2), RequestRate: Known(0.8), OutputRate: Known(17.6), Goodput: Known(0.4),
+		TTFT: same(100), TPOT: same(90), E2EL: same(1000),
+		PromptSent: Known(1000), PromptComputed: Known(100), PromptUnique: Known(120),
+		Steps: Known(20), KVPeak: Known(300), Width: Known(3),
 		Phases: map[string]float64{"decode": 2},
 	}
 	near := cmp.Comparer(func(a, b Value) bool { return a.Known == b.Known && math.Abs(a.X-b.X) < 1e-9 })
@@ -97,133 +83,64 @@ func TestASummaryCountsAndMeasures(t *testing.T) {
 	}
 }
 
-func TestARequestThatWasLeftIsNobodysFailure(t *testing.T) {
-	in := Input{Records: []Record{answered(0), failed(1, Left), failed(2, "timeout")}, SLO: SLO{E2EL: time.Second}}
-	s := Summarize(in)
-	if s.Requests != 3 || s.Left != 1 || s.GoodShare != Known(0.5) || !maps.Equal(s.Failures, map[string]int{"timeout": 1}) {
-		t.Errorf("%d of %d left, %v failed, %v good", s.Left, s.Requests, s.Failures, s.GoodShare)
-	}
-	if m, _ := MetricNamed("failed_requests"); m.Of(&s) != Known(1) {
-		t.Errorf("%v failed", m.Of(&s))
-	}
-	if s := Summarize(Input{Records: []Record{failed(0, Left)}, SLO: in.SLO}); s.GoodShare.Known {
-		t.Errorf("of no request that was waited for, %v are good", s.GoodShare)
-	}
-}
-
-func TestUnknownStaysUnknown(t *testing.T) {
+func TestUnknownFiguresStayUnknown(t *testing.T) {
 	r := answered(0)
-	r.Queue, r.TTFT, r.OutputTokens, r.PromptTokens, r.ComputedTokens = -1, -1, -1, -1, -1
-	s := Summarize(Input{Records: []Record{r, answered(1)}, Samples: []Sample{{CellsUsed: -1}}, SLO: SLO{TTFT: time.Second}})
+	r.TTFT, r.OutputTokens, r.PromptTokens, r.ComputedTokens = -1, -1, -1, -1
+	unknown := counts(target.Counters{Prefilled: -1, Steps: -1, Rows: -1, CellsUsed: -1})
+	unknown[0].CellsUsed = -1
+	s := Summarize([]Record{r, answered(1)}, unknown, Value{}, 0)
 	for _, name := range []string{
-		"output_tok_s", "goodput_s", "goodput_share", "itl_p50", "prompt_tok_sent", "prompt_tok_computed",
-		"prompt_tok_ideal", "computed_to_ideal", "kv_cells_peak", "batch_width", "wasted_tok", "evicted",
+		"output_tok_s", "goodput_s", "prompt_tok_sent", "prompt_tok_computed", "prompt_tok_unique", "computed_to_unique", "kv_cells_peak", "batch_width",
 	} {
-		m, ok := MetricNamed(name)
-		if !ok {
-			t.Fatalf("no metric %s", name)
-		}
-		if got := m.Of(&s); got.Known {
+		if got := MetricNamed(name).Of(&s); got.Known {
 			t.Errorf("%s: got %g, want unknown", name, got.X)
 		}
 	}
-	if s.TTFT.N != 1 || s.TPOT.N != 1 { // of the request that knows
+	if s.TTFT.N != 1 || s.TPOT.N != 1 {
 		t.Errorf("TTFT of %d requests, TPOT of %d, want 1 and 1", s.TTFT.N, s.TPOT.N)
 	}
-	if empty := Summarize(Input{}); empty.Span.Known || empty.DecisionRate.Known {
+	if empty := Summarize(nil, nil, Value{}, 0); empty.Span.Known || empty.DecisionRate.Known {
 		t.Errorf("of nothing: %+v", empty)
 	}
 }
 
-func TestRatesOfARunThatOnlyFailedAreZero(t *testing.T) {
-	s := Summarize(Input{Records: []Record{failed(0, "refused")}, SLO: SLO{E2EL: time.Second}})
-	for _, v := range []Value{s.DecisionRate, s.RequestRate, s.OutputRate, s.Goodput} {
-		if v != Known(0) {
-			t.Errorf("got %v, want 0", v)
-		}
-	}
-}
-
-func TestWhatIsGeneratedOnceForAllCountsOnce(t *testing.T) {
-	in := Input{Records: []Record{answered(0)}, Counts: Counts{Generated: Known(30)}}
-	each := Summarize(in)
-	in.Records[0].Copies, in.Records[0].Distinct = true, 1
-	once := Summarize(in)
-	if each.Wasted != Known(8) || once.Wasted != Known(19) || each.OutputRate != Known(22) || once.OutputRate != Known(11) {
-		t.Errorf("wasted %v, once %v; output rate %v, once %v", each.Wasted, once.Wasted, each.OutputRate, once.OutputRate)
+func TestCopiesOfOneGenerationCountTheirTokensOnce(t *testing.T) {
+	r := answered(0)
+	each := Summarize([]Record{r}, nil, Value{}, 0)
+	r.Copies = true
+	once := Summarize([]Record{r}, nil, Value{}, 0)
+	if each.OutputRate != Known(22) || once.OutputRate != Known(11) {
+		t.Errorf("output rate %v, once %v", each.OutputRate, once.OutputRate)
 	}
 	if once.TPOT != each.TPOT || once.DecisionRate != each.DecisionRate {
-		t.Errorf("a candidate has its tokens and is a decision, copied or not: %+v, %+v", once.TPOT, once.DecisionRate)
-	}
-	in.Records[0].OutputTokens = -1
-	if s := Summarize(in); s.OutputRate.Known || s.Wasted.Known {
-		t.Errorf("of an unknown number: %v, %v", s.OutputRate, s.Wasted)
-	}
-	in.Records[0].Copies, in.Records[0].OutputTokens = false, 22
-	in.Counts.Generated = Known(21) // fewer than received: the server counts something else
-	if s := Summarize(in); s.Wasted.Known {
-		t.Errorf("got %g, want unknown", s.Wasted.X)
+		t.Errorf("copies change %+v, %+v", once.TPOT, once.DecisionRate)
 	}
 }
 
-func TestComputedPromptTokensComeFromTheCountersWhereAnswersDoNotSay(t *testing.T) {
+func TestCountersTellComputedTokensIfAnswersDoNot(t *testing.T) {
 	r := answered(0)
 	r.ComputedTokens = -1
-	s := Summarize(Input{Records: []Record{r}, Counts: Counts{Prefilled: Known(70)}})
-	if s.PromptComputed != Known(70) {
+	if s := Summarize([]Record{r}, counts(target.Counters{Prefilled: 70}), Value{}, 0); s.PromptComputed != Known(70) {
 		t.Errorf("got %v, want 70", s.PromptComputed)
 	}
 }
 
-func TestAServiceLevelObjective(t *testing.T) {
-	for _, c := range []struct {
-		text string
-		want SLO
-		err  string
-	}{
-		{"", SLO{}, ""},
-		{"ttft=200ms,tpot=50ms,e2el=2s", SLO{200 * time.Millisecond, 50 * time.Millisecond, 2 * time.Second}, ""},
-		{" e2el=1m ", SLO{E2EL: time.Minute}, ""},
-		{"ttft=200", SLO{}, `ttft: got "200", want a time above 0 such as 200ms or 2s`},
-		{"ttft=0s", SLO{}, `ttft: got "0s", want a time above 0 such as 200ms or 2s`},
-		{"ttft=1s,ttft=2s", SLO{}, "ttft is there twice; remove one"},
-		{"itl=2s", SLO{}, `got "itl=2s", want ttft=TIME, tpot=TIME or e2el=TIME, separated by commas`},
-		{"ttft", SLO{}, `got "ttft", want ttft=TIME, tpot=TIME or e2el=TIME, separated by commas`},
-	} {
-		got, err := ParseSLO(c.text)
-		if got != c.want || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
-			t.Errorf("%q: got %v, %v, want %v, %q", c.text, got, err, c.want, c.err)
-		}
-	}
-}
-
-func TestWhenARequestMeetsTheObjective(t *testing.T) {
-	one := answered(0)
-	one.OutputTokens, one.TTFT = 2, 1000
-	unknown := answered(0)
-	unknown.TTFT = -1
+func TestGoodputNeedsAllDecisionsWithinTheBound(t *testing.T) {
 	partly := answered(0)
 	partly.Failures = map[string]int{"truncated": 1}
-	for _, c := range []struct {
-		name string
-		r    Record
-		slo  string
-		want Value // requests within it
+	for name, test := range map[string]struct {
+		r     Record
+		bound float64
+		want  Value
 	}{
-		{"at the bounds", answered(0), "ttft=100ms,tpot=90ms,e2el=1s", Known(1)},
-		{"first token late", answered(0), "ttft=99ms", Known(0)},
-		{"tokens slow", answered(0), "tpot=89ms", Known(0)},
-		{"late", answered(0), "e2el=999ms", Known(0)},
-		{"one token has no TPOT", one, "tpot=1ms,ttft=1s", Known(1)},
-		{"unknown where it is bounded", unknown, "ttft=1s", Value{}},
-		{"unknown where it is not", unknown, "e2el=1s", Known(1)},
-		{"unknown, but another bound is missed", unknown, "ttft=1s,e2el=999ms", Known(0)},
-		{"a candidate failed", partly, "e2el=1s", Known(0)},
-		{"failed", failed(0, "timeout"), "e2el=1s", Known(0)},
+		"at the bound":            {answered(0), 1000, Known(1)},
+		"late":                    {answered(0), 999, Known(0)},
+		"a candidate failed":      {partly, 1000, Known(0)},
+		"the request failed":      {failed(0, "refused"), 1000, Known(0)},
+		"unknown without a bound": {answered(0), 0, Value{}},
 	} {
-		slo := must[SLO](t)(ParseSLO(c.slo))
-		if s := Summarize(Input{Records: []Record{c.r}, SLO: slo}); s.GoodShare != c.want {
-			t.Errorf("%s: got %v, want %v", c.name, s.GoodShare, c.want)
+		if s := Summarize([]Record{test.r}, nil, Value{}, test.bound); s.Goodput != test.want {
+			t.Errorf("%s: got %v, want %v", name, s.Goodput, test.want)
 		}
 	}
 }

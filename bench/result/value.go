@@ -6,15 +6,14 @@ import (
 	"strconv"
 )
 
-// Value is a number that may be unknown; its zero value is. JSON has null for it,
-// a table a dash.
+// Value is a number that may be unknown, as its zero value is. Unknown is null in JSON
+// and a dash in a table.
 type Value struct {
 	X     float64 // 0 when unknown
 	Known bool
 }
 
-// Known is a known number. What a division by zero leaves, NaN or an infinity, is
-// unknown.
+// Known is a known number. NaN and infinities are unknown.
 func Known(x float64) Value {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return Value{}
@@ -22,7 +21,7 @@ func Known(x float64) Value {
 	return Value{X: x, Known: true}
 }
 
-// Measured is the number of a record or sample, where below 0 means unknown.
+// Measured is the number of a record or sample, where a negative one is unknown.
 func Measured(x float64) Value {
 	if x < 0 {
 		return Value{}
@@ -30,7 +29,7 @@ func Measured(x float64) Value {
 	return Known(x)
 }
 
-// Over divides; it is unknown when one of both is, or by is 0.
+// Over divides. It is unknown if one of both is, or if by is 0.
 func (v Value) Over(by Value) Value {
 	if !v.Known || !by.Known {
 		return Value{}

@@ -2,7 +2,6 @@ package suite
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -17,10 +16,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-var rewrite = flag.Bool("rewrite", false, "rewrite testdata")
-
-// fakeProgram in the environment makes the test's binary play a server, or
-// llama-batched-bench where it is called as that; its value says how.
+// fakeProgram in the environment makes the test binary play a server of this kind, or
+// llama-batched-bench.
 const fakeProgram = "SUITE_TEST_FAKE"
 
 func TestMain(m *testing.M) {
@@ -42,8 +39,7 @@ func argument(args []string, names ...string) string {
 
 func fakeMain(how string, args []string) {
 	if slices.Contains(args, "--output-format") {
-		// With flash attention nothing goes, without it one cache for all is the fastest when it prefills
-		// a shared prompt.
+		// Flash attention fails. A unified cache is fastest at a shared prompt.
 		if argument(args, "-fa") == "auto" {
 			fmt.Println("no flash attention here")
 			os.Exit(5)
@@ -63,7 +59,7 @@ func fakeMain(how string, args []string) {
 		fmt.Println("reading the model")
 		fmt.Println("it is no model")
 		os.Exit(3)
-	case "deaf": // to polite signals
+	case "deaf": // to SIGTERM
 		signal.Ignore(syscall.SIGTERM)
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(argument(args, "--host"), argument(args, "--port")))
@@ -84,7 +80,7 @@ func fakeMain(how string, args []string) {
 	fmt.Println(http.Serve(l, nil))
 }
 
-// self is the test's binary, to be run as a fake of this kind.
+// self is the test binary as a fake of this kind.
 func self(t *testing.T, how string) string {
 	t.Helper()
 	path, err := os.Executable()

@@ -1,76 +1,64 @@
 package suite
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"agentd/bench/ceiling"
 	"agentd/bench/result"
+	"agentd/bench/workload"
 )
 
-// Version is of the suite's result file.
-const Version = 3
+// Version is the version of the suite's result file.
+const Version = 4
 
 // Result is one comparison.
 type Result struct {
 	Version     int         `json:"version"`
 	Made        time.Time   `json:"made"`
 	Commit      string      `json:"commit"`
-	CPU         string      `json:"cpu"`
-	CPUs        int         `json:"cpus"`
+	Host        result.Host `json:"host"`
 	Threads     int         `json:"threads"`
 	AgentdArgs  []string    `json:"agentd_args"` // beyond the suite's own
 	Quick       bool        `json:"quick"`
 	Repeats     int         `json:"repeats"`
-	Load        float64     `json:"load_average"` // of the machine, just before
+	LoadAverage float64     `json:"load_average"` // of the machine, before
 	Seconds     float64     `json:"seconds"`
 	Interrupted bool        `json:"interrupted"`
-	Workloads   []*Measured `json:"workloads"`
-	Rows        []Row       `json:"rows"`
+	Loads       []*Measured `json:"loads"`
 }
 
-// Measured is one workload. What is unknown was not measured.
+// Measured is one load. An unknown figure was not measured.
 type Measured struct {
-	*Workload `json:"workload"`
-	Counts    Counts  `json:"counts"`
-	Error     string  `json:"error"` // that ended it; "": none
-	Seconds   float64 `json:"seconds"`
+	*Load   `json:"load"`
+	Counts  workload.Counts `json:"counts"`
+	Error   string          `json:"error"` // "" if none
+	Seconds float64         `json:"seconds"`
+	// Figures with a goal, by name.
+	Figures map[string]result.Value `json:"figures"`
 
-	Tuning []Tried `json:"tuning"`
-	Best   Setting `json:"best"` // of llama-server
+	Tuning   []Tried      `json:"tuning"`
+	Best     Setting      `json:"best"` // of llama-server
+	Agentd   Server       `json:"agentd"`
+	Server   Server       `json:"llama_server"`
+	Speeds   Speeds       `json:"speeds"`              // of llama-batched-bench
+	Cache    Cache        `json:"batched_bench_cache"` // its best one
+	Estimate result.Value `json:"reference_decisions_s"`
 
-	Agentd  Figures        `json:"agentd"`
-	Server  Figures        `json:"llama_server"`
-	Ceiling ceiling.Speeds `json:"ceiling"`
-	Batched ceiling.Cache  `json:"batched_bench_cache"`           // with which it was measured
-	Abreast ceiling.Cache  `json:"batched_bench_cache_lockstep"`  // and the candidates of one prompt
-	Apart   ceiling.Cache  `json:"batched_bench_cache_staggered"` // and what shares nothing
-	Ideal   result.Value   `json:"ideal_decisions_s"`
-
-	// Probe says how the rest was measured; its ratios are agentd's to the other's.
-	Probe       Probe        `json:"probe"`
-	Lockstep    result.Value `json:"lockstep_to_batched_bench"`
-	Staggered   result.Value `json:"staggered_to_batched_bench"`
-	Cells       result.Value `json:"kv_cells_to_needed"`
-	ManyTTFT    result.Value `json:"ttft_of_8_to_1"`
-	Constrained result.Value `json:"unconstrained_to_constrained_step"`
-	// Of a lockstep step, in microseconds.
-	Host   result.Value `json:"host_us"` // plan and commit
-	Sample result.Value `json:"sample_us"`
-	Decode result.Value `json:"decode_us"`
-}
-
-// Probe is how single steps were measured.
-type Probe struct {
-	Width  int `json:"width"`
-	Tokens int `json:"tokens"`
-	Prompt int `json:"prompt_tok"`
-	Short  int `json:"short_prompt_tok"` // of the staggered requests
+	LockstepCache  Cache `json:"batched_bench_cache_lockstep"`
+	StaggeredCache Cache `json:"batched_bench_cache_staggered"`
+	// StepWidth is the width of the single steps. Sample and Decode are parts of a step in
+	// lockstep, in microseconds.
+	StepWidth int          `json:"step_width"`
+	Sample    result.Value `json:"sample_us"`
+	Decode    result.Value `json:"decode_us"`
 }
 
 // Tried is a setting of llama-server with the first turns of the trace.
@@ -80,23 +68,12 @@ type Tried struct {
 	Error     string       `json:"error"`
 }
 
-// Spread of the repeats.
-type Spread struct {
-	Median result.Value `json:"median"`
-	Min    result.Value `json:"min"`
-	Max    result.Value `json:"max"`
-}
-
-// Figures of an arm.
-type Figures struct {
-	Repeats   int    `json:"repeats"` // fewer than were to be where the workload ended early
-	Decisions Spread `json:"decisions_s"`
-	TTFT      Spread `json:"ttft_p50_ms"`
-	TPOT      Spread `json:"tpot_p50_ms"`
-	E2EL      Spread `json:"e2el_p50_ms"`
-	Computed  Spread `json:"prompt_computed_to_ideal"`
-	Width     Spread `json:"batch_width"`
-	Output    Spread `json:"output_tok"` // of a whole run
+// Server has the spreads of a server's repeats.
+type Server struct {
+	Repeats   int           `json:"repeats"` // fewer if the load ended early
+	Decisions result.Spread `json:"decisions_s"`
+	TTFT      result.Spread `json:"ttft_p50_ms"`
+	Width     result.Spread `json:"batch_width"`
 }
 
 // Files of a comparison.
@@ -105,17 +82,92 @@ const (
 	TableFile  = "suite.md"
 )
 
-// save writes the result and its table.
+// save writes the result and its tables.
 func (r *Result) save(dir string) error {
 	body, err := json.Marshal(r, json.Deterministic(true), jsontext.WithIndent("  "))
 	if err != nil {
 		return fmt.Errorf("%s: %w", ResultFile, err)
 	}
-	if err := write(filepath.Join(dir, ResultFile), func(w io.Writer) error {
-		_, err := w.Write(append(body, '\n'))
-		return err
-	}); err != nil {
-		return err
+	return errors.Join(
+		result.WriteFile(filepath.Join(dir, ResultFile), func(w io.Writer) error { _, err := w.Write(append(body, '\n')); return err }),
+		result.WriteFile(filepath.Join(dir, TableFile), r.WriteMarkdown))
+}
+
+// WriteMarkdown writes the tables.
+func (r *Result) WriteMarkdown(w io.Writer) error {
+	var b bytes.Buffer
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("Measured on %s with commit %s: %d CPUs (%s), %d threads of the model, medians of %d repeats, load average %.1f before, %.0f minutes.",
+		r.Made.Format("2006-01-02"), r.Commit, r.Host.CPUs, r.Host.CPU, r.Threads, r.Repeats, r.LoadAverage, r.Seconds/60)
+	if r.Quick {
+		line("\n**A quick look: fewer turns and repeats than the full comparison.**")
 	}
-	return write(filepath.Join(dir, TableFile), r.WriteMarkdown)
+	if r.Interrupted {
+		line("\n**Interrupted: missing figures were not measured.**")
+	}
+	if len(r.AgentdArgs) > 0 {
+		line("\nMore options of agentd: `%s`.", strings.Join(r.AgentdArgs, " "))
+	}
+	for _, m := range r.Loads {
+		if m.Error != "" {
+			line("\n**%s ended early**, after %d repeats of agentd and %d of llama-server: %s", m.Title, m.Agentd.Repeats, m.Server.Repeats, m.Error)
+		}
+	}
+	line("\n| Ratio or cost | Load | Goal | Measured | Reached |\n|---|---|---|---|---|")
+	for _, row := range rows() {
+		for _, m := range r.Loads {
+			if row.applies(m.Load) {
+				line("%s", row.line(m))
+			}
+		}
+	}
+	r.details(line)
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// details writes the figures behind the ratios.
+func (r *Result) details(line func(string, ...any)) {
+	line("\n| Load | Agents × candidates × turns, tokens each | Prompt tokens, unique | agentd | llama-server | Reference estimate | TTFT p50, agentd and llama-server | Batch width, agentd |\n|---|---|---|---|---|---|---|---|")
+	for _, m := range r.Loads {
+		tokens := fmt.Sprintf("%d", m.FixedTokens)
+		if m.FixedTokens == 0 {
+			tokens = fmt.Sprintf("up to %d", m.MaxTokens)
+		}
+		line("| %s | %d × %d × %d, %s | %d, %d | %s/s | %s/s | %s/s | %s and %s ms | %s |", m.Title, m.Trace.Agents, m.Trace.Candidates, m.Trace.Turns, tokens,
+			m.Counts.PromptTokens, m.Counts.UniqueTokens, spread(m.Agentd.Decisions), spread(m.Server.Decisions), text(m.Estimate, "%.2f"),
+			text(m.Agentd.TTFT.Median, "%.0f"), text(m.Server.TTFT.Median, "%.0f"), text(m.Agentd.Width.Median, "%.1f"))
+	}
+	line("\nDecisions/s are medians, with the least and the most of the repeats. Speeds of the reference estimate, and the parts of a step of agentd:")
+	line("\n| Load | llama-batched-bench | Prefill, tok/s | Decode, tok/s | at width | Steps at width | plan and commit | sample | decode |\n|---|---|---|---|---|---|---|---|---|")
+	for _, m := range r.Loads {
+		line("| %s | `%s` | %.0f | %.0f | %d | %d | %s | %s | %s |", m.Title, m.Cache, m.Speeds.Prefill, m.Speeds.Decode, m.Speeds.Width,
+			m.StepWidth, text(m.Figures[rowHost], "%.0f µs"), text(m.Sample, "%.0f µs"), text(m.Decode, "%.0f µs"))
+	}
+	line("\nSettings of llama-server, tried with the first turns of each trace. The fastest was compared:")
+	line("\n| Load | Setting | Decisions/s |\n|---|---|---|")
+	for _, m := range r.Loads {
+		for _, t := range m.Tuning {
+			rate := text(t.Decisions, "%.2f")
+			if t.Setting == m.Best {
+				rate = "**" + rate + "**"
+			}
+			line("| %s | `%s` | %s |", m.Title, t.Setting, rate)
+		}
+	}
+}
+
+// spread is the median with the least and the most.
+func spread(s result.Spread) string {
+	if !s.Median.Known {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f (%.2f to %.2f)", s.Median.X, s.Min.X, s.Max.X)
+}
+
+func text(v result.Value, format string) string {
+	if !v.Known {
+		return "-"
+	}
+	return fmt.Sprintf(format, v.X)
 }

@@ -1,6 +1,6 @@
 // Package suite is the standard comparison of agentd with llama.cpp's own server and
-// with what the machine could do: it makes models and traces, starts the servers,
-// measures them in turns, and writes a table with a goal for each figure.
+// with a reference estimate of the machine. It makes models and traces, starts the
+// servers, measures them in turns, and writes tables with a goal for each figure.
 package suite
 
 import (
@@ -15,51 +15,48 @@ import (
 	"strings"
 	"time"
 
-	"agentd/bench/ceiling"
-	"agentd/bench/render"
+	"agentd/bench/load"
 	"agentd/bench/report"
 	"agentd/bench/result"
+	"agentd/bench/target"
+	"agentd/bench/workload"
 )
 
 // Options of a comparison.
 type Options struct {
-	// Programs, by their files.
+	// Program files.
 	Agentd, LlamaServer, BatchedBench string
-	// Dir is where everything is written; it must not have results yet.
+	// Dir gets the files; it must have no results yet.
 	Dir string
-	// Quick is a look: fewer turns, one repeat, the first round of settings only.
+	// Quick takes fewer turns, one repeat, and the first round of settings only.
 	Quick bool
-	// Repeats of each arm, each with a server of its own. 0: 5, or 1 of a quick look.
+	// Repeats of each server, each freshly started. 0: 5, or 1 with Quick.
 	Repeats int
 	// Threads of the model on all sides.
 	Threads int
-	// Loads to measure, by their names; there must be some.
+	// Loads by name; at least one.
 	Loads []string
-	// AgentdArgs are further options of agentd.
+	// AgentdArgs are more options of agentd.
 	AgentdArgs []string
-	// Measure is agentbench run with these arguments.
-	Measure func(ctx context.Context, args []string) error
-	// Log is told what is going on, a line at a time.
+	// Log gets a line for each step.
 	Log func(line string)
-	// Machine and commit, for the table.
-	CPU    string
-	CPUs   int
+	// Host and Commit are for the results.
+	Host   result.Host
 	Commit string
 }
 
-// defaultRepeats of each arm.
 const defaultRepeats = 5
 
-// Limits of the parts, so that a server that hangs ends as an error.
+// Limits of each part, so that a hanging server ends as an error.
 const (
 	runLimit   = 4 * time.Minute
 	benchLimit = 4 * time.Minute
 	stepsLimit = 10 * time.Minute
 )
 
-// Names of workloads, in their order: all, and those that are measured by default.
+// Names are the names of all loads, and of those measured by default.
 func Names() (all, usual []string) {
-	for _, w := range workloads(false) {
+	for _, w := range loads(false) {
 		all = append(all, w.Name)
 		if !w.long {
 			usual = append(usual, w.Name)
@@ -68,47 +65,51 @@ func Names() (all, usual []string) {
 	return all, usual
 }
 
-// Run does the comparison. What was measured before an error is in the result; one
-// workload's error is kept there, too, and does not end the others.
-func Run(ctx context.Context, o Options) (*Result, error) {
+// check checks the options and sets defaults.
+func (o *Options) check() error {
 	if o.Repeats == 0 {
 		if o.Repeats = defaultRepeats; o.Quick {
 			o.Repeats = 1
 		}
 	}
 	all, _ := Names()
-	if len(o.Loads) == 0 {
-		return nil, fmt.Errorf("no loads to measure, of: %s", strings.Join(all, ", "))
-	}
 	for _, name := range o.Loads {
 		if !slices.Contains(all, name) {
-			return nil, fmt.Errorf("there is no load %q, only: %s", name, strings.Join(all, ", "))
+			return fmt.Errorf("there is no load %q; use all, or some of: %s", name, strings.Join(all, ", "))
 		}
+	}
+	if len(o.Loads) == 0 {
+		return fmt.Errorf("no load is given; use some of: %s", strings.Join(all, ", "))
 	}
 	for _, p := range []struct{ path, fix string }{{o.Agentd, "make agentd"}, {o.LlamaServer, "make peers"}, {o.BatchedBench, "make peers"}} {
 		if info, err := os.Stat(p.path); err != nil || !info.Mode().IsRegular() {
-			return nil, fmt.Errorf("%s is missing; %s builds it", p.path, p.fix)
+			return fmt.Errorf("%s is missing; %s builds it", p.path, p.fix)
 		}
+	}
+	return nil
+}
+
+// Run does the comparison. The result has what was measured before an error. An error
+// of one load is kept in its result, and the other loads go on.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil { //nolint:gosec // figures are no secret
 		return nil, err
 	}
 	began := time.Now()
 	r := &Result{
-		Version: Version, Made: began.UTC(), Commit: o.Commit, CPU: o.CPU, CPUs: o.CPUs, Threads: o.Threads,
-		Quick: o.Quick, Repeats: o.Repeats, Load: load(), AgentdArgs: o.AgentdArgs,
+		Version: Version, Made: began.UTC(), Commit: o.Commit, Host: o.Host, Threads: o.Threads,
+		Quick: o.Quick, Repeats: o.Repeats, LoadAverage: loadAverage(), AgentdArgs: o.AgentdArgs,
 	}
-	o.Log("does llama-server answer as it should?")
-	if err := check(ctx, &o); err != nil {
-		return nil, err
-	}
-	for _, w := range workloads(o.Quick) {
+	for _, w := range loads(o.Quick) {
 		if !slices.Contains(o.Loads, w.Name) {
 			continue
 		}
-		s := &session{Options: &o, Workload: w}
+		s := &session{Options: &o, Load: w, connect: newTarget}
 		one, err := s.measure(ctx)
-		r.Workloads = append(r.Workloads, one)
+		r.Loads = append(r.Loads, one)
 		if err != nil {
 			one.Error = strings.ReplaceAll(err.Error(), "\n", "; ")
 			o.Log(w.Name + ": " + err.Error())
@@ -119,16 +120,12 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		}
 	}
 	r.Seconds = time.Since(began).Seconds()
-	r.Rows = rows(r)
 	return r, errors.Join(r.save(o.Dir), context.Cause(ctx))
 }
 
-// load is the machine's load average over the last minute; 0 where it does not tell.
-func load() float64 {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return 0
-	}
+// loadAverage is the machine's over the last minute; 0 if unknown.
+func loadAverage() float64 {
+	text, _ := os.ReadFile("/proc/loadavg") // not on every system
 	first, _, _ := strings.Cut(string(text), " ")
 	x, err := strconv.ParseFloat(first, 64)
 	if err != nil {
@@ -137,190 +134,173 @@ func load() float64 {
 	return x
 }
 
-// session is one workload being measured.
+// session measures one load.
 type session struct {
 	*Options
-	*Workload
-	best  Setting
-	rows  []ceiling.Row // of all calls of llama-batched-bench for the ideal
-	limit time.Duration // of one run of a server; 0: runLimit
+	*Load
+	connect   func(name, url string) (target.Target, error)
+	best      Setting
+	speeds    []speed       // of all calls of llama-batched-bench for the estimate
+	generated result.Value  // tokens of agentd, of one repeat
+	limit     time.Duration // of one run of a server; 0: runLimit
 }
 
 func (s *session) say(format string, args ...any) {
 	s.Log(s.Name + ": " + fmt.Sprintf(format, args...))
 }
 
-// measure does all of a workload. The result holds what there was before an error.
+// measure measures a load. The result has what was measured before an error.
 func (s *session) measure(ctx context.Context) (*Measured, error) {
 	began := time.Now()
-	m := &Measured{Workload: s.Workload}
+	m := &Measured{Load: s.Load, Figures: map[string]result.Value{}}
 	defer func() { m.Seconds = time.Since(began).Seconds() }()
 	s.say("model and trace")
 	if err := s.prepare(ctx, s.Dir); err != nil {
 		return m, err
 	}
 	m.Counts = s.counts
-	if err := s.tune(ctx, m); err != nil {
-		return m, err
-	}
-	if err := s.repeat(ctx, m); err != nil {
-		return m, err
-	}
-	if err := s.steps(ctx, m); err != nil {
-		return m, err
+	for _, part := range []func(context.Context, *Measured) error{s.tune, s.repeat, s.steps} {
+		if err := part(ctx, m); err != nil {
+			return m, err
+		}
 	}
 	return m, nil
 }
 
-// arm runs a server once, freshly started, with a trace; the result is written to
-// path.
-func (s *session) arm(ctx context.Context, name, trace, path string) (err error) {
+// Names of the servers.
+const (
+	nameAgentd = "agentd"
+	nameServer = "llama-server"
+)
+
+// newTarget makes the target of a server at a URL.
+func newTarget(name, url string) (target.Target, error) {
+	if name == nameServer {
+		return target.NewLlamaServer(url, "", target.ModeN)
+	}
+	return target.NewAgentd(url, "")
+}
+
+// launch starts a server and gives its target.
+func (s *session) launch(ctx context.Context, name string) (t target.Target, stop func() error, err error) {
+	program, args := s.Agentd, s.agentdArgs(s.Options)
+	if name == nameServer {
+		program, args = s.LlamaServer, s.serverArgs(s.Options, s.best)
+	}
+	server, err := start(ctx, name, program, args)
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err = s.connect(name, server.url)
+	if err != nil {
+		return nil, nil, errors.Join(err, server.stop())
+	}
+	return t, func() error { return errors.Join(t.Close(), server.stop()) }, nil
+}
+
+// sampleEvery is how often counters are read during a run.
+const sampleEvery = time.Second
+
+// run starts a server, warms it up, runs a trace, and writes the result to a file.
+func (s *session) run(ctx context.Context, name string, trace *workload.Trace, file string) (r *result.Run, err error) {
 	limit := s.limit
 	if limit == 0 {
 		limit = runLimit
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s took longer than %s", name, limit.Round(time.Second)))
 	defer cancel()
-	program, args, kind := s.Agentd, s.agentdArgs(s.Options), []string{"--target", "agentd"}
-	if name != armAgentd {
-		program, args = s.LlamaServer, s.serverArgs(s.Options, s.best)
-		kind = []string{"--target", "llama-server", "--mode", string(s.best.Mode)}
-	}
-	server, err := start(ctx, name, program, args)
+	t, stop, err := s.launch(ctx, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, server.stop()) }()
-	flags := append(kind, "--url", server.url, "--threads", strconv.Itoa(s.Threads), "--sample-every", "1s")
-	if s.FixedTokens > 0 {
-		flags = append(flags, "--fixed-tokens", strconv.Itoa(s.FixedTokens))
-	} else {
-		flags = append(flags, "--max-tokens", strconv.Itoa(s.MaxTokens))
-	}
-	for _, run := range []struct {
-		trace string
-		more  []string
-	}{{s.paths.warm, nil}, {trace, []string{"--name", name, "--out", path}}} {
-		if err := s.Measure(ctx, slices.Concat(flags, []string{"--trace", run.trace}, run.more)); err != nil {
-			return err
+	defer func() { err = errors.Join(err, stop()) }()
+	o := load.Options{Target: target.Options{FixedTokens: s.FixedTokens, MaxTokens: s.MaxTokens, Seed: 1}, SampleEvery: sampleEvery}
+	for _, each := range []*workload.Trace{s.warm, trace} {
+		if r, err = load.Run(ctx, t, each, o); err != nil {
+			return nil, err
 		}
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
-	return nil
-}
-
-// Names of the arms.
-const (
-	armAgentd = "agentd"
-	armServer = "llama-server"
-)
-
-// run is arm with the whole trace, and reads the result.
-func (s *session) run(ctx context.Context, name, trace, file string) (*result.Full, error) {
-	path := filepath.Join(s.Dir, file+".json")
-	if err := s.arm(ctx, name, trace, path); err != nil {
+	r.Name, r.Host, r.Commit = name, s.Host, s.Commit
+	if err := r.Save(filepath.Join(s.Dir, file+".json")); err != nil {
 		return nil, err
 	}
-	full, err := result.LoadFull(path)
-	if err != nil {
-		return nil, err
+	if len(r.Summary.Failures) > 0 {
+		return nil, fmt.Errorf("%s: requests failed: %s", name, strings.Join(r.Notes, "; "))
 	}
-	if n := len(full.Summary.Failures); n > 0 || full.Interrupted != "" {
-		return nil, fmt.Errorf("%s: requests failed (%v) or it was interrupted (%q); see %s", name, full.Summary.Failures, full.Interrupted, path)
-	}
-	return full, nil
+	return r, nil
 }
 
-// repeat measures the arms in turns: agentd, llama-server, the ceiling, and again.
-// What was measured before an error counts.
+// repeat measures agentd, llama-server and llama-batched-bench in turns. What was
+// measured before an error counts.
 func (s *session) repeat(ctx context.Context, m *Measured) error {
-	var runs []*result.Full
-	arms := map[string][]*result.File{}
-	err := s.turns(ctx, m, func(name string, full *result.Full) {
-		runs, arms[name] = append(runs, full), append(arms[name], full.File)
-	})
+	var runs []*result.Run
+	err := s.turns(ctx, m, func(r *result.Run) { runs = append(runs, r) })
 	if len(runs) == 0 {
 		return err
 	}
-	m.Agentd, m.Server = s.figures(arms[armAgentd]), s.figures(arms[armServer])
-	page := filepath.Join(s.Dir, s.Name+".html")
-	return errors.Join(err, s.ideal(m), write(page, func(w io.Writer) error { return report.WriteHTML(w, runs) }))
+	for _, a := range result.Arms(runs) {
+		metric := func(name string) result.Spread { return a.Spread(result.MetricNamed(name).Of) }
+		one := Server{Repeats: len(a.Runs), Decisions: metric(result.DecisionRate), TTFT: metric(result.TTFTp50), Width: metric(result.BatchWidth)}
+		if a.Name != nameAgentd {
+			m.Server = one
+			continue
+		}
+		m.Agentd = one
+		// Without the prefix that the warm-up shares.
+		computed := func(x *result.Summary) result.Value {
+			return x.PromptComputed.Over(result.Known(float64(s.counts.UniqueTokens)))
+		}
+		m.Figures[rowComputed] = a.Spread(computed).Median
+		s.generated = a.Spread(func(x *result.Summary) result.Value { return x.OutputRate.Times(x.Span.X) }).Median
+	}
+	err = errors.Join(err, s.estimate(m))
+	m.Figures[rowServer] = m.Agentd.Decisions.Median.Over(m.Server.Decisions.Median)
+	m.Figures[rowEstimate] = m.Agentd.Decisions.Median.Over(m.Estimate)
+	page := filepath.Join(s.Dir, s.Name+".svg")
+	return errors.Join(err, result.WriteFile(page, func(w io.Writer) error { return report.WritePlots(w, runs) }))
 }
 
-// turns runs the arms and gives each run as soon as it is done.
-func (s *session) turns(ctx context.Context, m *Measured, done func(name string, full *result.Full)) error {
+// turns runs all repeats and passes on each run.
+func (s *session) turns(ctx context.Context, m *Measured, done func(*result.Run)) error {
 	for i := range s.Repeats {
-		for _, name := range []string{armAgentd, armServer} {
-			full, err := s.run(ctx, name, s.paths.whole, fmt.Sprintf("%s-%s-%d", s.Name, name, i+1))
+		for _, name := range []string{nameAgentd, nameServer} {
+			r, err := s.run(ctx, name, s.trace, fmt.Sprintf("%s-%s-%d", s.Name, name, i+1))
 			if err != nil {
 				return err
 			}
-			done(name, full)
-			s.say("%d of %d: %s %.2f decisions/s", i+1, s.Repeats, name, full.Summary.DecisionRate.X)
+			done(r)
+			s.say("%d of %d: %s %.2f decisions/s", i+1, s.Repeats, name, r.Summary.DecisionRate.X)
 		}
-		if err := s.ceiling(ctx, m.Batched); err != nil {
+		list, err := s.bench(ctx, s.meanPrompt(), true, min(s.outputTokens(), estimateTokens), s.widths(), m.Cache)
+		if err != nil {
 			return err
 		}
+		s.speeds = append(s.speeds, list...)
 	}
 	return nil
 }
 
-// ideal is that of the tokens that agentd generated, where the speeds were measured.
-func (s *session) ideal(m *Measured) error {
-	if len(s.rows) == 0 || !m.Agentd.Output.Median.Known {
+// estimate is the reference estimate for the tokens that agentd generated.
+func (s *session) estimate(m *Measured) error {
+	if len(s.speeds) == 0 || !s.generated.Known {
 		return nil
 	}
-	speeds, err := ceiling.Fastest(s.rows, s.slots())
+	speeds, err := fastest(s.speeds, s.slots())
 	if err != nil {
 		return err
 	}
-	m.Ceiling = speeds
-	generated := int(m.Agentd.Output.Median.X)
-	m.Ideal = result.Known(speeds.Decisions(ceiling.Load{Decisions: s.counts.Candidates, Unique: s.counts.UniqueTokens, Generated: generated}))
+	m.Speeds = speeds
+	m.Estimate = result.Known(speeds.decisions(work{s.counts.Candidates, s.counts.UniqueTokens, int(s.generated.X)}))
 	return nil
 }
 
-// figures are the medians of the repeats of an arm.
-func (s *session) figures(files []*result.File) Figures {
-	arm := result.Arm{Files: files}
-	spread := func(name string) Spread {
-		metric, _ := result.MetricNamed(name)
-		x := arm.Spread(metric)
-		return Spread{x.Median, x.Min, x.Max}
-	}
-	f := Figures{
-		Repeats: len(files), Decisions: spread("decisions_s"), TTFT: spread("ttft_p50"), TPOT: spread("tpot_p50"), E2EL: spread("e2el_p50"),
-		Width: spread("batch_width"),
-	}
-	of := func(value func(*result.Summary) result.Value) Spread {
-		values := make([]result.Value, len(files))
-		for i, file := range files {
-			values[i] = value(&file.Summary)
-		}
-		x := result.SpreadOf(values)
-		return Spread{x.Median, x.Min, x.Max}
-	}
-	// The summary's own ideal knows nothing of the warm-up.
-	f.Computed = of(func(x *result.Summary) result.Value {
-		return x.PromptComputed.Over(result.Known(float64(s.counts.UniqueTokens)))
-	})
-	f.Output = of(func(x *result.Summary) result.Value { return x.OutputRate.Times(x.Span.X) })
-	return f
-}
+// estimateTokens are enough to measure a decode rate.
+const estimateTokens = 32
 
-// ceiling asks llama-batched-bench once for the speeds at a trace's lengths.
-func (s *session) ceiling(ctx context.Context, cache ceiling.Cache) error {
-	rows, err := s.bench(ctx, s.meanPrompt(), true, min(s.outputTokens(), ceilingTokens), s.widths(), cache)
-	s.rows = append(s.rows, rows...)
-	return err
-}
-
-// ceilingTokens are enough to see a decode rate.
-const ceilingTokens = 32
-
-// widths at which the ceiling is measured, up to all candidates at once.
+// widths of the reference estimate, up to all candidates at once.
 func (s *session) widths() []int {
 	var list []int
 	for w := 8; w < s.slots(); w *= 2 {
@@ -331,14 +311,15 @@ func (s *session) widths() []int {
 
 func (s *session) meanPrompt() int { return s.counts.PromptTokens / s.counts.Turns }
 
-func (s *session) bench(ctx context.Context, prompt int, shared bool, output int, widths []int, cache ceiling.Cache) ([]ceiling.Row, error) {
+func (s *session) bench(ctx context.Context, prompt int, shared bool, output int, widths []int, cache Cache) ([]speed, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, benchLimit, fmt.Errorf("llama-batched-bench took longer than %s", benchLimit))
 	defer cancel()
-	b := ceiling.Bench{
-		Program: s.BatchedBench, Model: s.file, Threads: s.Threads, Prompt: prompt, Shared: shared, Output: output, Widths: widths, Cache: cache,
-	}
-	return b.Run(ctx)
+	b := batched{s.BatchedBench, s.file, s.Threads, prompt, shared, output, widths, cache}
+	return b.run(ctx)
 }
 
-// Counts are those of a workload's trace, for the table.
-type Counts = render.Counts
+// median sorts the values.
+func median(values []float64) float64 {
+	slices.Sort(values)
+	return result.Percentile(values, 50).X
+}

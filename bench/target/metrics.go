@@ -4,14 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"math"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 )
 
-// metrics are what a server's /metrics shows, by name.
+// metrics is a server's /metrics by name.
 type metrics map[string]*dto.MetricFamily
 
 // readMetrics reads Prometheus' text format.
@@ -24,7 +23,7 @@ func readMetrics(text []byte) (metrics, error) {
 	return families, nil
 }
 
-// metrics reads the server's; ErrNoCounters when it has none.
+// metrics reads /metrics, or returns ErrNoCounters.
 func (r *remote) metrics(ctx context.Context) (metrics, error) {
 	body, err := r.get(ctx, "/metrics")
 	if missing(err) {
@@ -36,59 +35,32 @@ func (r *remote) metrics(ctx context.Context) (metrics, error) {
 	return readMetrics(body)
 }
 
-// number is a metric's value, the sum over its labels; -1 when it is not there.
+// number is a metric's sum over its labels; -1 if it is missing.
 func (m metrics) number(name string) float64 {
-	family := m[name]
-	if family == nil {
-		return -1
-	}
 	sum := 0.0
-	for _, metric := range family.GetMetric() {
-		sum += value(metric)
+	for _, x := range m.by(name, "") {
+		sum += x
 	}
-	if math.IsNaN(sum) || sum < 0 {
+	if m[name] == nil || !(sum >= 0) {
 		return -1
 	}
 	return sum
 }
 
-// by are a metric's values by one of its labels; nil when it is not there.
+// by is a metric's values by one of its labels.
 func (m metrics) by(name, label string) map[string]float64 {
-	family := m[name]
-	if family == nil {
-		return nil
-	}
 	values := map[string]float64{}
-	for _, metric := range family.GetMetric() {
-		values[labels(metric)[label]] += value(metric)
+	for _, x := range m[name].GetMetric() {
+		values[labels(x)[label]] += x.GetCounter().GetValue() + x.GetGauge().GetValue() + x.GetUntyped().GetValue()
 	}
 	return values
 }
 
-// labels of the first series of a metric, which is how facts are told; nil when
-// it is not there.
-func (m metrics) labels(name string) map[string]string {
-	family := m[name]
-	if family == nil || len(family.GetMetric()) == 0 {
-		return nil
-	}
-	return labels(family.GetMetric()[0])
-}
-
+// labels of a series.
 func labels(metric *dto.Metric) map[string]string {
 	pairs := map[string]string{}
 	for _, l := range metric.GetLabel() {
 		pairs[l.GetName()] = l.GetValue()
 	}
 	return pairs
-}
-
-func value(metric *dto.Metric) float64 {
-	switch {
-	case metric.Counter != nil:
-		return metric.Counter.GetValue()
-	case metric.Gauge != nil:
-		return metric.Gauge.GetValue()
-	}
-	return metric.Untyped.GetValue()
 }

@@ -1,5 +1,5 @@
-// Package target asks the servers that agentbench compares: agentd,
-// llama-server, and whatever speaks OpenAI's chat API.
+// Package target sends turns to the servers that agentbench measures: agentd
+// and llama-server.
 package target
 
 import (
@@ -8,114 +8,118 @@ import (
 	"time"
 
 	"agentd/bench/workload"
-	"agentd/protocol"
 )
 
-// Target is one server. It may be used by any number of goroutines.
+// Target is one server. It is safe for concurrent use.
 type Target interface {
-	// Ask sends one turn and waits for all its candidates. Errors are *Failure
-	// or the context's; any other says that the turn can't be asked at all with
-	// these options, which ends a run.
+	// Ask sends one turn and waits for all candidates. It returns a *Failure or the
+	// context's error. Any other error means that the options can't be used for this
+	// turn, and ends the run.
 	Ask(ctx context.Context, t *workload.Turn, o Options) (Answer, error)
-	// Counters reads what the server counted since it started; ErrNoCounters
-	// when it does not say.
+	// Counters reads the server's counters, or returns ErrNoCounters.
 	Counters(ctx context.Context) (Counters, error)
-	// Describe says what is measured: version, model, flags, as far as the server
-	// tells.
+	// Describe returns facts of the server such as version and model.
 	Describe(ctx context.Context) (map[string]string, error)
 	Close() error
 }
 
-// Options of all turns of a run.
+// Options apply to all turns of a run.
 type Options struct {
-	// FixedTokens makes every candidate exactly so long, without a grammar. 0:
-	// candidates end by themselves, constrained where the turn has a grammar.
+	// FixedTokens is the exact length of every candidate, without a grammar. 0:
+	// candidates end by themselves, constrained by the turn's grammar.
 	FixedTokens int
-	// MaxTokens bounds a candidate that ends by itself.
+	// MaxTokens bounds candidates that end by themselves.
 	MaxTokens int
-	// Greedy asks for deterministic decoding. Otherwise candidates are sampled at
-	// temperature 1 with Seed and the candidate's number, but of inputs that ask for
-	// deterministic decoding themselves, as recorded ones may.
+	// Greedy decodes deterministically. Otherwise temperature is 1 without top-k, top-p
+	// and min-p, and candidate i has the seed Seed+i.
 	Greedy bool
 	Seed   uint64
-	// Stream asks for tokens as they come, where the target can, to see the time
-	// to the first one and between them. It costs every side some throughput.
-	Stream bool
 }
 
-// greedy tells whether a turn is decoded deterministically.
-func (o *Options) greedy(t *workload.Turn) bool {
-	extra, _ := protocol.Get(t.Input, extraKeys)
-	mode, _ := protocol.Get(extra, inferenceMode)
-	return o.Greedy || mode.Kind() == 't'
+// check refuses what no server can be asked.
+func (o *Options) check(t *workload.Turn) error {
+	switch {
+	case t.Candidates < 1:
+		return turnError(t, "has %d candidates; at least 1 is needed", t.Candidates)
+	case o.FixedTokens <= 0 && o.MaxTokens <= 0:
+		return errors.New("neither fixed tokens nor max tokens are set")
+	}
+	return nil
 }
 
-// Members of an input that say how it is decoded.
-const (
-	extraKeys     = "extra_keys"
-	inferenceMode = "inference_mode"
-)
-
-// Answer is what one turn got.
+// Answer is the answer to one turn. A negative number is unknown.
 type Answer struct {
 	Candidates []Candidate
-	// Tokens of the prompt, counted once however many requests asked for the
-	// candidates, and those that the server computed for all of these requests,
-	// which can be more; -1: it does not say.
+	// PromptTokens counts the prompt once, however many requests the turn took.
+	// ComputedTokens are the prompt tokens not found in a cache, of all these requests.
 	PromptTokens, ComputedTokens int
-	// OutputTokens of all candidates; -1: the server does not say.
+	// OutputTokens of all candidates.
 	OutputTokens int
-	// Queue is how long the server let the turn wait, First when the first token
-	// of the first candidate was there, both from when the request was sent; -1:
-	// unknown.
-	Queue, First time.Duration
-	// Copies tells that the candidates are copies of one that was generated.
+	// First is the time from sending to the first token.
+	First time.Duration
+	// Copies is true if the candidates are copies of one generation.
 	Copies bool
-	// Gaps between the tokens of a candidate, for all candidates; nil: unknown.
-	Gaps []time.Duration
-	// Prompt is what the server says it gave to the model; "" when it does not.
+	// Prompt is the server's prompt text; "" if unknown.
 	Prompt string
 }
 
-// Candidate is one answer.
+// Candidate is one candidate of an answer.
 type Candidate struct {
-	Text   string
-	Tokens int // -1: the server does not say
-	// Failure is the code of a candidate that failed; "" when it did not.
-	Failure string
+	Tokens  int    // -1 if unknown
+	Failure string // code; "" if it ended well
 }
 
-// ErrNoCounters says that a server does not tell what it counted.
-var ErrNoCounters = errors.New("the server tells no counters")
+// Codes of candidates without a decision, as agentd has them.
+const (
+	codeInvalidOutput = "invalid_output"
+	codeTruncated     = "truncated"
+)
 
-// Counters are what a server counted since it started; -1 where it does not say.
+// checkLength compares a candidate's length with the options.
+func (c *Candidate) checkLength(i int, o Options, hint string) error {
+	parsed := c.Failure == codeInvalidOutput || c.Failure == codeTruncated
+	switch {
+	case o.FixedTokens > 0 && parsed:
+		return contract("candidate %d is %s, but all candidates should have %d tokens; %s", i, c.Failure, o.FixedTokens, hint)
+	case c.Failure != "" && !parsed || c.Tokens < 0:
+	case o.FixedTokens > 0 && c.Tokens != o.FixedTokens:
+		return contract("candidate %d has %d tokens instead of %d; %s", i, c.Tokens, o.FixedTokens, hint)
+	case o.FixedTokens == 0 && o.MaxTokens > 0 && c.Tokens > o.MaxTokens:
+		return contract("candidate %d has %d tokens, and the limit is %d; %s", i, c.Tokens, o.MaxTokens, hint)
+	}
+	return nil
+}
+
+// ErrNoCounters is returned for a server without counters.
+var ErrNoCounters = errors.New("the server has no counters")
+
+// Counters are a server's counters since its start and its current state. A negative
+// number is unknown.
 type Counters struct {
-	// Prefilled, Cached and Generated tokens; Steps of the model and Rows in them.
-	Prefilled, Cached, Generated, Steps, Rows float64
-	// Evicted sequences or slots.
-	Evicted float64
-	// CellsUsed and Cells of the KV cache; Running and Waiting candidates now.
-	CellsUsed, Cells, Running, Waiting float64
-	// Phases of a step: seconds spent by name (plan, decode, sample, commit).
-	Phases map[string]float64
+	Prefilled float64 `json:"prefilled"` // prompt tokens
+	Generated float64 `json:"generated"` // tokens
+	Steps     float64 `json:"steps"`     // of the model
+	Rows      float64 `json:"rows"`      // of the steps
+	CellsUsed float64 `json:"cells_used"`
+	Running   float64 `json:"running"` // candidates
+	// Phases are seconds by phase of a step: plan, decode, sample, commit.
+	Phases map[string]float64 `json:"phases,omitempty"`
 }
 
 // Kinds of failures.
 const (
-	Refused   = "refused"   // 429 or 503: the server takes no more work
-	TimedOut  = "timeout"   // the harness's own limit
-	Cancelled = "cancelled" // the harness left on purpose
+	Refused   = "refused"   // 429 or 503
+	Cancelled = "cancelled" // the run ended
 	Transport = "transport" // no HTTP answer
 	Status    = "status"    // another status
-	Contract  = "contract"  // an answer that can't be read
+	Contract  = "contract"  // an answer that breaks the protocol
 )
 
 // Failure is a turn without an answer.
 type Failure struct {
-	Kind       string
-	Status     int // of HTTP, 0 without
-	RetryAfter time.Duration
-	Err        error
+	Kind   string
+	Status int // of HTTP; 0 without
+	Err    error
 }
 
 func (f *Failure) Error() string { return f.Kind + ": " + f.Err.Error() }

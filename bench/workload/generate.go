@@ -2,32 +2,30 @@ package workload
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"time"
 
 	"agentd/agent/memory"
 	"agentd/agent/tools"
 	"agentd/protocol"
 )
 
-// Streams keep the random numbers of different purposes apart.
+// Streams separate the random numbers of different uses.
 const (
 	streamGroup = iota << 32
 	streamAgent
-	streamThink
+	_
 	streamHouse
 )
 
-// script is what one agent is asked, turn by turn.
+// script produces one agent's inputs.
 type script interface {
-	// input is what it is asked now: all but the id and the number of candidates.
+	// input is the input of the current turn without id and num_outputs.
 	input() protocol.AgentInput
-	// decide takes the scripted decision and goes on to the next turn.
+	// decide applies the scripted decision and moves to the next turn.
 	decide() error
 }
 
-// Generate makes a trace: the first turn of all agents, then the second one, and
-// so on. Errors name the options that are wrong.
+// Generate makes a trace: the first turn of all agents, then the second, and so on.
+// Errors name the wrong options.
 func Generate(o Options) (*Trace, error) {
 	return generateWithin(o, protocol.MaxBodyBytes-inputSlack, maxInputs)
 }
@@ -38,7 +36,6 @@ func generateWithin(o Options, maxInput, maxInputs int) (*Trace, error) {
 		return nil, err
 	}
 	scripts := make([]script, o.Agents)
-	thinks := make([]*rand.Rand, o.Agents)
 	newGroup := newSynthetic
 	if o.Kind == Household {
 		newGroup = newHousehold
@@ -47,7 +44,6 @@ func generateWithin(o Options, maxInput, maxInputs int) (*Trace, error) {
 		begin := newGroup(&o, g)
 		for a := g; a < o.Agents; a += o.Groups {
 			scripts[a] = begin(a)
-			thinks[a] = rand.New(rand.NewPCG(o.Seed, streamThink+uint64(a)))
 		}
 	}
 	t := &Trace{Header: Header{Version: Version, Kind: o.Kind, Options: &o}}
@@ -61,12 +57,12 @@ func generateWithin(o Options, maxInput, maxInputs int) (*Trace, error) {
 			}
 			in := s.input()
 			in.ID, in.NumOutputs = int64(a), o.Candidates
-			next := Turn{Agent: a, Turn: turn, Think: pause(thinks[a], o.Think, turn), Input: in.AppendJSON(nil), Candidates: o.Candidates}
+			next := Turn{Agent: a, Turn: turn, Input: in.AppendJSON(nil), Candidates: o.Candidates}
 			if len(next.Input) > maxInput {
-				return nil, fmt.Errorf("the inputs have %d bytes at turn %d, more than a request may have: ask for fewer turns, tools or words", len(next.Input), turn)
+				return nil, fmt.Errorf("the inputs have %d bytes at turn %d, more than a request may have: use fewer turns, tools or words", len(next.Input), turn)
 			}
 			if size += len(next.Input); size > maxInputs {
-				return nil, fmt.Errorf("the trace has more than %d bytes at turn %d: ask for fewer agents, turns, tools or words", maxInputs, turn)
+				return nil, fmt.Errorf("the trace has more than %d bytes at turn %d: use fewer agents, turns, tools or words", maxInputs, turn)
 			}
 			t.Turns = append(t.Turns, next)
 		}
@@ -74,16 +70,7 @@ func generateWithin(o Options, maxInput, maxInputs int) (*Trace, error) {
 	return t, nil
 }
 
-// pause before a turn: the mean, give or take half of it.
-func pause(r *rand.Rand, mean Millis, turn int) Millis {
-	if turn == 0 || mean == 0 {
-		return 0
-	}
-	return Millis(time.Duration(float64(mean) * (0.5 + r.Float64())).Round(time.Microsecond))
-}
-
-// remember is the memory that the agent gives back when it answers an input with
-// a decision.
+// remember is the memory that the agent returns with a decision.
 func remember(in *protocol.AgentInput, d protocol.AgentDecision) (protocol.Raw, error) {
 	m, problems := memory.Parse(in.Memory, "")
 	if len(problems) > 0 {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,7 +17,7 @@ import (
 
 var kinds = []string{Synthetic, Household}
 
-func TestATraceIsAFunctionOfItsOptions(t *testing.T) {
+func TestSameOptionsGiveTheSameTrace(t *testing.T) {
 	for _, kind := range kinds {
 		o := small(kind)
 		first := file(t, generate(t, o))
@@ -32,10 +31,9 @@ func TestATraceIsAFunctionOfItsOptions(t *testing.T) {
 	}
 }
 
-func TestMoreTurnsBeginAsFewerDo(t *testing.T) {
+func TestMoreTurnsExtendTheTrace(t *testing.T) {
 	for _, kind := range kinds {
 		o := small(kind)
-		o.Think = Millis(time.Second)
 		few := generate(t, o)
 		o.Turns += 3
 		if diff := cmp.Diff(few.Turns, generate(t, o).Turns[:len(few.Turns)]); diff != "" {
@@ -44,7 +42,7 @@ func TestMoreTurnsBeginAsFewerDo(t *testing.T) {
 	}
 }
 
-func TestTheTurnsOfAllAgentsComeOneAfterTheOther(t *testing.T) {
+func TestTurnsOfAllAgentsAlternate(t *testing.T) {
 	for _, kind := range kinds {
 		o := small(kind)
 		trace := generate(t, o)
@@ -54,7 +52,7 @@ func TestTheTurnsOfAllAgentsComeOneAfterTheOther(t *testing.T) {
 		for i := range trace.Turns {
 			turn := &trace.Turns[i]
 			in := decoded(t, turn)
-			if turn.Agent != i%o.Agents || turn.Turn != i/o.Agents || turn.Candidates != o.Candidates || turn.Think != 0 ||
+			if turn.Agent != i%o.Agents || turn.Turn != i/o.Agents || turn.Candidates != o.Candidates ||
 				in.ID != int64(turn.Agent) || in.NumOutputs != o.Candidates {
 				t.Fatalf("%s: line %d is turn %d of agent %d with %d candidates, the id %d", kind, i, turn.Turn, turn.Agent, in.NumOutputs, in.ID)
 			}
@@ -77,9 +75,9 @@ func (w writer) GenerateAll(_ context.Context, requests []generation.Request, do
 
 func (writer) Keep(int) {}
 
-// TestTheHistoryIsWhatTheAgentWouldHaveWritten: the agent, whose model writes the
+// TestHistoryEqualsTheAgentsOwn: the agent, whose model writes the
 // scripted decision, takes it as a valid one and gives back the memory of the next turn.
-func TestTheHistoryIsWhatTheAgentWouldHaveWritten(t *testing.T) {
+func TestHistoryEqualsTheAgentsOwn(t *testing.T) {
 	a, err := dataset.NewAgent()
 	if err != nil {
 		t.Fatal(err)
@@ -131,9 +129,9 @@ func TestTheHistoryIsWhatTheAgentWouldHaveWritten(t *testing.T) {
 	}
 }
 
-func TestLengthsAreAsAskedFor(t *testing.T) {
+func TestLengthsAreThoseOfTheOptions(t *testing.T) {
 	replies := small(Synthetic)
-	replies.Tools, replies.OutputWords = 0, 1
+	replies.Tools = 0
 	bare := small(Synthetic)
 	bare.SystemWords = 0
 	for rule, o := range map[string]Options{"calls": small(Synthetic), "replies": replies, "no rules": bare} {
@@ -215,8 +213,8 @@ func TestAgentsOfAGroupShareRulesAndTools(t *testing.T) {
 	}
 }
 
-// TestAHouseholdGoesAsThePlannerDecides, from one conversation to the next.
-func TestAHouseholdGoesAsThePlannerDecides(t *testing.T) {
+// TestHouseholdFollowsThePlanner, from one conversation to the next.
+func TestHouseholdFollowsThePlanner(t *testing.T) {
 	o := small(Household)
 	o.Turns = 30
 	begun := 0
@@ -246,33 +244,6 @@ func TestAHouseholdGoesAsThePlannerDecides(t *testing.T) {
 	house.Apply(house.Expected(), second.Memory)
 	if in := house.Input(); in.Instruction != second.Instruction {
 		t.Errorf("the second turn is %q, not %q", second.Instruction.Content, in.Instruction.Content)
-	}
-}
-
-func TestPausesVaryAroundTheirMean(t *testing.T) {
-	o := small(Synthetic)
-	o.Turns, o.Think = 50, Millis(2*time.Second)
-	var sum, least, most Millis
-	trace := generate(t, o)
-	for i := range trace.Turns {
-		switch think := trace.Turns[i].Think; {
-		case trace.Turns[i].Turn == 0 && think != 0:
-			t.Error("there is a pause before the first turn")
-		case trace.Turns[i].Turn > 0:
-			sum += think
-			most = max(most, think)
-			if least == 0 || think < least {
-				least = think
-			}
-		}
-	}
-	mean := sum / Millis(o.Agents*(o.Turns-1))
-	if least < o.Think/2 || most > o.Think*3/2 || mean < o.Think*8/10 || mean > o.Think*12/10 || least == most {
-		t.Errorf("from %d to %d, mean %d", least, most, mean)
-	}
-	o.Think = 0
-	if hash(t, generate(t, o)) == hash(t, trace) {
-		t.Error("the hash does not depend on the pauses")
 	}
 }
 
@@ -306,15 +277,12 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 		"agents times turns is 134217728; it must be at most":    func(o *Options) { o.Agents, o.Turns = 1<<15, 1<<12 },
 		"candidates is 257; it must be from 1 to 256":            func(o *Options) { o.Candidates = 257 },
 		"groups is 6; it must be from 1 to 5":                    func(o *Options) { o.Groups = 6 },
-		"groups is 2; without tools and system_words there is":   func(o *Options) { o.Tools, o.SystemWords = 0, 0 },
-		"think_ms is -1; it must be from 0 to 3600000":           func(o *Options) { o.Think = Millis(-time.Millisecond) },
-		"tools is 385; it must be from 0 to 384":                 func(o *Options) { o.Tools = 385 },
+		"groups is 2; without tools and system_words all groups": func(o *Options) { o.Tools, o.SystemWords = 0, 0 },
+		"tools is 25; it must be from 0 to 24":                   func(o *Options) { o.Tools = 25 },
 		"system_words is -1; it must be from 0 to":               func(o *Options) { o.SystemWords = -1 },
 		"observation_words is 0; it must be from 1 to":           func(o *Options) { o.ObservationWords = 0 },
 		"output_words is 3; it must be from 4 to":                func(o *Options) { o.OutputWords = 3 },
-		"output_words is 0; it must be from 1 to":                func(o *Options) { o.OutputWords, o.Tools = 0, 0 },
-		"tools is 6; leave it out: it is for the kind synthetic": func(o *Options) { o.Kind = Household },
-		"output_words is 9; leave it out: it is for the kind":    func(o *Options) { o.Kind = Household },
+		"tools and words are for the kind synthetic":             func(o *Options) { o.Kind = Household },
 	} {
 		o := small(Synthetic)
 		change(&o)
@@ -324,12 +292,12 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 	}
 }
 
-func TestTracesHaveASize(t *testing.T) {
+func TestLargeTracesAreRefused(t *testing.T) {
 	o := small(Synthetic)
 	if _, err := generateWithin(o, 1<<30, 1<<30); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := generateWithin(o, 1000, 1<<30); err == nil || !strings.Contains(err.Error(), "more than a request may have: ask for fewer turns, tools or words") {
+	if _, err := generateWithin(o, 1000, 1<<30); err == nil || !strings.Contains(err.Error(), "more than a request may have: use fewer turns, tools or words") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := generateWithin(o, 1<<30, 20_000); err == nil || !strings.Contains(err.Error(), "the trace has more than 20000 bytes at turn ") {

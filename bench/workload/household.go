@@ -7,8 +7,8 @@ import (
 	"agentd/protocol"
 )
 
-// newHousehold begins the agents of one house. Its words and wordings are those
-// that no training has, as agentd eval asks.
+// newHousehold starts the agents of one house. Its words are the held-out ones that
+// agentd eval uses, which the model never saw in training.
 func newHousehold(o *Options, group int) func(agent int) script {
 	seed := rand.New(rand.NewPCG(o.Seed, streamHouse+uint64(group))).Uint64()
 	house := household.NewGroup(seed, household.Options{Split: household.Eval})
@@ -17,19 +17,18 @@ func newHousehold(o *Options, group int) func(agent int) script {
 	}
 }
 
-// housemate is the script of an agent that decides as the planner does. When a
-// conversation is over, it begins another one in the same house, with a memory that
-// knows nothing of the last one.
+// housemate scripts an agent that decides as the planner does. After a conversation
+// it starts another one in the same house, with an empty memory.
 type housemate struct {
 	house   *household.Group
 	agents  int // in all houses
-	next    int // index of the conversation after this one, which no other agent has
+	next    int // index of the next conversation, unique among agents
 	episode *household.Episode
 }
 
 func (h *housemate) input() protocol.AgentInput {
 	in := h.episode.Input()
-	in.ExtraKeys = nil // who sends it chooses between sampling and inference_mode
+	in.ExtraKeys = nil // the load generator chooses inference_mode
 	return in
 }
 

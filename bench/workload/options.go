@@ -3,14 +3,13 @@ package workload
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"agentd/protocol"
 )
 
-// Options of a generated trace. The same options give the same trace, whatever
-// the machine; more turns or agents begin as fewer do. Lengths are in words, since
-// tokens depend on the model: package render reports these.
+// Options of a generated trace. The same options give the same trace on every
+// machine. A trace with more turns begins like one with fewer. Lengths are in words,
+// since tokens depend on the model.
 type Options struct {
 	Kind string `json:"kind"` // Synthetic or Household
 	Seed uint64 `json:"seed"`
@@ -19,34 +18,29 @@ type Options struct {
 	Turns  int `json:"turns"`
 	// Candidates of every turn.
 	Candidates int `json:"candidates"`
-	// Groups are what agents are divided into evenly. The agents of a group have the
-	// same rules and tools, so that their prompts begin alike; a household's group is a
-	// house. Nothing but the agent's own words is the same between groups.
+	// Groups divide the agents evenly. Agents of a group share rules and tools, so their
+	// prompts share a prefix. A household's group is a house. Prompts of different
+	// groups share only the format's own prefix.
 	Groups int `json:"groups"`
-	// Think is the mean of the pauses between an agent's turns in a closed loop. They
-	// vary evenly by half of it, so that the agents don't stay in step. The first turn
-	// has none.
-	Think Millis `json:"think_ms"`
 
-	// What follows is for Synthetic alone: a household has its own.
+	// The rest is for Synthetic only.
 
 	// Tools of an agent, at most MaxTools. Without tools past decisions are replies.
 	Tools int `json:"tools"`
 	// SystemWords are the words of the rules, memory.memory_list.
 	SystemWords int `json:"system_words"`
-	// ObservationWords are the words of each instruction: what a person says in the
-	// first turn and what the environment reports in the later ones.
+	// ObservationWords are the words of each instruction: a person's in the first turn,
+	// the environment's in later turns.
 	ObservationWords int `json:"observation_words"`
-	// OutputWords are the words of each decision that the history has: the values of
-	// a call's arguments, or the text of a reply.
+	// OutputWords are the words of each decision in the history: a call's argument
+	// values, or a reply.
 	OutputWords int `json:"output_words"`
 }
 
-// MaxTools is the number of different tools that there are.
-var MaxTools = len(toolTable) * (len(effectors) + 1)
+// MaxTools is the number of different tools.
+var MaxTools = len(toolTable)
 
-// Defaults are the options of a kind where nobody chose: a load that also fits the
-// default model's context. An unknown kind has those that all kinds have.
+// Defaults are the default options of a kind. They fit the default model's context.
 func Defaults(kind string) Options {
 	o := Options{Kind: kind, Seed: 1, Agents: 16, Turns: 6, Candidates: 4, Groups: 4}
 	if kind == Synthetic {
@@ -71,31 +65,18 @@ func (o *Options) Validate() error {
 	}
 	within("candidates", o.Candidates, 1, protocol.MaxNumOutputs)
 	within("groups", o.Groups, 1, max(1, o.Agents))
-	if o.Think < 0 || o.Think > Millis(maxThink) {
-		bad("think_ms is %g; it must be from 0 to %d", float64(o.Think)/float64(time.Millisecond), maxThink.Milliseconds())
-	}
 	switch o.Kind {
 	case Household:
-		none := func(name string, value int) {
-			if value != 0 {
-				bad("%s is %d; leave it out: it is for the kind %s, a household has its own", name, value, Synthetic)
-			}
+		if o.Tools != 0 || o.SystemWords != 0 || o.ObservationWords != 0 || o.OutputWords != 0 {
+			bad("tools and words are for the kind %s; leave them out", Synthetic)
 		}
-		none("tools", o.Tools)
-		none("system_words", o.SystemWords)
-		none("observation_words", o.ObservationWords)
-		none("output_words", o.OutputWords)
 	case Synthetic:
 		within("tools", o.Tools, 0, MaxTools)
 		within("system_words", o.SystemWords, 0, maxWords)
 		within("observation_words", o.ObservationWords, 1, maxWords)
-		least := 1
-		if o.Tools > 0 {
-			least = maxParameters + 1
-		}
-		within("output_words", o.OutputWords, least, maxWords)
+		within("output_words", o.OutputWords, maxParameters+1, maxWords)
 		if o.Groups > 1 && o.Tools == 0 && o.SystemWords == 0 {
-			bad("groups is %d; without tools and system_words there is nothing to tell groups apart: set one of them, or groups to 1", o.Groups)
+			bad("groups is %d; without tools and system_words all groups are alike: set one of them, or groups to 1", o.Groups)
 		}
 	default:
 		bad("kind is %q; it must be %s or %s", o.Kind, Synthetic, Household)

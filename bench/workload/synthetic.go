@@ -7,25 +7,25 @@ import (
 	"agentd/protocol"
 )
 
-// crew is what the agents of a group have in common.
+// crew is what the agents of a group share.
 type crew struct {
 	tools      []tool
 	raw        []protocol.Raw
 	robots     []string
 	attributes protocol.Raw
-	memory     protocol.Raw // of an agent that was never asked
+	memory     protocol.Raw // before the first turn
 }
 
-// Syllables of a site's name. The group's number behind it makes it the only one.
+// Syllables of a site's name. The group's number makes the name unique.
 var (
 	heads = []string{"Ash", "Birch", "Clay", "Dun", "Elm", "Fen", "Glen", "Hart", "Iron", "Kirk", "Lang", "Mill", "North", "Oak", "Stone", "West"}
 	tails = []string{"field", "ford", "gate", "ham", "moor", "port", "ton", "wick"}
 )
 
-// robotsOfCrew is how many robots an agent steers.
+// robotsOfCrew is the number of robots of an agent.
 const robotsOfCrew = 2
 
-// newSynthetic begins the agents of a group of synthetic traces.
+// newSynthetic starts the agents of a group.
 func newSynthetic(o *Options, group int) func(agent int) script {
 	r := rand.New(rand.NewPCG(o.Seed, streamGroup+uint64(group)))
 	site := fmt.Sprintf("%s%s%d", heads[r.IntN(len(heads))], tails[r.IntN(len(tails))], group+1)
@@ -48,7 +48,7 @@ func newSynthetic(o *Options, group int) func(agent int) script {
 	}
 }
 
-// synthetic is the script of an agent whose observations and decisions are random.
+// synthetic scripts an agent with random observations and decisions.
 type synthetic struct {
 	options     *Options
 	crew        *crew

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strconv"
 
 	"agentd/protocol"
@@ -13,10 +14,10 @@ type parameter struct {
 	words                   []string // the values of an enum
 }
 
-// maxParameters are the most that a tool of toolTable has.
+// maxParameters is the most parameters of a tool in toolTable.
 const maxParameters = 3
 
-// tool is one that a robot could have.
+// tool is a robot's tool.
 type tool struct {
 	name, description string // the description without its full stop
 	parameters        []parameter
@@ -31,7 +32,7 @@ var (
 	speed  = parameter{name: "speed", kind: "number", description: "Metres a second, at most 1.5."}
 	on     = parameter{name: "on", kind: "boolean", description: "Whether it shall be on."}
 
-	// purpose is the last one of every tool: free text, as long as wanted.
+	// purpose is the last parameter of every tool: free text of any length.
 	purpose = parameter{name: "purpose", kind: "string", description: "Why the robot does this, for the log."}
 )
 
@@ -62,28 +63,17 @@ var toolTable = []tool{
 	{"wait_for", "Wait until something happens", []parameter{{name: "event", kind: "string", description: "What to wait for.", words: []string{"door_open", "person_near", "object_taken"}}, {name: "timeout", kind: "integer", description: "Seconds to wait."}}},
 }
 
-// effectors make variants of the tools, for those who want more of them.
-var effectors = []string{
-	"left_arm", "right_arm", "base", "lift", "trailer", "drone", "crane", "conveyor", "shuttle", "gantry", "turntable", "mast", "tug", "probe", "sweeper",
-}
-
-// newTools draws n different tools and words them for a site.
+// newTools draws n different tools and names the site in their descriptions.
 func newTools(r *rand.Rand, n int, site string) []tool {
-	var pool []tool
-	for round := 0; len(pool) < n; round++ {
-		for _, t := range toolTable {
-			if round > 0 {
-				t.name += "_" + effectors[round-1]
-			}
-			t.description += " at " + site + "."
-			pool = append(pool, t)
-		}
+	pool := slices.Clone(toolTable)
+	for i := range pool {
+		pool[i].description += " at " + site + "."
 	}
 	r.Shuffle(len(pool), func(i, j int) { pool[i], pool[j] = pool[j], pool[i] })
 	return pool[:n]
 }
 
-// raw is the tool as an input has it.
+// raw is the tool in an input's JSON.
 func (t *tool) raw() protocol.Raw {
 	parameters := protocol.Raw("{}")
 	for _, p := range t.parameters {
@@ -103,7 +93,7 @@ func (p *parameter) schema() protocol.Raw {
 	return protocol.AppendMember(raw, "description", protocol.String(p.description))
 }
 
-// value is a random one, of one word.
+// value is a random value of one word.
 func (p *parameter) value(r *rand.Rand) protocol.Raw {
 	switch {
 	case p.words != nil:
@@ -118,7 +108,7 @@ func (p *parameter) value(r *rand.Rand) protocol.Raw {
 	return protocol.String(vocabulary[r.IntN(len(vocabulary))])
 }
 
-// arguments of a call, whose values have so many words.
+// arguments of a call, with the given number of words.
 func (t *tool) arguments(r *rand.Rand, words int) protocol.Raw {
 	arguments := protocol.Raw("{}")
 	for _, p := range t.parameters {

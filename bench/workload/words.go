@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// vocabulary are the words of synthetic texts: common ones, of which most models
-// have a token each.
+// vocabulary is the vocabulary of synthetic texts: common words, one token each in
+// most models.
 var vocabulary = strings.Fields(`
 	the a this that each every some any no one two three four five six seven eight nine ten first last next other
 	robot arm gripper wheel sensor camera battery charger station dock map path route corner corridor room hall door
@@ -25,11 +25,10 @@ var vocabulary = strings.Fields(`
 	time minute hour day morning evening shift task step plan goal rule place area side end edge middle level speed
 	weight size number name state value range limit error signal message request result change reason problem`)
 
-// text is n random words as sentences, of which the first word is given unless it
-// is "".
+// text is n random words as sentences. It starts with first unless that is "".
 func text(r *rand.Rand, n int, first string) string {
 	var b strings.Builder
-	left := 0 // words of the present sentence
+	left := 0 // words of the current sentence
 	for i := range n {
 		word := vocabulary[r.IntN(len(vocabulary))]
 		if i == 0 && first != "" {

@@ -4,91 +4,55 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"io"
+	"os"
 
 	"agentd/bench/report"
 	"agentd/bench/result"
+	"agentd/internal/options"
 )
 
-// compare is the subcommand that holds two arms against each other.
+// compare is the subcommand that shows results side by side.
 func (p *program) compare(_ context.Context, args []string) error {
-	const group = "Options"
-	under, anyway := "", false
-	c := command{
-		name:  "compare",
-		files: true,
-		page: `agentbench compare holds the results of two arms against each other, by the medians of their
-repeats. A ratio above 1 says that the first arm is better: first/second where higher is
-better, second/first where lower is.
+	option := options.In("Options")
+	plots := ""
+	c := options.Command{
+		Name:      "agentbench compare",
+		Arguments: true,
+		Intro: `agentbench compare shows results side by side: a column for each server and load, with the
+medians of the repeats. Results with the same name are repeats. Two columns of the same load
+get a ratio, which is above 1 where the first one is better.
 
 Usage
-  agentbench compare A.json B.json [options]
-  agentbench compare A1.json,A2.json,A3.json B1.json,B2.json,B3.json [options]
+  agentbench compare FILE.json… [options]
 
 Example
-  agentbench compare new.json old.json --fail-under ratio=0.97,ttft_p50=0.9
+  agentbench compare agentd-*.json llama-*.json --plots plots.svg
 `,
-		tail: `Metrics
-` + metricNames() + `
-Results of different traces, loads, options, models, machines, GPUs, threads or objectives, streamed
-ones with others, and interrupted ones, are not compared. What only some tell of model, GPU and
-threads is different.
-`,
-		groups: []string{group},
-		options: []option{
-			{"fail-under", group, "LIST", "End with an error when a ratio is less, such as ratio=1.7 (decisions/s) or output_tok_s=0.95,ttft_p50=0.9. A metric that a side does not know is less.", text{&under}},
-			{"anyway", group, "", "Compare also what is no fair comparison, and say so.", toggle{&anyway}},
-		},
+		Options: []options.Option{option("plots", "FILE.svg", "Write a page of plots. An older one is replaced.", options.Text(&plots))},
 	}
-	_, files, err := c.parse(args, p.stdout)
-	switch {
-	case errors.Is(err, errDone):
-		return nil
-	case err != nil:
-		return err
-	case len(files) != 2:
-		return fmt.Errorf("got %d arguments, want two: the results of the first arm, joined by commas, and of the second", len(files))
-	}
-	var rules []result.Rule
-	if under != "" {
-		if rules, err = result.ParseRules(under); err != nil {
-			return fmt.Errorf("--fail-under: %w", err)
-		}
-	}
-	var arms [2][]*result.File
-	for i, list := range files {
-		for path := range strings.SplitSeq(list, ",") {
-			f, err := result.LoadFile(path)
-			if err != nil {
-				return err
-			}
-			arms[i] = append(arms[i], f)
-		}
-	}
-	comparison, err := result.Compare(arms[0], arms[1], rules, anyway)
+	_, paths, err := c.Parse(args, os.LookupEnv, p.stdout)
 	if err != nil {
-		return fmt.Errorf("%w; --anyway compares them nevertheless", err)
-	}
-	if err := report.WriteComparison(p.stdout, comparison); err != nil {
 		return err
 	}
-	if missed := comparison.Missed(); len(missed) > 0 {
-		return fmt.Errorf("--fail-under: %s", strings.Join(missed, "; "))
+	if len(paths) == 0 {
+		return errors.New("no result is named; want the FILE.json of agentbench run --out")
 	}
-	return nil
-}
-
-// metricNames lists what can be compared.
-func metricNames() string {
-	names := []string{result.Ratio + " (decisions_s)"}
-	for _, m := range result.Metrics() {
-		if m.Better != result.Neutral {
-			names = append(names, m.Name)
+	runs := make([]*result.Run, len(paths))
+	for i, path := range paths {
+		if runs[i], err = result.Read(path); err != nil {
+			return err
 		}
 	}
-	var b strings.Builder
-	for _, line := range report.Wrap(strings.Join(names, ", "), helpWidth-2) {
-		b.WriteString("  " + line + "\n")
+	if err := report.WriteTable(p.stdout, runs); err != nil {
+		return err
 	}
-	return b.String()
+	if plots == "" {
+		return nil
+	}
+	if err := result.WriteFile(plots, func(w io.Writer) error { return report.WritePlots(w, runs) }); err != nil {
+		return fmt.Errorf("--plots: %w", err)
+	}
+	fmt.Fprintf(p.stdout, "plots in %s\n", plots)
+	return nil
 }

@@ -13,20 +13,20 @@ import (
 	"agentd/protocol"
 )
 
-// fake is an agent server without a model: every candidate is the same number of
-// tokens long, and half of every prompt is cached.
+// fake is an agent server without a model. All candidates have the same length, and half
+// of each prompt is cached.
 type fake struct {
-	// refuse tells of a request, counted from 1, whether it is answered 503.
+	// refuse reports whether a request, counted from 1, is answered 503.
 	refuse func(n int) bool
-	// before is called before an answer to the nth request; nil: it is not.
+	// before is called before the answer to the nth request; it may be nil.
 	before func(ctx context.Context, n int)
-	prompt string // that it says it gave to the model
+	prompt string // full_prompt of the answers
 
 	mu                          sync.Mutex
 	requests, computed, written int
 }
 
-// Sizes of what the fake says.
+// Token counts of the fake.
 const (
 	fakePrompt = 100
 	fakeOutput = 7
@@ -54,9 +54,9 @@ func (f *fake) metrics(w http.ResponseWriter, _ *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for name, x := range map[string]int{
-		"agentd_prefill_tokens_total": f.computed, "agentd_prefix_cache_hits_total": f.computed,
+		"agentd_prefill_tokens_total":    f.computed,
 		"agentd_generation_tokens_total": f.written, "agentd_steps_total": 2 * f.requests, "agentd_step_tokens_total": 6 * f.requests,
-		"agentd_kv_cache_cells_used": 10 * f.requests, "agentd_kv_cache_cells": 4096,
+		"agentd_kv_cache_cells_used": 10 * f.requests,
 	} {
 		fmt.Fprintf(w, "%s %d\n", name, x)
 	}
@@ -66,7 +66,7 @@ func (f *fake) metrics(w http.ResponseWriter, _ *http.Request) {
 func (f *fake) respond(t *testing.T, w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the client has left
+		return // the client is gone
 	}
 	req, err := protocol.DecodeAgentRequest(body)
 	if err != nil {
@@ -81,7 +81,6 @@ func (f *fake) respond(t *testing.T, w http.ResponseWriter, r *http.Request) {
 		f.before(r.Context(), n)
 	}
 	if f.refuse != nil && f.refuse(n) {
-		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)
 		io.WriteString(w, `{"detail":"the queue is full"}`)
 		return
@@ -108,14 +107,14 @@ func (f *fake) respond(t *testing.T, w http.ResponseWriter, r *http.Request) {
 	w.Write(protocol.EncodeResponse(outs))
 }
 
-// bench runs agentbench and gives what it printed.
+// bench runs agentbench and returns its output.
 func bench(ctx context.Context, args ...string) (string, error) {
 	var out strings.Builder
 	err := run(ctx, args, &out, io.Discard)
 	return out.String(), err
 }
 
-// mustBench is bench where nothing may fail.
+// mustBench is bench without an error.
 func mustBench(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := bench(t.Context(), args...)

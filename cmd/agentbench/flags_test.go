@@ -6,14 +6,16 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"agentd/internal/options"
 )
 
-func TestWrongFlagsAreNamedWithWhatToDo(t *testing.T) {
+func TestInvalidOptionsNameTheFlagAndTheFix(t *testing.T) {
 	dir := t.TempDir()
 	there := filepath.Join(dir, "there.json")
 	empty := filepath.Join(dir, "empty.txt")
 	bad := filepath.Join(dir, "bad.jsonl")
-	for path, text := range map[string]string{there: "{}", empty: "# nothing\n", bad: "{}\n"} {
+	for path, text := range map[string]string{there: "{}", empty: " \n", bad: "{}\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -22,66 +24,41 @@ func TestWrongFlagsAreNamedWithWhatToDo(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"", "a command is missing; want run, trace"},
 		{"serve", `unknown command "serve"; want run`},
-		{"run --speed 1", "option --speed is unknown; agentbench run --help lists the options"},
+		{"run --fastest 1", "option --fastest is unknown; agentbench run --help lists the options"},
 		{"run " + url + " more", `unexpected argument "more"`},
 		{"run", "--url: is missing"},
 		{"run --url 127.0.0.1:8888", "--url: "},
 		{"run --url http://a:b@host", "use --token-file"},
-		{"run " + url + " --target vllm", `--target: got "vllm", want one of: agentd, llama-server, openai`},
-		{"run " + url + " --target openai", "--api-model: is missing"},
-		{"run " + url + " --api-model m", "--api-model: is for --target openai"},
+		{"run " + url + " --target vllm", `--target: got "vllm", want one of agentd, llama-server`},
 		{"run " + url + " --mode n", "--mode: is for --target llama-server"},
-		{"run " + url + " --stream", "--stream: agentd does not stream"},
 		{"run " + url + " --fixed-tokens 0", `--fixed-tokens: got "0", want a whole number from 1`},
-		{"run " + url + " --fixed-tokens 8 --max-tokens 9", "--max-tokens: --fixed-tokens says already"},
-		{"run " + url + " --arrival poisson", "--rate: is missing; --arrival poisson needs"},
-		{"run " + url + " --rate 4", "--rate: is for --arrival constant"},
-		{"run " + url + " --arrival gamma --rate 4", "--shape: is missing"},
-		{"run " + url + " --shape 2", "--shape: is for --arrival gamma"},
-		{"run " + url + " --arrival constant --rate 4 --concurrency 2", "--concurrency: is for --arrival closed"},
-		{"run " + url + " --arrival constant --rate 4 --ramp 2s", "--ramp: is for --arrival closed"},
-		{"run " + url + " --arrival constant --rate 4 --think 2s", "--think: is for --arrival closed"},
-		{"run " + url + " --arrival recorded", "--arrival recorded: needs a recorded trace"},
+		{"run " + url + " --fixed-tokens 8 --max-tokens 9", "--max-tokens: --fixed-tokens sets the length"},
 		{"run " + url + " --rate x", `--rate: got "x", want a number from 0`},
-		{"run " + url + " --cancel 1", `--cancel: got "1", want a number from 0 to 0.99`},
 		{"run " + url + " --duration 5", `--duration: got "5", want a time span`},
 		{"run " + url + " --seed -1", `--seed: got "-1"`},
 		{"run " + url + " --greedy=maybe", `--greedy: got "maybe", want true or false`},
-		{"run " + url + " --slo ttft=5", `--slo: ttft: got "5", want a time above 0`},
-		{"run " + url + " --out result.txt", `--out: got "result.txt", want a file name that ends in .json`},
+		{"run " + url + " --slo 5", `--slo: got "5", want a time span`},
 		{"run " + url + " --out " + there, "exists; remove it or name another file"},
-		{"run " + url + " --out " + filepath.Join(dir, "no", "r.json"), "--out: " + filepath.Join(dir, "no") + " is no directory; make it"},
-		{"run " + url + " --html " + filepath.Join(dir, "no", "r.html"), "--html: " + filepath.Join(dir, "no") + " is no directory"},
-		{"report --html " + filepath.Join(dir, "no", "r.html") + " r.json", "--html: " + filepath.Join(dir, "no") + " is no directory"},
+		{"run " + url + " --out " + filepath.Join(dir, "no", "r.json"), "--out: " + filepath.Join(dir, "no") + " is no directory; create it"},
 		{"run " + url + " --token-file " + empty, "has no token"},
 		{"run " + url + " --trace " + filepath.Join(dir, "missing"), "--trace: open"},
 		{"run " + url + " --trace " + bad, "--trace: " + bad + ": line 1"},
 		{"run " + url + " --trace x --agents 2", "--agents: is for a generated trace"},
 		{"run " + url + " --agents 0", "--agents: is 0; it must be from 1"},
-		{"run " + url + " --think 2h", "--think: is "},
 		{"run " + url + " --tools 3 --kind household", "--tools: is for --kind synthetic"},
-		{"run " + url + " --constrain off", "--constrain: is for rendering prompts; name the model file with --model"},
 		{"run " + url + " --model " + filepath.Join(dir, "missing.gguf"), "--model: "},
-		{"run " + url + " --target llama-server", "--model: llama-server is asked with agentd's tokens"},
-		{"run " + url, "no agentd tells about itself at http://127.0.0.1:1"},
+		{"run " + url + " --target llama-server", "--model: is missing; llama-server gets agentd's tokens"},
+		{"run " + url, "the server does not describe itself"},
 		{"trace", "--out: is missing"},
 		{"trace --out " + there, "exists; remove it or name another file"},
-		{"record --out x", "--url: is missing"},
-		{"record " + url, "--out: is missing"},
-		{"record --url ftp://x --out y", `--url: got "ftp://x", want http or https`},
-		{"record " + url + " --listen nowhere --out " + filepath.Join(dir, "x"), "--listen: "},
-		{"compare a.json", "got 1 arguments, want two"},
-		{"compare a.json b.json --fail-under speed=1", `--fail-under: got the metric "speed"`},
-		{"compare " + there + " b.json", there + ": version: got 0"},
-		{"suite --loads house", `--loads: got "house", want all, or some of: household, tiny, 0.6b, calls`},
-		{"suite --document README.md", `--document: its tables have all loads: give --loads all`},
-		{"suite --loads=", `--loads: got "", want all, or some of`},
+		{"compare", "no result is named"},
+		{"compare " + there, there + " is no result"},
+		{"compare " + filepath.Join(dir, "missing.json"), "missing.json"},
+		{"suite --loads house", `there is no load "house"; use all, or some of: household, tiny, 0.6b, calls`},
+		{"suite --loads=", `there is no load ""; use all`},
 		{"suite --repeats 0", `--repeats: got "0", want a whole number from 1`},
-		{"suite --document " + filepath.Join(dir, "no.md"), "--document: "},
 		{"suite --agentd " + filepath.Join(dir, "no"), filepath.Join(dir, "no") + " is missing; make agentd builds it"},
 		{"suite --agentd " + there + " --peers " + dir, filepath.Join(dir, "llama-server") + " is missing; make peers builds it"},
-		{"report", "no result is named"},
-		{"report " + filepath.Join(dir, "missing.json"), "missing.json"},
 	} {
 		out, err := bench(t.Context(), strings.Fields(c.args)...)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -94,9 +71,9 @@ func TestWrongFlagsAreNamedWithWhatToDo(t *testing.T) {
 	}
 }
 
-func TestEveryCommandHasAPageThatFits(t *testing.T) {
-	c := newBenchConfig()
-	pages := map[string][]option{"": nil, "run": c.command().options, "trace": c.Trace.options(), "record": nil, "compare": nil, "report": nil, "suite": nil}
+func TestHelpPagesFitATerminal(t *testing.T) {
+	c := newMeasureConfig()
+	pages := map[string][]options.Option{"": nil, "run": c.command().Options, "trace": c.Trace.options(), "compare": nil, "suite": nil}
 	for name, opts := range pages {
 		args := []string{"--help"}
 		if name != "" {
@@ -109,8 +86,8 @@ func TestEveryCommandHasAPageThatFits(t *testing.T) {
 			}
 		}
 		for _, o := range opts {
-			if !strings.Contains(page, "--"+o.name) {
-				t.Errorf("%s: the page has no --%s", name, o.name)
+			if !strings.Contains(page, "--"+o.Name) {
+				t.Errorf("%s: the page has no --%s", name, o.Name)
 			}
 		}
 		if !strings.Contains(page, "Usage") {
@@ -122,7 +99,7 @@ func TestEveryCommandHasAPageThatFits(t *testing.T) {
 	}
 }
 
-func TestTheProcessorsNameIsKnownOrItsArchitectureIs(t *testing.T) {
+func TestCPUNameFallsBackToTheArchitecture(t *testing.T) {
 	if got := cpuName(strings.NewReader("processor\t: 0\nmodel name\t: Some  CPU @ 2GHz\n")); got != "Some CPU @ 2GHz" {
 		t.Errorf("got %q", got)
 	}

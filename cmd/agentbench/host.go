@@ -6,20 +6,21 @@ import (
 	"os"
 	"runtime"
 	"strings"
+
+	"agentd/bench/result"
 )
 
-// cpu is the processor's name and how many of its threads this program may use.
-func cpu() (name string, count int) {
-	f, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return runtime.GOARCH, runtime.NumCPU()
+// host describes this machine.
+func host(note string) result.Host {
+	h := result.Host{CPU: runtime.GOARCH, CPUs: runtime.NumCPU(), Note: note}
+	if f, err := os.Open("/proc/cpuinfo"); err == nil {
+		defer f.Close()
+		h.CPU = cpuName(f)
 	}
-	defer f.Close()
-	return cpuName(f), runtime.NumCPU()
+	return h
 }
 
-// cpuName is the name in Linux's /proc/cpuinfo; the architecture where it has none,
-// as on many arm64 machines.
+// cpuName is the name in Linux's /proc/cpuinfo, or the architecture.
 func cpuName(r io.Reader) string {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {

@@ -3,10 +3,8 @@
 //
 //	agentbench run [options]              send a trace to a server and measure
 //	agentbench trace [options]            write a trace to a file
-//	agentbench record [options]           record a trace of what clients ask a server
-//	agentbench compare A.json B.json      hold the results of two arms against each other
-//	agentbench report FILE.json…          show results as a table and as an HTML page
-//	agentbench suite [options]            the standard comparison, of make bench
+//	agentbench compare FILE.json…         show results side by side, and plots
+//	agentbench suite [options]            the standard comparison of make bench
 //	agentbench version                    print the version
 package main
 

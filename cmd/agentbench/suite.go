@@ -4,22 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
 	"agentd/bench/suite"
+	"agentd/internal/options"
+	"agentd/internal/version"
 )
 
-// suiteConfig is everything agentbench suite can be told.
+// suiteConfig has the options of agentbench suite.
 type suiteConfig struct {
 	Agentd, Bin string // a program, and the directory of the peers
 	Out         string
-	Document    string
 	Quick       bool
 	Repeats     int
 	Threads     int
@@ -27,59 +26,59 @@ type suiteConfig struct {
 	AgentdArgs  string
 }
 
-// suite is the subcommand that does the standard comparison.
-func (p *program) suite(ctx context.Context, args []string) error {
-	const group = "Options"
+// command is the command line of agentbench suite, with the defaults of s.
+func (s *suiteConfig) command() *options.Command {
+	option := options.In("Options")
 	loads, usual := suite.Names()
-	s := suiteConfig{
+	*s = suiteConfig{
 		Loads:  strings.Join(usual, ","),
 		Agentd: "./agentd", Bin: filepath.Join("bench", "bin"), Out: filepath.Join("bench", "results"),
 		Threads: min(runtime.NumCPU(), runtime.GOMAXPROCS(0)),
 	}
-	c := command{
-		name: "suite",
-		page: `agentbench suite does the standard comparison on this machine: agentd with llama.cpp's
-llama-server in the best of several settings, and with the ideal, which is computed from
-llama-batched-bench's speeds. It starts the servers itself, each repeat a fresh one, the arms in
-turns, and writes a table with a goal for each figure. make bench builds everything and calls it.
+	return &options.Command{
+		Name: "agentbench suite",
+		Intro: `agentbench suite does the standard comparison on this machine: agentd with llama.cpp's
+llama-server in the best of several settings, and with a reference estimate from the speeds
+of llama-batched-bench. It starts all servers itself, each repeat a fresh one, in turns, and
+writes tables with a goal for each figure. make bench builds everything and calls it.
 
 Usage
   agentbench suite [options]
 
 Examples
   agentbench suite
-      some 15 minutes on 2 cores
-  agentbench suite --loads all --document docs/benchmarks.md
-      40 to 60 minutes: the 0.6B shape, too, and the document's tables anew
+      about 15 minutes on 2 cores
+  agentbench suite --loads all
+      40 to 60 minutes, with the 0.6B shape
   agentbench suite --quick --loads household
+      about 2 minutes
 `,
-		tail: `Files, in a directory of their own for each comparison
+		Outro: `Files, in a directory of their own for each comparison
   suite.md and suite.json    the tables, and all figures
-  LOAD.html                  plots of all repeats of a load
-  LOAD-ARM-N.json            each repeat, for agentbench compare and agentbench report
-  LOAD.trace.jsonl           what was sent
+  LOAD.svg                   plots of all repeats of a load
+  LOAD-SERVER-N.json         each repeat, for agentbench compare
+  LOAD.trace.jsonl           the trace
 
 Signals
-  SIGINT or SIGTERM ends it, and the servers; what was measured until then is written.
+  SIGINT or SIGTERM ends the suite and its servers. What was measured before is written.
 `,
-		groups: []string{group},
-		options: []option{
-			{"quick", group, "", "A look in some minutes: fewer turns, one repeat, fewer settings. No figures to show around.", toggle{&s.Quick}},
-			{"loads", group, "LIST", "Loads to measure: all, or some of " + strings.Join(loads, ", ") + ". Default: " + s.Loads + "; the other one takes twice as long as these.", text{&s.Loads}},
-			{"repeats", group, "N", "Repeats of each arm. Default: 5, or 1 with --quick.", integer{&s.Repeats, 1, maxRepeats}},
-			{"threads", group, "N", "Threads of the model on all sides. Default: all CPUs.", integer{&s.Threads, 1, maxThreads}},
-			{"agentd", group, "FILE", "agentd, of make agentd.", text{&s.Agentd}},
-			{"agentd-args", group, "ARGS", "Further options of agentd, separated by spaces.", text{&s.AgentdArgs}},
-			{"peers", group, "DIR", "Directory with llama-server and llama-batched-bench, of make peers.", text{&s.Bin}},
-			{"out", group, "DIR", "Directory in which the results get one of their own.", text{&s.Out}},
-			{"document", group, "FILE", "Markdown file in which the tables between its marks are replaced.", text{&s.Document}},
+		Options: []options.Option{
+			option("quick", "", "A look: fewer turns, one repeat, fewer settings. Its figures are not precise.", options.Bool(&s.Quick)),
+			option("loads", "LIST", "Loads to measure: all, or some of "+strings.Join(loads, ", ")+".", options.Text(&s.Loads)),
+			option("repeats", "N", "Repeats of each server. Default: 5, or 1 with --quick.", options.Int(&s.Repeats, 1, maxRepeats)),
+			option("threads", "N", "Threads of the model on all sides.", options.Int(&s.Threads, 1, maxThreads)),
+			option("agentd", "FILE", "agentd, of make agentd.", options.Text(&s.Agentd)),
+			option("agentd-args", "ARGS", "More options of agentd, separated by spaces.", options.Text(&s.AgentdArgs)),
+			option("peers", "DIR", "Directory with llama-server and llama-batched-bench, of make peers.", options.Text(&s.Bin)),
+			option("out", "DIR", "Directory in which the results get a directory.", options.Text(&s.Out)),
 		},
 	}
-	_, _, err := c.parse(args, p.stdout)
-	switch {
-	case errors.Is(err, errDone):
-		return nil
-	case err != nil:
+}
+
+// suite is the subcommand for the standard comparison.
+func (p *program) suite(ctx context.Context, args []string) error {
+	var s suiteConfig
+	if _, _, err := s.command().Parse(args, os.LookupEnv, p.stdout); err != nil {
 		return err
 	}
 	o, err := s.open(p)
@@ -95,16 +94,9 @@ Signals
 	fmt.Fprintln(p.stdout)
 	errs := []error{err, r.WriteMarkdown(p.stdout)}
 	fmt.Fprintf(p.stdout, "\nwritten to %s\n", o.Dir)
-	whole := err == nil
-	for _, m := range r.Workloads {
+	for _, m := range r.Loads {
 		if m.Error != "" && !r.Interrupted { // else the signal is the error
-			whole = false
 			errs = append(errs, fmt.Errorf("%s: %s", m.Name, m.Error))
-		}
-	}
-	if s.Document != "" && whole {
-		if err := r.Renew(s.Document); err != nil {
-			errs = append(errs, fmt.Errorf("--document: %w", err))
 		}
 	}
 	return errors.Join(errs...)
@@ -115,35 +107,20 @@ func (s *suiteConfig) open(p *program) (suite.Options, error) {
 	o := suite.Options{
 		LlamaServer: filepath.Join(s.Bin, "llama-server"), BatchedBench: filepath.Join(s.Bin, "llama-batched-bench"),
 		Dir: filepath.Join(s.Out, time.Now().UTC().Format("20060102-150405")), Quick: s.Quick, Repeats: s.Repeats, Threads: s.Threads,
-		AgentdArgs: strings.Fields(s.AgentdArgs), Commit: commit(),
-		Measure: func(ctx context.Context, args []string) error {
-			return (&program{io.Discard, p.stderr}).bench(ctx, args)
-		},
+		AgentdArgs: strings.Fields(s.AgentdArgs), Commit: version.Commit(), Host: host(""),
 		Log: func(line string) { fmt.Fprintln(p.stdout, line) },
 	}
 	var err error
 	if o.Agentd, err = filepath.Abs(s.Agentd); err != nil {
 		return o, fmt.Errorf("--agentd: %w", err)
 	}
-	o.CPU, o.CPUs = cpu()
-	all, _ := suite.Names()
 	for name := range strings.SplitSeq(s.Loads, ",") {
-		switch name = strings.TrimSpace(name); {
-		case name == "all":
+		if name = strings.TrimSpace(name); name == "all" {
+			all, _ := suite.Names()
 			o.Loads = append(o.Loads, all...)
-		case slices.Contains(all, name):
-			o.Loads = append(o.Loads, name)
-		default:
-			return o, fmt.Errorf("--loads: got %q, want all, or some of: %s", name, strings.Join(all, ", "))
+			continue
 		}
-	}
-	if s.Document != "" && !slices.Equal(slices.Sorted(slices.Values(o.Loads)), slices.Sorted(slices.Values(all))) {
-		return o, errors.New("--document: its tables have all loads: give --loads all, too")
-	}
-	if s.Document != "" {
-		if _, err := os.Stat(s.Document); err != nil {
-			return o, fmt.Errorf("--document: %w", err)
-		}
+		o.Loads = append(o.Loads, name)
 	}
 	return o, nil
 }

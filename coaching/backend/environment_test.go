@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"agentd/coaching/egress"
+	"agentd/coaching/internal/scripted"
 	"agentd/protocol"
 )
 
@@ -15,7 +16,7 @@ import (
 const serverSecret = "sk-of-the-server-0bd5"
 
 func TestServerEnvironmentIsNotSent(t *testing.T) {
-	elsewhere := scripted(t, step(200, chatBody(answer, "stop")))
+	elsewhere := scripted.New(t, scripted.Answer(200, chatBody(answer, "stop")))
 	for _, name := range []string{
 		"OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_WEBHOOK_SECRET",
 		"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_WEBHOOK_SIGNING_KEY", "ANTHROPIC_PROFILE",
@@ -45,27 +46,27 @@ func TestServerEnvironmentIsNotSent(t *testing.T) {
 		"anthropic":    {protocol.BackendAnthropic, "", claudeBody(claudeTool, "tool_use")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := scripted(t, step(200, c.body))
+			s := scripted.New(t, scripted.Answer(200, c.body))
 			def := define(c.typ, s.URL+c.path)
 			def.Headers = nil
 			if _, err := newBackend(t, def, egress.ClientOptions{}).Ask(t.Context(), question()); err != nil {
 				t.Fatal(err)
 			}
-			got := s.got()
+			got := s.Calls()
 			if len(got) != 1 {
 				t.Fatalf("the named endpoint got %d requests", len(got))
 			}
-			if sent := mustJSON(t, got[0].header) + got[0].target + got[0].body; strings.Contains(sent, serverSecret) {
+			if sent := mustJSON(t, got[0].Header) + got[0].Target + got[0].Body; strings.Contains(sent, serverSecret) {
 				t.Errorf("the server's secret was sent: %s", sent)
 			}
 			for _, name := range []string{"Authorization", "X-Api-Key", "Openai-Organization", "Openai-Project", "X-Server"} {
-				if value := got[0].header.Get(name); value != "" {
+				if value := got[0].Header.Get(name); value != "" {
 					t.Errorf("%s: %s was sent", name, value)
 				}
 			}
 		})
 	}
-	if got := elsewhere.got(); len(got) != 0 {
+	if got := elsewhere.Calls(); len(got) != 0 {
 		t.Errorf("%d requests went where the environment says", len(got))
 	}
 }

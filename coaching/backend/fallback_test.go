@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agentd/coaching/egress"
+	"agentd/coaching/internal/scripted"
 	"agentd/protocol"
 )
 
@@ -28,23 +29,23 @@ func modeOf(body string) string {
 	}
 }
 
-func (s *script) modes() (modes []string) {
-	for _, c := range s.got() {
-		modes = append(modes, modeOf(c.body))
+func modes(s *scripted.Server) (list []string) {
+	for _, c := range s.Calls() {
+		list = append(list, modeOf(c.Body))
 	}
-	return modes
+	return list
 }
 
 // only is an endpoint that refuses all modes but one with a status, and answers that one with a body.
-func only(t *testing.T, mode string, status int, body string) *script {
+func only(t *testing.T, mode string, status int, body string) *scripted.Server {
 	t.Helper()
-	var s *script
-	s = scripted(t, func(w http.ResponseWriter, r *http.Request) {
-		calls := s.got()
-		if modeOf(calls[len(calls)-1].body) == mode {
-			step(200, body)(w, r)
+	var s *scripted.Server
+	s = scripted.New(t, func(w http.ResponseWriter, r *http.Request) {
+		calls := s.Calls()
+		if modeOf(calls[len(calls)-1].Body) == mode {
+			scripted.Answer(200, body)(w, r)
 		} else {
-			step(status, `{"error":{"message":"not supported"}}`)(w, r)
+			scripted.Answer(status, `{"error":{"message":"not supported"}}`)(w, r)
 		}
 	})
 	return s
@@ -82,7 +83,7 @@ func TestFallbackStartsWithStrictestSupportedMode(t *testing.T) {
 					t.Errorf("the answer is %+v, want mode %s", a, c.mode)
 				}
 			}
-			if diff := cmp.Diff(append(c.first, c.later...), s.modes()); diff != "" {
+			if diff := cmp.Diff(append(c.first, c.later...), modes(s)); diff != "" {
 				t.Errorf("the ways it was asked differ (-want +got):\n%s", diff)
 			}
 		})
@@ -97,7 +98,7 @@ func TestToolModeForcesToolWithSchema(t *testing.T) {
 	want := parse(t, `{"model":"asked-model","max_tokens":77,"messages":`+chatMessages+`,
 		"tools":[{"type":"function","function":{"name":"repair","description":"`+toolDescription+`","parameters":`+testSchema+`}}],
 		"tool_choice":{"type":"function","function":{"name":"repair"}}}`)
-	if diff := cmp.Diff(want, s.got()[1].json(t)); diff != "" {
+	if diff := cmp.Diff(want, s.Calls()[1].JSON(t)); diff != "" {
 		t.Errorf("the body differs (-want +got):\n%s", diff)
 	}
 }
@@ -107,7 +108,7 @@ func TestTextModeAppendsSchemaToInstructions(t *testing.T) {
 	if _, err := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{}).Ask(t.Context(), question()); err != nil {
 		t.Fatal(err)
 	}
-	first := s.got()[2].json(t)["messages"].([]any)[0].(map[string]any)
+	first := s.Calls()[2].JSON(t)["messages"].([]any)[0].(map[string]any)
 	text, _ := first["content"].(string)
 	if first["role"] != "system" || !strings.HasPrefix(text, "You are a coach.\n\n") || !strings.Contains(text, testSchema) {
 		t.Errorf("the first message is %v", first)
@@ -124,7 +125,7 @@ func TestIgnoredSchemaLowersTheMode(t *testing.T) {
 		"anthropic": {protocol.BackendAnthropic, "", claudeBody(`{"type":"text","text":"Sure! {}"}`, "end_turn"), []string{ModeTool, ModeText, ModeText}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := scripted(t, step(200, c.body))
+			s := scripted.New(t, scripted.Answer(200, c.body))
 			b := newBackend(t, define(c.typ, s.URL+c.path), egress.ClientOptions{})
 			for range c.want {
 				a, err := b.Ask(t.Context(), question())
@@ -132,7 +133,7 @@ func TestIgnoredSchemaLowersTheMode(t *testing.T) {
 					t.Fatalf("got %+v, %v", a, err)
 				}
 			}
-			if diff := cmp.Diff(c.want, s.modes()); diff != "" {
+			if diff := cmp.Diff(c.want, modes(s)); diff != "" {
 				t.Errorf("the ways it was asked differ (-want +got):\n%s", diff)
 			}
 		})
@@ -140,37 +141,37 @@ func TestIgnoredSchemaLowersTheMode(t *testing.T) {
 }
 
 func TestLastModeRefusalIsTheError(t *testing.T) {
-	s := scripted(t, step(400, `{"error":"no response_format"}`), step(400, `{"error":"no tools"}`), step(400, `{"error":"prompt too long"}`))
+	s := scripted.New(t, scripted.Answer(400, `{"error":"no response_format"}`), scripted.Answer(400, `{"error":"no tools"}`), scripted.Answer(400, `{"error":"prompt too long"}`))
 	b := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{})
 	_, err := impatient(3, nil).Ask(t.Context(), b, question())
 	if e := mustFail(t, KindRefused, err); e.Detail != "prompt too long" {
 		t.Errorf("it says %q", e)
 	}
-	if diff := cmp.Diff([]string{ModeSchema, ModeTool, ModeText}, s.modes()); diff != "" {
+	if diff := cmp.Diff([]string{ModeSchema, ModeTool, ModeText}, modes(s)); diff != "" {
 		t.Errorf("the ways it was asked differ (-want +got):\n%s", diff)
 	}
-	if _, err := b.Ask(t.Context(), question()); err == nil || s.modes()[3] != ModeSchema {
-		t.Errorf("after nothing worked it is asked with %s, want the strictest way again", s.modes()[3])
+	if _, err := b.Ask(t.Context(), question()); err == nil || modes(s)[3] != ModeSchema {
+		t.Errorf("after nothing worked it is asked with %s, want the strictest way again", modes(s)[3])
 	}
 }
 
 func TestOtherFaultsKeepTheMode(t *testing.T) {
 	for _, status := range []int{401, 403, 413, 429, 500, 503} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			s := scripted(t, step(status, ""))
+			s := scripted.New(t, scripted.Answer(status, ""))
 			_, err := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{}).Ask(t.Context(), question())
-			if err == nil || len(s.got()) != 1 {
-				t.Errorf("%d requests: %v", len(s.got()), err)
+			if err == nil || len(s.Calls()) != 1 {
+				t.Errorf("%d requests: %v", len(s.Calls()), err)
 			}
 		})
 	}
 }
 
 func TestTokenLimitIsRenamedOnRefusal(t *testing.T) {
-	var s *script
-	s = scripted(t, func(w http.ResponseWriter, _ *http.Request) {
-		calls := s.got()
-		if strings.Contains(calls[len(calls)-1].body, `"max_tokens"`) {
+	var s *scripted.Server
+	s = scripted.New(t, func(w http.ResponseWriter, _ *http.Request) {
+		calls := s.Calls()
+		if strings.Contains(calls[len(calls)-1].Body, `"max_tokens"`) {
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = io.WriteString(w, `{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."}}`)
 			return
@@ -183,9 +184,9 @@ func TestTokenLimitIsRenamedOnRefusal(t *testing.T) {
 			t.Fatalf("got %+v, %v", a, err)
 		}
 	}
-	calls := s.got()
-	if len(calls) != 3 || calls[2].json(t)["max_completion_tokens"] != float64(77) {
-		t.Errorf("%d requests, the last %s", len(calls), calls[len(calls)-1].body)
+	calls := s.Calls()
+	if len(calls) != 3 || calls[2].JSON(t)["max_completion_tokens"] != float64(77) {
+		t.Errorf("%d requests, the last %s", len(calls), calls[len(calls)-1].Body)
 	}
 }
 
@@ -195,10 +196,10 @@ func TestConcurrentQuestionsShareLearnedMode(t *testing.T) {
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if modeOf(string(body)) == ModeText {
-			step(200, chatBody(answer, "stop"))(w, r)
+			scripted.Answer(200, chatBody(answer, "stop"))(w, r)
 			return
 		}
-		step(400, "")(w, r)
+		scripted.Answer(400, "")(w, r)
 	})
 	b := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{})
 	var wg sync.WaitGroup

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agentd/coaching/egress"
+	"agentd/coaching/internal/scripted"
 	"agentd/protocol"
 )
 
@@ -24,14 +25,14 @@ func TestReachReportsUsableBackends(t *testing.T) {
 	}{
 		"an answer":                     {nil, ""},
 		"an answer that was cut off":    {nil, ""},
-		"a busy model":                  {step(429, ""), ""},
-		"a model that loads":            {step(503, `{"error":{"message":"Loading model"}}`), ""},
-		"a limit that it does not take": {step(400, `{"error":{"message":"could not finish within the limit"}}`), ""},
-		"a wrong key":                   {step(401, `{"error":{"message":"wrong key `+key+`"}}`), "(401 Unauthorized): wrong key ***"},
-		"a model that is not there":     {step(404, `{"error":"model not found"}`), "model not found"},
-		"a broken gateway":              {step(502, "<html>"), "502"},
-		"another server":                {step(200, `{"hello":"world"}`), "not what this kind of endpoint answers"},
-		"a redirect":                    {step(307, "", "Location", "http://127.0.0.1:1/"), "redirect"},
+		"a busy model":                  {scripted.Answer(429, ""), ""},
+		"a model that loads":            {scripted.Answer(503, `{"error":{"message":"Loading model"}}`), ""},
+		"a limit that it does not take": {scripted.Answer(400, `{"error":{"message":"could not finish within the limit"}}`), ""},
+		"a wrong key":                   {scripted.Answer(401, `{"error":{"message":"wrong key `+key+`"}}`), "(401 Unauthorized): wrong key ***"},
+		"a model that is not there":     {scripted.Answer(404, `{"error":"model not found"}`), "model not found"},
+		"a broken gateway":              {scripted.Answer(502, "<html>"), "502"},
+		"another server":                {scripted.Answer(200, `{"hello":"world"}`), "not what this kind of endpoint answers"},
+		"a redirect":                    {scripted.Answer(307, "", "Location", "http://127.0.0.1:1/"), "redirect"},
 		"a broken connection":           {broken(reset), "cannot reach the model"},
 		"no answer in time":             {hang, "nothing within 300ms"},
 	} {
@@ -40,20 +41,20 @@ func TestReachReportsUsableBackends(t *testing.T) {
 				answer, timeout := c.answer, time.Minute
 				switch name {
 				case "an answer":
-					answer = step(200, a.good)
+					answer = scripted.Answer(200, a.good)
 				case "an answer that was cut off":
-					answer = step(200, cutOff[a.typ])
+					answer = scripted.Answer(200, cutOff[a.typ])
 				case "no answer in time":
 					timeout = 300 * time.Millisecond // the call must have arrived
 				}
-				s := scripted(t, answer)
+				s := scripted.New(t, answer)
 				err := Reach(t.Context(), newBackend(t, define(a.typ, s.URL+a.path), egress.ClientOptions{}), timeout)
 				if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 					t.Errorf("got %v, want %q", err, c.says)
 				}
-				if calls := s.got(); len(calls) != 1 {
+				if calls := s.Calls(); len(calls) != 1 {
 					t.Errorf("%d calls, want 1", len(calls))
-				} else if len(calls[0].body) > 600 || calls[0].header.Get("Authorization") != "Bearer "+key {
+				} else if len(calls[0].Body) > 600 || calls[0].Header.Get("Authorization") != "Bearer "+key {
 					t.Errorf("the call is not short, or lacks its header: %+v", calls[0])
 				}
 			})
@@ -64,7 +65,7 @@ func TestReachReportsUsableBackends(t *testing.T) {
 // TestReachKeepsLearnedMode: it asks for no schema, and the
 // backend's way of asking for one stays untried.
 func TestReachKeepsLearnedMode(t *testing.T) {
-	s := scripted(t, step(200, chatBody("hello", "stop")), step(200, chatBody(answer, "stop")))
+	s := scripted.New(t, scripted.Answer(200, chatBody("hello", "stop")), scripted.Answer(200, chatBody(answer, "stop")))
 	b := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{})
 	if err := Reach(t.Context(), b, time.Minute); err != nil {
 		t.Fatal(err)
@@ -87,7 +88,7 @@ func TestReachSkipsLocalModel(t *testing.T) {
 }
 
 func TestReachEndsWithItsContext(t *testing.T) {
-	s := scripted(t, hang)
+	s := scripted.New(t, hang)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := Reach(ctx, newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{}), time.Minute); !errors.Is(err, context.Canceled) {

@@ -3,11 +3,7 @@ package backend
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -35,68 +31,6 @@ func question() Question {
 }
 
 const testSchema = `{"type":"object","properties":{"why":{"type":"string"},"outcome":{"type":"string"}},"required":["why","outcome"],"additionalProperties":false}`
-
-// call is a request that a scripted endpoint got.
-type call struct {
-	method, target string
-	header         http.Header
-	body           string
-}
-
-func (c call) json(t *testing.T) map[string]any {
-	t.Helper()
-	var v map[string]any
-	if err := json.Unmarshal([]byte(c.body), &v); err != nil {
-		t.Fatalf("the request's body is no JSON: %v\n%s", err, c.body)
-	}
-	return v
-}
-
-// script is an endpoint that answers its first request with the first step, and so on. The last one repeats.
-type script struct {
-	*httptest.Server
-	mu    sync.Mutex
-	calls []call
-}
-
-func newScript(t *testing.T, start func(http.Handler) *httptest.Server, steps ...http.HandlerFunc) *script {
-	t.Helper()
-	s := &script{}
-	s.Server = start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		s.mu.Lock()
-		n := min(len(s.calls), len(steps)-1)
-		s.calls = append(s.calls, call{r.Method, r.RequestURI, r.Header.Clone(), string(body)})
-		s.mu.Unlock()
-		steps[n](w, r)
-	}))
-	s.Config.ErrorLog = nil
-	t.Cleanup(s.Close)
-	return s
-}
-
-func scripted(t *testing.T, steps ...http.HandlerFunc) *script {
-	t.Helper()
-	return newScript(t, httptest.NewServer, steps...)
-}
-
-func (s *script) got() []call {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]call(nil), s.calls...)
-}
-
-// step answers with a status, a body, and headers by name and value.
-func step(status int, body string, headers ...string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		for i := 0; i < len(headers); i += 2 {
-			w.Header().Set(headers[i], headers[i+1])
-		}
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, body)
-	}
-}
 
 // answer is the text that scripted models give.
 const answer = `{"why":"b","outcome":"a"}`

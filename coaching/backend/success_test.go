@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agentd/coaching/egress"
+	"agentd/coaching/internal/scripted"
 	"agentd/protocol"
 )
 
@@ -49,7 +50,7 @@ func TestEachTypeHasItsRequestAndAnswer(t *testing.T) {
 			"tool_choice":{"type":"tool","name":"repair","disable_parallel_tool_use":true}}`, claudeBody(claudeTool, "tool_use"), tool},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := scripted(t, step(200, c.answer))
+			s := scripted.New(t, scripted.Answer(200, c.answer))
 			b := newBackend(t, define(c.typ, s.URL+c.path), egress.ClientOptions{})
 			got, err := b.Ask(t.Context(), question())
 			if err != nil {
@@ -58,16 +59,16 @@ func TestEachTypeHasItsRequestAndAnswer(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("the answer differs (-want +got):\n%s", diff)
 			}
-			calls := s.got()
-			if len(calls) != 1 || calls[0].method != "POST" || calls[0].target != c.target {
-				t.Fatalf("the endpoint got %d requests, the first %s %s, want one POST %s", len(calls), calls[0].method, calls[0].target, c.target)
+			calls := s.Calls()
+			if len(calls) != 1 || calls[0].Method != "POST" || calls[0].Target != c.target {
+				t.Fatalf("the endpoint got %d requests, the first %s %s, want one POST %s", len(calls), calls[0].Method, calls[0].Target, c.target)
 			}
-			if diff := cmp.Diff(parse(t, c.body), calls[0].json(t)); diff != "" {
+			if diff := cmp.Diff(parse(t, c.body), calls[0].JSON(t)); diff != "" {
 				t.Errorf("the body differs (-want +got):\n%s", diff)
 			}
 			properties := testSchema[strings.Index(testSchema, `{"why"`):strings.Index(testSchema, `,"required"`)]
-			if !strings.Contains(calls[0].body, properties) {
-				t.Errorf("the schema's properties were reordered: %s", calls[0].body)
+			if !strings.Contains(calls[0].Body, properties) {
+				t.Errorf("the schema's properties were reordered: %s", calls[0].Body)
 			}
 			if b.Name() != "primary" || b.Type() != c.typ || b.Budget() != 0 {
 				t.Errorf("the backend is %s %s with budget %d", b.Name(), b.Type(), b.Budget())
@@ -86,7 +87,7 @@ func TestRequestsCarryOnlySessionHeaders(t *testing.T) {
 		"ollama's own": ollamaBody(answer, "stop"),
 	} {
 		t.Run(typ, func(t *testing.T) {
-			s := scripted(t, step(200, ok))
+			s := scripted.New(t, scripted.Answer(200, ok))
 			def := define(typ, s.URL)
 			if typ == "ollama's own" {
 				def = define(protocol.BackendOllama, s.URL+ollamaChat)
@@ -95,7 +96,7 @@ func TestRequestsCarryOnlySessionHeaders(t *testing.T) {
 			if _, err := newBackend(t, def, egress.ClientOptions{}).Ask(t.Context(), question()); err != nil {
 				t.Fatal(err)
 			}
-			header := s.got()[0].header
+			header := s.Calls()[0].Header
 			want := map[string]string{
 				"Accept": "application/json", "Content-Type": "application/json", "User-Agent": "agentd",
 				"X-Api-Key": key, "X-Team": "robots",
@@ -122,31 +123,31 @@ func TestRequestsCarryOnlySessionHeaders(t *testing.T) {
 }
 
 func TestSessionMayOverrideAnthropicVersion(t *testing.T) {
-	s := scripted(t, step(200, claudeBody(claudeTool, "tool_use")))
+	s := scripted.New(t, scripted.Answer(200, claudeBody(claudeTool, "tool_use")))
 	def := define(protocol.BackendAnthropic, s.URL)
 	def.Headers["anthropic-version"] = "2030-01-01"
 	if _, err := newBackend(t, def, egress.ClientOptions{}).Ask(t.Context(), question()); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.got()[0].header.Values("Anthropic-Version"); len(got) != 1 || got[0] != "2030-01-01" {
+	if got := s.Calls()[0].Header.Values("Anthropic-Version"); len(got) != 1 || got[0] != "2030-01-01" {
 		t.Errorf("anthropic-version is %q", got)
 	}
 }
 
 func TestQuestionWithoutLimitUsesDefault(t *testing.T) {
-	s := scripted(t, step(200, chatBody(answer, "stop")))
+	s := scripted.New(t, scripted.Answer(200, chatBody(answer, "stop")))
 	q := question()
 	q.MaxTokens = 0
 	if _, err := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{}).Ask(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.got()[0].json(t)["max_tokens"]; got != float64(DefaultMaxTokens) {
+	if got := s.Calls()[0].JSON(t)["max_tokens"]; got != float64(DefaultMaxTokens) {
 		t.Errorf("max_tokens is %v, want %d", got, DefaultMaxTokens)
 	}
 }
 
 func TestLargeTokenLimitPassesTheSDK(t *testing.T) {
-	s := scripted(t, step(200, claudeBody(claudeTool, "tool_use")))
+	s := scripted.New(t, scripted.Answer(200, claudeBody(claudeTool, "tool_use")))
 	q := question()
 	q.MaxTokens = 1 << 20 // the SDK wants such requests to be streamed
 	if _, err := newBackend(t, define(protocol.BackendAnthropic, s.URL), egress.ClientOptions{}).Ask(t.Context(), q); err != nil {
@@ -161,7 +162,7 @@ func TestAnswersWithoutUsageOrModelAreValid(t *testing.T) {
 		"anthropic": {protocol.BackendAnthropic, "", `{"content":[{"type":"tool_use","input":{}}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := scripted(t, step(200, c.body, "Content-Type", "text/plain"))
+			s := scripted.New(t, scripted.Answer(200, c.body, "Content-Type", "text/plain"))
 			a, err := newBackend(t, define(c.typ, s.URL+c.path), egress.ClientOptions{}).Ask(t.Context(), question())
 			if err != nil {
 				t.Fatal(err)
@@ -174,7 +175,7 @@ func TestAnswersWithoutUsageOrModelAreValid(t *testing.T) {
 }
 
 func TestModelNameIsSafeForLogs(t *testing.T) {
-	s := scripted(t, step(200, `{"model":"`+key+`\n# `+strings.Repeat("m", 999)+`","choices":[{"message":{"content":"{}"}}]}`))
+	s := scripted.New(t, scripted.Answer(200, `{"model":"`+key+`\n# `+strings.Repeat("m", 999)+`","choices":[{"message":{"content":"{}"}}]}`))
 	a, err := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{}).Ask(t.Context(), question())
 	if err != nil || len([]rune(a.Model)) != maxShownName || !strings.HasPrefix(a.Model, "*** # mmm") {
 		t.Errorf("the model is %q: %v", a.Model, err)

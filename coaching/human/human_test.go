@@ -17,11 +17,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"agentd/coaching/internal/scripted"
 	"agentd/protocol"
 )
 
 func TestPersonsAnswerComesBack(t *testing.T) {
-	e := serve(t, answer(200, done))
+	e := scripted.New(t, scripted.Answer(200, done))
 	got, err := newRig(t, e.URL+"/base/?token=k").Ask(t.Context(), task())
 	if err != nil {
 		t.Fatal(err)
@@ -32,14 +33,14 @@ func TestPersonsAnswerComesBack(t *testing.T) {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
 	sent := []string{"POST /base/v1/coaching/requests?token=k " + string(task().AppendJSON(nil))}
-	if diff := cmp.Diff(sent, e.requests()); diff != "" {
+	if diff := cmp.Diff(sent, e.Lines()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
 
 func TestSkippedAndAbortedAreAnswers(t *testing.T) {
 	for _, status := range []string{"skipped", "aborted"} {
-		e := serve(t, answer(200, `{"request_id":"r-1","status":"`+status+`","error":"not now","output":null}`))
+		e := scripted.New(t, scripted.Answer(200, `{"request_id":"r-1","status":"`+status+`","error":"not now","output":null}`))
 		got, err := newRig(t, e.URL).Ask(t.Context(), task())
 		if err != nil || got.Status != status || got.Error != "not now" {
 			t.Errorf("%s: %+v, %v", status, got, err)
@@ -50,25 +51,25 @@ func TestSkippedAndAbortedAreAnswers(t *testing.T) {
 func TestBrokenWaitPostsTheSameTaskAgain(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		steps []step
+		steps []http.HandlerFunc
 	}{
-		{"connection reset", []step{reset}},
-		{"connection closed in the middle of the answer", []step{halfway}},
-		{"bad gateway", []step{answer(502, "<html>")}},
-		{"unavailable", []step{answer(503, `{"detail":"restarting"}`)}},
-		{"gateway timeout", []step{answer(504, "")}},
-		{"too many requests", []step{answer(429, "")}},
-		{"request timeout", []step{answer(408, "")}},
-		{"one after the other", []step{reset, answer(502, ""), halfway, reset}},
+		{"connection reset", []http.HandlerFunc{scripted.Reset}},
+		{"connection closed in the middle of the answer", []http.HandlerFunc{halfway}},
+		{"bad gateway", []http.HandlerFunc{scripted.Answer(502, "<html>")}},
+		{"unavailable", []http.HandlerFunc{scripted.Answer(503, `{"detail":"restarting"}`)}},
+		{"gateway timeout", []http.HandlerFunc{scripted.Answer(504, "")}},
+		{"too many requests", []http.HandlerFunc{scripted.Answer(429, "")}},
+		{"request timeout", []http.HandlerFunc{scripted.Answer(408, "")}},
+		{"one after the other", []http.HandlerFunc{scripted.Reset, scripted.Answer(502, ""), halfway, scripted.Reset}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			e := serve(t, append(slices.Clone(tt.steps), answer(200, done))...)
+			e := scripted.New(t, append(slices.Clone(tt.steps), scripted.Answer(200, done))...)
 			r := newRig(t, e.URL)
 			got, err := r.Ask(t.Context(), task())
 			if err != nil || got.RequestID != "r-1" {
 				t.Fatalf("%+v, %v", got, err)
 			}
-			seen := e.requests()
+			seen := e.Lines()
 			if len(seen) != len(tt.steps)+1 || len(slices.Compact(seen)) != 1 {
 				t.Errorf("requests %q, want the same %d times", seen, len(tt.steps)+1)
 			}
@@ -82,7 +83,7 @@ func TestBrokenWaitPostsTheSameTaskAgain(t *testing.T) {
 // The endpoint goes away while the person thinks, and comes back: like a console
 // that is restarted. Nobody listens at 127.0.0.2.
 func TestRestartedEndpointIsFoundAgain(t *testing.T) {
-	e := serve(t, reset, answer(200, done))
+	e := scripted.New(t, scripted.Reset, scripted.Answer(200, done))
 	r := newRig(t, strings.Replace(e.URL, "127.0.0.1", "console.example", 1))
 	r.lookup = func(context.Context, string, string) ([]netip.Addr, error) {
 		// Away for longer than an endpoint that never had the task would get.
@@ -97,13 +98,13 @@ func TestRestartedEndpointIsFoundAgain(t *testing.T) {
 	if last := r.failures[len(r.failures)-1]; !last.Sent || last.Try != MaxFirstFailures+5 {
 		t.Errorf("last failure %+v, want one that knows that the endpoint has the task", last)
 	}
-	if seen := e.requests(); len(seen) != 2 || seen[0] != seen[1] {
+	if seen := e.Lines(); len(seen) != 2 || seen[0] != seen[1] {
 		t.Errorf("requests %q, want the same twice", seen)
 	}
 }
 
 func TestEndpointWithoutTaskIsUnreachableSoon(t *testing.T) {
-	busy := serve(t, answer(503, ""))
+	busy := scripted.New(t, scripted.Answer(503, ""))
 	for _, endpoint := range []string{strings.Replace(busy.URL, "127.0.0.1", "127.0.0.2", 1), busy.URL} {
 		r := newRig(t, endpoint+"/?token=secret")
 		_, err := r.Ask(t.Context(), task())
@@ -115,7 +116,7 @@ func TestEndpointWithoutTaskIsUnreachableSoon(t *testing.T) {
 }
 
 func TestEndpointThatBreaksEveryWaitIsUnreachable(t *testing.T) {
-	r := newRig(t, serve(t, reset).URL)
+	r := newRig(t, scripted.New(t, scripted.Reset).URL)
 	_, err := r.Ask(t.Context(), task())
 	want(t, err, Unreachable, "cannot be reached")
 	if len(r.slept) != MaxFailures-1 {
@@ -126,15 +127,15 @@ func TestEndpointThatBreaksEveryWaitIsUnreachable(t *testing.T) {
 // A proxy that cuts quiet connections may do so for hours.
 func TestLongWaitsAreNotFailures(t *testing.T) {
 	const cuts = 3 * MaxFailures
-	for name, cut := range map[string]step{"reset": reset, "gateway timeout": answer(504, "")} {
+	for name, cut := range map[string]http.HandlerFunc{"reset": scripted.Reset, "gateway timeout": scripted.Answer(504, "")} {
 		t.Run(name, func(t *testing.T) {
-			e := serve(t)
+			e := scripted.New(t)
 			r := newRig(t, e.URL)
 			slow := func(w http.ResponseWriter, q *http.Request) {
 				r.clock.Add(int64(steady))
 				cut(w, q)
 			}
-			e.steps = append(slices.Repeat([]step{slow}, cuts), answer(200, done))
+			e.Script(append(slices.Repeat([]http.HandlerFunc{slow}, cuts), scripted.Answer(200, done))...)
 			if _, err := r.Ask(t.Context(), task()); err != nil {
 				t.Fatal(err)
 			}
@@ -147,14 +148,14 @@ func TestLongWaitsAreNotFailures(t *testing.T) {
 
 // The gateway would not have waited for an endpoint that is not there.
 func TestGatewayThatWaitedHoldsTheTask(t *testing.T) {
-	e := serve(t)
+	e := scripted.New(t)
 	r := newRig(t, e.URL)
 	slow := func(w http.ResponseWriter, q *http.Request) {
 		r.clock.Add(int64(steady))
-		answer(504, "")(w, q)
+		scripted.Answer(504, "")(w, q)
 	}
-	e.steps = append([]step{slow}, slices.Repeat([]step{answer(502, "")}, MaxFirstFailures+5)...)
-	e.steps = append(e.steps, answer(200, done))
+	steps := append([]http.HandlerFunc{slow}, slices.Repeat([]http.HandlerFunc{scripted.Answer(502, "")}, MaxFirstFailures+5)...)
+	e.Script(append(steps, scripted.Answer(200, done))...)
 	if _, err := r.Ask(t.Context(), task()); err != nil {
 		t.Fatal(err)
 	}
@@ -187,13 +188,13 @@ func TestBackoffDoublesWithJitterUpToMax(t *testing.T) {
 }
 
 func TestRetryAfterIsObeyedUpToMax(t *testing.T) {
-	busy := func(after string) step {
+	busy := func(after string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", after)
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}
-	e := serve(t, busy("7"), busy("1000000"), busy("soon"), answer(200, done))
+	e := scripted.New(t, busy("7"), busy("1000000"), busy("soon"), scripted.Answer(200, done))
 	r := newRig(t, e.URL)
 	if _, err := r.Ask(t.Context(), task()); err != nil {
 		t.Fatal(err)
@@ -209,9 +210,9 @@ func TestContextEndsWaitAndWithdrawsTask(t *testing.T) {
 	stop := errors.New("the session is closed")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := make(chan struct{})
-	e := serve(t,
+	e := scripted.New(t,
 		func(_ http.ResponseWriter, r *http.Request) { cancel(stop); <-r.Context().Done(); close(gone) },
-		answer(204, ""))
+		scripted.Answer(204, ""))
 	r := newRig(t, e.URL+"?token=k")
 	if _, err := r.Ask(ctx, task()); !errors.Is(err, stop) {
 		t.Errorf("error %v, want the context's cause", err)
@@ -220,14 +221,14 @@ func TestContextEndsWaitAndWithdrawsTask(t *testing.T) {
 	if err := r.Withdraw(t.Context(), "r-1"); err != nil {
 		t.Error(err)
 	}
-	if seen := e.requests(); len(seen) != 2 || seen[1] != "DELETE /v1/coaching/requests/r-1?token=k " {
+	if seen := e.Lines(); len(seen) != 2 || seen[1] != "DELETE /v1/coaching/requests/r-1?token=k " {
 		t.Errorf("requests %q", seen)
 	}
 }
 
 func TestContextEndsBackoff(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	r := newRig(t, serve(t, reset).URL)
+	r := newRig(t, scripted.New(t, scripted.Reset).URL)
 	r.opts.Log = func(Failure) { cancel() }
 	r.opts.Sleep = func(ctx context.Context, _ time.Duration) error { <-ctx.Done(); return context.Cause(ctx) }
 	r.opts.Backoff, r.opts.MaxBackoff = time.Hour, time.Hour
@@ -238,7 +239,7 @@ func TestContextEndsBackoff(t *testing.T) {
 
 func TestClosingTheClientEndsTheWait(t *testing.T) {
 	waiting := make(chan struct{})
-	e := serve(t, func(_ http.ResponseWriter, r *http.Request) { close(waiting); <-r.Context().Done() })
+	e := scripted.New(t, func(_ http.ResponseWriter, r *http.Request) { close(waiting); <-r.Context().Done() })
 	r := newRig(t, e.URL)
 	go func() { <-waiting; r.client.Close() }()
 	_, err := r.Ask(t.Context(), task())
@@ -259,7 +260,7 @@ func TestManyTasksWaitAtOnce(t *testing.T) {
 		}
 		arrived.Done()
 		arrived.Wait() // nobody is answered before all are there
-		answer(200, strings.Replace(done, "r-1", body.RequestID, 1))(w, r)
+		scripted.Answer(200, strings.Replace(done, "r-1", body.RequestID, 1))(w, r)
 	}))
 	t.Cleanup(e.Close)
 	r := newRig(t, e.URL)

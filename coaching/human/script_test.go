@@ -4,14 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,69 +14,6 @@ import (
 	"agentd/coaching/egress"
 	"agentd/protocol"
 )
-
-// step is what an endpoint does with one request.
-type step func(w http.ResponseWriter, r *http.Request)
-
-// endpoint is a server that follows a script; its last step is for all requests
-// that are left.
-type endpoint struct {
-	*httptest.Server
-	t     *testing.T
-	steps []step
-
-	mu   sync.Mutex
-	seen []string // "METHOD path?query body"
-}
-
-func serve(t *testing.T, steps ...step) *endpoint {
-	t.Helper()
-	e := &endpoint{t: t, steps: steps}
-	e.Server = httptest.NewUnstartedServer(e)
-	e.Config.ErrorLog = log.New(io.Discard, "", 0)
-	e.Start()
-	t.Cleanup(e.Close)
-	return e
-}
-
-func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		e.t.Error(err)
-	}
-	e.mu.Lock()
-	do := e.steps[min(len(e.seen), len(e.steps)-1)]
-	e.seen = append(e.seen, r.Method+" "+r.URL.RequestURI()+" "+string(body))
-	e.mu.Unlock()
-	do(w, r)
-}
-
-func (e *endpoint) requests() []string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return slices.Clone(e.seen)
-}
-
-// answer answers with a body.
-func answer(status int, body string) step {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, body)
-	}
-}
-
-// reset breaks the connection without an answer.
-func reset(w http.ResponseWriter, _ *http.Request) {
-	raw, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		panic(err)
-	}
-	if tcp, ok := raw.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-	_ = raw.Close()
-}
 
 // halfway breaks the connection in the middle of the answer.
 func halfway(w http.ResponseWriter, _ *http.Request) {

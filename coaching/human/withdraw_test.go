@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"agentd/coaching/internal/scripted"
 )
 
 func TestWithdrawToleratesEndpointsWithoutIt(t *testing.T) {
@@ -14,7 +16,7 @@ func TestWithdrawToleratesEndpointsWithoutIt(t *testing.T) {
 		200: true, 202: true, 204: true, 404: true, 405: true, 410: true, 501: true,
 		400: false, 401: false, 409: false, 500: false, 503: false,
 	} {
-		err := newRig(t, serve(t, answer(status, "")).URL).Withdraw(t.Context(), "r-1")
+		err := newRig(t, scripted.New(t, scripted.Answer(status, "")).URL).Withdraw(t.Context(), "r-1")
 		if fine && err != nil {
 			t.Errorf("%d: %v", status, err)
 		} else if !fine {
@@ -24,7 +26,7 @@ func TestWithdrawToleratesEndpointsWithoutIt(t *testing.T) {
 }
 
 func TestWithdrawEscapesTheTaskID(t *testing.T) {
-	e := serve(t, answer(204, ""))
+	e := scripted.New(t, scripted.Answer(204, ""))
 	for _, id := range []string{"a/b", "../x?y#z", "ü %"} {
 		if err := newRig(t, e.URL).Withdraw(t.Context(), id); err != nil {
 			t.Error(err)
@@ -33,13 +35,13 @@ func TestWithdrawEscapesTheTaskID(t *testing.T) {
 	want := []string{
 		"DELETE /v1/coaching/requests/a%2Fb ", "DELETE /v1/coaching/requests/..%2Fx%3Fy%23z ", "DELETE /v1/coaching/requests/%C3%BC%20%25 ",
 	}
-	if diff := cmp.Diff(want, e.requests()); diff != "" {
+	if diff := cmp.Diff(want, e.Lines()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
 
 func TestWithdrawReportsUnreachableEndpoint(t *testing.T) {
-	r := newRig(t, serve(t, reset).URL)
+	r := newRig(t, scripted.New(t, scripted.Reset).URL)
 	want(t, r.Withdraw(t.Context(), "r-1"), Unreachable, "cannot be reached")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -53,13 +55,13 @@ func TestReachNeedsAnAnswerOfTheEndpointItself(t *testing.T) {
 		204: true, 404: true, 405: true, 401: true, 400: true, 500: true,
 		408: false, 429: false, 502: false, 503: false, 504: false,
 	} {
-		e := serve(t, answer(status, ""))
+		e := scripted.New(t, scripted.Answer(status, ""))
 		if err := newRig(t, e.URL).Reach(t.Context(), "no-task"); (err == nil) != reached {
 			t.Errorf("%d: %v, want reached %t", status, err, reached)
 		}
-		if diff := cmp.Diff([]string{"DELETE /v1/coaching/requests/no-task "}, e.requests()); diff != "" {
+		if diff := cmp.Diff([]string{"DELETE /v1/coaching/requests/no-task "}, e.Lines()); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
 	}
-	want(t, newRig(t, serve(t, reset).URL).Reach(t.Context(), "no-task"), Unreachable, "cannot be reached")
+	want(t, newRig(t, scripted.New(t, scripted.Reset).URL).Reach(t.Context(), "no-task"), Unreachable, "cannot be reached")
 }

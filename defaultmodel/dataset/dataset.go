@@ -16,7 +16,7 @@ import (
 	"agentd/defaultmodel/household"
 )
 
-// EpisodesPerGroup is how many conversations share the beginning of their prompts.
+// EpisodesPerGroup is the number of conversations with a shared prompt prefix.
 const EpisodesPerGroup = 16
 
 // Options of a data set.
@@ -26,23 +26,24 @@ type Options struct {
 	Seed   uint64
 }
 
-// clumsy: one in so many conversations has wrong decisions in it.
+// clumsy is the share of conversations with wrong decisions: one in so many.
 const clumsy = 5
 
-// busy: one in so many groups of training data is, since decisions for several robots at once are rare and hard.
+// busy is the share of busy groups in training data: one in so many. Decisions for
+// several robots are otherwise rare, and hard.
 const busy = 2
 
-// of is what the n-th group of a data set is made with.
+// of are the options of the n-th group.
 func (o Options) of(n int) household.Options {
 	made := o.Options
 	made.Busy = made.Busy || made.Split == household.Train && !made.Lesson && n%busy == 0
 	return made
 }
 
-// errPrefix can't happen: the house's plan, the tools and the rules are the group's.
+// errPrefix cannot happen: a group has one plan, one toolbox and one set of rules.
 var errPrefix = errors.New("the episodes of a group begin differently")
 
-// Write writes a data set, one group a line.
+// Write writes a data set, one group per line.
 func Write(ctx context.Context, w io.Writer, o Options) error {
 	a, err := NewAgent()
 	if err != nil {
@@ -71,8 +72,8 @@ func Write(ctx context.Context, w io.Writer, o Options) error {
 	return nil
 }
 
-// GroupSeed is the seed of the n-th group of a data set, with which household.NewGroup
-// makes its house. The groups of data sets with neighbouring seeds have nothing in common.
+// GroupSeed is the seed of the n-th group of a data set, for household.NewGroup. Data sets
+// with neighbouring seeds share no groups.
 func GroupSeed(seed uint64, n int) uint64 { return rand.New(rand.NewPCG(seed, uint64(n))).Uint64() }
 
 func line(ctx context.Context, a *agent.Agent, seed uint64, o household.Options) ([]byte, error) {
@@ -84,9 +85,9 @@ func line(ctx context.Context, a *agent.Agent, seed uint64, o household.Options)
 	return append(b, '\n'), err
 }
 
-// NewGroup records the conversations of one group. Half of them are cut at a
-// random turn: only the last message of a prompt shows the task's attributes, and
-// the model has to know it so at every turn. In one of clumsy wrong decisions are taken.
+// NewGroup records the conversations of one group. Half of them end at a random turn, so
+// that every turn can be the last: only the last message shows the task's attributes. One
+// in clumsy has wrong decisions.
 func NewGroup(ctx context.Context, a *agent.Agent, seed uint64, o household.Options) (*Group, error) {
 	r := rand.New(rand.NewPCG(seed, EpisodesPerGroup))
 	group := household.NewGroup(seed, o)

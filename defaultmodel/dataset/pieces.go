@@ -8,7 +8,7 @@ import (
 )
 
 // Piece is a part of a text that is tokenized by itself.
-type Piece format.Piece
+type Piece format.Segment
 
 // MarshalJSON writes ["s", text] for a special token, ["t", text] for all else.
 func (p Piece) MarshalJSON() ([]byte, error) {
@@ -19,24 +19,24 @@ func (p Piece) MarshalJSON() ([]byte, error) {
 	return json.Marshal([2]string{kind, p.Text})
 }
 
-// Segment is a part of a conversation: what the model is shown, or, with Loss,
-// what it has to write, up to the token that ends its turn.
+// Segment is a part of a conversation: input of the model or, with Loss, its output up to
+// the token that ends its turn.
 type Segment struct {
 	Pieces []Piece `json:"pieces"`
 	Loss   bool    `json:"loss"`
 }
 
-// Group is a line of the data set: conversations with the same beginning.
+// Group is a line of the data set: conversations with a shared prefix.
 type Group struct {
 	Prefix   []Piece     `json:"prefix"`
 	Episodes [][]Segment `json:"episodes"`
 }
 
-// assistant opens the model's turns, behind turnStart.
+// assistant follows turnStart in the model's turns.
 const assistant = "assistant\n"
 
-// transcript is the last prompt of a conversation with its answer and the token
-// that ends it: it holds all earlier turns.
+// transcript is the last prompt of a conversation, which holds all earlier turns, with its
+// answer and end token.
 func transcript(last Turn) []Piece {
 	var pieces []Piece
 	add := func(p Piece) {
@@ -69,8 +69,7 @@ func transcript(last Turn) []Piece {
 	return pieces
 }
 
-// segments cuts the transcript of turns into what the model is shown and what it
-// has to write.
+// segments splits a transcript into input and output of the model.
 func segments(pieces []Piece, turns []Turn) []Segment {
 	var list []Segment
 	add := func(p Piece, loss bool) {
@@ -100,8 +99,8 @@ func segments(pieces []Piece, turns []Turn) []Segment {
 	return list
 }
 
-// prefixEnd is the number of pieces that all conversations of a group begin with:
-// the system message and what opens the first turn behind it.
+// prefixEnd is the number of pieces in the shared prefix of a group: the system message
+// and the opening of the first turn.
 func prefixEnd(pieces []Piece) int {
 	n := 0
 	for i, p := range pieces {

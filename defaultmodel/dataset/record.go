@@ -1,6 +1,6 @@
-// Package dataset writes conversations of package household as the text that the
-// default model is trained on. The agent itself renders it: its prompts, and the
-// planner's decisions in the notation in which the model has to write them.
+// Package dataset writes conversations of package household as training text of the
+// default model. The agent itself renders the prompts. The planner's decisions are in the
+// notation that the model has to write.
 package dataset
 
 import (
@@ -20,7 +20,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Marks of the notation that are special tokens of the model.
+// Special tokens of the notation.
 const (
 	turnStart = "<|im_start|>"
 	turnEnd   = "<|im_end|>"
@@ -28,7 +28,7 @@ const (
 	callClose = "</tool_call>"
 )
 
-// Specials are the special tokens of the model that prompts and answers have.
+// Specials are the special tokens in prompts and answers.
 var Specials = []string{
 	"<|endoftext|>", turnStart, turnEnd, callOpen, callClose, "<tool_response>", "</tool_response>", "<think>", "</think>",
 }
@@ -62,11 +62,11 @@ func (kit) BOS() generation.Token { return -1 }
 func (kit) LongestPiece() int     { return len("</tool_response>") }
 
 // Pieces returns the text of a prompt's tokens, with special tokens by themselves.
-func Pieces(prompt []generation.Token) (pieces []format.Piece) {
+func Pieces(prompt []generation.Token) (pieces []format.Segment) {
 	var plain []byte
 	flush := func() {
 		if len(plain) > 0 {
-			pieces = append(pieces, format.Piece{Text: string(plain)})
+			pieces = append(pieces, format.Segment{Text: string(plain)})
 			plain = plain[:0]
 		}
 	}
@@ -76,7 +76,7 @@ func Pieces(prompt []generation.Token) (pieces []format.Piece) {
 			continue
 		}
 		flush()
-		pieces = append(pieces, format.Piece{Text: Specials[token-byteTokens], Special: true})
+		pieces = append(pieces, format.Segment{Text: Specials[token-byteTokens], Special: true})
 	}
 	flush()
 	return pieces
@@ -104,10 +104,10 @@ func Notation(d protocol.AgentDecision) (string, error) {
 	return b.String(), nil
 }
 
-// writer is a generator that writes the planner's decision and keeps the prompt.
+// writer is a generator that returns a given answer and keeps the prompt.
 type writer struct {
 	answer string
-	prompt []format.Piece
+	prompt []format.Segment
 }
 
 // GenerateAll answers the one generation of a request.
@@ -123,22 +123,22 @@ func (*writer) Keep(int) {}
 
 // Turn is one decision: what the agent showed the model, and its answer.
 type Turn struct {
-	Prompt []format.Piece
+	Prompt []format.Segment
 	Answer string
-	Wrong  bool // a blunder: part of the history, not to be learned
+	Wrong  bool // a blunder, read but not learned
 }
 
-// Recording says how an episode is recorded.
+// Recording holds the options of Record.
 type Recording struct {
 	Limit    int        // most turns; 0: all
-	Blunders *rand.Rand // where to draw wrong decisions from; nil: there are none
+	Blunders *rand.Rand // source of wrong decisions; nil: none
 }
 
-// blunders is how many percent of the calls of a recording with Blunders are wrong.
+// blunders is the percentage of wrong calls with Blunders.
 const blunders = 25
 
-// Record takes an episode to its end by the planner's decisions, blunders aside,
-// and returns its turns.
+// Record runs an episode to its end with the planner's decisions and blunders, and returns
+// its turns.
 func Record(ctx context.Context, a *agent.Agent, e *household.Episode, o Recording) ([]Turn, error) {
 	var turns []Turn
 	for !e.Done() && (o.Limit <= 0 || len(turns) < o.Limit) {

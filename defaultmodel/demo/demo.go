@@ -1,5 +1,5 @@
-// Package demo lets an agent server work in the simulated household and shows
-// what happens, step by step, for people.
+// Package demo runs an agent server in the simulated household and prints every step for
+// people.
 package demo
 
 import (
@@ -22,14 +22,14 @@ type Options struct {
 	Now     func() time.Time // the clock; nil: time.Now
 }
 
-// Summary is what came of it.
+// Summary is the result of a demo.
 type Summary struct {
 	Tasks, Done int
 	Decisions   int
 	Asked       time.Duration // spent waiting for decisions
 }
 
-// show is a demo that runs.
+// show is a running demo.
 type show struct {
 	Options
 	server household.Server
@@ -38,8 +38,8 @@ type show struct {
 	err    error // of the first write that failed
 }
 
-// Play does tasks, one after the other, and writes what happens to w. An error is
-// the server's or the writer's; decisions that are wrong are part of the show.
+// Play runs tasks one after the other and writes what happens to w. An error is the
+// server's or the writer's. Wrong decisions are part of the demo.
 func Play(ctx context.Context, w io.Writer, s household.Server, o Options) (Summary, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -57,13 +57,13 @@ func Play(ctx context.Context, w io.Writer, s household.Server, o Options) (Summ
 	return d.sum, d.err
 }
 
-// Episode is the conversation in the house of a seed. For people its names are words.
+// Episode is the conversation in the house of a seed, with plain words as names.
 func Episode(seed uint64) *household.Episode {
 	return household.New(seed, household.Options{Plain: true})
 }
 
-// house does the tasks of one conversation, to its end or to a task that gets
-// nowhere: the next one is in another house then.
+// house runs the tasks of one conversation, to its end or to a task that fails. The next
+// task then is in another house.
 func (d *show) house(ctx context.Context, seed uint64) error {
 	e := Episode(seed)
 	if d.sum.Tasks > 0 {
@@ -80,8 +80,8 @@ func (d *show) house(ctx context.Context, seed uint64) error {
 	return d.err
 }
 
-// task does one task. It reports whether the conversation can go on: not when
-// there is no decision, or too many.
+// task runs one task. It reports whether the conversation can continue, which it cannot
+// without a decision or after too many.
 func (d *show) task(ctx context.Context, e *household.Episode) (goesOn bool, err error) {
 	planned, _ := e.Planned()
 	before := e.Score()
@@ -118,7 +118,7 @@ func (d *show) task(ctx context.Context, e *household.Episode) (goesOn bool, err
 	}
 }
 
-// said shows what a person or the house says.
+// said prints what a person or the house says.
 func (d *show) said(in protocol.AgentInstruction) {
 	if in.Type == protocol.InstructionUser {
 		d.speech(strong, "Person", in.Content)
@@ -127,7 +127,7 @@ func (d *show) said(in protocol.AgentInstruction) {
 	d.speech(faint, "House", in.Content)
 }
 
-// decided shows a decision.
+// decided prints a decision.
 func (d *show) decided(a *protocol.AgentDecision) {
 	for _, c := range a.ToolCalls {
 		d.speech(act, c.TargetRobotName, c.Name+" "+string(c.Arguments))
@@ -156,7 +156,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// style is how a line is shown on a terminal: parameters of an escape sequence.
+// style holds the parameters of an escape sequence.
 type style string
 
 const (
@@ -168,17 +168,17 @@ const (
 	bad    style = "31"
 )
 
-// nameWidth is the column in which what is said begins, after its speaker.
+// nameWidth is the width of the column of speakers.
 const nameWidth = 10
 
-// speech writes who says what. Further lines of it stand under the first.
+// speech prints a speaker and a text. Further lines are indented.
 func (d *show) speech(s style, name, text string) {
 	indent := "\n" + strings.Repeat(" ", nameWidth+2)
 	d.line(s, "  %-*s%s", nameWidth, name+" ", strings.ReplaceAll(text, "\n", indent))
 }
 
-// line writes one line. What models and servers say may hold control characters,
-// which do not get to the terminal.
+// line prints one line. It replaces control characters, which texts of models and servers
+// may hold.
 func (d *show) line(s style, format string, args ...any) {
 	text := strings.Map(func(r rune) rune {
 		if r != '\n' && unicode.IsControl(r) {

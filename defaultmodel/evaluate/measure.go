@@ -1,6 +1,5 @@
-// Package evaluate measures how well an agent decides in the simulated household:
-// in houses and wordings that no training has, asked through the protocol, so that
-// what is measured is what users get.
+// Package evaluate measures how well an agent decides in the simulated household. It
+// uses held-out houses and wordings, and asks through the protocol as users do.
 package evaluate
 
 import (
@@ -17,7 +16,7 @@ import (
 	"agentd/protocol"
 )
 
-// What the tools are called.
+// Tool names of a measurement.
 const (
 	Known  = "known"  // names that training has
 	Unseen = "unseen" // names that no training has
@@ -33,7 +32,7 @@ type Options struct {
 	Progress  func(episodes int) // told how many have ended, one call at a time; nil: nobody is
 }
 
-// Share is how many of a number have a property.
+// Share is a part of a number.
 type Share struct {
 	Count int `json:"count"`
 	Of    int `json:"of"`
@@ -47,8 +46,8 @@ func (s Share) Percent() float64 {
 	return 100 * float64(s.Count) / float64(s.Of)
 }
 
-// String is the share, rounded down so that no goal looks reached that is not,
-// with the number that it is of.
+// String is the percentage with the total. It is rounded down, so that a missed goal does
+// not look reached.
 func (s Share) String() string {
 	if s.Of == 0 {
 		return "none"
@@ -67,7 +66,7 @@ func (s *Share) add(has bool) {
 // ByKind are shares by the kind of the planner's decision.
 type ByKind [household.Kinds]Share
 
-// MarshalJSON gives the kinds their names.
+// MarshalJSON writes the kinds by name.
 func (k ByKind) MarshalJSON() ([]byte, error) {
 	named := map[string]Share{}
 	for kind, share := range k {
@@ -76,7 +75,7 @@ func (k ByKind) MarshalJSON() ([]byte, error) {
 	return json.Marshal(named)
 }
 
-// Result of a measurement. All but Tasks is about the steps on the planner's path.
+// Result of a measurement. All but Tasks counts the steps on the planner's path.
 type Result struct {
 	Episodes int            `json:"episodes"` // that were measured to their end
 	Valid    Share          `json:"valid"`    // outputs that are decisions, right or wrong
@@ -86,7 +85,7 @@ type Result struct {
 	Errors   map[string]int `json:"errors"`   // outputs that are no decisions, by the code of their error
 }
 
-// measurement is one that runs.
+// measurement is a running measurement.
 type measurement struct {
 	server household.Server
 	Options
@@ -95,12 +94,11 @@ type measurement struct {
 	result Result
 }
 
-// Measure lets a server decide in conversations. Each goes along the planner's
-// path: wherever the server decides otherwise, its decision counts as wrong and
-// is corrected in its memory. With Tasks, what it would have made of the task by
-// itself is followed from there: the task is finished by the reply that is right in
-// the end, within household.Patience times the planner's steps. A refusal finishes
-// it only where the planner refuses too: it was not the agent that made it impossible.
+// Measure measures a server in conversations along the planner's path. A different
+// decision counts as wrong and is corrected in the server's memory. With Tasks, a copy of
+// the conversation continues from there with the server's own decisions. It finishes the
+// task with the right final reply within household.Patience times the planner's steps. A
+// refusal counts only if the planner refuses too.
 //
 // With an error the result holds what was measured before.
 func Measure(ctx context.Context, s household.Server, o Options) (Result, error) {
@@ -119,8 +117,8 @@ func Measure(ctx context.Context, s household.Server, o Options) (Result, error)
 	return m.result, errors.Join(ctx.Err(), err)
 }
 
-// perHouse is how many conversations take place in each house, with the same
-// tools: they share the long beginning of their prompts, which is most of the work.
+// perHouse is the number of conversations in each house, with the same tools. They share
+// a long prompt prefix, which is most of the work.
 const perHouse = 4
 
 // Episode is the i-th conversation of a measurement.
@@ -132,9 +130,8 @@ func (o *Options) Episode(i int) *household.Episode {
 	return household.NewGroup(o.house(i), h).Episode(i % perHouse)
 }
 
-// streamHouses keeps the houses apart from those of data sets, whose stream is the
-// number of the group: by their held-out ones the training was judged while its recipe
-// was being found.
+// streamHouses separates these houses from those of data sets, whose stream is the number
+// of the group. The held-out ones there were used to tune the training.
 const streamHouses = 1 << 63
 
 // house is the seed of the house of the i-th conversation.
@@ -165,8 +162,8 @@ func (m *measurement) count(f func(*Result)) {
 	f(&m.result)
 }
 
-// task takes an episode along the planner's path to the end of its task. Up to
-// its first wrong decision the agent is on that path by itself.
+// task follows the planner's path to the end of a task. The agent is on that path by
+// itself up to its first wrong decision.
 func (m *measurement) task(ctx context.Context, e *household.Episode) error {
 	steps, last := e.Planned()
 	goal := aim{budget: household.Patience * steps, refusal: last == household.Refusal}
@@ -207,14 +204,14 @@ func (m *measurement) task(ctx context.Context, e *household.Episode) error {
 	return nil
 }
 
-// aim is what an agent that is alone has to do to finish a task.
+// aim is what finishes a task for an agent without corrections.
 type aim struct {
 	budget  int  // decisions that are left for it
 	refusal bool // it may end in one
 }
 
-// alone lets the agent go on by itself after its first wrong decision, which counts
-// among those that are left. It reports whether the task is finished.
+// alone continues without corrections after the agent's first wrong decision, which
+// counts. It reports whether the task is finished.
 func (m *measurement) alone(ctx context.Context, e *household.Episode, out *protocol.AgentOutput, goal aim) (finished bool, err error) {
 	for before := e.Score(); out.Output != nil; {
 		refuses := e.Kind() == household.Refusal

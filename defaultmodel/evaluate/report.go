@@ -34,7 +34,7 @@ type Run struct {
 	Result
 }
 
-// Report is what several runs say about one model.
+// Report is the result of several runs of one model.
 type Report struct {
 	Model       string   `json:"model"` // for people; "" when it never was there
 	Episodes    int      `json:"episodes"`
@@ -58,12 +58,12 @@ func (r *Report) Finish() {
 	}
 }
 
-// Empty tells whether nothing was measured at all.
+// Empty reports whether nothing was measured.
 func (r *Report) Empty() bool {
 	return !slices.ContainsFunc(r.Runs, func(run Run) bool { return run.Valid.Of > 0 })
 }
 
-// under says which constraints a run had, after other words.
+// under is a suffix that names the constraints of a run.
 func (r *Run) under() string {
 	if r.Constraints == ConstraintsUnknown {
 		return ""
@@ -71,7 +71,7 @@ func (r *Run) under() string {
 	return ", constraints " + r.Constraints
 }
 
-// goal is what a share should be.
+// goal is the target of a share.
 type goal struct {
 	what    string
 	share   Share
@@ -85,8 +85,7 @@ const (
 	rowTasks = "tasks finished"
 )
 
-// goals of a run. One without tasks is only to show how far the outputs are valid
-// by themselves.
+// goals of a run. A run without tasks only shows how many outputs are valid.
 func (r *Run) goals() []goal {
 	valid := goal{rowValid, r.Valid, GoalValid}
 	if r.Constraints != ConstraintsOn {

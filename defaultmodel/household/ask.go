@@ -7,22 +7,21 @@ import (
 	"agentd/protocol"
 )
 
-// Server answers requests of the protocol: a client of package protocol/client.
+// Server answers requests of the protocol, like a client of package protocol/client.
 type Server interface {
 	Responses(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error)
 }
 
-// requestID of all requests; a conversation is known by its memory.
+// requestID is that of all requests. The memory identifies a conversation.
 const requestID = "household"
 
-// Ask asks a server for its decision. An output that is no decision is no error
-// of Ask.
+// Ask asks a server for its decision. An output without a decision is no error of Ask.
 func (e *Episode) Ask(ctx context.Context, s Server) (*protocol.AgentOutput, error) {
 	return ask(ctx, s, e.Input())
 }
 
-// Correct asks a server for the memory that it would have after the right
-// decision, whatever it decides itself. The protocol's corrections do that.
+// Correct asks a server for its memory after the right decision. It uses the protocol's
+// corrections.
 func (e *Episode) Correct(ctx context.Context, s Server) (protocol.Raw, error) {
 	in := e.Input()
 	right := protocol.ReplaceDecision{Decision: e.Expected()}

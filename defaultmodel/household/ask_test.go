@@ -35,7 +35,7 @@ func TestCorrectionCarriesTheRightDecision(t *testing.T) {
 			t.Fatal(err)
 		}
 		raw, _ := protocol.Get(req.Inputs[0].ExtraKeys, "coaching")
-		correction, err := protocol.DecodeReplaceDecision(raw)
+		correction, err := protocol.DecodeCorrection(raw)
 		if err != nil || !Same(correction.Corrected(), e.Expected()) {
 			t.Errorf("seed %d: %s corrects to something else than %v: %v", seed, raw, e.Expected(), err)
 		}

@@ -8,13 +8,12 @@ import (
 	"agentd/protocol"
 )
 
-// blunderTries bounds the search for a wrong decision: in the smallest of houses
-// there may be none.
+// blunderTries bounds the search for a wrong decision. A small house may have none.
 const blunderTries = 20
 
-// Blunder is a wrong decision such as a model could take: the right calls, but one
-// of them does another thing or with another target. It is what a model learns to
-// find its way back from. ok is false where no call is right or no other one was found.
+// Blunder is a plausible wrong decision: the right calls, one of them with another
+// operation or target. A model learns to recover from it. ok is false if the right
+// decision has no call, or no wrong one was found.
 func (e *Episode) Blunder(r *rand.Rand) (d protocol.AgentDecision, ok bool) {
 	expected := e.Expected()
 	if len(e.next.actions) == 0 {
@@ -36,7 +35,7 @@ func (e *Episode) Blunder(r *rand.Rand) (d protocol.AgentDecision, ok bool) {
 	return d, false
 }
 
-// wrong is another action of the same robot, with targets that the agent knows.
+// wrong is another action of the same robot, with known targets.
 func (e *Episode) wrong(r *rand.Rand, right action) (action, bool) {
 	k := e.known
 	places := slices.Sorted(maps.Keys(k.container))

@@ -7,7 +7,8 @@ import (
 	"agentd/protocol"
 )
 
-// ChatTemplate is the model's: ChatML with tool calls in JSON, and no thinking.
+// ChatTemplate is the model's chat template: ChatML with tool calls in JSON, without
+// thinking.
 //
 //go:embed chat_template.jinja
 var ChatTemplate string
@@ -21,15 +22,15 @@ type Options struct {
 	Busy      bool // several robots, and more tasks for all of them at once: what a model learns last
 }
 
-// Streams keep the random numbers of different purposes and splits apart.
+// Streams separate the random numbers of different purposes and splits.
 const (
 	streamGroup   = 0x67726f7570
 	streamEpisode = 0x657069
 	streamSplit   = 1 << 48
 )
 
-// Group is what some episodes have in common: the plan of the house, the robots,
-// the tools, and what the agent knows beforehand. Their prompts begin alike.
+// Group is shared by several episodes: the plan of the house, the robots, the tools, and
+// the agent's initial knowledge. Their prompts share a prefix.
 type Group struct {
 	seed    uint64
 	options Options
@@ -39,7 +40,7 @@ type Group struct {
 	brief   briefing
 }
 
-// briefing is how the agent is told the plan of the house, if at all.
+// briefing is the way in which the agent learns the plan of the house, if at all.
 type briefing int
 
 const (
@@ -80,12 +81,12 @@ func (g *Group) Episode(index int) *Episode {
 // New is the first episode of the group of a seed.
 func New(seed uint64, o Options) *Episode { return NewGroup(seed, o).Episode(0) }
 
-// How long episodes are: no task begins once the wanted number of decisions is
-// reached, and no decision is taken after MaxDecisions.
+// Lengths of episodes. No task begins after the target number of decisions, and no
+// decision is taken after MaxDecisions.
 const (
 	minDecisions = 2
 	maxWanted    = 10
-	// MaxDecisions bounds the decisions of an episode whoever takes them.
+	// MaxDecisions bounds the decisions of an episode.
 	MaxDecisions = 48
 )
 
@@ -123,7 +124,7 @@ func (e *Episode) Score() Score { return e.score }
 // Done reports whether the conversation is over.
 func (e *Episode) Done() bool { return e.done }
 
-// Input is what the agent is asked now.
+// Input is the agent's next input.
 func (e *Episode) Input() protocol.AgentInput {
 	robots := protocol.AppendElements(protocol.Raw("[]"), texts(e.group.plan.robots)...)
 	return protocol.AgentInput{
@@ -150,9 +151,8 @@ func (e *Episode) Expected() protocol.AgentDecision {
 	return d
 }
 
-// Apply carries out a decision, right or wrong, with the memory that the agent
-// gave back, and goes on to the next input. It reports whether the conversation
-// is over.
+// Apply carries out a decision, right or wrong, stores the agent's memory, and makes the
+// next input. It reports whether the conversation is over.
 func (e *Episode) Apply(d protocol.AgentDecision, memory protocol.Raw) (done bool) {
 	if e.done {
 		return true
@@ -188,10 +188,10 @@ func (e *Episode) Apply(d protocol.AgentDecision, memory protocol.Raw) (done boo
 	return e.done
 }
 
-// plan finds the right decision of the situation.
+// plan finds the right decision.
 func (e *Episode) plan() { e.next = decide(e.known, e.goals, e.group.tools.can) }
 
-// execute carries out calls; their reports come back together.
+// execute carries out calls and joins their reports.
 func (e *Episode) execute(calls []protocol.ToolCall) {
 	all := &news{}
 	for i, c := range calls {

@@ -22,11 +22,11 @@ type device struct {
 	broken     bool
 }
 
-// robot is one that acts.
+// robot is a robot with its place and what it holds.
 type robot struct{ name, room, holds string }
 
-// plan is what the episodes of a group have in common: which rooms, places,
-// devices, things and robots there are.
+// plan is the part of a house that the episodes of a group share: rooms, places, devices,
+// things and robots.
 type plan struct {
 	rooms   []string
 	places  []place
@@ -78,7 +78,7 @@ func newPlan(r *rand.Rand, o Options) *plan {
 	return p
 }
 
-// house is how things really are. Only the simulator looks at it.
+// house is the true state. Only the simulator reads it.
 type house struct {
 	rooms   []string
 	places  []*place
@@ -89,7 +89,7 @@ type house struct {
 	rand    *rand.Rand
 }
 
-// Chances in percent of what goes wrong.
+// Chances of failures, in percent.
 const (
 	slips      = 6 // a thing slips when it is picked up or put down
 	moves      = 4 // somebody takes away what the robot reaches for
@@ -134,7 +134,7 @@ func newHouse(p *plan, r *rand.Rand) *house {
 
 func (h *house) chance(percent int) bool { return h.rand.IntN(100) < percent }
 
-// someValue is a number to which a device of that unit may be set.
+// someValue is a valid setting for a device of that unit.
 func someValue(r *rand.Rand, unit string) int {
 	if unit == "degrees" {
 		return 15 + r.IntN(12)
@@ -163,8 +163,7 @@ func (h *house) device(name string) *device {
 	return find(h.devices, func(d *device) bool { return d.name == name })
 }
 
-// holding is the place where a thing lies, nil when a robot has it or there is
-// no such thing.
+// holding is the place of a thing, nil if a robot has it or it does not exist.
 func (h *house) holding(thing string) *place {
 	return find(h.places, func(p *place) bool { return slices.Contains(p.contents, thing) })
 }
@@ -173,13 +172,13 @@ func (p *place) remove(thing string) {
 	p.contents = slices.DeleteFunc(slices.Clone(p.contents), func(s string) bool { return s == thing })
 }
 
-// has tells whether there is a place, device, thing or robot of that name.
+// has reports whether a place, device, thing or robot has that name.
 func (h *house) has(name string) bool {
 	holds := func(r *robot) bool { return r.holds == name }
 	return h.place(name) != nil || h.device(name) != nil || h.robot(name) != nil || h.holding(name) != nil || slices.ContainsFunc(h.robots, holds)
 }
 
-// preposition is what a thing is to the place: on it or in it.
+// preposition is on or in, depending on the place.
 func preposition(container bool) string {
 	if container {
 		return "in"

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// knowledge is what the agent's prompt says about the house: every entry was in
-// a text that the agent was shown. What was said later replaces what was said
-// before.
+// knowledge is what the agent's prompt says about the house. Later texts replace earlier
+// ones.
 type knowledge struct {
 	robots    []string            // the known robots, in their order
 	things    []string            // in the order in which they were first mentioned
@@ -43,7 +42,7 @@ func (k *knowledge) mention(thing string) {
 	}
 }
 
-// without is a list without a thing, nil when there was no list.
+// without is a list without a thing, nil if there was no list.
 func without(list []string, thing string) []string {
 	if list == nil {
 		return nil
@@ -51,7 +50,7 @@ func without(list []string, thing string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == thing })
 }
 
-// leave takes a thing from where it was.
+// leave removes a thing from its place.
 func (k *knowledge) leave(thing string) {
 	if from, ok := k.place[thing]; ok {
 		if list, ok := k.contents[from]; ok {
@@ -63,7 +62,7 @@ func (k *knowledge) leave(thing string) {
 
 func (k *knowledge) arrives(robot, room string) { k.room[robot] = room }
 
-// lies: a thing was put or seen at a place.
+// lies records that a thing was put or seen at a place.
 func (k *knowledge) lies(thing, place string, container bool) {
 	k.mention(thing)
 	delete(k.nobody, thing)
@@ -78,7 +77,7 @@ func (k *knowledge) lies(thing, place string, container bool) {
 	}
 }
 
-// sees: exactly these things are at a place.
+// sees records that exactly these things are at a place.
 func (k *knowledge) sees(place string, container bool, contents []string) {
 	k.container[place] = container
 	if container {
@@ -106,7 +105,7 @@ func (k *knowledge) takes(robot, thing string) {
 	k.held[robot] = thing
 }
 
-// misses: a robot did not find a thing where it is.
+// misses records that a robot did not find a thing.
 func (k *knowledge) misses(robot, thing string) {
 	if p, ok := k.place[thing]; ok && k.roomOf[p] == k.room[robot] {
 		k.leave(thing)
@@ -123,14 +122,14 @@ func (k *knowledge) holder(thing string) string {
 	return ""
 }
 
-// closed tells whether a place is known to be shut.
+// closed reports whether a place is known to be closed.
 func (k *knowledge) closed(place string) bool {
 	open, known := k.open[place]
 	return known && !open
 }
 
-// meant are the things that a person may mean by a name: the thing of that name,
-// else those that have it for their noun.
+// meant are the things that a person may mean by a name: the thing of that name, else
+// those with that noun.
 func (k *knowledge) meant(name string) []string {
 	if slices.Contains(k.things, name) {
 		return []string{name}
@@ -144,7 +143,7 @@ func (k *knowledge) meant(name string) []string {
 	return list
 }
 
-// spot is where a place is said to be: on the table in the kitchen.
+// spot is a place with its preposition and room: on the table in the kitchen.
 func (k *knowledge) spot(place string) string {
 	s := preposition(k.container[place]) + " the " + place
 	if room, ok := k.roomOf[place]; ok {
@@ -153,7 +152,7 @@ func (k *knowledge) spot(place string) string {
 	return s
 }
 
-// twins are the things that share their noun with another one.
+// twins are things that share their noun with another.
 func (k *knowledge) twins() []string {
 	var list []string
 	for _, thing := range k.things {

@@ -22,7 +22,7 @@ const (
 	ops int = iota
 )
 
-// action is an operation with what it works on.
+// action is an operation with its targets.
 type action struct {
 	op     op
 	robot  string
@@ -32,7 +32,7 @@ type action struct {
 	value  int
 }
 
-// news is a text that the agent is shown, and what a reader learns from it.
+// news is a text for the agent, with what a reader learns from it.
 type news struct {
 	text  string
 	learn []func(*knowledge)
@@ -76,7 +76,7 @@ const failed = "failed: "
 
 func (n *news) fail(why string, args ...any) { n.add(failed + fmt.Sprintf(why, args...) + ".") }
 
-// never is a failure that will not go away: whoever wants the thing is told why.
+// never is a permanent failure. The agent tells the person why.
 func (n *news) never(thing, why string) {
 	n.fail("%s", why)
 	n.learn = append(n.learn, func(k *knowledge) { k.cause[thing] = why })
@@ -102,7 +102,7 @@ func (h *house) goTo(n *news, r *robot, room string) {
 	}
 }
 
-// look lists what is in the room of a robot.
+// look lists the contents of a robot's room.
 func (h *house) look(n *news, r *robot) {
 	robot, room := r.name, r.room
 	n.add("You are in the "+room+".", func(k *knowledge) { k.arrives(robot, room) })
@@ -123,7 +123,7 @@ func (h *house) look(n *news, r *robot) {
 	}
 }
 
-// list says what is on a surface or in a container, if one can see it.
+// list lists the visible things on a surface or in a container.
 func (h *house) list(n *news, p *place) {
 	name, container, contents := p.name, p.container, slices.Clone(p.contents)
 	if !p.open {
@@ -171,8 +171,7 @@ func (h *house) pick(n *news, r *robot, thing string) {
 	}
 }
 
-// elsewhere is a place where things can be found: an open one in another room
-// where there is one.
+// elsewhere is another place for a thing, preferably an open one in another room.
 func (h *house) elsewhere(from *place) *place {
 	var list []*place
 	for _, p := range h.places {
@@ -195,7 +194,7 @@ func at(p *place) string {
 	return fmt.Sprintf("%s the %s in the %s", preposition(p.container), p.name, p.room)
 }
 
-// toldOf is what a reader learns of "the thing is at the place".
+// toldOf is what a reader learns from "the thing is at the place".
 func toldOf(thing string, p *place) func(*knowledge) {
 	name, room, container := p.name, p.room, p.container
 	return func(k *knowledge) {

@@ -26,7 +26,7 @@ const (
 	told                // nothing; result is the confirmation
 )
 
-// goal is one thing that a person wants of one robot, or wants to know.
+// goal is one thing that a person wants one robot to do, or wants to know.
 type goal struct {
 	kind   goalKind
 	robot  string
@@ -38,8 +38,7 @@ type goal struct {
 	result string // the sentence that ends it; "" until then
 }
 
-// decision is what is right to do next: a question, actions of several robots, or
-// a reply.
+// decision is the right next step: a question, actions of several robots, or a reply.
 type decision struct {
 	actions []action
 	say     string
@@ -47,11 +46,11 @@ type decision struct {
 	which   []string
 }
 
-// can tells for which operations there are tools.
+// can reports which operations have tools.
 type can func(op) bool
 
-// decide is the one right decision, with actions in the order in which people
-// named what they want. It marks the goals that it ends.
+// decide is the right decision, with actions in the order of the request. It marks the
+// goals that it ends.
 func decide(k *knowledge, goals []*goal, tools can) decision {
 	var d decision
 	busy := map[string]bool{}
@@ -85,8 +84,8 @@ func decide(k *knowledge, goals []*goal, tools can) decision {
 	return d
 }
 
-// step finds the next step towards a goal: an action, a question, or, by result,
-// that there is none.
+// step finds the next step towards a goal: an action or a question. result reports that
+// there is none.
 type step struct {
 	k     *knowledge
 	g     *goal
@@ -113,7 +112,7 @@ func (s *step) done(text string, args ...any) {
 func (s *step) cant(why string)    { s.g.result = cannot + why + "." }
 func (s *step) answer(text string) { s.g.result = text }
 
-// lacks ends the goal where there is no tool for an operation.
+// lacks ends the goal if an operation has no tool.
 func (s *step) lacks(list ...op) bool {
 	for _, o := range list {
 		if !s.can(o) {
@@ -172,8 +171,8 @@ func (s *step) run() {
 	}
 }
 
-// reaches takes the robot to a place or device and sees to it that it is not in
-// the way; false when a step is needed for that, or the goal has ended.
+// reaches reports whether the robot is at a place or device that is open. If not, it sets
+// the step for that, or ends the goal.
 func (s *step) reaches(target string, open bool) bool {
 	room, known := s.k.roomOf[target]
 	switch {
@@ -203,7 +202,7 @@ func (s *step) goTo(room string) {
 	s.do(opGo, room)
 }
 
-// where asks for what nobody said.
+// where asks for missing information.
 func (s *step) where(name string) {
 	question := fmt.Sprintf("here %s the %s", is(name), name)
 	if s.k.nobody[name] {
@@ -243,8 +242,7 @@ func (s *step) take() {
 	}
 }
 
-// get takes the robot to a thing and picks it up. What it holds goes to the
-// place where the thing is.
+// get takes the robot to a thing and picks it up. It puts down first what it holds.
 func (s *step) get() {
 	k, g := s.k, s.g
 	if k.cause[g.thing] != "" {
@@ -304,7 +302,7 @@ func (s *step) operate() {
 	}
 }
 
-// check looks at a place of which it is not known what is there.
+// check looks at a place with unknown contents.
 func (s *step) check() {
 	k, g := s.k, s.g
 	if contents, ok := k.contents[g.target]; ok {
@@ -316,7 +314,7 @@ func (s *step) check() {
 	}
 }
 
-// reply answers a question from what is known.
+// reply answers a question from knowledge.
 func (s *step) reply() {
 	k, g := s.k, s.g
 	switch g.kind {

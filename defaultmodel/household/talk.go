@@ -6,12 +6,12 @@ import (
 	"agentd/protocol"
 )
 
-// noted is the confirmation of what somebody said.
+// noted confirms a statement.
 func noted(text string) []*goal {
 	return []*goal{{kind: told, result: "Noted: " + strings.ToLower(text[:1]) + text[1:]}}
 }
 
-// tellThing lets a person say where a thing is.
+// tellThing is a person's statement about the place of a thing.
 func (e *Episode) tellThing() {
 	thing := oneOf(e.rand, e.group.plan.things)
 	p := e.house.holding(thing)
@@ -25,7 +25,7 @@ func (e *Episode) tellThing() {
 	e.goals = noted(e.known.whereIs(thing))
 }
 
-// event lets the environment report what somebody else did.
+// event is a report of the environment about somebody else's action.
 func (e *Episode) event() {
 	h := e.house
 	if len(h.devices) > 0 && e.rand.IntN(2) == 0 {

@@ -7,7 +7,7 @@ import (
 	"agentd/protocol"
 )
 
-// Patience is how many times the planner's steps an agent may take for a task.
+// Patience is the factor of the planner's steps that an agent may take for a task.
 const Patience = 2
 
 // Rooms of the house.
@@ -16,7 +16,7 @@ func (e *Episode) Rooms() []string { return slices.Clone(e.group.plan.rooms) }
 // Robots of the house.
 func (e *Episode) Robots() []string { return slices.Clone(e.group.plan.robots) }
 
-// Fork is an episode in the same state that goes its own way from here.
+// Fork is an independent copy of the episode in its present state.
 func (e *Episode) Fork() *Episode {
 	f := e.group.Episode(e.index)
 	for _, d := range e.past {
@@ -25,11 +25,11 @@ func (e *Episode) Fork() *Episode {
 	return f
 }
 
-// Steps is how many decisions of the present task were taken.
+// Steps is the number of decisions taken for the present task.
 func (e *Episode) Steps() int { return e.steps }
 
-// Planned is what the planner does from here to the end of the task: how many
-// decisions it takes, and of which kind the last one is.
+// Planned is the number of the planner's decisions to the end of the task, and the kind
+// of the last one.
 func (e *Episode) Planned() (steps int, last Kind) {
 	f := e.Fork()
 	for tasks := f.score.Tasks; f.score.Tasks == tasks && !f.done; steps++ {
@@ -39,10 +39,9 @@ func (e *Episode) Planned() (steps int, last Kind) {
 	return steps, last
 }
 
-// reopen lets the planner look again at goals that it thought were reached: a
-// call to a robot that had nothing more to do may have undone them. A goal that
-// was followed by another one of the same robot stays reached, since the next one
-// may have to undo it.
+// reopen reconsiders goals that were reached, since a later call may have undone them. A
+// goal with a later one for the same robot stays reached, because that may have to undo
+// it.
 func (e *Episode) reopen(calls []protocol.ToolCall) {
 	idle := func(c protocol.ToolCall) bool {
 		return !slices.ContainsFunc(e.next.actions, func(a action) bool { return a.robot == c.TargetRobotName })
@@ -58,7 +57,7 @@ func (e *Episode) reopen(calls []protocol.ToolCall) {
 	}
 }
 
-// Kind says what sort of decision is the right one.
+// Kind classifies the right decision.
 type Kind int
 
 // The kinds of decisions.

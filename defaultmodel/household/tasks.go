@@ -7,7 +7,7 @@ import (
 	"agentd/protocol"
 )
 
-// Chances in percent of what people say and leave out.
+// Chances of what people say and omit, in percent.
 const (
 	saysFrom     = 50 // where a thing is, when the agent doesn't know
 	saysFromOld  = 8  // and when it does
@@ -22,7 +22,7 @@ const (
 	picksTwin    = 40 // a thing that has its noun in common with another one
 )
 
-// mix says in which of 100 cases people say what: each number is where the cases begin that come next.
+// mix is the distribution of what people say, as cumulative percentages.
 type mix struct{ events, questions, several, inTurn, one int }
 
 var (
@@ -51,7 +51,7 @@ func (e *Episode) start() {
 	e.plan()
 }
 
-// planOf lists the rooms with what is in them, and where the robots are.
+// planOf describes the rooms with their contents, and the places of the robots.
 func (e *Episode) planOf(robots bool) *news {
 	n := &news{}
 	for _, room := range e.house.rooms {
@@ -81,7 +81,7 @@ func (e *Episode) planOf(robots bool) *news {
 	return n
 }
 
-// newTask lets a person or the environment say something new.
+// newTask makes the next statement of a person or the environment.
 func (e *Episode) newTask() {
 	e.goals = nil
 	n, m := e.rand.IntN(100), usual
@@ -125,8 +125,7 @@ func (e *Episode) one() {
 	e.tell(protocol.InstructionUser, n)
 }
 
-// several are short tasks for different robots at once, or for one, one after
-// the other.
+// several are short tasks for different robots at once, or for one robot in sequence.
 func (e *Episode) several(inTurn bool) {
 	robots := slices.Clone(e.group.plan.robots)
 	e.rand.Shuffle(len(robots), func(i, j int) { robots[i], robots[j] = robots[j], robots[i] })
@@ -152,7 +151,7 @@ func (e *Episode) unheard(p pool) string {
 	return names.draw(p)
 }
 
-// goal draws a task; easy ones need no carrying.
+// goal draws a task. Easy ones need no carrying.
 func (e *Episode) goal(easy bool) *goal {
 	h, r := e.house, e.rand
 	for {
@@ -208,8 +207,8 @@ func (e *Episode) someThing() string {
 	return oneOf(e.rand, e.group.plan.things)
 }
 
-// slots fills the slots of a goal's wording, and says what else the sentence
-// tells: where things and places are.
+// slots fills the slots of a goal's wording. It also returns what the sentence tells
+// about the places of things.
 func (e *Episode) slots(n *news, g *goal) slots {
 	h, k := e.house, e.known
 	spoken, from := g.thing, ""

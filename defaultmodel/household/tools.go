@@ -9,7 +9,7 @@ import (
 	"agentd/protocol"
 )
 
-// role is what an argument of a tool says.
+// role is the meaning of an argument.
 type role int
 
 const (
@@ -33,8 +33,8 @@ type parameter struct {
 	words       []string
 }
 
-// tool is one that the agent is given. ops are what it does: two for a tool whose
-// state parameter says which.
+// tool is a tool of the agent. A tool with two ops has a state parameter that selects
+// one.
 type tool struct {
 	name        string
 	description string
@@ -49,8 +49,8 @@ type toolbox struct{ tools []tool }
 // maxTools bounds a toolbox.
 const maxTools = 7
 
-// newToolbox draws the tools of a group: always those to get about, mostly those
-// to carry things and those for containers and devices, split or merged.
+// newToolbox draws the tools of a group: always those for moving, mostly those for
+// carrying, containers and devices, split or merged.
 func newToolbox(r *rand.Rand, o Options) *toolbox {
 	b := &toolbox{}
 	m := &maker{rand: r, names: o.ToolNames, invented: oneOf(r, []int{0, 50, 100})}
@@ -135,7 +135,7 @@ func (m *maker) add(b *toolbox, kind int, o []op, on []bool, list ...role) {
 	b.tools = append(b.tools, t)
 }
 
-// parameter words one whose name is none of the others'.
+// parameter words a parameter with a name of its own.
 func (m *maker) parameter(others []parameter, r role) parameter {
 	w := parameterWords[r]
 	p := parameter{role: r, description: oneOf(m.rand, w.descriptions)}
@@ -169,12 +169,12 @@ func (m *maker) distract(b *toolbox) {
 	b.tools = append(b.tools, t)
 }
 
-// can tells whether there is a tool for an operation.
+// can reports whether an operation has a tool.
 func (b *toolbox) can(o op) bool {
 	return slices.ContainsFunc(b.tools, func(t tool) bool { return slices.Contains(t.ops, o) })
 }
 
-// raw are the tools as an input has them.
+// raw are the tools in the form of an input.
 func (b *toolbox) raw() []protocol.Raw {
 	list := make([]protocol.Raw, len(b.tools))
 	for i := range b.tools {
@@ -206,7 +206,7 @@ func (p *parameter) schema() protocol.Raw {
 	return protocol.AppendMember(raw, "description", protocol.String(p.description))
 }
 
-// call is an action in the words of the toolbox, which has a tool for it.
+// call is an action in the words of the toolbox.
 func (b *toolbox) call(a action) protocol.ToolCall {
 	for i := range b.tools {
 		t := &b.tools[i]
@@ -246,8 +246,7 @@ func (p *parameter) value(a action) protocol.Raw {
 	return protocol.String(p.words[1])
 }
 
-// action is what a call asks for. The error says what is wrong with it, or that
-// it does nothing here.
+// action decodes a call. The error is about a call that is wrong or does nothing here.
 func (b *toolbox) action(c protocol.ToolCall) (action, error) {
 	a := action{robot: c.TargetRobotName}
 	i := slices.IndexFunc(b.tools, func(t tool) bool { return t.name == c.Name })
@@ -271,7 +270,7 @@ func (b *toolbox) action(c protocol.ToolCall) (action, error) {
 	return a, nil
 }
 
-// read takes an argument over.
+// read decodes an argument.
 func (p *parameter) read(a *action, v protocol.Raw) bool {
 	text, isText := protocol.Text(v)
 	var state bool

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ToolNames says what the tools of an episode are called.
+// ToolNames selects the tool names of an episode.
 type ToolNames int
 
 // Kinds of tool names: those of training, and others that no training has.
@@ -17,7 +17,7 @@ const (
 
 // toolWording is how a tool may be called and described: names of training, names
 // that are unseen there, and descriptions. Two operations that are merged in one
-// tool have a wording of their own.
+// tool have their own wording.
 type toolWording struct {
 	names, unseen, descriptions []string
 }
@@ -96,9 +96,9 @@ var toolWordings = [toolKinds]toolWording{
 	},
 }
 
-// mixedName joins the beginning of a name of training with the end of another one,
-// to a name that no tool has: toolboxes have names then that share words. Where no two
-// do, a model ends a name with what follows the same word in any tool.
+// mixedName joins the beginning of one training name with the end of another, to a new
+// name. Toolboxes then have names that share words. Otherwise a model completes a name
+// with the word that follows in any other tool.
 func mixedName(r *rand.Rand) string {
 	for {
 		first, _, _ := strings.Cut(knownName(r), "_")

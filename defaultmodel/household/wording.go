@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// opening of an instruction, and how sentences that begin with it may end.
+// opening is the beginning of an instruction with its possible endings.
 type opening struct {
 	text    string
 	endings []string
@@ -110,7 +110,7 @@ func (h *house) slots(g *goal, spoken, from string, room bool) slots {
 
 func valueText(g *goal) string { return amount(g.value, g.unit) }
 
-// instruct words one goal; the robot is named unless it is to be guessed.
+// instruct words one goal. It names the robot unless the agent has to infer it.
 func (s *speaker) instruct(g *goal, fill slots, name bool) string {
 	parts := s.choose(func() []string {
 		phrase := oneOf(s.rand, phrases[g.kind])

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Split says for what an episode is made. The words that name things and the
-// wordings of people in one split are in no other.
+// Split is the purpose of an episode. Splits share no names of things and no wordings of
+// people.
 type Split int
 
 // The splits.
@@ -18,11 +18,10 @@ const (
 	Eval
 )
 
-// evalShare: one in so many generated words and combined wordings is for Eval.
+// evalShare is the share of generated words and wordings for Eval: one in so many.
 const evalShare = 10
 
-// splitOf is the split to which a generated word or a combination of wordings
-// belongs, by a hash of its text.
+// splitOf is the split of a generated word or wording, by a hash of its text.
 func splitOf(text string) Split {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text)) // it never fails
@@ -60,15 +59,15 @@ var (
 		"cup book ball plate bottle glass pen phone hat spoon bowl towel shirt apple candle vase fork jar brush plant pillow "+
 			"hammer torch watch wallet letter magazine pan jacket shoe tin lemon",
 		"mug notebook knife bucket ribbon kite pear")
-	// bareWords name things of which a house has only one.
+	// bareWords name things that are unique in a house.
 	bareWords  = words("keys scissors umbrella newspaper laptop medicine milk bread remote glasses slippers", "headphones passport camera butter")
 	robotWords = words(
 		"rover arm scout butler atlas robin dot helper max luna titan nova bolt rosie spot pepper gizmo otto",
 		"walker juno marvin echo ziggy")
 )
 
-// How many percent of all names are made up, so that the model learns to copy
-// names that it has never read, and how many of these look like identifiers.
+// Percentages of invented names, which teach the model to copy unknown names, and of
+// those among them that look like identifiers.
 const (
 	invented  = 70
 	qualities = 50 // of the adjectives
@@ -79,7 +78,7 @@ const (
 	shortest = 4 // letters of a made-up word
 )
 
-// The parts of made-up words, of which those that stand twice are more frequent.
+// The parts of invented words. Repeated entries are more frequent.
 var (
 	onsets = strings.Fields("b d f g h j k l m n p r s t v w z b d f g k l m n p r s t bl br ch cl cr dr fl fr gl gr ph pl pr qu sc sh sk sl sp st sw th tr tw wh str")
 	vowels = strings.Fields("a e i o u a e i o u a e i o u y ai ea ee ie oa oo ou")
@@ -87,7 +86,7 @@ var (
 	ends   = strings.Fields("er or ow le al el en et ing ory ment tion age ure ish ard ock ette")
 )
 
-// invent makes up a word of the split.
+// invent invents a word of the split.
 func invent(r *rand.Rand, s Split) string {
 	for {
 		w := inventWord(r)
@@ -106,7 +105,8 @@ func invent(r *rand.Rand, s Split) string {
 	}
 }
 
-// inventBare makes up a thing of which a house has only one. Without made-up plurals a model learns by heart which words are some.
+// inventBare invents a unique thing. Without invented plurals a model memorizes which
+// words are plural.
 func inventBare(r *rand.Rand, s Split) string {
 	for {
 		w := invent(r, s)
@@ -142,13 +142,13 @@ type namer struct {
 	used  []string
 }
 
-// plainTries is how often a plain name is looked for until one is made up after
-// all: a large house may have more things than there are words.
+// plainTries bounds the search for a plain name. A large house may have more things than
+// there are words.
 const plainTries = 100
 
 func (n *namer) draw(p pool) string { return n.drawOr(p, invent) }
 
-// drawOr draws a word of the pool or one that is made up in a way.
+// drawOr draws a word of the pool or an invented one.
 func (n *namer) drawOr(p pool, makeUp func(*rand.Rand, Split) string) string {
 	for tries := 0; ; tries++ {
 		w := oneOf(n.rand, p[n.split])
@@ -162,7 +162,7 @@ func (n *namer) drawOr(p pool, makeUp func(*rand.Rand, Split) string) string {
 	}
 }
 
-// drawThings draws the names of things; twins have a noun in common.
+// drawThings draws the names of things. Twins share a noun.
 func (n *namer) drawThings(count int) []string {
 	var names []string
 	for len(names) < count {
@@ -184,8 +184,8 @@ func (n *namer) drawThings(count int) []string {
 	return names
 }
 
-// adjective draws what tells twins apart. Other things may have it too. With a
-// dozen of them and none made up, a model takes any other word for a whole name.
+// adjective draws an adjective that distinguishes twins. Other things may have it too.
+// With only a dozen adjectives a model takes any other word for a whole name.
 func (n *namer) adjective() string {
 	if n.rand.IntN(100) < qualities && !n.plain {
 		return invent(n.rand, n.split)
@@ -195,7 +195,7 @@ func (n *namer) adjective() string {
 
 func oneOf[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 
-// the, is and upper are the little grammar that sentences need.
+// the, is and upper are the grammar of sentences.
 func the(name string) string { return "the " + name }
 
 func is(name string) string {
@@ -205,7 +205,7 @@ func is(name string) string {
 	return "is"
 }
 
-// upper begins a sentence. Names keep their case: they have to be copied.
+// upper capitalizes a sentence, except for names, which have to be copied.
 func upper(s string) string {
 	if s == "" {
 		return s

@@ -11,30 +11,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrGone is why a caller's context ends when the client has left.
+// ErrGone is the cause of a caller's context after the client has left.
 var ErrGone = errors.New("the client closed the connection before the answer")
 
-// side is what is known of the other side of a connection.
+// side is the state of the other side of a connection.
 type side int
 
 const (
 	open   side = iota
-	silent      // it sends nothing more; it may still read
+	silent      // half-closed: it sends nothing more, and may still read
 	gone
 )
 
-// Caller is a context for the work whose answer r's client waits for, in place of r's own.
-// It ends when that client has left or the server breaks its work off, but not when the
-// client has only closed its sending side, as shutdown(SHUT_WR) does. settle must be called
-// before anything is written; it returns why the context ended, nil if it did not, and may be called again.
+// Caller returns a context for work whose answer r's client waits for. It ends when the client has
+// left, or when the server cancels its work. Unlike r's own context, it does not end when the client
+// only closes its sending side, as shutdown(SHUT_WR) does. settle must be called before anything is
+// written. It returns the cause of the context's end, nil if it has not ended, and may be called
+// again.
 //
-// The end of what a client sends looks the same in both cases: a closed socket shows only
-// when something is sent to it, by a reset. So once there is such an end, the client is sent
-// interim answers, 100 Continue, which a client of HTTP/1.1 skips (RFC 9110, 15.2), now and
-// then until the work is done. HTTP/1.0 has none, so there the end counts as leaving.
+// Both cases look the same to a reader. A closed socket answers a write with a reset. So the client
+// is sent interim answers, 100 Continue, until the work is done. A client of HTTP/1.1 skips them
+// (RFC 9110, 15.2). HTTP/1.0 has none, so a client that closes its sending side counts as gone.
 //
-// net/http looks at a connection only once the body has been read. With unread, Caller
-// looks at it itself.
+// net/http watches a connection only after the body was read. With unread, Caller watches it
+// itself.
 func Caller(r *http.Request, unread bool) (ctx context.Context, settle func() error) {
 	c := of(r)
 	if c == nil { // not through Serve
@@ -65,8 +65,8 @@ func Caller(r *http.Request, unread bool) (ctx context.Context, settle func() er
 	})
 }
 
-// watch looks at the client until it is gone or the work is done, and returns why the work
-// should end: nil when it is done.
+// watch polls the client until it is gone or the work is done. It returns the reason why the work
+// should end, nil if it is done.
 func (c *Conn) watch(r *http.Request, done <-chan struct{}) error {
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		now := c.peer(r)
@@ -86,7 +86,7 @@ func (c *Conn) watch(r *http.Request, done <-chan struct{}) error {
 	}
 }
 
-// probe sends what a client that still reads skips, and what a closed socket answers with a
+// probe sends an interim answer. A reading client skips it, and a closed socket answers with a
 // reset.
 func (c *Conn) probe() error {
 	_ = c.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
@@ -95,10 +95,10 @@ func (c *Conn) probe() error {
 	return err
 }
 
-// peer looks at the other side without reading.
+// peer returns the state of the other side without reading.
 func (c *Conn) peer(r *http.Request) side {
 	connection, ok := c.raw.(syscall.Conn)
-	if !ok { // no socket: nobody but net/http knows
+	if !ok { // no socket: only net/http knows
 		if r.Context().Err() != nil {
 			return gone
 		}

@@ -1,6 +1,5 @@
-// Package connection is what both servers know of a connection beside its requests: it
-// makes JSON of the errors that net/http writes before any handler is asked, and it tells
-// a client that has left from one that only has nothing more to send.
+// Package connection handles connections below the HTTP handlers of both servers. It rewrites errors
+// of net/http as JSON, and it distinguishes a client that has left from a half-closed one.
 package connection
 
 import (
@@ -14,7 +13,7 @@ import (
 	"time"
 )
 
-// Prepare makes s ready for Serve. The server has its handler by then.
+// Prepare prepares s for Serve. Its handler must be set.
 func Prepare(s *http.Server) {
 	handler := s.Handler
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -23,7 +22,7 @@ func Prepare(s *http.Server) {
 		}
 		handler.ServeHTTP(w, r)
 	})
-	s.DisableGeneralOptionsHandler = true // all answers but errors are a handler's
+	s.DisableGeneralOptionsHandler = true // only errors are answered without a handler
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		own := c.(*Conn)
 		own.base = ctx
@@ -37,11 +36,11 @@ func Prepare(s *http.Server) {
 	}
 }
 
-// Serve serves s, which was prepared, on l until s ends, over TLS when there are
-// certificates. It always closes l and returns nil after Shutdown and Close. refused is told
-// of every error that was answered before a handler was asked.
+// Serve serves the prepared s on l until s ends, over TLS if there are certificates. It always
+// closes l, and returns nil after Shutdown and Close. refused is called for every error that is
+// answered without a handler.
 //
-// Only HTTP/1 is spoken: what this package does happens on the bytes of a connection.
+// It serves only HTTP/1, since this package works on the bytes of a connection.
 func Serve(s *http.Server, l net.Listener, certificates []tls.Certificate, refused func(status int, detail string)) error {
 	wrapped := &listener{Listener: l, maxHeader: s.MaxHeaderBytes, refused: refused}
 	if len(certificates) > 0 {
@@ -61,8 +60,8 @@ type listener struct {
 	refused   func(status int, detail string)
 }
 
-// Accept implements [net.Listener]. A TLS handshake happens with the first read, which is
-// made by the connection's own goroutine.
+// Accept implements [net.Listener]. The connection's own goroutine does the TLS handshake with its
+// first read.
 func (l *listener) Accept() (net.Conn, error) {
 	raw, err := l.Listener.Accept()
 	if err != nil {
@@ -77,18 +76,18 @@ func (l *listener) Accept() (net.Conn, error) {
 
 // Conn is an accepted connection.
 type Conn struct {
-	net.Conn          // over TLS where that is spoken
+	net.Conn          // over TLS if that is configured
 	raw      net.Conn // what was accepted
 	listener *listener
 	base     context.Context // the server's
 
-	answering atomic.Bool // a handler was asked, and its answer has not ended
-	begun     atomic.Bool // something of the next request has come
+	answering atomic.Bool // a handler is answering
+	begun     atomic.Bool // bytes of the next request have arrived
 }
 
 type connKey struct{}
 
-// of is the connection of a request; nil when it did not come through Serve.
+// of returns the connection of a request, nil without Serve.
 func of(r *http.Request) *Conn {
 	c, _ := r.Context().Value(connKey{}).(*Conn)
 	return c
@@ -113,8 +112,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write implements [net.Conn]. What is written while no handler is asked is an error of
-// net/http.
+// Write implements [net.Conn]. Without a handler, the bytes are an error of net/http.
 func (c *Conn) Write(p []byte) (int, error) {
 	if c.answering.Load() {
 		return c.Conn.Write(p)
@@ -129,7 +127,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// CloseWrite tells the client that nothing more comes.
+// CloseWrite closes the sending side.
 func (c *Conn) CloseWrite() error { return closeWrite(c.Conn) }
 
 func closeWrite(c net.Conn) error {
@@ -139,17 +137,17 @@ func closeWrite(c net.Conn) error {
 	return nil
 }
 
-// Drain ends an answer to a client that may still be sending a body which nobody can read:
-// closed at once, the connection would be reset, and the client would not see the answer.
+// Drain ends an answer to a client that may still send an unreadable body. If the connection closed
+// at once, it would be reset, and the client would not see the answer.
 func Drain(r *http.Request) {
 	if c := of(r); c != nil {
 		c.drain(c.Conn)
 	}
 }
 
-// drain says that nothing more comes, and reads for a while.
+// drain closes the sending side, and reads for a while.
 func (c *Conn) drain(to net.Conn) {
-	_ = closeWrite(to) // what matters has been written
+	_ = closeWrite(to) // the answer was written
 	_ = c.raw.SetReadDeadline(time.Now().Add(drainTime))
 	for buffer, n := make([]byte, 32<<10), 0; n < drainBytes; {
 		read, err := c.raw.Read(buffer)

@@ -3,15 +3,15 @@ package connection
 import "time"
 
 const (
-	// writeTimeout bounds the writing of an error or of a probe: they are so short that
-	// only a client that reads nothing at all takes longer.
+	// writeTimeout bounds the write of an error or a probe. Both are short, so it only ends
+	// writes to a client that reads nothing.
 	writeTimeout = 5 * time.Second
-	// drainTime and drainBytes are how much of what a refused client still sends is read, so
-	// that it gets to see the answer.
+	// drainTime and drainBytes bound the reading from a refused client, which lets it see the
+	// answer.
 	drainTime  = time.Second
 	drainBytes = 64 << 20
-	// firstPause is the time between the first two looks at a client. It doubles up to
-	// maxPause: most that stop sending have left, which shows at once.
+	// firstPause is the first poll interval of a half-closed client. It doubles up to maxPause.
+	// Most such clients have left, which the first poll shows.
 	firstPause = 5 * time.Millisecond
 	maxPause   = time.Second
 )

@@ -14,7 +14,7 @@ import (
 	"agentd/protocol"
 )
 
-// meaning is what an answer of net/http says; ok is false when it is no error.
+// meaning parses an answer of net/http. ok is false if it is no error.
 func (c *Conn) meaning(answer []byte) (status int, detail string, ok bool) {
 	res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(answer)), nil)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *Conn) meaning(answer []byte) (status int, detail string, ok bool) {
 	return res.StatusCode, detail, true
 }
 
-// refuse answers a request that no handler will see. The connection ends with it.
+// refuse answers a request without a handler and ends the connection.
 func (c *Conn) refuse(to net.Conn, status int, detail string) error {
 	c.listener.refused(status, detail)
 	body := protocol.AppendErrorBody(nil, detail)
@@ -59,7 +59,7 @@ func (c *Conn) refuse(to net.Conn, status int, detail string) error {
 	return nil
 }
 
-// isPlainHTTP reports whether a TLS handshake failed since the client speaks HTTP.
+// isPlainHTTP reports whether a TLS handshake failed because the client speaks HTTP.
 func isPlainHTTP(err error) bool {
 	var record tls.RecordHeaderError
 	if !errors.As(err, &record) || record.Conn == nil {

@@ -1,7 +1,7 @@
-// Package synth writes GGUF model files with random weights: models that load,
-// compute and generate like real ones of their architecture, from a seed, in a
-// few megabytes. Tests run on them, and so does a server that was given no
-// model. What they say is noise.
+// Package synth writes GGUF model files with random weights. They load, compute and
+// generate like real models of their architecture, from a seed, in a few megabytes.
+// Tests and measurements use them; the text that they generate is noise. The package
+// also keeps model files that the program makes itself (Keep, CacheDir).
 package synth
 
 import (
@@ -19,8 +19,7 @@ const (
 	Llama  = "llama" // Llama 3.1 and later
 )
 
-// Spec says what to write. Shapes are numbers of values; see Preset for usual
-// ones.
+// Spec describes a model to write. Shapes are numbers of values; Preset has usual ones.
 type Spec struct {
 	Arch string
 	Name string // general.name

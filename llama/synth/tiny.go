@@ -12,8 +12,8 @@ import (
 // Write makes of a Spec.
 const formatVersion = 1
 
-// Tiny gives the path of the tiny model of an architecture, which it writes
-// first if it is not in dir; dir "" means CacheDir.
+// Tiny returns the path of an architecture's tiny model in dir, and writes the file if
+// it is missing. An empty dir means CacheDir.
 func Tiny(dir, arch string) (string, error) {
 	spec, err := Preset("tiny", arch)
 	if err != nil {
@@ -22,8 +22,8 @@ func Tiny(dir, arch string) (string, error) {
 	return Cached(dir, spec)
 }
 
-// Cached gives the path of the model of a Spec, which it writes first if it is
-// not in dir; dir "" means CacheDir. Several processes may do so at once.
+// Cached returns the path of a Spec's model in dir, and writes the file if it is missing.
+// An empty dir means CacheDir. Several processes may call Cached at once.
 func Cached(dir string, spec Spec) (string, error) {
 	key, err := json.Marshal(spec)
 	if err != nil {

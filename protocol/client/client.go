@@ -1,6 +1,6 @@
-// Package client speaks the whole HTTP contract of an agent server: health,
-// info, responses, coaching sessions and coaching. It checks every answer as
-// strictly as a server checks a request, so it also serves to test servers.
+// Package client calls all paths of an agent server: health, info, responses, coaching sessions and
+// coaching. It validates answers as strictly as a server validates requests, so it can test
+// servers too.
 package client
 
 import (
@@ -18,16 +18,15 @@ import (
 	"agentd/protocol"
 )
 
-// DefaultMaxResponseBytes bounds how much of an answer is read unless
-// [WithMaxResponseBytes] says otherwise. Answers carry whole memories for every
-// candidate.
+// DefaultMaxResponseBytes bounds an answer, see [WithMaxResponseBytes]. Every candidate has a
+// whole memory.
 const DefaultMaxResponseBytes = 1 << 30
 
-// maxErrorBytes bounds how much of an error's body is read.
+// maxErrorBytes bounds the body of an error.
 const maxErrorBytes = 1 << 20
 
-// Client calls one agent server. It is safe for concurrent use. How long a call
-// may take is the context's affair.
+// Client calls one agent server. It is safe for concurrent use. Only contexts limit the time of a
+// call.
 type Client struct {
 	base        *url.URL
 	http        *http.Client
@@ -35,21 +34,20 @@ type Client struct {
 	maxResponse int64
 }
 
-// Option changes a new Client.
+// Option configures a Client.
 type Option func(*Client)
 
-// WithHTTPClient uses an own HTTP client, for TLS settings, proxies and
-// connection limits.
+// WithHTTPClient sets the HTTP client, for TLS settings, proxies and connection limits.
 func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
 
 // WithBearerToken sends a bearer token with every call.
 func WithBearerToken(token string) Option { return func(c *Client) { c.token = token } }
 
-// WithMaxResponseBytes bounds how much of an answer is read.
+// WithMaxResponseBytes bounds the body of an answer.
 func WithMaxResponseBytes(n int64) Option { return func(c *Client) { c.maxResponse = n } }
 
-// New makes a client of the server at baseURL, such as http://127.0.0.1:8888. A
-// path in it is put before every path of the contract.
+// New makes a client of the server at baseURL, such as http://127.0.0.1:8888. Its path is the prefix
+// of all paths.
 func New(baseURL string, opts ...Option) (*Client, error) {
 	base, err := url.Parse(baseURL)
 	if err != nil {
@@ -65,7 +63,7 @@ func New(baseURL string, opts ...Option) (*Client, error) {
 	return c, nil
 }
 
-// Error is an answer with a status other than the expected one.
+// Error is an answer with an unexpected status.
 type Error struct {
 	Status     int               // HTTP status
 	Detail     string            // the server's sentence, or the start of a body of another shape
@@ -73,7 +71,7 @@ type Error struct {
 	RetryAfter time.Duration     // of a 503, 0 when not given
 }
 
-// Error names the status and what the server said.
+// Error returns the status and the server's detail.
 func (e *Error) Error() string {
 	said := e.Detail
 	if len(e.Problems) > 0 {
@@ -82,8 +80,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("agent server answered %d %s: %s", e.Status, http.StatusText(e.Status), said)
 }
 
-// Health asks how the server is. A server that is loading or draining is no
-// error: its status says so.
+// Health returns the server's health. A server that loads or drains is no error.
 func (c *Client) Health(ctx context.Context) (*protocol.AgentHealth, error) {
 	body, err := c.call(ctx, http.MethodGet, "/health", nil, http.StatusOK, http.StatusServiceUnavailable)
 	if err != nil {
@@ -92,7 +89,7 @@ func (c *Client) Health(ctx context.Context) (*protocol.AgentHealth, error) {
 	return checked("health", body, protocol.DecodeAgentHealth)
 }
 
-// Info asks what the agent is and can do.
+// Info returns the agent's description and capabilities.
 func (c *Client) Info(ctx context.Context) (*protocol.AgentInfo, error) {
 	body, err := c.call(ctx, http.MethodGet, "/v1/info", nil, http.StatusOK)
 	if err != nil {
@@ -101,8 +98,8 @@ func (c *Client) Info(ctx context.Context) (*protocol.AgentInfo, error) {
 	return checked("info", body, protocol.DecodeAgentInfo)
 }
 
-// Responses asks for the candidates of a batch. The answer is complete and in
-// order: it is checked against the request.
+// Responses requests the candidates of a batch. The answer is validated against the request, so it
+// is complete and in order.
 func (c *Client) Responses(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
 	body, err := c.call(ctx, http.MethodPost, "/v1/responses", req.AppendJSON(nil), http.StatusOK)
 	if err != nil {
@@ -124,14 +121,14 @@ func (c *Client) PutCoachingSession(ctx context.Context, runID string, cfg *prot
 	return err
 }
 
-// DeleteCoachingSession closes the session of a run; it returns when its active
-// requests have finished.
+// DeleteCoachingSession closes the session of a run. It returns after the session's active requests
+// have ended.
 func (c *Client) DeleteCoachingSession(ctx context.Context, runID string) error {
 	_, err := c.call(ctx, http.MethodDelete, sessionPath(runID), nil, http.StatusNoContent)
 	return err
 }
 
-// Coach asks for a repair. The answer is checked against the request.
+// Coach requests a repair. The answer is validated against the request.
 func (c *Client) Coach(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error) {
 	body, err := c.call(ctx, http.MethodPost, "/v1/coaching", req.AppendJSON(nil), http.StatusOK)
 	if err != nil {
@@ -151,7 +148,7 @@ func sessionPath(runID string) string {
 	return "/v1/coaching/sessions/" + url.PathEscape(runID)
 }
 
-// checked decodes an answer and says what it was when it breaks the contract.
+// checked decodes an answer. The error of an invalid one names it.
 func checked[T any](what string, body []byte, decode func([]byte) (T, error)) (T, error) {
 	v, err := decode(body)
 	if err != nil {
@@ -160,8 +157,8 @@ func checked[T any](what string, body []byte, decode func([]byte) (T, error)) (T
 	return v, nil
 }
 
-// call does one exchange. A status other than those expected is an *Error; so is
-// an expected 503 whose body is no health.
+// call sends one request. An unexpected status is an *Error, and so is an expected 503 whose body is
+// no health.
 func (c *Client) call(ctx context.Context, method, escapedPath string, body []byte, expect ...int) ([]byte, error) {
 	target := strings.TrimSuffix(c.base.String(), "/") + escapedPath
 	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
@@ -195,7 +192,7 @@ func (c *Client) call(ctx context.Context, method, escapedPath string, body []by
 		}
 		return answer, nil
 	}
-	// What can't be read of an error's body is not worth another error.
+	// An error's body may be incomplete.
 	answer, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBytes))
 	return nil, failure(res, answer)
 }
@@ -212,7 +209,7 @@ func readAll(r io.Reader, limit int64) ([]byte, error) {
 	return body, nil
 }
 
-// failure makes an *Error of an answer.
+// failure makes an *Error from an answer.
 func failure(res *http.Response, body []byte) error {
 	e := &Error{Status: res.StatusCode}
 	e.Detail, e.Problems = protocol.DecodeErrorBody(body)

@@ -52,7 +52,7 @@ func coachingRequest() *protocol.SpecializedCoachingRequest {
 		ReinjectionPoints: []protocol.ReinjectionPoint{{ID: "p", InputStepID: &step}}}
 }
 
-func TestEveryCallReachesItsEndpoint(t *testing.T) {
+func TestCallsReachTheirEndpoints(t *testing.T) {
 	var got []string
 	mux := http.NewServeMux()
 	handle := func(pattern string, h func(w http.ResponseWriter, body []byte)) {
@@ -141,7 +141,7 @@ func TestEveryCallReachesItsEndpoint(t *testing.T) {
 	}
 }
 
-func TestHealthOfAServerThatIsNotReady(t *testing.T) {
+func TestHealthReportsServerThatIsNotReady(t *testing.T) {
 	c := serve(t, answer(http.StatusServiceUnavailable, `{"status":"loading"}`))
 	h, err := c.Health(t.Context())
 	if err != nil || h.Status != protocol.HealthLoading {
@@ -153,7 +153,7 @@ func TestHealthOfAServerThatIsNotReady(t *testing.T) {
 	}
 }
 
-func TestErrorsCarryWhatTheServerSaid(t *testing.T) {
+func TestErrorsHaveTheServersDetail(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		status int
@@ -198,7 +198,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestAnswersThatBreakTheContractAreErrors(t *testing.T) {
+func TestInvalidAnswersAreErrors(t *testing.T) {
 	output := func(source, index int) map[string]any {
 		return map[string]any{"request_id": "r", "source_id": source, "candidate_index": index, "status": "completed", "memory": map[string]any{}, "output": map[string]any{}}
 	}

@@ -120,7 +120,7 @@ func (c *Core) acceptChoice(g *group, i int, choice Choice) bool {
 
 // appendChoice appends the tokens of a choice to a candidate. If that ends the candidate, it
 // returns the reason, and for a repetition its length. A completion that is complete with its
-// last allowed token counts as stopped, not as cut.
+// last sampled token counts as stopped, neither as cut nor as a repetition.
 func (c *Core) appendChoice(g *group, cand *candidate, choice Choice) (finish generation.Finish, repeat int) {
 	if len(choice.Tokens) == 0 && choice.Verdict == Continue {
 		panic("core: a candidate that goes on needs a token")
@@ -128,11 +128,19 @@ func (c *Core) appendChoice(g *group, cand *candidate, choice Choice) (finish ge
 	if cand.tokens == nil && len(choice.Tokens) > 0 {
 		cand.tokens = make([]Token, 0, min(g.MaxNew, initialTokens))
 	}
-	before := len(cand.tokens)
-	for _, t := range choice.Tokens[:min(len(choice.Tokens), g.MaxNew-before)] {
+	before, forced := len(cand.tokens), choice.Forced
+	complete := choice.Verdict == Complete && len(choice.Tokens) <= g.MaxNew-before
+	for i, t := range choice.Tokens[:min(len(choice.Tokens), g.MaxNew-before)] {
+		if len(forced) > 0 && forced[0] == i {
+			forced = forced[1:]
+			c.stats.ForcedTokens++
+		} else {
+			cand.sampled = [repeatTimes]int(append(cand.sampled[1:], len(cand.tokens)+1))
+		}
 		cand.tokens = append(cand.tokens, t)
-		if g.MinRepeat > 0 {
-			if repeat = repeated(cand.tokens, g.MinRepeat); repeat > 0 {
+		last := i+1+len(forced) == len(choice.Tokens) // no token behind it is sampled
+		if g.MinRepeat > 0 && !(complete && last) {
+			if repeat = cand.repeated(g.MinRepeat); repeat > 0 {
 				break
 			}
 		}
@@ -142,7 +150,6 @@ func (c *Core) appendChoice(g *group, cand *candidate, choice Choice) (finish ge
 	// exceed MaxNew.
 	dropped := len(choice.Tokens) - cand.pending
 	c.stats.GeneratedTokens += uint64(cand.pending)
-	c.stats.ForcedTokens += uint64(max(0, choice.Forced-dropped))
 	switch {
 	case repeat > 0, choice.Verdict == Repeat && dropped == 0:
 		return generation.FinishRepeat, repeat

@@ -83,6 +83,8 @@ type candidate struct {
 	tokens  []Token
 	pending int
 	ended   bool
+	// sampled holds, for each of the newest sampled tokens, the number of tokens up to it.
+	sampled [repeatTimes]int
 	// draftLen is the number of speculative tokens to propose; 0 means not known yet.
 	// rejections counts consecutive drafts without an accepted token. No draft is proposed
 	// in the next cooldown steps.

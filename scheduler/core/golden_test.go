@@ -69,7 +69,7 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		var ends string
 		d.MaybeScanArgs(t, "ends", &ends)
 		for _, r := range ends {
-			cfg.EndTokens = append(cfg.EndTokens, Token(r))
+			cfg.EndTokens = append(cfg.EndTokens, r)
 		}
 		var err error
 		if g.core, err = New(cfg); err != nil {
@@ -172,13 +172,13 @@ func (g *golden) step(t *testing.T, d *datadriven.TestData, show bool) bool {
 }
 
 func (g *golden) rows(plan *Plan) {
-	guesses := func(row int) bool {
+	drafts := func(row int) bool {
 		return slices.ContainsFunc(plan.Samples, func(s Sample) bool { return s.Drafts > 0 && s.Draft == row })
 	}
 	for i := 0; i < len(plan.Rows); {
 		first, text := plan.Rows[i], ""
-		guessed := guesses(i)
-		for ; i < len(plan.Rows) && plan.Rows[i].Seq == first.Seq && (text == "" || guessed || !guesses(i)); i++ {
+		guessed := drafts(i)
+		for ; i < len(plan.Rows) && plan.Rows[i].Seq == first.Seq && (text == "" || guessed || !drafts(i)); i++ {
 			text += string(rune(plan.Rows[i].Token))
 		}
 		mark := ""
@@ -245,8 +245,8 @@ func parseChoice(choose string) (c Choice, shown, rest string) {
 				c.Verdict, tail = Complete, trimmed
 			}
 			for _, r := range tail {
-				c.Tokens = append(c.Tokens, Token(r))
-				c.Forced++
+				c.Forced = append(c.Forced, len(c.Tokens))
+				c.Tokens = append(c.Tokens, r)
 			}
 		}
 		if choose, more = strings.CutPrefix(choose, "+"); more {
@@ -261,7 +261,7 @@ func (g *golden) event(e Event) {
 	case CandidateFinished:
 		text := ""
 		for _, t := range e.Tokens {
-			text += string(rune(t))
+			text += string(t)
 		}
 		repeated := ""
 		if e.Repeated > 0 {

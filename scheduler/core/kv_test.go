@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// kv is the dumb twin of the KV cache: every sequence is a list of cells, a cell
+// kv is the oracle for the KV cache: every sequence is a list of cells, a cell
 // is a pointer, and shared means the same pointer. It checks what llama.cpp
 // would abort on or, worse, silently compute nonsense for.
 type kv struct {

@@ -33,9 +33,11 @@ const (
 	// MinEvict is the default of Config.MinEvict: about the cells of one step.
 	MinEvict = 32
 
-	// HostBlock and MinHostBlock are the defaults of Config. A block is loaded whole, and each
-	// one takes a few operations.
-	HostBlock, MinHostBlock = 256, 16
+	// HostBlock is the default of Config.HostBlock. A block is loaded whole, and each one takes
+	// a few operations.
+	HostBlock = 256
+	// MinHostBlock is the default of Config.MinHostBlock.
+	MinHostBlock = 16
 
 	// MaxDraftTokens is the limit of speculative tokens for a candidate in a step,
 	// initialDraftLen the first draft length. A draft continues the same n-gram of draftNgram

@@ -8,9 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// However prompts overlap and arrive, each token that is new is computed once
-// while everything fits. Only the last token of a prompt that another one
-// contains is computed again, for its logits.
+// Each new token is computed once while everything fits, however prompts overlap and arrive.
+// Only the last token of a prompt that another one contains is computed again, for its logits.
 func TestEachNewTokenIsComputedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		batch := rapid.IntRange(1, 24).Draw(t, "batch")
@@ -19,14 +18,14 @@ func TestEachNewTokenIsComputedOnce(t *testing.T) {
 			BatchTokens: batch, PrefillChunk: rapid.IntRange(0, batch).Draw(t, "chunk"), Overcommit: rapid.Bool().Draw(t, "overcommit"),
 			MinSharedPrefill: 1, PartialCopy: true, Check: true,
 		}
-		w := &world{t: t, kv: newKV(cfg.Cells, true), jobs: map[RequestID]*liveJob{}}
+		w := &world{t: t, kv: newKV(cfg.Cells, true), requests: map[RequestID]*liveRequest{}}
 		var err error
 		if w.core, err = New(cfg); err != nil {
 			t.Fatal(err)
 		}
 		prefixes := map[string]bool{}
 		var prompts [][]Token
-		for id := range rapid.IntRange(1, 12).Draw(t, "jobs") {
+		for id := range rapid.IntRange(1, 12).Draw(t, "requests") {
 			var prompt []Token
 			for _, x := range rapid.SliceOfN(rapid.Int32Range(0, 1), 1, 30).Draw(t, "prompt") {
 				prompt = append(prompt, Token(x))
@@ -57,7 +56,7 @@ func TestEachNewTokenIsComputedOnce(t *testing.T) {
 	})
 }
 
-// A job with many candidates and an endless stream of small jobs share the
+// A request with many candidates and an endless stream of small requests share the
 // context: neither waits for the end of the other.
 func TestLargeRequestDoesNotStarve(t *testing.T) {
 	c, err := New(Config{
@@ -87,9 +86,9 @@ func TestLargeRequestDoesNotStarve(t *testing.T) {
 			switch {
 			case e.Kind != RequestFinished:
 			case e.Request == large:
-				t.Logf("256 candidates ended in step %d, the slowest of %d small jobs took %d steps", step, next, slowest)
+				t.Logf("256 candidates ended in step %d, the slowest of %d small requests took %d steps", step, next, slowest)
 				if slowest > 6*maxNew {
-					t.Errorf("a small job took %d steps beside the large one", slowest)
+					t.Errorf("a small request took %d steps beside the large one", slowest)
 				}
 				return
 			default:
@@ -97,11 +96,11 @@ func TestLargeRequestDoesNotStarve(t *testing.T) {
 			}
 		}
 	}
-	t.Errorf("the large job did not end in %d steps: %+v", limit, c.Stats())
+	t.Errorf("the large request did not end in %d steps: %+v", limit, c.Stats())
 }
 
-// Room that a cancellation made is given away at once, also while admission stopped
-// because a sequence had to be parked.
+// Cells that a cancellation frees are used at once, even while admission is paused by a
+// preemption.
 func TestCancelledRequestFreesCells(t *testing.T) {
 	c, err := New(Config{Cells: 100, MaxSequences: 4, MaxOutputs: 4, BatchTokens: 16, PartialCopy: true, Check: true})
 	if err != nil {
@@ -119,21 +118,21 @@ func TestCancelledRequestFreesCells(t *testing.T) {
 		}
 	}
 	if got := step(); len(got) != 2 {
-		t.Fatalf("jobs %v started, want two", got)
+		t.Fatalf("requests %v started, want two", got)
 	}
 	c.admissionPaused = true
 	if got := step(); len(got) != 0 {
-		t.Fatalf("jobs %v started without room", got)
+		t.Fatalf("requests %v started without room", got)
 	}
 	if err := c.Submit(Request{ID: 4, Prompt: []Token{4}, N: 1, MaxNew: 5}); err != nil {
 		t.Fatal(err)
 	}
 	if c.Cancel(4); !c.admissionPaused {
-		t.Fatal("a job that only waited made room")
+		t.Fatal("a request that only waited made room")
 	}
 	c.Cancel(c.running[0].group.ID)
 	if got := step(); len(got) != 1 {
-		t.Fatalf("jobs %v started in the room of the cancelled one, want one", got)
+		t.Fatalf("requests %v started in the room of the cancelled one, want one", got)
 	}
 }
 
@@ -165,8 +164,7 @@ func TestInvalidConfigNamesField(t *testing.T) {
 	}
 }
 
-// TestPrefillBudgetEqualsDecodeCost: rows of long prompts see more, so that fewer of
-// them are in a step.
+// Rows of long prompts see more cells, so a step holds fewer of them.
 func TestPrefillBudgetEqualsDecodeCost(t *testing.T) {
 	for name, test := range map[string]struct {
 		rowCells, chunk, decodes, seen, prompts int

@@ -100,7 +100,7 @@ func TestRepeatedEqualsDefinition(t *testing.T) {
 
 func BenchmarkRepeated(b *testing.B) {
 	r := rand.New(rand.NewPCG(5, 5))
-	for name, make := range map[string]func(i int) Token{
+	for name, token := range map[string]func(i int) Token{
 		"text":        func(int) Token { return Token(r.IntN(4000)) },
 		"few tokens":  func(int) Token { return Token(r.IntN(4)) },
 		"nearly same": func(i int) Token { return Token(i % 31 / 30 * i) },
@@ -108,7 +108,7 @@ func BenchmarkRepeated(b *testing.B) {
 		for _, n := range []int{64, 256, 1024, 8192} {
 			var tokens []Token
 			for i := range n {
-				tokens = append(tokens, make(i))
+				tokens = append(tokens, token(i))
 			}
 			b.Run(name+","+strconv.Itoa(n), func(b *testing.B) {
 				for b.Loop() {

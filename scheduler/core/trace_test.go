@@ -30,8 +30,8 @@ func model(context []Token, seed int) Choice {
 	if hash >>= 8; hash%3 == 0 {
 		for range 1 + hash>>4%6 {
 			hash = hash*6364136223846793005 + 1442695040888963407
+			choice.Forced = append(choice.Forced, len(choice.Tokens))
 			choice.Tokens = append(choice.Tokens, Token(hash>>33%alphabet))
-			choice.Forced++
 		}
 	}
 	if hash>>16%12 == 0 {
@@ -40,75 +40,97 @@ func model(context []Token, seed int) Choice {
 	return choice
 }
 
-// extend appends the tokens of a choice, at most maxNew of a completion and none
-// behind a repetition of least or more (0: any), and says how it ends then; 0: not yet.
-func extend(completion []Token, choice Choice, maxNew, least int) ([]Token, generation.Finish) {
+// completion is what a candidate has. sampled are the indexes of the tokens that were not forced.
+type completion struct {
+	tokens  []Token
+	sampled []int
+}
+
+// extend appends the tokens of a choice of model, of which only the first one is sampled: at
+// most maxNew of a completion, and none behind a repetition of least tokens or more (0: any)
+// with four sampled ones. It returns how the completion ends then, "" if it does not.
+func (c *completion) extend(choice Choice, maxNew, least int) generation.Finish {
 	switch choice.Verdict {
 	case Stop:
-		return completion, generation.FinishStop
+		return generation.FinishStop
 	case Fail:
-		return completion, generation.FinishError
+		return generation.FinishError
 	}
-	before := len(completion)
-	completion = slices.Concat(completion, choice.Tokens)
-	for n := before + 1; least > 0 && n <= min(len(completion), maxNew); n++ {
-		if slowRepeated(completion[:n], least) > 0 {
-			return completion[:n], generation.FinishRepeat
+	complete := choice.Verdict == Complete && len(c.tokens)+len(choice.Tokens) <= maxNew
+	for i, token := range choice.Tokens {
+		if len(c.tokens) == maxNew {
+			return generation.FinishLength
+		}
+		if i == 0 {
+			c.sampled = append(c.sampled, len(c.tokens))
+		}
+		c.tokens = append(slices.Clip(c.tokens), token)
+		if least == 0 || complete {
+			continue
+		}
+		size, within := slowRepeated(c.tokens, least), 0
+		for _, at := range c.sampled {
+			if at >= len(c.tokens)-4*size {
+				within++
+			}
+		}
+		if size > 0 && within >= 4 {
+			return generation.FinishRepeat
 		}
 	}
 	switch {
-	case len(completion) <= maxNew && choice.Verdict == Complete:
-		return completion, generation.FinishStop
-	case len(completion) >= maxNew:
-		return completion[:maxNew], generation.FinishLength
+	case complete:
+		return generation.FinishStop
+	case len(c.tokens) == maxNew:
+		return generation.FinishLength
 	}
-	return completion, ""
+	return ""
 }
 
-// naive is the dumb twin of the scheduler: one candidate, alone.
+// naive is the oracle for the scheduler: one candidate, computed alone.
 func naive(prompt []Token, maxNew, seed, least int) ([]Token, generation.Finish) {
-	completion, finish := []Token{}, generation.Finish("")
+	c, finish := completion{tokens: []Token{}}, generation.Finish("")
 	for finish == "" {
-		completion, finish = extend(completion, model(slices.Concat(prompt, completion), seed), maxNew, least)
+		finish = c.extend(model(slices.Concat(prompt, c.tokens), seed), maxNew, least)
 	}
-	return completion, finish
+	return c.tokens, finish
 }
 
 // world drives a Core over the twin cache.
 type world struct {
-	t     *rapid.T
-	core  *Core
-	kv    *kv
-	jobs  map[RequestID]*liveJob
-	plan  *Plan
-	ended int
+	t        *rapid.T
+	core     *Core
+	kv       *kv
+	requests map[RequestID]*liveRequest
+	plan     *Plan
+	ended    int
 	// cached tokens counted so far.
 	cached uint64
-	// spoil: what fails has spoilt its sequence, every other time.
-	spoil bool
-	// blind: the rows of guesses are not looked at.
-	blind bool
+	// nonFinite: every other failed sample marks its sequence as non-finite.
+	nonFinite bool
+	// ignoreDrafts: speculative rows are not sampled.
+	ignoreDrafts bool
 }
 
-type liveJob struct {
+type liveRequest struct {
 	Request
-	seed   int
-	tokens [][]Token
-	ended  []bool
+	seed  int
+	cands []completion
+	ended []bool
 }
 
 func (w *world) submit(j Request, seed int) {
 	if err := w.core.Submit(j); err != nil {
 		w.t.Fatal(err)
 	}
-	w.jobs[j.ID] = &liveJob{Request: j, seed: seed, tokens: make([][]Token, j.N), ended: make([]bool, j.N)}
+	w.requests[j.ID] = &liveRequest{Request: j, seed: seed, cands: make([]completion, j.N), ended: make([]bool, j.N)}
 }
 
 func (w *world) cancel(id RequestID) {
 	if !w.core.Cancel(id) {
-		w.t.Fatalf("job %d is not alive", id)
+		w.t.Fatalf("request %d is not alive", id)
 	}
-	delete(w.jobs, id)
+	delete(w.requests, id)
 }
 
 // takePlan plans and applies the memory operations.
@@ -127,15 +149,15 @@ func (w *world) takePlan() {
 	if got, limit := len(w.plan.Rows), w.core.cfg.BatchTokens; got > limit {
 		w.t.Fatalf("%d rows, at most %d", got, limit)
 	}
-	guesses := 0
+	drafts := 0
 	for _, s := range w.plan.Samples {
-		guesses += s.Drafts
+		drafts += s.Drafts
 	}
-	if guesses > 0 && len(w.plan.Rows) > w.core.cfg.DraftRows {
-		w.t.Fatalf("%d guesses in a step of %d rows, at most %d", guesses, len(w.plan.Rows), w.core.cfg.DraftRows)
+	if drafts > 0 && len(w.plan.Rows) > w.core.cfg.DraftRows {
+		w.t.Fatalf("%d draft tokens in a step of %d rows, at most %d", drafts, len(w.plan.Rows), w.core.cfg.DraftRows)
 	}
 	if s := w.core.Stats(); s.AcceptedTokens > s.DraftTokens || s.ForcedTokens > s.GeneratedTokens {
-		w.t.Fatalf("counted more right guesses or forced tokens than there are: %+v", s)
+		w.t.Fatalf("more accepted or forced tokens counted than exist: %+v", s)
 	}
 	outputs := 0
 	for _, r := range w.plan.Rows {
@@ -181,29 +203,30 @@ func (w *world) commit(result StepStatus) {
 	}
 }
 
-// choose samples from the row of s, and from those of the guesses that were right. Who
-// does not look at these loses nothing.
+// choose samples from the row of s, and from those of accepted drafts.
 func (w *world) choose(s Sample, contexts map[int][]Token) (choice Choice) {
-	j := w.jobs[s.Request]
+	j := w.requests[s.Request]
 	if j == nil {
 		return Choice{} // cancelled while in flight
 	}
-	var guesses []Token
+	var drafts []Token
 	for _, r := range w.plan.Rows[s.Draft : s.Draft+s.Drafts] {
-		guesses = append(guesses, r.Token)
+		drafts = append(drafts, r.Token)
 	}
 	for row := s.Row; ; {
 		context := contexts[row]
-		if want := slices.Concat(j.Prompt, j.tokens[s.Candidate]); !slices.Equal(context, want) {
-			w.t.Fatalf("job %d candidate %d is sampled from %v, its tokens are %v", s.Request, s.Candidate, context, want)
+		if want := slices.Concat(j.Prompt, j.cands[s.Candidate].tokens); !slices.Equal(context, want) {
+			w.t.Fatalf("request %d candidate %d is sampled from %v, its tokens are %v", s.Request, s.Candidate, context, want)
 		}
 		next := model(context, j.seed+s.Candidate)
-		var finish generation.Finish
-		j.tokens[s.Candidate], finish = extend(j.tokens[s.Candidate], next, j.MaxNew, j.MinRepeat)
-		choice.Tokens, choice.Forced = append(choice.Tokens, next.Tokens...), choice.Forced+next.Forced
-		choice.Verdict, choice.NonFinite = next.Verdict, w.spoil && next.Verdict == Fail && len(context)%2 == 0
-		right := commonPrefixLen(choice.Tokens, guesses)
-		if finish != "" || right < len(choice.Tokens) || w.blind {
+		finish := j.cands[s.Candidate].extend(next, j.MaxNew, j.MinRepeat)
+		for _, at := range next.Forced {
+			choice.Forced = append(choice.Forced, len(choice.Tokens)+at)
+		}
+		choice.Tokens = append(choice.Tokens, next.Tokens...)
+		choice.Verdict, choice.NonFinite = next.Verdict, w.nonFinite && next.Verdict == Fail && len(context)%2 == 0
+		right := commonPrefixLen(choice.Tokens, drafts)
+		if finish != "" || right < len(choice.Tokens) || w.ignoreDrafts {
 			return choice
 		}
 		row = s.Draft + right - 1
@@ -211,33 +234,33 @@ func (w *world) choose(s Sample, contexts map[int][]Token) (choice Choice) {
 }
 
 func (w *world) event(e Event) {
-	j := w.jobs[e.Request]
+	j := w.requests[e.Request]
 	if j == nil {
-		w.t.Fatalf("event of job %d, which has ended", e.Request)
+		w.t.Fatalf("event of request %d, which has ended", e.Request)
 	}
 	switch e.Kind {
 	case CandidateFinished:
 		want, finish := naive(j.Prompt, j.MaxNew, j.seed+e.Candidate, j.MinRepeat)
 		if j.ended[e.Candidate] || e.Finish != finish || !slices.Equal(e.Tokens, want) {
-			w.t.Fatalf("job %d candidate %d: %v (finish %q), alone it is %v (finish %q)", e.Request, e.Candidate, e.Tokens, e.Finish, want, finish)
+			w.t.Fatalf("request %d candidate %d: %v (finish %q), alone it is %v (finish %q)", e.Request, e.Candidate, e.Tokens, e.Finish, want, finish)
 		}
 		j.ended[e.Candidate] = true
 	case RequestFinished:
 		if slices.Contains(j.ended, false) || e.Cached >= len(j.Prompt) {
-			w.t.Fatalf("job %d finished: candidates %v, %d of %d prompt tokens cached", e.Request, j.ended, e.Cached, len(j.Prompt))
+			w.t.Fatalf("request %d finished: candidates %v, %d of %d prompt tokens cached", e.Request, j.ended, e.Cached, len(j.Prompt))
 		}
 		w.ended++
-		delete(w.jobs, e.Request)
+		delete(w.requests, e.Request)
 	case RequestFailed:
-		delete(w.jobs, e.Request)
+		delete(w.requests, e.Request)
 	}
 }
 
-// drain runs until no job is left. A bound on the steps makes a livelock or a
-// lost job a failure.
+// drain runs until no request is left. A bound on the steps detects livelocks and lost
+// requests.
 func (w *world) drain() {
 	bound := 10
-	for _, j := range w.jobs {
+	for _, j := range w.requests {
 		bound += 2 * j.N * (len(j.Prompt) + j.MaxNew)
 	}
 	for range bound {
@@ -247,8 +270,8 @@ func (w *world) drain() {
 		}
 		w.commit(StepDecoded)
 	}
-	if len(w.jobs) > 0 || !w.core.Idle() {
-		w.t.Fatalf("%d jobs left after %d steps", len(w.jobs), bound)
+	if len(w.requests) > 0 || !w.core.Idle() {
+		w.t.Fatalf("%d requests left after %d steps", len(w.requests), bound)
 	}
 	if err := w.core.Verify(); err != nil {
 		w.t.Fatal(err)
@@ -281,7 +304,7 @@ func drawConfig(t *rapid.T) Config {
 func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := drawConfig(t)
-		w := &world{t: t, kv: newKV(cfg.Cells, cfg.PartialCopy), jobs: map[RequestID]*liveJob{}, spoil: true}
+		w := &world{t: t, kv: newKV(cfg.Cells, cfg.PartialCopy), requests: map[RequestID]*liveRequest{}, nonFinite: true}
 		if cfg.PartialCopy && cfg.HostCells == 0 {
 			if w.kv.window = rapid.SampledFrom([]int{0, 1, 4, 12}).Draw(t, "window"); w.kv.window > 0 {
 				cfg.Usable = w.kv.usable
@@ -290,7 +313,7 @@ func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 		if cfg.PartialCopy && cfg.Usable == nil {
 			cfg.DraftRows = rapid.SampledFrom([]int{0, 2, 5, 12}).Draw(t, "draft rows")
 			cfg.EndTokens = rapid.SampledFrom([][]Token{nil, {1}}).Draw(t, "endings")
-			w.blind = rapid.IntRange(0, 3).Draw(t, "blind") == 0
+			w.ignoreDrafts = rapid.IntRange(0, 3).Draw(t, "blind") == 0
 		}
 		var before [][]Token
 		var err error
@@ -315,9 +338,9 @@ func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 			w.submit(job, rapid.IntRange(0, 3).Draw(t, "seed"))
 		}
 		cancel := func(t *rapid.T) {
-			if len(w.jobs) > 0 {
-				ids := make([]RequestID, 0, len(w.jobs))
-				for id := range w.jobs {
+			if len(w.requests) > 0 {
+				ids := make([]RequestID, 0, len(w.requests))
+				for id := range w.requests {
 					ids = append(ids, id)
 				}
 				slices.Sort(ids)

@@ -114,9 +114,9 @@ type Choice struct {
 	// Tokens are the next ones of the completion, at least one with Continue. Tokens beyond
 	// MaxNew are dropped.
 	Tokens []Token
-	// Forced is the number of tokens that the grammar forced. The candidate decodes them
-	// together with the sampled ones; its next sample is that of the last one.
-	Forced  int
+	// Forced holds the indexes of the tokens that the grammar forced, in order. The candidate
+	// decodes them together with the sampled ones; its next sample is that of the last one.
+	Forced  []int
 	Verdict Verdict
 	// NonFinite, with Fail: the cells of the sequence may hold NaN or Inf. They are not reused.
 	NonFinite bool

@@ -14,6 +14,7 @@ type Grammar struct {
 	bodies  map[string]string
 	size    int               // of the bodies in bytes
 	named   map[string]string // rules by their bodies
+	once    map[string]string // see Once
 	fresh   int
 
 	// Repeated is how many optional repetitions its counts have been written out to. Each is a
@@ -27,7 +28,7 @@ const maxBytes = 4 << 20
 
 // New is an empty grammar; spacing holds for the JSON values in it.
 func New(spacing Spacing) *Grammar {
-	return &Grammar{spacing: spacing, bodies: map[string]string{}, named: map[string]string{}}
+	return &Grammar{spacing: spacing, bodies: map[string]string{}, named: map[string]string{}, once: map[string]string{}}
 }
 
 // Add defines a rule; a rule of that name that is there stays.

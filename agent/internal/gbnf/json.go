@@ -79,10 +79,18 @@ func (g *Grammar) Rule(body string) string {
 	return name
 }
 
-// Shared is Rule, and tells whether the rule is new.
+// Shared is Rule, and reports whether the rule is new.
 func (g *Grammar) Shared(body string) (name string, fresh bool) {
 	_, had := g.named[body]
 	return g.Rule(body), !had
+}
+
+// Once is what body returned for the key the first time.
+func (g *Grammar) Once(key string, body func() string) string {
+	if _, ok := g.once[key]; !ok {
+		g.once[key] = body()
+	}
+	return g.once[key]
 }
 
 // Fresh is a name that no rule has.
@@ -91,7 +99,7 @@ func (g *Grammar) Fresh() string {
 	return fmt.Sprintf("r%d", g.fresh)
 }
 
-// Size is how many bytes the rules have, and TooLarge whether those are too many.
+// TooLarge is an error where the rules have too many bytes.
 func (g *Grammar) TooLarge() error {
 	if g.size > maxBytes {
 		return fmt.Errorf("the grammar of all tools has more than %d bytes", maxBytes)

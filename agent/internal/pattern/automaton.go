@@ -16,7 +16,7 @@ type Language struct {
 }
 
 // Automaton accepts the strings of a language. It begins in state 0; one without states
-// accepts none.
+// accepts none. Edges of a state may have characters in common.
 type Automaton []State
 
 // State is what may follow a beginning of a string.
@@ -61,11 +61,7 @@ var errLarge = errors.New("it takes too many states")
 func (l Language) Automaton(limit int) (Automaton, error) {
 	b := &builder{Language: l, trie: []map[rune]int{{}}, ends: map[int]bool{}, most: max(l.Min, l.Max+1)}
 	for i, expr := range slices.Concat(l.Match, l.Avoid) {
-		tree, err := parse(expr)
-		if err != nil {
-			return nil, err
-		}
-		prog, err := syntax.Compile(tree.Simplify())
+		prog, err := parse(expr)
 		if err != nil {
 			return nil, err
 		}
@@ -89,7 +85,68 @@ func (l Language) Automaton(limit int) (Automaton, error) {
 		}
 		b.ends[at] = true
 	}
-	return b.run(limit + len(b.trie))
+	a, err := b.run(limit + len(b.trie))
+	if err != nil && len(b.machines) == 1 && b.most == 0 && len(l.Match) == 1 && len(l.Except) == 0 && len(b.machines[0].prog.Inst) <= maxInstructions {
+		return nondeterministic(b.machines[0].prog), nil
+	}
+	return a, err
+}
+
+// maxInstructions bounds nondeterministic automata.
+const maxInstructions = 2000
+
+// nondeterministic is the automaton of one expression whose states are its instructions. They
+// don't multiply, but the edges of a state may have characters in common.
+func nondeterministic(prog *syntax.Prog) Automaton {
+	full := []rune{0, unicode.MaxRune}
+	const rest, first, before = 0, 1, 2 // anything may follow; the beginning; a match may begin here
+	states := Automaton{rest: {}, first: {}, before: {}}
+	index := map[uint32]int{}
+	var queue []uint32
+	fill := func(state int, pc uint32, begin bool) {
+		s := State{}
+		closure(prog, []uint32{pc}, begin, true, func(inst *syntax.Inst) { s.Accept = s.Accept || inst.Op == syntax.InstMatch })
+		closure(prog, []uint32{pc}, begin, false, func(inst *syntax.Inst) {
+			if inst.Op == syntax.InstMatch {
+				s.Edges = append(s.Edges, Edge{full, rest})
+				return
+			}
+			to, known := index[inst.Out]
+			if !known {
+				to = len(states)
+				index[inst.Out] = to
+				states = append(states, State{})
+				queue = append(queue, inst.Out)
+			}
+			s.Edges = append(s.Edges, Edge{rangesOf(inst), to})
+		})
+		if state == first || state == before {
+			s.Edges = append(s.Edges, Edge{full, before})
+		}
+		states[state] = s
+	}
+	states[rest] = State{Accept: true, Edges: []Edge{{full, rest}}}
+	fill(first, uint32(prog.Start), true)
+	fill(before, uint32(prog.Start), false)
+	for len(queue) > 0 {
+		pc := queue[0]
+		queue = queue[1:]
+		fill(index[pc], pc, false)
+	}
+	return states.pruned(first)
+}
+
+// rangesOf is the characters of an instruction.
+func rangesOf(inst *syntax.Inst) (ranges []rune) {
+	cuts := appendCuts([]rune{0, unicode.MaxRune + 1}, inst)
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+	for i := 0; i+1 < len(cuts); i++ {
+		if inst.MatchRune(cuts[i]) {
+			ranges = append(ranges, cuts[i], cuts[i+1]-1)
+		}
+	}
+	return ranges
 }
 
 func (b *builder) run(limit int) (Automaton, error) {
@@ -132,7 +189,7 @@ func (b *builder) run(limit int) (Automaton, error) {
 		})
 		states = append(states, s)
 	}
-	return states.pruned(), nil
+	return states.pruned(0), nil
 }
 
 // key tells places apart.
@@ -284,51 +341,35 @@ func appendCuts(cuts []rune, inst *syntax.Inst) []rune {
 	return cuts
 }
 
-// pruned is an automaton without the states from which no string ends.
-func (a Automaton) pruned() Automaton {
-	from := make([][]int, len(a))
-	var queue []int
+// pruned is an automaton that begins in first, without the states from which no string ends and
+// those that no string reaches.
+func (a Automaton) pruned(first int) Automaton {
 	alive := make([]bool, len(a))
-	for i := range a {
-		for _, e := range a[i].Edges {
-			from[e.To] = append(from[e.To], i)
-		}
-		if a[i].Accept {
-			alive[i] = true
-			queue = append(queue, i)
-		}
-	}
-	for len(queue) > 0 {
-		at := queue[0]
-		queue = queue[1:]
-		for _, i := range from[at] {
-			if !alive[i] {
-				alive[i] = true
-				queue = append(queue, i)
+	for again := true; again; {
+		again = false
+		for i := len(a) - 1; i >= 0; i-- {
+			if !alive[i] && (a[i].Accept || slices.ContainsFunc(a[i].Edges, func(e Edge) bool { return alive[e.To] })) {
+				alive[i], again = true, true
 			}
 		}
 	}
-	if len(a) == 0 || !alive[0] {
+	if len(a) == 0 || !alive[first] {
 		return nil
 	}
-	number := make([]int, len(a))
-	n := 0
-	for i := range a {
-		if alive[i] {
-			number[i] = n
-			n++
-		}
-	}
+	number := map[int]int{first: 0}
+	order := []int{first}
 	var out Automaton
-	for i, s := range a {
-		if !alive[i] {
-			continue
-		}
+	for i := 0; i < len(order); i++ {
+		s := a[order[i]]
 		s.Edges = slices.DeleteFunc(slices.Clone(s.Edges), func(e Edge) bool { return !alive[e.To] })
-		for j := range s.Edges {
-			s.Edges[j].To = number[s.Edges[j].To]
+		for j, e := range s.Edges {
+			if _, known := number[e.To]; !known {
+				number[e.To] = len(order)
+				order = append(order, e.To)
+			}
+			s.Edges[j].To = number[e.To]
 		}
-		s.All = s.Accept && len(s.Edges) == 1 && s.Edges[0].To == number[i] && slices.Equal(s.Edges[0].Ranges, []rune{0, unicode.MaxRune})
+		s.All = s.Accept && len(s.Edges) == 1 && s.Edges[0].To == i && slices.Equal(s.Edges[0].Ranges, []rune{0, unicode.MaxRune})
 		out = append(out, s)
 	}
 	return out

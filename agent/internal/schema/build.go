@@ -2,6 +2,7 @@ package schema
 
 import (
 	"slices"
+	"strings"
 
 	"agentd/agent/internal/pattern"
 	"agentd/protocol"
@@ -34,7 +35,7 @@ type texts struct {
 	formats  []string
 }
 
-// free tells whether they are all strings.
+// free reports whether they are all strings.
 func (t *texts) free() bool { return t.min == 0 && t.max < 0 && len(t.patterns)+len(t.formats) == 0 }
 
 // language is them as a set, what has no automaton left out.
@@ -142,7 +143,7 @@ func (m *maker) finish() {
 	}
 }
 
-// build makes one rule; whole tells whether it is that of the whole document.
+// build makes one rule; whole reports whether it is that of the whole document.
 func (m *maker) build(r *rule, whole bool) {
 	r.built = true
 	if r.given != "" || r.any && !(whole && (m.Object || len(m.Extra) > 0)) {
@@ -156,11 +157,13 @@ func (m *maker) build(r *rule, whole bool) {
 		if whole && m.Object {
 			s.types &= objectType
 		}
-		if values, limited := m.constants(r.set, s); limited && !(whole && len(m.Extra) > 0) {
+		if values, limited := constants(r.set, s); limited && !(whole && len(m.Extra) > 0) {
 			for _, v := range values {
-				if !seen[string(v)] {
-					seen[string(v)] = true
-					r.values = append(r.values, v)
+				for _, spelling := range []protocol.Raw{v, integerOf(v)} {
+					if !seen[string(spelling)] && spelling != nil {
+						seen[string(spelling)] = true
+						r.values = append(r.values, spelling)
+					}
 				}
 			}
 			continue
@@ -182,6 +185,17 @@ func (m *maker) build(r *rule, whole bool) {
 			r.objects = append(r.objects, m.membersOf(s, whole))
 		}
 	}
+}
+
+// integerOf is a number such as 2.0 as an integer, nil where it is none or written so already.
+func integerOf(v protocol.Raw) protocol.Raw {
+	if v.Kind() != '0' || !strings.ContainsAny(string(v), ".eE") {
+		return nil
+	}
+	if x, err := parseNumber(v); err == nil && x.IsInt() && len(x.Num().String()) <= maxBoundDigits {
+		return protocol.Raw(x.Num().String())
+	}
+	return nil
 }
 
 // textsOf is the strings of a shape; ok is false where their lengths contradict each other.
@@ -253,7 +267,7 @@ func (m *maker) elementsOf(s *shape) *elements {
 	return e
 }
 
-// admits tells whether a rule admits some value whose parts are known to admit one.
+// admits reports whether a rule admits some value whose parts are known to admit one.
 func (r *rule) admits() bool {
 	switch {
 	case r.any, r.given != "", r.null, r.boolean, len(r.values) > 0:
@@ -272,7 +286,7 @@ func (r *rule) admits() bool {
 	return slices.ContainsFunc(r.lists, (*elements).admits) || slices.ContainsFunc(r.objects, (*members).admits)
 }
 
-// possible tells whether there may be such a string.
+// possible reports whether there may be such a string.
 func (t *texts) possible() bool {
 	if len(t.patterns)+len(t.formats) == 0 || len(t.patterns)+len(t.formats) == 1 && t.min == 0 && t.max < 0 && len(t.formats) == 1 {
 		return true
@@ -281,7 +295,7 @@ func (t *texts) possible() bool {
 	return err != nil || len(a) > 0
 }
 
-// live tells whether a rule admits something, as far as is known.
+// live reports whether a rule admits something, as far as is known.
 func (r *rule) live() bool { return r != nil && (r.finite || r.any || r.given != "") }
 
 func (e *elements) admits() bool {

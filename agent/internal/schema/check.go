@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"math/big"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,16 +17,6 @@ import (
 	"agentd/agent/internal/pattern"
 	"agentd/protocol"
 )
-
-// refuseLoader keeps schemas from reading files and addresses through $ref.
-type refuseLoader struct{}
-
-func (refuseLoader) Load(url string) (any, error) {
-	return nil, fmt.Errorf("references to other documents are not followed: %s", url)
-}
-
-// checkURL names the schema inside the library; nothing is fetched from it.
-const checkURL = "tool:parameters"
 
 // decode makes the values that the library works on. It refuses numbers whose
 // exponents are beyond every float64: the library takes them for fractions of
@@ -62,65 +55,114 @@ func checkNumbers(v any) error {
 	return nil
 }
 
-// Usable makes the check, or says why the document is no usable schema.
-func (d *Document) Usable() error {
-	d.once.Do(func() {
-		d.compiler = jsonschema.NewCompiler()
-		d.compiler.UseLoader(refuseLoader{})
-		d.compiler.AssertFormat()
-		d.compiler.UseRegexpEngine(compilePattern)
-		if d.compiled = d.compiler.AddResource(checkURL, d.root.exported); d.compiled == nil {
-			d.check, d.compiled = d.compiler.Compile(checkURL)
-		}
-		if d.compiled != nil {
-			d.compiled = errors.New(strings.Join(strings.Fields(d.compiled.Error()), " "))
-		}
-	})
-	return d.compiled
+// expression is a regular expression of ECMA-262 that says the same to the check and to the
+// grammar.
+type expression struct {
+	*regexp.Regexp
+	source string
 }
 
-// compilePattern makes the check's regular expression say what the rules say.
-func compilePattern(expr string) (jsonschema.Regexp, error) {
-	translated, err := pattern.Translate(expr)
-	if err != nil {
+func (e expression) String() string { return e.source }
+
+func compilePattern(source string) (jsonschema.Regexp, error) {
+	re, err := pattern.Compile(source)
+	return expression{re, source}, err
+}
+
+// parseNumber reads a JSON number exactly.
+func parseNumber(value protocol.Raw) (*big.Rat, error) {
+	if value.Kind() != '0' {
+		return nil, nil
+	}
+	if err := checkNumbers(json.Number(value)); err != nil {
 		return nil, err
 	}
-	return regexp.Compile(translated)
+	n, _ := new(big.Rat).SetString(string(value))
+	return n, nil
 }
 
-// Validate holds a value against the document and returns it decoded. The error is a
+// Validate checks a value against the document and returns it decoded. The error is a
 // *jsonschema.ValidationError when the value breaks it.
 func (d *Document) Validate(value protocol.Raw) (doc any, err error) {
 	if err := d.Usable(); err != nil {
 		return nil, err
 	}
+	return validate(d.check, value)
+}
+
+func validate(s *jsonschema.Schema, value protocol.Raw) (doc any, err error) {
 	if doc, err = decode(value); err != nil {
 		return nil, err
 	}
-	if err := affordable(d.check, doc, len(value)); err != nil {
+	if err := affordable(s, doc, len(value)); err != nil {
 		return nil, err
 	}
-	return doc, d.check.Validate(doc)
+	return doc, s.Validate(doc)
 }
 
-// accepts tells whether the check takes a value for some schema of the document. It is true
-// where that can't be told.
-func (d *Document) accepts(n *node, value protocol.Raw) bool {
+// accepts reports whether the check takes a value for a schema. It is true where that can't be
+// told.
+func (n *node) accepts(value protocol.Raw) bool {
 	if n.always != 0 {
 		return n.always > 0
 	}
-	if d.Usable() != nil {
-		return true
+	_, err := validate(n.check, value)
+	var invalid *jsonschema.ValidationError
+	return !errors.As(err, &invalid)
+}
+
+// counter counts the steps of a check. A few schemas that refer to each other twice make their
+// number double with every level, and nothing interrupts the library.
+type counter struct{ left int }
+
+// affordable refuses a check that would take more than maxCheckSteps, plus some for each byte
+// of the value.
+func affordable(s *jsonschema.Schema, v any, size int) error {
+	most := maxCheckSteps + checkStepsPerByte*size
+	c := counter{left: most}
+	if c.visit(s, v); c.left < 0 {
+		return fmt.Errorf("the schema takes more than %d steps to check these arguments", most)
 	}
-	d.mu.Lock()
-	check, err := d.compiler.Compile(checkURL + "#" + fragment(n.out))
-	d.mu.Unlock()
-	if err != nil {
-		return true
+	return nil
+}
+
+// visit counts at least the schemas that the library would apply to v and to what is in it. It
+// stops when no step is left.
+func (c *counter) visit(s *jsonschema.Schema, v any) {
+	if s == nil || c.left < 0 {
+		return
 	}
-	doc, err := decode(value)
-	if err != nil || affordable(check, doc, len(value)) != nil {
-		return err == nil
+	c.left--
+	all := func(v any, schemas ...*jsonschema.Schema) {
+		for _, sub := range schemas {
+			c.visit(sub, v)
+		}
 	}
-	return check.Validate(doc) == nil
+	all(v, s.Ref, s.Not, s.If, s.Then, s.Else)
+	all(v, s.AllOf...)
+	all(v, s.AnyOf...)
+	all(v, s.OneOf...)
+	if s.DynamicRef != nil {
+		c.visit(s.DynamicRef.Ref, v)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		all(v, slices.Collect(maps.Values(s.DependentSchemas))...)
+		others := append(slices.Collect(maps.Values(s.PatternProperties)), s.UnevaluatedProperties)
+		if sub, ok := s.AdditionalProperties.(*jsonschema.Schema); ok {
+			others = append(others, sub)
+		}
+		for name, value := range v {
+			c.visit(s.PropertyNames, name)
+			c.visit(s.Properties[name], value)
+			all(value, others...)
+		}
+	case []any:
+		for i, value := range v {
+			if i < len(s.PrefixItems) {
+				c.visit(s.PrefixItems[i], value)
+			}
+			all(value, s.Contains, s.Items2020, s.UnevaluatedItems)
+		}
+	}
 }

@@ -85,7 +85,7 @@ func (w *writer) members(o *members) string {
 		return ""
 	}
 	slots := slices.DeleteFunc(slices.Clone(o.slots), func(s slot) bool { return !s.rule.live() })
-	c := chain{writer: w, min: o.min, max: o.max, more: -1}
+	c := chain{writer: w, min: o.min, max: o.max, more: -1, rests: map[[2]int]*string{}}
 	required := 0
 	for _, s := range slots {
 		name, value := string(protocol.String(s.name)), w.rule(s.rule)
@@ -126,12 +126,13 @@ func (w *writer) members(o *members) string {
 	if (len(c.pairs)+1)*(max(c.min, c.max)+1) > maxCounted {
 		c.min, c.max = 0, -1 // widened
 	}
+	body, possible := c.rest(0, 0)
+	if !possible {
+		return ""
+	}
 	s := w.Seq().Open("{")
-	if c.min > 0 || c.max >= 0 {
-		c.counted = map[[2]int]string{}
-		s.Text(c.count(0, 0))
-	} else {
-		c.plain(s)
+	if body != "" {
+		s.Text(body)
 	}
 	return s.Close("}").String()
 }
@@ -143,102 +144,39 @@ type chain struct {
 	required []bool
 	more     int
 	min, max int
-	rests    []string
-	counted  map[[2]int]string
+	rests    map[[2]int]*string // nil where there is no way
 }
 
-// plain appends the members, whose number does not count.
-func (c *chain) plain(s *gbnf.Seq) {
-	lead := 0 // optional ones before the first that is required
-	for lead < len(c.pairs) && !c.required[lead] {
-		lead++
-	}
-	if lead == 0 && len(c.pairs) > 0 {
-		c.pairs[0](s)
-		c.following(s, 1)
-		return
-	}
-	if lead == 0 {
-		return
-	}
-	c.rests = make([]string, len(c.pairs)+1)
-	var ways []string
-	for i := range min(lead+1, len(c.pairs)) {
-		way := c.pairs[i](c.Seq())
-		if i == c.more {
-			way.Text("(" + c.pairs[i](c.Seq().Comma()).String() + ")*")
-		}
-		if rest := c.rest(i + 1); rest != "" {
-			way.Text(rest)
-		}
-		ways = append(ways, way.String())
-	}
-	body := "(" + strings.Join(ways, " | ") + ")"
-	if lead == len(c.pairs) {
-		body += "?"
-	}
-	s.Text(body)
-}
-
-// rest is the members from the i-th on, behind others.
-func (c *chain) rest(i int) string {
-	if i == len(c.pairs) {
-		return ""
-	}
-	if c.rests[i] == "" {
-		s := c.Seq()
-		c.one(s, i)
-		if rest := c.rest(i + 1); rest != "" {
-			s.Text(rest)
-		}
-		c.rests[i] = c.Rule(s.String())
-	}
-	return c.rests[i]
-}
-
-// following appends the members from the i-th on, behind others.
-func (c *chain) following(s *gbnf.Seq, i int) {
-	for ; i < len(c.pairs); i++ {
-		c.one(s, i)
-	}
-}
-
-// one appends a member behind others.
-func (c *chain) one(s *gbnf.Seq, i int) {
-	if c.required[i] {
-		c.pairs[i](s.Comma())
-		return
-	}
-	mark := ")?"
-	if i == c.more {
-		mark = ")*"
-	}
-	s.Text("(" + c.pairs[i](c.Seq().Comma()).String() + mark)
-}
-
-// count is the members from the i-th on, n being before them; "" where there is no way.
-func (c *chain) count(i, n int) string {
+// rest is the members from the i-th on, n being before them: a rule, or the one way that there
+// is. Of n, no more is told apart than counts.
+func (c *chain) rest(i, n int) (body string, possible bool) {
 	if c.max < 0 {
 		n = min(n, max(c.min, 1))
 	}
 	at := [2]int{i, n}
-	if name, ok := c.counted[at]; ok {
-		return name
+	if body, ok := c.rests[at]; ok {
+		if body == nil {
+			return "", false
+		}
+		return *body, true
 	}
 	var ways []string
-	way := func(next int) {
-		s := c.Seq()
-		if n > 0 {
-			s.Comma()
-		}
-		if rest := c.count(next, n+1); rest != "" {
-			ways = append(ways, c.pairs[i](s).Text(rest).String())
+	with := func(next int) {
+		if rest, ok := c.rest(next, n+1); ok {
+			s := c.Seq()
+			if n > 0 {
+				s.Comma()
+			}
+			if c.pairs[i](s); rest != "" {
+				s.Text(rest)
+			}
+			ways = append(ways, s.String())
 		}
 	}
 	switch {
 	case i == len(c.pairs):
 		if n >= c.min {
-			ways = append(ways, `""`)
+			ways = append(ways, "")
 		}
 	case i == c.more && c.max < 0 && n >= c.min && n > 0:
 		ways = append(ways, "("+c.pairs[i](c.Seq().Comma()).String()+")*")
@@ -248,18 +186,26 @@ func (c *chain) count(i, n int) string {
 			if i == c.more {
 				next = i
 			}
-			way(next)
+			with(next)
 		}
 		if !c.required[i] {
-			if rest := c.count(i+1, n); rest != "" {
+			if rest, ok := c.rest(i+1, n); ok {
+				if rest == "" {
+					rest = `""`
+				}
 				ways = append(ways, rest)
 			}
 		}
 	}
-	name := ""
-	if len(ways) > 0 {
-		name = c.Rule(strings.Join(ways, " | "))
+	c.rests[at] = nil
+	switch len(ways) {
+	case 0:
+		return "", false
+	case 1:
+		body = ways[0]
+	default:
+		body = c.Rule(strings.Join(ways, " | "))
 	}
-	c.counted[at] = name
-	return name
+	c.rests[at] = &body
+	return body, true
 }

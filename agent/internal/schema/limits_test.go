@@ -21,7 +21,7 @@ func TestSchemasWithoutValues(t *testing.T) {
 		{"a member that is required and forbidden", `{"type":"object","properties":{"a":{}},"required":["a","b"],"additionalProperties":false}`, "no value fits parameters.b"},
 		{"a reference to nothing", `{"$ref":"#/$defs/none"}`, "leads to nothing"},
 		{"a reference to another document", `{"$ref":"https://example.org/schema.json"}`, "another document"},
-		{"an anchor that is none", `{"$ref":"#none"}`, "no anchor"},
+		{"an anchor that is none", `{"$ref":"#none"}`, "no such anchor"},
 		{"a bound beyond all numbers", `{"minimum":1e999}`, "exponent beyond 400"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

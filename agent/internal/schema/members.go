@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"regexp"
 	"slices"
 
 	"agentd/agent/internal/pattern"
@@ -49,7 +48,7 @@ func (m *maker) membersOf(s *shape, whole bool) *members {
 	var late []slot
 	for _, name := range names {
 		x := slot{name: name, required: slices.Contains(must, name)}
-		if limit.allows(m, name) && !slices.Contains(s.never, name) {
+		if limit.allows(name) && !slices.Contains(s.never, name) {
 			x.rule = m.rule(namedParts(s, name)...)
 		}
 		switch {
@@ -81,7 +80,7 @@ func (m *maker) membersOf(s *shape, whole bool) *members {
 	return o
 }
 
-// sealed tells whether members that no part declares are forbidden because nothing has
+// sealed reports whether members that no part declares are forbidden because nothing has
 // evaluated them. Where alternatives may have, that is left to the check.
 func (m *maker) sealed(s *shape) bool {
 	return slices.ContainsFunc(s.parts, func(p *node) bool { return p.unevaluated }) &&
@@ -112,11 +111,7 @@ func namedParts(s *shape, name string) (set []*node) {
 }
 
 func matches(expr, name string) bool {
-	translated, err := pattern.Translate(expr)
-	if err != nil {
-		return false
-	}
-	re, err := regexp.Compile(translated)
+	re, err := pattern.Compile(expr)
 	return err == nil && re.MatchString(name)
 }
 
@@ -144,7 +139,7 @@ func (m *maker) namesLimit(nodes []*node) limit {
 		if s.types&stringType == 0 {
 			continue
 		}
-		values, limited := m.constants(set, s)
+		values, limited := constants(set, s)
 		if !limited && found || len(shapes) > 1 && !limited {
 			return limit{nodes: nodes, texts: texts{max: -1}} // told apart by the check
 		}
@@ -164,9 +159,9 @@ func (m *maker) namesLimit(nodes []*node) limit {
 	return l
 }
 
-// allows tells whether a member may have a name.
-func (l *limit) allows(m *maker, name string) bool {
-	return !slices.ContainsFunc(l.nodes, func(n *node) bool { return !m.accepts(n, protocol.String(name)) })
+// allows reports whether a member may have a name.
+func (l *limit) allows(name string) bool {
+	return !slices.ContainsFunc(l.nodes, func(n *node) bool { return !n.accepts(protocol.String(name)) })
 }
 
 // othersOf is the members that have no place of their own, by what patterns say of their

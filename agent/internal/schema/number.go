@@ -61,14 +61,14 @@ func (n numbers) body() (body string, free bool) {
 			}
 			return "", true
 		}
-		return signed(low, high), false
+		return signed(low, high, false), false
 	}
 	low, high := n.low, n.high
 	if low != nil {
 		low = &bound{at: ceil(low)}
 	}
 	if high != nil {
-		h := ceil(&bound{new(big.Rat).Neg(high.at), high.open})
+		h := ceil(negative(high))
 		high = &bound{at: h.Neg(h)}
 	}
 	if low != nil && high != nil {
@@ -82,7 +82,7 @@ func (n numbers) body() (body string, free bool) {
 	if low, high = short(low), short(high); low == nil && high == nil {
 		return "", true
 	}
-	return signedIntegers(low, high), false
+	return signed(low, high, true), false
 }
 
 // short is a bound that is not too long for a rule, else none.
@@ -148,53 +148,41 @@ func (n numbers) listed(low, high *big.Rat) (body string, ok bool) {
 	return strings.Join(list, " | "), true
 }
 
-// signedIntegers is the integers between two bounds, of which one may be missing.
-func signedIntegers(low, high *bound) string {
-	return split(low, high, func(low, high *bound) string {
-		from := "0"
-		if low != nil {
-			from, _ = decimal(low.at)
-			if low.open {
-				from = "1" // above zero
-			}
-		}
-		to := ""
-		if high != nil {
-			to, _ = decimal(high.at)
-		}
-		return integers(from, to)
-	})
-}
-
-// signed is the numbers between two bounds, of which one may be missing.
-func signed(low, high *bound) string { return split(low, high, fractions) }
-
-// split joins the numbers below zero and the others; of the former, magnitudes are told what
-// they are without the sign.
-func split(low, high *bound, magnitudes func(low, high *bound) string) string {
+// signed is the numbers between two bounds, of which one may be missing: those below zero, by
+// what they are without the sign, and the others.
+func signed(low, high *bound, integer bool) string {
 	var parts []string
-	zero := &bound{at: new(big.Rat)}
+	zero := new(big.Rat)
 	if low == nil || low.at.Sign() < 0 {
-		from, to := &bound{zero.at, true}, (*bound)(nil)
+		from, to := &bound{zero, true}, negative(low)
 		if high != nil && high.at.Sign() <= 0 {
-			from = stricter(from, &bound{new(big.Rat).Neg(high.at), high.open}, 1)
+			from = stricter(from, negative(high), 1)
 		}
-		if low != nil {
-			to = &bound{new(big.Rat).Neg(low.at), low.open}
-		}
-		if to == nil || from.at.Cmp(to.at) < 0 || from.at.Cmp(to.at) == 0 && !from.open && !to.open {
-			if body := magnitudes(from, to); body != "" {
-				parts = append(parts, `"-" (`+body+`)`)
-			}
+		if body := between(from, to, integer); body != "" {
+			parts = append(parts, `"-" (`+body+`)`)
 		}
 	}
 	if high == nil || high.at.Sign() >= 0 {
-		from := stricter(zero, low, 1)
-		if high == nil || from.at.Cmp(high.at) < 0 || from.at.Cmp(high.at) == 0 && !from.open && !high.open {
-			if body := magnitudes(from, high); body != "" {
-				parts = append(parts, body)
-			}
+		if body := between(stricter(&bound{at: zero}, low, 1), high, integer); body != "" {
+			parts = append(parts, body)
 		}
 	}
 	return strings.Join(parts, " | ")
+}
+
+func negative(b *bound) *bound {
+	if b == nil {
+		return nil
+	}
+	return &bound{new(big.Rat).Neg(b.at), b.open}
+}
+
+// between is magnitudes where there may be some.
+func between(from, to *bound, integer bool) string {
+	if to != nil {
+		if c := from.at.Cmp(to.at); c > 0 || c == 0 && (from.open || to.open) {
+			return ""
+		}
+	}
+	return magnitudes(from, to, integer)
 }

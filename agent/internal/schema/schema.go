@@ -1,12 +1,11 @@
 // Package schema reads JSON Schemas, checks values against them, and compiles them to
 // grammars.
 //
-// One document serves both sides. Whatever dialect a schema is written in is read into one
-// tree, with its references resolved. From the tree come the schema of draft 2020-12 that
-// the check uses (a library's) and the rules that say what a model may write. So both have
-// the same idea of what a keyword means.
+// One reading serves both sides. A schema of any dialect is rewritten as one of draft 2020-12.
+// A library compiles that, with its references resolved, and checks values by it. The grammar is
+// compiled from the same tree, so both have the same idea of what a keyword means.
 //
-// The rules admit the values that the check accepts, in a canonical form:
+// The grammar admits the values that the check accepts, in a canonical form:
 //   - the white space is that of the grammar ([gbnf.Spacing]);
 //   - the members of an object stand in the order of their declaration, first those that
 //     are required in any case, then the others, then undeclared ones;
@@ -18,14 +17,13 @@
 //   - constants are spelled as in the schema, other strings with the fewest escapes where a
 //     rule looks at their characters.
 //
-// What a grammar can't express is widened: the rules then admit more, and the check decides.
+// What a grammar can't express is widened: the grammar then admits more, and the check decides.
 // docs/agent.md lists these keywords.
 package schema
 
 import (
+	"errors"
 	"fmt"
-	"math/big"
-	"net/url"
 	"strings"
 	"sync"
 
@@ -34,171 +32,88 @@ import (
 	"agentd/protocol"
 )
 
-// Document is a schema that was read. It never changes and may be used by any number of
-// goroutines.
+// Document is a schema. It never changes and may be used by any number of goroutines.
 type Document struct {
+	source protocol.Raw // of draft 2020-12
+
+	once  sync.Once
+	err   error
+	check *jsonschema.Schema
 	root  *node
-	nodes int
-
-	source    protocol.Raw
-	draft     int
-	resources map[string]*resource // by the path of their root
-	byURL     map[string]*resource
-	anchors   map[string]string // of URL and name to a path
-	dynamic   map[string]int    // how many dynamic anchors have a name
-
-	paths   map[string]*node // by their path in the source
-	pending []*node          // that references lead to and that were not read yet
+	raws  map[string]protocol.Raw // schemas of the source by JSON pointer
+	nodes map[*jsonschema.Schema]*node
+	// dynamic is how many dynamic anchors have a name.
+	dynamic map[string]int
 
 	membersOnce sync.Once
 	members     map[string]Member
-
-	mu       sync.Mutex // guards the library's compiler
-	compiler *jsonschema.Compiler
-	compiled error
-	once     sync.Once
-	check    *jsonschema.Schema
 }
 
-// resource is a schema with an address of its own, or the whole document.
-type resource struct {
-	url   *url.URL
-	path  string
-	draft int
-}
-
-// node is one schema of a document: its keywords, as far as they say what a value may be.
-type node struct {
-	id    int
-	path  string // in the source, a JSON pointer
-	out   string // in what the check is made of
-	raw   protocol.Raw
-	owner *resource
-	read  bool
-
-	always int8 // 1 for true, -1 for false
-
-	types      typeSet // allTypes where there is no type
-	values     []protocol.Raw
-	enumerated bool
-
-	low, high *bound
-	multiple  *big.Rat
-
-	minLength, maxLength int // -1 for no maximum
-	pattern, format      string
-
-	prefix             []*node
-	items              *node
-	minItems, maxItems int
-	contains           *node
-	minContains        int
-	bare               bool // contains has no bounds of its own
-
-	declares             bool // properties or patternProperties stand here
-	properties           []member
-	patterns             []member
-	additional           *node
-	names                *node
-	required             []string
-	minMember, maxMember int
-	dependents           []dependent
-	unevaluated          bool // no other members than those that some part declares
-	evaluates            bool // declares all members that no part does, in a way
-
-	refs, allOf, anyOf, oneOf []*node
-	not, when, then, other    *node
-
-	exported any
-}
-
-// member is a schema by name or pattern.
-type member struct {
-	name string
-	node *node
-}
-
-// dependent is what must hold where a member is there.
-type dependent struct {
-	name     string
-	required []string
-	schema   *node
-}
-
-// typeSet is a set of types. Numbers are of two kinds: integers and all others.
-type typeSet uint8
-
-const (
-	nullType typeSet = 1 << iota
-	booleanType
-	integerType
-	fractionType
-	stringType
-	arrayType
-	objectType
-
-	numberTypes = integerType | fractionType
-	allTypes    = 1<<7 - 1
-)
-
-var typesByName = map[string]typeSet{
-	"null": nullType, "boolean": booleanType, "integer": integerType, "number": numberTypes,
-	"string": stringType, "array": arrayType, "object": objectType,
-}
+// documentURL names a document inside the library; nothing is fetched from it.
+const documentURL = "schema:///parameters"
 
 // Parse reads a schema, valid JSON without duplicate names.
 func Parse(source protocol.Raw) (*Document, error) {
-	d := &Document{source: source, paths: map[string]*node{}, resources: map[string]*resource{}, byURL: map[string]*resource{}}
-	d.draft = draftOf(source, 2020)
-	d.addResource(&url.URL{Scheme: "schema", Path: "/parameters"}, "", d.draft)
-	if hasIdentifiers(source) {
-		d.anchors, d.dynamic = map[string]string{}, map[string]int{}
-		d.identify(source, "", d.resources[""])
-	}
-	p := parser{Document: d}
-	d.root = p.at("", source)
-	if err := p.read(d.root, ""); err != nil {
-		return nil, err
-	}
-	defs := map[string]any{}
-	for i := 0; i < len(d.pending); i++ {
-		n := d.pending[i]
-		if n.read {
-			continue
+	d := &Document{raws: map[string]protocol.Raw{}, nodes: map[*jsonschema.Schema]*node{}, dynamic: map[string]int{}}
+	d.source = d.translate(source)
+	_, err := decode(d.source)
+	return d, err
+}
+
+// Usable compiles the document, or tells why it is no usable schema.
+func (d *Document) Usable() error {
+	d.once.Do(func() {
+		c := jsonschema.NewCompiler()
+		c.UseLoader(refuseLoader{})
+		c.AssertFormat()
+		c.UseRegexpEngine(compilePattern)
+		doc, err := decode(d.source)
+		if err == nil {
+			err = c.AddResource(documentURL, doc)
 		}
-		name := fmt.Sprintf("r%d", n.id)
-		if err := p.read(n, "/$defs/"+name); err != nil {
-			return nil, err
+		if err == nil {
+			d.check, err = c.Compile(documentURL)
 		}
-		defs[name] = n.exported
-	}
-	for _, link := range p.links {
-		link.from["$ref"] = "#" + fragment(link.to.out)
-	}
-	if out, ok := d.root.exported.(map[string]any); ok && len(defs) > 0 {
-		out["$defs"] = defs
-	}
-	return d, nil
+		if err != nil {
+			d.err = plainError(err)
+			return
+		}
+		d.root = d.node(d.check)
+	})
+	return d.err
 }
 
-// fragment is a JSON pointer as it stands behind the # of a reference.
-func fragment(pointer string) string { return (&url.URL{Fragment: pointer}).EscapedFragment() }
+// refuseLoader keeps schemas from reading files and addresses through $ref.
+type refuseLoader struct{}
 
-// escapeToken is a name as a part of a JSON pointer.
-func escapeToken(name string) string {
-	if !strings.ContainsAny(name, "~/") {
-		return name
+func (refuseLoader) Load(string) (any, error) { return nil, errors.New("not followed") }
+
+// plainError is a compiler's error in the words of this package.
+func plainError(err error) error {
+	var load *jsonschema.LoadURLError
+	var pointer *jsonschema.JSONPointerNotFoundError
+	var anchor *jsonschema.AnchorNotFoundError
+	switch {
+	case errors.As(err, &load):
+		return fmt.Errorf("the $ref %q leads to another document, and those are not followed; write the schema itself there", load.URL)
+	case errors.As(err, &pointer):
+		return fmt.Errorf("the $ref %q leads to nothing within the parameters; write the schema itself there", strings.TrimPrefix(pointer.URL, documentURL))
+	case errors.As(err, &anchor):
+		return fmt.Errorf("the $ref %q leads to nothing within the parameters: there is no such anchor", strings.TrimPrefix(anchor.Reference, documentURL))
 	}
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+	return errors.New(strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), documentURL, "parameters")), " "))
 }
 
-// unescapeToken undoes escapeToken.
-func unescapeToken(token string) string {
-	if !strings.Contains(token, "~") {
-		return token
+// Target is the JSON pointer to what the $ref of a schema leads to, "" where it has none.
+func (d *Document) Target(pointer string) (string, error) {
+	if err := d.Usable(); err != nil {
+		return "", err
 	}
-	return strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+	for s := range d.nodes {
+		if at, own := pointerOf(s); own && at == pointer && s.Ref != nil {
+			target, _ := pointerOf(s.Ref)
+			return target, nil
+		}
+	}
+	return "", nil
 }
-
-// Where is the place of a node for messages, parameters being the name of the whole.
-func (n *node) where() string { return "parameters" + strings.ReplaceAll(n.path, "/", ".") }

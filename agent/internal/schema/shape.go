@@ -116,19 +116,15 @@ func (x *expander) either(list []shape, alternatives []*node, path []*node, alon
 	return out
 }
 
-// onlyType tells whether a schema is a type and nothing else.
-func (n *node) onlyType() bool {
-	keywords, _ := n.exported.(map[string]any)
-	return len(keywords) == 1 && n.types != allTypes
-}
+// onlyType reports whether a schema is a type and nothing else.
+func (n *node) onlyType() bool { return n.words == 1 && n.types != allTypes }
 
 // without takes out what the schema of a not says in a simple way; the rest is checked.
 func (x *expander) without(list []shape, not *node) []shape {
-	keywords, _ := not.exported.(map[string]any)
 	switch {
-	case not.always > 0 || not.always == 0 && not.free():
+	case not.free():
 		return nil
-	case len(keywords) != 1:
+	case not.words != 1:
 	case len(not.required) == 1: // of objects
 		for i := range list {
 			list[i] = list[i].clone()
@@ -155,7 +151,10 @@ func (x *expander) conditional(list []shape, n *node, path []*node) []shape {
 		yes = x.all(yes, n.then, false, path)
 	}
 	no := list
-	if n.other != nil {
+	switch {
+	case n.when.free():
+		no = nil
+	case n.other != nil:
 		no = x.all(list, n.other, false, path)
 	}
 	if len(yes)+len(no) > maxBranches && len(list) > 1 {
@@ -187,49 +186,25 @@ func (x *expander) dependent(list []shape, d *dependent, path []*node) (out []sh
 	return out
 }
 
-// free tells whether a node says nothing at all of a value.
-func (n *node) free() bool {
-	return n.always >= 0 && n.types == allTypes && !n.enumerated && n.low == nil && n.high == nil && n.multiple == nil &&
-		n.minLength == 0 && n.maxLength < 0 && n.pattern == "" && n.format == "" &&
-		n.prefix == nil && n.items == nil && n.minItems == 0 && n.maxItems < 0 && n.contains == nil &&
-		!n.declares && n.additional == nil && n.names == nil && len(n.required) == 0 && n.minMember == 0 && n.maxMember < 0 &&
-		n.dependents == nil && !n.unevaluated && n.refs == nil && n.allOf == nil && n.anyOf == nil && n.oneOf == nil && n.not == nil && n.when == nil &&
-		n.exportsNothing()
-}
-
-// exportsNothing tells whether the check knows no keyword that the rules leave out.
-func (n *node) exportsNothing() bool {
-	out, ok := n.exported.(map[string]any)
-	return !ok || len(out) == 0
-}
+// free reports whether a node says nothing at all of a value.
+func (n *node) free() bool { return n.always > 0 || n.always == 0 && n.words == 0 }
 
 // simplified is a set of schemas without those that say nothing, references followed, in
 // order and each once. It is nil, false where one of them refuses everything.
 func simplified(set []*node) (out []*node, possible bool) {
 	for _, n := range set {
-		for hops := 0; hops < maxHops && len(n.refs) == 1; hops++ {
-			if !n.onlyRefers() {
-				break
-			}
+		for hops := 0; hops < maxHops && n.words == 1 && len(n.refs) == 1; hops++ {
 			n = n.refs[0]
 		}
 		switch {
 		case n.always < 0:
 			return nil, false
-		case n.always > 0 || n.free() || slices.Contains(out, n):
+		case n.free() || slices.Contains(out, n):
 		default:
 			out = append(out, n)
 		}
 	}
 	return out, true
-}
-
-// onlyRefers tells whether a node is a reference and nothing else.
-func (n *node) onlyRefers() bool {
-	c := *n
-	c.refs, c.exported = nil, nil
-	out, _ := n.exported.(map[string]any)
-	return len(out) <= 1 && c.free()
 }
 
 // keyOf tells sets of schemas apart, whatever their order.
@@ -248,7 +223,7 @@ func keyOf(set []*node) string {
 
 // constants are the values to which a shape is limited, of which the check of the whole set
 // takes each; limited is false where it is limited to none.
-func (d *Document) constants(set []*node, s *shape) (values []protocol.Raw, limited bool) {
+func constants(set []*node, s *shape) (values []protocol.Raw, limited bool) {
 	var from *node
 	for _, p := range s.parts {
 		if p.enumerated && (from == nil || len(p.values) < len(from.values)) {
@@ -258,26 +233,17 @@ func (d *Document) constants(set []*node, s *shape) (values []protocol.Raw, limi
 	if from == nil {
 		return nil, false
 	}
-	simple := len(set) == 1 && len(s.parts) == 1 && from.plainConstants()
+	typed := from.types != allTypes
+	simple := len(set) == 1 && len(s.parts) == 1 && (from.words == 1 || from.words == 2 && typed)
 	for _, v := range from.values {
 		if s.types&typeOf(v) == 0 {
 			continue
 		}
-		if simple || !slices.ContainsFunc(set, func(n *node) bool { return !d.accepts(n, v) }) {
+		if simple || !slices.ContainsFunc(set, func(n *node) bool { return !n.accepts(v) }) {
 			values = append(values, v)
 		}
 	}
 	return values, true
-}
-
-// plainConstants tells whether only the type stands beside a list of constants.
-func (n *node) plainConstants() bool {
-	out, _ := n.exported.(map[string]any)
-	_, typed := out["type"]
-	if typed {
-		return len(out) == 2
-	}
-	return len(out) == 1
 }
 
 // typeOf is the type of a value.

@@ -34,6 +34,9 @@ type Member struct {
 func (d *Document) Member(name string) Member {
 	d.membersOnce.Do(func() {
 		d.members = map[string]Member{}
+		if d.Usable() != nil {
+			return
+		}
 		m := d.maker(Options{})
 		shapes := m.shapes([]*node{d.root})
 		if len(shapes) == 0 {

@@ -13,6 +13,9 @@ import (
 // Add adds the rules of the values that the document admits to a grammar and returns the name
 // of their root. The error says that there are none, and where that comes from.
 func (d *Document) Add(g *gbnf.Grammar, o Options) (string, error) {
+	if err := d.Usable(); err != nil {
+		return "", err
+	}
 	m := d.maker(o)
 	whole := m.rule(d.root)
 	if whole != nil && (o.Object || len(o.Extra) > 0) { // it may be a part of itself, without the extra members
@@ -97,7 +100,7 @@ func (w *writer) rule(r *rule) string {
 	return r.name
 }
 
-// isName tells whether a body is one reference.
+// isName reports whether a body is one reference.
 func isName(body string) bool {
 	return body != "" && strings.Trim(body, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
 }
@@ -114,7 +117,7 @@ func (w *writer) body(r *rule, more []string) string {
 		add(w.constant(v))
 	}
 	for i := range r.texts {
-		add(w.text(&r.texts[i]))
+		add(w.language(r.texts[i].language()))
 	}
 	for i := range r.numbers {
 		body, free := r.numbers[i].body()
@@ -179,77 +182,84 @@ func (w *writer) appendConstant(s *gbnf.Seq, v protocol.Raw) {
 	}
 }
 
-// text is strings in JSON, "" where there are none.
-func (w *writer) text(t *texts) string {
-	l := t.language()
-	switch {
-	case t.free():
-		return w.JSON(gbnf.AnyString)
-	case len(l.Match) == 0:
-		return `"\"" ` + w.repeated(w.JSON(gbnf.AnyChar), t.min, t.max) + ` "\""`
-	case len(l.Match) == 1 && t.min == 0 && t.max < 0:
-		if body, err := pattern.Rule(l.Match[0]); err == nil {
-			return `"\"" ` + w.Rule(body) + ` "\""`
+// language is the strings of a language in JSON, "" where there are none. One that takes too
+// many states is widened: by its lengths, then to its first pattern, then to any string.
+func (w *writer) language(l pattern.Language) string {
+	if len(l.Match)+len(l.Avoid)+len(l.Except) == 0 {
+		if l.Min == 0 && l.Max < 0 {
+			return w.JSON(gbnf.AnyString)
 		}
+		return `"\"" ` + w.repeated(w.JSON(gbnf.AnyChar), l.Min, l.Max) + ` "\""`
+	}
+	return w.Once(fmt.Sprintf("strings %#v", l), func() string { return w.matching(l) })
+}
+
+// matching is language of strings that have more than a length.
+func (w *writer) matching(l pattern.Language) string {
+	a, err := l.Automaton(maxStates)
+	switch {
+	case err == nil && len(a) == 0:
+		return ""
+	case err == nil:
+		return `"\"" ` + w.automaton(a, `"\""`, w.JSON(gbnf.AnyChar)+`* "\""`, pattern.Class)
+	case l.Min > 0 || l.Max >= 0:
+		l.Min, l.Max = 0, -1
+	case len(l.Except) > 0 && len(l.Match)+len(l.Avoid) > 0:
+		l.Match, l.Avoid = nil, nil
+	case len(l.Match) > 1 || len(l.Match) == 1 && len(l.Avoid) > 0:
+		l.Match, l.Avoid = l.Match[:1], nil
+	default:
+		return w.JSON(gbnf.AnyString)
 	}
 	return w.language(l)
 }
 
-// language is the strings of a language in JSON. One that takes too many states is widened,
-// first by its lengths, then to any string.
-func (w *writer) language(l pattern.Language) string {
-	a, err := l.Automaton(maxStates)
-	if err != nil && (l.Min > 0 || l.Max >= 0) {
-		least, most := l.Min, l.Max
-		l.Min, l.Max = 0, -1
-		if len(l.Match)+len(l.Avoid)+len(l.Except) == 0 {
-			return `"\"" ` + w.repeated(w.JSON(gbnf.AnyChar), least, most) + ` "\""`
-		}
-		a, err = l.Automaton(maxStates)
-	}
-	if err != nil {
-		for i, expr := range l.Match { // one of them is better than none
-			if rule, err := pattern.Rule(expr); err == nil && len(l.Except)+i == 0 {
-				return `"\"" ` + w.Rule(rule) + ` "\""`
-			}
-		}
-		if len(l.Except) > 0 && len(l.Match)+len(l.Avoid) > 0 {
-			return w.language(pattern.Language{Max: -1, Except: l.Except})
-		}
-		return w.JSON(gbnf.AnyString)
-	}
-	if len(a) == 0 {
-		return ""
-	}
-	char := w.JSON(gbnf.AnyChar)
-	return `"\"" ` + w.automaton(a, `"\""`, char+`* "\""`, pattern.Class)
-}
+// maxUnnamed is the longest class of characters that is written where it is used. Longer ones
+// get a rule.
+const maxUnnamed = 60
 
-// automaton adds the rules of an automaton and returns the name of the first. end is what
-// stands behind a string, all what stands for the rest of one that may be anything, and spell
-// the expression of one character.
-func (w *writer) automaton(a pattern.Automaton, end, all string, spell func(ranges []rune) (string, error)) string {
-	names := make([]string, len(a))
-	for i := range a {
-		names[i] = w.Fresh()
-	}
-	for i, s := range a {
-		var list []string
-		if s.All && all != "" {
-			w.Grammar.Add(names[i], all)
-			continue
+// automaton returns the name of the first of an automaton's rules. end is what stands behind a
+// string, all what stands for the rest of one that may be anything, "" if that is written out, and
+// spell the expression of one character.
+func (w *writer) automaton(a pattern.Automaton, end, all string, spell func(ranges []rune) string) string {
+	entered := make([]int, len(a)) // from how many places
+	entered[0] = 2
+	for _, s := range a {
+		for _, e := range s.Edges {
+			entered[e.To]++
 		}
-		if s.Accept {
+	}
+	names := make([]string, len(a))
+	var body func(i int) string
+	state := func(i int) string {
+		if entered[i] == 1 && len(a[i].Edges) == 1 && !a[i].Accept { // in a chain
+			return body(i)
+		}
+		if names[i] == "" {
+			names[i] = w.Fresh()
+			w.Grammar.Add(names[i], body(i))
+		}
+		return names[i]
+	}
+	body = func(i int) string {
+		if a[i].All && all != "" {
+			return all
+		}
+		var list []string
+		if a[i].Accept {
 			list = append(list, end)
 		}
-		for _, e := range s.Edges {
-			if class, err := spell(e.Ranges); err == nil {
-				list = append(list, class+" "+names[e.To])
+		for _, e := range a[i].Edges {
+			if class := spell(e.Ranges); class != "" {
+				if len(class) > maxUnnamed {
+					class = w.Rule(class)
+				}
+				list = append(list, class+" "+state(e.To))
 			}
 		}
-		w.Grammar.Add(names[i], strings.Join(list, " | "))
+		return strings.Join(list, " | ")
 	}
-	return names[0]
+	return state(0)
 }
 
 // repeated is a rule some times in a row. Counts beyond what a grammar can hold are widened.

@@ -18,11 +18,11 @@ type Redactor interface {
 	Head(s string, limit int) (head string, whole bool)
 }
 
-// Quoter quotes texts of others in messages. Whoever shows a message takes the keys out
-// of it, but recognises none that was cut in two, so they are taken out before the cut.
+// Quoter quotes texts of others in messages. It redacts keys before it clips, since half a
+// key would not be recognised later.
 type Quoter struct{ Keys Redactor } // nil hides nothing
 
-// head is the beginning of a text without keys.
+// Head is the beginning of a text without keys. whole tells that nothing is missing.
 func (q Quoter) Head(s string, limit int) (head string, whole bool) {
 	if q.Keys != nil {
 		s, whole = q.Keys.Head(s, limit)
@@ -31,7 +31,7 @@ func (q Quoter) Head(s string, limit int) (head string, whole bool) {
 	return Cut(s, limit), len(s) <= limit
 }
 
-// clip is clip of a text without keys.
+// Clip is [Clip] of a text without keys.
 func (q Quoter) Clip(s string, n int) string {
 	if q.Keys != nil {
 		s = q.Keys.Text(s)
@@ -39,7 +39,7 @@ func (q Quoter) Clip(s string, n int) string {
 	return Clip(s, n)
 }
 
-// quote is somebody's text, cut short, in quotes.
+// Quote is a text in quotes, clipped to MaxQuoted.
 func (q Quoter) Quote(s string) string {
 	head, whole := q.Head(s, MaxQuoted)
 	if !whole {
@@ -48,7 +48,7 @@ func (q Quoter) Quote(s string) string {
 	return strconv.Quote(head)
 }
 
-// names lists names for a message.
+// Names lists names for a message.
 func (q Quoter) Names(list []string) string {
 	rest := ""
 	if len(list) > maxNames {
@@ -62,7 +62,7 @@ func (q Quoter) Names(list []string) string {
 	return strings.Join(quoted, ", ") + rest
 }
 
-// errorText is the text of an error on one line, cut short.
+// ErrorText is the text of an error on one line, clipped.
 func (q Quoter) ErrorText(err error) string {
 	if err == nil {
 		return "unknown"
@@ -84,8 +84,8 @@ func Cut(s string, n int) string {
 	return s[:n]
 }
 
-// clip shortens a text to about n bytes: its beginning and its end, where
-// results and errors say most, and between them how much is missing.
+// Clip shortens a text to about n bytes: its beginning and its end, with a note between
+// them about the missing part.
 func Clip[T ~string | ~[]byte](s T, n int) string {
 	if len(s) <= n {
 		return string(s)
@@ -101,5 +101,5 @@ func Clip[T ~string | ~[]byte](s T, n int) string {
 // maxNames is how many known names a message lists.
 const maxNames = 30
 
-// MaxQuoted is how much of somebody's text a message quotes.
+// MaxQuoted bounds the bytes of a quoted text in a message.
 const MaxQuoted = 120

@@ -32,8 +32,8 @@ func (c *Case) Proposal(pointID string, d *protocol.AgentDecision) protocol.Coac
 	return protocol.CoachingProposal{ReinjectionPointID: pointID, ExtraKeys: Correction(d).AppendJSON(nil)}
 }
 
-// correction is what the agent applies: the generic replacement for a text, its
-// own for calls.
+// Correction is what the agent applies: the generic replacement for a text, its own for
+// calls.
 func Correction(d *protocol.AgentDecision) protocol.Correction {
 	if len(d.ToolCalls) == 0 {
 		return &protocol.ReplaceSay{Text: d.Say}

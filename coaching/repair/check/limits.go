@@ -4,13 +4,13 @@ import (
 	"agentd/agent/tools"
 )
 
-// A set of tools is compiled once for all points that share it; beyond these
-// bounds the tools of the remaining points count as unusable.
+// Bounds of the compiled sets of tools of a case. The tools of further points count as
+// unusable.
 const (
 	maxToolSets     = 64
 	maxToolSetBytes = 8 << 20
 	maxToolSchemas  = tools.MaxSetSubschemas // in all sets together
 )
 
-// maxProblems is how many problems of one decision are told at once.
+// maxProblems bounds the reported problems of one decision.
 const maxProblems = 20

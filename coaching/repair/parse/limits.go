@@ -1,14 +1,12 @@
 package parse
 
-// MaxWhy is how much of a coach's reason is kept.
+// MaxWhy bounds the bytes of a coach's reason.
 const MaxWhy = 2_000
 
-// MaxBytes bounds what is read of a coach's or person's answer and of a model's
-// raw output.
+// MaxBytes bounds an answer and a raw output.
 const MaxBytes = 256 << 10
 
-// The library that repairs near-JSON goes back and forth over its input, and
-// takes cubic time with what it can't make sense of.
+// Bounds of near-JSON. The library that repairs it takes cubic time on some inputs.
 const (
 	maxRepair         = 4 << 10
 	maxRepairTotal    = 8 << 10 // for all parts of one text together
@@ -17,7 +15,7 @@ const (
 	maxRepairBrackets = 128
 )
 
-// maxJSONStarts is how many places of a text are tried as the beginning of JSON.
+// maxJSONStarts bounds the places of a text that are tried as the beginning of JSON.
 const maxJSONStarts = 32
 
 // MaxCalls bounds the calls of one decision.

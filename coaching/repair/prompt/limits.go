@@ -4,53 +4,46 @@ import (
 	"agentd/protocol"
 )
 
-// The work for a request is bounded by its size; what costs more than reading it
-// is bounded here. Lengths of texts are counted in bytes, which are never fewer
-// than characters.
-
-// DefaultBudget is how long a prompt may be where the backend names no limit, and
-// the text that a person is shown.
+// DefaultBudget bounds the bytes of a prompt for a backend without a limit, and of the
+// text for a person.
 const DefaultBudget = 120_000
 
-// minBudget is the shortest budget that is obeyed: the instructions, the target
-// step cut short and the names of the tools need so much.
+// minBudget is the smallest budget. The instructions, the clipped target step and the
+// names of the tools need as much.
 const minBudget = 10_000
 
-// An invalid answer and what is wrong with it, appended for another try, have an
-// eighth of the question's length, within these bounds. The question leaves room
-// for one.
+// An invalid answer with its fault, appended for another try, gets an eighth of the
+// question's length, within these bounds. The question reserves bytes for one.
 const (
 	minRetry = 1_500
 	maxRetry = 8_000
 )
 
-// maxTokens is how long a coach's answer may become, thoughts included.
+// maxTokens bounds a coach's answer, including thoughts.
 const maxTokens = 4096
 
-// maxListedPoints is how many reinjection points a coach is offered, those
-// nearest to the target step.
+// maxListedPoints bounds the reinjection points that a coach is offered.
 const maxListedPoints = 100
 
-// An enumeration in the portable schema; endpoints refuse larger ones.
+// Bounds of an enumeration in the portable schema. Endpoints reject larger ones.
 const (
 	maxEnum      = 100
 	maxEnumBytes = 8 << 10
 )
 
-// maxExact bounds the exact schema: a grammar is made of it. Beyond it the
-// arguments of calls are any object.
+// maxExact bounds the exact schema, which becomes a grammar. Beyond it the arguments of
+// calls are any object.
 const maxExact = 128 << 10
 
-// Members of a person's task repeat parts of the request that travels beside
-// them. Beyond these bounds they are left out, or cut, and the list of steps begins
-// later; the request itself is left out where the task would become too long for
-// its reader.
+// Bounds of a person's task, whose members repeat parts of the request. Longer members
+// are clipped or left out, and the list of steps begins later. The request is left out if
+// the task would become too long for its reader.
 const (
 	maxPayloadMember  = 1 << 20
 	maxPayloadSteps   = 500
 	maxPayloadRequest = protocol.MaxBodyBytes - 16<<20
 )
 
-// maxPayloadDepth is how deep a member of a person's task may be nested: the task
-// and its payload are two levels around it, and readers take 64.
+// maxPayloadDepth bounds the nesting of a member of a person's task. Readers allow 64
+// levels, of which the task and its payload are two.
 const maxPayloadDepth = 62

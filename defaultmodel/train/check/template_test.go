@@ -60,7 +60,7 @@ func native(t *testing.T) (format.Format, *kit) {
 	if err != nil || name != format.Qwen {
 		t.Fatalf("the template is taken for %q, %v", name, err)
 	}
-	f, err := format.New(name, format.Options{Architecture: synth.Qwen3, ChatTemplate: string(source), Toolkit: k})
+	f, err := format.New(name, format.Options{Architecture: synth.Qwen3, ChatTemplate: string(source), ModelAPI: k})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestTheChatTemplateRendersWhatTheAgentRenders(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got strings.Builder
-			for _, p := range prompt.Pieces {
+			for _, p := range prompt.Segments {
 				got.WriteString(p.Text)
 			}
 			vars := `{"messages":` + string(prompt.Messages) + `,"tools":` + string(prompt.Tools) + `,"add_generation_prompt":true}`

@@ -147,8 +147,8 @@ struct agd_sampler : agd::chooser {
         return pick(opts.top_k > 0);
     }
 
-    // The choice among what the grammar admits, which leads found; a row of no numbers is told
-    // from one without an admitted token.
+    // Chooses among the tokens that grammar_first listed. A row without a finite number is told from one without an
+    // admitted token.
     llama_token pick_admitted_only(const float * logits) {
         if (!candidates.empty()) {
             return pick(false);

@@ -213,7 +213,7 @@ func (p *parser) char() rune {
 	panic("unknown escape " + string(c))
 }
 
-// Admits tells whether the rule admits a text as a whole.
+// Admits reports whether the rule admits a text as a whole.
 func (g *Grammar) Admits(rule, text string) bool {
 	m := matcher{g, []rune(text), map[place][]int{}}
 	return slices.Contains(m.rule(rule, 0), len(m.text))

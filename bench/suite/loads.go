@@ -1,0 +1,122 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"agentd/bench/result"
+	"agentd/bench/workload"
+	"agentd/llama/synth"
+)
+
+// Load is one load of the comparison: a trace, a model, and the length of answers.
+type Load struct {
+	Name  string `json:"name"`  // of files: household
+	Title string `json:"title"` // of the table
+	// Shape of random weights; "" for the model inside agentd.
+	Shape string           `json:"shape"`
+	Trace workload.Options `json:"trace"`
+	// FixedTokens of every answer. 0: answers are constrained and end by themselves, at
+	// MaxTokens at the latest.
+	FixedTokens int `json:"fixed_tokens"`
+	MaxTokens   int `json:"max_tokens"`
+	// TuneTurns of each agent tune llama-server. Only a second turn shows which settings
+	// keep prefixes.
+	TuneTurns int `json:"tune_turns"`
+	// Goal of agentd's decisions/s to llama-server's.
+	Goal float64 `json:"goal"`
+
+	long    bool   // takes longer than all others together
+	file    string // GGUF
+	counts  workload.Counts
+	longest int // tokens of a prompt and its answer
+
+	trace, short, warm *workload.Trace // whole, for tuning, for the warm-up
+}
+
+// Goals of decisions/s to llama-server's.
+const (
+	goalFixed       = 1.7
+	goalConstrained = 2.5
+)
+
+const tuneTurns = 2
+
+// loads of the comparison. To be done in 15 minutes on two cores, all but the first have
+// fewer turns. The slow 0.6B shape also gets fewer agents and tokens, and is not measured
+// by default.
+func loads(quick bool) []*Load {
+	house := workload.Defaults(workload.Household)
+	words := workload.Defaults(workload.Synthetic)
+	large := words
+	words.Turns = 3
+	calls := house
+	calls.Turns = 3
+	large.Agents, large.Groups, large.Turns = 4, 1, 2 // one group of the others
+	list := []*Load{
+		{Name: "household", Title: "household, default model", Trace: house, FixedTokens: 32, Goal: goalFixed},
+		{Name: "tiny", Title: "synthetic, tiny random weights", Shape: "tiny", Trace: words, FixedTokens: 16, Goal: goalFixed},
+		{Name: "0.6b", Title: "synthetic, random weights of the 0.6B shape", Shape: "0.6b", Trace: large, FixedTokens: 16, Goal: goalFixed, long: true},
+		{Name: "calls", Title: "household, default model, constrained tool calls", Trace: calls, MaxTokens: 128, Goal: goalConstrained},
+	}
+	for _, w := range list {
+		if quick {
+			w.Trace.Turns = min((w.Trace.Turns+1)/2, 2)
+		}
+		w.TuneTurns = min(tuneTurns, w.Trace.Turns)
+	}
+	return list
+}
+
+// model is the model's file, which is made if it is missing.
+func (w *Load) model() (string, error) {
+	if w.Shape == "" {
+		file, _, err := workload.Model("")
+		return file, err
+	}
+	spec, err := synth.Preset(w.Shape, synth.Qwen3)
+	if err != nil {
+		return "", err
+	}
+	return synth.Cached("", spec)
+}
+
+// prepare makes the model and the traces, and writes the whole trace to dir. The warm-up
+// is one request that shares no prompt with the trace.
+func (w *Load) prepare(ctx context.Context, dir string) (err error) {
+	if w.file, err = w.model(); err != nil {
+		return fmt.Errorf("the model: %w", err)
+	}
+	if w.trace, err = w.rendered(ctx, w.Trace); err != nil {
+		return err
+	}
+	for i := range w.trace.Turns {
+		w.longest = max(w.longest, len(w.trace.Turns[i].Tokens)+w.outputTokens())
+	}
+	o := w.Trace
+	o.Turns = w.TuneTurns
+	if w.short, err = w.rendered(ctx, o); err != nil {
+		return err
+	}
+	o = workload.Defaults(workload.Synthetic)
+	o.Seed, o.Agents, o.Groups, o.Turns, o.Candidates, o.Tools, o.SystemWords = warmSeed, 1, 1, 1, 1, 0, 0
+	if w.warm, err = w.rendered(ctx, o); err != nil {
+		return err
+	}
+	// All prompts share the format's prefix. The warm-up computes it.
+	w.counts = workload.Count(w.trace.Turns, w.warm.Turns)
+	return result.WriteFile(filepath.Join(dir, w.Name+".trace.jsonl"), w.trace.Write)
+}
+
+// warmSeed is the seed of the warm-up only.
+const warmSeed = 1 << 20
+
+// rendered generates a trace and renders it.
+func (w *Load) rendered(ctx context.Context, o workload.Options) (*workload.Trace, error) {
+	trace, err := workload.Generate(o)
+	if err != nil {
+		return nil, err
+	}
+	return trace, workload.Render(ctx, trace, w.file)
+}

@@ -1,0 +1,159 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// sampling at temperature 1 without top-k, top-p and min-p, as on llama-server.
+var sampling = []string{"--temperature", "1", "--top-p", "1", "--top-k", "0", "--min-p", "0"}
+
+// likeOthers turns off rules that llama-server does not have.
+var likeOthers = []string{"--repetition-stop", "off", "--calls-per-robot", "any"}
+
+// agentdArgs are agentd's arguments: its defaults, apart from the load and the machine.
+func (w *Load) agentdArgs(o *Options) []string {
+	args := []string{
+		"--model", w.file, "--threads", strconv.Itoa(o.Threads), "--context-length", strconv.Itoa(w.cells()), "--log-level", "warn",
+	}
+	if w.FixedTokens > 0 {
+		args = append(args, "--fixed-tokens", strconv.Itoa(w.FixedTokens))
+	} else {
+		args = append(append(args, "--max-new-tokens", strconv.Itoa(w.MaxTokens)), likeOthers...)
+	}
+	return append(append(args, sampling...), o.AgentdArgs...)
+}
+
+// Setting is one way to run llama-server. All keep idle slots as they are, since the
+// default copies them to host memory with each task and clears a unified cache.
+type Setting struct {
+	Slots int   `json:"slots"` // -np
+	Cache Cache `json:"cache"` // one for all slots, or one for each
+}
+
+// String is the setting on a command line.
+func (s Setting) String() string { return fmt.Sprintf("-np %d %s", s.Slots, s.Cache) }
+
+// serverArgs are llama-server's arguments. Every slot has room for the longest sequence
+// of the trace. A unified cache gets as much memory.
+func (w *Load) serverArgs(o *Options, s Setting) []string {
+	threads := strconv.Itoa(o.Threads)
+	return slices.Concat([]string{
+		"--model", w.file, "--threads", threads, "--threads-batch", threads,
+		"--parallel", strconv.Itoa(s.Slots), "--ctx-size", strconv.Itoa(s.Slots * roundUp(w.longest, cellsAlign)),
+		"--metrics", "--offline", "--no-webui", "--no-cache-idle-slots",
+	}, s.Cache.args())
+}
+
+// settings are all caches with a slot for each candidate, then with a quarter of the
+// slots, of which each is used longer. Quick takes the former.
+func (w *Load) settings(quick bool) []Setting {
+	var list []Setting
+	for _, slots := range []int{w.slots(), max(w.slots()/4, w.Trace.Candidates)} {
+		for _, c := range caches() {
+			list = append(list, Setting{slots, c})
+		}
+		if quick || slots == w.Trace.Candidates {
+			break
+		}
+	}
+	return list
+}
+
+// caches are with and without flash attention. On a CPU "auto" chooses it, though it can
+// be slower.
+func caches() []Cache {
+	return []Cache{{FlashAttention: "auto"}, {FlashAttention: "off"}, {Unified: true, FlashAttention: "auto"}, {Unified: true, FlashAttention: "off"}}
+}
+
+// slots for all candidates at once.
+func (w *Load) slots() int { return w.Trace.Agents * w.Trace.Candidates }
+
+// cellsAlign is what llama.cpp rounds a sequence's part of the KV cache to.
+const cellsAlign = 256
+
+func roundUp(n, to int) int { return (n + to - 1) / to * to }
+
+// defaultCells is agentd's --context-length auto on a CPU.
+const defaultCells = 32768
+
+// cells of agentd's KV cache: its default, or more if prompts and answers need more.
+func (w *Load) cells() int {
+	return max(defaultCells, roundUp(w.counts.UniqueTokens+w.counts.Candidates*w.outputTokens(), cellsAlign))
+}
+
+// outputTokens of a candidate, at most.
+func (w *Load) outputTokens() int { return max(w.FixedTokens, w.MaxTokens) }
+
+// A setting is given up after patience times the time of the best one so far, plus
+// patienceLeast for the start of a server.
+const (
+	patience      = 1.5
+	patienceLeast = 5 * time.Second
+)
+
+// tune finds the best setting of llama-server with the first turns of the trace, and the
+// best KV cache of llama-batched-bench.
+func (s *session) tune(ctx context.Context, m *Measured) (err error) {
+	bestRate := 0.0
+	for _, setting := range s.settings(s.Quick) {
+		s.best = setting
+		began := time.Now()
+		tried := Tried{Setting: setting}
+		r, err := s.run(ctx, nameServer, s.short, fmt.Sprintf("%s-tune-%d", s.Name, len(m.Tuning)+1))
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			tried.Error = err.Error()
+		default:
+			tried.Decisions = r.Summary.DecisionRate
+		}
+		m.Tuning = append(m.Tuning, tried)
+		if tried.Decisions.X > bestRate {
+			bestRate, m.Best = tried.Decisions.X, setting
+			s.limit = min(runLimit, time.Duration(patience*float64(time.Since(began)))+patienceLeast)
+		}
+		s.say("llama-server %s: %.2f decisions/s %s", setting, tried.Decisions.X, tried.Error)
+	}
+	s.limit, s.best = 0, m.Best
+	if bestRate == 0 {
+		return fmt.Errorf("llama-server failed with every setting; the last error: %s", m.Tuning[len(m.Tuning)-1].Error)
+	}
+	w := work{s.counts.Candidates, s.counts.UniqueTokens, s.counts.Candidates * s.outputTokens()}
+	m.Cache, err = s.tuneBatched(ctx, s.meanPrompt(), true, min(s.outputTokens(), estimateTokens), s.widths(), w)
+	return err
+}
+
+// tuneBatched finds the KV cache with the highest reference estimate for a load. It fails
+// only if llama-batched-bench fails with all of them.
+func (s *session) tuneBatched(ctx context.Context, prompt int, shared bool, output int, widths []int, w work) (best Cache, err error) {
+	bestRate := 0.0
+	for _, cache := range caches() {
+		list, failed := s.bench(ctx, prompt, shared, output, widths, cache)
+		if ctx.Err() != nil {
+			return best, context.Cause(ctx)
+		}
+		var speeds Speeds
+		if failed == nil {
+			speeds, failed = fastest(list, slices.Max(widths))
+		}
+		if failed != nil {
+			s.say("llama-batched-bench %s: %s", cache, failed)
+			err = failed
+			continue
+		}
+		rate := speeds.decisions(w)
+		s.say("llama-batched-bench %s: estimate %.2f decisions/s", cache, rate)
+		if rate > bestRate {
+			bestRate, best = rate, cache
+		}
+	}
+	if bestRate > 0 {
+		return best, nil
+	}
+	return best, err
+}

@@ -1,0 +1,221 @@
+package workload
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"agentd/agent"
+	"agentd/inference"
+	"agentd/llama"
+	"agentd/llama/synth"
+	"agentd/protocol"
+	"agentd/protocol/client"
+	"agentd/scheduler"
+	"agentd/server"
+)
+
+// tiny is a trace of a few turns.
+func tiny(t *testing.T, kind string) *Trace {
+	t.Helper()
+	o := Defaults(kind)
+	o.Agents, o.Turns, o.Groups, o.Candidates = 2, 3, 1, 1
+	if kind == Synthetic {
+		o.Tools, o.SystemWords, o.ObservationWords, o.OutputWords = 3, 30, 12, 9
+	}
+	return generate(t, o)
+}
+
+// render renders a trace for a model, with the path "" the default one.
+func render(t *testing.T, made *Trace, path string) {
+	t.Helper()
+	if err := Render(t.Context(), made, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serve is a client of a server with the default model.
+func serve(t *testing.T) *client.Client {
+	t.Helper()
+	service, err := inference.Open(t.Context(), inference.Config{Device: "cpu", Threads: 1, ContextLength: 4096, Log: zerolog.Nop(), Scheduler: scheduler.Config{MaxRunning: 1, QueueLimit: 4}, Agent: agent.Config{MaxNewTokens: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := service.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s, err := server.New(server.Options{
+		Info: protocol.AgentInfo{
+			ProtocolVersion: protocol.Version, AgentID: "full-history-agent", AgentVersion: "test",
+			Capabilities: map[string]bool{"inference": true, "coaching": false}, CoachingResume: true, CoachingUnavailableReason: "a test",
+		},
+		Log: zerolog.Nop(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Ready(service)
+	h := httptest.NewServer(s.Handler())
+	t.Cleanup(h.Close)
+	c, err := client.New(h.URL, client.WithHTTPClient(h.Client()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestRenderedPromptsEqualTheServers(t *testing.T) {
+	c := serve(t)
+	for _, kind := range []string{Synthetic, Household} {
+		made := tiny(t, kind)
+		render(t, made, "")
+		for i := range made.Turns {
+			turn := &made.Turns[i]
+			if i%3 == 1 { // two turns of each agent will do
+				continue
+			}
+			in, err := turn.AgentInput()
+			if err != nil {
+				t.Fatal(err)
+			}
+			outs, err := c.Responses(t.Context(), &protocol.AgentRequest{RequestID: "r", Inputs: []protocol.AgentInput{in}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			step, err := protocol.DecodeInternalStep(outs[0].InternalSteps[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(step.FullPrompt, turn.Prompt); diff != "" {
+				t.Fatalf("%s, turn %d: %s", kind, i, diff)
+			}
+			var elements struct {
+				Generation struct {
+					Prompt int `json:"prompt_tokens"`
+				} `json:"generation"`
+			}
+			if err := json.Unmarshal(step.InputElements, &elements); err != nil || elements.Generation.Prompt != len(turn.Tokens) {
+				t.Errorf("%s, turn %d: %d tokens, not %d, %v", kind, i, len(turn.Tokens), elements.Generation.Prompt, err)
+			}
+		}
+		counts := Count(made.Turns, nil)
+		if counts.UniqueTokens >= counts.PromptTokens || counts.UniqueTokens < len(made.Turns[0].Tokens) {
+			t.Errorf("%+v", counts)
+		}
+		t.Logf("%s: %+v", kind, counts)
+	}
+}
+
+func TestRenderedTokensSpellThePrompt(t *testing.T) {
+	for _, arch := range []string{"", synth.GPTOSS} {
+		path := ""
+		if arch != "" {
+			var err error
+			if path, err = synth.Tiny("", arch); err != nil {
+				t.Fatal(err)
+			}
+		}
+		made := tiny(t, Synthetic)
+		if err := Render(t.Context(), made, path); err != nil {
+			t.Fatal(err)
+		}
+		gguf, sum, err := Model(path)
+		if err != nil || made.Header.Model != sum || len(sum) != 64 {
+			t.Fatalf("model %s, %s, %v", made.Header.Model, sum, err)
+		}
+		m, err := llama.New(gguf, llama.SetVocabOnly(true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range made.Turns {
+			turn := &made.Turns[i]
+			if diff := cmp.Diff(turn.Prompt, m.Vocab().Detokenize(turn.Tokens, true)); diff != "" {
+				t.Fatal(diff)
+			}
+			if err := m.ValidateGrammar(turn.Grammar); err != nil || turn.Grammar == "" {
+				t.Fatal(err)
+			}
+		}
+		if err := m.Free(); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(made, reread(t, file(t, made))); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// A first run without options has room for the longest answer.
+func TestDefaultWorkloadsFitTheDefaultModel(t *testing.T) {
+	file, _, err := Model("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := llama.New(file, llama.SetDevices("cpu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := m.Info().ContextTrain
+	if err := m.Free(); err != nil {
+		t.Fatal(err)
+	}
+	const answer = agent.DefaultMaxNewTokens
+	for _, kind := range []string{Synthetic, Household} {
+		made := generate(t, Defaults(kind))
+		render(t, made, "")
+		longest := 0
+		for i := range made.Turns {
+			longest = max(longest, len(made.Turns[i].Tokens))
+		}
+		t.Logf("%s: %+v, the longest has %d tokens", kind, Count(made.Turns, nil), longest)
+		if longest+answer > most {
+			t.Errorf("%s: a prompt has %d tokens; with %d for the answer that is more than %d", kind, longest, answer, most)
+		}
+	}
+}
+
+func TestRenderErrorNamesTheTurnAndChangesNothing(t *testing.T) {
+	junk := filepath.Join(t.TempDir(), "junk.gguf")
+	if err := os.WriteFile(junk, []byte("junk"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, test := range map[string]struct {
+		path   string
+		member string
+		value  string
+	}{
+		"turn 1 of agent 1: invalid_tools: tools[0]":              {member: "tools", value: `[{"description":"?"}]`},
+		"turn 1 of agent 1: it is a correction":                   {member: "extra_keys", value: `{"coaching":{"kind":"replace_say","text":"x"}}`},
+		"turn 1 of agent 1: body.inputs[0].memory.history: it mu": {member: "memory", value: `{"history":1}`},
+		"turn 1 of agent 1: body.inputs[0].id: must be an intege": {member: "id", value: `"x"`},
+		"model file: open ":                           {path: filepath.Join(t.TempDir(), "none.gguf")},
+		"the vocabulary of " + junk + " could not be": {path: junk},
+	} {
+		made := tiny(t, Synthetic)
+		if test.member != "" {
+			made.Turns[3].Input = protocol.SetMember(made.Turns[3].Input, test.member, protocol.Raw(test.value))
+		}
+		err := Render(t.Context(), made, test.path)
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, not %q", err, want)
+		}
+		if made.Header.Model != "" || made.Turns[0].Prompt != "" {
+			t.Errorf("%s: the trace was changed", want)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Render(ended, tiny(t, Synthetic), ""); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}

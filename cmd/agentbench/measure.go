@@ -1,0 +1,224 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"agentd/bench/load"
+	"agentd/bench/report"
+	"agentd/bench/result"
+	"agentd/bench/target"
+	"agentd/internal/options"
+	"agentd/internal/version"
+)
+
+// Kinds of servers.
+const (
+	agentd      = "agentd"
+	llamaServer = "llama-server"
+)
+
+// Defaults of a measurement.
+const (
+	defaultMaxTokens   = 256
+	defaultSampleEvery = 500 * time.Millisecond
+)
+
+// measureConfig has the options of agentbench run.
+type measureConfig struct {
+	Target, URL, TokenFile, Mode string
+
+	Trace     source
+	Load      load.Options
+	MaxTokens int
+
+	Name, Out, Note string
+}
+
+func newMeasureConfig() *measureConfig {
+	c := &measureConfig{Target: agentd, Mode: string(target.ModeN), Trace: newSource(), MaxTokens: defaultMaxTokens}
+	c.Load.SampleEvery, c.Load.Target.Seed = defaultSampleEvery, 1
+	return c
+}
+
+// Groups of its options.
+var (
+	inTarget   = options.In("Server")
+	inLoad     = options.In("Load")
+	inDecoding = options.In("Decoding, equal on every server")
+	inResult   = options.In("Result")
+)
+
+// loadOptions must be equal in a comparison.
+func (c *measureConfig) loadOptions() []options.Option {
+	o := &c.Load
+	return []options.Option{
+		inLoad("rate", "X", "Requests a second at random (Poisson) times, whatever became of earlier ones. 0: a closed loop, in which an agent sends its next turn after the answer to the one before.", options.Float(&o.Rate, 0, maxRate)),
+		inLoad("duration", "TIME", "Send nothing more after this time. 0s: send the whole trace.", options.Duration(&o.Duration, 0, maxDuration)),
+
+		inDecoding("fixed-tokens", "N", "Exact length of every candidate, without a grammar, so that random weights are a fair load. agentd needs the same --fixed-tokens N.", options.Int(&o.Target.FixedTokens, 1, maxLength)),
+		inDecoding("max-tokens", "N", "Longest candidate that ends by itself. agentd needs --max-new-tokens N.", options.Int(&c.MaxTokens, 1, maxLength)),
+		inDecoding("greedy", "", "Decode deterministically. Otherwise temperature is 1 without top-k, top-p and min-p; agentd needs --temperature 1 --top-p 1 --top-k 0 --min-p 0 for that.", options.Bool(&o.Target.Greedy)),
+		inDecoding("seed", "N", "Seed of candidates and of random times.", options.Uint64(&o.Target.Seed)),
+		inResult("slo", "TIME", "Bound on the latency of a request, for goodput. 0s: none.", options.Duration(&o.Bound, 0, maxDuration)),
+	}
+}
+
+func (c *measureConfig) options() []options.Option {
+	opts := []options.Option{
+		inTarget("target", "KIND", "agentd, or llama-server, which gets the tokens of agentd's prompts.", options.Choice(&c.Target, []string{agentd, llamaServer}, nil)),
+		inTarget("url", "URL", "The server, such as http://127.0.0.1:8888.", options.Text(&c.URL)),
+		inTarget("token-file", "FILE", "File with the bearer token or API key.", options.Text(&c.TokenFile)),
+		inTarget("mode", "MODE", "Candidates of a turn at llama-server: n sends one request for all, separate one for each.", options.Choice(&c.Mode, []string{string(target.ModeN), string(target.ModeSeparate)}, nil)),
+	}
+	return append(append(append(opts, c.Trace.options()...), c.loadOptions()...),
+		inResult("sample-every", "TIME", "How often the server's counters are read. 0s: at both ends only.", options.Duration(&c.Load.SampleEvery, 0, maxDuration)),
+		inResult("name", "NAME", "Name of the result: results with the same name are repeats. Default: the target.", options.Text(&c.Name)),
+		inResult("out", "FILE.json", "Write the result for agentbench compare. The file must not exist.", options.Text(&c.Out)),
+		inResult("note", "TEXT", "Facts of the server's machine for the result, such as its GPU.", options.Text(&c.Note)),
+	)
+}
+
+func (c *measureConfig) command() *options.Command {
+	return &options.Command{
+		Name: "agentbench run",
+		Intro: `agentbench run sends a trace to a server and measures decisions/s, output tok/s, TTFT, TPOT,
+E2EL, goodput, failures, and prompt tokens sent, computed and unique.
+
+Usage
+  agentbench run --url URL [options]
+
+Examples
+  agentbench run --url http://127.0.0.1:8888 --agents 16 --candidates 4 --turns 6
+  agentbench run --url http://127.0.0.1:8888 --trace t.jsonl --rate 4 --slo 5s --out a.json
+  agentbench run --target llama-server --url http://127.0.0.1:8080 --trace t.jsonl \
+      --mode separate --fixed-tokens 32 --out b.json
+`,
+		Outro: `How it counts
+  Decisions are candidates that ended well, a second of the span from the first intended send
+  to the last answer. agentd reports them as completed. At llama-server they ended by
+  themselves within the grammar. With --fixed-tokens texts are not parsed. Latency counts from
+  the intended send. TPOT is (E2EL - TTFT) / (output tokens of a candidate - 1). Unknown
+  figures are a dash, and null in the file.
+
+Signals
+  SIGINT or SIGTERM ends the run. What was measured before is printed and written.
+`,
+		Options: c.options(),
+	}
+}
+
+// check checks the options against each other.
+func (c *measureConfig) check(given options.Origins) error {
+	switch {
+	case c.URL == "":
+		return errors.New("--url: is missing; name the server, such as http://127.0.0.1:8888")
+	case c.Target == agentd && given["mode"] != "":
+		return errors.New("--mode: is for --target llama-server; remove it")
+	case given["fixed-tokens"] != "" && given["max-tokens"] != "":
+		return errors.New("--max-tokens: --fixed-tokens sets the length already; remove one of the two")
+	}
+	if u, err := url.Parse(c.URL); err == nil && u.User != nil {
+		return errors.New("--url: has a password; use --token-file")
+	}
+	if c.Load.Target.FixedTokens == 0 {
+		c.Load.Target.MaxTokens = c.MaxTokens
+	}
+	c.Name = cmp.Or(strings.TrimSpace(c.Name), c.Target)
+	if c.Out != "" {
+		if err := absent("--out", c.Out); err != nil {
+			return err
+		}
+	}
+	return c.Trace.check(given)
+}
+
+// equal are the options that must be equal in a comparison, as text.
+func (c *measureConfig) equal() map[string]string {
+	list := map[string]string{}
+	for _, o := range c.loadOptions() {
+		if o.Name != "rate" { // the load has it
+			list[o.Name] = o.Value.String()
+		}
+	}
+	return list
+}
+
+// open makes the target.
+func (c *measureConfig) open() (target.Target, error) {
+	token := ""
+	if c.TokenFile != "" {
+		body, err := os.ReadFile(c.TokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("--token-file: %w", err)
+		}
+		if token = strings.TrimSpace(string(body)); token == "" || len(token) > tokenFileLimit {
+			return nil, fmt.Errorf("--token-file: %s has no token", c.TokenFile)
+		}
+	}
+	var t target.Target
+	var err error
+	if c.Target == llamaServer {
+		t, err = target.NewLlamaServer(c.URL, token, target.Mode(c.Mode))
+	} else {
+		t, err = target.NewAgentd(c.URL, token)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--url: %w", err)
+	}
+	return t, nil
+}
+
+// measure is the subcommand that measures a server.
+func (p *program) measure(ctx context.Context, args []string) (err error) {
+	c := newMeasureConfig()
+	given, _, err := c.command().Parse(args, os.LookupEnv, p.stdout)
+	if err != nil {
+		return err
+	}
+	if err := c.check(given); err != nil {
+		return err
+	}
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	trace, err := c.Trace.load(ctx)
+	if err != nil {
+		return err
+	}
+	if c.Target != agentd && !trace.Rendered() {
+		return fmt.Errorf("--model: is missing; %s gets agentd's tokens, and the trace has none; name the GGUF file that it serves", c.Target)
+	}
+	t, err := c.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.Close()) }()
+	r, failed := load.Run(ctx, t, trace, c.Load)
+	switch {
+	case r == nil:
+		return failed
+	case len(r.Records) == 0:
+		return errors.Join(failed, errors.New("nothing was measured"))
+	}
+	r.Name, r.Commit, r.Options, r.Host = c.Name, version.Commit(), c.equal(), host(c.Note)
+	if err := report.WriteTable(p.stdout, []*result.Run{r}); err != nil {
+		return err
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintln(p.stdout, note)
+	}
+	if c.Out == "" {
+		return failed
+	}
+	if err := r.Save(c.Out); err != nil {
+		return errors.Join(failed, fmt.Errorf("--out: %w", err))
+	}
+	fmt.Fprintf(p.stdout, "written to %s\n", c.Out)
+	return failed
+}

@@ -1,0 +1,85 @@
+package llama
+
+// #include "gguf.h"
+// #include "native/api.h"
+import "C"
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// divisors are integers of the metadata by which llama.cpp divides while it loads a model or
+// builds its graph. It does not check them, and a division by zero ends the process.
+var divisors = []struct {
+	key    string   // behind the name of the architecture
+	only   []string // architectures that divide by it; nil: all
+	except []string // architectures for which zero means that there is none
+}{
+	{key: "full_attention_interval"},
+	{key: "wkv.head_size"},
+	{key: "experts_per_group"},
+	{key: "ssm.time_step_rank"},
+	{key: "ssm.group_count", except: []string{"plamo2"}},
+	{key: "attention.output_group_count", only: []string{"deepseek4"}},
+	{key: "interleave_moe_layer_step", only: []string{"ernie4_5-moe"}},
+}
+
+// checkDivisors reads a model's metadata before llama.cpp divides by it. A file that can't be
+// read is left to the loader, which says why.
+func checkDivisors(path string) error {
+	var g *C.struct_gguf_context
+	cstring(path, func(p *C.char) { g = C.gguf_init_from_file(p, C.struct_gguf_init_params{no_alloc: true}) })
+	if g == nil {
+		return nil
+	}
+	defer C.gguf_free(g)
+	find := func(key string, kind C.enum_gguf_type) C.int64_t {
+		id := C.int64_t(-1)
+		cstring(key, func(k *C.char) { id = C.gguf_find_key(g, k) })
+		if id >= 0 && C.gguf_get_kv_type(g, id) != kind {
+			return -1
+		}
+		return id
+	}
+	id := find("general.architecture", C.GGUF_TYPE_STRING)
+	if id < 0 {
+		return nil
+	}
+	arch := C.GoString(C.gguf_get_val_str(g, id))
+	for _, d := range divisors {
+		if d.only != nil && !slices.Contains(d.only, arch) || slices.Contains(d.except, arch) {
+			continue
+		}
+		key := arch + "." + d.key
+		if id := find(key, C.GGUF_TYPE_UINT32); id >= 0 && C.gguf_get_val_u32(g, id) == 0 {
+			return fmt.Errorf("the metadata %s is 0, but must be at least 1", key)
+		}
+	}
+	return nil
+}
+
+// checkRotation refuses numbers of rotated dimensions with which the first decode would fail an
+// assertion, or never end.
+func checkRotation(ptr *C.struct_llama_model, metadata map[string]string) error {
+	if C.llama_model_rope_type(ptr) == C.LLAMA_ROPE_TYPE_NONE {
+		return nil
+	}
+	arch := metadata["general.architecture"] + "."
+	for _, suffix := range []string{"", "_swa"} {
+		key := arch + "rope.dimension_count" + suffix
+		n, err := strconv.ParseUint(metadata[key], 10, 32)
+		if err != nil {
+			continue // absent, or one for each layer
+		}
+		length, err := strconv.ParseUint(metadata[arch+"attention.key_length"+suffix], 10, 32)
+		switch {
+		case n == 0 || n%2 != 0:
+			return fmt.Errorf("the metadata %s is %d, but must be even and at least 2", key, n)
+		case err == nil && n > length:
+			return fmt.Errorf("the metadata %s is %d, more than the %d of %sattention.key_length%s", key, n, length, arch, suffix)
+		}
+	}
+	return nil
+}
