@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -27,6 +28,7 @@ func (e *Engine) Admit(completions int) (*Admission, error) {
 	case e.base.Err() != nil:
 		return nil, generation.ErrClosed
 	case limit > 0 && e.admitted+completions > limit:
+		e.refused++
 		return nil, &generation.QueueFullError{Asked: completions, Admitted: e.admitted, Limit: limit, RetryAfter: defaultRetryAfter}
 	}
 	e.admitted += completions
@@ -54,6 +56,7 @@ func (a *Admission) GenerateAll(ctx context.Context, requests []generation.Reque
 	for i := range requests {
 		all.Go(func() {
 			result, err := a.engine.guarded(ctx, &requests[i])
+			a.engine.ended(&requests[i], err)
 			if err != nil {
 				done(i, nil, err)
 				return
@@ -62,6 +65,36 @@ func (a *Admission) GenerateAll(ctx context.Context, requests []generation.Reque
 		})
 	}
 	all.Wait()
+}
+
+// ended counts a request.
+func (e *Engine) ended(r *generation.Request, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case err == nil:
+		e.finished += uint64(r.N)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		e.cancelled++
+	default:
+		e.broken++
+	}
+}
+
+// Totals are counts of all engines together.
+type Totals struct {
+	Admitted, QueueLimit int    // completions
+	Refused              uint64 // admissions
+	Finished             uint64 // completions
+	Cancelled, Failed    uint64 // requests
+	AskedAgain           uint64 // completions that broke their grammar
+}
+
+// Totals returns the counts of all engines together.
+func (e *Engine) Totals() Totals {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return Totals{e.admitted, e.cfg.QueueLimit, e.refused, e.finished, e.cancelled, e.broken, e.again}
 }
 
 // guarded makes a panic the error of one request.

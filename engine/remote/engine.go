@@ -29,6 +29,8 @@ type Engine struct {
 
 	mu       sync.Mutex
 	admitted int // completions
+	// Counts for Totals.
+	refused, finished, cancelled, broken, again uint64
 
 	// base ends when the engine is closed.
 	base  context.Context
@@ -116,6 +118,9 @@ func (e *Engine) Generate(ctx context.Context, req *generation.Request) (generat
 		if try == e.cfg.Retries {
 			break
 		}
+		e.mu.Lock()
+		e.again += uint64(len(again))
+		e.mu.Unlock()
 		wanted = again
 	}
 	out.Times = generation.Times{Submitted: start, End: time.Since(start)}

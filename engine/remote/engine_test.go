@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"agentd/internal/traceparent"
 	"agentd/scheduler/generation"
 )
 
@@ -60,8 +61,13 @@ func TestCallCarriesGrammarAndForbiddenTokens(t *testing.T) {
 			r.Grammar, r.SuppressControl, r.Session = "OK", true, "run-7"
 			f.reply = func(uint32) string { return "OK" }
 			e := started(t, f)
-			if _, err := e.Generate(t.Context(), r); err != nil {
+			const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+			ctx := traceparent.With(t.Context(), http.Header{"Traceparent": {trace}})
+			if _, err := e.Generate(ctx, r); err != nil {
 				t.Fatal(err)
+			}
+			if h := f.header[0].Get("Traceparent"); h != trace {
+				t.Errorf("trace context %q", h)
 			}
 			sent := fmt.Sprint(f.calls[0])
 			for _, want := range []string{"ok", "257"} {
