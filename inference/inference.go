@@ -116,7 +116,7 @@ func (s *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pro
 }
 
 // Failure returns the reason why no request can be decided until the process restarts, nil while
-// requests can be decided.
+// requests can be decided. generation.ErrUnreachable ends by itself.
 func (s *Service) Failure() error { return s.engine.Failure() }
 
 // Close ends running generations and frees the model. Call it after the last Decide has

@@ -224,7 +224,7 @@ func (e remoteEngine) Failure() error {
 	if e.Healthy() {
 		return nil
 	}
-	return errors.New("no engine can be reached")
+	return generation.ErrUnreachable
 }
 
 func (e remoteEngine) Close() error {

@@ -231,8 +231,11 @@ func (e *Engine) send(ctx context.Context, c *call) (answer, error) {
 	for _, r := range e.order(c.Request) {
 		var text []byte
 		text, err = e.post(ctx, r, e.api.path(), body, answerLimit(c), c.Session)
-		if ctx.Err() != nil {
-			return answer{}, context.Cause(ctx)
+		if err := ctx.Err(); err != nil {
+			if e.base.Err() != nil {
+				err = generation.ErrClosed
+			}
+			return answer{}, err
 		}
 		if err == nil {
 			a, err := e.api.read(text, c.n)
@@ -267,7 +270,7 @@ func (e *Engine) send(ctx context.Context, c *call) (answer, error) {
 		failed = errors.New("all were lost before")
 	}
 	e.log.Error().Err(failed).Msg("no engine can be reached")
-	return answer{}, &generation.BusyError{Reason: "no engine can be reached", RetryAfter: defaultRetryAfter}
+	return answer{}, &generation.BusyError{Reason: generation.ErrUnreachable.Error(), RetryAfter: defaultRetryAfter}
 }
 
 func answerLimit(c *call) int64 {

@@ -10,6 +10,8 @@ import (
 var (
 	// ErrClosed is returned by an engine that was closed.
 	ErrClosed = errors.New("the engine is closed")
+	// ErrUnreachable means that no engine on another machine can be reached right now.
+	ErrUnreachable = errors.New("no engine can be reached")
 	// ErrGrammar is wrapped by the error of a grammar that cannot be used or admits no token.
 	ErrGrammar = errors.New("the output grammar can't be used")
 )
