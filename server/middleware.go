@@ -18,6 +18,7 @@ import (
 const (
 	keyRequestID = "agentd.request_id"
 	keyStatus    = "agentd.status" // for log and metrics, instead of the sent status
+	keyOpenAI    = "agentd.openai" // true: errors have the form of OpenAI's API
 )
 
 const headerRequestID = "X-Request-Id"

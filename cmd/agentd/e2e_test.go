@@ -36,6 +36,11 @@ func eachModel(t *testing.T, f func(t *testing.T, r *running)) {
 			model := shortModel(t, arch)
 			f(t, serveEngines(t, []string{llamaServer(t, model).url}, "--model", model, "--max-new-tokens", "64"))
 		})
+		t.Run(name+" through agentd", func(t *testing.T) {
+			model := shortModel(t, arch)
+			engine := serveModel(t, "--model", model, "--completions")
+			f(t, serveEngines(t, []string{engine.url}, "--model", model, "--max-new-tokens", "64"))
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -100,6 +101,20 @@ func compareDecisions(t *testing.T, ours, theirs *running) {
 func TestLlamaServerDecidesAsTheEmbeddedEngine(t *testing.T) {
 	engine := llamaServer(t, defaultFile(t), "--ctx-size", "32768")
 	compareDecisions(t, serveModel(t), serveEngines(t, []string{engine.url}))
+}
+
+func TestAgentdAsEngineDecidesAsTheEmbeddedEngine(t *testing.T) {
+	engine := serveModel(t, "--completions")
+	compareDecisions(t, serveModel(t), serveEngines(t, []string{engine.url}))
+}
+
+// TestVLLMDecidesAsTheEmbeddedEngine is for make test-vllm, which starts the server.
+func TestVLLMDecidesAsTheEmbeddedEngine(t *testing.T) {
+	url := os.Getenv("AGENTD_TEST_VLLM")
+	if url == "" {
+		t.Skip("no AGENTD_TEST_VLLM; make test-vllm starts vLLM and sets it")
+	}
+	compareDecisions(t, serveModel(t), serveEngines(t, []string{url}))
 }
 
 func TestSameRequestToAnEngineGivesSameCandidates(t *testing.T) {

@@ -3,6 +3,7 @@ package remote
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"agentd/scheduler/generation"
@@ -66,6 +67,13 @@ func bias(ids []generation.Token) map[string]float64 {
 	}
 	return m
 }
+
+// emptyFirst is a rule whose first alternative is empty.
+var emptyFirst = regexp.MustCompile(`(?m)^([\w-]+ ::= )\|`)
+
+// ebnf writes an empty alternative as an empty text, since XGrammar, the matcher of vLLM and
+// SGLang, does not take nothing for one. llama.cpp takes both.
+func ebnf(grammar string) string { return emptyFirst.ReplaceAllString(grammar, `$1"" |`) }
 
 // errorOf is the text of an error's body, for messages.
 func errorOf(body []byte) string {

@@ -24,6 +24,7 @@ type Engine struct {
 	api      dialect
 	name     string // of the API
 	served   string // the model's name in requests
+	agentd   bool   // the engines are agentd: they know the marks of grammars
 	width    int    // completions that one call may have; 0: no limit
 	context  int    // tokens of a prompt with its answer; 0: not known
 
@@ -95,7 +96,9 @@ func (e *Engine) Generate(ctx context.Context, req *generation.Request) (generat
 	}
 	out := generation.Result{Completions: make([]generation.Completion, req.N)}
 	plain := *req
-	plain.Grammar = e.model.PlainGrammar(req.Grammar)
+	if !e.agentd {
+		plain.Grammar = e.model.PlainGrammar(req.Grammar)
+	}
 	wanted := make([]int, req.N)
 	for i := range wanted {
 		wanted[i] = i

@@ -39,7 +39,7 @@ func (sglang) body(c *call) ([]byte, error) {
 	s := sglangSampling{
 		N: c.n, MaxNewTokens: c.MaxTokens, Seed: c.seed & (1<<31 - 1),
 		Temperature: max(c.Temperature, 0), TopP: 1, TopK: -1, MinP: max(c.MinP, 0),
-		StopTokenIDs: c.ends, IgnoreEOS: c.IgnoreEnd, EBNF: c.Grammar, LogitBias: bias(c.excluded), NoStopTrim: true,
+		StopTokenIDs: c.ends, IgnoreEOS: c.IgnoreEnd, EBNF: ebnf(c.Grammar), LogitBias: bias(c.excluded), NoStopTrim: true,
 	}
 	if c.TopP > 0 && c.TopP < 1 {
 		s.TopP = c.TopP

@@ -120,6 +120,7 @@ func (e *Engine) detect(ctx context.Context, r *replica) (string, error) {
 			return "", err
 		}
 		if err == nil && answer[known.member] != nil {
+			e.agentd = known.path == "/v1/info"
 			return known.api, nil
 		}
 	}

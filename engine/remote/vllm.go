@@ -52,7 +52,7 @@ func (vllm) body(c *call) ([]byte, error) {
 		r.StopTokenIDs = nil
 	}
 	if c.Grammar != "" {
-		r.Structured = &vllmStructured{c.Grammar}
+		r.Structured = &vllmStructured{ebnf(c.Grammar)}
 	}
 	return json.Marshal(&r)
 }
