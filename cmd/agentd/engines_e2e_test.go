@@ -18,12 +18,10 @@ import (
 	"agentd/protocol/client"
 )
 
-// decisionsCompared are the decisions that each engine takes. Engines round otherwise, which
-// decides between tokens that are almost equally probable: decisionsTolerated of them.
-const (
-	decisionsCompared  = 60
-	decisionsTolerated = 3
-)
+// decisionsCompared are the decisions that an engine takes in the ordinary tests. Engines round
+// otherwise, which decides between tokens that are almost equally probable: one of twenty may
+// differ.
+const decisionsCompared = 60
 
 // defaultFile is the default model's file.
 func defaultFile(t *testing.T) string {
@@ -45,11 +43,11 @@ func newClient(t *testing.T, r *running) *client.Client {
 }
 
 // householdInputs are the inputs of people's conversations with a planner.
-func householdInputs(t *testing.T, c *client.Client) (inputs []protocol.AgentInput) {
+func householdInputs(t *testing.T, c *client.Client, n int) (inputs []protocol.AgentInput) {
 	t.Helper()
-	for seed := uint64(1); len(inputs) < decisionsCompared; seed++ {
+	for seed := uint64(1); len(inputs) < n; seed++ {
 		e := household.New(seed, household.Options{Split: household.Eval})
-		for !e.Done() && len(inputs) < decisionsCompared {
+		for !e.Done() && len(inputs) < n {
 			inputs = append(inputs, e.Input())
 			memory, err := e.Correct(t.Context(), c)
 			if err != nil {
@@ -76,50 +74,64 @@ func decisions(t *testing.T, c *client.Client, inputs []protocol.AgentInput) []p
 	return outs
 }
 
-// compareDecisions counts the decisions that two servers take otherwise. All must be valid.
-func compareDecisions(t *testing.T, ours, theirs *running) {
+// compareDecisions counts the decisions that two servers take otherwise. What one decides, the
+// other must decide, too.
+func compareDecisions(t *testing.T, ours, theirs *running, n int) {
 	t.Helper()
 	c := newClient(t, ours)
-	inputs := householdInputs(t, c)
+	inputs := householdInputs(t, c, n)
 	want, got := decisions(t, c, inputs), decisions(t, newClient(t, theirs), inputs)
 	var differ []string
+	undecided := 0 // by the model itself, which fails in both
 	for i := range want {
-		if want[i].Output == nil || got[i].Output == nil {
+		switch {
+		case want[i].Output == nil && got[i].Output == nil:
+			undecided++
+		case want[i].Output == nil || got[i].Output == nil:
 			t.Errorf("decision %d is no decision: %s, and %s", i, answerOf(want[i]), answerOf(got[i]))
-			continue
-		}
-		if !household.Same(*want[i].Output, *got[i].Output) {
+		case !household.Same(*want[i].Output, *got[i].Output):
 			differ = append(differ, fmt.Sprintf("%d: %s, and %s", i, answerOf(want[i]), answerOf(got[i])))
 		}
 	}
-	t.Logf("%d of %d decisions are equal", len(want)-len(differ), len(want))
-	if len(differ) > decisionsTolerated {
+	t.Logf("%d of %d decisions are equal, %d are errors of both", len(want)-len(differ)-undecided, len(want), undecided)
+	if undecided > n/50 {
+		t.Errorf("%d decisions are errors of both", undecided)
+	}
+	if len(differ) > n/20 {
 		t.Error(strings.Join(differ, "\n"))
 	}
 }
 
 func TestLlamaServerDecidesAsTheEmbeddedEngine(t *testing.T) {
 	engine := llamaServer(t, defaultFile(t), "--ctx-size", "32768")
-	compareDecisions(t, serveModel(t), serveEngines(t, []string{engine.url}))
+	compareDecisions(t, serveModel(t), serveEngines(t, []string{engine.url}), decisionsCompared)
 }
 
 func TestAgentdAsEngineDecidesAsTheEmbeddedEngine(t *testing.T) {
 	engine := serveModel(t, "--completions")
-	compareDecisions(t, serveModel(t), serveEngines(t, []string{engine.url}))
+	compareDecisions(t, serveModel(t), serveEngines(t, []string{engine.url}), decisionsCompared)
 }
 
-// TestVLLMDecidesAsTheEmbeddedEngine is for make test-vllm, which starts the server.
-func TestVLLMDecidesAsTheEmbeddedEngine(t *testing.T) {
+// TestVLLM is for make test-vllm, which starts the server with the default model.
+func TestVLLM(t *testing.T) {
 	url := os.Getenv("AGENTD_TEST_VLLM")
 	if url == "" {
 		t.Skip("no AGENTD_TEST_VLLM; make test-vllm starts vLLM and sets it")
 	}
-	compareDecisions(t, serveModel(t), serveEngines(t, []string{url}))
+	r := serveEngines(t, []string{url})
+	t.Run("decides as the embedded engine", func(t *testing.T) { compareDecisions(t, serveModel(t), r, 200) })
+	t.Run("same request, same candidates", func(t *testing.T) { sameCandidates(t, r, 1) })
+	t.Run("local coach", func(t *testing.T) { ownModelCoaches(t, r) })
+	t.Run("corrections", func(t *testing.T) { corrections(t, r) })
 }
 
 func TestSameRequestToAnEngineGivesSameCandidates(t *testing.T) {
 	model := tinyModel(t, synth.Qwen3)
-	r := serveEngines(t, []string{llamaServer(t, model).url}, "--model", model, "--max-new-tokens", "24")
+	sameCandidates(t, serveEngines(t, []string{llamaServer(t, model).url}, "--model", model, "--max-new-tokens", "24"), 6)
+}
+
+// sameCandidates asks the same twice. Of eight candidates, some must differ.
+func sameCandidates(t *testing.T, r *running, different int) {
 	answers := func() (list []string) {
 		for _, o := range r.ask("same", user(1, "Say something.").outputs(8)) {
 			list = append(list, answerOf(o))
@@ -127,15 +139,15 @@ func TestSameRequestToAnEngineGivesSameCandidates(t *testing.T) {
 		return list
 	}
 	first, again := answers(), answers()
-	different := map[string]bool{}
+	found := map[string]bool{}
 	for i := range first {
-		different[first[i]] = true
+		found[first[i]] = true
 		if first[i] != again[i] {
 			t.Errorf("candidate %d: %s, then %s", i, first[i], again[i])
 		}
 	}
-	if len(different) < 6 {
-		t.Errorf("%d different answers of 8", len(different))
+	if len(found) < different {
+		t.Errorf("%d different answers of 8", len(found))
 	}
 }
 

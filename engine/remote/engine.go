@@ -180,6 +180,9 @@ func (e *Engine) ask(ctx context.Context, req *generation.Request, n int, seed u
 	if e.width > 0 {
 		width = min(n, e.width)
 	}
+	if req.Temperature <= 0 {
+		width = 1 // vLLM refuses to draw several where all are equal
+	}
 	var all answer
 	for done := 0; done < n; {
 		c := call{Request: req, model: e.served, n: min(width, n-done), seed: seed + uint32(done), ends: e.model.Ends()}
