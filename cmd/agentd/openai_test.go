@@ -135,8 +135,8 @@ func TestOfficialGoClientOfOpenAI(t *testing.T) {
 
 // openAIPackages are what the client needs.
 var openAIPackages = []string{
-	"openai==3.57.0", "httpx==0.28.1", "httpcore==1.0.9", "h11==0.16.0", "anyio==4.16.0", "idna==3.20", "certifi==2026.10.19.post1", "sniffio==1.3.1",
-	"distro==1.9.0", "jiter==0.19.0", "pydantic==2.14.4", "pydantic_core==2.50.5", "annotated-types==0.8.0", "typing_extensions==4.16.0", "typing-inspection==0.4.5", "tqdm==4.70.1",
+	"openai==3.57.0", "httpx2==2.16.2", "httpcore2==2.16.2", "h11==0.16.0", "truststore==0.10.5", "anyio==4.16.0", "idna==3.20", "certifi==2026.10.19.post1", "sniffio==1.3.1",
+	"jiter==0.19.0", "pydantic==2.14.4", "pydantic_core==2.50.5", "annotated-types==0.8.0", "typing_extensions==4.16.0", "typing-inspection==0.4.5",
 }
 
 func TestOfficialPythonClientOfOpenAI(t *testing.T) {
