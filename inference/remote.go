@@ -92,6 +92,9 @@ func (c *Config) CheckRemote() error {
 		{"Scheduler.DraftRows", c.Scheduler.DraftRows != Auto},
 		{"Scheduler.BatchInvariant", c.Scheduler.BatchInvariant},
 		{"Scheduler.QueueTime", c.Scheduler.QueueTime != 0},
+		{"Scheduler.NoForcedTokens", c.Scheduler.NoForcedTokens},
+		{"Scheduler.NoPrefixCache", c.Scheduler.NoPrefixCache},
+		{"Agent.KeepRepeating", c.Agent.KeepRepeating},
 	} {
 		if f.set {
 			return fmt.Errorf("Config.%s is for the embedded engine and means nothing with Config.Remote.URLs; remove one of the two", f.name)
