@@ -87,6 +87,11 @@ nightly: llama.cpp ## what is too long for each change: 100,000 schema pairs, 10
 	done
 	go test -race -count=10 -timeout 60m ./scheduler/... ./agent ./coaching/...
 
+.PHONY: test-vllm
+test-vllm: llama.cpp ## run the tests that need a real vLLM, on this CPU; installs 6 GB into the cache the first time
+	@third_party/prereqs.sh python3 pip curl
+	third_party/test-vllm.sh
+
 .PHONY: bench
 bench: agentd agentbench peers ## compare agentd with llama-server and a reference estimate, into bench/results, in about 15 minutes
 	./agentbench suite $(ARGS)

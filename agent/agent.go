@@ -50,6 +50,9 @@ type Config struct {
 	Sampling generation.Sampling
 	// Seed derives the seeds of all candidates.
 	Seed uint64
+	// SeedsInARow makes the seeds of an input's candidates consecutive, for engines that count
+	// up from one seed.
+	SeedsInARow bool
 	// PromptLogDir gets a file for each model call; "": none.
 	PromptLogDir string
 	// LogError receives the error of a file that can't be written; nil ignores it.

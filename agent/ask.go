@@ -102,3 +102,23 @@ func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer
 	a.log.write(ComponentCommander, prompt.Text, c.Text+c.Stop, err)
 	return answer, err
 }
+
+// Chat makes the request of a conversation outside of the protocol: its prompt, and a grammar of
+// answers where schema is not nil. Everything else of the request is the caller's.
+func (a *Agent) Chat(ctx context.Context, c *format.Chat, schema protocol.Raw) (*generation.Request, error) {
+	prompt, err := a.format.RenderChat(c)
+	if err != nil {
+		return nil, err
+	}
+	r := &generation.Request{Params: generation.Params{N: 1, SuppressControl: a.format.SuppressControl()}}
+	if schema != nil {
+		if r.Grammar, err = a.format.ChatGrammar(schema); err != nil {
+			return nil, fmt.Errorf("%w: %w", generation.ErrGrammar, err)
+		}
+	}
+	return r, a.tokenize(ctx, r, prompt)
+}
+
+// ChatAnswer reads an answer of such a conversation, without the token that ended it, and drops
+// the thoughts.
+func (a *Agent) ChatAnswer(text string) (string, error) { return a.format.ParseChat(text) }

@@ -82,7 +82,8 @@ func failed(err error) *failure {
 
 // ends reports whether an error ends the whole request.
 func ends(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, generation.ErrClosed)
+	var busy *generation.BusyError
+	return errors.Is(err, context.Canceled) || errors.Is(err, generation.ErrClosed) || errors.As(err, &busy)
 }
 
 // PlainGrammar removes the marks from a grammar that only agentd's engine understands. Other

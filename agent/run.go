@@ -250,9 +250,13 @@ func (a *Agent) render(requestID string, run *inputRun) *failure {
 		Seeds:           seeds(a.cfg.Seed, requestID, in.input.ID, in.completions()),
 		SuppressControl: a.format.SuppressControl(), IgnoreEnd: a.cfg.IgnoreEnd, StopRepeats: a.stopsRepeats(),
 	}
+	if a.cfg.SeedsInARow {
+		params.Seeds = inARow(params.Seeds)
+	}
 	if params.StopRepeats {
 		params.Calls = in.catalog.Calls
 	}
+	params.Session = session(in)
 	if a.cfg.Constrain == ConstrainOn && !a.cfg.IgnoreEnd {
 		if params.Grammar, err = in.catalog.Grammar(); err != nil {
 			return &failure{CodeInvalidTools, ComponentCommander, err}

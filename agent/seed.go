@@ -3,6 +3,7 @@ package agent
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"math"
 )
 
@@ -24,6 +25,30 @@ func seeds(server uint64, requestID string, inputID int64, n int) []uint32 {
 		}
 	}
 	return out
+}
+
+// inARow replaces seeds by the first one and those that follow it, for engines that count up
+// from one seed for the completions of a request.
+func inARow(seeds []uint32) []uint32 {
+	for i := range seeds {
+		seeds[i] = (seeds[0] & (1<<30 - 1)) + uint32(i)
+	}
+	return seeds
+}
+
+// session identifies the run of an input: it hashes what the first turn's prompt has and all
+// later ones keep, so that every turn of a run gets the same value.
+func session(in *plannedInput) string {
+	h := sha256.New()
+	for _, rule := range in.memory.Rules {
+		_, _ = h.Write(append([]byte(rule), 0)) // a hash never fails
+	}
+	first := in.input.Instruction.Content
+	if turns := in.memory.History; len(turns) > 0 {
+		first = turns[0].Content
+	}
+	_, _ = h.Write([]byte(first))
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // scatter is the finalizer of MurmurHash3, a bijection of 32-bit numbers.

@@ -31,13 +31,18 @@ type metric struct {
 
 // Collector exports the engine's statistics and which model it runs.
 func (s *Service) Collector() prometheus.Collector {
-	model := prometheus.NewDesc("agentd_model_info", "Always 1; the labels describe the model.", nil,
+	info := prometheus.NewDesc("agentd_model_info", "Always 1; the labels describe the model.", nil,
 		prometheus.Labels{"architecture": s.info.Architecture, "format": s.info.Format, "device": s.info.Device})
+	model := prometheus.MustNewConstMetric(info, prometheus.GaugeValue, 1)
+	local, ok := s.engine.(embedded)
+	if !ok {
+		return newRemoteCollector(s.engine.(remoteEngine), model, s.latency.all())
+	}
 	return &collector{
-		engine:  s.engine,
+		engine:  local.Engine,
 		metrics: metricsOf(reflect.TypeFor[scheduler.Stats](), nil),
 		up:      prometheus.NewDesc("agentd_context_up", "1 if the context gets work. 0 while its steps keep failing, and for good when its device is lost.", contextLabels, nil),
-		model:   prometheus.MustNewConstMetric(model, prometheus.GaugeValue, 1),
+		model:   model,
 		others:  s.latency.all(),
 	}
 }

@@ -3,6 +3,7 @@ package inference
 import (
 	"agentd/agent"
 	"agentd/agent/format"
+	"agentd/engine/remote"
 	"agentd/llama"
 	"agentd/scheduler"
 
@@ -49,6 +50,9 @@ type Config struct {
 	Temperature, TopP, MinP *float64
 	TopK                    *int
 
+	// Remote asks engines at URLs instead of the embedded one. Path is then only read for
+	// the vocabulary; it may also be a Hugging Face directory.
+	Remote remote.Config
 	// Scheduler is the policy. Open completes MaxRunning and BatchTokens when they are 0
 	// and DraftRows when it is Auto. It sets PrefillChunk, Threads and HostCells.
 	Scheduler scheduler.Config
@@ -73,6 +77,7 @@ func DefaultConfig() Config {
 		GPULayers:    -1,
 		SplitMode:    llama.SplitLayer,
 		Contexts:     1,
+		Remote:       remote.Config{API: remote.APIAuto, Retries: remote.DefaultRetries},
 		Scheduler:    scheduler.Config{DraftRows: Auto, QueueLimit: defaultQueueLimit},
 		Agent:        agent.Config{Kind: agent.FullHistory, Format: "auto", Prompt: format.Options{OutputStyle: "qwen_format", MixedOutput: "reject", CallsPerRobot: "one", ReasoningEffort: "low"}, Constrain: agent.ConstrainOn, DefaultRobot: agent.DefaultRobot, MaxNewTokens: Auto},
 	}

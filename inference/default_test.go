@@ -248,7 +248,7 @@ func TestDefaultModelDecidesEquallyHoweverItIsComputed(t *testing.T) {
 	compare("with draft tokens", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
 		drafting := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: 1, DraftRows: autoDraftGPU}})
 		outs := inTurn(t, drafting, inputs)
-		if s := drafting.engine.Stats(); s.DraftTokens == 0 || s.AcceptedTokens < s.DraftTokens/4 {
+		if s := drafting.engine.(embedded).Stats(); s.DraftTokens == 0 || s.AcceptedTokens < s.DraftTokens/4 {
 			t.Errorf("%d of %d draft tokens were accepted", s.AcceptedTokens, s.DraftTokens)
 		}
 		return outs
@@ -263,9 +263,9 @@ func TestDefaultModelDecidesEquallyHoweverItIsComputed(t *testing.T) {
 	small := openDefault(t, Config{ContextLength: 8192, CacheRAM: 200, Scheduler: scheduler.Config{MaxRunning: width}})
 	together(t, small, inputs)
 	compare("sixteen at once, when a part of it is in host memory", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
-		before := small.engine.Stats()
+		before := small.engine.(embedded).Stats()
 		outs := together(t, small, inputs)
-		after := small.engine.Stats()
+		after := small.engine.(embedded).Stats()
 		if loaded, found := after.LoadedCells-before.LoadedCells, after.CachedTokens-before.CachedTokens; loaded < found/20 { // a tenth is usual; which prefixes are evicted depends on timing
 			t.Errorf("%d of the %d tokens that were found came from host memory", loaded, found)
 		}

@@ -18,11 +18,37 @@ type Service struct {
 	models     []*llama.Model  // the same file on each group of devices
 	model      *llama.Model    // the first of them
 	template   *llama.Template // nil if the model has none
-	engine     *scheduler.Engine
+	engine     engine
 	agent      *agent.Agent
 	queueLimit int
 	latency    *latency
 	info       EngineInfo
+}
+
+// engine computes completions: the embedded one or one at a URL.
+type engine interface {
+	// Admit reserves places for all completions of a request, or refuses it with
+	// *generation.QueueFullError or generation.ErrClosed.
+	Admit(completions int) (admission, error)
+	Failure() error
+	Close() error
+}
+
+// admission is a place in an engine's queue.
+type admission interface {
+	agent.Generator
+	Release()
+}
+
+// embedded is llama.cpp in this process.
+type embedded struct{ *scheduler.Engine }
+
+func (e embedded) Admit(completions int) (admission, error) {
+	a, err := e.Engine.Admit(completions)
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
 }
 
 // EngineInfo describes the loaded model and the settings that Open chose.
@@ -90,7 +116,7 @@ func (s *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pro
 }
 
 // Failure returns the reason why no request can be decided until the process restarts, nil while
-// requests can be decided.
+// requests can be decided. generation.ErrUnreachable ends by itself.
 func (s *Service) Failure() error { return s.engine.Failure() }
 
 // Close ends running generations and frees the model. Call it after the last Decide has

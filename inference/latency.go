@@ -31,6 +31,9 @@ func newLatency() *latency {
 
 // observe counts a generation that ended by itself.
 func (l *latency) observe(g *agent.Latency) {
+	if g.Queue == 0 && g.FirstToken == 0 {
+		return // a remote engine does not tell
+	}
 	l.queue.Observe(g.Queue.Seconds())
 	if g.FirstToken == 0 {
 		return // it failed before

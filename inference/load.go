@@ -25,6 +25,9 @@ func Open(ctx context.Context, cfg Config) (s *Service, err error) {
 		llama.SetBuild(cfg.Build)
 	}
 	cfg.Agent.MaxNewTokens = cfg.MaxNewTokens()
+	if cfg.Remote.Enabled() {
+		return openRemote(ctx, cfg)
+	}
 	place, err := placement(cfg)
 	if err != nil {
 		return nil, err
@@ -284,7 +287,7 @@ func (s *Service) startEngine(cfg Config, groups []deviceGroup, perCell float64)
 	if err != nil {
 		return fmt.Errorf("the engine could not start with Config.Contexts %d, Config.ContextLength %d, Config.Scheduler.BatchTokens %d, Config.KVType %s: %w; lower the first two or use a smaller KV cache type such as q8_0", f.Contexts, f.ContextLength, f.BatchSize, f.KVType, err)
 	}
-	s.engine = engine
+	s.engine = embedded{engine}
 	return nil
 }
 

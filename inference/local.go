@@ -62,6 +62,7 @@ func (s *Service) Ask(ctx context.Context, q backend.Question) (backend.Answer, 
 // asBackendError maps an error of the agent or the engine to one of a coaching backend.
 func asBackendError(err error) error {
 	var full *generation.QueueFullError
+	var busy *generation.BusyError
 	var overflow *generation.OverflowError
 	var truncated *agent.TruncatedError
 	switch {
@@ -69,6 +70,8 @@ func asBackendError(err error) error {
 		return nil
 	case errors.As(err, &full):
 		return &backend.Error{Kind: backend.KindBusy, RetryAfter: full.RetryAfter, Err: err, Detail: "this server's queue is full (queue_limit)"}
+	case errors.As(err, &busy):
+		return &backend.Error{Kind: backend.KindBusy, RetryAfter: busy.RetryAfter, Err: err, Detail: busy.Reason}
 	case errors.Is(err, generation.ErrClosed), errors.Is(err, llama.ErrClosed):
 		return &backend.Error{Kind: backend.KindClosed, Detail: "this server is shutting down", Err: err}
 	case errors.As(err, &overflow):

@@ -39,7 +39,7 @@ func TestTimeoutFailsOnlyUnfinishedCandidates(t *testing.T) {
 	late := overdue{t.Context(), make(chan struct{})}
 	go func() {
 		defer close(late.done)
-		for s.engine.Stats().Finished == 0 && t.Context().Err() == nil {
+		for s.engine.(embedded).Stats().Finished == 0 && t.Context().Err() == nil {
 			time.Sleep(time.Millisecond)
 		}
 	}()

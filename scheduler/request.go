@@ -211,6 +211,9 @@ func (r *request) seedSamplers(from *llama.Sampler) error {
 
 // restart resets the request to its state at submission.
 func (r *request) restart() error {
+	if r.gen.Progress != nil {
+		r.gen.Progress(-1, nil)
+	}
 	for _, s := range r.samplers {
 		_ = s.Close() // fails only if closed already
 	}

@@ -259,7 +259,11 @@ func (w *worker) step() {
 	}
 	sampled := w.now()
 	for i := range w.choices {
-		w.tasks[i].request.recordFirstToken(sampled)
+		r := w.tasks[i].request
+		r.recordFirstToken(sampled)
+		if r.gen.Progress != nil && len(w.choices[i].Tokens) > 0 {
+			r.gen.Progress(w.tasks[i].candidate, slices.Clone(w.choices[i].Tokens))
+		}
 	}
 	w.times.Sample += sampled.Sub(decoded)
 	if status == core.StepDecoded {

@@ -10,6 +10,7 @@ import (
 	"agentd/internal/transfer"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
+	"agentd/server/openai"
 
 	"github.com/gin-gonic/gin"
 )
@@ -39,6 +40,8 @@ const (
 	CodeUnreachable
 	CodeStoreDown
 	CodeClientGone
+	CodeUnsupported
+	CodeTimeout
 )
 
 // statusClientGone marks a request whose client left before the answer, in logs and metrics
@@ -71,6 +74,8 @@ var codes = map[Code]struct {
 	CodeCoachingUnavailable: {status: http.StatusServiceUnavailable, detail: "specialized coaching is unavailable"},
 	CodeUnreachable:         {status: http.StatusServiceUnavailable, detail: "a coaching backend cannot be used"},
 	CodeStoreDown:           {status: http.StatusServiceUnavailable, detail: "the store of coaching sessions cannot be reached; the server's log has the reason", retry: retryDraining},
+	CodeUnsupported:         {status: http.StatusBadRequest, detail: "the request is not supported"},
+	CodeTimeout:             {status: http.StatusGatewayTimeout, detail: "the request's time was up before the answer was complete; ask for less, or raise request_timeout on the server"},
 	// A client of HTTP/1.0 that has only closed its sending side reads this answer. It must not
 	// take an empty one for success.
 	CodeClientGone: {status: http.StatusServiceUnavailable, detail: "the client closed the connection before the answer", rest: transfer.RestGone},
@@ -80,6 +85,7 @@ var codes = map[Code]struct {
 type Error struct {
 	Code       Code
 	Detail     string            // replaces the table's
+	Param      string            // the field, for OpenAI's API
 	Problems   protocol.Problems // replace the detail of CodeInvalid
 	RetryAfter time.Duration     // replaces the table's if it is longer
 	Err        error             // the cause: logged, never sent
@@ -102,12 +108,23 @@ func asError(err error) *Error {
 		return e
 	}
 	var problems protocol.Problems
+	var refused *openai.Error
+	var overflow *generation.OverflowError
 	var full *generation.QueueFullError
+	var busy *generation.BusyError
 	switch {
 	case errors.As(err, &problems):
 		return &Error{Code: CodeInvalid, Problems: problems}
+	case errors.As(err, &refused):
+		return &Error{Code: CodeUnsupported, Detail: refused.Error(), Param: refused.Param}
+	case errors.As(err, &overflow):
+		return &Error{Code: CodeUnsupported, Detail: overflow.Error()}
+	case errors.Is(err, generation.ErrGrammar):
+		return &Error{Code: CodeUnsupported, Detail: err.Error()}
 	case errors.As(err, &full):
 		return &Error{Code: CodeBusy, RetryAfter: full.RetryAfter}
+	case errors.As(err, &busy):
+		return &Error{Code: CodeBusy, Detail: busy.Reason, RetryAfter: busy.RetryAfter}
 	case errors.Is(err, generation.ErrClosed):
 		return &Error{Code: CodeDraining, Err: err}
 	}
@@ -138,9 +155,14 @@ func (s *Server) fail(c *gin.Context, err error) {
 		c.Header("WWW-Authenticate", `Bearer realm="agentd"`)
 	}
 	s.logRefusedSession(c, e)
+	var body []byte
+	if c.GetBool(keyOpenAI) {
+		body = openai.AppendError(entry.status, cmp.Or(e.Detail, entry.detail), e.Param)
+	}
 	s.sent(c, transfer.SendError(c, &transfer.ErrorAnswer{
 		Status:     entry.status,
 		Detail:     cmp.Or(e.Detail, entry.detail),
+		Body:       body,
 		Problems:   e.Problems,
 		RetryAfter: max(e.RetryAfter, entry.retry),
 		Rest:       entry.rest,

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -11,25 +12,30 @@ import (
 	"agentd/internal/timing"
 	"agentd/internal/transfer"
 	"agentd/protocol"
+	"agentd/scheduler/generation"
 
 	"github.com/gin-gonic/gin"
 )
 
 // getHealth answers 200 only if the server takes work.
 func (s *Server) getHealth(c *gin.Context) {
-	state := s.State()
-	status := http.StatusOK
-	if state != Ready {
-		status = http.StatusServiceUnavailable
-		retry := retryLoading
-		if state == Draining {
-			retry = retryDraining
+	health := protocol.AgentHealth{Status: s.State().String()}
+	if health.Status == protocol.HealthReady {
+		switch err := s.failure(); {
+		case errors.Is(err, generation.ErrUnreachable):
+			health.Status = protocol.HealthLoading // another engine, or the same one later
+		case err != nil:
+			health.Status = protocol.HealthFailed
 		}
-		c.Header("Retry-After", strconv.Itoa(int(retry.Seconds())))
 	}
-	health := protocol.AgentHealth{Status: state.String()}
-	if state == Ready && s.failure() != nil {
-		status, health.Status = http.StatusServiceUnavailable, protocol.HealthFailed
+	status := http.StatusServiceUnavailable
+	switch health.Status {
+	case protocol.HealthReady:
+		status = http.StatusOK
+	case protocol.HealthLoading:
+		c.Header("Retry-After", strconv.Itoa(int(retryLoading.Seconds())))
+	case protocol.HealthDraining:
+		c.Header("Retry-After", strconv.Itoa(int(retryDraining.Seconds())))
 	}
 	s.writeJSON(c, status, health.AppendJSON(nil))
 }

@@ -39,11 +39,12 @@ type Inference interface {
 // Failing is an Inference that can fail permanently. /health then answers 503 with the status
 // failed, so that a supervisor restarts the process.
 type Failing interface {
-	// Failure returns the reason, nil while requests can be decided.
+	// Failure returns the reason, nil while requests can be decided. With
+	// generation.ErrUnreachable, which passes, the status is loading.
 	Failure() error
 }
 
-// failure is the permanent failure of the inference, if there is one.
+// failure is the failure of the inference, if there is one.
 func (s *Server) failure() error {
 	s.mu.Lock()
 	f, ok := s.inference.(Failing)

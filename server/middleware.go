@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"agentd/internal/traceparent"
+
 	"github.com/gin-gonic/gin"
 	"github.com/rs/zerolog"
 )
@@ -16,6 +18,7 @@ import (
 const (
 	keyRequestID = "agentd.request_id"
 	keyStatus    = "agentd.status" // for log and metrics, instead of the sent status
+	keyOpenAI    = "agentd.openai" // true: errors have the form of OpenAI's API
 )
 
 const headerRequestID = "X-Request-Id"
@@ -23,13 +26,15 @@ const headerRequestID = "X-Request-Id"
 // routeUnmatched is the route of an unknown path in logs and metrics.
 const routeUnmatched = "unmatched"
 
-// identify sets the request's id, the client's own if it is valid, and sends it in the answer.
+// identify sets the request's id, the client's own if it is valid, and sends it in the answer. The
+// client's trace context goes into the request's context.
 func (s *Server) identify(c *gin.Context) {
 	id := c.GetHeader(headerRequestID)
 	if !validID(id) {
 		id = s.opts.NewID()
 	}
 	c.Set(keyRequestID, id)
+	c.Request = c.Request.WithContext(traceparent.With(c.Request.Context(), c.Request.Header))
 	c.Header(headerRequestID, id)
 	c.Header("X-Content-Type-Options", "nosniff")
 	c.Header("Cache-Control", "no-store")

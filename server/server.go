@@ -41,6 +41,8 @@ type Options struct {
 	LoadingWait time.Duration
 	// RequestTimeout bounds the generation of one request; 0: unbounded.
 	RequestTimeout time.Duration
+	// Completions adds the paths of OpenAI's API, for an Inference that is an openai.Model.
+	Completions bool
 	// Registry has the metrics of /metrics, and gets the server's own; nil: a new one.
 	Registry *prometheus.Registry
 	// NewID makes request ids; nil: random UUIDs.
@@ -146,6 +148,9 @@ func (s *Server) routes() *gin.Engine {
 		g.DELETE(pathSessions+":run_id", s.deleteSession)
 		get("/openapi.json", s.getOpenAPI)
 		get(pathMetrics, s.getMetrics)
+	}
+	if s.opts.Completions {
+		s.routeCompletions(r)
 	}
 	return r
 }

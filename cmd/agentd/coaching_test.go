@@ -238,6 +238,9 @@ func TestLocalModelCoaches(t *testing.T) {
 				t.Fatal(err)
 			}
 			serveModel(t, "--model", path).atBoth(t, ownModelCoaches)
+			t.Run("through llama-server", func(t *testing.T) {
+				ownModelCoaches(t, serveEngines(t, []string{llamaServer(t, path).url}, "--model", path))
+			})
 		})
 	}
 }
@@ -245,7 +248,6 @@ func TestLocalModelCoaches(t *testing.T) {
 func ownModelCoaches(t *testing.T, r *running) {
 	r.expect(204, "", "PUT", session1, `{"backends": {"own": {"type": "local", "model": "own", "timeout": 300}}}`)
 	resp := r.coach(coachingRequest(t, "own"))
-	t.Logf("%s", resp.AppendJSON(nil))
 	switch resp.Status {
 	case protocol.CoachingCorrected:
 		in := failedStep()

@@ -19,9 +19,14 @@ import (
 // serveModel runs agentd as main does and waits until it is ready.
 func serveModel(t *testing.T, args ...string) *running {
 	t.Helper()
+	return serveWith(t, append([]string{"--threads", "1", "--context-length", "8192"}, args...)...)
+}
+
+// serveWith is serveModel without options of the embedded engine.
+func serveWith(t *testing.T, args ...string) *running {
+	t.Helper()
 	r := start(t, func(ctx context.Context, stderr io.Writer) error {
-		args := append([]string{"--port", "0", "--log-format", "json", "--threads", "1", "--context-length", "8192"}, args...)
-		return run(ctx, args, io.Discard, stderr)
+		return run(ctx, append([]string{"--port", "0", "--log-format", "json"}, args...), io.Discard, stderr)
 	})
 	r.health("ready")
 	return r

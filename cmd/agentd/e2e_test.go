@@ -16,8 +16,8 @@ import (
 
 const moveTool = `[{"name": "move", "description": "Moves a robot.", "parameters": {"x": {"type": "int", "description": "Metres."}}}]`
 
-// eachModel runs a test against each native format, at both base paths. Qwen and
-// Llama are configured by options, GPT-OSS by a configuration file.
+// eachModel runs a test against each native format, at both base paths, and through
+// each engine. Qwen and Llama are configured by options, GPT-OSS by a configuration file.
 func eachModel(t *testing.T, f func(t *testing.T, r *running)) {
 	t.Run("qwen", func(t *testing.T) {
 		serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--max-new-tokens", "24").atBoth(t, f)
@@ -31,6 +31,17 @@ func eachModel(t *testing.T, f func(t *testing.T, r *running)) {
 	t.Run("llama", func(t *testing.T) {
 		serveModel(t, "--model", shortModel(t, synth.Llama), "--max-new-tokens", "64").atBoth(t, f)
 	})
+	for name, arch := range map[string]string{"qwen": synth.Qwen3, "gpt-oss": synth.GPTOSS, "llama": synth.Llama} {
+		t.Run(name+" through llama-server", func(t *testing.T) {
+			model := shortModel(t, arch)
+			f(t, serveEngines(t, []string{llamaServer(t, model).url}, "--model", model, "--max-new-tokens", "64"))
+		})
+		t.Run(name+" through agentd", func(t *testing.T) {
+			model := shortModel(t, arch)
+			engine := serveModel(t, "--model", model, "--completions")
+			f(t, serveEngines(t, []string{engine.url}, "--model", model, "--max-new-tokens", "64"))
+		})
+	}
 }
 
 // TestResponses is the specification's sections 2, 4 and 7 over HTTP. Each

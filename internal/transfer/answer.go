@@ -27,11 +27,12 @@ const (
 	RestGone
 )
 
-// ErrorAnswer is an answer that is not a success: {"detail": …}.
+// ErrorAnswer is an answer that is not a success: {"detail": …} or Body.
 type ErrorAnswer struct {
 	Status     int
 	Detail     string            // for people
 	Problems   protocol.Problems // replace Detail, for invalid input
+	Body       []byte            // replaces both, for another protocol
 	RetryAfter time.Duration     // 0: no header
 	Rest       Rest
 }
@@ -50,6 +51,9 @@ func SendError(c *gin.Context, a *ErrorAnswer) error {
 	body := protocol.AppendErrorBody(nil, a.Detail)
 	if len(a.Problems) > 0 {
 		body = a.Problems.AppendBody(nil)
+	}
+	if a.Body != nil {
+		body = a.Body
 	}
 	err := SendJSON(c, a.Status, body)
 	switch a.Rest {

@@ -10,6 +10,8 @@ import (
 var (
 	// ErrClosed is returned by an engine that was closed.
 	ErrClosed = errors.New("the engine is closed")
+	// ErrUnreachable means that no engine on another machine can be reached right now.
+	ErrUnreachable = errors.New("no engine can be reached")
 	// ErrGrammar is wrapped by the error of a grammar that cannot be used or admits no token.
 	ErrGrammar = errors.New("the output grammar can't be used")
 )
@@ -29,6 +31,15 @@ func (e *QueueFullError) Error() string {
 	}
 	return fmt.Sprintf("the queue is full: %d of at most %d candidates are admitted, %d more do not fit", e.Admitted, e.Limit, e.Asked)
 }
+
+// BusyError is returned by an engine on another machine that takes no work for now. The
+// request may be sent again.
+type BusyError struct {
+	Reason     string // a clause for a message
+	RetryAfter time.Duration
+}
+
+func (e *BusyError) Error() string { return e.Reason }
 
 // OverflowError is returned for a prompt that can never fit the context.
 type OverflowError struct {

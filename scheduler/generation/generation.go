@@ -38,6 +38,13 @@ type Params struct {
 	// a row, or one of its Calls twice.
 	StopRepeats bool
 	Calls       CallForm
+	// Session names the run that the request belongs to. Requests with the same session
+	// share a prefix more likely than others. "" is unknown.
+	Session string
+	// Progress, if set, gets the tokens of a completion as they are chosen, from an engine that
+	// has them before the end. The last ones may be beyond MaxTokens. A negative completion
+	// means that all begin again. It is called from one goroutine at a time and must not block.
+	Progress func(completion int, tokens []Token)
 }
 
 // Sampling configures how a token is chosen.

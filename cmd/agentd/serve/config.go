@@ -62,6 +62,7 @@ func (c *Config) Validate(from options.Origins) error {
 	c.checkModel(&p)
 	c.checkAgent(&p)
 	c.checkSpeed(&p)
+	c.checkEngine(&p)
 	c.HTTP.Check(&p)
 	c.checkCoaching(&p)
 	c.checkFiles(&p)

@@ -26,6 +26,8 @@ const (
 	maxHistory = 1 << 20
 	// maxCacheRAM is more host memory than machines have, in MB.
 	maxCacheRAM = 1 << 26
+	// maxEngines bounds the URLs of --engine.
+	maxEngines = 256
 	// maxContexts is the scheduler's own limit.
 	maxContexts = 64
 

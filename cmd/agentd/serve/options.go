@@ -6,6 +6,7 @@ import (
 	"agentd/agent"
 	"agentd/cmd/agentd/internal/cli"
 	"agentd/coaching"
+	"agentd/engine/remote"
 	"agentd/internal/options"
 	"agentd/internal/version"
 )
@@ -16,6 +17,7 @@ const (
 	GroupFormat   = "Prompt and output"
 	groupSampling = "Sampling (used when a request does not ask for inference_mode true)"
 	GroupPlace    = "Placement and speed"
+	GroupEngine   = "Engine"
 	groupHTTP     = "HTTP"
 	groupCoaching = "Coaching"
 )
@@ -36,7 +38,7 @@ func (c *Config) Command() *options.Command {
 		Version: version.Line("agentd"),
 		Intro:   helpIntro,
 		Outro:   helpOutro,
-		Options: slices.Concat(c.model(), c.format(), c.sampling(), c.placement(), c.http(), c.coaching(), c.files()),
+		Options: slices.Concat(c.model(), c.format(), c.sampling(), c.placement(), c.engine(), c.http(), c.coaching(), c.files()),
 		Env:     "AGENTD_",
 		File: &options.File{
 			Option:   "config",
@@ -120,6 +122,18 @@ func (c *Config) placement() []options.Option {
 	}
 }
 
+func (c *Config) engine() []options.Option {
+	option := options.In(GroupEngine)
+	e := &c.Inference.Remote
+	return []options.Option{
+		option("engine", "URL,...", "Engines that generate instead of the embedded llama.cpp: vLLM, SGLang, llama-server or another agentd, all with the same model. --model then names a GGUF file or a Hugging Face directory with the model's vocabulary. Several URLs share the work: a run stays with one engine while that is not behind.", options.List(&e.URLs, maxEngines)),
+		option("engine-api", "API", "API of the engines: auto asks them, else vllm (also agentd), sglang, llama-server.", options.Choice(&e.API, remote.APIs, nil)),
+		option("engine-key-file", "FILE", "File with the key of the engines, sent as a bearer token.", options.Text(&e.KeyFile)),
+		option("engine-model", "NAME", "The engines' name of the model. Default: the first one that they list.", options.Text(&e.Model)),
+		option("engine-retries", "N", "How often a candidate is generated again that breaks its grammar, which other engines can't enforce in full.", options.Int(&e.Retries, 0, remote.MaxRetries)),
+	}
+}
+
 func (c *Config) http() []options.Option {
 	option := options.In(groupHTTP)
 	s := &c.Server
@@ -130,6 +144,7 @@ func (c *Config) http() []options.Option {
 		[]options.Option{
 			option("agent-version", "TEXT", "agent_version in /v1/info. Orchestrators compare it when they resume or export a run. The default changes with each release of agentd.", options.Text(&s.Info.AgentVersion)),
 			option("loading-wait", "TIME", "How long requests wait while the model loads before they are answered 503 with Retry-After. /health and /v1/info answer at once. 0s: nothing waits.", options.Duration(&s.LoadingWait, 0, maxDuration)),
+			option("completions", "", "Serve OpenAI's /v1/completions, /v1/chat/completions and /v1/models, and /tokenize, on the same model and queue. An agentd uses another one as its --engine this way.", options.Bool(&s.Completions)),
 			option("request-timeout", "TIME", "Time limit of a request. Candidates that are not done by then end with the error timeout. 0s: no limit.", options.Duration(&s.RequestTimeout, 0, maxDuration)),
 			option("drain-timeout", "TIME", "How long work in flight may continue after SIGTERM or SIGINT. A second signal ends the server at once.", options.Duration(&c.DrainTimeout, 0, maxDuration)),
 		})

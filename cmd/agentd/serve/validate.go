@@ -20,7 +20,7 @@ import (
 func (c *Config) checkModel(p *options.Problems) {
 	m := &c.Inference
 	if m.Path != "" {
-		if err := regularFile(m.Path); err != nil {
+		if err := regularFile(m.Path); err != nil && !(m.Remote.Enabled() && directory(m.Path)) {
 			p.Add("model", "%w; name a GGUF file", err)
 		}
 	}
@@ -173,6 +173,27 @@ func (c *Config) checkFiles(p *options.Problems) {
 			p.Add("pprof", "%w", err)
 		}
 	}
+}
+
+// checkEngine checks the options of remote engines.
+func (c *Config) checkEngine(p *options.Problems) {
+	m := &c.Inference
+	if m.Remote.Enabled() {
+		if err := m.CheckRemote(); err != nil {
+			p.Add("engine", "%w", c.Command().NameFields(m, err))
+		}
+		return
+	}
+	for option, given := range map[string]bool{"engine-key-file": m.Remote.KeyFile != "", "engine-model": m.Remote.Model != ""} {
+		if given {
+			p.Add(option, "is for --engine, which is missing; add that, or remove this")
+		}
+	}
+}
+
+func directory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 func regularFile(path string) error {

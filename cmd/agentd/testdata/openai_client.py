@@ -1,0 +1,41 @@
+"""Uses agentd by OpenAI's own client: openai_client.py BASE_URL"""
+
+import json
+import sys
+
+import openai
+
+client = openai.OpenAI(base_url=sys.argv[1], api_key="none", max_retries=0)
+model = client.models.list().data[0].id
+hello = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
+
+whole = client.chat.completions.create(model=model, messages=hello, seed=3, max_tokens=12)
+text = whole.choices[0].message.content
+assert whole.usage.prompt_tokens > 0 and whole.usage.completion_tokens > 0, whole
+
+parts, reasons = [], []
+for event in client.chat.completions.create(model=model, messages=hello, seed=3, max_tokens=12, stream=True):
+    parts.append(event.choices[0].delta.content or "")
+    reasons.append(event.choices[0].finish_reason)
+assert "".join(parts) == text, (parts, text)
+assert reasons[-1] == whole.choices[0].finish_reason, reasons
+
+parameters = {"type": "object", "properties": {"on": {"type": "boolean"}}, "required": ["on"], "additionalProperties": False}
+tools = [{"type": "function", "function": {"name": name, "description": "Sets it.", "parameters": parameters}} for name in ("light", "door")]
+choice = {"type": "function", "function": {"name": "door"}}
+called = client.chat.completions.create(model=model, messages=hello, tools=tools, tool_choice=choice, max_tokens=100).choices[0]
+assert called.finish_reason == "tool_calls" and called.message.tool_calls[0].function.name == "door", called
+assert set(json.loads(called.message.tool_calls[0].function.arguments)) == {"on"}, called
+answered = [*hello, called.message, {"role": "tool", "tool_call_id": called.message.tool_calls[0].id, "content": "done"}]
+client.chat.completions.create(model=model, messages=answered, tools=tools, max_tokens=100)
+
+raw = {"return_token_ids": True, "structured_outputs": {"grammar": 'root ::= "yes" | "no"'}}
+ids = client.completions.create(model=model, prompt=[5, 6, 7], n=3, seed=1, max_tokens=8, extra_body=raw)
+assert all(c.text in ("yes", "no") and c.token_ids for c in ids.choices) and len(ids.choices) == 3, ids
+
+try:
+    client.chat.completions.create(model=model, messages=hello, presence_penalty=0.5)
+    raise SystemExit("an unsupported field was ignored")
+except openai.BadRequestError as e:
+    assert e.param == "presence_penalty", e
+print("all is well")

@@ -1,0 +1,294 @@
+// Package hfvocab writes the vocabulary of a Hugging Face model directory as a GGUF file
+// without weights, which llama.cpp reads. It knows byte-level BPE with the pre-tokenizers
+// of Qwen, Llama 3, GPT-OSS, GPT-2 and SmolLM. Callers compare the result with the engine's
+// own tokenizer, so a wrong guess is found.
+//
+// The input is described by the tokenizers library (tokenizer.json) and transformers
+// (config.json, generation_config.json, tokenizer_config.json, chat_template.jinja), the
+// output by llama.cpp's gguf specification, version 3.
+package hfvocab
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Token types of a GGUF file (llama.cpp's llama_token_type).
+const (
+	typeNormal      = 1
+	typeControl     = 3
+	typeUserDefined = 4
+	typeUnused      = 5
+)
+
+// tokenizer is what is read of tokenizer.json.
+type tokenizer struct {
+	Added []struct {
+		ID      int    `json:"id"`
+		Content string `json:"content"`
+		Special bool   `json:"special"`
+	} `json:"added_tokens"`
+	Pre   json.RawMessage `json:"pre_tokenizer"`
+	Model struct {
+		Type         string            `json:"type"`
+		Vocab        map[string]int    `json:"vocab"`
+		Merges       []json.RawMessage `json:"merges"` // "a b", or ["a", "b"]
+		ByteFallback bool              `json:"byte_fallback"`
+	} `json:"model"`
+}
+
+// config is what is read of config.json.
+type config struct {
+	VocabSize int `json:"vocab_size"`
+	Context   int `json:"max_position_embeddings"`
+	Text      *struct {
+		VocabSize int `json:"vocab_size"`
+		Context   int `json:"max_position_embeddings"`
+	} `json:"text_config"` // of models that also see images
+}
+
+// patterns tell pre-tokenizers apart by a part of their regular expression that no other
+// one has; the first match counts.
+var patterns = []struct{ part, pre string }{
+	{`\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*`, "gpt-4o"},
+	{`[\p{L}\p{M}]+|\p{N}|`, "qwen35"},
+	{`\p{L}+|\p{N}{1,3}|`, "llama-bpe"},
+	{`\p{L}+|\p{N}|`, "qwen2"},
+}
+
+// Write converts the vocabulary in dir.
+func Write(w io.Writer, dir string) error {
+	var t tokenizer
+	if err := readJSON(dir, "tokenizer.json", &t); err != nil {
+		return err
+	}
+	if t.Model.Type != "BPE" || t.Model.ByteFallback {
+		return fmt.Errorf("%s: only byte-level BPE is known; give a GGUF file of the model instead", filepath.Join(dir, "tokenizer.json"))
+	}
+	pre, err := preTokenizer(t.Pre)
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(dir, "tokenizer.json"), err)
+	}
+	var c config
+	if err := readJSON(dir, "config.json", &c); err != nil {
+		return err
+	}
+	if c.Text != nil {
+		c.VocabSize, c.Context = c.Text.VocabSize, c.Text.Context
+	}
+	tokens, types, err := t.tokens(c.VocabSize)
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(dir, "tokenizer.json"), err)
+	}
+	merges, err := t.merges()
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(dir, "tokenizer.json"), err)
+	}
+	ends, err := endTokens(dir)
+	if err != nil {
+		return err
+	}
+	template, err := chatTemplate(dir)
+	if err != nil {
+		return err
+	}
+
+	g := &gguf{}
+	g.text("general.architecture", "llama") // decides nothing without weights
+	g.text("general.name", filepath.Base(filepath.Clean(dir)))
+	g.uint32("llama.context_length", c.Context)
+	g.uint32("llama.embedding_length", 1)
+	g.uint32("llama.block_count", 1)
+	g.text("tokenizer.ggml.model", "gpt2")
+	g.text("tokenizer.ggml.pre", pre)
+	g.texts("tokenizer.ggml.tokens", tokens)
+	g.int32s("tokenizer.ggml.token_type", types)
+	g.texts("tokenizer.ggml.merges", merges)
+	for i, key := range []string{"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"} {
+		if i < len(ends) {
+			g.uint32(key, ends[i])
+		}
+	}
+	g.boolean("tokenizer.ggml.add_bos_token", false) // prompts name their special tokens
+	if template != "" {
+		g.text("tokenizer.chat_template", template)
+	}
+	return g.write(w)
+}
+
+// tokens lists texts and types by id; ids without a text are unused.
+func (t *tokenizer) tokens(size int) ([]string, []int32, error) {
+	for _, id := range t.Model.Vocab {
+		size = max(size, id+1)
+	}
+	for _, a := range t.Added {
+		size = max(size, a.ID+1)
+	}
+	if size > maxTokens {
+		return nil, nil, fmt.Errorf("%d tokens are more than %d", size, maxTokens)
+	}
+	tokens, types := make([]string, size), make([]int32, size)
+	for i := range tokens {
+		tokens[i], types[i] = fmt.Sprintf("[unused%d]", i), typeUnused
+	}
+	for text, id := range t.Model.Vocab {
+		if id < 0 {
+			return nil, nil, fmt.Errorf("token %q has id %d", text, id)
+		}
+		tokens[id], types[id] = text, typeNormal
+	}
+	for _, a := range t.Added {
+		if a.ID < 0 {
+			return nil, nil, fmt.Errorf("token %q has id %d", a.Content, a.ID)
+		}
+		tokens[a.ID], types[a.ID] = a.Content, typeUserDefined
+		if a.Special {
+			types[a.ID] = typeControl
+		}
+	}
+	return tokens, types, nil
+}
+
+// merges lists "a b" for each merge.
+func (t *tokenizer) merges() ([]string, error) {
+	list := make([]string, len(t.Model.Merges))
+	for i, raw := range t.Model.Merges {
+		var pair []string
+		if json.Unmarshal(raw, &list[i]) == nil {
+			continue
+		}
+		if err := json.Unmarshal(raw, &pair); err != nil || len(pair) != 2 {
+			return nil, fmt.Errorf("merge %d is neither \"a b\" nor [\"a\", \"b\"]", i)
+		}
+		list[i] = pair[0] + " " + pair[1]
+	}
+	return list, nil
+}
+
+// preTokenizer returns llama.cpp's name of a pre-tokenizer.
+func preTokenizer(raw json.RawMessage) (string, error) {
+	var p struct {
+		Type    string `json:"type"`
+		Pattern struct {
+			Regex string `json:"Regex"`
+		} `json:"pattern"`
+		Individual bool              `json:"individual_digits"`
+		UseRegex   *bool             `json:"use_regex"`
+		Parts      []json.RawMessage `json:"pretokenizers"`
+	}
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return "", fmt.Errorf("pre_tokenizer: %w", err)
+	}
+	switch p.Type {
+	case "Sequence":
+		for _, part := range p.Parts {
+			if pre, err := preTokenizer(part); err == nil {
+				return pre, nil
+			}
+		}
+	case "Digits":
+		if p.Individual {
+			return "smollm", nil
+		}
+	case "ByteLevel":
+		if p.UseRegex == nil || *p.UseRegex {
+			return "gpt-2", nil
+		}
+	case "Split":
+		for _, known := range patterns {
+			if strings.Contains(p.Pattern.Regex, known.part) {
+				return known.pre, nil
+			}
+		}
+	}
+	return "", errors.New("the pre-tokenizer is not known; give a GGUF file of the model instead")
+}
+
+// endTokens are the ids that end an answer, the main one first.
+func endTokens(dir string) ([]int, error) {
+	for _, name := range []string{"generation_config.json", "config.json"} {
+		var c struct {
+			EOS json.RawMessage `json:"eos_token_id"`
+		}
+		err := readJSON(dir, name, &c)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && (c.EOS == nil || string(c.EOS) == "null") {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		var one int
+		var list []int
+		switch {
+		case json.Unmarshal(c.EOS, &one) == nil:
+			list = []int{one}
+		case json.Unmarshal(c.EOS, &list) != nil:
+			return nil, fmt.Errorf("%s: eos_token_id is %s", filepath.Join(dir, name), c.EOS)
+		}
+		if slices.ContainsFunc(list, func(id int) bool { return id < 0 }) {
+			return nil, fmt.Errorf("%s: eos_token_id is %s", filepath.Join(dir, name), c.EOS)
+		}
+		return list, nil
+	}
+	return nil, fmt.Errorf("%s: no file names eos_token_id", dir)
+}
+
+// chatTemplate is the model's template, "" without one.
+func chatTemplate(dir string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "chat_template.jinja"))
+	if err == nil {
+		return string(text), nil
+	}
+	var c struct {
+		Template json.RawMessage `json:"chat_template"`
+	}
+	if err := readJSON(dir, "tokenizer_config.json", &c); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	var one string
+	var named []struct{ Name, Template string }
+	switch {
+	case len(c.Template) == 0 || json.Unmarshal(c.Template, &one) == nil:
+		return one, nil
+	case json.Unmarshal(c.Template, &named) != nil:
+		return "", fmt.Errorf("%s: chat_template is neither a text nor a list", filepath.Join(dir, "tokenizer_config.json"))
+	}
+	for _, n := range named {
+		if n.Name == "default" {
+			return n.Template, nil
+		}
+	}
+	return "", nil
+}
+
+func readJSON(dir, name string, into any) error {
+	path := filepath.Join(dir, name)
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	switch {
+	case err != nil:
+		return err
+	case len(text) > maxFile:
+		return fmt.Errorf("%s has more than %d bytes", path, maxFile)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+const (
+	maxFile   = 256 << 20
+	maxTokens = 4 << 20
+)

@@ -1,0 +1,170 @@
+package hfvocab
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"agentd/llama"
+	"agentd/llama/synth"
+)
+
+// write puts the files of a model directory into dir.
+func write(t *testing.T, dir string, files map[string]any) {
+	t.Helper()
+	for name, value := range files {
+		text, ok := value.(string)
+		if !ok {
+			encoded, err := json.Marshal(value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = string(encoded)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+type object = map[string]any
+
+const qwenPattern = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+
+func convert(t *testing.T, dir string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "vocab.gguf")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := Write(f, dir); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestConvertedVocabularyTokenizesAsTheOriginal uses a random-weight model with Qwen's
+// vocabulary, written as Hugging Face's files and back.
+func TestConvertedVocabularyTokenizesAsTheOriginal(t *testing.T) {
+	file, err := synth.VocabFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	original, err := llama.New(file, llama.SetVocabOnly(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer original.Free()
+	vocab := map[string]int{}
+	var added []object
+	v := original.Vocab()
+	texts, merges := rawVocabulary(t, file)
+	for id, text := range texts {
+		if v.IsControl(llama.Token(id)) {
+			added = append(added, object{"id": id, "content": text, "special": true})
+		} else {
+			vocab[text] = id
+		}
+	}
+	dir := t.TempDir()
+	write(t, dir, map[string]any{
+		"tokenizer.json": object{
+			"added_tokens": added,
+			"pre_tokenizer": object{"type": "Sequence", "pretokenizers": []object{
+				{"type": "Split", "pattern": object{"Regex": qwenPattern}, "behavior": "Isolated"},
+				{"type": "ByteLevel", "use_regex": false},
+			}},
+			"model": object{"type": "BPE", "vocab": vocab, "merges": merges},
+		},
+		"config.json":            object{"vocab_size": len(texts), "max_position_embeddings": 4096},
+		"generation_config.json": object{"eos_token_id": []int{151645, 151643}},
+		"chat_template.jinja":    "{{ messages }}",
+	})
+	converted, err := llama.New(convert(t, dir), llama.SetVocabOnly(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer converted.Free()
+	w := converted.Vocab()
+	if w.Size() != v.Size() || !w.IsEOG(151645) || !w.IsEOG(151643) || w.AddBOS() {
+		t.Errorf("size %d of %d, ends %v and %v, BOS %v", w.Size(), v.Size(), w.IsEOG(151645), w.IsEOG(151643), w.AddBOS())
+	}
+	for _, text := range []string{
+		"the robot's arm, 12345!", " \n\n  x\t", "naïve 机器人 🙂 мир", `{"name": "go_to"}`, "<|im_start|>user", "A1b2\r\n\r\nC",
+	} {
+		for _, special := range []bool{false, true} {
+			want, err := v.Tokenize(text, false, special)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := w.Tokenize(text, false, special)
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("%q: got %v, want %v (%v)", text, got, want, err)
+			}
+		}
+	}
+}
+
+func TestPreTokenizersAreTold(t *testing.T) {
+	split := func(regex string) object {
+		return object{"type": "Sequence", "pretokenizers": []object{
+			{"type": "Split", "pattern": object{"Regex": regex}}, {"type": "ByteLevel", "use_regex": false}}}
+	}
+	for want, value := range map[string]object{
+		"qwen2":     split(qwenPattern),
+		"llama-bpe": split(strings.Replace(qwenPattern, `\p{N}|`, `\p{N}{1,3}|`, 1)),
+		"qwen35":    split(strings.Replace(qwenPattern, `?\p{L}+`, `?[\p{L}\p{M}]+`, 1)),
+		"gpt-4o":    split(`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|\p{N}{1,3}`),
+		"gpt-2":     {"type": "ByteLevel"},
+		"smollm":    {"type": "Sequence", "pretokenizers": []object{{"type": "Digits", "individual_digits": true}, {"type": "ByteLevel"}}},
+	} {
+		raw, _ := json.Marshal(value)
+		if got, err := preTokenizer(raw); got != want || err != nil {
+			t.Errorf("got %q, want %q (%v)", got, want, err)
+		}
+	}
+}
+
+func TestUnusableDirectoriesAreRefused(t *testing.T) {
+	good := func() map[string]any {
+		return map[string]any{
+			"tokenizer.json": object{"pre_tokenizer": object{"type": "ByteLevel"}, "model": object{"type": "BPE", "vocab": object{"a": 0, "b": 1, "ab": 2}, "merges": []string{"a b"}}},
+			"config.json":    object{"vocab_size": 3, "max_position_embeddings": 128, "eos_token_id": 1},
+		}
+	}
+	for want, change := range map[string]func(map[string]any){
+		"no such file":               func(f map[string]any) { delete(f, "tokenizer.json") },
+		"only byte-level BPE":        func(f map[string]any) { f["tokenizer.json"] = object{"model": object{"type": "Unigram"}} },
+		"pre-tokenizer is not known": func(f map[string]any) { f["tokenizer.json"].(object)["pre_tokenizer"] = object{"type": "Metaspace"} },
+		"names eos_token_id":         func(f map[string]any) { f["config.json"] = object{"vocab_size": 3} },
+		"eos_token_id is [-1]":       func(f map[string]any) { f["config.json"].(object)["eos_token_id"] = []int{-1} },
+		"merge 0 is neither":         func(f map[string]any) { f["tokenizer.json"].(object)["model"].(object)["merges"] = []int{1} },
+		"has id -1":                  func(f map[string]any) { f["tokenizer.json"].(object)["model"].(object)["vocab"] = object{"a": -1} },
+		"are more than":              func(f map[string]any) { f["config.json"].(object)["vocab_size"] = 1 << 30 },
+		"invalid character":          func(f map[string]any) { f["config.json"] = "nonsense" },
+	} {
+		t.Run(want, func(t *testing.T) {
+			dir, files := t.TempDir(), good()
+			change(files)
+			write(t, dir, files)
+			if err := Write(&strings.Builder{}, dir); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// rawVocabulary reads texts and merges of a GGUF file, which llama.cpp's API does not give.
+func rawVocabulary(t *testing.T, path string) (texts, merges []string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return arrayOf(t, data, "tokenizer.ggml.tokens"), arrayOf(t, data, "tokenizer.ggml.merges")
+}

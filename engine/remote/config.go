@@ -1,0 +1,109 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"agentd/scheduler/generation"
+)
+
+// The APIs of engines.
+const (
+	APIAuto        = "auto"
+	APIVLLM        = "vllm" // and agentd's own
+	APISGLang      = "sglang"
+	APILlamaServer = "llama-server"
+)
+
+// APIs are the values of Config.API.
+var APIs = []string{APIAuto, APIVLLM, APISGLang, APILlamaServer}
+
+// Config configures an [Engine].
+type Config struct {
+	// URLs of engines that serve the same model. A path is a prefix: /v1 is not part of it.
+	URLs []string
+	// API is one of [APIs]; APIAuto asks the first URL that answers.
+	API string
+	// KeyFile holds the key that is sent as a bearer token; "" sends none.
+	KeyFile string
+	// Model is the name in requests; "" takes the first that the engine lists.
+	Model string
+	// Retries is how often a completion is asked again that violates its grammar.
+	Retries int
+	// Connections bounds the connections to each URL; 0 means [DefaultConnections].
+	Connections int
+	// QueueLimit bounds the completions that are admitted at once; 0 means no bound.
+	QueueLimit int
+}
+
+// Enabled reports whether remote engines are used.
+func (c *Config) Enabled() bool { return len(c.URLs) > 0 }
+
+// Validate returns an error that names the field, as Config.URLs.
+func (c *Config) Validate() error {
+	if len(c.URLs) == 0 {
+		return errors.New("Config.URLs: name at least one engine")
+	}
+	for i, text := range c.URLs {
+		u, err := url.Parse(text)
+		switch {
+		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+			return fmt.Errorf("Config.URLs: %q is no URL such as http://127.0.0.1:8000", text)
+		case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+			return errors.New("Config.URLs: a URL must have no user, query or fragment; give the key as Config.KeyFile")
+		case slices.Contains(c.URLs[:i], text):
+			return fmt.Errorf("Config.URLs: %s is named twice", text)
+		}
+	}
+	if !slices.Contains(APIs, c.API) {
+		return fmt.Errorf("Config.API: %q is none of %s", c.API, strings.Join(APIs, ", "))
+	}
+	if c.Retries < 0 || c.Retries > MaxRetries {
+		return fmt.Errorf("Config.Retries: %d is not in 0 to %d", c.Retries, MaxRetries)
+	}
+	if c.Connections < 0 {
+		return fmt.Errorf("Config.Connections: %d is negative", c.Connections)
+	}
+	return nil
+}
+
+// key reads the key file.
+func (c *Config) key() (string, error) {
+	if c.KeyFile == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(c.KeyFile)
+	if err != nil {
+		return "", fmt.Errorf("Config.KeyFile: %w", err)
+	}
+	key := strings.TrimSpace(string(text))
+	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("Config.KeyFile: %s must hold one key of visible ASCII characters", c.KeyFile)
+	}
+	return key, nil
+}
+
+// Model is what an engine must know of the vocabulary. Its methods may be called from any
+// goroutine.
+type Model interface {
+	// Tokenize returns the ids of a plain text, without a BOS token.
+	Tokenize(text string) ([]generation.Token, error)
+	// Detokenize returns the text of ids, special tokens included.
+	Detokenize(ids []generation.Token) string
+	// IsEnd reports whether a token ends an answer.
+	IsEnd(id generation.Token) bool
+	// Ends lists the tokens that end an answer.
+	Ends() []generation.Token
+	// Control lists the control tokens that end nothing.
+	Control() []generation.Token
+	// Check returns the index of the first token that the grammar does not admit, len(ids)
+	// when it admits all and may end there, and -1 when it admits all but must go on.
+	Check(grammar string, ids []generation.Token) (int, error)
+	// PlainGrammar returns a grammar without the elements that only agentd knows. It may
+	// admit more.
+	PlainGrammar(grammar string) string
+}

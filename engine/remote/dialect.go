@@ -1,0 +1,106 @@
+package remote
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"agentd/scheduler/generation"
+)
+
+// call is what one call asks for.
+type call struct {
+	*generation.Request
+	model    string
+	n        int // completions of this call
+	seed     uint32
+	ends     []generation.Token
+	excluded []generation.Token
+}
+
+// answer is what one call returned.
+type answer struct {
+	prompt, cached int // tokens; cached is -1 where the engine does not tell
+	choices        []choice
+}
+
+// choice is one completion as the engine returned it.
+type choice struct {
+	index   int
+	ids     []generation.Token
+	length  bool // ended by the limit of tokens
+	refused string
+}
+
+// dialect is an API of engines.
+type dialect interface {
+	// path of the call below the engine's URL.
+	path() string
+	body(c *call) ([]byte, error)
+	read(body []byte, n int) (answer, error)
+	// tokenize makes the body of a call that tokenizes a plain text without a BOS token,
+	// and tokens reads its answer.
+	tokenizePath() string
+	tokenizeBody(model, text string) ([]byte, error)
+	tokens(body []byte) ([]generation.Token, error)
+}
+
+func dialectOf(api string) dialect {
+	switch api {
+	case APISGLang:
+		return sglang{}
+	case APILlamaServer:
+		return llamaServer{}
+	}
+	return vllm{}
+}
+
+// bias excludes tokens in the form of OpenAI's API.
+func bias(ids []generation.Token) map[string]float64 {
+	if len(ids) == 0 {
+		return nil
+	}
+	m := make(map[string]float64, len(ids))
+	for _, id := range ids {
+		m[fmt.Sprint(id)] = -100
+	}
+	return m
+}
+
+// emptyFirst is a rule whose first alternative is empty.
+var emptyFirst = regexp.MustCompile(`(?m)^([\w-]+ ::= )\|`)
+
+// ebnf writes an empty alternative as an empty text, since XGrammar, the matcher of vLLM and
+// SGLang, does not take nothing for one. llama.cpp takes both.
+func ebnf(grammar string) string { return emptyFirst.ReplaceAllString(grammar, `$1"" |`) }
+
+// errorOf is the text of an error's body, for messages.
+func errorOf(body []byte) string {
+	var openAI struct {
+		Error   json.RawMessage `json:"error"`
+		Message string          `json:"message"`
+		Detail  json.RawMessage `json:"detail"`
+	}
+	text := string(body)
+	if json.Unmarshal(body, &openAI) == nil {
+		var inner struct {
+			Message string `json:"message"`
+		}
+		switch {
+		case json.Unmarshal(openAI.Error, &inner) == nil && inner.Message != "":
+			text = inner.Message
+		case openAI.Message != "":
+			text = openAI.Message
+		case len(openAI.Detail) > 0:
+			text = string(openAI.Detail)
+		case len(openAI.Error) > 0:
+			text = string(openAI.Error)
+		}
+	}
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
+	if len(text) > errorText {
+		text = strings.ToValidUTF8(text[:errorText], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,366 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"agentd/internal/traceparent"
+	"agentd/scheduler/generation"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var realAPIs = []string{APIVLLM, APISGLang, APILlamaServer}
+
+func TestCompletionsComeInOrderFromEachAPI(t *testing.T) {
+	for _, api := range realAPIs {
+		t.Run(api, func(t *testing.T) {
+			f := newFake(t, api)
+			f.reply = func(seed uint32) string { return fmt.Sprint(seed) }
+			e := started(t, f)
+			if e.API() != api || e.Served() != "m" {
+				t.Errorf("detected %s, model %s", e.API(), e.Served())
+			}
+			got, err := e.Generate(t.Context(), request(2))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := "100<end>/stop 101<end>/stop"; texts(got) != want {
+				t.Errorf("got %s, want %s", texts(got), want)
+			}
+			if got.PromptTokens != 3 || got.CachedTokens != 2 {
+				t.Errorf("prompt tokens %d, cached %d", got.PromptTokens, got.CachedTokens)
+			}
+			if f.count() != 1 {
+				t.Errorf("%d calls for one input", f.count())
+			}
+			if h := f.header[0].Get("Authorization"); h != "Bearer k3y" {
+				t.Errorf("authorization %q", h)
+			}
+			s := e.Stats()[0]
+			if s.Requests != 1 || s.PromptTokens != 3 || s.CachedTokens != 2 || s.CompletionTokens != 8 {
+				t.Errorf("counted %+v", s)
+			}
+		})
+	}
+}
+
+func TestCallCarriesGrammarAndForbiddenTokens(t *testing.T) {
+	for _, api := range realAPIs {
+		t.Run(api, func(t *testing.T) {
+			f := newFake(t, api)
+			r := request(1)
+			r.Grammar, r.SuppressControl, r.Session = "OK", true, "run-7"
+			f.reply = func(uint32) string { return "OK" }
+			e := started(t, f)
+			const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+			ctx := traceparent.With(t.Context(), http.Header{"Traceparent": {trace}})
+			if _, err := e.Generate(ctx, r); err != nil {
+				t.Fatal(err)
+			}
+			if h := f.header[0].Get("Traceparent"); h != trace {
+				t.Errorf("trace context %q", h)
+			}
+			sent := fmt.Sprint(f.calls[0])
+			for _, want := range []string{"ok", "257"} {
+				if !strings.Contains(sent, want) {
+					t.Errorf("%q is missing in %s", want, sent)
+				}
+			}
+			if h := f.header[0].Get("X-Session-Id"); h != "run-7" {
+				t.Errorf("session header %q", h)
+			}
+		})
+	}
+}
+
+func TestViolationOfTheGrammarIsAskedAgain(t *testing.T) {
+	f := newFake(t, APIVLLM)
+	tries := map[uint32]int{}
+	f.reply = func(seed uint32) string {
+		tries[seed]++
+		if seed == 101 {
+			return "no"
+		}
+		return "ok"
+	}
+	e := started(t, f)
+	r := request(3)
+	r.Grammar = "ok"
+	got, err := e.Generate(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "ok<end>/stop ok<end>/stop ok<end>/stop"; texts(got) != want {
+		t.Errorf("got %s, want %s", texts(got), want)
+	}
+	if f.count() != 2 || f.calls[1]["n"] != 1.0 {
+		t.Errorf("%d calls, the second for %v completions", f.count(), f.calls[1]["n"])
+	}
+}
+
+func TestLastViolationIsReturnedForTheCheck(t *testing.T) {
+	f := newFake(t, APIVLLM)
+	f.reply = func(uint32) string { return "no" }
+	e := started(t, f)
+	r := request(1)
+	r.Grammar = "ok"
+	got, err := e.Generate(t.Context(), r)
+	if err != nil || texts(got) != "no<end>/stop" || f.count() != 3 {
+		t.Errorf("got %s after %d calls, %v", texts(got), f.count(), err)
+	}
+}
+
+func TestWideRequestIsSplitBySlots(t *testing.T) {
+	f := newFake(t, APILlamaServer)
+	f.reply = func(seed uint32) string { return fmt.Sprint(seed) }
+	e := started(t, f)
+	got, err := e.Generate(t.Context(), request(5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "100<end>/stop 101<end>/stop 102<end>/stop 103<end>/stop 104<end>/stop"; texts(got) != want {
+		t.Errorf("got %s", texts(got))
+	}
+	if f.count() != 3 {
+		t.Errorf("%d calls for 5 completions of 2 slots", f.count())
+	}
+}
+
+func TestEngineErrors(t *testing.T) {
+	answer := func(status int, text string, header ...string) func(http.ResponseWriter, *http.Request) bool {
+		return func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != "/v1/completions" {
+				return false
+			}
+			for i := 0; i < len(header); i += 2 {
+				w.Header().Set(header[i], header[i+1])
+			}
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(text))
+			return true
+		}
+	}
+	for name, c := range map[string]struct {
+		before func(http.ResponseWriter, *http.Request) bool
+		want   string
+		busy   time.Duration
+	}{
+		"429 is busy with its time":     {answer(429, "{}", "Retry-After", "7"), "is busy", 7 * time.Second},
+		"503 without time is busy":      {answer(503, ""), "is busy", time.Second},
+		"400 shows the message":         {answer(400, `{"error": {"message": "prompt too long"}}`), "status 400: prompt too long", 0},
+		"redirect is not followed":      {answer(307, "", "Location", "http://127.0.0.1:1/"), "status 307", 0},
+		"no JSON":                       {answer(200, "hello"), "invalid character", 0},
+		"too few completions":           {answer(200, `{"choices": []}`), "0 completions where 1", 0},
+		"an index twice":                {answer(200, `{"choices": [{"index": 1, "token_ids": [1], "finish_reason": "stop"}]}`), "completion 1 of 1", 0},
+		"no token ids":                  {answer(200, `{"choices": [{"index": 0, "finish_reason": "stop"}]}`), "return_token_ids", 0},
+		"an answer larger than allowed": {answer(200, strings.Repeat(" ", 2<<20)), "more than", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, APIVLLM)
+			e := started(t, f)
+			f.before = c.before
+			_, err := e.Generate(t.Context(), request(1))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("got %v, want %q", err, c.want)
+			}
+			var busy *generation.BusyError
+			if errors.As(err, &busy) != (c.busy > 0) || busy != nil && busy.RetryAfter != c.busy {
+				t.Errorf("busy: %+v", busy)
+			}
+		})
+	}
+}
+
+func TestLostEngineIsReplacedAndComesBack(t *testing.T) {
+	a, b := newFake(t, APIVLLM), newFake(t, APIVLLM)
+	e := started(t, a, b)
+	r := request(1)
+	r.Session = "s"
+	first, second := a, b
+	if e.order(r)[0].url != a.URL {
+		first, second = b, a
+	}
+	broken := make(chan struct{})
+	first.before = func(w http.ResponseWriter, _ *http.Request) bool {
+		select {
+		case <-broken:
+			return false
+		default:
+		}
+		panic(http.ErrAbortHandler) // before the first byte
+	}
+	got, err := e.Generate(t.Context(), r)
+	if err != nil || texts(got) != "ok<end>/stop" || second.count() != 1 {
+		t.Fatalf("got %s, %v; the other engine had %d calls", texts(got), err, second.count())
+	}
+	if e.replicas[0].available() && e.replicas[1].available() || !e.Healthy() {
+		t.Error("the lost engine is not left out")
+	}
+	close(broken)
+	for !e.replicas[0].available() || !e.replicas[1].available() {
+		if t.Context().Err() != nil {
+			t.Fatal("it did not come back")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if e.order(r)[0].url != first.URL {
+		t.Error("the session did not return to its engine")
+	}
+}
+
+func TestAllEnginesLostIsBusy(t *testing.T) {
+	f := newFake(t, APIVLLM)
+	e := started(t, f)
+	f.before = func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }
+	_, err := e.Generate(t.Context(), request(1))
+	var busy *generation.BusyError
+	if !errors.As(err, &busy) || e.Healthy() {
+		t.Errorf("got %v, healthy %v", err, e.Healthy())
+	}
+}
+
+func TestAnswerThatBreaksOffIsNotRepeated(t *testing.T) {
+	a, b := newFake(t, APIVLLM), newFake(t, APIVLLM)
+	e := started(t, a, b)
+	for _, f := range []*fakeEngine{a, b} {
+		f.before = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != "/v1/completions" {
+				return false
+			}
+			f.mu.Lock()
+			f.calls = append(f.calls, nil)
+			f.mu.Unlock()
+			w.Header().Set("Content-Length", "100")
+			_, _ = w.Write([]byte("{"))
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
+	}
+	_, err := e.Generate(t.Context(), request(1))
+	if err == nil || !strings.Contains(err.Error(), "broke off") || a.count()+b.count() != 1 {
+		t.Errorf("got %v after %d calls", err, a.count()+b.count())
+	}
+}
+
+func TestCallerThatLeavesClosesTheConnection(t *testing.T) {
+	f := newFake(t, APIVLLM)
+	e := started(t, f)
+	arrived, gone := make(chan struct{}), make(chan struct{})
+	f.before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/v1/completions" {
+			return false
+		}
+		close(arrived)
+		buffer := make([]byte, 1<<16)
+		for { // the server notices a closed connection once the body is read
+			if _, err := r.Body.Read(buffer); err != nil {
+				break
+			}
+		}
+		<-r.Context().Done()
+		close(gone)
+		return true
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := e.Generate(ctx, request(1))
+		ended <- err
+	}()
+	<-arrived
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	<-gone
+	if !e.Healthy() {
+		t.Error("the engine counts as lost since its caller left")
+	}
+}
+
+func TestClosedEngineRefuses(t *testing.T) {
+	e := started(t, newFake(t, APIVLLM))
+	e.Close()
+	if _, err := e.Generate(t.Context(), request(1)); !errors.Is(err, generation.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOtherVocabularyIsRefusedWithTheFirstDifference(t *testing.T) {
+	f := newFake(t, APIVLLM)
+	f.tokens = func(string) []int { return []int{1} }
+	e, err := New(Config{URLs: []string{f.URL}, API: APIAuto}, bytesModel{}, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	err = e.Start(t.Context())
+	if mismatch := (*MismatchError)(nil); !errors.As(err, &mismatch) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSessionsSpreadAndStay(t *testing.T) {
+	e := &Engine{}
+	for i := range 4 {
+		e.replicas = append(e.replicas, &replica{index: i, url: fmt.Sprintf("http://10.0.0.%d:8000", i)})
+	}
+	var loads [4]int
+	before := map[int]int{}
+	r := request(1)
+	for i := range 4000 {
+		r.Session = fmt.Sprint("run-", i)
+		first := e.order(r)[0].index
+		before[i] = first
+		loads[first]++
+	}
+	for i, n := range loads {
+		if n < 850 || n > 1150 {
+			t.Errorf("engine %d has %d of 4000 sessions", i, n)
+		}
+	}
+	e.replicas[2].lost = true
+	for i := range 4000 {
+		r.Session = fmt.Sprint("run-", i)
+		if first := e.order(r)[0].index; first != before[i] && before[i] != 2 || first == 2 {
+			t.Fatalf("session %d moved from %d to %d", i, before[i], first)
+		}
+	}
+}
+
+func TestSecondEngineTakesOverWhenTheFirstIsBehind(t *testing.T) {
+	e := &Engine{replicas: []*replica{{index: 0, url: "http://a"}, {index: 1, url: "http://b"}}}
+	r := request(1)
+	r.Session = "s"
+	first, second := e.order(r)[0], e.order(r)[1]
+	for load, want := range map[int]*replica{behindSlack: first, behindSlack + 1: second} {
+		first.inFlight = load
+		if got := e.order(r)[0]; got != want {
+			t.Errorf("with %d in flight the order begins with %s", load, got.url)
+		}
+	}
+}
+
+func TestConfigProblems(t *testing.T) {
+	for want, cfg := range map[string]Config{
+		"name at least one": {API: APIAuto},
+		"is no URL":         {API: APIAuto, URLs: []string{"localhost:8000"}},
+		"give the key":      {API: APIAuto, URLs: []string{"http://u:p@h"}},
+		"named twice":       {API: APIAuto, URLs: []string{"http://h", "http://h"}},
+		"is none of auto":   {API: "tgi", URLs: []string{"http://h"}},
+		"is not in 0 to 16": {API: APIAuto, URLs: []string{"http://h"}, Retries: 17},
+	} {
+		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}

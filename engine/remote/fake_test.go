@@ -1,0 +1,213 @@
+package remote
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"agentd/scheduler/generation"
+)
+
+// bytesModel has one token for each byte, 256 ends an answer, 257 is a control token. Its
+// grammars are the texts that they admit.
+type bytesModel struct{}
+
+func (bytesModel) Tokenize(text string) ([]generation.Token, error) {
+	ids := make([]generation.Token, len(text))
+	for i := range len(text) {
+		ids[i] = generation.Token(text[i])
+	}
+	return ids, nil
+}
+
+func (bytesModel) Detokenize(ids []generation.Token) string {
+	var b strings.Builder
+	for _, id := range ids {
+		switch {
+		case id == 256:
+			b.WriteString("<end>")
+		case id == 257:
+			b.WriteString("<control>")
+		default:
+			b.WriteByte(byte(id))
+		}
+	}
+	return b.String()
+}
+func (bytesModel) IsEnd(id generation.Token) bool { return id == 256 }
+func (bytesModel) Ends() []generation.Token       { return []generation.Token{256} }
+func (bytesModel) Control() []generation.Token    { return []generation.Token{257} }
+func (bytesModel) PlainGrammar(g string) string   { return strings.ToLower(g) }
+func (m bytesModel) Check(g string, ids []generation.Token) (int, error) {
+	text := m.Detokenize(ids)
+	for i := range len(text) {
+		if i >= len(g) || text[i] != g[i] {
+			return i, nil
+		}
+	}
+	return len(ids), nil
+}
+
+// fakeEngine answers calls of one API with scripted texts.
+type fakeEngine struct {
+	*httptest.Server
+	api string
+
+	mu     sync.Mutex
+	calls  []map[string]any
+	header []http.Header
+	// reply returns the text of a completion, given its seed; nil: "ok".
+	reply func(seed uint32) string
+	// before may answer a call instead.
+	before func(w http.ResponseWriter, r *http.Request) bool
+	tokens func(text string) []int
+}
+
+func newFake(t *testing.T, api string) *fakeEngine {
+	f := &fakeEngine{api: api}
+	f.Server = httptest.NewServer(http.HandlerFunc(f.serve))
+	t.Cleanup(f.Close)
+	return f
+}
+
+func (f *fakeEngine) serve(w http.ResponseWriter, r *http.Request) {
+	if f.before != nil && f.before(w, r) {
+		return
+	}
+	answer := func(v any) { _ = json.NewEncoder(w).Encode(v) }
+	only := map[string]string{"/version": APIVLLM, "/props": APILlamaServer, "/get_model_info": APISGLang}
+	if api, ok := only[r.URL.Path]; ok && api != f.api {
+		http.NotFound(w, r)
+		return
+	}
+	switch r.URL.Path {
+	case "/health":
+	case "/version":
+		answer(map[string]string{"version": "0.32.0"})
+	case "/props":
+		answer(map[string]int{"total_slots": 2})
+	case "/get_model_info":
+		answer(map[string]string{"model_path": "m"})
+	case "/v1/models":
+		answer(map[string]any{"data": []any{map[string]string{"id": "m"}}})
+	case "/tokenize":
+		var body struct{ Content, Prompt string }
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		text := body.Content + body.Prompt
+		ids, _ := bytesModel{}.Tokenize(text)
+		if f.tokens != nil {
+			answer(map[string]any{"tokens": f.tokens(text)})
+			return
+		}
+		answer(map[string]any{"tokens": ids})
+	case dialectOf(f.api).path():
+		f.complete(w, r)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// complete answers a call in the form of the API, last completion first.
+func (f *fakeEngine) complete(w http.ResponseWriter, r *http.Request) {
+	var body map[string]any
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	f.mu.Lock()
+	f.calls, f.header = append(f.calls, body), append(f.header, r.Header)
+	f.mu.Unlock()
+	settings := body
+	if f.api == APISGLang {
+		settings = body["sampling_params"].(map[string]any)
+	}
+	count := func(names ...string) int {
+		for _, name := range names {
+			if v, ok := settings[name].(float64); ok {
+				return int(v)
+			}
+		}
+		return 0
+	}
+	n, seed := count("n", "n_cmpl"), uint32(count("seed", "sampling_seed"))
+	var list []any
+	for i := range n {
+		text := "ok"
+		if f.reply != nil {
+			text = f.reply(seed + uint32(i))
+		}
+		ids, _ := bytesModel{}.Tokenize(text)
+		ids = append(ids, 256)
+		switch f.api {
+		case APIVLLM:
+			list = append([]any{map[string]any{"index": i, "token_ids": ids, "finish_reason": "stop"}}, list...)
+		case APISGLang:
+			list = append(list, map[string]any{"output_ids": ids, "meta_info": map[string]any{
+				"finish_reason": map[string]any{"type": "stop", "matched": 256}, "prompt_tokens": 3, "cached_tokens": 2}})
+		default:
+			list = append([]any{map[string]any{"index": i, "tokens": ids, "stop_type": "eos", "tokens_evaluated": 3,
+				"timings": map[string]int{"cache_n": 2}}}, list...)
+		}
+	}
+	var whole any = list
+	if f.api == APIVLLM {
+		whole = map[string]any{"choices": list, "usage": map[string]any{"prompt_tokens": 3,
+			"prompt_tokens_details": map[string]int{"cached_tokens": 2}}}
+	} else if n == 1 {
+		whole = list[0]
+	}
+	_ = json.NewEncoder(w).Encode(whole)
+}
+
+func (f *fakeEngine) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.calls)
+}
+
+// started makes an engine of fakes.
+func started(t *testing.T, fakes ...*fakeEngine) *Engine {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte("k3y\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{API: APIAuto, Retries: 2, KeyFile: file}
+	for _, f := range fakes {
+		cfg.URLs = append(cfg.URLs, f.URL)
+	}
+	e, err := New(cfg, bytesModel{}, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func request(n int) *generation.Request {
+	r := &generation.Request{Prompt: []generation.Token{'a', 'b', 'c'}}
+	r.N, r.MaxTokens, r.Temperature = n, 8, 1
+	for i := range n {
+		r.Seeds = append(r.Seeds, uint32(100+i))
+	}
+	return r
+}
+
+func texts(r generation.Result) string {
+	var list []string
+	for _, c := range r.Completions {
+		list = append(list, fmt.Sprintf("%s%s/%s", c.Text, c.Stop, c.Finish))
+	}
+	return strings.Join(list, " ")
+}

@@ -1,0 +1,99 @@
+package remote
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"agentd/scheduler/generation"
+)
+
+// llamaServer is POST /completion of llama.cpp's server. A call with n_cmpl completions
+// draws them with seed, seed+1 and so on, and needs as many free slots.
+type llamaServer struct{}
+
+type llamaRequest struct {
+	Prompt       []generation.Token `json:"prompt"`
+	N            int                `json:"n_cmpl"`
+	NPredict     int                `json:"n_predict"`
+	Temperature  float32            `json:"temperature"`
+	TopP         float32            `json:"top_p"`
+	TopK         int                `json:"top_k"`
+	MinP         float32            `json:"min_p"`
+	Samplers     []string           `json:"samplers"`
+	Seed         uint32             `json:"seed"`
+	IgnoreEOS    bool               `json:"ignore_eos,omitempty"`
+	Grammar      string             `json:"grammar,omitempty"`
+	LogitBias    [][2]any           `json:"logit_bias,omitempty"`
+	CachePrompt  bool               `json:"cache_prompt"`
+	ReturnTokens bool               `json:"return_tokens"`
+	Fields       []string           `json:"response_fields"`
+}
+
+var llamaFields = []string{"index", "tokens", "stop_type", "tokens_evaluated", "tokens_cached", "timings"}
+
+func (llamaServer) path() string { return "/completion" }
+
+func (llamaServer) body(c *call) ([]byte, error) {
+	r := llamaRequest{
+		Prompt: c.Prompt, N: c.n, NPredict: c.MaxTokens, Seed: c.seed & (1<<31 - 1), IgnoreEOS: c.IgnoreEnd, Grammar: c.Grammar,
+		Temperature: c.Temperature, TopP: 1, CachePrompt: true, ReturnTokens: true, Fields: llamaFields,
+		Samplers: []string{"top_k", "top_p", "min_p", "temperature"},
+	}
+	if c.Temperature <= 0 {
+		r.Temperature, r.TopK, r.Samplers = 0, 1, []string{"top_k"}
+	} else {
+		r.TopK, r.MinP = max(c.TopK, 0), max(c.MinP, 0)
+		if c.TopP > 0 && c.TopP < 1 {
+			r.TopP = c.TopP
+		}
+	}
+	for _, id := range c.excluded {
+		r.LogitBias = append(r.LogitBias, [2]any{id, false})
+	}
+	return json.Marshal(&r)
+}
+
+type llamaAnswer struct {
+	Index     int                `json:"index"`
+	Tokens    []generation.Token `json:"tokens"`
+	StopType  string             `json:"stop_type"`
+	Evaluated int                `json:"tokens_evaluated"`
+	Timings   struct {
+		Cached *int `json:"cache_n"`
+	} `json:"timings"`
+}
+
+func (llamaServer) read(body []byte, _ int) (answer, error) {
+	var list []llamaAnswer
+	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
+		if err := json.Unmarshal(body, &list); err != nil {
+			return answer{}, err
+		}
+	} else {
+		list = make([]llamaAnswer, 1)
+		if err := json.Unmarshal(body, &list[0]); err != nil {
+			return answer{}, err
+		}
+	}
+	a := answer{cached: -1}
+	for _, one := range list {
+		c := choice{index: one.Index, ids: one.Tokens, length: one.StopType == "limit"}
+		a.choices = append(a.choices, c)
+		a.prompt = one.Evaluated
+		if one.Timings.Cached != nil {
+			// Other completions of the call share the first one's prompt.
+			if a.cached < 0 || *one.Timings.Cached < a.cached {
+				a.cached = *one.Timings.Cached
+			}
+		}
+	}
+	return a, nil
+}
+
+func (llamaServer) tokenizePath() string { return "/tokenize" }
+
+func (llamaServer) tokenizeBody(_, text string) ([]byte, error) {
+	return json.Marshal(map[string]any{"content": text, "add_special": false, "parse_special": false})
+}
+
+func (llamaServer) tokens(body []byte) ([]generation.Token, error) { return vllm{}.tokens(body) }

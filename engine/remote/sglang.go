@@ -1,0 +1,101 @@
+package remote
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"agentd/scheduler/generation"
+)
+
+// sglang is SGLang's POST /generate. It draws the completions of a call with one seed, so
+// each completion is sampled by its position among them.
+type sglang struct{}
+
+type sglangRequest struct {
+	InputIDs []generation.Token `json:"input_ids"`
+	Sampling sglangSampling     `json:"sampling_params"`
+}
+
+type sglangSampling struct {
+	N            int                `json:"n"`
+	MaxNewTokens int                `json:"max_new_tokens"`
+	Temperature  float32            `json:"temperature"`
+	TopP         float32            `json:"top_p"`
+	TopK         int                `json:"top_k"`
+	MinP         float32            `json:"min_p"`
+	Seed         uint32             `json:"sampling_seed"`
+	StopTokenIDs []generation.Token `json:"stop_token_ids,omitempty"`
+	IgnoreEOS    bool               `json:"ignore_eos,omitempty"`
+	EBNF         string             `json:"ebnf,omitempty"`
+	LogitBias    map[string]float64 `json:"logit_bias,omitempty"`
+	SkipSpecial  bool               `json:"skip_special_tokens"`
+	NoStopTrim   bool               `json:"no_stop_trim"`
+}
+
+func (sglang) path() string { return "/generate" }
+
+func (sglang) body(c *call) ([]byte, error) {
+	s := sglangSampling{
+		N: c.n, MaxNewTokens: c.MaxTokens, Seed: c.seed & (1<<31 - 1),
+		Temperature: max(c.Temperature, 0), TopP: 1, TopK: -1, MinP: max(c.MinP, 0),
+		StopTokenIDs: c.ends, IgnoreEOS: c.IgnoreEnd, EBNF: ebnf(c.Grammar), LogitBias: bias(c.excluded), NoStopTrim: true,
+	}
+	if c.TopP > 0 && c.TopP < 1 {
+		s.TopP = c.TopP
+	}
+	if c.TopK > 0 {
+		s.TopK = c.TopK
+	}
+	if c.IgnoreEnd {
+		s.StopTokenIDs = nil
+	}
+	return json.Marshal(&sglangRequest{c.Prompt, s})
+}
+
+type sglangAnswer struct {
+	OutputIDs []generation.Token `json:"output_ids"`
+	Meta      struct {
+		Finish struct {
+			Type    string `json:"type"`
+			Message string `json:"message"`
+		} `json:"finish_reason"`
+		Prompt int `json:"prompt_tokens"`
+		Cached int `json:"cached_tokens"`
+	} `json:"meta_info"`
+}
+
+func (sglang) read(body []byte, _ int) (answer, error) {
+	var list []sglangAnswer
+	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
+		if err := json.Unmarshal(body, &list); err != nil {
+			return answer{}, err
+		}
+	} else {
+		list = make([]sglangAnswer, 1)
+		if err := json.Unmarshal(body, &list[0]); err != nil {
+			return answer{}, err
+		}
+	}
+	var a answer
+	for i, one := range list {
+		if one.OutputIDs == nil {
+			return answer{}, fmt.Errorf("completion %d has no output_ids; agentd needs SGLang 0.4.6 or newer", i)
+		}
+		c := choice{index: i, ids: one.OutputIDs, length: one.Meta.Finish.Type == "length"}
+		if t := one.Meta.Finish.Type; t != "stop" && t != "length" {
+			c.refused = t + ": " + one.Meta.Finish.Message
+		}
+		a.choices = append(a.choices, c)
+		a.prompt, a.cached = one.Meta.Prompt, max(a.cached, one.Meta.Cached)
+	}
+	return a, nil
+}
+
+func (sglang) tokenizePath() string { return "/tokenize" }
+
+func (sglang) tokenizeBody(model, text string) ([]byte, error) {
+	return vllm{}.tokenizeBody(model, text)
+}
+
+func (sglang) tokens(body []byte) ([]generation.Token, error) { return vllm{}.tokens(body) }

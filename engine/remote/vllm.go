@@ -1,0 +1,108 @@
+package remote
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"agentd/scheduler/generation"
+)
+
+// vllm is vLLM's POST /v1/completions, which agentd's own follows. A call with n
+// completions draws them with seed, seed+1 and so on.
+type vllm struct{}
+
+type vllmRequest struct {
+	Model          string             `json:"model,omitempty"`
+	Prompt         []generation.Token `json:"prompt"`
+	N              int                `json:"n"`
+	MaxTokens      int                `json:"max_tokens"`
+	Temperature    float32            `json:"temperature"`
+	TopP           float32            `json:"top_p"`
+	TopK           int                `json:"top_k"`
+	MinP           float32            `json:"min_p"`
+	Seed           uint32             `json:"seed"`
+	StopTokenIDs   []generation.Token `json:"stop_token_ids,omitempty"`
+	IgnoreEOS      bool               `json:"ignore_eos,omitempty"`
+	Structured     *vllmStructured    `json:"structured_outputs,omitempty"`
+	LogitBias      map[string]float64 `json:"logit_bias,omitempty"`
+	ReturnTokenIDs bool               `json:"return_token_ids"`
+	AddSpecial     bool               `json:"add_special_tokens"`
+	SkipSpecial    bool               `json:"skip_special_tokens"`
+}
+
+type vllmStructured struct {
+	Grammar string `json:"grammar"`
+}
+
+func (vllm) path() string { return "/v1/completions" }
+
+func (vllm) body(c *call) ([]byte, error) {
+	r := vllmRequest{
+		Model: c.model, Prompt: c.Prompt, N: c.n, MaxTokens: c.MaxTokens, Seed: c.seed,
+		Temperature: max(c.Temperature, 0), TopP: 1, TopK: -1, MinP: max(c.MinP, 0),
+		StopTokenIDs: c.ends, IgnoreEOS: c.IgnoreEnd, LogitBias: bias(c.excluded), ReturnTokenIDs: true,
+	}
+	if c.TopP > 0 && c.TopP < 1 {
+		r.TopP = c.TopP
+	}
+	if c.TopK > 0 {
+		r.TopK = c.TopK
+	}
+	if c.IgnoreEnd {
+		r.StopTokenIDs = nil
+	}
+	if c.Grammar != "" {
+		r.Structured = &vllmStructured{ebnf(c.Grammar)}
+	}
+	return json.Marshal(&r)
+}
+
+type vllmAnswer struct {
+	Choices []struct {
+		Index        int                `json:"index"`
+		TokenIDs     []generation.Token `json:"token_ids"`
+		FinishReason string             `json:"finish_reason"`
+	} `json:"choices"`
+	Usage struct {
+		Prompt  int `json:"prompt_tokens"`
+		Details *struct {
+			Cached *int `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
+	} `json:"usage"`
+}
+
+func (vllm) read(body []byte, _ int) (answer, error) {
+	var v vllmAnswer
+	if err := json.Unmarshal(body, &v); err != nil {
+		return answer{}, err
+	}
+	a := answer{prompt: v.Usage.Prompt, cached: -1}
+	if d := v.Usage.Details; d != nil && d.Cached != nil {
+		a.cached = *d.Cached
+	}
+	for _, c := range v.Choices {
+		if c.TokenIDs == nil {
+			return answer{}, fmt.Errorf("choice %d has no token_ids; agentd needs an engine with return_token_ids (vLLM 0.10.2 or newer)", c.Index)
+		}
+		one := choice{index: c.Index, ids: c.TokenIDs, length: c.FinishReason == "length"}
+		if c.FinishReason != "stop" && c.FinishReason != "length" {
+			one.refused = c.FinishReason
+		}
+		a.choices = append(a.choices, one)
+	}
+	return a, nil
+}
+
+func (vllm) tokenizePath() string { return "/tokenize" }
+
+func (vllm) tokenizeBody(model, text string) ([]byte, error) {
+	return json.Marshal(map[string]any{"model": model, "prompt": text, "add_special_tokens": false})
+}
+
+func (vllm) tokens(body []byte) ([]generation.Token, error) {
+	var a struct {
+		Tokens []generation.Token `json:"tokens"`
+	}
+	err := json.Unmarshal(body, &a)
+	return a.Tokens, err
+}

@@ -1,0 +1,63 @@
+package inference
+
+import (
+	"context"
+	"time"
+
+	"agentd/agent/format"
+	"agentd/protocol"
+	"agentd/scheduler/generation"
+	"agentd/server/openai"
+)
+
+var _ openai.Model = (*Service)(nil)
+
+// created is when models of this process were loaded, for OpenAI's answers.
+var created = time.Now().Unix()
+
+// Served implements openai.Model.
+func (s *Service) Served() openai.Served {
+	v := vocabulary{s.model}
+	name := s.info.Name
+	if name == "" {
+		name = s.info.Architecture
+	}
+	return openai.Served{
+		Name: name, Window: s.Window(), Longest: s.info.MaxNewTokens, Ends: v.Ends(), Control: v.Control(),
+		Size: s.model.Vocab().Size(), Sampling: s.info.Sampling, Created: created,
+	}
+}
+
+// Tokenize implements openai.Model.
+func (s *Service) Tokenize(text string, special bool) ([]generation.Token, error) {
+	return s.model.Vocab().Tokenize(text, special, special)
+}
+
+// Detokenize implements openai.Model.
+func (s *Service) Detokenize(ids []generation.Token) string {
+	return s.model.Vocab().Detokenize(ids, true)
+}
+
+// Generate implements openai.Model. The request waits in the same queue as the candidates of
+// inputs.
+func (s *Service) Generate(ctx context.Context, r *generation.Request) (result *generation.Result, err error) {
+	admission, err := s.engine.Admit(r.N)
+	if err != nil {
+		return nil, err
+	}
+	defer admission.Release()
+	admission.GenerateAll(ctx, []generation.Request{*r}, func(_ int, got *generation.Result, failed error) { result, err = got, failed })
+	return result, err
+}
+
+// Chat implements openai.Model.
+func (s *Service) Chat(ctx context.Context, c *openai.Conversation) (*generation.Request, error) {
+	chat := format.Chat{System: c.System}
+	for _, m := range c.Messages {
+		chat.Messages = append(chat.Messages, format.ChatMessage{Model: m.Model, Text: m.Text})
+	}
+	return s.agent.Chat(ctx, &chat, protocol.Raw(c.Schema))
+}
+
+// Answer implements openai.Model.
+func (s *Service) Answer(text string) (string, error) { return s.agent.ChatAnswer(text) }

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"agentd/internal/connection"
+	"agentd/internal/transfer"
+	"agentd/server/openai"
+
+	"github.com/gin-gonic/gin"
+)
+
+// Paths of OpenAI's API, with Options.Completions.
+const (
+	pathCompletions = "/v1/completions"
+	pathChat        = "/v1/chat/completions"
+	pathTokenize    = "/tokenize"
+	pathModels      = "/v1/models"
+)
+
+// routeCompletions adds the paths of OpenAI's API.
+func (s *Server) routeCompletions(r *gin.Engine) {
+	mark := func(c *gin.Context) { c.Set(keyOpenAI, true) }
+	r.GET(pathModels, mark, s.openAI(func(_ context.Context, _ *gin.Context, m openai.Model, _ []byte) ([]byte, error) {
+		return openai.Models(m)
+	}))
+	r.POST(pathTokenize, mark, s.jsonBody, s.openAI(func(_ context.Context, _ *gin.Context, m openai.Model, body []byte) ([]byte, error) {
+		return openai.Tokenize(m, body)
+	}))
+	r.POST(pathCompletions, mark, s.jsonBody, s.openAI(func(ctx context.Context, c *gin.Context, m openai.Model, body []byte) ([]byte, error) {
+		return openai.Complete(ctx, m, c.GetString(keyRequestID), body)
+	}))
+	r.POST(pathChat, mark, s.jsonBody, s.openAI(func(ctx context.Context, c *gin.Context, m openai.Model, body []byte) ([]byte, error) {
+		return openai.Chat(ctx, m, c.GetString(keyRequestID), body, func(event []byte) error { return sendEvent(c, event) })
+	}))
+}
+
+// openAI makes a handler of a function that answers a body, or has sent events.
+func (s *Server) openAI(answer func(context.Context, *gin.Context, openai.Model, []byte) ([]byte, error)) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		inference, err := s.admit(c)
+		if err != nil {
+			s.fail(c, err)
+			return
+		}
+		defer s.end()
+		model, ok := inference.(openai.Model)
+		if !ok {
+			s.fail(c, &Error{Code: CodeNotFound})
+			return
+		}
+		body, release, err := s.readBody(c)
+		if err != nil {
+			s.fail(c, err)
+			return
+		}
+		defer release()
+		ctx, settle := connection.Caller(c.Request, false)
+		defer settle()
+		if s.opts.RequestTimeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, s.opts.RequestTimeout)
+			defer cancel()
+		}
+		text, err := answer(ctx, c, model, body)
+		cause := settle()
+		switch {
+		case c.Writer.Written(): // a stream; its error was an event
+			if err != nil {
+				s.log.Debug().Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("stream ended early")
+			}
+		case cause != nil:
+			s.fail(c, ended(cause))
+		case errors.Is(err, context.DeadlineExceeded):
+			s.fail(c, &Error{Code: CodeTimeout})
+		case err != nil:
+			s.fail(c, err)
+		case text != nil:
+			s.writeJSON(c, http.StatusOK, text)
+		}
+	}
+}
+
+// sendEvent sends one event of a stream to a client that reads.
+func sendEvent(c *gin.Context, event []byte) error {
+	control := http.NewResponseController(c.Writer)
+	if !c.Writer.Written() {
+		c.Header("Content-Type", "text/event-stream")
+	}
+	_ = control.SetWriteDeadline(time.Now().Add(transfer.WriteTimeout))
+	defer func() { _ = control.SetWriteDeadline(time.Time{}) }() // the connection may be kept alive
+	if _, err := c.Writer.Write(event); err != nil {
+		return err
+	}
+	return control.Flush()
+}

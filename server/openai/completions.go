@@ -1,0 +1,207 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"agentd/scheduler/generation"
+)
+
+func randomSeed() uint32 { return rand.Uint32() >> 1 } //nolint:gosec // no secret
+
+// completionRequest is the body of POST /v1/completions.
+type completionRequest struct {
+	common
+
+	Prompt       json.RawMessage    `json:"prompt"`
+	StopTokenIDs []generation.Token `json:"stop_token_ids"`
+	Stop         list               `json:"stop"`
+	IgnoreEOS    bool               `json:"ignore_eos"`
+	Structured   *struct {
+		Grammar string `json:"grammar"`
+	} `json:"structured_outputs"`
+	LogitBias map[string]float64 `json:"logit_bias"`
+	ReturnIDs bool               `json:"return_token_ids"`
+	// AddSpecial adds BOS to a text where the model wants it.
+	AddSpecial *bool `json:"add_special_tokens"`
+	// SkipSpecial leaves special tokens out of text. Token ids always have them.
+	SkipSpecial *bool `json:"skip_special_tokens"`
+
+	Echo     bool `json:"echo"`
+	Logprobs *int `json:"logprobs"`
+	BestOf   *int `json:"best_of"`
+}
+
+type completionAnswer struct {
+	ID      string             `json:"id"`
+	Object  string             `json:"object"`
+	Created int64              `json:"created"`
+	Model   string             `json:"model"`
+	Choices []completionChoice `json:"choices"`
+	Usage   *usage             `json:"usage,omitempty"`
+}
+
+type completionChoice struct {
+	Index        int                `json:"index"`
+	Text         string             `json:"text"`
+	FinishReason *string            `json:"finish_reason"`
+	Logprobs     any                `json:"logprobs"`
+	TokenIDs     []generation.Token `json:"token_ids,omitempty"`
+}
+
+// Complete answers POST /v1/completions.
+func Complete(ctx context.Context, m Model, id string, body []byte) ([]byte, error) {
+	var c completionRequest
+	if err := decode(body, &c); err != nil {
+		return nil, err
+	}
+	served := m.Served()
+	request, err := c.request(m, &served)
+	if err != nil {
+		return nil, err
+	}
+	result, err := m.Generate(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	a := completionAnswer{ID: "cmpl-" + id, Object: "text_completion", Created: served.Created, Model: served.Name, Usage: usageOf(result)}
+	for i := range result.Completions {
+		done := &result.Completions[i]
+		if done.Err != nil {
+			return nil, done.Err
+		}
+		reason := finish(done.Finish)
+		text, stopped := c.Stop.cut(done.Text)
+		if stopped {
+			reason = "stop"
+		}
+		choice := completionChoice{Index: i, Text: text, FinishReason: &reason}
+		if c.ReturnIDs {
+			choice.TokenIDs = append(slices.Clone(done.Tokens), endOf(m, &served, done)...)
+		}
+		a.Choices = append(a.Choices, choice)
+	}
+	return json.Marshal(&a)
+}
+
+// endOf is the token that ended a completion. An engine keeps its text only.
+func endOf(m Model, s *Served, done *generation.Completion) []generation.Token {
+	for _, id := range s.Ends {
+		if done.Stop != "" && m.Detokenize([]generation.Token{id}) == done.Stop {
+			return []generation.Token{id}
+		}
+	}
+	return []generation.Token{}
+}
+
+// request makes the request to the engine.
+func (c *completionRequest) request(m Model, s *Served) (*generation.Request, error) {
+	p, err := c.params(s)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case c.Stream:
+		return nil, refuse("stream", "is not supported here; /v1/chat/completions has it")
+	case c.Echo:
+		return nil, refuse("echo", "is not supported; remove it")
+	case c.Logprobs != nil:
+		return nil, refuse("logprobs", "is not supported; remove it")
+	case c.BestOf != nil && *c.BestOf != p.N:
+		return nil, refuse("best_of", "is not supported; remove it")
+	case c.IgnoreEOS && c.Structured != nil:
+		return nil, refuse("ignore_eos", "excludes structured_outputs; remove one of the two")
+	}
+	if err := c.Stop.check(); err != nil {
+		return nil, err
+	}
+	for _, id := range c.StopTokenIDs {
+		if !slices.Contains(s.Ends, id) {
+			return nil, refuse("stop_token_ids", "token %d does not end answers of this model; only %v do", id, s.Ends)
+		}
+	}
+	if c.Structured != nil {
+		if c.Structured.Grammar == "" {
+			return nil, refuse("structured_outputs", "has no grammar, which alone is supported")
+		}
+		p.Grammar = c.Structured.Grammar
+	}
+	p.IgnoreEnd = c.IgnoreEOS
+	if p.Suppress, err = suppressed(c.LogitBias, s); err != nil {
+		return nil, err
+	}
+	r := &generation.Request{Params: p}
+	if r.Prompt, err = c.prompt(m, s); err != nil {
+		return nil, err
+	}
+	if n := len(r.Prompt); n == 0 || n+1 > s.Window {
+		return nil, refuse("prompt", "has %d tokens; the model's context of %d holds 1 to %d and an answer", n, s.Window, s.Window-1)
+	}
+	if c.MaxTokens == nil {
+		r.MaxTokens = min(r.MaxTokens, s.Window-len(r.Prompt))
+	}
+	return r, nil
+}
+
+// prompt reads the prompt: a text, or token ids. A list with one of them is one, too.
+func (c *completionRequest) prompt(m Model, s *Served) ([]generation.Token, error) {
+	var text string
+	var ids []generation.Token
+	var texts []string
+	var lists [][]generation.Token
+	switch {
+	case len(c.Prompt) == 0 || string(c.Prompt) == "null":
+		return nil, refuse("prompt", "is missing")
+	case json.Unmarshal(c.Prompt, &text) == nil:
+	case json.Unmarshal(c.Prompt, &ids) == nil:
+		return ids, checkIDs(ids, s)
+	case json.Unmarshal(c.Prompt, &texts) == nil && len(texts) == 1:
+		text = texts[0]
+	case json.Unmarshal(c.Prompt, &lists) == nil && len(lists) == 1:
+		return lists[0], checkIDs(lists[0], s)
+	default:
+		return nil, refuse("prompt", "must be one text or one list of token ids; send several prompts as several requests")
+	}
+	return m.Tokenize(text, c.AddSpecial == nil || *c.AddSpecial)
+}
+
+func checkIDs(ids []generation.Token, s *Served) error {
+	for i, id := range ids {
+		if id < 0 || int(id) >= s.Size {
+			return refuse(fmt.Sprintf("prompt.%d", i), "is %d, and the vocabulary has %d tokens", id, s.Size)
+		}
+	}
+	return nil
+}
+
+// Tokenize answers POST /tokenize.
+func Tokenize(m Model, body []byte) ([]byte, error) {
+	var r struct {
+		Model      string `json:"model"`
+		Prompt     string `json:"prompt"`
+		AddSpecial *bool  `json:"add_special_tokens"`
+	}
+	if err := decode(body, &r); err != nil {
+		return nil, err
+	}
+	served := m.Served()
+	ids, err := m.Tokenize(r.Prompt, r.AddSpecial == nil || *r.AddSpecial)
+	if err != nil {
+		return nil, err
+	}
+	if ids == nil {
+		ids = []generation.Token{}
+	}
+	return json.Marshal(map[string]any{"tokens": ids, "count": len(ids), "max_model_len": served.Window})
+}
+
+// Models answers GET /v1/models.
+func Models(m Model) ([]byte, error) {
+	s := m.Served()
+	return json.Marshal(map[string]any{"object": "list", "data": []any{map[string]any{
+		"id": s.Name, "object": "model", "created": s.Created, "owned_by": "agentd", "max_model_len": s.Window,
+	}}})
+}

@@ -1,0 +1,276 @@
+// Package openai reads and writes the bodies of OpenAI's completions and chat completions, with
+// the extra fields that vLLM has for token ids and grammars. A field that is known and not
+// supported is an error, and so is an unknown one: nothing is ignored that changes an answer.
+package openai
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"agentd/scheduler/generation"
+)
+
+// Model generates texts. *inference.Service is one.
+type Model interface {
+	// Served describes the model.
+	Served() Served
+	// Tokenize returns the ids of a text. With special, texts of special tokens become these
+	// tokens.
+	Tokenize(text string, special bool) ([]generation.Token, error)
+	// Detokenize returns the text of ids, special tokens included.
+	Detokenize(ids []generation.Token) string
+	// Generate completes a prompt. Errors are those of an engine.
+	Generate(ctx context.Context, r *generation.Request) (*generation.Result, error)
+	// Chat makes the request of a conversation, without N, seeds and sampling.
+	Chat(ctx context.Context, c *Conversation) (*generation.Request, error)
+	// Answer reads what the model said in a conversation, without its thoughts.
+	Answer(text string) (string, error)
+}
+
+// Served describes a model.
+type Served struct {
+	Name     string
+	Window   int                // tokens of a prompt with its answer
+	Longest  int                // tokens of an answer where a request names no limit
+	Ends     []generation.Token // tokens that end an answer
+	Control  []generation.Token // control tokens that end nothing
+	Size     int                // of the vocabulary
+	Sampling generation.Sampling
+	Created  int64 // Unix time
+}
+
+// Error refuses a request. Param is the field, in the form of a path.
+type Error struct {
+	Param, Message string
+}
+
+func (e *Error) Error() string { return e.Param + ": " + e.Message }
+
+func refuse(param, format string, args ...any) error {
+	return &Error{param, fmt.Sprintf(format, args...)}
+}
+
+// AppendError writes the body of an error answer.
+func AppendError(status int, message, param string) []byte {
+	kind := "server_error"
+	if status < 500 {
+		kind = "invalid_request_error"
+	}
+	var field any
+	if param != "" {
+		field = param
+	}
+	body, err := json.Marshal(map[string]any{"error": map[string]any{"message": message, "type": kind, "param": field, "code": status}})
+	if err != nil {
+		panic(err) // texts and a number
+	}
+	return body
+}
+
+// decode reads a body strictly.
+func decode(body []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if err == nil {
+		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("more follows the JSON object")
+		}
+	}
+	var typ *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &typ) && typ.Field != "":
+		return refuse(typ.Field, "is a JSON %s, want %s", typ.Value, typ.Type)
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		name, _ = strconv.Unquote(name)
+		return refuse(name, "is not supported; remove it")
+	}
+	return refuse("body", "is not valid: %s", strings.TrimPrefix(err.Error(), "json: "))
+}
+
+// common are the fields of both kinds of requests.
+type common struct {
+	Model         string   `json:"model"`
+	N             *int     `json:"n"`
+	Seed          *int64   `json:"seed"`
+	MaxTokens     *int     `json:"max_tokens"`
+	Temperature   *float32 `json:"temperature"`
+	TopP          *float32 `json:"top_p"`
+	TopK          *int     `json:"top_k"`
+	MinP          *float32 `json:"min_p"`
+	Stream        bool     `json:"stream"`
+	StreamOptions *struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
+
+	// These change nothing here.
+	User     string          `json:"user"`
+	Store    bool            `json:"store"`
+	Metadata json.RawMessage `json:"metadata"`
+
+	// These must have the value that changes nothing.
+	Presence  float64 `json:"presence_penalty"`
+	Frequency float64 `json:"frequency_penalty"`
+}
+
+// Bounds of requests.
+const (
+	maxN     = 256 // as num_outputs
+	maxStops = 4
+	maxStop  = 256 // bytes
+	maxBias  = 4096
+)
+
+// params makes the parameters of a generation.
+func (c *common) params(s *Served) (p generation.Params, err error) {
+	p.N, p.MaxTokens, p.Sampling = 1, s.Longest, s.Sampling
+	if c.N != nil {
+		p.N = *c.N
+	}
+	if c.MaxTokens != nil {
+		p.MaxTokens = *c.MaxTokens
+	}
+	set(&p.Temperature, c.Temperature)
+	set(&p.TopP, c.TopP)
+	set(&p.TopK, c.TopK)
+	set(&p.MinP, c.MinP)
+	switch {
+	case c.Model != "" && c.Model != s.Name:
+		return p, refuse("model", "%q is not served here; %q is", c.Model, s.Name)
+	case p.N < 1 || p.N > maxN:
+		return p, refuse("n", "is %d, want 1 to %d", p.N, maxN)
+	case p.MaxTokens < 1:
+		return p, refuse("max_tokens", "is %d, must be at least 1", p.MaxTokens)
+	case p.Temperature < 0 || p.Temperature > 10:
+		return p, refuse("temperature", "is %g, want 0 to 10", p.Temperature)
+	case p.TopP <= 0 || p.TopP > 1:
+		return p, refuse("top_p", "is %g, must be above 0 and at most 1", p.TopP)
+	case p.TopK < -1:
+		return p, refuse("top_k", "is %d, want -1 or 0 for all tokens, or a number of them", p.TopK)
+	case p.MinP < 0 || p.MinP > 1:
+		return p, refuse("min_p", "is %g, want 0 to 1", p.MinP)
+	case c.Presence != 0:
+		return p, refuse("presence_penalty", "is not supported; remove it")
+	case c.Frequency != 0:
+		return p, refuse("frequency_penalty", "is not supported; remove it")
+	case c.StreamOptions != nil && !c.Stream:
+		return p, refuse("stream_options", "is for stream: true")
+	}
+	seed := randomSeed()
+	if c.Seed != nil {
+		seed = uint32(*c.Seed) //nolint:gosec // any number is a seed
+	}
+	p.Seeds = make([]uint32, p.N)
+	for i := range p.Seeds {
+		p.Seeds[i] = seed + uint32(i) //nolint:gosec // it wraps around
+		if p.Seeds[i] == 1<<32-1 {    // llama.cpp's "choose one at random"
+			p.Seeds[i] = 1 << 31
+		}
+	}
+	return p, nil
+}
+
+func set[T any](to, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+// list is one text or several.
+type list []string
+
+func (l *list) UnmarshalJSON(raw []byte) error {
+	var one *string
+	if json.Unmarshal(raw, &one) == nil {
+		if one != nil {
+			*l = list{*one}
+		}
+		return nil
+	}
+	return json.Unmarshal(raw, (*[]string)(l))
+}
+
+// check bounds stop texts.
+func (l list) check() error {
+	if len(l) > maxStops {
+		return refuse("stop", "has %d texts, at most %d are allowed", len(l), maxStops)
+	}
+	for _, s := range l {
+		if s == "" || len(s) > maxStop {
+			return refuse("stop", "has a text of %d bytes, want 1 to %d", len(s), maxStop)
+		}
+	}
+	return nil
+}
+
+// cut cuts a text before the first stop text.
+func (l list) cut(text string) (before string, found bool) {
+	at := len(text)
+	for _, s := range l {
+		if i := strings.Index(text, s); i >= 0 && i < at {
+			at, found = i, true
+		}
+	}
+	return text[:at], found
+}
+
+// suppressed reads logit_bias, of which only the exclusion of tokens is supported.
+func suppressed(bias map[string]float64, s *Served) (ids []generation.Token, err error) {
+	if len(bias) > maxBias {
+		return nil, refuse("logit_bias", "has %d tokens, at most %d are allowed", len(bias), maxBias)
+	}
+	for text, value := range bias {
+		id, err := strconv.ParseInt(text, 10, 32)
+		switch {
+		case err != nil || id < 0 || int(id) >= s.Size:
+			return nil, refuse("logit_bias", "%q is no token; the vocabulary has %d", text, s.Size)
+		case value > -100:
+			return nil, refuse("logit_bias."+text, "is %g; only -100, which excludes the token, is supported", value)
+		}
+		ids = append(ids, generation.Token(id))
+	}
+	slices.Sort(ids)
+	return ids, nil
+}
+
+// usage counts the tokens of an answer.
+type usage struct {
+	Prompt     int          `json:"prompt_tokens"`
+	Completion int          `json:"completion_tokens"`
+	Total      int          `json:"total_tokens"`
+	Details    usageDetails `json:"prompt_tokens_details"`
+}
+
+type usageDetails struct {
+	Cached int `json:"cached_tokens"`
+}
+
+func usageOf(r *generation.Result) *usage {
+	u := &usage{Prompt: r.PromptTokens, Details: usageDetails{r.CachedTokens}}
+	for i := range r.Completions {
+		u.Completion += len(r.Completions[i].Tokens)
+		if r.Completions[i].Stop != "" {
+			u.Completion++
+		}
+	}
+	u.Total = u.Prompt + u.Completion
+	return u
+}
+
+// finish returns OpenAI's reason why a completion ended.
+func finish(f generation.Finish) string {
+	if f == generation.FinishLength {
+		return "length"
+	}
+	return "stop"
+}

@@ -1,0 +1,283 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"agentd/scheduler/generation"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// scripted is a model with one token for each byte; 256 ends an answer.
+type scripted struct {
+	text    string // of every completion
+	finish  generation.Finish
+	fails   error
+	request *generation.Request
+	talk    *Conversation
+}
+
+func (*scripted) Served() Served {
+	return Served{Name: "m", Window: 100, Longest: 20, Ends: []generation.Token{256}, Size: 257, Sampling: generation.Sampling{Temperature: 0.6, TopP: 0.95, TopK: 20}}
+}
+
+func (*scripted) Tokenize(text string, _ bool) ([]generation.Token, error) {
+	var ids []generation.Token
+	for i := range len(text) {
+		ids = append(ids, generation.Token(text[i]))
+	}
+	return ids, nil
+}
+
+func (*scripted) Detokenize(ids []generation.Token) string {
+	var b strings.Builder
+	for _, id := range ids {
+		if id == 256 {
+			b.WriteString("<end>")
+		} else {
+			b.WriteByte(byte(id))
+		}
+	}
+	return strings.ToValidUTF8(b.String(), "\uFFFD")
+}
+
+func (m *scripted) Generate(_ context.Context, r *generation.Request) (*generation.Result, error) {
+	m.request = r
+	if m.fails != nil && m.text == "" {
+		return nil, m.fails
+	}
+	ids, _ := m.Tokenize(m.text, false)
+	result := &generation.Result{PromptTokens: len(r.Prompt), CachedTokens: 1}
+	for i := range r.N {
+		if r.Progress != nil {
+			for k := range ids {
+				r.Progress(i, ids[k:k+1])
+			}
+		}
+		done := generation.Completion{Tokens: ids, Text: m.Detokenize(ids), Stop: "<end>", Finish: generation.FinishStop}
+		if m.finish == generation.FinishLength {
+			done.Stop, done.Finish = "", m.finish
+		}
+		result.Completions = append(result.Completions, done)
+	}
+	return result, m.fails
+}
+
+func (m *scripted) Chat(_ context.Context, c *Conversation) (*generation.Request, error) {
+	m.talk = c
+	r := &generation.Request{Prompt: []generation.Token{1, 2, 3}}
+	if c.Schema != nil {
+		r.Grammar = string(c.Schema)
+	}
+	return r, nil
+}
+
+func (*scripted) Answer(text string) (string, error) {
+	if rest, ok := strings.CutPrefix(text, "<think>"); ok {
+		if _, rest, ok = strings.Cut(rest, "</think>"); ok {
+			return rest, nil
+		}
+		return "", errors.New("the thoughts did not end")
+	}
+	return text, nil
+}
+
+const hello = `"messages": [{"role": "user", "content": "Hi"}]`
+
+func TestRequestsThatAreRefusedNameTheField(t *testing.T) {
+	for want, body := range map[string]string{
+		"body: is not valid":                               `{`,
+		"echo: is not supported":                           `{"prompt": "a", "echo": true}`,
+		"logprobs: is not supported":                       `{"prompt": "a", "logprobs": 1}`,
+		"suffix: is not supported; remove it":              `{"prompt": "a", "suffix": "b"}`,
+		"stream: is not supported here":                    `{"prompt": "a", "stream": true}`,
+		"prompt: is missing":                               `{}`,
+		"prompt: must be one text":                         `{"prompt": ["a", "b"]}`,
+		"prompt: has 0 tokens":                             `{"prompt": ""}`,
+		"prompt: has 100 tokens":                           `{"prompt": "` + strings.Repeat("a", 100) + `"}`,
+		"prompt.1: is 257":                                 `{"prompt": [1, 257]}`,
+		"n: is 0":                                          `{"prompt": "a", "n": 0}`,
+		"n: is 257":                                        `{"prompt": "a", "n": 257}`,
+		"n: is a JSON string, want int":                    `{"prompt": "a", "n": "1"}`,
+		"max_tokens: is 0":                                 `{"prompt": "a", "max_tokens": 0}`,
+		"temperature: is -1":                               `{"prompt": "a", "temperature": -1}`,
+		"top_p: is 0":                                      `{"prompt": "a", "top_p": 0}`,
+		"top_k: is -2":                                     `{"prompt": "a", "top_k": -2}`,
+		"min_p: is 2":                                      `{"prompt": "a", "min_p": 2}`,
+		"model: \"x\" is not served":                       `{"prompt": "a", "model": "x"}`,
+		"stop: has 5 texts":                                `{"prompt": "a", "stop": ["a","b","c","d","e"]}`,
+		"stop: has a text of 0 bytes":                      `{"prompt": "a", "stop": ""}`,
+		"stop_token_ids: token 3 does not end":             `{"prompt": "a", "stop_token_ids": [256, 3]}`,
+		"logit_bias.5: is 2; only -100":                    `{"prompt": "a", "logit_bias": {"5": 2}}`,
+		"logit_bias: \"x\" is no token":                    `{"prompt": "a", "logit_bias": {"x": -100}}`,
+		"ignore_eos: excludes":                             `{"prompt": "a", "ignore_eos": true, "structured_outputs": {"grammar": "root ::= \"a\""}}`,
+		"structured_outputs: has no grammar":               `{"prompt": "a", "structured_outputs": {}}`,
+		"presence_penalty: is not supported":               `{"prompt": "a", "presence_penalty": 1}`,
+		"messages: has no message of a user":               `{"messages": []}`,
+		"messages.0.role: is \"cat\"":                      `{"messages": [{"role": "cat"}]}`,
+		"messages.1: is a system message":                  `{"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]}`,
+		"messages: must begin and end":                     `{"messages": [{"role": "assistant", "content": "a"}]}`,
+		"part 0 of a message's content is \"image_url\"":   `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`,
+		"tool_choice: asks for a call":                     `{` + hello + `, "tool_choice": "required"}`,
+		"tool_choice: names \"b\", which is no tool":       `{` + hello + `, "tools": [{"type": "function", "function": {"name": "a"}}], "tool_choice": {"type": "function", "function": {"name": "b"}}}`,
+		"tools.1.function.name: \"a\" is there twice":      `{` + hello + `, "tools": [{"type": "function", "function": {"name": "a"}}, {"type": "function", "function": {"name": "a"}}]}`,
+		"response_format: must be text":                    `{` + hello + `, "response_format": {"type": "json_schema"}}`,
+		"stream_options: is for stream: true":              `{` + hello + `, "stream_options": {}}`,
+		"messages.1.tool_calls.0: the arguments are no JS": `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": "{"}}]}, {"role": "tool", "content": "b"}]}`,
+	} {
+		m := &scripted{text: "x"}
+		var err error
+		if strings.Contains(body, `"messages"`) {
+			_, err = Chat(t.Context(), m, "1", []byte(body), nil)
+		} else {
+			_, err = Complete(t.Context(), m, "1", []byte(body))
+		}
+		var refused *Error
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", body, err, want)
+		}
+		if m.request != nil {
+			t.Errorf("%s: the model was asked", body)
+		}
+	}
+}
+
+func TestCompletionReachesTheEngine(t *testing.T) {
+	m := &scripted{text: "ok"}
+	got, err := Complete(t.Context(), m, "1", []byte(`{"prompt": [1, 2], "n": 2, "seed": 5, "max_tokens": 7, "temperature": 1, "top_p": 1, "top_k": -1,
+		"min_p": 0, "stop_token_ids": [256], "structured_outputs": {"grammar": "root ::= \"ok\""}, "logit_bias": {"9": -100}, "return_token_ids": true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := m.request
+	if fmt.Sprintln(r.Prompt, r.N, r.Seeds, r.MaxTokens, r.Sampling, r.Suppress, r.Grammar) != "[1 2] 2 [5 6] 7 {1 1 0 -1} [9] root ::= \"ok\"\n" {
+		t.Errorf("asked %+v", r)
+	}
+	want := `"choices":[{"index":0,"text":"ok","finish_reason":"stop","logprobs":null,"token_ids":[111,107,256]},{"index":1,"text":"ok","finish_reason":"stop","logprobs":null,"token_ids":[111,107,256]}],` +
+		`"usage":{"prompt_tokens":2,"completion_tokens":6,"total_tokens":8,"prompt_tokens_details":{"cached_tokens":1}}}`
+	if !strings.HasSuffix(string(got), want) {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestConversationsTakeTurns(t *testing.T) {
+	m := &scripted{text: "ok"}
+	_, err := Chat(t.Context(), m, "1", []byte(`{"messages": [{"role": "system", "content": "A"}, {"role": "developer", "content": [{"type": "text", "text": "B"}]},
+		{"role": "user", "content": "c"}, {"role": "user", "content": "d"},
+		{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 1}"}}]},
+		{"role": "tool", "tool_call_id": "1", "content": "e"}]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Message{{false, "c\n\nd"}, {true, `{"arguments":{"x":1},"name":"f"}`}, {false, "Result of the call:\ne"}}
+	if fmt.Sprint(m.talk.Messages) != fmt.Sprint(want) || m.talk.System != "A\n\nB" {
+		t.Errorf("got %q %v", m.talk.System, m.talk.Messages)
+	}
+}
+
+// streamed returns the events of a stream.
+func streamed(t *testing.T, m Model, body string) (events []string, err error) {
+	t.Helper()
+	_, err = Chat(t.Context(), m, "1", []byte(body), func(event []byte) error {
+		text := strings.TrimSuffix(strings.TrimPrefix(string(event), "data: "), "\n\n")
+		if text == string(event) {
+			t.Errorf("no event: %q", event)
+		}
+		events = append(events, text)
+		return nil
+	})
+	return events, err
+}
+
+// joined joins the content of events.
+func joined(t *testing.T, events []string) (text, reason string) {
+	t.Helper()
+	for _, event := range events {
+		if event == "[DONE]" {
+			continue
+		}
+		var a chatAnswer
+		if err := json.Unmarshal([]byte(event), &a); err != nil {
+			t.Fatalf("%v in %s", err, event)
+		}
+		for _, c := range a.Choices {
+			if c.Delta.Content != nil {
+				text += *c.Delta.Content
+			}
+			if c.FinishReason != nil {
+				reason += *c.FinishReason
+			}
+		}
+	}
+	return text, reason
+}
+
+func TestStreamsHaveTheTextOfWholeAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		m            scripted
+		more         string
+		want, reason string
+	}{
+		"plain text":                {scripted{text: "Hello you"}, "", "Hello you", "stop"},
+		"letters of several bytes":  {scripted{text: "é你🙂"}, "", "é你🙂", "stop"},
+		"thoughts are dropped":      {scripted{text: "<think>hm</think>yes"}, "", "yes", "stop"},
+		"thoughts that do not end":  {scripted{text: "<think>hm", finish: generation.FinishLength}, "", "", "length"},
+		"the limit of tokens":       {scripted{text: "cut o", finish: generation.FinishLength}, "", "cut o", "length"},
+		"a stop text":               {scripted{text: "one STOP two"}, `, "stop": "STOP"`, "one ", "stop"},
+		"nearly a stop text":        {scripted{text: "one STO two ST"}, `, "stop": ["STOP"]`, "one STO two ST", "stop"},
+		"an empty answer":           {scripted{text: ""}, "", "", "stop"},
+		"a reply beside tools":      {scripted{text: `{"reply": "no"}`}, `, "tools": [{"type": "function", "function": {"name": "f"}}]`, "no", "stop"},
+		"a call":                    {scripted{text: `{"name": "f", "arguments": {}}`}, `, "tools": [{"type": "function", "function": {"name": "f"}}]`, "", "tool_calls"},
+		"neither a call nor a text": {scripted{text: `{"name": "g"}`}, `, "tools": [{"type": "function", "function": {"name": "f"}}]`, `{"name": "g"}`, "stop"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := `{` + hello + c.more + `, "stream": true}`
+			events, err := streamed(t, &c.m, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, reason := joined(t, events)
+			if text != c.want || reason != c.reason || events[len(events)-1] != "[DONE]" {
+				t.Errorf("got %q %s in %q", text, reason, events)
+			}
+			whole, err := Chat(t.Context(), &c.m, "1", []byte(strings.Replace(body, `"stream": true`, `"stream": false`, 1)), nil)
+			var a chatAnswer
+			if err != nil || json.Unmarshal(whole, &a) != nil {
+				t.Fatalf("%v in %s", err, whole)
+			}
+			if got := a.Choices[0].Message.Content; got != nil && *got != c.want || *a.Choices[0].FinishReason != c.reason {
+				t.Errorf("whole: %s", whole)
+			}
+		})
+	}
+}
+
+func TestErrorsOfStreams(t *testing.T) {
+	failed := errors.New("the model failed")
+	if events, err := streamed(t, &scripted{fails: failed}, `{`+hello+`, "stream": true}`); !errors.Is(err, failed) || len(events) != 0 {
+		t.Errorf("before the first event: %v, %q", err, events)
+	}
+	err := errors.New("the client left")
+	_, got := Chat(t.Context(), &scripted{text: "Hello"}, "1", []byte(`{`+hello+`, "stream": true}`), func([]byte) error { return err })
+	if !errors.Is(got, err) {
+		t.Errorf("a client that left: %v", got)
+	}
+}
+
+func FuzzBodies(f *testing.F) {
+	f.Add([]byte(`{"prompt": [1, 2], "n": 2}`))
+	f.Add([]byte(`{` + hello + `, "tools": [{"type": "function", "function": {"name": "a"}}], "stream": true}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		m := &scripted{text: "ok"}
+		_, _ = Complete(t.Context(), m, "1", body)
+		_, _ = Chat(t.Context(), m, "1", body, func([]byte) error { return nil })
+		_, _ = Tokenize(m, body)
+	})
+}
