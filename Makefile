@@ -27,7 +27,7 @@ JOBS ?= $(shell nproc)
 export CGO_CPPFLAGS := $(strip $(CGO_CPPFLAGS) -DAGENTD_LLAMA_CPP=$(shell . third_party/common.sh && source_id))
 # Gin's MessagePack binding takes longer to compile than all of agentd, which speaks only JSON.
 export GOFLAGS := $(strip $(GOFLAGS) -tags=nomsgpack)
-export JOBS PIN LLAMA_CPP_DIR LLAMA_CMAKE_FLAGS CUDA_HOME CUDA_ARCHS
+export JOBS PIN LLAMA_CPP_DIR LLAMA_CMAKE_FLAGS CUDA_HOME CUDA_ARCHS DIST CUDA CUDA_RUNTIME
 
 ##@ Everyday
 
@@ -54,7 +54,7 @@ example-python: agentd ## the same run with an orchestrator in Python
 
 .PHONY: test
 test: llama.cpp native-test ## build llama.cpp, then the C++ tests, go vet and all tests under the race detector
-	@third_party/prereqs.sh chromium python3
+	@third_party/prereqs.sh chromium python3 postgres
 	go vet ./...
 	go test -race -timeout 30m $(TESTFLAGS) ./...
 	@third_party/test-device.sh
@@ -76,9 +76,10 @@ check: llama.cpp ## format, vet, lint, generated files, links, spelling, vulnera
 verify: test check ## all that a change must pass
 
 .PHONY: nightly
-nightly: llama.cpp ## what is too long for each change: 100,000 schema pairs, all fuzz targets, race stress
-	@third_party/prereqs.sh cc
+nightly: llama.cpp ## what is too long for each change: 100,000 schema pairs, 10,000 operations on stores, all fuzz targets, race stress
+	@third_party/prereqs.sh cc postgres
 	AGENTD_LAW_PAIRS=100000 go test -count=1 -timeout 60m -run Law -v ./agent/internal/schema
+	AGENTD_STORE_OPERATIONS=10000 go test -count=1 -run MatchesModel -v ./coaching ./coaching/postgres ./console
 	@for p in $$(grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u); do \
 		for f in $$(grep -rhoE '^func Fuzz\w+' $$p/*_test.go | cut -c6-); do \
 			echo "agentd: $$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(NIGHTLY_TIME) $$p; \
@@ -142,9 +143,15 @@ vulkan: agentd ## add lib/libggml-vulkan.so, the published plugin for AMD, Intel
 ##@ Distribution
 
 .PHONY: dist
-dist: llama.cpp ## make dist/agentd-RELEASE-linux-amd64, a tree that runs on other machines
-	@third_party/prereqs.sh readelf strip
+dist: ## make dist/agentd-RELEASE-linux-amd64 and its archive, which run on other machines; CUDA=on adds the plugin
+	@third_party/prereqs.sh git c++ cc cmake flock tar gzip jq readelf strip 'ninja?' $(if $(filter on,$(CUDA)),patchelf) $(if $(LLAMA_CPP_DIR),,npm)
+	@third_party/fetch.sh
+	@third_party/native.sh
 	@third_party/dist.sh "$(RELEASE)" "$(COMMIT)"
+
+.PHONY: dist-test
+dist-test: llama.cpp ## run what `make dist` made last from another directory, and ask it the README's request
+	AGENTD_DIST="$$(realpath $(or $(DIST),dist)/agentd).tar.gz" go test -count=1 -run TestDist -v ./cmd/agentd
 
 ##@ Help
 
@@ -154,4 +161,4 @@ help: ## show this list
 		/^##@/ {printf "\n%s\n", substr($$0, 5)} \
 		/^[a-z.-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
-	@echo "Variables: LLAMA_CPP_DIR (own llama.cpp checkout), LLAMA_CMAKE_FLAGS, JOBS, COMMIT, NIGHTLY_TIME, XDG_CACHE_HOME (the cache's home)"
+	@echo "Variables: LLAMA_CPP_DIR (own llama.cpp checkout), LLAMA_CMAKE_FLAGS, JOBS, COMMIT, NIGHTLY_TIME, DIST, CUDA, CUDA_RUNTIME, XDG_CACHE_HOME (the cache's home)"

@@ -32,6 +32,7 @@ type answer struct {
 	res      *protocol.SpecializedCoachingResponse
 	provider string // of the coach who gave it
 	keep     bool
+	repeated bool // it was given before, by another server
 }
 
 // do returns the answer to what id stands for: that of an earlier caller, for which it
@@ -87,10 +88,10 @@ func (a *answerCache) find(e *cacheEntry, find func() (answer, error)) (found an
 // keep keeps an answer if it fits, and evicts older ones for it. The lock is held.
 func (a *answerCache) keep(e *cacheEntry) bool {
 	e.bytes = int64(len(e.answer.res.AppendJSON(nil)))
-	if e.bytes > maxAnswerBytes {
+	if e.bytes > MaxAnswerBytes {
 		return false
 	}
-	for len(a.kept) >= maxAnswers || a.bytes+e.bytes > maxAnswerBytes {
+	for len(a.kept) >= MaxAnswers || a.bytes+e.bytes > MaxAnswerBytes {
 		a.evict()
 	}
 	for !a.shared.take(e.bytes) {

@@ -29,6 +29,15 @@ func (closingError) Error() string {
 // Is makes it a conflict.
 func (closingError) Is(target error) bool { return target == ErrConflict }
 
+// StoreError means that the store of the sessions failed. The same call may succeed later.
+type StoreError struct{ Err error }
+
+// Error tells the cause, which is for the operator and not for clients.
+func (e *StoreError) Error() string { return "the store of coaching sessions failed: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *StoreError) Unwrap() error { return e.Err }
+
 // FullError means that a bound is reached. The same call may succeed later.
 type FullError struct {
 	What       string        // what is full, with its bound

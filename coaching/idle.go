@@ -1,6 +1,6 @@
 package coaching
 
-import "errors"
+import "context"
 
 // sweepLoop closes idle sessions until the service is closed.
 func (s *Service) sweepLoop() {
@@ -10,23 +10,16 @@ func (s *Service) sweepLoop() {
 	}
 }
 
-// sweep closes idle sessions as DELETE does.
+// sweep closes idle sessions as DELETE does, also those that no server has in use.
 func (s *Service) sweep() {
-	s.mu.Lock()
-	sessions := make([]*session, 0, len(s.sessions))
-	for _, sess := range s.sessions {
-		sessions = append(sessions, sess)
-	}
-	s.mu.Unlock()
-	for _, sess := range sessions {
-		since, ok := sess.idleSince()
-		if !ok || s.opts.Now().Sub(since) < s.opts.Idle {
-			continue
+	err := s.closeMarked(s.alive, func(ctx context.Context) ([]Record, error) {
+		idle, err := s.opts.Store.MarkIdle(ctx, s.opts.Idle)
+		for _, rec := range idle {
+			s.opts.Log.Info().Str("run_id", clip(rec.RunID, maxLogID)).Dur("idle", s.opts.Idle).Msg("closing idle coaching session")
 		}
-		s.opts.Log.Info().Str("run_id", clip(sess.runID, maxLogID)).Dur("idle", s.opts.Idle).Msg("closing idle coaching session")
-		err := s.closeSession(s.alive, sess.runID, sess.record.ID)
-		if err != nil && !errors.Is(err, ErrUnknown) && s.alive.Err() == nil {
-			s.opts.Log.Warn().Err(err).Str("run_id", clip(sess.runID, maxLogID)).Msg("closing idle coaching session failed")
-		}
+		return idle, err
+	})
+	if err != nil && s.alive.Err() == nil {
+		s.opts.Log.Warn().Err(err).Msg("closing idle coaching sessions failed")
 	}
 }

@@ -53,11 +53,18 @@ const (
 	// whose connection broke.
 	maxUndelivered = 64
 
-	// maxAnswers and maxAnswerBytes bound the responses that a session keeps for
+	// MaxAnswers and MaxAnswerBytes bound the responses that a session keeps for
 	// repeated requests, and allAnswerBytes those of all sessions.
-	maxAnswers     = 256
-	maxAnswerBytes = 16 << 20
+	MaxAnswers     = 256
+	MaxAnswerBytes = 16 << 20
 	allAnswerBytes = 256 << 20
+
+	// renewals is how often a lease is renewed within its time. Some may fail.
+	renewals = 5
+	// leaveTimeout bounds the end of a lease in the store. It ends by itself later.
+	leaveTimeout = 5 * time.Second
+	// countTimeout bounds the count of sessions for the metrics.
+	countTimeout = time.Second
 
 	// minSweep and maxSweep bound the interval of the search for idle sessions.
 	minSweep = time.Second

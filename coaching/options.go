@@ -53,11 +53,11 @@ func (o Options) withDefaults() (Options, error) {
 	o.MaxSessions = max(cmp.Or(o.MaxSessions, DefaultMaxSessions), 0)
 	o.MaxSteps = max(cmp.Or(o.MaxSteps, DefaultMaxSteps), 0)
 	o.MaxBytes = cmp.Or(max(o.MaxBytes, 0), DefaultMaxBytes)
-	if o.Store == nil {
-		o.Store = new(MemoryStore)
-	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Store == nil {
+		o.Store = &MemoryStore{Now: o.Now}
 	}
 	if o.Sleep == nil {
 		o.Sleep = sleep

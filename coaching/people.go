@@ -76,7 +76,7 @@ func (p *people) ask(ctx context.Context, r *request) (reply, error) {
 		return failed("no person was asked: %v", err), nil
 	}
 	ask := r.repair().HumanRequest(r.id)
-	t, joined, err := p.join(ask)
+	t, joined, err := p.join(ask, r.lease)
 	if err != nil {
 		return reply{}, r.service.metrics.full("requests", err)
 	}
@@ -104,6 +104,9 @@ func (p *people) ask(ctx context.Context, r *request) (reply, error) {
 func (p *people) read(r *request, t *personTask) reply {
 	if t.err != nil {
 		r.log.taskFailed(t.err)
+		if errors.Is(t.err, ErrShutdown) {
+			return failed("the server shut down before a person had answered; ask again, and the task goes on").last()
+		}
 		if errors.Is(t.err, context.Canceled) {
 			return abandoned("the coaching session was closed before a person had answered; the task was withdrawn").last()
 		}

@@ -258,12 +258,12 @@ func TestRepeatedRequestGetsTheSameAnswer(t *testing.T) {
 }
 
 func TestAnswerCacheIsBounded(t *testing.T) {
-	shared := &byteBudget{limit: 2 * maxAnswerBytes}
+	shared := &byteBudget{limit: 2 * MaxAnswerBytes}
 	all := []*answerCache{{shared: shared}, {shared: shared}, {shared: shared}}
 	give := func(r *answerCache, id string, bytes int) (again bool) {
 		_, again, err := r.do(t.Context(), id, func() (answer, error) {
 			res := &protocol.SpecializedCoachingResponse{Status: protocol.CoachingAbandoned, Reason: strings.Repeat("x", bytes)}
-			return answer{res, "llm", true}, nil
+			return answer{res: res, provider: "llm", keep: true}, nil
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -271,20 +271,20 @@ func TestAnswerCacheIsBounded(t *testing.T) {
 		return again
 	}
 	short := all[0]
-	for i := range maxAnswers + 1 {
+	for i := range MaxAnswers + 1 {
 		give(short, string(rune('a'+i)), 1)
 	}
-	if len(short.kept) != maxAnswers || len(short.entries) != maxAnswers || give(short, string(rune('a'+maxAnswers)), 1) == false || give(short, "a", 1) {
-		t.Errorf("%d of %d are kept, want the newest %d", len(short.kept), len(short.entries), maxAnswers)
+	if len(short.kept) != MaxAnswers || len(short.entries) != MaxAnswers || give(short, string(rune('a'+MaxAnswers)), 1) == false || give(short, "a", 1) {
+		t.Errorf("%d of %d are kept, want the newest %d", len(short.kept), len(short.entries), MaxAnswers)
 	}
-	if give(short, "too long", maxAnswerBytes); give(short, "too long", maxAnswerBytes) {
+	if give(short, "too long", MaxAnswerBytes); give(short, "too long", MaxAnswerBytes) {
 		t.Error("one that is longer than all may be is kept")
 	}
 	for _, r := range all {
 		for i := range 5 {
-			give(r, string(rune('A'+i)), maxAnswerBytes/3)
+			give(r, string(rune('A'+i)), MaxAnswerBytes/3)
 		}
-		if r.bytes > maxAnswerBytes || len(r.kept) != len(r.entries) {
+		if r.bytes > MaxAnswerBytes || len(r.kept) != len(r.entries) {
 			t.Errorf("%d bytes, %d of %d", r.bytes, len(r.kept), len(r.entries))
 		}
 	}

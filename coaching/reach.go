@@ -50,13 +50,13 @@ func (s *Service) reach(ctx context.Context, cfg *protocol.CoachingSessionConfig
 	// A bound, so that clients cannot open more connections here than by sessions.
 	defer s.reaching.Add(-1)
 	if n := s.reaching.Add(1); s.opts.MaxSessions > 0 && n > int64(s.opts.MaxSessions) {
-		return s.metrics.full("sessions", tooManySessions(s.opts.MaxSessions))
+		return s.metrics.full("sessions", TooManySessions(s.opts.MaxSessions))
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.base, cancel)()
 
-	sess, err := s.newSession("", Record{Config: cfg})
+	sess, err := s.newSession(Record{Config: cfg})
 	if err != nil {
 		return err
 	}

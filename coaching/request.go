@@ -23,20 +23,23 @@ func (s *Service) Coach(ctx context.Context, req *protocol.SpecializedCoachingRe
 			fmt.Sprintf("has %d steps, this server takes at most %d; send the newest ones, with the target step among them", n, s.opts.MaxSteps), "trajectory")}
 	}
 	bytes := size(req)
-	sess, err := s.acquire(ctx, req.RunID, bytes)
+	sess, held, err := s.acquire(ctx, req.RunID, bytes)
 	if err != nil {
 		return nil, s.metrics.full("requests", err)
 	}
 	s.metrics.inFlight.Inc()
 	defer s.metrics.inFlight.Dec()
-	r := &request{service: s, session: sess, req: req, entered: s.opts.Now(), provider: sess.record.Config.Provider}
-	defer func() { sess.leave(r.worked, bytes) }()
+	r := &request{service: s, session: sess, lease: held, req: req, entered: s.opts.Now(), provider: sess.record.Config.Provider}
+	defer func() {
+		held.drop()
+		sess.leave(r.worked, bytes)
+	}()
 	r.id = r.taskID()
-	a, repeated, err := sess.answers.do(ctx, r.id, func() (answer, error) { return r.answer(ctx) })
+	a, repeated, err := sess.answers.do(ctx, r.id, func() (answer, error) { return r.answerOnce(ctx) })
 	switch {
 	case err == nil:
 		r.provider = a.provider
-		r.report(a.res.Status, a.res.Reason, repeated)
+		r.report(a.res.Status, a.res.Reason, repeated || a.repeated)
 	case ctx.Err() != nil:
 		r.report(statusLeft, "", repeated)
 	}
@@ -54,7 +57,7 @@ func (r *request) answer(ctx context.Context) (answer, error) {
 		return answer{}, err
 	}
 	res := r.response(reply)
-	return answer{res, r.provider, reply.byPerson || res.Status != protocol.CoachingFailed}, nil
+	return answer{res: res, provider: r.provider, keep: reply.byPerson || res.Status != protocol.CoachingFailed}, nil
 }
 
 // taskID is an ID for a request and its task for people. It is the same for the same
@@ -68,6 +71,7 @@ func (r *request) taskID() string {
 type request struct {
 	service  *Service
 	session  *session
+	lease    *lease
 	req      *protocol.SpecializedCoachingRequest
 	id       string
 	prepared *repair.Case // nil until a coach needs it

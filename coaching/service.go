@@ -3,6 +3,7 @@ package coaching
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -33,9 +34,14 @@ type Service struct {
 	stopBase, stopAlive context.CancelFunc
 	background          sync.WaitGroup // closings and the sweeper
 
+	shared   Shared         // the store if other servers use it, too; else nil
+	watching sync.WaitGroup // the watcher of a shared store
+
 	mu       sync.Mutex
 	closed   bool
 	sessions map[uuid.UUID]*session
+	leases   map[uuid.UUID]struct{} // that are held in the store
+	change   chan struct{}          // closed when the shared store may have changed
 }
 
 // New returns a service. Close it. New fails if metrics of the same names are
@@ -45,7 +51,8 @@ func New(o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{opts: o, sessions: make(map[uuid.UUID]*session)}
+	s := &Service{opts: o, sessions: make(map[uuid.UUID]*session), leases: make(map[uuid.UUID]struct{}), change: make(chan struct{})}
+	s.shared, _ = o.Store.(Shared)
 	s.local.set(o.Local)
 	s.requestBytes.limit = o.MaxBytes
 	s.answerBytes.limit = allAnswerBytes
@@ -63,6 +70,9 @@ func New(o Options) (*Service, error) {
 	if s.opts.Idle > 0 {
 		s.background.Go(s.sweepLoop)
 	}
+	if s.shared != nil {
+		s.watching.Go(s.watch)
+	}
 	return s, nil
 }
 
@@ -77,8 +87,8 @@ func (s *Service) Configure(ctx context.Context, runID string, cfg *protocol.Coa
 	if err := s.opts.Policy.CheckConfig(cfg); err != nil {
 		return err
 	}
-	rec := Record{ID: s.opts.NewID(), Config: cfg, State: Configured}
-	existing, err := s.opts.Store.Create(ctx, runID, rec, s.opts.MaxSessions)
+	rec := Record{ID: s.opts.NewID(), RunID: runID, Config: cfg, State: Configured}
+	existing, err := s.opts.Store.Create(ctx, rec, s.opts.MaxSessions)
 	switch {
 	case err != nil:
 		return s.metrics.full("sessions", err)
@@ -90,14 +100,14 @@ func (s *Service) Configure(ctx context.Context, runID string, cfg *protocol.Coa
 	default:
 		rec = *existing
 	}
-	sess, err := s.session(runID, rec)
+	sess, err := s.session(rec)
 	if err != nil {
 		if existing == nil { // nothing runs for it, so undo the configuration
-			err = cmp.Or(s.opts.Store.Delete(ctx, runID, rec.ID), err)
+			_, failed := s.opts.Store.Delete(ctx, rec.ID)
+			err = cmp.Or(failed, err)
 		}
 		return err
 	}
-	sess.touch()
 	if _, err := s.confirm(ctx, sess); err != nil {
 		return err
 	}
@@ -108,7 +118,7 @@ func (s *Service) Configure(ctx context.Context, runID string, cfg *protocol.Coa
 }
 
 // session returns what runs for a record here, and makes it if needed.
-func (s *Service) session(runID string, rec Record) (*session, error) {
+func (s *Service) session(rec Record) (*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -117,7 +127,7 @@ func (s *Service) session(runID string, rec Record) (*session, error) {
 	if sess := s.sessions[rec.ID]; sess != nil {
 		return sess, nil
 	}
-	sess, err := s.newSession(runID, rec)
+	sess, err := s.newSession(rec)
 	if err == nil {
 		s.sessions[rec.ID] = sess
 	}
@@ -146,32 +156,29 @@ func (s *Service) confirm(ctx context.Context, sess *session) (bool, error) {
 	return true, nil
 }
 
-// acquire counts a request of this many bytes into the run's session. leave must follow.
-func (s *Service) acquire(ctx context.Context, runID string, bytes int64) (*session, error) {
+// acquire counts a request of this many bytes into the run's session. The lease's drop and
+// then leave must follow.
+func (s *Service) acquire(ctx context.Context, runID string, bytes int64) (*session, *lease, error) {
 	rec, err := s.opts.Store.Get(ctx, runID)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if rec == nil || rec.State != Configured {
-		return nil, ErrUnknown
+		return nil, nil, ErrUnknown
 	}
-	sess, err := s.session(runID, *rec)
+	sess, err := s.session(*rec)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := sess.enter(bytes); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	// A close from here on waits for this request.
-	ok, err := s.confirm(ctx, sess)
-	if !ok {
+	// A close waits for a request with a lease.
+	l, err := s.lease(ctx, sess)
+	if err != nil {
 		sess.leave(0, bytes)
-		if err == nil {
-			err = ErrUnknown
-		}
-		return nil, err
 	}
-	return sess, nil
+	return sess, l, err
 }
 
 // CloseSession closes the run's session. No request enters any more, those in it finish,
@@ -179,28 +186,37 @@ func (s *Service) acquire(ctx context.Context, runID string, bytes int64) (*sess
 // that is done, or with ctx's error, and then goes on in the background. The error is
 // ErrUnknown if the run has no session or it is closing already.
 func (s *Service) CloseSession(ctx context.Context, runID string) error {
-	return s.closeSession(ctx, runID, uuid.Nil)
+	return s.closeMarked(ctx, func(ctx context.Context) ([]Record, error) {
+		rec, err := s.opts.Store.MarkClosing(ctx, runID)
+		if err != nil || rec == nil {
+			return nil, cmp.Or(err, ErrUnknown)
+		}
+		return []Record{*rec}, nil
+	})
 }
 
-// closeSession closes the run's session if it has this id. Nil means any.
-func (s *Service) closeSession(ctx context.Context, runID string, id uuid.UUID) error {
+// closeMarked closes the sessions that mark has marked as closing.
+func (s *Service) closeMarked(ctx context.Context, mark func(context.Context) ([]Record, error)) error {
 	// Close waits for this, since a marked session must not stay in a store that
 	// outlives this server.
 	if !s.begin() {
 		return ErrShutdown
 	}
-	rec, err := s.opts.Store.MarkClosing(ctx, runID, id)
-	if err == nil && rec == nil {
-		err = ErrUnknown
-	}
-	if err != nil {
+	recs, err := mark(context.WithoutCancel(ctx)) // closing goes on when the caller leaves
+	if err != nil || len(recs) == 0 {
 		s.background.Done()
 		return err
 	}
 	done := make(chan error, 1)
 	go func() {
 		defer s.background.Done()
-		done <- s.finish(runID, rec.ID)
+		var group sync.WaitGroup
+		failures := make([]error, len(recs))
+		for i, rec := range recs {
+			group.Go(func() { failures[i] = s.finish(rec) })
+		}
+		group.Wait()
+		done <- errors.Join(failures...)
 	}()
 	select {
 	case err := <-done:
@@ -210,18 +226,29 @@ func (s *Service) closeSession(ctx context.Context, runID string, id uuid.UUID) 
 	}
 }
 
-// finish waits until a closing session is released, then removes it from the store.
-func (s *Service) finish(runID string, id uuid.UUID) error {
+// finish waits until a closing session is released here and on other servers, then removes
+// it from the store.
+func (s *Service) finish(rec Record) error {
 	s.mu.Lock()
-	sess := s.sessions[id]
+	sess := s.sessions[rec.ID]
 	s.mu.Unlock()
 	if sess != nil {
 		<-sess.seal()
 	}
-	// The run must not stay closing if the caller of DELETE has left.
-	err := s.opts.Store.Delete(context.WithoutCancel(s.base), runID, id)
-	s.opts.Log.Info().Err(err).Str("run_id", clip(runID, maxLogID)).Msg("coaching session closed")
-	return err
+	for {
+		changed := s.changed()
+		// The run must not stay closing if the caller of DELETE has left.
+		gone, err := s.opts.Store.Delete(context.WithoutCancel(s.base), rec.ID)
+		if err != nil || gone {
+			s.opts.Log.Info().Err(err).Str("run_id", clip(rec.RunID, maxLogID)).Msg("coaching session closed")
+			return err
+		}
+		select {
+		case <-changed:
+		case <-s.alive.Done(): // the last server that leaves the session removes it
+			return ErrShutdown
+		}
+	}
 }
 
 // begin counts background work, unless the service is closed. s.background.Done must
@@ -248,6 +275,7 @@ func (s *Service) Close(ctx context.Context) error {
 	s.mu.Unlock()
 	s.stopAlive()
 	for _, sess := range sessions {
+		sess.outlived.Store(s.shared != nil)
 		sess.seal()
 	}
 	done := make(chan struct{})
@@ -267,20 +295,23 @@ func (s *Service) Close(ctx context.Context) error {
 		<-done
 	}
 	s.stopBase()
+	s.watching.Wait()
 	return err
 }
 
 // countSessions is the number of sessions, for the metric.
 func (s *Service) countSessions() float64 {
-	n, err := s.opts.Store.Count(context.Background())
+	ctx, cancel := context.WithTimeout(s.base, countTimeout)
+	defer cancel()
+	n, err := s.opts.Store.Count(ctx)
 	if err != nil {
 		s.opts.Log.Warn().Err(err).Msg("counting coaching sessions failed")
 	}
 	return float64(n)
 }
 
-// tooManySessions is the error of Create at its limit.
-func tooManySessions(limit int) *FullError {
+// TooManySessions is the error of [Store.Create] at its limit.
+func TooManySessions(limit int) *FullError {
 	return &FullError{
 		What:       fmt.Sprintf("there are %d coaching sessions, the maximum of this server; close those that are done", limit),
 		RetryAfter: maxRetryAfter,

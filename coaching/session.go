@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"agentd/coaching/backend"
@@ -40,16 +41,16 @@ type session struct {
 	open, hard       context.Context
 	stopOpen, cancel context.CancelFunc
 	now              func() time.Time
+	outlived         atomic.Bool // its store keeps the session when this server ends
 	log              zerolog.Logger
 	forget           func() // called once it is released
 	released         chan struct{}
 
-	mu       sync.Mutex
-	sealed   bool
-	callers  int
-	running  int // tasks that are being asked
-	lastUsed time.Time
-	average  time.Duration // of requests in work
+	mu      sync.Mutex
+	sealed  bool
+	callers int
+	running int           // tasks that are being asked
+	average time.Duration // of requests in work
 }
 
 // enter counts a caller in, whose request has this many bytes. leave must follow.
@@ -66,7 +67,6 @@ func (s *session) enter(bytes int64) error {
 		return err
 	}
 	s.callers++
-	s.lastUsed = s.now()
 	return nil
 }
 
@@ -88,7 +88,6 @@ func (s *session) leave(took time.Duration, bytes int64) {
 	s.unreserve(bytes)
 	s.mu.Lock()
 	s.callers--
-	s.lastUsed = s.now()
 	if took > 0 {
 		if s.average == 0 {
 			s.average = took
@@ -96,21 +95,6 @@ func (s *session) leave(took time.Duration, bytes int64) {
 		s.average += time.Duration(durationSmoothing * float64(took-s.average))
 	}
 	s.releaseIfDone()
-}
-
-// touch counts as a use.
-func (s *session) touch() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lastUsed = s.now()
-}
-
-// idleSince returns when the session was last used; ok is false while it is in
-// use.
-func (s *session) idleSince() (since time.Time, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.lastUsed, s.callers == 0 && s.running == 0
 }
 
 // seal lets nobody in any more and ends the waits for people. It may be called again.
@@ -161,7 +145,7 @@ func (s *session) within(ctx context.Context) (context.Context, context.CancelFu
 }
 
 // newSession makes what a session needs to run.
-func (s *Service) newSession(runID string, rec Record) (*session, error) {
+func (s *Service) newSession(rec Record) (*session, error) {
 	cfg := rec.Config
 	clientOptions := s.opts.Egress
 	clientOptions.ConnectTimeout = protocol.Seconds(cfg.ConnectTimeout)
@@ -170,7 +154,7 @@ func (s *Service) newSession(runID string, rec Record) (*session, error) {
 		keys = append(keys, def.Headers, egress.QueryKeys(def.Endpoint))
 	}
 	sess := &session{
-		record: rec, runID: runID,
+		record: rec, runID: rec.RunID,
 		client:   s.opts.Policy.NewClient(clientOptions),
 		redactor: egress.NewRedactor(keys...),
 		workers:  s.opts.Workers,
@@ -183,7 +167,6 @@ func (s *Service) newSession(runID string, rec Record) (*session, error) {
 		log:      s.opts.Log,
 		forget:   func() { s.forget(rec.ID) },
 		released: make(chan struct{}),
-		lastUsed: s.opts.Now(),
 	}
 	sess.hard, sess.cancel = context.WithCancel(s.base)
 	sess.open, sess.stopOpen = context.WithCancel(sess.hard)

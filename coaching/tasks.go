@@ -27,7 +27,7 @@ func (p *people) has(id string) bool {
 }
 
 // join returns the task with this ID. It posts one if there is none.
-func (p *people) join(ask *protocol.HumanCoachingRequest) (t *personTask, joined bool, err error) {
+func (p *people) join(ask *protocol.HumanCoachingRequest, held *lease) (t *personTask, joined bool, err error) {
 	s := p.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,20 +45,26 @@ func (p *people) join(ask *protocol.HumanCoachingRequest) (t *personTask, joined
 	t = &personTask{id: ask.RequestID, posted: s.now(), done: make(chan struct{})}
 	p.tasks[t.id] = t
 	s.running++
-	go p.await(t, ask, bytes)
+	held.hold()
+	go p.await(t, ask, bytes, held)
 	return t, false, nil
 }
 
-// await waits for a person. A session that closes first withdraws the task. It
-// releases the bytes of the task.
-func (p *people) await(t *personTask, ask *protocol.HumanCoachingRequest, bytes int64) {
+// await waits for a person. A session that closes first withdraws the task. One that
+// outlives this server does not, since another server may go on. It releases the bytes
+// and the lease of the task.
+func (p *people) await(t *personTask, ask *protocol.HumanCoachingRequest, bytes int64, held *lease) {
 	s := p.session
 	t.answer, t.err = p.human.Ask(s.open, ask)
 	p.breaker.observe(t.err)
 	if t.err != nil && s.open.Err() != nil {
-		t.err = context.Canceled
-		p.withdraw(t.id)
+		if t.err = context.Canceled; s.outlived.Load() {
+			t.err = ErrShutdown
+		} else {
+			p.withdraw(t.id)
+		}
 	}
+	held.drop()
 	s.unreserve(bytes)
 	s.mu.Lock()
 	s.running--

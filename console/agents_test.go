@@ -255,16 +255,16 @@ func TestPruneKeepsTaskOfReturnedAgent(t *testing.T) {
 	f := open(t)
 	f.post(foreign("r1"))
 	f.clock.pass(DefaultKeep)
-	if gone, err := f.console.tasks.remove(1, f.clock.now()); gone || err != nil { // as if it was found old before
+	if gone, err := f.console.tasks.remove(1); gone || err != nil { // as if it was found old before
 		t.Errorf("removed: %v (%v)", gone, err)
 	}
 	claim := f.claimed("1", "Ann")
 	f.want(http.StatusOK, http.MethodPost, "/api/tasks/1/answer", object{"claim": claim, "status": "skipped", "reason": "x"}, nil)
-	if gone, err := f.console.tasks.remove(1, f.clock.now()); gone || err != nil { // answered just now
+	if gone, err := f.console.tasks.remove(1); gone || err != nil { // answered just now
 		t.Errorf("removed: %v (%v)", gone, err)
 	}
 	f.clock.pass(DefaultKeep)
-	if gone, err := f.console.tasks.remove(1, f.clock.now()); !gone || err != nil {
+	if gone, err := f.console.tasks.remove(1); !gone || err != nil {
 		t.Errorf("not removed: %v", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // transaction wins.
 func (s *taskService) claim(seq uint64, person, secret string) (*task, error) {
 	taken := false
-	t, err := s.change(seq, func(_ *txn, t *task, now time.Time) error {
+	t, err := s.change(seq, func(_ txn, t *task, now time.Time) error {
 		held := t.holder(now)
 		mine := t.Claim != nil && same(t.Claim.Secret, secret)
 		switch {
@@ -40,7 +40,7 @@ func (s *taskService) claim(seq uint64, person, secret string) (*task, error) {
 
 // release ends a claim.
 func (s *taskService) release(seq uint64, secret string) error {
-	_, err := s.change(seq, func(_ *txn, t *task, now time.Time) error {
+	_, err := s.change(seq, func(_ txn, t *task, now time.Time) error {
 		if !holds(t, secret, now) {
 			return errLapsed
 		}
@@ -61,7 +61,7 @@ func (s *taskService) release(seq uint64, secret string) error {
 // saveDraft stores an unfinished answer for this person or the next one.
 func (s *taskService) saveDraft(seq uint64, secret string, draft []byte) error {
 	first := false
-	_, err := s.change(seq, func(x *txn, t *task, now time.Time) error {
+	_, err := s.change(seq, func(x txn, t *task, now time.Time) error {
 		if !holds(t, secret, now) {
 			return errLapsed
 		}
@@ -78,7 +78,7 @@ func (s *taskService) saveDraft(seq uint64, secret string, draft []byte) error {
 // sender may have missed the first response.
 func (s *taskService) answer(seq uint64, secret string, a answer) (*task, error) {
 	repeated := false
-	t, err := s.changeAny(seq, func(x *txn, t *task, now time.Time) error {
+	t, err := s.changeAny(seq, func(x txn, t *task, now time.Time) error {
 		if t.Answer != nil && t.Claim != nil && same(t.Claim.Secret, secret) && t.Answer.equal(a) {
 			repeated = true
 			return nil
@@ -101,8 +101,8 @@ func (s *taskService) answer(seq uint64, secret string, a answer) (*task, error)
 }
 
 // change changes an open task in one transaction.
-func (s *taskService) change(seq uint64, f func(*txn, *task, time.Time) error) (*task, error) {
-	return s.changeAny(seq, func(x *txn, t *task, now time.Time) error {
+func (s *taskService) change(seq uint64, f func(txn, *task, time.Time) error) (*task, error) {
+	return s.changeAny(seq, func(x txn, t *task, now time.Time) error {
 		if err := stillOpen(t); err != nil {
 			return err
 		}
@@ -112,15 +112,15 @@ func (s *taskService) change(seq uint64, f func(*txn, *task, time.Time) error) (
 
 // changeAny changes a task in one transaction. It reads the clock within the transaction, so
 // that later transactions never see earlier times.
-func (s *taskService) changeAny(seq uint64, f func(*txn, *task, time.Time) error) (t *task, err error) {
-	err = s.store.update(func(x *txn) error {
+func (s *taskService) changeAny(seq uint64, f func(txn, *task, time.Time) error) (t *task, err error) {
+	err = s.store.update(func(x txn) error {
 		if t, err = x.task(seq); err != nil {
 			return err
 		}
 		if t == nil {
 			return errNoTask
 		}
-		if err := f(x, t, s.now()); err != nil {
+		if err := f(x, t, x.now()); err != nil {
 			return err
 		}
 		return x.put(t)
@@ -153,9 +153,9 @@ func (a *answer) equal(b answer) bool {
 
 // draft returns the saved draft of a task, nil if there is none.
 func (s *taskService) draft(seq uint64) (draft []byte, err error) {
-	err = s.store.view(func(x *txn) error {
-		draft = x.draft(seq)
-		return nil
+	err = s.store.view(func(x txn) error {
+		draft, err = x.draft(seq)
+		return err
 	})
 	return draft, err
 }
@@ -188,8 +188,8 @@ func (s *taskService) prune() error {
 		}
 	}
 	s.mu.Unlock()
-	err := s.store.view(func(x *txn) error {
-		return x.each(bucketEnded, func(t *task) error {
+	err := s.store.view(func(x txn) error {
+		return x.each(true, func(t *task) error {
 			if now.Sub(t.EndedAt) >= s.keep {
 				old = append(old, t.Seq)
 			}
@@ -201,7 +201,7 @@ func (s *taskService) prune() error {
 	}
 	removed := 0
 	for _, seq := range old {
-		gone, err := s.remove(seq, now)
+		gone, err := s.remove(seq)
 		if err != nil {
 			return err
 		}
@@ -217,10 +217,11 @@ func (s *taskService) prune() error {
 }
 
 // remove deletes an old task unless somebody has used it meanwhile.
-func (s *taskService) remove(seq uint64, now time.Time) (gone bool, err error) {
-	err = s.store.update(func(x *txn) error {
+func (s *taskService) remove(seq uint64) (gone bool, err error) {
+	err = s.store.update(func(x txn) error {
 		t, err := x.task(seq)
-		if err != nil || t == nil || t.holder(now) != nil || t.ended() && now.Sub(t.EndedAt) < s.keep {
+		now := x.now()
+		if err != nil || t == nil || !t.ended() && now.Sub(t.AgentSeen) < s.keep || t.holder(now) != nil || t.ended() && now.Sub(t.EndedAt) < s.keep {
 			return err
 		}
 		s.mu.Lock()

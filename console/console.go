@@ -27,6 +27,8 @@ import (
 type Options struct {
 	// Path is the file of the task store. Open creates a missing one.
 	Path string
+	// Store is the URL of a database that several consoles share, in place of Path.
+	Store string
 	// Agent answers requests for candidates; nil: there are no candidates.
 	Agent *client.Client
 	// Tokens are those that people log in with; none: no login.
@@ -55,7 +57,7 @@ type Options struct {
 type Console struct {
 	opts   Options
 	log    zerolog.Logger
-	store  *store
+	store  store
 	tasks  *taskService
 	views  *viewCache
 	auth   *authenticator
@@ -97,7 +99,7 @@ func Open(o Options) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := openStore(o.Path)
+	s, err := o.openStore()
 	if err != nil {
 		return nil, err
 	}
@@ -132,6 +134,21 @@ func Open(o Options) (*Console, error) {
 	return c, nil
 }
 
+// openStore opens the database or the file.
+func (o *Options) openStore() (store, error) {
+	if o.Store != "" {
+		return openDatabase(o.Store, o.Log)
+	}
+	s, err := openFile(o.Path, o.clock)
+	if err != nil {
+		return nil, err // not an interface of a nil pointer
+	}
+	return s, nil
+}
+
+// clock is the time as tasks have it.
+func (o *Options) clock() time.Time { return o.Now().UTC().Truncate(time.Millisecond) }
+
 // Handler returns the console without its listener, for tests and embedding.
 func (c *Console) Handler() http.Handler { return c.router }
 
@@ -164,13 +181,25 @@ func (c *Console) Waiting() int { return c.tasks.openTasks() }
 
 // housekeeping announces lapsed claims and removes old tasks until the console ends.
 func (c *Console) housekeeping() {
-	lapses, prunes := time.NewTicker(lapseEvery), time.NewTicker(pruneEvery)
+	lapses, prunes, presence := time.NewTicker(lapseEvery), time.NewTicker(pruneEvery), time.NewTicker(presenceEvery)
 	defer lapses.Stop()
 	defer prunes.Stop()
+	defer presence.Stop()
+	refresh := func(change bool) {
+		if err := c.tasks.refresh(change); err != nil {
+			c.log.Error().Err(err).Msg("what other consoles did is unknown for now")
+		}
+	}
 	for {
 		select {
 		case <-lapses.C:
 			c.tasks.announceLapses()
+		case <-c.store.changes():
+			refresh(true)
+		case <-presence.C:
+			if c.store.changes() != nil {
+				refresh(false)
+			}
 		case <-prunes.C:
 			if err := c.tasks.prune(); err != nil {
 				c.log.Error().Err(err).Msg("removal of old tasks failed")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"strconv"
 	"sync"
@@ -19,7 +20,7 @@ import (
 // wait for answers. Its methods are safe for concurrent use. Where several goroutines want one
 // task, the store's transactions decide who is first.
 type taskService struct {
-	store     *store
+	store     store
 	hub       *hub
 	log       zerolog.Logger
 	now       func() time.Time
@@ -42,12 +43,12 @@ type presence struct {
 }
 
 // newTaskService resumes the tasks of a store. Their agents have not connected yet.
-func newTaskService(stored *store, o Options) (*taskService, error) {
+func newTaskService(stored store, o Options) (*taskService, error) {
 	s := &taskService{
 		store:     stored,
 		hub:       newHub(),
 		log:       o.Log,
-		now:       func() time.Time { return o.Now().UTC().Truncate(time.Millisecond) },
+		now:       o.clock,
 		newSecret: o.NewSecret,
 		claimTime: o.Claim,
 		keep:      o.Keep,
@@ -55,8 +56,8 @@ func newTaskService(stored *store, o Options) (*taskService, error) {
 		lapses:    map[uint64]time.Time{},
 	}
 	now := s.now()
-	err := stored.view(func(x *txn) error {
-		return x.each(bucketOpen, func(t *task) error {
+	err := stored.view(func(x txn) error {
+		return x.each(false, func(t *task) error {
 			s.open[t.Seq] = &presence{since: now, ended: make(chan struct{})}
 			if c := t.holder(now); c != nil {
 				s.lapses[t.Seq] = c.Expires
@@ -97,7 +98,7 @@ func (s *taskService) intake(req *protocol.HumanCoachingRequest) (seq uint64, er
 	body := req.AppendJSON(nil)
 	sum := sha256.Sum256(body)
 	digest := hex.EncodeToString(sum[:])
-	join := func(x *txn) error {
+	join := func(x txn) error {
 		t, err := x.byRequest(req.RequestID)
 		switch {
 		case err != nil || t == nil:
@@ -112,14 +113,15 @@ func (s *taskService) intake(req *protocol.HumanCoachingRequest) (seq uint64, er
 		return seq, err
 	}
 	t := newTaskView(req).describe()
-	t.Digest, t.ReceivedAt = digest, s.now()
-	err = s.store.update(func(x *txn) error {
+	t.Digest = digest
+	err = s.store.update(func(x txn) error {
 		if err := join(x); err != nil || seq != 0 { // the same request may have arrived twice
 			return err
 		}
 		if s.openTasks() >= maxOpen {
 			return errFull
 		}
+		t.ReceivedAt = x.now()
 		return x.create(t, body)
 	})
 	if err != nil || seq != 0 {
@@ -147,10 +149,8 @@ func (s *taskService) arrive(seq uint64) *presence {
 
 // depart counts an agent that has its answer or has left.
 func (s *taskService) depart(seq uint64, p *presence) {
-	ended := true
-	if t, err := s.find(seq); err == nil {
-		ended = t.ended()
-	}
+	t, err := s.find(seq)
+	ended := errors.Is(err, errNoTask) || err == nil && t.ended()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.waiting--
@@ -194,7 +194,7 @@ func (s *taskService) agentWaiting(seq uint64) bool {
 // withdraw ends a task for its agent. It does nothing to an ended task.
 func (s *taskService) withdraw(requestID string) error {
 	var withdrawn *task
-	err := s.store.update(func(x *txn) error {
+	err := s.store.update(func(x txn) error {
 		t, err := x.byRequest(requestID)
 		switch {
 		case err != nil:
@@ -204,7 +204,7 @@ func (s *taskService) withdraw(requestID string) error {
 		case t.ended():
 			return nil
 		}
-		t.EndedAt, t.HasDraft = s.now(), false
+		t.EndedAt, t.HasDraft = x.now(), false
 		withdrawn = t
 		if err := x.putDraft(t.Seq, nil); err != nil {
 			return err
@@ -221,7 +221,7 @@ func (s *taskService) withdraw(requestID string) error {
 
 // find returns the task with a number.
 func (s *taskService) find(seq uint64) (t *task, err error) {
-	err = s.store.view(func(x *txn) error {
+	err = s.store.view(func(x txn) error {
 		t, err = x.task(seq)
 		if err == nil && t == nil {
 			err = errNoTask
@@ -233,13 +233,9 @@ func (s *taskService) find(seq uint64) (t *task, err error) {
 
 // list returns the open tasks, oldest first, or the ended ones, newest first.
 func (s *taskService) list(ended bool) ([]summary, error) {
-	bucket := bucketOpen
-	if ended {
-		bucket = bucketEnded
-	}
 	var tasks []*task
-	err := s.store.view(func(x *txn) error {
-		return x.each(bucket, func(t *task) error {
+	err := s.store.view(func(x txn) error {
+		return x.each(ended, func(t *task) error {
 			tasks = append(tasks, t)
 			return nil
 		})
@@ -259,7 +255,8 @@ func (s *taskService) list(ended bool) ([]summary, error) {
 
 // show summarizes a task as people see it now.
 func (s *taskService) show(t *task) summary {
-	return t.summary(s.now(), !t.ended() && s.agentWaiting(t.Seq))
+	now := s.now()
+	return t.summary(now, !t.ended() && (s.agentWaiting(t.Seq) || now.Sub(t.AgentSeen) < presenceTime))
 }
 
 // seqOf parses a task's id.

@@ -2,170 +2,47 @@ package console
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strconv"
-
-	bolt "go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
+	"time"
 )
 
-// schemaVersion is the version of the file's layout. Files of other versions are refused.
-const schemaVersion = 1
-
-// The buckets of the file. Tasks have their number as key, so they are in order of arrival.
-var (
-	bucketMeta     = []byte("meta")     // "schema": the layout's version
-	bucketOpen     = []byte("open")     // number -> task
-	bucketEnded    = []byte("ended")    // number -> task
-	bucketRequests = []byte("requests") // number -> the agent's request
-	bucketDrafts   = []byte("drafts")   // number -> a person's draft
-	bucketIDs      = []byte("ids")      // SHA-256 of the request id -> number
-
-	keySchema = []byte("schema")
-)
-
-// store is the file of all tasks. Writes are on disk when they return.
-type store struct{ db *bolt.DB }
-
-// openStore opens or creates the file at path.
-func openStore(path string) (*store, error) {
-	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout})
-	if errors.Is(err, berrors.ErrTimeout) {
-		return nil, fmt.Errorf("%s is in use by another process; stop it or choose another directory", path)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if err := db.Update(prepare); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close())
-	}
-	return &store{db: db}, nil
-}
-
-// prepare creates the buckets of a new file and checks the version of an existing one.
-func prepare(tx *bolt.Tx) error {
-	if meta := tx.Bucket(bucketMeta); meta != nil {
-		version, err := strconv.Atoi(string(meta.Get(keySchema)))
-		if err != nil || version != schemaVersion {
-			return fmt.Errorf("the file has layout version %q, this program knows %d; use the program that wrote it, or another directory",
-				meta.Get(keySchema), schemaVersion)
-		}
-	}
-	for _, name := range [][]byte{bucketMeta, bucketOpen, bucketEnded, bucketRequests, bucketDrafts, bucketIDs} {
-		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
-			return err
-		}
-	}
-	return tx.Bucket(bucketMeta).Put(keySchema, []byte(strconv.Itoa(schemaVersion)))
-}
-
-func (s *store) close() error { return s.db.Close() }
-
-// view runs f on a snapshot of the file.
-func (s *store) view(f func(*txn) error) error {
-	return s.db.View(func(tx *bolt.Tx) error { return f(&txn{tx}) })
-}
-
-// update runs f in an exclusive transaction, which is rolled back if f returns an error.
-func (s *store) update(f func(*txn) error) error {
-	return s.db.Update(func(tx *bolt.Tx) error { return f(&txn{tx}) })
+// store holds all tasks: a file of this process, or a database that several consoles share.
+// What a transaction has written is durable when it returns.
+type store interface {
+	// view runs f on a snapshot.
+	view(f func(txn) error) error
+	// update runs f in an exclusive transaction, which is rolled back if f returns an error.
+	update(f func(txn) error) error
+	// changes receives after another console has changed tasks; nil: there is no other one.
+	changes() <-chan struct{}
+	close() error
 }
 
 // txn is one transaction. Its results may be used after its end.
-type txn struct{ tx *bolt.Tx }
-
-// create assigns a number to t and stores it with its request.
-func (x *txn) create(t *task, request []byte) error {
-	seq, err := x.tx.Bucket(bucketIDs).NextSequence()
-	if err != nil {
-		return err
-	}
-	t.Version, t.Seq = recordVersion, seq
-	if err := x.tx.Bucket(bucketIDs).Put(idKey(t.RequestID), seqKey(seq)); err != nil {
-		return err
-	}
-	if err := x.tx.Bucket(bucketRequests).Put(seqKey(seq), request); err != nil {
-		return err
-	}
-	return x.put(t)
-}
-
-// put stores a changed task in the bucket of its state.
-func (x *txn) put(t *task) error {
-	raw, err := json.Marshal(t)
-	if err != nil {
-		return err
-	}
-	to, from := bucketOpen, bucketEnded
-	if t.ended() {
-		to, from = from, to
-	}
-	if err := x.tx.Bucket(from).Delete(seqKey(t.Seq)); err != nil {
-		return err
-	}
-	return x.tx.Bucket(to).Put(seqKey(t.Seq), raw)
-}
-
-// remove deletes a task with its request and draft.
-func (x *txn) remove(t *task) error {
-	key := seqKey(t.Seq)
-	for _, bucket := range [][]byte{bucketOpen, bucketEnded, bucketRequests, bucketDrafts} {
-		if err := x.tx.Bucket(bucket).Delete(key); err != nil {
-			return err
-		}
-	}
-	return x.tx.Bucket(bucketIDs).Delete(idKey(t.RequestID))
-}
-
-// task returns the task with a number, nil if there is none.
-func (x *txn) task(seq uint64) (*task, error) {
-	for _, bucket := range [][]byte{bucketOpen, bucketEnded} {
-		if raw := x.tx.Bucket(bucket).Get(seqKey(seq)); raw != nil {
-			return readTask(raw)
-		}
-	}
-	return nil, nil
-}
-
-// byRequest returns the task with an agent's request id, nil if there is none.
-func (x *txn) byRequest(id string) (*task, error) {
-	key := x.tx.Bucket(bucketIDs).Get(idKey(id))
-	if key == nil {
-		return nil, nil
-	}
-	return x.task(binary.BigEndian.Uint64(key))
-}
-
-// each calls f for the tasks of a bucket, oldest first.
-func (x *txn) each(bucket []byte, f func(*task) error) error {
-	return x.tx.Bucket(bucket).ForEach(func(_, raw []byte) error {
-		t, err := readTask(raw)
-		if err != nil {
-			return err
-		}
-		return f(t)
-	})
-}
-
-// request returns the stored request.
-func (x *txn) request(seq uint64) []byte {
-	return append([]byte(nil), x.tx.Bucket(bucketRequests).Get(seqKey(seq))...)
-}
-
-// draft returns the task's draft, nil if it has none.
-func (x *txn) draft(seq uint64) []byte {
-	return append([]byte(nil), x.tx.Bucket(bucketDrafts).Get(seqKey(seq))...)
-}
-
-// putDraft stores a draft. nil removes it.
-func (x *txn) putDraft(seq uint64, draft []byte) error {
-	if draft == nil {
-		return x.tx.Bucket(bucketDrafts).Delete(seqKey(seq))
-	}
-	return x.tx.Bucket(bucketDrafts).Put(seqKey(seq), draft)
+type txn interface {
+	// now is the time by the store's clock.
+	now() time.Time
+	// create assigns a number to t and stores it with its request.
+	create(t *task, request []byte) error
+	// put stores a changed task.
+	put(t *task) error
+	// remove deletes a task with its request and draft.
+	remove(t *task) error
+	// task returns the task with a number, nil if there is none.
+	task(seq uint64) (*task, error)
+	// byRequest returns the task with an agent's request id, nil if there is none.
+	byRequest(id string) (*task, error)
+	// each calls f for the open or the ended tasks, oldest first.
+	each(ended bool, f func(*task) error) error
+	// request returns the stored request, nil if there is none.
+	request(seq uint64) ([]byte, error)
+	// draft returns the task's draft, nil if it has none.
+	draft(seq uint64) ([]byte, error)
+	// putDraft stores a draft. nil removes it.
+	putDraft(seq uint64, draft []byte) error
+	// present tells other consoles that agents wait for these tasks.
+	present(seqs []uint64) error
 }
 
 func readTask(raw []byte) (*task, error) {
@@ -178,8 +55,6 @@ func readTask(raw []byte) (*task, error) {
 	}
 	return t, nil
 }
-
-func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
 // idKey makes a key of an id of any length.
 func idKey(id string) []byte {

@@ -7,25 +7,26 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 )
 
 func TestStoreOfOtherVersionIsRefused(t *testing.T) {
-	for name, spoil := range map[string]func(*txn) error{
-		"layout":    func(x *txn) error { return x.tx.Bucket(bucketMeta).Put(keySchema, []byte("2")) },
-		"no layout": func(x *txn) error { return x.tx.Bucket(bucketMeta).Delete(keySchema) },
-		"a task": func(x *txn) error {
+	for name, spoil := range map[string]func(*fileTxn) error{
+		"layout":    func(x *fileTxn) error { return x.tx.Bucket(bucketMeta).Put(keySchema, []byte("2")) },
+		"no layout": func(x *fileTxn) error { return x.tx.Bucket(bucketMeta).Delete(keySchema) },
+		"a task": func(x *fileTxn) error {
 			return x.tx.Bucket(bucketOpen).Put(seqKey(1), []byte(`{"version":`+strconv.Itoa(recordVersion+1)+`,"seq":1}`))
 		},
-		"a damaged task": func(x *txn) error { return x.tx.Bucket(bucketOpen).Put(seqKey(1), []byte(`{`)) },
+		"a damaged task": func(x *fileTxn) error { return x.tx.Bucket(bucketOpen).Put(seqKey(1), []byte(`{`)) },
 	} {
 		path := filepath.Join(t.TempDir(), "console.db")
-		s, err := openStore(path)
+		s, err := openFile(path, time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.update(spoil); err != nil {
+		if err := s.update(func(x txn) error { return spoil(x.(*fileTxn)) }); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.close(); err != nil {
@@ -68,7 +69,7 @@ func TestOtherFileIsRefusedAsStore(t *testing.T) {
 
 func TestDoneListHasTheNewestTasks(t *testing.T) {
 	f := open(t)
-	err := f.console.store.update(func(x *txn) error {
+	err := f.console.store.update(func(x txn) error {
 		for i := range maxListed + 5 {
 			ended := &task{RequestID: fmt.Sprint(i), Answer: &answer{Status: "skipped"}, EndedAt: f.clock.now()}
 			if err := x.create(ended, []byte("{}")); err != nil {
@@ -89,7 +90,7 @@ func TestDoneListHasTheNewestTasks(t *testing.T) {
 func TestViewCacheStaysWithinItsBounds(t *testing.T) {
 	f := open(t)
 	const tasks = maxViews + 8
-	err := f.console.store.update(func(x *txn) error {
+	err := f.console.store.update(func(x txn) error {
 		for i := range tasks {
 			if err := x.create(&task{RequestID: fmt.Sprint(i)}, []byte(foreign(fmt.Sprint(i)))); err != nil {
 				return err

@@ -25,6 +25,7 @@ type task struct {
 	HasDraft    bool      `json:"has_draft,omitempty"`
 	EndedAt     time.Time `json:"ended_at,omitzero"` // set when answered or withdrawn
 	Answer      *answer   `json:"answer,omitempty"`  // nil when withdrawn
+	AgentSeen   time.Time `json:"-"`                 // when an agent last waited at any of several consoles
 }
 
 // claim is a person's exclusive right to answer a task until it expires.

@@ -204,7 +204,7 @@ func (s *taskView) checkOutput(output string) protocol.Problems {
 
 // viewCache holds the views of the tasks that were used last.
 type viewCache struct {
-	store *store
+	store store
 
 	mu     sync.Mutex
 	byTask map[uint64]*taskView
@@ -212,7 +212,7 @@ type viewCache struct {
 	bytes  int      // of their requests
 }
 
-func newViewCache(s *store) *viewCache { return &viewCache{store: s, byTask: map[uint64]*taskView{}} }
+func newViewCache(s store) *viewCache { return &viewCache{store: s, byTask: map[uint64]*taskView{}} }
 
 // get returns the view of a task.
 func (c *viewCache) get(seq uint64) (*taskView, error) {
@@ -226,9 +226,9 @@ func (c *viewCache) get(seq uint64) (*taskView, error) {
 		return s, nil
 	}
 	var body []byte
-	err := c.store.view(func(x *txn) error {
-		body = x.request(seq)
-		return nil
+	err := c.store.view(func(x txn) (err error) {
+		body, err = x.request(seq)
+		return err
 	})
 	if err != nil {
 		return nil, err

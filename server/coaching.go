@@ -205,6 +205,7 @@ func bothProblems(path, body error) error {
 func coachingError(err error) error {
 	var full *coaching.FullError
 	var unreachable *coaching.UnreachableError
+	var store *coaching.StoreError
 	switch {
 	case errors.Is(err, coaching.ErrUnknown):
 		return &Error{Code: CodeNoSession, Detail: coaching.ErrUnknown.Error()}
@@ -214,6 +215,9 @@ func coachingError(err error) error {
 		return &Error{Code: CodeUnreachable, Detail: unreachable.Error()}
 	case errors.As(err, &full):
 		return &Error{Code: CodeBusy, Detail: full.What, RetryAfter: full.RetryAfter}
+	case errors.As(err, &store):
+		// The cause names the database, which is the operator's affair.
+		return &Error{Code: CodeStoreDown, Err: err}
 	case errors.Is(err, coaching.ErrShutdown):
 		return &Error{Code: CodeDraining}
 	}

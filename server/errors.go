@@ -37,6 +37,7 @@ const (
 	CodeBusy
 	CodeCoachingUnavailable
 	CodeUnreachable
+	CodeStoreDown
 	CodeClientGone
 )
 
@@ -69,6 +70,7 @@ var codes = map[Code]struct {
 	CodeBusy:                {status: http.StatusServiceUnavailable, detail: "the queue is full", retry: retryBusy},
 	CodeCoachingUnavailable: {status: http.StatusServiceUnavailable, detail: "specialized coaching is unavailable"},
 	CodeUnreachable:         {status: http.StatusServiceUnavailable, detail: "a coaching backend cannot be used"},
+	CodeStoreDown:           {status: http.StatusServiceUnavailable, detail: "the store of coaching sessions cannot be reached; the server's log has the reason", retry: retryDraining},
 	// A client of HTTP/1.0 that has only closed its sending side reads this answer. It must not
 	// take an empty one for success.
 	CodeClientGone: {status: http.StatusServiceUnavailable, detail: "the client closed the connection before the answer", rest: transfer.RestGone},
@@ -130,7 +132,7 @@ func (s *Server) fail(c *gin.Context, err error) {
 	switch e.Code {
 	case CodeClientGone:
 		c.Set(keyStatus, statusClientGone)
-	case CodeInternal:
+	case CodeInternal, CodeStoreDown:
 		s.log.Error().Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("request failed")
 	case CodeUnauthorized:
 		c.Header("WWW-Authenticate", `Bearer realm="agentd"`)

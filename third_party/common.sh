@@ -27,6 +27,34 @@ with_lock() {
 	) 9>"$cache/locks/$name"
 }
 
+# installed DIRECTORY COMMAND... fills a directory of the cache once; an interrupted install leaves none.
+installed() {
+	local directory=$1 stage=$1.$$
+	shift
+	[[ -d $directory ]] && return
+	mkdir -p "$stage"
+	if "$@" "$stage" >"$stage.log" 2>&1; then
+		rm -f "$stage.log"
+		mv -T "$stage" "$directory"
+	else
+		tail -5 "$stage.log" >&2
+		rm -rf "$stage" "$stage.log"
+		return 1
+	fi
+}
+
+# go_program MODULE@VERSION prints the path of a Go program at a pinned version, and installs it into the cache first
+# unless it is there. The program is named as the last part of its path.
+go_program() {
+	local name=${1%@*} directory
+	name=${name##*/}
+	directory=$cache/tools/$name-${1##*@}-$(go env GOVERSION)
+	installed "$directory" install_go "$1" || return
+	printf '%s\n' "$directory/$name"
+}
+# No flags of ours: tags and overlays are for agentd.
+install_go() { GOBIN=$2 GOFLAGS='' go install "$1"; }
+
 # sha512_base64 prints a file's sha512 in base64, as npm writes it, with nothing but coreutils.
 sha512_base64() {
 	printf '%b' "$(sha512sum "$1" | cut -d' ' -f1 | sed 's/../\\x&/g')" | base64 -w0

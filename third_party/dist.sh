@@ -1,59 +1,116 @@
 #!/usr/bin/env bash
-# dist.sh RELEASE [COMMIT]  makes dist/agentd-RELEASE-linux-ARCH: a directory that runs on other machines of this
-# architecture. It holds the binary, the libraries with one CPU backend for each CPU generation, and the
-# C++ and OpenMP run-time libraries; of the system it needs glibc, no older than the one it was built with.
-# shellcheck disable=SC2016 # ${SRCDIR} is cgo's variable, not ours
+# dist.sh RELEASE [COMMIT]  makes the release agentd-RELEASE-linux-ARCH[-cuda], a tree that runs on other machines of
+# this architecture, and beside it the same as .tar.gz, its software bill of materials and SHA256SUMS. The tree holds the
+# binary, the libraries with one CPU backend for each CPU generation, the C++ and OpenMP run-time libraries, and the
+# licences of all that; of the system it needs glibc, no older than the one it was built with.
+#
+#   DIST             where to put it (default: dist). A link agentd there leads to the tree made last.
+#   CUDA=on          with the plugin for NVIDIA GPUs that `make cuda` left in lib
+#   CUDA_RUNTIME=on  with CUDA's run-time libraries, too; NVIDIA's licence holds for them
+#   SOURCE_DATE_EPOCH  the time of all files in the archive (default: the commit's)
+# shellcheck disable=SC2016 # ${SRCDIR} is cgo's variable and $ORIGIN the loader's
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 release=${1:?usage: dist.sh release [commit]}
 commit=${2-}
-tree=$root/dist/agentd-$release-linux-$(go env GOARCH)
-stage=$root/dist/.stage.$$
+cuda=${CUDA:-off} cuda_runtime=${CUDA_RUNTIME:-off}
+for value in "CUDA=$cuda" "CUDA_RUNTIME=$cuda_runtime"; do
+	[[ $value =~ =(on|off)$ ]] || die "dist: $value: want on or off"
+done
+[[ $cuda == on || $cuda_runtime == off ]] || die "dist: CUDA_RUNTIME=on needs CUDA=on"
+[[ ! "${CFLAGS-} ${CXXFLAGS-} ${CGO_CFLAGS-} ${CGO_CXXFLAGS-} ${LLAMA_CMAKE_FLAGS-}" =~ (march=native|GGML_NATIVE=ON) ]] ||
+	die "dist: code for this CPU alone does not run on others; unset march=native and GGML_NATIVE=ON"
+
+mkdir -p "${DIST:-$root/dist}"
+dist=$(cd "${DIST:-$root/dist}" && pwd -P)
+name=agentd-$release-linux-$(go env GOARCH)
+[[ $cuda == off ]] || name+=-cuda
+tree=$dist/$name
+stage=$dist/.stage.$$
 trap 'rm -rf "$stage"' EXIT
 rm -rf "$stage"
-mkdir -p "$stage"
+mkdir -p "$stage/lib"
 
-"$here/build.sh" cpu-all "$stage/lib"
-find "$stage/lib" -type l -delete # the linker's names; nothing is linked against a dist tree
-sed -i -E '/^(flags|env|toolkit) /d' "$stage/lib/BUILD" # paths of this machine
+# Always at the same place, so that go's cache knows what was linked with it.
+libs=$root/dist/.lib
+"$here/build.sh" cpu-all "$libs"
+
+# receipt FILE prints one of lib's receipts without the lines that hold paths of this machine.
+receipt() { sed -E '/^(flags|env|toolkit) /d' "$1"; }
+
+plugin() {
+	local from=$root/lib built want
+	[[ -e $from/libggml-cuda.so && -e $from/BUILD.cuda ]] || die "dist: CUDA=on needs lib/libggml-cuda.so; make cuda builds it"
+	built=$(sed -nE 's/^ggml +//p' "$from/BUILD.cuda")
+	want=$(sed -nE 's/^ggml +//p' "$libs/BUILD")
+	[[ $built == "$want" ]] || die "dist: lib/libggml-cuda.so is of ggml $built, the other libraries are of $want; make cuda builds it again"
+	install -m 755 "$from/libggml-cuda.so" "$stage/lib/"
+	# It also looks where CUDA lies on this machine.
+	patchelf --set-rpath '$ORIGIN' "$stage/lib/libggml-cuda.so"
+	receipt "$from/BUILD.cuda" >"$stage/lib/BUILD.cuda"
+}
+
+cuda_runtime() {
+	local home lib path
+	home=$("$here/cuda-toolkit.sh" --find) || die "dist: CUDA_RUNTIME=on needs the CUDA toolkit; make cuda-toolkit installs one"
+	mkdir -p "$stage/LICENSES/cuda"
+	# The plugin needs cuBLAS, and that its other half.
+	readelf -d "$stage/lib/libggml-cuda.so" | sed -nE 's/.*\(NEEDED\).*\[(lib(cudart|cublas)\.so.*)\]/\1/p' | sed '/cublas/{p; s/cublas/cublasLt/}' | while read -r lib; do
+		path=$(find -L "$home/lib64" "$home/lib" -maxdepth 1 -name "$lib" -print -quit 2>/dev/null || true)
+		[[ $path ]] || die "dist: $home has no $lib"
+		install -m 755 "$path" "$stage/lib/$lib"
+	done
+	find -L "$home/licenses" "$home/EULA.txt" "$home/LICENSE" -type f -iregex '.*/\(eula\|license\)[^/]*' 2>/dev/null | while read -r path; do
+		lib=${path#"$home/"}
+		install -m 644 "$path" "$stage/LICENSES/cuda/${lib//\//-}"
+	done || true
+	[[ -n $(ls "$stage/LICENSES/cuda") ]] || die "dist: $home has no licence text"
+}
 
 # A development build also knows the clone's lib directory, so that plain `go test` finds it. This one must
-# not: the overlay shows the compiler the same files without that path.
-overlay=$stage/overlay
-mkdir "$overlay"
-entries=()
-while read -r file; do
-	copy=$overlay/${#entries[@]}.go
-	sed 's| *-Wl,-rpath,${SRCDIR}[^ ]*||g' "$file" >"$copy"
-	entries+=("\"$file\": \"$copy\"")
-done < <(grep -rlF --include='*.go' -- '-Wl,-rpath,${SRCDIR}' "$root/llama")
-(IFS=,; printf '{"Replace": {%s}}\n' "${entries[*]}") >"$overlay/overlay.json"
-(cd "$root" && go build -trimpath -overlay "$overlay/overlay.json" -ldflags "-s -w -X agentd/internal/version.commit=$commit" \
-	-o "$stage/agentd" ./cmd/agentd)
-rm -r "$overlay"
+# not: the overlay shows the compiler the same files without that path. libagentd-native.a comes from lib, the
+# shared libraries from those just built.
+binary() {
+	local overlay=$stage/overlay entries=() file copy
+	mkdir "$overlay"
+	while read -r file; do
+		copy=$overlay/${#entries[@]}.go
+		sed 's| *-Wl,-rpath,${SRCDIR}[^ ]*||g' "$file" >"$copy"
+		entries+=("\"$file\": \"$copy\"")
+	done < <(grep -rlF --include='*.go' -- '-Wl,-rpath,${SRCDIR}' "$root/llama")
+	(IFS=,; printf '{"Replace": {%s}}\n' "${entries[*]}") >"$overlay/overlay.json"
+	(cd "$root" && CGO_LDFLAGS="-O2 -g ${CGO_LDFLAGS-} -L$libs" go build -trimpath -overlay "$overlay/overlay.json" \
+		-ldflags "-s -w -X agentd/internal/version.commit=$commit" -o "$stage/agentd" ./cmd/agentd)
+	rm -r "$overlay"
+}
 
+[[ $cuda == off ]] || plugin
+binary
+find "$libs" -maxdepth 1 -type f -name 'lib*.so*' -exec cp -p {} "$stage/lib/" \;
+cp "$libs/ggml-vocab-qwen2.gguf" "$stage/lib/"
+receipt "$libs/BUILD" >"$stage/lib/BUILD"
+receipt "$root/lib/BUILD.native" >"$stage/lib/BUILD.native"
 for lib in libstdc++.so.6 libgcc_s.so.1 libgomp.so.1; do
 	cp -L "$("${CXX:-c++}" -print-file-name="$lib")" "$stage/lib/$lib"
 done
 strip --strip-unneeded "$stage"/lib/*.so*
+[[ $cuda_runtime == off ]] || cuda_runtime
+"$here/licenses.sh" "$stage/LICENSES"
+"$here/sbom.sh" "$release" "$stage" >"$stage/sbom.cdx.json"
 
-cp "$root/LICENSE" "$stage/"
-mv "$stage/lib/LICENSE.llama.cpp" "$stage/"
-[[ ! -e $root/README.md ]] || cp "$root/README.md" "$stage/"
-cat >"$stage/LICENSE.runtime" <<-'END'
-	lib/libstdc++.so.6, lib/libgcc_s.so.1 and lib/libgomp.so.1 are the run-time libraries of GCC, under the
-	GNU General Public License, version 3, with the GCC Runtime Library Exception, version 3.1. Removing
-	them makes agentd use the system's own.
-END
-
-# Relocatable: every search path starts at $ORIGIN, and everything that is needed is glibc or lies in lib.
+# Relocatable: every search path starts at $ORIGIN, and everything that is needed is glibc or lies in lib. CUDA's
+# libraries may come from the target.
+glibc='^(libc|libm|libdl|libpthread|librt|libresolv|ld-linux-.*)\.so\.[0-9]+$'
+target=()
 for f in "$stage/agentd" "$stage"/lib/*.so*; do
 	while read -r tag value; do
 		case $tag in
 		NEEDED)
-			[[ $value =~ ^(libc|libm|libdl|libpthread|librt|libresolv|ld-linux-.*)\.so\.[0-9]+$ || -e $stage/lib/$value ]] ||
+			[[ ! $value =~ $glibc && ! -e $stage/lib/$value ]] || continue
+			[[ ${f##*/} =~ ^lib(ggml-cuda|cu.*)\.so && $value =~ ^lib(cuda|cudart|cublas|cublasLt)\.so ]] ||
 				die "dist: ${f##*/} needs $value, which is not in the tree"
+			target+=("$value")
 			;;
 		RPATH | RUNPATH)
 			[[ $value =~ ^\$ORIGIN(/lib)?$ ]] || die "dist: ${f##*/} looks for libraries in $value"
@@ -61,8 +118,55 @@ for f in "$stage/agentd" "$stage"/lib/*.so*; do
 		esac
 	done < <(readelf -d "$f" | sed -nE 's/.*\((NEEDED|RPATH|RUNPATH)\).*\[(.*)\]/\1 \2/p')
 done
+needs=$(readelf -V "$stage/agentd" "$stage"/lib/*.so* | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1)
+needs=${needs/_/ }
 
+# Of this machine nothing is told but the compiler: a path begins where no name, and no part of another path, ends.
+for path in "$root" "$cache" "$(go env GOMODCACHE)" "${HOME:-/root}"; do
+	! LC_ALL=C grep -rlaE "(^|[^A-Za-z0-9._/-]|-[IL])${path//./\\.}/" "$stage" >&2 || die "dist: the files above hold the path $path"
+done
+
+{
+	cat <<-END
+		# agentd $release
+
+		agentd gives robot and agent simulations their decisions. This tree runs on x86-64 Linux with ${needs}
+		or newer. Put it anywhere, keep \`agentd\` and \`lib\` together, and start the server:
+
+		    ./agentd                            the default model, on 127.0.0.1:8888
+		    ./agentd --model model.gguf         yours
+		    ./agentd --help                     all options
+
+		- \`lib/BUILD\` says what was built; \`sbom.cdx.json\` lists all components as CycloneDX.
+		- \`LICENSES\` holds the licence of everything that is linked.
+	END
+	if [[ $cuda == on ]]; then
+		cat <<-END
+
+			## NVIDIA GPUs
+
+			\`lib/libggml-cuda.so\` is loaded when the machine has what it needs. Without that agentd computes on the CPU.
+
+		END
+		for value in $(printf '%s\n' "${target[@]}" | sort -u); do
+			case $value in
+			libcuda.so*) echo "- \`$value\`: the driver" ;;
+			libcudart.so*) echo "- \`$value\`: the CUDA runtime, of major version ${value##*.so.}" ;;
+			*) echo "- \`$value\`: cuBLAS, of major version ${value##*.so.}" ;;
+			esac
+		done
+		echo
+		echo "They are found in \`lib\`, in the loader's own directories and in LD_LIBRARY_PATH."
+	fi
+} >"$stage/README.md"
+
+chmod -R u+rwX,go+rX,go-w "$stage"
 rm -rf "$tree"
 mv -T "$stage" "$tree"
-glibc=$(readelf -V "$tree/agentd" "$tree"/lib/*.so* | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1)
-say "dist/${tree##*/} is ready ($(du -sh "$tree" | cut -f1); needs ${glibc/_/ })"
+ln -sfn "$name" "$dist/agentd"
+cp "$tree/sbom.cdx.json" "$dist/$name.cdx.json"
+epoch=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || echo 0)}
+tar -C "$dist" --sort=name --format=gnu --mtime="@$epoch" --owner=0 --group=0 --numeric-owner -cf - "$name" |
+	gzip -9n >"$dist/.$name.$$" && mv -f "$dist/.$name.$$" "$dist/$name.tar.gz"
+(cd "$dist" && sha256sum agentd-"$release"-*.tar.gz agentd-"$release"-*.cdx.json >SHA256SUMS)
+say "$tree is ready ($(du -sh "$tree" | cut -f1), archive $(du -h "$dist/$name.tar.gz" | cut -f1); needs $needs)"

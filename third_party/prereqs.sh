@@ -16,6 +16,7 @@ package_of() {
 	pip) echo python3-pip ;;
 	vulkan) echo libvulkan1 ;;
 	lavapipe) echo mesa-vulkan-drivers ;;
+	postgres) echo postgresql ;;
 	*) echo "$1" ;;
 	esac
 }
@@ -23,6 +24,7 @@ package_of() {
 have() {
 	case $1 in
 	pip) python3 -m pip --version >/dev/null 2>&1 ;;
+	postgres) command -v postgres /usr/lib/postgresql/*/bin/postgres >/dev/null ;;
 	chromium) command -v chromium chromium-browser google-chrome >/dev/null ;;
 	vulkan) { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep -q 'libvulkan\.so\.1' ;;
 	lavapipe) compgen -G '/usr/share/vulkan/icd.d/lvp_icd*.json' >/dev/null ;;

@@ -16,16 +16,7 @@ var quickStart = regexp.MustCompile("(?s)curl -s localhost:8888(/\\S+) -H 'Conte
 
 // TestReadmeRequestGetsItsAnswer by the default model.
 func TestReadmeRequestGetsItsAnswer(t *testing.T) {
-	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := quickStart.FindStringSubmatch(string(readme))
-	if found == nil {
-		t.Fatal("the README has no first request with an answer")
-	}
-	path, request, promised := found[1], found[2], found[3]
-
+	path, request, promised := readmeExample(t)
 	r := serveModel(t)
 	if !strings.Contains(r.log.String(), `"default_model":true`) {
 		t.Errorf("the log does not say that this is the default model:\n%s", r.log)
@@ -37,6 +28,26 @@ func TestReadmeRequestGetsItsAnswer(t *testing.T) {
 	if _, err := checked(request, answer); err != nil {
 		t.Error(err)
 	}
+	expectShown(t, promised, answer)
+}
+
+// readmeExample is the first request of the README and the answer that it promises.
+func readmeExample(t *testing.T) (path, request, promised string) {
+	t.Helper()
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := quickStart.FindStringSubmatch(string(readme))
+	if found == nil {
+		t.Fatal("the README has no first request with an answer")
+	}
+	return found[1], found[2], found[3]
+}
+
+// expectShown fails unless the answer is the promised one but for its omissions.
+func expectShown(t *testing.T, promised, answer string) {
+	t.Helper()
 	var want, got any
 	if err := json.Unmarshal([]byte(promised), &want); err != nil {
 		t.Fatalf("the answer in the README: %v", err)

@@ -16,6 +16,7 @@ import (
 
 	"agentd/cmd/agentd/internal/cli"
 	web "agentd/console"
+	"agentd/internal/postgres"
 	"agentd/internal/version"
 
 	"github.com/rs/zerolog"
@@ -37,7 +38,13 @@ func (c *Config) serve(ctx context.Context, stderr io.Writer) error {
 	defer signal.Stop(signals)
 
 	log := c.Log.New(stderr)
-	log.Info().Str("version", version.Release).Str("commit", version.Commit()).Str("data_dir", c.DataDir).Msg("agentd console starts")
+	event := log.Info().Str("version", version.Release).Str("commit", version.Commit())
+	if c.Console.Store != "" {
+		event = event.Str("store", postgres.SafeURL(c.Console.Store))
+	} else {
+		event = event.Str("data_dir", c.DataDir)
+	}
+	event.Msg("agentd console starts")
 	transport := cli.NewTransport(http.DefaultMaxIdleConnsPerHost)
 	defer transport.CloseIdleConnections()
 	if err := c.complete(transport, log); err != nil {
@@ -72,8 +79,15 @@ func (c *Config) serve(ctx context.Context, stderr io.Writer) error {
 	return errors.Join(failure, err)
 }
 
-// open makes the console on its data directory.
+// open makes the console on its database or data directory.
 func (c *Config) open() (*web.Console, error) {
+	if c.Console.Store != "" {
+		page, err := web.Open(c.Console)
+		if err != nil {
+			return nil, fmt.Errorf("--store: %w", err)
+		}
+		return page, nil
+	}
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("--data-dir: %w", err)
 	}

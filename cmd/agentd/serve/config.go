@@ -28,6 +28,8 @@ type Config struct {
 	Log  cli.Log
 
 	NoCoaching    bool
+	Store         string        // database of coaching sessions; "": memory
+	StoreKeyFile  string        // keys that encrypt them there
 	CoachingAllow []string      // hosts and networks of coaches; none: egress's default
 	DrainTimeout  time.Duration // of work in flight when the server ends
 	Pprof         string        // loopback address of Go profiles; "": off

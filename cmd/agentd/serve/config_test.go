@@ -65,7 +65,8 @@ func TestFileSetsEveryOption(t *testing.T) {
 	dir := t.TempDir()
 	model := filepath.Join(dir, "m.gguf")
 	tokens := filepath.Join(dir, "tokens")
-	for path, text := range map[string]string{model: "GGUF", tokens: "# comment\n\n0123456789abcdef\n"} {
+	keys := filepath.Join(dir, "keys")
+	for path, text := range map[string]string{model: "GGUF", tokens: "# comment\n\n0123456789abcdef\n", keys: strings.Repeat("ab", 32)} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +80,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 	outer := fmt.Sprintf(`"agent_version": "7.1", "host": "0.0.0.0", "port": 0, "auth_token_file": %q, "request_timeout": 1.5, "loading_wait": "5s",
 		"drain_timeout": "2m", "prompt_log_dir": %q, "pprof": "localhost:0", "log_level": "warning", "log_format": "json", "coaching": "on",
 		"coaching_allow": ["Coach.example.org", "10.0.0.0/8"], "coaching_workers": 2, "coaching_queue": 0, "coaching_sessions": 6,
-		"coaching_idle": "1h", "coach_human": "http://10.0.0.1:8890/x?key=k", "coach_human_when": "failed", "coaching_max_steps": 8`, tokens, dir)
+		"coaching_idle": "1h", "coach_human": "http://10.0.0.1:8890/x?key=k", "coach_human_when": "failed", "coaching_max_steps": 8, "store": "postgres://agentd@db/agentd", "store_key_file": %q`, tokens, dir, keys)
 	c, from, err := load(t, "{"+outer+`, "model": {`+inner+"}}", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +94,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"contexts": "4", "parallel": "3", "draft-rows": "6", "batch-size": "64", "threads": "2", "reproducible": "false", "cache-ram": "70", "prefix-cache": "on", "cpu-attention": "ggml", "queue-limit": "5", "queue-time": "4s", "fixed-tokens": "6", "agent-version": "7.1", "host": "0.0.0.0", "port": "0",
 		"auth-token-file": tokens, "request-timeout": "1.5s", "loading-wait": "5s", "drain-timeout": "2m0s", "prompt-log-dir": dir,
 		"pprof": "localhost:0", "log-level": "warn", "log-format": "json", "coaching": "on", "coaching-allow": "Coach.example.org,10.0.0.0/8",
-		"coaching-workers": "2", "coaching-queue": "0", "coaching-sessions": "6", "coaching-idle": "1h0m0s", "coach-human": "http://10.0.0.1:8890/x?key=k", "coach-human-when": "failed", "coaching-max-steps": "8",
+		"coaching-workers": "2", "coaching-queue": "0", "coaching-sessions": "6", "coaching-idle": "1h0m0s", "coach-human": "http://10.0.0.1:8890/x?key=k", "coach-human-when": "failed", "coaching-max-steps": "8", "store": "postgres://agentd@db/agentd", "store-key-file": keys,
 	}
 	for _, o := range c.Command().Options {
 		if slices.Contains([]string{"config", "tls-cert", "tls-key"}, o.Name) || strings.HasPrefix(o.Name, "summary-") {
@@ -282,6 +283,11 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"people that are no URL":         {args: []string{"--coach-human", "127.0.0.1:8890"}, want: []string{"--coach-human", "http://127.0.0.1:8890"}},
 		"people at a metadata address":   {args: []string{"--coach-human", "http://169.254.169.254"}, want: []string{"--coach-human", "never allowed"}},
 		"people asked at another time":   {args: []string{"--coach-human", "http://127.0.0.1:8890", "--coach-human-when", "never"}, want: []string{"--coach-human-when", "first, failed"}},
+		"a store without keys":           {args: []string{"--store", "postgres://db/agentd"}, want: []string{"--store", "--store-key-file", "openssl rand -hex 32"}},
+		"keys without a store":           {args: []string{"--store-key-file", "keys"}, want: []string{"--store-key-file", "--store"}},
+		"keys that are none":             {args: []string{"--store", "postgres://db/agentd", "--store-key-file", "config_test.go"}, want: []string{"--store-key-file", "line 1"}},
+		"a store of another kind":        {env: map[string]string{"AGENTD_STORE": "mysql://db/agentd"}, want: []string{"AGENTD_STORE", "postgres://user@host/database"}},
+		"a store of nothing":             {args: []string{"--store", "postgres://db/agentd", "--coaching", "off"}, want: []string{"--store", "without coaching"}},
 		"a time for nobody":              {args: []string{"--coach-human-when", "failed"}, want: []string{"--coach-human-when", "--coach-human"}},
 		"people without coaching":        {args: []string{"--coach-human", "http://127.0.0.1:8890", "--coaching", "off"}, want: []string{"--coach-human", "--coaching off"}},
 		"all late problems at once":      {args: []string{"--host", "x y", "--default-robot", ""}, want: []string{"--host", "--default-robot"}},

@@ -13,6 +13,7 @@ import (
 
 	"agentd/coaching"
 	"agentd/coaching/backend"
+	store "agentd/coaching/postgres"
 	"agentd/inference"
 	"agentd/internal/options"
 	"agentd/internal/version"
@@ -43,6 +44,7 @@ type Daemon struct {
 	log      zerolog.Logger
 	registry *prometheus.Registry
 	coaching *coaching.Service // nil when switched off
+	store    *store.Store      // of the coaching sessions; nil: memory
 	server   *server.Server
 	signals  chan os.Signal
 }
@@ -81,7 +83,7 @@ func (d *Daemon) Run(ctx context.Context) (failed error) {
 		}
 		defer func() { failed = errors.Join(failed, stop()) }()
 	}
-	if err := d.startCoaching(); err != nil {
+	if err := d.startCoaching(ctx); err != nil {
 		return err
 	}
 	listener, err := d.listen(ctx)

@@ -49,6 +49,9 @@ const (
 	// templateFileLimit bounds a chat template file in bytes.
 	templateFileLimit = 1 << 20
 
+	// keyFileLimit bounds a key file in bytes.
+	keyFileLimit = 1 << 16
+
 	// profilerHeaderTimeout bounds how long a client of the profiles may take to ask.
 	profilerHeaderTimeout = 10 * time.Second
 	// forcedExitGrace is how long an immediate exit waits for native code to

@@ -6,6 +6,7 @@ import (
 
 	"agentd/coaching/egress"
 	"agentd/inference"
+	"agentd/internal/postgres"
 	"agentd/internal/version"
 )
 
@@ -20,6 +21,8 @@ func (d *Daemon) logStart() {
 			switch {
 			case o.Name == "chat-template" && len(value) > 60:
 				value = fmt.Sprintf("Jinja text of %d bytes", len(value))
+			case o.Name == "store" && value != "":
+				value = postgres.SafeURL(value)
 			case o.Name == "coach-human" && value != "":
 				value = egress.SafeURL(value) // its query may hold a key
 			}

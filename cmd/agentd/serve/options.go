@@ -147,6 +147,8 @@ func (c *Config) coaching() []options.Option {
 		option("coaching-queue", "N", "Requests of one session that wait for a worker. The next one is answered 503 with Retry-After.", options.Int(&s.Queue, 0, maxCoaching)),
 		option("coaching-sessions", "N", "Sessions at a time. The next one is answered 503 with Retry-After.", options.Int(&s.MaxSessions, 1, maxCoaching)),
 		option("coaching-idle", "TIME", "Close sessions that were unused for this time. 0s: never.", options.Duration(&s.Idle, 0, maxDuration)),
+		option("store", "URL", "PostgreSQL database for coaching sessions, such as postgres://user@host/database. Several servers may share it: each answers for every session, and sessions survive restarts. Needs --store-key-file. AGENTD_STORE or PGPASSWORD keeps the password out of the process list. Default: memory.", options.Text(&c.Store)),
+		option("store-key-file", "FILE", "Keys that encrypt sessions in --store, since they hold the headers of backends. One a line, of 32 bytes in hexadecimal digits or base64, the same for all servers. The first key encrypts, all decrypt. openssl rand -hex 32 makes one.", options.Text(&c.StoreKeyFile)),
 		option("coaching-max-steps", "N", "Longest trajectory of a request, in steps.", options.Int(&s.MaxSteps, 1, maxCoachingSteps)),
 	}
 }

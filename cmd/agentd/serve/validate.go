@@ -10,7 +10,9 @@ import (
 	"agentd/agent"
 	"agentd/coaching"
 	"agentd/coaching/egress"
+	store "agentd/coaching/postgres"
 	"agentd/internal/options"
+	"agentd/internal/postgres"
 	"agentd/internal/version"
 )
 
@@ -104,6 +106,7 @@ func (c *Config) checkCoaching(p *options.Problems) {
 	if _, err := egress.NewPolicy(c.CoachingAllow); err != nil {
 		p.Add("coaching-allow", "%w", err)
 	}
+	c.checkStore(p)
 	people := c.Coaching.People
 	switch {
 	case people.Endpoint == "":
@@ -117,6 +120,42 @@ func (c *Config) checkCoaching(p *options.Problems) {
 			p.Add("coach-human", "%w; want a URL such as http://127.0.0.1:8890", err)
 		}
 	}
+}
+
+// checkStore checks where coaching sessions are kept.
+func (c *Config) checkStore(p *options.Problems) {
+	switch {
+	case c.Store == "":
+		if c.StoreKeyFile != "" {
+			p.Add("store-key-file", "is for --store, which is missing; name the database with it")
+		}
+		return
+	case c.NoCoaching || c.summarizes():
+		p.Add("store", "has nothing to keep without coaching; remove it, or switch coaching on")
+	case c.StoreKeyFile == "":
+		p.Add("store", "needs --store-key-file, since sessions hold the keys of coaches; make one with: openssl rand -hex 32")
+	}
+	if err := postgres.Check(c.Store); err != nil {
+		p.Add("store", "%w", err)
+	}
+	if c.StoreKeyFile != "" {
+		if _, err := readStoreKeys(c.StoreKeyFile); err != nil {
+			p.Add("store-key-file", "%w", err)
+		}
+	}
+}
+
+// readStoreKeys reads the keys of --store-key-file.
+func readStoreKeys(path string) (*store.Keys, error) {
+	raw, err := options.ReadFile(path, keyFileLimit)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := store.ReadKeys(string(raw))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return keys, nil
 }
 
 // checkFiles checks the rest.

@@ -28,7 +28,7 @@ namespace {
 #if defined(_OPENMP) && defined(__GNUC__) && !defined(__clang__)
 
 class extra_team {
-public:
+  public:
     extra_team() : starter([this] { run(); }) {
         std::unique_lock<std::mutex> lock(mutex);
         changed.wait(lock, [this] { return started; });
@@ -46,12 +46,12 @@ public:
     // OMP_THREAD_LIMIT or OMP_DYNAMIC can make it too small.
     bool suffices() const { return size > processors; }
 
-private:
+  private:
     void run() {
         processors = omp_get_num_procs();
-        #pragma omp parallel num_threads(processors + 1)
+#pragma omp parallel num_threads(processors + 1)
         {
-            #pragma omp master
+#pragma omp master
             size = omp_get_num_threads();
         }
         std::unique_lock<std::mutex> lock(mutex);
@@ -107,7 +107,7 @@ extern "C" bool agd_brief_waits(bool on) {
 
 extern "C" void agd_thread_ids(int threads, int * out) {
 #if defined(_OPENMP) && defined(__linux__)
-    #pragma omp parallel num_threads(threads)
+#pragma omp parallel num_threads(threads)
     out[omp_get_thread_num()] = static_cast<int>(syscall(SYS_gettid));
 #else
     (void) threads;

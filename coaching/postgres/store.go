@@ -1,0 +1,282 @@
+// Package postgres is a store of coaching sessions that several servers share.
+package postgres
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"time"
+
+	"agentd/coaching"
+	"agentd/internal/postgres"
+	"agentd/protocol"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/rs/zerolog"
+)
+
+//go:embed schema.sql
+var schema string
+
+// migrations never change once released. A new version appends one.
+var migrations = []string{schema}
+
+// DefaultLease is how long the lease of a server that crashed holds up a DELETE.
+const DefaultLease = 10 * time.Second
+
+// Options configure a Store.
+type Options struct {
+	URL   string
+	Keys  *Keys
+	Lease time.Duration // 0: DefaultLease
+	Log   zerolog.Logger
+}
+
+// Store is a [coaching.Shared] in a database. Close it after the services that use it.
+type Store struct {
+	db    *postgres.DB
+	keys  *Keys
+	lease time.Duration
+	grace time.Duration // after the database's start, in which no lease ends
+}
+
+var _ coaching.Shared = (*Store)(nil)
+
+// Open connects to the database and prepares its tables.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	if o.Lease == 0 {
+		o.Lease = DefaultLease
+	}
+	db, err := postgres.Open(ctx, o.URL, postgres.Schema{Name: "coaching", Migrations: migrations}, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{db: db, keys: o.Keys, lease: o.Lease, grace: o.Lease}, nil
+}
+
+// Close ends the connections.
+func (s *Store) Close() { s.db.Close() }
+
+// LeaseTime implements [coaching.Shared].
+func (s *Store) LeaseTime() time.Duration { return s.lease }
+
+// Changes implements [coaching.Shared].
+func (s *Store) Changes() <-chan struct{} { return s.db.Changes() }
+
+// live is a condition on agentd_leases; its parameter $1 is the grace. Nobody could
+// renew while the database was down, so all leases hold for a while after its start.
+const live = `(expires > now() OR pg_postmaster_start_time() + $1::interval > now())`
+
+// do runs a transaction. Its errors are those of the store, or of a caller who left.
+func (s *Store) do(ctx context.Context, f func(context.Context, pgx.Tx) error) error {
+	return failed(ctx, s.db.Do(ctx, pgx.TxOptions{}, f))
+}
+
+// exec runs one statement.
+func (s *Store) exec(ctx context.Context, sql string, args ...any) (rows int64, err error) {
+	rows, err = s.db.Exec(ctx, sql, args...)
+	return rows, failed(ctx, err)
+}
+
+func failed(ctx context.Context, err error) error {
+	var full *coaching.FullError
+	switch {
+	case err == nil || errors.As(err, &full):
+		return err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return &coaching.StoreError{Err: err}
+}
+
+// columns of agentd_sessions that make a record.
+const columns = `id, run_id, closing, key_id, config`
+
+// records decodes rows of columns.
+func (s *Store) records(rows pgx.Rows, err error) ([]coaching.Record, error) {
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (rec coaching.Record, err error) {
+		var runID, sealed []byte
+		var closing bool
+		var key string
+		if err := row.Scan(&rec.ID, &runID, &closing, &key, &sealed); err != nil {
+			return rec, err
+		}
+		rec.RunID, rec.State = string(runID), coaching.Configured
+		if closing {
+			rec.State = coaching.Closing
+		}
+		config, err := s.keys.open(key, sealed, rec.ID[:])
+		if err != nil {
+			return rec, err
+		}
+		rec.Config, err = protocol.DecodeCoachingSessionConfig(config)
+		return rec, err
+	})
+}
+
+// first is the only record, nil if there is none.
+func first(list []coaching.Record, err error) (*coaching.Record, error) {
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return &list[0], nil
+}
+
+// Create implements [coaching.Store].
+func (s *Store) Create(ctx context.Context, rec coaching.Record, limit int) (existing *coaching.Record, err error) {
+	key, sealed := s.keys.seal(rec.Config.AppendJSON(nil), rec.ID[:])
+	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		existing, err = first(s.records(tx.Query(ctx, `UPDATE agentd_sessions SET last_used = now() WHERE run_id = $1 RETURNING `+columns, []byte(rec.RunID))))
+		if err != nil || existing != nil {
+			return err
+		}
+		// Creations wait for each other, since each counts the others.
+		if _, err := tx.Exec(ctx, `LOCK TABLE agentd_sessions IN SHARE ROW EXCLUSIVE MODE`); err != nil {
+			return err
+		}
+		existing, err = first(s.records(tx.Query(ctx, `SELECT `+columns+` FROM agentd_sessions WHERE run_id = $1`, []byte(rec.RunID))))
+		if err != nil || existing != nil {
+			return err
+		}
+		var n int
+		if err := tx.QueryRow(ctx, `SELECT count(*) FROM agentd_sessions`).Scan(&n); err != nil {
+			return err
+		}
+		if limit > 0 && n >= limit {
+			return coaching.TooManySessions(limit)
+		}
+		_, err := tx.Exec(ctx, `INSERT INTO agentd_sessions (id, run_id, key_id, config) VALUES ($1, $2, $3, $4)`, rec.ID, []byte(rec.RunID), key, sealed)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return existing, nil
+}
+
+// Get implements [coaching.Store].
+func (s *Store) Get(ctx context.Context, runID string) (rec *coaching.Record, err error) {
+	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		rec, err = first(s.records(tx.Query(ctx, `SELECT `+columns+` FROM agentd_sessions WHERE run_id = $1`, []byte(runID))))
+		return err
+	})
+	return rec, err
+}
+
+// Enter implements [coaching.Store]. The update locks the row, so a lease is entered before
+// the session is marked as closing, or not at all.
+func (s *Store) Enter(ctx context.Context, id, lease uuid.UUID) (bool, error) {
+	rows, err := s.exec(ctx, `WITH used AS (UPDATE agentd_sessions SET last_used = now() WHERE id = $1 AND NOT closing RETURNING id)
+		INSERT INTO agentd_leases SELECT $2, id, now() + $3::interval FROM used`, id, lease, s.lease)
+	return rows == 1, err
+}
+
+// Leave implements [coaching.Store]. Those who wait for the leases of a closing session are
+// told.
+func (s *Store) Leave(ctx context.Context, lease uuid.UUID) error {
+	return s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var closing bool
+		err := tx.QueryRow(ctx, `WITH ended AS (DELETE FROM agentd_leases WHERE id = $1 RETURNING session)
+			UPDATE agentd_sessions SET last_used = now() FROM ended WHERE id = session RETURNING closing`, lease).Scan(&closing)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return nil
+		case err != nil || !closing:
+			return err
+		}
+		return s.db.Notify(ctx, tx)
+	})
+}
+
+// mark runs a statement that marks sessions as closing, and tells all servers. It needs no
+// key, so a session whose key is lost can be closed.
+func (s *Store) mark(ctx context.Context, sql string, args ...any) (list []coaching.Record, err error) {
+	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, sql+` RETURNING id, run_id`, args...)
+		if err != nil {
+			return err
+		}
+		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (coaching.Record, error) {
+			rec := coaching.Record{State: coaching.Closing}
+			var runID []byte
+			err := row.Scan(&rec.ID, &runID)
+			rec.RunID = string(runID)
+			return rec, err
+		})
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		return s.db.Notify(ctx, tx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// MarkClosing implements [coaching.Store].
+func (s *Store) MarkClosing(ctx context.Context, runID string) (*coaching.Record, error) {
+	return first(s.mark(ctx, `UPDATE agentd_sessions SET closing = true WHERE run_id = $1 AND NOT closing`, []byte(runID)))
+}
+
+// MarkIdle implements [coaching.Store].
+func (s *Store) MarkIdle(ctx context.Context, unused time.Duration) ([]coaching.Record, error) {
+	return s.mark(ctx, `UPDATE agentd_sessions AS s SET closing = true WHERE NOT closing AND last_used <= now() - $2::interval
+		AND NOT EXISTS (SELECT FROM agentd_leases WHERE session = s.id AND `+live+`)`, s.grace, unused)
+}
+
+// Delete implements [coaching.Store].
+func (s *Store) Delete(ctx context.Context, id uuid.UUID) (gone bool, err error) {
+	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `DELETE FROM agentd_sessions AS s WHERE id = $2
+			AND NOT EXISTS (SELECT FROM agentd_leases WHERE session = s.id AND `+live+`)`, s.grace, id)
+		if err != nil || tag.RowsAffected() > 0 {
+			gone = true
+			return err
+		}
+		return tx.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM agentd_sessions WHERE id = $1)`, id).Scan(&gone)
+	})
+	return gone, err
+}
+
+// Count implements [coaching.Store].
+func (s *Store) Count(ctx context.Context) (n int, err error) {
+	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, `SELECT count(*) FROM agentd_sessions`).Scan(&n)
+	})
+	return n, err
+}
+
+// Renew implements [coaching.Shared]. A closing session without leases is one whose server
+// crashed in a DELETE.
+func (s *Store) Renew(ctx context.Context, leases, sessions []uuid.UUID) (closed []uuid.UUID, err error) {
+	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if len(leases) > 0 {
+			if _, err := tx.Exec(ctx, `UPDATE agentd_leases SET expires = now() + $1::interval WHERE id = ANY($2)`, s.lease, leases); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM agentd_leases WHERE NOT `+live, s.grace); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM agentd_sessions AS s WHERE closing
+			AND NOT EXISTS (SELECT FROM agentd_leases WHERE session = s.id AND `+live+`)`, s.grace); err != nil {
+			return err
+		}
+		if len(sessions) == 0 {
+			return nil
+		}
+		rows, err := tx.Query(ctx, `SELECT id FROM unnest($1::uuid[]) AS id
+			WHERE NOT EXISTS (SELECT FROM agentd_sessions AS s WHERE s.id = id.id AND NOT closing)`, sessions)
+		if err != nil {
+			return err
+		}
+		closed, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		return err
+	})
+	return closed, err
+}

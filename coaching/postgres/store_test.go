@@ -1,0 +1,68 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"testing"
+	"time"
+
+	"agentd/coaching"
+	"agentd/coaching/storetest"
+	"agentd/internal/postgres/pgtest"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newKey is a line of a key file.
+func newKey() string {
+	raw := make([]byte, keyBytes)
+	_, _ = rand.Read(raw) // never fails
+	return hex.EncodeToString(raw)
+}
+
+func readKeys(t *testing.T, text string) *Keys {
+	t.Helper()
+	k, err := ReadKeys(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// open opens a store that is closed at the end of the test.
+func open(t *testing.T, url string, keys *Keys) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), Options{URL: url, Keys: keys, Lease: time.Hour, Log: zerolog.New(zerolog.NewTestWriter(t))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestStoreMatchesModel(t *testing.T) {
+	server, keys := pgtest.Start(t, false), readKeys(t, newKey())
+	stores := make([]coaching.Store, 3)
+	for i := range stores {
+		s := open(t, server.URL, keys)
+		s.grace = 0 // leases can end before the database is as old as they last
+		stores[i] = s
+	}
+	db := stores[0].(*Store).db
+	exec := func(sql string, args ...any) {
+		if _, err := db.Exec(context.Background(), sql, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.Run(t, func() storetest.Replicas {
+		exec(`TRUNCATE agentd_sessions CASCADE`)
+		return storetest.Replicas{Stores: stores, Expire: func(leases []uuid.UUID) {
+			exec(`UPDATE agentd_leases SET expires = now() - interval '1 second' WHERE id = ANY($1)`, leases)
+		}}
+	})
+}

@@ -1,0 +1,399 @@
+// Package storetest has the rules that every store of coaching sessions must keep.
+package storetest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"agentd/coaching"
+	"agentd/protocol"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+)
+
+// Replicas are the same store as several servers see it.
+type Replicas struct {
+	Stores []coaching.Store
+	// Expire ends leases as if their server had not renewed them; nil for a store that is
+	// not shared.
+	Expire func(leases []uuid.UUID)
+}
+
+// operations is how many the model test makes in all; a variable asks for more.
+func operations(t *testing.T) int {
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("AGENTD_STORE_OPERATIONS"), "1000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// checks is how many sequences of operations rapid makes by default.
+const checks = 100
+
+// Run makes random operations by several servers, and compares their results with a model.
+// open returns a store without sessions.
+func Run(t *testing.T, open func() Replicas) {
+	steps := max(operations(t)/checks, 1)
+	rapid.Check(t, func(t *rapid.T) {
+		m := &model{t: t, ctx: context.Background(), Replicas: open(), runs: map[string]*session{}, leases: map[uuid.UUID]*held{}}
+		for range steps {
+			m.step()
+		}
+		m.compare()
+	})
+}
+
+// session is what the model knows of a session.
+type session struct {
+	coaching.Record
+	answers map[string]*answer
+}
+
+// answer is a claimed or kept answer.
+type answer struct {
+	lease uuid.UUID
+	kept  *coaching.Kept
+}
+
+// held is a lease and its session.
+type held struct {
+	session *session
+	replica int
+}
+
+// model is what the store must look like.
+type model struct {
+	t   *rapid.T
+	ctx context.Context
+	Replicas
+	runs   map[string]*session
+	leases map[uuid.UUID]*held
+	ended  []uuid.UUID // sessions and leases of the past
+	n      int         // of names so far
+}
+
+// limit is how many sessions may exist.
+const limit = 3
+
+// names are run ids, some of them unusual.
+var names = []string{"a", "run/ä", "nul\x00nul", "d"}
+
+func pick[T any](m *model, what string, from []T) T { return rapid.SampledFrom(from).Draw(m.t, what) }
+
+// sorted are keys in an order that is the same when rapid repeats the operations.
+func sorted(ids []uuid.UUID) []uuid.UUID {
+	slices.SortFunc(ids, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
+	return ids
+}
+
+// id is a new id, the same when rapid repeats the operations.
+func (m *model) id() uuid.UUID {
+	m.n++
+	return uuid.NewSHA1(uuid.Nil, []byte(strconv.Itoa(m.n)))
+}
+
+// known is the id of a session that exists, or existed, or never did.
+func (m *model) known() uuid.UUID {
+	ids := append([]uuid.UUID{uuid.NewSHA1(uuid.Nil, []byte("never"))}, m.ended...)
+	for _, s := range m.runs {
+		ids = append(ids, s.ID)
+	}
+	return pick(m, "session", sorted(ids))
+}
+
+// lease is one that is held, or was, or never was.
+func (m *model) lease() uuid.UUID {
+	ids := append([]uuid.UUID{uuid.NewSHA1(uuid.Nil, []byte("never"))}, m.ended...)
+	return pick(m, "lease", sorted(slices.AppendSeq(ids, maps.Keys(m.leases))))
+}
+
+// byID is the session with an id, nil if there is none.
+func (m *model) byID(id uuid.UUID) *session {
+	for _, s := range m.runs {
+		if s.ID == id {
+			return s
+		}
+	}
+	return nil
+}
+
+// leased reports whether a session has leases.
+func (m *model) leased(s *session) bool {
+	for _, l := range m.leases {
+		if l.session == s {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *model) remove(s *session) {
+	delete(m.runs, s.RunID)
+	m.ended = append(m.ended, s.ID)
+}
+
+// must fails the test on an error of the store.
+func (m *model) must(err error) {
+	m.t.Helper()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// same compares a record of the store with that of the model.
+func (m *model) same(what string, got *coaching.Record, want *session) {
+	m.t.Helper()
+	switch {
+	case got == nil && want == nil:
+	case got == nil || want == nil:
+		m.t.Fatalf("%s: the store has %v, the model %v", what, got, want)
+	case got.ID != want.ID || got.RunID != want.RunID || got.State != want.State || (got.Config != nil && !got.Config.Equal(want.Config)):
+		m.t.Fatalf("%s: the store has %+v, the model %+v", what, *got, want.Record)
+	}
+}
+
+// step makes one random operation.
+func (m *model) step() {
+	replica := rapid.IntRange(0, len(m.Stores)-1).Draw(m.t, "replica")
+	store := m.Stores[replica]
+	steps := []func(coaching.Store, int){m.create, m.create, m.get, m.enter, m.enter, m.leave, m.markClosing, m.markIdle, m.delete, m.count}
+	if _, ok := store.(coaching.Shared); ok {
+		steps = append(steps, m.renew, m.claim, m.claim, m.settle, m.settle, m.crash)
+	}
+	pick(m, "operation", steps)(store, replica)
+}
+
+func (m *model) create(store coaching.Store, _ int) {
+	cfg := protocol.NewCoachingSessionConfig()
+	backend := protocol.NewCoachingBackend("big", protocol.BackendOpenAI)
+	backend.Endpoint, backend.DefaultModel = "https://llm.example.org/v1", "some-model"
+	backend.Headers = protocol.Headers{"Authorization": fmt.Sprint("Bearer secret ", m.n)}
+	cfg.Backends = []protocol.CoachingBackend{backend}
+	rec := coaching.Record{ID: m.id(), RunID: pick(m, "run", names), Config: cfg}
+	existing := m.runs[rec.RunID]
+	got, err := store.Create(m.ctx, rec, limit)
+	if existing == nil && len(m.runs) >= limit {
+		var full *coaching.FullError
+		if !errors.As(err, &full) {
+			m.t.Fatalf("Create beyond the limit: %v, %v", got, err)
+		}
+		return
+	}
+	m.must(err)
+	m.same("Create", got, existing)
+	if existing == nil {
+		rec.State = coaching.Configured
+		m.runs[rec.RunID] = &session{Record: rec, answers: map[string]*answer{}}
+	}
+}
+
+func (m *model) get(store coaching.Store, _ int) {
+	run := pick(m, "run", names)
+	got, err := store.Get(m.ctx, run)
+	m.must(err)
+	m.same("Get", got, m.runs[run])
+}
+
+func (m *model) enter(store coaching.Store, replica int) {
+	id, lease := m.known(), m.id()
+	got, err := store.Enter(m.ctx, id, lease)
+	m.must(err)
+	s := m.byID(id)
+	if want := s != nil && s.State == coaching.Configured; got != want {
+		m.t.Fatalf("Enter: %v, want %v", got, want)
+	}
+	if got {
+		m.leases[lease] = &held{s, replica}
+	}
+}
+
+func (m *model) leave(store coaching.Store, _ int) {
+	lease := m.lease()
+	m.must(store.Leave(m.ctx, lease))
+	if m.leases[lease] != nil {
+		delete(m.leases, lease)
+		m.ended = append(m.ended, lease)
+	}
+}
+
+func (m *model) markClosing(store coaching.Store, _ int) {
+	run := pick(m, "run", names)
+	got, err := store.MarkClosing(m.ctx, run)
+	m.must(err)
+	s := m.runs[run]
+	if s != nil && s.State == coaching.Closing {
+		s = nil // somebody else has it
+	} else if s != nil {
+		s.State = coaching.Closing
+	}
+	m.same("MarkClosing", got, s)
+}
+
+func (m *model) markIdle(store coaching.Store, _ int) {
+	unused := pick(m, "unused", []time.Duration{0, time.Hour})
+	got, err := store.MarkIdle(m.ctx, unused)
+	m.must(err)
+	want := map[string]*session{}
+	for run, s := range m.runs {
+		if unused == 0 && s.State == coaching.Configured && !m.leased(s) {
+			s.State = coaching.Closing
+			want[run] = s
+		}
+	}
+	if len(got) != len(want) {
+		m.t.Fatalf("MarkIdle: %d sessions, want %d", len(got), len(want))
+	}
+	for i := range got {
+		m.same("MarkIdle", &got[i], want[got[i].RunID])
+	}
+}
+
+func (m *model) delete(store coaching.Store, _ int) {
+	id := m.known()
+	gone, err := store.Delete(m.ctx, id)
+	m.must(err)
+	s := m.byID(id)
+	if want := s == nil || !m.leased(s); gone != want {
+		m.t.Fatalf("Delete: %v, want %v", gone, want)
+	}
+	if gone && s != nil {
+		m.remove(s)
+	}
+}
+
+func (m *model) count(store coaching.Store, _ int) {
+	n, err := store.Count(m.ctx)
+	m.must(err)
+	if n != len(m.runs) {
+		m.t.Fatalf("Count: %d, want %d", n, len(m.runs))
+	}
+}
+
+// renew also removes closing sessions that nobody is in.
+func (m *model) renew(store coaching.Store, replica int) {
+	var leases, sessions []uuid.UUID
+	for id, l := range m.leases {
+		if l.replica == replica {
+			leases = append(leases, id)
+		}
+	}
+	for _, s := range m.runs {
+		if s.State == coaching.Closing && !m.leased(s) {
+			m.remove(s)
+		}
+	}
+	for range 3 {
+		sessions = append(sessions, m.known())
+	}
+	closed, err := store.(coaching.Shared).Renew(m.ctx, leases, sessions)
+	m.must(err)
+	for _, id := range sessions {
+		s := m.byID(id)
+		want := s == nil || s.State == coaching.Closing
+		if slices.Contains(closed, id) != want {
+			m.t.Fatalf("Renew says of a session that it is closed: %v, want %v", !want, want)
+		}
+	}
+}
+
+// crash ends all leases of a server.
+func (m *model) crash(_ coaching.Store, replica int) {
+	var lost []uuid.UUID
+	for id, l := range m.leases {
+		if l.replica == replica {
+			lost = append(lost, id)
+			delete(m.leases, id)
+		}
+	}
+	m.Expire(lost)
+	m.ended = append(m.ended, sorted(lost)...)
+}
+
+// claimant is a lease that is held, and its session.
+func (m *model) claimant() (*session, uuid.UUID) {
+	ids := sorted(slices.Collect(maps.Keys(m.leases)))
+	if len(ids) == 0 {
+		return nil, uuid.Nil
+	}
+	lease := pick(m, "claimant", ids)
+	return m.leases[lease].session, lease
+}
+
+func (m *model) claim(store coaching.Store, _ int) {
+	s, lease := m.claimant()
+	if s == nil {
+		return
+	}
+	request := pick(m, "request", []string{"x", "y"})
+	kept, claimed, err := store.(coaching.Shared).Claim(m.ctx, s.ID, request, lease)
+	m.must(err)
+	a := s.answers[request]
+	switch {
+	case a != nil && a.kept != nil:
+		if claimed || kept == nil || string(kept.Response) != string(a.kept.Response) || kept.Provider != a.kept.Provider {
+			m.t.Fatalf("Claim of a kept answer: %v, %v, want %v", kept, claimed, a.kept)
+		}
+	case a != nil && m.leases[a.lease] != nil:
+		if claimed || kept != nil {
+			m.t.Fatalf("Claim of a claimed answer: %v, %v", kept, claimed)
+		}
+	default:
+		if !claimed || kept != nil {
+			m.t.Fatalf("Claim of a free answer: %v, %v", kept, claimed)
+		}
+		s.answers[request] = &answer{lease: lease}
+	}
+}
+
+func (m *model) settle(store coaching.Store, _ int) {
+	s, lease := m.claimant()
+	if s == nil {
+		return
+	}
+	request := pick(m, "request", []string{"x", "y"})
+	a := s.answers[request]
+	if a == nil {
+		return // nobody settles what was never claimed
+	}
+	var given *coaching.Kept
+	if rapid.Bool().Draw(m.t, "answered") {
+		m.n++
+		given = &coaching.Kept{Provider: "llm", Response: fmt.Append(nil, "answer ", m.n)}
+	}
+	got, err := store.(coaching.Shared).Settle(m.ctx, s.ID, request, lease, given)
+	m.must(err)
+	if given == nil {
+		if a.kept == nil && a.lease == lease {
+			delete(s.answers, request)
+		}
+		return
+	}
+	if a.kept == nil {
+		a.kept = given
+	}
+	if got == nil || string(got.Response) != string(a.kept.Response) {
+		m.t.Fatalf("Settle: %v, want %v", got, a.kept)
+	}
+}
+
+// compare compares all sessions at the end, as every server sees them.
+func (m *model) compare() {
+	for _, store := range m.Stores {
+		for _, run := range names {
+			got, err := store.Get(m.ctx, run)
+			m.must(err)
+			m.same("at the end", got, m.runs[run])
+		}
+		m.count(store, 0)
+	}
+}

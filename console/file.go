@@ -1,0 +1,178 @@
+package console
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+)
+
+// schemaVersion is the version of the file's layout. Files of other versions are refused.
+const schemaVersion = 1
+
+// The buckets of the file. Tasks have their number as key, so they are in order of arrival.
+var (
+	bucketMeta     = []byte("meta")     // "schema": the layout's version
+	bucketOpen     = []byte("open")     // number -> task
+	bucketEnded    = []byte("ended")    // number -> task
+	bucketRequests = []byte("requests") // number -> the agent's request
+	bucketDrafts   = []byte("drafts")   // number -> a person's draft
+	bucketIDs      = []byte("ids")      // SHA-256 of the request id -> number
+
+	keySchema = []byte("schema")
+)
+
+// file is a store in a bbolt file.
+type file struct {
+	db    *bolt.DB
+	clock func() time.Time
+}
+
+// openFile opens or creates the file at path.
+func openFile(path string, clock func() time.Time) (*file, error) {
+	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout})
+	if errors.Is(err, berrors.ErrTimeout) {
+		return nil, fmt.Errorf("%s is in use by another process; stop it or choose another directory", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := db.Update(prepare); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close())
+	}
+	return &file{db: db, clock: clock}, nil
+}
+
+// prepare creates the buckets of a new file and checks the version of an existing one.
+func prepare(tx *bolt.Tx) error {
+	if meta := tx.Bucket(bucketMeta); meta != nil {
+		version, err := strconv.Atoi(string(meta.Get(keySchema)))
+		if err != nil || version != schemaVersion {
+			return fmt.Errorf("the file has layout version %q, this program knows %d; use the program that wrote it, or another directory",
+				meta.Get(keySchema), schemaVersion)
+		}
+	}
+	for _, name := range [][]byte{bucketMeta, bucketOpen, bucketEnded, bucketRequests, bucketDrafts, bucketIDs} {
+		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+			return err
+		}
+	}
+	return tx.Bucket(bucketMeta).Put(keySchema, []byte(strconv.Itoa(schemaVersion)))
+}
+
+func (s *file) close() error { return s.db.Close() }
+
+func (s *file) changes() <-chan struct{} { return nil }
+
+func (s *file) view(f func(txn) error) error {
+	return s.db.View(func(tx *bolt.Tx) error { return f(&fileTxn{tx, s.clock}) })
+}
+
+func (s *file) update(f func(txn) error) error {
+	return s.db.Update(func(tx *bolt.Tx) error { return f(&fileTxn{tx, s.clock}) })
+}
+
+// fileTxn is a txn of a file.
+type fileTxn struct {
+	tx    *bolt.Tx
+	clock func() time.Time
+}
+
+func (x *fileTxn) now() time.Time { return x.clock() }
+
+// present has nobody to tell.
+func (x *fileTxn) present([]uint64) error { return nil }
+
+func (x *fileTxn) create(t *task, request []byte) error {
+	seq, err := x.tx.Bucket(bucketIDs).NextSequence()
+	if err != nil {
+		return err
+	}
+	t.Version, t.Seq = recordVersion, seq
+	if err := x.tx.Bucket(bucketIDs).Put(idKey(t.RequestID), seqKey(seq)); err != nil {
+		return err
+	}
+	if err := x.tx.Bucket(bucketRequests).Put(seqKey(seq), request); err != nil {
+		return err
+	}
+	return x.put(t)
+}
+
+// put stores a changed task in the bucket of its state.
+func (x *fileTxn) put(t *task) error {
+	raw, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	to, from := bucketOpen, bucketEnded
+	if t.ended() {
+		to, from = from, to
+	}
+	if err := x.tx.Bucket(from).Delete(seqKey(t.Seq)); err != nil {
+		return err
+	}
+	return x.tx.Bucket(to).Put(seqKey(t.Seq), raw)
+}
+
+func (x *fileTxn) remove(t *task) error {
+	key := seqKey(t.Seq)
+	for _, bucket := range [][]byte{bucketOpen, bucketEnded, bucketRequests, bucketDrafts} {
+		if err := x.tx.Bucket(bucket).Delete(key); err != nil {
+			return err
+		}
+	}
+	return x.tx.Bucket(bucketIDs).Delete(idKey(t.RequestID))
+}
+
+func (x *fileTxn) task(seq uint64) (*task, error) {
+	for _, bucket := range [][]byte{bucketOpen, bucketEnded} {
+		if raw := x.tx.Bucket(bucket).Get(seqKey(seq)); raw != nil {
+			return readTask(raw)
+		}
+	}
+	return nil, nil
+}
+
+func (x *fileTxn) byRequest(id string) (*task, error) {
+	key := x.tx.Bucket(bucketIDs).Get(idKey(id))
+	if key == nil {
+		return nil, nil
+	}
+	return x.task(binary.BigEndian.Uint64(key))
+}
+
+func (x *fileTxn) each(ended bool, f func(*task) error) error {
+	bucket := bucketOpen
+	if ended {
+		bucket = bucketEnded
+	}
+	return x.tx.Bucket(bucket).ForEach(func(_, raw []byte) error {
+		t, err := readTask(raw)
+		if err != nil {
+			return err
+		}
+		return f(t)
+	})
+}
+
+func (x *fileTxn) request(seq uint64) ([]byte, error) {
+	return append([]byte(nil), x.tx.Bucket(bucketRequests).Get(seqKey(seq))...), nil
+}
+
+func (x *fileTxn) draft(seq uint64) ([]byte, error) {
+	return append([]byte(nil), x.tx.Bucket(bucketDrafts).Get(seqKey(seq))...), nil
+}
+
+func (x *fileTxn) putDraft(seq uint64, draft []byte) error {
+	if draft == nil {
+		return x.tx.Bucket(bucketDrafts).Delete(seqKey(seq))
+	}
+	return x.tx.Bucket(bucketDrafts).Put(seqKey(seq), draft)
+}
+
+func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }

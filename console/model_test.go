@@ -1,0 +1,181 @@
+package console
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"agentd/internal/postgres/pgtest"
+
+	"github.com/rs/zerolog"
+	"pgregory.net/rapid"
+)
+
+// checks is how many sequences of operations rapid makes by default.
+const checks = 100
+
+func TestFileMatchesModel(t *testing.T) {
+	directory, n := t.TempDir(), 0
+	testStore(t, 1, func() []store {
+		n++
+		s, err := openFile(filepath.Join(directory, strconv.Itoa(n)), time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.close() }) // as the process would at its end
+		return []store{s, s, s}
+	})
+}
+
+func TestDatabaseMatchesModel(t *testing.T) {
+	server := pgtest.Start(t, false)
+	var replicas []store
+	for range 3 {
+		s, err := openDatabase(server.URL, zerolog.Nop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.close() }) // never fails
+		replicas = append(replicas, s)
+	}
+	testStore(t, checks, func() []store {
+		if _, err := replicas[0].(*database).db.Exec(t.Context(), `TRUNCATE agentd_tasks`); err != nil {
+			t.Fatal(err)
+		}
+		return replicas
+	})
+}
+
+// stored is a task of the model.
+type stored struct {
+	task    task
+	request string
+	draft   string
+}
+
+// testStore makes random transactions at several consoles and compares them with a model.
+// They are spread over so many sequences, each on an empty store.
+func testStore(t *testing.T, sequences int, open func() []store) {
+	total, err := strconv.Atoi(cmp.Or(os.Getenv("AGENTD_STORE_OPERATIONS"), "1000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []string{"a", "nul\x00", "r/ä", string(make([]byte, maxRequestID))}
+	run := 0
+	rapid.Check(t, func(t *rapid.T) {
+		if run++; run > sequences {
+			return
+		}
+		stores, model := open(), map[string]*stored{}
+		n := 0
+		for range max(total/sequences, 1) {
+			s := rapid.SampledFrom(stores).Draw(t, "console")
+			id := rapid.SampledFrom(ids).Draw(t, "id")
+			op := rapid.IntRange(0, 6).Draw(t, "operation")
+			undone := rapid.IntRange(0, 4).Draw(t, "rollback") == 0
+			known := model[id]
+			n++
+			var after *stored // of the task once the transaction is committed
+			if known != nil {
+				copied := *known
+				after = &copied
+			}
+			why := errors.New("rolled back")
+			err := s.update(func(x txn) error {
+				got, err := x.byRequest(id)
+				if err != nil {
+					return err
+				}
+				if (got == nil) != (known == nil) {
+					return fmt.Errorf("byRequest has %v, the model %v", got, known)
+				}
+				switch {
+				case known == nil && op < 3:
+					after = &stored{task: task{RequestID: id, Stage: fmt.Sprint("stage ", n)}, request: fmt.Sprint("request ", n)}
+					err = x.create(&after.task, []byte(after.request))
+				case known == nil:
+				case op < 2:
+					after.task.Claim = &claim{Person: fmt.Sprint("P", n), Expires: x.now()}
+					err = x.put(&after.task)
+				case op == 2 && !known.task.ended():
+					after.task.EndedAt, after.task.Answer = x.now(), &answer{Status: "skipped"}
+					err = x.put(&after.task)
+				case op == 3:
+					after.draft = fmt.Sprint("draft ", n)
+					err = x.putDraft(known.task.Seq, []byte(after.draft))
+				case op == 4:
+					after.draft = ""
+					err = x.putDraft(known.task.Seq, nil)
+				case op == 5:
+					after = nil
+					err = x.remove(&known.task)
+				case op == 6:
+					err = x.present([]uint64{known.task.Seq})
+				}
+				if err == nil && undone {
+					err = why
+				}
+				return err
+			})
+			switch {
+			case undone && errors.Is(err, why):
+			case err != nil:
+				t.Fatal(err)
+			case after == nil:
+				delete(model, id)
+			default:
+				model[id] = after
+			}
+			compareStore(t, rapid.SampledFrom(stores).Draw(t, "reader"), model)
+		}
+	})
+}
+
+// compareStore compares all tasks with those of the model.
+func compareStore(t *rapid.T, s store, model map[string]*stored) {
+	err := s.view(func(x txn) error {
+		n, last := 0, uint64(0)
+		for _, ended := range []bool{false, true} {
+			last = 0
+			err := x.each(ended, func(got *task) error {
+				n++
+				want := model[got.RequestID]
+				if want == nil || want.task.ended() != ended || got.Seq <= last || !same(got.Stage, want.task.Stage) || !got.EndedAt.Equal(want.task.EndedAt) ||
+					(got.Claim == nil) != (want.task.Claim == nil) || got.Claim != nil && got.Claim.Person != want.task.Claim.Person {
+					return fmt.Errorf("the store has %+v, the model %+v", got, want)
+				}
+				last = got.Seq
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if n != len(model) {
+			return fmt.Errorf("the store has %d tasks, the model %d", n, len(model))
+		}
+		for _, want := range model {
+			request, err := x.request(want.task.Seq)
+			if err != nil {
+				return err
+			}
+			draft, err := x.draft(want.task.Seq)
+			if err != nil {
+				return err
+			}
+			if string(request) != want.request || !slices.Equal(draft, []byte(want.draft)) {
+				return fmt.Errorf("the store has %q and %q, the model %+v", request, draft, want)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

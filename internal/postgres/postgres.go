@@ -1,0 +1,211 @@
+// Package postgres connects a store to a PostgreSQL database: migrations, transactions with a
+// time limit, and notifications that survive a broken connection.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/rs/zerolog"
+)
+
+// Schema is what a store needs in the database.
+type Schema struct {
+	// Name names the store's row in the table agentd_schema and its channel of
+	// notifications.
+	Name string
+	// Migrations are scripts. The schema's version is the number of those that ran.
+	Migrations []string
+}
+
+// DB is a database. Make it with Open and end it with Close.
+type DB struct {
+	pool    *pgxpool.Pool
+	schema  Schema
+	log     zerolog.Logger
+	changes chan struct{}
+	cancel  context.CancelFunc
+	loops   sync.WaitGroup
+}
+
+const (
+	// limit bounds one transaction. A database that hangs must not hold up its caller.
+	limit = 10 * time.Second
+	// migrationLimit bounds the migrations, which may wait for those of another process.
+	migrationLimit = 5 * time.Minute
+	// minBackoff and maxBackoff bound the pause before the listener connects again.
+	minBackoff, maxBackoff = 50 * time.Millisecond, 5 * time.Second
+)
+
+// Check returns what is wrong with a connection string.
+func Check(url string) error {
+	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
+		return errors.New("want a URL such as postgres://user@host/database")
+	}
+	_, err := pgxpool.ParseConfig(url) // its errors hide passwords
+	return err
+}
+
+// SafeURL is a connection string for logs, without passwords.
+func SafeURL(url string) string {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return "postgres://"
+	}
+	c := cfg.ConnConfig
+	return fmt.Sprintf("postgres://%s@%s/%s", c.User, net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))), c.Database)
+}
+
+// Open connects to the database, migrates it and listens for notifications.
+func Open(ctx context.Context, url string, schema Schema, log zerolog.Logger) (*DB, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.ConnConfig.ConnectTimeout == 0 || cfg.ConnConfig.ConnectTimeout > limit {
+		cfg.ConnConfig.ConnectTimeout = limit
+	}
+	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
+		cfg.ConnConfig.RuntimeParams["application_name"] = "agentd"
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	d := &DB{pool: pool, schema: schema, log: log, changes: make(chan struct{}, 1)}
+	if err := d.migrate(ctx); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	ctx, d.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	d.loops.Go(func() { d.listen(ctx) })
+	return d, nil
+}
+
+// Close ends the connections.
+func (d *DB) Close() {
+	d.cancel()
+	d.loops.Wait()
+	d.pool.Close()
+}
+
+// migrate runs the migrations that the database lacks. A lock keeps other processes from
+// doing the same.
+func (d *DB) migrate(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, migrationLimit)
+	defer cancel()
+	return pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
+		// Two processes that create the same table at the same time would fail.
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtext('agentd migrations'))`); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS agentd_schema (name text PRIMARY KEY, version int NOT NULL)`); err != nil {
+			return err
+		}
+		version := 0
+		err := tx.QueryRow(ctx, `SELECT version FROM agentd_schema WHERE name = $1`, d.schema.Name).Scan(&version)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		if known := len(d.schema.Migrations); version > known {
+			return fmt.Errorf("the database has version %d of the tables for %s, this program knows %d; use the program that wrote it, or another database", version, d.schema.Name, known)
+		}
+		for _, script := range d.schema.Migrations[version:] {
+			if _, err := tx.Exec(ctx, script); err != nil {
+				return fmt.Errorf("migration of the tables for %s: %w", d.schema.Name, err)
+			}
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO agentd_schema VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET version = $2`, d.schema.Name, len(d.schema.Migrations))
+		return err
+	})
+}
+
+// Do runs f in a transaction, which is rolled back if f returns an error. If the
+// connection turns out broken before anything was sent, it is tried once more.
+func (d *DB) Do(ctx context.Context, options pgx.TxOptions, f func(context.Context, pgx.Tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	try := func() error {
+		return pgx.BeginTxFunc(ctx, d.pool, options, func(tx pgx.Tx) error { return f(ctx, tx) })
+	}
+	err := try()
+	if err != nil && pgconn.SafeToRetry(err) && ctx.Err() == nil {
+		err = try()
+	}
+	return err
+}
+
+// Exec runs one statement and returns how many rows it touched.
+func (d *DB) Exec(ctx context.Context, sql string, args ...any) (rows int64, err error) {
+	err = d.Do(ctx, pgx.TxOptions{}, func(ctx context.Context, tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, sql, args...)
+		rows = tag.RowsAffected()
+		return err
+	})
+	return rows, err
+}
+
+// Changes receives after Notify in any process. It also receives when the connection is
+// back, since notifications may have been missed. Several in short time count as one.
+func (d *DB) Changes() <-chan struct{} { return d.changes }
+
+// Notify tells all processes of a change once the transaction is committed.
+func (d *DB) Notify(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, `SELECT pg_notify($1, '')`, d.channel())
+	return err
+}
+
+func (d *DB) channel() string { return "agentd_" + d.schema.Name }
+
+// listen passes notifications on and connects again when the connection breaks.
+func (d *DB) listen(ctx context.Context) {
+	pause := minBackoff
+	for {
+		err := d.notifications(ctx, func() {
+			pause = minBackoff
+			select {
+			case d.changes <- struct{}{}:
+			default: // the last one is still unread
+			}
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		d.log.Warn().Err(err).Stringer("next_try_in", pause).Msg("database connection for notifications lost")
+		select {
+		case <-time.After(pause/2 + rand.N(pause/2+1)):
+		case <-ctx.Done():
+			return
+		}
+		pause = min(2*pause, maxBackoff)
+	}
+}
+
+// notifications calls changed for each notification, and once at its start. It returns
+// when the connection breaks.
+func (d *DB) notifications(ctx context.Context, changed func()) error {
+	conn, err := pgx.ConnectConfig(ctx, d.pool.Config().ConnConfig)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // it is broken or not used any more
+	if _, err := conn.Exec(ctx, `LISTEN `+pgx.Identifier{d.channel()}.Sanitize()); err != nil {
+		return err
+	}
+	for {
+		changed()
+		if _, err := conn.WaitForNotification(ctx); err != nil {
+			return err
+		}
+	}
+}
