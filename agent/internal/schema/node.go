@@ -92,10 +92,7 @@ func pointerOf(s *jsonschema.Schema) (pointer string, own bool) {
 
 // node is that of a compiled schema, nil for nil.
 func (d *Document) node(s *jsonschema.Schema) *node {
-	if s == nil {
-		return nil
-	}
-	if n := d.nodes[s]; n != nil {
+	if n := d.nodes[s]; n != nil || s == nil {
 		return n
 	}
 	n := &node{id: len(d.nodes), check: s, types: allTypes}
