@@ -26,7 +26,7 @@ func (g instant) GenerateAll(_ context.Context, gs []generation.Request, done fu
 
 func (instant) Keep(int) {}
 
-// BenchmarkCandidate is what a candidate costs apart from the model, with N = 8
+// BenchmarkCandidate measures the cost of a candidate apart from the model, with N = 8
 // and histories of 1 to 1,000 entries. bytes/op is the memory that the
 // candidate returns and the step that records it.
 func BenchmarkCandidate(b *testing.B) {

@@ -9,10 +9,10 @@ const (
 	DefaultRobot = "robot"
 
 	// DefaultSummaryBudget is the size of a prompt in tokens beyond which its history is
-	// summarized. The first implementation has the same number. CharactersPerToken converts it
-	// to characters.
+	// summarized. The first implementation has the same number.
 	DefaultSummaryBudget = 5000
-	CharactersPerToken   = 4
+	// CharactersPerToken converts a summary budget to characters.
+	CharactersPerToken = 4
 	// DefaultSummaryMaxTokens is the token limit of a summary, as in the first implementation.
 	DefaultSummaryMaxTokens = 1024
 

@@ -19,7 +19,7 @@ type coach interface {
 // errSessionClosing is the error of a coach that a closing session does not ask.
 var errSessionClosing = errors.New("the coaching session is closing")
 
-// reply is what came of asking a coach.
+// reply is the outcome of asking a coach.
 type reply struct {
 	status    string // one of protocol.CoachingCorrected, CoachingAbandoned, CoachingFailed
 	reason    string // also the reason of a correction

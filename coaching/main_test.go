@@ -190,7 +190,7 @@ func waitFor(t *testing.T, happened func() bool) {
 	}
 }
 
-// discardLog is for servers whose complaints are what the test wants.
+// discardLog is for servers that are expected to log errors.
 func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }
 
 // output is everything that a service says beside its responses.

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// session is what runs for a session on this server: its requests, and the coaches and
+// session holds what runs for a session on this server: its requests, and the coaches and
 // connections that they use. Nothing enters once it is sealed. The last request that
 // leaves releases it.
 type session struct {

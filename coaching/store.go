@@ -18,7 +18,7 @@ const (
 	Closing    State = "closing"
 )
 
-// Record is what a session is, apart from what runs for it on one server.
+// Record describes a session, without what runs for it on one server.
 type Record struct {
 	// ID is random. It differs from that of an earlier session of the run. The ids of
 	// tasks for people are derived from it.

@@ -39,7 +39,7 @@ func (c *Console) postRequest(g *gin.Context) {
 		return
 	}
 	caller, settle := connection.Caller(g.Request, false)
-	defer settle()
+	defer func() { _ = settle() }()
 	ctx, cancel := context.WithCancelCause(caller)
 	defer cancel(nil)
 	defer context.AfterFunc(c.ended, func() { cancel(errStopping) })()

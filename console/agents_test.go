@@ -287,9 +287,11 @@ func TestHalfClosedAgentGetsItsAnswer(t *testing.T) {
 	f.eventually("the agent waits", func() bool { return f.connections() == 1 })
 	conn.CloseWrite()
 	from := bufio.NewReader(conn)
-	if interim, err := http.ReadResponse(from, nil); err != nil || interim.StatusCode != http.StatusContinue {
+	interim, err := http.ReadResponse(from, nil)
+	if err != nil || interim.StatusCode != http.StatusContinue {
 		t.Fatalf("the agent is not asked whether it is still there: %v", err)
 	}
+	interim.Body.Close()
 	claim := f.claimed("1", "Ann")
 	f.want(http.StatusOK, http.MethodPost, "/api/tasks/1/answer", object{"claim": claim, "status": "skipped", "reason": "no"}, nil)
 	for {

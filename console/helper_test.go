@@ -245,7 +245,7 @@ func (f *fixture) eventually(what string, happened func() bool) {
 	}
 }
 
-// answer is what the agent got.
+// answer is the response to the agent.
 func (p *posted) answer() *protocol.HumanCoachingResponse {
 	p.t.Helper()
 	r := p.reply()
@@ -297,7 +297,7 @@ func (f *fixture) tasks(state string) []summary {
 
 type object = map[string]any
 
-// coachingRequest is what an orchestrator asked an agentd server for: a wrong
+// coachingRequest is an orchestrator's request to an agentd server: a wrong
 // call at step 7, and two points to correct it at.
 const coachingRequest = `{"run_id":"run-1","request_id":"c-1","kind":"failure","stage":{"id":2,"goal":"Cube in box","hint":null},
 	"active_errors":[{"code":"E1","description":"unreachable","details":{"x":0.50}}],"target_step_id":7,

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// maxBytes is what the weights may take in the repository and in the binary.
+// maxBytes bounds the weights in the repository and in the binary.
 const maxBytes = 12_000_000
 
 // written is the path of the weights in a new directory.

@@ -13,6 +13,7 @@ branch with a correction. Then it configures a coaching session, asks for the re
 the proposal back in where it belongs, and deletes the session. The coach is a few lines of this
 script, so the server has to run on the same machine.
 """
+
 import http.server
 import json
 import sys
@@ -20,16 +21,29 @@ import threading
 import urllib.request
 
 from magma_core.protocol.agent import AgentHealth, AgentInfo, AgentRequest, AgentResponse
-from magma_core.protocol.agent_coaching import (CoachingSessionConfig, InternalStep, ReplaceSay,
-                                                SpecializedCoachingRequest, SpecializedCoachingResponse)
+from magma_core.protocol.agent_coaching import (
+    CoachingSessionConfig,
+    InternalStep,
+    ReplaceSay,
+    SpecializedCoachingRequest,
+    SpecializedCoachingResponse,
+)
 
 URL = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8888/magma"
 TOOLS = [
-    {"name": "go_to", "description": "Drive to a place.",
-     "parameters": {"place": {"description": "Where to", "type": "string"}}},
-    {"name": "pick_up", "description": "Pick up an object.",
-     "parameters": {"object": {"description": "What", "type": "str"},
-                    "force": {"description": "Newton", "type": "float"}}},
+    {
+        "name": "go_to",
+        "description": "Drive to a place.",
+        "parameters": {"place": {"description": "Where to", "type": "string"}},
+    },
+    {
+        "name": "pick_up",
+        "description": "Pick up an object.",
+        "parameters": {
+            "object": {"description": "What", "type": "str"},
+            "force": {"description": "Newton", "type": "float"},
+        },
+    },
 ]
 ATTRIBUTES = {"known_robots": ["rob1", "rob2"], "objects": ["cup", "plate"]}
 
@@ -53,8 +67,15 @@ def decide(request: AgentRequest) -> AgentResponse:
 
 
 def one_input(content: str, kind: str, memory: dict, extra: dict | None = None, n: int = 1) -> dict:
-    return {"id": 1, "instruction": {"type": kind, "content": content}, "tools": TOOLS,
-            "attributes": ATTRIBUTES, "memory": memory, "num_outputs": n, "extra_keys": extra or {}}
+    return {
+        "id": 1,
+        "instruction": {"type": kind, "content": content},
+        "tools": TOOLS,
+        "attributes": ATTRIBUTES,
+        "memory": memory,
+        "num_outputs": n,
+        "extra_keys": extra or {},
+    }
 
 
 def show(title: str, response: AgentResponse) -> None:
@@ -72,21 +93,34 @@ memory = {"memory_list": ["Speak briefly."], "private": {"kept": 1.50}}
 answer = decide(AgentRequest(request_id="turn-1", inputs=[one_input("Bring me the cup.", "user", memory, n=3)]))
 show("three sampled candidates:", answer)
 
-correction = {"kind": "replace_decision", "decision": {"say": "", "tool_calls": [
-    {"name": "go_to", "arguments": {"place": "kitchen"}, "target_robot_name": "rob1"}]}}
-answer = decide(AgentRequest(request_id="turn-1b", inputs=[
-    one_input("Bring me the cup.", "user", memory, {"coaching": correction})]))
+correction = {
+    "kind": "replace_decision",
+    "decision": {
+        "say": "",
+        "tool_calls": [{"name": "go_to", "arguments": {"place": "kitchen"}, "target_robot_name": "rob1"}],
+    },
+}
+answer = decide(
+    AgentRequest(
+        request_id="turn-1b", inputs=[one_input("Bring me the cup.", "user", memory, {"coaching": correction})]
+    )
+)
 show("the same input, corrected:", answer)
 assert answer.root[0].output.tool_calls[0].name == "go_to"
 assert answer.root[0].memory["private"] == memory["private"]
 
-answer = decide(AgentRequest(request_id="turn-2", inputs=[
-    one_input('{"status": "arrived"}', "env", answer.root[0].memory, {"inference_mode": True}, n=2)]))
+answer = decide(
+    AgentRequest(
+        request_id="turn-2",
+        inputs=[one_input('{"status": "arrived"}', "env", answer.root[0].memory, {"inference_mode": True}, n=2)],
+    )
+)
 show("after the environment's answer, deterministic:", answer)
 
 say = ReplaceSay(text="The cup is on the table.").model_dump()
-answer = decide(AgentRequest(request_id="turn-3", inputs=[
-    one_input("Where is it?", "user", memory, {"coaching": say})]))
+answer = decide(
+    AgentRequest(request_id="turn-3", inputs=[one_input("Where is it?", "user", memory, {"coaching": say})])
+)
 show("a replaced reply:", answer)
 assert answer.root[0].output.say == "The cup is on the table."
 
@@ -96,12 +130,30 @@ class Coach(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
-        repair = {"outcome": "corrected", "why": "The cup is in the kitchen.", "reinjection_point_id": "again",
-                  "decision": {"say": "", "tool_calls": [
-                      {"name": "go_to", "arguments": '{"place": "kitchen"}', "target_robot_name": "rob2"}]}}
-        body = json.dumps({"id": "1", "object": "chat.completion", "created": 0, "model": "scripted", "choices": [
-            {"index": 0, "finish_reason": "stop",
-             "message": {"role": "assistant", "content": json.dumps(repair)}}]}).encode()
+        repair = {
+            "outcome": "corrected",
+            "why": "The cup is in the kitchen.",
+            "reinjection_point_id": "again",
+            "decision": {
+                "say": "",
+                "tool_calls": [{"name": "go_to", "arguments": '{"place": "kitchen"}', "target_robot_name": "rob2"}],
+            },
+        }
+        body = json.dumps(
+            {
+                "id": "1",
+                "object": "chat.completion",
+                "created": 0,
+                "model": "scripted",
+                "choices": [
+                    {
+                        "index": 0,
+                        "finish_reason": "stop",
+                        "message": {"role": "assistant", "content": json.dumps(repair)},
+                    }
+                ],
+            }
+        ).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -118,21 +170,45 @@ coach = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Coach)
 threading.Thread(target=coach.serve_forever, daemon=True).start()
 
 session = "/v1/coaching/sessions/magma-client"
-config = CoachingSessionConfig.model_validate({"backends": {"scripted": {
-    "type": "openai", "endpoint": f"http://127.0.0.1:{coach.server_port}/v1", "default_model": "scripted",
-    "headers": {"Content-type": "application/json"}}}})
+config = CoachingSessionConfig.model_validate(
+    {
+        "backends": {
+            "scripted": {
+                "type": "openai",
+                "endpoint": f"http://127.0.0.1:{coach.server_port}/v1",
+                "default_model": "scripted",
+                "headers": {"Content-type": "application/json"},
+            }
+        }
+    }
+)
 call(session, config.model_dump_json().encode(), "PUT")
 try:
     failed_input = one_input("Bring me the cup.", "user", memory, {"inference_mode": True})
-    question = SpecializedCoachingRequest.model_validate({
-        "run_id": "magma-client", "request_id": "repair-1", "kind": "failure",
-        "stage": {"id": 1, "goal": "Bring the cup.", "hint": None},
-        "active_errors": [{"code": "not_found", "description": "There is no cup in the hall."}],
-        "target_step_id": 1,
-        "trajectory": [{"id": 1, "input": failed_input, "output": {"say": "", "tool_calls": [
-            {"name": "go_to", "arguments": {"place": "hall"}, "target_robot_name": "rob1"}]}}],
-        "reinjection_points": [{"id": "again", "input_step_id": 1}]})
-    repaired = SpecializedCoachingResponse.model_validate_json(call("/v1/coaching", question.model_dump_json().encode()))
+    question = SpecializedCoachingRequest.model_validate(
+        {
+            "run_id": "magma-client",
+            "request_id": "repair-1",
+            "kind": "failure",
+            "stage": {"id": 1, "goal": "Bring the cup.", "hint": None},
+            "active_errors": [{"code": "not_found", "description": "There is no cup in the hall."}],
+            "target_step_id": 1,
+            "trajectory": [
+                {
+                    "id": 1,
+                    "input": failed_input,
+                    "output": {
+                        "say": "",
+                        "tool_calls": [{"name": "go_to", "arguments": {"place": "hall"}, "target_robot_name": "rob1"}],
+                    },
+                }
+            ],
+            "reinjection_points": [{"id": "again", "input_step_id": 1}],
+        }
+    )
+    repaired = SpecializedCoachingResponse.model_validate_json(
+        call("/v1/coaching", question.model_dump_json().encode())
+    )
     repaired.validate_request(question)
     assert repaired.status == "corrected", repaired
     proposal = repaired.proposals[0]

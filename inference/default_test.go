@@ -245,11 +245,11 @@ func TestDefaultModelDecidesEquallyHoweverItIsComputed(t *testing.T) {
 	compare("when nothing is in the cache", tolerated/uncachedStride, want, func(t *testing.T) []protocol.AgentOutput {
 		return uncached(t, inputs)
 	})
-	compare("with guesses of what comes next", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
-		guessing := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: 1, DraftRows: autoDraftGPU}})
-		outs := inTurn(t, guessing, inputs)
-		if s := guessing.engine.(embedded).Stats(); s.DraftTokens == 0 || s.AcceptedTokens < s.DraftTokens/4 {
-			t.Errorf("%d of %d guesses were right", s.AcceptedTokens, s.DraftTokens)
+	compare("with draft tokens", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
+		drafting := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: 1, DraftRows: autoDraftGPU}})
+		outs := inTurn(t, drafting, inputs)
+		if s := drafting.engine.(embedded).Stats(); s.DraftTokens == 0 || s.AcceptedTokens < s.DraftTokens/4 {
+			t.Errorf("%d of %d draft tokens were accepted", s.AcceptedTokens, s.DraftTokens)
 		}
 		return outs
 	})
@@ -272,10 +272,10 @@ func TestDefaultModelDecidesEquallyHoweverItIsComputed(t *testing.T) {
 		return outs
 	})
 
-	alone := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: width, BatchInvariant: true}})
-	wantAlone := inTurn(t, alone, inputs)
-	compare("each by itself, when sixteen ask at once", 0, wantAlone, func(t *testing.T) []protocol.AgentOutput {
-		return together(t, alone, inputs)
+	invariant := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: width, BatchInvariant: true}})
+	wantInvariant := inTurn(t, invariant, inputs)
+	compare("each by itself, when sixteen ask at once", 0, wantInvariant, func(t *testing.T) []protocol.AgentOutput {
+		return together(t, invariant, inputs)
 	})
 
 	compare("sixteen at once, with a KV cache of 8 bits", toleratedIn8Bits, want, func(t *testing.T) []protocol.AgentOutput {

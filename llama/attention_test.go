@@ -13,7 +13,7 @@ import (
 	"agentd/llama/synth"
 )
 
-// herd is what agents make of a context: they share a beginning, each goes on by
+// herd describes a context as agents fill it: they share a beginning, each goes on by
 // itself, and each has candidates that share its prompt.
 type herd struct {
 	agents, candidates int

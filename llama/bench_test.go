@@ -76,7 +76,7 @@ func BenchmarkSample(b *testing.B) {
 	}
 }
 
-// BenchmarkForce is what a sampled token costs more: where the grammar leaves a
+// BenchmarkForce measures the extra cost of a sampled token: where the grammar leaves a
 // choice, and where the rest of a tool's name and its first key are forced.
 func BenchmarkForce(b *testing.B) {
 	const call = `root ::= text "x"? | ("go_to" | "open") "\", \"arguments\": {\"room\": \"" [a-z]* "\"}"

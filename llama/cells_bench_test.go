@@ -13,21 +13,21 @@ import (
 // has run for a while.
 func BenchmarkFullCache(b *testing.B) {
 	m := shaped(b, synth.Spec{Layers: 6, Embedding: 256, FFN: 768, Heads: 4, KVHeads: 2, HeadDim: 64})
-	for _, parked := range []int{0, 22_000, 118_000} {
-		b.Run(fmt.Sprintf("parked=%d", parked), func(b *testing.B) { fullCache(b, m, parked) })
+	for _, cached := range []int{0, 22_000, 118_000} {
+		b.Run(fmt.Sprintf("cached=%d", cached), func(b *testing.B) { fullCache(b, m, cached) })
 	}
 }
 
-func fullCache(b *testing.B, m *Model, parked int) {
+func fullCache(b *testing.B, m *Model, cached int) {
 	const each = 1000
 	h := herd{agents: 16, candidates: 4, common: 300, prompt: 900}
-	c := newContext(b, m, SetContext(parked+h.common+h.agents*(h.prompt-h.common+h.candidates*64)), SetBatch(512), SetMaxSequences(256), SetMaxOutputs(64), SetThreads(2, 2))
+	c := newContext(b, m, SetContext(cached+h.common+h.agents*(h.prompt-h.common+h.candidates*64)), SetBatch(512), SetMaxSequences(256), SetMaxOutputs(64), SetThreads(2, 2))
 	batch := newBatch(b, c.BatchSize())
-	for n := range parked {
+	for n := range cached {
 		if err := batch.Add(Token(n%200), Pos(n%each), SeqID(64+n/each), false); err != nil {
 			b.Fatal(err)
 		}
-		if batch.Len() == c.BatchSize() || n == parked-1 {
+		if batch.Len() == c.BatchSize() || n == cached-1 {
 			if err := c.Decode(batch); err != nil {
 				b.Fatal(err)
 			}

@@ -27,6 +27,7 @@ type Context struct {
 	threads int // that compute batches; 0: there is a GPU
 
 	sampling batchSampling // of SampleBatch
+	waits    contextWaits
 
 	mu     sync.Mutex
 	ptr    *C.struct_agd_context
@@ -107,6 +108,7 @@ func (c *Context) Close() error {
 	c.abortMu.Lock()
 	c.abortPtr = nil
 	c.abortMu.Unlock()
+	c.closeWaits()
 	C.agd_context_free(c.ptr)
 	c.ptr, c.logits, c.nrows, c.rows = nil, nil, 0, nil
 	c.model.release()

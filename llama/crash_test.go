@@ -44,7 +44,7 @@ func crash(order string) {
 	case "model":
 		decodeFromFileCutShort(file, kind)
 	case "panic":
-		fmt.Println(**new(*int))
+		fmt.Println(**new(*int)) //nolint:govet // the test dereferences nil
 	case "sent":
 		fmt.Println("ready")
 		select {}
@@ -107,7 +107,7 @@ func mappedAt(file string) string {
 	panic(file + " is not mapped")
 }
 
-// crashed is what a process left that ended itself.
+// crashed is the result of a process that ended itself.
 type crashed struct {
 	signal syscall.Signal // 0: it exited
 	code   int
@@ -314,9 +314,9 @@ func TestSentSignalIsReportedWithItsSender(t *testing.T) {
 func TestFaultInGoCodeStaysAPanic(t *testing.T) {
 	install()
 	for what, f := range map[string]func(){
-		"nil dereference": func() { fmt.Println(**new(*int)) },
+		"nil dereference": func() { fmt.Println(**new(*int)) }, //nolint:govet // the test dereferences nil
 		"division":        func() { fmt.Println(1 / *new(int)) },
-		"nil function":    func() { (*new(func()))() },
+		"nil function":    func() { (*new(func()))() }, //nolint:govet // the test dereferences nil
 	} {
 		func() {
 			defer func() {

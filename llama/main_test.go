@@ -15,6 +15,10 @@ func TestMain(m *testing.M) {
 	if kind := os.Getenv(crashVariable); kind != "" {
 		crash(kind)
 	}
+	if file := os.Getenv(waitsVariable); file != "" {
+		printWaits(file)
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -115,7 +119,7 @@ func feed(t testing.TB, c *Context, seq SeqID, tokens []Token) []float32 {
 	return append([]float32(nil), row...)
 }
 
-// accepts says whether a grammar takes a whole text, token by token.
+// accepts reports whether a grammar accepts a whole text, token by token.
 func accepts(t testing.TB, m *Model, gbnf, text string) bool {
 	t.Helper()
 	s, err := m.NewSampler(SamplerConfig{Grammar: gbnf})

@@ -64,7 +64,7 @@ func (c *Context) SampleBatch(samplers []*Sampler, rows [][]float32, out []Sampl
 			continue
 		}
 		if token := t.tokens[at]; token >= 0 {
-			out[i].Token = Token(token)
+			out[i].Token = Token(token) //nolint:unconvert // a cgo type, which the linter does not see
 		} else {
 			out[i].Err = s.failure(C.int(token))
 		}

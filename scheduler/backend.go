@@ -28,6 +28,11 @@ type backend interface {
 	SamplerThreads() int
 	// SetThreads sets the number of compute and sample threads from the next step on.
 	SetThreads(n int) error
+	// SetBriefWaits sets how the threads of a step wait for each other. It is safe for
+	// concurrent use.
+	SetBriefWaits(on bool) error
+	// ThreadIDs returns the kernel's ids of the threads that compute the next step.
+	ThreadIDs() []int
 	SampleBatch(samplers []*llama.Sampler, rows [][]float32, out []llama.Sampled)
 	// Range returns the first and the last position of s, or -1 if it is empty.
 	Range(s core.SeqID) (first, last int)

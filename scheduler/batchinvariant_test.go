@@ -91,7 +91,7 @@ func TestBatchInvariantStepsDoNotDependOnLoad(t *testing.T) {
 	}
 }
 
-// gated makes an engine of contexts that compute each generation alone, and holds the
+// gated makes an engine of batch-invariant contexts and holds the
 // first step of the first one. hold asks for a generation and does not wait.
 func gated(t *testing.T, contexts int, failure error) (e *Engine, first *gate, hold func(context.Context) chan error) {
 	e = newTestEngine(t, setup{contexts: contexts, cfg: Config{BatchInvariant: true}, wrapEach: func(i int, b backend) backend {

@@ -8,7 +8,7 @@ import (
 )
 
 // BenchmarkGenerate generates 64 tokens for each of width candidates of one
-// prompt. host-ns/step is what the loop does beside decoding and sampling.
+// prompt. host-ns/step is the loop's time beside decoding and sampling.
 func BenchmarkGenerate(b *testing.B) {
 	for _, width := range []int{1, 8, 32} {
 		b.Run(fmt.Sprintf("width=%d", width), func(b *testing.B) {

@@ -52,7 +52,7 @@ func testModel(t testing.TB, arch string) *llama.Model {
 	return m
 }
 
-// setup is what a test wants of an engine.
+// setup describes the engine of a test.
 type setup struct {
 	arch                             string // default qwen3
 	cells, sequences, outputs, batch int

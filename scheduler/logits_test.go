@@ -45,7 +45,7 @@ func (r *recorder) Remove(s core.SeqID, from int) error {
 func (r *recorder) Decode(rows []core.Row) error {
 	clear(r.contexts)
 	for i, row := range rows {
-		r.seqs[row.Seq] = append(r.seqs[row.Seq], llama.Token(row.Token))
+		r.seqs[row.Seq] = append(r.seqs[row.Seq], row.Token)
 		r.contexts[i] = slices.Clone(r.seqs[row.Seq])
 	}
 	return r.backend.Decode(rows)

@@ -1,47 +1,59 @@
 package scheduler
 
 import (
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"agentd/scheduler/core"
 )
 
-// computeSlice is the time slice that the threads of a step ask the kernel for. Beside a
-// busy program the kernel gives each of the two a slice in turn, and a step waits for its
-// slowest thread: with the usual 3 ms that is longer than many operations of a model.
-// The share of the processor stays the same. Linux 6.12 and later heed it.
-const computeSlice = 400 * time.Microsecond
-
-// shortSlice asks for computeSlice for the calling thread and those that it creates.
-func shortSlice() error {
-	attr, err := unix.SchedGetAttr(0, 0)
-	if err != nil || attr.Policy != unix.SCHED_NORMAL {
-		return err // somebody chose another policy for this process
+// startThreads prepares the compute threads. The worker's own thread calls it.
+func (w *worker) startThreads() {
+	if err := shortSlice(); err != nil {
+		w.log.Debug().Err(err).Msg("time slice not changed; latency may rise beside busy programs")
 	}
-	attr.Runtime = uint64(computeSlice)
-	return unix.SchedSetAttr(0, attr, 0)
+	n := w.back.SamplerThreads()
+	if n < 2 {
+		return // none waits for another one
+	}
+	w.threads = core.NewThreads(n, w.cfg.Threads == 0)
+	w.watchThreads()
 }
 
-// preemptions is how often a thread of this process lost its processor so far.
-func preemptions() int {
-	var use syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &use) != nil {
-		return 0 // then the processors count as free
+// watchThreads measures the threads of the next step.
+func (w *worker) watchThreads() {
+	if err := w.observer.watch(w.back.ThreadIDs()); err != nil {
+		w.stopObserving(err)
 	}
-	return int(use.Nivcsw)
 }
 
-// observe chooses the threads of the next step by what the last one took.
-func (w *worker) observe(cost core.StepCost) {
+// beginObserve is called before a step.
+func (w *worker) beginObserve() {
+	switch {
+	case w.threads == nil:
+	case w.threads.Brief():
+		w.observer.begin(nil)
+	default:
+		w.observer.begin(func() { w.setBriefWaits(true) })
+	}
+}
+
+// observe chooses the threads of the next step, and how they wait for each other, by the
+// cost of the last one.
+func (w *worker) observe(rows int, took time.Duration) {
 	if w.threads == nil {
 		return
 	}
-	before := w.threads.Next()
-	w.threads.Observe(cost)
+	waited, fired, err := w.observer.end()
+	if err != nil {
+		w.stopObserving(err)
+		return
+	}
+	before, brief := w.threads.Next(), w.threads.Brief()
+	w.threads.Observe(core.StepCost{Rows: rows, Time: took, Waited: waited})
 	n := w.threads.Next()
+	if now := w.threads.Brief(); now != (brief || fired) {
+		w.setBriefWaits(now)
+	}
 	if n == before {
 		return
 	}
@@ -50,5 +62,20 @@ func (w *worker) observe(cost core.StepCost) {
 		w.threads = nil
 		return
 	}
-	w.log.Debug().Int("context", w.index).Int("threads", n).Int("preempted", cost.Preempted).Msg("threads changed: other programs use the processors, or have stopped")
+	w.log.Debug().Int("context", w.index).Int("threads", n).Msg("number of threads changed")
+	w.watchThreads() // some of them are new
+}
+
+// stopObserving leaves brief waits, which cost little on free processors. Active ones cost
+// much beside busy programs.
+func (w *worker) stopObserving(err error) {
+	w.log.Info().Err(err).Int("context", w.index).Msg("no run delay of threads from the kernel; their waits are brief and their number stays")
+	w.threads = nil
+	w.setBriefWaits(true)
+}
+
+// setBriefWaits is safe for concurrent use.
+func (w *worker) setBriefWaits(on bool) {
+	err := w.back.SetBriefWaits(on)
+	w.log.Debug().Err(err).Int("context", w.index).Bool("brief", on).Msg("waits of compute threads changed")
 }

@@ -64,7 +64,8 @@ type worker struct {
 
 	// The goroutine's own fields.
 	core     *core.Core
-	threads  *core.Threads // nil: fixed
+	threads  *core.Threads // nil: a single thread computes, or a device
+	observer observer
 	requests map[core.RequestID]*request
 	nextID   core.RequestID
 	// queue holds requests that the core does not have yet: those that wait for their turn
@@ -127,9 +128,6 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 		w.coreConfig.DraftRows = w.cfg.DraftRows
 		w.coreConfig.EndTokens = e.endings
 	}
-	if w.cfg.Threads > 1 {
-		w.threads = core.NewThreads(w.cfg.Threads)
-	}
 	var err error
 	if w.core, err = core.New(w.coreConfig); err != nil {
 		return nil, err
@@ -152,9 +150,7 @@ func rowCells(info llama.ModelInfo) int {
 func (w *worker) run() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 	defer close(w.done)
-	if err := shortSlice(); err != nil {
-		w.log.Debug().Err(err).Msg("time slice not changed; latency may rise beside busy programs")
-	}
+	w.startThreads()
 	for w.commands() {
 		w.startIsolated()
 		idle := w.core.Idle()
@@ -173,6 +169,7 @@ func (w *worker) run() {
 			w.busySince = w.now()
 		}
 	}
+	w.observer.close()
 	for _, r := range w.takeAll() {
 		w.finish(r, ErrClosed)
 	}
@@ -247,9 +244,10 @@ func (w *worker) step() {
 		}
 		return
 	}
-	before := preemptions()
+	w.beginObserve()
 	err := w.decode()
 	if err != nil && w.engine.isClosed() {
+		w.observer.end()
 		return // Close has aborted the step; run answers the requests
 	}
 	decoded := w.now()
@@ -269,7 +267,9 @@ func (w *worker) step() {
 	}
 	w.times.Sample += sampled.Sub(decoded)
 	if status == core.StepDecoded {
-		w.observe(core.StepCost{Rows: len(w.plan.Rows), Time: sampled.Sub(planned), Preempted: preemptions() - before})
+		w.observe(len(w.plan.Rows), sampled.Sub(planned))
+	} else {
+		w.observer.end()
 	}
 	w.commit(status, err)
 	w.times.Commit += w.now().Sub(sampled)

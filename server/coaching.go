@@ -115,7 +115,7 @@ func (s *Server) deleteSession(c *gin.Context) {
 // answerCoaching answers with the body of work, or with 204 if there is none.
 func (s *Server) answerCoaching(c *gin.Context, work func(context.Context) ([]byte, error)) {
 	ctx, settle := connection.Caller(c.Request, false)
-	defer settle()
+	defer func() { _ = settle() }()
 	body, err := work(ctx)
 	cause := settle()
 	switch {

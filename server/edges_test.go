@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -232,7 +233,7 @@ func TestHalfClosedClientThatLeavesCancelsItsWork(t *testing.T) {
 				t.Fatal(err)
 			}
 			conn.Close()
-			if err := wait(t, "the end of the work", d.ended); err != context.Canceled {
+			if err := wait(t, "the end of the work", d.ended); !errors.Is(err, context.Canceled) {
 				t.Errorf("the work ended with %v", err)
 			}
 		})
@@ -246,7 +247,7 @@ func TestHalfClosedHTTP10ClientCountsAsGone(t *testing.T) {
 	io.WriteString(conn, strings.Replace(raw(""), "HTTP/1.1", "HTTP/1.0", 1))
 	wait(t, "the work's start", d.started)
 	closeSending(t, conn)
-	if err := wait(t, "the end of the work", d.ended); err != context.Canceled {
+	if err := wait(t, "the end of the work", d.ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("the work ended with %v", err)
 	}
 	res, body, interim := answer(t, bufio.NewReader(conn), http.MethodPost)

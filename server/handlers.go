@@ -87,7 +87,7 @@ func (s *Server) decide(c *gin.Context, inference Inference) ([]byte, error) {
 		callsOverSay(req)
 	}
 	ctx, settle := connection.Caller(c.Request, false)
-	defer settle()
+	defer func() { _ = settle() }()
 	work := ctx
 	if s.opts.RequestTimeout > 0 {
 		var cancel context.CancelFunc

@@ -106,7 +106,7 @@ func (s *Server) admit(c *gin.Context) (Inference, error) {
 		return nil, err
 	}
 	ctx, settle := connection.Caller(c.Request, true)
-	defer settle()
+	defer func() { _ = settle() }()
 	enough := time.NewTimer(s.opts.LoadingWait)
 	defer enough.Stop()
 	select {

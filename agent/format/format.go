@@ -1,6 +1,6 @@
 // Package format turns inputs of the full-history agent into prompts in a
-// model's native form, says by a grammar what the model may answer, and reads
-// its answer back into a decision.
+// model's native form. A grammar constrains the answer, which is parsed into a
+// decision.
 //
 // Formats are pure: everything they need of a loaded model comes through
 // [ModelAPI], and the same input always gives the same prompt.
@@ -43,7 +43,7 @@ type Segment struct {
 	Special bool
 }
 
-// ModelAPI is what a format asks of the loaded model.
+// ModelAPI is the part of a loaded model that a format uses.
 type ModelAPI interface {
 	// SpecialTokens are the texts of all special tokens, control and
 	// user-defined ones.
@@ -72,7 +72,7 @@ type Options struct {
 	ModelAPI      ModelAPI
 }
 
-// Input is what a prompt is made of.
+// Input holds the parts of a prompt.
 type Input struct {
 	// History is the part of the history that is shown, First the index of
 	// its first entry in the memory, by which Turns counts.
@@ -101,7 +101,7 @@ type Prompt struct {
 	Tools    protocol.Raw
 }
 
-// Decision is what a model's answer says.
+// Decision is a parsed answer of a model.
 type Decision struct {
 	Say       string
 	Calls     []tools.Call

@@ -18,7 +18,7 @@ type gptoss struct {
 	split  *splitter
 }
 
-// reasoningEfforts are what the system message may ask for.
+// reasoningEfforts are the values that the system message may have.
 var reasoningEfforts = []string{defaultEffort, "medium", "high"}
 
 const defaultEffort = "low"

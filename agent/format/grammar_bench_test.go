@@ -8,8 +8,7 @@ import (
 	"agentd/protocol"
 )
 
-// BenchmarkGrammar is what it takes to make the grammar of the most tools that an input may
-// have, of which the last bytes/op are the grammar's.
+// BenchmarkGrammar makes the grammar of the largest number of tools that an input may have.
 func BenchmarkGrammar(b *testing.B) {
 	var raw []protocol.Raw
 	for i := range tools.MaxTools {

@@ -48,7 +48,7 @@ func TestCallsOfToolsThatAreGone(t *testing.T) {
 	}
 }
 
-// TestEveryCallHasAResult: what nobody reported is completed, whatever comes next.
+// A call without a reported result counts as completed.
 func TestEveryCallHasAResult(t *testing.T) {
 	const call = `{"author":"MODEL","content":"{\"action\":{\"a\":{\"name\":\"look\",\"arguments\":{}}}}"}`
 	for _, test := range []struct{ next, history, want string }{

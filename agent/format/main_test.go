@@ -35,7 +35,7 @@ func newKit(t testing.TB, arch, template string) *kit {
 		if err != nil {
 			return nil, err
 		}
-		spec.Small = true // the special tokens are what counts
+		spec.Small = true // only the special tokens matter
 		path, err := synth.Cached("", spec)
 		if err != nil {
 			return nil, err

@@ -37,7 +37,7 @@ func TestParse(t *testing.T) {
 				Arguments: protocol.Raw(`{"data":1.50e+02,"tags":["\u00e9"],"either":"a\/b"}`)}}}},
 		{name: "thoughts are kept apart", setup: "hermes", answer: "<think>a\n</think>\n\nHi",
 			want: format.Decision{Say: "Hi", Reasoning: []string{"a"}}},
-		{name: "the end of thoughts alone counts", setup: "hermes", answer: "a</think>Hi",
+		{name: "only the end of thoughts counts", setup: "hermes", answer: "a</think>Hi",
 			want: format.Decision{Say: "Hi", Reasoning: []string{"a"}}},
 		{name: "thoughts that do not end", setup: "hermes", answer: "<think>a", err: "thinking block is not closed"},
 		{name: "two blocks of thoughts", setup: "hermes", answer: "<think>a</think><think>b</think>c", err: "stray <think>"},

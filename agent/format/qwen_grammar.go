@@ -146,7 +146,7 @@ func (r rules) addValue(g *gbnf.Grammar, set *tools.Set, tool *tools.Tool, p *to
 	return r.addRobot(g, set, func(name string) string { return name }) + " " + gbnf.Literal(parameterEnd+"\n"), nil
 }
 
-// memberOf is what is known of a tool's parameter.
+// memberOf describes a tool's parameter.
 func memberOf(set *tools.Set, tool *tools.Tool, parameter string) schema.Member {
 	if parameter == tool.RobotParam {
 		return schema.Member{Kind: schema.Text, Texts: set.Robots}

@@ -90,7 +90,7 @@ func (b *builder) markup(text string) {
 // plain appends text of others.
 func (b *builder) plain(text string) { b.text = append(b.text, text...) }
 
-// prompt is what was built. Its segments share the text's memory.
+// prompt returns the result. Its segments share the text's memory.
 func (b *builder) prompt() *Prompt {
 	text := string(b.text)
 	segments := make([]Segment, 0, 2*len(b.special)+1)

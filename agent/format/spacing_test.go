@@ -351,7 +351,7 @@ func TestSpacingOfFormats(t *testing.T) {
 var strs = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
 // TestConstrainedNoiseHasTheSpacing: whatever the grammar lets a model write at
-// random is what the prompt of the next turn will show.
+// random returns what the prompt of the next turn will show.
 func TestConstrainedNoiseHasTheSpacing(t *testing.T) {
 	k := newKit(t, synth.Qwen3, "")
 	f := newFormat(t, format.Qwen, format.Options{Architecture: synth.Qwen3, ModelAPI: k})

@@ -27,9 +27,9 @@ var summarySetups = append([]setup{
 	{"no system message", synth.Qwen3, format.Template, format.Options{ChatTemplate: `{% for m in messages %}{% if m.role == "system" %}{{ raise_exception("no") }}{% endif %}[{{ m.role }}] {{ m.content }}` + "\n" + `{% endfor %}`}},
 }, setups...)
 
-// TestASummaryIsAskedForBehindThePromptOfTheNextStep: the prefix cache has all of the
+// TestSummaryRequestFollowsThePromptOfTheNextStep: the prefix cache has all of the
 // history.
-func TestASummaryIsAskedForBehindThePromptOfTheNextStep(t *testing.T) {
+func TestSummaryRequestFollowsThePromptOfTheNextStep(t *testing.T) {
 	const end = "the-very-end"
 	said := strings.Replace(history, `\"Done, naïve`, `\"Done, `+end+` naïve`, 1)
 	said = said[:strings.Index(said, `{"author":"SYSTEM","content":"The door`)]
@@ -79,8 +79,8 @@ func TestASummaryIsAskedForBehindThePromptOfTheNextStep(t *testing.T) {
 	}
 }
 
-// TestAUserWhoSpeaksDoesNotHideTheThoughtsOfTheCachedPrompt: that of the turn before.
-func TestAUserWhoSpeaksDoesNotHideTheThoughtsOfTheCachedPrompt(t *testing.T) {
+// TestThoughtsInTheCachedPromptStayAfterAUserMessage: that of the turn before.
+func TestThoughtsInTheCachedPromptStayAfterAUserMessage(t *testing.T) {
 	f, _ := setupOf("tagged, thinking").open(t)
 	result, err := f.Render(newInput(t, f, history, memory.System, "seen", sampleTools, attributes))
 	if err != nil {
@@ -130,7 +130,7 @@ func TestSummaryPromptsEqualTheTemplates(t *testing.T) {
 	}
 }
 
-// beforeText is what stands before an answer under each setup.
+// beforeText precedes an answer under each setup.
 var beforeText = map[string][]string{
 	"hermes": {""}, "hermes, thinking": {"<think>\nhmm {\n</think>\n\n"}, "tagged": {""}, "tagged, thinking": {"hmm {\n</think>\n\n"},
 	"gpt-oss": {

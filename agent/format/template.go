@@ -99,7 +99,7 @@ func (t *template) takesSystem() bool {
 	return err == nil && strings.Contains(prompt.Text, sample)
 }
 
-// noInput is what a template is given of an input where there is none.
+// noInput replaces the input where a template is tried without one.
 var noInput = &Input{Attributes: protocol.Raw("{}")}
 
 // join puts the text of the system message before that of the first user message,

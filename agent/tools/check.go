@@ -18,7 +18,7 @@ import (
 
 var printer = message.NewPrinter(language.English)
 
-// Validate holds arguments against the tool's schema and returns them decoded.
+// Validate checks arguments against the tool's schema and returns them decoded.
 // The error is a *jsonschema.ValidationError when they break it.
 func (t *Tool) Validate(arguments protocol.Raw) (doc any, err error) {
 	return t.document.Validate(arguments)

@@ -299,9 +299,9 @@ func (f *flattener) knows(properties protocol.Raw) bool {
 	return properties.Kind() == '{'
 }
 
-// ForGrammar is a tool's Schema without what stands beside the properties at its top, so that
-// it can be a part of another schema which any server makes a grammar of: many take such a
-// combination for the whole. The check of calls knows it.
+// ForGrammar is a tool's Schema without the combinations beside the properties at its top. Other
+// servers can make a grammar of a schema that contains it; many of them take such a combination
+// for the whole. The check of calls applies it.
 func ForGrammar(schema protocol.Raw) protocol.Raw {
 	if typ, _ := protocol.Get(schema, "type"); typ.Kind() == '[' {
 		schema = protocol.SetMember(schema, "type", []byte(`"object"`))

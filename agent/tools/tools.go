@@ -1,7 +1,7 @@
-// Package tools makes the tools of an input usable: the loose descriptions that
+// Package tools makes the tools of an input usable. The loose descriptions that
 // clients send become JSON Schemas for the prompt, the grammar and the check of
-// what the model wrote, and every tool gets the parameter by which the model
-// names the robot that shall execute a call.
+// answers. Every tool gets a parameter by which the model names the robot that
+// executes a call.
 package tools
 
 import (

@@ -134,7 +134,7 @@ func (r *run) unique() result.Value {
 	return result.Known(float64(workload.Count(turns, nil).UniqueTokens))
 }
 
-// notes are what a reader of the figures must know.
+// notes returns what a reader of the figures must know.
 func (r *run) notes(s *sampler) []string {
 	var list []string
 	if unsent := len(r.trace.Turns) - len(r.records); unsent > 0 {

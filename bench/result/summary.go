@@ -97,7 +97,7 @@ func Grown(from, to float64) Value {
 	return Known(to - from)
 }
 
-// tally is what add gathers.
+// tally counts the outcomes that add gathers.
 type tally struct {
 	first, last      float64 // of the span
 	answered, good   int

@@ -72,7 +72,7 @@ func caches() []Cache {
 // slots for all candidates at once.
 func (w *Load) slots() int { return w.Trace.Agents * w.Trace.Candidates }
 
-// cellsAlign is what llama.cpp rounds a sequence's part of the KV cache to.
+// cellsAlign is the multiple to which llama.cpp rounds a sequence's part of the KV cache.
 const cellsAlign = 256
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }

@@ -207,7 +207,7 @@ func TestInvalidTurnIsNoServerFailure(t *testing.T) {
 	}
 }
 
-// exposition is what agentd's /metrics shows, in part.
+// exposition is a part of agentd's /metrics.
 const exposition = `# HELP agentd_build_info Always 1
 # TYPE agentd_build_info gauge
 agentd_build_info{go="go1.26",version="1.2"} 1

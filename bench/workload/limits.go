@@ -14,6 +14,6 @@ const (
 	maxLine = 4 * protocol.MaxBodyBytes
 	// maxInputs bounds all inputs together in bytes, since a trace is held in memory.
 	maxInputs = 1 << 30
-	// inputSlack is what a request has around its only input, in bytes.
+	// inputSlack is the size of a request around its only input, in bytes.
 	inputSlack = 1 << 10
 )

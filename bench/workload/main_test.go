@@ -42,7 +42,7 @@ func file(t testing.TB, trace *Trace) string {
 	return b.String()
 }
 
-// reread is what Read makes of a text.
+// reread returns what Read makes of a text.
 func reread(t testing.TB, text string) *Trace {
 	t.Helper()
 	trace, err := Read(strings.NewReader(text))

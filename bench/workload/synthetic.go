@@ -7,7 +7,7 @@ import (
 	"agentd/protocol"
 )
 
-// crew is what the agents of a group share.
+// crew holds what the agents of a group share.
 type crew struct {
 	tools      []tool
 	raw        []protocol.Raw

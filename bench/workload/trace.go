@@ -57,7 +57,7 @@ type Turn struct {
 
 	// Render fills in the rest.
 
-	// Prompt is what agentd gives to the model, with special tokens as text.
+	// Prompt is the prompt that agentd gives to the model, with special tokens as text.
 	Prompt string `json:"prompt,omitempty"`
 	// Tokens of the prompt.
 	Tokens []int32 `json:"tokens,omitempty"`

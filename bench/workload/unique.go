@@ -6,7 +6,7 @@ import "slices"
 type Counts struct {
 	Turns      int `json:"turns"`
 	Candidates int `json:"candidates"`
-	// PromptTokens is what a server without a prefix cache computes.
+	// PromptTokens counts the tokens that a server without a prefix cache computes.
 	PromptTokens int `json:"prompt_tokens"`
 	// UniqueTokens is the number of nodes in the trie of all prompts. A prefix cache that
 	// evicts nothing computes as many, and needs as many KV cells. A server computes the

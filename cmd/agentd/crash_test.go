@@ -40,10 +40,6 @@ func TestCrashLineNamesBuild(t *testing.T) {
 			t.Fatalf("%v; it said %s", err, before.String())
 		}
 	}
-	environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid))
-	if err != nil || !strings.Contains(string(environment), "\x00GOMP_SPINCOUNT="+ompSpin+"\x00") {
-		t.Errorf("threads wait as libgomp has it: the environment is %q, %v", environment, err)
-	}
 	if err := cmd.Process.Signal(syscall.SIGABRT); err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func TestRepeatingCandidateEnds(t *testing.T) {
 }
 
 // TestRobotGetsOneCall: a model that prefers calls to an end calls each robot once,
-// in every format, with forced tokens and guesses; with any it calls some again.
+// in every format, with forced and draft tokens; with any it calls some again.
 func TestRobotGetsOneCall(t *testing.T) {
 	path := biasedModel(t, map[string]float32{"<|im_end|>": -60, "<|endoftext|>": -60, "<tool_call>": 60})
 	const tools = `[{"name":"go","description":"D","parameters":{"type":"object","properties":{"room":{"enum":["hall","kitchen"]}},"required":["room"]}},

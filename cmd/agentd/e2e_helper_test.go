@@ -161,7 +161,7 @@ func checked(text, answer string) ([]protocol.AgentOutput, error) {
 	return outs, nil
 }
 
-// answerOf is what a candidate decided or why it did not.
+// answerOf returns a candidate's decision, or its error.
 func answerOf(o protocol.AgentOutput) string {
 	if o.Error != nil {
 		return o.Error.Code + ": " + o.Error.Message

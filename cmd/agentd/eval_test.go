@@ -28,7 +28,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// evalToken is what the tests' server wants to see.
+// evalToken is the bearer token of the tests' server.
 const evalToken = "0123456789abcdef"
 
 // plannerModel decides as the planner does in the episodes of a measurement and in
@@ -90,7 +90,7 @@ func (d *interrupting) Decide(ctx context.Context, req *protocol.AgentRequest) (
 	return d.Inference.Decide(ctx, req)
 }
 
-// evaluated is what agentd eval --json prints.
+// evaluated is the output of agentd eval --json.
 func evaluated(ctx context.Context, t *testing.T, args ...string) (report struct {
 	Model       string
 	Interrupted bool

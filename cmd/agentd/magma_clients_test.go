@@ -18,7 +18,7 @@ import (
 	"agentd/protocol"
 )
 
-// genPackages are what the exporter and its tests need beside magmaPackages. Of
+// genPackages are needed by the exporter and its tests beside magmaPackages. Of
 // magma_gen only its export is used, which imports no simulator.
 var genPackages = append([]string{"magma_gen==2.0.0", "packaging==26.3", "flit_core==4.2.0"}, magmaPackages...)
 
@@ -144,11 +144,11 @@ func replay(t *testing.T, r *running, x *recorded, body string) (status int, ans
 func checkReplayed(t *testing.T, x *recorded, body, answer string) (sent, got string) {
 	t.Helper()
 	switch {
-	case x.Method == "PUT":
+	case x.Method == http.MethodPut:
 		return "CoachingSessionConfig", ""
-	case x.Method == "DELETE":
+	case x.Method == http.MethodDelete:
 		return "", ""
-	case x.Method == "GET":
+	case x.Method == http.MethodGet:
 		was := strings.ReplaceAll(string(x.Answer), `"agent_version":"0.1.0"`, `"agent_version":"`+version.Release+`"`)
 		if !sameJSON(t, answer, was) {
 			t.Errorf("%s: got %s, it was %s", x.Path, answer, was)

@@ -164,7 +164,7 @@ func TestMagmaExampleRunsOnlyUnderMagma(t *testing.T) {
 	})
 }
 
-// refusals are what the models themselves say.
+// refusals are the errors of the models themselves.
 func (m magma) refusals(t *testing.T, bodies []held) (refusals []string) {
 	t.Helper()
 	var lines bytes.Buffer

@@ -20,11 +20,6 @@ import (
 )
 
 func main() {
-	if computes(os.Args[1:]) {
-		if err := setWaiting(); err != nil {
-			fmt.Fprintf(os.Stderr, "agentd: %v\n", err)
-		}
-	}
 	if err := run(context.Background(), os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintf(os.Stderr, "agentd: %v\n", err)
 		os.Exit(1)

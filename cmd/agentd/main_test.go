@@ -109,7 +109,7 @@ func (r *running) atBoth(t *testing.T, f func(t *testing.T, r *running)) {
 	})
 }
 
-// process is what all views of a server share.
+// process holds what all views of a server share.
 type process struct {
 	log  *logWatcher
 	done chan error         // what run returned

@@ -156,4 +156,3 @@ func TestCompletionsAreOffByDefault(t *testing.T) {
 		t.Errorf("%d, %v", status, err)
 	}
 }
-

@@ -53,7 +53,7 @@ func TestReadmeRequestGetsItsAnswer(t *testing.T) {
 // further members.
 const omission = "…"
 
-// shows tells whether want is got but for its omissions.
+// shows reports whether want equals got apart from its omissions.
 func shows(want, got any) bool {
 	switch want := want.(type) {
 	case map[string]any:

@@ -50,8 +50,3 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	return fmt.Errorf("%s: %w", command, err)
 }
-
-// computes reports whether args start a program that computes with a model itself.
-func computes(args []string) bool {
-	return len(args) == 0 || args[0] == "serve" || args[0] == "eval" || strings.HasPrefix(args[0], "-")
-}

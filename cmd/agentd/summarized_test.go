@@ -33,7 +33,7 @@ func TestSummarizedAgentRefusesCoaching(t *testing.T) {
 	r.expect(503, noCoaching, "DELETE", session1, "")
 }
 
-// generationOf is what an internal step says about its generation.
+// generationOf returns what an internal step reports about its generation.
 type generationOf struct {
 	PromptTokens int    `json:"prompt_tokens"`
 	CachedTokens int    `json:"cached_tokens"`

@@ -24,7 +24,7 @@ type Message struct {
 	Text string
 }
 
-// Question is what a model is asked. The answer is JSON that matches the schema.
+// Question is a question to a model. The answer is JSON that matches the schema.
 type Question struct {
 	System     string
 	Messages   []Message
@@ -41,7 +41,7 @@ const (
 	ModeText   = "text"   // the schema is in the system text, and the reply contains JSON
 )
 
-// Answer is what a model answered.
+// Answer is a model's answer.
 type Answer struct {
 	Text             string // may be empty; callers decide whether it is a correction
 	Model            string // as the endpoint names it, else as configured

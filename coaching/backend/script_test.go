@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // key is the secret of the tests' session. It must never come out.
 const key = "sk-session-4f9a1c77"
 
-// question is what the tests ask. The properties of its schema are in an order that sorting would change.
+// question is the question of the tests. The properties of its schema are in an order that sorting would change.
 func question() Question {
 	return Question{
 		System:     "You are a coach.",

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -60,7 +61,7 @@ func TestEachTypeHasItsRequestAndAnswer(t *testing.T) {
 				t.Errorf("the answer differs (-want +got):\n%s", diff)
 			}
 			calls := s.Calls()
-			if len(calls) != 1 || calls[0].Method != "POST" || calls[0].Target != c.target {
+			if len(calls) != 1 || calls[0].Method != http.MethodPost || calls[0].Target != c.target {
 				t.Fatalf("the endpoint got %d requests, the first %s %s, want one POST %s", len(calls), calls[0].Method, calls[0].Target, c.target)
 			}
 			if diff := cmp.Diff(parse(t, c.body), calls[0].JSON(t)); diff != "" {

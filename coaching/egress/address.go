@@ -2,7 +2,7 @@ package egress
 
 import "net/netip"
 
-// class is what an address is to the policy.
+// class is the kind of an address, for the policy.
 type class int
 
 const (

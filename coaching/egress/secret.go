@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// hidden is what is shown of a secret.
+// hidden stands for a secret in output.
 const hidden = "***"
 
 // Secret is a text that prints as ***, whatever prints it. It holds a pointer,

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// verdict is what is to become of an endpoint.
+// verdict is the expected outcome for an endpoint.
 type verdict int
 
 const (
@@ -211,7 +211,7 @@ func check(t *testing.T, what string, err error, allowed bool) {
 	}
 }
 
-// network is what package net calls the network of an address.
+// network is package net's name for the network of an address.
 func network(address string) string {
 	host, _, err := net.SplitHostPort(address)
 	switch {

@@ -15,7 +15,7 @@ type Case struct{ *check.Case }
 // Point is a reinjection point of a case.
 type Point = check.Point
 
-// Verdict is what a coach decided.
+// Verdict is a coach's decision.
 type Verdict struct {
 	Corrected bool   // there are proposals; else the coach declined
 	Why       string // the coach's reason, for a person
@@ -29,7 +29,7 @@ func NewCase(req *protocol.SpecializedCoachingRequest) *Case { return &Case{chec
 // [check.Case.Redacted].
 func (c *Case) Redacted(keys quote.Redactor) *Case { return &Case{c.Case.Redacted(keys)} }
 
-// Question is what a model is asked, within a budget of bytes; see [prompt.Question].
+// Question is the question to a model, within a budget of bytes; see [prompt.Question].
 func (c *Case) Question(budget int) backend.Question { return prompt.Question(c.Case, budget) }
 
 // HumanRequest is the task for a person; see [prompt.HumanRequest].

@@ -62,7 +62,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestPlannerTranscript is what people see of an agent that is right.
+// TestPlannerTranscript compares the output for an agent that is always right.
 func TestPlannerTranscript(t *testing.T) {
 	var out bytes.Buffer
 	sum, err := Play(t.Context(), &out, taught(t, 1, 2, 3), Options{Seed: 1, Tasks: 8, Now: ticking()})

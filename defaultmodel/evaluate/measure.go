@@ -204,7 +204,7 @@ func (m *measurement) task(ctx context.Context, e *household.Episode) error {
 	return nil
 }
 
-// aim is what finishes a task for an agent without corrections.
+// aim is the goal of a task for an agent without corrections.
 type aim struct {
 	budget  int  // decisions that are left for it
 	refusal bool // it may end in one

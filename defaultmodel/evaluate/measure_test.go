@@ -44,7 +44,7 @@ func taught(t *testing.T, o Options) *dataset.Playback {
 	return m
 }
 
-// planned is what the planner's own decisions are measured as.
+// planned is the measurement of the planner's own decisions.
 func planned(o Options) Result {
 	want := Result{Episodes: o.Episodes, Errors: map[string]int{}}
 	for i := range o.Episodes {

@@ -21,7 +21,7 @@ func (a *answering) Responses(_ context.Context, req *protocol.AgentRequest) ([]
 	return a.outs, a.err
 }
 
-// TestCorrectionCarriesTheRightDecision, and the answer's memory is what counts.
+// TestCorrectionCarriesTheRightDecision, and the answer's memory decides.
 func TestCorrectionCarriesTheRightDecision(t *testing.T) {
 	for seed := range uint64(20) {
 		e := New(seed, Options{Split: Eval})

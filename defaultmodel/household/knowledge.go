@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// knowledge is what the agent's prompt says about the house. Later texts replace earlier
+// knowledge holds what the agent's prompt says about the house. Later texts replace earlier
 // ones.
 type knowledge struct {
 	robots    []string            // the known robots, in their order

@@ -194,7 +194,7 @@ func at(p *place) string {
 	return fmt.Sprintf("%s the %s in the %s", preposition(p.container), p.name, p.room)
 }
 
-// toldOf is what a reader learns from "the thing is at the place".
+// toldOf returns what a reader learns from "the thing is at the place".
 func toldOf(thing string, p *place) func(*knowledge) {
 	name, room, container := p.name, p.room, p.container
 	return func(k *knowledge) {

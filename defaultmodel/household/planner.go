@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// goalKind is what a person wants.
+// goalKind is the kind of a person's goal.
 type goalKind int
 
 const (

@@ -83,7 +83,7 @@ func (s *speaker) choose(draw func() []string) []string {
 	}
 }
 
-// slots are what is filled into a wording.
+// slots are the values for the gaps of a wording.
 type slots []string
 
 func (s slots) fill(text string) string { return strings.NewReplacer(s...).Replace(text) }

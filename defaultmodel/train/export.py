@@ -15,7 +15,11 @@ from packing import Node, encode_segments, pack
 LICENSE = "mit"  # the project's, ../../LICENSE
 TOKEN_TYPES = {"control": gguf.TokenType.CONTROL, "user-defined": gguf.TokenType.USER_DEFINED}
 # Of matrices. With q8_0 only those of the feed-forward parts have it: two thirds of the weights.
-FILE_TYPES = {"f32": gguf.LlamaFileType.ALL_F32, "f16": gguf.LlamaFileType.MOSTLY_F16, "q8_0": gguf.LlamaFileType.MOSTLY_Q8_0}
+FILE_TYPES = {
+    "f32": gguf.LlamaFileType.ALL_F32,
+    "f16": gguf.LlamaFileType.MOSTLY_F16,
+    "q8_0": gguf.LlamaFileType.MOSTLY_Q8_0,
+}
 TEMPLATE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "household", "chat_template.jinja")
 
 
@@ -38,10 +42,22 @@ def tensors(model: Qwen3) -> dict[str, torch.Tensor]:
     """The weights under their names in GGUF. The output is the embedding, so it is not there."""
     out = {"token_embd.weight": model.embedding, "output_norm.weight": model.norm.weight}
     for i, b in enumerate(model.blocks):
-        out |= {f"blk.{i}.{name}.weight": module.weight for name, module in {
-            "attn_norm": b.attn_norm, "attn_q": b.attn.q, "attn_k": b.attn.k, "attn_v": b.attn.v,
-            "attn_q_norm": b.attn.q_norm, "attn_k_norm": b.attn.k_norm, "attn_output": b.attn.out,
-            "ffn_norm": b.ffn_norm, "ffn_gate": b.gate, "ffn_up": b.up, "ffn_down": b.down}.items()}
+        out |= {
+            f"blk.{i}.{name}.weight": module.weight
+            for name, module in {
+                "attn_norm": b.attn_norm,
+                "attn_q": b.attn.q,
+                "attn_k": b.attn.k,
+                "attn_v": b.attn.v,
+                "attn_q_norm": b.attn.q_norm,
+                "attn_k_norm": b.attn.k_norm,
+                "attn_output": b.attn.out,
+                "ffn_norm": b.ffn_norm,
+                "ffn_gate": b.gate,
+                "ffn_up": b.up,
+                "ffn_down": b.down,
+            }.items()
+        }
     return {name: t.detach().float() for name, t in out.items()}
 
 
@@ -124,8 +140,14 @@ def expectations(model: Qwen3, tokenizer: tok.Tokenizer, data: str, samples: int
                 texts.append([])
                 merged = segment["loss"]
             texts[-1] += segment["pieces"]
-        out.append({"texts": [list(tok.joined(t)) for t in texts], "ids": ids.tolist(), "rows": at.tolist(),
-                    "logits": [[round(v, 5) for v in row] for row in model(batch, torch.float32, at).tolist()]})
+        out.append(
+            {
+                "texts": [list(tok.joined(t)) for t in texts],
+                "ids": ids.tolist(),
+                "rows": at.tolist(),
+                "logits": [[round(v, 5) for v in row] for row in model(batch, torch.float32, at).tolist()],
+            }
+        )
     return out
 
 
@@ -134,9 +156,16 @@ def main() -> None:
     p.add_argument("--checkpoint", required=True)
     p.add_argument("--tokenizer", required=True)
     p.add_argument("--before", help="checkpoint that the training began with")
-    p.add_argument("--keep", type=float, default=0.0, help="share of its weights, from 0 to 1, in those that are written")
+    p.add_argument(
+        "--keep", type=float, default=0.0, help="share of its weights, from 0 to 1, in those that are written"
+    )
     p.add_argument("--out", required=True, help="GGUF file")
-    p.add_argument("--type", choices=FILE_TYPES, default="f16", help="type of the matrices; of q8_0 only the feed-forward parts, the others f16")
+    p.add_argument(
+        "--type",
+        choices=FILE_TYPES,
+        default="f16",
+        help="type of the matrices; of q8_0 only the feed-forward parts, the others f16",
+    )
     p.add_argument("--name", default="agentd household", help="general.name")
     p.add_argument("--data", help="JSONL from which to make what the check expects")
     p.add_argument("--expect", help="where to write it, for `go run ./defaultmodel/train/check`")

@@ -4,8 +4,13 @@ import json
 import random
 
 ROLE = "You command robots. " + " ".join(
-    f"Rule {i}: take the next necessary step, {w}, and keep going until the task is done." for i, w in enumerate(
-        "look around;name the robot;invent nothing;do not repeat a call;reply shortly;ask one question;stay calm".split(";")))
+    f"Rule {i}: take the next necessary step, {w}, and keep going until the task is done."
+    for i, w in enumerate(
+        "look around;name the robot;invent nothing;do not repeat a call;reply shortly;ask one question;stay calm".split(
+            ";"
+        )
+    )
+)
 ROOMS = ["kitchen", "office", "bedroom", "hall"]
 THINGS = ["red cup", "blue box", "lamp", "book", "towel", "tray"]
 
@@ -15,7 +20,10 @@ def word(rng: random.Random) -> str:
 
 
 def turn(role: str, text: str) -> dict:
-    return {"pieces": [["s", "<|im_start|>"], ["t", f"{role}\n{text}"], ["s", "<|im_end|>"], ["t", "\n"]], "loss": False}
+    return {
+        "pieces": [["s", "<|im_start|>"], ["t", f"{role}\n{text}"], ["s", "<|im_end|>"], ["t", "\n"]],
+        "loss": False,
+    }
 
 
 def answer(pieces: list) -> list[dict]:
@@ -34,11 +42,31 @@ def call(name: str, parameter: str, value: str) -> list:
 def group(rng: random.Random, episodes: int, turns: int) -> dict:
     """Episodes in which a room or a thing is named and the tool for it has to be called."""
     go, take = word(rng), word(rng)
-    tools = "".join("\n" + json.dumps({"type": "function", "function": {
-        "name": name, "description": description, "parameters": {"type": "object", "properties": {
-            parameter: {"type": "string"}, "target_robot": {"type": "string", "enum": ["rover"]}},
-            "required": [parameter, "target_robot"]}}}) for name, description, parameter in
-        [(go, "Drive to a room.", "room"), (take, "Pick something up.", "thing"), (word(rng), "Wave.", "who")])
+    tools = "".join(
+        "\n"
+        + json.dumps(
+            {
+                "type": "function",
+                "function": {
+                    "name": name,
+                    "description": description,
+                    "parameters": {
+                        "type": "object",
+                        "properties": {
+                            parameter: {"type": "string"},
+                            "target_robot": {"type": "string", "enum": ["rover"]},
+                        },
+                        "required": [parameter, "target_robot"],
+                    },
+                },
+            }
+        )
+        for name, description, parameter in [
+            (go, "Drive to a room.", "room"),
+            (take, "Pick something up.", "thing"),
+            (word(rng), "Wave.", "who"),
+        ]
+    )
     out = []
     for _ in range(episodes):
         segments: list[dict] = []

@@ -11,7 +11,8 @@ import copying
 import lookup
 from packing import Batch
 
-Seen = dict[int, tuple[Tensor, Tensor]]  # of layers, the queries (of the last one only those of rows) and the keys, as lookup.scores takes them
+# of layers, the queries (of the last one only those of rows) and the keys, as lookup.scores takes them
+Seen = dict[int, tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,8 @@ class Queries:
 
     rows: Tensor | None  # their indices, each once and ascending; None: all
     sizes: list[int]  # how many of each node
-    masks: list[Tensor]  # of each node, what to add to the scores of its queries, those of heads that share a key below each other
+    # of each node, what to add to the scores of its queries, those of heads that share a key below each other
+    masks: list[Tensor]
     cos: Tensor
     sin: Tensor
 
@@ -109,8 +111,10 @@ class Queries:
         """Those of the rows; of self, which are all tokens."""
         sizes = torch.bincount(batch.nodes[rows], minlength=len(self.sizes)).tolist()
         starts = torch.tensor([0, *self.sizes[:-1]]).cumsum(0).tolist()
-        masks = [mask.unflatten(0, (size, -1))[own - start].flatten(0, 1)
-                 for mask, size, own, start in zip(self.masks, self.sizes, rows.split(sizes), starts, strict=True)]
+        masks = [
+            mask.unflatten(0, (size, -1))[own - start].flatten(0, 1)
+            for mask, size, own, start in zip(self.masks, self.sizes, rows.split(sizes), starts, strict=True)
+        ]
         return Queries(rows, sizes, masks, self.cos[rows], self.sin[rows])
 
 
@@ -136,7 +140,14 @@ class Attention(nn.Module):
         q = q.view(-1, s.kv_heads, group, s.head_dim).permute(1, 0, 2, 3)
         k, v = k.transpose(0, 1), v.transpose(0, 1)
         if seen is not None:
-            seen[layer] = (q if asked.rows is None else q.new_zeros(s.kv_heads, len(x), group, s.head_dim).index_copy(1, asked.rows, q)), k
+            seen[layer] = (
+                (
+                    q
+                    if asked.rows is None
+                    else q.new_zeros(s.kv_heads, len(x), group, s.head_dim).index_copy(1, asked.rows, q)
+                ),
+                k,
+            )
         qs, (ks, vs) = q.split(asked.sizes, dim=1), (t.split(batch.sizes, dim=1) for t in (k, v))
         outs = []
         for own, path, mask in zip(qs, batch.paths, asked.masks, strict=True):
@@ -164,8 +175,10 @@ class Block(nn.Module):
         return x + self.down(swiglu(self.gate(h), self.up(h)))
 
 
-# Large beside what blocks add in their first steps, so that tokens can be told apart behind them; OUT_NORM makes up for it.
+# Large beside what blocks add in their first steps, so that tokens can be told apart behind them; OUT_NORM makes up for
+# it.
 EMBEDDING_STD, OUT_NORM = 0.5, 0.175
+
 
 class Qwen3(nn.Module):
     def __init__(self, shape: Shape):
@@ -187,14 +200,18 @@ class Qwen3(nn.Module):
         angle = (batch.positions[:, None].float() * inverse)[:, None, :]
         ends = [sum(batch.sizes[i] for i in path) for path in batch.paths]
         causal = self.causal(max(ends), group, dtype, batch.tokens.device)
-        masks = [causal[(end - size) * group:end * group, :end] for end, size in zip(ends, batch.sizes, strict=True)]
+        masks = [causal[(end - size) * group : end * group, :end] for end, size in zip(ends, batch.sizes, strict=True)]
         return Queries(None, batch.sizes, masks, angle.cos().to(dtype), angle.sin().to(dtype))
 
     def causal(self, size: int, group: int, dtype: torch.dtype, device: torch.device) -> Tensor:
         """Minus infinity where a token would look ahead, each row once for every head of a group. It is kept: to make the masks of
         each batch anew took a fifteenth of the time."""
         if self.ahead is None or self.ahead.shape[1] < size or self.ahead.dtype != dtype or self.ahead.device != device:
-            self.ahead = torch.full((size, size), float("-inf"), dtype=dtype, device=device).triu(1).repeat_interleave(group, dim=0)
+            self.ahead = (
+                torch.full((size, size), float("-inf"), dtype=dtype, device=device)
+                .triu(1)
+                .repeat_interleave(group, dim=0)
+            )
         return self.ahead
 
     def forward(self, batch: Batch, dtype: torch.dtype, rows: Tensor, seen: Seen | None = None) -> Tensor:
@@ -207,8 +224,9 @@ class Qwen3(nn.Module):
             x = block(x, batch, every, every.only(asked, batch) if last else every, seen, layer)
         return F.linear(self.norm(x[places]), self.embedding.to(dtype)).float()
 
-    def loss(self, batch: Batch, dtype: torch.dtype, others: Tensor | None = None,
-             seen: Seen | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    def loss(
+        self, batch: Batch, dtype: torch.dtype, others: Tensor | None = None, seen: Seen | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """The sum of the targets' losses, for each target whether it is the most likely token, and the sum of the
         losses behind the other rows, whose targets are the tokens that follow."""
         rows, targets, count = batch.rows, batch.targets, len(batch.rows)

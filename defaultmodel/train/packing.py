@@ -7,8 +7,8 @@ computed once: a batch is a list of nodes (runs of tokens), each of which contin
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Callable
 
 import numpy as np
 import torch
@@ -80,16 +80,28 @@ def pack(nodes: list[Node]) -> Batch:
         before[i, path] = True
     carry, looks = [], [np.zeros((3, 0))]
     for i, n in enumerate(nodes):
-        carry.append(np.full(sizes[i], -1) if n.read is None else n.read.carry[depth[i]:depth[i] + sizes[i]])
+        carry.append(np.full(sizes[i], -1) if n.read is None else n.read.carry[depth[i] : depth[i] + sizes[i]])
         carry[-1][carry[-1] > np.arange(sizes[i])] = -1  # its name stands in another node
         if n.read is not None and n.read.looks:
-            kinds, *at = np.array([look for look in n.read.looks if depth[i] <= look[1] < depth[i] + sizes[i]] or np.zeros((0, 3), int)).T
+            kinds, *at = np.array(
+                [look for look in n.read.looks if depth[i] <= look[1] < depth[i] + sizes[i]] or np.zeros((0, 3), int)
+            ).T
             path = np.concatenate([np.arange(starts[j], starts[j + 1]) for j in paths[i]])
             looks.append(np.stack((kinds, *(path[a] for a in at))))
-    return Batch(flat([n.tokens for n in nodes]), flat(positions), sizes, paths,
-                 flat(rows), flat(targets), flat(decisions), decision + 1,
-                 torch.arange(len(nodes)).repeat_interleave(torch.tensor(sizes)), before, flat(carry),
-                 torch.from_numpy(np.concatenate(looks, axis=1).astype(np.int64)))
+    return Batch(
+        flat([n.tokens for n in nodes]),
+        flat(positions),
+        sizes,
+        paths,
+        flat(rows),
+        flat(targets),
+        flat(decisions),
+        decision + 1,
+        torch.arange(len(nodes)).repeat_interleave(torch.tensor(sizes)),
+        before,
+        flat(carry),
+        torch.from_numpy(np.concatenate(looks, axis=1).astype(np.int64)),
+    )
 
 
 class Data:
@@ -126,8 +138,13 @@ class Data:
             tokens.append(np.array(ids, dtype=np.uint16))
             loss.append(np.array(wanted))
             groups.append(len(starts) - 1)
-        np.savez(cache + ".new.npz", tokens=np.concatenate(tokens), loss=np.concatenate(loss),
-                 starts=np.array(starts), groups=np.array(groups))
+        np.savez(
+            cache + ".new.npz",
+            tokens=np.concatenate(tokens),
+            loss=np.concatenate(loss),
+            starts=np.array(starts),
+            groups=np.array(groups),
+        )
         os.replace(cache + ".new.npz", cache)  # it is whole or not there
 
     def __len__(self) -> int:
@@ -135,7 +152,7 @@ class Data:
 
     def whole(self) -> list[np.ndarray]:
         """The tokens of each group of the file."""
-        return [self.tokens[self.starts[begin]:self.starts[end]] for begin, end in zip(self.groups, self.groups[1:])]
+        return [self.tokens[self.starts[begin] : self.starts[end]] for begin, end in zip(self.groups, self.groups[1:])]
 
     def runs(self, group: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """Tokens and loss of the prefix and of the episodes of a group."""
@@ -156,7 +173,7 @@ class Data:
             runs = [renamed(group, rename) for group in runs]
         first = runs[0][0][0]
         shared = len(first) - 1  # a prefix keeps a token of its own
-        for ((prefix, _), *_) in runs[1:]:
+        for (prefix, _), *_ in runs[1:]:
             size = min(shared, len(prefix) - 1)
             differ = np.flatnonzero(first[:size] != prefix[:size])
             shared = int(differ[0]) if len(differ) else size
@@ -167,12 +184,22 @@ class Data:
             cut = shared if root else 0
             nodes.append(Node(prefix[cut:], prefix_loss[cut:], 0 if root else -1, self.reader.read(prefix, reads)))
             parent = len(nodes) - 1
-            nodes += [Node(tokens, loss, parent, self.reader.read(np.concatenate((prefix, tokens)), np.concatenate((reads, loss))))
-                      for tokens, loss in episodes if len(tokens)]
+            nodes += [
+                Node(
+                    tokens,
+                    loss,
+                    parent,
+                    self.reader.read(np.concatenate((prefix, tokens)), np.concatenate((reads, loss))),
+                )
+                for tokens, loss in episodes
+                if len(tokens)
+            ]
         return pack(nodes)
 
 
-def renamed(runs: list[tuple[np.ndarray, np.ndarray]], rename: Callable[[np.ndarray], np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+def renamed(
+    runs: list[tuple[np.ndarray, np.ndarray]], rename: Callable[[np.ndarray], np.ndarray]
+) -> list[tuple[np.ndarray, np.ndarray]]:
     tokens = rename(np.concatenate([tokens for tokens, _ in runs]))
     ends = np.cumsum([len(loss) for _, loss in runs])
     return [(own, loss) for own, (_, loss) in zip(np.split(tokens, ends[:-1]), runs, strict=True)]

@@ -23,17 +23,24 @@ ROOM = re.compile(r"TheĠ([^.:,ĊĠ]+)Ġhas:Ġ([^.Ċ]*)\.")
 STANDS = re.compile(r"(?<=[.ĠĊ])([^.:,ĊĠ]+)ĠisĠinĠtheĠ([^.ĊĠ]+)\.")
 RESULT = re.compile(r"Ċ([^.:,ĊĠ]+):Ġ(?!failed)([^Ċ]*)")
 ARRIVED = re.compile(r"YouĠareĠinĠtheĠ([^.ĊĠ]+)\.")
-FACT = re.compile(r"(?:On|In)ĠtheĠ([^.:Ċ]+):Ġ([^.Ċ]*)\.|(?:YouĠholdĠtheĠ([^.Ċ]+)\.|TheĠ([^.:ĊĠ]+(?:Ġ[^.:ĊĠ]+)?)Ġ(?:is|are)Ġ)")
+FACT = re.compile(
+    r"(?:On|In)ĠtheĠ([^.:Ċ]+):Ġ([^.Ċ]*)\.|(?:YouĠholdĠtheĠ([^.Ċ]+)\.|TheĠ([^.:ĊĠ]+(?:Ġ[^.:ĊĠ]+)?)Ġ(?:is|are)Ġ)"
+)
 # Things that were told of or taken away: from then on they are not where a list has them.
-MOVED = re.compile(r"Noted:ĠtheĠ([^.]+?)Ġ(?:is|are)Ġ|somebodyĠtookĠtheĠ([^.]+)\.|failed:ĠtheĠ([^.]+?)Ġ(?:is|are)ĠnotĠhere")
+MOVED = re.compile(
+    r"Noted:ĠtheĠ([^.]+?)Ġ(?:is|are)Ġ|somebodyĠtookĠtheĠ([^.]+)\.|failed:ĠtheĠ([^.]+?)Ġ(?:is|are)ĠnotĠhere"
+)
 ROBOTS = re.compile(r'(?:"target_robot":Ġ\{[^}]*"enum"|"known_robots"):Ġ\["([^\]]+)"\]')
 UNKNOWN = re.compile("Where|IĠ(?:can't:ĠIĠ)?don'tĠknow")
 NAMED = re.compile(r"[tT]heĠ([^.:,?ĊĠ]+(?:Ġ[^.:,?ĊĠ]+)?)(?=Ġ(?:is|are|or|in|on)(?![a-z])|[.?:])")
 
-# What a token is to look at. Where there is nothing of the kind that is the first token: a head always looks somewhere, and elsewhere
+# What a token is to look at. Where there is nothing of the kind that is the first token: a head always looks somewhere,
+# and elsewhere
 # it would seem to have found something.
 TOOL = "tool"  # before the name of a tool, and where a decision begins: its description, or nothing for a reply
-NEEDED = "needed"  # where a decision begins: the descriptions of the tools of each robot's last call before the next reply, for which all others are made
+# where a decision begins: the descriptions of the tools of each robot's last call before the next reply, for which all
+# others are made
+NEEDED = "needed"
 PARAMETER_OF = "parameter"  # before the name of a parameter: where the tool declares it
 DECLARED_BY = "declared"  # at a declared parameter: the name of its tool
 ASKED = "asked"  # where somebody names what a decision is about
@@ -45,8 +52,24 @@ STATE = "state"  # what was last said of what a decision is about: open, closed,
 STATE_OF = "state of"  # there, the name of the thing
 HERE = "here"  # that of it which is in the room of the robot, and that room if it was named
 VALUE_OF = "value"  # what a name in an argument or a reply is copied from
-LISTED = "listed"  # before each token of a thing's name that nobody said in full: the same in a list; of a room's: where a robot went
-KINDS = (TOOL, NEEDED, PARAMETER_OF, DECLARED_BY, ASKED, ROBOT, STANDING, FOUND, HERE, HELD, STATE, STATE_OF, VALUE_OF, LISTED)
+# before each token of a thing's name that nobody said in full: the same in a list; of a room's: where a robot went
+LISTED = "listed"
+KINDS = (
+    TOOL,
+    NEEDED,
+    PARAMETER_OF,
+    DECLARED_BY,
+    ASKED,
+    ROBOT,
+    STANDING,
+    FOUND,
+    HERE,
+    HELD,
+    STATE,
+    STATE_OF,
+    VALUE_OF,
+    LISTED,
+)
 NOTHING = [0]
 
 
@@ -54,8 +77,10 @@ NOTHING = [0]
 class Read:
     """What a conversation says of its tokens."""
 
-    carry: np.ndarray  # of each token, how far before it that one stands whose name it belongs to, as a thing to its room; -1: none
-    looks: list[tuple[int, int, int]] = field(default_factory=list)  # index in KINDS, token, one of those that it should look at
+    # of each token, how far before it that one stands whose name it belongs to, as a thing to its room; -1: none
+    carry: np.ndarray
+    # index in KINDS, token, one of those that it should look at
+    looks: list[tuple[int, int, int]] = field(default_factory=list)
 
     def look(self, kind: str, token: int, at: list[int]) -> None:
         self.looks += [(KINDS.index(kind), token, a) for a in sorted(set(at))]
@@ -99,14 +124,17 @@ class Conversation:
         self.tools: dict[str, list[int]] = {}  # the tokens of their descriptions
         self.listed: list[Listed] = []
         self.rooms: set[str] = set()
-        self.robots: dict[str, list[tuple[str, int]]] = {}  # the rooms that they were in, and where these begin, in the order of telling
+        # the rooms that they were in, and where these begin, in the order of telling
+        self.robots: dict[str, list[tuple[str, int]]] = {}
         self.messages: list[tuple[int, int]] = []
         self.parameters: dict[tuple[str, str], int] = {}
         declared = list(DECLARED.finditer(self.text))
         for m, following in zip(declared, [*declared[1:], None]):
             self.belongs(m.span(2), m.start(1))
             self.tools[m[1]] = self.tokens(*m.span(2))
-            for p in PARAMETER.finditer(self.text, m.end(), following.start() if following else self.text.find("Ċ", m.end())):
+            for p in PARAMETER.finditer(
+                self.text, m.end(), following.start() if following else self.text.find("Ċ", m.end())
+            ):
                 self.parameters[m[1], p[1]] = self.token(p.start(1))
                 for token in self.tokens(*p.span(1)):
                     self.result.carry[token] = 0
@@ -158,7 +186,9 @@ class Conversation:
                     which = next(i for i in (1, 3, 4) if f[i])
                     thing = Listed(f[which], f.start(which), room, m[1] if which == 3 else "")
                     if which == 1:  # "The box is open. In the box: …"
-                        thing.state = next((x.state for x in reversed(self.listed) if x.name == thing.name and x.begin > body[0]), None)
+                        thing.state = next(
+                            (x.state for x in reversed(self.listed) if x.name == thing.name and x.begin > body[0]), None
+                        )
                     if which == 4:
                         thing.state = f.end(), self.text.find(".", f.end(), m.end(2))
                         for token in self.tokens(*thing.state):
@@ -181,12 +211,14 @@ class Conversation:
 
     def decide(self, spans: list[tuple[int, int]]) -> None:
         """Reads the decisions, of the tokens from one to another, and says what these should look at."""
-        last: dict[str, list[int]] | None = None  # of each robot the description for its last call; None: it ends otherwise
+        # of each robot the description for its last call; None: it ends otherwise
+        last: dict[str, list[int]] | None = None
         for begin, end in reversed(spans):
             start, stop = int(self.ends[begin - 1]), int(self.ends[end])
             decision = Decision(self, start)
             calls = list(CALL.finditer(self.text, start, stop))
-            closed = [self.token(call.end()) for call in calls]  # behind each call it is decided whether another one follows
+            # behind each call it is decided whether another one follows
+            closed = [self.token(call.end()) for call in calls]
             for call, deciding in zip(calls, [begin - 1, *closed]):
                 decision.call(call, deciding)
                 if last is not None:
@@ -210,8 +242,9 @@ class Decision:
         said = [span for span in conversation.messages if span[1] <= start]
         self.heard = said[-1:]  # with what was asked before, if that is the answer to a question
         while len(self.heard) < len(said) and ASKED_BACK.search(
-                conversation.text, said[-len(self.heard) - 1][1], self.heard[0][0] - len(USER)):
-            self.heard = said[-len(self.heard) - 1:]
+            conversation.text, said[-len(self.heard) - 1][1], self.heard[0][0] - len(USER)
+        ):
+            self.heard = said[-len(self.heard) - 1 :]
 
     def mentions(self, name: str) -> list[int]:
         """The tokens with which a name begins in what was heard, or its last word behind "the", unless another thing with that word was named."""
@@ -220,7 +253,12 @@ class Decision:
             return said
         if any(other != name and other.endswith("Ġ" + last) and self.said(other) for other in self.latest):
             return []  # that one is meant
-        return [self.c.token(at) for span in self.heard for at in occurrences(self.c.text, last, *span) if self.c.text.endswith("theĠ", 0, at)]
+        return [
+            self.c.token(at)
+            for span in self.heard
+            for at in occurrences(self.c.text, last, *span)
+            if self.c.text.endswith("theĠ", 0, at)
+        ]
 
     def said(self, name: str) -> list[int]:
         return [self.c.token(at) for span in self.heard for at in occurrences(self.c.text, name, *span)]
@@ -260,7 +298,9 @@ class Decision:
 
     def stood(self, name: str) -> tuple[str, int] | None:
         """The room where a robot was last, and the token that says so."""
-        return next(((room, self.c.token(at)) for room, at in reversed(self.c.robots.get(name, [])) if at < self.start), None)
+        return next(
+            ((room, self.c.token(at)) for room, at in reversed(self.c.robots.get(name, [])) if at < self.start), None
+        )
 
     def unnamed(self, name: str) -> list[int]:
         """Where a robot is listed that has to do what nobody is named for."""
@@ -306,7 +346,9 @@ class Decision:
             self.c.result.look(FOUND, before, lists)
             self.copied(begin, name, heard + lists)
             if not heard + near:
-                self.taken(begin, name, [at for room, at in filter(None, map(self.stood, self.c.robots)) if room == name])
+                self.taken(
+                    begin, name, [at for room, at in filter(None, map(self.stood, self.c.robots)) if room == name]
+                )
             heard = heard + near
         else:
             self.copied(begin, name, heard)
@@ -314,7 +356,11 @@ class Decision:
                 listed = self.latest[name]
                 lists = self.c.tokens(listed.begin, listed.end) if heard and not listed.moved else []
                 if not self.said(name):
-                    self.taken(begin, name, [self.c.token(x.begin) for x in self.c.listed if x.name == name and x.end <= self.start])
+                    self.taken(
+                        begin,
+                        name,
+                        [self.c.token(x.begin) for x in self.c.listed if x.name == name and x.end <= self.start],
+                    )
         self.c.result.look(ASKED, before, heard)
         return heard, lists
 
@@ -325,7 +371,11 @@ class Decision:
         sources = [at for at in sources if c.carried(at) == c.texts[first]]
         c.result.look(VALUE_OF, first - 1, sources)
         for i, token in enumerate(rest, 1):
-            c.result.look(VALUE_OF, token - 1, [at + i for at in sources if c.result.carry[at] == 0 and c.texts[at + i] == c.texts[token]])
+            c.result.look(
+                VALUE_OF,
+                token - 1,
+                [at + i for at in sources if c.result.carry[at] == 0 and c.texts[at + i] == c.texts[token]],
+            )
 
     def taken(self, begin: int, name: str, sources: list[int]) -> None:
         """Each token before one of a name that nobody said should look at that one itself in the lists."""
@@ -357,11 +407,21 @@ class Decision:
 
 
 def robot_of(call: re.Match) -> str:
-    return next((argument[2] or "" for argument in ARGUMENT.finditer(call.string, *call.span(2)) if argument[1] == "target_robot"), "")
+    return next(
+        (
+            argument[2] or ""
+            for argument in ARGUMENT.finditer(call.string, *call.span(2))
+            if argument[1] == "target_robot"
+        ),
+        "",
+    )
 
 
 def occurrences(text: str, name: str, begin: int, end: int) -> list[int]:
     """Where a name stands as a whole word."""
     inside = lambda i: begin <= i < end and (text[i].isalnum() and text[i] not in "ĠĊ" or text[i] == "_")
-    return [m.start() for m in re.compile(re.escape(name)).finditer(text, begin, end)
-            if not inside(m.start() - 1) and not inside(m.end())]
+    return [
+        m.start()
+        for m in re.compile(re.escape(name)).finditer(text, begin, end)
+        if not inside(m.start() - 1) and not inside(m.end())
+    ]

@@ -13,7 +13,8 @@ import re
 import numpy as np
 from tokenizers import Tokenizer
 
-RARE = 0.02  # share of the groups that has a name at most; words of sentences, and words that names are chosen from, are in more
+# share of the groups that has a name at most; words of sentences, and words that names are chosen from, are in more
+RARE = 0.02
 LONGEST = 8  # tokens of a name
 TRIES = 20000  # stand-ins of each length that are made up; those that would be other tokens are dropped
 WORD = re.compile("[a-z]+")  # the space before a name is a token of its own
@@ -25,7 +26,8 @@ class Renamer:
         """Takes the tokens of all groups of a data set."""
         self.texts = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().get)
         self.plain = np.array([WORD.fullmatch(text) is not None for text in self.texts])
-        self.letter = np.array([text[-1].isalpha() and text != SPACE for text in self.texts])  # a word may go on behind it
+        # a word may go on behind it
+        self.letter = np.array([text[-1].isalpha() and text != SPACE for text in self.texts])
         random = np.random.default_rng(seed)
         self.factors = random.integers(1, 2**63, LONGEST, dtype=np.uint64) | np.uint64(1)
         own = [np.unique(self.words(tokens)[2]) for tokens in groups]
@@ -52,9 +54,13 @@ class Renamer:
     def keys(self, tokens: np.ndarray, begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         at = np.arange(LONGEST)
         columns = np.minimum(begins[:, None] + at, len(tokens) - 1)
-        return ((tokens[columns].astype(np.uint64) + np.uint64(1)) * self.factors * (at < sizes[:, None])).sum(1, dtype=np.uint64)
+        return ((tokens[columns].astype(np.uint64) + np.uint64(1)) * self.factors * (at < sizes[:, None])).sum(
+            1, dtype=np.uint64
+        )
 
-    def made_up(self, tokenizer: Tokenizer, size: int, often: np.ndarray, random: np.random.Generator) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    def made_up(
+        self, tokenizer: Tokenizer, size: int, often: np.ndarray, random: np.random.Generator
+    ) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
         """Words of so many tokens, of shape [words, size], and their numbers, first no plurals and then plurals: what the tokenizer makes of
         them behind a space, and no common ones."""
         words = np.unique(random.choice(np.flatnonzero(self.plain), (TRIES, size)), axis=0)
@@ -73,7 +79,7 @@ class Renamer:
         for name in np.intersect1d(keys, self.names):
             at = np.flatnonzero(keys == name)
             begin, size = begins[at[0]], sizes[at[0]]
-            words, numbers = self.bank[size - 1][self.plural(tokens[begin:begin + size])]
+            words, numbers = self.bank[size - 1][self.plural(tokens[begin : begin + size])]
             for i in random.integers(len(words), size=10) if len(words) else ():
                 if int(numbers[i]) not in taken:
                     taken.add(int(numbers[i]))

@@ -15,7 +15,6 @@ import tokenizer as tok
 from export import tensors
 from model import Qwen3, Shape
 
-
 READABLE = {gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16, gguf.GGMLQuantizationType.Q8_0}
 
 
@@ -33,12 +32,20 @@ def read(path: str) -> tuple[Qwen3, tok.Tokenizer]:
         return float(str(np.float32(value(name))))
 
     texts = value("tokenizer.ggml.tokens")
-    model = Qwen3(Shape(
-        vocabulary=len(texts), width=value("qwen3.embedding_length"), layers=value("qwen3.block_count"),
-        heads=value("qwen3.attention.head_count"), kv_heads=value("qwen3.attention.head_count_kv"),
-        head_dim=value("qwen3.attention.key_length"), ffn=value("qwen3.feed_forward_length"),
-        theta=single("qwen3.rope.freq_base"), epsilon=single("qwen3.attention.layer_norm_rms_epsilon"),
-        context=value("qwen3.context_length")))
+    model = Qwen3(
+        Shape(
+            vocabulary=len(texts),
+            width=value("qwen3.embedding_length"),
+            layers=value("qwen3.block_count"),
+            heads=value("qwen3.attention.head_count"),
+            kv_heads=value("qwen3.attention.head_count_kv"),
+            head_dim=value("qwen3.attention.key_length"),
+            ffn=value("qwen3.feed_forward_length"),
+            theta=single("qwen3.rope.freq_base"),
+            epsilon=single("qwen3.attention.layer_norm_rms_epsilon"),
+            context=value("qwen3.context_length"),
+        )
+    )
     of = tensors(model)
     there = {t.name: t for t in reader.tensors}
     if there.keys() != of.keys():
@@ -46,12 +53,15 @@ def read(path: str) -> tuple[Qwen3, tok.Tokenizer]:
     with torch.no_grad():
         for name, t in of.items():
             if there[name].tensor_type not in READABLE:
-                raise SystemExit(f"{path}: {name} is {there[name].tensor_type.name}: only {', '.join(sorted(r.name for r in READABLE))} can be read")
+                raise SystemExit(
+                    f"{path}: {name} is {there[name].tensor_type.name}: only {', '.join(sorted(r.name for r in READABLE))} can be read"
+                )
             t.copy_(torch.tensor(gguf.dequantize(there[name].data, there[name].tensor_type)).view(t.shape))
 
     state = json.loads(tok.new().to_str())
     merges = [m.split(" ") for m in value("tokenizer.ggml.merges")]
-    if value("tokenizer.ggml.pre") == "qwen2":  # weights of up to 12,642 steps: words were joined with their space by merges
+    # weights of up to 12,642 steps: words were joined with their space by merges
+    if value("tokenizer.ggml.pre") == "qwen2":
         merges = [m for m in merges if not (m[0] == tok.SPACE and m[1].isalpha())]
     state["model"] |= {"vocab": {text: i for i, text in enumerate(texts)}, "merges": merges}
     return model, tok.Tokenizer.from_str(json.dumps(state))
@@ -68,7 +78,9 @@ def grow(model: Qwen3, layers: int) -> Qwen3:
     for name, t in model.state_dict().items():
         if m := re.match(r"blocks\.(\d+)\.(.*)", name):
             if int(m[1]) + more >= model.shape.layers:
-                state[f"blocks.{int(m[1]) + more}.{m[2]}"] = torch.zeros_like(t) if m[2] in ("attn.out.weight", "down.weight") else t
+                state[f"blocks.{int(m[1]) + more}.{m[2]}"] = (
+                    torch.zeros_like(t) if m[2] in ("attn.out.weight", "down.weight") else t
+                )
     grown.load_state_dict(state)
     return grown
 
@@ -76,7 +88,10 @@ def grow(model: Qwen3, layers: int) -> Qwen3:
 def rows(path: str) -> list[dict]:
     """The curve that train.py wrote."""
     with open(path, newline="", encoding="utf-8") as f:
-        return [{"step": int(r["step"])} | {k: float(r[k]) for k in ("loss", "held_out", "exact")} for r in csv.DictReader(f)]
+        return [
+            {"step": int(r["step"])} | {k: float(r[k]) for k in ("loss", "held_out", "exact")}
+            for r in csv.DictReader(f)
+        ]
 
 
 def main() -> None:
@@ -92,10 +107,19 @@ def main() -> None:
         model = grow(model, args.layers)
     before = rows(args.curve) if args.curve else []
     tokenizer.save(args.tokenizer)  # before the checkpoint, whose being there says that all is done
-    torch.save({"shape": model.shape.dict(), "model": model.state_dict(), "rows": before,
-                "step": before[-1]["step"] if before else 0}, args.checkpoint + ".new")
+    torch.save(
+        {
+            "shape": model.shape.dict(),
+            "model": model.state_dict(),
+            "rows": before,
+            "step": before[-1]["step"] if before else 0,
+        },
+        args.checkpoint + ".new",
+    )
     os.replace(args.checkpoint + ".new", args.checkpoint)
-    print(f"{args.checkpoint}: {sum(t.numel() for t in model.parameters()):,} parameters, {tokenizer.get_vocab_size()} ids")
+    print(
+        f"{args.checkpoint}: {sum(t.numel() for t in model.parameters()):,} parameters, {tokenizer.get_vocab_size()} ids"
+    )
 
 
 if __name__ == "__main__":

@@ -6,7 +6,25 @@ import unittest
 import numpy as np
 
 import reading
-from reading import ASKED, DECLARED_BY, FOUND, HELD, HERE, KINDS, LISTED, NEEDED, NOTHING, PARAMETER_OF, ROBOT, STANDING, STATE, STATE_OF, TOOL, VALUE_OF, Reader
+from reading import (
+    ASKED,
+    DECLARED_BY,
+    FOUND,
+    HELD,
+    HERE,
+    KINDS,
+    LISTED,
+    NEEDED,
+    NOTHING,
+    PARAMETER_OF,
+    ROBOT,
+    STANDING,
+    STATE,
+    STATE_OF,
+    TOOL,
+    VALUE_OF,
+    Reader,
+)
 
 # Each character is a token; what stands between the signs the model writes.
 SYSTEM = """<|im_start|>system
@@ -68,14 +86,29 @@ class Reading(unittest.TestCase):
         for behind, name in wants:
             self.assertEqual(text.count(written(behind + name)), 1, behind + name)
             begin = text.index(written(behind + name)) + len(behind)
-            whole = kind in (TOOL, NEEDED, FOUND, HELD, STATE) or kind == HERE and "is in" not in behind or kind == VALUE_OF and "has: " in behind
+            whole = (
+                kind in (TOOL, NEEDED, FOUND, HELD, STATE)
+                or kind == HERE
+                and "is in" not in behind
+                or kind == VALUE_OF
+                and "has: " in behind
+            )
             want += range(begin, begin + (len(name) if whole else 1))
-        self.assertEqual(self.looks(read, kind, at), sorted(want), [text[max(0, a - 20):a + 5] for a in self.looks(read, kind, at)])
+        self.assertEqual(
+            self.looks(read, kind, at), sorted(want), [text[max(0, a - 20) : a + 5] for a in self.looks(read, kind, at)]
+        )
 
     def test_what_is_listed_belongs_to_its_room_and_a_description_to_its_tool_and_the_room_to_the_robot_in_it(self):
         text, read = self.read(user("Wave."), decided(call("go", to="attic", target_robot="pip")), ARRIVED)
-        for part, name in (("Take it.", "grab"), ("red lamp", "hall"), ("shelves. pip", ""), ("hall. mo", ""), ("attic. On", "pip: You"),
-                           ("blue cup", "attic. On"), ("shelves is closed", "attic. On")):
+        for part, name in (
+            ("Take it.", "grab"),
+            ("red lamp", "hall"),
+            ("shelves. pip", ""),
+            ("hall. mo", ""),
+            ("attic. On", "pip: You"),
+            ("blue cup", "attic. On"),
+            ("shelves is closed", "attic. On"),
+        ):
             with self.subTest(part):
                 at = text.index(part.replace(" ", "Ġ"))
                 if name:
@@ -84,11 +117,13 @@ class Reading(unittest.TestCase):
         self.assertEqual(at - read.carry[at], text.index("pipĠis"))
         at = text.index("Wave.")
         self.assertEqual(read.carry[at], 0)  # what somebody says belongs to itself
-        self.assertTrue((read.carry[:text.index("Walk")] == -1).all())
+        self.assertTrue((read.carry[: text.index("Walk")] == -1).all())
 
     def test_a_tool_is_looked_for_at_the_descriptions_of_all_whose_names_begin_alike(self):
         parts = user("Go to the attic."), decided(call("go", to="attic", target_robot="pip"))
-        self.check(TOOL, 'go", "arguments', [('"description": "', "Walk to a room."), ('"description": "', "Take it.")], *parts)
+        self.check(
+            TOOL, 'go", "arguments', [('"description": "', "Walk to a room."), ('"description": "', "Take it.")], *parts
+        )
 
     def test_a_room_follows_from_what_was_asked_for_and_from_where_that_is(self):
         parts = user("Open the box, please."), decided(call("go", to="attic", target_robot="pip"))
@@ -126,21 +161,33 @@ class Reading(unittest.TestCase):
         go, grab = call("go", to="attic", target_robot="mo"), call("grab", what="red cup", target_robot="pip")
         parts = user("mo, go to the attic, and pip, take the red lamp."), decided(go + "\n" + grab)
         text, read = self.read(*parts)
-        first, last = (text.index("</tool_call>", text.index(name)) for name in ('{"name":Ġ"go",Ġ"arguments', '{"name":Ġ"grab",Ġ"arguments'))
-        self.assertEqual("".join(text[t] for t in self.looks(read, TOOL, first)), "WalkĠtoĠaĠroom.TakeĠit.")  # both begin with a g
+        first, last = (
+            text.index("</tool_call>", text.index(name))
+            for name in ('{"name":Ġ"go",Ġ"arguments', '{"name":Ġ"grab",Ġ"arguments')
+        )
+        # both begin with a g
+        self.assertEqual("".join(text[t] for t in self.looks(read, TOOL, first)), "WalkĠtoĠaĠroom.TakeĠit.")
         self.assertEqual(self.looks(read, ROBOT, first), [text.index("pip,Ġtake")])
         self.assertEqual(self.looks(read, TOOL, last), NOTHING)
         self.assertEqual(self.looks(read, ROBOT, last), [])
 
     def test_a_thing_is_found_where_it_was_seen_last(self):
-        parts = (user("Take the red cup."), decided(call("go", to="attic", target_robot="pip")), ARRIVED,
-                 decided(call("grab", what="red cup", target_robot="pip")))
+        parts = (
+            user("Take the red cup."),
+            decided(call("go", to="attic", target_robot="pip")),
+            ARRIVED,
+            decided(call("grab", what="red cup", target_robot="pip")),
+        )
         self.check(FOUND, 'grab", "arg', [("box: ", "red cup")], *parts)
         self.check(VALUE_OF, 'red cup", "tar', [("Take the ", "red cup")], *parts)
 
     def test_of_a_thing_its_last_word_may_be_named_and_only_as_a_whole_word(self):
-        parts = (user("Take cups: the cup."), decided(call("go", to="attic", target_robot="pip")), ARRIVED,
-                 decided(call("grab", what="red cup", target_robot="pip")))
+        parts = (
+            user("Take cups: the cup."),
+            decided(call("go", to="attic", target_robot="pip")),
+            ARRIVED,
+            decided(call("grab", what="red cup", target_robot="pip")),
+        )
         self.check(ASKED, 'red cup", "tar', [("the ", "cup.")], *parts)
         self.check(VALUE_OF, 'red cup", "tar', [], *parts)  # the word red is not there
 
@@ -153,23 +200,35 @@ class Reading(unittest.TestCase):
 
     def test_a_parameter_is_looked_for_where_its_tool_declares_it(self):
         parts = user("Take the red lamp."), decided(call("grab", what="red lamp", level=3, target_robot="pip"))
-        self.check(PARAMETER_OF, 'what": "red', [('Take it.", "parameters": {"type": "object", "properties": {"', "what")], *parts)
+        self.check(
+            PARAMETER_OF,
+            'what": "red',
+            [('Take it.", "parameters": {"type": "object", "properties": {"', "what")],
+            *parts,
+        )
         self.check(PARAMETER_OF, 'level": 3', [('"string"}, "', "level")], *parts)
         text, read = self.read(*parts)
         self.assertEqual(self.looks(read, DECLARED_BY, text.index('level":Ġ{') + 2), [text.index("grab")])
         text, read = self.read(*parts)
-        self.assertEqual(self.looks(read, ASKED, text.rindex('"level":Ġ3')), [text.rindex('grab')])
+        self.assertEqual(self.looks(read, ASKED, text.rindex('"level":Ġ3')), [text.rindex("grab")])
 
     def test_where_a_thing_went_is_known_from_what_was_done_with_it(self):
         held = result("pip: You hold the red cup.")
-        parts = (user("Take the red cup."), decided(call("go", to="attic", target_robot="pip")), ARRIVED,
-                 decided(call("grab", what="red cup", target_robot="pip")), held)
+        parts = (
+            user("Take the red cup."),
+            decided(call("go", to="attic", target_robot="pip")),
+            ARRIVED,
+            decided(call("grab", what="red cup", target_robot="pip")),
+            held,
+        )
         text, read = self.read(*parts, decided("Done: pip holds the red cup."))
         self.check(FOUND, "Done: pip", [("You hold the ", "red cup")], *parts, decided("Done: pip holds the red cup."))
         at = text.index("holdĠtheĠredĠcup.") + 9
         self.assertEqual(at - read.carry[at], text.index("attic.ĠOn"))
         failed = result("pip: failed: the red cup slipped.")
-        self.check(FOUND, "Done: pip", [("box: ", "red cup")], *parts[:-1], failed, decided("Done: pip holds the red cup."))
+        self.check(
+            FOUND, "Done: pip", [("box: ", "red cup")], *parts[:-1], failed, decided("Done: pip holds the red cup.")
+        )
 
     def nothing(self, kind, before, *parts):
         text, read = self.read(*parts)
@@ -179,11 +238,15 @@ class Reading(unittest.TestCase):
         parts = user("Take the mug."), decided("Where is the mug?")
         self.nothing(TOOL, "Where is", *parts)
         self.nothing(FOUND, "Where is", *parts)
-        self.check(TOOL, "mo is", [], user("Where is mo now?"), decided("mo is in the attic."))  # there it copies the name
+        # there it copies the name
+        self.check(TOOL, "mo is", [], user("Where is mo now?"), decided("mo is in the attic."))
         self.check(FOUND, "Hello", [], user("Take the mug."), decided("Hello"))  # nobody said what this is about
 
     def test_what_was_asked_for_needs_the_tool_of_the_last_call_before_the_reply(self):
-        go, grab = decided(call("go", to="attic", target_robot="pip")), decided(call("grab", what="red cup", target_robot="pip"))
+        go, grab = (
+            decided(call("go", to="attic", target_robot="pip")),
+            decided(call("grab", what="red cup", target_robot="pip")),
+        )
         held = result("pip: You hold the red cup.")
         parts = user("Take the red cup."), go, ARRIVED, grab, held, decided("Done: pip holds the red cup.")
         text, read = self.read(*parts)
@@ -194,7 +257,9 @@ class Reading(unittest.TestCase):
         for ends in ((), (held, decided("I can't: it is too heavy."))):  # nobody knows how it ends
             self.check(NEEDED, '<tool_call>\n{"name": "grab', [], *parts[:4], *ends)
         two = decided(call("go", to="hall", target_robot="mo") + call("go", to="attic", target_robot="pip"))
-        text, read = self.read(user("mo, go to the hall, and pip, take the red cup."), two, ARRIVED, grab, held, decided("Done."))
+        text, read = self.read(
+            user("mo, go to the hall, and pip, take the red cup."), two, ARRIVED, grab, held, decided("Done.")
+        )
         there = self.looks(read, NEEDED, text.index('<tool_call>Ċ{"name":Ġ"go') - 1)
         self.assertEqual("".join(text[t] for t in there), "WalkĠtoĠaĠroom.TakeĠit.")
 
@@ -204,19 +269,42 @@ class Reading(unittest.TestCase):
             self.check(HERE, before, [("shelf, ", "red lamp")], *lamp)
         self.check(HERE, "Done", [("shelf, ", "red lamp")], lamp[0], decided("Done: pip has it."))
         other = user("mo, take the red lamp."), decided(call("go", to="hall", target_robot="mo"))
-        self.nothing(HERE, "go\", \"arg", *other)
-        self.check(HERE, "Done", [("shelves. pip is in the ", "hall")], user("pip, go to the hall."), decided("Done: pip is in the hall."))
+        self.nothing(HERE, 'go", "arg', *other)
+        self.check(
+            HERE,
+            "Done",
+            [("shelves. pip is in the ", "hall")],
+            user("pip, go to the hall."),
+            decided("Done: pip is in the hall."),
+        )
         self.check(HERE, "Done", [], lamp[0], decided("Done."))  # one of two robots, nobody knows which
 
     def test_what_a_robot_holds_is_known_until_it_is_put_somewhere(self):
-        parts = (user("pip, bring the red cup to the shelf."), decided(call("go", to="attic", target_robot="pip")), ARRIVED,
-                 decided(call("grab", what="red cup", target_robot="pip")))
-        self.nothing(HELD, "grab\", \"arg", *parts)
+        parts = (
+            user("pip, bring the red cup to the shelf."),
+            decided(call("go", to="attic", target_robot="pip")),
+            ARRIVED,
+            decided(call("grab", what="red cup", target_robot="pip")),
+        )
+        self.nothing(HELD, 'grab", "arg', *parts)
         held = *parts, result("pip: You hold the red cup."), decided(call("go", to="hall", target_robot="pip"))
         self.check(HELD, 'go", "arg', [("hold the ", "red cup")], *held)
-        self.nothing(HELD, "Done", *held[:-1], decided("Done."), user("mo, wait."), decided("Done: mo waits."))  # that is the other one
-        self.nothing(HERE, "I can", *held, result("pip: You are in the hall."), decided("Done."), user("mo, take the red cup."), decided("I can not."))
-        put = *held[:-1], decided(call("drop", what="red cup", on="box", target_robot="pip")), result("pip: The red cup is on the box.")
+        # that is the other one
+        self.nothing(HELD, "Done", *held[:-1], decided("Done."), user("mo, wait."), decided("Done: mo waits."))
+        self.nothing(
+            HERE,
+            "I can",
+            *held,
+            result("pip: You are in the hall."),
+            decided("Done."),
+            user("mo, take the red cup."),
+            decided("I can not."),
+        )
+        put = (
+            *held[:-1],
+            decided(call("drop", what="red cup", on="box", target_robot="pip")),
+            result("pip: The red cup is on the box."),
+        )
         self.nothing(HELD, "Done", *put, decided("Done: pip is in the attic."))
 
     def test_the_state_of_a_thing_is_what_was_last_said_of_it(self):
@@ -225,45 +313,99 @@ class Reading(unittest.TestCase):
         self.check(STATE, "Done", [("The shelves is ", "closed")], *closed)
         text, read = self.read(*closed)
         at = text.index("closed.Ċ")
-        self.assertEqual([self.looks(read, STATE_OF, at + i) for i in range(len("closed"))], [[text.index("shelvesĠisĠclosed.")]] * len("closed"))
-        self.nothing(STATE, "go\", \"arg", *parts[:2])
+        self.assertEqual(
+            [self.looks(read, STATE_OF, at + i) for i in range(len("closed"))],
+            [[text.index("shelvesĠisĠclosed.")]] * len("closed"),
+        )
+        self.nothing(STATE, 'go", "arg', *parts[:2])
         opened = result("mo: The box is open. In the box: red cup."), decided("Done: the box is open.")
-        self.check(STATE, "Done", [("The box is ", "open")], user("mo, open the box."), decided(call("grab", what="box", target_robot="mo")), *opened)
+        self.check(
+            STATE,
+            "Done",
+            [("The box is ", "open")],
+            user("mo, open the box."),
+            decided(call("grab", what="box", target_robot="mo")),
+            *opened,
+        )
         self.nothing(STATE, "Done", *closed[:-1], user("Take the red lamp."), decided("Done: pip holds it."))
 
     def test_of_two_things_with_the_same_last_word_only_that_is_meant_which_was_named(self):
-        seen = user("Look."), decided(call("go", to="attic", target_robot="pip")), result("pip: You are in the attic. On the box: blue cup.")
+        seen = (
+            user("Look."),
+            decided(call("go", to="attic", target_robot="pip")),
+            result("pip: You are in the attic. On the box: blue cup."),
+        )
         other = *seen, decided("Done."), user("pip, take the red cup."), decided("Where is the red cup?")
         self.nothing(HERE, "Where", *other)
         self.nothing(STATE, "Where", *other)
-        self.check(HERE, "Where", [("box: ", "blue cup")], *seen, decided("Done."), user("pip, take the cup."), decided("Where is the red cup?"))
+        self.check(
+            HERE,
+            "Where",
+            [("box: ", "blue cup")],
+            *seen,
+            decided("Done."),
+            user("pip, take the cup."),
+            decided("Where is the red cup?"),
+        )
         both = user("Look."), seen[1], ARRIVED, decided("Done."), user("pip, take the red cup."), decided("Done: pip.")
         self.check(HERE, "Done: pip", [("box: ", "red cup")], *both)
 
     def test_nothing_is_said_of_where_a_thing_is_that_was_moved_since(self):
-        told = user("The red lamp is on the box in the attic."), decided("Noted: the red lamp is on the box in the attic."), user("pip, take the red lamp.")
-        took = (user("pip, take the red lamp."), decided(call("grab", what="red lamp", target_robot="pip")),
-                result("pip: failed: somebody took the red lamp. It is now on the box in the attic."))
+        told = (
+            user("The red lamp is on the box in the attic."),
+            decided("Noted: the red lamp is on the box in the attic."),
+            user("pip, take the red lamp."),
+        )
+        took = (
+            user("pip, take the red lamp."),
+            decided(call("grab", what="red lamp", target_robot="pip")),
+            result("pip: failed: somebody took the red lamp. It is now on the box in the attic."),
+        )
         for parts in (told, took):
             for kind in (HERE, STATE, FOUND):
-                self.check(kind, '<tool_call>\n{"name": "go', [], *parts, decided(call("go", to="attic", target_robot="pip")))
-        self.check(HERE, '<tool_call>\n{"name": "go', [("shelf, ", "red lamp")], told[2], decided(call("go", to="attic", target_robot="pip")))
+                self.check(
+                    kind, '<tool_call>\n{"name": "go', [], *parts, decided(call("go", to="attic", target_robot="pip"))
+                )
+        self.check(
+            HERE,
+            '<tool_call>\n{"name": "go',
+            [("shelf, ", "red lamp")],
+            told[2],
+            decided(call("go", to="attic", target_robot="pip")),
+        )
 
     def test_a_name_that_nobody_said_in_full_is_taken_from_the_lists(self):
         parts = (user("Take the lamp."), decided(call("grab", what="red lamp", target_robot="pip")))
         text, read = self.read(*parts)
         here, there = text.rindex('redĠlamp"'), text.index("redĠlamp.")
-        self.assertEqual([self.looks(read, LISTED, here - 1 + i) for i in range(len("red lamp"))], [[there + i] for i in range(len("red lamp"))])
+        self.assertEqual(
+            [self.looks(read, LISTED, here - 1 + i) for i in range(len("red lamp"))],
+            [[there + i] for i in range(len("red lamp"))],
+        )
         seen = result("pip: You are in the hall. On the shelf: red lamp.")
         text, read = self.read(parts[0], decided(call("go", to="hall", target_robot="pip")), seen, parts[1])
-        self.assertEqual(self.looks(read, LISTED, text.rindex('redĠlamp"') - 1), [text.index("redĠlamp.Ġ"), text.rindex("redĠlamp.Ċ")])
+        self.assertEqual(
+            self.looks(read, LISTED, text.rindex('redĠlamp"') - 1),
+            [text.index("redĠlamp.Ġ"), text.rindex("redĠlamp.Ċ")],
+        )
         self.check(LISTED, 'red lamp", "tar', [], user("Take the red lamp."), parts[1])
-        self.check(LISTED, "hall.<", [("shelves. pip is in the ", "hall")], user("Where is pip?"), decided("pip is in the hall."))
-        self.check(LISTED, "hall.<", [], user("Where is the lamp?"), decided("The red lamp is in the hall."))  # that follows from the lamp
+        self.check(
+            LISTED,
+            "hall.<",
+            [("shelves. pip is in the ", "hall")],
+            user("Where is pip?"),
+            decided("pip is in the hall."),
+        )
+        # that follows from the lamp
+        self.check(LISTED, "hall.<", [], user("Where is the lamp?"), decided("The red lamp is in the hall."))
 
     def test_an_answer_is_read_with_what_was_asked_before(self):
-        parts = (user("Take the mug."), decided("Where is the mug?"), user("In the box."),
-                 decided(call("go", to="attic", target_robot="pip")))
+        parts = (
+            user("Take the mug."),
+            decided("Where is the mug?"),
+            user("In the box."),
+            decided(call("go", to="attic", target_robot="pip")),
+        )
         self.check(FOUND, 'attic", "target', [("has: ", "box")], *parts)
         self.check(VALUE_OF, "mug?", [("Take the ", "mug")], *parts)
         later = *parts[:-1], decided("I see."), user("Take the box."), decided("The mug is here.")
@@ -283,6 +425,7 @@ class Reading(unittest.TestCase):
 
     def test_every_kind_has_heads(self):
         import lookup
+
         self.assertEqual(set(lookup.LOOKS), set(reading.KINDS))
 
 

@@ -4,7 +4,6 @@ import contextlib
 import copy
 import io
 import itertools
-import json
 import math
 import os
 import tempfile
@@ -55,8 +54,27 @@ class Train(unittest.TestCase):
         cls.directory.cleanup()
 
     def arguments(self, out, *more):
-        return train.arguments(["--data", self.jsonl, "--eval", self.jsonl, "--tokenizer", self.vocabulary, "--threads", "1", "--cool", "0",
-                                "--batch", "500", "--cut", "2", "--out", os.path.join(self.directory.name, out), *more])
+        return train.arguments(
+            [
+                "--data",
+                self.jsonl,
+                "--eval",
+                self.jsonl,
+                "--tokenizer",
+                self.vocabulary,
+                "--threads",
+                "1",
+                "--cool",
+                "0",
+                "--batch",
+                "500",
+                "--cut",
+                "2",
+                "--out",
+                os.path.join(self.directory.name, out),
+                *more,
+            ]
+        )
 
     def test_pieces_come_back_byte_for_byte(self):
         odd = [["t", "a\n\n  b\t12345 it's Ünï 杯 \x00"], ["s", "<|im_end|>"], ["t", "\n"], ["t", "joined"]]
@@ -69,24 +87,31 @@ class Train(unittest.TestCase):
         self.assertTrue(min(ids) >= len(tok.SPECIALS), ids)
 
     def test_special_tokens_are_one_id_and_unknown_ones_an_error(self):
-        self.assertEqual(tok.encode(self.tokenizer, [["s", text] for text in tok.SPECIALS]), list(range(len(tok.SPECIALS))))
+        self.assertEqual(
+            tok.encode(self.tokenizer, [["s", text] for text in tok.SPECIALS]), list(range(len(tok.SPECIALS)))
+        )
         with self.assertRaises(ValueError):
             tok.encode(self.tokenizer, [["s", "<|no|>"]])
 
     def test_a_name_is_the_same_tokens_in_a_sentence_and_in_an_argument(self):
         names = ["kitchen", "table", "grosh", "living_room", "lamp2", "thetham", "orange", "nowhere"]
-        texts = [f'go to the {a} from the {b}:\nnow {{"room": "{a}", "to": "{b}"}} or now' for a in names for b in names] * 20
+        texts = [
+            f'go to the {a} from the {b}:\nnow {{"room": "{a}", "to": "{b}"}} or now' for a in names for b in names
+        ] * 20
         tokenizer = tok.train(texts, 500)
         self.assertEqual(len(tokenizer.encode(" the").ids), 1)
         self.assertGreater(len(tokenizer.encode(" now").ids), 1)  # behind a line's end as often
         for name in names:
             alone = tokenizer.encode(name).tokens
-            self.assertEqual(tokenizer.encode(f"the {name}").tokens[-len(alone) - 1:], [tok.SPACE, *alone])
+            self.assertEqual(tokenizer.encode(f"the {name}").tokens[-len(alone) - 1 :], [tok.SPACE, *alone])
             self.assertEqual(tokenizer.encode(f'"{name}"').tokens, ['"', *alone, '"'])
 
     def test_the_prompt_before_a_decision_is_a_text_of_its_own(self):
-        segments = [{"pieces": [["t", "assist"]], "loss": False}, {"pieces": [["t", "ant\n"]], "loss": False},
-                    {"pieces": [["t", "Done"]], "loss": True}]
+        segments = [
+            {"pieces": [["t", "assist"]], "loss": False},
+            {"pieces": [["t", "ant\n"]], "loss": False},
+            {"pieces": [["t", "Done"]], "loss": True},
+        ]
         (before, a), (after, b) = encode_segments(self.tokenizer, segments)
         self.assertEqual((a, b), (False, True))
         self.assertEqual(before, self.tokenizer.encode("assistant\n").ids)
@@ -143,14 +168,19 @@ class Train(unittest.TestCase):
                 torch.testing.assert_close(some[:, rows], of_all[:, rows], rtol=1e-4, atol=1e-4)
 
     def words(self, renamer, tokens):
-        return {tuple(tokens[b:b + n].tolist()) for b, n, _ in zip(*renamer.words(tokens))}
+        return {tuple(tokens[b : b + n].tolist()) for b, n, _ in zip(*renamer.words(tokens))}
 
     def test_a_name_is_a_whole_word_that_few_groups_have(self):
         ids = lambda text: np.array(self.tokenizer.encode(text).ids)
-        renamer = Renamer(self.tokenizer, [ids("Take bofu to the kitchen, Bofu."), *[ids("Take the kitchen to the hall.")] * 60])
+        renamer = Renamer(
+            self.tokenizer, [ids("Take bofu to the kitchen, Bofu."), *[ids("Take the kitchen to the hall.")] * 60]
+        )
         got = renamer.words(ids("Take bofu to kitchen, Tale3x."))
         names = np.isin(got[2], renamer.names)
-        letters = ["".join(self.tokenizer.id_to_token(t) for t in ids("Take bofu to kitchen, Tale3x.")[b:b + n]) for b, n, _ in zip(*got)]
+        letters = [
+            "".join(self.tokenizer.id_to_token(t) for t in ids("Take bofu to kitchen, Tale3x.")[b : b + n])
+            for b, n, _ in zip(*got)
+        ]
         self.assertIn("bofu", letters)
         self.assertNotIn("ale", letters)  # only a part of a word
         self.assertEqual([w for w, name in zip(letters, names) if name], ["bofu"])
@@ -168,12 +198,13 @@ class Train(unittest.TestCase):
         inside = np.zeros(len(a), dtype=bool)
         stand_in = {}
         for begin, size, name in zip(at, sizes, named):
-            inside[begin:begin + size] = name
+            inside[begin : begin + size] = name
             if name:
-                word = tuple(b[begin:begin + size].tolist())
-                self.assertEqual(stand_in.setdefault(tuple(a[begin:begin + size].tolist()), word), word)
+                word = tuple(b[begin : begin + size].tolist())
+                self.assertEqual(stand_in.setdefault(tuple(a[begin : begin + size].tolist()), word), word)
                 text = "".join(self.tokenizer.id_to_token(t) for t in word)
-                self.assertEqual(self.tokenizer.encode(" " + text).ids[1:], list(word))  # what the server would make of it
+                # what the server would make of it
+                self.assertEqual(self.tokenizer.encode(" " + text).ids[1:], list(word))
         self.assertGreater(len(stand_in), 3)
         self.assertEqual(len(set(stand_in.values())), len(stand_in))
         self.assertFalse(set(stand_in.values()) & self.words(renamer, a))  # no other word of the group
@@ -185,15 +216,26 @@ class Train(unittest.TestCase):
         renamer = Renamer(self.tokenizer, [ids(said), *[ids("Where are the? The is in the.")] * 60])
         others = set()
         for seed in range(20):
-            now = self.tokenizer.decode(renamer(ids(said), np.random.default_rng(seed)).tolist()).replace("?", "").replace(".", "").split()
+            now = (
+                self.tokenizer.decode(renamer(ids(said), np.random.default_rng(seed)).tolist())
+                .replace("?", "")
+                .replace(".", "")
+                .split()
+            )
             others.add(now[3])
-            self.assertEqual([word.endswith("s") and not word.endswith("ss") for word in (now[3], now[5], now[-1])], [True, False, True], now)
+            self.assertEqual(
+                [word.endswith("s") and not word.endswith("ss") for word in (now[3], now[5], now[-1])],
+                [True, False, True],
+                now,
+            )
         self.assertGreater(len(others), 5)
 
     def test_the_share_of_renamed_groups_counts(self):
         weights = []
         for share in ("0", "1", "1"):
-            trainer = train.Trainer(self.arguments("rename" + share, "--steps", "1", "--batch", "5000", "--rename", share))
+            trainer = train.Trainer(
+                self.arguments("rename" + share, "--steps", "1", "--batch", "5000", "--rename", share)
+            )
             if trainer.renamer:
                 groups = self.data.whole()
                 trainer.renamer = Renamer(self.tokenizer, [groups[0]] + 50 * groups[1:])
@@ -218,7 +260,14 @@ class Train(unittest.TestCase):
 
     def test_only_loss_segments_are_predicted(self):
         batch = self.data.batch([0])
-        wanted = [p for g in list(tok.groups(self.jsonl))[:1] for e in g["episodes"] for s in e if s["loss"] for p in s["pieces"]]
+        wanted = [
+            p
+            for g in list(tok.groups(self.jsonl))[:1]
+            for e in g["episodes"]
+            for s in e
+            if s["loss"]
+            for p in s["pieces"]
+        ]
         self.assertEqual(self.tokenizer.decode(batch.targets.tolist(), skip_special_tokens=False), flat(wanted))
         ends = batch.targets == self.tokenizer.token_to_id("<|im_end|>")
         self.assertEqual(int(ends.sum()), batch.count)  # each decision ends once
@@ -233,7 +282,9 @@ class Train(unittest.TestCase):
         calls = set((batch.tokens == self.tokenizer.token_to_id("<tool_call>")).nonzero()[:, 0].tolist())
         kind, token, at = batch.looks
         found = set()
-        for call, described in zip(token[kind == reading.KINDS.index(reading.TOOL)], at[kind == reading.KINDS.index(reading.TOOL)]):
+        for call, described in zip(
+            token[kind == reading.KINDS.index(reading.TOOL)], at[kind == reading.KINDS.index(reading.TOOL)]
+        ):
             self.assertTrue(self.conversation(batch, call)[described])
             if batch.positions[described] == 0:  # a reply, which needs none
                 self.assertNotIn(int(call) + 1, calls)
@@ -241,7 +292,9 @@ class Train(unittest.TestCase):
                 self.assertEqual(batch.tokens[described - batch.carry[described]], batch.tokens[call + 1])
                 found.add(max(c for c in calls if c < call))
         self.assertEqual(found, calls)
-        for call, value in zip(token[kind == reading.KINDS.index(reading.VALUE_OF)], at[kind == reading.KINDS.index(reading.VALUE_OF)]):
+        for call, value in zip(
+            token[kind == reading.KINDS.index(reading.VALUE_OF)], at[kind == reading.KINDS.index(reading.VALUE_OF)]
+        ):
             self.assertTrue(self.conversation(batch, call)[value])
             self.assertEqual(batch.tokens[value], batch.tokens[call + 1])
 
@@ -258,11 +311,15 @@ class Train(unittest.TestCase):
         want = sum(lookup.CARRIED * math.log(self.conversation(batch, at).sum()) for at in belongs)
         for kind, looks in right.items():
             heads, weight = lookup.LOOKS[kind]
-            want += sum(len(heads) * weight * math.log(self.conversation(batch, token).sum() / len(at)) for token, at in looks.items())
+            want += sum(
+                len(heads) * weight * math.log(self.conversation(batch, token).sum() / len(at))
+                for token, at in looks.items()
+            )
         loss, seen = lookup.loss(batch, blind, 1)
         self.assertAlmostEqual(loss.item(), want, delta=1e-4 * want)
 
-        # Each token has a direction of its own, and those who should look at it have it too, each head for its own kind.
+        # Each token has a direction of its own, and those who should look at it have it too, each head for its own
+        # kind.
         eye = 30 * torch.eye(count)
         sharp = {layer: (eye[None, :, None].repeat(2, 1, 2, 1), eye[None].repeat(2, 1, 1)) for layer in range(6)}
         layer, head = lookup.CARRY
@@ -283,7 +340,9 @@ class Train(unittest.TestCase):
         self.assertEqual(lookup.of(((2, 3), (4, 1), (5, 0)), 6), ((2, 3), (4, 1), (5, 0)))
         self.assertEqual(lookup.of(((2, 3), (4, 1), (5, 0)), 8), ((2, 3), (4, 1), (5, 0), (6, 1), (7, 0)))
         batch = self.data.batch([0])
-        blind = {layer: (torch.zeros(2, len(batch.tokens), 2, 8), torch.zeros(2, len(batch.tokens), 8)) for layer in range(8)}
+        blind = {
+            layer: (torch.zeros(2, len(batch.tokens), 2, 8), torch.zeros(2, len(batch.tokens), 8)) for layer in range(8)
+        }
         _, seen = lookup.loss(batch, blind, 1)
         for kind in {reading.KINDS[kind] for kind in batch.looks[0].unique()}:
             tokens = len({token for k, token, _ in batch.looks.T.tolist() if reading.KINDS[k] == kind})
@@ -315,11 +374,20 @@ class Train(unittest.TestCase):
         torch.manual_seed(1)
         model = Qwen3(Shape())
         of = lambda head: slice(head * 64, head * 64 + 64)
-        return model, lambda layer, head: model.blocks[layer].attn.out.weight[:, of(head)] @ model.blocks[layer].attn.v.weight[of(head // 2)]
+        return (
+            model,
+            lambda layer, head: (
+                model.blocks[layer].attn.out.weight[:, of(head)] @ model.blocks[layer].attn.v.weight[of(head // 2)]
+            ),
+        )
 
     def test_what_shares_the_keys_of_a_set_head_copies_as_all_others(self):
         model, through = self.heads()
-        taken = {lookup.CARRY, *lookup.FINDS, *(at for kind in (reading.ASKED, reading.ROBOT, reading.DECLARED_BY) for at in lookup.LOOKS[kind][0])}
+        taken = {
+            lookup.CARRY,
+            *lookup.FINDS,
+            *(at for kind in (reading.ASKED, reading.ROBOT, reading.DECLARED_BY) for at in lookup.LOOKS[kind][0]),
+        }
         for at in set(itertools.product(range(2, 6), range(4))) - taken:
             self.assertGreater(through(*at).trace().item() / 64, 0.2, at)
 
@@ -331,16 +399,20 @@ class Train(unittest.TestCase):
             likely = (handed @ model.embedding.T).argmax(-1)
             self.assertGreater((likely == tokens).float().mean(), 0.9)
 
-    def test_a_model_begins_with_heads_that_find_the_token_that_was_asked_for_and_the_room_that_belongs_to_the_robot(self):
+    def test_a_model_begins_with_heads_that_find_the_token_that_was_asked_for_and_the_room_that_belongs_to_the_robot(
+        self,
+    ):
         model, through = self.heads()
         names = model.embedding[9:1009]
         none = torch.eye(len(names[0]))
-        for kind, asks, there in ((reading.FOUND, lookup.LOOKS[reading.ASKED][0][0], none),
-                                  (reading.STANDING, lookup.LOOKS[reading.ROBOT][0][0], through(*lookup.CARRY))):
+        for kind, asks, there in (
+            (reading.FOUND, lookup.LOOKS[reading.ASKED][0][0], none),
+            (reading.STANDING, lookup.LOOKS[reading.ROBOT][0][0], through(*lookup.CARRY)),
+        ):
             for layer, head in lookup.LOOKS[kind][0]:
                 attn = model.blocks[layer].attn
-                query = names @ through(*asks).T @ attn.q.weight[head * 64:head * 64 + 64].T
-                key = names @ there.T @ attn.k.weight[head // 2 * 64:head // 2 * 64 + 64].T
+                query = names @ through(*asks).T @ attn.q.weight[head * 64 : head * 64 + 64].T
+                key = names @ there.T @ attn.k.weight[head // 2 * 64 : head // 2 * 64 + 64].T
                 same = (F.normalize(query) @ F.normalize(key).T).argmax(-1) == torch.arange(len(names))
                 self.assertGreater(same.float().mean(), 0.9, kind)
 
@@ -362,7 +434,9 @@ class Train(unittest.TestCase):
         export.write(self.model, self.tokenizer, path, "f16", "test")
         reader = gguf.GGUFReader(path)
         names = {t.name: t for t in reader.tensors}
-        self.assertEqual(sum(int(t.n_elements) for t in reader.tensors), sum(p.numel() for p in self.model.parameters()))
+        self.assertEqual(
+            sum(int(t.n_elements) for t in reader.tensors), sum(p.numel() for p in self.model.parameters())
+        )
         self.assertEqual(list(names["blk.1.ffn_down.weight"].shape), [SMALL["ffn"], SMALL["width"]])
         self.assertEqual(names["blk.0.attn_k.weight"].data.dtype, np.float16)
         self.assertEqual(names["blk.0.attn_k_norm.weight"].data.dtype, np.float32)
@@ -403,10 +477,15 @@ class Train(unittest.TestCase):
         export.write(self.model, self.tokenizer, path, "q8_0", "small")
         types = {t.name: t.tensor_type.name for t in gguf.GGUFReader(path).tensors}
         self.assertEqual({types[f"blk.1.ffn_{part}.weight"] for part in ("gate", "up", "down")}, {"Q8_0"})
-        self.assertEqual({types[f"blk.1.{name}.weight"] for name in ("attn_q", "attn_output")} | {types["token_embd.weight"]}, {"F16"})
+        self.assertEqual(
+            {types[f"blk.1.{name}.weight"] for name in ("attn_q", "attn_output")} | {types["token_embd.weight"]},
+            {"F16"},
+        )
         self.assertEqual(types["blk.1.ffn_norm.weight"], "F32")
         back, _ = restore.read(path)
-        for (name, want), got, old in zip(model.named_parameters(), back.parameters(), self.model.parameters(), strict=True):
+        for (name, want), got, old in zip(
+            model.named_parameters(), back.parameters(), self.model.parameters(), strict=True
+        ):
             self.assertTrue(torch.equal(want, got), name)
             torch.testing.assert_close(got, old, rtol=0, atol=old.abs().max().item() / 127)
 
@@ -420,18 +499,25 @@ class Train(unittest.TestCase):
             torch.testing.assert_close(grown(batch, torch.float32, batch.rows), model(batch, torch.float32, batch.rows))
         for own, of in ((3, 1), (4, 2)):
             for (name, p), q in zip(grown.blocks[own].named_parameters(), model.blocks[of].parameters(), strict=True):
-                self.assertTrue(torch.equal(p, torch.zeros_like(q) if name in ("attn.out.weight", "down.weight") else q), name)
+                self.assertTrue(
+                    torch.equal(p, torch.zeros_like(q) if name in ("attn.out.weight", "down.weight") else q), name
+                )
         for layers in (2, 7):
             with self.assertRaisesRegex(SystemExit, "the model has 3"):
                 restore.grow(model, layers)
 
     def test_the_matrices_of_new_layers_learn_faster(self):
-        trainer = train.Trainer(self.arguments("grown", "--steps", "1", "--layers", "7", "--grown", "2", "--rate-grown", "5"))
+        trainer = train.Trainer(
+            self.arguments("grown", "--steps", "1", "--layers", "7", "--grown", "2", "--rate-grown", "5")
+        )
         with contextlib.redirect_stdout(io.StringIO()):
             trainer.run()
         old, new = trainer.optimizers[0].param_groups
         self.assertAlmostEqual(new["lr"] / old["lr"], 5)
-        self.assertEqual([p.shape for p in new["params"]], [p.shape for block in trainer.model.blocks[5:] for p in block.parameters() if p.dim() > 1])
+        self.assertEqual(
+            [p.shape for p in new["params"]],
+            [p.shape for block in trainer.model.blocks[5:] for p in block.parameters() if p.dim() > 1],
+        )
         self.assertEqual(len(old["params"]) * 7, (len(old["params"]) + len(new["params"])) * 5)
 
     def test_a_file_that_export_did_not_write_is_refused(self):
@@ -472,14 +558,31 @@ class Train(unittest.TestCase):
         for i, weights in enumerate(seen):
             for a, p in zip(want, weights):
                 a.lerp_(p, 1 / min(2, 1 + i // 5))
-        for a, b, c in zip(want, measured[0], export.load(os.path.join(self.directory.name, "average", train.CHECKPOINT)).parameters()):
+        for a, b, c in zip(
+            want, measured[0], export.load(os.path.join(self.directory.name, "average", train.CHECKPOINT)).parameters()
+        ):
             self.assertTrue(torch.allclose(a, b) and torch.equal(b, c))
         for a, b in zip(seen[-1], t.model.parameters()):
             self.assertTrue(torch.equal(a, b))  # training goes on from its own
 
     def test_a_run_that_was_interrupted_ends_with_the_weights_of_one_that_was_not(self):
         def trainer(out, *more):
-            return train.Trainer(self.arguments(out, "--steps", "4", "--first", self.jsonl, "--first-steps", "3", "--evaluate", "2", "--save", "0", *more))
+            return train.Trainer(
+                self.arguments(
+                    out,
+                    "--steps",
+                    "4",
+                    "--first",
+                    self.jsonl,
+                    "--first-steps",
+                    "3",
+                    "--evaluate",
+                    "2",
+                    "--save",
+                    "0",
+                    *more,
+                )
+            )
 
         with contextlib.redirect_stdout(io.StringIO()):
             whole = trainer("whole")

@@ -10,7 +10,7 @@ where the agent put them and nowhere else, and adjacent plain pieces are one tex
 import argparse
 import json
 from collections import Counter
-from typing import Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -45,15 +45,18 @@ Piece = list  # ["t", text] or ["s", text of a special token]
 def new() -> Tokenizer:
     """An untrained tokenizer that knows only how to cut texts."""
     tokenizer = Tokenizer(models.BPE(ignore_merges=True))
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
-        pre_tokenizers.Split(Regex(PRE_TOKENIZER), "isolated"),
-        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-    ])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(PRE_TOKENIZER), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
     tokenizer.decoder = decoders.ByteLevel()
     return tokenizer
 
 
-# A character before a word, which the pre-tokenizer keeps with it, and a digit: numbers are digits, to be copied like names.
+# A character before a word, which the pre-tokenizer keeps with it, and a digit: numbers are digits, to be copied like
+# names.
 ALONE = r"\A[^\p{L}\p{N}](?=\p{L})|\p{N}"
 
 # As byte-level BPE writes them: bytes that can't be seen become letters.
@@ -73,11 +76,13 @@ def train(texts: Iterable[str], size: int = VOCABULARY) -> Tokenizer:
     """
     texts = list(texts)
     tokenizer = new()
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
-        pre_tokenizers.Split(Regex(PRE_TOKENIZER), "isolated"),
-        pre_tokenizers.Split(Regex(ALONE), "isolated"),
-        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-    ])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(PRE_TOKENIZER), "isolated"),
+            pre_tokenizers.Split(Regex(ALONE), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
     trainer = trainers.BpeTrainer(
         vocab_size=size - min(JOINED, size // 8),
         special_tokens=list(SPECIALS),

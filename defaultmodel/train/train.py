@@ -8,7 +8,7 @@ import math
 import os
 import time
 from collections import Counter
-from typing import Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -29,7 +29,9 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     p.add_argument("--data", required=True, help="JSONL to learn from")
     p.add_argument("--first", help="JSONL to learn from first")
-    p.add_argument("--first-steps", type=int, default=0, help="steps in which to do so; from half of them on ever fewer")
+    p.add_argument(
+        "--first-steps", type=int, default=0, help="steps in which to do so; from half of them on ever fewer"
+    )
     p.add_argument("--eval", required=True, help="JSONL to measure on")
     p.add_argument("--tokenizer", required=True, help="tokenizer.json")
     p.add_argument("--out", required=True, help="directory for the checkpoint and the curve")
@@ -39,23 +41,42 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--grown", type=int, default=0, help="how many of the last layers are new in --weights")
     p.add_argument("--rate-grown", type=float, default=3, help="how many times as fast the matrices of these learn")
     p.add_argument("--steps", type=int, required=True, help="steps of the whole run, without those of --weights")
-    p.add_argument("--cool", type=int, required=True,
-                   help="then, over so many steps, let the rate fall to nothing; the checkpoint stays as it is before, to go on from")
+    p.add_argument(
+        "--cool",
+        type=int,
+        required=True,
+        help="then, over so many steps, let the rate fall to nothing; the checkpoint stays as it is before, to go on from",
+    )
     p.add_argument("--minutes", type=float, default=math.inf, help="stop early, with a checkpoint, after so long")
-    p.add_argument("--cut", type=int, default=4,
-                   help="parts that the groups are cut into: more houses in a step, and more tokens that no conversations share")
+    p.add_argument(
+        "--cut",
+        type=int,
+        default=4,
+        help="parts that the groups are cut into: more houses in a step, and more tokens that no conversations share",
+    )
     p.add_argument("--batch", type=int, default=5000, help="at least how many tokens a step sees")
-    p.add_argument("--pack", type=int, default=12288, help="at most how many tokens are computed at once, if that holds a group")
+    p.add_argument(
+        "--pack", type=int, default=12288, help="at most how many tokens are computed at once, if that holds a group"
+    )
     p.add_argument("--rate", type=float, default=2e-3, help="learning rate of the layers' matrices (Muon)")
     p.add_argument("--rate-rest", type=float, default=2e-3, help="and of the embedding and the vectors (AdamW)")
     p.add_argument("--warmup", type=int, default=20, help="steps until it is reached")
-    p.add_argument("--average", type=int, default=150, help="steps over which the weights are averaged that are measured, and exported where nothing cools")
+    p.add_argument(
+        "--average",
+        type=int,
+        default=150,
+        help="steps over which the weights are averaged that are measured, and exported where nothing cools",
+    )
     p.add_argument("--decay", type=float, default=0.1, help="weight decay of the layers' matrices")
     p.add_argument("--clip", type=float, default=1.0, help="bound of the gradient's norm")
     p.add_argument("--prompt", type=float, default=0.5, help="weight of the loss of what the model reads, at first")
     p.add_argument("--prompt-steps", type=int, default=300, help="steps in which that weight falls to nothing")
-    p.add_argument("--lookup", type=float, default=1.0,
-                   help="weight of the losses that teach to look at what a decision follows from")
+    p.add_argument(
+        "--lookup",
+        type=float,
+        default=1.0,
+        help="weight of the losses that teach to look at what a decision follows from",
+    )
     p.add_argument("--rename", type=float, default=0.5, help="share of the parts of groups that get other names")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--type", choices=TYPES, default="bfloat16", help="type of the computation; weights stay float32")
@@ -116,12 +137,17 @@ class Trainer:
         self.data = Data(args.data, args.tokenizer, args.cut)
         self.first = Data(args.first, args.tokenizer, args.cut) if args.first else None
         # What is a name is decided by all data, for the first lessons too, which have fewer houses.
-        self.renamer = Renamer(Tokenizer.from_file(args.tokenizer), self.data.whole(), args.seed) if args.rename else None
+        self.renamer = (
+            Renamer(Tokenizer.from_file(args.tokenizer), self.data.whole(), args.seed) if args.rename else None
+        )
         self.held_out = Data(args.eval, args.tokenizer)
         self.model = Qwen3(Shape(vocabulary=self.data.vocabulary, layers=args.layers)).to(self.device)
         old = args.layers - args.grown
-        matrices = [{"params": [p for block in blocks for p in block.parameters() if p.dim() > 1], "times": times}
-                    for blocks, times in ((self.model.blocks[:old], 1), (self.model.blocks[old:], args.rate_grown)) if len(blocks)]
+        matrices = [
+            {"params": [p for block in blocks for p in block.parameters() if p.dim() > 1], "times": times}
+            for blocks, times in ((self.model.blocks[:old], 1), (self.model.blocks[old:], args.rate_grown))
+            if len(blocks)
+        ]
         rest = [p for block in self.model.blocks for p in block.parameters() if p.dim() == 1]
         rest += [self.model.embedding, self.model.norm.weight]
         self.optimizers = [
@@ -153,7 +179,9 @@ class Trainer:
         self.averaged = state.get("averaged", 0)
         for name, value in state.get("order", {}).items():
             if getattr(self.args, name) != value:
-                raise SystemExit(f"{checkpoint} was made with --{name} {value}, which decides what was seen: give the same")
+                raise SystemExit(
+                    f"{checkpoint} was made with --{name} {value}, which decides what was seen: give the same"
+                )
         if self.step > self.args.steps:
             raise SystemExit(f"{checkpoint} has {self.step} steps already: give --steps of at least that")
 
@@ -184,12 +212,27 @@ class Trainer:
         """Writes the checkpoint, which is whole at any time, and the curve."""
         cooling = self.step > self.args.steps
         path = os.path.join(self.args.out, COOLED if cooling else CHECKPOINT)
-        average = {} if cooling else {
-            "averaged": self.averaged, "average": {name: a for a, (name, _) in zip(self.average, self.model.named_parameters())}}
-        torch.save({"shape": self.model.shape.dict(), "model": self.model.state_dict(), **average,
-                    "optimizers": [o.state_dict() for o in self.optimizers], "step": self.step, "before": self.before,
-                    "rows": self.rows, "order": {name: getattr(self.args, name) for name in ("cut", "batch", "seed", "grown")}},
-                   path + ".new")
+        average = (
+            {}
+            if cooling
+            else {
+                "averaged": self.averaged,
+                "average": {name: a for a, (name, _) in zip(self.average, self.model.named_parameters())},
+            }
+        )
+        torch.save(
+            {
+                "shape": self.model.shape.dict(),
+                "model": self.model.state_dict(),
+                **average,
+                "optimizers": [o.state_dict() for o in self.optimizers],
+                "step": self.step,
+                "before": self.before,
+                "rows": self.rows,
+                "order": {name: getattr(self.args, name) for name in ("cut", "batch", "seed", "grown")},
+            },
+            path + ".new",
+        )
         os.replace(path + ".new", path)
         if self.rows:
             with open(os.path.join(self.args.out, "curve.csv"), "w", newline="", encoding="utf-8") as f:
@@ -280,17 +323,23 @@ class Trainer:
     def run(self) -> None:
         a = self.args
         total = a.steps + a.cool
-        print(f"{sum(p.numel() for p in self.model.parameters()):,} parameters, {len(self.data)} parts of groups, "
-              f"{total} steps on {self.device} in {a.type}, from step {self.step}"
-              + (f", after {self.before} of {a.weights}" if self.before else ""), flush=True)
+        print(
+            f"{sum(p.numel() for p in self.model.parameters()):,} parameters, {len(self.data)} parts of groups, "
+            f"{total} steps on {self.device} in {a.type}, from step {self.step}"
+            + (f", after {self.before} of {a.weights}" if self.before else ""),
+            flush=True,
+        )
         begin = saved = mark = time.monotonic()
         done = Counter()
-        for data, groups in itertools.islice(self.steps(), self.step, None):  # without what was seen before the checkpoint
+        # without what was seen before the checkpoint
+        for data, groups in itertools.islice(self.steps(), self.step, None):
             if self.step >= total or time.monotonic() - begin > a.minutes * 60:
                 break
             learned = self.learn(data, groups)
             if not math.isfinite(learned["loss"]):
-                raise SystemExit(f"step {self.before + self.step + 1}: the loss is {learned['loss']}: go on from the last checkpoint with a lower rate")
+                raise SystemExit(
+                    f"step {self.before + self.step + 1}: the loss is {learned['loss']}: go on from the last checkpoint with a lower rate"
+                )
             done += learned
             self.step += 1
             self.remember()
@@ -299,11 +348,24 @@ class Trainer:
                 with self.best():
                     held_out, exact = self.measure()
                 loss = done["loss"] / done["targets"]
-                self.rows.append({"step": self.before + self.step, "loss": round(loss, 5),
-                                  "held_out": round(held_out, 5), "exact": round(exact, 5)})
-                print(f"step {self.before + self.step}: loss {loss:.4f}, held-out {held_out:.4f}, exact {exact:.1%}, "
-                      + "".join(f"{key[6:]} {done['mass ' + key[6:]] / done[key]:.0%}, " for key in done if key.startswith("looks ") and done[key])
-                      + f"{done['tokens'] / spent:,.0f} tokens/s, {done['decisions'] / spent:.1f} decisions/s", flush=True)
+                self.rows.append(
+                    {
+                        "step": self.before + self.step,
+                        "loss": round(loss, 5),
+                        "held_out": round(held_out, 5),
+                        "exact": round(exact, 5),
+                    }
+                )
+                print(
+                    f"step {self.before + self.step}: loss {loss:.4f}, held-out {held_out:.4f}, exact {exact:.1%}, "
+                    + "".join(
+                        f"{key[6:]} {done['mass ' + key[6:]] / done[key]:.0%}, "
+                        for key in done
+                        if key.startswith("looks ") and done[key]
+                    )
+                    + f"{done['tokens'] / spent:,.0f} tokens/s, {done['decisions'] / spent:.1f} decisions/s",
+                    flush=True,
+                )
                 done, mark = Counter(), time.monotonic()
             if self.step == a.steps or time.monotonic() - saved > a.save * 60:
                 self.save()

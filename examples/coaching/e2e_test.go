@@ -54,7 +54,7 @@ func (b built) languages(t *testing.T, f func(t *testing.T, orchestrator []strin
 	t.Run("Python", func(t *testing.T) { f(t, []string{"python3", "-B", "orchestrator.py"}) })
 }
 
-// outcome is what is left of a program that has ended.
+// outcome is the result of a program that has ended.
 type outcome struct {
 	code           int
 	stdout, stderr string

@@ -3,6 +3,7 @@
 Each tool has preconditions; a call that breaks one changes nothing and fails with a sentence that says why.
 Nothing is random. The Go package household is the same house; both read household/house.json.
 """
+
 import json
 import pathlib
 
@@ -31,17 +32,23 @@ class House:
     def __str__(self) -> str:
         """How things stand. The scripted coach reads these sentences."""
         holds = self.holds if self.holds == "nothing" else "the " + self.holds
-        return (f"The rover is in the {self.room} and holds {holds}. The cupboard is {self.cupboard}. "
-                f"The cup is {WHERE[self.cup]}. The plate is {WHERE[self.plate]}.")
+        return (
+            f"The rover is in the {self.room} and holds {holds}. The cupboard is {self.cupboard}. "
+            f"The cup is {WHERE[self.cup]}. The plate is {WHERE[self.plate]}."
+        )
 
     def do(self, call: dict) -> str:
         """Carries out one call and reports what happened, or raises Failure."""
         robot, name = call["target_robot_name"], call["name"]
         if robot not in ("rover", "arm"):
             raise Failure(f"There is no robot {robot}, only the rover and the arm.")
-        tools = {"go_to": (self.go_to, ["room"]), "unlock": (self.unlock, ["furniture", "code"]),
-                 "open": (self.open, ["furniture"]), "pick_up": (self.pick_up, ["object"]),
-                 "put_down": (self.put_down, ["furniture"])}
+        tools = {
+            "go_to": (self.go_to, ["room"]),
+            "unlock": (self.unlock, ["furniture", "code"]),
+            "open": (self.open, ["furniture"]),
+            "pick_up": (self.pick_up, ["object"]),
+            "put_down": (self.put_down, ["furniture"]),
+        }
         if name not in tools:
             raise Failure(f"There is no tool {name}.")
         tool, parameters = tools[name]

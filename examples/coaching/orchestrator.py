@@ -11,6 +11,7 @@ can as well be pointed at others:
 
 The Go program in the folder orchestrator is the same.
 """
+
 import argparse
 import copy
 import json
@@ -87,8 +88,10 @@ class Orchestrator:
     def task(self) -> None:
         """Goes step by step until the agent ends it by a reply."""
         print(f"Task:  {DESCRIPTION['task']}\nHouse: {self.house}")
-        print("\nThe agent is never told the code of the cupboard's lock, but the coach is: at least one step has to fail,\n"
-              "however good the model. With random weights nearly every step does.")
+        print(
+            "\nThe agent is never told the code of the cupboard's lock, but the coach is: at least one step has to fail,\n"
+            "however good the model. With random weights nearly every step does."
+        )
         instruction = {"type": "user", "content": DESCRIPTION["task"]}
         for step_id in range(1, MAX_STEPS + 1):
             print(f"\nStep {step_id}")
@@ -107,9 +110,14 @@ class Orchestrator:
         Returns what the agent is told next.
         """
         before = copy.copy(self.house)
-        agent_input = {"id": 1, "instruction": instruction, "tools": DESCRIPTION["tools"],
-                       "attributes": DESCRIPTION["attributes"], "memory": self.memory,
-                       "extra_keys": {"inference_mode": True}}
+        agent_input = {
+            "id": 1,
+            "instruction": instruction,
+            "tools": DESCRIPTION["tools"],
+            "attributes": DESCRIPTION["attributes"],
+            "memory": self.memory,
+            "extra_keys": {"inference_mode": True},
+        }
         who = "agent"
         for attempt in range(MAX_REPAIRS + 1):
             output = self.decide(step_id, agent_input)
@@ -212,8 +220,10 @@ def show(output: dict) -> str:
     """What a person sees of an output."""
     if output["status"] == "error":
         return f"no decision ({output['error']['code']})"
-    calls = [f"{call['target_robot_name']}.{call['name']} {json.dumps(call['arguments'], ensure_ascii=False)}"
-             for call in output["output"]["tool_calls"]]
+    calls = [
+        f"{call['target_robot_name']}.{call['name']} {json.dumps(call['arguments'], ensure_ascii=False)}"
+        for call in output["output"]["tool_calls"]
+    ]
     if calls:
         return ", ".join(calls)
     return "says " + json.dumps(output["output"]["say"][:80], ensure_ascii=False)  # a random model may say much
@@ -225,14 +235,27 @@ def main() -> None:
     # A proxy in the environment would be asked for 127.0.0.1 too. Leave this out when your server is behind one.
     urllib.request.install_opener(urllib.request.build_opener(urllib.request.ProxyHandler({})))
     options = argparse.ArgumentParser(description="A household task with coaching.")
-    options.add_argument("--agent", metavar="URL", default=os.environ.get("AGENTD_URL") or "http://127.0.0.1:8888",
-                         help="the agent server")
-    options.add_argument("--coach", metavar="URL", default=os.environ.get("COACH_URL") or "http://127.0.0.1:8889/v1",
-                         help="a coach that speaks OpenAI's chat completions")
+    options.add_argument(
+        "--agent",
+        metavar="URL",
+        default=os.environ.get("AGENTD_URL") or "http://127.0.0.1:8888",
+        help="the agent server",
+    )
+    options.add_argument(
+        "--coach",
+        metavar="URL",
+        default=os.environ.get("COACH_URL") or "http://127.0.0.1:8889/v1",
+        help="a coach that speaks OpenAI's chat completions",
+    )
     options.add_argument("--coach-model", metavar="NAME", default=os.environ.get("COACH_MODEL") or "scripted")
     options.add_argument("--human", metavar="URL", help="a console, such as agentd console: a person is the coach")
-    options.add_argument("--logs", metavar="DIR", type=pathlib.Path, help="where the coaching logs go to",
-                         default=pathlib.Path(tempfile.gettempdir()) / "agentd-coaching-logs")
+    options.add_argument(
+        "--logs",
+        metavar="DIR",
+        type=pathlib.Path,
+        help="where the coaching logs go to",
+        default=pathlib.Path(tempfile.gettempdir()) / "agentd-coaching-logs",
+    )
     chosen = options.parse_args()
 
     agent = Agent(chosen.agent)
@@ -245,7 +268,9 @@ def main() -> None:
         coach, config = f"a person at {chosen.human}", {"provider": "human", "endpoint": chosen.human}
     else:
         coach = f"{chosen.coach_model} at {chosen.coach}"
-        config = {"backends": {"coach": {"type": "openai", "endpoint": chosen.coach, "default_model": chosen.coach_model}}}
+        config = {
+            "backends": {"coach": {"type": "openai", "endpoint": chosen.coach, "default_model": chosen.coach_model}}
+        }
     agent.call("PUT", session, config)
     try:
         print(f"The run {run_id}: the agent is at {chosen.agent}, the coach is {coach}.\n")

@@ -17,8 +17,15 @@ def coach(question, schema):
     fields = schema["properties"]
     goal = re.search(r"goal of this stage is to press (\w+)", question)
     if not goal or "press_button" not in question:
-        return {"why": "The goal names no button.", "outcome": "abandoned", "reinjection_point_id": "", "decision": {"say": "", "tool_calls": []}}
-    robots = fields["decision"]["properties"]["tool_calls"]["items"]["properties"]["target_robot_name"].get("enum", ["default"])
+        return {
+            "why": "The goal names no button.",
+            "outcome": "abandoned",
+            "reinjection_point_id": "",
+            "decision": {"say": "", "tool_calls": []},
+        }
+    robots = fields["decision"]["properties"]["tool_calls"]["items"]["properties"]["target_robot_name"].get(
+        "enum", ["default"]
+    )
     call = {"name": "press_button", "arguments": json.dumps({"id": goal[1]}), "target_robot_name": robots[0]}
     return {
         "why": f"The stage is done when {goal[1]} is pressed.",
@@ -36,7 +43,11 @@ def answer(request):
         return {"explanation": "This judge agrees with everything.", "verdict": True}
     if "You analyze a FAILED execution" in text:
         goal = re.search(r"goal of this stage is to [^\n.]+", text)
-        return {"decision_index": 1, "reason": "It did not serve the goal.", "expected_decision": goal[0] if goal else "Do what was asked."}
+        return {
+            "decision_index": 1,
+            "reason": "It did not serve the goal.",
+            "expected_decision": goal[0] if goal else "Do what was asked.",
+        }
     if "analyzing a SUCCESSFUL agent trajectory" in text:
         return {"suboptimal": False, "decision_idx": None, "reason": "Nothing could be left out."}
     return "Fine, thank you."
@@ -46,7 +57,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         content = answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
         message = {"role": "assistant", "content": content if isinstance(content, str) else json.dumps(content)}
-        body = json.dumps({"object": "chat.completion", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode()
+        body = json.dumps(
+            {"object": "chat.completion", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+        ).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

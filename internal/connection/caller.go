@@ -89,8 +89,8 @@ func (c *Conn) watch(r *http.Request, done <-chan struct{}) error {
 // probe sends an interim answer. A reading client skips it, and a closed socket answers with a
 // reset.
 func (c *Conn) probe() error {
-	_ = c.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
-	defer func() { _ = c.Conn.SetWriteDeadline(time.Time{}) }()
+	_ = c.SetWriteDeadline(time.Now().Add(writeTimeout))
+	defer func() { _ = c.SetWriteDeadline(time.Time{}) }()
 	_, err := c.Conn.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n"))
 	return err
 }

@@ -105,9 +105,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 	switch {
 	case err == nil:
 	case isPlainHTTP(err):
-		c.refuse(c.raw, http.StatusBadRequest, "this port speaks HTTPS; use a URL that begins with https://")
+		_ = c.refuse(c.raw, http.StatusBadRequest, "this port speaks HTTPS; use a URL that begins with https://")
 	case errors.Is(err, os.ErrDeadlineExceeded) && c.begun.Load():
-		c.refuse(c.Conn, http.StatusRequestTimeout, "the request line and the headers did not arrive in time")
+		_ = c.refuse(c.Conn, http.StatusRequestTimeout, "the request line and the headers did not arrive in time")
 	}
 	return n, err
 }

@@ -1,4 +1,4 @@
-// Package version is what was built: the release and the commit.
+// Package version holds the release and the commit that were built.
 package version
 
 import (

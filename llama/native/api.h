@@ -90,7 +90,8 @@ void agd_model_tensor_types(const struct llama_model * model, int32_t * counts);
 // All pieces (special tokens rendered) in one buffer. offsets has n+1 entries,
 // flags n: the token's attributes, with AGD_FLAG_EOG for end-of-generation.
 #define AGD_FLAG_EOG (1 << 15)
-bool agd_vocab_dump(const struct llama_vocab * vocab, char ** pieces, uint32_t * offsets, uint16_t * flags, char ** err);
+bool agd_vocab_dump(const struct llama_vocab * vocab, char ** pieces, uint32_t * offsets, uint16_t * flags,
+                    char ** err);
 
 // Tokens in text: the count, or -needed when max is too small; INT32_MIN on error.
 int32_t agd_tokenize(const struct llama_vocab * vocab, const char * text, int32_t len, llama_token * out, int32_t max,
@@ -123,14 +124,14 @@ struct agd_context_options {
 
 struct agd_context; // a llama_context, its abort flag and the last position error
 
-struct agd_context * agd_context_new(struct llama_model * model, struct agd_context_options opts, char ** err);
-void                 agd_context_free(struct agd_context * ctx);
+struct agd_context *   agd_context_new(struct llama_model * model, struct agd_context_options opts, char ** err);
+void                   agd_context_free(struct agd_context * ctx);
 struct llama_context * agd_context_raw(struct agd_context * ctx);
 
 // llama_decode's code, or one of the AGD_DECODE_* codes.
-#define AGD_DECODE_THROWN   (-100) // a C++ exception: agd_context_detail says which
-#define AGD_DECODE_POSITION (-101) // a sequence does not continue at its end; agd_context_position
-#define AGD_DECODE_LOST     (-102) // a device failed: see agd_context_lost
+#define AGD_DECODE_THROWN       (-100) // a C++ exception: agd_context_detail says which
+#define AGD_DECODE_POSITION     (-101) // a sequence does not continue at its end; agd_context_position
+#define AGD_DECODE_LOST         (-102) // a device failed: see agd_context_lost
 #define AGD_DECODE_INCOMPATIBLE (-103) // llama.cpp no longer does what agentd relies on: agd_context_detail says what
 int          agd_decode(struct agd_context * ctx, struct llama_batch batch);
 const char * agd_context_detail(const struct agd_context * ctx);
@@ -151,10 +152,12 @@ int agd_seq_keep(struct agd_context * ctx, int32_t seq);
 int agd_memory_clear(struct agd_context * ctx, bool data);
 
 // Copies the contents of a sequence's cells to host memory and back. scratch is an empty sequence that both leave
-// empty. Loading needs as many free cells as were saved, and then frees those outside of [p0, p1).
+// empty. Loading needs as many free cells as were saved, and then frees those outside of [p0, p1). Saving returns
+// NULL if it failed.
 struct agd_state;
-struct agd_state * agd_seq_save(struct agd_context * ctx, int32_t seq, int32_t scratch, int32_t p0, int32_t p1); // NULL: failed
-int    agd_seq_load(struct agd_context * ctx, const struct agd_state * s, int32_t scratch, int32_t seq, int32_t p0, int32_t p1);
+struct agd_state * agd_seq_save(struct agd_context * ctx, int32_t seq, int32_t scratch, int32_t p0, int32_t p1);
+int    agd_seq_load(struct agd_context * ctx, const struct agd_state * s, int32_t scratch, int32_t seq, int32_t p0,
+                    int32_t p1);
 size_t agd_state_size(const struct agd_state * s);
 void   agd_state_free(struct agd_state * s);
 
@@ -194,20 +197,30 @@ llama_token          agd_sample(struct agd_sampler * s, const float * logits); /
 int                  agd_sampler_accept(struct agd_sampler * s, llama_token token);
 // Accepts the tokens that the grammar forces, at most max, and writes them to out. Returns how many, or
 // AGD_SAMPLE_THROWN. end: the token that must follow and ends the text, or -1.
-int32_t              agd_sampler_force(struct agd_sampler * s, llama_token * out, int32_t max, llama_token * end);
+int32_t agd_sampler_force(struct agd_sampler * s, llama_token * out, int32_t max, llama_token * end);
 // Calls agd_sample for n samplers, each with its row, on so many OpenMP threads.
-void                 agd_sample_batch(int threads, struct agd_sampler * const * samplers, const float * const * rows, int32_t n, llama_token * out);
-const char *         agd_sampler_detail(const struct agd_sampler * s);
+void         agd_sample_batch(int threads, struct agd_sampler * const * samplers, const float * const * rows, int32_t n,
+                              llama_token * out);
+const char * agd_sampler_detail(const struct agd_sampler * s);
+
+// --- threads -----------------------------------------------------------------
+
+// OpenMP's threads wait actively for about a microsecond only, or again as long as libgomp does by itself. False: the
+// waits can't be changed. Any thread may call it.
+bool agd_brief_waits(bool on);
+// Writes the kernel's ids of this thread's OpenMP threads, itself first. Without Linux it writes nothing.
+void agd_thread_ids(int threads, int * out);
 
 // --- grammars ----------------------------------------------------------------
 
 // Parses and analyses a grammar that the Go side has scanned already.
-bool   agd_grammar_check(const struct llama_vocab * vocab, const char * gbnf, char ** err);
+bool agd_grammar_check(const struct llama_vocab * vocab, const char * gbnf, char ** err);
 
 // --- templates -----------------------------------------------------------------
 
 struct agd_template;
-struct agd_template * agd_template_new(const char * source, size_t len, const char * bos, const char * eos, char ** err);
+struct agd_template * agd_template_new(const char * source, size_t len, const char * bos, const char * eos,
+                                       char ** err);
 void                  agd_template_free(struct agd_template * t);
 
 struct agd_part {

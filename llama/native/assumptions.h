@@ -20,7 +20,9 @@ enum kind {
 
 extern std::atomic<int> broken_for_test;
 
-inline bool broken(kind k) { return broken_for_test.load(std::memory_order_relaxed) == k; }
+inline bool broken(kind k) {
+    return broken_for_test.load(std::memory_order_relaxed) == k;
+}
 
 // Notes on this thread that an assumption does not hold. The first text counts, and must stay valid.
 void fail(const char * text);

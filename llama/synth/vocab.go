@@ -14,7 +14,7 @@ const (
 	typeUnused      = 5
 )
 
-// vocabulary is what a GGUF file says about its tokens.
+// vocabulary is a GGUF file's description of its tokens.
 type vocabulary struct {
 	pre           string // name of the pre-tokenizer
 	tokens        []string

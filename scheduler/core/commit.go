@@ -139,7 +139,7 @@ func (c *Core) appendChoice(g *group, cand *candidate, choice Choice) (finish ge
 		}
 		cand.tokens = append(cand.tokens, t)
 		last := i+1+len(forced) == len(choice.Tokens) // no token behind it is sampled
-		if g.MinRepeat > 0 && !(complete && last) {
+		if g.MinRepeat > 0 && (!complete || !last) {
 			if repeat = cand.repeated(g.MinRepeat); repeat > 0 {
 				break
 			}

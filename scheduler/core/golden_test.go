@@ -80,7 +80,7 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 	case "submit":
 		job := Request{ID: RequestID(number("id", 0)), N: number("n", 1), MaxNew: number("max", 4), MinRepeat: number("repeat", 0), IsolateLast: d.HasArg("isolatelast")}
 		for _, r := range d.Input {
-			job.Prompt = append(job.Prompt, Token(r))
+			job.Prompt = append(job.Prompt, r)
 		}
 		if err := g.core.Submit(job); err != nil {
 			g.printf("%v", err)
@@ -125,7 +125,7 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 	}
 }
 
-// step runs one step and says whether it had rows.
+// step runs one step and reports whether it had rows.
 func (g *golden) step(t *testing.T, d *datadriven.TestData, show bool) bool {
 	plan := g.core.Plan()
 	for _, o := range plan.Ops {
@@ -177,15 +177,15 @@ func (g *golden) rows(plan *Plan) {
 	}
 	for i := 0; i < len(plan.Rows); {
 		first, text := plan.Rows[i], ""
-		guessed := drafts(i)
-		for ; i < len(plan.Rows) && plan.Rows[i].Seq == first.Seq && (text == "" || guessed || !drafts(i)); i++ {
-			text += string(rune(plan.Rows[i].Token))
+		drafted := drafts(i)
+		for ; i < len(plan.Rows) && plan.Rows[i].Seq == first.Seq && (text == "" || drafted || !drafts(i)); i++ {
+			text += string(plan.Rows[i].Token)
 		}
 		mark := ""
 		if plan.Rows[i-1].Output {
 			mark = " -> logits"
 		}
-		if guessed {
+		if drafted {
 			mark = ", draft"
 		}
 		g.printf("rows    seq %d [%d,%d) %s%s", first.Seq, first.Pos, first.Pos+len(text), text, mark)
@@ -210,7 +210,7 @@ func (g *golden) decode(t *testing.T, d *datadriven.TestData, plan *Plan, show b
 	var choices []Choice
 	for _, s := range plan.Samples {
 		c := Choice{Tokens: []Token{Token('A' + s.Candidate%26)}}
-		shown := string(rune(c.Tokens[0]))
+		shown := string(c.Tokens[0])
 		if choose != "" {
 			c, shown, choose = parseChoice(choose)
 		}

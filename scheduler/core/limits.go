@@ -47,20 +47,25 @@ const (
 	draftNgram, minDraftNgram, draftWindow = 3, 2, 8192
 	maxDraftCooldown                       = 8
 
+	// Waits. Steps with active waits whose threads wait longer for a processor than
+	// busyShare add up to busyScore, then waits are brief. Measured on two cores: 0.1 of a
+	// step on free processors, 0.5 beside one busy loop, 0.7 beside four. Brief waits last
+	// briefFirst steps, then active ones are tried again. If these last
+	// less than activeLasts steps, the next brief ones last twice as long, briefMost at most.
+	busyShare, busyScore  = 0.25, 0.4
+	briefFirst, briefMost = 64, 512
+	activeLasts           = 64
+
 	// Threads. A trial has trialBlocks blocks of trialBlock steps for each count, and
 	// another count must be faster by trialMargin; a trial ends early when it has less
-	// than trialHopeless of the speed. Between two trials there are
-	// trialGap steps, twice as many after each trial that changed nothing, and
-	// trialGapMost at most; trialFirst before the first one. A trial needs threads that
-	// lost their processor in trialPressure of the steps; below calmPressure the
-	// processors count as free, from calmSteps with one count on. pressureSteps is the memory of that average. Counts
-	// differ by 1/threadStride, or by one.
+	// than trialHopeless of the speed. The first one starts after trialFirst steps with brief
+	// waits, and so does one behind a change. Between two trials there are trialGap steps, twice as many after each trial that
+	// changed nothing, and trialGapMost at most. A step costs by itself about what stepRows rows
+	// cost. Counts differ by 1/threadStride, or by one.
 	trialBlock, trialBlocks            = 5, 4
 	trialMargin, trialHopeless         = 0.05, 0.7
-	trialFirst, trialGap, trialGapMost = 128, 256, 1024
-	trialPressure, calmPressure        = 0.25, 0.05
-	calmSteps                          = 32
-	pressureSteps, threadStride        = 64, 4
+	trialFirst, trialGap, trialGapMost = 8, 128, 512
+	stepRows, threadStride             = 64, 4
 
 	// MinRepeat is the usual value of Request.MinRepeat, repeatTimes how often the n-gram
 	// occurs. maxRepeat bounds the length of the n-grams, and so the cost of a token.

@@ -26,10 +26,7 @@ func TestEachNewTokenIsComputedOnce(t *testing.T) {
 		prefixes := map[string]bool{}
 		var prompts [][]Token
 		for id := range rapid.IntRange(1, 12).Draw(t, "requests") {
-			var prompt []Token
-			for _, x := range rapid.SliceOfN(rapid.Int32Range(0, 1), 1, 30).Draw(t, "prompt") {
-				prompt = append(prompt, Token(x))
-			}
+			prompt := rapid.SliceOfN(rapid.Int32Range(0, 1), 1, 30).Draw(t, "prompt")
 			for n := range prompt {
 				prefixes[fmt.Sprint(prompt[:n+1])] = true
 			}

@@ -2,7 +2,7 @@ package core
 
 import "slices"
 
-// prefillBudget is what the prompts of a step may take.
+// prefillBudget bounds the prompt rows of a step.
 type prefillBudget struct {
 	rows int
 	cost float64 // in rows without visible cells

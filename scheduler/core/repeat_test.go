@@ -9,7 +9,7 @@ import (
 
 func tokensOf(text string) (list []Token) {
 	for _, r := range text {
-		list = append(list, Token(r))
+		list = append(list, r)
 	}
 	return list
 }

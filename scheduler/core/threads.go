@@ -2,35 +2,33 @@ package core
 
 import "time"
 
-// Threads decides how many threads compute the next step. Where other programs
-// use the processors too, each operation of the model waits for the slowest
-// thread, and fewer threads can be faster. Steps in which a thread lost its
-// processor start a trial: blocks of steps with another count of threads, in
-// turns with blocks of the present one. The faster count stays.
+// Threads decides how many threads compute the next step, and how they wait for each
+// other. While the processors are free, all of them compute and wait actively. Beside
+// other programs waits are brief. Each operation of the model waits for the slowest
+// thread there, and fewer threads can be faster. A trial finds out: blocks of steps with
+// another count of threads, in turns with blocks of the present one. The faster count
+// stays.
 //
 // It has no clock: what a step took is told to Observe. The zero value is not
 // usable; see [NewThreads].
 type Threads struct {
-	most int // threads on free processors
-	now  int
-	wait int // steps until the next trial may start
-	gap  int // steps between two trials
-	// settled is for how many steps now has been the count.
-	settled int
-	// pressure is the share of the latest steps in which a thread lost its
-	// processor, from 0 to 1, a moving average.
-	pressure float64
-	lower    bool // the next trial tries fewer threads, where both are possible
-	trial    trial
+	most  int  // threads on free processors
+	fixed bool // always
+	waits waits
+	// The others are of steps with brief waits.
+	now   int
+	wait  int  // steps until the next trial may start
+	gap   int  // steps between two trials
+	lower bool // the next trial tries fewer threads, where both are possible
+	trial trial
 }
 
-// StepCost is what a step took.
+// StepCost is the time of a step.
 type StepCost struct {
 	Rows int           // computed tokens
 	Time time.Duration // to compute and sample them
-	// Preempted is how often a thread of the process lost its processor to
-	// another one in this time.
-	Preempted int
+	// Waited is how long a thread waited for a processor, the one that waited longest.
+	Waited time.Duration
 }
 
 // trial compares two counts of threads.
@@ -41,36 +39,46 @@ type trial struct {
 	time  [2]time.Duration
 }
 
-// NewThreads starts with most threads, at least 1.
-func NewThreads(most int) *Threads {
-	most = max(1, most)
-	return &Threads{most: most, now: most, gap: trialGap, wait: trialFirst}
+// NewThreads starts with most threads, at least 1, and active waits. If the number is
+// fixed, only the waits change.
+func NewThreads(most int, fixed bool) *Threads {
+	t := &Threads{most: max(1, most), fixed: fixed, waits: waits{gap: briefFirst}}
+	t.anew()
+	return t
+}
+
+func (t *Threads) anew() {
+	t.now, t.gap, t.wait, t.lower, t.trial = t.most, trialGap, trialFirst, false, trial{}
 }
 
 // Next is the number of threads for the next step.
-func (t *Threads) Next() int { return t.now }
+func (t *Threads) Next() int {
+	if t.Brief() {
+		return t.now
+	}
+	return t.most
+}
 
-// Observe takes what the last step took, with Next threads.
+// Brief reports whether threads wait briefly for each other in the next step.
+func (t *Threads) Brief() bool { return t.waits.brief }
+
+// Observe takes what the last step took, with Next threads and Brief waits.
 func (t *Threads) Observe(s StepCost) {
 	if t.most == 1 || s.Rows == 0 {
 		return
 	}
-	t.pressure -= t.pressure / pressureSteps
-	if s.Preempted > 0 {
-		t.pressure += 1.0 / pressureSteps
+	brief := t.waits.brief
+	if t.trial.steps == 0 { // trials end before waits change
+		if came := t.waits.observe(float64(s.Waited) / float64(max(1, s.Time))); came {
+			t.anew()
+		}
 	}
-	if t.trial.steps > 0 {
-		t.try(s)
-		return
-	}
-	t.wait--
-	t.settled++
 	switch {
-	case t.now < t.most && t.pressure < calmPressure && t.settled >= calmSteps:
-		t.now = t.more() // the processors are free
-		t.gap, t.wait, t.settled = trialGap, calmSteps, 0
-	case t.wait > 0:
-	case t.now == t.most && t.pressure < trialPressure: // nothing to gain
+	case !brief || t.fixed:
+	case t.trial.steps > 0:
+		t.try(s)
+	case t.wait > 1 || !t.waits.brief:
+		t.wait--
 	case t.now == t.most || t.lower && t.now > 1:
 		t.start(t.fewer())
 	default:
@@ -96,7 +104,7 @@ func (t *Threads) try(s StepCost) {
 		side = 1
 	}
 	if r.steps%trialBlock != 0 { // the first step of a block pays for the change
-		r.rows[side] += s.Rows
+		r.rows[side] += s.Rows + stepRows
 		r.time[side] += s.Time
 	}
 	r.steps--
@@ -109,13 +117,16 @@ func (t *Threads) try(s StepCost) {
 	if r.steps > 0 && (side == 1 || gain > trialHopeless) {
 		return
 	}
-	r.steps, t.settled = 0, 0
+	r.steps = 0
 	if gain > 1+trialMargin {
-		t.now, t.gap = r.count[1], trialGap
-		t.lower = r.count[1] < r.count[0] // on in the same direction
-	} else {
-		t.now, t.gap = r.count[0], min(2*t.gap, trialGapMost)
-		t.lower = r.count[1] > r.count[0]
+		t.now, t.gap, t.wait = r.count[1], trialGap, trialFirst
+		t.lower = r.count[1] < r.count[0]  // on in the same direction
+		if t.now == 1 || t.now == t.most { // there is none
+			t.wait = t.gap
+		}
+		return
 	}
+	t.now, t.gap = r.count[0], min(2*t.gap, trialGapMost)
+	t.lower = r.count[1] > r.count[0]
 	t.wait = t.gap
 }

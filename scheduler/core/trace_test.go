@@ -40,7 +40,7 @@ func model(context []Token, seed int) Choice {
 	return choice
 }
 
-// completion is what a candidate has. sampled are the indexes of the tokens that were not forced.
+// completion is the state of a candidate. sampled are the indexes of the tokens that were not forced.
 type completion struct {
 	tokens  []Token
 	sampled []int
@@ -330,9 +330,7 @@ func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 				job.Prompt = slices.Clone(rapid.SampledFrom(before).Draw(t, "as"))
 				job.Prompt = job.Prompt[:rapid.IntRange(1, len(job.Prompt)).Draw(t, "for")]
 			}
-			for _, x := range prompt {
-				job.Prompt = append(job.Prompt, Token(x))
-			}
+			job.Prompt = append(job.Prompt, prompt...)
 			job.Prompt = job.Prompt[:min(len(job.Prompt), cfg.Cells-maxNew)]
 			before = append(before, job.Prompt)
 			w.submit(job, rapid.IntRange(0, 3).Draw(t, "seed"))

@@ -17,9 +17,9 @@ func TestLiteral(t *testing.T) {
 	}
 }
 
-// TestTextAgainstSearch holds the automaton of a text against plain searching,
-// on random texts over the characters that matter.
-func TestTextAgainstSearch(t *testing.T) {
+// The automaton of a text is compared with plain searching, on random texts over the
+// characters that matter.
+func TestTextAgreesWithSearch(t *testing.T) {
 	for _, text := range []Text{
 		{Forbidden: []string{"<a>", "</a>", "<ab>"}},
 		{Forbidden: []string{"<a>", "aab", "ba"}, NonBlank: true},
@@ -55,7 +55,7 @@ func TestTextAgainstSearch(t *testing.T) {
 	}
 }
 
-// search is what a Text means, the slow way.
+// search matches a Text by plain searching.
 func (t Text) search(s string) bool {
 	if t.NonBlank && (s == "" || strings.ContainsAny(s[:1], " \t\r\n")) {
 		return false

@@ -85,7 +85,7 @@ func (g *Grammar) Shared(body string) (name string, fresh bool) {
 	return g.Rule(body), !had
 }
 
-// Once is what body returned for the key the first time.
+// Once calls body for the first use of a key and returns that result for every use.
 func (g *Grammar) Once(key string, body func() string) string {
 	if _, ok := g.once[key]; !ok {
 		g.once[key] = body()

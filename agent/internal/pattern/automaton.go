@@ -19,7 +19,7 @@ type Language struct {
 // accepts none. Edges of a state may have characters in common.
 type Automaton []State
 
-// State is what may follow a beginning of a string.
+// State is a state of an automaton.
 type State struct {
 	Accept bool // the string may end here
 	All    bool // anything may follow
@@ -51,7 +51,7 @@ type builder struct {
 	machines []machine
 	trie     []map[rune]int
 	ends     map[int]bool
-	most     int // count is not told apart beyond it
+	most     int // larger counts are equivalent
 }
 
 var errLarge = errors.New("it takes too many states")

@@ -217,9 +217,9 @@ func Plain(ranges []rune) string {
 // within is the characters that two lists of ranges have in common, as a class has them.
 func within(a, b []rune) string {
 	var out strings.Builder
-	for i := 0; i < len(a); i += 2 {
-		for j := 0; j < len(b); j += 2 {
-			switch first, last := max(a[i], b[j]), min(a[i+1], b[j+1]); {
+	for x := range slices.Chunk(a, 2) {
+		for y := range slices.Chunk(b, 2) {
+			switch first, last := max(x[0], y[0]), min(x[1], y[1]); {
 			case first == last:
 				out.WriteString(code(first))
 			case first < last:

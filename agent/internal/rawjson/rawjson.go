@@ -80,7 +80,7 @@ var indented = append(slices.Clone(spaced), jsontext.SpaceAfterComma(false), jso
 // and the filter tojson(indent=4) write it.
 func AppendIndented(dst []byte, v protocol.Raw) []byte { return appendFormat(dst, v, indented) }
 
-// KindName is what v is, for messages: "an object", "a string", ...
+// KindName names the kind of v for messages: "an object", "a string", ...
 func KindName(v protocol.Raw) string {
 	switch v.Kind() {
 	case '{':
@@ -99,9 +99,9 @@ func KindName(v protocol.Raw) string {
 	return "no JSON value"
 }
 
-// Strict makes JSON that every reader takes of what Python writes and reads: of the members of one name, the last one is
-// kept, in the place of the first, and a half of a surrogate pair becomes U+FFFD. What is right keeps its bytes. It
-// takes time in proportion to the size of v times its depth.
+// Strict makes JSON as Python writes it readable for every parser. Of several members of one
+// name it keeps the last, in the place of the first. A lone surrogate becomes U+FFFD. Everything
+// else keeps its bytes. The time is proportional to the size of v times its depth.
 func Strict(v protocol.Raw) protocol.Raw { return appendStrict(nil, v) }
 
 func appendStrict(dst []byte, v protocol.Raw) []byte {

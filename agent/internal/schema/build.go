@@ -8,7 +8,7 @@ import (
 	"agentd/protocol"
 )
 
-// rule is what some schemas that hold together admit.
+// rule holds the values that all of some schemas admit.
 type rule struct {
 	set    []*node
 	any    bool   // every value
@@ -105,7 +105,7 @@ func (d *Document) maker(o Options) *maker {
 	return &maker{Document: d, Options: o, rules: map[string]*rule{}, expander: expander{left: maxParts}}
 }
 
-// rule is the rule of a set of schemas, nil where they admit nothing. It is made later.
+// rule returns the rule of a set of schemas, nil if they admit nothing. finish builds it.
 func (m *maker) rule(set ...*node) *rule {
 	set, possible := simplified(set)
 	if !possible {
@@ -126,10 +126,12 @@ func (m *maker) rule(set ...*node) *rule {
 	return r
 }
 
-// finish makes all rules that are asked for, and finds those that admit something.
+// finish builds all rules in the queue and marks those that admit a value.
 func (m *maker) finish() {
-	for i := 0; i < len(m.queue); i++ {
-		if r := m.queue[i]; !r.built {
+	for done := 0; done < len(m.queue); { // a rule that is built adds others
+		r := m.queue[done]
+		done++
+		if !r.built {
 			m.build(r, r == m.whole)
 		}
 	}
@@ -143,10 +145,10 @@ func (m *maker) finish() {
 	}
 }
 
-// build makes one rule; whole reports whether it is that of the whole document.
+// build builds one rule; whole reports whether it is that of the whole document.
 func (m *maker) build(r *rule, whole bool) {
 	r.built = true
-	if r.given != "" || r.any && !(whole && (m.Object || len(m.Extra) > 0)) {
+	if r.given != "" || r.any && (!whole || !m.Object && len(m.Extra) == 0) {
 		return
 	}
 	r.any = false
@@ -157,7 +159,7 @@ func (m *maker) build(r *rule, whole bool) {
 		if whole && m.Object {
 			s.types &= objectType
 		}
-		if values, limited := constants(r.set, s); limited && !(whole && len(m.Extra) > 0) {
+		if values, limited := constants(r.set, s); limited && (!whole || len(m.Extra) == 0) {
 			for _, v := range values {
 				for _, spelling := range []protocol.Raw{v, integerOf(v)} {
 					if !seen[string(spelling)] && spelling != nil {

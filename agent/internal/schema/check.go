@@ -100,8 +100,8 @@ func validate(s *jsonschema.Schema, value protocol.Raw) (doc any, err error) {
 	return doc, s.Validate(doc)
 }
 
-// accepts reports whether the check takes a value for a schema. It is true where that can't be
-// told.
+// accepts reports whether a value passes the check of a schema. If the check costs too much, it
+// returns true.
 func (n *node) accepts(value protocol.Raw) bool {
 	if n.always != 0 {
 		return n.always > 0

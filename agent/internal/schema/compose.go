@@ -147,8 +147,8 @@ type chain struct {
 	rests    map[[2]int]*string // nil where there is no way
 }
 
-// rest is the members from the i-th on, n being before them: a rule, or the one way that there
-// is. Of n, no more is told apart than counts.
+// rest returns the members from the i-th on, behind n others: a rule, or the only sequence that
+// is possible. n is cut to the values that make a difference.
 func (c *chain) rest(i, n int) (body string, possible bool) {
 	if c.max < 0 {
 		n = min(n, max(c.min, 1))

@@ -11,7 +11,7 @@ import (
 	"agentd/protocol"
 )
 
-// Keyword tells what the value of a keyword is.
+// Keyword is a kind of keyword.
 type Keyword int
 
 // Kinds of keywords.
@@ -37,7 +37,7 @@ var keywords = map[string]Keyword{
 	"properties": SchemasByName, "patternProperties": SchemasByName, "dependentSchemas": SchemasByName, "dependencies": SchemasByName,
 }
 
-// KindOf is what the value of a keyword is.
+// KindOf returns the kind of a keyword.
 func KindOf(keyword string) Keyword { return keywords[keyword] }
 
 // since2019 are keywords that mean nothing in draft-07 and before.
@@ -99,7 +99,7 @@ func (t *translator) name(start int, name string) {
 	t.out = append(rawjson.AppendString(t.out, name), ':')
 }
 
-// value writes one that may hold schemas to which references lead.
+// value writes the value of an unknown keyword. References may lead to schemas within it.
 func (t *translator) value(v protocol.Raw, path string, draft int) {
 	switch {
 	case !slices.ContainsFunc(t.targets, func(target string) bool { return strings.HasPrefix(target, path) }):
@@ -111,7 +111,7 @@ func (t *translator) value(v protocol.Raw, path string, draft int) {
 	}
 }
 
-// each writes a value with what is in it by f, anything but an object or a list as it is.
+// each writes an object or a list whose values f writes. Other values are copied.
 func (t *translator) each(v protocol.Raw, path string, f func(inner protocol.Raw, path string)) {
 	start := len(t.out)
 	switch v.Kind() {
@@ -213,7 +213,8 @@ func (t *translator) applicator(start int, whole protocol.Raw, name string, valu
 
 var listItem = regexp.MustCompile(`/items/([0-9]+)`)
 
-// keyword is a keyword without schemas as draft 2020-12 has it; as is "" where it says nothing.
+// keyword translates a keyword that holds no schemas; as is its name in draft 2020-12, or "" if
+// it is dropped.
 func (t *translator) keyword(whole protocol.Raw, name string, value protocol.Raw, draft int) (as string, _ protocol.Raw) {
 	text, isText := protocol.Text(value)
 	switch name {
@@ -276,7 +277,6 @@ func (t *translator) keyword(whole protocol.Raw, name string, value protocol.Raw
 
 // ValueAt is the value at a JSON pointer.
 func ValueAt(v protocol.Raw, pointer string) (protocol.Raw, bool) {
-	ok := true
 	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
 		if pointer == "" {
 			break
@@ -290,9 +290,11 @@ func ValueAt(v protocol.Raw, pointer string) (protocol.Raw, bool) {
 			v = list[i]
 			continue
 		}
-		if v, ok = protocol.Get(v, strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")); !ok {
+		member, ok := protocol.Get(v, strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~"))
+		if !ok {
 			return nil, false
 		}
+		v = member
 	}
 	return v, true
 }

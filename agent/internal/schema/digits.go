@@ -138,7 +138,11 @@ func choices(low, high edge, first byte, follow func(low, high edge) (string, bo
 			d++
 		}
 		if rest, ok := follow(l, h); ok {
-			parts = append(parts, fmt.Sprintf("[%c-%c]", from, d)+rest)
+			digits := fmt.Sprintf("[%c-%c]", from, d)
+			if from == d {
+				digits = `"` + string(d) + `"`
+			}
+			parts = append(parts, digits+rest)
 		}
 	}
 	if len(parts) > 1 {

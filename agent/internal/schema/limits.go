@@ -25,7 +25,7 @@ const (
 	maxStates      = 400    // of the automaton of a string
 	maxCounted     = 2000   // rules that count the members of one object
 	maxMultiples   = 256    // multiples within bounds that are written out
-	maxNamePattern = 3      // patterns of names beside each other: two to their number are told apart
+	maxNamePattern = 3      // patternProperties of one object: each combination gets rules
 )
 
 // maxCheckSteps and checkStepsPerByte bound the check of one value: how often a schema is

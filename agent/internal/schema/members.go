@@ -115,11 +115,11 @@ func matches(expr, name string) bool {
 	return err == nil && re.MatchString(name)
 }
 
-// limit is what names may be.
+// limit restricts the names of members.
 type limit struct {
 	nodes  []*node
 	listed []string // all that they may be, nil where they are not listed
-	texts  texts    // what is told of the others
+	texts  texts    // a description of the names, if they are not listed
 }
 
 func (m *maker) namesLimit(nodes []*node) limit {
@@ -141,7 +141,7 @@ func (m *maker) namesLimit(nodes []*node) limit {
 		}
 		values, limited := constants(set, s)
 		if !limited && found || len(shapes) > 1 && !limited {
-			return limit{nodes: nodes, texts: texts{max: -1}} // told apart by the check
+			return limit{nodes: nodes, texts: texts{max: -1}} // left to the check
 		}
 		if found = true; !limited {
 			l.texts, _ = textsOf(s)

@@ -55,7 +55,7 @@ type member struct {
 	node *node
 }
 
-// dependent is what must hold where a member is there.
+// dependent applies to objects that have a member of some name.
 type dependent struct {
 	name     string
 	required []string

@@ -3,15 +3,14 @@
 //
 // One reading serves both sides. A schema of any dialect is rewritten as one of draft 2020-12.
 // A library compiles that, with its references resolved, and checks values by it. The grammar is
-// compiled from the same tree, so both have the same idea of what a keyword means.
+// compiled from the same tree, so both read each keyword alike.
 //
 // The grammar admits the values that the check accepts, in a canonical form:
 //   - the white space is that of the grammar ([gbnf.Spacing]);
 //   - the members of an object stand in the order of their declaration, first those that
 //     are required in any case, then the others, then undeclared ones;
-//   - where an object declares members and says nothing of others, or a list declares its
-//     first elements and says nothing of more, only the declared ones are offered
-//     ([Options.Open] offers the others too);
+//   - an object that declares members and does not mention others offers only these, and so
+//     does a list that declares its first elements ([Options.Open] offers the others too);
 //   - numbers within bounds have no exponent, others one of up to two digits; a number has up
 //     to maxDigits digits on each side of the point beyond those of its bounds;
 //   - constants are spelled as in the schema, other strings with the fewest escapes where a

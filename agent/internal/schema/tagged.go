@@ -20,7 +20,7 @@ const (
 	JSON
 )
 
-// Member is what the document says of one member of its objects.
+// Member describes one member of a document's objects.
 type Member struct {
 	Kind Kind
 	// Texts are the strings to which it is limited; nil if it isn't, or not to strings alone.
@@ -30,7 +30,7 @@ type Member struct {
 	set  []*node
 }
 
-// Member finds out about a member by its name.
+// Member returns the description of a member by its name.
 func (d *Document) Member(name string) Member {
 	d.membersOnce.Do(func() {
 		d.members = map[string]Member{}

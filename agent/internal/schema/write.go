@@ -10,8 +10,8 @@ import (
 	"agentd/protocol"
 )
 
-// Add adds the rules of the values that the document admits to a grammar and returns the name
-// of their root. The error says that there are none, and where that comes from.
+// Add adds rules for the values that the document admits to a grammar and returns the name
+// of their root. Without such values it returns an error that names the place.
 func (d *Document) Add(g *gbnf.Grammar, o Options) (string, error) {
 	if err := d.Usable(); err != nil {
 		return "", err
@@ -43,7 +43,7 @@ func (m *maker) writer(g *gbnf.Grammar, r *rule, where string) (*writer, error) 
 
 func (w *writer) done() { w.Repeated = maxRepeated - w.left }
 
-// reason is the innermost place of what nothing fits.
+// reason returns the innermost place that admits no value.
 func (m *maker) reason(r *rule, where string, path []*rule) string {
 	if r == nil || slices.Contains(path, r) || len(r.objects) != 1 {
 		if r != nil && len(path) > 0 && slices.Contains(path, r) {
@@ -90,7 +90,7 @@ func (w *writer) rule(r *rule) string {
 	body := w.body(r, nil)
 	switch {
 	case r.name != "":
-		w.Grammar.Add(r.name, body)
+		w.Add(r.name, body)
 	case isName(body):
 		r.name = body
 	default:
@@ -105,7 +105,7 @@ func isName(body string) bool {
 	return body != "" && strings.Trim(body, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
 }
 
-// body is the alternatives of a rule, and those of more.
+// body returns the alternatives of a rule, followed by more.
 func (w *writer) body(r *rule, more []string) string {
 	var list []string
 	add := func(body string) {
@@ -194,7 +194,7 @@ func (w *writer) language(l pattern.Language) string {
 	return w.Once(fmt.Sprintf("strings %#v", l), func() string { return w.matching(l) })
 }
 
-// matching is language of strings that have more than a length.
+// matching is language for more than limits of length.
 func (w *writer) matching(l pattern.Language) string {
 	a, err := l.Automaton(maxStates)
 	switch {
@@ -218,9 +218,9 @@ func (w *writer) matching(l pattern.Language) string {
 // get a rule.
 const maxUnnamed = 60
 
-// automaton returns the name of the first of an automaton's rules. end is what stands behind a
-// string, all what stands for the rest of one that may be anything, "" if that is written out, and
-// spell the expression of one character.
+// automaton writes the rules of an automaton and returns the name of the first. end follows
+// every string. all matches the rest of a string that may go on in any way; "" has it written
+// out. spell writes one character of some ranges.
 func (w *writer) automaton(a pattern.Automaton, end, all string, spell func(ranges []rune) string) string {
 	entered := make([]int, len(a)) // from how many places
 	entered[0] = 2
@@ -237,7 +237,7 @@ func (w *writer) automaton(a pattern.Automaton, end, all string, spell func(rang
 		}
 		if names[i] == "" {
 			names[i] = w.Fresh()
-			w.Grammar.Add(names[i], body(i))
+			w.Add(names[i], body(i))
 		}
 		return names[i]
 	}
@@ -282,14 +282,13 @@ func (w *writer) repeated(name string, least, most int) string {
 	case least == 0 && most == 1:
 		return name + "?"
 	}
-	if body := fmt.Sprintf("%s{%d,%d}", name, least, most); most-least <= 8 {
-		w.left -= most - least
-		return body
-	} else {
-		name, fresh := w.Shared(body)
-		if fresh {
-			w.left -= most - least
-		}
-		return name
+	body := fmt.Sprintf("%s{%d,%d}", name, least, most)
+	fresh := true
+	if most-least > 8 {
+		body, fresh = w.Shared(body)
 	}
+	if fresh {
+		w.left -= most - least
+	}
+	return body
 }

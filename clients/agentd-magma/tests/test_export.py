@@ -52,15 +52,26 @@ class TestOfTheGraph(unittest.TestCase):
         if options is not None:
             path = self.folder / "options.json"
             path.write_text(json.dumps(options))
-        launch_export.main(argparse.Namespace(
-            folder_name=self.folder, agent=agent, options=path, skip_pre_made=False, validation_ratio=0.05, split_seed=42, shuffle_seed=42))
+        launch_export.main(
+            argparse.Namespace(
+                folder_name=self.folder,
+                agent=agent,
+                options=path,
+                skip_pre_made=False,
+                validation_ratio=0.05,
+                split_seed=42,
+                shuffle_seed=42,
+            )
+        )
         written = self.folder / "datasets"
         self.manifest = json.loads((written / "export_manifest.json").read_text())
         return {name: json.loads((written / name).read_text()) for name in self.manifest["files"]}
 
     def test_the_rows_are_the_decisions_that_led_on(self) -> None:
         files = self.export()
-        self.assertEqual(set(files), {"hr_data.json", "hr_data_train.json", "hr_data_validation.json", "export_failures.json"})
+        self.assertEqual(
+            set(files), {"hr_data.json", "hr_data_train.json", "hr_data_validation.json", "export_failures.json"}
+        )
         self.assertEqual(files["export_failures.json"], [])
         self.assertTrue(completed_export(self.folder / "datasets", self.manifest["signature"]))
         graph, rows = SavedGraph(self.graph), files["hr_data.json"]
@@ -75,7 +86,10 @@ class TestOfTheGraph(unittest.TestCase):
             self.assertEqual(json.loads(row["attributes"]), asked.attributes)
             self.assertEqual(json.loads(row["persistent_rules"]), [])
             self.assertCountEqual(json.loads(row["tools"]), asked.tools)
-            self.assertEqual(json.loads(row["output"]), {"say": "", "action": {"panda": {"name": "press_button", "arguments": {"id": "sw0"}}}})
+            self.assertEqual(
+                json.loads(row["output"]),
+                {"say": "", "action": {"panda": {"name": "press_button", "arguments": {"id": "sw0"}}}},
+            )
 
     def test_the_option_chat_adds_what_the_model_was_given_and_its_decision(self) -> None:
         files = self.export(options={"chat": True})
@@ -83,8 +97,13 @@ class TestOfTheGraph(unittest.TestCase):
         row = files["chat_data.json"][0]
         given = SavedGraph(self.graph).situations[2].candidates[0].internal_steps[0]["input_elements"]
         call = {"name": "press_button", "arguments": {"id": "sw0", "target_robot": "panda"}}
-        self.assertEqual(row["messages"], [*given["messages"], {
-            "role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": call}]}])
+        self.assertEqual(
+            row["messages"],
+            [
+                *given["messages"],
+                {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": call}]},
+            ],
+        )
         self.assertEqual(row["tools"], given["tools"])
 
     def test_other_options_are_refused_by_name(self) -> None:
@@ -104,10 +123,17 @@ class TestOfTheGraph(unittest.TestCase):
         step = situation["candidates"][0]["internal_steps"][0]
         asks = {"role": "user", "content": "Write a summary."}
         before = {**step, "component": SUMMARIZER, "origin": "model", "output_raw": " sw0 was pressed.\n<|im_end|>"}
-        before["input_elements"] = {**step["input_elements"], "messages": [*step["input_elements"]["messages"][:-1], asks]}
+        before["input_elements"] = {
+            **step["input_elements"],
+            "messages": [*step["input_elements"]["messages"][:-1], asks],
+        }
         after = {**step, "id": "step-1", "origin": "model"}
         messages = step["input_elements"]["messages"]
-        after["input_elements"] = {**step["input_elements"], "summary": "sw0 was pressed.", "messages": [messages[0], *messages[-3:]]}
+        after["input_elements"] = {
+            **step["input_elements"],
+            "summary": "sw0 was pressed.",
+            "messages": [messages[0], *messages[-3:]],
+        }
         situation["candidates"][0]["internal_steps"] = [before, after]
         self.change("4.json", **situation)
         self.change("config.json", agent_id="history-summarized-agent")
@@ -117,23 +143,38 @@ class TestOfTheGraph(unittest.TestCase):
         (summary,), decision = files["summary_data.json"], files["hr_data.json"][-1]
         self.assertEqual(set(summary), COLUMNS)
         self.assertEqual(json.loads(summary["history"]), history)
-        self.assertEqual((summary["instruction"], json.loads(summary["output"])), ("Write a summary.", {"summary": "sw0 was pressed."}))
+        self.assertEqual(
+            (summary["instruction"], json.loads(summary["output"])),
+            ("Write a summary.", {"summary": "sw0 was pressed."}),
+        )
         self.assertEqual(json.loads(decision["memory"]), {"history": history[-2:], "summary": "sw0 was pressed."})
         self.assertEqual(json.loads(decision["history"]), history[-2:])
-        self.assertEqual(files["chat_data.json"][-2]["messages"][-2:], [asks, {"role": "assistant", "content": "sw0 was pressed."}])
+        self.assertEqual(
+            files["chat_data.json"][-2]["messages"][-2:], [asks, {"role": "assistant", "content": "sw0 was pressed."}]
+        )
 
     def test_a_result_that_agentd_adds_is_no_entry_of_the_history(self) -> None:
         call, said = {"role": "assistant", "content": ""}, {"role": "user", "content": "Wait."}
-        history = [{"author": "USER", "content": "Go."}, {"author": "MODEL", "content": "{}"}, {"author": "USER", "content": "Wait."}, {"author": "MODEL", "content": "{}"}]
+        history = [
+            {"author": "USER", "content": "Go."},
+            {"author": "MODEL", "content": "{}"},
+            {"author": "USER", "content": "Wait."},
+            {"author": "MODEL", "content": "{}"},
+        ]
         for messages, kept in (
             ([said], 0),
             ([call, {"role": "tool", "content": "pending"}, said], 1),
             ([call, {"role": "tool", "content": "pending"}, said, call, {"role": "tool", "content": "done"}], 3),
         ):
-            step = InternalStep(id="step-1", component=COMMANDER, full_prompt="", output_raw="", input_elements={
-                "summary": "S", "messages": [{"role": "system", "content": ""}, *messages]})
+            step = InternalStep(
+                id="step-1",
+                component=COMMANDER,
+                full_prompt="",
+                output_raw="",
+                input_elements={"summary": "S", "messages": [{"role": "system", "content": ""}, *messages]},
+            )
             memory = _summarized({"history": history}, step)
-            self.assertEqual(memory, {"summary": "S", "history": history[4 - kept:]})
+            self.assertEqual(memory, {"summary": "S", "history": history[4 - kept :]})
         with self.assertRaisesRegex(ValueError, "newest"):
             _summarized({"history": history[:1]}, step)
 

@@ -27,7 +27,7 @@ type Config struct {
 	DataDir string
 }
 
-// DefaultConfig is what holds when a user sets nothing.
+// DefaultConfig applies when a user sets nothing.
 func DefaultConfig() *Config {
 	return &Config{
 		Console: web.Options{Claim: web.DefaultClaim, Keep: web.DefaultKeep},

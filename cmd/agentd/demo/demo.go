@@ -24,7 +24,7 @@ type Config struct {
 	Play   household.Options
 }
 
-// DefaultConfig is what holds when a user sets nothing.
+// DefaultConfig applies when a user sets nothing.
 func DefaultConfig() *Config {
 	return &Config{
 		Remote: cli.Remote{URL: fmt.Sprintf("http://127.0.0.1:%d", serve.DefaultPort)},

@@ -50,7 +50,7 @@ const (
 	maxClients = 4096
 )
 
-// DefaultConfig is what holds when a user sets nothing.
+// DefaultConfig applies when a user sets nothing.
 func DefaultConfig() *Config {
 	c := &Config{Server: *serve.DefaultConfig(), Episodes: defaultEpisodes, Seed: 1, ToolNames: both, Constrain: both, Clients: defaultClients}
 	c.Server.Log.Level = "warn" // stderr is for failures, stdout for the report

@@ -30,7 +30,7 @@ type Config struct {
 	Out         string
 }
 
-// DefaultConfig is what holds when a user sets nothing.
+// DefaultConfig applies when a user sets nothing.
 func DefaultConfig() *Config {
 	return &Config{Arch: synth.Qwen3, Shape: "tiny", Spec: synth.Spec{Type: "q8_0", Seed: 1}}
 }

@@ -15,7 +15,7 @@ const agentID = "full-history-agent"
 // coachingOff is the reason in /v1/info for coaching that is switched off.
 const coachingOff = "specialized coaching is switched off on this server (--coaching off); corrections through /v1/responses work"
 
-// agentInfo is what every agent of ours says in /v1/info.
+// agentInfo describes the agent in /v1/info.
 func agentInfo(agentVersion string) protocol.AgentInfo {
 	return protocol.AgentInfo{
 		ProtocolVersion: protocol.Version,

@@ -71,6 +71,7 @@ func (q Quoter) ErrorText(err error) string {
 	return OneLine(head)
 }
 
+// OneLine replaces each run of white space by one space.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // Cut is at most the first n bytes of s, never a part of a character.

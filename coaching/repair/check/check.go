@@ -32,7 +32,7 @@ func (c *Case) Proposal(pointID string, d *protocol.AgentDecision) protocol.Coac
 	return protocol.CoachingProposal{ReinjectionPointID: pointID, ExtraKeys: Correction(d).AppendJSON(nil)}
 }
 
-// Correction is what the agent applies: the generic replacement for a text, its own for
+// Correction is applied by the agent: the generic replacement for a text, its own for
 // calls.
 func Correction(d *protocol.AgentDecision) protocol.Correction {
 	if len(d.ToolCalls) == 0 {

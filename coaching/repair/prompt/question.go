@@ -16,7 +16,7 @@ import (
 // request renders one case.
 type request struct{ *check.Case }
 
-// Question is what a model is asked about a case. budget bounds the bytes of its texts
+// Question is the question to a model about a case. budget bounds the bytes of its texts
 // and its schema; 0 means DefaultBudget. A budget below the length of the
 // instructions is exceeded.
 func Question(c *check.Case, budget int) backend.Question {

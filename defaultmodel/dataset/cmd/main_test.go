@@ -31,7 +31,7 @@ func TestTheHashPrintedIsThatOfTheFile(t *testing.T) {
 	}
 }
 
-// TestWithoutAFileNothingIsWritten nor guessed.
+// TestWithoutAFileNothingIsWritten: the command chooses no file itself.
 func TestWithoutAFileNothingIsWritten(t *testing.T) {
 	for _, args := range [][]string{{}, {"--out", "x", "--groups", "0"}, {"--out", "x", "more"}, {"--what"}} {
 		if err := run(t.Context(), args, &strings.Builder{}); err == nil {

@@ -16,7 +16,7 @@ import (
 	"agentd/protocol"
 )
 
-// kit is what the agent's formats need of a model with the template.
+// kit implements what the agent's formats need of a model with the template.
 type kit struct {
 	model    *llama.Model
 	template *llama.Template

@@ -12,7 +12,7 @@ import (
 // maxQuestion bounds a request's body.
 const maxQuestion = 16 << 20
 
-// request is what the coach needs of a chat completion request.
+// request holds the fields of a chat completion request that the coach needs.
 type request struct {
 	Model    string `json:"model"`
 	Messages []struct {

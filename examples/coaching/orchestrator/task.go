@@ -51,7 +51,7 @@ func (o *orchestrator) task(ctx context.Context) error {
 }
 
 // step gets one decision and carries it out, with as many repairs as it takes.
-// The report is what the agent is told next.
+// The agent is told the report next.
 func (o *orchestrator) step(ctx context.Context, id int64, instruction protocol.AgentInstruction) (report string, repairs int, err error) {
 	before := o.house
 	input := protocol.AgentInput{ID: 1, Instruction: instruction, Tools: o.about.Tools, Attributes: o.about.Attributes,
@@ -173,7 +173,7 @@ func (o *orchestrator) keep(request *protocol.SpecializedCoachingRequest, logs [
 // say prints a line of the transcript.
 func (o *orchestrator) say(who, what string) { fmt.Fprintf(o.out, "  %-7s %s\n", who, what) }
 
-// show is what a person sees of an output.
+// show renders an output for a person.
 func show(output *protocol.AgentOutput) string {
 	if output.Error != nil {
 		return fmt.Sprintf("no decision (%s)", output.Error.Code)

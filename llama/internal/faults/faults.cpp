@@ -89,9 +89,10 @@ extern "C" void faults_on_thread(const char * kind, const char * file) {
 }
 
 extern "C" void faults_in_openmp(const char * kind, const char * file) {
+    const order where{ kind, file };
 #pragma omp parallel num_threads(2)
     if (omp_get_thread_num() == 1) {
-        fault({ kind, file });
+        fault(where);
     }
 }
 

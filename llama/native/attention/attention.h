@@ -61,7 +61,8 @@ using mask_bits = std::vector<std::unique_ptr<agentd::bit_rows>>;
 
 // Decides which masks of a graph llama.cpp writes as bits. bits_of returns the bit masks of the backend that
 // computes a node, or null if the backend is not ours.
-void use_bits(ggml_backend_sched_t sched, ggml_cgraph * graph, mask_bits * (*bits_of)(ggml_backend_sched_t, ggml_tensor *));
+void use_bits(ggml_backend_sched_t sched, ggml_cgraph * graph,
+              mask_bits * (*bits_of)(ggml_backend_sched_t, ggml_tensor *) );
 
 // Types of keys and values. The kernels read all but other themselves.
 enum class element { f16, bf16, q8_0, other };

@@ -20,12 +20,12 @@ struct shape {
 };
 
 struct problem {
-    shape                s;
-    ggml_type            type;
-    std::vector<float>   q, sinks;
-    std::vector<uint8_t> k, v;
+    shape                 s;
+    ggml_type             type;
+    std::vector<float>    q, sinks;
+    std::vector<uint8_t>  k, v;
     std::vector<uint16_t> mask; // F16
-    float                scale;
+    float                 scale;
 
     bool sees(int row, int cell) const { return mask[size_t(row) * s.cells + cell] == 0; }
     void show(int row, int from, int to) {
@@ -86,7 +86,8 @@ std::vector<double> exact(const problem & p) {
                     continue;
                 }
                 for (int d = 0; d < s.dk; d++) {
-                    score[c] += double(p.q[(size_t(row) * s.heads + h) * s.dk + d]) * k[(size_t(c) * s.kv_heads + kv) * s.dk + d];
+                    score[c] += double(p.q[(size_t(row) * s.heads + h) * s.dk + d]) *
+                                k[(size_t(c) * s.kv_heads + kv) * s.dk + d];
                 }
                 score[c] *= p.scale;
                 top = std::max(top, score[c]);
@@ -160,7 +161,8 @@ std::vector<float> computed(const problem & p, kernel run, bool as_bits) {
 void each_kernel(const problem & p, const std::function<void(const std::vector<float> &)> & f) {
     for (const kernel * run = kernels(); *run != nullptr; run++) {
         const auto got = computed(p, *run, false), bits = computed(p, *run, true);
-        CHECK(std::memcmp(got.data(), bits.data(), got.size() * sizeof(float)) == 0, "kernel %d differs with the mask as bits", int(run - kernels()));
+        CHECK(std::memcmp(got.data(), bits.data(), got.size() * sizeof(float)) == 0,
+              "kernel %d differs with the mask as bits", int(run - kernels()));
         f(got);
     }
 }
@@ -230,12 +232,9 @@ const mask_kind mask_kinds[] = {
 };
 
 const shape shapes[] = {
-    { 1, 256, 2, 1, 64, 64, 1 },
-    { 7, 256, 4, 2, 64, 64, 2 },
-    { 64, 512, 4, 4, 128, 128, 1 },
-    { 100, 288, 6, 2, 80, 48, 3 },
-    { 130, 256, 8, 1, 16, 32, 200 },
-    { 20, 2240, 2, 1, 32, 32, 2 }, // more tiles than the planner reads at a time
+    { 1, 256, 2, 1, 64, 64, 1 },     { 7, 256, 4, 2, 64, 64, 2 },
+    { 64, 512, 4, 4, 128, 128, 1 },  { 100, 288, 6, 2, 80, 48, 3 },
+    { 130, 256, 8, 1, 16, 32, 200 }, { 20, 2240, 2, 1, 32, 32, 2 }, // more tiles than the planner reads at a time
 };
 
 constexpr ggml_type kv_types[] = { GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0 };
@@ -245,7 +244,8 @@ void is_exact(const problem & p, const std::string & name) {
     const auto want = exact(p);
     each_kernel(p, [&](const std::vector<float> & got) {
         for (size_t i = 0; i < want.size(); i++) {
-            CHECK(std::fabs(got[i] - want[i]) < tolerance, "%s: value %zu is %g, want %g", name.c_str(), i, double(got[i]), want[i]);
+            CHECK(std::fabs(got[i] - want[i]) < tolerance, "%s: value %zu is %g, want %g", name.c_str(), i,
+                  double(got[i]), want[i]);
         }
     });
 }
@@ -290,7 +290,7 @@ void spoil(std::vector<uint8_t> & stored, ggml_type type, int cells, int cell, f
 
 // A cell that is not finite changes only the rows that see it.
 void hidden_cells_harm_no_row() {
-    constexpr int victim = 140;
+    constexpr int victim   = 140;
     const float   infinity = std::numeric_limits<float>::infinity();
     for (const float bad : { infinity, -infinity, std::numeric_limits<float>::quiet_NaN() }) {
         for (const ggml_type type : kv_types) {
@@ -305,9 +305,12 @@ void hidden_cells_harm_no_row() {
                     for (int row = 0; row < p.s.rows; row++) {
                         for (int i = row * p.s.heads * p.s.dv; i < (row + 1) * p.s.heads * p.s.dv; i++) {
                             if (p.sees(row, victim)) {
-                                CHECK(!std::isfinite(got[i]), "%s, %s: row %d sees %g and value %d is %g", mask.name, ggml_type_name(type), row, double(bad), i, double(got[i]));
+                                CHECK(!std::isfinite(got[i]), "%s, %s: row %d sees %g and value %d is %g", mask.name,
+                                      ggml_type_name(type), row, double(bad), i, double(got[i]));
                             } else {
-                                CHECK(std::fabs(got[i] - want[i]) < tolerance, "%s, %s: row %d does not see %g, value %d is %g, want %g", mask.name, ggml_type_name(type), row, double(bad), i, double(got[i]), want[i]);
+                                CHECK(std::fabs(got[i] - want[i]) < tolerance,
+                                      "%s, %s: row %d does not see %g, value %d is %g, want %g", mask.name,
+                                      ggml_type_name(type), row, double(bad), i, double(got[i]), want[i]);
                             }
                         }
                     }

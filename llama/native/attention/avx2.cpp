@@ -60,7 +60,9 @@ AGD_TARGET inline float highest(vec v) {
 
 } // namespace
 
-AGD_TARGET void compute_avx2(const operands & o, const group & g, int head, float * scratch) { compute(o, g, head, scratch); }
+AGD_TARGET void compute_avx2(const operands & o, const group & g, int head, float * scratch) {
+    compute(o, g, head, scratch);
+}
 
 } // namespace agd::attention
 

@@ -28,9 +28,11 @@
 #endif
 
 // The tables of functions below are written for this version of ggml's interface.
-static_assert(GGML_BACKEND_API_VERSION == 2, "ggml has another backend interface: check every table of functions in attention/backend.cpp");
+static_assert(GGML_BACKEND_API_VERSION == 2,
+              "ggml has another backend interface: check every table of functions in attention/backend.cpp");
 
-static_assert(agentd::max_sequences == AGD_MAX_SEQUENCES, "the patch and the binding allow different numbers of sequences");
+static_assert(agentd::max_sequences == AGD_MAX_SEQUENCES,
+              "the patch and the binding allow different numbers of sequences");
 
 namespace {
 
@@ -47,8 +49,8 @@ struct instance {
     // The plans of the masks of this evaluation: all layers of a kind have the same. The key is the tensor and not
     // its data, since a mask that a layer computes may take the memory of an earlier layer's.
     std::unordered_map<const ggml_tensor *, std::vector<group>> plans;
-    mask_bits           bits; // of the masks of this evaluation
-    agd::logits_product logits;
+    mask_bits                                                   bits; // of the masks of this evaluation
+    agd::logits_product                                         logits;
 
     // Evaluations that the hook has announced, and those that threads were set for. See check_order.
     uint64_t            announced = 0, prepared = 0;
@@ -58,7 +60,9 @@ struct instance {
 // One task is a group and a head of k and v. More tasks than threads even out what they cost.
 constexpr int tasks_per_thread = 2;
 
-kv_view kv_view_of(const ggml_tensor * t) { return make_kv_view(t->data, t->type, t->nb[1], t->nb[2], t->ne[0]); }
+kv_view kv_view_of(const ggml_tensor * t) {
+    return make_kv_view(t->data, t->type, t->nb[1], t->nb[2], t->ne[0]);
+}
 
 operands operands_of(const ggml_tensor * dst) {
     const ggml_tensor * q = dst->src[0];
@@ -84,11 +88,12 @@ mask_view mask_view_of(const ggml_tensor * dst) {
     const ggml_tensor * mask = dst->src[3];
     const int           rows = static_cast<int>(dst->src[0]->ne[1]), cells = static_cast<int>(dst->src[1]->ne[1]);
     const auto *        bits = static_cast<const agentd::bit_rows *>(mask->extra);
-    return { bits != nullptr && bits->filled ? bits : nullptr, static_cast<const uint16_t *>(mask->data), mask->nb[1] / sizeof(uint16_t), rows, cells };
+    return { bits != nullptr && bits->filled ? bits : nullptr, static_cast<const uint16_t *>(mask->data),
+             mask->nb[1] / sizeof(uint16_t), rows, cells };
 }
 
 // Plans must not outlive their mask. They end when threads are set, which llama.cpp does for each evaluation
-// after it has written the masks. This says whether that is still so.
+// after it has written the masks. This reports whether that still holds.
 bool check_order(instance & me, const ggml_tensor * node) {
     const bool hook = hooked && !self_testing; // the self test has no scheduler, which the hook belongs to
     if (hook && me.announced == 0) {
@@ -98,8 +103,9 @@ bool check_order(instance & me, const ggml_tensor * node) {
     }
     const bool stale = hook ? me.prepared != me.announced : node == me.first;
     if (stale) {
-        assumption::fail("llama.cpp no longer sets a backend's threads before each evaluation, so that plans of old masks "
-                         "would be used; use the pinned llama.cpp or switch shared attention off");
+        assumption::fail(
+            "llama.cpp no longer sets a backend's threads before each evaluation, so that plans of old masks "
+            "would be used; use the pinned llama.cpp or switch shared attention off");
         return false;
     }
     if (me.first == nullptr) {
@@ -132,7 +138,7 @@ void compute_node(instance & me, const ggml_tensor * dst) {
         }
     };
 #ifdef _OPENMP
-    #pragma omp parallel num_threads(threads)
+#pragma omp parallel num_threads(threads)
     work(omp_get_thread_num());
 #else
     work(0);
@@ -141,7 +147,9 @@ void compute_node(instance & me, const ggml_tensor * dst) {
 
 // The backend: one for each context.
 
-const char * backend_name(ggml_backend_t) { return "agentd"; }
+const char * backend_name(ggml_backend_t) {
+    return "agentd";
+}
 
 void backend_free(ggml_backend_t b) {
     delete static_cast<instance *>(b->context);
@@ -149,7 +157,7 @@ void backend_free(ggml_backend_t b) {
 }
 
 ggml_status backend_compute(ggml_backend_t b, ggml_cgraph * graph) {
-    auto & me = *static_cast<instance *>(b->context);
+    auto &      me     = *static_cast<instance *>(b->context);
     ggml_status status = GGML_STATUS_SUCCESS;
     for (int i = 0; i < graph->n_nodes && status == GGML_STATUS_SUCCESS; i++) {
         if (graph->nodes[i]->op == GGML_OP_FLASH_ATTN_EXT) {
@@ -182,23 +190,32 @@ void backend_set_threads(ggml_backend_t b, int n) {
 }
 
 ggml_guid_t guid() {
-    static ggml_guid id = { 0x61, 0x67, 0x64, 0x2d, 0x61, 0x74, 0x74, 0x65, 0x6e, 0x74, 0x69, 0x6f, 0x6e, 0x2d, 0x30, 0x31 };
+    static ggml_guid id = { 0x61, 0x67, 0x64, 0x2d, 0x61, 0x74, 0x74, 0x65,
+                            0x6e, 0x74, 0x69, 0x6f, 0x6e, 0x2d, 0x30, 0x31 };
     return &id;
 }
 
 // The device.
 
-const char * device_name(ggml_backend_dev_t) { return "agentd"; }
-const char * device_description(ggml_backend_dev_t) { return "attention over shared cells"; }
-void         device_memory(ggml_backend_dev_t, size_t * free, size_t * total) { *free = *total = 0; }
+const char * device_name(ggml_backend_dev_t) {
+    return "agentd";
+}
+const char * device_description(ggml_backend_dev_t) {
+    return "attention over shared cells";
+}
+void device_memory(ggml_backend_dev_t, size_t * free, size_t * total) {
+    *free = *total = 0;
+}
 
-enum ggml_backend_dev_type device_type(ggml_backend_dev_t) { return GGML_BACKEND_DEVICE_TYPE_ACCEL; }
+enum ggml_backend_dev_type device_type(ggml_backend_dev_t) {
+    return GGML_BACKEND_DEVICE_TYPE_ACCEL;
+}
 
 void device_props(ggml_backend_dev_t dev, ggml_backend_dev_props * props) {
-    *props             = {};
-    props->name        = device_name(dev);
-    props->description = device_description(dev);
-    props->type        = device_type(dev);
+    *props                           = {};
+    props->name                      = device_name(dev);
+    props->description               = device_description(dev);
+    props->type                      = device_type(dev);
     props->caps.buffer_from_host_ptr = true;
 }
 
@@ -218,7 +235,9 @@ ggml_backend_t device_init(ggml_backend_dev_t dev, const char *) {
     return b;
 }
 
-ggml_backend_buffer_type_t device_buffer_type(ggml_backend_dev_t) { return ggml_backend_cpu_buffer_type(); }
+ggml_backend_buffer_type_t device_buffer_type(ggml_backend_dev_t) {
+    return ggml_backend_cpu_buffer_type();
+}
 
 ggml_backend_buffer_t device_buffer_from_host(ggml_backend_dev_t, void * p, size_t size, size_t) {
     return ggml_backend_cpu_buffer_from_ptr(p, size);
@@ -228,17 +247,18 @@ ggml_backend_buffer_t device_buffer_from_host(ggml_backend_dev_t, void * p, size
 bool readable(const ggml_tensor * t) {
     constexpr int lanes  = 16;
     const auto *  traits = ggml_get_type_traits(t->type);
-    return t->ne[0] % lanes == 0 && t->ne[0] % traits->blck_size == 0 && t->nb[0] == traits->type_size && t->ne[3] == 1 &&
-           traits->to_float != nullptr;
+    return t->ne[0] % lanes == 0 && t->ne[0] % traits->blck_size == 0 && t->nb[0] == traits->type_size &&
+           t->ne[3] == 1 && traits->to_float != nullptr;
 }
 
 bool supported(const ggml_tensor * op) {
     const ggml_tensor *q = op->src[0], *k = op->src[1], *v = op->src[2], *mask = op->src[3], *sinks = op->src[4];
-    float             params[3]; // scale, ALiBi's bias, cap of the logits
+    float              params[3]; // scale, ALiBi's bias, cap of the logits
     std::memcpy(params, op->op_params, sizeof params);
     return mask != nullptr && params[1] == 0.0f && params[2] == 0.0f && q->type == GGML_TYPE_F32 && q->ne[3] == 1 &&
            q->nb[0] == sizeof(float) && readable(k) && readable(v) && k->ne[2] == v->ne[2] && k->ne[1] % tile == 0 &&
-           mask->type == GGML_TYPE_F16 && mask->ne[2] == 1 && mask->ne[3] == 1 && (sinks == nullptr || sinks->type == GGML_TYPE_F32);
+           mask->type == GGML_TYPE_F16 && mask->ne[2] == 1 && mask->ne[3] == 1 &&
+           (sinks == nullptr || sinks->type == GGML_TYPE_F32);
 }
 
 bool device_supports_op(ggml_backend_dev_t, const ggml_tensor * op) {
@@ -253,12 +273,18 @@ bool device_supports_op(ggml_backend_dev_t, const ggml_tensor * op) {
     }
 }
 
-bool device_supports_buffer(ggml_backend_dev_t, ggml_backend_buffer_type_t t) { return ggml_backend_buft_is_host(t); }
+bool device_supports_buffer(ggml_backend_dev_t, ggml_backend_buffer_type_t t) {
+    return ggml_backend_buft_is_host(t);
+}
 
 // The registry's entry.
 
-const char * reg_name(ggml_backend_reg_t) { return "agentd"; }
-size_t       reg_count(ggml_backend_reg_t) { return 1; }
+const char * reg_name(ggml_backend_reg_t) {
+    return "agentd";
+}
+size_t reg_count(ggml_backend_reg_t) {
+    return 1;
+}
 
 ggml_backend_dev_t reg_device(ggml_backend_reg_t reg, size_t) {
     static ggml_backend_device device = [&] {
@@ -280,12 +306,14 @@ ggml_backend_dev_t reg_device(ggml_backend_reg_t reg, size_t) {
 }
 
 void * reg_address(ggml_backend_reg_t, const char * name) {
-    return std::strcmp(name, "ggml_backend_set_n_threads") == 0 ? reinterpret_cast<void *>(backend_set_threads) : nullptr;
+    return std::strcmp(name, "ggml_backend_set_n_threads") == 0 ? reinterpret_cast<void *>(backend_set_threads)
+                                                                : nullptr;
 }
 
 // A backend's instance, or null if it is not ours.
 instance * instance_of(ggml_backend_t b) {
-    return b != nullptr && ggml_guid_matches(ggml_backend_guid(b), guid()) ? static_cast<instance *>(b->context) : nullptr;
+    return b != nullptr && ggml_guid_matches(ggml_backend_guid(b), guid()) ? static_cast<instance *>(b->context)
+                                                                           : nullptr;
 }
 
 mask_bits * bits_of(ggml_backend_sched_t sched, ggml_tensor * node) {
@@ -307,8 +335,10 @@ void before_inputs(ggml_backend_sched_t sched, ggml_cgraph * graph) {
 }
 
 ggml_backend_reg_t registration() {
-    static ggml_backend_reg reg = { GGML_BACKEND_API_VERSION, { reg_name, reg_count, reg_device, reg_address }, nullptr };
-    static const bool done = [] {
+    static ggml_backend_reg reg  = { GGML_BACKEND_API_VERSION,
+                                     { reg_name, reg_count, reg_device, reg_address },
+                                     nullptr };
+    static const bool       done = [] {
         ggml_backend_register(&reg);
         return true;
     }();
@@ -343,7 +373,9 @@ extern "C" bool agd_attention(bool on) {
     return enabled;
 }
 
-extern "C" bool agd_attention_enabled(void) { return enabled; }
+extern "C" bool agd_attention_enabled(void) {
+    return enabled;
+}
 
 extern "C" bool agd_attention_check(char ** err) {
     return agd::guard(err, false, [&] {
@@ -362,4 +394,6 @@ extern "C" bool agd_attention_check(char ** err) {
     });
 }
 
-extern "C" uint64_t agd_attention_bits(void) { return bit_masks_read; }
+extern "C" uint64_t agd_attention_bits(void) {
+    return bit_masks_read;
+}

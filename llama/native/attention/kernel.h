@@ -14,12 +14,17 @@ struct state { // of one row and head
 
 #include "exp2_kernel.h"
 
-AGD_TARGET static inline void store(float * p, vec v) { __builtin_memcpy(p, &v, sizeof v); }
+AGD_TARGET static inline void store(float * p, vec v) {
+    __builtin_memcpy(p, &v, sizeof v);
+}
 
-AGD_TARGET static inline float exp2_negative(float x) { return exp2_negative(vec{} + x)[0]; }
+AGD_TARGET static inline float exp2_negative(float x) {
+    return exp2_negative(vec{} + x)[0];
+}
 
 // s[r][c] = q_r . k_c for R rows and a tile of cells.
-template <int R> AGD_TARGET static inline void scores(const float * const * q, const float * k, int dk, float (*s)[tile]) {
+template <int R> AGD_TARGET static inline void scores(const float * const * q, const float * k, int dk,
+                                                      float (*s)[tile]) {
     for (int c = 0; c < tile; c += 4) {
         vec sum[R][4] = {};
         for (int d = 0; d < dk; d += W) {
@@ -40,7 +45,8 @@ template <int R> AGD_TARGET static inline void scores(const float * const * q, c
 
 // out_r = out_r * keep_r + sum over c of s[r][c] * v_c, N vectors of W values at once.
 template <int R, int N>
-AGD_TARGET static inline void mix(float * const * out, const float * keep, const float (*s)[tile], const float * v, int dv, int d) {
+AGD_TARGET static inline void mix(float * const * out, const float * keep, const float (*s)[tile], const float * v,
+                                  int dv, int d) {
     vec sum[R][N];
     for (int r = 0; r < R; r++) {
         for (int n = 0; n < N; n++) {
@@ -72,7 +78,7 @@ AGD_TARGET static inline float weigh(float * s, uint32_t cells, state & st) {
     vec top = vec{} + st.max;
     vec sum = {};
     for (int i = 0; i < tile / W; i++) {
-        const veci bits = (veci{} + static_cast<int>(cells >> (i * W))) & lane_bits();
+        const veci bits  = (veci{} + static_cast<int>(cells >> (i * W))) & lane_bits();
         const vec  score = load(s + i * W);
         x[i]             = bits != 0 ? score : vec{} - __builtin_inff();
         top              = x[i] > top ? x[i] : top;
@@ -92,10 +98,10 @@ AGD_TARGET static inline float weigh(float * s, uint32_t cells, state & st) {
 
 // One tile for R rows and heads.
 template <int R>
-AGD_TARGET static inline void rows_of_tile(const float * const * q, const uint32_t * cells, const float * k, const float * v,
-                                           int dk, int dv, state * const * st, float * const * out) {
+AGD_TARGET static inline void rows_of_tile(const float * const * q, const uint32_t * cells, const float * k,
+                                           const float * v, int dk, int dv, state * const * st, float * const * out) {
     alignas(64) float s[R][tile];
-    float keep[R];
+    float             keep[R];
     scores<R>(q, k, dk, s);
     for (int r = 0; r < R; r++) {
         keep[r] = weigh(s[r], cells[r], *st[r]);
@@ -121,20 +127,20 @@ struct work {
 
 // Computes the loaded tile for n entries.
 AGD_TARGET static void tile_for(work & w, const entry * entries, int n) {
-    const float *  q[ROWS];
-    float *        out[ROWS];
-    state *        st[ROWS];
-    uint32_t       cells[ROWS];
-    const operands & o = w.o;
-    int filled = 0;
-    const int count = n * o.repeat;
+    const float *    q[ROWS];
+    float *          out[ROWS];
+    state *          st[ROWS];
+    uint32_t         cells[ROWS];
+    const operands & o      = w.o;
+    int              filled = 0;
+    const int        count  = n * o.repeat;
     for (int i = 0; i < count; i++) {
         const entry & e = entries[i / o.repeat];
         const size_t  x = static_cast<size_t>(e.row) * o.repeat + i % o.repeat;
-        q[filled]     = w.q + x * o.dk;
-        out[filled]   = w.out + x * o.dv;
-        st[filled]    = w.st + x;
-        cells[filled] = e.cells;
+        q[filled]       = w.q + x * o.dk;
+        out[filled]     = w.out + x * o.dv;
+        st[filled]      = w.st + x;
+        cells[filled]   = e.cells;
         if (++filled < ROWS && i + 1 < count) {
             continue;
         }
@@ -191,8 +197,8 @@ AGD_TARGET static inline void convert(const kv_view & c, int head, uint32_t cell
 }
 
 AGD_TARGET static inline void load_cell(work & w, int head, uint32_t cell, int at, vec & nonfinite) {
-    const operands & o = w.o;
-    vec ignored = {}; // the score of a cell that a row does not see is replaced
+    const operands & o       = w.o;
+    vec              ignored = {}; // the score of a cell that a row does not see is replaced
     convert(o.k, head, cell, w.k + at * o.dk, o.dk, ignored);
     convert(o.v, head, cell, w.v + at * o.dv, o.dv, nonfinite);
 }
@@ -212,7 +218,9 @@ AGD_TARGET static inline uint32_t cell_of(const group & g, const block & b, int 
     return b.gathered == 0 ? b.first + i : g.cells[b.first + i];
 }
 
-AGD_TARGET static inline int size_of(const block & b) { return b.gathered == 0 ? tile : static_cast<int>(b.gathered); }
+AGD_TARGET static inline int size_of(const block & b) {
+    return b.gathered == 0 ? tile : static_cast<int>(b.gathered);
+}
 
 // Fills the rest of a tile with zeros, which no row sees.
 AGD_TARGET static inline void clear_rest(work & w, int n) {
@@ -233,12 +241,13 @@ AGD_TARGET static void one_row(work & w, const group & g, const block & b, int h
 }
 
 AGD_TARGET static void begin(work & w, const group & g, int head) {
-    const operands & o = w.o;
-    const float factor = o.scale * 1.44269504f; // log2(e): weights are powers of 2
+    const operands & o      = w.o;
+    const float      factor = o.scale * 1.44269504f; // log2(e): weights are powers of 2
     for (size_t i = 0; i < g.rows.size(); i++) {
         for (int r = 0; r < o.repeat; r++) {
             const size_t  x    = i * o.repeat + r;
-            const float * from = reinterpret_cast<const float *>(o.q + g.rows[i] * o.q_row + (head * o.repeat + r) * o.q_head);
+            const float * from = reinterpret_cast<const float *>(o.q + g.rows[i] * o.q_row +
+                                                                 (head * o.repeat + r) * o.q_head);
             for (int d = 0; d < o.dk; d += W) {
                 store(w.q + x * o.dk + d, load(from + d) * factor);
             }
@@ -254,9 +263,9 @@ AGD_TARGET static void end(work & w, const group & g, int head) {
     const operands & o = w.o;
     for (size_t i = 0; i < g.rows.size(); i++) {
         for (int r = 0; r < o.repeat; r++) {
-            const size_t x  = i * o.repeat + r;
-            const int    h  = head * o.repeat + r;
-            float *      to = o.out + (static_cast<size_t>(g.rows[i]) * o.heads + h) * o.dv;
+            const size_t x   = i * o.repeat + r;
+            const int    h   = head * o.repeat + r;
+            float *      to  = o.out + (static_cast<size_t>(g.rows[i]) * o.heads + h) * o.dv;
             float        max = w.st[x].max, sum = w.st[x].sum, keep = 1.0f;
             if (o.sinks != nullptr) {
                 const float sink = o.sinks[h] * 1.44269504f;
@@ -274,17 +283,17 @@ AGD_TARGET static void end(work & w, const group & g, int head) {
 
 AGD_TARGET static void compute(const operands & o, const group & g, int head, float * scratch) {
     const size_t heads = static_cast<size_t>(max_group) * o.repeat;
-    work w = { o, scratch, nullptr, nullptr, nullptr, nullptr };
-    w.out = w.q + heads * o.dk;
-    w.k   = w.out + heads * o.dv;
-    w.v   = w.k + tile * o.dk;
-    w.st  = reinterpret_cast<state *>(w.v + tile * o.dv);
+    work         w     = { o, scratch, nullptr, nullptr, nullptr, nullptr };
+    w.out              = w.q + heads * o.dk;
+    w.k                = w.out + heads * o.dv;
+    w.v                = w.k + tile * o.dk;
+    w.st               = reinterpret_cast<state *>(w.v + tile * o.dv);
     begin(w, g, head);
     for (size_t at = 0; at < g.blocks.size(); at++) {
         const block & b    = g.blocks[at];
         const block * next = at + 1 < g.blocks.size() ? &g.blocks[at + 1] : nullptr;
         const int     size = size_of(b), ahead = next != nullptr ? size_of(*next) : 0;
-        vec nonfinite = {};
+        vec           nonfinite = {};
         for (int i = 0; i < tile; i++) {
             if (i < size) {
                 load_cell(w, head, cell_of(g, b, i), i, nonfinite);

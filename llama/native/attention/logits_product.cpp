@@ -14,10 +14,12 @@ namespace agd {
 
 namespace {
 
-thread_local bool offered = false;
+thread_local bool offered  = false;
 thread_local bool not_read = false;
 
-const char * output_name() { return assumption::broken(assumption::output_name) ? "renamed" : "result_output"; }
+const char * output_name() {
+    return assumption::broken(assumption::output_name) ? "renamed" : "result_output";
+}
 
 } // namespace
 
@@ -30,7 +32,8 @@ bool logits_product::matches(const ggml_tensor * op) {
         return false;
     }
     const ggml_tensor *weights = op->src[0], *in = op->src[1];
-    return weights->buffer != nullptr && ggml_backend_buffer_get_usage(weights->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS &&
+    return weights->buffer != nullptr &&
+           ggml_backend_buffer_get_usage(weights->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS &&
            ggml_is_contiguous(in) && ggml_is_contiguous(op);
 }
 
@@ -53,7 +56,8 @@ bool logits_product::init() {
 
 void logits_product::set_threads(int n) {
     const auto reg = ggml_backend_dev_backend_reg(ggml_backend_get_device(cpu.get()));
-    const auto set = reinterpret_cast<ggml_backend_set_n_threads_t>(ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads"));
+    const auto set = reinterpret_cast<ggml_backend_set_n_threads_t>(
+        ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads"));
     if (set != nullptr) {
         set(cpu.get(), n);
     }
@@ -90,7 +94,7 @@ void logits_product::get(const ggml_tensor * t, void * data, size_t offset, size
         ggml_backend_tensor_get(t, data, offset, size);
         return;
     }
-    not_read = false;
+    not_read          = false;
     const bool  whole = offset == 0 && size == ggml_nbytes(t);
     ggml_tensor in = *t->src[1], out = *t;
     in.data    = input.data();

@@ -13,7 +13,9 @@ struct read {
     mask_bits *   by; // the only reader; null: there are others
 };
 
-bool attends(const ggml_tensor * node) { return node->op == GGML_OP_FLASH_ATTN_EXT && node->src[3] != nullptr; }
+bool attends(const ggml_tensor * node) {
+    return node->op == GGML_OP_FLASH_ATTN_EXT && node->src[3] != nullptr;
+}
 
 // Whether a node uses a tensor other than as the mask of an attention.
 bool uses(const ggml_tensor * node, const ggml_tensor * t) {
@@ -27,7 +29,8 @@ bool uses(const ggml_tensor * node, const ggml_tensor * t) {
 
 } // namespace
 
-void use_bits(ggml_backend_sched_t sched, ggml_cgraph * graph, mask_bits * (*bits_of)(ggml_backend_sched_t, ggml_tensor *)) {
+void use_bits(ggml_backend_sched_t sched, ggml_cgraph * graph,
+              mask_bits * (*bits_of)(ggml_backend_sched_t, ggml_tensor *) ) {
     std::vector<read> masks; // one or two
     const int         nodes = ggml_graph_n_nodes(graph);
     for (int i = 0; i < nodes; i++) {
@@ -56,7 +59,8 @@ void use_bits(ggml_backend_sched_t sched, ggml_cgraph * graph, mask_bits * (*bit
         if (r.by == nullptr) {
             continue;
         }
-        const size_t before = std::count_if<const read *>(masks.data(), &r, [&](const read & o) { return o.by == r.by; });
+        const size_t before = std::count_if<const read *>(masks.data(), &r,
+                                                          [&](const read & o) { return o.by == r.by; });
         if (before == r.by->size()) {
             r.by->push_back(std::make_unique<agentd::bit_rows>());
         }

@@ -58,9 +58,10 @@ class planner {
                     any[t] |= row_set{ 1 } << i;
                 };
                 if (mask.bits != nullptr) {
-                    const agentd::bit_rows & b    = *mask.bits;
-                    const uint32_t *         row  = b.words.data() + g.rows[i] * b.stride + from;
-                    for (uint64_t left = b.which[g.rows[i] * b.which_stride + from / stretch]; left != 0; left &= left - 1) {
+                    const agentd::bit_rows & b   = *mask.bits;
+                    const uint32_t *         row = b.words.data() + g.rows[i] * b.stride + from;
+                    for (uint64_t left = b.which[g.rows[i] * b.which_stride + from / stretch]; left != 0;
+                         left &= left - 1) {
                         const int t = __builtin_ctzll(left);
                         note(t, row[t]);
                     }
@@ -89,7 +90,7 @@ class planner {
 
     uint32_t                              bits_[stretch][max_group];
     group &                               g_;
-    std::vector<gathered_cells>                lists_;
+    std::vector<gathered_cells>           lists_;
     std::unordered_map<row_set, uint32_t> index_; // of lists_
 
     // Adds the tile that begins with the cell first, of which each row sees its bits.
@@ -117,7 +118,8 @@ class planner {
     }
 
     void end_block(uint32_t first, uint32_t gathered, size_t begin) {
-        g_.blocks.push_back({ first, gathered, static_cast<uint32_t>(begin), static_cast<uint32_t>(g_.entries.size()) });
+        g_.blocks.push_back(
+            { first, gathered, static_cast<uint32_t>(begin), static_cast<uint32_t>(g_.entries.size()) });
     }
 
     void gather_cell(row_set rows, uint32_t cell) {
@@ -139,7 +141,8 @@ class planner {
         uint32_t     of_row[max_group] = {};
         row_set      all               = 0;
         for (size_t l = 0; l < n; l++) {
-            const uint32_t bits = (lists[l].cells.size() == tile ? ~0u : (1u << lists[l].cells.size()) - 1) << (g_.cells.size() - first);
+            const uint32_t bits = (lists[l].cells.size() == tile ? ~0u : (1u << lists[l].cells.size()) - 1)
+                                  << (g_.cells.size() - first);
             g_.cells.insert(g_.cells.end(), lists[l].cells.begin(), lists[l].cells.end());
             for (row_set r = lists[l].rows; r != 0; r &= r - 1) {
                 of_row[__builtin_ctzll(r)] |= bits;
@@ -156,7 +159,9 @@ class planner {
     // Makes blocks of the rest of the lists. Lists with rows in common share a block: the tokens of one prompt in
     // this step, for example, of which each row sees one more.
     void gather_rest() {
-        lists_.erase(std::remove_if(lists_.begin(), lists_.end(), [](const gathered_cells & s) { return s.cells.empty(); }), lists_.end());
+        lists_.erase(
+            std::remove_if(lists_.begin(), lists_.end(), [](const gathered_cells & s) { return s.cells.empty(); }),
+            lists_.end());
         size_t from = 0;
         while (from < lists_.size()) {
             size_t  to = from, cells = 0;
@@ -186,7 +191,7 @@ void plan(const mask_view & mask, int groups, int threads, std::vector<group> & 
     const int used_threads = std::min(threads, groups);
     (void) used_threads;
 #ifdef _OPENMP
-    #pragma omp parallel for num_threads(used_threads) schedule(dynamic, 1)
+#pragma omp parallel for num_threads(used_threads) schedule(dynamic, 1)
 #endif
     for (int i = 0; i < groups; i++) {
         planner(mask, out[i]);

@@ -17,7 +17,7 @@ thread_local bool self_testing = false;
 namespace {
 
 constexpr int64_t dk = 32, dv = 32, rows = 3, cells = 64, heads = 2, outputs = 5;
-constexpr float   scale = 0.25f;
+constexpr float   scale     = 0.25f;
 constexpr double  tolerance = 1e-3;
 
 struct free_context {
@@ -35,11 +35,17 @@ struct scope {
 };
 
 // Numbers that differ from each other, all below 1.
-float number(int64_t i) { return static_cast<float>((i * 37 + 11) % 101) / 101 - 0.5f; }
+float number(int64_t i) {
+    return static_cast<float>((i * 37 + 11) % 101) / 101 - 0.5f;
+}
 
-bool sees(int64_t row, int64_t cell) { return (cell + row) % 3 != 0; }
+bool sees(int64_t row, int64_t cell) {
+    return (cell + row) % 3 != 0;
+}
 
-bool differs(double got, double want) { return !(std::fabs(got - want) <= tolerance * (1 + std::fabs(want))); }
+bool differs(double got, double want) {
+    return !(std::fabs(got - want) <= tolerance * (1 + std::fabs(want)));
+}
 
 // Fills a tensor and returns its values as the kernels see them.
 std::vector<float> fill(ggml_tensor * t, int64_t first) {
@@ -75,7 +81,8 @@ struct fixture {
     // As llama_context does: threads first, then the graph.
     bool compute(ggml_tensor * node) {
         const auto reg = ggml_backend_dev_backend_reg(ggml_backend_get_device(backend.get()));
-        const auto set = reinterpret_cast<ggml_backend_set_n_threads_t>(ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads"));
+        const auto set = reinterpret_cast<ggml_backend_set_n_threads_t>(
+            ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads"));
         if (set == nullptr) {
             return false;
         }
@@ -87,7 +94,8 @@ struct fixture {
 };
 
 // One row and head of the attention, by its definition.
-std::vector<double> plain(const float * q, const std::vector<float> & k, const std::vector<float> & v, float sink, int64_t row) {
+std::vector<double> plain(const float * q, const std::vector<float> & k, const std::vector<float> & v, float sink,
+                          int64_t row) {
     std::vector<double> out(dv);
     double              sum = std::exp(double(sink));
     for (int64_t c = 0; c < cells; c++) {
@@ -115,13 +123,14 @@ const char * attention_differs(ggml_backend_dev_t device, ggml_type kv_type) {
     if (f.backend == nullptr) {
         return "ggml no longer makes a backend of our device";
     }
-    ggml_context * m = f.meta.get();
-    ggml_tensor *  q = ggml_new_tensor_3d(m, GGML_TYPE_F32, dk, rows, heads);
-    ggml_tensor *  k = ggml_new_tensor_3d(m, kv_type, dk, cells, 1);
-    ggml_tensor *  v = ggml_new_tensor_3d(m, kv_type, dv, cells, 1);
-    ggml_tensor *  mask = ggml_new_tensor_2d(m, GGML_TYPE_F16, cells, rows);
+    ggml_context * m     = f.meta.get();
+    ggml_tensor *  q     = ggml_new_tensor_3d(m, GGML_TYPE_F32, dk, rows, heads);
+    ggml_tensor *  k     = ggml_new_tensor_3d(m, kv_type, dk, cells, 1);
+    ggml_tensor *  v     = ggml_new_tensor_3d(m, kv_type, dv, cells, 1);
+    ggml_tensor *  mask  = ggml_new_tensor_2d(m, GGML_TYPE_F16, cells, rows);
     ggml_tensor *  sinks = ggml_new_tensor_1d(m, GGML_TYPE_F32, heads);
-    ggml_tensor *  out = ggml_flash_attn_ext(m, q, k, v, mask, assumption::broken(assumption::attention_op) ? 2 * scale : scale, 0, 0);
+    ggml_tensor *  out   = ggml_flash_attn_ext(m, q, k, v, mask,
+                                               assumption::broken(assumption::attention_op) ? 2 * scale : scale, 0, 0);
     ggml_flash_attn_ext_add_sinks(out, sinks);
     ggml_tensor * other = ggml_add(m, q, q);
     if (!f.allocate()) {
@@ -130,7 +139,7 @@ const char * attention_differs(ggml_backend_dev_t device, ggml_type kv_type) {
     if (!ggml_backend_supports_op(f.backend.get(), out) || ggml_backend_supports_op(f.backend.get(), other)) {
         return "ggml no longer asks our device which operations it supports";
     }
-    const auto qs = fill(q, 1), ks = fill(k, 5000), vs = fill(v, 9000), ss = fill(sinks, 70);
+    const auto               qs = fill(q, 1), ks = fill(k, 5000), vs = fill(v, 9000), ss = fill(sinks, 70);
     std::vector<ggml_fp16_t> bits(rows * cells);
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t c = 0; c < cells; c++) {
@@ -171,7 +180,7 @@ const char * product_differs(ggml_backend_dev_t device) {
         return "ggml no longer allocates tensors for our device";
     }
     ggml_backend_buffer_set_usage(f.buffer.get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
-    const auto ws = fill(w, 1), xs = fill(x, 400);
+    const auto         ws = fill(w, 1), xs = fill(x, 400);
     std::vector<float> got(ggml_nelements(y));
     if (!f.compute(y)) {
         return "ggml no longer computes with our device";

@@ -11,7 +11,8 @@
 #include "ggml.h"
 #include "llama-cparams.h"
 
-static_assert(AGD_MAX_SEQUENCES == LLAMA_MAX_SEQ, "llama.cpp allows another number of sequences: change AGD_MAX_SEQUENCES");
+static_assert(AGD_MAX_SEQUENCES == LLAMA_MAX_SEQ,
+              "llama.cpp allows another number of sequences: change AGD_MAX_SEQUENCES");
 
 namespace {
 
@@ -61,7 +62,7 @@ struct agd_context {
     // its log says which sequence was wrong.
     bool positions_fit(const llama_batch & batch) {
         bool           seen[AGD_MAX_SEQUENCES] = {};
-        llama_memory_t mem                 = llama_get_memory(ctx);
+        llama_memory_t mem                     = llama_get_memory(ctx);
         for (int32_t i = 0; i < batch.n_tokens; i++) {
             const llama_seq_id seq = batch.seq_id[i][0];
             if (seen[seq]) {
@@ -130,8 +131,9 @@ extern "C" struct agd_context * agd_context_new(struct llama_model * model, stru
             return nullptr;
         }
         if (attention && names_output(model) && !agd::logits_product::take_offered()) {
-            agd::set(err, AGD_INCOMPATIBLE "llama.cpp no longer names the node of the logits result_output, so that they can't be "
-                          "deferred; use the pinned llama.cpp or switch shared attention off");
+            agd::set(err, AGD_INCOMPATIBLE
+                     "llama.cpp no longer names the node of the logits result_output, so that they can't be "
+                     "deferred; use the pinned llama.cpp or switch shared attention off");
             return nullptr;
         }
         const auto rope = llama_model_rope_type(model);
@@ -167,8 +169,9 @@ extern "C" int agd_decode(struct agd_context * ctx, struct llama_batch batch) {
         return AGD_DECODE_LOST;
     }
     if (rc == 0 && agd::logits_product::take_unread()) {
-        agd::assumption::fail("llama.cpp no longer reads logits through the backend that computes them, so that deferred ones "
-                              "would be missing; use the pinned llama.cpp or switch shared attention off");
+        agd::assumption::fail(
+            "llama.cpp no longer reads logits through the backend that computes them, so that deferred ones "
+            "would be missing; use the pinned llama.cpp or switch shared attention off");
     }
     if (const char * text = agd::assumption::take_failure()) {
         ctx->detail = text;
@@ -229,7 +232,8 @@ struct agd_state {
     size_t                     size = 0;
 };
 
-extern "C" struct agd_state * agd_seq_save(struct agd_context * ctx, int32_t seq, int32_t scratch, int32_t p0, int32_t p1) {
+extern "C" struct agd_state * agd_seq_save(struct agd_context * ctx, int32_t seq, int32_t scratch, int32_t p0,
+                                           int32_t p1) {
     return ctx->on_device(static_cast<agd_state *>(nullptr), [&]() -> agd_state * {
         // llama.cpp saves whole sequences only, so scratch becomes a sequence of just these cells.
         llama_memory_t mem = llama_get_memory(ctx->ctx);
@@ -243,8 +247,8 @@ extern "C" struct agd_state * agd_seq_save(struct agd_context * ctx, int32_t seq
     });
 }
 
-extern "C" int agd_seq_load(struct agd_context * ctx, const struct agd_state * s, int32_t scratch, int32_t seq, int32_t p0,
-                            int32_t p1) {
+extern "C" int agd_seq_load(struct agd_context * ctx, const struct agd_state * s, int32_t scratch, int32_t seq,
+                            int32_t p0, int32_t p1) {
     return ctx->on_device(-1, [&] {
         llama_memory_t mem  = llama_get_memory(ctx->ctx);
         const bool     done = llama_state_seq_set_data(ctx->ctx, s->data.get(), s->size, scratch) == s->size;

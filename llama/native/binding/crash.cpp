@@ -50,12 +50,12 @@ constexpr int      signals[]      = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT }
 constexpr int      max_frames     = 48;
 constexpr unsigned report_seconds = 5; // until a report that hangs is given up
 
-struct sigaction           previous[NSIG];
-char                       build[256];
-uintptr_t                  go_start, go_end; // addresses of Go's code
-std::atomic<agd_watch *>   watches{ nullptr };
-std::atomic<const char *>  reason{ nullptr }; // why abort() is about to be called
-std::atomic<int>           reporter{ 0 };     // thread that writes the line
+struct sigaction          previous[NSIG];
+char                      build[256];
+uintptr_t                 go_start, go_end; // addresses of Go's code
+std::atomic<agd_watch *>  watches{ nullptr };
+std::atomic<const char *> reason{ nullptr }; // why abort() is about to be called
+std::atomic<int>          reporter{ 0 };     // thread that writes the line
 
 // A piece of text in static memory. What does not fit is cut off.
 struct text {
@@ -139,10 +139,10 @@ bool of_go() {
 const char * name_of(int sig) {
     switch (sig) {
         case SIGSEGV: return "SIGSEGV";
-        case SIGBUS:  return "SIGBUS";
-        case SIGFPE:  return "SIGFPE";
-        case SIGILL:  return "SIGILL";
-        default:      return "SIGABRT";
+        case SIGBUS: return "SIGBUS";
+        case SIGFPE: return "SIGFPE";
+        case SIGILL: return "SIGILL";
+        default: return "SIGABRT";
     }
 }
 
@@ -187,8 +187,8 @@ bool add_if_mapped(text & out, const char * entry, uintptr_t address) {
 // Says which file is mapped at an address.
 void add_mapping(text & out, uintptr_t address) {
     static char read_into[4096], entry[PATH_MAX + 128];
-    const int   fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    size_t      n  = 0;
+    const int   fd    = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    size_t      n     = 0;
     bool        found = false;
     for (ssize_t got; !found && fd >= 0 && (got = read(fd, read_into, sizeof(read_into))) > 0;) {
         for (ssize_t i = 0; i < got && !found; i++) {
@@ -393,7 +393,8 @@ void aborting(const char * why) {
 } // namespace agd
 
 extern "C" void agd_crash_build(const char * text) {
-    std::snprintf(build, sizeof(build), "%s, llama.cpp %s, ggml %s %s", text, AGENTD_LLAMA_CPP, ggml_version(), ggml_commit());
+    std::snprintf(build, sizeof(build), "%s, llama.cpp %s, ggml %s %s", text, AGENTD_LLAMA_CPP, ggml_version(),
+                  ggml_commit());
 }
 
 extern "C" void agd_crash_install(uintptr_t start, uintptr_t end) {

@@ -27,7 +27,7 @@ void on_abort(const char * message) {
         }
         throw agd::device_lost(message);
     }
-    static char kept[2048]; // of the first thread, with which the process ends
+    static char             kept[2048]; // of the first thread, with which the process ends
     static std::atomic_flag taken = ATOMIC_FLAG_INIT;
     if (!taken.test_and_set()) {
         std::snprintf(kept, sizeof(kept), "%s", message);

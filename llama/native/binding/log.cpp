@@ -108,8 +108,8 @@ extern "C" int agd_backend_score(const char * path, char ** err) {
             agd::set(err, dlerror());
             return -1;
         }
-        auto score = reinterpret_cast<int (*)(void)>(dlsym(handle, "ggml_backend_score"));
-        const int s = score == nullptr ? -1 : score();
+        auto      score = reinterpret_cast<int (*)(void)>(dlsym(handle, "ggml_backend_score"));
+        const int s     = score == nullptr ? -1 : score();
         if (score == nullptr) {
             agd::set(err, "it exports no ggml_backend_score");
         }

@@ -14,10 +14,10 @@ extern "C" struct llama_model * agd_model_load(const char * path, struct agd_mod
     return agd::guard(err, static_cast<llama_model *>(nullptr), [&] {
         agd::log_errors_reset();
         llama_model_params params = llama_model_default_params();
-        params.n_gpu_layers    = opts.gpu_layers;
-        params.load_mode       = static_cast<llama_load_mode>(opts.load_mode);
-        params.vocab_only      = opts.vocab_only;
-        params.tensor_split    = opts.tensor_split;
+        params.n_gpu_layers       = opts.gpu_layers;
+        params.load_mode          = static_cast<llama_load_mode>(opts.load_mode);
+        params.vocab_only         = opts.vocab_only;
+        params.tensor_split       = opts.tensor_split;
         if (opts.set_devices) {
             params.devices = opts.devices;
         }
@@ -91,7 +91,6 @@ extern "C" bool agd_has_gpu(void) {
 
 extern "C" int32_t agd_tokenize(const struct llama_vocab * vocab, const char * text, int32_t len, llama_token * out,
                                 int32_t max, bool add_special, bool parse_special, char ** err) {
-    return agd::guard(err, std::numeric_limits<int32_t>::min(), [&] {
-        return llama_tokenize(vocab, text, len, out, max, add_special, parse_special);
-    });
+    return agd::guard(err, std::numeric_limits<int32_t>::min(),
+                      [&] { return llama_tokenize(vocab, text, len, out, max, add_special, parse_special); });
 }

@@ -28,7 +28,8 @@ void * tokenize(void * arg) {
     const auto & run = *static_cast<measured_run *>(arg);
     try {
         std::vector<llama_token> tokens(run.text.size() + 8);
-        llama_tokenize(run.vocab, run.text.data(), static_cast<int32_t>(run.text.size()), tokens.data(), static_cast<int32_t>(tokens.size()),
+        llama_tokenize(run.vocab, run.text.data(), static_cast<int32_t>(run.text.size()), tokens.data(),
+                       static_cast<int32_t>(tokens.size()),
                        /*add_special=*/false, /*parse_special=*/false);
     } catch (...) { // a text that can't be tokenized needs no stack
     }
@@ -37,7 +38,8 @@ void * tokenize(void * arg) {
 
 // The pages of a fresh stack that a run touches are those that it needs.
 size_t stack_of(measured_run & run) {
-    void * stack = mmap(nullptr, stack_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
+    void * stack = mmap(nullptr, stack_size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
     if (stack == MAP_FAILED) {
         throw std::bad_alloc();
     }

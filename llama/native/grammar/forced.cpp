@@ -56,7 +56,7 @@ bool inside_character(std::string_view piece) {
 } // namespace
 
 matcher::forced matcher::must_follow(size_t max) {
-    work = 0;
+    work     = 0;
     forced f = { {}, { now }, false };
     if (now.remain > 0) {
         return f;
@@ -118,9 +118,10 @@ bool matcher::spanned(std::string_view left, const position & at, bool special_o
 
 forced_tokens force(matcher & m, const llama_vocab * vocab, const std::vector<llama_token> & recent,
                     const std::vector<llama_token> & suppressed, size_t max) {
-    const auto & tokens   = m.tokens();
-    const auto   must     = m.must_follow(max_forced_bytes);
-    const bool   may_end  = must.ends && tokens.turn_end >= 0 && !std::binary_search(suppressed.begin(), suppressed.end(), tokens.turn_end);
+    const auto & tokens  = m.tokens();
+    const auto   must    = m.must_follow(max_forced_bytes);
+    const bool   may_end = must.ends && tokens.turn_end >= 0 &&
+                           !std::binary_search(suppressed.begin(), suppressed.end(), tokens.turn_end);
     if (must.text.empty()) {
         return { {}, may_end };
     }
@@ -158,10 +159,11 @@ forced_tokens force(matcher & m, const llama_vocab * vocab, const std::vector<ll
         return { std::move(list), true };
     }
     for (size_t n = usable; n > 0; n--) {
-        const auto left   = std::string_view(text).substr(0, ends[n - 1]);
-        const bool whole  = tokens.special[list[n - 1]];
+        const auto left     = std::string_view(text).substr(0, ends[n - 1]);
+        const bool whole    = tokens.special[list[n - 1]];
         const bool boundary = (n < usable && tokens.special[list[n]]) ||
-                            ((whole || !looks_ahead(left.back())) && !m.spanned(left, must.path[left.size() - before], whole));
+                              ((whole || !looks_ahead(left.back())) &&
+                               !m.spanned(left, must.path[left.size() - before], whole));
         if (boundary) {
             list.resize(n);
             return { std::move(list), false };

@@ -185,7 +185,8 @@ class analysis {
 
 namespace agd {
 
-std::shared_ptr<const grammar_rules> parse_grammar(const llama_vocab * vocab, const char * gbnf, std::vector<llama_token> * named) {
+std::shared_ptr<const grammar_rules> parse_grammar(const llama_vocab * vocab, const char * gbnf,
+                                                   std::vector<llama_token> * named) {
     // llama_grammar_parser::parse prints its errors to stderr; its parts throw them
     llama_grammar_parser parser(vocab);
     for (const char * pos = skip_space(gbnf); *pos != '\0';) {

@@ -35,8 +35,11 @@ const char * const grammars[] = {
 // Single characters, words, and parts of characters of several bytes.
 const std::vector<token_text> vocabulary() {
     std::vector<token_text> list;
-    for (const char * text : { "a", "b", "c", "z", "0", "7", ",", ".", ":", "!", "(", ")", "{", "}", "ab", "abc", "bc", "a,", "(0", "00", "{a:",
-                               "日", "本", "日本", "é", "😀", "\xE6", "\xE6\x97", "\xA5", "\x97\xA5", "\xC3", "\xA9", "\xF0\x9F", "\x98\x80", "a日", "é\xE6" }) {
+    for (const char *
+             text : { "a",        "b",    "c",        "z",    "0",    "7",        ",",        ".",   ":",
+                      "!",        "(",    ")",        "{",    "}",    "ab",       "abc",      "bc",  "a,",
+                      "(0",       "00",   "{a:",      "日",   "本",   "日本",     "é",        "😀",  "\xE6",
+                      "\xE6\x97", "\xA5", "\x97\xA5", "\xC3", "\xA9", "\xF0\x9F", "\x98\x80", "a日", "é\xE6" }) {
         list.push_back({ text });
     }
     list.push_back({ "<end>", /*eog=*/true, /*special=*/true });
@@ -68,7 +71,8 @@ std::string utf8(char32_t c) {
     } else if (c < 0x10000) {
         s += { char(0xE0 | c >> 12), char(0x80 | (c >> 6 & 0x3F)), char(0x80 | (c & 0x3F)) };
     } else {
-        s += { char(0xF0 | c >> 18), char(0x80 | (c >> 12 & 0x3F)), char(0x80 | (c >> 6 & 0x3F)), char(0x80 | (c & 0x3F)) };
+        s += { char(0xF0 | c >> 18), char(0x80 | (c >> 12 & 0x3F)), char(0x80 | (c >> 6 & 0x3F)),
+               char(0x80 | (c & 0x3F)) };
     }
     return s;
 }
@@ -89,10 +93,10 @@ class recognizer {
         const bool inverse = type(e) == LLAMA_GRETYPE_CHAR_NOT;
         bool       found   = false;
         do {
-            const uint32_t low = g.elements[e++].value;
+            const uint32_t low   = g.elements[e++].value;
             const bool     range = type(e) == LLAMA_GRETYPE_CHAR_RNG_UPPER;
-            const uint32_t high = range ? g.elements[e++].value : low;
-            found = found || (low <= c && c <= high);
+            const uint32_t high  = range ? g.elements[e++].value : low;
+            found                = found || (low <= c && c <= high);
         } while (type(e) == LLAMA_GRETYPE_CHAR_ALT);
         return found != inverse;
     }
@@ -175,7 +179,8 @@ class recognizer {
     std::optional<std::u32string> decode(std::string bytes) const {
         std::u32string text;
         while (!bytes.empty()) {
-            const auto c = std::find_if(alphabet.begin(), alphabet.end(), [&](char32_t c) { return bytes.compare(0, utf8(c).size(), utf8(c)) == 0; });
+            const auto c = std::find_if(alphabet.begin(), alphabet.end(),
+                                        [&](char32_t c) { return bytes.compare(0, utf8(c).size(), utf8(c)) == 0; });
             if (c == alphabet.end()) {
                 return std::nullopt;
             }
@@ -205,7 +210,8 @@ void walk(const char * gbnf, unsigned seed) {
             } else if (!tokens[t].text.empty()) {
                 want = oracle.begins(text + tokens[t].text);
             }
-            CHECK(m.admits(t) == want, "%s\nafter \"%s\": token \"%s\" is %s", gbnf, text.c_str(), tokens[t].text.c_str(), want ? "rejected" : "admitted");
+            CHECK(m.admits(t) == want, "%s\nafter \"%s\": token \"%s\" is %s", gbnf, text.c_str(),
+                  tokens[t].text.c_str(), want ? "rejected" : "admitted");
             if (want) {
                 next.push_back(t);
             }
@@ -213,15 +219,19 @@ void walk(const char * gbnf, unsigned seed) {
         std::vector<llama_token> listed;
         CHECK(m.admitted(listed, tokens.size()), "%s: the list was cut", gbnf);
         std::sort(listed.begin(), listed.end());
-        CHECK(listed == next, "%s\nafter \"%s\": %zu tokens are listed, want %zu", gbnf, text.c_str(), listed.size(), next.size());
+        CHECK(listed == next, "%s\nafter \"%s\": %zu tokens are listed, want %zu", gbnf, text.c_str(), listed.size(),
+              next.size());
         const auto forced = m.must_follow(100);
         for (size_t n = 0; n < forced.text.size(); n++) {
-            CHECK(oracle.begins(text + forced.text.substr(0, n + 1)), "%s\nafter \"%s\": \"%s\" is forced", gbnf, text.c_str(), forced.text.c_str());
+            CHECK(oracle.begins(text + forced.text.substr(0, n + 1)), "%s\nafter \"%s\": \"%s\" is forced", gbnf,
+                  text.c_str(), forced.text.c_str());
         }
         if (!forced.text.empty()) {
             const size_t first = std::max<size_t>(1, forced.path.size() - 1);
             for (const char32_t c : alphabet) {
-                CHECK(forced.text.compare(0, utf8(c).size(), utf8(c)) == 0 || !oracle.begins(text + utf8(c)) || first == 0, "%s\nafter \"%s\": \"%s\" is not the only way", gbnf, text.c_str(), forced.text.c_str());
+                CHECK(forced.text.compare(0, utf8(c).size(), utf8(c)) == 0 || !oracle.begins(text + utf8(c)) ||
+                          first == 0,
+                      "%s\nafter \"%s\": \"%s\" is not the only way", gbnf, text.c_str(), forced.text.c_str());
             }
         }
         if (next.empty()) {

@@ -38,13 +38,15 @@ uint64_t hash(const std::vector<uint32_t> & nodes) {
 } // namespace
 
 // matches(), after() and closure() are written for exactly these types.
-static_assert(LLAMA_GRETYPE_END == 0 && LLAMA_GRETYPE_ALT == 1 && LLAMA_GRETYPE_RULE_REF == 2 && LLAMA_GRETYPE_CHAR == 3 &&
-                  LLAMA_GRETYPE_CHAR_NOT == 4 && LLAMA_GRETYPE_CHAR_RNG_UPPER == 5 && LLAMA_GRETYPE_CHAR_ALT == 6 &&
-                  LLAMA_GRETYPE_CHAR_ANY == 7 && LLAMA_GRETYPE_TOKEN == 8 && LLAMA_GRETYPE_TOKEN_NOT == 9,
+static_assert(LLAMA_GRETYPE_END == 0 && LLAMA_GRETYPE_ALT == 1 && LLAMA_GRETYPE_RULE_REF == 2 &&
+                  LLAMA_GRETYPE_CHAR == 3 && LLAMA_GRETYPE_CHAR_NOT == 4 && LLAMA_GRETYPE_CHAR_RNG_UPPER == 5 &&
+                  LLAMA_GRETYPE_CHAR_ALT == 6 && LLAMA_GRETYPE_CHAR_ANY == 7 && LLAMA_GRETYPE_TOKEN == 8 &&
+                  LLAMA_GRETYPE_TOKEN_NOT == 9,
               "llama.cpp's grammar elements have changed: check grammar/matcher.cpp");
 
 grammar_rules::grammar_rules(const llama_grammar_rules & rules, uint32_t root) : root(root) {
-    const uint32_t newest = assumption::broken(assumption::grammar_element) ? LLAMA_GRETYPE_RULE_REF : LLAMA_GRETYPE_TOKEN_NOT;
+    const uint32_t newest = assumption::broken(assumption::grammar_element) ? LLAMA_GRETYPE_RULE_REF
+                                                                            : LLAMA_GRETYPE_TOKEN_NOT;
     for (const auto & rule : rules) {
         starts.push_back(static_cast<uint32_t>(elements.size()));
         for (const auto & e : rule) {
@@ -136,7 +138,8 @@ matcher::node matcher::push(node below, uint32_t top, uint64_t marks) {
     }
     const auto next = static_cast<node>(stacks.size());
     const auto key  = uint64_t(below) << 32 | top;
-    const node n    = marks == 0 ? known.try_emplace(key, next).first->second : with.try_emplace({ key, marks }, next).first->second;
+    const node n    = marks == 0 ? known.try_emplace(key, next).first->second
+                                 : with.try_emplace({ key, marks }, next).first->second;
     if (n == next) {
         stacks.push_back({ top, below, marks });
         closures.emplace_back();
@@ -316,10 +319,11 @@ bool matcher::may_stop(const position & p) const {
     if (low < 0xE000 && high >= 0xD800) {
         high = 0xD7FF; // surrogates are no characters
     }
-    const state &  s     = *states[p.at];
-    const auto     fits  = [&](node n) { return matches(stacks[n].top, low, high); };
-    const auto     exact = std::lower_bound(s.exact.begin(), s.exact.end(), std::make_pair(low, node(0)));
-    return low <= high && ((exact != s.exact.end() && exact->first <= high) || std::any_of(s.others.begin(), s.others.end(), fits));
+    const state & s     = *states[p.at];
+    const auto    fits  = [&](node n) { return matches(stacks[n].top, low, high); };
+    const auto    exact = std::lower_bound(s.exact.begin(), s.exact.end(), std::make_pair(low, node(0)));
+    return low <= high &&
+           ((exact != s.exact.end() && exact->first <= high) || std::any_of(s.others.begin(), s.others.end(), fits));
 }
 
 // What follows a token that the grammar names.
@@ -355,7 +359,9 @@ matcher::position matcher::after_token(llama_token token) {
     return { intern(std::move(both)) };
 }
 
-bool matcher::over_budget() const { return work > max_work / 8; }
+bool matcher::over_budget() const {
+    return work > max_work / 8;
+}
 
 bool matcher::admits(llama_token token, bool first) {
     if (first) {
@@ -398,7 +404,9 @@ bool matcher::few_next() {
     }
     // What takes other characters takes many.
     const auto & s = *states[now.at];
-    return (bytes <= few_bytes || tokens <= few_tokens) && std::none_of(s.others.begin(), s.others.end(), [&](node o) { return matches(stacks[o].top, 0x80, 0x10FFFF); });
+    return (bytes <= few_bytes || tokens <= few_tokens) && std::none_of(s.others.begin(), s.others.end(), [&](node o) {
+               return matches(stacks[o].top, 0x80, 0x10FFFF);
+           });
 }
 
 bool matcher::admitted(std::vector<llama_token> & out, size_t most) {

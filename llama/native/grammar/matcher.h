@@ -95,7 +95,7 @@ class matcher {
     forced must_follow(size_t max);
     // Whether a token could begin within left and end behind it, in what the grammar admits from at on.
     // special_only considers special tokens only. Also true if the answer would take too long.
-    bool spanned(std::string_view left, const position & at, bool special_only);
+    bool                spanned(std::string_view left, const position & at, bool special_only);
     const vocab_index & tokens() const { return *vocab; }
     // Drops a large cache; the position in the grammar stays.
     void forget();
@@ -120,7 +120,9 @@ class matcher {
         bool operator==(const marked_key & k) const { return below_top == k.below_top && marks == k.marks; }
     };
     struct key_hash {
-        size_t operator()(const marked_key & k) const { return (k.below_top ^ k.marks * 0x9E3779B97F4A7C15u) * 0xD6E8FEB86659FD93u; }
+        size_t operator()(const marked_key & k) const {
+            return (k.below_top ^ k.marks * 0x9E3779B97F4A7C15u) * 0xD6E8FEB86659FD93u;
+        }
     };
     struct state {
         std::vector<node>                      nodes; // sorted

@@ -17,8 +17,9 @@ std::vector<token_text> texts_of(const llama_vocab * vocab) {
     std::vector<char>       buf(64);
     for (llama_token t = 0; t < static_cast<llama_token>(tokens.size()); t++) {
         tokens[t].eog     = llama_vocab_is_eog(vocab, t);
-        tokens[t].special = (llama_vocab_get_attr(vocab, t) & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_USER_DEFINED)) != 0;
-        int32_t len = llama_token_to_piece(vocab, t, buf.data(), static_cast<int32_t>(buf.size()), 0, true);
+        tokens[t].special = (llama_vocab_get_attr(vocab, t) &
+                             (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_USER_DEFINED)) != 0;
+        int32_t len       = llama_token_to_piece(vocab, t, buf.data(), static_cast<int32_t>(buf.size()), 0, true);
         if (len < 0) {
             buf.resize(static_cast<size_t>(-len));
             len = llama_token_to_piece(vocab, t, buf.data(), static_cast<int32_t>(buf.size()), 0, true);
@@ -55,11 +56,13 @@ vocab_index::vocab_index(const std::vector<token_text> & tokens) {
         const auto a = piece(order[i - 1]);
         const auto b = piece(order[i]);
         common[i]    = static_cast<uint32_t>(
-            std::mismatch(a.begin(), a.begin() + static_cast<long>(std::min(a.size(), b.size())), b.begin()).first - a.begin());
+            std::mismatch(a.begin(), a.begin() + static_cast<long>(std::min(a.size(), b.size())), b.begin()).first -
+            a.begin());
     }
     for (size_t pair = 0, i = 0; pair <= 1u << 16; pair++) {
         const auto below = [&](std::string_view s) {
-            return (static_cast<uint8_t>(s[0]) << 8 | (s.size() > 1 ? static_cast<uint8_t>(s[1]) : 0)) < static_cast<int>(pair);
+            return (static_cast<uint8_t>(s[0]) << 8 | (s.size() > 1 ? static_cast<uint8_t>(s[1]) : 0)) <
+                   static_cast<int>(pair);
         };
         while (i < order.size() && below(piece(order[i]))) {
             i++;
@@ -101,7 +104,8 @@ std::vector<llama_token> token_cache::tokenize(const llama_vocab * vocab, const 
     std::vector<llama_token> out(text.size() + 8);
     int32_t                  n = 0;
     try {
-        n = llama_tokenize(vocab, text.data(), static_cast<int32_t>(text.size()), out.data(), static_cast<int32_t>(out.size()),
+        n = llama_tokenize(vocab, text.data(), static_cast<int32_t>(text.size()), out.data(),
+                           static_cast<int32_t>(out.size()),
                            /*add_special=*/false, /*parse_special=*/true);
     } catch (const std::exception &) {
         // Some bytes that are no characters; llama.cpp passes over others.

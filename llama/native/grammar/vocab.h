@@ -59,8 +59,8 @@ struct vocab_index {
     size_t behind(size_t i, size_t n) const;
 
     std::vector<uint32_t> pairs;       // for each two bytes, where the texts from these on begin in order
-    size_t                longest = 0; // bytes of a token's text
-    llama_token           turn_end  = -1; // the token that ends a turn; -1 if the model chooses one of several
+    size_t                longest  = 0; // bytes of a token's text
+    llama_token           turn_end = -1; // the token that ends a turn; -1 if the model chooses one of several
 
     mutable token_cache cache;
 };

@@ -119,8 +119,7 @@ llama_token chooser::pick(bool sorted) {
         return AGD_SAMPLE_NOTFINITE;
     }
     if (!chain) {
-        return sorted ? candidates.front().id
-                      : std::min_element(candidates.begin(), candidates.end(), better)->id;
+        return sorted ? candidates.front().id : std::min_element(candidates.begin(), candidates.end(), better)->id;
     }
     llama_token_data_array arr = { candidates.data(), candidates.size(), -1, sorted };
     llama_sampler_apply(chain.get(), &arr);

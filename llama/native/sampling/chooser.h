@@ -57,20 +57,22 @@ struct chooser {
 
     llama_token argmax(const float * logits) const;
     // Collects the k best allowed tokens in candidates, best first. k == 0: all, unsorted.
-    void        collect(const float * logits, size_t k);
+    void collect(const float * logits, size_t k);
     // After a grammar rejection, and for top-p or min-p without top-k, the search widens to the best candidates in
     // these steps before it takes the whole vocabulary. Most searches end in the first step.
     static constexpr size_t widening[] = { 128, 4096 };
 
     // Whether top-p or min-p truncates and top-k does not.
-    bool        truncates() const { return chain && opts.top_k <= 0 && !temperature_only(); }
+    bool truncates() const { return chain && opts.top_k <= 0 && !temperature_only(); }
     // Collects what top-p and min-p leave, best first; only if truncates(). False if these are too many; then
     // candidates holds nothing of use.
-    bool        truncate(const float * logits);
+    bool truncate(const float * logits);
     // Draws from the candidates that truncate left, with the temperature.
     llama_token pick_truncated();
     // Whether the temperature alone changes the odds of tokens.
-    bool        temperature_only() const { return chain && opts.top_k <= 0 && !(opts.top_p > 0.0f && opts.top_p < 1.0f) && opts.min_p <= 0.0f; }
+    bool temperature_only() const {
+        return chain && opts.top_k <= 0 && !(opts.top_p > 0.0f && opts.top_p < 1.0f) && opts.min_p <= 0.0f;
+    }
     // Draws from all allowed tokens; only if temperature_only().
     llama_token draw_from_all(const float * logits);
     // Draws again from the logits of the last draw_from_all, which must have returned a token.
@@ -105,7 +107,7 @@ struct chooser {
     void collect_into_heap(const float * logits, const block_max & b, size_t k);
 
     // A number in [0, 1) for the next draw.
-    double      next_uniform();
+    double next_uniform();
     // Draws one of the tokens by the softmax of the logits.
     llama_token draw(llama_token_data_array & arr);
 };

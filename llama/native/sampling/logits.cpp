@@ -58,12 +58,16 @@ kernel_list::kernel_list() {
 
 const kernel_list kernels;
 
-float max_value(const float * x, int32_t n) { return kernels.list[0].max_value(x, n); }
+float max_value(const float * x, int32_t n) {
+    return kernels.list[0].max_value(x, n);
+}
 
 float weigh(const float * x, int32_t n, float best, float factor, float * weights) {
     return kernels.list[0].weigh(x, n, best, factor, weights);
 }
 
-float exp2_negative(float x) { return portable::exp2_negative(portable::vec{} + x)[0]; }
+float exp2_negative(float x) {
+    return portable::exp2_negative(portable::vec{} + x)[0];
+}
 
 } // namespace agd

@@ -15,12 +15,12 @@ AGD_TARGET static float max_value(const float * x, int32_t n) {
     for (; i + 4 * W <= n; i += 4 * W) {
         for (int32_t j = 0; j < 4; j++) {
             const vec v = load(x + i + j * W);
-            a[j] = v > a[j] ? v : a[j];
+            a[j]        = v > a[j] ? v : a[j];
         }
     }
-    a[0] = a[0] > a[1] ? a[0] : a[1];
-    a[2] = a[2] > a[3] ? a[2] : a[3];
-    a[0] = a[0] > a[2] ? a[0] : a[2];
+    a[0]       = a[0] > a[1] ? a[0] : a[1];
+    a[2]       = a[2] > a[3] ? a[2] : a[3];
+    a[0]       = a[0] > a[2] ? a[0] : a[2];
     float best = minus_infinity;
     for (int32_t j = 0; j < W; j++) {
         best = a[0][j] > best ? a[0][j] : best;
@@ -34,7 +34,7 @@ AGD_TARGET static float max_value(const float * x, int32_t n) {
 AGD_TARGET static float weigh(const float * x, int32_t n, float best, float factor, float * weights) {
     const vec b = vec{} + best, f = vec{} + factor;
     vec       sum[parts] = {};
-    int32_t   i = 0;
+    int32_t   i          = 0;
     for (; i + 16 <= n; i += 16) {
         for (int32_t j = 0; j < parts; j++) {
             const vec w = exp2_negative((load(x + i + j * W) - b) * f);

@@ -24,7 +24,7 @@ constexpr int redraws = 256;
 
 // The most admitted tokens that are listed before anything is chosen.
 constexpr size_t max_listed = 1024;
-constexpr size_t no_limit = std::numeric_limits<size_t>::max();
+constexpr size_t no_limit   = std::numeric_limits<size_t>::max();
 
 } // namespace
 
@@ -236,8 +236,8 @@ extern "C" struct agd_sampler * agd_sampler_new(struct agd_vocab_index * index, 
     return agd::guard(err, static_cast<agd_sampler *>(nullptr), [&]() -> agd_sampler * {
         const llama_vocab * vocab = index->vocab;
         auto                s     = std::make_unique<agd_sampler>();
-        s->vocab   = vocab;
-        s->n_vocab = llama_vocab_n_tokens(vocab);
+        s->vocab                  = vocab;
+        s->n_vocab                = llama_vocab_n_tokens(vocab);
         std::vector<llama_token> named;
         if (opts.grammar != nullptr) {
             auto rules = agd::parse_grammar(vocab, opts.grammar, &named); // throws
@@ -247,8 +247,8 @@ extern "C" struct agd_sampler * agd_sampler_new(struct agd_vocab_index * index, 
         if (opts.temperature > 0.0f) {
             s->chain = agd::make_chain(opts);
         }
-        s->opts         = opts;
-        s->opts.grammar = nullptr; // the caller's memory
+        s->opts          = opts;
+        s->opts.grammar  = nullptr; // the caller's memory
         s->opts.suppress = s->opts.allow = nullptr;
         s->opts.n_suppress = s->opts.n_allow = 0;
         return s.release();
@@ -295,9 +295,10 @@ extern "C" llama_token agd_sample(struct agd_sampler * s, const float * logits) 
     return AGD_SAMPLE_THROWN;
 }
 
-extern "C" void agd_sample_batch(int threads, struct agd_sampler * const * samplers, const float * const * rows, int32_t n, llama_token * out) {
+extern "C" void agd_sample_batch(int threads, struct agd_sampler * const * samplers, const float * const * rows,
+                                 int32_t n, llama_token * out) {
 #ifdef _OPENMP
-    #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
 #endif
     for (int32_t i = 0; i < n; i++) {
         out[i] = agd_sample(samplers[i], rows[i]);
@@ -307,7 +308,9 @@ extern "C" void agd_sample_batch(int threads, struct agd_sampler * const * sampl
 
 extern "C" int agd_sampler_accept(struct agd_sampler * s, llama_token token) {
     try {
-        const int rc = !s->grammar && !s->dead ? 0 : s->guard([&] { return s->grammar->accept(token) ? 0 : AGD_SAMPLE_REJECTED; });
+        const int rc = !s->grammar && !s->dead
+                           ? 0
+                           : s->guard([&] { return s->grammar->accept(token) ? 0 : AGD_SAMPLE_REJECTED; });
         if (rc == 0) {
             s->append(token);
         }

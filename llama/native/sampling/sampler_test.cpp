@@ -19,13 +19,15 @@ std::string piece(const llama_vocab * vocab, llama_token t) {
 
 // {"a": <digits>} or {"b": "<letters>"}
 bool is_call(const std::string & text) {
-    const bool number = text.rfind("{\"a\": ", 0) == 0, word = text.rfind("{\"b\": \"", 0) == 0;
+    const bool        number = text.rfind("{\"a\": ", 0) == 0, word = text.rfind("{\"b\": \"", 0) == 0;
     const std::string end = number ? "}" : "\"}";
-    if ((!number && !word) || text.size() < 6 + end.size() || text.compare(text.size() - end.size(), end.size(), end) != 0) {
+    if ((!number && !word) || text.size() < 6 + end.size() ||
+        text.compare(text.size() - end.size(), end.size(), end) != 0) {
         return false;
     }
     const std::string value = text.substr(number ? 6 : 7, text.size() - end.size() - (number ? 6 : 7));
-    return value.find_first_not_of(number ? "0123456789" : "abcdefghijklmnopqrstuvwxyz") == std::string::npos && !value.empty();
+    return value.find_first_not_of(number ? "0123456789" : "abcdefghijklmnopqrstuvwxyz") == std::string::npos &&
+           !value.empty();
 }
 
 void write_calls(const llama_vocab * vocab, agd_vocab_index * index, float temperature, int32_t top_k, unsigned seed) {
@@ -35,9 +37,9 @@ void write_calls(const llama_vocab * vocab, agd_vocab_index * index, float tempe
     opts.top_k            = top_k;
     opts.seed             = seed;
     opts.suppress_control = true;
-    opts.grammar          = "root ::= \"{\" (\"\\\"a\\\": \" [0-9]{1,4} | \"\\\"b\\\": \\\"\" [a-z]{1,9} \"\\\"\") \"}\"";
-    char *        err     = nullptr;
-    agd_sampler * first   = agd_sampler_new(index, opts, &err);
+    opts.grammar        = "root ::= \"{\" (\"\\\"a\\\": \" [0-9]{1,4} | \"\\\"b\\\": \\\"\" [a-z]{1,9} \"\\\"\") \"}\"";
+    char *        err   = nullptr;
+    agd_sampler * first = agd_sampler_new(index, opts, &err);
     CHECK(first != nullptr, "%s", err);
     agd_sampler * s = agd_sampler_clone(first, true, seed + 1, &err);
     agd_sampler_free(first);
@@ -89,7 +91,8 @@ int main() {
         write_calls(vocab, index, 1, 40, seed);
     }
     const int64_t stack = agd_tokenizer_stack(vocab, &err);
-    CHECK(stack > 0 && stack < 256 << 10, "a tokenizer of loops needs %lld bytes of stack", static_cast<long long>(stack));
+    CHECK(stack > 0 && stack < 256 << 10, "a tokenizer of loops needs %lld bytes of stack",
+          static_cast<long long>(stack));
     agd_vocab_index_free(index);
     llama_model_free(model);
     return testing::result();

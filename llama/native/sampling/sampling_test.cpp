@@ -27,31 +27,37 @@ void check_passes(const char * name, const std::vector<float> & logits, float fa
         const kernel &     k    = kernels.list[version];
         const float        best = k.max_value(logits.data(), n);
         std::vector<float> weights(logits.size());
-        CHECK(best == want, "%s, %d logits, version %d: the largest is %g, want %g", name, n, version, double(best), double(want));
+        CHECK(best == want, "%s, %d logits, version %d: the largest is %g, want %g", name, n, version, double(best),
+              double(want));
         if (want == -infinity) {
             continue;
         }
-        const float sum = k.weigh(logits.data(), n, best, factor, weights.data());
+        const float sum  = k.weigh(logits.data(), n, best, factor, weights.data());
         const float bare = k.weigh(logits.data(), n, best, factor, nullptr);
-        CHECK(std::memcmp(&sum, &bare, sizeof sum) == 0, "%s: the sum is %g, without weights %g", name, double(sum), double(bare));
+        CHECK(std::memcmp(&sum, &bare, sizeof sum) == 0, "%s: the sum is %g, without weights %g", name, double(sum),
+              double(bare));
         double all = 0;
         for (int32_t i = 0; i < n; i++) {
             const double exponent = double((logits[i] - best) * factor);
             const double w        = exponent >= -126 ? std::exp2(exponent) : 0;
             all += w;
-            CHECK(std::fabs(weights[i] - w) <= 4e-7 * w, "%s, version %d: logit %d, %g, weighs %g, want %g", name, version, i, double(logits[i]), double(weights[i]), w);
+            CHECK(std::fabs(weights[i] - w) <= 4e-7 * w, "%s, version %d: logit %d, %g, weighs %g, want %g", name,
+                  version, i, double(logits[i]), double(weights[i]), w);
         }
-        CHECK(std::fabs(sum - all) <= 1e-5 * all, "%s, version %d: the sum is %g, want %g", name, version, double(sum), all);
+        CHECK(std::fabs(sum - all) <= 1e-5 * all, "%s, version %d: the sum is %g, want %g", name, version, double(sum),
+              all);
     }
 }
 
 void every_instruction_set_agrees() {
-    std::mt19937                    r(1);
-    std::normal_distribution<float> normal(0, 4);
+    std::mt19937                                            r(1);
+    std::normal_distribution<float>                         normal(0, 4);
     const std::map<const char *, std::function<float(int)>> rows = {
         { "any", [&](int) { return normal(r); } },
         { "most without weight", [&](int) { return -200 * float(r()) / float(r.max()); } },
-        { "some impossible", [](int i) { return i % 3 == 0 ? -infinity : i % 3 == 1 ? 3.0f : float(-i); } },
+        { "some impossible", [](int i) { return i % 3 == 0   ? -infinity
+                                                : i % 3 == 1 ? 3.0f
+                                                             : float(-i); } },
         { "some NaN", [](int i) { return i % 3 == 0 ? std::numeric_limits<float>::quiet_NaN() : float(i % 7); } },
         { "none possible", [](int) { return -infinity; } },
         { "all NaN", [](int) { return std::numeric_limits<float>::quiet_NaN(); } },
@@ -120,12 +126,15 @@ void the_best_tokens_are_those_of_a_sort() {
             c.suppressed.push_back(t);
         }
         const auto order = ranked(c, logits);
-        CHECK(c.argmax(logits.data()) == order[0], "%d tokens: the best is %d, want %d", n, c.argmax(logits.data()), order[0]);
+        CHECK(c.argmax(logits.data()) == order[0], "%d tokens: the best is %d, want %d", n, c.argmax(logits.data()),
+              order[0]);
         for (const size_t k : { size_t(1), size_t(40), size_t(500) }) {
             c.collect(logits.data(), k);
-            CHECK(c.candidates.size() == std::min(k, order.size()), "%d tokens, k %zu: %zu candidates", n, k, c.candidates.size());
+            CHECK(c.candidates.size() == std::min(k, order.size()), "%d tokens, k %zu: %zu candidates", n, k,
+                  c.candidates.size());
             for (size_t i = 0; i < c.candidates.size(); i++) {
-                CHECK(c.candidates[i].id == order[i], "%d tokens, k %zu: candidate %zu is %d, want %d", n, k, i, c.candidates[i].id, order[i]);
+                CHECK(c.candidates[i].id == order[i], "%d tokens, k %zu: candidate %zu is %d, want %d", n, k, i,
+                      c.candidates[i].id, order[i]);
             }
         }
     }
@@ -155,7 +164,8 @@ void truncation_keeps_what_its_definition_keeps() {
                 run += w;
             }
             CHECK(c.truncate(logits.data()), "top-p %g, min-p %g: too many tokens", double(top_p), double(min_p));
-            CHECK(c.candidates.size() == want.size(), "top-p %g, min-p %g: %zu tokens, want %zu", double(top_p), double(min_p), c.candidates.size(), want.size());
+            CHECK(c.candidates.size() == want.size(), "top-p %g, min-p %g: %zu tokens, want %zu", double(top_p),
+                  double(min_p), c.candidates.size(), want.size());
         }
     }
 }
@@ -181,7 +191,9 @@ void draws_have_the_odds_of_the_softmax() {
         }
         for (int32_t t = 0; t < n; t++) {
             const double p = odds[t] / sum, mean = draws * p;
-            CHECK(std::fabs(counts[t] - mean) <= 5 * std::sqrt(mean * (1 - p)) + 3, "temperature %g: token %d was drawn %d times, want about %g", double(temperature), t, counts[t], mean);
+            CHECK(std::fabs(counts[t] - mean) <= 5 * std::sqrt(mean * (1 - p)) + 3,
+                  "temperature %g: token %d was drawn %d times, want about %g", double(temperature), t, counts[t],
+                  mean);
         }
     }
 }

@@ -40,7 +40,8 @@ llama_token chooser::draw_from_all(const float * logits) {
 llama_token chooser::redraw(const float * logits) {
     const double target = sums.back().until * next_uniform();
     // Rounding may leave the target behind the last block.
-    const auto found = std::upper_bound(sums.begin(), sums.end(), target, [](double t, const block_sum & b) { return t < b.until; });
+    const auto found = std::upper_bound(sums.begin(), sums.end(), target,
+                                        [](double t, const block_sum & b) { return t < b.until; });
     if (found == sums.end()) {
         return best_token;
     }
@@ -71,7 +72,7 @@ bool chooser::truncate(const float * logits) {
     const float     best  = logits[top];
     const bool      share = opts.top_p > 0.0f && opts.top_p < 1.0f;
     const float     least = opts.min_p > 0.0f ? best + std::log(opts.min_p) : minus_infinity;
-    double          sum = 0;
+    double          sum   = 0;
     if (share) {
         for_blocks([&](int32_t at, int32_t count) { sum += weigh(logits + at, count, best, log2e, nullptr); });
     }

@@ -16,11 +16,11 @@ inline int result() {
 } // namespace testing
 
 // CHECK(condition, format, arguments...) prints the message if the condition is false.
-#define CHECK(condition, ...)                                    \
-    do {                                                         \
-        if (!(condition) && ++testing::failures <= 20) {         \
+#define CHECK(condition, ...)                                           \
+    do {                                                                \
+        if (!(condition) && ++testing::failures <= 20) {                \
             std::printf("%s:%d: %s: ", __FILE__, __LINE__, #condition); \
-            std::printf(__VA_ARGS__);                            \
-            std::printf("\n");                                   \
-        }                                                        \
+            std::printf(__VA_ARGS__);                                   \
+            std::printf("\n");                                          \
+        }                                                               \
     } while (false)

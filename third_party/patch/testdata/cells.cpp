@@ -14,7 +14,9 @@ namespace {
 
 std::mt19937 rng{ 1 };
 
-int below(int n) { return static_cast<int>(rng() % static_cast<unsigned>(n)); }
+int below(int n) {
+    return static_cast<int>(rng() % static_cast<unsigned>(n));
+}
 
 void check(bool ok, const char * what, int line) {
     if (!ok) {
@@ -44,9 +46,9 @@ void cell_sets() {
 
 // With double, positions have several cells, and some can't be listed.
 void position_sets(bool unusual) {
-    agentd::position_set                 ours;
+    agentd::position_set                   ours;
     std::set<std::pair<int32_t, uint32_t>> theirs;
-    std::map<int32_t, uint32_t>          at; // the cell that a position may have
+    std::map<int32_t, uint32_t>            at; // the cell that a position may have
     for (int step = 0; step < 40000; step++) {
         int32_t  p = below(60);
         uint32_t c = static_cast<uint32_t>(below(5));
@@ -75,8 +77,8 @@ void position_sets(bool unusual) {
         }
         CHECK(*ours.begin() == *theirs.begin() && *ours.rbegin() == *theirs.rbegin());
         const std::pair<int32_t, uint32_t> some{ below(64) - 2, static_cast<uint32_t>(below(6)) };
-        auto mine = ours.upper_bound(some);
-        auto its  = theirs.upper_bound(some);
+        auto                               mine = ours.upper_bound(some);
+        auto                               its  = theirs.upper_bound(some);
         CHECK((mine == ours.end()) == (its == theirs.end()) && (its == theirs.end() || *mine == *its));
         for (; its != theirs.begin() && below(4) != 0;) {
             CHECK(mine != ours.begin());
@@ -217,12 +219,12 @@ void mask(cache & c) {
         ids.push_back(&s);
     }
     llama_ubatch batch{};
-    batch.n_tokens = seq.size();
-    batch.pos      = pos.data();
-    batch.seq_id   = ids.data();
-    const size_t n_kv   = cache::size / 32 * 32 + 32; // 416
-    const int    window = below(2) == 0 ? 0 : 1 + below(50);
-    const auto   find   = [&](int s) -> const auto & { return c.cells.positions(s); };
+    batch.n_tokens       = seq.size();
+    batch.pos            = pos.data();
+    batch.seq_id         = ids.data();
+    const size_t n_kv    = cache::size / 32 * 32 + 32; // 416
+    const int    window  = below(2) == 0 ? 0 : 1 + below(50);
+    const auto   find    = [&](int s) -> const auto & { return c.cells.positions(s); };
     const auto   visible = [&](size_t r, size_t i) {
         if (i >= cache::size || c.want[i].pos < 0 || c.want[i].of.count(seq[r]) == 0) {
             return false;

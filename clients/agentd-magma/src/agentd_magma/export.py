@@ -32,7 +32,13 @@ VERSION_VARIABLE = "AGENTD_AGENT_VERSION"
 class Renderer(DatasetRenderer):
     """Writes rows into the columns of their channel."""
 
-    as_json: ClassVar[dict[str, Any]] = {"tools": [], "persistent_rules": [], "memory": {}, "attributes": {}, "history": []}
+    as_json: ClassVar[dict[str, Any]] = {
+        "tools": [],
+        "persistent_rules": [],
+        "memory": {},
+        "attributes": {},
+        "history": [],
+    }
 
     def __init__(self, *channels: str) -> None:
         names = {COMMANDER: "hr_data.json", SUMMARIZER: "summary_data.json", CHAT: "chat_data.json"}
@@ -75,7 +81,9 @@ class Exporter(GenExporter):
         except (ValueError, TypeError, LookupError) as error:
             return ExportResult(example_id=example.example_id, status="error", reason=str(error) or repr(error))
         if not records:
-            return ExportResult(example_id=example.example_id, status="skipped", reason="no internal step of an agent that decided")
+            return ExportResult(
+                example_id=example.example_id, status="skipped", reason="no internal step of an agent that decided"
+            )
         return ExportResult(example_id=example.example_id, status="exported", records=records)
 
     def _record(self, example: ExportExample, index: int, channel: str, row: dict[str, Any]) -> ExportRecord:
@@ -90,7 +98,11 @@ class Exporter(GenExporter):
             return rows
         steps = [InternalStep.model_validate(step) for step in example.candidate.internal_steps]
         memory: dict[str, Any] = example.input.memory
-        common = {"tools": example.input.tools, "persistent_rules": memory.get("memory_list") or [], "attributes": example.input.attributes}
+        common = {
+            "tools": example.input.tools,
+            "persistent_rules": memory.get("memory_list") or [],
+            "attributes": example.input.attributes,
+        }
         for step, following in zip(steps, [*steps[1:], None]):
             answer: dict[str, Any]
             if step.component == COMMANDER:
@@ -151,7 +163,9 @@ def _messages(step: InternalStep) -> list[dict[str, Any]]:
 
 def _functions(step: InternalStep) -> list[dict[str, Any]]:
     tools = step.input_elements.get("tools", [])
-    if not isinstance(tools, list) or any(not isinstance(tool, dict) or tool.get("type") != "function" for tool in tools):
+    if not isinstance(tools, list) or any(
+        not isinstance(tool, dict) or tool.get("type") != "function" for tool in tools
+    ):
         raise ValueError("there are no chat rows of a model in the format template: it has its tools in another form")
     return tools
 
@@ -169,7 +183,10 @@ def _assistant(decision: AgentDecision, step: InternalStep) -> dict[str, Any]:
     message["tool_calls"] = [
         {
             "type": "function",
-            "function": {"name": call.name, "arguments": {**call.arguments, robot.get(call.name, "target_robot"): call.target_robot_name}},
+            "function": {
+                "name": call.name,
+                "arguments": {**call.arguments, robot.get(call.name, "target_robot"): call.target_robot_name},
+            },
         }
         for call in decision.tool_calls
     ]
@@ -184,6 +201,8 @@ def _summarized(memory: dict[str, Any], step: InternalStep) -> dict[str, Any]:
     # A result that no decision follows was not in the history: agentd puts it where a person spoke while a call ran.
     shown = [role for role, following in pairwise(roles) if role != "tool" or following == "assistant"]
     kept = history[len(history) - len(shown) :]
-    if [str(entry.get("author", "")).upper() in ("MODEL", "ASSISTANT") for entry in kept] != [role == "assistant" for role in shown]:
+    if [str(entry.get("author", "")).upper() in ("MODEL", "ASSISTANT") for entry in kept] != [
+        role == "assistant" for role in shown
+    ]:
         raise ValueError(f"the messages of internal step {step.id} are not the newest of the history")
     return {**memory, "summary": step.input_elements["summary"], "history": kept}

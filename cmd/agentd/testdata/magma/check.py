@@ -6,18 +6,35 @@
 The schema holds types, fields and bounds. The rules that the models check in code
 (unique ids, output or error, proposals or reason) are not in it.
 """
+
 import json
 import sys
 
 import pydantic
 from magma_core.protocol.agent import AgentHealth, AgentInfo, AgentRequest, AgentResponse
-from magma_core.protocol.agent_coaching import (CoachingSessionConfig, InternalStep, ReplaceSay,
-                                                SpecializedCoachingRequest, SpecializedCoachingResponse)
+from magma_core.protocol.agent_coaching import (
+    CoachingSessionConfig,
+    InternalStep,
+    ReplaceSay,
+    SpecializedCoachingRequest,
+    SpecializedCoachingResponse,
+)
 from pydantic.json_schema import models_json_schema
 
-MODELS = {model.__name__: model for model in (
-    AgentHealth, AgentInfo, AgentRequest, AgentResponse, CoachingSessionConfig, InternalStep, ReplaceSay,
-    SpecializedCoachingRequest, SpecializedCoachingResponse)}
+MODELS = {
+    model.__name__: model
+    for model in (
+        AgentHealth,
+        AgentInfo,
+        AgentRequest,
+        AgentResponse,
+        CoachingSessionConfig,
+        InternalStep,
+        ReplaceSay,
+        SpecializedCoachingRequest,
+        SpecializedCoachingResponse,
+    )
+}
 
 
 def bare(schema, names=False):
@@ -26,8 +43,11 @@ def bare(schema, names=False):
         return [bare(entry) for entry in schema]
     if not isinstance(schema, dict):
         return schema
-    return {key: bare(value, key in ("properties", "$defs") and not names) for key, value in sorted(schema.items())
-            if names or key not in ("title", "description", "default")}
+    return {
+        key: bare(value, key in ("properties", "$defs") and not names)
+        for key, value in sorted(schema.items())
+        if names or key not in ("title", "description", "default")
+    }
 
 
 if sys.argv[1:] == ["schema"]:
