@@ -61,6 +61,21 @@ func TestLaterLayersWin(t *testing.T) {
 	}
 }
 
+func TestFileSetsTheOptionsOfEngines(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte("k"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, _, err := load(t, fmt.Sprintf(`{"engine": ["http://a:1", "http://b:2"], "engine_api": "vllm", "engine_key_file": %q, "engine_model": "m", "engine_retries": 4}`, key), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := c.Inference.Remote
+	if strings.Join(r.URLs, " ") != "http://a:1 http://b:2" || r.API != "vllm" || r.KeyFile != key || r.Model != "m" || r.Retries != 4 {
+		t.Errorf("got %+v", r)
+	}
+}
+
 func TestFileSetsEveryOption(t *testing.T) {
 	dir := t.TempDir()
 	model := filepath.Join(dir, "m.gguf")
@@ -78,7 +93,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"min_p": 0.1, "seed": 18446744073709551615, "device": ["CUDA0", "CUDA1"], "gpu_layers": "all",
 		"tensor_split": [3, 1.5], "split_mode": "tensor", "contexts": 4, "parallel": 3, "draft_rows": 6, "batch_size": 64, "threads": 2, "reproducible": false, "cache_ram": 70, "prefix_cache": "on", "cpu_attention": "ggml", "queue_limit": 5, "queue_time": "4s", "fixed_tokens": 6`, model)
 	outer := fmt.Sprintf(`"agent_version": "7.1", "host": "0.0.0.0", "port": 0, "auth_token_file": %q, "request_timeout": 1.5, "loading_wait": "5s",
-		"drain_timeout": "2m", "prompt_log_dir": %q, "pprof": "localhost:0", "log_level": "warning", "log_format": "json", "coaching": "on",
+		"drain_timeout": "2m", "prompt_log_dir": %q, "pprof": "localhost:0", "log_level": "warning", "log_format": "json", "coaching": "on", "completions": true,
 		"coaching_allow": ["Coach.example.org", "10.0.0.0/8"], "coaching_workers": 2, "coaching_queue": 0, "coaching_sessions": 6,
 		"coaching_idle": "1h", "coach_human": "http://10.0.0.1:8890/x?key=k", "coach_human_when": "failed", "coaching_max_steps": 8, "store": "postgres://agentd@db/agentd", "store_key_file": %q`, tokens, dir, keys)
 	c, from, err := load(t, "{"+outer+`, "model": {`+inner+"}}", nil)
@@ -94,11 +109,11 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"contexts": "4", "parallel": "3", "draft-rows": "6", "batch-size": "64", "threads": "2", "reproducible": "false", "cache-ram": "70", "prefix-cache": "on", "cpu-attention": "ggml", "queue-limit": "5", "queue-time": "4s", "fixed-tokens": "6", "agent-version": "7.1", "host": "0.0.0.0", "port": "0",
 		"auth-token-file": tokens, "request-timeout": "1.5s", "loading-wait": "5s", "drain-timeout": "2m0s", "prompt-log-dir": dir,
 		"pprof": "localhost:0", "log-level": "warn", "log-format": "json", "coaching": "on", "coaching-allow": "Coach.example.org,10.0.0.0/8",
-		"coaching-workers": "2", "coaching-queue": "0", "coaching-sessions": "6", "coaching-idle": "1h0m0s", "coach-human": "http://10.0.0.1:8890/x?key=k", "coach-human-when": "failed", "coaching-max-steps": "8", "store": "postgres://agentd@db/agentd", "store-key-file": keys,
+		"coaching-workers": "2", "coaching-queue": "0", "coaching-sessions": "6", "coaching-idle": "1h0m0s", "coach-human": "http://10.0.0.1:8890/x?key=k", "coach-human-when": "failed", "coaching-max-steps": "8", "store": "postgres://agentd@db/agentd", "store-key-file": keys, "completions": "true",
 	}
 	for _, o := range c.Command().Options {
-		if slices.Contains([]string{"config", "tls-cert", "tls-key"}, o.Name) || strings.HasPrefix(o.Name, "summary-") {
-			continue // a file cannot name a file; TLS and summaries have their own tests
+		if slices.Contains([]string{"config", "tls-cert", "tls-key"}, o.Name) || strings.HasPrefix(o.Name, "summary-") || strings.HasPrefix(o.Name, "engine") {
+			continue // a file cannot name a file; TLS, summaries and engines have their own tests
 		}
 		if got := o.Value.String(); got != want[o.Name] {
 			t.Errorf("%s = %q, want %q", o.Name, got, want[o.Name])
@@ -243,7 +258,7 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"model that is a folder":         {args: []string{"--model", "/"}, want: []string{"--model", "not a file"}},
 		"template that does not exist":   {args: []string{"--chat-template", "/nonexistent.jinja"}, want: []string{"--chat-template", "/nonexistent.jinja", "Jinja"}},
 		"answer longer than the context": {args: []string{"--context-length", "512", "--max-new-tokens", "512"}, want: []string{"--max-new-tokens", "no room", "--context-length 512"}},
-		"a split on the CPU":             {args: []string{"--device", "cpu", "--split-mode", "row"}, want: []string{"--split-mode row", "--device cpu"}},
+		"a split on the CPU":             {args: []string{"--device", "cpu", "--split-mode", "row"}, want: []string{"--split-mode", "row", "--device cpu"}},
 		"GPU layers on the CPU":          {args: []string{"--device", "cpu", "--gpu-layers", "3"}, want: []string{"--gpu-layers", "--device cpu"}},
 		"tensor split on the CPU":        {args: []string{"--device", "CPU", "--tensor-split", "1"}, want: []string{"--tensor-split", "--device cpu"}},
 		"drafts with --reproducible":     {args: []string{"--draft-rows", "4", "--reproducible"}, want: []string{"--draft-rows", "--reproducible"}},
