@@ -64,9 +64,9 @@ func (c *Context) SampleBatch(samplers []*Sampler, rows [][]float32, out []Sampl
 			continue
 		}
 		if token := t.tokens[at]; token >= 0 {
-			out[i].Token = Token(token) //nolint:unconvert // a cgo type, which the linter does not see
+			out[i].Token = Token(token)
 		} else {
-			out[i].Err = s.failure(C.int(token))
+			out[i].Err = s.failure(C.int(token)) //nolint:unconvert // cgo gives llama_token a type of its own
 		}
 		at++
 	}

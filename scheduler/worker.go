@@ -247,7 +247,7 @@ func (w *worker) step() {
 	w.beginObserve()
 	err := w.decode()
 	if err != nil && w.engine.isClosed() {
-		w.observer.end()
+		_, _, _ = w.observer.end()
 		return // Close has aborted the step; run answers the requests
 	}
 	decoded := w.now()
@@ -269,7 +269,7 @@ func (w *worker) step() {
 	if status == core.StepDecoded {
 		w.observe(len(w.plan.Rows), sampled.Sub(planned))
 	} else {
-		w.observer.end()
+		_, _, _ = w.observer.end()
 	}
 	w.commit(status, err)
 	w.times.Commit += w.now().Sub(sampled)
