@@ -79,14 +79,19 @@ func (s *taskService) submit(ctx context.Context, req *protocol.HumanCoachingReq
 	// An answer from before is in the store. A later one closes p.ended.
 	for {
 		t, err := s.find(seq)
-		if err != nil {
+		var again <-chan time.Time
+		ended := p.ended
+		switch {
+		case errors.Is(err, errNoTask):
 			return nil, errRemoved
-		}
-		if t.ended() {
+		case err != nil: // the store is down, and the task is in it
+			again, ended = time.After(retryAfter), nil
+		case t.ended():
 			return t.response(), nil
 		}
 		select {
-		case <-p.ended:
+		case <-ended:
+		case <-again:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
