@@ -53,9 +53,9 @@ const (
 	// whose connection broke.
 	maxUndelivered = 64
 
-	// MaxAnswers and MaxAnswerBytes bound the responses that a session keeps for
-	// repeated requests, and allAnswerBytes those of all sessions.
-	MaxAnswers     = 256
+	// MaxAnswers bounds the responses that a session keeps for repeated requests.
+	MaxAnswers = 256
+	// MaxAnswerBytes bounds their size, and allAnswerBytes that of all sessions.
 	MaxAnswerBytes = 16 << 20
 	allAnswerBytes = 256 << 20
 

@@ -97,7 +97,7 @@ func (c *Config) CheckRemote() error {
 		{"Agent.KeepRepeating", c.Agent.KeepRepeating},
 	} {
 		if f.set {
-			return fmt.Errorf("Config.%s is for the embedded engine and means nothing with Config.Remote.URLs; remove one of the two", f.name)
+			return fmt.Errorf("the field Config.%s is for the embedded engine and means nothing with Config.Remote.URLs; remove one of the two", f.name)
 		}
 	}
 	return nil
@@ -173,10 +173,10 @@ func (v vocabulary) Check(grammar string, ids []generation.Token) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", generation.ErrGrammar, err)
 	}
-	defer sampler.Close()
+	defer func() { _ = sampler.Close() }()
 	for i, id := range ids {
 		if err := sampler.Accept(id); err != nil {
-			return i, nil //nolint:nilerr // the place is the answer
+			return i, nil
 		}
 	}
 	return len(ids), nil

@@ -59,7 +59,7 @@ func (s *Server) openAI(answer func(context.Context, *gin.Context, openai.Model,
 		}
 		defer release()
 		ctx, settle := connection.Caller(c.Request, false)
-		defer settle()
+		defer func() { _ = settle() }()
 		if s.opts.RequestTimeout > 0 {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, s.opts.RequestTimeout)

@@ -51,7 +51,7 @@ func llamaServer(t *testing.T, model string, args ...string) *engineProcess {
 // start starts the process, again on the same port, and waits until it serves.
 func (e *engineProcess) start(t *testing.T) {
 	t.Helper()
-	e.cmd = exec.Command(e.args[0], e.args[1:]...) //nolint:gosec,noctx // the test's own program, ended by kill
+	e.cmd = exec.Command(e.args[0], e.args[1:]...)
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stderr, err := e.cmd.StderrPipe()
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -127,7 +128,7 @@ func TestOfficialGoClientOfOpenAI(t *testing.T) {
 	t.Run("error names the field", func(t *testing.T) {
 		_, err := c.Chat.Completions.New(ctx, openai.ChatCompletionNewParams{Model: "another", Messages: hello})
 		var refused *openai.Error
-		if !errors.As(err, &refused) || refused.StatusCode != 400 || refused.Param != "model" || !strings.Contains(refused.Message, "is not served here") {
+		if !errors.As(err, &refused) || refused.StatusCode != http.StatusBadRequest || refused.Param != "model" || !strings.Contains(refused.Message, "is not served here") {
 			t.Errorf("got %v", err)
 		}
 	})

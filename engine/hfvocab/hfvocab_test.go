@@ -123,7 +123,10 @@ func TestPreTokenizersAreTold(t *testing.T) {
 		"gpt-2":     {"type": "ByteLevel"},
 		"smollm":    {"type": "Sequence", "pretokenizers": []object{{"type": "Digits", "individual_digits": true}, {"type": "ByteLevel"}}},
 	} {
-		raw, _ := json.Marshal(value)
+		raw, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if got, err := preTokenizer(raw); got != want || err != nil {
 			t.Errorf("got %q, want %q (%v)", got, want, err)
 		}

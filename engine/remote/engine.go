@@ -113,7 +113,7 @@ func (e *Engine) Generate(ctx context.Context, req *generation.Request) (generat
 		}
 		var again []int
 		for k, i := range wanted {
-			ok := false
+			var ok bool
 			if out.Completions[i], ok = e.completion(req, &a.choices[k]); !ok {
 				again = append(again, i)
 			}

@@ -31,10 +31,10 @@ func (bytesModel) Tokenize(text string) ([]generation.Token, error) {
 func (bytesModel) Detokenize(ids []generation.Token) string {
 	var b strings.Builder
 	for _, id := range ids {
-		switch {
-		case id == 256:
+		switch id {
+		case 256:
 			b.WriteString("<end>")
-		case id == 257:
+		case 257:
 			b.WriteString("<control>")
 		default:
 			b.WriteByte(byte(id))
@@ -82,7 +82,11 @@ func (f *fakeEngine) serve(w http.ResponseWriter, r *http.Request) {
 	if f.before != nil && f.before(w, r) {
 		return
 	}
-	answer := func(v any) { _ = json.NewEncoder(w).Encode(v) }
+	answer := func(v any) {
+		if err := json.NewEncoder(w).Encode(v); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	}
 	only := map[string]string{"/version": APIVLLM, "/props": APILlamaServer, "/get_model_info": APISGLang}
 	if api, ok := only[r.URL.Path]; ok && api != f.api {
 		http.NotFound(w, r)
@@ -164,7 +168,9 @@ func (f *fakeEngine) complete(w http.ResponseWriter, r *http.Request) {
 	} else if n == 1 {
 		whole = list[0]
 	}
-	_ = json.NewEncoder(w).Encode(whole)
+	if err := json.NewEncoder(w).Encode(whole); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
 }
 
 func (f *fakeEngine) count() int {

@@ -249,10 +249,12 @@ func (e *Engine) post(ctx context.Context, r *replica, path string, body []byte,
 }
 
 func kindOf(err error) string {
-	switch err.(type) {
-	case *errUnreachable:
+	var unreachable *errUnreachable
+	var busy *generation.BusyError
+	switch {
+	case errors.As(err, &unreachable):
 		return "unreachable"
-	case *generation.BusyError:
+	case errors.As(err, &busy):
 		return "busy"
 	}
 	return "status"

@@ -10,7 +10,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-func randomSeed() uint32 { return rand.Uint32() >> 1 } //nolint:gosec // no secret
+func randomSeed() uint32 { return rand.Uint32() >> 1 }
 
 // completionRequest is the body of POST /v1/completions.
 type completionRequest struct {

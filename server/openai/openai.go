@@ -168,11 +168,11 @@ func (c *common) params(s *Served) (p generation.Params, err error) {
 	}
 	seed := randomSeed()
 	if c.Seed != nil {
-		seed = uint32(*c.Seed) //nolint:gosec // any number is a seed
+		seed = uint32(*c.Seed) // any number is a seed
 	}
 	p.Seeds = make([]uint32, p.N)
 	for i := range p.Seeds {
-		p.Seeds[i] = seed + uint32(i) //nolint:gosec // it wraps around
+		p.Seeds[i] = seed + uint32(i) // it wraps around
 		if p.Seeds[i] == 1<<32-1 {    // llama.cpp's "choose one at random"
 			p.Seeds[i] = 1 << 31
 		}

@@ -175,8 +175,8 @@ func Class(ranges []rune) string {
 	for r := range slices.Chunk(ranges, 2) {
 		for c := r[0]; c <= min(r[1], '\\'); c++ {
 			if c < ' ' || c == '"' || c == '\\' {
-				text, _ := json.Marshal(string(c))
-				last := len(text) - 2 // before the quotation mark
+				text, _ := json.Marshal(string(c)) //nolint:errchkjson // a string is always valid
+				last := len(text) - 2              // before the quotation mark
 				escaped[string(text[1:last])] += string(text[last])
 			}
 		}

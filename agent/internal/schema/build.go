@@ -119,8 +119,10 @@ func (m *maker) rule(set ...*node) *rule {
 
 // finish builds all rules in the queue and marks those that admit a value.
 func (m *maker) finish() {
-	for done := 0; done < len(m.queue); done++ { // a rule that is built adds others
-		if r := m.queue[done]; !r.built {
+	for done := 0; done < len(m.queue); { // a rule that is built adds others
+		r := m.queue[done]
+		done++
+		if !r.built {
 			m.build(r)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 func (c *Config) checkModel(p *options.Problems) {
 	m := &c.Inference
 	if m.Path != "" {
-		if err := regularFile(m.Path); err != nil && !(m.Remote.Enabled() && directory(m.Path)) {
+		if err := regularFile(m.Path); err != nil && (!m.Remote.Enabled() || !directory(m.Path)) {
 			p.Add("model", "%w; name a GGUF file", err)
 		}
 	}

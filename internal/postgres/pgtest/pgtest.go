@@ -115,7 +115,7 @@ func (s *Server) leaveRoot() error {
 
 // command is a program that runs as the server's user and ends with this process.
 func (s *Server) command(program string, args ...string) *exec.Cmd {
-	cmd := exec.Command(program, args...)
+	cmd := exec.Command(program, args...) //nolint:gosec,noctx // a program of an installed PostgreSQL, ended by Kill
 	cmd.Dir = s.directory
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.credential, Setpgid: true, Pdeathsig: syscall.SIGQUIT}
 	return cmd
