@@ -12,7 +12,6 @@ take turns within each repeat. It prints the medians and what share of the free 
 
 import argparse
 import collections
-import json
 import os
 import pathlib
 import socket
@@ -68,8 +67,22 @@ def measure(a: argparse.Namespace, name: str, command: list[str], busy: int) -> 
     """Decisions/s of a fresh server beside busy loops."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    bench = [str(ROOT / "agentbench"), "run", "--url", url, "--kind", "household", "--agents", "16", "--candidates", "4",
-             "--turns", str(a.turns), "--fixed-tokens", "32"]
+    bench = [
+        str(ROOT / "agentbench"),
+        "run",
+        "--url",
+        url,
+        "--kind",
+        "household",
+        "--agents",
+        "16",
+        "--candidates",
+        "4",
+        "--turns",
+        str(a.turns),
+        "--fixed-tokens",
+        "32",
+    ]
     if name == "llama-server":
         bench += ["--target", "llama-server", "--mode", "separate", "--model", a.model]
     loops = []
@@ -106,8 +119,22 @@ def main() -> None:
         if not path:
             raise SystemExit("name the default model's file with --model-file, or give --no-llama-server")
         cores = str(os.cpu_count())
-        sides["llama-server"] = [str(ROOT / "bench/bin/llama-server"), "--model", path, "--threads", cores, "--threads-batch", cores,
-                                 "--parallel", "16", "--ctx-size", "32768", "--kv-unified", "--offline", "--no-webui"]
+        sides["llama-server"] = [
+            str(ROOT / "bench/bin/llama-server"),
+            "--model",
+            path,
+            "--threads",
+            cores,
+            "--threads-batch",
+            cores,
+            "--parallel",
+            "16",
+            "--ctx-size",
+            "32768",
+            "--kv-unified",
+            "--offline",
+            "--no-webui",
+        ]
     busy = [int(n) for n in a.busy.split(",")]
     rates = collections.defaultdict(list)
     for repeat in range(a.repeats):
