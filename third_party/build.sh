@@ -32,6 +32,8 @@ cpu-all) ;;
 cuda)
 	[[ -x ${CUDA_HOME:?}/bin/nvcc ]] || die "no $CUDA_HOME/bin/nvcc"
 	flags+=("-DCMAKE_CUDA_COMPILER=$CUDA_HOME/bin/nvcc" "-DCUDAToolkit_ROOT=$CUDA_HOME"
+		# Assertions print file names, as CMakeLists.txt says; of CUDA it knows no such option.
+		"-DCMAKE_CUDA_FLAGS=-Xcompiler=-ffile-prefix-map=$src=llama.cpp"
 		"-DAGENTD_CUDA_RPATH=$CUDA_HOME/lib64" "-DCMAKE_CUDA_HOST_COMPILER=$(command -v "$cxx")"
 		# What the plugin lacks is an error of this build, not of the server that loads it.
 		"-DCMAKE_MODULE_LINKER_FLAGS=-Wl,--no-undefined")

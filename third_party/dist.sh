@@ -39,16 +39,21 @@ libs=$root/dist/.lib
 # receipt FILE prints one of lib's receipts without the lines that hold paths of this machine.
 receipt() { sed -E '/^(flags|env|toolkit) /d' "$1"; }
 
-plugin() {
-	local from=$root/lib built want
-	[[ -e $from/libggml-cuda.so && -e $from/BUILD.cuda ]] || die "dist: CUDA=on needs lib/libggml-cuda.so; make cuda builds it"
-	built=$(sed -nE 's/^ggml +//p' "$from/BUILD.cuda")
+# fits checks that the plugin belongs to these libraries; plugin takes it.
+fits() {
+	local built want
+	[[ -e $root/lib/libggml-cuda.so && -e $root/lib/BUILD.cuda ]] || die "dist: CUDA=on needs lib/libggml-cuda.so; make cuda builds it"
+	built=$(sed -nE 's/^ggml +//p' "$root/lib/BUILD.cuda")
 	want=$(sed -nE 's/^ggml +//p' "$libs/BUILD")
 	[[ $built == "$want" ]] || die "dist: lib/libggml-cuda.so is of ggml $built, the other libraries are of $want; make cuda builds it again"
-	install -m 755 "$from/libggml-cuda.so" "$stage/lib/"
-	# It also looks where CUDA lies on this machine.
+}
+
+plugin() {
+	install -m 755 "$root/lib/libggml-cuda.so" "$stage/lib/"
+	# It also looks where CUDA lies on this machine. What patchelf wrote must not be stripped any more.
+	strip --strip-unneeded "$stage/lib/libggml-cuda.so"
 	patchelf --set-rpath '$ORIGIN' "$stage/lib/libggml-cuda.so"
-	receipt "$from/BUILD.cuda" >"$stage/lib/BUILD.cuda"
+	receipt "$root/lib/BUILD.cuda" >"$stage/lib/BUILD.cuda"
 }
 
 cuda_runtime() {
@@ -85,7 +90,7 @@ binary() {
 	rm -r "$overlay"
 }
 
-[[ $cuda == off ]] || plugin
+[[ $cuda == off ]] || fits
 binary
 find "$libs" -maxdepth 1 -type f -name 'lib*.so*' -exec cp -p {} "$stage/lib/" \;
 cp "$libs/ggml-vocab-qwen2.gguf" "$stage/lib/"
@@ -95,6 +100,7 @@ for lib in libstdc++.so.6 libgcc_s.so.1 libgomp.so.1; do
 	cp -L "$("${CXX:-c++}" -print-file-name="$lib")" "$stage/lib/$lib"
 done
 strip --strip-unneeded "$stage"/lib/*.so*
+[[ $cuda == off ]] || plugin
 [[ $cuda_runtime == off ]] || cuda_runtime
 "$here/licenses.sh" "$stage/LICENSES"
 "$here/sbom.sh" "$release" "$stage" >"$stage/sbom.cdx.json"
@@ -119,10 +125,12 @@ for f in "$stage/agentd" "$stage"/lib/*.so*; do
 	done < <(readelf -d "$f" | sed -nE 's/.*\((NEEDED|RPATH|RUNPATH)\).*\[(.*)\]/\1 \2/p')
 done
 needs=$(readelf -V "$stage/agentd" "$stage"/lib/*.so* | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1)
-needs=${needs/_/ }
+needs="glibc ${needs#GLIBC_}"
 
 # Of this machine nothing is told but the compiler: a path begins where no name, and no part of another path, ends.
-for path in "$root" "$cache" "$(go env GOMODCACHE)" "${HOME:-/root}"; do
+# A path like /src tells nothing, and is found in compressed code by chance.
+for path in "$root" "$cache" "$(go env GOMODCACHE)"; do
+	[[ $path == /*/* ]] || continue
 	! LC_ALL=C grep -rlaE "(^|[^A-Za-z0-9._/-]|-[IL])${path//./\\.}/" "$stage" >&2 || die "dist: the files above hold the path $path"
 done
 

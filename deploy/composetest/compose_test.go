@@ -1,4 +1,4 @@
-// Package composetest checks deploy/compose.yaml by the library that compose itself is
+// Package composetest checks deploy/compose*.yaml by the library that compose itself is
 // made of. It is a module of its own, so that agentd does not depend on that library.
 package composetest
 
@@ -14,50 +14,60 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// load reads the file as `docker compose` does, with these variables.
-func load(t *testing.T, profiles []string, environment ...string) (*types.Project, error) {
+const (
+	base     = "../compose.yaml"
+	postgres = "../compose.postgres.yaml"
+)
+
+// load reads the files as `docker compose` does, with these variables.
+func load(t *testing.T, files []string, environment ...string) (*types.Project, error) {
 	t.Helper()
-	options, err := cli.NewProjectOptions([]string{"../compose.yaml"}, cli.WithEnv(environment), cli.WithProfiles(profiles))
+	options, err := cli.NewProjectOptions(files, cli.WithEnv(environment))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return options.LoadProject(t.Context())
 }
 
-func TestServicesOfEachProfile(t *testing.T) {
+func TestServicesOfEachVariant(t *testing.T) {
 	for _, test := range []struct {
-		profiles []string
-		want     []string
+		files []string
+		want  []string
 	}{
-		{nil, []string{"agentd", "console", "grafana", "prometheus"}},
-		{[]string{"postgres"}, []string{"agentd", "console", "grafana", "postgres", "prometheus"}},
+		{[]string{base}, []string{"agentd", "console", "grafana", "prometheus"}},
+		{[]string{base, postgres}, []string{"agentd", "console", "grafana", "postgres", "prometheus"}},
 	} {
-		p, err := load(t, test.profiles)
+		p, err := load(t, test.files, "POSTGRES_PASSWORD=secret")
 		if err != nil {
 			t.Fatal(err)
 		}
 		names := p.ServiceNames()
 		slices.Sort(names)
 		if !slices.Equal(names, test.want) {
-			t.Errorf("profiles %q: %q, want %q", test.profiles, names, test.want)
+			t.Errorf("%q: %q, want %q", test.files, names, test.want)
 		}
 	}
 }
 
 func TestVariablesReachServices(t *testing.T) {
-	p, err := load(t, []string{"postgres"}, "AGENTD_MODEL=/models/a.gguf", "AGENTD_MODELS=/m", "AGENTD_IMAGE=other:1", "POSTGRES_PASSWORD=secret")
+	p, err := load(t, []string{base, postgres}, "AGENTD_MODEL=/models/a.gguf", "AGENTD_MODELS=/m", "AGENTD_IMAGE=other:1", "POSTGRES_PASSWORD=secret", "AGENTD_STORE_KEYS=/k")
 	if err != nil {
 		t.Fatal(err)
 	}
-	agentd := p.Services["agentd"]
+	agentd, console := p.Services["agentd"], p.Services["console"]
 	for what, value := range map[string][2]string{
-		"the model":        {*agentd.Environment["AGENTD_MODEL"], "/models/a.gguf"},
-		"coaches":          {*agentd.Environment["AGENTD_COACHING_ALLOW"], "console"},
-		"the models":       {agentd.Volumes[0].Source, "/m"},
-		"the image":        {agentd.Image, "other:1"},
-		"console's image":  {p.Services["console"].Image, "other:1"},
-		"the database's":   {*p.Services["postgres"].Environment["POSTGRES_PASSWORD"], "secret"},
-		"the image's file": {agentd.Build.Dockerfile, "deploy/Containerfile"},
+		"the model":               {*agentd.Environment["AGENTD_MODEL"], "/models/a.gguf"},
+		"coaches":                 {*agentd.Environment["AGENTD_COACHING_ALLOW"], "console"},
+		"the models":              {agentd.Volumes[0].Source, "/m"},
+		"the image":               {agentd.Image, "other:1"},
+		"the image's file":        {agentd.Build.Dockerfile, "deploy/Containerfile"},
+		"the console's image":     {console.Image, "other:1"},
+		"the keys":                {p.Secrets["store-keys"].File, "/k"},
+		"where the keys are":      {*agentd.Environment["AGENTD_STORE_KEY_FILE"], "/run/secrets/" + agentd.Secrets[0].Source},
+		"the server's password":   {*agentd.Environment["PGPASSWORD"], "secret"},
+		"the console's password":  {*console.Environment["PGPASSWORD"], "secret"},
+		"the database's password": {*p.Services["postgres"].Environment["POSTGRES_PASSWORD"], "secret"},
+		"the console's store":     {console.Command[len(console.Command)-1], *agentd.Environment["AGENTD_STORE"]},
 	} {
 		if value[0] != value[1] {
 			t.Errorf("%s: %q, want %q", what, value[0], value[1])
@@ -65,9 +75,15 @@ func TestVariablesReachServices(t *testing.T) {
 	}
 }
 
+func TestDatabaseNeedsPassword(t *testing.T) {
+	if _, err := load(t, []string{base, postgres}); err == nil || !strings.Contains(err.Error(), "POSTGRES_PASSWORD") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestMountedFilesExist: compose would make a directory of a missing file.
 func TestMountedFilesExist(t *testing.T) {
-	p, err := load(t, []string{"postgres"})
+	p, err := load(t, []string{base, postgres}, "POSTGRES_PASSWORD=secret")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +112,7 @@ func TestMountedFilesExist(t *testing.T) {
 // TestFilesOfServicesAgree: Prometheus scrapes the service of this name, and Grafana
 // asks that Prometheus and finds the dashboard.
 func TestFilesOfServicesAgree(t *testing.T) {
-	p, err := load(t, nil)
+	p, err := load(t, []string{base})
 	if err != nil {
 		t.Fatal(err)
 	}
