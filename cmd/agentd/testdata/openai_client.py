@@ -20,13 +20,27 @@ for event in client.chat.completions.create(model=model, messages=hello, seed=3,
 assert "".join(parts) == text, (parts, text)
 assert reasons[-1] == whole.choices[0].finish_reason, reasons
 
-parameters = {"type": "object", "properties": {"on": {"type": "boolean"}}, "required": ["on"], "additionalProperties": False}
-tools = [{"type": "function", "function": {"name": name, "description": "Sets it.", "parameters": parameters}} for name in ("light", "door")]
+parameters = {
+    "type": "object",
+    "properties": {"on": {"type": "boolean"}},
+    "required": ["on"],
+    "additionalProperties": False,
+}
+tools = [
+    {"type": "function", "function": {"name": name, "description": "Sets it.", "parameters": parameters}}
+    for name in ("light", "door")
+]
 choice = {"type": "function", "function": {"name": "door"}}
-called = client.chat.completions.create(model=model, messages=hello, tools=tools, tool_choice=choice, max_tokens=100).choices[0]
+called = client.chat.completions.create(
+    model=model, messages=hello, tools=tools, tool_choice=choice, max_tokens=100
+).choices[0]
 assert called.finish_reason == "tool_calls" and called.message.tool_calls[0].function.name == "door", called
 assert set(json.loads(called.message.tool_calls[0].function.arguments)) == {"on"}, called
-answered = [*hello, called.message, {"role": "tool", "tool_call_id": called.message.tool_calls[0].id, "content": "done"}]
+answered = [
+    *hello,
+    called.message,
+    {"role": "tool", "tool_call_id": called.message.tool_calls[0].id, "content": "done"},
+]
 client.chat.completions.create(model=model, messages=answered, tools=tools, max_tokens=100)
 
 raw = {"return_token_ids": True, "structured_outputs": {"grammar": 'root ::= "yes" | "no"'}}
