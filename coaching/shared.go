@@ -50,8 +50,11 @@ func (r *request) settle(ctx context.Context) (found answer, err error) {
 	first, failed := store.Settle(context.WithoutCancel(ctx), session, r.id, r.lease.id, keep)
 	settled = true
 	switch {
-	case failed != nil: // the caller still gets it
-		r.service.opts.Log.Warn().Err(failed).Str("run_id", clip(r.req.RunID, maxLogID)).Msg("coaching answer not kept in the store; the same request may get another one")
+	case failed != nil && keep != nil:
+		// A caller that sends the request again must get the same answer, so one that is
+		// not kept is not given: the caller is told to try again.
+		r.service.opts.Log.Warn().Err(failed).Str("run_id", clip(r.req.RunID, maxLogID)).Msg("coaching answer not kept in the store; the caller is told to try again")
+		return answer{}, &StoreError{failed}
 	case keep != nil && first != nil && string(first.Response) != string(keep.Response):
 		// This server was away for so long that another one took over.
 		return read(first)
