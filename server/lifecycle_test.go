@@ -207,7 +207,7 @@ func TestLeavingClientCancelsItsWork(t *testing.T) {
 	if err := wait(t, "the end of the work", d.ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("the work ended with %v", err)
 	}
-	if err := ls.Drain(context.Background()); err != nil { // waits for the handler
+	if err := ls.Shutdown(context.Background()); err != nil { // waits for the counters behind the handler, as Drain does not
 		t.Fatal(err)
 	}
 	page := request{method: "GET", path: "/metrics"}.do(t, ls.Server).Body.String()
