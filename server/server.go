@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"agentd/internal/connection"
+	"agentd/internal/tracing"
 	"agentd/internal/transfer"
 	"agentd/protocol"
 
@@ -45,6 +46,8 @@ type Options struct {
 	Completions bool
 	// Registry has the metrics of /metrics, and gets the server's own; nil: a new one.
 	Registry *prometheus.Registry
+	// Tracer makes the spans of requests; nil: none.
+	Tracer *tracing.Tracer
 	// NewID makes request ids; nil: random UUIDs.
 	NewID func() string
 }
@@ -130,7 +133,7 @@ func (s *Server) routes() *gin.Engine {
 	if err := r.SetTrustedProxies(nil); err != nil {
 		panic(err) // nil proxies cannot fail to parse
 	}
-	r.Use(s.identify, s.observe, s.recover, s.authenticate, s.programsOnly)
+	r.Use(s.identify, s.observe, s.recover, s.authenticate, s.programsOnly, s.trace)
 	r.NoRoute(func(c *gin.Context) { s.fail(c, &Error{Code: CodeNotFound}) })
 	r.NoMethod(func(c *gin.Context) { s.fail(c, &Error{Code: CodeMethodNotAllowed}) })
 

@@ -173,6 +173,8 @@ func (c *Config) files() []options.Option {
 	return slices.Concat([]options.Option{
 		option("prompt-log-dir", "DIR", "Write every prompt and raw output into this directory. The files contain user text.", options.Text(&c.Inference.Agent.PromptLogDir)),
 		option("pprof", "ADDRESS", "Serve Go profiles at /debug/pprof/ on a second address of this machine, such as 127.0.0.1:6060. Default: off.", options.Text(&c.Pprof)),
+		option("otlp-endpoint", "URL", "Send OpenTelemetry traces to this collector by OTLP/HTTP, such as http://127.0.0.1:4318; /v1/traces is appended. The variables OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER and others of the standard hold too. Default: none.", options.Text(&c.Tracing.Endpoint)),
+		option("otlp-content", "", "Add the texts of prompts and answers to traces, up to 16 KiB for each span and side.", options.Bool(&c.Tracing.Content)),
 	}, c.Log.Options(), []options.Option{
 		option("config", "FILE", "JSON configuration file.", options.Text(&c.File)),
 	})
