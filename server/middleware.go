@@ -21,6 +21,7 @@ import (
 // Keys of values in a request's context.
 const (
 	keyRequestID = "agentd.request_id"
+	keyClient    = "agentd.client" // name of the token's client; "": none
 	keyStatus    = "agentd.status" // for log and metrics, instead of the sent status
 	keyOpenAI    = "agentd.openai" // true: errors have the form of OpenAI's API
 )
@@ -74,7 +75,8 @@ func (s *Server) observe(c *gin.Context) {
 		}
 		status := statusOf(c)
 		method := knownMethod(c.Request.Method)
-		s.metrics.request(method, route, status, took)
+		client := c.GetString(keyClient)
+		s.metrics.request(client, method, route, status, took)
 
 		level := zerolog.InfoLevel
 		if polled(c) {
@@ -83,6 +85,9 @@ func (s *Server) observe(c *gin.Context) {
 		event := s.log.WithLevel(level)
 		if span := trace.SpanContextFromContext(c.Request.Context()); span.IsValid() {
 			event.Stringer("trace_id", span.TraceID())
+		}
+		if client != "" {
+			event.Str("client", client)
 		}
 		event.
 			Str("method", method).
@@ -120,6 +125,9 @@ func (s *Server) trace(c *gin.Context) {
 	ctx, span := s.opts.Tracer.Request(c.Request.Context(), method+" "+c.FullPath(),
 		semconv.HTTPRequestMethodKey.String(method), semconv.HTTPRoute(c.FullPath()),
 		attribute.String("agentd.request.id", c.GetString(keyRequestID)))
+	if client := c.GetString(keyClient); client != "" {
+		span.SetAttributes(attribute.String("agentd.client", client))
+	}
 	c.Request = c.Request.WithContext(ctx)
 	panicked := true
 	defer func() {

@@ -36,6 +36,8 @@ type Options struct {
 	Log zerolog.Logger
 	// Tokens are the accepted bearer tokens; none: no authentication.
 	Tokens []string
+	// Clients are names of tokens, by token: for the log, metrics and traces.
+	Clients map[string]string
 	// Certificates make Serve speak TLS.
 	Certificates []tls.Certificate
 	// LoadingWait bounds the wait of a request while the model loads; 0: it does not wait.
@@ -98,7 +100,7 @@ func New(opts Options) (*Server, error) {
 	s := &Server{
 		opts:   opts,
 		log:    opts.Log,
-		auth:   newAuthenticator(opts.Tokens),
+		auth:   newAuthenticator(opts.Tokens, opts.Clients),
 		info:   map[string][]byte{"": opts.Info.AppendJSON(nil), pathMagma: magmaInfo(opts.Info).AppendJSON(nil)},
 		bodies: transfer.NewBudget(maxBodies),
 		cancel: cancel,

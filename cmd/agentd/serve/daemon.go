@@ -148,10 +148,11 @@ func (d *Daemon) listen(ctx context.Context) (net.Listener, error) {
 	if d.coaching != nil { // an interface of a nil pointer is not nil
 		opts.Coach = d.coaching
 	}
-	var err error
-	if opts.Certificates, opts.Tokens, err = d.config.HTTP.Load(); err != nil {
+	certificates, tokens, err := d.config.HTTP.Load()
+	if err != nil {
 		return nil, err
 	}
+	opts.Certificates, opts.Tokens, opts.Clients = certificates, tokens.List, tokens.Names
 	if d.server, err = server.New(opts); err != nil {
 		return nil, err
 	}

@@ -140,7 +140,7 @@ func (c *Config) http() []options.Option {
 	return slices.Concat(
 		c.HTTP.Options(groupHTTP,
 			"Address to listen on. 0.0.0.0 opens the server to the network; consider --auth-token-file.",
-			"Bearer tokens, one a line, of at least 16 characters; # begins a comment line. Every path but /health then needs one."),
+			"Bearer tokens, one a line, of at least 16 characters; # begins a comment line. Every path but /health then needs one. NAME:TOKEN names a client for the request log and the metrics agentd_client_*."),
 		[]options.Option{
 			option("agent-version", "TEXT", "agent_version in /v1/info. Orchestrators compare it when they resume or export a run. The default changes with each release of agentd.", options.Text(&s.Info.AgentVersion)),
 			option("loading-wait", "TIME", "How long requests wait while the model loads before they are answered 503 with Retry-After. /health and /v1/info answer at once. 0s: nothing waits.", options.Duration(&s.LoadingWait, 0, maxDuration)),
