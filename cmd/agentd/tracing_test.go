@@ -118,7 +118,7 @@ func number(s *tracepb.Span, key string) int64 { return value(s, key).GetIntValu
 // call posts a body within the caller's trace.
 func (r *running) call(path, body string) {
 	r.t.Helper()
-	req, err := http.NewRequest("POST", r.url+path, strings.NewReader(body))
+	req, err := http.NewRequest(http.MethodPost, r.url+path, strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
 	}
