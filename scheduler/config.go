@@ -39,6 +39,10 @@ type Config struct {
 	// other programs use them, fewer threads compute if that is faster, see core.Threads. 0:
 	// always the context's threads.
 	Threads int
+	// SharedThreads is the number of threads of all contexts together. Each context that has
+	// work computes with an equal part of them, at least one, instead of its own number. 0:
+	// always its own.
+	SharedThreads int
 	// BatchInvariant computes each generation alone, with an empty cache. The same generation
 	// is then always computed in the same steps and cells, with the same completions. Without
 	// it results vary: kernels round differently for one row and for many, and sums of
@@ -95,6 +99,9 @@ func (c *Config) complete(batch, sequences, outputs, procs int) error {
 	}
 	if c.Threads < 0 || c.Threads > 0 && c.BatchInvariant {
 		return fmt.Errorf("scheduler: Threads is %d, must be at least 0, and 0 with BatchInvariant: results depend on the threads", c.Threads)
+	}
+	if c.SharedThreads < 0 || c.SharedThreads > 0 && (c.BatchInvariant || c.Threads > 0) {
+		return fmt.Errorf("scheduler: SharedThreads is %d, must be at least 0, and 0 with BatchInvariant or Threads", c.SharedThreads)
 	}
 	if c.QueueTime < 0 {
 		return fmt.Errorf("scheduler: QueueTime is %s, must not be negative", c.QueueTime)

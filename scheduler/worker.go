@@ -65,6 +65,7 @@ type worker struct {
 	// The goroutine's own fields.
 	core     *core.Core
 	threads  *core.Threads // nil: a single thread computes, or a device
+	share    *threadShare
 	observer observer
 	requests map[core.RequestID]*request
 	nextID   core.RequestID
@@ -91,7 +92,7 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 	w := &worker{
 		engine: e, cfg: e.cfg, vocab: e.model.Vocab(), log: e.log, now: func() time.Time { return e.now() }, mu: &e.mu,
 		index: index, device: p.device, back: p.back, requests: map[core.RequestID]*request{},
-		wake: make(chan struct{}, 1), done: make(chan struct{}),
+		wake: make(chan struct{}, 1), done: make(chan struct{}), share: &e.share,
 	}
 	w.coreConfig = core.Config{
 		Cells:         p.context.Size(),
@@ -151,6 +152,7 @@ func (w *worker) run() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 	defer close(w.done)
 	w.startThreads()
+	w.share.busy.Add(1)
 	for w.commands() {
 		w.startIsolated()
 		idle := w.core.Idle()
@@ -165,10 +167,13 @@ func (w *worker) run() {
 		}
 		w.deliver()
 		if idle {
+			w.share.busy.Add(-1)
 			<-w.wake
+			w.share.busy.Add(1)
 			w.busySince = w.now()
 		}
 	}
+	w.share.busy.Add(-1)
 	w.observer.close()
 	for _, r := range w.takeAll() {
 		w.finish(r, ErrClosed)
@@ -244,6 +249,7 @@ func (w *worker) step() {
 		}
 		return
 	}
+	w.shareThreads()
 	w.beginObserve()
 	err := w.decode()
 	if err != nil && w.engine.isClosed() {
