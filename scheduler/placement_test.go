@@ -111,7 +111,7 @@ func TestContextsShareLoad(t *testing.T) {
 	nothingLeft(t, e)
 }
 
-// nothingLeft checks the books of an idle engine.
+// nothingLeft checks that an idle engine counts no requests.
 func nothingLeft(t *testing.T, e *Engine) {
 	t.Helper()
 	eventually(t, "idle", func() bool {
@@ -141,7 +141,7 @@ func TestNextTurnGoesToSameContext(t *testing.T) {
 	}
 }
 
-// newBreakingEngine makes an engine of contexts whose Decode fails as fail says.
+// newBreakingEngine makes an engine of contexts whose Decode returns fail's error.
 func newBreakingEngine(t *testing.T, s setup, fail func(context int) error) *Engine {
 	s.wrapEach = func(i int, b backend) backend {
 		return &faulty{backend: b, decode: func([]core.Row) error { return fail(i) }}
@@ -181,7 +181,7 @@ func TestFailedGenerationIsRetriedElsewhere(t *testing.T) {
 	}
 }
 
-// Others that only waited on the lost devices are retried.
+// Requests that only waited on the lost devices are retried.
 func TestGenerationIsNotRetriedAfterTwoLostDevices(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	poison := tokenize(t, m, "poison")
@@ -256,7 +256,7 @@ func TestFailingContextIsPaused(t *testing.T) {
 	prompt := tokenize(t, e.model, story)
 	ask := func(what string, moved uint64, up bool) {
 		t.Helper()
-		mustGenerate(t, e, greedy(prompt[len(prompt)-3-int(e.Stats().Finished)%8:], 1, 2)) // short: nothing of it is a known prefix
+		mustGenerate(t, e, greedy(prompt[len(prompt)-3-int(e.Stats().Finished)%8:], 1, 2)) // short, so it has no known prefix
 		if s, c := e.Stats(), e.Contexts()[0]; s.Retried != moved || c.Up != up {
 			t.Errorf("%s: %d moved, up %v; want %d, %v", what, s.Retried, c.Up, moved, up)
 		}

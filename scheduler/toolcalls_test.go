@@ -137,11 +137,11 @@ func TestForcedConstantThatRepeatsIsNoRepetition(t *testing.T) {
 	}
 }
 
-// A repetition ends at the same token, however many are chosen in a step.
+// A repetition ends at the same token for any number of tokens in a step.
 func TestRepetitionEndsAtSameTokenWithForcedAndDraftTokens(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	prompt := tokenize(t, m, story)
-	for name, cfg := range map[string]Config{"forced tokens": {}, "speculation": {DraftRows: 16}} {
+	for name, cfg := range map[string]Config{"forced tokens": {}, "speculation": {Policy: Policy{DraftRows: 16}}} {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(9, 9))
 			var texts [][]llama.Token

@@ -14,8 +14,8 @@ func TestEachNewTokenIsComputedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		batch := rapid.IntRange(1, 24).Draw(t, "batch")
 		cfg := Config{
-			Cells: 4096, MaxSequences: 64, MaxOutputs: rapid.IntRange(1, 64).Draw(t, "outputs"),
-			BatchTokens: batch, PrefillChunk: rapid.IntRange(0, batch).Draw(t, "chunk"), Overcommit: rapid.Bool().Draw(t, "overcommit"),
+			Cells: 4096, Policy: Policy{MaxSequences: 64, BatchTokens: batch, PrefillChunk: rapid.IntRange(0, batch).Draw(t, "chunk")}, MaxOutputs: rapid.IntRange(1, 64).Draw(t, "outputs"),
+			Overcommit:       rapid.Bool().Draw(t, "overcommit"),
 			MinSharedPrefill: 1, PartialCopy: true, Check: true,
 		}
 		w := &world{t: t, kv: newKV(cfg.Cells, true), requests: map[RequestID]*liveRequest{}}
@@ -57,7 +57,7 @@ func TestEachNewTokenIsComputedOnce(t *testing.T) {
 // context: neither waits for the end of the other.
 func TestLargeRequestDoesNotStarve(t *testing.T) {
 	c, err := New(Config{
-		Cells: 200, MaxSequences: 8, MaxOutputs: 8, BatchTokens: 16, PrefillChunk: 16, PartialCopy: true, Check: true,
+		Cells: 200, Policy: Policy{MaxSequences: 8, BatchTokens: 16, PrefillChunk: 16}, MaxOutputs: 8, PartialCopy: true, Check: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestLargeRequestDoesNotStarve(t *testing.T) {
 // Cells that a cancellation frees are used at once, even while admission is paused by a
 // preemption.
 func TestCancelledRequestFreesCells(t *testing.T) {
-	c, err := New(Config{Cells: 100, MaxSequences: 4, MaxOutputs: 4, BatchTokens: 16, PartialCopy: true, Check: true})
+	c, err := New(Config{Cells: 100, Policy: Policy{MaxSequences: 4, BatchTokens: 16}, MaxOutputs: 4, PartialCopy: true, Check: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestCancelledRequestFreesCells(t *testing.T) {
 }
 
 func TestInvalidConfigNamesField(t *testing.T) {
-	good := Config{Cells: 10, MaxSequences: 2, MaxOutputs: 2, BatchTokens: 4, PrefillChunk: 2}
+	good := Config{Cells: 10, Policy: Policy{MaxSequences: 2, BatchTokens: 4, PrefillChunk: 2}, MaxOutputs: 2}
 	if _, err := New(good); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestPrefillBudgetEqualsDecodeCost(t *testing.T) {
 		want                                    int // rows for prompts
 	}{
 		"as many as decode":                        {0, 0, 40, 0, 1, 40},
-		"fewer where they see more":                {100, 0, 40, 300, 1, 20}, // 40 * 1.01 / 2
+		"fewer rows where each sees more cells":    {100, 0, 40, 300, 1, 20}, // 40 * 1.01 / 2
 		"a chunk of its own stands":                {100, 50, 40, 300, 1, 50},
 		"each prompt adds to it":                   {0, 0, 40, 0, 3, 120},
 		"never less than some":                     {0, 0, 1, 0, 1, MinPrefillCost},
@@ -178,8 +178,7 @@ func TestPrefillBudgetEqualsDecodeCost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := New(Config{
-				Cells: 100_000, MaxSequences: 200, MaxOutputs: 100, BatchTokens: 512, PrefillChunk: test.chunk,
-				RowCells: test.rowCells, PartialCopy: true, Check: true,
+				Cells: 100_000, Policy: Policy{MaxSequences: 200, BatchTokens: 512, PrefillChunk: test.chunk}, MaxOutputs: 100, RowCells: test.rowCells, PartialCopy: true, Check: true,
 			})
 			if err != nil {
 				t.Fatal(err)
