@@ -24,7 +24,7 @@ import (
 // secret is a key that must not be seen anywhere.
 const secret = "sk-7f3d9a-very-secret"
 
-// fault is one way in which a coach goes wrong, and what must come of it.
+// fault is one way in which a coach fails, and the expected result.
 type fault struct {
 	name     string
 	handlers []http.HandlerFunc

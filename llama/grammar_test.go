@@ -19,7 +19,7 @@ func chain(n int, last string) string {
 	return b.String()
 }
 
-// doubling has two ways on at each of n rules, so 2 to the n to the first terminal.
+// doubling has two alternatives in each of n rules: 2 to the n paths to the first terminal.
 func doubling(n int) string {
 	var b strings.Builder
 	b.WriteString("root ::= r0\n")

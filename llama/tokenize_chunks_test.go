@@ -35,7 +35,7 @@ func TestLongRunsOfOneCharacterAreTokenized(t *testing.T) {
 	}
 }
 
-// Chunks are cut where words and lines end, which changes no tokens.
+// Chunks end where words and lines end, so the tokens stay the same.
 func TestChunksOfWordsHaveTheTokensOfTheWholeText(t *testing.T) {
 	v := shared(t, synth.GPTOSS).Vocab()
 	if !v.recurses || shared(t, synth.Qwen3).Vocab().recurses {
