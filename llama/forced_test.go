@@ -141,16 +141,16 @@ func TestWhatIsForced(t *testing.T) {
 		forced           []string // after text, which the model has written
 		ends             bool
 	}{
-		{"nothing, when there is a choice", `root ::= "a" | "b"`, "", nil, false},
-		{"nothing, when the text may also end", `root ::= "a" "b"?`, "a", nil, false},
-		{"a literal, and the end behind it", `root ::= "yes, I can"`, "", []string{"yes", ",", " I", " can"}, true},
+		{"no token if there is a choice", `root ::= "a" | "b"`, "", nil, false},
+		{"no token if the text may also end", `root ::= "a" "b"?`, "a", nil, false},
+		{"a literal and the end after it", `root ::= "yes, I can"`, "", []string{"yes", ",", " I", " can"}, true},
 		{"the end alone", `root ::= "yes"`, "yes", nil, true},
 		{"the rest of a name, once it is the only one", `root ::= ("go_to" | "open" ) "\"."`, "go", []string{"_to", "\"."}, true},
 		{"not the last token, when it could go on", `root ::= "room is" [a-z]`, "", []string{"room"}, false},
 		{"the last token, when nothing can join it", `root ::= "{\"room" [!?]`, "", []string{"{\"", "room"}, false},
 		{"white space is never last", `root ::= "room " [0-9]`, "", []string{"room"}, false},
-		{"nothing, where the model splits in its own way", `root ::= "rooms are nice."`, "r|o", nil, false},
-		{"special tokens as such", `root ::= "a" "</tool_call>" [\n]?`, "a", []string{"</tool_call>"}, false},
+		{"no token where tokenizations differ", `root ::= "rooms are nice."`, "r|o", nil, false},
+		{"special tokens as single ids", `root ::= "a" "</tool_call>" [\n]?`, "a", []string{"</tool_call>"}, false},
 		{"characters of several bytes", `root ::= "日本語で" "x"`, "", []string{"日本", "語", "で", "x"}, true},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {

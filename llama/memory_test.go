@@ -183,7 +183,7 @@ func TestMemoryRefuses(t *testing.T) {
 		"a negative target":             mem.Copy(0, -1, 0, -1),
 		"a copy to itself":              mem.Copy(0, 0, 0, -1),
 		"a target with tokens":          mem.Copy(0, 1, 0, -1),
-		"a target that ends elsewhere":  mem.Copy(0, 1, 2, -1),
+		"a target of another length":    mem.Copy(0, 1, 2, -1),
 		"removing everyone's":           mem.Remove(-1, 0, -1),
 		"keeping an unknown one":        mem.Keep(9),
 	} {

@@ -142,12 +142,12 @@ func TestInvalidHostCellsAreRefused(t *testing.T) {
 		cfg  Config
 		want error
 	}{
-		"a sliding window":   {synth.GPTOSS, Config{Policy: Policy{HostCells: 100}}, ErrNoHostCache},
-		"a recurrent state":  {synth.Qwen35, Config{Policy: Policy{HostCells: 100}}, ErrNoHostCache},
-		"batch invariant":    {synth.Qwen3, Config{Policy: Policy{HostCells: 100}, BatchInvariant: true}, nil},
-		"without a cache":    {synth.Qwen3, Config{Policy: Policy{HostCells: 100, NoPrefixCache: true}}, nil},
-		"less than nothing":  {synth.Qwen3, Config{Policy: Policy{HostCells: -1}}, nil},
-		"all ids are wanted": {synth.Qwen3, Config{Policy: Policy{HostCells: 100, MaxSequences: 4}}, nil},
+		"a sliding window":       {synth.GPTOSS, Config{Policy: Policy{HostCells: 100}}, ErrNoHostCache},
+		"a recurrent state":      {synth.Qwen35, Config{Policy: Policy{HostCells: 100}}, ErrNoHostCache},
+		"batch invariant":        {synth.Qwen3, Config{Policy: Policy{HostCells: 100}, BatchInvariant: true}, nil},
+		"without a cache":        {synth.Qwen3, Config{Policy: Policy{HostCells: 100, NoPrefixCache: true}}, nil},
+		"a negative number":      {synth.Qwen3, Config{Policy: Policy{HostCells: -1}}, nil},
+		"no sequence id is left": {synth.Qwen3, Config{Policy: Policy{HostCells: 100, MaxSequences: 4}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, err := New([]Context{{Model: testModel(t, c.arch), Options: options}}, c.cfg, zerolog.Nop())

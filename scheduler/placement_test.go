@@ -37,19 +37,19 @@ func TestPlacementChoosesSoonestContext(t *testing.T) {
 		tried  uint64
 		want   int // -1: nowhere
 	}{
-		"all idle: the first":                           {loads: []int{0, 0, 0}, want: 0},
-		"where less is to be done":                      {loads: []int{500, 100, 300}, want: 1},
-		"where its prefix is":                           {loads: []int{0, 0, 0}, cached: []int{0, 0, 320}, want: 2},
-		"where most of its prefix is":                   {loads: []int{0, 0, 0}, cached: []int{64, 320, 160}, want: 1},
-		"elsewhere, when its prefix is behind more":     {loads: []int{0, 0, 400}, cached: []int{0, 0, 320}, want: 0},
-		"where its prefix is, though others wait there": {loads: []int{0, 0, 300}, cached: []int{0, 0, 320}, want: 2},
-		"a block that is not whole counts for nothing":  {loads: []int{0, 1, 1}, cached: []int{0, prefixBlock - 1, 0}, want: 0},
-		"not where it failed":                           {loads: []int{0, 9000}, tried: 1, want: 1},
-		"nowhere, when it failed everywhere":            {loads: []int{0, 0}, tried: 3, want: -1},
-		"not where steps keep failing":                  {loads: []int{0, 9000}, health: []health{{downUntil: now.Add(1)}, {}}, want: 1},
-		"there again after the pause":                   {loads: []int{0, 9000}, health: []health{{downUntil: now}, {}}, want: 0},
-		"there, when there is nowhere else":             {loads: []int{0, 0}, health: []health{{downUntil: now.Add(1)}, {lost: true}}, want: 0},
-		"never on a device that is lost":                {loads: []int{0}, health: []health{{lost: true}}, want: -1},
+		"all idle: the first":                               {loads: []int{0, 0, 0}, want: 0},
+		"where less is to be done":                          {loads: []int{500, 100, 300}, want: 1},
+		"where its prefix is":                               {loads: []int{0, 0, 0}, cached: []int{0, 0, 320}, want: 2},
+		"where most of its prefix is":                       {loads: []int{0, 0, 0}, cached: []int{64, 320, 160}, want: 1},
+		"another context if more work is before the prefix": {loads: []int{0, 0, 400}, cached: []int{0, 0, 320}, want: 0},
+		"the prefix's context with little work":             {loads: []int{0, 0, 300}, cached: []int{0, 0, 320}, want: 2},
+		"incomplete blocks do not count":                    {loads: []int{0, 1, 1}, cached: []int{0, prefixBlock - 1, 0}, want: 0},
+		"not where it failed":                               {loads: []int{0, 9000}, tried: 1, want: 1},
+		"nowhere, when it failed everywhere":                {loads: []int{0, 0}, tried: 3, want: -1},
+		"not where steps keep failing":                      {loads: []int{0, 9000}, health: []health{{downUntil: now.Add(1)}, {}}, want: 1},
+		"there again after the pause":                       {loads: []int{0, 9000}, health: []health{{downUntil: now}, {}}, want: 0},
+		"there, when there is nowhere else":                 {loads: []int{0, 0}, health: []health{{downUntil: now.Add(1)}, {lost: true}}, want: 0},
+		"never on a device that is lost":                    {loads: []int{0}, health: []health{{lost: true}}, want: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &Engine{now: func() time.Time { return now }}

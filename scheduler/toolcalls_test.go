@@ -38,7 +38,7 @@ func TestCallReader(t *testing.T) {
 		"strings that look like the end":  {hermes, block(`{"a": "\"}", "b": 1}`, `{"a": "\"}", "b": 2}`), ""},
 		"a mark within a string":          {hermes, block(`{"a": "</tool_call>", "b": 1}`, `{"a": "</tool_call>", "b": 2}`), ""},
 		"thoughts about a call":           {hermes, "Maybe\n" + block(look) + " </think>\n\n" + block(look), ""},
-		"a call twice behind thoughts":    {hermes, "Maybe\n</think>\n\n" + block(wait, wait), `{"name":"wait","arguments":{}}`},
+		"a repeated call after thoughts":  {hermes, "Maybe\n</think>\n\n" + block(wait, wait), `{"name":"wait","arguments":{}}`},
 		"quotation marks in thoughts":     {hermes, `He said "</think>` + block(wait, wait), `{"name":"wait","arguments":{}}`},
 		"a call that is cut off":          {hermes, block(wait) + "<tool_call>\n" + wait[:len(wait)-1], ""},
 		"tags":                            {tagged, block(xml("a"), xml("b")), ""},

@@ -100,8 +100,8 @@ func KnownRobots(attributes protocol.Raw) []string {
 	})
 }
 
-// Normalise makes the raw tools of an input usable. robots are its known robots
-// (KnownRobots). defaultRobot is the target of a call without a robot, unless exactly one
+// Normalise makes the raw tools of an input usable. robots are its known
+// robots (KnownRobots). defaultRobot is the target of a call without a robot, unless exactly one
 // robot is known. The error says which tool is unusable and why.
 func Normalise(raw []protocol.Raw, robots []string, defaultRobot string) (*Set, error) {
 	if len(raw) > MaxTools {

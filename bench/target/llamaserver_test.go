@@ -200,7 +200,7 @@ func TestFieldNamesExistInLlamaServer(t *testing.T) {
 		}
 	}
 	requests := read("server-schema.cpp") + read("server-context.cpp")
-	body, err := llamaRequest(turn(1), Options{MaxTokens: 1}, 0, 1)
+	body, err := llamaRequest(turn(1), Options{MaxTokens: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

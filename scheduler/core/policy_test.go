@@ -139,15 +139,15 @@ func TestInvalidConfigNamesField(t *testing.T) {
 		t.Fatal(err)
 	}
 	for field, change := range map[string]func(*Config){
-		"Cells":        func(c *Config) { c.Cells = 1 },
-		"MaxSequences": func(c *Config) { c.MaxSequences = MaxSequences + 1 },
-		"MaxOutputs":   func(c *Config) { c.MaxOutputs = 0 },
-		"BatchTokens":  func(c *Config) { c.BatchTokens = 0 },
-		"PrefillChunk": func(c *Config) { c.PrefillChunk = 5 },
-		"EvictLeast":   func(c *Config) { c.MinEvict = -1 },
-		"MinWait":      func(c *Config) { c.MinSharedPrefill = -1 },
-		"MaxRunning":   func(c *Config) { c.MaxRunning = 3 },
-		"DraftRows":    func(c *Config) { c.DraftRows = -1 },
+		"Cells":            func(c *Config) { c.Cells = 1 },
+		"MaxSequences":     func(c *Config) { c.MaxSequences = MaxSequences + 1 },
+		"MaxOutputs":       func(c *Config) { c.MaxOutputs = 0 },
+		"BatchTokens":      func(c *Config) { c.BatchTokens = 0 },
+		"PrefillChunk":     func(c *Config) { c.PrefillChunk = 5 },
+		"MinEvict":         func(c *Config) { c.MinEvict = -1 },
+		"MinSharedPrefill": func(c *Config) { c.MinSharedPrefill = -1 },
+		"MaxRunning":       func(c *Config) { c.MaxRunning = 3 },
+		"DraftRows":        func(c *Config) { c.DraftRows = -1 },
 	} {
 		cfg := good
 		change(&cfg)
@@ -173,7 +173,7 @@ func TestPrefillBudgetEqualsDecodeCost(t *testing.T) {
 		"each prompt adds to it":                   {0, 0, 40, 0, 3, 120},
 		"never less than some":                     {0, 0, 1, 0, 1, MinPrefillCost},
 		"the oldest gets on, however much it sees": {1, 0, 1, 2000, 1, 1},
-		"everything, where nothing decodes":        {100, 0, 0, 300, 1, 512},
+		"all rows if nothing decodes":              {100, 0, 0, 300, 1, 512},
 		"never more than the batch has left":       {0, 0, 40, 0, 30, 512 - 40},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -97,7 +97,7 @@ func arguments(command, program string) ([]string, bool) {
 	if len(words) == 0 || strings.TrimPrefix(words[0], "./") != program {
 		return nil, false
 	}
-	if end := slices.Index(words, "|"); end >= 0 {
+	if end := slices.IndexFunc(words, func(w string) bool { return w == "|" || w == "&" }); end >= 0 {
 		words = words[:end]
 	}
 	return words[1:], true
