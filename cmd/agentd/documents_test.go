@@ -20,12 +20,16 @@ import (
 // repository is its root.
 var repository = filepath.Join("..", "..")
 
-func TestDocumentedOptionsExist(t *testing.T) {
-	page, measurement := console.DefaultConfig(), eval.DefaultConfig()
-	commands := map[string]*options.Command{
-		"serve": serve.DefaultConfig().Command(), "console": page.Command(), "demo": demo.DefaultConfig().Command(),
-		"eval": measurement.Command(), "make-model": makemodel.DefaultConfig().Command(),
+// commands are those of agentd, by name.
+func commands() map[string]*options.Command {
+	return map[string]*options.Command{
+		"serve": serve.DefaultConfig().Command(), "console": console.DefaultConfig().Command(), "demo": demo.DefaultConfig().Command(),
+		"eval": eval.DefaultConfig().Command(), "make-model": makemodel.DefaultConfig().Command(),
 	}
+}
+
+func TestDocumentedCommandsExist(t *testing.T) {
+	commands := commands()
 	uses := optionstest.Uses(t, repository, "agentd")
 	if len(uses) < 20 {
 		t.Fatalf("%d commands were found", len(uses))
@@ -48,6 +52,43 @@ func TestDocumentedOptionsExist(t *testing.T) {
 				t.Errorf("%s: agentd %s has no option --%s", use.File, name, flag)
 			}
 		}
+	}
+}
+
+// TestDocumentedOptionsExist in the documents that name no other program's options.
+func TestDocumentedOptionsExist(t *testing.T) {
+	known := map[string]bool{"help": true, "version": true}
+	for _, command := range commands() {
+		for _, o := range command.Options {
+			known[o.Name] = true
+		}
+	}
+	files := []string{"README.md", "CHANGELOG.md", "ARCHITECTURE.md", "SECURITY.md"}
+	for _, name := range []string{"agent", "coaching", "console", "model", "options", "protocol"} {
+		files = append(files, filepath.Join("docs", name+".md"))
+	}
+	decisions, err := filepath.Glob(filepath.Join(repository, "docs", "decisions", "*.md"))
+	if err != nil || len(decisions) == 0 {
+		t.Fatalf("no decisions: %v", err)
+	}
+	for i, name := range files {
+		files[i] = filepath.Join(repository, name)
+	}
+	found := 0
+	flag := regexp.MustCompile("`--([a-z][a-z0-9-]*)")
+	for _, file := range append(files, decisions...) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range flag.FindAllStringSubmatch(string(text), -1) {
+			if found++; !known[m[1]] {
+				t.Errorf("%s: agentd has no option --%s", file, m[1])
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("%d options were found", found)
 	}
 }
 
