@@ -95,18 +95,14 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 		wake: make(chan struct{}, 1), done: make(chan struct{}), share: &e.share,
 	}
 	w.coreConfig = core.Config{
-		Cells:         p.context.Size(),
-		MaxSequences:  w.cfg.MaxSequences,
-		MaxOutputs:    p.context.MaxOutputs(),
-		MaxRunning:    w.cfg.MaxRunning,
-		BatchTokens:   w.cfg.BatchTokens,
-		PrefillChunk:  w.cfg.PrefillChunk,
-		RowCells:      rowCells(p.model.Info()),
-		Overcommit:    true,
-		HostCells:     w.cfg.HostCells,
-		NoPrefixCache: w.cfg.NoPrefixCache,
-		PartialCopy:   p.context.Memory().CanRemovePartial(),
-		Check:         checkInvariants,
+		Policy:      w.cfg.Policy,
+		Cells:       p.context.Size(),
+		MaxOutputs:  p.context.MaxOutputs(),
+		RowCells:    rowCells(p.model.Info()),
+		Overcommit:  true,
+		EndTokens:   e.endings,
+		PartialCopy: p.context.Memory().CanRemovePartial(),
+		Check:       checkInvariants,
 	}
 	if w.cfg.HostCells > 0 {
 		if !p.context.Memory().CanSave() {
@@ -125,9 +121,8 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 			return last >= n-1 && first <= max(0, n-window)
 		}
 	}
-	if w.coreConfig.PartialCopy && w.coreConfig.Usable == nil && !w.cfg.BatchInvariant {
-		w.coreConfig.DraftRows = w.cfg.DraftRows
-		w.coreConfig.EndTokens = e.endings
+	if !w.coreConfig.PartialCopy || w.coreConfig.Usable != nil || w.cfg.BatchInvariant {
+		w.coreConfig.DraftRows = 0
 	}
 	var err error
 	if w.core, err = core.New(w.coreConfig); err != nil {
