@@ -1,6 +1,7 @@
 package export
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -170,7 +171,7 @@ func values(path string, f func(raw protocol.Raw, line int, offset int64) error)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return fmt.Errorf("%s line %d: %w", path, count.at(d.InputOffset()), err)
+			return fmt.Errorf("%s line %d: %w", path, count.at(errorOffset(d, err)), err)
 		}
 		offset := d.InputOffset() - int64(len(raw))
 		line := count.at(offset)
@@ -179,6 +180,17 @@ func values(path string, f func(raw protocol.Raw, line int, offset int64) error)
 			return fmt.Errorf("%s line %d: %w", path, line, err)
 		}
 	}
+}
+
+// errorOffset is where a value is wrong.
+func errorOffset(d *jsontext.Decoder, err error) int64 {
+	at := d.InputOffset()
+	if syntax := (*jsontext.SyntacticError)(nil); errors.As(err, &syntax) {
+		rest := d.UnreadBuffer()
+		rest = rest[min(max(0, syntax.ByteOffset-at), int64(len(rest))):]
+		at = syntax.ByteOffset + int64(len(rest)-len(bytes.TrimLeft(rest, " \t\r\n")))
+	}
+	return at
 }
 
 // valueAt reads the value at an offset again.
