@@ -60,7 +60,7 @@ func (s *Summary) String() string {
 // Run writes rows of all sources to w. It reads the sources twice: first for keys of backends,
 // which no row may hold, and for what corrections replaced.
 func Run(ctx context.Context, sources *Sources, c Config, w io.Writer) (*Summary, error) {
-	if err := sources.index(ctx); err != nil {
+	if err := sources.index(ctx, c.Kind == Pairs); err != nil {
 		return nil, err
 	}
 	e := &exporter{config: c, sources: sources, keys: sources.secrets.replacer(), summary: Summary{Skipped: map[string]int{}}}

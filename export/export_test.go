@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/parquet-go/parquet-go"
 )
 
@@ -216,12 +217,13 @@ func TestBestCandidateBeatsThoseOfLowerRank(t *testing.T) {
 	}
 }
 
-const tokens = `"prompt_token_ids": [1, 2], "token_ids": [3, 4], "logprobs": [-0.5, 0], "finish_reason": "stop", "model_version": "v2"`
+const tokens = `"prompt_token_ids": [1, 2], "token_ids": [3, 4], "logprobs": [-0.5, 0], "masked": [null, 0], "forced": [1], "drafted": [], "finish_reason": "stop", "model_version": "v2"`
 
 func TestRolloutsHaveTokensAndLogprobs(t *testing.T) {
 	path := write(t, "a.jsonl", line("r", "{}", "{}", "", candidate{output: call("hall"), origin: "model", generation: tokens, raw: "text"}, candidate{output: call("hall"), origin: "model"}))
 	rows, s := rowsOf[rolloutRow](t, Config{Kind: Rollouts}, path)
-	want := []rolloutRow{{[]int64{1, 2}, []int64{3, 4}, []float64{-0.5, 0}, "text", "stop", "v2", About{Source: "a.jsonl:1", RequestID: "r", SourceID: 7, Component: "commander", Origin: "model", Status: "completed"}}}
+	half, none := -0.5, 0.0
+	want := []rolloutRow{{[]int64{1, 2}, []int64{3, 4}, []*float64{&half, &none}, []*float64{nil, &none}, []int64{1}, []int64{}, "text", "stop", "v2", About{Source: "a.jsonl:1", RequestID: "r", SourceID: 7, Component: "commander", Origin: "model", Status: "completed"}}}
 	if diff := cmp.Diff(want, rows); diff != "" {
 		t.Error(diff)
 	}
@@ -248,8 +250,7 @@ func sameInParquet[T any](t *testing.T, kind, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	equalEmpty := cmp.FilterValues(func(a, b []toolCall) bool { return len(a)+len(b) == 0 }, cmp.Ignore())
-	if diff := cmp.Diff(want, got, equalEmpty); diff != "" || len(got) < 40 {
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" || len(got) < 40 {
 		t.Errorf("%d rows: %s", len(got), diff)
 	}
 }
@@ -289,6 +290,7 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 		"response":     {strings.Replace(good, `"source_id": 7`, `"source_id": 8`, 1), "a.jsonl line 1: the response is invalid: "},
 		"outcomes":     {line("r", "{}", "{}", `, "outcomes": []`, candidate{output: call("hall")}), "a.jsonl line 1: outcomes has 0 elements, and the response 1"},
 		"many lines":   {strings.ReplaceAll(good, ",", ",\n") + "x", fmt.Sprintf("a.jsonl line %d: ", strings.Count(good, ",")+2)},
+		"other masked": {line("r", "{}", "{}", "", candidate{output: call("hall"), generation: `"prompt_token_ids": [], "token_ids": [1], "logprobs": [0], "masked": [0, 0]`}), "a.jsonl line 1: candidate 0: input_elements.generation has 1 token_ids and 2 masked"},
 		"other tokens": {line("r", "{}", "{}", "", candidate{output: call("hall"), generation: `"prompt_token_ids": [], "token_ids": [1], "logprobs": []`}), "a.jsonl line 1: candidate 0: input_elements.generation has 1 token_ids and 0 logprobs"},
 	} {
 		t.Run(name, func(t *testing.T) {

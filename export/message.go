@@ -158,8 +158,8 @@ func (m *message) same(other *message) bool {
 	return true
 }
 
-// ids reads a list of numbers among what is known of a generation; nil if it is absent.
-func ids[T any](generated protocol.Raw, name string) ([]T, error) {
+// numbers reads a list of numbers among what is known of a generation; nil if it is absent.
+func numbers[T any](generated protocol.Raw, name string) ([]T, error) {
 	raw, ok := protocol.Get(generated, name)
 	if !ok || raw.Kind() == 'n' {
 		return nil, nil

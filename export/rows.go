@@ -38,14 +38,18 @@ type pairRow struct {
 	About
 }
 
-// rolloutRow is what a model generated, by tokens.
+// rolloutRow is what a model generated, by tokens. A number that is not known is null; lists behind
+// Logprobs are empty if an engine does not tell.
 type rolloutRow struct {
-	PromptTokenIDs []int64   `json:"prompt_token_ids" parquet:"prompt_token_ids,list"`
-	TokenIDs       []int64   `json:"token_ids" parquet:"token_ids,list"`
-	Logprobs       []float64 `json:"logprobs" parquet:"logprobs,list"`
-	Text           string    `json:"text" parquet:"text"` // output_raw
-	FinishReason   string    `json:"finish_reason" parquet:"finish_reason"`
-	ModelVersion   string    `json:"model_version" parquet:"model_version"`
+	PromptTokenIDs []int64    `json:"prompt_token_ids" parquet:"prompt_token_ids,list"`
+	TokenIDs       []int64    `json:"token_ids" parquet:"token_ids,list"`
+	Logprobs       []*float64 `json:"logprobs" parquet:"logprobs,list"`
+	Masked         []*float64 `json:"masked" parquet:"masked,list"`
+	Forced         []int64    `json:"forced" parquet:"forced,list"`   // indexes of TokenIDs
+	Drafted        []int64    `json:"drafted" parquet:"drafted,list"` // indexes of TokenIDs
+	Text           string     `json:"text" parquet:"text"`            // output_raw
+	FinishReason   string     `json:"finish_reason" parquet:"finish_reason"`
+	ModelVersion   string     `json:"model_version" parquet:"model_version"`
 	About
 }
 
@@ -212,10 +216,13 @@ func (e *exporter) rollouts(s *Situation, c *Candidate) error {
 func (s *step) rollout() (*rolloutRow, error) {
 	generated, _ := protocol.Get(s.elements, "generation")
 	row := &rolloutRow{Text: s.output, FinishReason: member(generated, "finish_reason"), ModelVersion: member(generated, "model_version")}
-	var failed [3]error
-	row.PromptTokenIDs, failed[0] = ids[int64](generated, "prompt_token_ids")
-	row.TokenIDs, failed[1] = ids[int64](generated, "token_ids")
-	row.Logprobs, failed[2] = ids[float64](generated, "logprobs")
+	var failed [6]error
+	row.PromptTokenIDs, failed[0] = numbers[int64](generated, "prompt_token_ids")
+	row.TokenIDs, failed[1] = numbers[int64](generated, "token_ids")
+	row.Logprobs, failed[2] = numbers[*float64](generated, "logprobs")
+	row.Masked, failed[3] = numbers[*float64](generated, "masked")
+	row.Forced, failed[4] = numbers[int64](generated, "forced")
+	row.Drafted, failed[5] = numbers[int64](generated, "drafted")
 	switch err := errors.Join(failed[:]...); {
 	case err != nil:
 		return nil, err
@@ -223,6 +230,8 @@ func (s *step) rollout() (*rolloutRow, error) {
 		return nil, errNoTokens
 	case len(row.TokenIDs) != len(row.Logprobs):
 		return nil, fmt.Errorf("input_elements.generation has %d token_ids and %d logprobs", len(row.TokenIDs), len(row.Logprobs))
+	case row.Masked != nil && len(row.TokenIDs) != len(row.Masked):
+		return nil, fmt.Errorf("input_elements.generation has %d token_ids and %d masked", len(row.TokenIDs), len(row.Masked))
 	}
 	return row, nil
 }

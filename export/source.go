@@ -95,9 +95,13 @@ type situations func(f func(*Situation) error) error
 func (s situations) each(_ secrets, f func(*Situation) error) error { return s(f) }
 func (situations) load(ref) (*Situation, error)                     { return nil, errors.New("cannot be read again") }
 
-// index reads all sources for what the rows of one need of others.
-func (s *Sources) index(ctx context.Context) error {
+// index reads all sources for what the rows of one need of others: secrets and, for pairs, what
+// corrections replaced.
+func (s *Sources) index(ctx context.Context, pairs bool) error {
 	return s.walk(ctx, s.secrets, func(x *Situation) error {
+		if !pairs {
+			return nil
+		}
 		if x.back != 0 {
 			s.went[x.back] = true
 		}

@@ -65,7 +65,9 @@ def tiny(rows: Dataset) -> tuple[Qwen2ForCausalLM, PreTrainedTokenizerFast]:
         eos_token_id=fast.eos_token_id,
     )
     torch.manual_seed(1)
-    return Qwen2ForCausalLM(config), fast
+    folder = tempfile.mkdtemp()  # DPO loads the model that it compares with from there
+    Qwen2ForCausalLM(config).save_pretrained(folder)
+    return Qwen2ForCausalLM.from_pretrained(folder), fast
 
 
 def settings(**more: Any) -> dict[str, Any]:
