@@ -3,6 +3,7 @@ package export
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"agentd/protocol"
 )
@@ -160,14 +161,7 @@ func (e *exporter) against(s *Situation, chosen *Candidate, rejected []Candidate
 			e.skip(err.Error())
 			continue
 		}
-		if known := func() bool {
-			for j := range written {
-				if written[j].same(&worse) {
-					return true
-				}
-			}
-			return better.same(&worse)
-		}(); known {
+		if better.same(&worse) || slices.ContainsFunc(written, func(m message) bool { return m.same(&worse) }) {
 			e.skip("the rejected answer is no other than the chosen one or one before")
 			continue
 		}
