@@ -145,13 +145,25 @@ func (g *graph) read(raw protocol.Raw, at ref) (*Situation, error) {
 			next: g.key(c.ID), id: c.ID, replaces: c.CoachingSource.NodeID,
 		}
 		if c.Output != nil && c.Output.Kind() == '{' {
-			if made.Output, err = protocol.DecodeAgentDecision(protocol.CallsOverSay(c.Output)); err != nil {
+			if made.Output, err = readDecision(c.Output); err != nil {
 				return nil, fmt.Errorf("the output of candidate %d is invalid: %w", c.ID, err)
 			}
 		}
 		s.Candidates = append(s.Candidates, made)
 	}
 	return s, nil
+}
+
+// readDecision reads a decision. MAGMA's may have a reply beside calls; its runtimes carry out the
+// calls.
+func readDecision(raw protocol.Raw) (*protocol.AgentDecision, error) {
+	correction := protocol.SetMember(protocol.Raw(`{"kind":"replace_decision"}`), "decision", raw)
+	made, err := protocol.DecodeCorrection(protocol.CallsOverSay(correction))
+	if err != nil {
+		return nil, err
+	}
+	decision := made.Corrected()
+	return &decision, nil
 }
 
 // key joins a candidate to the situations that follow it.

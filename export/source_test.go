@@ -57,6 +57,27 @@ func TestFolderIsSearchedForGraphsAndExchanges(t *testing.T) {
 	}
 }
 
+func TestReplyBesideCallsInAGraphIsDropped(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "run")
+	if err := os.CopyFS(folder, os.DirFS(savedGraph)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(folder, "0.json")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(text), `"say": ""`, `"say": "On my way."`, 1)
+	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil || changed == string(text) {
+		t.Fatal(err, "or nothing was changed")
+	}
+	rows, _ := rowsOf[chatRow](t, Config{Kind: Chat}, folder)
+	m := rows[0].Messages[len(rows[0].Messages)-1]
+	if m.Content != "" || len(m.ToolCalls) != 1 {
+		t.Errorf("%+v", m)
+	}
+}
+
 func TestGraphOfAnotherMajorVersionIsRefused(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "config.json"), []byte(`{"generator_version": "3.0.0"}`), 0o600); err != nil {

@@ -89,6 +89,7 @@ class TestValidation(unittest.TestCase):
             ("no JSON", b"[", ""),
             ("a name twice", b'[{"status": "error", "status": "error"}]', ""),
             ("NaN", b"[NaN]", ""),
+            ("an endless number", b"[" + b"9" * 5000 + b"]", ""),
             ("too few", b"[]", ""),
             ("unknown field", [output(more=1)], "0.more"),
             ("missing field", [output(memory=...)], "0.memory"),

@@ -39,7 +39,7 @@ def parse(body: bytes) -> Any:
 
     try:
         return json.loads(body.decode("utf-8"), object_pairs_hook=pairs, parse_constant=constant)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also of a number with too many digits
         raise ContractError((), f"is no JSON: {error}") from error
 
 
