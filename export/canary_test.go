@@ -14,10 +14,10 @@ import (
 // TestNoKeyOrHeaderReachesAnyColumn: every text of an input repeats the keys of a
 // session's backends and the credentials of recorded requests.
 func TestNoKeyOrHeaderReachesAnyColumn(t *testing.T) {
-	const key, quoted, bearer, cookie, password = "sk-canary-1111", `canary"22\22`, "canary-bearer-3333", "session=canary-4444", "canary-5555"
+	const key, quoted, bearer, cookie, password = "sk-canary-1111", `canary"22\22`, "canary-bearer-3333", "canary-4444", "canary-5555"
 	all := []string{key, quoted, bearer, cookie, password}
 	inJSON := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
-	session := `{"method": "PUT", "path": "/magma/v1/coaching/sessions/run", "headers": {"Authorization": ["Bearer ` + bearer + `"], "Cookie": "` + cookie + `"},
+	session := `{"method": "PUT", "path": "/magma/v1/coaching/sessions/run", "headers": {"Authorization": ["Bearer ` + bearer + `"], "Cookie": "a=1; session=` + cookie + `"},
 		"body": {"backends": {"b": {"type": "openai", "endpoint": "http://user:` + password + `@127.0.0.1:1", "default_model": "m",
 		"headers": {"Authorization": "Bearer ` + key + `", "X-Other": "` + inJSON.Replace(quoted) + `", "Content-Type": "application/json"}}}}, "status": 204}` + "\n"
 	leak := "known: " + strings.Join(all, " and ")
@@ -99,6 +99,7 @@ func TestTokensThatSpellAKeyAreLeftOut(t *testing.T) {
 
 func TestOnlyHeadersThatAreSecretAreRedacted(t *testing.T) {
 	path := write(t, "a.jsonl", `{"method": "GET", "path": "/health", "headers": {"User-Agent": "python-requests", "Accept": "application/json"}}`+"\n"+
+		`{"method": "PUT", "path": "/v1/coaching/sessions/r", "body": {"backends": {"b": {"type": "ollama", "endpoint": "http://127.0.0.1:1", "default_model": "m", "headers": {"X-Title": "household python-requests"}}}}, "status": 204}`+"\n"+
 		line("r", "{}", "{}", "", candidate{output: `{"say": "python-requests asks for application/json"}`, origin: "model"}))
 	rows, _ := rowsOf[chatRow](t, Config{Kind: Chat}, path)
 	if len(rows) != 1 || strings.Contains(rows[0].Messages[2].Content, redacted) {

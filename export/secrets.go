@@ -59,9 +59,21 @@ func (s secrets) request(headers protocol.Raw) {
 	}
 }
 
-// add takes a value, and what follows a scheme such as Bearer.
+// schemes stand before the credentials of an Authorization header.
+var schemes = []string{"bearer", "basic", "token", "apikey"}
+
+// add takes a value, what follows a scheme, and the values of cookies.
 func (s secrets) add(value string) {
-	for _, secret := range append(strings.Fields(value), value) {
+	list := []string{value}
+	if scheme, rest, ok := strings.Cut(value, " "); ok && slices.Contains(schemes, strings.ToLower(scheme)) {
+		list = append(list, strings.TrimSpace(rest))
+	}
+	for cookie := range strings.SplitSeq(value, ";") {
+		if _, rest, ok := strings.Cut(cookie, "="); ok {
+			list = append(list, strings.TrimSpace(rest))
+		}
+	}
+	for _, secret := range list {
 		if len(secret) >= minSecret {
 			s[secret] = true
 		}
