@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # gpu.sh  checks and measures agentd on a machine with a GPU driver and Python 3.9, without Go or a compiler.
 #
-#   gpu.sh pack [FROM]     here: makes dist/gpu/part.00, .01, ... of at most 60 MB each, and gpu.sh beside them. FROM
-#                          holds agentd and lib: dist/agentd (make dist CUDA=on CUDA_RUNTIME=on) or, on the same kind of
-#                          machine, the clone. agentbench and, after make peers, llama-server come along.
+#   gpu.sh pack [FROM TO]  here: makes part.00, .01, ... of at most 60 MB each in TO (default: dist/gpu), and gpu.sh
+#                          beside them. FROM holds agentd and lib: dist/agentd (make dist CUDA=on CUDA_RUNTIME=on) or, on
+#                          the same kind of machine, the clone. agentbench and, after make peers, llama-server come along.
 #   gpu.sh take FILE...    there: keeps parts in $HOME_DIR, in any number of calls, and unpacks when all have come.
 #   gpu.sh run [OPTIONS]   there: runs the steps that $OUT has no result of. Exit status 75: call it again. Other than
 #                          0: a step failed. gpu.py lists the options; --dry-run has tiny models.
@@ -18,13 +18,13 @@ say() { printf 'agentd: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
 pack() {
-	local root from stage f
+	local root from to f
 	root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-	from=${1:-$root/dist/agentd}
+	from=${1:-$root/dist/agentd} to=${2:-$root/dist/gpu}
 	[[ -x $from/agentd && -d $from/lib ]] || die "$from has no agentd and lib; make dist CUDA=on makes them, or name another folder"
 	[[ -x $root/agentbench ]] || die "there is no agentbench; make agentbench builds it"
-	mkdir -p "$root/dist"
-	stage=$(mktemp -d "$root/dist/gpu.XXXXXX")
+	mkdir -p "$(dirname "$to")"
+	stage=$(mktemp -d "$to.XXXXXX") # global, for the trap
 	trap 'rm -rf "$stage"' EXIT
 	mkdir "$stage/tree" "$stage/parts"
 	cp -a "$from/agentd" "$root/agentbench" "$root/bench/gpu.py" "$root/bench/transformers/generate.py" "$stage/tree/"
@@ -41,9 +41,9 @@ pack() {
 	tar -C "$stage/tree" -c . | gzip -6 | split -b 60000000 -d - "$stage/parts/part."
 	(cd "$stage/parts" && sha256sum part.* >SHA256SUMS)
 	cp "${BASH_SOURCE[0]}" "$stage/parts/gpu.sh"
-	rm -rf "$root/dist/gpu"
-	mv "$stage/parts" "$root/dist/gpu"
-	du -h "$root"/dist/gpu/part.* >&2
+	rm -rf "$to"
+	mv "$stage/parts" "$to"
+	du -h "$to"/part.* >&2
 	say "carry SHA256SUMS and gpu.sh with the first part: gpu.sh take FILE... for each"
 }
 
