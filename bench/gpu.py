@@ -51,8 +51,8 @@ class Bench:
         if self.dry:
             self.shapes = {"tiny": ("qwen3", "tiny", "f32"), "tiny-moe": ("gpt-oss", "tiny", "mxfp4")}
             self.asked, self.agents, self.widths, self.tokens, self.busy = 2, 3, [1, 2], 4, [2]
-            self.context, self.large = 1536, 1_000_000
-            self.small = ["--context-length", "1536", "--parallel", "4"]
+            self.context, self.large = 2048, 1_000_000
+            self.small = ["--context-length", "512", "--parallel", "2", "--max-new-tokens", "64"]
         else:
             self.shapes = {"8b-bf16": ("qwen3", "8b", "bf16"), "8b-q8_0": ("qwen3", "8b", "q8_0")}
             self.shapes["20b-mxfp4"] = ("gpt-oss", "20b", "mxfp4")
@@ -98,8 +98,9 @@ class Bench:
                     break
                 time.sleep(0.2)
             yield url
-            if p.poll() is not None:
-                raise RuntimeError(f"{name} died with {p.returncode}: {log.read_text()[-600:].strip()}")
+        except OSError as e:  # of a request
+            time.sleep(2)  # for the line of a process that dies
+            raise RuntimeError(f"{e}; {name} ended with {p.poll()}: {log.read_text()[-900:].strip()}") from e
         finally:
             p.terminate()
             try:
@@ -137,9 +138,8 @@ class Bench:
     # The steps. Each returns its result.
 
     def machine(self) -> dict:
-        query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
-        smi = self.run(*query) if shutil.which("nvidia-smi") else "absent"
-        with self.server("--context-length", "512", "--parallel", "2") as url:
+        smi = self.run("nvidia-smi", "-L") if shutil.which("nvidia-smi") else "absent"
+        with self.server(*self.small) as url:
             placed = {k: v for k, v in self.metrics(url).items() if k.startswith("agentd_device_")}
         version = self.run(str(self.home / "agentd"), "version").strip()
         return {"nvidia-smi": smi, "agentd": version, "cpus": os.cpu_count(), "placement": placed}
@@ -168,7 +168,7 @@ class Bench:
             return [self.ask(url, n, a["memory"]).get("output") for n, a in enumerate(first)]
 
         options = ["--parallel", "2", "--max-new-tokens", "64", "--context-length"]
-        with self.server(*options, "16384") as url:
+        with self.server(*options, "2048" if self.dry else "16384") as url:
             want = talk(url)
         with self.server(*options, "640" if self.dry else "1024", "--cache-ram", "256") as url:
             got, m = talk(url), self.metrics(url)
@@ -188,11 +188,10 @@ class Bench:
             command += ["--model", str(self.models / "8b-bf16.gguf")]
         limit = little if self.dry else None
         p = subprocess.run(command, capture_output=True, text=True, timeout=self.left(), check=False, preexec_fn=limit)
-        said = "could not start" in p.stderr
         with self.server(*self.small) as url:
             after = self.ask(url, 0)["status"]
         line = "".join(p.stderr.strip().splitlines()[-1:])[:400]
-        return {"exit": p.returncode, "line": line, "passed": p.returncode == 1 and said and bool(after)}
+        return {"exit": p.returncode, "line": line, "passed": p.returncode == 1 and "could not" in line and bool(after)}
 
     def attention(self) -> dict:
         """Gather and dense attention decide alike, where this agentd has them."""
@@ -224,7 +223,9 @@ class Bench:
             *("--fixed-tokens", str(self.tokens)),
         )
         s = json.loads(out.read_text())["summary"]
-        keep = ("decisions_s", "output_tok_s", "ttft_ms", "tpot_ms", "steps", "batch_width", "phases_s", "failures")
+        if failures := s["failures"] | s["candidate_failures"]:
+            raise RuntimeError(f"requests failed: {failures}")
+        keep = ("decisions_s", "output_tok_s", "ttft_ms", "tpot_ms", "steps", "batch_width", "phases_s")
         return {k: s[k] for k in keep if k in s}
 
     def options(self, name: str) -> list[str]:
@@ -266,14 +267,11 @@ class Bench:
                 self.load(url, name, 1, 999, turns=1)
                 result[f"{agents} empty"] = self.per_step(url, name, agents, 1)
                 for seed in range(100, 140):
-                    if self.usage(self.metrics(url)) > 0.9:
+                    if self.metrics(url)["agentd_kv_cache_cells_used"] > 0.9 * self.context:
                         break
                     self.load(url, name, max(self.busy), seed, turns=1 if self.dry else 6)
                 result[f"{agents} full"] = self.per_step(url, name, agents, 2)
         return result
-
-    def usage(self, m: dict) -> float:
-        return m["agentd_kv_cache_cells_used"] / m["agentd_kv_cache_cells"]
 
     def per_step(self, url: str, name: str, agents: int, seed: int) -> dict:
         before = self.metrics(url)
@@ -283,7 +281,7 @@ class Bench:
         steps = delta["agentd_steps_total"] or 1
         parts = {p: delta[f'agentd_step_seconds_total{{part="{p}"}}'] for p in ("plan", "decode", "sample", "commit")}
         return {
-            "usage": round(self.usage(before), 2),
+            "usage": round(before["agentd_kv_cache_cells_used"] / self.context, 2),
             "tpot_ms": load["tpot_ms"]["p50"],
             "rows": round(delta["agentd_step_tokens_total"] / steps, 1),
             "step_ms": round(1000 * sum(parts.values()) / steps, 3),
