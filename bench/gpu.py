@@ -47,12 +47,14 @@ class Bench:
         self.device, self.home, self.out, self.dry = a.device, a.home.resolve(), a.out.resolve(), a.dry_run
         self.deadline = time.monotonic() + 60 * a.minutes
         self.only = tuple(a.only or [""])
-        self.models, self.small = self.home / "models", []
+        self.models, self.small, self.batch = self.home / "models", [], []
         if self.dry:
             self.shapes = {"tiny": ("qwen3", "tiny", "f32"), "tiny-moe": ("gpt-oss", "tiny", "mxfp4")}
             self.asked, self.agents, self.widths, self.tokens, self.busy = 2, 3, [1, 2], 4, [2]
             self.context, self.large = 2048, 1_000_000
-            self.small = ["--context-length", "1024", "--parallel", "2", "--max-new-tokens", "64"]
+            # Mesa 22.3 dies of some long batches (docs/gpu.md).
+            self.batch = ["--batch-size", "8"]
+            self.small = ["--context-length", "1024", "--parallel", "2", "--max-new-tokens", "64", *self.batch]
         else:
             self.shapes = {"8b-bf16": ("qwen3", "8b", "bf16"), "8b-q8_0": ("qwen3", "8b", "q8_0")}
             self.shapes["20b-mxfp4"] = ("gpt-oss", "20b", "mxfp4")
@@ -168,7 +170,7 @@ class Bench:
             second = [self.ask(url, n, a["memory"]) for n, a in enumerate(first)]
             return [a.get("output") or a for a in second]
 
-        options = ["--parallel", "2", "--max-new-tokens", "64", "--context-length"]
+        options = [*self.batch, "--parallel", "2", "--max-new-tokens", "64", "--context-length"]
         with self.server(*options, "2048" if self.dry else "16384") as url:
             want = talk(url)
         with self.server(*options, "640" if self.dry else "1024", "--cache-ram", "256") as url:
