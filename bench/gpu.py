@@ -52,8 +52,7 @@ class Bench:
             self.shapes = {"tiny": ("qwen3", "tiny", "f32"), "tiny-moe": ("gpt-oss", "tiny", "mxfp4")}
             self.asked, self.agents, self.widths, self.tokens, self.busy = 2, 3, [1, 2], 4, [2]
             self.context, self.large = 2048, 1_000_000
-            # Mesa 22.3 dies of some long batches (docs/gpu.md).
-            self.batch = ["--batch-size", "8"]
+            self.batch = ["--batch-size", "16"]  # Mesa 22.3 dies of some long ones (docs/gpu.md)
             self.small = ["--context-length", "1024", "--parallel", "2", "--max-new-tokens", "64", *self.batch]
         else:
             self.shapes = {"8b-bf16": ("qwen3", "8b", "bf16"), "8b-q8_0": ("qwen3", "8b", "q8_0")}
