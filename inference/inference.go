@@ -63,7 +63,8 @@ type EngineInfo struct {
 	Bytes          uint64
 	TrainedContext int
 
-	Device        string // of the layers
+	Device        string            // of the layers
+	Placement     []llama.Placement // of all models and contexts
 	Contexts      int
 	GPULayers     int // as configured; -1: all
 	Threads       int
