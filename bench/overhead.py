@@ -1,0 +1,91 @@
+"""Measures what agentd costs in front of an engine: the same turns sent to llama-server, and to agentd before it.
+
+Start it from the root of a checkout, after `make agentd agentbench peers`:
+
+    python3 bench/overhead.py --model-file ~/.cache/agentd/models/household-….gguf
+
+Every figure is of a fresh llama-server and of the same trace with the same token ids. Both ways take turns. The first
+load has 16 agents with 4 candidates each and gives decisions/s. The second has one agent with one candidate, so that
+its median latency differs by agentd's own time alone. It prints each figure, the medians, and the median of the
+differences of neighbours.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+
+from contention import ROOT, SAMPLING, free_port, wait_ready
+
+LOADS = {"1 agent x 1": ("1", "1"), "16 agents x 4": ("16", "4")}
+
+
+def arguments() -> argparse.Namespace:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--model-file", required=True, help="the default model as a file (it lies in agentd's cache)")
+    p.add_argument("--agentd", default=str(ROOT / "agentd"))
+    p.add_argument("--turns", default="4", help="turns of each agent")
+    p.add_argument("--single-turns", default="40", help="turns of the one agent of the second load")
+    p.add_argument("--repeats", type=int, default=5)
+    p.add_argument("--loads", default=",".join(LOADS), help="loads to measure, separated by commas")
+    return p.parse_args()
+
+
+def measure(a: argparse.Namespace, load: str, through: bool) -> tuple[float, float]:
+    """Decisions/s and the median latency in ms, with fresh servers."""
+    agents, candidates = LOADS[load]
+    port, front = free_port(), free_port()
+    engine = f"http://127.0.0.1:{port}"
+    cores = str(os.cpu_count())
+    servers = []
+
+    def start(url: str, command: list[str]) -> None:
+        servers.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        wait_ready(url, servers[-1])
+
+    bench = [str(ROOT / "agentbench"), "run", "--kind", "household", "--agents", agents, "--candidates", candidates, "--groups", "1"]
+    bench += ["--turns", a.turns if agents != "1" else a.single_turns, "--fixed-tokens", "16", "--model", "default"]
+    with tempfile.TemporaryDirectory() as out:
+        try:
+            command = [str(ROOT / "bench/bin/llama-server"), "--model", a.model_file, "--port", str(port), "--offline"]
+            command += ["--threads", cores, "--threads-batch", cores, "--parallel", "64", "--ctx-size", "65536"]
+            start(engine, [*command, "--kv-unified", "--no-ui"])
+            if through:
+                url = f"http://127.0.0.1:{front}"
+                command = [a.agentd, "--engine", engine, "--port", str(front), "--log-level", "error"]
+                start(url, [*command, "--fixed-tokens", "16", *SAMPLING])
+                bench += ["--url", url]
+            else:
+                bench += ["--url", engine, "--target", "llama-server", "--mode", "n"]
+            done = subprocess.run([*bench, "--out", f"{out}/r.json"], capture_output=True, text=True)
+            if done.returncode != 0:
+                raise SystemExit(done.stderr)
+            with open(f"{out}/r.json") as f:
+                summary = json.load(f)["summary"]
+            return summary["decisions_s"], summary["e2el_ms"]["p50"]
+        finally:
+            for p in servers:
+                p.kill()
+                p.wait()
+
+
+def main() -> None:
+    a = arguments()
+    for load in a.loads.split(","):
+        direct, through = [], []
+        for repeat in range(a.repeats):
+            sides = [(direct, False), (through, True)]
+            for list_, front in sides if repeat % 2 == 0 else sides[::-1]:
+                list_.append(measure(a, load, front))
+            print(f"{load}: llama-server {direct[-1]}, agentd before it {through[-1]} (decisions/s, p50 ms)", flush=True)
+        rates = [t[0] / d[0] for d, t in zip(direct, through, strict=True)]
+        extra = [t[1] - d[1] for d, t in zip(direct, through, strict=True)]
+        for what, i in ("decisions/s", 0), ("p50 ms", 1):
+            print(f"{load}, {what}: {statistics.median(x[i] for x in direct):.1f} and {statistics.median(x[i] for x in through):.1f}")
+        print(f"{load}: median ratio of decisions/s {statistics.median(rates):.3f}, p50 {statistics.median(extra):+.1f} ms")
+
+
+if __name__ == "__main__":
+    main()
