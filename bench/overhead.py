@@ -5,8 +5,8 @@ Start it from the root of a checkout, after `make agentd agentbench peers`:
     python3 bench/overhead.py --model-file ~/.cache/agentd/models/household-….gguf
 
 Every figure is of a fresh llama-server and of the same trace with the same token ids. Both ways take turns. The first
-load has 16 agents with 4 candidates each and gives decisions/s. The second has one agent with one candidate, so that
-its median latency differs by agentd's own time alone. It prints each figure, the medians, and the median of the
+load has one agent with one candidate, so that its median latency differs by agentd's own time alone. The second has 16
+agents with 4 candidates each and gives decisions/s. It prints each figure, the medians, and the median of the
 differences of neighbours.
 """
 
@@ -27,7 +27,7 @@ def arguments() -> argparse.Namespace:
     p.add_argument("--model-file", required=True, help="the default model as a file (it lies in agentd's cache)")
     p.add_argument("--agentd", default=str(ROOT / "agentd"))
     p.add_argument("--turns", default="4", help="turns of each agent")
-    p.add_argument("--single-turns", default="40", help="turns of the one agent of the second load")
+    p.add_argument("--single-turns", default="40", help="turns of the one agent of the first load")
     p.add_argument("--repeats", type=int, default=5)
     p.add_argument("--loads", default=",".join(LOADS), help="loads to measure, separated by commas")
     return p.parse_args()
