@@ -58,7 +58,7 @@ def measure(a: argparse.Namespace, load: str, through: bool) -> tuple[float, flo
                 start(url, [*command, "--fixed-tokens", "16", *SAMPLING])
                 bench += ["--url", url]
             else:
-                bench += ["--url", engine, "--target", "llama-server", "--mode", "n"]
+                bench += ["--url", engine, "--target", "llama-server"]
             done = subprocess.run([*bench, "--out", f"{out}/r.json"], capture_output=True, text=True)
             if done.returncode != 0:
                 raise SystemExit(done.stderr)
