@@ -7,12 +7,14 @@ Start it from the root of a checkout, after `make agentd agentbench peers`:
 Every figure is of a fresh llama-server and of the same trace with the same token ids. Both ways take turns. The first
 load has one agent with one candidate, so that its median latency differs by agentd's own time alone. The second has 16
 agents with 4 candidates each and gives decisions/s. It prints each figure, the medians, and the median of the
-differences of neighbours.
+differences of neighbours. It also prints agentd's share of the processor time of both while they answer: on processors
+that are all busy, this share of the decisions is what agentd costs, and other programs do not disturb it.
 """
 
 import argparse
 import json
 import os
+import pathlib
 import statistics
 import subprocess
 import tempfile
@@ -33,8 +35,14 @@ def arguments() -> argparse.Namespace:
     return p.parse_args()
 
 
-def measure(a: argparse.Namespace, load: str, through: bool) -> tuple[float, float]:
-    """Decisions/s and the median latency in ms, with fresh servers."""
+def processor_time(p: subprocess.Popen) -> float:
+    """Seconds that a process has computed."""
+    fields = pathlib.Path(f"/proc/{p.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(a: argparse.Namespace, load: str, through: bool) -> tuple[float, float, float]:
+    """Decisions/s, the median latency in ms, and the front's share of processor time, with fresh servers."""
     agents, candidates = LOADS[load]
     port, front = free_port(), free_port()
     engine = f"http://127.0.0.1:{port}"
@@ -59,12 +67,14 @@ def measure(a: argparse.Namespace, load: str, through: bool) -> tuple[float, flo
                 bench += ["--url", url]
             else:
                 bench += ["--url", engine, "--target", "llama-server"]
+            before = [processor_time(p) for p in servers]
             done = subprocess.run([*bench, "--out", f"{out}/r.json"], capture_output=True, text=True)
             if done.returncode != 0:
                 raise SystemExit(done.stderr)
             with open(f"{out}/r.json") as f:
                 summary = json.load(f)["summary"]
-            return summary["decisions_s"], summary["e2el_ms"]["p50"]
+            spent = [processor_time(p) - b for p, b in zip(servers, before, strict=True)]
+            return summary["decisions_s"], summary["e2el_ms"]["p50"], sum(spent[1:]) / sum(spent)
         finally:
             for p in servers:
                 p.kill()
@@ -79,12 +89,14 @@ def main() -> None:
             sides = [(direct, False), (through, True)]
             for list_, front in sides if repeat % 2 == 0 else sides[::-1]:
                 list_.append(measure(a, load, front))
-            print(f"{load}: llama-server {direct[-1]}, agentd before it {through[-1]} (decisions/s, p50 ms)", flush=True)
+            d, t = direct[-1], through[-1]
+            print(f"{load}: {d[0]:.1f} decisions/s, p50 {d[1]:.1f} ms; through agentd {t[0]:.1f}, {t[1]:.1f} ms", flush=True)
         rates = [t[0] / d[0] for d, t in zip(direct, through, strict=True)]
         extra = [t[1] - d[1] for d, t in zip(direct, through, strict=True)]
         for what, i in ("decisions/s", 0), ("p50 ms", 1):
             print(f"{load}, {what}: {statistics.median(x[i] for x in direct):.1f} and {statistics.median(x[i] for x in through):.1f}")
         print(f"{load}: median ratio of decisions/s {statistics.median(rates):.3f}, p50 {statistics.median(extra):+.1f} ms")
+        print(f"{load}: agentd has {100 * statistics.median(t[2] for t in through):.1f} % of the processor time of both")
 
 
 if __name__ == "__main__":
