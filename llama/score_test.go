@@ -62,14 +62,17 @@ func TestScoresAreTheFrequenciesOfDraws(t *testing.T) {
 		for name, cfg := range settings {
 			t.Run(named+", "+name, func(t *testing.T) {
 				cfg.Grammar, cfg.Score = grammar, true
-				frequenciesAgree(t, m, cfg)
+				draws := 600
+				if named == "most" { // a second try may list the vocabulary
+					draws = 60
+				}
+				frequenciesAgree(t, m, cfg, draws)
 			})
 		}
 	}
 }
 
-func frequenciesAgree(t *testing.T, m *Model, cfg SamplerConfig) {
-	const draws = 300
+func frequenciesAgree(t *testing.T, m *Model, cfg SamplerConfig, draws int) {
 	row := peaked(randomRow(m, 7))
 	first, err := m.NewSampler(cfg)
 	if err != nil {
@@ -90,8 +93,10 @@ func frequenciesAgree(t *testing.T, m *Model, cfg SamplerConfig) {
 		}
 		token := mustSample(t, s, row)
 		score := s.Score()
-		if got, want := float64(score.Model), logprob(row, token); math.Abs(got-want) > 1e-4 {
-			t.Fatalf("token %d: the model's is %g, want %g", token, got, want)
+		if counts[token] == 0 {
+			if got, want := float64(score.Model), logprob(row, token); math.Abs(got-want) > 1e-4 {
+				t.Fatalf("token %d: the model's is %g, want %g", token, got, want)
+			}
 		}
 		p := math.Exp(float64(score.Drawn))
 		if before, seen := odds[token]; seen && math.Abs(before-p) > 1e-4*before {
@@ -110,18 +115,18 @@ func frequenciesAgree(t *testing.T, m *Model, cfg SamplerConfig) {
 			_ = s.Close()
 		}
 	}
-	sum, drawn := 0.0, 0
+	sum, drawn, all := 0.0, 0, float64(draws)
 	for token, p := range odds {
 		sum += p
 		drawn += counts[token]
-		if got, off := float64(counts[token])/draws, 5*math.Sqrt(p*(1-p)/draws)+2.0/draws; math.Abs(got-p) > off {
+		if got, off := float64(counts[token])/all, 5*math.Sqrt(p*(1-p)/all)+2/all; math.Abs(got-p) > off {
 			t.Errorf("token %d has the odds %g and was drawn with %g", token, p, got)
 		}
 	}
 	if sum > 1.001 || drawn != draws {
 		t.Errorf("the odds of %d tokens add up to %g", len(odds), sum)
 	}
-	if cfg.TopK > 0 && sum < 0.99 {
+	if cfg.TopK > 0 && sum < 0.9 {
 		t.Errorf("the odds of all %d tokens add up to %g", len(odds), sum)
 	}
 }
