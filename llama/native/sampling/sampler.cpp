@@ -28,7 +28,7 @@ constexpr size_t max_listed = 1024;
 constexpr size_t no_limit   = std::numeric_limits<size_t>::max();
 
 // The share of the odds that a score may leave out.
-constexpr double negligible = 1e-6;
+constexpr double negligible = 1e-5;
 
 } // namespace
 
@@ -127,10 +127,8 @@ struct agd_sampler : agd::chooser {
         double rejected = 0;
         bool   first    = true;
         for (const llama_token_data & c : free_pool) {
-            if (c.p > negligible * negligible * free_sum) {
-                rejected += grammar->admits(c.id, first) ? 0 : c.p;
-                first = false;
-            }
+            rejected += grammar->admits(c.id, first) ? 0 : c.p;
+            first = false;
         }
         rejected_share = rejected / free_sum;
         pool.clear();
@@ -143,26 +141,26 @@ struct agd_sampler : agd::chooser {
         }
     }
 
-    // The weight of all admitted tokens: of the best ones, if the rest is negligible.
+    // The weight of all admitted tokens: of the best ones, as soon as the rest is negligible.
     double weigh_admitted(const float * logits) {
-        for (size_t m : widening) {
+        double rest = weight_of_all(), sum = 0;
+        size_t seen = 0; // the best tokens are the same in each step
+        for (size_t m : { size_t(8), widening[0], widening[1] }) {
             collect(logits, m);
-            double rest = weight_of_all(), sum = 0;
-            bool   first = true;
-            for (const llama_token_data & c : candidates) {
-                const double w = weight(c.logit);
+            for (; seen < candidates.size(); seen++) {
+                const double w = weight(candidates[seen].logit);
                 rest -= w;
-                if (w > negligible * negligible * weight_of_all()) {
-                    sum += grammar->admits(c.id, first) ? w : 0;
-                    first = false;
+                sum += grammar->admits(candidates[seen].id, /*first=*/seen == 0) ? w : 0;
+                if (rest <= negligible * sum) {
+                    return sum;
                 }
             }
-            if (rest <= negligible * sum || m >= static_cast<size_t>(n_vocab)) {
+            if (m >= static_cast<size_t>(n_vocab)) {
                 return sum;
             }
         }
         collect_admitted(logits, no_limit);
-        double sum = 0;
+        sum = 0;
         for (const llama_token_data & c : candidates) {
             sum += weight(c.logit);
         }
