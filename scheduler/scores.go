@@ -50,6 +50,15 @@ func (w *worker) storeScores() {
 	}
 }
 
+// completeScores takes the logprobs that c lacks from a candidate with the same tokens.
+func (c *candidate) completeScores(twin *candidate) {
+	for i := range c.scores[:min(len(c.scores), len(twin.scores))] {
+		if s := &c.scores[i]; math.IsNaN(float64(s.Logprob)) {
+			s.Logprob = twin.scores[i].Logprob
+		}
+	}
+}
+
 // addSampledScore keeps the score of the token that the task's sampler returned last.
 func (t *sampleTask) addSampledScore(token llama.Token) {
 	if t.request.gen.Scores {

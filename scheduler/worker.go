@@ -362,6 +362,7 @@ func (w *worker) commit(status core.StepStatus, cause error) {
 func (w *worker) finishCandidate(r *request, e *core.Event) {
 	c := &r.candidates[e.Candidate]
 	c.tokens, c.finish = e.Tokens, e.Finish
+	c.completeScores(&r.candidates[e.Twin])
 	switch {
 	case e.Finish != generation.FinishRepeat:
 		c.repeated = "" // the core dropped the token that repeats

@@ -111,14 +111,20 @@ func (c *Core) acceptChoice(g *group, i int, choice Choice, drafts []Token) bool
 	if cand.ending, cand.repeat = c.appendChoice(g, cand, choice); cand.ending == "" {
 		return true
 	}
-	if g.Scores && cand.needsScores(choice.Verdict == Complete, drafts) {
+	if !g.Scores || !cand.needsScores(choice.Verdict == Complete, drafts) {
+		c.endCandidate(g, i)
+		return false
+	}
+	if cand.twin = g.twinOf(cand); cand.twin == nil {
 		return true
 	}
-	c.endCandidate(g, i)
+	if cand.twin.ended {
+		c.endCandidate(g, i)
+	}
 	return false
 }
 
-// endCandidate ends a candidate as its last choice said.
+// endCandidate ends a candidate as its last choice said, and those that wait for its scores.
 func (c *Core) endCandidate(g *group, i int) {
 	cand := &g.candidates[i]
 	cand.ended = true
@@ -129,9 +135,20 @@ func (c *Core) endCandidate(g *group, i int) {
 		c.stats.Repeated++
 	}
 	c.admissionPaused = false
+	twin := i
+	for k := range g.candidates {
+		if &g.candidates[k] == cand.twin {
+			twin = k
+		}
+	}
 	c.events = append(c.events, Event{
-		Kind: CandidateFinished, Request: g.ID, Candidate: i, Finish: cand.ending, Tokens: cand.tokens, Repeated: cand.repeat, Cached: g.cached,
+		Kind: CandidateFinished, Request: g.ID, Candidate: i, Twin: twin, Finish: cand.ending, Tokens: cand.tokens, Repeated: cand.repeat, Cached: g.cached,
 	})
+	for k := range g.candidates {
+		if g.candidates[k].twin == cand && !g.candidates[k].ended {
+			c.endCandidate(g, k)
+		}
+	}
 }
 
 // appendChoice appends the tokens of a choice to a candidate. If that ends the candidate, it

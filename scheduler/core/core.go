@@ -90,6 +90,11 @@ type candidate struct {
 	ending    generation.Finish
 	repeat    int
 	scoresEnd bool
+	// decodesScores: it decodes its last tokens, or has done so.
+	decodesScores bool
+	// twin is the candidate with the same tokens that decodes them for both, behind which
+	// this one ends; nil: none.
+	twin *candidate
 	// sampled holds, for each of the newest sampled tokens, the number of tokens up to it.
 	sampled [repeatTimes]int
 	// draftLen is the number of speculative tokens to propose; 0 means not known yet.

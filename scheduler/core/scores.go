@@ -1,6 +1,10 @@
 package core
 
-import "agentd/scheduler/generation"
+import (
+	"slices"
+
+	"agentd/scheduler/generation"
+)
 
 // A sampled token has its score from the logits that it was sampled from. A forced token was
 // chosen without logits. Its score needs the row of the token before it, which the candidate
@@ -18,6 +22,19 @@ func (cand *candidate) needsScores(complete bool, drafts []Token) bool {
 		return scored <= cand.pending
 	}
 	return scored < cand.pending
+}
+
+// twinOf returns a candidate that decodes or has decoded the same tokens for their scores, nil
+// without one. Candidates of one prompt are often equal.
+func (g *group) twinOf(cand *candidate) *candidate {
+	for i := range g.candidates {
+		other := &g.candidates[i]
+		if other != cand && other.ending != "" && other.decodesScores && other.scoresEnd == cand.scoresEnd && slices.Equal(other.tokens, cand.tokens) {
+			return other
+		}
+	}
+	cand.decodesScores = true
+	return nil
 }
 
 // firstScore returns the position of the first row of s that has to be an output for a score.

@@ -295,8 +295,12 @@ func (w *world) allScored(j *liveRequest, e Event) {
 	if e.Finish == generation.FinishStop && cand.forcedEnd {
 		n++
 	}
+	twin := &j.cands[e.Twin]
+	if !slices.Equal(twin.tokens, cand.tokens) {
+		w.t.Fatalf("request %d: candidate %d has %v, its twin %d has %v", e.Request, e.Candidate, cand.tokens, e.Twin, twin.tokens)
+	}
 	for i := range n {
-		if !cand.scored[i] {
+		if !cand.scored[i] && !twin.scored[i] {
 			w.t.Fatalf("request %d candidate %d: token %d of %d has no score (finish %q)", e.Request, e.Candidate, i, n, e.Finish)
 		}
 	}

@@ -165,7 +165,10 @@ type Event struct {
 	Kind      EventKind
 	Request   RequestID
 	Candidate int
-	Finish    generation.Finish
+	// Twin is a candidate with the same tokens and all scores. The plans asked for none of
+	// the last tokens of this one. Without such a candidate it is Candidate.
+	Twin   int
+	Finish generation.Finish
 	// Tokens is the completion, without an end-of-generation token.
 	Tokens []Token
 	// Repeated, with generation.FinishRepeat, is the length of the n-gram at the end that
