@@ -102,10 +102,10 @@ const (
 // forward pass over its tokens.
 func TestStepsTellTheLogprobsOfAForwardPass(t *testing.T) {
 	for name, cfg := range map[string]scheduler.Config{
-		"forced tokens and drafts": {DraftRows: 24, MaxRunning: width},
-		"forced tokens":            {MaxRunning: width},
-		"drafts":                   {DraftRows: 24, MaxRunning: width, NoForcedTokens: true},
-		"neither":                  {MaxRunning: width, NoForcedTokens: true},
+		"forced tokens and drafts": {Policy: scheduler.Policy{DraftRows: 24, MaxRunning: width}},
+		"forced tokens":            {Policy: scheduler.Policy{MaxRunning: width}},
+		"drafts":                   {Policy: scheduler.Policy{DraftRows: 24, MaxRunning: width}, NoForcedTokens: true},
+		"neither":                  {Policy: scheduler.Policy{MaxRunning: width}, NoForcedTokens: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openDefault(t, Config{Scheduler: cfg, KVType: "f32"})

@@ -77,7 +77,7 @@ call ::= "<tool_call>{\"name\": \"" ("go_to" | "report") "\"}</tool_call>"`
 
 // The logprobs equal those of a plain forward pass of the same tokens.
 func TestScoresEqualThoseOfAForwardPass(t *testing.T) {
-	drafts := Config{DraftRows: 24, MaxRunning: 8}
+	drafts := Config{Policy: Policy{DraftRows: 24, MaxRunning: 8}}
 	for _, test := range []struct {
 		name, arch string
 		cfg        Config
@@ -86,10 +86,10 @@ func TestScoresEqualThoseOfAForwardPass(t *testing.T) {
 		forced     bool // forced tokens are expected
 		drafted    bool
 	}{
-		{name: "free text", arch: synth.Qwen3, cfg: Config{MaxRunning: 8}, free: true},
-		{name: "grammar without forced tokens", arch: synth.Qwen3, cfg: Config{MaxRunning: 8, NoForcedTokens: true}},
-		{name: "forced tokens", arch: synth.Qwen3, cfg: Config{MaxRunning: 8}, forced: true},
-		{name: "drafts", arch: synth.Qwen3, cfg: Config{DraftRows: 24, MaxRunning: 8, NoForcedTokens: true}, drafted: true},
+		{name: "free text", arch: synth.Qwen3, cfg: Config{Policy: Policy{MaxRunning: 8}}, free: true},
+		{name: "grammar without forced tokens", arch: synth.Qwen3, cfg: Config{Policy: Policy{MaxRunning: 8}, NoForcedTokens: true}},
+		{name: "forced tokens", arch: synth.Qwen3, cfg: Config{Policy: Policy{MaxRunning: 8}}, forced: true},
+		{name: "drafts", arch: synth.Qwen3, cfg: Config{Policy: Policy{DraftRows: 24, MaxRunning: 8}, NoForcedTokens: true}, drafted: true},
 		{name: "forced tokens and drafts", arch: synth.Qwen3, cfg: drafts, forced: true, drafted: true},
 		{name: "greedy", arch: synth.Llama, cfg: drafts, greedy: true, forced: true, drafted: true},
 		{name: "sliding window", arch: synth.GPTOSS, cfg: drafts, forced: true},
@@ -151,7 +151,7 @@ func TestScoresEqualThoseOfAForwardPass(t *testing.T) {
 func TestScoresChangeNoCompletion(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	prompt := tokenize(t, m, story)
-	e, _ := newScribes(t, synth.Qwen3, prompt, Config{DraftRows: 16, MaxRunning: 8})
+	e, _ := newScribes(t, synth.Qwen3, prompt, Config{Policy: Policy{DraftRows: 16, MaxRunning: 8}})
 	for name, g := range map[string]generation.Request{
 		"greedy":    constrained(greedy(prompt, 1, 400)),
 		"sampled":   constrained(sampled(prompt, 8, 400, 7)),
@@ -188,7 +188,7 @@ func TestScoresChangeNoCompletion(t *testing.T) {
 func BenchmarkScores(b *testing.B) {
 	m := testModel(b, synth.Qwen3)
 	prompt := tokenize(b, m, story)
-	e := newTestEngine(b, setup{cells: 4096, batch: 64, outputs: 16, cfg: Config{MaxRunning: 16}})
+	e := newTestEngine(b, setup{cells: 4096, batch: 64, outputs: 16, cfg: Config{Policy: Policy{MaxRunning: 16}}})
 	for _, scores := range []bool{false, true} {
 		b.Run(fmt.Sprint("scores=", scores), func(b *testing.B) {
 			before := e.Stats().Steps
