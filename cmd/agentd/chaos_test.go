@@ -48,7 +48,7 @@ type part struct {
 }
 
 // number is an environment variable for longer tests.
-func number(t *testing.T, variable string, usual uint64) uint64 {
+func numberOf(t *testing.T, variable string, usual uint64) uint64 {
 	t.Helper()
 	n, err := strconv.ParseUint(cmp.Or(os.Getenv(variable), fmt.Sprint(usual)), 10, 32)
 	if err != nil {
@@ -62,7 +62,7 @@ func number(t *testing.T, variable string, usual uint64) uint64 {
 // request ends as a whole answer or as a refusal that may be retried. Sessions, answers and
 // people's tasks survive, and none of them comes twice.
 func TestKillingEveryPartInTurnLosesNothing(t *testing.T) {
-	seed, rounds := number(t, "AGENTD_CHAOS_SEED", 1), number(t, "AGENTD_CHAOS_ROUNDS", 1)
+	seed, rounds := numberOf(t, "AGENTD_CHAOS_SEED", 1), numberOf(t, "AGENTD_CHAOS_ROUNDS", 1)
 	t.Logf("AGENTD_CHAOS_SEED=%d AGENTD_CHAOS_ROUNDS=%d", seed, rounds)
 	draw := rand.New(rand.NewPCG(seed, 0))
 	c, parts := startChaos(t)

@@ -71,6 +71,8 @@ type fakeEngine struct {
 	tokens func(text string) []int
 	// unseeded is SGLang without --enable-deterministic-inference.
 	unseeded bool
+	// noLogprobs ignores that a call asks for logprobs.
+	noLogprobs bool
 }
 
 func newFake(t *testing.T, api string) *fakeEngine {
@@ -170,13 +172,21 @@ func (f *fakeEngine) complete(w http.ResponseWriter, r *http.Request) {
 		ids = append(ids, 256)
 		switch f.api {
 		case APIVLLM:
-			list = append([]any{map[string]any{"index": i, "token_ids": ids, "finish_reason": "stop"}}, list...)
+			one := map[string]any{"index": i, "token_ids": ids, "finish_reason": "stop"}
+			if _, asked := body["logprobs"]; asked && !f.noLogprobs {
+				one["logprobs"] = map[string]any{"token_logprobs": []float32{-1, -2, -3}[:len(ids)]}
+			}
+			list = append([]any{one}, list...)
 		case APISGLang:
 			list = append(list, map[string]any{"output_ids": ids, "meta_info": map[string]any{
 				"finish_reason": map[string]any{"type": "stop", "matched": 256}, "prompt_tokens": 3, "cached_tokens": 2}})
 		default:
-			list = append([]any{map[string]any{"index": i, "tokens": ids, "stop_type": "eos", "tokens_evaluated": 3,
-				"timings": map[string]int{"cache_n": 2}}}, list...)
+			one := map[string]any{"index": i, "tokens": ids, "stop_type": "eos", "tokens_evaluated": 3,
+				"timings": map[string]int{"cache_n": 2}}
+			if body["n_probs"] == 1.0 && !f.noLogprobs { // without the second token, as for a part of a character
+				one["completion_probabilities"] = []map[string]any{{"id": ids[0], "logprob": -1}, {"id": ids[2], "logprob": -3}}
+			}
+			list = append([]any{one}, list...)
 		}
 	}
 	var whole any = list
