@@ -53,6 +53,8 @@ type Config struct {
 	// SeedsInARow makes the seeds of an input's candidates consecutive, for engines that count
 	// up from one seed.
 	SeedsInARow bool
+	// Provider and Model name the engine and its model in traces.
+	Provider, Model string
 	// PromptLogDir gets a file for each model call; "": none.
 	PromptLogDir string
 	// LogError receives the error of a file that can't be written; nil ignores it.

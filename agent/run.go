@@ -24,6 +24,11 @@ import (
 // generated together too, before the candidates.
 func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.AgentOutput, error) {
 	runs := a.prepareAll(ctx, p)
+	defer func() {
+		for _, run := range runs {
+			run.endSpan() // those that no generation ended
+		}
+	}()
 	if err := ctx.Err(); ends(err) {
 		return nil, err
 	}
@@ -61,6 +66,7 @@ type inputRun struct {
 	steps      []protocol.Raw     // those of shortening
 	latencies  []Latency
 	ended      error // the request is over: see ends
+	span       inputSpan
 }
 
 // summary is the generation before the candidates, if there is one.
@@ -116,6 +122,9 @@ func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of 
 		case g == nil:
 			done(run, nil, errNotAdmitted)
 		default:
+			if run.span.IsRecording() {
+				request.Context = run.span.ctx
+			}
 			requests = append(requests, *request)
 			waiting = append(waiting, run)
 		}
@@ -127,6 +136,7 @@ func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of 
 		if err == nil && ctx.Err() == nil { // else not all candidates ended by themselves
 			waiting[i].latencies = append(waiting[i].latencies, latencyOf(r))
 		}
+		waiting[i].span.add(r)
 		done(waiting[i], r, err)
 	})
 }
@@ -195,6 +205,12 @@ func (a *Agent) prepareAll(ctx context.Context, p *Plan) []*inputRun {
 		run := &inputRun{in: &p.inputs[i]}
 		runs[i] = run
 		group.Go(func() error {
+			run.span = a.startSpan(ctx, run.in)
+			defer func() {
+				if run.prompt == nil {
+					run.endSpan()
+				}
+			}()
 			defer run.guard()
 			run.out = make([]protocol.AgentOutput, run.in.input.NumOutputs)
 			for k := range run.out {
@@ -205,7 +221,7 @@ func (a *Agent) prepareAll(ctx context.Context, p *Plan) []*inputRun {
 				a.finish(run, nil, err)
 				return nil
 			}
-			a.prepare(ctx, p.requestID, run)
+			a.prepare(run.span.ctx, p.requestID, run)
 			return nil
 		})
 	}
@@ -285,6 +301,7 @@ func (a *Agent) shorten(ctx context.Context, run *inputRun, result *generation.R
 
 // finish makes the candidates of an input from the result of its generation.
 func (a *Agent) finish(run *inputRun, result *generation.Result, err error) {
+	defer run.endSpan()
 	defer run.guard()
 	in, request := run.in, &run.request
 	if err == nil {

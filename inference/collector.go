@@ -46,7 +46,7 @@ func (s *Service) Collector() prometheus.Collector {
 		up:      prometheus.NewDesc("agentd_context_up", "1 if the context gets work. 0 while its steps keep failing, and for good when its device is lost.", contextLabels, nil),
 		model:   model,
 		placed:  placementMetrics(local.Placement()),
-		others:  s.latency.all(),
+		others:  append(s.latency.all(), cacheInfo(s.info.Contexts*s.info.ContextLength)),
 	}
 }
 
@@ -67,6 +67,21 @@ func placementMetrics(placed []llama.Placement) (list []prometheus.Metric) {
 		}
 	}
 	return list
+}
+
+// infoBlock is the size of a block in cacheInfo, in tokens. The cache itself has no blocks: it
+// shares prefixes of any length. Pickers that reckon with prefixes hash each block of a prompt.
+const infoBlock = 16
+
+// cacheInfo describes the KV cache to endpoint pickers, as vLLM does.
+func cacheInfo(cells int) prometheus.Collector {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name:        "agentd_cache_config_info",
+		Help:        "Always 1; the labels are the size of the KV cache for endpoint pickers: blocks, and tokens of a block.",
+		ConstLabels: prometheus.Labels{"block_size": strconv.Itoa(infoBlock), "num_gpu_blocks": strconv.Itoa(cells / infoBlock)},
+	})
+	g.Set(1)
+	return g
 }
 
 var contextLabels = []string{"context", "device"}

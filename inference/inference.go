@@ -48,7 +48,7 @@ func (e embedded) Admit(completions int) (admission, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a, nil
+	return traced{a}, nil
 }
 
 // EngineInfo describes the loaded model and the settings that Open chose.

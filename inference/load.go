@@ -168,6 +168,10 @@ func (s *Service) makeAgent(cfg Config) error {
 	c.MaxNewTokens, c.IgnoreEnd = cfg.MaxNewTokens(), cfg.FixedTokens > 0
 	c.LogError = func(err error) { cfg.Log.Warn().Err(err).Msg("prompt log") }
 	c.ContextLength = s.Window()
+	c.Provider, c.Model = providerEmbedded, s.modelName()
+	if cfg.Remote.Enabled() {
+		c.Provider = s.info.Device // the API of the engines
+	}
 	made, err := agent.New(c, newToolkit(s.model.Vocab(), s.template, time.Now()), s.model.Vocab())
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
-	"agentd/internal/traceparent"
+	"agentd/internal/tracing"
 	"agentd/scheduler/generation"
 )
 
@@ -62,7 +62,7 @@ func TestCallCarriesGrammarAndForbiddenTokens(t *testing.T) {
 			f.reply = func(uint32) string { return "OK" }
 			e := started(t, f)
 			const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-			ctx := traceparent.With(t.Context(), http.Header{"Traceparent": {trace}})
+			ctx := tracing.Extract(t.Context(), http.Header{"Traceparent": {trace}})
 			if _, err := e.Generate(ctx, r); err != nil {
 				t.Fatal(err)
 			}

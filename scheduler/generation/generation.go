@@ -3,7 +3,10 @@
 // the scheduler and its core share the same types.
 package generation
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Token is a vocabulary id. It is an alias because llama.cpp's llama_token is an int32 as
 // well: token slices pass between the packages without a copy.
@@ -14,6 +17,9 @@ type Request struct {
 	// Prompt must not change until the request has ended.
 	Prompt []Token
 	Params
+	// Context has values that belong to this request alone, such as the span of its trace; nil:
+	// those of the call's context hold. Its end does not end the request.
+	Context context.Context
 }
 
 // Params are the settings of a request.
