@@ -50,6 +50,21 @@ func (s *Service) Collector() prometheus.Collector {
 	}
 }
 
+// infoBlock is the size of a block in cacheInfo, in tokens. The cache itself has no blocks: it
+// shares prefixes of any length. Pickers that reckon with prefixes hash each block of a prompt.
+const infoBlock = 16
+
+// cacheInfo describes the KV cache to endpoint pickers, as vLLM does.
+func cacheInfo(cells int) prometheus.Collector {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name:        "agentd_cache_config_info",
+		Help:        "Always 1; the labels are the size of the KV cache for endpoint pickers: blocks, and tokens of a block.",
+		ConstLabels: prometheus.Labels{"block_size": strconv.Itoa(infoBlock), "num_gpu_blocks": strconv.Itoa(cells / infoBlock)},
+	})
+	g.Set(1)
+	return g
+}
+
 // placementMetrics say what is on each device.
 func placementMetrics(placed []llama.Placement) (list []prometheus.Metric) {
 	for _, g := range []struct {
@@ -67,21 +82,6 @@ func placementMetrics(placed []llama.Placement) (list []prometheus.Metric) {
 		}
 	}
 	return list
-}
-
-// infoBlock is the size of a block in cacheInfo, in tokens. The cache itself has no blocks: it
-// shares prefixes of any length. Pickers that reckon with prefixes hash each block of a prompt.
-const infoBlock = 16
-
-// cacheInfo describes the KV cache to endpoint pickers, as vLLM does.
-func cacheInfo(cells int) prometheus.Collector {
-	g := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name:        "agentd_cache_config_info",
-		Help:        "Always 1; the labels are the size of the KV cache for endpoint pickers: blocks, and tokens of a block.",
-		ConstLabels: prometheus.Labels{"block_size": strconv.Itoa(infoBlock), "num_gpu_blocks": strconv.Itoa(cells / infoBlock)},
-	})
-	g.Set(1)
-	return g
 }
 
 var contextLabels = []string{"context", "device"}

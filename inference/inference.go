@@ -18,6 +18,7 @@ type Service struct {
 	models     []*llama.Model  // the same file on each group of devices
 	model      *llama.Model    // the first of them
 	template   *llama.Template // nil if the model has none
+	weights    *weights        // nil if another machine has them
 	engine     engine
 	agent      *agent.Agent
 	queueLimit int
@@ -129,6 +130,9 @@ func (s *Service) Close() error {
 	}
 	if s.template != nil {
 		errs = append(errs, s.template.Close())
+	}
+	if s.weights != nil {
+		errs = append(errs, s.weights.Close())
 	}
 	for _, m := range s.models {
 		errs = append(errs, m.Free())

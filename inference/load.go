@@ -47,6 +47,7 @@ func Open(ctx context.Context, cfg Config) (s *Service, err error) {
 		return s, err
 	}
 	s.info.Device = place.describe()
+	cfg.Agent.ModelVersion = s.weights.Version
 	if err := ctx.Err(); err != nil {
 		return s, err
 	}
@@ -72,6 +73,10 @@ func (s *Service) loadModels(ctx context.Context, cfg Config, groups []deviceGro
 		if path, err = defaultmodel.Path(""); err != nil {
 			return fmt.Errorf("the default model needs a file in the cache: %w; set XDG_CACHE_HOME to a directory that can be written to, or name a GGUF file with Config.Path", err)
 		}
+	}
+	var missing error
+	if s.weights, missing = openWeights(path); missing != nil {
+		s.weights = nil // the load says why
 	}
 	for i, group := range groups {
 		load := []llama.ModelOption{
@@ -100,6 +105,9 @@ func (s *Service) loadModels(ctx context.Context, cfg Config, groups []deviceGro
 			return fmt.Errorf("the model %s could not be loaded: %w; check that it is a complete GGUF file and fits into memory", path, err)
 		}
 		s.models = append(s.models, model)
+	}
+	if missing != nil {
+		return fmt.Errorf("the model %s could not be read: %w", path, missing)
 	}
 	s.model = s.models[0]
 	info := s.model.Info()

@@ -94,7 +94,11 @@ func agentdRequest(t *workload.Turn, o Options) (req *protocol.AgentRequest, bod
 		return nil, nil, turnError(t, "has extra_keys that are no object")
 	}
 	input := protocol.SetMember(t.Input, "num_outputs", strconv.AppendInt(nil, int64(t.Candidates), 10))
-	input = protocol.SetMember(input, extraKeys, protocol.SetMember(extra, "inference_mode", strconv.AppendBool(nil, o.Greedy)))
+	extra = protocol.SetMember(extra, "inference_mode", strconv.AppendBool(nil, o.Greedy))
+	if o.Return {
+		extra = protocol.SetMember(extra, "return", protocol.Raw(`["token_ids","logprobs"]`))
+	}
+	input = protocol.SetMember(input, extraKeys, extra)
 
 	// agentd derives seeds from the request's id, so every run has the same ids.
 	req = &protocol.AgentRequest{

@@ -75,6 +75,7 @@ func (c *measureConfig) options() []options.Option {
 		inTarget("target", "KIND", "agentd, or llama-server, which gets the tokens of agentd's prompts.", options.Choice(&c.Target, []string{agentd, llamaServer}, nil)),
 		inTarget("url", "URL", "The server, such as http://127.0.0.1:8888.", options.Text(&c.URL)),
 		inTarget("token-file", "FILE", "File with the bearer token or API key.", options.Text(&c.TokenFile)),
+		inTarget("return", "", "Ask agentd for the token ids and logprobs of each candidate too, to measure what they cost.", options.Bool(&c.Load.Target.Return)),
 	}
 	return append(append(append(opts, c.Trace.options()...), c.loadOptions()...),
 		inResult("sample-every", "TIME", "How often the server's counters are read. 0s: at both ends only.", options.Duration(&c.Load.SampleEvery, 0, maxDuration)),
@@ -121,6 +122,8 @@ func (c *measureConfig) check(given options.Origins) error {
 		return errors.New("--url: is missing; name the server, such as http://127.0.0.1:8888")
 	case c.Target != agentd && c.Record != "":
 		return errors.New("--record: is for --target agentd; remove it")
+	case c.Target != agentd && c.Load.Target.Return:
+		return errors.New("--return: is for --target agentd; remove it")
 	case given["fixed-tokens"] != "" && given["max-tokens"] != "":
 		return errors.New("--max-tokens: --fixed-tokens sets the length already; remove one of the two")
 	}

@@ -53,6 +53,18 @@ func TestCompletionsComeInOrderFromEachAPI(t *testing.T) {
 	}
 }
 
+func TestSGLangThatIgnoresSeedsGetsOneRequest(t *testing.T) {
+	f := newFake(t, APISGLang)
+	f.unseeded = true
+	if _, err := started(t, f).Generate(t.Context(), request(2)); err != nil {
+		t.Fatal(err)
+	}
+	sampling, one := f.calls[0]["sampling_params"].(map[string]any)
+	if !one || sampling["n"] != 2.0 {
+		t.Errorf("the call is %v", f.calls[0])
+	}
+}
+
 func TestCallCarriesGrammarAndForbiddenTokens(t *testing.T) {
 	for _, api := range realAPIs {
 		t.Run(api, func(t *testing.T) {

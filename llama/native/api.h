@@ -200,6 +200,7 @@ struct agd_sampler_options {
     size_t              n_suppress;
     const llama_token * allow;       // exceptions to suppress_control
     size_t              n_allow;
+    bool                score;       // keep the probabilities of sampled tokens, see agd_sampler_score
 };
 
 struct agd_sampler;
@@ -227,6 +228,15 @@ int32_t agd_sampler_force(struct agd_sampler * s, llama_token * out, int32_t max
 void         agd_sample_batch(int threads, struct agd_sampler * const * samplers, const float * const * rows, int32_t n,
                               llama_token * out);
 const char * agd_sampler_detail(const struct agd_sampler * s);
+
+// Natural logarithms of the probabilities of the token that agd_sample returned last, with the option score.
+struct agd_score {
+    float model; // in the softmax of the row
+    float drawn; // with which the sampler draws it: under the grammar and all options; NaN: not known
+};
+struct agd_score agd_sampler_score(const struct agd_sampler * s);
+// The first of them for any token of a row of n logits.
+float agd_logprob(const float * logits, int32_t n, llama_token token);
 
 // --- threads -----------------------------------------------------------------
 
