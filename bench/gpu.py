@@ -172,7 +172,7 @@ class Bench:
         options = [*self.batch, "--parallel", "2", "--max-new-tokens", "64", "--context-length"]
         with self.server(*options, "2048" if self.dry else "16384") as url:
             want = talk(url)
-        with self.server(*options, "640" if self.dry else "1024", "--cache-ram", "256") as url:
+        with self.server(*options, "1024", "--cache-ram", "256") as url:
             got, m = talk(url), self.metrics(url)
         loaded = m["agentd_host_cache_cells_loaded_total"]
         result = self.same(want, got, loaded_cells=loaded, prompt_tokens=m["agentd_prompt_tokens_total"])

@@ -292,7 +292,7 @@ func naive(t testing.TB, m *llama.Model, g generation.Request, cand int) generat
 			t.Fatal(err)
 		}
 		if m.Vocab().IsEOG(token) {
-			done.Stop, done.Finish = string(m.Vocab().Piece(token, true)), generation.FinishStop
+			done.Stop, done.StopToken, done.Finish = string(m.Vocab().Piece(token, true)), token, generation.FinishStop
 			break
 		}
 		done.Tokens = append(done.Tokens, token)
