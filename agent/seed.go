@@ -36,8 +36,8 @@ func inARow(seeds []uint32) []uint32 {
 	return seeds
 }
 
-// session identifies the run of an input: it hashes what the first turn's prompt has and all
-// later ones keep, so that every turn of a run gets the same value.
+// session identifies the run of an input. It hashes the part of the first turn's prompt that
+// all later turns keep, so every turn of a run gets the same value.
 func session(in *plannedInput) string {
 	h := sha256.New()
 	for _, rule := range in.memory.Rules {

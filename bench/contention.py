@@ -84,7 +84,7 @@ def measure(a: argparse.Namespace, name: str, command: list[str], busy: int) -> 
         "32",
     ]
     if name == "llama-server":
-        bench += ["--target", "llama-server", "--mode", "separate", "--model", a.model]
+        bench += ["--target", "llama-server", "--model", a.model]
     loops = []
     with tempfile.TemporaryDirectory() as out:
         server = subprocess.Popen(command + ["--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

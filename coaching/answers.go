@@ -7,7 +7,7 @@ import (
 	"agentd/protocol"
 )
 
-// answerCache keeps what a session answered, by what was asked. An orchestrator that
+// answerCache keeps a session's answers by their request. An orchestrator that
 // posts a request again gets the same answer, and no coach is asked twice. Callers of a
 // request that is in work wait for its answer. The oldest answers are evicted.
 type answerCache struct {
@@ -27,7 +27,7 @@ type cacheEntry struct {
 	bytes  int64
 }
 
-// answer is a response with what is remembered of it. res is nil if its caller left.
+// answer is a response and how it was made. res is nil if its caller left.
 type answer struct {
 	res      *protocol.SpecializedCoachingResponse
 	provider string // of the coach who gave it
@@ -35,8 +35,8 @@ type answer struct {
 	repeated bool // it was given before, by another server
 }
 
-// do returns the answer to what id stands for: that of an earlier caller, for which it
-// waits, or what find returns. repeated tells which.
+// do returns the answer to the request with this id. If an earlier caller has asked, it waits
+// for that answer and repeated is true. Otherwise it calls find.
 func (a *answerCache) do(ctx context.Context, id string, find func() (answer, error)) (found answer, repeated bool, err error) {
 	for {
 		e, first := a.claim(id)

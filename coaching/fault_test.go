@@ -24,7 +24,7 @@ import (
 // secret is a key that must not be seen anywhere.
 const secret = "sk-7f3d9a-very-secret"
 
-// fault is one way in which a coach goes wrong, and what must come of it.
+// fault is one way in which a coach fails, and the expected result.
 type fault struct {
 	name     string
 	handlers []http.HandlerFunc
@@ -82,11 +82,11 @@ func faults(stop <-chan struct{}, poured *atomic.Int64) []fault {
 		{"redirect", list(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://127.0.0.1:1/elsewhere", http.StatusTemporaryRedirect)
 		}), plain, failed, "redirect", 1, nil},
-		{"a certificate that nobody signed", list(says(goodAnswer)), func(_, secure *httptest.Server) string { return secure.URL }, failed, "certificate", 0, nil},
+		{"an unsigned certificate", list(says(goodAnswer)), func(_, secure *httptest.Server) string { return secure.URL }, failed, "certificate", 0, nil},
 		{"TLS where there is none", list(says(goodAnswer)), func(s, _ *httptest.Server) string { return strings.Replace(s.URL, "http:", "https:", 1) }, failed, "", 0, nil},
-		{"nobody listens", list(says(goodAnswer)), func(_, _ *httptest.Server) string { return "http://" + closedPort }, failed, "refused", 0, []time.Duration{500 * time.Millisecond, time.Second}},
+		{"a closed port", list(says(goodAnswer)), func(_, _ *httptest.Server) string { return "http://" + closedPort }, failed, "refused", 0, []time.Duration{500 * time.Millisecond, time.Second}},
 		{"a name that leads to a forbidden address", list(says(goodAnswer)), func(_, _ *httptest.Server) string { return "http://metadata.coach.example" }, failed, "metadata address", 0, nil},
-		{"a name that nobody knows", list(says(goodAnswer)), func(_, _ *httptest.Server) string { return "http://nowhere.coach.example" }, failed, "nowhere.coach.example", 0, nil},
+		{"an unknown host name", list(says(goodAnswer)), func(_, _ *httptest.Server) string { return "http://nowhere.coach.example" }, failed, "nowhere.coach.example", 0, nil},
 		{"an invalid answer, then a good one", list(says(invalidAnswer1), says(goodAnswer)), plain, corrected, "", 2, nil},
 		{"prose, then a good answer with prose around it", list(says("Certainly! Let me think."), says("Here it is:\n```json\n"+goodAnswer+"\n```\nGood luck!")), plain, corrected, "", 2, nil},
 		{"invalid answers to the last", list(says(invalidAnswer1)), plain, abandoned, "elsewhere", 3, nil},
@@ -236,7 +236,7 @@ func TestSecondCoachTakesOver(t *testing.T) {
 		{"from one that answers invalidly", says(invalidAnswer1), says(goodAnswer), protocol.CoachingCorrected, ""},
 		{"but not from one that declines", says(declinedAnswer), says(goodAnswer), protocol.CoachingAbandoned, "Nobody knows"},
 		{"and if it answers invalidly, too, that is the end", fails(500), says(invalidAnswer1), protocol.CoachingAbandoned, `"second"`},
-		{"and if nobody can be asked that is an error", fails(500), fails(401), protocol.CoachingFailed, `"first"`},
+		{"no reachable coach is an error", fails(500), fails(401), protocol.CoachingFailed, `"first"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			first, second := scripted.New(t, c.first), scripted.New(t, c.second)

@@ -113,9 +113,9 @@ func TestLogsAreBoundedAndEndWithTheResult(t *testing.T) {
 	}
 }
 
-// TestHalfKeyIsNowhere lets coaches repeat a key where what they wrote is cut.
+// TestHalfKeyIsNowhere lets coaches repeat a key at the place where their text is cut.
 func TestHalfKeyIsNowhere(t *testing.T) {
-	behind := strings.Repeat("x", 110) // of the 120 bytes that are quoted
+	behind := strings.Repeat("x", 110) // 120 bytes are quoted
 	for name, answer := range map[string]string{
 		"a tool":   strings.Replace(goodAnswer, `"say":"I look in the kitchen.","tool_calls":[]`, `"tool_calls":[{"name":"`+behind+secret+`","arguments":{},"target_robot_name":"robot"}]`, 1),
 		"a point":  strings.Replace(goodAnswer, `"p"`, `"`+behind+secret+`"`, 1),

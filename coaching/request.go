@@ -14,8 +14,8 @@ import (
 )
 
 // Coach answers a request for a repair. The error is protocol.Problems for a
-// trajectory that is too long, ErrUnknown if the run has no session, a *FullError if
-// the session is full, ErrShutdown, or ctx's if it ended first. Everything else is a
+// trajectory that is too long, ErrUnknown if the run has no session, or a *FullError if the
+// session is full. It is ErrShutdown, or ctx's error if ctx ended first. Everything else is a
 // response, failures of coaches included.
 func (s *Service) Coach(ctx context.Context, req *protocol.SpecializedCoachingRequest) (*protocol.SpecializedCoachingResponse, error) {
 	if n := len(req.Trajectory); s.opts.MaxSteps > 0 && n > s.opts.MaxSteps {

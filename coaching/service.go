@@ -80,9 +80,9 @@ func New(o Options) (*Service, error) {
 func (s *Service) SetLocal(model backend.Local) { s.local.set(model) }
 
 // Configure opens the run's session. The same configuration again changes nothing. The
-// error is protocol.Problems if the server may not use an endpoint or header,
-// ErrConflict if the run has another configuration or is closing, a *FullError if there
-// are too many sessions, or ErrShutdown.
+// error is protocol.Problems if the server may not use an endpoint or header, and ErrConflict
+// if the run has another configuration or is closing. It is a *FullError if there are too
+// many sessions, or ErrShutdown.
 func (s *Service) Configure(ctx context.Context, runID string, cfg *protocol.CoachingSessionConfig) error {
 	if err := s.opts.Policy.CheckConfig(cfg); err != nil {
 		return err

@@ -244,7 +244,7 @@ func TestHumanTasks(t *testing.T) {
 			t.Errorf("posted %d times and withdrawn %v, want once and never", len(p.requests), p.withdrawn)
 		}
 	})
-	t.Run("an answer that came while nobody waited is kept", func(t *testing.T) {
+	t.Run("an answer without a waiting caller is kept", func(t *testing.T) {
 		p, s := newPeople(t), newService(t, Options{})
 		configure(t, s, "r", humanConfig(p.URL))
 		ctx, leave := context.WithCancel(t.Context())
@@ -259,7 +259,7 @@ func TestHumanTasks(t *testing.T) {
 			t.Errorf("%v, %v", got.res, got.err)
 		}
 	})
-	t.Run("closing withdraws what waits", func(t *testing.T) {
+	t.Run("closing withdraws waiting tasks", func(t *testing.T) {
 		p, s := newPeople(t), newService(t, Options{})
 		configure(t, s, "r", humanConfig(p.URL))
 		check := nothingLeft(t)
@@ -283,7 +283,7 @@ func TestHumanTasks(t *testing.T) {
 		}
 		check()
 	})
-	t.Run("closing does not depend on people who do not let go", func(t *testing.T) {
+	t.Run("closing does not wait for a stubborn endpoint", func(t *testing.T) {
 		p, s := newPeople(t), newService(t, Options{})
 		p.stubborn = true
 		configure(t, s, "r", humanConfig(p.URL))
@@ -299,7 +299,7 @@ func TestHumanTasks(t *testing.T) {
 			t.Errorf("withdrawn %v, want one try", p.withdrawn)
 		}
 	})
-	t.Run("shutting down withdraws, too", func(t *testing.T) {
+	t.Run("shutting down withdraws tasks", func(t *testing.T) {
 		p, s := newPeople(t), newService(t, Options{})
 		configure(t, s, "r", humanConfig(p.URL))
 		done := ask(t.Context(), s, newRequest("r", "c"))
@@ -373,7 +373,7 @@ func TestHumanTasks(t *testing.T) {
 			}
 		}
 	})
-	t.Run("nobody listens", func(t *testing.T) {
+	t.Run("a closed port", func(t *testing.T) {
 		s := newService(t, Options{})
 		configure(t, s, "r", humanConfig("http://"+closedPort))
 		if res := mustCoach(t, s, newRequest("r", "c")); res.Status != protocol.CoachingFailed || !strings.Contains(res.Reason, "cannot be reached") {

@@ -17,10 +17,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTracesHaveAnOrder runs random operations on one run from several
-// goroutines and looks for an order of what happened that a dumb model of the
-// states explains, and in which nothing happens before its operation began or
-// after it returned.
+// TestTracesHaveAnOrder runs random operations on one run from several goroutines. It looks
+// for an order of their effects that a plain model of the states explains. Each effect lies
+// between the start and the return of its operation.
 func TestTracesHaveAnOrder(t *testing.T) {
 	configs := []*protocol.CoachingSessionConfig{llmConfig(local()), llmConfig(local(), local())}
 	rapid.Check(t, func(t *rapid.T) {
@@ -150,7 +149,7 @@ func explained(histories [][]operation, last *Record) bool {
 			return false
 		}
 		seen[here] = true
-		// What has not happened yet must not come after the end of its operation.
+		// A pending effect must come before the end of its operation.
 		deadline, left := int64(math.MaxInt64), false
 		for g, h := range histories {
 			if op[g] < len(h) {

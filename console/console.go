@@ -149,9 +149,6 @@ func (o *Options) openStore() (store, error) {
 // clock is the time as tasks have it.
 func (o *Options) clock() time.Time { return o.Now().UTC().Truncate(time.Millisecond) }
 
-// Handler returns the console without its listener, for tests and embedding.
-func (c *Console) Handler() http.Handler { return c.router }
-
 // Serve accepts connections on l until Shutdown or Close. It always closes l
 // and returns nil after those two.
 func (c *Console) Serve(l net.Listener) error {

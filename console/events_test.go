@@ -108,16 +108,16 @@ func TestLapseIsAnnouncedOnce(t *testing.T) {
 func TestStreamsEndWithPageOrConsole(t *testing.T) {
 	f := open(t)
 	first, second := f.stream(), f.stream()
-	if n := f.console.tasks.hub.open(); n != 2 {
+	if n := openStreams(f.console); n != 2 {
 		t.Errorf("%d streams", n)
 	}
 	first.close()
-	f.eventually("the stream is gone", func() bool { return f.console.tasks.hub.open() == 1 })
+	f.eventually("the stream is gone", func() bool { return openStreams(f.console) == 1 })
 	f.stop()
 	if data := second.next(); data != "" {
 		t.Errorf("after the end came %q", data)
 	}
-	if n := f.console.tasks.hub.open(); n != 0 {
+	if n := openStreams(f.console); n != 0 {
 		t.Errorf("%d streams are left", n)
 	}
 }
@@ -149,4 +149,12 @@ func TestSlowPageDelaysNobody(t *testing.T) {
 	if _, ok := h.join(); !ok {
 		t.Error("a place that was left is not free")
 	}
+}
+
+// openStreams returns the number of event streams.
+func openStreams(c *Console) int {
+	h := c.tasks.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.streams)
 }

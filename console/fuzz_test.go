@@ -8,7 +8,7 @@ import (
 	"agentd/protocol"
 )
 
-// FuzzBodies: whatever is sent, a body of the people's API is taken or refused
+// FuzzBodies: any body of the people's API is taken or refused
 // with a 422 that says why.
 func FuzzBodies(f *testing.F) {
 	for _, seed := range []string{

@@ -235,7 +235,7 @@ func (f *fixture) connections() int {
 	return n
 }
 
-// eventually waits until something that goes on beside the test has happened.
+// eventually waits for the effect of another goroutine or process.
 func (f *fixture) eventually(what string, happened func() bool) {
 	f.t.Helper()
 	for deadline := time.Now().Add(patience); !happened(); time.Sleep(time.Millisecond) {

@@ -49,10 +49,3 @@ func (h *hub) leave(stream chan struct{}) {
 	defer h.mu.Unlock()
 	delete(h.streams, stream)
 }
-
-// open returns the number of streams.
-func (h *hub) open() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.streams)
-}

@@ -60,7 +60,7 @@ type stored struct {
 }
 
 // testStore makes random transactions at several consoles and compares them with a model.
-// They are spread over so many sequences, each on an empty store.
+// They form a number of sequences, each on an empty store.
 func testStore(t *testing.T, sequences int, open func() []store) {
 	total, err := strconv.Atoi(cmp.Or(os.Getenv("AGENTD_STORE_OPERATIONS"), "1000"))
 	if err != nil {

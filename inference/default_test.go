@@ -59,10 +59,10 @@ func TestDraftRowsHaveDefaultsByConfig(t *testing.T) {
 		opts Config
 		want int
 	}{
-		"a little on a CPU":                            {Config{Scheduler: scheduler.Config{DraftRows: -1}}, autoDraftCPU},
-		"as one says":                                  {Config{Scheduler: scheduler.Config{DraftRows: 5, MaxRunning: 1}}, 5},
-		"nothing where answers are no decisions":       {Config{FixedTokens: 8, Scheduler: scheduler.Config{DraftRows: -1}}, 0},
-		"nothing where inputs are to be by themselves": {Config{Scheduler: scheduler.Config{DraftRows: -1, BatchInvariant: true}}, 0},
+		"a little on a CPU":          {Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{DraftRows: -1}}}, autoDraftCPU},
+		"the configured number":      {Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{DraftRows: 5, MaxRunning: 1}}}, 5},
+		"none with fixed tokens":     {Config{FixedTokens: 8, Scheduler: scheduler.Config{Policy: scheduler.Policy{DraftRows: -1}}}, 0},
+		"none with batch invariance": {Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{DraftRows: -1}, BatchInvariant: true}}, 0},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			if got := openDefault(t, tc.opts).Info().DraftRows; got != tc.want {
@@ -224,7 +224,7 @@ func differences(want, got []protocol.AgentOutput) []string {
 // TestDefaultModelDecidesEquallyHoweverItIsComputed compares with decisions
 // that were taken one after the other. Their accuracy does not matter here, see agentd eval.
 func TestDefaultModelDecidesEquallyHoweverItIsComputed(t *testing.T) {
-	s := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: 1}})
+	s := openDefault(t, Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: 1}}})
 	inputs := conversations(t, s)
 	want := inTurn(t, s, inputs)
 
@@ -246,21 +246,21 @@ func TestDefaultModelDecidesEquallyHoweverItIsComputed(t *testing.T) {
 		return uncached(t, inputs)
 	})
 	compare("with draft tokens", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
-		drafting := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: 1, DraftRows: autoDraftGPU}})
+		drafting := openDefault(t, Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: 1, DraftRows: autoDraftGPU}}})
 		outs := inTurn(t, drafting, inputs)
 		if s := drafting.engine.(embedded).Stats(); s.DraftTokens == 0 || s.AcceptedTokens < s.DraftTokens/4 {
 			t.Errorf("%d of %d draft tokens were accepted", s.AcceptedTokens, s.DraftTokens)
 		}
 		return outs
 	})
-	wide := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: width}})
+	wide := openDefault(t, Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: width}}})
 	compare("sixteen at once", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
 		return together(t, wide, inputs)
 	})
 	compare("sixteen at once, when all of it is in the cache", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
 		return together(t, wide, inputs)
 	})
-	small := openDefault(t, Config{ContextLength: 8192, CacheRAM: 200, Scheduler: scheduler.Config{MaxRunning: width}})
+	small := openDefault(t, Config{ContextLength: 8192, CacheRAM: 200, Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: width}}})
 	together(t, small, inputs)
 	compare("sixteen at once, when a part of it is in host memory", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
 		before := small.engine.(embedded).Stats()
@@ -272,17 +272,17 @@ func TestDefaultModelDecidesEquallyHoweverItIsComputed(t *testing.T) {
 		return outs
 	})
 
-	invariant := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: width, BatchInvariant: true}})
+	invariant := openDefault(t, Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: width}, BatchInvariant: true}})
 	wantInvariant := inTurn(t, invariant, inputs)
 	compare("each by itself, when sixteen ask at once", 0, wantInvariant, func(t *testing.T) []protocol.AgentOutput {
 		return together(t, invariant, inputs)
 	})
 
 	compare("sixteen at once, with a KV cache of 8 bits", toleratedIn8Bits, want, func(t *testing.T) []protocol.AgentOutput {
-		return together(t, openDefault(t, Config{KVType: "q8_0", Scheduler: scheduler.Config{MaxRunning: width}}), inputs)
+		return together(t, openDefault(t, Config{KVType: "q8_0", Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: width}}}), inputs)
 	})
 	compare("sixteen at once, with weights of 8 bits", toleratedIn8Bits, want, func(t *testing.T) []protocol.AgentOutput {
-		return together(t, openDefault(t, Config{Path: quantized(t), Scheduler: scheduler.Config{MaxRunning: width}}), inputs)
+		return together(t, openDefault(t, Config{Path: quantized(t), Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: width}}}), inputs)
 	})
 }
 
@@ -306,7 +306,7 @@ func uncached(t *testing.T, inputs []protocol.AgentInput) []protocol.AgentOutput
 	outs := make([]protocol.AgentOutput, len(inputs))
 	for i := 0; i < len(inputs); i += uncachedStride {
 		t.Run(fmt.Sprintf("decision %d", i), func(t *testing.T) {
-			outs[i] = decide(t, openDefault(t, Config{ContextLength: 4096, Scheduler: scheduler.Config{MaxRunning: 1}}), inputs[i])
+			outs[i] = decide(t, openDefault(t, Config{ContextLength: 4096, Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: 1}}}), inputs[i])
 			if found := cached(t, outs[i]); found != 0 {
 				t.Errorf("%d tokens were in the cache", found)
 			}

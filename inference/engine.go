@@ -27,12 +27,16 @@ func (s *Service) contextOptions(gpu bool) []llama.ContextOption {
 func (s *Service) schedulerConfig(cfg Config, gpu bool, hostCells int) scheduler.Config {
 	c := cfg.Scheduler
 	c.MaxRunning, c.BatchTokens, c.DraftRows, c.HostCells = s.info.Parallel, s.info.BatchSize, s.info.DraftRows, hostCells
-	c.PrefillChunk, c.Threads = 0, 0
+	c.PrefillChunk, c.Threads, c.SharedThreads = 0, 0, 0
 	if gpu {
 		c.PrefillChunk = min(prefillChunkGPU, s.info.BatchSize)
 	}
-	if cfg.Threads == 0 && !gpu && !c.BatchInvariant && s.info.Contexts == 1 { // several would measure each other's trials
+	switch {
+	case cfg.Threads != 0 || gpu || c.BatchInvariant:
+	case s.info.Contexts == 1:
 		c.Threads = s.info.Threads
+	default: // several would measure each other's trials
+		c.SharedThreads = autoThreads()
 	}
 	return c
 }

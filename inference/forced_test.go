@@ -24,8 +24,8 @@ func rawOutputs(t *testing.T, o protocol.AgentOutput) (list []string) {
 // TestForcedTokensChangeNoDecision: outputs have the same bytes and number of tokens. Only steps
 // with several rows round differently.
 func TestForcedTokensChangeNoDecision(t *testing.T) {
-	with := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: 1}})
-	without := openDefault(t, Config{Scheduler: scheduler.Config{MaxRunning: 1, NoForcedTokens: true}})
+	with := openDefault(t, Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: 1}}})
+	without := openDefault(t, Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: 1}, NoForcedTokens: true}})
 	inputs := conversations(t, with)
 	a, b := inTurn(t, with, inputs), inTurn(t, without, inputs)
 	differ := 0

@@ -287,6 +287,9 @@ func (s *Service) startEngine(cfg Config, groups []deviceGroup, perCell float64)
 	if errors.Is(err, scheduler.ErrNoHostCache) {
 		return fmt.Errorf("Config.CacheRAM %d can't be used with this model: its sliding window or recurrent state can't be kept in parts; remove it", cfg.CacheRAM)
 	}
+	if errors.Is(err, llama.ErrIncompatible) {
+		return fmt.Errorf("the engine could not start: %w", err)
+	}
 	if err != nil {
 		return fmt.Errorf("the engine could not start with Config.Contexts %d, Config.ContextLength %d, Config.Scheduler.BatchTokens %d, Config.KVType %s: %w; lower the first two or use a smaller KV cache type such as q8_0", f.Contexts, f.ContextLength, f.BatchSize, f.KVType, err)
 	}

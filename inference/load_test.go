@@ -22,7 +22,7 @@ func TestStepsFitASmallContext(t *testing.T) {
 	}
 	for name, batch := range map[string]int{"chosen": 0, "given": 1024} {
 		t.Run(name, func(t *testing.T) {
-			s, err := Open(t.Context(), Config{Path: path, Device: "cpu", ContextLength: 256, Threads: 1, Log: zerolog.Nop(), Scheduler: scheduler.Config{BatchTokens: batch, QueueLimit: 8}, Agent: agent.Config{MaxNewTokens: 16}})
+			s, err := Open(t.Context(), Config{Path: path, Device: "cpu", ContextLength: 256, Threads: 1, Log: zerolog.Nop(), Scheduler: scheduler.Config{Policy: scheduler.Policy{BatchTokens: batch}, QueueLimit: 8}, Agent: agent.Config{MaxNewTokens: 16}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -31,7 +31,7 @@ func (o overdue) Err() error {
 // TestTimeoutFailsOnlyUnfinishedCandidates: one candidate decodes at a time, and the time is up
 // after the first one.
 func TestTimeoutFailsOnlyUnfinishedCandidates(t *testing.T) {
-	s := openTiny(t, synth.Qwen3, Config{FixedTokens: 500, Scheduler: scheduler.Config{MaxRunning: 1, QueueLimit: 32}})
+	s := openTiny(t, synth.Qwen3, Config{FixedTokens: 500, Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: 1}, QueueLimit: 32}})
 	req, err := protocol.DecodeAgentRequest([]byte(`{"request_id":"r","inputs":[{"id":1,"num_outputs":32,"instruction":{"type":"user","content":"Go."}}]}`))
 	if err != nil {
 		t.Fatal(err)

@@ -13,15 +13,15 @@ import (
 	"agentd/llama/synth"
 )
 
-// herd describes a context as agents fill it: they share a beginning, each goes on by
-// itself, and each has candidates that share its prompt.
+// herd describes a context of agents. All prompts share a beginning, and the candidates of
+// an agent share its prompt.
 type herd struct {
 	agents, candidates int
 	common, prompt     int // tokens
 }
 
-// run computes a herd and steps tokens for each candidate; see is given each step's
-// logits.
+// run computes the prompts and a number of steps for each candidate. It calls see with the
+// logits of each step.
 func (h herd) run(t testing.TB, c *Context, steps int, see func(rows [][]float32)) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(7, 7))
@@ -85,7 +85,7 @@ func (h herd) run(t testing.TB, c *Context, steps int, see func(rows [][]float32
 	}
 }
 
-// shaped is a random model with the layers of a real one, but few of them.
+// shaped is a random model with few layers, each with the shape of a real model's.
 func shaped(t testing.TB, spec synth.Spec) *Model {
 	t.Helper()
 	spec.Arch, spec.Type, spec.Seed, spec.Context, spec.Small = synth.Qwen3, "q8_0", 1, 32768, true
@@ -140,7 +140,7 @@ func TestSharedAttentionIsAsExactAsLlamaCpp(t *testing.T) {
 	defer SetSharedAttention(true)
 	for _, arch := range []string{synth.Qwen2, synth.Qwen3, synth.Qwen35, synth.GPTOSS} {
 		types := []string{"f16", "bf16"}
-		if arch == synth.GPTOSS { // the others' heads are smaller than a block
+		if arch == synth.GPTOSS { // heads of the other models are smaller than a block
 			types = append(types, "q8_0", "q5_1")
 		}
 		for _, kv := range types {
@@ -149,8 +149,8 @@ func TestSharedAttentionIsAsExactAsLlamaCpp(t *testing.T) {
 	}
 }
 
-// TestMasksReadOnlyBySharedAttentionAreBits sees that the patch is at work: without
-// it nothing is wrong, only slower.
+// TestMasksReadOnlyBySharedAttentionAreBits checks that the patch works. Without it the
+// results are right, but computed more slowly.
 func TestMasksReadOnlyBySharedAttentionAreBits(t *testing.T) {
 	header, err := os.ReadFile("../third_party/llama.cpp/src/llama-kv-cells.h")
 	if err != nil {
@@ -158,7 +158,7 @@ func TestMasksReadOnlyBySharedAttentionAreBits(t *testing.T) {
 	}
 	patched := bytes.Contains(header, []byte("agentd-cells.h"))
 	defer SetSharedAttention(true)
-	for arch, masks := range map[string]uint64{synth.Qwen3: 1, synth.Qwen35: 1, synth.GPTOSS: 2} { // a window has its own
+	for arch, masks := range map[string]uint64{synth.Qwen3: 1, synth.Qwen35: 1, synth.GPTOSS: 2} { // a sliding window has a mask of its own
 		for _, on := range []bool{true, false} {
 			SetSharedAttention(on)
 			want := uint64(0)
@@ -166,7 +166,7 @@ func TestMasksReadOnlyBySharedAttentionAreBits(t *testing.T) {
 				want = masks
 			}
 			c := newContext(t, shared(t, arch))
-			for range 2 { // a graph that is made, and one that is used again
+			for range 2 { // a new graph, and a reused one
 				before := masksAsBits()
 				feed(t, c, 0, []Token{1})
 				if got := masksAsBits() - before; got != want {
@@ -181,7 +181,7 @@ func noFurther(t *testing.T, arch, kv string) {
 	m := shared(t, arch)
 	h := herd{agents: 3, candidates: 3, common: 40, prompt: 100}
 	if arch == synth.Qwen35 {
-		h.common = 0 // its state can't be copied in part
+		h.common = 0 // a recurrent state cannot be copied in part
 	}
 	logits := func(opts ...ContextOption) (all []float32) {
 		c := newContext(t, m, append(opts, SetContext(1024), SetMaxSequences(9), SetThreads(2, 2))...)
@@ -199,7 +199,7 @@ func noFurther(t *testing.T, arch, kv string) {
 	}
 	theirs, ours := distance(false), distance(true)
 	t.Logf("standard error of a logit: %.4f, llama.cpp's own %.4f", ours, theirs)
-	// What the type itself rounds is the same for both.
+	// Rounding by the type is the same on both sides.
 	if SharedAttention() && ours == theirs {
 		t.Error("both are the same to the last bit: llama.cpp computed both")
 	}

@@ -106,7 +106,7 @@ func TestLogsGoToZerolog(t *testing.T) {
 			t.Errorf("a cache that sequences share is no reason to warn: %s", line)
 		}
 	}
-	// a logger that drops everything costs nothing and breaks nothing
+	// a logger that drops everything
 	if err := Init(zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}

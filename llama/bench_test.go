@@ -45,7 +45,7 @@ func BenchmarkDecodeStep(b *testing.B) {
 // BenchmarkSample is one token of Qwen's vocabulary of 151,936.
 func BenchmarkSample(b *testing.B) {
 	m := shared(b, synth.Qwen3)
-	const text = `root ::= [^\x00]*` // accepts whatever comes
+	const text = `root ::= [^\x00]*` // accepts any text
 	const word = `root ::= "no such word in any row "+`
 	for _, bc := range []struct {
 		name string
@@ -98,7 +98,7 @@ text ::= [^\x00]*`
 				b.ReportAllocs()
 				for b.Loop() {
 					c := s
-					if bc.name != "nothing" { // a copy for each, as its place changes
+					if bc.name != "nothing" { // a copy for each run, as forcing moves its position
 						b.StopTimer()
 						var err error
 						if c, err = s.Clone(); err != nil {

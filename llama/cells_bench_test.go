@@ -9,8 +9,8 @@ import (
 )
 
 // BenchmarkFullCache is a decode step of 16 agents with 4 candidates each, and a token of
-// their prompts, while so many cells hold prefixes that nobody looks at now, as in a server that
-// has run for a while.
+// their prompts, while many cells hold unused prefixes, as in a server that has run for a
+// while.
 func BenchmarkFullCache(b *testing.B) {
 	m := shaped(b, synth.Spec{Layers: 6, Embedding: 256, FFN: 768, Heads: 4, KVHeads: 2, HeadDim: 64})
 	for _, cached := range []int{0, 22_000, 118_000} {

@@ -163,7 +163,7 @@ func TestLogitsOfOutputsOnly(t *testing.T) {
 			t.Errorf("Logits(%d): %v", i, err)
 		}
 	}
-	// the rows are those of a decode without the other outputs
+	// the rows equal those of a decode without the other outputs
 	row, _ := c.Logits(3)
 	fresh := newContext(t, m)
 	want := feed(t, fresh, 0, []Token{65, 66, 67, 68})
@@ -240,7 +240,7 @@ func TestAbort(t *testing.T) {
 	if err != nil && !errors.Is(err, ErrAborted) {
 		t.Fatalf("Decode: %v", err)
 	}
-	// whatever was kept is a prefix that can go on
+	// the kept cells are a prefix that can be continued
 	if err := c.Memory().Remove(0, 0, -1); err != nil {
 		t.Fatal(err)
 	}

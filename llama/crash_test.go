@@ -19,14 +19,14 @@ import (
 	"agentd/llama/synth"
 )
 
-// crashVariable tells a process of this test binary how to end itself; crashFile names a
-// file that it may spoil.
+// crashVariable tells a process of this test binary how to crash. crashFile names a file
+// that it may change.
 const (
 	crashVariable = "AGENTD_TEST_CRASH"
 	crashFile     = "AGENTD_TEST_CRASH_FILE"
 )
 
-// crash ends the process, which is there for that, by "where/kind".
+// crash ends the process in a way given as "where/kind".
 func crash(order string) {
 	where, kind, _ := strings.Cut(order, "/")
 	file := os.Getenv(crashFile)
@@ -53,8 +53,8 @@ func crash(order string) {
 }
 
 // decodeFromFileCutShort loads a model, which maps its file, and decodes after the file was
-// cut short. By kind, a worker of OpenMP reads the weights before, or the file is only
-// written to and the fault another one.
+// cut short. By kind, an OpenMP thread reads the weights first, or the file is only
+// changed and the process crashes for another reason.
 func decodeFromFileCutShort(file, kind string) {
 	m, err := New(file, SetMMap(true), SetDevices("cpu"))
 	if err != nil {
@@ -88,7 +88,7 @@ func decodeFromFileCutShort(file, kind string) {
 	fmt.Println(c.Decode(b))
 }
 
-// mappedAt is where the last page of a mapped file lies, in base 16.
+// mappedAt is the address of the last page of a mapped file, in hexadecimal.
 func mappedAt(file string) string {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -107,7 +107,7 @@ func mappedAt(file string) string {
 	panic(file + " is not mapped")
 }
 
-// crashed is the result of a process that ended itself.
+// crashed is the result of a process that crashed.
 type crashed struct {
 	signal syscall.Signal // 0: it exited
 	code   int
@@ -115,7 +115,7 @@ type crashed struct {
 	stderr string
 }
 
-// crashing starts a process of this test binary that ends itself.
+// crashing starts a process of this test binary that crashes.
 func crashing(t *testing.T, order, file string) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()
@@ -159,7 +159,7 @@ func runCrash(t *testing.T, order, file string) crashed {
 	return wait(t, cmd, &stderr)
 }
 
-// holds checks that a text matches all of some expressions.
+// holds checks that a text matches all expressions.
 func holds(t *testing.T, text string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {
@@ -169,7 +169,7 @@ func holds(t *testing.T, text string, wants ...string) {
 	}
 }
 
-// spoiled is a file of two pages that a test may spoil.
+// spoiled is a file of two pages that a test may change.
 func spoiled(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mapped file")
@@ -179,7 +179,7 @@ func spoiled(t *testing.T) string {
 	return path
 }
 
-// crashes are the faults that C code makes, and what the line says of each.
+// crashes are the faults in C code, with the expected text of the line for each.
 var crashes = []struct {
 	kind   string
 	signal syscall.Signal
@@ -196,7 +196,7 @@ var crashes = []struct {
 	{"ggml", syscall.SIGABRT, `SIGABRT \(faults.cpp:7: made to fail\)`},
 }
 
-// everyLine is in all lines: the build and a backtrace, from the fault down.
+// everyLine matches all lines: the build and the backtrace, from the fault to its callers.
 var everyLine = []string{
 	`; build: under test 1\.2\.3, llama\.cpp \S+, ggml \d+\.\d+\.\d+ `,
 	`; backtrace: (0x0 < )?\S+\+0x[0-9a-f]+( |\(|$)`,
@@ -256,8 +256,7 @@ func TestConcurrentFaultsLeaveOneLine(t *testing.T) {
 	holds(t, got.line, everyLine...)
 }
 
-// TestChangedModelFileIsNamed although no one knows which of the threads that compute
-// comes upon it first, Go's or one of OpenMP's.
+// TestChangedModelFileIsNamed by whichever thread computes first, Go's or one of OpenMP's.
 func TestChangedModelFileIsNamed(t *testing.T) {
 	onlyAMD64(t)
 	source, err := os.ReadFile(modelPath(t, synth.GPTOSS))

@@ -20,8 +20,8 @@ import (
 // the tests of memories, decoding and faults run on it (make test-device).
 var testDevice = os.Getenv("AGENTD_TEST_DEVICE")
 
-// loadTestDevice loads the plugins beside the libraries, and those in vulkan below them, which no
-// server loads. A device that was asked for and is not there is an error.
+// loadTestDevice loads the plugins beside the libraries, and those in the directory vulkan
+// below them, which servers do not load. A missing device is an error if it was requested.
 func loadTestDevice() {
 	if testDevice == "" {
 		return
@@ -47,7 +47,7 @@ func onTestDevice() []ModelOption {
 	return []ModelOption{SetDevices(testDevice)}
 }
 
-// needsTestDevice skips a test that says nothing without a device.
+// needsTestDevice skips a test without a device.
 func needsTestDevice(t testing.TB) {
 	t.Helper()
 	if testDevice == "" {
@@ -83,7 +83,7 @@ func deviceModel(t testing.TB, arch string, opts ...ModelOption) *Model {
 // standard deviation of synth.LogitSpread.
 const sameOnDevice = 0.05 * synth.LogitSpread
 
-// situation is something that happens to a context. It returns the logits behind it.
+// situation does something with a context and returns the logits after it.
 type situation func(t *testing.T, c *Context) [][]float32
 
 func countTo(n, seed int) []Token {
@@ -94,7 +94,7 @@ func countTo(n, seed int) []Token {
 	return list
 }
 
-// must makes a test of memory operations short.
+// must fails the test on an error of a memory operation.
 func must(t *testing.T, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {
@@ -124,7 +124,7 @@ func forkAndShare(t *testing.T, c *Context) (rows [][]float32) {
 	return rows
 }
 
-// shorten cuts a fork of a prefix, continues it otherwise, and goes back.
+// shorten cuts a fork back to a prefix, continues it with other tokens, and restores it.
 func shorten(t *testing.T, c *Context) (rows [][]float32) {
 	prompt := countTo(30, 2)
 	rows = append(rows, feed(t, c, 0, prompt))
@@ -138,7 +138,7 @@ func shorten(t *testing.T, c *Context) (rows [][]float32) {
 	return rows
 }
 
-// evict fills the cache, takes the middle of it for others, and computes what went again.
+// evict fills the cache, gives its middle to other sequences, and computes the evicted tokens again.
 func evict(t *testing.T, c *Context) (rows [][]float32) {
 	for s := range SeqID(3) {
 		rows = append(rows, feed(t, c, s, countTo(60, int(s))))
@@ -153,7 +153,7 @@ func evict(t *testing.T, c *Context) (rows [][]float32) {
 	return append(rows, feed(t, c, 0, countTo(20, 9)))
 }
 
-// restore preempts a sequence, and loads its cells from host memory into other places.
+// restore preempts a sequence and loads its cells from host memory into other cells.
 func restore(t *testing.T, c *Context) (rows [][]float32) {
 	prompt := countTo(48, 4)
 	feed(t, c, 0, prompt[:47])
@@ -169,7 +169,7 @@ func restore(t *testing.T, c *Context) (rows [][]float32) {
 	return rows
 }
 
-// drafts computes several rows of a sequence at once, and takes two of them back.
+// drafts computes several rows of a sequence at once, and removes two of them.
 func drafts(t *testing.T, c *Context) (rows [][]float32) {
 	feed(t, c, 0, countTo(20, 3))
 	b := newBatch(t, 4)
@@ -186,14 +186,14 @@ func drafts(t *testing.T, c *Context) (rows [][]float32) {
 	return append(rows, feed(t, c, 0, []Token{90, 91}))
 }
 
-// window outlives a sliding window, and a fork of it does.
+// window makes a sequence and a fork of it longer than the sliding window.
 func window(t *testing.T, c *Context) (rows [][]float32) {
 	rows = append(rows, feed(t, c, 0, countTo(300, 2)))
 	must(t, c.Memory().Copy(0, 1, 0, 200))
 	return append(rows, feed(t, c, 1, countTo(5, 7)), feed(t, c, 0, countTo(3, 1)))
 }
 
-// whole takes what a recurrent state allows: forks and ends of whole sequences.
+// whole uses the operations of a recurrent state: forks and removals of whole sequences.
 func whole(t *testing.T, c *Context) [][]float32 {
 	rows := forkAndShare(t, c)
 	must(t, c.Memory().Remove(2, -1, -1))
@@ -201,8 +201,8 @@ func whole(t *testing.T, c *Context) [][]float32 {
 	return append(rows, feed(t, c, 2, countTo(4, 2)), feed(t, c, 1, countTo(4, 2)))
 }
 
-// TestOnDeviceLogitsAreThoseOfCPU in every situation that the scheduler makes. What the device
-// computes is asked of nobody else: not of the CPU's attention, logits product and bit masks.
+// TestOnDeviceLogitsAreThoseOfCPU in every situation that the scheduler makes. The device
+// computes alone: without the CPU's attention, logits product and bit masks.
 func TestOnDeviceLogitsAreThoseOfCPU(t *testing.T) {
 	needsTestDevice(t)
 	cells := map[string]situation{"fork and share": forkAndShare, "shorten": shorten, "evict": evict, "restore": restore, "drafts": drafts}
@@ -249,7 +249,7 @@ func TestOnDeviceLogitsAreThoseOfCPU(t *testing.T) {
 	}
 }
 
-// TestOnDeviceContextsShareIt at the same time, and give what each gives alone.
+// TestOnDeviceContextsShareIt at the same time, with the same results as alone.
 func TestOnDeviceContextsShareIt(t *testing.T) {
 	needsTestDevice(t)
 	m := deviceModel(t, synth.Qwen3, SetDevices(testDevice))

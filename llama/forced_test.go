@@ -11,7 +11,7 @@ import (
 	"agentd/llama/synth"
 )
 
-// callGrammar is that of one or more tool calls or a reply, as agents have it.
+// callGrammar is an agent's grammar: one or more tool calls, or a reply.
 const callGrammar = `root ::= call ("\n" call){0,3} | reply
 reply ::= [^<]+
 call ::= "<tool_call>\n{\"name\": \"" (go | open | odd) "}\n</tool_call>"
@@ -22,7 +22,7 @@ robot ::= "\"rover\"" | "\"scout\"" | "\"rover_2\""
 string ::= "\"" ([^"\\\n] | "\\" ["n])* "\"" space
 space ::= " "?`
 
-// callText draws a text of callGrammar, spaced as models write JSON or in odd ways.
+// callText draws a text of callGrammar, with common or unusual JSON spacing.
 func callText(r *rand.Rand) string {
 	space := func() string {
 		if r.IntN(8) == 0 {
@@ -69,8 +69,8 @@ func forceModels(t testing.TB) map[string]*Model {
 	return map[string]*Model{"qwen, 151,936 tokens": shared(t, synth.Qwen3), "gpt-oss, cut down": shared(t, synth.GPTOSS), "llama, cut down": shared(t, synth.Llama), "household, 4,070 tokens": m}
 }
 
-// walk lets a model that writes text token by token be helped by Force, and
-// returns how many of its tokens were forced and whether its end was.
+// walk writes a text token by token with the help of Force. It returns the number of
+// forced tokens, and whether the end was forced.
 func walk(t *testing.T, m *Model, s *Sampler, text string) (forced, total int, end Token) {
 	t.Helper()
 	tokens := tokenize(t, m, text)
@@ -109,7 +109,7 @@ func pieces(m *Model, tokens []Token) (list []string) {
 	return list
 }
 
-// A model that writes as its tokenizer splits must never be led elsewhere.
+// Forced tokens must be those of the tokenizer.
 func TestForcedTokensMatchTheTokenizer(t *testing.T) {
 	for name, m := range forceModels(t) {
 		t.Run(name, func(t *testing.T) {
@@ -141,16 +141,16 @@ func TestWhatIsForced(t *testing.T) {
 		forced           []string // after text, which the model has written
 		ends             bool
 	}{
-		{"nothing, when there is a choice", `root ::= "a" | "b"`, "", nil, false},
-		{"nothing, when the text may also end", `root ::= "a" "b"?`, "a", nil, false},
-		{"a literal, and the end behind it", `root ::= "yes, I can"`, "", []string{"yes", ",", " I", " can"}, true},
+		{"no token if there is a choice", `root ::= "a" | "b"`, "", nil, false},
+		{"no token if the text may also end", `root ::= "a" "b"?`, "a", nil, false},
+		{"a literal and the end after it", `root ::= "yes, I can"`, "", []string{"yes", ",", " I", " can"}, true},
 		{"the end alone", `root ::= "yes"`, "yes", nil, true},
 		{"the rest of a name, once it is the only one", `root ::= ("go_to" | "open" ) "\"."`, "go", []string{"_to", "\"."}, true},
 		{"not the last token, when it could go on", `root ::= "room is" [a-z]`, "", []string{"room"}, false},
 		{"the last token, when nothing can join it", `root ::= "{\"room" [!?]`, "", []string{"{\"", "room"}, false},
 		{"white space is never last", `root ::= "room " [0-9]`, "", []string{"room"}, false},
-		{"nothing, where the model splits in its own way", `root ::= "rooms are nice."`, "r|o", nil, false},
-		{"special tokens as such", `root ::= "a" "</tool_call>" [\n]?`, "a", []string{"</tool_call>"}, false},
+		{"no token where tokenizations differ", `root ::= "rooms are nice."`, "r|o", nil, false},
+		{"special tokens as single ids", `root ::= "a" "</tool_call>" [\n]?`, "a", []string{"</tool_call>"}, false},
 		{"characters of several bytes", `root ::= "日本語で" "x"`, "", []string{"日本", "語", "で", "x"}, true},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
@@ -200,8 +200,8 @@ func TestForcedTokensBehindPartsOfCharacters(t *testing.T) {
 	}
 }
 
-// FuzzForce takes any grammar and any text of it: what is forced must be what the
-// grammar admits and nothing else.
+// FuzzForce takes any grammar and any text of it. Forced tokens must be the only ones that
+// the grammar admits.
 func FuzzForce(f *testing.F) {
 	f.Add(callGrammar, "<tool_call>\n{\"name\": \"go_to\", \"arguments\": {\"room\": ")
 	f.Add(`root ::= ("é" | "日本")+ "x"{2,3} "<tool_call>"`, "é日本xx")
@@ -247,7 +247,7 @@ func FuzzForce(f *testing.F) {
 	})
 }
 
-// onlyByte says that no token of one byte may come but b.
+// onlyByte reports whether the grammar admits no single-byte token but b.
 func onlyByte(m *Model, s *Sampler, b byte) bool {
 	for other := range 256 {
 		tok, ok := m.Vocab().Find(string([]byte{byte(other)}))
@@ -300,8 +300,8 @@ func TestOneForceHasItsLimit(t *testing.T) {
 	}
 }
 
-// What is drawn for a token depends on its place only, so that a text goes on in
-// the same way whether the tokens before were drawn or forced.
+// The random number of a token depends on its position only. So a text continues in the
+// same way after sampled and after forced tokens.
 func TestForcedTokensChangeNoDraws(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	cfg := SamplerConfig{Temperature: 1, TopK: 40, Seed: 3, Grammar: `root ::= "the room: " [a-z ]{40}`}

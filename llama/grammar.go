@@ -43,10 +43,9 @@ func validateGrammar(vocab *C.struct_llama_vocab, gbnf string) error {
 	return nil
 }
 
-// scanGrammar refuses what llama.cpp's parser would crash, hang or run out of
-// memory on, before it sees the text: nesting, since it recurses; repetition
-// bounds in the wrong order, which make it loop; and repetitions of long
-// literals, which it writes out. The syntax itself is left to the parser.
+// scanGrammar refuses texts on which llama.cpp's parser would crash, hang or run out of
+// memory. It recurses on nesting, loops on repetition bounds in the wrong order, and writes
+// out repetitions of long literals. The syntax itself is left to the parser.
 func scanGrammar(gbnf string) error {
 	switch {
 	case gbnf == "":

@@ -19,7 +19,7 @@ func chain(n int, last string) string {
 	return b.String()
 }
 
-// doubling has two ways on at each of n rules, so 2 to the n to the first terminal.
+// doubling has two alternatives in each of n rules: 2 to the n paths to the first terminal.
 func doubling(n int) string {
 	var b strings.Builder
 	b.WriteString("root ::= r0\n")
@@ -46,8 +46,8 @@ var badGrammars = []struct{ rule, want, gbnf string }{
 	{"a NUL", "NUL", "root ::= \"a\x00b\""},
 	{"direct left recursion", "left recursive", `root ::= root "a" | "b"`},
 	{"indirect left recursion", "left recursive", "root ::= a\na ::= b \"x\"\nb ::= a | \"y\""},
-	{"left recursion behind an empty rule", "left recursive", "root ::= a root \"x\" | \"y\"\na ::= b\nb ::= \"\" | \"z\""},
-	{"left recursion behind an optional item", "left recursive", `root ::= "a"? root "b" | "c"`},
+	{"left recursion after an empty rule", "left recursive", "root ::= a root \"x\" | \"y\"\na ::= b\nb ::= \"\" | \"z\""},
+	{"left recursion after an optional item", "left recursive", `root ::= "a"? root "b" | "c"`},
 	{"bounds in the wrong order", "below", `root ::= "a"{5,2}`},
 	{"a huge lower bound", "more than 2000", `root ::= "a"{5000}`},
 	{"a huge upper bound is not dropped", "more than 2000", `root ::= "a"{0,5000}`},

@@ -7,8 +7,8 @@ import (
 	"agentd/llama/synth"
 )
 
-// Rows of several micro-batches, not all of them outputs, asked for twice: each sequence is one
-// token long, so that attention has nothing to add up and both ways must give the same bits.
+// Rows of several micro-batches, of which some are outputs, are read twice. Each sequence has
+// one token, so attention has no sums and both computations must give the same bits.
 func TestDeferredLogitsAreBitIdentical(t *testing.T) {
 	if !SharedAttention() {
 		t.Log("this machine has no such device: llama.cpp's own is compared with itself")
@@ -46,7 +46,7 @@ func TestDeferredLogitsAreBitIdentical(t *testing.T) {
 	}
 }
 
-// firstLogits are those behind the first tokens of some sequences, of two batches one after the other.
+// firstLogits are the logits of the first tokens of some sequences, from two batches.
 func firstLogits(t *testing.T, m *Model) (rows [][]float32) {
 	t.Helper()
 	const width = 11

@@ -54,7 +54,7 @@ func shared(t testing.TB, arch string) *Model {
 	return m
 }
 
-// private is a model of the test's own; it must be gone when the test is over.
+// private is a model for one test, which must free it.
 func private(t testing.TB, opts ...ModelOption) *Model {
 	t.Helper()
 	m, err := New(modelPath(t, synth.GPTOSS), append(onTestDevice(), opts...)...)

@@ -10,10 +10,10 @@ import (
 	"agentd/llama/synth"
 )
 
-// markText is mark i as a grammar has it; native/grammar/matcher.h has the number.
+// markText is mark i as a grammar writes it; native/grammar/matcher.h defines its number.
 func markText(i int) string { return fmt.Sprintf("<[%d]>", 0x7FFF0000+i) }
 
-// part is a piece of a grammar whose texts the test can say by itself.
+// part is a piece of a grammar whose texts the test can list.
 type part struct {
 	kind  string // literal, mark, all, any, repeat
 	text  string
@@ -46,7 +46,7 @@ type way struct {
 	marks uint64
 }
 
-// from are the ways through a part behind others.
+// from are the paths through a part after the given ones.
 func (p part) from(before map[way]bool) map[way]bool {
 	out := map[way]bool{}
 	switch p.kind {
@@ -102,7 +102,7 @@ func randomPart(r *rand.Rand, depth int) part {
 	return p
 }
 
-// TestMarkMatchesOnce holds grammars with marks against all of their texts.
+// TestMarkMatchesOnce compares grammars with marks with the list of their texts.
 func TestMarkMatchesOnce(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	r := rand.New(rand.NewPCG(7, 7))
@@ -126,7 +126,7 @@ func TestMarkMatchesOnce(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.Close() // it begins with characters that lead nowhere
+				s.Close() // no text of the grammar begins with these characters
 			}
 			continue
 		}
@@ -194,8 +194,8 @@ func TestMarkMatchesOnce(t *testing.T) {
 	}
 }
 
-// TestMarksLeaveNothingOver: what a grammar with marks leaves in the end is forced,
-// and every one of 64 marks counts.
+// TestMarksLeaveNothingOver: the last alternative of a grammar with marks is forced, and
+// each of 64 marks counts.
 func TestMarksLeaveNothingOver(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	var names []string

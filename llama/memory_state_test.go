@@ -32,7 +32,7 @@ func TestLoadedStateGivesTheSameLogits(t *testing.T) {
 				head, middle, tail := save(t, c, 0, n/3), save(t, c, n/3, n-3), save(t, c, n/2, n-1)
 				want := feed(t, c, 0, prompt[n-1:])
 
-				// Elsewhere, and with cells between them that another sequence has.
+				// Into other cells, with cells of another sequence between them.
 				other := newContext(t, m, SetKVType(kind))
 				feed(t, other, 2, prompt[:5])
 				load := func(s *State, p0, p1 Pos) {

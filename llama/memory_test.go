@@ -16,7 +16,7 @@ func maxDiff(a, b []float32) float64 {
 	return d
 }
 
-// sameRow allows for sums that are taken in another order.
+// sameRow allows the rounding of sums in another order.
 const sameRow = 0.02
 
 var attentionOnly = []string{synth.Qwen2, synth.Qwen3, synth.GPTOSS}
@@ -136,8 +136,7 @@ func TestRemoveAndDecodeAgain(t *testing.T) {
 	}
 }
 
-// The answer is derived from the architecture; here it is held against what
-// the memory really does.
+// The answer is derived from the architecture. This test compares it with the memory.
 func TestCanRemovePartial(t *testing.T) {
 	for _, arch := range []string{synth.Qwen2, synth.Qwen3, synth.Qwen35, synth.GPTOSS} {
 		t.Run(arch, func(t *testing.T) {
@@ -184,7 +183,7 @@ func TestMemoryRefuses(t *testing.T) {
 		"a negative target":             mem.Copy(0, -1, 0, -1),
 		"a copy to itself":              mem.Copy(0, 0, 0, -1),
 		"a target with tokens":          mem.Copy(0, 1, 0, -1),
-		"a target that ends elsewhere":  mem.Copy(0, 1, 2, -1),
+		"a target of another length":    mem.Copy(0, 1, 2, -1),
 		"removing everyone's":           mem.Remove(-1, 0, -1),
 		"keeping an unknown one":        mem.Keep(9),
 	} {

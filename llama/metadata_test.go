@@ -11,8 +11,8 @@ import (
 	"agentd/llama/synth"
 )
 
-// Loading or the context fails with an error of one line, although llama.cpp asserts, divides
-// by zero or never ends. Other models go on as before.
+// Loading or making a context fails with an error of one line, where llama.cpp alone would
+// abort, divide by zero or never end. Other models stay usable.
 func TestImpossibleMetadataIsAnError(t *testing.T) {
 	for _, tc := range []struct {
 		arch, key string
@@ -56,8 +56,8 @@ func TestImpossibleMetadataIsAnError(t *testing.T) {
 	}
 }
 
-// llama.cpp divides by these numbers; synth writes no model of most architectures that have
-// them, so the files hold nothing but metadata.
+// llama.cpp divides by these numbers. synth writes no models of most architectures that have
+// them, so the files contain metadata only.
 func TestZeroDivisorIsNamed(t *testing.T) {
 	header := func(arch, key string) string {
 		text := func(b []byte, s string) []byte {

@@ -201,10 +201,10 @@ func TestVocabOnlyModelHasNoContext(t *testing.T) {
 	}
 }
 
-// To tokenize the longest texts takes minutes, and every request opens samplers.
+// Tokenizing the longest texts takes minutes, and must not block samplers of requests.
 func TestOpenAndCloseDoNotWaitForTokenize(t *testing.T) {
 	m := private(t)
-	m.mu.RLock() // as Tokenize does all the while
+	m.mu.RLock() // as Tokenize holds it
 	done := make(chan error)
 	go func() {
 		s, err := m.NewSampler(SamplerConfig{})

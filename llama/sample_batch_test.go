@@ -7,7 +7,7 @@ import (
 	"agentd/llama/synth"
 )
 
-// TestSampleBatchEqualsSample, each with its own error.
+// TestSampleBatchEqualsSample for each sampler, errors included.
 func TestSampleBatchEqualsSample(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	for _, threads := range []int{1, 3} {
@@ -56,6 +56,6 @@ func TestSampleBatchEqualsSample(t *testing.T) {
 				}
 			}
 		}
-		samplers[5] = newSampler(t, m, SamplerConfig{}) // newSampler's cleanup closes what is left
+		samplers[5] = newSampler(t, m, SamplerConfig{}) // newSampler's cleanup closes the others
 	}
 }

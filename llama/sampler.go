@@ -163,8 +163,8 @@ func (s *Sampler) Accept(t Token) error {
 
 // Force accepts the tokens that the grammar forces and appends them to list, at most
 // MaxForced. They are the tokenizer's tokens of the forced text, up to the last boundary
-// that no continuation can move; Sample chooses the rest. end is the end-of-generation
-// token if it must come next, else -1. A model with several such tokens chooses among
+// that no continuation can move. Sample chooses the rest. end is the end-of-generation token
+// if it must come next, else -1. A model with several such tokens chooses among
 // them in Sample, unless it has ChatML's <|im_end|>, which ends every turn. Without a
 // grammar nothing is forced.
 func (s *Sampler) Force(list []Token) (forced []Token, end Token, err error) {

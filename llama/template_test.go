@@ -57,7 +57,7 @@ func TestRenderTakesAnyVariable(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	for _, tc := range []struct{ rule, source, vars, want string }{
 		{"numbers, lists and objects", `{{ n + 1 }} {{ list[1] }} {{ obj.a.b }} {{ obj | tojson }}`, `{"n": 41, "list": [1, "two"], "obj": {"a": {"b": true}}}`, `42 two True {"a": {"b": true}}`},
-		{"what is not given is undefined", `{{ x is defined }}{{ x or 'none' }}`, `{}`, `Falsenone`},
+		{"missing variables are undefined", `{{ x is defined }}{{ x or 'none' }}`, `{}`, `Falsenone`},
 		{"the model's tokens are there", `{{ bos_token }}|{{ eos_token }}`, `{}`, `<|endoftext|>|<|im_end|>`},
 		{"and can be replaced", `{{ eos_token }}`, `{"eos_token": "END"}`, `END`},
 		{"loops and macros", `{% macro m(x) %}<{{ x }}>{% endmacro %}{% for i in l %}{{ m(i) }}{% endfor %}`, `{"l": ["a", "b"]}`, `<a><b>`},
@@ -126,7 +126,7 @@ func TestRenderErrors(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	for _, tc := range []struct{ rule, source, vars string }{
 		{"an exception of the template", `{{ raise_exception('no system role') }}`, `{}`},
-		{"a call of what is no function", `{{ x() }}`, `{"x": 1}`},
+		{"a call of a value that is no function", `{{ x() }}`, `{"x": 1}`},
 		{"variables that are no object", `x`, `[1]`},
 		{"variables that are no JSON", `x`, `{"a":`},
 		{"no variables", `x`, ``},

@@ -35,7 +35,7 @@ func TestLongRunsOfOneCharacterAreTokenized(t *testing.T) {
 	}
 }
 
-// Chunks are cut where words and lines end, which changes no tokens.
+// Chunks end where words and lines end, so the tokens stay the same.
 func TestChunksOfWordsHaveTheTokensOfTheWholeText(t *testing.T) {
 	v := shared(t, synth.GPTOSS).Vocab()
 	if !v.recurses || shared(t, synth.Qwen3).Vocab().recurses {
@@ -64,7 +64,7 @@ func TestChunksOfWordsHaveTheTokensOfTheWholeText(t *testing.T) {
 func TestChunksEndBetweenWordsAndAreNeverEmpty(t *testing.T) {
 	long := func(s string) string { return strings.Repeat(s, 2*chunkBytes/len(s)+1) }
 	for name, c := range map[string]struct{ text, before, after string }{
-		"behind a line break":       {long("ab cd") + "", "d", "ab"},
+		"after a line break":        {long("ab cd") + "", "d", "ab"},
 		"a short text is whole":     {"a b", "b", ""},
 		"without spaces, at a mark": {long("abc,"), "c", ","},
 		"at a character":            {long("日"), "日", "日"},
@@ -73,7 +73,7 @@ func TestChunksEndBetweenWordsAndAreNeverEmpty(t *testing.T) {
 		if cut <= 0 || cut > chunkBytes && cut < len(c.text) {
 			t.Errorf("%s: cut at %d", name, cut)
 		}
-		if name != "behind a line break" && (!strings.HasSuffix(c.text[:cut], c.before) || !strings.HasPrefix(c.text[cut:], c.after)) {
+		if name != "after a line break" && (!strings.HasSuffix(c.text[:cut], c.before) || !strings.HasPrefix(c.text[cut:], c.after)) {
 			t.Errorf("%s: cut into %q and %q", name, c.text[max(0, cut-10):cut], c.text[cut:min(len(c.text), cut+10)])
 		}
 	}

@@ -106,8 +106,8 @@ func TestInvalidTokensHaveNoText(t *testing.T) {
 	}
 }
 
-// checkIncremental pushes tokens one at a time: every piece of text is valid
-// UTF-8, and together they are what the bytes decode to as a whole.
+// checkIncremental pushes tokens one at a time. Every piece of text is valid UTF-8, and
+// together they equal the decoded bytes.
 func checkIncremental(t *testing.T, v *Vocab, tokens []Token) {
 	t.Helper()
 	d := v.NewDetokenizer(true)

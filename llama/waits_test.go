@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// waitsVariable makes a process of this test binary print how often a thread sleeps. In
-// the test's own process other OpenMP threads are there, which make all waits brief.
+// waitsVariable makes a process of this test binary print how often a thread sleeps. The
+// test's own process has other OpenMP threads, which make all waits brief.
 const waitsVariable = "AGENTD_TEST_WAITS"
 
 // printWaits prints, for each setting of the waits, how often a compute thread slept

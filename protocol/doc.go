@@ -1,6 +1,6 @@
-// Package protocol implements the wire format of an agent server: the models of the inference and
-// coaching contract, their strict decoding, their encoding, validation of a response against its
-// request, and the OpenAPI document of the HTTP API. It imports nothing else of this module.
+// Package protocol implements the wire format of an agent server. It has the models of the
+// inference and coaching contract, their strict decoding and their encoding. It validates a
+// response against its request, and has the OpenAPI document of the HTTP API. It imports nothing else of this module.
 //
 // # Why by hand
 //

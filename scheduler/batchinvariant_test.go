@@ -82,7 +82,7 @@ func TestBatchInvariantStepsDoNotDependOnLoad(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	// The generations came in another order, and that is all.
+	// Only the order of the generations differs.
 	order := func(a, b []string) int { return slices.Compare(a, b) }
 	slices.SortFunc(inTurn, order)
 	slices.SortFunc(together, order)

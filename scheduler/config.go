@@ -3,28 +3,21 @@ package scheduler
 import (
 	"fmt"
 	"time"
+
+	"agentd/scheduler/core"
 )
 
-// Config is the policy of an Engine. Zero values select the defaults.
+// Policy holds the options that each context's scheduling takes.
+type Policy = core.Policy
+
+// Config is the policy of an Engine. Zero values select the defaults. Of Policy, the
+// defaults and upper bounds are the context's: its batch size for BatchTokens, its sequence
+// ids for MaxSequences, its outputs for MaxRunning and DraftRows. HostCells holds for each
+// context and takes a sequence id; New returns ErrNoHostCache for models whose memory cannot
+// save parts of a sequence. DraftRows has no effect with BatchInvariant, or for models whose
+// memory cannot remove rejected tokens.
 type Config struct {
-	// BatchTokens is the limit of tokens in one step, prompt and decode rows together.
-	// Default and upper bound: the context's batch size.
-	BatchTokens int
-	// PrefillChunk is the limit of prompt tokens in a step in which other sequences decode. A
-	// larger value ends prompts sooner, a smaller one gives the others their next token
-	// sooner. Default: rows for the cost of the decode rows, see core.Config; RowCells follows
-	// from the model's shape.
-	PrefillChunk int
-	// MaxSequences is the number of sequence ids, for running and cached sequences together.
-	// Default and upper bound: the context's.
-	MaxSequences int
-	// HostCells is the number of evicted cells of each context that are kept in host memory,
-	// to be loaded instead of computed again. It takes a sequence id. New returns
-	// ErrNoHostCache for models whose memory cannot save parts of a sequence. 0: none.
-	HostCells int
-	// MaxRunning is the limit of running sequences. Default and upper bound: the context's
-	// outputs.
-	MaxRunning int
+	Policy
 	// QueueLimit is the limit of admitted candidates, waiting and running together. Default:
 	// 64 times MaxRunning.
 	QueueLimit int
@@ -39,18 +32,15 @@ type Config struct {
 	// other programs use them, fewer threads compute if that is faster, see core.Threads. 0:
 	// always the context's threads.
 	Threads int
+	// SharedThreads is the number of threads of all contexts together. Each context that has
+	// work computes with an equal part of them, at least one, instead of its own number. 0:
+	// always its own.
+	SharedThreads int
 	// BatchInvariant computes each generation alone, with an empty cache. The same generation
 	// is then always computed in the same steps and cells, with the same completions. Without
 	// it results vary: kernels round differently for one row and for many, and sums of
 	// floating-point numbers depend on the order of cells.
 	BatchInvariant bool
-	// NoPrefixCache computes each prompt from its first token on, to measure the benefit and
-	// the cost of the prefix cache. Candidates of one prompt still share it.
-	NoPrefixCache bool
-	// DraftRows is the number of rows up to which a step is filled with speculative tokens, see
-	// core.Config. Upper bound: the context's outputs. It has no effect with BatchInvariant, or
-	// for models whose memory cannot remove rejected tokens. 0: no speculation.
-	DraftRows int
 	// NoForcedTokens samples every token, to measure the benefit of forced tokens.
 	NoForcedTokens bool
 }
@@ -95,6 +85,9 @@ func (c *Config) complete(batch, sequences, outputs, procs int) error {
 	}
 	if c.Threads < 0 || c.Threads > 0 && c.BatchInvariant {
 		return fmt.Errorf("scheduler: Threads is %d, must be at least 0, and 0 with BatchInvariant: results depend on the threads", c.Threads)
+	}
+	if c.SharedThreads < 0 || c.SharedThreads > 0 && (c.BatchInvariant || c.Threads > 0) {
+		return fmt.Errorf("scheduler: SharedThreads is %d, must be at least 0, and 0 with BatchInvariant or Threads", c.SharedThreads)
 	}
 	if c.QueueTime < 0 {
 		return fmt.Errorf("scheduler: QueueTime is %s, must not be negative", c.QueueTime)

@@ -23,6 +23,7 @@ type Engine struct {
 	now     func() time.Time
 	// endings are the model's end-of-generation tokens.
 	endings []llama.Token
+	share   threadShare
 
 	// mu guards the fields below, and the shared fields of workers. No other lock is taken
 	// while it is held.
@@ -90,6 +91,7 @@ type workerParts struct {
 
 func newEngine(parts []workerParts, cfg Config, log zerolog.Logger) (*Engine, error) {
 	e := &Engine{model: parts[0].model, cfg: cfg, cells: parts[0].context.Size(), log: log, now: time.Now}
+	e.share.total = cfg.SharedThreads
 	vocab := e.model.Vocab()
 	for t := range llama.Token(vocab.Size()) {
 		if vocab.IsEOG(t) {

@@ -50,7 +50,7 @@ func TestCompletionEqualsNaiveLoop(t *testing.T) {
 
 func TestConcurrentGenerationsAreIndependent(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
-	e := newTestEngine(t, setup{cells: 512, sequences: 12}) // so few that there is eviction
+	e := newTestEngine(t, setup{cells: 512, sequences: 12}) // few cells, for evictions
 	var wg sync.WaitGroup
 	for client := range 12 {
 		wg.Go(func() {
@@ -209,7 +209,7 @@ func TestCancelFreesSequencesWithinTwoSteps(t *testing.T) {
 	}
 }
 
-// overdue is a context whose deadline passes when a test says so.
+// overdue is a context whose deadline passes when the test decides.
 type overdue struct {
 	context.Context
 	done chan struct{}
@@ -230,7 +230,7 @@ func TestDeadlineReturnsEndedCandidates(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	prompt := tokenize(t, m, "abc")
 	for name, test := range map[string]struct {
-		step int // whose decoding the deadline falls into
+		step int // the step in which the deadline passes
 		kept int
 	}{
 		"none has": {2, 0},
@@ -371,7 +371,7 @@ func TestQueueTimeRefusesLongWaits(t *testing.T) {
 	e.mu.Lock()
 	e.rate.interval = 300 * time.Millisecond
 	e.mu.Unlock()
-	first, err := e.Admit(108) // nothing is before it; 8 of them are in work at once
+	first, err := e.Admit(108) // nothing waits before them; 8 run at once
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,8 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// newFaultyEngine makes an engine whose Decode fails as fail says, by the number
-// of the step from 1.
+// newFaultyEngine makes an engine whose Decode returns fail's error for the number of the
+// step, from 1.
 func newFaultyEngine(t *testing.T, s setup, fail func(step int, rows []core.Row) error) *Engine {
 	step := 0
 	s.wrap = func(b backend) backend {
@@ -187,7 +187,7 @@ func TestNaNContextDrainsBeforeReuse(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	poisoned.Store(false)
-	hold <- struct{}{} // so that the next one comes while there is much left to do
+	hold <- struct{}{} // so that the next request comes while much work is left
 	<-held
 	running.Go(func() {
 		r, err := generate(t.Context(), e, short)
@@ -212,7 +212,7 @@ func TestFailedStepEndsOnlyItsGenerations(t *testing.T) {
 						if step++; step != 6 {
 							return nil
 						}
-						// As llama.cpp does: a part of the batch stays in the cache.
+						// As in llama.cpp, a part of the batch stays in the cache.
 						if err := b.Decode(rows[:len(rows)/2]); err != nil {
 							t.Error(err)
 						}
@@ -312,7 +312,7 @@ func TestFailedMemoryOperationClearsContext(t *testing.T) {
 func TestDeadGrammarEndsOnlyItsCandidate(t *testing.T) {
 	e := newTestEngine(t, setup{})
 	g := sampled(tokenize(t, e.model, story), 12, 4, 1)
-	// Who begins with a needs a token that is suppressed.
+	// A text that starts with a needs a suppressed token.
 	g.Grammar = `root ::= "a!" | "b?"`
 	v := e.model.Vocab()
 	for token := range llama.Token(v.Size()) {
@@ -402,10 +402,10 @@ func TestInvalidConfigNamesField(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	options := []llama.ContextOption{llama.SetContext(256), llama.SetBatch(64), llama.SetMaxSequences(4)}
 	for field, cfg := range map[string]Config{
-		"BatchTokens":   {BatchTokens: 65},
-		"MaxSequences":  {MaxSequences: 5},
-		"MaxRunning":    {MaxRunning: -1},
-		"PrefillChunk":  {PrefillChunk: 65},
+		"BatchTokens":   {Policy: Policy{BatchTokens: 65}},
+		"MaxSequences":  {Policy: Policy{MaxSequences: 5}},
+		"MaxRunning":    {Policy: Policy{MaxRunning: -1}},
+		"PrefillChunk":  {Policy: Policy{PrefillChunk: 65}},
 		"QueueLimit":    {QueueLimit: -1},
 		"QueueTime":     {QueueTime: -1},
 		"SampleWorkers": {SampleWorkers: -1},

@@ -14,7 +14,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// forcedGrammar leaves a choice between names and within a text, and none between.
+// forcedGrammar has a choice of names and a free text. All other tokens are forced.
 const forcedGrammar = `root ::= call ("\n" call){0,2}
 call ::= "<tool_call>\n{\"name\": \"" ("go_to" | "open_container" | "report") "\", \"arguments\": {\"place\": \"" [a-z ]{1,12} "\"}}\n</tool_call>"`
 
@@ -35,8 +35,8 @@ func constrained(g generation.Request) generation.Request {
 	return g
 }
 
-// scribe is a backend whose logits make every candidate write one of several
-// texts, in the tokenizer's tokens: all that go on from where it is are as probable.
+// scribe is a backend whose logits make every candidate write one of several texts, in the
+// tokenizer's tokens. All texts that start as the candidate does are equally likely.
 type scribe struct {
 	*recorder
 	prompt int // tokens
@@ -93,8 +93,8 @@ func newScribe(t *testing.T, m *llama.Model, under *recorder, prompt int) *scrib
 	return s
 }
 
-// newScribes is two engines of scribes: one as configured, and one that samples every token
-// from a step of its own.
+// newScribes makes two engines of scribes: one as configured, and one that samples each
+// token in a separate step.
 func newScribes(t *testing.T, arch string, prompt []llama.Token, cfg Config) (with, without *Engine) {
 	t.Helper()
 	m := testModel(t, arch)
@@ -177,7 +177,7 @@ func TestForcedEndTakesNoStep(t *testing.T) {
 	}
 }
 
-// The logits behind forced tokens equal those of the tokens computed alone.
+// The logits after forced tokens equal those of the tokens computed alone.
 func TestLogitsAfterForcedTokens(t *testing.T) {
 	for _, arch := range architectures {
 		t.Run(arch, func(t *testing.T) {

@@ -52,8 +52,8 @@ func loadTestDevice() error {
 
 var models sync.Map // architecture to func() (*llama.Model, error)
 
-// testModel loads the tiny F32 model of an architecture once: F32, so that the
-// width of a batch changes the logits as little as it can.
+// testModel loads the tiny F32 model of an architecture once. With F32 the width of a batch
+// hardly changes the logits.
 func testModel(t testing.TB, arch string) *llama.Model {
 	t.Helper()
 	load, _ := models.LoadOrStore(arch, sync.OnceValues(func() (*llama.Model, error) {
@@ -188,8 +188,8 @@ func mustGenerate(t testing.TB, e *Engine, g generation.Request) *generation.Res
 	return r
 }
 
-// naive is the dumb twin of the engine: one candidate, one sequence, one context
-// of its own, the prompt in one piece.
+// naive is the plain reference of the engine: one candidate with one sequence in a context
+// of its own, the prompt in one batch.
 func naive(t testing.TB, m *llama.Model, g generation.Request, cand int) generation.Completion {
 	t.Helper()
 	c, err := m.NewContext(llama.SetContext(1024), llama.SetBatch(512), llama.SetThreads(1, 1), llama.SetKVType("f32"), llama.SetFlashAttention(false))
@@ -243,7 +243,7 @@ func naive(t testing.TB, m *llama.Model, g generation.Request, cand int) generat
 	return done
 }
 
-// eventually waits for a condition that other goroutines bring about.
+// eventually waits for a condition that other goroutines fulfil.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
@@ -254,11 +254,11 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	t.Fatalf("%s: did not happen", what)
 }
 
-// faulty is a backend that fails when it is told to.
+// faulty is a backend whose operations can be made to fail.
 type faulty struct {
 	backend
 	mu     sync.Mutex
-	decode func(rows []core.Row) error // before the real Decode; nil goes on
+	decode func(rows []core.Row) error // runs before the real Decode, unless it returns an error
 	copy   func() error
 	steps  int
 }
@@ -288,7 +288,7 @@ func (f *faulty) Copy(src, dst core.SeqID, from, to int) error {
 	return f.backend.Copy(src, dst, from, to)
 }
 
-// gate blocks every Decode until it is opened, and says when one waits.
+// gate blocks every Decode until it is opened, and signals when one waits.
 type gate struct {
 	backend
 	enter chan struct{}

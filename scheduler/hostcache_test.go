@@ -16,8 +16,8 @@ import (
 	"agentd/scheduler/core"
 )
 
-// conversations are the turns of several agents with a common beginning, each turn
-// behind the one before it.
+// conversations are the turns of several agents with a common beginning. Each turn continues
+// the one before it.
 func conversations(t *testing.T, agents, turns int) [][][]llama.Token {
 	m := testModel(t, synth.Qwen3)
 	list := make([][][]llama.Token, agents)
@@ -31,8 +31,8 @@ func conversations(t *testing.T, agents, turns int) [][][]llama.Token {
 	return list
 }
 
-// Agents take turns, and their histories do not fit the KV cache together. The answers are
-// those of a larger cache, and hardly a token is computed twice.
+// Agents take turns, and their histories do not fit the KV cache together. The answers equal
+// those of a larger cache, and hardly any token is computed twice.
 func TestEvictedCellsAreLoadedFromHostCache(t *testing.T) {
 	talks := conversations(t, 6, 4)
 	run := func(s setup) (*Engine, [][]string) {
@@ -47,7 +47,7 @@ func TestEvictedCellsAreLoadedFromHostCache(t *testing.T) {
 	}
 	all, want := run(setup{cells: 4096})
 	small, without := run(setup{cells: 512})
-	host, with := run(setup{cells: 512, cfg: Config{HostCells: 4096}})
+	host, with := run(setup{cells: 512, cfg: Config{Policy: Policy{HostCells: 4096}}})
 	if diff := cmp.Diff(want, with); diff != "" {
 		t.Errorf("answers with host memory differ from those in a large cache:\n%s", diff)
 	}
@@ -67,11 +67,11 @@ func TestEvictedCellsAreLoadedFromHostCache(t *testing.T) {
 func TestHostCacheServesManyAtOnce(t *testing.T) {
 	talks := conversations(t, 10, 3)
 	m := testModel(t, synth.Qwen3)
-	e := newTestEngine(t, setup{cells: 512, contexts: 2, cfg: Config{HostCells: 2048}})
+	e := newTestEngine(t, setup{cells: 512, contexts: 2, cfg: Config{Policy: Policy{HostCells: 2048}}})
 	var wg sync.WaitGroup
 	for _, turns := range talks {
 		wg.Go(func() {
-			for _, prompt := range slices.Concat(turns, turns, turns) { // what went comes back
+			for _, prompt := range slices.Concat(turns, turns, turns) { // evicted prefixes are needed again
 				g := greedy(prompt, 2, 6)
 				r, err := generate(t.Context(), e, g)
 				if err != nil {
@@ -85,8 +85,8 @@ func TestHostCacheServesManyAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// Which cells went depends on who came first. Agents that take turns evict each other's
-	// cells and ask for them again.
+	// The evicted cells depend on the order of requests. Agents that take turns evict each
+	// other's cells and need their own again.
 	for range 3 {
 		for _, turns := range talks {
 			mustGenerate(t, e, greedy(turns[len(turns)-1], 2, 6))
@@ -97,7 +97,7 @@ func TestHostCacheServesManyAtOnce(t *testing.T) {
 	}
 }
 
-// failingLoad is a backend that can't load what was saved.
+// failingLoad is a backend that cannot load saved cells.
 type failingLoad struct {
 	backend
 	fail atomic.Bool
@@ -114,7 +114,7 @@ func (f *failingLoad) Load(b core.BlockID, s core.SeqID, from, to int) error {
 func TestFailedLoadEndsOnlyTheGeneration(t *testing.T) {
 	talks := conversations(t, 6, 4)
 	var f *failingLoad
-	e := newTestEngine(t, setup{cells: 256, cfg: Config{HostCells: 1024}, wrap: func(b backend) backend {
+	e := newTestEngine(t, setup{cells: 256, cfg: Config{Policy: Policy{HostCells: 1024}}, wrap: func(b backend) backend {
 		f = &failingLoad{backend: b}
 		return f
 	}})
@@ -142,12 +142,12 @@ func TestInvalidHostCellsAreRefused(t *testing.T) {
 		cfg  Config
 		want error
 	}{
-		"a sliding window":   {synth.GPTOSS, Config{HostCells: 100}, ErrNoHostCache},
-		"a recurrent state":  {synth.Qwen35, Config{HostCells: 100}, ErrNoHostCache},
-		"batch invariant":    {synth.Qwen3, Config{HostCells: 100, BatchInvariant: true}, nil},
-		"without a cache":    {synth.Qwen3, Config{HostCells: 100, NoPrefixCache: true}, nil},
-		"less than nothing":  {synth.Qwen3, Config{HostCells: -1}, nil},
-		"all ids are wanted": {synth.Qwen3, Config{HostCells: 100, MaxSequences: 4}, nil},
+		"a sliding window":       {synth.GPTOSS, Config{Policy: Policy{HostCells: 100}}, ErrNoHostCache},
+		"a recurrent state":      {synth.Qwen35, Config{Policy: Policy{HostCells: 100}}, ErrNoHostCache},
+		"batch invariant":        {synth.Qwen3, Config{Policy: Policy{HostCells: 100}, BatchInvariant: true}, nil},
+		"without a cache":        {synth.Qwen3, Config{Policy: Policy{HostCells: 100, NoPrefixCache: true}}, nil},
+		"a negative number":      {synth.Qwen3, Config{Policy: Policy{HostCells: -1}}, nil},
+		"no sequence id is left": {synth.Qwen3, Config{Policy: Policy{HostCells: 100, MaxSequences: 4}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, err := New([]Context{{Model: testModel(t, c.arch), Options: options}}, c.cfg, zerolog.Nop())
@@ -162,7 +162,7 @@ func TestInvalidHostCellsAreRefused(t *testing.T) {
 	}
 }
 
-// The answers are those with a prefix cache.
+// The answers equal those with a prefix cache.
 func TestNoPrefixCacheComputesEveryPrompt(t *testing.T) {
 	talks := conversations(t, 2, 2)
 	run := func(cfg Config) (Stats, []string) {
@@ -178,7 +178,7 @@ func TestNoPrefixCacheComputesEveryPrompt(t *testing.T) {
 		return e.Stats(), texts
 	}
 	with, want := run(Config{})
-	without, got := run(Config{NoPrefixCache: true})
+	without, got := run(Config{Policy: Policy{NoPrefixCache: true}})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

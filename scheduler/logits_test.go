@@ -12,8 +12,8 @@ import (
 	"agentd/scheduler/core"
 )
 
-// recorder notes the logits that the engine reads, and the tokens before them by
-// a cache of its own, in which a sequence is a list of tokens.
+// recorder records the logits that the engine reads, and the tokens before them. Its own
+// cache holds each sequence as a list of tokens.
 type recorder struct {
 	backend
 	seqs     map[core.SeqID][]llama.Token
@@ -93,12 +93,12 @@ func TestLogitsDependOnlyOnTokens(t *testing.T) {
 	}
 }
 
-// tolerance is far above what F32 weights, an F32 cache and no flash attention
-// leave (0.00003), and far below what one wrong token in the context makes (the
-// rows have a standard deviation of 4).
+// tolerance is far above the error with F32 weights, an F32 cache and no flash attention
+// (0.00003). It is far below the effect of one wrong token in the context: the rows have a
+// standard deviation of 4.
 const tolerance = 0.001
 
-// compared is how many rows are computed again, any of those that were read.
+// compared is the number of rows that are computed again, drawn from those that were read.
 const compared = 80
 
 // compareLogits computes each context alone.

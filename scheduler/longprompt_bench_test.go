@@ -16,8 +16,8 @@ import (
 	"agentd/scheduler/core"
 )
 
-// stopwatch notes how long each step took and how many of its rows decode; the
-// tests' prompts are longer than a row.
+// stopwatch records the time of each step and its number of decode rows. The prompts of the
+// tests are longer than one row.
 type stopwatch struct {
 	backend
 	mu    sync.Mutex
@@ -62,10 +62,10 @@ func sum(list []timed) (total time.Duration) {
 	return total
 }
 
-// BenchmarkLongPrompt is a prompt of 8,000 tokens that arrives while 32 candidates
-// decode: how much longer a step takes then, in the median and the 99th percentile (the
-// time between two tokens of the others), and the throughput of both together as a share of
-// what it would be one after the other.
+// BenchmarkLongPrompt is a prompt of 8,000 tokens that arrives while 32 candidates decode. It
+// measures how much longer a step takes, in the median and the 99th percentile: the time
+// between two tokens of the others. And it measures the throughput of both together, as a
+// share of the throughput one after the other.
 func BenchmarkLongPrompt(b *testing.B) {
 	b.Run("shape=household", func(b *testing.B) {
 		longPrompts(b, synth.Spec{Layers: 6, Embedding: 256, FFN: 768, Heads: 4, KVHeads: 2, HeadDim: 64})
@@ -109,7 +109,7 @@ func longPrompt(b *testing.B, m *llama.Model, width, long, chunk int) (atMedian,
 	if err != nil {
 		b.Fatal(err)
 	}
-	cfg := Config{PrefillChunk: chunk}
+	cfg := Config{Policy: Policy{PrefillChunk: chunk}}
 	if err := cfg.complete(c.BatchSize(), c.MaxSequences(), c.MaxOutputs(), 2); err != nil {
 		b.Fatal(err)
 	}
@@ -153,8 +153,8 @@ func longPrompt(b *testing.B, m *llama.Model, width, long, chunk int) (atMedian,
 		}
 	}
 	wait(some)
-	mustGenerate(b, e, greedy(append(slices.Clone(prompt), 9)[1:], 1, 1)) // shifted by one: nothing of it is cached
-	// The others have grown meanwhile: what a step takes without the prompt is the
+	mustGenerate(b, e, greedy(append(slices.Clone(prompt), 9)[1:], 1, 1)) // shifted by one, so nothing is cached
+	// The other sequences have grown meanwhile. The time of a step without the prompt is the
 	// mean of before and after.
 	before := len(decoding())
 	wait(before + some)

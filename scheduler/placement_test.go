@@ -37,19 +37,19 @@ func TestPlacementChoosesSoonestContext(t *testing.T) {
 		tried  uint64
 		want   int // -1: nowhere
 	}{
-		"all idle: the first":                           {loads: []int{0, 0, 0}, want: 0},
-		"where less is to be done":                      {loads: []int{500, 100, 300}, want: 1},
-		"where its prefix is":                           {loads: []int{0, 0, 0}, cached: []int{0, 0, 320}, want: 2},
-		"where most of its prefix is":                   {loads: []int{0, 0, 0}, cached: []int{64, 320, 160}, want: 1},
-		"elsewhere, when its prefix is behind more":     {loads: []int{0, 0, 400}, cached: []int{0, 0, 320}, want: 0},
-		"where its prefix is, though others wait there": {loads: []int{0, 0, 300}, cached: []int{0, 0, 320}, want: 2},
-		"a block that is not whole counts for nothing":  {loads: []int{0, 1, 1}, cached: []int{0, prefixBlock - 1, 0}, want: 0},
-		"not where it failed":                           {loads: []int{0, 9000}, tried: 1, want: 1},
-		"nowhere, when it failed everywhere":            {loads: []int{0, 0}, tried: 3, want: -1},
-		"not where steps keep failing":                  {loads: []int{0, 9000}, health: []health{{downUntil: now.Add(1)}, {}}, want: 1},
-		"there again after the pause":                   {loads: []int{0, 9000}, health: []health{{downUntil: now}, {}}, want: 0},
-		"there, when there is nowhere else":             {loads: []int{0, 0}, health: []health{{downUntil: now.Add(1)}, {lost: true}}, want: 0},
-		"never on a device that is lost":                {loads: []int{0}, health: []health{{lost: true}}, want: -1},
+		"all idle: the first":                               {loads: []int{0, 0, 0}, want: 0},
+		"where less is to be done":                          {loads: []int{500, 100, 300}, want: 1},
+		"where its prefix is":                               {loads: []int{0, 0, 0}, cached: []int{0, 0, 320}, want: 2},
+		"where most of its prefix is":                       {loads: []int{0, 0, 0}, cached: []int{64, 320, 160}, want: 1},
+		"another context if more work is before the prefix": {loads: []int{0, 0, 400}, cached: []int{0, 0, 320}, want: 0},
+		"the prefix's context with little work":             {loads: []int{0, 0, 300}, cached: []int{0, 0, 320}, want: 2},
+		"incomplete blocks do not count":                    {loads: []int{0, 1, 1}, cached: []int{0, prefixBlock - 1, 0}, want: 0},
+		"not where it failed":                               {loads: []int{0, 9000}, tried: 1, want: 1},
+		"nowhere, when it failed everywhere":                {loads: []int{0, 0}, tried: 3, want: -1},
+		"not where steps keep failing":                      {loads: []int{0, 9000}, health: []health{{downUntil: now.Add(1)}, {}}, want: 1},
+		"there again after the pause":                       {loads: []int{0, 9000}, health: []health{{downUntil: now}, {}}, want: 0},
+		"there, when there is nowhere else":                 {loads: []int{0, 0}, health: []health{{downUntil: now.Add(1)}, {lost: true}}, want: 0},
+		"never on a device that is lost":                    {loads: []int{0}, health: []health{{lost: true}}, want: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &Engine{now: func() time.Time { return now }}
@@ -111,7 +111,7 @@ func TestContextsShareLoad(t *testing.T) {
 	nothingLeft(t, e)
 }
 
-// nothingLeft checks the books of an idle engine.
+// nothingLeft checks that an idle engine counts no requests.
 func nothingLeft(t *testing.T, e *Engine) {
 	t.Helper()
 	eventually(t, "idle", func() bool {
@@ -141,7 +141,7 @@ func TestNextTurnGoesToSameContext(t *testing.T) {
 	}
 }
 
-// newBreakingEngine makes an engine of contexts whose Decode fails as fail says.
+// newBreakingEngine makes an engine of contexts whose Decode returns fail's error.
 func newBreakingEngine(t *testing.T, s setup, fail func(context int) error) *Engine {
 	s.wrapEach = func(i int, b backend) backend {
 		return &faulty{backend: b, decode: func([]core.Row) error { return fail(i) }}
@@ -181,7 +181,7 @@ func TestFailedGenerationIsRetriedElsewhere(t *testing.T) {
 	}
 }
 
-// Others that only waited on the lost devices are retried.
+// Requests that only waited on the lost devices are retried.
 func TestGenerationIsNotRetriedAfterTwoLostDevices(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	poison := tokenize(t, m, "poison")
@@ -256,7 +256,7 @@ func TestFailingContextIsPaused(t *testing.T) {
 	prompt := tokenize(t, e.model, story)
 	ask := func(what string, moved uint64, up bool) {
 		t.Helper()
-		mustGenerate(t, e, greedy(prompt[len(prompt)-3-int(e.Stats().Finished)%8:], 1, 2)) // short: nothing of it is a known prefix
+		mustGenerate(t, e, greedy(prompt[len(prompt)-3-int(e.Stats().Finished)%8:], 1, 2)) // short, so it has no known prefix
 		if s, c := e.Stats(), e.Contexts()[0]; s.Retried != moved || c.Up != up {
 			t.Errorf("%s: %d moved, up %v; want %d, %v", what, s.Retried, c.Up, moved, up)
 		}

@@ -8,7 +8,7 @@ import (
 
 // computeSlice is the time slice that the threads of a step ask the kernel for. Beside a
 // busy program the kernel gives each of the two a slice in turn, and a step waits for its
-// slowest thread: with the usual 3 ms that is longer than many operations of a model.
+// slowest thread. The usual slice of 3 ms is longer than many operations of a model.
 // The share of the processor stays the same. Linux 6.12 and later heed it.
 const computeSlice = 400 * time.Microsecond
 

@@ -26,7 +26,7 @@ func TestSpeculationOnlySavesSteps(t *testing.T) {
 
 func speculationOnlySavesSteps(t *testing.T, arch string, noForced bool) {
 	prompt := tokenize(t, testModel(t, arch), story)
-	with, without := newScribes(t, arch, prompt, Config{DraftRows: 16, MaxRunning: 8, NoForcedTokens: noForced})
+	with, without := newScribes(t, arch, prompt, Config{Policy: Policy{DraftRows: 16, MaxRunning: 8}, NoForcedTokens: noForced})
 	for name, g := range map[string]generation.Request{
 		"greedy":              constrained(greedy(prompt, 1, 400)),
 		"without constraints": greedy(prompt, 1, 400),
@@ -59,7 +59,7 @@ func speculationOnlySavesSteps(t *testing.T, arch string, noForced bool) {
 
 func TestBatchInvariantDisablesSpeculation(t *testing.T) {
 	prompt := tokenize(t, testModel(t, synth.Qwen3), story)
-	with, _ := newScribes(t, synth.Qwen3, prompt, Config{DraftRows: 8, BatchInvariant: true})
+	with, _ := newScribes(t, synth.Qwen3, prompt, Config{Policy: Policy{DraftRows: 8}, BatchInvariant: true})
 	mustGenerate(t, with, constrained(greedy(prompt, 1, 400)))
 	if s := with.Stats(); s.DraftTokens != 0 {
 		t.Errorf("%d draft tokens", s.DraftTokens)
@@ -67,7 +67,7 @@ func TestBatchInvariantDisablesSpeculation(t *testing.T) {
 }
 
 func TestDraftsStopAtEndTokens(t *testing.T) {
-	e := newTestEngine(t, setup{outputs: 8, cfg: Config{DraftRows: 8}})
+	e := newTestEngine(t, setup{outputs: 8, cfg: Config{Policy: Policy{DraftRows: 8}}})
 	got := e.workers[0].coreConfig.EndTokens
 	for token := range llama.Token(e.model.Vocab().Size()) {
 		if ends := e.model.Vocab().IsEOG(token); ends != slices.Contains(got, token) {
@@ -79,14 +79,14 @@ func TestDraftsStopAtEndTokens(t *testing.T) {
 	}
 }
 
-// The logits behind accepted, rejected and forced tokens equal those of the completion
+// The logits after accepted, rejected and forced tokens equal those of the completion
 // computed alone.
 func TestLogitsAfterDrafts(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	prompt := tokenize(t, m, story)
 	var r *recorder
 	e := newTestEngine(t, setup{
-		cells: 1000, sequences: 6, outputs: 8, batch: 20, cfg: Config{DraftRows: 8, MaxRunning: 4},
+		cells: 1000, sequences: 6, outputs: 8, batch: 20, cfg: Config{Policy: Policy{DraftRows: 8, MaxRunning: 4}},
 		wrap: func(b backend) backend { r = newRecorder(b); return newScribe(t, m, r, len(prompt)) },
 	})
 	for turn := range 3 {
@@ -106,7 +106,7 @@ func TestDraftRowsAboveOutputsAreRefused(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	_, err := New([]Context{{Model: m, Options: []llama.ContextOption{
 		llama.SetContext(512), llama.SetMaxSequences(4), llama.SetMaxOutputs(4),
-	}}}, Config{DraftRows: 5}, zerolog.Nop())
+	}}}, Config{Policy: Policy{DraftRows: 5}}, zerolog.Nop())
 	if err == nil || !strings.Contains(err.Error(), "DraftRows is 5, the context allows 0 to 4") {
 		t.Error(err)
 	}

@@ -1,17 +1,42 @@
 package scheduler
 
 import (
+	"sync/atomic"
 	"time"
 
 	"agentd/scheduler/core"
 )
+
+// threadShare divides threads among the workers that have work. With total 0 it does nothing.
+type threadShare struct {
+	total int
+	busy  atomic.Int32 // workers that have work
+}
+
+// each is the number of threads for a worker that has work.
+func (s *threadShare) each() int { return max(1, s.total/max(1, int(s.busy.Load()))) }
+
+// shareThreads sets this worker's part of the shared threads for the next step.
+func (w *worker) shareThreads() {
+	n := w.share.each()
+	if w.share.total == 0 || n == w.back.SamplerThreads() {
+		return
+	}
+	if err := w.back.SetThreads(n); err != nil {
+		w.log.Warn().Err(err).Int("context", w.index).Int("threads", n).Msg("the number of threads could not be changed; it stays")
+		return
+	}
+	if w.threads != nil {
+		w.watchThreads()
+	}
+}
 
 // startThreads prepares the compute threads. The worker's own thread calls it.
 func (w *worker) startThreads() {
 	if err := shortSlice(); err != nil {
 		w.log.Debug().Err(err).Msg("time slice not changed; latency may rise beside busy programs")
 	}
-	n := w.back.SamplerThreads()
+	n := max(w.back.SamplerThreads(), w.share.total)
 	if n < 2 {
 		return // none waits for another one
 	}
@@ -26,10 +51,13 @@ func (w *worker) watchThreads() {
 	}
 }
 
+// observed reports whether the threads of a step wait for each other, and are measured.
+func (w *worker) observed() bool { return w.threads != nil && w.back.SamplerThreads() > 1 }
+
 // beginObserve is called before a step.
 func (w *worker) beginObserve() {
 	switch {
-	case w.threads == nil:
+	case !w.observed():
 	case w.threads.Brief():
 		w.observer.begin(nil)
 	default:
@@ -40,7 +68,7 @@ func (w *worker) beginObserve() {
 // observe chooses the threads of the next step, and how they wait for each other, by the
 // cost of the last one.
 func (w *worker) observe(rows int, took time.Duration) {
-	if w.threads == nil {
+	if !w.observed() {
 		return
 	}
 	waited, fired, err := w.observer.end()

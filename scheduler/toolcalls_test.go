@@ -38,7 +38,7 @@ func TestCallReader(t *testing.T) {
 		"strings that look like the end":  {hermes, block(`{"a": "\"}", "b": 1}`, `{"a": "\"}", "b": 2}`), ""},
 		"a mark within a string":          {hermes, block(`{"a": "</tool_call>", "b": 1}`, `{"a": "</tool_call>", "b": 2}`), ""},
 		"thoughts about a call":           {hermes, "Maybe\n" + block(look) + " </think>\n\n" + block(look), ""},
-		"a call twice behind thoughts":    {hermes, "Maybe\n</think>\n\n" + block(wait, wait), `{"name":"wait","arguments":{}}`},
+		"a repeated call after thoughts":  {hermes, "Maybe\n</think>\n\n" + block(wait, wait), `{"name":"wait","arguments":{}}`},
 		"quotation marks in thoughts":     {hermes, `He said "</think>` + block(wait, wait), `{"name":"wait","arguments":{}}`},
 		"a call that is cut off":          {hermes, block(wait) + "<tool_call>\n" + wait[:len(wait)-1], ""},
 		"tags":                            {tagged, block(xml("a"), xml("b")), ""},
@@ -137,11 +137,11 @@ func TestForcedConstantThatRepeatsIsNoRepetition(t *testing.T) {
 	}
 }
 
-// A repetition ends at the same token, however many are chosen in a step.
+// A repetition ends at the same token for any number of tokens in a step.
 func TestRepetitionEndsAtSameTokenWithForcedAndDraftTokens(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
 	prompt := tokenize(t, m, story)
-	for name, cfg := range map[string]Config{"forced tokens": {}, "speculation": {DraftRows: 16}} {
+	for name, cfg := range map[string]Config{"forced tokens": {}, "speculation": {Policy: Policy{DraftRows: 16}}} {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(9, 9))
 			var texts [][]llama.Token

@@ -65,6 +65,7 @@ type worker struct {
 	// The goroutine's own fields.
 	core     *core.Core
 	threads  *core.Threads // nil: a single thread computes, or a device
+	share    *threadShare
 	observer observer
 	requests map[core.RequestID]*request
 	nextID   core.RequestID
@@ -91,21 +92,17 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 	w := &worker{
 		engine: e, cfg: e.cfg, vocab: e.model.Vocab(), log: e.log, now: func() time.Time { return e.now() }, mu: &e.mu,
 		index: index, device: p.device, back: p.back, requests: map[core.RequestID]*request{},
-		wake: make(chan struct{}, 1), done: make(chan struct{}),
+		wake: make(chan struct{}, 1), done: make(chan struct{}), share: &e.share,
 	}
 	w.coreConfig = core.Config{
-		Cells:         p.context.Size(),
-		MaxSequences:  w.cfg.MaxSequences,
-		MaxOutputs:    p.context.MaxOutputs(),
-		MaxRunning:    w.cfg.MaxRunning,
-		BatchTokens:   w.cfg.BatchTokens,
-		PrefillChunk:  w.cfg.PrefillChunk,
-		RowCells:      rowCells(p.model.Info()),
-		Overcommit:    true,
-		HostCells:     w.cfg.HostCells,
-		NoPrefixCache: w.cfg.NoPrefixCache,
-		PartialCopy:   p.context.Memory().CanRemovePartial(),
-		Check:         checkInvariants,
+		Policy:      w.cfg.Policy,
+		Cells:       p.context.Size(),
+		MaxOutputs:  p.context.MaxOutputs(),
+		RowCells:    rowCells(p.model.Info()),
+		Overcommit:  true,
+		EndTokens:   e.endings,
+		PartialCopy: p.context.Memory().CanRemovePartial(),
+		Check:       checkInvariants,
 	}
 	if w.cfg.HostCells > 0 {
 		if !p.context.Memory().CanSave() {
@@ -124,9 +121,8 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 			return last >= n-1 && first <= max(0, n-window)
 		}
 	}
-	if w.coreConfig.PartialCopy && w.coreConfig.Usable == nil && !w.cfg.BatchInvariant {
-		w.coreConfig.DraftRows = w.cfg.DraftRows
-		w.coreConfig.EndTokens = e.endings
+	if !w.coreConfig.PartialCopy || w.coreConfig.Usable != nil || w.cfg.BatchInvariant {
+		w.coreConfig.DraftRows = 0
 	}
 	var err error
 	if w.core, err = core.New(w.coreConfig); err != nil {
@@ -151,6 +147,7 @@ func (w *worker) run() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 	defer close(w.done)
 	w.startThreads()
+	w.share.busy.Add(1)
 	for w.commands() {
 		w.startIsolated()
 		idle := w.core.Idle()
@@ -165,10 +162,13 @@ func (w *worker) run() {
 		}
 		w.deliver()
 		if idle {
+			w.share.busy.Add(-1)
 			<-w.wake
+			w.share.busy.Add(1)
 			w.busySince = w.now()
 		}
 	}
+	w.share.busy.Add(-1)
 	w.observer.close()
 	for _, r := range w.takeAll() {
 		w.finish(r, ErrClosed)
@@ -244,6 +244,7 @@ func (w *worker) step() {
 		}
 		return
 	}
+	w.shareThreads()
 	w.beginObserve()
 	err := w.decode()
 	if err != nil && w.engine.isClosed() {

@@ -191,15 +191,22 @@ func closeSending(t *testing.T, conn net.Conn) {
 	}
 }
 
+// halfClosed sends a request, waits for the start of its work and closes the sending side.
+func halfClosed(t *testing.T, ls *listening) (*slow, net.Conn) {
+	t.Helper()
+	d := newSlow()
+	ls.Ready(d)
+	conn := ls.dial(t)
+	io.WriteString(conn, raw(""))
+	wait(t, "the work's start", d.started)
+	closeSending(t, conn)
+	return d, conn
+}
+
 func TestHalfClosedClientGetsItsAnswer(t *testing.T) {
 	for name, ls := range map[string]*listening{"plain": listen(t), "TLS": listenTLS(t)} {
 		t.Run(name, func(t *testing.T) {
-			d := newSlow()
-			ls.Ready(d)
-			conn := ls.dial(t)
-			io.WriteString(conn, raw(""))
-			wait(t, "the work's start", d.started)
-			closeSending(t, conn)
+			d, conn := halfClosed(t, ls)
 			from := bufio.NewReader(conn)
 			// The server has noticed when it asks whether the client is still there.
 			if line, err := from.Peek(len("HTTP/1.1 100")); err != nil || string(line) != "HTTP/1.1 100" {
@@ -223,12 +230,7 @@ func TestHalfClosedClientGetsItsAnswer(t *testing.T) {
 func TestHalfClosedClientThatLeavesCancelsItsWork(t *testing.T) {
 	for name, ls := range map[string]*listening{"plain": listen(t), "TLS": listenTLS(t)} {
 		t.Run(name, func(t *testing.T) {
-			d := newSlow()
-			ls.Ready(d)
-			conn := ls.dial(t)
-			io.WriteString(conn, raw(""))
-			wait(t, "the work's start", d.started)
-			closeSending(t, conn)
+			d, conn := halfClosed(t, ls)
 			if _, err := bufio.NewReader(conn).Peek(1); err != nil {
 				t.Fatal(err)
 			}

@@ -92,9 +92,8 @@ func freeName(set *tools.Set, name string) string {
 	}
 }
 
-// The system message is the one the models were trained with, but for the
-// current date: with it, a prompt would change overnight, and the answer and the
-// cached prefix with it.
+// The system message is the one the models were trained with, without the current date.
+// A date would change the prompt overnight, and with it the answer and the cached prefix.
 const (
 	harmonySystem   = "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\nKnowledge cutoff: 2024-06\n\nReasoning: "
 	harmonyChannels = "\n\n# Valid channels: analysis, commentary, final. Channel must be included for every message."

@@ -117,8 +117,8 @@ func (f *llama) Parse(text string, c *Catalog) (Decision, error) {
 	return decide(say, calls, nil, f.rules)
 }
 
-// llamaFunction is a call with the members that others have: models also write
-// arguments in place of parameters, and copy the form of the tools in the prompt,
+// llamaFunction is a call with the usual names of its members. Models also write arguments
+// in place of parameters. And they copy the form of the tools in the prompt,
 // {"type": "function", "function": {...}} or its members in one object.
 func llamaFunction(value protocol.Raw) protocol.Raw {
 	if value.Kind() != '{' {

@@ -44,9 +44,9 @@ func (q *qwen) ParseChat(text string) (string, error) {
 	return answer, err
 }
 
-// parseBlocks reads thoughts, then blocks that callOpen opens, or a reply. read
-// appends the calls of the block that body begins with and returns what follows
-// it: blocks are read in order, so that a string inside one may contain any mark.
+// parseBlocks reads thoughts, then blocks that callOpen opens, or a reply. read appends the
+// calls of the first block of body and returns the rest. Blocks are read in order, so a
+// string inside one may contain any mark.
 func parseBlocks(text string, inThoughts bool, r rules,
 	read func(calls []tools.Call, body string) ([]tools.Call, string, error),
 ) (Decision, error) {

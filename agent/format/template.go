@@ -12,11 +12,11 @@ import (
 
 // template renders the model's own Jinja template.
 //
-// A template that knows permanent_rules or task_attributes was made for this
-// agent: it gets the variables messages, tools, permanent_rules, summary,
-// task_attributes, add_generation_prompt and enable_thinking, and says itself
-// what the model shall do. Any other gets only messages: the first one, a system
-// message, says all of that, tools included. Where the template takes no system
+// A template that knows permanent_rules or task_attributes was made for this agent. It gets
+// the variables messages, tools, permanent_rules, summary, task_attributes,
+// add_generation_prompt and enable_thinking, and instructs the model itself. Any other
+// template gets messages only. The first one, a system message, has the instructions and the
+// tools. Where the template takes no system
 // message, its text begins the first user message.
 type template struct {
 	rules

@@ -46,9 +46,9 @@ func (t *Tool) validate(arguments protocol.Raw) error {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// Lift makes a call of what the model wrote for the tool of that name: the
-// robot parameter is lifted out of the arguments, and the rest is checked
-// against the tool's schema. The error says what is wrong with the call.
+// Lift makes a call from the model's arguments for a tool. It takes the robot parameter out
+// of the arguments and checks the rest against the tool's schema. The error says what is
+// wrong with the call.
 func (s *Set) Lift(name string, written protocol.Raw) (Call, error) {
 	tool, ok := s.Find(name)
 	if !ok {

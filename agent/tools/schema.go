@@ -21,9 +21,9 @@ var typeNames = map[string]string{
 	"null": "null", // of JSON Schemas
 }
 
-// objectSchema is the JSON Schema of a tool's arguments. parameters is either
-// such a schema or a map of name to {description, type}; optional lists the
-// names of the map that may be left out.
+// objectSchema is the JSON Schema of a tool's arguments. parameters is such a
+// schema, or a map of name to {description, type}. optional lists the names of the map
+// that may be left out.
 func objectSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 	if parameters == nil || parameters.Kind() == 'n' {
 		return protocol.Raw(`{"type":"object","properties":{}}`), nil

@@ -101,8 +101,8 @@ func KnownRobots(attributes protocol.Raw) []string {
 }
 
 // Normalise makes the raw tools of an input usable. robots are its known
-// robots (KnownRobots), defaultRobot the target of a call that names none where
-// no robot or several are known. The error says which tool is unusable and why.
+// robots (KnownRobots). defaultRobot is the target of a call without a robot, unless exactly one
+// robot is known. The error says which tool is unusable and why.
 func Normalise(raw []protocol.Raw, robots []string, defaultRobot string) (*Set, error) {
 	if len(raw) > MaxTools {
 		return nil, fmt.Errorf("%d tools, but at most %d are possible", len(raw), MaxTools)

@@ -28,19 +28,14 @@ type Options struct {
 	// Rate is the mean rate of an open loop with Poisson arrivals, in requests a second.
 	// 0 is a closed loop.
 	Rate float64
-	// Duration is how long requests are sent; 0 is until the end of the trace.
-	Duration time.Duration
 	// SampleEvery is how often the server's counters are read; 0 is at both ends only.
 	SampleEvery time.Duration
 	// Bound is the bound of goodput on E2EL; 0 is none.
 	Bound time.Duration
 }
 
-// Reasons why no more requests were sent.
-const (
-	endDuration    = "the duration is over"
-	endInterrupted = "interrupted"
-)
+// endInterrupted is the reason why no more requests were sent.
+const endInterrupted = "interrupted"
 
 // run is a run in progress.
 type run struct {
@@ -161,14 +156,7 @@ func (r *run) fail(err error) {
 
 // wait waits until an intended time. It returns false if the run ends first.
 func (r *run) wait(ctx context.Context, until time.Duration) bool {
-	now := time.Since(r.began)
-	if limit := r.o.Duration; limit > 0 && max(until, now) >= limit {
-		r.mu.Lock()
-		r.end = endDuration
-		r.mu.Unlock()
-		return false
-	}
-	if until > now {
+	if now := time.Since(r.began); until > now {
 		timer := time.NewTimer(until - now)
 		defer timer.Stop()
 		select {

@@ -76,15 +76,6 @@ func TestLatencyCountsFromTheIntendedTime(t *testing.T) {
 	})
 }
 
-func TestDurationEndsARunAfterRunningRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := must(t, &fake{}, trace(2, 6), Options{Duration: 15 * msec})
-		if len(r.Records) != 4 || !cmp.Equal(r.Notes, []string{"8 turns of the trace were not sent: the duration is over"}) {
-			t.Errorf("%d records, %q", len(r.Records), r.Notes)
-		}
-	})
-}
-
 func TestFailedRequestsDoNotEndARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{

@@ -176,7 +176,7 @@ const (
 // newTarget makes the target of a server at a URL.
 func newTarget(name, url string) (target.Target, error) {
 	if name == nameServer {
-		return target.NewLlamaServer(url, "", target.ModeN)
+		return target.NewLlamaServer(url, "")
 	}
 	return target.NewAgentd(url, "")
 }

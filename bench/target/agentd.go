@@ -193,3 +193,11 @@ func (a *Agentd) Describe(ctx context.Context) (map[string]string, error) {
 	}
 	return facts, nil
 }
+
+// plus is the sum of two counts; -1 if one is unknown.
+func plus(a, b int) int {
+	if a < 0 || b < 0 {
+		return -1
+	}
+	return a + b
+}

@@ -20,22 +20,6 @@ const maxAnswer = 1 << 30
 // opening of connections.
 const idleConnections = 4096
 
-// Mode is how the candidates of a turn are requested.
-type Mode string
-
-// The modes.
-const (
-	ModeN        Mode = "n"        // one request for all candidates
-	ModeSeparate Mode = "separate" // a request for each candidate, all at once
-)
-
-func (m Mode) validate() error {
-	if m != ModeN && m != ModeSeparate {
-		return fmt.Errorf("mode %q: use %s (one request for all candidates) or %s (a request for each)", string(m), ModeN, ModeSeparate)
-	}
-	return nil
-}
-
 // remote is the HTTP side of all targets.
 type remote struct {
 	base  string // without a slash at its end

@@ -9,30 +9,22 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"agentd/bench/workload"
 )
 
 // LlamaServer is llama.cpp's llama-server. It gets the tokens of agentd's prompts
 // through /completion.
-type LlamaServer struct {
-	*remote
-	mode Mode
-}
+type LlamaServer struct{ *remote }
 
 // NewLlamaServer makes a target of the llama-server at a URL such as
-// http://127.0.0.1:8080. The key may be "". ModeN needs as many slots (-np) as a turn
-// has candidates. Counters need --metrics.
-func NewLlamaServer(baseURL, key string, mode Mode) (*LlamaServer, error) {
-	if err := mode.validate(); err != nil {
-		return nil, err
-	}
+// http://127.0.0.1:8080. The key may be "". It needs as many slots (-np) as a turn has
+// candidates. Counters need --metrics.
+func NewLlamaServer(baseURL, key string) (*LlamaServer, error) {
 	r, err := newRemote(baseURL, key)
 	if err != nil {
 		return nil, err
 	}
-	return &LlamaServer{r, mode}, nil
+	return &LlamaServer{r}, nil
 }
 
 // completionRequest is the body of POST /completion.
@@ -74,8 +66,8 @@ type timings struct {
 // seedRange keeps seeds below 4294967295, which stands for a random seed.
 const seedRange = 1 << 31
 
-// llamaRequest is the request for n candidates of a turn, from the index first on.
-func llamaRequest(t *workload.Turn, o Options, first, n int) ([]byte, error) {
+// llamaRequest is the request for all candidates of a turn.
+func llamaRequest(t *workload.Turn, o Options) ([]byte, error) {
 	if err := o.check(t); err != nil {
 		return nil, err
 	}
@@ -83,12 +75,11 @@ func llamaRequest(t *workload.Turn, o Options, first, n int) ([]byte, error) {
 		return nil, turnError(t, "has no tokens; render the trace with the model file first")
 	}
 	r := completionRequest{
-		Prompt: t.Tokens, N: n, CachePrompt: true, Fields: answerFields,
+		Prompt: t.Tokens, N: t.Candidates, CachePrompt: true, Fields: answerFields,
 		NPredict: o.MaxTokens, Grammar: t.Grammar,
-		// The cheapest sampler chains of the same meaning. Candidate i of n_cmpl gets the
-		// seed plus i, so both modes draw the same answers.
+		// The cheapest sampler chains of the same meaning.
 		Samplers: []string{"temperature"}, Temperature: 1, TopP: 1,
-		Seed: uint32(o.Seed%seedRange) + uint32(first),
+		Seed: uint32(o.Seed % seedRange),
 	}
 	if o.Greedy {
 		r.Samplers, r.TopK, r.Temperature = []string{"top_k"}, 1, 0
@@ -102,57 +93,15 @@ func llamaRequest(t *workload.Turn, o Options, first, n int) ([]byte, error) {
 // Ask implements [Target].
 func (s *LlamaServer) Ask(ctx context.Context, t *workload.Turn, o Options) (Answer, error) {
 	start := time.Now()
-	return ask(ctx, s.mode, t.Candidates, func(ctx context.Context, first, n int) (Answer, error) {
-		body, err := llamaRequest(t, o, first, n)
-		if err != nil {
-			return Answer{}, err
-		}
-		text, _, err := s.exchange(ctx, http.MethodPost, "/completion", body)
-		if err != nil {
-			return Answer{}, err
-		}
-		return readCompletions(text, len(t.Tokens), n, o, start, time.Now())
-	})
-}
-
-// ask sends one request for n candidates, or n requests at once and joins their
-// answers. The first failure ends the others.
-func ask(ctx context.Context, mode Mode, n int, one func(ctx context.Context, first, n int) (Answer, error)) (Answer, error) {
-	if mode == ModeN || n <= 1 {
-		return one(ctx, 0, n)
-	}
-	answers := make([]Answer, n)
-	group, all := errgroup.WithContext(ctx)
-	for i := range answers {
-		group.Go(func() (err error) {
-			answers[i], err = one(all, i, 1)
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		if ctx.Err() != nil {
-			return Answer{}, ctx.Err()
-		}
+	body, err := llamaRequest(t, o)
+	if err != nil {
 		return Answer{}, err
 	}
-	sum := answers[0]
-	for _, a := range answers[1:] {
-		sum.Candidates = append(sum.Candidates, a.Candidates...)
-		sum.ComputedTokens = plus(sum.ComputedTokens, a.ComputedTokens)
-		sum.OutputTokens = plus(sum.OutputTokens, a.OutputTokens)
-		if sum.First < 0 || a.First >= 0 && a.First < sum.First {
-			sum.First = a.First
-		}
+	text, _, err := s.exchange(ctx, http.MethodPost, "/completion", body)
+	if err != nil {
+		return Answer{}, err
 	}
-	return sum, nil
-}
-
-// plus is the sum of two counts; -1 if one is unknown.
-func plus(a, b int) int {
-	if a < 0 || b < 0 {
-		return -1
-	}
-	return a + b
+	return readCompletions(text, len(t.Tokens), t.Candidates, o, start, time.Now())
 }
 
 const llamaHint = "is the context of a slot large enough (-c, -np)?"
@@ -251,5 +200,5 @@ func (s *LlamaServer) Describe(ctx context.Context) (map[string]string, error) {
 	if err := json.Unmarshal(body, &props); err != nil {
 		return nil, contract("/props: %w", err)
 	}
-	return map[string]string{"server": "llama-server", "mode": string(s.mode), "version": props.Build, "slots": fmt.Sprint(props.Slots)}, nil
+	return map[string]string{"server": "llama-server", "version": props.Build, "slots": fmt.Sprint(props.Slots)}, nil
 }

@@ -1,16 +1,13 @@
 package target
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -28,9 +25,9 @@ func final(index int, content string, tokens int, stop string, timings string) s
 	return fmt.Sprintf(`{"index":%d,"content":%q,"stop":true,"stop_type":%q,"tokens_predicted":%d,"tokens_evaluated":3,"timings":%s}`, index, content, stop, tokens, timings)
 }
 
-func llamaServer(t *testing.T, mode Mode, h http.Handler) *LlamaServer {
+func llamaServer(t *testing.T, h http.Handler) *LlamaServer {
 	t.Helper()
-	return closing[*LlamaServer](t)(NewLlamaServer(serve(t, h), "", mode))
+	return closing[*LlamaServer](t)(NewLlamaServer(serve(t, h), ""))
 }
 
 func TestLlamaServerGetsTheLoadOfAgentd(t *testing.T) {
@@ -59,7 +56,7 @@ func TestLlamaServerGetsTheLoadOfAgentd(t *testing.T) {
 					delete(want, name)
 				}
 			}
-			s := llamaServer(t, ModeN, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s := llamaServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Method+r.URL.Path != "POST/completion" {
 					t.Errorf("%s %s", r.Method, r.URL)
 				}
@@ -74,51 +71,6 @@ func TestLlamaServerGetsTheLoadOfAgentd(t *testing.T) {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		})
-	}
-}
-
-func TestSeparateRequestsAreOneAnswer(t *testing.T) {
-	var mu sync.Mutex
-	seeds := map[float64]bool{}
-	var together sync.WaitGroup
-	together.Add(3) // all at once, or this never ends
-	s := llamaServer(t, ModeSeparate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body := bodyOf(t, r)
-		if body["n_cmpl"] != 1.0 {
-			t.Errorf("n_cmpl %v", body["n_cmpl"])
-		}
-		mu.Lock()
-		seeds[body["seed"].(float64)] = true
-		mu.Unlock()
-		together.Done()
-		together.Wait()
-		reply(200, final(0, fmt.Sprint(body["seed"]), 4, "limit", timingsJSON(2, 1, 3)))(w, r)
-	}))
-	got, err := s.Ask(t.Context(), turn(3), Options{MaxTokens: 4, Seed: 20})
-	want := Answer{PromptTokens: 3, ComputedTokens: 6, OutputTokens: 12, First: got.First,
-		Candidates: []Candidate{{4, "truncated"}, {4, "truncated"}, {4, "truncated"}}}
-	if diff := cmp.Diff(want, got); err != nil || diff != "" || len(seeds) != 3 {
-		t.Error(err, diff, seeds)
-	}
-}
-
-func TestRefusedCandidateEndsTheOthers(t *testing.T) {
-	s := llamaServer(t, ModeSeparate, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if bodyOf(t, r)["seed"] == 1.0 {
-			reply(503, `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`)(w, r)
-			return
-		}
-		<-r.Context().Done()
-	}))
-	_, err := s.Ask(t.Context(), turn(3), Options{MaxTokens: 4})
-	wantFailure(t, err, Refused, "Loading model")
-}
-
-func TestJoinedAnswersKeepUnknownCounts(t *testing.T) {
-	answers := []Answer{{ComputedTokens: 2, OutputTokens: -1, First: 9}, {ComputedTokens: 3, OutputTokens: 4, First: 7}}
-	got, err := ask(t.Context(), ModeSeparate, 2, func(_ context.Context, first, _ int) (Answer, error) { return answers[first], nil })
-	if want := (Answer{ComputedTokens: 5, OutputTokens: -1, First: 7}); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
@@ -167,18 +119,18 @@ func TestInvalidAnswersAreRefused(t *testing.T) {
 			if test.o == (Options{}) {
 				test.o.MaxTokens = 9
 			}
-			_, err := llamaServer(t, ModeN, reply(200, test.body)).Ask(t.Context(), turn(1), test.o)
+			_, err := llamaServer(t, reply(200, test.body)).Ask(t.Context(), turn(1), test.o)
 			wantFailure(t, err, Contract, test.says)
 		})
 	}
 	t.Run("one index twice", func(t *testing.T) {
-		_, err := llamaServer(t, ModeN, reply(200, "["+ok+","+ok+"]")).Ask(t.Context(), turn(2), Options{MaxTokens: 9})
+		_, err := llamaServer(t, reply(200, "["+ok+","+ok+"]")).Ask(t.Context(), turn(2), Options{MaxTokens: 9})
 		wantFailure(t, err, Contract, "candidate 0 instead of 1")
 	})
 }
 
 func TestLlamaServerNeedsTokensAndALimit(t *testing.T) {
-	s := llamaServer(t, ModeN, http.NotFoundHandler())
+	s := llamaServer(t, http.NotFoundHandler())
 	bare := turn(1)
 	bare.Tokens = nil
 	var f *Failure
@@ -191,11 +143,8 @@ func TestLlamaServerNeedsTokensAndALimit(t *testing.T) {
 	if _, err := s.Ask(t.Context(), turn(0), Options{MaxTokens: 1}); err == nil {
 		t.Error("without candidates: no error")
 	}
-	if _, err := NewLlamaServer("http://h", "", "both"); err == nil || !strings.Contains(err.Error(), `mode "both"`) {
-		t.Errorf("got %v", err)
-	}
 	for _, url := range []string{"", "h:80", "ftp://h", "http://", "http://h/?x=1", "http://h/#x", "http://h:x"} {
-		if _, err := NewLlamaServer(url, "", ModeN); err == nil {
+		if _, err := NewLlamaServer(url, ""); err == nil {
 			t.Errorf("URL %q is taken", url)
 		}
 	}
@@ -217,19 +166,19 @@ func TestLlamaServerCountersAndFacts(t *testing.T) {
 		return mux
 	}
 	want := Counters{Prefilled: 100, Generated: 300, Steps: 40, Rows: 200, Running: 5, CellsUsed: -1}
-	s := llamaServer(t, ModeSeparate, server(reply(200, llamaMetrics)))
+	s := llamaServer(t, server(reply(200, llamaMetrics)))
 	got, err := s.Counters(t.Context())
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
 	facts, err := s.Describe(t.Context())
-	wantFacts := map[string]string{"server": "llama-server", "mode": "separate", "version": "b1-abc", "slots": "8"}
+	wantFacts := map[string]string{"server": "llama-server", "version": "b1-abc", "slots": "8"}
 	if diff := cmp.Diff(wantFacts, facts); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
 	off := reply(501, `{"error":{"code":501,"message":"Start it with --metrics","type":"not_supported_error"}}`)
 	for name, h := range map[string]http.HandlerFunc{"disabled": off, "of another server": reply(200, "x 1\n")} {
-		if _, err := llamaServer(t, ModeN, server(h)).Counters(t.Context()); !errors.Is(err, ErrNoCounters) {
+		if _, err := llamaServer(t, server(h)).Counters(t.Context()); !errors.Is(err, ErrNoCounters) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -251,7 +200,7 @@ func TestFieldNamesExistInLlamaServer(t *testing.T) {
 		}
 	}
 	requests := read("server-schema.cpp") + read("server-context.cpp")
-	body, err := llamaRequest(turn(1), Options{MaxTokens: 1}, 0, 1)
+	body, err := llamaRequest(turn(1), Options{MaxTokens: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func render(t *testing.T, made *Trace, path string) {
 // serve is a client of a server with the default model.
 func serve(t *testing.T) *client.Client {
 	t.Helper()
-	service, err := inference.Open(t.Context(), inference.Config{Device: "cpu", Threads: 1, ContextLength: 4096, Log: zerolog.Nop(), Scheduler: scheduler.Config{MaxRunning: 1, QueueLimit: 4}, Agent: agent.Config{MaxNewTokens: 2}})
+	service, err := inference.Open(t.Context(), inference.Config{Device: "cpu", Threads: 1, ContextLength: 4096, Log: zerolog.Nop(), Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: 1}, QueueLimit: 4}, Agent: agent.Config{MaxNewTokens: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // small is a trace of 3 agents, 2 turns and 2 candidates.
-var small = []string{"--agents", "3", "--groups", "1", "--turns", "2", "--candidates", "2", "--tools", "2", "--system-words", "10"}
+var small = []string{"--agents", "3", "--groups", "1", "--turns", "2", "--candidates", "2"}
 
 func read(t *testing.T, path string) *result.Run {
 	t.Helper()

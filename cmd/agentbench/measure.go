@@ -32,7 +32,7 @@ const (
 
 // measureConfig has the options of agentbench run.
 type measureConfig struct {
-	Target, URL, TokenFile, Mode string
+	Target, URL, TokenFile string
 
 	Trace     source
 	Load      load.Options
@@ -42,7 +42,7 @@ type measureConfig struct {
 }
 
 func newMeasureConfig() *measureConfig {
-	c := &measureConfig{Target: agentd, Mode: string(target.ModeN), Trace: newSource(), MaxTokens: defaultMaxTokens}
+	c := &measureConfig{Target: agentd, Trace: newSource(), MaxTokens: defaultMaxTokens}
 	c.Load.SampleEvery, c.Load.Target.Seed = defaultSampleEvery, 1
 	return c
 }
@@ -60,7 +60,6 @@ func (c *measureConfig) loadOptions() []options.Option {
 	o := &c.Load
 	return []options.Option{
 		inLoad("rate", "X", "Requests a second at random (Poisson) times, whatever became of earlier ones. 0: a closed loop, in which an agent sends its next turn after the answer to the one before.", options.Float(&o.Rate, 0, maxRate)),
-		inLoad("duration", "TIME", "Send nothing more after this time. 0s: send the whole trace.", options.Duration(&o.Duration, 0, maxDuration)),
 
 		inDecoding("fixed-tokens", "N", "Exact length of every candidate, without a grammar, so that random weights are a fair load. agentd needs the same --fixed-tokens N.", options.Int(&o.Target.FixedTokens, 1, maxLength)),
 		inDecoding("max-tokens", "N", "Longest candidate that ends by itself. agentd needs --max-new-tokens N.", options.Int(&c.MaxTokens, 1, maxLength)),
@@ -75,7 +74,6 @@ func (c *measureConfig) options() []options.Option {
 		inTarget("target", "KIND", "agentd, or llama-server, which gets the tokens of agentd's prompts.", options.Choice(&c.Target, []string{agentd, llamaServer}, nil)),
 		inTarget("url", "URL", "The server, such as http://127.0.0.1:8888.", options.Text(&c.URL)),
 		inTarget("token-file", "FILE", "File with the bearer token or API key.", options.Text(&c.TokenFile)),
-		inTarget("mode", "MODE", "Candidates of a turn at llama-server: n sends one request for all, separate one for each.", options.Choice(&c.Mode, []string{string(target.ModeN), string(target.ModeSeparate)}, nil)),
 	}
 	return append(append(append(opts, c.Trace.options()...), c.loadOptions()...),
 		inResult("sample-every", "TIME", "How often the server's counters are read. 0s: at both ends only.", options.Duration(&c.Load.SampleEvery, 0, maxDuration)),
@@ -98,7 +96,7 @@ Examples
   agentbench run --url http://127.0.0.1:8888 --agents 16 --candidates 4 --turns 6
   agentbench run --url http://127.0.0.1:8888 --trace t.jsonl --rate 4 --slo 5s --out a.json
   agentbench run --target llama-server --url http://127.0.0.1:8080 --trace t.jsonl \
-      --mode separate --fixed-tokens 32 --out b.json
+      --fixed-tokens 32 --out b.json
 `,
 		Outro: `How it counts
   Decisions are candidates that ended well, a second of the span from the first intended send
@@ -119,8 +117,6 @@ func (c *measureConfig) check(given options.Origins) error {
 	switch {
 	case c.URL == "":
 		return errors.New("--url: is missing; name the server, such as http://127.0.0.1:8888")
-	case c.Target == agentd && given["mode"] != "":
-		return errors.New("--mode: is for --target llama-server; remove it")
 	case given["fixed-tokens"] != "" && given["max-tokens"] != "":
 		return errors.New("--max-tokens: --fixed-tokens sets the length already; remove one of the two")
 	}
@@ -165,7 +161,7 @@ func (c *measureConfig) open() (target.Target, error) {
 	var t target.Target
 	var err error
 	if c.Target == llamaServer {
-		t, err = target.NewLlamaServer(c.URL, token, target.Mode(c.Mode))
+		t, err = target.NewLlamaServer(c.URL, token)
 	} else {
 		t, err = target.NewAgentd(c.URL, token)
 	}

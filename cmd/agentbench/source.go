@@ -12,11 +12,7 @@ import (
 	"agentd/internal/options"
 )
 
-// Groups of the options of a trace.
-var (
-	inTrace     = options.In("Trace (a file, or generated)")
-	inSynthetic = options.In("Synthetic traces")
-)
+var inTrace = options.In("Trace (a file, or generated)")
 
 // source is where a trace comes from, and the model that renders it.
 type source struct {
@@ -41,11 +37,6 @@ func (s *source) generator() []options.Option {
 		inTrace("turns", "N", "Turns of each agent. Its history grows with every turn.", number(&g.Turns)),
 		inTrace("candidates", "N", "Candidates of each turn, its num_outputs.", number(&g.Candidates)),
 		inTrace("groups", "N", "Groups of agents. Agents of a group share rules and tools, and so a prompt prefix.", number(&g.Groups)),
-
-		inSynthetic("tools", "N", fmt.Sprintf("Tools of an agent, at most %d.", workload.MaxTools), number(&g.Tools)),
-		inSynthetic("system-words", "N", "Words of the rules, which a group shares.", number(&g.SystemWords)),
-		inSynthetic("observation-words", "N", "Words of each instruction and observation.", number(&g.ObservationWords)),
-		inSynthetic("output-words", "N", "Words of each decision in the history.", number(&g.OutputWords)),
 	}
 }
 
@@ -57,7 +48,7 @@ func (s *source) options() []options.Option {
 	return append(file, s.generator()...)
 }
 
-// check checks the options against each other and sets those of the kind.
+// check checks the options against each other and sets the lengths of the kind.
 func (s *source) check(given options.Origins) error {
 	if s.File != "" {
 		for _, o := range s.generator() {
@@ -67,22 +58,10 @@ func (s *source) check(given options.Origins) error {
 		}
 		return nil
 	}
-	if s.Generate.Kind == workload.Household {
-		own := workload.Defaults(workload.Household)
-		for _, x := range []struct {
-			name  string
-			p     *int
-			value int
-		}{
-			{"tools", &s.Generate.Tools, own.Tools}, {"system-words", &s.Generate.SystemWords, own.SystemWords},
-			{"observation-words", &s.Generate.ObservationWords, own.ObservationWords}, {"output-words", &s.Generate.OutputWords, own.OutputWords},
-		} {
-			if given[x.name] != "" {
-				return fmt.Errorf("--%s: is for --kind %s; remove one of the two", x.name, workload.Synthetic)
-			}
-			*x.p = x.value
-		}
-	}
+	words := workload.Defaults(s.Generate.Kind)
+	words.Seed, words.Agents, words.Turns = s.Generate.Seed, s.Generate.Agents, s.Generate.Turns
+	words.Candidates, words.Groups = s.Generate.Candidates, s.Generate.Groups
+	s.Generate = words
 	return flagged(s.Generate.Validate())
 }
 

@@ -389,22 +389,29 @@ func fullSession(t *testing.T, base string) {
 	}
 }
 
-// TestDrainEndsTasksOfPeople: once its time is up, with 503; and the task
-// is withdrawn.
-func TestDrainEndsTasksOfPeople(t *testing.T) { eachBase(t, drainEndsWaits) }
-
-func drainEndsWaits(t *testing.T, base string) {
-	c := newCoaches(t, "")
+// startTask starts a server on which one request waits for a person, who holds the task.
+func startTask(t *testing.T, base string, args ...string) (c *coaches, r *running, answer chan string) {
+	t.Helper()
+	c = newCoaches(t, "")
 	c.hold = make(chan struct{})
-	r := startFake(t, ready(newFakeModel()), "--drain-timeout", "10ms").at(base)
+	r = startFake(t, ready(newFakeModel()), args...).at(base)
 	r.health("ready")
 	r.expect(204, "", "PUT", session1, humanSession(c.URL))
-	answer := make(chan string, 1)
+	answer = make(chan string, 1)
 	go func() {
 		status, text, err := exchange("POST", r.url+"/v1/coaching", coachingRequest(t, "c1"))
 		answer <- fmt.Sprint(status, " ", text, " ", err)
 	}()
 	wait(t, "the task", c.arrived)
+	return c, r, answer
+}
+
+// TestDrainEndsTasksOfPeople: once its time is up, with 503; and the task
+// is withdrawn.
+func TestDrainEndsTasksOfPeople(t *testing.T) { eachBase(t, drainEndsWaits) }
+
+func drainEndsWaits(t *testing.T, base string) {
+	c, r, answer := startTask(t, base, "--drain-timeout", "10ms")
 	r.stop()
 	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, `503 {"detail":"the server is shutting down"}`) {
 		t.Error(got)
@@ -422,17 +429,7 @@ func drainEndsWaits(t *testing.T, base string) {
 func TestSessionClosesDuringDrain(t *testing.T) { eachBase(t, closeWhileDraining) }
 
 func closeWhileDraining(t *testing.T, base string) {
-	c := newCoaches(t, "")
-	c.hold = make(chan struct{})
-	r := startFake(t, ready(newFakeModel())).at(base)
-	r.health("ready")
-	r.expect(204, "", "PUT", session1, humanSession(c.URL))
-	answer := make(chan string, 1)
-	go func() {
-		status, text, err := exchange("POST", r.url+"/v1/coaching", coachingRequest(t, "c1"))
-		answer <- fmt.Sprint(status, " ", text, " ", err)
-	}()
-	wait(t, "the task", c.arrived)
+	c, r, answer := startTask(t, base)
 	r.stop()
 	r.health("draining")
 	r.expect(503, "shutting down", "PUT", "/v1/coaching/sessions/2", humanSession(c.URL))

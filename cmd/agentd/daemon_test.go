@@ -214,14 +214,21 @@ func TestModelLoadedAfterSignalIsClosed(t *testing.T) {
 	wait(t, "the model's end", m.closed)
 }
 
+// startWork starts a server whose model computes one request.
+func startWork(t *testing.T, base string, args ...string) (m *fakeModel, r *running, answer <-chan string) {
+	t.Helper()
+	m = newFakeModel()
+	r = startFake(t, ready(m), args...).at(base)
+	r.health("ready")
+	answer = r.post(oneInput)
+	wait(t, "the work's start", m.started)
+	return m, r, answer
+}
+
 func TestFirstSignalDrains(t *testing.T) { eachBase(t, firstSignalDrains) }
 
 func firstSignalDrains(t *testing.T, base string) {
-	m := newFakeModel()
-	r := startFake(t, ready(m)).at(base)
-	r.health("ready")
-	answer := r.post(oneInput)
-	wait(t, "the work's start", m.started)
+	m, r, answer := startWork(t, base)
 	interrupt(t)
 	r.health("draining")
 	if got := wait(t, "the refusal", r.post(oneInput)); !strings.HasPrefix(got, "503 ") {
@@ -240,11 +247,7 @@ func firstSignalDrains(t *testing.T, base string) {
 func TestSecondSignalEndsAtOnce(t *testing.T) { eachBase(t, secondSignalEnds) }
 
 func secondSignalEnds(t *testing.T, base string) {
-	m := newFakeModel()
-	r := startFake(t, ready(m)).at(base)
-	r.health("ready")
-	answer := r.post(oneInput)
-	wait(t, "the work's start", m.started)
+	m, r, answer := startWork(t, base)
 	interrupt(t)
 	r.health("draining")
 	interrupt(t)
@@ -260,11 +263,7 @@ func secondSignalEnds(t *testing.T, base string) {
 func TestDrainTimeoutCancelsAndSaysSo(t *testing.T) { eachBase(t, drainTimeoutCancels) }
 
 func drainTimeoutCancels(t *testing.T, base string) {
-	m := newFakeModel()
-	r := startFake(t, ready(m), "--drain-timeout", "10ms").at(base)
-	r.health("ready")
-	answer := r.post(oneInput)
-	wait(t, "the work's start", m.started)
+	_, r, answer := startWork(t, base, "--drain-timeout", "10ms")
 	r.stop()
 	if got := wait(t, "the answer", answer); !strings.HasPrefix(got, "503 ") {
 		t.Errorf("work past the drain: %s", got)

@@ -241,7 +241,7 @@ func TestTLS(t *testing.T) {
 			says     string // "" for an answer
 		}{
 			"a certificate that is trusted":      {s.URL, trusted, ""},
-			"a certificate that nobody signed":   {s.URL, x509.NewCertPool(), "certificate"},
+			"an unsigned certificate":            {s.URL, x509.NewCertPool(), "certificate"},
 			"https to a server that speaks http": {strings.Replace(plain.URL, "http:", "https:", 1), trusted, "cannot reach the model"},
 		} {
 			t.Run(name, func(t *testing.T) {

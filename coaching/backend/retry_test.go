@@ -57,7 +57,7 @@ func TestRetry(t *testing.T) {
 		kind  Kind // "" for an answer
 	}{
 		{"an answer at once is the only try", nil, 3, 1, nil, ""},
-		{"what may pass is asked again", []error{busy, down}, 3, 3, seconds(.5, 1), ""},
+		{"temporary errors are retried", []error{busy, down}, 3, 3, seconds(.5, 1), ""},
 		{"the waits double up to the longest", all, 9, 10, seconds(.5, 1, 2, 4, 8, 16, 30, 30, 30), KindUnreachable},
 		{"the tries end after max_retry more", all, 2, 3, seconds(.5, 1), KindUnreachable},
 		{"no retries means one try", all, 0, 1, nil, KindUnreachable},
@@ -66,7 +66,7 @@ func TestRetry(t *testing.T) {
 		{"the longest wait is still obeyed", []error{asks(MaxRetryAfter)}, 3, 2, seconds(MaxRetryAfter.Seconds()), ""},
 		{"a longer one gives up at once", []error{asks(MaxRetryAfter + 1)}, 3, 1, nil, KindBusy},
 		{"a refusal is final", []error{&Error{Kind: KindRefused, Status: 401}}, 3, 1, nil, KindRefused},
-		{"what is forbidden is final", []error{&Error{Kind: KindForbidden}}, 3, 1, nil, KindForbidden},
+		{"refused endpoints are final", []error{&Error{Kind: KindForbidden}}, 3, 1, nil, KindForbidden},
 		{"garbage is final", []error{&Error{Kind: KindGarbled}}, 3, 1, nil, KindGarbled},
 		{"a cut answer is final", []error{&Error{Kind: KindTruncated}}, 3, 1, nil, KindTruncated},
 		{"too much is final", []error{&Error{Kind: KindTooLarge}}, 3, 1, nil, KindTooLarge},

@@ -71,7 +71,7 @@ func named(s *httptest.Server, host string) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// post posts something and gives back what came.
+// post posts a body and returns the answer.
 func post(ctx context.Context, c *Client, target string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, strings.NewReader("{}"))
 	if err != nil {
@@ -80,7 +80,7 @@ func post(ctx context.Context, c *Client, target string) ([]byte, error) {
 	return send(c, req)
 }
 
-// send sends a request and gives back what came.
+// send sends a request and returns the answer.
 func send(c *Client, req *http.Request) ([]byte, error) {
 	res, err := c.HTTP().Do(req)
 	if err != nil {
@@ -159,8 +159,8 @@ func TestReboundNameIsRefusedAtNextDial(t *testing.T) {
 	}
 }
 
-// The check of names is not what the client relies on: the address is looked at
-// once more by the function that the system's connect waits for. 0.0.0.0 would
+// The client does not rely on the check of names. The dialer's control function checks the
+// address again, just before the system connects. 0.0.0.0 would
 // reach the server here.
 func TestDialerRefusesForbiddenAddresses(t *testing.T) {
 	s, requests := counted(t)

@@ -3,9 +3,8 @@
 // A client that configures a coaching session names the endpoints that the
 // server will then talk to, and the headers it sends. Without care that makes
 // the server a way into networks that the client cannot reach itself. So a
-// [Policy] says which URLs and headers are acceptable, and a [Client] enforces
-// it where it cannot be evaded: on the address of each connection, after the
-// name was resolved.
+// [Policy] says which URLs and headers are acceptable. A [Client] enforces it where it
+// cannot be evaded: on the address of each connection, after the name was resolved.
 //
 // Nothing here ever prints a header's value; see [Secret] and [Redactor].
 package egress

@@ -111,7 +111,7 @@ func inetAton(s string) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte{byte(value >> 24), byte(value >> 16), byte(value >> 8), byte(value)}), true
 }
 
-// isHarmful is a second opinion, by other means than the tables of the package.
+// isHarmful checks an address without the tables of the package.
 func isHarmful(a netip.Addr) bool {
 	a = a.Unmap()
 	return a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() || a.Zone() != "" ||
@@ -132,7 +132,7 @@ func TestInetAtonMatchesTheTable(t *testing.T) {
 	}
 }
 
-// Whatever an operator lists, what is refused for good stays refused.
+// No entry of an operator allows an address that is always refused.
 func FuzzNoEntryAllowsForbiddenAddresses(f *testing.F) {
 	for _, entry := range []string{"10.0.0.0/8", "::/0", "0.0.0.0/0", "*.internal", "metadata", "64:ff9b::/96", "::ffff:0:0/96", "2002::/16"} {
 		f.Add(entry)

@@ -27,7 +27,7 @@ func TestProtocolViolationFailsAtOnce(t *testing.T) {
 		{"unknown status", scripted.Answer(200, `{"request_id":"r-1","status":"maybe"}`), "status"},
 		{"completed without output", scripted.Answer(200, `{"request_id":"r-1","status":"completed"}`), "output"},
 		{"skipped without reason", scripted.Answer(200, `{"request_id":"r-1","status":"skipped"}`), "error"},
-		{"saves what must not be saved", scripted.Answer(200, `{"request_id":"r-1","status":"completed","output":"{}","force_save_example":true}`), "force_save_example"},
+		{"content that must not be saved", scripted.Answer(200, `{"request_id":"r-1","status":"completed","output":"{}","force_save_example":true}`), "force_save_example"},
 		{"another task has the id", scripted.Answer(409, `{"detail":"r-1 is another task"}`), "another task with this request_id: r-1 is another task"},
 		{"not found", scripted.Answer(404, `{"detail":"Not Found"}`), "404 Not Found"},
 		{"invalid", scripted.Answer(422, `{"detail":[{"type":"value_error","loc":["body","payload"],"msg":"too odd"}]}`), "body.payload: too odd"},

@@ -259,7 +259,7 @@ func TestManyTasksWaitAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 		arrived.Done()
-		arrived.Wait() // nobody is answered before all are there
+		arrived.Wait() // all requests arrive before the first answer
 		scripted.Answer(200, strings.Replace(done, "r-1", body.RequestID, 1))(w, r)
 	}))
 	t.Cleanup(e.Close)

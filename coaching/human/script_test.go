@@ -31,7 +31,7 @@ func task() *protocol.HumanCoachingRequest {
 	}
 }
 
-// rig is a coach whose time does not pass by itself.
+// rig is a coach whose clock the test moves.
 type rig struct {
 	*Coach
 	clock    atomic.Int64 // nanoseconds

@@ -50,7 +50,7 @@ func TestManyPointsCostLittle(t *testing.T) {
 				t.Fatal(err)
 			}
 			for who, v := range map[string]*Verdict{"without a model": v, "of a person": person} {
-				// What stands around a text takes some of the bytes.
+				// The text around a quotation takes some of the bytes.
 				if n := len(v.Proposals); n > c.want || n < c.want-1 {
 					t.Errorf("%d proposals %s, want %d", n, who, c.want)
 				}

@@ -6,7 +6,7 @@ import (
 	"agentd/protocol"
 )
 
-// checkVerdict checks what holds for every verdict, whatever was read: it
+// checkVerdict checks the rules of every verdict on any input: it
 // declines with a reason, or its proposals stand at supplied points, pass Check,
 // are valid by protocol's rules, and come back from the wire as they went.
 func checkVerdict(t *testing.T, task *Case, v *Verdict) {

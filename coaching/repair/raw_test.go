@@ -50,11 +50,11 @@ func TestWithoutModelRewritesOtherNotations(t *testing.T) {
 		{"harmony", `<|channel|>analysis<|message|>{"say":"no"}<|end|><|start|>assistant<|channel|>commentary to=functions.go <|constrain|>json<|message|>{"place":"kitchen","target_robot":"rover"}<|call|>`, kitchen},
 		{"harmony with the recipient first and a preamble", `<|channel|>commentary<|message|>On my way.<|end|><|start|>assistant to=functions.go<|channel|>commentary json<|message|>{'place':'kitchen','target_robot':'rover'}`, kitchen},
 		{"harmony's final reply", `<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>It is in the study.<|return|>`, said("p", "It is in the study.")},
-		{"behind thoughts with a call in them", `<think><tool_call>{"name":"look"}</tool_call></think>` + `<tool_call>{"name": "go", "arguments": {"place": "kitchen", "target_robot": "rover"}}</tool_call>`, kitchen},
+		{"after thoughts with a call in them", `<think><tool_call>{"name":"look"}</tool_call></think>` + `<tool_call>{"name": "go", "arguments": {"place": "kitchen", "target_robot": "rover"}}</tool_call>`, kitchen},
 		{"the end of thoughts in a string", `{"name": "go", "arguments": {"place": "</think>[]", "target_robot": "rover"}}`, replaced("p", "rover", "go", `{"place":"</think>[]"}`)},
 		{"a reply in JSON", `{"say": "Which cup?", "action": {}}`, said("p", "Which cup?")},
-		{"a call behind thoughts with an inch mark in brackets", `<think>It is in the [24" rack].</think>` + "\n" + `<tool_call>{"name": "go", "arguments": {"place": "kitchen", "target_robot": "rover"}}</tool_call>`, kitchen},
-		{"a reply behind thoughts", "Hm.\n</think>\nHere you are, sir.", said("p", "Here you are, sir.")},
+		{"a call after thoughts with an inch mark in brackets", `<think>It is in the [24" rack].</think>` + "\n" + `<tool_call>{"name": "go", "arguments": {"place": "kitchen", "target_robot": "rover"}}</tool_call>`, kitchen},
+		{"a reply after thoughts", "Hm.\n</think>\nHere you are, sir.", said("p", "Here you are, sir.")},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			v, err := formatTask(t, c.raw).WithoutModel()
@@ -76,7 +76,7 @@ func TestWithoutModelRejectsAmbiguousOutput(t *testing.T) {
 		{"cut off within a number", `{"name": "grasp", "arguments": {"target_robot": "rover", "object": "cup", "force": 1`, "cut off in the middle of a value"},
 		{"dots in place of a value", `{"name": "go", "arguments": {"place": "kitchen", ...}}`, "left out"},
 		{"a question beside a call", `Shall I go? <tool_call>{"name": "go", "arguments": {"place": "kitchen", "target_robot": "rover"}}</tool_call>`, "has a question"},
-		{"what may be another call beside a call", `<tool_call>{"name": "look", "arguments": {"target_robot": "rover"}}</tool_call> {"name": "go"`, "what may be another one"},
+		{"possibly another call beside a call", `<tool_call>{"name": "look", "arguments": {"target_robot": "rover"}}</tool_call> {"name": "go"`, "what may be another one"},
 		{"an unknown tool", `{"name": "fly", "robot": "rover", "arguments": {}}`, `the tool "fly" is unknown`},
 		{"an unknown robot", `{"name": "look", "arguments": {"target_robot": "r2"}}`, `the robot "r2" is unknown`},
 		{"no robot where several are known", `{"name": "look", "arguments": {}}`, "names no robot"},

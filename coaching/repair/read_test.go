@@ -49,8 +49,8 @@ func TestReadAcceptsManyForms(t *testing.T) {
 		{"fenced", "Here it is:\n```json\n" + graspCup + "\n```\nDone.", grasp},
 		{"fenced and not closed", "```\n" + graspCup, grasp},
 		{"prose around", "I think {this} is right: " + graspCup + " So be it.", grasp},
-		{"behind thoughts", `<think>{"outcome":"abandoned","why":"no"}</think>` + graspCup, grasp},
-		{"behind a draft", `First {"outcome":"corrected","reinjection_point_id":"first","decision":{"say":"a"}}, no: ` + graspCup, grasp},
+		{"after thoughts", `<think>{"outcome":"abandoned","why":"no"}</think>` + graspCup, grasp},
+		{"after a draft", `First {"outcome":"corrected","reinjection_point_id":"first","decision":{"say":"a"}}, no: ` + graspCup, grasp},
 		{"single quotes", strings.ReplaceAll(graspCup, `"`, `'`), grasp},
 		{"brackets missing at the end", strings.TrimRight(graspCup, "}]"), grasp},
 		{"a trailing comma", strings.Replace(graspCup, `"rover"}`, `"rover",}`, 1), grasp},
@@ -65,7 +65,7 @@ func TestReadAcceptsManyForms(t *testing.T) {
 			replaced("first", "arm_2", "go", `{"z":1.50,"place":"kitchen"}`)},
 		{"abandoned", `{"why":"nothing is wrong","outcome":"abandoned","reinjection_point_id":"","decision":{"say":"","tool_calls":[]}}`, "declined: nothing is wrong"},
 		{"the end of thoughts in a string", strayMark, "declined: a stray </think> before the call"},
-		{"the end of thoughts in a string, behind thoughts", `<think>{"outcome": "corrected"} {"why": no</think> not that </think>` + strayMark, "declined: a stray </think> before the call"},
+		{"the end of thoughts in a string, after thoughts", `<think>{"outcome": "corrected"} {"why": no</think> not that </think>` + strayMark, "declined: a stray </think> before the call"},
 		{"the end of thoughts in a string of near-JSON", strings.TrimSuffix(strayMark, "}"), "declined: a stray </think> before the call"},
 		{"the end of thoughts in single quotes", strings.ReplaceAll(strayMark, `"`, `'`), "declined: a stray </think> before the call"},
 		{"the end of thoughts in a fence", "```json\n" + strayMark + "\n```", "declined: a stray </think> before the call"},
@@ -114,8 +114,8 @@ func TestReadErrorsTellTheCoachWhatIsWrong(t *testing.T) {
 		{"say that is no text", decide(`{"say":5}`), "say must be a string"},
 		{"a decision that is a number", decide(`7`), "the decision must be an object"},
 		{"calls nested too deeply", decide(strings.Repeat("[", 9) + strings.Repeat("]", 9)), "nested too deeply"},
-		{"what the agent did already at another point", `{"reinjection_point_id":"first","decision":{"tool_calls":[{"name":"go","arguments":{"place":"kitchen"},"target_robot_name":"rover"}]}}`, "the very decision that the agent took"},
-		{"what the agent did already", strings.Replace(graspCup, `"cup"`, `"mug"`, 1), "the very decision that the agent took"},
+		{"the agent's own decision at another point", `{"reinjection_point_id":"first","decision":{"tool_calls":[{"name":"go","arguments":{"place":"kitchen"},"target_robot_name":"rover"}]}}`, "the very decision that the agent took"},
+		{"the agent's own decision", strings.Replace(graspCup, `"cup"`, `"mug"`, 1), "the very decision that the agent took"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			v, err := load(t, "failure").Read(c.answer)

@@ -53,7 +53,7 @@ func Run(t *testing.T, open func() Replicas) {
 	})
 }
 
-// session is what the model knows of a session.
+// session is the model's state of a session.
 type session struct {
 	coaching.Record
 	answers map[string]*answer
@@ -71,7 +71,7 @@ type held struct {
 	replica int
 }
 
-// model is what the store must look like.
+// model is the expected state of the store.
 type model struct {
 	t   *rapid.T
 	ctx context.Context
@@ -363,7 +363,7 @@ func (m *model) settle(store coaching.Store, _ int) {
 	request := pick(m, "request", []string{"x", "y"})
 	a := s.answers[request]
 	if a == nil {
-		return // nobody settles what was never claimed
+		return // only a claimed answer is settled
 	}
 	var given *coaching.Kept
 	if rapid.Bool().Draw(m.t, "answered") {

@@ -76,7 +76,7 @@ func TestInvalidArgumentsAreShownAndNotSent(t *testing.T) {
 	g.write("slot", "99")
 	g.until(`words(field("slot")).includes("want 12")`)
 	g.press("Send")
-	g.until(`document.activeElement === control("slot")`) // not sent: it leads to what is wrong
+	g.until(`document.activeElement === control("slot")`) // not sent: the focus moves to the wrong field
 	select {
 	case got := <-ended:
 		t.Fatalf("it was sent: %+v", got)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSchemasBecomeForms holds what forms are made of JSON Schemas: the kind,
-// and for some kinds what is inside.
+// TestSchemasBecomeForms compares the forms of JSON Schemas: the kind, and for some kinds the
+// content.
 func TestSchemasBecomeForms(t *testing.T) {
 	h := newHouse(t)
 	g := newPerson(t).open(h.url, desktop, high)
@@ -65,8 +65,8 @@ func TestNumbersKeepTheirSpelling(t *testing.T) {
 	}
 }
 
-// TestMarkdownBecomesOnlyElements: the little Markdown of rendered
-// prompts, with what must not become anything.
+// TestMarkdownBecomesOnlyElements: the Markdown subset of rendered prompts. Other markup
+// stays text.
 func TestMarkdownBecomesOnlyElements(t *testing.T) {
 	h := newHouse(t)
 	g := newPerson(t).open(h.url, desktop, high)

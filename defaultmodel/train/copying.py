@@ -1,43 +1,39 @@
-"""Weights to begin with that copy names.
+"""Initial weights with induction heads.
 
-What the model has to learn first is to continue a name that it reads as it was continued before. That takes two layers
-that only make sense together: one that knows which tokens stood before each token, and one that finds where the last
-token stood before and takes what followed it there (induction heads: Olsson et al., 2022, arXiv:2209.11895). To find
-both at once takes a small model most of its training, so it begins with a rough form of them, and learns from there.
+A model must first learn to copy names that it reads. That takes heads in two layers that are useless alone: one marks
+each token with those before it; the other finds an earlier occurrence of the last token and copies what followed it
+(induction heads: Olsson et al., 2022, arXiv:2209.11895). A small model needs most of its training to find both. So it
+starts with a rough form of them.
 """
 
 import torch
 from torch import Tensor
 
-PAIRS = 6  # of a head, the fastest of the rotation, by which the first layer looks back
-SHARPNESS, MILD = 1.7, 1.4  # of the attention in both layers and in all others: weight of the norms of queries and keys
-# How much the first layer writes of earlier tokens, and the second of what it copies. Beside a smaller embedding that
-# would
-# be too much: all later layers have to be heard, and the optimizer changes matrices by so much a step, however small
-# they are.
+PAIRS = 6  # the fastest rotary pairs of a head, with which the first layer finds earlier positions
+SHARPNESS, MILD = 1.7, 1.4  # weights of the query and key norms: in these two layers, and in all others
+# Scale of what the first layer writes about earlier tokens, and of what the second layer copies. With a smaller
+# embedding these scales would drown the later layers: an optimizer's step has the same size for every matrix.
 WRITES, COPIES = 1.0, 1.5
-COULD_COPY = 0.25  # how much all other heads copy of what they look at, at first everything
-REST = 0.1  # what remains of the random weights in the heads that are set
+COULD_COPY = 0.25  # initial scale of copying in all other heads
+REST = 0.1  # scale of the random weights that stay in the heads set here
 
 
 @torch.no_grad()
 def begin(model) -> None:
-    """Sets the heads that share the first layer's first key head, and one for each of the second layer's first two."""
+    """Initializes the query heads of the first layer's first key head, and one for each of the second layer's first two key heads."""
     s = model.shape
     size, half, group = s.head_dim, s.head_dim // 2, s.heads // s.kv_heads
     std = model.embedding.std()
-    # A part that all embeddings have in common is a constant for the heads that look only at the distance.
+    # A part common to all embeddings gives a constant to the heads that compare positions only.
     common = torch.randn(s.width).sign() * std
     model.embedding += common
     unit = common / common.norm()
 
-    # Subspaces that don't disturb each other: of a token, what is copied and what is compared, and where the same of
-    # the
-    # tokens one before, two before, ... stands.
+    # Orthogonal subspaces: what is copied of a token, what is compared, and what is compared of the token one before,
+    # two before, and so on.
     copied, content, *before = orthonormal(size + (1 + s.heads) * half, unit).split([size] + [half] * (1 + s.heads))
 
-    # A head that has to find where to copy from, and how to copy, finds neither. These have only to look at the right
-    # place.
+    # A head hardly learns where to copy from and how to copy at once. These can copy from the start.
     for block in model.blocks[1:]:
         for k in range(s.kv_heads):
             what = orthonormal(size, unit)
@@ -64,7 +60,7 @@ def begin(model) -> None:
         first.out.weight[:, rows] *= REST
         first.out.weight[:, rows.start : rows.start + half] += WRITES * before[head].T
 
-    # The n-th compares the token n before this one with those n + 1 before the others.
+    # Head n compares the token n before this one with the tokens n + 1 before the others.
     for n, (here, there) in enumerate(zip([content, *before], before[: s.kv_heads])):
         rows, keys = slice(n * group * size, (n * group + 1) * size), slice(n * size, (n + 1) * size)
         for weight, what in ((second.q.weight[rows], here), (second.k.weight[keys], there)):
@@ -79,7 +75,7 @@ def begin(model) -> None:
 
 
 def slow(size: int) -> Tensor:
-    """The half of a head's dimensions that the rotation hardly turns within a prompt: contents can be compared there at any distance."""
+    """The half of a head's dimensions with the slowest rotation, which compare contents at any distance."""
     quarter = size // 4
     return torch.cat((torch.arange(quarter, 2 * quarter), torch.arange(3 * quarter, 4 * quarter)))
 

@@ -14,7 +14,7 @@ from packing import Node, encode_segments, pack
 
 LICENSE = "mit"  # the project's, ../../LICENSE
 TOKEN_TYPES = {"control": gguf.TokenType.CONTROL, "user-defined": gguf.TokenType.USER_DEFINED}
-# Of matrices. With q8_0 only those of the feed-forward parts have it: two thirds of the weights.
+# Types of the matrices. q8_0 is for the feed-forward matrices only, which are two thirds of the weights.
 FILE_TYPES = {
     "f32": gguf.LlamaFileType.ALL_F32,
     "f16": gguf.LlamaFileType.MOSTLY_F16,
@@ -32,14 +32,14 @@ def load(checkpoint: str) -> Qwen3:
 
 @torch.no_grad()
 def mix(model: Qwen3, before: Qwen3, share: float) -> Qwen3:
-    """The model with a share of the weights that its training began with (Wortsman et al., arXiv:2109.01903)."""
+    """An average of the model and of the weights from which its training began (Wortsman et al., arXiv:2109.01903)."""
     for p, b in zip(model.parameters(), before.parameters(), strict=True):
         p.lerp_(b, share)
     return model
 
 
 def tensors(model: Qwen3) -> dict[str, torch.Tensor]:
-    """The weights under their names in GGUF. The output is the embedding, so it is not there."""
+    """The weights under their names in GGUF. Embeddings are tied, so there is no output matrix."""
     out = {"token_embd.weight": model.embedding, "output_norm.weight": model.norm.weight}
     for i, b in enumerate(model.blocks):
         out |= {
@@ -106,14 +106,14 @@ def write(model: Qwen3, tokenizer: tok.Tokenizer, path: str, kind: str, name: st
 
 
 def stored(tensor: str, value: torch.Tensor, kind: str) -> gguf.GGMLQuantizationType:
-    """The type in which a file of that kind has a tensor."""
+    """The type of a tensor in a file of the given type."""
     if value.dim() < 2 or kind == "f32":
         return gguf.GGMLQuantizationType.F32
     return gguf.GGMLQuantizationType.Q8_0 if kind == "q8_0" and ".ffn_" in tensor else gguf.GGMLQuantizationType.F16
 
 
 def rounded(model: Qwen3, kind: str) -> Qwen3:
-    """The model with the weights that a file of that kind has."""
+    """The model with its weights rounded as in a file of the given type."""
     for name, t in tensors(model).items():
         own = stored(name, t, kind)
         t.copy_(torch.tensor(gguf.dequantize(gguf.quantize(t.numpy(), own), own)).view(t.shape))
@@ -122,7 +122,7 @@ def rounded(model: Qwen3, kind: str) -> Qwen3:
 
 @torch.no_grad()
 def expectations(model: Qwen3, tokenizer: tok.Tokenizer, data: str, samples: int, rows: int) -> list[dict]:
-    """What llama.cpp has to give for the first groups: tokens of each prompt, and logits at the decisions."""
+    """The expected results of llama.cpp for the first groups: tokens of each prompt, and logits of the decisions."""
     out = []
     for number, group in enumerate(tok.groups(data)):
         if number == samples:
@@ -133,7 +133,7 @@ def expectations(model: Qwen3, tokenizer: tok.Tokenizer, data: str, samples: int
         loss = np.concatenate([np.full(len(r), wanted) for r, wanted in runs])
         batch = pack([Node(ids, loss, -1)])
         at = batch.rows[torch.linspace(0, len(batch.rows) - 1, rows).long()].unique()
-        # Where a text that the model writes begins, the server's prompt ends.
+        # The server's prompt ends where the model's text begins.
         texts, merged = [], None
         for segment in segments:
             if segment["loss"] != merged:

@@ -40,7 +40,7 @@ def call(name: str, parameter: str, value: str) -> list:
 
 
 def group(rng: random.Random, episodes: int, turns: int) -> dict:
-    """Episodes in which a room or a thing is named and the tool for it has to be called."""
+    """Episodes that name a room or a thing and expect a call of the tool for it."""
     go, take = word(rng), word(rng)
     tools = "".join(
         "\n"

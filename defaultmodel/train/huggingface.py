@@ -1,4 +1,4 @@
-"""Makes of a GGUF file that export.py wrote a directory as Hugging Face's libraries and vLLM load it."""
+"""Converts a GGUF file of export.py into a directory that Hugging Face's libraries and vLLM load."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ from restore import read
 
 @torch.no_grad()
 def tensors(model: Qwen3) -> dict[str, torch.Tensor]:
-    """The weights under the names of transformers' Qwen 3. The output is the embedding, so it is not there."""
+    """The weights under the names of transformers' Qwen 3. Embeddings are tied, so there is no output matrix."""
     out = {"model.embed_tokens.weight": model.embedding, "model.norm.weight": model.norm.weight}
     for i, b in enumerate(model.blocks):
         out |= {

@@ -1,12 +1,11 @@
-"""How weights begin that find what a decision follows from, and what teaches them to.
+"""Initial weights and losses for heads that find what a decision follows from.
 
-A prompt says of each tool its name and then what it is for. To call a tool whose name says nothing, a model has to find the
-description of what it wants to do and to write the name that stood before it. That takes two heads that only make sense
-together: at the tokens of a description one takes over the name, and where a name is to be written another one takes it
-from the description that is meant. To go to the room where a thing was seen takes the same two, and one more that knows which thing
-somebody asked for. Left alone a small model finds none of them. So such heads begin with matrices that hand a token
-on through a room for it in what the layers pass along, and where they look is learned with losses of their own: reading.py says
-which tokens a decision follows from.
+A prompt gives each tool's name and then its description. To call a tool with a meaningless name, a model must find the
+description that fits and write the name before it. That takes two heads that are useless alone. The first copies the
+name to the tokens of the description. The second, where a name is to be written, attends to the description that fits.
+To go to the room of a thing takes the same two heads, and a third that knows which thing was requested. A small model
+finds none of them without help. So these heads start with matrices that pass a token on in a subspace of its own. Extra
+losses teach them where to attend: reading.py says which tokens a decision follows from.
 """
 
 import torch
@@ -15,13 +14,13 @@ from torch import Tensor
 import reading
 from copying import COULD_COPY, REST, orthonormal, put, slow
 
-# Layer and head, from 0 on, of a model with so many layers, of which the first two copy. Further ones repeat the last
-# ones of these.
+# Each pair is a layer and a head, from 0, of a model with this many layers. The first two layers copy. Further layers
+# repeat the last of these.
 LAYERS = 6
 CARRY = (2, 0)
-# What is to be done is known late, so that the last layer has a head that finds, too. These take over what CARRY did.
+# The task is known in late layers only, so the last layer has such a head too. They read what CARRY wrote.
 FINDS = ((3, 0), (4, 0), (4, 2), (5, 0))
-LOOKS = {  # heads that should look there, and the weight of their losses
+LOOKS = {  # the heads of each kind, and the weight of their loss
     reading.TOOL: (FINDS[2:], 1.0),
     reading.NEEDED: (((5, 1),), 0.5),
     reading.PARAMETER_OF: (FINDS[2:], 1.0),
@@ -37,9 +36,8 @@ LOOKS = {  # heads that should look there, and the weight of their losses
     reading.STATE: (((4, 3),), 0.5),
     reading.LISTED: (((5, 2),), 0.5),
 }
-WRITES, COPIES = 2.0, 3.0  # how much the first head writes of a name, and the others of what they take over
-# weight of a token that belongs to a name, of which there are many, beside a decision's; and how many of them are
-# looked at
+WRITES, COPIES = 2.0, 3.0  # scale of the name that CARRY writes, and of what the other heads copy
+# The loss of CARRY: its weight for each token, beside 1 for a decision's, and how many tokens of a batch it takes.
 CARRIED, SOME = 0.02, 400
 
 
@@ -53,20 +51,20 @@ def fits(model) -> bool:
 
 
 def of(heads: tuple, layers: int) -> tuple:
-    """The heads of a model with so many layers: these, and the same ones of the layers that repeat theirs."""
+    """The given heads in a model with so many layers, and the same heads of the layers that repeat theirs."""
     more = layers - LAYERS
     return (*heads, *((layer + more, head) for layer, head in heads if layer + more >= LAYERS)) if more else heads
 
 
 @torch.no_grad()
 def begin(model) -> None:
-    """Sets what the heads read and write, and by what those compare tokens that look for a name; not where the others look."""
+    """Initializes what the heads copy, and how the heads that look for a name compare tokens."""
     if not fits(model):
         return
     size, half, group = model.shape.head_dim, model.shape.head_dim // 2, model.shape.heads // model.shape.kv_heads
     common = model.embedding.mean(0)
-    # Of a token: itself, the name that it belongs to, itself again to be compared, and the same of what somebody asked
-    # for and of the robot.
+    # Subspaces: the token to copy, the name to which it belongs, the token to compare, and the requested thing and the
+    # robot to compare.
     names, room, content, asked, robot = orthonormal(2 * size + 3 * half, common / common.norm()).split(
         [size, size, half, half, half]
     )
@@ -79,7 +77,7 @@ def begin(model) -> None:
     ):
         attn, key = model.blocks[layer].attn, head // group
         put(attn.v.weight[key * size : (key + 1) * size], what)
-        # All heads that read the same copy it.
+        # All heads with the same value head copy it.
         attn.out.weight[:, key * group * size : (key + 1) * group * size] = COULD_COPY * what.T.repeat(1, group)
     for layer, head, part, writes in (
         (*CARRY, slice(size), WRITES * room),
@@ -101,9 +99,9 @@ def begin(model) -> None:
 
 
 def loss(batch, seen: dict[int, tuple[Tensor, Tensor]], seed: int) -> tuple[Tensor, dict[str, tuple[float, int]]]:
-    """What the heads lose by looking elsewhere, a sum over the tokens that should look at something; and for each kind of
-    them how much of their attention was right, and of how many tokens and heads. seen holds the queries and keys of their layers;
-    seed chooses among the many tokens that belong to a name."""
+    """The loss of the heads' attention, summed over tokens, and for each kind the attention to the right tokens and the
+    number of tokens and heads. seen holds the queries and keys of the layers. seed draws the tokens for the loss of
+    CARRY."""
     taking = (batch.carry >= 0).nonzero()[:, 0]
     some = taking[torch.randperm(len(taking), generator=torch.Generator().manual_seed(seed))[:SOME].to(taking.device)]
     carried = (
@@ -133,7 +131,7 @@ def loss(batch, seen: dict[int, tuple[Tensor, Tensor]], seed: int) -> tuple[Tens
 
 
 def scores(batch, seen: tuple[Tensor, Tensor], head: int, at: Tensor) -> Tensor:
-    """How much a head at some tokens looks at each, in float32; minus infinity where it can't."""
+    """The attention scores of a head from some tokens to all, in float32; minus infinity where masked."""
     q, k = seen  # of shape [key heads, tokens, query heads of each, size] and [key heads, tokens, size]
     group = q.shape[2]
     s = (q[head // group, at, head % group] @ k[head // group].T).float() * q.shape[-1] ** -0.5
@@ -141,5 +139,5 @@ def scores(batch, seen: tuple[Tensor, Tensor], head: int, at: Tensor) -> Tensor:
 
 
 def behind(batch, at: Tensor) -> Tensor:
-    """Of some tokens and of all, whether the first can look at the second."""
+    """For some tokens and all tokens: whether the first can attend to the second."""
     return batch.before[batch.nodes[at]][:, batch.nodes] & (batch.positions <= batch.positions[at][:, None])

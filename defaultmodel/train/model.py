@@ -11,7 +11,7 @@ import copying
 import lookup
 from packing import Batch
 
-# of layers, the queries (of the last one only those of rows) and the keys, as lookup.scores takes them
+# For each layer its queries and keys, as lookup.scores takes them. The last layer has queries for selected rows only.
 Seen = dict[int, tuple[Tensor, Tensor]]
 
 
@@ -35,7 +35,7 @@ class Shape:
 
 
 class Linear(nn.Linear):
-    """A matrix that is kept in float32 and multiplied in the type of what it is given."""
+    """A float32 matrix that is multiplied in the type of its input."""
 
     def __init__(self, inputs: int, outputs: int, std: float):
         super().__init__(inputs, outputs, bias=False)
@@ -45,7 +45,7 @@ class Linear(nn.Linear):
         return F.linear(x, self.weight.to(x.dtype))
 
 
-# What works element by element is compiled into single loops: a quarter more tokens a second.
+# Element-wise operations are compiled into single loops, for a quarter more tokens/s.
 fused = torch.compile(dynamic=True)
 
 
@@ -95,11 +95,11 @@ class Attend(torch.autograd.Function):
 
 @dataclass
 class Queries:
-    """The tokens of a batch that a layer goes on with; all are its keys."""
+    """The tokens whose outputs a layer computes; the keys are always those of all tokens."""
 
-    rows: Tensor | None  # their indices, each once and ascending; None: all
-    sizes: list[int]  # how many of each node
-    # of each node, what to add to the scores of its queries, those of heads that share a key below each other
+    rows: Tensor | None  # ascending indices without repeats; None: all
+    sizes: list[int]  # number of tokens in each node
+    # for each node, the mask that is added to the scores of its queries; query heads of one key head are stacked
     masks: list[Tensor]
     cos: Tensor
     sin: Tensor
@@ -108,7 +108,7 @@ class Queries:
         return x if self.rows is None else x[self.rows]
 
     def only(self, rows: Tensor, batch: Batch) -> "Queries":
-        """Those of the rows; of self, which are all tokens."""
+        """The given rows of a selection of all tokens."""
         sizes = torch.bincount(batch.nodes[rows], minlength=len(self.sizes)).tolist()
         starts = torch.tensor([0, *self.sizes[:-1]]).cumsum(0).tolist()
         masks = [
@@ -125,7 +125,7 @@ class Attention(nn.Module):
         self.q = Linear(s.width, s.heads * s.head_dim, std)
         self.k = Linear(s.width, s.kv_heads * s.head_dim, std)
         self.v = Linear(s.width, s.kv_heads * s.head_dim, std)
-        self.out = Linear(s.heads * s.head_dim, s.width, 0)  # a block begins by adding nothing
+        self.out = Linear(s.heads * s.head_dim, s.width, 0)  # zero at first, so that a new block changes nothing
         self.q_norm = Norm(s.head_dim, s.epsilon)
         self.k_norm = Norm(s.head_dim, s.epsilon)
 
@@ -175,8 +175,7 @@ class Block(nn.Module):
         return x + self.down(swiglu(self.gate(h), self.up(h)))
 
 
-# Large beside what blocks add in their first steps, so that tokens can be told apart behind them; OUT_NORM makes up for
-# it.
+# Larger than the blocks' outputs in the first steps, so that tokens stay distinct. OUT_NORM compensates for it.
 EMBEDDING_STD, OUT_NORM = 0.5, 0.175
 
 
@@ -194,7 +193,7 @@ class Qwen3(nn.Module):
             lookup.begin(self)
 
     def queries(self, batch: Batch, dtype: torch.dtype) -> Queries:
-        """All tokens of a batch."""
+        """The selection of all tokens of a batch."""
         half, group = self.shape.head_dim // 2, self.shape.heads // self.shape.kv_heads
         inverse = self.shape.theta ** (-torch.arange(half, device=batch.tokens.device, dtype=torch.float32) / half)
         angle = (batch.positions[:, None].float() * inverse)[:, None, :]
@@ -204,8 +203,8 @@ class Qwen3(nn.Module):
         return Queries(None, batch.sizes, masks, angle.cos().to(dtype), angle.sin().to(dtype))
 
     def causal(self, size: int, group: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Minus infinity where a token would look ahead, each row once for every head of a group. It is kept: to make the masks of
-        each batch anew took a fifteenth of the time."""
+        """The causal mask, with each row repeated for the query heads of a key head. It is kept, since building it for each
+        batch took a fifteenth of the time."""
         if self.ahead is None or self.ahead.shape[1] < size or self.ahead.dtype != dtype or self.ahead.device != device:
             self.ahead = (
                 torch.full((size, size), float("-inf"), dtype=dtype, device=device)
@@ -215,12 +214,12 @@ class Qwen3(nn.Module):
         return self.ahead
 
     def forward(self, batch: Batch, dtype: torch.dtype, rows: Tensor, seen: Seen | None = None) -> Tensor:
-        """Logits, in float32, behind the tokens at rows. seen takes the queries and keys of each layer."""
+        """Logits in float32 of the tokens at rows. The queries and keys of each layer are stored in seen."""
         every = self.queries(batch, dtype)
         asked, places = rows.unique(return_inverse=True)
         x = F.embedding(batch.tokens, self.embedding).to(dtype)
         for layer, block in enumerate(self.blocks):
-            last = layer == len(self.blocks) - 1  # nobody reads what it gives behind other tokens
+            last = layer == len(self.blocks) - 1  # its outputs at other tokens are never read
             x = block(x, batch, every, every.only(asked, batch) if last else every, seen, layer)
         return F.linear(self.norm(x[places]), self.embedding.to(dtype)).float()
 
@@ -228,7 +227,7 @@ class Qwen3(nn.Module):
         self, batch: Batch, dtype: torch.dtype, others: Tensor | None = None, seen: Seen | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The sum of the targets' losses, for each target whether it is the most likely token, and the sum of the
-        losses behind the other rows, whose targets are the tokens that follow."""
+        losses at the other rows, whose targets are the next tokens."""
         rows, targets, count = batch.rows, batch.targets, len(batch.rows)
         if others is not None:
             rows, targets = torch.cat((rows, others)), torch.cat((targets, batch.tokens[others + 1]))

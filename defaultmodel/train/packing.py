@@ -1,7 +1,7 @@
 """Groups of episodes as trees of tokens without padding.
 
-The episodes of a group begin with the same prompt, and all groups with the same instructions. What is shared is
-computed once: a batch is a list of nodes (runs of tokens), each of which continues another one, its parent.
+The episodes of a group begin with the same prompt, and all groups with the same instructions. Shared
+tokens are computed once: a batch is a list of nodes (runs of tokens), each of which continues its parent.
 """
 
 import hashlib
@@ -21,34 +21,34 @@ from reading import Read, Reader
 @dataclass
 class Node:
     tokens: np.ndarray
-    loss: np.ndarray  # of each token, whether the model has to predict it
-    parent: int  # index of the node that this one continues, -1: none
-    read: Read | None = None  # of all from the root to the end of this node
+    loss: np.ndarray  # for each token, whether the model must predict it
+    parent: int  # index of the node before it; -1: none
+    read: Read | None = None  # of the tokens from the root to the end of this node
 
 
 @dataclass
 class Batch:
-    """Nodes laid end to end."""
+    """Nodes, one after another in one row of tokens."""
 
     tokens: Tensor
     positions: Tensor
     sizes: list[int]
-    paths: list[list[int]]  # of each node, its ancestors from the root on and itself
-    rows: Tensor  # indices of the tokens behind which a target stands
+    paths: list[list[int]]  # for each node, the path from the root to it
+    rows: Tensor  # indices of the tokens before the targets
     targets: Tensor
-    decisions: Tensor  # of each target, the number of its decision: one unbroken run of targets
+    decisions: Tensor  # for each target, the number of its decision, which is an unbroken run of targets
     count: int  # decisions
-    nodes: Tensor  # of each token, the index of its node
-    before: Tensor  # of each two nodes, whether the first one continues the second, or is it
-    carry: Tensor  # of each token, how far before it that one stands whose name it belongs to; -1: none
-    looks: Tensor  # of shape [3, n]: an index in reading.KINDS, that of a token, and that of one that it should look at
+    nodes: Tensor  # for each token, the index of its node
+    before: Tensor  # for two nodes, whether the second is the first or one of its ancestors
+    carry: Tensor  # for each token, the distance back to the name to which it belongs; -1: none
+    looks: Tensor  # shape [3, n]: an index in reading.KINDS, a token, and a token to which it should attend
 
     def to(self, device: torch.device) -> "Batch":
         return Batch(**{f.name: move(getattr(self, f.name), device) for f in fields(self)})
 
 
 def move(value, device: torch.device):
-    """A tensor, moved; anything else as it is."""
+    """A tensor on the device; anything else unchanged."""
     return value.to(device) if isinstance(value, Tensor) else value
 
 
@@ -81,7 +81,7 @@ def pack(nodes: list[Node]) -> Batch:
     carry, looks = [], [np.zeros((3, 0))]
     for i, n in enumerate(nodes):
         carry.append(np.full(sizes[i], -1) if n.read is None else n.read.carry[depth[i] : depth[i] + sizes[i]])
-        carry[-1][carry[-1] > np.arange(sizes[i])] = -1  # its name stands in another node
+        carry[-1][carry[-1] > np.arange(sizes[i])] = -1  # its name is in another node
         if n.read is not None and n.read.looks:
             kinds, *at = np.array(
                 [look for look in n.read.looks if depth[i] <= look[1] < depth[i] + sizes[i]] or np.zeros((0, 3), int)
@@ -105,7 +105,7 @@ def pack(nodes: list[Node]) -> Batch:
 
 
 class Data:
-    """A data set in tokens, cached beside its file, for each vocabulary by itself. Its groups are those of the file, each cut into so many of like size."""
+    """A data set as tokens, cached beside its file for each vocabulary. Each group of the file is cut into parts of similar size."""
 
     def __init__(self, path: str, tokenizer_path: str, cut: int = 1):
         self.cut = cut
@@ -145,7 +145,7 @@ class Data:
             starts=np.array(starts),
             groups=np.array(groups),
         )
-        os.replace(cache + ".new.npz", cache)  # it is whole or not there
+        os.replace(cache + ".new.npz", cache)  # never a partial file
 
     def __len__(self) -> int:
         return (len(self.groups) - 1) * self.cut
@@ -167,12 +167,12 @@ class Data:
         return [slice(self.starts[i], self.starts[i + 1]) for i in (prefix, *range(prefix + 1 + part, end, self.cut))]
 
     def batch(self, groups: list[int], rename: Callable[[np.ndarray], np.ndarray] | None = None) -> Batch:
-        """Packs groups; what the prefixes of all of them begin with becomes the root. rename may give a group other tokens."""
+        """Packs groups. The common beginning of all prefixes becomes the root. rename may replace a group's tokens."""
         runs = [self.runs(g) for g in groups]
         if rename:
             runs = [renamed(group, rename) for group in runs]
         first = runs[0][0][0]
-        shared = len(first) - 1  # a prefix keeps a token of its own
+        shared = len(first) - 1  # a prefix keeps at least one token
         for (prefix, _), *_ in runs[1:]:
             size = min(shared, len(prefix) - 1)
             differ = np.flatnonzero(first[:size] != prefix[:size])
@@ -206,9 +206,9 @@ def renamed(
 
 
 def encode_segments(tokenizer: tok.Tokenizer, segments: list[dict]) -> list[tuple[list[int], bool]]:
-    """Tokens of segments. Those of one kind that follow each other are one text.
+    """Tokens of segments. Adjacent segments with the same loss are one text.
 
-    Where the model begins to write the text is cut, since the server tokenizes a prompt by itself.
+    The text is cut where the model's part begins, since the server tokenizes the prompt alone.
     """
     merged: list[tuple[list, bool]] = []
     for segment in segments:

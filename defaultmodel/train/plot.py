@@ -11,7 +11,7 @@ SERIES = (
 
 
 def curve(rows: list[dict], path: str) -> None:
-    """Losses on a logarithmic axis on the left, the share of exact decisions on the right."""
+    """The losses on a logarithmic left axis, the share of exact decisions on the right axis."""
     losses = [max(r[k], 1e-4) for r in rows for k in ("loss", "held_out")]
     low, high = math.floor(math.log10(min(losses))), math.ceil(math.log10(max(losses)) + 1e-9)
     high = max(high, low + 1)

@@ -1,9 +1,9 @@
-"""What a conversation says, and what a model has to look at to go on with it.
+"""Finds in a conversation the tokens from which each decision follows.
 
-Which tool is called follows from its description, which room from where the thing was seen that somebody asks for. A model
-could find that out from its mistakes alone, and does not: it takes several heads that only make sense together. So this says
-of each decision which tokens it follows from, and lookup.py teaches heads to look there. It knows the sentences that a house
-and the people in it say (talk.go, tasks.go, ask.go); of a sentence that it does not know it says nothing.
+The tool follows from its description, and the room from where the requested thing was seen. A model does not learn that
+from its mistakes alone: it takes several heads that are useless one by one. So this file names the tokens behind each
+decision, and lookup.py teaches heads to attend to them. It knows the sentences of a house and of the people in it
+(talk.go, tasks.go, ask.go). It ignores sentences that it does not know.
 """
 
 import re
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-# As tokens are written in the vocabulary: a character for each byte, Ġ for the space and Ċ for the end of a line.
+# Tokens as the vocabulary writes them: a character for each byte, Ġ for a space and Ċ for a newline.
 DECLARED = re.compile(r'"name":Ġ"([^"]+)",Ġ"description":Ġ"((?:[^"\\]|\\.)+)",Ġ"parameters"')
 CALL = re.compile(r'<tool_call>Ċ\{"name":Ġ"([^"]+)",Ġ"arguments":Ġ\{(.*?)\}\}Ċ')
 ARGUMENT = re.compile(r'"([^"]+)":Ġ(?:"([^"]*)"|[^",}]+)')
@@ -26,7 +26,7 @@ ARRIVED = re.compile(r"YouĠareĠinĠtheĠ([^.ĊĠ]+)\.")
 FACT = re.compile(
     r"(?:On|In)ĠtheĠ([^.:Ċ]+):Ġ([^.Ċ]*)\.|(?:YouĠholdĠtheĠ([^.Ċ]+)\.|TheĠ([^.:ĊĠ]+(?:Ġ[^.:ĊĠ]+)?)Ġ(?:is|are)Ġ)"
 )
-# Things that were told of or taken away: from then on they are not where a list has them.
+# Things that a sentence says were moved or taken: earlier lists of them are wrong from then on.
 MOVED = re.compile(
     r"Noted:ĠtheĠ([^.]+?)Ġ(?:is|are)Ġ|somebodyĠtookĠtheĠ([^.]+)\.|failed:ĠtheĠ([^.]+?)Ġ(?:is|are)ĠnotĠhere"
 )
@@ -34,25 +34,24 @@ ROBOTS = re.compile(r'(?:"target_robot":Ġ\{[^}]*"enum"|"known_robots"):Ġ\["([^
 UNKNOWN = re.compile("Where|IĠ(?:can't:ĠIĠ)?don'tĠknow")
 NAMED = re.compile(r"[tT]heĠ([^.:,?ĊĠ]+(?:Ġ[^.:,?ĊĠ]+)?)(?=Ġ(?:is|are|or|in|on)(?![a-z])|[.?:])")
 
-# What a token is to look at. Where there is nothing of the kind that is the first token: a head always looks somewhere,
-# and elsewhere
-# it would seem to have found something.
-TOOL = "tool"  # before the name of a tool, and where a decision begins: its description, or nothing for a reply
-# where a decision begins: the descriptions of the tools of each robot's last call before the next reply, for which all
-# others are made
+# The kinds of tokens to which a token should attend. NOTHING, the first token, stands for none: a head must attend
+# somewhere, and another token would look like a find.
+TOOL = "tool"  # before a tool's name and at the start of a decision: the tool's description, or NOTHING for a reply
+# at the start of a decision: the descriptions of the tools of each robot's last call before the next reply, which is the
+# goal of all earlier calls
 NEEDED = "needed"
-PARAMETER_OF = "parameter"  # before the name of a parameter: where the tool declares it
-DECLARED_BY = "declared"  # at a declared parameter: the name of its tool
-ASKED = "asked"  # where somebody names what a decision is about
-ROBOT = "robot"  # and the robot, or where all are listed: who is first there has to do what nobody is named for
-STANDING = "standing"  # where the robot was last
-FOUND = "found"  # where lists have what a decision is about
-HELD = "held"  # and what the robot holds
-STATE = "state"  # what was last said of what a decision is about: open, closed, on, at a number, or in a place
-STATE_OF = "state of"  # there, the name of the thing
-HERE = "here"  # that of it which is in the room of the robot, and that room if it was named
-VALUE_OF = "value"  # what a name in an argument or a reply is copied from
-# before each token of a thing's name that nobody said in full: the same in a list; of a room's: where a robot went
+PARAMETER_OF = "parameter"  # before a parameter's name: its declaration in the tool
+DECLARED_BY = "declared"  # at a declared parameter: its tool's name
+ASKED = "asked"  # where the request names the object of the decision
+ROBOT = "robot"  # where the request names the robot, else the list of robots: its first one acts if none is named
+STANDING = "standing"  # the robot's last room
+FOUND = "found"  # where lists show the object of the decision
+HELD = "held"  # where lists show what the robot holds
+STATE = "state"  # the last known state of the object: open, closed, on, a number, or its place
+STATE_OF = "state of"  # at a state: the name of the thing
+HERE = "here"  # the object in the robot's room, and the room itself if it was named
+VALUE_OF = "value"  # the token from which a name in an argument or a reply is copied
+# before each token of a name that no request has in full: a thing's token in a list, or the room to which a robot went
 LISTED = "listed"
 KINDS = (
     TOOL,
@@ -75,11 +74,11 @@ NOTHING = [0]
 
 @dataclass
 class Read:
-    """What a conversation says of its tokens."""
+    """What Reader finds in a conversation."""
 
-    # of each token, how far before it that one stands whose name it belongs to, as a thing to its room; -1: none
+    # for each token, the distance back to the name to which it belongs, as a thing to its room; -1: none
     carry: np.ndarray
-    # index in KINDS, token, one of those that it should look at
+    # index in KINDS, token, a token to which it should attend
     looks: list[tuple[int, int, int]] = field(default_factory=list)
 
     def look(self, kind: str, token: int, at: list[int]) -> None:
@@ -91,7 +90,7 @@ class Reader:
         self.texts = sorted(vocabulary, key=vocabulary.get)
 
     def read(self, tokens: np.ndarray, loss: np.ndarray) -> Read:
-        """Takes a conversation from its beginning, and of each token whether the model writes it."""
+        """Reads a whole conversation. loss says for each token whether the model writes it."""
         conversation = Conversation([self.texts[t] for t in tokens])
         begins = np.flatnonzero(loss & ~np.concatenate(([False], loss[:-1])))
         ends = np.flatnonzero(loss & ~np.concatenate((loss[1:], [False])))
@@ -101,14 +100,14 @@ class Reader:
 
 @dataclass
 class Listed:
-    """A place or a thing in a list of what a room has, or where somebody says that it is elsewhere now."""
+    """A place or a thing in a list of a room, or in a sentence that says where it is now."""
 
     name: str
     begin: int  # in characters
     room: str
-    holder: str = ""  # the robot that holds it
-    state: tuple[int, int] | None = None  # what is said of it, in characters
-    moved: bool = False  # its room stands behind its name or nowhere, so that no head finds it there
+    holder: str = ""  # the robot that holds the thing
+    state: tuple[int, int] | None = None  # its state in the text, in characters
+    moved: bool = False  # the text names its room later or never, so no head finds it there
 
     @property
     def end(self) -> int:
@@ -121,10 +120,10 @@ class Conversation:
         self.ends = np.cumsum([len(text) for text in texts])
         self.texts = texts
         self.result = Read(np.full(len(texts), -1))
-        self.tools: dict[str, list[int]] = {}  # the tokens of their descriptions
+        self.tools: dict[str, list[int]] = {}  # tokens of each tool's description
         self.listed: list[Listed] = []
         self.rooms: set[str] = set()
-        # the rooms that they were in, and where these begin, in the order of telling
+        # the rooms of each robot in the order of the text, and where their names begin
         self.robots: dict[str, list[tuple[str, int]]] = {}
         self.messages: list[tuple[int, int]] = []
         self.parameters: dict[tuple[str, str], int] = {}
@@ -149,10 +148,10 @@ class Conversation:
         self.listed.sort(key=lambda x: x.begin)
         lists = list(ROBOTS.finditer(self.text))
         self.team = lists[0][1].split('",Ġ"') if lists else []
-        self.teams = [self.token(m.start(1)) for m in lists]  # where they are listed
+        self.teams = [self.token(m.start(1)) for m in lists]  # where the text lists the robots
 
     def token(self, char: int) -> int:
-        """The token that has a character."""
+        """The token that holds a character."""
         return int(np.searchsorted(self.ends, char, side="right"))
 
     def tokens(self, begin: int, end: int) -> list[int]:
@@ -163,7 +162,7 @@ class Conversation:
             self.result.carry[token] = token - self.token(name)
 
     def carried(self, token: int) -> str | None:
-        """The first token of the name that one belongs to."""
+        """The first token of the name to which a token belongs."""
         return self.texts[token - self.result.carry[token]] if self.result.carry[token] >= 0 else None
 
     def enlist(self, names: str, begin: int, room: str) -> None:
@@ -200,7 +199,7 @@ class Conversation:
                 self.stands(m[1], m.start(1), m[2], m.start(2))
         else:
             if (attributes := self.text.find("ĊĊTaskĠattributes:", begin, end)) >= 0:
-                end = attributes  # they name all robots
+                end = attributes  # the attributes name all robots
             self.messages.append((begin, end))
             self.result.carry[self.tokens(begin, end)] = 0
 
@@ -210,14 +209,14 @@ class Conversation:
         self.belongs((room_begin, room_begin + len(room)), robot_begin)
 
     def decide(self, spans: list[tuple[int, int]]) -> None:
-        """Reads the decisions, of the tokens from one to another, and says what these should look at."""
-        # of each robot the description for its last call; None: it ends otherwise
+        """Reads the decisions within a range of tokens and records to which tokens they should attend."""
+        # for each robot the description of its last call; None: its run ends in another way
         last: dict[str, list[int]] | None = None
         for begin, end in reversed(spans):
             start, stop = int(self.ends[begin - 1]), int(self.ends[end])
             decision = Decision(self, start)
             calls = list(CALL.finditer(self.text, start, stop))
-            # behind each call it is decided whether another one follows
+            # after each call the model decides whether another one follows
             closed = [self.token(call.end()) for call in calls]
             for call, deciding in zip(calls, [begin - 1, *closed]):
                 decision.call(call, deciding)
@@ -227,7 +226,7 @@ class Conversation:
                 self.result.look(TOOL, token, NOTHING)
             if not calls:
                 decision.reply(begin - 1, stop)
-                # Nobody can know how what can't be done will end.
+                # The last call cannot be known before a call that fails.
                 last = None if "IĠcan't" in self.text[start:stop] else {}
                 self.result.look(NEEDED, begin - 1, NOTHING)
             elif last:
@@ -240,19 +239,19 @@ class Decision:
         self.start = start
         self.latest = {x.name: x for x in conversation.listed if x.end <= start}
         said = [span for span in conversation.messages if span[1] <= start]
-        self.heard = said[-1:]  # with what was asked before, if that is the answer to a question
+        self.heard = said[-1:]  # with the request before it if this one answers a question
         while len(self.heard) < len(said) and ASKED_BACK.search(
             conversation.text, said[-len(self.heard) - 1][1], self.heard[0][0] - len(USER)
         ):
             self.heard = said[-len(self.heard) - 1 :]
 
     def mentions(self, name: str) -> list[int]:
-        """The tokens with which a name begins in what was heard, or its last word behind "the", unless another thing with that word was named."""
+        """The first tokens of a name in the requests, or of its last word after "the", unless that word is another named thing's."""
         last = name.split("Ġ")[-1]
         if (said := self.said(name)) or last == name:
             return said
         if any(other != name and other.endswith("Ġ" + last) and self.said(other) for other in self.latest):
-            return []  # that one is meant
+            return []  # the request means the other thing
         return [
             self.c.token(at)
             for span in self.heard
@@ -264,7 +263,7 @@ class Decision:
         return [self.c.token(at) for span in self.heard for at in occurrences(self.c.text, name, *span)]
 
     def around(self, room: str) -> tuple[list[int], list[int]]:
-        """What was heard of the things in a room, and where the lists have them."""
+        """The requests' mentions of the things in a room, and their places in the lists."""
         heard, lists = [], []
         for x in self.latest.values():
             if x.room == room and not x.holder and (mentions := self.mentions(x.name)):
@@ -276,7 +275,7 @@ class Decision:
         c, look = self.c, self.c.result.look
         name = c.token(m.start(1))
         deciding = [deciding, name - 1]
-        # Other tools whose names begin as this one's can't be told apart here.
+        # Tools whose names start with the same tokens cannot be distinguished yet.
         described = [t for of in c.tools.values() if c.carried(of[0]) == c.texts[name] for t in of]
         heard, lists = [], []
         for argument in ARGUMENT.finditer(c.text, *m.span(2)):
@@ -297,13 +296,13 @@ class Decision:
         self.here(deciding, robot_of(m))
 
     def stood(self, name: str) -> tuple[str, int] | None:
-        """The room where a robot was last, and the token that says so."""
+        """A robot's last room, and the token that says so."""
         return next(
             ((room, self.c.token(at)) for room, at in reversed(self.c.robots.get(name, [])) if at < self.start), None
         )
 
     def unnamed(self, name: str) -> list[int]:
-        """Where a robot is listed that has to do what nobody is named for."""
+        """The token in the list of robots of the one that acts if no robot is named."""
         if self.c.team[:1] != [name] or any(map(self.said, self.c.team)):
             return []
         return [at for at in self.c.teams if at < self.c.token(self.start)]
@@ -316,7 +315,7 @@ class Decision:
                 self.c.result.look(STANDING, token, [stood[1]])
 
     def here(self, deciding: list[int], robot: str) -> None:
-        """What was heard of that is where a robot is, and what it holds."""
+        """The requests' mentions of things in a robot's room and of what it holds."""
         stood = self.stood(robot)
         if stood is None:
             return
@@ -328,7 +327,7 @@ class Decision:
             self.c.result.look(HELD, token, held or NOTHING)
 
     def moved(self) -> bool:
-        """Whether something was heard of that is no more where a list has it."""
+        """Whether a requested thing is no longer where a list shows it."""
         return any(x.moved and self.mentions(x.name) for x in self.latest.values())
 
     def what(self, deciding: list[int], heard: list[int], lists: list[int]) -> None:
@@ -339,7 +338,7 @@ class Decision:
             self.c.result.look(FOUND, token, lists)
 
     def name(self, begin: int, name: str) -> tuple[list[int], list[int]]:
-        """What the token before a name should look at; gives what somebody asked for that leads to it, and where lists have that."""
+        """Records to which tokens the token before a name should attend. Returns the request behind it, and its places in lists."""
         before, heard, lists = self.c.token(begin) - 1, self.mentions(name), []
         if name in self.c.rooms:
             near, lists = self.around(name)
@@ -365,7 +364,7 @@ class Decision:
         return heard, lists
 
     def copied(self, begin: int, name: str, sources: list[int]) -> None:
-        """Each token before one of a name should look where that is taken from: its first one also where it belongs to what is there."""
+        """Records for each token of a name from which token it is copied. The first one may also be copied from the owner of a token."""
         c = self.c
         first, *rest = c.tokens(begin, begin + len(name))
         sources = [at for at in sources if c.carried(at) == c.texts[first]]
@@ -378,7 +377,7 @@ class Decision:
             )
 
     def taken(self, begin: int, name: str, sources: list[int]) -> None:
-        """Each token before one of a name that nobody said should look at that one itself in the lists."""
+        """Records for each token of a name that no request has the same token in the lists."""
         c = self.c
         for i, token in enumerate(c.tokens(begin, begin + len(name))):
             c.result.look(LISTED, token - 1, [at + i for at in sources if c.texts[at + i] == c.texts[token]])
@@ -395,7 +394,7 @@ class Decision:
                     robots.append(name)
                 elif name not in self.c.rooms:
                     heard, lists = heard + asked, lists + there
-        if not begins:  # the head is to copy the name
+        if not begins:  # the head should copy the name
             self.c.result.look(TOOL, deciding, NOTHING)
         self.what([deciding], heard, lists or (NOTHING if UNKNOWN.match(self.c.text, self.start) else []))
         team = self.c.team or [name for name in self.c.robots if self.stood(name)]
@@ -418,7 +417,7 @@ def robot_of(call: re.Match) -> str:
 
 
 def occurrences(text: str, name: str, begin: int, end: int) -> list[int]:
-    """Where a name stands as a whole word."""
+    """The places where a name is a whole word."""
     inside = lambda i: begin <= i < end and (text[i].isalnum() and text[i] not in "ĠĊ" or text[i] == "_")
     return [
         m.start()

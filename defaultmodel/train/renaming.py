@@ -1,11 +1,11 @@
-"""Other names for what is in a house.
+"""Replaces names in training groups.
 
-The words of held-out houses are made of tokens that hardly ever come where training has a model write, or never. A model does
-not write such a token, however plainly it stands in the prompt. So some houses get other names, of any tokens: a name is only
-what it is called here.
+Names of held-out houses have tokens that answers in the training data rarely or never contain. A model does not write
+such tokens, even where the prompt shows them. So some groups get other names, made of any tokens.
 
-A name is a word that few groups have. Its stand-in is as many tokens that the tokenizer would make of its letters, so that
-everything stays where it is. One with an s at its end gets another such, since "the slippers are" and "the mug is".
+A name is a word that occurs in few groups. Its replacement has the same number of tokens, as the tokenizer would encode
+its letters, so that all positions stay. A name that ends with s gets a replacement that ends with s, for "the slippers
+are" and "the mug is".
 """
 
 import re
@@ -13,10 +13,10 @@ import re
 import numpy as np
 from tokenizers import Tokenizer
 
-# share of the groups that has a name at most; words of sentences, and words that names are chosen from, are in more
+# A name occurs in at most this share of the groups. Other words occur in more.
 RARE = 0.02
 LONGEST = 8  # tokens of a name
-TRIES = 20000  # stand-ins of each length that are made up; those that would be other tokens are dropped
+TRIES = 20000  # candidates of each length; those that the tokenizer encodes differently are dropped
 WORD = re.compile("[a-z]+")  # the space before a name is a token of its own
 SPACE = "Ġ"
 
@@ -26,7 +26,7 @@ class Renamer:
         """Takes the tokens of all groups of a data set."""
         self.texts = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().get)
         self.plain = np.array([WORD.fullmatch(text) is not None for text in self.texts])
-        # a word may go on behind it
+        # a word may continue after it
         self.letter = np.array([text[-1].isalpha() and text != SPACE for text in self.texts])
         random = np.random.default_rng(seed)
         self.factors = random.integers(1, 2**63, LONGEST, dtype=np.uint64) | np.uint64(1)
@@ -37,7 +37,7 @@ class Renamer:
         self.bank = [self.made_up(tokenizer, n, often, random) for n in range(1, LONGEST + 1)]
 
     def words(self, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of each word: where it begins, how many tokens it has, and a number that only its tokens give."""
+        """For each word: its start, its number of tokens, and a number that identifies these tokens."""
         inside = np.concatenate(([False], self.plain[tokens], [False]))
         begins, ends = np.flatnonzero(inside[1:] & ~inside[:-1]), np.flatnonzero(~inside[1:] & inside[:-1])
         whole = ~np.concatenate(([False], self.letter[tokens]))[begins] & (ends - begins <= LONGEST)
@@ -61,8 +61,8 @@ class Renamer:
     def made_up(
         self, tokenizer: Tokenizer, size: int, often: np.ndarray, random: np.random.Generator
     ) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-        """Words of so many tokens, of shape [words, size], and their numbers, first no plurals and then plurals: what the tokenizer makes of
-        them behind a space, and no common ones."""
+        """Uncommon words of a number of tokens, of shape [words, size], and their identifiers: singulars, then plurals. The
+        tokenizer encodes them in the same way after a space."""
         words = np.unique(random.choice(np.flatnonzero(self.plain), (TRIES, size)), axis=0)
         space = tokenizer.token_to_id(SPACE)
         read = tokenizer.encode_batch([" " + self.text(word) for word in words])
@@ -72,7 +72,7 @@ class Renamer:
         return tuple((words[of], keys[of]) for of in (rare & ~plural, rare & plural))
 
     def __call__(self, tokens: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """A group's tokens with other names, each always the same and none for two."""
+        """A group's tokens with other names. The mapping of names is one to one."""
         begins, sizes, keys = self.words(tokens)
         taken = set(keys.tolist())
         tokens = tokens.copy()

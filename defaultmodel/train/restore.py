@@ -1,4 +1,4 @@
-"""Makes of a GGUF file that export.py wrote what `train.py --weights` and all else here begin with: a checkpoint and the tokenizer."""
+"""Converts a GGUF file of export.py into a checkpoint and a tokenizer, for `train.py --weights`."""
 
 import argparse
 import csv
@@ -19,7 +19,7 @@ READABLE = {gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16, gguf.G
 
 
 def read(path: str) -> tuple[Qwen3, tok.Tokenizer]:
-    """The model, its weights as exact as the file's type has them, and its tokenizer."""
+    """The model with the file's weights, and its tokenizer."""
     reader = gguf.GGUFReader(path)
 
     def value(name: str):
@@ -28,7 +28,7 @@ def read(path: str) -> tuple[Qwen3, tok.Tokenizer]:
         return reader.fields[name].contents()
 
     def single(name: str) -> float:
-        """The number whose nearest 32-bit one the file has: 1e-6, not 9.99999997e-7."""
+        """The shortest number that rounds to the file's 32-bit value: 1e-6, not 9.99999997e-7."""
         return float(str(np.float32(value(name))))
 
     texts = value("tokenizer.ggml.tokens")
@@ -60,7 +60,7 @@ def read(path: str) -> tuple[Qwen3, tok.Tokenizer]:
 
     state = json.loads(tok.new().to_str())
     merges = [m.split(" ") for m in value("tokenizer.ggml.merges")]
-    # weights of up to 12,642 steps: words were joined with their space by merges
+    # weights of up to 12,642 steps joined words with their space by merges
     if value("tokenizer.ggml.pre") == "qwen2":
         merges = [m for m in merges if not (m[0] == tok.SPACE and m[1].isalpha())]
     state["model"] |= {"vocab": {text: i for i, text in enumerate(texts)}, "merges": merges}
@@ -69,7 +69,7 @@ def read(path: str) -> tuple[Qwen3, tok.Tokenizer]:
 
 @torch.no_grad()
 def grow(model: Qwen3, layers: int) -> Qwen3:
-    """The same model with further layers, which repeat its last ones and add nothing at first (Kim et al., arXiv:2312.15166, but for that)."""
+    """The model with more layers: copies of its last ones, with zero output at first (compare Kim et al., arXiv:2312.15166)."""
     more = layers - model.shape.layers
     if not 0 <= more <= model.shape.layers:
         raise SystemExit(f"--layers {layers}: the model has {model.shape.layers}, and can have up to twice as many")
@@ -86,7 +86,7 @@ def grow(model: Qwen3, layers: int) -> Qwen3:
 
 
 def rows(path: str) -> list[dict]:
-    """The curve that train.py wrote."""
+    """The rows of a curve.csv of train.py."""
     with open(path, newline="", encoding="utf-8") as f:
         return [
             {"step": int(r["step"])} | {k: float(r[k]) for k in ("loss", "held_out", "exact")}
@@ -106,7 +106,7 @@ def main() -> None:
     if args.layers:
         model = grow(model, args.layers)
     before = rows(args.curve) if args.curve else []
-    tokenizer.save(args.tokenizer)  # before the checkpoint, whose being there says that all is done
+    tokenizer.save(args.tokenizer)  # before the checkpoint, which marks the end of the conversion
     torch.save(
         {
             "shape": model.shape.dict(),

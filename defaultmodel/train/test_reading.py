@@ -26,7 +26,7 @@ from reading import (
     Reader,
 )
 
-# Each character is a token; what stands between the signs the model writes.
+# Each character is a token. The model writes what is between « and ».
 SYSTEM = """<|im_start|>system
 {"name": "go", "description": "Walk to a room.", "parameters": {"type": "object", "properties": {"to": {"type": "string"}}}}
 {"name": "grab", "description": "Take it.", "parameters": {"type": "object", "properties": {"what": {"type": "string"}, "level": {"type": "integer"}}}}
@@ -61,7 +61,7 @@ ARRIVED = result("pip: You are in the attic. On the box: red cup, blue cup. The 
 
 class Reading(unittest.TestCase):
     def read(self, *parts):
-        """Reads the beginning and what follows, and gives the text as well."""
+        """Reads SYSTEM and the parts. Returns the text, too."""
         marked = (SYSTEM + "".join(parts)).replace(" ", "Ġ").replace("\n", "Ċ")
         text = marked.replace("«", "").replace("»", "")
         loss, writes = [], False
@@ -77,8 +77,8 @@ class Reading(unittest.TestCase):
         return [at for k, t, at in read.looks if k == KINDS.index(kind) and t == token]
 
     def check(self, kind, before, wants, *parts):
-        """The token before the last occurrence of a text should look at the texts that stand behind others, at their first
-        letters or, of lists and descriptions, at all."""
+        """The token before the last occurrence of a text should attend to names, each given with the text before it: to the
+        first letter, or to all letters in lists and descriptions."""
         text, read = self.read(*parts)
         written = lambda s: s.replace(" ", "Ġ").replace("\n", "Ċ")
         at = text.rindex(written(before)) - 1
@@ -98,7 +98,7 @@ class Reading(unittest.TestCase):
             self.looks(read, kind, at), sorted(want), [text[max(0, a - 20) : a + 5] for a in self.looks(read, kind, at)]
         )
 
-    def test_what_is_listed_belongs_to_its_room_and_a_description_to_its_tool_and_the_room_to_the_robot_in_it(self):
+    def test_listed_things_descriptions_and_rooms_belong_to_their_owners(self):
         text, read = self.read(user("Wave."), decided(call("go", to="attic", target_robot="pip")), ARRIVED)
         for part, name in (
             ("Take it.", "grab"),
@@ -116,16 +116,16 @@ class Reading(unittest.TestCase):
         at = text.index("hall.Ġmo")
         self.assertEqual(at - read.carry[at], text.index("pipĠis"))
         at = text.index("Wave.")
-        self.assertEqual(read.carry[at], 0)  # what somebody says belongs to itself
+        self.assertEqual(read.carry[at], 0)  # a person's words belong to themselves
         self.assertTrue((read.carry[: text.index("Walk")] == -1).all())
 
-    def test_a_tool_is_looked_for_at_the_descriptions_of_all_whose_names_begin_alike(self):
+    def test_tool_name_attends_to_descriptions_of_similar_names(self):
         parts = user("Go to the attic."), decided(call("go", to="attic", target_robot="pip"))
         self.check(
             TOOL, 'go", "arguments', [('"description": "', "Walk to a room."), ('"description": "', "Take it.")], *parts
         )
 
-    def test_a_room_follows_from_what_was_asked_for_and_from_where_that_is(self):
+    def test_room_follows_from_the_requested_thing_and_its_place(self):
         parts = user("Open the box, please."), decided(call("go", to="attic", target_robot="pip"))
         self.check(ASKED, 'attic", "target', [("Open the ", "box")], *parts)
         self.check(FOUND, 'attic", "target', [("has: ", "box")], *parts)
@@ -134,12 +134,12 @@ class Reading(unittest.TestCase):
             self.check(ASKED, before, [("Open the ", "box")], *parts)
             self.check(FOUND, before, [("has: ", "box")], *parts)
 
-    def test_a_room_that_is_named_is_copied(self):
+    def test_named_room_is_copied(self):
         parts = user("Go to the attic."), decided(call("go", to="attic", target_robot="pip"))
         self.check(VALUE_OF, 'attic", "target', [("Go to the ", "attic")], *parts)
         self.check(FOUND, 'attic", "target', [], *parts)
 
-    def test_a_robot_stands_where_it_went_last(self):
+    def test_robot_is_in_the_last_room_it_went_to(self):
         go = user("mo: go to the attic, pip: too"), decided(call("go", to="attic", target_robot="pip"))
         self.check(STANDING, 'go", "arg', [("pip is in the ", "hall")], *go)
         self.check(ROBOT, 'go", "arg', [("attic, ", "pip: too")], *go)
@@ -147,7 +147,7 @@ class Reading(unittest.TestCase):
         then = *go, ARRIVED, decided(call("grab", what="red cup", target_robot="pip"))
         self.check(STANDING, 'grab", "arg', [("You are in the ", "attic")], *then)
 
-    def test_what_names_no_robot_is_for_the_one_that_lists_have_first(self):
+    def test_request_without_robot_is_for_the_first_listed_one(self):
         listed = user('Go to the attic.\n\nTask attributes: {"known_robots": ["pip", "mo"]}')
         for robot, wants in (("pip", [('robots": ["', "pip")]), ("mo", [])):
             parts = listed, decided(call("go", to="attic", target_robot=robot))
@@ -157,7 +157,7 @@ class Reading(unittest.TestCase):
         named = user('mo, go to the attic.\n\nTask attributes: {"known_robots": ["pip", "mo"]}')
         self.check(ROBOT, 'go", "arg', [], named, decided(call("go", to="attic", target_robot="pip")))
 
-    def test_behind_a_call_it_is_decided_whether_another_one_follows(self):
+    def test_end_of_a_call_decides_whether_another_follows(self):
         go, grab = call("go", to="attic", target_robot="mo"), call("grab", what="red cup", target_robot="pip")
         parts = user("mo, go to the attic, and pip, take the red lamp."), decided(go + "\n" + grab)
         text, read = self.read(*parts)
@@ -171,7 +171,7 @@ class Reading(unittest.TestCase):
         self.assertEqual(self.looks(read, TOOL, last), NOTHING)
         self.assertEqual(self.looks(read, ROBOT, last), [])
 
-    def test_a_thing_is_found_where_it_was_seen_last(self):
+    def test_thing_is_found_where_it_was_seen_last(self):
         parts = (
             user("Take the red cup."),
             decided(call("go", to="attic", target_robot="pip")),
@@ -181,7 +181,7 @@ class Reading(unittest.TestCase):
         self.check(FOUND, 'grab", "arg', [("box: ", "red cup")], *parts)
         self.check(VALUE_OF, 'red cup", "tar', [("Take the ", "red cup")], *parts)
 
-    def test_of_a_thing_its_last_word_may_be_named_and_only_as_a_whole_word(self):
+    def test_requests_may_use_the_last_word_of_a_name(self):
         parts = (
             user("Take cups: the cup."),
             decided(call("go", to="attic", target_robot="pip")),
@@ -189,16 +189,16 @@ class Reading(unittest.TestCase):
             decided(call("grab", what="red cup", target_robot="pip")),
         )
         self.check(ASKED, 'red cup", "tar', [("the ", "cup.")], *parts)
-        self.check(VALUE_OF, 'red cup", "tar', [], *parts)  # the word red is not there
+        self.check(VALUE_OF, 'red cup", "tar', [], *parts)  # the request does not have the word red
 
-    def test_every_token_of_a_name_is_copied_from_where_it_stands(self):
+    def test_every_token_of_a_name_is_copied_from_the_request(self):
         parts = user("Take the red lamp."), decided(call("grab", what="red lamp", target_robot="pip"))
         text, read = self.read(*parts)
         there, here = text.rindex("redĠlamp."), text.rindex('redĠlamp"')
         for i in range(len("red lamp")):
             self.assertEqual(self.looks(read, VALUE_OF, here - 1 + i), [there + i])
 
-    def test_a_parameter_is_looked_for_where_its_tool_declares_it(self):
+    def test_parameter_attends_to_its_declaration(self):
         parts = user("Take the red lamp."), decided(call("grab", what="red lamp", level=3, target_robot="pip"))
         self.check(
             PARAMETER_OF,
@@ -212,7 +212,7 @@ class Reading(unittest.TestCase):
         text, read = self.read(*parts)
         self.assertEqual(self.looks(read, ASKED, text.rindex('"level":Ġ3')), [text.rindex("grab")])
 
-    def test_where_a_thing_went_is_known_from_what_was_done_with_it(self):
+    def test_place_of_a_moved_thing_follows_from_the_calls(self):
         held = result("pip: You hold the red cup.")
         parts = (
             user("Take the red cup."),
@@ -234,15 +234,15 @@ class Reading(unittest.TestCase):
         text, read = self.read(*parts)
         self.assertEqual(self.looks(read, kind, text.rindex(before.replace(" ", "Ġ")) - 1), NOTHING)
 
-    def test_a_reply_needs_no_tool_and_says_of_an_unknown_thing_that_no_list_has_it(self):
+    def test_reply_about_an_unknown_thing_needs_no_tool(self):
         parts = user("Take the mug."), decided("Where is the mug?")
         self.nothing(TOOL, "Where is", *parts)
         self.nothing(FOUND, "Where is", *parts)
         # there it copies the name
         self.check(TOOL, "mo is", [], user("Where is mo now?"), decided("mo is in the attic."))
-        self.check(FOUND, "Hello", [], user("Take the mug."), decided("Hello"))  # nobody said what this is about
+        self.check(FOUND, "Hello", [], user("Take the mug."), decided("Hello"))  # no request names it
 
-    def test_what_was_asked_for_needs_the_tool_of_the_last_call_before_the_reply(self):
+    def test_request_needs_the_tool_of_the_last_call(self):
         go, grab = (
             decided(call("go", to="attic", target_robot="pip")),
             decided(call("grab", what="red cup", target_robot="pip")),
@@ -254,7 +254,7 @@ class Reading(unittest.TestCase):
             there = self.looks(read, NEEDED, text.index(before) - 1)
             self.assertEqual("".join(text[t] for t in there), "TakeĠit.")
         self.nothing(NEEDED, "Done:", *parts)
-        for ends in ((), (held, decided("I can't: it is too heavy."))):  # nobody knows how it ends
+        for ends in ((), (held, decided("I can't: it is too heavy."))):  # the last call is unknown
             self.check(NEEDED, '<tool_call>\n{"name": "grab', [], *parts[:4], *ends)
         two = decided(call("go", to="hall", target_robot="mo") + call("go", to="attic", target_robot="pip"))
         text, read = self.read(
@@ -263,7 +263,7 @@ class Reading(unittest.TestCase):
         there = self.looks(read, NEEDED, text.index('<tool_call>Ċ{"name":Ġ"go') - 1)
         self.assertEqual("".join(text[t] for t in there), "WalkĠtoĠaĠroom.TakeĠit.")
 
-    def test_what_was_asked_for_is_here_if_the_robot_is_in_its_room(self):
+    def test_requested_thing_is_here_in_the_robots_room(self):
         lamp = user("Put the red lamp into the box."), decided(call("grab", what="red lamp", target_robot="pip"))
         for before in ('<tool_call>\n{"name": "grab', 'grab", "arg'):
             self.check(HERE, before, [("shelf, ", "red lamp")], *lamp)
@@ -277,9 +277,9 @@ class Reading(unittest.TestCase):
             user("pip, go to the hall."),
             decided("Done: pip is in the hall."),
         )
-        self.check(HERE, "Done", [], lamp[0], decided("Done."))  # one of two robots, nobody knows which
+        self.check(HERE, "Done", [], lamp[0], decided("Done."))  # it is unknown which of two robots
 
-    def test_what_a_robot_holds_is_known_until_it_is_put_somewhere(self):
+    def test_robot_holds_a_thing_until_it_puts_it_down(self):
         parts = (
             user("pip, bring the red cup to the shelf."),
             decided(call("go", to="attic", target_robot="pip")),
@@ -289,7 +289,7 @@ class Reading(unittest.TestCase):
         self.nothing(HELD, 'grab", "arg', *parts)
         held = *parts, result("pip: You hold the red cup."), decided(call("go", to="hall", target_robot="pip"))
         self.check(HELD, 'go", "arg', [("hold the ", "red cup")], *held)
-        # that is the other one
+        # the other thing
         self.nothing(HELD, "Done", *held[:-1], decided("Done."), user("mo, wait."), decided("Done: mo waits."))
         self.nothing(
             HERE,
@@ -307,7 +307,7 @@ class Reading(unittest.TestCase):
         )
         self.nothing(HELD, "Done", *put, decided("Done: pip is in the attic."))
 
-    def test_the_state_of_a_thing_is_what_was_last_said_of_it(self):
+    def test_last_sentence_about_a_thing_is_its_state(self):
         parts = user("mo, close the shelves."), decided(call("go", to="attic", target_robot="mo")), ARRIVED
         closed = *parts, decided("Done: the shelves is closed.")
         self.check(STATE, "Done", [("The shelves is ", "closed")], *closed)
@@ -329,7 +329,7 @@ class Reading(unittest.TestCase):
         )
         self.nothing(STATE, "Done", *closed[:-1], user("Take the red lamp."), decided("Done: pip holds it."))
 
-    def test_of_two_things_with_the_same_last_word_only_that_is_meant_which_was_named(self):
+    def test_full_name_selects_between_things_with_one_last_word(self):
         seen = (
             user("Look."),
             decided(call("go", to="attic", target_robot="pip")),
@@ -350,7 +350,7 @@ class Reading(unittest.TestCase):
         both = user("Look."), seen[1], ARRIVED, decided("Done."), user("pip, take the red cup."), decided("Done: pip.")
         self.check(HERE, "Done: pip", [("box: ", "red cup")], *both)
 
-    def test_nothing_is_said_of_where_a_thing_is_that_was_moved_since(self):
+    def test_moved_thing_has_no_listed_place(self):
         told = (
             user("The red lamp is on the box in the attic."),
             decided("Noted: the red lamp is on the box in the attic."),
@@ -374,7 +374,7 @@ class Reading(unittest.TestCase):
             decided(call("go", to="attic", target_robot="pip")),
         )
 
-    def test_a_name_that_nobody_said_in_full_is_taken_from_the_lists(self):
+    def test_incomplete_name_is_completed_from_the_lists(self):
         parts = (user("Take the lamp."), decided(call("grab", what="red lamp", target_robot="pip")))
         text, read = self.read(*parts)
         here, there = text.rindex('redĠlamp"'), text.index("redĠlamp.")
@@ -396,10 +396,10 @@ class Reading(unittest.TestCase):
             user("Where is pip?"),
             decided("pip is in the hall."),
         )
-        # that follows from the lamp
+        # the room follows from the lamp
         self.check(LISTED, "hall.<", [], user("Where is the lamp?"), decided("The red lamp is in the hall."))
 
-    def test_an_answer_is_read_with_what_was_asked_before(self):
+    def test_answer_is_read_with_the_request_before_it(self):
         parts = (
             user("Take the mug."),
             decided("Where is the mug?"),
@@ -409,16 +409,16 @@ class Reading(unittest.TestCase):
         self.check(FOUND, 'attic", "target', [("has: ", "box")], *parts)
         self.check(VALUE_OF, "mug?", [("Take the ", "mug")], *parts)
         later = *parts[:-1], decided("I see."), user("Take the box."), decided("The mug is here.")
-        self.check(VALUE_OF, "mug is here", [], *later)  # that was another task
+        self.check(VALUE_OF, "mug is here", [], *later)  # the mug belongs to the task before
 
-    def test_a_reply_copies_the_names_that_were_heard(self):
+    def test_reply_copies_the_names_of_the_request(self):
         parts = user("Is the red lamp on?"), decided("The red lamp is in the hall.")
         self.check(VALUE_OF, "red lamp is in", [("Is the ", "red lamp")], *parts)
         self.check(VALUE_OF, "hall.<", [("has: shelf, ", "red lamp")], *parts)
         self.check(ASKED, "The red lamp is in", [("Is the ", "red lamp")], *parts)
         self.check(FOUND, "The red lamp is in", [("has: shelf, ", "red lamp")], *parts)
 
-    def test_a_reply_about_a_robot_follows_from_where_that_is(self):
+    def test_reply_about_a_robot_follows_from_its_room(self):
         parts = user("Where is mo now?"), decided("mo is in the attic.")
         self.check(STANDING, "mo is in the attic.<", [("hall. mo is in the ", "attic")], *parts)
         self.check(ROBOT, "mo is in the attic.<", [("Where is ", "mo now")], *parts)

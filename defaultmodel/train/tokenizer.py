@@ -1,10 +1,11 @@
 """The tokenizer: byte-level BPE that llama.cpp reads as "gpt2" with the pre-tokenizer "llama-bpe".
 
-That one takes a word for a token as a whole where the vocabulary has it, with the space before it, whatever the merges make
-of it (ignore_merges). So " or" is one token, and " orange" begins with the same tokens as "orange" behind a quotation mark.
+That pre-tokenizer takes a word with the space before it as one token if the vocabulary has it, whatever the merges say
+(ignore_merges). So " or" is one token, and " orange" has the same tokens after its space as "orange" after a quotation
+mark.
 
-Texts are tokenized as the server does it (inference/tokenize.go): special tokens are single ids
-where the agent put them and nowhere else, and adjacent plain pieces are one text.
+Texts are tokenized as in the server (inference/tokenize.go). Special tokens are single ids, only where the agent put
+them. Adjacent plain pieces are one text.
 """
 
 import argparse
@@ -37,13 +38,13 @@ PRE_TOKENIZER = (
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
-REPEATS = 1000  # how often one text counts for the vocabulary
+REPEATS = 1000  # one text counts at most this often for the vocabulary
 
 Piece = list  # ["t", text] or ["s", text of a special token]
 
 
 def new() -> Tokenizer:
-    """An untrained tokenizer that knows only how to cut texts."""
+    """An untrained tokenizer, which can only cut texts."""
     tokenizer = Tokenizer(models.BPE(ignore_merges=True))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -55,24 +56,24 @@ def new() -> Tokenizer:
     return tokenizer
 
 
-# A character before a word, which the pre-tokenizer keeps with it, and a digit: numbers are digits, to be copied like
-# names.
+# What is cut off: the character before a word, which the pre-tokenizer keeps with it, and each digit, so that numbers
+# can be copied like names.
 ALONE = r"\A[^\p{L}\p{N}](?=\p{L})|\p{N}"
 
-# As byte-level BPE writes them: bytes that can't be seen become letters.
+# A space as byte-level BPE writes it.
 SPACE = "Ġ"
 CONTROL = {chr(0x100 + byte) for byte in range(0x21)}
-JOINED = 256  # how many tokens may be a word with the space before it
-OFTEN = 100  # how often it has to come
-ALWAYS = 0.98  # and the share of times that it comes with a space
+JOINED = 256  # at most this many tokens are a word with the space before it
+OFTEN = 100  # at least this many occurrences
+ALWAYS = 0.98  # at least this share of them after a space
 
 
 def train(texts: Iterable[str], size: int = VOCABULARY) -> Tokenizer:
     """Learns a vocabulary of at most size ids: special tokens, all bytes, merges by frequency, words with a space.
 
-    A name is the same tokens behind a space, a quotation mark or nothing, or it could not be copied from a sentence into
-    an argument. So words are learned without the character before them. Those that always have a space there, which names
-    have not, are then tokens with it, as whole words and not as beginnings of others.
+    A name must have the same tokens after a space, after a quotation mark and at the start, or it could not be copied
+    from a sentence into an argument. So words are learned without the character before them. Words that always follow a
+    space, which names do not, then become tokens together with it, as whole words only.
     """
     texts = list(texts)
     tokenizer = new()
@@ -95,7 +96,7 @@ def train(texts: Iterable[str], size: int = VOCABULARY) -> Tokenizer:
 
 
 def join(tokenizer: Tokenizer, texts: list[str], size: int) -> Tokenizer:
-    """The tokenizer with the most frequent words together with the space that always stands before them."""
+    """The tokenizer with added tokens: the most frequent words that always follow a space, with it."""
     times: Counter[str] = Counter()
     spaced: Counter[str] = Counter()
     cut = new().pre_tokenizer
@@ -116,14 +117,14 @@ def join(tokenizer: Tokenizer, texts: list[str], size: int) -> Tokenizer:
 
 
 def strip_specials(tokenizer: Tokenizer) -> Tokenizer:
-    """The same vocabulary, in which plain text never becomes a special token, whatever it looks like."""
+    """The same vocabulary, but plain text never becomes a special token."""
     state = json.loads(tokenizer.to_str())
     state["added_tokens"] = []
     return Tokenizer.from_str(json.dumps(state))
 
 
 def joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """The pieces with adjacent plain ones made one."""
+    """The pieces, with adjacent plain ones joined."""
     text = ""
     for kind, value in pieces:
         if kind == "t":
@@ -158,7 +159,7 @@ def groups(path: str) -> Iterator[dict]:
 
 
 def texts(path: str, limit: int) -> Iterator[str]:
-    """The plain texts of the first groups. Prefixes count once per group, and what many share only so often."""
+    """The plain texts of the first groups. A prefix counts once for each group, and a repeated text at most REPEATS times."""
     seen: Counter[str] = Counter()
     for i, group in enumerate(groups(path)):
         if i == limit:

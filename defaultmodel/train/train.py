@@ -95,7 +95,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
 
 
 def steps_of(data: Data, tokens: int, seed: int) -> Iterator[list[int]]:
-    """Groups of about so many tokens, for ever, each epoch in another order."""
+    """Endless steps of about a number of tokens, in a new order each epoch."""
     step: list[int] = []
     size = 0
     for epoch in range(2**31):
@@ -108,13 +108,13 @@ def steps_of(data: Data, tokens: int, seed: int) -> Iterator[list[int]]:
 
 
 def lessons(step: int, steps: int, seed: int) -> bool:
-    """Whether a step is one of the first lessons: all of the first half are, then fewer and fewer."""
+    """Whether a step uses the first lessons: all steps of the first half do, then fewer and fewer."""
     share = 2 - 2 * step / steps if steps else 0
     return np.random.default_rng([seed, step]).random() < share
 
 
 def packs(data: Data, groups: list[int], tokens: int) -> Iterator[list[int]]:
-    """Cuts a step into what is computed at once; like lengths lie together."""
+    """Cuts a step into batches of similar lengths."""
     pack: list[int] = []
     size = 0
     for g in sorted(groups, key=data.size):
@@ -136,7 +136,7 @@ class Trainer:
         torch.manual_seed(args.seed)
         self.data = Data(args.data, args.tokenizer, args.cut)
         self.first = Data(args.first, args.tokenizer, args.cut) if args.first else None
-        # What is a name is decided by all data, for the first lessons too, which have fewer houses.
+        # All data decide what a name is, also for the first lessons, which have fewer houses.
         self.renamer = (
             Renamer(Tokenizer.from_file(args.tokenizer), self.data.whole(), args.seed) if args.rename else None
         )
@@ -155,9 +155,9 @@ class Trainer:
             torch.optim.AdamW(rest, lr=args.rate_rest, betas=(0.9, 0.95), weight_decay=0.0, fused=True),
         ]
         self.average = [p.detach().clone() for p in self.model.parameters()]
-        self.averaged = 0  # steps that it knows
+        self.averaged = 0  # number of averaged steps
         self.step = 0
-        self.before = 0  # steps that --weights has behind it, for the curve
+        self.before = 0  # steps of the run behind --weights, for the curve
         self.rows: list[dict] = []
         os.makedirs(args.out, exist_ok=True)
         checkpoint = os.path.join(args.out, CHECKPOINT)
@@ -186,20 +186,20 @@ class Trainer:
             raise SystemExit(f"{checkpoint} has {self.step} steps already: give --steps of at least that")
 
     def know(self, average: dict[str, Tensor] | None) -> None:
-        """Sets the average, to the weights themselves if there is none."""
+        """Sets the average, by default to the current weights."""
         for a, (name, p) in zip(self.average, self.model.named_parameters(), strict=True):
             a.copy_(p.detach() if average is None else average[name])
 
     @torch.no_grad()
     def remember(self) -> None:
-        """Takes the weights of a step into the average, which forgets those of long ago: at first of a fifth of the way."""
+        """Adds the weights of a step to the moving average, which at first spans a fifth of all steps."""
         share = 1 / min(self.args.average, 1 + self.averaged // 5)
         torch._foreach_lerp_(self.average, list(self.model.parameters()), share)
         self.averaged += 1
 
     @contextlib.contextmanager
     def best(self) -> Iterator[None]:
-        """The model has the weights that are measured: at the full rate their average, which is what cooling would find, roughly."""
+        """Gives the model the weights to measure. At the full rate these are the average, roughly the result of cooling."""
         own = [p.data for p in self.model.parameters()]
         if self.step <= self.args.steps:
             for p, a in zip(self.model.parameters(), self.average, strict=True):
@@ -209,7 +209,7 @@ class Trainer:
             p.data = o
 
     def save(self) -> None:
-        """Writes the checkpoint, which is whole at any time, and the curve."""
+        """Writes the curve and, atomically, the checkpoint."""
         cooling = self.step > self.args.steps
         path = os.path.join(self.args.out, COOLED if cooling else CHECKPOINT)
         average = (
@@ -249,12 +249,12 @@ class Trainer:
         return (a.steps + a.cool - self.step) / a.cool
 
     def others(self, batch: Batch, random: torch.Generator) -> Tensor | None:
-        """Half of the rows that are no decision's: to predict what it reads teaches the model to copy."""
+        """Half of the rows outside decisions. Predicting the text that it reads teaches the model to copy."""
         weight = self.prompt()
         if weight == 0:
             return None
         rows = torch.rand(len(batch.tokens), generator=random) < 0.5
-        rows[torch.tensor(batch.sizes).cumsum(0) - 1] = False  # the next token may be another conversation's
+        rows[torch.tensor(batch.sizes).cumsum(0) - 1] = False  # the next token may belong to another conversation
         rows[batch.rows] = False
         return rows.nonzero()[:, 0]
 
@@ -263,7 +263,7 @@ class Trainer:
         return self.args.prompt * max(0.0, 1 - self.step / steps) if steps else 0.0
 
     def learn(self, data: Data, groups: list[int]) -> Counter:
-        """One step: what it saw, and the sum of the targets' losses."""
+        """Does one step and returns its counts and the sum of the targets' losses."""
         done = Counter()
         weight = self.args.lookup if lookup.fits(self.model) else 0
         random = torch.Generator().manual_seed(self.args.seed + (self.step << 16))
@@ -310,7 +310,7 @@ class Trainer:
         return loss / targets, exact / decisions
 
     def steps(self) -> Iterator[tuple[Data, list[int]]]:
-        """What the steps learn from."""
+        """Yields the data of each step."""
         a = self.args
         rest = steps_of(self.data, a.batch, a.seed)
         first = steps_of(self.first, a.batch, a.seed) if self.first else None
@@ -331,7 +331,7 @@ class Trainer:
         )
         begin = saved = mark = time.monotonic()
         done = Counter()
-        # without what was seen before the checkpoint
+        # skip what was used before the checkpoint
         for data, groups in itertools.islice(self.steps(), self.step, None):
             if self.step >= total or time.monotonic() - begin > a.minutes * 60:
                 break

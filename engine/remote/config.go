@@ -100,8 +100,8 @@ type Model interface {
 	Ends() []generation.Token
 	// Control lists the control tokens that end nothing.
 	Control() []generation.Token
-	// Check returns the index of the first token that the grammar does not admit, len(ids)
-	// when it admits all and may end there, and -1 when it admits all but must go on.
+	// Check returns the index of the first token that the grammar does not admit. If it admits
+	// all, Check returns len(ids) when the text may end there, and -1 when it must continue.
 	Check(grammar string, ids []generation.Token) (int, error)
 	// PlainGrammar returns a grammar without the elements that only agentd knows. It may
 	// admit more.

@@ -34,7 +34,7 @@ func (s *simulated) send(agent int, r *generation.Request) (engine int) {
 	return chosen.index
 }
 
-// work is how many calls of agents end in so many rounds. In each round an engine ends the calls
+// work returns the number of calls that end in a number of rounds. In each round an engine ends the calls
 // in its slots, and their agents send the next.
 func work(engines, agents, slots, rounds int) (done int) {
 	s := simulate(engines, slots)

@@ -45,6 +45,9 @@ func (c *Command) walk(v reflect.Value, path string, flags map[string]string) {
 			continue
 		}
 		at := path + "." + field.Name
+		if field.Anonymous { // its fields are named as the outer struct's
+			at = path
+		}
 		for _, o := range c.Options {
 			if o.Value.field == v.Field(i).Addr().Interface() {
 				flags[at] = o.Name

@@ -29,9 +29,12 @@ type config struct {
 	Time   time.Duration
 	Shares []float32
 	List   []string
-	Below  struct{ Inner int }
+	Below  struct{ Embedded }
 	file   string
 }
+
+// Embedded is exported as the structs are that configurations embed.
+type Embedded struct{ Inner int }
 
 func (c *config) command() *Command {
 	a, b := In("A"), In("B")

@@ -44,9 +44,9 @@ type Spec struct {
 	ChatTemplate string
 
 	// Bias moves the logits of tokens, given by their text, by about this much.
-	// Rows have a standard deviation of about LogitSpread, so that in a real
-	// vocabulary the winner is some 4.5 of those above the mean: 13 makes a token
-	// win every tenth time or so. Without it a random model never ends a text.
+	// Rows have a standard deviation of about LogitSpread. In a real vocabulary the
+	// best token is some 4.5 of these above the mean, so a bias of 13 makes a token
+	// win about every tenth time. Without it a random model never ends a text.
 	Bias map[string]float32
 }
 

@@ -16,8 +16,8 @@ func BenchmarkStep(b *testing.B) {
 func benchmarkStep(b *testing.B, width int) {
 	const maxNew = 1000
 	c, err := New(Config{
-		Cells: 1 << 20, MaxSequences: MaxSequences, MaxOutputs: MaxSequences,
-		BatchTokens: 2048, PrefillChunk: 512, PartialCopy: true,
+		Cells: 1 << 20, Policy: Policy{MaxSequences: MaxSequences, BatchTokens: 2048, PrefillChunk: 512}, MaxOutputs: MaxSequences,
+		PartialCopy: true,
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -67,8 +67,8 @@ func benchmarkStep(b *testing.B, width int) {
 // the last 100 are cached, among 200 cached prompts.
 func BenchmarkAdmit(b *testing.B) {
 	c, err := New(Config{
-		Cells: 1 << 20, MaxSequences: MaxSequences, MaxOutputs: MaxSequences,
-		BatchTokens: 8192, PrefillChunk: 512, PartialCopy: true,
+		Cells: 1 << 20, Policy: Policy{MaxSequences: MaxSequences, BatchTokens: 8192, PrefillChunk: 512}, MaxOutputs: MaxSequences,
+		PartialCopy: true,
 	})
 	if err != nil {
 		b.Fatal(err)

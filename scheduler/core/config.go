@@ -2,25 +2,43 @@ package core
 
 import "fmt"
 
-// Config describes the context and the policy.
-type Config struct {
-	// Cells is the number of KV cells of the context, for all sequences together.
-	Cells int
+// Policy holds the options that a caller may set. A zero value selects the default.
+type Policy struct {
 	// MaxSequences is the number of sequence ids, for running and cached sequences together.
 	MaxSequences int
-	// MaxOutputs is the limit of logits rows in one step.
-	MaxOutputs int
-	// MaxRunning is the limit of running sequences. It is at most MaxOutputs, since all may
-	// need their logits in the same step. 0: MaxOutputs.
+	// MaxRunning is the limit of running sequences. It is at most Config.MaxOutputs, since all
+	// may need their logits in the same step. 0: MaxOutputs.
 	MaxRunning int
-	// BatchTokens is the row limit of one step.
+	// BatchTokens is the limit of rows in one step, prompt and decode rows together.
 	BatchTokens int
 	// PrefillChunk is the limit of prompt rows in a step in which others decode, so that a
-	// long prompt cannot stall them. 0: each prompt that is in prefill or waits for one gets
-	// rows for the cost of the decode rows, but at least MinPrefillCost. So one prompt
-	// doubles the time of a step; if many prompts wait and few sequences decode, the prompts
+	// long prompt cannot stall them. A larger value ends prompts sooner. A smaller one gives
+	// the others their next token sooner. With 0, each prompt that is in prefill or waits for
+	// one gets rows for the cost of the decode rows, but at least MinPrefillCost. So one prompt
+	// doubles the time of a step. If many prompts wait and few sequences decode, the prompts
 	// come first.
 	PrefillChunk int
+	// DraftRows is the number of rows up to which a step is filled with speculative tokens.
+	// Such a step costs little more than one without, and can give a candidate several
+	// tokens. 0: no speculation. It needs Config.PartialCopy and no Config.Usable.
+	DraftRows int
+	// NoPrefixCache computes each prompt from its first token on, to measure the benefit and
+	// the cost of the prefix cache. Candidates that start together still share their prompt.
+	// The others do where a sequence can be cut.
+	NoPrefixCache bool
+	// HostCells is the number of evicted cells that are kept in host memory, to be loaded
+	// instead of computed again. 0: no host cache. It needs Config.PartialCopy and no
+	// Config.Usable.
+	HostCells int
+}
+
+// Config describes the context and the policy.
+type Config struct {
+	Policy
+	// Cells is the number of KV cells of the context, for all sequences together.
+	Cells int
+	// MaxOutputs is the limit of logits rows in one step.
+	MaxOutputs int
 	// RowCells is the number of visible cells at which attention costs as much as the rest of
 	// a row's computation. 0: all rows cost the same.
 	RowCells int
@@ -34,21 +52,12 @@ type Config struct {
 	// MinEvict is the least number of cells to evict when only the end of a cached sequence
 	// goes. 0: MinEvict.
 	MinEvict int
-	// DraftRows is the number of rows up to which a step is filled with speculative tokens.
-	// Such a step costs little more than one without, and can give a candidate several
-	// tokens. 0: no speculation. It needs PartialCopy and no Usable.
-	DraftRows int
 	// EndTokens end a candidate. They are never proposed as speculative tokens.
 	EndTokens []Token
-	// NoPrefixCache computes each prompt from its first token on, to measure the benefit and
-	// the cost of the prefix cache. Candidates that start together still share their prompt.
-	// The others do where a sequence can be cut.
-	NoPrefixCache bool
-	// HostCells is the size of the host cache in cells. It holds evicted cells in blocks of at
-	// most HostBlock cells (0: HostBlock), and up to MinHostBlock (0: MinHostBlock) more:
-	// fewer cells get no block of their own and are not loaded. A block also takes 4 bytes for
-	// each token of its prefix. 0: no host cache. It needs PartialCopy and no Usable.
-	HostCells, HostBlock, MinHostBlock int
+	// HostBlock is the largest number of cells in a block of the host cache. 0: HostBlock. A
+	// block may have up to MinHostBlock (0: MinHostBlock) more: fewer cells get no block of
+	// their own and are not loaded. A block also takes 4 bytes for each token of its prefix.
+	HostBlock, MinHostBlock int
 	// PartialCopy: a prefix of a sequence can be copied, and its tail removed. It is false for
 	// recurrent and hybrid models, whose state exists only at the end of a sequence.
 	PartialCopy bool
@@ -72,9 +81,9 @@ func (c *Config) validate() error {
 	case c.PrefillChunk < 0 || c.PrefillChunk > c.BatchTokens:
 		return fmt.Errorf("core: PrefillChunk is %d, must be 0 to BatchTokens (%d)", c.PrefillChunk, c.BatchTokens)
 	case c.MinEvict < 0:
-		return fmt.Errorf("core: EvictLeast is %d, must not be negative", c.MinEvict)
+		return fmt.Errorf("core: MinEvict is %d, must not be negative", c.MinEvict)
 	case c.HostCells < 0 || c.HostBlock < 0 || c.MinHostBlock < 0:
-		return fmt.Errorf("core: HostCells, HostBlock and HostLeast are %d, %d and %d, must not be negative", c.HostCells, c.HostBlock, c.MinHostBlock)
+		return fmt.Errorf("core: HostCells, HostBlock and MinHostBlock are %d, %d and %d, must not be negative", c.HostCells, c.HostBlock, c.MinHostBlock)
 	case c.HostCells > 0 && (!c.PartialCopy || c.Usable != nil || c.NoPrefixCache):
 		return fmt.Errorf("core: HostCells is %d, but this memory cannot save parts of a sequence, or the prefix cache is off", c.HostCells)
 	case c.MaxRunning < 0 || c.MaxRunning > c.MaxOutputs:
@@ -84,7 +93,7 @@ func (c *Config) validate() error {
 	case c.DraftRows > 0 && (!c.PartialCopy || c.Usable != nil):
 		return fmt.Errorf("core: DraftRows is %d, but this memory cannot remove the cells of rejected tokens", c.DraftRows)
 	case c.MinSharedPrefill < 0:
-		return fmt.Errorf("core: MinWait is %d, must not be negative", c.MinSharedPrefill)
+		return fmt.Errorf("core: MinSharedPrefill is %d, must not be negative", c.MinSharedPrefill)
 	}
 	return nil
 }

@@ -22,8 +22,8 @@ import (
 //	run: steps until no rows are left, shown without their rows
 //
 // choose has one character for each sample, "." ends the candidate, "!" is a
-// sampler's failure, "=" says that the candidate repeats itself. Tokens in (...) behind a character are forced; "(abc.)" also
-// completes the candidate. "a+b" is sampled from two rows. Without choose every candidate i
+// sampler's failure, "=" ends a candidate that repeats itself. Tokens in (...) after a
+// character are forced; "(abc.)" also completes the candidate. "a+b" is sampled from two rows. Without choose every candidate i
 // chooses the letter 'A'+i.
 func TestGolden(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
@@ -59,12 +59,14 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 	case "init":
 		batch := number("batch", 16)
 		cfg := Config{
-			Cells: number("cells", 64), MaxSequences: number("seqs", 8), MaxOutputs: number("outputs", 8),
-			BatchTokens: batch, PrefillChunk: number("chunk", batch), MinSharedPrefill: number("wait", 1), MinEvict: number("evict", 0),
-			HostCells: number("host", 0), HostBlock: number("block", 8), MinHostBlock: number("least", 2),
-			MaxRunning: number("running", 0), DraftRows: number("draft", 0),
-			NoPrefixCache: d.HasArg("noprefixcache"),
-			PartialCopy:   !d.HasArg("nopartialcopy"), Check: true,
+			Policy: Policy{
+				MaxSequences: number("seqs", 8), MaxRunning: number("running", 0), BatchTokens: batch, PrefillChunk: number("chunk", batch),
+				DraftRows: number("draft", 0), NoPrefixCache: d.HasArg("noprefixcache"), HostCells: number("host", 0),
+			},
+			Cells: number("cells", 64), MaxOutputs: number("outputs", 8),
+			MinSharedPrefill: number("wait", 1), MinEvict: number("evict", 0),
+			HostBlock: number("block", 8), MinHostBlock: number("least", 2),
+			PartialCopy: !d.HasArg("nopartialcopy"), Check: true,
 		}
 		var ends string
 		d.MaybeScanArgs(t, "ends", &ends)

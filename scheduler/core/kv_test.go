@@ -13,8 +13,8 @@ type kv struct {
 	partial bool
 	seqs    map[SeqID][]*cell
 	blocks  map[BlockID]saved
-	// window makes it that of a model with a sliding window, 0: none. Of each sequence
-	// the cells before kept were given away, as early as they may be.
+	// window is the size of the model's sliding window; 0: none. Each sequence has lost its
+	// cells before kept, as early as the window allows.
 	window int
 	kept   map[SeqID]int
 }
@@ -129,8 +129,8 @@ func (k *kv) decode(rows []Row) (contexts map[int][]Token, ok bool, err error) {
 	return contexts, true, nil
 }
 
-// span is the first and the last position of the cells that a sequence has, -1 and -1
-// without any, as llama.cpp tells it for the layers with the window.
+// span is the first and the last position of a sequence's cells, -1 and -1 without any, as
+// llama.cpp returns it for the layers with the window.
 func (k *kv) span(s SeqID) (first, last int) {
 	if n := len(k.seqs[s]); n > k.kept[s] {
 		return k.kept[s], n - 1
@@ -138,7 +138,7 @@ func (k *kv) span(s SeqID) (first, last int) {
 	return -1, -1
 }
 
-// usable is the rule that the engine has for such models.
+// usable is the engine's rule for models with a window.
 func (k *kv) usable(s SeqID, n int) bool {
 	first, last := k.span(s)
 	return last >= n-1 && first <= max(0, n-k.window)

@@ -11,11 +11,11 @@ func TestReserve(t *testing.T) {
 	}{
 		"the worst case without overcommit":          {false, make([]int, 100), 10, 89},
 		"the worst case while little is known":       {true, make([]int, lengthMemory-1), 10, 89},
-		"twice the mean of what ended":               {true, repeat(20, 40), 10, 30},
-		"some ahead for one that is longer":          {true, repeat(20, 40), 60, minReserve},
+		"twice the mean of ended candidates":         {true, repeat(20, 40), 10, 30},
+		"some more for a longer candidate":           {true, repeat(20, 40), 60, minReserve},
 		"never more than the worst case":             {true, repeat(20, 40), 95, 4},
 		"the worst case where candidates use it all": {true, repeat(100, 40), 10, 89},
-		"what ended lately counts":                   {true, append(repeat(90, 40), repeat(20, 400)...), 0, 40},
+		"recent candidates count":                    {true, append(repeat(90, 40), repeat(20, 400)...), 0, 40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := lengthEstimate{enabled: test.overcommit}

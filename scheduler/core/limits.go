@@ -57,11 +57,11 @@ const (
 	activeLasts           = 64
 
 	// Threads. A trial has trialBlocks blocks of trialBlock steps for each count, and
-	// another count must be faster by trialMargin; a trial ends early when it has less
+	// another count must be faster by trialMargin. A trial ends early when it has less
 	// than trialHopeless of the speed. The first one starts after trialFirst steps with brief
-	// waits, and so does one behind a change. Between two trials there are trialGap steps, twice as many after each trial that
-	// changed nothing, and trialGapMost at most. A step costs by itself about what stepRows rows
-	// cost. Counts differ by 1/threadStride, or by one.
+	// waits, and so does the one after a change. Between two trials there are trialGap steps,
+	// twice as many after each trial that changed nothing, and trialGapMost at most. A step
+	// has a fixed cost of about stepRows rows. Counts differ by 1/threadStride, or by one.
 	trialBlock, trialBlocks            = 5, 4
 	trialMargin, trialHopeless         = 0.05, 0.7
 	trialFirst, trialGap, trialGapMost = 8, 128, 512

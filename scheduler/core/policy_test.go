@@ -14,8 +14,8 @@ func TestEachNewTokenIsComputedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		batch := rapid.IntRange(1, 24).Draw(t, "batch")
 		cfg := Config{
-			Cells: 4096, MaxSequences: 64, MaxOutputs: rapid.IntRange(1, 64).Draw(t, "outputs"),
-			BatchTokens: batch, PrefillChunk: rapid.IntRange(0, batch).Draw(t, "chunk"), Overcommit: rapid.Bool().Draw(t, "overcommit"),
+			Cells: 4096, Policy: Policy{MaxSequences: 64, BatchTokens: batch, PrefillChunk: rapid.IntRange(0, batch).Draw(t, "chunk")}, MaxOutputs: rapid.IntRange(1, 64).Draw(t, "outputs"),
+			Overcommit:       rapid.Bool().Draw(t, "overcommit"),
 			MinSharedPrefill: 1, PartialCopy: true, Check: true,
 		}
 		w := &world{t: t, kv: newKV(cfg.Cells, true), requests: map[RequestID]*liveRequest{}}
@@ -57,7 +57,7 @@ func TestEachNewTokenIsComputedOnce(t *testing.T) {
 // context: neither waits for the end of the other.
 func TestLargeRequestDoesNotStarve(t *testing.T) {
 	c, err := New(Config{
-		Cells: 200, MaxSequences: 8, MaxOutputs: 8, BatchTokens: 16, PrefillChunk: 16, PartialCopy: true, Check: true,
+		Cells: 200, Policy: Policy{MaxSequences: 8, BatchTokens: 16, PrefillChunk: 16}, MaxOutputs: 8, PartialCopy: true, Check: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestLargeRequestDoesNotStarve(t *testing.T) {
 // Cells that a cancellation frees are used at once, even while admission is paused by a
 // preemption.
 func TestCancelledRequestFreesCells(t *testing.T) {
-	c, err := New(Config{Cells: 100, MaxSequences: 4, MaxOutputs: 4, BatchTokens: 16, PartialCopy: true, Check: true})
+	c, err := New(Config{Cells: 100, Policy: Policy{MaxSequences: 4, BatchTokens: 16}, MaxOutputs: 4, PartialCopy: true, Check: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,20 +134,20 @@ func TestCancelledRequestFreesCells(t *testing.T) {
 }
 
 func TestInvalidConfigNamesField(t *testing.T) {
-	good := Config{Cells: 10, MaxSequences: 2, MaxOutputs: 2, BatchTokens: 4, PrefillChunk: 2}
+	good := Config{Cells: 10, Policy: Policy{MaxSequences: 2, BatchTokens: 4, PrefillChunk: 2}, MaxOutputs: 2}
 	if _, err := New(good); err != nil {
 		t.Fatal(err)
 	}
 	for field, change := range map[string]func(*Config){
-		"Cells":        func(c *Config) { c.Cells = 1 },
-		"MaxSequences": func(c *Config) { c.MaxSequences = MaxSequences + 1 },
-		"MaxOutputs":   func(c *Config) { c.MaxOutputs = 0 },
-		"BatchTokens":  func(c *Config) { c.BatchTokens = 0 },
-		"PrefillChunk": func(c *Config) { c.PrefillChunk = 5 },
-		"EvictLeast":   func(c *Config) { c.MinEvict = -1 },
-		"MinWait":      func(c *Config) { c.MinSharedPrefill = -1 },
-		"MaxRunning":   func(c *Config) { c.MaxRunning = 3 },
-		"DraftRows":    func(c *Config) { c.DraftRows = -1 },
+		"Cells":            func(c *Config) { c.Cells = 1 },
+		"MaxSequences":     func(c *Config) { c.MaxSequences = MaxSequences + 1 },
+		"MaxOutputs":       func(c *Config) { c.MaxOutputs = 0 },
+		"BatchTokens":      func(c *Config) { c.BatchTokens = 0 },
+		"PrefillChunk":     func(c *Config) { c.PrefillChunk = 5 },
+		"MinEvict":         func(c *Config) { c.MinEvict = -1 },
+		"MinSharedPrefill": func(c *Config) { c.MinSharedPrefill = -1 },
+		"MaxRunning":       func(c *Config) { c.MaxRunning = 3 },
+		"DraftRows":        func(c *Config) { c.DraftRows = -1 },
 	} {
 		cfg := good
 		change(&cfg)
@@ -168,18 +168,17 @@ func TestPrefillBudgetEqualsDecodeCost(t *testing.T) {
 		want                                    int // rows for prompts
 	}{
 		"as many as decode":                        {0, 0, 40, 0, 1, 40},
-		"fewer where they see more":                {100, 0, 40, 300, 1, 20}, // 40 * 1.01 / 2
+		"fewer rows where each sees more cells":    {100, 0, 40, 300, 1, 20}, // 40 * 1.01 / 2
 		"a chunk of its own stands":                {100, 50, 40, 300, 1, 50},
 		"each prompt adds to it":                   {0, 0, 40, 0, 3, 120},
 		"never less than some":                     {0, 0, 1, 0, 1, MinPrefillCost},
 		"the oldest gets on, however much it sees": {1, 0, 1, 2000, 1, 1},
-		"everything, where nothing decodes":        {100, 0, 0, 300, 1, 512},
+		"all rows if nothing decodes":              {100, 0, 0, 300, 1, 512},
 		"never more than the batch has left":       {0, 0, 40, 0, 30, 512 - 40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := New(Config{
-				Cells: 100_000, MaxSequences: 200, MaxOutputs: 100, BatchTokens: 512, PrefillChunk: test.chunk,
-				RowCells: test.rowCells, PartialCopy: true, Check: true,
+				Cells: 100_000, Policy: Policy{MaxSequences: 200, BatchTokens: 512, PrefillChunk: test.chunk}, MaxOutputs: 100, RowCells: test.rowCells, PartialCopy: true, Check: true,
 			})
 			if err != nil {
 				t.Fatal(err)

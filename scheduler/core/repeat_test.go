@@ -53,7 +53,7 @@ func TestRepeated(t *testing.T) {
 	}
 }
 
-// slowRepeated says the same from the definition.
+// slowRepeated computes the same from the definition.
 func slowRepeated(tokens []Token, least int) int {
 	for size := least; 4*size <= len(tokens); size++ {
 		same := true
@@ -72,7 +72,7 @@ func TestRepeatedEqualsDefinition(t *testing.T) {
 	found := 0
 	for range 20000 {
 		var tokens []Token
-		for range 1 + r.IntN(3) { // pieces, each repeated, some with a flaw
+		for range 1 + r.IntN(3) { // repeated pieces, some with an error
 			piece := make([]Token, 1+r.IntN(12))
 			for i := range piece {
 				piece[i] = Token(r.IntN(2))

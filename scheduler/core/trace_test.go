@@ -11,7 +11,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-const alphabet = 3 // few tokens, so that prefixes and whole completions meet
+const alphabet = 3 // few tokens, so that prefixes and whole completions coincide
 
 // model is a model whose next token depends on every token before it and on the
 // candidate's seed. Some tokens force others.
@@ -46,9 +46,9 @@ type completion struct {
 	sampled []int
 }
 
-// extend appends the tokens of a choice of model, of which only the first one is sampled: at
-// most maxNew of a completion, and none behind a repetition of least tokens or more (0: any)
-// with four sampled ones. It returns how the completion ends then, "" if it does not.
+// extend appends the tokens of a choice of model, of which only the first is sampled. A
+// completion has at most maxNew tokens, and ends with a repetition of least tokens or more
+// (0: any) that has four sampled ones. It returns the finish reason, "" if there is none.
 func (c *completion) extend(choice Choice, maxNew, least int) generation.Finish {
 	switch choice.Verdict {
 	case Stop:
@@ -96,7 +96,7 @@ func naive(prompt []Token, maxNew, seed, least int) ([]Token, generation.Finish)
 	return c.tokens, finish
 }
 
-// world drives a Core over the twin cache.
+// world drives a Core over the oracle of the cache.
 type world struct {
 	t        *rapid.T
 	core     *Core
@@ -171,14 +171,14 @@ func (w *world) takePlan() {
 	w.conserved()
 }
 
-// conserved compares the cells the core counts with those of the twin.
+// conserved compares the cells that the core counts with those of the oracle.
 func (w *world) conserved() {
 	if got, want := w.core.Stats().UsedCells, w.kv.used(); got != want {
 		w.t.Fatalf("the core counts %d cells, the cache holds %d", got, want)
 	}
 }
 
-// commit decodes the plan, or lets it fail as result says.
+// commit decodes the plan, or fails it with result.
 func (w *world) commit(result StepStatus) {
 	var choices []Choice
 	switch result {
@@ -193,7 +193,7 @@ func (w *world) commit(result StepStatus) {
 		for _, s := range w.plan.Samples {
 			choices = append(choices, w.choose(s, contexts))
 		}
-	case StepFailed: // some rows stay behind
+	case StepFailed: // some rows stay in the cache
 		if _, _, err := w.kv.decode(w.plan.Rows[:len(w.plan.Rows)/2]); err != nil {
 			w.t.Fatal(err)
 		}
@@ -281,15 +281,18 @@ func (w *world) drain() {
 func drawConfig(t *rapid.T) Config {
 	batch := rapid.IntRange(1, 24).Draw(t, "batch")
 	cfg := Config{
-		Cells:        rapid.IntRange(16, 120).Draw(t, "cells"),
-		MaxSequences: rapid.IntRange(1, 10).Draw(t, "sequences"),
-		MaxOutputs:   rapid.IntRange(1, 10).Draw(t, "outputs"),
-		BatchTokens:  batch,
-		PrefillChunk: rapid.IntRange(0, batch).Draw(t, "chunk"), Overcommit: rapid.Bool().Draw(t, "overcommit"),
+		Policy: Policy{
+			MaxSequences:  rapid.IntRange(1, 10).Draw(t, "sequences"),
+			BatchTokens:   batch,
+			PrefillChunk:  rapid.IntRange(0, batch).Draw(t, "chunk"),
+			NoPrefixCache: rapid.IntRange(0, 4).Draw(t, "no reuse") == 0,
+		},
+		Cells:            rapid.IntRange(16, 120).Draw(t, "cells"),
+		MaxOutputs:       rapid.IntRange(1, 10).Draw(t, "outputs"),
+		Overcommit:       rapid.Bool().Draw(t, "overcommit"),
 		MinSharedPrefill: rapid.IntRange(1, 6).Draw(t, "wait"),
 		MinEvict:         rapid.IntRange(1, 6).Draw(t, "evict"),
 		PartialCopy:      rapid.Bool().Draw(t, "partial"),
-		NoPrefixCache:    rapid.IntRange(0, 4).Draw(t, "no reuse") == 0,
 		Check:            true,
 	}
 	cfg.MaxRunning = rapid.IntRange(0, cfg.MaxOutputs).Draw(t, "running")
@@ -326,7 +329,7 @@ func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 			prompt := rapid.SliceOfN(rapid.Int32Range(0, 1), 1, cfg.Cells-maxNew).Draw(t, "prompt")
 			next++
 			job := Request{ID: next, N: rapid.IntRange(1, 12).Draw(t, "n"), MaxNew: maxNew, IsolateLast: rapid.Bool().Draw(t, "apart"), MinRepeat: rapid.SampledFrom([]int{0, 0, 1, 2, 3}).Draw(t, "repeat")}
-			if len(before) > 0 && rapid.Bool().Draw(t, "known") { // it begins as an earlier one
+			if len(before) > 0 && rapid.Bool().Draw(t, "known") { // it shares a prefix with an earlier prompt
 				job.Prompt = slices.Clone(rapid.SampledFrom(before).Draw(t, "as"))
 				job.Prompt = job.Prompt[:rapid.IntRange(1, len(job.Prompt)).Draw(t, "for")]
 			}

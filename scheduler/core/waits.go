@@ -4,8 +4,8 @@ package core
 // on free processors. Beside other programs they are far slower, since a thread that
 // spins keeps its processor from the one that it waits for.
 //
-// Only steps with active waits tell the two apart: threads with brief ones may wait for
-// a processor although another one is free, when the kernel leaves them on the same one.
+// Only steps with active waits tell the two apart. Threads with brief waits may share a
+// processor although another one is free, when the kernel does not move them.
 type waits struct {
 	brief  bool
 	score  float64 // how far the latest steps with active waits were beyond busyShare

@@ -85,8 +85,8 @@ func plainError(err error) error {
 	return fmt.Errorf("%s: %s", e.Code, e.Expr)
 }
 
-// Translate writes an expression of ECMA-262 as Go's packages have it, so that the check
-// and the grammar mean the same: \u, and a dot, which is no end of a line.
+// Translate converts an expression of ECMA-262 to Go's syntax, so that the check and the
+// grammar agree. It converts \u, and the dot, which matches no line end.
 func Translate(pattern string) (string, error) {
 	var b strings.Builder
 	inClass := false
@@ -168,8 +168,8 @@ const surrogates, afterSurrogates = 0xd800, 0xe000
 // rooms are the characters that stand in JSON strings as they are, as ranges.
 var rooms = []rune{' ', '"' - 1, '"' + 1, '\\' - 1, '\\' + 1, surrogates - 1, afterSurrogates, unicode.MaxRune}
 
-// Class is the expression of one character of a JSON string that is in some ranges, of which a
-// pair is the first and the last character; "" where there is none.
+// Class is the expression of one character of a JSON string in some ranges. Each pair is the
+// first and the last character of a range. It is "" for no ranges.
 func Class(ranges []rune) string {
 	escaped := map[string]string{} // last characters by what is before them
 	for r := range slices.Chunk(ranges, 2) {

@@ -4,8 +4,8 @@ package schema
 // check takes numbers for fractions of that many digits.
 const maxExponent = 400
 
-// maxDigits bounds the digits that a number may have on each side of the point where its
-// bounds ask for no more: a model that is caught in a repetition writes digits without end.
+// maxDigits bounds the digits on each side of a number's point, unless its bounds need more.
+// A model that repeats itself writes digits without end.
 const maxDigits = 32
 
 // maxBoundDigits is the most digits of a bound that becomes a rule; each is a level of

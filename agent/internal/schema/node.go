@@ -207,9 +207,8 @@ func (d *Document) choices(s *jsonschema.Schema, raw protocol.Raw) (choices [][]
 	return choices
 }
 
-// alternatives are those of anyOf. Where no other may hold beside one (oneOf), it has no value
-// of a type that another one admits as a whole; further values of which two hold are left to
-// the check.
+// alternatives are those of anyOf. With alone (oneOf), an alternative has no values of a type
+// that another one admits as a whole. The check finds other values that match two.
 func alternatives(nodes []*node, alone bool) (ways []way) {
 	for i, n := range nodes {
 		w := way{types: allTypes, nodes: []*node{n}}

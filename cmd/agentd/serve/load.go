@@ -2,10 +2,12 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"agentd/inference"
 	"agentd/internal/version"
+	"agentd/llama"
 	"agentd/protocol"
 )
 
@@ -61,7 +63,15 @@ func (d *Daemon) loadModel(ctx context.Context) (Model, error) {
 	config.Progress, config.Log, config.Build = progress, d.log, version.Line("agentd")
 	service, err := inference.Open(ctx, config)
 	if err != nil {
-		return nil, c.Command().NameFields(&c.Inference, err)
+		return nil, withHint(c.Command().NameFields(&c.Inference, err))
 	}
 	return service, nil
+}
+
+// withHint adds the option that avoids the problem, where there is one.
+func withHint(err error) error {
+	if errors.Is(err, llama.ErrIncompatible) {
+		return fmt.Errorf("%w; or run agentd with --cpu-attention ggml", err)
+	}
+	return err
 }

@@ -29,8 +29,8 @@ type Call struct {
 	Robot     string `json:"target_robot_name"`
 }
 
-// What the coach looks for in a question: the description of the house
-// (household.House.String) under the name that the orchestrators give it, the
+// What the coach looks for in a question. It reads the description of the house
+// (household.House.String) under the name that the orchestrators give it. It also reads the
 // code, and the point where a correction can be put in. All three are in plain
 // words, since the question is written by the agent server in a form of its own.
 var (

@@ -14,10 +14,16 @@ void faults_many(const char * kind, const char * file);
 */
 import "C"
 
-// Here makes a fault of a kind within a call from Go: "write" and "jump" to an address where
-// nothing is, "bus" (a read from the file, which is mapped and then cut short), "divide" by
-// zero, "illegal" instruction, "read" from the address that file is instead, "abort", "free" of what was not allocated, "throw" without a
-// catch, "ggml" (its assertion).
+// Here makes a fault of a kind within a call from Go:
+//
+//	write, jump  to an unmapped address
+//	bus          a read from the file, which is mapped and then cut short
+//	read         from the address in file
+//	divide       by zero
+//	illegal      instruction
+//	free         of memory that was not allocated
+//	throw        without a catch
+//	abort, ggml  abort(), and ggml's assertion
 func Here(kind, file string) { C.faults_here(C.CString(kind), C.CString(file)) }
 
 // OnThread makes it on a new thread of C.

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"agentd/cmd/agentd/console"
+	"agentd/cmd/agentd/demo"
+	"agentd/cmd/agentd/eval"
+	"agentd/cmd/agentd/makemodel"
+	"agentd/cmd/agentd/serve"
+	"agentd/internal/options"
+	"agentd/internal/options/optionstest"
+)
+
+// repository is its root.
+var repository = filepath.Join("..", "..")
+
+// commands are those of agentd, by name.
+func commands() map[string]*options.Command {
+	return map[string]*options.Command{
+		"serve": serve.DefaultConfig().Command(), "console": console.DefaultConfig().Command(), "demo": demo.DefaultConfig().Command(),
+		"eval": eval.DefaultConfig().Command(), "make-model": makemodel.DefaultConfig().Command(),
+	}
+}
+
+func TestDocumentedCommandsExist(t *testing.T) {
+	commands := commands()
+	uses := optionstest.Uses(t, repository, "agentd")
+	if len(uses) < 20 {
+		t.Fatalf("%d commands were found", len(uses))
+	}
+	for _, use := range uses {
+		name := "serve"
+		if len(use.Args) > 0 && !strings.HasPrefix(use.Args[0], "-") {
+			name = use.Args[0]
+		}
+		if slices.Contains([]string{"version", "help", "COMMAND"}, name) {
+			continue
+		}
+		command, ok := commands[name]
+		if !ok {
+			t.Errorf("%s: agentd has no command %s", use.File, name)
+			continue
+		}
+		for _, flag := range use.Flags() {
+			if flag != "help" && !slices.ContainsFunc(command.Options, func(o options.Option) bool { return o.Name == flag }) {
+				t.Errorf("%s: agentd %s has no option --%s", use.File, name, flag)
+			}
+		}
+	}
+}
+
+// TestDocumentedOptionsExist in the documents that name no other program's options.
+func TestDocumentedOptionsExist(t *testing.T) {
+	known := map[string]bool{"help": true, "version": true}
+	for _, command := range commands() {
+		for _, o := range command.Options {
+			known[o.Name] = true
+		}
+	}
+	files := []string{"README.md", "CHANGELOG.md", "ARCHITECTURE.md", "SECURITY.md"}
+	for _, name := range []string{"agent", "coaching", "console", "model", "options", "protocol"} {
+		files = append(files, filepath.Join("docs", name+".md"))
+	}
+	decisions, err := filepath.Glob(filepath.Join(repository, "docs", "decisions", "*.md"))
+	if err != nil || len(decisions) == 0 {
+		t.Fatalf("no decisions: %v", err)
+	}
+	for i, name := range files {
+		files[i] = filepath.Join(repository, name)
+	}
+	found := 0
+	flag := regexp.MustCompile("`--([a-z][a-z0-9-]*)")
+	for _, file := range append(files, decisions...) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range flag.FindAllStringSubmatch(string(text), -1) {
+			if found++; !known[m[1]] {
+				t.Errorf("%s: agentd has no option --%s", file, m[1])
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("%d options were found", found)
+	}
+}
+
+func TestDocumentedMakeTargetsExist(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(repository, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var targets []string
+	for _, m := range regexp.MustCompile(`(?m)^([a-z][a-z.-]*):.*##`).FindAllStringSubmatch(string(makefile), -1) {
+		targets = append(targets, m[1])
+	}
+	listed := map[string]bool{}
+	for _, use := range optionstest.Uses(t, repository, "make") {
+		for _, word := range use.Args {
+			if strings.Contains(word, "=") {
+				break // the rest is the value of a variable
+			}
+			if !slices.Contains(targets, word) {
+				t.Errorf("%s: make has no target %s", use.File, word)
+			}
+			listed[word] = listed[word] || use.File == "CONTRIBUTING.md"
+		}
+	}
+	for _, target := range targets {
+		if !listed[target] {
+			t.Errorf("CONTRIBUTING.md does not name make %s", target)
+		}
+	}
+}
