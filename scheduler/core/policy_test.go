@@ -231,7 +231,7 @@ func anything(p *Plan) []Choice { return slices.Repeat([]Choice{{Tokens: []Token
 // the order in which sequences start, the rows of a request are spread over the step.
 func TestDecodeRowsThatShareCellsAreNeighbours(t *testing.T) {
 	const requests, candidates, tile = 8, 4, 8
-	c, err := New(Config{Cells: 4096, MaxSequences: 64, MaxOutputs: 64, BatchTokens: 512, PrefillChunk: 512, MinSharedPrefill: 1, PartialCopy: true, Check: true})
+	c, err := New(Config{Cells: 4096, Policy: Policy{MaxSequences: 64, BatchTokens: 512, PrefillChunk: 512}, MaxOutputs: 64, MinSharedPrefill: 1, PartialCopy: true, Check: true})
 	if err != nil {
 		t.Fatal(err)
 	}
