@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -53,10 +54,18 @@ type Config struct {
 	// SeedsInARow makes the seeds of an input's candidates consecutive, for engines that count
 	// up from one seed.
 	SeedsInARow bool
+	// Provider and Model name the engine and its model in traces.
+	Provider, Model string
 	// PromptLogDir gets a file for each model call; "": none.
 	PromptLogDir string
 	// LogError receives the error of a file that can't be written; nil ignores it.
 	LogError func(error)
+	// ModelVersion returns what names the weights and changes with them. Only inputs with
+	// extra_keys.return ask for it. nil: steps have no model_version.
+	ModelVersion func(context.Context) (string, error)
+	// NoLogprobs is the reason why the engine can't tell logprobs, a clause for a message.
+	// "": it can.
+	NoLogprobs string
 	// Now is the clock of the prompt log; time.Now when nil.
 	Now func() time.Time
 }

@@ -23,10 +23,12 @@ type plannedInput struct {
 	greedy     bool
 	correction protocol.Raw // extra_keys.coaching, nil if absent
 	extra      int          // completions that its memory may need before the candidates
+	returns    wanted
 
 	// Run sets these.
 	catalog  *format.Catalog
 	toolsErr error
+	version  string // of the weights, if returns asks for it
 }
 
 // Prepare validates the parts of a request's inputs that the agent owns: memory and extra keys.
@@ -44,7 +46,7 @@ func (a *Agent) Prepare(req *protocol.AgentRequest) (*Plan, error) {
 		if in.memory, ps = memory.Parse(in.input.Memory, a.format.StateKey()); len(ps) > 0 {
 			problems.AddAll(ps.At("inputs", i, "memory"))
 		}
-		if ps = in.readExtraKeys(); len(ps) > 0 {
+		if ps = a.readExtraKeys(in); len(ps) > 0 {
 			problems.AddAll(ps.At("inputs", i, "extra_keys"))
 		}
 		if len(problems) == protocol.MaxProblems {
@@ -61,7 +63,7 @@ func (a *Agent) Prepare(req *protocol.AgentRequest) (*Plan, error) {
 }
 
 // readExtraKeys reads the options of the agent. Other options belong to other programs.
-func (in *plannedInput) readExtraKeys() (problems protocol.Problems) {
+func (a *Agent) readExtraKeys(in *plannedInput) (problems protocol.Problems) {
 	for name, v := range protocol.Members(in.input.ExtraKeys) {
 		switch name {
 		case "inference_mode":
@@ -74,6 +76,10 @@ func (in *plannedInput) readExtraKeys() (problems protocol.Problems) {
 			if v.Kind() != 'n' {
 				in.correction = v
 			}
+		case "return":
+			var ps protocol.Problems
+			in.returns, ps = a.readReturn(v)
+			problems = append(problems, ps...)
 		}
 	}
 	return problems

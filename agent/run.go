@@ -24,6 +24,11 @@ import (
 // generated together too, before the candidates.
 func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.AgentOutput, error) {
 	runs := a.prepareAll(ctx, p)
+	defer func() {
+		for _, run := range runs {
+			run.endSpan() // those that no generation ended
+		}
+	}()
 	if err := ctx.Err(); ends(err) {
 		return nil, err
 	}
@@ -36,7 +41,7 @@ func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.Agent
 		g.Keep(completions(runs))
 	}
 	a.generate(ctx, g, runs, (*inputRun).summary, func(run *inputRun, r *generation.Result, err error) { a.shorten(ctx, run, r, err) })
-	a.generate(ctx, g, runs, (*inputRun).candidates, a.finish)
+	a.generate(ctx, g, runs, (*inputRun).candidates, func(run *inputRun, r *generation.Result, err error) { a.finish(ctx, run, r, err) })
 	outputs := make([]protocol.AgentOutput, 0, p.outputs)
 	for _, run := range runs {
 		p.latencies = append(p.latencies, run.latencies...)
@@ -61,6 +66,7 @@ type inputRun struct {
 	steps      []protocol.Raw     // those of shortening
 	latencies  []Latency
 	ended      error // the request is over: see ends
+	span       inputSpan
 }
 
 // summary is the generation before the candidates, if there is one.
@@ -116,6 +122,9 @@ func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of 
 		case g == nil:
 			done(run, nil, errNotAdmitted)
 		default:
+			if run.span.IsRecording() {
+				request.Context = run.span.ctx
+			}
 			requests = append(requests, *request)
 			waiting = append(waiting, run)
 		}
@@ -127,6 +136,7 @@ func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of 
 		if err == nil && ctx.Err() == nil { // else not all candidates ended by themselves
 			waiting[i].latencies = append(waiting[i].latencies, latencyOf(r))
 		}
+		waiting[i].span.add(r)
 		done(waiting[i], r, err)
 	})
 }
@@ -152,14 +162,14 @@ func returned(requestID string, runs []*inputRun) (bytes int) {
 		each := len(requestID) + len(in.Memory) + len(in.Instruction.Content)
 		switch {
 		case run.prompt != nil:
-			each += size(run.prompt)
+			each += size(run.prompt) + run.in.bytesOfTrace(run.prompt, run.request.MaxTokens)
 		case len(run.out) > 0:
 			for _, step := range run.out[0].InternalSteps {
 				each += len(step)
 			}
 		}
 		if s := run.shortening; s != nil {
-			each += size(s.prompt)
+			each += size(s.prompt) + run.in.bytesOfTrace(s.prompt, s.request.MaxTokens)
 		}
 		bytes += len(run.out) * each
 	}
@@ -195,6 +205,12 @@ func (a *Agent) prepareAll(ctx context.Context, p *Plan) []*inputRun {
 		run := &inputRun{in: &p.inputs[i]}
 		runs[i] = run
 		group.Go(func() error {
+			run.span = a.startSpan(ctx, run.in)
+			defer func() {
+				if run.prompt == nil {
+					run.endSpan()
+				}
+			}()
 			defer run.guard()
 			run.out = make([]protocol.AgentOutput, run.in.input.NumOutputs)
 			for k := range run.out {
@@ -202,10 +218,10 @@ func (a *Agent) prepareAll(ctx context.Context, p *Plan) []*inputRun {
 			}
 			// Nobody waits for the answer any more, or there is no time left but for a correction.
 			if err := ctx.Err(); ends(err) || err != nil && run.in.correction == nil {
-				a.finish(run, nil, err)
+				a.finish(ctx, run, nil, err)
 				return nil
 			}
-			a.prepare(ctx, p.requestID, run)
+			a.prepare(run.span.ctx, p.requestID, run)
 			return nil
 		})
 	}
@@ -228,6 +244,13 @@ func (a *Agent) prepare(ctx context.Context, requestID string, run *inputRun) {
 		in.failAll(run.out, &failure{CodeInvalidTools, ComponentCommander, in.toolsErr})
 		return
 	}
+	if in.returns.any() && a.cfg.ModelVersion != nil {
+		var err error
+		if in.version, err = a.cfg.ModelVersion(ctx); err != nil {
+			run.fail(failed(err))
+			return
+		}
+	}
 	if f := a.render(requestID, run); f != nil {
 		run.fail(f)
 		return
@@ -249,6 +272,7 @@ func (a *Agent) render(requestID string, run *inputRun) *failure {
 		N: in.completions(), MaxTokens: a.cfg.MaxNewTokens, Sampling: a.sampling(in.greedy),
 		Seeds:           seeds(a.cfg.Seed, requestID, in.input.ID, in.completions()),
 		SuppressControl: a.format.SuppressControl(), IgnoreEnd: a.cfg.IgnoreEnd, StopRepeats: a.stopsRepeats(),
+		Scores: in.returns.logprobs,
 	}
 	if a.cfg.SeedsInARow {
 		params.Seeds = inARow(params.Seeds)
@@ -284,7 +308,8 @@ func (a *Agent) shorten(ctx context.Context, run *inputRun, result *generation.R
 }
 
 // finish makes the candidates of an input from the result of its generation.
-func (a *Agent) finish(run *inputRun, result *generation.Result, err error) {
+func (a *Agent) finish(ctx context.Context, run *inputRun, result *generation.Result, err error) {
+	defer run.endSpan()
 	defer run.guard()
 	in, request := run.in, &run.request
 	if err == nil {
@@ -295,7 +320,7 @@ func (a *Agent) finish(run *inputRun, result *generation.Result, err error) {
 		return
 	}
 	turn := in.memory.Prepare(in.author(), in.input.Instruction.Content)
-	step := newStep(in, run.prompt, len(run.steps), ComponentCommander, protocol.OriginModel)
+	step := newStep(in, run.prompt, len(run.steps), ComponentCommander, protocol.OriginModel).traced(in, request.Prompt)
 	for k := range result.Completions {
 		c := &result.Completions[k]
 		if c.Err != nil && ends(c.Err) {
@@ -303,7 +328,7 @@ func (a *Agent) finish(run *inputRun, result *generation.Result, err error) {
 			return
 		}
 		run.out[k].InternalSteps = run.steps
-		a.candidate(&run.out[k], in, turn, step, result, c, request.Seeds[k])
+		a.candidate(ctx, &run.out[k], in, turn, step, result, c, request.Seeds[k])
 	}
 	for k := request.N; k < len(run.out); k++ { // deterministic candidates are equal
 		run.out[k] = run.out[0]
@@ -320,13 +345,13 @@ func complete(r *generation.Result, n int) error {
 }
 
 // candidate makes one candidate from a completion.
-func (a *Agent) candidate(out *protocol.AgentOutput, in *plannedInput, turn *memory.Append, step *stepMaker,
+func (a *Agent) candidate(ctx context.Context, out *protocol.AgentOutput, in *plannedInput, turn *memory.Append, step *stepMaker,
 	result *generation.Result, c *generation.Completion, seed uint32,
 ) {
 	if c.Err != nil {
 		if len(c.Tokens) > 0 { // the partial output may explain the error
 			a.log.write(ComponentCommander, step.prompt, c.Text, c.Err)
-			out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, nil))
+			out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, nil, -1))
 		}
 		in.fail(out, failed(c.Err))
 		return
@@ -334,8 +359,8 @@ func (a *Agent) candidate(out *protocol.AgentOutput, in *plannedInput, turn *mem
 	if a.cfg.IgnoreEnd {
 		decision := format.Decision{Say: c.Text}
 		a.log.write(ComponentCommander, step.prompt, c.Text, nil)
-		out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, nil))
 		in.complete(out, turn, decision, in.change(decision, a.format.ResetsState()))
+		out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, nil, a.differs(ctx, in, out, step, c)))
 		return
 	}
 	decision, err := a.format.Parse(c.Text, in.catalog)
@@ -349,12 +374,13 @@ func (a *Agent) candidate(out *protocol.AgentOutput, in *plannedInput, turn *mem
 			len(c.Tokens))
 	}
 	a.log.write(ComponentCommander, step.prompt, c.Text+c.Stop, err)
-	out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, decision.Reasoning))
 	if err != nil {
+		out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, decision.Reasoning, -1))
 		in.fail(out, &failure{code, ComponentCommander, err})
 		return
 	}
 	in.complete(out, turn, decision, in.change(decision, a.format.ResetsState()))
+	out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, decision.Reasoning, a.differs(ctx, in, out, step, c)))
 }
 
 // withStep appends a step. Candidates share the steps before it.

@@ -17,6 +17,7 @@ import (
 type stepMaker struct {
 	prompt string
 	head   []byte // through the last shared input element
+	trace  tokenTrace
 }
 
 // newStep prepares a step of an input by a component. number counts the steps of a candidate
@@ -50,8 +51,16 @@ func newStep(in *plannedInput, prompt *format.Prompt, number int, component, ori
 	return &stepMaker{prompt: prompt.Text, head: b}
 }
 
+// traced makes the steps tell of their tokens what the input asks for. prompt is that of the
+// generation.
+func (s *stepMaker) traced(in *plannedInput, prompt []generation.Token) *stepMaker {
+	s.trace = tokenTrace{wanted: in.returns, version: in.version, prompt: prompt}
+	return s
+}
+
 // model makes the step of a model call. Its raw output ends with the text of the end token.
-func (s *stepMaker) model(result *generation.Result, c *generation.Completion, seed uint32, reasoning []string) protocol.Raw {
+// differs is the argument of [tokenTrace.append].
+func (s *stepMaker) model(result *generation.Result, c *generation.Completion, seed uint32, reasoning []string, differs int) protocol.Raw {
 	b := make([]byte, 0, len(s.head)+len(c.Text)+len(c.Text)/8+256)
 	b = append(append(b, s.head...), `,"generation":{"prompt_tokens":`...)
 	b = strconv.AppendInt(b, int64(result.PromptTokens), 10)
@@ -67,6 +76,7 @@ func (s *stepMaker) model(result *generation.Result, c *generation.Completion, s
 		b = append(b, `,"reasoning":`...)
 		b = rawjson.AppendString(b, strings.Join(reasoning, "\n\n"))
 	}
+	b = s.trace.append(b, c, differs)
 	b = append(b, `}},"output_raw":`...)
 	b = rawjson.AppendString(b, c.Text+c.Stop)
 	return append(b, '}')

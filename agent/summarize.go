@@ -76,7 +76,7 @@ func (h *historySummarized) shortening(ctx context.Context, requestID string, ru
 	all := seeds(h.cfg.Seed, requestID, in.input.ID, in.completions()+1)
 	return &shortening{prompt: prompt, request: generation.Request{Params: generation.Params{
 		N: 1, MaxTokens: h.cfg.Summary.MaxTokens, Sampling: h.sampling(in.greedy), Seeds: all[len(all)-1:],
-		Grammar: h.grammar, SuppressControl: h.format.SuppressControl(), StopRepeats: !h.cfg.KeepRepeating,
+		Scores: in.returns.logprobs, Grammar: h.grammar, SuppressControl: h.format.SuppressControl(), StopRepeats: !h.cfg.KeepRepeating,
 	}}}, nil
 }
 
@@ -149,8 +149,8 @@ func (h *historySummarized) read(run *inputRun, result *generation.Result, err e
 		summary, invalid = format.ReadSummary(h.format, c.Text)
 	}
 	if c.Err == nil || len(c.Tokens) > 0 { // else there is no output
-		step := newStep(run.in, s.prompt, 0, ComponentSummarizer, protocol.OriginModel)
-		run.steps = []protocol.Raw{step.model(result, c, s.request.Seeds[0], nil)}
+		step := newStep(run.in, s.prompt, 0, ComponentSummarizer, protocol.OriginModel).traced(run.in, s.request.Prompt)
+		run.steps = []protocol.Raw{step.model(result, c, s.request.Seeds[0], nil, -1)}
 		h.log.write(ComponentSummarizer, s.prompt.Text, c.Text+c.Stop, invalid)
 	}
 	switch {

@@ -41,7 +41,7 @@ func (p panel) ask(ctx context.Context, r *request) (reply, error) {
 	var misses []string // one for each model
 	all := failed("no coach gave an answer.")
 	for _, m := range p {
-		given, err := m.ask(ctx, r)
+		given, err := m.correct(ctx, r)
 		switch {
 		case err != nil:
 			return reply{}, err
@@ -58,7 +58,7 @@ func (p panel) ask(ctx context.Context, r *request) (reply, error) {
 	return all, nil
 }
 
-func (m *model) ask(ctx context.Context, r *request) (reply, error) {
+func (m *model) correct(ctx context.Context, r *request) (reply, error) {
 	v, err := m.verdict(ctx, r)
 	switch {
 	case err == nil && v.Corrected:
@@ -88,7 +88,7 @@ func (m *model) verdict(ctx context.Context, r *request) (*repair.Verdict, error
 	var invalid error
 	for asked := 1; ; asked++ {
 		retry.Max = m.def.MaxRetry - tries
-		answer, err := retry.Ask(ctx, m.Backend, q)
+		answer, err := retry.Ask(ctx, m, q)
 		switch {
 		case err != nil && invalid != nil:
 			return nil, fmt.Errorf("%w; then %w", invalid, err)

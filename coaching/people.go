@@ -64,8 +64,8 @@ func (s *session) newPeople(endpoint string, client *egress.Client, o Options) *
 	}
 }
 
-// ask posts the request to the people, or joins its task, and waits.
-func (p *people) ask(ctx context.Context, r *request) (reply, error) {
+// wait posts the request to the people, or joins its task, and waits.
+func (p *people) wait(ctx context.Context, r *request) (reply, error) {
 	if p.behind && p.session.open.Err() != nil {
 		return reply{}, errSessionClosing
 	}

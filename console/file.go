@@ -50,11 +50,9 @@ func openFile(path string, clock func() time.Time) (*file, error) {
 
 // prepare creates the buckets of a new file and checks the version of an existing one.
 func prepare(tx *bolt.Tx) error {
-	if meta := tx.Bucket(bucketMeta); meta != nil {
-		version, err := strconv.Atoi(string(meta.Get(keySchema)))
-		if err != nil || version != schemaVersion {
-			return fmt.Errorf("the file has layout version %q, this program knows %d; use the program that wrote it, or another directory",
-				meta.Get(keySchema), schemaVersion)
+	if tx.Bucket(bucketMeta) != nil {
+		if err := checkVersion(tx); err != nil {
+			return err
 		}
 	}
 	for _, name := range [][]byte{bucketMeta, bucketOpen, bucketEnded, bucketRequests, bucketDrafts, bucketIDs} {
@@ -63,6 +61,20 @@ func prepare(tx *bolt.Tx) error {
 		}
 	}
 	return tx.Bucket(bucketMeta).Put(keySchema, []byte(strconv.Itoa(schemaVersion)))
+}
+
+// checkVersion refuses files of another layout.
+func checkVersion(tx *bolt.Tx) error {
+	meta := tx.Bucket(bucketMeta)
+	if meta == nil {
+		return errors.New("the file holds no tasks of a console")
+	}
+	version, err := strconv.Atoi(string(meta.Get(keySchema)))
+	if err != nil || version != schemaVersion {
+		return fmt.Errorf("the file has layout version %q, this program knows %d; use the program that wrote it, or another directory",
+			meta.Get(keySchema), schemaVersion)
+	}
+	return nil
 }
 
 func (s *file) close() error { return s.db.Close() }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"agentd/llama"
 	"agentd/scheduler"
 )
 
@@ -18,6 +19,7 @@ type collector struct {
 	metrics []metric
 	up      *prometheus.Desc
 	model   prometheus.Metric
+	placed  []prometheus.Metric
 	others  []prometheus.Collector
 }
 
@@ -43,8 +45,43 @@ func (s *Service) Collector() prometheus.Collector {
 		metrics: metricsOf(reflect.TypeFor[scheduler.Stats](), nil),
 		up:      prometheus.NewDesc("agentd_context_up", "1 if the context gets work. 0 while its steps keep failing, and for good when its device is lost.", contextLabels, nil),
 		model:   model,
-		others:  s.latency.all(),
+		placed:  placementMetrics(local.Placement()),
+		others:  append(s.latency.all(), cacheInfo(s.info.Contexts*s.info.ContextLength)),
 	}
+}
+
+// infoBlock is the size of a block in cacheInfo, in tokens. The cache itself has no blocks: it
+// shares prefixes of any length. Pickers that reckon with prefixes hash each block of a prompt.
+const infoBlock = 16
+
+// cacheInfo describes the KV cache to endpoint pickers, as vLLM does.
+func cacheInfo(cells int) prometheus.Collector {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name:        "agentd_cache_config_info",
+		Help:        "Always 1; the labels are the size of the KV cache for endpoint pickers: blocks, and tokens of a block.",
+		ConstLabels: prometheus.Labels{"block_size": strconv.Itoa(infoBlock), "num_gpu_blocks": strconv.Itoa(cells / infoBlock)},
+	})
+	g.Set(1)
+	return g
+}
+
+// placementMetrics say what is on each device.
+func placementMetrics(placed []llama.Placement) (list []prometheus.Metric) {
+	for _, g := range []struct {
+		name, help string
+		value      func(*llama.Placement) float64
+	}{
+		{"layers", "Layers of all models on the device.", func(p *llama.Placement) float64 { return float64(p.Layers) }},
+		{"weights_bytes", "Weights of all models on the device.", func(p *llama.Placement) float64 { return float64(p.Weights) }},
+		{"kv_cache_bytes", "KV caches and recurrent states of all contexts on the device.", func(p *llama.Placement) float64 { return float64(p.Memory) }},
+		{"compute_bytes", "Buffers of all contexts for computing a step.", func(p *llama.Placement) float64 { return float64(p.Compute) }},
+	} {
+		desc := prometheus.NewDesc("agentd_device_"+g.name, g.help, []string{"device"}, nil)
+		for i := range placed {
+			list = append(list, prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, g.value(&placed[i]), placed[i].Device))
+		}
+	}
+	return list
 }
 
 var contextLabels = []string{"context", "device"}
@@ -89,6 +126,9 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	}
 	out <- c.up
 	out <- c.model.Desc()
+	for _, m := range c.placed {
+		out <- m.Desc()
+	}
 	for _, o := range c.others {
 		o.Describe(out)
 	}
@@ -113,6 +153,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(c.up, prometheus.GaugeValue, up, strconv.Itoa(i), context.Device)
 	}
 	out <- c.model
+	for _, m := range c.placed {
+		out <- m
+	}
 	for _, o := range c.others {
 		o.Collect(out)
 	}

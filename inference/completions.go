@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -18,15 +19,14 @@ var created = time.Now().Unix()
 // Served implements openai.Model.
 func (s *Service) Served() openai.Served {
 	v := vocabulary{s.model}
-	name := s.info.Name
-	if name == "" {
-		name = s.info.Architecture
-	}
 	return openai.Served{
-		Name: name, Window: s.Window(), Longest: s.info.MaxNewTokens, Ends: v.Ends(), Control: v.Control(),
+		Name: s.modelName(), Window: s.Window(), Longest: s.info.MaxNewTokens, Ends: v.Ends(), Control: v.Control(),
 		Size: s.model.Vocab().Size(), Sampling: s.info.Sampling, Created: created,
 	}
 }
+
+// modelName is the model's name for clients of OpenAI's API and for traces.
+func (s *Service) modelName() string { return cmp.Or(s.info.Name, s.info.Architecture) }
 
 // Tokenize implements openai.Model.
 func (s *Service) Tokenize(text string, special bool) ([]generation.Token, error) {

@@ -18,6 +18,7 @@ type Service struct {
 	models     []*llama.Model  // the same file on each group of devices
 	model      *llama.Model    // the first of them
 	template   *llama.Template // nil if the model has none
+	weights    *weights        // nil if another machine has them
 	engine     engine
 	agent      *agent.Agent
 	queueLimit int
@@ -48,7 +49,7 @@ func (e embedded) Admit(completions int) (admission, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a, nil
+	return traced{a}, nil
 }
 
 // EngineInfo describes the loaded model and the settings that Open chose.
@@ -63,7 +64,8 @@ type EngineInfo struct {
 	Bytes          uint64
 	TrainedContext int
 
-	Device        string // of the layers
+	Device        string            // of the layers
+	Placement     []llama.Placement // of all models and contexts
 	Contexts      int
 	GPULayers     int // as configured; -1: all
 	Threads       int
@@ -128,6 +130,9 @@ func (s *Service) Close() error {
 	}
 	if s.template != nil {
 		errs = append(errs, s.template.Close())
+	}
+	if s.weights != nil {
+		errs = append(errs, s.weights.Close())
 	}
 	for _, m := range s.models {
 		errs = append(errs, m.Free())

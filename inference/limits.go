@@ -49,6 +49,10 @@ const (
 	// compute buffers.
 	microBatchCPU = 512
 	microBatchGPU = 2048
+	// scoreBytes bounds the memory of the logits that a step computes for scores of forced
+	// tokens, with minScoreRows rows at least. The buffers of a context grow by as much.
+	scoreBytes   = 32 << 20
+	minScoreRows = 16
 	// recurrentSequences times the running sequences is the number of states of a recurrent
 	// model. Half of them are cached prefixes.
 	recurrentSequences = 2

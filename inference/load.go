@@ -47,6 +47,7 @@ func Open(ctx context.Context, cfg Config) (s *Service, err error) {
 		return s, err
 	}
 	s.info.Device = place.describe()
+	cfg.Agent.ModelVersion = s.weights.Version
 	if err := ctx.Err(); err != nil {
 		return s, err
 	}
@@ -72,6 +73,10 @@ func (s *Service) loadModels(ctx context.Context, cfg Config, groups []deviceGro
 		if path, err = defaultmodel.Path(""); err != nil {
 			return fmt.Errorf("the default model needs a file in the cache: %w; set XDG_CACHE_HOME to a directory that can be written to, or name a GGUF file with Config.Path", err)
 		}
+	}
+	var missing error
+	if s.weights, missing = openWeights(path); missing != nil {
+		s.weights = nil // the load says why
 	}
 	for i, group := range groups {
 		load := []llama.ModelOption{
@@ -100,6 +105,9 @@ func (s *Service) loadModels(ctx context.Context, cfg Config, groups []deviceGro
 			return fmt.Errorf("the model %s could not be loaded: %w; check that it is a complete GGUF file and fits into memory", path, err)
 		}
 		s.models = append(s.models, model)
+	}
+	if missing != nil {
+		return fmt.Errorf("the model %s could not be read: %w", path, missing)
 	}
 	s.model = s.models[0]
 	info := s.model.Info()
@@ -168,6 +176,10 @@ func (s *Service) makeAgent(cfg Config) error {
 	c.MaxNewTokens, c.IgnoreEnd = cfg.MaxNewTokens(), cfg.FixedTokens > 0
 	c.LogError = func(err error) { cfg.Log.Warn().Err(err).Msg("prompt log") }
 	c.ContextLength = s.Window()
+	c.Provider, c.Model = providerEmbedded, s.modelName()
+	if cfg.Remote.Enabled() {
+		c.Provider = s.info.Device // the API of the engines
+	}
 	made, err := agent.New(c, newToolkit(s.model.Vocab(), s.template, time.Now()), s.model.Vocab())
 	if err != nil {
 		return err
@@ -294,6 +306,7 @@ func (s *Service) startEngine(cfg Config, groups []deviceGroup, perCell float64)
 		return fmt.Errorf("the engine could not start with Config.Contexts %d, Config.ContextLength %d, Config.Scheduler.BatchTokens %d, Config.KVType %s: %w; lower the first two or use a smaller KV cache type such as q8_0", f.Contexts, f.ContextLength, f.BatchSize, f.KVType, err)
 	}
 	s.engine = embedded{engine}
+	f.Placement = engine.Placement()
 	return nil
 }
 

@@ -63,6 +63,8 @@ func openRemote(ctx context.Context, cfg Config) (s *Service, err error) {
 		s.info.ContextLength = info.ContextTrain
 	}
 	cfg.Agent.SeedsInARow = true
+	cfg.Agent.ModelVersion = func(context.Context) (string, error) { return engine.Served(), nil }
+	cfg.Agent.NoLogprobs = engine.NoLogprobs()
 	return s, s.makeAgent(cfg)
 }
 

@@ -275,7 +275,7 @@ func (c *Context) Logits(i int) ([]float32, error) {
 			if err := c.usable(); err != nil {
 				return nil, err
 			}
-			return nil, fmt.Errorf("%w: the rows could not be read", ErrCompute)
+			return nil, native(ErrCompute, "the rows could not be read: "+C.GoString(C.agd_context_detail(c.ptr)))
 		}
 	}
 	all := unsafe.Slice((*float32)(unsafe.Pointer(c.logits)), c.nrows*c.vocab)

@@ -19,7 +19,7 @@ type contextOptions struct {
 	threads, threadsBatch   int
 	kvType                  string
 	flash                   *bool
-	failAt                  int
+	failAt, failWith        int
 }
 
 // Defaults of a context, as llama.cpp's tools have them.
@@ -69,8 +69,16 @@ func SetKVType(name string) ContextOption { return func(o *contextOptions) { o.k
 // where the device has it. Off also disables shared attention.
 func SetFlashAttention(on bool) ContextOption { return func(o *contextOptions) { o.flash = &on } }
 
-// failAt makes a device fail after so many nodes of a graph, for tests.
-func failAt(nodes int) ContextOption { return func(o *contextOptions) { o.failAt = nodes } }
+// failAt makes a device fail after so many nodes of a graph, for tests: by GGML_ABORT, or with a
+// VkResult by the exception that a Vulkan call throws.
+func failAt(nodes int, result ...int) ContextOption {
+	return func(o *contextOptions) {
+		o.failAt = nodes
+		for _, r := range result {
+			o.failWith = r
+		}
+	}
+}
 
 var kvTypes = map[string]C.enum_ggml_type{
 	"f32": C.GGML_TYPE_F32, "f16": C.GGML_TYPE_F16, "bf16": C.GGML_TYPE_BF16, "q8_0": C.GGML_TYPE_Q8_0,
@@ -139,5 +147,6 @@ func (o *contextOptions) native() C.struct_agd_context_options {
 		type_v:          C.int32_t(kvTypes[o.kvType]),
 		flash_attn:      C.int32_t(flash),
 		fail_at:         C.int32_t(o.failAt),
+		fail_with:       C.int32_t(o.failWith),
 	}
 }

@@ -2,6 +2,8 @@ package llama
 
 import (
 	"errors"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 )
@@ -63,4 +65,47 @@ func TestFailedDeviceLosesOnlyItsContext(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestVulkanExceptionLosesContext which failed, by what a Vulkan call throws: a part of a step may be computed.
+func TestVulkanExceptionLosesContext(t *testing.T) {
+	m := private(t)
+	t.Cleanup(func() { must(t, m.Free()) })
+	const outOfDeviceMemory = -2
+	c := newContext(t, m, failAt(7, outOfDeviceMemory))
+	b := newBatch(t, 1)
+	must(t, b.Add(50, 0, 0, true))
+	for range 2 {
+		if err := c.Decode(b); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "made to fail") {
+			t.Fatalf("%v, want ErrLost", err)
+		}
+	}
+	must(t, c.Close())
+	// Another context is not touched.
+	feed(t, newContext(t, m), 0, []Token{50, 51})
+	if gpuFailed() {
+		t.Error("lack of memory counts as a lost device")
+	}
+}
+
+// TestLostVulkanDeviceIsNotTouchedAgain, in a process of its own, since the loss is for good.
+func TestLostVulkanDeviceIsNotTouchedAgain(t *testing.T) {
+	const inChild = "AGENTD_TEST_LOST"
+	if os.Getenv(inChild) == "" {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), inChild+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return
+	}
+	const deviceLost = -4
+	m := private(t)
+	c := newContext(t, m, failAt(7, deviceLost))
+	b := newBatch(t, 1)
+	must(t, b.Add(50, 0, 0, true))
+	if err := c.Decode(b); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "ErrorDeviceLost") || !gpuFailed() {
+		t.Errorf("%v, noted: %t; want ErrLost of a device that is noted as failed", err, gpuFailed())
+	}
+	must(t, c.Close(), m.Free())
 }

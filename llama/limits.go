@@ -56,6 +56,9 @@ const (
 	// plus those of its raw values.
 	MaxVariableNesting = 200
 
+	// maxPlaces bounds the devices that Context.Placement names.
+	maxPlaces = 64
+
 	// maxErrorText is where an error text from native code is cut: llama.cpp's
 	// grammar errors quote the rest of the grammar.
 	maxErrorText = 300

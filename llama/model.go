@@ -162,13 +162,16 @@ func (m *Model) Free() error {
 		return fmt.Errorf("%w: %d contexts, samplers or templates of the model are open", ErrInUse, n)
 	}
 	C.agd_vocab_index_free(m.vocab.index)
-	if !bool(C.agd_gpu_failed()) { // see ErrLost
+	if !gpuFailed() { // see ErrLost
 		C.llama_model_free(m.ptr)
 	}
 	m.ptr = nil
 	unwatch(m.files)
 	return nil
 }
+
+// gpuFailed reports whether a GPU was lost in this process.
+func gpuFailed() bool { return bool(C.agd_gpu_failed()) }
 
 // acquire counts a new child of the model; release ends it. Neither waits for Tokenize,
 // which may take long; only Free does.

@@ -2,6 +2,7 @@ package llama
 
 // #cgo noescape agd_sample
 // #cgo noescape agd_sampler_force
+// #cgo noescape agd_logprob
 // #include <stdlib.h>
 // #include "native/api.h"
 import "C"
@@ -33,6 +34,9 @@ type SamplerConfig struct {
 	Allow           []Token
 	// Suppress lists tokens that are never sampled.
 	Suppress []Token
+	// Score computes the probabilities of sampled tokens for [Sampler.Score]. It changes no
+	// choice.
+	Score bool
 }
 
 func (cfg *SamplerConfig) validate(v *Vocab) error {
@@ -88,6 +92,7 @@ func (m *Model) NewSampler(cfg SamplerConfig) (*Sampler, error) {
 		top_k:            C.int32_t(min(max(cfg.TopK, 0), m.vocab.Size())),
 		seed:             C.uint32_t(cfg.Seed),
 		suppress_control: C.bool(cfg.SuppressControl),
+		score:            C.bool(cfg.Score),
 	}
 	if cfg.Grammar != "" {
 		opts.grammar = C.CString(cfg.Grammar)
@@ -142,6 +147,34 @@ func (s *Sampler) Sample(logits []float32) (Token, error) {
 		return -1, s.failure(C.int(t))
 	}
 	return t, nil
+}
+
+// Score holds natural logarithms of the probabilities of a token.
+type Score struct {
+	// Model is that of the softmax of the row: of the model, at temperature 1.
+	Model float32
+	// Drawn is that with which the sampler draws the token: under the grammar, the suppressed
+	// tokens, top-k, top-p, min-p and the temperature. It is 0 for a greedy sampler, and NaN
+	// where the grammar needs more work for it than is allowed.
+	Drawn float32
+}
+
+// Score returns the score of the token that Sample returned last, with SamplerConfig.Score.
+func (s *Sampler) Score() Score {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ptr == nil {
+		return Score{}
+	}
+	score := C.agd_sampler_score(s.ptr)
+	return Score{Model: float32(score.model), Drawn: float32(score.drawn)}
+}
+
+// Logprob returns the natural logarithm of the probability of t in the softmax of a row of
+// logits. t must be one of the row's tokens. It does not allocate.
+func Logprob(logits []float32, t Token) float32 {
+	_ = logits[t] // C does not check it
+	return float32(C.agd_logprob((*C.float)(unsafe.Pointer(&logits[0])), C.int32_t(len(logits)), C.llama_token(t)))
 }
 
 // Accept advances the grammar by a token that Sample did not choose. ErrRejected: the

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ type Engine struct {
 	cfg     Config
 	cells   int // of the smallest context
 	workers []*worker
+	placed  []llama.Placement
 	log     zerolog.Logger
 	now     func() time.Time
 	// endings are the model's end-of-generation tokens.
@@ -106,8 +108,33 @@ func newEngine(parts []workerParts, cfg Config, log zerolog.Logger) (*Engine, er
 		e.workers = append(e.workers, w)
 		e.cells = min(e.cells, p.context.Size())
 	}
+	e.placed = placed(parts)
 	return e, nil
 }
+
+// placed sums what the contexts and their models keep on each device.
+func placed(parts []workerParts) (all []llama.Placement) {
+	seen := map[*llama.Model]bool{}
+	for _, p := range parts {
+		for _, use := range p.context.Placement() {
+			i := slices.IndexFunc(all, func(a llama.Placement) bool { return a.Device == use.Device })
+			if i < 0 {
+				i, all = len(all), append(all, llama.Placement{Device: use.Device})
+			}
+			if !seen[p.model] {
+				all[i].Layers += use.Layers
+				all[i].Weights += use.Weights
+			}
+			all[i].Memory += use.Memory
+			all[i].Compute += use.Compute
+		}
+		seen[p.model] = true
+	}
+	return all
+}
+
+// Placement says what all contexts and models together kept on each device when the engine started.
+func (e *Engine) Placement() []llama.Placement { return e.placed }
 
 // start runs the workers.
 func (e *Engine) start() {

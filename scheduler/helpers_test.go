@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
@@ -48,6 +50,63 @@ func loadTestDevice() error {
 		}
 	}
 	return nil
+}
+
+// fewer is the first n of a list on a device, where Mesa's driver for CPUs takes a hundred times as long, else all.
+func fewer[T any](list []T, n int) []T {
+	if testDevice == "" {
+		return list
+	}
+	return list[:n]
+}
+
+// tied is the largest difference of two logits that a device may order otherwise in a batch of another width.
+const tied = 0.05 * synth.LogitSpread
+
+// sameAnswers compares greedy answers to one prompt that were computed in batches of other widths. On the CPU
+// they are equal. On a device they may part where two tokens are tied.
+func sameAnswers(t testing.TB, m *llama.Model, prompt []llama.Token, want, got generation.Completion) bool {
+	t.Helper()
+	i := 0
+	for i < min(len(want.Tokens), len(got.Tokens)) && want.Tokens[i] == got.Tokens[i] {
+		i++
+	}
+	if testDevice == "" || i == len(want.Tokens) && i == len(got.Tokens) {
+		return cmp.Equal(want, got)
+	}
+	c, err := m.NewContext(llama.SetContext(1024), llama.SetBatch(512), llama.SetThreads(1, 1), llama.SetKVType("f32"), llama.SetFlashAttention(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newContextBackend(c)
+	defer b.Close()
+	var rows []core.Row
+	for pos, token := range slices.Concat(prompt, want.Tokens[:i]) {
+		rows = append(rows, core.Row{Token: token, Pos: pos, Output: pos == len(prompt)+i-1})
+	}
+	if err := b.Decode(rows); err != nil {
+		t.Fatal(err)
+	}
+	row, err := b.Logits(len(rows) - 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What ended an answer is any of the end tokens.
+	value := func(c generation.Completion) float32 {
+		if i < len(c.Tokens) {
+			return row[c.Tokens[i]]
+		}
+		best := float32(math.Inf(-1))
+		for token, v := range row {
+			if m.Vocab().IsEOG(llama.Token(token)) {
+				best = max(best, v)
+			}
+		}
+		return best
+	}
+	d := value(want) - value(got)
+	t.Logf("token %d of %d: %.3f apart", i, len(want.Tokens), d)
+	return d > -tied && d < tied
 }
 
 var models sync.Map // architecture to func() (*llama.Model, error)

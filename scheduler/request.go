@@ -147,6 +147,7 @@ type candidate struct {
 	stop   llama.Token // -1: none
 	finish generation.Finish
 	err    error
+	scores []generation.Score // of all chosen tokens, with generation.Params.Scores
 
 	calls    *callReader // nil: repeated calls are not checked
 	repeated string      // see generation.Completion
@@ -180,7 +181,7 @@ func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 func samplerConfig(g *generation.Request, endings []llama.Token) llama.SamplerConfig {
 	cfg := llama.SamplerConfig{
 		Temperature: g.Temperature, TopP: g.TopP, MinP: g.MinP, TopK: g.TopK, Seed: g.Seeds[0],
-		Grammar: g.Grammar, SuppressControl: g.SuppressControl, Suppress: g.Suppress,
+		Grammar: g.Grammar, SuppressControl: g.SuppressControl, Suppress: g.Suppress, Score: g.Scores,
 	}
 	if g.IgnoreEnd {
 		cfg.Suppress = slices.Concat(g.Suppress, endings)
@@ -278,9 +279,12 @@ func (r *request) partialResult(v *llama.Vocab, err error) *generation.Result {
 
 func (c *candidate) completion(v *llama.Vocab) generation.Completion {
 	done := generation.Completion{Tokens: c.tokens, Text: v.Detokenize(c.tokens, true), Finish: c.finish, Repeated: c.repeated, Err: c.err}
+	scored := len(c.tokens)
 	if c.stop >= 0 {
-		done.Stop = string(v.Piece(c.stop, true))
+		done.Stop, done.StopToken = string(v.Piece(c.stop, true)), c.stop
+		scored++
 	}
+	done.Scores = c.scores[:min(scored, len(c.scores))] // dropped tokens have scores, too
 	return done
 }
 

@@ -31,20 +31,31 @@ func (t *sampleTask) nextRow() []float32 {
 	return t.rows[n]
 }
 
-// sample fills w.choices from w.tasks. Samplers are independent of each other, so several
-// threads share the tasks: those that computed the rows, or goroutines if there are fewer.
+// sample fills w.choices from w.tasks, and scores w.scores. Samplers are independent of each
+// other, so several threads share the tasks: those that computed the rows, or goroutines if
+// there are fewer.
 func (w *worker) sample() {
 	w.choices = slices.Grow(w.choices, len(w.tasks))[:len(w.tasks)]
 	clear(w.choices)
 	workers := min(w.cfg.SampleWorkers, (len(w.tasks)+samplesPerWorker-1)/samplesPerWorker)
 	if workers > 1 && w.back.SamplerThreads() >= workers {
 		w.sampleBatch()
+		for i := range w.scores {
+			w.scores[i].compute()
+		}
 		return
+	}
+	if len(w.scores) > 0 {
+		workers = min(w.cfg.SampleWorkers, (len(w.tasks)+len(w.scores)+samplesPerWorker-1)/samplesPerWorker)
 	}
 	var next atomic.Int64
 	work := func() {
-		for i := int(next.Add(1)) - 1; i < len(w.tasks); i = int(next.Add(1)) - 1 {
-			w.chooseTokens(i, nil)
+		for i := int(next.Add(1)) - 1; i < len(w.tasks)+len(w.scores); i = int(next.Add(1)) - 1 {
+			if i < len(w.tasks) {
+				w.chooseTokens(i, nil)
+			} else {
+				w.scores[i-len(w.tasks)].compute()
+			}
 		}
 	}
 	var wg sync.WaitGroup
@@ -87,9 +98,10 @@ func (w *worker) chooseTokens(i int, first *llama.Sampled) {
 			t.request.candidates[t.candidate].err = err
 			choice.Verdict, choice.NonFinite = core.Fail, errors.Is(err, llama.ErrCompute)
 		case w.vocab.IsEOG(token):
+			t.addSampledScore(token)
 			t.request.candidates[t.candidate].stop = token
 			choice.Verdict = core.Stop
-		case w.appendToken(t, token):
+		case w.appendSampled(t, token):
 			choice.Verdict = core.Repeat
 		case w.canForce(t.request):
 			w.appendForced(t, choice)
@@ -112,15 +124,23 @@ func (w *worker) appendForced(t *sampleTask, choice *core.Choice) {
 	}
 	for _, token := range tokens {
 		choice.Forced = append(choice.Forced, len(t.tokens))
+		t.addForcedScore(token)
 		if w.appendToken(t, token) {
 			choice.Verdict = core.Repeat
 			return
 		}
 	}
 	if end >= 0 {
+		t.addForcedScore(end)
 		t.request.candidates[t.candidate].stop = end // finishCandidate drops it if tokens are cut
 		choice.Verdict = core.Complete
 	}
+}
+
+// appendSampled appends a token that was sampled.
+func (w *worker) appendSampled(t *sampleTask, token llama.Token) (repeats bool) {
+	t.addSampledScore(token)
+	return w.appendToken(t, token)
 }
 
 // appendToken appends a chosen token. It reports whether the candidate ends because it

@@ -75,6 +75,7 @@ type worker struct {
 	ended     []*request // not delivered yet
 	plan      *core.Plan
 	tasks     []sampleTask
+	scores    []scoreTask
 	choices   []core.Choice
 	samplers  []*llama.Sampler // of sampleBatch, as the next two
 	rows      [][]float32
@@ -216,7 +217,7 @@ func (w *worker) submit(r *request) {
 	}
 	if err := w.core.Submit(core.Request{
 		ID: r.id, Prompt: r.gen.Prompt, N: r.gen.N, MaxNew: r.gen.MaxTokens, MinRepeat: minRepeat,
-		IsolateLast: r.gen.Temperature <= 0,
+		IsolateLast: r.gen.Temperature <= 0, Scores: r.gen.Scores,
 	}); err != nil {
 		w.finish(r, err) // Engine.validate covers all reasons
 	}
@@ -257,6 +258,7 @@ func (w *worker) step() {
 	w.choices = w.choices[:0]
 	if status == core.StepDecoded {
 		w.sample()
+		w.storeScores()
 	}
 	sampled := w.now()
 	for i := range w.choices {
@@ -301,7 +303,7 @@ func (w *worker) decode() error {
 		}
 		w.tasks = append(w.tasks, t)
 	}
-	return nil
+	return w.collectScores()
 }
 
 func stepStatus(err error) core.StepStatus {
@@ -361,6 +363,7 @@ func (w *worker) commit(status core.StepStatus, cause error) {
 func (w *worker) finishCandidate(r *request, e *core.Event) {
 	c := &r.candidates[e.Candidate]
 	c.tokens, c.finish = e.Tokens, e.Finish
+	c.completeScores(&r.candidates[e.Twin])
 	switch {
 	case e.Finish != generation.FinishRepeat:
 		c.repeated = "" // the core dropped the token that repeats

@@ -9,30 +9,39 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// authenticator has the digests of the accepted bearer tokens, so all comparisons have equal
-// lengths.
-type authenticator [][sha256.Size]byte
+// authenticator has the accepted bearer tokens.
+type authenticator []accepted
 
-func newAuthenticator(tokens []string) authenticator {
+// accepted is a token by its digest, so all comparisons have equal lengths.
+type accepted struct {
+	digest [sha256.Size]byte
+	client string // "": none
+}
+
+func newAuthenticator(tokens []string, clients map[string]string) authenticator {
 	a := make(authenticator, len(tokens))
 	for i, t := range tokens {
-		a[i] = sha256.Sum256([]byte(t))
+		a[i] = accepted{sha256.Sum256([]byte(t)), clients[t]}
 	}
 	return a
 }
 
-// accepts reports whether an Authorization header has an accepted token, in constant time.
-func (a authenticator) accepts(header string) bool {
+// accepts reports whether an Authorization header has an accepted token, in constant time, and
+// the name of its client.
+func (a authenticator) accepts(header string) (client string, ok bool) {
 	scheme, token, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		return false
+		return "", false
 	}
 	digest := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	match := 0
+	at := -1
 	for i := range a {
-		match |= subtle.ConstantTimeCompare(a[i][:], digest[:])
+		at = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(a[i].digest[:], digest[:]), i, at)
 	}
-	return match == 1
+	if at < 0 {
+		return "", false
+	}
+	return a[at].client, true
 }
 
 // programsOnly refuses requests that a browser sends for a page, unless tokens are configured.
@@ -52,7 +61,10 @@ func (s *Server) authenticate(c *gin.Context) {
 	if path := c.Request.URL.Path; len(s.auth) == 0 || path == pathHealth || path == pathMagma+pathHealth {
 		return
 	}
-	if !s.auth.accepts(c.GetHeader("Authorization")) {
+	client, ok := s.auth.accepts(c.GetHeader("Authorization"))
+	if !ok {
 		s.fail(c, &Error{Code: CodeUnauthorized})
+		return
 	}
+	c.Set(keyClient, client)
 }

@@ -106,7 +106,7 @@ func (s *Server) decide(c *gin.Context, inference Inference) ([]byte, error) {
 		// No client gets a malformed answer, not even one by a bug.
 		return nil, &Error{Code: CodeInternal, Err: fmt.Errorf("response is invalid: %w", err)}
 	}
-	s.metrics.outputs(outs)
+	s.metrics.outputs(c.GetString(keyClient), outs)
 	times.Write(c.Writer.Header())
 	return protocol.EncodeResponse(outs), nil
 }

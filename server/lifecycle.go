@@ -192,7 +192,7 @@ func (s *Server) CancelWork() { s.cancel(&Error{Code: CodeDraining}) }
 // and returns nil after those two.
 func (s *Server) Serve(l net.Listener) error {
 	return connection.Serve(s.http, l, s.opts.Certificates, func(status int, detail string) {
-		s.metrics.request(knownMethod(""), routeUnmatched, status, 0)
+		s.metrics.request("", knownMethod(""), routeUnmatched, status, 0)
 		s.log.Debug().Int("status", status).Str("detail", detail).Msg("invalid HTTP request")
 	})
 }

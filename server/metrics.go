@@ -20,7 +20,9 @@ type metrics struct {
 	latency    *prometheus.HistogramVec
 	inFlight   prometheus.Gauge
 	candidates *prometheus.CounterVec
-	panics     prometheus.Counter
+	// Of clients with a name. The names of the token file bound their series.
+	clientRequests, clientCandidates *prometheus.CounterVec
+	panics                           prometheus.Counter
 }
 
 // latencyBuckets are in seconds, from a request that fails validation to a batch that takes
@@ -47,6 +49,14 @@ func newMetrics(registry *prometheus.Registry, from Build, state func() State) *
 			Name: "agentd_candidates_total",
 			Help: "Returned candidates, by status and error code.",
 		}, []string{"status", "code"}),
+		clientRequests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "agentd_client_requests_total",
+			Help: "Answered HTTP requests of clients with a named token, by client and status.",
+		}, []string{"client", "status"}),
+		clientCandidates: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "agentd_client_candidates_total",
+			Help: "Candidates returned to clients with a named token, by client and status.",
+		}, []string{"client", "status"}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "agentd_panics_total",
 			Help: "Requests whose handler panicked. Each is a bug.",
@@ -58,7 +68,7 @@ func newMetrics(registry *prometheus.Registry, from Build, state func() State) *
 		ConstLabels: prometheus.Labels{"version": from.Version, "commit": from.Commit, "go": runtime.Version()},
 	})
 	build.Set(1)
-	registry.MustRegister(m.requests, m.latency, m.inFlight, m.candidates, m.panics, build,
+	registry.MustRegister(m.requests, m.latency, m.inFlight, m.candidates, m.clientRequests, m.clientCandidates, m.panics, build,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, each := range []State{Loading, Ready, Draining} {
@@ -80,17 +90,23 @@ func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-func (m *metrics) request(method, route string, status int, took time.Duration) {
+func (m *metrics) request(client, method, route string, status int, took time.Duration) {
 	m.requests.WithLabelValues(method, route, strconv.Itoa(status)).Inc()
 	m.latency.WithLabelValues(method, route).Observe(took.Seconds())
+	if client != "" {
+		m.clientRequests.WithLabelValues(client, strconv.Itoa(status)).Inc()
+	}
 }
 
-func (m *metrics) outputs(outs []protocol.AgentOutput) {
+func (m *metrics) outputs(client string, outs []protocol.AgentOutput) {
 	for i := range outs {
 		code := ""
 		if outs[i].Error != nil {
 			code = outs[i].Error.Code
 		}
 		m.candidates.WithLabelValues(outs[i].Status, code).Inc()
+		if client != "" {
+			m.clientCandidates.WithLabelValues(client, outs[i].Status).Inc()
+		}
 	}
 }

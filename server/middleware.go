@@ -5,18 +5,23 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
-	"agentd/internal/traceparent"
+	"agentd/internal/tracing"
 
 	"github.com/gin-gonic/gin"
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Keys of values in a request's context.
 const (
 	keyRequestID = "agentd.request_id"
+	keyClient    = "agentd.client" // name of the token's client; "": none
 	keyStatus    = "agentd.status" // for log and metrics, instead of the sent status
 	keyOpenAI    = "agentd.openai" // true: errors have the form of OpenAI's API
 )
@@ -34,7 +39,7 @@ func (s *Server) identify(c *gin.Context) {
 		id = s.opts.NewID()
 	}
 	c.Set(keyRequestID, id)
-	c.Request = c.Request.WithContext(traceparent.With(c.Request.Context(), c.Request.Header))
+	c.Request = c.Request.WithContext(tracing.Extract(c.Request.Context(), c.Request.Header))
 	c.Header(headerRequestID, id)
 	c.Header("X-Content-Type-Options", "nosniff")
 	c.Header("Cache-Control", "no-store")
@@ -68,18 +73,23 @@ func (s *Server) observe(c *gin.Context) {
 		if route == "" {
 			route = routeUnmatched
 		}
-		status := c.Writer.Status()
-		if replaced, ok := c.Get(keyStatus); ok {
-			status = replaced.(int)
-		}
+		status := statusOf(c)
 		method := knownMethod(c.Request.Method)
-		s.metrics.request(method, route, status, took)
+		client := c.GetString(keyClient)
+		s.metrics.request(client, method, route, status, took)
 
 		level := zerolog.InfoLevel
-		if path := strings.TrimPrefix(route, pathMagma); path == pathHealth || path == pathMetrics {
-			level = zerolog.DebugLevel // polled every few seconds
+		if polled(c) {
+			level = zerolog.DebugLevel
 		}
-		s.log.WithLevel(level).
+		event := s.log.WithLevel(level)
+		if span := trace.SpanContextFromContext(c.Request.Context()); span.IsValid() {
+			event.Stringer("trace_id", span.TraceID())
+		}
+		if client != "" {
+			event.Str("client", client)
+		}
+		event.
 			Str("method", method).
 			Str("route", route).
 			Int("status", status).
@@ -89,6 +99,50 @@ func (s *Server) observe(c *gin.Context) {
 			Msg("request")
 	}()
 	c.Next()
+}
+
+// polled reports whether a route is asked every few seconds.
+func polled(c *gin.Context) bool {
+	path := strings.TrimPrefix(c.FullPath(), pathMagma)
+	return path == pathHealth || path == pathMetrics
+}
+
+// statusOf is the status of an answer for log, metrics and traces.
+func statusOf(c *gin.Context) int {
+	if replaced, ok := c.Get(keyStatus); ok {
+		return replaced.(int)
+	}
+	return c.Writer.Status()
+}
+
+// trace makes the span of a request that may be answered. Like the log it has the route and no
+// other text of a client.
+func (s *Server) trace(c *gin.Context) {
+	if polled(c) || c.FullPath() == "" {
+		return
+	}
+	method := knownMethod(c.Request.Method)
+	ctx, span := s.opts.Tracer.Request(c.Request.Context(), method+" "+c.FullPath(),
+		semconv.HTTPRequestMethodKey.String(method), semconv.HTTPRoute(c.FullPath()),
+		attribute.String("agentd.request.id", c.GetString(keyRequestID)))
+	if client := c.GetString(keyClient); client != "" {
+		span.SetAttributes(attribute.String("agentd.client", client))
+	}
+	c.Request = c.Request.WithContext(ctx)
+	panicked := true
+	defer func() {
+		if panicked {
+			tracing.Fail(span, "panic", "")
+		} else if status := statusOf(c); span.IsRecording() {
+			span.SetAttributes(semconv.HTTPResponseStatusCode(status))
+			if status >= http.StatusInternalServerError {
+				tracing.Fail(span, strconv.Itoa(status), "")
+			}
+		}
+		span.End()
+	}()
+	c.Next()
+	panicked = false
 }
 
 // knownMethod bounds the values of the metric label.

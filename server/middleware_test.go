@@ -53,6 +53,35 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+func TestNamedTokensAreLoggedAndCounted(t *testing.T) {
+	var log bytes.Buffer
+	s := newTest(t, Ready, echo, func(o *Options) {
+		o.Log = zerolog.New(&log)
+		o.Tokens = []string{"fleet-old", "fleet-new", "plain-token"}
+		o.Clients = map[string]string{"fleet-old": "fleet", "fleet-new": "fleet"}
+	})
+	for token, n := range map[string]int{"fleet-old": 1, "fleet-new": 2, "plain-token": 3, "fleet": 4} {
+		for range n {
+			request{"POST", "/v1/responses", validBody, map[string]string{"Authorization": "Bearer " + token}}.do(t, s)
+		}
+	}
+	page := request{method: "GET", path: "/metrics", header: map[string]string{"Authorization": "Bearer plain-token"}}.do(t, s).Body.String()
+	for _, line := range []string{
+		`agentd_client_requests_total{client="fleet",status="200"} 3`,
+		`agentd_client_candidates_total{client="fleet",status="completed"} 3`,
+	} {
+		if !strings.Contains(page, line) {
+			t.Errorf("the metrics lack %s", line)
+		}
+	}
+	if n := strings.Count(page, `client="`); n != 2 {
+		t.Errorf("%d series have a client", n)
+	}
+	if n := strings.Count(log.String(), `"client":"fleet"`); n != 3 || strings.Contains(log.String(), `"client":""`) {
+		t.Errorf("%d log lines have the client:\n%s", n, &log)
+	}
+}
+
 func TestBrowserPagesNeedTokens(t *testing.T) {
 	open := newTest(t, Ready, echo)
 	closed := newTest(t, Ready, echo, func(o *Options) { o.Tokens = []string{"a-token"} })

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"agentd/internal/connection"
+	"agentd/internal/tracing"
 	"agentd/internal/transfer"
 	"agentd/protocol"
 
@@ -35,6 +36,8 @@ type Options struct {
 	Log zerolog.Logger
 	// Tokens are the accepted bearer tokens; none: no authentication.
 	Tokens []string
+	// Clients are names of tokens, by token: for the log, metrics and traces.
+	Clients map[string]string
 	// Certificates make Serve speak TLS.
 	Certificates []tls.Certificate
 	// LoadingWait bounds the wait of a request while the model loads; 0: it does not wait.
@@ -45,6 +48,8 @@ type Options struct {
 	Completions bool
 	// Registry has the metrics of /metrics, and gets the server's own; nil: a new one.
 	Registry *prometheus.Registry
+	// Tracer makes the spans of requests; nil: none.
+	Tracer *tracing.Tracer
 	// NewID makes request ids; nil: random UUIDs.
 	NewID func() string
 }
@@ -95,7 +100,7 @@ func New(opts Options) (*Server, error) {
 	s := &Server{
 		opts:   opts,
 		log:    opts.Log,
-		auth:   newAuthenticator(opts.Tokens),
+		auth:   newAuthenticator(opts.Tokens, opts.Clients),
 		info:   map[string][]byte{"": opts.Info.AppendJSON(nil), pathMagma: magmaInfo(opts.Info).AppendJSON(nil)},
 		bodies: transfer.NewBudget(maxBodies),
 		cancel: cancel,
@@ -130,7 +135,7 @@ func (s *Server) routes() *gin.Engine {
 	if err := r.SetTrustedProxies(nil); err != nil {
 		panic(err) // nil proxies cannot fail to parse
 	}
-	r.Use(s.identify, s.observe, s.recover, s.authenticate, s.programsOnly)
+	r.Use(s.identify, s.observe, s.recover, s.authenticate, s.programsOnly, s.trace)
 	r.NoRoute(func(c *gin.Context) { s.fail(c, &Error{Code: CodeNotFound}) })
 	r.NoMethod(func(c *gin.Context) { s.fail(c, &Error{Code: CodeMethodNotAllowed}) })
 

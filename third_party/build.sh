@@ -10,6 +10,7 @@
 #   JOBS               parallel compilations (default: all processors)
 #   LLAMA_CMAKE_FLAGS  more flags for CMake, such as -DGGML_OPENMP=OFF
 #   CUDA_HOME          the CUDA toolkit (cuda only)
+#   CACHED_ONLY        not empty: build nothing, and succeed without products if the cache has none
 #   CUDA_ARCHS         its architectures, as CMake writes them: 90-real, "86;89" (cuda only)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -164,6 +165,7 @@ deliver() {
 work=$cache/build/$key
 [[ -z ${LLAMA_CPP_DIR:-} ]] || work=$cache/build/$backend-own-$(printf '%s' "$src" | hash8)
 if [[ ! -e $products/BUILD ]]; then
+	[[ -z ${CACHED_ONLY:-} ]] || { say "the cache has no $backend of this recipe"; exit 0; }
 	mkdir -p "$cache/lib" "$cache/build"
 	with_lock "${work##*/}" build
 fi

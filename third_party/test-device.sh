@@ -31,5 +31,5 @@ go test -count=1 -timeout 20m -run OnDevice ./llama
 if [[ $device == Vulkan0 ]]; then # a model divided among two devices: one of them twice, where there is one
 	GGML_VK_VISIBLE_DEVICES=$GGML_VK_VISIBLE_DEVICES,$GGML_VK_VISIBLE_DEVICES go test -count=1 -timeout 20m -run OnDeviceSplit ./llama
 fi
-[[ ${1:-} != all ]] || go test -count=1 -timeout 30m -run \
-	'^(TestEvictedCellsAreLoadedFromHostCache|TestComputedTokensAreReused|TestConcurrentPromptsSharePrefill|TestSpeculationOnlySavesSteps|TestLostSequenceIsComputedAgain|TestFailedStepEndsOnlyItsGenerations)$' ./scheduler
+[[ ${1:-} != all ]] || go test -count=1 -timeout 60m -run \
+	'^(TestBatchInvariantStepsDoNotDependOnLoad|TestEvictedCellsAreLoadedFromHostCache|TestComputedTokensAreReused|TestConcurrentPromptsSharePrefill|TestSpeculationOnlySavesSteps|TestLostSequenceIsComputedAgain|TestFailedStepEndsOnlyItsGenerations)$' ./scheduler

@@ -1,12 +1,15 @@
 package target
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"strconv"
+	"sync"
 
 	"agentd/bench/workload"
 	"agentd/protocol"
@@ -28,7 +31,12 @@ const (
 // Agentd is an agentd. Its own options set sampling and length: --temperature 1
 // --top-p 1 --top-k 0 --min-p 0, with --max-new-tokens or --fixed-tokens. An answer
 // of another length is a failure.
-type Agentd struct{ *remote }
+type Agentd struct {
+	*remote
+
+	mu     sync.Mutex
+	record io.Writer // of exchanges; nil: none
+}
 
 // NewAgentd makes a target of the agentd at a URL such as http://127.0.0.1:8888. The
 // bearer token may be "".
@@ -37,8 +45,12 @@ func NewAgentd(baseURL, token string) (*Agentd, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Agentd{r}, nil
+	return &Agentd{remote: r}, nil
 }
+
+// Record writes each valid exchange as a line to w, in the form that agentd export reads. It must
+// be called before Ask.
+func (a *Agentd) Record(w io.Writer) { a.record = w }
 
 // Ask implements [Target].
 func (a *Agentd) Ask(ctx context.Context, t *workload.Turn, o Options) (Answer, error) {
@@ -51,6 +63,14 @@ func (a *Agentd) Ask(ctx context.Context, t *workload.Turn, o Options) (Answer, 
 		return Answer{}, err
 	}
 	answer, err := readAgentd(req, text, header, o)
+	if err == nil && a.record != nil {
+		a.mu.Lock()
+		_, err = fmt.Fprintf(a.record, "{\"request\":%s,\"response\":%s}\n", body, bytes.TrimSpace(text))
+		a.mu.Unlock()
+		if err != nil {
+			return Answer{}, fmt.Errorf("recording: %w", err)
+		}
+	}
 	answer.Copies = err == nil && t.Candidates > 1 && o.Greedy
 	return answer, err
 }
@@ -74,7 +94,11 @@ func agentdRequest(t *workload.Turn, o Options) (req *protocol.AgentRequest, bod
 		return nil, nil, turnError(t, "has extra_keys that are no object")
 	}
 	input := protocol.SetMember(t.Input, "num_outputs", strconv.AppendInt(nil, int64(t.Candidates), 10))
-	input = protocol.SetMember(input, extraKeys, protocol.SetMember(extra, "inference_mode", strconv.AppendBool(nil, o.Greedy)))
+	extra = protocol.SetMember(extra, "inference_mode", strconv.AppendBool(nil, o.Greedy))
+	if o.Return {
+		extra = protocol.SetMember(extra, "return", protocol.Raw(`["token_ids","logprobs"]`))
+	}
+	input = protocol.SetMember(input, extraKeys, extra)
 
 	// agentd derives seeds from the request's id, so every run has the same ids.
 	req = &protocol.AgentRequest{

@@ -104,6 +104,31 @@ func TestAgentdGetsOneRequestForAllCandidates(t *testing.T) {
 	}
 }
 
+func TestAgentdIsAskedForTokensOnlyOnRequest(t *testing.T) {
+	var bodies []string
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/responses", func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		bodies = append(bodies, string(body))
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		decider(t, same)(w, r)
+	})
+	a := agentd(t, mux)
+	for _, asks := range []bool{false, true} {
+		o := limit
+		o.Return = asks
+		if _, err := a.Ask(t.Context(), turn(1), o); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(bodies[len(bodies)-1], `"return":["token_ids","logprobs"]`); got != asks {
+			t.Errorf("asked for tokens: %t, want %t", got, asks)
+		}
+	}
+}
+
 func TestAgentdAnswers(t *testing.T) {
 	for _, test := range []struct {
 		name    string

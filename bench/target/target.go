@@ -34,6 +34,8 @@ type Options struct {
 	// and min-p, and candidate i has the seed Seed+i.
 	Greedy bool
 	Seed   uint64
+	// Return asks agentd for token ids and logprobs too.
+	Return bool
 }
 
 // check refuses what no server can be asked.

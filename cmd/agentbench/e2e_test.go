@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"agentd/bench/result"
 	"agentd/bench/workload"
+	"agentd/export"
 )
 
 // small is a trace of 3 agents, 2 turns and 2 candidates.
@@ -62,6 +64,19 @@ func TestRunMeasuresAndCompareShowsIt(t *testing.T) {
 	page, err := os.ReadFile(file("all.svg"))
 	if err != nil || !strings.Contains(string(page), "a, 3 agents") || !strings.Contains(out, "3 agents, 2×") || !strings.Contains(out, "ratio") {
 		t.Errorf("compare printed\n%s\n%v", out, err)
+	}
+}
+
+func TestRecordedExchangesCanBeExported(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "exchanges.jsonl")
+	mustBench(t, append([]string{"run", "--url", new(fake).serve(t), "--record", path}, small...)...)
+	sources, err := export.Open([]string{path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := export.Run(t.Context(), sources, export.Config{Kind: export.Chat, Format: export.JSONL}, io.Discard)
+	if err != nil || s.Situations != 6 || s.Candidates != 12 {
+		t.Errorf("%v, %v", s, err)
 	}
 }
 

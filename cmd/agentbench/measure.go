@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -38,7 +39,7 @@ type measureConfig struct {
 	Load      load.Options
 	MaxTokens int
 
-	Name, Out, Note string
+	Name, Out, Note, Record string
 }
 
 func newMeasureConfig() *measureConfig {
@@ -74,11 +75,13 @@ func (c *measureConfig) options() []options.Option {
 		inTarget("target", "KIND", "agentd, or llama-server, which gets the tokens of agentd's prompts.", options.Choice(&c.Target, []string{agentd, llamaServer}, nil)),
 		inTarget("url", "URL", "The server, such as http://127.0.0.1:8888.", options.Text(&c.URL)),
 		inTarget("token-file", "FILE", "File with the bearer token or API key.", options.Text(&c.TokenFile)),
+		inTarget("return", "", "Ask agentd for the token ids and logprobs of each candidate too, to measure what they cost.", options.Bool(&c.Load.Target.Return)),
 	}
 	return append(append(append(opts, c.Trace.options()...), c.loadOptions()...),
 		inResult("sample-every", "TIME", "How often the server's counters are read. 0s: at both ends only.", options.Duration(&c.Load.SampleEvery, 0, maxDuration)),
 		inResult("name", "NAME", "Name of the result: results with the same name are repeats. Default: the target.", options.Text(&c.Name)),
 		inResult("out", "FILE.json", "Write the result for agentbench compare. The file must not exist.", options.Text(&c.Out)),
+		inResult("record", "FILE.jsonl", "Write each request to agentd with its answer, for agentd export. The file must not exist. Writing takes some of the machine's time.", options.Text(&c.Record)),
 		inResult("note", "TEXT", "Facts of the server's machine for the result, such as its GPU.", options.Text(&c.Note)),
 	)
 }
@@ -117,6 +120,10 @@ func (c *measureConfig) check(given options.Origins) error {
 	switch {
 	case c.URL == "":
 		return errors.New("--url: is missing; name the server, such as http://127.0.0.1:8888")
+	case c.Target != agentd && c.Record != "":
+		return errors.New("--record: is for --target agentd; remove it")
+	case c.Target != agentd && c.Load.Target.Return:
+		return errors.New("--return: is for --target agentd; remove it")
 	case given["fixed-tokens"] != "" && given["max-tokens"] != "":
 		return errors.New("--max-tokens: --fixed-tokens sets the length already; remove one of the two")
 	}
@@ -129,6 +136,11 @@ func (c *measureConfig) check(given options.Origins) error {
 	c.Name = cmp.Or(strings.TrimSpace(c.Name), c.Target)
 	if c.Out != "" {
 		if err := absent("--out", c.Out); err != nil {
+			return err
+		}
+	}
+	if c.Record != "" {
+		if err := absent("--record", c.Record); err != nil {
 			return err
 		}
 	}
@@ -195,6 +207,15 @@ func (p *program) measure(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
+	if server, ok := t.(*target.Agentd); ok && c.Record != "" {
+		f, failed := os.OpenFile(c.Record, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if failed != nil {
+			return fmt.Errorf("--record: %w", failed)
+		}
+		buffered := bufio.NewWriterSize(f, 1<<20)
+		server.Record(buffered)
+		defer func() { err = errors.Join(err, buffered.Flush(), f.Close()) }()
+	}
 	r, failed := load.Run(ctx, t, trace, c.Load)
 	switch {
 	case r == nil:

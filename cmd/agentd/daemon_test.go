@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -78,18 +79,25 @@ const oneInput = `{"request_id": "r", "inputs": [{"id": 1, "instruction": {"type
 
 // exchange sends a request on a connection of its own and returns status and body.
 func exchange(method, url, body string) (status int, answer string, err error) {
+	status, _, answer, err = exchangeHeader(method, url, body, nil)
+	return status, answer, err
+}
+
+// exchangeHeader is exchange with headers.
+func exchangeHeader(method, url, body string, send http.Header) (status int, header http.Header, answer string, err error) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
-		return 0, "", err
+		return 0, nil, "", err
 	}
+	maps.Copy(req.Header, send)
 	resp, err := client.Do(req)
 	if err != nil {
-		return 0, "", err
+		return 0, nil, "", err
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, string(raw), err
+	return resp.StatusCode, resp.Header, string(raw), err
 }
 
 // health waits until /health answers what is wanted.

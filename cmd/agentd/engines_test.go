@@ -2,8 +2,6 @@ package main
 
 import (
 	"bufio"
-	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -30,17 +28,10 @@ func llamaServer(t *testing.T, model string, args ...string) *engineProcess {
 	if _, err := os.Stat(program); err != nil {
 		t.Skip("no bench/bin/llama-server; make peers builds it")
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().(*net.TCPAddr)
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	port := fixedPort(t)
 	e := &engineProcess{
-		url: "http://" + address.String(),
-		args: append([]string{program, "--model", model, "--host", "127.0.0.1", "--port", fmt.Sprint(address.Port), "--offline", "--no-ui",
+		url: "http://127.0.0.1:" + port,
+		args: append([]string{program, "--model", model, "--host", "127.0.0.1", "--port", port, "--offline", "--no-ui",
 			"--threads", "1", "--ctx-size", "8192", "--parallel", "8", "--kv-unified"}, args...),
 	}
 	e.start(t)

@@ -131,6 +131,7 @@ func start(t *testing.T, f func(ctx context.Context, stderr io.Writer) error) *r
 	select {
 	case r.url = <-r.log.url:
 	case err := <-r.done:
+		r.done <- err // for the end
 		t.Fatalf("the server ended: %v\n%s", err, r.log)
 	case <-time.After(patience):
 		t.Fatalf("the server does not listen\n%s", r.log)

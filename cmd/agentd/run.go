@@ -10,6 +10,7 @@ import (
 	"agentd/cmd/agentd/console"
 	"agentd/cmd/agentd/demo"
 	"agentd/cmd/agentd/eval"
+	"agentd/cmd/agentd/export"
 	"agentd/cmd/agentd/makemodel"
 	"agentd/cmd/agentd/serve"
 	"agentd/internal/options"
@@ -33,6 +34,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		err = demo.Run(ctx, rest, stdout)
 	case "eval":
 		err = eval.Run(ctx, rest, stdout, stderr)
+	case "export":
+		err = export.Run(ctx, rest, stdout, stderr)
 	case "make-model":
 		err = makemodel.Run(rest, stdout)
 	case "version":
@@ -40,7 +43,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	case "help":
 		serve.DefaultConfig().Command().WriteHelp(stdout)
 	default:
-		return fmt.Errorf("unknown command %q; want serve, console, demo, eval, make-model, version or help", command)
+		return fmt.Errorf("unknown command %q; want serve, console, demo, eval, export, make-model, version or help", command)
 	}
 	switch {
 	case err == nil, errors.Is(err, options.ErrDone):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"os"
 	"testing"
 	"time"
 
@@ -16,7 +17,13 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if url := os.Getenv(processVariable); url != "" {
+		serveStore(url)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // newKey is a line of a key file.
 func newKey() string {

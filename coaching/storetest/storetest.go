@@ -26,11 +26,20 @@ type Replicas struct {
 	// Expire ends leases as if their server had not renewed them; nil for a store that is
 	// not shared.
 	Expire func(leases []uuid.UUID)
+
+	// Kill kills a server, or their database if it is [Database], as kill -9 does, while a
+	// store is at work. The function that it returns starts it again, with a new store in
+	// Stores, and returns once nothing of the killed one works on. If Kill is nil, nothing is
+	// killed.
+	Kill func(server int) (restart func())
+	// Contents lists what is stored, in any order: see [SessionLine], [LeaseLine] and
+	// [AnswerLine]. Kill needs it.
+	Contents func() []string
 }
 
 // operations is how many the model test makes in all; a variable asks for more.
 func operations(t *testing.T) int {
-	n, err := strconv.Atoi(cmp.Or(os.Getenv("AGENTD_STORE_OPERATIONS"), "1000"))
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("AGENTD_STORE_OPERATIONS"), "2000"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,9 +52,9 @@ const checks = 100
 // Run makes random operations by several servers, and compares their results with a model.
 // open returns a store without sessions.
 func Run(t *testing.T, open func() Replicas) {
-	steps := max(operations(t)/checks, 1)
+	steps, stale := max(operations(t)/checks, 1), map[int]int{}
 	rapid.Check(t, func(t *rapid.T) {
-		m := &model{t: t, ctx: context.Background(), Replicas: open(), runs: map[string]*session{}, leases: map[uuid.UUID]*held{}}
+		m := &model{t: t, ctx: context.Background(), Replicas: open(), runs: map[string]*session{}, leases: map[uuid.UUID]*held{}, stale: stale}
 		for range steps {
 			m.step()
 		}
@@ -80,6 +89,11 @@ type model struct {
 	leases map[uuid.UUID]*held
 	ended  []uuid.UUID // sessions and leases of the past
 	n      int         // of names so far
+
+	server  int         // that makes the current operation
+	killing bool        // while it does so, something is killed
+	stale   map[int]int // connections to a killed database that a server may still use
+	lost    bool        // the current operation failed by that
 }
 
 // limit is how many sessions may exist.
@@ -142,12 +156,21 @@ func (m *model) remove(s *session) {
 	m.ended = append(m.ended, s.ID)
 }
 
-// must fails the test on an error of the store.
-func (m *model) must(err error) {
+// ok reports whether an operation succeeded. It fails the test on an error of the store that
+// no kill explains.
+func (m *model) ok(err error) bool {
 	m.t.Helper()
-	if err != nil {
+	var failed *coaching.StoreError
+	switch {
+	case err == nil:
+		return true
+	case !errors.As(err, &failed) || !m.killing && m.stale[m.server] == 0:
 		m.t.Fatal(err)
+	case !m.killing:
+		m.stale[m.server]--
 	}
+	m.lost = true
+	return false
 }
 
 // same compares a record of the store with that of the model.
@@ -162,15 +185,25 @@ func (m *model) same(what string, got *coaching.Record, want *session) {
 	}
 }
 
-// step makes one random operation.
+// step makes one random operation. Each returns what the store must look like after it, also
+// when a kill hides its result.
 func (m *model) step() {
-	replica := rapid.IntRange(0, len(m.Stores)-1).Draw(m.t, "replica")
-	store := m.Stores[replica]
+	m.server = rapid.IntRange(0, len(m.Stores)-1).Draw(m.t, "replica")
+	store := m.Stores[m.server]
+	kill := m.Kill != nil && rapid.IntRange(0, kills-1).Draw(m.t, "kill") == killed
 	steps := []func(coaching.Store, int){m.create, m.create, m.get, m.enter, m.enter, m.leave, m.markClosing, m.markIdle, m.delete, m.count}
 	if _, ok := store.(coaching.Shared); ok {
-		steps = append(steps, m.renew, m.claim, m.claim, m.settle, m.settle, m.crash)
+		steps = append(steps, m.renew, m.claim, m.claim, m.settle, m.settle)
+		if !kill {
+			steps = append(steps, m.crash)
+		}
 	}
-	pick(m, "operation", steps)(store, replica)
+	operation := pick(m, "operation", steps)
+	if m.Kill == nil {
+		operation(store, m.server)
+		return
+	}
+	m.survive(kill, func() { operation(store, m.server) })
 }
 
 func (m *model) create(store coaching.Store, _ int) {
@@ -184,13 +217,14 @@ func (m *model) create(store coaching.Store, _ int) {
 	got, err := store.Create(m.ctx, rec, limit)
 	if existing == nil && len(m.runs) >= limit {
 		var full *coaching.FullError
-		if !errors.As(err, &full) {
+		if !errors.As(err, &full) && m.ok(err) {
 			m.t.Fatalf("Create beyond the limit: %v, %v", got, err)
 		}
 		return
 	}
-	m.must(err)
-	m.same("Create", got, existing)
+	if m.ok(err) {
+		m.same("Create", got, existing)
+	}
 	if existing == nil {
 		rec.State = coaching.Configured
 		m.runs[rec.RunID] = &session{Record: rec, answers: map[string]*answer{}}
@@ -200,26 +234,27 @@ func (m *model) create(store coaching.Store, _ int) {
 func (m *model) get(store coaching.Store, _ int) {
 	run := pick(m, "run", names)
 	got, err := store.Get(m.ctx, run)
-	m.must(err)
-	m.same("Get", got, m.runs[run])
+	if m.ok(err) {
+		m.same("Get", got, m.runs[run])
+	}
 }
 
 func (m *model) enter(store coaching.Store, replica int) {
 	id, lease := m.known(), m.id()
 	got, err := store.Enter(m.ctx, id, lease)
-	m.must(err)
 	s := m.byID(id)
-	if want := s != nil && s.State == coaching.Configured; got != want {
+	want := s != nil && s.State == coaching.Configured
+	if m.ok(err) && got != want {
 		m.t.Fatalf("Enter: %v, want %v", got, want)
 	}
-	if got {
+	if want {
 		m.leases[lease] = &held{s, replica}
 	}
 }
 
 func (m *model) leave(store coaching.Store, _ int) {
 	lease := m.lease()
-	m.must(store.Leave(m.ctx, lease))
+	m.ok(store.Leave(m.ctx, lease))
 	if m.leases[lease] != nil {
 		delete(m.leases, lease)
 		m.ended = append(m.ended, lease)
@@ -229,26 +264,29 @@ func (m *model) leave(store coaching.Store, _ int) {
 func (m *model) markClosing(store coaching.Store, _ int) {
 	run := pick(m, "run", names)
 	got, err := store.MarkClosing(m.ctx, run)
-	m.must(err)
 	s := m.runs[run]
 	if s != nil && s.State == coaching.Closing {
 		s = nil // somebody else has it
 	} else if s != nil {
 		s.State = coaching.Closing
 	}
-	m.same("MarkClosing", got, s)
+	if m.ok(err) {
+		m.same("MarkClosing", got, s)
+	}
 }
 
 func (m *model) markIdle(store coaching.Store, _ int) {
 	unused := pick(m, "unused", []time.Duration{0, time.Hour})
 	got, err := store.MarkIdle(m.ctx, unused)
-	m.must(err)
 	want := map[string]*session{}
 	for run, s := range m.runs {
 		if unused == 0 && s.State == coaching.Configured && !m.leased(s) {
 			s.State = coaching.Closing
 			want[run] = s
 		}
+	}
+	if !m.ok(err) {
+		return
 	}
 	if len(got) != len(want) {
 		m.t.Fatalf("MarkIdle: %d sessions, want %d", len(got), len(want))
@@ -261,20 +299,19 @@ func (m *model) markIdle(store coaching.Store, _ int) {
 func (m *model) delete(store coaching.Store, _ int) {
 	id := m.known()
 	gone, err := store.Delete(m.ctx, id)
-	m.must(err)
 	s := m.byID(id)
-	if want := s == nil || !m.leased(s); gone != want {
+	want := s == nil || !m.leased(s)
+	if m.ok(err) && gone != want {
 		m.t.Fatalf("Delete: %v, want %v", gone, want)
 	}
-	if gone && s != nil {
+	if want && s != nil {
 		m.remove(s)
 	}
 }
 
 func (m *model) count(store coaching.Store, _ int) {
 	n, err := store.Count(m.ctx)
-	m.must(err)
-	if n != len(m.runs) {
+	if m.ok(err) && n != len(m.runs) {
 		m.t.Fatalf("Count: %d, want %d", n, len(m.runs))
 	}
 }
@@ -296,7 +333,9 @@ func (m *model) renew(store coaching.Store, replica int) {
 		sessions = append(sessions, m.known())
 	}
 	closed, err := store.(coaching.Shared).Renew(m.ctx, leases, sessions)
-	m.must(err)
+	if !m.ok(err) {
+		return
+	}
 	for _, id := range sessions {
 		s := m.byID(id)
 		want := s == nil || s.State == coaching.Closing
@@ -336,19 +375,19 @@ func (m *model) claim(store coaching.Store, _ int) {
 	}
 	request := pick(m, "request", []string{"x", "y"})
 	kept, claimed, err := store.(coaching.Shared).Claim(m.ctx, s.ID, request, lease)
-	m.must(err)
+	ok := m.ok(err)
 	a := s.answers[request]
 	switch {
 	case a != nil && a.kept != nil:
-		if claimed || kept == nil || string(kept.Response) != string(a.kept.Response) || kept.Provider != a.kept.Provider {
+		if ok && (claimed || kept == nil || string(kept.Response) != string(a.kept.Response) || kept.Provider != a.kept.Provider) {
 			m.t.Fatalf("Claim of a kept answer: %v, %v, want %v", kept, claimed, a.kept)
 		}
 	case a != nil && m.leases[a.lease] != nil:
-		if claimed || kept != nil {
+		if ok && (claimed || kept != nil) {
 			m.t.Fatalf("Claim of a claimed answer: %v, %v", kept, claimed)
 		}
 	default:
-		if !claimed || kept != nil {
+		if ok && (!claimed || kept != nil) {
 			m.t.Fatalf("Claim of a free answer: %v, %v", kept, claimed)
 		}
 		s.answers[request] = &answer{lease: lease}
@@ -371,7 +410,7 @@ func (m *model) settle(store coaching.Store, _ int) {
 		given = &coaching.Kept{Provider: "llm", Response: fmt.Append(nil, "answer ", m.n)}
 	}
 	got, err := store.(coaching.Shared).Settle(m.ctx, s.ID, request, lease, given)
-	m.must(err)
+	ok := m.ok(err)
 	if given == nil {
 		if a.kept == nil && a.lease == lease {
 			delete(s.answers, request)
@@ -381,17 +420,20 @@ func (m *model) settle(store coaching.Store, _ int) {
 	if a.kept == nil {
 		a.kept = given
 	}
-	if got == nil || string(got.Response) != string(a.kept.Response) {
+	if ok && (got == nil || string(got.Response) != string(a.kept.Response)) {
 		m.t.Fatalf("Settle: %v, want %v", got, a.kept)
 	}
 }
 
 // compare compares all sessions at the end, as every server sees them.
 func (m *model) compare() {
-	for _, store := range m.Stores {
+	for i, store := range m.Stores {
+		m.server = i
 		for _, run := range names {
 			got, err := store.Get(m.ctx, run)
-			m.must(err)
+			for !m.ok(err) {
+				got, err = store.Get(m.ctx, run)
+			}
 			m.same("at the end", got, m.runs[run])
 		}
 		m.count(store, 0)

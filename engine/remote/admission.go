@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"sync"
 
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"agentd/internal/tracing"
 	"agentd/scheduler/generation"
 )
 
@@ -107,5 +111,31 @@ func (e *Engine) guarded(ctx context.Context, r *generation.Request) (result gen
 	if need := len(r.Prompt) + r.MaxTokens; e.context > 0 && need > e.context {
 		return result, &generation.OverflowError{Prompt: len(r.Prompt), MaxNew: r.MaxTokens, Limit: e.context}
 	}
-	return e.Generate(ctx, r)
+	return e.traced(ctx, r)
+}
+
+// traced is Generate in a span of its own, which the engine continues.
+func (e *Engine) traced(ctx context.Context, r *generation.Request) (generation.Result, error) {
+	ctx, span := tracing.Start(tracing.Under(ctx, r.Context), "text_completion "+e.served, trace.WithSpanKind(trace.SpanKindClient))
+	if !span.IsRecording() {
+		return e.Generate(ctx, r)
+	}
+	defer span.End()
+	span.SetAttributes(semconv.GenAIOperationNameTextCompletion, semconv.GenAIProviderNameKey.String(e.name),
+		semconv.GenAIRequestModel(e.served), semconv.GenAIRequestChoiceCount(r.N))
+	result, err := e.Generate(ctx, r)
+	switch {
+	case ctx.Err() != nil:
+		tracing.Fail(span, "cancelled", "")
+		return result, err
+	case err != nil:
+		tracing.Fail(span, kindOf(err), "")
+		return result, err
+	}
+	tokens := 0
+	for i := range result.Completions {
+		tokens += len(result.Completions[i].Tokens)
+	}
+	span.SetAttributes(semconv.GenAIUsageInputTokens(result.PromptTokens), semconv.GenAIUsageOutputTokens(tokens))
+	return result, nil
 }

@@ -31,6 +31,8 @@ type choice struct {
 	ids     []generation.Token
 	length  bool // ended by the limit of tokens
 	refused string
+	// logprobs of ids, if the call asked for scores; nil is not known.
+	logprobs []*float32
 }
 
 // dialect is an API of engines.
@@ -44,6 +46,14 @@ type dialect interface {
 	tokenizePath() string
 	tokenizeBody(model, text string) ([]byte, error)
 	tokens(body []byte) ([]generation.Token, error)
+}
+
+// logprobs is the number of alternatives that a call for scores asks for, nil without scores.
+func (c *call) logprobs(alternatives int) *int {
+	if !c.Scores {
+		return nil
+	}
+	return &alternatives
 }
 
 func dialectOf(api string) dialect {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -72,6 +73,15 @@ func (e *Engine) API() string { return e.name }
 // Served returns the engines' name of the model, after Start.
 func (e *Engine) Served() string { return e.served }
 
+// NoLogprobs returns the reason why extra_keys.return can't have logprobs, after Start. "": it
+// can.
+func (e *Engine) NoLogprobs() string {
+	if e.name == APISGLang {
+		return "the engine's API (" + APISGLang + ") tells logprobs after the temperature and the grammar, not the model's"
+	}
+	return ""
+}
+
 // Context returns the most tokens of a prompt with its answer, 0 if the engine does not tell.
 func (e *Engine) Context() int { return e.context }
 
@@ -138,8 +148,11 @@ func retrySeed(seed uint32, try int) uint32 { return seed + uint32(try)*0x9e3779
 func (e *Engine) completion(req *generation.Request, c *choice) (done generation.Completion, ok bool) {
 	ids := c.ids
 	if n := len(ids); n > 0 && e.model.IsEnd(ids[n-1]) && !req.IgnoreEnd {
-		done.Stop = e.model.Detokenize(ids[n-1:])
+		done.Stop, done.StopToken = e.model.Detokenize(ids[n-1:]), ids[n-1]
 		ids = ids[:n-1]
+	}
+	if req.Scores {
+		done.Scores, done.OnlyLogprobs = scores(c.logprobs), true
 	}
 	done.Tokens, done.Text, done.Finish = ids, e.model.Detokenize(ids), generation.FinishStop
 	switch {
@@ -162,6 +175,19 @@ func (e *Engine) completion(req *generation.Request, c *choice) (done generation
 		return done, false
 	}
 	return done, true
+}
+
+// scores makes scores of logprobs.
+func scores(logprobs []*float32) []generation.Score {
+	list := make([]generation.Score, len(logprobs))
+	unknown := float32(math.NaN())
+	for i, p := range logprobs {
+		list[i] = generation.Score{Logprob: unknown, Masked: unknown}
+		if p != nil {
+			list[i].Logprob = *p
+		}
+	}
+	return list
 }
 
 // within is ctx, which also ends when the engine is closed.
@@ -220,6 +246,16 @@ func (a *answer) inOrder(n int) error {
 	return nil
 }
 
+// scored checks that each token has a logprob if the call asked for scores.
+func (a *answer) scored(c *call) error {
+	for i := range a.choices {
+		if one := &a.choices[i]; c.Scores && len(one.logprobs) != len(one.ids) {
+			return fmt.Errorf("completion %d has %d logprobs for %d tokens; leave logprobs out of extra_keys.return, or use an engine that returns them", i, len(one.logprobs), len(one.ids))
+		}
+	}
+	return nil
+}
+
 // errUnreachable is a failure before the first byte of an answer: another engine may be
 // asked.
 type errUnreachable struct{ err error }
@@ -247,6 +283,9 @@ func (e *Engine) send(ctx context.Context, c *call) (answer, error) {
 			a, err := e.api.read(text, c.n)
 			if err == nil {
 				err = a.inOrder(c.n)
+			}
+			if err == nil {
+				err = a.scored(c)
 			}
 			if err != nil {
 				r.failed("answer")

@@ -12,7 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
-	"agentd/internal/traceparent"
+	"agentd/internal/tracing"
 	"agentd/scheduler/generation"
 )
 
@@ -53,6 +53,18 @@ func TestCompletionsComeInOrderFromEachAPI(t *testing.T) {
 	}
 }
 
+func TestSGLangThatIgnoresSeedsGetsOneRequest(t *testing.T) {
+	f := newFake(t, APISGLang)
+	f.unseeded = true
+	if _, err := started(t, f).Generate(t.Context(), request(2)); err != nil {
+		t.Fatal(err)
+	}
+	sampling, one := f.calls[0]["sampling_params"].(map[string]any)
+	if !one || sampling["n"] != 2.0 {
+		t.Errorf("the call is %v", f.calls[0])
+	}
+}
+
 func TestCallCarriesGrammarAndForbiddenTokens(t *testing.T) {
 	for _, api := range realAPIs {
 		t.Run(api, func(t *testing.T) {
@@ -62,7 +74,7 @@ func TestCallCarriesGrammarAndForbiddenTokens(t *testing.T) {
 			f.reply = func(uint32) string { return "OK" }
 			e := started(t, f)
 			const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-			ctx := traceparent.With(t.Context(), http.Header{"Traceparent": {trace}})
+			ctx := tracing.Extract(t.Context(), http.Header{"Traceparent": {trace}})
 			if _, err := e.Generate(ctx, r); err != nil {
 				t.Fatal(err)
 			}

@@ -69,6 +69,10 @@ type fakeEngine struct {
 	// before may answer a call instead.
 	before func(w http.ResponseWriter, r *http.Request) bool
 	tokens func(text string) []int
+	// unseeded is SGLang without --enable-deterministic-inference.
+	unseeded bool
+	// noLogprobs ignores that a call asks for logprobs.
+	noLogprobs bool
 }
 
 func newFake(t *testing.T, api string) *fakeEngine {
@@ -87,7 +91,7 @@ func (f *fakeEngine) serve(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}
 	}
-	only := map[string]string{"/version": APIVLLM, "/props": APILlamaServer, "/get_model_info": APISGLang}
+	only := map[string]string{"/version": APIVLLM, "/props": APILlamaServer, "/model_info": APISGLang, "/server_info": APISGLang}
 	if api, ok := only[r.URL.Path]; ok && api != f.api {
 		http.NotFound(w, r)
 		return
@@ -98,8 +102,10 @@ func (f *fakeEngine) serve(w http.ResponseWriter, r *http.Request) {
 		answer(map[string]string{"version": "0.32.0"})
 	case "/props":
 		answer(map[string]int{"total_slots": 2})
-	case "/get_model_info":
+	case "/model_info":
 		answer(map[string]string{"model_path": "m"})
+	case "/server_info":
+		answer(map[string]bool{"enable_deterministic_inference": !f.unseeded})
 	case "/v1/models":
 		answer(map[string]any{"data": []any{map[string]string{"id": "m"}}})
 	case "/tokenize":
@@ -129,9 +135,13 @@ func (f *fakeEngine) complete(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.calls, f.header = append(f.calls, body), append(f.header, r.Header)
 	f.mu.Unlock()
-	settings := body
+	settings, each := body, []any(nil)
 	if f.api == APISGLang {
-		settings = body["sampling_params"].(map[string]any)
+		var one bool
+		if settings, one = body["sampling_params"].(map[string]any); !one {
+			each = body["input_ids"].([]any)
+			settings = body["sampling_params"].([]any)[0].(map[string]any)
+		}
 	}
 	count := func(names ...string) int {
 		for _, name := range names {
@@ -142,23 +152,41 @@ func (f *fakeEngine) complete(w http.ResponseWriter, r *http.Request) {
 		return 0
 	}
 	n, seed := count("n", "n_cmpl"), uint32(count("seed", "sampling_seed"))
+	if each != nil {
+		n = len(each)
+	}
 	var list []any
 	for i := range n {
 		text := "ok"
 		if f.reply != nil {
-			text = f.reply(seed + uint32(i))
+			own := seed + uint32(i)
+			switch {
+			case each != nil:
+				own = uint32(body["sampling_params"].([]any)[i].(map[string]any)["sampling_seed"].(float64))
+			case f.api == APISGLang && !f.unseeded:
+				own = seed // each completion of a request has the same
+			}
+			text = f.reply(own)
 		}
 		ids, _ := bytesModel{}.Tokenize(text)
 		ids = append(ids, 256)
 		switch f.api {
 		case APIVLLM:
-			list = append([]any{map[string]any{"index": i, "token_ids": ids, "finish_reason": "stop"}}, list...)
+			one := map[string]any{"index": i, "token_ids": ids, "finish_reason": "stop"}
+			if _, asked := body["logprobs"]; asked && !f.noLogprobs {
+				one["logprobs"] = map[string]any{"token_logprobs": []float32{-1, -2, -3}[:len(ids)]}
+			}
+			list = append([]any{one}, list...)
 		case APISGLang:
 			list = append(list, map[string]any{"output_ids": ids, "meta_info": map[string]any{
 				"finish_reason": map[string]any{"type": "stop", "matched": 256}, "prompt_tokens": 3, "cached_tokens": 2}})
 		default:
-			list = append([]any{map[string]any{"index": i, "tokens": ids, "stop_type": "eos", "tokens_evaluated": 3,
-				"timings": map[string]int{"cache_n": 2}}}, list...)
+			one := map[string]any{"index": i, "tokens": ids, "stop_type": "eos", "tokens_evaluated": 3,
+				"timings": map[string]int{"cache_n": 2}}
+			if body["n_probs"] == 1.0 && !f.noLogprobs { // without the second token, as for a part of a character
+				one["completion_probabilities"] = []map[string]any{{"id": ids[0], "logprob": -1}, {"id": ids[2], "logprob": -3}}
+			}
+			list = append([]any{one}, list...)
 		}
 	}
 	var whole any = list

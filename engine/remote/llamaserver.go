@@ -26,10 +26,11 @@ type llamaRequest struct {
 	LogitBias    [][2]any           `json:"logit_bias,omitempty"`
 	CachePrompt  bool               `json:"cache_prompt"`
 	ReturnTokens bool               `json:"return_tokens"`
+	NProbs       *int               `json:"n_probs,omitempty"`
 	Fields       []string           `json:"response_fields"`
 }
 
-var llamaFields = []string{"index", "tokens", "stop_type", "tokens_evaluated", "tokens_cached", "timings"}
+var llamaFields = []string{"index", "tokens", "stop_type", "tokens_evaluated", "tokens_cached", "timings", "completion_probabilities"}
 
 func (llamaServer) path() string { return "/completion" }
 
@@ -50,6 +51,7 @@ func (llamaServer) body(c *call) ([]byte, error) {
 	for _, id := range c.excluded {
 		r.LogitBias = append(r.LogitBias, [2]any{id, false})
 	}
+	r.NProbs = c.logprobs(1) // before all samplers and the grammar
 	return json.Marshal(&r)
 }
 
@@ -61,6 +63,26 @@ type llamaAnswer struct {
 	Timings   struct {
 		Cached *int `json:"cache_n"`
 	} `json:"timings"`
+	Probabilities []struct {
+		ID      generation.Token `json:"id"`
+		Logprob *float32         `json:"logprob"`
+	} `json:"completion_probabilities"`
+}
+
+// logprobs are those of the tokens. The server leaves out tokens that end within a character,
+// and an end that it does not return.
+func (a *llamaAnswer) logprobs() []*float32 {
+	if len(a.Probabilities) == 0 {
+		return nil
+	}
+	list := make([]*float32, len(a.Tokens))
+	rest := a.Probabilities
+	for i, id := range a.Tokens {
+		if len(rest) > 0 && rest[0].ID == id {
+			list[i], rest = rest[0].Logprob, rest[1:]
+		}
+	}
+	return list
 }
 
 func (llamaServer) read(body []byte, _ int) (answer, error) {
@@ -77,7 +99,7 @@ func (llamaServer) read(body []byte, _ int) (answer, error) {
 	}
 	a := answer{cached: -1}
 	for _, one := range list {
-		c := choice{index: one.Index, ids: one.Tokens, length: one.StopType == "limit"}
+		c := choice{index: one.Index, ids: one.Tokens, length: one.StopType == "limit", logprobs: one.logprobs()}
 		a.choices = append(a.choices, c)
 		a.prompt = one.Evaluated
 		if one.Timings.Cached != nil {

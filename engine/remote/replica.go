@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"agentd/internal/traceparent"
+	"agentd/internal/tracing"
 	"agentd/scheduler/generation"
 )
 
@@ -282,7 +282,7 @@ func (e *Engine) exchange(ctx context.Context, r *replica, method, path string, 
 	if session != "" {
 		req.Header.Set("X-Session-Id", session)
 	}
-	traceparent.Set(ctx, req.Header)
+	tracing.Inject(ctx, req.Header)
 	res, err := e.client.Do(req)
 	if err != nil {
 		return nil, &errUnreachable{err}

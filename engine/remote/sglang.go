@@ -8,13 +8,17 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// sglang is SGLang's POST /generate. It draws the completions of a call with one seed, so
-// each completion is sampled by its position among them.
-type sglang struct{}
+// sglang is SGLang's POST /generate.
+type sglang struct {
+	// seeded engines draw by the seed alone (--enable-deterministic-inference). They would
+	// give all completions of one request the same seed, so each gets a request of its own in
+	// the same call. Other engines take no notice of seeds.
+	seeded bool
+}
 
 type sglangRequest struct {
-	InputIDs []generation.Token `json:"input_ids"`
-	Sampling sglangSampling     `json:"sampling_params"`
+	InputIDs any `json:"input_ids"`       // of a prompt, or of each of a batch
+	Sampling any `json:"sampling_params"` // the same
 }
 
 type sglangSampling struct {
@@ -35,7 +39,7 @@ type sglangSampling struct {
 
 func (sglang) path() string { return "/generate" }
 
-func (sglang) body(c *call) ([]byte, error) {
+func (d sglang) body(c *call) ([]byte, error) {
 	s := sglangSampling{
 		N: c.n, MaxNewTokens: c.MaxTokens, Seed: c.seed & (1<<31 - 1),
 		Temperature: max(c.Temperature, 0), TopP: 1, TopK: -1, MinP: max(c.MinP, 0),
@@ -50,7 +54,16 @@ func (sglang) body(c *call) ([]byte, error) {
 	if c.IgnoreEnd {
 		s.StopTokenIDs = nil
 	}
-	return json.Marshal(&sglangRequest{c.Prompt, s})
+	if !d.seeded || c.n == 1 {
+		return json.Marshal(&sglangRequest{c.Prompt, s})
+	}
+	prompts, settings := make([][]generation.Token, c.n), make([]sglangSampling, c.n)
+	s.N = 1
+	for i := range settings {
+		s.Seed = (c.seed + uint32(i)) & (1<<31 - 1)
+		prompts[i], settings[i] = c.Prompt, s
+	}
+	return json.Marshal(&sglangRequest{prompts, settings})
 }
 
 type sglangAnswer struct {

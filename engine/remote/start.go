@@ -87,6 +87,13 @@ func (e *Engine) describe(ctx context.Context, r *replica) error {
 		}
 		e.width, e.context = props.Slots, props.Settings.Context
 	}
+	if e.name == APISGLang {
+		seeded, err := e.seeded(ctx, r)
+		if err != nil {
+			return err
+		}
+		e.api = sglang{seeded}
+	}
 	var models struct {
 		Data []struct {
 			ID      string `json:"id"`
@@ -106,12 +113,29 @@ func (e *Engine) describe(ctx context.Context, r *replica) error {
 	return fmt.Errorf("/v1/models does not list the model %q", e.cfg.Model)
 }
 
+// seeded asks SGLang whether it draws by the seeds of requests.
+func (e *Engine) seeded(ctx context.Context, r *replica) (bool, error) {
+	var info struct {
+		Deterministic bool `json:"enable_deterministic_inference"`
+	}
+	var status *StatusError
+	for _, path := range []string{"/server_info", "/get_server_info"} { // the second of older ones
+		err := e.getJSON(ctx, r, path, &info)
+		if !errors.As(err, &status) {
+			return info.Deterministic, err
+		}
+	}
+	e.log.Warn().Str("engine", r.url).Msg("engine has no /server_info; if it draws by seeds, the candidates of an input are equal")
+	return false, nil
+}
+
 // detect tells APIs apart by paths that only one of them has.
 func (e *Engine) detect(ctx context.Context, r *replica) (string, error) {
 	for _, known := range []struct{ path, member, api string }{
 		{"/version", "version", APIVLLM},
 		{"/props", "total_slots", APILlamaServer},
-		{"/get_model_info", "model_path", APISGLang},
+		{"/model_info", "model_path", APISGLang},
+		{"/get_model_info", "model_path", APISGLang}, // of older ones
 		{"/v1/info", "agent_id", APIVLLM},
 	} {
 		var answer map[string]json.RawMessage

@@ -25,6 +25,7 @@ type vllmRequest struct {
 	IgnoreEOS      bool               `json:"ignore_eos,omitempty"`
 	Structured     *vllmStructured    `json:"structured_outputs,omitempty"`
 	LogitBias      map[string]float64 `json:"logit_bias,omitempty"`
+	Logprobs       *int               `json:"logprobs,omitempty"`
 	ReturnTokenIDs bool               `json:"return_token_ids"`
 	AddSpecial     bool               `json:"add_special_tokens"`
 	SkipSpecial    bool               `json:"skip_special_tokens"`
@@ -41,6 +42,7 @@ func (vllm) body(c *call) ([]byte, error) {
 		Model: c.model, Prompt: c.Prompt, N: c.n, MaxTokens: c.MaxTokens, Seed: c.seed,
 		Temperature: max(c.Temperature, 0), TopP: 1, TopK: -1, MinP: max(c.MinP, 0),
 		StopTokenIDs: c.ends, IgnoreEOS: c.IgnoreEnd, LogitBias: bias(c.excluded), ReturnTokenIDs: true,
+		Logprobs: c.logprobs(0), // of the chosen tokens alone, before grammar, temperature and truncation
 	}
 	if c.TopP > 0 && c.TopP < 1 {
 		r.TopP = c.TopP
@@ -62,6 +64,9 @@ type vllmAnswer struct {
 		Index        int                `json:"index"`
 		TokenIDs     []generation.Token `json:"token_ids"`
 		FinishReason string             `json:"finish_reason"`
+		Logprobs     *struct {
+			Tokens []*float32 `json:"token_logprobs"`
+		} `json:"logprobs"`
 	} `json:"choices"`
 	Usage struct {
 		Prompt  int `json:"prompt_tokens"`
@@ -87,6 +92,9 @@ func (vllm) read(body []byte, _ int) (answer, error) {
 		one := choice{index: c.Index, ids: c.TokenIDs, length: c.FinishReason == "length"}
 		if c.FinishReason != "stop" && c.FinishReason != "length" {
 			one.refused = c.FinishReason
+		}
+		if c.Logprobs != nil {
+			one.logprobs = c.Logprobs.Tokens
 		}
 		a.choices = append(a.choices, one)
 	}

@@ -14,6 +14,7 @@ func TestFilesNameSameRelease(t *testing.T) {
 	for file, patterns := range map[string][]string{
 		"CHANGELOG.md": {`(?m)^## (\d\S*)`}, // the newest that is released or about to be
 		"clients/agentd-magma/src/agentd_magma/__init__.py": {`(?m)^__version__ = "(.*?)"`},
+		"clients/python/src/agentd_client/__init__.py":      {`(?m)^__version__ = "(.*?)"`},
 		"deploy/helm/agentd/Chart.yaml":                     {`(?m)^version: (\S+)`, `(?m)^appVersion: (\S+)`},
 		"deploy/helm/agentd/values-gpu.yaml":                {`(?m)^  tag: (\S+)-cuda$`},
 		"deploy/compose.yaml":                               {`\$\{AGENTD_IMAGE:-agentd:([^}]+)\}`},

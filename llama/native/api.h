@@ -143,6 +143,7 @@ struct agd_context_options {
     int32_t  type_v;
     int32_t  flash_attn; // enum llama_flash_attn_type
     int32_t  fail_at;    // for tests: a device fails when so many graph nodes were computed; 0: never
+    int32_t  fail_with;  // how: 0 by GGML_ABORT, else by an exception with this VkResult
 };
 
 struct agd_context; // a llama_context, its abort flag and the last position error
@@ -150,6 +151,18 @@ struct agd_context; // a llama_context, its abort flag and the last position err
 struct agd_context *   agd_context_new(struct llama_model * model, struct agd_context_options opts, char ** err);
 void                   agd_context_free(struct agd_context * ctx);
 struct llama_context * agd_context_raw(struct agd_context * ctx);
+
+// What a context and its model keep on a device.
+struct agd_use {
+    ggml_backend_dev_t device;  // NULL: host memory
+    int32_t            layers;  // whose first tensor lies there
+    uint64_t           weights; // bytes, of all contexts of the model
+    uint64_t           memory;  // bytes: KV cache and recurrent state
+    uint64_t           compute; // bytes: buffers for the evaluation of graphs
+};
+
+// Writes at most max uses, host memory first, and returns how many there are.
+int32_t agd_context_uses(const struct agd_context * ctx, struct agd_use * out, int32_t max);
 
 // llama_decode's code, or one of the AGD_DECODE_* codes.
 #define AGD_DECODE_THROWN       (-100) // a C++ exception: agd_context_detail says which
@@ -198,6 +211,7 @@ struct agd_sampler_options {
     size_t              n_suppress;
     const llama_token * allow;       // exceptions to suppress_control
     size_t              n_allow;
+    bool                score;       // keep the probabilities of sampled tokens, see agd_sampler_score
 };
 
 struct agd_sampler;
@@ -225,6 +239,15 @@ int32_t agd_sampler_force(struct agd_sampler * s, llama_token * out, int32_t max
 void         agd_sample_batch(int threads, struct agd_sampler * const * samplers, const float * const * rows, int32_t n,
                               llama_token * out);
 const char * agd_sampler_detail(const struct agd_sampler * s);
+
+// Natural logarithms of the probabilities of the token that agd_sample returned last, with the option score.
+struct agd_score {
+    float model; // in the softmax of the row
+    float drawn; // with which the sampler draws it: under the grammar and all options; NaN: not known
+};
+struct agd_score agd_sampler_score(const struct agd_sampler * s);
+// The first of them for any token of a row of n logits.
+float agd_logprob(const float * logits, int32_t n, llama_token token);
 
 // --- threads -----------------------------------------------------------------
 

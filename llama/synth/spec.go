@@ -100,7 +100,8 @@ func (s *Spec) validate() error {
 const recurrentInterval = 4
 
 // Preset gives the Spec of an architecture in a usual size: "tiny", a few
-// megabytes, or for qwen3 "0.6b", the shape of Qwen3-0.6B.
+// megabytes, for qwen3 "0.1b", and "0.6b" and "8b", the shapes of Qwen3-0.6B and Qwen3-8B,
+// and for gpt-oss "20b", the shape of GPT-OSS 20B with a small vocabulary.
 func Preset(size, arch string) (Spec, error) {
 	s := Spec{
 		Arch: arch, Name: "random weights: " + arch + " " + size, Type: "q8_0", Seed: 1,
@@ -110,10 +111,15 @@ func Preset(size, arch string) (Spec, error) {
 	switch {
 	case size == "0.6b" && arch == Qwen3:
 		s.Layers, s.Embedding, s.FFN, s.Heads, s.KVHeads, s.HeadDim, s.Context = 28, 1024, 3072, 16, 8, 128, 40960
+	case size == "8b" && arch == Qwen3:
+		s.Layers, s.Embedding, s.FFN, s.Heads, s.KVHeads, s.HeadDim, s.Context = 36, 4096, 12288, 32, 8, 128, 40960
+	case size == "20b" && arch == GPTOSS:
+		s.Layers, s.Embedding, s.FFN, s.Heads, s.KVHeads, s.HeadDim, s.Context = 24, 2880, 2880, 64, 8, 64, 131072
+		s.Experts, s.ExpertsUsed, s.SlidingWindow, s.Bias = 32, 4, 128, harmonyBias
 	case size == "0.1b" && arch == Qwen3: // 103 M parameters with the real vocabulary
 		s.Layers, s.Embedding, s.FFN, s.Heads, s.KVHeads, s.HeadDim = 8, 512, 1536, 8, 4, 64
 	case size != "tiny":
-		return Spec{}, fmt.Errorf("synth: no preset %q for %q: there are \"tiny\" for every architecture, \"0.1b\" and \"0.6b\" for %s", size, arch, Qwen3)
+		return Spec{}, fmt.Errorf("synth: no preset %q for %q: there are \"tiny\" for every architecture, \"0.1b\", \"0.6b\" and \"8b\" for %s, \"20b\" for %s", size, arch, Qwen3, GPTOSS)
 	case arch == Qwen35:
 		s.Layers = recurrentInterval
 	case arch == GPTOSS:

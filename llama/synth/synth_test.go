@@ -287,12 +287,21 @@ func TestSpecErrors(t *testing.T) {
 	}
 }
 
-func TestPreset06BHasTheRealShape(t *testing.T) {
-	spec, err := synth.Preset("0.6b", synth.Qwen3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if spec.Layers != 28 || spec.Embedding != 1024 || spec.FFN != 3072 || spec.Heads != 16 || spec.KVHeads != 8 || spec.HeadDim != 128 {
-		t.Errorf("%+v", spec)
+func TestPresetsHaveRealShapes(t *testing.T) {
+	for _, c := range []struct {
+		size, arch string
+		shape      [6]int // layers, embedding, FFN, heads, KV heads, head dimension
+	}{
+		{"0.6b", synth.Qwen3, [6]int{28, 1024, 3072, 16, 8, 128}},
+		{"8b", synth.Qwen3, [6]int{36, 4096, 12288, 32, 8, 128}},
+		{"20b", synth.GPTOSS, [6]int{24, 2880, 2880, 64, 8, 64}},
+	} {
+		s, err := synth.Preset(c.size, c.arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := [6]int{s.Layers, s.Embedding, s.FFN, s.Heads, s.KVHeads, s.HeadDim}; got != c.shape {
+			t.Errorf("%s: %v, want %v", c.size, got, c.shape)
+		}
 	}
 }

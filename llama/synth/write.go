@@ -28,9 +28,13 @@ import "C"
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"unsafe"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // matrixTypes gives the types of matrices and of experts' matrices.
@@ -153,8 +157,8 @@ func readStrings(g *C.struct_gguf_context, key string) ([]string, error) {
 	return list, nil
 }
 
-// writeFile writes the metadata with ggml's functions and the tensors after it,
-// one at a time, so that memory stays small whatever the model's size.
+// writeFile writes the metadata with ggml's functions and the tensors behind it, one on each
+// processor and in pieces, so that memory stays small whatever the model's size.
 func writeFile(f *os.File, spec *Spec, v *vocabulary, list []tensor) error {
 	g := C.gguf_init_empty()
 	defer C.gguf_free(g)
@@ -187,16 +191,29 @@ func writeFile(f *os.File, spec *Spec, v *vocabulary, list []tensor) error {
 	if !C.gguf_write_to_file(g, path, true) {
 		return fmt.Errorf("the metadata could not be written to %s", f.Name())
 	}
-	if _, err := f.Seek(0, 2); err != nil {
+	at, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
 		return err
 	}
-	w := bufio.NewWriterSize(f, 1<<20)
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range list {
-		if err := writeTensor(w, &list[i], kinds[i], spec.Seed); err != nil {
-			return err
-		}
+		w := bufio.NewWriterSize(io.NewOffsetWriter(f, at), 1<<20)
+		at += int64(padded(list[i].rows() * int(C.ggml_row_size(kinds[i], C.int64_t(list[i].shape[0])))))
+		group.Go(func() error {
+			if err := writeTensor(w, &list[i], kinds[i], spec.Seed); err != nil {
+				return err
+			}
+			return w.Flush()
+		})
 	}
-	return w.Flush()
+	return group.Wait()
+}
+
+// padded is the space that so many bytes of a tensor take in the file.
+func padded(bytes int) int {
+	const alignment = C.GGUF_DEFAULT_ALIGNMENT
+	return (bytes + alignment - 1) / alignment * alignment
 }
 
 // chunkRows is how many rows are drawn and converted at a time.
@@ -222,7 +239,6 @@ func writeTensor(w *bufio.Writer, t *tensor, kind C.enum_ggml_type, seed uint64)
 			return err
 		}
 	}
-	const alignment = C.GGUF_DEFAULT_ALIGNMENT
-	_, err := w.Write(make([]byte, (alignment-rows*rowBytes%alignment)%alignment))
+	_, err := w.Write(make([]byte, padded(rows*rowBytes)-rows*rowBytes))
 	return err
 }

@@ -128,7 +128,7 @@ func (c *Core) rematchFollowers() {
 	for i, s := range c.running {
 		if s.needsRematch {
 			s.needsRematch = false
-			c.attachPrefix(s, c.matchPrefix(s.target, i))
+			c.attachPrefix(s, c.matchPrefix(s.group.reusable(s.cand, s.target), i))
 			c.advanceFollowers(s)
 		}
 	}

@@ -3,7 +3,10 @@
 // the scheduler and its core share the same types.
 package generation
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Token is a vocabulary id. It is an alias because llama.cpp's llama_token is an int32 as
 // well: token slices pass between the packages without a copy.
@@ -14,6 +17,9 @@ type Request struct {
 	// Prompt must not change until the request has ended.
 	Prompt []Token
 	Params
+	// Context has values that belong to this request alone, such as the span of its trace; nil:
+	// those of the call's context hold. Its end does not end the request.
+	Context context.Context
 }
 
 // Params are the settings of a request.
@@ -38,6 +44,9 @@ type Params struct {
 	// a row, or one of its Calls twice.
 	StopRepeats bool
 	Calls       CallForm
+	// Scores asks for Completion.Scores. It changes no choice, but a completion that ends with
+	// forced tokens takes a step more.
+	Scores bool
 	// Session names the run that the request belongs to. Requests with the same session
 	// share a prefix more likely than others. "" is unknown.
 	Session string
@@ -94,14 +103,35 @@ type Completion struct {
 	Tokens []Token
 	// Text is Tokens with special tokens rendered.
 	Text string
-	// Stop is the text of the end-of-generation token, "" if none was sampled. Neither
-	// Tokens nor Text includes it.
-	Stop   string
-	Finish Finish
+	// Stop is the text of the end-of-generation token, "" if none ended the completion, and
+	// StopToken its id if there is a Stop. Neither Tokens nor Text includes it.
+	Stop      string
+	StopToken Token
+	// Scores has one element for each of Tokens and then one for StopToken, if Params.Scores
+	// asked for them. With OnlyLogprobs their other fields are not known: an engine on
+	// another machine does not tell them.
+	Scores       []Score
+	OnlyLogprobs bool
+	Finish       Finish
 	// Repeated describes the repetition for FinishRepeat, as a clause for a message.
 	Repeated string
 	// Err is the cause of FinishError.
 	Err error
+}
+
+// Score says how a token came about. Logarithms are natural; NaN is not known.
+type Score struct {
+	// Logprob is the logarithm of the token's probability in the softmax of the model's
+	// logits: at temperature 1, without grammar, suppressed tokens or truncation.
+	Logprob float32
+	// Masked is that of the probability with which the token was drawn: under the grammar and
+	// all settings of Sampling. It is 0 where there was no choice: with Temperature <= 0 and
+	// for forced tokens.
+	Masked float32
+	// Forced: the grammar allowed no other token, or no other way to write the text.
+	Forced bool
+	// Drafted: the token was computed as a speculative token before it was chosen.
+	Drafted bool
 }
 
 // Finish is the reason why a completion ended.

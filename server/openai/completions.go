@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -48,7 +49,7 @@ type completionChoice struct {
 	Index        int                `json:"index"`
 	Text         string             `json:"text"`
 	FinishReason *string            `json:"finish_reason"`
-	Logprobs     any                `json:"logprobs"`
+	Logprobs     *completionScores  `json:"logprobs"`
 	TokenIDs     []generation.Token `json:"token_ids,omitempty"`
 }
 
@@ -80,21 +81,47 @@ func Complete(ctx context.Context, m Model, id string, body []byte) ([]byte, err
 		}
 		choice := completionChoice{Index: i, Text: text, FinishReason: &reason}
 		if c.ReturnIDs {
-			choice.TokenIDs = append(slices.Clone(done.Tokens), endOf(m, &served, done)...)
+			choice.TokenIDs = withEnd(done)
+		}
+		if c.Logprobs != nil {
+			choice.Logprobs = scoresOf(m, done)
 		}
 		a.Choices = append(a.Choices, choice)
 	}
 	return json.Marshal(&a)
 }
 
-// endOf is the token that ended a completion. An engine keeps its text only.
-func endOf(m Model, s *Served, done *generation.Completion) []generation.Token {
-	for _, id := range s.Ends {
-		if done.Stop != "" && m.Detokenize([]generation.Token{id}) == done.Stop {
-			return []generation.Token{id}
-		}
+// withEnd is the tokens of a completion with the one that ended it.
+func withEnd(done *generation.Completion) []generation.Token {
+	ids := append([]generation.Token{}, done.Tokens...)
+	if done.Stop != "" {
+		ids = append(ids, done.StopToken)
 	}
-	return []generation.Token{}
+	return ids
+}
+
+// completionScores are the logprobs of a completion's tokens, its end included.
+type completionScores struct {
+	Tokens     []string   `json:"tokens"`
+	Logprobs   []*float32 `json:"token_logprobs"` // null is not known
+	TextOffset []int      `json:"text_offset"`    // in bytes, special tokens included
+	Top        any        `json:"top_logprobs"`   // null: no alternatives
+}
+
+func scoresOf(m Model, done *generation.Completion) *completionScores {
+	s := &completionScores{Tokens: []string{}, Logprobs: []*float32{}, TextOffset: []int{}}
+	at := 0
+	for i, id := range withEnd(done) {
+		text := m.Detokenize([]generation.Token{id})
+		s.Tokens, s.TextOffset = append(s.Tokens, text), append(s.TextOffset, at)
+		at += len(text)
+		var p *float32
+		if i < len(done.Scores) && !math.IsNaN(float64(done.Scores[i].Logprob)) && !math.IsInf(float64(done.Scores[i].Logprob), 0) {
+			p = &done.Scores[i].Logprob
+		}
+		s.Logprobs = append(s.Logprobs, p)
+	}
+	return s
 }
 
 // request makes the request to the engine.
@@ -108,8 +135,8 @@ func (c *completionRequest) request(m Model, s *Served) (*generation.Request, er
 		return nil, refuse("stream", "is not supported here; /v1/chat/completions has it")
 	case c.Echo:
 		return nil, refuse("echo", "is not supported; remove it")
-	case c.Logprobs != nil:
-		return nil, refuse("logprobs", "is not supported; remove it")
+	case c.Logprobs != nil && *c.Logprobs != 0:
+		return nil, refuse("logprobs", "is %d; only 0, the logprobs of the chosen tokens, is supported", *c.Logprobs)
 	case c.BestOf != nil && *c.BestOf != p.N:
 		return nil, refuse("best_of", "is not supported; remove it")
 	case c.IgnoreEOS && c.Structured != nil:
@@ -129,7 +156,7 @@ func (c *completionRequest) request(m Model, s *Served) (*generation.Request, er
 		}
 		p.Grammar = c.Structured.Grammar
 	}
-	p.IgnoreEnd = c.IgnoreEOS
+	p.IgnoreEnd, p.Scores = c.IgnoreEOS, c.Logprobs != nil
 	if p.Suppress, err = suppressed(c.LogitBias, s); err != nil {
 		return nil, err
 	}

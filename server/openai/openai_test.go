@@ -61,7 +61,12 @@ func (m *scripted) Generate(_ context.Context, r *generation.Request) (*generati
 				r.Progress(i, ids[k:k+1])
 			}
 		}
-		done := generation.Completion{Tokens: ids, Text: m.Detokenize(ids), Stop: "<end>", Finish: generation.FinishStop}
+		done := generation.Completion{Tokens: ids, Text: m.Detokenize(ids), Stop: "<end>", StopToken: 256, Finish: generation.FinishStop}
+		for k := range len(ids) + 1 {
+			if r.Scores {
+				done.Scores = append(done.Scores, generation.Score{Logprob: float32(-k)})
+			}
+		}
 		if m.finish == generation.FinishLength {
 			done.Stop, done.Finish = "", m.finish
 		}
@@ -95,7 +100,7 @@ func TestRequestsThatAreRefusedNameTheField(t *testing.T) {
 	for want, body := range map[string]string{
 		"body: is not valid":                               `{`,
 		"echo: is not supported":                           `{"prompt": "a", "echo": true}`,
-		"logprobs: is not supported":                       `{"prompt": "a", "logprobs": 1}`,
+		"logprobs: is 1; only 0":                           `{"prompt": "a", "logprobs": 1}`,
 		"suffix: is not supported; remove it":              `{"prompt": "a", "suffix": "b"}`,
 		"stream: is not supported here":                    `{"prompt": "a", "stream": true}`,
 		"prompt: is missing":                               `{}`,
@@ -164,6 +169,18 @@ func TestCompletionReachesTheEngine(t *testing.T) {
 		`"usage":{"prompt_tokens":2,"completion_tokens":6,"total_tokens":8,"prompt_tokens_details":{"cached_tokens":1}}}`
 	if !strings.HasSuffix(string(got), want) {
 		t.Errorf("got %s", got)
+	}
+}
+
+func TestCompletionTellsTheLogprobsOfItsTokens(t *testing.T) {
+	m := &scripted{text: "ok"}
+	got, err := Complete(t.Context(), m, "1", []byte(`{"prompt": [1, 2], "logprobs": 0}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `"logprobs":{"tokens":["o","k","\u003cend\u003e"],"token_logprobs":[0,-1,-2],"text_offset":[0,1,2],"top_logprobs":null}}`
+	if !strings.Contains(string(got), want) {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

@@ -119,9 +119,11 @@ func stop(page *web.Console, signals <-chan os.Signal) error {
 func (c *Config) complete(transport *http.Transport, log zerolog.Logger) (err error) {
 	o := &c.Console
 	o.Path, o.Log = filepath.Join(c.DataDir, consoleFile), log
-	if o.Certificates, o.Tokens, err = c.HTTP.Load(); err != nil {
+	var tokens cli.Tokens
+	if o.Certificates, tokens, err = c.HTTP.Load(); err != nil {
 		return err
 	}
+	o.Tokens = tokens.List
 	if c.Agent.URL != "" {
 		o.Agent, err = cli.Dial(transport, "--agent", c.Agent.URL, "--agent-token-file", c.Agent.TokenFile)
 	}

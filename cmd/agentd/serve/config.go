@@ -9,6 +9,7 @@ import (
 	"agentd/coaching"
 	"agentd/inference"
 	"agentd/internal/options"
+	"agentd/internal/tracing"
 	"agentd/internal/version"
 	"agentd/server"
 )
@@ -28,9 +29,10 @@ type Config struct {
 	Log  cli.Log
 
 	NoCoaching    bool
-	Store         string        // database of coaching sessions; "": memory
-	StoreKeyFile  string        // keys that encrypt them there
-	CoachingAllow []string      // hosts and networks of coaches; none: egress's default
+	Store         string   // database of coaching sessions; "": memory
+	StoreKeyFile  string   // keys that encrypt them there
+	CoachingAllow []string // hosts and networks of coaches; none: egress's default
+	Tracing       tracing.Config
 	DrainTimeout  time.Duration // of work in flight when the server ends
 	Pprof         string        // loopback address of Go profiles; "": off
 	File          string        // the configuration file

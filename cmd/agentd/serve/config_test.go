@@ -93,7 +93,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"min_p": 0.1, "seed": 18446744073709551615, "device": ["CUDA0", "CUDA1"], "gpu_layers": "all",
 		"tensor_split": [3, 1.5], "split_mode": "tensor", "contexts": 4, "parallel": 3, "draft_rows": 6, "batch_size": 64, "threads": 2, "reproducible": false, "cache_ram": 70, "prefix_cache": "on", "cpu_attention": "ggml", "device_attention": "dense", "queue_limit": 5, "queue_time": "4s", "fixed_tokens": 6`, model)
 	outer := fmt.Sprintf(`"agent_version": "7.1", "host": "0.0.0.0", "port": 0, "auth_token_file": %q, "request_timeout": 1.5, "loading_wait": "5s",
-		"drain_timeout": "2m", "prompt_log_dir": %q, "pprof": "localhost:0", "log_level": "warning", "log_format": "json", "coaching": "on", "completions": true,
+		"drain_timeout": "2m", "prompt_log_dir": %q, "pprof": "localhost:0", "otlp_endpoint": "https://traces:4318/x", "otlp_content": true, "log_level": "warning", "log_format": "json", "coaching": "on", "completions": true,
 		"coaching_allow": ["Coach.example.org", "10.0.0.0/8"], "coaching_workers": 2, "coaching_queue": 0, "coaching_sessions": 6,
 		"coaching_idle": "1h", "coach_human": "http://10.0.0.1:8890/x?key=k", "coach_human_when": "failed", "coaching_max_steps": 8, "store": "postgres://agentd@db/agentd", "store_key_file": %q`, tokens, dir, keys)
 	c, from, err := load(t, "{"+outer+`, "model": {`+inner+"}}", nil)
@@ -108,7 +108,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"seed": "18446744073709551615", "device": "CUDA0,CUDA1", "gpu-layers": "all", "tensor-split": "3,1.5", "split-mode": "tensor",
 		"contexts": "4", "parallel": "3", "draft-rows": "6", "batch-size": "64", "threads": "2", "reproducible": "false", "cache-ram": "70", "prefix-cache": "on", "cpu-attention": "ggml", "device-attention": "dense", "queue-limit": "5", "queue-time": "4s", "fixed-tokens": "6", "agent-version": "7.1", "host": "0.0.0.0", "port": "0",
 		"auth-token-file": tokens, "request-timeout": "1.5s", "loading-wait": "5s", "drain-timeout": "2m0s", "prompt-log-dir": dir,
-		"pprof": "localhost:0", "log-level": "warn", "log-format": "json", "coaching": "on", "coaching-allow": "Coach.example.org,10.0.0.0/8",
+		"pprof": "localhost:0", "otlp-endpoint": "https://traces:4318/x", "otlp-content": "true", "log-level": "warn", "log-format": "json", "coaching": "on", "coaching-allow": "Coach.example.org,10.0.0.0/8",
 		"coaching-workers": "2", "coaching-queue": "0", "coaching-sessions": "6", "coaching-idle": "1h0m0s", "coach-human": "http://10.0.0.1:8890/x?key=k", "coach-human-when": "failed", "coaching-max-steps": "8", "store": "postgres://agentd@db/agentd", "store-key-file": keys, "completions": "true",
 	}
 	for _, o := range c.Command().Options {

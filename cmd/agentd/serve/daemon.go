@@ -16,6 +16,7 @@ import (
 	store "agentd/coaching/postgres"
 	"agentd/inference"
 	"agentd/internal/options"
+	"agentd/internal/tracing"
 	"agentd/internal/version"
 	"agentd/server"
 
@@ -45,6 +46,7 @@ type Daemon struct {
 	registry *prometheus.Registry
 	coaching *coaching.Service // nil when switched off
 	store    *store.Store      // of the coaching sessions; nil: memory
+	tracer   *tracing.Tracer   // nil: off
 	server   *server.Server
 	signals  chan os.Signal
 }
@@ -83,6 +85,14 @@ func (d *Daemon) Run(ctx context.Context) (failed error) {
 		}
 		defer func() { failed = errors.Join(failed, stop()) }()
 	}
+	if d.tracer, failed = tracing.Open(ctx, d.config.Tracing, version.Release, d.log); failed != nil {
+		return failed
+	}
+	defer func() {
+		flush, cancel := context.WithTimeout(context.Background(), flushGrace)
+		defer cancel()
+		d.tracer.Close(flush)
+	}()
 	if err := d.startCoaching(ctx); err != nil {
 		return err
 	}
@@ -134,14 +144,15 @@ func (d *Daemon) listen(ctx context.Context) (net.Listener, error) {
 	opts := d.config.Server
 	opts.Info = d.info()
 	opts.Build = server.Build{Version: version.Release, Commit: version.Commit()}
-	opts.Log, opts.Registry = d.log, d.registry
+	opts.Log, opts.Registry, opts.Tracer = d.log, d.registry, d.tracer
 	if d.coaching != nil { // an interface of a nil pointer is not nil
 		opts.Coach = d.coaching
 	}
-	var err error
-	if opts.Certificates, opts.Tokens, err = d.config.HTTP.Load(); err != nil {
+	certificates, tokens, err := d.config.HTTP.Load()
+	if err != nil {
 		return nil, err
 	}
+	opts.Certificates, opts.Tokens, opts.Clients = certificates, tokens.List, tokens.Names
 	if d.server, err = server.New(opts); err != nil {
 		return nil, err
 	}
@@ -189,6 +200,7 @@ func (d *Daemon) stop(loading <-chan loaded, serving Model) error {
 		inFlight := d.server.InFlight()
 		err := fmt.Errorf("second signal (%s): ended at once with %d requests unanswered", s, inFlight)
 		_ = d.server.Close() // its error changes nothing: the program ends
+		d.tracer.Drop()
 		select {
 		case <-done: //nolint:errcheck // its error is that of being closed
 		case <-time.After(forcedExitGrace):

@@ -62,4 +62,6 @@ const (
 	// cancelGrace is how long cancelled requests may take to answer once
 	// the drain timeout has passed.
 	cancelGrace = 5 * time.Second
+	// flushGrace is how long the last traces may take to the collector.
+	flushGrace = 3 * time.Second
 )

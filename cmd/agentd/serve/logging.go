@@ -68,6 +68,15 @@ func (d *Daemon) logModel(f inference.EngineInfo) {
 		Int("top_k", f.Sampling.TopK).
 		Float32("min_p", f.Sampling.MinP).
 		Msg("engine")
+	for _, p := range f.Placement {
+		d.log.Info().
+			Str("device", p.Device).
+			Int("layers", p.Layers).
+			Uint64("weights_bytes", p.Weights).
+			Uint64("kv_cache_bytes", p.Memory).
+			Uint64("compute_bytes", p.Compute).
+			Msg("placement")
+	}
 	if s := f.Summary; d.config.summarizes() {
 		d.log.Info().
 			Int("budget", s.Budget).

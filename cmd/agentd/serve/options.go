@@ -142,7 +142,7 @@ func (c *Config) http() []options.Option {
 	return slices.Concat(
 		c.HTTP.Options(groupHTTP,
 			"Address to listen on. 0.0.0.0 opens the server to the network; consider --auth-token-file.",
-			"Bearer tokens, one a line, of at least 16 characters; # begins a comment line. Every path but /health then needs one."),
+			"Bearer tokens, one a line, of at least 16 characters; # begins a comment line. Every path but /health then needs one. NAME:TOKEN names a client for the request log and the metrics agentd_client_*."),
 		[]options.Option{
 			option("agent-version", "TEXT", "agent_version in /v1/info. Orchestrators compare it when they resume or export a run. The default changes with each release of agentd.", options.Text(&s.Info.AgentVersion)),
 			option("loading-wait", "TIME", "How long requests wait while the model loads before they are answered 503 with Retry-After. /health and /v1/info answer at once. 0s: nothing waits.", options.Duration(&s.LoadingWait, 0, maxDuration)),
@@ -175,6 +175,8 @@ func (c *Config) files() []options.Option {
 	return slices.Concat([]options.Option{
 		option("prompt-log-dir", "DIR", "Write every prompt and raw output into this directory. The files contain user text.", options.Text(&c.Inference.Agent.PromptLogDir)),
 		option("pprof", "ADDRESS", "Serve Go profiles at /debug/pprof/ on a second address of this machine, such as 127.0.0.1:6060. Default: off.", options.Text(&c.Pprof)),
+		option("otlp-endpoint", "URL", "Send OpenTelemetry traces to this collector by OTLP/HTTP, such as http://127.0.0.1:4318; /v1/traces is appended. The variables OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER and others of the standard hold too. Default: none.", options.Text(&c.Tracing.Endpoint)),
+		option("otlp-content", "", "Add the texts of prompts and answers to traces, up to 16 KiB for each span and side.", options.Bool(&c.Tracing.Content)),
 	}, c.Log.Options(), []options.Option{
 		option("config", "FILE", "JSON configuration file.", options.Text(&c.File)),
 	})

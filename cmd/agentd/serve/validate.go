@@ -173,6 +173,12 @@ func (c *Config) checkFiles(p *options.Problems) {
 			p.Add("pprof", "%w", err)
 		}
 	}
+	if err := c.Tracing.Check(); err != nil {
+		p.Add("otlp-endpoint", "%w", err)
+	}
+	if c.Tracing.Content && !c.Tracing.Enabled() {
+		p.Add("otlp-content", "is for --otlp-endpoint, which is missing; add that, or remove this")
+	}
 }
 
 // checkEngine checks the options of remote engines.

@@ -57,9 +57,10 @@ func Start(t testing.TB, durable bool) *Server {
 	if err := s.leaveRoot(); err != nil {
 		t.Fatal(err)
 	}
-	s.options = []string{"-D", filepath.Join(directory, "data"), "-k", directory, "-c", "listen_addresses=", "-c", "max_connections=100"}
+	// The system keeps what a killed process has written, so nothing waits for the disk.
+	s.options = []string{"-D", filepath.Join(directory, "data"), "-k", directory, "-c", "listen_addresses=", "-c", "max_connections=100", "-c", "fsync=off", "-c", "full_page_writes=off"}
 	if !durable {
-		s.options = append(s.options, "-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off")
+		s.options = append(s.options, "-c", "synchronous_commit=off")
 	}
 	initdb := s.command(filepath.Join(bin, "initdb"), "-D", filepath.Join(directory, "data"), "-U", "test", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
 	if text, err := initdb.CombinedOutput(); err != nil {

@@ -5,11 +5,15 @@
 #include "binding/internal.h"
 
 #include <atomic>
+#include <cstring>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "ggml.h"
 #include "llama-cparams.h"
+#include "llama-ext.h"
 
 static_assert(AGD_MAX_SEQUENCES == LLAMA_MAX_SEQ,
               "llama.cpp allows another number of sequences: change AGD_MAX_SEQUENCES");
@@ -29,12 +33,13 @@ struct agd_context {
     llama_context *   ctx = nullptr;
     std::atomic<bool> abort{ false };
     std::string       detail;           // text of the last exception
-    int32_t           bad_seq  = 0;     // the last AGD_DECODE_POSITION
-    int32_t           bad_want = 0;
-    int32_t           bad_got  = 0;
-    bool              mrope    = false; // positions may jump forward
-    bool              lost     = false; // a device failed
-    int32_t           fail_in  = 0;     // graph nodes until one is made to fail
+    int32_t           bad_seq   = 0;     // the last AGD_DECODE_POSITION
+    int32_t           bad_want  = 0;
+    int32_t           bad_got   = 0;
+    bool              mrope     = false; // positions may jump forward
+    bool              lost      = false; // a device failed
+    int32_t           fail_in   = 0;    // graph nodes until one is made to fail
+    int32_t           fail_with = 0;
 
     // Runs f where a device may fail.
     template <typename T, typename F> T on_device(T fallback, F f) noexcept {
@@ -45,6 +50,7 @@ struct agd_context {
             lost   = true;
             detail = e.what();
         } catch (const std::exception & e) {
+            lost   = agd::vulkan_failed(e);
             detail = e.what();
         } catch (...) {
             detail = "unknown C++ exception";
@@ -107,8 +113,13 @@ extern "C" struct agd_context * agd_context_new(struct llama_model * model, stru
         params.abort_callback_data = c.get();
         if (opts.fail_at > 0) {
             c->fail_in     = opts.fail_at;
+            c->fail_with   = opts.fail_with;
             params.cb_eval = [](ggml_tensor *, bool ask, void * data) {
-                if (!ask && --static_cast<agd_context *>(data)->fail_in == 0) {
+                auto * failing = static_cast<agd_context *>(data);
+                if (!ask && --failing->fail_in == 0) {
+                    if (failing->fail_with != 0) {
+                        agd::throw_vulkan(failing->fail_with);
+                    }
                     GGML_ABORT("made to fail");
                 }
                 return true;
@@ -123,6 +134,7 @@ extern "C" struct agd_context * agd_context_new(struct llama_model * model, stru
             c->ctx = llama_init_from_model(model, params);
         }
         if (c->ctx == nullptr) {
+            agd::note_lost(agd::log_errors());
             agd::set(err, agd::log_errors());
             return nullptr;
         }
@@ -151,6 +163,38 @@ extern "C" void agd_context_free(struct agd_context * ctx) {
 
 extern "C" struct llama_context * agd_context_raw(struct agd_context * ctx) {
     return ctx->ctx;
+}
+
+extern "C" int32_t agd_context_uses(const struct agd_context * ctx, struct agd_use * out, int32_t max) {
+    return agd::guard(nullptr, 0, [&]() -> int32_t {
+        std::map<ggml_backend_dev_t, agd_use> uses{ { nullptr, {} } };
+        const auto                            on = [&](ggml_backend_buffer_type_t type) -> agd_use & {
+            const auto device   = ggml_backend_buft_is_host(type) ? nullptr : ggml_backend_buft_get_device(type);
+            uses[device].device = device;
+            return uses[device];
+        };
+        for (const auto & [type, bytes] : llama_get_memory_breakdown(ctx->ctx)) {
+            auto & use = on(type);
+            use.weights += bytes.model;
+            use.memory += bytes.context;
+            use.compute += bytes.compute;
+        }
+        std::set<std::string> layers;
+        for (const auto & [name, tensor] : llama_internal_get_tensor_map(llama_get_model(ctx->ctx))) {
+            const size_t end = name.find('.', std::strlen("blk."));
+            if (name.rfind("blk.", 0) == 0 && tensor->buffer != nullptr && layers.insert(name.substr(0, end)).second) {
+                on(ggml_backend_buffer_get_type(tensor->buffer)).layers++;
+            }
+        }
+        int32_t n = 0;
+        for (const auto & [device, use] : uses) {
+            if (n < max) {
+                out[n] = use;
+            }
+            n++;
+        }
+        return n;
+    });
 }
 
 extern "C" int agd_decode(struct agd_context * ctx, struct llama_batch batch) {

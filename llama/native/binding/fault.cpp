@@ -1,10 +1,13 @@
-// Turns a GGML_ABORT into an error. A failed device, or a file that holds what no model can have, ends the load or the
+// Turns a GGML_ABORT and an exception of the Vulkan backend into an error. A failed device, or a file that holds what no model can have, ends the load or the
 // call of a context instead of the process.
 #include "api.h"
 #include "binding/internal.h"
 
 #include <atomic>
 #include <cstdio>
+#include <cstring>
+#include <string>
+#include <system_error>
 
 #include "ggml-backend.h"
 #include "ggml.h"
@@ -35,9 +38,42 @@ void on_abort(const char * message) {
     }
 }
 
+// vulkan.hpp throws a std::system_error of this category, whose codes are VkResults. Its types are not used here, since
+// the Vulkan headers are no part of the build.
+constexpr const char * vulkan_category = "vk::Result";
+constexpr int          lost_result     = -4; // VK_ERROR_DEVICE_LOST
+
+struct test_category : std::error_category {
+    const char * name() const noexcept override { return vulkan_category; }
+
+    std::string message(int value) const override { return value == lost_result ? "ErrorDeviceLost" : "another"; }
+};
+
 } // namespace
 
 namespace agd {
+
+bool vulkan_failed(const std::exception & e) {
+    const auto * error = dynamic_cast<const std::system_error *>(&e);
+    if (error == nullptr || std::strcmp(error->code().category().name(), vulkan_category) != 0) {
+        return false;
+    }
+    if (error->code().value() == lost_result) {
+        gpu_failed = true;
+    }
+    return true;
+}
+
+void note_lost(const std::string & log) {
+    if (log.find("ErrorDeviceLost") != std::string::npos) {
+        gpu_failed = true;
+    }
+}
+
+void throw_vulkan(int result) {
+    static const test_category category;
+    throw std::system_error(result, category, "made to fail");
+}
 
 fault_scope::fault_scope() : outer(inside) {
     inside = true;

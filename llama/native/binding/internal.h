@@ -5,6 +5,14 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "llama.h"
+
+// Exported by libllama for its own tools; the C API has no way to ask for tensor types.
+const std::vector<std::pair<std::string, struct ggml_tensor *>> & llama_internal_get_tensor_map(
+    const struct llama_model * model);
 
 namespace agd {
 
@@ -28,6 +36,15 @@ class fault_scope {
     fault_scope(const fault_scope &)             = delete;
     fault_scope & operator=(const fault_scope &) = delete;
 };
+
+// Whether an exception comes from a Vulkan call. It leaves the context of that device in an unknown state.
+bool vulkan_failed(const std::exception & e);
+
+// Looks for a lost Vulkan device in what llama.cpp logged: its loaders catch the exception.
+void note_lost(const std::string & log);
+
+// For tests: throws what a Vulkan call with this VkResult throws.
+[[noreturn]] void throw_vulkan(int result);
 
 // Notes why abort() is about to be called, for the crash report. The text must stay valid. The first one counts.
 void aborting(const char * why);

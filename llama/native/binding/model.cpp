@@ -6,10 +6,6 @@
 #include <utility>
 #include <vector>
 
-// Exported by libllama for its own tools; the C API has no way to ask for tensor types.
-const std::vector<std::pair<std::string, struct ggml_tensor *>> & llama_internal_get_tensor_map(
-    const struct llama_model * model);
-
 extern "C" struct llama_model * agd_model_load(const char * path, struct agd_model_options opts, char ** err) {
     return agd::guard(err, static_cast<llama_model *>(nullptr), [&] {
         agd::log_errors_reset();
@@ -32,6 +28,7 @@ extern "C" struct llama_model * agd_model_load(const char * path, struct agd_mod
         agd::fault_scope scope;
         llama_model *    model = llama_model_load_from_file(path, params);
         if (model == nullptr) {
+            agd::note_lost(agd::log_errors());
             agd::set(err, agd::log_errors());
         }
         return model;

@@ -126,25 +126,61 @@ llama_token chooser::pick(bool sorted) {
     return draw(arr);
 }
 
+void chooser::fill_pool(bool sorted) {
+    pool.clear();
+    if (candidates.empty()) {
+        return;
+    }
+    llama_token_data_array arr = { candidates.data(), candidates.size(), -1, sorted };
+    llama_sampler_apply(chain.get(), &arr);
+    bool infinite = false;
+    weigh_all(arr, infinite);
+}
+
+double chooser::pool_share(llama_token token) const {
+    const auto found =
+        std::find_if(pool.begin(), pool.end(), [&](const llama_token_data & c) { return c.id == token; });
+    return found == pool.end() ? 0 : found->p / pool_sum;
+}
+
 double chooser::next_uniform() {
     return uniform(opts.seed, position, attempt++);
+}
+
+double chooser::weigh_all(llama_token_data_array & arr, bool & infinite) {
+    float best = arr.data[0].logit;
+    for (size_t i = 1; !arr.sorted && i < arr.size; i++) {
+        best = std::max(best, arr.data[i].logit);
+    }
+    double sum = 0;
+    infinite   = best == -minus_infinity;
+    if (infinite) {
+        for (size_t i = 0; i < arr.size; i++) {
+            arr.data[i].p = 0;
+        }
+        std::min_element(arr.data, arr.data + arr.size, better)->p = 1;
+        sum                                                        = 1;
+    } else {
+        for (size_t i = 0; i < arr.size; i++) {
+            arr.data[i].p = std::exp(arr.data[i].logit - best);
+            sum += arr.data[i].p;
+        }
+    }
+    if (opts.score) {
+        pool.assign(arr.data, arr.data + arr.size);
+        pool_sum = sum;
+    }
+    return sum;
 }
 
 llama_token chooser::draw(llama_token_data_array & arr) {
     if (arr.size == 0) {
         return AGD_SAMPLE_NOTFINITE;
     }
-    float best = arr.data[0].logit;
-    for (size_t i = 1; !arr.sorted && i < arr.size; i++) {
-        best = std::max(best, arr.data[i].logit);
-    }
-    if (best == -minus_infinity) { // an infinite logit leaves the others no odds
+    bool         infinite = false;
+    const double sum      = weigh_all(arr, infinite);
+    if (infinite) {
         return std::min_element(arr.data, arr.data + arr.size, better)->id;
-    }
-    double sum = 0;
-    for (size_t i = 0; i < arr.size; i++) {
-        arr.data[i].p = std::exp(arr.data[i].logit - best);
-        sum += arr.data[i].p;
     }
     const double target = sum * next_uniform();
     double       run    = 0;

@@ -31,6 +31,9 @@ struct chooser {
     std::vector<llama_token_data> candidates;   // scratch
     uint64_t                      position = 0; // tokens of the text so far
     uint32_t                      attempt  = 0; // draws for the next one so far
+    // With the option score: what the last draw from candidates chose from, p being weights, and their sum.
+    std::vector<llama_token_data> pool;
+    double                        pool_sum = 0;
 
     // Calls f(first, length) for each run of tokens that may be sampled.
     template <typename F> void for_allowed(F f) const {
@@ -79,6 +82,13 @@ struct chooser {
     llama_token redraw(const float * logits);
     // Returns the best candidate if greedy, else draws one.
     llama_token pick(bool sorted);
+    // Fills pool as pick does, without a draw; not if greedy.
+    void fill_pool(bool sorted);
+    // The probability of a token in pool.
+    double pool_share(llama_token token) const;
+    // The weight of a token, and of all allowed ones, as draw_from_all used them. It must have returned a token.
+    double weight(float logit) const { return exp2_negative((logit - best_logit) * factor()); }
+    double weight_of_all() const { return sums.back().until; }
 
   private:
     // Consecutive tokens with the weight of them and all before them.
@@ -108,6 +118,8 @@ struct chooser {
 
     // A number in [0, 1) for the next draw.
     double next_uniform();
+    // Sets p to weights by the softmax of the logits, and returns their sum. An infinite logit has all the weight.
+    double weigh_all(llama_token_data_array & arr, bool & infinite);
     // Draws one of the tokens by the softmax of the logits.
     llama_token draw(llama_token_data_array & arr);
 };

@@ -2,6 +2,9 @@
 // widest vectors that the CPU has. The choice is made when the program starts.
 #include "sampling/logits.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace agd {
 
 namespace {
@@ -64,6 +67,31 @@ float max_value(const float * x, int32_t n) {
 
 float weigh(const float * x, int32_t n, float best, float factor, float * weights) {
     return kernels.list[0].weigh(x, n, best, factor, weights);
+}
+
+// Each part is read once, with weights relative to its own best until a better one follows. A part of a large
+// vocabulary stays in the first cache for the second pass.
+double log_sum_exp(const float * x, int32_t n) {
+    constexpr int32_t part  = 1024;
+    constexpr float   log2e = 1.44269504f;
+    float             best  = minus_infinity;
+    double            sum   = 0;
+    for (int32_t at = 0; at < n; at += part) {
+        const int32_t count = std::min(part, n - at);
+        const float   m     = max_value(x + at, count);
+        if (m == minus_infinity) {
+            continue;
+        }
+        if (m == -minus_infinity) {
+            return double(m);
+        }
+        if (m > best) {
+            sum *= std::exp(double(best) - double(m));
+            best = m;
+        }
+        sum += weigh(x + at, count, m, log2e, nullptr) * std::exp(double(m) - double(best));
+    }
+    return sum > 0 ? double(best) + std::log(sum) : double(minus_infinity);
 }
 
 float exp2_negative(float x) {

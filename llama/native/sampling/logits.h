@@ -15,6 +15,9 @@ float max_value(const float * x, int32_t n);
 // unless that is null.
 float weigh(const float * x, int32_t n, float best, float factor, float * weights);
 
+// The logarithm of the sum of e^x[i] over x[0,n). -infinity if there is no number above that.
+double log_sum_exp(const float * x, int32_t n);
+
 // max_value and weigh as compiled for one instruction set.
 struct kernel {
     float (*max_value)(const float * x, int32_t n);

@@ -8,6 +8,7 @@
 #include "grammar/matcher.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -26,6 +27,9 @@ constexpr int redraws = 256;
 constexpr size_t max_listed = 1024;
 constexpr size_t no_limit   = std::numeric_limits<size_t>::max();
 
+// The share of the odds that a score may leave out.
+constexpr double negligible = 1e-5;
+
 } // namespace
 
 struct agd_sampler : agd::chooser {
@@ -35,6 +39,11 @@ struct agd_sampler : agd::chooser {
     std::vector<llama_token>      admitted; // scratch
     bool                          dead = false;
     std::string                   detail;
+    agd_score                     score = {}; // of the last token, with the option
+    // For it, without temperature_only(): what the free choice was drawn from, and how much of it the grammar rejects.
+    std::vector<llama_token_data> free_pool;
+    double                        free_sum = 0, rejected_share = 0;
+    double                        admitted_weight = 0; // with temperature_only(): of all admitted tokens
 
     // Adds a token to the text.
     void append(llama_token token) {
@@ -82,20 +91,98 @@ struct agd_sampler : agd::chooser {
                 }
                 rejected = token;
             }
-            const size_t want = chain ? static_cast<size_t>(std::max(opts.top_k, 0)) : 1;
-            for (size_t m : widening) {
-                if (want == 0 || want * 2 > m || m >= static_cast<size_t>(n_vocab)) {
-                    continue;
-                }
-                collect(logits, m);
-                filter();
-                if (candidates.size() >= want) {
-                    return pick(true);
-                }
+            if (collect_best_admitted(logits)) {
+                return pick(true);
             }
         }
         collect_admitted(logits, no_limit);
         return candidates.empty() ? AGD_SAMPLE_DEAD : pick(false);
+    }
+
+    // Collects the best admitted tokens in candidates, as many as top-k takes, best first. False: not found among the
+    // best tokens.
+    bool collect_best_admitted(const float * logits) {
+        const size_t want = chain ? static_cast<size_t>(std::max(opts.top_k, 0)) : 1;
+        for (size_t m : widening) {
+            if (want == 0 || want * 2 > m || m >= static_cast<size_t>(n_vocab)) {
+                continue;
+            }
+            collect(logits, m);
+            filter();
+            if (candidates.size() >= want) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    // Prepares grammar_odds after the free choice, while the grammar is still before the token. It draws nothing.
+    void weigh_choices(const float * logits) {
+        if (temperature_only()) {
+            admitted_weight = weigh_admitted(logits);
+            return;
+        }
+        free_pool.swap(pool);
+        free_sum        = pool_sum;
+        double rejected = 0;
+        bool   first    = true;
+        for (const llama_token_data & c : free_pool) {
+            rejected += grammar->admits(c.id, first) ? 0 : c.p;
+            first = false;
+        }
+        rejected_share = rejected / free_sum;
+        pool.clear();
+        if (rejected > negligible * free_sum) { // the second choice matters
+            const bool sorted = collect_best_admitted(logits);
+            if (!sorted) {
+                collect_admitted(logits, no_limit);
+            }
+            fill_pool(sorted);
+        }
+    }
+
+    // The weight of all admitted tokens: of the best ones, as soon as the rest is negligible.
+    double weigh_admitted(const float * logits) {
+        double rest = weight_of_all(), sum = 0;
+        size_t seen = 0; // the best tokens are the same in each step
+        for (size_t m : { size_t(8), widening[0], widening[1] }) {
+            collect(logits, m);
+            for (; seen < candidates.size(); seen++) {
+                const double w = weight(candidates[seen].logit);
+                rest -= w;
+                sum += grammar->admits(candidates[seen].id, /*first=*/seen == 0) ? w : 0;
+                if (rest <= negligible * sum) {
+                    return sum;
+                }
+            }
+            if (m >= static_cast<size_t>(n_vocab)) {
+                return sum;
+            }
+        }
+        collect_admitted(logits, no_limit);
+        sum = 0;
+        for (const llama_token_data & c : candidates) {
+            sum += weight(c.logit);
+        }
+        return sum;
+    }
+
+    // The odds of a token under the grammar: those of the free choice, and those of the second choice if the grammar
+    // rejects the free one.
+    double grammar_odds(const float * logits, llama_token token) const {
+        if (temperature_only()) {
+            return weight(logits[token]) / admitted_weight;
+        }
+        double odds = rejected_share * pool_share(token);
+        for (const llama_token_data & c : free_pool) {
+            odds += c.id == token ? c.p / free_sum : 0;
+        }
+        return odds;
+    }
+
+    // The odds with which a sampler without a grammar draws a token.
+    double free_odds(const float * logits, llama_token token) const {
+        return temperature_only() ? weight(logits[token]) / weight_of_all() : pool_share(token);
     }
 
     // Lists the admitted tokens in candidates if they are few, so that only their logits are read. The choice is the
@@ -114,17 +201,43 @@ struct agd_sampler : agd::chooser {
         llama_token token;
         if (dead || grammar) {
             token = guard([&] {
-                llama_token t = grammar_first(logits) ? pick_admitted_only(logits) : pick_free(logits);
+                const bool  listed = grammar_first(logits);
+                llama_token t      = listed ? pick_admitted_only(logits) : pick_free(logits);
+                const bool  scores = opts.score && chain && t >= 0;
+                double      odds   = scores && listed ? pool_share(t) : 1;
+                bool        known  = true;
+                try {
+                    if (scores && !listed) {
+                        weigh_choices(logits);
+                    }
+                } catch (const agd::too_ambiguous &) {
+                    grammar->forget();
+                    known = false;
+                }
                 if (t >= 0 && !grammar->accept(t)) {
+                    std::vector<llama_token_data> second;
+                    second.swap(pool); // pick_admitted draws from the same
                     t = pick_admitted(logits);
+                    pool.swap(second);
                     if (t >= 0) {
                         grammar->accept(t);
                     }
                 }
+                if (scores && !listed && t >= 0) {
+                    odds = known ? grammar_odds(logits, t) : std::numeric_limits<double>::quiet_NaN();
+                }
+                score.drawn = static_cast<float>(std::log(odds));
                 return t;
             });
         } else {
-            token = pick_free(logits);
+            token       = pick_free(logits);
+            score.drawn = 0;
+            if (opts.score && chain && token >= 0) {
+                score.drawn = static_cast<float>(std::log(free_odds(logits, token)));
+            }
+        }
+        if (opts.score && token >= 0) {
+            score.model = agd_logprob(logits, n_vocab, token);
         }
         if (token >= 0) {
             append(token);
@@ -332,6 +445,14 @@ extern "C" int32_t agd_sampler_force(struct agd_sampler * s, llama_token * out, 
         s->detail = "unknown C++ exception";
     }
     return AGD_SAMPLE_THROWN;
+}
+
+extern "C" struct agd_score agd_sampler_score(const struct agd_sampler * s) {
+    return s->score;
+}
+
+extern "C" float agd_logprob(const float * logits, int32_t n, llama_token token) {
+    return static_cast<float>(static_cast<double>(logits[token]) - agd::log_sum_exp(logits, n));
 }
 
 extern "C" const char * agd_sampler_detail(const struct agd_sampler * s) {

@@ -65,17 +65,17 @@ func (h *HTTP) Check(p *options.Problems) {
 }
 
 // Load reads the certificates and the tokens, which may have changed since Check.
-func (h *HTTP) Load() (certificates []tls.Certificate, tokens []string, err error) {
+func (h *HTTP) Load() (certificates []tls.Certificate, tokens Tokens, err error) {
 	if h.TLSCert != "" {
 		cert, err := tls.LoadX509KeyPair(h.TLSCert, h.TLSKey)
 		if err != nil {
-			return nil, nil, fmt.Errorf("--tls-cert: %w; want PEM files that belong together", err)
+			return nil, tokens, fmt.Errorf("--tls-cert: %w; want PEM files that belong together", err)
 		}
 		certificates = []tls.Certificate{cert}
 	}
 	if h.TokenFile != "" {
 		if tokens, err = ReadTokens(h.TokenFile); err != nil {
-			return nil, nil, fmt.Errorf("--auth-token-file: %w", err)
+			return nil, tokens, fmt.Errorf("--auth-token-file: %w", err)
 		}
 	}
 	return certificates, tokens, nil

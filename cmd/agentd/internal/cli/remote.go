@@ -19,7 +19,7 @@ func Dial(transport *http.Transport, urlOption, url, tokenOption, tokenFile stri
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", tokenOption, err)
 		}
-		with = append(with, client.WithBearerToken(tokens[0]))
+		with = append(with, client.WithBearerToken(tokens.List[0]))
 	}
 	c, err := client.New(url, with...)
 	if err != nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"agentd/internal/options"
@@ -13,16 +14,29 @@ const (
 	// minTokenLength is the shortest bearer token accepted, in bytes: shorter
 	// ones can be guessed over the network.
 	minTokenLength = 16
+	// maxClientNames bounds the names of tokens, since each makes series of metrics.
+	maxClientNames = 1000
 )
 
-// ReadTokens reads bearer tokens, one a line. It skips blank lines and lines that begin
-// with #. Errors name the line, never its content.
-func ReadTokens(path string) ([]string, error) {
+// Tokens are the bearer tokens of a file.
+type Tokens struct {
+	List []string
+	// Names are those of the clients that have a name, by token.
+	Names map[string]string
+}
+
+// clientName is a name before a token.
+var clientName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,62}$`)
+
+// ReadTokens reads bearer tokens, one a line as TOKEN or NAME:TOKEN. Several tokens may have one
+// name. It skips blank lines and lines that begin with #. Errors name the line, never its token.
+func ReadTokens(path string) (tokens Tokens, err error) {
 	raw, err := options.ReadFile(path, tokenFileLimit)
 	if err != nil {
-		return nil, err
+		return tokens, err
 	}
-	var tokens []string
+	tokens.Names = map[string]string{}
+	names, seen := map[string]bool{}, map[string]bool{}
 	number := 0
 	for line := range strings.Lines(string(raw)) {
 		number++
@@ -30,16 +44,30 @@ func ReadTokens(path string) ([]string, error) {
 		if token == "" || strings.HasPrefix(token, "#") {
 			continue
 		}
+		name, rest, named := strings.Cut(token, ":")
+		if named = named && clientName.MatchString(name); named {
+			token = strings.TrimSpace(rest)
+		}
 		if len(token) < minTokenLength {
-			return nil, fmt.Errorf("%s line %d: a token needs at least %d characters (openssl rand -hex 32 makes one)", path, number, minTokenLength)
+			return tokens, fmt.Errorf("%s line %d: a token needs at least %d characters (openssl rand -hex 32 makes one)", path, number, minTokenLength)
 		}
 		if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return nil, fmt.Errorf("%s line %d: a token is one word of printable ASCII characters", path, number)
+			return tokens, fmt.Errorf("%s line %d: a token is one word of printable ASCII characters", path, number)
 		}
-		tokens = append(tokens, token)
+		if seen[token] {
+			return tokens, fmt.Errorf("%s line %d: the same token stands above; remove one of the two", path, number)
+		}
+		seen[token] = true
+		tokens.List = append(tokens.List, token)
+		if named {
+			tokens.Names[token] = name
+			if names[name] = true; len(names) > maxClientNames {
+				return tokens, fmt.Errorf("%s line %d: more than %d names, each of which has metrics of its own; give several tokens one name, or none", path, number, maxClientNames)
+			}
+		}
 	}
-	if len(tokens) == 0 {
-		return nil, fmt.Errorf("%s has no token; write one a line", path)
+	if len(tokens.List) == 0 {
+		return tokens, fmt.Errorf("%s has no token; write one a line", path)
 	}
 	return tokens, nil
 }

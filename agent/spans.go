@@ -1,0 +1,96 @@
+package agent
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"agentd/internal/tracing"
+	"agentd/protocol"
+	"agentd/scheduler/generation"
+)
+
+// inputSpan is the span of an input, from its preparation to its last candidate.
+type inputSpan struct {
+	trace.Span
+	ctx context.Context // has the span
+
+	// Of all generations, where the span is recorded.
+	prompt, cached, generated int
+	finish                    []string
+	answers                   []tracing.Message
+}
+
+// startSpan starts the span of an input. Without a recorded span in ctx, all of it does nothing.
+func (a *Agent) startSpan(ctx context.Context, in *plannedInput) inputSpan {
+	s := inputSpan{ctx: ctx}
+	s.ctx, s.Span = tracing.Start(ctx, "invoke_agent "+a.cfg.Kind)
+	if !s.IsRecording() {
+		return s
+	}
+	s.SetAttributes(semconv.GenAIOperationNameInvokeAgent, semconv.GenAIProviderNameKey.String(a.cfg.Provider),
+		semconv.GenAIAgentName(a.cfg.Kind), semconv.GenAIRequestModel(a.cfg.Model),
+		semconv.GenAIRequestChoiceCount(in.input.NumOutputs), semconv.GenAIRequestMaxTokens(a.cfg.MaxNewTokens),
+		attribute.Int64("agentd.input.id", in.input.ID), attribute.Bool("agentd.input.correction", in.correction != nil))
+	if in.correction == nil {
+		s.SetAttributes(semconv.GenAIRequestTemperature(float64(a.sampling(in.greedy).Temperature)))
+	}
+	return s
+}
+
+// add counts what a generation of the input used.
+func (s *inputSpan) add(r *generation.Result) {
+	if r == nil || !s.IsRecording() {
+		return
+	}
+	s.prompt += r.PromptTokens
+	s.cached += r.CachedTokens
+	s.finish, s.answers = nil, nil // of the last generation: that of the candidates
+	for i := range r.Completions {
+		c := &r.Completions[i]
+		s.generated += len(c.Tokens)
+		s.finish = append(s.finish, string(c.Finish))
+		if tracing.Content(s.ctx) {
+			s.answers = append(s.answers, tracing.Message{Role: "assistant", Text: c.Text + c.Stop, Finish: string(c.Finish)})
+		}
+	}
+}
+
+// endSpan ends the span of an input whose candidates are there. A second call does nothing.
+func (run *inputRun) endSpan() {
+	s := &run.span
+	if s.Span == nil || !s.IsRecording() {
+		return
+	}
+	if s.finish != nil {
+		s.SetAttributes(semconv.GenAIUsageInputTokens(s.prompt), semconv.GenAIUsageCacheReadInputTokens(s.cached),
+			semconv.GenAIUsageOutputTokens(s.generated), semconv.GenAIResponseFinishReasons(s.finish...))
+	}
+	if tracing.Content(s.ctx) {
+		if run.prompt != nil {
+			tracing.SetMessages(s, semconv.GenAIInputMessagesKey, tracing.Message{Role: "user", Text: run.prompt.Text})
+		}
+		if s.answers != nil {
+			tracing.SetMessages(s, semconv.GenAIOutputMessagesKey, s.answers...)
+		}
+	}
+	failed := 0
+	var first *protocol.AgentError
+	for i := range run.out {
+		if e := run.out[i].Error; e != nil {
+			if failed++; first == nil {
+				first = e
+			}
+		}
+	}
+	s.SetAttributes(attribute.Int("agentd.candidates.failed", failed))
+	switch {
+	case run.ended != nil:
+		tracing.Fail(s, "ended", "")
+	case failed > 0 && failed == len(run.out):
+		tracing.Fail(s, first.Code, "")
+	}
+	s.End()
+}

@@ -1,0 +1,211 @@
+package agent
+
+import (
+	"context"
+	"math"
+	"strconv"
+
+	"agentd/agent/format"
+	"agentd/agent/internal/rawjson"
+	"agentd/agent/memory"
+	"agentd/protocol"
+	"agentd/scheduler/generation"
+)
+
+// wanted is what extra_keys.return asks for beside the decision.
+type wanted struct{ tokenIDs, logprobs bool }
+
+// Names in extra_keys.return.
+const (
+	returnTokenIDs = "token_ids"
+	returnLogprobs = "logprobs"
+)
+
+func (w wanted) any() bool { return w.tokenIDs || w.logprobs }
+
+// Estimates of the bytes that a token takes in a step.
+const (
+	bytesOfID    = 7
+	bytesOfScore = 40
+	bytesOfText  = 3 // of the prompt for each token; short, so that the estimate is high
+)
+
+// bytes estimates what a candidate returns for a prompt and an answer.
+func (w wanted) bytes(promptText, answer int) (n int) {
+	if w.tokenIDs {
+		n += (promptText/bytesOfText + answer) * bytesOfID
+	}
+	if w.logprobs {
+		n += answer * bytesOfScore
+	}
+	return n
+}
+
+// readReturn reads extra_keys.return.
+func (a *Agent) readReturn(v protocol.Raw) (w wanted, problems protocol.Problems) {
+	const name = "return"
+	if v.Kind() != '[' {
+		return w, protocol.Problems{protocol.NewProblem(protocol.TypeList,
+			`it must be a list of "`+returnTokenIDs+`" and "`+returnLogprobs+`", not `+rawjson.KindName(v), name)}
+	}
+	i := 0
+	for e := range protocol.Elements(v) {
+		switch text, ok := protocol.Text(e); {
+		case ok && text == returnTokenIDs:
+			w.tokenIDs = true
+		case ok && text == returnLogprobs && a.cfg.NoLogprobs != "":
+			problems = append(problems, protocol.NewProblem(protocol.TypeValue, a.cfg.NoLogprobs+"; leave "+returnLogprobs+" out", name, i))
+		case ok && text == returnLogprobs:
+			w.logprobs = true
+		default:
+			problems = append(problems, protocol.NewProblem(protocol.TypeLiteral,
+				`it must be "`+returnTokenIDs+`" or "`+returnLogprobs+`"`, name, i))
+		}
+		i++
+	}
+	return w, problems
+}
+
+// tokenTrace is what a step says of its tokens.
+type tokenTrace struct {
+	wanted
+	version string // of the weights, "" if it is not known
+	prompt  []generation.Token
+}
+
+// append appends the members of a completion to the object of its generation. differs is
+// where the next prompt leaves the tokens of the prompt and the answer, -1 where it begins
+// with all of them or there is none.
+func (t *tokenTrace) append(b []byte, c *generation.Completion, differs int) []byte {
+	if !t.any() {
+		return b
+	}
+	if t.version != "" {
+		b = append(b, `,"model_version":`...)
+		b = rawjson.AppendString(b, t.version)
+	}
+	if t.tokenIDs {
+		b = append(b, `,"prompt_token_ids":`...)
+		b = appendList(b, len(t.prompt), func(b []byte, i int) []byte { return strconv.AppendInt(b, int64(t.prompt[i]), 10) })
+		b = append(b, `,"token_ids":`...)
+		ids := answerIDs(c)
+		b = appendList(b, len(ids), func(b []byte, i int) []byte { return strconv.AppendInt(b, int64(ids[i]), 10) })
+		if differs >= 0 {
+			b = append(b, `,"next_prompt_differs_at":`...)
+			b = strconv.AppendInt(b, int64(differs), 10)
+		}
+	}
+	if t.logprobs {
+		b = appendScores(b, c)
+	}
+	return b
+}
+
+func appendScores(b []byte, c *generation.Completion) []byte {
+	sum := 0.0
+	for i := range c.Scores {
+		sum += float64(c.Scores[i].Logprob)
+	}
+	b = append(b, `,"logprobs":`...)
+	b = appendList(b, len(c.Scores), func(b []byte, i int) []byte { return appendFloat(b, float64(c.Scores[i].Logprob), 32) })
+	if !c.OnlyLogprobs {
+		b = append(b, `,"masked":`...)
+		b = appendList(b, len(c.Scores), func(b []byte, i int) []byte { return appendFloat(b, float64(c.Scores[i].Masked), 32) })
+		b = append(b, `,"forced":`...)
+		b = appendWhere(b, c.Scores, func(s *generation.Score) bool { return s.Forced })
+		b = append(b, `,"drafted":`...)
+		b = appendWhere(b, c.Scores, func(s *generation.Score) bool { return s.Drafted })
+	}
+	b = append(b, `,"sum_logprob":`...)
+	return appendFloat(b, sum, 64)
+}
+
+func appendList(b []byte, n int, element func([]byte, int) []byte) []byte {
+	b = append(b, '[')
+	for i := range n {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = element(b, i)
+	}
+	return append(b, ']')
+}
+
+// appendWhere appends the indexes of scores.
+func appendWhere(b []byte, scores []generation.Score, is func(*generation.Score) bool) []byte {
+	var at []int
+	for i := range scores {
+		if is(&scores[i]) {
+			at = append(at, i)
+		}
+	}
+	return appendList(b, len(at), func(b []byte, i int) []byte { return strconv.AppendInt(b, int64(at[i]), 10) })
+}
+
+// appendFloat appends a number; JSON has none for what is not finite.
+func appendFloat(b []byte, x float64, bits int) []byte {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return append(b, "null"...)
+	}
+	return strconv.AppendFloat(b, x, 'g', -1, bits)
+}
+
+// answerIDs returns the tokens of a completion, with the one that ended it.
+func answerIDs(c *generation.Completion) []generation.Token {
+	if c.Stop == "" {
+		return c.Tokens
+	}
+	return append(c.Tokens[:len(c.Tokens):len(c.Tokens)], c.StopToken)
+}
+
+// nextPromptDiffers compares the prompt of the next turn with the tokens of a prompt and its
+// answer. That turn has the memory of the candidate, the same tools and attributes, and another
+// instruction: a result after tool calls, else one of a user. It returns where the prompt
+// differs first, and -1 if it begins with all of them. A prompt that can't be made differs at 0.
+func (a *Agent) nextPromptDiffers(ctx context.Context, in *plannedInput, out *protocol.AgentOutput, prompt, answer []generation.Token) int {
+	input := *in.input
+	input.Memory = out.Memory
+	input.Instruction = protocol.AgentInstruction{Type: protocol.InstructionUser, Content: nextInstruction}
+	if len(out.Output.ToolCalls) > 0 {
+		input.Instruction.Type = protocol.InstructionEnv
+	}
+	next := plannedInput{input: &input, catalog: in.catalog}
+	var problems protocol.Problems
+	if next.memory, problems = memory.Parse(input.Memory, a.format.StateKey()); len(problems) > 0 {
+		return 0
+	}
+	rendered, err := a.format.Render(next.formatInput(a.cfg.HistoryMaxMessages, a.format.ShowsResults()))
+	if err != nil {
+		return 0
+	}
+	ids, err := a.tokenizer.Tokens(ctx, rendered.Segments)
+	if err != nil {
+		return 0
+	}
+	for i := range len(prompt) + len(answer) {
+		want := prompt[min(i, len(prompt)-1)]
+		if i >= len(prompt) {
+			want = answer[i-len(prompt)]
+		}
+		if i == len(ids) || ids[i] != want {
+			return i
+		}
+	}
+	return -1
+}
+
+// differs is nextPromptDiffers for a completed candidate whose input asks for token ids, else -1.
+func (a *Agent) differs(ctx context.Context, in *plannedInput, out *protocol.AgentOutput, step *stepMaker, c *generation.Completion) int {
+	if !in.returns.tokenIDs || len(step.trace.prompt) == 0 {
+		return -1
+	}
+	return a.nextPromptDiffers(ctx, in, out, step.trace.prompt, answerIDs(c))
+}
+
+// bytesOfTrace estimates what a step returns of its tokens.
+func (in *plannedInput) bytesOfTrace(p *format.Prompt, answer int) int {
+	return in.returns.bytes(len(p.Text), answer)
+}
+
+// nextInstruction stands for the instruction of the next turn, which is not known yet.
+const nextInstruction = "?"

@@ -1,0 +1,191 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"agentd/agent"
+	"agentd/protocol"
+	"agentd/scheduler/generation"
+)
+
+// letters is a vocabulary with a token for each byte and for each special text.
+type letters struct{}
+
+var specials = []string{"<|im_start|>", "<|im_end|>"}
+
+func (letters) Tokenize(text string, _, _ bool) (ids []generation.Token, err error) {
+	for i := range len(text) {
+		ids = append(ids, generation.Token(text[i]))
+	}
+	return ids, nil
+}
+
+func (letters) Find(piece string) (generation.Token, bool) {
+	i := slices.Index(specials, piece)
+	return generation.Token(256 + i), i >= 0
+}
+
+func (letters) AddBOS() bool          { return false }
+func (letters) BOS() generation.Token { return -1 }
+func (letters) LongestPiece() int     { return 1 }
+
+// traced is the part of a step's generation that extra_keys.return adds.
+type traced struct {
+	Version    *string            `json:"model_version"`
+	Prompt     []generation.Token `json:"prompt_token_ids"`
+	Tokens     []generation.Token `json:"token_ids"`
+	Differs    *int               `json:"next_prompt_differs_at"`
+	Logprobs   []*float64         `json:"logprobs"`
+	Masked     []*float64         `json:"masked"`
+	Forced     []int              `json:"forced"`
+	Drafted    []int              `json:"drafted"`
+	SumLogprob *float64           `json:"sum_logprob"`
+}
+
+// tell runs an input whose answer is given, and returns what its step tells. adjust may be nil.
+func tell(t *testing.T, cfg agent.Config, input, answer string, adjust func(*generation.Completion)) (*script, traced, protocol.AgentOutput) {
+	t.Helper()
+	g := &script{answers: []string{answer}, adjust: func(r *generation.Result) {
+		for i := range r.Completions {
+			c := &r.Completions[i]
+			c.Tokens, _ = letters{}.Tokenize(c.Text, false, false)
+			c.StopToken = 257
+			if adjust != nil {
+				adjust(c)
+			}
+		}
+	}}
+	out := run(t, agentWith(t, cfg, nil, letters{}), g, request(t, input))[0]
+	var step struct {
+		Elements struct {
+			Generation traced `json:"generation"`
+		} `json:"input_elements"`
+	}
+	if err := json.Unmarshal(out.InternalSteps[0], &step); err != nil {
+		t.Fatal(err)
+	}
+	return g, step.Elements.Generation, out
+}
+
+func TestReturnAddsTokensAndLogprobs(t *testing.T) {
+	cfg := agent.Config{ModelVersion: func(context.Context) (string, error) { return "v1", nil }}
+	cfg.Prompt.Architecture = "qwen2"
+	g, got, _ := tell(t, cfg, `{"extra_keys":{"return":["token_ids","logprobs"]}}`, "Hi", func(c *generation.Completion) {
+		c.Scores = []generation.Score{{Logprob: -1.5, Masked: -0.5}, {Logprob: -2, Forced: true, Drafted: true}, {Logprob: -0.25, Forced: true}}
+	})
+	if !g.asked[0].Scores {
+		t.Error("the engine was not asked for scores")
+	}
+	text, err := json.Marshal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `"token_ids":[72,105,257],"next_prompt_differs_at":null,"logprobs":[-1.5,-2,-0.25],"masked":[-0.5,0,0],"forced":[1,2],"drafted":[1],"sum_logprob":-3.75}`
+	if !strings.HasPrefix(string(text), `{"model_version":"v1","prompt_token_ids":[256,`) || !strings.HasSuffix(string(text), want) {
+		t.Errorf("got %s, want %s at the end", text, want)
+	}
+	if !slices.Equal(got.Prompt, g.asked[0].Prompt) {
+		t.Error("the prompt's ids are not those that the engine got")
+	}
+}
+
+func TestUnknownLogprobsAreNull(t *testing.T) {
+	_, got, _ := tell(t, agent.Config{}, `{"extra_keys":{"return":["logprobs"]}}`, "Hi", func(c *generation.Completion) {
+		unknown := float32(math.NaN())
+		c.OnlyLogprobs, c.Scores = true, []generation.Score{{Logprob: -1, Masked: unknown}, {Logprob: unknown, Masked: unknown}, {Logprob: -1, Masked: unknown}}
+	})
+	if len(got.Logprobs) != 3 || got.Logprobs[1] != nil || got.SumLogprob != nil || got.Masked != nil || got.Forced != nil || got.Tokens != nil {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestWithoutReturnStepsTellNoTokens(t *testing.T) {
+	cfg := agent.Config{ModelVersion: func(context.Context) (string, error) { return "", errors.New("was asked") }}
+	for _, input := range []string{`{}`, `{"extra_keys":{"return":[]}}`} {
+		g, got, _ := tell(t, cfg, input, "Hi", nil)
+		if text, _ := json.Marshal(got); string(text) != `{"model_version":null,"prompt_token_ids":null,"token_ids":null,"next_prompt_differs_at":null,"logprobs":null,"masked":null,"forced":null,"drafted":null,"sum_logprob":null}` || g.asked[0].Scores {
+			t.Errorf("%s: got %s", input, text)
+		}
+	}
+}
+
+func TestReturnProblemsNameTheField(t *testing.T) {
+	for _, test := range []struct{ name, input, none, want string }{
+		{"no list", `{"extra_keys":{"return":"token_ids"}}`, "", "body.inputs[0].extra_keys.return: it must be a list"},
+		{"null", `{"extra_keys":{"return":null}}`, "", "body.inputs[0].extra_keys.return: it must be a list"},
+		{"an unknown name", `{"extra_keys":{"return":["logprobs","top_logprobs"]}}`, "", `body.inputs[0].extra_keys.return[1]: it must be "token_ids" or "logprobs"`},
+		{"no text", `{"extra_keys":{"return":[1]}}`, "", `body.inputs[0].extra_keys.return[0]: it must be "token_ids" or "logprobs"`},
+		{"an engine without", `{"extra_keys":{"return":["token_ids","logprobs"]}}`, "the engine has none", "body.inputs[0].extra_keys.return[1]: the engine has none; leave logprobs out"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := newAgent(t, agent.Config{NoLogprobs: test.none}, nil).Prepare(request(t, test.input))
+			var ps protocol.Problems
+			if !errors.As(err, &ps) || len(ps) != 1 || !strings.HasPrefix(ps.All(), test.want) {
+				t.Errorf("problems %v, want one at %q", err, test.want)
+			}
+		})
+	}
+}
+
+// The next prompt begins with all tokens, or the step says where it does not: formats leave out
+// thoughts and write calls anew.
+func TestNextPromptDiffersWhereTheFormatRewrites(t *testing.T) {
+	const ids, move = `"extra_keys":{"return":["token_ids"]}`, `"tools":[{"name":"move","description":"Move.","parameters":{"to":{"type":"str","description":"Where"}}}]`
+	call := func(arguments string) string {
+		return "<tool_call>\n{\"name\": \"move\", \"arguments\": " + arguments + "}\n</tool_call>"
+	}
+	for _, test := range []struct {
+		name, arch, input, answer string
+		at                        string // what the tokens go on with where the prompt differs; "" is nowhere
+	}{
+		{"a reply", "qwen2", `{` + ids + `}`, "Hello there", ""},
+		{"calls", "qwen2", `{` + ids + `,` + move + `}`, call(`{"to": "x", "target_robot": "a"}`), ""},
+		{"calls with other spaces", "qwen2", `{` + ids + `,` + move + `}`, call(`{"to":  "x", "target_robot": "a"}`), ` "x", "target_robot": "a"}`},
+		{"attributes at the instruction", "qwen2", `{` + ids + `,"attributes":{"time":5}}`, "Hello", "\n\nTask attributes"},
+		{"an empty thought", "qwen3", `{` + ids + `}`, "Hello", "<think>\n\n</think>\n\nHello"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var cfg agent.Config
+			cfg.Prompt.Architecture = test.arch
+			_, got, out := tell(t, cfg, test.input, test.answer, nil)
+			if out.Error != nil {
+				t.Fatal(out.Error)
+			}
+			all := slices.Concat(got.Prompt, got.Tokens)
+			switch {
+			case test.at == "" && got.Differs != nil:
+				t.Errorf("it differs at %d of %d, %q, want nowhere", *got.Differs, len(all), rest(all, *got.Differs))
+			case test.at != "" && (got.Differs == nil || !strings.HasPrefix(rest(all, *got.Differs), test.at)):
+				t.Errorf("got %v of %d, want where %q begins", got.Differs, len(all), test.at)
+			}
+		})
+	}
+}
+
+// rest is the text of ids from an index on, without special tokens.
+func rest(ids []generation.Token, from int) string {
+	var b strings.Builder
+	for _, id := range ids[from:] {
+		if id < 256 {
+			b.WriteByte(byte(id))
+		}
+	}
+	return b.String()
+}
+
+func TestFailedVersionFailsOnlyWhoAsks(t *testing.T) {
+	cfg := agent.Config{ModelVersion: func(context.Context) (string, error) { return "", errors.New("the file is gone") }}
+	outs := run(t, newAgent(t, cfg, nil), &script{answers: []string{"Hi"}}, request(t, `{"extra_keys":{"return":["token_ids"]}}`, `{}`))
+	if outs[0].Error == nil || outs[0].Error.Code != agent.CodeModelError || !strings.Contains(outs[0].Error.Message, "the file is gone") {
+		t.Errorf("who asks got %+v", outs[0].Error)
+	}
+	if outs[1].Error != nil {
+		t.Errorf("the other got %+v", outs[1].Error)
+	}
+}

@@ -1,0 +1,161 @@
+"""The calls without input and output: generators that yield what to send and how long to wait.
+
+`Client` and `AsyncClient` drive them, so both behave alike.
+"""
+
+import json
+import time
+import uuid
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpx
+
+from . import retry, validate
+from .errors import NetworkError, StatusError
+from .models import Candidate, CoachingResponse, Info, Input
+from .wire import CoachingRequest, SessionConfig
+
+MAX_INPUTS = 1024
+MAX_CANDIDATES = 4096
+MAX_BODY = 64 << 20
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Send:
+    """A request. `repeatable`: sending it twice does what sending it once does."""
+
+    method: str
+    path: str
+    body: bytes | None = None
+    repeatable: bool = True
+    patient: bool = False  # the answer may take as long as a person
+
+
+@dataclass(frozen=True)
+class Wait:
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    retry_after: str | None
+    body: bytes
+
+
+Steps = Generator[Send | Wait, Answer | httpx.TransportError | None, T]
+
+
+def encode(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
+
+
+def exchange(send: Send, policy: retry.Retry, *expect: int) -> Steps[Answer]:
+    began, attempt = time.monotonic(), 0
+    while True:
+        attempt += 1
+        got = yield send
+        if isinstance(got, httpx.TransportError):
+            wait = policy.pause(attempt, began, None) if retry.after_error(got, send.repeatable) else None
+            if wait is None:
+                raise NetworkError(f"{send.method} {send.path}: {got or type(got).__name__}") from got
+        else:
+            assert got is not None
+            if got.status in expect:
+                return got
+            asked = retry.after_status(got.status, got.retry_after)
+            wait = None if asked is None else policy.pause(attempt, began, asked)
+            if wait is None:
+                raise _refused(got, asked)
+        yield Wait(wait)
+
+
+def _refused(got: Answer, asked: float | None) -> StatusError:
+    detail, problems = got.body[:512].decode("utf-8", "replace"), []
+    try:
+        said = json.loads(got.body)["detail"]
+    except (ValueError, KeyError, TypeError):
+        said = detail
+    if isinstance(said, list):
+        problems = [problem for problem in said if isinstance(problem, dict)]
+    else:
+        detail = str(said)
+    return StatusError(got.status, detail, problems, asked)
+
+
+def health(policy: retry.Retry) -> Steps[str]:
+    got = yield from exchange(Send("GET", "/health"), policy, 200, 503)
+    return validate.health(got.body)
+
+
+def info(policy: retry.Retry) -> Steps[Info]:
+    got = yield from exchange(Send("GET", "/v1/info"), policy, 200)
+    return validate.info(got.body)
+
+
+def batches(inputs: Iterable[Input], request_id: str | None) -> list[dict[str, Any]]:
+    """Requests for all inputs, each within the server's bounds. Ids are positions in the request unless set."""
+    name = request_id or str(uuid.uuid4())
+    groups: list[list[Input]] = []
+    candidates = size = 0
+    for one in inputs:
+        length = len(encode(one.to_json())) + 16
+        candidates, size = candidates + one.num_outputs, size + length
+        if (
+            not groups
+            or len(groups[-1]) == MAX_INPUTS
+            or candidates > MAX_CANDIDATES
+            or size > MAX_BODY - 4 * len(name) - 64
+        ):
+            groups.append([])
+            candidates, size = one.num_outputs, length
+        groups[-1].append(one)
+    return [
+        {
+            "request_id": name if len(groups) == 1 else f"{name}-{i}",
+            "inputs": [one.to_json(position) for position, one in enumerate(group)],
+        }
+        for i, group in enumerate(groups)
+    ]
+
+
+def respond(request: Mapping[str, Any], policy: retry.Retry) -> Steps[list[Candidate]]:
+    # Servers keep nothing between requests, so a repeated one has no effect but its answer.
+    got = yield from exchange(Send("POST", "/v1/responses", encode(request)), policy, 200)
+    return validate.responses(got.body, request)
+
+
+def grouped(requests: Sequence[Mapping[str, Any]], answers: Iterable[list[Candidate]]) -> list[list[Candidate]]:
+    """The candidates of each input."""
+    lists: list[list[Candidate]] = []
+    for request, answer in zip(requests, answers):
+        at = 0
+        for one in request["inputs"]:
+            lists.append(answer[at : at + one["num_outputs"]])
+            at += one["num_outputs"]
+    return lists
+
+
+def _session(run_id: str) -> str:
+    return "/v1/coaching/sessions/" + quote(run_id, safe="")
+
+
+def put_session(run_id: str, config: SessionConfig, policy: retry.Retry) -> Steps[None]:
+    # The same configuration again is a 204.
+    yield from exchange(Send("PUT", _session(run_id), encode(config)), policy, 204)
+
+
+def delete_session(run_id: str, policy: retry.Retry) -> Steps[None]:
+    # Sent again after a broken connection, it could end a session that somebody opened meanwhile.
+    yield from exchange(Send("DELETE", _session(run_id), repeatable=False, patient=True), policy, 204)
+
+
+def coach(request: CoachingRequest, policy: retry.Retry) -> Steps[CoachingResponse]:
+    # The same request_id and content get the same answer while the session lives.
+    got = yield from exchange(Send("POST", "/v1/coaching", encode(request), patient=True), policy, 200)
+    return validate.coached(got.body, request)

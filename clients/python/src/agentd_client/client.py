@@ -1,0 +1,225 @@
+"""The clients."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from types import TracebackType
+from typing import Any, TypeVar, cast
+
+import httpx
+
+from . import calls
+from .models import Candidate, CoachingResponse, Info, Input
+from .retry import Retry
+from .wire import CoachingRequest, SessionConfig
+
+T = TypeVar("T")
+
+
+class _Settings:
+    """What both clients take. `url` is the server's, such as http://127.0.0.1:8888, and may have a path.
+
+    `timeout` bounds the silence of the server, in seconds, while it decides; None does not. `connect_timeout` bounds
+    the connection. `http` are further arguments of httpx's client, such as `verify`, `proxy` or `transport`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        timeout: float | None = 600.0,
+        connect_timeout: float = 10.0,
+        retry: Retry = Retry(),
+        http: Mapping[str, Any] | None = None,
+    ) -> None:
+        parsed = httpx.URL(url)
+        if parsed.scheme not in ("http", "https") or not parsed.host or parsed.query or parsed.fragment:
+            raise ValueError(f"url: must be an http or https URL with a host, without query and fragment, not {url!r}")
+        self._base = str(parsed).rstrip("/")
+        self._retry = retry
+        headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        self._timeout = httpx.Timeout(timeout, connect=connect_timeout)
+        self._patience = httpx.Timeout(None, connect=connect_timeout)
+        self._options: dict[str, Any] = {"headers": headers, **(http or {})}
+
+    def _arguments(self, send: calls.Send) -> dict[str, Any]:
+        return {
+            "method": send.method,
+            "url": self._base + send.path,
+            "content": send.body,
+            "headers": {"Content-Type": "application/json"} if send.body is not None else None,
+            "timeout": self._patience if send.patient else self._timeout,
+        }
+
+
+def _answer(response: httpx.Response) -> calls.Answer:
+    return calls.Answer(response.status_code, response.headers.get("Retry-After"), response.content)
+
+
+class Client(_Settings):
+    """A client that waits. It is safe to use from several threads.
+
+    Calls are sent again when there is no connection, and after 429 and 503 with Retry-After: then the server did
+    nothing. After a broken connection all but `delete_session` are sent again: a repetition changes nothing.
+    """
+
+    def __init__(self, url: str, **settings: Any) -> None:
+        super().__init__(url, **settings)
+        self._http = httpx.Client(**self._options)
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def _drive(self, steps: calls.Steps[T]) -> T:
+        got: Any = None
+        while True:
+            try:
+                step = steps.send(got)
+            except StopIteration as end:
+                return cast(T, end.value)
+            if isinstance(step, calls.Wait):
+                time.sleep(step.seconds)
+                got = None
+                continue
+            try:
+                got = _answer(self._http.request(**self._arguments(step)))
+            except httpx.TransportError as error:
+                got = error
+
+    def health(self) -> str:
+        """The server's state: ready, loading, draining or failed."""
+        return self._drive(calls.health(self._retry))
+
+    def info(self) -> Info:
+        """What the server is and can do."""
+        return self._drive(calls.info(self._retry))
+
+    def decide(self, inputs: Iterable[Input], *, request_id: str | None = None) -> list[list[Candidate]]:
+        """The candidates of each input, in order. Many inputs become several requests.
+
+        A candidate that failed is in its place, with an error. The id of a request decides the seeds of its candidates.
+        """
+        requests = calls.batches(inputs, request_id)
+        return calls.grouped(requests, [self.respond(request) for request in requests])
+
+    def respond(self, request: Mapping[str, Any]) -> list[Candidate]:
+        """Send one request as it is. The whole answer is checked against it."""
+        return self._drive(calls.respond(request, self._retry))
+
+    def put_session(self, run_id: str, config: SessionConfig) -> None:
+        """Configure who coaches a run."""
+        self._drive(calls.put_session(run_id, config, self._retry))
+
+    def delete_session(self, run_id: str) -> None:
+        """Close the session of a run; returns when its requests have ended."""
+        self._drive(calls.delete_session(run_id, self._retry))
+
+    @contextmanager
+    def session(self, run_id: str, config: SessionConfig) -> Iterator[None]:
+        """A session that is closed at the end of a with statement."""
+        self.put_session(run_id, config)
+        try:
+            yield
+        finally:
+            self.delete_session(run_id)
+
+    def coach(self, request: CoachingRequest) -> CoachingResponse:
+        """Ask for the repair of a step. It may take as long as a person does."""
+        return self._drive(calls.coach(request, self._retry))
+
+
+class AsyncClient(_Settings):
+    """The same for asyncio. `concurrency` bounds the requests of one `decide` at a time."""
+
+    def __init__(self, url: str, *, concurrency: int = 4, **settings: Any) -> None:
+        super().__init__(url, **settings)
+        if concurrency < 1:
+            raise ValueError(f"concurrency: must be at least 1, not {concurrency}")
+        self._concurrency = concurrency
+        self._http = httpx.AsyncClient(**self._options)
+
+    async def __aenter__(self) -> "AsyncClient":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def _drive(self, steps: calls.Steps[T]) -> T:
+        got: Any = None
+        while True:
+            try:
+                step = steps.send(got)
+            except StopIteration as end:
+                return cast(T, end.value)
+            if isinstance(step, calls.Wait):
+                await asyncio.sleep(step.seconds)
+                got = None
+                continue
+            try:
+                got = _answer(await self._http.request(**self._arguments(step)))
+            except httpx.TransportError as error:
+                got = error
+
+    async def health(self) -> str:
+        """The server's state: ready, loading, draining or failed."""
+        return await self._drive(calls.health(self._retry))
+
+    async def info(self) -> Info:
+        """What the server is and can do."""
+        return await self._drive(calls.info(self._retry))
+
+    async def decide(self, inputs: Iterable[Input], *, request_id: str | None = None) -> list[list[Candidate]]:
+        """The candidates of each input, in order. Many inputs become several requests, which run together."""
+        requests = calls.batches(inputs, request_id)
+        free = asyncio.Semaphore(self._concurrency)
+
+        async def one(request: Mapping[str, Any]) -> list[Candidate]:
+            async with free:
+                return await self.respond(request)
+
+        tasks = [asyncio.ensure_future(one(request)) for request in requests]
+        try:
+            return calls.grouped(requests, await asyncio.gather(*tasks))
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def respond(self, request: Mapping[str, Any]) -> list[Candidate]:
+        """Send one request as it is. The whole answer is checked against it."""
+        return await self._drive(calls.respond(request, self._retry))
+
+    async def put_session(self, run_id: str, config: SessionConfig) -> None:
+        """Configure who coaches a run."""
+        await self._drive(calls.put_session(run_id, config, self._retry))
+
+    async def delete_session(self, run_id: str) -> None:
+        """Close the session of a run; returns when its requests have ended."""
+        await self._drive(calls.delete_session(run_id, self._retry))
+
+    @asynccontextmanager
+    async def session(self, run_id: str, config: SessionConfig) -> AsyncIterator[None]:
+        """A session that is closed at the end of an async with statement."""
+        await self.put_session(run_id, config)
+        try:
+            yield
+        finally:
+            await self.delete_session(run_id)
+
+    async def coach(self, request: CoachingRequest) -> CoachingResponse:
+        """Ask for the repair of a step. It may take as long as a person does."""
+        return await self._drive(calls.coach(request, self._retry))

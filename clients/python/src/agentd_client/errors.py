@@ -1,0 +1,35 @@
+"""What a call can raise."""
+
+from typing import Any
+
+
+class AgentServerError(Exception):
+    """The base of all errors of this package."""
+
+
+class NetworkError(AgentServerError):
+    """No answer came: the server cannot be reached, the connection broke, or time ran out."""
+
+
+class ContractError(AgentServerError):
+    """An answer that breaks the protocol. `path` is the way to the value: names and indexes."""
+
+    def __init__(self, path: tuple[str | int, ...], message: str) -> None:
+        self.path = path
+        self.message = message
+        super().__init__(f"{'.'.join(map(str, path)) or 'the answer'}: {message}")
+
+
+class StatusError(AgentServerError):
+    """An answer with another status than success.
+
+    `problems` are those of a 422, each with `type`, `loc` and `msg`. `detail` is the server's sentence otherwise.
+    """
+
+    def __init__(self, status: int, detail: str, problems: list[dict[str, Any]], retry_after: float | None) -> None:
+        self.status = status
+        self.detail = detail
+        self.problems = problems
+        self.retry_after = retry_after
+        said = "; ".join(f"{'.'.join(map(str, p.get('loc', [])))}: {p.get('msg', '')}" for p in problems) or detail
+        super().__init__(f"the agent server answered {status}: {said}")

@@ -1,0 +1,182 @@
+// Package export is the command that makes training data of what agents decided.
+package export
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"agentd/cmd/agentd/internal/cli"
+	"agentd/console"
+	rows "agentd/export"
+	"agentd/internal/options"
+	"agentd/internal/postgres"
+	"agentd/internal/version"
+	"agentd/protocol"
+)
+
+// maxList bounds the lists of the filters.
+const maxList = 64
+
+// Config is all that the command can be told.
+type Config struct {
+	Rows    rows.Config
+	Paths   []string
+	Console string // data directory
+	Store   string // URL of a database
+	Out     string
+}
+
+// DefaultConfig applies when a user sets nothing.
+func DefaultConfig() *Config { return &Config{Rows: rows.Config{Kind: rows.Chat}} }
+
+const (
+	intro = `agentd export makes training data of what agents decided: chat messages for fine-tuning, pairs of
+a better and a worse answer, or tokens with their logprobs. docs/data.md has the details.
+
+Usage
+  agentd export [options] PATH...
+
+A PATH is a file of exchanges (.jsonl), a folder in which magma-gen saved a run, or a folder with
+such files and folders.
+
+Examples
+  agentd export --out chat.jsonl runs
+  agentd export --kind pairs --out pairs.parquet output/my_run --console ~/.local/share/agentd/console
+  agentd export --kind rollouts --outcome success,failure --out rollouts.parquet exchanges.jsonl
+`
+	outro = `Values of a filter are separated by commas. Without a filter everything is taken. For pairs, the
+filters look at the better answer. What was read and left out is counted on standard error.
+`
+)
+
+// Command is the command line that fills c.
+func (c *Config) Command() *options.Command {
+	what, filter := options.In("What to write"), options.In("Filters")
+	words := func(p *[]string, known ...string) options.Value {
+		return options.ListOf(p, maxList, func(s string) (string, error) {
+			if len(known) > 0 && !slices.Contains(known, s) {
+				return "", fmt.Errorf("got %q, want some of %s", s, strings.Join(known, ", "))
+			}
+			return s, nil
+		}, func(s string) string { return s })
+	}
+	return &options.Command{
+		Name: "agentd export", Version: version.Line("agentd"), Intro: intro, Outro: outro, Arguments: true,
+		Options: []options.Option{
+			what("kind", "KIND", "chat, pairs or rollouts.", options.Choice(&c.Rows.Kind, []string{rows.Chat, rows.Pairs, rows.Rollouts}, nil)),
+			what("out", "FILE", "File to write, in the format Parquet if it ends in .parquet, else JSONL. It must not exist. Without it, JSONL goes to standard output.", options.Text(&c.Out)),
+			what("console", "DIR", "Data directory of a console that does not run, whose corrections are exported too.", options.Text(&c.Console)),
+			what("store", "URL", "PostgreSQL database of consoles, whose corrections are exported too, such as postgres://user@host/database.", options.Text(&c.Store)),
+			filter("origin", "LIST", "Who answered: model or coaching.", words(&c.Rows.Origins, protocol.OriginModel, protocol.OriginCoaching)),
+			filter("component", "LIST", "Component of the internal step, such as commander or summarizer.", words(&c.Rows.Components)),
+			filter("status", "LIST", "Status of the candidate: completed or error.", words(&c.Rows.Statuses, protocol.StatusCompleted, protocol.StatusError)),
+			filter("outcome", "LIST", "What became of the candidate: success, failure, unknown, or another word of the exchanges.", words(&c.Rows.Outcomes)),
+		},
+	}
+}
+
+// parse makes a Config from defaults and flags.
+func parse(args []string, stdout io.Writer) (*Config, error) {
+	c := DefaultConfig()
+	_, rest, err := c.Command().Parse(args, os.LookupEnv, stdout)
+	if err != nil {
+		return nil, err
+	}
+	c.Paths = rest
+	c.Rows.Format = rows.JSONL
+	if strings.HasSuffix(c.Out, ".parquet") {
+		c.Rows.Format = rows.Parquet
+	}
+	switch {
+	case len(c.Paths) == 0 && c.Console == "" && c.Store == "":
+		return nil, errors.New("nothing to export; name files or folders, or use --console or --store")
+	case c.Out != "":
+		if _, err := os.Lstat(c.Out); err == nil {
+			return nil, fmt.Errorf("--out: %s exists; remove it or name another file", c.Out)
+		}
+	}
+	if c.Store != "" {
+		if err := postgres.Check(c.Store); err != nil {
+			return nil, fmt.Errorf("--store: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// Run is the command.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	c, err := parse(args, stdout)
+	if err != nil {
+		return err
+	}
+	ctx, stop := cli.UntilSignal(ctx)
+	defer stop()
+	sources, err := rows.Open(c.Paths)
+	if err != nil {
+		return err
+	}
+	if c.Console != "" {
+		sources.AddSituations(corrections("--console", filepath.Join(c.Console, "console.db"), ""))
+	}
+	if c.Store != "" {
+		sources.AddSituations(corrections("--store", "", c.Store))
+	}
+	var summary *rows.Summary
+	write := func(w io.Writer) (err error) {
+		summary, err = rows.Run(ctx, sources, c.Rows, w)
+		return err
+	}
+	if c.Out == "" {
+		err = write(stdout)
+	} else {
+		err = writeFile(c.Out, write)
+	}
+	if err == nil {
+		fmt.Fprintln(stderr, summary)
+	}
+	return err
+}
+
+// corrections hands over what people corrected in a store. Errors name the option.
+func corrections(option, path, url string) func(func(*rows.Situation) error) error {
+	return func(f func(*rows.Situation) error) error {
+		err := console.EachCorrected(path, url, func(task *console.Corrected) error {
+			list, err := rows.Corrections("console:"+task.ID, task.Request, task.Proposals)
+			for _, s := range list {
+				if err := f(s); err != nil {
+					return err
+				}
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", option, err)
+		}
+		return nil
+	}
+}
+
+// writeFile writes beside the file and renames, so that the file is whole.
+func writeFile(path string, write func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	buffered := bufio.NewWriter(f)
+	if err = errors.Join(write(buffered), buffered.Flush(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"agentd/protocol"
+)
+
+// cupTools and cup are the README's request.
+const cupTools = `[{"name": "go_to", "description": "Drive to a room.", "parameters": {"room": {"type": "string"}}}, {"name": "pick_up", "description": "Pick up an object.", "parameters": {"object": {"type": "string"}}}]`
+
+func cup(memory string) input {
+	in := user(1, "rover, bring the red cup from the table in the kitchen to the shelf in the hall.").tools(cupTools)
+	in.Attributes = json.RawMessage(`{"known_robots": ["rover", "scout"]}`)
+	if memory != "" {
+		in = in.memory(memory)
+	}
+	return in
+}
+
+// exchanged asks and is a line of a file of exchanges.
+func (r *running) exchanged(id string, inputs ...input) (line string, outs []protocol.AgentOutput) {
+	r.t.Helper()
+	outs = r.ask(id, inputs...)
+	return fmt.Sprintf("{\"request\": %s, \"response\": %s}\n", strings.TrimSpace(body(r.t, id, inputs...)), protocol.EncodeResponse(outs)), outs
+}
+
+// exported runs the command and returns the lines that it prints.
+func exported(t *testing.T, args ...string) (lines []string, summary string) {
+	t.Helper()
+	var out, log bytes.Buffer
+	if err := run(t.Context(), append([]string{"export"}, args...), &out, &log); err != nil {
+		t.Fatal(err)
+	}
+	if out.Len() == 0 {
+		return nil, log.String()
+	}
+	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n"), log.String()
+}
+
+// TestExportMakesRowsOfWhatTheServerAnswered, and a pair of a correction.
+func TestExportMakesRowsOfWhatTheServerAnswered(t *testing.T) {
+	r := serveModel(t)
+	asked, _ := r.exchanged("a", cup("").greedy())
+	corrected, outs := r.exchanged("b", cup("").extra(`{"coaching": {"kind": "replace_say", "text": "Which shelf?"}}`))
+	onward, _ := r.exchanged("c", cup(string(outs[0].Memory)).greedy().outputs(2))
+	path := filepath.Join(t.TempDir(), "exchanges.jsonl")
+	writeFile(t, path, asked+corrected+onward)
+
+	chat, summary := exported(t, path)
+	if len(chat) != 4 || !strings.Contains(summary, "4 rows of 4 candidates of 3 inputs") {
+		t.Fatalf("%d rows, %s", len(chat), summary)
+	}
+	var row struct {
+		Messages []struct {
+			Role      string
+			Content   string
+			ToolCalls []struct {
+				Function struct {
+					Name      string
+					Arguments map[string]string
+				}
+			} `json:"tool_calls"`
+		}
+		Tools []json.RawMessage
+	}
+	if err := json.Unmarshal([]byte(chat[0]), &row); err != nil {
+		t.Fatal(err)
+	}
+	last := row.Messages[len(row.Messages)-1]
+	if row.Messages[0].Role != "system" || last.Role != "assistant" || len(row.Tools) != 2 || len(last.ToolCalls) != 1 ||
+		last.ToolCalls[0].Function.Arguments["room"] != "kitchen" || last.ToolCalls[0].Function.Arguments["target_robot"] != "rover" {
+		t.Errorf("%s", chat[0])
+	}
+	if coached, _ := exported(t, "--origin", "coaching", path); len(coached) != 1 || !strings.Contains(coached[0], "Which shelf?") {
+		t.Errorf("%q", coached)
+	}
+	pairs, _ := exported(t, "--kind", "pairs", path)
+	if len(pairs) != 1 || !strings.Contains(pairs[0], `"chosen":[{"role":"assistant","content":"Which shelf?"}]`) || !strings.Contains(pairs[0], `"reason":"correction"`) {
+		t.Errorf("%q", pairs)
+	}
+
+	out := filepath.Join(t.TempDir(), "chat.parquet")
+	exported(t, "--out", out, path)
+	f, err := os.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := parquet.OpenFile(f, info.Size())
+	if err != nil || table.NumRows() != 4 {
+		t.Errorf("%v, %v", table, err)
+	}
+}
+
+func TestExportWithoutUsableInputIsAnError(t *testing.T) {
+	folder := t.TempDir()
+	there := filepath.Join(folder, "there.jsonl")
+	writeFile(t, there, "{}\n")
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"nothing":        {nil, "nothing to export; name files or folders"},
+		"missing":        {[]string{filepath.Join(folder, "none")}, "no such file"},
+		"no exchange":    {[]string{there}, "there.jsonl line 1: an exchange has the members"},
+		"existing file":  {[]string{"--out", there, there}, "--out: "},
+		"unknown kind":   {[]string{"--kind", "dpo", there}, "--kind: "},
+		"unknown origin": {[]string{"--origin", "modell", there}, `--origin: got "modell"`},
+		"no console":     {[]string{"--console", folder}, "--console: "},
+		"no database":    {[]string{"--store", "mysql://x"}, "--store: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := run(t.Context(), append([]string{"export"}, c.args...), io.Discard, io.Discard)
+			if err == nil || !strings.Contains(err.Error(), "export: ") || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		})
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) != 1 {
+		t.Errorf("files were left behind: %v, %v", left, err)
+	}
+}

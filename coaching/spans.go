@@ -1,0 +1,100 @@
+package coaching
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strconv"
+
+	"agentd/coaching/backend"
+	"agentd/internal/tracing"
+	"agentd/protocol"
+
+	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Ask makes one try at the model, in a span of its own. The endpoint gets no trace context, since
+// a client of the server named it.
+func (m *model) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) {
+	ctx, span := tracing.Start(ctx, "chat "+m.def.DefaultModel, trace.WithSpanKind(trace.SpanKindClient))
+	if !span.IsRecording() {
+		return m.Backend.Ask(ctx, q)
+	}
+	defer span.End()
+	span.SetAttributes(semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(provider(m.Type())),
+		semconv.GenAIRequestModel(m.def.DefaultModel), attribute.String("agentd.coach", m.Name()))
+	span.SetAttributes(server(m.def.Endpoint)...)
+	if tracing.Content(ctx) {
+		messages := []tracing.Message{{Role: "system", Text: q.System}}
+		for _, m := range q.Messages {
+			messages = append(messages, tracing.Message{Role: m.Role, Text: m.Text})
+		}
+		tracing.SetMessages(span, semconv.GenAIInputMessagesKey, messages...)
+	}
+	answer, err := m.Backend.Ask(ctx, q)
+	if err != nil {
+		failSpan(span, err)
+		return answer, err
+	}
+	span.SetAttributes(semconv.GenAIResponseModel(answer.Model),
+		semconv.GenAIUsageInputTokens(answer.PromptTokens), semconv.GenAIUsageOutputTokens(answer.CompletionTokens))
+	if tracing.Content(ctx) {
+		tracing.SetMessages(span, semconv.GenAIOutputMessagesKey, tracing.Message{Role: "assistant", Text: answer.Text, Finish: "stop"})
+	}
+	return answer, nil
+}
+
+// provider is gen_ai.provider.name of a type of backend.
+func provider(typ string) string {
+	if typ == protocol.BackendLocal {
+		return "agentd"
+	}
+	return typ // openai, ollama and anthropic are names of the conventions or like them
+}
+
+// server has the host and port of an endpoint. The rest of the URL may hold a key.
+func server(endpoint string) (list []attribute.KeyValue) {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Hostname() == "" {
+		return nil
+	}
+	list = append(list, semconv.ServerAddress(u.Hostname()))
+	if port, err := strconv.Atoi(u.Port()); err == nil {
+		list = append(list, semconv.ServerPort(port))
+	}
+	return list
+}
+
+// failSpan marks the span of a try that failed. It has no text of the endpoint.
+func failSpan(span trace.Span, err error) {
+	var failure *backend.Error
+	switch {
+	case errors.As(err, &failure):
+		tracing.Fail(span, string(failure.Kind), "")
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		tracing.Fail(span, "cancelled", "")
+	default:
+		tracing.Fail(span, "", "")
+	}
+}
+
+// ask posts the request to the people and waits, in a span of its own.
+func (p *people) ask(ctx context.Context, r *request) (reply, error) {
+	ctx, span := tracing.Start(ctx, "ask person", trace.WithSpanKind(trace.SpanKindClient))
+	defer span.End()
+	given, err := p.wait(ctx, r)
+	if !span.IsRecording() {
+		return given, err
+	}
+	span.SetAttributes(server(p.endpoint)...)
+	span.SetAttributes(attribute.String("agentd.coach", protocol.ProviderHuman))
+	switch {
+	case err != nil:
+		failSpan(span, err)
+	case given.status == protocol.CoachingFailed:
+		tracing.Fail(span, given.status, "")
+	}
+	return given, err
+}

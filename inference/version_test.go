@@ -1,0 +1,85 @@
+package inference
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// version is the version of the model at path.
+func version(t *testing.T, path string) string {
+	t.Helper()
+	w, err := openWeights(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	v, err := w.Version(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func write(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestVersionChangesWithOneByteOfTheWeights(t *testing.T) {
+	dir := t.TempDir()
+	long := strings.Repeat("weights ", 300_000)
+	a, same := write(t, filepath.Join(dir, "a.gguf"), long), write(t, filepath.Join(dir, "b.gguf"), long)
+	other := write(t, filepath.Join(dir, "c.gguf"), long[:len(long)-1]+"!")
+	if v := version(t, a); v != version(t, same) || v == version(t, other) || len(v) != len("sha256:")+32 {
+		t.Errorf("versions %s, %s of the same bytes, %s of others", v, version(t, same), version(t, other))
+	}
+}
+
+func TestVersionOfASplitModelCoversAllFiles(t *testing.T) {
+	dir := t.TempDir()
+	path := func(i int) string { return filepath.Join(dir, fmt.Sprintf("m-%05d-of-00002.gguf", i)) }
+	write(t, path(1), "one")
+	if _, err := openWeights(path(1)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without the second file: %v", err)
+	}
+	write(t, path(2), "two")
+	before := version(t, path(1))
+	write(t, path(2), "too")
+	if after := version(t, path(1)); after == before {
+		t.Errorf("%s before and after the second file changed", after)
+	}
+}
+
+// A file that is replaced on disk is not the model that was loaded.
+func TestVersionIsOfTheFileThatWasOpened(t *testing.T) {
+	dir := t.TempDir()
+	path := write(t, filepath.Join(dir, "m.gguf"), "old")
+	want := version(t, path)
+	w, err := openWeights(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(write(t, filepath.Join(dir, "new"), "new"), path); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := w.Version(t.Context()); err != nil || got != want {
+		t.Errorf("%s, %v, want %s", got, err, want)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if unused, err := openWeights(path); err != nil || unused.Close() != nil {
+		t.Error("closing what was never asked for fails")
+	}
+}

@@ -1,0 +1,207 @@
+// Package tracing sends OpenTelemetry traces to a collector by OTLP/HTTP. The span of a request
+// is in its context, and with it where its children go, so that no package below the server
+// needs a setting. Without a span that is recorded, all of this does nothing.
+package tracing
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// scope is the name of the instrumentation in spans.
+const scope = "agentd"
+
+// tracesPath is where a collector takes traces, below its base URL.
+const tracesPath = "v1/traces"
+
+// Config is where traces go. The standard variables OTEL_* hold too: those of the exporter
+// (OTEL_EXPORTER_OTLP_*), the sampler (OTEL_TRACES_SAMPLER), the queue (OTEL_BSP_*), the limits
+// of spans and the resource.
+type Config struct {
+	// Endpoint is the base URL of a collector, such as http://127.0.0.1:4318. "": that of
+	// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT; without these, nothing
+	// is traced.
+	Endpoint string
+	// Content adds the texts of prompts and answers to spans.
+	Content bool
+}
+
+// Enabled reports whether anything is traced.
+func (c *Config) Enabled() bool {
+	if c.Endpoint != "" {
+		return true
+	}
+	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
+		return false
+	}
+	return os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != ""
+}
+
+// Check returns what is wrong with the endpoint, or with a variable that chooses another
+// protocol than OTLP/HTTP.
+func (c *Config) Check() error {
+	if !c.Enabled() {
+		return nil
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
+		if p := os.Getenv(name); p != "" {
+			if !strings.HasPrefix(p, "http/") {
+				return fmt.Errorf("%s is %q, but traces are sent by http/protobuf; set it to that and name the collector's port for HTTP, mostly 4318", name, p)
+			}
+			break // the first one wins
+		}
+	}
+	_, err := c.url()
+	return err
+}
+
+// url is where traces are posted; "": the exporter reads it from a variable.
+func (c *Config) url() (string, error) {
+	if c.Endpoint == "" {
+		return "", nil
+	}
+	u, err := url.Parse(c.Endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return "", errors.New("is no URL; want a collector's base URL such as http://127.0.0.1:4318")
+	}
+	if u.User != nil || u.RawQuery != "" {
+		return "", errors.New("has a user or a query, which collectors do not read; put a key into OTEL_EXPORTER_OTLP_HEADERS")
+	}
+	return u.JoinPath(tracesPath).String(), nil
+}
+
+// Tracer starts the spans of requests. A nil Tracer starts none.
+type Tracer struct {
+	provider *sdk.TracerProvider
+	exporter *exporter
+	content  bool
+}
+
+// Open starts sending traces in the background. It contacts nobody. It returns nil where
+// nothing is traced.
+func Open(ctx context.Context, c Config, version string, log zerolog.Logger) (*Tracer, error) {
+	if !c.Enabled() {
+		return nil, nil //nolint:nilnil // a nil Tracer is a working one
+	}
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn().Err(err).Msg("OpenTelemetry") })) // its own writes to stderr
+	var options []otlptracehttp.Option
+	if target, _ := c.url(); target != "" { // checked
+		options = append(options, otlptracehttp.WithEndpointURL(target))
+	}
+	to, err := otlptracehttp.New(ctx, options...)
+	if err != nil {
+		return nil, err
+	}
+	of, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(),
+		resource.WithAttributes(semconv.ServiceName("agentd"), semconv.ServiceVersion(version)), resource.WithFromEnv())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err), to.Shutdown(ctx))
+	}
+	e := newExporter(to, log)
+	return &Tracer{
+		provider: sdk.NewTracerProvider(sdk.WithBatcher(e), sdk.WithResource(of)),
+		exporter: e,
+		content:  c.Content,
+	}, nil
+}
+
+// Close sends what is left, until ctx ends.
+func (t *Tracer) Close(ctx context.Context) {
+	if t == nil {
+		return
+	}
+	defer context.AfterFunc(ctx, t.exporter.end)()
+	// It ends soon after ctx, since then all exports fail. The exporter logs why spans were lost.
+	_ = t.provider.Shutdown(context.WithoutCancel(ctx))
+	t.exporter.end()
+}
+
+// Drop gives up what is left, so that Close does not wait.
+func (t *Tracer) Drop() {
+	if t != nil {
+		t.exporter.end()
+	}
+}
+
+// contentKey marks the context of a request whose texts may be in spans.
+type contentKey struct{}
+
+// Request starts the span of a request, below the caller's that [Extract] found.
+func (t *Tracer) Request(ctx context.Context, name string, attributes ...attribute.KeyValue) (context.Context, trace.Span) {
+	if t == nil {
+		return ctx, trace.SpanFromContext(ctx)
+	}
+	if t.content {
+		ctx = context.WithValue(ctx, contentKey{}, true)
+	}
+	return t.provider.Tracer(scope).Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
+}
+
+// On reports whether the span in ctx is recorded.
+func On(ctx context.Context) bool { return trace.SpanFromContext(ctx).IsRecording() }
+
+// Content reports whether texts of prompts and answers belong into spans.
+func Content(ctx context.Context) bool { return ctx.Value(contentKey{}) != nil }
+
+// Start starts a span below the one in ctx. Without a recorded one it does nothing and returns
+// that one.
+func Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
+	parent := trace.SpanFromContext(ctx)
+	if !parent.IsRecording() {
+		return ctx, parent
+	}
+	return parent.TracerProvider().Tracer(scope).Start(ctx, name, options...)
+}
+
+// Past makes a span of what already ended.
+func Past(ctx context.Context, name string, from, to time.Time, attributes ...attribute.KeyValue) {
+	_, span := Start(ctx, name, trace.WithTimestamp(from), trace.WithAttributes(attributes...))
+	span.End(trace.WithTimestamp(to))
+}
+
+// Under returns ctx with the span of another context, or ctx where that is nil.
+func Under(ctx, of context.Context) context.Context {
+	if of == nil {
+		return ctx
+	}
+	return trace.ContextWithSpan(ctx, trace.SpanFromContext(of))
+}
+
+// Fail marks a span as failed. kind is one of few words; the message may be "".
+func Fail(span trace.Span, kind, message string) {
+	span.SetAttributes(semconv.ErrorTypeKey.String(cmp.Or(kind, "_OTHER")))
+	span.SetStatus(codes.Error, message)
+}
+
+// Extract returns ctx with the trace context of a caller's headers (W3C Trace Context), if they
+// have a valid one.
+func Extract(ctx context.Context, h http.Header) context.Context {
+	return propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(h))
+}
+
+// Inject sets the headers of the trace context in ctx: that of the current span, or the
+// caller's where nothing is traced.
+func Inject(ctx context.Context, h http.Header) {
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
+}
