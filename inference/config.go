@@ -41,6 +41,9 @@ type Config struct {
 	// GGMLAttention makes llama.cpp compute attention on the CPU by itself. It holds for
 	// the whole process; see [llama.SetSharedAttention].
 	GGMLAttention bool
+	// DeviceAttention is how a device computes attention: "gather" (see [llama.SetGather]) or
+	// "dense". "auto" and "" are "dense". It holds for the whole process.
+	DeviceAttention string
 	// FixedTokens, above 0, is the length of every answer: for benchmarks. It takes the
 	// place of Agent.MaxNewTokens and sets Agent.IgnoreEnd.
 	FixedTokens int
@@ -71,15 +74,16 @@ type Config struct {
 // DefaultConfig returns the defaults of a server.
 func DefaultConfig() Config {
 	return Config{
-		Quantization: "auto",
-		KVType:       "auto",
-		Device:       "auto",
-		GPULayers:    -1,
-		SplitMode:    llama.SplitLayer,
-		Contexts:     1,
-		Remote:       remote.Config{API: remote.APIAuto, Retries: remote.DefaultRetries},
-		Scheduler:    scheduler.Config{Policy: scheduler.Policy{DraftRows: Auto}, QueueLimit: defaultQueueLimit},
-		Agent:        agent.Config{Kind: agent.FullHistory, Format: "auto", Prompt: format.Options{OutputStyle: "qwen_format", MixedOutput: "reject", CallsPerRobot: "one", ReasoningEffort: "low"}, Constrain: agent.ConstrainOn, DefaultRobot: agent.DefaultRobot, MaxNewTokens: Auto},
+		Quantization:    "auto",
+		KVType:          "auto",
+		Device:          "auto",
+		GPULayers:       -1,
+		SplitMode:       llama.SplitLayer,
+		Contexts:        1,
+		DeviceAttention: "auto",
+		Remote:          remote.Config{API: remote.APIAuto, Retries: remote.DefaultRetries},
+		Scheduler:       scheduler.Config{Policy: scheduler.Policy{DraftRows: Auto}, QueueLimit: defaultQueueLimit},
+		Agent:           agent.Config{Kind: agent.FullHistory, Format: "auto", Prompt: format.Options{OutputStyle: "qwen_format", MixedOutput: "reject", CallsPerRobot: "one", ReasoningEffort: "low"}, Constrain: agent.ConstrainOn, DefaultRobot: agent.DefaultRobot, MaxNewTokens: Auto},
 	}
 }
 

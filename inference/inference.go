@@ -69,7 +69,7 @@ type EngineInfo struct {
 	Contexts      int
 	GPULayers     int // as configured; -1: all
 	Threads       int
-	Attention     string // on the CPU "shared" (see llama.SetSharedAttention) or "ggml", else "device"
+	Attention     string // on the CPU "shared" (see llama.SetSharedAttention) or "ggml", else "device" or "gather" (see llama.SetGather)
 	ContextLength int
 	KVType        string
 	Parallel      int

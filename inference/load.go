@@ -236,6 +236,9 @@ func (s *Service) chooseSizes(cfg Config, groups []deviceGroup) (perCell float64
 		}
 	}
 	f.Attention = attention(gpu, cfg.GGMLAttention)
+	if err := s.setGather(cfg, groups); err != nil {
+		return 0, err
+	}
 	cpu := autoParallelCPU
 	if f.Attention == "ggml" {
 		cpu = autoParallelGGML

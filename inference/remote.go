@@ -86,6 +86,7 @@ func (c *Config) CheckRemote() error {
 		{"CacheRAM", c.CacheRAM != 0},
 		{"Threads", c.Threads != 0},
 		{"GGMLAttention", c.GGMLAttention},
+		{"DeviceAttention", c.DeviceAttention != d.DeviceAttention && c.DeviceAttention != ""},
 		{"KVType", c.KVType != d.KVType && c.KVType != ""},
 		{"ContextLength", c.ContextLength != 0},
 		{"Quantization", c.Quantization != d.Quantization && c.Quantization != ""},

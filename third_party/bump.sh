@@ -56,10 +56,10 @@ get_source() {
 }
 
 patch_source() {
-	is_patched "$source" && git -C "$source" apply --reverse --check "$here/patch/llama.cpp.patch" && return
+	is_patched "$source" && git -C "$source" apply --reverse --check "$here"/patch/*.patch && return
 	git -C "$source" checkout --quiet --force .
 	git -C "$source" clean --quiet --force src
-	git -C "$source" apply --verbose "$here/patch/llama.cpp.patch" && cp "$here"/patch/*.h "$source/src/"
+	git -C "$source" apply --verbose "$here"/patch/*.patch && cp "$here"/patch/*.h "$source/src/"
 }
 
 # copy_tree brings the copy of this clone up to date, with changes that are not committed.

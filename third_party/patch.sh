@@ -9,6 +9,10 @@ if is_patched "$tree"; then
 fi
 # A tree need not be a repository, and must not be taken for a part of one around it.
 tree=$(cd "$tree" && pwd -P)
-has_patch "$tree" || (cd "$tree" && GIT_CEILING_DIRECTORIES=$(dirname "$tree") git apply "$here/patch/llama.cpp.patch") ||
-	die "third_party/patch/llama.cpp.patch does not fit $tree; agentd also works without it"
+apply() {
+	(cd "$tree" && GIT_CEILING_DIRECTORIES=$(dirname "$tree") git apply "$here/patch/$1") ||
+		die "third_party/patch/$1 does not fit $tree; agentd also works without it"
+}
+has_patch "$tree" || apply llama.cpp.patch
 cp "$here"/patch/*.h "$tree/src/"
+has_cuda_patch "$tree" || apply ggml-cuda.patch

@@ -3,7 +3,7 @@
 # into DIRECTORY (default: lib, beside the binary). Tests load it from lib/vulkan, where no server finds it.
 #
 # It is not built from source: its shaders need a newer glslc than Debian 12 has. The plugin is built from the
-# same ggml, which the patch leaves alone. build.sh removes it when another ggml is built.
+# same ggml, whose interface the patches leave alone. build.sh removes it when another ggml is built.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$here/llama.cpp.pin"

@@ -63,6 +63,17 @@ void agd_break_assumption(int kind);
 // Whether there is a GPU that ggml can use.
 bool agd_has_gpu(void);
 
+// Lets devices gather the cells that a row sees, in all contexts made from then on. False, with the reason in err, if
+// libllama lacks the patch for it.
+bool agd_gather(bool on, char ** err);
+
+// Whether a device gathers for heads of these sizes, so many query heads for each KV head, and keys and values of a
+// ggml_type.
+bool agd_gathers(ggml_backend_dev_t device, int64_t head_k, int64_t head_v, int64_t heads_per_kv, int32_t type);
+
+// How many attentions were given a bound with which a device gathers so far, for tests.
+uint64_t agd_gathered(void);
+
 // How many masks of all contexts were read as bits so far, for tests.
 uint64_t agd_attention_bits(void);
 

@@ -40,7 +40,7 @@ void attention_is_checked() {
     CHECK(attention_error().empty(), "%s", attention_error().c_str());
     expect(assumption::attention_op, "FLASH_ATTN_EXT");
     expect(assumption::output_read, "through the backend that computes it");
-    if (agentd_set_graph_hook != nullptr) {
+    if (agentd_set_graph_hooks != nullptr) {
         expect(assumption::mask_layout, "another layout");
     }
     agd_break_assumption(assumption::attention_op);

@@ -47,6 +47,7 @@ func (c *Core) schedule() {
 			c.decodes = append(c.decodes, s)
 		}
 	}
+	c.tree.order(c.decodes)
 	budget := c.rowLimit
 	if len(c.prefills) > 0 {
 		budget -= c.rowLimit / prefillFloor

@@ -226,3 +226,70 @@ func TestPrefillBudgetEqualsDecodeCost(t *testing.T) {
 
 // anything answers each sample with a token.
 func anything(p *Plan) []Choice { return slices.Repeat([]Choice{{Tokens: []Token{0}}}, len(p.Samples)) }
+
+// TestDecodeRowsThatShareCellsAreNeighbours in tiles of 8 rows, whose union of cells a GPU reads. In
+// the order in which sequences start, the rows of a request are spread over the step.
+func TestDecodeRowsThatShareCellsAreNeighbours(t *testing.T) {
+	const requests, candidates, tile = 8, 4, 8
+	c, err := New(Config{Cells: 4096, Policy: Policy{MaxSequences: 64, BatchTokens: 512, PrefillChunk: 512}, MaxOutputs: 64, MinSharedPrefill: 1, PartialCopy: true, Check: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := range requests {
+		prompt := []Token{1, 2, 3, 4}
+		for i := range 26 {
+			prompt = append(prompt, Token(100*(id+1)+i))
+		}
+		if err := c.Submit(Request{ID: RequestID(id), Prompt: prompt, N: candidates, MaxNew: 40}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var plan *Plan
+	for range 12 {
+		plan = c.Plan()
+		var choices []Choice
+		for _, s := range plan.Samples {
+			choices = append(choices, Choice{Tokens: []Token{Token(1000 + s.Candidate)}})
+		}
+		c.Commit(StepDecoded, choices)
+	}
+	if len(plan.Rows) != requests*candidates {
+		t.Fatalf("%d rows in the last step, want each candidate's", len(plan.Rows))
+	}
+	union := func(ids []SeqID) (cells, groups int) { // of a tile
+		nodes, of := map[*node]bool{}, map[*group]bool{}
+		for _, id := range ids {
+			of[c.seqs[id].group] = true
+			for n := c.seqs[id].leaf; n.parent != nil; n = n.parent {
+				if !nodes[n] {
+					nodes[n] = true
+					cells += len(n.tokens)
+				}
+			}
+		}
+		return cells, len(of)
+	}
+	var planned, started []SeqID
+	for _, r := range plan.Rows {
+		planned = append(planned, r.Seq)
+	}
+	for _, s := range c.running {
+		started = append(started, s.id)
+	}
+	read, unordered := 0, 0
+	for rows := range slices.Chunk(planned, tile) {
+		cells, groups := union(rows)
+		if groups != tile/candidates {
+			t.Errorf("8 rows are of %d requests, want %d", groups, tile/candidates)
+		}
+		read += cells
+	}
+	for rows := range slices.Chunk(started, tile) {
+		cells, _ := union(rows)
+		unordered += cells
+	}
+	if read >= unordered {
+		t.Errorf("the tiles read %d cells, and %d in the order of the start", read, unordered)
+	}
+	t.Logf("the tiles read %d cells, and %d in the order of the start", read, unordered)
+}

@@ -10,9 +10,10 @@ import (
 	"testing"
 )
 
+const tree = "../llama.cpp"
+
 // TestCellsAndMasksMatchPlainLoops runs testdata/cells.cpp, which says where they are not.
 func TestCellsAndMasksMatchPlainLoops(t *testing.T) {
-	const tree = "../llama.cpp"
 	header, err := os.ReadFile(tree + "/src/llama-kv-cells.h")
 	if err != nil {
 		t.Fatal(err)
@@ -20,9 +21,32 @@ func TestCellsAndMasksMatchPlainLoops(t *testing.T) {
 	if !bytes.Contains(header, []byte("agentd-cells.h")) {
 		t.Skip("LLAMA_CPP_DIR is a llama.cpp without this patch")
 	}
-	program := filepath.Join(t.TempDir(), "cells_test")
+	compileAndRun(t, "testdata/cells.cpp", t.TempDir())
+}
+
+// TestGatheredCellsMatchPlainLoops runs testdata/compact.cpp, with the kernel of llama.cpp's tree.
+func TestGatheredCellsMatchPlainLoops(t *testing.T) {
+	source, err := os.ReadFile(tree + "/ggml/src/ggml-cuda/fattn.cu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, kernel, found := bytes.Cut(source, []byte("#if !defined(GGML_USE_HIP) && !defined(GGML_USE_MUSA)\n"))
+	kernel, _, ends := bytes.Cut(kernel, []byte("#endif"))
+	if !found || !ends || !bytes.Contains(kernel, []byte("flash_attn_mask_to_sparse_indices(")) {
+		t.Fatal("fattn.cu no longer begins with flash_attn_mask_to_sparse_indices: cut it out as it is now")
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "compact.inc"), kernel, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	compileAndRun(t, "testdata/compact.cpp", dir)
+}
+
+func compileAndRun(t *testing.T, source, dir string) {
+	t.Helper()
+	program := filepath.Join(dir, "program")
 	run(t, cmp.Or(os.Getenv("CXX"), "c++"), "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-D_GLIBCXX_ASSERTIONS", "-I.",
-		"-isystem", tree+"/src", "-isystem", tree+"/include", "-isystem", tree+"/ggml/include", "-o", program, "testdata/cells.cpp")
+		"-isystem", tree+"/src", "-isystem", tree+"/include", "-isystem", tree+"/ggml/include", "-isystem", dir, "-o", program, source)
 	run(t, program)
 }
 

@@ -7,6 +7,7 @@ import (
 	"agentd/cmd/agentd/internal/cli"
 	"agentd/coaching"
 	"agentd/engine/remote"
+	"agentd/inference"
 	"agentd/internal/options"
 	"agentd/internal/version"
 )
@@ -116,6 +117,7 @@ func (c *Config) placement() []options.Option {
 		option("threads", "N", "CPU threads of the model. auto: physical cores, minus one where there are more than four; fewer while other programs use the processors and fewer threads are faster. Several --contexts divide them among those that have work. A number is fixed, for each context.", options.IntOr(&m.Threads, 1, maxThreads, "auto", 0)),
 		option("reproducible", "", "Compute each input alone and from its first token. With inference_mode the same input then gives the same bytes, whatever the load and the cache. Without, rounding may decide between tokens that are almost equally probable. Takes several times as long. Contexts on devices of different kinds still differ.", options.Bool(&s.BatchInvariant)),
 		option("cpu-attention", "HOW", "How the CPU computes attention: shared reads a prefix once for all candidates and agents that share it. ggml leaves attention and the logits to llama.cpp, for comparisons.", options.Either(&m.GGMLAttention, "shared", "ggml")),
+		option("device-attention", "HOW", "How a GPU computes attention. dense goes through all cells of the KV cache up to the last one in use. gather lists the cells that each row sees and reads only these, for CUDA and Vulkan; it is for many agents and has not run on CUDA hardware. auto: dense, until gather has been measured there.", options.Choice(&m.DeviceAttention, []string{"auto", inference.Gather, inference.Dense}, nil)),
 		option("queue-limit", "N", "Candidates admitted at a time, waiting or running. A request that does not fit is answered 503 with Retry-After.", options.Int(&s.QueueLimit, 1, maxQueue)),
 		option("queue-time", "TIME", "Longest expected wait of a new request, such as 5s. A request that would probably wait longer is answered 503 with Retry-After. For clients that have no use for late answers. 0s: no limit.", options.Duration(&s.QueueTime, 0, maxDuration)),
 		option("fixed-tokens", "N", "For benchmarks only: every answer has exactly N unconstrained tokens, so that any weights are the same load. 0: off.", options.Int(&m.FixedTokens, 0, maxContext)),

@@ -10,6 +10,7 @@
 
 #include "api.h"
 #include "assumptions.h"
+#include "attention/gather.h"
 #include "attention/logits_product.h"
 #include "attention/self_test.h"
 #include "errors.h"
@@ -95,8 +96,8 @@ mask_view mask_view_of(const ggml_tensor * dst) {
     const ggml_tensor * mask = dst->src[3];
     const int           rows = static_cast<int>(dst->src[0]->ne[1]), cells = static_cast<int>(dst->src[1]->ne[1]);
     const auto *        bits = static_cast<const agentd::bit_rows *>(mask->extra);
-    return { bits != nullptr && bits->filled ? bits : nullptr, static_cast<const uint16_t *>(mask->data),
-             mask->nb[1] / sizeof(uint16_t), rows, cells };
+    return { bits != nullptr && bits->filled && !bits->count ? bits : nullptr,
+             static_cast<const uint16_t *>(mask->data), mask->nb[1] / sizeof(uint16_t), rows, cells };
 }
 
 // Plans must not outlive their mask. They end when threads are set, which llama.cpp does for each evaluation
@@ -345,7 +346,7 @@ void count_placement(ggml_backend_sched_t sched, ggml_cgraph * graph) {
     }
 }
 
-// llama.cpp with our patch calls this when a graph has its memory and before its inputs are set.
+// llama.cpp with our patch calls these when a graph has its memory, before its inputs are set and after.
 void before_inputs(ggml_backend_sched_t sched, ggml_cgraph * graph) {
     if (assumption::broken(assumption::graph_hook)) {
         return;
@@ -356,10 +357,17 @@ void before_inputs(ggml_backend_sched_t sched, ggml_cgraph * graph) {
         }
     }
     use_bits(sched, graph, bits_of);
+    ask_counts(sched, graph);
     if (watch.on) {
         count_placement(sched, graph);
     }
 }
+
+void after_inputs(ggml_backend_sched_t, ggml_cgraph *) {
+    set_bounds();
+}
+
+constexpr agentd::graph_hooks hooks{ before_inputs, after_inputs };
 
 ggml_backend_reg_t registration() {
     static ggml_backend_reg reg  = { GGML_BACKEND_API_VERSION,
@@ -373,9 +381,9 @@ ggml_backend_reg_t registration() {
     return &reg;
 }
 
-// Installs the hook in a libllama that has the patch. Returns what is wrong, or null.
+// Installs the hooks in a libllama that has the patch. Returns what is wrong, or null.
 const char * install_hook() {
-    if (agentd_set_graph_hook == nullptr) {
+    if (agentd_set_graph_hooks == nullptr) {
 #ifdef AGENTD_PATCHED
         return "libllama was built without the patch that its source has; run make again";
 #else
@@ -383,7 +391,7 @@ const char * install_hook() {
 #endif
     }
     const uint64_t layout = assumption::broken(assumption::mask_layout) ? agentd::layout + 1 : agentd::layout;
-    if (!agentd_set_graph_hook(before_inputs, layout)) {
+    if (!agentd_set_graph_hooks(&hooks, layout)) {
         return "libllama was built with another layout of bit masks than this program; run make again";
     }
     hooked = true;
@@ -418,6 +426,25 @@ extern "C" bool agd_attention_check(char ** err) {
             agd::set(err, wrong + "; use the pinned llama.cpp or switch shared attention off");
         }
         return wrong.empty();
+    });
+}
+
+extern "C" bool agd_gather(bool on, char ** err) {
+    return agd::guard(err, false, [&] {
+        gathering = false;
+        if (!on) {
+            return true;
+        }
+        const char * wrong = install_hook();
+        if (wrong == nullptr && !hooked) {
+            wrong = "libllama was built without agentd's patch, which counts the cells that a row sees";
+        }
+        if (wrong != nullptr) {
+            agd::set(err, wrong);
+            return false;
+        }
+        gathering = true;
+        return true;
     });
 }
 

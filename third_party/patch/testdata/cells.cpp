@@ -200,10 +200,30 @@ void step(cache & c) {
     }
 }
 
+// bounds checks the counts of a mask against loops over its values.
+void bounds(const agentd::bit_rows & counts, const std::vector<uint16_t> & values, size_t cells) {
+    const size_t rows = values.size() / cells, tile = agentd::tile_rows;
+    int32_t      most = 0, most_together = 0;
+    for (size_t first = 0; first < rows; first += tile) {
+        std::set<size_t> together;
+        for (size_t r = first; r < std::min(rows, first + tile); r++) {
+            int32_t n = 0;
+            for (size_t i = 0; i < cells; i++) {
+                if (values[r * cells + i] == 0) {
+                    n++;
+                    together.insert(i);
+                }
+            }
+            most = std::max(most, n);
+        }
+        most_together = std::max(most_together, static_cast<int32_t>(together.size()));
+    }
+    CHECK(counts.row_cells == most && counts.tile_cells == most_together);
+}
+
+// mask writes one of random rows: some sequences with one, some with more. Those of one lie side by side, or apart.
 void mask(cache & c) {
-    // Rows as they come: some sequences with one, some with more, in their order.
-    std::vector<int32_t>  seq, pos;
-    std::vector<uint32_t> row_of; // cells
+    std::vector<int32_t> seq, pos;
     for (int s = 0; s < cache::seqs; s++) {
         const int n = c.length(s), rows = std::min(n, below(3) == 0 ? below(40) : below(2));
         for (int i = 0; i < rows; i++) {
@@ -213,6 +233,12 @@ void mask(cache & c) {
     }
     if (seq.empty()) {
         return;
+    }
+    if (below(3) == 0) {
+        for (size_t i = seq.size() - 1; i > 0; i--) {
+            const size_t j = below(static_cast<int>(i + 1));
+            std::swap(seq[i], seq[j]), std::swap(pos[i], pos[j]);
+        }
     }
     std::vector<int32_t *> ids;
     for (int32_t & s : seq) {
@@ -242,8 +268,17 @@ void mask(cache & c) {
     CHECK(agentd::fill_mask(&t, batch, window, find));
     t.type = GGML_TYPE_F16, t.data = halves.data();
     CHECK(agentd::fill_mask(&t, batch, window, find));
+    static const agentd::graph_hooks hooks{};
+    agentd::installed() = &hooks;
+    agentd::bit_rows counts;
+    counts.count     = true;
+    counts.row_cells = counts.tile_cells = 7;
+    counts.words.assign(10, 1);
+    std::vector<uint16_t> counted(n_kv * seq.size(), 7);
+    t.extra = &counts, t.data = counted.data();
+    CHECK(agentd::fill_mask(&t, batch, window, find) && counts.filled && counted == halves);
+    bounds(counts, counted, n_kv);
     t.extra = &bits, t.data = nullptr;
-    agentd::installed() = [](ggml_backend_sched_t, ggml_cgraph *) {};
     CHECK(agentd::fill_mask(&t, batch, window, find) && bits.filled);
     agentd::installed() = nullptr;
     for (size_t r = 0; r < seq.size(); r++) {
