@@ -109,8 +109,8 @@ func TestWithoutReturnStepsTellNoTokens(t *testing.T) {
 	cfg := agent.Config{ModelVersion: func(context.Context) (string, error) { return "", errors.New("was asked") }}
 	for _, input := range []string{`{}`, `{"extra_keys":{"return":[]}}`} {
 		g, got, _ := tell(t, cfg, input, "Hi", nil)
-		if text, _ := json.Marshal(got); string(text) != `{"model_version":null,"prompt_token_ids":null,"token_ids":null,"next_prompt_differs_at":null,"logprobs":null,"masked":null,"forced":null,"drafted":null,"sum_logprob":null}` || g.asked[0].Scores {
-			t.Errorf("%s: got %s", input, text)
+		if text, err := json.Marshal(got); err != nil || string(text) != `{"model_version":null,"prompt_token_ids":null,"token_ids":null,"next_prompt_differs_at":null,"logprobs":null,"masked":null,"forced":null,"drafted":null,"sum_logprob":null}` || g.asked[0].Scores {
+			t.Errorf("%s: got %s, %v", input, text, err)
 		}
 	}
 }

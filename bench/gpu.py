@@ -51,7 +51,7 @@ class Bench:
         if self.dry:
             self.shapes = {"tiny": ("qwen3", "tiny", "f32"), "tiny-moe": ("gpt-oss", "tiny", "mxfp4")}
             self.asked, self.agents, self.widths, self.tokens, self.busy = 2, 3, [1, 2], 4, [2]
-            self.context, self.large = 2048, 1_000_000
+            self.context, self.large = 16384, 1_000_000
             self.batch = ["--batch-size", "16"]  # Mesa 22.3 dies of some long ones (docs/gpu.md)
             self.small = ["--context-length", "1024", "--parallel", "2", "--max-new-tokens", "64", *self.batch]
         else:
@@ -217,8 +217,6 @@ class Bench:
         out = self.out / "agentbench.tmp"
         out.unlink(missing_ok=True)
         trace = ["--model", str(self.models / f"{name}.gguf"), "--agents", str(agents), "--turns", str(turns)]
-        if self.dry:
-            trace += ["--system-words", "20", "--observation-words", "10", "--tools", "1"]
         self.run(
             *(str(self.home / "agentbench"), "run", "--url", url, "--target", target, "--out", str(out), *trace),
             *("--candidates", "1", "--groups", str(min(agents, 4)), "--trace-seed", str(seed)),

@@ -53,7 +53,18 @@ def measure(a: argparse.Namespace, load: str, through: bool) -> tuple[float, flo
         servers.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
         wait_ready(url, servers[-1])
 
-    bench = [str(ROOT / "agentbench"), "run", "--kind", "household", "--agents", agents, "--candidates", candidates, "--groups", "1"]
+    bench = [
+        str(ROOT / "agentbench"),
+        "run",
+        "--kind",
+        "household",
+        "--agents",
+        agents,
+        "--candidates",
+        candidates,
+        "--groups",
+        "1",
+    ]
     bench += ["--turns", a.turns if agents != "1" else a.single_turns, "--fixed-tokens", "16", "--model", "default"]
     with tempfile.TemporaryDirectory() as out:
         try:
@@ -90,13 +101,22 @@ def main() -> None:
             for list_, front in sides if repeat % 2 == 0 else sides[::-1]:
                 list_.append(measure(a, load, front))
             d, t = direct[-1], through[-1]
-            print(f"{load}: {d[0]:.1f} decisions/s, p50 {d[1]:.1f} ms; through agentd {t[0]:.1f}, {t[1]:.1f} ms", flush=True)
+            print(
+                f"{load}: {d[0]:.1f} decisions/s, p50 {d[1]:.1f} ms; through agentd {t[0]:.1f}, {t[1]:.1f} ms",
+                flush=True,
+            )
         rates = [t[0] / d[0] for d, t in zip(direct, through, strict=True)]
         extra = [t[1] - d[1] for d, t in zip(direct, through, strict=True)]
         for what, i in ("decisions/s", 0), ("p50 ms", 1):
-            print(f"{load}, {what}: {statistics.median(x[i] for x in direct):.1f} and {statistics.median(x[i] for x in through):.1f}")
-        print(f"{load}: median ratio of decisions/s {statistics.median(rates):.3f}, p50 {statistics.median(extra):+.1f} ms")
-        print(f"{load}: agentd has {100 * statistics.median(t[2] for t in through):.1f} % of the processor time of both")
+            print(
+                f"{load}, {what}: {statistics.median(x[i] for x in direct):.1f} and {statistics.median(x[i] for x in through):.1f}"
+            )
+        print(
+            f"{load}: median ratio of decisions/s {statistics.median(rates):.3f}, p50 {statistics.median(extra):+.1f} ms"
+        )
+        print(
+            f"{load}: agentd has {100 * statistics.median(t[2] for t in through):.1f} % of the processor time of both"
+        )
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ func TestCorrectedTasksAreReadAfterTheConsoleEnded(t *testing.T) {
 	for _, task := range f.tasks("open") {
 		var detail taskDetail
 		f.want(http.StatusOK, http.MethodGet, "/api/tasks/"+task.ID, nil, &detail)
-		id, _ := protocol.Get(protocol.Raw(detail.Request), "request_id")
+		id, _ := protocol.Get(detail.Request, "request_id")
 		name, _ := protocol.Text(id)
 		byRequest[name] = task.ID
 	}

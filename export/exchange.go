@@ -3,6 +3,7 @@ package export
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"strings"
 
@@ -77,7 +78,7 @@ func (x *exchanges) read(raw protocol.Raw, line int, offset int64, found secrets
 	if e.Path != "" {
 		found.request(e.Headers)
 		switch {
-		case strings.Contains(e.Path, "/v1/coaching/sessions/") && e.Method == "PUT":
+		case strings.Contains(e.Path, "/v1/coaching/sessions/") && e.Method == http.MethodPut:
 			// A configuration that a server refused may hold a key, too.
 			if config, err := protocol.DecodeCoachingSessionConfig(e.Body); err == nil {
 				found.session(config)

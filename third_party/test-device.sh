@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # test-device.sh [all]  runs the tests that compute on a device, in one process for each package: those of package
-# llama, which make test includes, or with "all" those of the scheduler, too. It skips them with a reason where there
+# llama, which make test includes, or with "all" the long ones and those of the scheduler, too. It skips them with a reason where there
 # is no device.
 #
 #   DEVICE   the device as ggml names it (default: Vulkan0, which may be Mesa's driver for CPUs); for another one, such
@@ -27,7 +27,9 @@ fi
 
 export AGENTD_TEST_DEVICE=$device
 cd "$root"
-go test -count=1 -timeout 20m -run OnDevice ./llama
+long=(-skip OnDeviceGathered) # 44 s, for pipelines of 6,144 cells
+[[ ${1:-} != all ]] || long=()
+go test -count=1 -timeout 20m -run OnDevice "${long[@]}" ./llama
 if [[ $device == Vulkan0 ]]; then # a model divided among two devices: one of them twice, where there is one
 	GGML_VK_VISIBLE_DEVICES=$GGML_VK_VISIBLE_DEVICES,$GGML_VK_VISIBLE_DEVICES go test -count=1 -timeout 20m -run OnDeviceSplit ./llama
 fi

@@ -138,8 +138,8 @@ void chooser::fill_pool(bool sorted) {
 }
 
 double chooser::pool_share(llama_token token) const {
-    const auto found =
-        std::find_if(pool.begin(), pool.end(), [&](const llama_token_data & c) { return c.id == token; });
+    const auto found = std::find_if(pool.begin(), pool.end(),
+                                    [&](const llama_token_data & c) { return c.id == token; });
     return found == pool.end() ? 0 : found->p / pool_sum;
 }
 
