@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# test-device.sh [all]  runs the tests that compute on a device, in one process for each package: those of package
-# llama, which make test includes, or with "all" the long ones and those of the scheduler, too. It skips them with a reason where there
-# is no device.
+# test-device.sh [all]  runs the tests that compute on a device, in one process for each package: the short
+# ones of package llama, which make test includes, or with "all" the long ones and those of the scheduler, too. It skips
+# them with a reason where there is no device.
 #
 #   DEVICE   the device as ggml names it (default: Vulkan0, which may be Mesa's driver for CPUs); for another one, such
 #            as CUDA0, its plugin must lie in lib
