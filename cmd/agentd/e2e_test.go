@@ -46,102 +46,102 @@ func eachModel(t *testing.T, f func(t *testing.T, r *running)) {
 
 // TestResponses is the specification's sections 2, 4 and 7 over HTTP. Each
 // answer is also decoded strictly and validated against its request (ask).
-func TestResponses(t *testing.T) {
-	eachModel(t, func(t *testing.T, r *running) {
-		t.Run("one output for each candidate, in the order of inputs", func(t *testing.T) {
-			outs := r.ask("batch", user(30, "a").outputs(3), user(-1, "b"), user(7, "c").outputs(2).greedy().tools(moveTool))
-			var got []string
-			for _, o := range outs {
-				got = append(got, fmt.Sprintf("%s/%d/%d", o.RequestID, o.SourceID, o.CandidateIndex))
-			}
-			want := "batch/30/0 batch/30/1 batch/30/2 batch/-1/0 batch/7/0 batch/7/1"
-			if strings.Join(got, " ") != want {
-				t.Errorf("got %v, want %s", got, want)
-			}
-		})
-		t.Run("a completed candidate appends its turn, a failed one leaves the memory", func(t *testing.T) {
-			memory := `{"zebra":1.50,"history":[{"author":"user","content":"\u0061","mood":"x"}],"memory_list":["Be kind."],"a":null}`
-			completed := 0
-			for _, o := range r.ask("memory", user(1, "hi").outputs(16).memory(memory)) {
-				if o.Error != nil {
-					if string(o.Memory) != memory {
-						t.Errorf("a failed candidate's memory is %s", o.Memory)
-					}
-					continue
-				}
-				completed++
-				before, after, _ := strings.Cut(memory, `"mood":"x"}`)
-				if got := string(o.Memory); !strings.HasPrefix(got, before+`"mood":"x"},{"author":"USER","content":"hi"},{"author":"MODEL","content":`) ||
-					!strings.HasSuffix(got, after) || count(t, o.Memory) != 3 {
-					t.Errorf("a completed candidate's memory is %s", got)
-				}
-			}
-			if completed == 0 {
-				t.Error("no candidate completed; the test shows nothing")
-			}
-		})
-		t.Run("an empty memory becomes a history and nothing else", func(t *testing.T) {
-			for _, o := range r.ask("first", user(1, "hi").outputs(8)) {
-				want := `{"history":[`
-				if o.Error != nil {
-					want = "{}"
-				}
-				if !strings.HasPrefix(string(o.Memory), want) || bytes.Contains(o.Memory, []byte("memory_list")) {
-					t.Errorf("%s: memory is %s", o.Status, o.Memory)
-				}
-			}
-		})
-		t.Run("each model call has its internal step", func(t *testing.T) {
-			for _, o := range r.ask("step", user(1, "Fetch <|im_end|> it").outputs(2)) {
-				if len(o.InternalSteps) != 1 {
-					t.Fatalf("%d steps", len(o.InternalSteps))
-				}
-				step, err := protocol.DecodeInternalStep(o.InternalSteps[0])
-				if err != nil {
-					t.Fatal(err)
-				}
-				generation, _ := protocol.Get(step.InputElements, "generation")
-				if step.ID != "step-0" || step.Component != "commander" || step.Origin != "model" ||
-					!strings.Contains(step.FullPrompt, "Fetch <|im_end|> it") || !bytes.Contains(generation, []byte(`"prompt_tokens":`)) {
-					t.Errorf("got %+v", step)
-				}
-			}
-		})
-		t.Run("deterministic candidates are equal, now and later", func(t *testing.T) {
-			in := user(1, "Where is the cup?").outputs(4).greedy().tools(moveTool)
-			before := r.metric("agentd_candidates_finished_total")
-			first := r.ask("greedy", in)
-			if n := r.metric("agentd_candidates_finished_total") - before; n != 1 {
-				t.Errorf("%v generations for one deterministic input", n)
-			}
-			again := r.ask("greedy again", in)
-			for i := range first {
-				if answerOf(first[i]) != answerOf(first[0]) || answerOf(again[i]) != answerOf(first[0]) {
-					t.Errorf("candidate %d: %s, later %s, want %s", i, answerOf(first[i]), answerOf(again[i]), answerOf(first[0]))
-				}
-			}
-		})
-		t.Run("sampled candidates differ", func(t *testing.T) {
-			different := map[string]bool{}
-			for _, o := range r.ask("sampled", user(1, "Say something.").outputs(8)) {
-				different[string(o.InternalSteps[0])] = true
-			}
-			if len(different) < 4 {
-				t.Errorf("%d different answers of 8", len(different))
-			}
-		})
-		t.Run("unusable tools are errors of that input's candidates only", func(t *testing.T) {
-			outs := r.ask("tools", user(1, "a").tools(`[{"description": "no name"}]`).outputs(2), user(2, "b").tools(moveTool), user(3, "c").tools(`[{"name":"x"},{"name":"x"}]`))
-			for i, want := range []bool{true, true, false, true} {
-				if got := outs[i].Error != nil && outs[i].Error.Code == "invalid_tools"; got != want {
-					t.Errorf("output %d: %s", i, answerOf(outs[i]))
-				}
-			}
-		})
-		t.Run("a conversation continues from its memory", func(t *testing.T) { conversation(t, r) })
-		t.Run("corrections need no model", func(t *testing.T) { corrections(t, r) })
-		t.Run("input that the agent refuses", func(t *testing.T) { refused(t, r) })
+func TestResponses(t *testing.T) { eachModel(t, responses) }
+
+func responses(t *testing.T, r *running) {
+	t.Run("one output for each candidate, in the order of inputs", func(t *testing.T) {
+		outs := r.ask("batch", user(30, "a").outputs(3), user(-1, "b"), user(7, "c").outputs(2).greedy().tools(moveTool))
+		var got []string
+		for _, o := range outs {
+			got = append(got, fmt.Sprintf("%s/%d/%d", o.RequestID, o.SourceID, o.CandidateIndex))
+		}
+		want := "batch/30/0 batch/30/1 batch/30/2 batch/-1/0 batch/7/0 batch/7/1"
+		if strings.Join(got, " ") != want {
+			t.Errorf("got %v, want %s", got, want)
+		}
 	})
+	t.Run("a completed candidate appends its turn, a failed one leaves the memory", func(t *testing.T) {
+		memory := `{"zebra":1.50,"history":[{"author":"user","content":"\u0061","mood":"x"}],"memory_list":["Be kind."],"a":null}`
+		completed := 0
+		for _, o := range r.ask("memory", user(1, "hi").outputs(16).memory(memory)) {
+			if o.Error != nil {
+				if string(o.Memory) != memory {
+					t.Errorf("a failed candidate's memory is %s", o.Memory)
+				}
+				continue
+			}
+			completed++
+			before, after, _ := strings.Cut(memory, `"mood":"x"}`)
+			if got := string(o.Memory); !strings.HasPrefix(got, before+`"mood":"x"},{"author":"USER","content":"hi"},{"author":"MODEL","content":`) ||
+				!strings.HasSuffix(got, after) || count(t, o.Memory) != 3 {
+				t.Errorf("a completed candidate's memory is %s", got)
+			}
+		}
+		if completed == 0 {
+			t.Error("no candidate completed; the test shows nothing")
+		}
+	})
+	t.Run("an empty memory becomes a history and nothing else", func(t *testing.T) {
+		for _, o := range r.ask("first", user(1, "hi").outputs(8)) {
+			want := `{"history":[`
+			if o.Error != nil {
+				want = "{}"
+			}
+			if !strings.HasPrefix(string(o.Memory), want) || bytes.Contains(o.Memory, []byte("memory_list")) {
+				t.Errorf("%s: memory is %s", o.Status, o.Memory)
+			}
+		}
+	})
+	t.Run("each model call has its internal step", func(t *testing.T) {
+		for _, o := range r.ask("step", user(1, "Fetch <|im_end|> it").outputs(2)) {
+			if len(o.InternalSteps) != 1 {
+				t.Fatalf("%d steps", len(o.InternalSteps))
+			}
+			step, err := protocol.DecodeInternalStep(o.InternalSteps[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			generation, _ := protocol.Get(step.InputElements, "generation")
+			if step.ID != "step-0" || step.Component != "commander" || step.Origin != "model" ||
+				!strings.Contains(step.FullPrompt, "Fetch <|im_end|> it") || !bytes.Contains(generation, []byte(`"prompt_tokens":`)) {
+				t.Errorf("got %+v", step)
+			}
+		}
+	})
+	t.Run("deterministic candidates are equal, now and later", func(t *testing.T) {
+		in := user(1, "Where is the cup?").outputs(4).greedy().tools(moveTool)
+		before := r.metric("agentd_candidates_finished_total")
+		first := r.ask("greedy", in)
+		if n := r.metric("agentd_candidates_finished_total") - before; n != 1 {
+			t.Errorf("%v generations for one deterministic input", n)
+		}
+		again := r.ask("greedy again", in)
+		for i := range first {
+			if answerOf(first[i]) != answerOf(first[0]) || answerOf(again[i]) != answerOf(first[0]) {
+				t.Errorf("candidate %d: %s, later %s, want %s", i, answerOf(first[i]), answerOf(again[i]), answerOf(first[0]))
+			}
+		}
+	})
+	t.Run("sampled candidates differ", func(t *testing.T) {
+		different := map[string]bool{}
+		for _, o := range r.ask("sampled", user(1, "Say something.").outputs(8)) {
+			different[string(o.InternalSteps[0])] = true
+		}
+		if len(different) < 4 {
+			t.Errorf("%d different answers of 8", len(different))
+		}
+	})
+	t.Run("unusable tools are errors of that input's candidates only", func(t *testing.T) {
+		outs := r.ask("tools", user(1, "a").tools(`[{"description": "no name"}]`).outputs(2), user(2, "b").tools(moveTool), user(3, "c").tools(`[{"name":"x"},{"name":"x"}]`))
+		for i, want := range []bool{true, true, false, true} {
+			if got := outs[i].Error != nil && outs[i].Error.Code == "invalid_tools"; got != want {
+				t.Errorf("output %d: %s", i, answerOf(outs[i]))
+			}
+		}
+	})
+	t.Run("a conversation continues from its memory", func(t *testing.T) { conversation(t, r) })
+	t.Run("corrections need no model", func(t *testing.T) { corrections(t, r) })
+	t.Run("input that the agent refuses", func(t *testing.T) { refused(t, r) })
 }
 
 // conversation feeds each completed turn's memory into the next request.
