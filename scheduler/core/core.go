@@ -19,7 +19,7 @@ type Core struct {
 	// groups holds the live requests in order of arrival.
 	groups []*group
 	byID   map[RequestID]*group
-	turn turn
+	turn   turn
 	// running holds the running sequences in the order in which they started.
 	running []*sequence
 	freeing []*sequence

@@ -14,9 +14,9 @@ type hostBlock struct {
 	id      BlockID
 	adapter AdapterID
 	path    []Token
-	start int
-	hash  PrefixHash    // of path before start
-	place *list.Element // nil: dropped
+	start   int
+	hash    PrefixHash    // of path before start
+	place   *list.Element // nil: dropped
 }
 
 func (b *hostBlock) cells() int { return len(b.path) - b.start }
