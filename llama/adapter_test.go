@@ -139,6 +139,7 @@ func TestUnusableAdapterIsRefusedWithReason(t *testing.T) {
 		"an adapter of a wider model":        {write(larger, plain), "incorrect shape"},
 		"an adapter of a deeper model":       {write(deeper, plain), "does not exist"},
 		"a file that was cut":                {cut, "within the file bounds"},
+		"norms beside the pairs":             {write(spec, synth.Adapter{Rank: 2, Alpha: 2, Gain: 1, Norms: true}), "_norm.weight"},
 		"embeddings that are the output too": {write(spec, synth.Adapter{Rank: 2, Alpha: 2, Gain: 1, Tensors: []string{"token_embd.weight"}}), "token_embd.weight"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -59,6 +59,7 @@ var adapterName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
 
 func (s *Server) routeWeights(r *gin.Engine) {
 	r.GET(pathWeights, s.getWeights)
+	r.HEAD(pathWeights, s.getWeights)
 	r.PUT(pathWeights, s.mayChangeWeights, s.jsonBody, s.putWeights)
 	r.DELETE(pathAdapters+":name", s.mayChangeWeights, s.deleteAdapter)
 }

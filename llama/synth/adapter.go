@@ -18,6 +18,8 @@ type Adapter struct {
 	Gain float64
 	// Tensors are suffixes of the names of the matrices to change. Empty: all of the layers.
 	Tensors []string
+	// Norms adds the norms of the layers, which llama.cpp can't apply.
+	Norms bool
 }
 
 // changes reports whether the adapter changes a tensor.
@@ -116,6 +118,8 @@ func WriteAdapter(path string, spec Spec, a Adapter) error {
 		if a.changes(&list[i]) {
 			down, up := a.pair(&list[i])
 			pairs = append(pairs, down, up)
+		} else if a.Norms && strings.HasSuffix(list[i].name, "_norm.weight") {
+			pairs = append(pairs, list[i])
 		}
 	}
 	if len(pairs) == 0 {

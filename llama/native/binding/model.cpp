@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "gguf.h"
 #include "llama-adapter.h"
 
 namespace {
@@ -26,6 +27,20 @@ const ggml_tensor * find_tensor(const llama_model * model, const std::string & n
 
 bool computes(ggml_type type) {
     return type == GGML_TYPE_F32 || type == GGML_TYPE_F16 || type == GGML_TYPE_BF16 || ggml_is_quantized(type);
+}
+
+// The first tensor of the file that is no part of a pair, which llama.cpp leaves out without a word. "": none.
+std::string unpaired(const char * path) {
+    std::string    found;
+    gguf_context * file = gguf_init_from_file(path, { true, nullptr });
+    for (int64_t i = 0; file != nullptr && i < gguf_get_n_tensors(file) && found.empty(); i++) {
+        const std::string name = gguf_get_tensor_name(file, i);
+        if (!ends_with(name, ".lora_a") && !ends_with(name, ".lora_b")) {
+            found = name;
+        }
+    }
+    gguf_free(file);
+    return found;
 }
 
 // What llama.cpp would abort on during a step, or leave out without a word. "": nothing.
@@ -99,7 +114,11 @@ extern "C" struct llama_adapter_lora * agd_adapter_load(struct llama_model * mod
             agd::set(err, agd::log_errors());
             return nullptr;
         }
-        if (const std::string why = unsupported(model, *adapter); !why.empty()) {
+        std::string why = unsupported(model, *adapter);
+        if (const std::string name = unpaired(path); why.empty() && !name.empty()) {
+            why = "it replaces " + name + ", which llama.cpp can't apply; train it without";
+        }
+        if (!why.empty()) {
             llama_adapter_lora_free(adapter);
             agd::set(err, why);
             return nullptr;
