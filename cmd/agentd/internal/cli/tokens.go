@@ -40,7 +40,7 @@ func ReadTokens(path string) (tokens Tokens, err error) {
 	if err != nil {
 		return tokens, err
 	}
-	tokens.Names, tokens.Weights = map[string]string{}, map[string]bool{}
+	tokens.Names = map[string]string{}
 	names, seen := map[string]bool{}, map[string]bool{}
 	number := 0
 	for line := range strings.Lines(string(raw)) {
@@ -69,7 +69,13 @@ func ReadTokens(path string) (tokens Tokens, err error) {
 		seen[token] = true
 		tokens.List = append(tokens.List, token)
 		if named {
-			tokens.Names[token], tokens.Weights[token] = name, limited
+			tokens.Names[token] = name
+			if limited {
+				if tokens.Weights == nil {
+					tokens.Weights = map[string]bool{}
+				}
+				tokens.Weights[token] = true
+			}
 			if names[name] = true; len(names) > maxClientNames {
 				return tokens, fmt.Errorf("%s line %d: more than %d names, each of which has metrics of its own; give several tokens one name, or none", path, number, maxClientNames)
 			}
