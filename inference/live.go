@@ -162,7 +162,8 @@ func (s *Service) fits(path string, cfg Config) error {
 	free := hostMemory()
 	m := s.model.Info()
 	cells := float64(s.info.Contexts) * float64(s.info.ContextLength) * cellBytes(s.model.Metadata(), m.Architecture, m.Layers, m.Embedding, s.info.KVType)
-	if need := uint64(info.Size()) + uint64(cells); s.info.Device == "cpu" && free > 0 && need > free {
+	onCPU := s.info.Attention == "shared" || s.info.Attention == "ggml"
+	if need := uint64(info.Size()) + uint64(cells); onCPU && free > 0 && need > free {
 		return fmt.Errorf("it needs about %d MB beside the present model, and %d MB of memory are free; use a smaller --context-length, or a LoRA adapter", need/1e6, free/1e6)
 	}
 	return nil

@@ -119,9 +119,9 @@ func TestRefusedWeightsLeaveTheOldOnesServing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	small := tinySpec(t)
-	small.Small = true
-	if err := synth.Write(filepath.Join(dir, "small.gguf"), small); err != nil {
+	large := tinySpec(t)
+	large.Small = false
+	if err := synth.Write(filepath.Join(dir, "large.gguf"), large); err != nil {
 		t.Fatal(err)
 	}
 	whole, err := os.ReadFile(cfg.Path)
@@ -142,7 +142,7 @@ func TestRefusedWeightsLeaveTheOldOnesServing(t *testing.T) {
 		"a directory":              {".", "not in the directory"},
 		"half a file":              {"cut.gguf", "could not be loaded"},
 		"an adapter":               {"adapter0.gguf", "could not be loaded"},
-		"another vocabulary":       {"small.gguf", "vocabulary differs"},
+		"another vocabulary":       {"large.gguf", "vocabulary differs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := l.SetModel(t.Context(), tc.path)

@@ -23,7 +23,7 @@ func weightsServer(t *testing.T, args ...string) *running {
 		if err != nil {
 			t.Fatal(err)
 		}
-		spec.Seed = uint64(1 + i)
+		spec.Seed, spec.Type, spec.Small = uint64(1+i), "f32", true // answers hardly depend on the width of a batch
 		if err := synth.Write(filepath.Join(dir, fmt.Sprint("model", i, ".gguf")), spec); err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +35,7 @@ func weightsServer(t *testing.T, args ...string) *running {
 	writeFile(t, tokens, "trainer+weights:"+weightsToken+"\nreader:0123456789abcdef-reader\n")
 	return serveModel(t, append([]string{
 		"--model", filepath.Join(dir, "model0.gguf"), "--lora", "policy=" + filepath.Join(dir, "adapter0.gguf"),
-		"--weights-dir", dir, "--auth-token-file", tokens, "--max-new-tokens", "16",
+		"--weights-dir", dir, "--auth-token-file", tokens, "--max-new-tokens", "16", "--dtype", "f32",
 	}, args...)...)
 }
 
