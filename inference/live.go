@@ -241,21 +241,21 @@ func (l *Live) begin(path, field string) (string, error) {
 	problem := func(what string) error {
 		return protocol.Problems{protocol.NewProblem(protocol.TypeValue, what, pathOf(field)...)}
 	}
-	real, err := filepath.EvalSymlinks(path)
-	outside := err == nil && !strings.HasPrefix(real, l.cfg.WeightsDir+string(filepath.Separator))
+	resolved, err := filepath.EvalSymlinks(path)
+	outside := err == nil && !strings.HasPrefix(resolved, l.cfg.WeightsDir+string(filepath.Separator))
 	if outside || err != nil && !strings.HasPrefix(filepath.Clean(path), l.cfg.WeightsDir+string(filepath.Separator)) {
 		return "", problem("is not in the directory of --weights-dir; give a file there, relative to it")
 	}
 	if err != nil {
 		return "", problem("can't be read: " + err.Error())
 	}
-	if info, err := os.Stat(real); err != nil || !info.Mode().IsRegular() {
+	if info, err := os.Stat(resolved); err != nil || !info.Mode().IsRegular() {
 		return "", problem("is not a file")
 	}
 	if !l.change.TryLock() {
 		return "", &server.Error{Code: server.CodeConflict, Detail: changing}
 	}
-	return real, nil
+	return resolved, nil
 }
 
 func pathOf(field string) (path []any) {

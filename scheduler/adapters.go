@@ -120,7 +120,7 @@ func (e *Engine) checkAdapter(id core.AdapterID) error {
 // adapterOf implements dispatcher.
 func (e *Engine) adapterOf(id core.AdapterID, w *worker) (*llama.Adapter, error) {
 	if id == 0 {
-		return nil, nil //nolint:nilnil // the model without an adapter
+		return nil, nil // the model without an adapter
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
