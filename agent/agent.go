@@ -60,9 +60,11 @@ type Config struct {
 	PromptLogDir string
 	// LogError receives the error of a file that can't be written; nil ignores it.
 	LogError func(error)
-	// ModelVersion returns what names the weights and changes with them. Only inputs with
-	// extra_keys.return ask for it. nil: steps have no model_version.
+	// ModelVersion returns what names the weights and changes with them. Inputs with
+	// extra_keys.return ask for it, with AlwaysVersion all. nil: steps have no model_version.
 	ModelVersion func(context.Context) (string, error)
+	// AlwaysVersion makes each model step tell the version, since the weights may change.
+	AlwaysVersion bool
 	// NoLogprobs is the reason why the engine can't tell logprobs, a clause for a message.
 	// "": it can.
 	NoLogprobs string

@@ -24,6 +24,7 @@ type plannedInput struct {
 	correction protocol.Raw // extra_keys.coaching, nil if absent
 	extra      int          // completions that its memory may need before the candidates
 	returns    wanted
+	adapter    Adapter // the zero value: none
 
 	// Run sets these.
 	catalog  *format.Catalog
@@ -34,7 +35,10 @@ type plannedInput struct {
 // Prepare validates the parts of a request's inputs that the agent owns: memory and extra keys.
 // The error is protocol.Problems. Unusable tools and corrections are errors of candidates and
 // no problems. Run looks at them, since tools can cost much and a request may not be admitted.
-func (a *Agent) Prepare(req *protocol.AgentRequest) (*Plan, error) {
+func (a *Agent) Prepare(req *protocol.AgentRequest) (*Plan, error) { return a.PrepareWith(req, nil) }
+
+// PrepareWith is Prepare for an engine with adapters, which extra_keys.adapter names.
+func (a *Agent) PrepareWith(req *protocol.AgentRequest, adapters Adapters) (*Plan, error) {
 	p := &Plan{requestID: req.RequestID, inputs: make([]plannedInput, len(req.Inputs))}
 	var problems protocol.Problems
 	for i := range req.Inputs {
@@ -46,7 +50,7 @@ func (a *Agent) Prepare(req *protocol.AgentRequest) (*Plan, error) {
 		if in.memory, ps = memory.Parse(in.input.Memory, a.format.StateKey()); len(ps) > 0 {
 			problems.AddAll(ps.At("inputs", i, "memory"))
 		}
-		if ps = a.readExtraKeys(in); len(ps) > 0 {
+		if ps = a.readExtraKeys(in, adapters); len(ps) > 0 {
 			problems.AddAll(ps.At("inputs", i, "extra_keys"))
 		}
 		if len(problems) == protocol.MaxProblems {
@@ -63,7 +67,7 @@ func (a *Agent) Prepare(req *protocol.AgentRequest) (*Plan, error) {
 }
 
 // readExtraKeys reads the options of the agent. Other options belong to other programs.
-func (a *Agent) readExtraKeys(in *plannedInput) (problems protocol.Problems) {
+func (a *Agent) readExtraKeys(in *plannedInput, adapters Adapters) (problems protocol.Problems) {
 	for name, v := range protocol.Members(in.input.ExtraKeys) {
 		switch name {
 		case "inference_mode":
@@ -76,6 +80,10 @@ func (a *Agent) readExtraKeys(in *plannedInput) (problems protocol.Problems) {
 			if v.Kind() != 'n' {
 				in.correction = v
 			}
+		case "adapter":
+			var ps protocol.Problems
+			in.adapter, ps = readAdapter(v, adapters)
+			problems = append(problems, ps...)
 		case "return":
 			var ps protocol.Problems
 			in.returns, ps = a.readReturn(v)

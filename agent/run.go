@@ -244,7 +244,7 @@ func (a *Agent) prepare(ctx context.Context, requestID string, run *inputRun) {
 		in.failAll(run.out, &failure{CodeInvalidTools, ComponentCommander, in.toolsErr})
 		return
 	}
-	if in.returns.any() && a.cfg.ModelVersion != nil {
+	if (in.returns.any() || a.cfg.AlwaysVersion) && a.cfg.ModelVersion != nil {
 		var err error
 		if in.version, err = a.cfg.ModelVersion(ctx); err != nil {
 			run.fail(failed(err))
@@ -272,7 +272,7 @@ func (a *Agent) render(requestID string, run *inputRun) *failure {
 		N: in.completions(), MaxTokens: a.cfg.MaxNewTokens, Sampling: a.sampling(in.greedy),
 		Seeds:           seeds(a.cfg.Seed, requestID, in.input.ID, in.completions()),
 		SuppressControl: a.format.SuppressControl(), IgnoreEnd: a.cfg.IgnoreEnd, StopRepeats: a.stopsRepeats(),
-		Scores: in.returns.logprobs,
+		Scores: in.returns.logprobs, Adapter: in.adapter.ID,
 	}
 	if a.cfg.SeedsInARow {
 		params.Seeds = inARow(params.Seeds)

@@ -54,7 +54,7 @@ func newStep(in *plannedInput, prompt *format.Prompt, number int, component, ori
 // traced makes the steps tell of their tokens what the input asks for. prompt is that of the
 // generation.
 func (s *stepMaker) traced(in *plannedInput, prompt []generation.Token) *stepMaker {
-	s.trace = tokenTrace{wanted: in.returns, version: in.version, prompt: prompt}
+	s.trace = tokenTrace{wanted: in.returns, version: in.version, adapter: in.adapter, prompt: prompt}
 	return s
 }
 

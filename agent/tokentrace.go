@@ -70,6 +70,7 @@ func (a *Agent) readReturn(v protocol.Raw) (w wanted, problems protocol.Problems
 type tokenTrace struct {
 	wanted
 	version string // of the weights, "" if it is not known
+	adapter Adapter
 	prompt  []generation.Token
 }
 
@@ -77,13 +78,7 @@ type tokenTrace struct {
 // where the next prompt leaves the tokens of the prompt and the answer, -1 where it begins
 // with all of them or there is none.
 func (t *tokenTrace) append(b []byte, c *generation.Completion, differs int) []byte {
-	if !t.any() {
-		return b
-	}
-	if t.version != "" {
-		b = append(b, `,"model_version":`...)
-		b = rawjson.AppendString(b, t.version)
-	}
+	b = t.appendWeights(b)
 	if t.tokenIDs {
 		b = append(b, `,"prompt_token_ids":`...)
 		b = appendList(b, len(t.prompt), func(b []byte, i int) []byte { return strconv.AppendInt(b, int64(t.prompt[i]), 10) })

@@ -17,6 +17,11 @@ const Auto = -1
 type Config struct {
 	// Path is the model file; "": the default model, which the program embeds.
 	Path string
+	// LoRA are the adapters that inputs may name. They are loaded with the model.
+	LoRA []LoRA
+	// WeightsDir is the directory whose files may replace the model or become adapters while
+	// the Live serves; "": none may.
+	WeightsDir string
 	// Quantization is "auto" or "none", which refuses a quantized file.
 	Quantization string
 	// KVType is the type of the KV cache; "auto": f16.
@@ -70,6 +75,9 @@ type Config struct {
 	// Build is the argument of [llama.SetBuild]; "": the record of the Go toolchain.
 	Build string
 }
+
+// LoRA is a LoRA adapter: a GGUF file, and the name by which inputs ask for it.
+type LoRA struct{ Name, Path string }
 
 // DefaultConfig returns the defaults of a server.
 func DefaultConfig() Config {

@@ -20,6 +20,7 @@ type Service struct {
 	template   *llama.Template // nil if the model has none
 	weights    *weights        // nil if another machine has them
 	engine     engine
+	adapters   *adapters // nil: the engine is on another machine
 	agent      *agent.Agent
 	queueLimit int
 	latency    *latency
@@ -89,7 +90,9 @@ func (s *Service) Info() EngineInfo { return s.info }
 // admitted to the engine at once, or refused before any work. The error is protocol.Problems, a
 // *generation.QueueFullError, generation.ErrClosed, or that of ctx.
 func (s *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
-	plan, err := s.agent.Prepare(req)
+	use := s.adapters.use()
+	defer use.end()
+	plan, err := s.agent.PrepareWith(req, use)
 	if err != nil {
 		return nil, err
 	}
@@ -125,6 +128,7 @@ func (s *Service) Failure() error { return s.engine.Failure() }
 // returned, or when running ones may fail.
 func (s *Service) Close() error {
 	var errs []error
+	s.adapters.close()
 	if s.engine != nil {
 		errs = append(errs, s.engine.Close())
 	}

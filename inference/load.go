@@ -47,7 +47,7 @@ func Open(ctx context.Context, cfg Config) (s *Service, err error) {
 		return s, err
 	}
 	s.info.Device = place.describe()
-	cfg.Agent.ModelVersion = s.weights.Version
+	cfg.Agent.ModelVersion, cfg.Agent.AlwaysVersion = s.weights.Version, cfg.WeightsDir != ""
 	if err := ctx.Err(); err != nil {
 		return s, err
 	}
@@ -61,7 +61,15 @@ func Open(ctx context.Context, cfg Config) (s *Service, err error) {
 	if err := s.makeAgent(cfg); err != nil {
 		return s, err
 	}
-	return s, s.startEngine(cfg, groups, perCell)
+	if err := s.startEngine(cfg, groups, perCell); err != nil {
+		return s, err
+	}
+	for _, a := range cfg.LoRA {
+		if err := s.adapters.set(ctx, a.Name, a.Path); err != nil {
+			return s, fmt.Errorf("Config.LoRA: %w", err)
+		}
+	}
+	return s, nil
 }
 
 // loadModels reads the model file, or the embedded one, for each group of devices,
@@ -305,7 +313,7 @@ func (s *Service) startEngine(cfg Config, groups []deviceGroup, perCell float64)
 	if err != nil {
 		return fmt.Errorf("the engine could not start with Config.Contexts %d, Config.ContextLength %d, Config.Scheduler.BatchTokens %d, Config.KVType %s: %w; lower the first two or use a smaller KV cache type such as q8_0", f.Contexts, f.ContextLength, f.BatchSize, f.KVType, err)
 	}
-	s.engine = embedded{engine}
+	s.engine, s.adapters = embedded{engine}, newAdapters(engine, cfg.Log)
 	f.Placement = engine.Placement()
 	return nil
 }

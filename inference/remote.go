@@ -87,6 +87,8 @@ func (c *Config) CheckRemote() error {
 		{"Threads", c.Threads != 0},
 		{"GGMLAttention", c.GGMLAttention},
 		{"DeviceAttention", c.DeviceAttention != d.DeviceAttention && c.DeviceAttention != ""},
+		{"LoRA", len(c.LoRA) > 0},
+		{"WeightsDir", c.WeightsDir != ""},
 		{"KVType", c.KVType != d.KVType && c.KVType != ""},
 		{"ContextLength", c.ContextLength != 0},
 		{"Quantization", c.Quantization != d.Quantization && c.Quantization != ""},

@@ -105,3 +105,13 @@ func (w *weights) Close() error {
 	}
 	return errors.Join(errs...)
 }
+
+// known returns the version if it is known already, "" otherwise.
+func (w *weights) known() string {
+	select {
+	case <-w.done:
+		return w.version
+	default:
+		return ""
+	}
+}

@@ -27,6 +27,8 @@ type Context struct {
 	threads int // that compute batches; 0: there is a GPU
 
 	sampling batchSampling // of SampleBatch
+	adapter  *Adapter      // applied to each batch
+	reserves bool          // the next Decode sizes the graph again
 	waits    contextWaits
 
 	mu     sync.Mutex
@@ -68,7 +70,9 @@ func (m *Model) NewContext(opts ...ContextOption) (*Context, error) {
 		m.release()
 		return nil, native(ErrIncompatible, takeString(cerr))
 	}
+	m.reserving.Lock()
 	cc := C.agd_context_new(ptr, options, &cerr)
+	m.reserving.Unlock()
 	if cc == nil {
 		m.release()
 		reason := takeString(cerr)
@@ -110,6 +114,10 @@ func (c *Context) Close() error {
 	c.abortMu.Unlock()
 	c.closeWaits()
 	C.agd_context_free(c.ptr)
+	if c.adapter != nil {
+		c.adapter.users.Add(-1)
+		c.adapter = nil
+	}
 	c.ptr, c.logits, c.nrows, c.rows = nil, nil, 0, nil
 	c.model.release()
 	return nil
@@ -167,7 +175,7 @@ func (c *Context) Decode(b *Batch) error {
 		return err
 	}
 	b.c.n_tokens = C.int32_t(b.n)
-	rc := C.agd_decode(c.ptr, b.c)
+	rc := c.decode(b)
 	if rc != 0 {
 		return c.decodeError(rc)
 	}

@@ -10,7 +10,7 @@ import (
 // Errors that callers tell apart. They are wrapped with the details.
 var (
 	ErrClosed = errors.New("llama: use after close")
-	// ErrInUse: contexts, samplers or templates of the model are still open.
+	// ErrInUse: contexts, samplers, templates or adapters of the model are still open.
 	ErrInUse = errors.New("llama: still in use")
 
 	// ErrNoKVSlot: the memory has no room for the batch (llama_decode 1).
@@ -54,6 +54,9 @@ var (
 	ErrGrammarDead = errors.New("llama: the grammar admits no token")
 	// ErrRejected: the grammar does not admit the token given to Accept.
 	ErrRejected = errors.New("llama: the grammar rejects the token")
+
+	// ErrAdapter: the file is no LoRA adapter that fits the model.
+	ErrAdapter = errors.New("llama: unusable LoRA adapter")
 
 	// ErrTemplate: the chat template can't be parsed or rendered.
 	ErrTemplate = errors.New("llama: chat template")

@@ -20,7 +20,10 @@ import (
 type Model struct {
 	mu       sync.RWMutex // held for reading by every native call on ptr
 	ptr      *C.struct_llama_model
-	children atomic.Int64 // open contexts, samplers and templates
+	children atomic.Int64 // open contexts, samplers, templates and adapters
+	// reserving is held while llama.cpp sizes a graph, for which it counts the model's
+	// adapters, and while that set changes.
+	reserving sync.Mutex
 
 	path      string
 	files     []watched
@@ -42,7 +45,7 @@ func New(path string, opts ...ModelOption) (*Model, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	if err := checkFile(path); err != nil {
+	if err := checkFile(path, "model"); err != nil {
 		return nil, err
 	}
 	if err := o.cancel.Err(); err != nil {
@@ -72,10 +75,10 @@ func New(path string, opts ...ModelOption) (*Model, error) {
 }
 
 // checkFile returns plain errors for what llama.cpp would only log.
-func checkFile(path string) error {
+func checkFile(path, kind string) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("llama: model file: %w", err)
+		return fmt.Errorf("llama: %s file: %w", kind, err)
 	}
 	defer f.Close()
 	var magic [4]byte
@@ -159,7 +162,7 @@ func (m *Model) Free() error {
 		return ErrClosed
 	}
 	if n := m.children.Load(); n > 0 {
-		return fmt.Errorf("%w: %d contexts, samplers or templates of the model are open", ErrInUse, n)
+		return fmt.Errorf("%w: %d contexts, samplers, templates or adapters of the model are open", ErrInUse, n)
 	}
 	C.agd_vocab_index_free(m.vocab.index)
 	if !gpuFailed() { // see ErrLost

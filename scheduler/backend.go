@@ -34,6 +34,8 @@ type backend interface {
 	// ThreadIDs returns the kernel's ids of the threads that compute the next step.
 	ThreadIDs() []int
 	SampleBatch(samplers []*llama.Sampler, rows [][]float32, out []llama.Sampled)
+	// SetAdapter applies an adapter to the rows of the next steps; nil: none.
+	SetAdapter(a *llama.Adapter) error
 	// Range returns the first and the last position of s, or -1 if it is empty.
 	Range(s core.SeqID) (first, last int)
 	// Abort ends a Decode in progress. It is safe for concurrent use.

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"agentd/llama"
+	"agentd/scheduler/core"
 )
 
 // Engine generates with one model on one or more contexts. Its methods are safe for
@@ -35,6 +36,9 @@ type Engine struct {
 	refused  uint64
 	retried  uint64 // generations that continued on another context
 	rate     completionRate
+
+	adapters    map[core.AdapterID]adapter
+	lastAdapter core.AdapterID
 
 	calls sync.WaitGroup // handles whose samplers are open
 }
@@ -159,6 +163,7 @@ func (e *Engine) Close() error {
 		errs = append(errs, w.closeErr)
 	}
 	e.calls.Wait()
+	errs = append(errs, e.freeAdapters())
 	return errors.Join(errs...)
 }
 

@@ -251,11 +251,20 @@ func mustGenerate(t testing.TB, e *Engine, g generation.Request) *generation.Res
 // of its own, the prompt in one batch.
 func naive(t testing.TB, m *llama.Model, g generation.Request, cand int) generation.Completion {
 	t.Helper()
+	return naiveWith(t, m, nil, g, cand)
+}
+
+// naiveWith is naive under an adapter.
+func naiveWith(t testing.TB, m *llama.Model, a *llama.Adapter, g generation.Request, cand int) generation.Completion {
+	t.Helper()
 	c, err := m.NewContext(llama.SetContext(1024), llama.SetBatch(512), llama.SetThreads(1, 1), llama.SetKVType("f32"), llama.SetFlashAttention(false))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	if err := c.SetAdapter(a); err != nil {
+		t.Fatal(err)
+	}
 	cfg := samplerConfig(&g, nil)
 	cfg.Seed = g.Seeds[cand]
 	for t := range llama.Token(m.Vocab().Size()) {

@@ -5,7 +5,8 @@ import "time"
 // place returns the context on which a request is done soonest: the one with the least left
 // to compute, including the request itself without its cached prefix. So requests that share
 // a prefix stay together until another context would be sooner even though it computes the
-// prefix again. nil: no context is left. Engine.mu is held.
+// prefix again. Work of another adapter counts twice: the request shares no step with it. nil: no
+// context is left. Engine.mu is held.
 func (e *Engine) place(r *request) *worker {
 	var best *worker
 	least := 0
@@ -15,7 +16,11 @@ func (e *Engine) place(r *request) *worker {
 			if !w.health.up(now) && pass == 0 || w.health.lost || r.tried&(1<<w.index) != 0 {
 				continue
 			}
-			if left := w.load + w.cost(r); best == nil || left < least {
+			left := w.load + w.cost(r)
+			if w.latest != r.gen.Adapter {
+				left += w.load
+			}
+			if best == nil || left < least {
 				best, least = w, left
 			}
 		}
@@ -40,6 +45,7 @@ func (w *worker) assign(r *request) {
 	r.worker, r.cost = w, w.cost(r)
 	r.tried |= 1 << w.index
 	w.load += r.cost
+	w.latest = r.gen.Adapter
 	if w.prefixes != nil {
 		w.prefixes.add(r.blocks)
 	}

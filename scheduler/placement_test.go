@@ -34,6 +34,7 @@ func TestPlacementChoosesSoonestContext(t *testing.T) {
 		loads  []int
 		cached []int // tokens of the prompt
 		health []health
+		latest []core.AdapterID
 		tried  uint64
 		want   int // -1: nowhere
 	}{
@@ -50,20 +51,25 @@ func TestPlacementChoosesSoonestContext(t *testing.T) {
 		"there again after the pause":                       {loads: []int{0, 9000}, health: []health{{downUntil: now}, {}}, want: 0},
 		"there, when there is nowhere else":                 {loads: []int{0, 0}, health: []health{{downUntil: now.Add(1)}, {lost: true}}, want: 0},
 		"never on a device that is lost":                    {loads: []int{0}, health: []health{{lost: true}}, want: -1},
+		"where the work is of its own adapter":              {loads: []int{400, 400}, latest: []core.AdapterID{1, 0}, want: 1},
+		"another adapter's context with much less work":     {loads: []int{100, 400}, latest: []core.AdapterID{1, 0}, want: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &Engine{now: func() time.Time { return now }}
 			for i, load := range tc.loads {
 				w := &worker{index: i, load: load, prefixes: newPrefixIndex(64)}
 				if tc.cached != nil {
-					w.prefixes.add(prefixBlocks(mine[:tc.cached[i]]))
+					w.prefixes.add(prefixBlocks(0, mine[:tc.cached[i]]))
+				}
+				if tc.latest != nil {
+					w.latest = tc.latest[i]
 				}
 				if tc.health != nil {
 					w.health = tc.health[i]
 				}
 				e.workers = append(e.workers, w)
 			}
-			j := &request{blocks: prefixBlocks(mine), gen: generation.Request{Prompt: mine, Params: generation.Params{N: 2, MaxTokens: 1000}}, tried: tc.tried}
+			j := &request{blocks: prefixBlocks(0, mine), gen: generation.Request{Prompt: mine, Params: generation.Params{N: 2, MaxTokens: 1000}}, tried: tc.tried}
 			got := -1
 			if w := e.place(j); w != nil {
 				got = w.index

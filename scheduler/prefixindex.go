@@ -46,10 +46,13 @@ func (p *prefixIndex) clear() {
 }
 
 // prefixBlocks returns one hash for each whole block of prefixBlock tokens: that of all
-// tokens up to its end. A collision only makes the estimate of a placement wrong.
-func prefixBlocks(prompt []llama.Token) []core.PrefixHash {
+// tokens up to its end, and of the adapter. A collision only makes the estimate of a placement wrong.
+func prefixBlocks(adapter core.AdapterID, prompt []llama.Token) []core.PrefixHash {
 	blocks := make([]core.PrefixHash, 0, len(prompt)/prefixBlock)
 	h := core.EmptyHash
+	if adapter != 0 {
+		h = h.With([]llama.Token{llama.Token(adapter)})
+	}
 	for block := range slices.Chunk(prompt, prefixBlock) {
 		if len(block) == prefixBlock {
 			h = h.With(block)

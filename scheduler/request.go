@@ -102,6 +102,9 @@ func (e *Engine) validate(g *generation.Request) error {
 	case g.MaxTokens > e.cells || len(g.Prompt)+g.MaxTokens > e.cells:
 		return &generation.OverflowError{Prompt: len(g.Prompt), MaxNew: g.MaxTokens, Limit: e.cells}
 	}
+	if err := e.checkAdapter(g.Adapter); err != nil {
+		return err
+	}
 	size := llama.Token(e.model.Vocab().Size())
 	for i, t := range g.Prompt {
 		if t < 0 || t >= size {
@@ -165,7 +168,7 @@ func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 		return nil, err
 	}
 	if len(e.workers) > 1 {
-		r.blocks = prefixBlocks(gen.Prompt) // not under the engine's lock
+		r.blocks = prefixBlocks(gen.Adapter, gen.Prompt) // not under the engine's lock
 		r.template = first
 	} else {
 		r.samplers = append(r.samplers, first)

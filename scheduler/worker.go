@@ -27,6 +27,8 @@ type dispatcher interface {
 	candidatesEnded(n int, busySince time.Time)
 	// reassign moves a request to another worker, where it starts again; nil: it stays.
 	reassign(r *request, from *worker) *worker
+	// adapterOf returns an adapter of a worker's model, nil for 0.
+	adapterOf(id core.AdapterID, w *worker) (*llama.Adapter, error)
 	// contextFailed records a failed step.
 	contextFailed(w *worker, lost bool) (down, othersUp bool, pause time.Duration)
 }
@@ -35,6 +37,7 @@ type dispatcher interface {
 type command struct {
 	request *request
 	cancel  bool
+	drop    *dropAdapter // nil: not a request to drop one
 }
 
 // worker owns a context. Its goroutine is locked to an OS thread and runs the context.
@@ -47,6 +50,7 @@ type worker struct {
 
 	index      int
 	device     string
+	model      *llama.Model
 	back       backend
 	coreConfig core.Config
 	wake       chan struct{} // the inbox has commands, or the engine was closed
@@ -57,6 +61,8 @@ type worker struct {
 	inbox []command
 	stats Stats // as of the last step
 	load  int   // tokens of its requests, see request.cost
+	// latest is the adapter of the request that it got last.
+	latest core.AdapterID
 	// prefixes estimates the contents of its prefix cache. It is nil if the engine has one
 	// worker or no cache.
 	prefixes *prefixIndex
@@ -64,7 +70,8 @@ type worker struct {
 
 	// The goroutine's own fields.
 	core     *core.Core
-	threads  *core.Threads // nil: a single thread computes, or a device
+	adapter  core.AdapterID // that the context applies
+	threads  *core.Threads  // nil: a single thread computes, or a device
 	share    *threadShare
 	observer observer
 	requests map[core.RequestID]*request
@@ -92,7 +99,7 @@ type worker struct {
 func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, error) {
 	w := &worker{
 		engine: e, cfg: e.cfg, vocab: e.model.Vocab(), log: e.log, now: func() time.Time { return e.now() }, mu: &e.mu,
-		index: index, device: p.device, back: p.back, requests: map[core.RequestID]*request{},
+		index: index, device: p.device, model: p.model, back: p.back, requests: map[core.RequestID]*request{},
 		wake: make(chan struct{}, 1), done: make(chan struct{}), share: &e.share,
 	}
 	w.coreConfig = core.Config{
@@ -183,6 +190,10 @@ func (w *worker) run() {
 func (w *worker) commands() bool {
 	inbox, closed := w.engine.receive(w)
 	for _, c := range inbox {
+		if c.drop != nil {
+			w.dropAdapter(c.drop)
+			continue
+		}
 		if !c.cancel {
 			w.enqueue(c.request)
 			continue
@@ -216,7 +227,7 @@ func (w *worker) submit(r *request) {
 		minRepeat = core.MinRepeat
 	}
 	if err := w.core.Submit(core.Request{
-		ID: r.id, Prompt: r.gen.Prompt, N: r.gen.N, MaxNew: r.gen.MaxTokens, MinRepeat: minRepeat,
+		ID: r.id, Adapter: r.gen.Adapter, Prompt: r.gen.Prompt, N: r.gen.N, MaxNew: r.gen.MaxTokens, MinRepeat: minRepeat,
 		IsolateLast: r.gen.Temperature <= 0, Scores: r.gen.Scores,
 	}); err != nil {
 		w.finish(r, err) // Engine.validate covers all reasons
@@ -243,6 +254,11 @@ func (w *worker) step() {
 		if len(w.requests) > 0 {
 			w.reset(errors.New("no step can be planned for the waiting requests"))
 		}
+		return
+	}
+	if err := w.applyAdapter(); err != nil {
+		w.recordFailure(err)
+		w.reset(err)
 		return
 	}
 	w.shareThreads()

@@ -16,22 +16,23 @@ type authenticator []accepted
 type accepted struct {
 	digest [sha256.Size]byte
 	client string // "": none
+	// weights: it has the right to change the weights.
+	weights bool
 }
 
-func newAuthenticator(tokens []string, clients map[string]string) authenticator {
-	a := make(authenticator, len(tokens))
-	for i, t := range tokens {
-		a[i] = accepted{sha256.Sum256([]byte(t)), clients[t]}
+func newAuthenticator(o Options) authenticator {
+	a := make(authenticator, len(o.Tokens))
+	for i, t := range o.Tokens {
+		a[i] = accepted{sha256.Sum256([]byte(t)), o.Clients[t], o.MayChangeWeights[t]}
 	}
 	return a
 }
 
-// accepts reports whether an Authorization header has an accepted token, in constant time, and
-// the name of its client.
-func (a authenticator) accepts(header string) (client string, ok bool) {
+// accepts returns the accepted token of an Authorization header, in constant time; nil: none.
+func (a authenticator) accepts(header string) *accepted {
 	scheme, token, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		return "", false
+		return nil
 	}
 	digest := sha256.Sum256([]byte(strings.TrimSpace(token)))
 	at := -1
@@ -39,9 +40,9 @@ func (a authenticator) accepts(header string) (client string, ok bool) {
 		at = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(a[i].digest[:], digest[:]), i, at)
 	}
 	if at < 0 {
-		return "", false
+		return nil
 	}
-	return a[at].client, true
+	return &a[at]
 }
 
 // programsOnly refuses requests that a browser sends for a page, unless tokens are configured.
@@ -61,10 +62,11 @@ func (s *Server) authenticate(c *gin.Context) {
 	if path := c.Request.URL.Path; len(s.auth) == 0 || path == pathHealth || path == pathMagma+pathHealth {
 		return
 	}
-	client, ok := s.auth.accepts(c.GetHeader("Authorization"))
-	if !ok {
+	token := s.auth.accepts(c.GetHeader("Authorization"))
+	if token == nil {
 		s.fail(c, &Error{Code: CodeUnauthorized})
 		return
 	}
-	c.Set(keyClient, client)
+	c.Set(keyClient, token.client)
+	c.Set(keyWeights, token.weights)
 }

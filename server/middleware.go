@@ -21,9 +21,10 @@ import (
 // Keys of values in a request's context.
 const (
 	keyRequestID = "agentd.request_id"
-	keyClient    = "agentd.client" // name of the token's client; "": none
-	keyStatus    = "agentd.status" // for log and metrics, instead of the sent status
-	keyOpenAI    = "agentd.openai" // true: errors have the form of OpenAI's API
+	keyClient    = "agentd.client"  // name of the token's client; "": none
+	keyWeights   = "agentd.weights" // true: the client may change the weights
+	keyStatus    = "agentd.status"  // for log and metrics, instead of the sent status
+	keyOpenAI    = "agentd.openai"  // true: errors have the form of OpenAI's API
 )
 
 const headerRequestID = "X-Request-Id"

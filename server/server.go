@@ -38,6 +38,8 @@ type Options struct {
 	Tokens []string
 	// Clients are names of tokens, by token: for the log, metrics and traces.
 	Clients map[string]string
+	// MayChangeWeights are the tokens with the right to change the weights.
+	MayChangeWeights map[string]bool
 	// Certificates make Serve speak TLS.
 	Certificates []tls.Certificate
 	// LoadingWait bounds the wait of a request while the model loads; 0: it does not wait.
@@ -100,7 +102,7 @@ func New(opts Options) (*Server, error) {
 	s := &Server{
 		opts:   opts,
 		log:    opts.Log,
-		auth:   newAuthenticator(opts.Tokens, opts.Clients),
+		auth:   newAuthenticator(opts),
 		info:   map[string][]byte{"": opts.Info.AppendJSON(nil), pathMagma: magmaInfo(opts.Info).AppendJSON(nil)},
 		bodies: transfer.NewBudget(maxBodies),
 		cancel: cancel,
@@ -154,6 +156,7 @@ func (s *Server) routes() *gin.Engine {
 		get("/openapi.json", s.getOpenAPI)
 		get(pathMetrics, s.getMetrics)
 	}
+	s.routeWeights(r)
 	if s.opts.Completions {
 		s.routeCompletions(r)
 	}

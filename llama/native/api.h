@@ -107,6 +107,13 @@ struct agd_model_options {
 
 struct llama_model * agd_model_load(const char * path, struct agd_model_options opts, char ** err);
 
+// Loads a LoRA adapter of a model; the model must outlive it. No context of the model may be made at the same time, or
+// decode for the first time after agd_context_adapter.
+struct llama_adapter_lora * agd_adapter_load(struct llama_model * model, const char * path, char ** err);
+// The same holds for agd_adapter_free. No context may use the adapter.
+void     agd_adapter_free(struct llama_adapter_lora * adapter);
+uint64_t agd_adapter_bytes(const struct llama_adapter_lora * adapter);
+
 // Number of tensors for each ggml type; counts has GGML_TYPE_COUNT entries.
 void agd_model_tensor_types(const struct llama_model * model, int32_t * counts);
 
@@ -173,6 +180,9 @@ int          agd_decode(struct agd_context * ctx, struct llama_batch batch);
 const char * agd_context_detail(const struct agd_context * ctx);
 void         agd_context_position(const struct agd_context * ctx, int32_t * seq, int32_t * want, int32_t * got);
 void         agd_abort(struct agd_context * ctx, bool on);
+
+// Applies an adapter, or none, from the next decode on.
+bool agd_context_adapter(struct agd_context * ctx, struct llama_adapter_lora * adapter);
 
 // Whether a device failed in a call of this context; agd_context_detail has the message. Only agd_context_free, which
 // then frees nothing of the device, may follow.

@@ -48,6 +48,9 @@ type Spec struct {
 	// best token is some 4.5 of these above the mean, so a bias of 13 makes a token
 	// win about every tenth time. Without it a random model never ends a text.
 	Bias map[string]float32
+
+	// Merged is an adapter that is added to the matrices; nil: none.
+	Merged *Adapter `json:",omitempty"`
 }
 
 // LogitSpread is about the standard deviation of a row of logits.

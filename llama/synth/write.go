@@ -62,7 +62,15 @@ func Write(path string, spec Spec) error {
 	if err != nil {
 		return err
 	}
-	err = WriteFile(path, func(f *os.File) error { return writeFile(f, &spec, v, list) })
+	if spec.Merged != nil {
+		if err := spec.Merged.merge(list); err != nil {
+			return err
+		}
+	}
+	types := matrixTypes[spec.Type]
+	err = WriteFile(path, func(f *os.File) error {
+		return writeFile(f, func(m *metadata) { setMetadata(m, &spec, v) }, types, list, spec.Seed)
+	})
 	if err != nil {
 		return fmt.Errorf("synth: %w", err)
 	}
@@ -159,14 +167,13 @@ func readStrings(g *C.struct_gguf_context, key string) ([]string, error) {
 
 // writeFile writes the metadata with ggml's functions and the tensors behind it, one on each
 // processor and in pieces, so that memory stays small whatever the model's size.
-func writeFile(f *os.File, spec *Spec, v *vocabulary, list []tensor) error {
+func writeFile(f *os.File, describe func(*metadata), types [2]C.enum_ggml_type, list []tensor, seed uint64) error {
 	g := C.gguf_init_empty()
 	defer C.gguf_free(g)
-	setMetadata(&metadata{g}, spec, v)
+	describe(&metadata{g})
 
 	ctx := C.new_tensors(C.int(len(list)))
 	defer C.ggml_free(ctx)
-	types := matrixTypes[spec.Type]
 	kinds := make([]C.enum_ggml_type, len(list))
 	for i, t := range list {
 		kinds[i] = types[0]
@@ -201,7 +208,7 @@ func writeFile(f *os.File, spec *Spec, v *vocabulary, list []tensor) error {
 		w := bufio.NewWriterSize(io.NewOffsetWriter(f, at), 1<<20)
 		at += int64(padded(list[i].rows() * int(C.ggml_row_size(kinds[i], C.int64_t(list[i].shape[0])))))
 		group.Go(func() error {
-			if err := writeTensor(w, &list[i], kinds[i], spec.Seed); err != nil {
+			if err := writeTensor(w, &list[i], kinds[i], seed); err != nil {
 				return err
 			}
 			return w.Flush()

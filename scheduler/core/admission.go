@@ -3,6 +3,7 @@ package core
 // admit starts what there is room for, in order. A large request is not passed over: it gets
 // its room as running sequences end.
 func (c *Core) admit() {
+	c.chooseAdapter()
 	for !c.admissionPaused || len(c.running) == 0 {
 		g := c.nextGroup()
 		if g == nil || !c.startSequence(g) && !c.startOldest(g) {
@@ -16,11 +17,12 @@ func (c *Core) admit() {
 // their share. If there is none, it is the first one with waiting candidates. If a start
 // requires eviction, preferCached chooses among those not started.
 func (c *Core) nextGroup() *group {
+	next := c.firstStartable()
 	busy, waiting := 0, 0
 	for _, g := range c.groups {
 		if g.running > 0 {
 			busy++
-		} else if !g.started {
+		} else if g == next {
 			waiting = 1
 		}
 	}
@@ -28,7 +30,7 @@ func (c *Core) nextGroup() *group {
 	var first *group
 	for _, g := range c.groups {
 		switch {
-		case !g.started:
+		case g == next:
 			return c.preferCached(g)
 		case len(g.waiting) > 0 && g.running < share:
 			return g
@@ -52,14 +54,11 @@ func (c *Core) preferCached(first *group) *group {
 		return c.choice.group
 	}
 	best, most, mostInCells, seen := first, -1, 0, 0
-	for _, g := range c.groups {
-		if g.started {
-			continue
-		}
+	for g := range c.startable {
 		if seen++; seen > lookAhead {
 			break
 		}
-		src := c.matchPrefix(g.Prompt, len(c.running))
+		src := c.matchPrefix(g.Adapter, g.Prompt, len(c.running))
 		if cached := src.cached(); cached > most || cached == most && src.inCells() > mostInCells {
 			best, most, mostInCells = g, cached, src.inCells()
 		}
@@ -73,12 +72,8 @@ func (c *Core) preferCached(first *group) *group {
 
 // startOldest starts the oldest request if preferCached chose g instead and g does not fit.
 func (c *Core) startOldest(g *group) bool {
-	for _, first := range c.groups {
-		if !first.started {
-			return first != g && g == c.choice.group && c.startSequence(first)
-		}
-	}
-	return false
+	first := c.firstStartable()
+	return first != nil && first != g && g == c.choice.group && c.startSequence(first)
 }
 
 // startSequence gives a sequence to the prompt of g or to its first waiting candidate. It
@@ -95,7 +90,7 @@ func (c *Core) startSequence(g *group) bool {
 		cand = g.waiting[0]
 		target, base, src = c.resumePoint(g, cand)
 	} else {
-		src = c.matchPrefix(target, len(c.running))
+		src = c.matchPrefix(g.Adapter, target, len(c.running))
 	}
 	room := c.cfg.Cells - c.tree.active - cells
 	room -= base + len(target) - src.inCells()
@@ -146,8 +141,8 @@ func (c *Core) firstWave(g *group, sequences, room, each int) int {
 	if each > 0 {
 		wave = min(wave, room/each)
 	}
-	for _, other := range c.groups {
-		if other != g && !other.started {
+	for other := range c.startable {
+		if other != g {
 			wave = (wave + 1) / 2
 			break
 		}
@@ -164,7 +159,7 @@ func (c *Core) resumePoint(g *group, cand int) (target []Token, base int, src pr
 	}
 	target = make([]Token, 0, prompt+len(tokens))
 	target = append(append(target, g.Prompt...), tokens...)
-	return target, 0, c.matchPrefix(g.reusable(cand, target), len(c.running))
+	return target, 0, c.matchPrefix(g.Adapter, g.reusable(cand, target), len(c.running))
 }
 
 // countPassed counts that g starts before requests that came earlier.
@@ -173,7 +168,7 @@ func (c *Core) countPassed(g *group) {
 		if earlier == g {
 			return
 		}
-		if !earlier.started {
+		if !earlier.started && earlier.Adapter == g.Adapter {
 			earlier.passed++
 		}
 	}

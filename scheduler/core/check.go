@@ -76,6 +76,8 @@ func (c *Core) verifySequence(s *sequence) error {
 		return nil
 	case s.numRemaining() < 1 || s.numRemaining() > len(s.target):
 		return fmt.Errorf("%d of %d target tokens pending", s.numRemaining(), len(s.target))
+	case s.adapter != c.turn.adapter || s.adapter != s.group.Adapter:
+		return fmt.Errorf("runs with adapter %d, its request with %d, in the turn of %d", s.adapter, s.group.Adapter, c.turn.adapter)
 	case s.leader != nil && (s.leader.state != seqRunning || s.length > 0):
 		return fmt.Errorf("waits for a leader that does not run")
 	}

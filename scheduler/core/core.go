@@ -19,6 +19,7 @@ type Core struct {
 	// groups holds the live requests in order of arrival.
 	groups []*group
 	byID   map[RequestID]*group
+	turn   turn
 	// running holds the running sequences in the order in which they started.
 	running []*sequence
 	freeing []*sequence
@@ -63,6 +64,7 @@ type Core struct {
 type group struct {
 	Request
 	lengths    *lengthEstimate
+	arrival    uint64 // in order of Submit, from 1
 	candidates []candidate
 	unfinished int // candidates that have not ended
 	// started: the prompt has a sequence, or was sampled. sampled: the candidates have
@@ -157,7 +159,8 @@ func (c *Core) Submit(r Request) error {
 	case r.MaxNew > c.cfg.Cells || len(r.Prompt)+r.MaxNew > c.cfg.Cells:
 		return &generation.OverflowError{Prompt: len(r.Prompt), MaxNew: r.MaxNew, Limit: c.cfg.Cells}
 	}
-	g := &group{Request: r, lengths: &c.lengths, candidates: make([]candidate, r.N), unfinished: r.N}
+	c.turn.arrivals++
+	g := &group{Request: r, arrival: c.turn.arrivals, lengths: &c.lengths, candidates: make([]candidate, r.N), unfinished: r.N}
 	c.version++
 	c.groups = append(c.groups, g)
 	c.byID[r.ID] = g

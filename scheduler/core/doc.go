@@ -24,7 +24,8 @@
 //  5. Each candidate decodes one row per step until it stops (commit.go). Forced tokens behind
 //     its last one take rows of the same step, and so do speculative tokens when few
 //     candidates decode (speculation.go). Rows before forced tokens are outputs too where
-//     the request asks for scores (scores.go).
+//     the request asks for scores (scores.go). All rows of a step have the same adapter of
+//     the weights; adapters take turns (adapters.go).
 //  6. Its sequence stays cached until its cells or its id are needed (eviction.go). Evicted
 //     cells may be kept in host memory (hostcache.go).
 //

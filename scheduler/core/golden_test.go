@@ -16,8 +16,8 @@ import (
 // Commands (a token is one character):
 //
 //	init cells=N seqs=N outputs=N running=N batch=N chunk=N wait=N evict=N host=N block=N least=N draft=N [ends=TOKENS] [nopartialcopy] [noprefixcache]
-//	submit id=N n=N max=N repeat=N [isolatelast] (the prompt is the input)
-//	cancel id=N | lost seq=N | stats | verify
+//	submit id=N n=N max=N repeat=N adapter=N [isolatelast] (the prompt is the input)
+//	cancel id=N | dropadapter id=N | lost seq=N | stats | verify
 //	step [choose=TOKENS] [result=noslot|failed] [cancel=N, between plan and commit]
 //	run: steps until no rows are left, shown without their rows
 //
@@ -43,9 +43,10 @@ func TestGolden(t *testing.T) {
 }
 
 type golden struct {
-	core *Core
-	kv   *kv
-	out  strings.Builder
+	core    *Core
+	kv      *kv
+	adapter AdapterID // of the last step
+	out     strings.Builder
 }
 
 func (g *golden) printf(format string, args ...any) { fmt.Fprintf(&g.out, format+"\n", args...) }
@@ -80,7 +81,7 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		}
 		g.kv = newKV(cfg.Cells, cfg.PartialCopy)
 	case "submit":
-		job := Request{ID: RequestID(number("id", 0)), N: number("n", 1), MaxNew: number("max", 4), MinRepeat: number("repeat", 0), IsolateLast: d.HasArg("isolatelast")}
+		job := Request{ID: RequestID(number("id", 0)), Adapter: AdapterID(number("adapter", 0)), N: number("n", 1), MaxNew: number("max", 4), MinRepeat: number("repeat", 0), IsolateLast: d.HasArg("isolatelast")}
 		for _, r := range d.Input {
 			job.Prompt = append(job.Prompt, r)
 		}
@@ -89,6 +90,8 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		}
 	case "cancel":
 		g.printf("%t", g.core.Cancel(RequestID(number("id", 0))))
+	case "dropadapter":
+		g.core.DropAdapter(AdapterID(number("id", 0)))
 	case "lost":
 		g.core.Invalidate(SeqID(number("seq", 0)))
 	case "stats":
@@ -158,6 +161,10 @@ func (g *golden) step(t *testing.T, d *datadriven.TestData, show bool) bool {
 		}
 		return false
 	}
+	if plan.Adapter != g.adapter {
+		g.adapter = plan.Adapter
+		g.printf("adapter %d", g.adapter)
+	}
 	if show {
 		g.rows(plan)
 	}
@@ -206,7 +213,7 @@ func (g *golden) decode(t *testing.T, d *datadriven.TestData, plan *Plan, show b
 		g.printf("step failed")
 		return StepFailed, nil
 	}
-	if _, ok, err := g.kv.decode(plan.Rows); err != nil || !ok {
+	if _, ok, err := g.kv.decode(plan.Adapter, plan.Rows); err != nil || !ok {
 		t.Fatalf("decode: enough cells %t, %v", ok, err)
 	}
 	var choices []Choice

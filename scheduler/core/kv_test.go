@@ -19,13 +19,18 @@ type kv struct {
 	kept   map[SeqID]int
 }
 
-// saved is a block: the tokens up to its end, and where it starts.
+// saved is a block: the tokens up to its end, where it starts, and what computed it.
 type saved struct {
-	tokens []Token
-	start  int
+	tokens  []Token
+	start   int
+	adapter AdapterID
 }
 
-type cell struct{ token Token }
+// cell is a token and the adapter that computed it.
+type cell struct {
+	token   Token
+	adapter AdapterID
+}
 
 func newKV(cells int, partial bool) *kv {
 	return &kv{cells: cells, partial: partial, seqs: map[SeqID][]*cell{}, kept: map[SeqID]int{}, blocks: map[BlockID]saved{}}
@@ -72,7 +77,7 @@ func (k *kv) apply(o Op) error {
 		if _, there := k.blocks[o.Block]; there || o.Pos >= o.End || o.End > len(k.seqs[o.Seq]) {
 			return fmt.Errorf("%v: the sequence has %d tokens, the block exists: %t", o, len(k.seqs[o.Seq]), there)
 		}
-		k.blocks[o.Block] = saved{k.tokens(o.Seq)[:o.End], o.Pos}
+		k.blocks[o.Block] = saved{k.tokens(o.Seq)[:o.End], o.Pos, k.seqs[o.Seq][0].adapter}
 	case OpLoad:
 		return k.load(o)
 	case OpDrop:
@@ -97,14 +102,24 @@ func (k *kv) load(o Op) error {
 		return fmt.Errorf("%v: %d cells used, no room for the block's %d", o, k.used(), len(b.tokens)-b.start)
 	}
 	for _, t := range b.tokens[o.Pos:o.End] {
-		k.seqs[o.Seq] = append(k.seqs[o.Seq], &cell{t})
+		k.seqs[o.Seq] = append(k.seqs[o.Seq], &cell{t, b.adapter})
+	}
+	return k.sameAdapter(o.Seq, b.adapter)
+}
+
+// sameAdapter checks that an adapter computed all cells of a sequence.
+func (k *kv) sameAdapter(s SeqID, want AdapterID) error {
+	for i, c := range k.seqs[s] {
+		if c.adapter != want {
+			return fmt.Errorf("sequence %d has a cell of adapter %d at %d, and goes on with adapter %d", s, c.adapter, i, want)
+		}
 	}
 	return nil
 }
 
-// decode appends the rows and returns the context of each output row. It
+// decode appends the rows, which an adapter computes, and returns the context of each output row. It
 // changes nothing when there are not enough cells.
-func (k *kv) decode(rows []Row) (contexts map[int][]Token, ok bool, err error) {
+func (k *kv) decode(adapter AdapterID, rows []Row) (contexts map[int][]Token, ok bool, err error) {
 	if k.used()+len(rows) > k.cells {
 		return nil, false, nil
 	}
@@ -116,7 +131,10 @@ func (k *kv) decode(rows []Row) (contexts map[int][]Token, ok bool, err error) {
 		if r.Pos != len(k.seqs[r.Seq]) {
 			return nil, false, fmt.Errorf("row %d: position %d, sequence %d has %d tokens", i, r.Pos, r.Seq, len(k.seqs[r.Seq]))
 		}
-		k.seqs[r.Seq] = append(k.seqs[r.Seq], &cell{r.Token})
+		k.seqs[r.Seq] = append(k.seqs[r.Seq], &cell{r.Token, adapter})
+		if err := k.sameAdapter(r.Seq, adapter); err != nil {
+			return nil, false, fmt.Errorf("row %d: %w", i, err)
+		}
 		if r.Output {
 			contexts[i] = k.tokens(r.Seq)
 		}

@@ -24,6 +24,7 @@ func (c *Core) Plan() *Plan {
 		c.preemptYoungest()
 		c.schedule()
 	}
+	c.plan.Adapter = c.turn.adapter
 	c.opsDelivered = true
 	c.inFlight = len(c.plan.Rows) > 0
 	c.check()

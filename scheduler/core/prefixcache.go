@@ -26,19 +26,20 @@ func (m prefixMatch) cached() int {
 	return m.inCells()
 }
 
-// matchPrefix returns the longest cached prefix of target over all sequences. The last token
+// matchPrefix returns the longest cached prefix of target over all sequences of the adapter. The last token
 // is never part of it, because its logits are needed. Only the first older running sequences
 // can be leaders, so that no two sequences wait for each other.
-func (c *Core) matchPrefix(target []Token, older int) prefixMatch {
+func (c *Core) matchPrefix(adapter AdapterID, target []Token, older int) prefixMatch {
 	if c.cfg.NoPrefixCache {
 		return prefixMatch{}
 	}
 	target = target[:len(target)-1]
-	seq, length := c.tree.match(target, !c.cfg.PartialCopy, c.usable)
-	src := prefixMatch{seq: seq, length: length, parts: c.host.extend(target, length)}
+	usable := func(s *sequence, n int) bool { return s.adapter == adapter && c.usable(s, n) }
+	seq, length := c.tree.match(target, !c.cfg.PartialCopy, usable)
+	src := prefixMatch{seq: seq, length: length, parts: c.host.extend(adapter, target, length)}
 	length = src.cached()
 	for _, s := range c.running[:older] {
-		if s.base > 0 || !s.inPrefill() {
+		if s.base > 0 || !s.inPrefill() || s.adapter != adapter {
 			continue
 		}
 		share := commonPrefixLen(s.target, target)
@@ -128,7 +129,7 @@ func (c *Core) rematchFollowers() {
 	for i, s := range c.running {
 		if s.needsRematch {
 			s.needsRematch = false
-			c.attachPrefix(s, c.matchPrefix(s.group.reusable(s.cand, s.target), i))
+			c.attachPrefix(s, c.matchPrefix(s.adapter, s.group.reusable(s.cand, s.target), i))
 			c.advanceFollowers(s)
 		}
 	}
@@ -143,7 +144,8 @@ func (c *Core) finishSeq(s *sequence) {
 		return
 	}
 	c.scratch = append(append(c.scratch[:0], g.Prompt...), g.candidates[cand].tokens...)[:s.length]
-	twin, n := c.tree.match(c.scratch, !c.cfg.PartialCopy, c.isCached)
+	isTwin := func(t *sequence, n int) bool { return t.adapter == s.adapter && c.isCached(t, n) }
+	twin, n := c.tree.match(c.scratch, !c.cfg.PartialCopy, isTwin)
 	c.stopRunning(s, seqCached)
 	if twin != nil && n == s.length && !s.isForkSource() {
 		twin.lastUse = c.step
@@ -169,5 +171,5 @@ func (c *Core) snapshot(s *sequence) {
 	}
 	d := c.allocate(s, s.length)
 	c.copyPrefix(d, s, s.length)
-	d.state, d.lastUse = seqCached, c.step
+	d.state, d.adapter, d.lastUse = seqCached, s.adapter, c.step
 }

@@ -29,6 +29,8 @@ type sequence struct {
 	lastUse uint64
 	// group is the last request it ran for, nil once that has ended.
 	group *group
+	// adapter computed its cells.
+	adapter AdapterID
 
 	// The following fields are of running sequences only.
 
@@ -128,7 +130,7 @@ func (c *Core) setRunning(s *sequence, g *group) {
 		c.detach(s)
 	}
 	c.tree.activate(s)
-	s.state, s.group, s.lastUse = seqRunning, g, c.step
+	s.state, s.group, s.adapter, s.lastUse = seqRunning, g, g.Adapter, c.step
 	g.running++
 	c.running = append(c.running, s)
 }

@@ -189,7 +189,7 @@ func (w *world) commit(result StepStatus) {
 	var choices []Choice
 	switch result {
 	case StepDecoded:
-		contexts, ok, err := w.kv.decode(w.plan.Rows)
+		contexts, ok, err := w.kv.decode(w.plan.Adapter, w.plan.Rows)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -203,7 +203,7 @@ func (w *world) commit(result StepStatus) {
 			choices = append(choices, w.choose(s, contexts))
 		}
 	case StepFailed: // some rows stay in the cache
-		if _, _, err := w.kv.decode(w.plan.Rows[:len(w.plan.Rows)/2]); err != nil {
+		if _, _, err := w.kv.decode(w.plan.Adapter, w.plan.Rows[:len(w.plan.Rows)/2]); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -368,6 +368,7 @@ func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 			cfg.EndTokens = rapid.SampledFrom([][]Token{nil, {1}}).Draw(t, "endings")
 			w.ignoreDrafts = rapid.IntRange(0, 3).Draw(t, "blind") == 0
 		}
+		adapters := rapid.SampledFrom([][]AdapterID{{0}, {0, 1}, {0, 3, 4}}).Draw(t, "adapters")
 		var before [][]Token
 		var err error
 		if w.core, err = New(cfg); err != nil {
@@ -386,7 +387,17 @@ func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 			job.Prompt = append(job.Prompt, prompt...)
 			job.Prompt = job.Prompt[:min(len(job.Prompt), cfg.Cells-maxNew)]
 			before = append(before, job.Prompt)
-			w.submit(job, rapid.IntRange(0, 3).Draw(t, "seed"))
+			job.Adapter = rapid.SampledFrom(adapters).Draw(t, "adapter")
+			w.submit(job, rapid.IntRange(0, 3).Draw(t, "seed")+100*int(job.Adapter))
+		}
+		drop := func(t *rapid.T) {
+			id := rapid.SampledFrom(adapters).Draw(t, "dropped")
+			for _, j := range w.requests {
+				if j.Adapter == id {
+					return
+				}
+			}
+			w.core.DropAdapter(id)
 		}
 		cancel := func(t *rapid.T) {
 			if len(w.requests) > 0 {
@@ -414,7 +425,7 @@ func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 			w.core.Invalidate(SeqID(rapid.IntRange(0, cfg.MaxSequences-1).Draw(t, "lost")))
 		}
 		t.Repeat(map[string]func(*rapid.T){
-			"submit": submit, "cancel": cancel, "step": step, "step more": step, "step on": step, "lose": lose,
+			"submit": submit, "cancel": cancel, "step": step, "step more": step, "step on": step, "lose": lose, "drop": drop,
 		})
 		w.drain()
 	})

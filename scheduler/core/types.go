@@ -15,11 +15,17 @@ type RequestID uint64
 // SeqID is a sequence of the context, 0 <= id < Config.MaxSequences.
 type SeqID int32
 
+// AdapterID names an adapter of the weights; 0: none. Requests of different adapters share no step
+// and no cached prefix.
+type AdapterID = generation.AdapterID
+
 // Request is one prompt to be completed N times.
 type Request struct {
 	ID RequestID
 	// Prompt must not change until the request has ended.
 	Prompt []Token
+	// Adapter computes the request.
+	Adapter AdapterID
 	// N is the number of candidates, at least 1.
 	N int
 	// MaxNew is the token limit of one candidate, at least 1.
@@ -108,6 +114,8 @@ type Plan struct {
 	Rows    []Row
 	Samples []Sample
 	Scores  []Score
+	// Adapter computes the rows.
+	Adapter AdapterID
 	// Started are the requests whose prompts got a sequence. A preempted prompt starts again.
 	Started []RequestID
 }

@@ -12,6 +12,10 @@ import (
 // well: token slices pass between the packages without a copy.
 type Token = int32
 
+// AdapterID names an adapter of the weights that an engine has loaded. Its ids are never used again.
+// 0 is the model without an adapter.
+type AdapterID int32
+
 // Request asks for N completions of one prompt.
 type Request struct {
 	// Prompt must not change until the request has ended.
@@ -24,6 +28,8 @@ type Request struct {
 
 // Params are the settings of a request.
 type Params struct {
+	// Adapter computes the request.
+	Adapter AdapterID
 	// N is the number of completions, at least 1.
 	N int
 	// MaxTokens is the token limit of one completion, at least 1.

@@ -62,6 +62,7 @@ func DefaultConfig() *Config {
 func (c *Config) Validate(from options.Origins) error {
 	p := options.Problems{From: from}
 	c.checkModel(&p)
+	c.checkWeights(&p)
 	c.checkAgent(&p)
 	c.checkSpeed(&p)
 	c.checkEngine(&p)

@@ -24,7 +24,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Model is a loaded model, ready to decide and to coach: an *inference.Service,
+// Model is a loaded model, ready to decide and to coach: an *inference.Live,
 // or a fake in tests.
 type Model interface {
 	server.Inference
@@ -152,7 +152,7 @@ func (d *Daemon) listen(ctx context.Context) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts.Certificates, opts.Tokens, opts.Clients = certificates, tokens.List, tokens.Names
+	opts.Certificates, opts.Tokens, opts.Clients, opts.MayChangeWeights = certificates, tokens.List, tokens.Names, tokens.Weights
 	if d.server, err = server.New(opts); err != nil {
 		return nil, err
 	}

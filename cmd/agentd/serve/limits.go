@@ -28,6 +28,8 @@ const (
 	maxCacheRAM = 1 << 26
 	// maxEngines bounds the URLs of --engine.
 	maxEngines = 256
+	// maxAdapters bounds the adapters that are loaded at the start.
+	maxAdapters = 64
 	// maxContexts is the scheduler's own limit.
 	maxContexts = 64
 

@@ -57,6 +57,8 @@ func (c *Config) model() []options.Option {
 	m, a := &c.Inference, &c.Inference.Agent
 	return []options.Option{
 		option("model", "FILE", "GGUF file to serve; of a split model its first file. Default: the default model, which decides for robots in small simulated households and knows nothing else.", options.Text(&m.Path)),
+		option("lora", "NAME=FILE", "LoRA adapter in GGUF for the model; may be repeated. Inputs with extra_keys.adapter NAME use it, others the model alone. A context computes one adapter at a time; --contexts serves several at once.", loraFiles(&m.LoRA)),
+		option("weights-dir", "DIR", "Directory whose files may replace the model or become adapters while the server runs, by PUT /v1/weights. It needs a token with the right weights in --auth-token-file. Each model step then tells the version of the weights. Default: weights can't change.", options.Text(&m.WeightsDir)),
 		option("model-format", "NAME", "Prompt and output format of the model: auto, qwen, gpt-oss (or harmony), llama (Llama 3.1 and later), template (or magma).", options.Choice(&a.Format, []string{"auto", "qwen", "gpt-oss", "llama", "template"}, formatAliases)),
 		option("quantization", "MODE", "auto serves any file. none refuses a quantized one; GPT-OSS and natively quantized files need auto.", options.Choice(&m.Quantization, []string{"auto", "none"}, nil).Refuse(refuseQuantization)),
 		option("dtype", "TYPE", "Element type of the KV cache: auto (f16), f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl. float32, float16 and bfloat16 are accepted.", options.Choice(&m.KVType, dtypes, dtypeAliases)),
@@ -142,7 +144,7 @@ func (c *Config) http() []options.Option {
 	return slices.Concat(
 		c.HTTP.Options(groupHTTP,
 			"Address to listen on. 0.0.0.0 opens the server to the network; consider --auth-token-file.",
-			"Bearer tokens, one a line, of at least 16 characters; # begins a comment line. Every path but /health then needs one. NAME:TOKEN names a client for the request log and the metrics agentd_client_*."),
+			"Bearer tokens, one a line, of at least 16 characters; # begins a comment line. Every path but /health then needs one. NAME:TOKEN names a client for the request log and the metrics agentd_client_*. NAME+weights:TOKEN may also change the weights."),
 		[]options.Option{
 			option("agent-version", "TEXT", "agent_version in /v1/info. Orchestrators compare it when they resume or export a run. The default changes with each release of agentd.", options.Text(&s.Info.AgentVersion)),
 			option("loading-wait", "TIME", "How long requests wait while the model loads before they are answered 503 with Retry-After. /health and /v1/info answer at once. 0s: nothing waits.", options.Duration(&s.LoadingWait, 0, maxDuration)),

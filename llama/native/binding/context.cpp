@@ -224,6 +224,13 @@ extern "C" int agd_decode(struct agd_context * ctx, struct llama_batch batch) {
     return rc;
 }
 
+extern "C" bool agd_context_adapter(struct agd_context * ctx, struct llama_adapter_lora * adapter) {
+    return ctx->on_device(false, [&] {
+        float scale = 1;
+        return llama_set_adapters_lora(ctx->ctx, &adapter, adapter != nullptr ? 1 : 0, &scale) == 0;
+    });
+}
+
 extern "C" bool agd_context_lost(const struct agd_context * ctx) {
     return ctx->lost;
 }

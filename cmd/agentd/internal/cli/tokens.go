@@ -23,12 +23,17 @@ type Tokens struct {
 	List []string
 	// Names are those of the clients that have a name, by token.
 	Names map[string]string
+	// Weights are those with the right to change the weights.
+	Weights map[string]bool
 }
 
 // clientName is a name before a token.
 var clientName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,62}$`)
 
-// ReadTokens reads bearer tokens, one a line as TOKEN or NAME:TOKEN. Several tokens may have one
+// rightWeights is the right to change the weights, as a token file has it.
+const rightWeights = "weights"
+
+// ReadTokens reads bearer tokens, one a line as TOKEN, NAME:TOKEN or NAME+weights:TOKEN. Several tokens may have one
 // name. It skips blank lines and lines that begin with #. Errors name the line, never its token.
 func ReadTokens(path string) (tokens Tokens, err error) {
 	raw, err := options.ReadFile(path, tokenFileLimit)
@@ -45,8 +50,12 @@ func ReadTokens(path string) (tokens Tokens, err error) {
 			continue
 		}
 		name, rest, named := strings.Cut(token, ":")
+		name, right, limited := strings.Cut(name, "+")
 		if named = named && clientName.MatchString(name); named {
 			token = strings.TrimSpace(rest)
+			if limited && right != rightWeights {
+				return tokens, fmt.Errorf("%s line %d: the right after + must be %s, as in NAME+%s:TOKEN", path, number, rightWeights, rightWeights)
+			}
 		}
 		if len(token) < minTokenLength {
 			return tokens, fmt.Errorf("%s line %d: a token needs at least %d characters (openssl rand -hex 32 makes one)", path, number, minTokenLength)
@@ -61,6 +70,12 @@ func ReadTokens(path string) (tokens Tokens, err error) {
 		tokens.List = append(tokens.List, token)
 		if named {
 			tokens.Names[token] = name
+			if limited {
+				if tokens.Weights == nil {
+					tokens.Weights = map[string]bool{}
+				}
+				tokens.Weights[token] = true
+			}
 			if names[name] = true; len(names) > maxClientNames {
 				return tokens, fmt.Errorf("%s line %d: more than %d names, each of which has metrics of its own; give several tokens one name, or none", path, number, maxClientNames)
 			}

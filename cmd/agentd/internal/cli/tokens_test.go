@@ -11,7 +11,7 @@ import (
 
 func TestNamesBelongToTokens(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
-	text := "0123456789abcdef\n# other: 0123456789abcdefg\nfleet-1: aaaaaaaaaaaaaaaa\nfleet-1:bbbbbbbbbbbbbbbb:b\n1:cccccccccccccccc\n"
+	text := "0123456789abcdef\n# other: 0123456789abcdefg\nfleet-1: aaaaaaaaaaaaaaaa\nfleet-1:bbbbbbbbbbbbbbbb:b\n1:cccccccccccccccc\ntrainer+weights: dddddddddddddddd\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -20,8 +20,9 @@ func TestNamesBelongToTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Tokens{
-		List:  []string{"0123456789abcdef", "aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb:b", "1:cccccccccccccccc"},
-		Names: map[string]string{"aaaaaaaaaaaaaaaa": "fleet-1", "bbbbbbbbbbbbbbbb:b": "fleet-1"},
+		List:    []string{"0123456789abcdef", "aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb:b", "1:cccccccccccccccc", "dddddddddddddddd"},
+		Names:   map[string]string{"aaaaaaaaaaaaaaaa": "fleet-1", "bbbbbbbbbbbbbbbb:b": "fleet-1", "dddddddddddddddd": "trainer"},
+		Weights: map[string]bool{"dddddddddddddddd": true},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -48,6 +49,7 @@ func TestTokenFileErrorsQuoteNoToken(t *testing.T) {
 		"short token":   "0123456789abcdef\nhunter2hunter2\n",
 		"two words":     "0123456789abcdef SECRETSECRET\n",
 		"short named":   "fleet:0123456789abcdef\nfleet:hunter2hunter2\n",
+		"unknown right": "fleet+all:0123456789abcdef\n",
 		"a token twice": "fleet:0123456789abcdef\nother:0123456789abcdef\n",
 	} {
 		t.Run(name, func(t *testing.T) {

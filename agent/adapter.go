@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"strings"
+
+	"agentd/agent/internal/rawjson"
+	"agentd/protocol"
+	"agentd/scheduler/generation"
+)
+
+// Adapter is an adapter of the model's weights that an engine has loaded.
+type Adapter struct {
+	Name    string // "": none
+	ID      generation.AdapterID
+	Version string // names the adapter's weights and changes with them
+}
+
+// Adapters are those of an engine.
+type Adapters interface {
+	// Adapter returns the adapter of that name. It stays loaded until the request ends.
+	Adapter(name string) (Adapter, bool)
+	Names() []string // sorted
+}
+
+// maxNamed bounds the names in a message.
+const maxNamed = 20
+
+// readAdapter reads extra_keys.adapter. null is the model without an adapter.
+func readAdapter(v protocol.Raw, adapters Adapters) (Adapter, protocol.Problems) {
+	const name = "adapter"
+	if v.Kind() == 'n' {
+		return Adapter{}, nil
+	}
+	text, ok := protocol.Text(v)
+	if !ok {
+		return Adapter{}, protocol.Problems{protocol.NewProblem(protocol.TypeString,
+			"it must be the name of an adapter, or null for none, not "+rawjson.KindName(v), name)}
+	}
+	var names []string
+	if adapters != nil {
+		if found, ok := adapters.Adapter(text); ok {
+			return found, nil
+		}
+		names = adapters.Names()
+	}
+	known := "this server has no adapters (--lora NAME=FILE)"
+	if n := len(names); n > 0 {
+		known = "the adapters are " + strings.Join(names[:min(n, maxNamed)], ", ")
+		if n > maxNamed {
+			known += ", ..."
+		}
+	}
+	return Adapter{}, protocol.Problems{protocol.NewProblem(protocol.TypeLiteral, "it names no adapter of this server; "+known, name)}
+}
+
+// appendWeights appends to the object of a generation which weights computed it.
+func (t *tokenTrace) appendWeights(b []byte) []byte {
+	if t.version != "" {
+		b = append(b, `,"model_version":`...)
+		b = rawjson.AppendString(b, t.version)
+	}
+	if t.adapter.Name != "" {
+		b = append(b, `,"adapter":`...)
+		b = rawjson.AppendString(b, t.adapter.Name)
+		b = append(b, `,"adapter_version":`...)
+		b = rawjson.AppendString(b, t.adapter.Version)
+	}
+	return b
+}

@@ -1,0 +1,41 @@
+package serve
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"agentd/inference"
+	"agentd/internal/options"
+)
+
+// adapterName is a name of an adapter.
+var adapterName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
+
+// loraFiles is a list of NAME=FILE.
+func loraFiles(p *[]inference.LoRA) options.Value {
+	return options.ListOf(p, maxAdapters, func(s string) (inference.LoRA, error) {
+		name, path, ok := strings.Cut(s, "=")
+		if !ok || path == "" || !adapterName.MatchString(name) {
+			return inference.LoRA{}, fmt.Errorf("got %q, want NAME=FILE with a name of up to 63 letters, digits, _, . and -", s)
+		}
+		return inference.LoRA{Name: name, Path: path}, nil
+	}, func(l inference.LoRA) string { return l.Name + "=" + l.Path })
+}
+
+// checkWeights checks the adapters.
+func (c *Config) checkWeights(p *options.Problems) {
+	if dir := c.Inference.WeightsDir; dir != "" && !directory(dir) {
+		p.Add("weights-dir", "%s is not a directory", dir)
+	}
+	seen := map[string]bool{}
+	for _, l := range c.Inference.LoRA {
+		if seen[l.Name] {
+			p.Add("lora", "names two adapters %s; give each its own name", l.Name)
+		}
+		seen[l.Name] = true
+		if err := regularFile(l.Path); err != nil {
+			p.Add("lora", "%s: %w; name a GGUF file", l.Name, err)
+		}
+	}
+}

@@ -1,0 +1,385 @@
+package inference
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"agentd/coaching/backend"
+	"agentd/protocol"
+	"agentd/scheduler/generation"
+	"agentd/server"
+	"agentd/server/openai"
+)
+
+var (
+	_ server.Weights = (*Live)(nil)
+	_ openai.Model   = (*Live)(nil)
+	_ backend.Local  = (*Live)(nil)
+)
+
+// Live is a Service whose model and adapters can change while it serves. Requests that run end
+// with the weights with which they began; later ones get the new weights. Make it with OpenLive.
+// Its methods are safe for concurrent use.
+type Live struct {
+	cfg     Config
+	metrics *weightsMetrics
+
+	change sync.Mutex // held while weights are loaded
+
+	mu       sync.Mutex
+	current  *tenant
+	draining sync.WaitGroup // models that were replaced and are not freed
+}
+
+// tenant is a Service and the requests that use it.
+type tenant struct {
+	*Service
+	users   int
+	retired bool
+	idle    chan struct{} // closed when retired and without users
+}
+
+// OpenLive opens a Service as Open does. With cfg.WeightsDir its weights can be replaced.
+func OpenLive(ctx context.Context, cfg Config) (*Live, error) {
+	if cfg.WeightsDir != "" {
+		dir, err := filepath.EvalSymlinks(cfg.WeightsDir)
+		if err != nil {
+			return nil, fmt.Errorf("Config.WeightsDir: %w; name a directory", err)
+		}
+		cfg.WeightsDir = dir
+	}
+	s, err := Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	l := &Live{cfg: cfg, current: newTenant(s), metrics: newWeightsMetrics()}
+	if cfg.WeightsDir != "" { // every step tells the version
+		if _, err := s.weights.Version(ctx); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+	}
+	return l, nil
+}
+
+func newTenant(s *Service) *tenant { return &tenant{Service: s, idle: make(chan struct{})} }
+
+// use returns the current Service, which stays open until release is called.
+func (l *Live) use() (s *Service, release func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.current
+	t.users++
+	return t.Service, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if t.users--; t.users == 0 && t.retired {
+			close(t.idle)
+		}
+	}
+}
+
+// replace makes s the current Service. The old one is closed when its last request has ended.
+func (l *Live) replace(s *Service) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.current
+	l.current = newTenant(s)
+	old.retired = true
+	if old.users == 0 {
+		close(old.idle)
+	}
+	l.draining.Go(func() {
+		<-old.idle
+		if err := old.Close(); err != nil {
+			l.cfg.Log.Error().Err(err).Msg("the old model was not freed")
+			return
+		}
+		l.cfg.Log.Info().Str("path", old.info.Path).Msg("the old model was freed")
+	})
+}
+
+// SetModel implements server.Weights. It loads the file at path beside the model that serves, with
+// the same settings, and then serves it. Both need memory until the last request of the old one
+// has ended. The vocabulary and the prompt format must be the same, since memories and token ids of
+// running episodes depend on them. The adapters are loaded again for the new model.
+func (l *Live) SetModel(ctx context.Context, path string) error {
+	path, err := l.begin(path, "model")
+	if err != nil {
+		return err
+	}
+	defer l.change.Unlock()
+	began := time.Now()
+	old, release := l.use()
+	defer release()
+	unchanged, err := watchFile(path)
+	if err != nil {
+		return l.refuse("model", err)
+	}
+	cfg := l.cfg
+	cfg.Path, cfg.Progress, cfg.LoRA = path, nil, nil
+	for _, a := range old.adapters.list() {
+		cfg.LoRA = append(cfg.LoRA, LoRA{a.Name, a.Path})
+	}
+	if cfg.FixedTokens == 0 {
+		cfg.Agent.MaxNewTokens = old.info.MaxNewTokens
+	}
+	cfg.ContextLength, cfg.Scheduler.MaxRunning, cfg.Scheduler.BatchTokens = old.info.ContextLength, old.info.Parallel, old.info.BatchSize
+	if err := old.fits(path, cfg); err != nil {
+		return l.refuse("model", err)
+	}
+	s, err := Open(ctx, cfg)
+	if err == nil {
+		if err = errors.Join(unchanged(), old.sameLanguage(s)); err == nil {
+			_, err = s.weights.Version(ctx)
+		}
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}
+	if err != nil {
+		return l.refuse("model", err)
+	}
+	l.replace(s)
+	l.metrics.changes.WithLabelValues("model", "done").Inc()
+	l.cfg.Log.Info().Str("path", path).Dur("took", time.Since(began)).Msg("serving other weights")
+	return nil
+}
+
+// fits refuses a model when the memory of the host is too small for it beside the present one. The
+// memory of devices is not known before the load.
+func (s *Service) fits(path string, cfg Config) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	free := hostMemory()
+	m := s.model.Info()
+	cells := float64(s.info.Contexts) * float64(s.info.ContextLength) * cellBytes(s.model.Metadata(), m.Architecture, m.Layers, m.Embedding, s.info.KVType)
+	onCPU := s.info.Attention == "shared" || s.info.Attention == "ggml"
+	if need := uint64(info.Size()) + uint64(cells); onCPU && free > 0 && need > free {
+		return fmt.Errorf("it needs about %d MB beside the present model, and %d MB of memory are free; use a smaller --context-length, or a LoRA adapter", need/1e6, free/1e6)
+	}
+	return nil
+}
+
+// sameLanguage refuses a model with another vocabulary or prompt format.
+func (s *Service) sameLanguage(other *Service) error {
+	if s.info.Format != other.info.Format {
+		return fmt.Errorf("its prompts have the format %s and those of the present model %s; restart the server to change it", other.info.Format, s.info.Format)
+	}
+	a, b := s.model.Vocab(), other.model.Vocab()
+	same := a.Size() == b.Size()
+	for t := generation.Token(0); same && int(t) < a.Size(); t++ {
+		same = slices.Equal(a.Piece(t, true), b.Piece(t, true)) && a.Attr(t) == b.Attr(t) && a.IsEOG(t) == b.IsEOG(t)
+	}
+	if !same {
+		return errors.New("its vocabulary differs from that of the present model; restart the server to change it")
+	}
+	return nil
+}
+
+// SetAdapter implements server.Weights. It loads the file at path as the adapter of that name,
+// beside one that has the name already.
+func (l *Live) SetAdapter(ctx context.Context, name, path string) error {
+	path, err := l.begin(path, "adapter.path")
+	if err != nil {
+		return err
+	}
+	defer l.change.Unlock()
+	s, release := l.use()
+	defer release()
+	if err := s.adapters.set(ctx, name, path); err != nil {
+		return l.refuse("adapter", err)
+	}
+	l.metrics.changes.WithLabelValues("adapter", "done").Inc()
+	return nil
+}
+
+// RemoveAdapter implements server.Weights.
+func (l *Live) RemoveAdapter(name string) error {
+	if err := l.changeable(); err != nil {
+		return err
+	}
+	if !l.change.TryLock() {
+		return &server.Error{Code: server.CodeConflict, Detail: changing}
+	}
+	defer l.change.Unlock()
+	s, release := l.use()
+	defer release()
+	if !s.adapters.remove(name) {
+		return &server.Error{Code: server.CodeNotFound, Detail: fmt.Sprintf("no adapter is named %q", name)}
+	}
+	l.metrics.changes.WithLabelValues("adapter", "removed").Inc()
+	return nil
+}
+
+const changing = "other weights are being loaded; try again when they serve"
+
+// changeable refuses changes that the settings do not allow.
+func (l *Live) changeable() error {
+	if l.cfg.WeightsDir == "" {
+		return &server.Error{Code: server.CodeForbidden, Detail: "this server's weights can't change; start it with --weights-dir DIR"}
+	}
+	return nil
+}
+
+// begin checks a path and locks l.change. It returns the path without symbolic links.
+func (l *Live) begin(path, field string) (string, error) {
+	if err := l.changeable(); err != nil {
+		return "", err
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(l.cfg.WeightsDir, path)
+	}
+	problem := func(what string) error {
+		return protocol.Problems{protocol.NewProblem(protocol.TypeValue, what, pathOf(field)...)}
+	}
+	resolved, err := filepath.EvalSymlinks(path)
+	outside := err == nil && !strings.HasPrefix(resolved, l.cfg.WeightsDir+string(filepath.Separator))
+	if outside || err != nil && !strings.HasPrefix(filepath.Clean(path), l.cfg.WeightsDir+string(filepath.Separator)) {
+		return "", problem("is not in the directory of --weights-dir; give a file there, relative to it")
+	}
+	if err != nil {
+		return "", problem("can't be read: " + err.Error())
+	}
+	if info, err := os.Stat(resolved); err != nil || !info.Mode().IsRegular() {
+		return "", problem("is not a file")
+	}
+	if !l.change.TryLock() {
+		return "", &server.Error{Code: server.CodeConflict, Detail: changing}
+	}
+	return resolved, nil
+}
+
+func pathOf(field string) (path []any) {
+	for part := range strings.SplitSeq(field, ".") {
+		path = append(path, part)
+	}
+	return path
+}
+
+// refuse counts a failed change and makes its error one of the server.
+func (l *Live) refuse(kind string, err error) error {
+	l.metrics.changes.WithLabelValues(kind, "failed").Inc()
+	l.cfg.Log.Warn().Err(err).Str("kind", kind).Msg("weights not changed")
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &server.Error{Code: server.CodeInvalid, Detail: "the weights were not changed: " + err.Error()}
+}
+
+// Current implements server.Weights.
+func (l *Live) Current(ctx context.Context) (server.WeightsInfo, error) {
+	s, release := l.use()
+	defer release()
+	info := server.WeightsInfo{Model: server.WeightsFile{Path: s.info.Path}, Adapters: []server.WeightsFile{}}
+	if s.weights != nil {
+		version, err := s.weights.Version(ctx)
+		if err != nil {
+			return info, err
+		}
+		info.Model.Version = version
+	}
+	for _, a := range s.adapters.list() {
+		info.Adapters = append(info.Adapters, server.WeightsFile{Name: a.Name, Path: a.Path, Version: a.Version})
+	}
+	return info, nil
+}
+
+// Close ends the current Service, and those that were replaced, as Service.Close does.
+func (l *Live) Close() error {
+	l.change.Lock() // a load in progress has ended
+	defer l.change.Unlock()
+	l.mu.Lock()
+	s := l.current
+	l.mu.Unlock()
+	err := s.Close()
+	l.draining.Wait()
+	return err
+}
+
+// The methods below are those of the current Service.
+
+// Decide is Service.Decide.
+func (l *Live) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+	s, release := l.use()
+	defer release()
+	return s.Decide(ctx, req)
+}
+
+// Ask is Service.Ask.
+func (l *Live) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) {
+	s, release := l.use()
+	defer release()
+	return s.Ask(ctx, q)
+}
+
+// Info is Service.Info.
+func (l *Live) Info() EngineInfo {
+	s, release := l.use()
+	defer release()
+	return s.Info()
+}
+
+// Window is Service.Window.
+func (l *Live) Window() int {
+	s, release := l.use()
+	defer release()
+	return s.Window()
+}
+
+// Failure is Service.Failure.
+func (l *Live) Failure() error {
+	s, release := l.use()
+	defer release()
+	return s.Failure()
+}
+
+// Served is Service.Served.
+func (l *Live) Served() openai.Served {
+	s, release := l.use()
+	defer release()
+	return s.Served()
+}
+
+// Tokenize is Service.Tokenize.
+func (l *Live) Tokenize(text string, special bool) ([]generation.Token, error) {
+	s, release := l.use()
+	defer release()
+	return s.Tokenize(text, special)
+}
+
+// Detokenize is Service.Detokenize. All models have the same vocabulary.
+func (l *Live) Detokenize(ids []generation.Token) string {
+	s, release := l.use()
+	defer release()
+	return s.Detokenize(ids)
+}
+
+// Generate is Service.Generate.
+func (l *Live) Generate(ctx context.Context, r *generation.Request) (*generation.Result, error) {
+	s, release := l.use()
+	defer release()
+	return s.Generate(ctx, r)
+}
+
+// Chat is Service.Chat.
+func (l *Live) Chat(ctx context.Context, c *openai.Conversation) (*generation.Request, error) {
+	s, release := l.use()
+	defer release()
+	return s.Chat(ctx, c)
+}
+
+// Answer is Service.Answer.
+func (l *Live) Answer(text string) (string, error) {
+	s, release := l.use()
+	defer release()
+	return s.Answer(text)
+}

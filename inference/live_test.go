@@ -1,0 +1,184 @@
+package inference
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"agentd/llama/synth"
+	"agentd/protocol"
+	"agentd/server"
+)
+
+// liveConfig is a configuration with a directory of weights: two models of one vocabulary, and
+// adapters of both.
+func liveConfig(t *testing.T) (cfg Config, dir string) {
+	t.Helper()
+	cfg, dir = tinyConfig(t), t.TempDir()
+	for i := range 2 {
+		spec := tinySpec(t)
+		spec.Seed = uint64(1 + i)
+		if err := synth.Write(filepath.Join(dir, fmt.Sprint("model", i, ".gguf")), spec); err != nil {
+			t.Fatal(err)
+		}
+		writeAdapter(t, filepath.Join(dir, fmt.Sprint("adapter", i, ".gguf")), uint64(1+i))
+	}
+	cfg.WeightsDir, cfg.Path = dir, filepath.Join(dir, "model0.gguf")
+	return cfg, dir
+}
+
+func openLive(t *testing.T, cfg Config) *Live {
+	t.Helper()
+	l, err := OpenLive(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closing(t, l)
+	return l
+}
+
+func TestModelIsReplacedUnderLoad(t *testing.T) {
+	cfg, _ := liveConfig(t)
+	l := openLive(t, cfg)
+	if err := l.SetAdapter(t.Context(), "policy", "adapter0.gguf"); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{} // by version of the model and of the adapter
+	extras := []string{"", `,"adapter":"policy"`}
+	of := func(g toldWeights) string { return g.Elements.Generation.Model + g.Elements.Generation.Version }
+	for i := range 2 {
+		if err := l.SetModel(t.Context(), fmt.Sprint("model", i, ".gguf")); err != nil {
+			t.Fatal(err)
+		}
+		for _, extra := range extras {
+			alone := asked(t, l, "Go on", extra)
+			want[of(alone)] = alone.Raw
+		}
+	}
+	if len(want) != 4 {
+		t.Fatalf("answers of %d versions", len(want))
+	}
+	stop := make(chan struct{})
+	var clients sync.WaitGroup
+	for i := range 4 {
+		clients.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				got := asked(t, l, "Go on", extras[i%2])
+				if text, ok := want[of(got)]; !ok || text != got.Raw {
+					t.Errorf("%q is no answer of its version, %q", got.Raw, text)
+				}
+			}
+		})
+	}
+	for i := range 4 {
+		if err := l.SetModel(t.Context(), fmt.Sprint("model", i%2, ".gguf")); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	clients.Wait()
+	info, err := l.Current(t.Context())
+	if err != nil || !strings.HasSuffix(info.Model.Path, "model1.gguf") || len(info.Adapters) != 1 || info.Model.Version == "" {
+		t.Errorf("%+v, %v", info, err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(l.Collector())
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := 0.0
+	for _, f := range families {
+		if f.GetName() == "agentd_weights_changes_total" {
+			for _, m := range f.GetMetric() {
+				changes += m.GetCounter().GetValue()
+			}
+		}
+	}
+	if changes != 7 {
+		t.Errorf("%g changes counted, want 7", changes)
+	}
+}
+
+func TestRefusedWeightsLeaveTheOldOnesServing(t *testing.T) {
+	cfg, dir := liveConfig(t)
+	l := openLive(t, cfg)
+	before := asked(t, l, "Go on", "")
+	other, err := synth.Tiny("", synth.GPTOSS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := tinySpec(t)
+	large.Small = false
+	if err := synth.Write(filepath.Join(dir, "large.gguf"), large); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(cfg.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "cut.gguf"), whole[:len(whole)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(other, filepath.Join(dir, "link.gguf")); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct{ path, want string }{
+		"a file that is not there": {"none.gguf", "no such file"},
+		"a file outside":           {other, "not in the directory of --weights-dir"},
+		"a path that leads out":    {"../../etc/passwd", "not in the directory of --weights-dir"},
+		"a link that leads out":    {"link.gguf", "not in the directory of --weights-dir"},
+		"a directory":              {".", "not in the directory"},
+		"half a file":              {"cut.gguf", "could not be loaded"},
+		"an adapter":               {"adapter0.gguf", "could not be loaded"},
+		"another vocabulary":       {"large.gguf", "vocabulary differs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := l.SetModel(t.Context(), tc.path)
+			text := fmt.Sprint(err)
+			var problems protocol.Problems
+			var refused *server.Error
+			switch {
+			case errors.As(err, &problems):
+				if text = problems.All(); !strings.HasPrefix(text, "body.model: ") {
+					t.Errorf("%s does not name the field", text)
+				}
+			case !errors.As(err, &refused) || refused.Code != server.CodeInvalid:
+				t.Errorf("%v is no invalid request", err)
+			}
+			if !strings.Contains(text, tc.want) {
+				t.Errorf("%s does not say %q", text, tc.want)
+			}
+			if after := asked(t, l, "Go on", ""); after != before {
+				t.Errorf("afterwards %+v, before %+v", after, before)
+			}
+		})
+	}
+	if err := l.SetAdapter(t.Context(), "bad", "model0.gguf"); err == nil {
+		t.Error("a model became an adapter")
+	}
+	if err := l.RemoveAdapter("bad"); err == nil {
+		t.Error("an adapter was removed that is not there")
+	}
+	l.change.Lock()
+	var refused *server.Error
+	if err := l.SetModel(t.Context(), "model1.gguf"); !errors.As(err, &refused) || refused.Code != server.CodeConflict {
+		t.Errorf("two changes at once: %v", err)
+	}
+	l.change.Unlock()
+	fixed := tinyConfig(t)
+	if err := openLive(t, fixed).SetModel(t.Context(), cfg.Path); !errors.As(err, &refused) || refused.Code != server.CodeForbidden || !strings.Contains(refused.Detail, "--weights-dir") {
+		t.Errorf("without a directory: %v", err)
+	}
+}

@@ -1,0 +1,165 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+
+	"agentd/llama"
+	"agentd/scheduler/core"
+)
+
+// adapter is a LoRA adapter, loaded for each model.
+type adapter map[*llama.Model]*llama.Adapter
+
+func (a adapter) free() error {
+	var errs []error
+	for _, of := range a {
+		errs = append(errs, of.Free())
+	}
+	return errors.Join(errs...)
+}
+
+// errNoAdapter is the error of a request with an adapter that was removed, or never added.
+var errNoAdapter = errors.New("scheduler: there is no such adapter")
+
+// AddAdapter loads the LoRA adapter at path for all models while the engine runs. Requests use it
+// by the id. The error is one of llama.Model.NewAdapter, or ErrClosed.
+func (e *Engine) AddAdapter(path string) (core.AdapterID, error) {
+	if err := e.beginCall(); err != nil { // Close waits for it
+		return 0, err
+	}
+	defer e.calls.Done()
+	loaded := adapter{}
+	for _, w := range e.workers {
+		if loaded[w.model] != nil {
+			continue
+		}
+		a, err := w.model.NewAdapter(path)
+		if err != nil {
+			return 0, errors.Join(err, loaded.free())
+		}
+		loaded[w.model] = a
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lastAdapter++
+	if e.adapters == nil {
+		e.adapters = map[core.AdapterID]adapter{}
+	}
+	e.adapters[e.lastAdapter] = loaded
+	return e.lastAdapter, nil
+}
+
+// AdapterBytes is the memory of an adapter, for all models together.
+func (e *Engine) AdapterBytes(id core.AdapterID) (bytes uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, of := range e.adapters[id] {
+		bytes += of.Bytes()
+	}
+	return bytes
+}
+
+// RemoveAdapter frees an adapter and its cached prefixes. It waits until no context applies it. No
+// request of the adapter may be running.
+func (e *Engine) RemoveAdapter(id core.AdapterID) error {
+	if err := e.beginCall(); err != nil {
+		return nil //nolint:nilerr // Close frees all of them
+	}
+	defer e.calls.Done()
+	e.mu.Lock()
+	removed, ok := e.adapters[id]
+	var drops []*dropAdapter
+	if ok && !e.closed { // else Close frees it
+		delete(e.adapters, id)
+		for _, w := range e.workers {
+			d := &dropAdapter{id: id, done: make(chan error, 1)}
+			drops = append(drops, d)
+			w.send(command{drop: d})
+		}
+	}
+	e.mu.Unlock()
+	switch {
+	case !ok:
+		return fmt.Errorf("%w: %d", errNoAdapter, id)
+	case drops == nil:
+		return nil
+	}
+	var errs []error
+	for i, d := range drops {
+		select {
+		case err := <-d.done:
+			errs = append(errs, err)
+		case <-e.workers[i].done: // the context was closed
+		}
+	}
+	return errors.Join(append(errs, removed.free())...)
+}
+
+// freeAdapters frees those that are left once the contexts are closed.
+func (e *Engine) freeAdapters() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var errs []error
+	for _, a := range e.adapters {
+		errs = append(errs, a.free())
+	}
+	e.adapters = nil
+	return errors.Join(errs...)
+}
+
+func (e *Engine) checkAdapter(id core.AdapterID) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, ok := e.adapters[id]; !ok && id != 0 {
+		return fmt.Errorf("%w: %d", errNoAdapter, id)
+	}
+	return nil
+}
+
+// adapterOf implements dispatcher.
+func (e *Engine) adapterOf(id core.AdapterID, w *worker) (*llama.Adapter, error) {
+	if id == 0 {
+		return nil, nil // the model without an adapter
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if a := e.adapters[id][w.model]; a != nil {
+		return a, nil
+	}
+	return nil, fmt.Errorf("%w: %d", errNoAdapter, id)
+}
+
+// dropAdapter asks a worker to forget an adapter.
+type dropAdapter struct {
+	id   core.AdapterID
+	done chan error // takes one value
+}
+
+// dropAdapter frees the cached prefixes of an adapter and takes it off the context.
+func (w *worker) dropAdapter(d *dropAdapter) {
+	w.core.DropAdapter(d.id)
+	var err error
+	if w.adapter == d.id {
+		if err = w.back.SetAdapter(nil); err == nil {
+			w.adapter = 0
+		}
+	}
+	d.done <- err
+}
+
+// applyAdapter makes the context apply the adapter of the plan.
+func (w *worker) applyAdapter() error {
+	if w.plan.Adapter == w.adapter {
+		return nil
+	}
+	a, err := w.engine.adapterOf(w.plan.Adapter, w)
+	if err != nil {
+		return err
+	}
+	if err := w.back.SetAdapter(a); err != nil {
+		return err
+	}
+	w.adapter = w.plan.Adapter
+	return nil
+}

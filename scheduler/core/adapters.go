@@ -1,0 +1,80 @@
+package core
+
+// turn is the adapter that computes. Only one does at a time, since llama.cpp applies an adapter
+// to all rows of a step.
+//
+// While no request of another adapter waits, requests start as they come. Once one waits, later
+// requests of the current adapter wait behind it, except for those that arrived before the turn
+// began. So requests of one adapter that wait together run together. When no sequence runs, the
+// adapter of the oldest waiting request gets its turn. A request waits for at most one turn of each
+// other adapter, and each turn has an end.
+type turn struct {
+	adapter AdapterID
+	// until is the arrival of the last request before the turn began.
+	until    uint64
+	arrivals uint64 // of all requests so far
+}
+
+// chooseAdapter begins the turn of another adapter when the current one has nothing to run.
+func (c *Core) chooseAdapter() {
+	if len(c.running) > 0 || c.firstStartable() != nil {
+		return
+	}
+	for _, g := range c.groups {
+		if g.started { // its candidates wait for room
+			return
+		}
+	}
+	if len(c.groups) > 0 {
+		c.turn.adapter, c.turn.until = c.groups[0].Adapter, c.turn.arrivals
+		c.stats.AdapterTurns++
+		c.version++
+	}
+}
+
+// startable yields the requests that have not started and may start in this turn, in order of
+// arrival.
+func (c *Core) startable(yield func(*group) bool) {
+	othersWait := false
+	for _, g := range c.groups {
+		switch {
+		case g.started:
+		case g.Adapter != c.turn.adapter:
+			othersWait = true
+		case othersWait && g.arrival > c.turn.until:
+			return // as all that follow
+		default:
+			if !yield(g) {
+				return
+			}
+		}
+	}
+}
+
+// firstStartable returns the first of startable, or nil.
+func (c *Core) firstStartable() *group {
+	for g := range c.startable {
+		return g
+	}
+	return nil
+}
+
+// DropAdapter frees all cached prefixes of an adapter, also those in host memory. No request of the
+// adapter may be alive, and none may follow.
+func (c *Core) DropAdapter(id AdapterID) {
+	for i := range c.seqs {
+		if s := &c.seqs[i]; s.state == seqCached && s.adapter == id {
+			c.freeSeq(s)
+		}
+	}
+	if c.host != nil {
+		for e := c.host.order.Front(); e != nil; {
+			b := e.Value.(*hostBlock)
+			e = e.Next()
+			if b.adapter == id {
+				c.dropBlock(b)
+			}
+		}
+	}
+	c.check()
+}

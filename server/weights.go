@@ -1,0 +1,158 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+
+	"agentd/internal/connection"
+	"agentd/protocol"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json"
+)
+
+// Weights is an Inference whose weights can change while it serves. *inference.Live is one. Its
+// errors are an *Error, protocol.Problems, or that of ctx.
+type Weights interface {
+	// Current describes the weights. It may wait for the hash of a large file.
+	Current(ctx context.Context) (WeightsInfo, error)
+	// SetModel replaces the model, SetAdapter loads an adapter or replaces the one of that name.
+	// They return when new requests use the file at path. After an error nothing has changed.
+	SetModel(ctx context.Context, path string) error
+	SetAdapter(ctx context.Context, name, path string) error
+	RemoveAdapter(name string) error
+}
+
+// WeightsInfo is the body of GET /v1/weights.
+type WeightsInfo struct {
+	Model    WeightsFile   `json:"model"`
+	Adapters []WeightsFile `json:"adapters"`
+}
+
+// WeightsFile is a file of weights. Version names its bytes.
+type WeightsFile struct {
+	Name    string `json:"name,omitzero"` // of an adapter
+	Path    string `json:"path"`
+	Version string `json:"version,omitzero"`
+}
+
+// weightsChange is the body of PUT /v1/weights: one of the two.
+type weightsChange struct {
+	Model   *string `json:"model"`
+	Adapter *struct {
+		Name string `json:"name"`
+		Path string `json:"path"`
+	} `json:"adapter"`
+}
+
+// Paths of the weights.
+const (
+	pathWeights  = "/v1/weights"
+	pathAdapters = pathWeights + "/adapters/"
+)
+
+// adapterName is a name of an adapter.
+var adapterName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
+
+func (s *Server) routeWeights(r *gin.Engine) {
+	r.GET(pathWeights, s.getWeights)
+	r.HEAD(pathWeights, s.getWeights)
+	r.PUT(pathWeights, s.mayChangeWeights, s.jsonBody, s.putWeights)
+	r.DELETE(pathAdapters+":name", s.mayChangeWeights, s.deleteAdapter)
+}
+
+// mayChangeWeights refuses clients whose token does not have the right.
+func (s *Server) mayChangeWeights(c *gin.Context) {
+	switch {
+	case len(s.auth) == 0:
+		s.fail(c, &Error{Code: CodeForbidden, Detail: "weights change only for a bearer token with the right weights; start the server with --auth-token-file and a line NAME+weights:TOKEN"})
+	case !c.GetBool(keyWeights):
+		s.fail(c, &Error{Code: CodeForbidden, Detail: "this token may not change weights; write its line in the token file as NAME+weights:TOKEN"})
+	}
+}
+
+func (s *Server) getWeights(c *gin.Context) {
+	s.weightsWork(c, func(context.Context, Weights) error { return nil })
+}
+
+func (s *Server) putWeights(c *gin.Context) {
+	s.weightsWork(c, func(ctx context.Context, w Weights) error {
+		body, release, err := s.readBody(c)
+		if err != nil {
+			return err
+		}
+		defer release()
+		change, err := decodeWeightsChange(body)
+		if err != nil {
+			return err
+		}
+		if change.Model != nil {
+			return w.SetModel(ctx, *change.Model)
+		}
+		return w.SetAdapter(ctx, change.Adapter.Name, change.Adapter.Path)
+	})
+}
+
+func (s *Server) deleteAdapter(c *gin.Context) {
+	s.weightsWork(c, func(_ context.Context, w Weights) error { return w.RemoveAdapter(c.Param("name")) })
+}
+
+// decodeWeightsChange reads the body of PUT /v1/weights.
+func decodeWeightsChange(body []byte) (*weightsChange, error) {
+	const form = `send {"model": "FILE"} or {"adapter": {"name": "NAME", "path": "FILE"}}`
+	change := new(weightsChange)
+	if err := json.Unmarshal(body, change, json.RejectUnknownMembers(true)); err != nil {
+		return nil, &Error{Code: CodeInvalid, Detail: fmt.Sprintf("the body is invalid: %v; %s", err, form)}
+	}
+	problem := func(what string, path ...any) (*weightsChange, error) {
+		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue, what, path...)}
+	}
+	switch a := change.Adapter; {
+	case (change.Model == nil) == (a == nil):
+		return nil, &Error{Code: CodeInvalid, Detail: "the body needs one of model and adapter; " + form}
+	case change.Model != nil && *change.Model == "":
+		return problem("is empty; name a GGUF file", "model")
+	case a != nil && !adapterName.MatchString(a.Name):
+		return problem("must have 1 to 63 letters, digits, _, . and -, a letter or a digit first", "adapter", "name")
+	case a != nil && a.Path == "":
+		return problem("is empty; name a GGUF file", "adapter", "path")
+	}
+	return change, nil
+}
+
+// weightsWork does work on the weights and answers with those that serve afterwards.
+func (s *Server) weightsWork(c *gin.Context, work func(context.Context, Weights) error) {
+	inference, err := s.admit(c)
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	defer s.end()
+	w, ok := inference.(Weights)
+	if !ok {
+		s.fail(c, &Error{Code: CodeNotFound})
+		return
+	}
+	ctx, settle := connection.Caller(c.Request, false)
+	defer func() { _ = settle() }()
+	err = work(ctx, w)
+	var info WeightsInfo
+	if err == nil {
+		info, err = w.Current(ctx)
+	}
+	if cause := settle(); cause != nil && errors.Is(err, context.Canceled) {
+		err = ended(cause)
+	}
+	var body []byte
+	if err == nil {
+		body, err = json.Marshal(info)
+	}
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	s.writeJSON(c, http.StatusOK, body)
+}
