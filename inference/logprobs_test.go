@@ -44,7 +44,7 @@ func toldBy(t *testing.T, out protocol.AgentOutput) told {
 
 // asks is an input that asks for everything, with two candidates.
 func asks(in protocol.AgentInput) protocol.AgentInput {
-	in.ExtraKeys, in.NumOutputs = protocol.Raw(`{"return":["token_ids","logprobs"]}`), 2
+	in.ExtraKeys, in.NumOutputs = protocol.Raw(`{"return":["token_ids","forced_logprobs"]}`), 2
 	return in
 }
 
