@@ -61,7 +61,11 @@ func Open(ctx context.Context, cfg Config) (s *Service, err error) {
 	if err := s.makeAgent(cfg); err != nil {
 		return s, err
 	}
-	return s, s.startEngine(cfg, groups, perCell)
+	if err := s.startEngine(cfg, groups, perCell); err != nil {
+		return s, err
+	}
+	s.weights.begin(hashPause)
+	return s, nil
 }
 
 // loadModels reads the model file, or the embedded one, for each group of devices,
