@@ -13,12 +13,19 @@ import (
 )
 
 // wanted is what extra_keys.return asks for beside the decision.
-type wanted struct{ tokenIDs, logprobs bool }
+type wanted struct {
+	tokenIDs, logprobs bool
+	forcedLogprobs     bool // with logprobs
+}
 
 // Names in extra_keys.return.
 const (
 	returnTokenIDs = "token_ids"
 	returnLogprobs = "logprobs"
+	// returnForced is returnLogprobs with those of forced tokens.
+	returnForced = "forced_logprobs"
+
+	returnNames = `"` + returnTokenIDs + `", "` + returnLogprobs + `" or "` + returnForced + `"`
 )
 
 func (w wanted) any() bool { return w.tokenIDs || w.logprobs }
@@ -46,20 +53,21 @@ func (a *Agent) readReturn(v protocol.Raw) (w wanted, problems protocol.Problems
 	const name = "return"
 	if v.Kind() != '[' {
 		return w, protocol.Problems{protocol.NewProblem(protocol.TypeList,
-			`it must be a list of "`+returnTokenIDs+`" and "`+returnLogprobs+`", not `+rawjson.KindName(v), name)}
+			"it must be a list of "+returnNames+", not "+rawjson.KindName(v), name)}
 	}
 	i := 0
 	for e := range protocol.Elements(v) {
 		switch text, ok := protocol.Text(e); {
 		case ok && text == returnTokenIDs:
 			w.tokenIDs = true
-		case ok && text == returnLogprobs && a.cfg.NoLogprobs != "":
-			problems = append(problems, protocol.NewProblem(protocol.TypeValue, a.cfg.NoLogprobs+"; leave "+returnLogprobs+" out", name, i))
+		case ok && (text == returnLogprobs || text == returnForced) && a.cfg.NoLogprobs != "":
+			problems = append(problems, protocol.NewProblem(protocol.TypeValue, a.cfg.NoLogprobs+"; leave "+text+" out", name, i))
 		case ok && text == returnLogprobs:
 			w.logprobs = true
+		case ok && text == returnForced:
+			w.logprobs, w.forcedLogprobs = true, true
 		default:
-			problems = append(problems, protocol.NewProblem(protocol.TypeLiteral,
-				`it must be "`+returnTokenIDs+`" or "`+returnLogprobs+`"`, name, i))
+			problems = append(problems, protocol.NewProblem(protocol.TypeLiteral, "it must be "+returnNames, name, i))
 		}
 		i++
 	}
@@ -91,15 +99,19 @@ func (t *tokenTrace) append(b []byte, c *generation.Completion, differs int) []b
 		}
 	}
 	if t.logprobs {
-		b = appendScores(b, c)
+		b = appendScores(b, c, t.forcedLogprobs)
 	}
 	return b
 }
 
-func appendScores(b []byte, c *generation.Completion) []byte {
+// appendScores appends the lists of logprobs and their sum. Without forced the sum leaves out
+// the forced tokens, which have no logprob.
+func appendScores(b []byte, c *generation.Completion, forced bool) []byte {
 	sum := 0.0
 	for i := range c.Scores {
-		sum += float64(c.Scores[i].Logprob)
+		if s := &c.Scores[i]; forced || !s.Forced {
+			sum += float64(s.Logprob)
+		}
 	}
 	b = append(b, `,"logprobs":`...)
 	b = appendList(b, len(c.Scores), func(b []byte, i int) []byte { return appendFloat(b, float64(c.Scores[i].Logprob), 32) })

@@ -76,10 +76,10 @@ func tell(t *testing.T, cfg agent.Config, input, answer string, adjust func(*gen
 func TestReturnAddsTokensAndLogprobs(t *testing.T) {
 	cfg := agent.Config{ModelVersion: func(context.Context) (string, error) { return "v1", nil }}
 	cfg.Prompt.Architecture = "qwen2"
-	g, got, _ := tell(t, cfg, `{"extra_keys":{"return":["token_ids","logprobs"]}}`, "Hi", func(c *generation.Completion) {
+	g, got, _ := tell(t, cfg, `{"extra_keys":{"return":["token_ids","forced_logprobs"]}}`, "Hi", func(c *generation.Completion) {
 		c.Scores = []generation.Score{{Logprob: -1.5, Masked: -0.5}, {Logprob: -2, Forced: true, Drafted: true}, {Logprob: -0.25, Forced: true}}
 	})
-	if !g.asked[0].Scores {
+	if !g.asked[0].Scores || g.asked[0].NoForcedScores {
 		t.Error("the engine was not asked for scores")
 	}
 	text, err := json.Marshal(got)
@@ -92,6 +92,22 @@ func TestReturnAddsTokensAndLogprobs(t *testing.T) {
 	}
 	if !slices.Equal(got.Prompt, g.asked[0].Prompt) {
 		t.Error("the prompt's ids are not those that the engine got")
+	}
+}
+
+func TestForcedTokensHaveLogprobsOnlyWhenAsked(t *testing.T) {
+	g, got, _ := tell(t, agent.Config{}, `{"extra_keys":{"return":["logprobs"]}}`, "Hi", func(c *generation.Completion) {
+		c.Scores = []generation.Score{{Logprob: -1.5, Masked: -0.5}, {Logprob: float32(math.NaN()), Forced: true}, {Logprob: -0.25}}
+	})
+	if !g.asked[0].Scores || !g.asked[0].NoForcedScores {
+		t.Errorf("the engine was asked for %+v", g.asked[0].Params)
+	}
+	text, err := json.Marshal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `"logprobs":[-1.5,null,-0.25],"masked":[-0.5,0,0],"forced":[1],"drafted":[],"sum_logprob":-1.75}`; !strings.HasSuffix(string(text), want) {
+		t.Errorf("got %s, want %s at the end", text, want)
 	}
 }
 
@@ -119,8 +135,9 @@ func TestReturnProblemsNameTheField(t *testing.T) {
 	for _, test := range []struct{ name, input, none, want string }{
 		{"no list", `{"extra_keys":{"return":"token_ids"}}`, "", "body.inputs[0].extra_keys.return: it must be a list"},
 		{"null", `{"extra_keys":{"return":null}}`, "", "body.inputs[0].extra_keys.return: it must be a list"},
-		{"an unknown name", `{"extra_keys":{"return":["logprobs","top_logprobs"]}}`, "", `body.inputs[0].extra_keys.return[1]: it must be "token_ids" or "logprobs"`},
-		{"no text", `{"extra_keys":{"return":[1]}}`, "", `body.inputs[0].extra_keys.return[0]: it must be "token_ids" or "logprobs"`},
+		{"an unknown name", `{"extra_keys":{"return":["logprobs","top_logprobs"]}}`, "", `body.inputs[0].extra_keys.return[1]: it must be "token_ids", "logprobs" or "forced_logprobs"`},
+		{"no text", `{"extra_keys":{"return":[1]}}`, "", `body.inputs[0].extra_keys.return[0]: it must be "token_ids", "logprobs" or "forced_logprobs"`},
+		{"an engine without forced ones", `{"extra_keys":{"return":["forced_logprobs"]}}`, "the engine has none", "body.inputs[0].extra_keys.return[0]: the engine has none; leave forced_logprobs out"},
 		{"an engine without", `{"extra_keys":{"return":["token_ids","logprobs"]}}`, "the engine has none", "body.inputs[0].extra_keys.return[1]: the engine has none; leave logprobs out"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"agentd/coaching/repair"
+	"agentd/internal/postgres/pgtest"
 	"agentd/protocol"
 )
 
@@ -20,8 +21,10 @@ func eachCorrected(t *testing.T, path, url string) (list []*Corrected) {
 	return list
 }
 
-func TestCorrectedTasksAreReadAfterTheConsoleEnded(t *testing.T) {
-	f := open(t)
+// correctOne has two tasks of a console answered, with a correction and with none. It returns the
+// task of the correction and its run.
+func correctOne(t *testing.T, f *fixture) (id, run string) {
+	t.Helper()
 	request, err := protocol.DecodeSpecializedCoachingRequest([]byte(coachingRequest))
 	if err != nil {
 		t.Fatal(err)
@@ -42,19 +45,46 @@ func TestCorrectedTasksAreReadAfterTheConsoleEnded(t *testing.T) {
 	f.want(http.StatusOK, http.MethodPost, "/api/tasks/"+second+"/answer", object{"claim": f.claimed(second, "Ann"), "status": "skipped", "reason": "no"}, nil)
 	<-corrected
 	<-skipped
+	return first, request.RunID
+}
 
+// onlyCorrection checks what the export reads behind correctOne.
+func onlyCorrection(t *testing.T, list []*Corrected, id, run string) {
+	t.Helper()
+	if len(list) != 1 || list[0].ID != id || list[0].Request.RunID != run || len(list[0].Proposals) != 1 ||
+		list[0].Proposals[0].ReinjectionPointID != "p0" || !strings.Contains(string(list[0].Proposals[0].ExtraKeys), "cube") {
+		t.Errorf("%+v", list)
+	}
+}
+
+func TestCorrectedTasksAreReadAfterTheConsoleEnded(t *testing.T) {
+	f := open(t)
+	id, run := correctOne(t, f)
 	if err := EachCorrected(f.path, "", func(*Corrected) error { return nil }); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("while the console runs: %v", err)
 	}
 	f.stop()
-	list := eachCorrected(t, f.path, "")
-	if len(list) != 1 || list[0].ID != first || list[0].Request.RunID != request.RunID || len(list[0].Proposals) != 1 ||
-		list[0].Proposals[0].ReinjectionPointID != "p0" || !strings.Contains(string(list[0].Proposals[0].ExtraKeys), "cube") {
-		t.Errorf("%+v", list)
-	}
+	onlyCorrection(t, eachCorrected(t, f.path, ""), id, run)
 	enough := errors.New("enough")
 	if err := EachCorrected(f.path, "", func(*Corrected) error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("the error of the caller became %v", err)
+	}
+}
+
+func TestCorrectedTasksOfADatabaseAreReadWhileConsolesRun(t *testing.T) {
+	server := pgtest.Start(t, false)
+	f := openShared(t, server.URL)
+	id, run := correctOne(t, f)
+	onlyCorrection(t, eachCorrected(t, "", server.URL), id, run)
+	enough := errors.New("enough")
+	if err := EachCorrected("", server.URL, func(*Corrected) error { return enough }); !errors.Is(err, enough) {
+		t.Errorf("the error of the caller became %v", err)
+	}
+	f.stop()
+	onlyCorrection(t, eachCorrected(t, "", server.URL), id, run)
+	server.Kill()
+	if err := EachCorrected("", server.URL, func(*Corrected) error { return nil }); err == nil {
+		t.Error("a database that is down has tasks")
 	}
 }
 

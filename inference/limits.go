@@ -1,5 +1,7 @@
 package inference
 
+import "time"
+
 // Limits and automatic choices.
 const (
 	// defaultQueueLimit admits the largest request of the protocol (4,096 candidates) with
@@ -53,6 +55,10 @@ const (
 	// tokens, with minScoreRows rows at least. The buffers of a context grow by as much.
 	scoreBytes   = 32 << 20
 	minScoreRows = 16
+	// The version of a model's files is hashed in parts with a pause behind each, until a request
+	// waits for it: 100 MB/s, which takes less than a tenth of one core that has SHA instructions.
+	hashedPart = 1 << 20
+	hashPause  = 10 * time.Millisecond
 	// recurrentSequences times the running sequences is the number of states of a recurrent
 	// model. Half of them are cached prefixes.
 	recurrentSequences = 2

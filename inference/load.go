@@ -69,6 +69,7 @@ func Open(ctx context.Context, cfg Config) (s *Service, err error) {
 			return s, fmt.Errorf("Config.LoRA: %w", err)
 		}
 	}
+	s.weights.begin(hashPause)
 	return s, nil
 }
 

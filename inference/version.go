@@ -10,19 +10,25 @@ import (
 	"regexp"
 	"strconv"
 	"sync"
+	"time"
 )
 
-// weights is the identity of the weights in the files of a model: a hash of all their bytes. It
-// is computed when it is first asked for, since a large file takes seconds.
+// weights is the identity of the weights in the files of a model: a hash of all their bytes.
+// A large file takes seconds, so begin computes it in the background, with pauses until somebody
+// waits for it.
 type weights struct {
 	files []*os.File
 
-	start   sync.Once
-	stop    context.CancelFunc // set by start
-	done    chan struct{}
+	begun   bool
+	stop    chan struct{} // ends the hash
+	asked   sync.Once
+	hurry   chan struct{} // closed by the first Version: no more pauses
+	done    chan struct{} // closed behind version and err
 	version string
 	err     error
 }
+
+var errVersionStopped = errors.New("the model's version: the model was closed")
 
 // part is the name of one of several files of a model, as llama.cpp splits them.
 var part = regexp.MustCompile(`^(.*)-00001-of-(\d{5})\.gguf$`)
@@ -30,7 +36,7 @@ var part = regexp.MustCompile(`^(.*)-00001-of-(\d{5})\.gguf$`)
 // openWeights opens the files of the model at path. It keeps them open: what is at path later
 // may be another model.
 func openWeights(path string) (w *weights, err error) {
-	w = &weights{done: make(chan struct{})}
+	w = &weights{stop: make(chan struct{}), hurry: make(chan struct{}), done: make(chan struct{})}
 	paths := []string{path}
 	if m := part.FindStringSubmatch(path); m != nil {
 		count, err := strconv.Atoi(m[2])
@@ -51,17 +57,20 @@ func openWeights(path string) (w *weights, err error) {
 	return w, nil
 }
 
+// begin starts the hash, once, when the model is loaded. It pauses behind each part of a file,
+// so that it takes little from the requests of a small machine.
+func (w *weights) begin(pause time.Duration) {
+	w.begun = true
+	go func() {
+		defer close(w.done)
+		w.version, w.err = w.hash(pause)
+	}()
+}
+
 // Version returns "sha256:" and the first 32 hexadecimal digits of the hash. It waits for the
-// hash, or until ctx ends.
+// hash, or until ctx ends. begin comes before it.
 func (w *weights) Version(ctx context.Context) (string, error) {
-	w.start.Do(func() {
-		var stopped context.Context
-		stopped, w.stop = context.WithCancel(context.Background())
-		go func() {
-			defer close(w.done)
-			w.version, w.err = w.hash(stopped)
-		}()
-	})
+	w.asked.Do(func() { close(w.hurry) })
 	select {
 	case <-w.done:
 		return w.version, w.err
@@ -70,13 +79,18 @@ func (w *weights) Version(ctx context.Context) (string, error) {
 	}
 }
 
-func (w *weights) hash(ctx context.Context) (string, error) {
+func (w *weights) hash(pause time.Duration) (string, error) {
 	h := sha256.New()
-	buffer := make([]byte, 1<<20)
+	buffer := make([]byte, hashedPart)
+	pauses := time.NewTicker(pause)
+	defer pauses.Stop()
 	for _, f := range w.files {
 		for at := int64(0); ; {
-			if err := ctx.Err(); err != nil {
-				return "", err
+			select {
+			case <-w.stop:
+				return "", errVersionStopped
+			case <-w.hurry:
+			case <-pauses.C:
 			}
 			n, err := f.ReadAt(buffer, at)
 			h.Write(buffer[:n])
@@ -94,11 +108,10 @@ func (w *weights) hash(ctx context.Context) (string, error) {
 
 // Close ends a hash in progress and closes the files. No Version may follow.
 func (w *weights) Close() error {
-	w.start.Do(func() { close(w.done) })
-	if w.stop != nil {
-		w.stop()
+	close(w.stop)
+	if w.begun {
+		<-w.done
 	}
-	<-w.done
 	var errs []error
 	for _, f := range w.files {
 		errs = append(errs, f.Close())

@@ -1,12 +1,14 @@
 package inference
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // version is the version of the model at path.
@@ -21,6 +23,7 @@ func version(t *testing.T, path string) string {
 			t.Error(err)
 		}
 	}()
+	w.begin(time.Hour) // Version ends the pauses
 	v, err := w.Version(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -70,6 +73,7 @@ func TestVersionIsOfTheFileThatWasOpened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.begin(time.Hour)
 	if err := os.Rename(write(t, filepath.Join(dir, "new"), "new"), path); err != nil {
 		t.Fatal(err)
 	}
@@ -80,6 +84,50 @@ func TestVersionIsOfTheFileThatWasOpened(t *testing.T) {
 		t.Error(err)
 	}
 	if unused, err := openWeights(path); err != nil || unused.Close() != nil {
-		t.Error("closing what was never asked for fails")
+		t.Error("closing what was never begun fails")
+	}
+}
+
+func TestVersionIsHashedBeforeAnybodyAsks(t *testing.T) {
+	w, err := openWeights(write(t, filepath.Join(t.TempDir(), "m.gguf"), "weights"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.begin(time.Microsecond)
+	<-w.done
+	if w.version == "" || w.err != nil {
+		t.Errorf("version %q, %v", w.version, w.err)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCloseStopsAHashThatPauses(t *testing.T) {
+	w, err := openWeights(write(t, filepath.Join(t.TempDir(), "m.gguf"), "weights"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.begin(time.Hour)
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if !errors.Is(w.err, errVersionStopped) {
+		t.Errorf("version %q, %v", w.version, w.err)
+	}
+}
+
+func TestVersionEndsWithItsContext(t *testing.T) {
+	w, err := openWeights(write(t, filepath.Join(t.TempDir(), "m.gguf"), "weights"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := w.Version(ctx); !errors.Is(err, context.Canceled) { // nothing has begun
+		t.Errorf("error %v", err)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -9,7 +9,8 @@ import (
 
 // A candidate with generation.Params.Scores keeps a score for each chosen token. A sampled
 // token has its score from its sampler. A forced one that stands behind a speculative token is
-// scored by that token's row, and the others by later rows (core.Plan.Scores).
+// scored by that token's row, and the others by later rows (core.Plan.Scores); none of them
+// with NoForcedScores.
 
 var unknown = float32(math.NaN())
 
@@ -73,7 +74,7 @@ func (t *sampleTask) addForcedScore(token llama.Token) {
 		return
 	}
 	s := generation.Score{Logprob: unknown, Forced: true}
-	if row := t.nextRow(); row != nil {
+	if row := t.nextRow(); row != nil && !t.request.gen.NoForcedScores {
 		s.Logprob = llama.Logprob(row, token)
 	}
 	t.addScore(token, s)

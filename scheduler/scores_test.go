@@ -85,12 +85,14 @@ func TestScoresEqualThoseOfAForwardPass(t *testing.T) {
 		greedy     bool
 		forced     bool // forced tokens are expected
 		drafted    bool
+		unknown    bool // without the scores of forced tokens
 	}{
 		{name: "free text", arch: synth.Qwen3, cfg: Config{Policy: Policy{MaxRunning: 8}}, free: true},
 		{name: "grammar without forced tokens", arch: synth.Qwen3, cfg: Config{Policy: Policy{MaxRunning: 8}, NoForcedTokens: true}},
 		{name: "forced tokens", arch: synth.Qwen3, cfg: Config{Policy: Policy{MaxRunning: 8}}, forced: true},
 		{name: "drafts", arch: synth.Qwen3, cfg: Config{Policy: Policy{DraftRows: 24, MaxRunning: 8}, NoForcedTokens: true}, drafted: true},
 		{name: "forced tokens and drafts", arch: synth.Qwen3, cfg: drafts, forced: true, drafted: true},
+		{name: "without forced scores", arch: synth.Qwen3, cfg: drafts, forced: true, drafted: true, unknown: true},
 		{name: "greedy", arch: synth.Llama, cfg: drafts, greedy: true, forced: true, drafted: true},
 		{name: "sliding window", arch: synth.GPTOSS, cfg: drafts, forced: true},
 		{name: "recurrent state", arch: synth.Qwen35, cfg: drafts, forced: true},
@@ -111,7 +113,7 @@ func TestScoresEqualThoseOfAForwardPass(t *testing.T) {
 				if test.forced && test.drafted {
 					g.Grammar = guessable
 				}
-				g.Scores = true
+				g.Scores, g.NoForcedScores = true, test.unknown
 				for _, c := range mustGenerate(t, e, g).Completions {
 					tokens := slices.Clone(c.Tokens)
 					if c.Stop != "" {
@@ -122,6 +124,13 @@ func TestScoresEqualThoseOfAForwardPass(t *testing.T) {
 					}
 					rows := forward(t, m, slices.Concat(g.Prompt, tokens))[len(g.Prompt)-1:]
 					for i, s := range c.Scores {
+						if test.unknown && s.Forced {
+							if s.Logprob == s.Logprob || s.Masked != 0 {
+								t.Fatalf("turn %d, token %d of %d: %+v", turn, i, len(tokens), s)
+							}
+							forced++
+							continue
+						}
 						off := math.Abs(float64(s.Logprob) - softmaxLog(rows[i], tokens[i]))
 						if worst = max(worst, off); !(off <= 1e-3) {
 							t.Fatalf("turn %d, token %d of %d (%+v): %g off", turn, i, len(tokens), s, off)
@@ -181,6 +190,32 @@ func TestScoresChangeNoCompletion(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestScoresOfSampledTokensAddNoRow(t *testing.T) {
+	m := testModel(t, synth.Qwen3)
+	prompt := tokenize(t, m, story)
+	rows := map[bool]uint64{}
+	for _, scores := range []bool{false, true} {
+		e := newTestEngine(t, setup{cells: 4096, batch: 64, outputs: 16, cfg: Config{Policy: Policy{MaxRunning: 16}}})
+		g := constrained(sampled(prompt, 8, 60, 3))
+		g.Scores, g.NoForcedScores = scores, true
+		forced := 0
+		for _, c := range mustGenerate(t, e, g).Completions {
+			for _, s := range c.Scores {
+				if s.Forced {
+					forced++
+				}
+			}
+		}
+		if (forced > 0) != scores {
+			t.Errorf("%d forced tokens with scores %t", forced, scores)
+		}
+		rows[scores] = e.Stats().Rows
+	}
+	if rows[false] != rows[true] {
+		t.Errorf("%d rows without scores, %d with", rows[false], rows[true])
 	}
 }
 

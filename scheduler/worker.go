@@ -228,7 +228,7 @@ func (w *worker) submit(r *request) {
 	}
 	if err := w.core.Submit(core.Request{
 		ID: r.id, Adapter: r.gen.Adapter, Prompt: r.gen.Prompt, N: r.gen.N, MaxNew: r.gen.MaxTokens, MinRepeat: minRepeat,
-		IsolateLast: r.gen.Temperature <= 0, Scores: r.gen.Scores,
+		IsolateLast: r.gen.Temperature <= 0, Scores: r.gen.Scores && !r.gen.NoForcedScores,
 	}); err != nil {
 		w.finish(r, err) // Engine.validate covers all reasons
 	}

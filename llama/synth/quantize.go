@@ -5,9 +5,9 @@ package synth
 #include <stdlib.h>
 #include "llama.h"
 
-static uint32_t quantize_q8_0(const char * src, const char * dst) {
+static uint32_t convert(const char * src, const char * dst, enum llama_ftype type) {
 	struct llama_model_quantize_params params = llama_model_quantize_default_params();
-	params.ftype = LLAMA_FTYPE_MOSTLY_Q8_0;
+	params.ftype = type;
 	return llama_model_quantize(src, dst, &params);
 }
 */
@@ -21,16 +21,22 @@ import (
 
 // Quantize writes the model file src as dst with weights in Q8_0. The file appears at dst only when it is
 // complete.
-func Quantize(src, dst string) error {
+func Quantize(src, dst string) error { return convert(src, dst, C.LLAMA_FTYPE_MOSTLY_Q8_0) }
+
+// Widen writes the model file src, whose weights are not quantized, as dst with the same values
+// in F32. The file appears at dst only when it is complete.
+func Widen(src, dst string) error { return convert(src, dst, C.LLAMA_FTYPE_ALL_F32) }
+
+func convert(src, dst string, kind C.enum_llama_ftype) error {
 	if _, err := os.Stat(src); err != nil {
-		return fmt.Errorf("synth: quantize: %w", err)
+		return fmt.Errorf("synth: convert: %w", err)
 	}
 	return WriteFile(dst, func(f *os.File) error {
 		from, to := C.CString(src), C.CString(f.Name())
 		defer C.free(unsafe.Pointer(from))
 		defer C.free(unsafe.Pointer(to))
-		if rc := C.quantize_q8_0(from, to); rc != 0 {
-			return fmt.Errorf("synth: quantize %s: llama.cpp answered %d", src, rc)
+		if rc := C.convert(from, to, kind); rc != 0 {
+			return fmt.Errorf("synth: convert %s: llama.cpp answered %d", src, rc)
 		}
 		return nil
 	})

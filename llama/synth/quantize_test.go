@@ -3,6 +3,7 @@ package synth_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"agentd/llama/synth"
@@ -22,6 +23,18 @@ func TestQuantizeWritesALoadableModel(t *testing.T) {
 	}
 	if len(generate(t, m, "the robot", 4)) == 0 {
 		t.Error("no token was generated")
+	}
+}
+
+func TestWidenedModelHasTheSameWeightsInF32(t *testing.T) {
+	spec := small(t, synth.Qwen3)
+	spec.Type = "f16"
+	dst := filepath.Join(t.TempDir(), "f32.gguf")
+	if err := synth.Widen(write(t, spec), dst); err != nil {
+		t.Fatal(err)
+	}
+	if info := load(t, dst).Info(); !strings.Contains(info.FileType, "F32") || info.Quantized {
+		t.Errorf("info %+v", info)
 	}
 }
 

@@ -51,8 +51,11 @@ type Params struct {
 	StopRepeats bool
 	Calls       CallForm
 	// Scores asks for Completion.Scores. It changes no choice, but a completion that ends with
-	// forced tokens takes a step more.
+	// forced tokens takes a step more, unless there is NoForcedScores.
 	Scores bool
+	// NoForcedScores leaves out the Logprob of forced tokens, NaN then: these need logits that
+	// are not computed otherwise. An engine on another machine tells all.
+	NoForcedScores bool
 	// Session names the run that the request belongs to. Requests with the same session
 	// share a prefix more likely than others. "" is unknown.
 	Session string
