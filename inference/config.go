@@ -37,7 +37,8 @@ type Config struct {
 	// SplitMode is how a model is divided among several devices: "layer", "row" or "tensor";
 	// "": layer.
 	SplitMode string
-	// Contexts is the number of contexts that share the work; 0: one.
+	// Contexts is the number of contexts that share the work. 0: two for a small model on the
+	// CPU whose threads Open decides, else one.
 	Contexts int
 	// CacheRAM is the host memory for evicted prefixes of all contexts, in MB; 0: none.
 	CacheRAM int
@@ -87,7 +88,6 @@ func DefaultConfig() Config {
 		Device:          "auto",
 		GPULayers:       -1,
 		SplitMode:       llama.SplitLayer,
-		Contexts:        1,
 		DeviceAttention: "auto",
 		Remote:          remote.Config{API: remote.APIAuto, Retries: remote.DefaultRetries},
 		Scheduler:       scheduler.Config{Policy: scheduler.Policy{DraftRows: Auto}, QueueLimit: defaultQueueLimit},

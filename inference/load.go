@@ -231,12 +231,17 @@ func sampling(cfg Config, model *llama.Model) generation.Sampling {
 func (s *Service) chooseSizes(cfg Config, groups []deviceGroup) (perCell float64, err error) {
 	f, gpu := &s.info, groups[0].gpu()
 	f.MaxNewTokens = cfg.Agent.MaxNewTokens
-	f.Contexts = max(1, cfg.Contexts)
-	each := f.Contexts / len(groups) // contexts that share a model
 	f.KVType = cfg.KVType
 	if f.KVType == "" || f.KVType == "auto" {
 		f.KVType = "f16"
 	}
+	info := s.model.Info()
+	perCell = cellBytes(s.model.Metadata(), info.Architecture, info.Layers, info.Embedding, f.KVType)
+	f.Contexts = cfg.Contexts
+	if f.Contexts == 0 {
+		f.Contexts = autoContexts(cfg, gpu, f.Bytes, hostMemory(), perCell)
+	}
+	each := f.Contexts / len(groups) // contexts that share a model
 	f.Threads = cfg.Threads
 	if f.Threads == 0 {
 		f.Threads = autoThreads()
@@ -254,7 +259,6 @@ func (s *Service) chooseSizes(cfg Config, groups []deviceGroup) (perCell float64
 	}
 	f.Parallel = choose(cfg.Scheduler.MaxRunning, gpu, autoParallelGPU, cpu)
 	f.ContextLength = cfg.ContextLength
-	info := s.model.Info()
 	switch keeps := info.SlidingWindow > 0 || info.Recurrent || info.Hybrid; {
 	case keeps && cfg.Scheduler.DraftRows > 0:
 		return 0, fmt.Errorf("Config.Scheduler.DraftRows %d can't be used with this model: its sliding window or recurrent state can't take draft tokens back; remove it", cfg.Scheduler.DraftRows)
@@ -263,7 +267,6 @@ func (s *Service) chooseSizes(cfg Config, groups []deviceGroup) (perCell float64
 	case !keeps && !cfg.Scheduler.BatchInvariant && cfg.FixedTokens == 0:
 		f.DraftRows = choose(0, gpu, autoDraftGPU, autoDraftCPU)
 	}
-	perCell = cellBytes(s.model.Metadata(), info.Architecture, info.Layers, info.Embedding, f.KVType)
 	if f.ContextLength == 0 {
 		now := llama.Devices()
 		free := groups[0].freeMemory(now)

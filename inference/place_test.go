@@ -164,6 +164,33 @@ func TestContextFitsModelMemoryAndCap(t *testing.T) {
 	}
 }
 
+func TestSmallModelsOnTheCPUGetTwoContexts(t *testing.T) {
+	if autoThreads() < 2 {
+		t.Skip("one core")
+	}
+	const weights, free, perCell = 200 << 20, 8 << 30, 12 << 10
+	fixed, alone := Config{Threads: 2}, Config{}
+	alone.Scheduler.BatchInvariant = true
+	for name, test := range map[string]struct {
+		cfg     Config
+		gpu     bool
+		weights uint64
+		want    int
+	}{
+		"small":                    {Config{}, false, weights, 2},
+		"with a cache that fits":   {Config{ContextLength: 32 << 10}, false, weights, 2},
+		"with a cache too large":   {Config{ContextLength: 1 << 20}, false, weights, 1},
+		"large":                    {Config{}, false, 300 << 20, 1},
+		"on a GPU":                 {Config{}, true, weights, 1},
+		"with a number of threads": {fixed, false, weights, 1},
+		"each computed by itself":  {alone, false, weights, 1},
+	} {
+		if got := autoContexts(test.cfg, test.gpu, test.weights, free, perCell); got != test.want {
+			t.Errorf("%s: %d contexts, want %d", name, got, test.want)
+		}
+	}
+}
+
 func TestHostCacheIsSharedByContextsAndBounded(t *testing.T) {
 	for name, test := range map[string]struct {
 		megabytes int

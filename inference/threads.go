@@ -24,6 +24,18 @@ func autoThreads() int {
 	return cores
 }
 
+// autoContexts returns the number of contexts when the config leaves it open. Two contexts on the
+// CPU divide the threads. With a thread each they never wait for each other, so a small model
+// keeps more of its speed beside busy programs. Each one reads all weights, and twice the KV
+// cache of Config.ContextLength must fit into its share of the free memory.
+func autoContexts(cfg Config, gpu bool, weights, free uint64, perCell float64) int {
+	fits := 2*float64(cfg.ContextLength)*perCell <= float64(free/memoryShare)
+	if gpu || cfg.Threads != 0 || cfg.Scheduler.BatchInvariant || weights > smallModel || !fits || autoThreads() < 2 {
+		return 1
+	}
+	return 2
+}
+
 // attention sets how attention is computed, and returns it: "shared" or "ggml" on the CPU, else
 // "device".
 func attention(gpu, ggml bool) string {
