@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"agentd/agent"
@@ -111,7 +112,7 @@ func (s *Service) loadModels(ctx context.Context, cfg Config, groups []deviceGro
 			if ctx.Err() != nil {
 				return fmt.Errorf("loading was stopped: %w", ctx.Err())
 			}
-			return fmt.Errorf("the model %s could not be loaded: %w; check that it is a complete GGUF file and fits into memory", path, err)
+			return loadError(path, group.mode, err)
 		}
 		s.models = append(s.models, model)
 	}
@@ -331,4 +332,14 @@ func choose(given int, gpu bool, onGPU, onCPU int) int {
 		return onGPU
 	}
 	return onCPU
+}
+
+// loadError says what to change when a model could not be loaded.
+func loadError(path, mode string, err error) error {
+	for _, refused := range []string{"support split buffers", "SPLIT_MODE_TENSOR not implemented"} { // llama.cpp's words
+		if strings.Contains(err.Error(), refused) {
+			return fmt.Errorf("Config.SplitMode %s: llama.cpp can't divide the model %s in this way: %w; use layer", mode, path, err)
+		}
+	}
+	return fmt.Errorf("the model %s could not be loaded: %w; check that it is a complete GGUF file and fits into memory", path, err)
 }

@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -108,6 +109,24 @@ func TestHostCacheIsRefusedForRecurrentModels(t *testing.T) {
 			}
 			if !strings.Contains(err.Error(), "Config.CacheRAM 50 can't be used with this model") {
 				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// TestLoadErrorSaysWhatToChange: the way of dividing a model only where llama.cpp refuses it.
+func TestLoadErrorSaysWhatToChange(t *testing.T) {
+	for name, c := range map[string]struct{ mode, reason, want string }{
+		"rows on a device without split buffers": {llama.SplitRow, "device Vulkan0 does not support split buffers", "Config.SplitMode row: "},
+		"an architecture that can't be divided":  {llama.SplitTensor, "LLAMA_SPLIT_MODE_TENSOR not implemented for architecture 'mamba'", "Config.SplitMode tensor: "},
+		"any other reason":                       {llama.SplitLayer, "tensor 'x' data is not within the file bounds", "check that it is a complete GGUF file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := loadError("m.gguf", c.mode, errors.New(c.reason)).Error()
+			for _, part := range []string{c.want, c.reason, "m.gguf"} {
+				if !strings.Contains(err, part) {
+					t.Errorf("%q lacks %q", err, part)
+				}
 			}
 		})
 	}

@@ -188,7 +188,9 @@ func drafts(t *testing.T, c *Context) (rows [][]float32) {
 
 // window makes a sequence and a fork of it longer than the sliding window.
 func window(t *testing.T, c *Context) (rows [][]float32) {
-	rows = append(rows, feed(t, c, 0, countTo(300, 2)))
+	for part := range slices.Chunk(countTo(240, 2), 60) {
+		rows = append(rows, feed(t, c, 0, part))
+	}
 	must(t, c.Memory().Copy(0, 1, 0, 200))
 	return append(rows, feed(t, c, 1, countTo(5, 7)), feed(t, c, 0, countTo(3, 1)))
 }

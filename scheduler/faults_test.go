@@ -220,7 +220,7 @@ func TestFailedStepEndsOnlyItsGenerations(t *testing.T) {
 					}
 					return f
 				}})
-				g := sampled(tokenize(t, m, story), 4, 12, 5)
+				g := sampled(tokenize(t, m, story), count(4, 2), count(12, 6), 5)
 				g.IgnoreEnd = true
 				r, err := generate(t.Context(), e, g)
 				if err != nil {

@@ -60,6 +60,14 @@ func fewer[T any](list []T, n int) []T {
 	return list[:n]
 }
 
+// count is n, or on a device what is enough there.
+func count(n, onDevice int) int {
+	if testDevice == "" {
+		return n
+	}
+	return onDevice
+}
+
 // tied is the largest difference of two logits that a device may order otherwise in a batch of another width.
 const tied = 0.05 * synth.LogitSpread
 
