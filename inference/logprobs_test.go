@@ -112,9 +112,8 @@ func compareLogprobs() int {
 // Bounds of the differences to a forward pass. In F32 only the order of sums differs.
 const (
 	mostOff = 0.001
-	// With F16 weights kernels also round activations to F16. Where sums differ in their last
-	// bits, some activations round to the other neighbour. Two forward passes, over all tokens at
-	// once and over one at a time, differ by as much, which the test measures too.
+	// With F16 weights kernels also round activations to F16. The test also logs how far two
+	// forward passes are off each other: over all tokens at once, and over one at a time.
 	mostOffF16 = 0.02
 	meanOffF16 = 0.001
 )
