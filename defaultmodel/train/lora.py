@@ -188,7 +188,9 @@ def batches(rows: list[Row], tokens: int) -> list[list[Node]]:
     made, pile, size = [], [], 0
     before: list[int] = []
     for row in sorted(rows, key=lambda r: r.prompt):
-        shared = next((i for i, (a, b) in enumerate(zip(before, row.prompt)) if a != b), min(len(before), len(row.prompt)))
+        shared = next(
+            (i for i, (a, b) in enumerate(zip(before, row.prompt)) if a != b), min(len(before), len(row.prompt))
+        )
         own = len(row.prompt) + len(row.answer) - shared
         if pile and size + own > tokens:
             made.append(tree(pile))
@@ -226,11 +228,14 @@ def write_adapter(adapters: dict[str, Lora], alpha: float, path: str) -> None:
 class Trainer:
     def __init__(self, args: argparse.Namespace):
         self.args = args
+        torch.compiler.set_stance("force_eager")  # compiling takes a minute of each short run
         torch.set_num_threads(args.threads)
         torch.manual_seed(args.seed)
         self.model, self.tokenizer = restore.read(args.model)
         template = gguf.GGUFReader(args.model).fields["tokenizer.chat_template"].contents()
-        rows = read(Renderer(self.tokenizer, template), args.rows, args.tokens, self.model.shape.context, args.corrected)
+        rows = read(
+            Renderer(self.tokenizer, template), args.rows, args.tokens, self.model.shape.context, args.corrected
+        )
         corrections = sum(r.weight != 1 for r in rows)
         self.batches = batches(rows, args.batch)
         self.total = args.epochs * len(self.batches)

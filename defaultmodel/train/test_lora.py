@@ -20,7 +20,11 @@ TOOLS = [{"type": "function", "function": {"name": "go", "description": "Drive t
 
 
 def call(room):
-    return {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "go", "arguments": {"room": room}}}]}
+    return {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"type": "function", "function": {"name": "go", "arguments": {"room": room}}}],
+    }
 
 
 def chat(number, user, answer, origin="model"):
@@ -45,6 +49,8 @@ class Learning(Case):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
+        torch.compiler.set_stance("force_eager")
+        cls.addClassCleanup(torch.compiler.set_stance, "default")
         cls.gguf = os.path.join(cls.directory.name, "m.gguf")
         export.write(cls.model, cls.tokenizer, cls.gguf, "f32", "test")
         with open(export.TEMPLATE, encoding="utf-8") as f:
@@ -101,7 +107,11 @@ class Learning(Case):
 
     def test_row_is_prompt_and_answer_up_to_the_end_of_the_turn(self):
         row = self.renderer.row(ROWS[1], 4.0)
-        answer = [["s", "<tool_call>"], ["t", '\n{"name": "go", "arguments": {"room": "office"}}\n'], ["s", "</tool_call>"]]
+        answer = [
+            ["s", "<tool_call>"],
+            ["t", '\n{"name": "go", "arguments": {"room": "office"}}\n'],
+            ["s", "</tool_call>"],
+        ]
         self.assertEqual(row.answer, tok.encode(self.tokenizer, [*answer, ["s", "<|im_end|>"]]))
         begin = tok.encode(self.tokenizer, [["s", "<|im_start|>"], ["t", "assistant\n"]])
         self.assertEqual(row.prompt[-len(begin) :], begin)
@@ -137,7 +147,18 @@ class Learning(Case):
     def arguments(self, out, *more):
         path = os.path.join(self.directory.name, out)
         os.makedirs(path, exist_ok=True)
-        given = ["--model", self.gguf, "--rows", self.file("rows.jsonl", ROWS), "--out", path, "--epochs", "20", "--threads", "1"]
+        given = [
+            "--model",
+            self.gguf,
+            "--rows",
+            self.file("rows.jsonl", ROWS),
+            "--out",
+            path,
+            "--epochs",
+            "20",
+            "--threads",
+            "1",
+        ]
         return lora.arguments([*given, "--rate", "1e-2", "--rank", "4", "--batch", "100", *more])
 
     def test_training_lowers_the_loss_and_writes_a_model(self):
