@@ -28,6 +28,7 @@ type Options struct {
 	Episodes  int                // conversations, four in each house
 	Seed      uint64             // the houses and conversations are a function of it
 	ToolNames string             // Known or Unseen
+	Statuses  bool               // inputs with robot_statuses and a tool that cancels actions
 	Tasks     bool               // also let the agent do whole tasks alone
 	Clients   int                // conversations at a time; at least 1
 	Progress  func(episodes int) // told how many have ended, one call at a time; nil: nobody is
@@ -35,7 +36,7 @@ type Options struct {
 	// Decided is told about each decision on the planner's path, one call at a time, in order
 	// within a conversation, whose index it gets. These decisions are the same for all servers.
 	// nil: nobody is.
-	Decided func(episode int, right bool)
+	Decided func(episode int, kind household.Kind, right bool)
 }
 
 // Share is a part of a number.
@@ -129,7 +130,7 @@ const perHouse = 4
 
 // Episode is the i-th conversation of a measurement.
 func (o *Options) Episode(i int) *household.Episode {
-	h := household.Options{Split: household.Eval}
+	h := household.Options{Split: household.Eval, Statuses: o.Statuses}
 	if o.ToolNames == Unseen {
 		h.ToolNames = household.Unseen
 	}
@@ -185,7 +186,7 @@ func (m *measurement) task(ctx context.Context, i int, e *household.Episode) err
 			r.Right.add(right)
 			r.Kinds[e.Kind()].add(right)
 			if m.Decided != nil {
-				m.Decided(i, right)
+				m.Decided(i, e.Kind(), right)
 			}
 			if out.Error != nil {
 				r.Errors[out.Error.Code]++

@@ -159,8 +159,11 @@ func newSchool(t *testing.T, next string) *school {
 		}
 	}
 	held := evaluate.Options{Seed: s.HeldOutSeed, ToolNames: evaluate.Known}
-	for i := range s.HeldOut {
-		teach(held.Episode(i))
+	for _, b := range s.blocks() {
+		held.Statuses = b.statuses
+		for i := range b.count {
+			teach(held.Episode(b.first + i))
+		}
 	}
 	for round := 1; round <= 3; round++ {
 		g := household.NewGroup(houseSeed(s.Seed, round, 0), houseOptions(0))

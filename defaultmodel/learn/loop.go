@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"agentd/defaultmodel/evaluate"
 	"agentd/defaultmodel/household"
 	"agentd/export"
 )
@@ -78,10 +77,6 @@ const (
 	roundFile    = "round.json"
 )
 
-// blockSize is the number of held-out conversations that are measured at once. What a
-// block measured is kept if the run is killed.
-const blockSize = 20
-
 // loop is a running Run.
 type loop struct {
 	Options
@@ -133,7 +128,7 @@ func (l *loop) run(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report.Base = share(before)
+	report.Base = before.shares()
 	for round := 1; round <= l.Rounds; round++ {
 		r, after, err := l.round(ctx, round, best, before)
 		if err != nil {
@@ -155,7 +150,7 @@ func (l *loop) run(ctx context.Context) (*Report, error) {
 
 // round is one round with the best model before it. It returns the held-out decisions of
 // the new model, too.
-func (l *loop) round(ctx context.Context, n int, best string, before []bool) (*Round, []bool, error) {
+func (l *loop) round(ctx context.Context, n int, best string, before held) (*Round, held, error) {
 	r := &Round{Round: n, model: filepath.Join(l.folder(n), trainFolder, Weights)}
 	var err error
 	if r.Work, err = l.works(ctx, n, best); err != nil {
@@ -185,11 +180,11 @@ func (l *loop) round(ctx context.Context, n int, best string, before []bool) (*R
 	if err != nil {
 		return nil, nil, err
 	}
-	if r.Verdict, err = judge(before, after); err != nil {
+	if r.Verdict, err = judge(before.right(), after.right()); err != nil {
 		return nil, nil, err
 	}
-	r.Right = share(after)
-	l.Log("round %d: %s held-out decisions right; %d better, %d worse, p %.3f: %s", n, r.Right, r.Better, r.Worse, r.P, r.fate())
+	r.Right = after.shares()
+	l.Log("round %d: %s held-out decisions right; %d better, %d worse, p %.3f: %s", n, r.Right.Known, r.Better, r.Worse, r.P, r.fate())
 	return r, after, writeJSON(filepath.Join(l.folder(n), roundFile), r)
 }
 
@@ -280,70 +275,4 @@ func (l *loop) export(ctx context.Context, round int) (chat, tokens string, err 
 		}
 	}
 	return chat, tokens, nil
-}
-
-// measure asks a model for the held-out decisions, except those that it was asked for, and
-// returns which are right. Those of round 0 are the first model's.
-func (l *loop) measure(ctx context.Context, round int, model string) ([]bool, error) {
-	folder := filepath.Join(l.folder(round), heldFolder)
-	if err := os.MkdirAll(folder, 0o750); err != nil {
-		return nil, err
-	}
-	block := func(first int) string { return filepath.Join(folder, fmt.Sprintf("from-%04d.json", first)) }
-	var missing []int
-	for first := 0; first < l.HeldOut; first += blockSize {
-		if !exists(block(first)) {
-			missing = append(missing, first)
-		}
-	}
-	if len(missing) > 0 {
-		l.Log("round %d: measuring in held-out houses", round)
-		err := l.with(ctx, model, func(s Server) error {
-			for _, first := range missing {
-				list, err := l.block(ctx, s, first)
-				if err != nil {
-					return err
-				}
-				if err := writeJSON(block(first), list); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	var all []bool
-	for first := 0; first < l.HeldOut; first += blockSize {
-		var list [][]bool
-		if _, err := readJSON(block(first), &list); err != nil {
-			return nil, err
-		}
-		for _, episode := range list {
-			all = append(all, episode...)
-		}
-	}
-	return all, nil
-}
-
-// block measures some conversations.
-func (l *loop) block(ctx context.Context, s Server, first int) ([][]bool, error) {
-	list := make([][]bool, min(blockSize, l.HeldOut-first))
-	_, err := evaluate.Measure(ctx, s, evaluate.Options{
-		First: first, Episodes: len(list), Seed: l.HeldOutSeed, ToolNames: evaluate.Known, Clients: l.Clients,
-		Decided: func(episode int, right bool) { list[episode-first] = append(list[episode-first], right) },
-	})
-	return list, err
-}
-
-// share of the decisions that are right.
-func share(right []bool) evaluate.Share {
-	s := evaluate.Share{Of: len(right)}
-	for _, r := range right {
-		if r {
-			s.Count++
-		}
-	}
-	return s
 }

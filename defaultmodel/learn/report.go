@@ -6,16 +6,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"agentd/defaultmodel/evaluate"
 )
 
 // Round is the result of a round.
 type Round struct {
-	Round   int            `json:"round"`
-	Work                   // of the model before the round's training
-	Verdict                // on the model that was trained
-	Right   evaluate.Share `json:"right"` // held-out decisions of that model
+	Round   int    `json:"round"`
+	Work           // of the model before the round's training
+	Verdict        // on the model that was trained
+	Right   Shares `json:"right"` // held-out decisions of that model
 
 	model string // its file
 }
@@ -29,10 +27,10 @@ func (r *Round) fate() string {
 
 // Report is the result of all rounds.
 type Report struct {
-	Base   evaluate.Share `json:"base"` // held-out decisions of the first model
-	Rounds []Round        `json:"rounds"`
-	Last   Work           `json:"last"` // of the best model after the last round, in new houses
-	Best   string         `json:"best"` // file of the best model
+	Base   Shares  `json:"base"` // held-out decisions of the first model
+	Rounds []Round `json:"rounds"`
+	Last   Work    `json:"last"` // of the best model after the last round, in new houses
+	Best   string  `json:"best"` // file of the best model
 }
 
 // publish writes the report in all forms and the best model.
@@ -53,27 +51,29 @@ func (l *loop) publish(r *Report, best string) error {
 // Table is the report for people, in Markdown.
 func (r *Report) Table() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Rounds\n\nThe first model takes %s held-out decisions right. `%s` holds the best weights.\n\n", r.Base, bestFile)
-	b.WriteString("| Round | Tasks | Coach calls for 100 tasks | Held-out decisions right after training | Better, worse | p | Weights |\n|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(&b, "# Rounds\n\n`%s` holds the best weights.\n\n", bestFile)
+	b.WriteString("| Round | Tasks | Coach calls for 100 tasks | Right after training | With `robot_statuses` | Calls of several robots | Better, worse | p | Weights |\n" +
+		"|---|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(&b, "| before | | | %s | %s | %s | | | |\n", r.Base.Known, r.Base.Statuses, r.Base.Several)
 	for i := range r.Rounds {
 		x := &r.Rounds[i]
-		fmt.Fprintf(&b, "| %d | %d | %.1f | %s | %d, %d | %.3f | %s |\n", x.Round, x.Tasks, x.CallsPer100(), x.Right, x.Better, x.Worse, x.P, x.fate())
+		fmt.Fprintf(&b, "| %d | %d | %.1f | %s | %s | %s | %d, %d | %.3f | %s |\n", x.Round, x.Tasks, x.CallsPer100(), x.Right.Known, x.Right.Statuses, x.Right.Several, x.Better, x.Worse, x.P, x.fate())
 	}
 	if r.Last.Tasks > 0 {
-		fmt.Fprintf(&b, "| after | %d | %.1f | | | | |\n", r.Last.Tasks, r.Last.CallsPer100())
+		fmt.Fprintf(&b, "| after | %d | %.1f | | | | | | |\n", r.Last.Tasks, r.Last.CallsPer100())
 	}
-	b.WriteString("\nCoach calls are those of the best model before the round. Weights are kept when they are better with p of at most 0.05.\n\n![Rounds](rounds.svg)\n")
+	b.WriteString("\nRight decisions are those in held-out houses. Coach calls are those of the best model before the round. Weights are kept when they are better with p of at most 0.05.\n\n![Rounds](rounds.svg)\n")
 	return b.String()
 }
 
 // best are the held-out decisions of the best model after each round, in percent, from
 // the first model on.
 func (r *Report) best() []float64 {
-	list := []float64{r.Base.Percent()}
+	list := []float64{r.Base.Known.Percent()}
 	for i := range r.Rounds {
 		y := list[i]
 		if x := &r.Rounds[i]; x.Kept {
-			y = x.Right.Percent()
+			y = x.Right.Known.Percent()
 		}
 		list = append(list, y)
 	}

@@ -27,9 +27,10 @@ func houseSeed(seed uint64, round, house int) uint64 {
 	return rand.New(rand.NewPCG(seed, streamRounds+uint64(round)<<32+uint64(house))).Uint64()
 }
 
-// houseOptions are those of the training's houses, half of which are busy.
+// houseOptions are those of the training's houses, half of which are busy. In half of
+// these and of the others, inputs have robot_statuses.
 func houseOptions(house int) household.Options {
-	return household.Options{Split: household.Train, Busy: house%2 == 0}
+	return household.Options{Split: household.Train, Busy: house%2 == 0, Statuses: house%4 < 2}
 }
 
 // Agent is what a round needs of an agent server; a client of package protocol/client.
