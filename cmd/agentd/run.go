@@ -11,6 +11,7 @@ import (
 	"agentd/cmd/agentd/demo"
 	"agentd/cmd/agentd/eval"
 	"agentd/cmd/agentd/export"
+	"agentd/cmd/agentd/learn"
 	"agentd/cmd/agentd/makemodel"
 	"agentd/cmd/agentd/serve"
 	"agentd/internal/options"
@@ -36,6 +37,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		err = eval.Run(ctx, rest, stdout, stderr)
 	case "export":
 		err = export.Run(ctx, rest, stdout, stderr)
+	case "learn":
+		err = learn.Run(ctx, rest, stdout, stderr)
 	case "make-model":
 		err = makemodel.Run(rest, stdout)
 	case "version":
@@ -43,7 +46,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	case "help":
 		serve.DefaultConfig().Command().WriteHelp(stdout)
 	default:
-		return fmt.Errorf("unknown command %q; want serve, console, demo, eval, export, make-model, version or help", command)
+		return fmt.Errorf("unknown command %q; want serve, console, demo, eval, export, learn, make-model, version or help", command)
 	}
 	switch {
 	case err == nil, errors.Is(err, options.ErrDone):

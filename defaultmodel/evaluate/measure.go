@@ -24,12 +24,19 @@ const (
 
 // Options of a measurement.
 type Options struct {
+	First     int                // index of the first conversation
 	Episodes  int                // conversations, four in each house
 	Seed      uint64             // the houses and conversations are a function of it
 	ToolNames string             // Known or Unseen
+	Statuses  bool               // inputs with robot_statuses and a tool that cancels actions
 	Tasks     bool               // also let the agent do whole tasks alone
 	Clients   int                // conversations at a time; at least 1
 	Progress  func(episodes int) // told how many have ended, one call at a time; nil: nobody is
+
+	// Decided is told about each decision on the planner's path, one call at a time, in order
+	// within a conversation, whose index it gets. These decisions are the same for all servers.
+	// nil: nobody is.
+	Decided func(episode int, kind household.Kind, right bool)
 }
 
 // Share is a part of a number.
@@ -110,7 +117,7 @@ func Measure(ctx context.Context, s household.Server, o Options) (Result, error)
 			if all.Err() != nil { // of another conversation, or the end
 				return all.Err()
 			}
-			return m.conversation(all, i)
+			return m.conversation(all, o.First+i)
 		})
 	}
 	err := group.Wait()
@@ -123,7 +130,7 @@ const perHouse = 4
 
 // Episode is the i-th conversation of a measurement.
 func (o *Options) Episode(i int) *household.Episode {
-	h := household.Options{Split: household.Eval}
+	h := household.Options{Split: household.Eval, Statuses: o.Statuses}
 	if o.ToolNames == Unseen {
 		h.ToolNames = household.Unseen
 	}
@@ -143,7 +150,7 @@ func (o *Options) house(i int) uint64 {
 func (m *measurement) conversation(ctx context.Context, i int) error {
 	e := m.Episode(i)
 	for !e.Done() {
-		if err := m.task(ctx, e); err != nil {
+		if err := m.task(ctx, i, e); err != nil {
 			return err
 		}
 	}
@@ -164,7 +171,7 @@ func (m *measurement) count(f func(*Result)) {
 
 // task follows the planner's path to the end of a task. The agent is on that path by
 // itself up to its first wrong decision.
-func (m *measurement) task(ctx context.Context, e *household.Episode) error {
+func (m *measurement) task(ctx context.Context, i int, e *household.Episode) error {
 	steps, last := e.Planned()
 	goal := aim{budget: household.Patience * steps, refusal: last == household.Refusal}
 	finished, strayed := true, false
@@ -178,6 +185,9 @@ func (m *measurement) task(ctx context.Context, e *household.Episode) error {
 			r.Valid.add(out.Output != nil)
 			r.Right.add(right)
 			r.Kinds[e.Kind()].add(right)
+			if m.Decided != nil {
+				m.Decided(i, e.Kind(), right)
+			}
 			if out.Error != nil {
 				r.Errors[out.Error.Code]++
 			}

@@ -296,3 +296,30 @@ func TestResultsBeforeAnErrorAreKept(t *testing.T) {
 		}
 	}
 }
+
+// TestDecisionsAreToldByConversation: also when a measurement is done in parts.
+func TestDecisionsAreToldByConversation(t *testing.T) {
+	o := options()[0]
+	o.Tasks = false
+	m := taught(t, o)
+	told := func(first, count int) map[int]int {
+		list := map[int]int{}
+		part := o
+		part.First, part.Episodes = first, count
+		part.Decided = func(episode int, _ household.Kind, right bool) {
+			if !right {
+				t.Errorf("a decision of conversation %d is wrong", episode)
+			}
+			list[episode]++
+		}
+		measured(t, m, part)
+		return list
+	}
+	whole, parts := told(0, episodes), told(0, 7)
+	for episode, count := range told(7, episodes-7) {
+		parts[episode] += count
+	}
+	if diff := cmp.Diff(whole, parts); diff != "" || len(whole) != episodes {
+		t.Error(diff)
+	}
+}

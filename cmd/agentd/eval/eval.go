@@ -78,6 +78,7 @@ func (c *Config) measure(ctx context.Context, report *evaluate.Report, constrain
 	} else {
 		config := c.Server
 		config.Inference.Agent.Constrain = constraints
+		config.NoCoaching = true
 		l, err := serve.StartLocal(ctx, config, stderr)
 		if err != nil {
 			return err

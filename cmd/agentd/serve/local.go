@@ -20,8 +20,8 @@ type Local struct {
 	served chan error
 }
 
-// StartLocal loads the model of a configuration and serves it. It chooses the address
-// itself.
+// StartLocal loads the model of a configuration and serves it, with coaching unless
+// NoCoaching. It chooses the address itself.
 func StartLocal(ctx context.Context, c Config, stderr io.Writer) (*Local, error) {
 	c.HTTP.Host, c.HTTP.Port = "127.0.0.1", 0
 	d := New(&c, options.Origins{}, stderr)
@@ -29,9 +29,12 @@ func StartLocal(ctx context.Context, c Config, stderr io.Writer) (*Local, error)
 	if err != nil {
 		return nil, err
 	}
+	if err := d.startCoaching(ctx); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
 	listener, err := d.listen(ctx)
 	if err != nil {
-		return nil, errors.Join(err, m.Close())
+		return nil, errors.Join(err, d.stopCoaching(ctx), m.Close())
 	}
 	l := &Local{URL: "http://" + listener.Addr().String(), Facts: m.Info(), daemon: d, model: m, served: make(chan error, 1)}
 	go func() { l.served <- d.server.Serve(listener) }()
