@@ -68,6 +68,10 @@ func count(n, onDevice int) int {
 	return onDevice
 }
 
+// microBatch is how many rows are computed at once. Mesa's driver for CPUs takes seconds for more than 8, which
+// the tests of package llama compute.
+var microBatch = count(512, 8)
+
 // tied is the largest difference of two logits that a device may order otherwise in a batch of another width.
 const tied = 0.05 * synth.LogitSpread
 
@@ -82,7 +86,7 @@ func sameAnswers(t testing.TB, m *llama.Model, prompt []llama.Token, want, got g
 	if testDevice == "" || i == len(want.Tokens) && i == len(got.Tokens) {
 		return cmp.Equal(want, got)
 	}
-	c, err := m.NewContext(llama.SetContext(1024), llama.SetBatch(512), llama.SetThreads(1, 1), llama.SetKVType("f32"), llama.SetFlashAttention(false))
+	c, err := m.NewContext(llama.SetContext(1024), llama.SetBatch(512), llama.SetMicroBatch(microBatch), llama.SetThreads(1, 1), llama.SetKVType("f32"), llama.SetFlashAttention(false))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +168,7 @@ func newTestEngine(t testing.TB, s setup) *Engine {
 	var parts []workerParts
 	for i := range orElse(s.contexts, 1) {
 		c, err := m.NewContext(
-			llama.SetContext(orElse(s.cells, 2048)), llama.SetBatch(orElse(s.batch, 64)),
+			llama.SetContext(orElse(s.cells, 2048)), llama.SetBatch(orElse(s.batch, 64)), llama.SetMicroBatch(microBatch),
 			llama.SetMaxSequences(orElse(s.sequences, 16)), llama.SetMaxOutputs(orElse(s.outputs, 8)),
 			llama.SetThreads(1, 1), llama.SetKVType("f32"), llama.SetFlashAttention(false),
 		)
@@ -265,7 +269,7 @@ func naive(t testing.TB, m *llama.Model, g generation.Request, cand int) generat
 // naiveWith is naive under an adapter.
 func naiveWith(t testing.TB, m *llama.Model, a *llama.Adapter, g generation.Request, cand int) generation.Completion {
 	t.Helper()
-	c, err := m.NewContext(llama.SetContext(1024), llama.SetBatch(512), llama.SetThreads(1, 1), llama.SetKVType("f32"), llama.SetFlashAttention(false))
+	c, err := m.NewContext(llama.SetContext(1024), llama.SetBatch(512), llama.SetMicroBatch(microBatch), llama.SetThreads(1, 1), llama.SetKVType("f32"), llama.SetFlashAttention(false))
 	if err != nil {
 		t.Fatal(err)
 	}

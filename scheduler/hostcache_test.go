@@ -35,13 +35,13 @@ func conversations(t *testing.T, agents, turns int) [][][]llama.Token {
 // Agents take turns, and their histories do not fit the KV cache together. The answers equal
 // those of a larger cache, and hardly any token is computed twice.
 func TestEvictedCellsAreLoadedFromHostCache(t *testing.T) {
-	talks := conversations(t, count(6, 4), 4)
+	talks := conversations(t, 6, 4)
 	run := func(s setup) (*Engine, []generation.Completion) {
 		e := newTestEngine(t, s)
 		var answers []generation.Completion
 		for turn := range talks[0] {
 			for a := range talks {
-				answers = append(answers, mustGenerate(t, e, greedy(talks[a][turn], 2, count(6, 3))).Completions[1])
+				answers = append(answers, mustGenerate(t, e, greedy(talks[a][turn], 2, 6)).Completions[1])
 			}
 		}
 		return e, answers
