@@ -21,13 +21,13 @@ import (
 // Settings decide what is learned. They are stored in the directory and must stay the same
 // in it.
 type Settings struct {
-	Model       string   `json:"model"`       // GGUF file to begin with
-	Houses      int      `json:"houses"`      // in each round, with PerHouse conversations each
-	Seed        uint64   `json:"seed"`        // of the houses of the rounds
-	HeldOut     int      `json:"held_out"`    // conversations of the measurement
-	HeldOutSeed uint64   `json:"held_seed"`   // of its houses
-	Minutes     int      `json:"minutes"`     // of training in each round
-	Corrections []string `json:"corrections"` // files of chat rows to learn from in every round
+	Model       string   `json:"model"`         // GGUF file to begin with
+	Houses      int      `json:"houses"`        // in each round, with PerHouse conversations each
+	Seed        uint64   `json:"seed"`          // of the houses of the rounds
+	HeldOut     int      `json:"held_out"`      // conversations of the measurement
+	HeldOutSeed uint64   `json:"held_out_seed"` // of its houses
+	Minutes     int      `json:"minutes"`       // of training in each round
+	Corrections []string `json:"corrections"`   // files of chat rows to learn from in every round
 }
 
 // Options of Run.
