@@ -24,6 +24,7 @@ type plannedInput struct {
 	correction protocol.Raw // extra_keys.coaching, nil if absent
 	extra      int          // completions that its memory may need before the candidates
 	returns    wanted
+	distinct   bool // extra_keys.candidates
 
 	// Run sets these.
 	catalog  *format.Catalog
@@ -80,13 +81,21 @@ func (a *Agent) readExtraKeys(in *plannedInput) (problems protocol.Problems) {
 			var ps protocol.Problems
 			in.returns, ps = a.readReturn(v)
 			problems = append(problems, ps...)
+		case "candidates":
+			var ps protocol.Problems
+			in.distinct, ps = a.readCandidates(v)
+			problems = append(problems, ps...)
 		}
+	}
+	if in.distinct && in.returns.logprobs {
+		problems = append(problems, protocol.NewProblem(protocol.TypeValue,
+			"distinct candidates have a probability, but no logprobs of their tokens; leave one of candidates and "+returnLogprobs+" out", "return"))
 	}
 	return problems
 }
 
 // Completions returns the most completions that Run asks a Generator for. Deterministic
-// candidates of an input need one together, corrections need none. A summary may need one more.
+// candidates of an input need one together unless they are distinct, corrections need none. A summary may need one more.
 func (p *Plan) Completions() int {
 	n := 0
 	for i := range p.inputs {
@@ -99,7 +108,7 @@ func (in *plannedInput) completions() int {
 	switch {
 	case in.correction != nil:
 		return 0
-	case in.greedy:
+	case in.greedy && !in.distinct:
 		return 1
 	}
 	return in.input.NumOutputs

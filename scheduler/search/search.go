@@ -38,8 +38,9 @@ type Config struct {
 	Seed   uint32 // of the draws
 	// MaxExpansions is the limit of calls of Expand.
 	MaxExpansions int
-	// ExtraExpansions, without Sample, is the limit of those behind the first N outcomes.
-	ExtraExpansions int
+	// ExtraShare, without Sample, limits those behind the first N outcomes to a share of those
+	// before.
+	ExtraShare float64
 }
 
 // Child is a token that may follow a branch.
@@ -79,8 +80,9 @@ type Tree struct {
 	outcomes   []*Outcome
 	failed     []*Node
 	expansions int
-	// extra counts the expansions since N outcomes were there; -1: they were not.
-	extra   int
+	// limit of the expansions, also of those behind the first N outcomes once these are there.
+	limit   int
+	extra   bool // limit is that of the extra ones
 	dropped bool // open branches were forgotten
 }
 
@@ -93,16 +95,13 @@ func New(cfg Config) *Tree {
 	if cfg.Sample {
 		root.value = root.gumbel()
 	}
-	return &Tree{cfg: cfg, open: []*Node{root}, extra: -1}
+	return &Tree{cfg: cfg, open: []*Node{root}, limit: cfg.MaxExpansions}
 }
 
 // Expand replaces a branch by its children. Without children the branch is dropped.
 func (t *Tree) Expand(n *Node, children []Child) {
 	t.remove(n)
 	t.expansions++
-	if t.extra >= 0 {
-		t.extra++
-	}
 	first, best := len(t.open), math.Inf(-1)
 	for _, c := range children {
 		if !(c.Logprob > math.Inf(-1)) {
@@ -161,7 +160,7 @@ func (t *Tree) remove(n *Node) {
 // answer is valid until the next call.
 func (t *Tree) Select() []*Node {
 	t.live = t.live[:0]
-	if t.expansions >= t.cfg.MaxExpansions {
+	if t.expansions >= t.limit {
 		return nil
 	}
 	t.pick(func(n *Node) bool { return !n.aside })
@@ -174,9 +173,10 @@ func (t *Tree) Select() []*Node {
 		}
 		return t.live
 	}
-	if len(t.outcomes) >= t.cfg.N {
-		t.extra = max(t.extra, 0)
-		if t.extra >= t.cfg.ExtraExpansions {
+	if len(t.outcomes) >= t.cfg.N && !t.extra {
+		t.extra = true
+		t.limit = int(min(float64(t.limit), float64(t.expansions)*(1+t.cfg.ExtraShare)))
+		if t.expansions >= t.limit {
 			return nil
 		}
 	}

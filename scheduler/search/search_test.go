@@ -139,7 +139,7 @@ func TestMostProbableEqualBruteForce(t *testing.T) {
 		m := randomModel(r, 5, 9)
 		_, best := m.exact()
 		n := 1 + r.IntN(5)
-		tree := m.run(r, Config{N: n, MaxExpansions: plenty, ExtraExpansions: plenty})
+		tree := m.run(r, Config{N: n, MaxExpansions: plenty, ExtraShare: plenty})
 		var want []float64
 		for _, p := range best {
 			want = append(want, p)

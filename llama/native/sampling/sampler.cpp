@@ -44,7 +44,7 @@ struct agd_sampler : agd::chooser {
     std::vector<llama_token_data> free_pool;
     double                        free_sum = 0, rejected_share = 0;
     double                        admitted_weight = 0; // with temperature_only(): of all admitted tokens
-    std::vector<agd_child>        children;            // result of list_children
+    std::vector<agd_child>        children; // result of list_children
 
     // Adds a token to the text.
     void append(llama_token token) {
