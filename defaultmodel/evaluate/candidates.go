@@ -63,21 +63,21 @@ type Way struct {
 
 // CandidatesReport compares ways of asking for N candidates.
 type CandidatesReport struct {
-	Model     string       `json:"model"`
-	ToolNames string       `json:"tool_names"`
-	Seed      uint64       `json:"seed"`
-	N         int          `json:"candidates"`
-	Ways      [numWays]Way `json:"ways"`
-	mu        sync.Mutex   // of Ways, while it is measured
-	options   Options      // of the conversations
-	server    household.Server
-	now       func() time.Time
+	Model       string       `json:"model"`
+	Interrupted bool         `json:"interrupted"` // not all conversations were measured
+	ToolNames   string       `json:"tool_names"`
+	Seed        uint64       `json:"seed"`
+	N           int          `json:"candidates"`
+	Ways        [numWays]Way `json:"ways"`
+	mu          sync.Mutex   // of Ways, while it is measured
+	server      household.Server
+	now         func() time.Time
 }
 
 // MeasureCandidates asks for n candidates at each step of the planner's path, in each way. The
 // ways take turns in being the first one. now is the clock.
 func MeasureCandidates(ctx context.Context, s household.Server, o Options, n int, now func() time.Time) (*CandidatesReport, error) {
-	r := &CandidatesReport{ToolNames: o.ToolNames, Seed: o.Seed, N: n, options: o, server: s, now: now}
+	r := &CandidatesReport{ToolNames: o.ToolNames, Seed: o.Seed, N: n, server: s, now: now}
 	for i := range r.Ways {
 		r.Ways[i].Name = wayNames[i]
 	}
@@ -204,6 +204,9 @@ func (w *Way) calibrate() {
 // WriteTable writes the report for people.
 func (r *CandidatesReport) WriteTable(out io.Writer) error {
 	var b strings.Builder
+	if r.Interrupted {
+		b.WriteString("INTERRUPTED: this is what was measured until then\n")
+	}
 	fmt.Fprintf(&b, "%s, %d candidates at each step of the planner's path, %s tool names; seed %d\n\n", r.Model, r.N, r.ToolNames, r.Seed)
 	t := tabwriter.NewWriter(&b, 0, 0, columnGap, ' ', 0)
 	fmt.Fprintln(t, "\tright first\tright within\tall distinct\trepeated\tmissing\texact\tcalibration error\ttime")

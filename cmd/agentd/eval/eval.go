@@ -139,7 +139,10 @@ func (c *Config) compareCandidates(ctx context.Context, stdout, stderr io.Writer
 	defer func() { err = errors.Join(err, stop()) }()
 	o := evaluate.Options{Episodes: c.Episodes, Seed: c.Seed, ToolNames: c.ToolNames, Clients: c.Clients}
 	report, err := evaluate.MeasureCandidates(ctx, agent, o, c.Candidates, time.Now)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		report.Interrupted = true // by a signal
+	case err != nil:
 		return err
 	}
 	report.Model = model
