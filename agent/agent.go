@@ -68,6 +68,9 @@ type Config struct {
 	// NoLogprobs is the reason why the engine can't tell logprobs, a clause for a message.
 	// "": it can.
 	NoLogprobs string
+	// NoDistinct is the reason why extra_keys.candidates can't be distinct, a clause for a
+	// message. "": they can.
+	NoDistinct string
 	// Now is the clock of the prompt log; time.Now when nil.
 	Now func() time.Time
 }

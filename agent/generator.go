@@ -72,6 +72,8 @@ func failed(err error) *failure {
 		return &failure{CodeContextOverflow, ComponentScheduler, err}
 	case errors.Is(err, generation.ErrGrammar):
 		return &failure{CodeModelError, ComponentScheduler, err}
+	case errors.Is(err, generation.ErrFewer):
+		return &failure{CodeFewerCandidates, ComponentScheduler, fmt.Errorf("%w; ask for fewer candidates, or without extra_keys.candidates", err)}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &failure{CodeTimeout, ComponentScheduler, err}
 	case ends(err):

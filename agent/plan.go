@@ -25,6 +25,7 @@ type plannedInput struct {
 	extra      int          // completions that its memory may need before the candidates
 	returns    wanted
 	adapter    Adapter // the zero value: none
+	distinct   bool    // extra_keys.candidates
 
 	// Run sets these.
 	catalog  *format.Catalog
@@ -88,13 +89,21 @@ func (a *Agent) readExtraKeys(in *plannedInput, adapters Adapters) (problems pro
 			var ps protocol.Problems
 			in.returns, ps = a.readReturn(v)
 			problems = append(problems, ps...)
+		case "candidates":
+			var ps protocol.Problems
+			in.distinct, ps = a.readCandidates(v)
+			problems = append(problems, ps...)
 		}
+	}
+	if in.distinct && in.returns.logprobs {
+		problems = append(problems, protocol.NewProblem(protocol.TypeValue,
+			"distinct candidates have a probability, but no logprobs of their tokens; leave one of candidates and "+returnLogprobs+" out", "return"))
 	}
 	return problems
 }
 
 // Completions returns the most completions that Run asks a Generator for. Deterministic
-// candidates of an input need one together, corrections need none. A summary may need one more.
+// candidates of an input need one together unless they are distinct, corrections need none. A summary may need one more.
 func (p *Plan) Completions() int {
 	n := 0
 	for i := range p.inputs {
@@ -107,7 +116,7 @@ func (in *plannedInput) completions() int {
 	switch {
 	case in.correction != nil:
 		return 0
-	case in.greedy:
+	case in.greedy && !in.distinct:
 		return 1
 	}
 	return in.input.NumOutputs

@@ -280,6 +280,9 @@ func (a *Agent) render(requestID string, run *inputRun) *failure {
 	if params.StopRepeats {
 		params.Calls = in.catalog.Calls
 	}
+	if in.distinct {
+		params.Distinct = a.distinctKey(in)
+	}
 	params.Session = session(in)
 	if a.cfg.Constrain == ConstrainOn && !a.cfg.IgnoreEnd {
 		if params.Grammar, err = in.catalog.Grammar(); err != nil {
@@ -328,7 +331,11 @@ func (a *Agent) finish(ctx context.Context, run *inputRun, result *generation.Re
 			return
 		}
 		run.out[k].InternalSteps = run.steps
-		a.candidate(ctx, &run.out[k], in, turn, step, result, c, request.Seeds[k])
+		seed := request.Seeds[k]
+		if in.distinct {
+			seed = request.Seeds[0] // of the whole search
+		}
+		a.candidate(ctx, &run.out[k], in, turn, step, result, c, seed)
 	}
 	for k := request.N; k < len(run.out); k++ { // deterministic candidates are equal
 		run.out[k] = run.out[0]

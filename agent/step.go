@@ -76,6 +76,7 @@ func (s *stepMaker) model(result *generation.Result, c *generation.Completion, s
 		b = append(b, `,"reasoning":`...)
 		b = rawjson.AppendString(b, strings.Join(reasoning, "\n\n"))
 	}
+	b = appendBranch(b, c)
 	b = s.trace.append(b, c, differs)
 	b = append(b, `}},"output_raw":`...)
 	b = rawjson.AppendString(b, c.Text+c.Stop)

@@ -59,6 +59,9 @@ func Open(ctx context.Context, cfg Config) (s *Service, err error) {
 	if err != nil {
 		return s, err
 	}
+	if cfg.Scheduler.BatchInvariant {
+		cfg.Agent.NoDistinct = "a server with reproducible computes one completion after the other and can't search for distinct candidates"
+	}
 	if err := s.makeAgent(cfg); err != nil {
 		return s, err
 	}

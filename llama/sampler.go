@@ -68,6 +68,8 @@ type Sampler struct {
 	vocab int
 	// constrained: there is a grammar.
 	constrained bool
+	// lists: it can list what it draws from, see Children.
+	lists bool
 
 	mu  sync.Mutex
 	ptr *C.struct_agd_sampler
@@ -106,16 +108,16 @@ func (m *Model) NewSampler(cfg SamplerConfig) (*Sampler, error) {
 
 	var cerr *C.char
 	ptr := C.agd_sampler_new(m.vocab.index, opts, &cerr)
-	return m.wrapSampler(ptr, cerr, cfg.Grammar != "")
+	return m.wrapSampler(ptr, cerr, cfg.Grammar != "", cfg.Score && cfg.Temperature > 0)
 }
 
 // wrapSampler takes over a new native sampler, or gives the model back.
-func (m *Model) wrapSampler(ptr *C.struct_agd_sampler, cerr *C.char, constrained bool) (*Sampler, error) {
+func (m *Model) wrapSampler(ptr *C.struct_agd_sampler, cerr *C.char, constrained, lists bool) (*Sampler, error) {
 	if ptr == nil {
 		m.release()
 		return nil, native(ErrGrammar, takeString(cerr))
 	}
-	return &Sampler{model: m, vocab: m.vocab.Size(), constrained: constrained, ptr: ptr}, nil
+	return &Sampler{model: m, vocab: m.vocab.Size(), constrained: constrained, lists: lists, ptr: ptr}, nil
 }
 
 // tokenList copies tokens into C memory.
@@ -249,7 +251,7 @@ func (s *Sampler) clone(reseed bool, seed uint32) (*Sampler, error) {
 	}
 	var cerr *C.char
 	ptr := C.agd_sampler_clone(s.ptr, C.bool(reseed), C.uint32_t(seed), &cerr)
-	return s.model.wrapSampler(ptr, cerr, s.constrained)
+	return s.model.wrapSampler(ptr, cerr, s.constrained, s.lists)
 }
 
 // Close frees the sampler. The second Close answers ErrClosed.

@@ -54,6 +54,7 @@ func (w *worker) assign(r *request) {
 
 // unassign removes a request from the worker.
 func (w *worker) unassign(r *request) {
+	w.fell(r)
 	delete(w.requests, r.id)
 	w.mu.Lock()
 	w.load -= r.cost
@@ -63,6 +64,7 @@ func (w *worker) unassign(r *request) {
 // retryElsewhere moves a failed request to another context. It returns false if there is none
 // that has not tried it.
 func (w *worker) retryElsewhere(r *request) bool {
+	w.fell(r)
 	id := r.id
 	to := w.engine.reassign(r, w)
 	if to == nil {

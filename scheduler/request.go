@@ -99,6 +99,10 @@ func (e *Engine) validate(g *generation.Request) error {
 		return errors.New("scheduler: IgnoreEnd and Grammar exclude each other")
 	case g.IgnoreEnd && g.StopRepeats:
 		return errors.New("scheduler: IgnoreEnd and StopRepeats exclude each other")
+	case g.Distinct != nil && (g.Scores || g.IgnoreEnd || g.Progress != nil):
+		return errors.New("scheduler: Distinct excludes Scores, IgnoreEnd and Progress")
+	case g.Distinct != nil && e.cfg.BatchInvariant:
+		return errors.New("scheduler: Distinct and Config.BatchInvariant exclude each other")
 	case g.MaxTokens > e.cells || len(g.Prompt)+g.MaxTokens > e.cells:
 		return &generation.OverflowError{Prompt: len(g.Prompt), MaxNew: g.MaxTokens, Limit: e.cells}
 	}
@@ -126,6 +130,7 @@ type request struct {
 	err        error // of the whole request
 	cached     int
 	candidates []candidate
+	tree       *tree // of generation.Params.Distinct, while a worker has the request
 	times      generation.Times
 
 	// mu guards what a caller whose deadline passes may read: the candidates that have ended,
@@ -141,7 +146,7 @@ type request struct {
 	cancelled   bool           // the caller has left
 	lostDevices int            // devices lost in a step with this request
 	cost        int            // tokens to compute, as estimated at assignment
-	template    *llama.Sampler // an unused sampler for restarts, if there are several workers
+	template    *llama.Sampler // an unused sampler for restarts, if there are several workers, and for the branches of a tree
 }
 
 // candidate is the outcome of one completion so far.
@@ -151,6 +156,8 @@ type candidate struct {
 	finish generation.Finish
 	err    error
 	scores []generation.Score // of all chosen tokens, with generation.Params.Scores
+
+	branch *generation.Branch // see generation.Completion
 
 	calls    *callReader // nil: repeated calls are not checked
 	repeated string      // see generation.Completion
@@ -169,6 +176,8 @@ func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 	}
 	if len(e.workers) > 1 {
 		r.blocks = prefixBlocks(gen.Adapter, gen.Prompt) // not under the engine's lock
+	}
+	if len(e.workers) > 1 || gen.Distinct != nil {
 		r.template = first
 	} else {
 		r.samplers = append(r.samplers, first)
@@ -186,6 +195,12 @@ func samplerConfig(g *generation.Request, endings []llama.Token) llama.SamplerCo
 		Temperature: g.Temperature, TopP: g.TopP, MinP: g.MinP, TopK: g.TopK, Seed: g.Seeds[0],
 		Grammar: g.Grammar, SuppressControl: g.SuppressControl, Suppress: g.Suppress, Score: g.Scores,
 	}
+	if g.Distinct != nil {
+		cfg.Score = true
+		if g.Temperature <= 0 {
+			cfg.Temperature, cfg.TopP, cfg.MinP, cfg.TopK = 1, 0, 0, 0
+		}
+	}
 	if g.IgnoreEnd {
 		cfg.Suppress = slices.Concat(g.Suppress, endings)
 	}
@@ -196,13 +211,13 @@ func samplerConfig(g *generation.Request, endings []llama.Token) llama.SamplerCo
 func (r *request) seedSamplers(from *llama.Sampler) error {
 	r.mu.Lock()
 	for i := range r.candidates {
-		r.candidates[i] = candidate{stop: -1}
-		if r.gen.StopRepeats && r.gen.Calls.Begin != "" {
-			r.candidates[i].calls = &callReader{form: r.gen.Calls}
-		}
+		r.candidates[i] = candidate{stop: -1, calls: r.newCallReader()}
 	}
 	r.ended = nil
 	r.mu.Unlock()
+	if r.gen.Distinct != nil {
+		return nil // its branches have them
+	}
 	for _, seed := range r.gen.Seeds[len(r.samplers):] {
 		s, err := from.CloneSeed(seed) // the grammar is parsed once
 		if err != nil {
@@ -211,6 +226,21 @@ func (r *request) seedSamplers(from *llama.Sampler) error {
 		r.samplers = append(r.samplers, s)
 	}
 	return nil
+}
+
+func (r *request) newCallReader() *callReader {
+	if !r.gen.StopRepeats || r.gen.Calls.Begin == "" {
+		return nil
+	}
+	return &callReader{form: r.gen.Calls}
+}
+
+// minRepeat is core.Request.MinRepeat.
+func (r *request) minRepeat() int {
+	if r.gen.StopRepeats {
+		return core.MinRepeat
+	}
+	return 0
 }
 
 // restart resets the request to its state at submission.
@@ -281,7 +311,7 @@ func (r *request) partialResult(v *llama.Vocab, err error) *generation.Result {
 }
 
 func (c *candidate) completion(v *llama.Vocab) generation.Completion {
-	done := generation.Completion{Tokens: c.tokens, Text: v.Detokenize(c.tokens, true), Finish: c.finish, Repeated: c.repeated, Err: c.err}
+	done := generation.Completion{Tokens: c.tokens, Text: v.Detokenize(c.tokens, true), Finish: c.finish, Branch: c.branch, Repeated: c.repeated, Err: c.err}
 	scored := len(c.tokens)
 	if c.stop >= 0 {
 		done.Stop, done.StopToken = string(v.Piece(c.stop, true)), c.stop

@@ -20,6 +20,12 @@ type sampleTask struct {
 	drafts    [core.MaxDraftTokens]core.Token
 	numDrafts int
 	tokens    []core.Token // chosen so far
+
+	// branch is set for a branch of a tree, whose children are listed. err is the reason why
+	// they could not be.
+	branch   *branch
+	children []llama.Child
+	err      error
 }
 
 // nextRow returns the logits behind the chosen tokens; nil: they were not computed.
@@ -38,7 +44,7 @@ func (w *worker) sample() {
 	w.choices = slices.Grow(w.choices, len(w.tasks))[:len(w.tasks)]
 	clear(w.choices)
 	workers := min(w.cfg.SampleWorkers, (len(w.tasks)+samplesPerWorker-1)/samplesPerWorker)
-	if workers > 1 && w.back.SamplerThreads() >= workers {
+	if workers > 1 && w.back.SamplerThreads() >= workers && len(w.branches) == 0 {
 		w.sampleBatch()
 		for i := range w.scores {
 			w.scores[i].compute()
@@ -85,6 +91,10 @@ func (w *worker) sampleBatch() {
 // error ends only its candidate.
 func (w *worker) chooseTokens(i int, first *llama.Sampled) {
 	t, choice := &w.tasks[i], &w.choices[i]
+	if b := t.branch; b != nil {
+		t.children, t.err = b.sampler.Children(t.rows[0], t.children)
+		return
+	}
 	for row := t.rows[0]; row != nil && choice.Verdict == core.Continue; row = t.nextRow() {
 		var token llama.Token
 		var err error

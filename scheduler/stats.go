@@ -86,6 +86,7 @@ func (w *worker) publish() {
 		s.Waiting += r.gen.N
 	}
 	s.Cancelled += w.cancelled
+	s.Finished += w.searched
 	s.Failed = w.failures // the core also counts those retried elsewhere
 	w.mu.Lock()
 	w.stats = s

@@ -24,6 +24,13 @@ type callReader struct {
 	quoted, escaped bool
 }
 
+// clone returns a copy that reads on by itself.
+func (r *callReader) clone() *callReader {
+	c := *r
+	c.text, c.calls, c.call = slices.Clone(r.text), slices.Clone(r.calls), slices.Clone(r.call)
+	return &c
+}
+
 // push reads text and returns the call that is a repetition, "" if there is none.
 func (r *callReader) push(text []byte) string {
 	for _, c := range text {

@@ -16,6 +16,7 @@ import (
 	"agentd/llama"
 	"agentd/scheduler/core"
 	"agentd/scheduler/generation"
+	"agentd/scheduler/search"
 )
 
 // dispatcher is the engine as its workers see it.
@@ -75,6 +76,9 @@ type worker struct {
 	share    *threadShare
 	observer observer
 	requests map[core.RequestID]*request
+	branches map[core.RequestID]*branch // of trees; requests has their ids, too
+	touched  []*tree                    // trees that change in this step
+	children []search.Child             // scratch of expandBranches
 	nextID   core.RequestID
 	// queue holds requests that the core does not have yet: those that wait for their turn
 	// with Config.BatchInvariant, or for a context to be cleared.
@@ -89,6 +93,7 @@ type worker struct {
 	sampled   []llama.Sampled
 	busySince time.Time
 	times     Times
+	searched  uint64 // completions that searches have found
 	failures  uint64 // failed requests that were answered
 	cancelled uint64 // cancelled requests that no core has seen
 	// nonFinite: cells may hold NaN or Inf, which only Clear removes. Attention kernels that
@@ -99,7 +104,7 @@ type worker struct {
 func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, error) {
 	w := &worker{
 		engine: e, cfg: e.cfg, vocab: e.model.Vocab(), log: e.log, now: func() time.Time { return e.now() }, mu: &e.mu,
-		index: index, device: p.device, model: p.model, back: p.back, requests: map[core.RequestID]*request{},
+		index: index, device: p.device, model: p.model, back: p.back, requests: map[core.RequestID]*request{}, branches: map[core.RequestID]*branch{},
 		wake: make(chan struct{}, 1), done: make(chan struct{}), share: &e.share,
 	}
 	w.coreConfig = core.Config{
@@ -203,6 +208,7 @@ func (w *worker) commands() bool {
 			w.cancelled++
 			w.finish(c.request, context.Canceled)
 		} else if w.requests[c.request.id] == c.request {
+			w.fell(c.request)
 			w.core.Cancel(c.request.id)
 			w.finish(c.request, context.Canceled)
 		}
@@ -222,12 +228,14 @@ func (w *worker) enqueue(r *request) {
 
 func (w *worker) submit(r *request) {
 	w.requests[r.id] = r
-	minRepeat := 0
-	if r.gen.StopRepeats {
-		minRepeat = core.MinRepeat
+	if r.gen.Distinct != nil {
+		if err := w.plant(r); err != nil {
+			w.finish(r, err)
+		}
+		return
 	}
 	if err := w.core.Submit(core.Request{
-		ID: r.id, Adapter: r.gen.Adapter, Prompt: r.gen.Prompt, N: r.gen.N, MaxNew: r.gen.MaxTokens, MinRepeat: minRepeat,
+		ID: r.id, Adapter: r.gen.Adapter, Prompt: r.gen.Prompt, N: r.gen.N, MaxNew: r.gen.MaxTokens, MinRepeat: r.minRepeat(),
 		IsolateLast: r.gen.Temperature <= 0, Scores: r.gen.Scores && !r.gen.NoForcedScores,
 	}); err != nil {
 		w.finish(r, err) // Engine.validate covers all reasons
@@ -275,6 +283,7 @@ func (w *worker) step() {
 	if status == core.StepDecoded {
 		w.sample()
 		w.storeScores()
+		w.expandBranches()
 	}
 	sampled := w.now()
 	for i := range w.choices {
@@ -302,10 +311,11 @@ func (w *worker) decode() error {
 	w.tasks = w.tasks[:0]
 	for _, s := range w.plan.Samples {
 		var tokens []core.Token // reuses the capacity of an earlier task
+		var children []llama.Child
 		if n := len(w.tasks); n < cap(w.tasks) {
-			tokens = w.tasks[:n+1][n].tokens[:0]
+			tokens, children = w.tasks[:n+1][n].tokens[:0], w.tasks[:n+1][n].children[:0]
 		}
-		t := sampleTask{request: w.requests[s.Request], candidate: s.Candidate, numDrafts: s.Drafts, tokens: tokens}
+		t := sampleTask{request: w.requests[s.Request], branch: w.branches[s.Request], candidate: s.Candidate, numDrafts: s.Drafts, tokens: tokens, children: children}
 		for i := range 1 + s.Drafts {
 			at := s.Row
 			if i > 0 {
@@ -343,7 +353,14 @@ func (w *worker) commit(status core.StepStatus, cause error) {
 	}
 	ended := 0
 	for _, e := range w.core.Commit(status, w.choices) {
-		r := w.requests[e.Request]
+		r, b := w.requests[e.Request], w.branches[e.Request]
+		switch {
+		case r == nil:
+			continue // a branch of a request that another one has ended
+		case b != nil && e.Kind != core.RequestFailed:
+			w.branchEvent(b, &e)
+			continue
+		}
 		switch e.Kind {
 		case core.CandidateFinished:
 			ended++
@@ -362,6 +379,7 @@ func (w *worker) commit(status core.StepStatus, cause error) {
 			w.failRequest(r, cause)
 		}
 	}
+	ended += w.forkBranches()
 	if ended > 0 {
 		w.engine.candidatesEnded(ended, w.busySince)
 	}
@@ -488,7 +506,7 @@ func (w *worker) clearIdle() {
 // takeAll empties the queue and returns all requests in order of arrival.
 func (w *worker) takeAll() []*request {
 	list := slices.SortedFunc(maps.Values(w.requests), func(a, b *request) int { return cmp.Compare(a.id, b.id) })
-	list = append(list, w.queue...)
+	list = append(slices.Compact(list), w.queue...) // branches have ids of their own
 	w.queue = nil
 	return list
 }

@@ -256,7 +256,16 @@ struct agd_score {
     float drawn; // with which the sampler draws it: under the grammar and all options; NaN: not known
 };
 struct agd_score agd_sampler_score(const struct agd_sampler * s);
-// The first of them for any token of a row of n logits.
+// A token that may come next.
+struct agd_child {
+    llama_token token;
+    float       logprob; // of its odds in a draw with the sampler's options; natural
+};
+// Lists the tokens that a draw from the row can choose, without a draw. A share of 1e-5 of the odds may be missing. The
+// sampler needs a temperature and the option score. Returns how many, or AGD_SAMPLE_*. The list is the sampler's, until
+// its next call.
+int32_t agd_sampler_children(struct agd_sampler * s, const float * logits, const struct agd_child ** list);
+// The first of the scores for any token of a row of n logits.
 float agd_logprob(const float * logits, int32_t n, llama_token token);
 
 // --- threads -----------------------------------------------------------------

@@ -80,8 +80,10 @@ func (c *Core) commitSamples(f scheduledRows, choices []Choice) {
 		return
 	}
 	g.sampled, g.promptSeq = true, s
-	c.stats.QueriedTokens += uint64(len(g.Prompt))
-	c.stats.CachedTokens += uint64(g.cached)
+	if !g.Fork {
+		c.stats.QueriedTokens += uint64(len(g.Prompt))
+		c.stats.CachedTokens += uint64(g.cached)
+	}
 	forks := s.reservedForks
 	s.reservedForks = 0
 	taken := false
@@ -128,9 +130,11 @@ func (c *Core) acceptChoice(g *group, i int, choice Choice, drafts []Token) bool
 func (c *Core) endCandidate(g *group, i int) {
 	cand := &g.candidates[i]
 	cand.ended = true
-	c.lengths.add(len(cand.tokens))
+	if !g.Branch {
+		c.lengths.add(len(cand.tokens))
+		c.stats.Finished++
+	}
 	g.unfinished--
-	c.stats.Finished++
 	if cand.ending == generation.FinishRepeat {
 		c.stats.Repeated++
 	}

@@ -162,9 +162,16 @@ func (c *Core) Submit(r Request) error {
 	c.turn.arrivals++
 	g := &group{Request: r, arrival: c.turn.arrivals, lengths: &c.lengths, candidates: make([]candidate, r.N), unfinished: r.N}
 	c.version++
-	c.groups = append(c.groups, g)
+	at := len(c.groups)
+	if r.Fork {
+		if i := slices.IndexFunc(c.groups, func(o *group) bool { return !o.started && !o.Fork }); i >= 0 {
+			at = i
+		}
+	} else {
+		c.stats.PromptTokens += uint64(len(r.Prompt))
+	}
+	c.groups = slices.Insert(c.groups, at, g)
 	c.byID[r.ID] = g
-	c.stats.PromptTokens += uint64(len(r.Prompt))
 	c.check()
 	return nil
 }
@@ -176,7 +183,9 @@ func (c *Core) Cancel(id RequestID) bool {
 	if g == nil {
 		return false
 	}
-	c.stats.Cancelled++
+	if !g.Fork {
+		c.stats.Cancelled++
+	}
 	c.abort(g)
 	c.check()
 	return true
@@ -198,6 +207,9 @@ func (c *Core) Invalidate(id SeqID) {
 
 // Length returns how many tokens the context must hold for a sequence.
 func (c *Core) Length(id SeqID) int { return c.seqs[id].length }
+
+// Cached returns how many prompt tokens of a live request were not computed for it.
+func (c *Core) Cached(id RequestID) int { return c.byID[id].cached }
 
 // Idle reports whether no request is alive and no memory operation is left for a plan.
 func (c *Core) Idle() bool {

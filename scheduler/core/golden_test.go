@@ -16,7 +16,7 @@ import (
 // Commands (a token is one character):
 //
 //	init cells=N seqs=N outputs=N running=N batch=N chunk=N wait=N evict=N host=N block=N least=N draft=N [ends=TOKENS] [nopartialcopy] [noprefixcache]
-//	submit id=N n=N max=N repeat=N adapter=N [isolatelast] (the prompt is the input)
+//	submit id=N n=N max=N repeat=N adapter=N [isolatelast] [branch] [fork] (the prompt is the input)
 //	cancel id=N | dropadapter id=N | lost seq=N | stats | verify
 //	step [choose=TOKENS] [result=noslot|failed] [cancel=N, between plan and commit]
 //	run: steps until no rows are left, shown without their rows
@@ -81,7 +81,7 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		}
 		g.kv = newKV(cfg.Cells, cfg.PartialCopy)
 	case "submit":
-		job := Request{ID: RequestID(number("id", 0)), Adapter: AdapterID(number("adapter", 0)), N: number("n", 1), MaxNew: number("max", 4), MinRepeat: number("repeat", 0), IsolateLast: d.HasArg("isolatelast")}
+		job := Request{ID: RequestID(number("id", 0)), Adapter: AdapterID(number("adapter", 0)), N: number("n", 1), MaxNew: number("max", 4), MinRepeat: number("repeat", 0), IsolateLast: d.HasArg("isolatelast"), Branch: d.HasArg("branch"), Fork: d.HasArg("fork")}
 		for _, r := range d.Input {
 			job.Prompt = append(job.Prompt, r)
 		}

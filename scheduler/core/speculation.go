@@ -37,7 +37,9 @@ func (c *Core) speculate() {
 }
 
 // canSpeculate reports whether the rows end with the next token of one candidate.
-func (f *scheduledRows) canSpeculate() bool { return f.samples > 0 && f.seq.cand != promptOnly }
+func (f *scheduledRows) canSpeculate() bool {
+	return f.samples > 0 && f.seq.cand != promptOnly && !f.seq.group.Branch
+}
 
 // draftRoom returns how many of so many speculative rows have cells. It evicts cached
 // sequences like other rows do, so that the rows of a candidate do not depend on what else is

@@ -40,6 +40,12 @@ type Request struct {
 	// Scores computes the logits behind which each token of a completion was chosen, also
 	// those before forced tokens: see Plan.Scores.
 	Scores bool
+	// Branch is a part of a search: the caller chooses its tokens. It has no speculative
+	// tokens, and its length says nothing of other completions.
+	Branch bool
+	// Fork continues a branch, whose tokens end its Prompt. Its prompt does not count in
+	// Stats, and it starts before requests that wait.
+	Fork bool
 }
 
 // Errors of Submit.

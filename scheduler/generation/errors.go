@@ -12,6 +12,9 @@ var (
 	ErrClosed = errors.New("the engine is closed")
 	// ErrUnreachable means that no engine on another machine can be reached right now.
 	ErrUnreachable = errors.New("no engine can be reached")
+	// ErrFewer is wrapped by the errors of completions that Params.Distinct asked for and that
+	// do not exist, or were not found within the limit of the search.
+	ErrFewer = errors.New("there are fewer different completions")
 	// ErrGrammar is wrapped by the error of a grammar that cannot be used or admits no token.
 	ErrGrammar = errors.New("the output grammar can't be used")
 )

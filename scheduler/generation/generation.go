@@ -56,6 +56,8 @@ type Params struct {
 	// NoForcedScores leaves out the Logprob of forced tokens, NaN then: these need logits that
 	// are not computed otherwise. An engine on another machine tells all.
 	NoForcedScores bool
+	// Distinct asks for completions that differ, see there.
+	Distinct *Distinct
 	// Session names the run that the request belongs to. Requests with the same session
 	// share a prefix more likely than others. "" is unknown.
 	Session string
@@ -86,6 +88,16 @@ type CallForm struct {
 	// Again is the text that starts another part of the completion, such as the end of a
 	// thinking block. Calls before it are not compared with calls after it.
 	Again string
+}
+
+// Distinct asks for N completions with different keys, most probable first. With a Temperature
+// above 0 they are drawn without replacement. Otherwise they are the most probable ones by the
+// softmax under the grammar. Completions that the search did not find have the error
+// [ErrFewer]. Seeds[0] is the seed of all. It excludes Scores, IgnoreEnd and Progress.
+type Distinct struct {
+	// Key returns what two completions must not have in common, from a text without its end.
+	// ok is false for a text that is none of the wanted. It must be safe for concurrent use.
+	Key func(text string) (key string, ok bool)
 }
 
 // Result is the outcome of a Request.
@@ -122,10 +134,24 @@ type Completion struct {
 	Scores       []Score
 	OnlyLogprobs bool
 	Finish       Finish
+	// Branch is set for a completion that Params.Distinct asked for.
+	Branch *Branch
 	// Repeated describes the repetition for FinishRepeat, as a clause for a message.
 	Repeated string
 	// Err is the cause of FinishError.
 	Err error
+}
+
+// Branch is what a search tells of a completion.
+type Branch struct {
+	// Logprob is the natural logarithm of the probability of all Paths completions with the
+	// same key that were found: that of drawing one of them, under the grammar and Sampling.
+	// With Temperature <= 0 it is that at temperature 1 without truncation.
+	Logprob float64
+	Paths   int
+	// Exact: no completion that was not found belongs among the N. Without a draw the order is
+	// that of the most probable path of each key.
+	Exact bool
 }
 
 // Score says how a token came about. Logarithms are natural; NaN is not known.

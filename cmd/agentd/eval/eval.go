@@ -30,6 +30,9 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 // run measures and prints.
 func (c *Config) run(ctx context.Context, stdout, stderr io.Writer) error {
+	if c.Candidates > 0 {
+		return c.compareCandidates(ctx, stdout, stderr)
+	}
 	report := evaluate.Report{Episodes: c.Episodes, Seed: c.Seed}
 	var failed error
 	for i, constraints := range c.constraints() {
@@ -65,36 +68,23 @@ func (c *Config) print(report *evaluate.Report, stdout io.Writer) error {
 	if !c.JSON {
 		return report.WriteTable(stdout)
 	}
+	return writeJSON(stdout, report)
+}
+
+func writeJSON(stdout io.Writer, v any) error {
 	e := json.NewEncoder(stdout)
 	e.SetIndent("", "  ")
-	return e.Encode(report)
+	return e.Encode(v)
 }
 
 // measure asks one server, its own or a running one, with all tool names.
 func (c *Config) measure(ctx context.Context, report *evaluate.Report, constraints string, tasks bool, stderr io.Writer) (err error) {
-	server := c.Remote
-	if server.URL != "" {
-		report.Model = "The server at " + server.URL
-	} else {
-		config := c.Server
-		config.Inference.Agent.Constrain = constraints
-		config.NoCoaching = true
-		l, err := serve.StartLocal(ctx, config, stderr)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, l.Stop()) }()
-		server.URL, report.Model = l.URL, filepath.Base(l.Facts.Path)+", "+l.Facts.Description
-		if l.Facts.Default {
-			report.Model = "The default model"
-		}
-	}
-	transport := cli.NewTransport(c.Clients)
-	defer transport.CloseIdleConnections()
-	agent, err := server.Open(ctx, transport)
+	agent, model, stop, err := c.open(ctx, constraints, stderr)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, stop()) }()
+	report.Model = model
 	for _, names := range []string{evaluate.Known, evaluate.Unseen} {
 		if c.ToolNames != both && c.ToolNames != names {
 			continue
@@ -107,6 +97,60 @@ func (c *Config) measure(ctx context.Context, report *evaluate.Report, constrain
 		}
 	}
 	return nil
+}
+
+// open starts a server, or connects to a running one. model describes it.
+func (c *Config) open(ctx context.Context, constraints string, stderr io.Writer) (agent household.Server, model string, stop func() error, err error) {
+	server := c.Remote
+	model = "The server at " + server.URL
+	transport := cli.NewTransport(c.Clients)
+	stop = func() error {
+		transport.CloseIdleConnections()
+		return nil
+	}
+	if server.URL == "" {
+		config := c.Server
+		config.Inference.Agent.Constrain = constraints
+		config.NoCoaching = true
+		l, err := serve.StartLocal(ctx, config, stderr)
+		if err != nil {
+			return nil, "", nil, err
+		}
+		stop = func() error {
+			transport.CloseIdleConnections()
+			return l.Stop()
+		}
+		server.URL, model = l.URL, filepath.Base(l.Facts.Path)+", "+l.Facts.Description
+		if l.Facts.Default {
+			model = "The default model"
+		}
+	}
+	if agent, err = server.Open(ctx, transport); err != nil {
+		return nil, "", nil, errors.Join(err, stop())
+	}
+	return agent, model, stop, nil
+}
+
+// compareCandidates compares ways of asking for several candidates.
+func (c *Config) compareCandidates(ctx context.Context, stdout, stderr io.Writer) (err error) {
+	agent, model, stop, err := c.open(ctx, c.constraints()[0], stderr)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	o := evaluate.Options{Episodes: c.Episodes, Seed: c.Seed, ToolNames: c.ToolNames, Clients: c.Clients}
+	report, err := evaluate.MeasureCandidates(ctx, agent, o, c.Candidates, time.Now)
+	switch {
+	case ctx.Err() != nil:
+		report.Interrupted = true // by a signal
+	case err != nil:
+		return err
+	}
+	report.Model = model
+	if c.JSON {
+		return writeJSON(stdout, report)
+	}
+	return report.WriteTable(stdout)
 }
 
 // ask measures with one kind of tool names, with a bar on a terminal.

@@ -14,6 +14,7 @@ import (
 	"agentd/defaultmodel/household"
 	"agentd/internal/options"
 	"agentd/internal/version"
+	"agentd/protocol"
 	"agentd/protocol/client"
 )
 
@@ -27,8 +28,10 @@ type Config struct {
 	ToolNames string // evaluate.Known, evaluate.Unseen or both
 	Constrain string // evaluate.ConstraintsOn, evaluate.ConstraintsOff or both
 	Clients   int
-	JSON      bool
-	Check     bool
+	// Candidates compares ways of asking for so many; 0: the usual measurement.
+	Candidates int
+	JSON       bool
+	Check      bool
 }
 
 // both measures one after the other.
@@ -105,6 +108,7 @@ func (c *Config) ownOptions() []options.Option {
 		option("seed", "N", "Seed of the houses and conversations.", options.Uint64(&c.Seed)),
 		option("tool-names", "KIND", "Tools with names that the default model's training had (known) or did not have (unseen), or both, one after the other.", options.Choice(&c.ToolNames, []string{evaluate.Known, evaluate.Unseen, both}, nil)),
 		option("clients", "N", "Conversations at a time.", options.Int(&c.Clients, 1, maxClients)),
+		option("candidates", "N", "Compare N distinct candidates with N plain samples at each step instead: how often one is right, how often the first one is, and the time. It needs constraints on or off and known or unseen tool names.", options.Int(&c.Candidates, 1, protocol.MaxNumOutputs)),
 		option("json", "", "Print the report as JSON, with counts.", options.Bool(&c.JSON)),
 		option("check", "", "End with an error when a goal is missed.", options.Bool(&c.Check)),
 	}
@@ -116,6 +120,15 @@ func parse(args []string, stdout io.Writer) (*Config, error) {
 	given, _, err := c.Command().Parse(args, os.LookupEnv, stdout)
 	if err != nil {
 		return nil, err
+	}
+	switch {
+	case c.Candidates == 0:
+	case c.Check:
+		return nil, errors.New("--check: has no goals with --candidates; remove one of the two")
+	case c.ToolNames == both:
+		return nil, errors.New("--tool-names: must be known or unseen with --candidates")
+	case c.Constrain == both && c.Remote.URL == "":
+		return nil, errors.New("--constrain: must be on or off with --candidates")
 	}
 	if c.Remote.URL == "" {
 		if c.Remote.TokenFile != "" {

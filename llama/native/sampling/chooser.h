@@ -84,6 +84,8 @@ struct chooser {
     llama_token pick(bool sorted);
     // Fills pool as pick does, without a draw; not if greedy.
     void fill_pool(bool sorted);
+    // The same behind truncate, as pick_truncated does.
+    void fill_truncated_pool();
     // The probability of a token in pool.
     double pool_share(llama_token token) const;
     // The weight of a token, and of all allowed ones, as draw_from_all used them. It must have returned a token.

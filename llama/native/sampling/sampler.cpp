@@ -44,6 +44,7 @@ struct agd_sampler : agd::chooser {
     std::vector<llama_token_data> free_pool;
     double                        free_sum = 0, rejected_share = 0;
     double                        admitted_weight = 0; // with temperature_only(): of all admitted tokens
+    std::vector<agd_child>        children; // result of list_children
 
     // Adds a token to the text.
     void append(llama_token token) {
@@ -270,6 +271,120 @@ struct agd_sampler : agd::chooser {
         return argmax(logits) < 0 ? AGD_SAMPLE_NOTFINITE : AGD_SAMPLE_DEAD;
     }
 
+    // Adds the tokens of pool to children, with their share of so much of the odds, if they are admitted. Returns the
+    // share of the others.
+    double add_pool(double odds) {
+        double rejected = 0;
+        bool   first    = true;
+        for (const llama_token_data & c : pool) {
+            const double p = c.p / pool_sum;
+            if (grammar && !grammar->admits(c.id, first)) {
+                rejected += p;
+            } else {
+                add_child(c.id, odds * p);
+            }
+            first = false;
+        }
+        return rejected;
+    }
+
+    void add_child(llama_token token, double odds) {
+        if (odds <= 0) {
+            return;
+        }
+        const auto same = std::find_if(children.begin(), children.end(),
+                                       [&](const agd_child & c) { return c.token == token; });
+        if (same == children.end()) {
+            children.push_back({ token, static_cast<float>(std::log(odds)) });
+        } else {
+            same->logprob = static_cast<float>(std::log(std::exp(static_cast<double>(same->logprob)) + odds));
+        }
+    }
+
+    // Fills children with what sample draws from, and its odds.
+    llama_token list_children(const float * logits) {
+        children.clear();
+        if (argmax(logits) < 0) {
+            return AGD_SAMPLE_NOTFINITE;
+        }
+        if (grammar && grammar_first(logits)) {
+            fill_pool(false);
+            add_pool_unchecked(pool_sum);
+        } else if (temperature_only()) {
+            list_heaviest(logits);
+        } else {
+            const bool truncated = truncates() && truncate(logits);
+            if (!truncated) {
+                collect(logits, static_cast<size_t>(std::max(opts.top_k, 0)));
+                fill_pool(opts.top_k > 0);
+            } else {
+                fill_truncated_pool();
+            }
+            const double rejected = add_pool(1);
+            if (grammar && rejected > negligible) { // the second choice
+                const bool sorted = collect_best_admitted(logits);
+                if (!sorted) {
+                    collect_admitted(logits, no_limit);
+                }
+                pool.clear();
+                fill_pool(sorted);
+                for (const llama_token_data & c : pool) {
+                    add_child(c.id, rejected * c.p / pool_sum);
+                }
+            }
+        }
+        return children.empty() ? AGD_SAMPLE_DEAD : 0;
+    }
+
+    // Makes children of all of pool, with weights that sum up to sum.
+    void add_pool_unchecked(double sum) {
+        for (const llama_token_data & c : pool) {
+            if (c.p > 0) {
+                children.push_back({ c.id, static_cast<float>(std::log(c.p / sum)) });
+            }
+        }
+    }
+
+    // list_children with temperature_only(): the heaviest admitted tokens, until the rest is negligible.
+    void list_heaviest(const float * logits) {
+        draw_from_all(logits); // for the weights
+        double rest = weight_of_all(), sum = 0;
+        size_t seen = 0; // the best tokens are the same in each step
+        pool.clear();
+        for (size_t m : { size_t(8), widening[0], widening[1] }) {
+            collect(logits, m);
+            for (; seen < candidates.size(); seen++) {
+                const llama_token_data & c = candidates[seen];
+                const double             w = weight(c.logit);
+                rest -= w;
+                if (!grammar || grammar->admits(c.id, /*first=*/seen == 0)) {
+                    sum += w;
+                    pool.push_back({ c.id, c.logit, static_cast<float>(w) });
+                }
+                if (rest <= negligible * sum) {
+                    add_pool_unchecked(sum);
+                    return;
+                }
+            }
+            if (m >= static_cast<size_t>(n_vocab)) {
+                add_pool_unchecked(sum);
+                return;
+            }
+        }
+        if (grammar) {
+            collect_admitted(logits, no_limit);
+        } else {
+            collect(logits, 0);
+        }
+        pool.clear();
+        sum = 0;
+        for (const llama_token_data & c : candidates) {
+            pool.push_back({ c.id, c.logit, static_cast<float>(weight(c.logit)) });
+            sum += pool.back().p;
+        }
+        add_pool_unchecked(sum);
+    }
+
     // Appends the tokens that the grammar forces, at most max, to the text and to out. end is the token that must
     // end the text then, or -1. A grammar that needs too much work for this forces nothing.
     size_t force(llama_token * out, size_t max, llama_token & end) {
@@ -450,6 +565,19 @@ extern "C" int32_t agd_sampler_force(struct agd_sampler * s, llama_token * out, 
 
 extern "C" struct agd_score agd_sampler_score(const struct agd_sampler * s) {
     return s->score;
+}
+
+extern "C" int32_t agd_sampler_children(struct agd_sampler * s, const float * logits, const struct agd_child ** list) {
+    try {
+        const llama_token rc = s->guard([&] { return s->list_children(logits); });
+        *list                = s->children.data();
+        return rc < 0 ? rc : static_cast<int32_t>(s->children.size());
+    } catch (const std::exception & e) {
+        s->detail = e.what();
+    } catch (...) {
+        s->detail = "unknown C++ exception";
+    }
+    return AGD_SAMPLE_THROWN;
 }
 
 extern "C" float agd_logprob(const float * logits, int32_t n, llama_token token) {

@@ -105,4 +105,13 @@ llama_token chooser::pick_truncated() {
     return draw(arr);
 }
 
+void chooser::fill_truncated_pool() {
+    for (auto & c : candidates) {
+        c.logit /= opts.temperature;
+    }
+    llama_token_data_array arr      = { candidates.data(), candidates.size(), -1, true };
+    bool                   infinite = false;
+    weigh_all(arr, infinite);
+}
+
 } // namespace agd

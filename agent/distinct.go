@@ -1,0 +1,117 @@
+package agent
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"agentd/agent/format"
+	"agentd/agent/internal/rawjson"
+	"agentd/agent/tools"
+	"agentd/protocol"
+	"agentd/scheduler/generation"
+)
+
+// Members of extra_keys.candidates.
+const (
+	candidatesDistinct = "distinct"
+	candidatesRank     = "rank"
+	rankLogprob        = "logprob"
+)
+
+// CodeFewerCandidates is the code of candidates beyond the last different decision.
+const CodeFewerCandidates = "fewer_candidates"
+
+// readCandidates reads extra_keys.candidates. The result is false where the candidates are
+// independent of each other.
+func (a *Agent) readCandidates(v protocol.Raw) (distinct bool, problems protocol.Problems) {
+	const name = "candidates"
+	if v.Kind() != '{' {
+		return false, protocol.Problems{protocol.NewProblem(protocol.TypeDict,
+			`it must be an object such as {"distinct": true, "rank": "logprob"}, not `+rawjson.KindName(v), name)}
+	}
+	ranked := false
+	for member, m := range protocol.Members(v) {
+		text, isText := protocol.Text(m)
+		switch {
+		case member == candidatesDistinct && (m.Kind() == 't' || m.Kind() == 'f'):
+			distinct = m.Kind() == 't'
+		case member == candidatesDistinct:
+			problems = append(problems, protocol.NewProblem(protocol.TypeBool, "it must be true or false, not "+rawjson.KindName(m), name, member))
+		case member == candidatesRank && isText && text == rankLogprob:
+			ranked = true
+		case member == candidatesRank:
+			problems = append(problems, protocol.NewProblem(protocol.TypeLiteral, `it must be "`+rankLogprob+`"`, name, member))
+		default:
+			problems = append(problems, protocol.NewProblem(protocol.TypeExtraForbidden,
+				`there are only "`+candidatesDistinct+`" and "`+candidatesRank+`"; leave this member out`, name, member))
+		}
+	}
+	bad := func(message string, at ...any) {
+		problems = append(problems, protocol.NewProblem(protocol.TypeValue, message, at...))
+	}
+	switch {
+	case len(problems) > 0:
+	case ranked && !distinct:
+		bad(`only distinct candidates are ranked; set "`+candidatesDistinct+`" to true, or leave "`+candidatesRank+`" out`, name, candidatesRank)
+	case distinct && a.cfg.NoDistinct != "":
+		bad(a.cfg.NoDistinct+"; leave "+name+" out", name, candidatesDistinct)
+	case distinct && a.cfg.IgnoreEnd:
+		bad("answers of a fixed length are no decisions; leave "+name+" out", name, candidatesDistinct)
+	}
+	return distinct, problems
+}
+
+// distinctKey returns what different candidates of an input differ in.
+func (a *Agent) distinctKey(in *plannedInput) *generation.Distinct {
+	catalog := in.catalog
+	return &generation.Distinct{Key: func(text string) (string, bool) {
+		d, err := a.format.Parse(text, catalog)
+		if err != nil {
+			return "", false
+		}
+		return decisionKey(&d), true
+	}}
+}
+
+// decisionKey is equal for equal decisions: the same text, or the same calls for each robot,
+// in any order of the robots, with arguments that are equal by value. Reasoning does not count.
+func decisionKey(d *format.Decision) string {
+	calls := slices.Clone(d.Calls)
+	slices.SortStableFunc(calls, func(a, b tools.Call) int { return strings.Compare(a.Robot, b.Robot) })
+	b := strconv.AppendQuote(nil, d.Say)
+	for _, c := range calls {
+		b = strconv.AppendQuote(append(b, '\n'), c.Robot)
+		b = strconv.AppendQuote(append(b, ' '), c.Name)
+		b = append(append(b, ' '), canonicalJSON(c.Arguments)...)
+	}
+	return string(b)
+}
+
+// canonicalJSON writes a value as RFC 8785 does, but keeps all digits of integers.
+func canonicalJSON(raw protocol.Raw) []byte {
+	v := raw.Clone()
+	if v.Canonicalize(jsontext.CanonicalizeRawInts(false)) != nil {
+		return raw
+	}
+	return v
+}
+
+// appendBranch appends what a search tells of a candidate to the object of its generation.
+func appendBranch(b []byte, c *generation.Completion) []byte {
+	if c.Branch == nil {
+		return b
+	}
+	b = append(b, `,"candidate":{"probability":`...)
+	b = appendFloat(b, math.Exp(min(0, c.Branch.Logprob)), 64)
+	b = append(b, `,"logprob":`...)
+	b = appendFloat(b, min(0, c.Branch.Logprob), 64)
+	b = append(b, `,"paths":`...)
+	b = strconv.AppendInt(b, int64(c.Branch.Paths), 10)
+	b = append(b, `,"exact":`...)
+	b = strconv.AppendBool(b, c.Branch.Exact)
+	return append(b, '}')
+}

@@ -1,0 +1,93 @@
+package inference
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"agentd/agent"
+	"agentd/defaultmodel/household"
+	"agentd/protocol"
+	"agentd/scheduler"
+)
+
+// told as a candidate of a search.
+type branchTold struct {
+	Elements struct {
+		Generation struct {
+			Candidate *struct {
+				Probability, Logprob float64
+				Paths                int
+				Exact                bool
+			}
+		}
+	} `json:"input_elements"`
+}
+
+// Through the whole service, with the default model: decisions differ and are ranked.
+func TestDistinctCandidatesDifferAndAreRanked(t *testing.T) {
+	s := openDefault(t, Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: width}}})
+	for _, mode := range []string{"true", "false"} {
+		for i, in := range conversations(t, s)[:12] {
+			in.NumOutputs = 4
+			in.ExtraKeys = protocol.Raw(`{"inference_mode":` + mode + `,"candidates":{"distinct":true,"rank":"logprob"}}`)
+			req := &protocol.AgentRequest{RequestID: fmt.Sprint(i), Inputs: []protocol.AgentInput{in}}
+			outs, err := s.Decide(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := protocol.ValidateResponse(req, outs); err != nil {
+				t.Fatal(err)
+			}
+			sum, last := 0.0, 1.0
+			for k, out := range outs {
+				if out.Output == nil {
+					if out.Error.Code != agent.CodeFewerCandidates && out.Error.Code != agent.CodeInvalidOutput && out.Error.Code != agent.CodeTruncated {
+						t.Errorf("candidate %d: %+v", k, out.Error)
+					}
+					continue
+				}
+				for _, before := range outs[:k] {
+					if before.Output == nil || household.Same(*before.Output, *out.Output) {
+						t.Errorf("mode %s, input %d: candidate %d is missing or equals a later one", mode, i, before.CandidateIndex)
+					}
+				}
+				var step branchTold
+				if err := json.Unmarshal(out.InternalSteps[0], &step); err != nil {
+					t.Fatal(err)
+				}
+				c := step.Elements.Generation.Candidate
+				if c == nil || c.Paths < 1 || c.Probability > last || math.Abs(math.Exp(c.Logprob)-c.Probability) > 1e-9 {
+					t.Fatalf("candidate %d: %+v after %g", k, c, last)
+				}
+				sum, last = sum+c.Probability, c.Probability
+			}
+			if sum <= 0 || sum > 1.001 {
+				t.Errorf("mode %s, input %d: the probabilities sum up to %g", mode, i, sum)
+			}
+		}
+	}
+}
+
+func TestDistinctCandidatesAreRefusedWhereTheyCannotBe(t *testing.T) {
+	in := household.New(1, household.Options{Split: household.Eval}).Input()
+	for name, c := range map[string]struct {
+		cfg  Config
+		keys string
+		says string
+	}{
+		"logprobs":     {Config{}, `{"candidates":{"distinct":true},"return":["logprobs"]}`, "logprobs"},
+		"reproducible": {Config{Scheduler: scheduler.Config{BatchInvariant: true}}, `{"candidates":{"distinct":true}}`, "reproducible"},
+	} {
+		s := openDefault(t, c.cfg)
+		in.ExtraKeys = protocol.Raw(c.keys)
+		_, err := s.Decide(t.Context(), &protocol.AgentRequest{RequestID: "1", Inputs: []protocol.AgentInput{in}})
+		var problems protocol.Problems
+		if !errors.As(err, &problems) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

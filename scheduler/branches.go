@@ -1,0 +1,374 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"agentd/llama"
+	"agentd/scheduler/core"
+	"agentd/scheduler/generation"
+	"agentd/scheduler/search"
+)
+
+// A request with generation.Params.Distinct is a tree of branches (package search). Each live
+// branch is a request of the core. After a step the best child of a branch continues it in
+// place. Its other children start as forks, whose prefix is the branch's own. So the core
+// needs no other policy for them.
+
+// tree is the search of a request.
+type tree struct {
+	request  *request
+	search   *search.Tree
+	branches []*branch // live
+	expanded []*branch // in this step; their samplers are still open
+	ids      []core.RequestID
+	dropped  []core.RequestID // to cancel behind the step
+	ended    bool
+}
+
+// branch is a node of a tree that is computed, or has been.
+type branch struct {
+	tree    *tree
+	node    *search.Node
+	id      core.RequestID // 0: not in the core
+	tokens  []core.Token   // of the completion so far
+	first   int            // index of the node's own tokens
+	sampler *llama.Sampler // nil: closed
+	calls   *callReader    // nil: repeated calls are not checked
+}
+
+// extraShare is the share of its expansions that a search without draws may add to find better
+// completions than its beam did.
+const extraShare = 0.1
+
+// plant starts the search of a request.
+func (w *worker) plant(r *request) error {
+	g := &r.gen
+	t := &tree{request: r, search: search.New(search.Config{
+		N: g.N, Sample: g.Temperature > 0, Seed: g.Seeds[0], MaxExpansions: g.N * g.MaxTokens, ExtraShare: extraShare,
+	})}
+	r.tree = t
+	root := &branch{tree: t, node: t.search.Select()[0], id: r.id, calls: r.newCallReader()}
+	root.node.Data = root
+	var err error
+	if root.sampler, err = r.template.Clone(); err != nil {
+		return err
+	}
+	t.branches = append(t.branches, root)
+	t.ids = append(t.ids, r.id)
+	w.branches[r.id] = root
+	return w.core.Submit(core.Request{
+		ID: r.id, Adapter: g.Adapter, Prompt: g.Prompt, N: 1, MaxNew: g.MaxTokens, MinRepeat: r.minRepeat(), IsolateLast: g.Temperature <= 0, Branch: true,
+	})
+}
+
+// expandBranches gives the children of the step's branches to their trees, and fills the
+// choices of these branches.
+func (w *worker) expandBranches() {
+	for i := range w.tasks {
+		task := &w.tasks[i]
+		b := task.branch
+		if b == nil {
+			continue
+		}
+		t := b.tree
+		w.touch(t)
+		if b.node.Parent == nil {
+			t.request.cached = w.core.Cached(b.id)
+		}
+		t.leave(b)
+		t.expanded = append(t.expanded, b)
+		if task.err != nil {
+			t.fail(b.node, &candidate{tokens: b.tokens, stop: -1, finish: generation.FinishError, err: task.err})
+			w.choices[i] = core.Choice{Verdict: core.Fail, NonFinite: errors.Is(task.err, llama.ErrCompute)}
+			w.nonFinite = w.nonFinite || w.choices[i].NonFinite
+			continue
+		}
+		w.children = w.children[:0]
+		for _, c := range task.children {
+			w.children = append(w.children, search.Child{Token: c.Token, Logprob: float64(c.Logprob)})
+		}
+		t.search.Expand(b.node, w.children)
+	}
+	for _, t := range w.touched {
+		w.selectBranches(t)
+	}
+	for i := range w.tasks {
+		if b := w.tasks[i].branch; b != nil && w.choices[i].Verdict == core.Continue {
+			w.choices[i] = w.continueBranch(b)
+		}
+	}
+	for _, t := range w.touched {
+		for _, b := range t.expanded {
+			b.close()
+		}
+		t.expanded = t.expanded[:0]
+	}
+}
+
+// touch notes that a tree changes in this step.
+func (w *worker) touch(t *tree) {
+	if !slices.Contains(w.touched, t) {
+		w.touched = append(w.touched, t)
+	}
+}
+
+// continueBranch returns the tokens of the best live child of b, which takes its place, or
+// the end of b.
+func (w *worker) continueBranch(b *branch) core.Choice {
+	for _, child := range b.tree.branches {
+		if child.id != 0 || child.node.Parent != b.node {
+			continue
+		}
+		child.id = b.id
+		w.branches[b.id] = child
+		choice := core.Choice{Tokens: child.tokens[child.first:]}
+		for i := 1; i < len(choice.Tokens); i++ {
+			choice.Forced = append(choice.Forced, i)
+		}
+		return choice
+	}
+	return core.Choice{Verdict: core.Stop}
+}
+
+// selectBranches makes branches of the nodes that the search wants next, until each goes on,
+// and drops the others.
+func (w *worker) selectBranches(t *tree) {
+	for {
+		live, added := t.search.Select(), false
+		for _, n := range live {
+			if !slices.ContainsFunc(t.branches, func(b *branch) bool { return b.node == n }) {
+				w.grow(t, n)
+				added = true
+			}
+		}
+		if added {
+			continue
+		}
+		for _, b := range slices.Clone(t.branches) {
+			if slices.Contains(live, b.node) {
+				continue
+			}
+			t.leave(b)
+			b.close()
+			if b.id != 0 {
+				t.dropped = append(t.dropped, b.id)
+			}
+		}
+		t.ended = len(live) == 0
+		return
+	}
+}
+
+// grow makes a branch of a node, with the tokens that the grammar forces behind it. The node
+// may end there.
+func (w *worker) grow(t *tree, n *search.Node) {
+	r, parent := t.request, n.Parent.Data.(*branch)
+	b := &branch{tree: t, node: n, first: len(parent.tokens), tokens: slices.Clone(parent.tokens)}
+	end := &candidate{stop: -1}
+	done, err := w.extend(b, parent, end)
+	switch {
+	case err != nil:
+		end.finish, end.err = generation.FinishError, err
+	case end.repeated != "":
+		end.finish = generation.FinishRepeat
+	case len(b.tokens) > r.gen.MaxTokens || len(b.tokens) == r.gen.MaxTokens && !done:
+		b.tokens = b.tokens[:r.gen.MaxTokens]
+		end.finish, end.stop = generation.FinishLength, -1
+	case done:
+		end.finish = generation.FinishStop
+	default:
+		n.Data = b
+		t.branches = append(t.branches, b)
+		return
+	}
+	b.close()
+	end.tokens = b.tokens
+	if end.finish == generation.FinishStop {
+		if key, ok := r.gen.Distinct.Key(w.vocab.Detokenize(end.tokens, true)); ok {
+			n.Data = end
+			t.search.End(n, key)
+			return
+		}
+	}
+	t.fail(n, end)
+}
+
+// extend appends the token of b's node and those that it forces. done: that ends the
+// completion. end gets its stop, or the call that is repeated.
+func (w *worker) extend(b, parent *branch, end *candidate) (done bool, err error) {
+	r := b.tree.request
+	if w.vocab.IsEOG(b.node.Token) {
+		end.stop = b.node.Token
+		return true, nil
+	}
+	if b.sampler, err = parent.cloneSampler(); err != nil {
+		return false, err
+	}
+	if err := b.sampler.Accept(b.node.Token); err != nil {
+		return false, err
+	}
+	b.tokens = append(b.tokens, b.node.Token)
+	if w.canForce(r) {
+		if b.tokens, end.stop, err = b.sampler.Force(b.tokens); err != nil {
+			return false, err
+		}
+	}
+	if parent.calls != nil {
+		b.calls = parent.calls.clone()
+		for _, token := range b.tokens[b.first:] {
+			if call := b.calls.push(w.vocab.Piece(token, true)); call != "" {
+				end.repeated = describeCall(call)
+			}
+		}
+	}
+	return end.stop >= 0, nil
+}
+
+// cloneSampler copies the sampler behind b's tokens, or makes it again.
+func (b *branch) cloneSampler() (*llama.Sampler, error) {
+	if b.sampler != nil {
+		return b.sampler.Clone()
+	}
+	s, err := b.tree.request.template.Clone()
+	if err != nil {
+		return nil, err
+	}
+	for _, token := range b.tokens {
+		if err := s.Accept(token); err != nil {
+			_ = s.Close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (b *branch) close() {
+	if b.sampler != nil {
+		_ = b.sampler.Close() // fails only if closed already
+		b.sampler = nil
+	}
+}
+
+func (t *tree) leave(b *branch) {
+	t.branches = slices.DeleteFunc(t.branches, func(o *branch) bool { return o == b })
+}
+
+// fail ends a node without an outcome.
+func (t *tree) fail(n *search.Node, end *candidate) {
+	n.Data = end
+	t.search.Fail(n)
+}
+
+// branchEvent handles an event of a branch, unless its request failed.
+func (w *worker) branchEvent(b *branch, e *core.Event) {
+	t := b.tree
+	switch {
+	case e.Kind == core.RequestFinished:
+		w.forgetBranch(t, e.Request)
+	case e.Finish == generation.FinishRepeat && slices.Contains(t.branches, b):
+		end := &candidate{tokens: b.tokens, stop: -1, finish: e.Finish}
+		if e.Repeated > 0 {
+			end.repeated = w.describeRepeat(e.Tokens[len(e.Tokens)-e.Repeated:])
+		}
+		t.leave(b)
+		b.close()
+		t.fail(b.node, end)
+		w.touch(t)
+	}
+}
+
+// forgetBranch removes a request of the core from its tree.
+func (w *worker) forgetBranch(t *tree, id core.RequestID) {
+	delete(w.branches, id)
+	if id != t.request.id { // under which the caller cancels all
+		delete(w.requests, id)
+	}
+	t.ids = slices.DeleteFunc(t.ids, func(o core.RequestID) bool { return o == id })
+}
+
+// forkBranches submits the new branches of the step's trees, cancels those that were dropped,
+// and ends the requests of trees without a branch.
+func (w *worker) forkBranches() (ended int) {
+	for _, t := range w.touched {
+		if t.request.tree != t {
+			continue // the request has failed
+		}
+		w.selectBranches(t) // a branch may have ended by a repetition
+		for _, id := range t.dropped {
+			w.core.Cancel(id)
+			w.forgetBranch(t, id)
+		}
+		t.dropped = t.dropped[:0]
+		for _, b := range t.branches {
+			if b.id == 0 {
+				w.fork(b)
+			}
+		}
+		if t.ended {
+			ended += w.harvest(t)
+		}
+	}
+	clear(w.touched)
+	w.touched = w.touched[:0]
+	return ended
+}
+
+// fork submits a branch.
+func (w *worker) fork(b *branch) {
+	r := b.tree.request
+	w.nextID++
+	b.id = w.nextID
+	w.requests[b.id], w.branches[b.id] = r, b
+	b.tree.ids = append(b.tree.ids, b.id)
+	// Submit can't fail: prompt and limit have the same sum as those of the request.
+	_ = w.core.Submit(core.Request{
+		ID: b.id, Adapter: r.gen.Adapter, Prompt: slices.Concat(r.gen.Prompt, b.tokens), N: 1, MaxNew: r.gen.MaxTokens - len(b.tokens), MinRepeat: r.minRepeat(),
+		Branch: true, Fork: true,
+	})
+}
+
+// harvest ends the request of a tree with its completions.
+func (w *worker) harvest(t *tree) (ended int) {
+	r := t.request
+	exact := t.search.Exact()
+	outcomes := t.search.Outcomes()
+	i := 0
+	for _, o := range outcomes {
+		r.candidates[i] = *o.Node.Data.(*candidate)
+		r.candidates[i].branch = &generation.Branch{Logprob: o.Logprob, Paths: o.Paths, Exact: exact}
+		i++
+	}
+	failed := t.search.Failed()
+	for _, n := range failed[:min(len(failed), r.gen.N-i)] {
+		r.candidates[i] = *n.Data.(*candidate)
+		i++
+	}
+	reason := fmt.Sprintf("the model can give no more than %d", len(outcomes))
+	if !t.search.Exhausted() {
+		reason = fmt.Sprintf("%d were found with the limit of %d sampled tokens", len(outcomes), r.gen.N*r.gen.MaxTokens)
+	}
+	for ; i < r.gen.N; i++ {
+		r.candidates[i] = candidate{stop: -1, finish: generation.FinishError, err: fmt.Errorf("%w: %s", generation.ErrFewer, reason)}
+	}
+	w.searched += uint64(len(outcomes))
+	w.finish(r, nil)
+	return r.gen.N
+}
+
+// fell ends the search of a request, if it has one.
+func (w *worker) fell(r *request) {
+	t := r.tree
+	if t == nil {
+		return
+	}
+	r.tree = nil
+	for _, id := range slices.Clone(t.ids) {
+		w.core.Cancel(id)
+		w.forgetBranch(t, id)
+	}
+	for _, b := range slices.Concat(t.branches, t.expanded) {
+		b.close()
+	}
+}

@@ -1,0 +1,228 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"agentd/scheduler/core"
+	"agentd/scheduler/generation"
+)
+
+// fewTexts admits nine texts.
+const fewTexts = `root ::= ("go to the " | "open " | "report ") ("hall" | "attic" | "box")`
+
+// wordGrammar has forced tokens, choices and a short free text.
+const wordGrammar = `root ::= "{\"name\": \"" ("go_to" | "open_container" | "report") "\", \"place\": \"" [a-z ]{1,6} "\"}"`
+
+// distinctly asks for different completions by their texts.
+func distinctly(g generation.Request, grammar string) generation.Request {
+	g.Grammar = grammar
+	g.Distinct = &generation.Distinct{Key: func(text string) (string, bool) { return text, true }}
+	return g
+}
+
+// logprobs returns the logprob of each text that was found. The texts must differ.
+func logprobs(t *testing.T, r *generation.Result) map[string]float64 {
+	t.Helper()
+	found, last := map[string]float64{}, math.Inf(1)
+	for i, c := range r.Completions {
+		if c.Err != nil {
+			if !errors.Is(c.Err, generation.ErrFewer) {
+				t.Fatalf("candidate %d: %v", i, c.Err)
+			}
+			continue
+		}
+		if c.Branch == nil {
+			t.Fatalf("candidate %d is no outcome: %+v", i, c)
+		}
+		if _, twice := found[c.Text]; twice {
+			t.Errorf("%q was found twice", c.Text)
+		}
+		if c.Branch.Logprob > last {
+			t.Errorf("candidate %d is more probable than the one before", i)
+		}
+		last = c.Branch.Logprob
+		found[c.Text] = last
+	}
+	return found
+}
+
+func TestAllTextsFoundWithTheirProbabilities(t *testing.T) {
+	e := newTestEngine(t, setup{})
+	prompt := tokenize(t, e.model, story)
+	best := logprobs(t, mustGenerateSome(t, e, distinctly(greedy(prompt, 12, 40), fewTexts)))
+	g := distinctly(sampled(prompt, 12, 40, 5), fewTexts)
+	g.Sampling = generation.Sampling{Temperature: 1}
+	drawn := logprobs(t, mustGenerateSome(t, e, g))
+	sum := 0.0
+	for text, p := range best {
+		sum += math.Exp(p)
+		if q, ok := drawn[text]; !ok || math.Abs(p-q) > 0.02 {
+			t.Errorf("%q has %g, and %g when drawn", text, p, q)
+		}
+	}
+	if len(best) != 9 || len(drawn) != 9 || math.Abs(sum-1) > 0.01 {
+		t.Errorf("%d and %d texts with a probability of %g", len(best), len(drawn), sum)
+	}
+}
+
+func mustGenerateSome(t *testing.T, e *Engine, g generation.Request) *generation.Result {
+	t.Helper()
+	r, err := generate(t.Context(), e, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestMostProbableTextIsFirstOfAll(t *testing.T) {
+	e := newTestEngine(t, setup{})
+	prompt := tokenize(t, e.model, story)
+	all := logprobs(t, mustGenerateSome(t, e, distinctly(greedy(prompt, 12, 40), fewTexts)))
+	for n := 1; n <= 4; n++ {
+		r := mustGenerateSome(t, e, distinctly(greedy(prompt, n, 40), fewTexts))
+		logprobs(t, r)
+		least := r.Completions[n-1].Branch
+		better := 0
+		for _, p := range all {
+			if p > least.Logprob+0.02 {
+				better++
+			}
+		}
+		if least.Exact && better >= n {
+			t.Errorf("%d texts are more probable than the last of %d", better, n)
+		}
+	}
+}
+
+func TestDistinctAnswersStayTheSameBesideOthers(t *testing.T) {
+	e := newTestEngine(t, setup{cells: 700, outputs: 6})
+	prompt := tokenize(t, e.model, story)
+	g := distinctly(sampled(prompt, 4, 80, 5), wordGrammar)
+	want := logprobs(t, mustGenerateSome(t, e, g))
+	var all sync.WaitGroup
+	for i := range 6 {
+		all.Go(func() {
+			if i%2 == 0 {
+				_, _ = generate(t.Context(), e, sampled(tokenize(t, e.model, fmt.Sprint("Another one ", i)), 3, 20, 9))
+				return
+			}
+			r, err := generate(t.Context(), e, g)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			got := logprobs(t, r)
+			for text := range want {
+				if _, ok := got[text]; !ok {
+					t.Errorf("%q is missing", text)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestInvalidTextsComeLastWithTheirEnd(t *testing.T) {
+	e := newTestEngine(t, setup{})
+	g := distinctly(greedy(tokenize(t, e.model, story), 9, 40), fewTexts)
+	g.Distinct.Key = func(text string) (string, bool) { return text, text[0] != 'r' }
+	r := mustGenerateSome(t, e, g)
+	for i, c := range r.Completions {
+		if valid := c.Branch != nil; valid != (i < 6) || c.Text == "" || (c.Text[0] == 'r') == valid {
+			t.Errorf("candidate %d: %q, branch %v", i, c.Text, c.Branch)
+		}
+	}
+}
+
+func TestLongTextsEndAtTokenLimit(t *testing.T) {
+	e := newTestEngine(t, setup{})
+	r := mustGenerateSome(t, e, distinctly(sampled(tokenize(t, e.model, story), 3, 5, 1), `root ::= [a-z ]+ "!!"`))
+	lengths := 0
+	for _, c := range r.Completions {
+		if c.Finish == generation.FinishLength && len(c.Tokens) == 5 {
+			lengths++
+		}
+	}
+	if lengths == 0 {
+		t.Errorf("no completion was cut: %+v", r.Completions)
+	}
+}
+
+func TestCancelledSearchFreesItsBranches(t *testing.T) {
+	var steps atomic.Int64
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	e := newTestEngine(t, setup{wrap: func(b backend) backend {
+		return &faulty{backend: b, decode: func([]core.Row) error {
+			if steps.Add(1) == 8 {
+				cancel()
+			}
+			return nil
+		}}
+	}})
+	g := distinctly(sampled(tokenize(t, e.model, story), 4, 80, 5), wordGrammar)
+	if _, err := generate(ctx, e, g); !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v", err)
+	}
+	eventually(t, "no request is left", func() bool { s := e.Stats(); return s.Requests == 0 && s.Running == 0 })
+	if len(logprobs(t, mustGenerateSome(t, e, g))) != 4 {
+		t.Error("the next search found fewer")
+	}
+}
+
+func TestFailedStepEndsSearchWithErrors(t *testing.T) {
+	var fails atomic.Bool
+	fails.Store(true)
+	e := newFaultyEngine(t, setup{}, func(step int, _ []core.Row) error {
+		if fails.Load() && step > 6 {
+			return errInjected
+		}
+		return nil
+	})
+	g := distinctly(sampled(tokenize(t, e.model, story), 4, 80, 5), wordGrammar)
+	r := mustGenerateSome(t, e, g)
+	for i, c := range r.Completions {
+		if !errors.Is(c.Err, ErrModel) {
+			t.Errorf("candidate %d: %v", i, c.Err)
+		}
+	}
+	fails.Store(false)
+	logprobs(t, mustGenerateSome(t, e, g))
+}
+
+func TestFailedSearchStartsAgainElsewhere(t *testing.T) {
+	var broken atomic.Bool
+	e := newTestEngine(t, setup{contexts: 2, wrapEach: func(i int, b backend) backend {
+		n := 0
+		return &faulty{backend: b, decode: func([]core.Row) error {
+			if n++; n == 7 && broken.CompareAndSwap(false, true) {
+				return errInjected
+			}
+			return nil
+		}}
+	}})
+	r := mustGenerateSome(t, e, distinctly(sampled(tokenize(t, e.model, story), 4, 80, 5), wordGrammar))
+	if got := logprobs(t, r); len(got) != 4 || !broken.Load() {
+		t.Errorf("%d texts, failed %v", len(got), broken.Load())
+	}
+}
+
+func TestSearchRefusesWhatItCannotDo(t *testing.T) {
+	e := newTestEngine(t, setup{})
+	g := distinctly(greedy(tokenize(t, e.model, story), 2, 5), fewTexts)
+	g.Scores = true
+	if _, err := generate(t.Context(), e, g); err == nil {
+		t.Error("scores: no error")
+	}
+	e = newTestEngine(t, setup{cfg: Config{BatchInvariant: true}})
+	g.Scores = false
+	if _, err := generate(t.Context(), e, g); err == nil {
+		t.Error("batch invariance: no error")
+	}
+}

@@ -1,0 +1,260 @@
+package search
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// model is a random tree of completions. Some have equal keys.
+type model struct {
+	children [][]Child // by node; none: a completion
+	next     [][]int   // nodes of the children
+	key      []string
+}
+
+// randomModel makes a tree of a depth up to most. Each completion has one of so many keys.
+func randomModel(r *rand.Rand, most, keys int) *model {
+	m := &model{}
+	var grow func(depth int) int
+	grow = func(depth int) int {
+		id := len(m.children)
+		m.children, m.next, m.key = append(m.children, nil), append(m.next, nil), append(m.key, "")
+		if depth == most || depth > 1 && r.IntN(3) == 0 {
+			m.key[id] = fmt.Sprint(r.IntN(keys))
+			return id
+		}
+		weights, sum := make([]float64, 1+r.IntN(3)), 0.0
+		for i := range weights {
+			weights[i] = math.Exp(2 * r.NormFloat64())
+			sum += weights[i]
+		}
+		for i, w := range weights {
+			m.children[id] = append(m.children[id], Child{Token: int32(i), Logprob: math.Log(w / sum)})
+			to := grow(depth + 1)
+			m.next[id] = append(m.next[id], to)
+		}
+		return id
+	}
+	grow(0)
+	return m
+}
+
+// exact returns the probability of each key, and that of its most probable completion.
+func (m *model) exact() (all, best map[string]float64) {
+	all, best = map[string]float64{}, map[string]float64{}
+	var walk func(id int, p float64)
+	walk = func(id int, p float64) {
+		if k := m.key[id]; k != "" {
+			all[k] += p
+			best[k] = max(best[k], p)
+		}
+		for i, c := range m.children[id] {
+			walk(m.next[id][i], p*math.Exp(c.Logprob))
+		}
+	}
+	walk(0, 1)
+	return all, best
+}
+
+// run searches the tree. Each round computes a random part of the selected branches, as steps
+// with a limit of rows do.
+func (m *model) run(r *rand.Rand, cfg Config) *Tree {
+	t := New(cfg)
+	for {
+		live := slices.Clone(t.Select())
+		if len(live) == 0 {
+			return t
+		}
+		if len(live) > cfg.N {
+			panic("more branches than outcomes")
+		}
+		for i, n := range live {
+			if i > 0 && r.IntN(4) == 0 {
+				continue
+			}
+			id := m.node(n)
+			if m.key[id] != "" {
+				t.End(n, m.key[id])
+			} else {
+				t.Expand(n, m.children[id])
+			}
+		}
+	}
+}
+
+func (m *model) node(n *Node) int {
+	if n.Parent == nil {
+		return 0
+	}
+	return m.next[m.node(n.Parent)][n.Token]
+}
+
+const plenty = 1 << 20
+
+func TestDrawsWithoutReplacementHaveExactOdds(t *testing.T) {
+	for seed := range uint64(6) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		m := randomModel(r, 4, 5)
+		all, _ := m.exact()
+		if len(all) < 2 {
+			continue
+		}
+		// The set of two keys drawn: {a, b} with odds p(a) p(b)/(1-p(a)) + p(b) p(a)/(1-p(b)).
+		const draws = 20000
+		seen := map[[2]string]int{}
+		for i := range uint32(draws) {
+			tree := m.run(r, Config{N: 2, Sample: true, Seed: i, MaxExpansions: plenty})
+			out := tree.Outcomes()
+			if len(out) != 2 || !tree.Exact() {
+				t.Fatalf("seed %d: %d outcomes, exact %v", seed, len(out), tree.Exact())
+			}
+			pair := [2]string{out[0].Key, out[1].Key}
+			slices.Sort(pair[:])
+			if pair[0] == pair[1] {
+				t.Fatalf("%s was drawn twice", pair[0])
+			}
+			seen[pair]++
+		}
+		for a := range all {
+			for b := range all {
+				if a >= b {
+					continue
+				}
+				p := all[a]*all[b]/(1-all[a]) + all[b]*all[a]/(1-all[b])
+				got := float64(seen[[2]string{a, b}]) / draws
+				if sigma := math.Sqrt(p * (1 - p) / draws); math.Abs(got-p) > 5*sigma+1e-4 {
+					t.Errorf("seed %d: {%s, %s} was drawn with %.4f instead of %.4f", seed, a, b, got, p)
+				}
+			}
+		}
+	}
+}
+
+func TestMostProbableEqualBruteForce(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		m := randomModel(r, 5, 9)
+		_, best := m.exact()
+		n := 1 + r.IntN(5)
+		tree := m.run(r, Config{N: n, MaxExpansions: plenty, ExtraShare: plenty})
+		var want []float64
+		for _, p := range best {
+			want = append(want, p)
+		}
+		slices.SortFunc(want, func(a, b float64) int { return descending(a, b) })
+		want = want[:min(n, len(want))]
+		var got []float64
+		for _, o := range tree.Outcomes() {
+			got = append(got, best[o.Key])
+		}
+		slices.SortFunc(got, func(a, b float64) int { return descending(a, b) })
+		if !slices.Equal(got, want) || !tree.Exact() {
+			t.Fatalf("seed %d: %v instead of %v, exact %v", seed, got, want, tree.Exact())
+		}
+	}
+}
+
+func TestBeamWithoutExtraTellsWhetherExact(t *testing.T) {
+	claims := 0
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		m := randomModel(r, 5, 9)
+		_, best := m.exact()
+		tree := m.run(r, Config{N: 2, MaxExpansions: plenty})
+		if !tree.Exact() {
+			continue
+		}
+		claims++
+		out := tree.Outcomes()
+		least := math.Inf(1)
+		for _, o := range out {
+			least = min(least, best[o.Key])
+		}
+		better := 0
+		for _, p := range best {
+			if p > least {
+				better++
+			}
+		}
+		if better >= len(out) && len(out) > 0 {
+			t.Fatalf("seed %d: %d keys are better than the last of %d", seed, better, len(out))
+		}
+	}
+	if claims == 0 || claims == 300 {
+		t.Fatalf("%d of 300 searches were exact; the test shows nothing", claims)
+	}
+}
+
+func TestAllOutcomesFoundWhenFewerThanN(t *testing.T) {
+	for _, sample := range []bool{true, false} {
+		for seed := range uint64(100) {
+			r := rand.New(rand.NewPCG(seed, 4))
+			m := randomModel(r, 4, 4)
+			all, _ := m.exact()
+			tree := m.run(r, Config{N: 50, Sample: sample, Seed: uint32(seed), MaxExpansions: plenty})
+			out := tree.Outcomes()
+			if len(out) != len(all) || !tree.Exhausted() || !tree.Exact() {
+				t.Fatalf("%d of %d outcomes", len(out), len(all))
+			}
+			for i, o := range out {
+				if got, want := math.Exp(o.Logprob), all[o.Key]; math.Abs(got-want) > 1e-9 {
+					t.Errorf("key %s has %g instead of %g", o.Key, got, want)
+				}
+				if i > 0 && o.Logprob > out[i-1].Logprob {
+					t.Error("the outcomes are not sorted by probability")
+				}
+			}
+		}
+	}
+}
+
+func TestDrawsDoNotDependOnOrderOfComputation(t *testing.T) {
+	for seed := range uint64(50) {
+		m := randomModel(rand.New(rand.NewPCG(seed, 5)), 5, 9)
+		keys := func(order uint64) (list []string) {
+			tree := m.run(rand.New(rand.NewPCG(order, 6)), Config{N: 3, Sample: true, Seed: uint32(seed), MaxExpansions: plenty})
+			for _, o := range tree.Outcomes() {
+				list = append(list, o.Key)
+			}
+			slices.Sort(list)
+			return list
+		}
+		if a, b := keys(1), keys(2); !slices.Equal(a, b) {
+			t.Fatalf("seed %d: %v and %v", seed, a, b)
+		}
+	}
+}
+
+func TestFailedBranchesMakeRoomForOthers(t *testing.T) {
+	for _, sample := range []bool{true, false} {
+		tree := New(Config{N: 2, Sample: sample, MaxExpansions: plenty})
+		tree.Expand(tree.Select()[0], []Child{{1, math.Log(0.7)}, {2, math.Log(0.2)}, {3, math.Log(0.06)}, {4, math.Log(0.04)}})
+		failed := 0
+		for live := tree.Select(); len(live) > 0; live = tree.Select() {
+			if n := live[0]; n.Token <= 2 {
+				tree.Fail(n)
+				failed++
+			} else {
+				tree.End(n, fmt.Sprint(n.Token))
+			}
+		}
+		if n := len(tree.Outcomes()); n != 2 || failed != len(tree.Failed()) {
+			t.Errorf("sample %v: %d outcomes, %d failed", sample, n, failed)
+		}
+	}
+}
+
+func TestSearchEndsAtLimitOfExpansions(t *testing.T) {
+	tree := New(Config{N: 3, Sample: true, MaxExpansions: 10})
+	n := 0
+	for live := tree.Select(); len(live) > 0; live = tree.Select() {
+		tree.Expand(live[0], []Child{{1, math.Log(0.5)}, {2, math.Log(0.5)}})
+		n++
+	}
+	if n != 10 || tree.Exact() || tree.Exhausted() {
+		t.Errorf("%d expansions, exact %v, exhausted %v", n, tree.Exact(), tree.Exhausted())
+	}
+}
