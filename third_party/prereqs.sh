@@ -26,7 +26,7 @@ have() {
 	pip) python3 -m pip --version >/dev/null 2>&1 ;;
 	postgres) command -v postgres /usr/lib/postgresql/*/bin/postgres >/dev/null ;;
 	chromium) command -v chromium chromium-browser google-chrome >/dev/null ;;
-	vulkan) { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep -q 'libvulkan\.so\.1' ;;
+	vulkan) { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep 'libvulkan\.so\.1' >/dev/null ;;
 	lavapipe) compgen -G '/usr/share/vulkan/icd.d/lvp_icd*.json' >/dev/null ;;
 	*) command -v "$1" >/dev/null ;;
 	esac

@@ -263,7 +263,7 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"unknown effort":                 {args: []string{"--reasoning-effort", "max"}, want: []string{"--reasoning-effort", "low, medium, high"}},
 		"context below the least":        {args: []string{"--context-length", "10"}, want: []string{"--context-length", "256", "auto"}},
 		"no new tokens":                  {args: []string{"--max-new-tokens", "0"}, want: []string{"--max-new-tokens", "from 1"}},
-		"no contexts":                    {args: []string{"--contexts", "0"}, want: []string{"--contexts", "1 to 64"}},
+		"too many contexts":              {args: []string{"--contexts", "65"}, want: []string{"--contexts", "1 to 64", "auto"}},
 		"too many in parallel":           {args: []string{"--parallel", "257"}, want: []string{"--parallel", "1 to 256"}},
 		"temperature below 0":            {args: []string{"--temperature", "-0.1"}, want: []string{"--temperature", "0.01 to 10"}},
 		"temperature not a number":       {args: []string{"--temperature", "NaN"}, want: []string{"--temperature", "0.01 to 10"}},
