@@ -43,7 +43,7 @@ func readAdapter(v protocol.Raw, adapters Adapters) (Adapter, protocol.Problems)
 		}
 		names = adapters.Names()
 	}
-	known := "this server has no adapters (--lora NAME=FILE)"
+	known := "this server has no adapters; start it with one (docs/weights.md)"
 	if n := len(names); n > 0 {
 		known = "the adapters are " + strings.Join(names[:min(n, maxNamed)], ", ")
 		if n > maxNamed {

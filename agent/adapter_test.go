@@ -64,7 +64,7 @@ func TestUnknownAdapterNamesFieldAndKnownOnes(t *testing.T) {
 		adapters          agent.Adapters
 	}{
 		{"another name", `{"extra_keys":{"adapter":"slow"}}`, "it names no adapter of this server; the adapters are careful, quick", loaded{}},
-		{"none loaded", `{"extra_keys":{"adapter":"quick"}}`, "this server has no adapters (--lora NAME=FILE)", nil},
+		{"none loaded", `{"extra_keys":{"adapter":"quick"}}`, "this server has no adapters; start it with one (docs/weights.md)", nil},
 		{"a number", `{"extra_keys":{"adapter":1}}`, "it must be the name of an adapter, or null", loaded{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -164,7 +164,7 @@ func (s *Service) fits(path string, cfg Config) error {
 	cells := float64(s.info.Contexts) * float64(s.info.ContextLength) * cellBytes(s.model.Metadata(), m.Architecture, m.Layers, m.Embedding, s.info.KVType)
 	onCPU := s.info.Attention == "shared" || s.info.Attention == "ggml"
 	if need := uint64(info.Size()) + uint64(cells); onCPU && free > 0 && need > free {
-		return fmt.Errorf("it needs about %d MB beside the present model, and %d MB of memory are free; use a smaller --context-length, or a LoRA adapter", need/1e6, free/1e6)
+		return fmt.Errorf("it needs about %d MB beside the present model, and %d MB of memory are free; start the server with a smaller context, or use a LoRA adapter", need/1e6, free/1e6)
 	}
 	return nil
 }
@@ -225,7 +225,7 @@ const changing = "other weights are being loaded; try again when they serve"
 // changeable refuses changes that the settings do not allow.
 func (l *Live) changeable() error {
 	if l.cfg.WeightsDir == "" {
-		return &server.Error{Code: server.CodeForbidden, Detail: "this server's weights can't change; start it with --weights-dir DIR"}
+		return &server.Error{Code: server.CodeForbidden, Detail: "this server's weights can't change; start it with a directory of weights (docs/weights.md)"}
 	}
 	return nil
 }
@@ -244,7 +244,7 @@ func (l *Live) begin(path, field string) (string, error) {
 	resolved, err := filepath.EvalSymlinks(path)
 	outside := err == nil && !strings.HasPrefix(resolved, l.cfg.WeightsDir+string(filepath.Separator))
 	if outside || err != nil && !strings.HasPrefix(filepath.Clean(path), l.cfg.WeightsDir+string(filepath.Separator)) {
-		return "", problem("is not in the directory of --weights-dir; give a file there, relative to it")
+		return "", problem("is not in the server's directory of weights; give a file there, relative to it")
 	}
 	if err != nil {
 		return "", problem("can't be read: " + err.Error())

@@ -136,9 +136,9 @@ func TestRefusedWeightsLeaveTheOldOnesServing(t *testing.T) {
 	}
 	for name, tc := range map[string]struct{ path, want string }{
 		"a file that is not there": {"none.gguf", "no such file"},
-		"a file outside":           {other, "not in the directory of --weights-dir"},
-		"a path that leads out":    {"../../etc/passwd", "not in the directory of --weights-dir"},
-		"a link that leads out":    {"link.gguf", "not in the directory of --weights-dir"},
+		"a file outside":           {other, "not in the server's directory of weights"},
+		"a path that leads out":    {"../../etc/passwd", "not in the server's directory of weights"},
+		"a link that leads out":    {"link.gguf", "not in the server's directory of weights"},
 		"a directory":              {".", "not in the directory"},
 		"half a file":              {"cut.gguf", "could not be loaded"},
 		"an adapter":               {"adapter0.gguf", "could not be loaded"},
@@ -178,7 +178,7 @@ func TestRefusedWeightsLeaveTheOldOnesServing(t *testing.T) {
 	}
 	l.change.Unlock()
 	fixed := tinyConfig(t)
-	if err := openLive(t, fixed).SetModel(t.Context(), cfg.Path); !errors.As(err, &refused) || refused.Code != server.CodeForbidden || !strings.Contains(refused.Detail, "--weights-dir") {
+	if err := openLive(t, fixed).SetModel(t.Context(), cfg.Path); !errors.As(err, &refused) || refused.Code != server.CodeForbidden || !strings.Contains(refused.Detail, "directory of weights") {
 		t.Errorf("without a directory: %v", err)
 	}
 }

@@ -64,9 +64,10 @@ func plain(t *testing.T, m *llama.Model, prompt, tokens []llama.Token, alone boo
 	defer c.Close()
 	b := llama.NewBatch(len(all))
 	defer b.Free()
-	for at, end := 0, 0; at < len(all)-1; at = end {
+	for at := 0; at < len(all)-1; {
 		b.Reset()
-		switch end = len(all) - 1; {
+		end := len(all) - 1
+		switch {
 		case alone && at == 0:
 			end = len(prompt) - 1
 		case alone:
@@ -87,6 +88,7 @@ func plain(t *testing.T, m *llama.Model, prompt, tokens []llama.Token, alone boo
 			}
 			list = append(list, softmaxLog(row, all[i+1]))
 		}
+		at = end
 	}
 	return list
 }

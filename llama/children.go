@@ -35,7 +35,7 @@ func (s *Sampler) Children(logits []float32, list []Child) ([]Child, error) {
 	var first *C.struct_agd_child
 	n := C.agd_sampler_children(s.ptr, (*C.float)(unsafe.Pointer(&logits[0])), &first)
 	if n < 0 {
-		return list, s.failure(C.int(n))
+		return list, s.failure(n)
 	}
 	for _, c := range unsafe.Slice(first, int(n)) {
 		list = append(list, Child{Token: Token(c.token), Logprob: float32(c.logprob)})

@@ -68,7 +68,7 @@ func (s *Server) routeWeights(r *gin.Engine) {
 func (s *Server) mayChangeWeights(c *gin.Context) {
 	switch {
 	case len(s.auth) == 0:
-		s.fail(c, &Error{Code: CodeForbidden, Detail: "weights change only for a bearer token with the right weights; start the server with --auth-token-file and a line NAME+weights:TOKEN"})
+		s.fail(c, &Error{Code: CodeForbidden, Detail: "weights change only for a bearer token with the right weights; start the server with a token file that has a line NAME+weights:TOKEN (docs/weights.md)"})
 	case !c.GetBool(keyWeights):
 		s.fail(c, &Error{Code: CodeForbidden, Detail: "this token may not change weights; write its line in the token file as NAME+weights:TOKEN"})
 	}

@@ -27,7 +27,7 @@ echo "$given" >>"$out/arguments"
 cp "$model" "$out/model.gguf.new"
 mv "$out/model.gguf.new" "$out/model.gguf"
 `)
-	if err := os.Chmod(path, 0o700); err != nil { //nolint:gosec // a program
+	if err := os.Chmod(path, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -161,7 +161,7 @@ func TestWeightsNeedRightsAndFiles(t *testing.T) {
 		"a token without the right":  {"0123456789abcdef-reader", "PUT", "/v1/weights", `{"model":"model1.gguf"}`, 403, "NAME+weights:TOKEN"},
 		"no model and no adapter":    {weightsToken, "PUT", "/v1/weights", `{}`, 422, "one of model and adapter"},
 		"an unknown field":           {weightsToken, "PUT", "/v1/weights", `{"modell":"model1.gguf"}`, 422, "modell"},
-		"a file outside":             {weightsToken, "PUT", "/v1/weights", `{"model":"/etc/passwd"}`, 422, "weights-dir"},
+		"a file outside":             {weightsToken, "PUT", "/v1/weights", `{"model":"/etc/passwd"}`, 422, "directory of weights"},
 		"a name with a slash":        {weightsToken, "PUT", "/v1/weights", `{"adapter":{"name":"a/b","path":"adapter1.gguf"}}`, 422, "letters"},
 		"an adapter that is missing": {weightsToken, "DELETE", "/v1/weights/adapters/none", "", 404, "none"},
 	} {

@@ -73,7 +73,7 @@ const (
 	trainFolder  = "training"
 	heldFolder   = "held-out"
 	chatFile     = "chat.jsonl"
-	tokensFile   = "rollouts.jsonl"
+	tokensFile   = "rollouts.jsonl" //nolint:gosec // no credential
 	roundFile    = "round.json"
 )
 

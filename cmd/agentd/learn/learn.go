@@ -91,7 +91,7 @@ func (c *Config) lora(ctx context.Context) ([]string, error) {
 			python = "python3"
 		}
 	}
-	if out, err := exec.CommandContext(ctx, python, program, "--help").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, python, program, "--help").CombinedOutput(); err != nil { //nolint:gosec // the user names it
 		return nil, fmt.Errorf("%s cannot run the trainer: %w\n%s\nInstall what it needs:\n  python3 -m venv %s\n  %s/bin/pip install -r %s",
 			python, err, out, environment, environment, requirements)
 	}
@@ -113,7 +113,7 @@ func (c *Config) train(ctx context.Context, program []string, t rounds.Training,
 	for _, path := range t.Tokens {
 		args = append(args, "--tokens", path)
 	}
-	command := exec.CommandContext(ctx, program[0], args...)
+	command := exec.CommandContext(ctx, program[0], args...) //nolint:gosec // the user names it
 	command.Stdout, command.Stderr = stdout, stderr
 	// The C library would give large blocks back to the system and get them zeroed again.
 	command.Env = append(os.Environ(), "MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=100000000000", "MALLOC_TOP_PAD_=268435456")

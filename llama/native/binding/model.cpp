@@ -61,7 +61,8 @@ std::string unsupported(const llama_model * model, const llama_adapter_lora & ad
         }
         const bool embedding = ends_with(name, "token_embd.weight");
         if (embedding && find_tensor(model, "output.weight") == nullptr) {
-            return "it changes " + name + ", which this model uses for its output too; llama.cpp can't apply that: "
+            return "it changes " + name +
+                   ", which this model uses for its output too; llama.cpp can't apply that: "
                    "train it without the embeddings, or merge it into the model";
         }
         const int64_t experts = embedding ? 1 : weights->ne[2];
