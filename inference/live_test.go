@@ -139,7 +139,7 @@ func TestRefusedWeightsLeaveTheOldOnesServing(t *testing.T) {
 		"a file outside":           {other, "not in the server's directory of weights"},
 		"a path that leads out":    {"../../etc/passwd", "not in the server's directory of weights"},
 		"a link that leads out":    {"link.gguf", "not in the server's directory of weights"},
-		"a directory":              {".", "not in the directory"},
+		"a directory":              {".", "directory of weights"},
 		"half a file":              {"cut.gguf", "could not be loaded"},
 		"an adapter":               {"adapter0.gguf", "could not be loaded"},
 		"another vocabulary":       {"large.gguf", "vocabulary differs"},
