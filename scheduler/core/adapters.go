@@ -67,14 +67,6 @@ func (c *Core) DropAdapter(id AdapterID) {
 			c.freeSeq(s)
 		}
 	}
-	if c.host != nil {
-		for e := c.host.order.Front(); e != nil; {
-			b := e.Value.(*hostBlock)
-			e = e.Next()
-			if b.adapter == id {
-				c.dropBlock(b)
-			}
-		}
-	}
+	c.dropBlocks(func(b *hostBlock) bool { return b.adapter == id })
 	c.check()
 }

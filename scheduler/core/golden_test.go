@@ -15,9 +15,10 @@ import (
 //
 // Commands (a token is one character):
 //
-//	init cells=N seqs=N outputs=N running=N batch=N chunk=N wait=N evict=N host=N block=N least=N draft=N [ends=TOKENS] [nopartialcopy] [noprefixcache]
+//	init cells=N seqs=N outputs=N running=N batch=N chunk=N wait=N evict=N host=N block=N least=N draft=N [ends=TOKENS] [nopartialcopy] [noprefixcache] [exchange]
 //	submit id=N n=N max=N repeat=N adapter=N [isolatelast] [branch] [fork] (the prompt is the input)
-//	cancel id=N | dropadapter id=N | lost seq=N | stats | verify
+//	cancel id=N | dropadapter id=N | lost seq=N | stats
+//	export least=N adapter=N | import adapter=N (the prefix is the input)
 //	step [choose=TOKENS] [result=noslot|failed] [cancel=N, between plan and commit]
 //	run: steps until no rows are left, shown without their rows
 //
@@ -67,7 +68,7 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 			Cells: number("cells", 64), MaxOutputs: number("outputs", 8),
 			MinSharedPrefill: number("wait", 1), MinEvict: number("evict", 0),
 			HostBlock: number("block", 8), MinHostBlock: number("least", 2),
-			PartialCopy: !d.HasArg("nopartialcopy"), Check: true,
+			PartialCopy: !d.HasArg("nopartialcopy"), Exchange: d.HasArg("exchange"), Check: true,
 		}
 		var ends string
 		d.MaybeScanArgs(t, "ends", &ends)
@@ -92,6 +93,14 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		g.printf("%t", g.core.Cancel(RequestID(number("id", 0))))
 	case "dropadapter":
 		g.core.DropAdapter(AdapterID(number("id", 0)))
+	case "export":
+		id, length, waits := g.core.Export(AdapterID(number("adapter", 0)), []Token(d.Input), number("least", 1))
+		g.printf("block %d, %d tokens, waits %t", id, length, waits)
+	case "import":
+		adapter := AdapterID(number("adapter", 0))
+		id := g.core.Import(adapter, []Token(d.Input))
+		g.kv.blocks[id] = saved{tokens: []Token(d.Input), adapter: adapter}
+		g.printf("block %d", id)
 	case "lost":
 		g.core.Invalidate(SeqID(number("seq", 0)))
 	case "stats":
@@ -109,6 +118,9 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 		}
 		if s.HostCells > 0 {
 			g.printf("host    %d of %d cells; saved %d, loaded %d", s.HostUsed, s.HostCells, s.SavedCells, s.LoadedCells)
+		}
+		if s.CopiedCells > 0 {
+			g.printf("copied %d cells", s.CopiedCells)
 		}
 	case "step":
 		g.step(t, d, true)
