@@ -43,15 +43,22 @@ type Config struct {
 	BatchInvariant bool
 	// NoForcedTokens samples every token, to measure the benefit of forced tokens.
 	NoForcedTokens bool
+	// minCopy is the least number of tokens that a context copies from another one instead of
+	// computing them. Default: minCopy.
+	minCopy int
 }
 
-// complete sets the defaults and checks the other values against the context.
-func (c *Config) complete(batch, sequences, outputs, procs int) error {
+// complete sets the defaults and checks the other values against a context of an engine with several
+// contexts, or with one.
+func (c *Config) complete(batch, sequences, outputs, procs int, several bool) error {
 	if c.HostCells < 0 || c.HostCells > 0 && c.HostCells < MinHostCells {
 		return fmt.Errorf("scheduler: HostCells is %d, must be 0 or at least %d", c.HostCells, MinHostCells)
 	}
+	if c.HostCells > 0 || several && sequences > 1 {
+		sequences-- // saving and loading need one
+	}
 	if c.HostCells > 0 {
-		if sequences--; sequences < 1 || c.BatchInvariant || c.NoPrefixCache { // saving and loading need one
+		if sequences < 1 || c.BatchInvariant || c.NoPrefixCache {
 			return fmt.Errorf("scheduler: HostCells is %d, which needs a second sequence and a prefix cache: not with BatchInvariant or NoPrefixCache", c.HostCells)
 		}
 	}
@@ -91,6 +98,9 @@ func (c *Config) complete(batch, sequences, outputs, procs int) error {
 	}
 	if c.QueueTime < 0 {
 		return fmt.Errorf("scheduler: QueueTime is %s, must not be negative", c.QueueTime)
+	}
+	if c.minCopy == 0 {
+		c.minCopy = minCopy
 	}
 	if c.SampleWorkers == 0 {
 		c.SampleWorkers = procs

@@ -27,6 +27,8 @@ type Engine struct {
 	// endings are the model's end-of-generation tokens.
 	endings []llama.Token
 	share   threadShare
+	// exchange: contexts copy prefixes from each other.
+	exchange bool
 
 	// mu guards the fields below, and the shared fields of workers. No other lock is taken
 	// while it is held.
@@ -72,7 +74,7 @@ func New(contexts []Context, cfg Config, log zerolog.Logger) (*Engine, error) {
 			return fail(err)
 		}
 		parts = append(parts, workerParts{c.Model, made, newContextBackend(made), c.Device})
-		if err := cfg.complete(made.BatchSize(), made.MaxSequences(), made.MaxOutputs(), runtime.GOMAXPROCS(0)); err != nil {
+		if err := cfg.complete(made.BatchSize(), made.MaxSequences(), made.MaxOutputs(), runtime.GOMAXPROCS(0), len(contexts) > 1); err != nil {
 			return fail(err)
 		}
 	}
@@ -103,6 +105,10 @@ func newEngine(parts []workerParts, cfg Config, log zerolog.Logger) (*Engine, er
 		if vocab.IsEOG(t) {
 			e.endings = append(e.endings, t)
 		}
+	}
+	e.exchange = len(parts) > 1 && !cfg.BatchInvariant && !cfg.NoPrefixCache
+	for _, p := range parts {
+		e.exchange = e.exchange && p.context.Memory().CanSave() && cfg.MaxSequences < p.context.MaxSequences()
 	}
 	for i, p := range parts {
 		w, err := newWorker(e, i, p, len(parts) > 1)
@@ -180,7 +186,7 @@ func (e *Engine) submit(requests []*request) error {
 		if w == nil { // the same for all requests
 			return fmt.Errorf("%w: %w", ErrModel, errNoContext)
 		}
-		w.assign(r)
+		e.assign(r, w)
 	}
 	return nil
 }

@@ -33,6 +33,13 @@ const (
 	// prefixBlock is the block size, in tokens, of prefixIndex.
 	prefixBlock = 32
 
+	// minCopy is the default of Config.minCopy. A copy waits for up to two steps of the other
+	// context.
+	minCopy = 256
+	// copyCost is the number of tokens whose copies cost as much as computing one, for placement.
+	// Copies are faster than that, but they take cells in both contexts.
+	copyCost = 4
+
 	// typicalTokens is the completion length that placement assumes. A decision has about
 	// thirty tokens, whatever the limit.
 	typicalTokens = 32

@@ -4,19 +4,20 @@ import "time"
 
 // place returns the context on which a request is done soonest: the one with the least left
 // to compute, including the request itself without its cached prefix. So requests that share
-// a prefix stay together until another context would be sooner even though it computes the
-// prefix again. Work of another adapter counts twice: the request shares no step with it. nil: no
+// a prefix stay together until another context would be sooner even though it copies the
+// prefix, or computes it again. Work of another adapter counts twice: the request shares no step with it. nil: no
 // context is left. Engine.mu is held.
 func (e *Engine) place(r *request) *worker {
 	var best *worker
 	least := 0
 	now := e.now()
+	_, elsewhere := e.longest(r, nil)
 	for pass := range 2 { // the second pass includes failing contexts
 		for _, w := range e.workers {
 			if !w.health.up(now) && pass == 0 || w.health.lost || r.tried&(1<<w.index) != 0 {
 				continue
 			}
-			left := w.load + w.cost(r)
+			left := w.load + w.cost(r, elsewhere)
 			if w.latest != r.gen.Adapter {
 				left += w.load
 			}
@@ -31,18 +32,28 @@ func (e *Engine) place(r *request) *worker {
 	return best
 }
 
-// cost estimates the tokens to compute for the request here. Engine.mu is held.
-func (w *worker) cost(r *request) int {
+// cost estimates the tokens to compute for the request here, when another context has the first
+// elsewhere tokens of its prompt. Engine.mu is held.
+func (w *worker) cost(r *request, elsewhere int) int {
 	prompt := len(r.gen.Prompt)
 	if w.prefixes != nil {
-		prompt -= min(prompt, w.prefixes.match(r.blocks)*prefixBlock)
+		here := w.prefixes.match(r.blocks) * prefixBlock
+		prompt -= here
+		if copied := elsewhere - here; copied > 0 && copied >= w.cfg.minCopy {
+			prompt -= copied - copied/copyCost
+		}
 	}
 	return prompt + r.gen.N*min(r.gen.MaxTokens, typicalTokens)
 }
 
-// assign gives a request to the worker. Engine.mu is held.
-func (w *worker) assign(r *request) {
-	r.worker, r.cost = w, w.cost(r)
+// assign gives a request to a worker. Engine.mu is held.
+func (e *Engine) assign(r *request, w *worker) {
+	from, elsewhere := e.longest(r, w)
+	r.worker, r.cost, r.copy = w, w.cost(r, elsewhere), nil
+	if from != nil && elsewhere-w.prefixes.match(r.blocks)*prefixBlock >= w.cfg.minCopy {
+		r.copy = &prefixCopy{to: w, adapter: r.gen.Adapter, prefix: r.gen.Prompt[:elsewhere], last: elsewhere/prefixBlock - 1, hash: r.blocks[elsewhere/prefixBlock-1]}
+		from.send(command{export: r.copy})
+	}
 	r.tried |= 1 << w.index
 	w.load += r.cost
 	w.latest = r.gen.Adapter
@@ -95,7 +106,7 @@ func (e *Engine) reassign(r *request, from *worker) *worker {
 	}
 	from.load -= r.cost
 	e.retried++
-	to.assign(r)
+	e.assign(r, to)
 	return to
 }
 

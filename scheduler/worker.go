@@ -1,11 +1,9 @@
 package scheduler
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -30,6 +28,8 @@ type dispatcher interface {
 	reassign(r *request, from *worker) *worker
 	// adapterOf returns an adapter of a worker's model, nil for 0.
 	adapterOf(id core.AdapterID, w *worker) (*llama.Adapter, error)
+	// sendCopy gives a copied prefix to the context that asked for it.
+	sendCopy(c *prefixCopy)
 	// contextFailed records a failed step.
 	contextFailed(w *worker, lost bool) (down, othersUp bool, pause time.Duration)
 }
@@ -39,6 +39,8 @@ type command struct {
 	request *request
 	cancel  bool
 	drop    *dropAdapter // nil: not a request to drop one
+	export  *prefixCopy  // another context wants a prefix
+	arrived *prefixCopy  // a prefix that this context asked for
 }
 
 // worker owns a context. Its goroutine is locked to an OS thread and runs the context.
@@ -81,9 +83,10 @@ type worker struct {
 	children []search.Child             // scratch of expandBranches
 	nextID   core.RequestID
 	// queue holds requests that the core does not have yet: those that wait for their turn
-	// with Config.BatchInvariant, or for a context to be cleared.
+	// with Config.BatchInvariant, for a context to be cleared, or for a copied prefix.
 	queue     []*request
-	ended     []*request // not delivered yet
+	exports   []*prefixCopy // prefixes that other contexts wait for
+	ended     []*request    // not delivered yet
 	plan      *core.Plan
 	tasks     []sampleTask
 	scores    []scoreTask
@@ -111,6 +114,7 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 		Policy:      w.cfg.Policy,
 		Cells:       p.context.Size(),
 		MaxOutputs:  p.context.MaxOutputs(),
+		Exchange:    e.exchange,
 		RowCells:    rowCells(p.model.Info()),
 		Overcommit:  true,
 		EndTokens:   e.endings,
@@ -163,6 +167,7 @@ func (w *worker) run() {
 	w.share.busy.Add(1)
 	for w.commands() {
 		w.startIsolated()
+		w.exportPrefixes()
 		idle := w.core.Idle()
 		if idle {
 			w.checkIdle()
@@ -195,11 +200,17 @@ func (w *worker) run() {
 func (w *worker) commands() bool {
 	inbox, closed := w.engine.receive(w)
 	for _, c := range inbox {
-		if c.drop != nil {
+		switch {
+		case c.drop != nil:
 			w.dropAdapter(c.drop)
 			continue
-		}
-		if !c.cancel {
+		case c.export != nil:
+			w.exports = append(w.exports, c.export)
+			continue
+		case c.arrived != nil:
+			w.importPrefix(c.arrived)
+			continue
+		case !c.cancel:
 			w.enqueue(c.request)
 			continue
 		}
@@ -219,7 +230,7 @@ func (w *worker) commands() bool {
 func (w *worker) enqueue(r *request) {
 	w.nextID++
 	r.id = w.nextID
-	if w.cfg.BatchInvariant || w.nonFinite { // a non-finite context drains and is cleared first
+	if w.cfg.BatchInvariant || w.nonFinite || w.waitsForCopy(r) { // a non-finite context drains and is cleared first
 		w.queue = append(w.queue, r)
 		return
 	}
@@ -227,7 +238,7 @@ func (w *worker) enqueue(r *request) {
 }
 
 func (w *worker) submit(r *request) {
-	w.requests[r.id] = r
+	w.requests[r.id], r.copy = r, nil
 	if r.gen.Distinct != nil {
 		if err := w.plant(r); err != nil {
 			w.finish(r, err)
@@ -253,6 +264,7 @@ func (w *worker) step() {
 			return
 		}
 	}
+	w.sendExports()
 	planned := w.now()
 	for _, id := range w.plan.Started {
 		w.requests[id].recordStart(planned)
@@ -441,74 +453,6 @@ func (w *worker) deliver() {
 	}
 	clear(w.ended)
 	w.ended = w.ended[:0]
-}
-
-// resync compares the context with the core after a failed step. The core has dropped the
-// sequences of that step. Others that differ are computed again. With recurrent state all
-// are: llama.cpp may have moved their cells, and nothing shows whether their contents moved
-// too.
-func (w *worker) resync() {
-	inStep := map[core.SeqID]bool{}
-	for _, r := range w.plan.Rows {
-		inStep[r.Seq] = true
-	}
-	for s := range core.SeqID(w.cfg.MaxSequences) {
-		_, last := w.back.Range(s)
-		if !inStep[s] && (last != w.core.Length(s)-1 || last >= 0 && !w.coreConfig.PartialCopy) {
-			w.log.Warn().Int32("sequence", int32(s)).Int("last", last).Int("expected", w.core.Length(s)-1).Msg("sequence lost; computing it again")
-			w.core.Invalidate(s)
-		}
-	}
-}
-
-// reset moves all requests to other contexts, or fails them with ErrModel, and clears the
-// context, whose contents are unknown.
-func (w *worker) reset(cause error) {
-	w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Msg("clearing context")
-	for _, r := range w.takeAll() {
-		if !w.retryElsewhere(r) {
-			w.failRequest(r, cause)
-		}
-	}
-	if err := w.back.Clear(); err != nil {
-		w.log.Error().Err(err).Str("device", w.device).Int("context", w.index).Msg("context not cleared")
-		w.recordFailure(err)
-	}
-	w.nonFinite = false
-	w.mu.Lock()
-	if w.prefixes != nil {
-		w.prefixes.clear()
-	}
-	w.mu.Unlock()
-	w.resetCore()
-}
-
-// resetCore replaces the core by one with an empty cache.
-func (w *worker) resetCore() {
-	old := w.core
-	w.core, _ = core.New(w.coreConfig) // the configuration is valid
-	w.core.InheritCounters(old)
-}
-
-// errNonFinite is the reason to clear an idle context.
-var errNonFinite = errors.New("a computation failed, and cells may hold NaN or Inf")
-
-// clearIdle clears an idle context and starts the requests that waited for that.
-func (w *worker) clearIdle() {
-	waiting := w.queue
-	w.queue = nil
-	w.reset(errNonFinite)
-	for _, r := range waiting {
-		w.submit(r)
-	}
-}
-
-// takeAll empties the queue and returns all requests in order of arrival.
-func (w *worker) takeAll() []*request {
-	list := slices.SortedFunc(maps.Values(w.requests), func(a, b *request) int { return cmp.Compare(a.id, b.id) })
-	list = append(slices.Compact(list), w.queue...) // branches have ids of their own
-	w.queue = nil
-	return list
 }
 
 // checkIdle verifies that nothing leaked, if checkInvariants is set.

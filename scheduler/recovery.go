@@ -1,0 +1,79 @@
+package scheduler
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+
+	"agentd/scheduler/core"
+)
+
+// resync compares the context with the core after a failed step. The core has dropped the
+// sequences of that step. Others that differ are computed again. With recurrent state all
+// are: llama.cpp may have moved their cells, and nothing shows whether their contents moved
+// too.
+func (w *worker) resync() {
+	inStep := map[core.SeqID]bool{}
+	for _, r := range w.plan.Rows {
+		inStep[r.Seq] = true
+	}
+	for s := range core.SeqID(w.cfg.MaxSequences) {
+		_, last := w.back.Range(s)
+		if !inStep[s] && (last != w.core.Length(s)-1 || last >= 0 && !w.coreConfig.PartialCopy) {
+			w.log.Warn().Int32("sequence", int32(s)).Int("last", last).Int("expected", w.core.Length(s)-1).Msg("sequence lost; computing it again")
+			w.core.Invalidate(s)
+		}
+	}
+}
+
+// reset moves all requests to other contexts, or fails them with ErrModel, and clears the
+// context, whose contents are unknown.
+func (w *worker) reset(cause error) {
+	w.log.Error().Err(cause).Str("device", w.device).Int("context", w.index).Msg("clearing context")
+	for _, r := range w.takeAll() {
+		if !w.retryElsewhere(r) {
+			w.failRequest(r, cause)
+		}
+	}
+	w.refuseExports()
+	if err := w.back.Clear(); err != nil {
+		w.log.Error().Err(err).Str("device", w.device).Int("context", w.index).Msg("context not cleared")
+		w.recordFailure(err)
+	}
+	w.nonFinite = false
+	w.mu.Lock()
+	if w.prefixes != nil {
+		w.prefixes.clear()
+	}
+	w.mu.Unlock()
+	w.resetCore()
+}
+
+// resetCore replaces the core by one with an empty cache.
+func (w *worker) resetCore() {
+	old := w.core
+	w.core, _ = core.New(w.coreConfig) // the configuration is valid
+	w.core.InheritCounters(old)
+}
+
+// errNonFinite is the reason to clear an idle context.
+var errNonFinite = errors.New("a computation failed, and cells may hold NaN or Inf")
+
+// clearIdle clears an idle context and starts the requests that waited for that.
+func (w *worker) clearIdle() {
+	waiting := w.queue
+	w.queue = nil
+	w.reset(errNonFinite)
+	for _, r := range waiting {
+		w.submit(r)
+	}
+}
+
+// takeAll empties the queue and returns all requests in order of arrival.
+func (w *worker) takeAll() []*request {
+	list := slices.SortedFunc(maps.Values(w.requests), func(a, b *request) int { return cmp.Compare(a.id, b.id) })
+	list = append(slices.Compact(list), w.queue...) // branches have ids of their own
+	w.queue = nil
+	return list
+}
