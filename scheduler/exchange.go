@@ -12,14 +12,15 @@ import (
 type prefixCopy struct {
 	to      *worker
 	adapter core.AdapterID
-	prefix  []llama.Token // of whole blocks; what was saved, once state is set
-	// hash is that of the prefix: request.blocks[last] of the requests that begin with it.
-	hash core.PrefixHash
-	last int
+	prefix  []llama.Token     // a prompt without its last token; what was saved, once state is set
+	here    int               // tokens of it that the waiting context has, in whole blocks
+	least   int               // tokens behind them that are worth a copy, in whole blocks
+	blocks  []core.PrefixHash // of the part that is expected
 
 	// The context that has the prefix uses these.
-	block core.BlockID // that the next plan saves; 0: none yet
-	asked bool         // the context had it in a step since
+	newest core.RequestID // the request before it
+	asked  bool           // a step was planned since the requests before it could start
+	block  core.BlockID   // that the next plan saves; 0: none yet
 
 	state *llama.State // nil: the context does not have the prefix
 }
@@ -35,7 +36,7 @@ func (e *Engine) longest(r *request, w *worker) (from *worker, tokens int) {
 		if o == w || !o.health.up(now) {
 			continue
 		}
-		if n := o.prefixes.match(r.blocks) * prefixBlock; n > tokens {
+		if n := o.cached(r); n > tokens {
 			from, tokens = o, n
 		}
 	}
@@ -60,32 +61,40 @@ func (c *prefixCopy) free() {
 }
 
 // waitsForCopy reports whether a request waits for a copied prefix: its own, or that of an earlier
-// request which begins with the same tokens.
+// request which begins alike.
 func (w *worker) waitsForCopy(r *request) bool {
 	if r.copy != nil {
 		return true
 	}
 	for _, q := range w.queue {
-		if c := q.copy; c != nil && c.last < len(r.blocks) && r.blocks[c.last] == c.hash {
-			r.copy = c
+		if q.copy != nil && q.copy.brings(r.blocks) {
+			r.copy = q.copy
 			return true
 		}
 	}
 	return false
 }
 
+// brings reports whether enough of the blocks are expected.
+func (c *prefixCopy) brings(blocks []core.PrefixHash) bool {
+	i := (c.here+c.least)/prefixBlock - 1
+	return i < min(len(blocks), len(c.blocks)) && blocks[i] == c.blocks[i]
+}
+
 // exportPrefixes plans to save the prefixes that other contexts wait for. A prefix in prefill is
-// saved once it is computed. For one that is not there the answer is no: but not before the requests
-// that came with it could start.
+// saved once it is computed. For one that is not there the answer is no, but not before the requests
+// that came earlier could start. So contexts that wait for each other wait for earlier requests.
 func (w *worker) exportPrefixes() {
 	w.exports = slices.DeleteFunc(w.exports, func(c *prefixCopy) bool {
 		if !w.nonFinite {
-			id, length, waits := w.core.Export(c.adapter, c.prefix, w.cfg.minCopy)
+			id, length, waits := w.core.Export(c.adapter, c.prefix, c.here, c.least)
 			switch {
 			case id != 0:
 				c.block, c.prefix = id, c.prefix[:length]
 				return false
-			case waits, !c.asked && !w.core.Idle():
+			case waits, w.isQueued(c):
+				return false
+			case !c.asked && !w.core.Idle():
 				c.asked = true
 				return false
 			}
@@ -93,6 +102,12 @@ func (w *worker) exportPrefixes() {
 		w.engine.sendCopy(c)
 		return true
 	})
+}
+
+// isQueued reports whether a request that came before the copy was asked for will have the prefix, but
+// waits for a copy itself.
+func (w *worker) isQueued(c *prefixCopy) bool {
+	return slices.ContainsFunc(w.queue, func(q *request) bool { return q.id <= c.newest && c.brings(q.blocks) })
 }
 
 // sendExports sends the prefixes that the plan's operations have saved.
@@ -130,11 +145,15 @@ func (w *worker) importPrefix(c *prefixCopy) {
 		return true
 	})
 	if c.state != nil && len(waiting) > 0 {
-		w.back.Put(w.core.Import(c.adapter, c.prefix), c.state)
+		w.back.Put(w.core.Import(c.adapter, c.prefix, c.here), c.state)
 	} else {
 		c.free()
 	}
 	for _, r := range waiting {
-		w.submit(r)
+		if w.waitsForCopy(r) { // what comes before this prefix is not there yet
+			w.queue = append(w.queue, r)
+		} else {
+			w.submit(r)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -214,4 +215,49 @@ func TestConversationMovesWithItsPrefix(t *testing.T) {
 	if want := naive(t, m, turn, 0); !sameAnswers(t, m, turn.Prompt, want, r.Completions[0]) {
 		t.Error(cmp.Diff(want, r.Completions[0]))
 	}
+}
+
+// Prompts share beginnings of all lengths, so contexts wait for each other. Some callers leave.
+func TestContextsThatWaitForEachOtherGoOn(t *testing.T) {
+	m := testModel(t, synth.Qwen3)
+	r := rand.New(rand.NewPCG(1, 2))
+	e := newTestEngine(t, setup{contexts: 3, cells: 1024, cfg: Config{minCopy: prefixBlock}})
+	words := []string{story[:40], story[20:70], story[50:]}
+	var wg sync.WaitGroup
+	for range 6 {
+		var list []generation.Request
+		for range 12 {
+			text := ""
+			for range 1 + r.IntN(5) {
+				text += words[r.IntN(len(words))]
+			}
+			list = append(list, greedy(tokenize(t, m, text), 1, 4))
+		}
+		leaves := r.IntN(len(list))
+		handles := submitAll(t.Context(), t, e, list)
+		wg.Go(func() {
+			for i, h := range handles {
+				ctx, cancel := context.WithCancel(t.Context())
+				if i == leaves {
+					cancel()
+				}
+				got, err := h.Wait(ctx)
+				cancel()
+				switch {
+				case i == leaves && errors.Is(err, context.Canceled):
+				case err != nil:
+					t.Error(err)
+				case i%4 == 0:
+					if want := naive(t, m, list[i], 0); !sameAnswers(t, m, list[i].Prompt, want, got.Completions[0]) {
+						t.Error(cmp.Diff(want, got.Completions[0]))
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if s := e.Stats(); s.CopiedCells == 0 {
+		t.Error("nothing was copied")
+	}
+	nothingLeft(t, e)
 }

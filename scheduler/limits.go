@@ -33,9 +33,9 @@ const (
 	// prefixBlock is the block size, in tokens, of prefixIndex.
 	prefixBlock = 32
 
-	// minCopy is the default of Config.minCopy. A copy waits for up to two steps of the other
+	// minCopy is the default of Config.minCopy. A copy waits for the end of a step of the other
 	// context.
-	minCopy = 256
+	minCopy = 64
 	// copyCost is the number of tokens whose copies cost as much as computing one, for placement.
 	// Copies are faster than that, but they take cells in both contexts.
 	copyCost = 4

@@ -35,23 +35,28 @@ func (e *Engine) place(r *request) *worker {
 // cost estimates the tokens to compute for the request here, when another context has the first
 // elsewhere tokens of its prompt. Engine.mu is held.
 func (w *worker) cost(r *request, elsewhere int) int {
-	prompt := len(r.gen.Prompt)
-	if w.prefixes != nil {
-		here := w.prefixes.match(r.blocks) * prefixBlock
-		prompt -= here
-		if copied := elsewhere - here; copied > 0 && copied >= w.cfg.minCopy {
-			prompt -= copied - copied/copyCost
-		}
+	here := w.cached(r)
+	prompt := len(r.gen.Prompt) - here
+	if copied := elsewhere - here; copied > 0 && copied >= w.cfg.minCopy {
+		prompt -= copied - copied/copyCost
 	}
 	return prompt + r.gen.N*min(r.gen.MaxTokens, typicalTokens)
+}
+
+// cached estimates how many tokens of the request's prompt are cached here. Engine.mu is held.
+func (w *worker) cached(r *request) int {
+	if w.prefixes == nil {
+		return 0
+	}
+	return w.prefixes.match(r.blocks) * prefixBlock
 }
 
 // assign gives a request to a worker. Engine.mu is held.
 func (e *Engine) assign(r *request, w *worker) {
 	from, elsewhere := e.longest(r, w)
 	r.worker, r.cost, r.copy = w, w.cost(r, elsewhere), nil
-	if from != nil && elsewhere-w.prefixes.match(r.blocks)*prefixBlock >= w.cfg.minCopy {
-		r.copy = &prefixCopy{to: w, adapter: r.gen.Adapter, prefix: r.gen.Prompt[:elsewhere], last: elsewhere/prefixBlock - 1, hash: r.blocks[elsewhere/prefixBlock-1]}
+	if here := w.cached(r); from != nil && elsewhere-here >= w.cfg.minCopy {
+		r.copy = &prefixCopy{to: w, adapter: r.gen.Adapter, prefix: r.gen.Prompt[:len(r.gen.Prompt)-1], here: here, least: w.cfg.minCopy, blocks: r.blocks[:elsewhere/prefixBlock]}
 		from.send(command{export: r.copy})
 	}
 	r.tried |= 1 << w.index

@@ -205,6 +205,7 @@ func (w *worker) commands() bool {
 			w.dropAdapter(c.drop)
 			continue
 		case c.export != nil:
+			c.export.newest = w.nextID
 			w.exports = append(w.exports, c.export)
 			continue
 		case c.arrived != nil:

@@ -18,7 +18,7 @@ import (
 //	init cells=N seqs=N outputs=N running=N batch=N chunk=N wait=N evict=N host=N block=N least=N draft=N [ends=TOKENS] [nopartialcopy] [noprefixcache] [exchange]
 //	submit id=N n=N max=N repeat=N adapter=N [isolatelast] [branch] [fork] (the prompt is the input)
 //	cancel id=N | dropadapter id=N | lost seq=N | stats
-//	export least=N adapter=N | import adapter=N (the prefix is the input)
+//	export from=N least=N adapter=N | import from=N adapter=N (the prefix is the input)
 //	step [choose=TOKENS] [result=noslot|failed] [cancel=N, between plan and commit]
 //	run: steps until no rows are left, shown without their rows
 //
@@ -94,12 +94,13 @@ func (g *golden) command(t *testing.T, d *datadriven.TestData) {
 	case "dropadapter":
 		g.core.DropAdapter(AdapterID(number("id", 0)))
 	case "export":
-		id, length, waits := g.core.Export(AdapterID(number("adapter", 0)), []Token(d.Input), number("least", 1))
+		id, length, waits := g.core.Export(AdapterID(number("adapter", 0)), []Token(d.Input), number("from", 0), number("least", 1))
 		g.printf("block %d, %d tokens, waits %t", id, length, waits)
 	case "import":
 		adapter := AdapterID(number("adapter", 0))
-		id := g.core.Import(adapter, []Token(d.Input))
-		g.kv.blocks[id] = saved{tokens: []Token(d.Input), adapter: adapter}
+		from := number("from", 0)
+		id := g.core.Import(adapter, []Token(d.Input), from)
+		g.kv.blocks[id] = saved{tokens: []Token(d.Input), start: from, adapter: adapter}
 		g.printf("block %d", id)
 	case "lost":
 		g.core.Invalidate(SeqID(number("seq", 0)))

@@ -434,22 +434,23 @@ func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 		lose := func(t *rapid.T) {
 			w.core.Invalidate(SeqID(rapid.IntRange(0, cfg.MaxSequences-1).Draw(t, "lost")))
 		}
-		prefix := func(t *rapid.T) (AdapterID, []Token) {
-			id := rapid.SampledFrom(adapters).Draw(t, "of adapter")
+		prefix := func(t *rapid.T) (id AdapterID, p []Token, from int) {
+			id = rapid.SampledFrom(adapters).Draw(t, "of adapter")
 			if !cfg.Exchange || len(before) == 0 {
-				return id, nil
+				return id, nil, 0
 			}
-			p := rapid.SampledFrom(before).Draw(t, "prefix of")
-			return id, slices.Clone(p[:rapid.IntRange(1, len(p)).Draw(t, "tokens")])
+			p = rapid.SampledFrom(before).Draw(t, "prefix of")
+			p = slices.Clone(p[:rapid.IntRange(1, len(p)).Draw(t, "tokens")])
+			return id, p, rapid.IntRange(0, len(p)-1).Draw(t, "from")
 		}
 		export := func(t *rapid.T) {
-			adapter, p := prefix(t)
+			adapter, p, from := prefix(t)
 			if p == nil {
 				return
 			}
 			least := rapid.IntRange(1, 20).Draw(t, "at least")
-			id, length, waits := w.core.Export(adapter, p, least)
-			if waits && id != 0 || id == 0 != (length == 0) || id != 0 && length < least {
+			id, length, waits := w.core.Export(adapter, p, from, least)
+			if waits && id != 0 || id == 0 != (length == 0) || id != 0 && length < from+least {
 				t.Fatalf("block %d of %d tokens, at least %d; waits: %t", id, length, least, waits)
 			}
 			if id != 0 {
@@ -457,8 +458,8 @@ func TestRandomTraceEqualsNaiveCompletion(t *testing.T) {
 			}
 		}
 		imports := func(t *rapid.T) {
-			if adapter, p := prefix(t); p != nil {
-				w.kv.blocks[w.core.Import(adapter, p)] = saved{tokens: p, adapter: adapter}
+			if adapter, p, from := prefix(t); p != nil {
+				w.kv.blocks[w.core.Import(adapter, p, from)] = saved{tokens: p, start: from, adapter: adapter}
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
