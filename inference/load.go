@@ -243,7 +243,7 @@ func (s *Service) chooseSizes(cfg Config, groups []deviceGroup) (perCell float64
 	perCell = cellBytes(s.model.Metadata(), info.Architecture, info.Layers, info.Embedding, f.KVType)
 	f.Contexts = cfg.Contexts
 	if f.Contexts == 0 {
-		f.Contexts = autoContexts(cfg, gpu, f.Bytes, hostMemory(), perCell)
+		f.Contexts = autoContexts(cfg, gpu, info, f.Bytes, hostMemory(), perCell)
 	}
 	each := f.Contexts / len(groups) // contexts that share a model
 	f.Threads = cfg.Threads
