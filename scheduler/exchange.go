@@ -61,13 +61,13 @@ func (c *prefixCopy) free() {
 }
 
 // waitsForCopy reports whether a request waits for a copied prefix: its own, or that of an earlier
-// request which begins alike.
+// request which begins alike. So no circle of requests wait for each other.
 func (w *worker) waitsForCopy(r *request) bool {
 	if r.copy != nil {
 		return true
 	}
 	for _, q := range w.queue {
-		if q.copy != nil && q.copy.brings(r.blocks) {
+		if q.id < r.id && q.copy != nil && q.copy.brings(r.blocks) {
 			r.copy = q.copy
 			return true
 		}
