@@ -269,37 +269,44 @@ func (d deviation) String() string {
 	return fmt.Sprintf("at most %.2g and on average %.2g of %d tokens", d.most, d.mean(), d.n)
 }
 
-// The prompt of the next turn begins with the tokens of this one, up to where its step says.
+// The prompt of each turn begins with the tokens of the turn before, up to where its step says.
 func TestNextTurnBeginsWithTheTokensOfTheLast(t *testing.T) {
 	s := openDefault(t, Config{})
-	turns := 0
-	for _, in := range conversations(t, s)[:20] {
-		first := decide(t, s, asks(in))
-		if first.Error != nil {
-			continue
-		}
-		before := toldBy(t, first)
-		next := asks(in)
-		next.Memory = first.Memory
-		next.Instruction = protocol.AgentInstruction{Type: protocol.InstructionEnv, Content: "rover: success"}
-		if len(first.Output.ToolCalls) == 0 {
-			next.Instruction = protocol.AgentInstruction{Type: protocol.InstructionUser, Content: "go on"}
-		}
-		after := toldBy(t, decide(t, s, next))
-		all := slices.Concat(before.Prompt, before.Tokens)
-		n := 0
-		for n < len(all) && n < len(after.Prompt) && all[n] == after.Prompt[n] {
-			n++
-		}
-		want := len(all)
-		if before.Differs != nil {
-			want = *before.Differs
-		}
-		if turns++; n != want {
-			t.Errorf("the next prompt begins with %d of %d tokens, the step says %d", n, len(all), want)
+	const conversation = 4 // turns
+	compared, whole := 0, 0
+	for _, in := range conversations(t, s)[:8] {
+		var before told
+		for turn := range conversation {
+			out := decide(t, s, asks(in))
+			if out.Error != nil {
+				break
+			}
+			got := toldBy(t, out)
+			if turn > 0 {
+				all := slices.Concat(before.Prompt, before.Tokens)
+				n := 0
+				for n < len(all) && n < len(got.Prompt) && all[n] == got.Prompt[n] {
+					n++
+				}
+				want := len(all)
+				if before.Differs != nil {
+					want = *before.Differs
+				} else {
+					whole++
+				}
+				if compared++; n != want {
+					t.Errorf("turn %d: the prompt begins with %d of %d tokens, the step before says %d", turn, n, len(all), want)
+				}
+			}
+			before, in.Memory = got, out.Memory
+			in.Instruction = protocol.AgentInstruction{Type: protocol.InstructionEnv, Content: "rover: success"}
+			if len(out.Output.ToolCalls) == 0 {
+				in.Instruction = protocol.AgentInstruction{Type: protocol.InstructionUser, Content: "go on"}
+			}
 		}
 	}
-	if turns == 0 {
+	t.Logf("%d of %d prompts begin with all tokens of the turn before", whole, compared)
+	if compared == 0 {
 		t.Error("no decision was made")
 	}
 }

@@ -341,8 +341,8 @@ func TestPlotHasALineForEachMeasuredKind(t *testing.T) {
 		base  Shares
 		lines []string
 	}{
-		"all kinds":               {Shares{some, some, some}, []string{"all houses", "with robot_statuses", "calls of several robots"}},
-		"no calls of several":     {Shares{some, some, evaluate.Share{}}, []string{"all houses", "with robot_statuses"}},
+		"all kinds":               {Shares{some, some, some}, []string{"plain houses", "with robot_statuses", "calls of several robots"}},
+		"no calls of several":     {Shares{some, some, evaluate.Share{}}, []string{"plain houses", "with robot_statuses"}},
 		"nothing measured so far": {Shares{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -352,7 +352,7 @@ func TestPlotHasALineForEachMeasuredKind(t *testing.T) {
 			for _, s := range r.best() {
 				names = append(names, s.name)
 				want := []float64{75, 75, 75}
-				if s.name == "all houses" {
+				if s.name == "plain houses" {
 					want[2] = 100
 				}
 				if diff := cmp.Diff(want, s.values); diff != "" {

@@ -22,7 +22,7 @@ func (r *Report) best() (list []series) {
 		name string
 		of   func(Shares) evaluate.Share
 	}{
-		{"all houses", func(s Shares) evaluate.Share { return s.Known }},
+		{"plain houses", func(s Shares) evaluate.Share { return s.Known }},
 		{"with robot_statuses", func(s Shares) evaluate.Share { return s.Statuses }},
 		{"calls of several robots", func(s Shares) evaluate.Share { return s.Several }},
 	} {
