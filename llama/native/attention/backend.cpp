@@ -84,8 +84,9 @@ const ggml_tensor * before_cast(const ggml_tensor * t) {
         return t;
     }
     const ggml_tensor * cache = from->view_src;
-    const bool kept = cache->op == GGML_OP_NONE && cache->buffer != nullptr && ggml_backend_buffer_is_host(cache->buffer) &&
-                      ggml_backend_buffer_get_usage(cache->buffer) != GGML_BACKEND_BUFFER_USAGE_COMPUTE;
+    const bool          kept  = cache->op == GGML_OP_NONE && cache->buffer != nullptr &&
+                                ggml_backend_buffer_is_host(cache->buffer) &&
+                                ggml_backend_buffer_get_usage(cache->buffer) != GGML_BACKEND_BUFFER_USAGE_COMPUTE;
     return kept ? from : t;
 }
 
