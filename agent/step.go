@@ -18,6 +18,7 @@ type stepMaker struct {
 	prompt string
 	head   []byte // through the last shared input element
 	trace  tokenTrace
+	next   map[string]int // nextPromptDiffers by the tokens of an answer
 }
 
 // newStep prepares a step of an input by a component. number counts the steps of a candidate

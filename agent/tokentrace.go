@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/binary"
 	"math"
 	"strconv"
 
@@ -202,11 +203,25 @@ func (a *Agent) nextPromptDiffers(ctx context.Context, in *plannedInput, out *pr
 }
 
 // differs is nextPromptDiffers for a completed candidate whose input asks for token ids, else -1.
+// Candidates of an input often have the same tokens, and then the same next prompt.
 func (a *Agent) differs(ctx context.Context, in *plannedInput, out *protocol.AgentOutput, step *stepMaker, c *generation.Completion) int {
 	if !in.returns.tokenIDs || len(step.trace.prompt) == 0 {
 		return -1
 	}
-	return a.nextPromptDiffers(ctx, in, out, step.trace.prompt, answerIDs(c))
+	answer := answerIDs(c)
+	key := make([]byte, 0, 4*len(answer))
+	for _, id := range answer {
+		key = binary.LittleEndian.AppendUint32(key, uint32(id))
+	}
+	at, known := step.next[string(key)]
+	if !known {
+		at = a.nextPromptDiffers(ctx, in, out, step.trace.prompt, answer)
+		if step.next == nil {
+			step.next = map[string]int{}
+		}
+		step.next[string(key)] = at
+	}
+	return at
 }
 
 // bytesOfTrace estimates what a step returns of its tokens.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"agentd/agent"
@@ -182,6 +184,51 @@ func TestNextPromptDiffersWhereTheFormatRewrites(t *testing.T) {
 				t.Errorf("got %v of %d, want where %q begins", got.Differs, len(all), test.at)
 			}
 		})
+	}
+}
+
+// counted counts the texts that it makes tokens of.
+type counted struct {
+	letters
+	texts *atomic.Int64
+}
+
+func (c counted) Tokenize(text string, add, special bool) ([]generation.Token, error) {
+	c.texts.Add(1)
+	return c.letters.Tokenize(text, add, special)
+}
+
+func TestEqualCandidatesMakeTheNextPromptOnce(t *testing.T) {
+	const exact, rewritten = `{"to": "x", "target_robot": "a"}`, `{"to":  "x", "target_robot": "a"}`
+	texts := map[string]int64{}
+	for name, calls := range map[string][]string{
+		"both answers once":  {exact, rewritten},
+		"both answers twice": {exact, rewritten, rewritten, exact},
+	} {
+		g := &script{adjust: func(r *generation.Result) {
+			for i := range r.Completions {
+				c := &r.Completions[i]
+				c.Tokens, _ = letters{}.Tokenize(c.Text, false, false)
+				c.StopToken = 257
+			}
+		}}
+		for _, c := range calls {
+			g.answers = append(g.answers, "<tool_call>\n{\"name\": \"move\", \"arguments\": "+c+"}\n</tool_call>")
+		}
+		var cfg agent.Config
+		cfg.Prompt.Architecture = "qwen2"
+		vocab := counted{texts: new(atomic.Int64)}
+		outs := run(t, agentWith(t, cfg, nil, vocab), g, request(t, fmt.Sprintf(`{"num_outputs":%d,"extra_keys":{"return":["token_ids"]},`+
+			`"tools":[{"name":"move","description":"Move.","parameters":{"to":{"type":"str","description":"Where"}}}]}`, len(calls))))
+		for i, out := range outs {
+			if differs := strings.Contains(string(out.InternalSteps[0]), `"next_prompt_differs_at"`); differs != (calls[i] == rewritten) {
+				t.Errorf("%s: candidate %d differs: %t", name, i, differs)
+			}
+		}
+		texts[name] = vocab.texts.Load()
+	}
+	if texts["both answers once"] != texts["both answers twice"] {
+		t.Errorf("texts that were tokenized: %v", texts)
 	}
 }
 

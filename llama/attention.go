@@ -11,8 +11,9 @@ import "sync/atomic"
 // own attention goes through all cells for each row. The result is exact attention, with
 // sums in F32 where llama.cpp's CPU code has F16. native/attention has the code.
 //
-// It takes keys and values of all types of SetKVType; F32 is cast to F16 before. ALiBi and
-// capped logits are left to llama.cpp. The same device defers the computation of logits
+// It takes keys and values of all types of SetKVType, and computes with F32 ones as they
+// are. llama.cpp's own flash attention casts them to F16. ALiBi and capped logits are left
+// to llama.cpp. The same device defers the computation of logits
 // until they are read.
 var sharedAttentionOff atomic.Bool
 

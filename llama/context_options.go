@@ -62,7 +62,8 @@ func SetThreads(n, batch int) ContextOption {
 
 // SetKVType sets the type of the cached keys and values: f32, f16 (the
 // default), bf16, q8_0, q5_1, q5_0, q4_1, q4_0 or iq4_nl. Quantized types need
-// flash attention.
+// flash attention. llama.cpp's own flash attention rounds f32 to f16 when it reads it;
+// shared attention and attention without flash do not.
 func SetKVType(name string) ContextOption { return func(o *contextOptions) { o.kvType = name } }
 
 // SetFlashAttention switches flash attention on or off. By default llama.cpp uses it

@@ -335,6 +335,43 @@ func TestReportHasTableAndPlot(t *testing.T) {
 	}
 }
 
+func TestPlotHasALineForEachMeasuredKind(t *testing.T) {
+	some := evaluate.Share{Count: 3, Of: 4}
+	for name, tc := range map[string]struct {
+		base  Shares
+		lines []string
+	}{
+		"all kinds":               {Shares{some, some, some}, []string{"plain houses", "with robot_statuses", "calls of several robots"}},
+		"no calls of several":     {Shares{some, some, evaluate.Share{}}, []string{"plain houses", "with robot_statuses"}},
+		"nothing measured so far": {Shares{}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			better := Shares{evaluate.Share{Count: 4, Of: 4}, some, some}
+			r := Report{Base: tc.base, Rounds: []Round{{Right: better}, {Right: better, Verdict: Verdict{Kept: true}}}}
+			var names []string
+			for _, s := range r.best() {
+				names = append(names, s.name)
+				want := []float64{75, 75, 75}
+				if s.name == "plain houses" {
+					want[2] = 100
+				}
+				if diff := cmp.Diff(want, s.values); diff != "" {
+					t.Errorf("%s: %s", s.name, diff)
+				}
+				if !strings.Contains(r.plot(), ">"+s.name+"</text>") {
+					t.Errorf("no legend for %s", s.name)
+				}
+			}
+			if diff := cmp.Diff(tc.lines, names); diff != "" {
+				t.Error(diff)
+			}
+			if n := strings.Count(r.plot(), "<polyline"); n != len(names)+1 {
+				t.Errorf("%d lines, want %d and the coach calls", n, len(names)+1)
+			}
+		})
+	}
+}
+
 func TestRoundsHaveHousesOfTheirOwn(t *testing.T) {
 	taken := map[uint64]string{}
 	take := func(seed uint64, what string) {

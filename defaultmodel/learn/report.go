@@ -2,9 +2,7 @@ package learn
 
 import (
 	"fmt"
-	"math"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -64,71 +62,4 @@ func (r *Report) Table() string {
 	}
 	b.WriteString("\nRight decisions are those in held-out houses. Coach calls are those of the best model before the round. Weights are kept when they are better with p of at most 0.05.\n\n![Rounds](rounds.svg)\n")
 	return b.String()
-}
-
-// best are the held-out decisions of the best model after each round, in percent, from
-// the first model on.
-func (r *Report) best() []float64 {
-	list := []float64{r.Base.Known.Percent()}
-	for i := range r.Rounds {
-		y := list[i]
-		if x := &r.Rounds[i]; x.Kept {
-			y = x.Right.Known.Percent()
-		}
-		list = append(list, y)
-	}
-	return list
-}
-
-// calls are the coach calls for 100 tasks with the best model after each round.
-func (r *Report) calls() (list []float64) {
-	for i := range r.Rounds {
-		list = append(list, r.Rounds[i].CallsPer100())
-	}
-	if r.Last.Tasks > 0 {
-		list = append(list, r.Last.CallsPer100())
-	}
-	return list
-}
-
-// Size of a chart in the units of the SVG, and of its margins.
-const chartWidth, chartHeight, margin = 360, 260, 44
-
-// plot is an SVG of two charts.
-func (r *Report) plot() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", 2*chartWidth, chartHeight)
-	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="white"/>`+"\n", 2*chartWidth, chartHeight)
-	best := r.best()
-	chart(&b, 0, "Held-out decisions of the best model, % right", best, math.Floor(slices.Min(best))-1, math.Ceil(slices.Max(best))+1)
-	if calls := r.calls(); len(calls) > 0 {
-		chart(&b, chartWidth, "Coach calls for 100 tasks", calls, 0, math.Ceil(slices.Max(calls))+1)
-	}
-	b.WriteString("</svg>\n")
-	return b.String()
-}
-
-// chart draws values by the number of rounds that are done, on an axis from low to high.
-func chart(b *strings.Builder, left int, title string, values []float64, low, high float64) {
-	const lines = 4
-	x := func(i int) float64 {
-		return float64(left+margin) + float64(i)*float64(chartWidth-2*margin)/float64(max(1, len(values)-1))
-	}
-	y := func(v float64) float64 {
-		return chartHeight - margin - (v-low)/(high-low)*(chartHeight-2*margin)
-	}
-	fmt.Fprintf(b, `<text x="%d" y="%d">%s</text>`+"\n", left+margin, margin-16, title)
-	for i := range lines + 1 {
-		v := low + (high-low)*float64(i)/lines
-		fmt.Fprintf(b, `<path d="M%d %.1fh%d" stroke="#ddd"/><text x="%d" y="%.1f" text-anchor="end">%.4g</text>`+"\n",
-			left+margin, y(v), chartWidth-2*margin, left+margin-6, y(v)+4, v)
-	}
-	var points []string
-	for i, v := range values {
-		points = append(points, fmt.Sprintf("%.1f,%.1f", x(i), y(v)))
-		fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="3"/><text x="%.1f" y="%d" text-anchor="middle">%d</text>`+"\n",
-			x(i), y(v), x(i), chartHeight-margin+18, i)
-	}
-	fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="black"/>`+"\n", strings.Join(points, " "))
-	fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="middle">rounds done</text>`+"\n", left+chartWidth/2, chartHeight-8)
 }

@@ -65,7 +65,7 @@ void use_bits(ggml_backend_sched_t sched, ggml_cgraph * graph,
               mask_bits * (*bits_of)(ggml_backend_sched_t, ggml_tensor *) );
 
 // Types of keys and values. The kernels read all but other themselves.
-enum class element { f16, bf16, q8_0, other };
+enum class element { f32, f16, bf16, q8_0, other };
 
 // The keys or values of a cache. Strides and sizes are in bytes.
 struct kv_view {

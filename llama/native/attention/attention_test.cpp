@@ -67,6 +67,10 @@ problem make(const shape & s, ggml_type type, bool sinks, random & r) {
 std::vector<float> floats(const std::vector<uint8_t> & stored, ggml_type type) {
     const auto *       traits = ggml_get_type_traits(type);
     std::vector<float> out(stored.size() / traits->type_size * traits->blck_size);
+    if (type == GGML_TYPE_F32) {
+        std::memcpy(out.data(), stored.data(), stored.size());
+        return out;
+    }
     traits->to_float(stored.data(), out.data(), static_cast<int64_t>(out.size()));
     return out;
 }
@@ -237,7 +241,7 @@ const shape shapes[] = {
     { 130, 256, 8, 1, 16, 32, 200 }, { 20, 2240, 2, 1, 32, 32, 2 }, // more tiles than the planner reads at a time
 };
 
-constexpr ggml_type kv_types[] = { GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0 };
+constexpr ggml_type kv_types[] = { GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0 };
 constexpr double    tolerance  = 5e-6;
 
 void is_exact(const problem & p, const std::string & name) {
@@ -273,7 +277,9 @@ void matches_the_definition() {
 void spoil(std::vector<uint8_t> & stored, ggml_type type, int cells, int cell, float bad) {
     const size_t size = stored.size() / cells, step = ggml_type_size(type);
     for (size_t at = cell * size; at < (cell + 1) * size; at += step) {
-        if (type == GGML_TYPE_BF16) {
+        if (type == GGML_TYPE_F32) {
+            std::memcpy(&stored[at], &bad, sizeof bad);
+        } else if (type == GGML_TYPE_BF16) {
             const ggml_bf16_t x = ggml_fp32_to_bf16(bad);
             std::memcpy(&stored[at], &x, sizeof x);
         } else {

@@ -68,6 +68,28 @@ struct instance {
 // One task is a group and a head of k and v. More tasks than threads even out what they cost.
 constexpr int tasks_per_thread = 2;
 
+// Whether the values of a tensor lie side by side, in whole vectors and whole blocks.
+bool readable(const ggml_tensor * t) {
+    constexpr int lanes  = 16;
+    const auto *  traits = ggml_get_type_traits(t->type);
+    return t->ne[0] % lanes == 0 && t->ne[0] % traits->blck_size == 0 && t->nb[0] == traits->type_size &&
+           t->ne[3] == 1 && (t->type == GGML_TYPE_F32 || traits->to_float != nullptr);
+}
+
+// llama.cpp casts keys and values of an F32 cache to F16 for FLASH_ATTN_EXT (build_attn_mha in llama-graph.cpp). This
+// is the view of the cache that t was cast from, or t itself. The cache outlives the graph, as no node's memory does.
+const ggml_tensor * before_cast(const ggml_tensor * t) {
+    const ggml_tensor * from = t->op == GGML_OP_CPY && t->src[1] == t ? t->src[0] : nullptr;
+    if (from == nullptr || from->type != GGML_TYPE_F32 || from->view_src == nullptr || !readable(from)) {
+        return t;
+    }
+    const ggml_tensor * cache = from->view_src;
+    const bool          kept  = cache->op == GGML_OP_NONE && cache->buffer != nullptr &&
+                                ggml_backend_buffer_is_host(cache->buffer) &&
+                                ggml_backend_buffer_get_usage(cache->buffer) != GGML_BACKEND_BUFFER_USAGE_COMPUTE;
+    return kept ? from : t;
+}
+
 kv_view kv_view_of(const ggml_tensor * t) {
     return make_kv_view(t->data, t->type, t->nb[1], t->nb[2], t->ne[0]);
 }
@@ -78,8 +100,8 @@ operands operands_of(const ggml_tensor * dst) {
     const ggml_tensor * v = dst->src[2];
     operands            o{};
     o.q      = static_cast<const char *>(q->data);
-    o.k      = kv_view_of(k);
-    o.v      = kv_view_of(v);
+    o.k      = kv_view_of(before_cast(k));
+    o.v      = kv_view_of(before_cast(v));
     o.out    = static_cast<float *>(dst->data);
     o.sinks  = dst->src[4] != nullptr ? static_cast<const float *>(dst->src[4]->data) : nullptr;
     o.q_row  = q->nb[1];
@@ -251,14 +273,6 @@ ggml_backend_buffer_type_t device_buffer_type(ggml_backend_dev_t) {
 
 ggml_backend_buffer_t device_buffer_from_host(ggml_backend_dev_t, void * p, size_t size, size_t) {
     return ggml_backend_cpu_buffer_from_ptr(p, size);
-}
-
-// Whether the values of a tensor lie side by side, in whole vectors and whole blocks.
-bool readable(const ggml_tensor * t) {
-    constexpr int lanes  = 16;
-    const auto *  traits = ggml_get_type_traits(t->type);
-    return t->ne[0] % lanes == 0 && t->ne[0] % traits->blck_size == 0 && t->nb[0] == traits->type_size &&
-           t->ne[3] == 1 && traits->to_float != nullptr;
 }
 
 bool supported(const ggml_tensor * op) {

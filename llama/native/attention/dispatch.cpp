@@ -26,6 +26,7 @@ const kernel * kernels() {
 kv_view make_kv_view(const void * data, ggml_type type, size_t cell, size_t head, int64_t n) {
     kv_view k{ static_cast<const char *>(data), cell, head, ggml_row_size(type, n), element::other, nullptr };
     switch (type) {
+        case GGML_TYPE_F32: k.type = element::f32; break;
         case GGML_TYPE_F16: k.type = element::f16; break;
         case GGML_TYPE_BF16: k.type = element::bf16; break;
         case GGML_TYPE_Q8_0: k.type = element::q8_0; break;

@@ -176,6 +176,11 @@ AGD_TARGET static inline void convert_q8_0(const char * from, float * to, int n,
 AGD_TARGET static inline void convert(const kv_view & c, int head, uint32_t cell, float * to, int n, vec & nonfinite) {
     const char * from = c.data + cell * c.cell + head * c.head;
     switch (c.type) {
+        case element::f32:
+            for (int d = 0; d < n; d += W) {
+                converted(to + d, load(reinterpret_cast<const float *>(from) + d), nonfinite);
+            }
+            break;
         case element::f16:
             for (int d = 0; d < n; d += W) {
                 converted(to + d, load_f16(from + 2 * d), nonfinite);

@@ -205,7 +205,7 @@ const char * product_differs(ggml_backend_dev_t device) {
 
 std::string self_test(ggml_backend_dev_t device) {
     const scope running;
-    for (const ggml_type type : { GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0 }) {
+    for (const ggml_type type : { GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0 }) {
         if (const char * wrong = attention_differs(device, type)) {
             return std::string(wrong) + " (" + ggml_type_name(type) + ")";
         }
