@@ -155,8 +155,10 @@ func (s *Server) routes() *gin.Engine {
 		g.DELETE(pathSessions+":run_id", s.deleteSession)
 		get("/openapi.json", s.getOpenAPI)
 		get(pathMetrics, s.getMetrics)
+		get(pathWeights, s.getWeights)
+		g.PUT(pathWeights, s.mayChangeWeights, s.jsonBody, s.putWeights)
+		g.DELETE(pathAdapters+":name", s.mayChangeWeights, s.deleteAdapter)
 	}
-	s.routeWeights(r)
 	if s.opts.Completions {
 		s.routeCompletions(r)
 	}
