@@ -21,6 +21,7 @@ import (
 // ends. The methods are safe for concurrent use.
 type adapters struct {
 	engine *scheduler.Engine
+	model  string // its name for clients, which no adapter may have
 	log    zerolog.Logger
 
 	mu      sync.Mutex
@@ -41,13 +42,16 @@ type AdapterInfo struct {
 	Bytes               uint64 // of memory, for all models together
 }
 
-func newAdapters(engine *scheduler.Engine, log zerolog.Logger) *adapters {
-	return &adapters{engine: engine, log: log, byName: map[string]*loadedAdapter{}}
+func newAdapters(engine *scheduler.Engine, model string, log zerolog.Logger) *adapters {
+	return &adapters{engine: engine, model: model, log: log, byName: map[string]*loadedAdapter{}}
 }
 
 // set loads the file at path under a name. An adapter of that name is replaced: requests that use
 // it end with it. On an error nothing changes.
 func (a *adapters) set(ctx context.Context, name, path string) error {
+	if name == a.model {
+		return fmt.Errorf("the adapter %s has the name of the model; choose another one", name)
+	}
 	unchanged, err := watchFile(path)
 	if err != nil {
 		return fmt.Errorf("the adapter %s: %w", name, err)
@@ -132,6 +136,15 @@ type adapterUse struct {
 }
 
 var _ agent.Adapters = (*adapterUse)(nil)
+
+// useAdapters begins the use of adapters by a request, which ends with the returned function.
+func (s *Service) useAdapters() (agent.Adapters, func()) {
+	if e, ok := s.engine.(remoteEngine); ok {
+		return remoteAdapters{e.Engine}, func() {}
+	}
+	use := s.adapters.use()
+	return use, use.end
+}
 
 // use begins a request.
 func (a *adapters) use() *adapterUse { return &adapterUse{adapters: a} }
