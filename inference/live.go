@@ -20,9 +20,9 @@ import (
 )
 
 var (
-	_ server.Weights = (*Live)(nil)
-	_ openai.Model   = (*Live)(nil)
-	_ backend.Local  = (*Live)(nil)
+	_ server.Weights  = (*Live)(nil)
+	_ openai.Provider = (*Live)(nil)
+	_ backend.Local   = (*Live)(nil)
 )
 
 // Live is a Service whose model and adapters can change while it serves. Requests that run end
@@ -339,44 +339,12 @@ func (l *Live) Failure() error {
 	return s.Failure()
 }
 
-// Served is Service.Served.
-func (l *Live) Served() openai.Served {
+// OpenAI implements openai.Provider.
+func (l *Live) OpenAI() (openai.Model, func()) {
 	s, release := l.use()
-	defer release()
-	return s.Served()
-}
-
-// Tokenize is Service.Tokenize.
-func (l *Live) Tokenize(text string, special bool) ([]generation.Token, error) {
-	s, release := l.use()
-	defer release()
-	return s.Tokenize(text, special)
-}
-
-// Detokenize is Service.Detokenize. All models have the same vocabulary.
-func (l *Live) Detokenize(ids []generation.Token) string {
-	s, release := l.use()
-	defer release()
-	return s.Detokenize(ids)
-}
-
-// Generate is Service.Generate.
-func (l *Live) Generate(ctx context.Context, r *generation.Request) (*generation.Result, error) {
-	s, release := l.use()
-	defer release()
-	return s.Generate(ctx, r)
-}
-
-// Chat is Service.Chat.
-func (l *Live) Chat(ctx context.Context, c *openai.Conversation) (*generation.Request, error) {
-	s, release := l.use()
-	defer release()
-	return s.Chat(ctx, c)
-}
-
-// Answer is Service.Answer.
-func (l *Live) Answer(text string) (string, error) {
-	s, release := l.use()
-	defer release()
-	return s.Answer(text)
+	m, end := s.OpenAI()
+	return m, func() {
+		end()
+		release()
+	}
 }
