@@ -52,7 +52,7 @@ func (a *adapters) set(ctx context.Context, name, path string) error {
 	if name == a.model {
 		return fmt.Errorf("the adapter %s has the name of the model; choose another one", name)
 	}
-	unchanged, err := watchFile(path)
+	_, unchanged, err := watchFiles(path)
 	if err != nil {
 		return fmt.Errorf("the adapter %s: %w", name, err)
 	}
@@ -222,19 +222,25 @@ func (r *untilDone) Read(p []byte) (int, error) {
 	return r.from.Read(p)
 }
 
-// watchFile returns a function that fails if the file at path has changed since.
-func watchFile(path string) (unchanged func() error, err error) {
-	before, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	return func() error {
-		after, err := os.Stat(path)
-		if err != nil {
-			return err
+// watchFiles returns the bytes of files together, and a function that fails if one has changed since.
+func watchFiles(paths ...string) (bytes int64, unchanged func() error, err error) {
+	infos := make([]os.FileInfo, len(paths))
+	for i, path := range paths {
+		if infos[i], err = os.Stat(path); err != nil {
+			return 0, nil, err
 		}
-		if !os.SameFile(before, after) || before.Size() != after.Size() || !before.ModTime().Equal(after.ModTime()) {
-			return fmt.Errorf("%s changed while it was read; write it under another name and rename it", path)
+		bytes += infos[i].Size()
+	}
+	return bytes, func() error {
+		for i, path := range paths {
+			before := infos[i]
+			after, err := os.Stat(path)
+			if err != nil {
+				return err
+			}
+			if !os.SameFile(before, after) || before.Size() != after.Size() || !before.ModTime().Equal(after.ModTime()) {
+				return fmt.Errorf("%s changed while it was read; write it under another name and rename it", path)
+			}
 		}
 		return nil
 	}, nil

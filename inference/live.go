@@ -120,7 +120,7 @@ func (l *Live) SetModel(ctx context.Context, path string) error {
 	began := time.Now()
 	old, release := l.use()
 	defer release()
-	unchanged, err := watchFile(path)
+	bytes, unchanged, err := watchFiles(modelFiles(path)...)
 	if err != nil {
 		return l.refuse("model", err)
 	}
@@ -133,7 +133,7 @@ func (l *Live) SetModel(ctx context.Context, path string) error {
 		cfg.Agent.MaxNewTokens = old.info.MaxNewTokens
 	}
 	cfg.ContextLength, cfg.Scheduler.MaxRunning, cfg.Scheduler.BatchTokens = old.info.ContextLength, old.info.Parallel, old.info.BatchSize
-	if err := old.roomForModel(ctx, path, cfg.CacheRAM, l.free()); err != nil {
+	if err := old.roomForModel(ctx, path, bytes, cfg.CacheRAM, l.free()); err != nil {
 		return l.refuse("model", err)
 	}
 	s, err := Open(ctx, cfg)

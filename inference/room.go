@@ -78,13 +78,10 @@ func (s *Service) beside(weights, cells, compute float64) []llama.Placement {
 	return list
 }
 
-// roomForModel refuses a model at path that does not fit the free memory beside the present one,
-// with as many contexts of the same length, the same adapters and cacheRAM MB for evicted prefixes.
-func (s *Service) roomForModel(ctx context.Context, path string, cacheRAM int, free freeMemory) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
+// roomForModel refuses a model at path, of so many bytes, that does not fit the free memory beside the
+// present one, with as many contexts of the same length, the same adapters and cacheRAM MB for
+// evicted prefixes.
+func (s *Service) roomForModel(ctx context.Context, path string, bytes int64, cacheRAM int, free freeMemory) error {
 	next, err := llama.New(path, llama.SetCancel(ctx), llama.SetVocabOnly(true), llama.SetDevices("cpu"))
 	if err != nil {
 		return loadError(path, "", err)
@@ -97,7 +94,7 @@ func (s *Service) roomForModel(ctx context.Context, path string, cacheRAM int, f
 	if now := cellBytes(s.model.Metadata(), s.info.Architecture, 0, 0, s.info.KVType); now > 0 {
 		cells = cellBytes(next.Metadata(), next.Info().Architecture, 0, 0, s.info.KVType) / now
 	}
-	weights := float64(info.Size())
+	weights := float64(bytes)
 	for _, a := range s.adapters.list() {
 		weights += float64(a.Bytes) / float64(len(s.models))
 	}

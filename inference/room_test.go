@@ -51,7 +51,7 @@ func TestEstimateForEqualModelIsItsPlacement(t *testing.T) {
 	defer release()
 	for free := uint64(1); ; free = estimate {
 		var refused *noRoomError
-		err := s.roomForModel(t.Context(), filepath.Join(dir, "model1.gguf"), 0, freeMemory{"CPU": free})
+		err := s.roomForModel(t.Context(), filepath.Join(dir, "model1.gguf"), sizeOf(t, cfg.Path), 0, freeMemory{"CPU": free})
 		if !errors.As(err, &refused) {
 			if err != nil || estimate == 0 {
 				t.Fatal(err)
