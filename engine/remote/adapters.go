@@ -49,9 +49,9 @@ func (e *Engine) Adapter(name string) (generation.AdapterID, bool) {
 func (e *Engine) listAgain() {
 	e.adapters.listing.Lock()
 	defer e.adapters.listing.Unlock()
-	if now := time.Now(); now.Sub(e.adapters.listed) >= e.relist {
-		e.adapters.listed = now
+	if time.Since(e.adapters.listed) >= e.relist {
 		e.listAdapters()
+		e.adapters.listed = time.Now() // those that waited here need no list of their own
 	}
 }
 
