@@ -12,7 +12,7 @@ import (
 type Adapter struct {
 	Name    string // "": none
 	ID      generation.AdapterID
-	Version string // names the adapter's weights and changes with them
+	Version string // names the adapter's weights and changes with them; "": not known
 }
 
 // Adapters are those of an engine.
@@ -36,21 +36,27 @@ func readAdapter(v protocol.Raw, adapters Adapters) (Adapter, protocol.Problems)
 		return Adapter{}, protocol.Problems{protocol.NewProblem(protocol.TypeString,
 			"it must be the name of an adapter, or null for none, not "+rawjson.KindName(v), name)}
 	}
-	var names []string
 	if adapters != nil {
 		if found, ok := adapters.Adapter(text); ok {
 			return found, nil
 		}
+	}
+	return Adapter{}, protocol.Problems{protocol.NewProblem(protocol.TypeLiteral, "it names no adapter of this server; "+KnownAdapters(adapters), name)}
+}
+
+// KnownAdapters is a clause for messages about an unknown name.
+func KnownAdapters(adapters Adapters) string {
+	var names []string
+	if adapters != nil {
 		names = adapters.Names()
 	}
-	known := "this server has no adapters; start it with one (docs/weights.md)"
-	if n := len(names); n > 0 {
-		known = "the adapters are " + strings.Join(names[:min(n, maxNamed)], ", ")
-		if n > maxNamed {
-			known += ", ..."
-		}
+	switch n := len(names); {
+	case n > maxNamed:
+		return "the adapters are " + strings.Join(names[:maxNamed], ", ") + ", ..."
+	case n > 0:
+		return "the adapters are " + strings.Join(names, ", ")
 	}
-	return Adapter{}, protocol.Problems{protocol.NewProblem(protocol.TypeLiteral, "it names no adapter of this server; "+known, name)}
+	return "this server has no adapters; start it with one (docs/weights.md)"
 }
 
 // appendWeights appends to the object of a generation which weights computed it.
@@ -62,6 +68,8 @@ func (t *tokenTrace) appendWeights(b []byte) []byte {
 	if t.adapter.Name != "" {
 		b = append(b, `,"adapter":`...)
 		b = rawjson.AppendString(b, t.adapter.Name)
+	}
+	if t.adapter.Version != "" {
 		b = append(b, `,"adapter_version":`...)
 		b = rawjson.AppendString(b, t.adapter.Version)
 	}

@@ -57,6 +57,42 @@ func TestAdapterOfInputReachesEngineAndStep(t *testing.T) {
 	}
 }
 
+func TestSummaryIsOfTheAdapterOfItsInput(t *testing.T) {
+	a := summarizing(t, agent.Config{}, nil)
+	plan, err := a.PrepareWith(request(t, `{"memory":`+told(200)+`,"extra_keys":{"adapter":"quick"}}`), loaded{"quick": 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newStages("All of it.", "Hi")
+	if _, err := a.Run(t.Context(), plan, g); err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]*script{"summary": &g.summary, "decision": &g.decision} {
+		if len(s.asked) != 1 || s.asked[0].Adapter != 1 {
+			t.Errorf("the %s was asked of %+v", name, s.asked)
+		}
+	}
+}
+
+func TestSessionOfARunDependsOnItsAdapter(t *testing.T) {
+	a := newAgent(t, agent.Config{}, nil)
+	sessions := map[string]bool{}
+	for _, extra := range []string{`{}`, `{"adapter":null}`, `{"adapter":"quick"}`, `{"adapter":"careful"}`} {
+		plan, err := a.PrepareWith(request(t, `{"extra_keys":`+extra+`}`), loaded{"quick": 7, "careful": 8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := &script{answers: []string{"Hi"}}
+		if _, err := a.Run(t.Context(), plan, g); err != nil {
+			t.Fatal(err)
+		}
+		sessions[g.asked[0].Session] = true
+	}
+	if len(sessions) != 3 {
+		t.Errorf("%d sessions of no adapter and two", len(sessions))
+	}
+}
+
 func TestUnknownAdapterNamesFieldAndKnownOnes(t *testing.T) {
 	a := newAgent(t, agent.Config{}, nil)
 	for _, test := range []struct {

@@ -16,6 +16,7 @@ type Question struct {
 	// Schema of the JSON value that is the answer; nil: any text.
 	Schema    protocol.Raw
 	MaxTokens int // of the answer, including reasoning
+	Adapter   generation.AdapterID
 }
 
 // Answer is the model's, without its reasoning.
@@ -63,6 +64,7 @@ func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer
 	request := generation.Request{Params: generation.Params{
 		N: 1, MaxTokens: q.MaxTokens, Sampling: a.sampling(true), Seeds: []uint32{0},
 		SuppressControl: a.format.SuppressControl(), StopRepeats: a.stopsRepeats(),
+		Adapter: q.Adapter,
 	}}
 	if q.Schema != nil && a.cfg.Constrain == ConstrainOn {
 		if request.Grammar, err = a.format.ChatGrammar(q.Schema); err != nil {

@@ -48,6 +48,9 @@ func session(in *plannedInput) string {
 		first = turns[0].Content
 	}
 	_, _ = h.Write([]byte(first))
+	if name := in.adapter.Name; name != "" { // another adapter shares no prefix
+		_, _ = h.Write(append([]byte{0}, name...))
+	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 

@@ -21,6 +21,7 @@ import (
 // ends. The methods are safe for concurrent use.
 type adapters struct {
 	engine *scheduler.Engine
+	model  string // its name for clients, which no adapter may have
 	log    zerolog.Logger
 
 	mu      sync.Mutex
@@ -41,14 +42,17 @@ type AdapterInfo struct {
 	Bytes               uint64 // of memory, for all models together
 }
 
-func newAdapters(engine *scheduler.Engine, log zerolog.Logger) *adapters {
-	return &adapters{engine: engine, log: log, byName: map[string]*loadedAdapter{}}
+func newAdapters(engine *scheduler.Engine, model string, log zerolog.Logger) *adapters {
+	return &adapters{engine: engine, model: model, log: log, byName: map[string]*loadedAdapter{}}
 }
 
 // set loads the file at path under a name. An adapter of that name is replaced: requests that use
 // it end with it. On an error nothing changes.
 func (a *adapters) set(ctx context.Context, name, path string) error {
-	unchanged, err := watchFile(path)
+	if name == a.model {
+		return fmt.Errorf("the adapter %s has the name of the model; choose another one", name)
+	}
+	_, unchanged, err := watchFiles(path)
 	if err != nil {
 		return fmt.Errorf("the adapter %s: %w", name, err)
 	}
@@ -133,6 +137,15 @@ type adapterUse struct {
 
 var _ agent.Adapters = (*adapterUse)(nil)
 
+// useAdapters begins the use of adapters by a request, which ends with the returned function.
+func (s *Service) useAdapters() (agent.Adapters, func()) {
+	if e, ok := s.engine.(remoteEngine); ok {
+		return remoteAdapters{e.Engine}, func() {}
+	}
+	use := s.adapters.use()
+	return use, use.end
+}
+
 // use begins a request.
 func (a *adapters) use() *adapterUse { return &adapterUse{adapters: a} }
 
@@ -209,19 +222,25 @@ func (r *untilDone) Read(p []byte) (int, error) {
 	return r.from.Read(p)
 }
 
-// watchFile returns a function that fails if the file at path has changed since.
-func watchFile(path string) (unchanged func() error, err error) {
-	before, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	return func() error {
-		after, err := os.Stat(path)
-		if err != nil {
-			return err
+// watchFiles returns the bytes of files together, and a function that fails if one has changed since.
+func watchFiles(paths ...string) (bytes int64, unchanged func() error, err error) {
+	infos := make([]os.FileInfo, len(paths))
+	for i, path := range paths {
+		if infos[i], err = os.Stat(path); err != nil {
+			return 0, nil, err
 		}
-		if !os.SameFile(before, after) || before.Size() != after.Size() || !before.ModTime().Equal(after.ModTime()) {
-			return fmt.Errorf("%s changed while it was read; write it under another name and rename it", path)
+		bytes += infos[i].Size()
+	}
+	return bytes, func() error {
+		for i, path := range paths {
+			before := infos[i]
+			after, err := os.Stat(path)
+			if err != nil {
+				return err
+			}
+			if !os.SameFile(before, after) || before.Size() != after.Size() || !before.ModTime().Equal(after.ModTime()) {
+				return fmt.Errorf("%s changed while it was read; write it under another name and rename it", path)
+			}
 		}
 		return nil
 	}, nil

@@ -5,13 +5,38 @@ import (
 	"context"
 	"time"
 
+	"agentd/agent"
 	"agentd/agent/format"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 	"agentd/server/openai"
 )
 
-var _ openai.Model = (*Service)(nil)
+var (
+	_ openai.Provider = (*Service)(nil)
+	_ openai.Model    = openAIModel{}
+)
+
+// openAIModel is a Service for one request of OpenAI's API.
+type openAIModel struct {
+	*Service
+	using agent.Adapters
+}
+
+// OpenAI implements openai.Provider.
+func (s *Service) OpenAI() (m openai.Model, release func()) {
+	using, end := s.useAdapters()
+	return openAIModel{s, using}, end
+}
+
+// Adapter implements openai.Model.
+func (m openAIModel) Adapter(name string) (generation.AdapterID, bool) {
+	a, ok := m.using.Adapter(name)
+	return a.ID, ok
+}
+
+// Adapters implements openai.Model.
+func (m openAIModel) Adapters() []string { return m.using.Names() }
 
 // created is when models of this process were loaded, for OpenAI's answers.
 var created = time.Now().Unix()

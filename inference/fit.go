@@ -18,7 +18,8 @@ var kvBytes = map[string]float64{
 }
 
 // cellBytes returns the size of one token in the KV cache: keys and values of every layer. It reads
-// the GGUF keys of the architecture. A missing key has llama.cpp's default.
+// the GGUF keys of the architecture, and layers and embedding too if these are 0. A missing key has
+// llama.cpp's default.
 func cellBytes(metadata map[string]string, architecture string, layers, embedding int, kvType string) float64 {
 	number := func(key string, otherwise int) int {
 		n, err := strconv.Atoi(metadata[architecture+"."+key])
@@ -26,6 +27,9 @@ func cellBytes(metadata map[string]string, architecture string, layers, embeddin
 			return otherwise
 		}
 		return n
+	}
+	if layers == 0 {
+		layers, embedding = number("block_count", 0), number("embedding_length", 0)
 	}
 	heads := number("attention.head_count", 1)
 	kvHeads := number("attention.head_count_kv", heads)

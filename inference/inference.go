@@ -90,9 +90,9 @@ func (s *Service) Info() EngineInfo { return s.info }
 // admitted to the engine at once, or refused before any work. The error is protocol.Problems, a
 // *generation.QueueFullError, generation.ErrClosed, or that of ctx.
 func (s *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
-	use := s.adapters.use()
-	defer use.end()
-	plan, err := s.agent.PrepareWith(req, use)
+	using, end := s.useAdapters()
+	defer end()
+	plan, err := s.agent.PrepareWith(req, using)
 	if err != nil {
 		return nil, err
 	}

@@ -66,6 +66,9 @@ const (
 	// model. Half of them are cached prefixes.
 	recurrentSequences = 2
 
+	// roomReserve: weights must leave 1/roomReserve of what they need free.
+	roomReserve = 20
+
 	// minLocalAnswer is the least token limit of a coach's answer to a long question.
 	minLocalAnswer = 256
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"agentd/coaching/backend"
+	"agentd/llama"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 	"agentd/server"
@@ -19,9 +20,9 @@ import (
 )
 
 var (
-	_ server.Weights = (*Live)(nil)
-	_ openai.Model   = (*Live)(nil)
-	_ backend.Local  = (*Live)(nil)
+	_ server.Weights  = (*Live)(nil)
+	_ openai.Provider = (*Live)(nil)
+	_ backend.Local   = (*Live)(nil)
 )
 
 // Live is a Service whose model and adapters can change while it serves. Requests that run end
@@ -30,6 +31,7 @@ var (
 type Live struct {
 	cfg     Config
 	metrics *weightsMetrics
+	free    func() freeMemory
 
 	change sync.Mutex // held while weights are loaded
 
@@ -59,7 +61,7 @@ func OpenLive(ctx context.Context, cfg Config) (*Live, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Live{cfg: cfg, current: newTenant(s), metrics: newWeightsMetrics()}
+	l := &Live{cfg: cfg, current: newTenant(s), metrics: newWeightsMetrics(), free: memoryNow}
 	if cfg.WeightsDir != "" { // every step tells the version
 		if _, err := s.weights.Version(ctx); err != nil {
 			return nil, errors.Join(err, l.Close())
@@ -118,7 +120,7 @@ func (l *Live) SetModel(ctx context.Context, path string) error {
 	began := time.Now()
 	old, release := l.use()
 	defer release()
-	unchanged, err := watchFile(path)
+	bytes, unchanged, err := watchFiles(modelFiles(path)...)
 	if err != nil {
 		return l.refuse("model", err)
 	}
@@ -131,12 +133,12 @@ func (l *Live) SetModel(ctx context.Context, path string) error {
 		cfg.Agent.MaxNewTokens = old.info.MaxNewTokens
 	}
 	cfg.ContextLength, cfg.Scheduler.MaxRunning, cfg.Scheduler.BatchTokens = old.info.ContextLength, old.info.Parallel, old.info.BatchSize
-	if err := old.fits(path, cfg); err != nil {
+	if err := old.roomForModel(ctx, path, bytes, cfg.CacheRAM, l.free()); err != nil {
 		return l.refuse("model", err)
 	}
 	s, err := Open(ctx, cfg)
 	if err == nil {
-		if err = errors.Join(unchanged(), old.sameLanguage(s)); err == nil {
+		if err = errors.Join(unchanged(), old.sameFormat(s)); err == nil {
 			_, err = s.weights.Version(ctx)
 		}
 		if err != nil {
@@ -152,29 +154,17 @@ func (l *Live) SetModel(ctx context.Context, path string) error {
 	return nil
 }
 
-// fits refuses a model when the memory of the host is too small for it beside the present one. The
-// memory of devices is not known before the load.
-func (s *Service) fits(path string, cfg Config) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	free := hostMemory()
-	m := s.model.Info()
-	cells := float64(s.info.Contexts) * float64(s.info.ContextLength) * cellBytes(s.model.Metadata(), m.Architecture, m.Layers, m.Embedding, s.info.KVType)
-	onCPU := s.info.Attention == "shared" || s.info.Attention == "ggml"
-	if need := uint64(info.Size()) + uint64(cells); onCPU && free > 0 && need > free {
-		return fmt.Errorf("it needs about %d MB beside the present model, and %d MB of memory are free; start the server with a smaller context, or use a LoRA adapter", need/1e6, free/1e6)
+// sameFormat refuses a model with another prompt format.
+func (s *Service) sameFormat(other *Service) error {
+	if s.info.Format != other.info.Format {
+		return fmt.Errorf("its prompts have the format %s and those of the present model %s; restart the server to change it", other.info.Format, s.info.Format)
 	}
 	return nil
 }
 
-// sameLanguage refuses a model with another vocabulary or prompt format.
-func (s *Service) sameLanguage(other *Service) error {
-	if s.info.Format != other.info.Format {
-		return fmt.Errorf("its prompts have the format %s and those of the present model %s; restart the server to change it", other.info.Format, s.info.Format)
-	}
-	a, b := s.model.Vocab(), other.model.Vocab()
+// sameVocabulary refuses a model with another vocabulary.
+func sameVocabulary(now, next *llama.Model) error {
+	a, b := now.Vocab(), next.Vocab()
 	same := a.Size() == b.Size()
 	for t := generation.Token(0); same && int(t) < a.Size(); t++ {
 		same = slices.Equal(a.Piece(t, true), b.Piece(t, true)) && a.Attr(t) == b.Attr(t) && a.IsEOG(t) == b.IsEOG(t)
@@ -195,6 +185,9 @@ func (l *Live) SetAdapter(ctx context.Context, name, path string) error {
 	defer l.change.Unlock()
 	s, release := l.use()
 	defer release()
+	if err := s.roomForAdapter(path, l.free()); err != nil {
+		return l.refuse("adapter", err)
+	}
 	if err := s.adapters.set(ctx, name, path); err != nil {
 		return l.refuse("adapter", err)
 	}
@@ -272,7 +265,11 @@ func (l *Live) refuse(kind string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &server.Error{Code: server.CodeInvalid, Detail: "the weights were not changed: " + err.Error()}
+	code := server.CodeInvalid
+	if errors.As(err, new(*noRoomError)) {
+		code = server.CodeNoMemory
+	}
+	return &server.Error{Code: code, Detail: "the weights were not changed: " + err.Error()}
 }
 
 // Current implements server.Weights.
@@ -342,44 +339,12 @@ func (l *Live) Failure() error {
 	return s.Failure()
 }
 
-// Served is Service.Served.
-func (l *Live) Served() openai.Served {
+// OpenAI implements openai.Provider.
+func (l *Live) OpenAI() (openai.Model, func()) {
 	s, release := l.use()
-	defer release()
-	return s.Served()
-}
-
-// Tokenize is Service.Tokenize.
-func (l *Live) Tokenize(text string, special bool) ([]generation.Token, error) {
-	s, release := l.use()
-	defer release()
-	return s.Tokenize(text, special)
-}
-
-// Detokenize is Service.Detokenize. All models have the same vocabulary.
-func (l *Live) Detokenize(ids []generation.Token) string {
-	s, release := l.use()
-	defer release()
-	return s.Detokenize(ids)
-}
-
-// Generate is Service.Generate.
-func (l *Live) Generate(ctx context.Context, r *generation.Request) (*generation.Result, error) {
-	s, release := l.use()
-	defer release()
-	return s.Generate(ctx, r)
-}
-
-// Chat is Service.Chat.
-func (l *Live) Chat(ctx context.Context, c *openai.Conversation) (*generation.Request, error) {
-	s, release := l.use()
-	defer release()
-	return s.Chat(ctx, c)
-}
-
-// Answer is Service.Answer.
-func (l *Live) Answer(text string) (string, error) {
-	s, release := l.use()
-	defer release()
-	return s.Answer(text)
+	m, end := s.OpenAI()
+	return m, func() {
+		end()
+		release()
+	}
 }

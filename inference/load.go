@@ -321,7 +321,7 @@ func (s *Service) startEngine(cfg Config, groups []deviceGroup, perCell float64)
 	if err != nil {
 		return fmt.Errorf("the engine could not start with Config.Contexts %d, Config.ContextLength %d, Config.Scheduler.BatchTokens %d, Config.KVType %s: %w; lower the first two or use a smaller KV cache type such as q8_0", f.Contexts, f.ContextLength, f.BatchSize, f.KVType, err)
 	}
-	s.engine, s.adapters = embedded{engine}, newAdapters(engine, cfg.Log)
+	s.engine, s.adapters = embedded{engine}, newAdapters(engine, s.modelName(), cfg.Log)
 	f.Placement = engine.Placement()
 	return nil
 }

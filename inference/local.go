@@ -28,13 +28,22 @@ func (s *Service) Window() int {
 // Ask puts a question of coaching to the model. The answer is deterministic and constrained by
 // the exact schema. It waits in the same queue as the candidates of requests.
 func (s *Service) Ask(ctx context.Context, q backend.Question) (backend.Answer, error) {
+	using, end := s.useAdapters()
+	defer end()
+	var adapter agent.Adapter
+	if q.Adapter != "" {
+		var ok bool
+		if adapter, ok = using.Adapter(q.Adapter); !ok {
+			return backend.Answer{}, &backend.Error{Kind: backend.KindRefused, Detail: "extra_keys.adapter of the step names no adapter of this server; " + agent.KnownAdapters(using)}
+		}
+	}
 	admission, err := s.engine.Admit(1)
 	if err != nil {
 		return backend.Answer{}, asBackendError(err)
 	}
 	defer admission.Release()
 
-	question := agent.Question{Chat: format.Chat{System: q.System}, Schema: q.Exact, MaxTokens: cmp.Or(q.MaxTokens, backend.DefaultMaxTokens)}
+	question := agent.Question{Adapter: adapter.ID, Chat: format.Chat{System: q.System}, Schema: q.Exact, MaxTokens: cmp.Or(q.MaxTokens, backend.DefaultMaxTokens)}
 	if question.Schema == nil {
 		question.Schema = q.Schema
 	}

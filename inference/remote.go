@@ -217,6 +217,16 @@ func (v vocabulary) specialInCall(ids []generation.Token) int {
 	return len(ids)
 }
 
+// remoteAdapters are those that remote engines list. They do not show their versions.
+type remoteAdapters struct{ engine *remote.Engine }
+
+func (a remoteAdapters) Adapter(name string) (agent.Adapter, bool) {
+	id, ok := a.engine.Adapter(name)
+	return agent.Adapter{Name: name, ID: id}, ok
+}
+
+func (a remoteAdapters) Names() []string { return a.engine.Adapters() }
+
 // remoteEngine is a remote engine as a Service uses it.
 type remoteEngine struct{ *remote.Engine }
 

@@ -33,21 +33,23 @@ var errVersionStopped = errors.New("the model's version: the model was closed")
 // part is the name of one of several files of a model, as llama.cpp splits them.
 var part = regexp.MustCompile(`^(.*)-00001-of-(\d{5})\.gguf$`)
 
-// openWeights opens the files of the model at path. It keeps them open: what is at path later
-// may be another model.
-func openWeights(path string) (w *weights, err error) {
-	w = &weights{stop: make(chan struct{}), hurry: make(chan struct{}), done: make(chan struct{})}
+// modelFiles are the paths of the files of the model at path.
+func modelFiles(path string) []string {
 	paths := []string{path}
 	if m := part.FindStringSubmatch(path); m != nil {
-		count, err := strconv.Atoi(m[2])
-		if err != nil {
-			return nil, err
-		}
+		count, _ := strconv.Atoi(m[2]) // five digits
 		for i := 2; i <= count; i++ {
 			paths = append(paths, fmt.Sprintf("%s-%05d-of-%s.gguf", m[1], i, m[2]))
 		}
 	}
-	for _, p := range paths {
+	return paths
+}
+
+// openWeights opens the files of the model at path. It keeps them open: what is at path later
+// may be another model.
+func openWeights(path string) (w *weights, err error) {
+	w = &weights{stop: make(chan struct{}), hurry: make(chan struct{}), done: make(chan struct{})}
+	for _, p := range modelFiles(path) {
 		f, err := os.Open(p)
 		if err != nil {
 			return nil, errors.Join(err, w.Close())

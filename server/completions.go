@@ -47,11 +47,13 @@ func (s *Server) openAI(answer func(context.Context, *gin.Context, openai.Model,
 			return
 		}
 		defer s.end()
-		model, ok := inference.(openai.Model)
+		provider, ok := inference.(openai.Provider)
 		if !ok {
 			s.fail(c, &Error{Code: CodeNotFound})
 			return
 		}
+		model, unload := provider.OpenAI()
+		defer unload()
 		body, release, err := s.readBody(c)
 		if err != nil {
 			s.fail(c, err)

@@ -42,6 +42,7 @@ const (
 	CodeClientGone
 	CodeUnsupported
 	CodeTimeout
+	CodeNoMemory
 )
 
 // statusClientGone marks a request whose client left before the answer, in logs and metrics
@@ -76,6 +77,7 @@ var codes = map[Code]struct {
 	CodeStoreDown:           {status: http.StatusServiceUnavailable, detail: "the store of coaching sessions cannot be reached; the server's log has the reason", retry: retryDraining},
 	CodeUnsupported:         {status: http.StatusBadRequest, detail: "the request is not supported"},
 	CodeTimeout:             {status: http.StatusGatewayTimeout, detail: "the request's time was up before the answer was complete; ask for less, or raise request_timeout on the server"},
+	CodeNoMemory:            {status: http.StatusInsufficientStorage, detail: "the memory is too small"},
 	// A client of HTTP/1.0 that has only closed its sending side reads this answer. It must not
 	// take an empty one for success.
 	CodeClientGone: {status: http.StatusServiceUnavailable, detail: "the client closed the connection before the answer", rest: transfer.RestGone},

@@ -46,7 +46,7 @@ type Options struct {
 	LoadingWait time.Duration
 	// RequestTimeout bounds the generation of one request; 0: unbounded.
 	RequestTimeout time.Duration
-	// Completions adds the paths of OpenAI's API, for an Inference that is an openai.Model.
+	// Completions adds the paths of OpenAI's API, for an Inference that is an openai.Provider.
 	Completions bool
 	// Registry has the metrics of /metrics, and gets the server's own; nil: a new one.
 	Registry *prometheus.Registry
@@ -155,8 +155,10 @@ func (s *Server) routes() *gin.Engine {
 		g.DELETE(pathSessions+":run_id", s.deleteSession)
 		get("/openapi.json", s.getOpenAPI)
 		get(pathMetrics, s.getMetrics)
+		get(pathWeights, s.getWeights)
+		g.PUT(pathWeights, s.mayChangeWeights, s.jsonBody, s.putWeights)
+		g.DELETE(pathAdapters+":name", s.mayChangeWeights, s.deleteAdapter)
 	}
-	s.routeWeights(r)
 	if s.opts.Completions {
 		s.routeCompletions(r)
 	}

@@ -57,13 +57,6 @@ const (
 // adapterName is a name of an adapter.
 var adapterName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
 
-func (s *Server) routeWeights(r *gin.Engine) {
-	r.GET(pathWeights, s.getWeights)
-	r.HEAD(pathWeights, s.getWeights)
-	r.PUT(pathWeights, s.mayChangeWeights, s.jsonBody, s.putWeights)
-	r.DELETE(pathAdapters+":name", s.mayChangeWeights, s.deleteAdapter)
-}
-
 // mayChangeWeights refuses clients whose token does not have the right.
 func (s *Server) mayChangeWeights(c *gin.Context) {
 	switch {

@@ -119,7 +119,12 @@ func failedStep() input {
 // coachingRequest asks for the repair of that step.
 func coachingRequest(t *testing.T, requestID string) string {
 	t.Helper()
-	in, err := json.Marshal(failedStep())
+	return coachingRequestFor(t, requestID, failedStep())
+}
+
+func coachingRequestFor(t *testing.T, requestID string, failed input) string {
+	t.Helper()
+	in, err := json.Marshal(failed)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,8 @@ type checker func(t *testing.T, bodies []held) (refusals []string)
 // them on every machine, the package itself where it can be had.
 func TestMagmaCoreAcceptsOnlyMagmaPath(t *testing.T) {
 	c := newCoaches(t, `{"why": "The pantry is a door.", "outcome": "corrected", "reinjection_point_id": "start", "decision": {"say": "Which door?", "tool_calls": []}}`)
-	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--max-new-tokens", "24")
+	f := newAdapterFiles(t)
+	r := serveModel(t, append(f.options(), "--max-new-tokens", "24")...)
 	var answers []held
 	collect := func(r *running, model, method, path, body string) {
 		t.Helper()
@@ -62,6 +63,9 @@ func TestMagmaCoreAcceptsOnlyMagmaPath(t *testing.T) {
 		collect(r, "AgentHealth", "GET", "/health", "")
 		collect(r, "AgentResponse", "POST", "/v1/responses", body(t, "all", failedStep().outputs(8), user(8, "hi").tools(`[{}]`),
 			user(9, "hi").extra(`{"coaching": {"kind": "replace_say", "text": "x"}}`)))
+		adapted := body(t, "adapter", user(8, "hi").extra(`{"inference_mode": true, "adapter": "careful", "return": ["token_ids"]}`))
+		answers = append(answers, held{"AgentRequest", adapted, r.base})
+		collect(r, "AgentResponse", "POST", "/v1/responses", adapted)
 		r.expect(204, "", "PUT", session1, llmSession("openai", c.URL))
 		collect(r, "SpecializedCoachingResponse", "POST", "/v1/coaching", coachingRequest(t, "c"))
 		r.expect(204, "", "DELETE", session1, "")

@@ -15,10 +15,18 @@ import (
 	"agentd/llama/synth"
 )
 
-// chatModel serves the tiny model with OpenAI's API.
+// chatModel serves the tiny model and the adapter "careful" with OpenAI's API.
 func chatModel(t *testing.T) *running {
 	t.Helper()
-	return serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--completions", "--max-new-tokens", "24")
+	spec, err := synth.Preset("tiny", synth.Qwen3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	adapter := filepath.Join(t.TempDir(), "careful.gguf")
+	if err := synth.WriteAdapter(adapter, spec, synth.Adapter{Rank: 4, Alpha: 8, Seed: 3, Gain: 1}); err != nil {
+		t.Fatal(err)
+	}
+	return serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--lora", "careful="+adapter, "--completions", "--max-new-tokens", "24")
 }
 
 func TestOfficialGoClientOfOpenAI(t *testing.T) {
@@ -27,7 +35,7 @@ func TestOfficialGoClientOfOpenAI(t *testing.T) {
 	ctx := t.Context()
 
 	models, err := c.Models.List(ctx)
-	if err != nil || len(models.Data) != 1 {
+	if err != nil || len(models.Data) != 2 {
 		t.Fatalf("%+v, %v", models, err)
 	}
 	model := models.Data[0].ID
@@ -125,10 +133,23 @@ func TestOfficialGoClientOfOpenAI(t *testing.T) {
 			t.Errorf("%v, %v", got, err)
 		}
 	})
+	t.Run("adapter is a model", func(t *testing.T) {
+		answers := map[string]bool{}
+		for _, name := range []string{model, "careful", model, "careful"} {
+			got, err := c.Chat.Completions.New(ctx, openai.ChatCompletionNewParams{Model: name, Messages: hello, Temperature: openai.Float(0), MaxCompletionTokens: openai.Int(12)})
+			if err != nil || got.Model != name {
+				t.Fatalf("%v, %v", got, err)
+			}
+			answers[got.Choices[0].Message.Content] = true
+		}
+		if models.Data[1].ID != "careful" || len(answers) != 2 {
+			t.Errorf("%d different answers, models %+v", len(answers), models.Data)
+		}
+	})
 	t.Run("error names the field", func(t *testing.T) {
 		_, err := c.Chat.Completions.New(ctx, openai.ChatCompletionNewParams{Model: "another", Messages: hello})
 		var refused *openai.Error
-		if !errors.As(err, &refused) || refused.StatusCode != http.StatusBadRequest || refused.Param != "model" || !strings.Contains(refused.Message, "is not served here") {
+		if !errors.As(err, &refused) || refused.StatusCode != http.StatusBadRequest || refused.Param != "model" || !strings.Contains(refused.Message, "is not served here; the models are "+model+", careful") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -32,6 +32,7 @@ type Question struct {
 	Schema     protocol.Raw // the portable strict subset: every property required, additionalProperties false
 	Exact      protocol.Raw // the exact schema, for models that a grammar constrains (local)
 	MaxTokens  int          // of the answer; 0 for DefaultMaxTokens
+	Adapter    string       // the adapter of local that answers; "": none. Other models do not have it
 }
 
 // Output modes: how a model was asked for JSON.

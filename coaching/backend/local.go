@@ -60,7 +60,9 @@ func (l *local) Ask(ctx context.Context, q Question) (Answer, error) {
 		return Answer{}, e
 	}
 	if a.Model == "" {
-		a.Model = l.shown
+		if a.Model = l.shown; q.Adapter != "" {
+			a.Model += " with the adapter " + q.Adapter
+		}
 	}
 	if a.Mode == "" {
 		a.Mode = ModeSchema

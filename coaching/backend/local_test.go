@@ -54,6 +54,11 @@ func TestLocalModelGetsExactSchema(t *testing.T) {
 		t.Errorf("it is %s %s, %s", b.Name(), b.Type(), b.Describe())
 	}
 	q := question()
+	q.Adapter = "careful"
+	if got, err = b.Ask(t.Context(), q); err != nil || got.Model != "asked-model with the adapter careful" || model.asked.Adapter != "careful" {
+		t.Errorf("with an adapter it was asked %+v and answered as %q, %v", model.asked, got.Model, err)
+	}
+	q = question()
 	q.Exact = nil
 	if _, err := b.Ask(t.Context(), q); err != nil || string(model.asked.Exact) != testSchema {
 		t.Errorf("without an exact schema it was asked with %s: %v", model.asked.Exact, err)

@@ -13,7 +13,9 @@ import (
 type call struct {
 	*generation.Request
 	model    string
-	n        int // completions of this call
+	adapter  string          // its name; "": none
+	loras    json.RawMessage // the choice of llama-server, nil: it has no adapters
+	n        int             // completions of this call
 	seed     uint32
 	ends     []generation.Token
 	excluded []generation.Token

@@ -28,6 +28,8 @@ type Engine struct {
 	agentd   bool   // the engines are agentd: they know the marks of grammars
 	width    int    // completions that one call may have; 0: no limit
 	context  int    // tokens of a prompt with its answer; 0: not known
+	adapters adapters
+	relist   time.Duration // relistAfter
 
 	mu       sync.Mutex
 	admitted int // completions
@@ -52,7 +54,7 @@ func New(cfg Config, model Model, log zerolog.Logger) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{cfg: cfg, key: key, model: model, log: log, client: newClient(cfg.Connections)}
+	e := &Engine{cfg: cfg, key: key, model: model, log: log, client: newClient(cfg.Connections), relist: relistAfter}
 	e.base, e.close = context.WithCancel(context.Background())
 	for i, url := range cfg.URLs {
 		e.replicas = append(e.replicas, &replica{index: i, url: url})
@@ -265,12 +267,23 @@ func (e *errUnreachable) Unwrap() error { return e.err }
 
 // send makes one call, by the first engine in the session's order that takes it.
 func (e *Engine) send(ctx context.Context, c *call) (answer, error) {
-	body, err := e.api.body(c)
-	if err != nil {
-		return answer{}, err
+	c.adapter = e.adapters.name(c.Adapter)
+	if c.Adapter != 0 && c.adapter == "" {
+		return answer{}, fmt.Errorf("no engine has listed an adapter with the id %d", c.Adapter)
 	}
 	var failed error
+	tried := false
 	for _, r := range e.order(c.Request) {
+		list := e.adapters.of(r)
+		if _, ok := list[c.adapter]; c.adapter != "" && !ok {
+			continue
+		}
+		tried = true
+		c.loras = loras(list, c.adapter)
+		body, err := e.api.body(c)
+		if err != nil {
+			return answer{}, err
+		}
 		var text []byte
 		text, err = e.post(ctx, r, e.api.path(), body, answerLimit(c), c.Session)
 		if err := ctx.Err(); err != nil {
@@ -301,6 +314,9 @@ func (e *Engine) send(ctx context.Context, c *call) (answer, error) {
 			e.lost(r, err)
 		case errors.As(err, &busy): // the next one may have room
 		default:
+			if c.adapter != "" {
+				e.listAgain() // it may have been removed
+			}
 			return answer{}, fmt.Errorf("engine %s: %w", r.url, err)
 		}
 		if failed == nil || busy != nil {
@@ -310,6 +326,9 @@ func (e *Engine) send(ctx context.Context, c *call) (answer, error) {
 	var busy *generation.BusyError
 	if errors.As(failed, &busy) {
 		return answer{}, failed
+	}
+	if !tried {
+		return answer{}, fmt.Errorf("no engine serves the adapter %q any more", c.adapter)
 	}
 	if failed == nil {
 		failed = errors.New("all were lost before")

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -64,6 +65,9 @@ type fakeEngine struct {
 	mu     sync.Mutex
 	calls  []map[string]any
 	header []http.Header
+	// adapters are the names of LoRA adapters; it refuses calls for others.
+	adapters []string
+	lists    int // how often they were listed
 	// reply returns the text of a completion, given its seed; nil: "ok".
 	reply func(seed uint32) string
 	// before may answer a call instead.
@@ -107,7 +111,23 @@ func (f *fakeEngine) serve(w http.ResponseWriter, r *http.Request) {
 	case "/server_info":
 		answer(map[string]bool{"enable_deterministic_inference": !f.unseeded})
 	case "/v1/models":
-		answer(map[string]any{"data": []any{map[string]string{"id": "m"}}})
+		models := []any{map[string]any{"id": "m", "parent": nil}}
+		if f.api != APILlamaServer {
+			for _, name := range f.listed() {
+				models = append(models, map[string]any{"id": name, "root": "/adapters/" + name, "parent": "m"})
+			}
+		}
+		answer(map[string]any{"data": models})
+	case "/lora-adapters":
+		if f.api != APILlamaServer {
+			http.NotFound(w, r)
+			return
+		}
+		entries := []any{}
+		for i, name := range f.listed() {
+			entries = append(entries, map[string]any{"id": i, "path": "/adapters/" + name + ".gguf", "scale": 0.5, "task_name": ""})
+		}
+		answer(entries)
 	case "/tokenize":
 		var body struct{ Content, Prompt string }
 		_ = json.NewDecoder(r.Body).Decode(&body)
@@ -125,11 +145,47 @@ func (f *fakeEngine) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// listed lists the adapters.
+func (f *fakeEngine) listed() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lists++
+	return f.adapters
+}
+
+// chosen is the adapter that a call names; a name that is not served is an error.
+func (f *fakeEngine) chosen(body map[string]any) (string, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	name := ""
+	switch f.api {
+	case APIVLLM:
+		if name, _ = body["model"].(string); name == "m" {
+			name = ""
+		}
+	case APISGLang:
+		name, _ = body["lora_path"].(string)
+	default:
+		entries, _ := body["lora"].([]any)
+		for i, e := range entries {
+			if entry := e.(map[string]any); entry["scale"] == 1.0 && i < len(f.adapters) && entry["id"] == float64(i) {
+				name += f.adapters[i]
+			}
+		}
+	}
+	return name, name == "" || slices.Contains(f.adapters, name)
+}
+
 // complete answers a call in the form of the API, last completion first.
 func (f *fakeEngine) complete(w http.ResponseWriter, r *http.Request) {
 	var body map[string]any
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	adapter, ok := f.chosen(body)
+	if !ok {
+		http.Error(w, `{"error": {"message": "no such model"}}`, http.StatusNotFound)
 		return
 	}
 	f.mu.Lock()
@@ -167,6 +223,9 @@ func (f *fakeEngine) complete(w http.ResponseWriter, r *http.Request) {
 				own = seed // each completion of a request has the same
 			}
 			text = f.reply(own)
+		}
+		if adapter != "" {
+			text += " by " + adapter
 		}
 		ids, _ := bytesModel{}.Tokenize(text)
 		ids = append(ids, 256)

@@ -28,6 +28,9 @@ const (
 	verifyTimeout = 2 * time.Minute
 	probeStrings  = 1000
 	probeCalls    = 8
+	// relistAfter is the least time between two lists of adapters because of unknown names or
+	// refused calls.
+	relistAfter = time.Second
 	// affinityTokens of a prompt stand for its session where none is named.
 	affinityTokens = 1024
 

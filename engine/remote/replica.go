@@ -112,6 +112,9 @@ func (e *Engine) order(req *generation.Request) []*replica {
 		return e.replicas
 	}
 	key := affinity(req)
+	if name := e.adapters.name(req.Adapter); name != "" { // another adapter shares no prefix
+		key += "\x00" + name
+	}
 	list := slices.Clone(e.replicas)
 	weights := make([]uint64, len(list))
 	for i, r := range list {
@@ -193,6 +196,11 @@ func (e *Engine) lost(r *replica, err error) {
 			}
 			wait = min(2*wait, maxBackoff)
 		}
+		ctx, cancel := context.WithTimeout(e.base, probeTimeout)
+		if err := e.listAdaptersOf(ctx, r); err != nil { // they may be others now
+			e.log.Warn().Str("engine", r.url).Err(err).Msg("engine does not list its adapters")
+		}
+		cancel()
 		r.mu.Lock()
 		r.lost = false
 		r.mu.Unlock()

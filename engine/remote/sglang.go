@@ -19,6 +19,8 @@ type sglang struct {
 type sglangRequest struct {
 	InputIDs any `json:"input_ids"`       // of a prompt, or of each of a batch
 	Sampling any `json:"sampling_params"` // the same
+	// Adapter is the name of a LoRA adapter, for the whole batch.
+	Adapter string `json:"lora_path,omitempty"`
 }
 
 type sglangSampling struct {
@@ -55,7 +57,7 @@ func (d sglang) body(c *call) ([]byte, error) {
 		s.StopTokenIDs = nil
 	}
 	if !d.seeded || c.n == 1 {
-		return json.Marshal(&sglangRequest{c.Prompt, s})
+		return json.Marshal(&sglangRequest{c.Prompt, s, c.adapter})
 	}
 	prompts, settings := make([][]generation.Token, c.n), make([]sglangSampling, c.n)
 	s.N = 1
@@ -63,7 +65,7 @@ func (d sglang) body(c *call) ([]byte, error) {
 		s.Seed = (c.seed + uint32(i)) & (1<<31 - 1)
 		prompts[i], settings[i] = c.Prompt, s
 	}
-	return json.Marshal(&sglangRequest{prompts, settings})
+	return json.Marshal(&sglangRequest{prompts, settings, c.adapter})
 }
 
 type sglangAnswer struct {

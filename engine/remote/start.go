@@ -38,6 +38,7 @@ func (e *Engine) Start(ctx context.Context) error {
 			return fmt.Errorf("engine %s: %w", r.url, err)
 		}
 	}
+	e.listAdapters()
 	return nil
 }
 
@@ -94,16 +95,11 @@ func (e *Engine) describe(ctx context.Context, r *replica) error {
 		}
 		e.api = sglang{seeded}
 	}
-	var models struct {
-		Data []struct {
-			ID      string `json:"id"`
-			Context int    `json:"max_model_len"`
-		} `json:"data"`
-	}
-	if err := e.getJSON(ctx, r, "/v1/models", &models); err != nil {
+	models, err := e.models(ctx, r)
+	if err != nil {
 		return err
 	}
-	for _, m := range models.Data {
+	for _, m := range models {
 		if e.cfg.Model == "" || m.ID == e.cfg.Model {
 			e.served = m.ID
 			e.context = max(e.context, m.Context)

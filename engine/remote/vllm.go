@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -39,7 +40,7 @@ func (vllm) path() string { return "/v1/completions" }
 
 func (vllm) body(c *call) ([]byte, error) {
 	r := vllmRequest{
-		Model: c.model, Prompt: c.Prompt, N: c.n, MaxTokens: c.MaxTokens, Seed: c.seed,
+		Model: cmp.Or(c.adapter, c.model), Prompt: c.Prompt, N: c.n, MaxTokens: c.MaxTokens, Seed: c.seed,
 		Temperature: max(c.Temperature, 0), TopP: 1, TopK: -1, MinP: max(c.MinP, 0),
 		StopTokenIDs: c.ends, IgnoreEOS: c.IgnoreEnd, LogitBias: bias(c.excluded), ReturnTokenIDs: true,
 		Logprobs: c.logprobs(0), // of the chosen tokens alone, before grammar, temperature and truncation

@@ -54,10 +54,7 @@ func (t *tensor) values(seed uint64) []float32 {
 	width := t.shape[0]
 	all := make([]float32, width*t.rows())
 	for row := range t.rows() {
-		src.fill(all[row*width:(row+1)*width], t.mean, t.dev)
-		if t.fix != nil {
-			t.fix(row, all[row*width:(row+1)*width])
-		}
+		t.draw(&src, row, all[row*width:(row+1)*width])
 	}
 	return all
 }
@@ -99,17 +96,10 @@ func (a *Adapter) merge(list []tensor) error {
 // WriteAdapter writes the file of an adapter for the model of spec. It appears at path only when it
 // is complete.
 func WriteAdapter(path string, spec Spec, a Adapter) error {
-	if err := spec.validate(); err != nil {
-		return err
-	}
 	if err := a.validate(); err != nil {
 		return err
 	}
-	v, err := vocabularyOf(&spec)
-	if err != nil {
-		return err
-	}
-	list, err := tensors(&spec, v)
+	_, list, err := spec.layout()
 	if err != nil {
 		return err
 	}

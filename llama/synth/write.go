@@ -51,14 +51,7 @@ var fileTypes = map[string]uint32{"f32": 0, "f16": 1, "bf16": 32, "q8_0": 7, "mx
 
 // Write writes a model file. It appears at path only when it is complete.
 func Write(path string, spec Spec) error {
-	if err := spec.validate(); err != nil {
-		return err
-	}
-	v, err := vocabularyOf(&spec)
-	if err != nil {
-		return err
-	}
-	list, err := tensors(&spec, v)
+	v, list, err := spec.layout()
 	if err != nil {
 		return err
 	}
@@ -75,6 +68,19 @@ func Write(path string, spec Spec) error {
 		return fmt.Errorf("synth: %w", err)
 	}
 	return nil
+}
+
+// layout checks a spec and returns the vocabulary and the tensors of its model.
+func (s *Spec) layout() (*vocabulary, []tensor, error) {
+	if err := s.validate(); err != nil {
+		return nil, nil, err
+	}
+	v, err := vocabularyOf(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := tensors(s, v)
+	return v, list, err
 }
 
 func vocabularyOf(spec *Spec) (*vocabulary, error) {
@@ -226,6 +232,14 @@ func padded(bytes int) int {
 // chunkRows is how many rows are drawn and converted at a time.
 const chunkRows = 256
 
+// draw draws the next row of a tensor.
+func (t *tensor) draw(src *source, row int, values []float32) {
+	src.fill(values, t.mean, t.dev)
+	if t.fix != nil {
+		t.fix(row, values)
+	}
+}
+
 func writeTensor(w *bufio.Writer, t *tensor, kind C.enum_ggml_type, seed uint64) error {
 	src := newSource(seed, t.name)
 	width, rows := t.shape[0], t.rows()
@@ -235,11 +249,7 @@ func writeTensor(w *bufio.Writer, t *tensor, kind C.enum_ggml_type, seed uint64)
 	for first := 0; first < rows; first += chunkRows {
 		n := min(chunkRows, rows-first)
 		for r := range n {
-			row := values[r*width : (r+1)*width]
-			src.fill(row, t.mean, t.dev)
-			if t.fix != nil {
-				t.fix(first+r, row)
-			}
+			t.draw(&src, first+r, values[r*width:(r+1)*width])
 		}
 		C.ggml_quantize_chunk(kind, (*C.float)(&values[0]), unsafe.Pointer(&out[0]), 0, C.int64_t(n), C.int64_t(width), nil)
 		if _, err := w.Write(out[:n*rowBytes]); err != nil {

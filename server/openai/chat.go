@@ -127,7 +127,7 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 		r.MaxTokens = r.MaxCompletionTokens
 	}
 	c.stream, c.usage = r.Stream, r.StreamOptions != nil && r.StreamOptions.IncludeUsage
-	p, err := r.params(&c.served)
+	p, err := r.params(m, &c.served)
 	if err != nil {
 		return nil, err
 	}

@@ -126,7 +126,7 @@ func scoresOf(m Model, done *generation.Completion) *completionScores {
 
 // request makes the request to the engine.
 func (c *completionRequest) request(m Model, s *Served) (*generation.Request, error) {
-	p, err := c.params(s)
+	p, err := c.params(m, s)
 	if err != nil {
 		return nil, err
 	}
@@ -215,6 +215,9 @@ func Tokenize(m Model, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	served := m.Served()
+	if _, err := choose(m, &served, r.Model); err != nil { // an adapter has the model's vocabulary
+		return nil, err
+	}
 	ids, err := m.Tokenize(r.Prompt, r.AddSpecial == nil || *r.AddSpecial)
 	if err != nil {
 		return nil, err
@@ -225,10 +228,22 @@ func Tokenize(m Model, body []byte) ([]byte, error) {
 	return json.Marshal(map[string]any{"tokens": ids, "count": len(ids), "max_model_len": served.Window})
 }
 
-// Models answers GET /v1/models.
+// modelEntry is an entry of /v1/models. The parent of an adapter is the model, as vLLM has it.
+type modelEntry struct {
+	ID      string  `json:"id"`
+	Object  string  `json:"object"`
+	Created int64   `json:"created"`
+	Owner   string  `json:"owned_by"`
+	Parent  *string `json:"parent"`
+	Window  int     `json:"max_model_len"`
+}
+
+// Models answers GET /v1/models: the model, and the adapters.
 func Models(m Model) ([]byte, error) {
 	s := m.Served()
-	return json.Marshal(map[string]any{"object": "list", "data": []any{map[string]any{
-		"id": s.Name, "object": "model", "created": s.Created, "owned_by": "agentd", "max_model_len": s.Window,
-	}}})
+	list := []modelEntry{{s.Name, "model", s.Created, "agentd", nil, s.Window}}
+	for _, name := range m.Adapters() {
+		list = append(list, modelEntry{name, "model", s.Created, "agentd", &s.Name, s.Window})
+	}
+	return json.Marshal(map[string]any{"object": "list", "data": list})
 }

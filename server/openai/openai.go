@@ -17,7 +17,7 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Model generates texts. *inference.Service is one.
+// Model generates the texts of one request.
 type Model interface {
 	// Served describes the model.
 	Served() Served
@@ -32,6 +32,16 @@ type Model interface {
 	Chat(ctx context.Context, c *Conversation) (*generation.Request, error)
 	// Answer reads what the model said in a conversation, without its thoughts.
 	Answer(text string) (string, error)
+	// Adapter returns the LoRA adapter of that name, which a request may name as its model.
+	Adapter(name string) (generation.AdapterID, bool)
+	// Adapters are the names of all adapters, sorted.
+	Adapters() []string
+}
+
+// Provider has a Model whose weights may change. *inference.Live is one.
+type Provider interface {
+	// OpenAI returns the Model for one request. Its weights stay until release is called.
+	OpenAI() (m Model, release func())
 }
 
 // Served describes a model.
@@ -129,10 +139,30 @@ const (
 	maxStops = 4
 	maxStop  = 256 // bytes
 	maxBias  = 4096
+	maxNamed = 20 // models in a message
 )
 
+// choose returns the adapter that a request names as its model. Answers then name it too, so it
+// becomes the name in s.
+func choose(m Model, s *Served, name string) (id generation.AdapterID, err error) {
+	if name == "" || name == s.Name {
+		return 0, nil
+	}
+	id, ok := m.Adapter(name)
+	if !ok {
+		known := append([]string{s.Name}, m.Adapters()...)
+		more := ""
+		if len(known) > maxNamed {
+			known, more = known[:maxNamed], ", ..."
+		}
+		return 0, refuse("model", "%q is not served here; the models are %s%s", name, strings.Join(known, ", "), more)
+	}
+	s.Name = name
+	return id, nil
+}
+
 // params makes the parameters of a generation.
-func (c *common) params(s *Served) (p generation.Params, err error) {
+func (c *common) params(m Model, s *Served) (p generation.Params, err error) {
 	p.N, p.MaxTokens, p.Sampling = 1, s.Longest, s.Sampling
 	if c.N != nil {
 		p.N = *c.N
@@ -145,8 +175,6 @@ func (c *common) params(s *Served) (p generation.Params, err error) {
 	set(&p.TopK, c.TopK)
 	set(&p.MinP, c.MinP)
 	switch {
-	case c.Model != "" && c.Model != s.Name:
-		return p, refuse("model", "%q is not served here; %q is", c.Model, s.Name)
 	case p.N < 1 || p.N > maxN:
 		return p, refuse("n", "is %d, want 1 to %d", p.N, maxN)
 	case p.MaxTokens < 1:
@@ -165,6 +193,9 @@ func (c *common) params(s *Served) (p generation.Params, err error) {
 		return p, refuse("frequency_penalty", "is not supported; remove it")
 	case c.StreamOptions != nil && !c.Stream:
 		return p, refuse("stream_options", "is for stream: true")
+	}
+	if p.Adapter, err = choose(m, s, c.Model); err != nil {
+		return p, err
 	}
 	seed := randomSeed()
 	if c.Seed != nil {

@@ -94,48 +94,52 @@ func (*scripted) Answer(text string) (string, error) {
 	return text, nil
 }
 
+func (*scripted) Adapter(name string) (generation.AdapterID, bool) { return 7, name == "careful" }
+func (*scripted) Adapters() []string                               { return []string{"careful"} }
+
 const hello = `"messages": [{"role": "user", "content": "Hi"}]`
 
 func TestRequestsThatAreRefusedNameTheField(t *testing.T) {
 	for want, body := range map[string]string{
-		"body: is not valid":                               `{`,
-		"echo: is not supported":                           `{"prompt": "a", "echo": true}`,
-		"logprobs: is 1; only 0":                           `{"prompt": "a", "logprobs": 1}`,
-		"suffix: is not supported; remove it":              `{"prompt": "a", "suffix": "b"}`,
-		"stream: is not supported here":                    `{"prompt": "a", "stream": true}`,
-		"prompt: is missing":                               `{}`,
-		"prompt: must be one text":                         `{"prompt": ["a", "b"]}`,
-		"prompt: has 0 tokens":                             `{"prompt": ""}`,
-		"prompt: has 100 tokens":                           `{"prompt": "` + strings.Repeat("a", 100) + `"}`,
-		"prompt.1: is 257":                                 `{"prompt": [1, 257]}`,
-		"n: is 0":                                          `{"prompt": "a", "n": 0}`,
-		"n: is 257":                                        `{"prompt": "a", "n": 257}`,
-		"n: is a JSON string, want int":                    `{"prompt": "a", "n": "1"}`,
-		"max_tokens: is 0":                                 `{"prompt": "a", "max_tokens": 0}`,
-		"temperature: is -1":                               `{"prompt": "a", "temperature": -1}`,
-		"top_p: is 0":                                      `{"prompt": "a", "top_p": 0}`,
-		"top_k: is -2":                                     `{"prompt": "a", "top_k": -2}`,
-		"min_p: is 2":                                      `{"prompt": "a", "min_p": 2}`,
-		"model: \"x\" is not served":                       `{"prompt": "a", "model": "x"}`,
-		"stop: has 5 texts":                                `{"prompt": "a", "stop": ["a","b","c","d","e"]}`,
-		"stop: has a text of 0 bytes":                      `{"prompt": "a", "stop": ""}`,
-		"stop_token_ids: token 3 does not end":             `{"prompt": "a", "stop_token_ids": [256, 3]}`,
-		"logit_bias.5: is 2; only -100":                    `{"prompt": "a", "logit_bias": {"5": 2}}`,
-		"logit_bias: \"x\" is no token":                    `{"prompt": "a", "logit_bias": {"x": -100}}`,
-		"ignore_eos: excludes":                             `{"prompt": "a", "ignore_eos": true, "structured_outputs": {"grammar": "root ::= \"a\""}}`,
-		"structured_outputs: has no grammar":               `{"prompt": "a", "structured_outputs": {}}`,
-		"presence_penalty: is not supported":               `{"prompt": "a", "presence_penalty": 1}`,
-		"messages: has no message of a user":               `{"messages": []}`,
-		"messages.0.role: is \"cat\"":                      `{"messages": [{"role": "cat"}]}`,
-		"messages.1: is a system message":                  `{"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]}`,
-		"messages: must begin and end":                     `{"messages": [{"role": "assistant", "content": "a"}]}`,
-		"part 0 of a message's content is \"image_url\"":   `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`,
-		"tool_choice: asks for a call":                     `{` + hello + `, "tool_choice": "required"}`,
-		"tool_choice: names \"b\", which is no tool":       `{` + hello + `, "tools": [{"type": "function", "function": {"name": "a"}}], "tool_choice": {"type": "function", "function": {"name": "b"}}}`,
-		"tools.1.function.name: \"a\" is there twice":      `{` + hello + `, "tools": [{"type": "function", "function": {"name": "a"}}, {"type": "function", "function": {"name": "a"}}]}`,
-		"response_format: must be text":                    `{` + hello + `, "response_format": {"type": "json_schema"}}`,
-		"stream_options: is for stream: true":              `{` + hello + `, "stream_options": {}}`,
-		"messages.1.tool_calls.0: the arguments are no JS": `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": "{"}}]}, {"role": "tool", "content": "b"}]}`,
+		"body: is not valid":                  `{`,
+		"echo: is not supported":              `{"prompt": "a", "echo": true}`,
+		"logprobs: is 1; only 0":              `{"prompt": "a", "logprobs": 1}`,
+		"suffix: is not supported; remove it": `{"prompt": "a", "suffix": "b"}`,
+		"stream: is not supported here":       `{"prompt": "a", "stream": true}`,
+		"prompt: is missing":                  `{}`,
+		"prompt: must be one text":            `{"prompt": ["a", "b"]}`,
+		"prompt: has 0 tokens":                `{"prompt": ""}`,
+		"prompt: has 100 tokens":              `{"prompt": "` + strings.Repeat("a", 100) + `"}`,
+		"prompt.1: is 257":                    `{"prompt": [1, 257]}`,
+		"n: is 0":                             `{"prompt": "a", "n": 0}`,
+		"n: is 257":                           `{"prompt": "a", "n": 257}`,
+		"n: is a JSON string, want int":       `{"prompt": "a", "n": "1"}`,
+		"max_tokens: is 0":                    `{"prompt": "a", "max_tokens": 0}`,
+		"temperature: is -1":                  `{"prompt": "a", "temperature": -1}`,
+		"top_p: is 0":                         `{"prompt": "a", "top_p": 0}`,
+		"top_k: is -2":                        `{"prompt": "a", "top_k": -2}`,
+		"min_p: is 2":                         `{"prompt": "a", "min_p": 2}`,
+		"model: \"x\" is not served here; the models are m, careful": `{"prompt": "a", "model": "x"}`,
+		"model: \"\\n\" is not served here":                          `{` + hello + `, "model": "\n"}`,
+		"stop: has 5 texts":                                          `{"prompt": "a", "stop": ["a","b","c","d","e"]}`,
+		"stop: has a text of 0 bytes":                                `{"prompt": "a", "stop": ""}`,
+		"stop_token_ids: token 3 does not end":                       `{"prompt": "a", "stop_token_ids": [256, 3]}`,
+		"logit_bias.5: is 2; only -100":                              `{"prompt": "a", "logit_bias": {"5": 2}}`,
+		"logit_bias: \"x\" is no token":                              `{"prompt": "a", "logit_bias": {"x": -100}}`,
+		"ignore_eos: excludes":                                       `{"prompt": "a", "ignore_eos": true, "structured_outputs": {"grammar": "root ::= \"a\""}}`,
+		"structured_outputs: has no grammar":                         `{"prompt": "a", "structured_outputs": {}}`,
+		"presence_penalty: is not supported":                         `{"prompt": "a", "presence_penalty": 1}`,
+		"messages: has no message of a user":                         `{"messages": []}`,
+		"messages.0.role: is \"cat\"":                                `{"messages": [{"role": "cat"}]}`,
+		"messages.1: is a system message":                            `{"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]}`,
+		"messages: must begin and end":                               `{"messages": [{"role": "assistant", "content": "a"}]}`,
+		"part 0 of a message's content is \"image_url\"":             `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`,
+		"tool_choice: asks for a call":                               `{` + hello + `, "tool_choice": "required"}`,
+		"tool_choice: names \"b\", which is no tool":                 `{` + hello + `, "tools": [{"type": "function", "function": {"name": "a"}}], "tool_choice": {"type": "function", "function": {"name": "b"}}}`,
+		"tools.1.function.name: \"a\" is there twice":                `{` + hello + `, "tools": [{"type": "function", "function": {"name": "a"}}, {"type": "function", "function": {"name": "a"}}]}`,
+		"response_format: must be text":                              `{` + hello + `, "response_format": {"type": "json_schema"}}`,
+		"stream_options: is for stream: true":                        `{` + hello + `, "stream_options": {}}`,
+		"messages.1.tool_calls.0: the arguments are no JS":           `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": "{"}}]}, {"role": "tool", "content": "b"}]}`,
 	} {
 		m := &scripted{text: "x"}
 		var err error
@@ -169,6 +173,49 @@ func TestCompletionReachesTheEngine(t *testing.T) {
 		`"usage":{"prompt_tokens":2,"completion_tokens":6,"total_tokens":8,"prompt_tokens_details":{"cached_tokens":1}}}`
 	if !strings.HasSuffix(string(got), want) {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestAdapterIsAModelOfItsOwn in requests, answers and the list.
+func TestAdapterIsAModelOfItsOwn(t *testing.T) {
+	for name, c := range map[string]struct {
+		body    string
+		adapter generation.AdapterID
+		model   string
+	}{
+		"the model":            {`{"prompt": "a", "model": "m"}`, 0, "m"},
+		"no name":              {`{"prompt": "a"}`, 0, "m"},
+		"an adapter":           {`{"prompt": "a", "model": "careful"}`, 7, "careful"},
+		"an adapter in a chat": {`{` + hello + `, "model": "careful"}`, 7, "careful"},
+		"the model in a chat":  {`{` + hello + `, "model": "m"}`, 0, "m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &scripted{text: "ok"}
+			answer := Complete
+			if strings.Contains(c.body, "messages") {
+				answer = func(ctx context.Context, m Model, id string, body []byte) ([]byte, error) {
+					return Chat(ctx, m, id, body, nil)
+				}
+			}
+			got, err := answer(t.Context(), m, "1", []byte(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.request.Adapter != c.adapter || !strings.Contains(string(got), `"model":"`+c.model+`"`) {
+				t.Errorf("adapter %d answers %s", m.request.Adapter, got)
+			}
+		})
+	}
+	list, err := Models(&scripted{})
+	const entry = `"object":"model","created":0,"owned_by":"agentd","parent":`
+	if want := `{"data":[{"id":"m",` + entry + `null,"max_model_len":100},{"id":"careful",` + entry + `"m","max_model_len":100}],"object":"list"}`; err != nil || string(list) != want {
+		t.Errorf("the list is %s, %v", list, err)
+	}
+	if _, err := Tokenize(&scripted{}, []byte(`{"prompt": "a", "model": "careful"}`)); err != nil {
+		t.Error(err)
+	}
+	if _, err := Tokenize(&scripted{}, []byte(`{"prompt": "a", "model": "x"}`)); err == nil || !strings.Contains(err.Error(), "the models are m, careful") {
+		t.Errorf("tokens of another model: %v", err)
 	}
 }
 

@@ -6,7 +6,9 @@ import sys
 import openai
 
 client = openai.OpenAI(base_url=sys.argv[1], api_key="none", max_retries=0)
-model = client.models.list().data[0].id
+models = client.models.list().data
+model = models[0].id
+assert [(m.id, m.parent) for m in models] == [(model, None), ("careful", model)], models
 hello = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
 
 whole = client.chat.completions.create(model=model, messages=hello, seed=3, max_tokens=12)
@@ -46,6 +48,18 @@ client.chat.completions.create(model=model, messages=answered, tools=tools, max_
 raw = {"return_token_ids": True, "structured_outputs": {"grammar": 'root ::= "yes" | "no"'}}
 ids = client.completions.create(model=model, prompt=[5, 6, 7], n=3, seed=1, max_tokens=8, extra_body=raw)
 assert all(c.text in ("yes", "no") and c.token_ids for c in ids.choices) and len(ids.choices) == 3, ids
+
+greedy = {"prompt": [5, 6, 7], "temperature": 0, "max_tokens": 12, "extra_body": {"return_token_ids": True}}
+answers = [client.completions.create(model=m.id, **greedy) for m in (*models, *models)]
+assert [a.model for a in answers] == [m.id for m in (*models, *models)], answers
+first, second, *again = [a.choices[0].token_ids for a in answers]
+assert first != second and again == [first, second], answers
+
+try:
+    client.chat.completions.create(model="another", messages=hello)
+    raise SystemExit("an unknown model was ignored")
+except openai.BadRequestError as e:
+    assert e.param == "model" and "careful" in e.message, e
 
 try:
     client.chat.completions.create(model=model, messages=hello, presence_penalty=0.5)

@@ -16,6 +16,9 @@ import (
 // request renders one case.
 type request struct{ *check.Case }
 
+// keyAdapter is the member of extra_keys that names the adapter of an input.
+const keyAdapter = "adapter"
+
 // Question is the question to a model about a case. budget bounds the bytes of its texts
 // and its schema; 0 means DefaultBudget. A budget below the length of the
 // instructions is exceeded.
@@ -38,6 +41,9 @@ func Question(c *check.Case, budget int) backend.Question {
 		Schema:     portableSchema(points),
 		Exact:      exactSchema(points),
 		MaxTokens:  maxTokens,
+	}
+	if v, ok := protocol.Get(t.Step().Input.ExtraKeys, keyAdapter); ok {
+		q.Adapter, _ = protocol.Text(v) // null is none
 	}
 	left := budget - retryBytes(budget) - len(q.System) - len(q.Schema)
 	q.Messages = []backend.Message{{Role: backend.RoleUser, Text: t.describe(points, max(left, 0))}}

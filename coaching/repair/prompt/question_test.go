@@ -50,6 +50,25 @@ func longRun(n, size, target int) []byte {
 		target, strings.Join(steps, ","), target)
 }
 
+// TestQuestionIsForTheAdapterOfTheStep, in every try.
+func TestQuestionIsForTheAdapterOfTheStep(t *testing.T) {
+	for name, c := range map[string]struct{ extra, want string }{
+		"an adapter":         {`{"adapter":"careful"}`, "careful"},
+		"none":               {`{}`, ""},
+		"null":               {`{"adapter":null}`, ""},
+		"something else":     {`{"adapter":7}`, ""},
+		"adapter of another": {`{"coaching":{"adapter":"careful"}}`, ""},
+	} {
+		task := newCase(t, fmt.Appendf(nil, `{"run_id":"r","request_id":"c","kind":"failure","stage":"goal","target_step_id":1,"trajectory":[
+			{"id":0,"input":{"id":1,"instruction":{"type":"user","content":"a"},"extra_keys":{"adapter":"other"}}},
+			{"id":1,"input":{"id":1,"instruction":{"type":"user","content":"a"},"extra_keys":%s}}],"reinjection_points":[{"id":"p","input_step_id":1}]}`, c.extra))
+		q := Question(task, 0)
+		if again := Retry(q, "x", errors.New("y")); q.Adapter != c.want || again.Adapter != c.want {
+			t.Errorf("%s: the question is for %q and then %q, want %q", name, q.Adapter, again.Adapter, c.want)
+		}
+	}
+}
+
 func length(q backend.Question) int { return len(q.System) + len(q.Schema) + textLength(q.Messages) }
 
 func TestQuestionKeepsItsBudget(t *testing.T) {

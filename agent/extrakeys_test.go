@@ -1,0 +1,58 @@
+package agent
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"agentd/protocol"
+)
+
+// oneAdapter is an engine with the adapter "careful".
+type oneAdapter struct{}
+
+func (oneAdapter) Adapter(name string) (Adapter, bool) {
+	return Adapter{Name: name, ID: 1}, name == "careful"
+}
+func (oneAdapter) Names() []string { return []string{"careful"} }
+
+// TestExtraKeysAgreeWithDocument: what the agent refuses, the schema of the OpenAPI document does.
+func TestExtraKeysAgreeWithDocument(t *testing.T) {
+	doc, err := openapi3.NewLoader().LoadFromData(protocol.OpenAPI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := doc.Components.Schemas["ExtraKeys"].Value
+	read := map[string]bool{}
+	for _, text := range []string{
+		`{}`, `{"other": [1, null]}`,
+		`{"inference_mode": true}`, `{"inference_mode": false}`, `{"inference_mode": null}`, `{"inference_mode": 1}`,
+		`{"coaching": null}`, `{"coaching": {"kind": "replace_say", "text": "x"}}`, `{"coaching": 1}`,
+		`{"adapter": null}`, `{"adapter": "careful"}`, `{"adapter": 1}`, `{"adapter": ["careful"]}`,
+		`{"candidates": {}}`, `{"candidates": null}`, `{"candidates": []}`, `{"candidates": {"distinct": true}}`, `{"candidates": {"distinct": false}}`, `{"candidates": {"distinct": 1}}`,
+		`{"candidates": {"distinct": true, "rank": "logprob"}}`, `{"candidates": {"distinct": true, "rank": "x"}}`, `{"candidates": {"distinct": false, "rank": "logprob"}}`,
+		`{"candidates": {"rank": "logprob"}}`, `{"candidates": {"top": 1}}`,
+		`{"return": []}`, `{"return": null}`, `{"return": "token_ids"}`, `{"return": ["token_ids", "logprobs", "forced_logprobs"]}`, `{"return": ["scores"]}`, `{"return": [1]}`,
+		`{"return": ["token_ids"], "candidates": {"distinct": true}, "inference_mode": true, "adapter": "careful"}`,
+	} {
+		input := protocol.AgentInput{ExtraKeys: protocol.Raw(text)}
+		problems := (&Agent{}).readExtraKeys(&plannedInput{input: &input}, oneAdapter{})
+		var v map[string]any
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			t.Fatal(err)
+		}
+		err := schema.VisitJSON(v, openapi3.EnableJSONSchema2020())
+		if (len(problems) == 0) != (err == nil) {
+			t.Errorf("%s:\nagent: %v\nschema: %v", text, problems, err)
+		}
+		for name := range v {
+			read[name] = read[name] || len(problems) > 0
+		}
+	}
+	for name := range schema.Properties {
+		if refused, tried := read[name]; !tried || !refused && name != "coaching" { // candidates tell of a bad correction
+			t.Errorf("no case refuses %s", name)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"agentd/scheduler/generation"
+)
+
+// adapters are the LoRA adapters that the engines serve, as they listed them last.
+type adapters struct {
+	listing sync.Mutex // held while engines are asked
+	listed  time.Time  // when listAgain did so
+
+	mu    sync.Mutex
+	names []string // of adapter id i+1; a name keeps its id
+	ids   map[string]generation.AdapterID
+	at    map[*replica]served
+}
+
+// served are the adapters of one engine by name.
+type served map[string]loraEntry
+
+// loraEntry is an adapter of llama-server: its number, and how much of it a request without a
+// choice gets. Other engines know adapters by name.
+type loraEntry struct {
+	ID    int     `json:"id"`
+	Scale float32 `json:"scale"`
+}
+
+// Adapter returns the id of the adapter that engines list under a name. An unknown name makes it ask
+// them again, at most once in a second.
+func (e *Engine) Adapter(name string) (generation.AdapterID, bool) {
+	if id, ok := e.adapters.find(name); ok {
+		return id, true
+	}
+	e.listAgain()
+	return e.adapters.find(name)
+}
+
+// listAgain asks all engines for their adapters, unless it did so a moment ago.
+func (e *Engine) listAgain() {
+	e.adapters.listing.Lock()
+	defer e.adapters.listing.Unlock()
+	if time.Since(e.adapters.listed) >= e.relist {
+		e.listAdapters()
+		e.adapters.listed = time.Now() // those that waited here need no list of their own
+	}
+}
+
+// Adapters returns the names of all adapters, sorted.
+func (e *Engine) Adapters() []string {
+	e.adapters.mu.Lock()
+	defer e.adapters.mu.Unlock()
+	names := map[string]bool{}
+	for _, list := range e.adapters.at {
+		for name := range list {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// find returns the id of an adapter that an engine listed.
+func (a *adapters) find(name string) (generation.AdapterID, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, list := range a.at {
+		if _, ok := list[name]; ok {
+			return a.ids[name], true
+		}
+	}
+	return 0, false
+}
+
+// name is the name of an adapter, "" without one.
+func (a *adapters) name(id generation.AdapterID) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if id < 1 || int(id) > len(a.names) {
+		return ""
+	}
+	return a.names[id-1]
+}
+
+// of returns the adapters of one engine.
+func (a *adapters) of(r *replica) served {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.at[r] // never changed
+}
+
+// set replaces the adapters of one engine.
+func (a *adapters) set(r *replica, list served) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.at == nil {
+		a.at, a.ids = map[*replica]served{}, map[string]generation.AdapterID{}
+	}
+	a.at[r] = list
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		if a.ids[name] == 0 {
+			a.names = append(a.names, name)
+			a.ids[name] = generation.AdapterID(len(a.names))
+		}
+	}
+}
+
+// listAdapters asks all engines that can be reached.
+func (e *Engine) listAdapters() {
+	ctx, cancel := context.WithTimeout(e.base, probeTimeout)
+	defer cancel()
+	var asked sync.WaitGroup
+	for _, r := range e.replicas {
+		if r.available() {
+			asked.Go(func() {
+				if err := e.listAdaptersOf(ctx, r); err != nil {
+					e.log.Warn().Str("engine", r.url).Err(err).Msg("engine does not list its adapters")
+				}
+			})
+		}
+	}
+	asked.Wait()
+}
+
+// listAdaptersOf asks one engine. Where that fails, its last list stays.
+func (e *Engine) listAdaptersOf(ctx context.Context, r *replica) error {
+	list := served{}
+	if e.name == APILlamaServer {
+		var entries []struct {
+			loraEntry
+			Path string `json:"path"`
+		}
+		err := e.getJSON(ctx, r, "/lora-adapters", &entries)
+		if status := (*StatusError)(nil); err != nil && !errors.As(err, &status) { // an older one has no such path
+			return err
+		}
+		for _, entry := range entries {
+			name := strings.TrimSuffix(path.Base(entry.Path), ".gguf")
+			if _, twice := list[name]; twice {
+				e.log.Warn().Str("engine", r.url).Str("path", entry.Path).Msg("two adapters of the engine have files of the same name; only the first can be asked for")
+				continue
+			}
+			list[name] = entry.loraEntry
+		}
+		e.adapters.set(r, list)
+		return nil
+	}
+	models, err := e.models(ctx, r)
+	if err != nil {
+		return err
+	}
+	for _, m := range models {
+		if m.Parent != "" && m.ID != e.served {
+			list[m.ID] = loraEntry{}
+		}
+	}
+	e.adapters.set(r, list)
+	return nil
+}
+
+// listedModel is an entry of /v1/models. An adapter names its model as its parent.
+type listedModel struct {
+	ID      string `json:"id"`
+	Parent  string `json:"parent"`
+	Context int    `json:"max_model_len"`
+}
+
+func (e *Engine) models(ctx context.Context, r *replica) ([]listedModel, error) {
+	var list struct {
+		Data []listedModel `json:"data"`
+	}
+	err := e.getJSON(ctx, r, "/v1/models", &list)
+	return list.Data, err
+}
+
+// loras is the choice of adapters in a call of llama-server, which has others: all scales, so that
+// the server sees whether its cached prompt is of other ones. "" is the server's own choice.
+func loras(of served, name string) json.RawMessage {
+	if len(of) == 0 {
+		return nil
+	}
+	entries := slices.SortedFunc(maps.Values(of), func(a, b loraEntry) int { return a.ID - b.ID })
+	for i := range entries {
+		if name != "" {
+			entries[i].Scale = 0
+			if entries[i].ID == of[name].ID {
+				entries[i].Scale = 1
+			}
+		}
+	}
+	text, err := json.Marshal(entries)
+	if err != nil {
+		panic(err) // numbers
+	}
+	return text
+}

@@ -1,0 +1,180 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"agentd/protocol"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+// fakeWeights are weights that change at once, or fail.
+type fakeWeights struct {
+	inferenceFunc
+	info WeightsInfo
+	err  error
+}
+
+func (f *fakeWeights) Current(context.Context) (WeightsInfo, error) { return f.info, nil }
+
+func (f *fakeWeights) SetModel(_ context.Context, path string) error {
+	f.info.Model.Path = path
+	return f.err
+}
+
+func (f *fakeWeights) SetAdapter(_ context.Context, name, path string) error {
+	f.info.Adapters = append(f.info.Adapters, WeightsFile{name, path, "v"})
+	return f.err
+}
+
+func (f *fakeWeights) RemoveAdapter(string) error {
+	f.info.Adapters = []WeightsFile{}
+	return f.err
+}
+
+const (
+	readerToken  = "0123456789abcdef-reader"
+	trainerToken = "0123456789abcdef-trainer"
+)
+
+// withWeights makes a server of weights and of two tokens, one of which may change them.
+func withWeights(t *testing.T, f *fakeWeights) *Server {
+	t.Helper()
+	f.info = WeightsInfo{Model: WeightsFile{Path: "m", Version: "v"}, Adapters: []WeightsFile{{"a", "p", "v"}}}
+	s := newTest(t, Loading, nil, func(o *Options) {
+		o.Tokens, o.MayChangeWeights = []string{readerToken, trainerToken}, map[string]bool{trainerToken: true}
+	})
+	s.Ready(f)
+	return s
+}
+
+func openAPIDocument(t *testing.T) *openapi3.T {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData(protocol.OpenAPI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// TestWeightsAnswersAreInDocument: status and body of every answer.
+func TestWeightsAnswersAreInDocument(t *testing.T) {
+	doc := openAPIDocument(t)
+	const change = `{"model":"m.gguf"}`
+	for name, tc := range map[string]struct {
+		token, method, path, body string
+		err                       error
+		status                    int
+		want                      string
+	}{
+		"weights that serve":    {readerToken, "GET", "/v1/weights", "", nil, 200, `{"model":{"path":"m","version":"v"},"adapters":[{"name":"a","path":"p","version":"v"}]}`},
+		"no token":              {"", "GET", "/v1/weights", "", nil, 401, "bearer token"},
+		"another model":         {trainerToken, "PUT", "/v1/weights", change, nil, 200, `"path":"m.gguf"`},
+		"another adapter":       {trainerToken, "PUT", "/v1/weights", `{"adapter":{"name":"b","path":"p"}}`, nil, 200, `"name":"b"`},
+		"no right to change":    {readerToken, "PUT", "/v1/weights", change, nil, 403, "NAME+weights:TOKEN"},
+		"no right to remove":    {readerToken, "DELETE", "/v1/weights/adapters/a", "", nil, 403, "NAME+weights:TOKEN"},
+		"a change in progress":  {trainerToken, "PUT", "/v1/weights", change, &Error{Code: CodeConflict, Detail: "being loaded"}, 409, "being loaded"},
+		"a body of no form":     {trainerToken, "PUT", "/v1/weights", `{}`, nil, 422, "one of model and adapter"},
+		"a name with a slash":   {trainerToken, "PUT", "/v1/weights", `{"adapter":{"name":"a/b","path":"p"}}`, nil, 422, `["body","adapter","name"]`},
+		"a file of no use":      {trainerToken, "PUT", "/v1/weights", change, &Error{Code: CodeInvalid, Detail: "no GGUF"}, 422, "no GGUF"},
+		"too little memory":     {trainerToken, "PUT", "/v1/weights", change, &Error{Code: CodeNoMemory, Detail: "needs 9 MB"}, 507, "needs 9 MB"},
+		"a removed adapter":     {trainerToken, "DELETE", "/v1/weights/adapters/a", "", nil, 200, `"adapters":[]`},
+		"an unknown adapter":    {trainerToken, "DELETE", "/v1/weights/adapters/z", "", &Error{Code: CodeNotFound, Detail: "no adapter"}, 404, "no adapter"},
+		"an engine that closed": {trainerToken, "DELETE", "/v1/weights/adapters/a", "", &Error{Code: CodeDraining}, 503, "shutting down"},
+	} {
+		atBoth(t, name, func(t *testing.T, base string) {
+			r := request{method: tc.method, path: base + tc.path, body: tc.body}
+			if tc.token != "" {
+				r.header = map[string]string{"Authorization": "Bearer " + tc.token}
+			}
+			w := r.do(t, withWeights(t, &fakeWeights{inferenceFunc: echo, err: tc.err}))
+			if w.Code != tc.status || !strings.Contains(w.Body.String(), tc.want) {
+				t.Fatalf("%d %s, want %d with %s", w.Code, w.Body, tc.status, tc.want)
+			}
+			path := regexp.MustCompile(`adapters/\w+`).ReplaceAllString(tc.path, "adapters/{name}")
+			answer := doc.Paths.Find(path).GetOperation(tc.method).Responses.Status(tc.status)
+			if answer == nil {
+				t.Fatalf("the document has no status %d", tc.status)
+			}
+			var v any
+			if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil {
+				t.Fatal(err)
+			}
+			if err := answer.Value.Content.Get("application/json").Schema.Value.VisitJSON(v, openapi3.EnableJSONSchema2020()); err != nil {
+				t.Errorf("the schema refuses %s: %v", w.Body, err)
+			}
+		})
+	}
+}
+
+func TestWeightsDecoderAgreesWithDocument(t *testing.T) {
+	schema := openAPIDocument(t).Components.Schemas["WeightsChange"].Value
+	accepted := 0
+	for _, body := range []string{
+		`{}`, `{"model":"m"}`, `{"model":""}`, `{"model":1}`, `{"modell":"m"}`, `[]`, `{"adapter":{}}`, `{"adapter":{"name":"a"}}`, `{"adapter":{"path":"p"}}`,
+		`{"adapter":{"name":"a","path":"p"}}`, `{"adapter":{"name":"a","path":""}}`, `{"adapter":{"name":"","path":"p"}}`, `{"adapter":{"name":".a","path":"p"}}`,
+		`{"adapter":{"name":"a","path":"p","scale":1}}`, `{"model":"m","adapter":{"name":"a","path":"p"}}`, `{"adapter":{"name":"` + strings.Repeat("a", 63) + `","path":"p"}}`,
+		`{"adapter":{"name":"` + strings.Repeat("a", 64) + `","path":"p"}}`, `{"adapter":"a"}`,
+	} {
+		_, decodeErr := decodeWeightsChange([]byte(body))
+		var v any
+		if err := json.Unmarshal([]byte(body), &v); err != nil {
+			t.Fatal(err)
+		}
+		schemaErr := schema.VisitJSON(v, openapi3.EnableJSONSchema2020())
+		if (decodeErr == nil) != (schemaErr == nil) {
+			t.Errorf("%s:\ndecoder: %v\nschema: %v", body, decodeErr, schemaErr)
+		}
+		if decodeErr == nil {
+			accepted++
+		}
+	}
+	if accepted != 3 {
+		t.Errorf("%d bodies were accepted, want 3", accepted)
+	}
+}
+
+// TestDocumentHasEveryRoute of the protocol, and no other.
+func TestDocumentHasEveryRoute(t *testing.T) {
+	parameter := regexp.MustCompile(`:(\w+)`)
+	routes := map[string][]string{}
+	for _, r := range newTest(t, Ready, echo).router.Routes() {
+		if r.Method == http.MethodHead {
+			continue // as GET
+		}
+		path, base := strings.TrimPrefix(r.Path, pathMagma), ""
+		if path != r.Path {
+			base = pathMagma
+		}
+		routes[base] = append(routes[base], r.Method+" "+parameter.ReplaceAllString(path, "{$1}"))
+	}
+	var want []string
+	for path, item := range openAPIDocument(t).Paths.Map() {
+		for method := range item.Operations() {
+			want = append(want, method+" "+path)
+		}
+	}
+	slices.Sort(want)
+	for _, base := range []string{"", pathMagma} {
+		slices.Sort(routes[base])
+		if !slices.Equal(routes[base], want) {
+			t.Errorf("at %q the routes are %q, and the document has %q", base, routes[base], want)
+		}
+	}
+}
+
+func TestServerWithoutTokensChangesNoWeights(t *testing.T) {
+	s := newTest(t, Loading, nil)
+	s.Ready(&fakeWeights{inferenceFunc: echo, err: errors.New("not reached")})
+	w := request{method: "PUT", path: "/v1/weights", body: `{"model":"m"}`}.do(t, s)
+	if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "token file") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
