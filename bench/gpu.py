@@ -1,7 +1,8 @@
 """Checks and measures agentd on a device: correctness first, then speed. bench/gpu.sh runs it.
 
 Each step leaves STEP.json in the folder of results, and is skipped where that file is there. So a run that is cut off
-goes on from there. It exits with 75 while steps are left, and prints one JSON of all results at its end.
+goes on from there. It exits with 75 while steps are left, and prints one JSON of all results at its end. A step that
+had all the time of a call and did not end has failed.
 It needs Python 3.9 and nothing else.
 """
 
@@ -45,7 +46,7 @@ class OutOfTimeError(Exception): ...
 class Bench:
     def __init__(self, a: argparse.Namespace):
         self.device, self.home, self.out, self.dry = a.device, a.home.resolve(), a.out.resolve(), a.dry_run
-        self.deadline = time.monotonic() + 60 * a.minutes
+        self.minutes, self.deadline = a.minutes, time.monotonic() + 60 * a.minutes
         self.only = tuple(a.only or [""])
         self.models, self.small, self.batch = self.home / "models", [], []
         if self.dry:
@@ -210,7 +211,11 @@ class Bench:
         began = time.monotonic()
         if not path.exists():
             make = [str(self.home / "agentd"), "make-model", "--arch", arch, "--shape", shape, "--type", kind]
-            self.run(*make, "--out", str(path))
+            try:
+                self.run(*make, "--out", str(path))
+            finally:
+                for part in self.models.glob(f"{path.name}.*.partial"):  # of a writer that was killed
+                    part.unlink()
         return {"bytes": path.stat().st_size, "seconds": round(time.monotonic() - began, 1)}
 
     def load(self, url: str, name: str, agents: int, seed: int, target: str = "agentd", turns: int = 2) -> dict:
@@ -304,22 +309,25 @@ class Bench:
 
     def main(self) -> int:
         self.out.mkdir(parents=True, exist_ok=True)
-        steps = self.steps()
+        steps, alone = self.steps(), True
         for name, function, seconds in steps:
             path = self.out / f"{name}.json"
             if path.exists():
                 continue
             began = time.monotonic()
             try:
-                if self.left() < (seconds if not self.dry else 10):
+                if not alone and self.left() < (seconds if not self.dry else 10):
                     raise OutOfTimeError
                 result = function()
             except OutOfTimeError:
-                done = sum((self.out / f"{n}.json").exists() for n, _, _ in steps)
-                print(f"agentd: {done} of {len(steps)} steps are done; run it again for {name}", file=sys.stderr)
-                return 75
+                if not alone:
+                    done = sum((self.out / f"{n}.json").exists() for n, _, _ in steps)
+                    print(f"agentd: {done} of {len(steps)} steps are done; run it again for {name}", file=sys.stderr)
+                    return 75
+                result = {"error": f"it did not end within --minutes {self.minutes:g}", "passed": False}
             except (RuntimeError, OSError, KeyError, ValueError, subprocess.SubprocessError) as e:
                 result = {"error": str(e) or repr(e), "passed": False}
+            alone = False
             result["took_s"] = round(time.monotonic() - began, 1)
             print(f"agentd: {name}: {json.dumps(result)[:200]}", file=sys.stderr)
             path.with_suffix(".tmp").write_text(json.dumps(result, indent=1))

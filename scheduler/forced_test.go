@@ -196,7 +196,7 @@ func TestLogitsAfterForcedTokens(t *testing.T) {
 			if err := e.Close(); err != nil {
 				t.Fatal(err)
 			}
-			compareLogits(t, m, r.read)
+			compareLogits(t, arch, r.read)
 		})
 	}
 }

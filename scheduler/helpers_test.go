@@ -121,13 +121,27 @@ func sameAnswers(t testing.TB, m *llama.Model, prompt []llama.Token, want, got g
 	return d > -tied && d < tied
 }
 
-var models sync.Map // architecture to func() (*llama.Model, error)
+var models sync.Map // device and architecture to func() (*llama.Model, error)
 
 // testModel loads the tiny F32 model of an architecture once. With F32 the width of a batch
 // hardly changes the logits.
 func testModel(t testing.TB, arch string) *llama.Model {
 	t.Helper()
-	load, _ := models.LoadOrStore(arch, sync.OnceValues(func() (*llama.Model, error) {
+	return modelOn(t, testDevice, arch)
+}
+
+// reference is the same model on the CPU, which results of a device are compared with.
+func reference(t testing.TB, arch string) *llama.Model {
+	t.Helper()
+	if testDevice == "" {
+		return testModel(t, arch)
+	}
+	return modelOn(t, "cpu", arch)
+}
+
+func modelOn(t testing.TB, device, arch string) *llama.Model {
+	t.Helper()
+	load, _ := models.LoadOrStore(device+" "+arch, sync.OnceValues(func() (*llama.Model, error) {
 		spec, err := synth.Preset("tiny", arch)
 		if err != nil {
 			return nil, err
@@ -137,8 +151,8 @@ func testModel(t testing.TB, arch string) *llama.Model {
 		if err != nil {
 			return nil, err
 		}
-		if testDevice != "" {
-			return llama.New(path, llama.SetDevices(testDevice))
+		if device != "" {
+			return llama.New(path, llama.SetDevices(device))
 		}
 		return llama.New(path)
 	}))
@@ -160,11 +174,16 @@ type setup struct {
 	wrapEach func(index int, b backend) backend // wrap, with the context's index
 	now      func() time.Time
 	log      zerolog.Logger // default: none
+	// onCPU computes on the CPU where the tests have a device.
+	onCPU bool
 }
 
 func newTestEngine(t testing.TB, s setup) *Engine {
 	t.Helper()
 	m := testModel(t, orElse(s.arch, synth.Qwen3))
+	if s.onCPU {
+		m = reference(t, orElse(s.arch, synth.Qwen3))
+	}
 	var parts []workerParts
 	for i := range orElse(s.contexts, 1) {
 		c, err := m.NewContext(

@@ -36,18 +36,19 @@ func conversations(t *testing.T, agents, turns int) [][][]llama.Token {
 // those of a larger cache, and hardly any token is computed twice.
 func TestEvictedCellsAreLoadedFromHostCache(t *testing.T) {
 	talks := conversations(t, 6, 4)
+	tokens := count(6, 3)
 	run := func(s setup) (*Engine, []generation.Completion) {
 		e := newTestEngine(t, s)
 		var answers []generation.Completion
 		for turn := range talks[0] {
 			for a := range talks {
-				answers = append(answers, mustGenerate(t, e, greedy(talks[a][turn], 2, 6)).Completions[1])
+				answers = append(answers, mustGenerate(t, e, greedy(talks[a][turn], 2, tokens)).Completions[1])
 			}
 		}
 		return e, answers
 	}
-	all, want := run(setup{cells: 4096})
-	small, without := run(setup{cells: 512})
+	all, want := run(setup{cells: 4096, onCPU: true})
+	small, without := run(setup{cells: 512, onCPU: true})
 	host, with := run(setup{cells: 512, cfg: Config{Policy: Policy{HostCells: 4096}}})
 	for i := range want {
 		prompt := talks[i%len(talks)][i/len(talks)]

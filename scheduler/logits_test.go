@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"agentd/llama"
+	"agentd/llama/synth"
 	"agentd/scheduler/core"
 )
 
@@ -61,15 +62,19 @@ func (r *recorder) Logits(i int) ([]float32, error) {
 // forked, reused, evicted, shared or chunked.
 func TestLogitsDependOnlyOnTokens(t *testing.T) {
 	for _, arch := range architectures {
+		if testDevice != "" && arch == synth.Qwen2 {
+			continue // the same operations as qwen3
+		}
+		clients, cells := count(6, 3), count(512, 256)
 		t.Run(arch, func(t *testing.T) {
 			m := testModel(t, arch)
 			var r *recorder
 			e := newTestEngine(t, setup{
-				arch: arch, cells: 512, sequences: 10, outputs: 6, batch: 48,
+				arch: arch, cells: cells, sequences: 10, outputs: 6, batch: 48,
 				wrap: func(b backend) backend { r = newRecorder(b); return r },
 			})
 			var wg sync.WaitGroup
-			for client := range 6 {
+			for client := range clients {
 				wg.Go(func() {
 					text := strings.Repeat(story, 1+client%2)[client*7:]
 					for turn := range 2 {
@@ -88,7 +93,7 @@ func TestLogitsDependOnlyOnTokens(t *testing.T) {
 			if err := e.Close(); err != nil {
 				t.Fatal(err)
 			}
-			compareLogits(t, m, r.read)
+			compareLogits(t, arch, r.read)
 		})
 	}
 }
@@ -101,9 +106,9 @@ const tolerance = 0.001
 // compared is the number of rows that are computed again, drawn from those that were read.
 const compared = 80
 
-// compareLogits computes each context alone.
-func compareLogits(t *testing.T, m *llama.Model, read map[string]reading) {
-	c, err := m.NewContext(llama.SetContext(1024), llama.SetBatch(1024), llama.SetThreads(1, 1), llama.SetKVType("f32"), llama.SetFlashAttention(false))
+// compareLogits computes each context alone, on the CPU.
+func compareLogits(t *testing.T, arch string, read map[string]reading) {
+	c, err := reference(t, arch).NewContext(llama.SetContext(1024), llama.SetBatch(1024), llama.SetThreads(1, 1), llama.SetKVType("f32"), llama.SetFlashAttention(false))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +144,7 @@ func compareLogits(t *testing.T, m *llama.Model, read map[string]reading) {
 		}
 	}
 	t.Logf("%d of %d rows: largest difference %.6f, %d argmax flips", min(rows, compared), len(read), worst, flips)
-	if worst > tolerance {
+	if worst > tolerance && testDevice == "" || worst > tied || math.IsNaN(worst) {
 		t.Errorf("logits differ by up to %.6f from those computed alone", worst)
 	}
 }

@@ -18,12 +18,10 @@ func canSpeculate(arch string) bool { return arch != synth.GPTOSS && arch != syn
 
 // With speculation the tokens, counts and finish reasons are the same, in fewer steps.
 func TestSpeculationOnlySavesSteps(t *testing.T) {
-	for _, arch := range fewer(architectures, 1) {
+	for _, arch := range architectures {
 		t.Run(arch, func(t *testing.T) { speculationOnlySavesSteps(t, arch, true) })
 	}
-	if testDevice == "" {
-		t.Run("with forced tokens", func(t *testing.T) { speculationOnlySavesSteps(t, synth.Qwen3, false) })
-	}
+	t.Run("with forced tokens", func(t *testing.T) { speculationOnlySavesSteps(t, synth.Qwen3, false) })
 }
 
 func speculationOnlySavesSteps(t *testing.T, arch string, noForced bool) {
@@ -37,9 +35,6 @@ func speculationOnlySavesSteps(t *testing.T, arch string, noForced bool) {
 		"cut off":             constrained(sampled(prompt, 2, 90, 90)),
 		"cut off early":       constrained(sampled(prompt, 2, 3, 90)),
 	} {
-		if testDevice != "" && (name == "without constraints" || name == "as many as may run") {
-			continue // Mesa's driver for CPUs takes minutes for their steps
-		}
 		t.Run(name, func(t *testing.T) {
 			a, b := mustGenerate(t, with, g), mustGenerate(t, without, g)
 			if diff := cmp.Diff(b.Completions, a.Completions); diff != "" {
@@ -94,7 +89,7 @@ func TestLogitsAfterDrafts(t *testing.T) {
 		cells: 1000, sequences: 6, outputs: 8, batch: 20, cfg: Config{Policy: Policy{DraftRows: 8, MaxRunning: 4}},
 		wrap: func(b backend) backend { r = newRecorder(b); return newScribe(t, m, r, len(prompt)) },
 	})
-	for turn := range 3 {
+	for turn := range count(3, 2) {
 		mustGenerate(t, e, constrained(sampled(prompt, 1+2*turn, 400, uint32(turn))))
 	}
 	s := e.Stats()
@@ -104,7 +99,7 @@ func TestLogitsAfterDrafts(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	compareLogits(t, m, r.read)
+	compareLogits(t, synth.Qwen3, r.read)
 }
 
 func TestDraftRowsAboveOutputsAreRefused(t *testing.T) {

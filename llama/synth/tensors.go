@@ -211,10 +211,12 @@ func (s *source) next() uint64 {
 // fill draws values: the sum of four uniform numbers is normal enough for
 // weights, and one draw gives four.
 func (s *source) fill(values []float32, mean, dev float64) {
-	scale := float32(dev / (math.Sqrt(4.0/12) * 65536)) // of four uniform numbers over [0, 65536)
+	scale, at := float32(dev/(math.Sqrt(4.0/12)*65536)), *s // of four uniform numbers over [0, 65536)
+	const even = 0x0000FFFF0000FFFF
 	for i := range values {
-		z := s.next()
-		sum := int32(z&0xFFFF) + int32(z>>16&0xFFFF) + int32(z>>32&0xFFFF) + int32(z>>48)
-		values[i] = float32(mean) + scale*float32(sum-2*65535)
+		z := at.next()
+		pairs := z&even + z>>16&even
+		values[i] = float32(mean) + scale*float32(int32(pairs)+int32(pairs>>32)-2*65535)
 	}
+	*s = at
 }

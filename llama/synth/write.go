@@ -251,11 +251,20 @@ func writeTensor(w *bufio.Writer, t *tensor, kind C.enum_ggml_type, seed uint64)
 		for r := range n {
 			t.draw(&src, first+r, values[r*width:(r+1)*width])
 		}
-		C.ggml_quantize_chunk(kind, (*C.float)(&values[0]), unsafe.Pointer(&out[0]), 0, C.int64_t(n), C.int64_t(width), nil)
+		if kind == C.GGML_TYPE_MXFP4 {
+			toMXFP4(out[:n*rowBytes], values)
+		} else {
+			quantize(kind, out, values, n, width)
+		}
 		if _, err := w.Write(out[:n*rowBytes]); err != nil {
 			return err
 		}
 	}
 	_, err := w.Write(make([]byte, padded(rows*rowBytes)-rows*rowBytes))
 	return err
+}
+
+// quantize converts rows of width values with ggml's reference code.
+func quantize(kind C.enum_ggml_type, out []byte, values []float32, rows, width int) {
+	C.ggml_quantize_chunk(kind, (*C.float)(&values[0]), unsafe.Pointer(&out[0]), 0, C.int64_t(rows), C.int64_t(width), nil)
 }
