@@ -20,9 +20,9 @@
 // # The most probable ones
 //
 // Without Config.Sample the value is the logarithm of the probability: a beam search of width
-// N. Outcomes take places of the beam. Free places go to the best of the branches that the
-// beam has set aside, while these can hold a better outcome than the N-th one, for a limited
-// share of the expansions. Tree.Exact tells whether none is left.
+// N. Outcomes take places of the beam. Once there are N of them, free places go to the best of
+// the branches that the beam has set aside, while these can hold a better outcome than the N-th
+// one, for a limited share of the expansions. Tree.Exact tells whether none is left.
 package search
 
 import (
@@ -168,7 +168,10 @@ func (t *Tree) Select() []*Node {
 	}
 	t.sortOutcomes()
 	if t.cfg.Sample {
-		t.setAside(t.beam)
+		for _, n := range t.beam {
+			t.setAside(n)
+		}
+		clear(t.beam)
 		t.beam = t.beam[:0]
 		t.takeUp()
 	} else {
@@ -192,24 +195,31 @@ func (t *Tree) places(n *Node) int {
 	return t.cfg.N - ended
 }
 
-// narrow sets all branches of the beam aside but the best ones. An extra branch has a place
-// only if a better one of the beam does not need it.
+// narrow sets all branches of the beam aside but the best ones. Extra branches have no place of
+// their own in it: fill may choose them again.
 func (t *Tree) narrow() {
-	slices.SortFunc(t.beam, func(a, b *Node) int {
-		switch {
-		case a.extra == b.extra:
-			return better(a, b)
-		case b.extra:
-			return -1
+	best := t.live[:0] // at most N, best first
+	for _, n := range t.beam {
+		if n.extra || len(best) == t.cfg.N && better(n, best[t.cfg.N-1]) > 0 {
+			continue
 		}
-		return 1
-	})
-	kept := 0
-	for kept < len(t.beam) && !t.beam[kept].extra && kept < t.places(t.beam[kept]) {
-		kept++
+		at, _ := slices.BinarySearchFunc(best, n, better)
+		best = slices.Insert(best, at, n)
+		best = best[:min(len(best), t.cfg.N)]
 	}
-	t.setAside(t.beam[kept:])
-	t.beam = t.beam[:kept]
+	for i, n := range best {
+		if i >= t.places(n) {
+			best = best[:i]
+			break
+		}
+	}
+	for _, n := range t.beam {
+		if !slices.Contains(best, n) {
+			t.setAside(n)
+		}
+	}
+	clear(t.beam)
+	t.beam, t.live = append(t.beam[:0], best...), best[:0]
 }
 
 // takeUp fills the beam with the best of the branches that were set aside.
@@ -221,8 +231,12 @@ func (t *Tree) takeUp() {
 	}
 }
 
-// fill fills free places of the beam with extra branches, as far as their share allows.
+// fill fills free places of the beam with extra branches, as far as their share allows. Before
+// there are N outcomes, nothing tells which of them matter.
 func (t *Tree) fill() {
+	if len(t.outcomes) < t.cfg.N {
+		return
+	}
 	most := int(t.cfg.ExtraShare*float64(t.expansions-t.extras)) - t.extras
 	for ; most > 0 && len(t.beam) < t.cfg.N && len(t.aside) > 0 && t.aside[0].value > t.bound(); most-- {
 		n := heap.Pop(&t.aside).(*Node)
@@ -239,15 +253,12 @@ func (t *Tree) bound() float64 {
 	return t.outcomes[t.cfg.N-1].value
 }
 
-// setAside adds branches to aside, unless they don't matter.
-func (t *Tree) setAside(list []*Node) {
-	bound := t.bound()
-	for _, n := range list {
-		if n.value > bound {
-			heap.Push(&t.aside, n)
-		}
+// setAside adds a branch to aside, unless it does not matter.
+func (t *Tree) setAside(n *Node) {
+	if n.value <= t.bound() {
+		return
 	}
-	clear(list)
+	heap.Push(&t.aside, n)
 	if len(t.aside) > maxAside {
 		slices.SortFunc(t.aside, better) // a sorted list is a heap
 		clear(t.aside[maxAside/2:])

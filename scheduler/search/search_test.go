@@ -284,20 +284,37 @@ func TestManyBranchesAreForgottenExceptThoseComputed(t *testing.T) {
 	}
 }
 
-// A beam with one place left computes what it set aside in the others.
+// Two of three places are free, since two outcomes are better than what is left of the beam.
 func TestFreePlacesGoToBranchesSetAside(t *testing.T) {
-	tree := New(Config{N: 3, MaxExpansions: plenty, ExtraShare: 1})
+	tree := New(Config{N: 3, MaxExpansions: plenty, ExtraShare: 2})
 	tree.Expand(tree.Select()[0], []Child{{1, math.Log(0.5)}, {2, math.Log(0.2)}, {3, math.Log(0.15)}, {4, math.Log(0.1)}, {5, math.Log(0.05)}})
 	live := slices.Clone(tree.Select())
-	if len(live) != 3 {
-		t.Fatalf("%d branches", len(live))
+	if len(live) != 3 || live[0].Token != 1 {
+		t.Fatalf("%+v", live)
 	}
-	tree.Expand(live[0], []Child{{1, 0}})
-	tree.End(live[1], "a")
-	tree.Expand(live[2], nil) // dropped
-	live = tree.Select()
-	if len(live) != 3 || live[0].Token != 1 || live[1].Token != 4 || live[2].Token != 5 || live[0].extra || !live[1].extra {
-		t.Errorf("%+v", live)
+	tree.Expand(live[0], []Child{{6, math.Log(0.9)}, {7, math.Log(0.06)}, {8, math.Log(0.04)}})
+	tree.End(live[1], "b")
+	tree.End(live[2], "c")
+	if live = slices.Clone(tree.Select()); len(live) != 1 || live[0].Token != 6 {
+		t.Fatalf("without N outcomes: %+v", live)
+	}
+	tree.Expand(live[0], []Child{{9, math.Log(0.95)}, {10, math.Log(0.05)}})
+	live = slices.Clone(tree.Select())
+	tree.End(live[0], "a")
+	// The third outcome has 0.15. Only the node of 0.1 and others below it are left.
+	if live = tree.Select(); len(live) > 0 || !tree.Exact() {
+		t.Errorf("%+v, exact %v", live, tree.Exact())
+	}
+	tree = New(Config{N: 2, MaxExpansions: plenty, ExtraShare: 2})
+	tree.Expand(tree.Select()[0], []Child{{1, math.Log(0.4)}, {2, math.Log(0.3)}, {3, math.Log(0.2)}})
+	live = slices.Clone(tree.Select())
+	tree.Expand(live[0], []Child{{4, math.Log(0.3)}, {5, math.Log(0.3)}, {6, math.Log(0.01)}})
+	tree.Expand(live[1], []Child{{7, math.Log(0.5)}, {8, math.Log(0.5)}})
+	for _, n := range slices.Clone(tree.Select()) {
+		tree.End(n, fmt.Sprint(n.Token)) // of 0.15 each
+	}
+	if live = tree.Select(); len(live) != 1 || live[0].Token != 3 || !live[0].extra || tree.Exact() {
+		t.Errorf("the branch of 0.2 is not taken up: %+v", live)
 	}
 }
 
