@@ -38,7 +38,7 @@ type Run struct {
 type Report struct {
 	Model       string   `json:"model"` // for people; "" when it never was there
 	Episodes    int      `json:"episodes"`
-	Houses      string   `json:"houses"`   // Plain, …
+	Houses      string   `json:"houses"` // Plain, …
 	Seed        uint64   `json:"seed"`
 	Interrupted bool     `json:"interrupted"` // the runs are not all, or not whole
 	Runs        []Run    `json:"runs"`
