@@ -43,6 +43,23 @@ func TestCandidatesOptionNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestMostProbableCandidatesNeedAnEngineThatSearches(t *testing.T) {
+	for keys, refused := range map[string]bool{
+		`{"inference_mode": true, "candidates": {"distinct": true}}`:  true,
+		`{"candidates": {"distinct": true}, "inference_mode": true}`:  true,
+		`{"inference_mode": false, "candidates": {"distinct": true}}`: false,
+		`{"candidates": {"distinct": true}}`:                          false,
+		`{"inference_mode": true, "candidates": {"distinct": false}}`: false,
+	} {
+		a := &Agent{cfg: Config{NoMostProbable: "no"}}
+		in := plannedInput{input: &protocol.AgentInput{ExtraKeys: protocol.Raw(keys)}}
+		problems := a.readExtraKeys(&in, nil)
+		if refused != (len(problems) == 1 && strings.HasSuffix(problems.All(), "inference_mode: no; set inference_mode to false, or leave candidates out")) || !refused && len(problems) > 0 {
+			t.Errorf("%s: %v", keys, problems)
+		}
+	}
+}
+
 func TestKeysAreEqualForEqualDecisions(t *testing.T) {
 	call := func(robot, arguments string) tools.Call {
 		return tools.Call{Name: "go", Robot: robot, Arguments: protocol.Raw(arguments)}

@@ -95,6 +95,9 @@ func (a *Agent) readExtraKeys(in *plannedInput, adapters Adapters) (problems pro
 			problems = append(problems, ps...)
 		}
 	}
+	if in.distinct && in.greedy && a.cfg.NoMostProbable != "" {
+		problems = append(problems, protocol.NewProblem(protocol.TypeValue, a.cfg.NoMostProbable+"; set inference_mode to false, or leave candidates out", "inference_mode"))
+	}
 	if in.distinct && in.returns.logprobs {
 		problems = append(problems, protocol.NewProblem(protocol.TypeValue,
 			"distinct candidates have a probability, but no logprobs of their tokens; leave one of candidates and "+returnLogprobs+" out", "return"))

@@ -24,6 +24,7 @@ type tree struct {
 	expanded []*branch // in this step; their samplers are still open
 	ids      []core.RequestID
 	dropped  []core.RequestID // to cancel behind the step
+	found    bool             // outcomes that the request has not recorded
 	ended    bool
 }
 
@@ -189,6 +190,7 @@ func (w *worker) grow(t *tree, n *search.Node) {
 		if key, ok := r.gen.Distinct.Key(w.vocab.Detokenize(end.tokens, true)); ok {
 			n.Data = end
 			t.search.End(n, key)
+			t.found = true
 			return
 		}
 	}
@@ -308,6 +310,9 @@ func (w *worker) forkBranches() (ended int) {
 		}
 		if t.ended {
 			ended += w.harvest(t)
+		} else if t.found {
+			t.request.recordFound(t.outcomes(false), w.now())
+			t.found = false
 		}
 	}
 	clear(w.touched)
@@ -329,17 +334,21 @@ func (w *worker) fork(b *branch) {
 	})
 }
 
+// outcomes returns the completions of a tree, most probable first.
+func (t *tree) outcomes(exact bool) (list []candidate) {
+	for _, o := range t.search.Outcomes() {
+		c := *o.Node.Data.(*candidate)
+		c.branch = &generation.Branch{Logprob: o.Logprob, Paths: o.Paths, Exact: exact}
+		list = append(list, c)
+	}
+	return list
+}
+
 // harvest ends the request of a tree with its completions.
 func (w *worker) harvest(t *tree) (ended int) {
 	r := t.request
-	exact := t.search.Exact()
-	outcomes := t.search.Outcomes()
-	i := 0
-	for _, o := range outcomes {
-		r.candidates[i] = *o.Node.Data.(*candidate)
-		r.candidates[i].branch = &generation.Branch{Logprob: o.Logprob, Paths: o.Paths, Exact: exact}
-		i++
-	}
+	outcomes := t.outcomes(t.search.Exact())
+	i := copy(r.candidates, outcomes)
 	failed := t.search.Failed()
 	for _, n := range failed[:min(len(failed), r.gen.N-i)] {
 		r.candidates[i] = *n.Data.(*candidate)

@@ -221,3 +221,80 @@ func TestSearchRefusesWhatItCannotDo(t *testing.T) {
 		t.Error("batch invariance: no error")
 	}
 }
+
+func TestDeadlineReturnsWhatSearchHasFound(t *testing.T) {
+	var f *faulty
+	answered := make(chan struct{})
+	e := newTestEngine(t, setup{wrap: func(b backend) backend { f = &faulty{backend: b}; return f }})
+	prompt := tokenize(t, e.model, story)
+	// Two short texts end many steps before the long ones.
+	g := distinctly(greedy(prompt, 6, 60), `root ::= "no" | "yes" | "x" [a-z ]{40}`)
+	all := logprobs(t, mustGenerateSome(t, e, g))
+	late := overdue{t.Context(), make(chan struct{})}
+	first := f.steps
+	f.decode = func([]core.Row) error {
+		if f.steps == first+12 {
+			close(late.done)
+			<-answered
+		}
+		return nil
+	}
+	r, err := generate(late, e, g)
+	close(answered)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, missing := 0, 0
+	for i, c := range r.Completions {
+		switch {
+		case c.Branch != nil && found == i:
+			found++
+			if p, ok := all[c.Text]; ok && math.Abs(p-c.Branch.Logprob) > 0.02 || c.Branch.Exact {
+				t.Errorf("%q: %+v, and %g in the whole search", c.Text, c.Branch, p)
+			}
+		case errors.Is(c.Err, context.DeadlineExceeded):
+			missing++
+		}
+	}
+	if found == 0 || missing == 0 || found+missing != 6 {
+		t.Errorf("%d found, %d missing: %+v", found, missing, r.Completions)
+	}
+	eventually(t, "freed", func() bool { s := e.Stats(); return s.Running+s.Waiting == 0 && s.Admitted == 0 })
+}
+
+// The search of one adapter and requests of another take turns, and neither changes the other.
+func TestSearchesOfAdaptersAnswerAsAlone(t *testing.T) {
+	e := newTestEngine(t, setup{})
+	id, err := e.AddAdapter(adapterFile(t, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt := tokenize(t, e.model, story)
+	var searches [2]generation.Request
+	var want [2]map[string]float64
+	for i, a := range []core.AdapterID{0, id} {
+		searches[i] = distinctly(sampled(prompt, 4, 60, 5), wordGrammar)
+		searches[i].Adapter = a
+		want[i] = logprobs(t, mustGenerateSome(t, e, searches[i]))
+	}
+	if fmt.Sprint(want[0]) == fmt.Sprint(want[1]) {
+		t.Fatal("the adapter changes nothing, so the test shows nothing")
+	}
+	var all sync.WaitGroup
+	for i := range 6 {
+		all.Go(func() {
+			r, err := generate(t.Context(), e, searches[i%2])
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			got := logprobs(t, r)
+			for text, p := range want[i%2] {
+				if q, ok := got[text]; !ok || math.Abs(p-q) > 0.05 {
+					t.Errorf("adapter %d: %q has %g instead of %g", searches[i%2].Adapter, text, q, p)
+				}
+			}
+		})
+	}
+	all.Wait()
+}

@@ -135,9 +135,10 @@ type request struct {
 	times      generation.Times
 
 	// mu guards what a caller whose deadline passes may read: the candidates that have ended,
-	// which do not change, and cached and times as of then.
+	// which do not change, and cached and times as of then. A search has found instead.
 	mu          sync.Mutex
 	ended       []int
+	found       []candidate
 	endedCached int
 	endedTimes  generation.Times
 
@@ -214,7 +215,7 @@ func (r *request) seedSamplers(from *llama.Sampler) error {
 	for i := range r.candidates {
 		r.candidates[i] = candidate{stop: -1, calls: r.newCallReader()}
 	}
-	r.ended = nil
+	r.ended, r.found = nil, nil
 	r.mu.Unlock()
 	if r.gen.Distinct != nil {
 		return nil // its branches have them
@@ -279,6 +280,14 @@ func (r *request) recordEnd(candidate, cached int, now time.Time) {
 	r.endedTimes.End = now.Sub(r.times.Submitted)
 }
 
+// recordFound records what a search has found so far.
+func (r *request) recordFound(list []candidate, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.found, r.endedCached, r.endedTimes = list, r.cached, r.times
+	r.endedTimes.End = now.Sub(r.times.Submitted)
+}
+
 func (r *request) result(v *llama.Vocab) *generation.Result {
 	result := &generation.Result{
 		PromptTokens: len(r.gen.Prompt), CachedTokens: r.cached, Times: r.times,
@@ -290,12 +299,12 @@ func (r *request) result(v *llama.Vocab) *generation.Result {
 	return result
 }
 
-// partialResult returns the candidates that have ended, and err for the others. It returns
-// nil if none has ended.
+// partialResult returns the candidates that have ended or that a search has found, and err for
+// the others. It returns nil if there are none.
 func (r *request) partialResult(v *llama.Vocab, err error) *generation.Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.ended) == 0 {
+	if len(r.ended)+len(r.found) == 0 {
 		return nil
 	}
 	result := &generation.Result{
@@ -307,6 +316,9 @@ func (r *request) partialResult(v *llama.Vocab, err error) *generation.Result {
 	}
 	for _, i := range r.ended {
 		result.Completions[i] = r.candidates[i].completion(v)
+	}
+	for i := range r.found {
+		result.Completions[i] = r.found[i].completion(v)
 	}
 	return result
 }

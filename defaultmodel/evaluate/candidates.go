@@ -66,6 +66,7 @@ type CandidatesReport struct {
 	Model       string       `json:"model"`
 	Interrupted bool         `json:"interrupted"` // not all conversations were measured
 	ToolNames   string       `json:"tool_names"`
+	Houses      string       `json:"houses"`
 	Seed        uint64       `json:"seed"`
 	N           int          `json:"candidates"`
 	Ways        [numWays]Way `json:"ways"`
@@ -77,7 +78,7 @@ type CandidatesReport struct {
 // MeasureCandidates asks for n candidates at each step of the planner's path, in each way. The
 // ways take turns in being the first one. now is the clock.
 func MeasureCandidates(ctx context.Context, s household.Server, o Options, n int, now func() time.Time) (*CandidatesReport, error) {
-	r := &CandidatesReport{ToolNames: o.ToolNames, Seed: o.Seed, N: n, server: s, now: now}
+	r := &CandidatesReport{ToolNames: o.ToolNames, Houses: o.Houses, Seed: o.Seed, N: n, server: s, now: now}
 	for i := range r.Ways {
 		r.Ways[i].Name = wayNames[i]
 	}
@@ -207,7 +208,7 @@ func (r *CandidatesReport) WriteTable(out io.Writer) error {
 	if r.Interrupted {
 		b.WriteString("INTERRUPTED: this is what was measured until then\n")
 	}
-	fmt.Fprintf(&b, "%s, %d candidates at each step of the planner's path, %s tool names; seed %d\n\n", r.Model, r.N, r.ToolNames, r.Seed)
+	fmt.Fprintf(&b, "%s, %d candidates at each step of the planner's path, %s tool names, %s houses; seed %d\n\n", r.Model, r.N, r.ToolNames, r.Houses, r.Seed)
 	t := tabwriter.NewWriter(&b, 0, 0, columnGap, ' ', 0)
 	fmt.Fprintln(t, "\tright first\tright within\tall distinct\trepeated\tmissing\texact\tcalibration error\ttime")
 	for i := range r.Ways {

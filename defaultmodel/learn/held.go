@@ -65,6 +65,13 @@ type block struct {
 	statuses     bool
 }
 
+func (b block) houses() string {
+	if b.statuses {
+		return evaluate.Statuses
+	}
+	return evaluate.Plain
+}
+
 // blocks of all held-out conversations: HeldOut as agentd eval has them, then half as many
 // in further houses with robot_statuses.
 func (o *Options) blocks() (list []block) {
@@ -129,7 +136,7 @@ func (l *loop) measure(ctx context.Context, round int, model string) (held, erro
 func (l *loop) block(ctx context.Context, s Server, b block) ([]held, error) {
 	list := make([]held, b.count)
 	_, err := evaluate.Measure(ctx, s, evaluate.Options{
-		First: b.first, Episodes: b.count, Seed: l.HeldOutSeed, ToolNames: evaluate.Known, Statuses: b.statuses, Clients: l.Clients,
+		First: b.first, Episodes: b.count, Seed: l.HeldOutSeed, ToolNames: evaluate.Known, Houses: b.houses(), Clients: l.Clients,
 		Decided: func(episode int, kind household.Kind, right bool) {
 			own := &list[episode-b.first]
 			*own = append(*own, decided{b.statuses, kind, right})

@@ -160,7 +160,7 @@ func newSchool(t *testing.T, next string) *school {
 	}
 	held := evaluate.Options{Seed: s.HeldOutSeed, ToolNames: evaluate.Known}
 	for _, b := range s.blocks() {
-		held.Statuses = b.statuses
+		held.Houses = b.houses()
 		for i := range b.count {
 			teach(held.Episode(b.first + i))
 		}

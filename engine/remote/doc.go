@@ -6,6 +6,8 @@
 // ids find shared prefixes. Grammars are the agent's GBNF without marks. Each completion
 // is checked again by the [Model], token by token; one that fails is asked again.
 //
+// Different completions are samples, drawn until enough of them differ.
+//
 // With several URLs, a request goes to the one that its session hashes to (rendezvous
 // hashing), so that the session's prefixes stay on one engine. The next one takes it when
 // the first is behind or unreachable.

@@ -75,8 +75,8 @@ func (e *Engine) API() string { return e.name }
 // Served returns the engines' name of the model, after Start.
 func (e *Engine) Served() string { return e.served }
 
-// NoLogprobs returns the reason why extra_keys.return can't have logprobs, after Start. "": it
-// can.
+// NoLogprobs returns the reason why extra_keys.return can't have logprobs, nor candidates a
+// probability, after Start. "": they can.
 func (e *Engine) NoLogprobs() string {
 	if e.name == APISGLang {
 		return "the engine's API (" + APISGLang + ") tells logprobs after the temperature and the grammar, not the model's"
@@ -105,6 +105,9 @@ func (e *Engine) Generate(ctx context.Context, req *generation.Request) (generat
 	start := time.Now()
 	if len(req.Seeds) != req.N {
 		return generation.Result{}, fmt.Errorf("%d seeds for %d completions", len(req.Seeds), req.N)
+	}
+	if req.Distinct != nil {
+		return e.generateDistinct(ctx, req)
 	}
 	out := generation.Result{Completions: make([]generation.Completion, req.N)}
 	plain := *req
@@ -252,7 +255,7 @@ func (a *answer) inOrder(n int) error {
 func (a *answer) scored(c *call) error {
 	for i := range a.choices {
 		if one := &a.choices[i]; c.Scores && len(one.logprobs) != len(one.ids) {
-			return fmt.Errorf("completion %d has %d logprobs for %d tokens; leave logprobs out of extra_keys.return, or use an engine that returns them", i, len(one.logprobs), len(one.ids))
+			return fmt.Errorf("completion %d has %d logprobs for %d tokens; leave logprobs out of extra_keys.return and candidates out of extra_keys, or use an engine that returns them", i, len(one.logprobs), len(one.ids))
 		}
 	}
 	return nil

@@ -75,6 +75,8 @@ type fakeEngine struct {
 	tokens func(text string) []int
 	// unseeded is SGLang without --enable-deterministic-inference.
 	unseeded bool
+	// logprob of each token of a text; nil: those of the tests of logprobs.
+	logprob func(text string) float32
 	// noLogprobs ignores that a call asks for logprobs.
 	noLogprobs bool
 }
@@ -233,7 +235,7 @@ func (f *fakeEngine) complete(w http.ResponseWriter, r *http.Request) {
 		case APIVLLM:
 			one := map[string]any{"index": i, "token_ids": ids, "finish_reason": "stop"}
 			if _, asked := body["logprobs"]; asked && !f.noLogprobs {
-				one["logprobs"] = map[string]any{"token_logprobs": []float32{-1, -2, -3}[:len(ids)]}
+				one["logprobs"] = map[string]any{"token_logprobs": f.logprobs(text, len(ids))}
 			}
 			list = append([]any{one}, list...)
 		case APISGLang:
@@ -258,6 +260,14 @@ func (f *fakeEngine) complete(w http.ResponseWriter, r *http.Request) {
 	if err := json.NewEncoder(w).Encode(whole); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	}
+}
+
+// logprobs of the tokens of a text.
+func (f *fakeEngine) logprobs(text string, n int) (list []float32) {
+	if f.logprob == nil {
+		return []float32{-1, -2, -3}[:n]
+	}
+	return slices.Repeat([]float32{f.logprob(text)}, n)
 }
 
 func (f *fakeEngine) count() int {

@@ -25,7 +25,8 @@ type sequence struct {
 	keptPrefix int
 	// invalid: a step failed that was to extend it. Its contents are undefined.
 	invalid bool
-	// lastUse is the last step that used it, for LRU eviction.
+	// lastUse is the last step that used it, for LRU eviction. A fork that has ended has 0 until
+	// another sequence copies it: searches leave many, and they must not evict other prefixes.
 	lastUse uint64
 	// group is the last request it ran for, nil once that has ended.
 	group *group
@@ -149,6 +150,9 @@ func (c *Core) stopRunning(s *sequence, next state) {
 		}
 	}
 	s.state, s.lastUse = next, c.step
+	if s.group.Fork {
+		s.lastUse = 0
+	}
 	s.target, s.base, s.cand, s.reservedForks, s.leader, s.sharedLen, s.needsRematch = nil, 0, 0, 0, nil, 0, false
 }
 

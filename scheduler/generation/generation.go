@@ -93,7 +93,8 @@ type CallForm struct {
 // Distinct asks for N completions with different keys, most probable first. With a Temperature
 // above 0 they are drawn without replacement. Otherwise they are the most probable ones by the
 // softmax under the grammar. Completions that the search did not find have the error
-// [ErrFewer]. Seeds[0] is the seed of all. It excludes Scores, IgnoreEnd and Progress.
+// [ErrFewer]. Seeds[0] is the seed of all. It excludes Scores, IgnoreEnd and Progress. An engine
+// on another machine needs a Temperature above 0 and draws with replacement.
 type Distinct struct {
 	// Key returns what two completions must not have in common, from a text without its end.
 	// ok is false for a text that is none of the wanted. It must be safe for concurrent use.
@@ -146,7 +147,8 @@ type Completion struct {
 type Branch struct {
 	// Logprob is the natural logarithm of the probability of all Paths completions with the
 	// same key that were found: that of drawing one of them, under the grammar and Sampling.
-	// With Temperature <= 0 it is that at temperature 1 without truncation.
+	// With Temperature <= 0 it is that at temperature 1 without truncation. Of an engine on another
+	// machine it is that in the softmax of the model's logits, without the grammar.
 	Logprob float64
 	Paths   int
 	// Exact: no completion that was not found belongs among the N. Without a draw the order is

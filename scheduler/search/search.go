@@ -20,11 +20,13 @@
 // # The most probable ones
 //
 // Without Config.Sample the value is the logarithm of the probability: a beam search of width
-// N. Branches that it has set aside are taken up again while they can hold a better outcome
-// than the N-th one, for a limited number of expansions. Tree.Exact tells whether none is left.
+// N. Outcomes take places of the beam. Once there are N of them, free places go to the best of
+// the branches that the beam has set aside, while these can hold a better outcome than the N-th
+// one, for a limited share of the expansions. Tree.Exact tells whether none is left.
 package search
 
 import (
+	"container/heap"
 	"math"
 	"slices"
 
@@ -38,8 +40,9 @@ type Config struct {
 	Seed   uint32 // of the draws
 	// MaxExpansions is the limit of calls of Expand.
 	MaxExpansions int
-	// ExtraShare, without Sample, limits those behind the first N outcomes to a share of those
-	// before.
+	// ExtraShare, without Sample, limits the expansions of branches that the beam has set aside
+	// to a share of the others. There is no limit while the beam is empty and outcomes are
+	// missing.
 	ExtraShare float64
 }
 
@@ -60,7 +63,7 @@ type Node struct {
 
 	value float64
 	noise uint64
-	aside bool // the beam has passed it over
+	extra bool // it, or a branch before it, was taken up after the beam had set it aside
 }
 
 // Outcome is what completions with one key have in common.
@@ -74,20 +77,21 @@ type Outcome struct {
 
 // Tree is the state of a search.
 type Tree struct {
-	cfg        Config
-	open       []*Node // neither expanded nor ended
-	live       []*Node // the last answer of Select
-	outcomes   []*Outcome
-	failed     []*Node
-	expansions int
-	// limit of the expansions, also of those behind the first N outcomes once these are there.
-	limit   int
-	extra   bool // limit is that of the extra ones
-	dropped bool // open branches were forgotten
+	cfg Config
+	// beam holds the last answer of Select and the children of its branches, without those
+	// that were expanded or have ended. aside holds the other open branches.
+	beam     []*Node
+	aside    branches
+	live     []*Node // the last answer of Select
+	outcomes []*Outcome
+	failed   []*Node
+	// expansions is the number of all calls of Expand, extras that of extra branches.
+	expansions, extras int
+	dropped            bool // open branches were forgotten
 }
 
-// maxOpen bounds the branches that are remembered. The better half stays.
-const maxOpen = 1 << 16
+// maxAside bounds the branches that are set aside. The better half stays.
+const maxAside = 1 << 16
 
 // New makes a tree with its root to expand.
 func New(cfg Config) *Tree {
@@ -95,35 +99,34 @@ func New(cfg Config) *Tree {
 	if cfg.Sample {
 		root.value = root.gumbel()
 	}
-	return &Tree{cfg: cfg, open: []*Node{root}, limit: cfg.MaxExpansions}
+	return &Tree{cfg: cfg, beam: []*Node{root}}
 }
 
-// Expand replaces a branch by its children. Without children the branch is dropped.
+// Expand replaces a branch of the last answer of Select by its children. Without children the
+// branch is dropped.
 func (t *Tree) Expand(n *Node, children []Child) {
 	t.remove(n)
 	t.expansions++
-	first, best := len(t.open), math.Inf(-1)
+	if n.extra {
+		t.extras++
+	}
+	first, best := len(t.beam), math.Inf(-1)
 	for _, c := range children {
 		if !(c.Logprob > math.Inf(-1)) {
 			continue
 		}
-		k := &Node{Parent: n, Token: c.Token, Logprob: n.Logprob + c.Logprob, noise: mix(n.noise ^ uint64(uint32(c.Token)))}
+		k := &Node{Parent: n, Token: c.Token, Logprob: n.Logprob + c.Logprob, noise: mix(n.noise ^ uint64(uint32(c.Token))), extra: n.extra}
 		k.value = k.Logprob
 		if t.cfg.Sample {
 			k.value += k.gumbel()
 		}
 		best = max(best, k.value)
-		t.open = append(t.open, k)
+		t.beam = append(t.beam, k)
 	}
 	if t.cfg.Sample {
-		for _, k := range t.open[first:] {
+		for _, k := range t.beam[first:] {
 			k.value = condition(k.value, best, n.value)
 		}
-	}
-	if len(t.open) > maxOpen {
-		slices.SortFunc(t.open, better)
-		clear(t.open[maxOpen/2:])
-		t.open, t.dropped = t.open[:maxOpen/2], true
 	}
 }
 
@@ -147,70 +150,135 @@ func (t *Tree) Fail(n *Node) {
 	t.failed = append(t.failed, n)
 }
 
-// remove removes an open branch.
+// remove removes a branch of the beam.
 func (t *Tree) remove(n *Node) {
-	i := slices.Index(t.open, n)
-	last := len(t.open) - 1
-	t.open[i] = t.open[last]
-	t.open[last] = nil
-	t.open = t.open[:last]
+	i := slices.Index(t.beam, n)
+	last := len(t.beam) - 1
+	t.beam[i] = t.beam[last]
+	t.beam[last] = nil
+	t.beam = t.beam[:last]
 }
 
-// Select returns the branches to compute next, best first; none: the search has ended. The
-// answer is valid until the next call.
+// Select returns the branches to compute next; none: the search has ended. The answer is valid
+// until the next call.
 func (t *Tree) Select() []*Node {
 	t.live = t.live[:0]
-	if t.expansions >= t.limit {
+	if t.expansions >= t.cfg.MaxExpansions {
 		return nil
 	}
-	t.pick(func(n *Node) bool { return !n.aside })
+	t.sortOutcomes()
 	if t.cfg.Sample {
-		return t.live
-	}
-	if len(t.live) > 0 {
-		for _, n := range t.open {
-			n.aside = n.aside || !slices.Contains(t.live, n)
+		for _, n := range t.beam {
+			t.setAside(n)
 		}
-		return t.live
-	}
-	if len(t.outcomes) >= t.cfg.N && !t.extra {
-		t.extra = true
-		t.limit = int(min(float64(t.limit), float64(t.expansions)*(1+t.cfg.ExtraShare)))
-		if t.expansions >= t.limit {
-			return nil
+		clear(t.beam)
+		t.beam = t.beam[:0]
+		t.takeUp()
+	} else {
+		t.narrow()
+		if len(t.beam) == 0 && len(t.outcomes) < t.cfg.N {
+			t.takeUp()
 		}
+		t.fill()
 	}
-	t.pick(func(*Node) bool { return true })
-	for _, n := range t.live {
-		n.aside = false
-	}
+	t.live = append(t.live, t.beam...)
 	return t.live
 }
 
-// pick fills live with those of the N best that are not outcomes yet.
-func (t *Tree) pick(from func(*Node) bool) {
-	for _, n := range t.open {
-		if !from(n) {
+// places returns how many branches of the value of n may be computed beside better ones:
+// outcomes that are better take their places.
+func (t *Tree) places(n *Node) int {
+	ended := 0
+	for ended < len(t.outcomes) && t.outcomes[ended].value >= n.value {
+		ended++
+	}
+	return t.cfg.N - ended
+}
+
+// narrow sets all branches of the beam aside but the best ones. Extra branches have no place of
+// their own in it: fill may choose them again.
+func (t *Tree) narrow() {
+	best := t.live[:0] // at most N, best first
+	for _, n := range t.beam {
+		if n.extra || len(best) == t.cfg.N && better(n, best[t.cfg.N-1]) > 0 {
 			continue
 		}
-		if len(t.live) == t.cfg.N && better(n, t.live[t.cfg.N-1]) >= 0 {
-			continue
-		}
-		at, _ := slices.BinarySearchFunc(t.live, n, better)
-		t.live = slices.Insert(t.live, at, n)
-		t.live = t.live[:min(len(t.live), t.cfg.N)]
+		at, _ := slices.BinarySearchFunc(best, n, better)
+		best = slices.Insert(best, at, n)
+		best = best[:min(len(best), t.cfg.N)]
 	}
-	t.sortOutcomes()
-	for i, n := range t.live { // the i branches before it are better
-		ended := 0
-		for ended < len(t.outcomes) && t.outcomes[ended].value >= n.value {
-			ended++
-		}
-		if i+ended >= t.cfg.N {
-			t.live = t.live[:i]
-			return
+	for i, n := range best {
+		if i >= t.places(n) {
+			best = best[:i]
+			break
 		}
 	}
+	for _, n := range t.beam {
+		if !slices.Contains(best, n) {
+			t.setAside(n)
+		}
+	}
+	clear(t.beam)
+	t.beam, t.live = append(t.beam[:0], best...), best[:0]
+}
+
+// takeUp fills the beam with the best of the branches that were set aside.
+func (t *Tree) takeUp() {
+	for len(t.aside) > 0 && len(t.beam) < t.places(t.aside[0]) {
+		n := heap.Pop(&t.aside).(*Node)
+		n.extra = false
+		t.beam = append(t.beam, n)
+	}
+}
+
+// fill fills free places of the beam with extra branches, as far as their share allows. Before
+// there are N outcomes, nothing tells which of them matter.
+func (t *Tree) fill() {
+	if len(t.outcomes) < t.cfg.N {
+		return
+	}
+	most := int(t.cfg.ExtraShare*float64(t.expansions-t.extras)) - t.extras
+	for ; most > 0 && len(t.beam) < t.cfg.N && len(t.aside) > 0 && t.aside[0].value > t.bound(); most-- {
+		n := heap.Pop(&t.aside).(*Node)
+		n.extra = true
+		t.beam = append(t.beam, n)
+	}
+}
+
+// bound is the value of the N-th outcome. No branch below it matters.
+func (t *Tree) bound() float64 {
+	if len(t.outcomes) < t.cfg.N {
+		return math.Inf(-1)
+	}
+	return t.outcomes[t.cfg.N-1].value
+}
+
+// setAside adds a branch to aside, unless it does not matter.
+func (t *Tree) setAside(n *Node) {
+	if n.value <= t.bound() {
+		return
+	}
+	heap.Push(&t.aside, n)
+	if len(t.aside) > maxAside {
+		slices.SortFunc(t.aside, better) // a sorted list is a heap
+		clear(t.aside[maxAside/2:])
+		t.aside, t.dropped = t.aside[:maxAside/2], true
+	}
+}
+
+// branches is a heap, best first.
+type branches []*Node
+
+func (b branches) Len() int           { return len(b) }
+func (b branches) Less(i, j int) bool { return better(b[i], b[j]) < 0 }
+func (b branches) Swap(i, j int)      { b[i], b[j] = b[j], b[i] }
+func (b *branches) Push(n any)        { *b = append(*b, n.(*Node)) }
+func (b *branches) Pop() any {
+	last := len(*b) - 1
+	n := (*b)[last]
+	(*b)[last] = nil
+	*b = (*b)[:last]
+	return n
 }
 
 func (t *Tree) sortOutcomes() {
@@ -229,11 +297,12 @@ func (t *Tree) Outcomes() []*Outcome {
 // Failed returns the branches that have ended without an outcome, in the order of Fail.
 func (t *Tree) Failed() []*Node { return t.failed }
 
-// Exhausted reports whether no branch is left: there are no other outcomes.
-func (t *Tree) Exhausted() bool { return len(t.open) == 0 && !t.dropped }
+// Exhausted reports whether no branch is left that may hold a further outcome.
+func (t *Tree) Exhausted() bool { return len(t.beam) == 0 && len(t.aside) == 0 && !t.dropped }
 
 // Exact reports whether no branch that is left can hold one of the N outcomes. Behind an ended
-// search with Config.Sample it is false only if MaxExpansions was reached.
+// search with Config.Sample it is false only if MaxExpansions was reached, or if more branches
+// were set aside than are remembered.
 func (t *Tree) Exact() bool {
 	if t.Exhausted() {
 		return true
@@ -242,8 +311,8 @@ func (t *Tree) Exact() bool {
 		return false
 	}
 	t.sortOutcomes()
-	least := t.outcomes[t.cfg.N-1].value
-	return !slices.ContainsFunc(t.open, func(n *Node) bool { return n.value > least })
+	holds := func(n *Node) bool { return n.value > t.bound() }
+	return !slices.ContainsFunc(t.beam, holds) && !slices.ContainsFunc(t.aside, holds)
 }
 
 // better orders branches: higher value first, then by noise, which no two of a tree share.

@@ -258,3 +258,77 @@ func TestSearchEndsAtLimitOfExpansions(t *testing.T) {
 		t.Errorf("%d expansions, exact %v, exhausted %v", n, tree.Exact(), tree.Exhausted())
 	}
 }
+
+func TestManyBranchesAreForgottenExceptThoseComputed(t *testing.T) {
+	for _, sample := range []bool{true, false} {
+		tree := New(Config{N: 2, Sample: sample, MaxExpansions: plenty})
+		children := make([]Child, maxAside/8)
+		for i := range children {
+			children[i] = Child{Token: int32(i), Logprob: math.Log(1 / float64(len(children)))}
+		}
+		forgot := false
+		for range 20 {
+			live := tree.Select()
+			last := live[len(live)-1]
+			tree.Expand(last, children)
+			forgot = forgot || tree.dropped
+			for _, n := range tree.Select() { // a branch that is computed is still there
+				if len(tree.outcomes) < 1 && tree.dropped {
+					tree.End(n, "end")
+				}
+			}
+		}
+		if !forgot || tree.Exact() || tree.Exhausted() {
+			t.Errorf("sample %v: forgot %v, exact %v, exhausted %v", sample, forgot, tree.Exact(), tree.Exhausted())
+		}
+	}
+}
+
+// Two of three places are free, since two outcomes are better than what is left of the beam.
+func TestFreePlacesGoToBranchesSetAside(t *testing.T) {
+	tree := New(Config{N: 3, MaxExpansions: plenty, ExtraShare: 2})
+	tree.Expand(tree.Select()[0], []Child{{1, math.Log(0.5)}, {2, math.Log(0.2)}, {3, math.Log(0.15)}, {4, math.Log(0.1)}, {5, math.Log(0.05)}})
+	live := slices.Clone(tree.Select())
+	if len(live) != 3 || live[0].Token != 1 {
+		t.Fatalf("%+v", live)
+	}
+	tree.Expand(live[0], []Child{{6, math.Log(0.9)}, {7, math.Log(0.06)}, {8, math.Log(0.04)}})
+	tree.End(live[1], "b")
+	tree.End(live[2], "c")
+	if live = slices.Clone(tree.Select()); len(live) != 1 || live[0].Token != 6 {
+		t.Fatalf("without N outcomes: %+v", live)
+	}
+	tree.Expand(live[0], []Child{{9, math.Log(0.95)}, {10, math.Log(0.05)}})
+	live = slices.Clone(tree.Select())
+	tree.End(live[0], "a")
+	// The third outcome has 0.15. Only the node of 0.1 and others below it are left.
+	if live = tree.Select(); len(live) > 0 || !tree.Exact() {
+		t.Errorf("%+v, exact %v", live, tree.Exact())
+	}
+	tree = New(Config{N: 2, MaxExpansions: plenty, ExtraShare: 2})
+	tree.Expand(tree.Select()[0], []Child{{1, math.Log(0.4)}, {2, math.Log(0.3)}, {3, math.Log(0.2)}})
+	live = slices.Clone(tree.Select())
+	tree.Expand(live[0], []Child{{4, math.Log(0.3)}, {5, math.Log(0.3)}, {6, math.Log(0.01)}})
+	tree.Expand(live[1], []Child{{7, math.Log(0.5)}, {8, math.Log(0.5)}})
+	for _, n := range slices.Clone(tree.Select()) {
+		tree.End(n, fmt.Sprint(n.Token)) // of 0.15 each
+	}
+	if live = tree.Select(); len(live) != 1 || live[0].Token != 3 || !live[0].extra || tree.Exact() {
+		t.Errorf("the branch of 0.2 is not taken up: %+v", live)
+	}
+}
+
+// The share of the expansions that extra branches get is bounded, however many are left.
+func TestExtraBranchesKeepToTheirShare(t *testing.T) {
+	for seed := range uint64(100) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		m := randomModel(r, 6, 40)
+		tree := m.run(r, Config{N: 2, MaxExpansions: plenty, ExtraShare: 0.25})
+		if most := (tree.expansions - tree.extras) / 4; tree.extras > most {
+			t.Fatalf("seed %d: %d of %d expansions are extra", seed, tree.extras, tree.expansions)
+		}
+		if !tree.Exact() && tree.extras < (tree.expansions-tree.extras)/4 {
+			t.Fatalf("seed %d: the search ended inexact before its share was used", seed)
+		}
+	}
+}

@@ -33,7 +33,7 @@ func (c *Config) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if c.Candidates > 0 {
 		return c.compareCandidates(ctx, stdout, stderr)
 	}
-	report := evaluate.Report{Episodes: c.Episodes, Seed: c.Seed}
+	report := evaluate.Report{Episodes: c.Episodes, Houses: c.Houses, Seed: c.Seed}
 	var failed error
 	for i, constraints := range c.constraints() {
 		// The model's accuracy is measured once. Without constraints only the validity of
@@ -138,7 +138,7 @@ func (c *Config) compareCandidates(ctx context.Context, stdout, stderr io.Writer
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	o := evaluate.Options{Episodes: c.Episodes, Seed: c.Seed, ToolNames: c.ToolNames, Clients: c.Clients}
+	o := evaluate.Options{Episodes: c.Episodes, Seed: c.Seed, ToolNames: c.ToolNames, Houses: c.Houses, Clients: c.Clients}
 	report, err := evaluate.MeasureCandidates(ctx, agent, o, c.Candidates, time.Now)
 	switch {
 	case ctx.Err() != nil:
@@ -155,7 +155,7 @@ func (c *Config) compareCandidates(ctx context.Context, stdout, stderr io.Writer
 
 // ask measures with one kind of tool names, with a bar on a terminal.
 func (c *Config) ask(ctx context.Context, server household.Server, names string, tasks bool, stderr io.Writer) (evaluate.Result, error) {
-	o := evaluate.Options{Episodes: c.Episodes, Seed: c.Seed, ToolNames: names, Tasks: tasks, Clients: c.Clients}
+	o := evaluate.Options{Episodes: c.Episodes, Seed: c.Seed, ToolNames: names, Houses: c.Houses, Tasks: tasks, Clients: c.Clients}
 	if cli.IsTerminal(stderr) {
 		bar := progressbar.NewOptions(c.Episodes,
 			progressbar.OptionSetWriter(stderr),
