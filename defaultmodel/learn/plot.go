@@ -1,6 +1,7 @@
 package learn
 
 import (
+	_ "embed"
 	"fmt"
 	"math"
 	"slices"
@@ -57,20 +58,15 @@ func (r *Report) calls() (list []float64) {
 const chartWidth, chartHeight, margin, legendHeight = 360, 310, 44, 16
 
 // plotStyle has the colors for light and dark pages. Lines also differ in their dashes.
-const plotStyle = `<style>
-svg{--page:#fff;--ink:#222;--grid:#ddd;--s0:#1f5fa8;--s1:#b3541e;--s2:#2a7a3b}
-@media (prefers-color-scheme:dark){svg{--page:#161b22;--ink:#ddd;--grid:#3a414b;--s0:#79b8ff;--s1:#ffab70;--s2:#85e89d}}
-rect{fill:var(--page)}text{fill:var(--ink)}.grid{stroke:var(--grid)}polyline,.key{fill:none;stroke-width:2}
-.s0{stroke:var(--s0)}.s1{stroke:var(--s1);stroke-dasharray:7 3}.s2{stroke:var(--s2);stroke-dasharray:2 3}
-circle.s0{fill:var(--s0)}circle.s1{fill:var(--s1);stroke-dasharray:none}circle.s2{fill:var(--s2);stroke-dasharray:none}
-</style>
-`
+//
+//go:embed plot.css
+var plotStyle string
 
 // plot is an SVG of two charts.
 func (r *Report) plot() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", 2*chartWidth, chartHeight)
-	b.WriteString(plotStyle)
+	fmt.Fprintf(&b, "<style>\n%s</style>\n", plotStyle)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d"/>`+"\n", 2*chartWidth, chartHeight)
 	if best := r.best(); len(best) > 0 {
 		low, high := 100.0, 0.0
