@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -53,7 +52,7 @@ type Way struct {
 	// Calibration is the expected calibration error of the first candidate's probability; 0
 	// without probabilities.
 	Calibration float64       `json:"calibration_error"`
-	Time        time.Duration `json:"nanoseconds"` // of all requests
+	Time        time.Duration `json:"nanoseconds"` // from the first request to the last answer of each step, in all
 
 	bins [Bins]struct {
 		count, right int
@@ -70,48 +69,44 @@ type CandidatesReport struct {
 	Seed        uint64       `json:"seed"`
 	N           int          `json:"candidates"`
 	Ways        [numWays]Way `json:"ways"`
-	mu          sync.Mutex   // of Ways, while it is measured
-	server      household.Server
-	now         func() time.Time
+
+	server household.Server
+	now    func() time.Time
 }
 
 // MeasureCandidates asks for n candidates at each step of the planner's path, in each way. The
-// ways take turns in being the first one. now is the clock.
+// ways take turns in being the first one. Options.Clients conversations take a step together:
+// all ask in one way, then all in the next. The time of a way ends with its last answer. now is
+// the clock.
 func MeasureCandidates(ctx context.Context, s household.Server, o Options, n int, now func() time.Time) (*CandidatesReport, error) {
 	r := &CandidatesReport{ToolNames: o.ToolNames, Houses: o.Houses, Seed: o.Seed, N: n, server: s, now: now}
 	for i := range r.Ways {
 		r.Ways[i].Name = wayNames[i]
 	}
-	group, all := errgroup.WithContext(ctx)
-	group.SetLimit(max(1, o.Clients))
-	ended := 0
-	for i := range o.Episodes {
-		group.Go(func() error {
-			e := o.Episode(i)
-			for turn := i; !e.Done(); turn++ {
-				if err := r.step(all, e, turn); err != nil {
-					return err
-				}
-			}
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			if ended++; o.Progress != nil {
-				o.Progress(ended)
-			}
-			return nil
-		})
+	var err error
+	var running []*household.Episode
+	started := 0
+	for turn := 0; err == nil; turn++ {
+		for len(running) < max(1, o.Clients) && started < o.Episodes {
+			running = append(running, o.Episode(started))
+			started++
+		}
+		if len(running) == 0 {
+			break
+		}
+		err = r.step(ctx, running, turn)
+		running = slices.DeleteFunc(running, (*household.Episode).Done)
 	}
-	err := group.Wait()
 	for i := range r.Ways {
 		r.Ways[i].calibrate()
 	}
 	return r, errors.Join(ctx.Err(), err)
 }
 
-// step asks in each way, and takes the planner's decision.
-func (r *CandidatesReport) step(ctx context.Context, e *household.Episode, turn int) error {
+// step asks for the next decision of all episodes in each way, and takes the planner's.
+func (r *CandidatesReport) step(ctx context.Context, episodes []*household.Episode, turn int) error {
 	for k := range numWays {
-		way := wayGreedy // first: it computes the prompt
+		way := wayGreedy // first: it computes the prompts
 		if k > 0 {
 			way = 1 + (k+turn)%(numWays-1)
 		}
@@ -119,27 +114,41 @@ func (r *CandidatesReport) step(ctx context.Context, e *household.Episode, turn 
 		if way == wayGreedy {
 			n = 1
 		}
+		outs := make([][]protocol.AgentOutput, len(episodes))
 		begin := r.now()
-		outs, err := e.AskFor(ctx, r.server, protocol.Raw(wayKeys[way]), n)
+		err := each(ctx, episodes, func(ctx context.Context, i int, e *household.Episode) (err error) {
+			outs[i], err = e.AskFor(ctx, r.server, protocol.Raw(wayKeys[way]), n)
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		took := r.now().Sub(begin)
-		r.mu.Lock()
-		r.Ways[way].count(outs, e.Expected(), took)
-		r.mu.Unlock()
+		w := &r.Ways[way]
+		w.Time += r.now().Sub(begin)
+		for i, e := range episodes {
+			w.count(outs[i], e.Expected())
+		}
 	}
-	memory, err := e.Correct(ctx, r.server)
-	if err != nil {
+	return each(ctx, episodes, func(ctx context.Context, _ int, e *household.Episode) error {
+		memory, err := e.Correct(ctx, r.server)
+		if err == nil {
+			e.Apply(e.Expected(), memory)
+		}
 		return err
+	})
+}
+
+// each calls do for all episodes at once.
+func each(ctx context.Context, episodes []*household.Episode, do func(context.Context, int, *household.Episode) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for i, e := range episodes {
+		group.Go(func() error { return do(ctx, i, e) })
 	}
-	e.Apply(e.Expected(), memory)
-	return nil
+	return group.Wait()
 }
 
 // count counts the candidates of a step.
-func (w *Way) count(outs []protocol.AgentOutput, expected protocol.AgentDecision, took time.Duration) {
-	w.Time += took
+func (w *Way) count(outs []protocol.AgentOutput, expected protocol.AgentDecision) {
 	var seen []protocol.AgentDecision
 	right := func(d protocol.AgentDecision) bool { return household.Same(d, expected) }
 	for i := range outs {

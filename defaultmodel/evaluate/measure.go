@@ -27,6 +27,7 @@ const (
 	Plain    = "plain"    // as most training data has them
 	Statuses = "statuses" // inputs have robot_statuses and a tool that cancels actions
 	Busy     = "busy"     // several robots, and more tasks for all of them at once
+	Mixed    = "mixed"    // one house of each of these kinds after the other
 )
 
 // Options of a measurement.
@@ -35,7 +36,7 @@ type Options struct {
 	Episodes  int                // conversations, four in each house
 	Seed      uint64             // the houses and conversations are a function of it
 	ToolNames string             // Known or Unseen
-	Houses    string             // Plain, also when it is empty, Statuses or Busy
+	Houses    string             // Plain, also when it is empty, Statuses, Busy or Mixed
 	Tasks     bool               // also let the agent do whole tasks alone
 	Clients   int                // conversations at a time; at least 1
 	Progress  func(episodes int) // told how many have ended, one call at a time; nil: nobody is
@@ -137,7 +138,12 @@ const perHouse = 4
 
 // Episode is the i-th conversation of a measurement.
 func (o *Options) Episode(i int) *household.Episode {
-	h := household.Options{Split: household.Eval, Statuses: o.Houses == Statuses, Busy: o.Houses == Busy}
+	houses := o.Houses
+	if houses == Mixed {
+		kinds := [...]string{Plain, Statuses, Busy}
+		houses = kinds[i/perHouse%len(kinds)]
+	}
+	h := household.Options{Split: household.Eval, Statuses: houses == Statuses, Busy: houses == Busy}
 	if o.ToolNames == Unseen {
 		h.ToolNames = household.Unseen
 	}

@@ -97,6 +97,17 @@ func TestMeasuredHousesAreNotInTheDataSet(t *testing.T) {
 	}
 }
 
+func TestMixedHousesAreOfEachKindInTurn(t *testing.T) {
+	mixed := Options{Seed: 1, ToolNames: Known, Houses: Mixed}
+	for n, kind := range []string{Plain, Statuses, Busy, Plain} {
+		want := Options{Seed: 1, ToolNames: Known, Houses: kind}
+		i := n*perHouse + 1
+		if diff := cmp.Diff(want.Episode(i).Input(), mixed.Episode(i).Input()); diff != "" {
+			t.Errorf("house %d is not %s: %s", n, kind, diff)
+		}
+	}
+}
+
 func TestPlannerIsAlwaysRight(t *testing.T) {
 	for _, o := range options() {
 		var seen []int

@@ -108,7 +108,7 @@ func (c *Config) ownOptions() []options.Option {
 		option("episodes", "N", "Conversations to measure, for each kind of tool names. One has about seven decisions.", options.Int(&c.Episodes, 1, maxEpisodes)),
 		option("seed", "N", "Seed of the houses and conversations.", options.Uint64(&c.Seed)),
 		option("tool-names", "KIND", "Tools with names that the default model's training had (known) or did not have (unseen), or both, one after the other.", options.Choice(&c.ToolNames, []string{evaluate.Known, evaluate.Unseen, both}, nil)),
-		option("houses", "KIND", "Houses as most training data has them (plain), with robot_statuses and a tool that cancels actions (statuses), or with several robots and tasks for all of them at once (busy). The goals are those of plain ones.", options.Choice(&c.Houses, []string{evaluate.Plain, evaluate.Statuses, evaluate.Busy}, nil)),
+		option("houses", "KIND", "Houses as most training data has them (plain), with robot_statuses and a tool that cancels actions (statuses), with several robots and tasks for all of them at once (busy), or these in turn (mixed). The goals are those of plain ones.", options.Choice(&c.Houses, []string{evaluate.Plain, evaluate.Statuses, evaluate.Busy, evaluate.Mixed}, nil)),
 		option("clients", "N", "Conversations at a time.", options.Int(&c.Clients, 1, maxClients)),
 		option("candidates", "N", "Compare N distinct candidates with N plain samples at each step instead: how often one is right, how often the first one is, and the time. It needs constraints on or off and known or unseen tool names.", options.Int(&c.Candidates, 1, protocol.MaxNumOutputs)),
 		option("json", "", "Print the report as JSON, with counts.", options.Bool(&c.JSON)),
