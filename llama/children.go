@@ -18,27 +18,28 @@ type Child struct {
 }
 
 // Children appends the tokens that Sample can draw from a row of logits to list, with their
-// probabilities. It draws nothing and does not advance the grammar. Tokens with 1e-5 of the
-// probability, all together, may be missing. The sampler needs SamplerConfig.Score and a
-// temperature. The errors are those of Sample.
-func (s *Sampler) Children(logits []float32, list []Child) ([]Child, error) {
+// probabilities. It draws nothing and does not advance the grammar. Without top-k, top-p and
+// min-p only the most probable tokens are listed, until all others together have at most a
+// share of the probability; rest is theirs, at most. The sampler needs
+// SamplerConfig.Score and a temperature. The errors are those of Sample.
+func (s *Sampler) Children(logits []float32, share float64, list []Child) (_ []Child, rest float64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.ptr == nil:
-		return list, ErrClosed
+		return list, 0, ErrClosed
 	case !s.lists:
-		return list, errors.New("llama: children: the sampler needs Score and a temperature")
+		return list, 0, errors.New("llama: children: the sampler needs Score and a temperature")
 	case len(logits) != s.vocab:
-		return list, fmt.Errorf("llama: children: a row of %d logits, the vocabulary has %d tokens", len(logits), s.vocab)
+		return list, 0, fmt.Errorf("llama: children: a row of %d logits, the vocabulary has %d tokens", len(logits), s.vocab)
 	}
 	var first *C.struct_agd_child
-	n := C.agd_sampler_children(s.ptr, (*C.float)(unsafe.Pointer(&logits[0])), &first)
+	n := C.agd_sampler_children(s.ptr, (*C.float)(unsafe.Pointer(&logits[0])), C.double(share), &first, (*C.double)(&rest))
 	if n < 0 {
-		return list, s.failure(n)
+		return list, 0, s.failure(n)
 	}
 	for _, c := range unsafe.Slice(first, int(n)) {
 		list = append(list, Child{Token: Token(c.token), Logprob: float32(c.logprob)})
 	}
-	return list, nil
+	return list, rest, nil
 }

@@ -29,7 +29,7 @@ func TestChildrenAreWhatSampleDraws(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer first.Close()
-				list, err := first.Children(row, nil)
+				list, _, err := first.Children(row, 1e-5, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -61,23 +61,53 @@ func TestChildrenAreWhatSampleDraws(t *testing.T) {
 	}
 }
 
+func TestChildrenLeaveOutAtMostTheShare(t *testing.T) {
+	m := shared(t, synth.Qwen3)
+	row := peaked(randomRow(m, 7))
+	s := newSampler(t, m, SamplerConfig{Temperature: 1, Score: true})
+	all, rest, err := s.Children(row, 1e-5, nil)
+	if err != nil || rest > 1e-5 {
+		t.Fatalf("rest %g, %v", rest, err)
+	}
+	last := len(all)
+	for _, share := range []float64{1e-3, 0.1} {
+		list, rest, err := s.Children(row, share, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		missing := 0.0
+		for _, c := range all[len(list):] {
+			missing += math.Exp(float64(c.Logprob))
+		}
+		if len(list) >= last || rest > share || missing/(1-missing) > rest+1e-5 {
+			t.Errorf("share %g: %d of %d tokens, rest %g, missing %g", share, len(list), len(all), rest, missing)
+		}
+		for i, c := range list {
+			if c.Token != all[i].Token || c.Logprob < all[i].Logprob || c.Logprob > all[i].Logprob+float32(2*share) {
+				t.Errorf("share %g: token %d is %+v instead of %+v", share, i, c, all[i])
+			}
+		}
+		last = len(list)
+	}
+}
+
 func TestChildrenRefusesSamplersAndRowsOfOtherKinds(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	row := randomRow(m, 1)
 	for name, cfg := range map[string]SamplerConfig{"greedy": {Score: true}, "no scores": {Temperature: 1}} {
-		if _, err := newSampler(t, m, cfg).Children(row, nil); err == nil {
+		if _, _, err := newSampler(t, m, cfg).Children(row, 1e-5, nil); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 	s := newSampler(t, m, SamplerConfig{Temperature: 1, Score: true})
-	if _, err := s.Children(row[1:], nil); err == nil {
+	if _, _, err := s.Children(row[1:], 1e-5, nil); err == nil {
 		t.Error("short row: no error")
 	}
 	nan := float32(math.NaN())
 	for i := range row {
 		row[i] = nan
 	}
-	if _, err := s.Children(row, nil); err == nil {
+	if _, _, err := s.Children(row, 1e-5, nil); err == nil {
 		t.Error("row without a number: no error")
 	}
 }

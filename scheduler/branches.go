@@ -90,7 +90,7 @@ func (w *worker) expandBranches() {
 		for _, c := range task.children {
 			w.children = append(w.children, search.Child{Token: c.Token, Logprob: float64(c.Logprob)})
 		}
-		t.search.Expand(b.node, w.children)
+		t.search.Expand(b.node, w.children, task.rest)
 	}
 	for _, t := range w.touched {
 		w.selectBranches(t)

@@ -261,10 +261,12 @@ struct agd_child {
     llama_token token;
     float       logprob; // of its odds in a draw with the sampler's options; natural
 };
-// Lists the tokens that a draw from the row can choose, without a draw. A share of 1e-5 of the odds may be missing. The
-// sampler needs a temperature and the option score. Returns how many, or AGD_SAMPLE_*. The list is the sampler's, until
-// its next call.
-int32_t agd_sampler_children(struct agd_sampler * s, const float * logits, const struct agd_child ** list);
+// Lists the tokens that a draw from the row can choose, without a draw. Without top-k, top-p and min-p the list ends with
+// the heaviest tokens, once all others have at most the given share of the odds; *rest is that of the others, at most.
+// The sampler needs a temperature and the option score. Returns how many, or AGD_SAMPLE_*. The list is the sampler's,
+// until its next call.
+int32_t agd_sampler_children(struct agd_sampler * s, const float * logits, double share, const struct agd_child ** list,
+                             double * rest);
 // The first of the scores for any token of a row of n logits.
 float agd_logprob(const float * logits, int32_t n, llama_token token);
 

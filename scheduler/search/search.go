@@ -87,7 +87,8 @@ type Tree struct {
 	failed   []*Node
 	// expansions is the number of all calls of Expand, extras that of extra branches.
 	expansions, extras int
-	dropped            bool // open branches were forgotten
+	dropped            bool    // open branches were forgotten
+	omitted            float64 // highest value that a child can have which no Expand had
 }
 
 // maxAside bounds the branches that are set aside. The better half stays.
@@ -99,14 +100,36 @@ func New(cfg Config) *Tree {
 	if cfg.Sample {
 		root.value = root.gumbel()
 	}
-	return &Tree{cfg: cfg, beam: []*Node{root}}
+	return &Tree{cfg: cfg, beam: []*Node{root}, omitted: math.Inf(-1)}
 }
 
+// Share is the share of the probability of a branch that Expand can do without. With
+// Config.Sample it is negligible. Else it is that of children without leastOdds, or below the
+// N-th outcome. It only reads, so branches may be listed at the same time.
+func (t *Tree) Share(n *Node) float64 {
+	if t.cfg.Sample {
+		return negligible
+	}
+	return min(maxShare, math.Exp(max(t.bound(), leastOdds)-n.value))
+}
+
+const (
+	negligible = 1e-5
+	// leastOdds is the natural logarithm of the probability at which a branch hardly becomes
+	// one of a few outcomes.
+	leastOdds = -14
+	// maxShare limits the error of probabilities.
+	maxShare = 1e-2
+)
+
 // Expand replaces a branch of the last answer of Select by its children. Without children the
-// branch is dropped.
-func (t *Tree) Expand(n *Node, children []Child) {
+// branch is dropped. rest is the share of the probability that children lack, at most.
+func (t *Tree) Expand(n *Node, children []Child, rest float64) {
 	t.remove(n)
 	t.expansions++
+	if rest > 0 {
+		t.omitted = max(t.omitted, n.value+math.Log(rest))
+	}
 	if n.extra {
 		t.extras++
 	}
@@ -311,6 +334,9 @@ func (t *Tree) Exact() bool {
 		return false
 	}
 	t.sortOutcomes()
+	if !t.cfg.Sample && t.omitted > t.bound() {
+		return false
+	}
 	holds := func(n *Node) bool { return n.value > t.bound() }
 	return !slices.ContainsFunc(t.beam, holds) && !slices.ContainsFunc(t.aside, holds)
 }

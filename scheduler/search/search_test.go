@@ -79,7 +79,7 @@ func (m *model) run(r *rand.Rand, cfg Config) *Tree {
 			if m.key[id] != "" {
 				t.End(n, m.key[id])
 			} else {
-				t.Expand(n, m.children[id])
+				t.Expand(n, m.children[id], 0)
 			}
 		}
 	}
@@ -231,7 +231,7 @@ func TestDrawsDoNotDependOnOrderOfComputation(t *testing.T) {
 func TestFailedBranchesMakeRoomForOthers(t *testing.T) {
 	for _, sample := range []bool{true, false} {
 		tree := New(Config{N: 2, Sample: sample, MaxExpansions: plenty})
-		tree.Expand(tree.Select()[0], []Child{{1, math.Log(0.7)}, {2, math.Log(0.2)}, {3, math.Log(0.06)}, {4, math.Log(0.04)}})
+		tree.Expand(tree.Select()[0], []Child{{1, math.Log(0.7)}, {2, math.Log(0.2)}, {3, math.Log(0.06)}, {4, math.Log(0.04)}}, 0)
 		failed := 0
 		for live := tree.Select(); len(live) > 0; live = tree.Select() {
 			if n := live[0]; n.Token <= 2 {
@@ -251,7 +251,7 @@ func TestSearchEndsAtLimitOfExpansions(t *testing.T) {
 	tree := New(Config{N: 3, Sample: true, MaxExpansions: 10})
 	n := 0
 	for live := tree.Select(); len(live) > 0; live = tree.Select() {
-		tree.Expand(live[0], []Child{{1, math.Log(0.5)}, {2, math.Log(0.5)}})
+		tree.Expand(live[0], []Child{{1, math.Log(0.5)}, {2, math.Log(0.5)}}, 0)
 		n++
 	}
 	if n != 10 || tree.Exact() || tree.Exhausted() {
@@ -270,7 +270,7 @@ func TestManyBranchesAreForgottenExceptThoseComputed(t *testing.T) {
 		for range 20 {
 			live := tree.Select()
 			last := live[len(live)-1]
-			tree.Expand(last, children)
+			tree.Expand(last, children, 0)
 			forgot = forgot || tree.dropped
 			for _, n := range tree.Select() { // a branch that is computed is still there
 				if len(tree.outcomes) < 1 && tree.dropped {
@@ -287,18 +287,18 @@ func TestManyBranchesAreForgottenExceptThoseComputed(t *testing.T) {
 // Two of three places are free, since two outcomes are better than what is left of the beam.
 func TestFreePlacesGoToBranchesSetAside(t *testing.T) {
 	tree := New(Config{N: 3, MaxExpansions: plenty, ExtraShare: 2})
-	tree.Expand(tree.Select()[0], []Child{{1, math.Log(0.5)}, {2, math.Log(0.2)}, {3, math.Log(0.15)}, {4, math.Log(0.1)}, {5, math.Log(0.05)}})
+	tree.Expand(tree.Select()[0], []Child{{1, math.Log(0.5)}, {2, math.Log(0.2)}, {3, math.Log(0.15)}, {4, math.Log(0.1)}, {5, math.Log(0.05)}}, 0)
 	live := slices.Clone(tree.Select())
 	if len(live) != 3 || live[0].Token != 1 {
 		t.Fatalf("%+v", live)
 	}
-	tree.Expand(live[0], []Child{{6, math.Log(0.9)}, {7, math.Log(0.06)}, {8, math.Log(0.04)}})
+	tree.Expand(live[0], []Child{{6, math.Log(0.9)}, {7, math.Log(0.06)}, {8, math.Log(0.04)}}, 0)
 	tree.End(live[1], "b")
 	tree.End(live[2], "c")
 	if live = slices.Clone(tree.Select()); len(live) != 1 || live[0].Token != 6 {
 		t.Fatalf("without N outcomes: %+v", live)
 	}
-	tree.Expand(live[0], []Child{{9, math.Log(0.95)}, {10, math.Log(0.05)}})
+	tree.Expand(live[0], []Child{{9, math.Log(0.95)}, {10, math.Log(0.05)}}, 0)
 	live = slices.Clone(tree.Select())
 	tree.End(live[0], "a")
 	// The third outcome has 0.15. Only the node of 0.1 and others below it are left.
@@ -306,10 +306,10 @@ func TestFreePlacesGoToBranchesSetAside(t *testing.T) {
 		t.Errorf("%+v, exact %v", live, tree.Exact())
 	}
 	tree = New(Config{N: 2, MaxExpansions: plenty, ExtraShare: 2})
-	tree.Expand(tree.Select()[0], []Child{{1, math.Log(0.4)}, {2, math.Log(0.3)}, {3, math.Log(0.2)}})
+	tree.Expand(tree.Select()[0], []Child{{1, math.Log(0.4)}, {2, math.Log(0.3)}, {3, math.Log(0.2)}}, 0)
 	live = slices.Clone(tree.Select())
-	tree.Expand(live[0], []Child{{4, math.Log(0.3)}, {5, math.Log(0.3)}, {6, math.Log(0.01)}})
-	tree.Expand(live[1], []Child{{7, math.Log(0.5)}, {8, math.Log(0.5)}})
+	tree.Expand(live[0], []Child{{4, math.Log(0.3)}, {5, math.Log(0.3)}, {6, math.Log(0.01)}}, 0)
+	tree.Expand(live[1], []Child{{7, math.Log(0.5)}, {8, math.Log(0.5)}}, 0)
 	for _, n := range slices.Clone(tree.Select()) {
 		tree.End(n, fmt.Sprint(n.Token)) // of 0.15 each
 	}
@@ -330,5 +330,51 @@ func TestExtraBranchesKeepToTheirShare(t *testing.T) {
 		if !tree.Exact() && tree.extras < (tree.expansions-tree.extras)/4 {
 			t.Fatalf("seed %d: the search ended inexact before its share was used", seed)
 		}
+	}
+}
+
+func TestMissingChildrenMakeASearchInexact(t *testing.T) {
+	for name, c := range map[string]struct {
+		rest float64
+		want bool
+	}{
+		"none missing":                      {0, true},
+		"less likely than the last outcome": {0.2, true},
+		"more likely than the last outcome": {0.3, false},
+	} {
+		tree := New(Config{N: 2, MaxExpansions: 10})
+		tree.Expand(tree.Select()[0], []Child{{1, math.Log(0.5)}, {2, math.Log(0.25)}, {3, math.Log(0.25)}}, c.rest)
+		for _, n := range slices.Clone(tree.Select()) {
+			tree.End(n, fmt.Sprint(n.Token))
+		}
+		if live := tree.Select(); len(live) > 0 || tree.Exact() != c.want {
+			t.Errorf("%s: %d live branches, exact %v", name, len(live), tree.Exact())
+		}
+	}
+}
+
+func TestShareGrowsWithLessProbableBranches(t *testing.T) {
+	drawn := New(Config{N: 2, Sample: true, MaxExpansions: 10})
+	if got := drawn.Share(drawn.Select()[0]); got != negligible {
+		t.Errorf("share %g of a draw", got)
+	}
+	tree := New(Config{N: 2, MaxExpansions: 10})
+	root := tree.Select()[0]
+	if got := tree.Share(root); math.Abs(math.Log(got)-leastOdds) > 1e-9 {
+		t.Errorf("share %g of the root", got)
+	}
+	tree.Expand(root, []Child{{1, math.Log(0.9)}, {2, math.Log(0.0009)}, {3, -15}}, 0)
+	live := slices.Clone(tree.Select())
+	likely, rare := tree.Share(live[0]), tree.Share(live[1])
+	if likely <= tree.Share(root) || rare <= likely || rare > maxShare {
+		t.Errorf("share %g of a likely branch, %g of a rare one", likely, rare)
+	}
+	tree.End(live[0], "a")
+	tree.End(live[1], "b")
+	if live = tree.Select(); len(live) > 0 {
+		t.Fatalf("%d live branches", len(live))
+	}
+	if got := tree.Share(root); math.Abs(got-0.0009) > 1e-9 {
+		t.Errorf("share %g of the root; no child below the last outcome matters", got)
 	}
 }

@@ -20,10 +20,11 @@ double uniform(uint32_t seed, uint64_t position, uint32_t attempt) {
     return static_cast<double>(mix(mix(mix(seed) ^ position) ^ attempt) >> 11) * 0x1.0p-53;
 }
 
-// Order of candidates: higher logit first, then lower id. So every path through this file breaks ties alike.
-bool better(const llama_token_data & a, const llama_token_data & b) {
+// Order of candidates: higher logit first, then lower id. So every path through this file breaks ties alike. No
+// function, so that algorithms inline it.
+constexpr auto better = [](const llama_token_data & a, const llama_token_data & b) {
     return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-}
+};
 
 } // namespace
 

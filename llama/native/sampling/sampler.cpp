@@ -30,6 +30,9 @@ constexpr size_t no_limit   = std::numeric_limits<size_t>::max();
 // The share of the odds that a score may leave out.
 constexpr double negligible = 1e-5;
 
+// Differences of sums of weights, at most, where no token is missing.
+constexpr double rounding = 1e-9;
+
 } // namespace
 
 struct agd_sampler : agd::chooser {
@@ -45,6 +48,7 @@ struct agd_sampler : agd::chooser {
     double                        free_sum = 0, rejected_share = 0;
     double                        admitted_weight = 0; // with temperature_only(): of all admitted tokens
     std::vector<agd_child>        children; // result of list_children
+    double                        children_rest = 0; // share of the odds that children lacks, at most
 
     // Adds a token to the text.
     void append(llama_token token) {
@@ -301,9 +305,10 @@ struct agd_sampler : agd::chooser {
         }
     }
 
-    // Fills children with what sample draws from, and its odds.
-    llama_token list_children(const float * logits) {
+    // Fills children with what sample draws from, and its odds. With temperature_only() so much may be missing.
+    llama_token list_children(const float * logits, double share) {
         children.clear();
+        children_rest = 0;
         if (argmax(logits) < 0) {
             return AGD_SAMPLE_NOTFINITE;
         }
@@ -311,7 +316,7 @@ struct agd_sampler : agd::chooser {
             fill_pool(false);
             add_pool_unchecked(pool_sum);
         } else if (temperature_only()) {
-            list_heaviest(logits);
+            list_heaviest(logits, share);
         } else {
             const bool truncated = truncates() && truncate(logits);
             if (!truncated) {
@@ -345,8 +350,8 @@ struct agd_sampler : agd::chooser {
         }
     }
 
-    // list_children with temperature_only(): the heaviest admitted tokens, until the rest is negligible.
-    void list_heaviest(const float * logits) {
+    // list_children with temperature_only(): the heaviest admitted tokens, until the rest is at most share.
+    void list_heaviest(const float * logits, double share) {
         draw_from_all(logits); // for the weights
         double rest = weight_of_all(), sum = 0;
         size_t seen = 0; // the best tokens are the same in each step
@@ -361,7 +366,8 @@ struct agd_sampler : agd::chooser {
                     sum += w;
                     pool.push_back({ c.id, c.logit, static_cast<float>(w) });
                 }
-                if (rest <= negligible * sum) {
+                if (rest <= share * sum) {
+                    children_rest = rest > rounding * sum ? rest / sum : 0;
                     add_pool_unchecked(sum);
                     return;
                 }
@@ -567,10 +573,12 @@ extern "C" struct agd_score agd_sampler_score(const struct agd_sampler * s) {
     return s->score;
 }
 
-extern "C" int32_t agd_sampler_children(struct agd_sampler * s, const float * logits, const struct agd_child ** list) {
+extern "C" int32_t agd_sampler_children(struct agd_sampler * s, const float * logits, double share,
+                                        const struct agd_child ** list, double * rest) {
     try {
-        const llama_token rc = s->guard([&] { return s->list_children(logits); });
+        const llama_token rc = s->guard([&] { return s->list_children(logits, share); });
         *list                = s->children.data();
+        *rest                = s->children_rest;
         return rc < 0 ? rc : static_cast<int32_t>(s->children.size());
     } catch (const std::exception & e) {
         s->detail = e.what();
