@@ -35,13 +35,14 @@ type branch struct {
 	id      core.RequestID // 0: not in the core
 	tokens  []core.Token   // of the completion so far
 	first   int            // index of the node's own tokens
-	sampler *llama.Sampler // nil: closed
+	sampler *llama.Sampler // nil: closed, or a child's
+	heirs   int            // children that selectBranches is about to make
 	calls   *callReader    // nil: repeated calls are not checked
 }
 
 // extraShare is the share of its expansions that a search without draws may add to find better
 // completions than its beam did.
-const extraShare = 0.1
+const extraShare = 0.05
 
 // plant starts the search of a request.
 func (w *worker) plant(r *request) error {
@@ -137,14 +138,18 @@ func (w *worker) continueBranch(b *branch) core.Choice {
 // and drops the others.
 func (w *worker) selectBranches(t *tree) {
 	for {
-		live, added := t.search.Select(), false
+		live := t.search.Select()
+		w.grown = w.grown[:0]
 		for _, n := range live {
 			if !slices.ContainsFunc(t.branches, func(b *branch) bool { return b.node == n }) {
-				w.grow(t, n)
-				added = true
+				w.grown = append(w.grown, n)
+				n.Parent.Data.(*branch).heirs++
 			}
 		}
-		if added {
+		for _, n := range w.grown {
+			w.grow(t, n)
+		}
+		if len(w.grown) > 0 {
 			continue
 		}
 		for _, b := range slices.Clone(t.branches) {
@@ -166,6 +171,7 @@ func (w *worker) selectBranches(t *tree) {
 // may end there.
 func (w *worker) grow(t *tree, n *search.Node) {
 	r, parent := t.request, n.Parent.Data.(*branch)
+	parent.heirs--
 	b := &branch{tree: t, node: n, first: len(parent.tokens), tokens: slices.Clone(parent.tokens)}
 	end := &candidate{stop: -1}
 	done, err := w.extend(b, parent, end)
@@ -205,7 +211,7 @@ func (w *worker) extend(b, parent *branch, end *candidate) (done bool, err error
 		end.stop = b.node.Token
 		return true, nil
 	}
-	if b.sampler, err = parent.cloneSampler(); err != nil {
+	if b.sampler, err = parent.passSampler(); err != nil {
 		return false, err
 	}
 	if err := b.sampler.Accept(b.node.Token); err != nil {
@@ -228,10 +234,16 @@ func (w *worker) extend(b, parent *branch, end *candidate) (done bool, err error
 	return end.stop >= 0, nil
 }
 
-// cloneSampler copies the sampler behind b's tokens, or makes it again.
-func (b *branch) cloneSampler() (*llama.Sampler, error) {
-	if b.sampler != nil {
+// passSampler returns a sampler behind b's tokens: b's own for the last heir, else a copy. Without
+// one it is made again.
+func (b *branch) passSampler() (*llama.Sampler, error) {
+	switch {
+	case b.sampler != nil && b.heirs > 0:
 		return b.sampler.Clone()
+	case b.sampler != nil:
+		s := b.sampler
+		b.sampler = nil
+		return s, nil
 	}
 	s, err := b.tree.request.template.Clone()
 	if err != nil {

@@ -81,6 +81,7 @@ type worker struct {
 	branches map[core.RequestID]*branch // of trees; requests has their ids, too
 	touched  []*tree                    // trees that change in this step
 	children []search.Child             // scratch of expandBranches
+	grown    []*search.Node             // scratch of selectBranches
 	nextID   core.RequestID
 	// queue holds requests that the core does not have yet: those that wait for their turn
 	// with Config.BatchInvariant, for a context to be cleared, or for a copied prefix.

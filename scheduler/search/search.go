@@ -117,7 +117,7 @@ const (
 	negligible = 1e-5
 	// leastOdds is the natural logarithm of the probability at which a branch hardly becomes
 	// one of a few outcomes.
-	leastOdds = -14
+	leastOdds = -13
 	// maxShare limits the error of probabilities.
 	maxShare = 1e-2
 )

@@ -356,7 +356,7 @@ struct agd_sampler : agd::chooser {
         double rest = weight_of_all(), sum = 0;
         size_t seen = 0; // the best tokens are the same in each step
         pool.clear();
-        for (size_t m : { size_t(8), widening[0], size_t(512), widening[1] }) { // as in weigh_admitted
+        for (size_t m : { size_t(8), size_t(32), widening[0], size_t(512), widening[1] }) { // as in weigh_admitted
             collect(logits, m);
             for (; seen < candidates.size(); seen++) {
                 const llama_token_data & c = candidates[seen];
