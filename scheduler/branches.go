@@ -367,8 +367,11 @@ func (w *worker) harvest(t *tree) (ended int) {
 		i++
 	}
 	reason := fmt.Sprintf("the model can give no more than %d", len(outcomes))
-	if !t.search.Exhausted() {
+	switch p := t.search.Omitted(); {
+	case !t.search.Exhausted():
 		reason = fmt.Sprintf("%d were found with the limit of %d sampled tokens", len(outcomes), r.gen.N*r.gen.MaxTokens)
+	case p > 0:
+		reason = fmt.Sprintf("%d were found, and any other has a probability of at most %.1g", len(outcomes), p)
 	}
 	for ; i < r.gen.N; i++ {
 		r.candidates[i] = candidate{stop: -1, finish: generation.FinishError, err: fmt.Errorf("%w: %s", generation.ErrFewer, reason)}

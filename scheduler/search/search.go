@@ -323,6 +323,15 @@ func (t *Tree) Failed() []*Node { return t.failed }
 // Exhausted reports whether no branch is left that may hold a further outcome.
 func (t *Tree) Exhausted() bool { return len(t.beam) == 0 && len(t.aside) == 0 && !t.dropped }
 
+// Omitted is the probability that an outcome can have which was never a child, at most. With
+// Config.Sample it is 0.
+func (t *Tree) Omitted() float64 {
+	if t.cfg.Sample {
+		return 0
+	}
+	return math.Exp(t.omitted)
+}
+
 // Exact reports whether no branch that is left can hold one of the N outcomes. Behind an ended
 // search with Config.Sample it is false only if MaxExpansions was reached, or if more branches
 // were set aside than are remembered.

@@ -347,8 +347,8 @@ func TestMissingChildrenMakeASearchInexact(t *testing.T) {
 		for _, n := range slices.Clone(tree.Select()) {
 			tree.End(n, fmt.Sprint(n.Token))
 		}
-		if live := tree.Select(); len(live) > 0 || tree.Exact() != c.want {
-			t.Errorf("%s: %d live branches, exact %v", name, len(live), tree.Exact())
+		if live := tree.Select(); len(live) > 0 || tree.Exact() != c.want || math.Abs(tree.Omitted()-c.rest) > 1e-9 {
+			t.Errorf("%s: %d live branches, exact %v, omitted %g", name, len(live), tree.Exact(), tree.Omitted())
 		}
 	}
 }
