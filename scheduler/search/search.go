@@ -320,7 +320,8 @@ func (t *Tree) Outcomes() []*Outcome {
 // Failed returns the branches that have ended without an outcome, in the order of Fail.
 func (t *Tree) Failed() []*Node { return t.failed }
 
-// Exhausted reports whether no branch is left that may hold a further outcome.
+// Exhausted reports whether no branch is left that may hold a further outcome, apart from those
+// that Omitted bounds.
 func (t *Tree) Exhausted() bool { return len(t.beam) == 0 && len(t.aside) == 0 && !t.dropped }
 
 // Omitted is the probability that an outcome can have which was never a child, at most. With
