@@ -10,7 +10,10 @@ import (
 	"testing"
 )
 
-const tree = "../llama.cpp"
+const (
+	tree = "../llama.cpp"
+	libs = "../../lib"
+)
 
 // TestCellsAndMasksMatchPlainLoops runs testdata/cells.cpp, which says where they are not.
 func TestCellsAndMasksMatchPlainLoops(t *testing.T) {
@@ -42,11 +45,29 @@ func TestGatheredCellsMatchPlainLoops(t *testing.T) {
 	compileAndRun(t, "testdata/compact.cpp", dir)
 }
 
-func compileAndRun(t *testing.T, source, dir string) {
+// TestProductsMatchPlainLoops runs testdata/products.cpp with the libraries that agentd links.
+func TestProductsMatchPlainLoops(t *testing.T) {
+	source, err := os.ReadFile(tree + "/ggml/src/ggml-cpu/llamafile/sgemm.cpp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := filepath.Abs(libs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"-L" + dir, "-Wl,-rpath," + dir, "-lggml-cpu", "-lggml-base"}
+	if bytes.Contains(source, []byte("AGENTD_AHEAD")) {
+		flags = append(flags, "-DPATCHED")
+	}
+	compileAndRun(t, "testdata/products.cpp", t.TempDir(), flags...)
+}
+
+func compileAndRun(t *testing.T, source, dir string, flags ...string) {
 	t.Helper()
 	program := filepath.Join(dir, "program")
-	run(t, cmp.Or(os.Getenv("CXX"), "c++"), "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-D_GLIBCXX_ASSERTIONS", "-I.",
-		"-isystem", tree+"/src", "-isystem", tree+"/include", "-isystem", tree+"/ggml/include", "-isystem", dir, "-o", program, source)
+	command := []string{"-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-D_GLIBCXX_ASSERTIONS", "-I.",
+		"-isystem", tree + "/src", "-isystem", tree + "/include", "-isystem", tree + "/ggml/include", "-isystem", dir, "-o", program, source}
+	run(t, cmp.Or(os.Getenv("CXX"), "c++"), append(command, flags...)...)
 	run(t, program)
 }
 
