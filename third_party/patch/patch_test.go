@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -24,7 +26,7 @@ func TestCellsAndMasksMatchPlainLoops(t *testing.T) {
 	if !bytes.Contains(header, []byte("agentd-cells.h")) {
 		t.Skip("LLAMA_CPP_DIR is a llama.cpp without this patch")
 	}
-	compileAndRun(t, "testdata/cells.cpp", t.TempDir())
+	run(t, compile(t, "testdata/cells.cpp", t.TempDir()))
 }
 
 // TestGatheredCellsMatchPlainLoops runs testdata/compact.cpp, with the kernel of llama.cpp's tree.
@@ -42,11 +44,37 @@ func TestGatheredCellsMatchPlainLoops(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "compact.inc"), kernel, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	compileAndRun(t, "testdata/compact.cpp", dir)
+	run(t, compile(t, "testdata/compact.cpp", dir))
 }
 
 // TestProductsMatchPlainLoops runs testdata/products.cpp with the libraries that agentd links.
 func TestProductsMatchPlainLoops(t *testing.T) {
+	run(t, compileProducts(t))
+}
+
+// BenchmarkProducts measures what one thread computes for batches of a few rows: one of ggml's
+// products for each type and number of rows. The time of an operation means nothing.
+func BenchmarkProducts(b *testing.B) {
+	program := compileProducts(b)
+	for _, weights := range []string{"f32", "f16", "bf16"} {
+		for _, rows := range []string{"1", "2", "4", "8", "16", "32", "64"} {
+			b.Run(weights+"/rows="+rows, func(b *testing.B) {
+				best := 0.0
+				for range b.N {
+					n, err := strconv.ParseFloat(strings.TrimSpace(run(b, program, weights, rows, "1")), 64)
+					if err != nil {
+						b.Fatal(err)
+					}
+					best = max(best, n)
+				}
+				b.ReportMetric(best, "GFLOP/s")
+			})
+		}
+	}
+}
+
+func compileProducts(t testing.TB) string {
+	t.Helper()
 	source, err := os.ReadFile(tree + "/ggml/src/ggml-cpu/llamafile/sgemm.cpp")
 	if err != nil {
 		t.Fatal(err)
@@ -59,21 +87,26 @@ func TestProductsMatchPlainLoops(t *testing.T) {
 	if bytes.Contains(source, []byte("AGENTD_AHEAD")) {
 		flags = append(flags, "-DPATCHED")
 	}
-	compileAndRun(t, "testdata/products.cpp", t.TempDir(), flags...)
+	return compile(t, "testdata/products.cpp", t.TempDir(), flags...)
 }
 
-func compileAndRun(t *testing.T, source, dir string, flags ...string) {
+// compile returns the path of the program.
+func compile(t testing.TB, source, dir string, flags ...string) string {
 	t.Helper()
 	program := filepath.Join(dir, "program")
-	command := []string{"-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-D_GLIBCXX_ASSERTIONS", "-I.",
-		"-isystem", tree + "/src", "-isystem", tree + "/include", "-isystem", tree + "/ggml/include", "-isystem", dir, "-o", program, source}
+	command := []string{
+		"-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-D_GLIBCXX_ASSERTIONS", "-I.",
+		"-isystem", tree + "/src", "-isystem", tree + "/include", "-isystem", tree + "/ggml/include", "-isystem", dir, "-o", program, source,
+	}
 	run(t, cmp.Or(os.Getenv("CXX"), "c++"), append(command, flags...)...)
-	run(t, program)
+	return program
 }
 
-func run(t *testing.T, name string, args ...string) {
+func run(t testing.TB, name string, args ...string) string {
 	t.Helper()
-	if out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput(); err != nil {
+	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
+	if err != nil {
 		t.Fatalf("%s: %v\n%s", filepath.Base(name), err, out)
 	}
+	return string(out)
 }

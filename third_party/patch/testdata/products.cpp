@@ -1,10 +1,15 @@
 // Products of matrices by ggml's CPU backend against plain loops, for the types that the patch touches: all widths of
 // a batch, rows that do not fill a job, and several threads. With the patch, and AVX2 but no AVX-512, a row of a
 // BF16 product has the same bits in each batch.
+//
+//     products                    checks them
+//     products TYPE ROWS THREADS  prints the GFLOP/s of one: the best of five, with weights that fit no cache
 #include "ggml-backend.h"
 #include "ggml-cpu.h"
 #include "ggml.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -31,37 +36,55 @@ std::vector<float> random_values(size_t n, unsigned seed) {
     return v;
 }
 
-// The first `rows` rows of the input times the weights, which are converted to the type.
-std::vector<float> computed(const product & p, const std::vector<float> & weights, const std::vector<float> & input,
-                            int rows, int threads) {
-    ggml_backend_t backend = ggml_backend_cpu_init();
-    ggml_backend_cpu_set_n_threads(backend, threads);
-    ggml_context * ctx = ggml_init({ 8 * ggml_tensor_overhead() + ggml_graph_overhead(), nullptr, true });
-    ggml_tensor *  w   = ggml_new_tensor_2d(ctx, p.type, p.in, p.out);
-    ggml_tensor *  x   = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, p.in, rows);
-    ggml_tensor *  y   = ggml_mul_mat(ctx, w, x);
-    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(ctx, backend);
+// The first `rows` rows of an input times weights, which are converted to the type.
+class computation {
+  public:
+    computation(const product & p, int rows, int threads, const std::vector<float> & weights,
+                const std::vector<float> & input)
+        : out(static_cast<size_t>(p.out) * rows, NAN), backend(ggml_backend_cpu_init()),
+          ctx(ggml_init({ 8 * ggml_tensor_overhead() + ggml_graph_overhead(), nullptr, true })) {
+        ggml_backend_cpu_set_n_threads(backend, threads);
+        ggml_tensor * w = ggml_new_tensor_2d(ctx, p.type, p.in, p.out);
+        ggml_tensor * x = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, p.in, rows);
+        y               = ggml_mul_mat(ctx, w, x);
+        buffer          = ggml_backend_alloc_ctx_tensors(ctx, backend);
 
-    std::vector<char> converted(ggml_nbytes(w));
-    if (p.type == GGML_TYPE_F32) {
-        std::memcpy(converted.data(), weights.data(), converted.size());
-    } else {
-        ggml_quantize_chunk(p.type, weights.data(), converted.data(), 0, p.out, p.in, nullptr);
+        std::vector<char> converted(ggml_nbytes(w));
+        if (p.type == GGML_TYPE_F32) {
+            std::memcpy(converted.data(), weights.data(), converted.size());
+        } else {
+            ggml_quantize_chunk(p.type, weights.data(), converted.data(), 0, p.out, p.in, nullptr);
+        }
+        ggml_backend_tensor_set(w, converted.data(), 0, converted.size());
+        ggml_backend_tensor_set(x, input.data(), 0, ggml_nbytes(x));
+        graph = ggml_new_graph(ctx);
+        ggml_build_forward_expand(graph, y);
     }
-    ggml_backend_tensor_set(w, converted.data(), 0, converted.size());
-    ggml_backend_tensor_set(x, input.data(), 0, ggml_nbytes(x));
 
-    ggml_cgraph * graph = ggml_new_graph(ctx);
-    ggml_build_forward_expand(graph, y);
-    std::vector<float> out(static_cast<size_t>(p.out) * rows, NAN);
-    if (ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS) {
-        ggml_backend_tensor_get(y, out.data(), 0, ggml_nbytes(y));
+    computation(const computation &)             = delete;
+    computation & operator=(const computation &) = delete;
+
+    ~computation() {
+        ggml_backend_buffer_free(buffer);
+        ggml_free(ctx);
+        ggml_backend_free(backend);
     }
-    ggml_backend_buffer_free(buffer);
-    ggml_free(ctx);
-    ggml_backend_free(backend);
-    return out;
-}
+
+    const std::vector<float> & run() {
+        if (ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS) {
+            ggml_backend_tensor_get(y, out.data(), 0, ggml_nbytes(y));
+        }
+        return out;
+    }
+
+  private:
+    std::vector<float>    out;
+    ggml_backend_t        backend;
+    ggml_context *        ctx;
+    ggml_tensor *         y;
+    ggml_backend_buffer_t buffer;
+    ggml_cgraph *         graph;
+};
 
 // One row in double precision. The bound is that of rounding weights and activations to the type.
 bool row_is_right(const product & p, const std::vector<float> & weights, const float * x, const float * y) {
@@ -91,18 +114,21 @@ bool same_bits_in_each_batch(ggml_type type) {
 }
 
 bool check(const product & p, int threads) {
-    const auto weights = random_values(static_cast<size_t>(p.in) * p.out, 1);
-    const auto input   = random_values(static_cast<size_t>(p.in) * widest, 2);
-    const auto all     = computed(p, weights, input, widest, threads);
+    const auto   weights = random_values(static_cast<size_t>(p.in) * p.out, 1);
+    const auto   input   = random_values(static_cast<size_t>(p.in) * widest, 2);
+    computation  all(p, widest, threads, weights, input);
+    const auto & widest_batch = all.run();
     for (int rows = 1; rows <= widest; rows++) {
-        const auto some = computed(p, weights, input, rows, threads);
+        computation  some(p, rows, threads, weights, input);
+        const auto & batch = some.run();
         for (int r = 0; r < rows; r++) {
             const size_t at = static_cast<size_t>(r) * p.out;
-            if (!row_is_right(p, weights, &input[static_cast<size_t>(r) * p.in], &some[at])) {
+            if (!row_is_right(p, weights, &input[static_cast<size_t>(r) * p.in], &batch[at])) {
                 std::printf("in row %d of %d, %d threads\n", r, rows, threads);
                 return false;
             }
-            if (same_bits_in_each_batch(p.type) && std::memcmp(&some[at], &all[at], p.out * sizeof(float)) != 0) {
+            if (same_bits_in_each_batch(p.type) &&
+                std::memcmp(&batch[at], &widest_batch[at], p.out * sizeof(float)) != 0) {
                 std::printf("%s, %d to %d columns, %d threads: row %d differs between batches of %d and %d rows\n",
                             ggml_type_name(p.type), p.in, p.out, threads, r, rows, widest);
                 return false;
@@ -112,10 +138,37 @@ bool check(const product & p, int threads) {
     return true;
 }
 
+const ggml_type types[] = { GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16 };
+
+int time_product(const char * name, int rows, int threads) {
+    for (const ggml_type type : types) {
+        if (std::strcmp(name, ggml_type_name(type)) != 0) {
+            continue;
+        }
+        const product p{ type, 512, 32768 };
+        computation   c(p, rows, threads, random_values(static_cast<size_t>(p.in) * p.out, 1),
+                        random_values(static_cast<size_t>(p.in) * rows, 2));
+        double        best = 0;
+        for (int i = 0; i < 5; i++) {
+            const auto began = std::chrono::steady_clock::now();
+            c.run();
+            const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+            best                                     = std::max(best, 2e-9 * p.in * p.out * rows / took.count());
+        }
+        std::printf("%.1f\n", best);
+        return EXIT_SUCCESS;
+    }
+    std::printf("no type %s\n", name);
+    return EXIT_FAILURE;
+}
+
 } // namespace
 
-int main() {
-    for (const ggml_type type : { GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16 }) {
+int main(int argc, char ** argv) {
+    if (argc == 4) {
+        return time_product(argv[1], std::atoi(argv[2]), std::atoi(argv[3]));
+    }
+    for (const ggml_type type : types) {
         for (const int in : { 8, 40, 64, 200 }) {
             for (const int out : { 4, 8, 12, 16, 24, 48, 80 }) { // jobs of 4, 8 and 16 columns
                 for (const int threads : { 1, 2, 3 }) {
