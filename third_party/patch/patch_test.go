@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -90,9 +91,23 @@ func compileProducts(t testing.TB) string {
 	return compile(t, "testdata/products.cpp", t.TempDir(), flags...)
 }
 
-// compile returns the path of the program.
+// compile returns the path of the program. It looks at the files that the compiler reads, since go
+// keeps a test's result as long as the files that the test itself looks at stay the same.
 func compile(t testing.TB, source, dir string, flags ...string) string {
 	t.Helper()
+	headers, err := filepath.Glob("*.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	libraries, err := filepath.Glob(libs + "/libggml*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range slices.Concat(headers, libraries, []string{source}) {
+		if _, err := os.Stat(f); err != nil {
+			t.Fatal(err)
+		}
+	}
 	program := filepath.Join(dir, "program")
 	command := []string{
 		"-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-D_GLIBCXX_ASSERTIONS", "-I.",
