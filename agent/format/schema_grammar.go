@@ -16,11 +16,38 @@ func addArguments(g *gbnf.Grammar, tool *tools.Tool, robot string) (string, erro
 	if robot != "" {
 		o.Extra = []schema.Extra{{Name: tool.RobotParam, Rule: robot}}
 	}
-	root, err := tool.Document().Add(g, o)
+	root, err := addDocument(g, tool.Document(), o)
 	if err != nil {
 		return "", unusable(tool, err)
 	}
 	return root, nil
+}
+
+// anything is the schemas of any value and of any object.
+var anything, anyObject = parsed("true"), parsed(`{"type":"object"}`)
+
+func parsed(source string) *schema.Document {
+	d, err := schema.Parse(protocol.Raw(source))
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// addDocument adds the rules of a schema and returns the name of their root. A schema that takes
+// more than its share of the grammar is widened to any value, or to any object.
+func addDocument(g *gbnf.Grammar, d *schema.Document, o schema.Options) (root string, err error) {
+	fits, err := g.Try(g.Share, func() (err error) {
+		root, err = d.Add(g, o)
+		return err
+	})
+	if err != nil || fits {
+		return root, err
+	}
+	if o.Object {
+		return anyObject.Add(g, o)
+	}
+	return anything.Add(g, o)
 }
 
 func unusable(tool *tools.Tool, err error) error {
@@ -36,7 +63,7 @@ func answerRule(g *gbnf.Grammar, source protocol.Raw) (string, error) {
 		return "answer", nil
 	}
 	if d, err := schema.Parse(source); err == nil {
-		if root, err := d.Add(g, schema.Options{}); err == nil {
+		if root, err := addDocument(g, d, schema.Options{}); err == nil {
 			return root, nil
 		}
 	}

@@ -76,6 +76,7 @@ func (g *Grammar) Rule(body string) string {
 	name := g.Fresh()
 	g.Add(name, body)
 	g.named[body] = name
+	g.shared = append(g.shared, body)
 	return name
 }
 
@@ -89,6 +90,7 @@ func (g *Grammar) Shared(body string) (name string, fresh bool) {
 func (g *Grammar) Once(key string, body func() string) string {
 	if _, ok := g.once[key]; !ok {
 		g.once[key] = body()
+		g.keys = append(g.keys, key)
 	}
 	return g.once[key]
 }
@@ -97,14 +99,6 @@ func (g *Grammar) Once(key string, body func() string) string {
 func (g *Grammar) Fresh() string {
 	g.fresh++
 	return fmt.Sprintf("r%d", g.fresh)
-}
-
-// TooLarge is an error where the rules have too many bytes.
-func (g *Grammar) TooLarge() error {
-	if g.size > maxBytes {
-		return fmt.Errorf("the grammar of all tools has more than %d bytes", maxBytes)
-	}
-	return nil
 }
 
 // Seq is the parts of a rule's body, one behind the other. Texts beside each other become one

@@ -96,6 +96,7 @@ func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Optio
 	if err != nil {
 		return "", err
 	}
+	defer w.settle()
 	var list []string
 	if member.Kind == Text {
 		for _, s := range r.strings() {
@@ -109,7 +110,7 @@ func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Optio
 		if len(list) == 0 {
 			return "", fmt.Errorf("no value fits parameters.%s", member.name)
 		}
-		return gbnf.Alternatives(list), g.TooLarge()
+		return gbnf.Alternatives(list), nil
 	}
 	list = append(list, w.rule(r))
 	for _, word := range []string{"True", "False"} { // as templates show them
@@ -118,7 +119,7 @@ func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Optio
 			list = append(list, gbnf.Literal(word))
 		}
 	}
-	return gbnf.Alternatives(list) + " " + gbnf.Literal(end), g.TooLarge()
+	return gbnf.Alternatives(list) + " " + gbnf.Literal(end), nil
 }
 
 // tagged is strings as they stand, and what ends them.

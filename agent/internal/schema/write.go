@@ -11,7 +11,8 @@ import (
 )
 
 // Add adds rules for the values that the document admits to a grammar and returns the name
-// of their root. Without such values it returns an error that names the place.
+// of their root. Without such values it returns an error that names the place. The size is
+// left to the caller ([gbnf.Grammar.Try]).
 func (d *Document) Add(g *gbnf.Grammar, o Options) (string, error) {
 	if err := d.Usable(); err != nil {
 		return "", err
@@ -30,16 +31,20 @@ func (d *Document) Add(g *gbnf.Grammar, o Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return w.rule(whole), g.TooLarge()
+	root := w.rule(whole)
+	w.settle()
+	return root, nil
 }
 
 // writer makes all rules that the one needs, and fails where it admits nothing.
 func (m *maker) writer(g *gbnf.Grammar, r *rule, where string) (*writer, error) {
+	granted := min(maxToolStates, g.States)
+	m.states = granted
 	m.finish()
 	if !r.live() {
 		return nil, fmt.Errorf("no value fits %s", m.reason(r, where, nil))
 	}
-	return &writer{Grammar: g, maker: m}, nil
+	return &writer{Grammar: g, maker: m, granted: granted}, nil
 }
 
 // reason returns the innermost place that admits no value.
@@ -63,7 +68,11 @@ func (m *maker) reason(r *rule, where string, path []*rule) string {
 type writer struct {
 	*gbnf.Grammar
 	*maker
+	granted int // states of automata
 }
+
+// settle takes the states that were computed from those of the grammar.
+func (w *writer) settle() { w.States -= w.granted - w.states }
 
 // rule is the name of a rule in the grammar.
 func (w *writer) rule(r *rule) string {
@@ -188,7 +197,7 @@ func (w *writer) strings(l pattern.Language, sp spelling) string {
 	for !l.Any() {
 		spelled := l
 		spelled.Avoid = slices.Concat(l.Avoid, sp.avoid)
-		a, err := spelled.Automaton(maxStates)
+		a, err := w.maker.automaton(spelled)
 		switch {
 		case err == nil && len(a) == 0:
 			return ""
