@@ -170,7 +170,7 @@ type Catalog struct {
 // large, the largest ones are widened until the rest fits, and the check of calls decides.
 func (c *Catalog) Grammar() (string, error) {
 	c.once.Do(func() {
-		for share := gbnf.Limit; ; share = share.Half() {
+		for share := gbnf.Limit; ; share = share.Quarter() {
 			g, err := c.build(share)
 			if err == nil {
 				err = g.TooLarge()

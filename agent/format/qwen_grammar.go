@@ -109,7 +109,7 @@ func jsonText(s string) string {
 // addTagged adds a tool's rule for tagged parameters, in the order of their declaration. A tool
 // that takes more than its share of the grammar gets parameters of any name and text.
 func (r rules) addTagged(g *gbnf.Grammar, name string, set *tools.Set, tool *tools.Tool) error {
-	fits, err := g.Try(g.Share, func() error { return r.addParameters(g, name, set, tool) })
+	fits, err := g.Try(func() error { return r.addParameters(g, name, set, tool) })
 	if err != nil || fits {
 		return err
 	}

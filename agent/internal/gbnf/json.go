@@ -29,6 +29,7 @@ const JSONChar = `[^"\\\x7F\x00-\x1F] | [\\] (["\\bfnrt] | "u" ([0-9a-cA-Ce-fE-F
 const (
 	AnyValue   = "value"
 	AnyObject  = "object"
+	AnyPair    = "pair" // a member of an object
 	AnyArray   = "array"
 	AnyString  = "string"
 	AnyNumber  = "number"
@@ -55,10 +56,12 @@ func (g *Grammar) JSON(name string) string {
 	case AnyArray:
 		g.Add(name, g.Seq().Open("[").Text("(").Rule(AnyValue).Text("(").Comma().Rule(AnyValue).Text(")*").Text(")?").Close("]").String())
 		g.JSON(AnyValue)
-	case AnyObject:
-		g.Add("pair", g.Seq().Rule(g.JSON(AnyString)).Colon().Rule(AnyValue).String())
-		g.Add(name, g.Seq().Open("{").Text("( pair").Text("(").Comma().Text("pair").Text(")*").Text(")?").Close("}").String())
+	case AnyPair:
+		g.Add(name, g.Seq().Rule(g.JSON(AnyString)).Colon().Rule(AnyValue).String())
 		g.JSON(AnyValue)
+	case AnyObject:
+		g.Add(name, g.Seq().Open("{").Text("( pair").Text("(").Comma().Text("pair").Text(")*").Text(")?").Close("}").String())
+		g.JSON(AnyPair)
 	case AnyValue:
 		g.Add(name, "object | array | string | number | ( \"true\" | \"false\" ) | \"null\"")
 		for _, part := range []string{AnyObject, AnyArray, AnyString, AnyNumber} {

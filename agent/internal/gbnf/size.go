@@ -21,8 +21,8 @@ var Limit = Size{Bytes: 4 << 20, Rules: 19_000, Elements: 2 << 20}
 // ErrTooLarge says that a grammar exceeds Limit.
 var ErrTooLarge = errors.New("the grammar of all tools is too large")
 
-// Half is half of a size.
-func (s Size) Half() Size { return Size{s.Bytes / 2, s.Rules / 2, s.Elements / 2} }
+// Quarter is a quarter of a size.
+func (s Size) Quarter() Size { return Size{s.Bytes / 4, s.Rules / 4, s.Elements / 4} }
 
 func (s Size) plus(o Size) Size {
 	return Size{s.Bytes + o.Bytes, s.Rules + o.Rules, s.Elements + o.Elements}
@@ -41,12 +41,15 @@ func (g *Grammar) TooLarge() error {
 	return nil
 }
 
-// Try calls write and reports whether the rules that it adds take no more than share. If they
-// take more, Try removes them.
-func (g *Grammar) Try(share Size, write func() error) (fits bool, err error) {
+// Try calls write and reports whether the rules that it adds take no more than Share. If they
+// take more, Try removes them. It returns ErrTooLarge where they fit and the whole does not.
+func (g *Grammar) Try(write func() error) (fits bool, err error) {
 	names, shared, keys, size, repeated := len(g.names), len(g.shared), len(g.keys), g.size, g.Repeated
-	if err := write(); err != nil || g.size.within(size.plus(share)) {
-		return true, err
+	if err := write(); err != nil {
+		return false, err
+	}
+	if g.size.within(size.plus(g.Share)) {
+		return true, g.TooLarge()
 	}
 	for _, name := range g.names[names:] {
 		delete(g.bodies, name)
