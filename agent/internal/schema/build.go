@@ -265,7 +265,7 @@ func (m *maker) automaton(l pattern.Language) (pattern.Automaton, error) {
 		return a, nil
 	}
 	least := 0
-	if len(l.Match)+len(l.Avoid) > 1 {
+	if len(l.Match) > 1 || len(l.Avoid) > 1 {
 		least = maxToolStates / 2
 	}
 	if m.states <= least {

@@ -103,7 +103,7 @@ func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Optio
 			list = append(list, gbnf.Literal(s+end))
 		}
 		for _, l := range r.texts {
-			if body := w.tagged(l, end); body != "" {
+			if body := w.tagged(l, end); body != "" && !slices.Contains(list, body) {
 				list = append(list, body)
 			}
 		}
@@ -126,10 +126,14 @@ func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Optio
 func (w *writer) tagged(l pattern.Language, end string) string {
 	mark := strings.TrimLeft(end, "\n")
 	mark = mark[:strings.IndexByte(mark, '>')+1]
-	return w.strings(l, spelling{end: gbnf.Literal(end), avoid: []string{regexp.QuoteMeta(mark)}, class: pattern.Plain, any: func() string {
+	wider := func(l pattern.Language) string { return w.tagged(l, end) }
+	free := func() string {
 		const name = "tagged" // the same for all
 		first, rest, _ := strings.Cut(end, ">")
 		w.AddText(name, gbnf.Text{Forbidden: []string{mark}, Until: first + ">"})
 		return name + " " + gbnf.Literal(rest)
-	}})
+	}
+	return w.Once(fmt.Sprintf("tagged %#v", l), func() string {
+		return w.strings(l, spelling{end: gbnf.Literal(end), avoid: []string{regexp.QuoteMeta(mark)}, class: pattern.Plain, any: free, wider: wider})
+	})
 }
