@@ -7,9 +7,11 @@
 package format
 
 import (
+	"errors"
 	"strings"
 	"sync"
 
+	"agentd/agent/internal/gbnf"
 	"agentd/agent/memory"
 	"agentd/agent/tools"
 	"agentd/protocol"
@@ -159,14 +161,29 @@ type Catalog struct {
 	parallel string       // name of the function that stands for several calls
 
 	once       sync.Once
-	build      func() (string, error)
+	build      func(share gbnf.Size) (*gbnf.Grammar, error)
 	grammar    string
 	grammarErr error
 }
 
-// Grammar is the grammar of answers, built on the first call.
+// Grammar is the grammar of answers, built on the first call. Where all tools together are too
+// large, the largest ones are widened until the rest fits, and the check of calls decides.
 func (c *Catalog) Grammar() (string, error) {
-	c.once.Do(func() { c.grammar, c.grammarErr = c.build() })
+	c.once.Do(func() {
+		for share := gbnf.Limit; ; share = share.Quarter() {
+			g, err := c.build(share)
+			if err == nil {
+				err = g.TooLarge()
+			}
+			if errors.Is(err, gbnf.ErrTooLarge) && share.Rules > 0 {
+				continue
+			}
+			if c.grammarErr = err; err == nil {
+				c.grammar = g.String()
+			}
+			return
+		}
+	})
 	return c.grammar, c.grammarErr
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"agentd/agent/internal/gbnf"
 	"agentd/agent/internal/rawjson"
 	"agentd/agent/memory"
 	"agentd/agent/tools"
@@ -55,7 +56,7 @@ const parallelName = "call_in_parallel"
 func (f *gptoss) Catalog(set *tools.Set) *Catalog {
 	c := &Catalog{Set: set, json: functionsJSON(set), parallel: freeName(set, parallelName)}
 	c.Calls = CallForm{Begin: functionsPrefix + c.parallel, Depth: 2, Again: "<|start|>assistant"}
-	c.build = func() (string, error) { return f.grammar(c) }
+	c.build = func(share gbnf.Size) (*gbnf.Grammar, error) { return f.grammar(c, share) }
 	if len(set.Tools) == 0 {
 		return c
 	}

@@ -22,8 +22,9 @@ const functionsPrefix = "functions."
 // A call's recipient may stand before the channel, as in prompts, or behind it,
 // as the models write it. Prompts show calls with json.dumps' spacing, the models'
 // own examples are compact: white space is free.
-func (f *gptoss) grammar(c *Catalog) (string, error) {
+func (f *gptoss) grammar(c *Catalog, share gbnf.Size) (*gbnf.Grammar, error) {
 	g := gbnf.New(gbnf.AnySpacing)
+	g.Share = share
 	addAnalysis(g)
 	g.AddText("reply", gbnf.Text{Forbidden: harmonyMarks, NonBlank: true})
 	g.Add("final", gbnf.Literal("<|channel|>final<|message|>")+" reply")
@@ -31,11 +32,11 @@ func (f *gptoss) grammar(c *Catalog) (string, error) {
 	if len(c.Set.Tools) > 0 {
 		answer = "( call | final )"
 		if err := f.addCalls(g, c); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
 	g.Add("root", fmt.Sprintf("analysis{0,%d} %s", maxAnalyses, answer))
-	return g.String(), nil
+	return g, nil
 }
 
 // ChatGrammar admits analysis, then the answer on the final channel.

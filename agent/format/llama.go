@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"agentd/agent/internal/gbnf"
 	"agentd/agent/internal/rawjson"
 	"agentd/agent/tools"
 )
@@ -102,7 +103,7 @@ func (f *llama) SuppressControl() bool { return true }
 
 func (f *llama) Catalog(set *tools.Set) *Catalog {
 	c := &Catalog{Set: set, json: functionsJSON(set), Calls: CallForm{Begin: llamaName, Depth: 1}}
-	c.build = func() (string, error) { return f.grammar(set) }
+	c.build = func(share gbnf.Size) (*gbnf.Grammar, error) { return f.grammar(set, share) }
 	var b []byte
 	for i := range set.Tools {
 		b = rawjson.AppendIndented(b, appendFunction(nil, &set.Tools[i]))

@@ -22,8 +22,9 @@ var llamaMarks = []string{
 //
 // Where there are tools, no reply begins with a brace, as calls do. JSON has the
 // spacing of the calls in the prompt.
-func (f *llama) grammar(set *tools.Set) (string, error) {
+func (f *llama) grammar(set *tools.Set, share gbnf.Size) (*gbnf.Grammar, error) {
 	g := gbnf.New(gbnf.DumpsSpacing)
+	g.Share = share
 	reply := gbnf.Text{Forbidden: llamaMarks, NonBlank: true}
 	answer := "reply"
 	if len(set.Tools) > 0 {
@@ -33,7 +34,7 @@ func (f *llama) grammar(set *tools.Set) (string, error) {
 			return f.addFunction(g, set, rule, tool, llamaParameters)
 		})
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		calls := fmt.Sprintf("call ( %s call ){0,%d}", gbnf.Literal(llamaNextCall), f.most(set)-1)
 		if f.tag {
@@ -43,7 +44,7 @@ func (f *llama) grammar(set *tools.Set) (string, error) {
 	}
 	g.AddText("reply", reply)
 	g.Add("root", answer)
-	return g.String(), nil
+	return g, nil
 }
 
 // ChatGrammar admits the answer alone.

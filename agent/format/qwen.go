@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"agentd/agent/internal/gbnf"
 	"agentd/agent/internal/rawjson"
 	"agentd/agent/memory"
 	"agentd/agent/tools"
@@ -89,7 +90,7 @@ func (q *qwen) Catalog(set *tools.Set) *Catalog {
 	if q.xml { // no text of a parameter has the end of one
 		c.Calls = CallForm{Begin: callOpen, End: "</parameter>\n</function>\n" + callClose, Again: thoughtsEnd}
 	}
-	c.build = func() (string, error) { return q.grammar(set) }
+	c.build = func(share gbnf.Size) (*gbnf.Grammar, error) { return q.grammar(set, share) }
 	var b []byte
 	for i := range set.Tools {
 		b = append(b, '\n')

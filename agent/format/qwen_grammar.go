@@ -20,19 +20,20 @@ var callMarks = []string{"<tool_call>", "</tool_call>", "<think>", "</think>"}
 //
 // JSON has the spacing of the calls in the prompt, that of the models' own
 // templates: a choice that says nothing would only cost tokens.
-func (q *qwen) grammar(set *tools.Set) (string, error) {
+func (q *qwen) grammar(set *tools.Set, share gbnf.Size) (*gbnf.Grammar, error) {
 	g := gbnf.New(gbnf.DumpsSpacing)
+	g.Share = share
 	answer := "reply"
 	g.AddText("reply", gbnf.Text{Forbidden: callMarks, NonBlank: true})
 	if len(set.Tools) > 0 {
 		answer = "( calls | reply )"
 		g.Add("calls", fmt.Sprintf(`call ( "\n" call ){0,%d}`, q.most(set)-1))
 		if err := q.addCall(g, set); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
 	g.Add("root", thinkRule(g, q.think, q.openThink)+answer)
-	return g.String(), nil
+	return g, nil
 }
 
 // ChatGrammar admits root ::= think? answer.
@@ -105,13 +106,27 @@ func jsonText(s string) string {
 	return string(quoted[1 : len(quoted)-1])
 }
 
-// addTagged adds a tool's rule for tagged parameters, in the order of their
-// declaration.
+// addTagged adds a tool's rule for tagged parameters, in the order of their declaration. A tool
+// that takes more than its share of the grammar gets parameters of any name and text.
 func (r rules) addTagged(g *gbnf.Grammar, name string, set *tools.Set, tool *tools.Tool) error {
+	fits, err := g.Try(func() error { return r.addParameters(g, name, set, tool) })
+	if err != nil || fits {
+		return err
+	}
+	const text = "any-text"
+	g.AddText(text, gbnf.Text{Forbidden: []string{"</parameter>"}, Until: parameterEnd})
+	free := g.Rule(`"<parameter=" [^<>\r\n]+ ">\n" ` + text + ` "\n"`)
+	robot, err := r.addParameter(g, set, tool, &tool.Properties[len(tool.Properties)-1])
+	g.Add(name, gbnf.Literal(tool.Name+">\n")+" "+free+"* "+robot)
+	return err
+}
+
+// addParameters adds a tool's rule with each of its parameters.
+func (r rules) addParameters(g *gbnf.Grammar, name string, set *tools.Set, tool *tools.Tool) error {
 	body := []string{gbnf.Literal(tool.Name + ">\n")}
 	for i := range tool.Properties {
 		p := &tool.Properties[i]
-		value, err := r.addValue(g, set, tool, p)
+		rule, err := r.addParameter(g, set, tool, p)
 		switch {
 		case err == nil:
 		case p.Required:
@@ -119,7 +134,6 @@ func (r rules) addTagged(g *gbnf.Grammar, name string, set *tools.Set, tool *too
 		default:
 			continue // it can only be left out
 		}
-		rule := g.Rule(gbnf.Literal("<parameter="+p.Name+">\n") + " " + value)
 		if !p.Required {
 			rule += "?"
 		}
@@ -127,6 +141,15 @@ func (r rules) addTagged(g *gbnf.Grammar, name string, set *tools.Set, tool *too
 	}
 	g.Add(name, strings.Join(body, " "))
 	return nil
+}
+
+// addParameter adds the rule of a parameter with its tags and returns its name.
+func (r rules) addParameter(g *gbnf.Grammar, set *tools.Set, tool *tools.Tool, p *tools.Property) (string, error) {
+	value, err := r.addValue(g, set, tool, p)
+	if err != nil {
+		return "", err
+	}
+	return g.Rule(gbnf.Literal("<parameter="+p.Name+">\n") + " " + value), nil
 }
 
 // parameterEnd ends a tagged parameter.

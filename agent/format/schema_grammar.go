@@ -10,17 +10,28 @@ import (
 )
 
 // addArguments adds the rules of a tool's arguments and returns the name of their root. robot
-// is the rule of the robot's parameter, "" where calls name their robots elsewhere.
+// is the rule of the robot's parameter, "" where calls name their robots elsewhere. Arguments
+// that take more than their share of the grammar are widened to any object.
 func addArguments(g *gbnf.Grammar, tool *tools.Tool, robot string) (string, error) {
 	o := schema.Options{Object: true}
 	if robot != "" {
 		o.Extra = []schema.Extra{{Name: tool.RobotParam, Rule: robot}}
 	}
-	root, err := tool.Document().Add(g, o)
-	if err != nil {
+	root := ""
+	fits, err := g.Try(func() (err error) {
+		root, err = tool.Document().Add(g, o)
+		return err
+	})
+	switch {
+	case err != nil:
 		return "", unusable(tool, err)
+	case fits:
+		return root, nil
+	case robot == "":
+		return g.JSON(gbnf.AnyObject), nil
 	}
-	return root, nil
+	others := g.Seq().Text("(").Text(g.JSON(gbnf.AnyPair)).Comma().Text(")*").String()
+	return g.Rule(g.Seq().Open("{").Text(others).Literal(string(protocol.String(tool.RobotParam))).Colon().Rule(robot).Close("}").String()), nil
 }
 
 func unusable(tool *tools.Tool, err error) error {
@@ -36,7 +47,7 @@ func answerRule(g *gbnf.Grammar, source protocol.Raw) (string, error) {
 		return "answer", nil
 	}
 	if d, err := schema.Parse(source); err == nil {
-		if root, err := d.Add(g, schema.Options{}); err == nil {
+		if root, err := d.Add(g, schema.Options{}); err == nil && g.TooLarge() == nil {
 			return root, nil
 		}
 	}

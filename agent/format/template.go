@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"agentd/agent/internal/gbnf"
 	"agentd/agent/internal/rawjson"
 	"agentd/agent/memory"
 	"agentd/agent/tools"
@@ -128,7 +129,7 @@ func (t *template) Catalog(set *tools.Set) *Catalog {
 	if t.jsonOut {
 		c.Calls.Begin = `"action":`
 	}
-	c.build = func() (string, error) { return t.grammar(set) }
+	c.build = func(share gbnf.Size) (*gbnf.Grammar, error) { return t.grammar(set, share) }
 	if t.made {
 		return c
 	}

@@ -17,13 +17,14 @@ import (
 //
 // The spacing of arguments is the model's to choose, since nothing is known of
 // what it was trained on.
-func (t *template) grammar(set *tools.Set) (string, error) {
+func (t *template) grammar(set *tools.Set, share gbnf.Size) (*gbnf.Grammar, error) {
 	g := gbnf.New(gbnf.AnySpacing)
+	g.Share = share
 	think := thinkRule(g, t.think, false)
 	var answers []string
 	if len(set.Tools) > 0 {
 		if err := t.addAction(g, set); err != nil {
-			return "", err
+			return nil, err
 		}
 		if t.jsonOut {
 			answers = append(answers, gbnf.Literal(`{"say": "", "action": `)+" action "+gbnf.Literal("}"))
@@ -39,7 +40,7 @@ func (t *template) grammar(set *tools.Set) (string, error) {
 		answers = append(answers, "reply")
 	}
 	g.Add("root", think+gbnf.Alternatives(answers))
-	return g.String(), nil
+	return g, nil
 }
 
 // ChatGrammar admits root ::= think? answer.

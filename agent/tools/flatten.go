@@ -256,9 +256,11 @@ func (f *flattener) result(others protocol.Raw) protocol.Raw {
 	return out
 }
 
-// objectType refuses types of which no arguments are.
+// objectType refuses types that arguments can't have. A name that is no type says nothing.
 func objectType(value protocol.Raw, where string) error {
-	if !namesObject(value) {
+	name, isName := protocol.Text(value)
+	_, known := typeNames[strings.ToLower(name)]
+	if !namesObject(value) && (known || !isName) {
 		return fmt.Errorf("%s.type must be object, not %s: a call's arguments are one", where, value)
 	}
 	return nil

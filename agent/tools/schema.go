@@ -13,11 +13,11 @@ import (
 // typeNames maps the type names clients use, in lower case, to JSON Schema's.
 var typeNames = map[string]string{
 	"string": "string", "str": "string",
-	"integer": "integer", "int": "integer",
+	"integer": "integer", "int": "integer", "long": "integer", "short": "integer", "byte": "integer",
 	"number": "number", "float": "number", "double": "number",
 	"boolean": "boolean", "bool": "boolean",
-	"array": "array", "list": "array",
-	"object": "object", "dict": "object",
+	"array": "array", "list": "array", "tuple": "array", "arraylist": "array",
+	"object": "object", "dict": "object", "hashmap": "object", "map": "object",
 	"null": "null", // of JSON Schemas
 }
 
@@ -35,6 +35,11 @@ func objectSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 		return nil, fmt.Errorf("its parameters hold %d schemas, but at most %d are possible", n, MaxSubschemas)
 	}
 	if isSchema(parameters) {
+		if typ, ok := protocol.Get(parameters, "type"); ok && typ.Kind() != 'n' {
+			if err := objectType(typ, "parameters"); err != nil {
+				return nil, err
+			}
+		}
 		whole := protocol.Raw(appendSchema(nil, parameters))
 		if _, ok := protocol.Get(whole, "type"); !ok {
 			whole = protocol.SetMember(whole, "type", []byte(`"object"`))
@@ -61,35 +66,95 @@ func subschemas(v protocol.Raw) int {
 	return n
 }
 
-// isSchema tells a JSON Schema from a map of parameters: its type is an object's,
-// it has properties that are schemas, or it is put together of others. A map may have
-// parameters of these names, whose description and type are strings.
+// isSchema tells a JSON Schema from a map of parameters, by keywords whose values have the
+// keyword's form. Parameters of a map may have the names of keywords. So what a map may hold
+// counts only where every other member is a keyword, too.
 func isSchema(parameters protocol.Raw) bool {
-	if typ, ok := protocol.Get(parameters, "type"); ok {
-		return namesObject(typ)
-	}
-	for keyword, value := range protocol.Members(parameters) {
-		switch keyword {
-		case "$ref", "$schema":
-			if value.Kind() == '"' {
-				return true
-			}
-		case "allOf", "anyOf", "oneOf":
-			if value.Kind() == '[' {
-				return true
-			}
+	keywords, others := 0, 0
+	for name, value := range protocol.Members(parameters) {
+		switch form := formOf(name, value); {
+		case name == "type" && namesObject(value), form == surely:
+			return true
+		case form == likely:
+			keywords++
+		case schema.KindOf(name) == schema.Unknown && !slices.Contains(annotations, name) && (value.Kind() == '{' || value.Kind() == '"'):
+			others++
 		}
 	}
-	props, ok := protocol.Get(parameters, "properties")
-	if !ok || props.Kind() != '{' {
-		return false
+	return keywords > 0 && others == 0
+}
+
+// form says whether a member is a keyword in its form.
+type form int
+
+const (
+	no     form = iota
+	likely      // so may be a member of a map, or what stands beside a map by mistake
+	surely
+)
+
+// formOf returns the form of a member of a tool's parameters.
+func formOf(name string, value protocol.Raw) form {
+	kind := value.Kind()
+	text, _ := protocol.Text(value)
+	_, typed := typeNames[strings.ToLower(text)] // a parameter's type
+	when := func(holds bool, then form) form {
+		if holds {
+			return then
+		}
+		return no
 	}
-	for _, property := range protocol.Members(props) {
-		if property.Kind() == '"' {
+	switch name {
+	case "$ref", "$schema":
+		return when(kind == '"', surely)
+	case "allOf", "anyOf", "oneOf":
+		return when(kind == '[', surely)
+	case "properties":
+		return when(schemasByName(value, func(v protocol.Raw) bool { return v.Kind() != '"' }), surely)
+	case "type":
+		return when(kind == '"' || kind == '[', likely)
+	case "enum", "required", "examples":
+		return when(kind == '[', likely)
+	case "const", "default":
+		return when(kind != '{' && kind != '"' && kind != 'n', likely)
+	case "items", "prefixItems", "contains", "not", "if", "then", "else":
+		// Words that parameters have, too.
+		return when(kind == '[' || kind == 't' || kind == 'f' || kind == '{' && !describesParameter(value), likely)
+	}
+	switch schema.KindOf(name) {
+	case schema.Schemas:
+		return when(kind == '{' || kind == 't' || kind == 'f', likely)
+	case schema.SchemasByName:
+		return when(schemasByName(value, isObjectOrBool), likely)
+	case schema.Unknown:
+		return when(slices.Contains(annotations, name) && (kind == '"' && !typed || kind == 't' || kind == 'f'), likely)
+	}
+	return when(kind == '0' || kind == 't' || kind == 'f' || kind == '"' && !typed, likely)
+}
+
+// schemasByName reports whether an object's values all are of a kind.
+func schemasByName(value protocol.Raw, is func(protocol.Raw) bool) bool {
+	for _, v := range protocol.Members(value) {
+		if !is(v) {
 			return false
 		}
 	}
-	return true
+	return value.Kind() == '{'
+}
+
+func isObjectOrBool(v protocol.Raw) bool {
+	return v.Kind() == '{' || v.Kind() == 't' || v.Kind() == 'f'
+}
+
+// describesParameter reports whether an object is a parameter of a map: it has a type or a
+// description.
+func describesParameter(v protocol.Raw) bool {
+	for _, name := range []string{"type", "description"} {
+		if member, _ := protocol.Get(v, name); member.Kind() == '"' {
+			return true
+		}
+	}
+	return false
 }
 
 // mapSchema turns a map of name to {description, type} into a JSON Schema.
@@ -114,6 +179,9 @@ func mapSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 		out = append(rawjson.AppendString(out, name), ':')
 		var err error
 		if out, err = appendParameter(out, value); err != nil {
+			if formOf(name, value) != no {
+				return nil, fmt.Errorf("the parameters are a map of names, and %q is a keyword of JSON Schema; write the parameters under properties", name)
+			}
 			return nil, fmt.Errorf("parameter %q: %w", name, err)
 		}
 		if !slices.Contains(free, name) {
@@ -236,16 +304,18 @@ func appendType(dst []byte, name string) ([]byte, bool) {
 	if typ, ok := typeNames[name]; ok {
 		return append(append(append(dst, `"type":"`...), typ...), '"'), true
 	}
-	for _, list := range []string{"list[", "array["} {
-		inner, ok := strings.CutPrefix(name, list)
-		if !ok || !strings.HasSuffix(inner, "]") {
-			continue
-		}
+	base, inner, _ := strings.Cut(name, "[")
+	inner, closed := strings.CutSuffix(inner, "]")
+	switch typ, ok := typeNames[base]; {
+	case !ok || !closed:
+		return dst, false
+	case typ == "array":
 		dst = append(dst, `"type":"array","items":{`...)
-		dst, _ = appendType(dst, strings.TrimSuffix(inner, "]"))
+		dst, _ = appendType(dst, inner)
 		return append(dst, '}'), true
+	default:
+		return appendType(dst, base)
 	}
-	return dst, false
 }
 
 // appendTypes appends a list of types and a comma, each name translated and once. A list of anything but names of types

@@ -12,23 +12,31 @@ type Grammar struct {
 	spacing Spacing
 	names   []string
 	bodies  map[string]string
-	size    int               // of the bodies in bytes
+	size    Size
 	named   map[string]string // rules by their bodies
+	shared  []string          // bodies in named, in the order in which they were added
 	once    map[string]string // see Once
+	keys    []string          // keys of once, in the order in which they were added
 	fresh   int
 
+	// Share is the most that the arguments of one tool may take. Those that take more are
+	// widened.
+	Share Size
 	// Repeated is how many optional repetitions its counts have been written out to. Each is a
 	// rule to llama.cpp, which bounds them.
 	Repeated int
+	// States is how many states of automata may still be computed for it.
+	States int
 }
 
-// maxBytes bounds the grammars that are put together: llama.cpp's side takes no
-// larger one, so what would come after is not worth its time.
-const maxBytes = 4 << 20
+// maxStates bounds the states of automata that are computed for one grammar, at about twenty
+// microseconds each.
+const maxStates = 20_000
 
 // New is an empty grammar; spacing holds for the JSON values in it.
 func New(spacing Spacing) *Grammar {
-	return &Grammar{spacing: spacing, bodies: map[string]string{}, named: map[string]string{}, once: map[string]string{}}
+	return &Grammar{spacing: spacing, bodies: map[string]string{}, named: map[string]string{}, once: map[string]string{},
+		Share: Limit, States: maxStates}
 }
 
 // Add defines a rule; a rule of that name that is there stays.
@@ -38,7 +46,7 @@ func (g *Grammar) Add(name, body string) {
 	}
 	g.names = append(g.names, name)
 	g.bodies[name] = body
-	g.size += len(body)
+	g.size = g.size.plus(sizeOf(name, body))
 }
 
 // String is the grammar's text, root first.

@@ -29,6 +29,7 @@ const JSONChar = `[^"\\\x7F\x00-\x1F] | [\\] (["\\bfnrt] | "u" ([0-9a-cA-Ce-fE-F
 const (
 	AnyValue   = "value"
 	AnyObject  = "object"
+	AnyPair    = "pair" // a member of an object
 	AnyArray   = "array"
 	AnyString  = "string"
 	AnyNumber  = "number"
@@ -55,10 +56,12 @@ func (g *Grammar) JSON(name string) string {
 	case AnyArray:
 		g.Add(name, g.Seq().Open("[").Text("(").Rule(AnyValue).Text("(").Comma().Rule(AnyValue).Text(")*").Text(")?").Close("]").String())
 		g.JSON(AnyValue)
-	case AnyObject:
-		g.Add("pair", g.Seq().Rule(g.JSON(AnyString)).Colon().Rule(AnyValue).String())
-		g.Add(name, g.Seq().Open("{").Text("( pair").Text("(").Comma().Text("pair").Text(")*").Text(")?").Close("}").String())
+	case AnyPair:
+		g.Add(name, g.Seq().Rule(g.JSON(AnyString)).Colon().Rule(AnyValue).String())
 		g.JSON(AnyValue)
+	case AnyObject:
+		g.Add(name, g.Seq().Open("{").Text("( pair").Text("(").Comma().Text("pair").Text(")*").Text(")?").Close("}").String())
+		g.JSON(AnyPair)
 	case AnyValue:
 		g.Add(name, "object | array | string | number | ( \"true\" | \"false\" ) | \"null\"")
 		for _, part := range []string{AnyObject, AnyArray, AnyString, AnyNumber} {
@@ -76,6 +79,7 @@ func (g *Grammar) Rule(body string) string {
 	name := g.Fresh()
 	g.Add(name, body)
 	g.named[body] = name
+	g.shared = append(g.shared, body)
 	return name
 }
 
@@ -89,6 +93,7 @@ func (g *Grammar) Shared(body string) (name string, fresh bool) {
 func (g *Grammar) Once(key string, body func() string) string {
 	if _, ok := g.once[key]; !ok {
 		g.once[key] = body()
+		g.keys = append(g.keys, key)
 	}
 	return g.once[key]
 }
@@ -97,14 +102,6 @@ func (g *Grammar) Once(key string, body func() string) string {
 func (g *Grammar) Fresh() string {
 	g.fresh++
 	return fmt.Sprintf("r%d", g.fresh)
-}
-
-// TooLarge is an error where the rules have too many bytes.
-func (g *Grammar) TooLarge() error {
-	if g.size > maxBytes {
-		return fmt.Errorf("the grammar of all tools has more than %d bytes", maxBytes)
-	}
-	return nil
 }
 
 // Seq is the parts of a rule's body, one behind the other. Texts beside each other become one

@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -8,7 +10,7 @@ import (
 	"agentd/protocol"
 )
 
-// rule holds the values that all of some schemas admit.
+// rule is the intersection of a set of schemas.
 type rule struct {
 	set    []*node
 	any    bool    // every value
@@ -89,13 +91,15 @@ type Extra struct{ Name, Rule string }
 type maker struct {
 	*Document
 	Options
-	rules map[string]*rule
-	queue []*rule
-	parts int // schemas that were put together
+	rules    map[string]*rule
+	queue    []*rule
+	parts    int // schemas that were put together
+	states   int // of automata, that may still be computed
+	automata map[string]pattern.Automaton
 }
 
 func (d *Document) maker(o Options) *maker {
-	return &maker{Document: d, Options: o, rules: map[string]*rule{}}
+	return &maker{Document: d, Options: o, rules: map[string]*rule{}, automata: map[string]pattern.Automaton{}}
 }
 
 // rule returns the rule of a set of schemas, nil if they admit nothing. finish builds it.
@@ -129,7 +133,7 @@ func (m *maker) finish() {
 	for again := true; again; {
 		again = false
 		for i := len(m.queue) - 1; i >= 0; i-- {
-			if r := m.queue[i]; !r.finite && r.admits() {
+			if r := m.queue[i]; !r.finite && m.admits(r) {
 				r.finite, again = true, true
 			}
 		}
@@ -226,16 +230,16 @@ func (m *maker) elementsOf(s *shape) *elements {
 }
 
 // admits reports whether a rule admits some value whose parts are known to admit one.
-func (r *rule) admits() bool {
+func (m *maker) admits(r *rule) bool {
 	switch {
 	case r.any, r.given != "", r.null, r.boolean, len(r.values) > 0:
 		return true
 	}
-	return slices.ContainsFunc(r.numbers, numbers.admits) || slices.ContainsFunc(r.texts, possible) || slices.ContainsFunc(r.lists, (*elements).admits) || slices.ContainsFunc(r.objects, (*members).admits)
+	return slices.ContainsFunc(r.numbers, numbers.admits) || slices.ContainsFunc(r.texts, m.possible) || slices.ContainsFunc(r.lists, (*elements).admits) || slices.ContainsFunc(r.objects, (*members).admits)
 }
 
 // possible reports whether a language has a string.
-func possible(l pattern.Language) bool {
+func (m *maker) possible(l pattern.Language) bool {
 	free := l.Min == 0 && l.Max < 0
 	switch {
 	case l.Max >= 0 && l.Min > l.Max:
@@ -243,8 +247,39 @@ func possible(l pattern.Language) bool {
 	case len(l.Match) == 0, free && len(l.Match) == 1 && slices.Contains(slices.Collect(maps.Values(formats)), l.Match[0]):
 		return true
 	}
-	a, err := l.Automaton(maxStates)
+	a, err := m.automaton(l)
 	return err != nil || len(a) > 0
+}
+
+var errStates = errors.New("it takes too many states")
+
+// automaton computes the automaton of a language once. It fails where the automaton or those of
+// the whole document take too many states. Combinations get half of them, so that single
+// expressions always find some.
+func (m *maker) automaton(l pattern.Language) (pattern.Automaton, error) {
+	key := fmt.Sprintf("%#v", l)
+	if a, ok := m.automata[key]; ok {
+		if a == nil {
+			return nil, errStates
+		}
+		return a, nil
+	}
+	least := 0
+	if len(l.Match) > 1 || len(l.Avoid) > 1 {
+		least = maxToolStates / 2
+	}
+	if m.states <= least {
+		return nil, errStates
+	}
+	a, err := l.Automaton(maxStates)
+	if err != nil {
+		m.states -= maxStates
+		m.automata[key] = nil
+		return nil, err
+	}
+	m.states -= len(a)
+	m.automata[key] = slices.Concat(pattern.Automaton{}, a) // not nil
+	return a, nil
 }
 
 // live reports whether a rule admits something, as far as is known.

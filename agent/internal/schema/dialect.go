@@ -19,7 +19,7 @@ type Keyword int
 
 // Kinds of keywords.
 const (
-	unknown       Keyword = iota
+	Unknown       Keyword = iota
 	plain                 // says something of a value, and holds no schema
 	identifier            // says nothing of a value
 	old                   // of another draft, rewritten
@@ -146,7 +146,7 @@ func (t *translator) schema(v protocol.Raw, path string, draft int) protocol.Raw
 		case draft <= 7 && (slices.Contains(since2019, name) || refers && name != "$ref" && name != "definitions" && name != "$defs"):
 		case kind == Schemas || kind == SchemasByName:
 			t.applicator(v, name, value, path, draft, put)
-		case kind != unknown:
+		case kind != Unknown:
 			if as, value := t.keyword(v, name, value, draft); as != "" {
 				put(as, value)
 			}

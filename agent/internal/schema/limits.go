@@ -23,6 +23,7 @@ const (
 	maxRepetition  = 2000   // of {m,n}: llama.cpp takes no larger one
 	maxRepeated    = 8000   // optional repetitions of all {m,n}: each is a rule
 	maxStates      = 400    // of the automaton of a string
+	maxToolStates  = 5000   // of all automata of one document
 	maxCounted     = 2000   // rules that count the members of one object
 	maxMultiples   = 256    // multiples within bounds that are written out
 	maxNamePattern = 3      // patternProperties of one object: each combination gets rules

@@ -135,7 +135,7 @@ func (d *Document) read(n *node, raw protocol.Raw) {
 	s := n.check
 	for name, value := range protocol.Members(raw) {
 		switch kind := keywords[name]; {
-		case kind == identifier || kind == unknown || name == "$defs" || name == "definitions":
+		case kind == identifier || kind == Unknown || name == "$defs" || name == "definitions":
 			continue
 		case name == "const":
 			n.values = []protocol.Raw{value}

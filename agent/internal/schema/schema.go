@@ -27,6 +27,9 @@ import (
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
 
 	"agentd/protocol"
 )
@@ -92,7 +95,18 @@ func plainError(err error) error {
 	var load *jsonschema.LoadURLError
 	var pointer *jsonschema.JSONPointerNotFoundError
 	var anchor *jsonschema.AnchorNotFoundError
+	var broken *jsonschema.SchemaValidationError
+	var invalid *jsonschema.ValidationError
 	switch {
+	case errors.As(err, &broken) && errors.As(broken.Err, &invalid):
+		for len(invalid.Causes) > 0 {
+			invalid = invalid.Causes[0]
+		}
+		where := strings.Join(append([]string{"parameters"}, invalid.InstanceLocation...), ".")
+		if f, ok := invalid.ErrorKind.(*kind.Format); ok && f.Want == "regex" {
+			return fmt.Errorf("%s %q: %w", where, f.Got, f.Err)
+		}
+		return fmt.Errorf("%s: %s", where, invalid.ErrorKind.LocalizedString(message.NewPrinter(language.English)))
 	case errors.As(err, &load):
 		return fmt.Errorf("the $ref %q leads to another document, and those are not followed; write the schema itself there", load.URL)
 	case errors.As(err, &pointer):

@@ -96,20 +96,21 @@ func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Optio
 	if err != nil {
 		return "", err
 	}
+	defer w.settle()
 	var list []string
 	if member.Kind == Text {
 		for _, s := range r.strings() {
 			list = append(list, gbnf.Literal(s+end))
 		}
 		for _, l := range r.texts {
-			if body := w.tagged(l, end); body != "" {
+			if body := w.tagged(l, end); body != "" && !slices.Contains(list, body) {
 				list = append(list, body)
 			}
 		}
 		if len(list) == 0 {
 			return "", fmt.Errorf("no value fits parameters.%s", member.name)
 		}
-		return gbnf.Alternatives(list), g.TooLarge()
+		return gbnf.Alternatives(list), nil
 	}
 	list = append(list, w.rule(r))
 	for _, word := range []string{"True", "False"} { // as templates show them
@@ -118,17 +119,21 @@ func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Optio
 			list = append(list, gbnf.Literal(word))
 		}
 	}
-	return gbnf.Alternatives(list) + " " + gbnf.Literal(end), g.TooLarge()
+	return gbnf.Alternatives(list) + " " + gbnf.Literal(end), nil
 }
 
 // tagged is strings as they stand, and what ends them.
 func (w *writer) tagged(l pattern.Language, end string) string {
 	mark := strings.TrimLeft(end, "\n")
 	mark = mark[:strings.IndexByte(mark, '>')+1]
-	return w.strings(l, spelling{end: gbnf.Literal(end), avoid: []string{regexp.QuoteMeta(mark)}, class: pattern.Plain, any: func() string {
+	wider := func(l pattern.Language) string { return w.tagged(l, end) }
+	free := func() string {
 		const name = "tagged" // the same for all
 		first, rest, _ := strings.Cut(end, ">")
 		w.AddText(name, gbnf.Text{Forbidden: []string{mark}, Until: first + ">"})
 		return name + " " + gbnf.Literal(rest)
-	}})
+	}
+	return w.Once(fmt.Sprintf("tagged %#v", l), func() string {
+		return w.strings(l, spelling{end: gbnf.Literal(end), avoid: []string{regexp.QuoteMeta(mark)}, class: pattern.Plain, any: free, wider: wider})
+	})
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // Add adds rules for the values that the document admits to a grammar and returns the name
-// of their root. Without such values it returns an error that names the place.
+// of their root. Without such values it returns an error that names the place. The size is
+// left to the caller ([gbnf.Grammar.Try]).
 func (d *Document) Add(g *gbnf.Grammar, o Options) (string, error) {
 	if err := d.Usable(); err != nil {
 		return "", err
@@ -30,16 +31,20 @@ func (d *Document) Add(g *gbnf.Grammar, o Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return w.rule(whole), g.TooLarge()
+	root := w.rule(whole)
+	w.settle()
+	return root, nil
 }
 
 // writer makes all rules that the one needs, and fails where it admits nothing.
 func (m *maker) writer(g *gbnf.Grammar, r *rule, where string) (*writer, error) {
+	granted := min(maxToolStates, g.States)
+	m.states = granted
 	m.finish()
 	if !r.live() {
 		return nil, fmt.Errorf("no value fits %s", m.reason(r, where, nil))
 	}
-	return &writer{Grammar: g, maker: m}, nil
+	return &writer{Grammar: g, maker: m, granted: granted}, nil
 }
 
 // reason returns the innermost place that admits no value.
@@ -63,7 +68,11 @@ func (m *maker) reason(r *rule, where string, path []*rule) string {
 type writer struct {
 	*gbnf.Grammar
 	*maker
+	granted int // states of automata
 }
+
+// settle takes the states that were computed from those of the grammar.
+func (w *writer) settle() { w.States -= w.granted - w.states }
 
 // rule is the name of a rule in the grammar.
 func (w *writer) rule(r *rule) string {
@@ -169,7 +178,7 @@ func (w *writer) language(l pattern.Language) string {
 	return w.Once(fmt.Sprintf("strings %#v", l), func() string {
 		quote := `"\""`
 		return w.strings(l, spelling{begin: quote + " ", end: quote, class: pattern.Class,
-			rest: w.JSON(gbnf.AnyChar) + "* " + quote, any: func() string { return w.JSON(gbnf.AnyString) }})
+			rest: w.JSON(gbnf.AnyChar) + "* " + quote, any: func() string { return w.JSON(gbnf.AnyString) }, wider: w.language})
 	})
 }
 
@@ -180,31 +189,33 @@ type spelling struct {
 	class      func(ranges []rune) string // one character of some ranges
 	rest       string                     // the rest of a string that may go on in any way; "" has it written out
 	any        func() string              // all strings
+	wider      func(l pattern.Language) string
 }
 
 // strings is the strings of a language, "" where there are none. One that takes too many states
 // is widened: by its lengths, then to its first pattern, then to any string.
 func (w *writer) strings(l pattern.Language, sp spelling) string {
-	for !l.Any() {
-		spelled := l
-		spelled.Avoid = slices.Concat(l.Avoid, sp.avoid)
-		a, err := spelled.Automaton(maxStates)
-		switch {
-		case err == nil && len(a) == 0:
-			return ""
-		case err == nil:
-			return sp.begin + w.automaton(a, sp)
-		case l.Min > 0 || l.Max >= 0:
-			l.Min, l.Max = 0, -1
-		case len(l.Except) > 0 && len(l.Match)+len(l.Avoid) > 0:
-			l.Match, l.Avoid = nil, nil
-		case len(l.Match) > 1 || len(l.Match) == 1 && len(l.Avoid) > 0:
-			l.Match, l.Avoid = l.Match[:1], nil
-		default:
-			l = pattern.Language{Max: -1}
-		}
+	if l.Any() {
+		return sp.any()
 	}
-	return sp.any()
+	spelled := l
+	spelled.Avoid = slices.Concat(l.Avoid, sp.avoid)
+	a, err := w.maker.automaton(spelled)
+	switch {
+	case err == nil && len(a) == 0:
+		return ""
+	case err == nil:
+		return sp.begin + w.automaton(a, sp)
+	case l.Min > 0 || l.Max >= 0:
+		l.Min, l.Max = 0, -1
+	case len(l.Except) > 0 && len(l.Match)+len(l.Avoid) > 0:
+		l.Match, l.Avoid = nil, nil
+	case len(l.Match) > 1 || len(l.Match) == 1 && len(l.Avoid) > 0:
+		l.Match, l.Avoid = l.Match[:1], nil
+	default:
+		l = pattern.Language{Max: -1}
+	}
+	return sp.wider(l)
 }
 
 // maxUnnamed is the longest class of characters that is written where it is used. Longer ones
