@@ -45,6 +45,20 @@ const (
 	migrationLimit = 5 * time.Minute
 	// minBackoff and maxBackoff bound the pause before the listener connects again.
 	minBackoff, maxBackoff = 50 * time.Millisecond, 5 * time.Second
+	// probeTime is how long a notification to ourselves may take. Without a pooler it takes
+	// milliseconds.
+	probeTime = 3 * time.Second
+	// pollEvery is the time between two looks at a database that delivers no notifications.
+	pollEvery = time.Second
+	// maxTries bounds how often one transaction is tried. Deadlocks that last longer are a
+	// fault of the program.
+	maxTries = 5
+)
+
+// Codes of errors after which PostgreSQL has rolled the transaction back.
+const (
+	serializationFailure = "40001"
+	deadlockDetected     = "40P01"
 )
 
 // Check returns what is wrong with a connection string.
@@ -77,6 +91,11 @@ func Open(ctx context.Context, url string, schema Schema, log zerolog.Logger) (*
 	}
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "agentd"
+	}
+	// A prepared statement belongs to one connection of the server. A pooler in transaction mode
+	// gives each transaction another one. So only descriptions of statements are kept.
+	if cfg.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
@@ -130,19 +149,29 @@ func (d *DB) migrate(ctx context.Context) error {
 	})
 }
 
-// Do runs f in a transaction, which is rolled back if f returns an error. If the
-// connection turns out broken before anything was sent, it is tried once more.
+// Do runs f in a transaction, which is rolled back if f returns an error. f must be able to
+// run again: the transaction is tried up to maxTries times if PostgreSQL rolled it back for
+// the sake of others, or if the connection turns out broken before anything was sent.
 func (d *DB) Do(ctx context.Context, options pgx.TxOptions, f func(context.Context, pgx.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	try := func() error {
-		return pgx.BeginTxFunc(ctx, d.pool, options, func(tx pgx.Tx) error { return f(ctx, tx) })
+	for try := 1; ; try++ {
+		err := pgx.BeginTxFunc(ctx, d.pool, options, func(tx pgx.Tx) error { return f(ctx, tx) })
+		if err == nil || try == maxTries || ctx.Err() != nil || !undone(err) {
+			return err
+		}
+		d.log.Debug().Err(err).Int("try", try).Msg("database transaction is tried again")
 	}
-	err := try()
-	if err != nil && pgconn.SafeToRetry(err) && ctx.Err() == nil {
-		err = try()
+}
+
+// undone reports whether a transaction has certainly had no effect, and may succeed if it is
+// tried again.
+func undone(err error) bool {
+	var failed *pgconn.PgError
+	if errors.As(err, &failed) {
+		return failed.Code == serializationFailure || failed.Code == deadlockDetected
 	}
-	return err
+	return pgconn.SafeToRetry(err)
 }
 
 // Exec runs one statement and returns how many rows it touched.
@@ -156,7 +185,8 @@ func (d *DB) Exec(ctx context.Context, sql string, args ...any) (rows int64, err
 }
 
 // Changes receives after Notify in any process. It also receives when the connection is
-// back, since notifications may have been missed. Several in short time count as one.
+// back, since notifications may have been missed. Several in short time count as one. Where a
+// pooler delivers none, it receives every second instead.
 func (d *DB) Changes() <-chan struct{} { return d.changes }
 
 // Notify tells all processes of a change once the transaction is committed.
@@ -167,18 +197,32 @@ func (d *DB) Notify(ctx context.Context, tx pgx.Tx) error {
 
 func (d *DB) channel() string { return "agentd_" + d.schema.Name }
 
+// changed makes Changes receive.
+func (d *DB) changed() {
+	select {
+	case d.changes <- struct{}{}:
+	default: // the last one is still unread
+	}
+}
+
+// errSilent is the error of a connection that gets no notifications.
+var errSilent = errors.New("the database delivers no notifications")
+
 // listen passes notifications on and connects again when the connection breaks.
 func (d *DB) listen(ctx context.Context) {
 	pause := minBackoff
 	for {
 		err := d.notifications(ctx, func() {
 			pause = minBackoff
-			select {
-			case d.changes <- struct{}{}:
-			default: // the last one is still unread
-			}
+			d.changed()
 		})
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, errSilent):
+			d.log.Warn().Stringer("poll_every", pollEvery).Msg("the database delivers no notifications, so it is polled for changes; " +
+				"a pooler in transaction mode delivers none: for less delay, name PostgreSQL itself or a pool in session mode in the URL")
+			d.poll(ctx)
 			return
 		}
 		d.log.Warn().Err(err).Stringer("next_try_in", pause).Msg("database connection for notifications lost")
@@ -191,8 +235,22 @@ func (d *DB) listen(ctx context.Context) {
 	}
 }
 
+// poll takes the place of notifications.
+func (d *DB) poll(ctx context.Context) {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		d.changed()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // notifications calls changed for each notification, and once at its start. It returns
-// when the connection breaks.
+// when the connection breaks, or errSilent if the first notification does not arrive.
 func (d *DB) notifications(ctx context.Context, changed func()) error {
 	conn, err := pgx.ConnectConfig(ctx, d.pool.Config().ConnConfig)
 	if err != nil {
@@ -200,6 +258,20 @@ func (d *DB) notifications(ctx context.Context, changed func()) error {
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // it is broken or not used any more
 	if _, err := conn.Exec(ctx, `LISTEN `+pgx.Identifier{d.channel()}.Sanitize()); err != nil {
+		return err
+	}
+	changed()
+	// A pooler accepts LISTEN, too. Only a notification by another connection shows whether
+	// any arrive.
+	if err := d.Do(ctx, pgx.TxOptions{}, d.Notify); err != nil {
+		return err
+	}
+	first, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	if _, err := conn.WaitForNotification(first); err != nil {
+		if first.Err() != nil {
+			return errSilent
+		}
 		return err
 	}
 	for {
