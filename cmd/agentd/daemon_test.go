@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"agentd/cmd/agentd/internal/cli"
 	"agentd/cmd/agentd/serve"
 	"agentd/coaching/backend"
 	"agentd/inference"
@@ -314,6 +315,25 @@ func TestConfigurationIsLoggedWithoutSecrets(t *testing.T) {
 	}
 	if strings.Contains(r.log.String(), "SECRET") {
 		t.Errorf("the log holds a token:\n%s", r.log)
+	}
+}
+
+func TestHelpListsEveryCommand(t *testing.T) {
+	var page bytes.Buffer
+	if err := run(t.Context(), []string{"--help"}, &page, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	unknown := run(t.Context(), []string{"sreve"}, io.Discard, io.Discard)
+	for name := range runners {
+		if line := strings.Replace("\n  agentd "+name, "serve", "[serve]", 1); strings.Count(page.String(), line) != 1 {
+			t.Errorf("want %q once in\n%s", line, &page)
+		}
+		if !strings.Contains(unknown.Error(), name) {
+			t.Errorf("%q lacks %s", unknown, name)
+		}
+	}
+	if len(cli.Commands) != len(runners) {
+		t.Errorf("the help has %d commands, the program %d", len(cli.Commands), len(runners))
 	}
 }
 
