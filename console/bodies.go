@@ -36,7 +36,9 @@ func (b *claimBody) check() error {
 }
 
 // visible reports whether a character can be seen by itself.
-func visible(r rune) bool { return !unicode.IsSpace(r) && !unicode.IsMark(r) && !unicode.In(r, unicode.C) }
+func visible(r rune) bool {
+	return !unicode.IsSpace(r) && !unicode.IsMark(r) && !unicode.In(r, unicode.C)
+}
 
 // unfit reports whether a character must not be in a name. Joiners and all spaces may be: names
 // in many scripts need them. Line breaks and embedded directions would change the text around.
