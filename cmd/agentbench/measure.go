@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -127,8 +126,8 @@ func (c *measureConfig) check(given options.Origins) error {
 	case given["fixed-tokens"] != "" && given["max-tokens"] != "":
 		return errors.New("--max-tokens: --fixed-tokens sets the length already; remove one of the two")
 	}
-	if u, err := url.Parse(c.URL); err == nil && u.User != nil {
-		return errors.New("--url: has a password; use --token-file")
+	if strings.Contains(c.URL, "@") {
+		return errors.New("--url: has a user or password; use --token-file")
 	}
 	if c.Load.Target.FixedTokens == 0 {
 		c.Load.Target.MaxTokens = c.MaxTokens

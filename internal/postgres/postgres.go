@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,19 +62,38 @@ const (
 	deadlockDetected     = "40P01"
 )
 
-// Check returns what is wrong with a connection string.
-func Check(url string) error {
-	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
+// errPassword is the error of a URL whose password may end in another part of it.
+var errPassword = errors.New("cannot be read as a URL; in a user name or password write @ as %40, / as %2F, ? as %3F, # as %23 and % as %25")
+
+// Check returns what is wrong with a connection string. The error repeats no part of it that
+// may belong to a password.
+func Check(address string) error {
+	scheme, rest, _ := strings.Cut(address, "://")
+	if scheme != "postgres" && scheme != "postgresql" {
 		return errors.New("want a URL such as postgres://user@host/database")
 	}
-	_, err := pgxpool.ParseConfig(url) // its errors hide passwords
-	return err
+	authority, tail := rest, ""
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		authority, tail = rest[:i], rest[i:]
+	}
+	if path, _, _ := strings.Cut(tail, "?"); path != "" {
+		tail = path // a query without a path may be the rest of a password
+	}
+	if _, err := url.Parse(address); err != nil || strings.Count(authority, "@") > 1 || strings.Contains(tail, "@") || strings.Contains(rest, "#") {
+		return errPassword
+	}
+	_, err := pgxpool.ParseConfig(address)
+	if err == nil {
+		return nil
+	}
+	text := err.Error() // it begins with the URL in backquotes
+	return errors.New(text[strings.LastIndex(text, "`")+1:])
 }
 
 // SafeURL is a connection string for logs, without passwords.
-func SafeURL(url string) string {
-	cfg, err := pgxpool.ParseConfig(url)
-	if err != nil {
+func SafeURL(address string) string {
+	cfg, err := pgxpool.ParseConfig(address)
+	if err != nil || Check(address) != nil {
 		return "postgres://"
 	}
 	c := cfg.ConnConfig
@@ -81,8 +101,11 @@ func SafeURL(url string) string {
 }
 
 // Open connects to the database, migrates it and listens for notifications.
-func Open(ctx context.Context, url string, schema Schema, log zerolog.Logger) (*DB, error) {
-	cfg, err := pgxpool.ParseConfig(url)
+func Open(ctx context.Context, address string, schema Schema, log zerolog.Logger) (*DB, error) {
+	if err := Check(address); err != nil {
+		return nil, err
+	}
+	cfg, err := pgxpool.ParseConfig(address)
 	if err != nil {
 		return nil, err
 	}

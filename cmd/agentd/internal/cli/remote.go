@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"agentd/internal/options"
 	"agentd/protocol"
@@ -13,6 +14,9 @@ import (
 // Dial makes a client of the agent server at url. Errors name the options that hold url
 // and tokenFile.
 func Dial(transport *http.Transport, urlOption, url, tokenOption, tokenFile string) (*client.Client, error) {
+	if strings.Contains(url, "@") { // errors name the URL
+		return nil, fmt.Errorf("%s: has a user or password; use %s", urlOption, tokenOption)
+	}
 	with := []client.Option{client.WithHTTPClient(&http.Client{Transport: transport})}
 	if tokenFile != "" {
 		tokens, err := ReadTokens(tokenFile)
