@@ -73,7 +73,7 @@ func (c *measureConfig) options() []options.Option {
 	opts := []options.Option{
 		inTarget("target", "KIND", "agentd, or llama-server, which gets the tokens of agentd's prompts.", options.Choice(&c.Target, []string{agentd, llamaServer}, nil)),
 		inTarget("url", "URL", "The server, such as http://127.0.0.1:8888.", options.Text(&c.URL)),
-		inTarget("token-file", "FILE", "File with the bearer token or API key.", options.Text(&c.TokenFile)),
+		inTarget("token-file", "FILE", "File with the bearer token or API key.", options.SecretFile(&c.TokenFile)),
 		inTarget("return", "", "Ask agentd for the token ids and logprobs of each candidate too, to measure what they cost.", options.Bool(&c.Load.Target.Return)),
 	}
 	return append(append(append(opts, c.Trace.options()...), c.loadOptions()...),
@@ -191,6 +191,9 @@ func (p *program) measure(ctx context.Context, args []string) (err error) {
 	}
 	if err := c.check(given); err != nil {
 		return err
+	}
+	for _, warning := range c.command().ExposedSecrets() {
+		fmt.Fprintln(p.stderr, "warning:", warning)
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()

@@ -23,12 +23,10 @@ import (
 var runners = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error{
 	"serve":   serve.Run,
 	"console": console.Run,
-	"demo": func(ctx context.Context, args []string, stdout, _ io.Writer) error {
-		return demo.Run(ctx, args, stdout)
-	},
-	"eval":   eval.Run,
-	"export": export.Run,
-	"learn":  learn.Run,
+	"demo":    demo.Run,
+	"eval":    eval.Run,
+	"export":  export.Run,
+	"learn":   learn.Run,
 	"make-model": func(_ context.Context, args []string, stdout, _ io.Writer) error {
 		return makemodel.Run(args, stdout)
 	},

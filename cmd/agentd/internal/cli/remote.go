@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 
@@ -40,7 +41,7 @@ func (r *Remote) Options(usage string) []options.Option {
 	option := options.In("Server")
 	return []options.Option{
 		option("url", "URL", usage, options.Text(&r.URL)),
-		option("token-file", "FILE", "File whose first token is sent to the server.", options.Text(&r.TokenFile)),
+		option("token-file", "FILE", "File whose first token is sent to the server.", options.SecretFile(&r.TokenFile)),
 	}
 }
 
@@ -69,6 +70,13 @@ func (r *Remote) Open(ctx context.Context, transport *http.Transport) (*client.C
 		return nil, fmt.Errorf("--url: %w", err)
 	}
 	return c, nil
+}
+
+// WarnOfSecrets writes which secret files others can read, for a command without a log.
+func WarnOfSecrets(stderr io.Writer, c *options.Command) {
+	for _, warning := range c.ExposedSecrets() {
+		fmt.Fprintln(stderr, "warning:", warning)
+	}
 }
 
 // NewTransport is a transport of its own, whose connections can be closed, for so many
