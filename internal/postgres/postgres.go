@@ -127,6 +127,9 @@ func Open(ctx context.Context, address string, schema Schema, log zerolog.Logger
 	d := &DB{pool: pool, schema: schema, log: log, changes: make(chan struct{}, 1)}
 	if err := d.migrate(ctx); err != nil {
 		pool.Close()
+		if strings.Contains(err.Error(), "statement pooling") {
+			err = fmt.Errorf("%w; transactions are needed, so set the pooler's pool_mode to transaction or session", err)
+		}
 		return nil, err
 	}
 	ctx, d.cancel = context.WithCancel(context.WithoutCancel(ctx))

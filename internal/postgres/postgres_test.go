@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 
@@ -99,5 +100,13 @@ func TestPoolerInEachModeServesTwoProcesses(t *testing.T) {
 				<-other.Changes()
 			}
 		})
+	}
+}
+
+func TestPoolerInStatementModeIsRefusedWithFix(t *testing.T) {
+	url := pgtest.Start(t, false).Pooler(t, "statement", 2)
+	_, err := Open(t.Context(), url, Schema{Name: "test"}, zerolog.Nop())
+	if err == nil || !strings.Contains(err.Error(), "set the pooler's pool_mode to transaction or session") {
+		t.Errorf("got %v", err)
 	}
 }
