@@ -69,7 +69,7 @@ func (c *Config) Check() error {
 			break // the first one wins
 		}
 	}
-	if err := checkHeaders(); err != nil {
+	if err := c.checkSecrets(); err != nil {
 		return err
 	}
 	_, err := c.url()
@@ -85,7 +85,7 @@ func (c *Config) url() (string, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return "", errors.New("is no URL; want a collector's base URL such as http://127.0.0.1:4318")
 	}
-	if strings.Contains(c.Endpoint, "@") || u.RawQuery != "" {
+	if u.User != nil || u.RawQuery != "" {
 		return "", errors.New("has a user or a query, which collectors do not read; put a key into OTEL_EXPORTER_OTLP_HEADERS")
 	}
 	return u.JoinPath(tracesPath).String(), nil
