@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -292,6 +293,52 @@ func TestTakenPortIsExplained(t *testing.T) {
 	err = run(context.Background(), []string{"--port", port}, io.Discard, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "port "+port) || !strings.Contains(err.Error(), "--port") {
 		t.Errorf("run returned %v", err)
+	}
+}
+
+// TestEachSecretFileIsKnownAsOne: an option for a token or key warns of a file that others can read.
+func TestEachSecretFileIsKnownAsOne(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret")
+	writeFile(t, path, "x")
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for name, command := range commands() {
+		for _, o := range command.Options {
+			if !strings.HasSuffix(o.Name, "token-file") && !strings.HasSuffix(o.Name, "key-file") && o.Name != "tls-key" {
+				continue
+			}
+			found++
+			if err := o.Value.Set(path); err != nil {
+				t.Fatal(err)
+			}
+			if text := strings.Join(command.ExposedSecrets(), "\n"); !strings.Contains(text, "--"+o.Name+": ") {
+				t.Errorf("%s --%s: the warnings are %q", name, o.Name, text)
+			}
+		}
+	}
+	if found < 9 {
+		t.Errorf("%d options for secret files were found", found)
+	}
+}
+
+func TestServerWarnsOfTokensThatOthersCanRead(t *testing.T) {
+	for mode, warns := range map[os.FileMode]bool{0o644: true, 0o600: false} {
+		tokens := filepath.Join(t.TempDir(), "tokens")
+		writeFile(t, tokens, "SECRET-0123456789abcdef\n")
+		if err := os.Chmod(tokens, mode); err != nil {
+			t.Fatal(err)
+		}
+		r := startFake(t, ready(newFakeModel()), "--auth-token-file", tokens)
+		r.health("ready")
+		r.stop()
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+		if got := strings.Contains(r.log.String(), "run: chmod 600 "+tokens); got != warns {
+			t.Errorf("mode %04o: a warning: %t, want %t\n%s", mode, got, warns, r.log)
+		}
 	}
 }
 

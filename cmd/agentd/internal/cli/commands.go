@@ -16,7 +16,7 @@ var Commands = []Command{
 	{"eval", "agentd eval [options]", "measure how well a model decides"},
 	{"export", "agentd export [options] PATH...", "make training data of what agents decided"},
 	{"learn", "agentd learn [options] DIR", "improve the default model by corrections"},
-	{"make-model", "agentd make-model [options]", "write a random-weight model, to try things without a real one"},
+	{"make-model", "agentd make-model [options]", "write a model with random weights"},
 	{"version", "agentd version", "print the version"},
 	{"help", "agentd help", "print this page"},
 }
@@ -25,7 +25,7 @@ var Commands = []Command{
 func Usage() string {
 	var b strings.Builder
 	for _, c := range Commands {
-		fmt.Fprintf(&b, "  %-33s%s\n", c.Usage, c.About)
+		fmt.Fprintf(&b, "  %-34s%s\n", c.Usage, c.About)
 	}
 	return b.String()
 }
