@@ -176,8 +176,8 @@ func (d *DB) migrate(ctx context.Context) error {
 }
 
 // Do runs f in a transaction, which is rolled back if f returns an error. f must be able to
-// run again: the transaction is tried up to maxTries times if PostgreSQL rolled it back for
-// the sake of others, or if the connection turns out broken before anything was sent.
+// run again: the transaction is tried up to maxTries times if PostgreSQL rolled it back to
+// resolve a conflict, or if the connection turns out broken before anything was sent.
 func (d *DB) Do(ctx context.Context, options pgx.TxOptions, f func(context.Context, pgx.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
