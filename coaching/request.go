@@ -39,9 +39,9 @@ func (s *Service) Coach(ctx context.Context, req *protocol.SpecializedCoachingRe
 	switch {
 	case err == nil:
 		r.provider = a.provider
-		r.report(a.res.Status, a.res.Reason, repeated || a.repeated)
+		r.report(a.res, repeated || a.repeated)
 	case ctx.Err() != nil:
-		r.report(statusLeft, "", repeated)
+		r.report(&protocol.SpecializedCoachingResponse{Status: statusLeft}, repeated)
 	}
 	return a.res, err
 }
@@ -161,12 +161,13 @@ func (r *request) render(given reply) *protocol.SpecializedCoachingResponse {
 	return res
 }
 
-// report writes to metrics and the server's log how the request ended.
-func (r *request) report(status, reason string, repeated bool) {
+// report writes to metrics and the server's log how the request ended. The server logs those
+// that ended with an error.
+func (r *request) report(res *protocol.SpecializedCoachingResponse, repeated bool) {
 	took := r.service.opts.Now().Sub(r.entered)
-	r.service.metrics.request(r.req.Kind, r.provider, status, took)
+	r.service.metrics.request(r.req.Kind, r.provider, res.Status, took)
 	r.service.opts.Log.Info().
 		Str("run_id", clip(r.req.RunID, maxLogID)).Str("request_id", clip(r.req.RequestID, maxLogID)).
-		Str("kind", r.req.Kind).Str("provider", r.provider).Str("status", status).Str("reason", reason).
-		Bool("posted_again", repeated).Int("attempts", r.attempts).Dur("took", took).Msg("coached")
+		Str("kind", r.req.Kind).Str("provider", r.provider).Str("status", res.Status).Str("reason", res.Reason).
+		Bool("posted_again", repeated).Int("attempts", r.attempts).Int("proposals", len(res.Proposals)).Dur("took", took).Msg("coached")
 }

@@ -1,6 +1,7 @@
 package coaching
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"agentd/protocol"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 )
 
 func TestConfigureRejectsForbiddenConfig(t *testing.T) {
@@ -124,6 +126,25 @@ func TestPanicLeavesNothingBehind(t *testing.T) {
 	}
 	if err := s.CloseSession(t.Context(), "r"); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestEachCoachingIsLoggedWithKindAndResult(t *testing.T) {
+	var log bytes.Buffer
+	script := scripted.New(t, fails(500), says(goodAnswer))
+	s := newService(t, Options{Log: zerolog.New(&log)})
+	configure(t, s, "r", llmConfig(openai("a", script.URL)))
+	mustCoach(t, s, newRequest("r", "c"))
+	empty := newRequest("r", "d")
+	empty.ReinjectionPoints = nil
+	mustCoach(t, s, empty)
+	for _, want := range []string{
+		`"run_id":"r","request_id":"c","kind":"failure","provider":"llm","status":"corrected","reason":"","posted_again":false,"attempts":2,"proposals":1,"took":`,
+		`"run_id":"r","request_id":"d","kind":"failure","provider":"llm","status":"abandoned","reason":"the request has no reinjection points`,
+	} {
+		if strings.Count(log.String(), want) != 1 {
+			t.Errorf("want one line with %s, got\n%s", want, &log)
+		}
 	}
 }
 

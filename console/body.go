@@ -118,8 +118,8 @@ func (c *Console) empty(g *gin.Context) {
 func (c *Console) fail(g *gin.Context, err error) {
 	f := asFailure(err)
 	g.Abort()
-	if f.Status == http.StatusInternalServerError {
-		c.log.Error().Err(err).Str("request_id", g.GetString(keyRequestID)).Msg("request failed")
+	if f.err != nil {
+		c.log.Error().Err(f.err).Int("status", f.Status).Str("request_id", g.GetString(keyRequestID)).Msg("request failed")
 	}
 	c.sent(g, transfer.SendError(g, &f.ErrorAnswer))
 }

@@ -180,7 +180,7 @@ func (s *taskService) announceLapses() {
 // prune removes ended tasks, and open ones whose agent is away, after the retention time.
 func (s *taskService) prune() error {
 	now := s.now()
-	var old []uint64
+	var old, ended []uint64
 	s.mu.Lock()
 	for seq, p := range s.open {
 		if p.waiting == 0 && now.Sub(p.since) >= s.keep {
@@ -189,9 +189,10 @@ func (s *taskService) prune() error {
 	}
 	s.mu.Unlock()
 	err := s.store.view(func(x txn) error {
+		ended = nil
 		return x.each(true, func(t *task) error {
 			if now.Sub(t.EndedAt) >= s.keep {
-				old = append(old, t.Seq)
+				ended = append(ended, t.Seq)
 			}
 			return nil
 		})
@@ -200,7 +201,7 @@ func (s *taskService) prune() error {
 		return err
 	}
 	removed := 0
-	for _, seq := range old {
+	for _, seq := range append(old, ended...) {
 		gone, err := s.remove(seq)
 		if err != nil {
 			return err

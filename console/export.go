@@ -32,6 +32,7 @@ func EachCorrected(path, url string, f func(*Corrected) error) (err error) {
 	// The whole list would hold all answers, and f may take its time.
 	var numbers []uint64
 	err = s.view(func(x txn) error {
+		numbers = nil
 		return x.each(true, func(t *task) error {
 			if t.Answer != nil && t.Answer.Status == protocol.HumanCompleted && t.Answer.Output != nil {
 				numbers = append(numbers, t.Seq)

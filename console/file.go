@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
+	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -86,7 +88,25 @@ func (s *file) view(f func(txn) error) error {
 }
 
 func (s *file) update(f func(txn) error) error {
-	return s.db.Update(func(tx *bolt.Tx) error { return f(&fileTxn{tx, s.clock}) })
+	var failed error
+	err := s.db.Update(func(tx *bolt.Tx) error {
+		failed = f(&fileTxn{tx, s.clock})
+		return failed
+	})
+	if failed != nil || err == nil {
+		return failed
+	}
+	return unwritten(err)
+}
+
+// unwritten is the answer when the file cannot be written. It keeps what it had.
+func unwritten(err error) error {
+	f := fail(http.StatusServiceUnavailable, "the file of tasks cannot be written, so nothing was changed; the console's log has the reason; try again")
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		f = fail(http.StatusServiceUnavailable, "the disk of the console is full, so nothing was changed; free space on it, then try again")
+	}
+	f.err = err
+	return f
 }
 
 // fileTxn is a txn of a file.

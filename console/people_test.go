@@ -170,6 +170,37 @@ func dotted(loc []any) string {
 	return strings.NewReplacer("[", "", "]", "", `"`, "").Replace(string(raw))
 }
 
+func TestNamesOfPeopleInEveryScript(t *testing.T) {
+	for name, valid := range map[string]bool{
+		"Ann":                   true,
+		"José":                  true,
+		"نسیم\u200cرضا":         true, // zero-width non-joiner
+		"ක්\u200dරිස්ටි":        true, // zero-width joiner
+		"Jean\u00a0Luc":         true, // no-break space
+		"Jean\u202fLuc":         true, // narrow no-break space
+		"山田\u3000太郎":            true, // ideographic space
+		"\u200fדוד":             true, // mark of direction
+		"Ann 👩\u200d🔧":          true,
+		"word\u2060joiner":      true,
+		"\u200d\u00a0\u200c":    false,
+		"\u2060":                false,
+		"A\u2028B":              false,
+		"A\u2029B":              false,
+		"A\u0085B":              false,
+		"A\tB":                  false,
+		"A\x7fB":                false,
+		"A\u202eB":              false,
+		"A\u2066B":              false,
+		strings.Repeat("ü", 80): true,
+		strings.Repeat("ü", 81): false,
+	} {
+		b := claimBody{Person: name}
+		if err := b.check(); (err == nil) != valid {
+			t.Errorf("%+q: %v, want valid: %t", name, err, valid)
+		}
+	}
+}
+
 func TestInvalidBodiesAreRefused(t *testing.T) {
 	f := open(t)
 	f.post(ours("r1"))

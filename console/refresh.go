@@ -20,8 +20,9 @@ func (s *taskService) refresh(change bool) error {
 	if err != nil {
 		return err
 	}
-	open := map[uint64]*task{}
+	var open map[uint64]*task
 	err = s.store.view(func(x txn) error {
+		open = map[uint64]*task{}
 		return x.each(false, func(t *task) error {
 			open[t.Seq] = t
 			return nil

@@ -200,6 +200,7 @@ func (s *taskService) agentWaiting(seq uint64) bool {
 func (s *taskService) withdraw(requestID string) error {
 	var withdrawn *task
 	err := s.store.update(func(x txn) error {
+		withdrawn = nil
 		t, err := x.byRequest(requestID)
 		switch {
 		case err != nil:
@@ -240,6 +241,7 @@ func (s *taskService) find(seq uint64) (t *task, err error) {
 func (s *taskService) list(ended bool) ([]summary, error) {
 	var tasks []*task
 	err := s.store.view(func(x txn) error {
+		tasks = nil
 		return x.each(ended, func(t *task) error {
 			tasks = append(tasks, t)
 			return nil

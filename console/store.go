@@ -8,7 +8,8 @@ import (
 )
 
 // store holds all tasks: a file of this process, or a database that several consoles share.
-// What a transaction has written is durable when it returns.
+// What a transaction has written is durable when it returns. A transaction that the database
+// rolled back to resolve a conflict runs again, so f must be able to.
 type store interface {
 	// view runs f on a snapshot.
 	view(f func(txn) error) error

@@ -65,6 +65,7 @@ func (s *Server) postCoaching(c *gin.Context) {
 		if err != nil {
 			return nil, err
 		}
+		c.Set(keyCoachingRequest, req)
 		if s.opts.Coach == nil {
 			return nil, s.noCoaching()
 		}
@@ -135,29 +136,40 @@ func (s *Server) noCoaching() error {
 	return &Error{Code: CodeCoachingUnavailable, Detail: s.opts.Info.CoachingUnavailableReason}
 }
 
-// logRefusedSession logs why a session was not configured, since clients of the protocol show the
-// reason to nobody. The reason holds no value of a header. A request without a token is logged
-// at info level like any other: everybody can send those, as often as they want.
-func (s *Server) logRefusedSession(c *gin.Context, e *Error) {
-	if c.Request.Method != http.MethodPut || c.FullPath() != basePath(c)+pathSessions+":run_id" ||
-		e.Code == CodeInternal || e.Code == CodeClientGone { // the one is logged elsewhere, the other refuses nothing
-		return
+// logRefusedCoaching logs why a session was not configured or a repair not begun, since clients of
+// the protocol show the reason to nobody. The reason holds no value of a header. A request without
+// a token is no warning: everybody can send those, as often as they want.
+func (s *Server) logRefusedCoaching(c *gin.Context, e *Error) {
+	message, runID, kind, level := "", "", "", zerolog.InfoLevel
+	switch c.Request.Method + " " + strings.TrimPrefix(c.FullPath(), basePath(c)) {
+	case "PUT " + pathSessions + ":run_id":
+		message = "coaching session refused"
+		runID, _ = pathRunID(c) // the reason has its error
+		if e.Code != CodeUnauthorized && e.Code != CodeForbidden {
+			level = zerolog.WarnLevel
+		}
+	case "POST " + pathCoaching:
+		message = "coaching refused"
+		if req, ok := c.Get(keyCoachingRequest); ok {
+			runID, kind = req.(*protocol.SpecializedCoachingRequest).RunID, req.(*protocol.SpecializedCoachingRequest).Kind
+		}
 	}
-	level := zerolog.WarnLevel
-	if e.Code == CodeUnauthorized || e.Code == CodeForbidden {
-		level = zerolog.InfoLevel
+	if message == "" || e.Code == CodeInternal || e.Code == CodeClientGone { // the one is logged elsewhere, the other refuses nothing
+		return
 	}
 	reason := strings.ReplaceAll(e.Problems.All(), "\n", "; ")
 	if len(e.Problems) == 0 {
 		reason = cmp.Or(e.Detail, codes[e.Code].detail)
 	}
-	runID, _ := pathRunID(c) // the reason has its error
-	s.log.WithLevel(level).
-		Str("run_id", head(runID, maxLogID)).
+	event := s.log.WithLevel(level).Str("run_id", head(runID, maxLogID))
+	if kind != "" {
+		event.Str("kind", kind)
+	}
+	event.
 		Int("status", codes[e.Code].status).
 		Str("reason", head(reason, maxLogReason)).
 		Str("request_id", c.GetString(keyRequestID)).
-		Msg("coaching session refused")
+		Msg(message)
 }
 
 // head shortens a text for the log.

@@ -156,7 +156,7 @@ func (s *Server) fail(c *gin.Context, err error) {
 	case CodeUnauthorized:
 		c.Header("WWW-Authenticate", `Bearer realm="agentd"`)
 	}
-	s.logRefusedSession(c, e)
+	s.logRefusedCoaching(c, e)
 	var body []byte
 	if c.GetBool(keyOpenAI) {
 		body = openai.AppendError(entry.status, cmp.Or(e.Detail, entry.detail), e.Param)

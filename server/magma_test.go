@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -178,6 +179,38 @@ func TestOtherRefusalsAreNoWarnings(t *testing.T) {
 	request{method: "POST", path: sessionA, body: "{}"}.do(t, s)
 	if strings.Contains(log.String(), `"level":"warn"`) {
 		t.Errorf("got\n%s", &log)
+	}
+}
+
+func TestRefusedCoachingIsLoggedWithReason(t *testing.T) {
+	full := &coaching.FullError{What: "there are 3 coaching requests, the maximum"}
+	for _, test := range []struct {
+		name, body string
+		err        error
+		want       []string
+	}{
+		{"no session", coachingBody, coaching.ErrUnknown, []string{`"run_id":"a","kind":"failure","status":404,"reason":"`}},
+		{"full", coachingBody, full, []string{`"run_id":"a","kind":"failure","status":503,"reason":"` + full.What + `"`}},
+		{"store down", coachingBody, &coaching.StoreError{Err: errors.New("refused")}, []string{`"status":503,"reason":"the store`}},
+		{"bad body", "{}", nil, []string{`"run_id":"","status":422,"reason":"`, "body.run_id", `"request_id":"`}},
+		{"not JSON", "{", nil, []string{`"status":422`}},
+	} {
+		atBoth(t, test.name, func(t *testing.T, base string) {
+			var log bytes.Buffer
+			s := newTest(t, Ready, echo, coached(&fakeCoach{err: test.err}), func(o *Options) { o.Log = zerolog.New(&log) })
+			request{method: "POST", path: base + "/v1/coaching", body: test.body}.do(t, s)
+			var line string
+			for _, l := range strings.Split(log.String(), "\n") {
+				if strings.Contains(l, `"message":"coaching refused"`) {
+					line += l
+				}
+			}
+			for _, part := range append(test.want, `"level":"info"`) {
+				if strings.Count(line, part) != 1 {
+					t.Errorf("want %s once in %q; the log is\n%s", part, line, &log)
+				}
+			}
+		})
 	}
 }
 

@@ -25,6 +25,8 @@ const (
 	keyWeights   = "agentd.weights" // true: the client may change the weights
 	keyStatus    = "agentd.status"  // for log and metrics, instead of the sent status
 	keyOpenAI    = "agentd.openai"  // true: errors have the form of OpenAI's API
+
+	keyCoachingRequest = "agentd.coaching_request" // a *protocol.SpecializedCoachingRequest that was decoded
 )
 
 const headerRequestID = "X-Request-Id"

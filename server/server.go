@@ -150,7 +150,7 @@ func (s *Server) routes() *gin.Engine {
 		get(pathHealth, s.getHealth)
 		get("/v1/info", s.getInfo)
 		g.POST("/v1/responses", s.jsonBody, s.postResponses)
-		g.POST("/v1/coaching", s.jsonBody, s.postCoaching)
+		g.POST(pathCoaching, s.jsonBody, s.postCoaching)
 		g.PUT(pathSessions+":run_id", s.jsonBody, s.putSession)
 		g.DELETE(pathSessions+":run_id", s.deleteSession)
 		get("/openapi.json", s.getOpenAPI)
@@ -169,6 +169,7 @@ func (s *Server) routes() *gin.Engine {
 const (
 	pathHealth   = "/health"
 	pathMetrics  = "/metrics"
+	pathCoaching = "/v1/coaching"
 	pathSessions = "/v1/coaching/sessions/"
 )
 

@@ -202,13 +202,17 @@ func (a *Agentd) Describe(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, contract("/v1/info breaks the protocol: %w", err)
 	}
-	facts := map[string]string{"server": "agentd", "version": info.AgentVersion}
+	// Other servers have the same protocol. Only agentd has the metric of its build.
+	facts := map[string]string{"server": info.AgentID, "agent_id": info.AgentID, "version": info.AgentVersion}
 	m, err := a.metrics(ctx)
 	if errors.Is(err, ErrNoCounters) {
 		return facts, nil
 	}
 	if err != nil {
 		return nil, err
+	}
+	if len(m[metricBuild].GetMetric()) > 0 {
+		facts["server"] = "agentd"
 	}
 	for _, name := range []string{metricBuild, metricModel} {
 		for _, series := range m[name].GetMetric() {

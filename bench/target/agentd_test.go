@@ -277,7 +277,7 @@ func TestAgentdCountersAndFacts(t *testing.T) {
 		t.Error(err, diff)
 	}
 	facts, err := a.Describe(t.Context())
-	wantFacts := map[string]string{"server": "agentd", "version": "1.2", "go": "go1.26", "architecture": "qwen3", "device": "CPU", "format": "qwen"}
+	wantFacts := map[string]string{"server": "agentd", "agent_id": "full-history-agent", "version": "1.2", "go": "go1.26", "architecture": "qwen3", "device": "CPU", "format": "qwen"}
 	if diff := cmp.Diff(wantFacts, facts); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
@@ -286,7 +286,7 @@ func TestAgentdCountersAndFacts(t *testing.T) {
 		if _, err := a.Counters(t.Context()); !errors.Is(err, ErrNoCounters) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if facts, err := a.Describe(t.Context()); err != nil || facts["version"] != "1.2" {
+		if facts, err := a.Describe(t.Context()); err != nil || facts["version"] != "1.2" || facts["server"] != "full-history-agent" {
 			t.Errorf("%s: %v, %v", name, facts, err)
 		}
 	}

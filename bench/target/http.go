@@ -29,11 +29,9 @@ type remote struct {
 
 func newRemote(baseURL, token string) (*remote, error) {
 	u, err := url.Parse(baseURL)
-	if err != nil {
-		return nil, fmt.Errorf("target URL: %w", err)
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("target URL %q: must be an http or https URL with a host, without query and fragment", baseURL)
+	// The error does not repeat the URL, which may hold a password.
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || strings.Contains(baseURL, "@") {
+		return nil, errors.New("target URL: must be an http or https URL with a host, without user, query and fragment")
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost, t.MaxIdleConns = idleConnections, 0

@@ -67,6 +67,21 @@ func TestRunMeasuresAndCompareShowsIt(t *testing.T) {
 	}
 }
 
+func TestRunNamesServerAndTakesFewAgents(t *testing.T) {
+	for _, agents := range []string{"1", "2", "5"} {
+		path := filepath.Join(t.TempDir(), "r.json")
+		url := new(fake).serve(t)
+		out := mustBench(t, "run", "--url", url, "--agents", agents, "--turns", "1", "--candidates", "1", "--out", path)
+		r := read(t, path)
+		if want := "measured full-history-agent, version fake-1, at " + url; !strings.Contains(out, want) {
+			t.Errorf("want %q in\n%s", want, out)
+		}
+		if r.Name != r.Server["server"] {
+			t.Errorf("the result of %v is named %q", r.Server, r.Name)
+		}
+	}
+}
+
 func TestRecordedExchangesCanBeExported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "exchanges.jsonl")
 	mustBench(t, append([]string{"run", "--url", new(fake).serve(t), "--record", path}, small...)...)

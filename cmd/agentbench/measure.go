@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -74,12 +73,12 @@ func (c *measureConfig) options() []options.Option {
 	opts := []options.Option{
 		inTarget("target", "KIND", "agentd, or llama-server, which gets the tokens of agentd's prompts.", options.Choice(&c.Target, []string{agentd, llamaServer}, nil)),
 		inTarget("url", "URL", "The server, such as http://127.0.0.1:8888.", options.Text(&c.URL)),
-		inTarget("token-file", "FILE", "File with the bearer token or API key.", options.Text(&c.TokenFile)),
+		inTarget("token-file", "FILE", "File with the bearer token or API key.", options.SecretFile(&c.TokenFile)),
 		inTarget("return", "", "Ask agentd for the token ids and logprobs of each candidate too, to measure what they cost.", options.Bool(&c.Load.Target.Return)),
 	}
 	return append(append(append(opts, c.Trace.options()...), c.loadOptions()...),
 		inResult("sample-every", "TIME", "How often the server's counters are read. 0s: at both ends only.", options.Duration(&c.Load.SampleEvery, 0, maxDuration)),
-		inResult("name", "NAME", "Name of the result: results with the same name are repeats. Default: the target.", options.Text(&c.Name)),
+		inResult("name", "NAME", "Name of the result: results with the same name are repeats. Default: agentd, llama-server, or the agent_id of another server.", options.Text(&c.Name)),
 		inResult("out", "FILE.json", "Write the result for agentbench compare. The file must not exist.", options.Text(&c.Out)),
 		inResult("record", "FILE.jsonl", "Write each request to agentd with its answer, for agentd export. The file must not exist. Writing takes some of the machine's time.", options.Text(&c.Record)),
 		inResult("note", "TEXT", "Facts of the server's machine for the result, such as its GPU.", options.Text(&c.Note)),
@@ -127,13 +126,13 @@ func (c *measureConfig) check(given options.Origins) error {
 	case given["fixed-tokens"] != "" && given["max-tokens"] != "":
 		return errors.New("--max-tokens: --fixed-tokens sets the length already; remove one of the two")
 	}
-	if u, err := url.Parse(c.URL); err == nil && u.User != nil {
-		return errors.New("--url: has a password; use --token-file")
+	if strings.Contains(c.URL, "@") {
+		return errors.New("--url: has a user or password; use --token-file")
 	}
 	if c.Load.Target.FixedTokens == 0 {
 		c.Load.Target.MaxTokens = c.MaxTokens
 	}
-	c.Name = cmp.Or(strings.TrimSpace(c.Name), c.Target)
+	c.Name = strings.TrimSpace(c.Name)
 	if c.Out != "" {
 		if err := absent("--out", c.Out); err != nil {
 			return err
@@ -193,6 +192,9 @@ func (p *program) measure(ctx context.Context, args []string) (err error) {
 	if err := c.check(given); err != nil {
 		return err
 	}
+	for _, warning := range c.command().ExposedSecrets() {
+		fmt.Fprintln(p.stderr, "warning:", warning)
+	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	trace, err := c.Trace.load(ctx)
@@ -223,10 +225,11 @@ func (p *program) measure(ctx context.Context, args []string) (err error) {
 	case len(r.Records) == 0:
 		return errors.Join(failed, errors.New("nothing was measured"))
 	}
-	r.Name, r.Commit, r.Options, r.Host = c.Name, version.Commit(), c.equal(), host(c.Note)
+	r.Name, r.Commit, r.Options, r.Host = cmp.Or(c.Name, r.Server["server"], c.Target), version.Commit(), c.equal(), host(c.Note)
 	if err := report.WriteTable(p.stdout, []*result.Run{r}); err != nil {
 		return err
 	}
+	fmt.Fprintf(p.stdout, "measured %s, version %s, at %s\n", cmp.Or(r.Server["agent_id"], r.Server["server"], "a server without a name"), cmp.Or(r.Server["version"], "unknown"), c.URL)
 	for _, note := range r.Notes {
 		fmt.Fprintln(p.stdout, note)
 	}

@@ -36,7 +36,7 @@ func (s *source) generator() []options.Option {
 		inTrace("agents", "N", "Agents that ask at the same time.", number(&g.Agents)),
 		inTrace("turns", "N", "Turns of each agent. Its history grows with every turn.", number(&g.Turns)),
 		inTrace("candidates", "N", "Candidates of each turn, its num_outputs.", number(&g.Candidates)),
-		inTrace("groups", "N", "Groups of agents. Agents of a group share rules and tools, and so a prompt prefix.", number(&g.Groups)),
+		inTrace("groups", "N", "Groups of agents. Agents of a group share rules and tools, and so a prompt prefix. Unset, it is at most the number of agents.", number(&g.Groups)),
 	}
 }
 
@@ -57,6 +57,9 @@ func (s *source) check(given options.Origins) error {
 			}
 		}
 		return nil
+	}
+	if given["groups"] == "" {
+		s.Generate.Groups = max(1, min(s.Generate.Groups, s.Generate.Agents))
 	}
 	words := workload.Defaults(s.Generate.Kind)
 	words.Seed, words.Agents, words.Turns = s.Generate.Seed, s.Generate.Agents, s.Generate.Turns

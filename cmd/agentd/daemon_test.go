@@ -10,11 +10,13 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"agentd/cmd/agentd/internal/cli"
 	"agentd/cmd/agentd/serve"
 	"agentd/coaching/backend"
 	"agentd/inference"
@@ -294,6 +296,52 @@ func TestTakenPortIsExplained(t *testing.T) {
 	}
 }
 
+// TestEachSecretFileIsKnownAsOne: an option for a token or key warns of a file that others can read.
+func TestEachSecretFileIsKnownAsOne(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret")
+	writeFile(t, path, "x")
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for name, command := range commands() {
+		for _, o := range command.Options {
+			if !strings.HasSuffix(o.Name, "token-file") && !strings.HasSuffix(o.Name, "key-file") && o.Name != "tls-key" {
+				continue
+			}
+			found++
+			if err := o.Value.Set(path); err != nil {
+				t.Fatal(err)
+			}
+			if text := strings.Join(command.ExposedSecrets(), "\n"); !strings.Contains(text, "--"+o.Name+": ") {
+				t.Errorf("%s --%s: the warnings are %q", name, o.Name, text)
+			}
+		}
+	}
+	if found < 9 {
+		t.Errorf("%d options for secret files were found", found)
+	}
+}
+
+func TestServerWarnsOfTokensThatOthersCanRead(t *testing.T) {
+	for mode, warns := range map[os.FileMode]bool{0o644: true, 0o600: false} {
+		tokens := filepath.Join(t.TempDir(), "tokens")
+		writeFile(t, tokens, "SECRET-0123456789abcdef\n")
+		if err := os.Chmod(tokens, mode); err != nil {
+			t.Fatal(err)
+		}
+		r := startFake(t, ready(newFakeModel()), "--auth-token-file", tokens)
+		r.health("ready")
+		r.stop()
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+		if got := strings.Contains(r.log.String(), "run: chmod 600 "+tokens); got != warns {
+			t.Errorf("mode %04o: a warning: %t, want %t\n%s", mode, got, warns, r.log)
+		}
+	}
+}
+
 func TestConfigurationIsLoggedWithoutSecrets(t *testing.T) {
 	tokens := t.TempDir() + "/tokens"
 	writeFile(t, tokens, "SECRET-0123456789abcdef\n")
@@ -314,6 +362,25 @@ func TestConfigurationIsLoggedWithoutSecrets(t *testing.T) {
 	}
 	if strings.Contains(r.log.String(), "SECRET") {
 		t.Errorf("the log holds a token:\n%s", r.log)
+	}
+}
+
+func TestHelpListsEveryCommand(t *testing.T) {
+	var page bytes.Buffer
+	if err := run(t.Context(), []string{"--help"}, &page, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	unknown := run(t.Context(), []string{"sreve"}, io.Discard, io.Discard)
+	for name := range runners {
+		if line := strings.Replace("\n  agentd "+name, "serve", "[serve]", 1); strings.Count(page.String(), line) != 1 {
+			t.Errorf("want %q once in\n%s", line, &page)
+		}
+		if !strings.Contains(unknown.Error(), name) {
+			t.Errorf("%q lacks %s", unknown, name)
+		}
+	}
+	if len(cli.Commands) != len(runners) {
+		t.Errorf("the help has %d commands, the program %d", len(cli.Commands), len(runners))
 	}
 }
 

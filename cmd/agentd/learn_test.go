@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"agentd/defaultmodel/learn"
 )
 
 // fakeTrainer copies the model that it is to improve, and writes down its arguments.
@@ -82,6 +84,19 @@ func TestLearnCorrectsThroughTheServer(t *testing.T) {
 	out.Reset()
 	if err := run(t.Context(), args, &out, io.Discard); err != nil || strings.Contains(out.String(), "measuring") {
 		t.Errorf("%v\n%s", err, &out)
+	}
+}
+
+func TestSecondLearnInDirectoryEndsAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	unlock, err := learn.Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	err = run(t.Context(), []string{"learn", "--trainer", fakeTrainer(t), dir}, io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "already learns in "+dir) {
+		t.Errorf("got %v", err)
 	}
 }
 

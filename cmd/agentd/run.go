@@ -11,12 +11,34 @@ import (
 	"agentd/cmd/agentd/demo"
 	"agentd/cmd/agentd/eval"
 	"agentd/cmd/agentd/export"
+	"agentd/cmd/agentd/internal/cli"
 	"agentd/cmd/agentd/learn"
 	"agentd/cmd/agentd/makemodel"
 	"agentd/cmd/agentd/serve"
 	"agentd/internal/options"
 	"agentd/internal/version"
 )
+
+// runners run the commands of cli.Commands.
+var runners = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error{
+	"serve":   serve.Run,
+	"console": console.Run,
+	"demo":    demo.Run,
+	"eval":    eval.Run,
+	"export":  export.Run,
+	"learn":   learn.Run,
+	"make-model": func(_ context.Context, args []string, stdout, _ io.Writer) error {
+		return makemodel.Run(args, stdout)
+	},
+	"version": func(_ context.Context, _ []string, stdout, _ io.Writer) error {
+		fmt.Fprintln(stdout, version.Line("agentd"))
+		return nil
+	},
+	"help": func(_ context.Context, _ []string, stdout, _ io.Writer) error {
+		serve.DefaultConfig().Command().WriteHelp(stdout)
+		return nil
+	},
+}
 
 // run is the program: it dispatches args to a command and returns when that is done.
 // Cancelling ctx ends the command as a first signal does.
@@ -25,29 +47,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		args = append([]string{"serve"}, args...)
 	}
 	command, rest := args[0], args[1:]
-	var err error
-	switch command {
-	case "serve":
-		err = serve.Run(ctx, rest, stdout, stderr)
-	case "console":
-		err = console.Run(ctx, rest, stdout, stderr)
-	case "demo":
-		err = demo.Run(ctx, rest, stdout)
-	case "eval":
-		err = eval.Run(ctx, rest, stdout, stderr)
-	case "export":
-		err = export.Run(ctx, rest, stdout, stderr)
-	case "learn":
-		err = learn.Run(ctx, rest, stdout, stderr)
-	case "make-model":
-		err = makemodel.Run(rest, stdout)
-	case "version":
-		fmt.Fprintln(stdout, version.Line("agentd"))
-	case "help":
-		serve.DefaultConfig().Command().WriteHelp(stdout)
-	default:
-		return fmt.Errorf("unknown command %q; want serve, console, demo, eval, export, learn, make-model, version or help", command)
+	runner := runners[command]
+	if runner == nil {
+		return fmt.Errorf("unknown command %q; want %s", command, cli.Names())
 	}
+	err := runner(ctx, rest, stdout, stderr)
 	switch {
 	case err == nil, errors.Is(err, options.ErrDone):
 		return nil

@@ -61,7 +61,7 @@ func (p *Policy) Named(option string) *Policy {
 // host, even a private one, with any address. The error is about the endpoint.
 func PolicyFor(endpoint string) (*Policy, error) {
 	u, err := url.Parse(endpoint)
-	if err != nil || u.Hostname() == "" {
+	if err != nil || u.Hostname() == "" || u.User != nil {
 		// CheckURL finds what is wrong and does not repeat keys.
 		return nil, (&Policy{}).CheckURL(endpoint)
 	}

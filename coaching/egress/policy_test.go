@@ -204,6 +204,14 @@ func TestSafeURLHasNoSecrets(t *testing.T) {
 		"":                             "(not a URL)",
 		"http://a/" + longPath:         "http://a/" + longPath[:maxShown-9] + "…",
 		"javascript:alert('secret')//": "(not a URL)",
+
+		"http://u:secret@secret/secret@host/v1": "http://(hidden)",
+		"http://u:123/secret@host/v1":           "http://(hidden)",
+		"http://u:123?secret@host/v1":           "http://(hidden)",
+		"http://u:123#secret@host/v1":           "http://(hidden)",
+		"http://secret/secret@host/v1":          "http://(hidden)",
+		"http://u:secret@secret@host/v1":        "http://host/v1",
+		"https://api.example.org/model@2025":    "https://api.example.org/model@2025",
 	} {
 		if got := SafeURL(raw); got != want {
 			t.Errorf("SafeURL(%q) = %q, want %q", raw, got, want)
@@ -218,7 +226,7 @@ func TestURLErrorsHaveNoSecrets(t *testing.T) {
 	for _, raw := range []string{
 		"http://user:secret@127.0.0.1/", "http://user:secret@ho st/", "http://user:secret@%zz/", "ht tp://user:secret@host",
 		"http://169.254.169.254/?key=secret", "http://10.0.0.1/#secret", "user:secret@host", "http://u:secret@[::1/",
-		"http://u:secret@h:port/", "http://host:secret/", "http://" + strings.Repeat("x", MaxURL) + "?secret",
+		"http://u:secret@h:port/", "http://host:secret/", "http://u:secret@secret/secret@host/v1", "http://u:se@secret!/secret@host", "http://" + strings.Repeat("x", MaxURL) + "?secret",
 	} {
 		err := p.CheckURL(raw)
 		check(t, raw, err, false)

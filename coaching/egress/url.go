@@ -129,11 +129,16 @@ func isNumber(label string) bool {
 }
 
 // SafeURL is a URL for logs and reasons, without user, password and query, which may hold
-// keys.
+// keys. It shows nothing if a password with an @ or a slash may have become host or path.
 func SafeURL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
 		return "(not a URL)"
+	}
+	_, rest, _ := strings.Cut(raw, "://")
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 && strings.Contains(rest[i:], "@") &&
+		(u.User != nil || u.Port() != "" || !strings.Contains(u.Host, ".")) {
+		return u.Scheme + "://(hidden)"
 	}
 	shown := u.Scheme + "://" + u.Host + u.EscapedPath()
 	shown = strings.Map(func(r rune) rune {

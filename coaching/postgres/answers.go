@@ -21,8 +21,8 @@ func (s *Store) Claim(ctx context.Context, session uuid.UUID, request string, le
 			ON CONFLICT (session, request) DO UPDATE SET lease = excluded.lease
 			WHERE a.response IS NULL AND NOT EXISTS (SELECT FROM agentd_leases WHERE id = a.lease AND `+live+`)`,
 			s.grace, session, request, lease)
-		if err != nil || tag.RowsAffected() > 0 {
-			claimed = true
+		claimed = err == nil && tag.RowsAffected() > 0
+		if err != nil || claimed {
 			return err
 		}
 		kept, err = answer(ctx, tx, session, request)

@@ -134,8 +134,8 @@ func (s *Store) Create(ctx context.Context, rec coaching.Record, limit int) (exi
 		if err != nil || existing != nil {
 			return err
 		}
-		// Creations wait for each other, since each counts the others.
-		if _, err := tx.Exec(ctx, `LOCK TABLE agentd_sessions IN SHARE ROW EXCLUSIVE MODE`); err != nil {
+		// Creations wait for each other, since each counts the others. Nothing else does.
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtext('agentd sessions'))`); err != nil {
 			return err
 		}
 		existing, err = first(s.records(tx.Query(ctx, `SELECT `+columns+` FROM agentd_sessions WHERE run_id = $1`, []byte(rec.RunID))))
@@ -234,8 +234,8 @@ func (s *Store) Delete(ctx context.Context, id uuid.UUID) (gone bool, err error)
 	err = s.do(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `DELETE FROM agentd_sessions AS s WHERE id = $2
 			AND NOT EXISTS (SELECT FROM agentd_leases WHERE session = s.id AND `+live+`)`, s.grace, id)
-		if err != nil || tag.RowsAffected() > 0 {
-			gone = true
+		gone = err == nil && tag.RowsAffected() > 0
+		if err != nil || gone {
 			return err
 		}
 		return tx.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM agentd_sessions WHERE id = $1)`, id).Scan(&gone)

@@ -52,11 +52,19 @@ func open(t *testing.T, url string, keys *Keys) *Store {
 	return s
 }
 
-func TestStoreMatchesModel(t *testing.T) {
-	server, keys := pgtest.Start(t, false), readKeys(t, newKey())
+func TestStoreMatchesModel(t *testing.T) { compareWithModel(t, pgtest.Start(t, false).URL) }
+
+func TestStoreMatchesModelBehindPooler(t *testing.T) {
+	compareWithModel(t, pgtest.Start(t, false).Pooler(t, "transaction", 2))
+}
+
+// compareWithModel makes random operations by three stores on a database.
+func compareWithModel(t *testing.T, url string) {
+	t.Helper()
+	keys := readKeys(t, newKey())
 	stores := make([]coaching.Store, 3)
 	for i := range stores {
-		s := open(t, server.URL, keys)
+		s := open(t, url, keys)
 		s.grace = 0 // leases can end before the database is as old as they last
 		stores[i] = s
 	}

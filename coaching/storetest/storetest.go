@@ -49,9 +49,10 @@ func operations(t *testing.T) int {
 // checks is how many sequences of operations rapid makes by default.
 const checks = 100
 
-// Run makes random operations by several servers, and compares their results with a model.
-// open returns a store without sessions.
+// Run creates sessions at the same time, makes random operations by several servers, and
+// compares their results with a model. open returns a store without sessions.
 func Run(t *testing.T, open func() Replicas) {
+	createAtOnce(t, open().Stores)
 	steps, stale := max(operations(t)/checks, 1), map[int]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{t: t, ctx: context.Background(), Replicas: open(), runs: map[string]*session{}, leases: map[uuid.UUID]*held{}, stale: stale}
@@ -206,13 +207,18 @@ func (m *model) step() {
 	m.survive(kill, func() { operation(store, m.server) })
 }
 
-func (m *model) create(store coaching.Store, _ int) {
+// record is a session's, with a secret that differs for each n.
+func record(id uuid.UUID, run string, n int) coaching.Record {
 	cfg := protocol.NewCoachingSessionConfig()
 	backend := protocol.NewCoachingBackend("big", protocol.BackendOpenAI)
 	backend.Endpoint, backend.DefaultModel = "https://llm.example.org/v1", "some-model"
-	backend.Headers = protocol.Headers{"Authorization": fmt.Sprint("Bearer secret ", m.n)}
+	backend.Headers = protocol.Headers{"Authorization": fmt.Sprint("Bearer secret ", n)}
 	cfg.Backends = []protocol.CoachingBackend{backend}
-	rec := coaching.Record{ID: m.id(), RunID: pick(m, "run", names), Config: cfg}
+	return coaching.Record{ID: id, RunID: run, Config: cfg, State: coaching.Configured}
+}
+
+func (m *model) create(store coaching.Store, _ int) {
+	rec := record(m.id(), pick(m, "run", names), m.n)
 	existing := m.runs[rec.RunID]
 	got, err := store.Create(m.ctx, rec, limit)
 	if existing == nil && len(m.runs) >= limit {
@@ -226,7 +232,6 @@ func (m *model) create(store coaching.Store, _ int) {
 		m.same("Create", got, existing)
 	}
 	if existing == nil {
-		rec.State = coaching.Configured
 		m.runs[rec.RunID] = &session{Record: rec, answers: map[string]*answer{}}
 	}
 }

@@ -2,6 +2,7 @@ package learn
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -90,4 +92,38 @@ func listen(h http.Handler) (url string, stop func(), err error) {
 		_ = s.Serve(listener) // until it is closed
 	}()
 	return "http://" + listener.Addr().String(), func() { _ = s.Close(); <-done }, nil
+}
+
+// lockFile in a directory holds the number of the process that learns there, in at most maxOwner
+// bytes.
+const (
+	lockFile = ".lock"
+	maxOwner = 16
+)
+
+// Lock makes a directory belong to this process until unlock or its end. Two runs in one directory
+// would replace each other's files.
+func Lock(dir string) (unlock func(), err error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		owner, _ := io.ReadAll(io.LimitReader(f, maxOwner)) // only for the sentence
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = fmt.Errorf("process %s already learns in %s; wait until it ends, or name another directory", bytes.TrimSpace(owner), dir)
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+	err = f.Truncate(0)
+	if err == nil {
+		_, err = f.WriteAt(fmt.Appendln(nil, os.Getpid()), 0)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { _ = f.Close() }, nil // which ends the lock
 }

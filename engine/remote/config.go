@@ -51,9 +51,11 @@ func (c *Config) Validate() error {
 	for i, text := range c.URLs {
 		u, err := url.Parse(text)
 		switch {
+		case strings.Contains(text, "@"): // no part of a password may be shown
+			return errors.New("Config.URLs: a URL must have no user, query or fragment; give the key as Config.KeyFile")
 		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-			return fmt.Errorf("Config.URLs: %q is no URL such as http://127.0.0.1:8000", text)
-		case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+			return fmt.Errorf("Config.URLs: number %d is no URL such as http://127.0.0.1:8000", i+1)
+		case u.RawQuery != "" || u.Fragment != "":
 			return errors.New("Config.URLs: a URL must have no user, query or fragment; give the key as Config.KeyFile")
 		case slices.Contains(c.URLs[:i], text):
 			return fmt.Errorf("Config.URLs: %s is named twice", text)

@@ -367,6 +367,8 @@ func TestConfigProblems(t *testing.T) {
 		"name at least one": {API: APIAuto},
 		"is no URL":         {API: APIAuto, URLs: []string{"localhost:8000"}},
 		"give the key":      {API: APIAuto, URLs: []string{"http://u:p@h"}},
+		"no user":           {API: APIAuto, URLs: []string{"http://u:p/w@h"}},
+		"number 1 is no":    {API: APIAuto, URLs: []string{"http://u:SECRET/v1"}},
 		"named twice":       {API: APIAuto, URLs: []string{"http://h", "http://h"}},
 		"is none of auto":   {API: "tgi", URLs: []string{"http://h"}},
 		"is not in 0 to 16": {API: APIAuto, URLs: []string{"http://h"}, Retries: 17},

@@ -21,6 +21,8 @@ type Value struct {
 	words []string // for numbers: words that stand in quotes in JSON
 	parse func(text string) error
 	show  func() string
+
+	secret bool // a file that nobody else should read
 }
 
 // form is how a value is written in JSON.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,21 +46,54 @@ const (
 	migrationLimit = 5 * time.Minute
 	// minBackoff and maxBackoff bound the pause before the listener connects again.
 	minBackoff, maxBackoff = 50 * time.Millisecond, 5 * time.Second
+	// probeTime is how long a notification to ourselves may take. Without a pooler it takes
+	// milliseconds.
+	probeTime = 3 * time.Second
+	// pollEvery is the time between two looks at a database that delivers no notifications.
+	pollEvery = time.Second
+	// maxTries bounds how often one transaction is tried. Deadlocks that last longer are a
+	// fault of the program.
+	maxTries = 5
 )
 
-// Check returns what is wrong with a connection string.
-func Check(url string) error {
-	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
+// Codes of errors after which PostgreSQL has rolled the transaction back.
+const (
+	serializationFailure = "40001"
+	deadlockDetected     = "40P01"
+)
+
+// errPassword is the error of a URL whose password may end in another part of it.
+var errPassword = errors.New("cannot be read as a URL; in a user name or password write @ as %40, / as %2F, ? as %3F, # as %23 and % as %25")
+
+// Check returns what is wrong with a connection string. The error repeats no part of it that
+// may belong to a password.
+func Check(address string) error {
+	scheme, rest, _ := strings.Cut(address, "://")
+	if scheme != "postgres" && scheme != "postgresql" {
 		return errors.New("want a URL such as postgres://user@host/database")
 	}
-	_, err := pgxpool.ParseConfig(url) // its errors hide passwords
-	return err
+	authority, tail := rest, ""
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		authority, tail = rest[:i], rest[i:]
+	}
+	if path, _, _ := strings.Cut(tail, "?"); path != "" {
+		tail = path // a query without a path may be the rest of a password
+	}
+	if _, err := url.Parse(address); err != nil || strings.Count(authority, "@") > 1 || strings.Contains(tail, "@") || strings.Contains(rest, "#") {
+		return errPassword
+	}
+	_, err := pgxpool.ParseConfig(address)
+	if err == nil {
+		return nil
+	}
+	text := err.Error() // it begins with the URL in backquotes
+	return errors.New(text[strings.LastIndex(text, "`")+1:])
 }
 
 // SafeURL is a connection string for logs, without passwords.
-func SafeURL(url string) string {
-	cfg, err := pgxpool.ParseConfig(url)
-	if err != nil {
+func SafeURL(address string) string {
+	cfg, err := pgxpool.ParseConfig(address)
+	if err != nil || Check(address) != nil {
 		return "postgres://"
 	}
 	c := cfg.ConnConfig
@@ -67,8 +101,11 @@ func SafeURL(url string) string {
 }
 
 // Open connects to the database, migrates it and listens for notifications.
-func Open(ctx context.Context, url string, schema Schema, log zerolog.Logger) (*DB, error) {
-	cfg, err := pgxpool.ParseConfig(url)
+func Open(ctx context.Context, address string, schema Schema, log zerolog.Logger) (*DB, error) {
+	if err := Check(address); err != nil {
+		return nil, err
+	}
+	cfg, err := pgxpool.ParseConfig(address)
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +115,11 @@ func Open(ctx context.Context, url string, schema Schema, log zerolog.Logger) (*
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "agentd"
 	}
+	// A prepared statement belongs to one connection of the server. A pooler in transaction mode
+	// gives each transaction another one. So only descriptions of statements are kept.
+	if cfg.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -85,6 +127,9 @@ func Open(ctx context.Context, url string, schema Schema, log zerolog.Logger) (*
 	d := &DB{pool: pool, schema: schema, log: log, changes: make(chan struct{}, 1)}
 	if err := d.migrate(ctx); err != nil {
 		pool.Close()
+		if strings.Contains(err.Error(), "statement pooling") {
+			err = fmt.Errorf("%w; transactions are needed, so set the pooler's pool_mode to transaction or session", err)
+		}
 		return nil, err
 	}
 	ctx, d.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -130,19 +175,29 @@ func (d *DB) migrate(ctx context.Context) error {
 	})
 }
 
-// Do runs f in a transaction, which is rolled back if f returns an error. If the
-// connection turns out broken before anything was sent, it is tried once more.
+// Do runs f in a transaction, which is rolled back if f returns an error. f must be able to
+// run again: the transaction is tried up to maxTries times if PostgreSQL rolled it back to
+// resolve a conflict, or if the connection turns out broken before anything was sent.
 func (d *DB) Do(ctx context.Context, options pgx.TxOptions, f func(context.Context, pgx.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	try := func() error {
-		return pgx.BeginTxFunc(ctx, d.pool, options, func(tx pgx.Tx) error { return f(ctx, tx) })
+	for try := 1; ; try++ {
+		err := pgx.BeginTxFunc(ctx, d.pool, options, func(tx pgx.Tx) error { return f(ctx, tx) })
+		if err == nil || try == maxTries || ctx.Err() != nil || !undone(err) {
+			return err
+		}
+		d.log.Debug().Err(err).Int("try", try).Msg("database transaction is tried again")
 	}
-	err := try()
-	if err != nil && pgconn.SafeToRetry(err) && ctx.Err() == nil {
-		err = try()
+}
+
+// undone reports whether a transaction has certainly had no effect, and may succeed if it is
+// tried again.
+func undone(err error) bool {
+	var failed *pgconn.PgError
+	if errors.As(err, &failed) {
+		return failed.Code == serializationFailure || failed.Code == deadlockDetected
 	}
-	return err
+	return pgconn.SafeToRetry(err)
 }
 
 // Exec runs one statement and returns how many rows it touched.
@@ -156,7 +211,8 @@ func (d *DB) Exec(ctx context.Context, sql string, args ...any) (rows int64, err
 }
 
 // Changes receives after Notify in any process. It also receives when the connection is
-// back, since notifications may have been missed. Several in short time count as one.
+// back, since notifications may have been missed. Several in short time count as one. Where a
+// pooler delivers none, it receives every second instead.
 func (d *DB) Changes() <-chan struct{} { return d.changes }
 
 // Notify tells all processes of a change once the transaction is committed.
@@ -167,18 +223,32 @@ func (d *DB) Notify(ctx context.Context, tx pgx.Tx) error {
 
 func (d *DB) channel() string { return "agentd_" + d.schema.Name }
 
+// changed makes Changes receive.
+func (d *DB) changed() {
+	select {
+	case d.changes <- struct{}{}:
+	default: // the last one is still unread
+	}
+}
+
+// errSilent is the error of a connection that gets no notifications.
+var errSilent = errors.New("the database delivers no notifications")
+
 // listen passes notifications on and connects again when the connection breaks.
 func (d *DB) listen(ctx context.Context) {
 	pause := minBackoff
 	for {
 		err := d.notifications(ctx, func() {
 			pause = minBackoff
-			select {
-			case d.changes <- struct{}{}:
-			default: // the last one is still unread
-			}
+			d.changed()
 		})
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, errSilent):
+			d.log.Warn().Stringer("poll_every", pollEvery).Msg("the database delivers no notifications, so it is polled for changes; " +
+				"a pooler in transaction mode delivers none: for less delay, name PostgreSQL itself or a pool in session mode in the URL")
+			d.poll(ctx)
 			return
 		}
 		d.log.Warn().Err(err).Stringer("next_try_in", pause).Msg("database connection for notifications lost")
@@ -191,8 +261,22 @@ func (d *DB) listen(ctx context.Context) {
 	}
 }
 
+// poll takes the place of notifications.
+func (d *DB) poll(ctx context.Context) {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		d.changed()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // notifications calls changed for each notification, and once at its start. It returns
-// when the connection breaks.
+// when the connection breaks, or errSilent if the first notification does not arrive.
 func (d *DB) notifications(ctx context.Context, changed func()) error {
 	conn, err := pgx.ConnectConfig(ctx, d.pool.Config().ConnConfig)
 	if err != nil {
@@ -200,6 +284,20 @@ func (d *DB) notifications(ctx context.Context, changed func()) error {
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // it is broken or not used any more
 	if _, err := conn.Exec(ctx, `LISTEN `+pgx.Identifier{d.channel()}.Sanitize()); err != nil {
+		return err
+	}
+	changed()
+	// A pooler accepts LISTEN, too. Only a notification by another connection shows whether
+	// any arrive.
+	if err := d.Do(ctx, pgx.TxOptions{}, d.Notify); err != nil {
+		return err
+	}
+	first, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	if _, err := conn.WaitForNotification(first); err != nil {
+		if first.Err() != nil {
+			return errSilent
+		}
 		return err
 	}
 	for {

@@ -69,6 +69,9 @@ func (c *Config) Check() error {
 			break // the first one wins
 		}
 	}
+	if err := c.checkSecrets(); err != nil {
+		return err
+	}
 	_, err := c.url()
 	return err
 }

@@ -50,11 +50,12 @@ func WithMaxResponseBytes(n int64) Option { return func(c *Client) { c.maxRespon
 // of all paths.
 func New(baseURL string, opts ...Option) (*Client, error) {
 	base, err := url.Parse(baseURL)
-	if err != nil {
-		return nil, fmt.Errorf("agent server URL: %w", err)
+	// The errors do not repeat the URL, which may hold a password.
+	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.Fragment != "" {
+		return nil, errors.New("agent server URL: must be an http or https URL with a host, without query and fragment")
 	}
-	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.Fragment != "" {
-		return nil, fmt.Errorf("agent server URL %q: must be an http or https URL with a host, without query and fragment", baseURL)
+	if strings.Contains(base.Path, "@") {
+		return nil, errors.New("agent server URL: has an @ in its path; in a password write @ as %40 and / as %2F")
 	}
 	c := &Client{base: base, http: http.DefaultClient, maxResponse: DefaultMaxResponseBytes}
 	for _, opt := range opts {

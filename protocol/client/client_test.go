@@ -17,6 +17,14 @@ import (
 	"agentd/protocol"
 )
 
+func TestBadURLIsRefusedWithoutItsPassword(t *testing.T) {
+	for _, url := range []string{"http://u:SECRET/SECRET@h", "http://u:SECRET@SECRET/SECRET@h", "http://u:12/SECRET@h", "http://u:SECRET@h?SECRET", "ftp://u:SECRET@h", "http://u:SECRET@h:SECRET"} {
+		if _, err := New(url); err == nil || strings.Contains(err.Error(), "SECRET") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serve starts a server with one handler and returns a client of it.

@@ -5,7 +5,9 @@ python -m unittest discover -s tests
 
 import asyncio
 import dataclasses
+import http.server
 import json
+import threading
 import unittest
 from typing import Any
 from unittest import mock
@@ -21,6 +23,7 @@ from agentd_client import (
     Retry,
     StatusError,
     ToolCall,
+    proxies,
     tool,
 )
 from agentd_client.calls import MAX_CANDIDATES, MAX_INPUTS, batches
@@ -63,6 +66,14 @@ class Server:
 
 def ok(*outputs: dict[str, Any]) -> httpx.Response:
     return httpx.Response(200, json=list(outputs))
+
+
+def nowhere() -> Any:
+    """An environment whose proxy does not answer."""
+    proxy = "http://u:SECRET@127.0.0.1:1"
+    return mock.patch.dict(
+        "os.environ", {"http_proxy": proxy, "https_proxy": proxy, "no_proxy": "not-proxied.example"}, clear=True
+    )
 
 
 QUICK = Retry(attempts=3, first=0.0, random=lambda: 0.0)
@@ -256,6 +267,68 @@ class TestRetries(unittest.TestCase):
             return len(server.requests)
 
         self.assertEqual(asyncio.run(ask()), 3)
+
+
+class TestProxies(unittest.TestCase):
+    def test_a_server_on_this_machine_is_asked_without_the_proxy(self) -> None:
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = json.dumps({"status": "ready"}).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server, nowhere():
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            try:
+                for host in ("127.0.0.1", "localhost"):
+                    with Client(f"http://{host}:{server.server_port}", retry=QUICK) as client:
+                        self.assertEqual(client.health(), "ready")
+
+                async def health() -> str:
+                    async with AsyncClient(f"http://127.0.0.1:{server.server_port}", retry=QUICK) as client:
+                        return await client.health()
+
+                self.assertEqual(asyncio.run(health()), "ready")
+            finally:
+                server.shutdown()
+                thread.join()
+
+    def test_an_error_names_the_proxy_without_its_password(self) -> None:
+        with nowhere(), Client("http://server.example", retry=QUICK) as client:
+            with self.assertRaises(NetworkError) as caught:
+                client.health()
+        self.assertIn("(through the proxy http://127.0.0.1:1)", str(caught.exception))
+        self.assertNotIn("SECRET", str(caught.exception))
+
+    def test_the_proxy_of_a_url_is_found_as_httpx_does(self) -> None:
+        shown = "http://127.0.0.1:1"
+        for url, settings, want in (
+            ("http://server.example", {}, shown),
+            ("https://server.example", {}, shown),
+            ("http://127.0.0.1:8888", {}, None),
+            ("http://127.1.2.3", {}, None),
+            ("http://[::1]:8888", {}, None),
+            ("http://localhost", {}, None),
+            ("http://a.localhost", {}, None),
+            ("http://not-proxied.example:80", {}, None),
+            ("http://server.example", {"trust_env": False}, None),
+            ("http://server.example", {"proxy": "http://u:SECRET@p.example:3128"}, "http://p.example:3128"),
+            ("http://127.0.0.1", {"proxy": httpx.Proxy("http://u:SECRET@p.example")}, "http://p.example"),
+        ):
+            with self.subTest(url=url, settings=settings), nowhere():
+                self.assertEqual(proxies.used(httpx.URL(url), settings), want)
+
+    def test_a_bad_url_is_refused_without_its_password(self) -> None:
+        for url in ("http://u:SECRET/SECRET@h", "http://u:SECRET@h?x", "ftp://u:SECRET@h", "http://u:SECRET@h:port"):
+            with self.subTest(url=url), self.assertRaises(ValueError) as caught:
+                Client(url)
+            self.assertNotIn("SECRET", str(caught.exception))
 
 
 class TestBatches(unittest.TestCase):

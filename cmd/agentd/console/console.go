@@ -45,6 +45,9 @@ func (c *Config) serve(ctx context.Context, stderr io.Writer) error {
 		event = event.Str("data_dir", c.DataDir)
 	}
 	event.Msg("agentd console starts")
+	for _, warning := range c.Command().ExposedSecrets() {
+		log.Warn().Msg(warning)
+	}
 	transport := cli.NewTransport(http.DefaultMaxIdleConnsPerHost)
 	defer transport.CloseIdleConnections()
 	if err := c.complete(transport, log); err != nil {

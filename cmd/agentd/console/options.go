@@ -84,7 +84,7 @@ func (c *Config) Command() *options.Command {
 			option("claim", "TIME", "How long a claim on a task lasts when its page no longer renews it.", options.Duration(&o.Claim, minClaim, maxClaim)),
 			option("keep", "TIME", "How long the console keeps answered and withdrawn tasks, and open ones whose agent is gone.", options.Duration(&o.Keep, minKeep, maxKeep)),
 			agent("agent", "URL", "Agent server to ask what it would decide, such as http://127.0.0.1:8888. Without it people get no candidates.", options.Text(&c.Agent.URL)),
-			agent("agent-token-file", "FILE", "File whose first token is sent to --agent.", options.Text(&c.Agent.TokenFile)),
+			agent("agent-token-file", "FILE", "File whose first token is sent to --agent.", options.SecretFile(&c.Agent.TokenFile)),
 		}, c.Log.Options()),
 	}
 }

@@ -61,11 +61,12 @@ func (c *Config) Command() *options.Command {
 }
 
 // Run is the command.
-func Run(ctx context.Context, args []string, stdout io.Writer) error {
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	c := DefaultConfig()
 	if _, _, err := c.Command().Parse(args, os.LookupEnv, stdout); err != nil {
 		return err
 	}
+	cli.WarnOfSecrets(stderr, c.Command())
 	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
 	transport := cli.NewTransport(1)

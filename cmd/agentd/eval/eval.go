@@ -23,6 +23,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	cli.WarnOfSecrets(stderr, c.Command())
 	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
 	return c.run(ctx, stdout, stderr)

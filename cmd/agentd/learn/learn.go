@@ -26,6 +26,11 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	unlock, err := rounds.Lock(c.Rounds.Dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	ctx, stop := cli.UntilSignal(ctx)
 	defer stop()
 	begin := time.Now()

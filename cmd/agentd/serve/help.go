@@ -1,18 +1,19 @@
 package serve
 
-// helpIntro is agentd --help before the options, helpOutro after them.
-const (
-	helpIntro = `agentd serves a full-history agent over HTTP: it takes batches of inputs, asks a
+import "agentd/cmd/agentd/internal/cli"
+
+// helpIntro is agentd --help before the options.
+func helpIntro() string {
+	return `agentd serves a full-history agent over HTTP: it takes batches of inputs, asks a
 llama.cpp model and returns one checked decision for every candidate.
 
 Usage
-  agentd [serve] [options]     start the server
-  agentd console [options]     start the web page on which people coach
-  agentd demo [options]        show a running server at work in a simulated household
-  agentd eval [options]        measure how well a model decides
-  agentd make-model [options]  write a random-weight model, to try things without a real one
-  agentd version               print the version
+` + cli.Usage() + helpExamples
+}
 
+// helpExamples end helpIntro. helpOutro comes after the options.
+const (
+	helpExamples = `
 Examples
   agentd
       serve the default model on 127.0.0.1:8888, for robots in small simulated households;

@@ -33,6 +33,9 @@ func (d *Daemon) logStart() {
 		event = event.Str("source", "defaults only")
 	}
 	event.Msg("configuration")
+	for _, warning := range command.ExposedSecrets() {
+		d.log.Warn().Msg(warning)
+	}
 	for _, name := range command.UnknownVariables(os.Environ()) {
 		d.log.Warn().Str("variable", name).Msg("variable belongs to no option; agentd --help lists the options")
 	}

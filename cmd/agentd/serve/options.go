@@ -37,7 +37,7 @@ func (c *Config) Command() *options.Command {
 	return &options.Command{
 		Name:    "agentd",
 		Version: version.Line("agentd"),
-		Intro:   helpIntro,
+		Intro:   helpIntro(),
 		Outro:   helpOutro,
 		Options: slices.Concat(c.model(), c.format(), c.sampling(), c.placement(), c.engine(), c.http(), c.coaching(), c.files()),
 		Env:     "AGENTD_",
@@ -132,7 +132,7 @@ func (c *Config) engine() []options.Option {
 	return []options.Option{
 		option("engine", "URL,...", "Engines that generate instead of the embedded llama.cpp: vLLM, SGLang, llama-server or another agentd, all with the same model. --model then names a GGUF file or a Hugging Face directory with the model's vocabulary. Several URLs share the work: a run stays with one engine while that is not behind.", options.List(&e.URLs, maxEngines)),
 		option("engine-api", "API", "API of the engines: auto asks them, else vllm (also agentd), sglang, llama-server.", options.Choice(&e.API, remote.APIs, nil)),
-		option("engine-key-file", "FILE", "File with the key of the engines, sent as a bearer token.", options.Text(&e.KeyFile)),
+		option("engine-key-file", "FILE", "File with the key of the engines, sent as a bearer token.", options.SecretFile(&e.KeyFile)),
 		option("engine-model", "NAME", "The engines' name of the model. Default: the first one that they list.", options.Text(&e.Model)),
 		option("engine-retries", "N", "How often a candidate is generated again that breaks its grammar, which other engines can't enforce in full.", options.Int(&e.Retries, 0, remote.MaxRetries)),
 	}
@@ -167,7 +167,7 @@ func (c *Config) coaching() []options.Option {
 		option("coaching-sessions", "N", "Sessions at a time. The next one is answered 503 with Retry-After.", options.Int(&s.MaxSessions, 1, maxCoaching)),
 		option("coaching-idle", "TIME", "Close sessions that were unused for this time. 0s: never.", options.Duration(&s.Idle, 0, maxDuration)),
 		option("store", "URL", "PostgreSQL database for coaching sessions, such as postgres://user@host/database. Several servers may share it: each answers for every session, and sessions survive restarts. Needs --store-key-file. AGENTD_STORE or PGPASSWORD keeps the password out of the process list. Default: memory.", options.Text(&c.Store)),
-		option("store-key-file", "FILE", "Keys that encrypt sessions in --store, since they hold the headers of backends. One a line, of 32 bytes in hexadecimal digits or base64, the same for all servers. The first key encrypts, all decrypt. openssl rand -hex 32 makes one.", options.Text(&c.StoreKeyFile)),
+		option("store-key-file", "FILE", "Keys that encrypt sessions in --store, since they hold the headers of backends. One a line, of 32 bytes in hexadecimal digits or base64, the same for all servers. The first key encrypts, all decrypt. openssl rand -hex 32 makes one.", options.SecretFile(&c.StoreKeyFile)),
 		option("coaching-max-steps", "N", "Longest trajectory of a request, in steps.", options.Int(&s.MaxSteps, 1, maxCoachingSteps)),
 	}
 }

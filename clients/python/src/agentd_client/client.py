@@ -9,7 +9,8 @@ from typing import Any, TypeVar, cast
 
 import httpx
 
-from . import calls
+from . import calls, proxies
+from .errors import AgentServerError
 from .models import Candidate, CoachingResponse, Info, Input
 from .retry import Retry
 from .wire import CoachingRequest, SessionConfig
@@ -21,7 +22,8 @@ class _Settings:
     """What both clients take. `url` is the server's, such as http://127.0.0.1:8888, and may have a path.
 
     `timeout` bounds the silence of the server, in seconds, while it decides; None does not. `connect_timeout` bounds
-    the connection. `http` are further arguments of httpx's client, such as `verify`, `proxy` or `transport`.
+    the connection. `http` are further arguments of httpx's client, such as `verify`, `proxy` or `transport`. A server
+    on this machine is asked without the proxies of the environment.
     """
 
     def __init__(
@@ -34,15 +36,20 @@ class _Settings:
         retry: Retry = Retry(),
         http: Mapping[str, Any] | None = None,
     ) -> None:
-        parsed = httpx.URL(url)
+        wrong = "url: must be an http or https URL with a host, without query and fragment"
+        try:
+            parsed = httpx.URL(url)
+        except httpx.InvalidURL:  # it may repeat a part of a password
+            raise ValueError(wrong) from None
         if parsed.scheme not in ("http", "https") or not parsed.host or parsed.query or parsed.fragment:
-            raise ValueError(f"url: must be an http or https URL with a host, without query and fragment, not {url!r}")
+            raise ValueError(wrong)
         self._base = str(parsed).rstrip("/")
         self._retry = retry
         headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._timeout = httpx.Timeout(timeout, connect=connect_timeout)
         self._patience = httpx.Timeout(None, connect=connect_timeout)
-        self._options: dict[str, Any] = {"headers": headers, **(http or {})}
+        self._proxy = proxies.used(parsed, http or {})
+        self._options: dict[str, Any] = {"headers": headers, **proxies.without(parsed, http or {})}
 
     def _arguments(self, send: calls.Send) -> dict[str, Any]:
         return {
@@ -86,6 +93,9 @@ class Client(_Settings):
                 step = steps.send(got)
             except StopIteration as end:
                 return cast(T, end.value)
+            except AgentServerError as error:
+                error.proxy = self._proxy
+                raise
             if isinstance(step, calls.Wait):
                 time.sleep(step.seconds)
                 got = None
@@ -166,6 +176,9 @@ class AsyncClient(_Settings):
                 step = steps.send(got)
             except StopIteration as end:
                 return cast(T, end.value)
+            except AgentServerError as error:
+                error.proxy = self._proxy
+                raise
             if isinstance(step, calls.Wait):
                 await asyncio.sleep(step.seconds)
                 got = None

@@ -4,7 +4,13 @@ from typing import Any
 
 
 class AgentServerError(Exception):
-    """The base of all errors of this package."""
+    """The base of all errors of this package. `proxy` is what the call went through, None without a proxy."""
+
+    proxy: str | None = None
+
+    def __str__(self) -> str:
+        said = super().__str__()
+        return f"{said} (through the proxy {self.proxy})" if self.proxy else said
 
 
 class NetworkError(AgentServerError):

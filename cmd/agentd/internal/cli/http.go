@@ -35,8 +35,8 @@ func (h *HTTP) Options(group, host, tokens string) []options.Option {
 		option("host", "ADDRESS", host, options.Text(&h.Host)),
 		option("port", "N", "Port to listen on. 0 takes a free one and logs it.", options.Int(&h.Port, 0, maxPort)),
 		option("tls-cert", "FILE", "PEM certificate chain. With --tls-key only HTTPS is served.", options.Text(&h.TLSCert)),
-		option("tls-key", "FILE", "PEM private key of --tls-cert.", options.Text(&h.TLSKey)),
-		option("auth-token-file", "FILE", tokens, options.Text(&h.TokenFile)),
+		option("tls-key", "FILE", "PEM private key of --tls-cert.", options.SecretFile(&h.TLSKey)),
+		option("auth-token-file", "FILE", tokens, options.SecretFile(&h.TokenFile)),
 	}
 }
 

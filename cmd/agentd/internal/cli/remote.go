@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 
 	"agentd/internal/options"
 	"agentd/protocol"
@@ -13,6 +15,9 @@ import (
 // Dial makes a client of the agent server at url. Errors name the options that hold url
 // and tokenFile.
 func Dial(transport *http.Transport, urlOption, url, tokenOption, tokenFile string) (*client.Client, error) {
+	if strings.Contains(url, "@") { // errors name the URL
+		return nil, fmt.Errorf("%s: has a user or password; use %s", urlOption, tokenOption)
+	}
 	with := []client.Option{client.WithHTTPClient(&http.Client{Transport: transport})}
 	if tokenFile != "" {
 		tokens, err := ReadTokens(tokenFile)
@@ -36,7 +41,7 @@ func (r *Remote) Options(usage string) []options.Option {
 	option := options.In("Server")
 	return []options.Option{
 		option("url", "URL", usage, options.Text(&r.URL)),
-		option("token-file", "FILE", "File whose first token is sent to the server.", options.Text(&r.TokenFile)),
+		option("token-file", "FILE", "File whose first token is sent to the server.", options.SecretFile(&r.TokenFile)),
 	}
 }
 
@@ -65,6 +70,13 @@ func (r *Remote) Open(ctx context.Context, transport *http.Transport) (*client.C
 		return nil, fmt.Errorf("--url: %w", err)
 	}
 	return c, nil
+}
+
+// WarnOfSecrets writes which secret files others can read, for a command without a log.
+func WarnOfSecrets(stderr io.Writer, c *options.Command) {
+	for _, warning := range c.ExposedSecrets() {
+		fmt.Fprintln(stderr, "warning:", warning)
+	}
 }
 
 // NewTransport is a transport of its own, whose connections can be closed, for so many
