@@ -2,6 +2,7 @@ package remote
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -67,12 +68,12 @@ func TestAdapterReachesEnginesOfEveryAPI(t *testing.T) {
 
 func TestLlamaServerWithoutAdaptersReusesPrompts(t *testing.T) {
 	f := newFake(t, APILlamaServer)
-	f.before = func(w http.ResponseWriter, r *http.Request) bool {
+	f.intercepts(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == "/lora-adapters" { // an older server
 			http.NotFound(w, r)
 		}
 		return r.URL.Path == "/lora-adapters"
-	}
+	})
 	e := started(t, f)
 	if _, err := e.Generate(t.Context(), request(1)); err != nil {
 		t.Fatal(err)
@@ -176,7 +177,7 @@ func TestEngineThatReturnsListsItsAdaptersAgain(t *testing.T) {
 	id, _ := e.Adapter("quick")
 	f.serves("quick", "careful") // it was started again with another order
 	r := e.replicas[0]
-	e.lost(r, fmt.Errorf("test"))
+	e.lost(r, out{err: errors.New("test")})
 	for !r.available() {
 		time.Sleep(time.Millisecond)
 	}

@@ -179,7 +179,7 @@ func TestEngineErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t, APIVLLM)
 			e := started(t, f)
-			f.before = c.before
+			f.intercepts(c.before)
 			_, err := e.Generate(t.Context(), request(1))
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("got %v, want %q", err, c.want)
@@ -202,14 +202,14 @@ func TestLostEngineIsReplacedAndComesBack(t *testing.T) {
 		first, second = b, a
 	}
 	broken := make(chan struct{})
-	first.before = func(w http.ResponseWriter, _ *http.Request) bool {
+	first.intercepts(func(w http.ResponseWriter, _ *http.Request) bool {
 		select {
 		case <-broken:
 			return false
 		default:
 		}
 		panic(http.ErrAbortHandler) // before the first byte
-	}
+	})
 	got, err := e.Generate(t.Context(), r)
 	if err != nil || texts(got) != "ok<end>/stop" || second.count() != 1 {
 		t.Fatalf("got %s, %v; the other engine had %d calls", texts(got), err, second.count())
@@ -232,7 +232,7 @@ func TestLostEngineIsReplacedAndComesBack(t *testing.T) {
 func TestAllEnginesLostIsBusy(t *testing.T) {
 	f := newFake(t, APIVLLM)
 	e := started(t, f)
-	f.before = func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }
+	f.intercepts(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })
 	_, err := e.Generate(t.Context(), request(1))
 	var busy *generation.BusyError
 	if !errors.As(err, &busy) || e.Healthy() {
@@ -244,7 +244,7 @@ func TestAnswerThatBreaksOffIsNotRepeated(t *testing.T) {
 	a, b := newFake(t, APIVLLM), newFake(t, APIVLLM)
 	e := started(t, a, b)
 	for _, f := range []*fakeEngine{a, b} {
-		f.before = func(w http.ResponseWriter, r *http.Request) bool {
+		f.intercepts(func(w http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Path != "/v1/completions" {
 				return false
 			}
@@ -255,7 +255,7 @@ func TestAnswerThatBreaksOffIsNotRepeated(t *testing.T) {
 			_, _ = w.Write([]byte("{"))
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
-		}
+		})
 	}
 	_, err := e.Generate(t.Context(), request(1))
 	if err == nil || !strings.Contains(err.Error(), "broke off") || a.count()+b.count() != 1 {
@@ -267,7 +267,7 @@ func TestCallerThatLeavesClosesTheConnection(t *testing.T) {
 	f := newFake(t, APIVLLM)
 	e := started(t, f)
 	arrived, gone := make(chan struct{}), make(chan struct{})
-	f.before = func(_ http.ResponseWriter, r *http.Request) bool {
+	f.intercepts(func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != "/v1/completions" {
 			return false
 		}
@@ -281,7 +281,7 @@ func TestCallerThatLeavesClosesTheConnection(t *testing.T) {
 		<-r.Context().Done()
 		close(gone)
 		return true
-	}
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
@@ -340,7 +340,7 @@ func TestSessionsSpreadAndStay(t *testing.T) {
 			t.Errorf("engine %d has %d of 4000 sessions", i, n)
 		}
 	}
-	e.replicas[2].lost = true
+	e.replicas[2].out = &out{}
 	for i := range 4000 {
 		r.Session = fmt.Sprint("run-", i)
 		if first := e.order(r)[0].index; first != before[i] && before[i] != 2 || first == 2 {
