@@ -95,7 +95,7 @@ func (e *Engine) late(r *replica, moved uint64) {
 	n := r.late
 	r.mu.Unlock()
 	if n >= lateRequests {
-		e.lost(r, out{err: fmt.Errorf("the time of %d requests ended, and no byte of an answer came meanwhile", n), prove: true})
+		e.lost(r, out{err: &errUnreachable{fmt.Errorf("the time of %d requests ended, and no byte of an answer came meanwhile", n)}, prove: true})
 	}
 }
 
