@@ -187,6 +187,20 @@ func TestEngineThatReturnsListsItsAdaptersAgain(t *testing.T) {
 	}
 }
 
+func TestAdapterOfAnEngineThatIsOutIsUnreachable(t *testing.T) {
+	a, b := newFake(t, APIVLLM), newFake(t, APIVLLM)
+	a.serves("quick")
+	e := started(t, a, b)
+	id, _ := e.Adapter("quick")
+	a.intercepts(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })
+	for range 2 { // it is lost, then left out
+		_, err := e.Generate(t.Context(), with(id))
+		if busy := (*generation.BusyError)(nil); !errors.As(err, &busy) || !strings.Contains(err.Error(), a.URL) || b.count() > 0 {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
 func TestFilesOfOneNameAreNotMixedUp(t *testing.T) {
 	f := newFake(t, APILlamaServer)
 	f.serves("a", "b/../a")

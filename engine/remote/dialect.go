@@ -127,8 +127,15 @@ func cut(text string) string {
 
 // elements reads the completions of an answer, a list or one alone. It ends at more than n.
 func elements[T any](text []byte, n int) (list []T, err error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	if !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("[")) {
+	var whole json.RawMessage // is it JSON to its end?
+	if len(text) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(text, &whole); err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(whole))
+	if whole[0] != '[' {
 		list = make([]T, 1)
 		return list, d.Decode(&list[0])
 	}
@@ -139,9 +146,6 @@ func elements[T any](text []byte, n int) (list []T, err error) {
 		}
 		list = append(list, *new(T))
 		err = d.Decode(&list[len(list)-1])
-	}
-	if err == nil {
-		_, err = d.Token() // the end of the list
 	}
 	return list, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -393,8 +394,8 @@ func (e *Engine) send(ctx context.Context, c *call) (answer, error) {
 	switch {
 	case failed != nil:
 		return answer{}, failed
-	case cannot != nil:
-		return answer{}, cannot
+	case cannot != nil && !slices.ContainsFunc(e.replicas, func(r *replica) bool { return !r.available() }):
+		return answer{}, cannot // none that is out may be able to
 	}
 	err := e.unreachable()
 	e.log.Error().Err(err).Msg("a request found no engine")

@@ -174,6 +174,13 @@ func TestEngineErrors(t *testing.T) {
 		"too few completions":           {answer(200, `{"choices": []}`), "0 completions where 1", 0},
 		"an index twice":                {answer(200, `{"choices": [{"index": 1, "token_ids": [1], "finish_reason": "stop"}]}`), "completion 1 of 1", 0},
 		"no token ids":                  {answer(200, `{"choices": [{"index": 0, "finish_reason": "stop"}]}`), "return_token_ids", 0},
+		"more completions":              {answer(200, `{"choices": [`+strings.Repeat(`{"index": 0, "token_ids": [1], "finish_reason": "stop"},`, 9)+`{}]}`), "more than the 1 completions", 0},
+		"more tokens than asked for":    {answer(200, `{"choices": [{"index": 0, "token_ids": [1`+strings.Repeat(",1", 200_000)+`], "finish_reason": "stop"}]}`), "has 200001 tokens where at most 32", 0},
+		"one token more":                {answer(200, `{"choices": [{"index": 0, "token_ids": [1`+strings.Repeat(",1", 32)+`], "finish_reason": "length"}]}`), "has 33 tokens where at most 32", 0},
+		"a negative token":              {answer(200, `{"choices": [{"index": 0, "token_ids": [1, -1], "finish_reason": "stop"}]}`), "the token -1, which is none of the 258", 0},
+		"a token beyond the vocabulary": {answer(200, `{"choices": [{"index": 0, "token_ids": [258], "finish_reason": "stop"}]}`), "the token 258, which is none of the 258", 0},
+		"a token of 64 bits":            {answer(200, `{"choices": [{"index": 0, "token_ids": [1099511627776], "finish_reason": "stop"}]}`), "cannot unmarshal number", 0},
+		"an index of none":              {answer(200, `{"choices": [{"index": -1, "token_ids": [1], "finish_reason": "stop"}]}`), "completion -1 of 1", 0},
 		"an answer larger than allowed": {answer(200, strings.Repeat(" ", 2<<20)), "more than", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -181,14 +188,66 @@ func TestEngineErrors(t *testing.T) {
 			e := started(t, f)
 			f.intercepts(c.before)
 			_, err := e.Generate(t.Context(), request(1))
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Fatalf("got %v, want %q", err, c.want)
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), f.URL) {
+				t.Fatalf("got %v, want %q and the engine", err, c.want)
 			}
 			var busy *generation.BusyError
 			if errors.As(err, &busy) != (c.busy > 0) || busy != nil && busy.RetryAfter != c.busy {
 				t.Errorf("busy: %+v", busy)
 			}
 		})
+	}
+}
+
+// An end may be one token more than the tokens asked for, and counts stay within the prompt.
+func TestEndAndCountsOfAnAnswerAreBounded(t *testing.T) {
+	for api, text := range map[string]string{
+		APIVLLM:        `{"choices": [{"index": 0, "token_ids": [%s], "finish_reason": "stop"}], "usage": {"prompt_tokens": -5, "prompt_tokens_details": {"cached_tokens": 4611686018427387904}}}`,
+		APISGLang:      `{"output_ids": [%s], "meta_info": {"finish_reason": {"type": "stop"}, "prompt_tokens": -5, "cached_tokens": 4611686018427387904}}`,
+		APILlamaServer: `[{"index": 0, "tokens": [%s], "stop_type": "eos", "tokens_evaluated": -5, "timings": {"cache_n": 4611686018427387904}}]`,
+	} {
+		t.Run(api, func(t *testing.T) {
+			f := newFake(t, api)
+			e := started(t, f)
+			ids := strings.Repeat("97,", 32) + "256"
+			f.intercepts(func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path != dialectOf(identity{api: api}).path() {
+					return false
+				}
+				_, _ = fmt.Fprintf(w, text, ids)
+				return true
+			})
+			got, err := e.Generate(t.Context(), request(1))
+			if err != nil || len(got.Completions[0].Tokens) != 32 || got.CachedTokens != 3 {
+				t.Errorf("got %+v, %v", got, err)
+			}
+			if s := e.Stats()[0]; s.PromptTokens != 0 || s.CachedTokens != 3 {
+				t.Errorf("counted %+v", s)
+			}
+			ids = "97," + ids
+			if _, err := e.Generate(t.Context(), request(1)); err == nil || !strings.Contains(err.Error(), "has 33 tokens") {
+				t.Errorf("one more: %v", err)
+			}
+		})
+	}
+}
+
+func TestReasonOfAnEngineForAnEndIsCut(t *testing.T) {
+	f := newFake(t, APIVLLM)
+	e := started(t, f)
+	f.intercepts(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/v1/completions" {
+			return false
+		}
+		_, _ = w.Write([]byte(`{"choices": [{"index": 0, "token_ids": [1], "finish_reason": "` + strings.Repeat("x", 5000) + `"}]}`))
+		return true
+	})
+	got, err := e.Generate(t.Context(), request(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := got.Completions[0].Err.Error(); len(text) > 2*errorText || !strings.HasPrefix(text, "engine "+f.URL+" ended the completion: x") {
+		t.Errorf("got %s", text)
 	}
 }
 
@@ -367,7 +426,8 @@ func TestConfigProblems(t *testing.T) {
 		"name at least one": {API: APIAuto},
 		"is no URL":         {API: APIAuto, URLs: []string{"localhost:8000"}},
 		"give the key":      {API: APIAuto, URLs: []string{"http://u:p@h"}},
-		"named twice":       {API: APIAuto, URLs: []string{"http://h", "http://h"}},
+		"named twice":       {API: APIAuto, URLs: []string{"http://h", "http://h/v1/"}},
+		"no URL such as":    {API: APIAuto, URLs: []string{"http://:8000"}},
 		"is none of auto":   {API: "tgi", URLs: []string{"http://h"}},
 		"is not in 0 to 16": {API: APIAuto, URLs: []string{"http://h"}, Retries: 17},
 	} {
