@@ -237,6 +237,7 @@ func TestHangingEngineDoesNotHoldUpTheStart(t *testing.T) {
 			thaw := freeze(t, a, func(_ http.ResponseWriter, path string) bool { return path == at })
 			e, l := opened(t, a, b)
 			e.limits.others = 10 * time.Millisecond
+			e.limits.probe, e.limits.describe = time.Minute, time.Minute
 			if err := e.Start(t.Context()); err != nil || e.has(a) || !e.has(b) {
 				t.Fatalf("%v; the hanging engine gets work: %t", err, e.has(a))
 			}
