@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"agentd/scheduler/generation"
 )
@@ -118,7 +119,7 @@ func errorOf(body []byte) string {
 
 // cut makes a text short, for messages.
 func cut(text string) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
+	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, ""), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 	if len(text) > errorText {
 		text = strings.ToValidUTF8(text[:errorText], "") + "…"
 	}

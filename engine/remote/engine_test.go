@@ -168,7 +168,7 @@ func TestEngineErrors(t *testing.T) {
 	}{
 		"429 is busy with its time":     {answer(429, "{}", "Retry-After", "7"), "is busy", 7 * time.Second},
 		"503 without time is busy":      {answer(503, ""), "is busy", time.Second},
-		"400 shows the message":         {answer(400, `{"error": {"message": "prompt too long"}}`), "status 400: prompt too long", 0},
+		"400 shows the message":         {answer(400, `{"error": {"message": "prompt\u001b[31m\n too long"}}`), "status 400: prompt [31m too long", 0},
 		"redirect is not followed":      {answer(307, "", "Location", "http://127.0.0.1:1/"), "status 307", 0},
 		"no JSON":                       {answer(200, "hello"), "invalid character", 0},
 		"too few completions":           {answer(200, `{"choices": []}`), "0 completions where 1", 0},
