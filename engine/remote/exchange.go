@@ -66,7 +66,7 @@ func (e *Engine) get(ctx context.Context, r *replica, path string) ([]byte, erro
 // small makes a call with a small answer within a time. An answer that does not come, or not as
 // a whole, is an *errUnreachable.
 func (e *Engine) small(ctx context.Context, r *replica, s sent, within time.Duration) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, within, &silence{s.path, within})
+	ctx, cancel := context.WithTimeoutCause(ctx, within, &silence{within})
 	defer cancel()
 	s.limit = bytesOfAnswer
 	text, err := e.exchange(ctx, r, s)
@@ -137,12 +137,9 @@ func refusesKey(err error) bool {
 }
 
 // silence is the error of a call without an answer.
-type silence struct {
-	path   string
-	within time.Duration
-}
+type silence struct{ within time.Duration }
 
-func (s *silence) Error() string { return fmt.Sprintf("%s: no answer within %v", s.path, s.within) }
+func (s *silence) Error() string { return fmt.Sprintf("no answer within %v", s.within) }
 
 // moving is the body of an answer that must go on.
 type moving struct {

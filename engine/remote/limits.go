@@ -51,7 +51,8 @@ type limits struct {
 	// probeEvery is the time between two probes of an engine that gets work. Servers keep idle
 	// connections for 5 s or more. probe bounds the answer.
 	probeEvery, probe time.Duration
-	// describe bounds an answer about the engine, or of a tokenizer.
+	// describe bounds an answer about the engine, or of a tokenizer. llama-server may hold a new
+	// connection until an idle one of 5 s ends.
 	describe time.Duration
 	// verify bounds the comparison of vocabularies.
 	verify time.Duration
@@ -66,6 +67,6 @@ type limits struct {
 }
 
 var defaultLimits = limits{
-	probeEvery: 2 * time.Second, probe: 3 * time.Second, describe: 5 * time.Second, verify: 2 * time.Minute, prove: 30 * time.Second,
+	probeEvery: 2 * time.Second, probe: 3 * time.Second, describe: 10 * time.Second, verify: 2 * time.Minute, prove: 30 * time.Second,
 	stall: 8 * time.Second, others: 5 * time.Second, minBackoff: 500 * time.Millisecond, maxBackoff: 5 * time.Second,
 }

@@ -186,12 +186,22 @@ type MismatchError struct {
 }
 
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("its model %s tokenizes %q as %v, and %s, whose vocabulary agentd uses, as %v: they must have the same vocabulary", e.Served, e.Text, e.Theirs, e.Model, e.Ours)
+	at := 0
+	for at < len(e.Ours) && at < len(e.Theirs) && e.Ours[at] == e.Theirs[at] {
+		at++
+	}
+	token := func(ids []generation.Token) string {
+		if at == len(ids) {
+			return "missing"
+		}
+		return fmt.Sprint(ids[at])
+	}
+	return fmt.Sprintf("its model %s has another vocabulary than %s, which agentd uses: token %d of %q is %s, and here %s", e.Served, e.Model, at+1, e.Text, token(e.Theirs), token(e.Ours))
 }
 
 // verify compares the tokens of probe strings: many the first time, then some.
 func (e *Engine) verify(ctx context.Context, r *replica, id identity) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, e.limits.verify, &silence{"the comparison of vocabularies", e.limits.verify})
+	ctx, cancel := context.WithTimeoutCause(ctx, e.limits.verify, &silence{e.limits.verify})
 	defer cancel()
 	texts := probeStrings
 	if r.compared {
@@ -204,7 +214,7 @@ func (e *Engine) verify(ctx context.Context, r *replica, id identity) error {
 	}
 	err := group.Wait()
 	if ctx.Err() != nil {
-		return &errUnreachable{context.Cause(ctx)}
+		return &errUnreachable{fmt.Errorf("the comparison of vocabularies: %w", context.Cause(ctx))}
 	}
 	r.compared = r.compared || err == nil
 	return err

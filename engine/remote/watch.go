@@ -115,7 +115,7 @@ func (e *Engine) probe(r *replica) {
 		}
 		if r.misses >= probeMisses {
 			r.misses = 0
-			e.lost(r, out{err: fmt.Errorf("%w to %d probes in a row, and no byte of another answer", err, probeMisses), abort: true, prove: true})
+			e.lost(r, out{err: fmt.Errorf("%s: %w to %d probes in a row, and no byte of another answer", path, err, probeMisses), abort: true, prove: true})
 		}
 		return
 	case errors.As(err, &busy): // agentd's own says whether it will ever go on
@@ -123,7 +123,11 @@ func (e *Engine) probe(r *replica) {
 	case err != nil:
 		e.lost(r, out{err: fmt.Errorf("%s: %w", path, err)})
 	case r.stale:
-		if err := e.join(r); err != nil {
+		err := e.join(r)
+		if r.misses++; err != nil && passes(err) && r.misses < probeMisses {
+			return // it may be busy, and lives
+		}
+		if err != nil {
 			e.lost(r, out{err: err, abort: !passes(err)})
 		}
 	}
@@ -145,7 +149,6 @@ func (e *Engine) join(r *replica) error {
 	if _, err := e.small(e.tracing(r), r, sent{client: r.probes, method: http.MethodGet, path: "/health"}, e.limits.probe); err != nil {
 		return e.explained(fmt.Errorf("/health: %w", err))
 	}
-	r.stale = false // until another process answers
 	id, err := e.describe(ctx, r)
 	if err != nil {
 		return e.explained(err)
@@ -161,6 +164,7 @@ func (e *Engine) join(r *replica) error {
 	if err := e.listAdaptersOf(ctx, r, id); err != nil { // they may be others now
 		e.log.Warn().Str("engine", r.url).Err(err).Msg("engine does not list its adapters")
 	}
+	r.stale = false // until another process answers
 	e.enter(r, id)
 	return nil
 }
@@ -170,7 +174,7 @@ func (e *Engine) enter(r *replica, id identity) {
 	r.mu.Lock()
 	before, was := r.id, r.out
 	r.id, r.out, r.late = id, nil, 0
-	if r.life == nil || r.life.Err() != nil {
+	if r.life.Err() != nil {
 		r.life, r.abort = context.WithCancelCause(e.base)
 	}
 	r.mu.Unlock()
@@ -196,6 +200,8 @@ func (e *Engine) prove(ctx context.Context, r *replica, id identity) error {
 	if err != nil {
 		return err
 	}
-	_, err = e.small(ctx, r, sent{client: e.client, method: http.MethodPost, path: api.path(), body: body}, e.limits.prove)
-	return err
+	if _, err = e.small(ctx, r, sent{client: e.client, method: http.MethodPost, path: api.path(), body: body}, e.limits.prove); err != nil {
+		return fmt.Errorf("one token: %w", err)
+	}
+	return nil
 }

@@ -301,16 +301,37 @@ func TestEngineThatReturnsWithAnotherVocabularyIsLeftOut(t *testing.T) {
 			}
 			returns(e, f, func() { f.model, f.tokens = "other", func(string) []int { return []int{1} } })
 			becomes(t, "it is left out", func() bool { return strings.Contains(l.String(), "does not fit") })
-			if s := l.String(); e.has(f) || e.Healthy() || !strings.Contains(s, "its model other tokenizes") || !strings.Contains(s, "and bytes.gguf, whose vocabulary agentd uses") {
+			if s := l.String(); e.has(f) || e.Healthy() || !strings.Contains(s, "its model other has another vocabulary than bytes.gguf, which agentd uses: token 1 of") {
 				t.Errorf("it gets work: %t; logged %s", e.has(f), s)
 			}
 			_, err := e.Generate(t.Context(), request(1))
-			if busy := (*generation.BusyError)(nil); !errors.As(err, &busy) || f.count() > 0 || !strings.Contains(err.Error(), "its model other tokenizes") {
+			if busy := (*generation.BusyError)(nil); !errors.As(err, &busy) || f.count() > 0 || !strings.Contains(err.Error(), "its model other has another vocabulary") {
 				t.Errorf("got %v after %d calls", err, f.count())
 			}
 			again(f, func() { f.model, f.tokens = "m", nil })
 			becomes(t, "it gets work again", func() bool { return e.has(f) })
 		})
+	}
+}
+
+func TestComparisonThatFailsIsMadeAgain(t *testing.T) {
+	f := newFake(t, APIVLLM)
+	e, l := opened(t, f)
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var calls atomic.Int64
+	f.intercepts(func(w http.ResponseWriter, r *http.Request) bool {
+		busy := r.URL.Path == "/tokenize" && calls.Add(1) <= 4*probeCalls
+		if busy {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		return busy
+	})
+	again(f, func() { f.tokens = func(string) []int { return []int{1} } })
+	becomes(t, "it is left out", func() bool { return strings.Contains(l.String(), "has another vocabulary") })
+	if e.has(f) {
+		t.Error("it gets work")
 	}
 }
 
