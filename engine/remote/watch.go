@@ -67,7 +67,7 @@ func (e *Engine) lost(r *replica, o out) {
 	if before == nil {
 		r.look()
 	}
-	if before != nil && before.err != errNotAsked && passes(before.err) == passes(o.err) || e.base.Err() != nil {
+	if before != nil && !errors.Is(before.err, errNotAsked) && passes(before.err) == passes(o.err) || e.base.Err() != nil {
 		return // it was logged
 	}
 	if passes(o.err) {
@@ -178,7 +178,7 @@ func (e *Engine) enter(r *replica, id identity) {
 		r.life, r.abort = context.WithCancelCause(e.base)
 	}
 	r.mu.Unlock()
-	if was != nil && was.err != errNotAsked {
+	if was != nil && !errors.Is(was.err, errNotAsked) {
 		e.log.Info().Str("engine", r.url).Msg("engine reachable again")
 	}
 	if before != (identity{}) && before != id {
