@@ -186,6 +186,7 @@ func TestCandidateErrors(t *testing.T) {
 		{name: "a model that fails", err: errors.New("boom"), code: "model_error", component: "model", message: "boom"},
 		{name: "an error of no known kind", err: errors.New("boom"), code: "model_error", component: "model", message: "boom"},
 		{name: "time is up", err: fmt.Errorf("wait: %w", context.DeadlineExceeded), code: "timeout", component: "scheduler", message: "request_timeout"},
+		{name: "time is up at an engine", err: &generation.LateError{Engine: "http://e:1"}, code: "timeout", component: "scheduler", message: "engine http://e:1 had not answered: the request's time was up"},
 		{name: "the token limit", adjust: func(r *generation.Result) {
 			r.Completions[0].Finish, r.Completions[0].Tokens = generation.FinishLength, make([]generation.Token, 99)
 		}, code: "truncated", component: "commander", message: "limit of 99 new tokens"},

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 
@@ -429,6 +430,9 @@ func (in *plannedInput) fail(out *protocol.AgentOutput, f *failure) {
 	err := f.err
 	if f.code == CodeTimeout {
 		err = errTimeUp // the text of a context's error does not help a client
+		if late := (*generation.LateError)(nil); errors.As(f.err, &late) {
+			err = fmt.Errorf("%w: %w", late, errTimeUp)
+		}
 	}
 	out.Error = &protocol.AgentError{Code: f.code, Message: err.Error(), Component: f.component}
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -78,7 +79,11 @@ func (s *stepMaker) model(result *generation.Result, c *generation.Completion, s
 		b = rawjson.AppendString(b, strings.Join(reasoning, "\n\n"))
 	}
 	b = appendBranch(b, c)
-	b = s.trace.append(b, c, differs)
+	trace := s.trace
+	if trace.version != "" {
+		trace.version = cmp.Or(result.Version, trace.version)
+	}
+	b = trace.append(b, c, differs)
 	b = append(b, `}},"output_raw":`...)
 	b = rawjson.AppendString(b, c.Text+c.Stop)
 	return append(b, '}')

@@ -97,6 +97,18 @@ func TestReturnAddsTokensAndLogprobs(t *testing.T) {
 	}
 }
 
+func TestVersionIsThatOfTheEngineThatAnswered(t *testing.T) {
+	cfg := agent.Config{ModelVersion: func(context.Context) (string, error) { return "before", nil }}
+	for input, want := range map[string]bool{`{"extra_keys":{"return":["token_ids"]}}`: true, `{}`: false} {
+		g := &script{answers: []string{"Hi"}, adjust: func(r *generation.Result) { r.Version = "now" }}
+		out := run(t, agentWith(t, cfg, nil, letters{}), g, request(t, input))[0]
+		step := string(out.InternalSteps[0])
+		if strings.Contains(step, `"model_version":"now"`) != want || strings.Contains(step, "before") {
+			t.Errorf("%s: the step is %s", input, step)
+		}
+	}
+}
+
 func TestForcedTokensHaveLogprobsOnlyWhenAsked(t *testing.T) {
 	g, got, _ := tell(t, agent.Config{}, `{"extra_keys":{"return":["logprobs"]}}`, "Hi", func(c *generation.Completion) {
 		c.Scores = []generation.Score{{Logprob: -1.5, Masked: -0.5}, {Logprob: float32(math.NaN()), Forced: true}, {Logprob: -0.25}}

@@ -43,7 +43,7 @@ var created = time.Now().Unix()
 
 // Served implements openai.Model.
 func (s *Service) Served() openai.Served {
-	v := vocabulary{s.model}
+	v := vocabulary{model: s.model}
 	return openai.Served{
 		Name: s.modelName(), Window: s.Window(), Longest: s.info.MaxNewTokens, Ends: v.Ends(), Control: v.Control(),
 		Size: s.model.Vocab().Size(), Sampling: s.info.Sampling, Created: created,

@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func openRemote(ctx context.Context, cfg Config) (s *Service, err error) {
 	}
 	c := cfg.Remote
 	c.QueueLimit = cfg.Scheduler.QueueLimit
-	engine, err := remote.New(c, vocabulary{s.model}, cfg.Log)
+	engine, err := remote.New(c, vocabulary{s.model, cmp.Or(cfg.Path, "the default model")}, cfg.Log)
 	if err != nil {
 		return s, err
 	}
@@ -139,9 +140,15 @@ func vocabularyFile(path string) (file string, remove func(), err error) {
 }
 
 // vocabulary gives a remote engine what it needs of a model without weights.
-type vocabulary struct{ model *llama.Model }
+type vocabulary struct {
+	model *llama.Model
+	path  string
+}
 
 var _ remote.Model = vocabulary{}
+
+func (v vocabulary) Name() string { return v.path }
+func (v vocabulary) Size() int    { return v.model.Vocab().Size() }
 
 func (v vocabulary) Tokenize(text string) ([]generation.Token, error) {
 	return v.model.Vocab().Tokenize(text, false, false)

@@ -31,7 +31,7 @@ type totalMetric struct {
 
 func newRemoteCollector(e remoteEngine, model prometheus.Metric, others []prometheus.Collector) *remoteCollector {
 	c := &remoteCollector{engine: e, model: model, others: others}
-	c.errors = prometheus.NewDesc("agentd_engine_errors_total", "Failed calls of an engine by kind: unreachable, busy, status, answer.", []string{"engine", "kind"}, nil)
+	c.errors = prometheus.NewDesc("agentd_engine_errors_total", "Failed calls of an engine by kind: unreachable, timeout, busy, status, answer.", []string{"engine", "kind"}, nil)
 	add := func(name, help string, kind prometheus.ValueType, value func(*remote.Stats) float64) {
 		c.metrics = append(c.metrics, remoteMetric{prometheus.NewDesc("agentd_engine_"+name, help, []string{"engine"}, nil), kind, value})
 	}

@@ -326,7 +326,7 @@ func TestEngineWithAnotherVocabularyIsRefused(t *testing.T) {
 	engine := llamaServer(t, tinyModel(t, synth.Qwen3))
 	var log strings.Builder
 	err := run(t.Context(), []string{"--port", "0", "--engine", engine.url}, &log, &log)
-	if err == nil || !strings.Contains(err.Error(), "the engine tokenizes") || !strings.Contains(err.Error(), engine.url) {
+	if err == nil || !strings.Contains(err.Error(), "has another vocabulary than") || !strings.Contains(err.Error(), engine.url) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -115,13 +115,11 @@ func (a *adapters) set(r *replica, list served) {
 
 // listAdapters asks all engines that can be reached.
 func (e *Engine) listAdapters() {
-	ctx, cancel := context.WithTimeout(e.base, probeTimeout)
-	defer cancel()
 	var asked sync.WaitGroup
 	for _, r := range e.replicas {
 		if r.available() {
 			asked.Go(func() {
-				if err := e.listAdaptersOf(ctx, r); err != nil {
+				if err := e.listAdaptersOf(e.base, r, r.identity()); err != nil {
 					e.log.Warn().Str("engine", r.url).Err(err).Msg("engine does not list its adapters")
 				}
 			})
@@ -131,9 +129,9 @@ func (e *Engine) listAdapters() {
 }
 
 // listAdaptersOf asks one engine. Where that fails, its last list stays.
-func (e *Engine) listAdaptersOf(ctx context.Context, r *replica) error {
+func (e *Engine) listAdaptersOf(ctx context.Context, r *replica, id identity) error {
 	list := served{}
-	if e.name == APILlamaServer {
+	if id.api == APILlamaServer {
 		var entries []struct {
 			loraEntry
 			Path string `json:"path"`
@@ -158,7 +156,7 @@ func (e *Engine) listAdaptersOf(ctx context.Context, r *replica) error {
 		return err
 	}
 	for _, m := range models {
-		if m.Parent != "" && m.ID != e.served {
+		if m.Parent != "" && m.ID != id.served {
 			list[m.ID] = loraEntry{}
 		}
 	}

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -67,12 +68,12 @@ func TestAdapterReachesEnginesOfEveryAPI(t *testing.T) {
 
 func TestLlamaServerWithoutAdaptersReusesPrompts(t *testing.T) {
 	f := newFake(t, APILlamaServer)
-	f.before = func(w http.ResponseWriter, r *http.Request) bool {
+	f.intercepts(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == "/lora-adapters" { // an older server
 			http.NotFound(w, r)
 		}
 		return r.URL.Path == "/lora-adapters"
-	}
+	})
 	e := started(t, f)
 	if _, err := e.Generate(t.Context(), request(1)); err != nil {
 		t.Fatal(err)
@@ -176,13 +177,27 @@ func TestEngineThatReturnsListsItsAdaptersAgain(t *testing.T) {
 	id, _ := e.Adapter("quick")
 	f.serves("quick", "careful") // it was started again with another order
 	r := e.replicas[0]
-	e.lost(r, fmt.Errorf("test"))
+	e.lost(r, out{err: errors.New("test")})
 	for !r.available() {
 		time.Sleep(time.Millisecond)
 	}
 	got, err := e.Generate(t.Context(), with(id))
 	if err != nil || !strings.HasPrefix(texts(got), "ok by quick") {
 		t.Errorf("got %s, %v", texts(got), err)
+	}
+}
+
+func TestAdapterOfAnEngineThatIsOutIsUnreachable(t *testing.T) {
+	a, b := newFake(t, APIVLLM), newFake(t, APIVLLM)
+	a.serves("quick")
+	e := started(t, a, b)
+	id, _ := e.Adapter("quick")
+	a.intercepts(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })
+	for range 2 { // it is lost, then left out
+		_, err := e.Generate(t.Context(), with(id))
+		if busy := (*generation.BusyError)(nil); !errors.As(err, &busy) || !strings.Contains(err.Error(), a.URL) || b.count() > 0 {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 

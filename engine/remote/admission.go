@@ -108,21 +108,22 @@ func (e *Engine) guarded(ctx context.Context, r *generation.Request) (result gen
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	if need := len(r.Prompt) + r.MaxTokens; e.context > 0 && need > e.context {
-		return result, &generation.OverflowError{Prompt: len(r.Prompt), MaxNew: r.MaxTokens, Limit: e.context}
+	if limit := e.Context(); limit > 0 && len(r.Prompt)+r.MaxTokens > limit {
+		return result, &generation.OverflowError{Prompt: len(r.Prompt), MaxNew: r.MaxTokens, Limit: limit}
 	}
 	return e.traced(ctx, r)
 }
 
 // traced is Generate in a span of its own, which the engine continues.
 func (e *Engine) traced(ctx context.Context, r *generation.Request) (generation.Result, error) {
-	ctx, span := tracing.Start(tracing.Under(ctx, r.Context), "text_completion "+e.served, trace.WithSpanKind(trace.SpanKindClient))
+	served := e.Served()
+	ctx, span := tracing.Start(tracing.Under(ctx, r.Context), "text_completion "+served, trace.WithSpanKind(trace.SpanKindClient))
 	if !span.IsRecording() {
 		return e.Generate(ctx, r)
 	}
 	defer span.End()
-	span.SetAttributes(semconv.GenAIOperationNameTextCompletion, semconv.GenAIProviderNameKey.String(e.name),
-		semconv.GenAIRequestModel(e.served), semconv.GenAIRequestChoiceCount(r.N))
+	span.SetAttributes(semconv.GenAIOperationNameTextCompletion, semconv.GenAIProviderNameKey.String(e.API()),
+		semconv.GenAIRequestModel(served), semconv.GenAIRequestChoiceCount(r.N))
 	result, err := e.Generate(ctx, r)
 	switch {
 	case ctx.Err() != nil:

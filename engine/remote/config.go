@@ -24,7 +24,8 @@ var APIs = []string{APIAuto, APIVLLM, APISGLang, APILlamaServer}
 
 // Config configures an [Engine].
 type Config struct {
-	// URLs of engines that serve the same model. A path is a prefix: /v1 is not part of it.
+	// URLs of engines that serve the same model. A path is a prefix. A slash and /v1 at the end
+	// are left out.
 	URLs []string
 	// API is one of [APIs]; APIAuto asks the first URL that answers.
 	API string
@@ -48,16 +49,18 @@ func (c *Config) Validate() error {
 	if len(c.URLs) == 0 {
 		return errors.New("Config.URLs: name at least one engine")
 	}
+	bases := make([]string, len(c.URLs))
 	for i, text := range c.URLs {
 		u, err := url.Parse(text)
+		bases[i] = base(text)
 		switch {
 		case strings.Contains(text, "@"): // no part of a password may be shown
 			return errors.New("Config.URLs: a URL must have no user, query or fragment; give the key as Config.KeyFile")
-		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https":
 			return fmt.Errorf("Config.URLs: number %d is no URL such as http://127.0.0.1:8000", i+1)
 		case u.RawQuery != "" || u.Fragment != "":
 			return errors.New("Config.URLs: a URL must have no user, query or fragment; give the key as Config.KeyFile")
-		case slices.Contains(c.URLs[:i], text):
+		case slices.Contains(bases[:i], bases[i]):
 			return fmt.Errorf("Config.URLs: %s is named twice", text)
 		}
 	}
@@ -71,6 +74,11 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("Config.Connections: %d is negative", c.Connections)
 	}
 	return nil
+}
+
+// base is an engine's URL without what clients of OpenAI's API want at its end.
+func base(url string) string {
+	return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(url, "/"), "/v1"), "/")
 }
 
 // key reads the key file.
@@ -92,6 +100,10 @@ func (c *Config) key() (string, error) {
 // Model is what an engine must know of the vocabulary. Its methods may be called from any
 // goroutine.
 type Model interface {
+	// Name is for messages.
+	Name() string
+	// Size is the number of tokens in the vocabulary.
+	Size() int
 	// Tokenize returns the ids of a plain text, without a BOS token.
 	Tokenize(text string) ([]generation.Token, error)
 	// Detokenize returns the text of ids, special tokens included.

@@ -1,10 +1,12 @@
 package remote
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"agentd/scheduler/generation"
 )
@@ -12,6 +14,7 @@ import (
 // call is what one call asks for.
 type call struct {
 	*generation.Request
+	grammar  string // of the engine that is asked
 	model    string
 	adapter  string          // its name; "": none
 	loras    json.RawMessage // the choice of llama-server, nil: it has no adapters
@@ -23,7 +26,8 @@ type call struct {
 
 // answer is what one call returned.
 type answer struct {
-	prompt, cached int // tokens; cached is -1 where the engine does not tell
+	served         string // the engine's name of the model
+	prompt, cached int    // tokens; cached is -1 where the engine does not tell
 	choices        []choice
 }
 
@@ -58,10 +62,10 @@ func (c *call) logprobs(alternatives int) *int {
 	return &alternatives
 }
 
-func dialectOf(api string) dialect {
-	switch api {
+func dialectOf(id identity) dialect {
+	switch id.api {
 	case APISGLang:
-		return sglang{}
+		return sglang{id.seeded}
 	case APILlamaServer:
 		return llamaServer{}
 	}
@@ -110,9 +114,39 @@ func errorOf(body []byte) string {
 			text = string(openAI.Error)
 		}
 	}
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
+	return cut(text)
+}
+
+// cut makes a text short, for messages.
+func cut(text string) string {
+	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, ""), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 	if len(text) > errorText {
 		text = strings.ToValidUTF8(text[:errorText], "") + "…"
 	}
 	return text
+}
+
+// elements reads the completions of an answer, a list or one alone. It ends at more than n.
+func elements[T any](text []byte, n int) (list []T, err error) {
+	var whole json.RawMessage // is it JSON to its end?
+	if len(text) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(text, &whole); err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(whole))
+	if whole[0] != '[' {
+		list = make([]T, 1)
+		return list, d.Decode(&list[0])
+	}
+	_, err = d.Token()
+	for err == nil && d.More() {
+		if len(list) == n {
+			return nil, fmt.Errorf("the answer has more than the %d completions that were asked for", n)
+		}
+		list = append(list, *new(T))
+		err = d.Decode(&list[len(list)-1])
+	}
+	return list, err
 }

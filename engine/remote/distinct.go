@@ -29,9 +29,6 @@ func (e *Engine) generateDistinct(ctx context.Context, req *generation.Request) 
 	}
 	plain := *req
 	plain.Scores = true
-	if !e.agentd {
-		plain.Grammar = e.model.PlainGrammar(req.Grammar)
-	}
 	var out generation.Result
 	d := drawn{paths: map[string]bool{}}
 	draws, missing := 0, error(nil)
@@ -46,7 +43,7 @@ func (e *Engine) generateDistinct(ctx context.Context, req *generation.Request) 
 			return out, err
 		}
 		if draws == 0 {
-			out.PromptTokens, out.CachedTokens = len(req.Prompt), max(a.cached, 0)
+			out.PromptTokens, out.CachedTokens, out.Version = len(req.Prompt), max(a.cached, 0), a.served
 		}
 		for i := range a.choices {
 			d.add(e, req, &a.choices[i])

@@ -99,8 +99,8 @@ func TestDistinctCompletionsDrawnBeforeTheDeadlineStay(t *testing.T) {
 	late := deadline{t.Context(), make(chan struct{})}
 	calls, release := 0, make(chan struct{})
 	defer close(release)
-	f.before = func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != dialectOf(APIVLLM).path() {
+	f.intercepts(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != dialectOf(identity{api: APIVLLM}).path() {
 			return false
 		}
 		if calls++; calls == 2 {
@@ -108,7 +108,7 @@ func TestDistinctCompletionsDrawnBeforeTheDeadlineStay(t *testing.T) {
 			<-release
 		}
 		return false
-	}
+	})
 	got, err := started(t, f).Generate(late, distinct(2))
 	if want := []string{"ok -3.00 1", "late"}; err != nil || !slices.Equal(told(got), want) {
 		t.Errorf("%q, %v, want %q", told(got), err, want)

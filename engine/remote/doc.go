@@ -12,6 +12,10 @@
 // hashing), so that the session's prefixes stay on one engine. The next one takes it when
 // the first is behind or unreachable.
 //
+// Each engine has a goroutine that asks it all the time whether it lives. One that does not
+// answer gets no work, and its requests are asked elsewhere. It is compared again before it gets
+// work, and so is one whose connection was replaced: another process may answer there.
+//
 // The wire formats are those of vLLM 0.32 (OpenAI completions with extra fields), SGLang
 // 0.5 (/generate) and llama.cpp's server (/completion).
 package remote

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,17 +23,15 @@ type Engine struct {
 	log      zerolog.Logger
 	client   *http.Client
 	replicas []*replica
-	api      dialect
-	name     string // of the API
-	served   string // the model's name in requests
-	agentd   bool   // the engines are agentd: they know the marks of grammars
-	width    int    // completions that one call may have; 0: no limit
-	context  int    // tokens of a prompt with its answer; 0: not known
 	adapters adapters
 	relist   time.Duration // relistAfter
+	limits   limits
+	joined   chan joined   // for Start
+	started  chan struct{} // closed when nobody reads joined any more
 
 	mu       sync.Mutex
-	admitted int // completions
+	name     string // of the API
+	admitted int    // completions
 	// Counts for Totals.
 	refused, finished, cancelled, broken, again uint64
 
@@ -54,10 +53,18 @@ func New(cfg Config, model Model, log zerolog.Logger) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{cfg: cfg, key: key, model: model, log: log, client: newClient(cfg.Connections), relist: relistAfter}
+	e := &Engine{cfg: cfg, key: key, model: model, log: log, client: newClient(cfg.Connections, nil), relist: relistAfter,
+		limits: defaultLimits, joined: make(chan joined), started: make(chan struct{})}
 	e.base, e.close = context.WithCancel(context.Background())
 	for i, url := range cfg.URLs {
-		e.replicas = append(e.replicas, &replica{index: i, url: url})
+		r := &replica{index: i, url: base(url), out: &out{err: errNotAsked}, wake: make(chan struct{}, 1)}
+		r.life, r.abort = context.WithCancelCause(e.base)
+		r.probes = newClient(1, func() {
+			if r.available() { // does it still live?
+				r.look()
+			}
+		})
+		e.replicas = append(e.replicas, r)
 	}
 	return e, nil
 }
@@ -67,25 +74,58 @@ func (e *Engine) Close() {
 	e.close()
 	e.group.Wait()
 	e.client.CloseIdleConnections()
+	for _, r := range e.replicas {
+		r.probes.CloseIdleConnections()
+	}
 }
 
 // API returns the API that the engines speak, after Start.
-func (e *Engine) API() string { return e.name }
+func (e *Engine) API() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.name
+}
 
-// Served returns the engines' name of the model, after Start.
-func (e *Engine) Served() string { return e.served }
+// Served returns the engines' name of the model, after Start. Where their names differ, it is that
+// of the first one that gets work.
+func (e *Engine) Served() string { return e.known()[0].served }
+
+// known are the identities of the engines that get work, of all that answered once where none does.
+// It has at least one element.
+func (e *Engine) known() (list []identity) {
+	for _, only := range []bool{true, false} {
+		for _, r := range e.replicas {
+			if id := r.identity(); id.api != "" && (!only || r.available()) {
+				list = append(list, id)
+			}
+		}
+		if len(list) > 0 {
+			return list
+		}
+	}
+	return []identity{{}}
+}
 
 // NoLogprobs returns the reason why extra_keys.return can't have logprobs, nor candidates a
 // probability, after Start. "": they can.
 func (e *Engine) NoLogprobs() string {
-	if e.name == APISGLang {
+	if e.API() == APISGLang {
 		return "the engine's API (" + APISGLang + ") tells logprobs after the temperature and the grammar, not the model's"
 	}
 	return ""
 }
 
-// Context returns the most tokens of a prompt with its answer, 0 if the engine does not tell.
-func (e *Engine) Context() int { return e.context }
+// Context returns the most tokens of a prompt with its answer, 0 if an engine does not tell.
+func (e *Engine) Context() int {
+	most := 0
+	for _, id := range e.known() {
+		if id.context == 0 {
+			return 0
+		}
+		most = max(most, id.context)
+	}
+	return most
+}
 
 // Healthy reports whether at least one engine can be reached.
 func (e *Engine) Healthy() bool {
@@ -110,21 +150,17 @@ func (e *Engine) Generate(ctx context.Context, req *generation.Request) (generat
 		return e.generateDistinct(ctx, req)
 	}
 	out := generation.Result{Completions: make([]generation.Completion, req.N)}
-	plain := *req
-	if !e.agentd {
-		plain.Grammar = e.model.PlainGrammar(req.Grammar)
-	}
 	wanted := make([]int, req.N)
 	for i := range wanted {
 		wanted[i] = i
 	}
 	for try := 0; len(wanted) > 0; try++ {
-		a, err := e.ask(ctx, &plain, len(wanted), retrySeed(req.Seeds[wanted[0]], try))
+		a, err := e.ask(ctx, req, len(wanted), retrySeed(req.Seeds[wanted[0]], try))
 		if err != nil {
 			return generation.Result{}, err
 		}
 		if try == 0 {
-			out.PromptTokens, out.CachedTokens = len(req.Prompt), max(a.cached, 0)
+			out.PromptTokens, out.CachedTokens, out.Version = len(req.Prompt), max(a.cached, 0), a.served
 		}
 		var again []int
 		for k, i := range wanted {
@@ -162,7 +198,7 @@ func (e *Engine) completion(req *generation.Request, c *choice) (done generation
 	done.Tokens, done.Text, done.Finish = ids, e.model.Detokenize(ids), generation.FinishStop
 	switch {
 	case c.refused != "":
-		done.Finish, done.Err = generation.FinishError, fmt.Errorf("the engine ended the completion: %s", c.refused)
+		done.Finish, done.Err = generation.FinishError, errors.New(c.refused)
 		return done, true
 	case c.length:
 		done.Finish = generation.FinishLength
@@ -208,15 +244,17 @@ func (e *Engine) within(ctx context.Context) (context.Context, context.CancelFun
 // ask makes as many calls as n completions need, and joins their answers.
 func (e *Engine) ask(ctx context.Context, req *generation.Request, n int, seed uint32) (answer, error) {
 	width := n
-	if e.width > 0 {
-		width = min(n, e.width)
+	for _, id := range e.known() {
+		if id.slots > 0 {
+			width = min(width, id.slots)
+		}
 	}
 	if req.Temperature <= 0 {
 		width = 1 // vLLM refuses to draw several where all are equal
 	}
 	var all answer
 	for done := 0; done < n; {
-		c := call{Request: req, model: e.served, n: min(width, n-done), seed: seed + uint32(done), ends: e.model.Ends()}
+		c := call{Request: req, n: min(width, n-done), seed: seed + uint32(done), ends: e.model.Ends()}
 		if req.SuppressControl {
 			c.excluded = append(c.excluded, e.model.Control()...)
 		}
@@ -226,7 +264,7 @@ func (e *Engine) ask(ctx context.Context, req *generation.Request, n int, seed u
 			return answer{}, err
 		}
 		if done == 0 {
-			all.prompt, all.cached = a.prompt, a.cached
+			all = answer{served: a.served, prompt: a.prompt, cached: a.cached}
 		}
 		all.choices = append(all.choices, a.choices...)
 		done += c.n
@@ -251,10 +289,27 @@ func (a *answer) inOrder(n int) error {
 	return nil
 }
 
-// scored checks that each token has a logprob if the call asked for scores.
-func (a *answer) scored(c *call) error {
+// check checks an answer against its call, and counts what the engine counted within bounds.
+func (a *answer) check(c *call, m Model) error {
+	if err := a.inOrder(c.n); err != nil {
+		return err
+	}
+	a.prompt, a.cached = min(max(a.prompt, 0), len(c.Prompt)), min(a.cached, len(c.Prompt))
 	for i := range a.choices {
-		if one := &a.choices[i]; c.Scores && len(one.logprobs) != len(one.ids) {
+		one := &a.choices[i]
+		n := len(one.ids)
+		if n > 0 && m.IsEnd(one.ids[n-1]) {
+			n-- // some count the end, and some do not
+		}
+		if n > c.MaxTokens {
+			return fmt.Errorf("completion %d has %d tokens where at most %d were asked for", i, n, c.MaxTokens)
+		}
+		for _, id := range one.ids {
+			if id < 0 || int(id) >= m.Size() {
+				return fmt.Errorf("completion %d has the token %d, which is none of the %d in the vocabulary", i, id, m.Size())
+			}
+		}
+		if c.Scores && len(one.logprobs) != len(one.ids) {
 			return fmt.Errorf("completion %d has %d logprobs for %d tokens; leave logprobs out of extra_keys.return and candidates out of extra_keys, or use an engine that returns them", i, len(one.logprobs), len(one.ids))
 		}
 	}
@@ -274,38 +329,50 @@ func (e *Engine) send(ctx context.Context, c *call) (answer, error) {
 	if c.Adapter != 0 && c.adapter == "" {
 		return answer{}, fmt.Errorf("no engine has listed an adapter with the id %d", c.Adapter)
 	}
-	var failed error
-	tried := false
+	var failed, cannot error
 	for _, r := range e.order(c.Request) {
-		list := e.adapters.of(r)
+		id, list := r.identity(), e.adapters.of(r)
 		if _, ok := list[c.adapter]; c.adapter != "" && !ok {
+			cannot = fmt.Errorf("no engine serves the adapter %q any more", c.adapter)
 			continue
 		}
-		tried = true
-		c.loras = loras(list, c.adapter)
-		body, err := e.api.body(c)
+		if need := len(c.Prompt) + c.MaxTokens; id.context > 0 && need > id.context {
+			cannot = &generation.OverflowError{Prompt: len(c.Prompt), MaxNew: c.MaxTokens, Limit: id.context}
+			continue
+		}
+		c.model, c.loras, c.grammar = id.served, loras(list, c.adapter), c.Grammar
+		if !id.agentd {
+			c.grammar = e.model.PlainGrammar(c.Grammar)
+		}
+		api := dialectOf(id)
+		body, err := api.body(c)
 		if err != nil {
 			return answer{}, err
 		}
-		var text []byte
-		text, err = e.post(ctx, r, e.api.path(), body, answerLimit(c), c.Session)
-		if err := ctx.Err(); err != nil {
-			if e.base.Err() != nil {
-				err = generation.ErrClosed
-			}
+		text, err := e.post(ctx, r, api.path(), body, answerLimit(c), c.Session)
+		switch ended := ctx.Err(); {
+		case ended == nil:
+		case e.base.Err() != nil:
+			return answer{}, generation.ErrClosed
+		case errors.As(err, new(*generation.LateError)):
 			return answer{}, err
+		default:
+			return answer{}, ended
 		}
 		if err == nil {
-			a, err := e.api.read(text, c.n)
+			a, err := api.read(text, c.n)
 			if err == nil {
-				err = a.inOrder(c.n)
-			}
-			if err == nil {
-				err = a.scored(c)
+				err = a.check(c, e.model)
 			}
 			if err != nil {
 				r.failed("answer")
 				return answer{}, fmt.Errorf("engine %s: %w", r.url, err)
+			}
+			a.served = id.served
+			for i := range a.choices {
+				if one := &a.choices[i]; one.refused != "" {
+					one.refused = fmt.Sprintf("engine %s ended the completion: %s", r.url, cut(one.refused))
+				}
 			}
 			r.answered(&a)
 			return a, nil
@@ -314,30 +381,37 @@ func (e *Engine) send(ctx context.Context, c *call) (answer, error) {
 		var lost *errUnreachable
 		switch {
 		case errors.As(err, &lost):
-			e.lost(r, err)
+			e.lost(r, out{err: err, prove: errors.Is(err, errStalled)})
 		case errors.As(err, &busy): // the next one may have room
+			failed = err // busy tells more than unreachable
 		default:
 			if c.adapter != "" {
 				e.listAgain() // it may have been removed
 			}
 			return answer{}, fmt.Errorf("engine %s: %w", r.url, err)
 		}
-		if failed == nil || busy != nil {
-			failed = err // busy tells more than unreachable
+	}
+	switch {
+	case failed != nil:
+		return answer{}, failed
+	case cannot != nil && !slices.ContainsFunc(e.replicas, func(r *replica) bool { return !r.available() }):
+		return answer{}, cannot // none that is out may be able to
+	}
+	err := e.unreachable()
+	e.log.Error().Err(err).Msg("a request found no engine")
+	return answer{}, &generation.BusyError{Reason: err.Error(), RetryAfter: defaultRetryAfter}
+}
+
+// unreachable says why no engine gets work, and makes all be asked again.
+func (e *Engine) unreachable() error {
+	err := generation.ErrUnreachable
+	for _, r := range e.replicas {
+		if o := r.why(); o != nil {
+			err = fmt.Errorf("%w; engine %s: %s", err, r.url, cut(o.err.Error()))
+			r.look()
 		}
 	}
-	var busy *generation.BusyError
-	if errors.As(failed, &busy) {
-		return answer{}, failed
-	}
-	if !tried {
-		return answer{}, fmt.Errorf("no engine serves the adapter %q any more", c.adapter)
-	}
-	if failed == nil {
-		failed = errors.New("all were lost before")
-	}
-	e.log.Error().Err(failed).Msg("no engine can be reached")
-	return answer{}, &generation.BusyError{Reason: generation.ErrUnreachable.Error(), RetryAfter: defaultRetryAfter}
+	return err
 }
 
 func answerLimit(c *call) int64 {

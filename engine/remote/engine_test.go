@@ -168,27 +168,86 @@ func TestEngineErrors(t *testing.T) {
 	}{
 		"429 is busy with its time":     {answer(429, "{}", "Retry-After", "7"), "is busy", 7 * time.Second},
 		"503 without time is busy":      {answer(503, ""), "is busy", time.Second},
-		"400 shows the message":         {answer(400, `{"error": {"message": "prompt too long"}}`), "status 400: prompt too long", 0},
+		"400 shows the message":         {answer(400, `{"error": {"message": "prompt\u001b[31m\n too long"}}`), "status 400: prompt [31m too long", 0},
 		"redirect is not followed":      {answer(307, "", "Location", "http://127.0.0.1:1/"), "status 307", 0},
 		"no JSON":                       {answer(200, "hello"), "invalid character", 0},
 		"too few completions":           {answer(200, `{"choices": []}`), "0 completions where 1", 0},
 		"an index twice":                {answer(200, `{"choices": [{"index": 1, "token_ids": [1], "finish_reason": "stop"}]}`), "completion 1 of 1", 0},
 		"no token ids":                  {answer(200, `{"choices": [{"index": 0, "finish_reason": "stop"}]}`), "return_token_ids", 0},
+		"more completions":              {answer(200, `{"choices": [`+strings.Repeat(`{"index": 0, "token_ids": [1], "finish_reason": "stop"},`, 9)+`{}]}`), "more than the 1 completions", 0},
+		"more tokens than asked for":    {answer(200, `{"choices": [{"index": 0, "token_ids": [1`+strings.Repeat(",1", 200_000)+`], "finish_reason": "stop"}]}`), "has 200001 tokens where at most 32", 0},
+		"one token more":                {answer(200, `{"choices": [{"index": 0, "token_ids": [1`+strings.Repeat(",1", 32)+`], "finish_reason": "length"}]}`), "has 33 tokens where at most 32", 0},
+		"a negative token":              {answer(200, `{"choices": [{"index": 0, "token_ids": [1, -1], "finish_reason": "stop"}]}`), "the token -1, which is none of the 258", 0},
+		"a token beyond the vocabulary": {answer(200, `{"choices": [{"index": 0, "token_ids": [258], "finish_reason": "stop"}]}`), "the token 258, which is none of the 258", 0},
+		"a token of 64 bits":            {answer(200, `{"choices": [{"index": 0, "token_ids": [1099511627776], "finish_reason": "stop"}]}`), "cannot unmarshal number", 0},
+		"an index of none":              {answer(200, `{"choices": [{"index": -1, "token_ids": [1], "finish_reason": "stop"}]}`), "completion -1 of 1", 0},
 		"an answer larger than allowed": {answer(200, strings.Repeat(" ", 2<<20)), "more than", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t, APIVLLM)
 			e := started(t, f)
-			f.before = c.before
+			f.intercepts(c.before)
 			_, err := e.Generate(t.Context(), request(1))
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Fatalf("got %v, want %q", err, c.want)
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), f.URL) {
+				t.Fatalf("got %v, want %q and the engine", err, c.want)
 			}
 			var busy *generation.BusyError
 			if errors.As(err, &busy) != (c.busy > 0) || busy != nil && busy.RetryAfter != c.busy {
 				t.Errorf("busy: %+v", busy)
 			}
 		})
+	}
+}
+
+// An end may be one token more than the tokens asked for, and counts stay within the prompt.
+func TestEndAndCountsOfAnAnswerAreBounded(t *testing.T) {
+	for api, text := range map[string]string{
+		APIVLLM:        `{"choices": [{"index": 0, "token_ids": [%s], "finish_reason": "stop"}], "usage": {"prompt_tokens": -5, "prompt_tokens_details": {"cached_tokens": 4611686018427387904}}}`,
+		APISGLang:      `{"output_ids": [%s], "meta_info": {"finish_reason": {"type": "stop"}, "prompt_tokens": -5, "cached_tokens": 4611686018427387904}}`,
+		APILlamaServer: `[{"index": 0, "tokens": [%s], "stop_type": "eos", "tokens_evaluated": -5, "timings": {"cache_n": 4611686018427387904}}]`,
+	} {
+		t.Run(api, func(t *testing.T) {
+			f := newFake(t, api)
+			e := started(t, f)
+			ids := strings.Repeat("97,", 32) + "256"
+			f.intercepts(func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path != dialectOf(identity{api: api}).path() {
+					return false
+				}
+				_, _ = fmt.Fprintf(w, text, ids)
+				return true
+			})
+			got, err := e.Generate(t.Context(), request(1))
+			if err != nil || len(got.Completions[0].Tokens) != 32 || got.CachedTokens != 3 {
+				t.Errorf("got %+v, %v", got, err)
+			}
+			if s := e.Stats()[0]; s.PromptTokens != 0 || s.CachedTokens != 3 {
+				t.Errorf("counted %+v", s)
+			}
+			ids = "97," + ids
+			if _, err := e.Generate(t.Context(), request(1)); err == nil || !strings.Contains(err.Error(), "has 33 tokens") {
+				t.Errorf("one more: %v", err)
+			}
+		})
+	}
+}
+
+func TestReasonOfAnEngineForAnEndIsCut(t *testing.T) {
+	f := newFake(t, APIVLLM)
+	e := started(t, f)
+	f.intercepts(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/v1/completions" {
+			return false
+		}
+		_, _ = w.Write([]byte(`{"choices": [{"index": 0, "token_ids": [1], "finish_reason": "` + strings.Repeat("x", 5000) + `"}]}`))
+		return true
+	})
+	got, err := e.Generate(t.Context(), request(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := got.Completions[0].Err.Error(); len(text) > 2*errorText || !strings.HasPrefix(text, "engine "+f.URL+" ended the completion: x") {
+		t.Errorf("got %s", text)
 	}
 }
 
@@ -202,14 +261,14 @@ func TestLostEngineIsReplacedAndComesBack(t *testing.T) {
 		first, second = b, a
 	}
 	broken := make(chan struct{})
-	first.before = func(w http.ResponseWriter, _ *http.Request) bool {
+	first.intercepts(func(w http.ResponseWriter, _ *http.Request) bool {
 		select {
 		case <-broken:
 			return false
 		default:
 		}
 		panic(http.ErrAbortHandler) // before the first byte
-	}
+	})
 	got, err := e.Generate(t.Context(), r)
 	if err != nil || texts(got) != "ok<end>/stop" || second.count() != 1 {
 		t.Fatalf("got %s, %v; the other engine had %d calls", texts(got), err, second.count())
@@ -232,7 +291,7 @@ func TestLostEngineIsReplacedAndComesBack(t *testing.T) {
 func TestAllEnginesLostIsBusy(t *testing.T) {
 	f := newFake(t, APIVLLM)
 	e := started(t, f)
-	f.before = func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }
+	f.intercepts(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })
 	_, err := e.Generate(t.Context(), request(1))
 	var busy *generation.BusyError
 	if !errors.As(err, &busy) || e.Healthy() {
@@ -244,7 +303,7 @@ func TestAnswerThatBreaksOffIsNotRepeated(t *testing.T) {
 	a, b := newFake(t, APIVLLM), newFake(t, APIVLLM)
 	e := started(t, a, b)
 	for _, f := range []*fakeEngine{a, b} {
-		f.before = func(w http.ResponseWriter, r *http.Request) bool {
+		f.intercepts(func(w http.ResponseWriter, r *http.Request) bool {
 			if r.URL.Path != "/v1/completions" {
 				return false
 			}
@@ -255,7 +314,7 @@ func TestAnswerThatBreaksOffIsNotRepeated(t *testing.T) {
 			_, _ = w.Write([]byte("{"))
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
-		}
+		})
 	}
 	_, err := e.Generate(t.Context(), request(1))
 	if err == nil || !strings.Contains(err.Error(), "broke off") || a.count()+b.count() != 1 {
@@ -267,7 +326,7 @@ func TestCallerThatLeavesClosesTheConnection(t *testing.T) {
 	f := newFake(t, APIVLLM)
 	e := started(t, f)
 	arrived, gone := make(chan struct{}), make(chan struct{})
-	f.before = func(_ http.ResponseWriter, r *http.Request) bool {
+	f.intercepts(func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != "/v1/completions" {
 			return false
 		}
@@ -281,7 +340,7 @@ func TestCallerThatLeavesClosesTheConnection(t *testing.T) {
 		<-r.Context().Done()
 		close(gone)
 		return true
-	}
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
@@ -340,7 +399,7 @@ func TestSessionsSpreadAndStay(t *testing.T) {
 			t.Errorf("engine %d has %d of 4000 sessions", i, n)
 		}
 	}
-	e.replicas[2].lost = true
+	e.replicas[2].out = &out{}
 	for i := range 4000 {
 		r.Session = fmt.Sprint("run-", i)
 		if first := e.order(r)[0].index; first != before[i] && before[i] != 2 || first == 2 {
@@ -369,7 +428,8 @@ func TestConfigProblems(t *testing.T) {
 		"give the key":      {API: APIAuto, URLs: []string{"http://u:p@h"}},
 		"no user":           {API: APIAuto, URLs: []string{"http://u:p/w@h"}},
 		"number 1 is no":    {API: APIAuto, URLs: []string{"http://u:SECRET/v1"}},
-		"named twice":       {API: APIAuto, URLs: []string{"http://h", "http://h"}},
+		"named twice":       {API: APIAuto, URLs: []string{"http://h", "http://h/v1/"}},
+		"no URL such as":    {API: APIAuto, URLs: []string{"http://:8000"}},
 		"is none of auto":   {API: "tgi", URLs: []string{"http://h"}},
 		"is not in 0 to 16": {API: APIAuto, URLs: []string{"http://h"}, Retries: 17},
 	} {

@@ -1,6 +1,8 @@
 package remote
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -20,6 +23,9 @@ import (
 // bytesModel has one token for each byte, 256 ends an answer, 257 is a control token. Its
 // grammars are the texts that they admit.
 type bytesModel struct{}
+
+func (bytesModel) Name() string { return "bytes.gguf" }
+func (bytesModel) Size() int    { return 258 }
 
 func (bytesModel) Tokenize(text string) ([]generation.Token, error) {
 	ids := make([]generation.Token, len(text))
@@ -73,6 +79,9 @@ type fakeEngine struct {
 	// before may answer a call instead.
 	before func(w http.ResponseWriter, r *http.Request) bool
 	tokens func(text string) []int
+	// model is its name, "m" by default, and window its context, 0: not told.
+	model  string
+	window int
 	// unseeded is SGLang without --enable-deterministic-inference.
 	unseeded bool
 	// logprob of each token of a text; nil: those of the tests of logprobs.
@@ -89,7 +98,10 @@ func newFake(t *testing.T, api string) *fakeEngine {
 }
 
 func (f *fakeEngine) serve(w http.ResponseWriter, r *http.Request) {
-	if f.before != nil && f.before(w, r) {
+	f.mu.Lock()
+	before, tokens, model, window := f.before, f.tokens, cmp.Or(f.model, "m"), f.window
+	f.mu.Unlock()
+	if before != nil && before(w, r) {
 		return
 	}
 	answer := func(v any) {
@@ -107,16 +119,16 @@ func (f *fakeEngine) serve(w http.ResponseWriter, r *http.Request) {
 	case "/version":
 		answer(map[string]string{"version": "0.32.0"})
 	case "/props":
-		answer(map[string]int{"total_slots": 2})
+		answer(map[string]any{"total_slots": 2, "default_generation_settings": map[string]int{"n_ctx": window}})
 	case "/model_info":
 		answer(map[string]string{"model_path": "m"})
 	case "/server_info":
 		answer(map[string]bool{"enable_deterministic_inference": !f.unseeded})
 	case "/v1/models":
-		models := []any{map[string]any{"id": "m", "parent": nil}}
+		models := []any{map[string]any{"id": model, "parent": nil, "max_model_len": window}}
 		if f.api != APILlamaServer {
 			for _, name := range f.listed() {
-				models = append(models, map[string]any{"id": name, "root": "/adapters/" + name, "parent": "m"})
+				models = append(models, map[string]any{"id": name, "root": "/adapters/" + name, "parent": model})
 			}
 		}
 		answer(map[string]any{"data": models})
@@ -135,16 +147,28 @@ func (f *fakeEngine) serve(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewDecoder(r.Body).Decode(&body)
 		text := body.Content + body.Prompt
 		ids, _ := bytesModel{}.Tokenize(text)
-		if f.tokens != nil {
-			answer(map[string]any{"tokens": f.tokens(text)})
+		if tokens != nil {
+			answer(map[string]any{"tokens": tokens(text)})
 			return
 		}
 		answer(map[string]any{"tokens": ids})
-	case dialectOf(f.api).path():
+	case dialectOf(identity{api: f.api}).path():
 		f.complete(w, r)
 	default:
 		http.NotFound(w, r)
 	}
+}
+
+// set changes the engine while it serves.
+func (f *fakeEngine) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+// intercepts sets before.
+func (f *fakeEngine) intercepts(before func(w http.ResponseWriter, r *http.Request) bool) {
+	f.set(func() { f.before = before })
 }
 
 // listed lists the adapters.
@@ -162,7 +186,7 @@ func (f *fakeEngine) chosen(body map[string]any) (string, bool) {
 	name := ""
 	switch f.api {
 	case APIVLLM:
-		if name, _ = body["model"].(string); name == "m" {
+		if name, _ = body["model"].(string); name == cmp.Or(f.model, "m") {
 			name = ""
 		}
 	case APISGLang:
@@ -276,8 +300,47 @@ func (f *fakeEngine) count() int {
 	return len(f.calls)
 }
 
-// started makes an engine of fakes.
+// started makes an engine of fakes, and waits until all get work.
 func started(t *testing.T, fakes ...*fakeEngine) *Engine {
+	t.Helper()
+	e, _ := opened(t, fakes...)
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// log is what an engine logged.
+type log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// becomes waits until a condition holds.
+func becomes(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for !holds() {
+		if t.Context().Err() != nil {
+			t.Fatal("it never happens: " + what)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// opened makes an engine of fakes that is not started. Its probes follow each other at once.
+func opened(t *testing.T, fakes ...*fakeEngine) (*Engine, *log) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(file, []byte("k3y\n"), 0o600); err != nil {
@@ -287,20 +350,20 @@ func started(t *testing.T, fakes ...*fakeEngine) *Engine {
 	for _, f := range fakes {
 		cfg.URLs = append(cfg.URLs, f.URL)
 	}
-	e, err := New(cfg, bytesModel{}, zerolog.Nop())
+	logged := new(log)
+	e, err := New(cfg, bytesModel{}, zerolog.New(logged))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(e.Close)
-	if err := e.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return e
+	e.limits.probeEvery, e.limits.minBackoff, e.limits.maxBackoff = time.Millisecond, time.Millisecond, 10*time.Millisecond
+	e.limits.others = time.Minute
+	return e, logged
 }
 
 func request(n int) *generation.Request {
 	r := &generation.Request{Prompt: []generation.Token{'a', 'b', 'c'}}
-	r.N, r.MaxTokens, r.Temperature = n, 8, 1
+	r.N, r.MaxTokens, r.Temperature = n, 32, 1
 	for i := range n {
 		r.Seeds = append(r.Seeds, uint32(100+i))
 	}

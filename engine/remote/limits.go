@@ -21,16 +21,16 @@ const (
 	// An error's text is cut for messages.
 	errorText = 300
 
-	// A replica that could not be reached is left out for so long, at first and at most.
-	minBackoff = 500 * time.Millisecond
-	maxBackoff = 15 * time.Second
-	// probeTimeout bounds one call that asks whether a replica is back.
-	probeTimeout = 3 * time.Second
-	// verifyTimeout bounds the comparison of vocabularies, with so many strings and calls
-	// at a time.
-	verifyTimeout = 2 * time.Minute
-	probeStrings  = 1000
-	probeCalls    = 8
+	// An engine that gets work is out after so many probes in a row without an answer: with
+	// probeEvery and probeTimeout 8 s after it froze.
+	probeMisses = 2
+	// An engine is out, too, when the time of so many requests in a row ended without a byte.
+	lateRequests = 2
+	// The comparison of vocabularies has so many strings, fewer when an engine returns, and so
+	// many calls at a time.
+	probeStrings      = 1000
+	probeStringsAgain = 100
+	probeCalls        = 8
 	// relistAfter is the least time between two lists of adapters because of unknown names or
 	// refused calls.
 	relistAfter = time.Second
@@ -45,3 +45,28 @@ const (
 	// defaultRetryAfter is told to callers where a busy engine told nothing.
 	defaultRetryAfter = time.Second
 )
+
+// limits are times of an Engine. Tests have shorter ones.
+type limits struct {
+	// probeEvery is the time between two probes of an engine that gets work. Servers keep idle
+	// connections for 5 s or more. probe bounds the answer.
+	probeEvery, probe time.Duration
+	// describe bounds an answer about the engine, or of a tokenizer. llama-server may hold a new
+	// connection until an idle one of 5 s ends.
+	describe time.Duration
+	// verify bounds the comparison of vocabularies.
+	verify time.Duration
+	// prove bounds the token that an engine must generate after it made no progress.
+	prove time.Duration
+	// stall is the longest time between two parts of an answer that has begun.
+	stall time.Duration
+	// others have so long to get ready, after the first engine did, before Start returns.
+	others time.Duration
+	// An engine that is out is asked again after so long, at first and at most.
+	minBackoff, maxBackoff time.Duration
+}
+
+var defaultLimits = limits{
+	probeEvery: 2 * time.Second, probe: 3 * time.Second, describe: 10 * time.Second, verify: 2 * time.Minute, prove: 30 * time.Second,
+	stall: 8 * time.Second, others: 5 * time.Second, minBackoff: 500 * time.Millisecond, maxBackoff: 5 * time.Second,
+}

@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"bytes"
 	"encoding/json"
 
 	"agentd/scheduler/generation"
@@ -39,7 +38,7 @@ func (llamaServer) path() string { return "/completion" }
 
 func (llamaServer) body(c *call) ([]byte, error) {
 	r := llamaRequest{
-		Prompt: c.Prompt, N: c.n, NPredict: c.MaxTokens, Seed: c.seed & (1<<31 - 1), IgnoreEOS: c.IgnoreEnd, Grammar: c.Grammar,
+		Prompt: c.Prompt, N: c.n, NPredict: c.MaxTokens, Seed: c.seed & (1<<31 - 1), IgnoreEOS: c.IgnoreEnd, Grammar: c.grammar,
 		Temperature: c.Temperature, TopP: 1, LoRA: c.loras, CachePrompt: c.loras == nil, ReturnTokens: true, Fields: llamaFields,
 		Samplers: []string{"top_k", "top_p", "min_p", "temperature"},
 	}
@@ -88,17 +87,10 @@ func (a *llamaAnswer) logprobs() []*float32 {
 	return list
 }
 
-func (llamaServer) read(body []byte, _ int) (answer, error) {
-	var list []llamaAnswer
-	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
-		if err := json.Unmarshal(body, &list); err != nil {
-			return answer{}, err
-		}
-	} else {
-		list = make([]llamaAnswer, 1)
-		if err := json.Unmarshal(body, &list[0]); err != nil {
-			return answer{}, err
-		}
+func (llamaServer) read(body []byte, n int) (answer, error) {
+	list, err := elements[llamaAnswer](body, n)
+	if err != nil {
+		return answer{}, err
 	}
 	a := answer{cached: -1}
 	for _, one := range list {

@@ -28,8 +28,8 @@ func recordedCalls() map[string]*call {
 		return &call{Request: r, model: "household", n: 2, seed: 7, ends: []generation.Token{0, 2}, excluded: []generation.Token{1}}
 	}
 	limited, constrained, greedy := base(), base(), base()
-	constrained.Grammar = "root ::= a\na ::= | \"o\" \"k\"\n"
-	greedy.n, greedy.Temperature, greedy.Grammar = 1, 0, "root ::= \"ok\"\n"
+	constrained.grammar = "root ::= a\na ::= | \"o\" \"k\"\n"
+	greedy.n, greedy.Temperature, greedy.grammar = 1, 0, "root ::= \"ok\"\n"
 	return map[string]*call{"limited": limited, "constrained": constrained, "greedy": greedy}
 }
 

@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -45,7 +44,7 @@ func (d sglang) body(c *call) ([]byte, error) {
 	s := sglangSampling{
 		N: c.n, MaxNewTokens: c.MaxTokens, Seed: c.seed & (1<<31 - 1),
 		Temperature: max(c.Temperature, 0), TopP: 1, TopK: -1, MinP: max(c.MinP, 0),
-		StopTokenIDs: c.ends, IgnoreEOS: c.IgnoreEnd, EBNF: ebnf(c.Grammar), LogitBias: bias(c.excluded), NoStopTrim: true,
+		StopTokenIDs: c.ends, IgnoreEOS: c.IgnoreEnd, EBNF: ebnf(c.grammar), LogitBias: bias(c.excluded), NoStopTrim: true,
 	}
 	if c.TopP > 0 && c.TopP < 1 {
 		s.TopP = c.TopP
@@ -80,17 +79,10 @@ type sglangAnswer struct {
 	} `json:"meta_info"`
 }
 
-func (sglang) read(body []byte, _ int) (answer, error) {
-	var list []sglangAnswer
-	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
-		if err := json.Unmarshal(body, &list); err != nil {
-			return answer{}, err
-		}
-	} else {
-		list = make([]sglangAnswer, 1)
-		if err := json.Unmarshal(body, &list[0]); err != nil {
-			return answer{}, err
-		}
+func (sglang) read(body []byte, n int) (answer, error) {
+	list, err := elements[sglangAnswer](body, n)
+	if err != nil {
+		return answer{}, err
 	}
 	var a answer
 	for i, one := range list {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -15,68 +16,90 @@ import (
 	"agentd/scheduler/generation"
 )
 
-// Start waits until an engine answers, asks which API it has, and compares its vocabulary
-// with the Model's. It returns a [*MismatchError] where they differ.
+// joined is how an attempt of an engine to join ended.
+type joined struct {
+	r   *replica
+	err error
+}
+
+// errNotAsked is why an engine gets no work before its first answer.
+var errNotAsked = errors.New("not asked yet")
+
+// Start asks all engines until one gets work: it answers, has an API that is known, and the
+// Model's vocabulary. The others have a short time to do so, too, and may come later. Start returns
+// the error of an engine that does not fit, such as a [*MismatchError].
 func (e *Engine) Start(ctx context.Context) error {
-	ctx, cancel := e.within(ctx)
-	defer cancel()
-	first, err := e.first(ctx)
-	if err != nil {
-		return err
-	}
-	if err := e.describe(ctx, first); err != nil {
-		return fmt.Errorf("engine %s: %w", first.url, err)
-	}
+	defer close(e.started)
+	waiting := map[*replica]bool{}
 	for _, r := range e.replicas {
-		err := e.verify(ctx, r)
-		var unreachable *errUnreachable
-		var busy *generation.BusyError
-		switch {
-		case errors.As(err, &unreachable), errors.As(err, &busy):
-			e.lost(r, err)
-		case err != nil:
-			return fmt.Errorf("engine %s: %w", r.url, err)
+		waiting[r] = true
+		e.group.Go(func() { e.watch(r) })
+	}
+	var enough <-chan time.Time // once one gets work
+	for len(waiting) > 0 || enough == nil {
+		select {
+		case j := <-e.joined:
+			delete(waiting, j.r)
+			switch {
+			case j.err == nil && enough == nil:
+				enough = time.After(e.limits.others)
+			case j.err != nil && !passes(j.err):
+				return fmt.Errorf("engine %s: %w", j.r.url, j.err)
+			}
+		case <-enough:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-e.base.Done():
+			return generation.ErrClosed
 		}
 	}
-	e.listAdapters()
 	return nil
 }
 
-// first returns the first engine that is ready, once there is one.
-func (e *Engine) first(ctx context.Context) (*replica, error) {
-	wait, told := minBackoff, false
-	for {
-		var last error
-		for _, r := range e.replicas {
-			if _, last = e.get(ctx, r, "/health"); last == nil {
-				return r, nil
-			}
-		}
-		if !told {
-			e.log.Info().Err(last).Msg("waiting for an engine")
-			told = true
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(wait):
-		}
-		wait = min(2*wait, maxBackoff)
+// passes reports whether an error of an engine may end by itself.
+func passes(err error) bool {
+	var status *StatusError
+	if errors.As(err, &status) {
+		return status.Status >= http.StatusInternalServerError || status.Status == http.StatusRequestTimeout
 	}
+	return errors.As(err, new(*errUnreachable)) || errors.As(err, new(*generation.BusyError))
 }
 
-// describe finds out which API an engine has and what it serves.
-func (e *Engine) describe(ctx context.Context, r *replica) error {
-	e.name = e.cfg.API
-	if e.name == APIAuto {
-		name, err := e.detect(ctx, r)
-		if err != nil {
-			return err
-		}
-		e.name = name
+// explained says what to change where an engine refuses to describe itself.
+func (e *Engine) explained(err error) error {
+	var status *StatusError
+	switch {
+	case refusesKey(err) && e.key == "":
+		return fmt.Errorf("%w; it wants a key: name the file that holds it as Config.KeyFile", err)
+	case refusesKey(err):
+		return fmt.Errorf("%w; it refused the key in the file that Config.KeyFile names", err)
+	case errors.As(err, &status) && (status.Status == http.StatusNotFound || status.Status/100 == 3):
+		return fmt.Errorf("%w; name the engine's own address as Config.URLs, such as http://127.0.0.1:8000, without the path of an API (an agentd needs --completions)", err)
 	}
-	e.api = dialectOf(e.name)
-	if e.name == APILlamaServer {
+	return err
+}
+
+// describe finds out which API an engine has and what it serves. All engines must have the same
+// API, since the agent was made for it.
+func (e *Engine) describe(ctx context.Context, r *replica) (id identity, err error) {
+	id.api = e.cfg.API
+	if id.api == APIAuto {
+		if id.api, id.agentd, err = e.detect(ctx, r); err != nil {
+			return id, err
+		}
+	}
+	e.mu.Lock()
+	if e.name == "" {
+		e.name = id.api
+	}
+	name := e.name
+	e.mu.Unlock()
+	if id.api != name {
+		return id, fmt.Errorf("it has the API %s, but the engines are used by that of %s; start agentd again to change it", id.api, name)
+	}
+	switch id.api {
+	case APILlamaServer:
 		var props struct {
 			Slots    int `json:"total_slots"`
 			Settings struct {
@@ -84,29 +107,27 @@ func (e *Engine) describe(ctx context.Context, r *replica) error {
 			} `json:"default_generation_settings"`
 		}
 		if err := e.getJSON(ctx, r, "/props", &props); err != nil {
-			return err
+			return id, err
 		}
-		e.width, e.context = props.Slots, props.Settings.Context
-	}
-	if e.name == APISGLang {
-		seeded, err := e.seeded(ctx, r)
-		if err != nil {
-			return err
+		id.slots, id.context = max(props.Slots, 0), max(props.Settings.Context, 0)
+	case APISGLang:
+		if id.seeded, err = e.seeded(ctx, r); err != nil {
+			return id, err
 		}
-		e.api = sglang{seeded}
 	}
 	models, err := e.models(ctx, r)
 	if err != nil {
-		return err
+		return id, err
 	}
+	var names []string
 	for _, m := range models {
 		if e.cfg.Model == "" || m.ID == e.cfg.Model {
-			e.served = m.ID
-			e.context = max(e.context, m.Context)
-			return nil
+			id.served, id.context = m.ID, max(id.context, m.Context)
+			return id, nil
 		}
+		names = append(names, m.ID)
 	}
-	return fmt.Errorf("/v1/models does not list the model %q", e.cfg.Model)
+	return id, fmt.Errorf("/v1/models lists %q and not the model %q that Config.Model names", names, e.cfg.Model)
 }
 
 // seeded asks SGLang whether it draws by the seeds of requests.
@@ -125,8 +146,8 @@ func (e *Engine) seeded(ctx context.Context, r *replica) (bool, error) {
 	return false, nil
 }
 
-// detect tells APIs apart by paths that only one of them has.
-func (e *Engine) detect(ctx context.Context, r *replica) (string, error) {
+// detect tells APIs apart by paths that only one of them has. agentd has that of vLLM.
+func (e *Engine) detect(ctx context.Context, r *replica) (api string, agentd bool, err error) {
 	for _, known := range []struct{ path, member, api string }{
 		{"/version", "version", APIVLLM},
 		{"/props", "total_slots", APILlamaServer},
@@ -136,15 +157,14 @@ func (e *Engine) detect(ctx context.Context, r *replica) (string, error) {
 	} {
 		var answer map[string]json.RawMessage
 		err := e.getJSON(ctx, r, known.path, &answer)
-		if unreachable := (*errUnreachable)(nil); errors.As(err, &unreachable) {
-			return "", err
+		if err != nil && passes(err) || refusesKey(err) {
+			return "", false, err
 		}
 		if err == nil && answer[known.member] != nil {
-			e.agentd = known.path == "/v1/info"
-			return known.api, nil
+			return known.api, known.path == "/v1/info", nil
 		}
 	}
-	return "", fmt.Errorf("no known API; name one of %s", strings.Join(APIs[1:], ", "))
+	return "", false, fmt.Errorf("no known API; name one of %s as Config.API, and the engine's own address as Config.URLs, such as http://127.0.0.1:8000", strings.Join(APIs[1:], ", "))
 }
 
 func (e *Engine) getJSON(ctx context.Context, r *replica, path string, into any) error {
@@ -160,47 +180,66 @@ func (e *Engine) getJSON(ctx context.Context, r *replica, path string, into any)
 
 // MismatchError says that an engine tokenizes a text otherwise than the Model.
 type MismatchError struct {
-	Text         string
-	Ours, Theirs []generation.Token
+	Served, Model string // names
+	Text          string
+	Ours, Theirs  []generation.Token
 }
 
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("the engine tokenizes %q as %v and agentd as %v: they must have the same vocabulary", e.Text, e.Theirs, e.Ours)
+	at := 0
+	for at < len(e.Ours) && at < len(e.Theirs) && e.Ours[at] == e.Theirs[at] {
+		at++
+	}
+	token := func(ids []generation.Token) string {
+		if at == len(ids) {
+			return "missing"
+		}
+		return fmt.Sprint(ids[at])
+	}
+	return fmt.Sprintf("its model %s has another vocabulary than %s, which agentd uses: token %d of %q is %s, and here %s", e.Served, e.Model, at+1, e.Text, token(e.Theirs), token(e.Ours))
 }
 
-// verify compares the tokens of probe strings.
-func (e *Engine) verify(ctx context.Context, r *replica) error {
-	group, ctx := errgroup.WithContext(ctx)
+// verify compares the tokens of probe strings: many the first time, then some.
+func (e *Engine) verify(ctx context.Context, r *replica, id identity) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, e.limits.verify, &silence{e.limits.verify})
+	defer cancel()
+	texts := probeStrings
+	if r.compared {
+		texts = probeStringsAgain
+	}
+	group, one := errgroup.WithContext(ctx)
 	group.SetLimit(probeCalls)
-	for _, text := range probes(probeStrings) {
-		group.Go(func() error { return e.compare(ctx, r, text) })
+	for _, text := range probes(texts) {
+		group.Go(func() error { return e.compare(one, r, id, text) })
 	}
-	if err := group.Wait(); err != nil {
-		return err
+	err := group.Wait()
+	if ctx.Err() != nil {
+		return &errUnreachable{fmt.Errorf("the comparison of vocabularies: %w", context.Cause(ctx))}
 	}
-	r.verified = true
-	return nil
+	r.compared = r.compared || err == nil
+	return err
 }
 
-func (e *Engine) compare(ctx context.Context, r *replica, text string) error {
+func (e *Engine) compare(ctx context.Context, r *replica, id identity, text string) error {
 	ours, err := e.model.Tokenize(text)
 	if err != nil {
 		return err
 	}
-	body, err := e.api.tokenizeBody(e.served, text)
+	api := dialectOf(id)
+	body, err := api.tokenizeBody(id.served, text)
 	if err != nil {
 		return err
 	}
-	answer, err := e.exchange(ctx, r, "POST", e.api.tokenizePath(), body, bytesOfAnswer, "")
+	answer, err := e.small(ctx, r, sent{client: e.client, method: http.MethodPost, path: api.tokenizePath(), body: body}, e.limits.describe)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", api.tokenizePath(), err)
 	}
-	theirs, err := e.api.tokens(answer)
+	theirs, err := api.tokens(answer)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", api.tokenizePath(), err)
 	}
 	if !slices.Equal(ours, theirs) {
-		return &MismatchError{text, ours, theirs}
+		return &MismatchError{id.served, e.model.Name(), text, ours, theirs}
 	}
 	return nil
 }

@@ -54,22 +54,24 @@ func (vllm) body(c *call) ([]byte, error) {
 	if c.IgnoreEnd {
 		r.StopTokenIDs = nil
 	}
-	if c.Grammar != "" {
-		r.Structured = &vllmStructured{ebnf(c.Grammar)}
+	if c.grammar != "" {
+		r.Structured = &vllmStructured{ebnf(c.grammar)}
 	}
 	return json.Marshal(&r)
 }
 
+type vllmChoice struct {
+	Index        int                `json:"index"`
+	TokenIDs     []generation.Token `json:"token_ids"`
+	FinishReason string             `json:"finish_reason"`
+	Logprobs     *struct {
+		Tokens []*float32 `json:"token_logprobs"`
+	} `json:"logprobs"`
+}
+
 type vllmAnswer struct {
-	Choices []struct {
-		Index        int                `json:"index"`
-		TokenIDs     []generation.Token `json:"token_ids"`
-		FinishReason string             `json:"finish_reason"`
-		Logprobs     *struct {
-			Tokens []*float32 `json:"token_logprobs"`
-		} `json:"logprobs"`
-	} `json:"choices"`
-	Usage struct {
+	Choices json.RawMessage `json:"choices"` // of vllmChoice
+	Usage   struct {
 		Prompt  int `json:"prompt_tokens"`
 		Details *struct {
 			Cached *int `json:"cached_tokens"`
@@ -77,16 +79,20 @@ type vllmAnswer struct {
 	} `json:"usage"`
 }
 
-func (vllm) read(body []byte, _ int) (answer, error) {
+func (vllm) read(body []byte, n int) (answer, error) {
 	var v vllmAnswer
 	if err := json.Unmarshal(body, &v); err != nil {
 		return answer{}, err
+	}
+	choices, err := elements[vllmChoice](v.Choices, n)
+	if err != nil {
+		return answer{}, fmt.Errorf("choices: %w", err)
 	}
 	a := answer{prompt: v.Usage.Prompt, cached: -1}
 	if d := v.Usage.Details; d != nil && d.Cached != nil {
 		a.cached = *d.Cached
 	}
-	for _, c := range v.Choices {
+	for _, c := range choices {
 		if c.TokenIDs == nil {
 			return answer{}, fmt.Errorf("choice %d has no token_ids; agentd needs an engine with return_token_ids (vLLM 0.10.2 or newer)", c.Index)
 		}

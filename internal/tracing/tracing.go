@@ -52,7 +52,22 @@ func (c *Config) Enabled() bool {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return false
 	}
-	return os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != ""
+	text, _ := c.endpoint()
+	return text != ""
+}
+
+// endpoint is the URL of the collector, "" without one, and the variable that holds it, "" for
+// Config.Endpoint.
+func (c *Config) endpoint() (text, variable string) {
+	if c.Endpoint != "" {
+		return c.Endpoint, ""
+	}
+	for _, variable := range []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
+		if text := os.Getenv(variable); text != "" {
+			return text, variable
+		}
+	}
+	return "", ""
 }
 
 // Check returns what is wrong with the endpoint, or with a variable that chooses another
@@ -76,17 +91,22 @@ func (c *Config) Check() error {
 	return err
 }
 
-// url is where traces are posted; "": the exporter reads it from a variable.
+// url is where traces are posted; "": the exporter reads it from a variable. The exporter would
+// take its default for a variable that is no URL.
 func (c *Config) url() (string, error) {
-	if c.Endpoint == "" {
-		return "", nil
+	text, variable := c.endpoint()
+	if variable != "" {
+		variable += " "
 	}
-	u, err := url.Parse(c.Endpoint)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", errors.New("is no URL; want a collector's base URL such as http://127.0.0.1:4318")
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return "", errors.New(variable + "is no URL; want a collector's URL with http:// or https://, such as http://127.0.0.1:4318")
 	}
 	if u.User != nil || u.RawQuery != "" {
-		return "", errors.New("has a user or a query, which collectors do not read; put a key into OTEL_EXPORTER_OTLP_HEADERS")
+		return "", errors.New(variable + "has a user or a query, which collectors do not read; put a key into OTEL_EXPORTER_OTLP_HEADERS")
+	}
+	if variable != "" {
+		return "", nil
 	}
 	return u.JoinPath(tracesPath).String(), nil
 }

@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -43,6 +44,17 @@ type BusyError struct {
 }
 
 func (e *BusyError) Error() string { return e.Reason }
+
+// LateError is returned when the time of a request ends before an engine on another machine
+// answered. It is a context.DeadlineExceeded.
+type LateError struct {
+	Engine string // its URL
+}
+
+func (e *LateError) Error() string { return "engine " + e.Engine + " had not answered" }
+
+// Unwrap makes it a deadline that passed.
+func (e *LateError) Unwrap() error { return context.DeadlineExceeded }
 
 // OverflowError is returned for a prompt that can never fit the context.
 type OverflowError struct {

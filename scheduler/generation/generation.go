@@ -108,7 +108,10 @@ type Result struct {
 	CachedTokens int
 	// Completions are in the order of Seeds.
 	Completions []Completion
-	Times       Times
+	// Version names the weights where the engine that answered has a name of its own for them; "":
+	// it has not.
+	Version string
+	Times   Times
 }
 
 // Times are the latencies of a request, measured from Submitted. Zero means that the
