@@ -25,6 +25,20 @@ const (
 	// prompt. Only tools and robots grow more, since each tool repeats all robots.
 	maxReturned = 4 * protocol.MaxRepeated
 
+	// The next numbers estimate memory. textCopies is how many times a text of an input is held
+	// while its prompt is made: parsed, as messages and as a prompt, both also as JSON, and as
+	// tokens. toolCopies is the same for tools, whose schemas and grammars are larger.
+	textCopies = 8
+	toolCopies = 10
+	// entryBytes is the memory of an empty entry of a history, or of a call in one, with its part
+	// of the prompt, and ruleBytes that of an empty rule.
+	entryBytes = 700
+	ruleBytes  = 64
+	// outputBytes is the memory of a candidate beside its memory and its step, and answerBytes
+	// that of a token of its answer, which several texts repeat.
+	outputBytes = 2 << 10
+	answerBytes = 16
+
 	// maxCatalogs and maxCatalogBytes bound the cache of prepared tool sets: keys, and
 	// catalogCopies times the tools' JSON for texts. Grammars are several times as large as
 	// keys.

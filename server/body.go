@@ -2,7 +2,9 @@ package server
 
 import (
 	"errors"
+	"fmt"
 
+	"agentd/internal/budget"
 	"agentd/internal/transfer"
 
 	"github.com/gin-gonic/gin"
@@ -15,27 +17,31 @@ func (s *Server) jsonBody(c *gin.Context) {
 		c.Header("Accept-Encoding", "gzip")
 	}
 	if err != nil {
-		s.fail(c, bodyError(err))
+		s.fail(c, bodyError(err, maxBody))
 	}
 }
 
-// readBody reads the request body to its end. The body counts in the memory for bodies until
-// release is called.
-func (s *Server) readBody(c *gin.Context) (body []byte, release func(), err error) {
-	body, release, err = transfer.ReadBody(c, maxBody, s.bodies)
+// readBody reads the request body of at most limit bytes to its end. What the request holds counts in share, which is to be
+// released when the request has ended.
+func (s *Server) readBody(c *gin.Context, limit int64) (body []byte, share *budget.Share, err error) {
+	share = s.memory.Share()
+	body, err = transfer.ReadBody(c, limit, share)
 	if err != nil {
-		err = bodyError(err)
+		share.Release()
+		err = bodyError(err, limit)
 	}
-	return body, release, err
+	return body, share, err
 }
 
 // bodyError maps an error of transfer to its reason.
-func bodyError(err error) error {
+func bodyError(err error, limit int64) error {
 	switch {
+	case errors.Is(err, transfer.ErrTooLarge) && limit < maxBody:
+		return &Error{Code: CodeTooLarge, Detail: fmt.Sprintf("the request body is larger than %d bytes, the most that this path takes", limit)}
 	case errors.Is(err, transfer.ErrTooLarge):
 		return &Error{Code: CodeTooLarge}
-	case errors.Is(err, transfer.ErrNoMemory):
-		return &Error{Code: CodeBusy, Detail: err.Error()}
+	case errors.Is(err, budget.ErrFull), errors.As(err, new(*budget.TooLargeError)):
+		return err
 	case errors.Is(err, transfer.ErrSlow):
 		return &Error{Code: CodeSlowBody}
 	case errors.Is(err, transfer.ErrBroken):

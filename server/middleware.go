@@ -24,6 +24,7 @@ const (
 	keyClient    = "agentd.client"  // name of the token's client; "": none
 	keyWeights   = "agentd.weights" // true: the client may change the weights
 	keyStatus    = "agentd.status"  // for log and metrics, instead of the sent status
+	keyReason    = "agentd.reason"  // why the answer is no success, for the log
 	keyOpenAI    = "agentd.openai"  // true: errors have the form of OpenAI's API
 )
 
@@ -89,6 +90,9 @@ func (s *Server) observe(c *gin.Context) {
 		}
 		if client != "" {
 			event.Str("client", client)
+		}
+		if reason := c.GetString(keyReason); reason != "" {
+			event.Str("reason", reason)
 		}
 		event.
 			Str("method", method).

@@ -1,0 +1,46 @@
+package agent
+
+import (
+	"bytes"
+
+	"agentd/agent/memory"
+	"agentd/protocol"
+)
+
+// WorkBytes estimates the memory that Prepare and Run take for a request beside itself and its
+// candidates: its parsed memories and its prompts. Members of memory that the agent does not
+// interpret cost nothing.
+func WorkBytes(req *protocol.AgentRequest) (n int64) {
+	for i := range req.Inputs {
+		in := &req.Inputs[i]
+		n += textCopies * int64(len(in.Instruction.Content)+len(in.Attributes)+len(in.ExtraKeys))
+		for _, tool := range in.Tools {
+			n += toolCopies * int64(len(tool))
+		}
+		for name, v := range protocol.Members(in.Memory) {
+			switch name {
+			case "history":
+				n += textCopies*int64(len(v)) + entryBytes*int64(bytes.Count(v, openBrace))
+			case "memory_list":
+				n += textCopies*int64(len(v)) + ruleBytes*int64(bytes.Count(v, comma))
+			case "summary", memory.QwenKey, memory.GPTOSSKey:
+				n += textCopies * int64(len(v))
+			}
+		}
+	}
+	return n
+}
+
+var openBrace, comma = []byte("{"), []byte(",")
+
+// candidateBytes estimates the memory of all candidates of one request. Equal ones share theirs.
+func candidateBytes(requestID string, runs []*inputRun) (n int64) {
+	for _, run := range runs {
+		made := min(len(run.out), 1)
+		if run.prompt != nil {
+			made = run.request.N
+		}
+		n += int64(made) * (int64(run.returned(requestID)) + outputBytes + answerBytes*int64(run.request.MaxTokens))
+	}
+	return n
+}
