@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"slices"
 
 	"agentd/agent/memory"
 	"agentd/protocol"
@@ -14,8 +15,12 @@ func WorkBytes(req *protocol.AgentRequest) (n int64) {
 	for i := range req.Inputs {
 		in := &req.Inputs[i]
 		n += textCopies * int64(len(in.Instruction.Content)+len(in.Attributes)+len(in.ExtraKeys))
+		known := i > 0 && slices.EqualFunc(in.Tools, req.Inputs[i-1].Tools, func(a, b protocol.Raw) bool { return bytes.Equal(a, b) })
 		for _, tool := range in.Tools {
-			n += toolCopies * int64(len(tool))
+			n += textCopies * int64(len(tool))
+			if !known { // else its catalog is shared
+				n += toolBytes + valueBytes*int64(bytes.Count(tool, comma))
+			}
 		}
 		for name, v := range protocol.Members(in.Memory) {
 			switch name {
@@ -40,7 +45,8 @@ func candidateBytes(requestID string, runs []*inputRun) (n int64) {
 		if run.prompt != nil {
 			made = run.request.N
 		}
-		n += int64(made) * (int64(run.returned(requestID)) + outputBytes + answerBytes*int64(run.request.MaxTokens))
+		each := int64(run.returned(requestID))
+		n += int64(made) * (each + each/growthPart + outputBytes + answerBytes*int64(run.request.MaxTokens))
 	}
 	return n
 }

@@ -169,7 +169,11 @@ func returned(requestID string, runs []*inputRun) (bytes int) {
 // returned estimates the bytes of one candidate.
 func (run *inputRun) returned(requestID string) int {
 	in := run.in.input
-	size := func(p *format.Prompt) int { return len(p.Text) + len(p.Messages) + len(p.Tools) + len(in.Attributes) }
+	again := len(in.Attributes) + len(run.in.memory.Summary)
+	for _, rule := range run.in.memory.Rules {
+		again += len(rule)
+	}
+	size := func(p *format.Prompt) int { return len(p.Text) + len(p.Messages) + len(p.Tools) + again }
 	each := len(requestID) + len(in.Memory) + len(in.Instruction.Content)
 	switch {
 	case run.prompt != nil:
