@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"agentd/agent/memory"
+	"agentd/agent/tools"
 	"agentd/protocol"
 )
 
@@ -17,6 +18,9 @@ func WorkBytes(req *protocol.AgentRequest) (n int64) {
 		n += textCopies * int64(len(in.Instruction.Content)+len(in.Attributes)+len(in.ExtraKeys))
 		known := i > 0 && slices.EqualFunc(in.Tools, req.Inputs[i-1].Tools, func(a, b protocol.Raw) bool { return bytes.Equal(a, b) })
 		for _, tool := range in.Tools {
+			if len(in.Tools) > tools.MaxTools || len(tool) > tools.MaxToolBytes {
+				continue // an error that is found at once
+			}
 			n += textCopies * int64(len(tool))
 			if !known { // else its catalog is shared
 				n += toolBytes + valueBytes*int64(bytes.Count(tool, comma))

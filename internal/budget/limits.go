@@ -17,7 +17,7 @@ const (
 
 	// reservePart: 1/reservePart of the memory is left for buffers of sockets, stacks of
 	// threads and what native code allocates for a moment.
-	reservePart = 8
+	reservePart = 6
 	// heapPart: requests may hold 1/heapPart of the memory that Go may use. The rest is for
 	// garbage and for what is not counted.
 	heapPart = 2
