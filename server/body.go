@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"fmt"
 
 	"agentd/internal/budget"
 	"agentd/internal/transfer"
@@ -17,27 +16,25 @@ func (s *Server) jsonBody(c *gin.Context) {
 		c.Header("Accept-Encoding", "gzip")
 	}
 	if err != nil {
-		s.fail(c, bodyError(err, maxBody))
+		s.fail(c, bodyError(err))
 	}
 }
 
-// readBody reads the request body of at most limit bytes to its end. What the request holds counts in share, which is to be
+// readBody reads the request body to its end. What the request holds counts in share, which is to be
 // released when the request has ended.
-func (s *Server) readBody(c *gin.Context, limit int64) (body []byte, share *budget.Share, err error) {
+func (s *Server) readBody(c *gin.Context) (body []byte, share *budget.Share, err error) {
 	share = s.memory.Share()
-	body, err = transfer.ReadBody(c, limit, share)
+	body, err = transfer.ReadBody(c, maxBody, share)
 	if err != nil {
 		share.Release()
-		err = bodyError(err, limit)
+		err = bodyError(err)
 	}
 	return body, share, err
 }
 
 // bodyError maps an error of transfer to its reason.
-func bodyError(err error, limit int64) error {
+func bodyError(err error) error {
 	switch {
-	case errors.Is(err, transfer.ErrTooLarge) && limit < maxBody:
-		return &Error{Code: CodeTooLarge, Detail: fmt.Sprintf("the request body is larger than %d bytes, the most that this path takes", limit)}
 	case errors.Is(err, transfer.ErrTooLarge):
 		return &Error{Code: CodeTooLarge}
 	case errors.Is(err, budget.ErrFull), errors.As(err, new(*budget.TooLargeError)):

@@ -31,8 +31,11 @@ type Coach interface {
 func (s *Server) putSession(c *gin.Context) {
 	s.coachingWork(c, func(ctx context.Context) ([]byte, error) {
 		runID, err := pathRunID(c)
-		body, share, unread := s.readBody(c, maxSettings)
+		body, share, unread := s.readBody(c)
 		defer share.Release()
+		if unread == nil {
+			unread = share.Add(int64(len(body)) * looseCopies)
+		}
 		if unread != nil {
 			return nil, unread
 		}
@@ -55,7 +58,7 @@ func (s *Server) putSession(c *gin.Context) {
 // timeout nor a deadline of the connection ends it.
 func (s *Server) postCoaching(c *gin.Context) {
 	s.coachingWork(c, func(ctx context.Context) ([]byte, error) {
-		body, share, err := s.readBody(c, maxBody)
+		body, share, err := s.readBody(c)
 		defer share.Release()
 		if err != nil {
 			return nil, err

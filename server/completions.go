@@ -52,10 +52,10 @@ func (s *Server) openAI(answer func(context.Context, *gin.Context, openai.Model,
 			s.fail(c, &Error{Code: CodeNotFound})
 			return
 		}
-		body, share, err := s.readBody(c, maxBody)
+		body, share, err := s.readBody(c)
 		defer share.Release()
 		if err == nil {
-			err = share.Add(int64(len(body)) * chatCopies)
+			err = share.Add(int64(len(body)) * looseCopies)
 		}
 		if err != nil {
 			s.fail(c, err)

@@ -80,7 +80,7 @@ func (s *Server) postResponses(c *gin.Context) {
 // share.
 func (s *Server) decide(c *gin.Context, inference Inference) (outs []protocol.AgentOutput, share *budget.Share, err error) {
 	began := time.Now()
-	body, share, err := s.readBody(c, maxBody)
+	body, share, err := s.readBody(c)
 	if err != nil {
 		return nil, share, err
 	}

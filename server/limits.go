@@ -10,12 +10,9 @@ import (
 const (
 	// maxBody is the largest request body, before and after decompression.
 	maxBody = protocol.MaxBodyBytes
-	// maxSettings is the largest body of settings: those of a session, which stay in memory while
-	// it lives, and a change of weights.
-	maxSettings = 1 << 20
-	// chatCopies is how many times its text a body of OpenAI's API takes: decoded, as messages,
-	// as a prompt and as tokens.
-	chatCopies = 8
+	// looseCopies is how many times its text a body takes beside itself where it is not counted
+	// more exactly. A chat is decoded, and becomes messages, a prompt and tokens.
+	looseCopies = 8
 	// coachingCopies is the same for a coaching request: the point, the question and the log.
 	coachingCopies = 3
 	// streamFrom is the size of an answer in bytes from which on it is never in memory as a

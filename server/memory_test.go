@@ -118,15 +118,6 @@ func TestCoachingRequestIsHeldWhileTheCoachWorks(t *testing.T) {
 	}
 }
 
-func TestSettingsAreSmallerThanWork(t *testing.T) {
-	s := newTest(t, Ready, echo, withCoach(storing{}))
-	long := `{"backends":{"a":{"type":"ollama","endpoint":"http://x.example","default_model":"m","headers":{"x":"` + strings.Repeat("y", maxSettings) + `"}}}}`
-	w := request{method: "PUT", path: "/v1/coaching/sessions/r", body: long}.do(t, s)
-	if w.Code != 413 || !strings.Contains(w.Body.String(), fmt.Sprint(maxSettings)) {
-		t.Errorf("got %d %s", w.Code, w.Body)
-	}
-}
-
 // lending is an Inference with a Model for OpenAI's API, and tells when it is taken.
 type lending struct {
 	inferenceFunc

@@ -112,7 +112,7 @@ func New(opts Options) (*Server, error) {
 		loaded: make(chan struct{}),
 		idle:   make(chan struct{}),
 	}
-	s.metrics = newMetrics(opts.Registry, opts.Build, s.State)
+	s.metrics = newMetrics(opts.Registry, opts.Build, opts.Memory, s.State)
 	s.router = s.routes()
 	s.http = &http.Server{
 		Handler:           s.router,

@@ -73,7 +73,7 @@ func (s *Server) getWeights(c *gin.Context) {
 
 func (s *Server) putWeights(c *gin.Context) {
 	s.weightsWork(c, func(ctx context.Context, w Weights) error {
-		body, share, err := s.readBody(c, maxSettings)
+		body, share, err := s.readBody(c)
 		defer share.Release()
 		if err != nil {
 			return err
