@@ -25,6 +25,25 @@ const (
 	// prompt. Only tools and robots grow more, since each tool repeats all robots.
 	maxReturned = 4 * protocol.MaxRepeated
 
+	// The next numbers estimate memory. textCopies is how many times a text of an input is held
+	// while its prompt is made: parsed, as messages and as a prompt, both also as JSON, and as
+	// tokens.
+	textCopies = 8
+	// toolBytes is the memory of a tool beside its text, and valueBytes that of one more value in
+	// its schema, with their parts of the grammar.
+	toolBytes  = 8 << 10
+	valueBytes = 100
+	// entryBytes is the memory of an empty entry of a history, or of a call in one, with its part
+	// of the prompt, and ruleBytes that of an empty rule.
+	entryBytes = 700
+	ruleBytes  = 64
+	// growthPart: a candidate's buffers are up to 1/growthPart larger than what is in them.
+	growthPart = 4
+	// outputBytes is the memory of a candidate beside its memory and its step, and answerBytes
+	// that of a token of its answer, which several texts repeat.
+	outputBytes = 2 << 10
+	answerBytes = 16
+
 	// maxCatalogs and maxCatalogBytes bound the cache of prepared tool sets: keys, and
 	// catalogCopies times the tools' JSON for texts. Grammars are several times as large as
 	// keys.

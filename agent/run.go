@@ -11,13 +11,14 @@ import (
 	"agentd/agent/format"
 	"agentd/agent/memory"
 	"agentd/agent/tools"
+	"agentd/internal/budget"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 )
 
 // Run makes the candidates of a plan, those of the first input first. Failures are candidates
 // with an error. Run itself fails when ctx was cancelled, when the generator is closed, or when
-// all candidates together would be too large (protocol.Problems). The generator may be nil for a
+// all candidates together would be too large: protocol.Problems, or the error of ctx's budget. The generator may be nil for a
 // plan without completions.
 //
 // All prompts are rendered before the first one is generated. The generator gets them together
@@ -37,6 +38,9 @@ func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.Agent
 		return nil, protocol.Problems{protocol.NewProblem(protocol.TypeValue, fmt.Sprintf(
 			"would make an answer of about %d bytes, since every candidate returns its memory, tools and prompt, and the request_id; at most %d are possible: send fewer candidates, inputs, tools or robots",
 			n, maxReturned), "inputs")}
+	}
+	if err := budget.Add(ctx, candidateBytes(p.requestID, runs)); err != nil {
+		return nil, err
 	}
 	if g != nil {
 		g.Keep(completions(runs))
@@ -158,23 +162,32 @@ func completions(runs []*inputRun) (n int) {
 // returned estimates the bytes of all candidates.
 func returned(requestID string, runs []*inputRun) (bytes int) {
 	for _, run := range runs {
-		in := run.in.input
-		size := func(p *format.Prompt) int { return len(p.Text) + len(p.Messages) + len(p.Tools) + len(in.Attributes) }
-		each := len(requestID) + len(in.Memory) + len(in.Instruction.Content)
-		switch {
-		case run.prompt != nil:
-			each += size(run.prompt) + run.in.bytesOfTrace(run.prompt, run.request.MaxTokens)
-		case len(run.out) > 0:
-			for _, step := range run.out[0].InternalSteps {
-				each += len(step)
-			}
-		}
-		if s := run.shortening; s != nil {
-			each += size(s.prompt) + run.in.bytesOfTrace(s.prompt, s.request.MaxTokens)
-		}
-		bytes += len(run.out) * each
+		bytes += len(run.out) * run.returned(requestID)
 	}
 	return bytes
+}
+
+// returned estimates the bytes of one candidate.
+func (run *inputRun) returned(requestID string) int {
+	in := run.in.input
+	again := len(in.Attributes) + len(run.in.memory.Summary)
+	for _, rule := range run.in.memory.Rules {
+		again += len(rule)
+	}
+	size := func(p *format.Prompt) int { return len(p.Text) + len(p.Messages) + len(p.Tools) + again }
+	each := len(requestID) + len(in.Memory) + len(in.Instruction.Content)
+	switch {
+	case run.prompt != nil:
+		each += size(run.prompt) + run.in.bytesOfTrace(run.prompt, run.request.MaxTokens)
+	case len(run.out) > 0:
+		for _, step := range run.out[0].InternalSteps {
+			each += len(step)
+		}
+	}
+	if s := run.shortening; s != nil {
+		each += size(s.prompt) + run.in.bytesOfTrace(s.prompt, s.request.MaxTokens)
+	}
+	return each
 }
 
 // guard turns a panic into an error of this input.

@@ -20,13 +20,13 @@ func (c *Console) getHealth(g *gin.Context) {
 
 // postRequest takes an agent's task and answers once a person has answered it.
 func (c *Console) postRequest(g *gin.Context) {
-	body, release, err := c.readBody(g, maxTaskBody)
+	body, share, err := c.readBody(g, maxTaskBody)
 	if err != nil {
 		c.fail(g, err)
 		return
 	}
 	req, err := protocol.DecodeHumanCoachingRequest(body)
-	release() // the task is stored
+	share.Release() // the task is stored
 	switch {
 	case err != nil:
 	case req.RequestID == "":

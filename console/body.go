@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"agentd/internal/budget"
 	"agentd/internal/transfer"
 	"agentd/protocol"
 
@@ -19,14 +20,19 @@ func (c *Console) jsonBody(g *gin.Context) {
 	}
 }
 
-// readBody reads a body to its end. The body counts in the memory for bodies until release is
-// called.
-func (c *Console) readBody(g *gin.Context, limit int64) (body []byte, release func(), err error) {
-	body, release, err = transfer.ReadBody(g, limit, c.bodies)
+// readBody reads a body to its end. What the request holds counts in share, which is to be released
+// when the request has ended.
+func (c *Console) readBody(g *gin.Context, limit int64) (body []byte, share *budget.Share, err error) {
+	share = c.memory.Share()
+	body, err = transfer.ReadBody(g, limit, share)
+	if err == nil {
+		err = share.Add(int64(len(body)) * bodyCopies)
+	}
 	if err != nil {
+		share.Release()
 		err = bodyFailure(err)
 	}
-	return body, release, err
+	return body, share, err
 }
 
 // bodyFailure maps an error of transfer to its answer.
@@ -34,8 +40,10 @@ func bodyFailure(err error) error {
 	switch {
 	case errors.Is(err, transfer.ErrTooLarge):
 		return errTooLarge
-	case errors.Is(err, transfer.ErrNoMemory):
+	case errors.Is(err, budget.ErrFull):
 		return errNoMemory
+	case errors.As(err, new(*budget.TooLargeError)):
+		return fail(http.StatusRequestEntityTooLarge, "%s", err)
 	case errors.Is(err, transfer.ErrSlow):
 		return errSlowBody
 	case errors.Is(err, transfer.ErrBroken):
@@ -53,9 +61,9 @@ type body interface{ check() error }
 
 // read reads a body of the people's API into b. It answers an invalid request itself.
 func (c *Console) read(g *gin.Context, b body) bool {
-	raw, release, err := c.readBody(g, maxPeopleBody)
+	raw, share, err := c.readBody(g, maxPeopleBody)
 	if err == nil {
-		defer release()
+		defer share.Release()
 		err = decode(raw, b)
 	}
 	if err != nil {

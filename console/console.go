@@ -6,17 +6,15 @@ import (
 	"crypto/tls"
 	"embed"
 	"errors"
-	"io"
 	"io/fs"
-	stdlog "log"
 	"net"
 	"net/http"
 	"net/netip"
 	"sync"
 	"time"
 
+	"agentd/internal/budget"
 	"agentd/internal/connection"
-	"agentd/internal/transfer"
 	"agentd/protocol/client"
 
 	"github.com/gin-gonic/gin"
@@ -49,6 +47,8 @@ type Options struct {
 	Now func() time.Time
 	// NewSecret makes claims and ids; nil: random text.
 	NewSecret func() string
+	// Memory bounds what all requests hold; nil: budget.Default.
+	Memory *budget.Budget
 	// Page has the files of the web page; nil: the embedded ones.
 	Page fs.FS
 }
@@ -62,8 +62,8 @@ type Console struct {
 	views  *viewCache
 	auth   *authenticator
 	page   *page
-	bodies *transfer.Budget
-	asking chan struct{} // bounds concurrent requests to the agent server
+	memory *budget.Budget // of requests
+	asking chan struct{}  // bounds concurrent requests to the agent server
 	router *gin.Engine
 	http   *http.Server
 	end    context.CancelCauseFunc
@@ -87,6 +87,9 @@ func Open(o Options) (*Console, error) {
 	}
 	if o.NewSecret == nil {
 		o.NewSecret = rand.Text
+	}
+	if o.Memory == nil {
+		o.Memory = budget.New(budget.Default)
 	}
 	if o.Page == nil {
 		sub, err := fs.Sub(builtIn, "web")
@@ -116,7 +119,7 @@ func Open(o Options) (*Console, error) {
 		views:  newViewCache(s),
 		auth:   newAuthenticator(o.Tokens, o.Now),
 		page:   pages,
-		bodies: transfer.NewBudget(maxBodies),
+		memory: o.Memory,
 		asking: make(chan struct{}, maxAsking),
 		end:    end,
 		ended:  ended,
@@ -127,7 +130,7 @@ func Open(o Options) (*Console, error) {
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          stdlog.New(connectionLog{o.Log}, "", 0),
+		ErrorLog:          connection.ErrorLog(o.Log),
 	}
 	connection.Prepare(c.http)
 	c.loops.Go(c.housekeeping)
@@ -256,14 +259,3 @@ const (
 	pathHealth   = "/health"
 	pathRequests = "/v1/coaching/requests"
 )
-
-// connectionLog logs net/http's own messages at debug level, since clients cause most of
-// them.
-type connectionLog struct{ log zerolog.Logger }
-
-var _ io.Writer = connectionLog{}
-
-func (l connectionLog) Write(p []byte) (int, error) {
-	l.log.Debug().Bytes("message", p).Msg("http")
-	return len(p), nil
-}

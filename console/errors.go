@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"agentd/internal/budget"
 	"agentd/internal/transfer"
 	"agentd/protocol"
 )
@@ -58,7 +59,7 @@ var (
 	errStopping   = fail(http.StatusServiceUnavailable, "the console is stopping; post the same request again to go on waiting")
 	errRemoved    = fail(http.StatusServiceUnavailable, "the task was removed just now; post the same request again")
 	errTooLarge   = fail(http.StatusRequestEntityTooLarge, "the body is larger than this path takes").leaving(transfer.RestClose)
-	errNoMemory   = fail(http.StatusServiceUnavailable, "%s", transfer.ErrNoMemory)
+	errNoMemory   = fail(http.StatusServiceUnavailable, "%s", budget.ErrFull)
 	errMediaType  = fail(http.StatusUnsupportedMediaType, "send the body with the header Content-Type: application/json")
 	errEncoding   = fail(http.StatusUnsupportedMediaType, "send the body plain or as valid gzip with Content-Encoding: gzip")
 	errSlowBody   = fail(http.StatusRequestTimeout, "the request body did not arrive in time").leaving(transfer.RestDrain)

@@ -20,8 +20,8 @@ const (
 const (
 	// maxTaskBody is the largest task an agent may post.
 	maxTaskBody = protocol.MaxBodyBytes
-	// maxBodies bounds the bytes of all bodies that are held at the same time.
-	maxBodies = 8 * maxTaskBody
+	// bodyCopies is how many times its text a body takes beside itself: decoded, and to store.
+	bodyCopies = 3
 	// maxRequestID is the longest request_id.
 	maxRequestID = 1 << 10
 	// maxPeopleBody is the largest body of the people's API: an answer or a draft.

@@ -53,8 +53,12 @@ func (s *Service) Served() openai.Served {
 // modelName is the model's name for clients of OpenAI's API and for traces.
 func (s *Service) modelName() string { return cmp.Or(s.info.Name, s.info.Architecture) }
 
-// Tokenize implements openai.Model.
+// Tokenize implements openai.Model. A text that certainly is no prompt of this model is refused,
+// since llama.cpp takes some fifty times its bytes of memory for it.
 func (s *Service) Tokenize(text string, special bool) ([]generation.Token, error) {
+	if least := len(text) / s.model.Vocab().LongestPiece(); least > s.Window() {
+		return nil, &generation.OverflowError{Prompt: least, MaxNew: 1, Limit: s.Window(), AtLeast: true}
+	}
 	return s.model.Vocab().Tokenize(text, special, special)
 }
 

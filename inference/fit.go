@@ -1,11 +1,8 @@
 package inference
 
 import (
-	"bytes"
 	"fmt"
-	"os"
 	"strconv"
-	"strings"
 
 	"agentd/scheduler"
 )
@@ -69,42 +66,4 @@ func hostCells(megabytes int, free uint64, contexts int, perCell float64) (int, 
 		return 0, fmt.Errorf("Config.CacheRAM %d holds %d tokens for each context, which is too few; raise it or set it to 0", megabytes, cells)
 	}
 	return cells, nil
-}
-
-// hostMemory returns the available memory in bytes: the system's, or the rest of the container's
-// limit. 0: unknown.
-func hostMemory() uint64 {
-	free := meminfo("/proc/meminfo", "MemAvailable:")
-	limit, errLimit := readNumber("/sys/fs/cgroup/memory.max") // "max" without a limit
-	used, errUsed := readNumber("/sys/fs/cgroup/memory.current")
-	if errLimit == nil && errUsed == nil && limit > used && limit-used < free {
-		free = limit - used
-	}
-	return free
-}
-
-func meminfo(path, key string) uint64 {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return 0
-	}
-	for line := range bytes.Lines(raw) {
-		fields := strings.Fields(string(line))
-		if len(fields) >= 2 && fields[0] == key {
-			kib, err := strconv.ParseUint(fields[1], 10, 54)
-			if err != nil {
-				return 0
-			}
-			return kib << 10
-		}
-	}
-	return 0
-}
-
-func readNumber(path string) (uint64, error) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseUint(strings.TrimSpace(string(raw)), 10, 64)
 }

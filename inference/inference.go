@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"agentd/agent"
+	"agentd/internal/budget"
 	"agentd/internal/timing"
 	"agentd/llama"
 	"agentd/protocol"
@@ -88,8 +89,11 @@ func (s *Service) Info() EngineInfo { return s.info }
 
 // Decide answers a request with one output for each candidate, in order. The whole request is
 // admitted to the engine at once, or refused before any work. The error is protocol.Problems, a
-// *generation.QueueFullError, generation.ErrClosed, or that of ctx.
+// *generation.QueueFullError, generation.ErrClosed, or that of ctx or of its budget.
 func (s *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
+	if err := budget.Add(ctx, agent.WorkBytes(req)); err != nil {
+		return nil, err
+	}
 	using, end := s.useAdapters()
 	defer end()
 	plan, err := s.agent.PrepareWith(req, using)

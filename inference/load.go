@@ -10,6 +10,7 @@ import (
 
 	"agentd/agent"
 	"agentd/defaultmodel"
+	"agentd/internal/budget"
 	"agentd/llama"
 	"agentd/llama/synth"
 	"agentd/scheduler"
@@ -243,7 +244,7 @@ func (s *Service) chooseSizes(cfg Config, groups []deviceGroup) (perCell float64
 	perCell = cellBytes(s.model.Metadata(), info.Architecture, info.Layers, info.Embedding, f.KVType)
 	f.Contexts = cfg.Contexts
 	if f.Contexts == 0 {
-		f.Contexts = autoContexts(cfg, gpu, info, f.Bytes, hostMemory(), perCell)
+		f.Contexts = autoContexts(cfg, gpu, info, f.Bytes, budget.Free(budget.System), perCell)
 	}
 	each := f.Contexts / len(groups) // contexts that share a model
 	f.Threads = cfg.Threads
@@ -303,7 +304,7 @@ func (s *Service) startEngine(cfg Config, groups []deviceGroup, perCell float64)
 			contexts = append(contexts, scheduler.Context{Model: s.models[i], Options: s.contextOptions(gpu), Device: group.describe()})
 		}
 	}
-	free := hostMemory()
+	free := budget.Free(budget.System)
 	if kv := uint64(float64(f.Contexts) * float64(f.ContextLength) * perCell); !gpu && free > kv {
 		free -= kv // the contexts allocate it later
 	}

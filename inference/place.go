@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"agentd/internal/budget"
 	"agentd/llama"
 )
 
@@ -75,7 +76,7 @@ func (p deviceGroup) split(n int, cfg Config) ([]deviceGroup, error) {
 // was loaded; those of p are from before.
 func (p deviceGroup) freeMemory(now []llama.Device) uint64 {
 	if !p.gpu() {
-		return hostMemory()
+		return budget.Free(budget.System)
 	}
 	var free uint64
 	for _, d := range now {

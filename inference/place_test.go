@@ -263,19 +263,6 @@ func TestHyperThreadsDoNotCountAsCores(t *testing.T) {
 	}
 }
 
-func TestMeminfo(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "meminfo")
-	if err := os.WriteFile(path, []byte("MemTotal:  10 kB\nMemAvailable:    4 kB\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := meminfo(path, "MemAvailable:"); got != 4096 {
-		t.Errorf("got %d", got)
-	}
-	if got := meminfo(path, "Nothing:") + meminfo(path+"x", "MemTotal:"); got != 0 {
-		t.Errorf("got %d", got)
-	}
-}
-
 // TestGatherIsRefusedWhereItCannotWork with an error that names the field.
 func TestGatherIsRefusedWhereItCannotWork(t *testing.T) {
 	path, err := synth.Tiny("", synth.Qwen3)

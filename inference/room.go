@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"agentd/internal/budget"
 	"agentd/llama"
 )
 
@@ -17,7 +18,7 @@ const hostPlace = "CPU"
 
 // memoryNow measures the free memory of the host and of all devices.
 func memoryNow() freeMemory {
-	free := freeMemory{hostPlace: hostMemory()}
+	free := freeMemory{hostPlace: budget.Free(budget.System)}
 	for _, d := range llama.Devices() {
 		if d.Type == "gpu" || d.Type == "igpu" {
 			free[d.Name] = d.MemoryFree

@@ -95,6 +95,12 @@ func DecodeSpecializedCoachingRequest(body []byte) (*SpecializedCoachingRequest,
 	return decode(body, (*decoder).coachingRequest)
 }
 
+// DecodeSpecializedCoachingRequestWithin is DecodeSpecializedCoachingRequest as
+// DecodeAgentRequestWithin is DecodeAgentRequest.
+func DecodeSpecializedCoachingRequestWithin(body []byte, hold func(int64) error) (r *SpecializedCoachingRequest, held int, err error) {
+	return decodeWithin(body, MaxDepth, hold, (*decoder).coachingRequest)
+}
+
 func (d *decoder) coachingRequest() *SpecializedCoachingRequest {
 	r := &SpecializedCoachingRequest{AdditionalInfo: emptyObject}
 	hasTarget, sound := false, false

@@ -21,9 +21,13 @@ type decoder struct {
 	text     []byte // the body without whitespace between tokens
 	path     []step // where the next value stands
 	problems Problems
-	elements int   // list elements and map entries so far
-	syntax   error // what jsontext said, if it stopped
-	full     bool  // no room for more problems
+	elements int               // list elements and map entries so far
+	hold     func(int64) error // see decodeWithin; nil: no bound
+	taken    int               // bytes of texts and structures so far
+	asked    int               // bytes of them that hold was asked for
+	refused  error             // of hold
+	syntax   error             // what jsontext said, if it stopped
+	full     bool              // no room for more problems, or refused
 }
 
 // step is one part of a location: a field's name, or an index.
@@ -43,31 +47,58 @@ func decode[T any](body []byte, read func(*decoder) T) (T, error) {
 
 // decodeDepth is decode with a bound of the nesting, at most MaxResponseDepth.
 func decodeDepth[T any](body []byte, maxDepth int, read func(*decoder) T) (T, error) {
+	value, _, err := decodeWithin(body, maxDepth, nil, read)
+	return value, err
+}
+
+// decodeWithin is decodeDepth for a server that bounds its memory. hold is asked for bytes before
+// they are allocated, and its error ends the decoding. held is about what the value holds: the body
+// or a copy of it, structures and texts.
+func decodeWithin[T any](body []byte, maxDepth int, hold func(int64) error, read func(*decoder) T) (value T, held int, err error) {
 	var zero T
+	if hold != nil {
+		if err := hold(int64(len(body))); err != nil { // for compact
+			return zero, 0, err
+		}
+	}
 	text, bound, at := compact(body, maxDepth)
 	switch bound {
 	case boundDepth:
-		return zero, Problems{depthProblem(maxDepth, at)}
+		return zero, 0, Problems{depthProblem(maxDepth, at)}
 	case boundMembers:
-		return zero, Problems{membersProblem(at)}
+		return zero, 0, Problems{membersProblem(at)}
 	}
 	d := decoders.Get().(*decoder)
 	defer d.release()
-	d.text = text
+	d.text, d.hold = text, hold
 	d.buf = *bytes.NewBuffer(text)
 	d.json.Reset(&d.buf)
 
-	value := read(d)
+	value = read(d)
 	if !d.stopped() {
 		d.end()
 	}
 	switch {
+	case d.refused != nil:
+		return zero, 0, d.refused
 	case d.syntax != nil:
-		return zero, Problems{syntaxProblem(body)}
+		return zero, 0, Problems{syntaxProblem(body)}
 	case len(d.problems) > 0:
-		return zero, d.problems
+		return zero, 0, d.problems
 	}
-	return value, nil
+	return value, cap(text) + d.taken, nil
+}
+
+// take counts bytes that are allocated next. It stops decoding if they are refused.
+func (d *decoder) take(bytes int) bool {
+	d.taken += bytes
+	if d.hold != nil && d.taken > d.asked && !d.full {
+		more := max(d.taken-d.asked, takeStep)
+		d.asked += more
+		d.refused = d.hold(int64(more))
+		d.full = d.refused != nil
+	}
+	return !d.full
 }
 
 // release drops the body and returns d to the pool.
@@ -167,7 +198,7 @@ func (d *decoder) string() (s string, ok bool) {
 		return "", false
 	}
 	raw := d.next()
-	if d.syntax != nil {
+	if d.syntax != nil || !d.take(len(raw)) {
 		return "", false
 	}
 	return unquote(raw), true
@@ -313,6 +344,9 @@ func (d *decoder) array(element func(i int)) (n int) {
 // many.
 func (d *decoder) count() bool {
 	d.elements++
+	if !d.take(elementBytes) {
+		return false
+	}
 	if d.elements <= MaxElements {
 		return true
 	}

@@ -46,6 +46,16 @@ const (
 	// MaxProblems bounds the problems of one body. The last one reports that decoding stopped.
 	MaxProblems = 100
 
+	// sinkDirect is from how many bytes on a raw value is written without a copy.
+	sinkDirect = 4 << 10
+
+	// elementBytes is about the memory of an element of a typed list while the list grows, and
+	// structBytes that of an input or a step beside it.
+	elementBytes = 64
+	structBytes  = 512
+	// takeStep is the least memory that a decoder asks for at once.
+	takeStep = 64 << 10
+
 	// maxQuoted bounds a client's text in a message, in bytes.
 	maxQuoted = 64
 

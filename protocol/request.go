@@ -55,6 +55,13 @@ func DecodeAgentRequest(body []byte) (*AgentRequest, error) {
 	return decode(body, (*decoder).agentRequest)
 }
 
+// DecodeAgentRequestWithin is DecodeAgentRequest for a server that bounds its memory. hold is asked
+// for bytes before they are allocated. Its error ends the decoding and is returned. held is about
+// what the request holds, the body included.
+func DecodeAgentRequestWithin(body []byte, hold func(int64) error) (r *AgentRequest, held int, err error) {
+	return decodeWithin(body, MaxDepth, hold, (*decoder).agentRequest)
+}
+
 func (d *decoder) agentRequest() *AgentRequest {
 	r := new(AgentRequest)
 	repeated := 0
@@ -125,6 +132,7 @@ func (in *AgentInput) size() int {
 // agentInput reads one input. hasID: its id is a valid integer.
 func (d *decoder) agentInput() (in AgentInput, hasID bool) {
 	in = AgentInput{Attributes: emptyObject, Memory: emptyObject, NumOutputs: 1, ExtraKeys: emptyObject}
+	d.take(structBytes)
 	d.object(agentInputFields, func(name string) {
 		switch name {
 		case "id":

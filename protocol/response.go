@@ -1,5 +1,10 @@
 package protocol
 
+import (
+	"io"
+	"unsafe"
+)
+
 // Statuses of a candidate.
 const (
 	StatusCompleted = "completed"
@@ -175,18 +180,22 @@ func (a *AgentDecision) Validate() error {
 // AppendResponse appends the response of POST /v1/responses. Memories and other raw values are
 // copied, not parsed.
 func AppendResponse(dst []byte, outs []AgentOutput) []byte {
-	dst = append(dst, '[')
-	for i := range outs {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = AppendOutput(dst, &outs[i])
-	}
-	return append(dst, ']')
+	out := sink{dst: dst}
+	out.response(outs)
+	return out.dst
 }
 
-// EncodeResponse returns the response of POST /v1/responses.
-func EncodeResponse(outs []AgentOutput) []byte {
+// WriteResponse writes the response of POST /v1/responses. Large raw values are written from where
+// they lie, so the whole response is never in memory. The error is w's.
+func WriteResponse(w io.Writer, outs []AgentOutput) error {
+	out := sink{to: w}
+	out.response(outs)
+	out.flush()
+	return out.err
+}
+
+// ResponseSize is about the number of bytes of the response of POST /v1/responses.
+func ResponseSize(outs []AgentOutput) int {
 	size := 2
 	for i := range outs {
 		size += len(outs[i].Memory) + 512
@@ -194,30 +203,112 @@ func EncodeResponse(outs []AgentOutput) []byte {
 			size += len(step) + 1
 		}
 	}
-	return AppendResponse(make([]byte, 0, size), outs) // memories are large, so growing would copy much
+	return size
+}
+
+// HeldBytes is about the memory of candidates. What neighbors share counts once.
+func HeldBytes(outs []AgentOutput) int {
+	held := 0
+	shared := func(a, b Raw) bool { return len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b) }
+	for i := range outs {
+		o, before := &outs[i], &AgentOutput{}
+		if i > 0 {
+			before = &outs[i-1]
+		}
+		held += structBytes
+		if !shared(o.Memory, before.Memory) {
+			held += cap(o.Memory)
+		}
+		for k, step := range o.InternalSteps {
+			if k >= len(before.InternalSteps) || !shared(step, before.InternalSteps[k]) {
+				held += cap(step)
+			}
+		}
+	}
+	return held
+}
+
+// EncodeResponse returns the response of POST /v1/responses.
+func EncodeResponse(outs []AgentOutput) []byte {
+	return AppendResponse(make([]byte, 0, ResponseSize(outs)), outs) // memories are large, so growing would copy much
+}
+
+// sink takes JSON: appended to dst, or written to a writer.
+type sink struct {
+	dst []byte
+	to  io.Writer // nil: all is appended
+	err error     // of to, the first one
+}
+
+// flush writes what was appended.
+func (s *sink) flush() {
+	if s.to != nil && s.err == nil && len(s.dst) > 0 {
+		_, s.err = s.to.Write(s.dst)
+	}
+	if s.to != nil {
+		s.dst = s.dst[:0]
+	}
+}
+
+// object takes a raw object; nil is {}.
+func (s *sink) object(v Raw) {
+	if s.to == nil || len(v) < sinkDirect {
+		s.dst = appendObject(v, s.dst)
+		return
+	}
+	s.flush()
+	if s.err == nil {
+		_, s.err = s.to.Write(v)
+	}
+}
+
+func (s *sink) response(outs []AgentOutput) {
+	s.dst = append(s.dst, '[')
+	for i := range outs {
+		if i > 0 {
+			s.dst = append(s.dst, ',')
+		}
+		s.output(&outs[i])
+		if len(s.dst) > sinkDirect {
+			s.flush()
+		}
+	}
+	s.dst = append(s.dst, ']')
+}
+
+func (s *sink) output(o *AgentOutput) {
+	s.dst = append(s.dst, `{"request_id":`...)
+	s.dst = appendString(s.dst, o.RequestID)
+	s.dst = appendInt(s.dst, `,"source_id":`, o.SourceID)
+	s.dst = appendInt(s.dst, `,"candidate_index":`, int64(o.CandidateIndex))
+	s.dst = append(s.dst, `,"status":`...)
+	s.dst = appendString(s.dst, o.Status)
+	s.dst = append(s.dst, `,"memory":`...)
+	s.object(o.Memory)
+	s.dst = append(s.dst, `,"internal_steps":[`...)
+	for i, step := range o.InternalSteps {
+		if i > 0 {
+			s.dst = append(s.dst, ',')
+		}
+		s.object(step)
+	}
+	s.dst = append(s.dst, ']')
+	if o.Output != nil {
+		s.dst = append(s.dst, `,"output":`...)
+		s.dst = o.Output.AppendJSON(s.dst)
+	}
+	if o.Error != nil {
+		s.dst = append(s.dst, `,"error":`...)
+		s.dst = o.Error.AppendJSON(s.dst)
+	}
+	s.dst = append(s.dst, '}')
 }
 
 // AppendOutput appends one candidate.
 func AppendOutput(dst []byte, o *AgentOutput) []byte {
-	dst = append(dst, `{"request_id":`...)
-	dst = appendString(dst, o.RequestID)
-	dst = appendInt(dst, `,"source_id":`, o.SourceID)
-	dst = appendInt(dst, `,"candidate_index":`, int64(o.CandidateIndex))
-	dst = append(dst, `,"status":`...)
-	dst = appendString(dst, o.Status)
-	dst = append(dst, `,"memory":`...)
-	dst = appendObject(o.Memory, dst)
-	dst = append(dst, `,"internal_steps":`...)
-	dst = appendList(dst, o.InternalSteps, appendObject)
-	if o.Output != nil {
-		dst = append(dst, `,"output":`...)
-		dst = o.Output.AppendJSON(dst)
-	}
-	if o.Error != nil {
-		dst = append(dst, `,"error":`...)
-		dst = o.Error.AppendJSON(dst)
-	}
-	return append(dst, '}')
+	out := sink{dst: dst}
+	out.output(o)
+	return out.dst
 }
 
 // AppendJSON appends the candidate.

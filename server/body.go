@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 
+	"agentd/internal/budget"
 	"agentd/internal/transfer"
 
 	"github.com/gin-gonic/gin"
@@ -19,14 +20,16 @@ func (s *Server) jsonBody(c *gin.Context) {
 	}
 }
 
-// readBody reads the request body to its end. The body counts in the memory for bodies until
-// release is called.
-func (s *Server) readBody(c *gin.Context) (body []byte, release func(), err error) {
-	body, release, err = transfer.ReadBody(c, maxBody, s.bodies)
+// readBody reads the request body to its end. What the request holds counts in share, which is to be
+// released when the request has ended.
+func (s *Server) readBody(c *gin.Context) (body []byte, share *budget.Share, err error) {
+	share = s.memory.Share()
+	body, err = transfer.ReadBody(c, maxBody, share)
 	if err != nil {
+		share.Release()
 		err = bodyError(err)
 	}
-	return body, release, err
+	return body, share, err
 }
 
 // bodyError maps an error of transfer to its reason.
@@ -34,8 +37,8 @@ func bodyError(err error) error {
 	switch {
 	case errors.Is(err, transfer.ErrTooLarge):
 		return &Error{Code: CodeTooLarge}
-	case errors.Is(err, transfer.ErrNoMemory):
-		return &Error{Code: CodeBusy, Detail: err.Error()}
+	case errors.Is(err, budget.ErrFull), errors.As(err, new(*budget.TooLargeError)):
+		return err
 	case errors.Is(err, transfer.ErrSlow):
 		return &Error{Code: CodeSlowBody}
 	case errors.Is(err, transfer.ErrBroken):

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,11 +31,14 @@ type Coach interface {
 func (s *Server) putSession(c *gin.Context) {
 	s.coachingWork(c, func(ctx context.Context) ([]byte, error) {
 		runID, err := pathRunID(c)
-		body, release, unread := s.readBody(c)
+		body, share, unread := s.readBody(c)
+		defer share.Release()
+		if unread == nil {
+			unread = share.Add(int64(len(body)) * looseCopies)
+		}
 		if unread != nil {
 			return nil, unread
 		}
-		defer release()
 		cfg, invalid := protocol.DecodeCoachingSessionConfig(body)
 		if err = bothProblems(err, invalid); err != nil {
 			return nil, err
@@ -56,16 +58,20 @@ func (s *Server) putSession(c *gin.Context) {
 // timeout nor a deadline of the connection ends it.
 func (s *Server) postCoaching(c *gin.Context) {
 	s.coachingWork(c, func(ctx context.Context) ([]byte, error) {
-		body, release, err := s.readBody(c)
+		body, share, err := s.readBody(c)
+		defer share.Release()
 		if err != nil {
 			return nil, err
 		}
-		req, err := protocol.DecodeSpecializedCoachingRequest(body)
-		release() // the coach bounds the requests that wait, which may take hours
+		req, held, err := protocol.DecodeSpecializedCoachingRequestWithin(body, share.Add)
 		if err != nil {
 			return nil, err
 		}
 		c.Set(keyCoachingRequest, req)
+		// A person may keep it waiting for hours, and it stays in memory.
+		if err := share.Hold(int64(held) * coachingCopies); err != nil {
+			return nil, err
+		}
 		if s.opts.Coach == nil {
 			return nil, s.noCoaching()
 		}
@@ -157,17 +163,13 @@ func (s *Server) logRefusedCoaching(c *gin.Context, e *Error) {
 	if message == "" || e.Code == CodeInternal || e.Code == CodeClientGone { // the one is logged elsewhere, the other refuses nothing
 		return
 	}
-	reason := strings.ReplaceAll(e.Problems.All(), "\n", "; ")
-	if len(e.Problems) == 0 {
-		reason = cmp.Or(e.Detail, codes[e.Code].detail)
-	}
 	event := s.log.WithLevel(level).Str("run_id", head(runID, maxLogID))
 	if kind != "" {
 		event.Str("kind", kind)
 	}
 	event.
 		Int("status", codes[e.Code].status).
-		Str("reason", head(reason, maxLogReason)).
+		Str("reason", e.reason()).
 		Str("request_id", c.GetString(keyRequestID)).
 		Msg(message)
 }

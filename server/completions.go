@@ -52,14 +52,17 @@ func (s *Server) openAI(answer func(context.Context, *gin.Context, openai.Model,
 			s.fail(c, &Error{Code: CodeNotFound})
 			return
 		}
-		model, unload := provider.OpenAI()
-		defer unload()
-		body, release, err := s.readBody(c)
+		body, share, err := s.readBody(c)
+		defer share.Release()
+		if err == nil {
+			err = share.Add(int64(len(body)) * looseCopies)
+		}
 		if err != nil {
 			s.fail(c, err)
 			return
 		}
-		defer release()
+		model, unload := provider.OpenAI() // with the whole body, so that a slow client keeps no weights
+		defer unload()
 		ctx, settle := connection.Caller(c.Request, false)
 		defer func() { _ = settle() }()
 		if s.opts.RequestTimeout > 0 {

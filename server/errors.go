@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
+	"strings"
 	"time"
 
+	"agentd/internal/budget"
 	"agentd/internal/transfer"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
@@ -101,6 +104,48 @@ func (e *Error) Error() string {
 	return detail
 }
 
+// reason is what the client reads, in one line for the log.
+func (e *Error) reason() string {
+	reason := cmp.Or(e.Detail, codes[e.Code].detail)
+	if len(e.Problems) > 0 {
+		reason = e.Problems.All()
+	}
+	return head(strings.ReplaceAll(reason, "\n", "; "), maxLogReason)
+}
+
+// logged is the reason for the log of requests, which has no text of a body: of problems it has
+// types and fields.
+func (e *Error) logged() string {
+	if len(e.Problems) == 0 {
+		return head(e.reason(), maxLogCause)
+	}
+	var b strings.Builder
+	for i, p := range e.Problems {
+		if b.Len() > maxLogCause {
+			b.WriteString("; …")
+			break
+		}
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(p.Type + " at ")
+		for k, step := range p.Loc {
+			text := fmt.Sprint(step)
+			if name, ok := step.(string); ok && (!fieldName.MatchString(name) || p.Type == protocol.TypeExtraForbidden && k == len(p.Loc)-1) {
+				text = "*"
+			}
+			if k > 0 {
+				b.WriteByte('.')
+			}
+			b.WriteString(text)
+		}
+	}
+	return b.String()
+}
+
+// fieldName is what fields of the protocol are named like.
+var fieldName = regexp.MustCompile(`^[a-z_]{1,40}$`)
+
 func (e *Error) Unwrap() error { return e.Err }
 
 // asError finds the reason in err. An error without one is internal.
@@ -114,6 +159,7 @@ func asError(err error) *Error {
 	var overflow *generation.OverflowError
 	var full *generation.QueueFullError
 	var busy *generation.BusyError
+	var tooLarge *budget.TooLargeError
 	switch {
 	case errors.As(err, &problems):
 		return &Error{Code: CodeInvalid, Problems: problems}
@@ -127,6 +173,11 @@ func asError(err error) *Error {
 		return &Error{Code: CodeBusy, RetryAfter: full.RetryAfter}
 	case errors.As(err, &busy):
 		return &Error{Code: CodeBusy, Detail: busy.Reason, RetryAfter: busy.RetryAfter}
+	case errors.Is(err, budget.ErrFull):
+		return &Error{Code: CodeBusy, Detail: budget.ErrFull.Error()}
+	case errors.As(err, &tooLarge):
+		// What the model holds changes, and with it what requests may hold.
+		return &Error{Code: CodeTooLarge, Detail: tooLarge.Error(), RetryAfter: retryDraining}
 	case errors.Is(err, generation.ErrClosed):
 		return &Error{Code: CodeDraining, Err: err}
 	}
@@ -156,6 +207,7 @@ func (s *Server) fail(c *gin.Context, err error) {
 	case CodeUnauthorized:
 		c.Header("WWW-Authenticate", `Bearer realm="agentd"`)
 	}
+	c.Set(keyReason, e.logged())
 	s.logRefusedCoaching(c, e)
 	var body []byte
 	if c.GetBool(keyOpenAI) {

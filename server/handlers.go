@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
 
+	"agentd/internal/budget"
 	"agentd/internal/connection"
 	"agentd/internal/timing"
 	"agentd/internal/transfer"
@@ -62,26 +64,32 @@ func (s *Server) postResponses(c *gin.Context) {
 	}
 	defer s.end()
 
-	answer, err := s.decide(c, inference)
-	if err != nil {
+	outs, share, err := s.decide(c, inference)
+	defer share.Release() // after the answer, which a slow client holds
+	switch {
+	case err != nil:
 		s.fail(c, err)
-		return
+	case protocol.ResponseSize(outs) < streamFrom:
+		s.writeJSON(c, http.StatusOK, protocol.EncodeResponse(outs))
+	default:
+		s.sent(c, transfer.StreamJSON(c, http.StatusOK, func(w io.Writer) error { return protocol.WriteResponse(w, outs) }))
 	}
-	s.writeJSON(c, http.StatusOK, answer)
 }
 
-// decide makes the bytes of the answer from those of the request. It validates every answer
-// against the request.
-func (s *Server) decide(c *gin.Context, inference Inference) ([]byte, error) {
+// decide makes the candidates that answer the request, and validates them against it. They hold
+// share.
+func (s *Server) decide(c *gin.Context, inference Inference) (outs []protocol.AgentOutput, share *budget.Share, err error) {
 	began := time.Now()
-	body, release, err := s.readBody(c)
+	body, share, err := s.readBody(c)
 	if err != nil {
-		return nil, err
+		return nil, share, err
 	}
-	defer release()
-	req, err := protocol.DecodeAgentRequest(body)
+	req, held, err := protocol.DecodeAgentRequestWithin(body, share.Add)
 	if err != nil {
-		return nil, err
+		return nil, share, err
+	}
+	if err := share.Hold(int64(held)); err != nil {
+		return nil, share, err
 	}
 	if forMagma(c) {
 		callsOverSay(req)
@@ -95,18 +103,19 @@ func (s *Server) decide(c *gin.Context, inference Inference) ([]byte, error) {
 		defer cancel()
 	}
 	work, times := timing.With(work, began)
-	outs, err := inference.Decide(work, req)
+	outs, err = inference.Decide(budget.With(work, share), req)
 	if cause := settle(); cause != nil {
-		return nil, ended(cause)
+		return nil, share, ended(cause)
 	}
 	if err != nil {
-		return nil, err
+		return nil, share, err
 	}
 	if err := protocol.ValidateResponse(req, outs); err != nil {
 		// No client gets a malformed answer, not even one by a bug.
-		return nil, &Error{Code: CodeInternal, Err: fmt.Errorf("response is invalid: %w", err)}
+		return nil, share, &Error{Code: CodeInternal, Err: fmt.Errorf("response is invalid: %w", err)}
 	}
 	s.metrics.outputs(c.GetString(keyClient), outs)
 	times.Write(c.Writer.Header())
-	return protocol.EncodeResponse(outs), nil
+	// What the work held is free now. Candidates may refer to the request.
+	return outs, share, share.Hold(int64(held + protocol.HeldBytes(outs)))
 }

@@ -10,8 +10,14 @@ import (
 const (
 	// maxBody is the largest request body, before and after decompression.
 	maxBody = protocol.MaxBodyBytes
-	// maxBodies bounds the bytes of all bodies that are held at the same time.
-	maxBodies = 16 * maxBody
+	// looseCopies is how many times its text a body takes beside itself where it is not counted
+	// more exactly. A chat is decoded, and becomes messages, a prompt and tokens.
+	looseCopies = 8
+	// coachingCopies is the same for a coaching request: the point, the question and the log.
+	coachingCopies = 3
+	// streamFrom is the size of an answer in bytes from which on it is never in memory as a
+	// whole.
+	streamFrom = 1 << 20
 	// maxHeader bounds request line and headers together.
 	maxHeader = 64 << 10
 	// headerTimeout bounds the time in which a client sends its headers.
@@ -28,6 +34,8 @@ const (
 	// maxLogID and maxLogReason bound a run_id and a reason in the log, in bytes.
 	maxLogID     = 200
 	maxLogReason = 4000
+	// maxLogCause bounds the reason in the log of a request, in bytes.
+	maxLogCause = 500
 
 	// retryLoading, retryDraining and retryBusy are the default values of Retry-After.
 	retryLoading  = 2 * time.Second

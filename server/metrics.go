@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"agentd/internal/budget"
 	"agentd/protocol"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,7 +30,7 @@ type metrics struct {
 // minutes.
 var latencyBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
 
-func newMetrics(registry *prometheus.Registry, from Build, state func() State) *metrics {
+func newMetrics(registry *prometheus.Registry, from Build, memory *budget.Budget, state func() State) *metrics {
 	m := &metrics{
 		registry: registry,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -71,6 +72,15 @@ func newMetrics(registry *prometheus.Registry, from Build, state func() State) *
 	registry.MustRegister(m.requests, m.latency, m.inFlight, m.candidates, m.clientRequests, m.clientCandidates, m.panics, build,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for name, gauge := range map[string]struct {
+		help string
+		of   func() int64
+	}{
+		"agentd_request_memory_bytes":       {"Memory that the requests in work hold: bodies, prompts and answers.", memory.Used},
+		"agentd_request_memory_limit_bytes": {"Memory that requests may hold. It follows what the process may use and what the model takes.", memory.Limit},
+	} {
+		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: gauge.help}, func() float64 { return float64(gauge.of()) }))
+	}
 	for _, each := range []State{Loading, Ready, Draining} {
 		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name:        "agentd_state",

@@ -4,17 +4,15 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"io"
-	stdlog "log"
 	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"agentd/internal/budget"
 	"agentd/internal/connection"
 	"agentd/internal/tracing"
-	"agentd/internal/transfer"
 	"agentd/protocol"
 
 	"github.com/gin-gonic/gin"
@@ -52,6 +50,8 @@ type Options struct {
 	Registry *prometheus.Registry
 	// Tracer makes the spans of requests; nil: none.
 	Tracer *tracing.Tracer
+	// Memory bounds what all requests hold; nil: budget.Default.
+	Memory *budget.Budget
 	// NewID makes request ids; nil: random UUIDs.
 	NewID func() string
 }
@@ -71,7 +71,7 @@ type Server struct {
 	router  *gin.Engine
 	http    *http.Server
 	info    map[string][]byte // body of /v1/info, by base path
-	bodies  *transfer.Budget
+	memory  *budget.Budget    // of requests
 	cancel  context.CancelCauseFunc
 	waiting atomic.Int64 // requests that wait for the model to load
 
@@ -89,6 +89,9 @@ func New(opts Options) (*Server, error) {
 	if opts.NewID == nil {
 		opts.NewID = uuid.NewString
 	}
+	if opts.Memory == nil {
+		opts.Memory = budget.New(budget.Default)
+	}
 	if opts.Registry == nil {
 		opts.Registry = prometheus.NewRegistry()
 	}
@@ -104,12 +107,12 @@ func New(opts Options) (*Server, error) {
 		log:    opts.Log,
 		auth:   newAuthenticator(opts),
 		info:   map[string][]byte{"": opts.Info.AppendJSON(nil), pathMagma: magmaInfo(opts.Info).AppendJSON(nil)},
-		bodies: transfer.NewBudget(maxBodies),
+		memory: opts.Memory,
 		cancel: cancel,
 		loaded: make(chan struct{}),
 		idle:   make(chan struct{}),
 	}
-	s.metrics = newMetrics(opts.Registry, opts.Build, s.State)
+	s.metrics = newMetrics(opts.Registry, opts.Build, opts.Memory, s.State)
 	s.router = s.routes()
 	s.http = &http.Server{
 		Handler:           s.router,
@@ -117,7 +120,7 @@ func New(opts Options) (*Server, error) {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		BaseContext:       func(net.Listener) context.Context { return base },
-		ErrorLog:          stdlog.New(connectionLog{opts.Log}, "", 0),
+		ErrorLog:          connection.ErrorLog(opts.Log),
 	}
 	connection.Prepare(s.http)
 	return s, nil
@@ -172,14 +175,3 @@ const (
 	pathCoaching = "/v1/coaching"
 	pathSessions = "/v1/coaching/sessions/"
 )
-
-// connectionLog logs net/http's own messages (TLS handshakes, accept failures) at debug level,
-// since clients cause most of them.
-type connectionLog struct{ log zerolog.Logger }
-
-var _ io.Writer = connectionLog{}
-
-func (l connectionLog) Write(p []byte) (int, error) {
-	l.log.Debug().Bytes("message", p).Msg("http")
-	return len(p), nil
-}

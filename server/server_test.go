@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"agentd/internal/transfer"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 
@@ -271,17 +270,23 @@ func TestBodyLimit(t *testing.T) {
 func TestBodiesAreBoundedTogether(t *testing.T) {
 	inside, leave := make(chan struct{}), make(chan struct{})
 	s := newTest(t, Ready, func(ctx context.Context, req *protocol.AgentRequest) ([]protocol.AgentOutput, error) {
-		inside <- struct{}{}
-		<-leave
+		if len(req.Inputs[0].Instruction.Content) > 100 {
+			inside <- struct{}{}
+			<-leave
+		}
 		return echo(ctx, req)
 	})
-	s.bodies = transfer.NewBudget(int64(len(validBody)) + 10)
-	post := request{method: "POST", path: "/v1/responses", body: validBody}
+	s.memory.SetLimit(4 << 20) // one request takes 3 MB while it is decoded, and 2 MB later
+	post := request{method: "POST", path: "/v1/responses", body: strings.Replace(validBody, "hi", strings.Repeat("x", 1e6), 1)}
+	small := request{method: "POST", path: "/v1/responses", body: validBody}
 	first := make(chan int)
 	go func() { first <- post.do(t, s).Code }()
 	<-inside
-	if w := post.do(t, s); w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "too large together") {
+	if w := post.do(t, s); w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "hold all memory") {
 		t.Errorf("a second one: %d %s", w.Code, w.Body)
+	}
+	if w := small.do(t, s); w.Code != 200 {
+		t.Errorf("a small one: %d %s", w.Code, w.Body)
 	}
 	leave <- struct{}{}
 	if code := <-first; code != 200 {
@@ -289,7 +294,10 @@ func TestBodiesAreBoundedTogether(t *testing.T) {
 	}
 	go func() { <-inside; leave <- struct{}{} }()
 	if w := post.do(t, s); w.Code != 200 {
-		t.Errorf("one behind them: %d %s", w.Code, w.Body)
+		t.Errorf("one after them: %d %s", w.Code, w.Body)
+	}
+	if used := s.memory.Used(); used != 0 {
+		t.Errorf("%d bytes are held when all have ended", used)
 	}
 }
 

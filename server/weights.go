@@ -73,11 +73,11 @@ func (s *Server) getWeights(c *gin.Context) {
 
 func (s *Server) putWeights(c *gin.Context) {
 	s.weightsWork(c, func(ctx context.Context, w Weights) error {
-		body, release, err := s.readBody(c)
+		body, share, err := s.readBody(c)
+		defer share.Release()
 		if err != nil {
 			return err
 		}
-		defer release()
 		change, err := decodeWeightsChange(body)
 		if err != nil {
 			return err

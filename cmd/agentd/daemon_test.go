@@ -135,9 +135,11 @@ func (r *running) post(body string) <-chan string {
 	return answer
 }
 
-func interrupt(t *testing.T) {
+func interrupt(t *testing.T) { interruptWith(t, syscall.SIGTERM) }
+
+func interruptWith(t *testing.T, signal syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(syscall.Getpid(), syscall.SIGTERM); err != nil {
+	if err := syscall.Kill(syscall.Getpid(), signal); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -235,11 +237,15 @@ func startWork(t *testing.T, base string, args ...string) (m *fakeModel, r *runn
 	return m, r, answer
 }
 
-func TestFirstSignalDrains(t *testing.T) { eachBase(t, firstSignalDrains) }
+func TestFirstSignalDrains(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		eachBase(t, func(t *testing.T, base string) { firstSignalDrains(t, base, signal) })
+	}
+}
 
-func firstSignalDrains(t *testing.T, base string) {
+func firstSignalDrains(t *testing.T, base string, signal syscall.Signal) {
 	m, r, answer := startWork(t, base)
-	interrupt(t)
+	interruptWith(t, signal)
 	r.health("draining")
 	if got := wait(t, "the refusal", r.post(oneInput)); !strings.HasPrefix(got, "503 ") {
 		t.Errorf("new work while draining: %s", got)

@@ -3,12 +3,14 @@
 package connection
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -19,6 +21,9 @@ func Prepare(s *http.Server) {
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c := of(r); c != nil {
 			c.answering.Store(true)
+			if c.mayMislead(r) {
+				w.Header().Set("Connection", "close")
+			}
 		}
 		handler.ServeHTTP(w, r)
 	})
@@ -32,6 +37,7 @@ func Prepare(s *http.Server) {
 		if own, ok := c.(*Conn); ok && state == http.StateIdle {
 			own.answering.Store(false)
 			own.begun.Store(false)
+			own.takeHead()
 		}
 	}
 }
@@ -83,6 +89,9 @@ type Conn struct {
 
 	answering atomic.Bool // a handler is answering
 	begun     atomic.Bool // bytes of the next request have arrived
+
+	mu   sync.Mutex
+	head []byte // what was read without a handler since the last request; mu guards it
 }
 
 type connKey struct{}
@@ -101,6 +110,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 	}
 	if n > 0 {
 		c.begun.Store(true)
+		c.mu.Lock()
+		c.head = append(c.head, p[:min(n, maxHead-len(c.head))]...)
+		c.mu.Unlock()
 	}
 	switch {
 	case err == nil:
@@ -125,6 +137,33 @@ func (c *Conn) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// mayMislead reports whether another server may see another end of the request's body: its head has
+// both Transfer-Encoding and Content-Length, or Transfer-Encoding in HTTP/1.0. Such a connection must
+// close after the answer (RFC 9112, 6.1 and 6.3). net/http hides what it ignored, so the head is
+// compared. One that arrived together with an earlier request is not there to compare, and counts
+// as misleading.
+func (c *Conn) mayMislead(r *http.Request) bool {
+	head := c.takeHead()
+	old := !r.ProtoAtLeast(1, 1)
+	if len(r.TransferEncoding) == 0 && !old {
+		return false
+	}
+	head, _, whole := bytes.Cut(head, []byte("\r\n\r\n"))
+	if !whole || !bytes.HasPrefix(head, []byte(r.Method+" "+r.RequestURI+" ")) {
+		return true
+	}
+	head = bytes.ToLower(head)
+	return bytes.Contains(head, []byte("\ntransfer-encoding:")) && (old || bytes.Contains(head, []byte("\ncontent-length:")))
+}
+
+func (c *Conn) takeHead() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	head := c.head
+	c.head = nil
+	return head
 }
 
 // CloseWrite closes the sending side.

@@ -6,6 +6,10 @@ const (
 	// writeTimeout bounds the write of an error or a probe. Both are short, so it only ends
 	// writes to a client that reads nothing.
 	writeTimeout = 5 * time.Second
+	// descriptorsEvery is how often a lack of file descriptors is logged as an error.
+	descriptorsEvery = time.Minute
+	// maxHead bounds the bytes of a request's head that are kept to compare its headers.
+	maxHead = 64 << 10
 	// drainTime and drainBytes bound the reading from a refused client, which lets it see the
 	// answer.
 	drainTime  = time.Second

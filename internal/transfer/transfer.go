@@ -3,6 +3,7 @@
 package transfer
 
 import (
+	"bufio"
 	"bytes"
 	"compress/flate"
 	"compress/gzip"
@@ -16,9 +17,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"agentd/internal/budget"
 	"agentd/protocol"
 
 	"github.com/gin-gonic/gin"
@@ -34,10 +35,17 @@ const (
 	// answer. It starts when the answer is ready, so it never cuts a long generation.
 	WriteTimeout = 2 * time.Minute
 	writeChunk   = 1 << 20
+	// writeRate is how many bytes a second a client must read on the whole, after the first
+	// WriteTimeout. A client that reads a little now and then would hold its answer for hours.
+	writeRate = 256 << 10
+	// writeBuffer joins short parts of an answer.
+	writeBuffer = 64 << 10
 	// gzipFrom is the smallest answer in bytes for which compression saves time.
 	gzipFrom = 1 << 10
 	// bodyPrealloc bounds the memory that a Content-Length alone makes us allocate.
 	bodyPrealloc = 1 << 20
+	// usualRatio is how much larger a gzipped body usually is than its bytes on the wire.
+	usualRatio = 4
 )
 
 // Reasons why a body could not be read.
@@ -49,39 +57,7 @@ var (
 	ErrBroken    = errors.New("the body is not valid HTTP")
 	ErrMediaType = errors.New("the body's Content-Type is not JSON")
 	ErrEncoding  = errors.New("the body's Content-Encoding is not gzip")
-	ErrNoMemory  = errors.New("the bodies of all requests in work are too large together")
 )
-
-// Budget bounds the bytes of all bodies that are held at the same time. Each body alone is
-// within its own limit, but a short gzip stream can decompress to a long one.
-type Budget struct {
-	limit int64
-	used  atomic.Int64
-}
-
-// NewBudget makes a budget of so many bytes.
-func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
-
-// held counts the bytes of one body in a budget while it is read.
-type held struct {
-	io.Reader
-	budget *Budget
-	n      int64
-}
-
-func (h *held) Read(p []byte) (int, error) {
-	n, err := h.Reader.Read(p)
-	h.n += int64(n)
-	if h.budget.used.Add(int64(n)) > h.budget.limit {
-		return n, ErrNoMemory
-	}
-	return n, err
-}
-
-func (h *held) release() {
-	h.budget.used.Add(-h.n)
-	h.n = 0
-}
 
 // Declared checks the headers of a body, which must be JSON, plain or gzipped. The error is
 // ErrMediaType or ErrEncoding.
@@ -101,20 +77,9 @@ func Declared(r *http.Request) error {
 
 // ReadBody reads a request's body to its end. Only then does net/http notice a client that
 // leaves. The limit, in bytes, holds for the bytes on the wire and for the decompressed ones.
-// The body counts in the budget until release is called; further calls do nothing. The error
-// is one of this package's.
-func ReadBody(c *gin.Context, limit int64, budget *Budget) (read []byte, release func(), err error) {
-	h := &held{budget: budget}
-	defer func() {
-		if err != nil {
-			h.release()
-		}
-	}()
-	read, err = readBody(c, limit, h)
-	return read, h.release, err
-}
-
-func readBody(c *gin.Context, limit int64, h *held) ([]byte, error) {
+// The share grows by the memory that holds the body, also while it is read. The error is one of
+// this package's or of share's.
+func ReadBody(c *gin.Context, limit int64, share *budget.Share) ([]byte, error) {
 	req := c.Request
 	if req.ContentLength > limit {
 		return nil, ErrTooLarge
@@ -125,6 +90,8 @@ func readBody(c *gin.Context, limit int64, h *held) ([]byte, error) {
 	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 
 	wire := http.MaxBytesReader(c.Writer, req.Body, limit)
+	most := limit + 1 // one byte more shows that a body is too large
+	start := min(max(req.ContentLength, 0)*usualRatio+bytes.MinRead, bodyPrealloc)
 	var source io.Reader = wire
 	if strings.EqualFold(c.GetHeader("Content-Encoding"), "gzip") {
 		unzip, err := gzip.NewReader(wire)
@@ -132,20 +99,54 @@ func readBody(c *gin.Context, limit int64, h *held) ([]byte, error) {
 			return nil, bodyError(err, wire)
 		}
 		source = unzip
+	} else if req.ContentLength >= 0 {
+		most = req.ContentLength + 1 // which finds the end
+		start = min(most, bodyPrealloc)
 	}
-	var body bytes.Buffer
-	body.Grow(int(min(max(req.ContentLength, 0), bodyPrealloc)) + bytes.MinRead)
-	h.Reader = io.LimitReader(source, limit+1)
-	if _, err := body.ReadFrom(h); err != nil {
+	body, err := readAll(source, start, most, share)
+	if err != nil {
 		return nil, bodyError(err, wire)
 	}
-	if int64(body.Len()) > limit {
+	if int64(len(body)) > limit {
 		return nil, ErrTooLarge
 	}
-	if _, err := io.Copy(io.Discard, wire); err != nil { // behind the gzip stream
+	if _, err := io.Copy(io.Discard, wire); err != nil { // after the gzip stream
 		return nil, bodyError(err, wire)
 	}
-	return body.Bytes(), nil
+	return body, nil
+}
+
+// readAll reads at most so many bytes into a buffer that grows from start bytes with what arrives.
+// The share holds the buffer, and its copy while it grows.
+func readAll(from io.Reader, start, most int64, share *budget.Share) ([]byte, error) {
+	rest := share.Held()
+	move := func(body []byte, size int64) ([]byte, error) {
+		if err := share.Hold(rest + int64(cap(body)) + size); err != nil {
+			return nil, err
+		}
+		body = append(make([]byte, 0, size), body...)
+		return body, share.Hold(rest + size) // it shrinks
+	}
+	body, err := move(nil, start)
+	for err == nil && int64(len(body)) < most {
+		if len(body) == cap(body) {
+			if body, err = move(body, min(most, 2*int64(cap(body)))); err != nil {
+				return nil, err
+			}
+		}
+		var n int
+		n, err = from.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if len(body) < cap(body)/2 { // what is decoded refers to it
+		if short, err := move(body, int64(len(body))); err == nil {
+			return short, nil
+		}
+	}
+	return body, nil
 }
 
 // bodyError is the reason why a body could not be read or decompressed.
@@ -153,8 +154,8 @@ func bodyError(err error, wire io.Reader) error {
 	var tooLarge *http.MaxBytesError
 	var corrupt flate.CorruptInputError
 	switch {
-	case errors.Is(err, ErrNoMemory):
-		return ErrNoMemory
+	case errors.Is(err, budget.ErrFull), errors.As(err, new(*budget.TooLargeError)):
+		return err
 	case errors.As(err, &tooLarge):
 		return ErrTooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -188,32 +189,96 @@ func Linger(c *gin.Context) {
 // SendJSON sends a complete JSON answer, gzipped if the client accepts that and the answer is
 // long enough. It returns the error of a client that does not read the answer.
 func SendJSON(c *gin.Context, status int, body []byte) error {
+	packed := len(body) >= gzipFrom && AcceptsGzip(c.GetHeader("Accept-Encoding"))
+	if packed {
+		body = Compress(body)
+	}
+	return send(c, status, packed, int64(len(body)), func(w io.Writer) error {
+		_, err := w.Write(body)
+		return err
+	})
+}
+
+// StreamJSON is SendJSON for a long answer, which write writes in parts. So it is never in memory
+// as a whole. write is called twice if the answer is not gzipped, first for the length.
+func StreamJSON(c *gin.Context, status int, write func(io.Writer) error) error {
+	joined := func(write func(io.Writer) error) func(io.Writer) error {
+		return func(w io.Writer) error {
+			buffered := bufio.NewWriterSize(w, writeBuffer)
+			return errors.Join(write(buffered), buffered.Flush())
+		}
+	}
+	if AcceptsGzip(c.GetHeader("Accept-Encoding")) {
+		return send(c, status, true, -1, joined(func(w io.Writer) error {
+			z := zippers.Get().(*gzip.Writer)
+			defer zippers.Put(z)
+			z.Reset(w)
+			return errors.Join(write(z), z.Close())
+		}))
+	}
+	var length counter
+	_ = write(&length) // it does not fail
+	return send(c, status, false, int64(length), joined(write))
+}
+
+// counter counts the bytes that are written to it.
+type counter int64
+
+func (n *counter) Write(p []byte) (int, error) {
+	*n += counter(len(p))
+	return len(p), nil
+}
+
+// send sends an answer of so many bytes; -1: its end shows how many.
+func send(c *gin.Context, status int, packed bool, length int64, write func(io.Writer) error) error {
 	h := c.Writer.Header()
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	h.Add("Vary", "Accept-Encoding")
-	if len(body) >= gzipFrom && AcceptsGzip(c.GetHeader("Accept-Encoding")) {
-		body = Compress(body)
+	if packed {
 		h.Set("Content-Encoding", "gzip")
 	}
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-
-	control := http.NewResponseController(c.Writer)
+	if length >= 0 {
+		h.Set("Content-Length", strconv.FormatInt(length, 10))
+	}
 	c.Status(status)
-	for rest := body; ; {
-		_ = control.SetWriteDeadline(time.Now().Add(WriteTimeout))
-		n := min(len(rest), writeChunk)
-		if _, err := c.Writer.Write(rest[:n]); err != nil {
-			return err
-		}
-		if rest = rest[n:]; len(rest) == 0 {
-			break
-		}
+	control := http.NewResponseController(c.Writer)
+	patient := &patientWriter{to: c.Writer, deadline: control.SetWriteDeadline, now: time.Now, until: time.Now().Add(WriteTimeout)}
+	if err := write(patient); err != nil {
+		return err
 	}
 	// The connection may be kept alive, so the deadline must end with the answer. The flush
 	// must happen before that.
 	_ = control.Flush()
 	_ = control.SetWriteDeadline(time.Time{})
 	return nil
+}
+
+// patientWriter gives a client time for each part of an answer, and for all of it.
+type patientWriter struct {
+	to       io.Writer
+	deadline func(time.Time) error // for the next write
+	now      func() time.Time
+	until    time.Time // for what was written so far and the next part
+}
+
+func (w *patientWriter) Write(p []byte) (written int, err error) {
+	for rest := p; ; {
+		part := rest[:min(len(rest), writeChunk)]
+		_ = w.deadline(earlier(w.now().Add(WriteTimeout), w.until)) // writers of tests have none
+		n, err := w.to.Write(part)
+		written += n
+		w.until = w.until.Add(time.Duration(n) * time.Second / writeRate)
+		if rest = rest[len(part):]; err != nil || len(rest) == 0 {
+			return written, err
+		}
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // zippers reuses compressors, which are large.

@@ -11,11 +11,11 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"agentd/cmd/agentd/internal/cli"
 	web "agentd/console"
+	"agentd/internal/budget"
 	"agentd/internal/postgres"
 	"agentd/internal/version"
 
@@ -34,7 +34,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 // serve serves until ctx ends or a signal comes.
 func (c *Config) serve(ctx context.Context, stderr io.Writer) error {
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(signals, cli.StopSignals()...)
 	defer signal.Stop(signals)
 
 	log := c.Log.New(stderr)
@@ -53,6 +53,10 @@ func (c *Config) serve(ctx context.Context, stderr io.Writer) error {
 	if err := c.complete(transport, log); err != nil {
 		return err
 	}
+	following, stopFollowing := context.WithCancel(ctx)
+	defer stopFollowing()
+	c.Console.Memory = budget.New(budget.Default)
+	c.Console.Memory.Follow(following, log)
 	page, err := c.open()
 	if err != nil {
 		return err

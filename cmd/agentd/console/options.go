@@ -162,8 +162,8 @@ Examples
   agentd console --host 0.0.0.0 --public-host console.example.org --auth-token-file tokens
 `
 	outro = `Signals
-  SIGTERM or SIGINT stops the console and exits with 0. Nothing is lost: agents that wait are
-  told to post again, and find their tasks when the console is back. A second signal cuts
-  answers that are on their way.
+  SIGTERM, SIGINT or SIGHUP stops the console and exits with 0. Nothing is lost: agents that
+  wait are told to post again, and find their tasks when the console is back. A second signal
+  cuts answers that are on their way.
 `
 )

@@ -8,13 +8,14 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"syscall"
 	"time"
 
+	"agentd/cmd/agentd/internal/cli"
 	"agentd/coaching"
 	"agentd/coaching/backend"
 	store "agentd/coaching/postgres"
 	"agentd/inference"
+	"agentd/internal/budget"
 	"agentd/internal/options"
 	"agentd/internal/tracing"
 	"agentd/internal/version"
@@ -44,6 +45,7 @@ type Daemon struct {
 	stderr   io.Writer
 	log      zerolog.Logger
 	registry *prometheus.Registry
+	memory   *budget.Budget    // of requests
 	coaching *coaching.Service // nil when switched off
 	store    *store.Store      // of the coaching sessions; nil: memory
 	tracer   *tracing.Tracer   // nil: off
@@ -59,6 +61,7 @@ func New(c *Config, from options.Origins, stderr io.Writer) *Daemon {
 		stderr:   stderr,
 		log:      c.Log.New(stderr),
 		registry: prometheus.NewRegistry(),
+		memory:   budget.New(budget.Default),
 		signals:  make(chan os.Signal, 2),
 	}
 	d.Load = d.loadModel
@@ -74,7 +77,7 @@ type loaded struct {
 // Run listens, loads the model behind the open port, serves until ctx ends or a
 // signal comes, and drains.
 func (d *Daemon) Run(ctx context.Context) (failed error) {
-	signal.Notify(d.signals, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(d.signals, cli.StopSignals()...)
 	defer signal.Stop(d.signals)
 	d.logStart()
 
@@ -102,6 +105,9 @@ func (d *Daemon) Run(ctx context.Context) (failed error) {
 	}
 	served := make(chan error, 1)
 	go func() { served <- d.server.Serve(listener) }()
+	following, stopFollowing := context.WithCancel(ctx)
+	defer stopFollowing()
+	d.memory.Follow(following, d.log)
 
 	loadCtx, cancelLoad := context.WithCancel(ctx)
 	defer cancelLoad()
@@ -144,7 +150,7 @@ func (d *Daemon) listen(ctx context.Context) (net.Listener, error) {
 	opts := d.config.Server
 	opts.Info = d.info()
 	opts.Build = server.Build{Version: version.Release, Commit: version.Commit()}
-	opts.Log, opts.Registry, opts.Tracer = d.log, d.registry, d.tracer
+	opts.Log, opts.Registry, opts.Tracer, opts.Memory = d.log, d.registry, d.tracer, d.memory
 	if d.coaching != nil { // an interface of a nil pointer is not nil
 		opts.Coach = d.coaching
 	}

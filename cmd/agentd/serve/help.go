@@ -32,7 +32,7 @@ Examples
   Unknown options, unknown keys and bad values end the program with the name and the fix.
 
 Signals
-  SIGTERM or SIGINT stops new work, finishes work in flight within --drain-timeout and exits
-  with 0. A second signal exits at once with 1.
+  SIGTERM, SIGINT or SIGHUP stops new work, finishes work in flight within --drain-timeout
+  and exits with 0. A second signal exits at once with 1.
 `
 )

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
+	"strings"
 
 	"github.com/rs/zerolog"
 )
@@ -25,6 +26,23 @@ func profilerAddress(address string) error {
 	return nil
 }
 
+// forLoopback refuses requests for other host names than this machine's own. A page in a browser here
+// can make a name of its site resolve to 127.0.0.1, and would read the answers.
+func forLoopback(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+		if (err != nil || !ip.IsLoopback()) && !strings.EqualFold(host, "localhost") {
+			http.Error(w, "profiles are for this machine only; ask for 127.0.0.1, [::1] or localhost", http.StatusMisdirectedRequest)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
 // startProfiler serves Go's profiles under /debug/pprof/ on its own port until stop is
 // called.
 func startProfiler(ctx context.Context, address string, log zerolog.Logger) (stop func() error, err error) {
@@ -39,7 +57,7 @@ func startProfiler(ctx context.Context, address string, log zerolog.Logger) (sto
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: profilerHeaderTimeout}
+	server := &http.Server{Handler: forLoopback(mux), ReadHeaderTimeout: profilerHeaderTimeout}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	log.Info().Str("url", "http://"+listener.Addr().String()+"/debug/pprof/").Msg("profiles")

@@ -51,9 +51,19 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// StopSignals are the signals that ask a command to end. A closed terminal sends SIGHUP, which
+// nohup(1) ignores.
+func StopSignals() []os.Signal {
+	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
+}
+
 // UntilSignal is a context that the first signal ends. The next signal ends the program.
 func UntilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(ctx, StopSignals()...)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }

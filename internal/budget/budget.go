@@ -1,0 +1,100 @@
+// Package budget bounds the memory that all requests hold together, by the memory that the process
+// may use.
+package budget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+)
+
+// ErrFull refuses bytes that other requests hold now. They may be free later.
+var ErrFull = errors.New("the requests in work hold all memory that the server has for them")
+
+// TooLargeError refuses a request that needs more than all requests may hold together.
+type TooLargeError struct {
+	Need, Limit int64 // bytes
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("the request needs %d MB of memory for its body, its work and its answer, and the server has %d MB for all requests; send fewer inputs or candidates, or less memory in each",
+		(e.Need+999_999)/1e6, e.Limit/1e6)
+}
+
+// Budget bounds the bytes that all requests hold at the same time. It is safe for concurrent use.
+type Budget struct {
+	limit, used atomic.Int64
+}
+
+// New makes a budget of so many bytes.
+func New(limit int64) *Budget {
+	b := new(Budget)
+	b.limit.Store(limit)
+	return b
+}
+
+// Limit returns the bytes of the budget, Used those that are held.
+func (b *Budget) Limit() int64 { return b.limit.Load() }
+
+// Used returns the bytes that all shares hold.
+func (b *Budget) Used() int64 { return b.used.Load() }
+
+// SetLimit changes the bytes of the budget. Shares keep what they hold.
+func (b *Budget) SetLimit(limit int64) { b.limit.Store(limit) }
+
+// Share makes the share of one request, which holds nothing yet.
+func (b *Budget) Share() *Share { return &Share{budget: b} }
+
+// Share is what one request holds. One goroutine uses it at a time. Release ends it.
+type Share struct {
+	budget *Budget
+	held   int64
+}
+
+// Held returns the bytes of the share.
+func (s *Share) Held() int64 { return s.held }
+
+// Add makes the share larger. The error is ErrFull or a *TooLargeError; the share is then as before.
+func (s *Share) Add(bytes int64) error { return s.Hold(s.held + bytes) }
+
+// Hold sets the bytes of the share. Growing may fail as Add does. A share above smallShare leaves
+// 1/smallPart of the budget to smaller ones, so that large requests do not keep small ones out.
+func (s *Share) Hold(bytes int64) error {
+	b, more := s.budget, bytes-s.held
+	limit := b.limit.Load()
+	if bytes > smallShare {
+		limit -= limit / smallPart
+	}
+	for more > 0 {
+		used := b.used.Load()
+		switch {
+		case bytes > limit:
+			return &TooLargeError{Need: bytes, Limit: limit}
+		case used+more > limit:
+			return ErrFull
+		case b.used.CompareAndSwap(used, used+more):
+			s.held = bytes
+			return nil
+		}
+	}
+	b.used.Add(more)
+	s.held = bytes
+	return nil
+}
+
+// Release ends the share. Further calls do nothing.
+func (s *Share) Release() { _ = s.Hold(0) } // shrinking does not fail
+
+type key struct{}
+
+// With returns a context in which Add counts into the share.
+func With(ctx context.Context, s *Share) context.Context { return context.WithValue(ctx, key{}, s) }
+
+// Add makes the share of ctx larger, as Share.Add does. A context without a share has no bound.
+func Add(ctx context.Context, bytes int64) error {
+	if s, ok := ctx.Value(key{}).(*Share); ok {
+		return s.Add(bytes)
+	}
+	return nil
+}

@@ -1,0 +1,219 @@
+package budget
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"runtime/debug"
+	"runtime/metrics"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// System is the file system in which the kernel tells limits and use of memory. Tests have another
+// one.
+var System fs.FS = os.DirFS("/")
+
+// Group is a cgroup with a limit of its memory.
+type Group struct {
+	Limit, Used uint64 // bytes
+}
+
+// Groups returns the cgroups with a limit in which the process runs, of both versions.
+func Groups(system fs.FS) (groups []Group) {
+	mounts := mountsOf(system)
+	for line := range lines(system, "proc/self/cgroup") {
+		id, rest, _ := strings.Cut(line, ":")
+		controllers, at, _ := strings.Cut(rest, ":")
+		kind := kinds[0]
+		switch {
+		case slices.Contains(strings.Split(controllers, ","), "memory"):
+			kind = kinds[1]
+		case id != "0" || controllers != "":
+			continue
+		}
+		m, ok := mounts[kind.system]
+		if !ok {
+			continue
+		}
+		// In a container without a namespace of its own, the path is that of the host.
+		below, inside := strings.CutPrefix(at, strings.TrimSuffix(m.root, "/"))
+		if !inside {
+			below = ""
+		}
+		for dir := path.Join(m.point, below); ; dir = path.Dir(dir) {
+			limit, errLimit := number(system, path.Join(dir, kind.limit)) // "max" without a limit
+			used, errUsed := number(system, path.Join(dir, kind.used))
+			if errLimit == nil && errUsed == nil && limit < unlimited {
+				groups = append(groups, Group{limit, used})
+			}
+			if dir == m.point || len(dir) < len(m.point) {
+				break
+			}
+		}
+	}
+	return groups
+}
+
+// unlimited is version 1's word for no limit, about.
+const unlimited = 1 << 62
+
+// kinds are the versions of cgroups: the file system, and the files of a group.
+var kinds = [2]struct{ system, limit, used string }{
+	{"cgroup2", "memory.max", "memory.current"},
+	{"cgroup", "memory.limit_in_bytes", "memory.usage_in_bytes"},
+}
+
+// mount is where the cgroups from root on are mounted. Paths have no leading slash.
+type mount struct{ root, point string }
+
+// mountsOf returns the mounts of cgroups that may have memory, by file system.
+func mountsOf(system fs.FS) map[string]mount {
+	mounts := map[string]mount{}
+	for line := range lines(system, "proc/self/mountinfo") {
+		before, after, _ := strings.Cut(line, " - ")
+		about, of := strings.Fields(before), strings.Fields(after)
+		if len(about) < 5 || len(of) < 3 || of[0] == kinds[1].system && !slices.Contains(strings.Split(of[2], ","), "memory") {
+			continue
+		}
+		mounts[of[0]] = mount{about[3], strings.TrimPrefix(about[4], "/")}
+	}
+	return mounts
+}
+
+// Total returns the memory in bytes that the process may use: that of the machine, or less by a
+// cgroup. 0: unknown.
+func Total(system fs.FS) uint64 {
+	total := Meminfo(system, "MemTotal:")
+	for _, g := range Groups(system) {
+		if total == 0 || g.Limit < total {
+			total = g.Limit
+		}
+	}
+	return total
+}
+
+// Free returns the memory in bytes that is available: that of the machine, or the rest of a cgroup's
+// limit. 0: unknown.
+func Free(system fs.FS) uint64 {
+	free := Meminfo(system, "MemAvailable:")
+	for _, g := range Groups(system) {
+		if g.Limit > g.Used {
+			free = min(free, g.Limit-g.Used)
+		}
+	}
+	return free
+}
+
+// Meminfo returns a number of /proc/meminfo in bytes, 0 if there is none.
+func Meminfo(system fs.FS, key string) uint64 { return kibibytes(system, "proc/meminfo", key) }
+
+func kibibytes(system fs.FS, name, key string) uint64 {
+	for line := range lines(system, name) {
+		if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == key {
+			kib, err := strconv.ParseUint(fields[1], 10, 54)
+			if err != nil {
+				return 0
+			}
+			return kib << 10
+		}
+	}
+	return 0
+}
+
+func number(system fs.FS, name string) (uint64, error) {
+	raw, err := fs.ReadFile(system, name)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseUint(strings.TrimSpace(string(raw)), 10, 64)
+}
+
+// lines iterates over the lines of a file, none if it can't be read.
+func lines(system fs.FS, name string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		raw, err := fs.ReadFile(system, name)
+		if err != nil {
+			return
+		}
+		for s := bufio.NewScanner(bytes.NewReader(raw)); s.Scan() && yield(s.Text()); {
+		}
+	}
+}
+
+// process is the memory of the process in bytes.
+type process struct {
+	total  uint64 // that it may use; 0: unknown
+	native uint64 // held outside of Go: weights, caches of the model, buffers, code
+	live   uint64 // of Go's heap
+	given  uint64 // GOMEMLIMIT; 0: not set
+}
+
+// shares returns Go's memory limit and the budget of requests that hold used bytes now.
+func (p process) shares(used int64) (heap, budget int64) {
+	if p.given == 0 && p.total == 0 {
+		return math.MaxInt64, Default
+	}
+	limit := p.given
+	if limit == 0 {
+		most := p.total - p.total/reservePart
+		limit = max(most-min(most, p.native), leastHeap, p.total/leastHeapPart)
+	}
+	limit = min(limit, math.MaxInt64)
+	rest := int64(limit) - max(0, int64(p.live)-used)
+	return int64(limit), min(max(rest/heapPart, Least), Most)
+}
+
+// now measures the process.
+func now(system fs.FS, given uint64) process {
+	samples := []metrics.Sample{
+		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}, {Name: "/gc/heap/live:bytes"},
+	}
+	metrics.Read(samples)
+	mapped := samples[0].Value.Uint64() - samples[1].Value.Uint64()
+	resident := kibibytes(system, "proc/self/status", "VmRSS:")
+	return process{total: Total(system), native: resident - min(resident, mapped), live: samples[2].Value.Uint64(), given: given}
+}
+
+// given is GOMEMLIMIT in bytes, 0 if it is not set.
+var given = func() uint64 {
+	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
+		return uint64(limit)
+	}
+	return 0
+}()
+
+// Follow makes b follow the memory that the process may use beside what native code holds, until ctx
+// ends. Go's memory limit follows, too, unless GOMEMLIMIT sets it, which then bounds the budget.
+func (b *Budget) Follow(ctx context.Context, log zerolog.Logger) {
+	b.follow()
+	log.Debug().Uint64("memory", Total(System)).Uint64("gomemlimit", given).Int64("budget", b.Limit()).Msg("memory for requests")
+	go func() {
+		tick := time.NewTicker(followEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				b.follow()
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+}
+
+func (b *Budget) follow() {
+	heap, limit := now(System, given).shares(b.Used())
+	b.SetLimit(limit)
+	if was := debug.SetMemoryLimit(-1); given == 0 && max(was-heap, heap-was) > was/minChange {
+		debug.SetMemoryLimit(heap)
+	}
+}

@@ -1,0 +1,40 @@
+package connection
+
+import (
+	"bytes"
+	stdlog "log"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// ErrorLog logs net/http's own messages (TLS handshakes, accept failures) at debug level, since
+// clients cause most of them. A lack of file descriptors is an error, since nobody can connect then.
+func ErrorLog(log zerolog.Logger) *stdlog.Logger {
+	return stdlog.New(&errorLog{log: log, now: time.Now}, "", 0)
+}
+
+type errorLog struct {
+	log  zerolog.Logger
+	now  func() time.Time
+	next atomic.Int64 // when a lack of descriptors is logged again, Unix time in nanoseconds
+}
+
+// tooMany are the texts of the errors of a process, and of a system, without free descriptors.
+var tooMany = [][]byte{[]byte(syscall.EMFILE.Error()), []byte(syscall.ENFILE.Error())}
+
+func (l *errorLog) Write(p []byte) (int, error) {
+	event := l.log.Debug().Bytes("message", p)
+	now, next := l.now(), l.next.Load()
+	switch {
+	case !bytes.Contains(p, tooMany[0]) && !bytes.Contains(p, tooMany[1]):
+		event.Msg("http")
+	case now.UnixNano() < next || !l.next.CompareAndSwap(next, now.Add(descriptorsEvery).UnixNano()):
+		event.Msg("no connection can be accepted")
+	default:
+		l.log.Error().Bytes("message", p).Msg("no connection can be accepted, since no file descriptor is free; raise the limit with ulimit -n, or LimitNOFILE= of the systemd unit, or close idle connections")
+	}
+	return len(p), nil
+}
