@@ -15,8 +15,8 @@ import (
 
 func question() agent.Question {
 	return agent.Question{
-		Chat:   format.Chat{System: "You coach.", Messages: []format.ChatMessage{{Text: "What now?"}}},
-		Schema: protocol.Raw(`{"type":"object"}`), MaxTokens: 99,
+		Chat:      format.Chat{System: "You coach.", Messages: []format.ChatMessage{{Text: "What now?"}}, Schema: protocol.Raw(`{"type":"object"}`)},
+		MaxTokens: 99,
 	}
 }
 

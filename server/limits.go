@@ -29,6 +29,9 @@ const (
 	maxLogID     = 200
 	maxLogReason = 4000
 
+	// keepAlive is how often a stream sends a comment: proxies close what is quiet for a minute.
+	keepAlive = 10 * time.Second
+
 	// retryLoading, retryDraining and retryBusy are the default values of Retry-After.
 	retryLoading  = 2 * time.Second
 	retryDraining = 10 * time.Second

@@ -29,7 +29,7 @@ func (f *gptoss) grammar(c *Catalog) (string, error) {
 	g.Add("final", gbnf.Literal("<|channel|>final<|message|>")+" reply")
 	answer := "final"
 	if len(c.Set.Tools) > 0 {
-		answer = "( call | final )"
+		answer = either(c.Set, "call", "final")
 		if err := f.addCalls(g, c); err != nil {
 			return "", err
 		}

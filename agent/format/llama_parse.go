@@ -28,7 +28,7 @@ func (f *llama) grammar(set *tools.Set) (string, error) {
 	answer := "reply"
 	if len(set.Tools) > 0 {
 		reply.NotFirst = "{"
-		answer = "calls | reply"
+		answer = either(set, "calls", "reply")
 		err := addCall(g, set, llamaName, "}", func(rule string, tool *tools.Tool) error {
 			return f.addFunction(g, set, rule, tool, llamaParameters)
 		})

@@ -25,7 +25,7 @@ func (q *qwen) grammar(set *tools.Set) (string, error) {
 	answer := "reply"
 	g.AddText("reply", gbnf.Text{Forbidden: callMarks, NonBlank: true})
 	if len(set.Tools) > 0 {
-		answer = "( calls | reply )"
+		answer = either(set, "calls", "reply")
 		g.Add("calls", fmt.Sprintf(`call ( "\n" call ){0,%d}`, q.most(set)-1))
 		if err := q.addCall(g, set); err != nil {
 			return "", err

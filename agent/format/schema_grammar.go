@@ -28,17 +28,15 @@ func unusable(tool *tools.Tool, err error) error {
 }
 
 // answerRule adds the rules of the JSON values that a schema admits, or of a plain
-// text without a schema, and returns their root. Where no grammar can be made of it any object is admitted: whoever asks checks
-// the answer anyway, and a free answer is better than none.
+// text without a schema, and returns their root.
 func answerRule(g *gbnf.Grammar, source protocol.Raw) (string, error) {
 	if source == nil {
 		g.AddText("answer", gbnf.Text{Forbidden: textMarks, NonBlank: true, NotFirst: "{"})
 		return "answer", nil
 	}
-	if d, err := schema.Parse(source); err == nil {
-		if root, err := d.Add(g, schema.Options{}); err == nil {
-			return root, nil
-		}
+	d, err := schema.Parse(source)
+	if err != nil {
+		return "", err
 	}
-	return g.JSON(gbnf.AnyObject), nil
+	return d.Add(g, schema.Options{})
 }

@@ -2,11 +2,13 @@ package openai
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"agentd/scheduler/generation"
 )
@@ -17,11 +19,13 @@ func randomSeed() uint32 { return rand.Uint32() >> 1 }
 type completionRequest struct {
 	common
 
-	Prompt       json.RawMessage    `json:"prompt"`
+	Prompt       jsontext.Value     `json:"prompt"`
 	StopTokenIDs []generation.Token `json:"stop_token_ids"`
 	Stop         list               `json:"stop"`
 	IgnoreEOS    bool               `json:"ignore_eos"`
 	Structured   *struct {
+		strict
+
 		Grammar string `json:"grammar"`
 	} `json:"structured_outputs"`
 	LogitBias map[string]float64 `json:"logit_bias"`
@@ -64,7 +68,7 @@ func Complete(ctx context.Context, m Model, id string, body []byte) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	result, err := m.Generate(ctx, request)
+	result, err := m.Generate(ctx, request, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +92,7 @@ func Complete(ctx context.Context, m Model, id string, body []byte) ([]byte, err
 		}
 		a.Choices = append(a.Choices, choice)
 	}
-	return json.Marshal(&a)
+	return marshal(&a)
 }
 
 // withEnd is the tokens of a completion with the one that ended it.
@@ -198,7 +202,7 @@ func (c *completionRequest) prompt(m Model, s *Served) ([]generation.Token, erro
 func checkIDs(ids []generation.Token, s *Served) error {
 	for i, id := range ids {
 		if id < 0 || int(id) >= s.Size {
-			return refuse(fmt.Sprintf("prompt.%d", i), "is %d, and the vocabulary has %d tokens", id, s.Size)
+			return refuse(fmt.Sprintf("prompt[%d]", i), "is %d, and the vocabulary has %d tokens", id, s.Size)
 		}
 	}
 	return nil
@@ -207,6 +211,8 @@ func checkIDs(ids []generation.Token, s *Served) error {
 // Tokenize answers POST /tokenize.
 func Tokenize(m Model, body []byte) ([]byte, error) {
 	var r struct {
+		strict
+
 		Model      string `json:"model"`
 		Prompt     string `json:"prompt"`
 		AddSpecial *bool  `json:"add_special_tokens"`
@@ -225,7 +231,7 @@ func Tokenize(m Model, body []byte) ([]byte, error) {
 	if ids == nil {
 		ids = []generation.Token{}
 	}
-	return json.Marshal(map[string]any{"tokens": ids, "count": len(ids), "max_model_len": served.Window})
+	return marshal(map[string]any{"tokens": ids, "count": len(ids), "max_model_len": served.Window})
 }
 
 // modelEntry is an entry of /v1/models. The parent of an adapter is the model, as vLLM has it.
@@ -245,5 +251,5 @@ func Models(m Model) ([]byte, error) {
 	for _, name := range m.Adapters() {
 		list = append(list, modelEntry{name, "model", s.Created, "agentd", &s.Name, s.Window})
 	}
-	return json.Marshal(map[string]any{"object": "list", "data": list})
+	return marshal(map[string]any{"object": "list", "data": list})
 }
