@@ -121,3 +121,12 @@ func isError[T error](err error) bool {
 	var e T
 	return errors.As(err, &e)
 }
+
+func TestAskOfAnUnusableSchemaTakesAnyObject(t *testing.T) {
+	s, q := &script{answers: []string{"{}"}}, question()
+	q.Schema = protocol.Raw(`{"$ref":"#/nowhere"}`)
+	got, err := newAgent(t, agent.Config{}, nil).Ask(t.Context(), q, s)
+	if err != nil || got.Text != "{}" || !strings.Contains(s.asked[0].Grammar, "object") {
+		t.Errorf("got %+v, %v with the grammar %q", got, err, s.asked[0].Grammar)
+	}
+}
