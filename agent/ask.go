@@ -68,8 +68,8 @@ func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer
 		Adapter: q.Adapter,
 	}}
 	if q.Schema != nil && a.cfg.Constrain == ConstrainOn {
-		if request.Grammar, err = a.format.ChatGrammar(q.Schema); err != nil {
-			request.Grammar, err = a.format.ChatGrammar(anyObject)
+		if request.Grammar, err = format.ChatGrammar(a.format, q.Schema); err != nil {
+			request.Grammar, err = format.ChatGrammar(a.format, anyObject)
 		}
 		if err != nil {
 			return answer, fmt.Errorf("%w: %w", generation.ErrGrammar, err)

@@ -34,7 +34,7 @@ func (a *Agent) Chat(ctx context.Context, c *format.Chat) (*generation.Request, 
 		}
 	case c.Schema != nil:
 		if read.schema, err = tools.NewAnswer(c.Schema); err == nil {
-			r.Grammar, err = a.format.ChatGrammar(c.Schema)
+			r.Grammar, err = format.ChatGrammar(a.format, c.Schema)
 		}
 	}
 	if err != nil {

@@ -41,13 +41,6 @@ func decode[T any](body []byte, read func(*decoder) T) (T, error) {
 	return decodeDepth(body, MaxDepth, read)
 }
 
-// CheckSyntax reports whether a body is one JSON value: syntax, duplicate names, UTF-8, depth and
-// trailing data. The error is Problems.
-func CheckSyntax(body []byte) error {
-	_, err := decode(body, (*decoder).next)
-	return err
-}
-
 // decodeDepth is decode with a bound of the nesting, at most MaxResponseDepth.
 func decodeDepth[T any](body []byte, maxDepth int, read func(*decoder) T) (T, error) {
 	var zero T

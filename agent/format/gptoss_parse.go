@@ -38,16 +38,9 @@ func (f *gptoss) grammar(c *Catalog) (string, error) {
 	return g.String(), nil
 }
 
-// ChatGrammar admits analysis, then the answer on the final channel.
-func (f *gptoss) ChatGrammar(schema protocol.Raw) (string, error) {
-	g := gbnf.New(gbnf.AnySpacing)
-	answer, err := answerRule(g, schema)
-	if err != nil {
-		return "", err
-	}
+func (f *gptoss) before(g *gbnf.Grammar) string {
 	addAnalysis(g)
-	g.Add("root", fmt.Sprintf("analysis{0,%d} ", maxAnalyses)+gbnf.Literal("<|channel|>final<|message|>")+" "+answer)
-	return g.String(), nil
+	return fmt.Sprintf("analysis{0,%d} ", maxAnalyses) + gbnf.Literal("<|channel|>final<|message|>") + " "
 }
 
 // addAnalysis adds the rule of a message of thoughts and what begins the next.

@@ -46,16 +46,7 @@ func (f *llama) grammar(set *tools.Set) (string, error) {
 	return g.String(), nil
 }
 
-// ChatGrammar admits the answer alone.
-func (f *llama) ChatGrammar(schema protocol.Raw) (string, error) {
-	g := gbnf.New(gbnf.AnySpacing)
-	answer, err := answerRule(g, schema)
-	if err != nil {
-		return "", err
-	}
-	g.Add("root", answer)
-	return g.String(), nil
-}
+func (f *llama) before(*gbnf.Grammar) string { return "" }
 
 // ParseChat takes the tag for what it is before an object.
 func (f *llama) ParseChat(text string) (string, error) {

@@ -31,20 +31,11 @@ func (q *qwen) grammar(set *tools.Set) (string, error) {
 			return "", err
 		}
 	}
-	g.Add("root", thinkRule(g, q.think, q.openThink)+answer)
+	g.Add("root", q.before(g)+answer)
 	return g.String(), nil
 }
 
-// ChatGrammar admits root ::= think? answer.
-func (q *qwen) ChatGrammar(schema protocol.Raw) (string, error) {
-	g := gbnf.New(gbnf.AnySpacing)
-	answer, err := answerRule(g, schema)
-	if err != nil {
-		return "", err
-	}
-	g.Add("root", thinkRule(g, q.think, q.openThink)+answer)
-	return g.String(), nil
-}
+func (q *qwen) before(g *gbnf.Grammar) string { return thinkRule(g, q.think, q.openThink) }
 
 // thinkRule adds the block of thoughts before an answer, if there is one; open
 // tells that the prompt has opened it.

@@ -27,16 +27,23 @@ func unusable(tool *tools.Tool, err error) error {
 	return fmt.Errorf("the parameters of %s can't be made a grammar: %w", tool.Name, err)
 }
 
-// answerRule adds the rules of the JSON values that a schema admits, or of a plain
-// text without a schema, and returns their root.
-func answerRule(g *gbnf.Grammar, source protocol.Raw) (string, error) {
+// ChatGrammar is the grammar of answers in a chat: thoughts, where the model has them, and a JSON
+// value that the schema admits. Without a schema the answer is a text that is not blank, has no
+// mark of a call, thought or message, and does not begin like a JSON object.
+func ChatGrammar(f Format, source protocol.Raw) (string, error) {
+	g := gbnf.New(gbnf.AnySpacing)
+	answer := "answer"
 	if source == nil {
-		g.AddText("answer", gbnf.Text{Forbidden: textMarks, NonBlank: true, NotFirst: "{"})
-		return "answer", nil
+		g.AddText(answer, gbnf.Text{Forbidden: textMarks, NonBlank: true, NotFirst: "{"})
+	} else {
+		d, err := schema.Parse(source)
+		if err == nil {
+			answer, err = d.Add(g, schema.Options{})
+		}
+		if err != nil {
+			return "", err
+		}
 	}
-	d, err := schema.Parse(source)
-	if err != nil {
-		return "", err
-	}
-	return d.Add(g, schema.Options{})
+	g.Add("root", f.before(g)+answer)
+	return g.String(), nil
 }

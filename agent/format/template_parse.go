@@ -44,16 +44,7 @@ func (t *template) grammar(set *tools.Set) (string, error) {
 	return g.String(), nil
 }
 
-// ChatGrammar admits root ::= think? answer.
-func (t *template) ChatGrammar(schema protocol.Raw) (string, error) {
-	g := gbnf.New(gbnf.AnySpacing)
-	answer, err := answerRule(g, schema)
-	if err != nil {
-		return "", err
-	}
-	g.Add("root", thinkRule(g, t.think, false)+answer)
-	return g.String(), nil
-}
+func (t *template) before(g *gbnf.Grammar) string { return thinkRule(g, t.think, false) }
 
 // ParseChat drops the thoughts.
 func (t *template) ParseChat(text string) (string, error) {

@@ -28,11 +28,9 @@ type chatRequest struct {
 
 type responseForm struct {
 	strict
-
 	Type   string `json:"type"`
 	Schema *struct {
 		strict
-
 		Name        string         `json:"name"`
 		Description string         `json:"description"`
 		Schema      jsontext.Value `json:"schema"`

@@ -51,7 +51,7 @@ func (r scriptedReader) Read(text string) (string, []tools.Call, error) {
 // withTool is a request that offers the function f.
 const withTool = `{` + hello + `, "tools": [{"type": "function", "function": {"name": "f"}}]`
 
-func TestConversationsTakeTurns(t *testing.T) {
+func TestCallsHaveTheirResultsInOrder(t *testing.T) {
 	m := &scripted{text: "ok"}
 	_, err := Chat(t.Context(), m, "1", []byte(`{"messages": [{"role": "system", "content": "A"}, {"role": "developer", "content": [{"type": "text", "text": "B"}]},
 		{"role": "user", "content": "c"}, {"role": "user", "content": "d"},
@@ -63,10 +63,10 @@ func TestConversationsTakeTurns(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []format.ChatMessage{
-		{Text: "c\n\nd"},
+		{Text: "c"}, {Text: "d"},
 		{Model: true, Calls: []tools.Call{{Name: "f", Arguments: protocol.Raw(`{"x": 1}`)}, {Name: "g", Arguments: protocol.Raw("{}")}, {Name: "h", Arguments: protocol.Raw("{}")}}},
 		{Of: "f", Text: "f"}, {Of: "g", Text: "e"}, {Of: "h", Text: pending},
-		{Model: true, Text: "i\n\nj"}, {Text: "k"},
+		{Model: true, Text: "i"}, {Model: true, Text: "j"}, {Text: "k"},
 	}
 	if diff := cmp.Diff(want, m.talk.Messages); diff != "" || m.talk.System != "A\n\nB" {
 		t.Errorf("%q\n%s", m.talk.System, diff)
@@ -74,7 +74,7 @@ func TestConversationsTakeTurns(t *testing.T) {
 }
 
 // TestJoiningEndsWithItsRequest: a body may have a million messages.
-func TestJoiningEndsWithItsRequest(t *testing.T) {
+func TestReadingMessagesEndsWithTheRequest(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	m := &scripted{text: "ok"}

@@ -25,7 +25,6 @@ type completionRequest struct {
 	IgnoreEOS    bool               `json:"ignore_eos"`
 	Structured   *struct {
 		strict
-
 		Grammar string `json:"grammar"`
 	} `json:"structured_outputs"`
 	LogitBias map[string]float64 `json:"logit_bias"`
@@ -212,7 +211,6 @@ func checkIDs(ids []generation.Token, s *Served) error {
 func Tokenize(m Model, body []byte) ([]byte, error) {
 	var r struct {
 		strict
-
 		Model      string `json:"model"`
 		Prompt     string `json:"prompt"`
 		AddSpecial *bool  `json:"add_special_tokens"`

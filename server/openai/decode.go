@@ -2,8 +2,6 @@ package openai
 
 import (
 	"errors"
-	"fmt"
-	"reflect"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -32,84 +30,17 @@ func (*absent) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 // absent.
 func decode(body []byte, into any) error {
 	var problems protocol.Problems
-	if err := protocol.CheckSyntax(body); errors.As(err, &problems) {
-		return refuse("body", "%s", problems[0].Msg)
+	if errors.As(protocol.Unmarshal(body, into), &problems) {
+		param, ok := strings.CutPrefix(problems[0].Path(), "body.")
+		if !ok { // the place is a byte
+			param = "body"
+		}
+		return refuse(param, "%s", problems[0].Msg)
 	}
-	err := json.Unmarshal(body, into)
-	var semantic *json.SemanticError
-	switch {
-	case err == nil:
-		return nil
-	case !errors.As(err, &semantic):
-		return refuse("body", "is not valid: %v", err)
-	}
-	param := place(semantic.JSONPointer)
-	if want := wanted(semantic.GoType); want != "" {
-		return refuse(param, "must be %s, not %s", want, shown(semantic))
-	}
-	return refuse(param, "%v", semantic.Err)
+	return nil
 }
 
 // read reads a part of a body.
 func read(d *jsontext.Decoder, into any) error { return json.UnmarshalDecode(d, into) }
 
 func marshal(v any) ([]byte, error) { return json.Marshal(v, json.Deterministic(true)) }
-
-// place is a JSON pointer as a path: messages[2].content.
-func place(pointer jsontext.Pointer) string {
-	var b strings.Builder
-	for name := range pointer.Tokens() {
-		switch {
-		case strings.Trim(name, "0123456789") == "" && b.Len() > 0:
-			fmt.Fprintf(&b, "[%s]", name)
-			continue
-		case b.Len() > 0:
-			b.WriteByte('.')
-		}
-		b.WriteString(name)
-	}
-	if b.Len() == 0 {
-		return "body"
-	}
-	return b.String()
-}
-
-// wanted names what a type is in JSON, "" for one that reads itself.
-func wanted(t reflect.Type) string {
-	if t == nil || reflect.PointerTo(t).Implements(reflect.TypeFor[json.UnmarshalerFrom]()) {
-		return ""
-	}
-	switch t.Kind() {
-	case reflect.Pointer:
-		return wanted(t.Elem())
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Int, reflect.Int32, reflect.Int64:
-		return "an integer"
-	case reflect.Float32, reflect.Float64:
-		return "a number"
-	case reflect.String:
-		return "a text"
-	case reflect.Slice:
-		return "a list"
-	}
-	return "an object"
-}
-
-// shown is the value that an error is about.
-func shown(err *json.SemanticError) string {
-	switch err.JSONKind {
-	case '{':
-		return "an object"
-	case '[':
-		return "a list"
-	case '"':
-		return "a text"
-	case 't', 'f':
-		return "true or false"
-	}
-	if len(err.JSONValue) > 0 {
-		return string(err.JSONValue)
-	}
-	return "a number"
-}

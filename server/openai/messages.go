@@ -16,7 +16,6 @@ import (
 
 type chatMessage struct {
 	strict
-
 	Role       string     `json:"role"`
 	Content    content    `json:"content"`
 	Name       string     `json:"name"`
@@ -35,7 +34,6 @@ func (c *content) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	}
 	var parts []struct {
 		strict
-
 		Type string `json:"type"`
 		Text string `json:"text"`
 	}
@@ -56,33 +54,20 @@ func (c *content) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 // pending stands for the result of a call that has none.
 const pending = `{"status": "pending"}`
 
-// turns are the messages of a chat, of which those of the model and others take turns. Each call
-// has its result.
+// turns are the messages of a chat. Each call has its result.
 type turns struct {
 	list    []format.ChatMessage
-	run     []string  // texts of the last one, which may go on
-	ids     []string  // of the calls of the last one
+	ids     []string  // of the calls of the last turn
 	results []*string // of these calls; nil: none yet
 }
 
-// text adds the text of one side.
-func (t *turns) text(model bool, text string) {
+// add adds a turn after the results of calls.
+func (t *turns) add(m format.ChatMessage) {
 	t.settle()
-	if last := len(t.list) - 1; len(t.run) == 0 || t.list[last].Model != model {
-		t.flush()
-		t.list = append(t.list, format.ChatMessage{Model: model})
-	}
-	t.run = append(t.run, text)
+	t.list = append(t.list, m)
 }
 
-func (t *turns) flush() {
-	if len(t.run) > 0 {
-		t.list[len(t.list)-1].Text = strings.Join(t.run, "\n\n")
-		t.run = nil
-	}
-}
-
-// settle adds the results of calls.
+// settle adds the results of the calls of the last turn.
 func (t *turns) settle() {
 	if len(t.ids) == 0 {
 		return
@@ -94,26 +79,22 @@ func (t *turns) settle() {
 		}
 		t.list = append(t.list, format.ChatMessage{Of: call.Name, Text: text})
 	}
-	t.ids = nil
+	t.ids, t.results = nil, nil
 }
 
 // call adds a call to the last turn.
 func (t *turns) call(c *toolCall) error {
-	arguments := protocol.Raw(c.Function.Arguments)
-	if strings.TrimSpace(c.Function.Arguments) == "" {
-		arguments = protocol.Raw("{}")
-	}
+	arguments := protocol.Raw(cmp.Or(strings.TrimSpace(c.Function.Arguments), "{}"))
 	if arguments.Kind() != '{' || !arguments.IsValid() {
 		return errors.New("the arguments are no JSON object")
 	}
-	t.flush()
 	last := &t.list[len(t.list)-1]
 	last.Calls = append(last.Calls, tools.Call{Name: c.Function.Name, Arguments: arguments})
-	t.ids, t.results = append(t.ids, c.ID), append(t.results[:len(t.ids)], nil)
+	t.ids, t.results = append(t.ids, c.ID), append(t.results, nil)
 	return nil
 }
 
-// result adds the result of the call of that id. It reports whether there is one that has none.
+// result adds the result of the call of that id. It reports whether there is one without a result.
 func (t *turns) result(id, text string) bool {
 	for i := range t.ids {
 		if (t.ids[i] == id || id == "") && t.results[i] == nil {
@@ -126,36 +107,35 @@ func (t *turns) result(id, text string) bool {
 
 // conversation makes turns of the messages. It ends with ctx.
 func (r *chatRequest) conversation(ctx context.Context) (*format.Chat, error) {
-	talk := new(format.Chat)
 	var system []string
 	var t turns
 	for i := range r.Messages {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		m := &r.Messages[i]
+		m, field := &r.Messages[i], path("messages", i)
 		text := string(m.Content)
 		switch m.Role {
 		case "system", "developer":
 			if len(t.list) > 0 {
-				return nil, refuse(path("messages", i), "is a %s message behind others; put it first", m.Role)
+				return nil, refuse(field, "is a %s message behind others; put it first", m.Role)
 			}
 			system = append(system, text)
 		case "user":
-			t.text(false, text)
+			t.add(format.ChatMessage{Text: text})
 		case "assistant":
-			t.text(true, cmp.Or(text, m.Refusal))
+			t.add(format.ChatMessage{Model: true, Text: cmp.Or(text, m.Refusal)})
 			for k := range m.ToolCalls {
 				if err := t.call(&m.ToolCalls[k]); err != nil {
-					return nil, refuse(path("messages", i)+path(".tool_calls", k), "%v", err)
+					return nil, refuse(path(field+".tool_calls", k), "%v", err)
 				}
 			}
 		case "tool":
 			if !t.result(m.ToolCallID, text) {
-				return nil, refuse(path("messages", i)+".tool_call_id", "%q is the id of no call before it that has no result", m.ToolCallID)
+				return nil, refuse(field+".tool_call_id", "%q is the id of no call before it that has no result", m.ToolCallID)
 			}
 		default:
-			return nil, refuse(path("messages", i)+".role", "is %q; want system, developer, user, assistant or tool", m.Role)
+			return nil, refuse(field+".role", "is %q; want system, developer, user, assistant or tool", m.Role)
 		}
 	}
 	switch n := len(r.Messages); {
@@ -165,8 +145,7 @@ func (r *chatRequest) conversation(ctx context.Context) (*format.Chat, error) {
 		return nil, refuse("messages", "must begin and end with a message to the model")
 	}
 	t.settle()
-	t.flush()
-	talk.System, talk.Messages = strings.TrimSpace(strings.Join(system, "\n\n")), t.list
+	talk := &format.Chat{System: strings.TrimSpace(strings.Join(system, "\n\n")), Messages: t.list}
 	return talk, r.constrain(talk)
 }
 

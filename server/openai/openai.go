@@ -97,7 +97,6 @@ func AppendError(status int, message, param string) []byte {
 // common are the fields of both kinds of requests.
 type common struct {
 	strict
-
 	Model         string   `json:"model"`
 	N             *int     `json:"n"`
 	Seed          *int64   `json:"seed"`
@@ -109,7 +108,6 @@ type common struct {
 	Stream        bool     `json:"stream"`
 	StreamOptions *struct {
 		strict
-
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
 

@@ -14,11 +14,9 @@ import (
 // tool is a function that the model may call.
 type tool struct {
 	strict
-
 	Type     string `json:"type"`
 	Function struct {
 		strict
-
 		Name        string         `json:"name,omitzero"`
 		Description string         `json:"description,omitzero"`
 		Parameters  jsontext.Value `json:"parameters,omitzero"`
@@ -29,7 +27,6 @@ type tool struct {
 // toolCall is a call of the model.
 type toolCall struct {
 	strict
-
 	Index    *int   `json:"index,omitzero"` // in streams
 	ID       string `json:"id,omitzero"`
 	Type     string `json:"type,omitzero"`
@@ -38,7 +35,6 @@ type toolCall struct {
 
 type called struct {
 	strict
-
 	Name      string `json:"name,omitzero"`
 	Arguments string `json:"arguments"`
 }
@@ -61,11 +57,9 @@ func (c *toolChoice) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	}
 	var named struct {
 		strict
-
 		Type     string `json:"type"`
 		Function struct {
 			strict
-
 			Name string `json:"name"`
 		} `json:"function"`
 	}
