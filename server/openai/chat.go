@@ -89,7 +89,7 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (c *chat, str
 	if r.MaxCompletionTokens != nil {
 		r.MaxTokens = r.MaxCompletionTokens
 	}
-	p, err := r.params(m, &c.served)
+	p, err := r.params(m, &c.served, true)
 	if err != nil {
 		return nil, false, err
 	}

@@ -162,8 +162,11 @@ type alone struct{ *scripted }
 func (alone) Adapter(string) (generation.AdapterID, bool) { return 0, false }
 func (alone) Adapters() []string                          { return nil }
 
-func TestAnyNameIsTheOnlyModel(t *testing.T) {
+func TestAnyNameIsTheOnlyModelOfAChat(t *testing.T) {
 	m := &scripted{text: "ok"}
+	if _, err := Complete(t.Context(), alone{m}, "1", []byte(`{"prompt": "a", "model": "an adapter that was removed"}`)); err == nil || m.request != nil {
+		t.Errorf("a completion: %v", err)
+	}
 	got, err := Chat(t.Context(), alone{m}, "1", []byte(`{`+hello+`, "model": "gpt-5"}`), Stream{})
 	if err != nil || m.request.Adapter != 0 || !strings.Contains(string(got), `"model":"m"`) {
 		t.Errorf("%s, %v", got, err)
