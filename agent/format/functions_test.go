@@ -184,6 +184,23 @@ func TestChatsWithCallsInTemplatesWithoutRoles(t *testing.T) {
 	}
 }
 
+func TestChatsWithoutASystemMessageHaveNone(t *testing.T) {
+	for name, test := range map[string]struct{ format, template, want string }{
+		"hermes":                {format.Qwen, "Qwen-Qwen3-0.6B.jinja", "<|im_start|>user\nHi<|im_end|>"},
+		"a template":            {format.Template, `{% for m in messages %}[{{ m.role }}] {{ m.content }}{% endfor %}`, "[user] Hi"},
+		"one without that role": {format.Template, `{% for m in messages if m.role != 'system' %}[{{ m.role }}] {{ m.content }}{% endfor %}`, "[user] Hi"},
+	} {
+		if strings.HasSuffix(test.template, ".jinja") {
+			test.template = reference(t, test.template)
+		}
+		f := newFormat(t, test.format, format.Options{ChatTemplate: test.template, ModelAPI: newKit(t, synth.Qwen3, test.template)})
+		prompt, err := f.RenderChat(&format.Chat{Messages: []format.ChatMessage{{Text: "Hi"}}})
+		if err != nil || !strings.HasPrefix(prompt.Text, test.want) {
+			t.Errorf("%s: %+v, %v", name, prompt, err)
+		}
+	}
+}
+
 func TestUnusableFunctionsAreNamed(t *testing.T) {
 	for name, test := range map[string]struct {
 		raw  []string

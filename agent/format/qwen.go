@@ -196,6 +196,9 @@ func (q *qwen) trim(s string) string {
 }
 
 func (q *qwen) renderSystem(b *builder, system string, c *Catalog) {
+	if system == "" && len(c.Set.Tools) == 0 {
+		return
+	}
 	b.markup("<|im_start|>system\n")
 	switch {
 	case len(c.Set.Tools) == 0:

@@ -188,7 +188,10 @@ func (t *template) RenderChat(c *Chat) (*Prompt, error) {
 			m.content, m.calls = t.answer(said.Text, said.Calls), nil
 		}
 	}
-	if t.joined {
+	switch {
+	case list[0].content == "":
+		list = list[1:] // or the template's own is left out
+	case t.joined:
 		list = join(list)
 	}
 	return t.render(&Input{Attributes: protocol.Raw("{}"), RawTools: c.Functions.Raw}, messagesJSON(t.inTurns(list)))
