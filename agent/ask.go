@@ -12,11 +12,9 @@ import (
 // Question is a plain conversation that the model continues. Coaching asks the local model with
 // it.
 type Question struct {
-	format.Chat
-	// Schema of the JSON value that is the answer; nil: any text.
-	Schema    protocol.Raw
-	MaxTokens int // of the answer, including reasoning
-	Adapter   generation.AdapterID
+	format.Chat     // without functions
+	MaxTokens   int // of the answer, including reasoning
+	Adapter     generation.AdapterID
 }
 
 // Answer is the model's, without its reasoning.
@@ -48,9 +46,12 @@ func repeatedError(what string) error {
 	return fmt.Errorf("the answer was ended since it repeated itself: %s; with repetition_stop off on the server such answers continue", what)
 }
 
+// anyObject is the schema of all objects.
+var anyObject = protocol.Raw(`{"type":"object"}`)
+
 // Ask puts a question to the model and returns one deterministic answer. The errors are those of
-// a [Generator], a [*TruncatedError], or the reason why the output is no answer. The grammar
-// skips parts of a schema that it can't express.
+// a [Generator], a [*TruncatedError], or the reason why the output is no answer. Of a schema that
+// can't be made a grammar any object is an answer: whoever asks checks it.
 func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer, err error) {
 	defer func() {
 		if p := recover(); p != nil { // a defect must not end the server
@@ -67,7 +68,10 @@ func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer
 		Adapter: q.Adapter,
 	}}
 	if q.Schema != nil && a.cfg.Constrain == ConstrainOn {
-		if request.Grammar, err = a.format.ChatGrammar(q.Schema); err != nil {
+		if request.Grammar, err = format.ChatGrammar(a.format, q.Schema); err != nil {
+			request.Grammar, err = format.ChatGrammar(a.format, anyObject)
+		}
+		if err != nil {
 			return answer, fmt.Errorf("%w: %w", generation.ErrGrammar, err)
 		}
 	}
@@ -104,23 +108,3 @@ func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer
 	a.log.write(ComponentCommander, prompt.Text, c.Text+c.Stop, err)
 	return answer, err
 }
-
-// Chat makes the request of a conversation outside of the protocol: its prompt, and a grammar of
-// answers where schema is not nil. Everything else of the request is the caller's.
-func (a *Agent) Chat(ctx context.Context, c *format.Chat, schema protocol.Raw) (*generation.Request, error) {
-	prompt, err := a.format.RenderChat(c)
-	if err != nil {
-		return nil, err
-	}
-	r := &generation.Request{Params: generation.Params{N: 1, SuppressControl: a.format.SuppressControl()}}
-	if schema != nil {
-		if r.Grammar, err = a.format.ChatGrammar(schema); err != nil {
-			return nil, fmt.Errorf("%w: %w", generation.ErrGrammar, err)
-		}
-	}
-	return r, a.tokenize(ctx, r, prompt)
-}
-
-// ChatAnswer reads an answer of such a conversation, without the token that ended it, and drops
-// the thoughts.
-func (a *Agent) ChatAnswer(text string) (string, error) { return a.format.ParseChat(text) }

@@ -15,8 +15,8 @@ import (
 
 func question() agent.Question {
 	return agent.Question{
-		Chat:   format.Chat{System: "You coach.", Messages: []format.ChatMessage{{Text: "What now?"}}},
-		Schema: protocol.Raw(`{"type":"object"}`), MaxTokens: 99,
+		Chat:      format.Chat{System: "You coach.", Messages: []format.ChatMessage{{Text: "What now?"}}, Schema: protocol.Raw(`{"type":"object"}`)},
+		MaxTokens: 99,
 	}
 }
 
@@ -120,4 +120,13 @@ func says(text string) func(error) bool {
 func isError[T error](err error) bool {
 	var e T
 	return errors.As(err, &e)
+}
+
+func TestAskOfAnUnusableSchemaTakesAnyObject(t *testing.T) {
+	s, q := &script{answers: []string{"{}"}}, question()
+	q.Schema = protocol.Raw(`{"$ref":"#/nowhere"}`)
+	got, err := newAgent(t, agent.Config{}, nil).Ask(t.Context(), q, s)
+	if err != nil || got.Text != "{}" || !strings.Contains(s.asked[0].Grammar, "object") {
+		t.Errorf("got %+v, %v with the grammar %q", got, err, s.asked[0].Grammar)
+	}
 }

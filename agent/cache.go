@@ -3,6 +3,7 @@ package agent
 import (
 	"container/list"
 	"encoding/binary"
+	"fmt"
 	"sync"
 
 	"agentd/agent/format"
@@ -36,7 +37,24 @@ func newCatalogCache(f format.Format, defaultRobot string) *catalogCache {
 
 // get returns the catalog of tools and robots. The error names the unusable tool.
 func (c *catalogCache) get(raw []protocol.Raw, robots []string) (*format.Catalog, error) {
-	entry := c.entry(catalogKey(raw, robots))
+	return c.made(catalogKey(0, raw, robots), raw, func(own []protocol.Raw) (*tools.Set, error) {
+		return tools.Normalise(own, robots, c.defaultRobot)
+	})
+}
+
+// functions is get for the tools of a chat.
+func (c *catalogCache) functions(f *tools.Functions) (*format.Catalog, error) {
+	rules := []string{f.Only, fmt.Sprint(f.MustCall, f.OneCall)}
+	return c.made(catalogKey(1, f.Raw, rules), f.Raw, func(own []protocol.Raw) (*tools.Set, error) {
+		functions := *f
+		functions.Raw = own
+		return tools.NormaliseFunctions(&functions)
+	})
+}
+
+// made returns the catalog of a key, which normalise makes of raw tools the first time.
+func (c *catalogCache) made(key []byte, raw []protocol.Raw, normalise func([]protocol.Raw) (*tools.Set, error)) (*format.Catalog, error) {
+	entry := c.entry(key)
 	entry.once.Do(func() {
 		// The raw tools are parts of the request's body, which the cache must not keep in memory.
 		own := make([]protocol.Raw, len(raw))
@@ -44,7 +62,7 @@ func (c *catalogCache) get(raw []protocol.Raw, robots []string) (*format.Catalog
 			own[i] = r.Clone()
 		}
 		var set *tools.Set
-		if set, entry.err = tools.Normalise(own, robots, c.defaultRobot); entry.err == nil {
+		if set, entry.err = normalise(own); entry.err == nil {
 			entry.catalog = c.format.Catalog(set)
 			c.grow(entry, catalogCopies*set.Bytes())
 		}
@@ -86,8 +104,9 @@ func (c *catalogCache) evict() {
 	}
 }
 
-// catalogKey encodes everything that a catalog depends on.
-func catalogKey(raw []protocol.Raw, robots []string) []byte {
+// catalogKey encodes everything that a catalog depends on: raw tools of a kind, and its robots or
+// rules.
+func catalogKey(kind byte, raw []protocol.Raw, robots []string) []byte {
 	size := 16
 	for _, r := range raw {
 		size += len(r) + 4
@@ -95,7 +114,7 @@ func catalogKey(raw []protocol.Raw, robots []string) []byte {
 	for _, r := range robots {
 		size += len(r) + 4
 	}
-	key := binary.AppendUvarint(make([]byte, 0, size), uint64(len(raw)))
+	key := binary.AppendUvarint(append(make([]byte, 0, size), kind), uint64(len(raw)))
 	for _, r := range raw {
 		key = append(binary.AppendUvarint(key, uint64(len(r))), r...)
 	}

@@ -39,7 +39,7 @@ func newHistorySummarized(a *Agent) (*historySummarized, error) {
 	h := &historySummarized{Agent: a}
 	if a.cfg.Constrain == ConstrainOn {
 		var err error
-		if h.grammar, err = a.format.ChatGrammar(nil); err != nil {
+		if h.grammar, err = format.ChatGrammar(a.format, nil); err != nil {
 			return nil, fmt.Errorf("the grammar of summaries: %w", err)
 		}
 	}

@@ -75,22 +75,11 @@ func (c *Console) read(g *gin.Context, b body) bool {
 
 // decode parses JSON as strictly as package protocol.
 func decode(raw []byte, b body) error {
-	err := json.Unmarshal(raw, b, json.RejectUnknownMembers(true))
-	if err == nil {
-		return b.check()
+	var problems protocol.Problems
+	if errors.As(protocol.Unmarshal(raw, b, json.RejectUnknownMembers(true)), &problems) {
+		return invalid(problems...)
 	}
-	var semantic *json.SemanticError
-	if !errors.As(err, &semantic) {
-		return invalid(protocol.NewProblem(protocol.TypeJSONInvalid, err.Error()))
-	}
-	var loc []any
-	for name := range semantic.JSONPointer.Tokens() {
-		loc = append(loc, name)
-	}
-	if errors.Is(err, json.ErrUnknownName) {
-		return invalid(protocol.NewProblem(protocol.TypeExtraForbidden, "unknown field; remove it", loc...))
-	}
-	return invalid(protocol.NewProblem(protocol.TypeValue, "a JSON "+semantic.JSONKind.String()+" is not allowed here", loc...))
+	return b.check()
 }
 
 // writeJSON sends a complete answer.

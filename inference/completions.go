@@ -7,7 +7,6 @@ import (
 
 	"agentd/agent"
 	"agentd/agent/format"
-	"agentd/protocol"
 	"agentd/scheduler/generation"
 	"agentd/server/openai"
 )
@@ -69,24 +68,20 @@ func (s *Service) Detokenize(ids []generation.Token) string {
 
 // Generate implements openai.Model. The request waits in the same queue as the candidates of
 // inputs.
-func (s *Service) Generate(ctx context.Context, r *generation.Request) (result *generation.Result, err error) {
+func (s *Service) Generate(ctx context.Context, r *generation.Request, admitted func()) (result *generation.Result, err error) {
 	admission, err := s.engine.Admit(r.N)
 	if err != nil {
 		return nil, err
 	}
 	defer admission.Release()
+	if admitted != nil {
+		admitted()
+	}
 	admission.GenerateAll(ctx, []generation.Request{*r}, func(_ int, got *generation.Result, failed error) { result, err = got, failed })
 	return result, err
 }
 
 // Chat implements openai.Model.
-func (s *Service) Chat(ctx context.Context, c *openai.Conversation) (*generation.Request, error) {
-	chat := format.Chat{System: c.System}
-	for _, m := range c.Messages {
-		chat.Messages = append(chat.Messages, format.ChatMessage{Model: m.Model, Text: m.Text})
-	}
-	return s.agent.Chat(ctx, &chat, protocol.Raw(c.Schema))
+func (s *Service) Chat(ctx context.Context, c *format.Chat) (*generation.Request, openai.Reader, error) {
+	return s.agent.Chat(ctx, c)
 }
-
-// Answer implements openai.Model.
-func (s *Service) Answer(text string) (string, error) { return s.agent.ChatAnswer(text) }

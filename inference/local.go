@@ -43,7 +43,7 @@ func (s *Service) Ask(ctx context.Context, q backend.Question) (backend.Answer, 
 	}
 	defer admission.Release()
 
-	question := agent.Question{Adapter: adapter.ID, Chat: format.Chat{System: q.System}, Schema: q.Exact, MaxTokens: cmp.Or(q.MaxTokens, backend.DefaultMaxTokens)}
+	question := agent.Question{Adapter: adapter.ID, Chat: format.Chat{System: q.System, Schema: q.Exact}, MaxTokens: cmp.Or(q.MaxTokens, backend.DefaultMaxTokens)}
 	if question.Schema == nil {
 		question.Schema = q.Schema
 	}

@@ -50,8 +50,8 @@ var (
 
 	// ErrGrammar: the grammar can't be parsed or exceeds a limit.
 	ErrGrammar = errors.New("llama: invalid grammar")
-	// ErrGrammarDead: the grammar admits no token here.
-	ErrGrammarDead = errors.New("llama: the grammar admits no token")
+	// ErrGrammarDead: the grammar and the suppressed tokens leave no token here.
+	ErrGrammarDead = errors.New("llama: the grammar and the suppressed tokens leave no token")
 	// ErrRejected: the grammar does not admit the token given to Accept.
 	ErrRejected = errors.New("llama: the grammar rejects the token")
 

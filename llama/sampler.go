@@ -133,7 +133,7 @@ func tokenList(ts []Token) *C.llama_token {
 // Sample chooses the next token from a row of logits and advances the grammar by it.
 // The row has the vocabulary's size and is not changed. The grammar checks the chosen
 // token only; if it rejects the token, another is chosen among those that it admits.
-// ErrGrammarDead: it admits none. ErrGrammar: the text so far is too ambiguous.
+// ErrGrammarDead: it admits none, or all are suppressed. ErrGrammar: the text so far is too ambiguous.
 // ErrCompute: the row holds no finite number. Sample does not allocate in Go.
 func (s *Sampler) Sample(logits []float32) (Token, error) {
 	s.mu.Lock()

@@ -376,6 +376,38 @@ func TestSuppression(t *testing.T) {
 	}
 }
 
+// TestNoTokenIsLeft: what a request suppresses is no failed computation.
+func TestNoTokenIsLeft(t *testing.T) {
+	m := shared(t, synth.Qwen3)
+	row := randomRow(m, 9)
+	everything := make([]Token, len(row))
+	for i := range everything {
+		everything[i] = Token(i)
+	}
+	a, _ := m.Vocab().Find("a")
+	for name, cfg := range map[string]SamplerConfig{
+		"all suppressed":                         {Suppress: everything},
+		"all suppressed under a grammar":         {Suppress: everything, Grammar: `root ::= [a-z]+`},
+		"all that the grammar admits suppressed": {Suppress: []Token{a}, Grammar: `root ::= "a"`},
+		"the finite ones suppressed":             {Suppress: everything[1:]},
+	} {
+		for _, c := range []SamplerConfig{{}, {Temperature: 1}, {Temperature: 1, TopK: 40}, {Temperature: 1, TopP: 0.9}, {Temperature: 1, TopK: 40, MinP: 0.1}} {
+			c.Suppress, c.Grammar = cfg.Suppress, cfg.Grammar
+			row := slices.Clone(row)
+			row[0] = float32(math.Inf(-1))
+			if _, err := newSampler(t, m, c).Sample(row); !errors.Is(err, ErrGrammarDead) {
+				t.Errorf("%s, %+v: %v", name, c.Temperature, err)
+			}
+			for i := range row {
+				row[i] = float32(math.NaN())
+			}
+			if _, err := newSampler(t, m, c).Sample(row); !errors.Is(err, ErrCompute) && c.Grammar == "" {
+				t.Errorf("%s, a row of NaN: %v", name, err)
+			}
+		}
+	}
+}
+
 func TestSamplersRunInParallel(t *testing.T) {
 	m := shared(t, synth.Qwen3)
 	row := randomRow(m, 4)

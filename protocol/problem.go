@@ -59,7 +59,10 @@ func NewProblem(typ, msg string, loc ...any) Problem {
 }
 
 // String returns the dotted location and the message.
-func (p Problem) String() string {
+func (p Problem) String() string { return p.Path() + ": " + p.Msg }
+
+// Path returns the location with dots and brackets: body.inputs[0].id.
+func (p Problem) Path() string {
 	var b strings.Builder
 	for i, step := range p.Loc {
 		switch step := step.(type) {
@@ -72,7 +75,7 @@ func (p Problem) String() string {
 			fmt.Fprint(&b, step)
 		}
 	}
-	return b.String() + ": " + p.Msg
+	return b.String()
 }
 
 // AppendJSON appends {"type":...,"loc":[...],"msg":...}.

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"agentd/server/openai"
 
 	"github.com/gin-gonic/gin"
+	"github.com/rs/zerolog"
 )
 
 // Paths of OpenAI's API, with Options.Completions.
@@ -34,7 +37,9 @@ func (s *Server) routeCompletions(r *gin.Engine) {
 		return openai.Complete(ctx, m, c.GetString(keyRequestID), body)
 	}))
 	r.POST(pathChat, mark, s.jsonBody, s.openAI(func(ctx context.Context, c *gin.Context, m openai.Model, body []byte) ([]byte, error) {
-		return openai.Chat(ctx, m, c.GetString(keyRequestID), body, func(event []byte) error { return sendEvent(c, event) })
+		quiet := time.NewTicker(keepAlive)
+		defer quiet.Stop()
+		return openai.Chat(ctx, m, c.GetString(keyRequestID), body, openai.Stream{Send: func(part []byte) error { return sendPart(c, part) }, Quiet: quiet.C})
 	}))
 }
 
@@ -71,16 +76,14 @@ func (s *Server) openAI(answer func(context.Context, *gin.Context, openai.Model,
 			defer cancel()
 		}
 		text, err := answer(ctx, c, model, body)
-		cause := settle()
+		if cause := settle(); cause != nil {
+			err = ended(cause)
+		} else if errors.Is(err, context.DeadlineExceeded) {
+			err = &Error{Code: CodeTimeout}
+		}
 		switch {
-		case c.Writer.Written(): // a stream; its error was an event
-			if err != nil {
-				s.log.Debug().Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("stream ended early")
-			}
-		case cause != nil:
-			s.fail(c, ended(cause))
-		case errors.Is(err, context.DeadlineExceeded):
-			s.fail(c, &Error{Code: CodeTimeout})
+		case err != nil && c.Writer.Written():
+			s.failStream(c, err)
 		case err != nil:
 			s.fail(c, err)
 		case text != nil:
@@ -89,15 +92,28 @@ func (s *Server) openAI(answer func(context.Context, *gin.Context, openai.Model,
 	}
 }
 
-// sendEvent sends one event of a stream to a client that reads.
-func sendEvent(c *gin.Context, event []byte) error {
+// failStream ends a stream with the reason in err.
+func (s *Server) failStream(c *gin.Context, err error) {
+	e := asError(err)
+	entry := codes[e.Code]
+	level := zerolog.DebugLevel
+	if e.Code == CodeInternal {
+		level = zerolog.ErrorLevel
+	}
+	s.log.WithLevel(level).Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("stream ended early")
+	body := openai.AppendError(entry.status, cmp.Or(e.Detail, entry.detail), e.Param)
+	_ = sendPart(c, fmt.Appendf(nil, "data: %s\n\n", body))
+}
+
+// sendPart sends a part of a stream to a client that reads, the headers before the first one.
+func sendPart(c *gin.Context, part []byte) error {
 	control := http.NewResponseController(c.Writer)
 	if !c.Writer.Written() {
 		c.Header("Content-Type", "text/event-stream")
 	}
 	_ = control.SetWriteDeadline(time.Now().Add(transfer.WriteTimeout))
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }() // the connection may be kept alive
-	if _, err := c.Writer.Write(event); err != nil {
+	if _, err := c.Writer.Write(part); err != nil {
 		return err
 	}
 	return control.Flush()

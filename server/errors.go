@@ -163,6 +163,8 @@ func asError(err error) *Error {
 	switch {
 	case errors.As(err, &problems):
 		return &Error{Code: CodeInvalid, Problems: problems}
+	case errors.As(err, &refused) && refused.Answer:
+		return &Error{Code: CodeInvalid, Detail: refused.Error(), Param: refused.Param}
 	case errors.As(err, &refused):
 		return &Error{Code: CodeUnsupported, Detail: refused.Error(), Param: refused.Param}
 	case errors.As(err, &overflow):

@@ -37,6 +37,9 @@ const (
 	// maxLogCause bounds the reason in the log of a request, in bytes.
 	maxLogCause = 500
 
+	// keepAlive is how often a stream sends a comment: proxies close what is quiet for a minute.
+	keepAlive = 10 * time.Second
+
 	// retryLoading, retryDraining and retryBusy are the default values of Retry-After.
 	retryLoading  = 2 * time.Second
 	retryDraining = 10 * time.Second

@@ -5,33 +5,60 @@ import (
 	"agentd/protocol"
 )
 
-// Chat is a plain conversation: a question to the model apart from the agent's
-// own, such as one to the model as a coach.
+// Chat is a conversation that is no input of the agent: that of a client of OpenAI's API, or a
+// question to the model as a coach.
 type Chat struct {
 	System string
 	// Messages begin and end with one that the model is given.
 	Messages []ChatMessage
+	// Functions that the model may call. Catalog is made of them; nil: there are none.
+	Functions tools.Functions
+	Catalog   *Catalog
+	// Schema of the JSON value that is the answer, where there are no functions; nil: any text.
+	Schema protocol.Raw
 }
 
 // ChatMessage is one message of a Chat.
 type ChatMessage struct {
 	Model bool // the model wrote it
 	Text  string
+	// Calls of the model. The messages behind it are their results, in their order.
+	Calls []tools.Call
+	Of    string // name of the function whose result Text is; "": none
 }
+
+// UnusableError is the reason why functions or a schema of a chat can't be used.
+type UnusableError struct{ Err error }
+
+func (e *UnusableError) Error() string { return e.Err.Error() }
+func (e *UnusableError) Unwrap() error { return e.Err }
 
 // messages are those of a prompt.
 func (c *Chat) messages() []message {
 	list := make([]message, 0, len(c.Messages)+1)
 	list = append(list, message{role: roleSystem, content: c.System})
 	for _, m := range c.Messages {
-		role := roleUser
-		if m.Model {
-			role = roleAssistant
+		made := message{role: roleUser, content: m.Text}
+		switch {
+		case m.Model:
+			made.role = roleAssistant
+		case m.Of != "":
+			made.role = roleTool
 		}
-		list = append(list, message{role: role, content: m.Text})
+		for _, call := range m.Calls {
+			made.calls = append(made.calls, pastCall{Call: call})
+		}
+		list = append(list, made)
 	}
 	return list
 }
 
-// noTools is the catalog of a chat.
+// noTools is the catalog of a chat without functions.
 var noTools = &Catalog{Set: &tools.Set{}, json: protocol.Raw("[]")}
+
+func (c *Chat) catalog() *Catalog {
+	if c.Catalog == nil {
+		return noTools
+	}
+	return c.Catalog
+}

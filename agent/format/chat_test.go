@@ -117,7 +117,7 @@ func TestChatGrammarsAdmitWhatParsersRead(t *testing.T) {
 	for _, s := range setups {
 		t.Run(s.name, func(t *testing.T) {
 			f, k := s.open(t)
-			grammar, err := f.ChatGrammar(protocol.Raw(coachSchema))
+			grammar, err := format.ChatGrammar(f, protocol.Raw(coachSchema))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,7 +172,7 @@ func TestConstrainedNoiseIsAnAnswer(t *testing.T) {
 	for _, s := range setups {
 		t.Run(s.name, func(t *testing.T) {
 			f, k := s.open(t)
-			grammar, err := f.ChatGrammar(protocol.Raw(coachSchema))
+			grammar, err := format.ChatGrammar(f, protocol.Raw(coachSchema))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -136,11 +136,9 @@ type Format interface {
 
 	// RenderChat renders a plain conversation.
 	RenderChat(c *Chat) (*Prompt, error)
-	// ChatGrammar is the grammar of answers in a chat: thoughts, where the model
-	// has them, and a JSON value that the schema admits. Without a schema the answer
-	// is a text that is not blank, has no mark of a call, thought or message, and does
-	// not begin like a JSON object.
-	ChatGrammar(schema protocol.Raw) (string, error)
+	// before adds the rules of what comes before the answer in a chat, such as
+	// thoughts, and returns what refers to them.
+	before(g *gbnf.Grammar) string
 	// ParseChat reads an answer in a chat, without the token that ended it, and
 	// drops the thoughts.
 	ParseChat(text string) (string, error)

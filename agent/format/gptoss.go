@@ -105,7 +105,24 @@ func (f *gptoss) Render(in *Input) (*Prompt, error) {
 	return f.render(conversation(in), in.Catalog), nil
 }
 
-func (f *gptoss) RenderChat(c *Chat) (*Prompt, error) { return f.render(c.messages(), noTools), nil }
+// RenderChat puts each result behind its call: a message of this form has one call.
+func (f *gptoss) RenderChat(c *Chat) (*Prompt, error) {
+	list := c.messages()
+	var turns []message
+	for len(list) > 0 {
+		m, n := list[0], len(list[0].calls)
+		if list = list[1:]; n < 2 {
+			turns = append(turns, m)
+			continue
+		}
+		for i := range n {
+			turns = append(turns, message{role: roleAssistant, content: m.content, calls: m.calls[i : i+1]}, list[i])
+			m.content = ""
+		}
+		list = list[n:]
+	}
+	return f.render(turns, c.catalog()), nil
+}
 
 // render renders a system message and what follows it.
 func (f *gptoss) render(messages []message, c *Catalog) *Prompt {

@@ -30,7 +30,7 @@ func (f *gptoss) grammar(c *Catalog, share gbnf.Size) (*gbnf.Grammar, error) {
 	g.Add("final", gbnf.Literal("<|channel|>final<|message|>")+" reply")
 	answer := "final"
 	if len(c.Set.Tools) > 0 {
-		answer = "( call | final )"
+		answer = either(c.Set, "call", "final")
 		if err := f.addCalls(g, c); err != nil {
 			return nil, err
 		}
@@ -39,16 +39,9 @@ func (f *gptoss) grammar(c *Catalog, share gbnf.Size) (*gbnf.Grammar, error) {
 	return g, nil
 }
 
-// ChatGrammar admits analysis, then the answer on the final channel.
-func (f *gptoss) ChatGrammar(schema protocol.Raw) (string, error) {
-	g := gbnf.New(gbnf.AnySpacing)
-	answer, err := answerRule(g, schema)
-	if err != nil {
-		return "", err
-	}
+func (f *gptoss) before(g *gbnf.Grammar) string {
 	addAnalysis(g)
-	g.Add("root", fmt.Sprintf("analysis{0,%d} ", maxAnalyses)+gbnf.Literal("<|channel|>final<|message|>")+" "+answer)
-	return g.String(), nil
+	return fmt.Sprintf("analysis{0,%d} ", maxAnalyses) + gbnf.Literal("<|channel|>final<|message|>") + " "
 }
 
 // addAnalysis adds the rule of a message of thoughts and what begins the next.

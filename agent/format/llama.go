@@ -117,22 +117,21 @@ func (f *llama) Catalog(set *tools.Set) *Catalog {
 const severalCalls = "\n\nTo make several calls at once, write one JSON object for each of them, separated by semicolons."
 
 func (f *llama) Render(in *Input) (*Prompt, error) {
-	messages := conversation(in)
-	if set := in.Catalog.Set; len(set.Tools) > 0 {
-		if len(set.Robots) > 1 {
+	return f.render(conversation(in), in.Catalog), nil
+}
+
+func (f *llama) RenderChat(c *Chat) (*Prompt, error) { return f.render(c.messages(), c.catalog()), nil }
+
+// render renders a system message and what follows it.
+func (f *llama) render(messages []message, c *Catalog) *Prompt {
+	if set := c.Set; len(set.Tools) > 0 {
+		if len(set.Robots) > 1 || set.Chat && !set.OneCall {
 			messages[0].content += severalCalls
 		}
 		if messages[1].role != roleUser { // which has the tools
 			messages = slices.Insert(messages, 1, message{role: roleUser})
 		}
 	}
-	return f.render(messages, in.Catalog), nil
-}
-
-func (f *llama) RenderChat(c *Chat) (*Prompt, error) { return f.render(c.messages(), noTools), nil }
-
-// render renders a system message and what follows it.
-func (f *llama) render(messages []message, c *Catalog) *Prompt {
 	b := &builder{split: f.split}
 	size := len(c.text) + 4096
 	for i := range messages {

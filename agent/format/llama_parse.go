@@ -29,7 +29,7 @@ func (f *llama) grammar(set *tools.Set, share gbnf.Size) (*gbnf.Grammar, error) 
 	answer := "reply"
 	if len(set.Tools) > 0 {
 		reply.NotFirst = "{"
-		answer = "calls | reply"
+		answer = either(set, "calls", "reply")
 		err := addCall(g, set, llamaName, "}", func(rule string, tool *tools.Tool) error {
 			return f.addFunction(g, set, rule, tool, llamaParameters)
 		})
@@ -47,16 +47,7 @@ func (f *llama) grammar(set *tools.Set, share gbnf.Size) (*gbnf.Grammar, error) 
 	return g, nil
 }
 
-// ChatGrammar admits the answer alone.
-func (f *llama) ChatGrammar(schema protocol.Raw) (string, error) {
-	g := gbnf.New(gbnf.AnySpacing)
-	answer, err := answerRule(g, schema)
-	if err != nil {
-		return "", err
-	}
-	g.Add("root", answer)
-	return g.String(), nil
-}
+func (f *llama) before(*gbnf.Grammar) string { return "" }
 
 // ParseChat takes the tag for what it is before an object.
 func (f *llama) ParseChat(text string) (string, error) {

@@ -135,7 +135,7 @@ func (q *qwen) Render(in *Input) (*Prompt, error) {
 	return q.render(conversation(in), in.Catalog), nil
 }
 
-func (q *qwen) RenderChat(c *Chat) (*Prompt, error) { return q.render(c.messages(), noTools), nil }
+func (q *qwen) RenderChat(c *Chat) (*Prompt, error) { return q.render(c.messages(), c.catalog()), nil }
 
 // render renders a system message and what follows it.
 func (q *qwen) render(messages []message, c *Catalog) *Prompt {
@@ -156,7 +156,7 @@ func (q *qwen) render(messages []message, c *Catalog) *Prompt {
 			b.plain(q.trim(m.fullContent()))
 			b.markup("<|im_end|>\n")
 		case roleTool:
-			q.renderResult(b, m)
+			q.renderResult(b, m, messages[i-1].role != roleTool, i+1 == len(messages) || messages[i+1].role != roleTool)
 		case roleAssistant:
 			q.renderAssistant(b, m, i > lastQuery)
 		}
@@ -197,6 +197,9 @@ func (q *qwen) trim(s string) string {
 }
 
 func (q *qwen) renderSystem(b *builder, system string, c *Catalog) {
+	if system == "" && len(c.Set.Tools) == 0 {
+		return
+	}
 	b.markup("<|im_start|>system\n")
 	switch {
 	case len(c.Set.Tools) == 0:
@@ -205,14 +208,16 @@ func (q *qwen) renderSystem(b *builder, system string, c *Catalog) {
 		b.markup(qwen35Intro)
 		b.plain(c.text)
 		b.markup(qwen35Outro)
-		b.plain("\n\n" + q.trim(system))
+		if system != "" {
+			b.plain("\n\n" + q.trim(system))
+		}
 	case q.coder:
-		b.plain(system + "\n\n")
+		b.plain(before(system))
 		b.markup(coderIntro)
 		b.plain(c.text)
 		b.markup(coderOutro)
 	default:
-		b.plain(system + "\n\n")
+		b.plain(before(system))
 		b.markup(hermesIntro)
 		b.plain(c.text)
 		b.markup(hermesOutro)
@@ -220,16 +225,33 @@ func (q *qwen) renderSystem(b *builder, system string, c *Catalog) {
 	b.markup("<|im_end|>\n")
 }
 
-func (q *qwen) renderResult(b *builder, m *message) {
-	if q.coder {
-		b.markup("<|im_start|>user\n<tool_response>\n")
-		b.plain(m.fullContent())
-		b.markup("\n</tool_response>\n<|im_end|>\n")
-		return
+// before is the text of a system message before that of the tools.
+func before(system string) string {
+	if system == "" {
+		return ""
 	}
-	b.markup("<|im_start|>user\n<tool_response>\n")
+	return system + "\n\n"
+}
+
+// renderResult renders a result. Results in a row share a turn, of which this one is the first,
+// the last, or both.
+func (q *qwen) renderResult(b *builder, m *message, first, last bool) {
+	open, end := "\n<tool_response>\n", "\n</tool_response>"
+	if q.coder {
+		open, end = "<tool_response>\n", "\n</tool_response>\n"
+	}
+	switch {
+	case first && q.coder:
+		open = "<|im_start|>user\n" + open
+	case first:
+		open = "<|im_start|>user" + open
+	}
+	if last {
+		end += "<|im_end|>\n"
+	}
+	b.markup(open)
 	b.plain(q.trim(m.fullContent()))
-	b.markup("\n</tool_response><|im_end|>\n")
+	b.markup(end)
 }
 
 func (q *qwen) renderAssistant(b *builder, m *message, current bool) {

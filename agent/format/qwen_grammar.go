@@ -26,26 +26,17 @@ func (q *qwen) grammar(set *tools.Set, share gbnf.Size) (*gbnf.Grammar, error) {
 	answer := "reply"
 	g.AddText("reply", gbnf.Text{Forbidden: callMarks, NonBlank: true})
 	if len(set.Tools) > 0 {
-		answer = "( calls | reply )"
+		answer = either(set, "calls", "reply")
 		g.Add("calls", fmt.Sprintf(`call ( "\n" call ){0,%d}`, q.most(set)-1))
 		if err := q.addCall(g, set); err != nil {
 			return nil, err
 		}
 	}
-	g.Add("root", thinkRule(g, q.think, q.openThink)+answer)
+	g.Add("root", q.before(g)+answer)
 	return g, nil
 }
 
-// ChatGrammar admits root ::= think? answer.
-func (q *qwen) ChatGrammar(schema protocol.Raw) (string, error) {
-	g := gbnf.New(gbnf.AnySpacing)
-	answer, err := answerRule(g, schema)
-	if err != nil {
-		return "", err
-	}
-	g.Add("root", thinkRule(g, q.think, q.openThink)+answer)
-	return g.String(), nil
-}
+func (q *qwen) before(g *gbnf.Grammar) string { return thinkRule(g, q.think, q.openThink) }
 
 // thinkRule adds the block of thoughts before an answer, if there is one; open
 // tells that the prompt has opened it.

@@ -38,18 +38,31 @@ func unusable(tool *tools.Tool, err error) error {
 	return fmt.Errorf("the parameters of %s can't be made a grammar: %w", tool.Name, err)
 }
 
-// answerRule adds the rules of the JSON values that a schema admits, or of a plain
-// text without a schema, and returns their root. Where no grammar can be made of it any object is admitted: whoever asks checks
-// the answer anyway, and a free answer is better than none.
-func answerRule(g *gbnf.Grammar, source protocol.Raw) (string, error) {
+// ChatGrammar is the grammar of answers in a chat: thoughts, where the model has them, and a JSON
+// value that the schema admits. Without a schema the answer is a text that is not blank, has no
+// mark of a call, thought or message, and does not begin like a JSON object. A schema that is too
+// large for a grammar is widened to any value.
+func ChatGrammar(f Format, source protocol.Raw) (string, error) {
+	g := gbnf.New(gbnf.AnySpacing)
+	answer := "answer"
 	if source == nil {
-		g.AddText("answer", gbnf.Text{Forbidden: textMarks, NonBlank: true, NotFirst: "{"})
-		return "answer", nil
-	}
-	if d, err := schema.Parse(source); err == nil {
-		if root, err := d.Add(g, schema.Options{}); err == nil && g.TooLarge() == nil {
-			return root, nil
+		g.AddText(answer, gbnf.Text{Forbidden: textMarks, NonBlank: true, NotFirst: "{"})
+	} else {
+		d, err := schema.Parse(source)
+		if err != nil {
+			return "", err
+		}
+		fits, err := g.Try(func() (err error) {
+			answer, err = d.Add(g, schema.Options{})
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+		if !fits {
+			answer = g.JSON(gbnf.AnyValue)
 		}
 	}
-	return g.JSON(gbnf.AnyObject), nil
+	g.Add("root", f.before(g)+answer)
+	return g.String(), nil
 }

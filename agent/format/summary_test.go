@@ -143,7 +143,7 @@ func TestSummariesAreTextWithoutMarks(t *testing.T) {
 	for _, s := range summarySetups {
 		t.Run(s.name, func(t *testing.T) {
 			f, k := s.open(t)
-			grammar, err := f.ChatGrammar(nil)
+			grammar, err := format.ChatGrammar(f, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

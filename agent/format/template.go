@@ -79,15 +79,21 @@ func (t *template) inTurns(list []message) []message {
 	if !t.turns {
 		return list
 	}
-	out := list[:1:1]
-	for _, m := range list[1:] {
-		last := &out[len(out)-1]
-		if m.role != last.role {
-			out = append(out, m)
-			continue
+	var out []message
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && list[n].role == list[0].role {
+			n++
 		}
-		last.content += "\n\n" + m.content
-		last.attributes = m.attributes // only the last message has them
+		m := list[n-1] // only the last message has attributes
+		if n > 1 {
+			texts := make([]string, n)
+			for i := range texts {
+				texts[i] = list[i].content
+			}
+			m.content = strings.Join(texts, "\n\n")
+		}
+		out, list = append(out, m), list[n:]
 	}
 	return out
 }
@@ -140,7 +146,15 @@ func (t *template) Catalog(set *tools.Set) *Catalog {
 	} else {
 		b.WriteString("A reply is plain text; tool calls are <tool_call>\nACTION\n</tool_call>.")
 	}
-	b.WriteString(` ACTION is {robot: {"name": tool, "arguments": {...}}}, or a list of such objects for several calls.`)
+	if set.Chat {
+		b.WriteString(` ACTION is {"name": tool, "arguments": {...}}`)
+	} else {
+		b.WriteString(` ACTION is {robot: {"name": tool, "arguments": {...}}}`)
+	}
+	if !set.OneCall {
+		b.WriteString(", or a list of such objects for several calls")
+	}
+	b.WriteByte('.')
 	if len(set.Tools) > 0 {
 		b.WriteString("\n\n# Tools")
 	}
@@ -160,13 +174,28 @@ func (t *template) Render(in *Input) (*Prompt, error) {
 	return t.render(in, t.messages(in))
 }
 
-// RenderChat gives the template the messages.
+// RenderChat gives the template the messages. Calls and results are texts of them.
 func (t *template) RenderChat(c *Chat) (*Prompt, error) {
 	list := c.messages()
-	if t.joined {
+	if text := c.catalog().text; text != "" {
+		list[0].content = trimSpace(list[0].content + text)
+	}
+	for i := range c.Messages {
+		said, m := &c.Messages[i], &list[i+1]
+		switch {
+		case said.Of != "":
+			m.role, m.content = roleUser, "Result of "+said.Of+":\n"+said.Text
+		case said.Model && (c.Catalog != nil || len(said.Calls) > 0):
+			m.content, m.calls = t.answer(said.Text, said.Calls), nil
+		}
+	}
+	switch {
+	case list[0].content == "":
+		list = list[1:] // or the template's own is left out
+	case t.joined:
 		list = join(list)
 	}
-	return t.render(noInput, messagesJSON(t.inTurns(list)))
+	return t.render(&Input{Attributes: protocol.Raw("{}"), RawTools: c.Functions.Raw}, messagesJSON(t.inTurns(list)))
 }
 
 // render runs the template over messages and what else it may ask of an input.
@@ -223,7 +252,7 @@ func (t *template) messages(in *Input) protocol.Raw {
 	for i := range in.History {
 		entry := &in.History[i]
 		if entry.Author == memory.Model {
-			list = append(list, message{role: roleAssistant, content: t.answer(entry)})
+			list = append(list, message{role: roleAssistant, content: t.answer(entry.Say, entry.Calls)})
 			continue
 		}
 		add(entry.Author, entry.Content)
@@ -245,15 +274,15 @@ func (t *template) messages(in *Input) protocol.Raw {
 	return messagesJSON(t.inTurns(list))
 }
 
-// answer is a decision of the history as the model writes it.
-func (t *template) answer(entry *memory.Entry) string {
+// answer is an earlier decision as the model writes it.
+func (t *template) answer(say string, calls []tools.Call) string {
 	if t.jsonOut {
-		return string(memory.AppendDecision(nil, entry.Say, entry.Calls))
+		return string(memory.AppendDecision(nil, say, calls))
 	}
-	if len(entry.Calls) == 0 {
-		return entry.Say
+	if len(calls) == 0 {
+		return say
 	}
-	action := memory.AppendAction([]byte(entry.Say+callOpen+"\n"), entry.Calls, len(entry.Calls) > 1)
+	action := memory.AppendAction([]byte(say+callOpen+"\n"), calls, len(calls) > 1)
 	return string(append(action, "\n"+callClose...))
 }
 

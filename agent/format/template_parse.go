@@ -32,10 +32,12 @@ func (t *template) grammar(set *tools.Set, share gbnf.Size) (*gbnf.Grammar, erro
 			answers = append(answers, gbnf.Literal(callOpen)+` "\n"? action "\n"? `+gbnf.Literal(callClose))
 		}
 	}
-	if t.jsonOut {
+	switch {
+	case set.MustCall && len(answers) > 0:
+	case t.jsonOut:
 		g.Add("said", `"\"" ( `+gbnf.NonBlank(controls+`"\`)+` | [\\] ["\\] ) `+g.JSON(gbnf.AnyChar)+`* "\""`)
 		answers = append(answers, gbnf.Literal(`{"say": `)+" said "+gbnf.Literal(`, "action": {}}`))
-	} else {
+	default:
 		g.AddText("reply", gbnf.Text{Forbidden: callMarks, NonBlank: true})
 		answers = append(answers, "reply")
 	}
@@ -43,16 +45,7 @@ func (t *template) grammar(set *tools.Set, share gbnf.Size) (*gbnf.Grammar, erro
 	return g, nil
 }
 
-// ChatGrammar admits root ::= think? answer.
-func (t *template) ChatGrammar(schema protocol.Raw) (string, error) {
-	g := gbnf.New(gbnf.AnySpacing)
-	answer, err := answerRule(g, schema)
-	if err != nil {
-		return "", err
-	}
-	g.Add("root", thinkRule(g, t.think, false)+answer)
-	return g.String(), nil
-}
+func (t *template) before(g *gbnf.Grammar) string { return thinkRule(g, t.think, false) }
 
 // ParseChat drops the thoughts.
 func (t *template) ParseChat(text string) (string, error) {
@@ -60,7 +53,8 @@ func (t *template) ParseChat(text string) (string, error) {
 	return answer, err
 }
 
-// addAction adds the rule action: one {robot: call} object or a list of them.
+// addAction adds the rule action: one {robot: call} object or a list of them. In a chat the
+// call is the object.
 func (t *template) addAction(g *gbnf.Grammar, set *tools.Set) error {
 	calls := make([]string, len(set.Tools))
 	for i := range set.Tools {
@@ -72,7 +66,11 @@ func (t *template) addAction(g *gbnf.Grammar, set *tools.Set) error {
 		}
 		g.Add(calls[i], gbnf.Literal(jsonText(tool.Name)+`", "arguments": `)+" "+args)
 	}
-	g.Add("one", gbnf.Literal("{")+" "+t.addRobot(g, set, jsonString)+" "+gbnf.Literal(`: {"name": "`)+" "+gbnf.Alternatives(calls)+" "+gbnf.Literal("}}"))
+	if set.Chat {
+		g.Add("one", gbnf.Literal(`{"name": "`)+" "+gbnf.Alternatives(calls)+" "+gbnf.Literal("}"))
+	} else {
+		g.Add("one", gbnf.Literal("{")+" "+t.addRobot(g, set, jsonString)+" "+gbnf.Literal(`: {"name": "`)+" "+gbnf.Alternatives(calls)+" "+gbnf.Literal("}}"))
+	}
 	action := "one"
 	if most := t.most(set); most > 1 {
 		action += fmt.Sprintf(` | "[" one ( ", " one ){1,%d} "]"`, most-1)

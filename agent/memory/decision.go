@@ -116,6 +116,7 @@ func AppendDecision(dst []byte, say string, calls []tools.Call) []byte {
 }
 
 // AppendAction appends the action of calls: one object, or a list of objects with one robot each.
+// A call without a robot is an object of its own.
 func AppendAction(dst []byte, calls []tools.Call, list bool) []byte {
 	open, closed, separator := "{", "}", ", "
 	if list {
@@ -129,12 +130,16 @@ func AppendAction(dst []byte, calls []tools.Call, list bool) []byte {
 		if i > 0 {
 			dst = append(dst, separator...)
 		}
-		dst = rawjson.AppendString(dst, call.Robot)
-		dst = append(dst, `: {"name": `...)
+		if call.Robot != "" {
+			dst = append(rawjson.AppendString(dst, call.Robot), ": {"...)
+		}
+		dst = append(dst, `"name": `...)
 		dst = rawjson.AppendString(dst, call.Name)
 		dst = append(dst, `, "arguments": `...)
 		dst = rawjson.AppendSpaced(dst, call.Arguments)
-		dst = append(dst, '}')
+		if call.Robot != "" {
+			dst = append(dst, '}')
+		}
 	}
 	return append(dst, closed...)
 }

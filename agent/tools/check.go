@@ -27,6 +27,11 @@ func (t *Tool) Validate(arguments protocol.Raw) (doc any, err error) {
 // validate is the first reason why arguments break the schema, or nil.
 func (t *Tool) validate(arguments protocol.Raw) error {
 	_, err := t.Validate(arguments)
+	return reason(err, "argument")
+}
+
+// reason is the first reason of an error of a check. what names what the location in it is of.
+func reason(err error, what string) error {
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
 		return err
@@ -36,10 +41,10 @@ func (t *Tool) validate(arguments protocol.Raw) error {
 	}
 	where := ""
 	if len(invalid.InstanceLocation) > 0 {
-		where = "argument " + strings.Join(invalid.InstanceLocation, ".") + ": "
+		where = what + " " + strings.Join(invalid.InstanceLocation, ".") + ": "
 	}
 	if missing, ok := invalid.ErrorKind.(*kind.Required); ok && where == "" {
-		return fmt.Errorf("required arguments are missing: %s", strings.Join(missing.Missing, ", "))
+		return fmt.Errorf("required %ss are missing: %s", what, strings.Join(missing.Missing, ", "))
 	}
 	return errors.New(where + oneLine(invalid.ErrorKind.LocalizedString(printer)))
 }
@@ -56,6 +61,9 @@ func (s *Set) Lift(name string, written protocol.Raw) (Call, error) {
 	}
 	if written.Kind() != '{' {
 		return Call{}, fmt.Errorf("the arguments of %s must be an object, not %s", name, rawjson.KindName(written))
+	}
+	if s.Chat {
+		return s.accept(tool, written, "")
 	}
 	robot, _ := protocol.Get(written, tool.RobotParam)
 	return s.AcceptWritten(name, protocol.DeleteMember(written, tool.RobotParam), robot)

@@ -45,7 +45,7 @@ type Tool struct {
 	Prompted protocol.Raw
 	// Properties are those of Prompted, the robot parameter last.
 	Properties []Property
-	// RobotParam is the name under which the robot parameter was added.
+	// RobotParam is the name under which the robot parameter was added, "" in a chat.
 	RobotParam string
 
 	document *schema.Document
@@ -60,7 +60,21 @@ type Set struct {
 	// DefaultRobot is the target of a call whose robot the model left out.
 	DefaultRobot string
 
+	// Chat marks the functions of a chat. No robot executes them: RobotParam and Call.Robot
+	// are "".
+	Chat bool
+	// MustCall and OneCall are those of Functions.
+	MustCall, OneCall bool
+
 	index map[string]int
+}
+
+// Functions are the tools of a chat.
+type Functions struct {
+	Raw      []protocol.Raw // {"name", "description", "parameters"}
+	Only     string         // the only one that may be called; "": any
+	MustCall bool           // an answer is a call, never a reply
+	OneCall  bool           // an answer has at most one call
 }
 
 // Find is the tool of that name.
@@ -104,33 +118,56 @@ func KnownRobots(attributes protocol.Raw) []string {
 // robots (KnownRobots). defaultRobot is the target of a call without a robot, unless exactly one
 // robot is known. The error says which tool is unusable and why.
 func Normalise(raw []protocol.Raw, robots []string, defaultRobot string) (*Set, error) {
-	if len(raw) > MaxTools {
-		return nil, fmt.Errorf("%d tools, but at most %d are possible", len(raw), MaxTools)
-	}
-	if n := Subschemas(raw); n > MaxSetSubschemas {
-		return nil, fmt.Errorf("the tools hold %d schemas together, but at most %d are possible", n, MaxSetSubschemas)
-	}
 	if len(raw) > 0 {
 		if err := checkRobots(robots, len(raw)); err != nil {
 			return nil, err
 		}
 	}
-	set := &Set{Robots: robots, DefaultRobot: defaultRobot, index: make(map[string]int, len(raw))}
+	set := &Set{Robots: robots, DefaultRobot: defaultRobot}
 	if len(robots) == 1 {
 		set.DefaultRobot = robots[0]
 	}
-	for i, r := range raw {
-		tool, err := normaliseTool(r, robots)
-		if err != nil {
-			return nil, fmt.Errorf("tools[%d]: %w", i, err)
-		}
-		if j, ok := set.index[tool.Name]; ok {
-			return nil, fmt.Errorf("tools[%d]: the name %q is already that of tools[%d]", i, tool.Name, j)
-		}
-		set.index[tool.Name] = i
-		set.Tools = append(set.Tools, tool)
+	return set, set.add(raw)
+}
+
+// NormaliseFunctions makes the tools of a chat usable, as Normalise does. f.Only must name one.
+func NormaliseFunctions(f *Functions) (*Set, error) {
+	set := &Set{Chat: true, MustCall: f.MustCall, OneCall: f.OneCall}
+	if err := set.add(f.Raw); err != nil || f.Only == "" {
+		return set, err
 	}
+	only, ok := set.Find(f.Only)
+	if !ok {
+		return nil, fmt.Errorf("there is no tool %q", f.Only)
+	}
+	set.Tools, set.index = []Tool{*only}, map[string]int{f.Only: 0}
 	return set, nil
+}
+
+// add makes raw tools usable and adds them.
+func (s *Set) add(raw []protocol.Raw) error {
+	if len(raw) > MaxTools {
+		return fmt.Errorf("%d tools, but at most %d are possible", len(raw), MaxTools)
+	}
+	if n := Subschemas(raw); n > MaxSetSubschemas {
+		return fmt.Errorf("the tools hold %d schemas together, but at most %d are possible", n, MaxSetSubschemas)
+	}
+	s.index = make(map[string]int, len(raw))
+	for i, r := range raw {
+		tool, err := normaliseTool(r)
+		if err != nil {
+			return fmt.Errorf("tools[%d]: %w", i, err)
+		}
+		if j, ok := s.index[tool.Name]; ok {
+			return fmt.Errorf("tools[%d]: the name %q is already that of tools[%d]", i, tool.Name, j)
+		}
+		if tool.Prompted = tool.Schema; !s.Chat {
+			tool.addRobot(s.Robots)
+		}
+		s.index[tool.Name] = i
+		s.Tools = append(s.Tools, tool)
+	}
+	return nil
 }
 
 // Bytes is how much JSON the tools of a set are to a model.
@@ -166,7 +203,7 @@ func checkRobots(robots []string, tools int) error {
 	return nil
 }
 
-func normaliseTool(raw protocol.Raw, robots []string) (Tool, error) {
+func normaliseTool(raw protocol.Raw) (Tool, error) {
 	var t Tool
 	if len(raw) > MaxToolBytes {
 		return t, fmt.Errorf("it has %d bytes, but at most %d are possible", len(raw), MaxToolBytes)
@@ -208,7 +245,6 @@ func normaliseTool(raw protocol.Raw, robots []string) (Tool, error) {
 	if err = t.document.Usable(); err != nil {
 		return t, fmt.Errorf("%s: its parameters are no usable JSON Schema: %w", t.Name, err)
 	}
-	t.addRobot(robots)
 	return t, nil
 }
 

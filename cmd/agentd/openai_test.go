@@ -161,13 +161,24 @@ var openAIPackages = []string{
 	"jiter==0.19.0", "pydantic==2.14.4", "pydantic_core==2.50.5", "annotated-types==0.8.0", "typing_extensions==4.16.0", "typing-inspection==0.4.5",
 }
 
-func TestOfficialPythonClientOfOpenAI(t *testing.T) {
-	p := installedPython(t, openAIPackages)
-	r := chatModel(t)
-	command := p.command(t, filepath.Join("testdata", "openai_client.py"), r.url+"/v1")
-	command.Env = append(command.Env, "NO_PROXY=127.0.0.1")
-	if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), "all is well") {
-		t.Errorf("%v\n%s", err, out)
+// langChainPackages are what LangChain's client needs besides.
+var langChainPackages = append([]string{
+	"langchain-openai==1.7.4", "langchain-core==1.8.3", "langchain-protocol==0.0.20", "langsmith==0.15.1", "PyYAML==6.0.4", "charset-normalizer==3.5.3", "distro==1.9.0",
+	"httpcore==1.0.9", "httpx==0.28.1", "jsonpatch==1.48", "jsonpointer==3.12", "orjson==3.13.0", "packaging==26.4", "regex==2026.11.19", "requests-toolbelt==1.0.0",
+	"requests==2.34.2", "tenacity==9.2.1", "tiktoken==0.14.0", "urllib3==2.8.0", "uuid_utils==0.19.0", "websockets==17.4", "xxhash==4.1.0", "zstandard==0.25.0",
+}, openAIPackages...)
+
+func TestReleasedPythonClients(t *testing.T) {
+	for program, packages := range map[string][]string{"openai_client.py": openAIPackages, "langchain_client.py": langChainPackages} {
+		t.Run(program, func(t *testing.T) {
+			p := installedPython(t, packages)
+			r := chatModel(t)
+			command := p.command(t, filepath.Join("testdata", program), r.url+"/v1")
+			command.Env = append(command.Env, "NO_PROXY=127.0.0.1", "LANGSMITH_TRACING=false")
+			if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), "all is well") {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
 	}
 }
 

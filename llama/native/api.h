@@ -231,7 +231,7 @@ struct agd_vocab_index;
 struct agd_vocab_index * agd_vocab_index_new(const struct llama_vocab * vocab);
 void                     agd_vocab_index_free(struct agd_vocab_index * index);
 
-#define AGD_SAMPLE_DEAD      (-1) // the grammar admits no token
+#define AGD_SAMPLE_DEAD      (-1) // the grammar and the suppressed tokens leave no token
 #define AGD_SAMPLE_NOTFINITE (-2) // the row holds NaN, or nothing above -infinity
 #define AGD_SAMPLE_THROWN    (-3) // agd_sampler_detail says which exception
 #define AGD_SAMPLE_REJECTED  (-4) // accept: the grammar does not allow the token

@@ -2,26 +2,14 @@ package openai
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
+	"errors"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
+	"agentd/agent/format"
 	"agentd/scheduler/generation"
 )
-
-// Conversation is what a model continues in a chat.
-type Conversation struct {
-	System   string
-	Messages []Message // begin and end with one that the model is given
-	// Schema of the JSON value that is the answer; nil: any text.
-	Schema []byte
-}
-
-// Message is one message of a Conversation.
-type Message struct {
-	Model bool // the model wrote it
-	Text  string
-}
 
 // chatRequest is the body of POST /v1/chat/completions.
 type chatRequest struct {
@@ -32,52 +20,21 @@ type chatRequest struct {
 	Stop                list           `json:"stop"`
 	Tools               []tool         `json:"tools"`
 	ToolChoice          toolChoice     `json:"tool_choice"`
-	Parallel            *bool          `json:"parallel_tool_calls"` // there is at most one call anyway
+	Parallel            bool           `json:"parallel_tool_calls"`
 	ResponseFormat      *responseForm  `json:"response_format"`
 	Logprobs            bool           `json:"logprobs"`
 	LogitBias           map[string]any `json:"logit_bias"`
 }
 
-type chatMessage struct {
-	Role       string     `json:"role"`
-	Content    content    `json:"content"`
-	Name       string     `json:"name"`
-	ToolCalls  []toolCall `json:"tool_calls"`
-	ToolCallID string     `json:"tool_call_id"`
-	Refusal    *string    `json:"refusal"`
-}
-
-// content is a text, or a list of texts.
-type content string
-
-func (c *content) UnmarshalJSON(raw []byte) error {
-	var text *string
-	if json.Unmarshal(raw, &text) == nil {
-		if text != nil {
-			*c = content(*text)
-		}
-		return nil
-	}
-	var parts []struct{ Type, Text string }
-	if err := json.Unmarshal(raw, &parts); err != nil {
-		return err
-	}
-	for i, part := range parts {
-		if part.Type != "text" {
-			return fmt.Errorf("part %d of a message's content is %q; only text is supported", i, part.Type)
-		}
-		*c += content(part.Text)
-	}
-	return nil
-}
-
 type responseForm struct {
+	strict
 	Type   string `json:"type"`
 	Schema *struct {
-		Name        string          `json:"name"`
-		Description string          `json:"description"`
-		Schema      json.RawMessage `json:"schema"`
-		Strict      *bool           `json:"strict"`
+		strict
+		Name        string         `json:"name"`
+		Description string         `json:"description"`
+		Schema      jsontext.Value `json:"schema"`
+		Strict      *bool          `json:"strict"`
 	} `json:"json_schema"`
 }
 
@@ -87,22 +44,28 @@ type chatAnswer struct {
 	Created int64        `json:"created"`
 	Model   string       `json:"model"`
 	Choices []chatChoice `json:"choices"`
-	Usage   *usage       `json:"usage,omitempty"`
+	Usage   *usage       `json:"usage,omitzero"`
 }
 
 type chatChoice struct {
 	Index        int     `json:"index"`
-	Message      *said   `json:"message,omitempty"`
-	Delta        *said   `json:"delta,omitempty"`
+	Message      *said   `json:"message,omitzero"`
+	Delta        *delta  `json:"delta,omitzero"`
 	Logprobs     any     `json:"logprobs"`
 	FinishReason *string `json:"finish_reason"`
 }
 
-// said is a message of the model, or a part of one.
+// said is a message of the model, delta a part of one.
 type said struct {
-	Role      string     `json:"role,omitempty"`
-	Content   *string    `json:"content,omitempty"`
-	ToolCalls []toolCall `json:"tool_calls,omitempty"`
+	Role      string     `json:"role"`
+	Content   *string    `json:"content"` // null: a call, or one that was cut off
+	ToolCalls []toolCall `json:"tool_calls,omitzero"`
+}
+
+type delta struct {
+	Role      string     `json:"role,omitzero"`
+	Content   *string    `json:"content,omitzero"`
+	ToolCalls []toolCall `json:"tool_calls,omitzero"`
 }
 
 // chat is a decoded request.
@@ -110,142 +73,100 @@ type chat struct {
 	model   Model
 	served  Served
 	request *generation.Request
+	answers Reader
 	stop    list
-	tools   *offer // nil: none
-	stream  bool
 	usage   bool // in the stream
 	id      string
 }
 
-func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error) {
+// newChat prepares a request. stream is the request's.
+func newChat(ctx context.Context, m Model, id string, body []byte) (c *chat, stream bool, err error) {
 	var r chatRequest
 	if err := decode(body, &r); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	c := &chat{model: m, served: m.Served(), stop: r.Stop, id: "chatcmpl-" + id}
+	c = &chat{model: m, served: m.Served(), stop: r.Stop, id: "chatcmpl-" + id, usage: r.StreamOptions != nil && r.StreamOptions.IncludeUsage}
 	if r.MaxCompletionTokens != nil {
 		r.MaxTokens = r.MaxCompletionTokens
 	}
-	c.stream, c.usage = r.Stream, r.StreamOptions != nil && r.StreamOptions.IncludeUsage
-	p, err := r.params(m, &c.served)
+	p, err := r.params(m, &c.served, true)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	switch {
 	case r.Logprobs:
-		return nil, refuse("logprobs", "is not supported; remove it")
+		return nil, false, refuse("logprobs", "is not supported; remove it")
 	case len(r.LogitBias) > 0:
-		return nil, refuse("logit_bias", "is not supported here; /v1/completions has it")
+		return nil, false, refuse("logit_bias", "is not supported here; /v1/completions has it")
 	}
 	if err := r.Stop.check(); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	talk, err := r.conversation()
+	talk, err := r.conversation(ctx)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	if c.tools, err = newOffer(r.Tools, r.ToolChoice); err != nil {
-		return nil, err
-	}
-	if c.tools != nil {
-		if talk.Schema != nil {
-			return nil, refuse("response_format", "excludes tools that may be called; remove one of the two, or set tool_choice to none")
-		}
-		talk.System = strings.TrimSpace(talk.System + "\n\n" + c.tools.text)
-		talk.Schema = c.tools.schema
-	}
-	if c.request, err = m.Chat(ctx, talk); err != nil {
-		return nil, err
+	if c.request, c.answers, err = m.Chat(ctx, talk); err != nil {
+		return nil, false, c.refused(err, talk)
 	}
 	p.Grammar, p.SuppressControl = c.request.Grammar, c.request.SuppressControl
 	c.request.Params = p
 	room := c.served.Window - len(c.request.Prompt)
 	if room < 1 {
-		return nil, refuse("messages", "have %d tokens; the model's context of %d holds fewer and an answer", len(c.request.Prompt), c.served.Window)
+		return nil, false, c.refused(&generation.OverflowError{Prompt: len(c.request.Prompt)}, talk)
 	}
 	if r.MaxTokens == nil {
 		c.request.MaxTokens = min(c.request.MaxTokens, room)
 	}
-	return c, nil
+	return c, r.Stream, nil
 }
 
-// conversation joins messages so that those of the model and others take turns.
-func (r *chatRequest) conversation() (*Conversation, error) {
-	talk := new(Conversation)
-	add := func(model bool, text string) {
-		if n := len(talk.Messages); n > 0 && talk.Messages[n-1].Model == model {
-			talk.Messages[n-1].Text += "\n\n" + text
-			return
-		}
-		talk.Messages = append(talk.Messages, Message{model, text})
+// refused makes an error of Model.Chat name the field.
+func (c *chat) refused(err error, talk *format.Chat) error {
+	var overflow *generation.OverflowError
+	var unusable *format.UnusableError
+	switch {
+	case errors.As(err, &overflow):
+		return refuse("messages", "have %s tokens; the model's context of %d holds fewer and an answer", overflow.Count(), c.served.Window)
+	case !errors.As(err, &unusable):
+		return err
+	case len(talk.Functions.Raw) == 0:
+		return refuse("response_format.json_schema.schema", "%v", err)
 	}
-	for i := range r.Messages {
-		m := &r.Messages[i]
-		field := fmt.Sprintf("messages.%d", i)
-		switch m.Role {
-		case "system", "developer":
-			if len(talk.Messages) > 0 {
-				return nil, refuse(field, "is a %s message behind others; put it first", m.Role)
-			}
-			talk.System = strings.TrimSpace(talk.System + "\n\n" + string(m.Content))
-		case "user":
-			add(false, string(m.Content))
-		case "assistant":
-			text := string(m.Content)
-			for k := range m.ToolCalls {
-				call, err := m.ToolCalls[k].written()
-				if err != nil {
-					return nil, refuse(fmt.Sprintf("%s.tool_calls.%d", field, k), "%v", err)
-				}
-				text = strings.TrimSpace(text + "\n" + call)
-			}
-			add(true, text)
-		case "tool":
-			add(false, "Result of the call:\n"+string(m.Content))
-		default:
-			return nil, refuse(field+".role", "is %q; want system, developer, user, assistant or tool", m.Role)
-		}
+	if at, reason, ok := strings.Cut(err.Error(), ": "); ok && strings.HasPrefix(at, "tools[") {
+		return refuse(at+".function", "%s", reason)
 	}
-	switch n := len(talk.Messages); {
-	case n == 0:
-		return nil, refuse("messages", "has no message of a user")
-	case talk.Messages[0].Model || talk.Messages[n-1].Model:
-		return nil, refuse("messages", "must begin and end with a message to the model")
-	}
-	switch f := r.ResponseFormat; {
-	case f == nil || f.Type == "text":
-	case f.Type == "json_object":
-		talk.Schema = []byte(`{"type": "object"}`)
-	case f.Type == "json_schema" && f.Schema != nil && len(f.Schema.Schema) > 0:
-		talk.Schema = f.Schema.Schema
-	default:
-		return nil, refuse("response_format", "must be text, json_object, or json_schema with a schema")
-	}
-	return talk, nil
+	return refuse("tools", "%v", err)
 }
 
-// read makes the message of a completion. whole: it ended by itself.
-func (c *chat) read(text string, whole bool) (message said, reason string) {
-	answer, err := c.model.Answer(text)
-	if err != nil {
-		answer = "" // thoughts that did not end, or nothing
+// read makes the message of a completion.
+func (c *chat) read(i int, done *generation.Completion) (message *said, reason string, err error) {
+	message = &said{Role: "assistant"}
+	if done.Err != nil {
+		return nil, "", done.Err
 	}
-	reason = "stop"
-	if !whole {
+	if done.Finish == generation.FinishLength {
+		if text := c.answers.SoFar(done.Text); text != "" {
+			message.Content = &text
+		}
 		reason = "length"
+	} else {
+		text, calls, err := c.answers.Read(done.Text)
+		if err != nil {
+			return nil, "", &Error{Param: path("choices", i), Message: err.Error() + "; send the request again, or change its messages", Answer: true}
+		}
+		if len(calls) > 0 {
+			message.ToolCalls = newCalls(calls)
+			return message, "tool_calls", nil
+		}
+		message.Content, reason = &text, "stop"
 	}
-	if c.tools != nil && whole {
-		if call, reply, ok := c.tools.read(answer, c.id); ok {
-			if call != nil {
-				return said{ToolCalls: []toolCall{*call}}, "tool_calls"
-			}
-			answer = reply
+	if message.Content != nil {
+		if before, found := c.stop.cut(*message.Content); found {
+			message.Content, reason = &before, "stop"
 		}
 	}
-	if before, found := c.stop.cut(answer); found {
-		answer, reason = before, "stop"
-	}
-	return said{Content: &answer}, reason
+	return message, reason, nil
 }
 
 func (c *chat) answer(object string) *chatAnswer {
@@ -257,28 +178,26 @@ func (c *chat) whole(result *generation.Result) ([]byte, error) {
 	a := c.answer("chat.completion")
 	a.Usage = usageOf(result)
 	for i := range result.Completions {
-		done := &result.Completions[i]
-		if done.Err != nil {
-			return nil, done.Err
+		message, reason, err := c.read(i, &result.Completions[i])
+		if err != nil {
+			return nil, err
 		}
-		message, reason := c.read(done.Text, done.Finish != generation.FinishLength)
-		message.Role = "assistant"
-		a.Choices = append(a.Choices, chatChoice{Index: i, Message: &message, FinishReason: &reason})
+		a.Choices = append(a.Choices, chatChoice{Index: i, Message: message, FinishReason: &reason})
 	}
-	return json.Marshal(a)
+	return marshal(a)
 }
 
-// Chat answers POST /v1/chat/completions. With stream in the request, it passes the events to
-// emit and returns nil; an error after the first event is one of them.
-func Chat(ctx context.Context, m Model, id string, body []byte, emit func(event []byte) error) ([]byte, error) {
-	c, err := newChat(ctx, m, id, body)
+// Chat answers POST /v1/chat/completions. With stream in the request it sends the answer to s and
+// returns nil.
+func Chat(ctx context.Context, m Model, id string, body []byte, s Stream) ([]byte, error) {
+	c, stream, err := newChat(ctx, m, id, body)
 	if err != nil {
 		return nil, err
 	}
-	if c.stream {
-		return nil, c.streamTo(ctx, emit)
+	if stream {
+		return nil, c.streamTo(ctx, s)
 	}
-	result, err := m.Generate(ctx, c.request)
+	result, err := m.Generate(ctx, c.request, nil)
 	if err != nil {
 		return nil, err
 	}

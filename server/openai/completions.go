@@ -2,11 +2,13 @@ package openai
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"agentd/scheduler/generation"
 )
@@ -17,11 +19,12 @@ func randomSeed() uint32 { return rand.Uint32() >> 1 }
 type completionRequest struct {
 	common
 
-	Prompt       json.RawMessage    `json:"prompt"`
+	Prompt       jsontext.Value     `json:"prompt"`
 	StopTokenIDs []generation.Token `json:"stop_token_ids"`
 	Stop         list               `json:"stop"`
 	IgnoreEOS    bool               `json:"ignore_eos"`
 	Structured   *struct {
+		strict
 		Grammar string `json:"grammar"`
 	} `json:"structured_outputs"`
 	LogitBias map[string]float64 `json:"logit_bias"`
@@ -64,7 +67,7 @@ func Complete(ctx context.Context, m Model, id string, body []byte) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	result, err := m.Generate(ctx, request)
+	result, err := m.Generate(ctx, request, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +91,7 @@ func Complete(ctx context.Context, m Model, id string, body []byte) ([]byte, err
 		}
 		a.Choices = append(a.Choices, choice)
 	}
-	return json.Marshal(&a)
+	return marshal(&a)
 }
 
 // withEnd is the tokens of a completion with the one that ended it.
@@ -126,7 +129,7 @@ func scoresOf(m Model, done *generation.Completion) *completionScores {
 
 // request makes the request to the engine.
 func (c *completionRequest) request(m Model, s *Served) (*generation.Request, error) {
-	p, err := c.params(m, s)
+	p, err := c.params(m, s, false)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +201,7 @@ func (c *completionRequest) prompt(m Model, s *Served) ([]generation.Token, erro
 func checkIDs(ids []generation.Token, s *Served) error {
 	for i, id := range ids {
 		if id < 0 || int(id) >= s.Size {
-			return refuse(fmt.Sprintf("prompt.%d", i), "is %d, and the vocabulary has %d tokens", id, s.Size)
+			return refuse(fmt.Sprintf("prompt[%d]", i), "is %d, and the vocabulary has %d tokens", id, s.Size)
 		}
 	}
 	return nil
@@ -207,6 +210,7 @@ func checkIDs(ids []generation.Token, s *Served) error {
 // Tokenize answers POST /tokenize.
 func Tokenize(m Model, body []byte) ([]byte, error) {
 	var r struct {
+		strict
 		Model      string `json:"model"`
 		Prompt     string `json:"prompt"`
 		AddSpecial *bool  `json:"add_special_tokens"`
@@ -215,7 +219,7 @@ func Tokenize(m Model, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	served := m.Served()
-	if _, err := choose(m, &served, r.Model); err != nil { // an adapter has the model's vocabulary
+	if _, err := choose(m, &served, r.Model, false); err != nil { // an adapter has the model's vocabulary
 		return nil, err
 	}
 	ids, err := m.Tokenize(r.Prompt, r.AddSpecial == nil || *r.AddSpecial)
@@ -225,7 +229,7 @@ func Tokenize(m Model, body []byte) ([]byte, error) {
 	if ids == nil {
 		ids = []generation.Token{}
 	}
-	return json.Marshal(map[string]any{"tokens": ids, "count": len(ids), "max_model_len": served.Window})
+	return marshal(map[string]any{"tokens": ids, "count": len(ids), "max_model_len": served.Window})
 }
 
 // modelEntry is an entry of /v1/models. The parent of an adapter is the model, as vLLM has it.
@@ -245,5 +249,5 @@ func Models(m Model) ([]byte, error) {
 	for _, name := range m.Adapters() {
 		list = append(list, modelEntry{name, "model", s.Created, "agentd", &s.Name, s.Window})
 	}
-	return json.Marshal(map[string]any{"object": "list", "data": list})
+	return marshal(map[string]any{"object": "list", "data": list})
 }

@@ -4,16 +4,16 @@
 package openai
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
+	"agentd/agent/format"
+	"agentd/agent/tools"
 	"agentd/scheduler/generation"
 )
 
@@ -26,16 +26,25 @@ type Model interface {
 	Tokenize(text string, special bool) ([]generation.Token, error)
 	// Detokenize returns the text of ids, special tokens included.
 	Detokenize(ids []generation.Token) string
-	// Generate completes a prompt. Errors are those of an engine.
-	Generate(ctx context.Context, r *generation.Request) (*generation.Result, error)
-	// Chat makes the request of a conversation, without N, seeds and sampling.
-	Chat(ctx context.Context, c *Conversation) (*generation.Request, error)
-	// Answer reads what the model said in a conversation, without its thoughts.
-	Answer(text string) (string, error)
+	// Generate completes a prompt. It calls admitted once the request is in the queue; nil: not.
+	// Errors are those of an engine.
+	Generate(ctx context.Context, r *generation.Request, admitted func()) (*generation.Result, error)
+	// Chat makes the request of a conversation, without N, seeds and sampling, and what reads its
+	// answers. Errors are a *format.UnusableError, a *generation.OverflowError, or that of ctx.
+	Chat(ctx context.Context, c *format.Chat) (*generation.Request, Reader, error)
 	// Adapter returns the LoRA adapter of that name, which a request may name as its model.
 	Adapter(name string) (generation.AdapterID, bool)
 	// Adapters are the names of all adapters, sorted.
 	Adapters() []string
+}
+
+// Reader reads the answers in a chat. A *agent.ChatReader is one.
+type Reader interface {
+	// Read reads an answer that ended by itself: it has calls or a text. The error says what is
+	// wrong with it.
+	Read(text string) (say string, calls []tools.Call, err error)
+	// SoFar returns the text of an answer that has not ended, "" where it may be a call.
+	SoFar(text string) string
 }
 
 // Provider has a Model whose weights may change. *inference.Live is one.
@@ -56,15 +65,16 @@ type Served struct {
 	Created  int64 // Unix time
 }
 
-// Error refuses a request. Param is the field, in the form of a path.
+// Error refuses a request, or an answer of the model. Param is the field, in the form of a path.
 type Error struct {
 	Param, Message string
+	Answer         bool // Param is a field of the answer
 }
 
 func (e *Error) Error() string { return e.Param + ": " + e.Message }
 
 func refuse(param, format string, args ...any) error {
-	return &Error{param, fmt.Sprintf(format, args...)}
+	return &Error{Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
 // AppendError writes the body of an error answer.
@@ -77,39 +87,16 @@ func AppendError(status int, message, param string) []byte {
 	if param != "" {
 		field = param
 	}
-	body, err := json.Marshal(map[string]any{"error": map[string]any{"message": message, "type": kind, "param": field, "code": status}})
+	body, err := marshal(map[string]any{"error": map[string]any{"message": message, "type": kind, "param": field, "code": status}})
 	if err != nil {
 		panic(err) // texts and a number
 	}
 	return body
 }
 
-// decode reads a body strictly.
-func decode(body []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	err := d.Decode(into)
-	if err == nil {
-		if _, more := d.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("more follows the JSON object")
-		}
-	}
-	var typ *json.UnmarshalTypeError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &typ) && typ.Field != "":
-		return refuse(typ.Field, "is a JSON %s, want %s", typ.Value, typ.Type)
-	}
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		name, _ = strconv.Unquote(name)
-		return refuse(name, "is not supported; remove it")
-	}
-	return refuse("body", "is not valid: %s", strings.TrimPrefix(err.Error(), "json: "))
-}
-
 // common are the fields of both kinds of requests.
 type common struct {
+	strict
 	Model         string   `json:"model"`
 	N             *int     `json:"n"`
 	Seed          *int64   `json:"seed"`
@@ -120,13 +107,14 @@ type common struct {
 	MinP          *float32 `json:"min_p"`
 	Stream        bool     `json:"stream"`
 	StreamOptions *struct {
+		strict
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
 
 	// These change nothing here.
-	User     string          `json:"user"`
-	Store    bool            `json:"store"`
-	Metadata json.RawMessage `json:"metadata"`
+	User     string         `json:"user"`
+	Store    bool           `json:"store"`
+	Metadata jsontext.Value `json:"metadata"`
 
 	// These must have the value that changes nothing.
 	Presence  float64 `json:"presence_penalty"`
@@ -143,14 +131,19 @@ const (
 )
 
 // choose returns the adapter that a request names as its model. Answers then name it too, so it
-// becomes the name in s.
-func choose(m Model, s *Served, name string) (id generation.AdapterID, err error) {
+// becomes the name in s. With anyName every name is the model's where there are no adapters. An
+// engine's client names adapters, and one that was removed must not become the model.
+func choose(m Model, s *Served, name string, anyName bool) (id generation.AdapterID, err error) {
 	if name == "" || name == s.Name {
 		return 0, nil
 	}
 	id, ok := m.Adapter(name)
 	if !ok {
-		known := append([]string{s.Name}, m.Adapters()...)
+		adapters := m.Adapters()
+		if anyName && len(adapters) == 0 {
+			return 0, nil
+		}
+		known := append([]string{s.Name}, adapters...)
 		more := ""
 		if len(known) > maxNamed {
 			known, more = known[:maxNamed], ", ..."
@@ -161,8 +154,8 @@ func choose(m Model, s *Served, name string) (id generation.AdapterID, err error
 	return id, nil
 }
 
-// params makes the parameters of a generation.
-func (c *common) params(m Model, s *Served) (p generation.Params, err error) {
+// params makes the parameters of a generation. anyName is that of choose.
+func (c *common) params(m Model, s *Served, anyName bool) (p generation.Params, err error) {
 	p.N, p.MaxTokens, p.Sampling = 1, s.Longest, s.Sampling
 	if c.N != nil {
 		p.N = *c.N
@@ -194,7 +187,7 @@ func (c *common) params(m Model, s *Served) (p generation.Params, err error) {
 	case c.StreamOptions != nil && !c.Stream:
 		return p, refuse("stream_options", "is for stream: true")
 	}
-	if p.Adapter, err = choose(m, s, c.Model); err != nil {
+	if p.Adapter, err = choose(m, s, c.Model, anyName); err != nil {
 		return p, err
 	}
 	seed := randomSeed()
@@ -220,15 +213,17 @@ func set[T any](to, from *T) {
 // list is one text or several.
 type list []string
 
-func (l *list) UnmarshalJSON(raw []byte) error {
-	var one *string
-	if json.Unmarshal(raw, &one) == nil {
-		if one != nil {
-			*l = list{*one}
-		}
-		return nil
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (l *list) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if d.PeekKind() == '[' {
+		return read(d, (*[]string)(l))
 	}
-	return json.Unmarshal(raw, (*[]string)(l))
+	var one *string
+	err := read(d, &one)
+	if one != nil {
+		*l = list{*one}
+	}
+	return err
 }
 
 // check bounds stop texts.
@@ -271,6 +266,9 @@ func suppressed(bias map[string]float64, s *Served) (ids []generation.Token, err
 		ids = append(ids, generation.Token(id))
 	}
 	slices.Sort(ids)
+	if ids = slices.Compact(ids); len(ids) == s.Size {
+		return nil, refuse("logit_bias", "excludes all %d tokens of the vocabulary; leave some", s.Size)
+	}
 	return ids, nil
 }
 

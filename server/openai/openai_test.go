@@ -2,14 +2,15 @@ package openai
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
 	"go.uber.org/goleak"
 
+	"agentd/agent/format"
 	"agentd/scheduler/generation"
 )
 
@@ -21,7 +22,7 @@ type scripted struct {
 	finish  generation.Finish
 	fails   error
 	request *generation.Request
-	talk    *Conversation
+	talk    *format.Chat
 }
 
 func (*scripted) Served() Served {
@@ -48,10 +49,13 @@ func (*scripted) Detokenize(ids []generation.Token) string {
 	return strings.ToValidUTF8(b.String(), "\uFFFD")
 }
 
-func (m *scripted) Generate(_ context.Context, r *generation.Request) (*generation.Result, error) {
+func (m *scripted) Generate(_ context.Context, r *generation.Request, admitted func()) (*generation.Result, error) {
 	m.request = r
 	if m.fails != nil && m.text == "" {
 		return nil, m.fails
+	}
+	if admitted != nil {
+		admitted()
 	}
 	ids, _ := m.Tokenize(m.text, false)
 	result := &generation.Result{PromptTokens: len(r.Prompt), CachedTokens: 1}
@@ -75,23 +79,12 @@ func (m *scripted) Generate(_ context.Context, r *generation.Request) (*generati
 	return result, m.fails
 }
 
-func (m *scripted) Chat(_ context.Context, c *Conversation) (*generation.Request, error) {
+func (m *scripted) Chat(_ context.Context, c *format.Chat) (*generation.Request, Reader, error) {
 	m.talk = c
-	r := &generation.Request{Prompt: []generation.Token{1, 2, 3}}
-	if c.Schema != nil {
-		r.Grammar = string(c.Schema)
+	if m.fails != nil && m.text == "unusable" {
+		return nil, nil, m.fails
 	}
-	return r, nil
-}
-
-func (*scripted) Answer(text string) (string, error) {
-	if rest, ok := strings.CutPrefix(text, "<think>"); ok {
-		if _, rest, ok = strings.Cut(rest, "</think>"); ok {
-			return rest, nil
-		}
-		return "", errors.New("the thoughts did not end")
-	}
-	return text, nil
+	return &generation.Request{Prompt: []generation.Token{1, 2, 3}}, scriptedReader{c}, nil
 }
 
 func (*scripted) Adapter(name string) (generation.AdapterID, bool) { return 7, name == "careful" }
@@ -101,7 +94,7 @@ const hello = `"messages": [{"role": "user", "content": "Hi"}]`
 
 func TestRequestsThatAreRefusedNameTheField(t *testing.T) {
 	for want, body := range map[string]string{
-		"body: is not valid":                  `{`,
+		"body: the body ends within":          `{`,
 		"echo: is not supported":              `{"prompt": "a", "echo": true}`,
 		"logprobs: is 1; only 0":              `{"prompt": "a", "logprobs": 1}`,
 		"suffix: is not supported; remove it": `{"prompt": "a", "suffix": "b"}`,
@@ -110,41 +103,57 @@ func TestRequestsThatAreRefusedNameTheField(t *testing.T) {
 		"prompt: must be one text":            `{"prompt": ["a", "b"]}`,
 		"prompt: has 0 tokens":                `{"prompt": ""}`,
 		"prompt: has 100 tokens":              `{"prompt": "` + strings.Repeat("a", 100) + `"}`,
-		"prompt.1: is 257":                    `{"prompt": [1, 257]}`,
+		"prompt[1]: is 257":                   `{"prompt": [1, 257]}`,
 		"n: is 0":                             `{"prompt": "a", "n": 0}`,
 		"n: is 257":                           `{"prompt": "a", "n": 257}`,
-		"n: is a JSON string, want int":       `{"prompt": "a", "n": "1"}`,
+		"n: must be an integer, not a string": `{"prompt": "a", "n": "1"}`,
+		"n: must be an integer, not 1.0":      `{"prompt": "a", "n": 1.0}`,
+		"stream_options: must be an object":   `{"prompt": "a", "stream_options": []}`,
+		"N: is not supported; remove it":      `{"prompt": "a", "N": 1}`,
+		"body: duplicate name":                `{"prompt": "a", "prompt": "b"}`,
+		"body: not valid JSON":                "{\"prompt\": \"\xff\"}",
+		"body: data follows":                  `{"prompt": "a"} 1`,
+		"body: nested deeper than 64":         `{"prompt": ` + strings.Repeat("[", 64) + strings.Repeat("]", 64) + `}`,
+		"body: must be an object":             `["prompt"]`,
 		"max_tokens: is 0":                    `{"prompt": "a", "max_tokens": 0}`,
 		"temperature: is -1":                  `{"prompt": "a", "temperature": -1}`,
 		"top_p: is 0":                         `{"prompt": "a", "top_p": 0}`,
 		"top_k: is -2":                        `{"prompt": "a", "top_k": -2}`,
 		"min_p: is 2":                         `{"prompt": "a", "min_p": 2}`,
-		"model: \"x\" is not served here; the models are m, careful": `{"prompt": "a", "model": "x"}`,
-		"model: \"\\n\" is not served here":                          `{` + hello + `, "model": "\n"}`,
-		"stop: has 5 texts":                                          `{"prompt": "a", "stop": ["a","b","c","d","e"]}`,
-		"stop: has a text of 0 bytes":                                `{"prompt": "a", "stop": ""}`,
-		"stop_token_ids: token 3 does not end":                       `{"prompt": "a", "stop_token_ids": [256, 3]}`,
-		"logit_bias.5: is 2; only -100":                              `{"prompt": "a", "logit_bias": {"5": 2}}`,
-		"logit_bias: \"x\" is no token":                              `{"prompt": "a", "logit_bias": {"x": -100}}`,
-		"ignore_eos: excludes":                                       `{"prompt": "a", "ignore_eos": true, "structured_outputs": {"grammar": "root ::= \"a\""}}`,
-		"structured_outputs: has no grammar":                         `{"prompt": "a", "structured_outputs": {}}`,
-		"presence_penalty: is not supported":                         `{"prompt": "a", "presence_penalty": 1}`,
-		"messages: has no message of a user":                         `{"messages": []}`,
-		"messages.0.role: is \"cat\"":                                `{"messages": [{"role": "cat"}]}`,
-		"messages.1: is a system message":                            `{"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]}`,
-		"messages: must begin and end":                               `{"messages": [{"role": "assistant", "content": "a"}]}`,
-		"part 0 of a message's content is \"image_url\"":             `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`,
-		"tool_choice: asks for a call":                               `{` + hello + `, "tool_choice": "required"}`,
-		"tool_choice: names \"b\", which is no tool":                 `{` + hello + `, "tools": [{"type": "function", "function": {"name": "a"}}], "tool_choice": {"type": "function", "function": {"name": "b"}}}`,
-		"tools.1.function.name: \"a\" is there twice":                `{` + hello + `, "tools": [{"type": "function", "function": {"name": "a"}}, {"type": "function", "function": {"name": "a"}}]}`,
-		"response_format: must be text":                              `{` + hello + `, "response_format": {"type": "json_schema"}}`,
-		"stream_options: is for stream: true":                        `{` + hello + `, "stream_options": {}}`,
-		"messages.1.tool_calls.0: the arguments are no JS":           `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": "{"}}]}, {"role": "tool", "content": "b"}]}`,
+		"model: \"x\" is not served here; the models are m, careful":    `{"prompt": "a", "model": "x"}`,
+		"model: \"\\n\" is not served here":                             `{` + hello + `, "model": "\n"}`,
+		"stop: has 5 texts":                                             `{"prompt": "a", "stop": ["a","b","c","d","e"]}`,
+		"stop: has a text of 0 bytes":                                   `{"prompt": "a", "stop": ""}`,
+		"stop_token_ids: token 3 does not end":                          `{"prompt": "a", "stop_token_ids": [256, 3]}`,
+		"logit_bias.5: is 2; only -100":                                 `{"prompt": "a", "logit_bias": {"5": 2}}`,
+		"logit_bias: \"x\" is no token":                                 `{"prompt": "a", "logit_bias": {"x": -100}}`,
+		"ignore_eos: excludes":                                          `{"prompt": "a", "ignore_eos": true, "structured_outputs": {"grammar": "root ::= \"a\""}}`,
+		"structured_outputs: has no grammar":                            `{"prompt": "a", "structured_outputs": {}}`,
+		"presence_penalty: is not supported":                            `{"prompt": "a", "presence_penalty": 1}`,
+		"messages: has no message of a user":                            `{"messages": []}`,
+		"messages[0].role: is \"cat\"":                                  `{"messages": [{"role": "cat"}]}`,
+		"messages[1]: is a system message":                              `{"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]}`,
+		"messages: must begin and end":                                  `{"messages": [{"role": "assistant", "content": "a"}]}`,
+		"messages[0].content: part 0 is \"image_url\"":                  `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`,
+		"messages[0].content[1].image_url: is not supported; remove it": `{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {}}]}]}`,
+		"messages[2].content: must be a string, not a number":           `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant"}, {"role": "user", "content": 5}]}`,
+		"messages[0].audio: is not supported":                           `{"messages": [{"role": "user", "audio": {}}]}`,
+		"tools[0].function.description: must be a string, not an array": `{` + hello + `, "tools": [{"type": "function", "function": {"name": "a", "description": []}}]}`,
+		"tool_choice: must be auto":                                     `{` + hello + `, "tool_choice": {"type": "function"}}`,
+		"tool_choice: is \"any\"":                                       `{` + hello + `, "tool_choice": "any"}`,
+		"tool_choice: must be a string, not a number":                   `{` + hello + `, "tool_choice": 1}`,
+		"messages[1].tool_call_id: \"b\" is the id of no call":          `{"messages": [{"role": "user", "content": "a"}, {"role": "tool", "tool_call_id": "b", "content": "c"}]}`,
+		"response_format: excludes tools":                               `{` + hello + `, "response_format": {"type": "json_object"}, "tools": [{"type": "function", "function": {"name": "a"}}]}`,
+		"tool_choice: asks for a call":                                  `{` + hello + `, "tool_choice": "required"}`,
+		"tool_choice: names \"b\", which is no tool":                    `{` + hello + `, "tools": [{"type": "function", "function": {"name": "a"}}], "tool_choice": {"type": "function", "function": {"name": "b"}}}`,
+		"response_format: must be text":                                 `{` + hello + `, "response_format": {"type": "json_schema"}}`,
+		"stream_options: is for stream: true":                           `{` + hello + `, "stream_options": {}}`,
+		"messages[1].tool_calls[0]: the arguments are no JSON object":   `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": "{"}}]}, {"role": "tool", "content": "b"}]}`,
 	} {
 		m := &scripted{text: "x"}
 		var err error
 		if strings.Contains(body, `"messages"`) {
-			_, err = Chat(t.Context(), m, "1", []byte(body), nil)
+			_, err = Chat(t.Context(), m, "1", []byte(body), Stream{})
 		} else {
 			_, err = Complete(t.Context(), m, "1", []byte(body))
 		}
@@ -194,7 +203,7 @@ func TestAdapterIsAModelOfItsOwn(t *testing.T) {
 			answer := Complete
 			if strings.Contains(c.body, "messages") {
 				answer = func(ctx context.Context, m Model, id string, body []byte) ([]byte, error) {
-					return Chat(ctx, m, id, body, nil)
+					return Chat(ctx, m, id, body, Stream{})
 				}
 			}
 			got, err := answer(t.Context(), m, "1", []byte(c.body))
@@ -225,38 +234,26 @@ func TestCompletionTellsTheLogprobsOfItsTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `"logprobs":{"tokens":["o","k","\u003cend\u003e"],"token_logprobs":[0,-1,-2],"text_offset":[0,1,2],"top_logprobs":null}}`
+	want := `"logprobs":{"tokens":["o","k","<end>"],"token_logprobs":[0,-1,-2],"text_offset":[0,1,2],"top_logprobs":null}}`
 	if !strings.Contains(string(got), want) {
 		t.Errorf("got %s, want %s", got, want)
-	}
-}
-
-func TestConversationsTakeTurns(t *testing.T) {
-	m := &scripted{text: "ok"}
-	_, err := Chat(t.Context(), m, "1", []byte(`{"messages": [{"role": "system", "content": "A"}, {"role": "developer", "content": [{"type": "text", "text": "B"}]},
-		{"role": "user", "content": "c"}, {"role": "user", "content": "d"},
-		{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 1}"}}]},
-		{"role": "tool", "tool_call_id": "1", "content": "e"}]}`), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []Message{{false, "c\n\nd"}, {true, `{"arguments":{"x":1},"name":"f"}`}, {false, "Result of the call:\ne"}}
-	if fmt.Sprint(m.talk.Messages) != fmt.Sprint(want) || m.talk.System != "A\n\nB" {
-		t.Errorf("got %q %v", m.talk.System, m.talk.Messages)
 	}
 }
 
 // streamed returns the events of a stream.
 func streamed(t *testing.T, m Model, body string) (events []string, err error) {
 	t.Helper()
-	_, err = Chat(t.Context(), m, "1", []byte(body), func(event []byte) error {
+	_, err = Chat(t.Context(), m, "1", []byte(body), Stream{Send: func(event []byte) error {
+		if len(event) == 0 { // the headers
+			return nil
+		}
 		text := strings.TrimSuffix(strings.TrimPrefix(string(event), "data: "), "\n\n")
 		if text == string(event) {
 			t.Errorf("no event: %q", event)
 		}
 		events = append(events, text)
 		return nil
-	})
+	}})
 	return events, err
 }
 
@@ -289,17 +286,17 @@ func TestStreamsHaveTheTextOfWholeAnswers(t *testing.T) {
 		more         string
 		want, reason string
 	}{
-		"plain text":                {scripted{text: "Hello you"}, "", "Hello you", "stop"},
-		"letters of several bytes":  {scripted{text: "é你🙂"}, "", "é你🙂", "stop"},
-		"thoughts are dropped":      {scripted{text: "<think>hm</think>yes"}, "", "yes", "stop"},
-		"thoughts that do not end":  {scripted{text: "<think>hm", finish: generation.FinishLength}, "", "", "length"},
-		"the limit of tokens":       {scripted{text: "cut o", finish: generation.FinishLength}, "", "cut o", "length"},
-		"a stop text":               {scripted{text: "one STOP two"}, `, "stop": "STOP"`, "one ", "stop"},
-		"nearly a stop text":        {scripted{text: "one STO two ST"}, `, "stop": ["STOP"]`, "one STO two ST", "stop"},
-		"an empty answer":           {scripted{text: ""}, "", "", "stop"},
-		"a reply beside tools":      {scripted{text: `{"reply": "no"}`}, `, "tools": [{"type": "function", "function": {"name": "f"}}]`, "no", "stop"},
-		"a call":                    {scripted{text: `{"name": "f", "arguments": {}}`}, `, "tools": [{"type": "function", "function": {"name": "f"}}]`, "", "tool_calls"},
-		"neither a call nor a text": {scripted{text: `{"name": "g"}`}, `, "tools": [{"type": "function", "function": {"name": "f"}}]`, `{"name": "g"}`, "stop"},
+		"plain text":               {scripted{text: "Hello you"}, "", "Hello you", "stop"},
+		"letters of several bytes": {scripted{text: "é你🙂"}, "", "é你🙂", "stop"},
+		"thoughts are dropped":     {scripted{text: "<think>hm</think>yes"}, "", "yes", "stop"},
+		"thoughts that do not end": {scripted{text: "<think>hm", finish: generation.FinishLength}, "", "", "length"},
+		"the limit of tokens":      {scripted{text: "cut o", finish: generation.FinishLength}, "", "cut o", "length"},
+		"a stop text":              {scripted{text: "one STOP two"}, `, "stop": "STOP"`, "one ", "stop"},
+		"nearly a stop text":       {scripted{text: "one STO two ST"}, `, "stop": ["STOP"]`, "one STO two ST", "stop"},
+		"an empty answer":          {scripted{text: ""}, "", "", "stop"},
+		"a reply beside tools":     {scripted{text: `no`}, `, "tools": [{"type": "function", "function": {"name": "f"}}]`, "no", "stop"},
+		"a call":                   {scripted{text: `{"name": "f", "arguments": {}}`}, `, "tools": [{"type": "function", "function": {"name": "f"}}]`, "", "tool_calls"},
+		"a call that was cut off":  {scripted{text: `{"name": "f", "argu`, finish: generation.FinishLength}, `, "tools": [{"type": "function", "function": {"name": "f"}}]`, "", "length"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := `{` + hello + c.more + `, "stream": true}`
@@ -311,7 +308,7 @@ func TestStreamsHaveTheTextOfWholeAnswers(t *testing.T) {
 			if text != c.want || reason != c.reason || events[len(events)-1] != "[DONE]" {
 				t.Errorf("got %q %s in %q", text, reason, events)
 			}
-			whole, err := Chat(t.Context(), &c.m, "1", []byte(strings.Replace(body, `"stream": true`, `"stream": false`, 1)), nil)
+			whole, err := Chat(t.Context(), &c.m, "1", []byte(strings.Replace(body, `"stream": true`, `"stream": false`, 1)), Stream{})
 			var a chatAnswer
 			if err != nil || json.Unmarshal(whole, &a) != nil {
 				t.Fatalf("%v in %s", err, whole)
@@ -329,7 +326,7 @@ func TestErrorsOfStreams(t *testing.T) {
 		t.Errorf("before the first event: %v, %q", err, events)
 	}
 	err := errors.New("the client left")
-	_, got := Chat(t.Context(), &scripted{text: "Hello"}, "1", []byte(`{`+hello+`, "stream": true}`), func([]byte) error { return err })
+	_, got := Chat(t.Context(), &scripted{text: "Hello"}, "1", []byte(`{`+hello+`, "stream": true}`), Stream{Send: func([]byte) error { return err }})
 	if !errors.Is(got, err) {
 		t.Errorf("a client that left: %v", got)
 	}
@@ -341,7 +338,7 @@ func FuzzBodies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		m := &scripted{text: "ok"}
 		_, _ = Complete(t.Context(), m, "1", body)
-		_, _ = Chat(t.Context(), m, "1", body, func([]byte) error { return nil })
+		_, _ = Chat(t.Context(), m, "1", body, Stream{Send: func([]byte) error { return nil }})
 		_, _ = Tokenize(m, body)
 	})
 }

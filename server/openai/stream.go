@@ -2,11 +2,10 @@ package openai
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"net/http"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"agentd/scheduler/generation"
 )
@@ -44,97 +43,97 @@ func (f *feed) read(completion int) (ids []generation.Token, restarted bool) {
 	return f.tokens[completion], f.restarted
 }
 
-var errRestarted = errors.New("the generation started again on another device; send the request again")
+var errRestarted = &Error{Param: "stream", Message: "the generation started again on another device; send the request again", Answer: true}
 
-// streamTo sends the events of a chat. Text goes out as it is generated; a chat with tools is
-// sent once it is known whether it is a call.
-func (c *chat) streamTo(ctx context.Context, emit func([]byte) error) error {
+// Stream is where the events of an answer go.
+type Stream struct {
+	// Send sends a part of the body, and the status before the first one. It may be empty.
+	Send func(part []byte) error
+	// Quiet asks for a comment, so that a client and what is between see that the answer goes on.
+	Quiet <-chan time.Time
+}
+
+// streamTo sends the events of a chat. Text goes out as it is generated, a call once it is
+// complete and checked.
+func (c *chat) streamTo(ctx context.Context, to Stream) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &streaming{chat: c, feed: newFeed(c.request.N), emit: emit, sent: make([]string, c.request.N), begun: make([]bool, c.request.N)}
+	s := &streaming{chat: c, feed: newFeed(c.request.N), send: to.Send, sent: make([]string, c.request.N), begun: make([]bool, c.request.N)}
 	c.request.Progress = s.feed.add
-	type outcome struct {
-		result *generation.Result
-		err    error
-	}
-	ended := make(chan outcome, 1)
+	var result *generation.Result
+	var err, failed error
+	admitted, ended := make(chan struct{}), make(chan struct{})
 	go func() {
-		result, err := c.model.Generate(ctx, c.request)
-		ended <- outcome{result, err}
+		defer close(ended)
+		result, err = c.model.Generate(ctx, c.request, func() { close(admitted) })
 	}()
-	var end outcome
-	var failed error
 	for open := true; open; {
+		var now error
 		select {
+		case <-admitted:
+			admitted = nil
+			now = s.send(nil)
+		case <-to.Quiet:
+			now = s.send([]byte(": keep-alive\n\n"))
 		case <-s.feed.more:
-			if failed == nil {
-				if failed = s.progress(); failed != nil {
-					cancel()
-				}
-			}
-		case end = <-ended:
+			now = s.progress()
+		case <-ended:
 			open = false
 		}
-	}
-	err := failed
-	if err == nil {
-		err = end.err
-	}
-	if err == nil {
-		err = s.finish(end.result)
-	}
-	if err != nil && s.open && ctx.Err() == nil {
-		// The status is sent already.
-		if s.event(AppendError(http.StatusInternalServerError, err.Error(), "")) == nil {
-			return nil
+		if now != nil && failed == nil {
+			failed = now
+			s.send = func([]byte) error { return failed }
+			cancel()
 		}
 	}
-	return err
+	switch {
+	case failed != nil:
+		return failed
+	case err != nil:
+		return err
+	}
+	return s.finish(result)
 }
 
 // streaming is a stream that is being sent.
 type streaming struct {
 	*chat
 	feed  *feed
-	emit  func([]byte) error
-	open  bool     // an event was sent
+	send  func([]byte) error
 	sent  []string // by completion
 	begun []bool
 }
 
-func (s *streaming) event(body []byte) error {
-	s.open = true
-	return s.emit(append(append([]byte("data: "), body...), "\n\n"...))
-}
-
-// send sends a part of one completion.
-func (s *streaming) send(i int, part said, reason *string) error {
-	if !s.begun[i] {
-		s.begun[i], part.Role = true, "assistant"
-	}
+// event sends a part of an answer.
+func (s *streaming) event(change func(*chatAnswer)) error {
 	a := s.answer("chat.completion.chunk")
-	a.Choices = append(a.Choices, chatChoice{Index: i, Delta: &part, FinishReason: reason})
-	body, err := json.Marshal(a)
+	change(a)
+	body, err := marshal(a)
 	if err != nil {
 		return err
 	}
-	return s.event(body)
+	return s.send(append(append([]byte("data: "), body...), "\n\n"...))
+}
+
+// part sends a part of one completion.
+func (s *streaming) part(i int, part delta, reason *string) error {
+	if !s.begun[i] {
+		s.begun[i], part.Role = true, "assistant"
+	}
+	return s.event(func(a *chatAnswer) { a.Choices = []chatChoice{{Index: i, Delta: &part, FinishReason: reason}} })
 }
 
 // progress sends what is certain of each text.
 func (s *streaming) progress() error {
 	for i := range s.sent {
 		ids, restarted := s.feed.read(i)
-		if restarted && s.open {
+		if restarted && slices.Contains(s.begun, true) {
 			return errRestarted
 		}
-		if s.tools != nil || restarted {
+		if restarted {
 			continue
 		}
-		text, err := s.model.Answer(s.model.Detokenize(ids[:min(len(ids), s.request.MaxTokens)]))
-		if err != nil {
-			continue // thoughts, or nothing yet
-		}
+		text := s.answers.SoFar(s.model.Detokenize(ids[:min(len(ids), s.request.MaxTokens)]))
 		text, stopped := s.stop.cut(text)
 		if !stopped {
 			text = s.certain(text)
@@ -173,39 +172,44 @@ func (s *streaming) text(i int, text string) error {
 		return nil
 	}
 	s.sent[i] = text
-	return s.send(i, said{Content: &rest}, nil)
+	return s.part(i, delta{Content: &rest}, nil)
+}
+
+// calls sends calls: the name of each, then its arguments.
+func (s *streaming) calls(i int, calls []toolCall) error {
+	for k := range calls {
+		name, arguments := calls[k], toolCall{Index: &k, Function: called{Arguments: calls[k].Function.Arguments}}
+		name.Index, name.Function.Arguments = &k, ""
+		for _, part := range []toolCall{name, arguments} {
+			if err := s.part(i, delta{ToolCalls: []toolCall{part}}, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // finish sends the ends of all completions.
 func (s *streaming) finish(result *generation.Result) error {
 	for i := range result.Completions {
-		done := &result.Completions[i]
-		if done.Err != nil {
-			return done.Err
+		message, reason, err := s.read(i, &result.Completions[i])
+		if err == nil && message.Content != nil {
+			err = s.text(i, *message.Content)
 		}
-		message, reason := s.read(done.Text, done.Finish != generation.FinishLength)
-		if message.Content != nil {
-			if err := s.text(i, *message.Content); err != nil {
-				return err
-			}
+		if err == nil {
+			err = s.calls(i, message.ToolCalls)
 		}
-		for k := range message.ToolCalls {
-			message.ToolCalls[k].Index = &k
+		if err == nil {
+			err = s.part(i, delta{}, &reason)
 		}
-		if err := s.send(i, said{ToolCalls: message.ToolCalls}, &reason); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	if s.usage {
-		a := s.answer("chat.completion.chunk")
-		a.Usage = usageOf(result)
-		body, err := json.Marshal(a)
-		if err != nil {
-			return err
-		}
-		if err := s.event(body); err != nil {
+		if err := s.event(func(a *chatAnswer) { a.Usage = usageOf(result) }); err != nil {
 			return err
 		}
 	}
-	return s.event([]byte("[DONE]"))
+	return s.send([]byte("data: [DONE]\n\n"))
 }

@@ -45,6 +45,34 @@ answered = [
 ]
 client.chat.completions.create(model=model, messages=answered, tools=tools, max_tokens=100)
 
+loop, ids = list(hello), set()
+for stream in (False, True):
+    if stream:
+        with client.chat.completions.stream(
+            model=model, messages=loop, tools=tools, tool_choice="required", max_tokens=100
+        ) as events:
+            said = events.get_final_completion().choices[0].message
+    else:
+        said = (
+            client.chat.completions.create(
+                model=model, messages=loop, tools=tools, tool_choice="required", max_tokens=100
+            )
+            .choices[0]
+            .message
+        )
+    assert not said.content and len(said.tool_calls) == 1, said
+    loop.append(said)
+    for call in said.tool_calls:
+        assert call.function.name in ("light", "door") and set(json.loads(call.function.arguments)) == {"on"}, call
+        ids.add(call.id)
+        loop.append({"role": "tool", "tool_call_id": call.id, "content": "done"})
+assert len(ids) == 2, ids
+
+cut = client.chat.completions.create(
+    model=model, messages=hello, tools=tools, tool_choice="required", max_tokens=3
+).choices[0]
+assert cut.finish_reason == "length" and cut.message.content is None and not cut.message.tool_calls, cut
+
 raw = {"return_token_ids": True, "structured_outputs": {"grammar": 'root ::= "yes" | "no"'}}
 ids = client.completions.create(model=model, prompt=[5, 6, 7], n=3, seed=1, max_tokens=8, extra_body=raw)
 assert all(c.text in ("yes", "no") and c.token_ids for c in ids.choices) and len(ids.choices) == 3, ids

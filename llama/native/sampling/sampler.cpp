@@ -248,7 +248,19 @@ struct agd_sampler : agd::chooser {
         if (token >= 0) {
             append(token);
         }
-        return token;
+        return token == AGD_SAMPLE_NOTFINITE ? nothing_left(logits) : token;
+    }
+
+    // The reason why no token can be chosen: the row, or that all tokens with a finite number are suppressed.
+    llama_token nothing_left(const float * logits) const {
+        bool finite = false;
+        for (int32_t i = 0; i < n_vocab; i++) {
+            if (std::isnan(logits[i])) {
+                return AGD_SAMPLE_NOTFINITE;
+            }
+            finite = finite || logits[i] > agd::minus_infinity;
+        }
+        return finite ? AGD_SAMPLE_DEAD : AGD_SAMPLE_NOTFINITE;
     }
 
     // Chooses without the grammar.
@@ -310,7 +322,7 @@ struct agd_sampler : agd::chooser {
         children.clear();
         children_rest = 0;
         if (argmax(logits) < 0) {
-            return AGD_SAMPLE_NOTFINITE;
+            return nothing_left(logits);
         }
         if (grammar && grammar_first(logits)) {
             fill_pool(false);

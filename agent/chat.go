@@ -1,0 +1,82 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"agentd/agent/format"
+	"agentd/agent/tools"
+	"agentd/scheduler/generation"
+)
+
+// ChatReader reads the answers in a chat.
+type ChatReader struct {
+	format format.Format
+	chat   *format.Chat
+	schema *tools.Answer // nil: none
+}
+
+// Chat makes the request of a conversation outside of the protocol: its prompt and the grammar of
+// its answers. Everything else of the request is the caller's. It sets c.Catalog. The error of
+// functions or a schema that can't be used is a [*format.UnusableError].
+func (a *Agent) Chat(ctx context.Context, c *format.Chat) (*generation.Request, *ChatReader, error) {
+	r := &generation.Request{Params: generation.Params{N: 1, SuppressControl: a.format.SuppressControl()}}
+	if n, limit := len(c.Messages), a.cfg.ContextLength; limit > 0 && n >= limit { // each is at least a token
+		return nil, nil, &generation.OverflowError{Prompt: n, Limit: limit, AtLeast: true}
+	}
+	read := &ChatReader{format: a.format, chat: c}
+	var err error
+	switch {
+	case len(c.Functions.Raw) > 0:
+		if c.Catalog, err = a.catalogs.functions(&c.Functions); err == nil {
+			r.Grammar, err = c.Catalog.Grammar()
+		}
+	case c.Schema != nil:
+		if read.schema, err = tools.NewAnswer(c.Schema); err == nil {
+			r.Grammar, err = format.ChatGrammar(a.format, c.Schema)
+		}
+	}
+	if err != nil {
+		return nil, nil, &format.UnusableError{Err: err}
+	}
+	if err := ctx.Err(); err != nil { // a template can't be interrupted
+		return nil, nil, err
+	}
+	prompt, err := a.format.RenderChat(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	return r, read, a.tokenize(ctx, r, prompt)
+}
+
+// Read reads an answer that ended by itself, without the token that ended it. Thoughts are
+// dropped. An answer has calls or a text. The error says what is wrong with it.
+func (r *ChatReader) Read(text string) (say string, calls []tools.Call, err error) {
+	if r.chat.Catalog == nil {
+		say = r.SoFar(text)
+		if r.schema != nil {
+			err = r.schema.Check(say)
+		}
+		return say, nil, err
+	}
+	d, err := r.format.Parse(text, r.chat.Catalog)
+	switch f := &r.chat.Functions; {
+	case err != nil:
+	case f.MustCall && len(d.Calls) == 0:
+		err = errors.New("the answer is no tool call, and one is required")
+	case f.OneCall && len(d.Calls) > 1:
+		err = errors.New("the answer has several tool calls, and one is allowed")
+	}
+	return d.Say, d.Calls, err
+}
+
+// SoFar returns the text of an answer that has not ended, or was cut off. "": there is none yet,
+// or the answer may be a call.
+func (r *ChatReader) SoFar(text string) string {
+	say, err := r.format.ParseChat(text)
+	if err != nil || r.chat.Catalog != nil && strings.IndexAny(say, "<{") == 0 { // as the calls of all formats begin
+		return ""
+	}
+	return say
+}

@@ -1,0 +1,128 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"agentd/agent"
+	"agentd/agent/format"
+	toolset "agentd/agent/tools"
+	"agentd/protocol"
+	"agentd/scheduler/generation"
+)
+
+const (
+	cityTool = `{"name":"weather","parameters":{"type":"object","properties":{"city":{"type":"string","not":{"enum":["Oslo"]}}},"required":["city"]}}`
+	askOslo  = "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>"
+)
+
+func chatWith(functions toolset.Functions, schema string) *format.Chat {
+	c := &format.Chat{Messages: []format.ChatMessage{{Text: "Weather?"}}, Functions: functions}
+	if schema != "" {
+		c.Schema = protocol.Raw(schema)
+	}
+	return c
+}
+
+func weather(must, one bool) toolset.Functions {
+	return toolset.Functions{Raw: []protocol.Raw{protocol.Raw(cityTool)}, MustCall: must, OneCall: one}
+}
+
+func TestChatAnswersAreCheckedLikeDecisions(t *testing.T) {
+	askRome := strings.Replace(askOslo, "Oslo", "Rome", 1)
+	for name, test := range map[string]struct {
+		chat         *format.Chat
+		answer       string
+		say          string
+		calls        int
+		err, sofar   string
+		unconstraint bool
+	}{
+		"a reply":                             {chat: chatWith(toolset.Functions{}, ""), answer: "<b> Hi", say: "<b> Hi", sofar: "<b> Hi", unconstraint: true},
+		"a value":                             {chat: chatWith(toolset.Functions{}, `{"multipleOf":3}`), answer: "6", say: "6", sofar: "6"},
+		"a value that only the check refuses": {chat: chatWith(toolset.Functions{}, `{"multipleOf":3}`), answer: "7", err: "multipleOf", sofar: "7"},
+		"a member that the check refuses": {
+			chat: chatWith(toolset.Functions{}, `{"properties":{"a":{"uniqueItems":true}}}`), answer: `{"a":[1,1]}`, err: "member a: ", sofar: `{"a":[1,1]}`,
+		},
+		"a call":                             {chat: chatWith(weather(false, false), ""), answer: askRome, calls: 1},
+		"two calls":                          {chat: chatWith(weather(false, false), ""), answer: askRome + "\n" + askRome, calls: 2},
+		"a reply beside tools":               {chat: chatWith(weather(false, true), ""), answer: "Hi", say: "Hi", sofar: "Hi"},
+		"a call that only the check refuses": {chat: chatWith(weather(true, true), ""), answer: askOslo, err: "the call of weather is invalid: argument city: 'not' failed"},
+		"a reply where a call is required":   {chat: chatWith(weather(true, true), ""), answer: "Hi", err: "is no tool call", sofar: "Hi"},
+		"two calls where one is allowed":     {chat: chatWith(weather(true, true), ""), answer: askRome + "\n" + askRome, err: "has several tool calls"},
+		"a call that was cut off":            {chat: chatWith(weather(false, false), ""), answer: askRome[:20], err: "the JSON ends too early"},
+		"the beginning of a call":            {chat: chatWith(weather(false, false), ""), answer: "<tool_ca", say: "<tool_ca"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, read, err := newAgent(t, agent.Config{}, nil).Chat(t.Context(), test.chat)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (r.Grammar == "") != test.unconstraint {
+				t.Errorf("the grammar is %q", r.Grammar)
+			}
+			if got := read.SoFar(test.answer); got != test.sofar {
+				t.Errorf("so far %q, want %q", got, test.sofar)
+			}
+			say, calls, err := read.Read(test.answer)
+			switch {
+			case test.err == "" && (err != nil || say != test.say || len(calls) != test.calls):
+				t.Errorf("got %q, %v, %v", say, calls, err)
+			case test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)):
+				t.Errorf("got %v, want %q", err, test.err)
+			}
+		})
+	}
+}
+
+func TestChatsThatCannotBeConstrainedAreErrors(t *testing.T) {
+	const unusable = `{"type":"string","pattern":"^(?=a).*$"}`
+	large := `{"anyOf":[` + strings.Repeat(`{},`, toolset.MaxSubschemas) + `{}]}`
+	for name, test := range map[string]struct {
+		chat *format.Chat
+		want string
+	}{
+		"a tool": {
+			chatWith(toolset.Functions{Raw: []protocol.Raw{protocol.Raw(cityTool), protocol.Raw(`{"name":"odd","parameters":{"type":"object","properties":{"a":` + unusable + `}}}`)}}, ""), "tools[1]: odd: ",
+		},
+		"a tool without a value": {
+			chatWith(toolset.Functions{Raw: []protocol.Raw{protocol.Raw(`{"name":"odd","parameters":{"type":"object","properties":{"a":{"enum":[]}},"required":["a"]}}`)}}, ""), "odd",
+		},
+		"a response format":        {chatWith(toolset.Functions{}, unusable), "no usable JSON Schema"},
+		"a format without a value": {chatWith(toolset.Functions{}, `{"type":"string","enum":[5]}`), "no value fits"},
+		"a format of many schemas": {chatWith(toolset.Functions{}, large), "schemas in it"},
+		"a reference to a neighbour": {
+			chatWith(toolset.Functions{Raw: []protocol.Raw{
+				protocol.Raw(`{"name":"a","parameters":{"type":"object","$defs":{"X":{}},"properties":{}}}`),
+				protocol.Raw(`{"name":"b","parameters":{"type":"object","properties":{"x":{"$ref":"#/$defs/X"}}}}`),
+			}}, ""), "tools[1]: b: ",
+		},
+	} {
+		_, _, err := newAgent(t, agent.Config{}, nil).Chat(t.Context(), test.chat)
+		var refused *format.UnusableError
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestLongChatsAreRefusedBeforeTheirPrompt: no template can be interrupted.
+func TestLongChatsAreRefusedBeforeTheirPrompt(t *testing.T) {
+	kit := &fakeKit{panicOn: "Weather?"}
+	a := newAgent(t, agent.Config{Prompt: format.Options{ChatTemplate: "x"}, ContextLength: 100}, kit)
+	long := chatWith(toolset.Functions{}, "")
+	for len(long.Messages) < 100 {
+		long.Messages = append(long.Messages, long.Messages[0])
+	}
+	var overflow *generation.OverflowError
+	if _, _, err := a.Chat(t.Context(), long); !errors.As(err, &overflow) || overflow.Prompt != 100 || !overflow.AtLeast {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := a.Chat(ctx, chatWith(toolset.Functions{}, "")); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}

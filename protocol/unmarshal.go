@@ -1,0 +1,71 @@
+package protocol
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Unmarshal decodes a body into a Go value, as strictly as the decoders of this package: syntax,
+// duplicate names, UTF-8, depth, letter case and integers. The error is Problems.
+func Unmarshal(body []byte, into any, opts ...json.Options) error {
+	if _, err := decode(body, (*decoder).next); err != nil {
+		return err
+	}
+	err := json.Unmarshal(body, into, opts...)
+	var semantic *json.SemanticError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &semantic):
+		return Problems{NewProblem(TypeJSONInvalid, err.Error())}
+	}
+	var loc []any
+	for name := range semantic.JSONPointer.Tokens() {
+		if i, err := strconv.Atoi(name); err == nil {
+			loc = append(loc, i)
+		} else {
+			loc = append(loc, name)
+		}
+	}
+	want := wanted(semantic.GoType)
+	switch {
+	case errors.Is(err, json.ErrUnknownName):
+		return Problems{NewProblem(TypeExtraForbidden, "unknown field; remove it", loc...)}
+	case want == "":
+		return Problems{NewProblem(TypeValue, fmt.Sprint(semantic.Err), loc...)}
+	}
+	got := string(semantic.JSONValue)
+	if got == "" {
+		got = kindName(semantic.JSONKind)
+	}
+	return Problems{NewProblem(TypeValue, fmt.Sprintf("must be %s, not %s", want, clip(got, maxQuoted)), loc...)}
+}
+
+// wanted names what a type is in JSON, "" for one that reads itself.
+func wanted(t reflect.Type) string {
+	if t == nil || reflect.PointerTo(t).Implements(reflect.TypeFor[interface {
+		UnmarshalJSONFrom(*jsontext.Decoder) error
+	}]()) {
+		return ""
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return wanted(t.Elem())
+	case reflect.Bool:
+		return kindName('t')
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		return "an integer"
+	case reflect.Float32, reflect.Float64:
+		return kindName('0')
+	case reflect.String:
+		return kindName('"')
+	case reflect.Slice:
+		return kindName('[')
+	}
+	return kindName('{')
+}

@@ -1,0 +1,265 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+
+	"agentd/agent/format"
+	"agentd/agent/tools"
+	"agentd/protocol"
+	"agentd/scheduler/generation"
+)
+
+// scriptedReader reads thoughts, then a text or a call {"name", "arguments"} of the function f.
+type scriptedReader struct{ talk *format.Chat }
+
+func (r scriptedReader) SoFar(text string) string {
+	if rest, ok := strings.CutPrefix(text, "<think>"); ok {
+		if _, text, ok = strings.Cut(rest, "</think>"); !ok {
+			return ""
+		}
+	}
+	if r.talk.Functions.Raw != nil && strings.HasPrefix(text, "{") {
+		return ""
+	}
+	return text
+}
+
+func (r scriptedReader) Read(text string) (string, []tools.Call, error) {
+	if r.talk.Functions.Raw == nil || !strings.HasPrefix(text, "{") {
+		return r.SoFar(text), nil, nil
+	}
+	var call struct {
+		Name      string         `json:"name"`
+		Arguments jsontext.Value `json:"arguments"`
+	}
+	if err := json.Unmarshal([]byte(text), &call); err != nil || call.Name != "f" {
+		return "", nil, errors.New("the answer is no call of f")
+	}
+	return "", []tools.Call{{Name: call.Name, Arguments: protocol.Raw(call.Arguments)}}, nil
+}
+
+// withTool is a request that offers the function f.
+const withTool = `{` + hello + `, "tools": [{"type": "function", "function": {"name": "f"}}]`
+
+func TestCallsHaveTheirResultsInOrder(t *testing.T) {
+	m := &scripted{text: "ok"}
+	_, err := Chat(t.Context(), m, "1", []byte(`{"messages": [{"role": "system", "content": "A"}, {"role": "developer", "content": [{"type": "text", "text": "B"}]},
+		{"role": "user", "content": "c"}, {"role": "user", "content": "d"},
+		{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 1}"}},
+			{"id": "2", "type": "function", "function": {"name": "g", "arguments": ""}}, {"id": "3", "type": "function", "function": {"name": "h", "arguments": "{}"}}]},
+		{"role": "tool", "tool_call_id": "2", "content": "e"}, {"role": "tool", "tool_call_id": "1", "content": "f"},
+		{"role": "assistant", "content": "i"}, {"role": "assistant", "refusal": "j"}, {"role": "user", "content": "k"}]}`), Stream{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []format.ChatMessage{
+		{Text: "c"}, {Text: "d"},
+		{Model: true, Calls: []tools.Call{{Name: "f", Arguments: protocol.Raw(`{"x": 1}`)}, {Name: "g", Arguments: protocol.Raw("{}")}, {Name: "h", Arguments: protocol.Raw("{}")}}},
+		{Of: "f", Text: "f"}, {Of: "g", Text: "e"}, {Of: "h", Text: pending},
+		{Model: true, Text: "i"}, {Model: true, Text: "j"}, {Text: "k"},
+	}
+	if diff := cmp.Diff(want, m.talk.Messages); diff != "" || m.talk.System != "A\n\nB" {
+		t.Errorf("%q\n%s", m.talk.System, diff)
+	}
+}
+
+// TestJoiningEndsWithItsRequest: a body may have a million messages.
+func TestReadingMessagesEndsWithTheRequest(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	m := &scripted{text: "ok"}
+	if _, err := Chat(ctx, m, "1", []byte(`{`+hello+`}`), Stream{}); !errors.Is(err, context.Canceled) || m.talk != nil {
+		t.Errorf("%v, %v", err, m.talk)
+	}
+}
+
+func TestNullMembersCountAsAbsent(t *testing.T) {
+	m := &scripted{text: "ok"}
+	_, err := Chat(t.Context(), m, "1", []byte(`{"messages": [{"role": "user", "content": "a", "name": null, "x": null},
+		{"role": "assistant", "content": null, "refusal": null, "annotations": null, "audio": null, "function_call": null, "reasoning_content": null,
+			"tool_calls": [{"id": "c", "type": "function", "index": null, "function": {"name": "f", "arguments": "{}", "parsed": null}}]},
+		{"role": "tool", "tool_call_id": "c", "content": "b", "tool_calls": null}],
+		"tools": null, "tool_choice": null, "response_format": null, "stop": null, "n": null, "stream": null, "stream_options": null, "logit_bias": null,
+		"service_tier": null, "max_tokens": null, "parallel_tool_calls": null, "metadata": null}`), Stream{})
+	if err != nil || len(m.talk.Messages) != 3 {
+		t.Errorf("%v, %+v", err, m.talk)
+	}
+}
+
+func TestToolsReachTheModel(t *testing.T) {
+	const a = `{"type": "function", "function": {"name": "a", "description": "x < y & z", "parameters": {"$defs": {"D": {"const": null}}}, "strict": true}}`
+	const b = `{"type": "function", "function": {"name": "b"}}`
+	both := []protocol.Raw{
+		protocol.Raw(`{"name":"a","description":"x < y & z","parameters":{"$defs":{"D":{"const":null}}},"strict":true}`),
+		protocol.Raw(`{"name":"b"}`),
+	}
+	for more, want := range map[string]tools.Functions{
+		``: {Raw: both, OneCall: true},
+		`, "tool_choice": "auto", "parallel_tool_calls": true`: {Raw: both},
+		`, "tool_choice": "none"`:                              {OneCall: true},
+		`, "tool_choice": "required"`:                          {Raw: both, OneCall: true, MustCall: true},
+		`, "tool_choice": {"type": "function", "function": {"name": "b"}}, "parallel_tool_calls": false`: {Raw: both, OneCall: true, MustCall: true, Only: "b"},
+	} {
+		m := &scripted{text: "ok"}
+		if _, err := Chat(t.Context(), m, "1", []byte(`{`+hello+`, "tools": [`+a+`,`+b+`]`+more+`}`), Stream{}); err != nil {
+			t.Errorf("%s: %v", more, err)
+		} else if diff := cmp.Diff(want, m.talk.Functions); diff != "" {
+			t.Errorf("%s:\n%s", more, diff)
+		}
+	}
+}
+
+func TestUnusableToolsAndSchemasAreNamed(t *testing.T) {
+	for name, test := range map[string]struct {
+		body string
+		err  error
+		want string
+	}{
+		"a tool":            {withTool, &format.UnusableError{Err: errors.New("tools[0]: f: it is bad")}, "tools[0].function: f: it is bad"},
+		"all tools":         {withTool, &format.UnusableError{Err: errors.New("they are bad")}, "tools: they are bad"},
+		"a long chat":       {withTool, &generation.OverflowError{Prompt: 101, AtLeast: true}, "messages: have at least 101 tokens; the model's context of 100 holds fewer and an answer"},
+		"a response format": {`{` + hello + `, "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": {}}}`, &format.UnusableError{Err: errors.New("it is bad")}, "response_format.json_schema.schema: it is bad"},
+	} {
+		_, err := Chat(t.Context(), &scripted{text: "unusable", fails: test.err}, "1", []byte(test.body+`}`), Stream{})
+		var refused *Error
+		if !errors.As(err, &refused) || refused.Answer || err.Error() != test.want {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestCallsHaveUniqueIDs(t *testing.T) {
+	ids := map[string]bool{}
+	for range 2 { // with the same id of a request
+		m := &scripted{text: `{"name": "f", "arguments": {}}`}
+		got, err := Chat(t.Context(), m, "1", []byte(withTool+`, "n": 3}`), Stream{})
+		var a chatAnswer
+		if err != nil || json.Unmarshal(got, &a) != nil {
+			t.Fatalf("%s, %v", got, err)
+		}
+		for _, choice := range a.Choices {
+			ids[choice.Message.ToolCalls[0].ID] = true
+		}
+	}
+	if len(ids) != 6 {
+		t.Errorf("%d ids of 6 calls", len(ids))
+	}
+}
+
+// alone is a model without adapters.
+type alone struct{ *scripted }
+
+func (alone) Adapter(string) (generation.AdapterID, bool) { return 0, false }
+func (alone) Adapters() []string                          { return nil }
+
+func TestAnyNameIsTheOnlyModelOfAChat(t *testing.T) {
+	m := &scripted{text: "ok"}
+	if _, err := Complete(t.Context(), alone{m}, "1", []byte(`{"prompt": "a", "model": "an adapter that was removed"}`)); err == nil || m.request != nil {
+		t.Errorf("a completion: %v", err)
+	}
+	got, err := Chat(t.Context(), alone{m}, "1", []byte(`{`+hello+`, "model": "gpt-5"}`), Stream{})
+	if err != nil || m.request.Adapter != 0 || !strings.Contains(string(got), `"model":"m"`) {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+func TestBiasLeavesAToken(t *testing.T) {
+	var bias []string
+	for i := range 257 {
+		bias = append(bias, fmt.Sprintf(`"%d": -100`, i))
+	}
+	for _, test := range []struct {
+		bias    []string
+		refused bool
+	}{{bias[1:], false}, {bias, true}} {
+		_, err := Complete(t.Context(), &scripted{text: "x"}, "1", []byte(`{"prompt": "a", "logit_bias": {"01": -100, `+strings.Join(test.bias, ", ")+`}}`))
+		if refused := err != nil && strings.Contains(err.Error(), "logit_bias: excludes all 257 tokens"); refused != test.refused {
+			t.Errorf("%d tokens: %v", len(test.bias), err)
+		}
+	}
+}
+
+// TestAnswersThatDoNotFitAreErrors: the grammar can't express all of a schema.
+func TestAnswersThatDoNotFitAreErrors(t *testing.T) {
+	m := &scripted{text: `{"name": "g"}`}
+	_, whole := Chat(t.Context(), m, "1", []byte(withTool+`}`), Stream{})
+	events, inStream := streamed(t, m, withTool+`, "stream": true}`)
+	for _, err := range []error{whole, inStream} {
+		var refused *Error
+		if !errors.As(err, &refused) || !refused.Answer || refused.Param != "choices[0]" {
+			t.Errorf("got %v", err)
+		}
+	}
+	if len(events) != 0 {
+		t.Errorf("the client got %q", events)
+	}
+}
+
+// TestCallsInStreams: the name comes first, then the arguments, as the vendor's clients read them.
+func TestCallsInStreams(t *testing.T) {
+	events, err := streamed(t, &scripted{text: `{"name": "f", "arguments": {"a":"<"}}`}, withTool+`, "stream": true}`)
+	if err != nil || len(events) != 4 {
+		t.Fatalf("%q, %v", events, err)
+	}
+	id := regexp.MustCompile(`"call_[A-Z2-7]{26}"`)
+	for i, want := range []string{
+		`"delta":{"role":"assistant","tool_calls":[{"index":0,"id":ID,"type":"function","function":{"name":"f","arguments":""}}]}`,
+		`"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\":\"<\"}"}}]}`,
+		`"delta":{},"logprobs":null,"finish_reason":"tool_calls"`,
+	} {
+		if got := id.ReplaceAllString(events[i], "ID"); !strings.Contains(got, want) {
+			t.Errorf("event %d is %s, want %s", i, got, want)
+		}
+	}
+}
+
+// waiting answers when it may.
+type waiting struct {
+	scripted
+	may chan struct{}
+}
+
+func (m *waiting) Generate(ctx context.Context, r *generation.Request, admitted func()) (*generation.Result, error) {
+	admitted()
+	<-m.may
+	return m.scripted.Generate(ctx, r, nil)
+}
+
+func TestStreamsBeginAtOnceAndAreNeverQuiet(t *testing.T) {
+	quiet, sent := make(chan time.Time), make(chan string)
+	m := &waiting{scripted{text: "ok"}, make(chan struct{})}
+	ended := make(chan error)
+	go func() {
+		_, err := Chat(t.Context(), m, "1", []byte(`{`+hello+`, "stream": true}`), Stream{Quiet: quiet, Send: func(part []byte) error {
+			sent <- string(part)
+			return nil
+		}})
+		close(sent)
+		ended <- err
+	}()
+	if got := <-sent; got != "" {
+		t.Errorf("first %q, want the headers alone", got)
+	}
+	for range 2 {
+		quiet <- time.Time{}
+		if got := <-sent; got != ": keep-alive\n\n" {
+			t.Errorf("got %q", got)
+		}
+	}
+	close(m.may)
+	for range sent {
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,173 @@
+package openai
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"agentd/agent/format"
+	"agentd/agent/tools"
+	"agentd/protocol"
+)
+
+type chatMessage struct {
+	strict
+	Role       string     `json:"role"`
+	Content    content    `json:"content"`
+	Name       string     `json:"name"`
+	ToolCalls  []toolCall `json:"tool_calls"`
+	ToolCallID string     `json:"tool_call_id"`
+	Refusal    string     `json:"refusal"`
+}
+
+// content is a text, or a list of texts.
+type content string
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (c *content) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if d.PeekKind() != '[' {
+		return read(d, (*string)(c))
+	}
+	var parts []struct {
+		strict
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	if err := read(d, &parts); err != nil {
+		return err
+	}
+	var b strings.Builder
+	for i, part := range parts {
+		if part.Type != "text" {
+			return fmt.Errorf("part %d is %q; only text is supported", i, part.Type)
+		}
+		b.WriteString(part.Text)
+	}
+	*c = content(b.String())
+	return nil
+}
+
+// pending stands for the result of a call that has none.
+const pending = `{"status": "pending"}`
+
+// turns are the messages of a chat. Each call has its result.
+type turns struct {
+	list    []format.ChatMessage
+	ids     []string  // of the calls of the last turn
+	results []*string // of these calls; nil: none yet
+}
+
+// add adds a turn after the results of calls.
+func (t *turns) add(m format.ChatMessage) {
+	t.settle()
+	t.list = append(t.list, m)
+}
+
+// settle adds the results of the calls of the last turn.
+func (t *turns) settle() {
+	if len(t.ids) == 0 {
+		return
+	}
+	for i, call := range t.list[len(t.list)-1].Calls {
+		text := pending
+		if t.results[i] != nil {
+			text = *t.results[i]
+		}
+		t.list = append(t.list, format.ChatMessage{Of: call.Name, Text: text})
+	}
+	t.ids, t.results = nil, nil
+}
+
+// call adds a call to the last turn.
+func (t *turns) call(c *toolCall) error {
+	arguments := protocol.Raw(cmp.Or(strings.TrimSpace(c.Function.Arguments), "{}"))
+	if arguments.Kind() != '{' || !arguments.IsValid() {
+		return errors.New("the arguments are no JSON object")
+	}
+	last := &t.list[len(t.list)-1]
+	last.Calls = append(last.Calls, tools.Call{Name: c.Function.Name, Arguments: arguments})
+	t.ids, t.results = append(t.ids, c.ID), append(t.results, nil)
+	return nil
+}
+
+// result adds the result of the call of that id. It reports whether there is one without a result.
+func (t *turns) result(id, text string) bool {
+	for i := range t.ids {
+		if (t.ids[i] == id || id == "") && t.results[i] == nil {
+			t.results[i] = &text
+			return true
+		}
+	}
+	return false
+}
+
+// conversation makes turns of the messages. It ends with ctx.
+func (r *chatRequest) conversation(ctx context.Context) (*format.Chat, error) {
+	var system []string
+	var t turns
+	for i := range r.Messages {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		m, field := &r.Messages[i], path("messages", i)
+		text := string(m.Content)
+		switch m.Role {
+		case "system", "developer":
+			if len(t.list) > 0 {
+				return nil, refuse(field, "is a %s message behind others; put it first", m.Role)
+			}
+			system = append(system, text)
+		case "user":
+			t.add(format.ChatMessage{Text: text})
+		case "assistant":
+			t.add(format.ChatMessage{Model: true, Text: cmp.Or(text, m.Refusal)})
+			for k := range m.ToolCalls {
+				if err := t.call(&m.ToolCalls[k]); err != nil {
+					return nil, refuse(path(field+".tool_calls", k), "%v", err)
+				}
+			}
+		case "tool":
+			if !t.result(m.ToolCallID, text) {
+				return nil, refuse(field+".tool_call_id", "%q is the id of no call before it that has no result", m.ToolCallID)
+			}
+		default:
+			return nil, refuse(field+".role", "is %q; want system, developer, user, assistant or tool", m.Role)
+		}
+	}
+	switch n := len(r.Messages); {
+	case len(t.list) == 0:
+		return nil, refuse("messages", "has no message of a user")
+	case t.list[0].Model || r.Messages[n-1].Role == "assistant":
+		return nil, refuse("messages", "must begin and end with a message to the model")
+	}
+	t.settle()
+	talk := &format.Chat{System: strings.TrimSpace(strings.Join(system, "\n\n")), Messages: t.list}
+	return talk, r.constrain(talk)
+}
+
+// constrain adds what answers must be: calls, or a JSON value.
+func (r *chatRequest) constrain(talk *format.Chat) (err error) {
+	if talk.Functions, err = r.functions(); err != nil {
+		return err
+	}
+	switch f := r.ResponseFormat; {
+	case f == nil || f.Type == "text":
+	case f.Type == "json_object":
+		talk.Schema = protocol.Raw(`{"type": "object"}`)
+	case f.Type == "json_schema" && f.Schema != nil && len(f.Schema.Schema) > 0:
+		talk.Schema = f.Schema.Schema
+	default:
+		return refuse("response_format", "must be text, json_object, or json_schema with a schema")
+	}
+	if talk.Schema != nil && len(talk.Functions.Raw) > 0 {
+		return refuse("response_format", "excludes tools that may be called; remove one of the two, or set tool_choice to none")
+	}
+	return nil
+}
+
+// path is the place of an element of a list.
+func path(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
