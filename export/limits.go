@@ -8,6 +8,10 @@ const (
 	// rowGroupBytes is how much of a Parquet file is held in memory before it is written.
 	rowGroupBytes = 32 << 20
 
+	// maxAsked bounds how many situations with the same input are read again for a correction. A run
+	// asks the same input a few times. Files of many runs may repeat it a million times.
+	maxAsked = 8
+
 	// minSecret is the shortest header value that is taken out of rows. Shorter ones occur by chance
 	// in ordinary words.
 	minSecret = 8

@@ -64,6 +64,9 @@ var (
 	errComponent  = errors.New("the output of the step's component is unknown")
 )
 
+// text is equal for prompts with the same messages and tools.
+func (p *prompt) text() string { return fmt.Sprint(p.messages) + canonical(p.tools) }
+
 // prompt reads what the model of a step was asked.
 func (s *step) prompt() (*prompt, error) {
 	raw, _ := protocol.Get(s.elements, "messages")

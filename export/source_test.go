@@ -1,9 +1,12 @@
 package export
 
 import (
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,9 +32,10 @@ func TestGraphOfMagmaGenGivesRows(t *testing.T) {
 	}
 }
 
-func TestCorrectionInAGraphBeatsTheCandidateItNames(t *testing.T) {
+func TestCorrectionInAGraphBeatsTheAnswerToItsInput(t *testing.T) {
 	rows, _ := rowsOf[pairRow](t, Config{Kind: Pairs}, savedGraph)
-	want := []string{`correction: {"id":"sw0","target_robot":"panda"} > I can't: I have no tool to pick things up.`}
+	press := `correction: {"id":"sw0","target_robot":"panda"} > I can't: I have no tool to pick things up.`
+	want := []string{press + " Done: panda is in the", press}
 	if diff := cmp.Diff(want, texts(rows)); diff != "" {
 		t.Error(diff)
 	}
@@ -111,7 +115,7 @@ func TestCorrectionOfAPersonBeatsTheStep(t *testing.T) {
 	}
 	correction := protocol.Raw(`{"kind": "replace_decision", "decision": ` + call("hall") + `}`)
 	proposals := []protocol.CoachingProposal{{ReinjectionPointID: "here", ExtraKeys: correction}, {ReinjectionPointID: "after", ExtraKeys: correction}}
-	s := &Sources{secrets: secrets{}, originals: map[uint64]ref{}, went: map[uint64]bool{}}
+	s := newSources()
 	s.AddSituations(func(f func(*Situation) error) error {
 		list, err := Corrections("console:4", req, proposals)
 		for _, x := range list {
@@ -133,5 +137,48 @@ func TestCorrectionOfAPersonBeatsTheStep(t *testing.T) {
 	}
 	if strings.Count(out.String(), "\n") != 1 {
 		t.Errorf("more than one pair: %s", out.String())
+	}
+}
+
+func TestPipesGiveTheSameRowsAsFiles(t *testing.T) {
+	text := line("r1", "{}", "{}", "", candidate{output: call("attic"), origin: "model"}) +
+		line("r2", "{}", `{"coaching": {"kind": "replace_say", "text": "x"}}`, "", candidate{output: call("hall"), origin: "coaching", memory: `{"history": [1]}`}) +
+		line("r3", `{"history": [1]}`, "{}", "", candidate{output: call("hall"), origin: "model"})
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_, _ = io.WriteString(w, text) // the rows show whether it was written
+		_ = w.Close()
+	}()
+	rows, _ := rowsOf[pairRow](t, Config{Kind: Pairs}, fmt.Sprintf("/proc/self/fd/%d", r.Fd()))
+	if diff := cmp.Diff([]string{"correction: " + toHall + " > " + toAttic}, texts(rows)); diff != "" {
+		t.Error(diff)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestErrorOfAPipeNamesThePipe(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "runs.jsonl")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wrote := make(chan error)
+	go func() { wrote <- os.WriteFile(fifo, []byte("hello\n"), 0o600) }()
+	_, err := run(t, Config{Kind: Chat}, io.Discard, fifo)
+	if err == nil || !strings.HasPrefix(err.Error(), fifo+" line 1: ") {
+		t.Error(err)
+	}
+	if err := <-wrote; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDeviceIsNoSource(t *testing.T) {
+	if _, err := Open([]string{os.DevNull}); err == nil || !strings.Contains(err.Error(), "/dev/null is neither a file, a folder nor a pipe") {
+		t.Error(err)
 	}
 }

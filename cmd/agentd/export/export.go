@@ -43,11 +43,11 @@ a better and a worse answer, or tokens with their logprobs. docs/data.md has the
 Usage
   agentd export [options] PATH...
 
-A PATH is a file of exchanges (.jsonl), a folder in which magma-gen saved a run, or a folder with
-such files and folders.
+A PATH is a file of exchanges (.jsonl) or a pipe with them, - for standard input, a folder in which
+magma-gen saved a run, or a folder with such files and folders.
 
 Examples
-  agentd export --out chat.jsonl runs
+  agentd export --outcome success --out chat.jsonl runs      # for supervised fine-tuning
   agentd export --kind pairs --out pairs.parquet output/my_run --console ~/.local/share/agentd/console
   agentd export --kind rollouts --outcome success,failure --out rollouts.parquet exchanges.jsonl
 `
@@ -91,7 +91,7 @@ func parse(args []string, stdout io.Writer) (*Config, error) {
 	}
 	c.Paths = rest
 	c.Rows.Format = rows.JSONL
-	if strings.HasSuffix(c.Out, ".parquet") {
+	if strings.EqualFold(filepath.Ext(c.Out), ".parquet") {
 		c.Rows.Format = rows.Parquet
 	}
 	switch {
