@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"agentd/cmd/agentd/internal/cli"
@@ -59,14 +58,7 @@ filters look at the better answer. What was read and left out is counted on stan
 // Command is the command line that fills c.
 func (c *Config) Command() *options.Command {
 	what, filter := options.In("What to write"), options.In("Filters")
-	words := func(p *[]string, known ...string) options.Value {
-		return options.ListOf(p, maxList, func(s string) (string, error) {
-			if len(known) > 0 && !slices.Contains(known, s) {
-				return "", fmt.Errorf("got %q, want some of %s", s, strings.Join(known, ", "))
-			}
-			return s, nil
-		}, func(s string) string { return s })
-	}
+	words := func(p *[]string, known ...string) options.Value { return options.WordsOf(p, maxList, known) }
 	return &options.Command{
 		Name: "agentd export", Version: version.Line("agentd"), Intro: intro, Outro: outro, Arguments: true,
 		Options: []options.Option{
