@@ -47,6 +47,8 @@ type Summary struct {
 	Rows       int            // that were written
 	Skipped    map[string]int // candidates and steps that cannot be a row, by reason
 
+	Failures int // chat rows whose outcome is Failure
+
 	Corrections int            // among the candidates; 0 unless the kind is Pairs
 	Unpaired    map[string]int // corrections that gave no pair, by reason
 }
@@ -56,6 +58,9 @@ func (s *Summary) String() string {
 	text := fmt.Sprintf("%d rows of %d candidates of %d inputs; %d filtered", s.Rows, s.Candidates, s.Situations, s.Filtered)
 	for _, reason := range slices.Sorted(maps.Keys(s.Skipped)) {
 		text += fmt.Sprintf("\n%d skipped: %s", s.Skipped[reason], reason)
+	}
+	if s.Failures > 0 {
+		text += fmt.Sprintf("\n%d rows are failures; for supervised fine-tuning leave them out with --outcome success", s.Failures)
 	}
 	if s.Corrections > 0 {
 		paired := s.Corrections

@@ -87,6 +87,9 @@ func (e *exporter) chats(s *Situation, c *Candidate) error {
 			return err
 		}
 		e.summary.Rows++
+		if c.Outcome == Failure {
+			e.summary.Failures++
+		}
 	}
 	return nil
 }
@@ -209,14 +212,14 @@ func (e *exporter) against(s *Situation, chosen *Candidate, rejected []Candidate
 	if err != nil {
 		return []string{err.Error()}, nil
 	}
-	var written []message
+	written := []string{better.key()}
 	for i := range rejected {
 		worse, err := rejected[i].rejected(p)
 		if err != nil {
 			skipped = append(skipped, err.Error())
 			continue
 		}
-		if better.same(&worse) || slices.ContainsFunc(written, func(m message) bool { return m.same(&worse) }) {
+		if slices.Contains(written, worse.key()) {
 			skipped = append(skipped, sameAnswer)
 			continue
 		}
@@ -224,7 +227,7 @@ func (e *exporter) against(s *Situation, chosen *Candidate, rejected []Candidate
 			skipped = append(skipped, samePair)
 			continue
 		}
-		written = append(written, worse)
+		written = append(written, worse.key())
 		row := &pairRow{Prompt: p.messages, Chosen: []message{better}, Rejected: []message{worse}, Tools: rawJSON(p.tools), Reason: reason, About: s.about(chosen, &list[last])}
 		if err := e.pair(row); err != nil {
 			return skipped, err
@@ -237,7 +240,7 @@ func (e *exporter) against(s *Situation, chosen *Candidate, rejected []Candidate
 // repeats reports whether a pair of a console's task was written before, for the same task or out of
 // the saved run in which the correction was made.
 func (e *exporter) repeats(s *Situation, p *prompt, better, worse *message) bool {
-	pair, task := hash(p.text(), fmt.Sprint(*better), fmt.Sprint(*worse)), uint64(0)
+	pair, task := hash(p.key(), better.key(), worse.key()), uint64(0)
 	if s.task {
 		task = hash(s.Source)
 	}

@@ -9,7 +9,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"agentd/protocol"
 )
@@ -100,43 +102,106 @@ func TestRecordedRequestsAreExchanges(t *testing.T) {
 	}
 }
 
-func TestCorrectionOfAPersonBeatsTheStep(t *testing.T) {
-	step := candidate{output: call("attic"), origin: "model"}.json("r", 0)
-	outs, err := protocol.DecodeAgentOutputs([]byte("[" + step + "]"))
+// corrected exports the pairs of tasks of a console, beside what is at paths. Each is the points of a
+// request and its proposals.
+func corrected(t *testing.T, tasks [][2]string, paths ...string) ([]pairRow, *Summary) {
+	t.Helper()
+	sources, err := Open(paths)
 	if err != nil {
 		t.Fatal(err)
 	}
-	input := `{"id": 7, "instruction": {"type": "user", "content": "Go."}}`
-	req, err := protocol.DecodeSpecializedCoachingRequest([]byte(`{"run_id": "run", "request_id": "c", "kind": "failure", "stage": "goal", "target_step_id": 1,
-		"trajectory": [{"id": 1, "input": ` + input + `, "output": ` + call("attic") + `, "internal_steps": [` + string(outs[0].InternalSteps[0]) + `]}],
-		"reinjection_points": [{"id": "here", "input_step_id": 1}, {"id": "after", "input": ` + input + `}]}`))
+	outs, err := protocol.DecodeAgentOutputs([]byte("[" + candidate{output: call("attic"), origin: "model", generation: `"reasoning": "Up."`}.json("r", 0) + "]"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	correction := protocol.Raw(`{"kind": "replace_decision", "decision": ` + call("hall") + `}`)
-	proposals := []protocol.CoachingProposal{{ReinjectionPointID: "here", ExtraKeys: correction}, {ReinjectionPointID: "after", ExtraKeys: correction}}
-	s := newSources()
-	s.AddSituations(func(f func(*Situation) error) error {
-		list, err := Corrections("console:4", req, proposals)
-		for _, x := range list {
-			if err := f(x); err != nil {
+	sources.AddSituations(func(f func(*Situation) error) error {
+		for i, task := range tasks {
+			req, err := protocol.DecodeSpecializedCoachingRequest([]byte(`{"run_id": "run", "request_id": "c", "kind": "failure", "stage": "goal", "target_step_id": 1,
+				"trajectory": [{"id": 1, "input": ` + inputOf("Go.") + `, "output": ` + call("attic") + `, "internal_steps": [` + string(outs[0].InternalSteps[0]) + `]},
+					{"id": 2, "input": ` + inputOf("It is dark.") + `, "output": {"say": "Help!"}, "internal_steps": [` + string(outs[0].InternalSteps[0]) + `]}],
+				"reinjection_points": [` + task[0] + `]}`))
+			if err != nil {
 				return err
 			}
+			var proposals []protocol.CoachingProposal
+			for point := range strings.FieldsSeq(task[1]) {
+				proposals = append(proposals, protocol.CoachingProposal{ReinjectionPointID: point, ExtraKeys: protocol.Raw(`{"kind": "replace_decision", "decision": ` + call("hall") + `}`)})
+			}
+			list, err := Corrections(fmt.Sprint("console:", i), req, proposals)
+			if err != nil {
+				return err
+			}
+			for _, x := range list {
+				if err := f(x); err != nil {
+					return err
+				}
+			}
 		}
-		return err
+		return nil
 	})
 	var out strings.Builder
-	if _, err := Run(t.Context(), s, Config{Kind: Pairs, Format: JSONL}, &out); err != nil {
+	s, err := Run(t.Context(), sources, Config{Kind: Pairs, Format: JSONL}, &out)
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"chosen":[{"role":"assistant","content":"","tool_calls":[{"type":"function","function":{"name":"go_to","arguments":{"room":"hall"`,
-		`"rejected":[{"role":"assistant","content":"","tool_calls":[{"type":"function","function":{"name":"go_to","arguments":{"room":"attic"`, `"source":"console:4"`, `"origin":"coaching"`} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%s is missing in %s", want, out.String())
+	var rows []pairRow
+	for text := range strings.Lines(out.String()) {
+		var row pairRow
+		if err := json.Unmarshal([]byte(text), &row); err != nil {
+			t.Fatal(err)
 		}
+		rows = append(rows, row)
 	}
-	if strings.Count(out.String(), "\n") != 1 {
-		t.Errorf("more than one pair: %s", out.String())
+	return rows, s
+}
+
+func inputOf(text string) string {
+	return `{"id": 7, "instruction": {"type": "user", "content": "` + text + `"}, "tools": ` + inputTools + `}`
+}
+
+func TestCorrectionsOfPeopleGivePairsOrAreCounted(t *testing.T) {
+	here, dark := `{"id": "replacement", "input_step_id": 1}`, `, {"id": "recovery", "input": `+inputOf("It is dark.")+`}`
+	const overAttic, overHelp = "correction: " + toHall + " > " + toAttic, "correction: " + toHall + " > Help!"
+	for name, c := range map[string]struct {
+		tasks [][2]string
+		want  []string
+		lost  map[string]int
+	}{
+		"at a step":                    {[][2]string{{here, "replacement"}}, []string{overAttic}, nil},
+		"at an input of its own":       {[][2]string{{here + dark, "recovery"}}, []string{overHelp}, nil},
+		"both":                         {[][2]string{{here + dark, "replacement recovery"}}, []string{overAttic, overHelp}, nil},
+		"at an input nobody answered":  {[][2]string{{here + strings.Replace(dark, "dark", "light", 1), "recovery"}}, nil, map[string]int{noAnswer: 1}},
+		"the same twice in a task":     {[][2]string{{here + `, {"id": "again", "input": ` + inputOf("Go.") + `}`, "replacement again"}}, []string{overAttic}, map[string]int{samePair: 1}},
+		"the same in two tasks counts": {[][2]string{{here, "replacement"}, {here, "replacement"}}, []string{overAttic, overAttic}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows, s := corrected(t, c.tasks)
+			if diff := cmp.Diff(c.want, texts(rows)) + cmp.Diff(c.lost, s.Unpaired, cmpopts.EquateEmpty()); diff != "" {
+				t.Error(diff)
+			}
+			for _, row := range rows {
+				if row.Origin != protocol.OriginCoaching || row.RunID != "run" || row.Chosen[0].Reasoning != "" || len(row.Prompt) != 2 {
+					t.Errorf("%+v", row)
+				}
+			}
+		})
+	}
+}
+
+func TestCorrectionAtTheConsoleIsNotRepeated(t *testing.T) {
+	memory := line("r2", "{}", `{"coaching": {"kind": "replace_say", "text": "x"}}`, "", candidate{output: call("hall"), origin: "coaching", memory: `{"history": [1]}`})
+	saved := write(t, "a.jsonl", line("r1", "{}", "{}", "", candidate{output: call("attic"), origin: "model"})+memory+line("r3", `{"history": [1]}`, "{}", "", candidate{output: call("hall"), origin: "model"}))
+	rows, s := corrected(t, [][2]string{{`{"id": "replacement", "input_step_id": 1}`, "replacement"}}, saved)
+	if len(rows) != 1 || rows[0].Source != "a.jsonl:2" || s.Corrections != 2 || s.Unpaired[samePair] != 1 {
+		t.Errorf("%q, %s", texts(rows), s)
+	}
+}
+
+func TestAnswerToTheInputOfATaskMayBeInAnotherSource(t *testing.T) {
+	saved := write(t, "a.jsonl", line("r1", "{}", "{}", "", candidate{output: call("attic"), origin: "model"}))
+	rows, s := corrected(t, [][2]string{{`{"id": "here", "input_step_id": 2}, {"id": "recovery", "input": ` + inputOf("Go.") + `}`, "recovery"}}, saved)
+	if len(rows) != 1 {
+		t.Errorf("%q, %s", texts(rows), s)
 	}
 }
 
