@@ -267,7 +267,7 @@ func promptOf(replaced []Candidate) []step {
 	return nil
 }
 
-var errNoTokens = errors.New(`an internal step has no token_ids and logprobs; ask with extra_keys {"return": ["token_ids", "logprobs"]}`)
+var errNoTokens = errors.New(`an internal step has no token_ids and logprobs; ask with extra_keys {"return": ["token_ids", "logprobs"]}, or start agentd with --return token_ids,logprobs`)
 
 // rollouts writes a row for each generation whose tokens are known.
 func (e *exporter) rollouts(s *Situation, c *Candidate) error {
