@@ -42,6 +42,7 @@ func (b *brokenValue) afterCut(path string, found secrets) (next int64, line, n 
 		return 0, 0, 0, err
 	}
 	var text []byte
+	look := firstLook
 	r := bufio.NewReader(io.LimitReader(file, 2*maxValue))
 	for {
 		part, end := r.ReadBytes('\n')
@@ -71,6 +72,13 @@ func (b *brokenValue) afterCut(path string, found secrets) (next int64, line, n 
 		}
 		if len(text) > maxValue {
 			return 0, 0, 0, nil
+		}
+		// A value that is wrong for another reason stays wrong. Each look at it takes its whole length.
+		if len(text) >= look {
+			if cuts(text) == 0 {
+				return 0, 0, 0, nil
+			}
+			look *= 2
 		}
 	}
 }

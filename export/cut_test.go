@@ -102,3 +102,12 @@ func TestWrongLinesStayErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestWrongLineOfALargeFileEndsTheSearch: what follows it is not read, or this test takes hours.
+func TestWrongLineOfALargeFileEndsTheSearch(t *testing.T) {
+	good := line("r", "{}", "{}", "", candidate{output: call("hall"), origin: "model"})
+	path := write(t, "a.jsonl", strings.Replace(good, `"inputs"`, `,"inputs"`, 1)+strings.Repeat(good, 20_000))
+	if _, err := run(t, Config{Kind: Chat}, io.Discard, path); err == nil || !strings.Contains(err.Error(), "a.jsonl line 1: ") {
+		t.Error(err)
+	}
+}

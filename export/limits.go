@@ -5,6 +5,9 @@ const (
 	// response repeats of its request.
 	maxValue = 1 << 30
 
+	// firstLook is how much of a broken value is read before it is looked at whether it can be cut.
+	firstLook = 64 << 10
+
 	// rowGroupBytes is how much of a Parquet file is held in memory before it is written.
 	rowGroupBytes = 32 << 20
 

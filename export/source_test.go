@@ -247,3 +247,71 @@ func TestDeviceIsNoSource(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRecordedCoachingsArePairsOrCounted: the requests that magma-gen sent, with steps as agents write
+// them. Each correction at a recovery has a step with the same input before it, or is counted.
+func TestRecordedCoachingsArePairsOrCounted(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "cmd", "agentd", "testdata", "magma", "gen-2.0.0.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []*Situation
+	recoveries := 0
+	for recorded := range strings.Lines(string(text)) {
+		var x struct {
+			Path   string       `json:"path"`
+			Body   protocol.Raw `json:"body"`
+			Answer struct {
+				Status    string `json:"status"`
+				Proposals []struct {
+					Point string       `json:"reinjection_point_id"`
+					Extra protocol.Raw `json:"extra_keys"`
+				} `json:"proposals"`
+			} `json:"answer"`
+		}
+		if json.Unmarshal([]byte(recorded), &x) != nil || x.Path != "/v1/coaching" || x.Answer.Status != "corrected" {
+			continue
+		}
+		req, err := protocol.DecodeSpecializedCoachingRequest(x.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range req.Trajectory { // the recording holds no prompts
+			for j, step := range req.Trajectory[i].InternalSteps {
+				elements, _ := protocol.Get(step, "input_elements")
+				elements = protocol.SetMember(elements, "messages", protocol.Raw(`[{"role": "user", "content": "Go."}]`))
+				elements = protocol.SetMember(elements, "tools", protocol.Raw(`[]`))
+				req.Trajectory[i].InternalSteps[j] = protocol.SetMember(step, "input_elements", elements)
+			}
+		}
+		var proposals []protocol.CoachingProposal
+		for _, p := range x.Answer.Proposals {
+			proposals = append(proposals, protocol.CoachingProposal{ReinjectionPointID: p.Point, ExtraKeys: p.Extra})
+			if p.Point == "recovery" {
+				recoveries++
+			}
+		}
+		made, err := Corrections("console:"+req.RequestID, req, proposals)
+		if err != nil || len(made) != len(proposals) {
+			t.Fatal(len(made), err)
+		}
+		list = append(list, made...)
+	}
+	sources := newSources()
+	sources.AddSituations(func(f func(*Situation) error) error {
+		for _, x := range list {
+			if err := f(x); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	s, err := Run(t.Context(), sources, Config{Kind: Pairs, Format: JSONL}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if recoveries == 0 || s.Corrections != len(list) || len(s.Unpaired) > 0 {
+		t.Errorf("%d corrections, %d at recoveries: %s", len(list), recoveries, s)
+	}
+	t.Logf("%d corrections, %d at recoveries: %s", len(list), recoveries, s)
+}
