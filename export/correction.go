@@ -2,6 +2,7 @@ package export
 
 import (
 	"fmt"
+	"slices"
 
 	"agentd/protocol"
 )
@@ -40,8 +41,24 @@ func Corrections(source string, req *protocol.SpecializedCoachingRequest, propos
 			s.Replaced = append(s.Replaced, replaced)
 		}
 		// Whether the run went on from it is not known here. A person found it right.
-		s.Candidates = []Candidate{{Status: protocol.StatusCompleted, Output: &decision, corrects: true, led: true}}
+		s.Candidates = []Candidate{{Status: protocol.StatusCompleted, Output: &decision, Steps: promptOf(s.Replaced), corrects: true, led: true}}
 		list = append(list, s)
 	}
 	return list, nil
+}
+
+// promptOf is the step of an answer that a correction replaced, without what the model generated. Its
+// prompt is that of a correction which has no steps of its own, such as a person's at the console.
+func promptOf(replaced []Candidate) []protocol.Raw {
+	for i := range replaced {
+		for _, step := range slices.Backward(replaced[i].Steps) {
+			elements, ok := protocol.Get(step, "input_elements")
+			if !ok || elements.Kind() != '{' || member(step, "component") != commander {
+				continue
+			}
+			step = protocol.SetMember(step, "input_elements", protocol.SetMember(elements, "generation", protocol.Raw("{}")))
+			return []protocol.Raw{protocol.SetMember(step, "origin", protocol.String(protocol.OriginCoaching))}
+		}
+	}
+	return nil
 }

@@ -193,10 +193,10 @@ func (e *exporter) correction(s *Situation, c *Candidate) (reason string, err er
 // against writes a row for each rejected candidate that says something else than the chosen one. It
 // returns why others gave no row.
 func (e *exporter) against(s *Situation, chosen *Candidate, rejected []Candidate, reason string) (skipped []string, err error) {
-	list := chosen.steps()
-	if len(list) == 0 && chosen.corrects {
-		list = promptOf(rejected)
+	if len(chosen.Steps) == 0 && chosen.corrects {
+		chosen.Steps = promptOf(rejected)
 	}
+	list := chosen.steps()
 	last := len(list) - 1
 	if last < 0 {
 		return []string{"the chosen candidate has no internal steps"}, nil
@@ -250,21 +250,6 @@ func (e *exporter) repeats(s *Situation, p *prompt, better, worse *message) bool
 	}
 	e.wrote[pair] = task
 	return false
-}
-
-// promptOf is the step of an answer that a correction replaced. Its prompt is that of a correction
-// which has no steps of its own, such as a person's at the console.
-func promptOf(replaced []Candidate) []step {
-	for i := range replaced {
-		for _, x := range slices.Backward(replaced[i].steps()) {
-			if x.component == commander {
-				x.origin = protocol.OriginCoaching
-				x.elements = protocol.SetMember(x.elements, "generation", protocol.Raw("{}"))
-				return []step{x}
-			}
-		}
-	}
-	return nil
 }
 
 var errNoTokens = errors.New(`an internal step has no token_ids and logprobs; ask with extra_keys {"return": ["token_ids", "logprobs"]}, or start agentd with --return token_ids,logprobs`)

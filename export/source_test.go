@@ -102,15 +102,15 @@ func TestRecordedRequestsAreExchanges(t *testing.T) {
 	}
 }
 
-// corrected exports the pairs of tasks of a console, beside what is at paths. Each is the points of a
-// request and its proposals.
-func corrected(t *testing.T, tasks [][2]string, paths ...string) ([]pairRow, *Summary) {
+// corrected exports rows of a kind: of tasks of a console, beside what is at paths. Each task is the
+// points of a request and its proposals.
+func corrected[T any](t *testing.T, kind string, tasks [][2]string, paths ...string) ([]T, *Summary) {
 	t.Helper()
 	sources, err := Open(paths)
 	if err != nil {
 		t.Fatal(err)
 	}
-	outs, err := protocol.DecodeAgentOutputs([]byte("[" + candidate{output: call("attic"), origin: "model", generation: `"reasoning": "Up."`}.json("r", 0) + "]"))
+	outs, err := protocol.DecodeAgentOutputs([]byte("[" + candidate{output: call("attic"), origin: "model", generation: `"reasoning": "Up.", ` + tokens}.json("r", 0) + "]"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,13 +140,13 @@ func corrected(t *testing.T, tasks [][2]string, paths ...string) ([]pairRow, *Su
 		return nil
 	})
 	var out strings.Builder
-	s, err := Run(t.Context(), sources, Config{Kind: Pairs, Format: JSONL}, &out)
+	s, err := Run(t.Context(), sources, Config{Kind: kind, Format: JSONL}, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rows []pairRow
+	var rows []T
 	for text := range strings.Lines(out.String()) {
-		var row pairRow
+		var row T
 		if err := json.Unmarshal([]byte(text), &row); err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +175,7 @@ func TestCorrectionsOfPeopleGivePairsOrAreCounted(t *testing.T) {
 		"the same in two tasks counts": {[][2]string{{here, "replacement"}, {here, "replacement"}}, []string{overAttic, overAttic}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rows, s := corrected(t, c.tasks)
+			rows, s := corrected[pairRow](t, Pairs, c.tasks)
 			if diff := cmp.Diff(c.want, texts(rows)) + cmp.Diff(c.lost, s.Unpaired, cmpopts.EquateEmpty()); diff != "" {
 				t.Error(diff)
 			}
@@ -188,10 +188,28 @@ func TestCorrectionsOfPeopleGivePairsOrAreCounted(t *testing.T) {
 	}
 }
 
+func TestCorrectionsOfPeopleGiveChatRowsAndNoRollouts(t *testing.T) {
+	tasks := [][2]string{{`{"id": "replacement", "input_step_id": 1}, {"id": "recovery", "input": ` + inputOf("It is dark.") + `}`, "replacement recovery"}}
+	rows, s := corrected[chatRow](t, Chat, tasks)
+	if len(rows) != 2 {
+		t.Fatalf("%s", s)
+	}
+	for _, row := range rows {
+		last := row.Messages[len(row.Messages)-1]
+		if row.Origin != protocol.OriginCoaching || string(last.ToolCalls[0].Function.Arguments) != toHall || last.Reasoning != "" || len(row.Messages) != 3 {
+			t.Errorf("%+v", row)
+		}
+	}
+	// The tokens of the step are those of the wrong answer.
+	if rows, s := corrected[rolloutRow](t, Rollouts, tasks); len(rows) > 0 {
+		t.Errorf("%s: %+v", s, rows)
+	}
+}
+
 func TestCorrectionAtTheConsoleIsNotRepeated(t *testing.T) {
 	memory := line("r2", "{}", `{"coaching": {"kind": "replace_say", "text": "x"}}`, "", candidate{output: call("hall"), origin: "coaching", memory: `{"history": [1]}`})
 	saved := write(t, "a.jsonl", line("r1", "{}", "{}", "", candidate{output: call("attic"), origin: "model"})+memory+line("r3", `{"history": [1]}`, "{}", "", candidate{output: call("hall"), origin: "model"}))
-	rows, s := corrected(t, [][2]string{{`{"id": "replacement", "input_step_id": 1}`, "replacement"}}, saved)
+	rows, s := corrected[pairRow](t, Pairs, [][2]string{{`{"id": "replacement", "input_step_id": 1}`, "replacement"}}, saved)
 	if len(rows) != 1 || rows[0].Source != "a.jsonl:2" || s.Corrections != 2 || s.Unpaired[samePair] != 1 {
 		t.Errorf("%q, %s", texts(rows), s)
 	}
@@ -199,7 +217,7 @@ func TestCorrectionAtTheConsoleIsNotRepeated(t *testing.T) {
 
 func TestAnswerToTheInputOfATaskMayBeInAnotherSource(t *testing.T) {
 	saved := write(t, "a.jsonl", line("r1", "{}", "{}", "", candidate{output: call("attic"), origin: "model"}))
-	rows, s := corrected(t, [][2]string{{`{"id": "here", "input_step_id": 2}, {"id": "recovery", "input": ` + inputOf("Go.") + `}`, "recovery"}}, saved)
+	rows, s := corrected[pairRow](t, Pairs, [][2]string{{`{"id": "here", "input_step_id": 2}, {"id": "recovery", "input": ` + inputOf("Go.") + `}`, "recovery"}}, saved)
 	if len(rows) != 1 {
 		t.Errorf("%q, %s", texts(rows), s)
 	}
