@@ -65,6 +65,9 @@ type Config struct {
 	ModelVersion func(context.Context) (string, error)
 	// AlwaysVersion makes each model step tell the version, since the weights may change.
 	AlwaysVersion bool
+	// Return is what the steps of inputs without extra_keys.return tell, in the words of that key.
+	// It is for clients that can't send the key.
+	Return []string
 	// NoLogprobs is the reason why the engine can't tell logprobs, a clause for a message.
 	// "": it can.
 	NoLogprobs string
@@ -76,6 +79,8 @@ type Config struct {
 	NoMostProbable string
 	// Now is the clock of the prompt log; time.Now when nil.
 	Now func() time.Time
+
+	returns wanted // Return
 }
 
 // fill sets the defaults and validates the settings.
@@ -115,6 +120,14 @@ func (c *Config) fill() error {
 	}
 	if s := c.Sampling; s.Temperature <= 0 || s.TopP <= 0 || s.TopP > 1 || s.MinP < 0 || s.MinP > 1 || s.TopK < 0 {
 		bad("sampling needs a temperature above 0, top_p in (0, 1], min_p in [0, 1] and top_k of at least 0; it is %+v", s)
+	}
+	for _, name := range c.Return {
+		switch {
+		case !c.returns.add(name):
+			bad("return has %q; it may have %s", name, returnNames)
+		case c.returns.logprobs && c.NoLogprobs != "":
+			bad("return has %q, but %s; leave it out", name, c.NoLogprobs)
+		}
 	}
 	errs = append(errs, c.fillKind())
 	return errors.Join(errs...)

@@ -69,6 +69,8 @@ func (a *Agent) PrepareWith(req *protocol.AgentRequest, adapters Adapters) (*Pla
 
 // readExtraKeys reads the options of the agent. Other options belong to other programs.
 func (a *Agent) readExtraKeys(in *plannedInput, adapters Adapters) (problems protocol.Problems) {
+	in.returns = a.cfg.returns
+	asked := false
 	for name, v := range protocol.Members(in.input.ExtraKeys) {
 		switch name {
 		case "inference_mode":
@@ -88,6 +90,7 @@ func (a *Agent) readExtraKeys(in *plannedInput, adapters Adapters) (problems pro
 		case "return":
 			var ps protocol.Problems
 			in.returns, ps = a.readReturn(v)
+			asked = true
 			problems = append(problems, ps...)
 		case "candidates":
 			var ps protocol.Problems
@@ -97,6 +100,9 @@ func (a *Agent) readExtraKeys(in *plannedInput, adapters Adapters) (problems pro
 	}
 	if in.distinct && in.greedy && a.cfg.NoMostProbable != "" {
 		problems = append(problems, protocol.NewProblem(protocol.TypeValue, a.cfg.NoMostProbable+"; set inference_mode to false, or leave candidates out", "inference_mode"))
+	}
+	if in.distinct && !asked {
+		in.returns.logprobs = false // they have none
 	}
 	if in.distinct && in.returns.logprobs {
 		problems = append(problems, protocol.NewProblem(protocol.TypeValue,

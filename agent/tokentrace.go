@@ -29,6 +29,24 @@ const (
 	returnNames = `"` + returnTokenIDs + `", "` + returnLogprobs + `" or "` + returnForced + `"`
 )
 
+// add asks for what a name in extra_keys.return means. It returns false for an unknown name.
+func (w *wanted) add(name string) bool {
+	switch name {
+	case returnTokenIDs:
+		w.tokenIDs = true
+	case returnLogprobs:
+		w.logprobs = true
+	case returnForced:
+		w.logprobs, w.forcedLogprobs = true, true
+	default:
+		return false
+	}
+	return true
+}
+
+// ReturnNames are the names that extra_keys.return may have.
+var ReturnNames = []string{returnTokenIDs, returnLogprobs, returnForced}
+
 func (w wanted) any() bool { return w.tokenIDs || w.logprobs }
 
 // Estimates of the bytes that a token takes in a step.
@@ -59,15 +77,9 @@ func (a *Agent) readReturn(v protocol.Raw) (w wanted, problems protocol.Problems
 	i := 0
 	for e := range protocol.Elements(v) {
 		switch text, ok := protocol.Text(e); {
-		case ok && text == returnTokenIDs:
-			w.tokenIDs = true
 		case ok && (text == returnLogprobs || text == returnForced) && a.cfg.NoLogprobs != "":
 			problems = append(problems, protocol.NewProblem(protocol.TypeValue, a.cfg.NoLogprobs+"; leave "+text+" out", name, i))
-		case ok && text == returnLogprobs:
-			w.logprobs = true
-		case ok && text == returnForced:
-			w.logprobs, w.forcedLogprobs = true, true
-		default:
+		case !ok || !w.add(text):
 			problems = append(problems, protocol.NewProblem(protocol.TypeLiteral, "it must be "+returnNames, name, i))
 		}
 		i++

@@ -265,3 +265,48 @@ func TestFailedVersionFailsOnlyWhoAsks(t *testing.T) {
 		t.Errorf("the other got %+v", outs[1].Error)
 	}
 }
+
+func TestSettingReturnsWhatAnInputDoesNotAskFor(t *testing.T) {
+	const ids, scores = `"prompt_token_ids":[`, `"logprobs":[-1.5`
+	for _, test := range []struct {
+		name, input  string
+		set          []string // agent.Config.Return
+		ids, scores  bool
+		forcedScores bool
+	}{
+		{"nothing asked, nothing set", `{}`, nil, false, false, false},
+		{"nothing asked", `{}`, []string{"token_ids", "logprobs"}, true, true, false},
+		{"nothing asked, forced ones set", `{}`, []string{"forced_logprobs"}, false, true, true},
+		{"ids asked", `{"extra_keys":{"return":["token_ids"]}}`, []string{"logprobs"}, true, false, false},
+		{"an empty list asked", `{"extra_keys":{"return":[]}}`, []string{"token_ids", "logprobs"}, false, false, false},
+		{"another key", `{"extra_keys":{"inference_mode":true}}`, []string{"token_ids"}, true, false, false},
+		{"distinct candidates have no logprobs", `{"num_outputs":2,"extra_keys":{"candidates":{"distinct":true}}}`, []string{"token_ids", "logprobs"}, true, false, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var text string
+			g := &script{answers: []string{"Hi", "Ho"}, adjust: func(r *generation.Result) {
+				for i := range r.Completions {
+					r.Completions[i].Scores = []generation.Score{{Logprob: -1.5}}
+				}
+			}}
+			for _, out := range run(t, agentWith(t, agent.Config{Return: test.set}, nil, letters{}), g, request(t, test.input)) {
+				text += string(out.InternalSteps[0])
+			}
+			asked := g.asked[0].Params
+			if strings.Contains(text, ids) != test.ids || strings.Contains(text, scores) != test.scores || asked.Scores != test.scores || test.scores && asked.NoForcedScores == test.forcedScores {
+				t.Errorf("the engine was asked for %+v and the steps are %s", asked, text)
+			}
+		})
+	}
+}
+
+func TestSettingReturnIsChecked(t *testing.T) {
+	for want, cfg := range map[string]agent.Config{
+		`return has "text"; it may have "token_ids"`:                   {Return: []string{"text"}},
+		`return has "logprobs", but the engine has none; leave it out`: {Return: []string{"token_ids", "logprobs"}, NoLogprobs: "the engine has none"},
+	} {
+		if _, err := agent.New(cfg, nil, letters{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}

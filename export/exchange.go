@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -20,10 +21,38 @@ import (
 // what a recording proxy writes:
 //
 //	{"method": "POST", "path": "/v1/responses", "headers": {}, "body": {}, "status": 200, "answer": []}
-type exchanges struct{ path string }
+//
+// It is read at path. Rows and errors call it name.
+type exchanges struct {
+	path, name string
+	copy       *os.File // of a pipe, at path; nil for a file
+}
 
-func (x *exchanges) each(found secrets, f func(*Situation) error) error {
-	return values(x.path, func(raw protocol.Raw, line int, offset int64) error {
+// wasCut is why a value is skipped.
+const wasCut = "the line is cut off: its recorder ended while it wrote"
+
+func (x *exchanges) each(found secrets, skipped map[string]int, f func(*Situation) error) error {
+	start, line := int64(0), 1
+	for {
+		err := x.eachFrom(start, line, found, f)
+		broken := (*brokenValue)(nil)
+		if !errors.As(err, &broken) {
+			return err
+		}
+		n := 0
+		if start, line, n, err = broken.afterCut(x.path, found); err != nil {
+			return err
+		}
+		if n == 0 {
+			return broken
+		}
+		skipped[wasCut] += n
+	}
+}
+
+// eachFrom reads the values that start at an offset.
+func (x *exchanges) eachFrom(start int64, line int, found secrets, f func(*Situation) error) error {
+	return values(x.path, x.name, start, line, func(raw protocol.Raw, line int, offset int64) error {
 		list, err := x.read(raw, line, offset, found)
 		if err != nil {
 			return err
@@ -110,7 +139,7 @@ func (x *exchanges) read(raw protocol.Raw, line int, offset int64, found secrets
 	for i := range request.Inputs {
 		in := &request.Inputs[i]
 		s := &Situation{
-			Source: fmt.Sprintf("%s:%d", filepath.Base(x.path), line), RunID: e.RunID, RequestID: request.RequestID, Input: in,
+			Source: fmt.Sprintf("%s:%d", filepath.Base(x.name), line), RunID: e.RunID, RequestID: request.RequestID, Input: in,
 			at: ref{offset: offset, index: i}, back: memoryKey(in.Memory),
 		}
 		if string(in.Memory) == "{}" {

@@ -46,6 +46,11 @@ type Summary struct {
 	Filtered   int            // candidates that a filter left out
 	Rows       int            // that were written
 	Skipped    map[string]int // candidates and steps that cannot be a row, by reason
+
+	Failures int // chat rows whose outcome is Failure
+
+	Corrections int            // among the candidates; 0 unless the kind is Pairs
+	Unpaired    map[string]int // corrections that gave no pair, by reason
 }
 
 // String is the summary for a person.
@@ -53,6 +58,19 @@ func (s *Summary) String() string {
 	text := fmt.Sprintf("%d rows of %d candidates of %d inputs; %d filtered", s.Rows, s.Candidates, s.Situations, s.Filtered)
 	for _, reason := range slices.Sorted(maps.Keys(s.Skipped)) {
 		text += fmt.Sprintf("\n%d skipped: %s", s.Skipped[reason], reason)
+	}
+	if s.Failures > 0 {
+		text += fmt.Sprintf("\n%d rows are failures; for supervised fine-tuning leave them out with --outcome success", s.Failures)
+	}
+	if s.Corrections > 0 {
+		paired := s.Corrections
+		for _, n := range s.Unpaired {
+			paired -= n
+		}
+		text += fmt.Sprintf("\n%d of %d corrections gave pairs", paired, s.Corrections)
+	}
+	for _, reason := range slices.Sorted(maps.Keys(s.Unpaired)) {
+		text += fmt.Sprintf("\n%d corrections gave none: %s", s.Unpaired[reason], reason)
 	}
 	return text
 }
@@ -63,7 +81,7 @@ func Run(ctx context.Context, sources *Sources, c Config, w io.Writer) (*Summary
 	if err := sources.index(ctx, c.Kind == Pairs); err != nil {
 		return nil, err
 	}
-	e := &exporter{config: c, sources: sources, keys: sources.secrets.replacer(), summary: Summary{Skipped: map[string]int{}}}
+	e := &exporter{config: c, sources: sources, keys: sources.secrets.replacer(), wrote: map[uint64]uint64{}, summary: Summary{Skipped: map[string]int{}, Unpaired: map[string]int{}}}
 	var flush func() error
 	switch c.Kind {
 	case Chat:
@@ -78,7 +96,7 @@ func Run(ctx context.Context, sources *Sources, c Config, w io.Writer) (*Summary
 	if flush == nil {
 		return nil, fmt.Errorf("Config.Format: got %q, want %s or %s", c.Format, JSONL, Parquet)
 	}
-	if err := sources.each(ctx, e.situation); err != nil {
+	if err := sources.each(ctx, e.summary.Skipped, e.situation); err != nil {
 		return nil, err
 	}
 	if err := flush(); err != nil {
@@ -92,6 +110,7 @@ type exporter struct {
 	config  Config
 	sources *Sources
 	keys    *strings.Replacer // takes secrets out of texts
+	wrote   map[uint64]uint64 // pairs of corrections, with the task of each; 0 is a saved run
 	summary Summary
 	chat    func(*chatRow) error
 	pair    func(*pairRow) error

@@ -284,7 +284,6 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 	good := line("r", "{}", "{}", "", candidate{output: call("hall"), origin: "model"})
 	for name, c := range map[string]struct{ text, want string }{
 		"syntax":       {good + "\n\n{\"request\": }", "a.jsonl line 4: "},
-		"cut off":      {good + good[:100], "a.jsonl line 2: "},
 		"no exchange":  {good + "{}\n", `a.jsonl line 2: an exchange has the members "request"`},
 		"request":      {good + good + strings.Replace(good, `"content"`, `"text"`, 1), "a.jsonl line 3: the request is invalid: "},
 		"response":     {strings.Replace(good, `"source_id": 7`, `"source_id": 8`, 1), "a.jsonl line 1: the response is invalid: "},

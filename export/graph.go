@@ -58,6 +58,7 @@ type graphSituation struct {
 
 type graphCandidate struct {
 	ID             int64          `json:"id"`
+	StageID        int64          `json:"stage_id"`
 	ResponseStatus string         `json:"response_status"`
 	Output         protocol.Raw   `json:"output"`
 	InternalSteps  []protocol.Raw `json:"internal_steps"`
@@ -66,12 +67,23 @@ type graphCandidate struct {
 	Coaching       struct {
 		Faulty bool `json:"diagnosed_as_faulty"`
 	} `json:"coaching"`
+	// The candidate that was found faulty. At the anchor fixed_node the correction replaces it. At the
+	// anchor recovery_node it answers the input that followed.
 	CoachingSource struct {
-		NodeID int64 `json:"node_id"`
+		NodeID *int64 `json:"node_id"`
 	} `json:"coaching_source"`
+	// The ends of each stage, such as "stage_0", that the candidate and what followed it reached.
+	Score map[string]struct {
+		Optimal    int `json:"optimal"`
+		NonOptimal int `json:"non-optimal"`
+		Unassessed int `json:"unassessed"`
+	} `json:"score"`
 }
 
-func (g *graph) each(_ secrets, f func(*Situation) error) error {
+// originSimulation is the origin of a candidate for which nobody was asked: a suspended action went on.
+const originSimulation = "simulation"
+
+func (g *graph) each(_ secrets, _ map[string]int, f func(*Situation) error) error {
 	config, err := readGraphConfig(g.path)
 	if err != nil {
 		return err
@@ -110,7 +122,7 @@ func (g *graph) file(n int64) string {
 
 // load reads the situation of a file; the offset of its ref is the file's number.
 func (g *graph) load(at ref) (s *Situation, err error) {
-	err = values(g.file(at.offset), func(raw protocol.Raw, _ int, _ int64) error {
+	err = values(g.file(at.offset), g.file(at.offset), 0, 1, func(raw protocol.Raw, _ int, _ int64) error {
 		if s != nil {
 			return errors.New("a situation has a file of its own")
 		}
@@ -136,13 +148,21 @@ func (g *graph) read(raw protocol.Raw, at ref) (*Situation, error) {
 	s := &Situation{Source: filepath.Join(filepath.Base(g.path), strconv.FormatInt(at.offset, 10)+".json"), Input: &request.Inputs[0], scope: g.path, at: at}
 	if x.ParentID != nil {
 		s.back = g.key(*x.ParentID)
+		// A correction has the parent of what it replaces. Other branches may repeat the input.
+		s.scope += "#" + strconv.FormatInt(*x.ParentID, 10)
 	}
 	for i := range x.Candidates {
 		c := &x.Candidates[i]
+		if c.Origin == originSimulation {
+			continue
+		}
 		made := Candidate{
 			Index: i, Status: c.ResponseStatus, Steps: c.InternalSteps, Outcome: c.outcome(),
-			corrects: c.Origin != protocol.OriginModel, led: c.Status == "optimal",
-			next: g.key(c.ID), id: c.ID, replaces: c.CoachingSource.NodeID,
+			corrects: c.Origin == protocol.OriginCoaching, led: slices.Contains(stageEnds, c.Status),
+			faulty: c.Coaching.Faulty, reached: c.reached(), next: g.key(c.ID),
+		}
+		if c.CoachingSource.NodeID != nil {
+			made.replaces = g.key(*c.CoachingSource.NodeID)
 		}
 		if c.Output != nil && c.Output.Kind() == '{' {
 			if made.Output, err = readDecision(c.Output); err != nil {
@@ -171,13 +191,26 @@ func (g *graph) key(candidate int64) uint64 {
 	return hash("graph", g.path, strconv.FormatInt(candidate, 10))
 }
 
+// stageEnds are the states of candidates that ended their stage.
+var stageEnds = []string{"optimal", "suboptimal", "unassessed"}
+
 // outcome is what the run found out about a candidate.
 func (c *graphCandidate) outcome() string {
 	switch {
+	case c.Status == "error" || c.Status == "invalid" || c.Coaching.Faulty:
+		return Failure
 	case c.Status == "optimal":
 		return Success
-	case c.Status == "error" || c.Coaching.Faulty:
-		return Failure
 	}
 	return ""
+}
+
+// reached reports whether the candidate or what followed it reached the end of its stage.
+func (c *graphCandidate) reached() *bool {
+	score, known := c.Score["stage_"+strconv.FormatInt(c.StageID, 10)]
+	if !known {
+		return nil
+	}
+	reached := score.Optimal+score.NonOptimal+score.Unassessed > 0
+	return &reached
 }

@@ -64,6 +64,9 @@ var (
 	errComponent  = errors.New("the output of the step's component is unknown")
 )
 
+// key is equal for prompts with the same messages and tools.
+func (p *prompt) key() string { return fmt.Sprintf("%q", p.messages) + canonical(p.tools) }
+
 // prompt reads what the model of a step was asked.
 func (s *step) prompt() (*prompt, error) {
 	raw, _ := protocol.Get(s.elements, "messages")
@@ -143,19 +146,13 @@ func (c *Candidate) rejected(p *prompt) (message, error) {
 	return c.answer([]step{{component: commander}}, 0, p)
 }
 
-// same reports whether two messages say the same.
-func (m *message) same(other *message) bool {
-	if m.Content != other.Content || len(m.ToolCalls) != len(other.ToolCalls) {
-		return false
+// key is equal for messages that say the same, whatever was thought.
+func (m *message) key() string {
+	parts := []string{m.Content}
+	for _, call := range m.ToolCalls {
+		parts = append(parts, call.Function.Name, canonical(protocol.Raw(call.Function.Arguments)))
 	}
-	for i, call := range m.ToolCalls {
-		theirs := other.ToolCalls[i]
-		if call.Function.Name != theirs.Function.Name ||
-			canonical(protocol.Raw(call.Function.Arguments)) != canonical(protocol.Raw(theirs.Function.Arguments)) {
-			return false
-		}
-	}
-	return true
+	return fmt.Sprintf("%q", parts)
 }
 
 // numbers reads a list of numbers among what is known of a generation; nil if it is absent.

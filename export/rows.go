@@ -87,6 +87,9 @@ func (e *exporter) chats(s *Situation, c *Candidate) error {
 			return err
 		}
 		e.summary.Rows++
+		if c.Outcome == Failure {
+			e.summary.Failures++
+		}
 	}
 	return nil
 }
@@ -97,6 +100,19 @@ const (
 	byOutcome    = "outcome"
 )
 
+// Reasons why a correction gives no pair. Those of chosenPrompt and the rejected answers come beside
+// them.
+const (
+	noDecision  = "the correction has no decision"
+	wasWrong    = "the correction failed, or was found faulty itself"
+	ledNowhere  = "the run did not go on from the correction"
+	noAnswer    = "no other answer to the same input is known"
+	allWereFine = "the other answers to the same input succeeded, or the run went on from them"
+	filtered    = "a filter leaves it out"
+	samePair    = "a saved run or the same task has the same pair"
+	sameAnswer  = "the rejected answer is no other than the chosen one or one before"
+)
+
 // pairs writes corrections that led on against what they replaced, and the best candidate against
 // those of a lower rank.
 func (e *exporter) pairs(s *Situation) error {
@@ -104,13 +120,14 @@ func (e *exporter) pairs(s *Situation) error {
 	var most float64
 	for i := range s.Candidates {
 		c := &s.Candidates[i]
-		if c.corrects && c.Output != nil && (c.led || c.Outcome == Success) && c.Outcome != Failure {
-			replaced, err := e.sources.replaced(s, c)
+		if c.corrects {
+			e.summary.Corrections++
+			reason, err := e.correction(s, c)
 			if err != nil {
 				return err
 			}
-			if err := e.against(s, c, replaced, byCorrection); err != nil {
-				return err
+			if reason != "" {
+				e.summary.Unpaired[reason]++
 			}
 		}
 		if rank, ok := c.rank(); ok && c.Output != nil && (best == nil || rank > most) {
@@ -126,56 +143,116 @@ func (e *exporter) pairs(s *Situation) error {
 			worse = append(worse, s.Candidates[i])
 		}
 	}
-	return e.against(s, best, worse, byOutcome)
+	if len(worse) == 0 {
+		return nil
+	}
+	reasons, err := e.against(s, best, worse, byOutcome)
+	for _, reason := range reasons {
+		if reason == filtered {
+			e.summary.Filtered++
+		} else {
+			e.skip(reason)
+		}
+	}
+	return err
 }
 
-// against writes a row for each rejected candidate that says something else than the chosen one.
-func (e *exporter) against(s *Situation, chosen *Candidate, rejected []Candidate, reason string) error {
-	if len(rejected) == 0 {
-		return nil
+// correction writes a correction against the answers that it replaced, or returns why it can't.
+func (e *exporter) correction(s *Situation, c *Candidate) (reason string, err error) {
+	switch {
+	case c.Output == nil:
+		return noDecision, nil
+	case c.Outcome == Failure:
+		return wasWrong, nil
+	case !c.led && c.Outcome != Success:
+		return ledNowhere, nil
+	}
+	replaced, answered, err := e.sources.replaced(s, c)
+	switch {
+	case err != nil:
+		return "", err
+	case !answered:
+		return noAnswer, nil
+	case len(replaced) == 0:
+		return allWereFine, nil
+	}
+	rows := e.summary.Rows
+	reasons, err := e.against(s, c, replaced, byCorrection)
+	switch {
+	case err != nil:
+		return "", err
+	case e.summary.Rows == rows:
+		return reasons[0], nil
+	}
+	for _, reason := range reasons {
+		e.skip(reason)
+	}
+	return "", nil
+}
+
+// against writes a row for each rejected candidate that says something else than the chosen one. It
+// returns why others gave no row.
+func (e *exporter) against(s *Situation, chosen *Candidate, rejected []Candidate, reason string) (skipped []string, err error) {
+	if len(chosen.Steps) == 0 && chosen.corrects {
+		chosen.Steps = promptOf(rejected)
 	}
 	list := chosen.steps()
 	last := len(list) - 1
 	if last < 0 {
-		e.skip("the chosen candidate has no internal steps")
-		return nil
+		return []string{"the chosen candidate has no internal steps"}, nil
 	}
 	if !e.wants(chosen) || !e.wantsStep(&list[last]) {
-		e.summary.Filtered++
-		return nil
+		return []string{filtered}, nil
 	}
 	p, err := list[last].prompt()
 	if err != nil {
-		e.skip(err.Error())
-		return nil
+		return []string{err.Error()}, nil
 	}
 	better, err := chosen.answer(list, last, p)
 	if err != nil {
-		e.skip(err.Error())
-		return nil
+		return []string{err.Error()}, nil
 	}
-	var written []message
+	written := []string{better.key()}
 	for i := range rejected {
 		worse, err := rejected[i].rejected(p)
 		if err != nil {
-			e.skip(err.Error())
+			skipped = append(skipped, err.Error())
 			continue
 		}
-		if better.same(&worse) || slices.ContainsFunc(written, func(m message) bool { return m.same(&worse) }) {
-			e.skip("the rejected answer is no other than the chosen one or one before")
+		if slices.Contains(written, worse.key()) {
+			skipped = append(skipped, sameAnswer)
 			continue
 		}
-		written = append(written, worse)
+		if reason == byCorrection && e.repeats(s, p, &better, &worse) {
+			skipped = append(skipped, samePair)
+			continue
+		}
+		written = append(written, worse.key())
 		row := &pairRow{Prompt: p.messages, Chosen: []message{better}, Rejected: []message{worse}, Tools: rawJSON(p.tools), Reason: reason, About: s.about(chosen, &list[last])}
 		if err := e.pair(row); err != nil {
-			return err
+			return skipped, err
 		}
 		e.summary.Rows++
 	}
-	return nil
+	return skipped, nil
 }
 
-var errNoTokens = errors.New(`an internal step has no token_ids and logprobs; ask with extra_keys {"return": ["token_ids", "logprobs"]}`)
+// repeats reports whether a pair of a console's task was written before, for the same task or out of
+// the saved run in which the correction was made.
+func (e *exporter) repeats(s *Situation, p *prompt, better, worse *message) bool {
+	pair, task := hash(p.key(), better.key(), worse.key()), uint64(0)
+	if s.task {
+		task = hash(s.Source)
+	}
+	before, there := e.wrote[pair]
+	if there && s.task && (before == 0 || before == task) {
+		return true
+	}
+	e.wrote[pair] = task
+	return false
+}
+
+var errNoTokens = errors.New(`an internal step has no token_ids and logprobs; ask with extra_keys {"return": ["token_ids", "logprobs"]}, or start agentd with --return token_ids,logprobs`)
 
 // rollouts writes a row for each generation whose tokens are known.
 func (e *exporter) rollouts(s *Situation, c *Candidate) error {

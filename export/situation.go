@@ -24,6 +24,7 @@ type Situation struct {
 	Candidates []Candidate
 	Replaced   []Candidate // what corrections among the candidates replaced, where the source says so
 
+	task  bool   // of a console; a saved run may have the same correction
 	scope string // the run within which situations may be equal
 	at    ref    // where it can be read again
 	back  uint64 // equals next of the candidate that led here
@@ -39,10 +40,11 @@ type Candidate struct {
 	Reward  *float64       // nil if unknown
 
 	corrects bool   // a correction, no answer of a model
-	led      bool   // the run went on from here
+	led      bool   // the run went on from here, or reached the end of a stage
+	faulty   bool   // a diagnosis found it wrong, although the run may have gone on from here
+	reached  *bool  // whether any decision from here on reached the end of the stage; nil if unknown
 	next     uint64 // equals back of the situations that follow
-	id       int64  // in a graph
-	replaces int64  // the id of the candidate that a correction replaced; 0 is unknown
+	replaces uint64 // equals next of the candidate that was found faulty; 0 if unknown
 }
 
 // rank orders candidates of one input. ok is false if nothing is known.

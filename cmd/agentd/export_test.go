@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -92,7 +93,7 @@ func TestExportMakesRowsOfWhatTheServerAnswered(t *testing.T) {
 		t.Errorf("%q", pairs)
 	}
 
-	out := filepath.Join(t.TempDir(), "chat.parquet")
+	out := filepath.Join(t.TempDir(), "chat.PARQUET")
 	exported(t, "--out", out, path)
 	f, err := os.Open(out)
 	if err != nil {
@@ -171,6 +172,26 @@ func TestRolloutsHaveTheNumbersOfTheResponse(t *testing.T) {
 	}
 }
 
+// TestExportReadsStandardInput, whose rows are those of the file.
+func TestExportReadsStandardInput(t *testing.T) {
+	path := filepath.Join("testdata", "magma", "gen-2.0.0.jsonl")
+	_, want := exported(t, path)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"-", "/dev/stdin"} {
+		command := exec.CommandContext(t.Context(), os.Args[0], "export", name)
+		command.Env = append(os.Environ(), programVariable+"=1")
+		command.Stdin = bytes.NewReader(text) // a pipe
+		var log strings.Builder
+		command.Stderr = &log
+		if err := command.Run(); err != nil || log.String() != want || !strings.Contains(want, "of 8 inputs") {
+			t.Errorf("%s: %v, got %s, want %s", name, err, log.String(), want)
+		}
+	}
+}
+
 func TestExportWithoutUsableInputIsAnError(t *testing.T) {
 	folder := t.TempDir()
 	there := filepath.Join(folder, "there.jsonl")
@@ -186,6 +207,7 @@ func TestExportWithoutUsableInputIsAnError(t *testing.T) {
 		"unknown kind":   {[]string{"--kind", "dpo", there}, "--kind: "},
 		"unknown origin": {[]string{"--origin", "modell", there}, `--origin: got "modell"`},
 		"no console":     {[]string{"--console", folder}, "--console: "},
+		"a device":       {[]string{os.DevNull}, "/dev/null is neither a file, a folder nor a pipe"},
 		"no database":    {[]string{"--store", "mysql://x"}, "--store: "},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -107,6 +108,51 @@ func TestRecordedRunsOfMagmaReplay(t *testing.T) {
 			t.Run("for the recorded schema", func(t *testing.T) { check(t, recordedModels(t)) })
 			t.Run("for the package", func(t *testing.T) { check(t, installedMagma(t).refusals) })
 		})
+	}
+}
+
+// TestTokensReturnedUnaskedGiveRolloutsOfMagmaGen: the tool's strict models take the answers, and the
+// export has a row for each decision of the model.
+func TestTokensReturnedUnaskedGiveRolloutsOfMagmaGen(t *testing.T) {
+	r := serveModel(t, "--model", tinyModel(t, synth.Qwen3), "--max-new-tokens", "24", "--return", "token_ids,logprobs")
+	var bodies []held
+	var exchanges strings.Builder
+	decisions := 0
+	for _, x := range recordedRun(t, "gen-2.0.0.jsonl") {
+		if x.Path != "/v1/responses" {
+			continue
+		}
+		status, answer := replay(t, r, &x, string(x.Body))
+		if status != http.StatusOK {
+			t.Fatalf("%d %s", status, answer)
+		}
+		var outs []struct {
+			Steps []json.RawMessage `json:"internal_steps"`
+		}
+		if err := json.Unmarshal([]byte(answer), &outs); err != nil {
+			t.Fatal(err)
+		}
+		bodies = append(bodies, held{"AgentResponse", answer, x.Path})
+		for _, out := range outs {
+			for _, step := range out.Steps {
+				bodies = append(bodies, held{"InternalStep", string(step), x.Path})
+				if strings.Contains(string(step), `"origin":"model"`) {
+					decisions++
+				}
+			}
+		}
+		fmt.Fprintf(&exchanges, "{\"request\": %s, \"response\": %s}\n", x.Body, strings.TrimSpace(answer))
+	}
+	for i, refusal := range recordedModels(t)(t, bodies) {
+		if refusal != "" {
+			t.Errorf("%s: %s\nof %.2000s", bodies[i].Model, refusal, bodies[i].Body)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "run.jsonl")
+	writeFile(t, path, exchanges.String())
+	rows, summary := exported(t, "--kind", "rollouts", path)
+	if decisions < 3 || len(rows) != decisions {
+		t.Errorf("%d rows of %d decisions: %s", len(rows), decisions, summary)
 	}
 }
 

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 def coach(question, schema):
-    """The decision that agentd wants: its schema lists the points and the robots."""
+    """The decision that agentd wants: its schema lists the points, the tools and the robots."""
     fields = schema["properties"]
     goal = re.search(r"goal of this stage is to press (\w+)", question)
     if not goal or "press_button" not in question:
@@ -23,10 +23,10 @@ def coach(question, schema):
             "reinjection_point_id": "",
             "decision": {"say": "", "tool_calls": []},
         }
-    robots = fields["decision"]["properties"]["tool_calls"]["items"]["properties"]["target_robot_name"].get(
-        "enum", ["default"]
-    )
-    call = {"name": "press_button", "arguments": json.dumps({"id": goal[1]}), "target_robot_name": robots[0]}
+    calls = fields["decision"]["properties"]["tool_calls"]["items"]
+    any_call = calls.get("anyOf", [calls])[0]  # several tools have a schema each
+    robots = any_call["properties"]["target_robot_name"].get("enum", ["default"])
+    call = {"name": "press_button", "arguments": {"id": goal[1]}, "target_robot_name": robots[0]}
     return {
         "why": f"The stage is done when {goal[1]} is pressed.",
         "outcome": "corrected",

@@ -2,6 +2,7 @@
 
     python headless.py bench run ...
     python headless.py gen run ...
+    python headless.py gen batch ...
 
 SAPIEN computes physics on the CPU, but it needs a Vulkan device as soon as anything gets a color. ManiSkill leaves
 out visuals when it is told that there is no device to render with. This program tells it so in every environment, and
@@ -34,9 +35,23 @@ def leave_out_visuals():
     BaseEnv.__init__ = without_device
 
 
+def run_batches_headless():
+    """magma-gen batch starts a program for each run, and that has to be this one."""
+    batch = importlib.import_module("magma_gen.launch_many")
+    command = batch.build_launch_command
+
+    def headless(*args, **options):
+        python, _, _, *arguments = command(*args, **options)  # python -m magma_gen.launch ...
+        return [python, __file__, "gen", "run", *arguments]
+
+    batch.build_launch_command = headless
+
+
 if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1] not in ("bench", "gen"):
         sys.exit(__doc__)
     leave_out_visuals()
     tool = "magma_" + sys.argv.pop(1)
+    if tool == "magma_gen" and sys.argv[1:2] == ["batch"]:
+        run_batches_headless()
     sys.exit(importlib.import_module(tool + ".command_line").main())

@@ -211,6 +211,16 @@ func List(p *[]string, most int) Value {
 	return ListOf(p, most, func(s string) (string, error) { return s, nil }, func(s string) string { return s })
 }
 
+// WordsOf is a list of at most most words; each is one of known unless that is empty.
+func WordsOf(p *[]string, most int, known []string) Value {
+	return ListOf(p, most, func(s string) (string, error) {
+		if len(known) > 0 && !slices.Contains(known, s) {
+			return "", fmt.Errorf("got %q, want some of %s", s, strings.Join(known, ", "))
+		}
+		return s, nil
+	}, func(s string) string { return s })
+}
+
 // ListOf is a List whose words mean something else.
 func ListOf[T any](p *[]T, most int, parse func(string) (T, error), show func(T) string) Value {
 	return Value{field: p, form: asRepeatable, parse: func(s string) error {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"agentd/cmd/agentd/internal/cli"
@@ -43,11 +42,11 @@ a better and a worse answer, or tokens with their logprobs. docs/data.md has the
 Usage
   agentd export [options] PATH...
 
-A PATH is a file of exchanges (.jsonl), a folder in which magma-gen saved a run, or a folder with
-such files and folders.
+A PATH is a file of exchanges (.jsonl) or a pipe with them, - for standard input, a folder in which
+magma-gen saved a run, or a folder with such files and folders.
 
 Examples
-  agentd export --out chat.jsonl runs
+  agentd export --outcome success --out chat.jsonl runs      # for supervised fine-tuning
   agentd export --kind pairs --out pairs.parquet output/my_run --console ~/.local/share/agentd/console
   agentd export --kind rollouts --outcome success,failure --out rollouts.parquet exchanges.jsonl
 `
@@ -59,14 +58,7 @@ filters look at the better answer. What was read and left out is counted on stan
 // Command is the command line that fills c.
 func (c *Config) Command() *options.Command {
 	what, filter := options.In("What to write"), options.In("Filters")
-	words := func(p *[]string, known ...string) options.Value {
-		return options.ListOf(p, maxList, func(s string) (string, error) {
-			if len(known) > 0 && !slices.Contains(known, s) {
-				return "", fmt.Errorf("got %q, want some of %s", s, strings.Join(known, ", "))
-			}
-			return s, nil
-		}, func(s string) string { return s })
-	}
+	words := func(p *[]string, known ...string) options.Value { return options.WordsOf(p, maxList, known) }
 	return &options.Command{
 		Name: "agentd export", Version: version.Line("agentd"), Intro: intro, Outro: outro, Arguments: true,
 		Options: []options.Option{
@@ -91,7 +83,7 @@ func parse(args []string, stdout io.Writer) (*Config, error) {
 	}
 	c.Paths = rest
 	c.Rows.Format = rows.JSONL
-	if strings.HasSuffix(c.Out, ".parquet") {
+	if strings.EqualFold(filepath.Ext(c.Out), ".parquet") {
 		c.Rows.Format = rows.Parquet
 	}
 	switch {

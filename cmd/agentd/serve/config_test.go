@@ -88,7 +88,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 	}
 	inner := fmt.Sprintf(`"path": %q, "format": "magma", "quantization": "none", "dtype": "float16",
 		"context_length": "auto", "max_new_tokens": 7, "agent": "full-history", "chat_template": "{{ messages }}", "output_style": "json",
-		"constrain": "off", "forced_tokens": "off", "mixed_output": "tools", "calls_per_robot": "any", "repetition_stop": "off", "default_robot": "r2", "enable_thinking": true,
+		"constrain": "off", "forced_tokens": "off", "mixed_output": "tools", "calls_per_robot": "any", "return": ["token_ids", "logprobs"], "repetition_stop": "off", "default_robot": "r2", "enable_thinking": true,
 		"reasoning_effort": "high", "history_max_messages": 9, "temperature": 0.5, "top_p": 1, "top_k": 0,
 		"min_p": 0.1, "seed": 18446744073709551615, "device": ["CUDA0", "CUDA1"], "gpu_layers": "all",
 		"tensor_split": [3, 1.5], "split_mode": "tensor", "contexts": 4, "parallel": 3, "draft_rows": 6, "batch_size": 64, "threads": 2, "reproducible": false, "cache_ram": 70, "prefix_cache": "on", "cpu_attention": "ggml", "device_attention": "dense", "queue_limit": 5, "queue_time": "4s", "fixed_tokens": 6, "lora": [%q], "weights_dir": %q`, model, "quick="+model, dir)
@@ -103,7 +103,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 	want := map[string]string{
 		"model": model, "model-format": "template", "quantization": "none", "dtype": "f16", "context-length": "auto",
 		"max-new-tokens": "7", "agent": "full-history", "chat-template": "{{ messages }}", "output-style": "json", "constrain": "off", "forced-tokens": "off",
-		"mixed-output": "tools", "calls-per-robot": "any", "repetition-stop": "off", "default-robot": "r2", "enable-thinking": "true", "reasoning-effort": "high",
+		"mixed-output": "tools", "calls-per-robot": "any", "return": "token_ids,logprobs", "repetition-stop": "off", "default-robot": "r2", "enable-thinking": "true", "reasoning-effort": "high",
 		"history-max-messages": "9", "temperature": "0.5", "top-p": "1", "top-k": "0", "min-p": "0.1",
 		"seed": "18446744073709551615", "device": "CUDA0,CUDA1", "gpu-layers": "all", "tensor-split": "3,1.5", "split-mode": "tensor",
 		"contexts": "4", "parallel": "3", "draft-rows": "6", "batch-size": "64", "threads": "2", "reproducible": "false", "cache-ram": "70", "prefix-cache": "on", "cpu-attention": "ggml", "device-attention": "dense", "queue-limit": "5", "queue-time": "4s", "fixed-tokens": "6", "lora": "quick=" + model, "weights-dir": dir, "agent-version": "7.1", "host": "0.0.0.0", "port": "0",

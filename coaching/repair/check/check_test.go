@@ -362,3 +362,34 @@ func TestMendValueConvertsToTheSchemaType(t *testing.T) {
 		}
 	}
 }
+
+func TestNullsOfOptionalArgumentsAreDropped(t *testing.T) {
+	const parameters = `{"type": "object", "required": ["to"], "properties": {
+		"to": {"type": "string"}, "speed": {"enum": [1, 2]}, "note": {"type": ["string", "null"]},
+		"stops": {"type": "array", "items": {"type": "object", "properties": {"at": {"type": "string"}, "for": {"type": "integer"}}, "required": ["at"]}}}}`
+	req, err := protocol.DecodeSpecializedCoachingRequest([]byte(`{"run_id": "r", "request_id": "c", "kind": "failure", "stage": "goal", "target_step_id": 1,
+		"trajectory": [{"id": 1, "input": {"id": 1, "instruction": {"type": "user", "content": "Go."}, "tools": [{"name": "go", "description": "Goes.", "parameters": ` + parameters + `}]}}],
+		"reinjection_points": [{"id": "here", "input_step_id": 1}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	point := &New(req).Points()[0]
+	for name, c := range map[string]struct{ arguments, want string }{
+		"an optional one":      {`{"to":"x","speed":null}`, `{"to":"x"}`},
+		"one that may be null": {`{"to":"x","note":null,"speed":null}`, `{"to":"x","note":null}`},
+		"within a list":        {`{"to":"x","stops":[{"at":"a","for":null},{"at":"b","for":2}]}`, `{"to":"x","stops":[{"at":"a"},{"at":"b","for":2}]}`},
+		"a required one stays": {`{"to":null,"speed":null}`, `{"to":null,"speed":null}`},
+		"another fault stays":  {`{"to":"x","speed":null,"stops":7}`, `{"to":"x","speed":null,"stops":7}`},
+		"no null":              {`{"to":"x","speed":2}`, `{"to":"x","speed":2}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := point.Decide(parse.Decision{Calls: []parse.Call{{Name: "go", Arguments: protocol.Raw(c.arguments), Robot: "r"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := string(d.ToolCalls[0].Arguments); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}

@@ -20,6 +20,7 @@ func (p *Point) Decide(w parse.Decision) (*protocol.AgentDecision, error) {
 	d := &protocol.AgentDecision{Say: w.Say}
 	for _, call := range w.Calls {
 		p.liftRobot(&call)
+		p.dropNulls(&call)
 		if call.Robot == "" {
 			if len(p.Robots) > 1 {
 				return nil, fmt.Errorf("the call of %s names no robot in target_robot_name; known are %s", p.Quote(call.Name), p.Names(p.Robots))
@@ -55,6 +56,57 @@ func (p *Point) liftRobot(call *parse.Call) {
 		call.Arguments = protocol.DeleteMember(call.Arguments, name)
 		return
 	}
+}
+
+// dropNulls takes out arguments that are null where the tool does not take null. Strict schemas
+// require every argument and allow null for those that the tool does not require.
+func (p *Point) dropNulls(call *parse.Call) {
+	if p.Tools == nil {
+		return
+	}
+	tool, known := p.Tools.Find(call.Name)
+	if !known {
+		return
+	}
+	found, err := argumentProblems(p.Quoter, tool, call.Arguments)
+	if err != nil || len(found) == 0 {
+		return
+	}
+	arguments := call.Arguments
+	for _, problem := range found {
+		arguments = withoutNull(arguments, problem.Loc)
+	}
+	if _, err := tool.Validate(arguments); err == nil {
+		call.Arguments = arguments
+	}
+}
+
+// withoutNull takes out the member of an object at a location if it is null.
+func withoutNull(v protocol.Raw, loc []any) protocol.Raw {
+	if len(loc) == 0 {
+		return v
+	}
+	switch step := loc[0].(type) {
+	case string:
+		value, there := protocol.Get(v, step)
+		switch {
+		case !there:
+		case len(loc) > 1:
+			return protocol.SetMember(v, step, withoutNull(value, loc[1:]))
+		case value.Kind() == 'n':
+			return protocol.DeleteMember(v, step)
+		}
+	case int:
+		var list []string
+		for element := range protocol.Elements(v) {
+			if len(list) == step {
+				element = withoutNull(element, loc[1:])
+			}
+			list = append(list, string(element))
+		}
+		return protocol.Raw("[" + strings.Join(list, ",") + "]")
+	}
+	return v
 }
 
 // takesArgument reports whether a tool's schema declares an argument or explicitly

@@ -39,8 +39,8 @@ const (
 	answerForm = `
 
 Answer with one JSON object and nothing else:
-{"why": "...", "outcome": "corrected", "reinjection_point_id": "...", "decision": {"say": "", "tool_calls": [{"name": "...", "arguments": "{\"argument\": \"value\"}", "target_robot_name": "..."}]}}
-arguments may be an object or a string that holds one. To abandon: {"why": "...", "outcome": "abandoned", "reinjection_point_id": "...", "decision": {"say": "", "tool_calls": []}}`
+{"why": "...", "outcome": "corrected", "reinjection_point_id": "...", "decision": {"say": "", "tool_calls": [{"name": "...", "arguments": {"argument": "value"}, "target_robot_name": "..."}]}}
+arguments may be an object or a string that holds one, and an optional argument may be null. To abandon: {"why": "...", "outcome": "abandoned", "reinjection_point_id": "...", "decision": {"say": "", "tool_calls": []}}`
 
 	answerFormSay = `
 

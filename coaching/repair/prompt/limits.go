@@ -31,6 +31,17 @@ const (
 	maxEnumBytes = 8 << 10
 )
 
+// maxPortable bounds the portable schema, which some backends get as text in the prompt. Beyond
+// it, and beyond a quarter of the prompt's budget, the arguments of all calls are texts.
+const maxPortable = 32 << 10
+
+// Bounds of a tool's arguments in the portable schema. Endpoints take objects within objects of
+// ten levels, of which the answer is five. Beyond the bounds the arguments are a text.
+const (
+	maxStrictDepth   = 5
+	maxStrictSchemas = 1000
+)
+
 // maxExact bounds the exact schema, which becomes a grammar. Beyond it the arguments of
 // calls are any object.
 const maxExact = 128 << 10

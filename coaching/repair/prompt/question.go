@@ -38,7 +38,7 @@ func Question(c *check.Case, budget int) backend.Question {
 	q := backend.Question{
 		System:     system,
 		SchemaName: schemaName,
-		Schema:     portableSchema(points),
+		Schema:     portableSchema(points, min(maxPortable, budget/4)),
 		Exact:      exactSchema(points),
 		MaxTokens:  maxTokens,
 	}

@@ -250,6 +250,10 @@ func checkStrict(t *testing.T, schema protocol.Raw) {
 	if items, ok := protocol.Get(schema, "items"); ok {
 		checkStrict(t, items)
 	}
+	list, _ := protocol.Get(schema, "anyOf")
+	for one := range protocol.Elements(list) {
+		checkStrict(t, one)
+	}
 }
 
 func TestUnusableToolsAskForTextOnly(t *testing.T) {

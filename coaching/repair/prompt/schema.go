@@ -13,9 +13,50 @@ import (
 const schemaName = "coaching_answer"
 
 // portableSchema is the answer's schema in the subset that every endpoint supports. All
-// properties are required and no others allowed. Arguments are a string of JSON, since
-// their properties differ between tools. The rest of an abandoned answer is ignored.
-func portableSchema(points []*check.Point) protocol.Raw {
+// properties are required and no others allowed. Each tool's call has the tool's name and
+// arguments. Arguments that the subset can't express are a string of JSON. So are those of
+// all tools if the schema would become larger than limit bytes. The rest of an abandoned
+// answer is ignored.
+func portableSchema(points []*check.Point, limit int) protocol.Raw {
+	if schema := buildPortable(points, ownCalls(points)); len(schema) <= limit {
+		return protocol.Raw(schema)
+	}
+	return protocol.Raw(buildPortable(points, strictObject(
+		`"name":{`+stringType(toolNamesOf(points))+`}`,
+		`"arguments":`+textArguments,
+		`"target_robot_name":{`+stringType(robotsOf(points))+`}`,
+	)))
+}
+
+const textArguments = `{"type":"string","description":"A JSON object with the arguments, as text."}`
+
+// ownCalls is the schema of a call of any tool, each with its own arguments.
+func ownCalls(points []*check.Point) string {
+	var calls []string
+	for _, group := range toolGroups(points) {
+		for i := range group.tools.Tools {
+			tool := &group.tools.Tools[i]
+			arguments, ok := strictArguments(tool.Schema)
+			if !ok {
+				arguments = textArguments
+			}
+			call := strictObject(
+				`"name":{"type":"string","const":`+string(protocol.String(tool.Name))+`}`,
+				`"arguments":`+arguments,
+				`"target_robot_name":{`+stringType(group.tools.Robots)+`}`,
+			)
+			if !slices.Contains(calls, call) {
+				calls = append(calls, call)
+			}
+		}
+	}
+	if len(calls) == 1 {
+		return calls[0]
+	}
+	return `{"anyOf":[` + strings.Join(calls, ",") + `]}`
+}
+
+func buildPortable(points []*check.Point, call string) string {
 	properties := []string{
 		`"why":{"type":"string","description":"What went wrong, and why your decision is right, or why you abandon. Two or three sentences."}`,
 		`"outcome":{"type":"string","enum":["corrected","abandoned"]}`,
@@ -24,16 +65,11 @@ func portableSchema(points []*check.Point) protocol.Raw {
 	say := `"say":{"type":"string","description":"The text the agent says; empty when it calls tools or you abandon."}`
 	if !anyTools(points) {
 		properties = append(properties, `"decision":`+strictObject(say))
-		return protocol.Raw(strictObject(properties...))
+		return strictObject(properties...)
 	}
-	call := strictObject(
-		`"name":{`+stringType(toolNamesOf(points))+`}`,
-		`"arguments":{"type":"string","description":"A JSON object with the arguments, as text."}`,
-		`"target_robot_name":{`+stringType(robotsOf(points))+`}`,
-	)
 	calls := `"tool_calls":{"type":"array","description":"The calls; empty when the agent says something or you abandon.","items":` + call + `}`
 	properties = append(properties, `"decision":`+strictObject(say, calls))
-	return protocol.Raw(strictObject(properties...))
+	return strictObject(properties...)
 }
 
 // strictObject is the schema of an object that requires all of some properties, each
@@ -140,15 +176,15 @@ func toolGroups(points []*check.Point) (groups []toolGroup) {
 
 // exactSchema is the answer's schema for models with a grammar. A correction has a text
 // or calls, each call has the schema of its tool, each point its own tools. Arguments
-// are any object for tools with references, and for all tools if the schema would
-// become too large.
+// are any object for tools with references that the strict subset can't express, and for
+// all tools if the schema would become too large.
 func exactSchema(points []*check.Point) protocol.Raw {
 	for _, own := range []bool{true, false} {
 		if schema := buildExact(points, own); len(schema) <= maxExact {
 			return protocol.Raw(schema)
 		}
 	}
-	return portableSchema(points)
+	return portableSchema(points, maxPortable)
 }
 
 func buildExact(points []*check.Point, own bool) string {
@@ -180,8 +216,12 @@ func buildExact(points []*check.Point, own bool) string {
 
 func exactCall(set *tools.Set, tool *tools.Tool, own bool) string {
 	arguments := `{"type":"object"}`
-	if own && !strings.Contains(string(tool.Schema), `"$ref"`) { // references would not resolve inside another schema
-		arguments = string(tools.ForGrammar(tool.Schema))
+	if own {
+		if !strings.Contains(string(tool.Schema), `"$ref"`) {
+			arguments = string(tools.ForGrammar(tool.Schema))
+		} else if strict, ok := strictArguments(tool.Schema); ok { // references would not resolve inside another schema
+			arguments = strict
+		}
 	}
 	robot := `{"type":"string","minLength":1}`
 	if len(set.Robots) > 0 {
