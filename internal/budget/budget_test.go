@@ -148,15 +148,15 @@ func TestBudgetIsHalfOfTheMemoryThatGoMayUse(t *testing.T) {
 		heap, budget int64
 	}{
 		"nothing is known":              {process{}, 0, math.MaxInt64 >> 20, Default >> 20},
-		"a pod of 1 GiB":                {process{total: 1024, native: 196, live: 20}, 0, 700, 340},
-		"requests do not shrink it":     {process{total: 1024, native: 196, live: 320}, 300, 700, 340},
+		"a pod of 1 GiB":                {process{total: 1024, native: 196, live: 20}, 0, 657, 318},
+		"requests do not shrink it":     {process{total: 1024, native: 196, live: 320}, 300, 657, 318},
 		"a large model":                 {process{total: 65536, native: 57000, live: 100}, 0, 8192, 4046},
 		"weights beyond the memory":     {process{total: 1024, native: 4096, live: 20}, 0, 128, 54},
 		"a tiny pod":                    {process{total: 64, native: 64, live: 20}, 0, 64, 22},
-		"a large machine":               {process{total: 262144, native: 1024, live: 20}, 0, 228352, Most >> 20},
+		"a large machine":               {process{total: 262144, native: 1024, live: 20}, 0, 217429, Most >> 20},
 		"GOMEMLIMIT":                    {process{total: 65536, native: 1024, live: 24, given: 1024}, 0, 1024, 500},
 		"GOMEMLIMIT below what lives":   {process{total: 65536, live: 2048, given: 1024}, 0, 1024, Least >> 20},
-		"the collector has not run yet": {process{total: 1024, native: 196}, 200, 700, 350},
+		"the collector has not run yet": {process{total: 1024, native: 196}, 200, 657, 328},
 	} {
 		p := test.process
 		p.total, p.native, p.live, p.given = p.total<<20, p.native<<20, p.live<<20, p.given<<20

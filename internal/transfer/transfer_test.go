@@ -77,7 +77,7 @@ func TestGzipBeyondTheBudgetIsNotRead(t *testing.T) {
 }
 
 func TestGrowingBodyNeedsRoomForItsCopy(t *testing.T) {
-	all := budget.New(8 << 20)
+	all := budget.New(12 << 20)
 	share := all.Share()
 	// Within the budget alone, but not while it is copied from 4 MiB.
 	_, err := ReadBody(post(bytes.NewReader(make([]byte, 6<<20)), -1, ""), 64<<20, share)
