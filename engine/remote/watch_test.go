@@ -105,6 +105,42 @@ func TestFrozenEngineIsFoundAndItsRequestsGoElsewhere(t *testing.T) {
 	}
 }
 
+// An agentd that drains ends its work, and one that failed never will.
+func TestEngineThatRefusesWorkKeepsItsRequestsUnlessItFailed(t *testing.T) {
+	for status, elsewhere := range map[string]int{"draining": 0, "failed": 1} {
+		t.Run(status, func(t *testing.T) {
+			e, l, first, second, r := two(t)
+			var began atomic.Bool
+			first.intercepts(func(w http.ResponseWriter, r *http.Request) bool {
+				switch {
+				case r.URL.Path == "/health" && began.Load():
+					w.WriteHeader(http.StatusServiceUnavailable)
+					_, _ = w.Write([]byte(`{"status":"` + status + `"}`))
+					return true
+				case r.URL.Path == "/v1/completions":
+					body, _ := io.ReadAll(r.Body) // so that the end of the call is noticed
+					r.Body = io.NopCloser(bytes.NewReader(body))
+					began.Store(true)
+					for e.has(first) {
+						time.Sleep(time.Millisecond)
+					}
+					if elsewhere > 0 {
+						<-r.Context().Done()
+					}
+				}
+				return false
+			})
+			got, err := e.Generate(t.Context(), r)
+			if err != nil || texts(got) != "ok<end>/stop" || second.count() != elsewhere {
+				t.Errorf("got %s, %v; the other engine had %d calls", texts(got), err, second.count())
+			}
+			if s := l.String(); !strings.Contains(s, first.URL) || !strings.Contains(s, status) {
+				t.Errorf("logged %s", s)
+			}
+		})
+	}
+}
+
 func TestAnswerThatStopsIsAskedElsewhere(t *testing.T) {
 	t.Parallel()
 	e, l, first, second, r := two(t)
