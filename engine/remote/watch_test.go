@@ -53,10 +53,10 @@ func sends(w http.ResponseWriter, text string) {
 }
 
 // two are engines, of which the first takes the request.
-func two(t *testing.T) (e *Engine, l *log, first, second *fakeEngine, r *generation.Request) {
+func two(t *testing.T, adjust func(*limits)) (e *Engine, l *log, first, second *fakeEngine, r *generation.Request) {
 	a, b := newFake(t, APIVLLM), newFake(t, APIVLLM)
 	e, l = opened(t, a, b)
-	e.limits.probe = time.Second
+	adjust(&e.limits)
 	if err := e.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestFrozenEngineIsFoundAndItsRequestsGoElsewhere(t *testing.T) {
 	for name, before := range map[string]string{"accepts only": "", "in the middle of an answer": "{"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, l, first, second, r := two(t)
+			e, l, first, second, r := two(t, func(of *limits) { of.probe = time.Second })
 			thaw := freeze(t, first, func(w http.ResponseWriter, path string) bool {
 				if path == "/v1/completions" && before != "" {
 					sends(w, before)
@@ -109,7 +109,7 @@ func TestFrozenEngineIsFoundAndItsRequestsGoElsewhere(t *testing.T) {
 func TestEngineThatRefusesWorkKeepsItsRequestsUnlessItFailed(t *testing.T) {
 	for status, elsewhere := range map[string]int{"draining": 0, "failed": 1} {
 		t.Run(status, func(t *testing.T) {
-			e, l, first, second, r := two(t)
+			e, l, first, second, r := two(t, func(*limits) {})
 			var began atomic.Bool
 			first.intercepts(func(w http.ResponseWriter, r *http.Request) bool {
 				switch {
@@ -143,8 +143,7 @@ func TestEngineThatRefusesWorkKeepsItsRequestsUnlessItFailed(t *testing.T) {
 
 func TestAnswerThatStopsIsAskedElsewhere(t *testing.T) {
 	t.Parallel()
-	e, l, first, second, r := two(t)
-	e.limits.stall = 100 * time.Millisecond
+	e, l, first, second, r := two(t, func(of *limits) { of.stall = 100 * time.Millisecond })
 	freeze(t, first, func(w http.ResponseWriter, path string) bool {
 		if path == "/v1/completions" {
 			sends(w, "")
