@@ -53,10 +53,10 @@ func sends(w http.ResponseWriter, text string) {
 }
 
 // two are engines, of which the first takes the request.
-func two(t *testing.T) (e *Engine, l *log, first, second *fakeEngine, r *generation.Request) {
+func two(t *testing.T, adjust func(*limits)) (e *Engine, l *log, first, second *fakeEngine, r *generation.Request) {
 	a, b := newFake(t, APIVLLM), newFake(t, APIVLLM)
 	e, l = opened(t, a, b)
-	e.limits.probe = time.Second
+	adjust(&e.limits)
 	if err := e.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestFrozenEngineIsFoundAndItsRequestsGoElsewhere(t *testing.T) {
 	for name, before := range map[string]string{"accepts only": "", "in the middle of an answer": "{"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, l, first, second, r := two(t)
+			e, l, first, second, r := two(t, func(of *limits) { of.probe = time.Second })
 			thaw := freeze(t, first, func(w http.ResponseWriter, path string) bool {
 				if path == "/v1/completions" && before != "" {
 					sends(w, before)
@@ -105,10 +105,45 @@ func TestFrozenEngineIsFoundAndItsRequestsGoElsewhere(t *testing.T) {
 	}
 }
 
+// An agentd that drains ends its work, and one that failed never will.
+func TestEngineThatRefusesWorkKeepsItsRequestsUnlessItFailed(t *testing.T) {
+	for status, elsewhere := range map[string]int{"draining": 0, "failed": 1} {
+		t.Run(status, func(t *testing.T) {
+			e, l, first, second, r := two(t, func(*limits) {})
+			var began atomic.Bool
+			first.intercepts(func(w http.ResponseWriter, r *http.Request) bool {
+				switch {
+				case r.URL.Path == "/health" && began.Load():
+					w.WriteHeader(http.StatusServiceUnavailable)
+					_, _ = w.Write([]byte(`{"status":"` + status + `"}`))
+					return true
+				case r.URL.Path == "/v1/completions":
+					body, _ := io.ReadAll(r.Body) // so that the end of the call is noticed
+					r.Body = io.NopCloser(bytes.NewReader(body))
+					began.Store(true)
+					for e.has(first) {
+						time.Sleep(time.Millisecond)
+					}
+					if elsewhere > 0 {
+						<-r.Context().Done()
+					}
+				}
+				return false
+			})
+			got, err := e.Generate(t.Context(), r)
+			if err != nil || texts(got) != "ok<end>/stop" || second.count() != elsewhere {
+				t.Errorf("got %s, %v; the other engine had %d calls", texts(got), err, second.count())
+			}
+			if s := l.String(); !strings.Contains(s, first.URL) || !strings.Contains(s, status) {
+				t.Errorf("logged %s", s)
+			}
+		})
+	}
+}
+
 func TestAnswerThatStopsIsAskedElsewhere(t *testing.T) {
 	t.Parallel()
-	e, l, first, second, r := two(t)
-	e.limits.stall = 100 * time.Millisecond
+	e, l, first, second, r := two(t, func(of *limits) { of.stall = 100 * time.Millisecond })
 	freeze(t, first, func(w http.ResponseWriter, path string) bool {
 		if path == "/v1/completions" {
 			sends(w, "")
