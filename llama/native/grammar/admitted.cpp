@@ -20,6 +20,8 @@ namespace {
 // A class of characters is worth a table if tokens that begin with them are such a part of the vocabulary.
 constexpr size_t least_part = 32;
 
+constexpr std::pair<uint32_t, uint32_t> surrogates = { 0xD800, 0xDFFF };
+
 // Terminals, at most, of a set with a usual step.
 constexpr size_t max_terminals = 64;
 
@@ -27,9 +29,10 @@ constexpr size_t max_terminals = 64;
 
 // --- usual steps -----------------------------------------------------------------
 
+// The characters that a terminal takes, without surrogates, which are none.
 char_class matcher::characters(uint32_t element) const {
     if (type(element) == LLAMA_GRETYPE_CHAR_ANY) {
-        return { { 0, last_char } };
+        return complement({ surrogates });
     }
     const bool inverse = type(element) == LLAMA_GRETYPE_CHAR_NOT;
     if (!inverse && type(element) != LLAMA_GRETYPE_CHAR) {
@@ -45,8 +48,11 @@ char_class matcher::characters(uint32_t element) const {
         }
         ranges.emplace_back(from, std::min(to, last_char));
     }
+    if (inverse) {
+        ranges.push_back(surrogates);
+    }
     ranges = normal(std::move(ranges));
-    return inverse ? complement(ranges) : ranges;
+    return inverse ? complement(ranges) : without(ranges, { surrogates });
 }
 
 uint32_t matcher::intern_class(char_class chars) {
@@ -293,6 +299,9 @@ bool matcher::admitted_by_class(token_set & out) {
         admitted_rests(w, group);
     }
     const char_class others = without(classes[chars], classes[first.chars]);
+    if (!others.empty() && others.back().second >= 0x80) { // characters of several bytes
+        correct_rests(w, 0, vocab->order.size(), 0, now.at);
+    }
     for_characters(*vocab, 0, vocab->order.size(), 0, others, [&](size_t from, size_t end, uint32_t c, size_t length) {
         correct(w, from, end, length, 1, step(now.at, c));
     });
@@ -344,6 +353,17 @@ void matcher::admitted_rests(class_walk & w, const class_table::group & group) {
     }
 }
 
+// Corrects those of order[first,end) that go on with no complete character of the class after so many bytes, which
+// they share and which lead to at.
+void matcher::correct_rests(class_walk & w, size_t first, size_t end, size_t bytes, set at) {
+    w.table.within(first, end, [&](const class_table::split & s) {
+        if (s.bytes == bytes) {
+            const llama_token t = vocab->order[s.index];
+            may_stop(feed(position{ at }, vocab->piece(t).substr(bytes))) ? w.out.add(t) : w.out.remove(t);
+        }
+    });
+}
+
 // Corrects the tokens order[first,end). They share so many bytes, n characters of the class, which do not lead to
 // w.after(n) but to at.
 void matcher::correct(class_walk & w, size_t first, size_t end, size_t bytes, size_t n, set at) {
@@ -366,12 +386,7 @@ void matcher::correct(class_walk & w, size_t first, size_t end, size_t bytes, si
     for (size_t i = first; i < end && vocab->piece(vocab->order[i]).size() == bytes; i++) {
         w.out.add(vocab->order[i]);
     }
-    w.table.split_within(first, end, [&](const class_table::split & s) {
-        const llama_token t = vocab->order[s.index];
-        if (s.bytes == bytes) {
-            may_stop(feed(position{ at }, vocab->piece(t).substr(bytes))) ? w.out.add(t) : w.out.remove(t);
-        }
-    });
+    correct_rests(w, first, end, bytes, at);
     const char_class others = without(w.chars, classes[next.chars]);
     for_characters(*vocab, first, end, bytes, others, [&](size_t from, size_t to, uint32_t c, size_t length) {
         correct(w, from, to, bytes + length, n + 1, step(at, c));

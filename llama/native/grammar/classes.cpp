@@ -20,6 +20,25 @@ constexpr size_t max_tables = 16;
 // tables over and over.
 constexpr uint64_t kept_for = 1024;
 
+// Whether text is a part of a character that is in the class however it is completed.
+bool part_of(const char_class & chars, std::string_view text) {
+    const auto     lead   = static_cast<uint8_t>(text[0]);
+    const uint32_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+    if (lead < 0xC2 || lead > 0xF4 || text.size() >= length) {
+        return false;
+    }
+    uint32_t value = lead & (0x7Fu >> length);
+    for (const char c : text.substr(1)) {
+        if ((static_cast<uint8_t>(c) & 0xC0) != 0x80) {
+            return false;
+        }
+        value = value << 6 | (static_cast<uint8_t>(c) & 0x3F);
+    }
+    const auto [low, high] = completions(value, length - static_cast<uint32_t>(text.size()), length);
+    const auto range       = std::upper_bound(chars.begin(), chars.end(), std::make_pair(low, ~uint32_t(0)));
+    return low <= high && range != chars.begin() && high <= std::prev(range)->second;
+}
+
 } // namespace
 
 // --- classes -------------------------------------------------------------------
@@ -117,6 +136,13 @@ std::string utf8(uint32_t c) {
     return s;
 }
 
+std::pair<uint32_t, uint32_t> completions(uint32_t value, uint32_t remain, uint32_t length) {
+    const uint32_t shift = 6 * remain;
+    const uint32_t low   = std::max<uint32_t>(value << shift, length == 4 ? 0x10000 : length == 3 ? 0x800 : 0x80);
+    const uint32_t high  = std::min<uint32_t>((value << shift) | ((1u << shift) - 1), last_char);
+    return { low, low < 0xE000 && high >= 0xD800 ? 0xD7FF : high }; // surrogates are no characters
+}
+
 size_t weight(const char_class & c, const vocab_index & vocab) {
     std::array<bool, 256> begins = {};
     const auto lead = [](uint32_t c) { // the first byte of a character
@@ -140,7 +166,8 @@ class_table::class_table(const vocab_index & vocab, const char_class & chars) {
         ascii[c] = contains(chars, c);
     }
     std::vector<std::pair<uint32_t, llama_token>> whole; // characters, token
-    const auto                                    rest = [&](const split & s) {
+
+    const auto rest = [&](const split & s) {
         return vocab.piece(vocab.order[s.index]).substr(s.bytes);
     };
     for (uint32_t i = 0; i < vocab.order.size(); i++) {
@@ -154,9 +181,13 @@ class_table::class_table(const vocab_index & vocab, const char_class & chars) {
             n++;
             bytes += static_cast<uint32_t>(length);
         }
-        longest = std::max<size_t>(longest, n);
-        if (bytes == piece.size()) {
-            whole.emplace_back(n, vocab.order[i]);
+        const bool part = bytes < piece.size() && bytes <= 0xFFFF && n < 0xFFFF && part_of(chars, piece.substr(bytes));
+        longest         = std::max<size_t>(longest, n + part);
+        if (part) {
+            indexed.push_back({ i, static_cast<uint16_t>(n), static_cast<uint16_t>(bytes), 0 });
+        }
+        if (part || bytes == piece.size()) {
+            whole.emplace_back(n + part, vocab.order[i]);
         } else if (n > 0 && bytes <= 0xFFFF) {
             splits.push_back({ i, static_cast<uint16_t>(n), static_cast<uint16_t>(bytes), 0 });
         } else if (!outside.empty() && outside.back().end == i) {
@@ -165,23 +196,25 @@ class_table::class_table(const vocab_index & vocab, const char_class & chars) {
             outside.push_back({ i, i + 1 });
         }
     }
-    std::sort(whole.begin(), whole.end());
-    const size_t n_tokens = vocab.is_eog.size();
     until.assign(longest + 1, 0);
-    at_most.resize(std::min(counted, longest) + 1);
-    all_whole.clear(n_tokens);
-    for (token_set & set : at_most) {
-        set.clear(n_tokens);
-    }
     for (const auto & [n, t] : whole) {
-        tokens.push_back(t);
         until[n]++;
-        all_whole.add(t);
-        for (size_t most = n; most < at_most.size(); most++) {
-            at_most[most].add(t);
-        }
     }
     std::partial_sum(until.begin(), until.end(), until.begin());
+    std::vector<uint32_t> at = until;
+    tokens.resize(whole.size());
+    for (const auto & [n, t] : whole) {
+        tokens[--at[n]] = t;
+    }
+    all_whole.clear(vocab.is_eog.size());
+    for (size_t n = 0; n <= longest; n++) {
+        for (size_t i = n > 0 ? until[n - 1] : 0; i < until[n]; i++) {
+            all_whole.add(tokens[i]);
+        }
+        if (n <= counted) {
+            at_most.push_back(all_whole);
+        }
+    }
 
     std::sort(splits.begin(), splits.end(), [&](const split & a, const split & b) {
         const int order = rest(a).compare(rest(b));
@@ -204,9 +237,8 @@ class_table::class_table(const vocab_index & vocab, const char_class & chars) {
         g.chars.erase(std::unique(g.chars.begin(), g.chars.end()), g.chars.end());
         g.chars.shrink_to_fit();
     }
-    indexed.resize(splits.size());
-    std::iota(indexed.begin(), indexed.end(), 0u);
-    std::sort(indexed.begin(), indexed.end(), [&](uint32_t a, uint32_t b) { return splits[a].index < splits[b].index; });
+    indexed.insert(indexed.end(), splits.begin(), splits.end());
+    std::sort(indexed.begin(), indexed.end(), [](const split & a, const split & b) { return a.index < b.index; });
 }
 
 void class_table::whole(size_t most, token_set & out) const {

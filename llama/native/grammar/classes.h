@@ -31,6 +31,9 @@ bool       contains(const char_class & c, uint32_t character);
 // The character that text begins with, and its bytes; no bytes if it is not complete or not valid.
 std::pair<uint32_t, size_t> first_character(std::string_view text);
 std::string                 utf8(uint32_t character);
+// The first and the last character that begins with a part of one: its value, and of how many bytes remain are
+// missing. The first is behind the last if there is none.
+std::pair<uint32_t, uint32_t> completions(uint32_t value, uint32_t remain, uint32_t length);
 
 // How many tokens of a vocabulary begin with a byte that begins a character of the class.
 size_t weight(const char_class & c, const vocab_index & vocab);
@@ -51,7 +54,7 @@ class token_set {
 
 // The tokens of a vocabulary by the characters of one class that they begin with. Indices are those of
 // vocab_index::order. A token is one of
-//  - whole: all of it is characters of the class,
+//  - whole: all of it is characters of the class; the last one may lack bytes, if it is in the class whatever they are,
 //  - split: some characters of the class, then a rest that begins with no such character, or with a part of one,
 //  - outside: it begins with no character of the class.
 struct class_table {
@@ -59,8 +62,8 @@ struct class_table {
 
     // The whole tokens of at most so many characters.
     void whole(size_t most, token_set & out) const;
-    // Calls f(s) for each split token whose index is in [first, end).
-    template <typename F> void split_within(size_t first, size_t end, F f) const;
+    // Calls f(s) for each token of indexed whose index is in [first, end).
+    template <typename F> void within(size_t first, size_t end, F f) const;
 
     struct split {
         uint32_t index;
@@ -77,7 +80,7 @@ struct class_table {
     };
     std::vector<split>    splits;  // by their rests, then by chars
     std::vector<group>    groups;  // of splits whose rests begin with the same byte
-    std::vector<uint32_t> indexed; // of splits, by index
+    std::vector<split>    indexed; // the same, and whole tokens that lack bytes, by index
     std::vector<range>    outside; // indices
     size_t                longest = 0; // characters of the class that a token begins with
 
@@ -109,11 +112,11 @@ class class_tables {
     uint64_t          clock = 0;
 };
 
-template <typename F> void class_table::split_within(size_t first, size_t end, F f) const {
+template <typename F> void class_table::within(size_t first, size_t end, F f) const {
     auto it = std::lower_bound(indexed.begin(), indexed.end(), first,
-                               [this](uint32_t s, size_t i) { return splits[s].index < i; });
-    for (; it != indexed.end() && splits[*it].index < end; ++it) {
-        f(splits[*it]);
+                               [](const split & s, size_t i) { return s.index < i; });
+    for (; it != indexed.end() && it->index < end; ++it) {
+        f(*it);
     }
 }
 

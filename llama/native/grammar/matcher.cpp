@@ -314,14 +314,9 @@ bool matcher::may_stop(const position & p) const {
     if (p.at == no_set || p.remain == 0) {
         return p.at != no_set;
     }
-    const uint32_t shift = 6u * p.remain;
-    const uint32_t low   = std::max<uint32_t>(p.value << shift, p.length == 4 ? 0x10000 : p.length == 3 ? 0x800 : 0x80);
-    uint32_t       high  = std::min<uint32_t>((p.value << shift) | ((1u << shift) - 1), 0x10FFFF);
-    if (low < 0xE000 && high >= 0xD800) {
-        high = 0xD7FF; // surrogates are no characters
-    }
+    const auto [low, high] = completions(p.value, p.remain, p.length);
     const state & s     = *states[p.at];
-    const auto    fits  = [&](node n) { return matches(stacks[n].top, low, high); };
+    const auto    fits  = [&, low = low, high = high](node n) { return matches(stacks[n].top, low, high); };
     const auto    exact = std::lower_bound(s.exact.begin(), s.exact.end(), std::make_pair(low, node(0)));
     return low <= high &&
            ((exact != s.exact.end() && exact->first <= high) || std::any_of(s.others.begin(), s.others.end(), fits));

@@ -177,6 +177,7 @@ class matcher {
     template <typename F> void for_named(F f);
     bool                      admitted_by_class(token_set & out);
     void                      admitted_rests(class_walk & w, const class_table::group & group);
+    void                      correct_rests(class_walk & w, size_t first, size_t end, size_t bytes, set at);
     void                      correct(class_walk & w, size_t first, size_t end, size_t bytes, size_t n, set at);
     void                      restart(const matcher & from);
     node                      copy(const matcher & from, node n);
