@@ -13,7 +13,7 @@ namespace {
 // Whole tokens of up to so many characters are kept as sets: one for each number. Longer ones are few.
 constexpr size_t counted = 12;
 
-// Tables of a vocabulary, of about half a megabyte each.
+// Tables of a vocabulary, of about a megabyte each.
 constexpr size_t max_tables = 16;
 
 // A table stays for so many requests of others at least, so that grammars of many classes do not make the same
