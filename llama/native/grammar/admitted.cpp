@@ -127,7 +127,8 @@ matcher::usual_step matcher::usual(set s) {
 bool matcher::takes_any(set s, const char_class & chars) {
     const state & from = *states[s];
     spend(from.exact.size() + from.others.size() * chars.size());
-    return std::any_of(from.exact.begin(), from.exact.end(), [&](const auto & e) { return contains(chars, e.first); }) ||
+    return std::any_of(from.exact.begin(), from.exact.end(),
+                       [&](const auto & e) { return contains(chars, e.first); }) ||
            std::any_of(from.others.begin(), from.others.end(), [&](node n) {
                return std::any_of(chars.begin(), chars.end(), [&](const auto & range) {
                    return matches(stacks[n].top, range.first, range.second);
@@ -239,7 +240,7 @@ void for_characters(const vocab_index & vocab, size_t first, size_t end, size_t 
     const auto rest = [&](llama_token t) { return vocab.piece(t).substr(bytes); };
     for (const auto & [low, high] : chars) {
         const auto begin = vocab.order.begin();
-        first = static_cast<size_t>(
+        first            = static_cast<size_t>(
             std::lower_bound(begin + static_cast<long>(first), begin + static_cast<long>(end), utf8(low),
                              [&](llama_token t, const std::string & s) { return rest(t) < s; }) -
             begin);
@@ -270,10 +271,10 @@ bool matcher::admitted_by_class(token_set & out) {
     }
     const usual_step second = usual(first.next);
     // An identifier may go on with more characters than it begins with.
-    const bool     wider = second.chars != no_class &&
-                           2 * weight(common(classes[first.chars], classes[second.chars]), *vocab) >= weights[second.chars];
+    const bool wider = second.chars != no_class &&
+                       2 * weight(common(classes[first.chars], classes[second.chars]), *vocab) >= weights[second.chars];
     const uint32_t chars = wider ? second.chars : first.chars;
-    const auto       table  = vocab->classes.get(*vocab, classes[chars]);
+    const auto     table = vocab->classes.get(*vocab, classes[chars]);
     if (table == nullptr) {
         return false;
     }
@@ -316,9 +317,7 @@ bool matcher::admitted_by_class(token_set & out) {
 
 // Adds the split tokens of a group that are admitted after their usual characters.
 void matcher::admitted_rests(class_walk & w, const class_table::group & group) {
-    const auto rest = [&](const class_table::split & s) {
-        return vocab->piece(vocab->order[s.index]).substr(s.bytes);
-    };
+    const auto rest = [&](const class_table::split & s) { return vocab->piece(vocab->order[s.index]).substr(s.bytes); };
     const auto byte = static_cast<uint8_t>(rest(w.table.splits[group.first])[0]);
     for (auto from = group.chars.begin(); from != group.chars.end() && *from <= w.most;) {
         // Numbers of characters behind which the byte leads to the same place.

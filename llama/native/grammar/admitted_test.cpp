@@ -13,34 +13,36 @@ namespace {
 
 using rng = std::mt19937;
 
-size_t below(rng & r, size_t n) { return r() % n; }
+size_t below(rng & r, size_t n) {
+    return r() % n;
+}
 
-template <typename T, size_t N> T pick(rng & r, const T (&list)[N]) { return list[below(r, N)]; }
+template <typename T, size_t N> T pick(rng & r, const T (&list)[N]) {
+    return list[below(r, N)];
+}
 
 // What tools' grammars are made of: strings, bounded ones, patterns, enumerations beside strings, tagged text.
 std::string grammar(rng & r) {
-    const char * const classes[] = { "[a-z]",     "[^\"\\\\\\x7F\\x00-\\x1F]", "[^\"]",      ".",        "[A-Za-z0-9_]",
-                                     "[^<]",      "[ -~]",                     "[é-\\uFFFD]", "[0-9a-f]", "[^a-c<日]",
-                                     "[^\\x00]", "[日é<a]",                   "[^ \\t]" };
-    const char * const words[] = { "\"a\"", "\"ab\"", "\"<\"", "\"</a>\"", "\"日\"", "\"the\"", "\"\\\"\"", "\" \"", "\"0\"" };
-    const char * const counts[] = { "", "*", "+", "?", "{2}", "{1,3}", "{0,9}", "{3,}", "{0,40}" };
-    const auto         part     = [&] {
+    const char * const classes[] = { "[a-z]",        "[^\"\\\\\\x7F\\x00-\\x1F]",
+                                     "[^\"]",        ".",
+                                     "[A-Za-z0-9_]", "[^<]",
+                                     "[ -~]",        "[é-\\uFFFD]",
+                                     "[0-9a-f]",     "[^a-c<日]",
+                                     "[^\\x00]",     "[日é<a]",
+                                     "[^ \\t]" };
+    const char * const words[]   = { "\"a\"",   "\"ab\"",   "\"<\"", "\"</a>\"", "\"日\"",
+                                     "\"the\"", "\"\\\"\"", "\" \"", "\"0\"" };
+    const char * const counts[]  = { "", "*", "+", "?", "{2}", "{1,3}", "{0,9}", "{3,}", "{0,40}" };
+    const auto         part      = [&] {
         std::string s;
         switch (below(r, 6)) {
-        case 0:
-            s = pick(r, words);
-            break;
-        case 1:
-            s = std::string("(") + pick(r, words) + " | " + pick(r, classes) + ")";
-            break;
-        case 2:
-            s = "char";
-            break;
-        case 3: // one mark, once
-            s = std::string("(<[2147418112]> ") + pick(r, words) + " | " + pick(r, classes) + ")";
-            break;
-        default:
-            s = pick(r, classes);
+            case 0: s = pick(r, words); break;
+            case 1: s = std::string("(") + pick(r, words) + " | " + pick(r, classes) + ")"; break;
+            case 2: s = "char"; break;
+            case 3: // one mark, once
+                s = std::string("(<[2147418112]> ") + pick(r, words) + " | " + pick(r, classes) + ")";
+                break;
+            default: s = pick(r, classes);
         }
         return s + pick(r, counts);
     };
@@ -86,8 +88,8 @@ int compare(const std::string & gbnf, const std::shared_ptr<const vocab_index> &
         std::vector<llama_token> next, listed;
         for (llama_token t = 0; t < n; t++) {
             const bool want = m.admits(t);
-            CHECK(set.has(t) == want, "%s\nafter \"%s\": token %d, \"%s\", is %s the set", gbnf.c_str(), text.c_str(), t,
-                  std::string(vocab->piece(t)).c_str(), want ? "not in" : "in");
+            CHECK(set.has(t) == want, "%s\nafter \"%s\": token %d, \"%s\", is %s the set", gbnf.c_str(), text.c_str(),
+                  t, std::string(vocab->piece(t)).c_str(), want ? "not in" : "in");
             if (want && !vocab->is_eog[t]) {
                 next.push_back(t);
             }
@@ -149,13 +151,13 @@ int main() {
     many_classes_need_no_tables();
     rng r(1);
     int places = 0;
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; i < 200; i++) {
         const auto vocab = std::make_shared<const vocab_index>(vocabulary(r));
         for (int g = 0; g < 5; g++) {
             places += compare(grammar(r), vocab, r, 6);
         }
     }
-    CHECK(places > 5000, "%d places", places);
+    CHECK(places > 2500, "%d places", places);
 
     agd_log_install(silent);
     llama_backend_init();
@@ -166,7 +168,7 @@ int main() {
     CHECK(model != nullptr, "%s", err);
     if (model != nullptr) {
         const auto vocab = std::make_shared<const vocab_index>(llama_model_get_vocab(model));
-        for (int i = 0; i < 40; i++) {
+        for (int i = 0; i < 24; i++) {
             compare(grammar(r), vocab, r, 3);
         }
         llama_model_free(model);

@@ -117,7 +117,7 @@ std::pair<uint32_t, size_t> first_character(std::string_view text) {
 
 std::string utf8(uint32_t c) {
     std::string s;
-    const auto tail = [&](int shift) { s += static_cast<char>(0x80 | (c >> shift & 0x3F)); };
+    const auto  tail = [&](int shift) { s += static_cast<char>(0x80 | (c >> shift & 0x3F)); };
     if (c < 0x80) {
         s += static_cast<char>(c);
     } else if (c < 0x800) {
@@ -145,7 +145,7 @@ std::pair<uint32_t, uint32_t> completions(uint32_t value, uint32_t remain, uint3
 
 size_t weight(const char_class & c, const vocab_index & vocab) {
     std::array<bool, 256> begins = {};
-    const auto lead = [](uint32_t c) { // the first byte of a character
+    const auto            lead   = [](uint32_t c) { // the first byte of a character
         return c < 0x80 ? c : c < 0x800 ? 0xC0 | c >> 6 : c < 0x10000 ? 0xE0 | c >> 12 : 0xF0 | c >> 18;
     };
     for (const auto & [low, high] : c) {
@@ -167,9 +167,7 @@ class_table::class_table(const vocab_index & vocab, const char_class & chars) {
     }
     std::vector<std::pair<uint32_t, llama_token>> whole; // characters, token
 
-    const auto rest = [&](const split & s) {
-        return vocab.piece(vocab.order[s.index]).substr(s.bytes);
-    };
+    const auto rest = [&](const split & s) { return vocab.piece(vocab.order[s.index]).substr(s.bytes); };
     for (uint32_t i = 0; i < vocab.order.size(); i++) {
         const auto piece = vocab.piece(vocab.order[i]);
         uint32_t   n = 0, bytes = 0;

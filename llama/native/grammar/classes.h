@@ -78,11 +78,11 @@ struct class_table {
         uint32_t              first, end;
         std::vector<uint16_t> chars; // all that there are
     };
-    std::vector<split>    splits;  // by their rests, then by chars
-    std::vector<group>    groups;  // of splits whose rests begin with the same byte
-    std::vector<split>    indexed; // the same, and whole tokens that lack bytes, by index
-    std::vector<range>    outside; // indices
-    size_t                longest = 0; // characters of the class that a token begins with
+    std::vector<split> splits;  // by their rests, then by chars
+    std::vector<group> groups;  // of splits whose rests begin with the same byte
+    std::vector<split> indexed; // the same, and whole tokens that lack bytes, by index
+    std::vector<range> outside; // indices
+    size_t             longest = 0; // characters of the class that a token begins with
 
   private:
     std::vector<llama_token> tokens;  // whole ones, by their characters

@@ -233,7 +233,7 @@ matcher::set matcher::intern(std::vector<node> nodes) {
     std::sort(made->exact.begin(), made->exact.end());
     made->ascii.fill(unknown);
     made->usual = { unknown, no_set };
-    made->only = any_of;
+    made->only  = any_of;
     if (nodes.back() == 0) {
         made->only = end_only;
     } else if (made->exact.size() == nodes.size() && made->exact.front().first == made->exact.back().first) {
@@ -315,9 +315,9 @@ bool matcher::may_stop(const position & p) const {
         return p.at != no_set;
     }
     const auto [low, high] = completions(p.value, p.remain, p.length);
-    const state & s     = *states[p.at];
-    const auto    fits  = [&, low = low, high = high](node n) { return matches(stacks[n].top, low, high); };
-    const auto    exact = std::lower_bound(s.exact.begin(), s.exact.end(), std::make_pair(low, node(0)));
+    const state & s        = *states[p.at];
+    const auto    fits     = [&, low = low, high = high](node n) { return matches(stacks[n].top, low, high); };
+    const auto    exact    = std::lower_bound(s.exact.begin(), s.exact.end(), std::make_pair(low, node(0)));
     return low <= high &&
            ((exact != s.exact.end() && exact->first <= high) || std::any_of(s.others.begin(), s.others.end(), fits));
 }

@@ -29,7 +29,7 @@ struct chooser {
     sampler_ptr                   chain;        // truncation and temperature; null: greedy
     std::vector<llama_token>      suppressed;   // sorted
     const uint64_t *              only = nullptr; // bits of the tokens that may be sampled, with a word more; null: all
-    std::vector<llama_token_data> candidates;   // scratch
+    std::vector<llama_token_data> candidates; // scratch
     uint64_t                      position = 0; // tokens of the text so far
     uint32_t                      attempt  = 0; // draws for the next one so far
     // With the option score: what the last draw from candidates chose from, p being weights, and their sum.
@@ -134,7 +134,7 @@ struct chooser {
         float   best;
     };
     std::vector<block_max> maxima; // scratch of collect
-    std::vector<float>     bests;  // the same
+    std::vector<float>     bests; // the same
 
     void collect_all(const float * logits);
     // Adds the tokens of a block to candidates, a heap of at most k with the worst on top.

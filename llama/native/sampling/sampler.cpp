@@ -45,7 +45,7 @@ struct agd_sampler : agd::chooser {
     std::vector<llama_token>      admitted; // scratch
     agd::token_set                admitted_set;
     bool                          set_known = false; // admitted_set is that of this place in the text
-    bool                          dead = false;
+    bool                          dead      = false;
     std::string                   detail;
     agd_score                     score = {}; // of the last token, with the option
     // For it, without temperature_only(): what the free choice was drawn from, and how much of it the grammar rejects.

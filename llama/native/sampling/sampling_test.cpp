@@ -67,8 +67,8 @@ void keeping_is_exact() {
                 for (int32_t i = 0; i < n; i++) {
                     const size_t at   = first + static_cast<size_t>(i);
                     const float  want = (bits[at / 64] >> (at % 64) & 1) != 0 ? x[i] : -infinity;
-                    CHECK(kept[i] == want, "version %d, %d logits from %zu: logit %d is %g, want %g", version, n, first, i,
-                          double(kept[i]), double(want));
+                    CHECK(kept[i] == want, "version %d, %d logits from %zu: logit %d is %g, want %g", version, n, first,
+                          i, double(kept[i]), double(want));
                 }
             }
         }

@@ -63,9 +63,8 @@ llama_token chooser::redraw(const float * logits) {
 
 double chooser::weigh_all_allowed(const float * logits) const {
     double sum = 0;
-    for_blocks(logits, [&](int32_t, int32_t count, const float * x) {
-        sum += weigh(x, count, best_logit, factor(), nullptr);
-    });
+    for_blocks(logits,
+               [&](int32_t, int32_t count, const float * x) { sum += weigh(x, count, best_logit, factor(), nullptr); });
     return sum;
 }
 
@@ -82,7 +81,8 @@ bool chooser::truncate(const float * logits) {
     const float     least = opts.min_p > 0.0f ? best + std::log(opts.min_p) : minus_infinity;
     double          sum   = 0;
     if (share) {
-        for_blocks(logits, [&](int32_t, int32_t count, const float * x) { sum += weigh(x, count, best, log2e, nullptr); });
+        for_blocks(logits,
+                   [&](int32_t, int32_t count, const float * x) { sum += weigh(x, count, best, log2e, nullptr); });
     }
     for (size_t m : widening) {
         collect(logits, m);
