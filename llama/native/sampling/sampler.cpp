@@ -145,17 +145,19 @@ struct agd_sampler : agd::chooser {
         }
     }
 
-    // The weight of all admitted tokens: of the best ones, if the rest is negligible.
+    // The weight of all admitted tokens: of the best ones, if the rest is negligible. Where refused tokens have most of
+    // the weight, rounding leaves no more than a guess of the rest.
     double weigh_admitted(const float * logits) {
-        double rest = weight_of_all(), sum = 0;
-        bool   first = true;
+        const double all  = weight_of_all();
+        double       rest = all, sum = 0;
+        bool         first = true;
         collect(logits, 8);
         for (const llama_token_data & c : candidates) {
             const double w = weight(c.logit);
             rest -= w;
             sum += admits(c.id, first) ? w : 0;
             first = false;
-            if (rest <= negligible * sum) {
+            if (rest <= negligible * sum && 2 * sum >= all) {
                 return sum;
             }
         }
@@ -357,8 +359,9 @@ struct agd_sampler : agd::chooser {
     // Makes children of the heaviest admitted ones of so many best tokens, 0 for all, until the rest is at most share.
     // False: it is more.
     bool add_heaviest(const float * logits, double share, std::initializer_list<size_t> numbers) {
-        double rest = weight_of_all(), sum = 0;
-        size_t seen = 0; // the best tokens are the same in each step
+        const double all  = weight_of_all();
+        double       rest = all, sum = 0;
+        size_t       seen = 0; // the best tokens are the same in each step
         pool.clear();
         for (const size_t m : numbers) {
             if (m == 0) {
@@ -374,7 +377,7 @@ struct agd_sampler : agd::chooser {
                     sum += w;
                     pool.push_back({ c.id, c.logit, static_cast<float>(w) });
                 }
-                if (m > 0 && rest <= share * sum) {
+                if (m > 0 && rest <= share * sum && 2 * sum >= all) { // as in weigh_admitted
                     children_rest = rest > rounding * sum ? rest / sum : 0;
                     add_pool_unchecked(sum);
                     return true;
