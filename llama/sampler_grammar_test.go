@@ -273,7 +273,7 @@ func TestAmbiguousGrammarsAreMatched(t *testing.T) {
 		refused    bool
 	}{
 		{"stars in a row", `root ::= "\"" ` + strings.Repeat("[a-z]* ", 300) + `"\""`, false},
-		{"repetitions of repetitions", `root ::= ` + strings.Repeat("([a-z]{0,30}){0,30} ", 3), true},
+		{"repetitions of repetitions", `root ::= ` + strings.Repeat("([a-z]{0,30}){0,30} ", 3), false},
 		{"lists that begin alike", `root ::= "[" root? "]" | "[" root? "];" | "[" root? "]!"`, true},
 		{"a large enumeration", `root ::= ` + strings.Join(names, " | "), false},
 		{"optional characters without end", `root ::= "x" ` + strings.Repeat("[a-z]? ", 2000), true},

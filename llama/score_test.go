@@ -162,3 +162,55 @@ func BenchmarkLogprob(b *testing.B) {
 		Logprob(row, 5)
 	}
 }
+
+// A refused token with nearly all of the probability leaves the others their shares.
+func TestScoreOfChoiceAfterLikelyTokenIsRefused(t *testing.T) {
+	m := shared(t, synth.Qwen3)
+	row := make([]float32, m.Vocab().Size())
+	for i := range row {
+		row[i] = -60
+	}
+	likely := map[Token]float64{}
+	for text, x := range map[string]float32{"a": 3, "b": 2.5, "1": 2, "the": 1} {
+		token := tokenize(t, m, text)[0]
+		row[token], likely[token] = x, float64(x)
+	}
+	row[tokenize(t, m, `"`)[0]] = 40
+	for name, cfg := range map[string]SamplerConfig{
+		"temperature": {Temperature: 0.8},
+		"top-k":       {Temperature: 0.8, TopK: 20},
+		"top-p":       {Temperature: 0.8, TopP: 0.9999},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg.Grammar, cfg.Score = `root ::= [^"]{5} "\""`, true
+			first := newSampler(t, m, cfg)
+			sum := 0.0
+			for _, x := range likely {
+				sum += math.Exp(x / 0.8)
+			}
+			children, _, err := first.Children(row, 1e-5, nil)
+			if err != nil || len(children) < len(likely) {
+				t.Fatalf("%d children, %v", len(children), err)
+			}
+			for _, c := range children[:len(likely)] {
+				if want := likely[c.Token]/0.8 - math.Log(sum); math.Abs(float64(c.Logprob)-want) > 1e-3 {
+					t.Errorf("child %d has %g, want %g", c.Token, c.Logprob, want)
+				}
+			}
+			for seed := range uint32(8) {
+				s, err := first.CloneSeed(seed)
+				if err != nil {
+					t.Fatal(err)
+				}
+				token := mustSample(t, s, row)
+				want := likely[token]/0.8 - math.Log(sum)
+				if got := float64(s.Score().Drawn); math.Abs(got-want) > 1e-3 {
+					t.Errorf("token %d was drawn with %g, want %g", token, got, want)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}

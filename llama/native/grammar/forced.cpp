@@ -24,25 +24,6 @@ constexpr size_t max_forced_bytes = 256;
 // Tokens looked at for one boundary; most are only passed over.
 constexpr size_t max_boundary_work = 1u << 16;
 
-void append_utf8(std::string & s, uint32_t c) {
-    const auto tail = [&](int shift) { s += static_cast<char>(0x80 | (c >> shift & 0x3F)); };
-    if (c < 0x80) {
-        s += static_cast<char>(c);
-    } else if (c < 0x800) {
-        s += static_cast<char>(0xC0 | c >> 6);
-        tail(0);
-    } else if (c < 0x10000) {
-        s += static_cast<char>(0xE0 | c >> 12);
-        tail(6);
-        tail(0);
-    } else {
-        s += static_cast<char>(0xF0 | c >> 18);
-        tail(12);
-        tail(6);
-        tail(0);
-    }
-}
-
 // Whether a tokenizer looks ahead behind this byte to see where the word ends. Bytes beyond ASCII may be white
 // space too; a table of it is not worth these boundaries.
 bool looks_ahead(char c) {
@@ -71,7 +52,7 @@ matcher::forced matcher::must_follow(size_t max) {
             return f;
         }
         const size_t begin = f.text.size();
-        append_utf8(f.text, c);
+        f.text += utf8(c);
         for (size_t i = begin; i < f.text.size(); i++) {
             p = feed(p, static_cast<uint8_t>(f.text[i]));
             f.path.push_back(p);

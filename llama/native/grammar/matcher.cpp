@@ -10,7 +10,8 @@ namespace agd {
 
 namespace {
 
-constexpr uint32_t no_set = matcher::no_set;
+constexpr uint32_t no_set  = matcher::no_set;
+constexpr uint32_t unknown = matcher::unknown;
 
 // Bounds on the work of one call and on the cache between calls. An enumeration of n values needs n stacks, text
 // in JSON a handful.
@@ -24,8 +25,6 @@ constexpr size_t kept_states = 500;
 // For matcher::few_next: how many first bytes, or tokens that begin with one of them, are few.
 constexpr size_t few_bytes  = 8;
 constexpr size_t few_tokens = 1024;
-
-constexpr uint32_t unknown = no_set - 1; // a step that was not computed yet
 
 uint64_t hash(const std::vector<uint32_t> & nodes) {
     uint64_t h = 14695981039346656037u; // FNV-1a
@@ -233,7 +232,8 @@ matcher::set matcher::intern(std::vector<node> nodes) {
     }
     std::sort(made->exact.begin(), made->exact.end());
     made->ascii.fill(unknown);
-    made->only = any_of;
+    made->usual = { unknown, no_set };
+    made->only  = any_of;
     if (nodes.back() == 0) {
         made->only = end_only;
     } else if (made->exact.size() == nodes.size() && made->exact.front().first == made->exact.back().first) {
@@ -273,7 +273,8 @@ matcher::set matcher::step(set s, uint32_t c) {
 matcher::position matcher::feed(position p, uint8_t byte) {
     if (p.remain == 0) {
         if (byte < 0x80) {
-            return { step(p.at, byte) };
+            const set known = states[p.at]->ascii[byte];
+            return { known != unknown ? known : step(p.at, byte) };
         }
         p.length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
         p.remain = static_cast<uint8_t>(p.length - 1);
@@ -313,15 +314,10 @@ bool matcher::may_stop(const position & p) const {
     if (p.at == no_set || p.remain == 0) {
         return p.at != no_set;
     }
-    const uint32_t shift = 6u * p.remain;
-    const uint32_t low   = std::max<uint32_t>(p.value << shift, p.length == 4 ? 0x10000 : p.length == 3 ? 0x800 : 0x80);
-    uint32_t       high  = std::min<uint32_t>((p.value << shift) | ((1u << shift) - 1), 0x10FFFF);
-    if (low < 0xE000 && high >= 0xD800) {
-        high = 0xD7FF; // surrogates are no characters
-    }
-    const state & s     = *states[p.at];
-    const auto    fits  = [&](node n) { return matches(stacks[n].top, low, high); };
-    const auto    exact = std::lower_bound(s.exact.begin(), s.exact.end(), std::make_pair(low, node(0)));
+    const auto [low, high] = completions(p.value, p.remain, p.length);
+    const state & s        = *states[p.at];
+    const auto    fits     = [&, low = low, high = high](node n) { return matches(stacks[n].top, low, high); };
+    const auto    exact    = std::lower_bound(s.exact.begin(), s.exact.end(), std::make_pair(low, node(0)));
     return low <= high &&
            ((exact != s.exact.end() && exact->first <= high) || std::any_of(s.others.begin(), s.others.end(), fits));
 }
@@ -409,54 +405,6 @@ bool matcher::few_next() {
            });
 }
 
-bool matcher::admitted(std::vector<llama_token> & out, size_t most) {
-    work = 0;
-    out.clear();
-    if (now.remain == 0 && states[now.at]->nodes.front() == 0) {
-        out = vocab->eog_tokens;
-    }
-    std::vector<bool> named; // tokens that the grammar names; empty: none
-    if (now.remain == 0 && !states[now.at]->tokens.empty()) {
-        named.resize(vocab->is_eog.size());
-        for (const llama_token t : vocab->order) {
-            if (by_token(t) != no_set) {
-                named[t] = true;
-                out.push_back(t);
-            }
-        }
-    }
-    std::vector<position> path = { now }; // after each byte of the text
-    for (size_t i = 0; i < vocab->order.size();) {
-        if (vocab->common[i] + 1 < path.size()) {
-            path.resize(vocab->common[i] + 1);
-        }
-        const llama_token t     = vocab->order[i];
-        const auto        piece = vocab->piece(t);
-        while (path.size() <= piece.size() && path.back().at != no_set) {
-            position next = feed(path.back(), static_cast<uint8_t>(piece[path.size() - 1]));
-            if (!may_stop(next)) {
-                next.at = no_set; // no character that begins like this fits
-            }
-            path.push_back(next);
-        }
-        if (path.back().at == no_set) {
-            i = vocab->behind(i, path.size() - 1); // the others begin like this one, which did not fit
-            path.pop_back();
-            continue;
-        }
-        if (named.empty() || !named[t]) {
-            out.push_back(t);
-            if (out.size() > most) {
-                forget();
-                return false;
-            }
-        }
-        i++;
-    }
-    forget();
-    return true;
-}
-
 // --- memory --------------------------------------------------------------------
 
 // Drops what is remembered, but for the present place, once that is much.
@@ -475,6 +423,11 @@ void matcher::restart(const matcher & from) {
     closures = { { 0 } };
     states.clear();
     interned.clear();
+    classes.clear();
+    weights.clear();
+    class_ids.clear();
+    class_of.clear();
+    usual_of.clear();
     std::vector<node> nodes;
     for (const node n : from.states[from.now.at]->nodes) {
         nodes.push_back(copy(from, n));

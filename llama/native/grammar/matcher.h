@@ -5,7 +5,9 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <limits>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -68,6 +70,8 @@ class matcher {
     bool over_budget() const;
     // All tokens that may come next, in no order. If they are more than most: false, and some of them.
     bool admitted(std::vector<llama_token> & out, size_t most);
+    // The same as a set. That takes microseconds also where nearly all tokens may come, as in a string.
+    void admitted(token_set & out);
     // Whether few tokens may come next: the text goes on with one of a few ASCII characters, or few tokens
     // begin with those that it may go on with.
     bool few_next();
@@ -76,13 +80,18 @@ class matcher {
 
     using set = uint32_t; // of stacks
 
-    static constexpr set no_set = std::numeric_limits<set>::max(); // nothing may follow
+    static constexpr set no_set  = std::numeric_limits<set>::max(); // nothing may follow
+    static constexpr set unknown = no_set - 1;                      // not computed yet
 
     struct position {
         set      at     = 0;
         uint32_t value  = 0; // of a character that is not complete
         uint8_t  remain = 0;
         uint8_t  length = 0;
+
+        bool operator==(const position & p) const {
+            return at == p.at && value == p.value && remain == p.remain && length == p.length;
+        }
     };
 
     // The text that is the only way to go on.
@@ -107,6 +116,8 @@ class matcher {
     static constexpr uint32_t any_of   = 0xFFFFFFFF; // several ways to go on
     static constexpr uint32_t end_only = 0xFFFFFFFE; // none
 
+    static constexpr uint32_t no_class = 0xFFFFFFFF;
+
     // A way to read the text so far. Only the topmost stack holds marks, so that stacks below are shared by all
     // ways through the same rules, whichever marks they have passed.
     struct stack {
@@ -124,6 +135,11 @@ class matcher {
             return (k.below_top ^ k.marks * 0x9E3779B97F4A7C15u) * 0xD6E8FEB86659FD93u;
         }
     };
+    // Many characters that all lead to the same set.
+    struct usual_step {
+        uint32_t chars; // an index of classes; no_class, or unknown
+        set      next;
+    };
     struct state {
         std::vector<node>                      nodes; // sorted
         std::vector<std::pair<uint32_t, node>> exact; // those that want one character, sorted by it
@@ -131,27 +147,40 @@ class matcher {
         std::vector<node>                      tokens; // those that want a token
         std::array<set, 128>                   ascii;
         uint32_t                               only; // the one character that may follow, else any_of or end_only
+        usual_step                             usual;
     };
+    struct class_walk;
 
     uint32_t type(uint32_t element) const { return grammar->elements[element].type; }
     bool     at_end(uint32_t element) const;
     uint32_t after(uint32_t element) const;
     bool     matches(uint32_t element, uint32_t low, uint32_t high) const;
 
-    void                      spend(size_t amount);
-    node                      push(node below, uint32_t top, uint64_t marks = 0);
-    node                      marked(node n, uint64_t marks);
-    const std::vector<node> & closure(node n);
-    void                      append_next(node n, std::vector<node> & out);
-    set                       intern(std::vector<node> nodes);
-    set                       step(set s, uint32_t c);
-    position                  feed(position p, uint8_t byte);
-    position                  feed(position p, std::string_view text);
-    bool                      may_stop(const position & p) const;
-    set                       by_token(llama_token token);
-    position                  after_token(llama_token token);
-    void                      restart(const matcher & from);
-    node                      copy(const matcher & from, node n);
+    void                       spend(size_t amount);
+    node                       push(node below, uint32_t top, uint64_t marks = 0);
+    node                       marked(node n, uint64_t marks);
+    const std::vector<node> &  closure(node n);
+    void                       append_next(node n, std::vector<node> & out);
+    set                        intern(std::vector<node> nodes);
+    set                        step(set s, uint32_t c);
+    position                   feed(position p, uint8_t byte);
+    position                   feed(position p, std::string_view text);
+    bool                       may_stop(const position & p) const;
+    set                        by_token(llama_token token);
+    position                   after_token(llama_token token);
+    char_class                 characters(uint32_t element) const;
+    uint32_t                   intern_class(char_class chars);
+    uint32_t                   common_class(const state & s);
+    usual_step                 usual(set s);
+    bool                       takes_any(set s, const char_class & chars);
+    template <typename F> void walk(size_t first, size_t end, position at, size_t bytes, F f);
+    template <typename F> void for_named(F f);
+    bool                       admitted_by_class(token_set & out);
+    void                       admitted_rests(class_walk & w, const class_table::group & group);
+    void                       correct_rests(class_walk & w, size_t first, size_t end, size_t bytes, set at);
+    void                       correct(class_walk & w, size_t first, size_t end, size_t bytes, size_t n, set at);
+    void                       restart(const matcher & from);
+    node                       copy(const matcher & from, node n);
 
     std::shared_ptr<const grammar_rules> grammar;
     std::shared_ptr<const vocab_index>   vocab;
@@ -164,6 +193,14 @@ class matcher {
     std::vector<std::vector<node>>                 closures; // empty: not computed, or nothing may follow
     std::vector<std::unique_ptr<state>>            states;
     std::unordered_map<uint64_t, std::vector<set>> interned; // by hash of nodes
+
+    // Classes of the terminals seen so far, and of usual steps.
+    std::deque<char_class>                    classes;
+    std::vector<size_t>                       weights;   // of classes
+    std::map<char_class, uint32_t>            class_ids; // in classes
+    std::unordered_map<uint32_t, uint32_t>    class_of;  // by element
+    std::map<std::vector<uint32_t>, uint32_t> usual_of;  // by the terminals of a set
+    std::vector<position>                     path;      // scratch
 };
 
 // Tokens that the grammar leaves no choice about.

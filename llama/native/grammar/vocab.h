@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "grammar/classes.h"
 #include "llama.h"
 
 namespace agd {
@@ -62,7 +63,8 @@ struct vocab_index {
     size_t                longest  = 0; // bytes of a token's text
     llama_token           turn_end = -1; // the token that ends a turn; -1 if the model chooses one of several
 
-    mutable token_cache cache;
+    mutable token_cache  cache;
+    mutable class_tables classes;
 };
 
 template <typename F> bool vocab_index::any_longer(std::string_view text, F f) const {

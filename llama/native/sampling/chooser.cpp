@@ -47,15 +47,15 @@ sampler_ptr make_chain(const agd_sampler_options & o) {
 llama_token chooser::argmax(const float * logits) const {
     float       best = minus_infinity;
     llama_token id   = AGD_SAMPLE_NOTFINITE;
-    for_blocks([&](int32_t at, int32_t count) {
-        const float m = max_value(logits + at, count);
+    for_blocks(logits, [&](int32_t at, int32_t count, const float * x) {
+        const float m = max_value(x, count);
         if (m > best) {
             best = m;
             id   = at; // of the block, for now
         }
     });
     if (id >= 0) {
-        while (logits[id] != best) {
+        while (logits[id] != best || !may(id)) {
             id++;
         }
     }
@@ -65,7 +65,7 @@ llama_token chooser::argmax(const float * logits) const {
 void chooser::collect_all(const float * logits) {
     for_allowed([&](int32_t first, int32_t n) {
         for (llama_token t = first; t < first + n; t++) {
-            if (logits[t] > minus_infinity) {
+            if (logits[t] > minus_infinity && may(t)) {
                 candidates.push_back({ t, logits[t], 0.0f });
             }
         }
@@ -75,7 +75,7 @@ void chooser::collect_all(const float * logits) {
 void chooser::collect_into_heap(const float * logits, const block_max & b, size_t k) {
     for (llama_token t = b.first; t < b.first + b.count; t++) {
         const float floor = candidates.size() == k ? candidates.front().logit : minus_infinity;
-        if (!(logits[t] > floor)) {
+        if (!(logits[t] > floor) || !may(t)) {
             continue;
         }
         if (candidates.size() == k) {
@@ -96,7 +96,9 @@ void chooser::collect(const float * logits, size_t k) {
         return;
     }
     maxima.clear();
-    for_blocks([&](int32_t at, int32_t count) { maxima.push_back({ at, count, max_value(logits + at, count) }); });
+    for_blocks(logits, [&](int32_t at, int32_t count, const float * x) {
+        maxima.push_back({ at, count, max_value(x, count) });
+    });
     float floor = minus_infinity;
     if (maxima.size() > k) {
         bests.clear();

@@ -28,7 +28,8 @@ struct chooser {
     agd_sampler_options           opts    = {};
     sampler_ptr                   chain;        // truncation and temperature; null: greedy
     std::vector<llama_token>      suppressed;   // sorted
-    std::vector<llama_token_data> candidates;   // scratch
+    const uint64_t *              only = nullptr; // bits of the tokens that may be sampled, with a word more; null: all
+    std::vector<llama_token_data> candidates; // scratch
     uint64_t                      position = 0; // tokens of the text so far
     uint32_t                      attempt  = 0; // draws for the next one so far
     // With the option score: what the last draw from candidates chose from, p being weights, and their sum.
@@ -49,14 +50,33 @@ struct chooser {
         }
     }
 
-    // The same, in blocks.
-    template <typename F> void for_blocks(F f) const {
+    // The same, in blocks: calls f(first, length, logits). Where a bit of only is not set, the logit is -infinity;
+    // blocks without a set bit are left out.
+    template <typename F> void for_blocks(const float * logits, F f) const {
+        float kept[block];
         for_allowed([&](int32_t first, int32_t n) {
             for (int32_t at = first; at < first + n; at += block) {
-                f(at, std::min(block, first + n - at));
+                const int32_t count = std::min(block, first + n - at);
+                if (any_of(at, count)) {
+                    f(at, count, block_of(logits, at, count, kept));
+                }
             }
         });
     }
+    // The logits of a block; kept holds them if some are to be left out.
+    const float * block_of(const float * logits, int32_t at, int32_t count, float * kept) const {
+        if (only == nullptr) {
+            return logits + at;
+        }
+        keep(logits + at, count, only, static_cast<size_t>(at), kept);
+        return kept;
+    }
+    // Whether a bit of only is set near those of a block.
+    bool any_of(int32_t at, int32_t count) const {
+        return only == nullptr ||
+               std::any_of(only + at / 64, only + (at + count - 1) / 64 + 1, [](uint64_t w) { return w != 0; });
+    }
+    bool may(llama_token t) const { return only == nullptr || (only[t / 64] >> (t % 64) & 1) != 0; }
 
     llama_token argmax(const float * logits) const;
     // Collects the k best allowed tokens in candidates, best first. k == 0: all, unsorted.
@@ -91,6 +111,8 @@ struct chooser {
     // The weight of a token, and of all allowed ones, as draw_from_all used them. It must have returned a token.
     double weight(float logit) const { return exp2_negative((logit - best_logit) * factor()); }
     double weight_of_all() const { return sums.back().until; }
+    // That of the tokens that may be sampled now, relative to the same logit.
+    double weigh_all_allowed(const float * logits) const;
 
   private:
     // Consecutive tokens with the weight of them and all before them.
@@ -112,7 +134,7 @@ struct chooser {
         float   best;
     };
     std::vector<block_max> maxima; // scratch of collect
-    std::vector<float>     bests;  // the same
+    std::vector<float>     bests; // the same
 
     void collect_all(const float * logits);
     // Adds the tokens of a block to candidates, a heap of at most k with the worst on top.

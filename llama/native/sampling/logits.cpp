@@ -50,13 +50,13 @@ kernel_list::kernel_list() {
     __builtin_cpu_init();
     const bool fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if (fma && __builtin_cpu_supports("avx512f")) {
-        list[n++] = { avx512::max_value, avx512::weigh };
+        list[n++] = { avx512::max_value, avx512::weigh, avx512::keep };
     }
     if (fma) {
-        list[n++] = { avx2::max_value, avx2::weigh };
+        list[n++] = { avx2::max_value, avx2::weigh, avx2::keep };
     }
 #endif
-    list[n++] = { portable::max_value, portable::weigh };
+    list[n++] = { portable::max_value, portable::weigh, portable::keep };
 }
 
 const kernel_list kernels;
@@ -67,6 +67,10 @@ float max_value(const float * x, int32_t n) {
 
 float weigh(const float * x, int32_t n, float best, float factor, float * weights) {
     return kernels.list[0].weigh(x, n, best, factor, weights);
+}
+
+void keep(const float * x, int32_t n, const uint64_t * bits, size_t first, float * out) {
+    kernels.list[0].keep(x, n, bits, first, out);
 }
 
 // Each part is read once, with weights relative to its own best until a better one follows. A part of a large

@@ -1,6 +1,7 @@
 // Vectorized passes over runs of logits.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -15,13 +16,17 @@ float max_value(const float * x, int32_t n);
 // unless that is null.
 float weigh(const float * x, int32_t n, float best, float factor, float * weights);
 
+// Copies x[0,n) to out. A number whose bit, bits[first + i], is not set becomes -infinity. bits has a word more.
+void keep(const float * x, int32_t n, const uint64_t * bits, size_t first, float * out);
+
 // The logarithm of the sum of e^x[i] over x[0,n). -infinity if there is no number above that.
 double log_sum_exp(const float * x, int32_t n);
 
-// max_value and weigh as compiled for one instruction set.
+// max_value, weigh and keep as compiled for one instruction set.
 struct kernel {
     float (*max_value)(const float * x, int32_t n);
     float (*weigh)(const float * x, int32_t n, float best, float factor, float * weights);
+    void (*keep)(const float * x, int32_t n, const uint64_t * bits, size_t first, float * out);
 };
 
 // Those that this CPU can run, the best first.

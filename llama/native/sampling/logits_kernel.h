@@ -59,3 +59,26 @@ AGD_TARGET static float weigh(const float * x, int32_t n, float best, float fact
     }
     return all;
 }
+
+AGD_TARGET static void keep(const float * x, int32_t n, const uint64_t * bits, size_t first, float * out) {
+    vec  none = vec{} + minus_infinity;
+    veci lanes[parts];
+    for (int32_t i = 0; i < 16; i++) {
+        lanes[i / W][i % W] = 1u << i;
+    }
+    for (int32_t i = 0; i < n; i += 16, first += 16) {
+        const size_t   word = first / 64, shift = first % 64;
+        const uint64_t two[] = { bits[word] >> shift, bits[word + 1] << 1 << (63 - shift) };
+        const auto     set   = static_cast<uint32_t>(two[0] | two[1]);
+        if (i + 16 > n) {
+            for (int32_t j = 0; i + j < n; j++) {
+                out[i + j] = (set >> j & 1) != 0 ? x[i + j] : minus_infinity;
+            }
+            return;
+        }
+        for (int32_t j = 0; j < parts; j++) {
+            const vec v = ((veci{} + set) & lanes[j]) != 0 ? load(x + i + j * W) : none;
+            __builtin_memcpy(out + i + j * W, &v, sizeof v);
+        }
+    }
+}

@@ -1,6 +1,6 @@
-// Sampling under a grammar. A token is chosen from the logits first, and the grammar checks that token alone: to
-// check a whole vocabulary takes milliseconds. After a rejection the grammar checks more candidates. Where the
-// grammar admits few tokens, it lists them first and only their logits are read.
+// Sampling under a grammar. A token is chosen from the logits first, and the grammar checks that token alone. After a
+// rejection another one is chosen among the tokens that the grammar admits. Where these are few, they are listed first
+// and only their logits are read.
 #include "api.h"
 #include "sampling/chooser.h"
 #include "grammar/grammar.h"
@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -19,13 +20,15 @@ namespace {
 // Sampled tokens that forced text is tokenized with.
 constexpr size_t kept_recent = 4;
 
-// How many further tokens are drawn after a rejection before all admitted tokens are listed. A draw takes a
-// microsecond; the list takes five thousand where a third of 150,000 tokens is admitted.
-constexpr int redraws = 256;
+// How many further tokens are drawn after a rejection before the set of admitted tokens is made. A draw takes a
+// microsecond, the set ten or more, and a draw from it a hundred.
+constexpr int redraws = 16;
+
+// How many tokens the grammar checks one by one where the set would answer, too.
+constexpr size_t few_checks = 32;
 
 // The most admitted tokens that are listed before anything is chosen.
 constexpr size_t max_listed = 1024;
-constexpr size_t no_limit   = std::numeric_limits<size_t>::max();
 
 // The share of the odds that a score may leave out.
 constexpr double negligible = 1e-5;
@@ -40,7 +43,9 @@ struct agd_sampler : agd::chooser {
     std::unique_ptr<agd::matcher> grammar; // null: unconstrained
     std::vector<llama_token>      recent;  // the last tokens of the text
     std::vector<llama_token>      admitted; // scratch
-    bool                          dead = false;
+    agd::token_set                admitted_set;
+    bool                          set_known = false; // admitted_set is that of this place in the text
+    bool                          dead      = false;
     std::string                   detail;
     agd_score                     score = {}; // of the last token, with the option
     // For it, without temperature_only(): what the free choice was drawn from, and how much of it the grammar rejects.
@@ -53,7 +58,8 @@ struct agd_sampler : agd::chooser {
     // Adds a token to the text.
     void append(llama_token token) {
         position++;
-        attempt = 0;
+        attempt   = 0;
+        set_known = false;
         if (grammar) {
             if (recent.size() == kept_recent) {
                 recent.erase(recent.begin());
@@ -62,63 +68,57 @@ struct agd_sampler : agd::chooser {
         }
     }
 
-    // Removes the candidates that the grammar rejects; their order stays.
-    void filter() {
-        candidates.erase(std::remove_if(candidates.begin(), candidates.end(),
-                                        [&](const llama_token_data & c) { return !grammar->admits(c.id); }),
-                         candidates.end());
+    void find_admitted_set() {
+        if (!set_known) {
+            grammar->admitted(admitted_set);
+            set_known = true;
+        }
     }
 
-    // Collects all allowed tokens that the grammar admits in candidates. False if these are more than most.
-    bool collect_admitted(const float * logits, size_t most) {
-        candidates.clear();
-        if (!grammar->admitted(admitted, most)) {
-            return false;
-        }
-        for (const llama_token t : admitted) {
-            if (logits[t] > agd::minus_infinity && !std::binary_search(suppressed.begin(), suppressed.end(), t)) {
-                candidates.push_back({ t, logits[t], 0.0f });
-            }
-        }
-        return true;
+    // Whether the grammar admits a token. Without first, the work for it adds to that for the previous token.
+    bool admits(llama_token token, bool first) {
+        return set_known ? admitted_set.has(token) : grammar->admits(token, first);
     }
 
-    // Chooses under the grammar after it has rejected the free choice. This is exact. Once k of the best m tokens
-    // are admitted, the best of these are the best k admitted tokens of the vocabulary. And drawing until a
-    // token is admitted gives each admitted token the odds that it has among them.
+    // Returns f(), which chooses among admitted tokens only.
+    template <typename F> auto choose_admitted(F f) {
+        struct restriction {
+            agd_sampler & s;
+
+            explicit restriction(agd_sampler & s) : s(s) { s.only = s.admitted_set.data(); }
+            ~restriction() { s.only = nullptr; }
+        };
+        find_admitted_set();
+        const restriction r(*this);
+        return f();
+    }
+
+    // Chooses under the grammar after it has rejected the free choice. Drawing until a token is admitted gives each
+    // admitted token the odds that it has among them.
     llama_token pick_admitted(const float * logits) {
-        if (!chain || temperature_only() || !grammar->few_next()) { // otherwise listing is faster
-            llama_token rejected = -1; // a token with nearly all the odds is drawn many times
-            for (int i = 0; temperature_only() && i < redraws && !grammar->over_budget(); i++) {
-                const llama_token token = redraw(logits);
-                if (token < 0 || (token != rejected && grammar->admits(token, /*first=*/i == 0))) {
-                    return token;
-                }
-                rejected = token;
+        llama_token rejected = -1; // a token with nearly all the odds is drawn many times
+        for (int i = 0; temperature_only() && i < redraws && !grammar->over_budget(); i++) {
+            const llama_token token = redraw(logits);
+            if (token < 0 || (token != rejected && admits(token, /*first=*/i == 0))) {
+                return token;
             }
-            if (collect_best_admitted(logits)) {
-                return pick(true);
-            }
+            rejected = token;
         }
-        collect_admitted(logits, no_limit);
-        return candidates.empty() ? AGD_SAMPLE_DEAD : pick(false);
+        const llama_token token = choose_admitted([&] { return pick_free(logits); });
+        if (token >= 0 && temperature_only()) {
+            admitted_weight = weight_of_all(); // weights are relative to another logit now
+        }
+        return token < 0 ? AGD_SAMPLE_DEAD : token;
     }
 
-    // Collects the best admitted tokens in candidates, as many as top-k takes, best first. False: not found among the
-    // best tokens.
-    bool collect_best_admitted(const float * logits) {
-        const size_t want = chain ? static_cast<size_t>(std::max(opts.top_k, 0)) : 1;
-        for (size_t m : widening) {
-            if (want == 0 || want * 2 > m || m >= static_cast<size_t>(n_vocab)) {
-                continue;
-            }
-            collect(logits, m);
-            filter();
-            if (candidates.size() >= want) {
-                return true;
-            }
+    // Fills pool with what pick_free draws from.
+    void fill_free_pool(const float * logits) {
+        if (truncates() && truncate(logits)) {
+            fill_truncated_pool();
+            return;
         }
-        return false;
+        collect(logits, static_cast<size_t>(std::max(opts.top_k, 0)));
+        fill_pool(opts.top_k > 0);
     }
 
     // Prepares grammar_odds after the free choice, while the grammar is still before the token. It draws nothing.
@@ -131,46 +131,37 @@ struct agd_sampler : agd::chooser {
         free_sum        = pool_sum;
         double rejected = 0;
         bool   first    = true;
+        if (free_pool.size() > few_checks) {
+            find_admitted_set();
+        }
         for (const llama_token_data & c : free_pool) {
-            rejected += grammar->admits(c.id, first) ? 0 : c.p;
+            rejected += admits(c.id, first) ? 0 : c.p;
             first = false;
         }
         rejected_share = rejected / free_sum;
         pool.clear();
         if (rejected > negligible * free_sum) { // the second choice matters
-            const bool sorted = collect_best_admitted(logits);
-            if (!sorted) {
-                collect_admitted(logits, no_limit);
-            }
-            fill_pool(sorted);
+            choose_admitted([&] { fill_free_pool(logits); });
         }
     }
 
-    // The weight of all admitted tokens: of the best ones, as soon as the rest is negligible.
+    // The weight of all admitted tokens: of the best ones, if the rest is negligible. Where refused tokens have most of
+    // the weight, rounding leaves no more than a guess of the rest.
     double weigh_admitted(const float * logits) {
-        double rest = weight_of_all(), sum = 0;
-        size_t seen = 0; // the best tokens are the same in each step
-        // Sorting 4,096 tokens takes longer than all else here, so a step of 512 comes before.
-        for (size_t m : { size_t(8), widening[0], size_t(512), widening[1] }) {
-            collect(logits, m);
-            for (; seen < candidates.size(); seen++) {
-                const double w = weight(candidates[seen].logit);
-                rest -= w;
-                sum += grammar->admits(candidates[seen].id, /*first=*/seen == 0) ? w : 0;
-                if (rest <= negligible * sum) {
-                    return sum;
-                }
-            }
-            if (m >= static_cast<size_t>(n_vocab)) {
+        const double all  = weight_of_all();
+        double       rest = all, sum = 0;
+        bool         first = true;
+        collect(logits, 8);
+        for (const llama_token_data & c : candidates) {
+            const double w = weight(c.logit);
+            rest -= w;
+            sum += admits(c.id, first) ? w : 0;
+            first = false;
+            if (rest <= negligible * sum && 2 * sum >= all) {
                 return sum;
             }
         }
-        collect_admitted(logits, no_limit);
-        sum = 0;
-        for (const llama_token_data & c : candidates) {
-            sum += weight(c.logit);
-        }
-        return sum;
+        return choose_admitted([&] { return weigh_all_allowed(logits); });
     }
 
     // The odds of a token under the grammar: those of the free choice, and those of the second choice if the grammar
@@ -196,11 +187,20 @@ struct agd_sampler : agd::chooser {
     // that needs much work for the list checks the chosen token instead.
     bool grammar_first(const float * logits) {
         try {
-            return (!chain || temperature_only()) && grammar->few_next() && collect_admitted(logits, max_listed);
+            if ((chain && !temperature_only()) || !grammar->few_next() || !grammar->admitted(admitted, max_listed)) {
+                return false;
+            }
         } catch (const agd::too_ambiguous &) {
             grammar->forget();
             return false;
         }
+        candidates.clear();
+        for (const llama_token t : admitted) {
+            if (logits[t] > agd::minus_infinity && !std::binary_search(suppressed.begin(), suppressed.end(), t)) {
+                candidates.push_back({ t, logits[t], 0.0f });
+            }
+        }
+        return true;
     }
 
     llama_token sample(const float * logits) {
@@ -292,9 +292,12 @@ struct agd_sampler : agd::chooser {
     double add_pool(double odds) {
         double rejected = 0;
         bool   first    = true;
+        if (grammar && pool.size() > few_checks) {
+            find_admitted_set();
+        }
         for (const llama_token_data & c : pool) {
             const double p = c.p / pool_sum;
-            if (grammar && !grammar->admits(c.id, first)) {
+            if (grammar && !admits(c.id, first)) {
                 rejected += p;
             } else {
                 add_child(c.id, odds * p);
@@ -330,21 +333,10 @@ struct agd_sampler : agd::chooser {
         } else if (temperature_only()) {
             list_heaviest(logits, share);
         } else {
-            const bool truncated = truncates() && truncate(logits);
-            if (!truncated) {
-                collect(logits, static_cast<size_t>(std::max(opts.top_k, 0)));
-                fill_pool(opts.top_k > 0);
-            } else {
-                fill_truncated_pool();
-            }
+            fill_free_pool(logits);
             const double rejected = add_pool(1);
             if (grammar && rejected > negligible) { // the second choice
-                const bool sorted = collect_best_admitted(logits);
-                if (!sorted) {
-                    collect_admitted(logits, no_limit);
-                }
-                pool.clear();
-                fill_pool(sorted);
+                choose_admitted([&] { fill_free_pool(logits); });
                 for (const llama_token_data & c : pool) {
                     add_child(c.id, rejected * c.p / pool_sum);
                 }
@@ -365,42 +357,50 @@ struct agd_sampler : agd::chooser {
     // list_children with temperature_only(): the heaviest admitted tokens, until the rest is at most share.
     void list_heaviest(const float * logits, double share) {
         draw_from_all(logits); // for the weights
-        double rest = weight_of_all(), sum = 0;
-        size_t seen = 0; // the best tokens are the same in each step
+        if (!grammar) {
+            add_heaviest(logits, share, { 8, 32, widening[0], 512, widening[1], 0 });
+        } else if (!add_heaviest(logits, share, { 8, few_checks })) { // a trained model's best tokens are admitted
+            choose_admitted([&] {
+                if (draw_from_all(logits) >= 0) {
+                    add_heaviest(logits, share, { 8, 32, widening[0], 512, widening[1], 0 });
+                }
+            });
+        }
+    }
+
+    // Makes children of the heaviest admitted ones of so many best tokens, 0 for all, until the rest is at most share.
+    // False: it is more.
+    bool add_heaviest(const float * logits, double share, std::initializer_list<size_t> numbers) {
+        const double all  = weight_of_all();
+        double       rest = all, sum = 0;
+        size_t       seen = 0; // the best tokens are the same in each step
         pool.clear();
-        for (size_t m : { size_t(8), size_t(32), widening[0], size_t(512), widening[1] }) { // as in weigh_admitted
+        for (const size_t m : numbers) {
+            if (m == 0) {
+                pool.clear();
+                sum = seen = 0;
+            }
             collect(logits, m);
             for (; seen < candidates.size(); seen++) {
                 const llama_token_data & c = candidates[seen];
                 const double             w = weight(c.logit);
                 rest -= w;
-                if (!grammar || grammar->admits(c.id, /*first=*/seen == 0)) {
+                if (!grammar || admits(c.id, /*first=*/seen == 0)) {
                     sum += w;
                     pool.push_back({ c.id, c.logit, static_cast<float>(w) });
                 }
-                if (rest <= share * sum) {
+                if (m > 0 && rest <= share * sum && 2 * sum >= all) { // as in weigh_admitted
                     children_rest = rest > rounding * sum ? rest / sum : 0;
                     add_pool_unchecked(sum);
-                    return;
+                    return true;
                 }
             }
-            if (m >= static_cast<size_t>(n_vocab)) {
+            if (m == 0 || candidates.size() < m) { // these were all
                 add_pool_unchecked(sum);
-                return;
+                return true;
             }
         }
-        if (grammar) {
-            collect_admitted(logits, no_limit);
-        } else {
-            collect(logits, 0);
-        }
-        pool.clear();
-        sum = 0;
-        for (const llama_token_data & c : candidates) {
-            pool.push_back({ c.id, c.logit, static_cast<float>(weight(c.logit)) });
-            sum += pool.back().p;
-        }
-        add_pool_unchecked(sum);
+        return false;
     }
 
     // Appends the tokens that the grammar forces, at most max, to the text and to out. end is the token that must

@@ -49,6 +49,32 @@ void check_passes(const char * name, const std::vector<float> & logits, float fa
     }
 }
 
+// Logits of a set of tokens, from any place in it on.
+void keeping_is_exact() {
+    std::mt19937          r(2);
+    std::vector<uint64_t> bits(12);
+    for (uint64_t & word : bits) {
+        word = uint64_t(r()) << 32 | r();
+    }
+    bits[3] = 0;
+    bits[5] = ~uint64_t(0);
+    std::vector<float> x(600), kept(600);
+    std::iota(x.begin(), x.end(), 1.0f);
+    for (int version = 0; version < kernels.n; version++) {
+        for (const size_t first : { 0, 1, 16, 37, 63, 64, 90 }) {
+            for (const int32_t n : { 1, 15, 16, 33, 256, 600 }) {
+                kernels.list[version].keep(x.data(), n, bits.data(), first, kept.data());
+                for (int32_t i = 0; i < n; i++) {
+                    const size_t at   = first + static_cast<size_t>(i);
+                    const float  want = (bits[at / 64] >> (at % 64) & 1) != 0 ? x[i] : -infinity;
+                    CHECK(kept[i] == want, "version %d, %d logits from %zu: logit %d is %g, want %g", version, n, first,
+                          i, double(kept[i]), double(want));
+                }
+            }
+        }
+    }
+}
+
 void every_instruction_set_agrees() {
     std::mt19937                                            r(1);
     std::normal_distribution<float>                         normal(0, 4);
@@ -210,6 +236,7 @@ void rows_without_a_finite_number_are_told() {
 } // namespace
 
 int main() {
+    keeping_is_exact();
     every_instruction_set_agrees();
     the_best_tokens_are_those_of_a_sort();
     truncation_keeps_what_its_definition_keeps();

@@ -15,18 +15,18 @@ llama_token chooser::draw_from_all(const float * logits) {
     sums.clear();
     // Reading logits costs more than computing weights. So each block is read once, with weights relative to its own
     // best until the best of all is known.
-    for_blocks([&](int32_t at, int32_t count) {
-        const float m = max_value(logits + at, count);
+    for_blocks(logits, [&](int32_t at, int32_t count, const float * x) {
+        const float m = max_value(x, count);
         if (m > best_logit) {
             best_logit = m;
             best_token = at; // of the block, for now
         }
-        sums.push_back({ at, count, m, m > minus_infinity ? weigh(logits + at, count, m, factor(), nullptr) : 0.0 });
+        sums.push_back({ at, count, m, m > minus_infinity ? weigh(x, count, m, factor(), nullptr) : 0.0 });
     });
     if (best_token < 0) {
         return best_token;
     }
-    while (logits[best_token] != best_logit) {
+    while (logits[best_token] != best_logit || !may(best_token)) {
         best_token++;
     }
     double sum = 0;
@@ -45,9 +45,9 @@ llama_token chooser::redraw(const float * logits) {
     if (found == sums.end()) {
         return best_token;
     }
-    float  weights[block];
+    float  weights[block], kept[block];
     double run = found == sums.begin() ? 0 : std::prev(found)->until;
-    weigh(logits + found->first, found->count, best_logit, factor(), weights);
+    weigh(block_of(logits, found->first, found->count, kept), found->count, best_logit, factor(), weights);
     llama_token last = best_token;
     for (int32_t i = 0; i < found->count; i++) {
         if (weights[i] > 0) {
@@ -59,6 +59,13 @@ llama_token chooser::redraw(const float * logits) {
         }
     }
     return last;
+}
+
+double chooser::weigh_all_allowed(const float * logits) const {
+    double sum = 0;
+    for_blocks(logits,
+               [&](int32_t, int32_t count, const float * x) { sum += weigh(x, count, best_logit, factor(), nullptr); });
+    return sum;
 }
 
 // top-p comes before the temperature: tokens count from the best on until they reach that share of all allowed
@@ -74,7 +81,8 @@ bool chooser::truncate(const float * logits) {
     const float     least = opts.min_p > 0.0f ? best + std::log(opts.min_p) : minus_infinity;
     double          sum   = 0;
     if (share) {
-        for_blocks([&](int32_t at, int32_t count) { sum += weigh(logits + at, count, best, log2e, nullptr); });
+        for_blocks(logits,
+                   [&](int32_t, int32_t count, const float * x) { sum += weigh(x, count, best, log2e, nullptr); });
     }
     for (size_t m : widening) {
         collect(logits, m);
