@@ -121,7 +121,8 @@ func (s *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pro
 }
 
 // Failure returns the reason why no request can be decided until the process restarts, nil while
-// requests can be decided. generation.ErrUnreachable ends by itself.
+// requests can be decided. generation.ErrUnreachable ends by itself, and a *generation.StuckError
+// may; other contexts can work meanwhile.
 func (s *Service) Failure() error { return s.engine.Failure() }
 
 // Close ends running generations and frees the model. Call it after the last Decide has
@@ -130,7 +131,11 @@ func (s *Service) Close() error {
 	var errs []error
 	s.adapters.close()
 	if s.engine != nil {
-		errs = append(errs, s.engine.Close())
+		err := s.engine.Close()
+		if errors.As(err, new(*generation.StuckError)) {
+			return err // a context still uses the model
+		}
+		errs = append(errs, err)
 	}
 	if s.template != nil {
 		errs = append(errs, s.template.Close())

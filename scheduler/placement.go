@@ -126,9 +126,12 @@ type health struct {
 	downUntil time.Time // end of the pause
 	pause     time.Duration
 	lost      bool
+	stage     stage // of its round, as of the watchdog's last look
 }
 
-func (h *health) up(now time.Time) bool { return !h.lost && !now.Before(h.downUntil) }
+func (h *health) up(now time.Time) bool {
+	return !h.lost && h.stage == onTime && !now.Before(h.downUntil)
+}
 
 // failed counts a failed step and reports whether the context is down.
 func (h *health) failed(now time.Time, lost bool) (down bool) {
@@ -144,7 +147,7 @@ func (h *health) failed(now time.Time, lost bool) (down bool) {
 
 func (h *health) worked() {
 	if h.failures > 0 || h.pause > 0 {
-		*h = health{lost: h.lost}
+		*h = health{lost: h.lost, stage: h.stage}
 	}
 }
 

@@ -71,6 +71,10 @@ type worker struct {
 	prefixes *prefixIndex
 	health   health
 
+	rounds    rounds
+	abandon   sync.Once
+	abandoned chan struct{} // closed when the engine is closed and the worker is stuck
+
 	// The goroutine's own fields.
 	core     *core.Core
 	adapter  core.AdapterID // that the context applies
@@ -110,6 +114,7 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 		engine: e, cfg: e.cfg, vocab: e.model.Vocab(), log: e.log, now: func() time.Time { return e.now() }, mu: &e.mu,
 		index: index, device: p.device, model: p.model, back: p.back, requests: map[core.RequestID]*request{}, branches: map[core.RequestID]*branch{},
 		wake: make(chan struct{}, 1), done: make(chan struct{}), share: &e.share,
+		rounds: rounds{batch: e.cfg.BatchTokens}, abandoned: make(chan struct{}),
 	}
 	w.coreConfig = core.Config{
 		Policy:      w.cfg.Policy,
@@ -166,10 +171,10 @@ func (w *worker) run() {
 	defer close(w.done)
 	w.startThreads()
 	w.share.busy.Add(1)
-	for w.commands() {
+	for w.rounds.begin(w.now()); w.commands(); w.rounds.begin(w.now()) {
 		w.startIsolated()
 		w.exportPrefixes()
-		idle := w.core.Idle()
+		idle, rows := w.core.Idle(), 0
 		if idle {
 			w.checkIdle()
 			if w.nonFinite && !w.cfg.BatchInvariant {
@@ -178,8 +183,10 @@ func (w *worker) run() {
 			}
 		} else {
 			w.step()
+			rows = len(w.plan.Rows)
 		}
 		w.deliver()
+		w.rounds.end(w.now(), rows)
 		if idle {
 			w.share.busy.Add(-1)
 			<-w.wake

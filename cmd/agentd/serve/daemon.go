@@ -49,6 +49,7 @@ type Daemon struct {
 	tracer   *tracing.Tracer   // nil: off
 	server   *server.Server
 	signals  chan os.Signal
+	stuck    chan error // takes one step that does not end, with StuckExit
 }
 
 // New makes a daemon that has not started.
@@ -60,6 +61,7 @@ func New(c *Config, from options.Origins, stderr io.Writer) *Daemon {
 		log:      c.Log.New(stderr),
 		registry: prometheus.NewRegistry(),
 		signals:  make(chan os.Signal, 2),
+		stuck:    make(chan error, 1),
 	}
 	d.Load = d.loadModel
 	return d
@@ -129,6 +131,9 @@ func (d *Daemon) Run(ctx context.Context) (failed error) {
 			stopping = true
 		case s := <-d.signals:
 			d.log.Info().Stringer("signal", s).Msg("draining")
+			stopping = true
+		case failure = <-d.stuck:
+			d.server.CancelWork() // its requests would wait for the drain in vain
 			stopping = true
 		case <-ctx.Done():
 			d.log.Info().Msg("draining")

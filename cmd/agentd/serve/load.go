@@ -9,6 +9,7 @@ import (
 	"agentd/internal/version"
 	"agentd/llama"
 	"agentd/protocol"
+	"agentd/scheduler/generation"
 )
 
 // agentID names this kind of agent in the protocol's registry of agents.
@@ -61,11 +62,22 @@ func (d *Daemon) loadModel(ctx context.Context) (Model, error) {
 	config := c.Inference
 	config.Agent.Prompt.ChatTemplate = template
 	config.Progress, config.Log, config.Build = progress, d.log, version.Line("agentd")
+	if c.StuckExit {
+		config.Scheduler.OnStuck = d.giveUp
+	}
 	service, err := inference.OpenLive(ctx, config)
 	if err != nil {
 		return nil, withHint(c.Command().NameFields(&c.Inference, err))
 	}
 	return service, nil
+}
+
+// giveUp ends the process because of a step that does not end.
+func (d *Daemon) giveUp(e *generation.StuckError) {
+	select {
+	case d.stuck <- fmt.Errorf("%w; ended by --stuck exit", e):
+	default: // it is ending
+	}
 }
 
 // withHint adds the option that avoids the problem, where there is one.
