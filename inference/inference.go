@@ -55,7 +55,7 @@ func (e embedded) Admit(completions int) (admission, error) {
 
 // EngineInfo describes the loaded model and the settings that Open chose.
 type EngineInfo struct {
-	Path           string
+	Path           string // "" for the embedded model
 	Default        bool   // the embedded model
 	Name           string // "" if the file has none
 	Architecture   string

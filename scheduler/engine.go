@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -61,9 +62,10 @@ type Context struct {
 	Device  string                // the device that computes, for logs and metrics
 }
 
-// New creates the contexts and starts an engine over them. The configuration applies to each
-// context, except QueueLimit, which applies to all together.
-func New(contexts []Context, cfg Config, log zerolog.Logger) (*Engine, error) {
+// New creates the contexts, computes a short prompt in each and starts an engine over them. The
+// configuration applies to each context, except QueueLimit, which applies to all together.
+// ErrNotFinite: the weights give NaN or Inf. ctx ends what New computes.
+func New(ctx context.Context, contexts []Context, cfg Config, log zerolog.Logger) (*Engine, error) {
 	var parts []workerParts
 	fail := func(err error) (*Engine, error) {
 		for _, p := range parts {
@@ -80,7 +82,12 @@ func New(contexts []Context, cfg Config, log zerolog.Logger) (*Engine, error) {
 		if err != nil {
 			return fail(err)
 		}
-		parts = append(parts, workerParts{c.Model, made, newContextBackend(made), c.Device})
+		part := workerParts{model: c.Model, context: made, back: newContextBackend(made), device: c.Device, options: c.Options}
+		part.tried, part.took, err = try(ctx, c.Model, made)
+		parts = append(parts, part)
+		if err != nil {
+			return fail(err)
+		}
 		if err := cfg.complete(made.BatchSize(), made.MaxSequences(), made.MaxOutputs(), runtime.GOMAXPROCS(0), len(contexts) > 1); err != nil {
 			return fail(err)
 		}
@@ -102,6 +109,9 @@ type workerParts struct {
 	context *llama.Context
 	back    backend
 	device  string
+	options []llama.ContextOption
+	tried   int           // rows of a step before the first one of the worker
+	took    time.Duration // that step
 }
 
 func newEngine(parts []workerParts, cfg Config, log zerolog.Logger) (*Engine, error) {
@@ -181,8 +191,12 @@ func (e *Engine) Close() error {
 	for _, w := range e.workers {
 		select {
 		case <-w.done:
-			errs = append(errs, w.closeErr)
 		case <-w.abandoned:
+		}
+		select {
+		case <-w.done: // perhaps after all
+			errs = append(errs, w.closeErr)
+		default:
 			hang.Contexts = append(hang.Contexts, w.index)
 		}
 	}

@@ -44,6 +44,9 @@ const (
 	// thirty tokens, whatever the limit.
 	typicalTokens = 32
 
+	// tryCells is the size of a context in which an adapter is tried.
+	tryCells = 64
+
 	// maxLostDevices is the number of devices that may be lost in a step with a generation
 	// before it is not retried any more.
 	maxLostDevices = 1

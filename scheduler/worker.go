@@ -55,6 +55,7 @@ type worker struct {
 	device     string
 	model      *llama.Model
 	back       backend
+	options    []llama.ContextOption // of another context like this one
 	coreConfig core.Config
 	wake       chan struct{} // the inbox has commands, or the engine was closed
 	done       chan struct{} // the goroutine has ended
@@ -114,7 +115,7 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 		engine: e, cfg: e.cfg, vocab: e.model.Vocab(), log: e.log, now: func() time.Time { return e.now() }, mu: &e.mu,
 		index: index, device: p.device, model: p.model, back: p.back, requests: map[core.RequestID]*request{}, branches: map[core.RequestID]*branch{},
 		wake: make(chan struct{}, 1), done: make(chan struct{}), share: &e.share,
-		rounds: rounds{batch: e.cfg.BatchTokens}, abandoned: make(chan struct{}),
+		options: p.options, rounds: rounds{batch: e.cfg.BatchTokens, rows: p.tried, longest: p.took}, abandoned: make(chan struct{}),
 	}
 	w.coreConfig = core.Config{
 		Policy:      w.cfg.Policy,
