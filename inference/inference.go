@@ -110,6 +110,7 @@ func (s *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pro
 	}
 	defer admission.Release()
 	outs, err := s.agent.Run(ctx, plan, admission)
+	s.latency.count(plan.Summaries())
 	times := timing.Of(ctx)
 	for _, l := range plan.Latencies() {
 		s.latency.observe(&l)

@@ -1,8 +1,10 @@
 package inference
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,6 +113,10 @@ func TestModelIsReplacedUnderLoad(t *testing.T) {
 	}
 }
 
+// visionFile is the head of an mmproj file: general.architecture is clip.
+const visionFile = "GGUF\x03\x00\x00\x00" + "\x00\x00\x00\x00\x00\x00\x00\x00" + "\x01\x00\x00\x00\x00\x00\x00\x00" +
+	"\x14\x00\x00\x00\x00\x00\x00\x00general.architecture" + "\x08\x00\x00\x00" + "\x04\x00\x00\x00\x00\x00\x00\x00clip"
+
 func TestRefusedWeightsLeaveTheOldOnesServing(t *testing.T) {
 	cfg, dir := liveConfig(t)
 	l := openLive(t, cfg)
@@ -131,6 +137,10 @@ func TestRefusedWeightsLeaveTheOldOnesServing(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "cut.gguf"), whole[:len(whole)/2], 0o600); err != nil {
 		t.Fatal(err)
 	}
+	nan := bytes.Clone(whole)
+	copy(nan[len(nan)*7/8:], bytes.Repeat([]byte{0xff}, len(nan)/8)) // NaN in any format
+	write(t, filepath.Join(dir, "nan.gguf"), string(nan))
+	write(t, filepath.Join(dir, "vision.gguf"), visionFile)
 	if err := os.Symlink(other, filepath.Join(dir, "link.gguf")); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +151,9 @@ func TestRefusedWeightsLeaveTheOldOnesServing(t *testing.T) {
 		"a link that leads out":    {"link.gguf", "not in the server's directory of weights"},
 		"a directory":              {".", "directory of weights"},
 		"half a file":              {"cut.gguf", "could not be loaded"},
-		"an adapter":               {"adapter0.gguf", "could not be loaded"},
+		"an adapter":               {"adapter0.gguf", "is a LoRA adapter and no model: name the model for which it was made as model, and this file as adapter"},
+		"the vision part":          {"vision.gguf", "agentd has no vision"},
+		"weights that give NaN":    {"nan.gguf", "gives NaN or Inf"},
 		"another vocabulary":       {"large.gguf", "vocabulary differs"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -167,6 +179,12 @@ func TestRefusedWeightsLeaveTheOldOnesServing(t *testing.T) {
 	}
 	if err := l.SetAdapter(t.Context(), "bad", "model0.gguf"); err == nil {
 		t.Error("a model became an adapter")
+	}
+	if err := synth.WriteAdapter(filepath.Join(dir, "inf.gguf"), tinySpec(t), synth.Adapter{Rank: 4, Alpha: float32(math.Inf(1)), Gain: 0.5}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.SetAdapter(t.Context(), "bad", "inf.gguf"); err == nil || !strings.Contains(err.Error(), "the adapter bad can't serve") {
+		t.Errorf("an adapter that gives Inf: %v", err)
 	}
 	if err := l.RemoveAdapter("bad"); err == nil {
 		t.Error("an adapter was removed that is not there")
