@@ -64,6 +64,9 @@ func New(c *Config, from options.Origins, stderr io.Writer) *Daemon {
 		stuck:    make(chan error, 1),
 	}
 	d.Load = d.loadModel
+	if c.StuckExit {
+		c.Inference.Scheduler.OnStuck = d.giveUp
+	}
 	return d
 }
 

@@ -62,9 +62,6 @@ func (d *Daemon) loadModel(ctx context.Context) (Model, error) {
 	config := c.Inference
 	config.Agent.Prompt.ChatTemplate = template
 	config.Progress, config.Log, config.Build = progress, d.log, version.Line("agentd")
-	if c.StuckExit {
-		config.Scheduler.OnStuck = d.giveUp
-	}
 	service, err := inference.OpenLive(ctx, config)
 	if err != nil {
 		return nil, withHint(c.Command().NameFields(&c.Inference, err))
