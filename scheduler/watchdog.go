@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -98,6 +100,71 @@ func (e *Engine) watch() {
 	}
 }
 
+// relieve lets other contexts compute what a late one has. mu is held.
+func (e *Engine) relieve(late *worker) {
+	for c := range late.owed {
+		c.to.send(command{refused: c})
+	}
+	clear(late.owed)
+	if !slices.ContainsFunc(e.workers, func(w *worker) bool { return w.health.up(e.now()) }) {
+		return
+	}
+	for r := range late.assigned {
+		if r.gen.Progress == nil && !r.left { // what was streamed can't be taken back while the worker may go on
+			r.left = true
+			close(r.leave)
+		}
+	}
+}
+
+// follow waits until a request is done, or ctx is. It returns the request, or the one that took its place
+// because its context is late.
+func (e *Engine) follow(ctx context.Context, r *request) *request {
+	for {
+		select {
+		case <-r.done:
+			return r
+		case <-ctx.Done():
+			return r
+		case <-r.leave:
+		}
+		next := e.elsewhere(r)
+		if next == nil {
+			return r
+		}
+		r = next
+	}
+}
+
+// elsewhere submits a request of a late context again, to another one, and cancels it there. nil: no other
+// one is up.
+func (e *Engine) elsewhere(r *request) *request {
+	next, err := e.newRequest(r.gen)
+	if err != nil {
+		return nil
+	}
+	e.mu.Lock()
+	next.tried, next.times.Submitted = r.tried, r.times.Submitted
+	from, to := r.worker, e.place(next)
+	if e.closed || to == nil || !to.health.up(e.now()) {
+		e.mu.Unlock()
+		next.close()
+		return nil
+	}
+	e.retried++
+	e.calls.Add(1) // for what ends below
+	e.assign(next, to)
+	e.mu.Unlock()
+	e.cancel(r)
+	go func() { // the late worker may use the samplers until then
+		<-r.done
+		r.close()
+		e.calls.Done()
+	}()
+	e.log.Warn().Int("from", from.index).Int("to", to.index).Msg("trying generation on another context")
+	return next
+}
+
 // tick looks at the workers, so long after the last time. Without native code it can't be stuck itself.
 func (e *Engine) tick(since time.Duration) {
 	for _, w := range e.workers {
@@ -109,6 +176,9 @@ func (e *Engine) tick(since time.Duration) {
 		w.health.stage = now
 		if now == stuck && before != stuck {
 			e.stuckSteps++
+		}
+		if now != onTime {
+			e.relieve(w)
 		}
 		if now == stuck && e.closed {
 			w.abandon.Do(func() { close(w.abandoned) })

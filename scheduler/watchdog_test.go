@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -173,7 +174,10 @@ func TestHangingCallIsReportedAndRecovers(t *testing.T) {
 			g := greedy(tokenize(t, e.model, story), 2, 5)
 			answered := make(chan error, 1)
 			go func() {
-				_, err := generate(t.Context(), e, g)
+				r, err := generate(t.Context(), e, g)
+				if err == nil && (len(r.Completions) != 2 || r.Completions[0].Err != nil) {
+					err = fmt.Errorf("answered with %+v", r)
+				}
 				answered <- err
 			}()
 			<-hang.begun
@@ -187,11 +191,11 @@ func TestHangingCallIsReportedAndRecovers(t *testing.T) {
 			if list := e.Contexts(); list[0].Up || !list[1].Up || e.Stats().StuckSteps != 1 || !log.has("a step does not end") {
 				t.Errorf("contexts up: %t, %t; %d steps counted", list[0].Up, list[1].Up, e.Stats().StuckSteps)
 			}
-			mustGenerate(t, e, g) // on the other context
-			close(hang.gate)
-			if err := <-answered; err != nil {
+			if err := <-answered; err != nil { // by the other context
 				t.Error(err)
 			}
+			mustGenerate(t, e, g)
+			close(hang.gate)
 			eventually(t, "the context is idle", func() bool { e.tick(0); return e.Failure() == nil })
 			if !e.Contexts()[0].Up || !log.has("has ended after all") {
 				t.Error("the context is not up again, or nothing says so")
@@ -288,4 +292,34 @@ func TestLogitsThatAreNotFiniteAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// Its requests, and those that wait for its prefixes, are computed by the other context.
+func TestHangingContextIsRelieved(t *testing.T) {
+	hang := frozen{at: "Decode", gate: make(chan struct{}), begun: make(chan struct{}), once: new(sync.Once)}
+	e := newTestEngine(t, setup{contexts: 2, cfg: Config{minCopy: prefixBlock}, wrapEach: func(i int, b backend) backend {
+		if i == 1 {
+			return b
+		}
+		hang.backend = b
+		return hang
+	}})
+	e.workers[0].rounds.longest, e.workers[0].rounds.rows = time.Millisecond, 64
+	list := alike(t, 6)
+	handles := submitAll(t.Context(), t, e, list)
+	<-hang.begun
+	e.mu.Lock()
+	waits := len(e.workers[0].owed)
+	e.mu.Unlock()
+	if waits == 0 {
+		t.Error("no request waits for a prefix of the context that hangs")
+	}
+	for range int(lateFloor/watchInterval) + 1 {
+		e.tick(watchInterval)
+	}
+	checkNaive(t, e.model, list, handles)
+	if e.Stats().Retried == 0 {
+		t.Error("no request was on the context that hangs")
+	}
+	close(hang.gate)
 }

@@ -41,6 +41,7 @@ type command struct {
 	drop    *dropAdapter // nil: not a request to drop one
 	export  *prefixCopy  // another context wants a prefix
 	arrived *prefixCopy  // a prefix that this context asked for
+	refused *prefixCopy  // one that may never arrive
 }
 
 // worker owns a context. Its goroutine is locked to an OS thread and runs the context.
@@ -65,6 +66,9 @@ type worker struct {
 	inbox []command
 	stats Stats // as of the last step
 	load  int   // tokens of its requests, see request.cost
+	// assigned are the requests that it has, owed the prefixes that other contexts wait for.
+	assigned map[*request]struct{}
+	owed     map[*prefixCopy]struct{}
 	// latest is the adapter of the request that it got last.
 	latest core.AdapterID
 	// prefixes estimates the contents of its prefix cache. It is nil if the engine has one
@@ -114,6 +118,7 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 	w := &worker{
 		engine: e, cfg: e.cfg, vocab: e.model.Vocab(), log: e.log, now: func() time.Time { return e.now() }, mu: &e.mu,
 		index: index, device: p.device, model: p.model, back: p.back, requests: map[core.RequestID]*request{}, branches: map[core.RequestID]*branch{},
+		assigned: map[*request]struct{}{}, owed: map[*prefixCopy]struct{}{},
 		wake: make(chan struct{}, 1), done: make(chan struct{}), share: &e.share,
 		options: p.options, rounds: rounds{batch: e.cfg.BatchTokens, rows: p.tried, longest: p.took}, abandoned: make(chan struct{}),
 	}
@@ -219,6 +224,9 @@ func (w *worker) commands() bool {
 			continue
 		case c.arrived != nil:
 			w.importPrefix(c.arrived)
+			continue
+		case c.refused != nil:
+			w.startWaiting(w.stopWaiting(c.refused))
 			continue
 		case !c.cancel:
 			w.enqueue(c.request)
