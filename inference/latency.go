@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// latency has the latency histograms of generations, whose names are those of the field, and counts
+// latency has the latency histograms of generations, with the names that the field uses, and counts
 // summaries.
 type latency struct {
 	queue, firstToken, perToken prometheus.Histogram

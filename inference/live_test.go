@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -113,6 +114,46 @@ func TestModelIsReplacedUnderLoad(t *testing.T) {
 	}
 }
 
+func TestOverwrittenModelIsToldByStepsAndMetrics(t *testing.T) {
+	cfg, _ := liveConfig(t)
+	past := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(cfg.Path, past, past); err != nil {
+		t.Fatal(err)
+	}
+	l := openLive(t, cfg)
+	overwritten := func() (value float64) {
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(l.Collector())
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == "agentd_weights_overwritten" {
+				value = 1 + f.GetMetric()[0].GetGauge().GetValue()
+			}
+		}
+		return value
+	}
+	before := asked(t, l, "Go on", "").Elements.Generation.Version
+	if v := overwritten(); !strings.HasPrefix(before, "sha256:") || v != 1 {
+		t.Errorf("version %s, metric %g", before, v-1)
+	}
+	if err := rewrite(cfg.Path, "GGUF"); err != nil {
+		t.Fatal(err)
+	}
+	after := asked(t, l, "Go on", "").Elements.Generation.Version
+	if info, err := l.Current(t.Context()); err != nil || !strings.HasPrefix(after, "changed:") || info.Model.Version != after || overwritten() != 2 {
+		t.Errorf("version %s, %+v, %v, metric %g", after, info, err, overwritten()-1)
+	}
+	if err := l.SetModel(t.Context(), "model1.gguf"); err != nil {
+		t.Fatal(err)
+	}
+	if v := asked(t, l, "Go on", "").Elements.Generation.Version; !strings.HasPrefix(v, "sha256:") || overwritten() != 1 {
+		t.Errorf("other weights have version %s", v)
+	}
+}
+
 // visionFile is the head of an mmproj file: general.architecture is clip.
 const visionFile = "GGUF\x03\x00\x00\x00" + "\x00\x00\x00\x00\x00\x00\x00\x00" + "\x01\x00\x00\x00\x00\x00\x00\x00" +
 	"\x14\x00\x00\x00\x00\x00\x00\x00general.architecture" + "\x08\x00\x00\x00" + "\x04\x00\x00\x00\x00\x00\x00\x00clip"
@@ -151,7 +192,7 @@ func TestRefusedWeightsLeaveTheOldOnesServing(t *testing.T) {
 		"a link that leads out":    {"link.gguf", "not in the server's directory of weights"},
 		"a directory":              {".", "directory of weights"},
 		"half a file":              {"cut.gguf", "could not be loaded"},
-		"an adapter":               {"adapter0.gguf", "is a LoRA adapter and no model: name the model for which it was made as model, and this file as adapter"},
+		"an adapter":               {"adapter0.gguf", "is a LoRA adapter, not a model: name the model for which it was made as model, and this file as adapter"},
 		"the vision part":          {"vision.gguf", "agentd has no vision"},
 		"weights that give NaN":    {"nan.gguf", "gives NaN or Inf"},
 		"another vocabulary":       {"large.gguf", "vocabulary differs"},

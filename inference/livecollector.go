@@ -17,7 +17,7 @@ func newWeightsMetrics() *weightsMetrics {
 			Help: "Changes of the weights while serving, by what was changed (model, adapter) and the result (done, removed, failed).",
 		}, []string{"kind", "result"}),
 		info:        prometheus.NewDesc("agentd_weights_info", "Always 1; the labels are the version of the model, and of each adapter by name. The version of a large model appears once it was asked for.", []string{"adapter", "version"}, nil),
-		overwritten: prometheus.NewDesc("agentd_weights_overwritten", "1 if the served model file was overwritten in place. Answers are then those of no known weights.", nil, nil),
+		overwritten: prometheus.NewDesc("agentd_weights_overwritten", "1 if the served model file was overwritten in place. No version names what computes then.", nil, nil),
 	}
 }
 

@@ -355,7 +355,7 @@ func loadError(path, mode string, err error) error {
 	case errors.Is(err, llama.ErrIsVision):
 		return fmt.Errorf("%s is the vision part of a model (mmproj), and agentd has no vision: name the language model's own file with Config.Path", path)
 	case errors.Is(err, llama.ErrIsAdapter):
-		return fmt.Errorf("%s is a LoRA adapter and no model: name the model for which it was made with Config.Path, and this file with Config.LoRA", path)
+		return fmt.Errorf("%s is a LoRA adapter, not a model: name the model for which it was made with Config.Path, and this file with Config.LoRA", path)
 	}
 	return fmt.Errorf("the model %s could not be loaded: %w; check that it is a complete GGUF file and fits into memory", path, err)
 }

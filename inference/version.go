@@ -117,7 +117,7 @@ func (w *weights) overwritten() string {
 	if version := fmt.Sprintf("changed:%x", h.Sum(nil)[:16]); version != w.changed {
 		w.changed = version
 		w.log.Error().Str("path", w.files[0].Name()).Str("model_version", version).
-			Msg("the served model file was overwritten: answers are those of no known weights; restart the server, and rename new files into place")
+			Msg("the served model file was overwritten, and no version names what computes now: restart the server, and rename new files into place")
 	}
 	return w.changed
 }

@@ -56,8 +56,8 @@ var (
 	ErrRejected = errors.New("llama: the grammar rejects the token")
 
 	// ErrIsVision and ErrIsAdapter: the file given as a model holds something else.
-	ErrIsVision  = errors.New("it is the vision part of a model (mmproj), and no language model")
-	ErrIsAdapter = errors.New("it is a LoRA adapter, and no model")
+	ErrIsVision  = errors.New("it is the vision part of a model (mmproj), not a language model")
+	ErrIsAdapter = errors.New("it is a LoRA adapter, not a model")
 
 	// ErrAdapter: the file is no LoRA adapter that fits the model.
 	ErrAdapter = errors.New("llama: unusable LoRA adapter")

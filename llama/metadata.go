@@ -28,10 +28,10 @@ var divisors = []struct {
 	{key: "interleave_moe_layer_step", only: []string{"ernie4_5-moe"}},
 }
 
-// others are GGUF files that hold no language model, by general.type and general.architecture.
+// others are GGUF files of other kinds, by general.type and general.architecture.
 var others = map[string]error{
 	"clip": ErrIsVision, "mmproj": ErrIsVision, "adapter": ErrIsAdapter,
-	"imatrix": errors.New("it is an importance matrix for quantizing, and no model"), "controlvector": errors.New("it is a control vector, and no model"),
+	"imatrix": errors.New("it is an importance matrix for quantizing, not a model"), "controlvector": errors.New("it is a control vector, not a model"),
 }
 
 // checkMetadata refuses files of another kind, and divisors before llama.cpp divides by them. A file
