@@ -135,21 +135,21 @@ func TestOverwrittenModelIsToldByStepsAndMetrics(t *testing.T) {
 		}
 		return value
 	}
-	before := asked(t, l, "Go on", "").Elements.Generation.Version
+	before := asked(t, l, "Go on", "").Elements.Generation.Model
 	if v := overwritten(); !strings.HasPrefix(before, "sha256:") || v != 1 {
 		t.Errorf("version %s, metric %g", before, v-1)
 	}
 	if err := rewrite(cfg.Path, "GGUF"); err != nil {
 		t.Fatal(err)
 	}
-	after := asked(t, l, "Go on", "").Elements.Generation.Version
+	after := asked(t, l, "Go on", "").Elements.Generation.Model
 	if info, err := l.Current(t.Context()); err != nil || !strings.HasPrefix(after, "changed:") || info.Model.Version != after || overwritten() != 2 {
 		t.Errorf("version %s, %+v, %v, metric %g", after, info, err, overwritten()-1)
 	}
 	if err := l.SetModel(t.Context(), "model1.gguf"); err != nil {
 		t.Fatal(err)
 	}
-	if v := asked(t, l, "Go on", "").Elements.Generation.Version; !strings.HasPrefix(v, "sha256:") || overwritten() != 1 {
+	if v := asked(t, l, "Go on", "").Elements.Generation.Model; !strings.HasPrefix(v, "sha256:") || overwritten() != 1 {
 		t.Errorf("other weights have version %s", v)
 	}
 }
