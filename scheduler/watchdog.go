@@ -94,7 +94,9 @@ func (e *Engine) watch() {
 			return
 		case <-ticker.C:
 			now := time.Now()
-			e.tick(now.Sub(last))
+			for _, w := range e.workers {
+				e.look(w, now.Sub(last))
+			}
 			last = now
 		}
 	}
@@ -128,28 +130,26 @@ func (e *Engine) follow(ctx context.Context, r *request) *request {
 			return r
 		case <-r.leave:
 		}
-		next := e.elsewhere(r)
-		if next == nil {
-			return r
-		}
-		r = next
+		r = e.elsewhere(r)
 	}
 }
 
-// elsewhere submits a request of a late context again, to another one, and cancels it there. nil: no other
-// one is up.
+// elsewhere submits a request of a late context again, to another one, and cancels it there. It returns the
+// new request, or the same if it must stay.
 func (e *Engine) elsewhere(r *request) *request {
 	next, err := e.newRequest(r.gen)
-	if err != nil {
-		return nil
+	if err != nil { // for lack of memory; it was made before
+		r.leave = nil
+		return r
 	}
 	e.mu.Lock()
 	next.tried, next.times.Submitted = r.tried, r.times.Submitted
 	from, to := r.worker, e.place(next)
 	if e.closed || to == nil || !to.health.up(e.now()) {
+		r.leave, r.left = make(chan struct{}), false // perhaps at the next look
 		e.mu.Unlock()
 		next.close()
-		return nil
+		return r
 	}
 	e.retried++
 	e.calls.Add(1) // for what ends below
@@ -165,39 +165,37 @@ func (e *Engine) elsewhere(r *request) *request {
 	return next
 }
 
-// tick looks at the workers, so long after the last time. Without native code it can't be stuck itself.
-func (e *Engine) tick(since time.Duration) {
-	for _, w := range e.workers {
-		e.mu.Lock()
-		waiting := len(w.inbox) > 0
-		e.mu.Unlock()
-		before, now, spent := w.rounds.tick(since, waiting)
-		e.mu.Lock()
-		w.health.stage = now
-		if now == stuck && before != stuck {
-			e.stuckSteps++
-		}
-		if now != onTime {
-			e.relieve(w)
-		}
-		if now == stuck && e.closed {
-			w.abandon.Do(func() { close(w.abandoned) })
-		}
-		e.mu.Unlock()
-		if now == before {
-			continue
-		}
-		log := w.log.With().Str("device", w.device).Int("context", w.index).Logger()
-		switch now {
-		case onTime:
-			log.Warn().Msg("the step has ended after all")
-		case late:
-			log.Warn().Stringer("after", spent).Msg("a step takes longer than any before")
-		case stuck:
-			log.Error().Stringer("after", spent).Msg("a step does not end: a thread or the device hangs, and requests on this context wait")
-			if e.cfg.OnStuck != nil {
-				e.cfg.OnStuck(&generation.StuckError{Contexts: []int{w.index}})
-			}
+// look counts the time since the last look at a worker, and acts on its stage. It calls no native code.
+func (e *Engine) look(w *worker, since time.Duration) {
+	e.mu.Lock()
+	waiting := len(w.inbox) > 0
+	e.mu.Unlock()
+	before, now, spent := w.rounds.tick(since, waiting)
+	e.mu.Lock()
+	w.health.stage = now
+	if now == stuck && before != stuck {
+		e.stuckSteps++
+	}
+	if now != onTime {
+		e.relieve(w)
+	}
+	if now == stuck && e.closed {
+		w.abandon.Do(func() { close(w.abandoned) })
+	}
+	e.mu.Unlock()
+	if now == before {
+		return
+	}
+	log := w.log.With().Str("device", w.device).Int("context", w.index).Logger()
+	switch now {
+	case onTime:
+		log.Warn().Msg("the step has ended after all")
+	case late:
+		log.Warn().Stringer("after", spent).Msg("a step takes longer than any before")
+	case stuck:
+		log.Error().Stringer("after", spent).Msg("a step does not end: a thread or the device hangs, and requests on this context wait")
+		if e.cfg.OnStuck != nil {
+			e.cfg.OnStuck(&generation.StuckError{Contexts: []int{w.index}})
 		}
 	}
 }

@@ -182,7 +182,7 @@ func TestHangingCallIsReportedAndRecovers(t *testing.T) {
 			}()
 			<-hang.begun
 			for range stuckTicks {
-				e.tick(watchInterval)
+				e.look(e.workers[0], watchInterval)
 			}
 			var hangs *generation.StuckError
 			if err := e.Failure(); !errors.As(err, &hangs) || hangs.Names() != "context 0" || (<-found).Names() != "context 0" {
@@ -196,7 +196,7 @@ func TestHangingCallIsReportedAndRecovers(t *testing.T) {
 			}
 			mustGenerate(t, e, g)
 			close(hang.gate)
-			eventually(t, "the context is idle", func() bool { e.tick(0); return e.Failure() == nil })
+			eventually(t, "the context is idle", func() bool { e.look(e.workers[0], 0); return e.Failure() == nil })
 			if !e.Contexts()[0].Up || !log.has("has ended after all") {
 				t.Error("the context is not up again, or nothing says so")
 			}
@@ -221,7 +221,7 @@ func TestCloseDoesNotWaitForAHangingStep(t *testing.T) {
 	go func() { closed <- e.Close() }()
 	eventually(t, "it is being closed", e.isClosed)
 	for range stuckTicks {
-		e.tick(watchInterval)
+		e.look(e.workers[0], watchInterval)
 	}
 	if err := <-closed; !errors.As(err, new(*generation.StuckError)) {
 		t.Errorf("closed: %v", err)
@@ -315,7 +315,7 @@ func TestHangingContextIsRelieved(t *testing.T) {
 		t.Error("no request waits for a prefix of the context that hangs")
 	}
 	for range int(lateFloor/watchInterval) + 1 {
-		e.tick(watchInterval)
+		e.look(e.workers[0], watchInterval)
 	}
 	checkNaive(t, e.model, list, handles)
 	if e.Stats().Retried == 0 {
