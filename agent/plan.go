@@ -13,7 +13,8 @@ type Plan struct {
 	inputs    []plannedInput
 	outputs   int // candidates of all inputs
 
-	latencies []Latency // set by Run
+	latencies []Latency     // set by Run
+	summaries SummaryCounts // set by Run
 }
 
 // plannedInput is one validated input.
@@ -31,6 +32,16 @@ type plannedInput struct {
 	catalog  *format.Catalog
 	toolsErr error
 	version  string // of the weights, if returns asks for it
+}
+
+// Summaries returns what became of the summaries, after Run.
+func (p *Plan) Summaries() SummaryCounts { return p.summaries }
+
+func (c *SummaryCounts) add(o SummaryCounts) {
+	c.Whole += o.Whole
+	c.Truncated += o.Truncated
+	c.Failed += o.Failed
+	c.Cut += o.Cut
 }
 
 // Prepare validates the parts of a request's inputs that the agent owns: memory and extra keys.

@@ -46,6 +46,9 @@ func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.Agent
 		g.Keep(completions(runs))
 	}
 	a.generate(ctx, g, runs, (*inputRun).summary, func(run *inputRun, r *generation.Result, err error) { a.shorten(ctx, run, r, err) })
+	for _, run := range runs {
+		p.summaries.add(run.counts)
+	}
 	a.generate(ctx, g, runs, (*inputRun).candidates, func(run *inputRun, r *generation.Result, err error) { a.finish(ctx, run, r, err) })
 	outputs := make([]protocol.AgentOutput, 0, p.outputs)
 	for _, run := range runs {
@@ -69,6 +72,7 @@ type inputRun struct {
 	prompt     *format.Prompt     // nil if nothing is to be generated
 	shortening *shortening        // generated before the candidates, nil if nothing is
 	steps      []protocol.Raw     // those of shortening
+	counts     SummaryCounts      // of shortening
 	latencies  []Latency
 	ended      error // the request is over: see ends
 	span       inputSpan
@@ -338,6 +342,9 @@ func (a *Agent) finish(ctx context.Context, run *inputRun, result *generation.Re
 	}
 	turn := in.memory.Prepare(in.author(), in.input.Instruction.Content)
 	step := newStep(in, run.prompt, len(run.steps), ComponentCommander, protocol.OriginModel).traced(in, request.Prompt)
+	if run.shortening != nil {
+		step.cut = run.shortening.cut
+	}
 	for k := range result.Completions {
 		c := &result.Completions[k]
 		if c.Err != nil && ends(c.Err) {

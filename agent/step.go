@@ -19,6 +19,7 @@ type stepMaker struct {
 	prompt string
 	head   []byte // through the last shared input element
 	trace  tokenTrace
+	cut    int            // messages that were left out of the history, see historySummarized
 	next   map[string]int // nextPromptDiffers by the tokens of an answer
 }
 
@@ -77,6 +78,10 @@ func (s *stepMaker) model(result *generation.Result, c *generation.Completion, s
 	if len(reasoning) > 0 {
 		b = append(b, `,"reasoning":`...)
 		b = rawjson.AppendString(b, strings.Join(reasoning, "\n\n"))
+	}
+	if s.cut > 0 {
+		b = append(b, `,"history_cut":`...)
+		b = strconv.AppendInt(b, int64(s.cut), 10)
 	}
 	b = appendBranch(b, c)
 	trace := s.trace

@@ -37,6 +37,13 @@ type shortening struct {
 	request generation.Request
 	prompt  *format.Prompt
 	size    int // of the candidates' prompt afterwards, in the budget's unit
+	cut     int // messages of the history that were left out without a summary
+}
+
+// SummaryCounts are what became of the summaries of a request.
+type SummaryCounts struct {
+	Whole, Truncated, Failed int // summaries; a truncated one reached its token limit or repeated itself
+	Cut                      int // histories whose oldest messages were left out
 }
 
 // fullHistory leaves memories unchanged.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
+	"strings"
 	"unicode/utf8"
 
 	"agentd/agent/format"
@@ -82,16 +84,45 @@ func (h *historySummarized) shortening(ctx context.Context, requestID string, ru
 }
 
 // shorten puts the summary into the memory and renders the prompt again. It keeps as many of the
-// newest messages as the budget allows.
+// newest messages as the budget allows. Without a summary that can be used and fits, the oldest messages
+// are left out instead: the same history would give the same summary in each turn.
 func (h *historySummarized) shorten(ctx context.Context, run *inputRun, result *generation.Result, err error) *failure {
+	long, s := run.in.memory, run.shortening
 	summary, failed := h.read(run, result, err)
-	if failed != nil {
-		return failed
+	switch {
+	case failed == nil:
+		run.counts.Whole = 1
+		if result.Completions[0].Finish != generation.FinishStop {
+			run.counts.Whole, run.counts.Truncated = 0, 1
+		}
+		if fits, failed := h.fit(ctx, run, long, summary, min(h.cfg.Summary.Keep, len(long.History))); fits || failed != nil {
+			return failed
+		}
+	default:
+		run.counts.Failed = 1
+		if !slices.Contains([]string{CodeTruncated, CodeInvalidOutput, CodeContextOverflow}, failed.code) {
+			return failed // another try may succeed
+		}
 	}
-	long := run.in.memory
+	note := strings.TrimSpace(strings.TrimSpace(strings.TrimSuffix(long.Summary, cutNote)) + "\n\n" + cutNote)
+	for _, summary := range []string{note, cutNote} {
+		if fits, failed := h.fit(ctx, run, long, summary, len(long.History)-1); failed != nil {
+			return failed
+		} else if fits {
+			run.counts.Cut, s.cut = 1, len(long.History)-len(run.in.memory.History)
+			return nil
+		}
+	}
+	return h.overBudget("the prompt has %s with a summary in place of the history", s.size)
+}
+
+// cutNote stands in the summary for messages that were left out.
+const cutNote = "Earlier messages are missing here. They were too long, and no summary of them could be used."
+
+// fit replaces a memory by a summary and as many of its newest messages as the budget allows, at most so
+// many. It reports whether the prompt is within the budget.
+func (h *historySummarized) fit(ctx context.Context, run *inputRun, long *memory.Memory, summary string, most int) (fits bool, failed *failure) {
 	// Fewer messages make a shorter prompt, so a binary search finds the most that fit.
-	most := min(h.cfg.Summary.Keep, len(long.History))
-	fits := false
 	gone := sort.Search(most, func(gone int) bool {
 		if failed == nil {
 			fits, failed = h.replace(ctx, run, long, summary, most-gone)
@@ -101,10 +132,7 @@ func (h *historySummarized) shorten(ctx context.Context, run *inputRun, result *
 	if failed == nil {
 		fits, failed = h.replace(ctx, run, long, summary, most-gone)
 	}
-	if failed == nil && !fits {
-		failed = h.overBudget("the prompt has %s with a summary in place of the history", run.shortening.size)
-	}
-	return failed
+	return fits, failed
 }
 
 // replace puts a summary in place of all but at most the last keep entries of a memory, and

@@ -193,9 +193,6 @@ func TestSummariesAreGeneratedTogetherBeforeCandidates(t *testing.T) {
 
 // TestFailedSummaryKeepsMemory: the memory is returned unchanged, and no candidate is generated.
 func TestFailedSummaryKeepsMemory(t *testing.T) {
-	few := func(finish generation.Finish) func(*generation.Result) {
-		return func(r *generation.Result) { r.Completions[0].Finish, r.Completions[0].Stop = finish, "" }
-	}
 	broken := func(err error, tokens int) func(*generation.Result) {
 		return func(r *generation.Result) {
 			r.Completions[0] = generation.Completion{Text: "So f", Tokens: make([]generation.Token, tokens), Finish: "error", Err: err}
@@ -215,14 +212,6 @@ func TestFailedSummaryKeepsMemory(t *testing.T) {
 	}{
 		{"over the budget without a history", `{"memory_list":["` + strings.Repeat("rule ", 200) + `"],"history":[]}`, "", nil, nil, "context_budget", "context_budget", "without any history", "", false},
 		{"still over it with a summary", rules, "S", nil, nil, "context_budget", "context_budget", "its budget is 300", "step-0 summarizer", true},
-		{"a summary as long as the history", told(200), strings.Repeat("word ", 200), nil, nil, "context_budget", "context_budget", "with a summary in place of the history", "step-0 summarizer", true},
-		{"an empty summary", told(200), "", nil, nil, "invalid_output", "summarizer", "could not be summarized: the output is blank", "step-0 summarizer", true},
-		{"a blank one", told(200), " \n\u2003", nil, nil, "invalid_output", "summarizer", "blank", "step-0 summarizer", true},
-		{"a call in its place", told(200), moveTo("x", "a"), nil, nil, "invalid_output", "summarizer", "stray <tool_call>", "step-0 summarizer", true},
-		{"an object in its place", told(200), `{"say": "x", "action": {}}`, nil, nil, "invalid_output", "summarizer", "is JSON", "step-0 summarizer", true},
-		{"nothing within its tokens", told(200), "\n", few(generation.FinishLength), nil, "truncated", "summarizer", "summary_max_tokens", "step-0 summarizer", true},
-		{"nothing but marks again and again", told(200), "\n\n\n\n", few(generation.FinishRepeat), nil, "truncated", "summarizer", "repetition_stop off", "step-0 summarizer", true},
-		{"a history that does not fit the context", told(200), "", nil, &generation.OverflowError{Prompt: 9, MaxNew: 8, Limit: 7}, "context_overflow", "summarizer", "the prompt has 9 tokens", "", true},
 		{"a model that fails", told(200), "", nil, errors.New("gone"), "model_error", "summarizer", "gone", "", true},
 		{"a model that fails midway", told(200), "", broken(errors.New("gone"), 3), nil, "model_error", "summarizer", "gone", "step-0 summarizer", true},
 		{"time that is up", told(200), "", broken(context.DeadlineExceeded, 0), nil, "timeout", "summarizer", "request_timeout", "", true},
@@ -249,6 +238,84 @@ func TestFailedSummaryKeepsMemory(t *testing.T) {
 			}
 			if (len(g.summary.asked) == 1) != test.asked {
 				t.Errorf("%d summaries were asked for", len(g.summary.asked))
+			}
+		})
+	}
+}
+
+const cutNote = "Earlier messages are missing here. They were too long, and no summary of them could be used."
+
+// TestHistoryIsCutWhereNoSummaryHelps: the same history would give the same summary in each turn.
+func TestHistoryIsCutWhereNoSummaryHelps(t *testing.T) {
+	few := func(finish generation.Finish) func(*generation.Result) {
+		return func(r *generation.Result) { r.Completions[0].Finish, r.Completions[0].Stop = finish, "" }
+	}
+	const (
+		newest = `{"author":"USER","content":"newest"},{"author":"MODEL","content":"{\"say\": \"Yes.\", \"action\": {}}"}`
+		turn   = `{"author":"USER","content":"Go"},{"author":"MODEL","content":"{\"say\": \"Done.\", \"action\": {}}"}`
+	)
+	old := `{"author":"USER","content":"` + strings.Repeat("word ", 200) + `"}`
+	for name, test := range map[string]struct {
+		before  string // the summary in the memory
+		summary string // that the model writes
+		adjust  func(*generation.Result)
+		err     error
+		after   string
+		steps   string
+		counts  agent.SummaryCounts
+	}{
+		"a summary as long as the history":        {"", strings.Repeat("word ", 200), nil, nil, cutNote, "step-0 summarizer, step-1 commander", agent.SummaryCounts{Whole: 1, Cut: 1}},
+		"a truncated one":                         {"", strings.Repeat("word ", 200), few(generation.FinishLength), nil, cutNote, "step-0 summarizer, step-1 commander", agent.SummaryCounts{Truncated: 1, Cut: 1}},
+		"an empty one":                            {"", "", nil, nil, cutNote, "step-0 summarizer, step-1 commander", agent.SummaryCounts{Failed: 1, Cut: 1}},
+		"a blank one":                             {"", " \n\u2003", nil, nil, cutNote, "step-0 summarizer, step-1 commander", agent.SummaryCounts{Failed: 1, Cut: 1}},
+		"a call in its place":                     {"", moveTo("x", "a"), nil, nil, cutNote, "step-0 summarizer, step-1 commander", agent.SummaryCounts{Failed: 1, Cut: 1}},
+		"an object in its place":                  {"", `{"say": "x", "action": {}}`, nil, nil, cutNote, "step-0 summarizer, step-1 commander", agent.SummaryCounts{Failed: 1, Cut: 1}},
+		"nothing within its tokens":               {"", "\n", few(generation.FinishLength), nil, cutNote, "step-0 summarizer, step-1 commander", agent.SummaryCounts{Failed: 1, Cut: 1}},
+		"nothing but marks again and again":       {"", "\n\n\n\n", few(generation.FinishRepeat), nil, cutNote, "step-0 summarizer, step-1 commander", agent.SummaryCounts{Failed: 1, Cut: 1}},
+		"a history that does not fit the context": {"", "", nil, &generation.OverflowError{Prompt: 9, MaxNew: 8, Limit: 7}, cutNote, "step-0 commander", agent.SummaryCounts{Failed: 1, Cut: 1}},
+		"an earlier summary stays":                {"Before.", "", nil, nil, `Before.\n\n` + cutNote, "step-0 summarizer, step-1 commander", agent.SummaryCounts{Failed: 1, Cut: 1}},
+		"its note is not repeated":                {`Before.\n\n` + cutNote, "", nil, nil, `Before.\n\n` + cutNote, "step-0 summarizer, step-1 commander", agent.SummaryCounts{Failed: 1, Cut: 1}},
+		"a note alone is not repeated":            {cutNote, "", nil, nil, cutNote, "step-0 summarizer, step-1 commander", agent.SummaryCounts{Failed: 1, Cut: 1}},
+		"an earlier summary that is too long":     {strings.TrimSpace(strings.Repeat("word ", 200)), "", nil, nil, cutNote, "step-0 summarizer, step-1 commander", agent.SummaryCounts{Failed: 1, Cut: 1}},
+		"a summary that is used":                  {"Before.", "All of it.", nil, nil, "", "step-0 summarizer, step-1 commander", agent.SummaryCounts{Whole: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newStages(test.summary, "Done.")
+			g.summary.adjust, g.summary.err = test.adjust, test.err
+			before := `{"x":1.0,"summary":"` + test.before + `","history":[` + old + `,` + old + `,` + newest + `],"\u0079":[]}`
+			a := summarizing(t, agent.Config{}, nil)
+			plan, err := a.Prepare(request(t, `{"num_outputs":2,"memory":`+before+`}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			outs, err := a.Run(t.Context(), plan, g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.counts, plan.Summaries()); diff != "" {
+				t.Error(diff)
+			}
+			want, told := `{"x":1.0,"summary":"`+test.after+`","history":[`+newest+`,`+turn+`],"\u0079":[]}`, 1
+			if test.after == "" {
+				want, told = `{"x":1.0,"summary":"All of it.","history":[`+turn+`],"\u0079":[]}`, 0
+			}
+			for _, out := range outs {
+				if out.Error != nil {
+					t.Fatalf("%+v", out.Error)
+				}
+				if diff := cmp.Diff(want, string(out.Memory)); diff != "" {
+					t.Error(diff)
+				}
+				if got := stepsOf(t, out); got != test.steps {
+					t.Errorf("steps %q, want %q", got, test.steps)
+				}
+				last := string(out.InternalSteps[len(out.InternalSteps)-1])
+				if n := strings.Count(last, `"history_cut":2`); n != told {
+					t.Errorf("the step tells %d times of 2 messages that are missing: %s", n, last)
+				}
+			}
+			if shown := textOf(g.decision.asked[0].Prompt); strings.Contains(shown, cutNote) != (told == 1) {
+				t.Errorf("the model sees the note: %t", told == 0)
 			}
 		})
 	}

@@ -8,8 +8,11 @@ import (
 	"crypto/sha256"
 	_ "embed" // for the weights
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
+
+	"golang.org/x/sys/unix"
 
 	"agentd/llama/synth"
 )
@@ -33,6 +36,20 @@ func Path(dir string) (string, error) {
 		return "", fmt.Errorf("default model: %w", err)
 	}
 	return path, nil
+}
+
+// Open returns the embedded weights as a file in memory, whose name is a path that this process can open.
+// It needs no directory that can be written to. Close frees it once nobody else has the path open.
+func Open() (*os.File, error) {
+	fd, err := unix.MemfdCreate("household.gguf", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("default model: a file in memory: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), fmt.Sprintf("/proc/self/fd/%d", fd))
+	if _, err := f.Write(gguf); err != nil {
+		return nil, errors.Join(fmt.Errorf("default model: %w", err), f.Close())
+	}
+	return f, nil
 }
 
 // isWhole reports whether a file holds exactly the embedded weights.

@@ -61,6 +61,9 @@ func (a *adapters) set(ctx context.Context, name, path string) error {
 		return fmt.Errorf("the adapter %s: %w", name, err)
 	}
 	id, err := a.engine.AddAdapter(path)
+	if errors.Is(err, scheduler.ErrNotFinite) {
+		return fmt.Errorf("the adapter %s can't serve: %w; its file is damaged, or its training diverged", name, err)
+	}
 	if err != nil {
 		return fmt.Errorf("the adapter %s could not be loaded: %w; give a LoRA adapter that was made for this model, in GGUF", name, err)
 	}

@@ -43,7 +43,7 @@ func (s *Service) Collector() prometheus.Collector {
 	return &collector{
 		engine:  local.Engine,
 		metrics: metricsOf(reflect.TypeFor[scheduler.Stats](), nil),
-		up:      prometheus.NewDesc("agentd_context_up", "1 if the context gets work. 0 while its steps keep failing, and for good when its device is lost.", contextLabels, nil),
+		up:      prometheus.NewDesc("agentd_context_up", "1 if the context gets work. 0 while its steps keep failing or one does not end, and for good when its device is lost.", contextLabels, nil),
 		model:   model,
 		placed:  placementMetrics(local.Placement()),
 		others:  append(s.latency.all(), cacheInfo(s.info.Contexts*s.info.ContextLength)),

@@ -72,14 +72,14 @@ func TestDraftRowsHaveDefaultsByConfig(t *testing.T) {
 	}
 }
 
-// TestEmptyPathServesDefaultModel from its file in the cache.
+// TestEmptyPathServesDefaultModel from memory.
 func TestEmptyPathServesDefaultModel(t *testing.T) {
 	f := openDefault(t, Config{}).Info()
 	path, err := defaultmodel.Path("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !f.Default || f.Path != path || f.Name != "agentd household" || f.Format != format.Qwen {
+	if !f.Default || f.Path != "" || f.Name != "agentd household" || f.Format != format.Qwen {
 		t.Errorf("%+v", f)
 	}
 	if f := openDefault(t, Config{Path: path}).Info(); f.Default {
@@ -87,8 +87,7 @@ func TestEmptyPathServesDefaultModel(t *testing.T) {
 	}
 }
 
-// TestDefaultModelIsNotMapped, since others can truncate its file in the cache. Other models are
-// mapped.
+// TestDefaultModelIsNotMapped, since its file in memory would stay. Other models are mapped.
 func TestDefaultModelIsNotMapped(t *testing.T) {
 	path, err := defaultmodel.Path("")
 	if err != nil {
@@ -102,7 +101,7 @@ func TestDefaultModelIsNotMapped(t *testing.T) {
 	if err := os.WriteFile(copied, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for given, file := range map[string]string{"": path, copied: copied} {
+	for given, file := range map[string]string{"": "memfd:household", copied: copied} {
 		openDefault(t, Config{Path: given})
 		maps, err := os.ReadFile("/proc/self/maps")
 		if err != nil {
@@ -111,23 +110,6 @@ func TestDefaultModelIsNotMapped(t *testing.T) {
 		if mapped := strings.Contains(string(maps), file); mapped != (given != "") {
 			t.Errorf("path %q: %s is mapped: %t", given, file, mapped)
 		}
-	}
-}
-
-func TestDefaultModelWithoutCacheNamesFix(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("HOME", "")
-	for rule, cache := range map[string]string{"no directory": file, "no home": ""} {
-		t.Run(rule, func(t *testing.T) {
-			t.Setenv("XDG_CACHE_HOME", cache)
-			_, err := Open(t.Context(), Config{Device: "cpu", Log: zerolog.Nop()})
-			if err == nil || !strings.Contains(err.Error(), "set XDG_CACHE_HOME") || !strings.Contains(err.Error(), "Config.Path") {
-				t.Errorf("got %v", err)
-			}
-		})
 	}
 }
 

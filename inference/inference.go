@@ -56,7 +56,7 @@ func (e embedded) Admit(completions int) (admission, error) {
 
 // EngineInfo describes the loaded model and the settings that Open chose.
 type EngineInfo struct {
-	Path           string
+	Path           string // "" for the embedded model
 	Default        bool   // the embedded model
 	Name           string // "" if the file has none
 	Architecture   string
@@ -114,6 +114,7 @@ func (s *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pro
 	}
 	defer admission.Release()
 	outs, err := s.agent.Run(ctx, plan, admission)
+	s.latency.count(plan.Summaries())
 	times := timing.Of(ctx)
 	for _, l := range plan.Latencies() {
 		s.latency.observe(&l)
@@ -125,7 +126,8 @@ func (s *Service) Decide(ctx context.Context, req *protocol.AgentRequest) ([]pro
 }
 
 // Failure returns the reason why no request can be decided until the process restarts, nil while
-// requests can be decided. generation.ErrUnreachable ends by itself.
+// requests can be decided. generation.ErrUnreachable ends by itself, and a *generation.StuckError
+// may; other contexts can work meanwhile.
 func (s *Service) Failure() error { return s.engine.Failure() }
 
 // Close ends running generations and frees the model. Call it after the last Decide has
@@ -134,7 +136,11 @@ func (s *Service) Close() error {
 	var errs []error
 	s.adapters.close()
 	if s.engine != nil {
-		errs = append(errs, s.engine.Close())
+		err := s.engine.Close()
+		if errors.As(err, new(*generation.StuckError)) {
+			return err // a context still uses the model
+		}
+		errs = append(errs, err)
 	}
 	if s.template != nil {
 		errs = append(errs, s.template.Close())

@@ -6,9 +6,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// latency has the latency histograms of generations. Their names are those of the field.
+// latency has the latency histograms of generations, with the names that the field uses, and counts
+// summaries.
 type latency struct {
 	queue, firstToken, perToken prometheus.Histogram
+	summaries                   *prometheus.CounterVec
+	cut                         prometheus.Counter
 }
 
 // tokenBuckets are for the time of one token, in seconds, from a GPU that decodes few sequences
@@ -23,6 +26,14 @@ func newLatency() *latency {
 		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: "agentd_" + name, Help: help, Buckets: buckets})
 	}
 	return &latency{
+		summaries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "agentd_summaries_total",
+			Help: "Summaries of the history-summarized agent, by result: whole, truncated (at the token limit, or when it repeated itself), failed.",
+		}, []string{"result"}),
+		cut: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "agentd_histories_cut_total",
+			Help: "Histories whose oldest messages were left out, because no summary could be used or it did not fit.",
+		}),
 		queue:      histogram("request_queue_time_seconds", "Time from a generation's submission to the start of its first sequence.", waitBuckets),
 		firstToken: histogram("time_to_first_token_seconds", "Time from a generation's submission to its first token.", waitBuckets),
 		perToken:   histogram("request_time_per_output_token_seconds", "Time per token after a generation's first one, for its longest candidate.", tokenBuckets),
@@ -45,5 +56,15 @@ func (l *latency) observe(g *agent.Latency) {
 }
 
 func (l *latency) all() []prometheus.Collector {
-	return []prometheus.Collector{l.queue, l.firstToken, l.perToken}
+	return []prometheus.Collector{l.queue, l.firstToken, l.perToken, l.summaries, l.cut}
+}
+
+// count counts the summaries of a request.
+func (l *latency) count(c agent.SummaryCounts) {
+	for result, n := range map[string]int{"whole": c.Whole, "truncated": c.Truncated, "failed": c.Failed} {
+		if n > 0 {
+			l.summaries.WithLabelValues(result).Add(float64(n))
+		}
+	}
+	l.cut.Add(float64(c.Cut))
 }

@@ -63,6 +63,8 @@ const (
 	// waits for it: 100 MB/s, which takes less than a tenth of one core that has SHA instructions.
 	hashedPart = 1 << 20
 	hashPause  = 10 * time.Millisecond
+	// lookInterval is how often the files are looked at when nobody asks for the version.
+	lookInterval = time.Minute
 	// recurrentSequences times the running sequences is the number of states of a recurrent
 	// model. Half of them are cached prefixes.
 	recurrentSequences = 2

@@ -269,8 +269,11 @@ func (l *Live) refuse(kind string, err error) error {
 	if errors.As(err, new(*noRoomError)) {
 		code = server.CodeNoMemory
 	}
-	return &server.Error{Code: code, Detail: "the weights were not changed: " + err.Error()}
+	return &server.Error{Code: code, Detail: "the weights were not changed: " + members.Replace(err.Error())}
 }
+
+// members names the members of PUT /v1/weights instead of fields of Config.
+var members = strings.NewReplacer("with Config.Path", "as model", "with Config.LoRA", "as adapter")
 
 // Current implements server.Weights.
 func (l *Live) Current(ctx context.Context) (server.WeightsInfo, error) {

@@ -1,13 +1,16 @@
 package inference
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -111,6 +114,50 @@ func TestModelIsReplacedUnderLoad(t *testing.T) {
 	}
 }
 
+func TestOverwrittenModelIsToldByStepsAndMetrics(t *testing.T) {
+	cfg, _ := liveConfig(t)
+	past := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(cfg.Path, past, past); err != nil {
+		t.Fatal(err)
+	}
+	l := openLive(t, cfg)
+	overwritten := func() (value float64) {
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(l.Collector())
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == "agentd_weights_overwritten" {
+				value = 1 + f.GetMetric()[0].GetGauge().GetValue()
+			}
+		}
+		return value
+	}
+	before := asked(t, l, "Go on", "").Elements.Generation.Model
+	if v := overwritten(); !strings.HasPrefix(before, "sha256:") || v != 1 {
+		t.Errorf("version %s, metric %g", before, v-1)
+	}
+	if err := rewrite(cfg.Path, "GGUF"); err != nil {
+		t.Fatal(err)
+	}
+	after := asked(t, l, "Go on", "").Elements.Generation.Model
+	if info, err := l.Current(t.Context()); err != nil || !strings.HasPrefix(after, "changed:") || info.Model.Version != after || overwritten() != 2 {
+		t.Errorf("version %s, %+v, %v, metric %g", after, info, err, overwritten()-1)
+	}
+	if err := l.SetModel(t.Context(), "model1.gguf"); err != nil {
+		t.Fatal(err)
+	}
+	if v := asked(t, l, "Go on", "").Elements.Generation.Model; !strings.HasPrefix(v, "sha256:") || overwritten() != 1 {
+		t.Errorf("other weights have version %s", v)
+	}
+}
+
+// visionFile is the head of an mmproj file: general.architecture is clip.
+const visionFile = "GGUF\x03\x00\x00\x00" + "\x00\x00\x00\x00\x00\x00\x00\x00" + "\x01\x00\x00\x00\x00\x00\x00\x00" +
+	"\x14\x00\x00\x00\x00\x00\x00\x00general.architecture" + "\x08\x00\x00\x00" + "\x04\x00\x00\x00\x00\x00\x00\x00clip"
+
 func TestRefusedWeightsLeaveTheOldOnesServing(t *testing.T) {
 	cfg, dir := liveConfig(t)
 	l := openLive(t, cfg)
@@ -131,6 +178,10 @@ func TestRefusedWeightsLeaveTheOldOnesServing(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "cut.gguf"), whole[:len(whole)/2], 0o600); err != nil {
 		t.Fatal(err)
 	}
+	nan := bytes.Clone(whole)
+	copy(nan[len(nan)*7/8:], bytes.Repeat([]byte{0xff}, len(nan)/8)) // NaN in any format
+	write(t, filepath.Join(dir, "nan.gguf"), string(nan))
+	write(t, filepath.Join(dir, "vision.gguf"), visionFile)
 	if err := os.Symlink(other, filepath.Join(dir, "link.gguf")); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +192,9 @@ func TestRefusedWeightsLeaveTheOldOnesServing(t *testing.T) {
 		"a link that leads out":    {"link.gguf", "not in the server's directory of weights"},
 		"a directory":              {".", "directory of weights"},
 		"half a file":              {"cut.gguf", "could not be loaded"},
-		"an adapter":               {"adapter0.gguf", "could not be loaded"},
+		"an adapter":               {"adapter0.gguf", "is a LoRA adapter, not a model: name the model for which it was made as model, and this file as adapter"},
+		"the vision part":          {"vision.gguf", "agentd has no vision"},
+		"weights that give NaN":    {"nan.gguf", "gives NaN or Inf"},
 		"another vocabulary":       {"large.gguf", "vocabulary differs"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -167,6 +220,12 @@ func TestRefusedWeightsLeaveTheOldOnesServing(t *testing.T) {
 	}
 	if err := l.SetAdapter(t.Context(), "bad", "model0.gguf"); err == nil {
 		t.Error("a model became an adapter")
+	}
+	if err := synth.WriteAdapter(filepath.Join(dir, "inf.gguf"), tinySpec(t), synth.Adapter{Rank: 4, Alpha: float32(math.Inf(1)), Gain: 0.5}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.SetAdapter(t.Context(), "bad", "inf.gguf"); err == nil || !strings.Contains(err.Error(), "the adapter bad can't serve") {
+		t.Errorf("an adapter that gives Inf: %v", err)
 	}
 	if err := l.RemoveAdapter("bad"); err == nil {
 		t.Error("an adapter was removed that is not there")

@@ -6,6 +6,8 @@ import "github.com/prometheus/client_golang/prometheus"
 type weightsMetrics struct {
 	changes *prometheus.CounterVec
 	info    *prometheus.Desc
+	// overwritten is exported for files of this machine.
+	overwritten *prometheus.Desc
 }
 
 func newWeightsMetrics() *weightsMetrics {
@@ -14,7 +16,8 @@ func newWeightsMetrics() *weightsMetrics {
 			Name: "agentd_weights_changes_total",
 			Help: "Changes of the weights while serving, by what was changed (model, adapter) and the result (done, removed, failed).",
 		}, []string{"kind", "result"}),
-		info: prometheus.NewDesc("agentd_weights_info", "Always 1; the labels are the version of the model, and of each adapter by name. The version of a large model appears once it was asked for.", []string{"adapter", "version"}, nil),
+		info:        prometheus.NewDesc("agentd_weights_info", "Always 1; the labels are the version of the model, and of each adapter by name. The version of a large model appears once it was asked for.", []string{"adapter", "version"}, nil),
+		overwritten: prometheus.NewDesc("agentd_weights_overwritten", "1 if the served model file was overwritten in place. No version names what computes then.", nil, nil),
 	}
 }
 
@@ -38,6 +41,11 @@ func (c liveCollector) Collect(out chan<- prometheus.Metric) {
 	m := c.live.metrics
 	m.changes.Collect(out)
 	if s.weights != nil {
+		value := 0.0
+		if s.weights.overwritten() != "" {
+			value = 1
+		}
+		out <- prometheus.MustNewConstMetric(m.overwritten, prometheus.GaugeValue, value)
 		if version := s.weights.known(); version != "" {
 			out <- prometheus.MustNewConstMetric(m.info, prometheus.GaugeValue, 1, "", version)
 		}

@@ -66,7 +66,7 @@ func Open(ctx context.Context, cfg Config) (s *Service, err error) {
 	if err := s.makeAgent(cfg); err != nil {
 		return s, err
 	}
-	if err := s.startEngine(cfg, groups, perCell); err != nil {
+	if err := s.startEngine(ctx, cfg, groups, perCell); err != nil {
 		return s, err
 	}
 	for _, a := range cfg.LoRA {
@@ -74,7 +74,7 @@ func Open(ctx context.Context, cfg Config) (s *Service, err error) {
 			return s, fmt.Errorf("Config.LoRA: %w", err)
 		}
 	}
-	s.weights.begin(hashPause)
+	s.weights.begin(hashPause, lookInterval)
 	return s, nil
 }
 
@@ -83,13 +83,15 @@ func Open(ctx context.Context, cfg Config) (s *Service, err error) {
 func (s *Service) loadModels(ctx context.Context, cfg Config, groups []deviceGroup) error {
 	path := cfg.Path
 	if path == "" {
-		var err error
-		if path, err = defaultmodel.Path(""); err != nil {
-			return fmt.Errorf("the default model needs a file in the cache: %w; set XDG_CACHE_HOME to a directory that can be written to, or name a GGUF file with Config.Path", err)
+		f, err := defaultmodel.Open()
+		if err != nil {
+			return err
 		}
+		defer f.Close() // s.weights opens it, too
+		path = f.Name()
 	}
 	var missing error
-	if s.weights, missing = openWeights(path); missing != nil {
+	if s.weights, missing = openWeights(path, cfg.Log); missing != nil {
 		s.weights = nil // the load says why
 	}
 	for i, group := range groups {
@@ -99,7 +101,7 @@ func (s *Service) loadModels(ctx context.Context, cfg Config, groups []deviceGro
 			llama.SetDevices(group.devices...),
 		}
 		if cfg.Path == "" {
-			// Its file is in a cache, which may be cleaned at any time. It is small, so reading it is as fast as mapping.
+			// The file in memory is freed after it was read.
 			load = append(load, llama.SetMMap(false))
 		}
 		if cfg.Progress != nil {
@@ -126,7 +128,7 @@ func (s *Service) loadModels(ctx context.Context, cfg Config, groups []deviceGro
 	s.model = s.models[0]
 	info := s.model.Info()
 	s.info = EngineInfo{
-		Path:           path,
+		Path:           cfg.Path,
 		Default:        cfg.Path == "",
 		Name:           info.Name,
 		Architecture:   info.Architecture,
@@ -292,7 +294,7 @@ func (s *Service) chooseSizes(cfg Config, groups []deviceGroup) (perCell float64
 }
 
 // startEngine makes the contexts and the scheduler over them.
-func (s *Service) startEngine(cfg Config, groups []deviceGroup, perCell float64) error {
+func (s *Service) startEngine(ctx context.Context, cfg Config, groups []deviceGroup, perCell float64) error {
 	f, gpu := &s.info, groups[0].gpu()
 	each := f.Contexts / len(groups) // contexts that share a model
 	// The log tells why the start takes seconds more: gigabytes are zeroed.
@@ -312,11 +314,16 @@ func (s *Service) startEngine(cfg Config, groups []deviceGroup, perCell float64)
 	if err != nil {
 		return err
 	}
-	engine, err := scheduler.New(contexts, s.schedulerConfig(cfg, gpu, hostCells), cfg.Log)
+	engine, err := scheduler.New(ctx, contexts, s.schedulerConfig(cfg, gpu, hostCells), cfg.Log)
 	if errors.Is(err, scheduler.ErrNoHostCache) {
 		return fmt.Errorf("Config.CacheRAM %d can't be used with this model: its sliding window or recurrent state can't be kept in parts; remove it", cfg.CacheRAM)
 	}
-	if errors.Is(err, llama.ErrIncompatible) {
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return fmt.Errorf("loading was stopped: %w", ctx.Err())
+	case errors.Is(err, scheduler.ErrNotFinite):
+		return fmt.Errorf("the model %s can't serve: %w; its file is damaged, or was not converted correctly", f.Path, err)
+	case errors.Is(err, llama.ErrIncompatible):
 		return fmt.Errorf("the engine could not start: %w", err)
 	}
 	if err != nil {
@@ -344,6 +351,12 @@ func loadError(path, mode string, err error) error {
 		if strings.Contains(err.Error(), refused) {
 			return fmt.Errorf("Config.SplitMode %s: llama.cpp can't divide the model %s in this way: %w; use layer", mode, path, err)
 		}
+	}
+	switch {
+	case errors.Is(err, llama.ErrIsVision):
+		return fmt.Errorf("%s is the vision part of a model (mmproj), and agentd has no vision: name the language model's own file with Config.Path", path)
+	case errors.Is(err, llama.ErrIsAdapter):
+		return fmt.Errorf("%s is a LoRA adapter, not a model: name the model for which it was made with Config.Path, and this file with Config.LoRA", path)
 	}
 	return fmt.Errorf("the model %s could not be loaded: %w; check that it is a complete GGUF file and fits into memory", path, err)
 }

@@ -116,8 +116,11 @@ func (c *Config) CheckRemote() error {
 func vocabularyFile(path string) (file string, remove func(), err error) {
 	remove = func() {}
 	if path == "" {
-		file, err = defaultmodel.Path("")
-		return file, remove, err
+		f, err := defaultmodel.Open()
+		if err != nil {
+			return "", remove, err
+		}
+		return f.Name(), func() { _ = f.Close() }, nil
 	}
 	info, err := os.Stat(path)
 	if err != nil {

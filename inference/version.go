@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/rs/zerolog"
 )
 
 // weights is the identity of the weights in the files of a model: a hash of all their bytes.
@@ -18,12 +20,18 @@ import (
 // waits for it.
 type weights struct {
 	files []*os.File
+	infos []os.FileInfo // of the files before the model was loaded
+	log   zerolog.Logger
+
+	mu      sync.Mutex
+	changed string // version of files that were overwritten; "" before
 
 	begun   bool
 	stop    chan struct{} // ends the hash
 	asked   sync.Once
 	hurry   chan struct{} // closed by the first Version: no more pauses
-	done    chan struct{} // closed behind version and err
+	done    chan struct{} // closed after version and err are set
+	ended   chan struct{} // closed when nothing looks at the files any more
 	version string
 	err     error
 }
@@ -47,32 +55,80 @@ func modelFiles(path string) []string {
 
 // openWeights opens the files of the model at path. It keeps them open: what is at path later
 // may be another model.
-func openWeights(path string) (w *weights, err error) {
-	w = &weights{stop: make(chan struct{}), hurry: make(chan struct{}), done: make(chan struct{})}
+func openWeights(path string, log zerolog.Logger) (w *weights, err error) {
+	w = &weights{log: log, stop: make(chan struct{}), hurry: make(chan struct{}), done: make(chan struct{}), ended: make(chan struct{})}
 	for _, p := range modelFiles(path) {
 		f, err := os.Open(p)
 		if err != nil {
 			return nil, errors.Join(err, w.Close())
 		}
 		w.files = append(w.files, f)
+		info, err := f.Stat()
+		if err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+		w.infos = append(w.infos, info)
 	}
 	return w, nil
 }
 
 // begin starts the hash, once, when the model is loaded. It pauses behind each part of a file,
-// so that it takes little from the requests of a small machine.
-func (w *weights) begin(pause time.Duration) {
+// so that it takes little from the requests of a small machine. Then it looks each interval whether
+// a file was overwritten.
+func (w *weights) begin(pause, interval time.Duration) {
 	w.begun = true
 	go func() {
-		defer close(w.done)
+		defer close(w.ended)
 		w.version, w.err = w.hash(pause)
+		close(w.done)
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-w.stop:
+				return
+			case <-ticker.C:
+				w.overwritten()
+			}
+		}
 	}()
 }
 
-// Version returns "sha256:" and the first 32 hexadecimal digits of the hash. It waits for the
-// hash, or until ctx ends. begin comes before it.
+// overwritten returns "" while the files are those that were loaded, then another version for each change
+// of a file's size or time. What computes is mapped from the files, or was copied at the start, or a part of
+// each, so no hash can name it. The open files are looked at: one that is renamed or replaced at its
+// path still serves as it was.
+func (w *weights) overwritten() string {
+	h := sha256.New()
+	different := false
+	for i, f := range w.files {
+		info, err := f.Stat()
+		if err != nil {
+			continue // the hash or the load says why
+		}
+		different = different || info.Size() != w.infos[i].Size() || !info.ModTime().Equal(w.infos[i].ModTime())
+		fmt.Fprintln(h, info.Size(), info.ModTime().UnixNano(), w.infos[i].ModTime().UnixNano())
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !different {
+		return w.changed // times can be set back
+	}
+	if version := fmt.Sprintf("changed:%x", h.Sum(nil)[:16]); version != w.changed {
+		w.changed = version
+		w.log.Error().Str("path", w.files[0].Name()).Str("model_version", version).
+			Msg("the served model file was overwritten, and no version names what computes now: restart the server, and rename new files into place")
+	}
+	return w.changed
+}
+
+// Version returns "sha256:" and the first 32 hexadecimal digits of the hash, or "changed:" and as many of
+// another one if a file was overwritten. It waits for the hash, or until ctx ends. begin comes before it.
 func (w *weights) Version(ctx context.Context) (string, error) {
 	w.asked.Do(func() { close(w.hurry) })
+	if changed := w.overwritten(); changed != "" {
+		return changed, nil
+	}
 	select {
 	case <-w.done:
 		return w.version, w.err
@@ -112,7 +168,7 @@ func (w *weights) hash(pause time.Duration) (string, error) {
 func (w *weights) Close() error {
 	close(w.stop)
 	if w.begun {
-		<-w.done
+		<-w.ended
 	}
 	var errs []error
 	for _, f := range w.files {
@@ -123,6 +179,9 @@ func (w *weights) Close() error {
 
 // known returns the version if it is known already, "" otherwise.
 func (w *weights) known() string {
+	if changed := w.overwritten(); changed != "" {
+		return changed
+	}
 	select {
 	case <-w.done:
 		return w.version

@@ -55,6 +55,10 @@ var (
 	// ErrRejected: the grammar does not admit the token given to Accept.
 	ErrRejected = errors.New("llama: the grammar rejects the token")
 
+	// ErrIsVision and ErrIsAdapter: the file given as a model holds something else.
+	ErrIsVision  = errors.New("it is the vision part of a model (mmproj), not a language model")
+	ErrIsAdapter = errors.New("it is a LoRA adapter, not a model")
+
 	// ErrAdapter: the file is no LoRA adapter that fits the model.
 	ErrAdapter = errors.New("llama: unusable LoRA adapter")
 

@@ -5,6 +5,8 @@ package llama
 import "C"
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -26,9 +28,15 @@ var divisors = []struct {
 	{key: "interleave_moe_layer_step", only: []string{"ernie4_5-moe"}},
 }
 
-// checkDivisors reads a model's metadata before llama.cpp divides by it. A file that can't be
-// read is left to the loader, which says why.
-func checkDivisors(path string) error {
+// others are GGUF files of other kinds, by general.type and general.architecture.
+var others = map[string]error{
+	"clip": ErrIsVision, "mmproj": ErrIsVision, "adapter": ErrIsAdapter,
+	"imatrix": errors.New("it is an importance matrix for quantizing, not a model"), "controlvector": errors.New("it is a control vector, not a model"),
+}
+
+// checkMetadata refuses files of another kind, and divisors before llama.cpp divides by them. A file
+// that can't be read is left to the loader, which says why.
+func checkMetadata(path string) error {
 	var g *C.struct_gguf_context
 	cstring(path, func(p *C.char) { g = C.gguf_init_from_file(p, C.struct_gguf_init_params{no_alloc: true}) })
 	if g == nil {
@@ -43,11 +51,16 @@ func checkDivisors(path string) error {
 		}
 		return id
 	}
-	id := find("general.architecture", C.GGUF_TYPE_STRING)
-	if id < 0 {
-		return nil
+	text := func(key string) string {
+		if id := find(key, C.GGUF_TYPE_STRING); id >= 0 {
+			return C.GoString(C.gguf_get_val_str(g, id))
+		}
+		return ""
 	}
-	arch := C.GoString(C.gguf_get_val_str(g, id))
+	arch := text("general.architecture")
+	if err := cmp.Or(others[text("general.type")], others[arch]); err != nil {
+		return err
+	}
 	for _, d := range divisors {
 		if d.only != nil && !slices.Contains(d.only, arch) || slices.Contains(d.except, arch) {
 			continue

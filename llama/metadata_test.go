@@ -96,6 +96,34 @@ func TestZeroDivisorIsNamed(t *testing.T) {
 	}
 }
 
+func TestFileOfAnotherKindIsNamed(t *testing.T) {
+	for _, tc := range []struct {
+		key, value, want string
+	}{
+		{"general.architecture", "clip", "vision part"},
+		{"general.type", "mmproj", "vision part"},
+		{"general.type", "adapter", "LoRA adapter"},
+		{"general.type", "imatrix", "importance matrix"},
+		{"general.architecture", "controlvector", "control vector"},
+	} {
+		b := binary.LittleEndian.AppendUint32([]byte("GGUF"), 3)
+		b = binary.LittleEndian.AppendUint64(b, 0) // tensors
+		b = binary.LittleEndian.AppendUint64(b, 1) // pairs
+		b = append(binary.LittleEndian.AppendUint64(b, uint64(len(tc.key))), tc.key...)
+		b = binary.LittleEndian.AppendUint32(b, 8) // a string
+		b = append(binary.LittleEndian.AppendUint64(b, uint64(len(tc.value))), tc.value...)
+		path := filepath.Join(t.TempDir(), "other.gguf")
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, vocabOnly := range []bool{false, true} {
+			if _, err := New(path, SetDevices("cpu"), SetVocabOnly(vocabOnly)); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%s %s: %v", tc.key, tc.value, err)
+			}
+		}
+	}
+}
+
 // withMetadata is a copy of a model's file in which an integer of the metadata has another
 // value.
 func withMetadata(t *testing.T, source []byte, key string, value uint32) string {

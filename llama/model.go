@@ -89,7 +89,7 @@ func checkFile(path, kind string) error {
 }
 
 func load(path string, o *modelOptions) (*C.struct_llama_model, error) {
-	if err := checkDivisors(path); err != nil {
+	if err := checkMetadata(path); err != nil {
 		return nil, err
 	}
 	var copts C.struct_agd_model_options

@@ -223,10 +223,16 @@ func (d *decoder) id() string {
 }
 
 // literal reads a string that must be one of several.
-func (d *decoder) literal(allowed ...string) string {
+func (d *decoder) literal(allowed ...string) string { return d.literalOr("", allowed...) }
+
+// literalOr is literal, or a string that begins with a prefix, unless that is "".
+func (d *decoder) literalOr(prefix string, allowed ...string) string {
 	s, ok := d.string()
-	if !ok {
+	switch {
+	case !ok:
 		return ""
+	case prefix != "" && strings.HasPrefix(s, prefix):
+		return s
 	}
 	for _, a := range allowed {
 		if s == a {

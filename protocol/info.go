@@ -23,6 +23,9 @@ const (
 	HealthLoading  = "loading"
 	HealthDraining = "draining"
 	HealthFailed   = "failed" // only another process can go on
+	// HealthStuck begins the status of an engine with steps that do not end; the contexts follow,
+	// as in "stuck: context 0".
+	HealthStuck = "stuck"
 )
 
 // AgentHealth is the body of GET /health.
@@ -59,7 +62,7 @@ func DecodeAgentHealth(body []byte) (*AgentHealth, error) {
 	return decode(body, func(d *decoder) *AgentHealth {
 		h := new(AgentHealth)
 		d.object(agentHealthFields, func(string) {
-			h.Status = d.literal(HealthReady, HealthLoading, HealthDraining, HealthFailed)
+			h.Status = d.literalOr(HealthStuck+": ", HealthReady, HealthLoading, HealthDraining, HealthFailed)
 		})
 		return h
 	})

@@ -11,6 +11,8 @@ func TestDecodeAgentHealthRules(t *testing.T) {
 		{"ready", `{"status":"ready"}`, nil},
 		{"loading", `{"status":"loading"}`, nil},
 		{"draining", `{"status":"draining"}`, nil},
+		{"stuck", `{"status":"stuck: context 0, context 2"}`, nil},
+		{"stuck without a context", `{"status":"stuck"}`, problems("literal_error body.status")},
 		{"another status", `{"status":"ok"}`, problems("literal_error body.status")},
 		{"no status", `{}`, problems("missing body.status")},
 		{"unknown field", `{"status":"ready","x":1}`, problems("extra_forbidden body.x")},

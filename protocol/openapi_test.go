@@ -154,7 +154,7 @@ func TestOpenAPIBoundsAreTheLimits(t *testing.T) {
 		{"AgentOutput", "status", "enum", []string{StatusCompleted, StatusError}},
 		{"AgentInstruction", "type", "enum", []string{InstructionUser, InstructionEnv}},
 		{"SpecializedCoachingResponse", "status", "enum", []string{CoachingCorrected, CoachingAbandoned, CoachingFailed}},
-		{"AgentHealth", "status", "enum", []string{HealthReady, HealthLoading, HealthDraining, HealthFailed}},
+		{"AgentHealth", "status", "pattern", "^(" + strings.Join([]string{HealthReady, HealthLoading, HealthDraining, HealthFailed, HealthStuck + ": .+"}, "|") + ")$"},
 		{"InternalStep", "origin", "enum", []string{OriginModel, OriginCoaching}},
 		{"HumanCoachingResponse", "status", "enum", []string{HumanCompleted, HumanSkipped, HumanAborted}},
 		{"ReplaceSay", "kind", "const", KindReplaceSay},

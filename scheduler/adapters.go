@@ -1,8 +1,10 @@
 package scheduler
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"agentd/llama"
 	"agentd/scheduler/core"
@@ -23,7 +25,7 @@ func (a adapter) free() error {
 var errNoAdapter = errors.New("scheduler: there is no such adapter")
 
 // AddAdapter loads the LoRA adapter at path for all models while the engine runs. Requests use it
-// by the id. The error is one of llama.Model.NewAdapter, or ErrClosed.
+// by the id. The error is one of llama.Model.NewAdapter, ErrNotFinite, or ErrClosed.
 func (e *Engine) AddAdapter(path string) (core.AdapterID, error) {
 	if err := e.beginCall(); err != nil { // Close waits for it
 		return 0, err
@@ -35,10 +37,13 @@ func (e *Engine) AddAdapter(path string) (core.AdapterID, error) {
 			continue
 		}
 		a, err := w.model.NewAdapter(path)
+		if err == nil {
+			loaded[w.model] = a
+			err = w.tryAdapter(a)
+		}
 		if err != nil {
 			return 0, errors.Join(err, loaded.free())
 		}
-		loaded[w.model] = a
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -48,6 +53,20 @@ func (e *Engine) AddAdapter(path string) (core.AdapterID, error) {
 	}
 	e.adapters[e.lastAdapter] = loaded
 	return e.lastAdapter, nil
+}
+
+// tryAdapter computes with an adapter in a small context of its own, beside the worker.
+func (w *worker) tryAdapter(a *llama.Adapter) error {
+	c, err := w.model.NewContext(append(slices.Clone(w.options), llama.SetContext(tryCells), llama.SetBatch(tryCells),
+		llama.SetMicroBatch(tryCells), llama.SetMaxSequences(1), llama.SetMaxOutputs(1))...)
+	if err != nil {
+		return err
+	}
+	err = c.SetAdapter(a)
+	if err == nil {
+		_, _, err = try(context.Background(), w.model, c)
+	}
+	return errors.Join(err, c.Close())
 }
 
 // AdapterBytes is the memory of an adapter, for all models together.

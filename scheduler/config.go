@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"agentd/scheduler/core"
+	"agentd/scheduler/generation"
 )
 
 // Policy holds the options that each context's scheduling takes.
@@ -43,6 +44,8 @@ type Config struct {
 	BatchInvariant bool
 	// NoForcedTokens samples every token, to measure the benefit of forced tokens.
 	NoForcedTokens bool
+	// OnStuck is called on another goroutine each time a step does not end; nil: it is not.
+	OnStuck func(*generation.StuckError)
 	// minCopy is the least number of tokens that a context copies from another one instead of
 	// computing them. Default: minCopy.
 	minCopy int

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 
 	"agentd/llama"
 	"agentd/scheduler/core"
+	"agentd/scheduler/generation"
 )
 
 // Engine generates with one model on one or more contexts. Its methods are safe for
@@ -38,11 +40,17 @@ type Engine struct {
 	refused  uint64
 	retried  uint64 // generations that continued on another context
 	rate     completionRate
+	// stuckSteps counts what the watchdog found.
+	stuckSteps uint64
 
 	adapters    map[core.AdapterID]adapter
 	lastAdapter core.AdapterID
 
 	calls sync.WaitGroup // handles whose samplers are open
+
+	endWatch  sync.Once
+	stopWatch chan struct{} // ends the watchdog
+	watched   chan struct{} // closed when it has ended
 }
 
 // Context is one context to generate with, for New.
@@ -54,9 +62,10 @@ type Context struct {
 	Device  string                // the device that computes, for logs and metrics
 }
 
-// New creates the contexts and starts an engine over them. The configuration applies to each
-// context, except QueueLimit, which applies to all together.
-func New(contexts []Context, cfg Config, log zerolog.Logger) (*Engine, error) {
+// New creates the contexts, computes a short prompt in each and starts an engine over them. The
+// configuration applies to each context, except QueueLimit, which applies to all together.
+// ErrNotFinite: the weights give NaN or Inf. ctx ends what New computes.
+func New(ctx context.Context, contexts []Context, cfg Config, log zerolog.Logger) (*Engine, error) {
 	var parts []workerParts
 	fail := func(err error) (*Engine, error) {
 		for _, p := range parts {
@@ -73,7 +82,12 @@ func New(contexts []Context, cfg Config, log zerolog.Logger) (*Engine, error) {
 		if err != nil {
 			return fail(err)
 		}
-		parts = append(parts, workerParts{c.Model, made, newContextBackend(made), c.Device})
+		part := workerParts{model: c.Model, context: made, back: newContextBackend(made), device: c.Device, options: c.Options}
+		part.tried, part.took, err = try(ctx, c.Model, made)
+		parts = append(parts, part)
+		if err != nil {
+			return fail(err)
+		}
 		if err := cfg.complete(made.BatchSize(), made.MaxSequences(), made.MaxOutputs(), runtime.GOMAXPROCS(0), len(contexts) > 1); err != nil {
 			return fail(err)
 		}
@@ -95,10 +109,13 @@ type workerParts struct {
 	context *llama.Context
 	back    backend
 	device  string
+	options []llama.ContextOption
+	tried   int           // rows of a step before the first one of the worker
+	took    time.Duration // that step
 }
 
 func newEngine(parts []workerParts, cfg Config, log zerolog.Logger) (*Engine, error) {
-	e := &Engine{model: parts[0].model, cfg: cfg, cells: parts[0].context.Size(), log: log, now: time.Now}
+	e := &Engine{model: parts[0].model, cfg: cfg, cells: parts[0].context.Size(), log: log, now: time.Now, stopWatch: make(chan struct{}), watched: make(chan struct{})}
 	e.share.total = cfg.SharedThreads
 	vocab := e.model.Vocab()
 	for t := range llama.Token(vocab.Size()) {
@@ -146,15 +163,17 @@ func placed(parts []workerParts) (all []llama.Placement) {
 // Placement says what all contexts and models together kept on each device when the engine started.
 func (e *Engine) Placement() []llama.Placement { return e.placed }
 
-// start runs the workers.
+// start runs the workers and their watchdog.
 func (e *Engine) start() {
+	go e.watch()
 	for _, w := range e.workers {
 		go w.run()
 	}
 }
 
 // Close refuses new work, ends every generation with ErrClosed and frees the contexts. When
-// it returns, the models can be freed. Further calls wait for the same result.
+// it returns, the models can be freed, unless the error is a *generation.StuckError: a step does
+// not end, and a context still uses its model. Further calls wait for the same result.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.closed = true
@@ -163,10 +182,26 @@ func (e *Engine) Close() error {
 		w.back.Abort()
 		w.wakeUp()
 	}
+	defer func() {
+		e.endWatch.Do(func() { close(e.stopWatch) })
+		<-e.watched
+	}()
 	var errs []error
+	hang := &generation.StuckError{}
 	for _, w := range e.workers {
-		<-w.done
-		errs = append(errs, w.closeErr)
+		select {
+		case <-w.done:
+		case <-w.abandoned:
+		}
+		select {
+		case <-w.done: // perhaps after all
+			errs = append(errs, w.closeErr)
+		default:
+			hang.Contexts = append(hang.Contexts, w.index)
+		}
+	}
+	if hang.Contexts != nil {
+		return errors.Join(append(errs, hang)...)
 	}
 	e.calls.Wait()
 	errs = append(errs, e.freeAdapters())

@@ -28,7 +28,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer model.Free()
-	engine, err := scheduler.New([]scheduler.Context{{
+	engine, err := scheduler.New(context.Background(), []scheduler.Context{{
 		Model:   model,
 		Options: []llama.ContextOption{llama.SetContext(1024), llama.SetMaxSequences(8), llama.SetMaxOutputs(4)},
 	}}, scheduler.Config{}, zerolog.Nop())

@@ -10,6 +10,7 @@ import (
 // prefixCopy is a prefix on its way from one context to another, which waits for it instead of
 // computing it again.
 type prefixCopy struct {
+	from    *worker
 	to      *worker
 	adapter core.AdapterID
 	prefix  []llama.Token     // a prompt without its last token; what was saved, once state is set
@@ -51,6 +52,7 @@ func (e *Engine) sendCopy(c *prefixCopy) {
 		c.free()
 		return
 	}
+	delete(c.from.owed, c)
 	c.to.send(command{arrived: c})
 }
 
@@ -132,7 +134,17 @@ func (w *worker) refuseExports() {
 
 // importPrefix starts the requests that wait for a prefix. They compute it if it did not come.
 func (w *worker) importPrefix(c *prefixCopy) {
-	var waiting []*request
+	waiting := w.stopWaiting(c)
+	if c.state != nil && len(waiting) > 0 {
+		w.back.Put(w.core.Import(c.adapter, c.prefix, c.here), c.state)
+	} else {
+		c.free()
+	}
+	w.startWaiting(waiting)
+}
+
+// stopWaiting takes the requests that wait for a prefix out of the queue.
+func (w *worker) stopWaiting(c *prefixCopy) (waiting []*request) {
 	w.queue = slices.DeleteFunc(w.queue, func(r *request) bool {
 		if r.copy != c {
 			return false
@@ -144,11 +156,11 @@ func (w *worker) importPrefix(c *prefixCopy) {
 		waiting = append(waiting, r)
 		return true
 	})
-	if c.state != nil && len(waiting) > 0 {
-		w.back.Put(w.core.Import(c.adapter, c.prefix, c.here), c.state)
-	} else {
-		c.free()
-	}
+	return waiting
+}
+
+// startWaiting starts requests, or lets them wait for another prefix.
+func (w *worker) startWaiting(waiting []*request) {
 	for _, r := range waiting {
 		if w.waitsForCopy(r) { // what comes before this prefix is not there yet
 			w.queue = append(w.queue, r)

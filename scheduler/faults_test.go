@@ -376,7 +376,7 @@ func TestModelCanBeFreedAfterClose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := New([]Context{{Model: m, Options: []llama.ContextOption{llama.SetContext(256), llama.SetMaxSequences(4)}}}, Config{}, zerolog.Nop())
+	e, err := New(t.Context(), []Context{{Model: m, Options: []llama.ContextOption{llama.SetContext(256), llama.SetMaxSequences(4)}}}, Config{}, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -411,7 +411,7 @@ func TestInvalidConfigNamesField(t *testing.T) {
 		"QueueTime":     {QueueTime: -1},
 		"SampleWorkers": {SampleWorkers: -1},
 	} {
-		if _, err := New([]Context{{Model: m, Options: options}}, cfg, zerolog.Nop()); err == nil || !strings.Contains(err.Error(), field) {
+		if _, err := New(t.Context(), []Context{{Model: m, Options: options}}, cfg, zerolog.Nop()); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}

@@ -204,7 +204,7 @@ func newTestEngine(t testing.TB, s setup) *Engine {
 		if s.wrapEach != nil {
 			back = s.wrapEach(i, back)
 		}
-		parts = append(parts, workerParts{m, c, back, fmt.Sprint("device ", i)})
+		parts = append(parts, workerParts{model: m, context: c, back: back, device: fmt.Sprint("device ", i)})
 	}
 	e, err := newEngine(parts, s.cfg, s.log)
 	if err != nil {

@@ -155,7 +155,7 @@ func TestInvalidHostCellsAreRefused(t *testing.T) {
 		"no sequence id is left": {synth.Qwen3, Config{Policy: Policy{HostCells: 100, MaxSequences: 4}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e, err := New([]Context{{Model: testModel(t, c.arch), Options: options}}, c.cfg, zerolog.Nop())
+			e, err := New(t.Context(), []Context{{Model: testModel(t, c.arch), Options: options}}, c.cfg, zerolog.Nop())
 			if err == nil {
 				t.Error(e.Close())
 				t.Fatal("it was accepted")

@@ -44,6 +44,9 @@ const (
 	// thirty tokens, whatever the limit.
 	typicalTokens = 32
 
+	// tryCells is the size of a context in which an adapter is tried.
+	tryCells = 64
+
 	// maxLostDevices is the number of devices that may be lost in a step with a generation
 	// before it is not retried any more.
 	maxLostDevices = 1
@@ -53,4 +56,15 @@ const (
 	maxFailures = 3
 	minPause    = 10 * time.Second
 	maxPause    = 10 * time.Minute
+
+	// The watchdog looks at the workers each watchInterval. A round that is longer than any before
+	// is named in the log, from lateFloor on. It is stuck after stuckFloor and stuckFactor times
+	// the longest one. A larger batch, longer contexts and other programs take less than that.
+	watchInterval = time.Second
+	lateFloor     = 8 * time.Second
+	stuckFloor    = 20 * time.Second
+	stuckFactor   = 8
+	// stuckFirst is the bound of the first step, which may page in a large model, and the most that
+	// the bound grows because a step may have more rows than those so far.
+	stuckFirst = 10 * time.Minute
 )

@@ -114,7 +114,7 @@ func longPrompt(b *testing.B, m *llama.Model, width, long, chunk int) (atMedian,
 		b.Fatal(err)
 	}
 	watch := &stopwatch{backend: newContextBackend(c)}
-	e, err := newEngine([]workerParts{{m, c, watch, "CPU"}}, cfg, zerolog.Nop())
+	e, err := newEngine([]workerParts{{model: m, context: c, back: watch, device: "CPU"}}, cfg, zerolog.Nop())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -56,10 +56,12 @@ func (e *Engine) assign(r *request, w *worker) {
 	from, elsewhere := e.longest(r, w)
 	r.worker, r.cost, r.copy = w, w.cost(r, elsewhere), nil
 	if here := w.cached(r); from != nil && elsewhere-here >= w.cfg.minCopy {
-		r.copy = &prefixCopy{to: w, adapter: r.gen.Adapter, prefix: r.gen.Prompt[:len(r.gen.Prompt)-1], here: here, least: w.cfg.minCopy, blocks: r.blocks[:elsewhere/prefixBlock]}
+		r.copy = &prefixCopy{from: from, to: w, adapter: r.gen.Adapter, prefix: r.gen.Prompt[:len(r.gen.Prompt)-1], here: here, least: w.cfg.minCopy, blocks: r.blocks[:elsewhere/prefixBlock]}
+		from.owed[r.copy] = struct{}{}
 		from.send(command{export: r.copy})
 	}
 	r.tried |= 1 << w.index
+	w.assigned[r] = struct{}{}
 	w.load += r.cost
 	w.latest = r.gen.Adapter
 	if w.prefixes != nil {
@@ -74,6 +76,7 @@ func (w *worker) unassign(r *request) {
 	delete(w.requests, r.id)
 	w.mu.Lock()
 	w.load -= r.cost
+	delete(w.assigned, r)
 	w.mu.Unlock()
 }
 
@@ -110,6 +113,7 @@ func (e *Engine) reassign(r *request, from *worker) *worker {
 		return nil
 	}
 	from.load -= r.cost
+	delete(from.assigned, r)
 	e.retried++
 	e.assign(r, to)
 	return to
@@ -126,9 +130,12 @@ type health struct {
 	downUntil time.Time // end of the pause
 	pause     time.Duration
 	lost      bool
+	stage     stage // of its round, as of the watchdog's last look
 }
 
-func (h *health) up(now time.Time) bool { return !h.lost && !now.Before(h.downUntil) }
+func (h *health) up(now time.Time) bool {
+	return !h.lost && h.stage == onTime && !now.Before(h.downUntil)
+}
 
 // failed counts a failed step and reports whether the context is down.
 func (h *health) failed(now time.Time, lost bool) (down bool) {
@@ -144,7 +151,7 @@ func (h *health) failed(now time.Time, lost bool) (down bool) {
 
 func (h *health) worked() {
 	if h.failures > 0 || h.pause > 0 {
-		*h = health{lost: h.lost}
+		*h = health{lost: h.lost, stage: h.stage}
 	}
 }
 

@@ -60,7 +60,8 @@ func (h *Handle) Wait(ctx context.Context) (*generation.Result, error) {
 	if h.err != nil {
 		return nil, h.err
 	}
-	e, r := h.engine, h.request
+	e := h.engine
+	r := e.follow(ctx, h.request)
 	select {
 	case <-r.done:
 		defer e.endCall(h.candidates)
@@ -126,6 +127,7 @@ type request struct {
 	blocks   []core.PrefixHash // of the prompt, if there are several workers
 	samplers []*llama.Sampler
 	done     chan struct{}
+	leave    chan struct{} // closed when its context is late and another one could compute it
 
 	err        error // of the whole request
 	cached     int
@@ -144,6 +146,7 @@ type request struct {
 
 	// Engine.mu guards these.
 	worker      *worker        // current owner
+	left        bool           // leave is closed
 	tried       uint64         // bit set of former and current owners
 	cancelled   bool           // the caller has left
 	lostDevices int            // devices lost in a step with this request
@@ -167,7 +170,7 @@ type candidate struct {
 
 func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 	r := &request{
-		gen: gen, done: make(chan struct{}),
+		gen: gen, done: make(chan struct{}), leave: make(chan struct{}),
 		samplers:   make([]*llama.Sampler, 0, gen.N),
 		candidates: make([]candidate, gen.N),
 		times:      generation.Times{Submitted: e.now()},

@@ -104,7 +104,7 @@ func TestLogitsAfterDrafts(t *testing.T) {
 
 func TestDraftRowsAboveOutputsAreRefused(t *testing.T) {
 	m := testModel(t, synth.Qwen3)
-	_, err := New([]Context{{Model: m, Options: []llama.ContextOption{
+	_, err := New(t.Context(), []Context{{Model: m, Options: []llama.ContextOption{
 		llama.SetContext(512), llama.SetMaxSequences(4), llama.SetMaxOutputs(4),
 	}}}, Config{Policy: Policy{DraftRows: 5}}, zerolog.Nop())
 	if err == nil || !strings.Contains(err.Error(), "DraftRows is 5, the context allows 0 to 4") {

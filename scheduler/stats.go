@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"agentd/scheduler/core"
+	"agentd/scheduler/generation"
 )
 
 // Stats holds the gauges and counters of an engine. The tags of its fields, and of
@@ -22,6 +23,8 @@ type Stats struct {
 	QueueLimit int    `metric:"candidates_limit" help:"Limit of admitted candidates."`
 	Refused    uint64 `metric:"admissions_refused_total" help:"Requests refused because the queue was full or too slow."`
 	Retried    uint64 `metric:"generations_retried_total" help:"Generations that failed on one context and started again on another."`
+
+	StuckSteps uint64 `metric:"steps_stuck_total" help:"Steps that did not end within the watchdog's bound. Some may have ended since."`
 
 	Times Times
 }
@@ -50,7 +53,7 @@ func (e *Engine) Stats() Stats {
 		addNumbers(reflect.ValueOf(&s).Elem(), reflect.ValueOf(&w.stats).Elem())
 	}
 	s.setUsage()
-	s.Admitted, s.QueueLimit, s.Refused, s.Retried = e.admitted, e.cfg.QueueLimit, e.refused, e.retried
+	s.Admitted, s.QueueLimit, s.Refused, s.Retried, s.StuckSteps = e.admitted, e.cfg.QueueLimit, e.refused, e.retried, e.stuckSteps
 	return s
 }
 
@@ -66,17 +69,27 @@ func (e *Engine) Contexts() []ContextStats {
 	return list
 }
 
-// Failure returns an error if the devices of all contexts are lost. Only another process can
-// use them again.
+// Failure returns a *generation.StuckError while steps do not end, and another error if the devices
+// of all contexts are lost. Only another process can use them again.
 func (e *Engine) Failure() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	hang, lost := &generation.StuckError{}, 0
 	for _, w := range e.workers {
-		if !w.health.lost {
-			return nil
+		if w.health.stage == stuck {
+			hang.Contexts = append(hang.Contexts, w.index)
+		}
+		if w.health.lost {
+			lost++
 		}
 	}
-	return errNoContext
+	switch {
+	case hang.Contexts != nil:
+		return hang
+	case lost == len(e.workers):
+		return errNoContext
+	}
+	return nil
 }
 
 // publish makes the worker's statistics visible.

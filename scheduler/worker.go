@@ -41,6 +41,7 @@ type command struct {
 	drop    *dropAdapter // nil: not a request to drop one
 	export  *prefixCopy  // another context wants a prefix
 	arrived *prefixCopy  // a prefix that this context asked for
+	refused *prefixCopy  // one that may never arrive
 }
 
 // worker owns a context. Its goroutine is locked to an OS thread and runs the context.
@@ -55,6 +56,7 @@ type worker struct {
 	device     string
 	model      *llama.Model
 	back       backend
+	options    []llama.ContextOption // of another context like this one
 	coreConfig core.Config
 	wake       chan struct{} // the inbox has commands, or the engine was closed
 	done       chan struct{} // the goroutine has ended
@@ -64,12 +66,19 @@ type worker struct {
 	inbox []command
 	stats Stats // as of the last step
 	load  int   // tokens of its requests, see request.cost
+	// assigned are the requests that it has, owed the prefixes that other contexts wait for.
+	assigned map[*request]struct{}
+	owed     map[*prefixCopy]struct{}
 	// latest is the adapter of the request that it got last.
 	latest core.AdapterID
 	// prefixes estimates the contents of its prefix cache. It is nil if the engine has one
 	// worker or no cache.
 	prefixes *prefixIndex
 	health   health
+
+	rounds    rounds
+	abandon   sync.Once
+	abandoned chan struct{} // closed when the engine is closed and the worker is stuck
 
 	// The goroutine's own fields.
 	core     *core.Core
@@ -109,7 +118,9 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 	w := &worker{
 		engine: e, cfg: e.cfg, vocab: e.model.Vocab(), log: e.log, now: func() time.Time { return e.now() }, mu: &e.mu,
 		index: index, device: p.device, model: p.model, back: p.back, requests: map[core.RequestID]*request{}, branches: map[core.RequestID]*branch{},
+		assigned: map[*request]struct{}{}, owed: map[*prefixCopy]struct{}{},
 		wake: make(chan struct{}, 1), done: make(chan struct{}), share: &e.share,
+		options: p.options, rounds: rounds{batch: e.cfg.BatchTokens, rows: p.tried, longest: p.took}, abandoned: make(chan struct{}),
 	}
 	w.coreConfig = core.Config{
 		Policy:      w.cfg.Policy,
@@ -166,10 +177,10 @@ func (w *worker) run() {
 	defer close(w.done)
 	w.startThreads()
 	w.share.busy.Add(1)
-	for w.commands() {
+	for w.rounds.begin(w.now()); w.commands(); w.rounds.begin(w.now()) {
 		w.startIsolated()
 		w.exportPrefixes()
-		idle := w.core.Idle()
+		idle, rows := w.core.Idle(), 0
 		if idle {
 			w.checkIdle()
 			if w.nonFinite && !w.cfg.BatchInvariant {
@@ -178,8 +189,10 @@ func (w *worker) run() {
 			}
 		} else {
 			w.step()
+			rows = len(w.plan.Rows)
 		}
 		w.deliver()
+		w.rounds.end(w.now(), rows)
 		if idle {
 			w.share.busy.Add(-1)
 			<-w.wake
@@ -211,6 +224,9 @@ func (w *worker) commands() bool {
 			continue
 		case c.arrived != nil:
 			w.importPrefix(c.arrived)
+			continue
+		case c.refused != nil:
+			w.startWaiting(w.stopWaiting(c.refused))
 			continue
 		case !c.cancel:
 			w.enqueue(c.request)

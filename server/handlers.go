@@ -19,18 +19,26 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// getHealth answers 200 only if the server takes work.
+// getHealth answers 200 only if the server takes work. With the query parameter live it also answers
+// 200 unless only another process can go on, for a supervisor that restarts it.
 func (s *Server) getHealth(c *gin.Context) {
 	health := protocol.AgentHealth{Status: s.State().String()}
+	dead := false
 	if health.Status == protocol.HealthReady {
+		var hang *generation.StuckError
 		switch err := s.failure(); {
 		case errors.Is(err, generation.ErrUnreachable):
 			health.Status = protocol.HealthLoading // another engine, or the same one later
+		case errors.As(err, &hang):
+			health.Status, dead = protocol.HealthStuck+": "+hang.Names(), true
 		case err != nil:
-			health.Status = protocol.HealthFailed
+			health.Status, dead = protocol.HealthFailed, true
 		}
 	}
 	status := http.StatusServiceUnavailable
+	if c.Request.URL.Query().Has(queryLive) && !dead {
+		status = http.StatusOK
+	}
 	switch health.Status {
 	case protocol.HealthReady:
 		status = http.StatusOK

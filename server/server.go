@@ -171,6 +171,7 @@ func (s *Server) routes() *gin.Engine {
 // Paths that middleware handles differently, and the prefix of a run_id.
 const (
 	pathHealth   = "/health"
+	queryLive    = "live"
 	pathMetrics  = "/metrics"
 	pathCoaching = "/v1/coaching"
 	pathSessions = "/v1/coaching/sessions/"

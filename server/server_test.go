@@ -112,13 +112,54 @@ func (r request) do(t *testing.T, s *Server) *httptest.ResponseRecorder {
 const validBody = `{"request_id": "r", "inputs": [{"id": 1, "instruction": {"type": "user", "content": "hi"}}]}`
 
 // brokenInference is one whose devices failed.
-type brokenInference struct{ inferenceFunc }
+type brokenInference struct {
+	inferenceFunc
+	failure error
+}
 
-func (brokenInference) Failure() error { return errors.New("no device is left") }
+func (b brokenInference) Failure() error { return b.failure }
+
+func TestLivenessFailsOnlyWhereARestartHelps(t *testing.T) {
+	for name, tc := range map[string]struct {
+		state   State
+		failure error
+		health  int
+		live    int
+		body    string
+	}{
+		"loading":             {Loading, nil, 503, 200, `{"status":"loading"}`},
+		"ready":               {Ready, nil, 200, 200, `{"status":"ready"}`},
+		"draining":            {Draining, nil, 503, 200, `{"status":"draining"}`},
+		"engines unreachable": {Ready, generation.ErrUnreachable, 503, 200, `{"status":"loading"}`},
+		"devices lost":        {Ready, errors.New("no device is left"), 503, 503, `{"status":"failed"}`},
+		"stuck":               {Ready, &generation.StuckError{Contexts: []int{0, 2}}, 503, 503, `{"status":"stuck: context 0, context 2"}`},
+		"stuck in the drain":  {Draining, &generation.StuckError{Contexts: []int{0}}, 503, 200, `{"status":"draining"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newTest(t, Loading, nil)
+			if tc.state != Loading {
+				s.Ready(brokenInference{echo, tc.failure})
+			}
+			if tc.state == Draining {
+				if err := s.Drain(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for path, status := range map[string]int{"/health": tc.health, "/health?live": tc.live, "/magma/health?live=1": tc.live} {
+				if w := (request{method: "GET", path: path}).do(t, s); w.Code != status || w.Body.String() != tc.body {
+					t.Errorf("%s: %d, %s", path, w.Code, w.Body)
+				}
+			}
+			if _, err := protocol.DecodeAgentHealth([]byte(tc.body)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
 
 func TestHealthReportsPermanentFailure(t *testing.T) {
 	s := newTest(t, Loading, nil)
-	s.Ready(brokenInference{echo})
+	s.Ready(brokenInference{echo, errors.New("no device is left")})
 	w := request{method: "GET", path: "/health"}.do(t, s)
 	if w.Code != http.StatusServiceUnavailable || w.Body.String() != `{"status":"failed"}` || w.Header().Get("Retry-After") != "" {
 		t.Errorf("%d, %s, %v", w.Code, w.Body, w.Header())

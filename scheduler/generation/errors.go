@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -76,4 +77,20 @@ func (e OverflowError) Count() string {
 		return fmt.Sprintf("at least %d", e.Prompt)
 	}
 	return strconv.Itoa(e.Prompt)
+}
+
+// StuckError means that steps of these contexts of the embedded engine do not end. They may still.
+type StuckError struct{ Contexts []int }
+
+// Names are the contexts, as "context 0, context 2".
+func (e *StuckError) Names() string {
+	names := make([]string, len(e.Contexts))
+	for i, n := range e.Contexts {
+		names[i] = fmt.Sprintf("context %d", n)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (e *StuckError) Error() string {
+	return "a step does not end: " + e.Names() + "; a thread or the device hangs"
 }

@@ -34,6 +34,7 @@ type Config struct {
 	CoachingAllow []string // hosts and networks of coaches; none: egress's default
 	Tracing       tracing.Config
 	DrainTimeout  time.Duration // of work in flight when the server ends
+	StuckExit     bool          // a step that does not end ends the process
 	Pprof         string        // loopback address of Go profiles; "": off
 	File          string        // the configuration file
 }

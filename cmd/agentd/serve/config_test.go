@@ -91,7 +91,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"constrain": "off", "forced_tokens": "off", "mixed_output": "tools", "calls_per_robot": "any", "return": ["token_ids", "logprobs"], "repetition_stop": "off", "default_robot": "r2", "enable_thinking": true,
 		"reasoning_effort": "high", "history_max_messages": 9, "temperature": 0.5, "top_p": 1, "top_k": 0,
 		"min_p": 0.1, "seed": 18446744073709551615, "device": ["CUDA0", "CUDA1"], "gpu_layers": "all",
-		"tensor_split": [3, 1.5], "split_mode": "tensor", "contexts": 4, "parallel": 3, "draft_rows": 6, "batch_size": 64, "threads": 2, "reproducible": false, "cache_ram": 70, "prefix_cache": "on", "cpu_attention": "ggml", "device_attention": "dense", "queue_limit": 5, "queue_time": "4s", "fixed_tokens": 6, "lora": [%q], "weights_dir": %q`, model, "quick="+model, dir)
+		"tensor_split": [3, 1.5], "split_mode": "tensor", "contexts": 4, "parallel": 3, "draft_rows": 6, "batch_size": 64, "threads": 2, "reproducible": false, "cache_ram": 70, "prefix_cache": "on", "cpu_attention": "ggml", "device_attention": "dense", "queue_limit": 5, "stuck": "exit", "queue_time": "4s", "fixed_tokens": 6, "lora": [%q], "weights_dir": %q`, model, "quick="+model, dir)
 	outer := fmt.Sprintf(`"agent_version": "7.1", "host": "0.0.0.0", "port": 0, "auth_token_file": %q, "request_timeout": 1.5, "loading_wait": "5s",
 		"drain_timeout": "2m", "prompt_log_dir": %q, "pprof": "localhost:0", "otlp_endpoint": "https://traces:4318/x", "otlp_content": true, "log_level": "warning", "log_format": "json", "coaching": "on", "completions": true,
 		"coaching_allow": ["Coach.example.org", "10.0.0.0/8"], "coaching_workers": 2, "coaching_queue": 0, "coaching_sessions": 6,
@@ -106,7 +106,7 @@ func TestFileSetsEveryOption(t *testing.T) {
 		"mixed-output": "tools", "calls-per-robot": "any", "return": "token_ids,logprobs", "repetition-stop": "off", "default-robot": "r2", "enable-thinking": "true", "reasoning-effort": "high",
 		"history-max-messages": "9", "temperature": "0.5", "top-p": "1", "top-k": "0", "min-p": "0.1",
 		"seed": "18446744073709551615", "device": "CUDA0,CUDA1", "gpu-layers": "all", "tensor-split": "3,1.5", "split-mode": "tensor",
-		"contexts": "4", "parallel": "3", "draft-rows": "6", "batch-size": "64", "threads": "2", "reproducible": "false", "cache-ram": "70", "prefix-cache": "on", "cpu-attention": "ggml", "device-attention": "dense", "queue-limit": "5", "queue-time": "4s", "fixed-tokens": "6", "lora": "quick=" + model, "weights-dir": dir, "agent-version": "7.1", "host": "0.0.0.0", "port": "0",
+		"contexts": "4", "parallel": "3", "draft-rows": "6", "batch-size": "64", "threads": "2", "reproducible": "false", "cache-ram": "70", "prefix-cache": "on", "cpu-attention": "ggml", "device-attention": "dense", "queue-limit": "5", "stuck": "exit", "queue-time": "4s", "fixed-tokens": "6", "lora": "quick=" + model, "weights-dir": dir, "agent-version": "7.1", "host": "0.0.0.0", "port": "0",
 		"auth-token-file": tokens, "request-timeout": "1.5s", "loading-wait": "5s", "drain-timeout": "2m0s", "prompt-log-dir": dir,
 		"pprof": "localhost:0", "otlp-endpoint": "https://traces:4318/x", "otlp-content": "true", "log-level": "warn", "log-format": "json", "coaching": "on", "coaching-allow": "Coach.example.org,10.0.0.0/8",
 		"coaching-workers": "2", "coaching-queue": "0", "coaching-sessions": "6", "coaching-idle": "1h0m0s", "coach-human": "http://10.0.0.1:8890/x?key=k", "coach-human-when": "failed", "coaching-max-steps": "8", "store": "postgres://agentd@db/agentd", "store-key-file": keys, "completions": "true",

@@ -51,6 +51,7 @@ type Daemon struct {
 	tracer   *tracing.Tracer   // nil: off
 	server   *server.Server
 	signals  chan os.Signal
+	stuck    chan error // takes one step that does not end, with StuckExit
 }
 
 // New makes a daemon that has not started.
@@ -63,8 +64,12 @@ func New(c *Config, from options.Origins, stderr io.Writer) *Daemon {
 		registry: prometheus.NewRegistry(),
 		memory:   budget.New(budget.Default),
 		signals:  make(chan os.Signal, 2),
+		stuck:    make(chan error, 1),
 	}
 	d.Load = d.loadModel
+	if c.StuckExit {
+		c.Inference.Scheduler.OnStuck = d.giveUp
+	}
 	return d
 }
 
@@ -135,6 +140,9 @@ func (d *Daemon) Run(ctx context.Context) (failed error) {
 			stopping = true
 		case s := <-d.signals:
 			d.log.Info().Stringer("signal", s).Msg("draining")
+			stopping = true
+		case failure = <-d.stuck:
+			d.server.CancelWork() // its requests would wait for the drain in vain
 			stopping = true
 		case <-ctx.Done():
 			d.log.Info().Msg("draining")

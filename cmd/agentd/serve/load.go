@@ -9,6 +9,7 @@ import (
 	"agentd/internal/version"
 	"agentd/llama"
 	"agentd/protocol"
+	"agentd/scheduler/generation"
 )
 
 // agentID names this kind of agent in the protocol's registry of agents.
@@ -66,6 +67,14 @@ func (d *Daemon) loadModel(ctx context.Context) (Model, error) {
 		return nil, withHint(c.Command().NameFields(&c.Inference, err))
 	}
 	return service, nil
+}
+
+// giveUp ends the process because of a step that does not end.
+func (d *Daemon) giveUp(e *generation.StuckError) {
+	select {
+	case d.stuck <- fmt.Errorf("%w; ended by --stuck exit", e):
+	default: // it is ending
+	}
 }
 
 // withHint adds the option that avoids the problem, where there is one.

@@ -123,6 +123,7 @@ func (c *Config) placement() []options.Option {
 		option("device-attention", "HOW", "How a GPU computes attention. dense goes through all cells of the KV cache up to the last one in use. gather lists the cells that each row sees and reads only these, for CUDA and Vulkan; it is for many agents and has not run on CUDA hardware. auto: dense, until gather has been measured there.", options.Choice(&m.DeviceAttention, []string{"auto", inference.Gather, inference.Dense}, nil)),
 		option("queue-limit", "N", "Candidates admitted at a time, waiting or running. A request that does not fit is answered 503 with Retry-After.", options.Int(&s.QueueLimit, 1, maxQueue)),
 		option("queue-time", "TIME", "Longest expected wait of a new request, such as 5s. A request that would probably wait longer is answered 503 with Retry-After. For clients that have no use for late answers. 0s: no limit.", options.Duration(&s.QueueTime, 0, maxDuration)),
+		option("stuck", "report|exit", "What follows when a step of the model does not end, because a thread or a device hangs. report: /health is 503 and names the context until the step ends. exit: the process also ends, with a nonzero status, for a supervisor that restarts it.", options.Either(&c.StuckExit, "report", "exit")),
 		option("fixed-tokens", "N", "For benchmarks only: every answer has exactly N unconstrained tokens, so that any weights are the same load. 0: off.", options.Int(&m.FixedTokens, 0, maxContext)),
 	}
 }

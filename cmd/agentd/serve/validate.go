@@ -188,6 +188,9 @@ func (c *Config) checkEngine(p *options.Problems) {
 		if err := m.CheckRemote(); err != nil {
 			p.Add("engine", "%w", c.Command().NameFields(m, err))
 		}
+		if c.StuckExit {
+			p.Add("stuck", "exit is for the embedded engine and means nothing with --engine; remove one of the two")
+		}
 		return
 	}
 	for option, given := range map[string]bool{"engine-key-file": m.Remote.KeyFile != "", "engine-model": m.Remote.Model != ""} {

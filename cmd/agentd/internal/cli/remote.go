@@ -60,6 +60,8 @@ func (r *Remote) Open(ctx context.Context, transport *http.Transport) (*client.C
 		return nil, fmt.Errorf("no agent server answers at %s: %w; start one with agentd, or name another with --url", r.URL, err)
 	case health.Status == protocol.HealthFailed:
 		return nil, fmt.Errorf("all devices of the server at %s failed, as its log says; start it again", r.URL)
+	case strings.HasPrefix(health.Status, protocol.HealthStuck):
+		return nil, fmt.Errorf("a step of the server at %s does not end (%s), as its log says; start it again", r.URL, health.Status)
 	case health.Status != protocol.HealthReady:
 		return nil, fmt.Errorf("the server at %s is %s; try again when it is ready", r.URL, health.Status)
 	}

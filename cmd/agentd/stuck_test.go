@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"agentd/cmd/agentd/serve"
+	"agentd/scheduler/generation"
+)
+
+func TestStuckExitEndsTheServer(t *testing.T) {
+	c, from, err := serve.Parse([]string{"--port", "0", "--log-format", "json", "--stuck", "exit"}, func(string) (string, bool) { return "", false }, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newFakeModel()
+	r := start(t, func(ctx context.Context, stderr io.Writer) error {
+		d := serve.New(c, from, stderr)
+		d.Load = ready(m)
+		return d.Run(ctx)
+	})
+	answer := r.post(oneInput)
+	<-m.started
+	for range 2 { // of two contexts
+		c.Inference.Scheduler.OnStuck(&generation.StuckError{Contexts: []int{1}})
+	}
+	if got := <-answer; !strings.HasPrefix(got, "503 ") {
+		t.Errorf("a request in flight got %s", got)
+	}
+	if err := r.end(); err == nil || !strings.Contains(err.Error(), "context 1") || !strings.Contains(err.Error(), "--stuck exit") {
+		t.Errorf("the server ended with %v", err)
+	}
+}
+
+func TestStuckStepIsReportedByDefault(t *testing.T) {
+	c, from, err := serve.Parse(nil, func(string) (string, bool) { return "", false }, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if serve.New(c, from, io.Discard); c.Inference.Scheduler.OnStuck != nil {
+		t.Error("a step that does not end ends the process")
+	}
+}
+
+func TestLivenessProbeOfTheChartIsThatOfStuckSteps(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/helm/agentd/templates/deployment.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, probe, _ := strings.Cut(string(text), "livenessProbe:")
+	_, path, _ := strings.Cut(probe, `path: "`)
+	path, _, _ = strings.Cut(path, `"`)
+	proceed, m := make(chan struct{}), newFakeModel()
+	close(m.release)
+	r := startFake(t, func(context.Context) (serve.Model, error) {
+		<-proceed
+		return m, nil
+	})
+	if status, body, err := exchange("GET", r.url+path, ""); err != nil || status != http.StatusOK || body != `{"status":"loading"}` {
+		t.Errorf("%s while loading: %d %s %v", path, status, body, err)
+	}
+	close(proceed)
+	r.health("ready")
+}
+
+// The files are in memory. A read-only container without volumes has no other place.
+func TestDefaultModelNeedsNoWritableDirectory(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe, "--port", "0", "--log-format", "json", "--threads", "1", "--context-length", "2048", "--device", "cpu")
+	cmd.Dir = "/proc"
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); name != "HOME" && name != "XDG_CACHE_HOME" && name != "TMPDIR" {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cmd.Env = append(cmd.Env, programVariable+"=1", "TMPDIR=/proc/none")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(stderr)
+	var said strings.Builder
+	for !strings.Contains(said.String(), `"message":"ready"`) {
+		line, err := lines.ReadString('\n')
+		if said.WriteString(line); err != nil {
+			t.Fatalf("%v; it said %s", err, said.String())
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v; it said %s", err, rest)
+	}
+}

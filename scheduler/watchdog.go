@@ -1,0 +1,201 @@
+package scheduler
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"agentd/scheduler/generation"
+)
+
+// stage says how long a worker has been in one round.
+type stage int
+
+const (
+	onTime stage = iota
+	late         // longer than any before: other contexts get its work
+	stuck        // longer than any that may still end
+)
+
+// rounds is the progress of a worker: a round is commands, a step and answers, with all native
+// calls. Only time in which the watchdog runs counts. So a process that was stopped and continued,
+// or a machine that slept, has no stuck round.
+type rounds struct {
+	batch int // rows of the largest step
+
+	mu      sync.Mutex
+	running bool
+	ended   bool // a round has ended since the last tick
+	began   time.Time
+	spent   time.Duration // of this round, as counted by the watchdog
+	stage   stage
+	longest time.Duration // round with a step
+	rows    int           // of the largest step so far
+}
+
+// begin starts a round.
+func (r *rounds) begin(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running, r.began = true, now
+}
+
+// end ends a round with a step of so many rows; 0: without one.
+func (r *rounds) end(now time.Time, rows int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if rows > 0 {
+		// A step that froze for a while does not make the bound longer than it was by more than its factor.
+		took := min(now.Sub(r.began), r.spent+2*watchInterval, r.bound())
+		r.longest, r.rows = max(r.longest, took), max(r.rows, rows)
+	}
+	r.running, r.ended, r.spent = false, true, 0
+}
+
+// bound is how long a round may take until it is stuck. It follows the longest one so far. A step
+// with more rows than any before may take longer.
+func (r *rounds) bound() time.Duration {
+	if r.longest == 0 {
+		return stuckFirst // it may read all weights from a disk
+	}
+	follows := stuckFactor * r.longest
+	return max(stuckFloor, follows, min(stuckFirst, follows*time.Duration(r.batch/r.rows)))
+}
+
+// tick counts the time since the last tick, and returns the stage before and now. waiting: there
+// are commands that no round has taken.
+func (r *rounds) tick(since time.Duration, waiting bool) (before, now stage, spent time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before = r.stage
+	if r.ended || !r.running && !waiting {
+		r.ended, r.stage, r.spent = false, onTime, 0
+		return before, onTime, 0
+	}
+	r.spent += min(since, watchInterval)
+	switch {
+	case r.spent >= r.bound():
+		r.stage = stuck
+	case r.spent >= max(lateFloor, r.longest):
+		r.stage = max(r.stage, late)
+	}
+	return before, r.stage, r.spent
+}
+
+// watch looks at the workers until stopWatch is closed.
+func (e *Engine) watch() {
+	defer close(e.watched)
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-e.stopWatch:
+			return
+		case <-ticker.C:
+			now := time.Now()
+			for _, w := range e.workers {
+				e.look(w, now.Sub(last))
+			}
+			last = now
+		}
+	}
+}
+
+// relieve lets other contexts compute what a late one has. mu is held.
+func (e *Engine) relieve(late *worker) {
+	for c := range late.owed {
+		c.to.send(command{refused: c})
+	}
+	clear(late.owed)
+	if !slices.ContainsFunc(e.workers, func(w *worker) bool { return w.health.up(e.now()) }) {
+		return
+	}
+	for r := range late.assigned {
+		if r.gen.Progress == nil && !r.left { // what was streamed can't be taken back while the worker may go on
+			r.left = true
+			close(r.leave)
+		}
+	}
+}
+
+// follow waits until a request is done, or ctx is. It returns the request, or the one that took its place
+// because its context is late.
+func (e *Engine) follow(ctx context.Context, r *request) *request {
+	for {
+		select {
+		case <-r.done:
+			return r
+		case <-ctx.Done():
+			return r
+		case <-r.leave:
+		}
+		r = e.elsewhere(r)
+	}
+}
+
+// elsewhere submits a request of a late context again, to another one, and cancels it there. It returns the
+// new request, or the same if it must stay.
+func (e *Engine) elsewhere(r *request) *request {
+	next, err := e.newRequest(r.gen)
+	if err != nil { // for lack of memory; it was made before
+		r.leave = nil
+		return r
+	}
+	e.mu.Lock()
+	next.tried, next.times.Submitted = r.tried, r.times.Submitted
+	from, to := r.worker, e.place(next)
+	if e.closed || to == nil || !to.health.up(e.now()) {
+		r.leave, r.left = make(chan struct{}), false // perhaps at the next look
+		e.mu.Unlock()
+		next.close()
+		return r
+	}
+	e.retried++
+	e.calls.Add(1) // for what ends below
+	e.assign(next, to)
+	e.mu.Unlock()
+	e.cancel(r)
+	go func() { // the late worker may use the samplers until then
+		<-r.done
+		r.close()
+		e.calls.Done()
+	}()
+	e.log.Warn().Int("from", from.index).Int("to", to.index).Msg("trying generation on another context")
+	return next
+}
+
+// look counts the time since the last look at a worker, and acts on its stage. It calls no native code.
+func (e *Engine) look(w *worker, since time.Duration) {
+	e.mu.Lock()
+	waiting := len(w.inbox) > 0
+	e.mu.Unlock()
+	before, now, spent := w.rounds.tick(since, waiting)
+	e.mu.Lock()
+	w.health.stage = now
+	if now == stuck && before != stuck {
+		e.stuckSteps++
+	}
+	if now != onTime {
+		e.relieve(w)
+	}
+	if now == stuck && e.closed {
+		w.abandon.Do(func() { close(w.abandoned) })
+	}
+	e.mu.Unlock()
+	if now == before {
+		return
+	}
+	log := w.log.With().Str("device", w.device).Int("context", w.index).Logger()
+	switch now {
+	case onTime:
+		log.Warn().Msg("the step has ended after all")
+	case late:
+		log.Warn().Stringer("after", spent).Msg("a step takes longer than any before")
+	case stuck:
+		log.Error().Stringer("after", spent).Msg("a step does not end: a thread or the device hangs, and requests on this context wait")
+		if e.cfg.OnStuck != nil {
+			e.cfg.OnStuck(&generation.StuckError{Contexts: []int{w.index}})
+		}
+	}
+}
