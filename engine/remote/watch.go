@@ -119,7 +119,8 @@ func (e *Engine) probe(r *replica) {
 		}
 		return
 	case errors.As(err, &busy): // agentd's own says whether it will ever go on
-		e.lost(r, out{err: fmt.Errorf("%s: %w: %s", path, busy, errorOf(text)), abort: bytes.Contains(text, []byte(`"failed"`))})
+		ends := bytes.Contains(text, []byte(`"failed"`)) || bytes.Contains(text, []byte(`"stuck:`))
+		e.lost(r, out{err: fmt.Errorf("%s: %w: %s", path, busy, errorOf(text)), abort: ends})
 	case err != nil:
 		e.lost(r, out{err: fmt.Errorf("%s: %w", path, err)})
 	case r.stale:
