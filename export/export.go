@@ -60,7 +60,7 @@ func (s *Summary) String() string {
 		text += fmt.Sprintf("\n%d skipped: %s", s.Skipped[reason], reason)
 	}
 	if s.Failures > 0 {
-		text += fmt.Sprintf("\n%d rows are failures; for supervised fine-tuning leave them out with --outcome success", s.Failures)
+		text += fmt.Sprintf("\n%d rows are failures; for supervised fine-tuning set outcome to success", s.Failures)
 	}
 	if s.Corrections > 0 {
 		paired := s.Corrections

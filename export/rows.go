@@ -252,7 +252,7 @@ func (e *exporter) repeats(s *Situation, p *prompt, better, worse *message) bool
 	return false
 }
 
-var errNoTokens = errors.New(`an internal step has no token_ids and logprobs; ask with extra_keys {"return": ["token_ids", "logprobs"]}, or start agentd with --return token_ids,logprobs`)
+var errNoTokens = errors.New(`an internal step has no token_ids and logprobs; ask with extra_keys {"return": ["token_ids", "logprobs"]}, or set return: token_ids,logprobs in the server`)
 
 // rollouts writes a row for each generation whose tokens are known.
 func (e *exporter) rollouts(s *Situation, c *Candidate) error {

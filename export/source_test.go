@@ -215,7 +215,7 @@ func TestCorrectionAtTheConsoleIsNotRepeated(t *testing.T) {
 	}
 }
 
-func TestAnswerToTheInputOfATaskMayBeInAnotherSource(t *testing.T) {
+func TestAnswerToATaskMayBeInAnotherSource(t *testing.T) {
 	saved := write(t, "a.jsonl", line("r1", "{}", "{}", "", candidate{output: call("attic"), origin: "model"}))
 	rows, s := corrected[pairRow](t, Pairs, [][2]string{{`{"id": "here", "input_step_id": 2}, {"id": "recovery", "input": ` + inputOf("Go.") + `}`, "recovery"}}, saved)
 	if len(rows) != 1 {

@@ -127,14 +127,20 @@ func Normalise(raw []protocol.Raw, robots []string, defaultRobot string) (*Set, 
 	if len(robots) == 1 {
 		set.DefaultRobot = robots[0]
 	}
-	return set, set.add(raw)
+	if err := set.add(raw); err != nil {
+		return nil, err
+	}
+	return set, nil
 }
 
 // NormaliseFunctions makes the tools of a chat usable, as Normalise does. f.Only must name one.
 func NormaliseFunctions(f *Functions) (*Set, error) {
 	set := &Set{Chat: true, MustCall: f.MustCall, OneCall: f.OneCall}
-	if err := set.add(f.Raw); err != nil || f.Only == "" {
-		return set, err
+	if err := set.add(f.Raw); err != nil {
+		return nil, err
+	}
+	if f.Only == "" {
+		return set, nil
 	}
 	only, ok := set.Find(f.Only)
 	if !ok {
