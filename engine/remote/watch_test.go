@@ -438,7 +438,7 @@ func TestErrorsAtStartSayWhatToWrite(t *testing.T) {
 		"no key":            {"/v1/models", 401, false, []string{"it wants a key: name the file that holds it as Config.KeyFile"}},
 		"no such path":      {"/health", 404, true, []string{"/health: status 404", "as Config.URLs, such as http://127.0.0.1:8000"}},
 		"a redirect":        {"/health", 301, true, []string{"status 301", "as Config.URLs"}},
-		"no models":         {"/v1/models", 404, true, []string{"--completions"}},
+		"no models":         {"/v1/models", 404, true, []string{"completions"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t, APIVLLM)
