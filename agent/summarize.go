@@ -89,8 +89,7 @@ func (h *historySummarized) shortening(ctx context.Context, requestID string, ru
 func (h *historySummarized) shorten(ctx context.Context, run *inputRun, result *generation.Result, err error) *failure {
 	long, s := run.in.memory, run.shortening
 	summary, failed := h.read(run, result, err)
-	switch {
-	case failed == nil:
+	if failed == nil {
 		run.counts.Whole = 1
 		if result.Completions[0].Finish != generation.FinishStop {
 			run.counts.Whole, run.counts.Truncated = 0, 1
@@ -98,7 +97,7 @@ func (h *historySummarized) shorten(ctx context.Context, run *inputRun, result *
 		if fits, failed := h.fit(ctx, run, long, summary, min(h.cfg.Summary.Keep, len(long.History))); fits || failed != nil {
 			return failed
 		}
-	default:
+	} else {
 		run.counts.Failed = 1
 		if !slices.Contains([]string{CodeTruncated, CodeInvalidOutput, CodeContextOverflow}, failed.code) {
 			return failed // another try may succeed

@@ -1,7 +1,6 @@
 package export
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -190,10 +189,8 @@ func TestEveryCorrectionIsAPairOrCounted(t *testing.T) {
 		if s.Corrections != corrections || len(paired)+lost != corrections {
 			t.Errorf("seed %d: %d corrections, %d with pairs: %s", seed, corrections, len(paired), s)
 		}
-		if a, _ := json.Marshal(got); true {
-			if b, _ := json.Marshal(want); string(a) != string(b) {
-				t.Errorf("seed %d: got %s, want %s", seed, a, b)
-			}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("seed %d: %s", seed, diff)
 		}
 	}
 	if pairs < 100 || len(reasons) < 6 {

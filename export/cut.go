@@ -98,7 +98,7 @@ func isExchange(text []byte) int {
 	if err != nil {
 		return isUnknown
 	}
-	has := func(name string) bool { _, ok := protocol.Get(protocol.Raw(raw), name); return ok }
+	has := func(name string) bool { _, ok := protocol.Get(raw, name); return ok }
 	if has("request") && has("response") || has("method") && has("path") {
 		return isWhole
 	}

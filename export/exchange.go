@@ -39,7 +39,7 @@ func (x *exchanges) each(found secrets, skipped map[string]int, f func(*Situatio
 		if !errors.As(err, &broken) {
 			return err
 		}
-		n := 0
+		var n int
 		if start, line, n, err = broken.afterCut(x.path, found); err != nil {
 			return err
 		}

@@ -206,11 +206,11 @@ func (e *exporter) against(s *Situation, chosen *Candidate, rejected []Candidate
 	}
 	p, err := list[last].prompt()
 	if err != nil {
-		return []string{err.Error()}, nil
+		return []string{err.Error()}, nil //nolint:nilerr // it is counted
 	}
 	better, err := chosen.answer(list, last, p)
 	if err != nil {
-		return []string{err.Error()}, nil
+		return []string{err.Error()}, nil //nolint:nilerr // it is counted
 	}
 	written := []string{better.key()}
 	for i := range rejected {

@@ -210,11 +210,9 @@ func ResponseSize(outs []AgentOutput) int {
 func HeldBytes(outs []AgentOutput) int {
 	held := 0
 	shared := func(a, b Raw) bool { return len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b) }
+	before := &AgentOutput{}
 	for i := range outs {
-		o, before := &outs[i], &AgentOutput{}
-		if i > 0 {
-			before = &outs[i-1]
-		}
+		o := &outs[i]
 		held += structBytes
 		if !shared(o.Memory, before.Memory) {
 			held += cap(o.Memory)
@@ -224,6 +222,7 @@ func HeldBytes(outs []AgentOutput) int {
 				held += cap(step)
 			}
 		}
+		before = o
 	}
 	return held
 }

@@ -137,8 +137,9 @@ func elements[T any](text []byte, n int) (list []T, err error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(whole))
 	if whole[0] != '[' {
-		list = make([]T, 1)
-		return list, d.Decode(&list[0])
+		var alone T
+		err := d.Decode(&alone)
+		return []T{alone}, err
 	}
 	_, err = d.Token()
 	for err == nil && d.More() {

@@ -20,7 +20,7 @@ import (
 
 // System is the file system in which the kernel tells limits and use of memory. Tests have another
 // one.
-var System fs.FS = os.DirFS("/")
+var System = os.DirFS("/")
 
 // Group is a cgroup with a limit of its memory.
 type Group struct {

@@ -45,7 +45,7 @@ func (r scriptedReader) Read(text string) (string, []tools.Call, error) {
 	if err := json.Unmarshal([]byte(text), &call); err != nil || call.Name != "f" {
 		return "", nil, errors.New("the answer is no call of f")
 	}
-	return "", []tools.Call{{Name: call.Name, Arguments: protocol.Raw(call.Arguments)}}, nil
+	return "", []tools.Call{{Name: call.Name, Arguments: call.Arguments}}, nil
 }
 
 // withTool is a request that offers the function f.

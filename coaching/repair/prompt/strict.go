@@ -133,7 +133,7 @@ func constants(list []protocol.Raw) (string, bool) {
 	var texts []string
 	for _, v := range list {
 		text, isText := protocol.Text(v)
-		if v.Kind() != list[0].Kind() && !(isBool(v) && isBool(list[0])) {
+		if v.Kind() != list[0].Kind() && (!isBool(v) || !isBool(list[0])) {
 			return "", false
 		}
 		if isText {
