@@ -75,8 +75,16 @@ func (r *ChatReader) Read(text string) (say string, calls []tools.Call, err erro
 // or the answer may be a call.
 func (r *ChatReader) SoFar(text string) string {
 	say, err := r.format.ParseChat(text)
-	if err != nil || r.chat.Catalog != nil && strings.IndexAny(say, "<{") == 0 { // as the calls of all formats begin
+	if err != nil || say == "" || r.chat.Catalog != nil && mayBeCall(say, r.chat.Catalog.Calls.Begin) {
 		return ""
 	}
 	return say
+}
+
+// mayBeCall reports whether a text may begin a call. Where calls are bare objects, no reply begins with a brace.
+func mayBeCall(say, begin string) bool {
+	if begin[0] != '<' {
+		return say[0] == '{'
+	}
+	return strings.HasPrefix(say, begin) || strings.HasPrefix(begin, say)
 }

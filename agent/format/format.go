@@ -168,6 +168,7 @@ type Catalog struct {
 // large, the largest ones are widened until the rest fits, and the check of calls decides.
 func (c *Catalog) Grammar() (string, error) {
 	c.once.Do(func() {
+		c.grammarErr = errors.New("the grammar could not be made") // stays where build panics
 		for share := gbnf.Limit; ; share = share.Quarter() {
 			g, err := c.build(share)
 			if err == nil {

@@ -107,7 +107,10 @@ func (r rules) addTagged(g *gbnf.Grammar, name string, set *tools.Set, tool *too
 	const text = "any-text"
 	g.AddText(text, gbnf.Text{Forbidden: []string{"</parameter>"}, Until: parameterEnd})
 	free := g.Rule(`"<parameter=" [^<>\r\n]+ ">\n" ` + text + ` "\n"`)
-	robot, err := r.addParameter(g, set, tool, &tool.Properties[len(tool.Properties)-1])
+	robot := ""
+	if !set.Chat {
+		robot, err = r.addParameter(g, set, tool, &tool.Properties[len(tool.Properties)-1])
+	}
 	g.Add(name, gbnf.Literal(tool.Name+">\n")+" "+free+"* "+robot)
 	return err
 }

@@ -259,6 +259,7 @@ func (f *flattener) result(others protocol.Raw) protocol.Raw {
 // objectType refuses types that arguments can't have. A name that is no type says nothing.
 func objectType(value protocol.Raw, where string) error {
 	name, isName := protocol.Text(value)
+	name, _, _ = strings.Cut(name, "[") // list[T] is a list
 	_, known := typeNames[strings.ToLower(name)]
 	if !namesObject(value) && (known || !isName) {
 		return fmt.Errorf("%s.type must be object, not %s: a call's arguments are one", where, value)

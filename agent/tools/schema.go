@@ -77,11 +77,21 @@ func isSchema(parameters protocol.Raw) bool {
 			return true
 		case form == likely:
 			keywords++
+		case form == no && isParameter(name, value):
+			others++
 		case schema.KindOf(name) == schema.Unknown && !slices.Contains(annotations, name) && (value.Kind() == '{' || value.Kind() == '"'):
 			others++
 		}
 	}
 	return keywords > 0 && others == 0
+}
+
+// isParameter reports whether a member that is named like a keyword has the form of a map's
+// parameter, and not that of any schema.
+func isParameter(name string, value protocol.Raw) bool {
+	text, _ := protocol.Text(value)
+	_, typed := typeNames[strings.ToLower(text)]
+	return typed || schema.KindOf(name) != schema.Schemas && value.Kind() == '{' && describesParameter(value)
 }
 
 // form says whether a member is a keyword in its form.

@@ -57,8 +57,9 @@ const pending = `{"status": "pending"}`
 // turns are the messages of a chat. Each call has its result.
 type turns struct {
 	list    []format.ChatMessage
-	ids     []string  // of the calls of the last turn
-	results []*string // of these calls; nil: none yet
+	ids     []string         // of the calls of the last turn
+	results []*string        // of these calls; nil: none yet
+	waiting map[string][]int // indexes of these calls by id, and all by ""
 }
 
 // add adds a turn after the results of calls.
@@ -79,7 +80,7 @@ func (t *turns) settle() {
 		}
 		t.list = append(t.list, format.ChatMessage{Of: call.Name, Text: text})
 	}
-	t.ids, t.results = nil, nil
+	t.ids, t.results, t.waiting = nil, nil, map[string][]int{}
 }
 
 // call adds a call to the last turn.
@@ -90,14 +91,19 @@ func (t *turns) call(c *toolCall) error {
 	}
 	last := &t.list[len(t.list)-1]
 	last.Calls = append(last.Calls, tools.Call{Name: c.Function.Name, Arguments: arguments})
+	n := len(t.results)
 	t.ids, t.results = append(t.ids, c.ID), append(t.results, nil)
+	if t.waiting[""] = append(t.waiting[""], n); c.ID != "" {
+		t.waiting[c.ID] = append(t.waiting[c.ID], n)
+	}
 	return nil
 }
 
 // result adds the result of the call of that id. It reports whether there is one without a result.
 func (t *turns) result(id, text string) bool {
-	for i := range t.ids {
-		if (t.ids[i] == id || id == "") && t.results[i] == nil {
+	for list := t.waiting[id]; len(list) > 0; list = t.waiting[id] {
+		i := list[0]
+		if t.waiting[id] = list[1:]; t.results[i] == nil {
 			t.results[i] = &text
 			return true
 		}
@@ -108,7 +114,7 @@ func (t *turns) result(id, text string) bool {
 // conversation makes turns of the messages. It ends with ctx.
 func (r *chatRequest) conversation(ctx context.Context) (*format.Chat, error) {
 	var system []string
-	var t turns
+	t := turns{waiting: map[string][]int{}}
 	for i := range r.Messages {
 		if err := ctx.Err(); err != nil {
 			return nil, err
