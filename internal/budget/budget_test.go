@@ -103,6 +103,11 @@ func TestMemoryFollowsTheTightestCgroup(t *testing.T) {
 			"proc/self/cgroup": "0::/\n", "proc/self/mountinfo": v2Mount,
 			"sys/fs/cgroup/memory.max": "1073741824\n", "sys/fs/cgroup/memory.current": "268435456\n",
 		}, 1024, 768},
+		"version 2 with a cache of files": {map[string]string{
+			"proc/self/cgroup": "0::/\n", "proc/self/mountinfo": v2Mount,
+			"sys/fs/cgroup/memory.max": "1073741824\n", "sys/fs/cgroup/memory.current": "1073741824\n",
+			"sys/fs/cgroup/memory.stat": "anon 268435456\ninactive_file 805306368\n",
+		}, 1024, 768},
 		"version 2 without a limit": {map[string]string{
 			"proc/self/cgroup": "0::/\n", "proc/self/mountinfo": v2Mount,
 			"sys/fs/cgroup/memory.max": "max\n", "sys/fs/cgroup/memory.current": "268435456\n",
@@ -132,11 +137,11 @@ func TestMemoryFollowsTheTightestCgroup(t *testing.T) {
 		}, 16384, 8192},
 	} {
 		system := files(test.files)
-		if total, free := Total(system), Free(system); total != test.total<<20 || free != test.free<<20 {
+		if total, free := total(system), Free(system); total != test.total<<20 || free != test.free<<20 {
 			t.Errorf("%s: %d and %d MiB, want %d and %d", name, total>>20, free>>20, test.total, test.free)
 		}
 	}
-	if Total(fstest.MapFS{})+Free(fstest.MapFS{})+Meminfo(files(nil), "Odd:") != 0 {
+	if total(fstest.MapFS{})+Free(fstest.MapFS{})+meminfo(files(nil), "Odd:") != 0 {
 		t.Error("memory out of nothing")
 	}
 }
@@ -171,5 +176,15 @@ func TestProcessMeasuresItself(t *testing.T) {
 	p := now(System, 0)
 	if p.total == 0 || p.native == 0 || p.native > p.total {
 		t.Errorf("got %+v", p)
+	}
+}
+
+func TestFullCgroupHasNextToNothingFree(t *testing.T) {
+	system := files(map[string]string{
+		"proc/self/cgroup": "0::/\n", "proc/self/mountinfo": v2Mount,
+		"sys/fs/cgroup/memory.max": "1073741824\n", "sys/fs/cgroup/memory.current": "1073741824\n",
+	})
+	if free := Free(system); free != 1 { // 0 means unknown
+		t.Errorf("%d bytes are free", free)
 	}
 }

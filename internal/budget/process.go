@@ -22,13 +22,13 @@ import (
 // one.
 var System = os.DirFS("/")
 
-// Group is a cgroup with a limit of its memory.
-type Group struct {
-	Limit, Used uint64 // bytes
+// group is a cgroup with a limit of its memory.
+type group struct {
+	Limit, Used uint64 // bytes; Used is without the cache of files that nobody reads
 }
 
-// Groups returns the cgroups with a limit in which the process runs, of both versions.
-func Groups(system fs.FS) (groups []Group) {
+// groups returns the cgroups with a limit in which the process runs, of both versions.
+func groups(system fs.FS) (groups []group) {
 	mounts := mountsOf(system)
 	for line := range lines(system, "proc/self/cgroup") {
 		id, rest, _ := strings.Cut(line, ":")
@@ -53,7 +53,8 @@ func Groups(system fs.FS) (groups []Group) {
 			limit, errLimit := number(system, path.Join(dir, kind.limit)) // "max" without a limit
 			used, errUsed := number(system, path.Join(dir, kind.used))
 			if errLimit == nil && errUsed == nil && limit < unlimited {
-				groups = append(groups, Group{limit, used})
+				cache := field(system, path.Join(dir, "memory.stat"), kind.cache)
+				groups = append(groups, group{limit, used - min(used, cache)})
 			}
 			if dir == m.point || len(dir) < len(m.point) {
 				break
@@ -67,9 +68,9 @@ func Groups(system fs.FS) (groups []Group) {
 const unlimited = 1 << 62
 
 // kinds are the versions of cgroups: the file system, and the files of a group.
-var kinds = [2]struct{ system, limit, used string }{
-	{"cgroup2", "memory.max", "memory.current"},
-	{"cgroup", "memory.limit_in_bytes", "memory.usage_in_bytes"},
+var kinds = [2]struct{ system, limit, used, cache string }{
+	{"cgroup2", "memory.max", "memory.current", "inactive_file"},
+	{"cgroup", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
 }
 
 // mount is where the cgroups from root on are mounted. Paths have no leading slash.
@@ -89,11 +90,11 @@ func mountsOf(system fs.FS) map[string]mount {
 	return mounts
 }
 
-// Total returns the memory in bytes that the process may use: that of the machine, or less by a
+// total returns the memory in bytes that the process may use: that of the machine, or less by a
 // cgroup. 0: unknown.
-func Total(system fs.FS) uint64 {
-	total := Meminfo(system, "MemTotal:")
-	for _, g := range Groups(system) {
+func total(system fs.FS) uint64 {
+	total := meminfo(system, "MemTotal:")
+	for _, g := range groups(system) {
 		if total == 0 || g.Limit < total {
 			total = g.Limit
 		}
@@ -104,26 +105,27 @@ func Total(system fs.FS) uint64 {
 // Free returns the memory in bytes that is available: that of the machine, or the rest of a cgroup's
 // limit. 0: unknown.
 func Free(system fs.FS) uint64 {
-	free := Meminfo(system, "MemAvailable:")
-	for _, g := range Groups(system) {
-		if g.Limit > g.Used {
-			free = min(free, g.Limit-g.Used)
-		}
+	free := meminfo(system, "MemAvailable:")
+	for _, g := range groups(system) {
+		free = min(free, max(g.Limit-min(g.Used, g.Limit), 1))
 	}
 	return free
 }
 
-// Meminfo returns a number of /proc/meminfo in bytes, 0 if there is none.
-func Meminfo(system fs.FS, key string) uint64 { return kibibytes(system, "proc/meminfo", key) }
+// meminfo returns a number of /proc/meminfo in bytes, 0 if there is none.
+func meminfo(system fs.FS, key string) uint64 { return kibibytes(system, "proc/meminfo", key) }
 
-func kibibytes(system fs.FS, name, key string) uint64 {
+func kibibytes(system fs.FS, name, key string) uint64 { return field(system, name, key) << 10 }
+
+// field returns the number after a key in a file of keys and numbers, 0 if there is none.
+func field(system fs.FS, name, key string) uint64 {
 	for line := range lines(system, name) {
 		if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == key {
-			kib, err := strconv.ParseUint(fields[1], 10, 54)
+			n, err := strconv.ParseUint(fields[1], 10, 54)
 			if err != nil {
 				return 0
 			}
-			return kib << 10
+			return n
 		}
 	}
 	return 0
@@ -180,7 +182,7 @@ func now(system fs.FS, given uint64) process {
 	metrics.Read(samples)
 	mapped := samples[0].Value.Uint64() - samples[1].Value.Uint64()
 	resident := kibibytes(system, "proc/self/status", "VmRSS:")
-	return process{total: Total(system), native: resident - min(resident, mapped), live: samples[2].Value.Uint64(), given: given}
+	return process{total: total(system), native: resident - min(resident, mapped), live: samples[2].Value.Uint64(), given: given}
 }
 
 // given is GOMEMLIMIT in bytes, 0 if it is not set.
@@ -195,7 +197,7 @@ var given = func() uint64 {
 // ends. Go's memory limit follows, too, unless GOMEMLIMIT sets it, which then bounds the budget.
 func (b *Budget) Follow(ctx context.Context, log zerolog.Logger) {
 	b.follow()
-	log.Debug().Uint64("memory", Total(System)).Uint64("gomemlimit", given).Int64("budget", b.Limit()).Msg("memory for requests")
+	log.Debug().Uint64("memory", total(System)).Uint64("gomemlimit", given).Int64("budget", b.Limit()).Msg("memory for requests")
 	go func() {
 		tick := time.NewTicker(followEvery)
 		defer tick.Stop()
