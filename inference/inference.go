@@ -134,7 +134,6 @@ func (s *Service) Failure() error { return s.engine.Failure() }
 // returned, or when running ones may fail.
 func (s *Service) Close() error {
 	var errs []error
-	s.adapters.close()
 	if s.engine != nil {
 		err := s.engine.Close()
 		if errors.As(err, new(*generation.StuckError)) {
@@ -142,6 +141,7 @@ func (s *Service) Close() error {
 		}
 		errs = append(errs, err)
 	}
+	s.adapters.close()
 	if s.template != nil {
 		errs = append(errs, s.template.Close())
 	}

@@ -72,8 +72,9 @@ func (s *Server) postResponses(c *gin.Context) {
 	}
 	defer s.end()
 
-	outs, share, err := s.decide(c, inference)
+	share := s.memory.Share()
 	defer share.Release() // after the answer, which a slow client holds
+	outs, err := s.decide(c, inference, share)
 	switch {
 	case err != nil:
 		s.fail(c, err)
@@ -86,18 +87,18 @@ func (s *Server) postResponses(c *gin.Context) {
 
 // decide makes the candidates that answer the request, and validates them against it. They hold
 // share.
-func (s *Server) decide(c *gin.Context, inference Inference) (outs []protocol.AgentOutput, share *budget.Share, err error) {
+func (s *Server) decide(c *gin.Context, inference Inference, share *budget.Share) ([]protocol.AgentOutput, error) {
 	began := time.Now()
-	body, share, err := s.readBody(c)
+	body, err := transfer.ReadBody(c, maxBody, share)
 	if err != nil {
-		return nil, share, err
+		return nil, bodyError(err)
 	}
 	req, held, err := protocol.DecodeAgentRequestWithin(body, share.Add)
 	if err != nil {
-		return nil, share, err
+		return nil, err
 	}
 	if err := share.Hold(int64(held)); err != nil {
-		return nil, share, err
+		return nil, err
 	}
 	if forMagma(c) {
 		callsOverSay(req)
@@ -111,19 +112,21 @@ func (s *Server) decide(c *gin.Context, inference Inference) (outs []protocol.Ag
 		defer cancel()
 	}
 	work, times := timing.With(work, began)
-	outs, err = inference.Decide(budget.With(work, share), req)
+	outs, err := inference.Decide(budget.With(work, share), req)
 	if cause := settle(); cause != nil {
-		return nil, share, ended(cause)
+		return nil, ended(cause)
 	}
 	if err != nil {
-		return nil, share, err
+		return nil, err
 	}
 	if err := protocol.ValidateResponse(req, outs); err != nil {
 		// No client gets a malformed answer, not even one by a bug.
-		return nil, share, &Error{Code: CodeInternal, Err: fmt.Errorf("response is invalid: %w", err)}
+		return nil, &Error{Code: CodeInternal, Err: fmt.Errorf("response is invalid: %w", err)}
 	}
 	s.metrics.outputs(c.GetString(keyClient), outs)
 	times.Write(c.Writer.Header())
-	// What the work held is free now. Candidates may refer to the request.
-	return outs, share, share.Hold(int64(held + protocol.HeldBytes(outs)))
+	// What the work held is free now. Candidates may refer to the request. They are made, so they are
+	// sent even where they take more than was estimated.
+	_ = share.Hold(int64(held + protocol.HeldBytes(outs)))
+	return outs, nil
 }

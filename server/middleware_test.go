@@ -191,6 +191,9 @@ func TestPanicFailsOnlyItsRequest(t *testing.T) {
 	if n := s.InFlight(); n != 0 {
 		t.Errorf("%d requests still count as in flight", n)
 	}
+	if n := s.memory.Used(); n != 0 {
+		t.Errorf("%d bytes of requests that ended are still held", n)
+	}
 }
 
 // deadlines notes the write deadlines that are set.
