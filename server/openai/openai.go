@@ -6,6 +6,7 @@ package openai
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,10 +78,11 @@ func refuse(param, format string, args ...any) error {
 	return &Error{Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
-// AppendError writes the body of an error answer.
+// AppendError writes the body of an error answer. Status 422 is an answer of the model that is no
+// valid one, and no fault of the request.
 func AppendError(status int, message, param string) []byte {
 	kind := "server_error"
-	if status < 500 {
+	if status < 500 && status != http.StatusUnprocessableEntity {
 		kind = "invalid_request_error"
 	}
 	var field any
