@@ -40,6 +40,7 @@ func TestToolsThatAreTooLargeForAGrammarStayUsable(t *testing.T) {
 		"four alternatives of three patterns": several(1, patterns(3, 4)),
 		"five alternatives of three patterns": several(1, patterns(3, 5)),
 		"five alternatives of five patterns":  several(1, patterns(5, 5)),
+		"a parameter of many values":          several(1, `{"type":"object","properties":{"x":{"enum":[`+list(6000, `"vN",N`)+`]}},"required":["x"]}`),
 		"many tools with such patterns":       several(12, patterns(3, 5)),
 		"many tools with many parameters":     several(90, `{"type":"object","properties":{`+list(120, `"pN":{"type":"integer","minimum":TN}`)+`}}`),
 		"long arrays of minimum length":       several(30, `{"type":"object","properties":{`+list(60, `"pN":{"type":"array","items":{"const":"TN"},"minItems":1999}`)+`},"required":[`+list(60, `"pN"`)+`]}`),
