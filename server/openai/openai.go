@@ -60,7 +60,6 @@ type Served struct {
 	Window   int                // tokens of a prompt with its answer
 	Longest  int                // tokens of an answer where a request names no limit
 	Ends     []generation.Token // tokens that end an answer
-	Control  []generation.Token // control tokens that end nothing
 	Size     int                // of the vocabulary
 	Sampling generation.Sampling
 	Created  int64 // Unix time
