@@ -60,3 +60,21 @@ func TestManyValuesAreWidenedToTheirTypes(t *testing.T) {
 		}
 	}
 }
+
+// TestManyValuesAreNotCheckedOneByOne: that would take time with the square of their number.
+func TestManyValuesAreNotCheckedOneByOne(t *testing.T) {
+	values := strings.Repeat(`1,`, maxValues) + `1`
+	d, err := Parse(protocol.Raw(`{"enum":[` + strings.ReplaceAll(values, "1,1", `1,"a"`) + `],"minLength":2}`))
+	if err == nil {
+		err = d.Usable()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := d.maker(Options{})
+	r := m.rule(d.root)
+	m.build(r)
+	if len(r.texts) != 1 || len(r.numbers) != 1 || len(r.values) != 0 {
+		t.Errorf("%d texts, %d numbers, %d values", len(r.texts), len(r.numbers), len(r.values))
+	}
+}
