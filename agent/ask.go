@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"agentd/agent/format"
+	"agentd/agent/tools"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 )
@@ -49,6 +50,15 @@ func repeatedError(what string) error {
 // anyObject is the schema of all objects.
 var anyObject = protocol.Raw(`{"type":"object"}`)
 
+// valueGrammar is the grammar of an answer that is a JSON value of a schema.
+func (a *Agent) valueGrammar(source protocol.Raw) (string, error) {
+	value, err := tools.NewAnswer(source)
+	if err != nil {
+		return "", err
+	}
+	return format.ChatGrammar(a.format, value)
+}
+
 // Ask puts a question to the model and returns one deterministic answer. The errors are those of
 // a [Generator], a [*TruncatedError], or the reason why the output is no answer. Of a schema that
 // can't be made a grammar any object is an answer: whoever asks checks it.
@@ -68,8 +78,8 @@ func (a *Agent) Ask(ctx context.Context, q Question, g Generator) (answer Answer
 		Adapter: q.Adapter,
 	}}
 	if q.Schema != nil && a.cfg.Constrain == ConstrainOn {
-		if request.Grammar, err = format.ChatGrammar(a.format, q.Schema); err != nil {
-			request.Grammar, err = format.ChatGrammar(a.format, anyObject)
+		if request.Grammar, err = a.valueGrammar(q.Schema); err != nil {
+			request.Grammar, err = a.valueGrammar(anyObject)
 		}
 		if err != nil {
 			return answer, fmt.Errorf("%w: %w", generation.ErrGrammar, err)

@@ -34,7 +34,7 @@ func (a *Agent) Chat(ctx context.Context, c *format.Chat) (*generation.Request, 
 		}
 	case c.Schema != nil:
 		if read.schema, err = tools.NewAnswer(c.Schema); err == nil {
-			r.Grammar, err = format.ChatGrammar(a.format, c.Schema)
+			r.Grammar, err = format.ChatGrammar(a.format, read.schema)
 		}
 	}
 	if err != nil {
@@ -54,8 +54,7 @@ func (a *Agent) Chat(ctx context.Context, c *format.Chat) (*generation.Request, 
 // dropped. An answer has calls or a text. The error says what is wrong with it.
 func (r *ChatReader) Read(text string) (say string, calls []tools.Call, err error) {
 	if r.chat.Catalog == nil {
-		say = r.SoFar(text)
-		if r.schema != nil {
+		if say, err = r.format.ParseChat(text); err == nil && r.schema != nil {
 			err = r.schema.Check(say)
 		}
 		return say, nil, err

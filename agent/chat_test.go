@@ -40,9 +40,12 @@ func TestChatAnswersAreCheckedLikeDecisions(t *testing.T) {
 		err, sofar   string
 		unconstraint bool
 	}{
-		"a reply":                             {chat: chatWith(toolset.Functions{}, ""), answer: "<b> Hi", say: "<b> Hi", sofar: "<b> Hi", unconstraint: true},
-		"a value":                             {chat: chatWith(toolset.Functions{}, `{"multipleOf":3}`), answer: "6", say: "6", sofar: "6"},
-		"a value that only the check refuses": {chat: chatWith(toolset.Functions{}, `{"multipleOf":3}`), answer: "7", err: "multipleOf", sofar: "7"},
+		"a reply":                                {chat: chatWith(toolset.Functions{}, ""), answer: "<b> Hi", say: "<b> Hi", sofar: "<b> Hi", unconstraint: true},
+		"a value":                                {chat: chatWith(toolset.Functions{}, `{"multipleOf":3}`), answer: "6", say: "6", sofar: "6"},
+		"a value that only the check refuses":    {chat: chatWith(toolset.Functions{}, `{"multipleOf":3}`), answer: "7", err: "multipleOf", sofar: "7"},
+		"a value with a type name of a language": {chat: chatWith(toolset.Functions{}, `{"type":"dict","properties":{"a":{"type":"int"}}}`), answer: `{"a":"x"}`, err: "member a: ", sofar: `{"a":"x"}`},
+		"thoughts without an answer":             {chat: chatWith(toolset.Functions{}, ""), answer: "<think>hm", err: "is not closed", unconstraint: true},
+		"a reply that only begins like a call":   {chat: chatWith(weather(false, true), ""), answer: "<b> Hi", say: "<b> Hi", sofar: "<b> Hi"},
 		"a member that the check refuses": {
 			chat: chatWith(toolset.Functions{}, `{"properties":{"a":{"uniqueItems":true}}}`), answer: `{"a":[1,1]}`, err: "member a: ", sofar: `{"a":[1,1]}`,
 		},
@@ -90,8 +93,8 @@ func TestChatsThatCannotBeConstrainedAreErrors(t *testing.T) {
 		"a tool without a value": {
 			chatWith(toolset.Functions{Raw: []protocol.Raw{protocol.Raw(`{"name":"odd","parameters":{"type":"object","properties":{"a":{"enum":[]}},"required":["a"]}}`)}}, ""), "odd",
 		},
-		"a response format":        {chatWith(toolset.Functions{}, unusable), "no usable JSON Schema"},
-		"a format without a value": {chatWith(toolset.Functions{}, `{"type":"string","enum":[5]}`), "no value fits"},
+		"a response format":        {chatWith(toolset.Functions{}, unusable), "no usable JSON Schema: response_format.pattern"},
+		"a format without a value": {chatWith(toolset.Functions{}, `{"type":"string","enum":[5]}`), "no value fits response_format"},
 		"a format of many schemas": {chatWith(toolset.Functions{}, large), "schemas in it"},
 		"a reference to a neighbour": {
 			chatWith(toolset.Functions{Raw: []protocol.Raw{

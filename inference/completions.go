@@ -44,7 +44,7 @@ var created = time.Now().Unix()
 func (s *Service) Served() openai.Served {
 	v := vocabulary{model: s.model}
 	return openai.Served{
-		Name: s.modelName(), Window: s.Window(), Longest: s.info.MaxNewTokens, Ends: v.Ends(), Control: v.Control(),
+		Name: s.modelName(), Window: s.Window(), Longest: s.info.MaxNewTokens, Ends: v.Ends(),
 		Size: s.model.Vocab().Size(), Sampling: s.info.Sampling, Created: created,
 	}
 }

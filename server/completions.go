@@ -102,7 +102,7 @@ func (s *Server) failStream(c *gin.Context, err error) {
 	}
 	s.log.WithLevel(level).Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("stream ended early")
 	body := openai.AppendError(entry.status, cmp.Or(e.Detail, entry.detail), e.Param)
-	_ = sendPart(c, fmt.Appendf(nil, "data: %s\n\n", body))
+	_ = sendPart(c, fmt.Appendf(nil, "data: %s\n\ndata: [DONE]\n\n", body))
 }
 
 // sendPart sends a part of a stream to a client that reads, the headers before the first one.

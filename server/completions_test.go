@@ -55,9 +55,9 @@ func (f *fakeChat) SoFar(string) string                            { return "" }
 func TestStreamsSendTheirHeadersBeforeTheAnswer(t *testing.T) {
 	for name, test := range map[string]struct {
 		chat *fakeChat
-		want string // the last event
+		want string // the last event before [DONE]
 	}{
-		"an answer":                {&fakeChat{result: generation.Completion{Text: "Hi"}}, "data: [DONE]"},
+		"an answer":                {&fakeChat{result: generation.Completion{Text: "Hi"}}, `"finish_reason":"stop"`},
 		"an answer that is wrong":  {&fakeChat{answer: errors.New("it is no call")}, `"code":422,"message":"choices[0]: it is no call; `},
 		"a grammar without tokens": {&fakeChat{result: generation.Completion{Err: generation.ErrGrammar}}, `"code":400,"message":"the output grammar can't be used"`},
 		"a device that failed":     {&fakeChat{result: generation.Completion{Err: errors.New("secret")}}, `"code":500,"message":"internal error; `},
@@ -79,7 +79,7 @@ func TestStreamsSendTheirHeadersBeforeTheAnswer(t *testing.T) {
 			close(test.chat.may)
 			text, err := io.ReadAll(answer.Body)
 			events := strings.Split(strings.TrimSpace(string(text)), "\n\n")
-			if last := events[len(events)-1]; err != nil || !strings.Contains(last, test.want) {
+			if n := len(events); err != nil || n < 2 || events[n-1] != "data: [DONE]" || !strings.Contains(events[n-2], test.want) {
 				t.Errorf("%s, %v", text, err)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agentd/agent/format"
+	"agentd/agent/tools"
 	"agentd/llama/synth"
 	"agentd/protocol"
 )
@@ -103,6 +104,15 @@ const coachSchema = `{"type":"object","properties":{"outcome":{"enum":["correcte
 {"type":"object","properties":{"name":{"const":"look"},"arguments":{"type":"object","properties":{},"additionalProperties":false}},"required":["name","arguments"],"additionalProperties":false}]}}},
 "required":["outcome","why","calls"],"additionalProperties":false}`
 
+func coachAnswer(t *testing.T) *tools.Answer {
+	t.Helper()
+	value, err := tools.NewAnswer(protocol.Raw(coachSchema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
 func TestChatGrammarsAdmitWhatParsersRead(t *testing.T) {
 	const (
 		answer  = `{"outcome": "corrected", "why": "a </think> <|end|> {", "calls": [{"name": "move", "arguments": {"to": "x", "n": 5}}]}`
@@ -117,7 +127,7 @@ func TestChatGrammarsAdmitWhatParsersRead(t *testing.T) {
 	for _, s := range setups {
 		t.Run(s.name, func(t *testing.T) {
 			f, k := s.open(t)
-			grammar, err := format.ChatGrammar(f, protocol.Raw(coachSchema))
+			grammar, err := format.ChatGrammar(f, coachAnswer(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,7 +182,7 @@ func TestConstrainedNoiseIsAnAnswer(t *testing.T) {
 	for _, s := range setups {
 		t.Run(s.name, func(t *testing.T) {
 			f, k := s.open(t)
-			grammar, err := format.ChatGrammar(f, protocol.Raw(coachSchema))
+			grammar, err := format.ChatGrammar(f, coachAnswer(t))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"agentd/agent/format"
 	"agentd/agent/tools"
 	"agentd/protocol"
 )
@@ -40,6 +41,7 @@ func TestToolsThatAreTooLargeForAGrammarStayUsable(t *testing.T) {
 		"four alternatives of three patterns": several(1, patterns(3, 4)),
 		"five alternatives of three patterns": several(1, patterns(3, 5)),
 		"five alternatives of five patterns":  several(1, patterns(5, 5)),
+		"a parameter of many values":          several(1, `{"type":"object","properties":{"x":{"enum":[`+list(6000, `"vN",N`)+`]}},"required":["x"]}`),
 		"many tools with such patterns":       several(12, patterns(3, 5)),
 		"many tools with many parameters":     several(90, `{"type":"object","properties":{`+list(120, `"pN":{"type":"integer","minimum":TN}`)+`}}`),
 		"long arrays of minimum length":       several(30, `{"type":"object","properties":{`+list(60, `"pN":{"type":"array","items":{"const":"TN"},"minItems":1999}`)+`},"required":[`+list(60, `"pN"`)+`]}`),
@@ -66,7 +68,8 @@ func TestToolsThatAreTooLargeForAGrammarStayUsable(t *testing.T) {
 	}
 }
 
-// TestWidenedToolsTakeTheirOwnCalls: what a wide grammar admits includes the calls that are valid.
+// TestWidenedToolsTakeTheirOwnCalls: what a wide grammar admits includes the calls that are valid,
+// in a chat without a robot.
 func TestWidenedToolsTakeTheirOwnCalls(t *testing.T) {
 	calls := map[string]string{
 		"hermes":  "<tool_call>\n{\"name\": \"t9\", \"arguments\": {\"p3\": VALUE, \"target_robot\": \"b\"}}\n</tool_call>",
@@ -83,14 +86,14 @@ func TestWidenedToolsTakeTheirOwnCalls(t *testing.T) {
 		}
 		raws = append(raws, protocol.Raw(fmt.Sprintf(`{"name":"t%d","parameters":{"type":"object","properties":{%s},"required":["p3"]}}`, i, strings.Join(properties, ","))))
 	}
+	inChat := strings.NewReplacer(`, "target_robot": "b"`, "", "<parameter=target_robot>\nb\n</parameter>\n", "", `{"b": {`, `{`, `}}}}`, `}}}`)
 	for _, s := range setups {
 		call, ok := calls[s.name]
 		if !ok {
 			continue
 		}
-		t.Run(s.name, func(t *testing.T) {
-			f, k := s.open(t)
-			catalog := catalogOf(t, f, raws, "a", "b")
+		check := func(t *testing.T, f format.Format, k *kit, call string, catalog *format.Catalog) {
+			t.Helper()
 			grammar, err := catalog.Grammar()
 			if err != nil {
 				t.Fatal(err)
@@ -104,6 +107,15 @@ func TestWidenedToolsTakeTheirOwnCalls(t *testing.T) {
 					t.Errorf("%s: error %v", text, err)
 				}
 			}
+		}
+		t.Run(s.name, func(t *testing.T) {
+			f, k := s.open(t)
+			check(t, f, k, call, catalogOf(t, f, raws, "a", "b"))
+			set, err := tools.NormaliseFunctions(&tools.Functions{Raw: raws})
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, f, k, inChat.Replace(call), f.Catalog(set))
 		})
 	}
 }

@@ -39,21 +39,17 @@ func unusable(tool *tools.Tool, err error) error {
 }
 
 // ChatGrammar is the grammar of answers in a chat: thoughts, where the model has them, and a JSON
-// value that the schema admits. Without a schema the answer is a text that is not blank, has no
+// value that the schema admits. With nil the answer is a text that is not blank, has no
 // mark of a call, thought or message, and does not begin like a JSON object. A schema that is too
 // large for a grammar is widened to any value.
-func ChatGrammar(f Format, source protocol.Raw) (string, error) {
+func ChatGrammar(f Format, value *tools.Answer) (string, error) {
 	g := gbnf.New(gbnf.AnySpacing)
 	answer := "answer"
-	if source == nil {
+	if value == nil {
 		g.AddText(answer, gbnf.Text{Forbidden: textMarks, NonBlank: true, NotFirst: "{"})
 	} else {
-		d, err := schema.Parse(source)
-		if err != nil {
-			return "", err
-		}
 		fits, err := g.Try(func() (err error) {
-			answer, err = d.Add(g, schema.Options{})
+			answer, err = value.Document().Add(g, schema.Options{})
 			return err
 		})
 		if err != nil {

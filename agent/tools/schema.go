@@ -131,12 +131,14 @@ func formOf(name string, value protocol.Raw) form {
 		// Words that parameters have, too.
 		return when(kind == '[' || kind == 't' || kind == 'f' || kind == '{' && !describesParameter(value), likely)
 	}
-	switch schema.KindOf(name) {
-	case schema.Schemas:
+	switch is := schema.KindOf(name); {
+	case (name == "dependentRequired" || name == "dependencies") && !hasAny(value, "enum") && schemasByName(value, isList):
+		return likely
+	case is == schema.Schemas:
 		return when(kind == '{' || kind == 't' || kind == 'f', likely)
-	case schema.SchemasByName:
+	case is == schema.SchemasByName:
 		return when(schemasByName(value, isObjectOrBool), likely)
-	case schema.Unknown:
+	case is == schema.Unknown:
 		return when(slices.Contains(annotations, name) && (kind == '"' && !typed || kind == 't' || kind == 'f'), likely)
 	}
 	return when(kind == '0' || kind == 't' || kind == 'f' || kind == '"' && !typed, likely)
@@ -151,6 +153,8 @@ func schemasByName(value protocol.Raw, is func(protocol.Raw) bool) bool {
 	}
 	return value.Kind() == '{'
 }
+
+func isList(v protocol.Raw) bool { return v.Kind() == '[' }
 
 func isObjectOrBool(v protocol.Raw) bool {
 	return v.Kind() == '{' || v.Kind() == 't' || v.Kind() == 'f'
@@ -180,6 +184,9 @@ func mapSchema(parameters, optional protocol.Raw) (protocol.Raw, error) {
 	var required []string
 	count := 0
 	for name, value := range protocol.Members(parameters) {
+		if value.Kind() == 'n' {
+			continue // null counts as absent
+		}
 		if count++; count > MaxParameters {
 			return nil, tooManyParameters()
 		}

@@ -86,8 +86,11 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (c *chat, str
 		return nil, false, err
 	}
 	c = &chat{model: m, served: m.Served(), stop: r.Stop, id: "chatcmpl-" + id, usage: r.StreamOptions != nil && r.StreamOptions.IncludeUsage}
-	if r.MaxCompletionTokens != nil {
-		r.MaxTokens = r.MaxCompletionTokens
+	if n := r.MaxCompletionTokens; n != nil {
+		if *n < 1 {
+			return nil, false, refuse("max_completion_tokens", "is %d, must be at least 1", *n)
+		}
+		r.MaxTokens = n
 	}
 	p, err := r.params(m, &c.served, true)
 	if err != nil {

@@ -73,7 +73,7 @@ func TestCallsHaveTheirResultsInOrder(t *testing.T) {
 	}
 }
 
-// TestJoiningEndsWithItsRequest: a body may have a million messages.
+// TestReadingMessagesEndsWithTheRequest: a body may have a million messages.
 func TestReadingMessagesEndsWithTheRequest(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -202,6 +202,38 @@ func TestAnswersThatDoNotFitAreErrors(t *testing.T) {
 	}
 	if len(events) != 0 {
 		t.Errorf("the client got %q", events)
+	}
+}
+
+// mixed has an answer of its own for each completion.
+type mixed struct {
+	scripted
+	texts []string
+}
+
+func (m *mixed) Generate(ctx context.Context, r *generation.Request, admitted func()) (*generation.Result, error) {
+	result, err := m.scripted.Generate(ctx, r, admitted)
+	for i := range result.Completions {
+		result.Completions[i].Text = m.texts[i]
+	}
+	return result, err
+}
+
+func TestValidChoicesEndBeforeTheErrorOfAnother(t *testing.T) {
+	m := &mixed{texts: []string{"yes", `{"name": "g"}`, "no"}}
+	events, err := streamed(t, m, withTool+`, "n": 3, "stream": true}`)
+	text, reasons := joined(t, events)
+	var refused *Error
+	if !errors.As(err, &refused) || refused.Param != "choices[1]" || text != "yesno" || reasons != "stopstop" {
+		t.Errorf("%v after %q", err, events)
+	}
+}
+
+func TestAnInvalidAnswerIsAnErrorOfTheServer(t *testing.T) {
+	for status, want := range map[int]string{400: "invalid_request_error", 422: "server_error", 503: "server_error"} {
+		if body := string(AppendError(status, "m", "p")); !strings.Contains(body, `"type":"`+want+`"`) {
+			t.Errorf("%d: %s", status, body)
+		}
 	}
 }
 

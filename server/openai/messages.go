@@ -20,7 +20,7 @@ type chatMessage struct {
 	Content    content    `json:"content"`
 	Name       string     `json:"name"`
 	ToolCalls  []toolCall `json:"tool_calls"`
-	ToolCallID string     `json:"tool_call_id"`
+	ToolCallID *string    `json:"tool_call_id"`
 	Refusal    string     `json:"refusal"`
 }
 
@@ -29,26 +29,43 @@ type content string
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
 func (c *content) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	if d.PeekKind() != '[' {
+	switch d.PeekKind() {
+	case '"', 'n':
 		return read(d, (*string)(c))
+	case '[':
+	default:
+		return errors.New("must be a string or a list of parts")
 	}
 	var parts []struct {
 		strict
-		Type string `json:"type"`
-		Text string `json:"text"`
+		Type     string   `json:"type"`
+		Text     string   `json:"text"`
+		ImageURL anyValue `json:"image_url"`
 	}
 	if err := read(d, &parts); err != nil {
 		return err
 	}
 	var b strings.Builder
 	for i, part := range parts {
-		if part.Type != "text" {
+		switch {
+		case part.Type == "image_url" || bool(part.ImageURL):
+			return fmt.Errorf("part %d is an image, and images can't be read; remove the part", i)
+		case part.Type != "text":
 			return fmt.Errorf("part %d is %q; only text is supported", i, part.Type)
 		}
 		b.WriteString(part.Text)
 	}
 	*c = content(b.String())
 	return nil
+}
+
+// anyValue reports whether a member is there and not null.
+type anyValue bool
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (v *anyValue) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	*v = d.PeekKind() != 'n'
+	return d.SkipValue()
 }
 
 // pending stands for the result of a call that has none.
@@ -83,11 +100,14 @@ func (t *turns) settle() {
 	t.ids, t.results, t.waiting = nil, nil, map[string][]int{}
 }
 
-// call adds a call to the last turn.
-func (t *turns) call(c *toolCall) error {
+// call adds a call to the last turn. field is the beginning of the names of its fields.
+func (t *turns) call(c *toolCall, field string) error {
 	arguments := protocol.Raw(cmp.Or(strings.TrimSpace(c.Function.Arguments), "{}"))
 	if arguments.Kind() != '{' || !arguments.IsValid() {
-		return errors.New("the arguments are no JSON object")
+		return refuse(field+"arguments", "must be the text of a JSON object")
+	}
+	if c.Function.Name == "" {
+		return refuse(field+"name", "is missing; give the name of the function that was called")
 	}
 	last := &t.list[len(t.list)-1]
 	last.Calls = append(last.Calls, tools.Call{Name: c.Function.Name, Arguments: arguments})
@@ -121,6 +141,14 @@ func (r *chatRequest) conversation(ctx context.Context) (*format.Chat, error) {
 		}
 		m, field := &r.Messages[i], path("messages", i)
 		text := string(m.Content)
+		switch {
+		case len(m.ToolCalls) > 0 && m.Role != "assistant":
+			return nil, refuse(field+".tool_calls", "is for the role assistant; remove it")
+		case m.ToolCallID != nil && m.Role != "tool":
+			return nil, refuse(field+".tool_call_id", "is for the role tool; remove it")
+		case m.ToolCallID != nil && *m.ToolCallID == "":
+			return nil, refuse(field+".tool_call_id", "is empty; give the id of the call, or remove it")
+		}
 		switch m.Role {
 		case "system", "developer":
 			if len(t.list) > 0 {
@@ -132,13 +160,15 @@ func (r *chatRequest) conversation(ctx context.Context) (*format.Chat, error) {
 		case "assistant":
 			t.add(format.ChatMessage{Model: true, Text: cmp.Or(text, m.Refusal)})
 			for k := range m.ToolCalls {
-				if err := t.call(&m.ToolCalls[k]); err != nil {
-					return nil, refuse(path(field+".tool_calls", k), "%v", err)
+				if err := t.call(&m.ToolCalls[k], path(field+".tool_calls", k)+".function."); err != nil {
+					return nil, err
 				}
 			}
 		case "tool":
-			if !t.result(m.ToolCallID, text) {
-				return nil, refuse(field+".tool_call_id", "%q is the id of no call before it that has no result", m.ToolCallID)
+			id := ""
+			set(&id, m.ToolCallID)
+			if !t.result(id, text) {
+				return nil, refuse(field+".tool_call_id", "%q is the id of no call before it that has no result", id)
 			}
 		default:
 			return nil, refuse(field+".role", "is %q; want system, developer, user, assistant or tool", m.Role)
@@ -161,13 +191,20 @@ func (r *chatRequest) constrain(talk *format.Chat) (err error) {
 		return err
 	}
 	switch f := r.ResponseFormat; {
-	case f == nil || f.Type == "text":
+	case f == nil:
+	case f.Type != "json_schema" && f.Schema != nil:
+		return refuse("response_format.json_schema", "needs type json_schema, not %q", f.Type)
+	case f.Type == "text":
 	case f.Type == "json_object":
 		talk.Schema = protocol.Raw(`{"type": "object"}`)
-	case f.Type == "json_schema" && f.Schema != nil && len(f.Schema.Schema) > 0:
-		talk.Schema = f.Schema.Schema
+	case f.Type != "json_schema":
+		return refuse("response_format.type", "is %q; want text, json_object or json_schema", f.Type)
+	case f.Schema == nil:
+		return refuse("response_format.json_schema", "is missing; type json_schema needs it")
+	case len(f.Schema.Schema) == 0 || f.Schema.Schema.Kind() == 'n':
+		return refuse("response_format.json_schema.schema", "is missing; give the JSON Schema of the answer")
 	default:
-		return refuse("response_format", "must be text, json_object, or json_schema with a schema")
+		talk.Schema = protocol.Raw(f.Schema.Schema)
 	}
 	if talk.Schema != nil && len(talk.Functions.Raw) > 0 {
 		return refuse("response_format", "excludes tools that may be called; remove one of the two, or set tool_choice to none")

@@ -6,6 +6,7 @@ package openai
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,7 +60,6 @@ type Served struct {
 	Window   int                // tokens of a prompt with its answer
 	Longest  int                // tokens of an answer where a request names no limit
 	Ends     []generation.Token // tokens that end an answer
-	Control  []generation.Token // control tokens that end nothing
 	Size     int                // of the vocabulary
 	Sampling generation.Sampling
 	Created  int64 // Unix time
@@ -77,10 +77,11 @@ func refuse(param, format string, args ...any) error {
 	return &Error{Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
-// AppendError writes the body of an error answer.
+// AppendError writes the body of an error answer. Status 422 is an answer of the model that is no
+// valid one, and no fault of the request.
 func AppendError(status int, message, param string) []byte {
 	kind := "server_error"
-	if status < 500 {
+	if status < 500 && status != http.StatusUnprocessableEntity {
 		kind = "invalid_request_error"
 	}
 	var field any

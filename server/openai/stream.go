@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -189,11 +190,17 @@ func (s *streaming) calls(i int, calls []toolCall) error {
 	return nil
 }
 
-// finish sends the ends of all completions.
+// finish sends the ends of all completions. An answer that is no valid one is its error, which
+// comes after the ends of the others.
 func (s *streaming) finish(result *generation.Result) error {
+	var invalid error
 	for i := range result.Completions {
 		message, reason, err := s.read(i, &result.Completions[i])
-		if err == nil && message.Content != nil {
+		if err != nil {
+			invalid = cmp.Or(invalid, err)
+			continue
+		}
+		if message.Content != nil {
 			err = s.text(i, *message.Content)
 		}
 		if err == nil {
@@ -205,6 +212,9 @@ func (s *streaming) finish(result *generation.Result) error {
 		if err != nil {
 			return err
 		}
+	}
+	if invalid != nil {
+		return invalid
 	}
 	if s.usage {
 		if err := s.event(func(a *chatAnswer) { a.Usage = usageOf(result) }); err != nil {

@@ -154,20 +154,33 @@ func (m *maker) build(r *rule) {
 			r.values = append(r.values, values...)
 			continue
 		}
-		r.null = r.null || s.types&nullType != 0
-		r.boolean = r.boolean || s.types&booleanType != 0
-		if s.types&numberTypes != 0 {
-			r.numbers = append(r.numbers, numbersOf(s))
+		m.addShape(r, s)
+	}
+	if len(r.values) > maxValues { // widened
+		s := &shape{}
+		for _, v := range r.values {
+			s.types |= typeOf(v)
 		}
-		if s.types&stringType != 0 {
-			r.texts = append(r.texts, textsOf(s))
-		}
-		if s.types&arrayType != 0 {
-			r.lists = append(r.lists, m.elementsOf(s))
-		}
-		if s.types&objectType != 0 {
-			r.objects = append(r.objects, m.membersOf(s, r.whole))
-		}
+		r.values = nil
+		m.addShape(r, s)
+	}
+}
+
+// addShape adds the values of a shape that is not limited to constants.
+func (m *maker) addShape(r *rule, s *shape) {
+	r.null = r.null || s.types&nullType != 0
+	r.boolean = r.boolean || s.types&booleanType != 0
+	if s.types&numberTypes != 0 {
+		r.numbers = append(r.numbers, numbersOf(s))
+	}
+	if s.types&stringType != 0 {
+		r.texts = append(r.texts, textsOf(s))
+	}
+	if s.types&arrayType != 0 {
+		r.lists = append(r.lists, m.elementsOf(s))
+	}
+	if s.types&objectType != 0 {
+		r.objects = append(r.objects, m.membersOf(s, r.whole))
 	}
 }
 

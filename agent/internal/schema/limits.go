@@ -25,6 +25,7 @@ const (
 	maxStates      = 400    // of the automaton of a string
 	maxToolStates  = 5000   // of all automata of one document
 	maxCounted     = 2000   // rules that count the members of one object
+	maxValues      = 4000   // constants of one place: package llama takes 10,000 ways in which a rule begins
 	maxMultiples   = 256    // multiples within bounds that are written out
 	maxNamePattern = 3      // patternProperties of one object: each combination gets rules
 )

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -33,5 +34,47 @@ func TestSchemasWithoutValues(t *testing.T) {
 				t.Errorf("error %v, want one with %q", err, test.err)
 			}
 		})
+	}
+}
+
+func TestManyValuesAreWidenedToTheirTypes(t *testing.T) {
+	for n, want := range map[int]bool{maxValues: false, maxValues + 1: true} {
+		values := make([]string, n)
+		for i := range values {
+			values[i] = fmt.Sprintf(`"v%d"`, i)
+		}
+		d, err := Parse(protocol.Raw(`{"anyOf":[{"enum":[` + strings.Join(values[:n/2], ",") + `]},{"enum":[` + strings.Join(values[n/2:], ",") + `]}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := gbnf.New(gbnf.DumpsSpacing)
+		root, err := d.Add(g, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if widened := root == gbnf.AnyString || !strings.Contains(g.String(), "v7"); widened != want || strings.Contains(g.String(), gbnf.AnyNumber+" ::=") {
+			t.Errorf("%d values: widened %t", n, widened)
+		}
+		if _, err := d.Validate(protocol.Raw(`"other"`)); err == nil {
+			t.Errorf("%d values: the check takes another one", n)
+		}
+	}
+}
+
+// TestManyValuesAreNotCheckedOneByOne: that would take time with the square of their number.
+func TestManyValuesAreNotCheckedOneByOne(t *testing.T) {
+	values := strings.Repeat(`1,`, maxValues) + `1`
+	d, err := Parse(protocol.Raw(`{"enum":[` + strings.ReplaceAll(values, "1,1", `1,"a"`) + `],"minLength":2}`))
+	if err == nil {
+		err = d.Usable()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := d.maker(Options{})
+	r := m.rule(d.root)
+	m.build(r)
+	if len(r.texts) != 1 || len(r.numbers) != 1 || len(r.values) != 0 {
+		t.Errorf("%d texts, %d numbers, %d values", len(r.texts), len(r.numbers), len(r.values))
 	}
 }

@@ -36,6 +36,8 @@ import (
 
 // Document is a schema. It never changes and may be used by any number of goroutines.
 type Document struct {
+	// Root is what errors call the whole. It may be set before the first use.
+	Root   string
 	source protocol.Raw // of draft 2020-12
 
 	once  sync.Once
@@ -56,7 +58,7 @@ const documentURL = "schema:///parameters"
 
 // Parse reads a schema, valid JSON without duplicate names.
 func Parse(source protocol.Raw) (*Document, error) {
-	d := &Document{raws: map[string]protocol.Raw{}, nodes: map[*jsonschema.Schema]*node{}, dynamic: map[string]int{}}
+	d := &Document{Root: "parameters", raws: map[string]protocol.Raw{}, nodes: map[*jsonschema.Schema]*node{}, dynamic: map[string]int{}}
 	d.source = d.translate(source)
 	_, err := decode(d.source)
 	return d, err
@@ -77,7 +79,7 @@ func (d *Document) Usable() error {
 			d.check, err = c.Compile(documentURL)
 		}
 		if err != nil {
-			d.err = plainError(err)
+			d.err = d.plainError(err)
 			return
 		}
 		d.root = d.node(d.check)
@@ -91,7 +93,7 @@ type refuseLoader struct{}
 func (refuseLoader) Load(string) (any, error) { return nil, errors.New("not followed") }
 
 // plainError is a compiler's error in the words of this package.
-func plainError(err error) error {
+func (d *Document) plainError(err error) error {
 	var load *jsonschema.LoadURLError
 	var pointer *jsonschema.JSONPointerNotFoundError
 	var anchor *jsonschema.AnchorNotFoundError
@@ -102,7 +104,7 @@ func plainError(err error) error {
 		for len(invalid.Causes) > 0 {
 			invalid = invalid.Causes[0]
 		}
-		where := strings.Join(append([]string{"parameters"}, invalid.InstanceLocation...), ".")
+		where := strings.Join(append([]string{d.Root}, invalid.InstanceLocation...), ".")
 		if f, ok := invalid.ErrorKind.(*kind.Format); ok && f.Want == "regex" {
 			return fmt.Errorf("%s %q: %w", where, f.Got, f.Err)
 		}
@@ -110,11 +112,11 @@ func plainError(err error) error {
 	case errors.As(err, &load):
 		return fmt.Errorf("the $ref %q leads to another document, and those are not followed; write the schema itself there", load.URL)
 	case errors.As(err, &pointer):
-		return fmt.Errorf("the $ref %q leads to nothing within the parameters; write the schema itself there", strings.TrimPrefix(pointer.URL, documentURL))
+		return fmt.Errorf("the $ref %q leads to nothing within the %s; write the schema itself there", strings.TrimPrefix(pointer.URL, documentURL), d.Root)
 	case errors.As(err, &anchor):
-		return fmt.Errorf("the $ref %q leads to nothing within the parameters: there is no such anchor", strings.TrimPrefix(anchor.Reference, documentURL))
+		return fmt.Errorf("the $ref %q leads to nothing within the %s: there is no such anchor", strings.TrimPrefix(anchor.Reference, documentURL), d.Root)
 	}
-	return errors.New(strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), documentURL, "parameters")), " "))
+	return errors.New(strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), documentURL, d.Root)), " "))
 }
 
 // Target is the JSON pointer to what the $ref of a schema leads to, "" where it has none.

@@ -133,6 +133,7 @@ func constants(set []*node, s *shape) (values []protocol.Raw, limited bool) {
 		return nil, false
 	}
 	simple := len(set) == 1 && len(s.parts) == 1 && (from.words == 1 || from.words == 2 && from.types != allTypes)
+	simple = simple || len(from.values) > maxValues // each check takes time with their number, and they are widened
 	for _, v := range from.values {
 		if s.types&typeOf(v) == 0 || !simple && slices.ContainsFunc(set, func(n *node) bool { return !n.accepts(v) }) {
 			continue

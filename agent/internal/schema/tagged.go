@@ -92,7 +92,7 @@ func (m *maker) member(name string, set []*node) Member {
 func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Options) (string, error) {
 	m := d.maker(o)
 	r := m.rule(member.set...)
-	w, err := m.writer(g, r, "parameters."+member.name)
+	w, err := m.writer(g, r, d.Root+"."+member.name)
 	if err != nil {
 		return "", err
 	}
@@ -108,7 +108,7 @@ func (d *Document) AddMember(g *gbnf.Grammar, member Member, end string, o Optio
 			}
 		}
 		if len(list) == 0 {
-			return "", fmt.Errorf("no value fits parameters.%s", member.name)
+			return "", fmt.Errorf("no value fits %s.%s", d.Root, member.name)
 		}
 		return gbnf.Alternatives(list), nil
 	}

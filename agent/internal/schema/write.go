@@ -27,7 +27,7 @@ func (d *Document) Add(g *gbnf.Grammar, o Options) (string, error) {
 		m.queue = []*rule{whole}
 		clear(m.rules)
 	}
-	w, err := m.writer(g, whole, "parameters")
+	w, err := m.writer(g, whole, d.Root)
 	if err != nil {
 		return "", err
 	}
