@@ -83,6 +83,7 @@ func (e *Engine) small(ctx context.Context, r *replica, s sent, within time.Dura
 func (e *Engine) post(ctx context.Context, r *replica, path string, body []byte, limit int64, session string) ([]byte, error) {
 	life, moved, end := r.begin()
 	defer end()
+	began := time.Now()
 	both, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(life, cancel)()
@@ -92,7 +93,7 @@ func (e *Engine) post(ctx context.Context, r *replica, path string, body []byte,
 		return text, nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		r.failed("timeout")
-		e.late(r, moved)
+		e.late(r, moved, time.Since(began))
 		return nil, &generation.LateError{Engine: r.url}
 	case ctx.Err() != nil: // the caller left, which is not the engine's fault
 		return nil, err
@@ -183,6 +184,9 @@ func (e *Engine) exchange(ctx context.Context, r *replica, s sent) ([]byte, erro
 		return nil, &errUnreachable{err}
 	}
 	defer res.Body.Close()
+	if s.client == r.probes {
+		r.closes.Store(res.Close)
+	}
 	body := &moving{res.Body, s.moves, time.AfterFunc(e.limits.stall, func() { cancel(errStalled) }), e.limits.stall}
 	defer body.timer.Stop()
 	text, err := io.ReadAll(io.LimitReader(body, s.limit+1))

@@ -356,6 +356,7 @@ func opened(t *testing.T, fakes ...*fakeEngine) (*Engine, *log) {
 		t.Fatal(err)
 	}
 	t.Cleanup(e.Close)
+	e.limits.late = 0
 	e.limits.probeEvery, e.limits.minBackoff, e.limits.maxBackoff = time.Millisecond, time.Millisecond, 10*time.Millisecond
 	e.limits.others = time.Minute
 	return e, logged

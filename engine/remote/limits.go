@@ -60,6 +60,9 @@ type limits struct {
 	prove time.Duration
 	// stall is the longest time between two parts of an answer that has begun.
 	stall time.Duration
+	// late is how long a request must have waited for its end by time to say something of the
+	// engine. Clients may set shorter times than an answer takes.
+	late time.Duration
 	// others have so long to get ready, after the first engine did, before Start returns.
 	others time.Duration
 	// An engine that is out is asked again after so long, at first and at most.
@@ -68,5 +71,5 @@ type limits struct {
 
 var defaultLimits = limits{
 	probeEvery: 2 * time.Second, probe: 3 * time.Second, describe: 10 * time.Second, verify: 2 * time.Minute, prove: 30 * time.Second,
-	stall: 8 * time.Second, others: 5 * time.Second, minBackoff: 500 * time.Millisecond, maxBackoff: 5 * time.Second,
+	stall: 8 * time.Second, late: 8 * time.Second, others: 5 * time.Second, minBackoff: 500 * time.Millisecond, maxBackoff: 5 * time.Second,
 }

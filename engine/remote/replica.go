@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"agentd/scheduler/generation"
 )
@@ -25,12 +27,15 @@ type replica struct {
 	compared bool // its vocabulary was once compared with all texts
 	stale    bool // another process may answer than the one that was compared
 
+	closes atomic.Bool // the engine closes each connection after its answer
+
 	mu       sync.Mutex
 	out      *out     // nil: it gets work
 	id       identity // as it described itself last
 	inFlight int
 	moved    uint64 // parts of answers that came
 	late     int    // requests in a row whose time ended without such a part
+	lateAt   time.Time
 	stats    Stats
 	// life is the context of its calls. abort ends it.
 	life  context.Context

@@ -26,6 +26,10 @@ func (e *Engine) watch(r *replica) {
 				wait = e.limits.minBackoff - time.Since(asked)
 				continue
 			}
+			// A connection closed: another process may answer soon. Some engines close each one.
+			if wait = e.limits.probeEvery - time.Since(asked); wait > 0 {
+				continue
+			}
 		case <-time.After(wait):
 		}
 		asked = time.Now()
@@ -87,10 +91,13 @@ func (r *replica) look() {
 
 // late counts a request whose time ended. moved is what r.moved was when it began. Several in a
 // row without a byte from the engine are a lack of progress, although it may answer probes.
-func (e *Engine) late(r *replica, moved uint64) {
+// Those with a short time, and those that ended together, say nothing of a slow engine.
+func (e *Engine) late(r *replica, moved uint64, took time.Duration) {
+	now := time.Now()
 	r.mu.Lock()
-	if r.moved == moved {
+	if r.moved == moved && took >= e.limits.late && now.Sub(r.lateAt) >= e.limits.probeEvery {
 		r.late++
+		r.lateAt = now
 	}
 	n := r.late
 	r.mu.Unlock()
@@ -123,6 +130,8 @@ func (e *Engine) probe(r *replica) {
 		e.lost(r, out{err: fmt.Errorf("%s: %w: %s", path, busy, errorOf(text)), abort: ends})
 	case err != nil:
 		e.lost(r, out{err: fmt.Errorf("%s: %w", path, err)})
+	case r.stale && r.closes.Load() && e.same(r): // it closes each connection, so a new one says little
+		r.stale = false
 	case r.stale:
 		err := e.join(r)
 		if r.misses++; err != nil && passes(err) && r.misses < probeMisses {
@@ -133,6 +142,12 @@ func (e *Engine) probe(r *replica) {
 		}
 	}
 	r.misses = 0
+}
+
+// same reports whether an engine describes itself as it did before.
+func (e *Engine) same(r *replica) bool {
+	id, err := e.describe(e.base, r)
+	return err == nil && id == r.identity()
 }
 
 // tracing is a context that notes a new connection of the probes.

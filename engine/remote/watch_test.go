@@ -141,6 +141,65 @@ func TestEngineThatRefusesWorkKeepsItsRequestsUnlessItFailed(t *testing.T) {
 	}
 }
 
+// Short times of clients say nothing of an engine that answers probes.
+func TestRequestsWithShortTimesLeaveTheEngineIn(t *testing.T) {
+	f := newFake(t, APIVLLM)
+	e, l := opened(t, f)
+	e.limits.late = time.Hour
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	arrived := make(chan struct{})
+	freeze(t, f, func(_ http.ResponseWriter, path string) bool {
+		if path == "/v1/completions" {
+			arrived <- struct{}{}
+			return true
+		}
+		return false
+	})
+	for range 3 * lateRequests {
+		late := deadline{t.Context(), make(chan struct{})}
+		go func() {
+			<-arrived
+			close(late.done)
+		}()
+		if _, err := e.Generate(late, request(1)); !errors.As(err, new(*generation.LateError)) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	if !e.has(f) || strings.Contains(l.String(), "unreachable") {
+		t.Errorf("logged %s", l.String())
+	}
+}
+
+// An engine that closes its connections has a new one for each probe. It is compared again by what
+// it says of itself, not by its whole vocabulary.
+func TestEngineThatClosesConnectionsIsNotComparedAgain(t *testing.T) {
+	f := newFake(t, APIVLLM)
+	var probes, texts atomic.Int64
+	f.intercepts(func(w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("Connection", "close")
+		switch r.URL.Path {
+		case "/health":
+			probes.Add(1)
+		case "/tokenize":
+			texts.Add(1)
+		}
+		return false
+	})
+	e, _ := opened(t, f)
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	first := probes.Load()
+	becomes(t, "it is probed", func() bool { return probes.Load() > first+2 })
+	compared := texts.Load()
+	becomes(t, "it is probed again", func() bool { return probes.Load() > first+12 })
+	if n := texts.Load(); n != compared {
+		t.Errorf("%d texts were tokenized again", n-compared)
+	}
+}
+
 func TestAnswerThatStopsIsAskedElsewhere(t *testing.T) {
 	t.Parallel()
 	e, l, first, second, r := two(t, func(of *limits) { of.stall = 100 * time.Millisecond })
@@ -245,6 +304,7 @@ func TestRequestsThatTimeOutCountAgainstTheEngine(t *testing.T) {
 		if of := (*generation.LateError)(nil); !errors.As(err, &of) || of.Engine != f.URL || !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("got %v", err)
 		}
+		time.Sleep(e.limits.probeEvery) // those that end together count once
 	}
 	if s := l.String(); !strings.Contains(s, "engine unreachable") {
 		t.Errorf("logged %s", s)
