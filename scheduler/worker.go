@@ -188,8 +188,7 @@ func (w *worker) run() {
 				idle = w.core.Idle()
 			}
 		} else {
-			w.step()
-			rows = len(w.plan.Rows)
+			rows = w.step()
 		}
 		w.deliver()
 		w.rounds.end(w.now(), rows)
@@ -271,15 +270,16 @@ func (w *worker) submit(r *request) {
 	}
 }
 
-// step runs one step of the core.
-func (w *worker) step() {
+// step runs one step of the core. It returns the rows that were decoded: a step that failed at once
+// says nothing of how long one takes.
+func (w *worker) step() (rows int) {
 	began := w.now()
 	w.plan = w.core.Plan()
 	for _, o := range w.plan.Ops {
 		if err := apply(w.back, o); err != nil {
 			w.recordFailure(err)
 			w.reset(err)
-			return
+			return 0
 		}
 	}
 	w.sendExports()
@@ -292,19 +292,19 @@ func (w *worker) step() {
 		if len(w.requests) > 0 {
 			w.reset(errors.New("no step can be planned for the waiting requests"))
 		}
-		return
+		return 0
 	}
 	if err := w.applyAdapter(); err != nil {
 		w.recordFailure(err)
 		w.reset(err)
-		return
+		return 0
 	}
 	w.shareThreads()
 	w.beginObserve()
 	err := w.decode()
 	if err != nil && w.engine.isClosed() {
 		_, _, _ = w.observer.end()
-		return // Close has aborted the step; run answers the requests
+		return 0 // Close has aborted the step; run answers the requests
 	}
 	decoded := w.now()
 	w.times.Decode += decoded.Sub(planned)
@@ -325,12 +325,14 @@ func (w *worker) step() {
 	}
 	w.times.Sample += sampled.Sub(decoded)
 	if status == core.StepDecoded {
-		w.observe(len(w.plan.Rows), sampled.Sub(planned))
+		rows = len(w.plan.Rows)
+		w.observe(rows, sampled.Sub(planned))
 	} else {
 		_, _, _ = w.observer.end()
 	}
 	w.commit(status, err)
 	w.times.Commit += w.now().Sub(sampled)
+	return rows
 }
 
 // decode computes the plan's rows and collects their logits.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"time"
 
 	"agentd/scheduler/generation"
@@ -126,7 +127,7 @@ func (e *Engine) probe(r *replica) {
 		}
 		return
 	case errors.As(err, &busy): // agentd's own says whether it will ever go on
-		ends := bytes.Contains(text, []byte(`"failed"`)) || bytes.Contains(text, []byte(`"stuck:`))
+		ends := bytes.Contains(text, []byte(`"failed"`)) || bytes.Contains(text, []byte(`"stuck:`)) && e.another(r)
 		e.lost(r, out{err: fmt.Errorf("%s: %w: %s", path, busy, errorOf(text)), abort: ends})
 	case err != nil:
 		e.lost(r, out{err: fmt.Errorf("%s: %w", path, err)})
@@ -142,6 +143,11 @@ func (e *Engine) probe(r *replica) {
 		}
 	}
 	r.misses = 0
+}
+
+// another reports whether an engine beside r gets work.
+func (e *Engine) another(r *replica) bool {
+	return slices.ContainsFunc(e.replicas, func(other *replica) bool { return other != r && other.available() })
 }
 
 // same reports whether an engine describes itself as it did before.
