@@ -204,7 +204,7 @@ func (r *chatRequest) constrain(talk *format.Chat) (err error) {
 	case len(f.Schema.Schema) == 0 || f.Schema.Schema.Kind() == 'n':
 		return refuse("response_format.json_schema.schema", "is missing; give the JSON Schema of the answer")
 	default:
-		talk.Schema = protocol.Raw(f.Schema.Schema)
+		talk.Schema = f.Schema.Schema
 	}
 	if talk.Schema != nil && len(talk.Functions.Raw) > 0 {
 		return refuse("response_format", "excludes tools that may be called; remove one of the two, or set tool_choice to none")
