@@ -71,10 +71,10 @@ func (r *ChatReader) Read(text string) (say string, calls []tools.Call, err erro
 }
 
 // SoFar returns the text of an answer that has not ended, or was cut off. "": there is none yet,
-// or the answer may be a call.
+// or the answer may be a call or begin with thoughts.
 func (r *ChatReader) SoFar(text string) string {
 	say, err := r.format.ParseChat(text)
-	if err != nil || say == "" || r.chat.Catalog != nil && mayBeCall(say, r.chat.Catalog.Calls.Begin) {
+	if err != nil || strings.HasPrefix("<think>", say) || r.chat.Catalog != nil && mayBeCall(say, r.chat.Catalog.Calls.Begin) {
 		return ""
 	}
 	return say

@@ -44,6 +44,7 @@ func TestChatAnswersAreCheckedLikeDecisions(t *testing.T) {
 		"a value":                                {chat: chatWith(toolset.Functions{}, `{"multipleOf":3}`), answer: "6", say: "6", sofar: "6"},
 		"a value that only the check refuses":    {chat: chatWith(toolset.Functions{}, `{"multipleOf":3}`), answer: "7", err: "multipleOf", sofar: "7"},
 		"a value with a type name of a language": {chat: chatWith(toolset.Functions{}, `{"type":"dict","properties":{"a":{"type":"int"}}}`), answer: `{"a":"x"}`, err: "member a: ", sofar: `{"a":"x"}`},
+		"the beginning of thoughts":              {chat: chatWith(toolset.Functions{}, ""), answer: "<th", say: "<th", unconstraint: true},
 		"thoughts without an answer":             {chat: chatWith(toolset.Functions{}, ""), answer: "<think>hm", err: "is not closed", unconstraint: true},
 		"a reply that only begins like a call":   {chat: chatWith(weather(false, true), ""), answer: "<b> Hi", say: "<b> Hi", sofar: "<b> Hi"},
 		"a member that the check refuses": {

@@ -23,6 +23,9 @@ import (
 type scriptedReader struct{ talk *format.Chat }
 
 func (r scriptedReader) SoFar(text string) string {
+	if strings.HasPrefix("<think>", text) {
+		return ""
+	}
 	if rest, ok := strings.CutPrefix(text, "<think>"); ok {
 		if _, text, ok = strings.Cut(rest, "</think>"); !ok {
 			return ""

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"go.uber.org/goleak"
@@ -23,6 +25,7 @@ type scripted struct {
 	fails   error
 	request *generation.Request
 	talk    *format.Chat
+	pause   time.Duration // after each token
 }
 
 func (*scripted) Served() Served {
@@ -63,6 +66,8 @@ func (m *scripted) Generate(_ context.Context, r *generation.Request, admitted f
 		if r.Progress != nil {
 			for k := range ids {
 				r.Progress(i, ids[k:k+1])
+				time.Sleep(m.pause)
+				time.Sleep(m.pause)
 			}
 		}
 		done := generation.Completion{Tokens: ids, Text: m.Detokenize(ids), Stop: "<end>", StopToken: 256, Finish: generation.FinishStop}
@@ -306,7 +311,7 @@ func TestStreamsHaveTheTextOfWholeAnswers(t *testing.T) {
 		"a call":                   {scripted{text: `{"name": "f", "arguments": {}}`}, `, "tools": [{"type": "function", "function": {"name": "f"}}]`, "", "tool_calls"},
 		"a call that was cut off":  {scripted{text: `{"name": "f", "argu`, finish: generation.FinishLength}, `, "tools": [{"type": "function", "function": {"name": "f"}}]`, "", "length"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		check := func(t *testing.T) {
 			body := `{` + hello + c.more + `, "stream": true}`
 			events, err := streamed(t, &c.m, body)
 			if err != nil {
@@ -324,7 +329,10 @@ func TestStreamsHaveTheTextOfWholeAnswers(t *testing.T) {
 			if got := a.Choices[0].Message.Content; got != nil && *got != c.want || *a.Choices[0].FinishReason != c.reason {
 				t.Errorf("whole: %s", whole)
 			}
-		})
+		}
+		t.Run(name+" at once", check)
+		c.m.pause = time.Second
+		t.Run(name+" token by token", func(t *testing.T) { synctest.Test(t, check) })
 	}
 }
 
