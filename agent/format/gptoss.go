@@ -2,6 +2,7 @@ package format
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"agentd/agent/internal/gbnf"
@@ -54,23 +55,19 @@ func (f *gptoss) SuppressControl() bool { return false }
 const parallelName = "call_in_parallel"
 
 func (f *gptoss) Catalog(set *tools.Set) *Catalog {
-	c := &Catalog{Set: set, json: functionsJSON(set), parallel: freeName(set, parallelName)}
+	c := &Catalog{Set: set, parallel: freeName(set, parallelName), spacing: gbnf.AnySpacing, build: f.grammar}
 	c.Calls = CallForm{Begin: functionsPrefix + c.parallel, Depth: 2, Again: "<|start|>assistant"}
-	c.build = func(share gbnf.Size) (*gbnf.Grammar, error) { return f.grammar(c, share) }
-	if len(set.Tools) == 0 {
+	shown := set.Tools
+	if len(shown) > 0 && len(set.Robots) > 1 {
+		shown = append(slices.Clip(shown), tools.Tool{Name: c.parallel, Description: parallelDescription, Prompted: parallelPrompted})
+	}
+	c.json = functionsJSON(shown)
+	if len(shown) == 0 {
 		return c
 	}
 	b := []byte("# Tools\n\n## functions\n\nnamespace functions {\n\n")
-	for i := range set.Tools {
-		t := &set.Tools[i]
-		b = appendTypeScript(b, t.Name, t.Description, t.Prompted)
-	}
-	if len(set.Robots) > 1 {
-		b = appendTypeScript(b, c.parallel, parallelDescription, parallelPrompted)
-		c.json = append(c.json[:len(c.json)-1:len(c.json)-1], `,{"type":"function","function":{"name":`...)
-		c.json = append(rawjson.AppendString(c.json, c.parallel), `,"description":`...)
-		c.json = append(rawjson.AppendString(c.json, parallelDescription), `,"parameters":`...)
-		c.json = append(append(c.json, parallelPrompted...), "}}]"...)
+	for i := range shown {
+		b = appendTypeScript(b, &shown[i])
 	}
 	c.text = string(append(b, "} // namespace functions"...))
 	return c
@@ -126,12 +123,7 @@ func (f *gptoss) RenderChat(c *Chat) (*Prompt, error) {
 
 // render renders a system message and what follows it.
 func (f *gptoss) render(messages []message, c *Catalog) *Prompt {
-	b := &builder{split: f.split}
-	size := len(c.text) + 4096
-	for i := range messages {
-		size += len(messages[i].content) + 96
-	}
-	b.text = make([]byte, 0, size)
+	b := newBuilder(f.split, c, messages)
 	b.markup(harmonySystem)
 	b.markup(f.effort)
 	b.markup(harmonyChannels)

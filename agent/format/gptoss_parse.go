@@ -22,9 +22,7 @@ const functionsPrefix = "functions."
 // A call's recipient may stand before the channel, as in prompts, or behind it,
 // as the models write it. Prompts show calls with json.dumps' spacing, the models'
 // own examples are compact: white space is free.
-func (f *gptoss) grammar(c *Catalog, share gbnf.Size) (*gbnf.Grammar, error) {
-	g := gbnf.New(gbnf.AnySpacing)
-	g.Share = share
+func (f *gptoss) grammar(g *gbnf.Grammar, c *Catalog) error {
 	addAnalysis(g)
 	g.AddText("reply", gbnf.Text{Forbidden: harmonyMarks, NonBlank: true})
 	g.Add("final", gbnf.Literal("<|channel|>final<|message|>")+" reply")
@@ -32,11 +30,11 @@ func (f *gptoss) grammar(c *Catalog, share gbnf.Size) (*gbnf.Grammar, error) {
 	if len(c.Set.Tools) > 0 {
 		answer = either(c.Set, "call", "final")
 		if err := f.addCalls(g, c); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	g.Add("root", fmt.Sprintf("analysis{0,%d} %s", maxAnalyses, answer))
-	return g, nil
+	return nil
 }
 
 func (f *gptoss) before(g *gbnf.Grammar) string {

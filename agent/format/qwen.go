@@ -86,11 +86,13 @@ func (q *qwen) SuppressControl() bool { return true }
 func (q *qwen) ShowsResults() bool    { return true }
 
 func (q *qwen) Catalog(set *tools.Set) *Catalog {
-	c := &Catalog{Set: set, json: functionsJSON(set), Calls: CallForm{Begin: callOpen, Depth: 1, Again: thoughtsEnd}}
+	c := &Catalog{
+		Set: set, json: functionsJSON(set.Tools), spacing: gbnf.DumpsSpacing, build: q.grammar,
+		Calls: CallForm{Begin: callOpen, Depth: 1, Again: thoughtsEnd},
+	}
 	if q.xml { // no text of a parameter has the end of one
 		c.Calls = CallForm{Begin: callOpen, End: "</parameter>\n</function>\n" + callClose, Again: thoughtsEnd}
 	}
-	c.build = func(share gbnf.Size) (*gbnf.Grammar, error) { return q.grammar(set, share) }
 	var b []byte
 	for i := range set.Tools {
 		b = append(b, '\n')
@@ -139,12 +141,7 @@ func (q *qwen) RenderChat(c *Chat) (*Prompt, error) { return q.render(c.messages
 
 // render renders a system message and what follows it.
 func (q *qwen) render(messages []message, c *Catalog) *Prompt {
-	b := &builder{split: q.split}
-	size := len(c.text) + 4096
-	for i := range messages {
-		size += len(messages[i].content) + 64
-	}
-	b.text = make([]byte, 0, size)
+	b := newBuilder(q.split, c, messages)
 	q.renderSystem(b, messages[0].content, c)
 
 	lastQuery := lastQueryIndex(messages)

@@ -131,11 +131,10 @@ func (t *template) SuppressControl() bool { return true }
 func (t *template) ShowsResults() bool    { return false }
 
 func (t *template) Catalog(set *tools.Set) *Catalog {
-	c := &Catalog{Set: set, Calls: CallForm{Begin: callOpen, Depth: 1, Again: thoughtsEnd}}
+	c := &Catalog{Set: set, Calls: CallForm{Begin: callOpen, Depth: 1, Again: thoughtsEnd}, spacing: gbnf.AnySpacing, build: t.grammar}
 	if t.jsonOut {
 		c.Calls.Begin = `"action":`
 	}
-	c.build = func(share gbnf.Size) (*gbnf.Grammar, error) { return t.grammar(set, share) }
 	if t.made {
 		return c
 	}
@@ -161,10 +160,7 @@ func (t *template) Catalog(set *tools.Set) *Catalog {
 	for i := range set.Tools {
 		tool := &set.Tools[i]
 		b.WriteByte('\n')
-		line := append([]byte(`{"name":`), protocol.String(tool.Name)...)
-		line = append(append(line, `,"description":`...), protocol.String(tool.Description)...)
-		line = append(append(append(line, `,"parameters":`...), tool.Schema...), '}')
-		b.Write(rawjson.AppendSpaced(nil, line))
+		b.Write(rawjson.AppendSpaced(nil, appendDescription(nil, tool, tool.Schema)))
 	}
 	c.text = b.String()
 	return c
@@ -185,7 +181,7 @@ func (t *template) RenderChat(c *Chat) (*Prompt, error) {
 		switch {
 		case said.Of != "":
 			m.role, m.content = roleUser, "Result of "+said.Of+":\n"+said.Text
-		case said.Model && (c.Catalog != nil || len(said.Calls) > 0):
+		case said.Model && (len(c.catalog().Set.Tools) > 0 || len(said.Calls) > 0):
 			m.content, m.calls = t.answer(said.Text, said.Calls), nil
 		}
 	}

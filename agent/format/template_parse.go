@@ -17,14 +17,12 @@ import (
 //
 // The spacing of arguments is the model's to choose, since nothing is known of
 // what it was trained on.
-func (t *template) grammar(set *tools.Set, share gbnf.Size) (*gbnf.Grammar, error) {
-	g := gbnf.New(gbnf.AnySpacing)
-	g.Share = share
-	think := thinkRule(g, t.think, false)
+func (t *template) grammar(g *gbnf.Grammar, c *Catalog) error {
+	set, think := c.Set, thinkRule(g, t.think, false)
 	var answers []string
 	if len(set.Tools) > 0 {
 		if err := t.addAction(g, set); err != nil {
-			return nil, err
+			return err
 		}
 		if t.jsonOut {
 			answers = append(answers, gbnf.Literal(`{"say": "", "action": `)+" action "+gbnf.Literal("}"))
@@ -42,7 +40,7 @@ func (t *template) grammar(set *tools.Set, share gbnf.Size) (*gbnf.Grammar, erro
 		answers = append(answers, "reply")
 	}
 	g.Add("root", think+gbnf.Alternatives(answers))
-	return g, nil
+	return nil
 }
 
 func (t *template) before(g *gbnf.Grammar) string { return thinkRule(g, t.think, false) }

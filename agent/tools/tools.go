@@ -66,6 +66,10 @@ type Set struct {
 	// MustCall and OneCall are those of Functions.
 	MustCall, OneCall bool
 
+	// Answer is the schema of answers where there are no tools, nil for any text.
+	Answer      *schema.Document
+	answerBytes int
+
 	index map[string]int
 }
 
@@ -176,8 +180,9 @@ func (s *Set) add(raw []protocol.Raw) error {
 	return nil
 }
 
-// Bytes is how much JSON the tools of a set are to a model.
+// Bytes is how much JSON the tools of a set are to a model, or its Answer.
 func (s *Set) Bytes() (n int) {
+	n = s.answerBytes
 	for i := range s.Tools {
 		n += len(s.Tools[i].Prompted)
 	}
