@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,16 +31,11 @@ func newGPTOSS(o Options) (*gptoss, error) {
 	if err != nil {
 		return nil, err
 	}
-	effort := o.ReasoningEffort
-	if effort == "" {
-		effort = defaultEffort
+	effort := cmp.Or(o.ReasoningEffort, defaultEffort)
+	if !slices.Contains(reasoningEfforts, effort) {
+		return nil, fmt.Errorf("reasoning_effort %q is unknown; use %s", effort, strings.Join(reasoningEfforts, ", "))
 	}
-	for _, known := range reasoningEfforts {
-		if effort == known {
-			return &gptoss{rules: r, effort: effort, split: newSplitter(o.ModelAPI.SpecialTokens())}, nil
-		}
-	}
-	return nil, fmt.Errorf("reasoning_effort %q is unknown; use %s", effort, strings.Join(reasoningEfforts, ", "))
+	return &gptoss{rules: r, effort: effort, split: newSplitter(o.ModelAPI.SpecialTokens())}, nil
 }
 
 func (f *gptoss) Name() string       { return GPTOSS }

@@ -3,6 +3,7 @@ package format
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"agentd/agent/internal/gbnf"
@@ -44,17 +45,9 @@ func (f *gptoss) before(g *gbnf.Grammar) string {
 
 // addAnalysis adds the rule of a message of thoughts and what begins the next.
 func addAnalysis(g *gbnf.Grammar) {
-	g.AddText("thoughts", gbnf.Text{Forbidden: without(harmonyMarks, "<|end|>"), Until: "<|end|>"})
+	inThoughts := slices.DeleteFunc(slices.Clone(harmonyMarks), func(mark string) bool { return mark == "<|end|>" })
+	g.AddText("thoughts", gbnf.Text{Forbidden: inThoughts, Until: "<|end|>"})
 	g.Add("analysis", gbnf.Literal("<|channel|>analysis<|message|>")+" thoughts "+gbnf.Literal("<|start|>assistant"))
-}
-
-func without(list []string, s string) (rest []string) {
-	for _, e := range list {
-		if e != s {
-			rest = append(rest, e)
-		}
-	}
-	return rest
 }
 
 func (f *gptoss) addCalls(g *gbnf.Grammar, c *Catalog) error {

@@ -2,6 +2,7 @@ package format
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"agentd/agent/internal/gbnf"
@@ -198,57 +199,49 @@ func (q *qwen) renderSystem(b *builder, system string, c *Catalog) {
 		return
 	}
 	b.markup("<|im_start|>system\n")
-	switch {
-	case len(c.Set.Tools) == 0:
+	if len(c.Set.Tools) == 0 {
 		b.plain(q.trim(system))
-	case q.xml && !q.coder:
-		b.markup(qwen35Intro)
-		b.plain(c.text)
-		b.markup(qwen35Outro)
-		if system != "" {
-			b.plain("\n\n" + q.trim(system))
-		}
-	case q.coder:
-		b.plain(before(system))
-		b.markup(coderIntro)
-		b.plain(c.text)
-		b.markup(coderOutro)
-	default:
-		b.plain(before(system))
-		b.markup(hermesIntro)
-		b.plain(c.text)
-		b.markup(hermesOutro)
+	} else {
+		q.renderTools(b, system, c)
 	}
 	b.markup("<|im_end|>\n")
 }
 
-// before is the text of a system message before that of the tools.
-func before(system string) string {
-	if system == "" {
-		return ""
+// renderTools renders the tools, before or after the text of the system message.
+func (q *qwen) renderTools(b *builder, system string, c *Catalog) {
+	intro, outro, last := hermesIntro, hermesOutro, false
+	switch {
+	case q.coder:
+		intro, outro = coderIntro, coderOutro
+	case q.xml:
+		intro, outro, last = qwen35Intro, qwen35Outro, true
 	}
-	return system + "\n\n"
+	if system != "" && !last {
+		b.plain(system + "\n\n")
+	}
+	b.markup(intro)
+	b.plain(c.text)
+	b.markup(outro)
+	if system != "" && last {
+		b.plain("\n\n" + q.trim(system))
+	}
 }
 
 // renderResult renders a result. Results in a row share a turn, of which this one is the first,
 // the last, or both.
 func (q *qwen) renderResult(b *builder, m *message, first, last bool) {
-	open, end := "\n<tool_response>\n", "\n</tool_response>"
-	if q.coder {
-		open, end = "<tool_response>\n", "\n</tool_response>\n"
+	if first {
+		b.markup("<|im_start|>user")
 	}
-	switch {
-	case first && q.coder:
-		open = "<|im_start|>user\n" + open
-	case first:
-		open = "<|im_start|>user" + open
+	b.markup("\n<tool_response>\n")
+	b.plain(q.trim(m.fullContent()))
+	b.markup("\n</tool_response>")
+	if last && q.coder {
+		b.markup("\n")
 	}
 	if last {
-		end += "<|im_end|>\n"
+		b.markup("<|im_end|>\n")
 	}
-	b.markup(open)
-	b.plain(q.trim(m.fullContent()))
-	b.markup(end)
 }
 
 func (q *qwen) renderAssistant(b *builder, m *message, current bool) {
@@ -346,12 +339,9 @@ func appendCoderTool(dst []byte, t *tools.Tool) []byte {
 
 // appendExtraKeys appends the members of a schema that have no tag of their own.
 func appendExtraKeys(dst []byte, schema protocol.Raw, handled ...string) []byte {
-members:
 	for name, value := range protocol.Members(schema) {
-		for _, h := range handled {
-			if name == h {
-				continue members
-			}
+		if slices.Contains(handled, name) {
+			continue
 		}
 		dst = append(append(append(dst, "\n<"...), name...), '>')
 		dst = appendUnquoted(dst, value)

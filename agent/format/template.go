@@ -138,31 +138,25 @@ func (t *template) Catalog(set *tools.Set) *Catalog {
 	if t.made {
 		return c
 	}
-	var b strings.Builder
-	b.WriteString("\n\n# Output\n")
+	form, action := "A reply is plain text; tool calls are <tool_call>\nACTION\n</tool_call>.", `{robot: {"name": tool, "arguments": {...}}}`
 	if t.jsonOut {
-		b.WriteString(`A reply is {"say": "the text", "action": {}}; tool calls are {"say": "", "action": ACTION}.`)
-	} else {
-		b.WriteString("A reply is plain text; tool calls are <tool_call>\nACTION\n</tool_call>.")
+		form = `A reply is {"say": "the text", "action": {}}; tool calls are {"say": "", "action": ACTION}.`
 	}
 	if set.Chat {
-		b.WriteString(` ACTION is {"name": tool, "arguments": {...}}`)
-	} else {
-		b.WriteString(` ACTION is {robot: {"name": tool, "arguments": {...}}}`)
+		action = `{"name": tool, "arguments": {...}}`
 	}
 	if !set.OneCall {
-		b.WriteString(", or a list of such objects for several calls")
+		action += ", or a list of such objects for several calls"
 	}
-	b.WriteByte('.')
+	text := []byte("\n\n# Output\n" + form + " ACTION is " + action + ".")
 	if len(set.Tools) > 0 {
-		b.WriteString("\n\n# Tools")
+		text = append(text, "\n\n# Tools"...)
 	}
 	for i := range set.Tools {
 		tool := &set.Tools[i]
-		b.WriteByte('\n')
-		b.Write(rawjson.AppendSpaced(nil, appendDescription(nil, tool, tool.Schema)))
+		text = rawjson.AppendSpaced(append(text, '\n'), appendDescription(nil, tool, tool.Schema))
 	}
-	c.text = b.String()
+	c.text = string(text)
 	return c
 }
 
@@ -196,7 +190,7 @@ func (t *template) RenderChat(c *Chat) (*Prompt, error) {
 
 // render runs the template over messages and what else it may ask of an input.
 func (t *template) render(in *Input, messages protocol.Raw) (*Prompt, error) {
-	rawTools := rawList(in.RawTools)
+	rawTools := protocol.AppendElements(nil, in.RawTools...)
 	vars := append([]byte(`{"messages":`), messages...)
 	if t.made {
 		vars = append(append(vars, `,"tools":`...), rawTools...)
@@ -280,15 +274,4 @@ func (t *template) answer(say string, calls []tools.Call) string {
 	}
 	action := memory.AppendAction([]byte(say+callOpen+"\n"), calls, len(calls) > 1)
 	return string(append(action, "\n"+callClose...))
-}
-
-func rawList(list []protocol.Raw) protocol.Raw {
-	dst := protocol.Raw{'['}
-	for i, v := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, v...)
-	}
-	return append(dst, ']')
 }

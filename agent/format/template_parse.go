@@ -64,11 +64,11 @@ func (t *template) addAction(g *gbnf.Grammar, set *tools.Set) error {
 		}
 		g.Add(calls[i], gbnf.Literal(jsonText(tool.Name)+`", "arguments": `)+" "+args)
 	}
-	if set.Chat {
-		g.Add("one", gbnf.Literal(`{"name": "`)+" "+gbnf.Alternatives(calls)+" "+gbnf.Literal("}"))
-	} else {
-		g.Add("one", gbnf.Literal("{")+" "+t.addRobot(g, set, jsonString)+" "+gbnf.Literal(`: {"name": "`)+" "+gbnf.Alternatives(calls)+" "+gbnf.Literal("}}"))
+	before, after := gbnf.Literal(`{"name": "`), gbnf.Literal("}")
+	if !set.Chat {
+		before, after = gbnf.Literal("{")+" "+t.addRobot(g, set, jsonString)+" "+gbnf.Literal(`: {"name": "`), gbnf.Literal("}}")
 	}
+	g.Add("one", before+" "+gbnf.Alternatives(calls)+" "+after)
 	action := "one"
 	if most := t.most(set); most > 1 {
 		action += fmt.Sprintf(` | "[" one ( ", " one ){1,%d} "]"`, most-1)
