@@ -60,11 +60,8 @@ func (s *Server) openAI(answer openAICall) gin.HandlerFunc {
 			s.fail(c, &Error{Code: CodeNotFound})
 			return
 		}
-		body, share, err := s.readBody(c)
+		body, share, err := s.readBody(c, looseCopies)
 		defer share.Release()
-		if err == nil {
-			err = share.Add(int64(len(body)) * looseCopies)
-		}
 		if err != nil {
 			s.fail(c, err)
 			return
