@@ -72,7 +72,7 @@ func (c *catalogCache) made(key []byte, raw []protocol.Raw, normalise func([]pro
 			if entry.catalog = c.format.Catalog(set); set.Answer != nil {
 				entry.catalog = format.AnswerCatalog(c.format, set)
 			}
-			c.grow(entry, catalogCopies*set.Bytes())
+			c.grow(entry, catalogCopies*max(set.Bytes(), len(entry.key)))
 		}
 	})
 	return entry.catalog, entry.err

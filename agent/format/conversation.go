@@ -67,14 +67,7 @@ func systemText(in *Input) string {
 	var b strings.Builder
 	b.WriteString(roleText)
 	if len(in.Rules) > 0 {
-		b.WriteString(rulesHeading)
-		for i, rule := range in.Rules {
-			if i > 0 {
-				b.WriteByte('\n')
-			}
-			b.WriteString("- ")
-			b.WriteString(rule)
-		}
+		b.WriteString(rulesHeading + "- " + strings.Join(in.Rules, "\n- "))
 	}
 	if in.Summary != "" {
 		b.WriteString(summaryHeading)

@@ -126,11 +126,7 @@ func (f *gptoss) render(messages []message, c *Catalog) *Prompt {
 	if c.text != "" {
 		b.markup(harmonyCalls)
 	}
-	b.markup("<|end|><|start|>developer<|message|># Instructions\n\n")
-	b.plain(messages[0].content)
-	b.plain("\n\n")
-	b.plain(c.text)
-	b.markup("<|end|>")
+	b.block("<|end|><|start|>developer<|message|># Instructions\n\n", messages[0].content+"\n\n"+c.text, "<|end|>")
 
 	// Thoughts behind calls are shown until a later reply has used them up.
 	lastReply := 0
@@ -144,13 +140,9 @@ func (f *gptoss) render(messages []message, c *Catalog) *Prompt {
 		m := &messages[i]
 		switch m.role {
 		case roleUser:
-			b.markup("<|start|>user<|message|>")
-			b.plain(m.fullContent())
-			b.markup("<|end|>")
+			b.block("<|start|>user<|message|>", m.fullContent(), "<|end|>")
 		case roleTool:
-			b.markup("<|start|>")
-			b.plain("functions." + caller)
-			b.markup(" to=assistant<|channel|>commentary<|message|>")
+			b.block("<|start|>", "functions."+caller, " to=assistant<|channel|>commentary<|message|>")
 			b.text = appendResult(b.text, m)
 			b.markup("<|end|>")
 		case roleAssistant:
@@ -167,27 +159,21 @@ func (f *gptoss) render(messages []message, c *Catalog) *Prompt {
 // it calls.
 func (f *gptoss) renderAssistant(b *builder, m *message, c *Catalog, thoughts bool) (caller string) {
 	if len(m.calls) == 0 || m.content != "" {
-		b.markup("<|start|>assistant<|channel|>final<|message|>")
-		b.plain(m.content)
-		b.markup("<|end|>")
+		b.block("<|start|>assistant<|channel|>final<|message|>", m.content, "<|end|>")
 	}
 	if len(m.calls) == 0 {
 		return ""
 	}
 	if thoughts {
 		for _, text := range m.reasoning {
-			b.markup("<|start|>assistant<|channel|>analysis<|message|>")
-			b.plain(text)
-			b.markup("<|end|>")
+			b.block("<|start|>assistant<|channel|>analysis<|message|>", text, "<|end|>")
 		}
 	}
 	caller, arguments := m.calls[0].Name, m.calls[0].Arguments
 	if len(m.calls) > 1 {
 		caller, arguments = c.parallel, parallelArguments(m.calls)
 	}
-	b.markup("<|start|>assistant to=")
-	b.plain("functions." + caller)
-	b.markup("<|channel|>commentary json<|message|>")
+	b.block("<|start|>assistant to=", "functions."+caller, "<|channel|>commentary json<|message|>")
 	b.text = rawjson.AppendSpaced(b.text, arguments)
 	b.markup("<|call|>")
 	return caller

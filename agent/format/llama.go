@@ -139,9 +139,7 @@ func (f *llama) render(messages []message, c *Catalog) *Prompt {
 	if c.text != "" {
 		b.markup(llamaIpython)
 	}
-	b.markup(llamaCutoff + llamaToday)
-	b.plain(f.date + "\n\n" + trimSpace(messages[0].content))
-	b.markup(llamaTurnEnd)
+	b.block(llamaCutoff+llamaToday, f.date+"\n\n"+trimSpace(messages[0].content), llamaTurnEnd)
 	for i := 1; i < len(messages); i++ {
 		m := &messages[i]
 		switch m.role {

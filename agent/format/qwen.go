@@ -150,9 +150,7 @@ func (q *qwen) render(messages []message, c *Catalog) *Prompt {
 		m := &messages[i]
 		switch m.role {
 		case roleUser:
-			b.markup("<|im_start|>user\n")
-			b.plain(q.trim(m.fullContent()))
-			b.markup("<|im_end|>\n")
+			b.block("<|im_start|>user\n", q.trim(m.fullContent()), "<|im_end|>\n")
 		case roleTool:
 			q.renderResult(b, m, messages[i-1].role != roleTool, i+1 == len(messages) || messages[i+1].role != roleTool)
 		case roleAssistant:
@@ -219,9 +217,7 @@ func (q *qwen) renderTools(b *builder, system string, c *Catalog) {
 	if system != "" && !last {
 		b.plain(system + "\n\n")
 	}
-	b.markup(intro)
-	b.plain(c.text)
-	b.markup(outro)
+	b.block(intro, c.text, outro)
 	if system != "" && last {
 		b.plain("\n\n" + q.trim(system))
 	}
@@ -233,9 +229,7 @@ func (q *qwen) renderResult(b *builder, m *message, first, last bool) {
 	if first {
 		b.markup("<|im_start|>user")
 	}
-	b.markup("\n<tool_response>\n")
-	b.plain(q.trim(m.fullContent()))
-	b.markup("\n</tool_response>")
+	b.block("\n<tool_response>\n", q.trim(m.fullContent()), "\n</tool_response>")
 	if last && q.coder {
 		b.markup("\n")
 	}
@@ -252,9 +246,7 @@ func (q *qwen) renderAssistant(b *builder, m *message, current bool) {
 		reasoning = trimSpace(reasoning)
 	}
 	if q.thinks && current && (q.xml || reasoning != "") {
-		b.markup("<think>\n")
-		b.plain(strings.Trim(reasoning, "\n"))
-		b.markup("\n</think>\n\n")
+		b.block("<think>\n", strings.Trim(reasoning, "\n"), "\n</think>\n\n")
 		content = strings.TrimLeft(content, "\n")
 	}
 	if q.coder && len(m.calls) > 0 {
@@ -279,19 +271,15 @@ func (q *qwen) renderAssistant(b *builder, m *message, current bool) {
 func (q *qwen) renderCall(b *builder, call *tools.Call) {
 	if !q.xml {
 		b.markup("<tool_call>\n{\"name\": \"")
-		b.plain(call.Name)
-		b.plain("\", \"arguments\": ")
+		b.plain(call.Name + "\", \"arguments\": ")
 		b.text = rawjson.AppendSpaced(b.text, call.Arguments)
 		b.markup("}\n</tool_call>")
 		return
 	}
 	b.markup("<tool_call>\n<function=")
-	b.plain(call.Name)
-	b.plain(">\n")
+	b.plain(call.Name + ">\n")
 	for name, value := range protocol.Members(call.Arguments) {
-		b.plain("<parameter=")
-		b.plain(name)
-		b.plain(">\n")
+		b.plain("<parameter=" + name + ">\n")
 		b.text = appendUnquoted(b.text, value)
 		b.plain("\n</parameter>\n")
 	}

@@ -96,6 +96,13 @@ func (b *builder) markup(text string) {
 	}
 }
 
+// block appends a text between two fixed ones of the format.
+func (b *builder) block(open, text, end string) {
+	b.markup(open)
+	b.plain(text)
+	b.markup(end)
+}
+
 // plain appends text of others.
 func (b *builder) plain(text string) { b.text = append(b.text, text...) }
 

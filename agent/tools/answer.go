@@ -21,7 +21,7 @@ func NormaliseAnswer(source protocol.Raw) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("it is no usable JSON Schema: %w", err)
 	}
-	return &Set{Answer: document, answerBytes: len(source)}, nil
+	return &Set{Answer: document}, nil
 }
 
 // CheckAnswer is the first reason why a JSON text is no Answer, or nil.

@@ -67,8 +67,7 @@ type Set struct {
 	MustCall, OneCall bool
 
 	// Answer is the schema of answers where there are no tools, nil for any text.
-	Answer      *schema.Document
-	answerBytes int
+	Answer *schema.Document
 
 	index map[string]int
 }
@@ -180,9 +179,8 @@ func (s *Set) add(raw []protocol.Raw) error {
 	return nil
 }
 
-// Bytes is how much JSON the tools of a set are to a model, or its Answer.
+// Bytes is how much JSON the tools of a set are to a model.
 func (s *Set) Bytes() (n int) {
-	n = s.answerBytes
 	for i := range s.Tools {
 		n += len(s.Tools[i].Prompted)
 	}
