@@ -84,14 +84,14 @@ func refuse(param, format string, args ...any) error {
 // AppendError writes the body of an error answer. Status 422 is an answer of the model that is no
 // valid one, and no fault of the request.
 func AppendError(status int, message, param string) []byte {
-	answer := map[string]any{"message": message, "type": "server_error", "param": nil, "code": status}
+	reason := map[string]any{"message": message, "type": "server_error", "param": nil, "code": status}
 	if status < 500 && status != http.StatusUnprocessableEntity {
-		answer["type"] = "invalid_request_error"
+		reason["type"] = "invalid_request_error"
 	}
 	if param != "" {
-		answer["param"] = param
+		reason["param"] = param
 	}
-	body, err := marshal(map[string]any{"error": answer})
+	body, err := marshal(map[string]any{"error": reason})
 	if err != nil {
 		panic(err) // texts and a number
 	}
