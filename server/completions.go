@@ -25,25 +25,21 @@ const (
 )
 
 // openAICall answers a body, or sends events and returns nil.
-type openAICall func(ctx context.Context, m openai.Model, id string, body []byte, send func([]byte) error) ([]byte, error)
+type openAICall func(ctx context.Context, m openai.Model, id string, body []byte, s openai.Stream) ([]byte, error)
 
 // routeCompletions adds the paths of OpenAI's API.
 func (s *Server) routeCompletions(r *gin.Engine) {
 	mark := func(c *gin.Context) { c.Set(keyOpenAI, true) }
-	r.GET(pathModels, mark, s.openAI(func(_ context.Context, m openai.Model, _ string, _ []byte, _ func([]byte) error) ([]byte, error) {
+	r.GET(pathModels, mark, s.openAI(func(_ context.Context, m openai.Model, _ string, _ []byte, _ openai.Stream) ([]byte, error) {
 		return openai.Models(m)
 	}))
-	r.POST(pathTokenize, mark, s.jsonBody, s.openAI(func(_ context.Context, m openai.Model, _ string, body []byte, _ func([]byte) error) ([]byte, error) {
+	r.POST(pathTokenize, mark, s.jsonBody, s.openAI(func(_ context.Context, m openai.Model, _ string, body []byte, _ openai.Stream) ([]byte, error) {
 		return openai.Tokenize(m, body)
 	}))
-	r.POST(pathCompletions, mark, s.jsonBody, s.openAI(func(ctx context.Context, m openai.Model, id string, body []byte, _ func([]byte) error) ([]byte, error) {
+	r.POST(pathCompletions, mark, s.jsonBody, s.openAI(func(ctx context.Context, m openai.Model, id string, body []byte, _ openai.Stream) ([]byte, error) {
 		return openai.Complete(ctx, m, id, body)
 	}))
-	r.POST(pathChat, mark, s.jsonBody, s.openAI(func(ctx context.Context, m openai.Model, id string, body []byte, send func([]byte) error) ([]byte, error) {
-		quiet := time.NewTicker(keepAlive)
-		defer quiet.Stop()
-		return openai.Chat(ctx, m, id, body, openai.Stream{Send: send, Quiet: quiet.C})
-	}))
+	r.POST(pathChat, mark, s.jsonBody, s.openAI(openai.Chat))
 }
 
 // openAI makes a handler of an answer.
@@ -75,8 +71,10 @@ func (s *Server) openAI(answer openAICall) gin.HandlerFunc {
 			ctx, cancel = context.WithTimeout(ctx, s.opts.RequestTimeout)
 			defer cancel()
 		}
-		send := transfer.Events(c)
-		text, err := answer(ctx, model, c.GetString(keyRequestID), body, send)
+		quiet := time.NewTicker(keepAlive)
+		defer quiet.Stop()
+		stream := openai.Stream{Send: transfer.Events(c), Quiet: quiet.C}
+		text, err := answer(ctx, model, c.GetString(keyRequestID), body, stream)
 		if cause := settle(); cause != nil {
 			err = ended(cause)
 		} else if errors.Is(err, context.DeadlineExceeded) {
@@ -84,7 +82,7 @@ func (s *Server) openAI(answer openAICall) gin.HandlerFunc {
 		}
 		switch {
 		case err != nil && c.Writer.Written():
-			s.failStream(c, send, err)
+			s.failStream(c, stream, err)
 		case err != nil:
 			s.fail(c, err)
 		case text != nil:
@@ -94,7 +92,7 @@ func (s *Server) openAI(answer openAICall) gin.HandlerFunc {
 }
 
 // failStream ends a stream with the reason in err.
-func (s *Server) failStream(c *gin.Context, send func([]byte) error, err error) {
+func (s *Server) failStream(c *gin.Context, stream openai.Stream, err error) {
 	e := asError(err)
 	entry := codes[e.Code]
 	level := zerolog.DebugLevel
@@ -103,5 +101,5 @@ func (s *Server) failStream(c *gin.Context, send func([]byte) error, err error) 
 	}
 	s.log.WithLevel(level).Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("stream ended early")
 	body := openai.AppendError(entry.status, cmp.Or(e.Detail, entry.detail), e.Param)
-	_ = send(fmt.Appendf(nil, "data: %s\n\ndata: [DONE]\n\n", body))
+	_ = stream.Send(fmt.Appendf(nil, "data: %s\n\ndata: [DONE]\n\n", body))
 }
