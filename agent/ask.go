@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"agentd/agent/format"
-	"agentd/agent/tools"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 )
@@ -52,11 +51,11 @@ var anyObject = protocol.Raw(`{"type":"object"}`)
 
 // valueGrammar is the grammar of an answer that is a JSON value of a schema.
 func (a *Agent) valueGrammar(source protocol.Raw) (string, error) {
-	value, err := tools.NewAnswer(source)
+	catalog, err := a.catalogs.answer(source)
 	if err != nil {
 		return "", err
 	}
-	return format.ChatGrammar(a.format, value)
+	return catalog.Grammar()
 }
 
 // Ask puts a question to the model and returns one deterministic answer. The errors are those of

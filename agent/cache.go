@@ -11,8 +11,8 @@ import (
 	"agentd/protocol"
 )
 
-// catalogCache is an LRU cache of prepared tool sets with their grammars. Clients send the same
-// tools again and again, and a grammar takes milliseconds to build.
+// catalogCache is an LRU cache of prepared tool sets and schemas of answers, with their grammars.
+// Clients send the same ones again and again, and a grammar takes milliseconds to build.
 type catalogCache struct {
 	format       format.Format
 	defaultRobot string
@@ -52,7 +52,13 @@ func (c *catalogCache) functions(f *tools.Functions) (*format.Catalog, error) {
 	})
 }
 
-// made returns the catalog of a key, which normalise makes of raw tools the first time.
+// answer is get for the schema of an answer in a chat.
+func (c *catalogCache) answer(source protocol.Raw) (*format.Catalog, error) {
+	raw := []protocol.Raw{source}
+	return c.made(catalogKey(2, raw, nil), raw, func(own []protocol.Raw) (*tools.Set, error) { return tools.NormaliseAnswer(own[0]) })
+}
+
+// made returns the catalog of a key, of a set that normalise makes of raw tools the first time.
 func (c *catalogCache) made(key []byte, raw []protocol.Raw, normalise func([]protocol.Raw) (*tools.Set, error)) (*format.Catalog, error) {
 	entry := c.entry(key)
 	entry.once.Do(func() {
@@ -63,8 +69,10 @@ func (c *catalogCache) made(key []byte, raw []protocol.Raw, normalise func([]pro
 		}
 		var set *tools.Set
 		if set, entry.err = normalise(own); entry.err == nil {
-			entry.catalog = c.format.Catalog(set)
-			c.grow(entry, catalogCopies*set.Bytes())
+			if entry.catalog = c.format.Catalog(set); set.Answer != nil {
+				entry.catalog = format.AnswerCatalog(c.format, set)
+			}
+			c.grow(entry, catalogCopies*max(set.Bytes(), len(entry.key)))
 		}
 	})
 	return entry.catalog, entry.err
@@ -104,8 +112,8 @@ func (c *catalogCache) evict() {
 	}
 }
 
-// catalogKey encodes everything that a catalog depends on: raw tools of a kind, and its robots or
-// rules.
+// catalogKey encodes everything that a catalog depends on: raw tools or schemas of a kind, and its
+// robots or rules.
 func catalogKey(kind byte, raw []protocol.Raw, robots []string) []byte {
 	size := 16
 	for _, r := range raw {

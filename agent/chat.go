@@ -14,7 +14,6 @@ import (
 type ChatReader struct {
 	format format.Format
 	chat   *format.Chat
-	schema *tools.Answer // nil: none
 }
 
 // Chat makes the request of a conversation outside of the protocol: its prompt and the grammar of
@@ -25,17 +24,15 @@ func (a *Agent) Chat(ctx context.Context, c *format.Chat) (*generation.Request, 
 	if n, limit := len(c.Messages), a.cfg.ContextLength; limit > 0 && n >= limit { // each is at least a token
 		return nil, nil, &generation.OverflowError{Prompt: n, Limit: limit, AtLeast: true}
 	}
-	read := &ChatReader{format: a.format, chat: c}
 	var err error
 	switch {
 	case len(c.Functions.Raw) > 0:
-		if c.Catalog, err = a.catalogs.functions(&c.Functions); err == nil {
-			r.Grammar, err = c.Catalog.Grammar()
-		}
+		c.Catalog, err = a.catalogs.functions(&c.Functions)
 	case c.Schema != nil:
-		if read.schema, err = tools.NewAnswer(c.Schema); err == nil {
-			r.Grammar, err = format.ChatGrammar(a.format, read.schema)
-		}
+		c.Catalog, err = a.catalogs.answer(c.Schema)
+	}
+	if err == nil && c.Catalog != nil {
+		r.Grammar, err = c.Catalog.Grammar()
 	}
 	if err != nil {
 		return nil, nil, &format.UnusableError{Err: err}
@@ -47,15 +44,15 @@ func (a *Agent) Chat(ctx context.Context, c *format.Chat) (*generation.Request, 
 	if err != nil {
 		return nil, nil, err
 	}
-	return r, read, a.tokenize(ctx, r, prompt)
+	return r, &ChatReader{a.format, c}, a.tokenize(ctx, r, prompt)
 }
 
 // Read reads an answer that ended by itself, without the token that ended it. Thoughts are
 // dropped. An answer has calls or a text. The error says what is wrong with it.
 func (r *ChatReader) Read(text string) (say string, calls []tools.Call, err error) {
-	if r.chat.Catalog == nil {
-		if say, err = r.format.ParseChat(text); err == nil && r.schema != nil {
-			err = r.schema.Check(say)
+	if len(r.chat.Functions.Raw) == 0 {
+		if say, err = r.format.ParseChat(text); err == nil && r.chat.Catalog != nil {
+			err = r.chat.Catalog.Set.CheckAnswer(say)
 		}
 		return say, nil, err
 	}
@@ -74,7 +71,7 @@ func (r *ChatReader) Read(text string) (say string, calls []tools.Call, err erro
 // or the answer may be a call or begin with thoughts.
 func (r *ChatReader) SoFar(text string) string {
 	say, err := r.format.ParseChat(text)
-	if err != nil || strings.HasPrefix("<think>", say) || r.chat.Catalog != nil && mayBeCall(say, r.chat.Catalog.Calls.Begin) {
+	if err != nil || strings.HasPrefix("<think>", say) || len(r.chat.Functions.Raw) > 0 && mayBeCall(say, r.chat.Catalog.Calls.Begin) {
 		return ""
 	}
 	return say

@@ -130,3 +130,18 @@ func TestLongChatsAreRefusedBeforeTheirPrompt(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestEqualResponseFormatsAreCompiledOnce(t *testing.T) {
+	a := newAgent(t, agent.Config{}, nil)
+	made := map[*format.Catalog]bool{}
+	for _, schema := range []string{`{"type":"integer"}`, `{"type":"integer"}`, `{"type":"string"}`, `{"type":"integer"}`} {
+		c := chatWith(toolset.Functions{}, schema)
+		if _, _, err := a.Chat(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		made[c.Catalog] = true
+	}
+	if len(made) != 2 {
+		t.Errorf("%d catalogs of 2 schemas", len(made))
+	}
+}

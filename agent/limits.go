@@ -44,8 +44,8 @@ const (
 	outputBytes = 2 << 10
 	answerBytes = 16
 
-	// maxCatalogs and maxCatalogBytes bound the cache of prepared tool sets: keys, and
-	// catalogCopies times the tools' JSON for texts. Grammars are several times as large as
+	// maxCatalogs and maxCatalogBytes bound the cache of prepared tool sets and schemas of answers:
+	// keys, and catalogCopies times their JSON for texts. Grammars are several times as large as
 	// keys.
 	maxCatalogs     = 256
 	maxCatalogBytes = 32 << 20

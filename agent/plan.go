@@ -83,11 +83,12 @@ func (a *Agent) readExtraKeys(in *plannedInput, adapters Adapters) (problems pro
 	in.returns = a.cfg.returns
 	asked := false
 	for name, v := range protocol.Members(in.input.ExtraKeys) {
+		var more protocol.Problems
 		switch name {
 		case "inference_mode":
 			if v.Kind() != 't' && v.Kind() != 'f' {
-				problems = append(problems, protocol.NewProblem(protocol.TypeBool,
-					"it must be true (deterministic) or false (sampled), not "+rawjson.KindName(v), name))
+				more = protocol.Problems{protocol.NewProblem(protocol.TypeBool,
+					"it must be true (deterministic) or false (sampled), not "+rawjson.KindName(v), name)}
 			}
 			in.greedy = v.Kind() == 't'
 		case "coaching":
@@ -95,19 +96,14 @@ func (a *Agent) readExtraKeys(in *plannedInput, adapters Adapters) (problems pro
 				in.correction = v
 			}
 		case "adapter":
-			var ps protocol.Problems
-			in.adapter, ps = readAdapter(v, adapters)
-			problems = append(problems, ps...)
+			in.adapter, more = readAdapter(v, adapters)
 		case "return":
-			var ps protocol.Problems
-			in.returns, ps = a.readReturn(v)
+			in.returns, more = a.readReturn(v)
 			asked = true
-			problems = append(problems, ps...)
 		case "candidates":
-			var ps protocol.Problems
-			in.distinct, ps = a.readCandidates(v)
-			problems = append(problems, ps...)
+			in.distinct, more = a.readCandidates(v)
 		}
+		problems = append(problems, more...)
 	}
 	if in.distinct && in.greedy && a.cfg.NoMostProbable != "" {
 		problems = append(problems, protocol.NewProblem(protocol.TypeValue, a.cfg.NoMostProbable+"; set inference_mode to false, or leave candidates out", "inference_mode"))

@@ -384,31 +384,28 @@ func (a *Agent) candidate(ctx context.Context, out *protocol.AgentOutput, in *pl
 		in.fail(out, failed(c.Err))
 		return
 	}
-	if a.cfg.IgnoreEnd {
-		decision := format.Decision{Say: c.Text}
-		a.log.write(ComponentCommander, step.prompt, c.Text, nil)
-		in.complete(out, turn, decision, in.change(decision, a.format.ResetsState()))
-		out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, nil, a.differs(ctx, in, out, step, c)))
-		return
-	}
-	decision, err := a.format.Parse(c.Text, in.catalog)
+	decision, err := format.Decision{Say: c.Text}, error(nil)
 	code := CodeInvalidOutput
-	switch c.Finish {
-	case generation.FinishRepeat:
-		code, err = CodeTruncated, repeatedError(c.Repeated)
-	case generation.FinishLength:
-		code = CodeTruncated
-		err = fmt.Errorf("the answer reached the limit of %d new tokens before it ended; raise max_new_tokens on the server for longer answers",
-			len(c.Tokens))
+	if !a.cfg.IgnoreEnd {
+		decision, err = a.format.Parse(c.Text, in.catalog)
+		switch c.Finish {
+		case generation.FinishRepeat:
+			code, err = CodeTruncated, repeatedError(c.Repeated)
+		case generation.FinishLength:
+			code = CodeTruncated
+			err = fmt.Errorf("the answer reached the limit of %d new tokens before it ended; raise max_new_tokens on the server for longer answers",
+				len(c.Tokens))
+		}
 	}
 	a.log.write(ComponentCommander, step.prompt, c.Text+c.Stop, err)
+	differs := -1
 	if err != nil {
-		out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, decision.Reasoning, -1))
 		in.fail(out, &failure{code, ComponentCommander, err})
-		return
+	} else {
+		in.complete(out, turn, decision, in.change(decision, a.format.ResetsState()))
+		differs = a.differs(ctx, in, out, step, c)
 	}
-	in.complete(out, turn, decision, in.change(decision, a.format.ResetsState()))
-	out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, decision.Reasoning, a.differs(ctx, in, out, step, c)))
+	out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, decision.Reasoning, differs))
 }
 
 // withStep appends a step. Candidates share the steps before it.

@@ -28,14 +28,7 @@ type stepMaker struct {
 // and the tools are raw.
 func newStep(in *plannedInput, prompt *format.Prompt, number int, component, origin string) *stepMaker {
 	if prompt == nil {
-		list := protocol.Raw{'['}
-		for i, t := range in.input.Tools {
-			if i > 0 {
-				list = append(list, ',')
-			}
-			list = append(list, t...)
-		}
-		prompt = &format.Prompt{Messages: protocol.Raw("[]"), Tools: append(list, ']')}
+		prompt = &format.Prompt{Messages: protocol.Raw("[]"), Tools: protocol.AppendElements(nil, in.input.Tools...)}
 	}
 	size := len(prompt.Text) + len(prompt.Messages) + len(prompt.Tools) + len(in.input.Attributes) + len(in.memory.Summary)
 	b := make([]byte, 0, size+size/16+512)

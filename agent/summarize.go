@@ -11,6 +11,7 @@ import (
 
 	"agentd/agent/format"
 	"agentd/agent/memory"
+	"agentd/agent/tools"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 )
@@ -41,7 +42,7 @@ func newHistorySummarized(a *Agent) (*historySummarized, error) {
 	h := &historySummarized{Agent: a}
 	if a.cfg.Constrain == ConstrainOn {
 		var err error
-		if h.grammar, err = format.ChatGrammar(a.format, nil); err != nil {
+		if h.grammar, err = format.AnswerCatalog(a.format, &tools.Set{}).Grammar(); err != nil {
 			return nil, fmt.Errorf("the grammar of summaries: %w", err)
 		}
 	}

@@ -20,23 +20,14 @@ func (c *Console) getEvents(g *gin.Context) {
 	}
 	defer c.tasks.hub.leave(stream)
 
-	h := g.Writer.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // nginx would buffer events
-	g.Status(http.StatusOK)
-	control := http.NewResponseController(g.Writer)
-	send := func(text string) bool {
-		_ = control.SetWriteDeadline(time.Now().Add(transfer.WriteTimeout))
-		_, err := g.Writer.WriteString(text)
-		return err == nil && control.Flush() == nil
-	}
+	send := transfer.Events(g)
 	change := func() string {
 		return fmt.Sprintf("event: change\ndata: {\"version\":%d}\n\n", c.tasks.hub.current())
 	}
 	ping := time.NewTicker(pingEvery)
 	defer ping.Stop()
 	text := fmt.Sprintf("retry: %d\n", retryAfter.Milliseconds()) + change()
-	for send(text) {
+	for send([]byte(text)) == nil {
 		select {
 		case <-stream:
 			text = change()

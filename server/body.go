@@ -21,10 +21,13 @@ func (s *Server) jsonBody(c *gin.Context) {
 }
 
 // readBody reads the request body to its end. What the request holds counts in share, which is to be
-// released when the request has ended.
-func (s *Server) readBody(c *gin.Context) (body []byte, share *budget.Share, err error) {
+// released when the request has ended: the body, and so many times its text.
+func (s *Server) readBody(c *gin.Context, copies int64) (body []byte, share *budget.Share, err error) {
 	share = s.memory.Share()
 	body, err = transfer.ReadBody(c, maxBody, share)
+	if err == nil {
+		err = share.Add(int64(len(body)) * copies)
+	}
 	if err != nil {
 		share.Release()
 		err = bodyError(err)

@@ -31,11 +31,8 @@ type Coach interface {
 func (s *Server) putSession(c *gin.Context) {
 	s.coachingWork(c, func(ctx context.Context) ([]byte, error) {
 		runID, err := pathRunID(c)
-		body, share, unread := s.readBody(c)
+		body, share, unread := s.readBody(c, looseCopies)
 		defer share.Release()
-		if unread == nil {
-			unread = share.Add(int64(len(body)) * looseCopies)
-		}
 		if unread != nil {
 			return nil, unread
 		}
@@ -58,7 +55,7 @@ func (s *Server) putSession(c *gin.Context) {
 // timeout nor a deadline of the connection ends it.
 func (s *Server) postCoaching(c *gin.Context) {
 	s.coachingWork(c, func(ctx context.Context) ([]byte, error) {
-		body, share, err := s.readBody(c)
+		body, share, err := s.readBody(c, 0)
 		defer share.Release()
 		if err != nil {
 			return nil, err

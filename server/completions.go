@@ -24,27 +24,26 @@ const (
 	pathModels      = "/v1/models"
 )
 
+// openAICall answers a body, or sends events and returns nil.
+type openAICall func(ctx context.Context, m openai.Model, id string, body []byte, s openai.Stream) ([]byte, error)
+
 // routeCompletions adds the paths of OpenAI's API.
 func (s *Server) routeCompletions(r *gin.Engine) {
 	mark := func(c *gin.Context) { c.Set(keyOpenAI, true) }
-	r.GET(pathModels, mark, s.openAI(func(_ context.Context, _ *gin.Context, m openai.Model, _ []byte) ([]byte, error) {
+	r.GET(pathModels, mark, s.openAI(func(_ context.Context, m openai.Model, _ string, _ []byte, _ openai.Stream) ([]byte, error) {
 		return openai.Models(m)
 	}))
-	r.POST(pathTokenize, mark, s.jsonBody, s.openAI(func(_ context.Context, _ *gin.Context, m openai.Model, body []byte) ([]byte, error) {
+	r.POST(pathTokenize, mark, s.jsonBody, s.openAI(func(_ context.Context, m openai.Model, _ string, body []byte, _ openai.Stream) ([]byte, error) {
 		return openai.Tokenize(m, body)
 	}))
-	r.POST(pathCompletions, mark, s.jsonBody, s.openAI(func(ctx context.Context, c *gin.Context, m openai.Model, body []byte) ([]byte, error) {
-		return openai.Complete(ctx, m, c.GetString(keyRequestID), body)
+	r.POST(pathCompletions, mark, s.jsonBody, s.openAI(func(ctx context.Context, m openai.Model, id string, body []byte, _ openai.Stream) ([]byte, error) {
+		return openai.Complete(ctx, m, id, body)
 	}))
-	r.POST(pathChat, mark, s.jsonBody, s.openAI(func(ctx context.Context, c *gin.Context, m openai.Model, body []byte) ([]byte, error) {
-		quiet := time.NewTicker(keepAlive)
-		defer quiet.Stop()
-		return openai.Chat(ctx, m, c.GetString(keyRequestID), body, openai.Stream{Send: func(part []byte) error { return sendPart(c, part) }, Quiet: quiet.C})
-	}))
+	r.POST(pathChat, mark, s.jsonBody, s.openAI(openai.Chat))
 }
 
-// openAI makes a handler of a function that answers a body, or has sent events.
-func (s *Server) openAI(answer func(context.Context, *gin.Context, openai.Model, []byte) ([]byte, error)) gin.HandlerFunc {
+// openAI makes a handler of an answer.
+func (s *Server) openAI(answer openAICall) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		inference, err := s.admit(c)
 		if err != nil {
@@ -57,11 +56,8 @@ func (s *Server) openAI(answer func(context.Context, *gin.Context, openai.Model,
 			s.fail(c, &Error{Code: CodeNotFound})
 			return
 		}
-		body, share, err := s.readBody(c)
+		body, share, err := s.readBody(c, looseCopies)
 		defer share.Release()
-		if err == nil {
-			err = share.Add(int64(len(body)) * looseCopies)
-		}
 		if err != nil {
 			s.fail(c, err)
 			return
@@ -75,7 +71,10 @@ func (s *Server) openAI(answer func(context.Context, *gin.Context, openai.Model,
 			ctx, cancel = context.WithTimeout(ctx, s.opts.RequestTimeout)
 			defer cancel()
 		}
-		text, err := answer(ctx, c, model, body)
+		quiet := time.NewTicker(keepAlive)
+		defer quiet.Stop()
+		stream := openai.Stream{Send: transfer.Events(c), Quiet: quiet.C}
+		text, err := answer(ctx, model, c.GetString(keyRequestID), body, stream)
 		if cause := settle(); cause != nil {
 			err = ended(cause)
 		} else if errors.Is(err, context.DeadlineExceeded) {
@@ -83,7 +82,7 @@ func (s *Server) openAI(answer func(context.Context, *gin.Context, openai.Model,
 		}
 		switch {
 		case err != nil && c.Writer.Written():
-			s.failStream(c, err)
+			s.failStream(c, stream, err)
 		case err != nil:
 			s.fail(c, err)
 		case text != nil:
@@ -93,7 +92,7 @@ func (s *Server) openAI(answer func(context.Context, *gin.Context, openai.Model,
 }
 
 // failStream ends a stream with the reason in err.
-func (s *Server) failStream(c *gin.Context, err error) {
+func (s *Server) failStream(c *gin.Context, stream openai.Stream, err error) {
 	e := asError(err)
 	entry := codes[e.Code]
 	level := zerolog.DebugLevel
@@ -102,19 +101,5 @@ func (s *Server) failStream(c *gin.Context, err error) {
 	}
 	s.log.WithLevel(level).Err(err).Str("request_id", c.GetString(keyRequestID)).Msg("stream ended early")
 	body := openai.AppendError(entry.status, cmp.Or(e.Detail, entry.detail), e.Param)
-	_ = sendPart(c, fmt.Appendf(nil, "data: %s\n\ndata: [DONE]\n\n", body))
-}
-
-// sendPart sends a part of a stream to a client that reads, the headers before the first one.
-func sendPart(c *gin.Context, part []byte) error {
-	control := http.NewResponseController(c.Writer)
-	if !c.Writer.Written() {
-		c.Header("Content-Type", "text/event-stream")
-	}
-	_ = control.SetWriteDeadline(time.Now().Add(transfer.WriteTimeout))
-	defer func() { _ = control.SetWriteDeadline(time.Time{}) }() // the connection may be kept alive
-	if _, err := c.Writer.Write(part); err != nil {
-		return err
-	}
-	return control.Flush()
+	_ = stream.Send(fmt.Appendf(nil, "data: %s\n\ndata: [DONE]\n\n", body))
 }

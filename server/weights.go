@@ -73,7 +73,7 @@ func (s *Server) getWeights(c *gin.Context) {
 
 func (s *Server) putWeights(c *gin.Context) {
 	s.weightsWork(c, func(ctx context.Context, w Weights) error {
-		body, share, err := s.readBody(c)
+		body, share, err := s.readBody(c, 0)
 		defer share.Release()
 		if err != nil {
 			return err

@@ -11,11 +11,12 @@ type Chat struct {
 	System string
 	// Messages begin and end with one that the model is given.
 	Messages []ChatMessage
-	// Functions that the model may call. Catalog is made of them; nil: there are none.
+	// Functions that the model may call.
 	Functions tools.Functions
-	Catalog   *Catalog
 	// Schema of the JSON value that is the answer, where there are no functions; nil: any text.
 	Schema protocol.Raw
+	// Catalog is made of the functions or the schema; nil: there are none.
+	Catalog *Catalog
 }
 
 // ChatMessage is one message of a Chat.

@@ -104,9 +104,9 @@ const coachSchema = `{"type":"object","properties":{"outcome":{"enum":["correcte
 {"type":"object","properties":{"name":{"const":"look"},"arguments":{"type":"object","properties":{},"additionalProperties":false}},"required":["name","arguments"],"additionalProperties":false}]}}},
 "required":["outcome","why","calls"],"additionalProperties":false}`
 
-func coachAnswer(t *testing.T) *tools.Answer {
+func coachAnswer(t *testing.T) *tools.Set {
 	t.Helper()
-	value, err := tools.NewAnswer(protocol.Raw(coachSchema))
+	value, err := tools.NormaliseAnswer(protocol.Raw(coachSchema))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestChatGrammarsAdmitWhatParsersRead(t *testing.T) {
 	for _, s := range setups {
 		t.Run(s.name, func(t *testing.T) {
 			f, k := s.open(t)
-			grammar, err := format.ChatGrammar(f, coachAnswer(t))
+			grammar, err := format.AnswerCatalog(f, coachAnswer(t)).Grammar()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -182,7 +182,7 @@ func TestConstrainedNoiseIsAnAnswer(t *testing.T) {
 	for _, s := range setups {
 		t.Run(s.name, func(t *testing.T) {
 			f, k := s.open(t)
-			grammar, err := format.ChatGrammar(f, coachAnswer(t))
+			grammar, err := format.AnswerCatalog(f, coachAnswer(t)).Grammar()
 			if err != nil {
 				t.Fatal(err)
 			}

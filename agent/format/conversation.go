@@ -67,14 +67,7 @@ func systemText(in *Input) string {
 	var b strings.Builder
 	b.WriteString(roleText)
 	if len(in.Rules) > 0 {
-		b.WriteString(rulesHeading)
-		for i, rule := range in.Rules {
-			if i > 0 {
-				b.WriteByte('\n')
-			}
-			b.WriteString("- ")
-			b.WriteString(rule)
-		}
+		b.WriteString(rulesHeading + "- " + strings.Join(in.Rules, "\n- "))
 	}
 	if in.Summary != "" {
 		b.WriteString(summaryHeading)
@@ -214,24 +207,27 @@ func messagesJSON(messages []message) protocol.Raw {
 	return append(dst, ']')
 }
 
-// functionsJSON is the list of tools as chat templates take it.
-func functionsJSON(set *tools.Set) protocol.Raw {
+// functionsJSON is a list of tools as chat templates take it.
+func functionsJSON(list []tools.Tool) protocol.Raw {
 	dst := []byte{'['}
-	for i := range set.Tools {
+	for i := range list {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendFunction(dst, &set.Tools[i])
+		dst = appendFunction(dst, &list[i])
 	}
 	return append(dst, ']')
 }
 
 // appendFunction appends {"type": "function", "function": {...}}.
 func appendFunction(dst []byte, t *tools.Tool) []byte {
-	dst = append(dst, `{"type":"function","function":{"name":`...)
-	dst = rawjson.AppendString(dst, t.Name)
-	dst = append(dst, `,"description":`...)
-	dst = rawjson.AppendString(dst, t.Description)
-	dst = append(append(dst, `,"parameters":`...), t.Prompted...)
-	return append(dst, "}}"...)
+	dst = append(dst, `{"type":"function","function":`...)
+	return append(appendDescription(dst, t, t.Prompted), '}')
+}
+
+// appendDescription appends {"name", "description", "parameters"}.
+func appendDescription(dst []byte, t *tools.Tool, parameters protocol.Raw) []byte {
+	dst = rawjson.AppendString(append(dst, `{"name":`...), t.Name)
+	dst = rawjson.AppendString(append(dst, `,"description":`...), t.Description)
+	return append(append(append(dst, `,"parameters":`...), parameters...), '}')
 }

@@ -158,8 +158,10 @@ type Catalog struct {
 	json     protocol.Raw // for the internal step
 	parallel string       // name of the function that stands for several calls
 
+	spacing gbnf.Spacing
+	build   func(*gbnf.Grammar, *Catalog) error // adds the rules of answers
+
 	once       sync.Once
-	build      func(share gbnf.Size) (*gbnf.Grammar, error)
 	grammar    string
 	grammarErr error
 }
@@ -170,7 +172,9 @@ func (c *Catalog) Grammar() (string, error) {
 	c.once.Do(func() {
 		c.grammarErr = errors.New("the grammar could not be made") // stays where build panics
 		for share := gbnf.Limit; ; share = share.Quarter() {
-			g, err := c.build(share)
+			g := gbnf.New(c.spacing)
+			g.Share = share
+			err := c.build(g, c)
 			if err == nil {
 				err = g.TooLarge()
 			}

@@ -1,7 +1,9 @@
 package format
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"agentd/agent/internal/gbnf"
@@ -29,16 +31,11 @@ func newGPTOSS(o Options) (*gptoss, error) {
 	if err != nil {
 		return nil, err
 	}
-	effort := o.ReasoningEffort
-	if effort == "" {
-		effort = defaultEffort
+	effort := cmp.Or(o.ReasoningEffort, defaultEffort)
+	if !slices.Contains(reasoningEfforts, effort) {
+		return nil, fmt.Errorf("reasoning_effort %q is unknown; use %s", effort, strings.Join(reasoningEfforts, ", "))
 	}
-	for _, known := range reasoningEfforts {
-		if effort == known {
-			return &gptoss{rules: r, effort: effort, split: newSplitter(o.ModelAPI.SpecialTokens())}, nil
-		}
-	}
-	return nil, fmt.Errorf("reasoning_effort %q is unknown; use %s", effort, strings.Join(reasoningEfforts, ", "))
+	return &gptoss{rules: r, effort: effort, split: newSplitter(o.ModelAPI.SpecialTokens())}, nil
 }
 
 func (f *gptoss) Name() string       { return GPTOSS }
@@ -54,23 +51,19 @@ func (f *gptoss) SuppressControl() bool { return false }
 const parallelName = "call_in_parallel"
 
 func (f *gptoss) Catalog(set *tools.Set) *Catalog {
-	c := &Catalog{Set: set, json: functionsJSON(set), parallel: freeName(set, parallelName)}
+	c := &Catalog{Set: set, parallel: freeName(set, parallelName), spacing: gbnf.AnySpacing, build: f.grammar}
 	c.Calls = CallForm{Begin: functionsPrefix + c.parallel, Depth: 2, Again: "<|start|>assistant"}
-	c.build = func(share gbnf.Size) (*gbnf.Grammar, error) { return f.grammar(c, share) }
-	if len(set.Tools) == 0 {
+	shown := set.Tools
+	if len(shown) > 0 && len(set.Robots) > 1 {
+		shown = append(slices.Clip(shown), tools.Tool{Name: c.parallel, Description: parallelDescription, Prompted: parallelPrompted})
+	}
+	c.json = functionsJSON(shown)
+	if len(shown) == 0 {
 		return c
 	}
 	b := []byte("# Tools\n\n## functions\n\nnamespace functions {\n\n")
-	for i := range set.Tools {
-		t := &set.Tools[i]
-		b = appendTypeScript(b, t.Name, t.Description, t.Prompted)
-	}
-	if len(set.Robots) > 1 {
-		b = appendTypeScript(b, c.parallel, parallelDescription, parallelPrompted)
-		c.json = append(c.json[:len(c.json)-1:len(c.json)-1], `,{"type":"function","function":{"name":`...)
-		c.json = append(rawjson.AppendString(c.json, c.parallel), `,"description":`...)
-		c.json = append(rawjson.AppendString(c.json, parallelDescription), `,"parameters":`...)
-		c.json = append(append(c.json, parallelPrompted...), "}}]"...)
+	for i := range shown {
+		b = appendTypeScript(b, &shown[i])
 	}
 	c.text = string(append(b, "} // namespace functions"...))
 	return c
@@ -126,23 +119,14 @@ func (f *gptoss) RenderChat(c *Chat) (*Prompt, error) {
 
 // render renders a system message and what follows it.
 func (f *gptoss) render(messages []message, c *Catalog) *Prompt {
-	b := &builder{split: f.split}
-	size := len(c.text) + 4096
-	for i := range messages {
-		size += len(messages[i].content) + 96
-	}
-	b.text = make([]byte, 0, size)
+	b := newBuilder(f.split, c, messages)
 	b.markup(harmonySystem)
 	b.markup(f.effort)
 	b.markup(harmonyChannels)
 	if c.text != "" {
 		b.markup(harmonyCalls)
 	}
-	b.markup("<|end|><|start|>developer<|message|># Instructions\n\n")
-	b.plain(messages[0].content)
-	b.plain("\n\n")
-	b.plain(c.text)
-	b.markup("<|end|>")
+	b.block("<|end|><|start|>developer<|message|># Instructions\n\n", messages[0].content+"\n\n"+c.text, "<|end|>")
 
 	// Thoughts behind calls are shown until a later reply has used them up.
 	lastReply := 0
@@ -156,13 +140,9 @@ func (f *gptoss) render(messages []message, c *Catalog) *Prompt {
 		m := &messages[i]
 		switch m.role {
 		case roleUser:
-			b.markup("<|start|>user<|message|>")
-			b.plain(m.fullContent())
-			b.markup("<|end|>")
+			b.block("<|start|>user<|message|>", m.fullContent(), "<|end|>")
 		case roleTool:
-			b.markup("<|start|>")
-			b.plain("functions." + caller)
-			b.markup(" to=assistant<|channel|>commentary<|message|>")
+			b.block("<|start|>", "functions."+caller, " to=assistant<|channel|>commentary<|message|>")
 			b.text = appendResult(b.text, m)
 			b.markup("<|end|>")
 		case roleAssistant:
@@ -179,27 +159,21 @@ func (f *gptoss) render(messages []message, c *Catalog) *Prompt {
 // it calls.
 func (f *gptoss) renderAssistant(b *builder, m *message, c *Catalog, thoughts bool) (caller string) {
 	if len(m.calls) == 0 || m.content != "" {
-		b.markup("<|start|>assistant<|channel|>final<|message|>")
-		b.plain(m.content)
-		b.markup("<|end|>")
+		b.block("<|start|>assistant<|channel|>final<|message|>", m.content, "<|end|>")
 	}
 	if len(m.calls) == 0 {
 		return ""
 	}
 	if thoughts {
 		for _, text := range m.reasoning {
-			b.markup("<|start|>assistant<|channel|>analysis<|message|>")
-			b.plain(text)
-			b.markup("<|end|>")
+			b.block("<|start|>assistant<|channel|>analysis<|message|>", text, "<|end|>")
 		}
 	}
 	caller, arguments := m.calls[0].Name, m.calls[0].Arguments
 	if len(m.calls) > 1 {
 		caller, arguments = c.parallel, parallelArguments(m.calls)
 	}
-	b.markup("<|start|>assistant to=")
-	b.plain("functions." + caller)
-	b.markup("<|channel|>commentary json<|message|>")
+	b.block("<|start|>assistant to=", "functions."+caller, "<|channel|>commentary json<|message|>")
 	b.text = rawjson.AppendSpaced(b.text, arguments)
 	b.markup("<|call|>")
 	return caller

@@ -3,6 +3,7 @@ package format
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"agentd/agent/internal/gbnf"
@@ -22,9 +23,7 @@ const functionsPrefix = "functions."
 // A call's recipient may stand before the channel, as in prompts, or behind it,
 // as the models write it. Prompts show calls with json.dumps' spacing, the models'
 // own examples are compact: white space is free.
-func (f *gptoss) grammar(c *Catalog, share gbnf.Size) (*gbnf.Grammar, error) {
-	g := gbnf.New(gbnf.AnySpacing)
-	g.Share = share
+func (f *gptoss) grammar(g *gbnf.Grammar, c *Catalog) error {
 	addAnalysis(g)
 	g.AddText("reply", gbnf.Text{Forbidden: harmonyMarks, NonBlank: true})
 	g.Add("final", gbnf.Literal("<|channel|>final<|message|>")+" reply")
@@ -32,11 +31,11 @@ func (f *gptoss) grammar(c *Catalog, share gbnf.Size) (*gbnf.Grammar, error) {
 	if len(c.Set.Tools) > 0 {
 		answer = either(c.Set, "call", "final")
 		if err := f.addCalls(g, c); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	g.Add("root", fmt.Sprintf("analysis{0,%d} %s", maxAnalyses, answer))
-	return g, nil
+	return nil
 }
 
 func (f *gptoss) before(g *gbnf.Grammar) string {
@@ -46,17 +45,9 @@ func (f *gptoss) before(g *gbnf.Grammar) string {
 
 // addAnalysis adds the rule of a message of thoughts and what begins the next.
 func addAnalysis(g *gbnf.Grammar) {
-	g.AddText("thoughts", gbnf.Text{Forbidden: without(harmonyMarks, "<|end|>"), Until: "<|end|>"})
+	inThoughts := slices.DeleteFunc(slices.Clone(harmonyMarks), func(mark string) bool { return mark == "<|end|>" })
+	g.AddText("thoughts", gbnf.Text{Forbidden: inThoughts, Until: "<|end|>"})
 	g.Add("analysis", gbnf.Literal("<|channel|>analysis<|message|>")+" thoughts "+gbnf.Literal("<|start|>assistant"))
-}
-
-func without(list []string, s string) (rest []string) {
-	for _, e := range list {
-		if e != s {
-			rest = append(rest, e)
-		}
-	}
-	return rest
 }
 
 func (f *gptoss) addCalls(g *gbnf.Grammar, c *Catalog) error {

@@ -4,19 +4,20 @@ import (
 	"slices"
 
 	"agentd/agent/internal/rawjson"
+	"agentd/agent/tools"
 	"agentd/protocol"
 )
 
 // appendTypeScript appends a function as the TypeScript type that gpt-oss was
 // trained to read, line breaks included.
-func appendTypeScript(dst []byte, name, description string, schema protocol.Raw) []byte {
-	dst = append(append(append(dst, "// "...), description...), "\ntype "...)
-	dst = append(append(dst, name...), " = "...)
-	properties, _ := protocol.Get(schema, "properties")
+func appendTypeScript(dst []byte, t *tools.Tool) []byte {
+	dst = append(append(append(dst, "// "...), t.Description...), "\ntype "...)
+	dst = append(append(dst, t.Name...), " = "...)
+	properties, _ := protocol.Get(t.Prompted, "properties")
 	if len(properties) <= len("{}") {
 		return append(dst, "() => any;\n\n"...)
 	}
-	required := requiredNames(schema)
+	required := requiredNames(t.Prompted)
 	dst = append(dst, "(_: {\n"...)
 	for parameter, spec := range protocol.Members(properties) {
 		if text := text(spec, "description"); text != "" {

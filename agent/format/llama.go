@@ -102,8 +102,10 @@ func (f *llama) ShowsResults() bool { return true }
 func (f *llama) SuppressControl() bool { return true }
 
 func (f *llama) Catalog(set *tools.Set) *Catalog {
-	c := &Catalog{Set: set, json: functionsJSON(set), Calls: CallForm{Begin: llamaName, Depth: 1}}
-	c.build = func(share gbnf.Size) (*gbnf.Grammar, error) { return f.grammar(set, share) }
+	c := &Catalog{
+		Set: set, json: functionsJSON(set.Tools), spacing: gbnf.DumpsSpacing, build: f.grammar,
+		Calls: CallForm{Begin: llamaName, Depth: 1},
+	}
 	var b []byte
 	for i := range set.Tools {
 		b = rawjson.AppendIndented(b, appendFunction(nil, &set.Tools[i]))
@@ -132,19 +134,12 @@ func (f *llama) render(messages []message, c *Catalog) *Prompt {
 			messages = slices.Insert(messages, 1, message{role: roleUser})
 		}
 	}
-	b := &builder{split: f.split}
-	size := len(c.text) + 4096
-	for i := range messages {
-		size += len(messages[i].content) + 96
-	}
-	b.text = make([]byte, 0, size)
+	b := newBuilder(f.split, c, messages)
 	b.markup(llamaSystem)
 	if c.text != "" {
 		b.markup(llamaIpython)
 	}
-	b.markup(llamaCutoff + llamaToday)
-	b.plain(f.date + "\n\n" + trimSpace(messages[0].content))
-	b.markup(llamaTurnEnd)
+	b.block(llamaCutoff+llamaToday, f.date+"\n\n"+trimSpace(messages[0].content), llamaTurnEnd)
 	for i := 1; i < len(messages); i++ {
 		m := &messages[i]
 		switch m.role {

@@ -22,10 +22,8 @@ var llamaMarks = []string{
 //
 // Where there are tools, no reply begins with a brace, as calls do. JSON has the
 // spacing of the calls in the prompt.
-func (f *llama) grammar(set *tools.Set, share gbnf.Size) (*gbnf.Grammar, error) {
-	g := gbnf.New(gbnf.DumpsSpacing)
-	g.Share = share
-	reply := gbnf.Text{Forbidden: llamaMarks, NonBlank: true}
+func (f *llama) grammar(g *gbnf.Grammar, c *Catalog) error {
+	set, reply := c.Set, gbnf.Text{Forbidden: llamaMarks, NonBlank: true}
 	answer := "reply"
 	if len(set.Tools) > 0 {
 		reply.NotFirst = "{"
@@ -34,7 +32,7 @@ func (f *llama) grammar(set *tools.Set, share gbnf.Size) (*gbnf.Grammar, error) 
 			return f.addFunction(g, set, rule, tool, llamaParameters)
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		calls := fmt.Sprintf("call ( %s call ){0,%d}", gbnf.Literal(llamaNextCall), f.most(set)-1)
 		if f.tag {
@@ -44,7 +42,7 @@ func (f *llama) grammar(set *tools.Set, share gbnf.Size) (*gbnf.Grammar, error) 
 	}
 	g.AddText("reply", reply)
 	g.Add("root", answer)
-	return g, nil
+	return nil
 }
 
 func (f *llama) before(*gbnf.Grammar) string { return "" }

@@ -2,6 +2,7 @@ package format
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"agentd/agent/internal/gbnf"
@@ -86,11 +87,13 @@ func (q *qwen) SuppressControl() bool { return true }
 func (q *qwen) ShowsResults() bool    { return true }
 
 func (q *qwen) Catalog(set *tools.Set) *Catalog {
-	c := &Catalog{Set: set, json: functionsJSON(set), Calls: CallForm{Begin: callOpen, Depth: 1, Again: thoughtsEnd}}
+	c := &Catalog{
+		Set: set, json: functionsJSON(set.Tools), spacing: gbnf.DumpsSpacing, build: q.grammar,
+		Calls: CallForm{Begin: callOpen, Depth: 1, Again: thoughtsEnd},
+	}
 	if q.xml { // no text of a parameter has the end of one
 		c.Calls = CallForm{Begin: callOpen, End: "</parameter>\n</function>\n" + callClose, Again: thoughtsEnd}
 	}
-	c.build = func(share gbnf.Size) (*gbnf.Grammar, error) { return q.grammar(set, share) }
 	var b []byte
 	for i := range set.Tools {
 		b = append(b, '\n')
@@ -139,12 +142,7 @@ func (q *qwen) RenderChat(c *Chat) (*Prompt, error) { return q.render(c.messages
 
 // render renders a system message and what follows it.
 func (q *qwen) render(messages []message, c *Catalog) *Prompt {
-	b := &builder{split: q.split}
-	size := len(c.text) + 4096
-	for i := range messages {
-		size += len(messages[i].content) + 64
-	}
-	b.text = make([]byte, 0, size)
+	b := newBuilder(q.split, c, messages)
 	q.renderSystem(b, messages[0].content, c)
 
 	lastQuery := lastQueryIndex(messages)
@@ -152,9 +150,7 @@ func (q *qwen) render(messages []message, c *Catalog) *Prompt {
 		m := &messages[i]
 		switch m.role {
 		case roleUser:
-			b.markup("<|im_start|>user\n")
-			b.plain(q.trim(m.fullContent()))
-			b.markup("<|im_end|>\n")
+			b.block("<|im_start|>user\n", q.trim(m.fullContent()), "<|im_end|>\n")
 		case roleTool:
 			q.renderResult(b, m, messages[i-1].role != roleTool, i+1 == len(messages) || messages[i+1].role != roleTool)
 		case roleAssistant:
@@ -201,57 +197,45 @@ func (q *qwen) renderSystem(b *builder, system string, c *Catalog) {
 		return
 	}
 	b.markup("<|im_start|>system\n")
-	switch {
-	case len(c.Set.Tools) == 0:
+	if len(c.Set.Tools) == 0 {
 		b.plain(q.trim(system))
-	case q.xml && !q.coder:
-		b.markup(qwen35Intro)
-		b.plain(c.text)
-		b.markup(qwen35Outro)
-		if system != "" {
-			b.plain("\n\n" + q.trim(system))
-		}
-	case q.coder:
-		b.plain(before(system))
-		b.markup(coderIntro)
-		b.plain(c.text)
-		b.markup(coderOutro)
-	default:
-		b.plain(before(system))
-		b.markup(hermesIntro)
-		b.plain(c.text)
-		b.markup(hermesOutro)
+	} else {
+		q.renderTools(b, system, c)
 	}
 	b.markup("<|im_end|>\n")
 }
 
-// before is the text of a system message before that of the tools.
-func before(system string) string {
-	if system == "" {
-		return ""
+// renderTools renders the tools, before or after the text of the system message.
+func (q *qwen) renderTools(b *builder, system string, c *Catalog) {
+	intro, outro, last := hermesIntro, hermesOutro, false
+	switch {
+	case q.coder:
+		intro, outro = coderIntro, coderOutro
+	case q.xml:
+		intro, outro, last = qwen35Intro, qwen35Outro, true
 	}
-	return system + "\n\n"
+	if system != "" && !last {
+		b.plain(system + "\n\n")
+	}
+	b.block(intro, c.text, outro)
+	if system != "" && last {
+		b.plain("\n\n" + q.trim(system))
+	}
 }
 
 // renderResult renders a result. Results in a row share a turn, of which this one is the first,
 // the last, or both.
 func (q *qwen) renderResult(b *builder, m *message, first, last bool) {
-	open, end := "\n<tool_response>\n", "\n</tool_response>"
-	if q.coder {
-		open, end = "<tool_response>\n", "\n</tool_response>\n"
+	if first {
+		b.markup("<|im_start|>user")
 	}
-	switch {
-	case first && q.coder:
-		open = "<|im_start|>user\n" + open
-	case first:
-		open = "<|im_start|>user" + open
+	b.block("\n<tool_response>\n", q.trim(m.fullContent()), "\n</tool_response>")
+	if last && q.coder {
+		b.markup("\n")
 	}
 	if last {
-		end += "<|im_end|>\n"
+		b.markup("<|im_end|>\n")
 	}
-	b.markup(open)
-	b.plain(q.trim(m.fullContent()))
-	b.markup(end)
 }
 
 func (q *qwen) renderAssistant(b *builder, m *message, current bool) {
@@ -262,9 +246,7 @@ func (q *qwen) renderAssistant(b *builder, m *message, current bool) {
 		reasoning = trimSpace(reasoning)
 	}
 	if q.thinks && current && (q.xml || reasoning != "") {
-		b.markup("<think>\n")
-		b.plain(strings.Trim(reasoning, "\n"))
-		b.markup("\n</think>\n\n")
+		b.block("<think>\n", strings.Trim(reasoning, "\n"), "\n</think>\n\n")
 		content = strings.TrimLeft(content, "\n")
 	}
 	if q.coder && len(m.calls) > 0 {
@@ -289,19 +271,15 @@ func (q *qwen) renderAssistant(b *builder, m *message, current bool) {
 func (q *qwen) renderCall(b *builder, call *tools.Call) {
 	if !q.xml {
 		b.markup("<tool_call>\n{\"name\": \"")
-		b.plain(call.Name)
-		b.plain("\", \"arguments\": ")
+		b.plain(call.Name + "\", \"arguments\": ")
 		b.text = rawjson.AppendSpaced(b.text, call.Arguments)
 		b.markup("}\n</tool_call>")
 		return
 	}
 	b.markup("<tool_call>\n<function=")
-	b.plain(call.Name)
-	b.plain(">\n")
+	b.plain(call.Name + ">\n")
 	for name, value := range protocol.Members(call.Arguments) {
-		b.plain("<parameter=")
-		b.plain(name)
-		b.plain(">\n")
+		b.plain("<parameter=" + name + ">\n")
 		b.text = appendUnquoted(b.text, value)
 		b.plain("\n</parameter>\n")
 	}
@@ -349,12 +327,9 @@ func appendCoderTool(dst []byte, t *tools.Tool) []byte {
 
 // appendExtraKeys appends the members of a schema that have no tag of their own.
 func appendExtraKeys(dst []byte, schema protocol.Raw, handled ...string) []byte {
-members:
 	for name, value := range protocol.Members(schema) {
-		for _, h := range handled {
-			if name == h {
-				continue members
-			}
+		if slices.Contains(handled, name) {
+			continue
 		}
 		dst = append(append(append(dst, "\n<"...), name...), '>')
 		dst = appendUnquoted(dst, value)

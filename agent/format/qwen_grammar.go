@@ -20,20 +20,18 @@ var callMarks = []string{"<tool_call>", "</tool_call>", "<think>", "</think>"}
 //
 // JSON has the spacing of the calls in the prompt, that of the models' own
 // templates: a choice that says nothing would only cost tokens.
-func (q *qwen) grammar(set *tools.Set, share gbnf.Size) (*gbnf.Grammar, error) {
-	g := gbnf.New(gbnf.DumpsSpacing)
-	g.Share = share
-	answer := "reply"
+func (q *qwen) grammar(g *gbnf.Grammar, c *Catalog) error {
+	set, answer := c.Set, "reply"
 	g.AddText("reply", gbnf.Text{Forbidden: callMarks, NonBlank: true})
 	if len(set.Tools) > 0 {
 		answer = either(set, "calls", "reply")
 		g.Add("calls", fmt.Sprintf(`call ( "\n" call ){0,%d}`, q.most(set)-1))
 		if err := q.addCall(g, set); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	g.Add("root", q.before(g)+answer)
-	return g, nil
+	return nil
 }
 
 func (q *qwen) before(g *gbnf.Grammar) string { return thinkRule(g, q.think, q.openThink) }

@@ -38,27 +38,29 @@ func unusable(tool *tools.Tool, err error) error {
 	return fmt.Errorf("the parameters of %s can't be made a grammar: %w", tool.Name, err)
 }
 
-// ChatGrammar is the grammar of answers in a chat: thoughts, where the model has them, and a JSON
-// value that the schema admits. With nil the answer is a text that is not blank, has no
-// mark of a call, thought or message, and does not begin like a JSON object. A schema that is too
-// large for a grammar is widened to any value.
-func ChatGrammar(f Format, value *tools.Answer) (string, error) {
-	g := gbnf.New(gbnf.AnySpacing)
-	answer := "answer"
-	if value == nil {
-		g.AddText(answer, gbnf.Text{Forbidden: textMarks, NonBlank: true, NotFirst: "{"})
-	} else {
-		fits, err := g.Try(func() (err error) {
-			answer, err = value.Document().Add(g, schema.Options{})
-			return err
-		})
-		if err != nil {
-			return "", err
+// AnswerCatalog is the catalog of a set without tools. Answers are thoughts, where the model has
+// them, and a JSON value that set.Answer admits. Without one the answer is a text that is not blank,
+// has no mark of a call, thought or message, and does not begin like a JSON object. A schema that
+// is too large for a grammar is widened to any value.
+func AnswerCatalog(f Format, set *tools.Set) *Catalog {
+	return &Catalog{Set: set, json: protocol.Raw("[]"), spacing: gbnf.AnySpacing, build: func(g *gbnf.Grammar, c *Catalog) error {
+		answer, fits := "answer", true
+		if c.Set.Answer == nil {
+			g.AddText(answer, gbnf.Text{Forbidden: textMarks, NonBlank: true, NotFirst: "{"})
+		} else {
+			var err error
+			fits, err = g.Try(func() (err error) {
+				answer, err = c.Set.Answer.Add(g, schema.Options{})
+				return err
+			})
+			if err != nil {
+				return err
+			}
 		}
 		if !fits {
 			answer = g.JSON(gbnf.AnyValue)
 		}
-	}
-	g.Add("root", f.before(g)+answer)
-	return g.String(), nil
+		g.Add("root", f.before(g)+answer)
+		return nil
+	}}
 }

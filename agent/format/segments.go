@@ -77,6 +77,15 @@ type builder struct {
 	special [][2]int // spans of special tokens
 }
 
+// newBuilder returns a builder with room for the text of a catalog and of messages.
+func newBuilder(split *splitter, c *Catalog, messages []message) *builder {
+	size := len(c.text) + 4096
+	for i := range messages {
+		size += len(messages[i].content) + 96 // what is around it
+	}
+	return &builder{split: split, text: make([]byte, 0, size)}
+}
+
 // markup appends a fixed text of the format.
 func (b *builder) markup(text string) {
 	for _, p := range b.split.markup(text) {
@@ -85,6 +94,13 @@ func (b *builder) markup(text string) {
 		}
 		b.text = append(b.text, p.Text...)
 	}
+}
+
+// block appends a text between two fixed ones of the format.
+func (b *builder) block(open, text, end string) {
+	b.markup(open)
+	b.plain(text)
+	b.markup(end)
 }
 
 // plain appends text of others.

@@ -9,6 +9,7 @@ import (
 
 	"agentd/agent/format"
 	"agentd/agent/memory"
+	"agentd/agent/tools"
 	"agentd/llama/synth"
 	"agentd/protocol"
 )
@@ -143,7 +144,7 @@ func TestSummariesAreTextWithoutMarks(t *testing.T) {
 	for _, s := range summarySetups {
 		t.Run(s.name, func(t *testing.T) {
 			f, k := s.open(t)
-			grammar, err := format.ChatGrammar(f, nil)
+			grammar, err := format.AnswerCatalog(f, &tools.Set{}).Grammar()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -131,42 +131,32 @@ func (t *template) SuppressControl() bool { return true }
 func (t *template) ShowsResults() bool    { return false }
 
 func (t *template) Catalog(set *tools.Set) *Catalog {
-	c := &Catalog{Set: set, Calls: CallForm{Begin: callOpen, Depth: 1, Again: thoughtsEnd}}
+	c := &Catalog{Set: set, Calls: CallForm{Begin: callOpen, Depth: 1, Again: thoughtsEnd}, spacing: gbnf.AnySpacing, build: t.grammar}
 	if t.jsonOut {
 		c.Calls.Begin = `"action":`
 	}
-	c.build = func(share gbnf.Size) (*gbnf.Grammar, error) { return t.grammar(set, share) }
 	if t.made {
 		return c
 	}
-	var b strings.Builder
-	b.WriteString("\n\n# Output\n")
+	form, action := "A reply is plain text; tool calls are <tool_call>\nACTION\n</tool_call>.", `{robot: {"name": tool, "arguments": {...}}}`
 	if t.jsonOut {
-		b.WriteString(`A reply is {"say": "the text", "action": {}}; tool calls are {"say": "", "action": ACTION}.`)
-	} else {
-		b.WriteString("A reply is plain text; tool calls are <tool_call>\nACTION\n</tool_call>.")
+		form = `A reply is {"say": "the text", "action": {}}; tool calls are {"say": "", "action": ACTION}.`
 	}
 	if set.Chat {
-		b.WriteString(` ACTION is {"name": tool, "arguments": {...}}`)
-	} else {
-		b.WriteString(` ACTION is {robot: {"name": tool, "arguments": {...}}}`)
+		action = `{"name": tool, "arguments": {...}}`
 	}
 	if !set.OneCall {
-		b.WriteString(", or a list of such objects for several calls")
+		action += ", or a list of such objects for several calls"
 	}
-	b.WriteByte('.')
+	text := []byte("\n\n# Output\n" + form + " ACTION is " + action + ".")
 	if len(set.Tools) > 0 {
-		b.WriteString("\n\n# Tools")
+		text = append(text, "\n\n# Tools"...)
 	}
 	for i := range set.Tools {
 		tool := &set.Tools[i]
-		b.WriteByte('\n')
-		line := append([]byte(`{"name":`), protocol.String(tool.Name)...)
-		line = append(append(line, `,"description":`...), protocol.String(tool.Description)...)
-		line = append(append(append(line, `,"parameters":`...), tool.Schema...), '}')
-		b.Write(rawjson.AppendSpaced(nil, line))
+		text = rawjson.AppendSpaced(append(text, '\n'), appendDescription(nil, tool, tool.Schema))
 	}
-	c.text = b.String()
+	c.text = string(text)
 	return c
 }
 
@@ -185,7 +175,7 @@ func (t *template) RenderChat(c *Chat) (*Prompt, error) {
 		switch {
 		case said.Of != "":
 			m.role, m.content = roleUser, "Result of "+said.Of+":\n"+said.Text
-		case said.Model && (c.Catalog != nil || len(said.Calls) > 0):
+		case said.Model && (len(c.catalog().Set.Tools) > 0 || len(said.Calls) > 0):
 			m.content, m.calls = t.answer(said.Text, said.Calls), nil
 		}
 	}
@@ -200,7 +190,7 @@ func (t *template) RenderChat(c *Chat) (*Prompt, error) {
 
 // render runs the template over messages and what else it may ask of an input.
 func (t *template) render(in *Input, messages protocol.Raw) (*Prompt, error) {
-	rawTools := rawList(in.RawTools)
+	rawTools := protocol.AppendElements(nil, in.RawTools...)
 	vars := append([]byte(`{"messages":`), messages...)
 	if t.made {
 		vars = append(append(vars, `,"tools":`...), rawTools...)
@@ -284,15 +274,4 @@ func (t *template) answer(say string, calls []tools.Call) string {
 	}
 	action := memory.AppendAction([]byte(say+callOpen+"\n"), calls, len(calls) > 1)
 	return string(append(action, "\n"+callClose...))
-}
-
-func rawList(list []protocol.Raw) protocol.Raw {
-	dst := protocol.Raw{'['}
-	for i, v := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, v...)
-	}
-	return append(dst, ']')
 }

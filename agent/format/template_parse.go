@@ -17,14 +17,12 @@ import (
 //
 // The spacing of arguments is the model's to choose, since nothing is known of
 // what it was trained on.
-func (t *template) grammar(set *tools.Set, share gbnf.Size) (*gbnf.Grammar, error) {
-	g := gbnf.New(gbnf.AnySpacing)
-	g.Share = share
-	think := thinkRule(g, t.think, false)
+func (t *template) grammar(g *gbnf.Grammar, c *Catalog) error {
+	set, think := c.Set, thinkRule(g, t.think, false)
 	var answers []string
 	if len(set.Tools) > 0 {
 		if err := t.addAction(g, set); err != nil {
-			return nil, err
+			return err
 		}
 		if t.jsonOut {
 			answers = append(answers, gbnf.Literal(`{"say": "", "action": `)+" action "+gbnf.Literal("}"))
@@ -42,7 +40,7 @@ func (t *template) grammar(set *tools.Set, share gbnf.Size) (*gbnf.Grammar, erro
 		answers = append(answers, "reply")
 	}
 	g.Add("root", think+gbnf.Alternatives(answers))
-	return g, nil
+	return nil
 }
 
 func (t *template) before(g *gbnf.Grammar) string { return thinkRule(g, t.think, false) }
@@ -66,11 +64,11 @@ func (t *template) addAction(g *gbnf.Grammar, set *tools.Set) error {
 		}
 		g.Add(calls[i], gbnf.Literal(jsonText(tool.Name)+`", "arguments": `)+" "+args)
 	}
-	if set.Chat {
-		g.Add("one", gbnf.Literal(`{"name": "`)+" "+gbnf.Alternatives(calls)+" "+gbnf.Literal("}"))
-	} else {
-		g.Add("one", gbnf.Literal("{")+" "+t.addRobot(g, set, jsonString)+" "+gbnf.Literal(`: {"name": "`)+" "+gbnf.Alternatives(calls)+" "+gbnf.Literal("}}"))
+	before, after := gbnf.Literal(`{"name": "`), gbnf.Literal("}")
+	if !set.Chat {
+		before, after = gbnf.Literal("{")+" "+t.addRobot(g, set, jsonString)+" "+gbnf.Literal(`: {"name": "`), gbnf.Literal("}}")
 	}
+	g.Add("one", before+" "+gbnf.Alternatives(calls)+" "+after)
 	action := "one"
 	if most := t.most(set); most > 1 {
 		action += fmt.Sprintf(` | "[" one ( ", " one ){1,%d} "]"`, most-1)

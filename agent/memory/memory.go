@@ -164,11 +164,9 @@ func readAuthor(v protocol.Raw) (author Author, problem string) {
 	if err != nil {
 		return "", err.Error()
 	}
-	author, known := authors[name]
+	author, known := authors[strings.ToUpper(name)]
 	if !known {
-		if author, known = authors[strings.ToUpper(name)]; !known {
-			return "", fmt.Sprintf("the author %.40q is unknown; use USER, SYSTEM or MODEL", name)
-		}
+		return "", fmt.Sprintf("the author %.40q is unknown; use USER, SYSTEM or MODEL", name)
 	}
 	return author, ""
 }

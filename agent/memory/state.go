@@ -137,14 +137,8 @@ func (s *State) apply(memory protocol.Raw, index int, c Change) protocol.Raw {
 	}
 	turn := []byte(`{"kind":"` + KindToolCall + `",`)
 	if s.Key == GPTOSSKey {
-		turn = append(turn, `"analysis":[`...)
-		for i, text := range c.Reasoning {
-			if i > 0 {
-				turn = append(turn, ',')
-			}
-			turn = rawjson.AppendString(turn, text)
-		}
-		turn = append(turn, "]}"...)
+		turn = append(turn, `"analysis":`...)
+		turn = append(rawjson.AppendStrings(turn, c.Reasoning), '}')
 	} else {
 		turn = append(turn, `"reasoning":`...)
 		turn = append(rawjson.AppendString(turn, c.Reasoning[0]), '}')

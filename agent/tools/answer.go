@@ -7,13 +7,9 @@ import (
 	"agentd/protocol"
 )
 
-// Answer is the schema of a JSON value that is an answer as a whole. It never changes.
-type Answer struct {
-	document *schema.Document
-}
-
-// NewAnswer reads a schema, in which type names count as in those of tools. The error says why it can't be used.
-func NewAnswer(source protocol.Raw) (*Answer, error) {
+// NormaliseAnswer makes a set without tools, for answers that are JSON values of a schema. Type
+// names count in it as in tools. The error says why it can't be used.
+func NormaliseAnswer(source protocol.Raw) (*Set, error) {
 	if n := subschemas(source); n > MaxSubschemas || len(source) > MaxToolBytes {
 		return nil, fmt.Errorf("the schema has %d bytes and %d schemas in it, but at most %d and %d are possible", len(source), n, MaxToolBytes, MaxSubschemas)
 	}
@@ -25,14 +21,11 @@ func NewAnswer(source protocol.Raw) (*Answer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("it is no usable JSON Schema: %w", err)
 	}
-	return &Answer{document}, nil
+	return &Set{Answer: document}, nil
 }
 
-// Document is the schema as a document.
-func (a *Answer) Document() *schema.Document { return a.document }
-
-// Check is the first reason why a JSON text breaks the schema, or nil.
-func (a *Answer) Check(text string) error {
-	_, err := a.document.Validate(protocol.Raw(text))
+// CheckAnswer is the first reason why a JSON text is no Answer, or nil.
+func (s *Set) CheckAnswer(text string) error {
+	_, err := s.Answer.Validate(protocol.Raw(text))
 	return reason(err, "member")
 }

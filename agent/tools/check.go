@@ -55,70 +55,58 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 // of the arguments and checks the rest against the tool's schema. The error says what is
 // wrong with the call.
 func (s *Set) Lift(name string, written protocol.Raw) (Call, error) {
-	tool, ok := s.Find(name)
-	if !ok {
-		return Call{}, s.unknownTool(name)
+	var robot protocol.Raw
+	if tool, ok := s.Find(name); ok && tool.RobotParam != "" {
+		robot, _ = protocol.Get(written, tool.RobotParam)
+		written = protocol.DeleteMember(written, tool.RobotParam)
 	}
-	if written.Kind() != '{' {
-		return Call{}, fmt.Errorf("the arguments of %s must be an object, not %s", name, rawjson.KindName(written))
-	}
-	if s.Chat {
-		return s.accept(tool, written, "")
-	}
-	robot, _ := protocol.Get(written, tool.RobotParam)
-	return s.AcceptWritten(name, protocol.DeleteMember(written, tool.RobotParam), robot)
+	return s.AcceptWritten(name, written, robot)
 }
 
 // AcceptWritten is Accept with the robot as the model wrote it, a JSON string, or
 // nil where it left it out.
 func (s *Set) AcceptWritten(name string, arguments, robot protocol.Raw) (Call, error) {
-	tool, ok := s.Find(name)
-	switch {
-	case !ok:
-		return Call{}, s.unknownTool(name)
-	case robot == nil:
-		return s.accept(tool, arguments, s.DefaultRobot)
+	if robot == nil {
+		return s.accept(name, arguments, s.DefaultRobot, nil)
 	}
 	text, err := rawjson.String(robot)
 	if err != nil {
-		return Call{}, fmt.Errorf("the call of %s must name a robot: %w", name, err)
+		return s.accept(name, arguments, "", fmt.Errorf("the call of %s must name a robot: %w", name, err))
 	}
 	return s.Accept(name, arguments, text)
 }
 
 // Accept checks a call whose robot is given apart from its arguments.
 func (s *Set) Accept(name string, arguments protocol.Raw, robot string) (Call, error) {
-	tool, ok := s.Find(name)
-	if !ok {
-		return Call{}, s.unknownTool(name)
+	var err error
+	switch {
+	case robot == "":
+		err = fmt.Errorf("the call of %s names an empty robot", name)
+	case len(s.Robots) > 0 && !slices.Contains(s.Robots, robot):
+		err = fmt.Errorf("the call of %s names the unknown robot %q; known are %s", name, robot, strings.Join(s.Robots, ", "))
 	}
-	if robot == "" {
-		return Call{}, fmt.Errorf("the call of %s names an empty robot", name)
-	}
-	if len(s.Robots) > 0 && !slices.Contains(s.Robots, robot) {
-		return Call{}, fmt.Errorf("the call of %s names the unknown robot %q; known are %s", name, robot, strings.Join(s.Robots, ", "))
-	}
-	return s.accept(tool, arguments, robot)
+	return s.accept(name, arguments, robot, err)
 }
 
-func (s *Set) accept(tool *Tool, arguments protocol.Raw, robot string) (Call, error) {
-	if arguments.Kind() != '{' {
-		return Call{}, fmt.Errorf("the arguments of %s must be an object, not %s", tool.Name, rawjson.KindName(arguments))
-	}
-	if Depth(arguments) > MaxDepth {
-		return Call{}, fmt.Errorf("the arguments of %s are nested more than %d levels deep", tool.Name, MaxDepth)
+// accept checks a call. wrong is what is wrong with its robot.
+func (s *Set) accept(name string, arguments protocol.Raw, robot string, wrong error) (Call, error) {
+	tool, ok := s.Find(name)
+	switch {
+	case !ok && len(s.Tools) == 0:
+		return Call{}, fmt.Errorf("the tool %q is called, but the input has no tools", name)
+	case !ok:
+		return Call{}, fmt.Errorf("the tool %q is unknown; known are %s", name, strings.Join(s.Names(), ", "))
+	case wrong != nil:
+		return Call{}, wrong
+	case arguments.Kind() != '{':
+		return Call{}, fmt.Errorf("the arguments of %s must be an object, not %s", name, rawjson.KindName(arguments))
+	case Depth(arguments) > MaxDepth:
+		return Call{}, fmt.Errorf("the arguments of %s are nested more than %d levels deep", name, MaxDepth)
 	}
 	if err := tool.validate(arguments); err != nil {
-		return Call{}, fmt.Errorf("the call of %s is invalid: %w", tool.Name, err)
+		return Call{}, fmt.Errorf("the call of %s is invalid: %w", name, err)
 	}
-	return Call{Name: tool.Name, Arguments: arguments, Robot: robot}, nil
-}
-
-func (s *Set) unknownTool(name string) error {
-	if len(s.Tools) == 0 {
-		return fmt.Errorf("the tool %q is called, but the input has no tools", name)
-	}
-	return fmt.Errorf("the tool %q is unknown; known are %s", name, strings.Join(s.Names(), ", "))
+	return Call{Name: name, Arguments: arguments, Robot: robot}, nil
 }
 
 // Depth is how deep a valid JSON value is nested: 0 for a number, 1 for a list of numbers.

@@ -66,6 +66,9 @@ type Set struct {
 	// MustCall and OneCall are those of Functions.
 	MustCall, OneCall bool
 
+	// Answer is the schema of answers where there are no tools, nil for any text.
+	Answer *schema.Document
+
 	index map[string]int
 }
 

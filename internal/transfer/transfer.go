@@ -32,7 +32,7 @@ const (
 	// bodyTimeout bounds the time in which a client sends its body.
 	bodyTimeout = 2 * time.Minute
 	// WriteTimeout bounds the time in which a client reads each writeChunk bytes of its
-	// answer. It starts when the answer is ready, so it never cuts a long generation.
+	// answer. Only the time of writes counts, so it never cuts a long generation.
 	WriteTimeout = 2 * time.Minute
 	writeChunk   = 1 << 20
 	// writeRate is how many bytes a second a client must read on the whole, after the first
@@ -241,44 +241,68 @@ func send(c *gin.Context, status int, packed bool, length int64, write func(io.W
 		h.Set("Content-Length", strconv.FormatInt(length, 10))
 	}
 	c.Status(status)
-	control := http.NewResponseController(c.Writer)
-	patient := &patientWriter{to: c.Writer, deadline: control.SetWriteDeadline, now: time.Now, until: time.Now().Add(WriteTimeout)}
+	patient := newPatientWriter(c, c.Writer)
 	if err := write(patient); err != nil {
 		return err
 	}
 	// The connection may be kept alive, so the deadline must end with the answer. The flush
 	// must happen before that.
-	_ = control.Flush()
-	_ = control.SetWriteDeadline(time.Time{})
+	_ = http.NewResponseController(c.Writer).Flush()
+	_ = patient.deadline(time.Time{})
 	return nil
 }
 
-// patientWriter gives a client time for each part of an answer, and for all of it.
+// Events returns a function that sends parts of a stream of events, each at once, and the headers
+// with the first part, which may be empty. Its error is that of a client that does not read.
+func Events(c *gin.Context) (send func(part []byte) error) {
+	patient := newPatientWriter(c, flushed{c.Writer})
+	return func(part []byte) error {
+		if !c.Writer.Written() {
+			c.Header("Content-Type", "text/event-stream")
+			c.Header("X-Accel-Buffering", "no") // nginx would buffer events
+		}
+		_, err := patient.Write(part)
+		_ = patient.deadline(time.Time{}) // the connection may be kept alive
+		return err
+	}
+}
+
+// flushed sends each part at once.
+type flushed struct{ to http.ResponseWriter }
+
+func (f flushed) Write(p []byte) (int, error) {
+	n, err := f.to.Write(p)
+	if err == nil {
+		err = http.NewResponseController(f.to).Flush()
+	}
+	return n, err
+}
+
+// patientWriter gives a client time for each part of an answer, and for all of it. The time between
+// two writes is not the client's.
 type patientWriter struct {
 	to       io.Writer
 	deadline func(time.Time) error // for the next write
 	now      func() time.Time
-	until    time.Time // for what was written so far and the next part
+	left     time.Duration // for the next part
+}
+
+func newPatientWriter(c *gin.Context, to io.Writer) *patientWriter {
+	return &patientWriter{to: to, deadline: http.NewResponseController(c.Writer).SetWriteDeadline, now: time.Now, left: WriteTimeout}
 }
 
 func (w *patientWriter) Write(p []byte) (written int, err error) {
 	for rest := p; ; {
 		part := rest[:min(len(rest), writeChunk)]
-		_ = w.deadline(earlier(w.now().Add(WriteTimeout), w.until)) // writers of tests have none
+		began := w.now()
+		_ = w.deadline(began.Add(min(WriteTimeout, w.left))) // writers of tests have none
 		n, err := w.to.Write(part)
 		written += n
-		w.until = w.until.Add(time.Duration(n) * time.Second / writeRate)
+		w.left += time.Duration(n)*time.Second/writeRate - w.now().Sub(began)
 		if rest = rest[len(part):]; err != nil || len(rest) == 0 {
 			return written, err
 		}
 	}
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // zippers reuses compressors, which are large.

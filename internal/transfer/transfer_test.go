@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"agentd/internal/budget"
@@ -120,7 +121,7 @@ func TestReaderHasTimeForEachPartAndForAll(t *testing.T) {
 	} {
 		start := time.Unix(0, 0)
 		client := &slowClient{now: start, rate: test.rate}
-		w := &patientWriter{to: client, until: start.Add(WriteTimeout), now: func() time.Time { return client.now },
+		w := &patientWriter{to: client, left: WriteTimeout, now: func() time.Time { return client.now },
 			deadline: func(at time.Time) error { client.deadlines = append(client.deadlines, at); return nil }}
 		if _, err := w.Write(make([]byte, test.size)); !errors.Is(err, test.want) {
 			t.Errorf("%s: %v after %s and %d bytes", name, err, client.now.Sub(start), client.read)
@@ -131,6 +132,44 @@ func TestReaderHasTimeForEachPartAndForAll(t *testing.T) {
 				t.Errorf("%s: a deadline after %s", name, at.Sub(start))
 			}
 		}
+	}
+}
+
+// slowReader is a connection whose client takes a second for each part.
+type slowReader struct {
+	*httptest.ResponseRecorder
+	until time.Time
+}
+
+func (r *slowReader) SetWriteDeadline(at time.Time) error {
+	r.until = at
+	return nil
+}
+
+func (r *slowReader) Write(p []byte) (int, error) {
+	if time.Sleep(time.Second); time.Now().After(r.until) {
+		return 0, errLate
+	}
+	return r.ResponseRecorder.Write(p)
+}
+
+func TestReaderOfEventsHasTimeForAllOfThem(t *testing.T) {
+	for name, pause := range map[string]time.Duration{"quickly": 0, "slowly": time.Hour} {
+		t.Run("events that come "+name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				reader := &slowReader{ResponseRecorder: httptest.NewRecorder()}
+				c, _ := gin.CreateTestContext(reader)
+				send := Events(c)
+				sent, most := 0, int(WriteTimeout/time.Second)
+				for sent <= most && send([]byte("data\n\n")) == nil {
+					sent++
+					time.Sleep(pause)
+				}
+				if !reader.until.IsZero() || sent != most {
+					t.Errorf("%d events were sent, the next deadline is %s", sent, reader.until)
+				}
+			})
+		})
 	}
 }
 

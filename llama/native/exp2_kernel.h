@@ -11,10 +11,9 @@ AGD_TARGET static inline vec load(const float * p) {
 // the Taylor series of 2^f around 0 up to f^6, for |f| <= 0.5.
 AGD_TARGET static inline vec exp2_negative(vec x) {
     const vec floor   = vec{} - 126.0f;
-    const vec clamped = x > floor ? x : floor;
     const vec rounder = vec{} + 12582912.0f; // 1.5 * 2^23: adding it rounds to an integer
-    const vec shifted = clamped + rounder;
-    const vec f       = clamped - (shifted - rounder);
+    const vec shifted = x + rounder;
+    const vec f       = x - (shifted - rounder);
     vec       p       = vec{} + 1.5403530e-4f;
     p                 = p * f + 1.3333558e-3f;
     p                 = p * f + 9.6181291e-3f;
@@ -29,5 +28,5 @@ AGD_TARGET static inline vec exp2_negative(vec x) {
     bits += n << 23; // the low bits of shifted are the integer
     vec y;
     __builtin_memcpy(&y, &bits, sizeof y);
-    return x >= floor ? y : vec{};
+    return x >= floor ? y : vec{}; // below, y is not a number of use
 }

@@ -2,12 +2,15 @@ package openai
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"agentd/agent/format"
+	"agentd/agent/tools"
 	"agentd/scheduler/generation"
 )
 
@@ -15,15 +18,75 @@ import (
 type chatRequest struct {
 	common
 
-	Messages            []chatMessage  `json:"messages"`
-	MaxCompletionTokens *int           `json:"max_completion_tokens"`
-	Stop                list           `json:"stop"`
-	Tools               []tool         `json:"tools"`
-	ToolChoice          toolChoice     `json:"tool_choice"`
-	Parallel            bool           `json:"parallel_tool_calls"`
-	ResponseFormat      *responseForm  `json:"response_format"`
-	Logprobs            bool           `json:"logprobs"`
-	LogitBias           map[string]any `json:"logit_bias"`
+	Messages            []chatMessage `json:"messages"`
+	MaxCompletionTokens *int          `json:"max_completion_tokens"`
+	Tools               []tool        `json:"tools"`
+	ToolChoice          toolChoice    `json:"tool_choice"`
+	Parallel            bool          `json:"parallel_tool_calls"`
+	ResponseFormat      *responseForm `json:"response_format"`
+	Logprobs            bool          `json:"logprobs"`
+}
+
+// tool is a function that the model may call.
+type tool struct {
+	strict
+	Type     string `json:"type"`
+	Function struct {
+		strict
+		Name        string         `json:"name,omitzero"`
+		Description string         `json:"description,omitzero"`
+		Parameters  jsontext.Value `json:"parameters,omitzero"`
+		Strict      *bool          `json:"strict,omitzero"` // calls always fit
+	} `json:"function"`
+}
+
+// toolCall is a call of the model.
+type toolCall struct {
+	strict
+	Index    *int   `json:"index,omitzero"` // in streams
+	ID       string `json:"id,omitzero"`
+	Type     string `json:"type,omitzero"`
+	Function called `json:"function"`
+}
+
+type called struct {
+	strict
+	Name      string `json:"name,omitzero"`
+	Arguments string `json:"arguments"`
+}
+
+// newCalls are the calls of an answer. Their ids are unique.
+func newCalls(calls []tools.Call) (list []toolCall) {
+	for _, c := range calls {
+		list = append(list, toolCall{ID: "call_" + rand.Text(), Type: "function", Function: called{Name: c.Name, Arguments: string(c.Arguments)}})
+	}
+	return list
+}
+
+// toolChoice is auto (also ""), none or required, perhaps of one function.
+type toolChoice struct{ mode, name string }
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (c *toolChoice) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if d.PeekKind() != '{' {
+		return read(d, &c.mode)
+	}
+	var named struct {
+		strict
+		Type     string `json:"type"`
+		Function struct {
+			strict
+			Name string `json:"name"`
+		} `json:"function"`
+	}
+	if err := read(d, &named); err != nil {
+		return err
+	}
+	if named.Type != "function" || named.Function.Name == "" {
+		return errors.New(`must be auto, none, required or {"type": "function", "function": {"name": ...}}`)
+	}
+	c.mode, c.name = "required", named.Function.Name
+	return nil
 }
 
 type responseForm struct {
@@ -38,14 +101,7 @@ type responseForm struct {
 	} `json:"json_schema"`
 }
 
-type chatAnswer struct {
-	ID      string       `json:"id"`
-	Object  string       `json:"object"`
-	Created int64        `json:"created"`
-	Model   string       `json:"model"`
-	Choices []chatChoice `json:"choices"`
-	Usage   *usage       `json:"usage,omitzero"`
-}
+type chatAnswer = answer[chatChoice]
 
 type chatChoice struct {
 	Index        int     `json:"index"`
@@ -70,139 +126,150 @@ type delta struct {
 
 // chat is a decoded request.
 type chat struct {
+	chatRequest
 	model   Model
 	served  Served
 	request *generation.Request
 	answers Reader
-	stop    list
-	usage   bool // in the stream
 	id      string
 }
 
-// newChat prepares a request. stream is the request's.
-func newChat(ctx context.Context, m Model, id string, body []byte) (c *chat, stream bool, err error) {
-	var r chatRequest
-	if err := decode(body, &r); err != nil {
-		return nil, false, err
+// newChat prepares a request.
+func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error) {
+	c := &chat{model: m, served: m.Served(), id: "chatcmpl-" + id}
+	if err := decode(body, &c.chatRequest); err != nil {
+		return nil, err
 	}
-	c = &chat{model: m, served: m.Served(), stop: r.Stop, id: "chatcmpl-" + id, usage: r.StreamOptions != nil && r.StreamOptions.IncludeUsage}
-	if n := r.MaxCompletionTokens; n != nil {
+	if n := c.MaxCompletionTokens; n != nil {
 		if *n < 1 {
-			return nil, false, refuse("max_completion_tokens", "is %d, must be at least 1", *n)
+			return nil, refuse("max_completion_tokens", "is %d, must be at least 1", *n)
 		}
-		r.MaxTokens = n
+		c.MaxTokens = n
 	}
-	p, err := r.params(m, &c.served, true)
-	if err != nil {
-		return nil, false, err
-	}
+	p, err := c.params(m, &c.served, true)
 	switch {
-	case r.Logprobs:
-		return nil, false, refuse("logprobs", "is not supported; remove it")
-	case len(r.LogitBias) > 0:
-		return nil, false, refuse("logit_bias", "is not supported here; /v1/completions has it")
+	case err != nil:
+		return nil, err
+	case c.Logprobs:
+		return nil, refuse("logprobs", "is not supported; remove it")
+	case len(c.LogitBias) > 0:
+		return nil, refuse("logit_bias", "is not supported here; /v1/completions has it")
 	}
-	if err := r.Stop.check(); err != nil {
-		return nil, false, err
-	}
-	talk, err := r.conversation(ctx)
+	talk, err := c.conversation(ctx)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	if c.request, c.answers, err = m.Chat(ctx, talk); err != nil {
-		return nil, false, c.refused(err, talk)
+	c.request, c.answers, err = m.Chat(ctx, talk)
+	if err == nil && len(c.request.Prompt) >= c.served.Window {
+		err = &generation.OverflowError{Prompt: len(c.request.Prompt)}
+	}
+	if err != nil {
+		return nil, c.refused(err, talk)
 	}
 	p.Grammar, p.SuppressControl = c.request.Grammar, c.request.SuppressControl
 	c.request.Params = p
-	room := c.served.Window - len(c.request.Prompt)
-	if room < 1 {
-		return nil, false, c.refused(&generation.OverflowError{Prompt: len(c.request.Prompt)}, talk)
+	if c.MaxTokens == nil {
+		c.request.MaxTokens = min(p.MaxTokens, c.served.Window-len(c.request.Prompt))
 	}
-	if r.MaxTokens == nil {
-		c.request.MaxTokens = min(c.request.MaxTokens, room)
+	return c, nil
+}
+
+// functions are the tools that may be called, none where tool_choice says so.
+func (r *chatRequest) functions() (f tools.Functions, err error) {
+	choice := r.ToolChoice
+	f = tools.Functions{Only: choice.name, MustCall: choice.mode == "required", OneCall: !r.Parallel}
+	switch known := []string{"", "auto", "none", "required"}; {
+	case !slices.Contains(known, choice.mode):
+		return f, refuse("tool_choice", "is %q; want auto, none, required or a function", choice.mode)
+	case f.MustCall && len(r.Tools) == 0:
+		return f, refuse("tool_choice", "asks for a call, and there are no tools")
+	case f.Only != "" && !slices.ContainsFunc(r.Tools, func(t tool) bool { return t.Function.Name == f.Only }):
+		return f, refuse("tool_choice", "names %q, which is no tool", f.Only)
 	}
-	return c, r.Stream, nil
+	for i := range r.Tools {
+		t := &r.Tools[i]
+		if t.Type != "function" {
+			return f, refuse(path("tools", i)+".type", "is %q; only function is supported", t.Type)
+		}
+		raw, err := marshal(&t.Function)
+		if err != nil {
+			return f, err
+		}
+		if choice.mode != "none" {
+			f.Raw = append(f.Raw, raw)
+		}
+	}
+	return f, nil
 }
 
 // refused makes an error of Model.Chat name the field.
 func (c *chat) refused(err error, talk *format.Chat) error {
+	field, reason := "tools", err.Error()
 	var overflow *generation.OverflowError
-	var unusable *format.UnusableError
-	switch {
+	switch at, rest, _ := strings.Cut(reason, ": "); {
 	case errors.As(err, &overflow):
 		return refuse("messages", "have %s tokens; the model's context of %d holds fewer and an answer", overflow.Count(), c.served.Window)
-	case !errors.As(err, &unusable):
+	case !errors.As(err, new(*format.UnusableError)):
 		return err
-	case len(talk.Functions.Raw) == 0:
-		return refuse("response_format.json_schema.schema", "%v", err)
+	case talk.Schema != nil:
+		field = "response_format.json_schema.schema"
+	case strings.HasPrefix(at, "tools["):
+		field, reason = at+".function", rest
 	}
-	if at, reason, ok := strings.Cut(err.Error(), ": "); ok && strings.HasPrefix(at, "tools[") {
-		return refuse(at+".function", "%s", reason)
-	}
-	return refuse("tools", "%v", err)
+	return refuse(field, "%s", reason)
 }
 
-// read makes the message of a completion.
+// read makes the message of a completion. Its content is null beside calls, and where an answer was
+// cut off before it had any.
 func (c *chat) read(i int, done *generation.Completion) (message *said, reason string, err error) {
-	message = &said{Role: "assistant"}
-	if done.Err != nil {
+	var text string
+	var calls []tools.Call
+	switch reason = finish(done.Finish); {
+	case done.Err != nil:
 		return nil, "", done.Err
-	}
-	if done.Finish == generation.FinishLength {
-		if text := c.answers.SoFar(done.Text); text != "" {
-			message.Content = &text
-		}
-		reason = "length"
-	} else {
-		text, calls, err := c.answers.Read(done.Text)
-		if err != nil {
+	case reason == "length":
+		text = c.answers.SoFar(done.Text)
+	default:
+		if text, calls, err = c.answers.Read(done.Text); err != nil {
 			return nil, "", &Error{Param: path("choices", i), Message: err.Error() + "; send the request again, or change its messages", Answer: true}
 		}
-		if len(calls) > 0 {
-			message.ToolCalls = newCalls(calls)
-			return message, "tool_calls", nil
-		}
-		message.Content, reason = &text, "stop"
 	}
-	if message.Content != nil {
-		if before, found := c.stop.cut(*message.Content); found {
-			message.Content, reason = &before, "stop"
-		}
+	message = &said{Role: "assistant", ToolCalls: newCalls(calls)}
+	switch {
+	case len(calls) > 0:
+		reason = "tool_calls"
+	case text != "" || reason == "stop":
+		text, reason = c.Stop.cut(text, reason)
+		message.Content = &text
 	}
 	return message, reason, nil
 }
 
-func (c *chat) answer(object string) *chatAnswer {
-	return &chatAnswer{ID: c.id, Object: object, Created: c.served.Created, Model: c.served.Name, Choices: []chatChoice{}}
-}
-
-// whole makes the body of an answer.
-func (c *chat) whole(result *generation.Result) ([]byte, error) {
-	a := c.answer("chat.completion")
-	a.Usage = usageOf(result)
-	for i := range result.Completions {
-		message, reason, err := c.read(i, &result.Completions[i])
-		if err != nil {
-			return nil, err
-		}
-		a.Choices = append(a.Choices, chatChoice{Index: i, Message: message, FinishReason: &reason})
-	}
-	return marshal(a)
+func (c *chat) answer(object string, u *usage, choices []chatChoice) *chatAnswer {
+	return &chatAnswer{ID: c.id, Object: object, Created: c.served.Created, Model: c.served.Name, Choices: choices, Usage: u}
 }
 
 // Chat answers POST /v1/chat/completions. With stream in the request it sends the answer to s and
 // returns nil.
 func Chat(ctx context.Context, m Model, id string, body []byte, s Stream) ([]byte, error) {
-	c, stream, err := newChat(ctx, m, id, body)
+	c, err := newChat(ctx, m, id, body)
 	if err != nil {
 		return nil, err
 	}
-	if stream {
+	if c.Stream {
 		return nil, c.streamTo(ctx, s)
 	}
 	result, err := m.Generate(ctx, c.request, nil)
 	if err != nil {
 		return nil, err
 	}
-	return c.whole(result)
+	var choices []chatChoice
+	for i := range result.Completions {
+		message, reason, err := c.read(i, &result.Completions[i])
+		if err != nil {
+			return nil, err
+		}
+		choices = append(choices, chatChoice{Index: i, Message: message, FinishReason: &reason})
+	}
+	return marshal(c.answer("chat.completion", usageOf(result), choices))
 }

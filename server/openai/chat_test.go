@@ -76,6 +76,36 @@ func TestCallsHaveTheirResultsInOrder(t *testing.T) {
 	}
 }
 
+// BenchmarkResultOfCall: the time of each result hardly depends on the number of calls.
+func BenchmarkResultOfCall(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		for _, named := range []bool{true, false} {
+			b.Run(fmt.Sprintf("%d calls, ids %t", n, named), func(b *testing.B) {
+				calls := make([]toolCall, n)
+				for i := range calls {
+					calls[i] = toolCall{ID: fmt.Sprint(i), Function: called{Name: "f"}}
+				}
+				for b.Loop() {
+					var t turns
+					if err := t.model(&chatMessage{ToolCalls: calls}, ""); err != nil {
+						b.Fatal(err)
+					}
+					for i := range calls {
+						id := ""
+						if named {
+							id = calls[n-1-i].ID
+						}
+						if !t.result(id, "ok") {
+							b.Fatalf("no call waits for result %d", i)
+						}
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/result")
+			})
+		}
+	}
+}
+
 // TestReadingMessagesEndsWithTheRequest: a body may have a million messages.
 func TestReadingMessagesEndsWithTheRequest(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -2,9 +2,7 @@ package openai
 
 import (
 	"context"
-	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/go-json-experiment/json"
@@ -13,22 +11,18 @@ import (
 	"agentd/scheduler/generation"
 )
 
-func randomSeed() uint32 { return rand.Uint32() >> 1 }
-
 // completionRequest is the body of POST /v1/completions.
 type completionRequest struct {
 	common
 
 	Prompt       jsontext.Value     `json:"prompt"`
 	StopTokenIDs []generation.Token `json:"stop_token_ids"`
-	Stop         list               `json:"stop"`
 	IgnoreEOS    bool               `json:"ignore_eos"`
 	Structured   *struct {
 		strict
 		Grammar string `json:"grammar"`
 	} `json:"structured_outputs"`
-	LogitBias map[string]float64 `json:"logit_bias"`
-	ReturnIDs bool               `json:"return_token_ids"`
+	ReturnIDs bool `json:"return_token_ids"`
 	// AddSpecial adds BOS to a text where the model wants it.
 	AddSpecial *bool `json:"add_special_tokens"`
 	// SkipSpecial leaves special tokens out of text. Token ids always have them.
@@ -37,15 +31,6 @@ type completionRequest struct {
 	Echo     bool `json:"echo"`
 	Logprobs *int `json:"logprobs"`
 	BestOf   *int `json:"best_of"`
-}
-
-type completionAnswer struct {
-	ID      string             `json:"id"`
-	Object  string             `json:"object"`
-	Created int64              `json:"created"`
-	Model   string             `json:"model"`
-	Choices []completionChoice `json:"choices"`
-	Usage   *usage             `json:"usage,omitempty"`
 }
 
 type completionChoice struct {
@@ -71,17 +56,13 @@ func Complete(ctx context.Context, m Model, id string, body []byte) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	a := completionAnswer{ID: "cmpl-" + id, Object: "text_completion", Created: served.Created, Model: served.Name, Usage: usageOf(result)}
+	a := answer[completionChoice]{ID: "cmpl-" + id, Object: "text_completion", Created: served.Created, Model: served.Name, Usage: usageOf(result)}
 	for i := range result.Completions {
 		done := &result.Completions[i]
 		if done.Err != nil {
 			return nil, done.Err
 		}
-		reason := finish(done.Finish)
-		text, stopped := c.Stop.cut(done.Text)
-		if stopped {
-			reason = "stop"
-		}
+		text, reason := c.Stop.cut(done.Text, finish(done.Finish))
 		choice := completionChoice{Index: i, Text: text, FinishReason: &reason}
 		if c.ReturnIDs {
 			choice.TokenIDs = withEnd(done)
@@ -96,11 +77,10 @@ func Complete(ctx context.Context, m Model, id string, body []byte) ([]byte, err
 
 // withEnd is the tokens of a completion with the one that ended it.
 func withEnd(done *generation.Completion) []generation.Token {
-	ids := append([]generation.Token{}, done.Tokens...)
-	if done.Stop != "" {
-		ids = append(ids, done.StopToken)
+	if done.Stop == "" {
+		return done.Tokens
 	}
-	return ids
+	return append(slices.Clone(done.Tokens), done.StopToken)
 }
 
 // completionScores are the logprobs of a completion's tokens, its end included.
@@ -112,7 +92,7 @@ type completionScores struct {
 }
 
 func scoresOf(m Model, done *generation.Completion) *completionScores {
-	s := &completionScores{Tokens: []string{}, Logprobs: []*float32{}, TextOffset: []int{}}
+	s := &completionScores{}
 	at := 0
 	for i, id := range withEnd(done) {
 		text := m.Detokenize([]generation.Token{id})
@@ -144,20 +124,15 @@ func (c *completionRequest) request(m Model, s *Served) (*generation.Request, er
 		return nil, refuse("best_of", "is not supported; remove it")
 	case c.IgnoreEOS && c.Structured != nil:
 		return nil, refuse("ignore_eos", "excludes structured_outputs; remove one of the two")
-	}
-	if err := c.Stop.check(); err != nil {
-		return nil, err
+	case c.Structured != nil && c.Structured.Grammar == "":
+		return nil, refuse("structured_outputs", "has no grammar, which alone is supported")
+	case c.Structured != nil:
+		p.Grammar = c.Structured.Grammar
 	}
 	for _, id := range c.StopTokenIDs {
 		if !slices.Contains(s.Ends, id) {
 			return nil, refuse("stop_token_ids", "token %d does not end answers of this model; only %v do", id, s.Ends)
 		}
-	}
-	if c.Structured != nil {
-		if c.Structured.Grammar == "" {
-			return nil, refuse("structured_outputs", "has no grammar, which alone is supported")
-		}
-		p.Grammar = c.Structured.Grammar
 	}
 	p.IgnoreEnd, p.Scores = c.IgnoreEOS, c.Logprobs != nil
 	if p.Suppress, err = suppressed(c.LogitBias, s); err != nil {
@@ -183,28 +158,24 @@ func (c *completionRequest) prompt(m Model, s *Served) ([]generation.Token, erro
 	var texts []string
 	var lists [][]generation.Token
 	switch {
-	case len(c.Prompt) == 0 || string(c.Prompt) == "null":
+	case !present(c.Prompt):
 		return nil, refuse("prompt", "is missing")
 	case json.Unmarshal(c.Prompt, &text) == nil:
-	case json.Unmarshal(c.Prompt, &ids) == nil:
-		return ids, checkIDs(ids, s)
+		return m.Tokenize(text, c.AddSpecial == nil || *c.AddSpecial)
 	case json.Unmarshal(c.Prompt, &texts) == nil && len(texts) == 1:
-		text = texts[0]
+		return m.Tokenize(texts[0], c.AddSpecial == nil || *c.AddSpecial)
+	case json.Unmarshal(c.Prompt, &ids) == nil:
 	case json.Unmarshal(c.Prompt, &lists) == nil && len(lists) == 1:
-		return lists[0], checkIDs(lists[0], s)
+		ids = lists[0]
 	default:
 		return nil, refuse("prompt", "must be one text or one list of token ids; send several prompts as several requests")
 	}
-	return m.Tokenize(text, c.AddSpecial == nil || *c.AddSpecial)
-}
-
-func checkIDs(ids []generation.Token, s *Served) error {
 	for i, id := range ids {
 		if id < 0 || int(id) >= s.Size {
-			return refuse(fmt.Sprintf("prompt[%d]", i), "is %d, and the vocabulary has %d tokens", id, s.Size)
+			return nil, refuse(path("prompt", i), "is %d, and the vocabulary has %d tokens", id, s.Size)
 		}
 	}
-	return nil
+	return ids, nil
 }
 
 // Tokenize answers POST /tokenize.
@@ -225,9 +196,6 @@ func Tokenize(m Model, body []byte) ([]byte, error) {
 	ids, err := m.Tokenize(r.Prompt, r.AddSpecial == nil || *r.AddSpecial)
 	if err != nil {
 		return nil, err
-	}
-	if ids == nil {
-		ids = []generation.Token{}
 	}
 	return marshal(map[string]any{"tokens": ids, "count": len(ids), "max_model_len": served.Window})
 }

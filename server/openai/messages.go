@@ -38,9 +38,9 @@ func (c *content) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	}
 	var parts []struct {
 		strict
-		Type     string   `json:"type"`
-		Text     string   `json:"text"`
-		ImageURL anyValue `json:"image_url"`
+		Type     string         `json:"type"`
+		Text     string         `json:"text"`
+		ImageURL jsontext.Value `json:"image_url"`
 	}
 	if err := read(d, &parts); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (c *content) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	var b strings.Builder
 	for i, part := range parts {
 		switch {
-		case part.Type == "image_url" || bool(part.ImageURL):
+		case part.Type == "image_url" || present(part.ImageURL):
 			return fmt.Errorf("part %d is an image, and images can't be read; remove the part", i)
 		case part.Type != "text":
 			return fmt.Errorf("part %d is %q; only text is supported", i, part.Type)
@@ -59,72 +59,54 @@ func (c *content) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return nil
 }
 
-// anyValue reports whether a member is there and not null.
-type anyValue bool
-
-// UnmarshalJSONFrom implements json.UnmarshalerFrom.
-func (v *anyValue) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	*v = d.PeekKind() != 'n'
-	return d.SkipValue()
-}
+// present reports whether a member is there and not null.
+func present(v jsontext.Value) bool { return len(v) > 0 && v.Kind() != 'n' }
 
 // pending stands for the result of a call that has none.
 const pending = `{"status": "pending"}`
 
-// turns are the messages of a chat. Each call has its result.
+// turns are the messages of a chat. The results of calls follow their turn, in the order of the calls.
 type turns struct {
 	list    []format.ChatMessage
-	ids     []string         // of the calls of the last turn
-	results []*string        // of these calls; nil: none yet
-	waiting map[string][]int // indexes of these calls by id, and all by ""
+	waiting map[string][]int // in list, results of the last turn by the ids of their calls, and all by ""
+	open    map[int]bool     // those that have not come
 }
 
-// add adds a turn after the results of calls.
 func (t *turns) add(m format.ChatMessage) {
-	t.settle()
-	t.list = append(t.list, m)
+	t.list, t.waiting, t.open = append(t.list, m), nil, nil
 }
 
-// settle adds the results of the calls of the last turn.
-func (t *turns) settle() {
-	if len(t.ids) == 0 {
-		return
-	}
-	for i, call := range t.list[len(t.list)-1].Calls {
-		text := pending
-		if t.results[i] != nil {
-			text = *t.results[i]
+// model adds a message of the model. field is its name.
+func (t *turns) model(m *chatMessage, field string) error {
+	turn := len(t.list)
+	t.add(format.ChatMessage{Model: true, Text: cmp.Or(string(m.Content), m.Refusal)})
+	t.waiting, t.open = map[string][]int{}, map[int]bool{}
+	for k := range m.ToolCalls {
+		call, field, at := &m.ToolCalls[k], path(field+".tool_calls", k)+".function.", len(t.list)
+		name, arguments := call.Function.Name, protocol.Raw(cmp.Or(strings.TrimSpace(call.Function.Arguments), "{}"))
+		if arguments.Kind() != '{' || !arguments.IsValid() {
+			return refuse(field+"arguments", "must be the text of a JSON object")
 		}
-		t.list = append(t.list, format.ChatMessage{Of: call.Name, Text: text})
-	}
-	t.ids, t.results, t.waiting = nil, nil, map[string][]int{}
-}
-
-// call adds a call to the last turn. field is the beginning of the names of its fields.
-func (t *turns) call(c *toolCall, field string) error {
-	arguments := protocol.Raw(cmp.Or(strings.TrimSpace(c.Function.Arguments), "{}"))
-	if arguments.Kind() != '{' || !arguments.IsValid() {
-		return refuse(field+"arguments", "must be the text of a JSON object")
-	}
-	if c.Function.Name == "" {
-		return refuse(field+"name", "is missing; give the name of the function that was called")
-	}
-	last := &t.list[len(t.list)-1]
-	last.Calls = append(last.Calls, tools.Call{Name: c.Function.Name, Arguments: arguments})
-	n := len(t.results)
-	t.ids, t.results = append(t.ids, c.ID), append(t.results, nil)
-	if t.waiting[""] = append(t.waiting[""], n); c.ID != "" {
-		t.waiting[c.ID] = append(t.waiting[c.ID], n)
+		if name == "" {
+			return refuse(field+"name", "is missing; give the name of the function that was called")
+		}
+		t.list[turn].Calls = append(t.list[turn].Calls, tools.Call{Name: name, Arguments: arguments})
+		t.list = append(t.list, format.ChatMessage{Of: name, Text: pending})
+		if t.waiting[""] = append(t.waiting[""], at); call.ID != "" {
+			t.waiting[call.ID] = append(t.waiting[call.ID], at)
+		}
+		t.open[at] = true
 	}
 	return nil
 }
 
-// result adds the result of the call of that id. It reports whether there is one without a result.
+// result sets the result of the call of that id. It reports whether one waits for it.
 func (t *turns) result(id, text string) bool {
-	for list := t.waiting[id]; len(list) > 0; list = t.waiting[id] {
-		i := list[0]
-		if t.waiting[id] = list[1:]; t.results[i] == nil {
-			t.results[i] = &text
+	for len(t.waiting[id]) > 0 {
+		at := t.waiting[id][0]
+		if t.waiting[id] = t.waiting[id][1:]; t.open[at] {
+			t.list[at].Text = text
+			delete(t.open, at)
 			return true
 		}
 	}
@@ -134,7 +116,7 @@ func (t *turns) result(id, text string) bool {
 // conversation makes turns of the messages. It ends with ctx.
 func (r *chatRequest) conversation(ctx context.Context) (*format.Chat, error) {
 	var system []string
-	t := turns{waiting: map[string][]int{}}
+	var t turns
 	for i := range r.Messages {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -158,11 +140,8 @@ func (r *chatRequest) conversation(ctx context.Context) (*format.Chat, error) {
 		case "user":
 			t.add(format.ChatMessage{Text: text})
 		case "assistant":
-			t.add(format.ChatMessage{Model: true, Text: cmp.Or(text, m.Refusal)})
-			for k := range m.ToolCalls {
-				if err := t.call(&m.ToolCalls[k], path(field+".tool_calls", k)+".function."); err != nil {
-					return nil, err
-				}
+			if err := t.model(m, field); err != nil {
+				return nil, err
 			}
 		case "tool":
 			id := ""
@@ -180,7 +159,6 @@ func (r *chatRequest) conversation(ctx context.Context) (*format.Chat, error) {
 	case t.list[0].Model || r.Messages[n-1].Role == "assistant":
 		return nil, refuse("messages", "must begin and end with a message to the model")
 	}
-	t.settle()
 	talk := &format.Chat{System: strings.TrimSpace(strings.Join(system, "\n\n")), Messages: t.list}
 	return talk, r.constrain(talk)
 }
@@ -201,7 +179,7 @@ func (r *chatRequest) constrain(talk *format.Chat) (err error) {
 		return refuse("response_format.type", "is %q; want text, json_object or json_schema", f.Type)
 	case f.Schema == nil:
 		return refuse("response_format.json_schema", "is missing; type json_schema needs it")
-	case len(f.Schema.Schema) == 0 || f.Schema.Schema.Kind() == 'n':
+	case !present(f.Schema.Schema):
 		return refuse("response_format.json_schema.schema", "is missing; give the JSON Schema of the answer")
 	default:
 		talk.Schema = f.Schema.Schema

@@ -5,16 +5,20 @@ package openai
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"agentd/agent/format"
 	"agentd/agent/tools"
+	"agentd/protocol"
 	"agentd/scheduler/generation"
 )
 
@@ -80,20 +84,54 @@ func refuse(param, format string, args ...any) error {
 // AppendError writes the body of an error answer. Status 422 is an answer of the model that is no
 // valid one, and no fault of the request.
 func AppendError(status int, message, param string) []byte {
-	kind := "server_error"
+	reason := map[string]any{"message": message, "type": "server_error", "param": nil, "code": status}
 	if status < 500 && status != http.StatusUnprocessableEntity {
-		kind = "invalid_request_error"
+		reason["type"] = "invalid_request_error"
 	}
-	var field any
 	if param != "" {
-		field = param
+		reason["param"] = param
 	}
-	body, err := marshal(map[string]any{"error": map[string]any{"message": message, "type": kind, "param": field, "code": status}})
+	body, err := marshal(map[string]any{"error": reason})
 	if err != nil {
 		panic(err) // texts and a number
 	}
 	return body
 }
+
+// strict refuses members of an object that are not known, unless they are null.
+type strict struct {
+	Others map[string]absent `json:",embed"`
+}
+
+// absent is the value of a member that is not known.
+type absent struct{}
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (*absent) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if d.PeekKind() != 'n' {
+		return errors.New("is not supported; remove it")
+	}
+	return d.SkipValue()
+}
+
+// decode reads a body as strictly as package protocol does. A member that is null counts as
+// absent.
+func decode(body []byte, into any) error {
+	var problems protocol.Problems
+	if errors.As(protocol.Unmarshal(body, into), &problems) {
+		param, ok := strings.CutPrefix(problems[0].Path(), "body.")
+		if !ok { // the place is a byte
+			param = "body"
+		}
+		return refuse(param, "%s", problems[0].Msg)
+	}
+	return nil
+}
+
+// read reads a part of a body.
+func read(d *jsontext.Decoder, into any) error { return json.UnmarshalDecode(d, into) }
+
+func marshal(v any) ([]byte, error) { return json.Marshal(v, json.Deterministic(true)) }
 
 // common are the fields of both kinds of requests.
 type common struct {
@@ -111,6 +149,9 @@ type common struct {
 		strict
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
+
+	Stop      list               `json:"stop"`
+	LogitBias map[string]float64 `json:"logit_bias"`
 
 	// These change nothing here.
 	User     string         `json:"user"`
@@ -138,32 +179,25 @@ func choose(m Model, s *Served, name string, anyName bool) (id generation.Adapte
 	if name == "" || name == s.Name {
 		return 0, nil
 	}
-	id, ok := m.Adapter(name)
-	if !ok {
-		adapters := m.Adapters()
-		if anyName && len(adapters) == 0 {
-			return 0, nil
-		}
-		known := append([]string{s.Name}, adapters...)
-		more := ""
-		if len(known) > maxNamed {
-			known, more = known[:maxNamed], ", ..."
-		}
-		return 0, refuse("model", "%q is not served here; the models are %s%s", name, strings.Join(known, ", "), more)
+	if id, ok := m.Adapter(name); ok {
+		s.Name = name
+		return id, nil
 	}
-	s.Name = name
-	return id, nil
+	known, more := append([]string{s.Name}, m.Adapters()...), ""
+	switch n := len(known); {
+	case n == 1 && anyName:
+		return 0, nil
+	case n > maxNamed:
+		known, more = known[:maxNamed], ", ..."
+	}
+	return 0, refuse("model", "%q is not served here; the models are %s%s", name, strings.Join(known, ", "), more)
 }
 
 // params makes the parameters of a generation. anyName is that of choose.
 func (c *common) params(m Model, s *Served, anyName bool) (p generation.Params, err error) {
 	p.N, p.MaxTokens, p.Sampling = 1, s.Longest, s.Sampling
-	if c.N != nil {
-		p.N = *c.N
-	}
-	if c.MaxTokens != nil {
-		p.MaxTokens = *c.MaxTokens
-	}
+	set(&p.N, c.N)
+	set(&p.MaxTokens, c.MaxTokens)
 	set(&p.Temperature, c.Temperature)
 	set(&p.TopP, c.TopP)
 	set(&p.TopK, c.TopK)
@@ -187,11 +221,18 @@ func (c *common) params(m Model, s *Served, anyName bool) (p generation.Params, 
 		return p, refuse("frequency_penalty", "is not supported; remove it")
 	case c.StreamOptions != nil && !c.Stream:
 		return p, refuse("stream_options", "is for stream: true")
+	case len(c.Stop) > maxStops:
+		return p, refuse("stop", "has %d texts, at most %d are allowed", len(c.Stop), maxStops)
+	}
+	for _, s := range c.Stop {
+		if s == "" || len(s) > maxStop {
+			return p, refuse("stop", "has a text of %d bytes, want 1 to %d", len(s), maxStop)
+		}
 	}
 	if p.Adapter, err = choose(m, s, c.Model, anyName); err != nil {
 		return p, err
 	}
-	seed := randomSeed()
+	seed := rand.Uint32() >> 1
 	if c.Seed != nil {
 		seed = uint32(*c.Seed) // any number is a seed
 	}
@@ -227,28 +268,15 @@ func (l *list) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return err
 }
 
-// check bounds stop texts.
-func (l list) check() error {
-	if len(l) > maxStops {
-		return refuse("stop", "has %d texts, at most %d are allowed", len(l), maxStops)
-	}
-	for _, s := range l {
-		if s == "" || len(s) > maxStop {
-			return refuse("stop", "has a text of %d bytes, want 1 to %d", len(s), maxStop)
-		}
-	}
-	return nil
-}
-
-// cut cuts a text before the first stop text.
-func (l list) cut(text string) (before string, found bool) {
+// cut cuts a text that ended for a reason before the first stop text, which then is the reason.
+func (l list) cut(text, reason string) (before, why string) {
 	at := len(text)
 	for _, s := range l {
 		if i := strings.Index(text, s); i >= 0 && i < at {
-			at, found = i, true
+			at, reason = i, "stop"
 		}
 	}
-	return text[:at], found
+	return text[:at], reason
 }
 
 // suppressed reads logit_bias, of which only the exclusion of tokens is supported.
@@ -273,25 +301,31 @@ func suppressed(bias map[string]float64, s *Served) (ids []generation.Token, err
 	return ids, nil
 }
 
-// usage counts the tokens of an answer.
-type usage struct {
-	Prompt     int          `json:"prompt_tokens"`
-	Completion int          `json:"completion_tokens"`
-	Total      int          `json:"total_tokens"`
-	Details    usageDetails `json:"prompt_tokens_details"`
+// answer is the body of an answer, or of a part of one.
+type answer[C any] struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	Model   string `json:"model"`
+	Choices []C    `json:"choices"`
+	Usage   *usage `json:"usage,omitzero"`
 }
 
-type usageDetails struct {
-	Cached int `json:"cached_tokens"`
+// usage counts the tokens of an answer.
+type usage struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
+	Total      int `json:"total_tokens"`
+	Details    struct {
+		Cached int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
 }
 
 func usageOf(r *generation.Result) *usage {
-	u := &usage{Prompt: r.PromptTokens, Details: usageDetails{r.CachedTokens}}
+	u := &usage{Prompt: r.PromptTokens}
+	u.Details.Cached = r.CachedTokens
 	for i := range r.Completions {
-		u.Completion += len(r.Completions[i].Tokens)
-		if r.Completions[i].Stop != "" {
-			u.Completion++
-		}
+		u.Completion += len(withEnd(&r.Completions[i]))
 	}
 	u.Total = u.Prompt + u.Completion
 	return u

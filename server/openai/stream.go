@@ -3,6 +3,7 @@ package openai
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -10,41 +11,6 @@ import (
 
 	"agentd/scheduler/generation"
 )
-
-// feed collects tokens from the engine until they are sent. It never blocks the engine.
-type feed struct {
-	mu        sync.Mutex
-	tokens    [][]generation.Token // by completion
-	restarted bool
-	more      chan struct{} // holds at most one
-}
-
-func newFeed(n int) *feed {
-	return &feed{tokens: make([][]generation.Token, n), more: make(chan struct{}, 1)}
-}
-
-// add is the Progress of a request.
-func (f *feed) add(completion int, ids []generation.Token) {
-	f.mu.Lock()
-	if completion < 0 {
-		f.restarted = true
-	} else {
-		f.tokens[completion] = append(f.tokens[completion], ids...)
-	}
-	f.mu.Unlock()
-	select {
-	case f.more <- struct{}{}:
-	default:
-	}
-}
-
-func (f *feed) read(completion int) (ids []generation.Token, restarted bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.tokens[completion], f.restarted
-}
-
-var errRestarted = &Error{Param: "stream", Message: "the generation started again on another device; send the request again", Answer: true}
 
 // Stream is where the events of an answer go.
 type Stream struct {
@@ -54,109 +20,117 @@ type Stream struct {
 	Quiet <-chan time.Time
 }
 
+// streaming is a stream that is being sent. After an error nothing more is sent.
+type streaming struct {
+	*chat
+	send  func([]byte) error
+	sent  []string // by completion
+	begun []bool
+	err   error
+
+	more      chan struct{} // there are tokens; holds at most one
+	mu        sync.Mutex
+	tokens    [][]generation.Token // by completion; guarded by mu, as restarted is
+	restarted bool
+}
+
+// add is the Progress of the request. It never blocks the engine.
+func (s *streaming) add(completion int, ids []generation.Token) {
+	s.mu.Lock()
+	if completion < 0 {
+		s.restarted = true
+	} else {
+		s.tokens[completion] = append(s.tokens[completion], ids...)
+	}
+	s.mu.Unlock()
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+}
+
 // streamTo sends the events of a chat. Text goes out as it is generated, a call once it is
 // complete and checked.
 func (c *chat) streamTo(ctx context.Context, to Stream) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &streaming{chat: c, feed: newFeed(c.request.N), send: to.Send, sent: make([]string, c.request.N), begun: make([]bool, c.request.N)}
-	c.request.Progress = s.feed.add
+	n := c.request.N
+	s := &streaming{chat: c, send: to.Send, sent: make([]string, n), begun: make([]bool, n), tokens: make([][]generation.Token, n), more: make(chan struct{}, 1)}
+	c.request.Progress = s.add
 	var result *generation.Result
-	var err, failed error
+	var err error
 	admitted, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		result, err = c.model.Generate(ctx, c.request, func() { close(admitted) })
 	}()
-	for open := true; open; {
-		var now error
+	for s.err == nil {
 		select {
 		case <-admitted:
 			admitted = nil
-			now = s.send(nil)
+			s.write(nil)
 		case <-to.Quiet:
-			now = s.send([]byte(": keep-alive\n\n"))
-		case <-s.feed.more:
-			now = s.progress()
+			s.write([]byte(": keep-alive\n\n"))
+		case <-s.more:
+			s.progress()
 		case <-ended:
-			open = false
-		}
-		if now != nil && failed == nil {
-			failed = now
-			s.send = func([]byte) error { return failed }
-			cancel()
+			if err == nil {
+				s.finish(result)
+			}
+			return cmp.Or(err, s.err)
 		}
 	}
-	switch {
-	case failed != nil:
-		return failed
-	case err != nil:
-		return err
-	}
-	return s.finish(result)
+	cancel()
+	<-ended
+	return s.err
 }
 
-// streaming is a stream that is being sent.
-type streaming struct {
-	*chat
-	feed  *feed
-	send  func([]byte) error
-	sent  []string // by completion
-	begun []bool
+func (s *streaming) write(part []byte) {
+	if s.err == nil {
+		s.err = s.send(part)
+	}
 }
 
 // event sends a part of an answer.
-func (s *streaming) event(change func(*chatAnswer)) error {
-	a := s.answer("chat.completion.chunk")
-	change(a)
-	body, err := marshal(a)
-	if err != nil {
-		return err
-	}
-	return s.send(append(append([]byte("data: "), body...), "\n\n"...))
+func (s *streaming) event(u *usage, choices ...chatChoice) {
+	body, err := marshal(s.answer("chat.completion.chunk", u, choices))
+	s.err = cmp.Or(s.err, err)
+	s.write(fmt.Appendf(nil, "data: %s\n\n", body))
 }
 
 // part sends a part of one completion.
-func (s *streaming) part(i int, part delta, reason *string) error {
+func (s *streaming) part(i int, part delta, reason *string) {
 	if !s.begun[i] {
 		s.begun[i], part.Role = true, "assistant"
 	}
-	return s.event(func(a *chatAnswer) { a.Choices = []chatChoice{{Index: i, Delta: &part, FinishReason: reason}} })
+	s.event(nil, chatChoice{Index: i, Delta: &part, FinishReason: reason})
 }
 
 // progress sends what is certain of each text.
-func (s *streaming) progress() error {
-	for i := range s.sent {
-		ids, restarted := s.feed.read(i)
-		if restarted && slices.Contains(s.begun, true) {
-			return errRestarted
+func (s *streaming) progress() {
+	s.mu.Lock()
+	tokens, restarted := slices.Clone(s.tokens), s.restarted
+	s.mu.Unlock()
+	if restarted {
+		if slices.Contains(s.begun, true) {
+			s.err = &Error{Param: "stream", Message: "the generation started again on another device; send the request again", Answer: true}
 		}
-		if restarted {
-			continue
-		}
-		text := s.answers.SoFar(s.model.Detokenize(ids[:min(len(ids), s.request.MaxTokens)]))
-		text, stopped := s.stop.cut(text)
-		if !stopped {
+		return
+	}
+	for i, ids := range tokens {
+		text, reason := s.Stop.cut(s.answers.SoFar(s.model.Detokenize(ids[:min(len(ids), s.request.MaxTokens)])), "")
+		if reason == "" {
 			text = s.certain(text)
 		}
-		if err := s.text(i, text); err != nil {
-			return err
-		}
+		s.text(i, text)
 	}
-	return nil
 }
 
 // certain cuts a text before what may be the beginning of a stop text, or of a character.
 func (s *streaming) certain(text string) string {
-	for i := range 4 { // a cut character shows as U+FFFD, or as bytes that are not UTF-8
-		if i < len(text) && text[len(text)-1-i] >= 0xc0 {
-			text = text[:len(text)-1-i]
-			break
-		}
-	}
-	text = strings.TrimRight(text, "\uFFFD")
+	text = strings.TrimRight(text, "\uFFFD") // a part of a character
 	hold := 0
-	for _, stop := range s.stop {
+	for _, stop := range s.Stop {
 		for n := min(len(stop)-1, len(text)); n > hold; n-- {
 			if strings.HasSuffix(text, stop[:n]) {
 				hold = n
@@ -167,32 +141,26 @@ func (s *streaming) certain(text string) string {
 }
 
 // text sends what was not sent yet of a text.
-func (s *streaming) text(i int, text string) error {
-	rest, ok := strings.CutPrefix(text, s.sent[i])
-	if !ok || rest == "" {
-		return nil
+func (s *streaming) text(i int, text string) {
+	if rest, ok := strings.CutPrefix(text, s.sent[i]); ok && rest != "" {
+		s.sent[i] = text
+		s.part(i, delta{Content: &rest}, nil)
 	}
-	s.sent[i] = text
-	return s.part(i, delta{Content: &rest}, nil)
 }
 
 // calls sends calls: the name of each, then its arguments.
-func (s *streaming) calls(i int, calls []toolCall) error {
-	for k := range calls {
-		name, arguments := calls[k], toolCall{Index: &k, Function: called{Arguments: calls[k].Function.Arguments}}
+func (s *streaming) calls(i int, calls []toolCall) {
+	for k, name := range calls {
+		arguments := toolCall{Index: &k, Function: called{Arguments: name.Function.Arguments}}
 		name.Index, name.Function.Arguments = &k, ""
-		for _, part := range []toolCall{name, arguments} {
-			if err := s.part(i, delta{ToolCalls: []toolCall{part}}, nil); err != nil {
-				return err
-			}
-		}
+		s.part(i, delta{ToolCalls: []toolCall{name}}, nil)
+		s.part(i, delta{ToolCalls: []toolCall{arguments}}, nil)
 	}
-	return nil
 }
 
 // finish sends the ends of all completions. An answer that is no valid one is its error, which
 // comes after the ends of the others.
-func (s *streaming) finish(result *generation.Result) error {
+func (s *streaming) finish(result *generation.Result) {
 	var invalid error
 	for i := range result.Completions {
 		message, reason, err := s.read(i, &result.Completions[i])
@@ -201,25 +169,14 @@ func (s *streaming) finish(result *generation.Result) error {
 			continue
 		}
 		if message.Content != nil {
-			err = s.text(i, *message.Content)
+			s.text(i, *message.Content)
 		}
-		if err == nil {
-			err = s.calls(i, message.ToolCalls)
-		}
-		if err == nil {
-			err = s.part(i, delta{}, &reason)
-		}
-		if err != nil {
-			return err
-		}
+		s.calls(i, message.ToolCalls)
+		s.part(i, delta{}, &reason)
 	}
-	if invalid != nil {
-		return invalid
+	s.err = cmp.Or(s.err, invalid)
+	if s.StreamOptions != nil && s.StreamOptions.IncludeUsage {
+		s.event(usageOf(result))
 	}
-	if s.usage {
-		if err := s.event(func(a *chatAnswer) { a.Usage = usageOf(result) }); err != nil {
-			return err
-		}
-	}
-	return s.send([]byte("data: [DONE]\n\n"))
+	s.write([]byte("data: [DONE]\n\n"))
 }

@@ -20,12 +20,6 @@ double uniform(uint32_t seed, uint64_t position, uint32_t attempt) {
     return static_cast<double>(mix(mix(mix(seed) ^ position) ^ attempt) >> 11) * 0x1.0p-53;
 }
 
-// Order of candidates: higher logit first, then lower id. So every path through this file breaks ties alike. No
-// function, so that algorithms inline it.
-constexpr auto better = [](const llama_token_data & a, const llama_token_data & b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-};
-
 } // namespace
 
 // Top-k comes first because it makes the others cheap. The rest has the order of llama.cpp's own tools.
@@ -72,46 +66,54 @@ void chooser::collect_all(const float * logits) {
     });
 }
 
-void chooser::collect_into_heap(const float * logits, const block_max & b, size_t k) {
-    for (llama_token t = b.first; t < b.first + b.count; t++) {
-        const float floor = candidates.size() == k ? candidates.front().logit : minus_infinity;
-        if (!(logits[t] > floor) || !may(t)) {
-            continue;
+void chooser::collect_into_heap(const float * logits, const token_block & b, size_t k, float least) {
+    for (int32_t at = b.first, end = b.first + b.count; at < end; at += 64) {
+        uint64_t bits = at_least(logits + at, std::min(64, end - at), least) & allowed_bits(at);
+        for (; bits != 0; bits &= bits - 1) {
+            const llama_token t = at + __builtin_ctzll(bits);
+            if (candidates.size() == k) {
+                if (!(logits[t] > candidates.front().logit)) {
+                    continue;
+                }
+                std::pop_heap(candidates.begin(), candidates.end(), better);
+                candidates.pop_back();
+            }
+            candidates.push_back({ t, logits[t], 0.0f });
+            std::push_heap(candidates.begin(), candidates.end(), better);
         }
-        if (candidates.size() == k) {
-            std::pop_heap(candidates.begin(), candidates.end(), better);
-            candidates.pop_back();
-        }
-        candidates.push_back({ t, logits[t], 0.0f });
-        std::push_heap(candidates.begin(), candidates.end(), better);
     }
 }
 
-// Each of the k best blocks has a token as good as the k-th best maximum. So only blocks whose maximum is as good
-// can hold one of the k best tokens.
 void chooser::collect(const float * logits, size_t k) {
     candidates.clear();
     if (k == 0) {
         collect_all(logits);
         return;
     }
-    maxima.clear();
+    blocks.clear();
     for_blocks(logits, [&](int32_t at, int32_t count, const float * x) {
-        maxima.push_back({ at, count, max_value(x, count) });
+        blocks.push_back({ at, count, max_value(x, count) });
     });
-    float floor = minus_infinity;
-    if (maxima.size() > k) {
+    collect_best(logits, k);
+}
+
+// Each of the k best blocks has a token as good as the k-th best maximum. So only blocks whose maximum is as good
+// can hold one of the k best tokens.
+void chooser::collect_best(const float * logits, size_t k) {
+    candidates.clear();
+    float floor = std::numeric_limits<float>::lowest();
+    if (blocks.size() > k) {
         bests.clear();
-        for (const block_max & b : maxima) {
+        for (const token_block & b : blocks) {
             bests.push_back(b.best);
         }
         std::nth_element(bests.begin(), bests.begin() + (k - 1), bests.end(), std::greater<float>());
-        floor = bests[k - 1];
+        floor = std::max(floor, bests[k - 1]);
     }
-    for (const block_max & b : maxima) {
+    for (const token_block & b : blocks) {
         const bool full = candidates.size() == k;
         if (b.best >= floor && (!full || b.best > candidates.front().logit)) {
-            collect_into_heap(logits, b, k);
+            collect_into_heap(logits, b, k, full ? candidates.front().logit : floor);
         }
     }
     std::sort_heap(candidates.begin(), candidates.end(), better);

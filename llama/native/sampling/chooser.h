@@ -21,6 +21,12 @@ using sampler_ptr = std::unique_ptr<llama_sampler, sampler_deleter>;
 // Logits are reduced to one maximum for so many tokens, so that most tokens are looked at once.
 constexpr int32_t block = 256;
 
+// Order of candidates: higher logit first, then lower id. So every path through the choice breaks ties alike. No
+// function, so that algorithms inline it.
+constexpr auto better = [](const llama_token_data & a, const llama_token_data & b) {
+    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+};
+
 sampler_ptr make_chain(const agd_sampler_options & o);
 
 struct chooser {
@@ -81,9 +87,10 @@ struct chooser {
     llama_token argmax(const float * logits) const;
     // Collects the k best allowed tokens in candidates, best first. k == 0: all, unsorted.
     void collect(const float * logits, size_t k);
-    // After a grammar rejection, and for top-p or min-p without top-k, the search widens to the best candidates in
-    // these steps before it takes the whole vocabulary. Most searches end in the first step.
-    static constexpr size_t widening[] = { 128, 4096 };
+    // The same for k > 0, from the blocks of the last collect or sum_all.
+    void collect_best(const float * logits, size_t k);
+    // The most tokens that top-p and min-p without top-k sort. If they leave more, llama.cpp truncates.
+    static constexpr size_t max_sorted = 16384;
 
     // Whether top-p or min-p truncates and top-k does not.
     bool truncates() const { return chain && opts.top_k <= 0 && !temperature_only(); }
@@ -97,48 +104,70 @@ struct chooser {
         return chain && opts.top_k <= 0 && !(opts.top_p > 0.0f && opts.top_p < 1.0f) && opts.min_p <= 0.0f;
     }
     // Draws from all allowed tokens; only if temperature_only().
-    llama_token draw_from_all(const float * logits);
-    // Draws again from the logits of the last draw_from_all, which must have returned a token.
-    llama_token redraw(const float * logits);
+    llama_token draw_from_all(const float * logits) {
+        return sum_all(logits, factor()) ? redraw(logits) : AGD_SAMPLE_NOTFINITE;
+    }
     // Returns the best candidate if greedy, else draws one.
     llama_token pick(bool sorted);
     // Fills pool as pick does, without a draw; not if greedy.
     void fill_pool(bool sorted);
-    // The same behind truncate, as pick_truncated does.
+    // The same after truncate, as pick_truncated does.
     void fill_truncated_pool();
     // The probability of a token in pool.
     double pool_share(llama_token token) const;
-    // The weight of a token, and of all allowed ones, as draw_from_all used them. It must have returned a token.
-    double weight(float logit) const { return exp2_negative((logit - best_logit) * factor()); }
-    double weight_of_all() const { return sums.back().until; }
-    // That of the tokens that may be sampled now, relative to the same logit.
-    double weigh_all_allowed(const float * logits) const;
+
+    // --- weights of the whole vocabulary: 2^((logit - best) * by), best being the largest logit
+
+    // log2(e) / temperature: weights are powers of 2.
+    float factor() const { return 1.44269504f / opts.temperature; }
+    // Sums the weights of all tokens that may be sampled. False: no logit of them is above -infinity. The functions
+    // below use the sums and the same logits.
+    bool sum_all(const float * logits, float by);
+    // Draws a token by the weights; AGD_SAMPLE_NOTFINITE if all are excluded.
+    llama_token redraw(const float * logits);
+    // Excludes a token, until only is set to something else. only must be null, or excluded tokens.
+    void exclude(const float * logits, llama_token token);
+    // Excludes all tokens without a bit in set, which becomes only.
+    void restrict_to(const float * logits, const uint64_t * set);
+    // Collects tokens in candidates, p being their weights, by their ids. All others weigh at most limit together, or
+    // have logits below least. Returns what they weigh.
+    double collect_heaviest(const float * logits, double limit, float least);
+    // Sorts what collect_heaviest left in candidates, best first.
+    void sort_collected();
+    // The weight of a token, and of all that may be sampled.
+    double weight(float logit) const { return exp2_negative((logit - best_logit) * weight_factor); }
+    double weight_of_all() const { return blocks.back().until; }
+    float  best_logit = 0;
 
   private:
-    // Consecutive tokens with the weight of them and all before them.
-    struct block_sum {
+    // Consecutive tokens.
+    struct token_block {
         int32_t first, count;
-        float   best;
-        double  until; // first of the block alone, relative to its best
+        float   best  = 0; // logit
+        float   sum   = 0; // of weights relative to best
+        float   scale = 0; // makes them relative to the best logit of all
+        double  until = 0; // weight of them and of all before them
     };
-    // Results of draw_from_all.
-    std::vector<block_sum> sums;
-    float                  best_logit = 0;
-    llama_token            best_token = -1;
+    std::vector<token_block>      blocks;
+    float                         weight_factor = 0;
+    std::vector<uint64_t>         not_excluded; // bits of tokens
+    std::vector<float>            bests, weights; // scratch
+    std::vector<int32_t>          ids; // the same
+    std::vector<llama_token_data> sorted; // the same
 
-    float factor() const { return 1.44269504f / opts.temperature; } // log2(e): weights are powers of 2
-
-    // Consecutive tokens and their best logit.
-    struct block_max {
-        int32_t first, count;
-        float   best;
-    };
-    std::vector<block_max> maxima; // scratch of collect
-    std::vector<float>     bests; // the same
+    void        sum_block(token_block & b, const float * x) const;
+    void        scale_blocks();
+    void        add_up(std::vector<token_block>::iterator from);
+    llama_token best_token(const float * logits) const;
+    // The bits of only for 64 tokens.
+    uint64_t allowed_bits(int32_t at) const {
+        return only == nullptr ? ~uint64_t(0) : only[at / 64] >> (at % 64) | only[at / 64 + 1] << 1 << (63 - at % 64);
+    }
 
     void collect_all(const float * logits);
-    // Adds the tokens of a block to candidates, a heap of at most k with the worst on top.
-    void collect_into_heap(const float * logits, const block_max & b, size_t k);
+    // Adds those tokens of a block that have at least this logit to candidates, a heap of at most k with the worst
+    // on top.
+    void collect_into_heap(const float * logits, const token_block & b, size_t k, float least);
 
     // A number in [0, 1) for the next draw.
     double next_uniform();

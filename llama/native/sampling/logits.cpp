@@ -5,10 +5,15 @@
 #include <algorithm>
 #include <cmath>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace agd {
 
 namespace {
 
+// not_below(a, b) has a bit for each lane where a >= b.
 #if defined(__x86_64__)
 
 namespace avx512 {
@@ -16,6 +21,9 @@ namespace avx512 {
 using vec  = float __attribute__((vector_size(64)));
 using veci = uint32_t __attribute__((vector_size(64)));
 #define AGD_TARGET __attribute__((target("avx512f,avx2,fma")))
+AGD_TARGET static inline uint64_t not_below(vec a, vec b) {
+    return _mm512_cmp_ps_mask((__m512) a, (__m512) b, _CMP_GE_OQ);
+}
 #include "sampling/logits_kernel.h"
 #undef AGD_TARGET
 
@@ -26,6 +34,9 @@ namespace avx2 {
 using vec  = float __attribute__((vector_size(32)));
 using veci = uint32_t __attribute__((vector_size(32)));
 #define AGD_TARGET __attribute__((target("avx2,fma")))
+AGD_TARGET static inline uint64_t not_below(vec a, vec b) {
+    return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps((__m256) a, (__m256) b, _CMP_GE_OQ)));
+}
 #include "sampling/logits_kernel.h"
 #undef AGD_TARGET
 
@@ -38,6 +49,10 @@ namespace portable {
 using vec  = float __attribute__((vector_size(16)));
 using veci = uint32_t __attribute__((vector_size(16)));
 #define AGD_TARGET
+static inline uint64_t not_below(vec a, vec b) {
+    const veci m = (veci) (a >= b);
+    return (m[0] & 1) | (m[1] & 2) | (m[2] & 4) | (m[3] & 8);
+}
 #include "sampling/logits_kernel.h"
 #undef AGD_TARGET
 
@@ -50,13 +65,13 @@ kernel_list::kernel_list() {
     __builtin_cpu_init();
     const bool fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if (fma && __builtin_cpu_supports("avx512f")) {
-        list[n++] = { avx512::max_value, avx512::weigh, avx512::keep };
+        list[n++] = { avx512::max_value, avx512::weigh, avx512::keep, avx512::at_least };
     }
     if (fma) {
-        list[n++] = { avx2::max_value, avx2::weigh, avx2::keep };
+        list[n++] = { avx2::max_value, avx2::weigh, avx2::keep, avx2::at_least };
     }
 #endif
-    list[n++] = { portable::max_value, portable::weigh, portable::keep };
+    list[n++] = { portable::max_value, portable::weigh, portable::keep, portable::at_least };
 }
 
 const kernel_list kernels;
@@ -71,6 +86,10 @@ float weigh(const float * x, int32_t n, float best, float factor, float * weight
 
 void keep(const float * x, int32_t n, const uint64_t * bits, size_t first, float * out) {
     kernels.list[0].keep(x, n, bits, first, out);
+}
+
+uint64_t at_least(const float * x, int32_t n, float least) {
+    return kernels.list[0].at_least(x, n, least);
 }
 
 // Each part is read once, with weights relative to its own best until a better one follows. A part of a large

@@ -19,14 +19,18 @@ float weigh(const float * x, int32_t n, float best, float factor, float * weight
 // Copies x[0,n) to out. A number whose bit, bits[first + i], is not set becomes -infinity. bits has a word more.
 void keep(const float * x, int32_t n, const uint64_t * bits, size_t first, float * out);
 
+// The numbers of x[0,n) that are at least so large: a bit for each. n is at most 64. least is above -infinity.
+uint64_t at_least(const float * x, int32_t n, float least);
+
 // The logarithm of the sum of e^x[i] over x[0,n). -infinity if there is no number above that.
 double log_sum_exp(const float * x, int32_t n);
 
-// max_value, weigh and keep as compiled for one instruction set.
+// The passes above as compiled for one instruction set.
 struct kernel {
     float (*max_value)(const float * x, int32_t n);
     float (*weigh)(const float * x, int32_t n, float best, float factor, float * weights);
     void (*keep)(const float * x, int32_t n, const uint64_t * bits, size_t first, float * out);
+    uint64_t (*at_least)(const float * x, int32_t n, float least);
 };
 
 // Those that this CPU can run, the best first.

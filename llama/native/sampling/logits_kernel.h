@@ -1,5 +1,5 @@
 // Passes over a run of logits. A file includes this once for each instruction set, in a namespace of its own. It
-// defines AGD_TARGET (the attribute), and vec and veci (W floats or unsigned ints) before. W is the width of the
+// defines AGD_TARGET (the attribute), vec and veci (W floats or unsigned ints) and not_below before. W is the width of the
 // registers: GCC 12 takes wider vectors apart into single numbers. Sums have the same 16 lanes for every W.
 
 constexpr int32_t W = sizeof(vec) / sizeof(float), parts = 16 / W;
@@ -52,12 +52,16 @@ AGD_TARGET static float weigh(const float * x, int32_t n, float best, float fact
             weights[i] = w;
         }
     }
-    for (const vec & s : sum) {
-        for (int32_t j = 0; j < W; j++) {
-            all += s[j];
+    float lanes[16];
+    __builtin_memcpy(lanes, sum, sizeof lanes);
+#pragma GCC unroll 4
+    for (int32_t half = 8; half > 0; half /= 2) {
+#pragma GCC unroll 8
+        for (int32_t j = 0; j < half; j++) {
+            lanes[j] += lanes[j + half];
         }
     }
-    return all;
+    return all + lanes[0];
 }
 
 AGD_TARGET static void keep(const float * x, int32_t n, const uint64_t * bits, size_t first, float * out) {
@@ -81,4 +85,17 @@ AGD_TARGET static void keep(const float * x, int32_t n, const uint64_t * bits, s
             __builtin_memcpy(out + i + j * W, &v, sizeof v);
         }
     }
+}
+
+AGD_TARGET static uint64_t at_least(const float * x, int32_t n, float least) {
+    const vec l   = vec{} + least;
+    uint64_t  out = 0;
+    int32_t   i   = 0;
+    for (; i + W <= n; i += W) {
+        out |= not_below(load(x + i), l) << i;
+    }
+    for (; i < n; i++) {
+        out |= uint64_t(x[i] >= least) << i;
+    }
+    return out;
 }

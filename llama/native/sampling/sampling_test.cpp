@@ -75,6 +75,30 @@ void keeping_is_exact() {
     }
 }
 
+void large_numbers_are_those_not_below() {
+    std::mt19937                    r(4);
+    std::normal_distribution<float> normal(0, 2);
+    for (int version = 0; version < kernels.n; version++) {
+        for (const int32_t n : { 1, 7, 16, 33, 63, 64 }) {
+            std::vector<float> x(n);
+            for (float & v : x) {
+                v = std::round(normal(r));
+            }
+            x[n / 2] = std::numeric_limits<float>::quiet_NaN();
+            x[n / 3] = -infinity;
+            for (const float least : { -2.0f, 0.0f, 1.0f, 99.0f }) {
+                uint64_t want = 0;
+                for (int32_t i = 0; i < n; i++) {
+                    want |= uint64_t(x[i] >= least) << i;
+                }
+                const uint64_t got = kernels.list[version].at_least(x.data(), n, least);
+                CHECK(got == want, "version %d, %d numbers from %g on: %llx, want %llx", version, n, double(least),
+                      static_cast<unsigned long long>(got), static_cast<unsigned long long>(want));
+            }
+        }
+    }
+}
+
 void every_instruction_set_agrees() {
     std::mt19937                                            r(1);
     std::normal_distribution<float>                         normal(0, 4);
@@ -224,6 +248,106 @@ void draws_have_the_odds_of_the_softmax() {
     }
 }
 
+// The sum of the weights of tokens with a bit in set, relative to the best logit of c, in doubles.
+double plain_sum(const chooser & c, const std::vector<float> & logits, const std::vector<uint64_t> & set) {
+    double sum = 0;
+    for (const llama_token t : ranked(c, logits)) {
+        if ((set[t / 64] >> (t % 64) & 1) != 0) {
+            sum += std::exp((double(logits[t]) - double(c.best_logit)) / double(c.opts.temperature));
+        }
+    }
+    return sum;
+}
+
+// Sets with few, some and all refused tokens of a block; refused tokens with hardly any, and with nearly all weight.
+void sums_without_excluded_tokens_are_those_of_the_others() {
+    const int32_t n = 5000;
+    std::mt19937  r(6);
+    for (const unsigned refused : { 0u, 3u, 30u, 90u, 100u }) {
+        for (const float heavy : { 0.0f, 20.0f, 200.0f }) {
+            auto c      = make_chooser(n, 0.8f);
+            auto logits = random_logits(n, refused + 1);
+            for (llama_token t = 1; t < n; t += 97) {
+                c.suppressed.push_back(t);
+            }
+            std::vector<uint64_t> set(n / 64 + 2, ~uint64_t(0)), left = set;
+            const auto            leave_out = [](std::vector<uint64_t> & s, llama_token t) {
+                s[t / 64] &= ~(uint64_t(1) << (t % 64));
+            };
+            for (llama_token t = 0; t < n; t++) {
+                if (r() % 100 < refused && (t < 1024 || t >= 1280)) { // one block keeps all
+                    leave_out(set, t);
+                }
+            }
+            for (const llama_token t : { 2, 700, 4999 }) {
+                logits[t] += heavy;
+                leave_out(set, t);
+            }
+            CHECK(c.sum_all(logits.data(), c.factor()), "no sum");
+            for (int i = 0; i < 5; i++) {
+                const llama_token t = i < 2 ? (i == 0 ? 2 : 700) : c.redraw(logits.data());
+                c.exclude(logits.data(), t);
+                leave_out(left, t);
+                leave_out(set, t);
+                const double want = plain_sum(c, logits, left);
+                CHECK(std::fabs(c.weight_of_all() - want) <= 1e-5 * want, "%d excluded, heavy %g: %g, want %g", i + 1,
+                      double(heavy), c.weight_of_all(), want);
+            }
+            c.restrict_to(logits.data(), set.data());
+            const double want = plain_sum(c, logits, set);
+            CHECK(std::fabs(c.weight_of_all() - want) <= 1e-5 * want, "%u of 100 refused, heavy %g: %g, want %g",
+                  refused, double(heavy), c.weight_of_all(), want);
+            for (int i = 0; i < 200; i++) {
+                const llama_token t = c.redraw(logits.data());
+                CHECK((set[t / 64] >> (t % 64) & 1) != 0, "%u of 100 refused: %d was drawn", refused, t);
+            }
+        }
+    }
+    auto       c      = make_chooser(300, 1);
+    const auto logits = random_logits(300, 1);
+    c.sum_all(logits.data(), c.factor());
+    const std::vector<uint64_t> none(300 / 64 + 2);
+    c.restrict_to(logits.data(), none.data());
+    CHECK(c.redraw(logits.data()) == AGD_SAMPLE_NOTFINITE, "a token was drawn from none");
+}
+
+void the_heaviest_tokens_leave_out_at_most_their_limit() {
+    for (const int32_t n : { 1, 300, 20000 }) {
+        auto c      = make_chooser(n, 0.7f);
+        auto logits = random_logits(n, 9);
+        for (float & x : logits) {
+            x = std::round(x * 64) / 64; // ties
+        }
+        for (llama_token t = 0; t < n - 1; t += 5) {
+            c.suppressed.push_back(t);
+        }
+        const auto order = ranked(c, logits);
+        for (const double share : { 0.0, 1e-5, 1e-3, 0.1, 0.9 }) {
+            c.sum_all(logits.data(), c.factor());
+            const double all     = c.weight_of_all();
+            const double rest    = c.collect_heaviest(logits.data(), share * all, -infinity);
+            double       lighter = all;
+            size_t       fewest  = 0; // tokens that must be listed
+            while (fewest < order.size() && lighter > share * all) {
+                lighter -= c.weight(logits[order[fewest++]]);
+            }
+            c.sort_collected();
+            double sum = 0;
+            for (size_t i = 0; i < c.candidates.size(); i++) {
+                CHECK(c.candidates[i].id == order[i], "%d tokens, share %g: %zu is %d, want %d", n, share, i,
+                      c.candidates[i].id, order[i]);
+                sum += double(c.candidates[i].p);
+            }
+            CHECK(rest <= share * all + 1e-6 * all && std::fabs(all - sum - rest) <= 1e-6 * all,
+                  "%d tokens, share %g: %g of %g are missing", n, share, rest, all);
+            const double lightest = c.weight(logits[order[std::min(fewest, order.size()) - 1]]);
+            CHECK(c.candidates.empty() || share == 0 || double(c.candidates.back().p) >= lightest / 1.126,
+                  "%d tokens, share %g: the list ends with %g instead of %g", n, share, double(c.candidates.back().p),
+                  lightest);
+        }
+    }
+}
+
 void rows_without_a_finite_number_are_told() {
     for (const float x : { -infinity, std::numeric_limits<float>::quiet_NaN() }) {
         const std::vector<float> row(600, x);
@@ -237,10 +361,13 @@ void rows_without_a_finite_number_are_told() {
 
 int main() {
     keeping_is_exact();
+    large_numbers_are_those_not_below();
     every_instruction_set_agrees();
     the_best_tokens_are_those_of_a_sort();
     truncation_keeps_what_its_definition_keeps();
     draws_have_the_odds_of_the_softmax();
+    sums_without_excluded_tokens_are_those_of_the_others();
+    the_heaviest_tokens_leave_out_at_most_their_limit();
     rows_without_a_finite_number_are_told();
     return testing::result();
 }

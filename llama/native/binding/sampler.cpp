@@ -1,0 +1,170 @@
+// Samplers for Go.
+#include "api.h"
+#include "errors.h"
+#include "grammar/grammar.h"
+#include "sampling/sampler.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace {
+
+std::vector<llama_token> suppressed_tokens(const llama_vocab * vocab, const agd_sampler_options & o,
+                                           const std::vector<llama_token> & named_by_grammar) {
+    const int32_t     n = llama_vocab_n_tokens(vocab);
+    std::vector<bool> off(static_cast<size_t>(n));
+    if (o.suppress_control) {
+        for (llama_token t = 0; t < n; t++) {
+            off[t] = llama_vocab_is_control(vocab, t) && !llama_vocab_is_eog(vocab, t);
+        }
+        for (llama_token t : named_by_grammar) {
+            off[t] = false;
+        }
+        for (size_t i = 0; i < o.n_allow; i++) {
+            off[o.allow[i]] = false;
+        }
+    }
+    for (size_t i = 0; i < o.n_suppress; i++) {
+        off[o.suppress[i]] = true;
+    }
+    std::vector<llama_token> out;
+    for (llama_token t = 0; t < n; t++) {
+        if (off[t]) {
+            out.push_back(t);
+        }
+    }
+    return out;
+}
+
+} // namespace
+
+extern "C" struct agd_sampler * agd_sampler_new(struct agd_vocab_index * index, struct agd_sampler_options opts,
+                                                char ** err) {
+    return agd::guard(err, static_cast<agd_sampler *>(nullptr), [&]() -> agd_sampler * {
+        const llama_vocab * vocab = index->vocab;
+        auto                s     = std::make_unique<agd_sampler>();
+        s->vocab                  = vocab;
+        s->n_vocab                = llama_vocab_n_tokens(vocab);
+        std::vector<llama_token> named;
+        if (opts.grammar != nullptr) {
+            auto rules = agd::parse_grammar(vocab, opts.grammar, &named); // throws
+            s->grammar = std::make_unique<agd::matcher>(std::move(rules), index->get());
+        }
+        s->suppressed = suppressed_tokens(vocab, opts, named);
+        if (opts.temperature > 0.0f) {
+            s->chain = agd::make_chain(opts);
+        }
+        s->opts          = opts;
+        s->opts.grammar  = nullptr; // the caller's memory
+        s->opts.suppress = s->opts.allow = nullptr;
+        s->opts.n_suppress = s->opts.n_allow = 0;
+        return s.release();
+    });
+}
+
+extern "C" struct agd_sampler * agd_sampler_clone(const struct agd_sampler * s, bool reseed, uint32_t seed,
+                                                  char ** err) {
+    return agd::guard(err, static_cast<agd_sampler *>(nullptr), [&]() -> agd_sampler * {
+        auto c        = std::make_unique<agd_sampler>();
+        c->vocab      = s->vocab;
+        c->n_vocab    = s->n_vocab;
+        c->opts       = s->opts;
+        c->suppressed = s->suppressed;
+        c->dead       = s->dead;
+        if (s->grammar) {
+            c->grammar = std::make_unique<agd::matcher>(*s->grammar);
+        }
+        if (s->chain) {
+            c->chain = agd::make_chain(s->opts);
+        }
+        c->recent   = s->recent;
+        c->position = s->position;
+        c->attempt  = s->attempt;
+        if (reseed) {
+            c->opts.seed = seed;
+        }
+        return c.release();
+    });
+}
+
+extern "C" void agd_sampler_free(struct agd_sampler * s) {
+    delete s;
+}
+
+extern "C" llama_token agd_sample(struct agd_sampler * s, const float * logits) {
+    try {
+        return s->sample(logits);
+    } catch (const std::exception & e) {
+        s->detail = e.what();
+    } catch (...) {
+        s->detail = "unknown C++ exception";
+    }
+    return AGD_SAMPLE_THROWN;
+}
+
+extern "C" void agd_sample_batch(int threads, struct agd_sampler * const * samplers, const float * const * rows,
+                                 int32_t n, llama_token * out) {
+#ifdef _OPENMP
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+#endif
+    for (int32_t i = 0; i < n; i++) {
+        out[i] = agd_sample(samplers[i], rows[i]);
+    }
+    (void) threads;
+}
+
+extern "C" int agd_sampler_accept(struct agd_sampler * s, llama_token token) {
+    try {
+        const int rc = !s->grammar && !s->dead
+                           ? 0
+                           : s->guard([&] { return s->grammar->accept(token) ? 0 : AGD_SAMPLE_REJECTED; });
+        if (rc == 0) {
+            s->append(token);
+        }
+        return rc;
+    } catch (const std::exception & e) {
+        s->detail = e.what();
+    } catch (...) {
+        s->detail = "unknown C++ exception";
+    }
+    return AGD_SAMPLE_THROWN;
+}
+
+extern "C" int32_t agd_sampler_force(struct agd_sampler * s, llama_token * out, int32_t max, llama_token * end) {
+    try {
+        return static_cast<int32_t>(s->force(out, static_cast<size_t>(max), *end));
+    } catch (const std::exception & e) {
+        s->detail = e.what();
+    } catch (...) {
+        s->detail = "unknown C++ exception";
+    }
+    return AGD_SAMPLE_THROWN;
+}
+
+extern "C" struct agd_score agd_sampler_score(const struct agd_sampler * s) {
+    return s->score;
+}
+
+extern "C" int32_t agd_sampler_children(struct agd_sampler * s, const float * logits, double share,
+                                        const struct agd_child ** list, double * rest) {
+    try {
+        const llama_token rc = s->guard([&] { return s->list_children(logits, share); });
+        *list                = s->children.data();
+        *rest                = s->children_rest;
+        return rc < 0 ? rc : static_cast<int32_t>(s->children.size());
+    } catch (const std::exception & e) {
+        s->detail = e.what();
+    } catch (...) {
+        s->detail = "unknown C++ exception";
+    }
+    return AGD_SAMPLE_THROWN;
+}
+
+extern "C" float agd_logprob(const float * logits, int32_t n, llama_token token) {
+    return static_cast<float>(static_cast<double>(logits[token]) - agd::log_sum_exp(logits, n));
+}
+
+extern "C" const char * agd_sampler_detail(const struct agd_sampler * s) {
+    return s->detail.c_str();
+}

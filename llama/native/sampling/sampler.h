@@ -1,0 +1,111 @@
+// Sampling under a grammar: the state of a sampler.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api.h"
+#include "grammar/matcher.h"
+#include "sampling/chooser.h"
+
+struct agd_sampler : agd::chooser {
+    const llama_vocab *           vocab = nullptr;
+    std::unique_ptr<agd::matcher> grammar; // null: unconstrained
+    std::vector<llama_token>      recent;  // the last tokens of the text
+    bool                          dead = false;
+    std::string                   detail;
+    agd_score                     score = {}; // of the last token, with the option
+    std::vector<agd_child>        children;          // result of list_children
+    double                        children_rest = 0; // share of the odds that children lacks, at most
+
+    // Adds a token to the text.
+    void append(llama_token token);
+    // Chooses the next token and adds it to the text. Returns it or AGD_SAMPLE_*.
+    llama_token sample(const float * logits);
+    // Appends the tokens that the grammar forces, at most max, to the text and to out. end is the token that must
+    // end the text then, or -1. A grammar that needs too much work for this forces nothing.
+    size_t force(llama_token * out, size_t max, llama_token & end);
+    // Fills children with what sample draws from, and its odds. With temperature_only() so much may be missing.
+    llama_token list_children(const float * logits, double share);
+
+    // Runs f with the grammar. A grammar that fails is freed and not used again.
+    template <typename F> llama_token guard(F f) {
+        if (dead) {
+            return AGD_SAMPLE_DEAD;
+        }
+        try {
+            return f();
+        } catch (const agd::too_ambiguous & e) {
+            detail = e.what();
+            dead   = true;
+            grammar.reset();
+            return AGD_SAMPLE_AMBIGUOUS;
+        } catch (...) {
+            dead = true;
+            grammar.reset();
+            throw;
+        }
+    }
+
+  private:
+    std::vector<llama_token> admitted; // scratch
+    agd::token_set           admitted_set;
+    bool                     set_known = false; // admitted_set is that of this place in the text
+    // For a score, without temperature_only(): what the free choice was drawn from, and how much of it the grammar
+    // rejects.
+    std::vector<llama_token_data> free_pool;
+    double                        free_sum = 0, rejected_share = 0;
+
+    void find_admitted_set() {
+        if (!set_known) {
+            grammar->admitted(admitted_set);
+            set_known = true;
+        }
+    }
+
+    // Whether the grammar admits a token. Without first, the work for it adds to that for the previous token.
+    bool admits(llama_token token, bool first) {
+        return set_known ? admitted_set.has(token) : grammar->admits(token, first);
+    }
+
+    // Returns f(), which chooses among admitted tokens only.
+    template <typename F> auto choose_admitted(F f) {
+        struct restriction {
+            agd_sampler & s;
+
+            explicit restriction(agd_sampler & s) : s(s) { s.only = s.admitted_set.data(); }
+            ~restriction() { s.only = nullptr; }
+        };
+        find_admitted_set();
+        const restriction r(*this);
+        return f();
+    }
+
+    // After sum_all: excludes all tokens that the grammar does not admit.
+    void restrict_to_admitted(const float * logits) {
+        find_admitted_set();
+        if (only != admitted_set.data()) {
+            restrict_to(logits, admitted_set.data());
+        }
+    }
+
+    llama_token sample_admitted(const float * logits);
+    bool        grammar_first(const float * logits);
+    llama_token pick_free(const float * logits);
+    llama_token pick_admitted_only(const float * logits);
+    llama_token pick_admitted(const float * logits, llama_token refused);
+    llama_token nothing_left(const float * logits) const;
+
+    // scores.cpp
+    bool   check_best(const float * logits, double share, size_t most);
+    void   fill_free_pool(const float * logits);
+    void   weigh_choices(const float * logits);
+    double grammar_odds(const float * logits, llama_token token);
+    double free_odds(const float * logits, llama_token token) const;
+    double add_pool(double odds);
+    void   add_child(llama_token token, double odds);
+    void   add_pool_unchecked(double sum);
+    void   list_heaviest(const float * logits, double share);
+};

@@ -1,0 +1,208 @@
+// How probable tokens are for a sampler: scores of drawn ones, and lists of those that can be drawn.
+#include "sampling/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace {
+
+// How many tokens the grammar checks one by one where the set would answer, too.
+constexpr size_t few_checks = 32;
+
+// The same, for the score of a drawn token.
+constexpr size_t scored_checks = 8;
+
+// The share of the odds that a score may leave out.
+constexpr double negligible = 1e-5;
+
+// Differences of sums of weights, at most, where no token is missing.
+constexpr double rounding = 1e-9;
+
+} // namespace
+
+// After sum_all: has the grammar check the best tokens, at most scored_checks or few_checks, until all others weigh at most share of what
+// pool holds: the admitted ones, best first. It excludes the others. False: they weigh more.
+bool agd_sampler::check_best(const float * logits, double share, size_t most) {
+    pool.clear();
+    double sum   = 0; // of weights in pool
+    bool   first = true;
+    for (const size_t m : { scored_checks, few_checks }) {
+        if (m > most) {
+            break;
+        }
+        collect_best(logits, m); // those in pool come first again
+        double best = 0;
+        for (const llama_token_data & c : candidates) {
+            best += weight(c.logit);
+        }
+        if (weight_of_all() - best > share * best) {
+            continue; // whatever the grammar says
+        }
+        for (size_t i = pool.size(); i < candidates.size(); i++) {
+            const llama_token_data & c = candidates[i];
+            if (!grammar || admits(c.id, first)) {
+                pool.push_back(c);
+                sum += weight(c.logit);
+            } else {
+                exclude(logits, c.id); // the weights are relative to another logit now
+                sum = 0;
+                for (const llama_token_data & kept : pool) {
+                    sum += weight(kept.logit);
+                }
+            }
+            first = false;
+            if (weight_of_all() - sum <= share * sum) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+// Fills pool with what pick_free draws from.
+void agd_sampler::fill_free_pool(const float * logits) {
+    if (truncates() && truncate(logits)) {
+        fill_truncated_pool();
+        return;
+    }
+    collect(logits, static_cast<size_t>(std::max(opts.top_k, 0)));
+    fill_pool(opts.top_k > 0);
+}
+
+// Prepares grammar_odds after the free choice, not with temperature_only(). It draws nothing.
+void agd_sampler::weigh_choices(const float * logits) {
+    free_pool.swap(pool);
+    free_sum        = pool_sum;
+    double rejected = 0;
+    bool   first    = true;
+    if (free_pool.size() > few_checks) {
+        find_admitted_set();
+    }
+    for (const llama_token_data & c : free_pool) {
+        rejected += admits(c.id, first) ? 0 : c.p;
+        first = false;
+    }
+    rejected_share = rejected / free_sum;
+    pool.clear();
+    if (rejected > negligible * free_sum) { // the second choice matters
+        choose_admitted([&] { fill_free_pool(logits); });
+    }
+}
+
+// The odds of a token under the grammar: those of the free choice, and those of the second choice if the grammar
+// rejects the free one.
+double agd_sampler::grammar_odds(const float * logits, llama_token token) {
+    if (temperature_only()) {
+        if (!check_best(logits, negligible, scored_checks)) {
+            restrict_to_admitted(logits);
+        }
+        return weight(logits[token]) / weight_of_all();
+    }
+    double odds = rejected_share * pool_share(token);
+    for (const llama_token_data & c : free_pool) {
+        odds += c.id == token ? c.p / free_sum : 0;
+    }
+    return odds;
+}
+
+// The odds with which a sampler without a grammar draws a token.
+double agd_sampler::free_odds(const float * logits, llama_token token) const {
+    return temperature_only() ? weight(logits[token]) / weight_of_all() : pool_share(token);
+}
+
+// Adds the tokens of pool to children, with their share of so much of the odds, if they are admitted. Returns the
+// share of the others.
+double agd_sampler::add_pool(double odds) {
+    double rejected = 0;
+    bool   first    = true;
+    if (grammar && pool.size() > few_checks) {
+        find_admitted_set();
+    }
+    for (const llama_token_data & c : pool) {
+        const double p = c.p / pool_sum;
+        if (grammar && !admits(c.id, first)) {
+            rejected += p;
+        } else {
+            add_child(c.id, odds * p);
+        }
+        first = false;
+    }
+    return rejected;
+}
+
+void agd_sampler::add_child(llama_token token, double odds) {
+    if (odds <= 0) {
+        return;
+    }
+    const auto same = std::find_if(children.begin(), children.end(),
+                                   [&](const agd_child & c) { return c.token == token; });
+    if (same == children.end()) {
+        children.push_back({ token, static_cast<float>(std::log(odds)) });
+    } else {
+        same->logprob = static_cast<float>(std::log(std::exp(static_cast<double>(same->logprob)) + odds));
+    }
+}
+
+// Makes children of all of pool, with weights that sum up to sum.
+void agd_sampler::add_pool_unchecked(double sum) {
+    for (const llama_token_data & c : pool) {
+        if (c.p > 0) {
+            children.push_back({ c.id, static_cast<float>(std::log(c.p / sum)) });
+        }
+    }
+}
+
+llama_token agd_sampler::list_children(const float * logits, double share) {
+    children.clear();
+    children_rest = 0;
+    only          = nullptr;
+    if (grammar && grammar_first(logits)) {
+        fill_pool(false);
+        add_pool_unchecked(pool_sum);
+    } else if (temperature_only()) {
+        list_heaviest(logits, share);
+    } else {
+        fill_free_pool(logits);
+        const double rejected = add_pool(1);
+        if (grammar && rejected > negligible) { // the second choice
+            choose_admitted([&] { fill_free_pool(logits); });
+            for (const llama_token_data & c : pool) {
+                add_child(c.id, rejected * c.p / pool_sum);
+            }
+        }
+    }
+    if (children.empty()) {
+        return argmax(logits) < 0 ? nothing_left(logits) : AGD_SAMPLE_DEAD;
+    }
+    return 0;
+}
+
+// list_children with temperature_only(): the heaviest admitted tokens, until the rest is at most share.
+void agd_sampler::list_heaviest(const float * logits, double share) {
+    if (!sum_all(logits, factor())) {
+        return;
+    }
+    double rest = 0;
+    if (check_best(logits, share, few_checks)) { // a trained model's best tokens are admitted
+        candidates.swap(pool);
+        rest = weight_of_all();
+        for (llama_token_data & c : candidates) {
+            c.p = static_cast<float>(weight(c.logit));
+            rest -= c.p;
+        }
+    } else {
+        if (grammar) {
+            restrict_to_admitted(logits);
+        }
+        rest = collect_heaviest(logits, share / (1 + share) * weight_of_all(), agd::minus_infinity);
+        sort_collected();
+    }
+    const double sum = weight_of_all() - rest, log_sum = std::log(sum);
+    children_rest = rest > rounding * sum ? rest / sum : 0;
+    for (const llama_token_data & c : candidates) {
+        if (c.p > 0) {
+            const double exponent = (double(c.logit) - double(best_logit)) / double(opts.temperature);
+            children.push_back({ c.id, static_cast<float>(exponent - log_sum) });
+        }
+    }
+}
