@@ -92,7 +92,7 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (c *chat, str
 		}
 		r.MaxTokens = n
 	}
-	p, err := r.params(m, &c.served, true)
+	p, err := r.params(m, &c.served)
 	if err != nil {
 		return nil, false, err
 	}

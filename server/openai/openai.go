@@ -132,16 +132,15 @@ const (
 )
 
 // choose returns the adapter that a request names as its model. Answers then name it too, so it
-// becomes the name in s. With anyName every name is the model's where there are no adapters. An
-// engine's client names adapters, and one that was removed must not become the model.
-func choose(m Model, s *Served, name string, anyName bool) (id generation.AdapterID, err error) {
+// becomes the name in s. Where there are no adapters, every name is the model's.
+func choose(m Model, s *Served, name string) (id generation.AdapterID, err error) {
 	if name == "" || name == s.Name {
 		return 0, nil
 	}
 	id, ok := m.Adapter(name)
 	if !ok {
 		adapters := m.Adapters()
-		if anyName && len(adapters) == 0 {
+		if len(adapters) == 0 {
 			return 0, nil
 		}
 		known := append([]string{s.Name}, adapters...)
@@ -155,8 +154,8 @@ func choose(m Model, s *Served, name string, anyName bool) (id generation.Adapte
 	return id, nil
 }
 
-// params makes the parameters of a generation. anyName is that of choose.
-func (c *common) params(m Model, s *Served, anyName bool) (p generation.Params, err error) {
+// params makes the parameters of a generation.
+func (c *common) params(m Model, s *Served) (p generation.Params, err error) {
 	p.N, p.MaxTokens, p.Sampling = 1, s.Longest, s.Sampling
 	if c.N != nil {
 		p.N = *c.N
@@ -188,7 +187,7 @@ func (c *common) params(m Model, s *Served, anyName bool) (p generation.Params, 
 	case c.StreamOptions != nil && !c.Stream:
 		return p, refuse("stream_options", "is for stream: true")
 	}
-	if p.Adapter, err = choose(m, s, c.Model, anyName); err != nil {
+	if p.Adapter, err = choose(m, s, c.Model); err != nil {
 		return p, err
 	}
 	seed := randomSeed()
