@@ -61,10 +61,12 @@ func (a *adapters) set(ctx context.Context, name, path string) error {
 		return fmt.Errorf("the adapter %s: %w", name, err)
 	}
 	id, err := a.engine.AddAdapter(path)
-	if errors.Is(err, scheduler.ErrNotFinite) {
+	switch {
+	case errors.Is(err, scheduler.ErrNotFinite):
 		return fmt.Errorf("the adapter %s can't serve: %w; its file is damaged, or its training diverged", name, err)
-	}
-	if err != nil {
+	case errors.Is(err, scheduler.ErrContext):
+		return fmt.Errorf("the adapter %s could not be tried: %w; free memory on its device, remove an adapter, or start the server with fewer contexts", name, err)
+	case err != nil:
 		return fmt.Errorf("the adapter %s could not be loaded: %w; give a LoRA adapter that was made for this model, in GGUF", name, err)
 	}
 	if err := unchanged(); err != nil {

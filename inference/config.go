@@ -6,6 +6,7 @@ import (
 	"agentd/engine/remote"
 	"agentd/llama"
 	"agentd/scheduler"
+	"agentd/scheduler/generation"
 
 	"github.com/rs/zerolog"
 )
@@ -72,7 +73,9 @@ type Config struct {
 
 	// Progress receives the loaded part of the model, from 0 to 1.
 	Progress func(part float32)
-	Log      zerolog.Logger
+	// Hangs is called when the first step of weights that are being loaded does not end; nil: it is not.
+	Hangs func(*generation.StuckError)
+	Log   zerolog.Logger
 	// Build is the argument of [llama.SetBuild]; "": the record of the Go toolchain.
 	Build string
 }

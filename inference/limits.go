@@ -69,6 +69,9 @@ const (
 	// model. Half of them are cached prefixes.
 	recurrentSequences = 2
 
+	// closeWait is how long Live.Close waits for a load, which was aborted before.
+	closeWait = 10 * time.Second
+
 	// roomReserve: weights must leave 1/roomReserve of what they need free.
 	roomReserve = 20
 

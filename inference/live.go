@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"agentd/coaching/backend"
 	"agentd/llama"
 	"agentd/protocol"
+	"agentd/scheduler"
 	"agentd/scheduler/generation"
 	"agentd/server"
 	"agentd/server/openai"
@@ -32,12 +34,15 @@ type Live struct {
 	cfg     Config
 	metrics *weightsMetrics
 	free    func() freeMemory
+	wait    time.Duration // closeWait
 
 	change sync.Mutex // held while weights are loaded
 
 	mu       sync.Mutex
 	current  *tenant
-	draining sync.WaitGroup // models that were replaced and are not freed
+	loading  string                 // what is being loaded; "": nothing
+	hangs    *generation.StuckError // its first step; nil: it does not hang
+	draining sync.WaitGroup         // models that were replaced and are not freed
 }
 
 // tenant is a Service and the requests that use it.
@@ -57,11 +62,25 @@ func OpenLive(ctx context.Context, cfg Config) (*Live, error) {
 		}
 		cfg.WeightsDir = dir
 	}
-	s, err := Open(ctx, cfg)
+	l := &Live{metrics: newWeightsMetrics(), free: memoryNow, wait: closeWait}
+	report := cfg.Scheduler.OnStuck
+	cfg.Scheduler.OnStuck = func(e *generation.StuckError) {
+		l.found(e)
+		if report != nil {
+			report(e)
+		}
+	}
+	l.cfg = cfg
+	unlock, err := l.lock(cmp.Or(cfg.Path, "the default model"))
 	if err != nil {
 		return nil, err
 	}
-	l := &Live{cfg: cfg, current: newTenant(s), metrics: newWeightsMetrics(), free: memoryNow}
+	s, err := Open(ctx, cfg)
+	unlock()
+	if err != nil {
+		return nil, err
+	}
+	l.current = newTenant(s)
 	if cfg.WeightsDir != "" { // every step tells the version
 		if _, err := s.weights.Version(ctx); err != nil {
 			return nil, errors.Join(err, l.Close())
@@ -112,11 +131,14 @@ func (l *Live) replace(s *Service) {
 // has ended. The vocabulary and the prompt format must be the same, since memories and token ids of
 // running episodes depend on them. The adapters are loaded again for the new model.
 func (l *Live) SetModel(ctx context.Context, path string) error {
-	path, err := l.begin(path, "model")
+	path, unlock, err := l.begin(path, "model")
 	if err != nil {
 		return err
 	}
-	defer l.change.Unlock()
+	return l.apart(ctx, unlock, func() error { return l.setModel(ctx, path) })
+}
+
+func (l *Live) setModel(ctx context.Context, path string) error {
 	began := time.Now()
 	old, release := l.use()
 	defer release()
@@ -178,11 +200,14 @@ func sameVocabulary(now, next *llama.Model) error {
 // SetAdapter implements server.Weights. It loads the file at path as the adapter of that name,
 // beside one that has the name already.
 func (l *Live) SetAdapter(ctx context.Context, name, path string) error {
-	path, err := l.begin(path, "adapter.path")
+	path, unlock, err := l.begin(path, "adapter.path")
 	if err != nil {
 		return err
 	}
-	defer l.change.Unlock()
+	return l.apart(ctx, unlock, func() error { return l.setAdapter(ctx, name, path) })
+}
+
+func (l *Live) setAdapter(ctx context.Context, name, path string) error {
 	s, release := l.use()
 	defer release()
 	if err := s.roomForAdapter(path, l.free()); err != nil {
@@ -200,10 +225,11 @@ func (l *Live) RemoveAdapter(name string) error {
 	if err := l.changeable(); err != nil {
 		return err
 	}
-	if !l.change.TryLock() {
-		return &server.Error{Code: server.CodeConflict, Detail: changing}
+	unlock, err := l.lock("the adapter " + name)
+	if err != nil {
+		return err
 	}
-	defer l.change.Unlock()
+	defer unlock()
 	s, release := l.use()
 	defer release()
 	if !s.adapters.remove(name) {
@@ -213,7 +239,56 @@ func (l *Live) RemoveAdapter(name string) error {
 	return nil
 }
 
-const changing = "other weights are being loaded; try again when they serve"
+// lock begins a change of weights, which the returned function ends. The error says what is being changed.
+func (l *Live) lock(what string) (unlock func(), err error) {
+	locked := l.change.TryLock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case locked:
+		l.loading = what
+		return func() {
+			l.mu.Lock()
+			l.loading, l.hangs = "", nil
+			l.mu.Unlock()
+			l.change.Unlock()
+		}, nil
+	case l.hangs != nil:
+		return nil, &server.Error{Code: server.CodeConflict, Detail: fmt.Sprintf("%s is being loaded, and its %s does not end: a thread or the device hangs; restart the server", l.loading, l.hangs.Names())}
+	}
+	return nil, &server.Error{Code: server.CodeConflict, Detail: l.loading + " is being loaded; try again when it serves"}
+}
+
+// apart makes a change on a goroutine of its own, so that one that hangs holds up nobody. It returns when
+// the change has ended, or when ctx has: the change then ends later.
+func (l *Live) apart(ctx context.Context, unlock func(), change func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		err := change()
+		unlock()
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// found notes that the weights that are being loaded hang.
+func (l *Live) found(e *generation.StuckError) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.Loading == "" || l.loading == "" {
+		return
+	}
+	l.hangs = e
+	l.cfg.Log.Error().Str("path", l.loading).Msg("weights hang while they are loaded, and further changes are refused")
+	if l.cfg.Hangs != nil {
+		l.cfg.Hangs(e)
+	}
+}
 
 // changeable refuses changes that the settings do not allow.
 func (l *Live) changeable() error {
@@ -223,10 +298,10 @@ func (l *Live) changeable() error {
 	return nil
 }
 
-// begin checks a path and locks l.change. It returns the path without symbolic links.
-func (l *Live) begin(path, field string) (string, error) {
+// begin checks a path and begins a change. It returns the path without symbolic links.
+func (l *Live) begin(path, field string) (resolved string, unlock func(), err error) {
 	if err := l.changeable(); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(l.cfg.WeightsDir, path)
@@ -234,21 +309,19 @@ func (l *Live) begin(path, field string) (string, error) {
 	problem := func(what string) error {
 		return protocol.Problems{protocol.NewProblem(protocol.TypeValue, what, pathOf(field)...)}
 	}
-	resolved, err := filepath.EvalSymlinks(path)
+	resolved, err = filepath.EvalSymlinks(path)
 	outside := err == nil && !strings.HasPrefix(resolved, l.cfg.WeightsDir+string(filepath.Separator))
 	if outside || err != nil && !strings.HasPrefix(filepath.Clean(path), l.cfg.WeightsDir+string(filepath.Separator)) {
-		return "", problem("is not in the server's directory of weights; give a file there, relative to it")
+		return "", nil, problem("is not in the server's directory of weights; give a file there, relative to it")
 	}
 	if err != nil {
-		return "", problem("can't be read: " + err.Error())
+		return "", nil, problem("can't be read: " + err.Error())
 	}
 	if info, err := os.Stat(resolved); err != nil || !info.Mode().IsRegular() {
-		return "", problem("is not a file")
+		return "", nil, problem("is not a file")
 	}
-	if !l.change.TryLock() {
-		return "", &server.Error{Code: server.CodeConflict, Detail: changing}
-	}
-	return resolved, nil
+	unlock, err = l.lock(resolved)
+	return resolved, unlock, err
 }
 
 func pathOf(field string) (path []any) {
@@ -266,7 +339,7 @@ func (l *Live) refuse(kind string, err error) error {
 		return err
 	}
 	code := server.CodeInvalid
-	if errors.As(err, new(*noRoomError)) {
+	if errors.As(err, new(*noRoomError)) || errors.Is(err, scheduler.ErrContext) {
 		code = server.CodeNoMemory
 	}
 	return &server.Error{Code: code, Detail: "the weights were not changed: " + members.Replace(err.Error())}
@@ -293,10 +366,22 @@ func (l *Live) Current(ctx context.Context) (server.WeightsInfo, error) {
 	return info, nil
 }
 
-// Close ends the current Service, and those that were replaced, as Service.Close does.
+// Close ends the current Service, and those that were replaced, as Service.Close does. No change may
+// begin any more. If a load in progress does not end soon, Close frees nothing, and the process must end.
 func (l *Live) Close() error {
-	l.change.Lock() // a load in progress has ended
-	defer l.change.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		l.change.Lock() // held by the load
+		l.change.Unlock() //nolint:staticcheck // it only waits
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(l.wait):
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return fmt.Errorf("%s is still being loaded, and its load could not be aborted", l.loading)
+	}
 	l.mu.Lock()
 	s := l.current
 	l.mu.Unlock()
@@ -335,11 +420,17 @@ func (l *Live) Window() int {
 	return s.Window()
 }
 
-// Failure is Service.Failure.
+// Failure is Service.Failure, or a *generation.StuckError of weights that are being loaded.
 func (l *Live) Failure() error {
 	s, release := l.use()
 	defer release()
-	return s.Failure()
+	err := s.Failure()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil && l.hangs != nil {
+		return l.hangs
+	}
+	return err
 }
 
 // OpenAI implements openai.Provider.

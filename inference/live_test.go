@@ -2,11 +2,13 @@ package inference
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +18,7 @@ import (
 
 	"agentd/llama/synth"
 	"agentd/protocol"
+	"agentd/scheduler/generation"
 	"agentd/server"
 )
 
@@ -239,5 +242,87 @@ func TestRefusedWeightsLeaveTheOldOnesServing(t *testing.T) {
 	fixed := tinyConfig(t)
 	if err := openLive(t, fixed).SetModel(t.Context(), cfg.Path); !errors.As(err, &refused) || refused.Code != server.CodeForbidden || !strings.Contains(refused.Detail, "directory of weights") {
 		t.Errorf("without a directory: %v", err)
+	}
+}
+
+// hanging begins a change of a Live whose first step hangs until release is called.
+func hanging(t *testing.T, l *Live, file string) (ended <-chan error, cancel, release func()) {
+	t.Helper()
+	path, unlock, err := l.begin(file, "model")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	gate, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- l.apart(ctx, unlock, func() error {
+			<-gate
+			return nil
+		})
+	}()
+	l.cfg.Scheduler.OnStuck(&generation.StuckError{Loading: "CUDA0"})
+	if !strings.HasSuffix(path, file) {
+		t.Errorf("the path is %s", path)
+	}
+	return done, cancel, func() { close(gate) }
+}
+
+func TestLoadThatHangsIsNamedUntilItEnds(t *testing.T) {
+	cfg, _ := liveConfig(t)
+	var reported []string
+	cfg.Hangs = func(e *generation.StuckError) { reported = append(reported, "load: "+e.Names()) }
+	cfg.Scheduler.OnStuck = func(e *generation.StuckError) { reported = append(reported, e.Names()) }
+	l := openLive(t, cfg)
+	before := asked(t, l, "Go on", "")
+	ended, cancel, release := hanging(t, l, "model1.gguf")
+	defer cancel()
+	var hang *generation.StuckError
+	if err := l.Failure(); !errors.As(err, &hang) || hang.Names() != "first step on CUDA0" {
+		t.Errorf("failure %v", err)
+	}
+	if want := []string{"load: first step on CUDA0", "first step on CUDA0"}; !slices.Equal(reported, want) {
+		t.Errorf("reported %q", reported)
+	}
+	for name, change := range map[string]func() error{
+		"model":   func() error { return l.SetModel(t.Context(), "model0.gguf") },
+		"adapter": func() error { return l.SetAdapter(t.Context(), "a", "adapter0.gguf") },
+		"removal": func() error { return l.RemoveAdapter("a") },
+	} {
+		var refused *server.Error
+		if err := change(); !errors.As(err, &refused) || refused.Code != server.CodeConflict || !strings.Contains(refused.Detail, "model1.gguf is being loaded, and its first step on CUDA0 does not end") {
+			t.Errorf("%s meanwhile: %v", name, err)
+		}
+	}
+	if after := asked(t, l, "Go on", ""); after != before {
+		t.Errorf("meanwhile %+v, before %+v", after, before)
+	}
+	release()
+	if err := <-ended; err != nil || l.Failure() != nil {
+		t.Errorf("afterwards: %v, %v", err, l.Failure())
+	}
+	if err := l.SetModel(t.Context(), "model1.gguf"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLoadThatHangsHoldsUpNeitherClientNorClose(t *testing.T) {
+	cfg, _ := liveConfig(t)
+	l, err := OpenLive(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel, release := hanging(t, l, "model1.gguf")
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the client got %v", err)
+	}
+	l.wait = 0
+	if err := l.Close(); err == nil || !strings.Contains(err.Error(), "model1.gguf is still being loaded") {
+		t.Errorf("closed: %v", err)
+	}
+	release()
+	l.wait = time.Hour
+	if err := l.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -25,7 +25,8 @@ func (a adapter) free() error {
 var errNoAdapter = errors.New("scheduler: there is no such adapter")
 
 // AddAdapter loads the LoRA adapter at path for all models while the engine runs. Requests use it
-// by the id. The error is one of llama.Model.NewAdapter, ErrNotFinite, or ErrClosed.
+// by the id. The error is one of llama.Model.NewAdapter, ErrNotFinite, ErrClosed, or ErrContext: there
+// is no memory to try it.
 func (e *Engine) AddAdapter(path string) (core.AdapterID, error) {
 	if err := e.beginCall(); err != nil { // Close waits for it
 		return 0, err
@@ -55,18 +56,15 @@ func (e *Engine) AddAdapter(path string) (core.AdapterID, error) {
 	return e.lastAdapter, nil
 }
 
-// tryAdapter computes with an adapter in a small context of its own, beside the worker.
+// tryAdapter computes with an adapter in a small engine of its own, beside the worker.
 func (w *worker) tryAdapter(a *llama.Adapter) error {
-	c, err := w.model.NewContext(append(slices.Clone(w.options), llama.SetContext(tryCells), llama.SetBatch(tryCells),
-		llama.SetMicroBatch(tryCells), llama.SetMaxSequences(1), llama.SetMaxOutputs(1))...)
+	options := append(slices.Clone(w.options), llama.SetContext(tryCells), llama.SetBatch(tryCells),
+		llama.SetMicroBatch(tryCells), llama.SetMaxSequences(1), llama.SetMaxOutputs(1))
+	e, err := open(context.Background(), []Context{{Model: w.model, Options: options, Device: w.device}}, a, Config{OnStuck: w.cfg.OnStuck}, w.log)
 	if err != nil {
 		return err
 	}
-	err = c.SetAdapter(a)
-	if err == nil {
-		_, _, err = try(context.Background(), w.model, c)
-	}
-	return errors.Join(err, c.Close())
+	return e.Close()
 }
 
 // AdapterBytes is the memory of an adapter, for all models together.

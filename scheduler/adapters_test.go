@@ -174,3 +174,15 @@ func TestAdaptersComeAndGoUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestAdapterWithoutContextToTryItIsRefused(t *testing.T) {
+	e := newTestEngine(t, setup{})
+	e.workers[0].options = []llama.ContextOption{llama.SetKVType("none")} // no context can be made
+	if _, err := e.AddAdapter(adapterFile(t, 1)); !errors.Is(err, ErrContext) {
+		t.Errorf("got %v", err)
+	}
+	e.workers[0].options = nil
+	if _, err := e.AddAdapter(adapterFile(t, 1)); err != nil {
+		t.Error(err)
+	}
+}

@@ -42,6 +42,7 @@ type Engine struct {
 	rate     completionRate
 	// stuckSteps counts what the watchdog found.
 	stuckSteps uint64
+	trying     bool // the weights do not serve yet
 
 	adapters    map[core.AdapterID]adapter
 	lastAdapter core.AdapterID
@@ -62,10 +63,16 @@ type Context struct {
 	Device  string                // the device that computes, for logs and metrics
 }
 
-// New creates the contexts, computes a short prompt in each and starts an engine over them. The
+// New creates the contexts, starts an engine over them and computes a short prompt in each. The
 // configuration applies to each context, except QueueLimit, which applies to all together.
-// ErrNotFinite: the weights give NaN or Inf. ctx ends what New computes.
+// ErrContext: one could not be made. ErrNotFinite: the weights give NaN or Inf. ctx aborts what New computes. New does not return while
+// a step hangs, which Config.OnStuck reports.
 func New(ctx context.Context, contexts []Context, cfg Config, log zerolog.Logger) (*Engine, error) {
+	return open(ctx, contexts, nil, cfg, log)
+}
+
+// open is New with an adapter that all contexts apply; nil: none.
+func open(ctx context.Context, contexts []Context, adapter *llama.Adapter, cfg Config, log zerolog.Logger) (*Engine, error) {
 	var parts []workerParts
 	fail := func(err error) (*Engine, error) {
 		for _, p := range parts {
@@ -80,13 +87,14 @@ func New(ctx context.Context, contexts []Context, cfg Config, log zerolog.Logger
 	for _, c := range contexts {
 		made, err := c.Model.NewContext(c.Options...)
 		if err != nil {
-			return fail(err)
+			return fail(fmt.Errorf("%w: %w", ErrContext, err))
 		}
 		part := workerParts{model: c.Model, context: made, back: newContextBackend(made), device: c.Device, options: c.Options}
-		part.tried, part.took, err = try(ctx, c.Model, made)
 		parts = append(parts, part)
-		if err != nil {
-			return fail(err)
+		if adapter != nil {
+			if err := made.SetAdapter(adapter); err != nil {
+				return fail(err)
+			}
 		}
 		if err := cfg.complete(made.BatchSize(), made.MaxSequences(), made.MaxOutputs(), runtime.GOMAXPROCS(0), len(contexts) > 1); err != nil {
 			return fail(err)
@@ -100,6 +108,9 @@ func New(ctx context.Context, contexts []Context, cfg Config, log zerolog.Logger
 		return fail(err)
 	}
 	e.start()
+	if err := e.try(ctx); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
 	return e, nil
 }
 
@@ -110,8 +121,6 @@ type workerParts struct {
 	back    backend
 	device  string
 	options []llama.ContextOption
-	tried   int           // rows of a step before the first one of the worker
-	took    time.Duration // that step
 }
 
 func newEngine(parts []workerParts, cfg Config, log zerolog.Logger) (*Engine, error) {

@@ -14,6 +14,8 @@ var (
 	// retry may succeed.
 	ErrModel     = errors.New("scheduler: computation failed")
 	errNoContext = errors.New("no context is left: all devices failed")
+	// ErrContext wraps the reason why a context could not be made, mostly a lack of memory.
+	ErrContext = errors.New("scheduler: a context could not be made")
 	// ErrReleased is returned when an admission has too few unused candidates.
 	ErrReleased = errors.New("scheduler: not admitted")
 	// ErrNoHostCache is returned for models with a sliding window or a recurrent state.

@@ -58,8 +58,9 @@ const (
 	maxPause    = 10 * time.Minute
 
 	// The watchdog looks at the workers each watchInterval. A round that is longer than any before
-	// is named in the log, from lateFloor on. It is stuck after stuckFloor and stuckFactor times
-	// the longest one. A larger batch, longer contexts and other programs take less than that.
+	// is named in the log, from lateFloor on, and its context gets no new requests. It is stuck after
+	// stuckFloor and stuckFactor times the longest one. A larger batch, longer contexts and other
+	// programs take less than that. Then other contexts compute its requests, too.
 	watchInterval = time.Second
 	lateFloor     = 8 * time.Second
 	stuckFloor    = 20 * time.Second

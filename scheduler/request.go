@@ -127,7 +127,7 @@ type request struct {
 	blocks   []core.PrefixHash // of the prompt, if there are several workers
 	samplers []*llama.Sampler
 	done     chan struct{}
-	leave    chan struct{} // closed when its context is late and another one could compute it
+	leave    chan struct{} // takes a value while its context is stuck
 
 	err        error // of the whole request
 	cached     int
@@ -146,7 +146,6 @@ type request struct {
 
 	// Engine.mu guards these.
 	worker      *worker        // current owner
-	left        bool           // leave is closed
 	tried       uint64         // bit set of former and current owners
 	cancelled   bool           // the caller has left
 	lostDevices int            // devices lost in a step with this request
@@ -170,7 +169,7 @@ type candidate struct {
 
 func (e *Engine) newRequest(gen generation.Request) (*request, error) {
 	r := &request{
-		gen: gen, done: make(chan struct{}), leave: make(chan struct{}),
+		gen: gen, done: make(chan struct{}), leave: make(chan struct{}, 1),
 		samplers:   make([]*llama.Sampler, 0, gen.N),
 		candidates: make([]candidate, gen.N),
 		times:      generation.Times{Submitted: e.now()},

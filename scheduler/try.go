@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
-	"time"
 
 	"agentd/llama"
+	"agentd/scheduler/core"
 )
 
 // ErrNotFinite is returned for weights that give NaN or Inf.
@@ -17,50 +16,60 @@ var ErrNotFinite = errors.New("scheduler: a short prompt gives NaN or Inf")
 // tryText has words, digits, punctuation and, where the vocabulary has them, tokens of a chat.
 const tryText = "<|im_start|>user\nGo to shelf 42.<|im_end|>\n{\"say\": \"On my way!\", \"action\": {}}"
 
-// try computes a prompt and one more token in an empty context, which is empty again afterwards. Logits
-// that are NaN or Inf are ErrNotFinite. rows is that of the prompt, took the time of both steps.
-func try(ctx context.Context, m *llama.Model, c *llama.Context) (rows int, took time.Duration, err error) {
-	ended := make(chan struct{})
-	go func() {
-		runtime.LockOSThread() // the thread and its compute threads end with the goroutine
-		defer close(ended)
-		rows, took, err = tryHere(ctx, m, c)
-	}()
-	<-ended
-	return rows, took, err
+// try makes each worker compute a prompt and one more token, as its first round. Logits that are NaN or
+// Inf are ErrNotFinite. ctx aborts a computation, but try waits for its end.
+func (e *Engine) try(ctx context.Context) error {
+	e.setTrying(true)
+	defer e.setTrying(false)
+	for _, w := range e.workers {
+		done := make(chan error, 1)
+		stop := context.AfterFunc(ctx, w.back.Abort)
+		e.mu.Lock()
+		w.send(command{try: done})
+		e.mu.Unlock()
+		err := <-done
+		if !stop() {
+			err = errors.Join(err, ctx.Err())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func tryHere(ctx context.Context, m *llama.Model, c *llama.Context) (rows int, took time.Duration, err error) {
-	prompt, err := m.Vocab().Tokenize(tryText, true, true)
+func (e *Engine) setTrying(on bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.trying = on
+}
+
+// try computes in the empty context, which is empty again afterwards. rows is that of the prompt.
+func (w *worker) try() (rows int, err error) {
+	prompt, err := w.vocab.Tokenize(tryText, true, true)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	prompt = prompt[:min(len(prompt), c.BatchSize(), c.Size()-1)]
-	defer context.AfterFunc(ctx, c.Abort)()
-	batch := llama.NewBatch(len(prompt))
-	defer batch.Free()
-	began := time.Now()
-	pos := llama.Pos(0)
+	prompt = prompt[:min(len(prompt), w.cfg.BatchTokens, w.coreConfig.Cells-1)]
+	pos := 0
 	for _, tokens := range [][]llama.Token{prompt, prompt[:1]} {
-		batch.Reset()
+		batch := make([]core.Row, len(tokens))
 		for i, t := range tokens {
-			if err := batch.Add(t, pos, 0, i == len(tokens)-1); err != nil {
-				return 0, 0, err
-			}
+			batch[i] = core.Row{Token: t, Pos: pos, Output: i == len(tokens)-1}
 			pos++
 		}
-		if err := c.Decode(batch); err != nil {
-			return 0, 0, errors.Join(err, ctx.Err())
+		if err := w.back.Decode(batch); err != nil {
+			return 0, err
 		}
-		row, err := c.Logits(len(tokens) - 1)
+		row, err := w.back.Logits(len(batch) - 1)
 		if err != nil {
-			return 0, 0, err
+			return 0, err
 		}
 		if err := finite(row); err != nil {
-			return 0, 0, err
+			return 0, err
 		}
 	}
-	return len(prompt), time.Since(began), c.Memory().Clear()
+	return len(prompt), w.back.Clear()
 }
 
 // finite checks a row of logits. A token may be impossible: -Inf.

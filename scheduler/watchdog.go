@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,8 +13,8 @@ type stage int
 
 const (
 	onTime stage = iota
-	late         // longer than any before: other contexts get its work
-	stuck        // longer than any that may still end
+	late         // longer than any before: other contexts get new work
+	stuck        // longer than any that may still end: other contexts get its work, too
 )
 
 // rounds is the progress of a worker: a round is commands, a step and answers, with all native
@@ -77,7 +76,7 @@ func (r *rounds) tick(since time.Duration, waiting bool) (before, now stage, spe
 	switch {
 	case r.spent >= r.bound():
 		r.stage = stuck
-	case r.spent >= max(lateFloor, r.longest):
+	case r.longest > 0 && r.spent >= max(lateFloor, r.longest):
 		r.stage = max(r.stage, late)
 	}
 	return before, r.stage, r.spent
@@ -102,25 +101,29 @@ func (e *Engine) watch() {
 	}
 }
 
-// relieve lets other contexts compute what a late one has. mu is held.
-func (e *Engine) relieve(late *worker) {
-	for c := range late.owed {
+// refuseCopies lets other contexts compute the prefixes that they wait for. mu is held.
+func (w *worker) refuseCopies() {
+	for c := range w.owed {
 		c.to.send(command{refused: c})
 	}
-	clear(late.owed)
-	if !slices.ContainsFunc(e.workers, func(w *worker) bool { return w.health.up(e.now()) }) {
-		return
-	}
-	for r := range late.assigned {
-		if r.gen.Progress == nil && !r.left { // what was streamed can't be taken back while the worker may go on
-			r.left = true
-			close(r.leave)
+	clear(w.owed)
+}
+
+// relieve asks those who wait for requests of a stuck context to move them. mu is held.
+func (w *worker) relieve() {
+	for r := range w.assigned {
+		if r.gen.Progress != nil {
+			continue // what was streamed can't be taken back while the worker may go on
+		}
+		select {
+		case r.leave <- struct{}{}:
+		default: // it was asked before
 		}
 	}
 }
 
 // follow waits until a request is done, or ctx is. It returns the request, or the one that took its place
-// because its context is late.
+// because its context is stuck.
 func (e *Engine) follow(ctx context.Context, r *request) *request {
 	for {
 		select {
@@ -129,24 +132,22 @@ func (e *Engine) follow(ctx context.Context, r *request) *request {
 		case <-ctx.Done():
 			return r
 		case <-r.leave:
+			r = e.elsewhere(r)
 		}
-		r = e.elsewhere(r)
 	}
 }
 
-// elsewhere submits a request of a late context again, to another one, and cancels it there. It returns the
-// new request, or the same if it must stay.
+// elsewhere submits a request of a stuck context again, to another one, and cancels it there. It returns
+// the new request, or the same one if no other context can take it now.
 func (e *Engine) elsewhere(r *request) *request {
 	next, err := e.newRequest(r.gen)
-	if err != nil { // for lack of memory; it was made before
-		r.leave = nil
-		return r
+	if err != nil {
+		return r // for lack of memory; it was made before
 	}
 	e.mu.Lock()
 	next.tried, next.times.Submitted = r.tried, r.times.Submitted
 	from, to := r.worker, e.place(next)
-	if e.closed || to == nil || !to.health.up(e.now()) {
-		r.leave, r.left = make(chan struct{}), false // perhaps at the next look
+	if e.closed || from.health.stage != stuck || to == nil || !to.health.up(e.now()) {
 		e.mu.Unlock()
 		next.close()
 		return r
@@ -156,7 +157,7 @@ func (e *Engine) elsewhere(r *request) *request {
 	e.assign(next, to)
 	e.mu.Unlock()
 	e.cancel(r)
-	go func() { // the late worker may use the samplers until then
+	go func() { // the stuck worker may use the samplers until then
 		<-r.done
 		r.close()
 		e.calls.Done()
@@ -177,25 +178,34 @@ func (e *Engine) look(w *worker, since time.Duration) {
 		e.stuckSteps++
 	}
 	if now != onTime {
-		e.relieve(w)
+		w.refuseCopies()
+	}
+	if now == stuck {
+		w.relieve()
 	}
 	if now == stuck && e.closed {
 		w.abandon.Do(func() { close(w.abandoned) })
 	}
+	trying := e.trying
 	e.mu.Unlock()
 	if now == before {
 		return
 	}
 	log := w.log.With().Str("device", w.device).Int("context", w.index).Logger()
+	hang, what := &generation.StuckError{Contexts: []int{w.index}}, "a step does not end: a thread or the device hangs, and requests on this context wait"
+	if trying {
+		log = w.log.With().Str("device", w.device).Logger()
+		hang, what = &generation.StuckError{Loading: w.device}, "the first step of weights that are being loaded does not end: a thread or the device hangs"
+	}
 	switch now {
 	case onTime:
 		log.Warn().Msg("the step has ended after all")
 	case late:
 		log.Warn().Stringer("after", spent).Msg("a step takes longer than any before")
 	case stuck:
-		log.Error().Stringer("after", spent).Msg("a step does not end: a thread or the device hangs, and requests on this context wait")
+		log.Error().Stringer("after", spent).Msg(what)
 		if e.cfg.OnStuck != nil {
-			e.cfg.OnStuck(&generation.StuckError{Contexts: []int{w.index}})
+			e.cfg.OnStuck(hang)
 		}
 	}
 }

@@ -294,10 +294,49 @@ func TestLogitsThatAreNotFiniteAreRefused(t *testing.T) {
 	}
 }
 
-// Its requests, and those that wait for its prefixes, are computed by the other context.
-func TestHangingContextIsRelieved(t *testing.T) {
+func TestFirstStepThatHangsIsReported(t *testing.T) {
 	hang := frozen{at: "Decode", gate: make(chan struct{}), begun: make(chan struct{}), once: new(sync.Once)}
-	e := newTestEngine(t, setup{contexts: 2, cfg: Config{minCopy: prefixBlock}, wrapEach: func(i int, b backend) backend {
+	log := new(lines)
+	found := make(chan *generation.StuckError, 1)
+	e := newTestEngine(t, setup{log: zerolog.New(log), cfg: Config{OnStuck: func(e *generation.StuckError) { found <- e }},
+		wrap: func(b backend) backend { hang.backend = b; return hang }})
+	ended := make(chan error, 1)
+	go func() { ended <- e.try(t.Context()) }()
+	<-hang.begun
+	for range stuckTicks { // it may page in a large model
+		e.look(e.workers[0], watchInterval)
+	}
+	if e.Failure() != nil || len(found) > 0 || log.has("step") {
+		t.Error("a first step is reported early")
+	}
+	for range stuckFirst / watchInterval {
+		e.look(e.workers[0], watchInterval)
+	}
+	if names := (<-found).Names(); names != "first step on device 0" || !log.has("the first step of weights that are being loaded does not end") {
+		t.Errorf("reported %s", names)
+	}
+	close(hang.gate)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the context is idle", func() bool { e.look(e.workers[0], 0); return e.Failure() == nil })
+	e.workers[0].rounds.mu.Lock()
+	if r := &e.workers[0].rounds; r.rows == 0 || r.longest == 0 {
+		t.Error("the bound does not follow the first step")
+	}
+	e.workers[0].rounds.mu.Unlock()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := e.try(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("a load that was cancelled: %v", err)
+	}
+}
+
+// slow is an engine with two contexts, the first of which hangs in a step with some of the requests.
+func slow(t *testing.T) (e *Engine, hang frozen, list []generation.Request, handles []*Handle) {
+	t.Helper()
+	hang = frozen{at: "Decode", gate: make(chan struct{}), begun: make(chan struct{}), once: new(sync.Once)}
+	e = newTestEngine(t, setup{contexts: 2, cfg: Config{minCopy: prefixBlock}, wrapEach: func(i int, b backend) backend {
 		if i == 1 {
 			return b
 		}
@@ -305,8 +344,8 @@ func TestHangingContextIsRelieved(t *testing.T) {
 		return hang
 	}})
 	e.workers[0].rounds.longest, e.workers[0].rounds.rows = time.Millisecond, 64
-	list := alike(t, 6)
-	handles := submitAll(t.Context(), t, e, list)
+	list = alike(t, 6)
+	handles = submitAll(t.Context(), t, e, list)
 	<-hang.begun
 	e.mu.Lock()
 	waits := len(e.workers[0].owed)
@@ -314,7 +353,38 @@ func TestHangingContextIsRelieved(t *testing.T) {
 	if waits == 0 {
 		t.Error("no request waits for a prefix of the context that hangs")
 	}
+	return e, hang, list, handles
+}
+
+// Its requests stay, but none waits for its prefixes, and new ones go to the other context.
+func TestLateContextKeepsItsRequestsAndGetsNoOthers(t *testing.T) {
+	e, hang, list, handles := slow(t)
 	for range int(lateFloor/watchInterval) + 1 {
+		e.look(e.workers[0], watchInterval)
+	}
+	e.mu.Lock()
+	waits, has := len(e.workers[0].owed), len(e.workers[0].assigned)
+	for r := range e.workers[0].assigned {
+		if len(r.leave) > 0 {
+			t.Error("a request is asked to leave")
+		}
+	}
+	e.mu.Unlock()
+	if waits > 0 || has == 0 {
+		t.Errorf("%d prefixes are owed, %d requests are on the late context", waits, has)
+	}
+	mustGenerate(t, e, list[0])
+	close(hang.gate)
+	checkNaive(t, e.model, list, handles)
+	if n := e.Stats().Retried; n > 0 {
+		t.Errorf("%d requests moved", n)
+	}
+}
+
+// Its requests, and those that wait for its prefixes, are computed by the other context.
+func TestStuckContextIsRelieved(t *testing.T) {
+	e, hang, list, handles := slow(t)
+	for range stuckTicks {
 		e.look(e.workers[0], watchInterval)
 	}
 	checkNaive(t, e.model, list, handles)

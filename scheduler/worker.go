@@ -39,6 +39,7 @@ type command struct {
 	request *request
 	cancel  bool
 	drop    *dropAdapter // nil: not a request to drop one
+	try     chan<- error // compute before anything is served; it takes one value
 	export  *prefixCopy  // another context wants a prefix
 	arrived *prefixCopy  // a prefix that this context asked for
 	refused *prefixCopy  // one that may never arrive
@@ -97,6 +98,7 @@ type worker struct {
 	queue     []*request
 	exports   []*prefixCopy // prefixes that other contexts wait for
 	ended     []*request    // not delivered yet
+	tried     int           // rows of the step that try made in this round
 	plan      *core.Plan
 	tasks     []sampleTask
 	scores    []scoreTask
@@ -120,7 +122,7 @@ func newWorker(e *Engine, index int, p workerParts, several bool) (*worker, erro
 		index: index, device: p.device, model: p.model, back: p.back, requests: map[core.RequestID]*request{}, branches: map[core.RequestID]*branch{},
 		assigned: map[*request]struct{}{}, owed: map[*prefixCopy]struct{}{},
 		wake: make(chan struct{}, 1), done: make(chan struct{}), share: &e.share,
-		options: p.options, rounds: rounds{batch: e.cfg.BatchTokens, rows: p.tried, longest: p.took}, abandoned: make(chan struct{}),
+		options: p.options, rounds: rounds{batch: e.cfg.BatchTokens}, abandoned: make(chan struct{}),
 	}
 	w.coreConfig = core.Config{
 		Policy:      w.cfg.Policy,
@@ -180,7 +182,8 @@ func (w *worker) run() {
 	for w.rounds.begin(w.now()); w.commands(); w.rounds.begin(w.now()) {
 		w.startIsolated()
 		w.exportPrefixes()
-		idle, rows := w.core.Idle(), 0
+		idle, rows := w.core.Idle(), w.tried
+		w.tried = 0
 		if idle {
 			w.checkIdle()
 			if w.nonFinite && !w.cfg.BatchInvariant {
@@ -216,6 +219,11 @@ func (w *worker) commands() bool {
 		switch {
 		case c.drop != nil:
 			w.dropAdapter(c.drop)
+			continue
+		case c.try != nil:
+			var err error
+			w.tried, err = w.try()
+			c.try <- err
 			continue
 		case c.export != nil:
 			c.export.newest = w.nextID

@@ -24,7 +24,7 @@ import (
 func (s *Server) getHealth(c *gin.Context) {
 	health := protocol.AgentHealth{Status: s.State().String()}
 	dead := false
-	if health.Status == protocol.HealthReady {
+	if health.Status != protocol.HealthDraining {
 		var hang *generation.StuckError
 		switch err := s.failure(); {
 		case errors.Is(err, generation.ErrUnreachable):

@@ -8,6 +8,7 @@ import (
 
 	"agentd/internal/connection"
 	"agentd/protocol"
+	"agentd/scheduler/generation"
 
 	"github.com/gin-gonic/gin"
 )
@@ -44,15 +45,25 @@ type Failing interface {
 	Failure() error
 }
 
-// failure is the failure of the inference, if there is one.
+// failure is the failure of the inference or of its load, if there is one.
 func (s *Server) failure() error {
 	s.mu.Lock()
 	f, ok := s.inference.(Failing)
+	hangs := s.hangs
 	s.mu.Unlock()
 	if !ok {
-		return nil
+		return hangs
 	}
 	return f.Failure()
+}
+
+// LoadHangs makes /health report that a step of the load does not end, until the server is ready.
+func (s *Server) LoadHangs(e *generation.StuckError) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == Loading {
+		s.hangs = e
+	}
 }
 
 // State returns the current state.
@@ -73,7 +84,7 @@ func (s *Server) Ready(i Inference) bool {
 	if s.state == Loading {
 		s.stopWaiting()
 	}
-	s.state, s.inference = Ready, i
+	s.state, s.inference, s.hangs = Ready, i, nil
 	return true
 }
 

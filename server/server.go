@@ -78,6 +78,7 @@ type Server struct {
 	mu        sync.Mutex // guards the fields below; locked for a few instructions only
 	state     State
 	failed    bool          // the model cannot be loaded
+	hangs     error         // a step of its load; nil: it does not hang
 	loaded    chan struct{} // closed when waiting for the model ends
 	inference Inference     // set by Ready
 	inFlight  int           // requests between begin and end

@@ -133,10 +133,15 @@ func TestLivenessFailsOnlyWhereARestartHelps(t *testing.T) {
 		"engines unreachable": {Ready, generation.ErrUnreachable, 503, 200, `{"status":"loading"}`},
 		"devices lost":        {Ready, errors.New("no device is left"), 503, 503, `{"status":"failed"}`},
 		"stuck":               {Ready, &generation.StuckError{Contexts: []int{0, 2}}, 503, 503, `{"status":"stuck: context 0, context 2"}`},
+		"a load that hangs":   {Loading, &generation.StuckError{Loading: "CUDA0"}, 503, 503, `{"status":"stuck: first step on CUDA0"}`},
 		"stuck in the drain":  {Draining, &generation.StuckError{Contexts: []int{0}}, 503, 200, `{"status":"draining"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTest(t, Loading, nil)
+			var hang *generation.StuckError
+			if errors.As(tc.failure, &hang) && tc.state == Loading {
+				s.LoadHangs(hang)
+			}
 			if tc.state != Loading {
 				s.Ready(brokenInference{echo, tc.failure})
 			}
@@ -154,6 +159,15 @@ func TestLivenessFailsOnlyWhereARestartHelps(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+func TestLoadThatHungBecomesReady(t *testing.T) {
+	s := newTest(t, Loading, nil)
+	s.LoadHangs(&generation.StuckError{Loading: "CUDA0"})
+	s.Ready(brokenInference{echo, nil})
+	if w := (request{method: "GET", path: "/health"}).do(t, s); w.Body.String() != `{"status":"ready"}` {
+		t.Errorf("%d, %s", w.Code, w.Body)
 	}
 }
 

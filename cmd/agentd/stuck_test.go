@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"agentd/cmd/agentd/serve"
 	"agentd/scheduler/generation"
@@ -46,6 +47,45 @@ func TestStuckStepIsReportedByDefault(t *testing.T) {
 	}
 	if serve.New(c, from, io.Discard); c.Inference.Scheduler.OnStuck != nil {
 		t.Error("a step that does not end ends the process")
+	}
+}
+
+// hangingLoad starts a server whose load takes no notice of being cancelled, with an option.
+func hangingLoad(t *testing.T, option ...string) (r *running, c *serve.Config) {
+	t.Helper()
+	c, from, err := serve.Parse(append([]string{"--port", "0", "--log-format", "json"}, option...), func(string) (string, bool) { return "", false }, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate, begun := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { close(gate) })
+	r = start(t, func(ctx context.Context, stderr io.Writer) error {
+		d := serve.New(c, from, stderr)
+		d.LoadGrace = time.Millisecond
+		d.Load = func(context.Context) (serve.Model, error) {
+			close(begun)
+			<-gate
+			return nil, context.Canceled
+		}
+		return d.Run(ctx)
+	})
+	wait(t, "the load", begun)
+	return r, c
+}
+
+func TestSignalEndsAServerWhoseLoadHangs(t *testing.T) {
+	r, _ := hangingLoad(t)
+	interruptWith(t, syscall.SIGTERM)
+	if err := r.end(); err == nil || !strings.Contains(err.Error(), "the model's load did not end") {
+		t.Errorf("the server ended with %v", err)
+	}
+}
+
+func TestStuckExitEndsAServerWhoseLoadHangs(t *testing.T) {
+	r, c := hangingLoad(t, "--stuck", "exit")
+	c.Inference.Scheduler.OnStuck(&generation.StuckError{Loading: "CUDA0"})
+	if err := r.end(); err == nil || !strings.Contains(err.Error(), "first step on CUDA0") || !strings.Contains(err.Error(), "--stuck exit") {
+		t.Errorf("the server ended with %v", err)
 	}
 }
 

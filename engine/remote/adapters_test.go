@@ -109,6 +109,40 @@ func TestUnknownAdapterIsLookedForOnce(t *testing.T) {
 	}
 }
 
+func TestAnswerOfTheModelIsNoAnswerOfTheAdapter(t *testing.T) {
+	for name, wanted := range map[string]string{"an adapter of requests": "", "the adapter that the engine serves here": "late"} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, APIVLLM)
+			f.anyName = true
+			f.serves("late")
+			e, _ := opened(t, f)
+			e.cfg.Model = wanted
+			if err := e.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			r := request(1)
+			if wanted == "" {
+				id, ok := e.Adapter("late")
+				if !ok {
+					t.Fatal("no adapter late")
+				}
+				r = with(id)
+			}
+			if got, err := e.Generate(t.Context(), r); err != nil || !strings.Contains(texts(got), "by late") {
+				t.Errorf("%v, %v", got, err)
+			}
+			f.serves() // it is removed
+			e.relist = 0
+			if got, err := e.Generate(t.Context(), r); err == nil || !strings.Contains(err.Error(), `the adapter "late" is not served here any more`) {
+				t.Errorf("after it was removed: %v, %v", got, err)
+			}
+			if _, ok := e.Adapter("late"); ok {
+				t.Error("the removed adapter is still known")
+			}
+		})
+	}
+}
+
 // TestAdapterIsAskedWhereItIs, by the number that it has there.
 func TestAdapterIsAskedWhereItIs(t *testing.T) {
 	a, b := newFake(t, APILlamaServer), newFake(t, APILlamaServer)

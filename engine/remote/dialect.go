@@ -17,6 +17,7 @@ type call struct {
 	grammar  string // of the engine that is asked
 	model    string
 	adapter  string          // its name; "": none
+	lora     string          // the adapter that must have answered, here or as the engine's model; "": none
 	loras    json.RawMessage // the choice of llama-server, nil: it has no adapters
 	n        int             // completions of this call
 	seed     uint32
@@ -27,6 +28,7 @@ type call struct {
 // answer is what one call returned.
 type answer struct {
 	served         string // the engine's name of the model
+	model          string // that the answer names; "": none
 	prompt, cached int    // tokens; cached is -1 where the engine does not tell
 	choices        []choice
 }

@@ -289,10 +289,16 @@ func (a *answer) inOrder(n int) error {
 	return nil
 }
 
+// errOtherModel is the error of an answer that another model than the adapter gave.
+var errOtherModel = errors.New("another model answered")
+
 // check checks an answer against its call, and counts what the engine counted within bounds.
 func (a *answer) check(c *call, m Model) error {
 	if err := a.inOrder(c.n); err != nil {
 		return err
+	}
+	if c.lora != "" && a.model != "" && a.model != c.lora { // some engines take any name for their model
+		return fmt.Errorf("the adapter %q is not served here any more: %w, %q", c.lora, errOtherModel, cut(a.model))
 	}
 	a.prompt, a.cached = min(max(a.prompt, 0), len(c.Prompt)), min(a.cached, len(c.Prompt))
 	for i := range a.choices {
@@ -340,7 +346,10 @@ func (e *Engine) send(ctx context.Context, c *call) (answer, error) {
 			cannot = &generation.OverflowError{Prompt: len(c.Prompt), MaxNew: c.MaxTokens, Limit: id.context}
 			continue
 		}
-		c.model, c.loras, c.grammar = id.served, loras(list, c.adapter), c.Grammar
+		c.model, c.lora, c.loras, c.grammar = id.served, c.adapter, loras(list, c.adapter), c.Grammar
+		if c.lora == "" && id.lora {
+			c.lora = id.served
+		}
 		if !id.agentd {
 			c.grammar = e.model.PlainGrammar(c.Grammar)
 		}
@@ -363,6 +372,9 @@ func (e *Engine) send(ctx context.Context, c *call) (answer, error) {
 			a, err := api.read(text, c.n)
 			if err == nil {
 				err = a.check(c, e.model)
+			}
+			if errors.Is(err, errOtherModel) {
+				e.listAgain()
 			}
 			if err != nil {
 				r.failed("answer")

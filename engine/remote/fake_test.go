@@ -71,8 +71,10 @@ type fakeEngine struct {
 	mu     sync.Mutex
 	calls  []map[string]any
 	header []http.Header
-	// adapters are the names of LoRA adapters; it refuses calls for others.
+	// adapters are the names of LoRA adapters; it refuses calls for others, or with anyName its model
+	// answers them.
 	adapters []string
+	anyName  bool
 	lists    int // how often they were listed
 	// reply returns the text of a completion, given its seed; nil: "ok".
 	reply func(seed uint32) string
@@ -199,6 +201,9 @@ func (f *fakeEngine) chosen(body map[string]any) (string, bool) {
 			}
 		}
 	}
+	if f.anyName && !slices.Contains(f.adapters, name) {
+		name = ""
+	}
 	return name, name == "" || slices.Contains(f.adapters, name)
 }
 
@@ -276,7 +281,7 @@ func (f *fakeEngine) complete(w http.ResponseWriter, r *http.Request) {
 	}
 	var whole any = list
 	if f.api == APIVLLM {
-		whole = map[string]any{"choices": list, "usage": map[string]any{"prompt_tokens": 3,
+		whole = map[string]any{"model": cmp.Or(adapter, f.model, "m"), "choices": list, "usage": map[string]any{"prompt_tokens": 3,
 			"prompt_tokens_details": map[string]int{"cached_tokens": 2}}}
 	} else if n == 1 {
 		whole = list[0]

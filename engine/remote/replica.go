@@ -55,6 +55,7 @@ type out struct {
 type identity struct {
 	api    string // one of APIs
 	served string // the model's name in requests
+	lora   bool   // the model is an adapter
 	// context is the most tokens of a prompt with its answer; 0: not known.
 	context int
 	slots   int  // completions that one call may have; 0: no limit

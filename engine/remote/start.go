@@ -122,7 +122,7 @@ func (e *Engine) describe(ctx context.Context, r *replica) (id identity, err err
 	var names []string
 	for _, m := range models {
 		if e.cfg.Model == "" || m.ID == e.cfg.Model {
-			id.served, id.context = m.ID, max(id.context, m.Context)
+			id.served, id.lora, id.context = m.ID, m.Parent != "", max(id.context, m.Context)
 			return id, nil
 		}
 		names = append(names, m.ID)

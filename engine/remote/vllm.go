@@ -70,6 +70,7 @@ type vllmChoice struct {
 }
 
 type vllmAnswer struct {
+	Model   string          `json:"model"`
 	Choices json.RawMessage `json:"choices"` // of vllmChoice
 	Usage   struct {
 		Prompt  int `json:"prompt_tokens"`
@@ -88,7 +89,7 @@ func (vllm) read(body []byte, n int) (answer, error) {
 	if err != nil {
 		return answer{}, fmt.Errorf("choices: %w", err)
 	}
-	a := answer{prompt: v.Usage.Prompt, cached: -1}
+	a := answer{model: v.Model, prompt: v.Usage.Prompt, cached: -1}
 	if d := v.Usage.Details; d != nil && d.Cached != nil {
 		a.cached = *d.Cached
 	}

@@ -35,6 +35,7 @@ type DB struct {
 	schema  Schema
 	log     zerolog.Logger
 	changes chan struct{}
+	after   func(time.Duration) <-chan time.Time
 	cancel  context.CancelFunc
 	loops   sync.WaitGroup
 }
@@ -49,8 +50,10 @@ const (
 	// probeTime is how long a notification to ourselves may take. Without a pooler it takes
 	// milliseconds.
 	probeTime = 3 * time.Second
-	// pollEvery is the time between two looks at a database that delivers no notifications.
+	// pollEvery is the time between two looks at a database that delivers no notifications, and
+	// pollFor the time until it is asked for notifications again: it may only have been slow.
 	pollEvery = time.Second
+	pollFor   = 5 * time.Minute
 	// maxTries bounds how often one transaction is tried. Deadlocks that last longer are a
 	// fault of the program.
 	maxTries = 5
@@ -124,7 +127,7 @@ func Open(ctx context.Context, address string, schema Schema, log zerolog.Logger
 	if err != nil {
 		return nil, err
 	}
-	d := &DB{pool: pool, schema: schema, log: log, changes: make(chan struct{}, 1)}
+	d := &DB{pool: pool, schema: schema, log: log, changes: make(chan struct{}, 1), after: time.After}
 	if err := d.migrate(ctx); err != nil {
 		pool.Close()
 		if strings.Contains(err.Error(), "statement pooling") {
@@ -133,7 +136,7 @@ func Open(ctx context.Context, address string, schema Schema, log zerolog.Logger
 		return nil, err
 	}
 	ctx, d.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	d.loops.Go(func() { d.listen(ctx) })
+	d.loops.Go(func() { d.listen(ctx, d.notifications) })
 	return d, nil
 }
 
@@ -212,7 +215,7 @@ func (d *DB) Exec(ctx context.Context, sql string, args ...any) (rows int64, err
 
 // Changes receives after Notify in any process. It also receives when the connection is
 // back, since notifications may have been missed. Several in short time count as one. Where a
-// pooler delivers none, it receives every second instead.
+// pooler delivers none, it receives about every second instead.
 func (d *DB) Changes() <-chan struct{} { return d.changes }
 
 // Notify tells all processes of a change once the transaction is committed.
@@ -234,11 +237,12 @@ func (d *DB) changed() {
 // errSilent is the error of a connection that gets no notifications.
 var errSilent = errors.New("the database delivers no notifications")
 
-// listen passes notifications on and connects again when the connection breaks.
-func (d *DB) listen(ctx context.Context) {
-	pause := minBackoff
+// listen passes notifications on and connects again when the connection breaks. While the database
+// delivers none, it polls. notifications is the method of that name.
+func (d *DB) listen(ctx context.Context, notifications func(ctx context.Context, changed func()) error) {
+	pause, polls := minBackoff, false
 	for {
-		err := d.notifications(ctx, func() {
+		err := notifications(ctx, func() {
 			pause = minBackoff
 			d.changed()
 		})
@@ -246,14 +250,18 @@ func (d *DB) listen(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, errSilent):
-			d.log.Warn().Stringer("poll_every", pollEvery).Msg("the database delivers no notifications, so it is polled for changes; " +
-				"a pooler in transaction mode delivers none: for less delay, name PostgreSQL itself or a pool in session mode in the URL")
+			if !polls {
+				d.log.Warn().Stringer("poll_every", pollEvery).Msg("the database delivers no notifications, so it is polled for changes; " +
+					"a pooler in transaction mode delivers none: for less delay, name PostgreSQL itself or a pool in session mode in the URL")
+			}
+			polls = true
 			d.poll(ctx)
-			return
+			continue
 		}
+		polls = false
 		d.log.Warn().Err(err).Stringer("next_try_in", pause).Msg("database connection for notifications lost")
 		select {
-		case <-time.After(pause/2 + rand.N(pause/2+1)):
+		case <-d.after(pause/2 + rand.N(pause/2+1)):
 		case <-ctx.Done():
 			return
 		}
@@ -261,14 +269,12 @@ func (d *DB) listen(ctx context.Context) {
 	}
 }
 
-// poll takes the place of notifications.
+// poll takes the place of notifications for a while.
 func (d *DB) poll(ctx context.Context) {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
+	for range pollFor / pollEvery {
 		d.changed()
 		select {
-		case <-tick.C:
+		case <-d.after(pollEvery):
 		case <-ctx.Done():
 			return
 		}

@@ -1,11 +1,14 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"agentd/internal/postgres/pgtest"
 
@@ -108,5 +111,40 @@ func TestPoolerInStatementModeIsRefusedWithFix(t *testing.T) {
 	_, err := Open(t.Context(), url, Schema{Name: "test"}, zerolog.Nop())
 	if err == nil || !strings.Contains(err.Error(), "set the pooler's pool_mode to transaction or session") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestLateNotificationPollsOnlyForAWhile(t *testing.T) {
+	var log bytes.Buffer
+	ctx, cancel := context.WithCancel(t.Context())
+	d := &DB{changes: make(chan struct{}, 1), log: zerolog.New(&log)}
+	var now time.Duration
+	polls := 0
+	d.after = func(wait time.Duration) <-chan time.Time {
+		select {
+		case <-d.changes:
+			polls++
+		default:
+			t.Error("a wait without a look at the database")
+		}
+		now += wait
+		passed := make(chan time.Time)
+		close(passed)
+		return passed
+	}
+	var began []time.Duration
+	d.listen(ctx, func(ctx context.Context, _ func()) error {
+		began = append(began, now)
+		if len(began) <= 2 {
+			return errSilent
+		}
+		cancel() // it delivers until the end
+		return ctx.Err()
+	})
+	if !slices.Equal(began, []time.Duration{0, pollFor, 2 * pollFor}) || polls != int(2*pollFor/pollEvery) {
+		t.Errorf("it listened at %v and polled %d times", began, polls)
+	}
+	if n := strings.Count(log.String(), "delivers no notifications"); n != 1 {
+		t.Errorf("the log says it %d times", n)
 	}
 }

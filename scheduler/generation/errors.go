@@ -79,11 +79,17 @@ func (e OverflowError) Count() string {
 	return strconv.Itoa(e.Prompt)
 }
 
-// StuckError means that steps of these contexts of the embedded engine do not end. They may still.
-type StuckError struct{ Contexts []int }
+// StuckError means that steps of the embedded engine do not end. They may still.
+type StuckError struct {
+	Contexts []int  // that serve
+	Loading  string // the device of weights that are being loaded and do not serve; "": none
+}
 
-// Names are the contexts, as "context 0, context 2".
+// Names are the contexts, as "context 0, context 2", or "first step on CUDA0".
 func (e *StuckError) Names() string {
+	if e.Loading != "" {
+		return "first step on " + e.Loading
+	}
 	names := make([]string, len(e.Contexts))
 	for i, n := range e.Contexts {
 		names[i] = fmt.Sprintf("context %d", n)

@@ -146,7 +146,7 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 		}
 		c.MaxTokens = n
 	}
-	p, err := c.params(m, &c.served, true)
+	p, err := c.params(m, &c.served)
 	switch {
 	case err != nil:
 		return nil, err

@@ -195,14 +195,29 @@ type alone struct{ *scripted }
 func (alone) Adapter(string) (generation.AdapterID, bool) { return 0, false }
 func (alone) Adapters() []string                          { return nil }
 
-func TestAnyNameIsTheOnlyModelOfAChat(t *testing.T) {
-	m := &scripted{text: "ok"}
-	if _, err := Complete(t.Context(), alone{m}, "1", []byte(`{"prompt": "a", "model": "an adapter that was removed"}`)); err == nil || m.request != nil {
-		t.Errorf("a completion: %v", err)
+// Answers name the model, so that a client that named an adapter can see it.
+func TestAnyNameIsTheOnlyModel(t *testing.T) {
+	for name, ask := range map[string]func(Model, string) ([]byte, error){
+		"chat": func(m Model, field string) ([]byte, error) {
+			return Chat(t.Context(), m, "1", []byte(`{`+hello+field+`}`), Stream{})
+		},
+		"completion": func(m Model, field string) ([]byte, error) {
+			return Complete(t.Context(), m, "1", []byte(`{"prompt": "a"`+field+`}`))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &scripted{text: "ok"}
+			got, err := ask(alone{m}, `, "model": "gpt-5"`)
+			if err != nil || m.request.Adapter != 0 || !strings.Contains(string(got), `"model":"m"`) {
+				t.Errorf("%s, %v", got, err)
+			}
+			if _, err := ask(m, `, "model": "gpt-5"`); err == nil || !strings.Contains(err.Error(), "the models are m, careful") {
+				t.Errorf("beside an adapter: %v", err)
+			}
+		})
 	}
-	got, err := Chat(t.Context(), alone{m}, "1", []byte(`{`+hello+`, "model": "gpt-5"}`), Stream{})
-	if err != nil || m.request.Adapter != 0 || !strings.Contains(string(got), `"model":"m"`) {
-		t.Errorf("%s, %v", got, err)
+	if _, err := Tokenize(alone{&scripted{}}, []byte(`{"prompt": "a", "model": "gpt-5"}`)); err != nil {
+		t.Error(err)
 	}
 }
 

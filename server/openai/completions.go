@@ -109,7 +109,7 @@ func scoresOf(m Model, done *generation.Completion) *completionScores {
 
 // request makes the request to the engine.
 func (c *completionRequest) request(m Model, s *Served) (*generation.Request, error) {
-	p, err := c.params(m, s, false)
+	p, err := c.params(m, s)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func Tokenize(m Model, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	served := m.Served()
-	if _, err := choose(m, &served, r.Model, false); err != nil { // an adapter has the model's vocabulary
+	if _, err := choose(m, &served, r.Model); err != nil { // an adapter has the model's vocabulary
 		return nil, err
 	}
 	ids, err := m.Tokenize(r.Prompt, r.AddSpecial == nil || *r.AddSpecial)

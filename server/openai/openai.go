@@ -173,9 +173,8 @@ const (
 )
 
 // choose returns the adapter that a request names as its model. Answers then name it too, so it
-// becomes the name in s. With anyName every name is the model's where there are no adapters. An
-// engine's client names adapters, and one that was removed must not become the model.
-func choose(m Model, s *Served, name string, anyName bool) (id generation.AdapterID, err error) {
+// becomes the name in s. Where there are no adapters, every name is the model's.
+func choose(m Model, s *Served, name string) (id generation.AdapterID, err error) {
 	if name == "" || name == s.Name {
 		return 0, nil
 	}
@@ -185,7 +184,7 @@ func choose(m Model, s *Served, name string, anyName bool) (id generation.Adapte
 	}
 	known, more := append([]string{s.Name}, m.Adapters()...), ""
 	switch n := len(known); {
-	case n == 1 && anyName:
+	case n == 1:
 		return 0, nil
 	case n > maxNamed:
 		known, more = known[:maxNamed], ", ..."
@@ -193,8 +192,8 @@ func choose(m Model, s *Served, name string, anyName bool) (id generation.Adapte
 	return 0, refuse("model", "%q is not served here; the models are %s%s", name, strings.Join(known, ", "), more)
 }
 
-// params makes the parameters of a generation. anyName is that of choose.
-func (c *common) params(m Model, s *Served, anyName bool) (p generation.Params, err error) {
+// params makes the parameters of a generation.
+func (c *common) params(m Model, s *Served) (p generation.Params, err error) {
 	p.N, p.MaxTokens, p.Sampling = 1, s.Longest, s.Sampling
 	set(&p.N, c.N)
 	set(&p.MaxTokens, c.MaxTokens)
@@ -229,7 +228,7 @@ func (c *common) params(m Model, s *Served, anyName bool) (p generation.Params, 
 			return p, refuse("stop", "has a text of %d bytes, want 1 to %d", len(s), maxStop)
 		}
 	}
-	if p.Adapter, err = choose(m, s, c.Model, anyName); err != nil {
+	if p.Adapter, err = choose(m, s, c.Model); err != nil {
 		return p, err
 	}
 	seed := rand.Uint32() >> 1

@@ -39,6 +39,8 @@ type Model interface {
 type Daemon struct {
 	// Load opens the model. Tests set it.
 	Load func(context.Context) (Model, error)
+	// LoadGrace is how long the end of the process waits for Load after it was cancelled.
+	LoadGrace time.Duration
 
 	config   *Config
 	from     options.Origins
@@ -66,7 +68,7 @@ func New(c *Config, from options.Origins, stderr io.Writer) *Daemon {
 		signals:  make(chan os.Signal, 2),
 		stuck:    make(chan error, 1),
 	}
-	d.Load = d.loadModel
+	d.Load, d.LoadGrace = d.loadModel, loadGrace
 	if c.StuckExit {
 		c.Inference.Scheduler.OnStuck = d.giveUp
 	}
@@ -199,7 +201,12 @@ func (d *Daemon) stop(loading <-chan loaded, serving Model) error {
 	go func() {
 		err := d.drain()
 		if loading != nil { // cancelled by now; it ends at its next progress report
-			serving = (<-loading).model
+			select {
+			case result := <-loading:
+				serving = result.model
+			case <-time.After(d.LoadGrace):
+				err = errors.Join(err, fmt.Errorf("the model's load did not end within %s", d.LoadGrace))
+			}
 		}
 		if serving != nil {
 			err = errors.Join(err, serving.Close())

@@ -61,6 +61,8 @@ const (
 	// forcedExitGrace is how long an immediate exit waits for native code to
 	// notice, before the process ends regardless.
 	forcedExitGrace = 3 * time.Second
+	// loadGrace is how long a load that was cancelled may take to end. A device may hang.
+	loadGrace = 10 * time.Second
 	// cancelGrace is how long cancelled requests may take to answer once
 	// the drain timeout has passed.
 	cancelGrace = 5 * time.Second

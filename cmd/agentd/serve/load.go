@@ -61,7 +61,7 @@ func (d *Daemon) loadModel(ctx context.Context) (Model, error) {
 	defer finished()
 	config := c.Inference
 	config.Agent.Prompt.ChatTemplate = template
-	config.Progress, config.Log, config.Build = progress, d.log, version.Line("agentd")
+	config.Progress, config.Hangs, config.Log, config.Build = progress, d.server.LoadHangs, d.log, version.Line("agentd")
 	service, err := inference.OpenLive(ctx, config)
 	if err != nil {
 		return nil, withHint(c.Command().NameFields(&c.Inference, err))
