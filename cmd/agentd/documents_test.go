@@ -12,7 +12,6 @@ import (
 	"agentd/cmd/agentd/demo"
 	"agentd/cmd/agentd/eval"
 	"agentd/cmd/agentd/export"
-	"agentd/cmd/agentd/learn"
 	"agentd/cmd/agentd/makemodel"
 	"agentd/cmd/agentd/serve"
 	"agentd/internal/options"
@@ -26,7 +25,7 @@ var repository = filepath.Join("..", "..")
 func commands() map[string]*options.Command {
 	return map[string]*options.Command{
 		"serve": serve.DefaultConfig().Command(), "console": console.DefaultConfig().Command(), "demo": demo.DefaultConfig().Command(),
-		"eval": eval.DefaultConfig().Command(), "export": export.DefaultConfig().Command(), "learn": learn.DefaultConfig().Command(), "make-model": makemodel.DefaultConfig().Command(),
+		"eval": eval.DefaultConfig().Command(), "export": export.DefaultConfig().Command(), "make-model": makemodel.DefaultConfig().Command(),
 	}
 }
 

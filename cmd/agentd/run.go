@@ -12,7 +12,6 @@ import (
 	"agentd/cmd/agentd/eval"
 	"agentd/cmd/agentd/export"
 	"agentd/cmd/agentd/internal/cli"
-	"agentd/cmd/agentd/learn"
 	"agentd/cmd/agentd/makemodel"
 	"agentd/cmd/agentd/serve"
 	"agentd/internal/options"
@@ -26,7 +25,6 @@ var runners = map[string]func(ctx context.Context, args []string, stdout, stderr
 	"demo":    demo.Run,
 	"eval":    eval.Run,
 	"export":  export.Run,
-	"learn":   learn.Run,
 	"make-model": func(_ context.Context, args []string, stdout, _ io.Writer) error {
 		return makemodel.Run(args, stdout)
 	},

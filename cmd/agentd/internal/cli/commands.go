@@ -15,7 +15,6 @@ var Commands = []Command{
 	{"demo", "agentd demo [options]", "show a running server at work in a simulated household"},
 	{"eval", "agentd eval [options]", "measure how well a model decides"},
 	{"export", "agentd export [options] PATH...", "make training data of what agents decided"},
-	{"learn", "agentd learn [options] DIR", "improve the default model by corrections"},
 	{"make-model", "agentd make-model [options]", "write a model with random weights"},
 	{"version", "agentd version", "print the version"},
 	{"help", "agentd help", "print this page"},

@@ -14,7 +14,6 @@ import (
 	"agentd/cmd/agentd/eval"
 	"agentd/cmd/agentd/export"
 	"agentd/cmd/agentd/internal/cli"
-	"agentd/cmd/agentd/learn"
 	"agentd/cmd/agentd/makemodel"
 	"agentd/cmd/agentd/serve"
 	"agentd/internal/options"
@@ -65,6 +64,5 @@ func write(w io.Writer) {
 	fmt.Fprintf(w, "\nIt also takes the server's options of the groups %s, %s and %s, `--log-level` and `--log-format`. "+
 		"`--constrain both`, the default, measures one server after the other.\n", serve.GroupModel, serve.GroupFormat, serve.GroupPlace)
 	section("`agentd export`", export.DefaultConfig().Command())
-	section("`agentd learn`", learn.DefaultConfig().Command())
 	section("`agentd make-model`", makemodel.DefaultConfig().Command())
 }
