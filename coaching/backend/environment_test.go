@@ -11,7 +11,7 @@ import (
 	"agentd/protocol"
 )
 
-// serverSecret is in every variable that an SDK reads. It belongs to whoever runs the server, not to the client that
+// serverSecret is in every variable that a provider's own client reads. It belongs to whoever runs the server, not to the client that
 // names the endpoint.
 const serverSecret = "sk-of-the-server-0bd5"
 

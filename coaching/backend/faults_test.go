@@ -163,7 +163,6 @@ func TestAnswerBeyondLimitsIsTooLarge(t *testing.T) {
 		"endless, egress's cap":        {endless, 1 << 16},
 		"endless, our cap":             {endless, 1 << 30},
 		"one byte too many, our cap":   {scripted.Answer(200, "{"+strings.Repeat(" ", maxAnswer-1)+"}"), 1 << 30},
-		"too many values":              {scripted.Answer(200, `{"content":[`+strings.Repeat("1,", maxValues)+`1],"choices":[]}`), 1 << 30},
 		"a length that no memory has":  {scripted.Answer(200, "", "Content-Length", "9000000000000000000"), 1 << 30},
 		"compressed though not wanted": {scripted.Answer(200, "\x1f\x8b", "Content-Encoding", "gzip"), 1 << 30},
 	} {
@@ -184,9 +183,7 @@ func TestAnswerBeyondLimitsIsTooLarge(t *testing.T) {
 
 func TestLargestAnswerIsRead(t *testing.T) {
 	eachAPI(t, func(t *testing.T, a api) {
-		// Its spaces, commas and quotes in a string are no values.
-		good := strings.Replace(a.good, "{", `{"comment":"\",`+strings.Repeat(`,\\\"`, maxValues)+`",`, 1)
-		s := scripted.New(t, scripted.Answer(200, good+strings.Repeat(" ", maxAnswer-len(good))))
+		s := scripted.New(t, scripted.Answer(200, a.good+strings.Repeat(" ", maxAnswer-len(a.good))))
 		if got, err := newBackend(t, define(a.typ, s.URL+a.path), egress.ClientOptions{}).Ask(t.Context(), question()); err != nil || got.Text != answer {
 			t.Errorf("got %+v, %v", got, err)
 		}

@@ -147,10 +147,10 @@ func TestQuestionWithoutLimitUsesDefault(t *testing.T) {
 	}
 }
 
-func TestLargeTokenLimitPassesTheSDK(t *testing.T) {
+func TestLargeTokenLimitIsSent(t *testing.T) {
 	s := scripted.New(t, scripted.Answer(200, claudeBody(claudeTool, "tool_use")))
 	q := question()
-	q.MaxTokens = 1 << 20 // the SDK wants such requests to be streamed
+	q.MaxTokens = 1 << 20
 	if _, err := newBackend(t, define(protocol.BackendAnthropic, s.URL), egress.ClientOptions{}).Ask(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}
