@@ -37,7 +37,7 @@ EOF
 if [[ -z ${VLLM_URL:-} ]]; then
 	[[ -n ${VLLM_VENV:-} || -e $venv/complete ]] || install
 	work=$(mktemp -d)
-	"$venv/bin/python" -B "$root/defaultmodel/train/huggingface.py" "$root/defaultmodel/weights/household.gguf" "$work/household"
+	"$venv/bin/python" -B "$root/household/train/huggingface.py" "$root/defaultmodel/weights/household.gguf" "$work/household"
 	port=${VLLM_PORT:-18100}
 	VLLM_URL=http://127.0.0.1:$port
 	VLLM_TARGET_DEVICE=cpu VLLM_CPU_KVCACHE_SPACE=1 HF_HUB_OFFLINE=1 setsid "$venv/bin/python" -m vllm.entrypoints.openai.api_server \

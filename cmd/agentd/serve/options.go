@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"agentd/agent"
-	"agentd/cmd/agentd/internal/cli"
+	"agentd/cmd/internal/cli"
 	"agentd/coaching"
 	"agentd/engine/remote"
 	"agentd/inference"
