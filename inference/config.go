@@ -3,9 +3,9 @@ package inference
 import (
 	"agentd/agent"
 	"agentd/agent/format"
-	"agentd/engine/remote"
 	"agentd/llama"
 	"agentd/scheduler"
+	"agentd/scheduler/remote"
 
 	"github.com/rs/zerolog"
 )

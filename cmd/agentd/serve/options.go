@@ -6,10 +6,10 @@ import (
 	"agentd/agent"
 	"agentd/cmd/internal/cli"
 	"agentd/coaching"
-	"agentd/engine/remote"
 	"agentd/inference"
 	"agentd/internal/options"
 	"agentd/internal/version"
+	"agentd/scheduler/remote"
 )
 
 // Headings of the help page.
