@@ -1,5 +1,5 @@
-// Package scripted is an HTTP endpoint for tests that answers by a script.
-package scripted
+// Package scriptedtest is an HTTP endpoint for tests that answers by a script.
+package scriptedtest
 
 import (
 	"bytes"

@@ -1,6 +1,6 @@
-// Package faults brings the process down in native code, on every kind of thread. Tests do
+// Package faultstest brings the process down in native code, on every kind of thread. Tests do
 // so in a process of their own, to see what it leaves behind.
-package faults
+package faultstest
 
 /*
 #cgo CXXFLAGS: -std=c++17 -fopenmp
