@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"agentd/coaching/internal/scripted"
+	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
 
 	"github.com/rs/zerolog"
@@ -58,7 +58,7 @@ func TestUnreachablePeopleAreSkippedUntilTheyAnswer(t *testing.T) {
 		t.Run(when, func(t *testing.T) {
 			var out output
 			address, naps := absent(t), &sleeper{probe: make(chan struct{})}
-			script := scripted.New(t, says(declinedAnswer))
+			script := scriptedtest.New(t, says(declinedAnswer))
 			s := newService(t, Options{Log: zerolog.New(&out), Sleep: naps.sleep, People: People{"http://" + address + "?key=" + secret, when}})
 			for _, run := range []string{"r", "other"} {
 				configure(t, s, run, llmConfig(openai("model", script.URL)))
@@ -125,7 +125,7 @@ func TestTaskInWorkIsJoinedWhilePeopleAreAway(t *testing.T) {
 }
 
 func TestEndpointThatRefusesTasksIsNotUnreachable(t *testing.T) {
-	people, script := scripted.New(t, fails(http.StatusTeapot)), scripted.New(t, says(declinedAnswer))
+	people, script := scriptedtest.New(t, fails(http.StatusTeapot)), scriptedtest.New(t, says(declinedAnswer))
 	s := newService(t, Options{People: People{Endpoint: people.URL}})
 	configure(t, s, "r", llmConfig(openai("model", script.URL)))
 	for _, id := range []string{"a", "b"} {
@@ -140,7 +140,7 @@ func TestEndpointThatRefusesTasksIsNotUnreachable(t *testing.T) {
 
 func TestClosingEndsTheSearchForPeople(t *testing.T) {
 	s := newService(t, Options{People: People{Endpoint: "http://" + closedPort}})
-	script := scripted.New(t, says(goodAnswer))
+	script := scriptedtest.New(t, says(goodAnswer))
 	configure(t, s, "r", llmConfig(openai("model", script.URL)))
 	mustCoach(t, s, newRequest("r", "c"))
 	if err := s.breaker.check(); err == nil {

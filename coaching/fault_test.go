@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"agentd/coaching/internal/scripted"
+	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
 
 	"github.com/rs/zerolog"
@@ -76,7 +76,7 @@ func faults(stop <-chan struct{}, poured *atomic.Int64) []fault {
 		{"garbage", list(text(200, "<html>welcome</html>")), plain, failed, "", -1, nil},
 		{"JSON of another API", list(text(200, `{"weather":"fine"}`)), plain, failed, "", -1, nil},
 		{"10 GB", list(pour), plain, failed, "too large", -1, nil},
-		{"connection reset", list(scripted.Reset), plain, failed, "cannot reach", -1, []time.Duration{500 * time.Millisecond, time.Second}},
+		{"connection reset", list(scriptedtest.Reset), plain, failed, "cannot reach", -1, []time.Duration{500 * time.Millisecond, time.Second}},
 		{"an answer that ends early", list(short), plain, failed, "", -1, []time.Duration{500 * time.Millisecond, time.Second}},
 		{"wrong key", list(text(401, "who are you?")), plain, failed, "401", 1, nil},
 		{"redirect", list(func(w http.ResponseWriter, r *http.Request) {
@@ -112,7 +112,7 @@ func TestFaults(t *testing.T) {
 	var poured atomic.Int64
 	for _, f := range faults(stop, &poured) {
 		t.Run(f.name, func(t *testing.T) {
-			faulty, good := scripted.New(t, f.handlers...), scripted.New(t, says(goodAnswer))
+			faulty, good := scriptedtest.New(t, f.handlers...), scriptedtest.New(t, says(goodAnswer))
 			secure := httptest.NewUnstartedServer(faulty)
 			secure.Config.ErrorLog = discardLog()
 			secure.StartTLS()
@@ -190,7 +190,7 @@ func TestFaults(t *testing.T) {
 func TestInvalidAnswerIsRetriedMaxRetryTimes(t *testing.T) {
 	for _, most := range []int64{0, 1, 5} {
 		t.Run(strconv.FormatInt(most, 10), func(t *testing.T) {
-			coachServer := scripted.New(t, says(invalidAnswer1))
+			coachServer := scriptedtest.New(t, says(invalidAnswer1))
 			b := openai("stubborn", coachServer.URL)
 			b.MaxRetry = most
 			s := newService(t, Options{})
@@ -208,7 +208,7 @@ func TestInvalidAnswerIsRetriedMaxRetryTimes(t *testing.T) {
 func TestFailuresAndInvalidAnswersShareMaxRetry(t *testing.T) {
 	for most, want := range map[int64]string{0: "failed", 1: "cannot be used", 2: "then", 3: "cannot be used"} {
 		t.Run(strconv.FormatInt(most, 10), func(t *testing.T) {
-			coachServer := scripted.New(t, fails(500), says(invalidAnswer1), fails(500), says(invalidAnswer1), says(goodAnswer))
+			coachServer := scriptedtest.New(t, fails(500), says(invalidAnswer1), fails(500), says(invalidAnswer1), says(goodAnswer))
 			b := openai("unsteady", coachServer.URL)
 			b.MaxRetry = most
 			s := newService(t, Options{})
@@ -239,7 +239,7 @@ func TestSecondCoachTakesOver(t *testing.T) {
 		{"no reachable coach is an error", fails(500), fails(401), protocol.CoachingFailed, `"first"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			first, second := scripted.New(t, c.first), scripted.New(t, c.second)
+			first, second := scriptedtest.New(t, c.first), scriptedtest.New(t, c.second)
 			s := newService(t, Options{})
 			configure(t, s, "r", llmConfig(openai("first", first.URL), openai("second", second.URL)))
 			res := mustCoach(t, s, newRequest("r", "c"))

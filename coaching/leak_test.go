@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"agentd/coaching/internal/scripted"
+	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
 
 	"go.uber.org/goleak"
@@ -142,7 +142,7 @@ func TestSessionsSideBySide(t *testing.T) {
 	check := nothingLeft(t)
 	good := says(goodAnswer)
 	var asked atomic.Int64
-	script := scripted.New(t, func(w http.ResponseWriter, r *http.Request) {
+	script := scriptedtest.New(t, func(w http.ResponseWriter, r *http.Request) {
 		switch n := asked.Add(1); {
 		case n%7 == 0:
 			fails(http.StatusInternalServerError)(w, r)

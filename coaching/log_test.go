@@ -9,7 +9,7 @@ import (
 
 	"agentd/coaching/backend"
 	"agentd/coaching/egress"
-	"agentd/coaching/internal/scripted"
+	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
 
 	"github.com/rs/zerolog"
@@ -17,7 +17,7 @@ import (
 )
 
 func TestLogShowsQuestionTriesAndResult(t *testing.T) {
-	script := scripted.New(t, fails(500), says(invalidAnswer1), says(goodAnswer))
+	script := scriptedtest.New(t, fails(500), says(invalidAnswer1), says(goodAnswer))
 	s := newService(t, Options{Now: func() time.Time { return time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC) }})
 	configure(t, s, "r", llmConfig(openai("gpt", script.URL)))
 	res := mustCoach(t, s, newRequest("r", "c"))
@@ -51,7 +51,7 @@ func TestSessionWithoutCaptureLogsHasNone(t *testing.T) {
 		{"error", fails(401), protocol.CoachingFailed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			script, s := scripted.New(t, c.handler), newService(t, Options{})
+			script, s := scriptedtest.New(t, c.handler), newService(t, Options{})
 			cfg := llmConfig(openai("gpt", script.URL))
 			cfg.CaptureLogs = false
 			configure(t, s, "r", cfg)
@@ -124,7 +124,7 @@ func TestHalfKeyIsNowhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out output
 			s := newService(t, Options{Log: zerolog.New(&out).Level(zerolog.TraceLevel), Registerer: out.registry()})
-			script, p := scripted.New(t, says(answer)), newPeople(t)
+			script, p := scriptedtest.New(t, says(answer)), newPeople(t)
 			b := openai("gpt", script.URL)
 			b.Headers = protocol.Headers{"Authorization": "Bearer " + secret}
 			configure(t, s, "r", llmConfig(b))

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"agentd/coaching/backend"
-	"agentd/coaching/internal/scripted"
+	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -140,7 +140,7 @@ func says(text string) http.HandlerFunc {
 
 // fails is an error of the API.
 func fails(status int, header ...string) http.HandlerFunc {
-	return scripted.Answer(status, `{"error":{"message":"no such luck","type":"server_error"}}`, header...)
+	return scriptedtest.Answer(status, `{"error":{"message":"no such luck","type":"server_error"}}`, header...)
 }
 
 // hangs answers nothing until the client leaves, or the test ends it.

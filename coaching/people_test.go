@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"agentd/coaching/egress"
-	"agentd/coaching/internal/scripted"
+	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,7 +47,7 @@ func TestOperatorPeopleBesideBackends(t *testing.T) {
 		"failed, and no coach is reachable":     {PeopleFailed, nil, fails(403), protocol.CoachingFailed, []string{"403", "cannot be reached"}, 0, 1, "llm"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, script, registry := newPeople(t), scripted.New(t, c.model), prometheus.NewRegistry()
+			p, script, registry := newPeople(t), scriptedtest.New(t, c.model), prometheus.NewRegistry()
 			endpoint := p.URL
 			if c.person == nil {
 				endpoint = "http://" + closedPort
@@ -122,7 +122,7 @@ func TestOperatorPeopleMayHavePrivateAddress(t *testing.T) {
 func TestClosingSessionWithdrawsOperatorPeopleTasks(t *testing.T) {
 	for _, when := range []string{PeopleFirst, PeopleFailed} {
 		t.Run(when, func(t *testing.T) {
-			p, script := newPeople(t), scripted.New(t, fails(403))
+			p, script := newPeople(t), scriptedtest.New(t, fails(403))
 			s := newService(t, Options{People: People{p.URL, when}})
 			configure(t, s, "r", llmConfig(openai("model", script.URL)))
 			check := nothingLeft(t)
@@ -147,7 +147,7 @@ func TestClosingSessionWithdrawsOperatorPeopleTasks(t *testing.T) {
 
 func TestKeyInOperatorEndpointIsNowhere(t *testing.T) {
 	var out output
-	script := scripted.New(t, fails(403))
+	script := scriptedtest.New(t, fails(403))
 	s := newService(t, Options{Log: zerolog.New(&out), Registerer: out.registry(), People: People{Endpoint: "http://" + closedPort + "?key=" + secret}})
 	configure(t, s, "r", llmConfig(openai("model", script.URL)))
 	out.mustNotHold(t, secret, mustCoach(t, s, newRequest("r", "c")))
@@ -186,7 +186,7 @@ func TestInvalidOperatorPeopleFailAtStart(t *testing.T) {
 
 func TestRepeatedRequestGetsTheSameAnswer(t *testing.T) {
 	t.Run("of a model", func(t *testing.T) {
-		script := scripted.New(t, says(goodAnswer), says(declinedAnswer))
+		script := scriptedtest.New(t, says(goodAnswer), says(declinedAnswer))
 		s := newService(t, Options{})
 		configure(t, s, "r", llmConfig(openai("model", script.URL)))
 		first, again := mustCoach(t, s, newRequest("r", "c")), mustCoach(t, s, newRequest("r", "c"))
@@ -245,7 +245,7 @@ func TestRepeatedRequestGetsTheSameAnswer(t *testing.T) {
 		}
 	})
 	t.Run("is asked again after no answer", func(t *testing.T) {
-		script := scripted.New(t, fails(403), says(goodAnswer))
+		script := scriptedtest.New(t, fails(403), says(goodAnswer))
 		s := newService(t, Options{})
 		configure(t, s, "r", llmConfig(openai("model", script.URL)))
 		if res := mustCoach(t, s, newRequest("r", "c")); res.Status != protocol.CoachingFailed {

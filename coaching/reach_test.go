@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"agentd/coaching/backend"
-	"agentd/coaching/internal/scripted"
+	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
 )
 
@@ -31,7 +31,7 @@ func TestConfigureReachable(t *testing.T) {
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			script := scripted.New(t, says("{}"))
+			script := scriptedtest.New(t, says("{}"))
 			s := newService(t, Options{Local: modelFunc(func(context.Context, backend.Question) (backend.Answer, error) {
 				panic("the server's own model was asked")
 			})})
@@ -54,7 +54,7 @@ func TestConfigureReachable(t *testing.T) {
 
 // TestExistingSessionIsNotTestedAgain: the answer does not depend on its coaches.
 func TestExistingSessionIsNotTestedAgain(t *testing.T) {
-	script := scripted.New(t, says("{}"), fails(500))
+	script := scriptedtest.New(t, says("{}"), fails(500))
 	s := newService(t, Options{})
 	cfg := llmConfig(openai("a", script.URL))
 	for range 2 {
@@ -71,7 +71,7 @@ func TestExistingSessionIsNotTestedAgain(t *testing.T) {
 }
 
 func TestReachErrorHidesKeys(t *testing.T) {
-	script := scripted.New(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "wrong key "+secret, http.StatusForbidden) })
+	script := scriptedtest.New(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "wrong key "+secret, http.StatusForbidden) })
 	b := openai("a", script.URL)
 	b.Headers = protocol.Headers{"Authorization": "Bearer " + secret}
 	s := newService(t, Options{})
@@ -82,7 +82,7 @@ func TestReachErrorHidesKeys(t *testing.T) {
 }
 
 func TestForbiddenBackendIsNotCalled(t *testing.T) {
-	script := scripted.New(t, says("{}"))
+	script := scriptedtest.New(t, says("{}"))
 	s := newService(t, Options{})
 	b := openai("a", script.URL)
 	b.Headers = protocol.Headers{"Host": "elsewhere"}
@@ -95,7 +95,7 @@ func TestForbiddenBackendIsNotCalled(t *testing.T) {
 // TestReachEndsWithCallerAndService, and either leaves no session.
 func TestReachEndsWithCallerAndService(t *testing.T) {
 	arrived := make(chan struct{}, 1)
-	script := scripted.New(t, func(w http.ResponseWriter, r *http.Request) {
+	script := scriptedtest.New(t, func(w http.ResponseWriter, r *http.Request) {
 		arrived <- struct{}{}
 		hangs(t.Context().Done())(w, r)
 	})

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"agentd/coaching/backend"
-	"agentd/coaching/internal/scripted"
+	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -131,7 +131,7 @@ func TestPanicLeavesNothingBehind(t *testing.T) {
 
 func TestEachCoachingIsLoggedWithKindAndResult(t *testing.T) {
 	var log bytes.Buffer
-	script := scripted.New(t, fails(500), says(goodAnswer))
+	script := scriptedtest.New(t, fails(500), says(goodAnswer))
 	s := newService(t, Options{Log: zerolog.New(&log)})
 	configure(t, s, "r", llmConfig(openai("a", script.URL)))
 	mustCoach(t, s, newRequest("r", "c"))
@@ -150,7 +150,7 @@ func TestEachCoachingIsLoggedWithKindAndResult(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	script := scripted.New(t, fails(500), says(goodAnswer))
+	script := scriptedtest.New(t, fails(500), says(goodAnswer))
 	s := newService(t, Options{Registerer: registry, MaxSessions: 1})
 	configure(t, s, "r", llmConfig(openai("a name of the client's", script.URL)))
 	mustCoach(t, s, newRequest("r", "c"))

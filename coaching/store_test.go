@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"agentd/coaching"
-	"agentd/coaching/storetest"
+	"agentd/coaching/internal/storetest"
 )
 
 func TestMemoryStoreMatchesModel(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"agentd/coaching/internal/scripted"
+	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
 
 	"github.com/rs/zerolog"
@@ -348,7 +348,7 @@ func TestHumanTasks(t *testing.T) {
 		}
 	})
 	t.Run("a failure is not kept: the same request asks again", func(t *testing.T) {
-		script := scripted.New(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+		script := scriptedtest.New(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 		s := newService(t, Options{})
 		configure(t, s, "r", humanConfig(script.URL))
 		for n := int64(1); n <= 2; n++ {

@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"agentd/defaultmodel/household"
+	"agentd/household"
 	"agentd/llama"
 	"agentd/llama/synth"
 )

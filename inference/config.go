@@ -3,10 +3,10 @@ package inference
 import (
 	"agentd/agent"
 	"agentd/agent/format"
-	"agentd/engine/remote"
 	"agentd/llama"
 	"agentd/scheduler"
 	"agentd/scheduler/generation"
+	"agentd/scheduler/remote"
 
 	"github.com/rs/zerolog"
 )

@@ -12,7 +12,7 @@ import (
 
 	"agentd/agent/format"
 	"agentd/defaultmodel"
-	"agentd/defaultmodel/household"
+	"agentd/household"
 	"agentd/llama/synth"
 	"agentd/protocol"
 	"agentd/scheduler"
@@ -204,7 +204,7 @@ func differences(want, got []protocol.AgentOutput) []string {
 }
 
 // TestDefaultModelDecidesEquallyHoweverItIsComputed compares with decisions
-// that were taken one after the other. Their accuracy does not matter here, see agentd eval.
+// that were taken one after the other. Their accuracy does not matter here, see household eval.
 func TestDefaultModelDecidesEquallyHoweverItIsComputed(t *testing.T) {
 	s := openDefault(t, Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: 1}}})
 	inputs := conversations(t, s)

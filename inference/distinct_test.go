@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"agentd/agent"
-	"agentd/defaultmodel/household"
+	"agentd/household"
 	"agentd/protocol"
 	"agentd/scheduler"
 )

@@ -10,11 +10,11 @@ import (
 
 	"agentd/agent"
 	"agentd/defaultmodel"
-	"agentd/engine/hfvocab"
-	"agentd/engine/remote"
 	"agentd/llama"
 	"agentd/llama/synth"
 	"agentd/scheduler/generation"
+	"agentd/scheduler/hfvocab"
+	"agentd/scheduler/remote"
 )
 
 // openRemote loads the vocabulary of the model at cfg.Path, a GGUF file or a Hugging Face

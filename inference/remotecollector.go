@@ -1,7 +1,7 @@
 package inference
 
 import (
-	"agentd/engine/remote"
+	"agentd/scheduler/remote"
 
 	"github.com/prometheus/client_golang/prometheus"
 )

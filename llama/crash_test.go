@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"testing"
 
-	"agentd/llama/internal/faults"
+	"agentd/llama/internal/faultstest"
 	"agentd/llama/synth"
 )
 
@@ -34,13 +34,13 @@ func crash(order string) {
 	SetBuild("under test 1.2.3")
 	switch where {
 	case "thread":
-		faults.OnThread(kind, file)
+		faultstest.OnThread(kind, file)
 	case "openmp":
-		faults.InOpenMP(kind, file)
+		faultstest.InOpenMP(kind, file)
 	case "many":
-		faults.OnMany(kind, file)
+		faultstest.OnMany(kind, file)
 	case "cgo":
-		faults.Here(kind, file)
+		faultstest.Here(kind, file)
 	case "model":
 		decodeFromFileCutShort(file, kind)
 	case "panic":
@@ -73,13 +73,13 @@ func decodeFromFileCutShort(file, kind string) {
 		if err := os.Chtimes(file, later, later); err != nil {
 			panic(err)
 		}
-		faults.OnThread("write", "")
+		faultstest.OnThread("write", "")
 	}
 	if err := os.Truncate(file, 4096); err != nil {
 		panic(err)
 	}
 	if kind == "worker" {
-		faults.InOpenMP("read", mappedAt(file))
+		faultstest.InOpenMP("read", mappedAt(file))
 	}
 	b := NewBatch(1)
 	if err := b.Add(1, 0, 0, true); err != nil {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # test-vllm.sh  runs the tests that need a real vLLM: its CPU build serves the default model. The first run
 # installs about 6 GB into the cache and takes some minutes; it needs Python 3.11 to 3.14, AVX2 and glibc 2.28.
-# The answers are recorded in engine/remote/testdata, where the ordinary tests replay them.
+# The answers are recorded in scheduler/remote/testdata, where the ordinary tests replay them.
 #
 #   VLLM_VENV  a Python environment with vLLM (default: one in the cache)
 #   VLLM_URL   a vLLM that runs already and serves the default model
@@ -37,7 +37,7 @@ EOF
 if [[ -z ${VLLM_URL:-} ]]; then
 	[[ -n ${VLLM_VENV:-} || -e $venv/complete ]] || install
 	work=$(mktemp -d)
-	"$venv/bin/python" -B "$root/defaultmodel/train/huggingface.py" "$root/defaultmodel/weights/household.gguf" "$work/household"
+	"$venv/bin/python" -B "$root/household/train/huggingface.py" "$root/defaultmodel/weights/household.gguf" "$work/household"
 	port=${VLLM_PORT:-18100}
 	VLLM_URL=http://127.0.0.1:$port
 	VLLM_TARGET_DEVICE=cpu VLLM_CPU_KVCACHE_SPACE=1 HF_HUB_OFFLINE=1 setsid "$venv/bin/python" -m vllm.entrypoints.openai.api_server \
@@ -53,4 +53,4 @@ if [[ -z ${VLLM_URL:-} ]]; then
 	done
 fi
 cd "$root"
-AGENTD_TEST_VLLM=$VLLM_URL go test -count=1 -v -run 'VLLM' ./engine/remote ./cmd/agentd
+AGENTD_TEST_VLLM=$VLLM_URL go test -count=1 -v -run 'VLLM' ./scheduler/remote ./cmd/agentd

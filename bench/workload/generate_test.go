@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agentd/agent/memory"
-	"agentd/defaultmodel/dataset"
+	"agentd/household/dataset"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 )

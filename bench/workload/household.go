@@ -3,12 +3,12 @@ package workload
 import (
 	"math/rand/v2"
 
-	"agentd/defaultmodel/household"
+	"agentd/household"
 	"agentd/protocol"
 )
 
 // newHousehold starts the agents of one house. Its words are the held-out ones that
-// agentd eval uses, which the model never saw in training.
+// household eval uses, which the model never saw in training.
 func newHousehold(o *Options, group int) func(agent int) script {
 	seed := rand.New(rand.NewPCG(o.Seed, streamHouse+uint64(group))).Uint64()
 	house := household.NewGroup(seed, household.Options{Split: household.Eval})

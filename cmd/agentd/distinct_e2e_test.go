@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"agentd/agent"
-	"agentd/defaultmodel/household"
+	"agentd/household"
 	"agentd/protocol"
 )
 

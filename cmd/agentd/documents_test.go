@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,11 +11,10 @@ import (
 
 	"agentd/cmd/agentd/console"
 	"agentd/cmd/agentd/demo"
-	"agentd/cmd/agentd/eval"
 	"agentd/cmd/agentd/export"
-	"agentd/cmd/agentd/learn"
 	"agentd/cmd/agentd/makemodel"
 	"agentd/cmd/agentd/serve"
+	"agentd/cmd/household/eval"
 	"agentd/internal/options"
 	"agentd/internal/options/optionstest"
 )
@@ -26,7 +26,7 @@ var repository = filepath.Join("..", "..")
 func commands() map[string]*options.Command {
 	return map[string]*options.Command{
 		"serve": serve.DefaultConfig().Command(), "console": console.DefaultConfig().Command(), "demo": demo.DefaultConfig().Command(),
-		"eval": eval.DefaultConfig().Command(), "export": export.DefaultConfig().Command(), "learn": learn.DefaultConfig().Command(), "make-model": makemodel.DefaultConfig().Command(),
+		"export": export.DefaultConfig().Command(), "make-model": makemodel.DefaultConfig().Command(),
 	}
 }
 
@@ -60,7 +60,7 @@ func TestDocumentedCommandsExist(t *testing.T) {
 // TestDocumentedOptionsExist in the documents that name no other program's options.
 func TestDocumentedOptionsExist(t *testing.T) {
 	known := map[string]bool{"help": true, "version": true}
-	for _, command := range commands() {
+	for _, command := range append(slices.Collect(maps.Values(commands())), eval.DefaultConfig().Command()) {
 		for _, o := range command.Options {
 			known[o.Name] = true
 		}

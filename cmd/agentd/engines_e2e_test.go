@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"agentd/defaultmodel"
-	"agentd/defaultmodel/household"
+	"agentd/household"
 	"agentd/llama/synth"
 	"agentd/protocol"
 	"agentd/protocol/client"

@@ -4,9 +4,7 @@
 //	agentd [serve] [options]     start the server
 //	agentd console [options]     start the web page on which people coach
 //	agentd demo [options]        show a running server at work in a simulated household
-//	agentd eval [options]        measure how well a model decides
 //	agentd export [options]      make training data of what agents decided
-//	agentd learn [options] DIR   improve the default model by corrections
 //	agentd make-model [options]  write a random-weight model file
 //	agentd version               print the version
 //

@@ -9,12 +9,10 @@ import (
 
 	"agentd/cmd/agentd/console"
 	"agentd/cmd/agentd/demo"
-	"agentd/cmd/agentd/eval"
 	"agentd/cmd/agentd/export"
-	"agentd/cmd/agentd/internal/cli"
-	"agentd/cmd/agentd/learn"
 	"agentd/cmd/agentd/makemodel"
 	"agentd/cmd/agentd/serve"
+	"agentd/cmd/internal/cli"
 	"agentd/internal/options"
 	"agentd/internal/version"
 )
@@ -24,9 +22,7 @@ var runners = map[string]func(ctx context.Context, args []string, stdout, stderr
 	"serve":   serve.Run,
 	"console": console.Run,
 	"demo":    demo.Run,
-	"eval":    eval.Run,
 	"export":  export.Run,
-	"learn":   learn.Run,
 	"make-model": func(_ context.Context, args []string, stdout, _ io.Writer) error {
 		return makemodel.Run(args, stdout)
 	},

@@ -7,16 +7,16 @@ import (
 	"testing"
 
 	"agentd/coaching/egress"
-	"agentd/coaching/internal/scripted"
+	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
 )
 
-// serverSecret is in every variable that an SDK reads. It belongs to whoever runs the server, not to the client that
+// serverSecret is in every variable that a provider's own client reads. It belongs to whoever runs the server, not to the client that
 // names the endpoint.
 const serverSecret = "sk-of-the-server-0bd5"
 
 func TestServerEnvironmentIsNotSent(t *testing.T) {
-	elsewhere := scripted.New(t, scripted.Answer(200, chatBody(answer, "stop")))
+	elsewhere := scriptedtest.New(t, scriptedtest.Answer(200, chatBody(answer, "stop")))
 	for _, name := range []string{
 		"OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_WEBHOOK_SECRET",
 		"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_WEBHOOK_SIGNING_KEY", "ANTHROPIC_PROFILE",
@@ -46,7 +46,7 @@ func TestServerEnvironmentIsNotSent(t *testing.T) {
 		"anthropic":    {protocol.BackendAnthropic, "", claudeBody(claudeTool, "tool_use")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := scripted.New(t, scripted.Answer(200, c.body))
+			s := scriptedtest.New(t, scriptedtest.Answer(200, c.body))
 			def := define(c.typ, s.URL+c.path)
 			def.Headers = nil
 			if _, err := newBackend(t, def, egress.ClientOptions{}).Ask(t.Context(), question()); err != nil {

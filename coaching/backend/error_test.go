@@ -115,7 +115,7 @@ func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// FuzzAnswer feeds the readers of all three APIs, the SDKs' included, with anything an endpoint may answer.
+// FuzzAnswer feeds the readers of all three APIs with anything an endpoint may answer.
 func FuzzAnswer(f *testing.F) {
 	for _, body := range []string{
 		chatBody(answer, "stop"), chatToolBody(answer), ollamaBody(answer, "stop"), claudeBody(claudeTool, "tool_use"), "null", "{}",

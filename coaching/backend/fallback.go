@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
-
-	"agentd/protocol"
 )
 
 // modeFallback holds the output modes of a backend, the strictest first. What an endpoint supports shows only when it
@@ -77,20 +75,6 @@ func system(q Question, mode string) string {
 	}
 	return strings.TrimSpace(q.System + "\n\nAnswer with one JSON object in a ```json fence. It must fit this JSON Schema:\n\n```json\n" +
 		string(q.Schema) + "\n```")
-}
-
-// schemaMembers returns the members of a schema as the SDKs take them. The values stay unchanged, because models fill
-// in properties in the schema's order.
-func schemaMembers(schema protocol.Raw) (map[string]any, error) {
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(schema, &raw); err != nil {
-		return nil, err
-	}
-	members := make(map[string]any, len(raw))
-	for name, value := range raw {
-		members[name] = value
-	}
-	return members, nil
 }
 
 // maxTokens is the limit on the answer of a question.

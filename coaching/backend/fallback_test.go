@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agentd/coaching/egress"
-	"agentd/coaching/internal/scripted"
+	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
 )
 
@@ -29,7 +29,7 @@ func modeOf(body string) string {
 	}
 }
 
-func modes(s *scripted.Server) (list []string) {
+func modes(s *scriptedtest.Server) (list []string) {
 	for _, c := range s.Calls() {
 		list = append(list, modeOf(c.Body))
 	}
@@ -37,15 +37,15 @@ func modes(s *scripted.Server) (list []string) {
 }
 
 // only is an endpoint that refuses all modes but one with a status, and answers that one with a body.
-func only(t *testing.T, mode string, status int, body string) *scripted.Server {
+func only(t *testing.T, mode string, status int, body string) *scriptedtest.Server {
 	t.Helper()
-	var s *scripted.Server
-	s = scripted.New(t, func(w http.ResponseWriter, r *http.Request) {
+	var s *scriptedtest.Server
+	s = scriptedtest.New(t, func(w http.ResponseWriter, r *http.Request) {
 		calls := s.Calls()
 		if modeOf(calls[len(calls)-1].Body) == mode {
-			scripted.Answer(200, body)(w, r)
+			scriptedtest.Answer(200, body)(w, r)
 		} else {
-			scripted.Answer(status, `{"error":{"message":"not supported"}}`)(w, r)
+			scriptedtest.Answer(status, `{"error":{"message":"not supported"}}`)(w, r)
 		}
 	})
 	return s
@@ -125,7 +125,7 @@ func TestIgnoredSchemaLowersTheMode(t *testing.T) {
 		"anthropic": {protocol.BackendAnthropic, "", claudeBody(`{"type":"text","text":"Sure! {}"}`, "end_turn"), []string{ModeTool, ModeText, ModeText}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := scripted.New(t, scripted.Answer(200, c.body))
+			s := scriptedtest.New(t, scriptedtest.Answer(200, c.body))
 			b := newBackend(t, define(c.typ, s.URL+c.path), egress.ClientOptions{})
 			for range c.want {
 				a, err := b.Ask(t.Context(), question())
@@ -141,7 +141,7 @@ func TestIgnoredSchemaLowersTheMode(t *testing.T) {
 }
 
 func TestLastModeRefusalIsTheError(t *testing.T) {
-	s := scripted.New(t, scripted.Answer(400, `{"error":"no response_format"}`), scripted.Answer(400, `{"error":"no tools"}`), scripted.Answer(400, `{"error":"prompt too long"}`))
+	s := scriptedtest.New(t, scriptedtest.Answer(400, `{"error":"no response_format"}`), scriptedtest.Answer(400, `{"error":"no tools"}`), scriptedtest.Answer(400, `{"error":"prompt too long"}`))
 	b := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{})
 	_, err := impatient(3, nil).Ask(t.Context(), b, question())
 	if e := mustFail(t, KindRefused, err); e.Detail != "prompt too long" {
@@ -158,7 +158,7 @@ func TestLastModeRefusalIsTheError(t *testing.T) {
 func TestOtherFaultsKeepTheMode(t *testing.T) {
 	for _, status := range []int{401, 403, 413, 429, 500, 503} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			s := scripted.New(t, scripted.Answer(status, ""))
+			s := scriptedtest.New(t, scriptedtest.Answer(status, ""))
 			_, err := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{}).Ask(t.Context(), question())
 			if err == nil || len(s.Calls()) != 1 {
 				t.Errorf("%d requests: %v", len(s.Calls()), err)
@@ -168,8 +168,8 @@ func TestOtherFaultsKeepTheMode(t *testing.T) {
 }
 
 func TestTokenLimitIsRenamedOnRefusal(t *testing.T) {
-	var s *scripted.Server
-	s = scripted.New(t, func(w http.ResponseWriter, _ *http.Request) {
+	var s *scriptedtest.Server
+	s = scriptedtest.New(t, func(w http.ResponseWriter, _ *http.Request) {
 		calls := s.Calls()
 		if strings.Contains(calls[len(calls)-1].Body, `"max_tokens"`) {
 			w.WriteHeader(http.StatusBadRequest)
@@ -196,10 +196,10 @@ func TestConcurrentQuestionsShareLearnedMode(t *testing.T) {
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if modeOf(string(body)) == ModeText {
-			scripted.Answer(200, chatBody(answer, "stop"))(w, r)
+			scriptedtest.Answer(200, chatBody(answer, "stop"))(w, r)
 			return
 		}
-		scripted.Answer(400, "")(w, r)
+		scriptedtest.Answer(400, "")(w, r)
 	})
 	b := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{})
 	var wg sync.WaitGroup

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agentd/coaching/egress"
-	"agentd/coaching/internal/scripted"
+	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
 )
 
@@ -61,32 +61,32 @@ func TestTemporaryFaultsAreRetried(t *testing.T) {
 		kind  Kind
 		wait  time.Duration
 	}{
-		"500":                       {scripted.Answer(500, `{"error":{"message":"oops"}}`), KindFailed, backoffFirst},
-		"502 of a gateway":          {scripted.Answer(502, "<html>bad gateway</html>", "Content-Type", "text/html"), KindFailed, backoffFirst},
-		"503":                       {scripted.Answer(503, ""), KindBusy, backoffFirst},
-		"529":                       {scripted.Answer(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), KindBusy, backoffFirst},
-		"408":                       {scripted.Answer(408, ""), KindTimeout, backoffFirst},
-		"409":                       {scripted.Answer(409, ""), KindBusy, backoffFirst},
-		"425":                       {scripted.Answer(425, ""), KindBusy, backoffFirst},
-		"429":                       {scripted.Answer(429, `{"error":{"message":"slow down"}}`), KindBusy, backoffFirst},
-		"429 with seconds":          {scripted.Answer(429, "", "Retry-After", "17"), KindBusy, 17 * time.Second},
-		"429 with a date":           {scripted.Answer(429, "", "Date", "Wed, 21 Oct 2015 07:28:00 GMT", "Retry-After", "Wed, 21 Oct 2015 07:28:42 GMT"), KindBusy, 42 * time.Second},
-		"429 with a date gone by":   {scripted.Answer(429, "", "Retry-After", "Wed, 21 Oct 2015 07:28:42 GMT"), KindBusy, backoffFirst},
-		"429 with nonsense":         {scripted.Answer(429, "", "Retry-After", "soon"), KindBusy, backoffFirst},
-		"429 with a negative wait":  {scripted.Answer(429, "", "Retry-After", "-5"), KindBusy, backoffFirst},
-		"503 with seconds":          {scripted.Answer(503, "", "Retry-After", "3"), KindBusy, 3 * time.Second},
+		"500":                       {scriptedtest.Answer(500, `{"error":{"message":"oops"}}`), KindFailed, backoffFirst},
+		"502 of a gateway":          {scriptedtest.Answer(502, "<html>bad gateway</html>", "Content-Type", "text/html"), KindFailed, backoffFirst},
+		"503":                       {scriptedtest.Answer(503, ""), KindBusy, backoffFirst},
+		"529":                       {scriptedtest.Answer(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), KindBusy, backoffFirst},
+		"408":                       {scriptedtest.Answer(408, ""), KindTimeout, backoffFirst},
+		"409":                       {scriptedtest.Answer(409, ""), KindBusy, backoffFirst},
+		"425":                       {scriptedtest.Answer(425, ""), KindBusy, backoffFirst},
+		"429":                       {scriptedtest.Answer(429, `{"error":{"message":"slow down"}}`), KindBusy, backoffFirst},
+		"429 with seconds":          {scriptedtest.Answer(429, "", "Retry-After", "17"), KindBusy, 17 * time.Second},
+		"429 with a date":           {scriptedtest.Answer(429, "", "Date", "Wed, 21 Oct 2015 07:28:00 GMT", "Retry-After", "Wed, 21 Oct 2015 07:28:42 GMT"), KindBusy, 42 * time.Second},
+		"429 with a date gone by":   {scriptedtest.Answer(429, "", "Retry-After", "Wed, 21 Oct 2015 07:28:42 GMT"), KindBusy, backoffFirst},
+		"429 with nonsense":         {scriptedtest.Answer(429, "", "Retry-After", "soon"), KindBusy, backoffFirst},
+		"429 with a negative wait":  {scriptedtest.Answer(429, "", "Retry-After", "-5"), KindBusy, backoffFirst},
+		"503 with seconds":          {scriptedtest.Answer(503, "", "Retry-After", "3"), KindBusy, 3 * time.Second},
 		"connection reset":          {broken(reset), KindUnreachable, backoffFirst},
 		"connection closed":         {broken(func(net.Conn) {}), KindUnreachable, backoffFirst},
 		"body cut off":              {broken(func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{") }), KindUnreachable, backoffFirst},
 		"no HTTP":                   {broken(func(c net.Conn) { _, _ = io.WriteString(c, "220 mail ready\r\n") }), KindUnreachable, backoffFirst},
-		"200 that holds a failure":  {scripted.Answer(200, `{"error":{"message":"Provider returned error","code":502}}`), KindFailed, backoffFirst},
-		"200 that holds an outage":  {scripted.Answer(200, `{"error":"no healthy upstream"}`), KindFailed, backoffFirst},
-		"200 that holds a 429":      {scripted.Answer(200, `{"error":{"message":"slow down","code":429}}`), KindBusy, backoffFirst},
-		"200 that holds an odd one": {scripted.Answer(200, `{"error":{"message":"?","code":"E17"}}`), KindFailed, backoffFirst},
+		"200 that holds a failure":  {scriptedtest.Answer(200, `{"error":{"message":"Provider returned error","code":502}}`), KindFailed, backoffFirst},
+		"200 that holds an outage":  {scriptedtest.Answer(200, `{"error":"no healthy upstream"}`), KindFailed, backoffFirst},
+		"200 that holds a 429":      {scriptedtest.Answer(200, `{"error":{"message":"slow down","code":429}}`), KindBusy, backoffFirst},
+		"200 that holds an odd one": {scriptedtest.Answer(200, `{"error":{"message":"?","code":"E17"}}`), KindFailed, backoffFirst},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachAPI(t, func(t *testing.T, a api) {
-				s := scripted.New(t, c.first, scripted.Answer(200, a.good))
+				s := scriptedtest.New(t, c.first, scriptedtest.Answer(200, a.good))
 				var waits []time.Duration
 				var attempts []Attempt
 				r := impatient(3, &waits)
@@ -113,29 +113,29 @@ func TestLastingFaultsAreNotRetried(t *testing.T) {
 		kind  Kind
 		says  string
 	}{
-		"401 that repeats the key":       {scripted.Answer(401, `{"error":{"message":"Incorrect API key provided: `+key+`"}}`), KindRefused, "(401 Unauthorized): Incorrect API key provided: ***"},
-		"401 that repeats the header":    {scripted.Answer(401, "bad credentials 'Bearer "+key+"'"), KindRefused, "bad credentials '***'"},
-		"403":                            {scripted.Answer(403, `{"detail":"not yours"}`), KindRefused, "(403 Forbidden): not yours"},
-		"402":                            {scripted.Answer(402, `{"message":"no credit"}`), KindRefused, "no credit"},
-		"413":                            {scripted.Answer(413, `{"error":"too long"}`), KindRefused, "too long"},
-		"absurd Retry-After":             {scripted.Answer(429, "", "Retry-After", "86400000"), KindBusy, "asks to wait 24h0m0s"},
-		"Retry-After no int holds":       {scripted.Answer(429, "", "Retry-After", strings.Repeat("9", 40)), KindBusy, "asks to wait 24h0m0s"},
-		"Retry-After in the far future":  {scripted.Answer(503, "", "Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT"), KindBusy, "asks to wait 24h0m0s"},
-		"redirect":                       {scripted.Answer(307, "", "Location", "http://127.0.0.1:1/"), KindForbidden, "redirect"},
-		"redirect to nowhere":            {scripted.Answer(304, ""), KindGarbled, "304"},
-		"garbage":                        {scripted.Answer(200, "\x00\xff\x1b[2Jnot JSON "+key), KindGarbled, "no JSON object"},
-		"nothing":                        {scripted.Answer(200, ""), KindGarbled, "no JSON object"},
-		"half of a JSON":                 {scripted.Answer(200, `{"choices":[`), KindGarbled, "no JSON object"},
-		"another JSON":                   {scripted.Answer(200, `{"hello":"world"}`), KindGarbled, ""},
-		"no object":                      {scripted.Answer(200, `[1,2,3]`), KindGarbled, "no JSON object: [1,2,3]"},
-		"wrong types":                    {scripted.Answer(200, `{"choices":"none","content":7,"message":[]}`), KindGarbled, ""},
-		"null":                           {scripted.Answer(200, `null`), KindGarbled, "no JSON object: null"},
-		"explanation too long":           {scripted.Answer(401, strings.Repeat(key, maxErrorBody/len(key)+1)), KindRefused, "too long to show"},
-		"explanation too long to repeat": {scripted.Answer(403, strings.Repeat("x", maxErrorBody)), KindRefused, "xxx…"},
+		"401 that repeats the key":       {scriptedtest.Answer(401, `{"error":{"message":"Incorrect API key provided: `+key+`"}}`), KindRefused, "(401 Unauthorized): Incorrect API key provided: ***"},
+		"401 that repeats the header":    {scriptedtest.Answer(401, "bad credentials 'Bearer "+key+"'"), KindRefused, "bad credentials '***'"},
+		"403":                            {scriptedtest.Answer(403, `{"detail":"not yours"}`), KindRefused, "(403 Forbidden): not yours"},
+		"402":                            {scriptedtest.Answer(402, `{"message":"no credit"}`), KindRefused, "no credit"},
+		"413":                            {scriptedtest.Answer(413, `{"error":"too long"}`), KindRefused, "too long"},
+		"absurd Retry-After":             {scriptedtest.Answer(429, "", "Retry-After", "86400000"), KindBusy, "asks to wait 24h0m0s"},
+		"Retry-After no int holds":       {scriptedtest.Answer(429, "", "Retry-After", strings.Repeat("9", 40)), KindBusy, "asks to wait 24h0m0s"},
+		"Retry-After in the far future":  {scriptedtest.Answer(503, "", "Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT"), KindBusy, "asks to wait 24h0m0s"},
+		"redirect":                       {scriptedtest.Answer(307, "", "Location", "http://127.0.0.1:1/"), KindForbidden, "redirect"},
+		"redirect to nowhere":            {scriptedtest.Answer(304, ""), KindGarbled, "304"},
+		"garbage":                        {scriptedtest.Answer(200, "\x00\xff\x1b[2Jnot JSON "+key), KindGarbled, "no JSON object"},
+		"nothing":                        {scriptedtest.Answer(200, ""), KindGarbled, "no JSON object"},
+		"half of a JSON":                 {scriptedtest.Answer(200, `{"choices":[`), KindGarbled, "no JSON object"},
+		"another JSON":                   {scriptedtest.Answer(200, `{"hello":"world"}`), KindGarbled, ""},
+		"no object":                      {scriptedtest.Answer(200, `[1,2,3]`), KindGarbled, "no JSON object: [1,2,3]"},
+		"wrong types":                    {scriptedtest.Answer(200, `{"choices":"none","content":7,"message":[]}`), KindGarbled, ""},
+		"null":                           {scriptedtest.Answer(200, `null`), KindGarbled, "no JSON object: null"},
+		"explanation too long":           {scriptedtest.Answer(401, strings.Repeat(key, maxErrorBody/len(key)+1)), KindRefused, "too long to show"},
+		"explanation too long to repeat": {scriptedtest.Answer(403, strings.Repeat("x", maxErrorBody)), KindRefused, "xxx…"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachAPI(t, func(t *testing.T, a api) {
-				s := scripted.New(t, c.first)
+				s := scriptedtest.New(t, c.first)
 				_, err := impatient(3, nil).Ask(t.Context(), newBackend(t, define(a.typ, s.URL+a.path), egress.ClientOptions{}), question())
 				if e := mustFail(t, c.kind, err); !strings.Contains(e.Error(), c.says) {
 					t.Errorf("it says %q, want %q in it", e, c.says)
@@ -162,14 +162,13 @@ func TestAnswerBeyondLimitsIsTooLarge(t *testing.T) {
 	}{
 		"endless, egress's cap":        {endless, 1 << 16},
 		"endless, our cap":             {endless, 1 << 30},
-		"one byte too many, our cap":   {scripted.Answer(200, "{"+strings.Repeat(" ", maxAnswer-1)+"}"), 1 << 30},
-		"too many values":              {scripted.Answer(200, `{"content":[`+strings.Repeat("1,", maxValues)+`1],"choices":[]}`), 1 << 30},
-		"a length that no memory has":  {scripted.Answer(200, "", "Content-Length", "9000000000000000000"), 1 << 30},
-		"compressed though not wanted": {scripted.Answer(200, "\x1f\x8b", "Content-Encoding", "gzip"), 1 << 30},
+		"one byte too many, our cap":   {scriptedtest.Answer(200, "{"+strings.Repeat(" ", maxAnswer-1)+"}"), 1 << 30},
+		"a length that no memory has":  {scriptedtest.Answer(200, "", "Content-Length", "9000000000000000000"), 1 << 30},
+		"compressed though not wanted": {scriptedtest.Answer(200, "\x1f\x8b", "Content-Encoding", "gzip"), 1 << 30},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachAPI(t, func(t *testing.T, a api) {
-				s := scripted.New(t, c.body)
+				s := scriptedtest.New(t, c.body)
 				b := newBackend(t, define(a.typ, s.URL+a.path), egress.ClientOptions{MaxResponse: c.most})
 				_, err := impatient(0, nil).Ask(t.Context(), b, question())
 				if strings.HasPrefix(name, "compressed") {
@@ -184,9 +183,7 @@ func TestAnswerBeyondLimitsIsTooLarge(t *testing.T) {
 
 func TestLargestAnswerIsRead(t *testing.T) {
 	eachAPI(t, func(t *testing.T, a api) {
-		// Its spaces, commas and quotes in a string are no values.
-		good := strings.Replace(a.good, "{", `{"comment":"\",`+strings.Repeat(`,\\\"`, maxValues)+`",`, 1)
-		s := scripted.New(t, scripted.Answer(200, good+strings.Repeat(" ", maxAnswer-len(good))))
+		s := scriptedtest.New(t, scriptedtest.Answer(200, a.good+strings.Repeat(" ", maxAnswer-len(a.good))))
 		if got, err := newBackend(t, define(a.typ, s.URL+a.path), egress.ClientOptions{}).Ask(t.Context(), question()); err != nil || got.Text != answer {
 			t.Errorf("got %+v, %v", got, err)
 		}
@@ -202,7 +199,7 @@ func TestHangingEndpointTimesOut(t *testing.T) {
 	for name, first := range map[string]http.HandlerFunc{"before the answer": hang, "within the answer": half} {
 		t.Run(name, func(t *testing.T) {
 			eachAPI(t, func(t *testing.T, a api) {
-				s := scripted.New(t, first)
+				s := scriptedtest.New(t, first)
 				var waits []time.Duration
 				r := impatient(1, &waits)
 				r.Timeout = 50 * time.Millisecond
@@ -221,7 +218,7 @@ func TestHangingEndpointTimesOut(t *testing.T) {
 func TestCancelledCallerEndsRequest(t *testing.T) {
 	eachAPI(t, func(t *testing.T, a api) {
 		ctx, cancel := context.WithCancel(t.Context())
-		s := scripted.New(t, func(w http.ResponseWriter, r *http.Request) { cancel(); hang(w, r) })
+		s := scriptedtest.New(t, func(w http.ResponseWriter, r *http.Request) { cancel(); hang(w, r) })
 		_, err := newBackend(t, define(a.typ, s.URL+a.path), egress.ClientOptions{}).Ask(ctx, question())
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("got %T %v, want the context's error", err, err)
@@ -231,10 +228,10 @@ func TestCancelledCallerEndsRequest(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	eachAPI(t, func(t *testing.T, a api) {
-		s := scripted.NewTLS(t, scripted.Answer(200, a.good))
+		s := scriptedtest.NewTLS(t, scriptedtest.Answer(200, a.good))
 		trusted := x509.NewCertPool()
 		trusted.AddCert(s.Certificate())
-		plain := scripted.New(t, scripted.Answer(200, a.good))
+		plain := scriptedtest.New(t, scriptedtest.Answer(200, a.good))
 		for name, c := range map[string]struct {
 			endpoint string
 			roots    *x509.CertPool
@@ -263,7 +260,7 @@ func TestTLS(t *testing.T) {
 
 func TestClosedPortIsUnreachable(t *testing.T) {
 	eachAPI(t, func(t *testing.T, a api) {
-		s := scripted.New(t, scripted.Answer(200, a.good))
+		s := scriptedtest.New(t, scriptedtest.Answer(200, a.good))
 		url := s.URL
 		s.Close()
 		var waits []time.Duration
@@ -321,7 +318,7 @@ func TestUnusableAnswersAreErrors(t *testing.T) {
 		"anthropic: refusal":       {protocol.BackendAnthropic, "", claudeBody("", "refusal"), KindDeclined, "declines"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := scripted.New(t, scripted.Answer(200, c.body))
+			s := scriptedtest.New(t, scriptedtest.Answer(200, c.body))
 			_, err := impatient(3, nil).Ask(t.Context(), newBackend(t, define(c.typ, s.URL+c.path), egress.ClientOptions{}), question())
 			if e := mustFail(t, c.kind, err); !strings.Contains(e.Error(), c.says) {
 				t.Errorf("it says %q, want %q in it", e, c.says)
@@ -341,7 +338,7 @@ func TestEmptyTextIsAnAnswer(t *testing.T) {
 		"anthropic": {protocol.BackendAnthropic, "", claudeBody("", "end_turn")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := scripted.New(t, scripted.Answer(200, c.body))
+			s := scriptedtest.New(t, scriptedtest.Answer(200, c.body))
 			a, err := newBackend(t, define(c.typ, s.URL+c.path), egress.ClientOptions{}).Ask(t.Context(), question())
 			if err != nil || a.Text != "" {
 				t.Errorf("got %+v, %v, want an empty answer", a, err)
@@ -360,7 +357,7 @@ func TestContentPartsAndThoughtsAreRead(t *testing.T) {
 		"an odd part":    {`"content":[5,{"type":"text"},null]`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := scripted.New(t, scripted.Answer(200, `{"choices":[{"finish_reason":"stop","message":{"role":"assistant",`+c.message+`}}]}`))
+			s := scriptedtest.New(t, scriptedtest.Answer(200, `{"choices":[{"finish_reason":"stop","message":{"role":"assistant",`+c.message+`}}]}`))
 			a, err := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{}).Ask(t.Context(), question())
 			if err != nil || a.Text != c.want {
 				t.Errorf("got %+v, %v, want %q", a, err, c.want)
@@ -370,7 +367,7 @@ func TestContentPartsAndThoughtsAreRead(t *testing.T) {
 }
 
 func TestQuerySecretsAreNotRepeated(t *testing.T) {
-	s := scripted.New(t, scripted.Answer(403, `{"error":"API key `+key+` not valid"}`))
+	s := scriptedtest.New(t, scriptedtest.Answer(403, `{"error":"API key `+key+` not valid"}`))
 	def := define(protocol.BackendOpenAI, s.URL+"/v1?key="+key)
 	def.Headers = nil
 	b := newBackend(t, def, egress.ClientOptions{})

@@ -21,10 +21,6 @@ const (
 	// thousand.
 	maxAnswer = 1 << 20
 
-	// maxValues bounds the elements and members in the JSON of an answer. The SDKs need up to two kilobytes for each
-	// and cannot be interrupted. An array of ones as long as maxAnswer would take a gigabyte.
-	maxValues = 20_000
-
 	// maxErrorBody bounds what is read of an error's body. Its message is at the start.
 	maxErrorBody = 64 << 10
 
@@ -37,7 +33,4 @@ const (
 	// charsPerToken converts the window of the server's own model into characters of a prompt. JSON has three to four
 	// characters per token, numbers and names fewer. The value is low because a prompt that does not fit fails.
 	charsPerToken = 2
-
-	// sdkTimeout disables the timeouts of the SDKs. Retry.Timeout bounds every try.
-	sdkTimeout = 1000 * time.Hour
 )

@@ -1,26 +1,18 @@
 package backend
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"io"
-	"net/http"
 )
 
-// ollama asks an endpoint of Ollama's own API.
+// ollama asks an endpoint of Ollama's own API: https://github.com/ollama/ollama/blob/main/docs/api.md.
 type ollama struct{ *remote }
 
 func ollamaNative(r *remote) tryFunc { return ollama{r}.try }
 
-type ollamaMessage struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
-}
-
 type ollamaRequest struct {
 	Model    string          `json:"model"`
-	Messages []ollamaMessage `json:"messages"`
+	Messages []message       `json:"messages"`
 	Format   json.RawMessage `json:"format,omitempty"`
 	Options  ollamaOptions   `json:"options"`
 	Stream   bool            `json:"stream"`
@@ -36,55 +28,32 @@ type ollamaOptions struct {
 }
 
 type ollamaResponse struct {
-	Model           string         `json:"model"`
-	Message         *ollamaMessage `json:"message"`
-	DoneReason      string         `json:"done_reason"`
-	PromptEvalCount int            `json:"prompt_eval_count"`
-	EvalCount       int            `json:"eval_count"`
+	Model   string `json:"model"`
+	Message *struct {
+		Content string `json:"content"`
+	} `json:"message"`
+	DoneReason      string `json:"done_reason"`
+	PromptEvalCount int    `json:"prompt_eval_count"`
+	EvalCount       int    `json:"eval_count"`
 }
 
 func (o ollama) try(ctx context.Context, q Question, mode string) (Answer, error) {
-	body, err := json.Marshal(o.request(q, mode))
-	if err != nil {
-		return Answer{}, o.fail(KindRefused, "the answer's schema: "+err.Error())
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, o.endpoint.String(), bytes.NewReader(body))
-	if err != nil {
+	var res ollamaResponse
+	if err := o.post(ctx, o.request(q, mode), &res); err != nil {
 		return Answer{}, err
 	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json")
-	res, err := o.exchange(req, o.client.Do)
-	if err != nil {
-		return Answer{}, err
-	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(res.Body)
-	if err != nil {
-		return Answer{}, err
-	}
-	return o.read(answer, mode)
+	return o.read(&res, mode)
 }
 
 func (o ollama) request(q Question, mode string) ollamaRequest {
-	req := ollamaRequest{Model: o.model, Options: ollamaOptions{NumPredict: maxTokens(q)}}
-	if text := system(q, mode); text != "" {
-		req.Messages = append(req.Messages, ollamaMessage{"system", text})
-	}
-	for _, m := range q.Messages {
-		req.Messages = append(req.Messages, ollamaMessage{m.Role, m.Text})
-	}
+	req := ollamaRequest{Model: o.model, Messages: messages(q, mode), Options: ollamaOptions{NumPredict: maxTokens(q)}}
 	if mode == ModeSchema {
 		req.Format = json.RawMessage(q.Schema)
 	}
 	return req
 }
 
-func (o ollama) read(body []byte, mode string) (Answer, error) {
-	var res ollamaResponse
-	if err := json.Unmarshal(body, &res); err != nil {
-		return Answer{}, err
-	}
+func (o ollama) read(res *ollamaResponse, mode string) (Answer, error) {
 	switch {
 	case res.DoneReason == finishLength:
 		return Answer{}, o.fail(KindTruncated, "")

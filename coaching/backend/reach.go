@@ -50,9 +50,5 @@ func (e *Error) usable() bool {
 type plain struct{ *remote }
 
 func (p plain) Ask(ctx context.Context, q Question) (Answer, error) {
-	a, err := p.try(ctx, q, ModeText)
-	if err != nil {
-		return Answer{}, p.settle(ctx, err)
-	}
-	return a, nil
+	return p.try(ctx, q, ModeText)
 }

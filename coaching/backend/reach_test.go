@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"agentd/coaching/egress"
-	"agentd/coaching/internal/scripted"
+	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
 )
 
@@ -25,14 +25,14 @@ func TestReachReportsUsableBackends(t *testing.T) {
 	}{
 		"an answer":                     {nil, ""},
 		"an answer that was cut off":    {nil, ""},
-		"a busy model":                  {scripted.Answer(429, ""), ""},
-		"a model that loads":            {scripted.Answer(503, `{"error":{"message":"Loading model"}}`), ""},
-		"a limit that it does not take": {scripted.Answer(400, `{"error":{"message":"could not finish within the limit"}}`), ""},
-		"a wrong key":                   {scripted.Answer(401, `{"error":{"message":"wrong key `+key+`"}}`), "(401 Unauthorized): wrong key ***"},
-		"a model that is not there":     {scripted.Answer(404, `{"error":"model not found"}`), "model not found"},
-		"a broken gateway":              {scripted.Answer(502, "<html>"), "502"},
-		"another server":                {scripted.Answer(200, `{"hello":"world"}`), "not what this kind of endpoint answers"},
-		"a redirect":                    {scripted.Answer(307, "", "Location", "http://127.0.0.1:1/"), "redirect"},
+		"a busy model":                  {scriptedtest.Answer(429, ""), ""},
+		"a model that loads":            {scriptedtest.Answer(503, `{"error":{"message":"Loading model"}}`), ""},
+		"a limit that it does not take": {scriptedtest.Answer(400, `{"error":{"message":"could not finish within the limit"}}`), ""},
+		"a wrong key":                   {scriptedtest.Answer(401, `{"error":{"message":"wrong key `+key+`"}}`), "(401 Unauthorized): wrong key ***"},
+		"a model that is not there":     {scriptedtest.Answer(404, `{"error":"model not found"}`), "model not found"},
+		"a broken gateway":              {scriptedtest.Answer(502, "<html>"), "502"},
+		"another server":                {scriptedtest.Answer(200, `{"hello":"world"}`), "not what this kind of endpoint answers"},
+		"a redirect":                    {scriptedtest.Answer(307, "", "Location", "http://127.0.0.1:1/"), "redirect"},
 		"a broken connection":           {broken(reset), "cannot reach the model"},
 		"no answer in time":             {hang, "nothing within 300ms"},
 	} {
@@ -41,13 +41,13 @@ func TestReachReportsUsableBackends(t *testing.T) {
 				answer, timeout := c.answer, time.Minute
 				switch name {
 				case "an answer":
-					answer = scripted.Answer(200, a.good)
+					answer = scriptedtest.Answer(200, a.good)
 				case "an answer that was cut off":
-					answer = scripted.Answer(200, cutOff[a.typ])
+					answer = scriptedtest.Answer(200, cutOff[a.typ])
 				case "no answer in time":
 					timeout = 300 * time.Millisecond // the call must have arrived
 				}
-				s := scripted.New(t, answer)
+				s := scriptedtest.New(t, answer)
 				err := Reach(t.Context(), newBackend(t, define(a.typ, s.URL+a.path), egress.ClientOptions{}), timeout)
 				if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 					t.Errorf("got %v, want %q", err, c.says)
@@ -65,7 +65,7 @@ func TestReachReportsUsableBackends(t *testing.T) {
 // TestReachKeepsLearnedMode: it asks for no schema, and the
 // backend's way of asking for one stays untried.
 func TestReachKeepsLearnedMode(t *testing.T) {
-	s := scripted.New(t, scripted.Answer(200, chatBody("hello", "stop")), scripted.Answer(200, chatBody(answer, "stop")))
+	s := scriptedtest.New(t, scriptedtest.Answer(200, chatBody("hello", "stop")), scriptedtest.Answer(200, chatBody(answer, "stop")))
 	b := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{})
 	if err := Reach(t.Context(), b, time.Minute); err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestReachSkipsLocalModel(t *testing.T) {
 }
 
 func TestReachEndsWithItsContext(t *testing.T) {
-	s := scripted.New(t, hang)
+	s := scriptedtest.New(t, hang)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := Reach(ctx, newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{}), time.Minute); !errors.Is(err, context.Canceled) {

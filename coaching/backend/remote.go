@@ -37,7 +37,7 @@ func New(def protocol.CoachingBackend, o Options) (Backend, error) {
 	return r, nil
 }
 
-// tryFunc asks a question in one mode. Its error goes to wire.settle.
+// tryFunc asks a question in one mode. The error is a *Error, or the context's.
 type tryFunc func(ctx context.Context, q Question, mode string) (Answer, error)
 
 // remote is a backend at an endpoint.
@@ -61,7 +61,7 @@ func (r *remote) Describe() string {
 func (r *remote) Ask(ctx context.Context, q Question) (Answer, error) {
 	a, err := r.modes.ask(ctx, func(mode string) (Answer, error) { return r.try(ctx, q, mode) })
 	if err != nil {
-		return Answer{}, r.settle(ctx, err)
+		return Answer{}, err
 	}
 	if a.Model = r.show(a.Model, maxShownName); a.Model == "" {
 		a.Model = r.model

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"agentd/coaching/egress"
-	"agentd/coaching/internal/scripted"
+	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
 )
 
@@ -51,7 +51,7 @@ func TestEachTypeHasItsRequestAndAnswer(t *testing.T) {
 			"tool_choice":{"type":"tool","name":"repair","disable_parallel_tool_use":true}}`, claudeBody(claudeTool, "tool_use"), tool},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := scripted.New(t, scripted.Answer(200, c.answer))
+			s := scriptedtest.New(t, scriptedtest.Answer(200, c.answer))
 			b := newBackend(t, define(c.typ, s.URL+c.path), egress.ClientOptions{})
 			got, err := b.Ask(t.Context(), question())
 			if err != nil {
@@ -88,7 +88,7 @@ func TestRequestsCarryOnlySessionHeaders(t *testing.T) {
 		"ollama's own": ollamaBody(answer, "stop"),
 	} {
 		t.Run(typ, func(t *testing.T) {
-			s := scripted.New(t, scripted.Answer(200, ok))
+			s := scriptedtest.New(t, scriptedtest.Answer(200, ok))
 			def := define(typ, s.URL)
 			if typ == "ollama's own" {
 				def = define(protocol.BackendOllama, s.URL+ollamaChat)
@@ -124,7 +124,7 @@ func TestRequestsCarryOnlySessionHeaders(t *testing.T) {
 }
 
 func TestSessionMayOverrideAnthropicVersion(t *testing.T) {
-	s := scripted.New(t, scripted.Answer(200, claudeBody(claudeTool, "tool_use")))
+	s := scriptedtest.New(t, scriptedtest.Answer(200, claudeBody(claudeTool, "tool_use")))
 	def := define(protocol.BackendAnthropic, s.URL)
 	def.Headers["anthropic-version"] = "2030-01-01"
 	if _, err := newBackend(t, def, egress.ClientOptions{}).Ask(t.Context(), question()); err != nil {
@@ -136,7 +136,7 @@ func TestSessionMayOverrideAnthropicVersion(t *testing.T) {
 }
 
 func TestQuestionWithoutLimitUsesDefault(t *testing.T) {
-	s := scripted.New(t, scripted.Answer(200, chatBody(answer, "stop")))
+	s := scriptedtest.New(t, scriptedtest.Answer(200, chatBody(answer, "stop")))
 	q := question()
 	q.MaxTokens = 0
 	if _, err := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{}).Ask(t.Context(), q); err != nil {
@@ -147,10 +147,10 @@ func TestQuestionWithoutLimitUsesDefault(t *testing.T) {
 	}
 }
 
-func TestLargeTokenLimitPassesTheSDK(t *testing.T) {
-	s := scripted.New(t, scripted.Answer(200, claudeBody(claudeTool, "tool_use")))
+func TestLargeTokenLimitIsSent(t *testing.T) {
+	s := scriptedtest.New(t, scriptedtest.Answer(200, claudeBody(claudeTool, "tool_use")))
 	q := question()
-	q.MaxTokens = 1 << 20 // the SDK wants such requests to be streamed
+	q.MaxTokens = 1 << 20
 	if _, err := newBackend(t, define(protocol.BackendAnthropic, s.URL), egress.ClientOptions{}).Ask(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestAnswersWithoutUsageOrModelAreValid(t *testing.T) {
 		"anthropic": {protocol.BackendAnthropic, "", `{"content":[{"type":"tool_use","input":{}}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := scripted.New(t, scripted.Answer(200, c.body, "Content-Type", "text/plain"))
+			s := scriptedtest.New(t, scriptedtest.Answer(200, c.body, "Content-Type", "text/plain"))
 			a, err := newBackend(t, define(c.typ, s.URL+c.path), egress.ClientOptions{}).Ask(t.Context(), question())
 			if err != nil {
 				t.Fatal(err)
@@ -176,7 +176,7 @@ func TestAnswersWithoutUsageOrModelAreValid(t *testing.T) {
 }
 
 func TestModelNameIsSafeForLogs(t *testing.T) {
-	s := scripted.New(t, scripted.Answer(200, `{"model":"`+key+`\n# `+strings.Repeat("m", 999)+`","choices":[{"message":{"content":"{}"}}]}`))
+	s := scriptedtest.New(t, scriptedtest.Answer(200, `{"model":"`+key+`\n# `+strings.Repeat("m", 999)+`","choices":[{"message":{"content":"{}"}}]}`))
 	a, err := newBackend(t, define(protocol.BackendOpenAI, s.URL), egress.ClientOptions{}).Ask(t.Context(), question())
 	if err != nil || len([]rune(a.Model)) != maxShownName || !strings.HasPrefix(a.Model, "*** # mmm") {
 		t.Errorf("the model is %q: %v", a.Model, err)

@@ -21,15 +21,12 @@ import (
 // userAgent has no version, because clients choose the endpoints.
 const userAgent = "agentd"
 
-// sdkHeaders are the SDKs' headers that requests keep. The others tell endpoints the operating system and Go version.
-var sdkHeaders = []string{"Accept", "Anthropic-Version", "Content-Type"}
-
-// wire sends the requests of one backend. Every request goes through exchange, which sets its URL and headers and turns
-// every failed answer into a *Error.
+// wire sends the requests of one backend.
 type wire struct {
 	client   *http.Client
 	endpoint *url.URL
 	headers  egress.Headers
+	version  string // of Anthropic's API; "" for others
 	redact   func(string) string
 }
 
@@ -52,28 +49,37 @@ func newWire(def protocol.CoachingBackend, o Options) (*wire, error) {
 	}, nil
 }
 
-// base is the URL for an SDK, which appends its own path. exchange replaces that by the endpoint's.
-func (w *wire) base() string {
-	return (&url.URL{Scheme: w.endpoint.Scheme, Host: w.endpoint.Host, Path: "/"}).String()
+// post sends a request as JSON and decodes the answer, a complete JSON object, into res. It replaces no member that the
+// answer lacks. The error is a *Error, or the context's.
+func (w *wire) post(ctx context.Context, request, res any) error {
+	sent, err := json.Marshal(request)
+	if err != nil {
+		return w.fail(KindRefused, "the answer's schema: "+err.Error())
+	}
+	body, err := w.exchange(ctx, sent)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, res); err != nil {
+		return w.fail(KindGarbled, err.Error())
+	}
+	return nil
 }
 
-// exchange sends a request with next and returns an answer whose body is a complete JSON object. It is middleware for
-// both SDKs. The error is a *Error, or the context's.
-func (w *wire) exchange(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
-	endpoint := *w.endpoint
-	req.URL, req.Host = &endpoint, ""
-	header := http.Header{"User-Agent": {userAgent}}
-	for _, name := range sdkHeaders {
-		if values := req.Header.Values(name); len(values) > 0 {
-			header[name] = values
-		}
-	}
-	w.headers.Apply(header)
-	req.Header = header
-
-	res, err := next(req)
+// exchange sends a body and returns the answer's.
+func (w *wire) exchange(ctx context.Context, sent []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.endpoint.String(), bytes.NewReader(sent))
 	if err != nil {
-		return nil, w.broken(req.Context(), err)
+		return nil, w.fail(KindRefused, err.Error())
+	}
+	req.Header = http.Header{"User-Agent": {userAgent}, "Accept": {"application/json"}, "Content-Type": {"application/json"}}
+	if w.version != "" {
+		req.Header.Set("Anthropic-Version", w.version)
+	}
+	w.headers.Apply(req.Header)
+	res, err := w.client.Do(req)
+	if err != nil {
+		return nil, w.broken(ctx, err)
 	}
 	defer res.Body.Close()
 	if res.StatusCode < 200 || res.StatusCode > 299 {
@@ -81,41 +87,18 @@ func (w *wire) exchange(req *http.Request, next func(*http.Request) (*http.Respo
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	if err != nil {
-		return nil, w.broken(req.Context(), err)
+		return nil, w.broken(ctx, err)
 	}
 	if len(body) > maxAnswer {
-		return nil, w.broken(req.Context(), egress.ErrTooLarge)
+		return nil, w.broken(ctx, egress.ErrTooLarge)
 	}
 	if !json.Valid(body) || bytes.TrimLeft(body, " \t\r\n")[0] != '{' {
-		// The SDKs return nil without an error for null.
 		return nil, w.fail(KindGarbled, "no JSON object: "+string(body))
-	}
-	if values(body) > maxValues {
-		return nil, w.broken(req.Context(), egress.ErrTooLarge)
 	}
 	if err := w.hidden(body); err != nil {
 		return nil, err
 	}
-	// Some endpoints label JSON as text, which the SDKs reject.
-	res.Header.Set("Content-Type", "application/json")
-	res.Body = io.NopCloser(bytes.NewReader(body))
-	return res, nil
-}
-
-// values is the approximate number of elements and members in valid JSON, at all levels.
-func values(body []byte) int {
-	n, inString := 1, false
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
-		case c == '\\':
-			i++ // only strings have escapes
-		case c == '"':
-			inString = !inString
-		case c == ',' && !inString:
-			n++
-		}
-	}
-	return n
+	return body, nil
 }
 
 // broken is the error of a request without a complete answer.
@@ -225,18 +208,6 @@ func innerMessage(raw json.RawMessage) (message string, code int) {
 // fail makes an error with a redacted detail.
 func (w *wire) fail(kind Kind, detail string) *Error {
 	return &Error{Kind: kind, Detail: w.show(detail, maxDetail)}
-}
-
-// settle turns an SDK's error into Ask's. Errors of exchange stay; others are about bodies that the SDK cannot decode.
-func (w *wire) settle(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	var e *Error
-	if errors.As(err, &e) {
-		return e
-	}
-	return w.fail(KindGarbled, err.Error())
 }
 
 // show makes one line of at most limit characters without secrets. It redacts before clipping, which could leave half a

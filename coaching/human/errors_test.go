@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"agentd/coaching/internal/scripted"
+	"agentd/coaching/internal/scriptedtest"
 )
 
 func TestProtocolViolationFailsAtOnce(t *testing.T) {
@@ -21,25 +21,25 @@ func TestProtocolViolationFailsAtOnce(t *testing.T) {
 		step http.HandlerFunc
 		say  string
 	}{
-		{"another task's answer", scripted.Answer(200, strings.Replace(done, "r-1", "r-2", 1)), "request_id"},
-		{"garbage", scripted.Answer(200, "<html>It works!</html>"), "breaks the protocol"},
-		{"nothing", scripted.Answer(200, ""), "breaks the protocol"},
-		{"unknown status", scripted.Answer(200, `{"request_id":"r-1","status":"maybe"}`), "status"},
-		{"completed without output", scripted.Answer(200, `{"request_id":"r-1","status":"completed"}`), "output"},
-		{"skipped without reason", scripted.Answer(200, `{"request_id":"r-1","status":"skipped"}`), "error"},
-		{"content that must not be saved", scripted.Answer(200, `{"request_id":"r-1","status":"completed","output":"{}","force_save_example":true}`), "force_save_example"},
-		{"another task has the id", scripted.Answer(409, `{"detail":"r-1 is another task"}`), "another task with this request_id: r-1 is another task"},
-		{"not found", scripted.Answer(404, `{"detail":"Not Found"}`), "404 Not Found"},
-		{"invalid", scripted.Answer(422, `{"detail":[{"type":"value_error","loc":["body","payload"],"msg":"too odd"}]}`), "body.payload: too odd"},
-		{"unauthorized", scripted.Answer(401, ""), "401"},
-		{"internal error", scripted.Answer(500, "oops"), "500 oops"},
-		{"no content", scripted.Answer(204, ""), "204"},
+		{"another task's answer", scriptedtest.Answer(200, strings.Replace(done, "r-1", "r-2", 1)), "request_id"},
+		{"garbage", scriptedtest.Answer(200, "<html>It works!</html>"), "breaks the protocol"},
+		{"nothing", scriptedtest.Answer(200, ""), "breaks the protocol"},
+		{"unknown status", scriptedtest.Answer(200, `{"request_id":"r-1","status":"maybe"}`), "status"},
+		{"completed without output", scriptedtest.Answer(200, `{"request_id":"r-1","status":"completed"}`), "output"},
+		{"skipped without reason", scriptedtest.Answer(200, `{"request_id":"r-1","status":"skipped"}`), "error"},
+		{"content that must not be saved", scriptedtest.Answer(200, `{"request_id":"r-1","status":"completed","output":"{}","force_save_example":true}`), "force_save_example"},
+		{"another task has the id", scriptedtest.Answer(409, `{"detail":"r-1 is another task"}`), "another task with this request_id: r-1 is another task"},
+		{"not found", scriptedtest.Answer(404, `{"detail":"Not Found"}`), "404 Not Found"},
+		{"invalid", scriptedtest.Answer(422, `{"detail":[{"type":"value_error","loc":["body","payload"],"msg":"too odd"}]}`), "body.payload: too odd"},
+		{"unauthorized", scriptedtest.Answer(401, ""), "401"},
+		{"internal error", scriptedtest.Answer(500, "oops"), "500 oops"},
+		{"no content", scriptedtest.Answer(204, ""), "204"},
 		{"redirect", redirect, "redirect"},
 		{"compressed", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Encoding", "gzip") }, "compressed"},
-		{"too large", scripted.Answer(200, strings.Repeat(" ", maxAnswer+1)), "too large"},
+		{"too large", scriptedtest.Answer(200, strings.Repeat(" ", maxAnswer+1)), "too large"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			e := scripted.New(t, tt.step)
+			e := scriptedtest.New(t, tt.step)
 			_, err := newRig(t, e.URL).Ask(t.Context(), task())
 			want(t, err, Broken, tt.say)
 			if n := len(e.Lines()); n != 1 {
@@ -51,13 +51,13 @@ func TestProtocolViolationFailsAtOnce(t *testing.T) {
 
 func TestQueryKeysAreNotInErrors(t *testing.T) {
 	for _, s := range []http.HandlerFunc{
-		scripted.Answer(401, `{"detail":"wrong token top/secret, top%2Fsecret"}`),
-		scripted.Answer(200, `{"request_id":"top/secret"}`),
-		scripted.Answer(200, `top/secret`),
-		scripted.Answer(200, strings.Replace(done, "r-1", strings.Repeat("x", 58)+"top/secret", 1)), // cut in the middle of it
-		scripted.Answer(500, "x"+strings.Repeat(" ", 502)+"top/secret"),
+		scriptedtest.Answer(401, `{"detail":"wrong token top/secret, top%2Fsecret"}`),
+		scriptedtest.Answer(200, `{"request_id":"top/secret"}`),
+		scriptedtest.Answer(200, `top/secret`),
+		scriptedtest.Answer(200, strings.Replace(done, "r-1", strings.Repeat("x", 58)+"top/secret", 1)), // cut in the middle of it
+		scriptedtest.Answer(500, "x"+strings.Repeat(" ", 502)+"top/secret"),
 	} {
-		e := scripted.New(t, s)
+		e := scriptedtest.New(t, s)
 		_, err := newRig(t, e.URL+"?token=top%2Fsecret").Ask(t.Context(), task())
 		want(t, err, Broken, e.URL)
 		if strings.Contains(err.Error(), "top/") {
@@ -69,7 +69,7 @@ func TestQueryKeysAreNotInErrors(t *testing.T) {
 // TestQueryKeysAreNotInFailures of answers that are no HTTP, which errors of
 // the transport repeat.
 func TestQueryKeysAreNotInFailures(t *testing.T) {
-	e := scripted.New(t, func(w http.ResponseWriter, _ *http.Request) {
+	e := scriptedtest.New(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			t.Error(err)
@@ -92,7 +92,7 @@ func TestQueryKeysAreNotInFailures(t *testing.T) {
 }
 
 func TestLongAnswersAreShortenedInErrors(t *testing.T) {
-	e := scripted.New(t, scripted.Answer(500, strings.Repeat("é\r\n\t ", 1000)+"\xff"))
+	e := scriptedtest.New(t, scriptedtest.Answer(500, strings.Repeat("é\r\n\t ", 1000)+"\xff"))
 	_, err := newRig(t, e.URL).Ask(t.Context(), task())
 	if n := len([]rune(err.Error())); n > maxDetail+200 || strings.ContainsAny(err.Error(), "\r\n\t") {
 		t.Errorf("%d characters: %q", n, err)
@@ -116,7 +116,7 @@ func TestWrongTLSIsNotRetried(t *testing.T) {
 	encrypted.Config.ErrorLog = log.New(io.Discard, "", 0)
 	encrypted.StartTLS()
 	t.Cleanup(encrypted.Close)
-	plain := scripted.New(t, scripted.Answer(200, done))
+	plain := scriptedtest.New(t, scriptedtest.Answer(200, done))
 	for _, target := range []string{encrypted.URL, strings.Replace(plain.URL, "http:", "https:", 1)} {
 		r := newRig(t, target)
 		_, err := r.Ask(t.Context(), task())

@@ -17,12 +17,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"agentd/coaching/internal/scripted"
+	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
 )
 
 func TestPersonsAnswerComesBack(t *testing.T) {
-	e := scripted.New(t, scripted.Answer(200, done))
+	e := scriptedtest.New(t, scriptedtest.Answer(200, done))
 	got, err := newRig(t, e.URL+"/base/?token=k").Ask(t.Context(), task())
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestPersonsAnswerComesBack(t *testing.T) {
 
 func TestSkippedAndAbortedAreAnswers(t *testing.T) {
 	for _, status := range []string{"skipped", "aborted"} {
-		e := scripted.New(t, scripted.Answer(200, `{"request_id":"r-1","status":"`+status+`","error":"not now","output":null}`))
+		e := scriptedtest.New(t, scriptedtest.Answer(200, `{"request_id":"r-1","status":"`+status+`","error":"not now","output":null}`))
 		got, err := newRig(t, e.URL).Ask(t.Context(), task())
 		if err != nil || got.Status != status || got.Error != "not now" {
 			t.Errorf("%s: %+v, %v", status, got, err)
@@ -53,17 +53,17 @@ func TestBrokenWaitPostsTheSameTaskAgain(t *testing.T) {
 		name  string
 		steps []http.HandlerFunc
 	}{
-		{"connection reset", []http.HandlerFunc{scripted.Reset}},
+		{"connection reset", []http.HandlerFunc{scriptedtest.Reset}},
 		{"connection closed in the middle of the answer", []http.HandlerFunc{halfway}},
-		{"bad gateway", []http.HandlerFunc{scripted.Answer(502, "<html>")}},
-		{"unavailable", []http.HandlerFunc{scripted.Answer(503, `{"detail":"restarting"}`)}},
-		{"gateway timeout", []http.HandlerFunc{scripted.Answer(504, "")}},
-		{"too many requests", []http.HandlerFunc{scripted.Answer(429, "")}},
-		{"request timeout", []http.HandlerFunc{scripted.Answer(408, "")}},
-		{"one after the other", []http.HandlerFunc{scripted.Reset, scripted.Answer(502, ""), halfway, scripted.Reset}},
+		{"bad gateway", []http.HandlerFunc{scriptedtest.Answer(502, "<html>")}},
+		{"unavailable", []http.HandlerFunc{scriptedtest.Answer(503, `{"detail":"restarting"}`)}},
+		{"gateway timeout", []http.HandlerFunc{scriptedtest.Answer(504, "")}},
+		{"too many requests", []http.HandlerFunc{scriptedtest.Answer(429, "")}},
+		{"request timeout", []http.HandlerFunc{scriptedtest.Answer(408, "")}},
+		{"one after the other", []http.HandlerFunc{scriptedtest.Reset, scriptedtest.Answer(502, ""), halfway, scriptedtest.Reset}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			e := scripted.New(t, append(slices.Clone(tt.steps), scripted.Answer(200, done))...)
+			e := scriptedtest.New(t, append(slices.Clone(tt.steps), scriptedtest.Answer(200, done))...)
 			r := newRig(t, e.URL)
 			got, err := r.Ask(t.Context(), task())
 			if err != nil || got.RequestID != "r-1" {
@@ -83,7 +83,7 @@ func TestBrokenWaitPostsTheSameTaskAgain(t *testing.T) {
 // The endpoint goes away while the person thinks, and comes back: like a console
 // that is restarted. Nobody listens at 127.0.0.2.
 func TestRestartedEndpointIsFoundAgain(t *testing.T) {
-	e := scripted.New(t, scripted.Reset, scripted.Answer(200, done))
+	e := scriptedtest.New(t, scriptedtest.Reset, scriptedtest.Answer(200, done))
 	r := newRig(t, strings.Replace(e.URL, "127.0.0.1", "console.example", 1))
 	r.lookup = func(context.Context, string, string) ([]netip.Addr, error) {
 		// Away for longer than an endpoint that never had the task would get.
@@ -104,7 +104,7 @@ func TestRestartedEndpointIsFoundAgain(t *testing.T) {
 }
 
 func TestEndpointWithoutTaskIsUnreachableSoon(t *testing.T) {
-	busy := scripted.New(t, scripted.Answer(503, ""))
+	busy := scriptedtest.New(t, scriptedtest.Answer(503, ""))
 	for _, endpoint := range []string{strings.Replace(busy.URL, "127.0.0.1", "127.0.0.2", 1), busy.URL} {
 		r := newRig(t, endpoint+"/?token=secret")
 		_, err := r.Ask(t.Context(), task())
@@ -116,7 +116,7 @@ func TestEndpointWithoutTaskIsUnreachableSoon(t *testing.T) {
 }
 
 func TestEndpointThatBreaksEveryWaitIsUnreachable(t *testing.T) {
-	r := newRig(t, scripted.New(t, scripted.Reset).URL)
+	r := newRig(t, scriptedtest.New(t, scriptedtest.Reset).URL)
 	_, err := r.Ask(t.Context(), task())
 	want(t, err, Unreachable, "cannot be reached")
 	if len(r.slept) != MaxFailures-1 {
@@ -127,15 +127,15 @@ func TestEndpointThatBreaksEveryWaitIsUnreachable(t *testing.T) {
 // A proxy that cuts quiet connections may do so for hours.
 func TestLongWaitsAreNotFailures(t *testing.T) {
 	const cuts = 3 * MaxFailures
-	for name, cut := range map[string]http.HandlerFunc{"reset": scripted.Reset, "gateway timeout": scripted.Answer(504, "")} {
+	for name, cut := range map[string]http.HandlerFunc{"reset": scriptedtest.Reset, "gateway timeout": scriptedtest.Answer(504, "")} {
 		t.Run(name, func(t *testing.T) {
-			e := scripted.New(t)
+			e := scriptedtest.New(t)
 			r := newRig(t, e.URL)
 			slow := func(w http.ResponseWriter, q *http.Request) {
 				r.clock.Add(int64(steady))
 				cut(w, q)
 			}
-			e.Script(append(slices.Repeat([]http.HandlerFunc{slow}, cuts), scripted.Answer(200, done))...)
+			e.Script(append(slices.Repeat([]http.HandlerFunc{slow}, cuts), scriptedtest.Answer(200, done))...)
 			if _, err := r.Ask(t.Context(), task()); err != nil {
 				t.Fatal(err)
 			}
@@ -148,14 +148,14 @@ func TestLongWaitsAreNotFailures(t *testing.T) {
 
 // The gateway would not have waited for an endpoint that is not there.
 func TestGatewayThatWaitedHoldsTheTask(t *testing.T) {
-	e := scripted.New(t)
+	e := scriptedtest.New(t)
 	r := newRig(t, e.URL)
 	slow := func(w http.ResponseWriter, q *http.Request) {
 		r.clock.Add(int64(steady))
-		scripted.Answer(504, "")(w, q)
+		scriptedtest.Answer(504, "")(w, q)
 	}
-	steps := append([]http.HandlerFunc{slow}, slices.Repeat([]http.HandlerFunc{scripted.Answer(502, "")}, MaxFirstFailures+5)...)
-	e.Script(append(steps, scripted.Answer(200, done))...)
+	steps := append([]http.HandlerFunc{slow}, slices.Repeat([]http.HandlerFunc{scriptedtest.Answer(502, "")}, MaxFirstFailures+5)...)
+	e.Script(append(steps, scriptedtest.Answer(200, done))...)
 	if _, err := r.Ask(t.Context(), task()); err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestRetryAfterIsObeyedUpToMax(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}
-	e := scripted.New(t, busy("7"), busy("1000000"), busy("soon"), scripted.Answer(200, done))
+	e := scriptedtest.New(t, busy("7"), busy("1000000"), busy("soon"), scriptedtest.Answer(200, done))
 	r := newRig(t, e.URL)
 	if _, err := r.Ask(t.Context(), task()); err != nil {
 		t.Fatal(err)
@@ -210,9 +210,9 @@ func TestContextEndsWaitAndWithdrawsTask(t *testing.T) {
 	stop := errors.New("the session is closed")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := make(chan struct{})
-	e := scripted.New(t,
+	e := scriptedtest.New(t,
 		func(_ http.ResponseWriter, r *http.Request) { cancel(stop); <-r.Context().Done(); close(gone) },
-		scripted.Answer(204, ""))
+		scriptedtest.Answer(204, ""))
 	r := newRig(t, e.URL+"?token=k")
 	if _, err := r.Ask(ctx, task()); !errors.Is(err, stop) {
 		t.Errorf("error %v, want the context's cause", err)
@@ -228,7 +228,7 @@ func TestContextEndsWaitAndWithdrawsTask(t *testing.T) {
 
 func TestContextEndsBackoff(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	r := newRig(t, scripted.New(t, scripted.Reset).URL)
+	r := newRig(t, scriptedtest.New(t, scriptedtest.Reset).URL)
 	r.opts.Log = func(Failure) { cancel() }
 	r.opts.Sleep = func(ctx context.Context, _ time.Duration) error { <-ctx.Done(); return context.Cause(ctx) }
 	r.opts.Backoff, r.opts.MaxBackoff = time.Hour, time.Hour
@@ -239,7 +239,7 @@ func TestContextEndsBackoff(t *testing.T) {
 
 func TestClosingTheClientEndsTheWait(t *testing.T) {
 	waiting := make(chan struct{})
-	e := scripted.New(t, func(_ http.ResponseWriter, r *http.Request) { close(waiting); <-r.Context().Done() })
+	e := scriptedtest.New(t, func(_ http.ResponseWriter, r *http.Request) { close(waiting); <-r.Context().Done() })
 	r := newRig(t, e.URL)
 	go func() { <-waiting; r.client.Close() }()
 	_, err := r.Ask(t.Context(), task())
@@ -260,7 +260,7 @@ func TestManyTasksWaitAtOnce(t *testing.T) {
 		}
 		arrived.Done()
 		arrived.Wait() // all requests arrive before the first answer
-		scripted.Answer(200, strings.Replace(done, "r-1", body.RequestID, 1))(w, r)
+		scriptedtest.Answer(200, strings.Replace(done, "r-1", body.RequestID, 1))(w, r)
 	}))
 	t.Cleanup(e.Close)
 	r := newRig(t, e.URL)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"agentd/coaching/internal/scripted"
+	"agentd/coaching/internal/scriptedtest"
 )
 
 func TestWithdrawToleratesEndpointsWithoutIt(t *testing.T) {
@@ -16,7 +16,7 @@ func TestWithdrawToleratesEndpointsWithoutIt(t *testing.T) {
 		200: true, 202: true, 204: true, 404: true, 405: true, 410: true, 501: true,
 		400: false, 401: false, 409: false, 500: false, 503: false,
 	} {
-		err := newRig(t, scripted.New(t, scripted.Answer(status, "")).URL).Withdraw(t.Context(), "r-1")
+		err := newRig(t, scriptedtest.New(t, scriptedtest.Answer(status, "")).URL).Withdraw(t.Context(), "r-1")
 		if fine && err != nil {
 			t.Errorf("%d: %v", status, err)
 		} else if !fine {
@@ -26,7 +26,7 @@ func TestWithdrawToleratesEndpointsWithoutIt(t *testing.T) {
 }
 
 func TestWithdrawEscapesTheTaskID(t *testing.T) {
-	e := scripted.New(t, scripted.Answer(204, ""))
+	e := scriptedtest.New(t, scriptedtest.Answer(204, ""))
 	for _, id := range []string{"a/b", "../x?y#z", "ü %"} {
 		if err := newRig(t, e.URL).Withdraw(t.Context(), id); err != nil {
 			t.Error(err)
@@ -41,7 +41,7 @@ func TestWithdrawEscapesTheTaskID(t *testing.T) {
 }
 
 func TestWithdrawReportsUnreachableEndpoint(t *testing.T) {
-	r := newRig(t, scripted.New(t, scripted.Reset).URL)
+	r := newRig(t, scriptedtest.New(t, scriptedtest.Reset).URL)
 	want(t, r.Withdraw(t.Context(), "r-1"), Unreachable, "cannot be reached")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -55,7 +55,7 @@ func TestReachNeedsAnAnswerOfTheEndpointItself(t *testing.T) {
 		204: true, 404: true, 405: true, 401: true, 400: true, 500: true,
 		408: false, 429: false, 502: false, 503: false, 504: false,
 	} {
-		e := scripted.New(t, scripted.Answer(status, ""))
+		e := scriptedtest.New(t, scriptedtest.Answer(status, ""))
 		if err := newRig(t, e.URL).Reach(t.Context(), "no-task"); (err == nil) != reached {
 			t.Errorf("%d: %v, want reached %t", status, err, reached)
 		}
@@ -63,5 +63,5 @@ func TestReachNeedsAnAnswerOfTheEndpointItself(t *testing.T) {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
 	}
-	want(t, newRig(t, scripted.New(t, scripted.Reset).URL).Reach(t.Context(), "no-task"), Unreachable, "cannot be reached")
+	want(t, newRig(t, scriptedtest.New(t, scriptedtest.Reset).URL).Reach(t.Context(), "no-task"), Unreachable, "cannot be reached")
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"agentd/coaching"
-	"agentd/coaching/storetest"
+	"agentd/coaching/internal/storetest"
 	"agentd/internal/postgres/pgtest"
 
 	"github.com/google/uuid"

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"agentd/coaching"
-	"agentd/coaching/storetest"
+	"agentd/coaching/internal/storetest"
 	"agentd/internal/postgres/pgtest"
 
 	"github.com/google/uuid"

@@ -33,7 +33,7 @@ func (o Option) Key() string { return strings.ReplaceAll(o.Name, "-", "_") }
 // Command is a command line: its options and its help page. Groups of options appear in
 // the order of their first options.
 type Command struct {
-	Name    string // as a user types it, such as "agentd eval"
+	Name    string // as a user types it, such as "household eval"
 	Version string // what --version prints; "" without that flag
 	Intro   string // the help page before the options
 	Outro   string // and after them

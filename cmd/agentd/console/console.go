@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"agentd/cmd/agentd/internal/cli"
+	"agentd/cmd/internal/cli"
 	web "agentd/console"
 	"agentd/internal/budget"
 	"agentd/internal/postgres"

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"agentd/cmd/agentd/internal/cli"
+	"agentd/cmd/internal/cli"
 	web "agentd/console"
 	"agentd/internal/options"
 	"agentd/internal/postgres"

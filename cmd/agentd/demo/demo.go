@@ -8,9 +8,9 @@ import (
 	"os"
 	"slices"
 
-	"agentd/cmd/agentd/internal/cli"
 	"agentd/cmd/agentd/serve"
-	household "agentd/defaultmodel/demo"
+	"agentd/cmd/internal/cli"
+	household "agentd/household/demo"
 	"agentd/internal/options"
 	"agentd/internal/version"
 )

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"agentd/cmd/agentd/internal/cli"
+	"agentd/cmd/internal/cli"
 	"agentd/console"
 	rows "agentd/export"
 	"agentd/internal/options"

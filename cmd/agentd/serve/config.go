@@ -5,7 +5,7 @@ package serve
 import (
 	"time"
 
-	"agentd/cmd/agentd/internal/cli"
+	"agentd/cmd/internal/cli"
 	"agentd/coaching"
 	"agentd/inference"
 	"agentd/internal/options"

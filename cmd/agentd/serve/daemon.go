@@ -10,7 +10,7 @@ import (
 	"os/signal"
 	"time"
 
-	"agentd/cmd/agentd/internal/cli"
+	"agentd/cmd/internal/cli"
 	"agentd/coaching"
 	"agentd/coaching/backend"
 	store "agentd/coaching/postgres"

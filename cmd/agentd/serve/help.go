@@ -1,6 +1,6 @@
 package serve
 
-import "agentd/cmd/agentd/internal/cli"
+import "agentd/cmd/internal/cli"
 
 // helpIntro is agentd --help before the options.
 func helpIntro() string {

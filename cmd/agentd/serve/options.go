@@ -4,12 +4,12 @@ import (
 	"slices"
 
 	"agentd/agent"
-	"agentd/cmd/agentd/internal/cli"
+	"agentd/cmd/internal/cli"
 	"agentd/coaching"
-	"agentd/engine/remote"
 	"agentd/inference"
 	"agentd/internal/options"
 	"agentd/internal/version"
+	"agentd/scheduler/remote"
 )
 
 // Headings of the help page.

@@ -3,7 +3,7 @@ package serve
 import (
 	"time"
 
-	"agentd/cmd/agentd/internal/cli"
+	"agentd/cmd/internal/cli"
 
 	"github.com/schollz/progressbar/v3"
 )

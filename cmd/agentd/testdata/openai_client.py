@@ -22,6 +22,19 @@ for event in client.chat.completions.create(model=model, messages=hello, seed=3,
 assert "".join(parts) == text, (parts, text)
 assert reasons[-1] == whole.choices[0].finish_reason, reasons
 
+usage = {"include_usage": True}
+events = list(
+    client.chat.completions.create(
+        model=model, messages=hello, seed=3, max_tokens=12, stream=True, stream_options=usage
+    )
+)
+assert events[-1].usage.completion_tokens == whole.usage.completion_tokens, events[-1]
+
+pair = client.chat.completions.create(
+    model=model, messages=hello, n=2, seed=3, temperature=2, top_p=1, max_completion_tokens=12
+).choices
+assert len(pair) == 2 and pair[0].message.content != pair[1].message.content, pair
+
 parameters = {
     "type": "object",
     "properties": {"on": {"type": "boolean"}},
@@ -72,6 +85,12 @@ cut = client.chat.completions.create(
     model=model, messages=hello, tools=tools, tool_choice="required", max_tokens=3
 ).choices[0]
 assert cut.finish_reason == "length" and cut.message.content is None and not cut.message.tool_calls, cut
+
+schema = {"name": "verdict", "schema": parameters}
+verdict = client.chat.completions.create(
+    model=model, messages=hello, response_format={"type": "json_schema", "json_schema": schema}, max_tokens=100
+).choices[0]
+assert set(json.loads(verdict.message.content)) == {"on"}, verdict
 
 raw = {"return_token_ids": True, "structured_outputs": {"grammar": 'root ::= "yes" | "no"'}}
 ids = client.completions.create(model=model, prompt=[5, 6, 7], n=3, seed=1, max_tokens=8, extra_body=raw)

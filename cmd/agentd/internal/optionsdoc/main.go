@@ -7,14 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"agentd/cmd/agentd/console"
 	"agentd/cmd/agentd/demo"
-	"agentd/cmd/agentd/eval"
 	"agentd/cmd/agentd/export"
-	"agentd/cmd/agentd/internal/cli"
-	"agentd/cmd/agentd/learn"
 	"agentd/cmd/agentd/makemodel"
 	"agentd/cmd/agentd/serve"
 	"agentd/internal/options"
@@ -56,15 +52,6 @@ func write(w io.Writer) {
 	page.DataDir = "~/.local/share/agentd/console" // the machine's own depends on its user
 	section("`agentd console`", page.Command())
 	section("`agentd demo`", demo.DefaultConfig().Command())
-
-	measurement := eval.DefaultConfig().Command()
-	measurement.Options = slices.DeleteFunc(measurement.Options, func(o options.Option) bool {
-		return slices.Contains([]string{serve.GroupModel, serve.GroupFormat, serve.GroupPlace, cli.GroupLogs}, o.Group)
-	})
-	section("`agentd eval`", measurement)
-	fmt.Fprintf(w, "\nIt also takes the server's options of the groups %s, %s and %s, `--log-level` and `--log-format`. "+
-		"`--constrain both`, the default, measures one server after the other.\n", serve.GroupModel, serve.GroupFormat, serve.GroupPlace)
 	section("`agentd export`", export.DefaultConfig().Command())
-	section("`agentd learn`", learn.DefaultConfig().Command())
 	section("`agentd make-model`", makemodel.DefaultConfig().Command())
 }

@@ -1,0 +1,182 @@
+// Package eval is the command that measures how well a model decides.
+package eval
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"agentd/cmd/agentd/serve"
+	"agentd/cmd/internal/cli"
+	"agentd/household"
+	"agentd/household/evaluate"
+	"agentd/internal/options"
+	"agentd/internal/version"
+	"agentd/protocol"
+	"agentd/protocol/client"
+)
+
+// Config is all that the command can be told.
+type Config struct {
+	Server serve.Config // of the server that it starts
+	Remote cli.Remote   // instead of that, when its URL is not ""
+
+	Episodes  int
+	Seed      uint64
+	ToolNames string // evaluate.Known, evaluate.Unseen or both
+	Houses    string // evaluate.Plain, …
+	Constrain string // evaluate.ConstraintsOn, evaluate.ConstraintsOff or both
+	Clients   int
+	// Candidates compares ways of asking for so many; 0: the usual measurement.
+	Candidates int
+	JSON       bool
+	Check      bool
+}
+
+// both measures one after the other.
+const both = "both"
+
+// Defaults and bounds of the measurement.
+const (
+	// defaultEpisodes are about 1,400 decisions. Their accuracy is known to one or two
+	// percent.
+	defaultEpisodes = 200
+	// maxEpisodes is more than anybody waits for.
+	maxEpisodes = 1_000_000
+	// defaultClients keep a CPU's batches filled.
+	defaultClients = 16
+	// defaultNewTokens is more than twice the longest decision. A model that does not stop
+	// fails sooner than with the server's default.
+	defaultNewTokens = 256
+	// maxClients bounds the connections.
+	maxClients = 4096
+)
+
+// DefaultConfig applies when a user sets nothing.
+func DefaultConfig() *Config {
+	c := &Config{Server: *serve.DefaultConfig(), Episodes: defaultEpisodes, Seed: 1, ToolNames: both, Houses: evaluate.Plain, Constrain: both, Clients: defaultClients}
+	c.Server.Log.Level = "warn" // stderr is for failures, stdout for the report
+	c.Server.Inference.Agent.MaxNewTokens = defaultNewTokens
+	return c
+}
+
+// serverGroups are the server's options that a measurement has too: those of the model.
+// The measurement asks with inference_mode, so sampling has no part in it.
+var serverGroups = []string{serve.GroupModel, serve.GroupFormat, serve.GroupPlace}
+
+// serverOptions are those of the server that the command starts.
+func (c *Config) serverOptions() []options.Option {
+	opts := slices.DeleteFunc(c.Server.Command().Options, func(o options.Option) bool {
+		return !slices.Contains(serverGroups, o.Group) && o.Name != "log-level" && o.Name != "log-format"
+	})
+	for i := range opts {
+		switch o := &opts[i]; o.Name {
+		case "max-new-tokens":
+			o.Usage += " Models that reason before they decide need more than the default."
+		case "constrain":
+			o.Arg, o.Usage = "on|off|both", o.Usage+" both: one server after the other."
+			o.Value = options.Choice(&c.Constrain, []string{"on", "off", both}, serve.OnOff)
+		}
+	}
+	return opts
+}
+
+// constraints are those of the servers that are measured.
+func (c *Config) constraints() []string {
+	switch {
+	case c.Remote.URL != "":
+		return []string{evaluate.ConstraintsUnknown}
+	case c.Constrain == both:
+		return []string{evaluate.ConstraintsOn, evaluate.ConstraintsOff}
+	}
+	return []string{c.Constrain}
+}
+
+// Command is the command line that fills c.
+func (c *Config) Command() *options.Command {
+	return &options.Command{
+		Name: "household eval", Version: version.Line("agentd"), Intro: intro, Outro: outro,
+		Options: slices.Concat(c.ownOptions(), c.Remote.Options("Measure a running server, such as http://127.0.0.1:8888, instead of one that the command starts."), c.serverOptions()),
+	}
+}
+
+func (c *Config) ownOptions() []options.Option {
+	option := options.In("Measurement")
+	return []options.Option{
+		option("episodes", "N", "Conversations to measure, for each kind of tool names. One has about seven decisions.", options.Int(&c.Episodes, 1, maxEpisodes)),
+		option("seed", "N", "Seed of the houses and conversations.", options.Uint64(&c.Seed)),
+		option("tool-names", "KIND", "Tools with names that the default model's training had (known) or did not have (unseen), or both, one after the other.", options.Choice(&c.ToolNames, []string{evaluate.Known, evaluate.Unseen, both}, nil)),
+		option("houses", "KIND", "Houses as most training data has them (plain), with robot_statuses and a tool that cancels actions (statuses), with several robots and tasks for all of them at once (busy), or these in turn (mixed). The goals are those of plain ones.", options.Choice(&c.Houses, []string{evaluate.Plain, evaluate.Statuses, evaluate.Busy, evaluate.Mixed}, nil)),
+		option("clients", "N", "Conversations at a time.", options.Int(&c.Clients, 1, maxClients)),
+		option("candidates", "N", "Compare N distinct candidates with N plain samples at each step instead: how often one is right, how often the first one is, and the time. It needs constraints on or off and known or unseen tool names.", options.Int(&c.Candidates, 1, protocol.MaxNumOutputs)),
+		option("json", "", "Print the report as JSON, with counts.", options.Bool(&c.JSON)),
+		option("check", "", "End with an error when a goal is missed.", options.Bool(&c.Check)),
+	}
+}
+
+// parse makes a Config from defaults and flags.
+func parse(args []string, stdout io.Writer) (*Config, error) {
+	c := DefaultConfig()
+	given, _, err := c.Command().Parse(args, os.LookupEnv, stdout)
+	if err != nil {
+		return nil, err
+	}
+	if c.Check && c.Houses != evaluate.Plain {
+		return nil, errors.New("--check: has goals for plain houses only; remove it or --houses")
+	}
+	switch {
+	case c.Candidates == 0:
+	case c.Check:
+		return nil, errors.New("--check: has no goals with --candidates; remove one of the two")
+	case c.ToolNames == both:
+		return nil, errors.New("--tool-names: must be known or unseen with --candidates")
+	case c.Constrain == both && c.Remote.URL == "":
+		return nil, errors.New("--constrain: must be on or off with --candidates")
+	}
+	if c.Remote.URL == "" {
+		if c.Remote.TokenFile != "" {
+			return nil, errors.New("--token-file: is for --url, which is missing")
+		}
+		return c, c.Server.Validate(given)
+	}
+	for _, o := range c.serverOptions() {
+		if from, ok := given[o.Name]; ok {
+			return nil, fmt.Errorf("%s: is for a server that the command starts, and --url names a running one; remove one of the two", from)
+		}
+	}
+	if _, err := client.New(c.Remote.URL); err != nil {
+		return nil, fmt.Errorf("--url: %w", err)
+	}
+	return c, nil
+}
+
+// intro is the help page before the options, outro after them.
+var (
+	intro = fmt.Sprintf(`household eval measures how well a model decides for robots in simulated households, which no
+training data has. It asks a server as any client does. A planner knows the one right decision
+of every situation. docs/model.md has the details.
+
+Usage
+  go run ./cmd/household eval [options]
+
+Examples
+  household eval
+      the default model: its decisions and whole tasks with constraints, then the validity
+      of its outputs without; --episodes 20 gives a first look in less time
+  household eval --model Qwen3-8B-Q8_0.gguf --episodes 50 --constrain on
+  household eval --url http://127.0.0.1:8888 --json
+
+Goals of the default model
+  %g %% right decisions with known tool names, %g %% with unseen ones; %g %% of the tasks finished
+  within %d times the planner's steps; %g %% valid outputs, %g %% without constraints.
+`,
+		evaluate.GoalKnown, evaluate.GoalUnseen, evaluate.GoalTasks, household.Patience, evaluate.GoalValid, evaluate.GoalUnconstrained)
+	outro = `Options are flags only: AGENTD_* variables and configuration files are for the server.
+
+Signals
+  SIGINT or SIGTERM ends the measurement and prints a partial report, which says so. So does a
+  server that stops answering, which is an error.
+`
+)
