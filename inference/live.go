@@ -371,7 +371,7 @@ func (l *Live) Current(ctx context.Context) (server.WeightsInfo, error) {
 func (l *Live) Close() error {
 	ended := make(chan struct{})
 	go func() {
-		l.change.Lock() // held by the load
+		l.change.Lock()   // held by the load
 		l.change.Unlock() //nolint:staticcheck // it only waits
 		close(ended)
 	}()
