@@ -30,8 +30,8 @@ func SharedAttention() bool {
 
 func useSharedAttention() bool { return bool(C.agd_attention(C.bool(!sharedAttentionOff.Load()))) }
 
-// masksAsBits counts the masks that were read as bits, in all contexts.
-func masksAsBits() uint64 { return uint64(C.agd_attention_bits()) }
+// masksAsLists counts the masks that were read as lists, in all contexts.
+func masksAsLists() uint64 { return uint64(C.agd_attention_lists()) }
 
 // placed says where the nodes of evaluations were computed since watchPlacement.
 type placed struct {

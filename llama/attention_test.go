@@ -149,9 +149,9 @@ func TestSharedAttentionIsAsExactAsLlamaCpp(t *testing.T) {
 	}
 }
 
-// TestMasksReadOnlyBySharedAttentionAreBits checks that the patch works. Without it the
+// TestMasksReadOnlyBySharedAttentionAreLists checks that the patch works. Without it the
 // results are right, but computed more slowly.
-func TestMasksReadOnlyBySharedAttentionAreBits(t *testing.T) {
+func TestMasksReadOnlyBySharedAttentionAreLists(t *testing.T) {
 	header, err := os.ReadFile("../third_party/llama.cpp/src/llama-kv-cells.h")
 	if err != nil {
 		t.Fatal(err)
@@ -167,10 +167,10 @@ func TestMasksReadOnlyBySharedAttentionAreBits(t *testing.T) {
 			}
 			c := newContext(t, shared(t, arch))
 			for range 2 { // a new graph, and a reused one
-				before := masksAsBits()
+				before := masksAsLists()
 				feed(t, c, 0, []Token{1})
-				if got := masksAsBits() - before; got != want {
-					t.Errorf("%s, shared attention %v, patch %v: %d masks were read as bits, want %d", arch, on, patched, got, want)
+				if got := masksAsLists() - before; got != want {
+					t.Errorf("%s, shared attention %v, patch %v: %d masks were read as lists, want %d", arch, on, patched, got, want)
 				}
 			}
 		}

@@ -74,8 +74,8 @@ bool agd_gathers(ggml_backend_dev_t device, int64_t head_k, int64_t head_v, int6
 // How many attentions were given a bound with which a device gathers so far, for tests.
 uint64_t agd_gathered(void);
 
-// How many masks of all contexts were read as bits so far, for tests.
-uint64_t agd_attention_bits(void);
+// How many masks of all contexts were read as lists so far, for tests.
+uint64_t agd_attention_lists(void);
 
 // Where the nodes of all evaluations since a watch began were placed, for tests.
 struct agd_placement {

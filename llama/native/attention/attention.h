@@ -18,10 +18,8 @@
 
 namespace agd::attention {
 
-constexpr int tile      = 32; // cells computed at once: the bits of one word
-constexpr int max_group = 64; // rows that share a tile once it is loaded: the bits of a row_set
-
-using row_set = uint64_t; // rows of a group
+constexpr int tile      = agentd::row_lists::chunk; // positions computed at once: the bits of one word
+constexpr int max_group = 64;                       // rows that share a tile once it is loaded
 
 // The cells of a block that one row of the group sees.
 struct entry {
@@ -29,40 +27,40 @@ struct entry {
     uint32_t cells; // bit i: the i-th
 };
 
-// A tile for the rows that see cells of it. Its cells are consecutive or gathered.
+// A tile for the rows that see cells of it: those at the positions n * tile to (n + 1) * tile - 1, for some n.
 struct block {
-    uint32_t first;      // cell, or the first gathered one in group::cells
-    uint32_t gathered;   // how many; 0: the tile's consecutive ones
+    uint32_t first;      // of its cells in group::cells, where it has a whole tile
+    uint32_t size;       // the rest of the tile is seen by no row
     uint32_t begin, end; // entries
 };
 
-// Some rows of the batch with all that they see.
+// Some rows of the batch with all that they see. Blocks have the order of positions.
 struct group {
-    std::vector<uint32_t> rows; // of the batch, at most max_group
-    std::vector<block>    blocks;
-    std::vector<entry>    entries; // of the blocks
-    std::vector<uint32_t> cells;   // the gathered ones
+    std::vector<uint32_t>     rows; // of the batch, at most max_group
+    std::vector<block>        blocks;
+    std::vector<entry>        entries; // of the blocks
+    std::vector<agentd::cell> cells;   // row_lists::none: no row sees one
 };
 
-// Which cells each row sees. The number of cells is a multiple of tile.
+// Which cells each row sees.
 struct mask_view {
-    const agentd::bit_rows * bits;   // used if not null
-    const uint16_t *         values; // F16: 0 is visible, -inf is not
-    size_t                   stride; // of a row of values
-    int                      rows, cells;
+    const agentd::row_lists * lists;  // used if not null
+    const uint16_t *          values; // F16: 0 is visible, -inf is not
+    size_t                    stride; // of a row of values
+    int                       rows, cells;
 };
 
-// Splits the rows of a mask into at least the given number of groups, if there are enough rows, and plans
-// each. The values of a mask are some ten megabytes with a full cache, so threads share the work.
+// Splits the rows of a mask into at least the given number of groups, if there are enough rows, and plans each.
+// A mask of values has no positions; its cells count as positions in their order.
 void plan(const mask_view & mask, int groups, int threads, std::vector<group> & out);
 
-// The bit masks of a graph. A tensor keeps a pointer to each.
-using mask_bits = std::vector<std::unique_ptr<agentd::bit_rows>>;
+// The masks of a graph that are lists. A tensor keeps a pointer to each.
+using mask_lists = std::vector<std::unique_ptr<agentd::row_lists>>;
 
-// Decides which masks of a graph llama.cpp writes as bits. bits_of returns the bit masks of the backend that
-// computes a node, or null if the backend is not ours.
-void use_bits(ggml_backend_sched_t sched, ggml_cgraph * graph,
-              mask_bits * (*bits_of)(ggml_backend_sched_t, ggml_tensor *) );
+// Decides which masks of a graph llama.cpp writes as lists. lists_of returns those of the backend that computes a
+// node, or null if the backend is not ours.
+void use_lists(ggml_backend_sched_t sched, ggml_cgraph * graph,
+               mask_lists * (*lists_of)(ggml_backend_sched_t, ggml_tensor *) );
 
 // Types of keys and values. The kernels read all but other themselves.
 enum class element { f32, f16, bf16, q8_0, other };

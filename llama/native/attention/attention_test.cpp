@@ -1,5 +1,5 @@
 // Compares the attention kernels and the planner with plain loops: every kernel that this CPU can run, every type
-// of keys and values that has a reader of its own and one that has none, masks as values and as bits.
+// of keys and values that has a reader of its own and one that has none, masks as values and as lists.
 #include "attention/attention.h"
 #include "testing/check.h"
 
@@ -119,7 +119,7 @@ std::vector<double> exact(const problem & p) {
     return out;
 }
 
-std::vector<float> computed(const problem & p, kernel run, bool as_bits) {
+std::vector<float> computed(const problem & p, kernel run, bool as_lists) {
     const shape &      s = p.s;
     std::vector<float> out(size_t(s.rows) * s.heads * s.dv);
     const auto         view = [&](const std::vector<uint8_t> & data, int n) {
@@ -139,19 +139,19 @@ std::vector<float> computed(const problem & p, kernel run, bool as_bits) {
     o.q_row  = sizeof(float) * s.heads * s.dk;
     o.q_head = sizeof(float) * s.dk;
     o.scale  = p.scale;
-    agentd::bit_rows bits;
-    if (as_bits) {
-        agentd::bits_writer to(bits, s.rows, s.cells);
-        for (int row = 0; row < s.rows; row++) {
-            for (int c = 0; c < s.cells; c++) {
-                if (p.sees(row, c)) {
-                    to.show(row, c);
-                }
+    agentd::row_lists lists; // the positions of a row are the cells that it sees, in their order
+    for (int row = 0; as_lists && row < s.rows; row++) {
+        const auto list = static_cast<int64_t>(lists.cells.size());
+        for (int c = 0; c < s.cells; c++) {
+            if (p.sees(row, c)) {
+                lists.cells.push_back(c);
             }
         }
+        lists.rows.push_back({ list, 0, static_cast<int>(lists.cells.size() - list) });
+        lists.cells.resize((lists.cells.size() + tile - 1) / tile * tile, agentd::row_lists::none);
     }
     std::vector<group> groups;
-    plan({ as_bits ? &bits : nullptr, p.mask.data(), size_t(s.cells), s.rows, s.cells }, s.groups, 2, groups);
+    plan({ as_lists ? &lists : nullptr, p.mask.data(), size_t(s.cells), s.rows, s.cells }, s.groups, 2, groups);
     scratch_buffer scratch;
     for (const group & g : groups) {
         for (int head = 0; head < s.kv_heads; head++) {
@@ -164,9 +164,9 @@ std::vector<float> computed(const problem & p, kernel run, bool as_bits) {
 // Calls f with the result of each kernel, after it has compared both kinds of masks.
 void each_kernel(const problem & p, const std::function<void(const std::vector<float> &)> & f) {
     for (const kernel * run = kernels(); *run != nullptr; run++) {
-        const auto got = computed(p, *run, false), bits = computed(p, *run, true);
-        CHECK(std::memcmp(got.data(), bits.data(), got.size() * sizeof(float)) == 0,
-              "kernel %d differs with the mask as bits", int(run - kernels()));
+        const auto got = computed(p, *run, false), lists = computed(p, *run, true);
+        CHECK(std::memcmp(got.data(), lists.data(), got.size() * sizeof(float)) == 0,
+              "kernel %d differs with the mask as lists", int(run - kernels()));
         f(got);
     }
 }

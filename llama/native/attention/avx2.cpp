@@ -45,6 +45,10 @@ template <int R> AGD_TARGET inline void sums(const vec (*v)[4], float (*s)[tile]
     }
 }
 
+AGD_TARGET inline vec fused(vec a, vec b, vec c) {
+    return (vec) _mm256_fmadd_ps((__m256) a, (__m256) b, (__m256) c);
+}
+
 AGD_TARGET inline float total(vec v) {
     const __m128 two = _mm_hadd_ps(half(v), half(v));
     return _mm_cvtss_f32(_mm_hadd_ps(two, two));

@@ -33,6 +33,10 @@ AGD_TARGET inline vec load_i8(const char * p) {
     return (vec) _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
 }
 
+AGD_TARGET inline vec fused(vec a, vec b, vec c) {
+    return (vec) _mm512_fmadd_ps((__m512) a, (__m512) b, (__m512) c);
+}
+
 AGD_TARGET inline float total(vec v) {
     return _mm512_reduce_add_ps((__m512) v);
 }

@@ -42,7 +42,7 @@ namespace assumption = agd::assumption;
 
 std::atomic<bool>     enabled{ false };
 std::atomic<bool>     hooked{ false };   // libllama calls before_inputs
-std::atomic<uint64_t> bit_masks_read{ 0 }; // for tests
+std::atomic<uint64_t> listed_masks{ 0 }; // for tests
 
 // For tests: where nodes were placed since a watch began.
 struct {
@@ -57,7 +57,7 @@ struct instance {
     // The plans of the masks of this evaluation: all layers of a kind have the same. The key is the tensor and not
     // its data, since a mask that a layer computes may take the memory of an earlier layer's.
     std::unordered_map<const ggml_tensor *, std::vector<group>> plans;
-    mask_bits                                                   bits; // of the masks of this evaluation
+    mask_lists                                                  lists; // the masks of this evaluation
     agd::logits_product                                         logits;
 
     // Evaluations that the hook has announced, and those that threads were set for. See check_order.
@@ -117,8 +117,8 @@ operands operands_of(const ggml_tensor * dst) {
 mask_view mask_view_of(const ggml_tensor * dst) {
     const ggml_tensor * mask = dst->src[3];
     const int           rows = static_cast<int>(dst->src[0]->ne[1]), cells = static_cast<int>(dst->src[1]->ne[1]);
-    const auto *        bits = static_cast<const agentd::bit_rows *>(mask->extra);
-    return { bits != nullptr && bits->filled && !bits->count ? bits : nullptr,
+    const auto *        lists = static_cast<const agentd::row_lists *>(mask->extra);
+    return { lists != nullptr && lists->filled && !lists->count ? lists : nullptr,
              static_cast<const uint16_t *>(mask->data), mask->nb[1] / sizeof(uint16_t), rows, cells };
 }
 
@@ -152,7 +152,7 @@ void compute_node(instance & me, const ggml_tensor * dst) {
     if (groups.empty()) {
         const mask_view mask   = mask_view_of(dst);
         const int       wanted = (tasks_per_thread * me.threads + kv - 1) / kv;
-        bit_masks_read += mask.bits != nullptr;
+        listed_masks += mask.lists != nullptr;
         plan(mask, mask.rows >= 8 * wanted ? wanted : 1, me.threads, groups);
     }
     const int        tasks   = static_cast<int>(groups.size()) * kv;
@@ -340,9 +340,9 @@ instance * instance_of(ggml_backend_t b) {
                                                                            : nullptr;
 }
 
-mask_bits * bits_of(ggml_backend_sched_t sched, ggml_tensor * node) {
+mask_lists * lists_of(ggml_backend_sched_t sched, ggml_tensor * node) {
     instance * me = instance_of(ggml_backend_sched_get_tensor_backend(sched, node));
-    return me != nullptr ? &me->bits : nullptr;
+    return me != nullptr ? &me->lists : nullptr;
 }
 
 void count_placement(ggml_backend_sched_t sched, ggml_cgraph * graph) {
@@ -370,7 +370,7 @@ void before_inputs(ggml_backend_sched_t sched, ggml_cgraph * graph) {
             me->announced++;
         }
     }
-    use_bits(sched, graph, bits_of);
+    use_lists(sched, graph, lists_of);
     ask_counts(sched, graph);
     if (watch.on) {
         count_placement(sched, graph);
@@ -406,7 +406,7 @@ const char * install_hook() {
     }
     const uint64_t layout = assumption::broken(assumption::mask_layout) ? agentd::layout + 1 : agentd::layout;
     if (!agentd_set_graph_hooks(&hooks, layout)) {
-        return "libllama was built with another layout of bit masks than this program; run make again";
+        return "libllama was built with another layout of masks than this program; run make again";
     }
     hooked = true;
     return nullptr;
@@ -462,8 +462,8 @@ extern "C" bool agd_gather(bool on, char ** err) {
     });
 }
 
-extern "C" uint64_t agd_attention_bits(void) {
-    return bit_masks_read;
+extern "C" uint64_t agd_attention_lists(void) {
+    return listed_masks;
 }
 
 extern "C" bool agd_watch_placement(void) {

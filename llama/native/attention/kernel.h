@@ -3,8 +3,11 @@
 // and values is converted to F32 once for all rows of the group that see it and all heads that share it. That makes
 // candidates of one prompt cheap.
 //
+// A row's result depends only on its own cells, bit for bit: whatever is computed beside it, each of its sums has the
+// same terms in the same order. Hidden cells have weight 0, and adding 0 times a finite value changes nothing.
+//
 // A file for each instruction set includes this. Before, it defines AGD_TARGET (the attribute), vec and veci (W
-// floats or ints), W, ROWS (heads of q computed at once), and load_f16, load_bf16 and load_i8, which read W numbers as
+// floats or ints), W, ROWS (heads of q computed at once), fused(a, b, c) = a * b + c rounded once, and load_f16, load_bf16 and load_i8, which read W numbers as
 // floats. The instruction set is an attribute of these functions and not a flag of the compiler, so that inline
 // functions of the standard library still run on every CPU.
 
@@ -22,10 +25,10 @@ AGD_TARGET static inline float exp2_negative(float x) {
     return exp2_negative(vec{} + x)[0];
 }
 
-// s[r][c] = q_r . k_c for R rows and a tile of cells.
-template <int R> AGD_TARGET static inline void scores(const float * const * q, const float * k, int dk,
+// s[r][c] = q_r . k_c for R rows and the first cells of a tile, at least size.
+template <int R> AGD_TARGET static inline void scores(const float * const * q, const float * k, int dk, int size,
                                                       float (*s)[tile]) {
-    for (int c = 0; c < tile; c += 4) {
+    for (int c = 0; c < size; c += 4) {
         vec sum[R][4] = {};
         for (int d = 0; d < dk; d += W) {
             vec key[4];
@@ -35,7 +38,7 @@ template <int R> AGD_TARGET static inline void scores(const float * const * q, c
             for (int r = 0; r < R; r++) {
                 const vec x = load(q[r] + d);
                 for (int j = 0; j < 4; j++) {
-                    sum[r][j] += x * key[j];
+                    sum[r][j] = fused(x, key[j], sum[r][j]);
                 }
             }
         }
@@ -46,14 +49,14 @@ template <int R> AGD_TARGET static inline void scores(const float * const * q, c
 // out_r = out_r * keep_r + sum over c of s[r][c] * v_c, N vectors of W values at once.
 template <int R, int N>
 AGD_TARGET static inline void mix(float * const * out, const float * keep, const float (*s)[tile], const float * v,
-                                  int dv, int d) {
+                                  int size, int dv, int d) {
     vec sum[R][N];
     for (int r = 0; r < R; r++) {
         for (int n = 0; n < N; n++) {
             sum[r][n] = load(out[r] + d + n * W) * keep[r];
         }
     }
-    for (int c = 0; c < tile; c++) {
+    for (int c = 0; c < size; c++) {
         vec value[N];
         for (int n = 0; n < N; n++) {
             value[n] = load(v + c * dv + d + n * W);
@@ -61,7 +64,7 @@ AGD_TARGET static inline void mix(float * const * out, const float * keep, const
         for (int r = 0; r < R; r++) {
             const vec w = vec{} + s[r][c];
             for (int n = 0; n < N; n++) {
-                sum[r][n] += w * value[n];
+                sum[r][n] = fused(w, value[n], sum[r][n]);
             }
         }
     }
@@ -92,26 +95,27 @@ AGD_TARGET static inline float weigh(float * s, uint32_t cells, state & st) {
         store(s + i * W, w);
     }
     st.max = max;
-    st.sum = st.sum * keep + total(sum);
+    st.sum = __builtin_fmaf(st.sum, keep, total(sum));
     return keep;
 }
 
 // One tile for R rows and heads.
 template <int R>
 AGD_TARGET static inline void rows_of_tile(const float * const * q, const uint32_t * cells, const float * k,
-                                           const float * v, int dk, int dv, state * const * st, float * const * out) {
+                                           const float * v, int size, int dk, int dv, state * const * st,
+                                           float * const * out) {
     alignas(64) float s[R][tile];
     float             keep[R];
-    scores<R>(q, k, dk, s);
+    scores<R>(q, k, dk, size, s);
     for (int r = 0; r < R; r++) {
         keep[r] = weigh(s[r], cells[r], *st[r]);
     }
     int d = 0;
     for (; d + COLUMNS * W <= dv; d += COLUMNS * W) {
-        mix<R, COLUMNS>(out, keep, s, v, dv, d);
+        mix<R, COLUMNS>(out, keep, s, v, size, dv, d);
     }
     for (; d < dv; d += W) {
-        mix<R, 1>(out, keep, s, v, dv, d);
+        mix<R, 1>(out, keep, s, v, size, dv, d);
     }
 }
 
@@ -123,10 +127,14 @@ struct work {
     state *          st;  // rows x repeat
     float *          k;   // tile x dk
     float *          v;   // tile x dv
+    agentd::cell     held[tile]; // that k and v have; none: zeros
 };
 
-// Computes the loaded tile for n entries.
-AGD_TARGET static void tile_for(work & w, const entry * entries, int n) {
+constexpr agentd::cell none    = agentd::row_lists::none;
+constexpr agentd::cell unknown = none - 1; // k and v have something else
+
+// Computes the loaded tile, of which no row sees more than the first cells, for n entries.
+AGD_TARGET static void tile_for(work & w, int size, const entry * entries, int n) {
     const float *    q[ROWS];
     float *          out[ROWS];
     state *          st[ROWS];
@@ -145,10 +153,10 @@ AGD_TARGET static void tile_for(work & w, const entry * entries, int n) {
             continue;
         }
         switch (filled) {
-            case 1: rows_of_tile<1>(q, cells, w.k, w.v, o.dk, o.dv, st, out); break;
-            case 2: rows_of_tile<2>(q, cells, w.k, w.v, o.dk, o.dv, st, out); break;
-            case 3: rows_of_tile<3>(q, cells, w.k, w.v, o.dk, o.dv, st, out); break;
-            default: rows_of_tile<ROWS>(q, cells, w.k, w.v, o.dk, o.dv, st, out); break;
+            case 1: rows_of_tile<1>(q, cells, w.k, w.v, size, o.dk, o.dv, st, out); break;
+            case 2: rows_of_tile<2>(q, cells, w.k, w.v, size, o.dk, o.dv, st, out); break;
+            case 3: rows_of_tile<3>(q, cells, w.k, w.v, size, o.dk, o.dv, st, out); break;
+            default: rows_of_tile<ROWS>(q, cells, w.k, w.v, size, o.dk, o.dv, st, out); break;
         }
         filled = 0;
     }
@@ -201,15 +209,8 @@ AGD_TARGET static inline void convert(const kv_view & c, int head, uint32_t cell
     }
 }
 
-AGD_TARGET static inline void load_cell(work & w, int head, uint32_t cell, int at, vec & nonfinite) {
-    const operands & o       = w.o;
-    vec              ignored = {}; // the score of a cell that a row does not see is replaced
-    convert(o.k, head, cell, w.k + at * o.dk, o.dk, ignored);
-    convert(o.v, head, cell, w.v + at * o.dv, o.dv, nonfinite);
-}
-
 // Cells of one head lie kilobytes apart, which no hardware prefetcher follows. So the next tile is prefetched while
-// this one is computed.
+// this one is loaded.
 AGD_TARGET static inline void prefetch(const kv_view & c, int head, uint32_t cell) {
     const char * from = c.data + cell * c.cell + head * c.head;
     const char * end  = from + c.size;
@@ -218,31 +219,39 @@ AGD_TARGET static inline void prefetch(const kv_view & c, int head, uint32_t cel
     }
 }
 
-// The i-th cell of a block.
-AGD_TARGET static inline uint32_t cell_of(const group & g, const block & b, int i) {
-    return b.gathered == 0 ? b.first + i : g.cells[b.first + i];
-}
-
-AGD_TARGET static inline int size_of(const block & b) {
-    return b.gathered == 0 ? tile : static_cast<int>(b.gathered);
-}
-
-// Fills the rest of a tile with zeros, which no row sees.
-AGD_TARGET static inline void clear_rest(work & w, int n) {
-    __builtin_memset(w.k + n * w.o.dk, 0, sizeof(float) * (tile - n) * w.o.dk);
-    __builtin_memset(w.v + n * w.o.dv, 0, sizeof(float) * (tile - n) * w.o.dv);
-}
-
-// Computes one row with only the cells of a block that it sees.
-AGD_TARGET static void one_row(work & w, const group & g, const block & b, int head, entry e) {
-    vec ignored = {};
-    int n       = 0;
-    for (uint32_t bits = e.cells; bits != 0; bits &= bits - 1) {
-        load_cell(w, head, cell_of(g, b, __builtin_ctz(bits)), n++, ignored);
+// Loads cells, with zeros for those that no entry sees. Loads nothing that is there already: the tiles of sequences
+// that part have cells in common. Prefetches the cells next. Returns whether all values are finite.
+AGD_TARGET static bool load_tile(work & w, int head, const agentd::cell * cells, int size, uint32_t seen,
+                                 const agentd::cell * next, int next_size) {
+    const operands & o       = w.o;
+    vec              ignored = {}; // the score of a cell that a row does not see is replaced
+    vec              nonfinite = {};
+    for (int i = 0; i < tile; i++) {
+        const agentd::cell c = i < size && (seen >> i & 1) != 0 ? cells[i] : none;
+        if (i < size && c != w.held[i]) {
+            float * k = w.k + i * o.dk;
+            float * v = w.v + i * o.dv;
+            if (c == none) {
+                __builtin_memset(k, 0, sizeof(float) * o.dk);
+                __builtin_memset(v, 0, sizeof(float) * o.dv);
+            } else {
+                convert(o.k, head, c, k, o.dk, ignored);
+                convert(o.v, head, c, v, o.dv, nonfinite);
+            }
+            w.held[i] = c;
+        }
+        if (i < next_size && next[i] != none && next[i] != c) {
+            prefetch(o.k, head, next[i]);
+            prefetch(o.v, head, next[i]);
+        }
     }
-    clear_rest(w, n);
-    e.cells = n == tile ? ~0u : (1u << n) - 1;
-    tile_for(w, &e, 1);
+    if (total(nonfinite) == 0) {
+        return true;
+    }
+    for (agentd::cell & c : w.held) {
+        c = unknown;
+    }
+    return false;
 }
 
 AGD_TARGET static void begin(work & w, const group & g, int head) {
@@ -280,7 +289,7 @@ AGD_TARGET static void end(work & w, const group & g, int head) {
             }
             const float factor = sum == 0.0f ? 0.0f : keep / sum; // a row that sees nothing gives 0
             for (int d = 0; d < o.dv; d += W) {
-                store(to + d, load(w.out + x * o.dv + d) * factor);
+                store(to + d, load(w.out + x * o.dv + d) * factor + 0.0f); // not -0, which hidden cells can change
             }
         }
     }
@@ -288,36 +297,30 @@ AGD_TARGET static void end(work & w, const group & g, int head) {
 
 AGD_TARGET static void compute(const operands & o, const group & g, int head, float * scratch) {
     const size_t heads = static_cast<size_t>(max_group) * o.repeat;
-    work         w     = { o, scratch, nullptr, nullptr, nullptr, nullptr };
+    work         w     = { o, scratch, nullptr, nullptr, nullptr, nullptr, {} };
     w.out              = w.q + heads * o.dk;
     w.k                = w.out + heads * o.dv;
     w.v                = w.k + tile * o.dk;
     w.st               = reinterpret_cast<state *>(w.v + tile * o.dv);
+    for (agentd::cell & c : w.held) {
+        c = unknown;
+    }
     begin(w, g, head);
     for (size_t at = 0; at < g.blocks.size(); at++) {
-        const block & b    = g.blocks[at];
-        const block * next = at + 1 < g.blocks.size() ? &g.blocks[at + 1] : nullptr;
-        const int     size = size_of(b), ahead = next != nullptr ? size_of(*next) : 0;
-        vec           nonfinite = {};
-        for (int i = 0; i < tile; i++) {
-            if (i < size) {
-                load_cell(w, head, cell_of(g, b, i), i, nonfinite);
-            }
-            if (i < ahead) {
-                prefetch(o.k, head, cell_of(g, *next, i));
-                prefetch(o.v, head, cell_of(g, *next, i));
-            }
-        }
-        clear_rest(w, size);
-        const entry * entries = g.entries.data() + b.begin;
-        const int     n       = static_cast<int>(b.end - b.begin);
-        // A hidden cell has weight 0, but 0 times infinity is NaN.
-        if (total(nonfinite) == 0) {
-            tile_for(w, entries, n);
+        const block &        b       = g.blocks[at];
+        const block &        next    = at + 1 < g.blocks.size() ? g.blocks[at + 1] : b;
+        const agentd::cell * cells   = g.cells.data() + b.first;
+        const int            size    = static_cast<int>(b.size);
+        const entry *        entries = g.entries.data() + b.begin;
+        const int            n       = static_cast<int>(b.end - b.begin);
+        if (load_tile(w, head, cells, size, ~0u, g.cells.data() + next.first, static_cast<int>(next.size))) {
+            tile_for(w, size, entries, n);
             continue;
         }
+        // A hidden cell has weight 0, but 0 times infinity is NaN. So each row has only the cells that it sees.
         for (int i = 0; i < n; i++) {
-            one_row(w, g, b, head, entries[i]);
+            load_tile(w, head, cells, size, entries[i].cells, nullptr, 0);
+            tile_for(w, size, entries + i, 1);
         }
     }
     end(w, g, head);
