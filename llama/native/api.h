@@ -54,6 +54,10 @@ int agd_backend_score(const char * path, char ** err);
 bool agd_attention(bool on);
 bool agd_attention_enabled(void);
 
+// Whether shared attention computes in F32 for every model. Else it rounds to BF16 where the processor has products
+// of BF16 and the model's products round activations to so few bits anyway.
+void agd_attention_f32(bool on);
+
 // Checks what shared attention relies on in llama.cpp, if it is on; the error says what no longer holds.
 bool agd_attention_check(char ** err);
 

@@ -21,6 +21,8 @@ namespace agd::attention {
 constexpr int tile      = agentd::row_lists::chunk; // positions computed at once: the bits of one word
 constexpr int max_group = 64;                       // rows that share a tile once it is loaded
 
+constexpr float log2e = 1.44269504f; // scores have this factor, so that weights are powers of 2
+
 // The cells of a block that one row of the group sees.
 struct entry {
     uint32_t row;
@@ -34,7 +36,7 @@ struct block {
     uint32_t begin, end; // entries
 };
 
-// Some rows of the batch with all that they see. Blocks have the order of positions.
+// Some rows of the batch with all that they see. The blocks of a row have the order of positions.
 struct group {
     std::vector<uint32_t>     rows; // of the batch, at most max_group
     std::vector<block>        blocks;
@@ -90,19 +92,28 @@ struct operands {
     float         scale;
 };
 
-// The floats that a kernel needs beside its operands.
-size_t scratch_floats(const operands & o);
+// The floats that a kernel needs for some heads of k and v beside its operands.
+size_t scratch_floats(const operands & o, int heads);
 
-// Computes the rows of a group for one head of k and v. scratch is aligned to 64 bytes.
-using kernel = void (*)(const operands & o, const group & g, int head, float * scratch);
+// Computes the rows of a group for some heads of k and v, from the first on. scratch is aligned to 64 bytes.
+using kernel = void (*)(const operands & o, const group & g, int first, int heads, float * scratch);
 
-void compute_avx512(const operands & o, const group & g, int head, float * scratch);
-void compute_avx2(const operands & o, const group & g, int head, float * scratch);
+void compute_avx512(const operands & o, const group & g, int first, int heads, float * scratch);
+void compute_avx2(const operands & o, const group & g, int first, int heads, float * scratch);
+void compute_avx512_bf16(const operands & o, const group & g, int first, int heads, float * scratch);
+
+// How many heads a kernel had best compute at once. The heads of a cell lie side by side in the cache.
+int heads_at_once(const operands & o, const group & g);
 
 constexpr int max_kernels = 2;
 
-// The kernels that this CPU can run, the best first, ended by null.
+// The kernels that this CPU can run, the best first, ended by null. They compute in F32.
 const kernel * kernels();
+
+// A faster kernel, which rounds queries, keys, values and weights to BF16; null: this CPU has none. It is for
+// operands that are packable, and for models whose products round activations to so few bits.
+kernel packed_kernel();
+bool   packable(const operands & o); // dk and dv are multiples of 32, and the cache does not have F32
 
 // A buffer of floats for one thread.
 class scratch_buffer {

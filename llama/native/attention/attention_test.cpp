@@ -119,19 +119,16 @@ std::vector<double> exact(const problem & p) {
     return out;
 }
 
-std::vector<float> computed(const problem & p, kernel run, bool as_lists) {
-    const shape &      s = p.s;
-    std::vector<float> out(size_t(s.rows) * s.heads * s.dv);
-    const auto         view = [&](const std::vector<uint8_t> & data, int n) {
+// The operands without q, sinks and the output.
+operands operands_of(const problem & p) {
+    const shape & s    = p.s;
+    const auto    view = [&](const std::vector<uint8_t> & data, int n) {
         const size_t head = ggml_row_size(p.type, n);
         return make_kv_view(data.data(), p.type, head * s.kv_heads, head, n);
     };
     operands o{};
-    o.q      = reinterpret_cast<const char *>(p.q.data());
     o.k      = view(p.k, s.dk);
     o.v      = view(p.v, s.dv);
-    o.out    = out.data();
-    o.sinks  = p.sinks.empty() ? nullptr : p.sinks.data();
     o.dk     = s.dk;
     o.dv     = s.dv;
     o.heads  = s.heads;
@@ -139,6 +136,16 @@ std::vector<float> computed(const problem & p, kernel run, bool as_lists) {
     o.q_row  = sizeof(float) * s.heads * s.dk;
     o.q_head = sizeof(float) * s.dk;
     o.scale  = p.scale;
+    return o;
+}
+
+std::vector<float> computed(const problem & p, kernel run, bool as_lists) {
+    const shape &      s = p.s;
+    std::vector<float> out(size_t(s.rows) * s.heads * s.dv);
+    operands           o = operands_of(p);
+    o.q                  = reinterpret_cast<const char *>(p.q.data());
+    o.out                = out.data();
+    o.sinks              = p.sinks.empty() ? nullptr : p.sinks.data();
     agentd::row_lists lists; // the positions of a row are the cells that it sees, in their order
     for (int row = 0; as_lists && row < s.rows; row++) {
         const auto list = static_cast<int64_t>(lists.cells.size());
@@ -154,20 +161,24 @@ std::vector<float> computed(const problem & p, kernel run, bool as_lists) {
     plan({ as_lists ? &lists : nullptr, p.mask.data(), size_t(s.cells), s.rows, s.cells }, s.groups, 2, groups);
     scratch_buffer scratch;
     for (const group & g : groups) {
-        for (int head = 0; head < s.kv_heads; head++) {
-            run(o, g, head, scratch.reserve(scratch_floats(o)));
-        }
+        run(o, g, 0, s.kv_heads, scratch.reserve(scratch_floats(o, s.kv_heads)));
     }
     return out;
 }
 
-// Calls f with the result of each kernel, after it has compared both kinds of masks.
-void each_kernel(const problem & p, const std::function<void(const std::vector<float> &)> & f) {
-    for (const kernel * run = kernels(); *run != nullptr; run++) {
-        const auto got = computed(p, *run, false), lists = computed(p, *run, true);
+// Calls f with the result and the tolerance of each kernel, after it has compared both kinds of masks.
+void each_kernel(const problem & p, const std::function<void(const std::vector<float> &, double)> & f) {
+    const auto run = [&](kernel k, int number, double tolerance) {
+        const auto got = computed(p, k, false), lists = computed(p, k, true);
         CHECK(std::memcmp(got.data(), lists.data(), got.size() * sizeof(float)) == 0,
-              "kernel %d differs with the mask as lists", int(run - kernels()));
-        f(got);
+              "kernel %d differs with the mask as lists", number);
+        f(got, tolerance);
+    };
+    for (const kernel * k = kernels(); *k != nullptr; k++) {
+        run(*k, int(k - kernels()), 5e-6);
+    }
+    if (packed_kernel() != nullptr && packable(operands_of(p))) {
+        run(packed_kernel(), -1, 0.03);
     }
 }
 
@@ -242,11 +253,10 @@ const shape shapes[] = {
 };
 
 constexpr ggml_type kv_types[] = { GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0 };
-constexpr double    tolerance  = 5e-6;
 
 void is_exact(const problem & p, const std::string & name) {
     const auto want = exact(p);
-    each_kernel(p, [&](const std::vector<float> & got) {
+    each_kernel(p, [&](const std::vector<float> & got, double tolerance) {
         for (size_t i = 0; i < want.size(); i++) {
             CHECK(std::fabs(got[i] - want[i]) < tolerance, "%s: value %zu is %g, want %g", name.c_str(), i,
                   double(got[i]), want[i]);
@@ -307,7 +317,7 @@ void hidden_cells_harm_no_row() {
                 spoil(p.k, type, p.s.cells, victim, bad);
                 spoil(p.v, type, p.s.cells, victim, bad);
                 const auto want = exact(p);
-                each_kernel(p, [&](const std::vector<float> & got) {
+                each_kernel(p, [&](const std::vector<float> & got, double tolerance) {
                     for (int row = 0; row < p.s.rows; row++) {
                         for (int i = row * p.s.heads * p.s.dv; i < (row + 1) * p.s.heads * p.s.dv; i++) {
                             if (p.sees(row, victim)) {

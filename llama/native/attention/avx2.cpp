@@ -60,12 +60,13 @@ AGD_TARGET inline float highest(vec v) {
     return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
 }
 
+#include "attention/common.h"
 #include "attention/kernel.h"
 
 } // namespace
 
-AGD_TARGET void compute_avx2(const operands & o, const group & g, int head, float * scratch) {
-    compute(o, g, head, scratch);
+AGD_TARGET void compute_avx2(const operands & o, const group & g, int first, int heads, float * scratch) {
+    compute(o, g, first, heads, scratch);
 }
 
 } // namespace agd::attention

@@ -41,6 +41,7 @@ using namespace agd::attention;
 namespace assumption = agd::assumption;
 
 std::atomic<bool>     enabled{ false };
+std::atomic<bool>     only_f32{ false };
 std::atomic<bool>     hooked{ false };   // libllama calls before_inputs
 std::atomic<uint64_t> listed_masks{ 0 }; // for tests
 
@@ -63,9 +64,11 @@ struct instance {
     // Evaluations that the hook has announced, and those that threads were set for. See check_order.
     uint64_t            announced = 0, prepared = 0;
     const ggml_tensor * first = nullptr; // node computed since threads were set
+
+    bool rounds = false; // see rounds_activations
 };
 
-// One task is a group and a head of k and v. More tasks than threads even out what they cost.
+// More tasks than threads even out what they cost.
 constexpr int tasks_per_thread = 2;
 
 // Whether the values of a tensor lie side by side, in whole vectors and whole blocks.
@@ -145,33 +148,39 @@ bool check_order(instance & me, const ggml_tensor * node) {
 }
 
 void compute_node(instance & me, const ggml_tensor * dst) {
-    const kernel   run    = kernels()[0];
     const operands o      = operands_of(dst);
+    const bool     packed = me.rounds && !only_f32 && packed_kernel() != nullptr && packable(o);
+    const kernel   run    = packed ? packed_kernel() : kernels()[0];
     const int      kv     = static_cast<int>(dst->src[1]->ne[2]);
     auto &         groups = me.plans[dst->src[3]];
     if (groups.empty()) {
         const mask_view mask   = mask_view_of(dst);
-        const int       wanted = (tasks_per_thread * me.threads + kv - 1) / kv;
+        const int       wanted = (tasks_per_thread * me.threads + kv - 1) / kv; // groups
         listed_masks += mask.lists != nullptr;
         plan(mask, mask.rows >= 8 * wanted ? wanted : 1, me.threads, groups);
     }
-    const int        tasks   = static_cast<int>(groups.size()) * kv;
+    // A task is a group and some heads of k and v.
+    const int        wanted  = me.threads == 1 ? 1 : tasks_per_thread * me.threads;
+    const int        parts   = std::min<int>(kv, (wanted + groups.size() - 1) / groups.size());
+    const int        tasks   = static_cast<int>(groups.size()) * parts;
     const int        threads = std::min(me.threads, tasks);
     std::atomic<int> next{ 0 };
     me.scratch.resize(std::max<size_t>(me.scratch.size(), threads));
-    for (int i = 0; i < threads; i++) {
-        me.scratch[i].reserve(scratch_floats(o));
-    }
-    const auto work = [&](int thread) {
+    const auto work = [&](scratch_buffer & scratch) {
         for (int t = next++; t < tasks; t = next++) {
-            run(o, groups[t / kv], t % kv, me.scratch[thread].get());
+            const group & g   = groups[t / parts];
+            const int     end = kv * (t % parts + 1) / parts, at_once = std::min(kv, heads_at_once(o, g));
+            for (int head = kv * (t % parts) / parts; head < end; head += at_once) {
+                const int n = std::min(at_once, end - head);
+                run(o, g, head, n, scratch.reserve(scratch_floats(o, n)));
+            }
         }
     };
 #ifdef _OPENMP
 #pragma omp parallel num_threads(threads)
-    work(omp_get_thread_num());
+    work(me.scratch[omp_get_thread_num()]);
 #else
-    work(0);
+    work(me.scratch[0]);
 #endif
 }
 
@@ -345,6 +354,20 @@ mask_lists * lists_of(ggml_backend_sched_t sched, ggml_tensor * node) {
     return me != nullptr ? &me->lists : nullptr;
 }
 
+// Whether a model's products round activations to BF16 or to 8 bits. It must not depend on the batch, so the first
+// weights decide, which every graph of a model has.
+bool rounds_activations(ggml_cgraph * graph) {
+    for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
+        const ggml_tensor * node = ggml_graph_node(graph, i);
+        const ggml_tensor * w    = node->op == GGML_OP_MUL_MAT ? node->src[0] : nullptr;
+        if (w != nullptr && w->buffer != nullptr &&
+            ggml_backend_buffer_get_usage(w->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS) {
+            return w->type != GGML_TYPE_F32 && w->type != GGML_TYPE_F16;
+        }
+    }
+    return false;
+}
+
 void count_placement(ggml_backend_sched_t sched, ggml_cgraph * graph) {
     for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
         ggml_tensor * node   = ggml_graph_node(graph, i);
@@ -368,6 +391,7 @@ void before_inputs(ggml_backend_sched_t sched, ggml_cgraph * graph) {
     for (int i = 0; i < ggml_backend_sched_get_n_backends(sched); i++) {
         if (instance * me = instance_of(ggml_backend_sched_get_backend(sched, i))) {
             me->announced++;
+            me->rounds = rounds_activations(graph);
         }
     }
     use_lists(sched, graph, lists_of);
@@ -424,6 +448,10 @@ extern "C" bool agd_attention(bool on) {
 
 extern "C" bool agd_attention_enabled(void) {
     return enabled;
+}
+
+extern "C" void agd_attention_f32(bool on) {
+    only_f32 = on;
 }
 
 extern "C" bool agd_attention_check(char ** err) {

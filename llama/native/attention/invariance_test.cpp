@@ -131,8 +131,9 @@ std::vector<float> computed(const history & h, kernel run, const std::vector<row
     o.scale  = 2 / std::sqrt(float(s.dk));
     scratch_buffer scratch;
     for (const group & g : plans) {
-        for (int head = 0; head < s.kv_heads; head++) {
-            run(o, g, head, scratch.reserve(scratch_floats(o)));
+        for (int head = 0, n; head < s.kv_heads; head += n) {
+            n = 1 + below(s.kv_heads - head);
+            run(o, g, head, n, scratch.reserve(scratch_floats(o, n)));
         }
     }
     return out;
@@ -156,15 +157,22 @@ void same_bits_as_alone(const shape & s) {
         return;
     }
     const size_t size = size_t(s.heads) * s.dv;
-    for (const kernel * run = kernels(); *run != nullptr; run++) {
-        const auto together = computed(h, *run, rows, lengths, window, 1 + below(5), 1 + below(3));
+    std::vector<kernel> all;
+    for (const kernel * k = kernels(); *k != nullptr; k++) {
+        all.push_back(*k);
+    }
+    if (packed_kernel() != nullptr && s.dk % 32 == 0 && s.dv % 32 == 0) {
+        all.push_back(packed_kernel());
+    }
+    for (size_t k = 0; k < all.size(); k++) {
+        const auto together = computed(h, all[k], rows, lengths, window, 1 + below(5), 1 + below(3));
         for (size_t i = 0; i < rows.size(); i++) {
             std::vector<int> own(sequences);
             own[rows[i].sequence] = rows[i].position + 1;
-            const auto alone      = computed(h, *run, { rows[i] }, own, window, 1, 1);
+            const auto alone      = computed(h, all[k], { rows[i] }, own, window, 1, 1);
             CHECK(std::memcmp(alone.data(), &together[i * size], size * sizeof(float)) == 0,
-                  "kernel %d, %s, window %d: row %zu of %zu, position %d", int(run - kernels()), ggml_type_name(s.type),
-                  window, i, rows.size(), rows[i].position);
+                  "kernel %zu, %s, window %d: row %zu of %zu, position %d", k, ggml_type_name(s.type), window, i,
+                  rows.size(), rows[i].position);
         }
     }
 }

@@ -1,29 +1,9 @@
 // Computes softmax(q k' scale) v exactly, with a running maximum and sum for each row and head (the online softmax
-// of Milakov and Gimelshein, arXiv:1805.02867), tile by tile as in FlashAttention (arXiv:2205.14135). A tile of keys
-// and values is converted to F32 once for all rows of the group that see it and all heads that share it. That makes
-// candidates of one prompt cheap.
+// of Milakov and Gimelshein, arXiv:1805.02867), tile by tile as in FlashAttention (arXiv:2205.14135). Keys and values
+// of a tile are converted to F32.
 //
-// A row's result depends only on its own cells, bit for bit: whatever is computed beside it, each of its sums has the
-// same terms in the same order. Hidden cells have weight 0, and adding 0 times a finite value changes nothing.
-//
-// A file for each instruction set includes this. Before, it defines AGD_TARGET (the attribute), vec and veci (W
-// floats or ints), W, ROWS (heads of q computed at once), fused(a, b, c) = a * b + c rounded once, and load_f16, load_bf16 and load_i8, which read W numbers as
-// floats. The instruction set is an attribute of these functions and not a flag of the compiler, so that inline
-// functions of the standard library still run on every CPU.
-
-struct state { // of one row and head
-    float max, sum;
-};
-
-#include "exp2_kernel.h"
-
-AGD_TARGET static inline void store(float * p, vec v) {
-    __builtin_memcpy(p, &v, sizeof v);
-}
-
-AGD_TARGET static inline float exp2_negative(float x) {
-    return exp2_negative(vec{} + x)[0];
-}
+// A file that includes this defines, beside what common.h needs, ROWS (heads of q computed at once), fused (a * b + c,
+// rounded once), sums, and load_f16, load_bf16 and load_i8, which read W numbers as floats.
 
 // s[r][c] = q_r . k_c for R rows and the first cells of a tile, at least size.
 template <int R> AGD_TARGET static inline void scores(const float * const * q, const float * k, int dk, int size,
@@ -119,49 +99,6 @@ AGD_TARGET static inline void rows_of_tile(const float * const * q, const uint32
     }
 }
 
-// The working memory of one group and head.
-struct work {
-    const operands & o;
-    float *          q;   // rows x repeat x dk, scaled so that weights are powers of 2
-    float *          out; // rows x repeat x dv
-    state *          st;  // rows x repeat
-    float *          k;   // tile x dk
-    float *          v;   // tile x dv
-    agentd::cell     held[tile]; // that k and v have; none: zeros
-};
-
-constexpr agentd::cell none    = agentd::row_lists::none;
-constexpr agentd::cell unknown = none - 1; // k and v have something else
-
-// Computes the loaded tile, of which no row sees more than the first cells, for n entries.
-AGD_TARGET static void tile_for(work & w, int size, const entry * entries, int n) {
-    const float *    q[ROWS];
-    float *          out[ROWS];
-    state *          st[ROWS];
-    uint32_t         cells[ROWS];
-    const operands & o      = w.o;
-    int              filled = 0;
-    const int        count  = n * o.repeat;
-    for (int i = 0; i < count; i++) {
-        const entry & e = entries[i / o.repeat];
-        const size_t  x = static_cast<size_t>(e.row) * o.repeat + i % o.repeat;
-        q[filled]       = w.q + x * o.dk;
-        out[filled]     = w.out + x * o.dv;
-        st[filled]      = w.st + x;
-        cells[filled]   = e.cells;
-        if (++filled < ROWS && i + 1 < count) {
-            continue;
-        }
-        switch (filled) {
-            case 1: rows_of_tile<1>(q, cells, w.k, w.v, size, o.dk, o.dv, st, out); break;
-            case 2: rows_of_tile<2>(q, cells, w.k, w.v, size, o.dk, o.dv, st, out); break;
-            case 3: rows_of_tile<3>(q, cells, w.k, w.v, size, o.dk, o.dv, st, out); break;
-            default: rows_of_tile<ROWS>(q, cells, w.k, w.v, size, o.dk, o.dv, st, out); break;
-        }
-        filled = 0;
-    }
-}
-
 // Stores W values. nonfinite becomes NaN if one of them is not finite.
 AGD_TARGET static inline void converted(float * to, vec x, vec & nonfinite) {
     nonfinite += x * 0.0f;
@@ -181,8 +118,12 @@ AGD_TARGET static inline void convert_q8_0(const char * from, float * to, int n,
 }
 
 // Converts the n values of a cell and head.
-AGD_TARGET static inline void convert(const kv_view & c, int head, uint32_t cell, float * to, int n, vec & nonfinite) {
-    const char * from = c.data + cell * c.cell + head * c.head;
+AGD_TARGET static inline void convert(const kv_view & c, int head, cell at, float * to, int n, vec & nonfinite) {
+    if (at == none) {
+        __builtin_memset(to, 0, sizeof(float) * n);
+        return;
+    }
+    const char * from = c.data + at * c.cell + head * c.head;
     switch (c.type) {
         case element::f32:
             for (int d = 0; d < n; d += W) {
@@ -209,119 +150,78 @@ AGD_TARGET static inline void convert(const kv_view & c, int head, uint32_t cell
     }
 }
 
-// Cells of one head lie kilobytes apart, which no hardware prefetcher follows. So the next tile is prefetched while
-// this one is loaded.
-AGD_TARGET static inline void prefetch(const kv_view & c, int head, uint32_t cell) {
-    const char * from = c.data + cell * c.cell + head * c.head;
-    const char * end  = from + c.size;
-    for (from -= reinterpret_cast<uintptr_t>(from) % 64; from < end; from += 64) { // whole cache lines
-        __builtin_prefetch(from, 0, 2);
-    }
-}
+struct exact_task : task {
+    float * q; // indices x dk, scaled so that weights are powers of 2
+    float * k; // heads x tile x dk
+    float * v; // heads x tile x dv
 
-// Loads cells, with zeros for those that no entry sees. Loads nothing that is there already: the tiles of sequences
-// that part have cells in common. Prefetches the cells next. Returns whether all values are finite.
-AGD_TARGET static bool load_tile(work & w, int head, const agentd::cell * cells, int size, uint32_t seen,
-                                 const agentd::cell * next, int next_size) {
-    const operands & o       = w.o;
-    vec              ignored = {}; // the score of a cell that a row does not see is replaced
-    vec              nonfinite = {};
-    for (int i = 0; i < tile; i++) {
-        const agentd::cell c = i < size && (seen >> i & 1) != 0 ? cells[i] : none;
-        if (i < size && c != w.held[i]) {
-            float * k = w.k + i * o.dk;
-            float * v = w.v + i * o.dv;
-            if (c == none) {
-                __builtin_memset(k, 0, sizeof(float) * o.dk);
-                __builtin_memset(v, 0, sizeof(float) * o.dv);
-            } else {
-                convert(o.k, head, c, k, o.dk, ignored);
-                convert(o.v, head, c, v, o.dv, nonfinite);
-            }
-            w.held[i] = c;
-        }
-        if (i < next_size && next[i] != none && next[i] != c) {
-            prefetch(o.k, head, next[i]);
-            prefetch(o.v, head, next[i]);
-        }
-    }
-    if (total(nonfinite) == 0) {
-        return true;
-    }
-    for (agentd::cell & c : w.held) {
-        c = unknown;
-    }
-    return false;
-}
-
-AGD_TARGET static void begin(work & w, const group & g, int head) {
-    const operands & o      = w.o;
-    const float      factor = o.scale * 1.44269504f; // log2(e): weights are powers of 2
-    for (size_t i = 0; i < g.rows.size(); i++) {
-        for (int r = 0; r < o.repeat; r++) {
-            const size_t  x    = i * o.repeat + r;
-            const float * from = reinterpret_cast<const float *>(o.q + g.rows[i] * o.q_row +
-                                                                 (head * o.repeat + r) * o.q_head);
+    AGD_TARGET exact_task(const operands & o, const group & g, int first, int heads, float * scratch)
+        : task(o, g, first, heads) {
+        q   = scratch;
+        out = q + indices() * o.dk;
+        k   = out + indices() * o.dv;
+        v   = k + heads * tile * o.dk;
+        st  = reinterpret_cast<state *>(v + heads * tile * o.dv);
+        const float factor = o.scale * log2e;
+        each_index([&](size_t x, uint32_t row, int head) AGD_TARGET {
+            const auto * from = reinterpret_cast<const float *>(o.q + row * o.q_row + head * o.q_head);
             for (int d = 0; d < o.dk; d += W) {
-                store(w.q + x * o.dk + d, load(from + d) * factor);
+                store(q + x * o.dk + d, load(from + d) * factor);
             }
-            for (int d = 0; d < o.dv; d += W) {
-                store(w.out + x * o.dv + d, vec{});
-            }
-            w.st[x] = { -__builtin_inff(), 0.0f };
-        }
+            __builtin_memset(out + x * o.dv, 0, sizeof(float) * o.dv);
+            st[x] = { -__builtin_inff(), 0.0f };
+        });
     }
-}
 
-AGD_TARGET static void end(work & w, const group & g, int head) {
-    const operands & o = w.o;
-    for (size_t i = 0; i < g.rows.size(); i++) {
-        for (int r = 0; r < o.repeat; r++) {
-            const size_t x   = i * o.repeat + r;
-            const int    h   = head * o.repeat + r;
-            float *      to  = o.out + (static_cast<size_t>(g.rows[i]) * o.heads + h) * o.dv;
-            float        max = w.st[x].max, sum = w.st[x].sum, keep = 1.0f;
-            if (o.sinks != nullptr) {
-                const float sink = o.sinks[h] * 1.44269504f;
-                const float top  = sink > max ? sink : max;
-                keep             = exp2_negative(max - top);
-                sum              = sum * keep + exp2_negative(sink - top);
-            }
-            const float factor = sum == 0.0f ? 0.0f : keep / sum; // a row that sees nothing gives 0
-            for (int d = 0; d < o.dv; d += W) {
-                store(to + d, load(w.out + x * o.dv + d) * factor + 0.0f); // not -0, which hidden cells can change
-            }
+    AGD_TARGET void load_cell(cell c, int at, vec & nonfinite) {
+        vec ignored = {}; // the score of a cell that a row does not see is replaced
+        for (int h = 0; h < heads; h++) {
+            convert(o.k, first + h, c, k + (h * tile + at) * o.dk, o.dk, ignored);
+        }
+        for (int h = 0; h < heads; h++) {
+            convert(o.v, first + h, c, v + (h * tile + at) * o.dv, o.dv, nonfinite);
         }
     }
-}
 
-AGD_TARGET static void compute(const operands & o, const group & g, int head, float * scratch) {
-    const size_t heads = static_cast<size_t>(max_group) * o.repeat;
-    work         w     = { o, scratch, nullptr, nullptr, nullptr, nullptr, {} };
-    w.out              = w.q + heads * o.dk;
-    w.k                = w.out + heads * o.dv;
-    w.v                = w.k + tile * o.dk;
-    w.st               = reinterpret_cast<state *>(w.v + tile * o.dv);
-    for (agentd::cell & c : w.held) {
-        c = unknown;
-    }
-    begin(w, g, head);
-    for (size_t at = 0; at < g.blocks.size(); at++) {
-        const block &        b       = g.blocks[at];
-        const block &        next    = at + 1 < g.blocks.size() ? g.blocks[at + 1] : b;
-        const agentd::cell * cells   = g.cells.data() + b.first;
-        const int            size    = static_cast<int>(b.size);
-        const entry *        entries = g.entries.data() + b.begin;
-        const int            n       = static_cast<int>(b.end - b.begin);
-        if (load_tile(w, head, cells, size, ~0u, g.cells.data() + next.first, static_cast<int>(next.size))) {
-            tile_for(w, size, entries, n);
-            continue;
-        }
-        // A hidden cell has weight 0, but 0 times infinity is NaN. So each row has only the cells that it sees.
-        for (int i = 0; i < n; i++) {
-            load_tile(w, head, cells, size, entries[i].cells, nullptr, 0);
-            tile_for(w, size, entries + i, 1);
+    // Computes the loaded tile, of which no row sees more than the first cells, for some entries.
+    AGD_TARGET void compute(int size, const entry * from, const entry * to) {
+        for (int h = 0; h < heads; h++) {
+            compute(h, size, from, to);
         }
     }
-    end(w, g, head);
+
+    AGD_TARGET void compute(int h, int size, const entry * from, const entry * to) {
+        const float * keys   = k + h * tile * o.dk;
+        const float * values = v + h * tile * o.dv;
+        const float * qs[4]; // the first ROWS are used
+        float *       outs[4];
+        state *       states[4];
+        uint32_t      cells[4];
+        int           filled = 0;
+        for (const entry * e = from; e < to; e++) {
+            for (int r = 0; r < o.repeat; r++) {
+                const size_t x = index(h, e->row, r);
+                qs[filled]     = q + x * o.dk;
+                outs[filled]   = out + x * o.dv;
+                states[filled] = st + x;
+                cells[filled]  = e->cells;
+                if (++filled < ROWS && (e + 1 < to || r + 1 < o.repeat)) {
+                    continue;
+                }
+                switch (filled) {
+                    case 1: rows_of_tile<1>(qs, cells, keys, values, size, o.dk, o.dv, states, outs); break;
+                    case 2: rows_of_tile<2>(qs, cells, keys, values, size, o.dk, o.dv, states, outs); break;
+                    case 3: rows_of_tile<3>(qs, cells, keys, values, size, o.dk, o.dv, states, outs); break;
+                    default: rows_of_tile<ROWS>(qs, cells, keys, values, size, o.dk, o.dv, states, outs); break;
+                }
+                filled = 0;
+            }
+        }
+    }
+};
+
+AGD_TARGET static void compute(const operands & o, const group & g, int first, int heads, float * scratch) {
+    exact_task t(o, g, first, heads, scratch);
+    each_tile(t);
+    finish(t);
 }

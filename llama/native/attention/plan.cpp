@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -47,6 +48,7 @@ struct variant {
     cell               cells[tile];
     uint32_t           seen;
     std::vector<entry> entries;
+    uint32_t           place; // of its block: see planner::add
 };
 
 class planner {
@@ -61,6 +63,7 @@ class planner {
         for (; from < to; from += tile) {
             add(from);
         }
+        order();
     }
 
   private:
@@ -69,6 +72,10 @@ class planner {
     cell                 nobody_[tile];
     std::vector<variant> variants_; // of one tile; the others keep their memory
     size_t               used_ = 0;
+    // Blocks have the order of these places, and of positions where they are the same. Those of rows that have parted
+    // from others are then side by side, so that their queries and outputs stay in the processor's cache.
+    std::vector<uint32_t> places_;
+    uint32_t              place_of_[max_group] = {}; // the last block of each row
 
     // Adds the tile that begins with a position.
     void add(position first) {
@@ -90,9 +97,14 @@ class planner {
             }
             v.seen |= seen;
             v.entries.push_back({ i, seen });
+            v.place = std::max({ v.place, v.entries[0].row, place_of_[i] });
         }
         for (size_t n = 0; n < used_; n++) {
             const variant & v     = variants_[n];
+            for (const entry & e : v.entries) {
+                place_of_[e.row] = v.place;
+            }
+            places_.push_back(v.place);
             const auto      begin = static_cast<uint32_t>(g_.entries.size());
             g_.entries.insert(g_.entries.end(), v.entries.begin(), v.entries.end());
             g_.blocks.push_back({ static_cast<uint32_t>(g_.cells.size()),
@@ -100,6 +112,17 @@ class planner {
                                   static_cast<uint32_t>(g_.entries.size()) });
             g_.cells.insert(g_.cells.end(), v.cells, v.cells + tile);
         }
+    }
+
+    void order() {
+        std::vector<uint32_t> at(g_.blocks.size());
+        std::iota(at.begin(), at.end(), 0);
+        std::stable_sort(at.begin(), at.end(), [&](uint32_t a, uint32_t b) { return places_[a] < places_[b]; });
+        std::vector<block> blocks;
+        for (const uint32_t i : at) {
+            blocks.push_back(g_.blocks[i]);
+        }
+        g_.blocks.swap(blocks);
     }
 
     // The variant that has the cells that a row sees, or room for them. Else a new one.
@@ -117,7 +140,7 @@ class planner {
         }
         variant & v = variants_[used_++];
         std::copy_n(nobody_, tile, v.cells);
-        v.seen = 0;
+        v.seen = v.place = 0;
         v.entries.clear();
         return v;
     }
