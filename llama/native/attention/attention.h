@@ -115,6 +115,13 @@ const kernel * kernels();
 kernel packed_kernel();
 bool   packable(const operands & o); // dk and dv are multiples of 32, and the cache does not have F32
 
+// The best kernel for a model whose products round activations, or do not. It must not depend on the batch.
+kernel kernel_for(const operands & o, bool rounds);
+
+// Whether the products of a graph round activations to BF16 or to 8 bits. The first weights decide, which every graph
+// of a model has.
+bool rounds_activations(ggml_cgraph * graph);
+
 // A buffer of floats for one thread.
 class scratch_buffer {
     struct aligned_free {

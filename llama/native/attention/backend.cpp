@@ -65,7 +65,7 @@ struct instance {
     uint64_t            announced = 0, prepared = 0;
     const ggml_tensor * first = nullptr; // node computed since threads were set
 
-    bool rounds = false; // see rounds_activations
+    bool rounds = false; // rounds_activations of the graph
 };
 
 // More tasks than threads even out what they cost.
@@ -149,30 +149,30 @@ bool check_order(instance & me, const ggml_tensor * node) {
 
 void compute_node(instance & me, const ggml_tensor * dst) {
     const operands o      = operands_of(dst);
-    const bool     packed = me.rounds && !only_f32 && packed_kernel() != nullptr && packable(o);
-    const kernel   run    = packed ? packed_kernel() : kernels()[0];
+    const kernel   run    = kernel_for(o, me.rounds && !only_f32);
     const int      kv     = static_cast<int>(dst->src[1]->ne[2]);
     auto &         groups = me.plans[dst->src[3]];
     if (groups.empty()) {
         const mask_view mask   = mask_view_of(dst);
-        const int       wanted = (tasks_per_thread * me.threads + kv - 1) / kv; // groups
+        const int       wanted = (tasks_per_thread * me.threads + kv - 1) / kv;
         listed_masks += mask.lists != nullptr;
         plan(mask, mask.rows >= 8 * wanted ? wanted : 1, me.threads, groups);
     }
-    // A task is a group and some heads of k and v.
-    const int        wanted  = me.threads == 1 ? 1 : tasks_per_thread * me.threads;
-    const int        parts   = std::min<int>(kv, (wanted + groups.size() - 1) / groups.size());
-    const int        tasks   = static_cast<int>(groups.size()) * parts;
+    // A task is a group and a part of the heads of k and v.
+    const int        n       = static_cast<int>(groups.size());
+    const int        parts   = me.threads == 1 ? 1 : std::min(kv, (tasks_per_thread * me.threads + n - 1) / n);
+    const int        tasks   = n * parts;
     const int        threads = std::min(me.threads, tasks);
     std::atomic<int> next{ 0 };
     me.scratch.resize(std::max<size_t>(me.scratch.size(), threads));
     const auto work = [&](scratch_buffer & scratch) {
         for (int t = next++; t < tasks; t = next++) {
-            const group & g   = groups[t / parts];
-            const int     end = kv * (t % parts + 1) / parts, at_once = std::min(kv, heads_at_once(o, g));
-            for (int head = kv * (t % parts) / parts; head < end; head += at_once) {
-                const int n = std::min(at_once, end - head);
-                run(o, g, head, n, scratch.reserve(scratch_floats(o, n)));
+            const group & g    = groups[t / parts];
+            const int     end  = kv * (t % parts + 1) / parts;
+            const int     most = heads_at_once(o, g);
+            for (int head = kv * (t % parts) / parts; head < end; head += most) {
+                const int heads = std::min(most, end - head);
+                run(o, g, head, heads, scratch.reserve(scratch_floats(o, heads)));
             }
         }
     };
@@ -352,20 +352,6 @@ instance * instance_of(ggml_backend_t b) {
 mask_lists * lists_of(ggml_backend_sched_t sched, ggml_tensor * node) {
     instance * me = instance_of(ggml_backend_sched_get_tensor_backend(sched, node));
     return me != nullptr ? &me->lists : nullptr;
-}
-
-// Whether a model's products round activations to BF16 or to 8 bits. It must not depend on the batch, so the first
-// weights decide, which every graph of a model has.
-bool rounds_activations(ggml_cgraph * graph) {
-    for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
-        const ggml_tensor * node = ggml_graph_node(graph, i);
-        const ggml_tensor * w    = node->op == GGML_OP_MUL_MAT ? node->src[0] : nullptr;
-        if (w != nullptr && w->buffer != nullptr &&
-            ggml_backend_buffer_get_usage(w->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS) {
-            return w->type != GGML_TYPE_F32 && w->type != GGML_TYPE_F16;
-        }
-    }
-    return false;
 }
 
 void count_placement(ggml_backend_sched_t sched, ggml_cgraph * graph) {

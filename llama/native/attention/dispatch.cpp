@@ -1,6 +1,8 @@
 // The choice of a kernel, and what all kernels need.
 #include "attention/attention.h"
 
+#include "ggml-backend.h"
+
 #include <algorithm>
 
 namespace agd::attention {
@@ -39,6 +41,22 @@ kernel packed_kernel() {
 
 bool packable(const operands & o) {
     return o.dk % 32 == 0 && o.dv % 32 == 0 && o.k.type != element::f32 && o.v.type != element::f32;
+}
+
+kernel kernel_for(const operands & o, bool rounds) {
+    return rounds && packed_kernel() != nullptr && packable(o) ? packed_kernel() : kernels()[0];
+}
+
+bool rounds_activations(ggml_cgraph * graph) {
+    for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
+        const ggml_tensor * node = ggml_graph_node(graph, i);
+        const ggml_tensor * w    = node->op == GGML_OP_MUL_MAT ? node->src[0] : nullptr;
+        if (w != nullptr && w->buffer != nullptr &&
+            ggml_backend_buffer_get_usage(w->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS) {
+            return w->type != GGML_TYPE_F32 && w->type != GGML_TYPE_F16;
+        }
+    }
+    return false;
 }
 
 kv_view make_kv_view(const void * data, ggml_type type, size_t cell, size_t head, int64_t n) {
