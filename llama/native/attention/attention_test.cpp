@@ -283,6 +283,31 @@ void matches_the_definition() {
     }
 }
 
+// The figures of README.md: random queries, keys and values, 1,024 cells, scores with a deviation of 1 and of 4.
+void errors_are_as_documented() {
+    for (const ggml_type type : { GGML_TYPE_F16, GGML_TYPE_Q8_0 }) {
+        for (const float deviation : { 1.0f, 4.0f }) {
+            random  r(3);
+            problem p = make({ 8, 1024, 16, 8, 128, 128, 1 }, type, false, r);
+            p.scale   = deviation / std::sqrt(float(p.s.dk));
+            mask_kinds[0].fill(p, r);
+            const auto want = exact(p);
+            each_kernel(p, [&](const std::vector<float> & got, double tolerance) {
+                double most = 0, squares = 0, size = 0;
+                for (size_t i = 0; i < want.size(); i++) {
+                    most = std::max(most, std::fabs(got[i] - want[i]));
+                    squares += (got[i] - want[i]) * (got[i] - want[i]);
+                    size += want[i] * want[i];
+                }
+                const double error = std::sqrt(squares / double(want.size())), rms = std::sqrt(size / double(want.size()));
+                std::printf("%s, deviation %g, tolerance %g: results %.2g, error %.1e, at most %.1e\n",
+                            ggml_type_name(type), double(deviation), tolerance, rms, error, most);
+                CHECK(error < (tolerance > 1e-3 ? 0.01 : 1e-6) * rms, "the error is larger");
+            });
+        }
+    }
+}
+
 // Puts a number that is not finite into every value of a cell. Blocks of quantized types begin with an F16 factor.
 void spoil(std::vector<uint8_t> & stored, ggml_type type, int cells, int cell, float bad) {
     const size_t size = stored.size() / cells, step = ggml_type_size(type);
@@ -343,6 +368,7 @@ int main() {
         std::printf("this CPU has neither AVX-512 nor AVX2: nothing to test\n");
     }
     matches_the_definition();
+    errors_are_as_documented();
     hidden_cells_harm_no_row();
     return testing::result();
 }
