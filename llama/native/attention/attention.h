@@ -113,7 +113,7 @@ const kernel * kernels();
 // A faster kernel, which rounds queries, keys, values and weights to BF16; null: this CPU has none. It is for
 // operands that are packable, and for models whose products round activations to so few bits.
 kernel packed_kernel();
-bool   packable(const operands & o); // dk and dv are multiples of 32, and the cache does not have F32
+bool   packable(const operands & o); // dk and dv are multiples of 32, and the cache has F16, BF16 or Q8_0
 
 // The best kernel for a model whose products round activations, or do not. It must not depend on the batch.
 kernel kernel_for(const operands & o, bool rounds);

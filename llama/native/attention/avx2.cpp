@@ -5,6 +5,8 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
+
 #define AGD_TARGET __attribute__((target("avx2,fma,f16c")))
 
 namespace agd::attention {

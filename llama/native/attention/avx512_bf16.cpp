@@ -41,45 +41,30 @@ AGD_TARGET inline vec products(vec sum, __m512i a, __m512i b) {
 }
 
 // Transposes 16 x 16 pairs.
-AGD_TARGET inline void transpose(const pairs * from, size_t from_stride, pairs * to, size_t to_stride) {
-    const auto quarter = [&](int row, int at) AGD_TARGET {
-        return _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + row * from_stride + at));
-    };
-    for (int at = 0; at < 16; at += 4) {
-        __m512i x[4]; // rows i, i+4, i+8 and i+12
-        for (int i = 0; i < 4; i++) {
-            x[i] = _mm512_castsi128_si512(quarter(i, at));
-            x[i] = _mm512_inserti32x4(x[i], quarter(i + 4, at), 1);
-            x[i] = _mm512_inserti32x4(x[i], quarter(i + 8, at), 2);
-            x[i] = _mm512_inserti32x4(x[i], quarter(i + 12, at), 3);
-        }
-        const __m512i a = _mm512_unpacklo_epi32(x[0], x[1]), b = _mm512_unpackhi_epi32(x[0], x[1]);
-        const __m512i c = _mm512_unpacklo_epi32(x[2], x[3]), d = _mm512_unpackhi_epi32(x[2], x[3]);
-        store_pairs(to + (at + 0) * to_stride, _mm512_unpacklo_epi64(a, c));
-        store_pairs(to + (at + 1) * to_stride, _mm512_unpackhi_epi64(a, c));
-        store_pairs(to + (at + 2) * to_stride, _mm512_unpacklo_epi64(b, d));
-        store_pairs(to + (at + 3) * to_stride, _mm512_unpackhi_epi64(b, d));
+AGD_TARGET inline void transpose(const __m512i * row, pairs * to, size_t stride) {
+    __m512i x[16];
+    for (int i = 0; i < 16; i += 4) { // the pairs of each four rows side by side, 4 columns apart
+        const __m512i a = _mm512_unpacklo_epi32(row[i], row[i + 1]), b = _mm512_unpackhi_epi32(row[i], row[i + 1]);
+        const __m512i c = _mm512_unpacklo_epi32(row[i + 2], row[i + 3]), d = _mm512_unpackhi_epi32(row[i + 2], row[i + 3]);
+        x[i]            = _mm512_unpacklo_epi64(a, c);
+        x[i + 1]        = _mm512_unpackhi_epi64(a, c);
+        x[i + 2]        = _mm512_unpacklo_epi64(b, d);
+        x[i + 3]        = _mm512_unpackhi_epi64(b, d);
     }
-}
-
-// Puts the numbers of two rows side by side. n is a multiple of 32.
-AGD_TARGET inline void interleave(const pairs * a, const pairs * b, pairs * to, int n) {
-    alignas(64) static constexpr uint16_t low[32] = { 0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
-                                                      8,  40, 9,  41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47 };
-    const __m512i                         first   = _mm512_load_si512(low);
-    const __m512i                         second  = _mm512_add_epi16(first, _mm512_set1_epi16(16));
-    for (int d = 0; d < n; d += 32) {
-        const __m512i x = load_pairs(a + d / 2), y = load_pairs(b + d / 2);
-        store_pairs(to + d, _mm512_permutex2var_epi16(x, first, y));
-        store_pairs(to + d + 16, _mm512_permutex2var_epi16(x, second, y));
+    for (int i = 0; i < 4; i++) {
+        const __m512i a = _mm512_shuffle_i32x4(x[i], x[i + 4], 0x88), b = _mm512_shuffle_i32x4(x[i], x[i + 4], 0xdd);
+        const __m512i c = _mm512_shuffle_i32x4(x[i + 8], x[i + 12], 0x88);
+        const __m512i d = _mm512_shuffle_i32x4(x[i + 8], x[i + 12], 0xdd);
+        store_pairs(to + i * stride, _mm512_shuffle_i32x4(a, c, 0x88));
+        store_pairs(to + (i + 4) * stride, _mm512_shuffle_i32x4(b, d, 0x88));
+        store_pairs(to + (i + 8) * stride, _mm512_shuffle_i32x4(a, c, 0xdd));
+        store_pairs(to + (i + 12) * stride, _mm512_shuffle_i32x4(b, d, 0xdd));
     }
 }
 
 // Reads 16 numbers of a cell, from the d-th on.
 template <element E> AGD_TARGET inline vec read(const char * from, int d) {
-    if constexpr (E == element::f32) {
-        return load(reinterpret_cast<const float *>(from) + d);
-    } else if constexpr (E == element::f16) {
+    if constexpr (E == element::f16) {
         return load_f16(from + 2 * d);
     } else if constexpr (E == element::bf16) {
         return load_bf16(from + 2 * d);
@@ -91,12 +76,66 @@ template <element E> AGD_TARGET inline vec read(const char * from, int d) {
     }
 }
 
-// nonfinite becomes NaN if a number is not finite.
-template <element E> AGD_TARGET inline void round_row(const char * from, pairs * to, int n, vec & nonfinite) {
+// Prefetches the cells of a tile in small steps, which the computation of another one has between them.
+struct prefetcher {
+    const operands & o;
+    const cell *     cells;
+    int              first, heads;
+    int              i = 0, part = -1; // a cell; its keys of each head and then its values
+    const char *     at = nullptr, * end = nullptr;
+
+    AGD_TARGET void lines(int n) {
+        while (n > 0) {
+            if (at >= end) {
+                if (++part == 2 * heads) {
+                    part = 0;
+                    i++;
+                }
+                while (i < tile && cells[i] == none) {
+                    i++;
+                }
+                if (i >= tile) {
+                    part = 2 * heads - 1;
+                    return;
+                }
+                const kv_view & c = part < heads ? o.k : o.v;
+                at                = c.data + cells[i] * c.cell + (first + part % heads) * c.head;
+                end               = at + c.size;
+                at -= reinterpret_cast<uintptr_t>(at) % 64; // whole cache lines
+            }
+            for (; n > 0 && at < end; n--, at += 64) {
+                __builtin_prefetch(at, 0, 2);
+            }
+        }
+    }
+};
+
+// Lines to prefetch for each two cells that are laid out, of keys and of values: somewhat more than these have.
+constexpr int step = 12;
+
+// Lays out the numbers of half a tile: the d-th pairs of all cells side by side, the next ones tile words apart.
+template <element E>
+AGD_TARGET inline void lay_out_keys(const char * const * cells, size_t head, pairs * to, int n, prefetcher & next) {
     for (int d = 0; d < n; d += 32) {
-        const vec x = read<E>(from, d), y = read<E>(from, d + 16);
-        nonfinite += x * 0.0f + y * 0.0f;
-        store_pairs(to + d / 2, rounded(x, y));
+        __m512i row[half];
+        for (int i = 0; i < half; i++) {
+            row[i] = rounded(read<E>(cells[i] + head, d), read<E>(cells[i] + head, d + 16));
+        }
+        transpose(row, to + d / 2 * tile, tile);
+        next.lines(2 * step);
+    }
+}
+
+// Lays out the numbers of two cells by turns. top becomes the highest of them, without their signs.
+template <element E>
+AGD_TARGET inline void lay_out_values(const char * a, const char * b, pairs * to, int n, __m512i & top) {
+    alignas(64) static constexpr uint16_t turns[32] = { 0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                                        8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31 };
+    const __m512i order = _mm512_load_si512(turns), sign = _mm512_set1_epi16(static_cast<short>(0x8000));
+    for (int d = 0; d < n; d += W) {
+        const __m512i x = rounded(read<E>(a, d), read<E>(b, d));
+        top             = _mm512_max_epu16(top, _mm512_andnot_si512(sign, x));
+        store_pairs(to + d, _mm512_permutexvar_epi16(order, x));
     }
 }
 
@@ -112,8 +151,9 @@ template <int R> struct entries {
 };
 
 // Makes weights of the scores of one row. The maximum changes only where a score exceeds it.
-AGD_TARGET inline void weigh(const vec * score, uint32_t cells, state & st, float * sums, float & keep, pairs * weights) {
+AGD_TARGET inline void weigh(vec s0, vec s1, uint32_t cells, state & st, float * sums, float & keep, pairs * weights) {
     const __m512 hidden = _mm512_set1_ps(-__builtin_inff());
+    const vec    score[2] = { s0, s1 };
     vec          x[2], sum = load(sums);
     __mmask16    higher = 0;
     for (int i = 0; i < 2; i++) {
@@ -140,7 +180,7 @@ AGD_TARGET inline void weigh(const vec * score, uint32_t cells, state & st, floa
 
 // The scores of the first H * half cells of a tile, as weights.
 template <int R, int H> AGD_TARGET inline void scores(entries<R> & e, const pairs * k, int dk) {
-    vec s[R][2] = {};
+    vec s[R][H] = {};
     for (int d = 0; d < dk / 2; d++) {
         __m512i key[H];
         for (int h = 0; h < H; h++) {
@@ -154,7 +194,7 @@ template <int R, int H> AGD_TARGET inline void scores(entries<R> & e, const pair
         }
     }
     for (int r = 0; r < R; r++) {
-        weigh(s[r], e.cells[r], *e.st[r], e.sums[r], e.keep[r], e.weights[r]);
+        weigh(s[r][0], H == 2 ? s[r][H - 1] : vec{}, e.cells[r], *e.st[r], e.sums[r], e.keep[r], e.weights[r]);
     }
 }
 
@@ -191,27 +231,23 @@ template <int R, int N> AGD_TARGET inline void mix(const entries<R> & e, const p
 }
 
 struct packed_task : task {
-    pairs * q;      // indices x dk
-    float * sums;   // indices x W
-    pairs * k_rows; // heads x tile x dk
-    pairs * v_rows; // heads x tile x dv
-    pairs * k;      // dk/2 x tile: a pair of each cell, of one head
-    pairs * v;      // tile/2 x dv: the numbers of each two cells
-    float * row;    // for types without a reader
+    pairs * q;     // indices x dk
+    float * sums;  // indices x W
+    pairs * k;     // dk/2 x tile: a pair of each cell
+    pairs * v;     // tile/2 x dv: the numbers of each two cells
+
+    const char * keys[tile];   // of the cells of a tile, of the first head in the cache
+    const char * values[tile]; // the same
 
     AGD_TARGET packed_task(const operands & o, const group & g, int first, int heads, float * scratch)
         : task(o, g, first, heads) {
-        const auto next  = [&](size_t n) { return std::exchange(scratch, scratch + n); };
-        const auto words = [&](size_t n) { return reinterpret_cast<pairs *>(next(n)); };
-        q                = words(indices() * o.dk / 2);
-        out              = next(indices() * o.dv);
-        sums             = next(indices() * W);
-        k_rows           = words(heads * tile * o.dk / 2);
-        v_rows           = words(heads * tile * o.dv / 2);
-        k                = words(tile * o.dk / 2);
-        v                = words(tile * o.dv / 2);
-        row              = next(std::max(o.dk, o.dv));
-        st               = reinterpret_cast<state *>(scratch);
+        const auto next = [&](size_t n) { return std::exchange(scratch, scratch + n); };
+        q               = reinterpret_cast<pairs *>(next(indices() * o.dk / 2));
+        out             = next(indices() * o.dv);
+        sums            = next(indices() * W);
+        k               = reinterpret_cast<pairs *>(next(tile * o.dk / 2));
+        v               = reinterpret_cast<pairs *>(next(tile * o.dv / 2));
+        st              = reinterpret_cast<state *>(scratch);
         const float factor = o.scale * log2e;
         each_index([&](size_t x, uint32_t row, int head) AGD_TARGET {
             const auto * from = reinterpret_cast<const float *>(o.q + row * o.q_row + head * o.q_head);
@@ -224,44 +260,48 @@ struct packed_task : task {
         });
     }
 
-    AGD_TARGET void read_row(const kv_view & from, int h, cell c, pairs * to, int n, vec & nonfinite) {
-        if (c == none) {
-            __builtin_memset(to, 0, sizeof(pairs) * n / 2);
-            return;
+    // Finds where the cells of a block are, those that seen excludes at another one: any finite number does.
+    AGD_TARGET void find(const block & b, uint32_t seen) {
+        const cell * cells = g.cells.data() + b.first;
+        for (int i = 0; i < tile; i++) {
+            seen &= ~(static_cast<uint32_t>(cells[i] == none) << i);
         }
-        const char * p = from.data + c * from.cell + (first + h) * from.head;
-        switch (from.type) {
-            case element::f32: return round_row<element::f32>(p, to, n, nonfinite);
-            case element::f16: return round_row<element::f16>(p, to, n, nonfinite);
-            case element::bf16: return round_row<element::bf16>(p, to, n, nonfinite);
-            case element::q8_0: return round_row<element::q8_0>(p, to, n, nonfinite);
-            case element::other:
-                from.to_float(p, row, n);
-                return round_row<element::f32>(reinterpret_cast<const char *>(row), to, n, nonfinite);
+        for (int i = 0; i < tile; i++) {
+            const size_t c = cells[(seen >> i & 1) != 0 ? i : __builtin_ctz(seen)];
+            keys[i]        = o.k.data + c * o.k.cell;
+            values[i]      = o.v.data + c * o.v.cell;
         }
     }
 
-    AGD_TARGET void load_cell(cell c, int at, vec & nonfinite) {
-        vec ignored = {}; // the score of a cell that a row does not see is replaced
-        for (int h = 0; h < heads; h++) {
-            read_row(o.k, h, c, k_rows + (h * tile + at) * o.dk / 2, o.dk, ignored);
-        }
-        for (int h = 0; h < heads; h++) {
-            read_row(o.v, h, c, v_rows + (h * tile + at) * o.dv / 2, o.dv, nonfinite);
-        }
-    }
-
-    // Lays out the first cells of a head.
-    AGD_TARGET void lay_out(int h, int size) {
-        const pairs * keys   = k_rows + h * tile * o.dk / 2;
-        const pairs * values = v_rows + h * tile * o.dv / 2;
+    template <element E> AGD_TARGET void lay_out_keys(int size, size_t head, prefetcher & next) {
         for (int c = 0; c < size; c += half) {
-            for (int d = 0; d < o.dk / 2; d += 16) {
-                transpose(keys + c * o.dk / 2 + d, o.dk / 2, k + d * tile + c, tile);
-            }
+            agd::attention::lay_out_keys<E>(keys + c, head, k + c, o.dk, next);
         }
+    }
+
+    template <element E> AGD_TARGET bool lay_out_values(int size, size_t head, prefetcher & next) {
+        __m512i top = _mm512_setzero_si512();
         for (int c = 0; c < size; c += 2) {
-            interleave(values + c * o.dv / 2, values + (c + 1) * o.dv / 2, v + c / 2 * o.dv, o.dv);
+            agd::attention::lay_out_values<E>(values[c] + head, values[c + 1] + head, v + c / 2 * o.dv, o.dv, top);
+            next.lines(step);
+        }
+        return _mm512_cmpge_epu16_mask(top, _mm512_set1_epi16(0x7f80)) == 0; // infinity
+    }
+
+    // Lays out the cells that were found, of a head. Returns whether all values are finite.
+    AGD_TARGET bool lay_out(int size, int head, prefetcher & next) {
+        const size_t k_head = head * o.k.head, v_head = head * o.v.head;
+        switch (o.k.type) {
+            case element::f16: lay_out_keys<element::f16>(size, k_head, next); break;
+            case element::bf16: lay_out_keys<element::bf16>(size, k_head, next); break;
+            case element::q8_0: lay_out_keys<element::q8_0>(size, k_head, next); break;
+            default: break; // not packable
+        }
+        switch (o.v.type) {
+            case element::f16: return lay_out_values<element::f16>(size, v_head, next);
+            case element::bf16: return lay_out_values<element::bf16>(size, v_head, next);
+            case element::q8_0: return lay_out_values<element::q8_0>(size, v_head, next);
+            default: return true;
         }
     }
 
@@ -283,16 +323,32 @@ struct packed_task : task {
         }
     }
 
-    // Computes the loaded tile, of which no row sees more than the first cells, for some entries.
-    AGD_TARGET void compute(int size, const entry * from, const entry * to) {
+    AGD_TARGET void rows(int h, int size, const entry * from, const entry * to) {
         const int n = static_cast<int>(to - from) * o.repeat;
+        int       i = 0;
+        rows<8>(h, size, from, i, n);
+        rows<4>(h, size, from, i, n);
+        rows<2>(h, size, from, i, n);
+        rows<1>(h, size, from, i, n);
+    }
+
+    AGD_TARGET void compute(const block & b, const block & following) {
+        const entry * from = g.entries.data() + b.begin;
+        const entry * to   = g.entries.data() + b.end;
+        prefetcher    next{ o, g.cells.data() + following.first, first, heads };
+        find(b, ~0u);
         for (int h = 0; h < heads; h++) {
-            int i = 0;
-            lay_out(h, size);
-            rows<8>(h, size, from, i, n);
-            rows<4>(h, size, from, i, n);
-            rows<2>(h, size, from, i, n);
-            rows<1>(h, size, from, i, n);
+            if (lay_out(b.size, first + h, next)) {
+                rows(h, b.size, from, to);
+                continue;
+            }
+            // A hidden cell has weight 0, but 0 times infinity is NaN. So each row has only the cells that it sees.
+            for (const entry * e = from; e < to; e++) {
+                find(b, e->cells);
+                lay_out(b.size, first + h, next);
+                rows(h, b.size, e, e + 1);
+            }
+            find(b, ~0u);
         }
     }
 };
@@ -301,7 +357,9 @@ struct packed_task : task {
 
 AGD_TARGET void compute_avx512_bf16(const operands & o, const group & g, int first, int heads, float * scratch) {
     packed_task t(o, g, first, heads, scratch);
-    each_tile(t);
+    for (size_t i = 0; i < g.blocks.size(); i++) {
+        t.compute(g.blocks[i], g.blocks[i + 1 < g.blocks.size() ? i + 1 : i]);
+    }
     for (size_t x = 0; x < t.indices(); x++) {
         t.st[x].sum = total(load(t.sums + x * W));
     }

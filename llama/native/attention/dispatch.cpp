@@ -40,7 +40,8 @@ kernel packed_kernel() {
 }
 
 bool packable(const operands & o) {
-    return o.dk % 32 == 0 && o.dv % 32 == 0 && o.k.type != element::f32 && o.v.type != element::f32;
+    const auto has_reader = [](const kv_view & c) { return c.type != element::f32 && c.type != element::other; };
+    return o.dk % 32 == 0 && o.dv % 32 == 0 && has_reader(o.k) && has_reader(o.v);
 }
 
 kernel kernel_for(const operands & o, bool rounds) {
@@ -73,7 +74,7 @@ kv_view make_kv_view(const void * data, ggml_type type, size_t cell, size_t head
 
 size_t scratch_floats(const operands & o, int heads) {
     const size_t rows = static_cast<size_t>(max_group) * o.repeat;
-    return heads * ((rows + tile) * (o.dk + o.dv) + 18 * rows) + tile * (o.dk + o.dv) + std::max(o.dk, o.dv);
+    return heads * ((rows + tile) * (o.dk + o.dv) + 18 * rows);
 }
 
 int heads_at_once(const operands & o, const group & g) {

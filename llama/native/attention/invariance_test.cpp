@@ -161,7 +161,12 @@ void same_bits_as_alone(const shape & s) {
     for (const kernel * k = kernels(); *k != nullptr; k++) {
         all.push_back(*k);
     }
-    if (packed_kernel() != nullptr && s.dk % 32 == 0 && s.dv % 32 == 0) {
+    operands o{};
+    o.k  = make_kv_view(nullptr, s.type, 0, 0, s.dk);
+    o.v  = make_kv_view(nullptr, s.type, 0, 0, s.dv);
+    o.dk = s.dk;
+    o.dv = s.dv;
+    if (packed_kernel() != nullptr && packable(o)) {
         all.push_back(packed_kernel());
     }
     for (size_t k = 0; k < all.size(); k++) {

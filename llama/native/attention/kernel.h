@@ -150,13 +150,26 @@ AGD_TARGET static inline void convert(const kv_view & c, int head, cell at, floa
     }
 }
 
+// Cells lie apart, which no hardware prefetcher follows. So the next tile is prefetched while this one is loaded.
+AGD_TARGET static inline void prefetch(const kv_view & c, int head, cell at) {
+    const char * from = c.data + at * c.cell + head * c.head;
+    const char * end  = from + c.size;
+    for (from -= reinterpret_cast<uintptr_t>(from) % 64; from < end; from += 64) { // whole cache lines
+        __builtin_prefetch(from, 0, 2);
+    }
+}
+
 struct exact_task : task {
-    float * q; // indices x dk, scaled so that weights are powers of 2
-    float * k; // heads x tile x dk
-    float * v; // heads x tile x dv
+    static constexpr cell unknown = none - 1;
+
+    float * q;          // indices x dk, scaled so that weights are powers of 2
+    float * k;          // heads x tile x dk
+    float * v;          // heads x tile x dv
+    cell    held[tile]; // that k and v have; none: zeros
 
     AGD_TARGET exact_task(const operands & o, const group & g, int first, int heads, float * scratch)
         : task(o, g, first, heads) {
+        std::fill_n(held, tile, unknown);
         q   = scratch;
         out = q + indices() * o.dk;
         k   = out + indices() * o.dv;
@@ -180,6 +193,44 @@ struct exact_task : task {
         }
         for (int h = 0; h < heads; h++) {
             convert(o.v, first + h, c, v + (h * tile + at) * o.dv, o.dv, nonfinite);
+        }
+    }
+
+    // Loads the cells of a block, with zeros for those that seen excludes. Loads nothing that is there already: the
+    // tiles of sequences that part have cells in common. Returns whether all values are finite.
+    AGD_TARGET bool load_tile(const block & b, uint32_t seen, const block & next) {
+        const cell * cells     = g.cells.data() + b.first;
+        const cell * ahead     = g.cells.data() + next.first;
+        vec          nonfinite = {};
+        for (int i = 0; i < tile; i++) {
+            const cell c = (seen >> i & 1) != 0 ? cells[i] : none;
+            if (i < static_cast<int>(b.size) && c != held[i]) {
+                load_cell(c, i, nonfinite);
+                held[i] = c;
+            }
+            for (int h = first; ahead[i] != none && ahead[i] != c && h < first + heads; h++) {
+                prefetch(o.k, h, ahead[i]);
+                prefetch(o.v, h, ahead[i]);
+            }
+        }
+        if (total(nonfinite) == 0) {
+            return true;
+        }
+        std::fill_n(held, tile, unknown);
+        return false;
+    }
+
+    AGD_TARGET void compute(const block & b, const block & next) {
+        const entry * from = g.entries.data() + b.begin;
+        const entry * to   = g.entries.data() + b.end;
+        if (load_tile(b, ~0u, next)) {
+            compute(b.size, from, to);
+            return;
+        }
+        // A hidden cell has weight 0, but 0 times infinity is NaN. So each row has only the cells that it sees.
+        for (; from < to; from++) {
+            load_tile(b, from->cells, next);
+            compute(b.size, from, from + 1);
         }
     }
 
@@ -222,6 +273,8 @@ struct exact_task : task {
 
 AGD_TARGET static void compute(const operands & o, const group & g, int first, int heads, float * scratch) {
     exact_task t(o, g, first, heads, scratch);
-    each_tile(t);
+    for (size_t i = 0; i < g.blocks.size(); i++) {
+        t.compute(g.blocks[i], g.blocks[i + 1 < g.blocks.size() ? i + 1 : i]);
+    }
     finish(t);
 }
