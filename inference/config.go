@@ -45,9 +45,10 @@ type Config struct {
 	CacheRAM int
 	// Threads is the number of CPU threads of each context; 0: Open decides.
 	Threads int
-	// GGMLAttention makes llama.cpp compute attention on the CPU by itself. It holds for
-	// the whole process; see [llama.SetSharedAttention].
-	GGMLAttention bool
+	// CPUAttention is how the CPU computes attention: Shared, F32 (see [llama.SetF32Attention]) or
+	// GGML, which leaves it to llama.cpp (see [llama.SetSharedAttention]). "" is Shared. It holds
+	// for the whole process.
+	CPUAttention string
 	// DeviceAttention is how a device computes attention: "gather" (see [llama.SetGather]) or
 	// "dense". "auto" and "" are "dense". It holds for the whole process.
 	DeviceAttention string
@@ -91,6 +92,7 @@ func DefaultConfig() Config {
 		Device:          "auto",
 		GPULayers:       -1,
 		SplitMode:       llama.SplitLayer,
+		CPUAttention:    Shared,
 		DeviceAttention: "auto",
 		Remote:          remote.Config{API: remote.APIAuto, Retries: remote.DefaultRetries},
 		Scheduler:       scheduler.Config{Policy: scheduler.Policy{DraftRows: Auto}, QueueLimit: defaultQueueLimit},

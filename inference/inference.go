@@ -71,7 +71,7 @@ type EngineInfo struct {
 	Contexts      int
 	GPULayers     int // as configured; -1: all
 	Threads       int
-	Attention     string // on the CPU "shared" (see llama.SetSharedAttention) or "ggml", else "device" or "gather" (see llama.SetGather)
+	Attention     string // on the CPU a value of Config.CPUAttention, else "device" or "gather" (see llama.SetGather)
 	ContextLength int
 	KVType        string
 	Parallel      int

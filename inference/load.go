@@ -256,12 +256,12 @@ func (s *Service) chooseSizes(cfg Config, groups []deviceGroup) (perCell float64
 			f.Threads = max(1, f.Threads/f.Contexts)
 		}
 	}
-	f.Attention = attention(gpu, cfg.GGMLAttention)
+	f.Attention = attention(gpu, cfg.CPUAttention)
 	if err := s.setGather(cfg, groups); err != nil {
 		return 0, err
 	}
 	cpu := autoParallelCPU
-	if f.Attention == "ggml" {
+	if f.Attention == GGML {
 		cpu = autoParallelGGML
 	}
 	f.Parallel = choose(cfg.Scheduler.MaxRunning, gpu, autoParallelGPU, cpu)

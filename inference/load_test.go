@@ -43,21 +43,21 @@ func TestKVTypeKeepsSharedAttention(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := EngineInfo{Attention: "shared", Parallel: autoParallelCPU}
+	want, f32 := EngineInfo{Attention: Shared, Parallel: autoParallelCPU}, EngineInfo{Attention: F32, Parallel: autoParallelCPU}
 	if llama.SetSharedAttention(true); !llama.SharedAttention() { // a CPU without AVX2
-		want = EngineInfo{Attention: "ggml", Parallel: autoParallelGGML}
+		want = EngineInfo{Attention: GGML, Parallel: autoParallelGGML}
+		f32 = want
 	}
 	for _, test := range []struct {
-		kvType string
-		ggml   bool
-		want   EngineInfo
+		kvType, attention string
+		want              EngineInfo
 	}{
-		{"f16", false, want}, {"bf16", false, want}, {"q8_0", false, want}, {"q4_0", false, want},
-		{"q8_0", true, EngineInfo{Attention: "ggml", Parallel: autoParallelGGML}},
+		{"f16", "", want}, {"bf16", Shared, want}, {"q8_0", "", want}, {"q4_0", "", want}, {"f16", F32, f32},
+		{"q8_0", GGML, EngineInfo{Attention: GGML, Parallel: autoParallelGGML}},
 	} {
 		t.Run(fmt.Sprint(test.kvType, " ", test.want.Attention), func(t *testing.T) {
 			defer llama.SetSharedAttention(true)
-			s, err := Open(t.Context(), Config{Path: path, Device: "cpu", KVType: test.kvType, GGMLAttention: test.ggml, ContextLength: 512, Threads: 1, Log: zerolog.Nop(), Scheduler: scheduler.Config{QueueLimit: 8}, Agent: agent.Config{MaxNewTokens: 16}})
+			s, err := Open(t.Context(), Config{Path: path, Device: "cpu", KVType: test.kvType, CPUAttention: test.attention, ContextLength: 512, Threads: 1, Log: zerolog.Nop(), Scheduler: scheduler.Config{QueueLimit: 8}, Agent: agent.Config{MaxNewTokens: 16}})
 			if err != nil {
 				t.Fatal(err)
 			}

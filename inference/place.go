@@ -11,6 +11,13 @@ import (
 	"agentd/llama"
 )
 
+// Shared, F32 and GGML are values of Config.CPUAttention.
+const (
+	Shared = "shared"
+	F32    = "f32"
+	GGML   = "ggml"
+)
+
 // Gather and Dense are values of Config.DeviceAttention.
 const (
 	Gather = "gather"

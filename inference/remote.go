@@ -88,7 +88,7 @@ func (c *Config) CheckRemote() error {
 		{"Contexts", c.Contexts != d.Contexts},
 		{"CacheRAM", c.CacheRAM != 0},
 		{"Threads", c.Threads != 0},
-		{"GGMLAttention", c.GGMLAttention},
+		{"CPUAttention", c.CPUAttention != d.CPUAttention && c.CPUAttention != ""},
 		{"DeviceAttention", c.DeviceAttention != d.DeviceAttention && c.DeviceAttention != ""},
 		{"LoRA", len(c.LoRA) > 0},
 		{"WeightsDir", c.WeightsDir != ""},

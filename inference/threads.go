@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -38,17 +39,18 @@ func autoContexts(cfg Config, gpu bool, info llama.ModelInfo, weights, free uint
 	return 2
 }
 
-// attention sets how attention is computed, and returns it: "shared" or "ggml" on the CPU, else
-// "device".
-func attention(gpu, ggml bool) string {
-	llama.SetSharedAttention(!ggml)
-	if gpu {
+// attention applies Config.CPUAttention and returns what is used: one of its values, or "device".
+func attention(gpu bool, want string) string {
+	llama.SetSharedAttention(want != GGML)
+	llama.SetF32Attention(want == F32)
+	switch {
+	case gpu:
 		return "device"
+	case !llama.SharedAttention():
+		return GGML
+	default:
+		return cmp.Or(want, Shared)
 	}
-	if llama.SharedAttention() {
-		return "shared"
-	}
-	return "ggml"
 }
 
 // physicalCores counts the distinct sets of hyper-threads; 0: unknown.

@@ -40,7 +40,7 @@ func TestBrokenAssumptionIsRefusedWithItsReason(t *testing.T) {
 		{"a renamed output node", outputName, "result_output"},
 		{"no call of the hook", graphHook, "hook"},
 		{"no call that sets threads", threadCall, "threads before each evaluation"},
-		{"another layout of masks", maskLayout, "layout of bit masks"},
+		{"another layout of masks", maskLayout, "layout of masks"},
 		{"logits read past the backend", outputRead, "through the backend"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -21,6 +21,11 @@ var sharedAttentionOff atomic.Bool
 // off, for all contexts that the process makes from then on. Close other contexts first.
 func SetSharedAttention(on bool) { sharedAttentionOff.Store(!on) }
 
+// SetF32Attention makes shared attention compute in F32 for every model, or (the default) only
+// for models whose products keep that precision: those with F32 and F16 weights. For others it
+// rounds queries, keys, values and weights to BF16 where the processor has products of BF16.
+func SetF32Attention(on bool) { C.agd_attention_f32(C.bool(on)) }
+
 // SharedAttention reports whether a context made now has shared attention. It must be
 // switched on, and the machine must have a CPU with AVX2 or AVX-512 and no GPU.
 func SharedAttention() bool {
@@ -30,8 +35,8 @@ func SharedAttention() bool {
 
 func useSharedAttention() bool { return bool(C.agd_attention(C.bool(!sharedAttentionOff.Load()))) }
 
-// masksAsBits counts the masks that were read as bits, in all contexts.
-func masksAsBits() uint64 { return uint64(C.agd_attention_bits()) }
+// masksAsLists counts the masks that were read as lists, in all contexts.
+func masksAsLists() uint64 { return uint64(C.agd_attention_lists()) }
 
 // placed says where the nodes of evaluations were computed since watchPlacement.
 type placed struct {

@@ -2,6 +2,7 @@ package llama
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -9,6 +10,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/cpu"
 
 	"agentd/llama/synth"
 )
@@ -88,7 +91,8 @@ func (h herd) run(t testing.TB, c *Context, steps int, see func(rows [][]float32
 // shaped is a random model with few layers, each with the shape of a real model's.
 func shaped(t testing.TB, spec synth.Spec) *Model {
 	t.Helper()
-	spec.Arch, spec.Type, spec.Seed, spec.Context, spec.Small = synth.Qwen3, "q8_0", 1, 32768, true
+	spec.Arch, spec.Seed, spec.Context, spec.Small = synth.Qwen3, 1, 32768, true
+	spec.Type = cmp.Or(spec.Type, "q8_0")
 	path, err := synth.Cached("", spec)
 	if err != nil {
 		t.Fatal(err)
@@ -109,16 +113,18 @@ func BenchmarkAgents(b *testing.B) {
 	} {
 		m := shaped(b, spec)
 		for _, kv := range []string{"f16", "q8_0"} {
-			for _, on := range []bool{true, false} {
-				b.Run(fmt.Sprintf("%s/%s/shared=%v", name, kv, on), func(b *testing.B) { agents(b, m, kv, on) })
+			for _, how := range []string{"shared", "f32", "ggml"} {
+				b.Run(fmt.Sprintf("%s/%s/%s", name, kv, how), func(b *testing.B) { agents(b, m, kv, how) })
 			}
 		}
 	}
 }
 
-func agents(b *testing.B, m *Model, kv string, shared bool) {
-	SetSharedAttention(shared)
+func agents(b *testing.B, m *Model, kv, how string) {
+	SetSharedAttention(how != "ggml")
+	SetF32Attention(how == "f32")
 	defer SetSharedAttention(true)
+	defer SetF32Attention(false)
 	h := herd{agents: 16, candidates: 4, common: 300, prompt: 900}
 	c := newContext(b, m, SetContext(16384), SetBatch(512), SetMaxSequences(64), SetKVType(kv), SetThreads(2, 2))
 	began := time.Now()
@@ -149,9 +155,9 @@ func TestSharedAttentionIsAsExactAsLlamaCpp(t *testing.T) {
 	}
 }
 
-// TestMasksReadOnlyBySharedAttentionAreBits checks that the patch works. Without it the
+// TestMasksReadOnlyBySharedAttentionAreLists checks that the patch works. Without it the
 // results are right, but computed more slowly.
-func TestMasksReadOnlyBySharedAttentionAreBits(t *testing.T) {
+func TestMasksReadOnlyBySharedAttentionAreLists(t *testing.T) {
 	header, err := os.ReadFile("../third_party/llama.cpp/src/llama-kv-cells.h")
 	if err != nil {
 		t.Fatal(err)
@@ -167,14 +173,48 @@ func TestMasksReadOnlyBySharedAttentionAreBits(t *testing.T) {
 			}
 			c := newContext(t, shared(t, arch))
 			for range 2 { // a new graph, and a reused one
-				before := masksAsBits()
+				before := masksAsLists()
 				feed(t, c, 0, []Token{1})
-				if got := masksAsBits() - before; got != want {
-					t.Errorf("%s, shared attention %v, patch %v: %d masks were read as bits, want %d", arch, on, patched, got, want)
+				if got := masksAsLists() - before; got != want {
+					t.Errorf("%s, shared attention %v, patch %v: %d masks were read as lists, want %d", arch, on, patched, got, want)
 				}
 			}
 		}
 	}
+}
+
+// TestAttentionRoundsOnlyForModelsThatRound compares logits with those of attention in F32.
+func TestAttentionRoundsOnlyForModelsThatRound(t *testing.T) {
+	packed := SharedAttention() && cpu.X86.HasAVX512BF16 && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ
+	defer SetF32Attention(false)
+	for weights, rounds := range map[string]bool{"f32": false, "f16": false, "bf16": packed, "q8_0": packed} {
+		m := shaped(t, synth.Spec{Layers: 2, Embedding: 64, FFN: 64, Heads: 2, KVHeads: 1, HeadDim: 32, Type: weights})
+		for kv, rounds := range map[string]bool{"f32": false, "f16": rounds, "bf16": rounds, "q8_0": rounds} {
+			logits := func(f32 bool) (all []float32) {
+				SetF32Attention(f32)
+				c := newContext(t, m, SetKVType(kv), SetMaxSequences(4))
+				herd{agents: 2, candidates: 2, common: 20, prompt: 40}.run(t, c, 4, func(rows [][]float32) { all = append(all, slices.Concat(rows...)...) })
+				return all
+			}
+			exact, got := logits(true), logits(false)
+			if rounded := !slices.Equal(exact, got); rounded != rounds {
+				t.Errorf("%s weights, %s cache: rounded %v, want %v", weights, kv, rounded, rounds)
+			}
+			if e := standardError(got, exact); e > 0.1*synth.LogitSpread {
+				t.Errorf("%s weights, %s cache: standard error of a logit: %g", weights, kv, e)
+			} else {
+				t.Logf("%s weights, %s cache: standard error of a logit: %.4f", weights, kv, e)
+			}
+		}
+	}
+}
+
+func standardError(got, want []float32) float64 {
+	var sum float64
+	for i, x := range got {
+		sum += float64(x-want[i]) * float64(x-want[i])
+	}
+	return math.Sqrt(sum / float64(len(want)))
 }
 
 func noFurther(t *testing.T, arch, kv string) {
@@ -191,11 +231,7 @@ func noFurther(t *testing.T, arch, kv string) {
 	truth := logits(SetFlashAttention(false), SetKVType("f32"))
 	distance := func(on bool) float64 {
 		SetSharedAttention(on)
-		var sum float64
-		for i, x := range logits(SetKVType(kv)) {
-			sum += float64(x-truth[i]) * float64(x-truth[i])
-		}
-		return math.Sqrt(sum / float64(len(truth)))
+		return standardError(logits(SetKVType(kv)), truth)
 	}
 	theirs, ours := distance(false), distance(true)
 	t.Logf("standard error of a logit: %.4f, llama.cpp's own %.4f", ours, theirs)

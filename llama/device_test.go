@@ -210,10 +210,10 @@ func whole(t *testing.T, c *Context) [][]float32 {
 	return append(rows, feed(t, c, 2, countTo(4, 2)), feed(t, c, 1, countTo(4, 2)))
 }
 
-// onlyOnDevice fails the test if the CPU computes attention or logits during work, or if a mask is written as bits.
+// onlyOnDevice fails the test if the CPU computes attention or logits during work, or if a mask is written as lists.
 func onlyOnDevice(t *testing.T, work func()) {
 	t.Helper()
-	watched, bits := watchPlacement(), masksAsBits()
+	watched, lists := watchPlacement(), masksAsLists()
 	work()
 	seen := placement()
 	if !watched {
@@ -221,8 +221,8 @@ func onlyOnDevice(t *testing.T, work func()) {
 	} else if seen.attentionDevice == 0 || seen.logitsDevice == 0 || seen.attentionCPU+seen.logitsCPU+seen.own > 0 {
 		t.Errorf("not all was computed on the device: %+v", seen)
 	}
-	if read := masksAsBits() - bits; read > 0 {
-		t.Errorf("%d masks were written as bits", read)
+	if read := masksAsLists() - lists; read > 0 {
+		t.Errorf("%d masks were written as lists", read)
 	}
 }
 

@@ -54,6 +54,10 @@ int agd_backend_score(const char * path, char ** err);
 bool agd_attention(bool on);
 bool agd_attention_enabled(void);
 
+// Whether shared attention computes in F32 for every model. Else it rounds to BF16 where the processor has products
+// of BF16 and the model's products round activations to so few bits anyway.
+void agd_attention_f32(bool on);
+
 // Checks what shared attention relies on in llama.cpp, if it is on; the error says what no longer holds.
 bool agd_attention_check(char ** err);
 
@@ -74,8 +78,8 @@ bool agd_gathers(ggml_backend_dev_t device, int64_t head_k, int64_t head_v, int6
 // How many attentions were given a bound with which a device gathers so far, for tests.
 uint64_t agd_gathered(void);
 
-// How many masks of all contexts were read as bits so far, for tests.
-uint64_t agd_attention_bits(void);
+// How many masks of all contexts were read as lists so far, for tests.
+uint64_t agd_attention_lists(void);
 
 // Where the nodes of all evaluations since a watch began were placed, for tests.
 struct agd_placement {

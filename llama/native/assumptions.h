@@ -9,7 +9,7 @@ namespace agd::assumption {
 // Tests break one of these on purpose to see the refusal.
 enum kind {
     none,
-    mask_layout,    // libllama was compiled with our layout of bit masks
+    mask_layout,    // libllama was compiled with our layout of masks
     attention_op,   // the operands and parameters of FLASH_ATTN_EXT
     output_name,    // the node of the logits is named result_output
     graph_hook,     // the patch calls our hook before a graph's inputs are set

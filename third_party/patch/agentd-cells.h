@@ -80,6 +80,8 @@ class position_set {
   public:
     using element = std::pair<position, cell>;
 
+    static constexpr cell none = std::numeric_limits<cell>::max();
+
     // iterator stands at an element, or at the end, which is greater than all.
     class iterator {
       public:
@@ -186,6 +188,11 @@ class position_set {
     // regular says that no position has two cells; then each can be used.
     bool regular() const { return more_.empty(); }
 
+    // at returns the cell of a position, or none; only of a regular set.
+    cell at(position p) const {
+        return p >= 0 && static_cast<size_t>(p) < list_.size() ? list_[p] : none;
+    }
+
     // each calls see with the cell of each position from p0 to, not including, p1, in their
     // order. see may erase the elements that it is given.
     template <typename F> void each(position p0, position p1, F && see) const {
@@ -201,7 +208,6 @@ class position_set {
     }
 
   private:
-    static constexpr cell    none = std::numeric_limits<cell>::max();
     static constexpr element end_ = { std::numeric_limits<position>::max(), std::numeric_limits<cell>::max() };
 
     // A list is as long as its last position.

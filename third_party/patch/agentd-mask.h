@@ -2,8 +2,8 @@
 // agentd-cells.h: the cells of its sequence, and not all cells of the cache one after the
 // other, of which most hold prefixes that nobody looks at now.
 //
-// Where only agentd's own attention reads a mask, it is written as bits. Where a device gathers the cells that rows
-// see, they are counted.
+// Where only agentd's own attention reads a mask, it gets lists of cells in the order of their positions. Where a
+// device gathers the cells that rows see, they are counted.
 #ifndef AGENTD_MASK_H
 #define AGENTD_MASK_H
 
@@ -17,19 +17,25 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 namespace agentd {
 
-// bit_rows stands for a mask, whose ggml_tensor::extra points to it: bit c % 32 of word c / 32 of
-// a row is cell c, which that row sees. Words hold something only where a row sees something: bit
-// w % 64 of which[w / 64] says that of word w.
-struct bit_rows {
-    std::vector<uint32_t> words;
-    std::vector<uint64_t> which;
-    size_t                stride = 0, which_stride = 0; // of a row
-    bool                  filled = false;
-    // The mask is written as values, and only the numbers below are wanted; words are scratch space.
+// row_lists stands for a mask, whose ggml_tensor::extra points to it: the cells that each row sees, by their positions.
+struct row_lists {
+    static constexpr cell     none  = position_set::none; // no cell has this position
+    static constexpr position chunk = 32;                 // lists begin and end at multiples of it
+
+    struct row {
+        int64_t  list;     // cells[list + p] has the position p
+        position from, to; // the row sees these; to is not included
+    };
+
+    std::vector<cell> cells; // the lists of all sequences
+    std::vector<row>  rows;
+    bool              filled = false;
+    // The mask is written as values, and only the numbers below are wanted; cells is scratch space.
     bool    count      = false;
     int32_t row_cells  = 0; // the most cells that a row sees
     int32_t tile_cells = 0; // the most cells that the rows of a tile see together: see tile_rows
@@ -38,11 +44,11 @@ struct bit_rows {
 // tile_rows is how many rows share one list of gathered cells in ggml's CUDA code: rows 0 to 7, 8 to 15 and so on.
 constexpr int tile_rows = 8;
 
-// layout is that of bit_rows. Who writes them and who reads them are compiled apart: change it with them.
-constexpr uint64_t layout = 2 << 16 | sizeof(bit_rows);
+// layout is that of row_lists. Who writes them and who reads them are compiled apart: change it with them.
+constexpr uint64_t layout = 3 << 16 | sizeof(row_lists);
 
 // graph_hooks are called when a graph has its memory: before its inputs are set, and after. The first says what is
-// wanted of which masks: bit_rows that are not yet filled, or null, are what extra is behind it.
+// wanted of which masks: extra points to row_lists that are not yet filled, or is null.
 using graph_hook = void (*)(ggml_backend_sched_t sched, ggml_cgraph * graph);
 
 struct graph_hooks {
@@ -54,6 +60,9 @@ inline std::atomic<const graph_hooks *> & installed() {
     static std::atomic<const graph_hooks *> hooks{ nullptr };
     return hooks;
 }
+
+// max_sequences is LLAMA_MAX_SEQ.
+constexpr int max_sequences = 256;
 
 // mask_name is what llama.cpp calls all masks. name_masks appends a point and a digit.
 constexpr char mask_name[] = "attn_inp_kq_mask";
@@ -72,43 +81,6 @@ inline void name_masks(ggml_cgraph * graph) {
     }
 }
 
-// The two ways in which a mask is written.
-
-struct bits_writer {
-    bit_rows & to;
-
-    bits_writer(bit_rows & b, size_t rows, size_t cells) : to(b) {
-        to.stride       = (cells + 31) / 32;
-        to.which_stride = (to.stride + 63) / 64;
-        to.words.resize(rows * to.stride);
-        to.which.resize(rows * to.which_stride);
-        to.filled = true;
-    }
-
-    uint32_t * row(size_t r) { return to.words.data() + r * to.stride; }
-    uint64_t * which(size_t r) { return to.which.data() + r * to.which_stride; }
-
-    void clear(size_t r) { std::fill_n(which(r), to.which_stride, 0); }
-
-    void copy(size_t r, size_t from) {
-        for (size_t i = 0; i < to.which_stride; i++) {
-            which(r)[i] = which(from)[i];
-            for (uint64_t left = which(r)[i]; left != 0; left &= left - 1) {
-                const size_t w = 64 * i + __builtin_ctzll(left);
-                row(r)[w]      = row(from)[w];
-            }
-        }
-    }
-
-    void show(size_t r, cell c) {
-        const size_t   w   = c / 32;
-        const uint32_t bit = uint32_t{ 1 } << (c % 32);
-        uint64_t &     has = which(r)[w / 64];
-        row(r)[w]          = (has >> (w % 64) & 1) != 0 ? row(r)[w] | bit : bit;
-        has |= uint64_t{ 1 } << (w % 64);
-    }
-};
-
 // T is the type whose bits make a value: 0 is seen, hidden is negative infinity.
 template <typename T> struct values_writer {
     T *    to;
@@ -120,9 +92,6 @@ template <typename T> struct values_writer {
     void copy(size_t r, size_t from) { std::copy_n(row(from), stride, row(r)); }
     void show(size_t r, cell c) { row(r)[c] = 0; }
 };
-
-// max_sequences is LLAMA_MAX_SEQ.
-constexpr int max_sequences = 256;
 
 // write writes the rows of a batch. A row sees its sequence up to its own position, of a
 // window (0: none) only so many positions.
@@ -154,16 +123,53 @@ void write(writer to, const batch & rows, size_t cells, position window, find &&
     }
 }
 
+// list writes the rows of a batch as lists.
+template <typename batch, typename find>
+void list(row_lists & to, const batch & rows, size_t cells, position window, find && positions) {
+    constexpr position chunk = row_lists::chunk;
+    struct range {
+        position from = std::numeric_limits<position>::max(), to = 0;
+        int64_t  list = 0;
+        bool     written = false;
+    };
+    std::array<range, max_sequences> of;
+    to.cells.clear();
+    to.rows.resize(rows.n_tokens);
+    for (size_t r = 0; r < to.rows.size(); r++) {
+        const position pos = rows.pos[r];
+        range &        s   = of[rows.seq_id[r][0]];
+        to.rows[r]         = { 0, window == 0 ? 0 : std::max(0, pos - window + 1), pos + 1 };
+        s.from             = std::min(s.from, to.rows[r].from);
+        s.to               = std::max(s.to, to.rows[r].to);
+    }
+    for (size_t r = 0; r < to.rows.size(); r++) {
+        const auto seq = rows.seq_id[r][0];
+        range &    s   = of[seq];
+        if (!s.written) {
+            const auto &   from  = positions(seq);
+            const position first = s.from / chunk * chunk, end = (s.to + chunk - 1) / chunk * chunk;
+            s.list    = static_cast<int64_t>(to.cells.size()) - first;
+            s.written = true;
+            for (position p = first; p < end; p++) {
+                const cell c = from.at(p);
+                to.cells.push_back(c < cells ? c : row_lists::none);
+            }
+        }
+        to.rows[r].list = s.list;
+    }
+    to.filled = true;
+}
+
 // count finds row_cells and tile_cells of a batch.
 template <typename batch, typename find>
-void count(bit_rows & to, const batch & rows, size_t cells, position window, find && positions) {
+void count(row_lists & to, const batch & rows, size_t cells, position window, find && positions) {
     struct last {
         int64_t  tile = -1; // in which a sequence had its last row
         position seen;
         int32_t  cells; // that row saw
     };
     std::array<last, max_sequences> of;
-    std::vector<uint32_t> &         tile_of = to.words; // the last tile that saw a cell, from 1 on
+    std::vector<uint32_t> &         tile_of = to.cells; // the last tile that saw a cell, from 1 on
     tile_of.assign(cells, 0);
     to.row_cells = to.tile_cells = 0;
     int32_t together             = 0; // what the rows of this tile see
@@ -203,13 +209,13 @@ bool fill_mask(ggml_tensor * mask, const batch & rows, position window, find && 
         }
     }
     const auto cells = static_cast<size_t>(mask->ne[0]);
-    auto *     bits  = installed() != nullptr ? static_cast<bit_rows *>(mask->extra) : nullptr;
-    if (bits != nullptr && bits->count) {
-        count(*bits, rows, cells, window, positions);
-        bits = nullptr;
+    auto *     lists  = installed() != nullptr ? static_cast<row_lists *>(mask->extra) : nullptr;
+    if (lists != nullptr && lists->count) {
+        count(*lists, rows, cells, window, positions);
+        lists = nullptr;
     }
-    if (bits != nullptr) {
-        write(bits_writer(*bits, rows.n_tokens, cells), rows, cells, window, positions);
+    if (lists != nullptr) {
+        list(*lists, rows, cells, window, positions);
     } else if (mask->type == GGML_TYPE_F16) {
         write(values_writer<uint16_t>{ static_cast<uint16_t *>(mask->data), cells, 0xfc00 }, rows, cells, window, positions);
     } else {

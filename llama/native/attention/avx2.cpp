@@ -5,6 +5,8 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
+
 #define AGD_TARGET __attribute__((target("avx2,fma,f16c")))
 
 namespace agd::attention {
@@ -45,6 +47,10 @@ template <int R> AGD_TARGET inline void sums(const vec (*v)[4], float (*s)[tile]
     }
 }
 
+AGD_TARGET inline vec fused(vec a, vec b, vec c) {
+    return (vec) _mm256_fmadd_ps((__m256) a, (__m256) b, (__m256) c);
+}
+
 AGD_TARGET inline float total(vec v) {
     const __m128 two = _mm_hadd_ps(half(v), half(v));
     return _mm_cvtss_f32(_mm_hadd_ps(two, two));
@@ -56,12 +62,13 @@ AGD_TARGET inline float highest(vec v) {
     return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
 }
 
+#include "attention/common.h"
 #include "attention/kernel.h"
 
 } // namespace
 
-AGD_TARGET void compute_avx2(const operands & o, const group & g, int head, float * scratch) {
-    compute(o, g, head, scratch);
+AGD_TARGET void compute_avx2(const operands & o, const group & g, int first, int heads, float * scratch) {
+    compute(o, g, first, heads, scratch);
 }
 
 } // namespace agd::attention

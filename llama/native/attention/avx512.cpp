@@ -5,40 +5,25 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
+
 #define AGD_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")))
 
 namespace agd::attention {
 
 namespace {
 
-using vec  = float __attribute__((vector_size(64)));
-using veci = int __attribute__((vector_size(64)));
+#include "attention/avx512.h"
 
-constexpr int W = 16, ROWS = 4, COLUMNS = 4;
+constexpr int ROWS = 4, COLUMNS = 4;
 
 AGD_TARGET inline veci lane_bits() {
     return veci{ 1 << 0, 1 << 1, 1 << 2,  1 << 3,  1 << 4,  1 << 5,  1 << 6,  1 << 7,
                  1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15 };
 }
 
-AGD_TARGET inline vec load_f16(const char * p) {
-    return (vec) _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)));
-}
-
-AGD_TARGET inline vec load_bf16(const char * p) {
-    return (vec) _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p))), 16);
-}
-
-AGD_TARGET inline vec load_i8(const char * p) {
-    return (vec) _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
-}
-
-AGD_TARGET inline float total(vec v) {
-    return _mm512_reduce_add_ps((__m512) v);
-}
-
-AGD_TARGET inline float highest(vec v) {
-    return _mm512_reduce_max_ps((__m512) v);
+AGD_TARGET inline vec fused(vec a, vec b, vec c) {
+    return (vec) _mm512_fmadd_ps((__m512) a, (__m512) b, (__m512) c);
 }
 
 // Four vectors to one, whose lane 4i+j has a part of the sum of v[j]: the lanes of
@@ -59,12 +44,13 @@ template <int R> AGD_TARGET inline void sums(const vec (*v)[4], float (*s)[tile]
     }
 }
 
+#include "attention/common.h"
 #include "attention/kernel.h"
 
 } // namespace
 
-AGD_TARGET void compute_avx512(const operands & o, const group & g, int head, float * scratch) {
-    compute(o, g, head, scratch);
+AGD_TARGET void compute_avx512(const operands & o, const group & g, int first, int heads, float * scratch) {
+    compute(o, g, first, heads, scratch);
 }
 
 } // namespace agd::attention

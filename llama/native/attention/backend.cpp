@@ -41,8 +41,9 @@ using namespace agd::attention;
 namespace assumption = agd::assumption;
 
 std::atomic<bool>     enabled{ false };
+std::atomic<bool>     only_f32{ false };
 std::atomic<bool>     hooked{ false };   // libllama calls before_inputs
-std::atomic<uint64_t> bit_masks_read{ 0 }; // for tests
+std::atomic<uint64_t> listed_masks{ 0 }; // for tests
 
 // For tests: where nodes were placed since a watch began.
 struct {
@@ -57,15 +58,17 @@ struct instance {
     // The plans of the masks of this evaluation: all layers of a kind have the same. The key is the tensor and not
     // its data, since a mask that a layer computes may take the memory of an earlier layer's.
     std::unordered_map<const ggml_tensor *, std::vector<group>> plans;
-    mask_bits                                                   bits; // of the masks of this evaluation
+    mask_lists                                                  lists; // the masks of this evaluation
     agd::logits_product                                         logits;
 
     // Evaluations that the hook has announced, and those that threads were set for. See check_order.
     uint64_t            announced = 0, prepared = 0;
     const ggml_tensor * first = nullptr; // node computed since threads were set
+
+    bool rounds = false; // rounds_activations of the graph
 };
 
-// One task is a group and a head of k and v. More tasks than threads even out what they cost.
+// More tasks than threads even out what they cost.
 constexpr int tasks_per_thread = 2;
 
 // Whether the values of a tensor lie side by side, in whole vectors and whole blocks.
@@ -117,8 +120,8 @@ operands operands_of(const ggml_tensor * dst) {
 mask_view mask_view_of(const ggml_tensor * dst) {
     const ggml_tensor * mask = dst->src[3];
     const int           rows = static_cast<int>(dst->src[0]->ne[1]), cells = static_cast<int>(dst->src[1]->ne[1]);
-    const auto *        bits = static_cast<const agentd::bit_rows *>(mask->extra);
-    return { bits != nullptr && bits->filled && !bits->count ? bits : nullptr,
+    const auto *        lists = static_cast<const agentd::row_lists *>(mask->extra);
+    return { lists != nullptr && lists->filled && !lists->count ? lists : nullptr,
              static_cast<const uint16_t *>(mask->data), mask->nb[1] / sizeof(uint16_t), rows, cells };
 }
 
@@ -145,33 +148,39 @@ bool check_order(instance & me, const ggml_tensor * node) {
 }
 
 void compute_node(instance & me, const ggml_tensor * dst) {
-    const kernel   run    = kernels()[0];
     const operands o      = operands_of(dst);
+    const kernel   run    = kernel_for(o, me.rounds && !only_f32);
     const int      kv     = static_cast<int>(dst->src[1]->ne[2]);
     auto &         groups = me.plans[dst->src[3]];
     if (groups.empty()) {
         const mask_view mask   = mask_view_of(dst);
         const int       wanted = (tasks_per_thread * me.threads + kv - 1) / kv;
-        bit_masks_read += mask.bits != nullptr;
+        listed_masks += mask.lists != nullptr;
         plan(mask, mask.rows >= 8 * wanted ? wanted : 1, me.threads, groups);
     }
-    const int        tasks   = static_cast<int>(groups.size()) * kv;
+    // A task is a group and a part of the heads of k and v.
+    const int        n       = static_cast<int>(groups.size());
+    const int        parts   = me.threads == 1 ? 1 : std::min(kv, (tasks_per_thread * me.threads + n - 1) / n);
+    const int        tasks   = n * parts;
     const int        threads = std::min(me.threads, tasks);
     std::atomic<int> next{ 0 };
     me.scratch.resize(std::max<size_t>(me.scratch.size(), threads));
-    for (int i = 0; i < threads; i++) {
-        me.scratch[i].reserve(scratch_floats(o));
-    }
-    const auto work = [&](int thread) {
+    const auto work = [&](scratch_buffer & scratch) {
         for (int t = next++; t < tasks; t = next++) {
-            run(o, groups[t / kv], t % kv, me.scratch[thread].get());
+            const group & g    = groups[t / parts];
+            const int     end  = kv * (t % parts + 1) / parts;
+            const int     most = heads_at_once(o, g);
+            for (int head = kv * (t % parts) / parts; head < end; head += most) {
+                const int heads = std::min(most, end - head);
+                run(o, g, head, heads, scratch.reserve(scratch_floats(o, heads)));
+            }
         }
     };
 #ifdef _OPENMP
 #pragma omp parallel num_threads(threads)
-    work(omp_get_thread_num());
+    work(me.scratch[omp_get_thread_num()]);
 #else
-    work(0);
+    work(me.scratch[0]);
 #endif
 }
 
@@ -340,9 +349,9 @@ instance * instance_of(ggml_backend_t b) {
                                                                            : nullptr;
 }
 
-mask_bits * bits_of(ggml_backend_sched_t sched, ggml_tensor * node) {
+mask_lists * lists_of(ggml_backend_sched_t sched, ggml_tensor * node) {
     instance * me = instance_of(ggml_backend_sched_get_tensor_backend(sched, node));
-    return me != nullptr ? &me->bits : nullptr;
+    return me != nullptr ? &me->lists : nullptr;
 }
 
 void count_placement(ggml_backend_sched_t sched, ggml_cgraph * graph) {
@@ -368,9 +377,10 @@ void before_inputs(ggml_backend_sched_t sched, ggml_cgraph * graph) {
     for (int i = 0; i < ggml_backend_sched_get_n_backends(sched); i++) {
         if (instance * me = instance_of(ggml_backend_sched_get_backend(sched, i))) {
             me->announced++;
+            me->rounds = rounds_activations(graph);
         }
     }
-    use_bits(sched, graph, bits_of);
+    use_lists(sched, graph, lists_of);
     ask_counts(sched, graph);
     if (watch.on) {
         count_placement(sched, graph);
@@ -406,7 +416,7 @@ const char * install_hook() {
     }
     const uint64_t layout = assumption::broken(assumption::mask_layout) ? agentd::layout + 1 : agentd::layout;
     if (!agentd_set_graph_hooks(&hooks, layout)) {
-        return "libllama was built with another layout of bit masks than this program; run make again";
+        return "libllama was built with another layout of masks than this program; run make again";
     }
     hooked = true;
     return nullptr;
@@ -424,6 +434,10 @@ extern "C" bool agd_attention(bool on) {
 
 extern "C" bool agd_attention_enabled(void) {
     return enabled;
+}
+
+extern "C" void agd_attention_f32(bool on) {
+    only_f32 = on;
 }
 
 extern "C" bool agd_attention_check(char ** err) {
@@ -462,8 +476,8 @@ extern "C" bool agd_gather(bool on, char ** err) {
     });
 }
 
-extern "C" uint64_t agd_attention_bits(void) {
-    return bit_masks_read;
+extern "C" uint64_t agd_attention_lists(void) {
+    return listed_masks;
 }
 
 extern "C" bool agd_watch_placement(void) {

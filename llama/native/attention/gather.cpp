@@ -28,7 +28,7 @@ int32_t round_up(int32_t cells) {
 // The masks of the evaluation that this thread prepares, and the nodes that read them.
 struct counted_mask {
     ggml_tensor *              mask; // as llama.cpp writes it, in host memory
-    agentd::bit_rows           counts;
+    agentd::row_lists          counts;
     std::vector<ggml_tensor *> nodes;
 };
 

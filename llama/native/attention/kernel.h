@@ -1,31 +1,14 @@
 // Computes softmax(q k' scale) v exactly, with a running maximum and sum for each row and head (the online softmax
-// of Milakov and Gimelshein, arXiv:1805.02867), tile by tile as in FlashAttention (arXiv:2205.14135). A tile of keys
-// and values is converted to F32 once for all rows of the group that see it and all heads that share it. That makes
-// candidates of one prompt cheap.
+// of Milakov and Gimelshein, arXiv:1805.02867), tile by tile as in FlashAttention (arXiv:2205.14135). Keys and values
+// of a tile are converted to F32.
 //
-// A file for each instruction set includes this. Before, it defines AGD_TARGET (the attribute), vec and veci (W
-// floats or ints), W, ROWS (heads of q computed at once), and load_f16, load_bf16 and load_i8, which read W numbers as
-// floats. The instruction set is an attribute of these functions and not a flag of the compiler, so that inline
-// functions of the standard library still run on every CPU.
+// A file that includes this defines, beside what common.h needs, ROWS (heads of q computed at once), fused (a * b + c,
+// rounded once), sums, and load_f16, load_bf16 and load_i8, which read W numbers as floats.
 
-struct state { // of one row and head
-    float max, sum;
-};
-
-#include "exp2_kernel.h"
-
-AGD_TARGET static inline void store(float * p, vec v) {
-    __builtin_memcpy(p, &v, sizeof v);
-}
-
-AGD_TARGET static inline float exp2_negative(float x) {
-    return exp2_negative(vec{} + x)[0];
-}
-
-// s[r][c] = q_r . k_c for R rows and a tile of cells.
-template <int R> AGD_TARGET static inline void scores(const float * const * q, const float * k, int dk,
+// s[r][c] = q_r . k_c for R rows and the first cells of a tile, at least size.
+template <int R> AGD_TARGET static inline void scores(const float * const * q, const float * k, int dk, int size,
                                                       float (*s)[tile]) {
-    for (int c = 0; c < tile; c += 4) {
+    for (int c = 0; c < size; c += 4) {
         vec sum[R][4] = {};
         for (int d = 0; d < dk; d += W) {
             vec key[4];
@@ -35,7 +18,7 @@ template <int R> AGD_TARGET static inline void scores(const float * const * q, c
             for (int r = 0; r < R; r++) {
                 const vec x = load(q[r] + d);
                 for (int j = 0; j < 4; j++) {
-                    sum[r][j] += x * key[j];
+                    sum[r][j] = fused(x, key[j], sum[r][j]);
                 }
             }
         }
@@ -46,14 +29,14 @@ template <int R> AGD_TARGET static inline void scores(const float * const * q, c
 // out_r = out_r * keep_r + sum over c of s[r][c] * v_c, N vectors of W values at once.
 template <int R, int N>
 AGD_TARGET static inline void mix(float * const * out, const float * keep, const float (*s)[tile], const float * v,
-                                  int dv, int d) {
+                                  int size, int dv, int d) {
     vec sum[R][N];
     for (int r = 0; r < R; r++) {
         for (int n = 0; n < N; n++) {
             sum[r][n] = load(out[r] + d + n * W) * keep[r];
         }
     }
-    for (int c = 0; c < tile; c++) {
+    for (int c = 0; c < size; c++) {
         vec value[N];
         for (int n = 0; n < N; n++) {
             value[n] = load(v + c * dv + d + n * W);
@@ -61,7 +44,7 @@ AGD_TARGET static inline void mix(float * const * out, const float * keep, const
         for (int r = 0; r < R; r++) {
             const vec w = vec{} + s[r][c];
             for (int n = 0; n < N; n++) {
-                sum[r][n] += w * value[n];
+                sum[r][n] = fused(w, value[n], sum[r][n]);
             }
         }
     }
@@ -92,65 +75,27 @@ AGD_TARGET static inline float weigh(float * s, uint32_t cells, state & st) {
         store(s + i * W, w);
     }
     st.max = max;
-    st.sum = st.sum * keep + total(sum);
+    st.sum = __builtin_fmaf(st.sum, keep, total(sum));
     return keep;
 }
 
 // One tile for R rows and heads.
 template <int R>
 AGD_TARGET static inline void rows_of_tile(const float * const * q, const uint32_t * cells, const float * k,
-                                           const float * v, int dk, int dv, state * const * st, float * const * out) {
+                                           const float * v, int size, int dk, int dv, state * const * st,
+                                           float * const * out) {
     alignas(64) float s[R][tile];
     float             keep[R];
-    scores<R>(q, k, dk, s);
+    scores<R>(q, k, dk, size, s);
     for (int r = 0; r < R; r++) {
         keep[r] = weigh(s[r], cells[r], *st[r]);
     }
     int d = 0;
     for (; d + COLUMNS * W <= dv; d += COLUMNS * W) {
-        mix<R, COLUMNS>(out, keep, s, v, dv, d);
+        mix<R, COLUMNS>(out, keep, s, v, size, dv, d);
     }
     for (; d < dv; d += W) {
-        mix<R, 1>(out, keep, s, v, dv, d);
-    }
-}
-
-// The working memory of one group and head.
-struct work {
-    const operands & o;
-    float *          q;   // rows x repeat x dk, scaled so that weights are powers of 2
-    float *          out; // rows x repeat x dv
-    state *          st;  // rows x repeat
-    float *          k;   // tile x dk
-    float *          v;   // tile x dv
-};
-
-// Computes the loaded tile for n entries.
-AGD_TARGET static void tile_for(work & w, const entry * entries, int n) {
-    const float *    q[ROWS];
-    float *          out[ROWS];
-    state *          st[ROWS];
-    uint32_t         cells[ROWS];
-    const operands & o      = w.o;
-    int              filled = 0;
-    const int        count  = n * o.repeat;
-    for (int i = 0; i < count; i++) {
-        const entry & e = entries[i / o.repeat];
-        const size_t  x = static_cast<size_t>(e.row) * o.repeat + i % o.repeat;
-        q[filled]       = w.q + x * o.dk;
-        out[filled]     = w.out + x * o.dv;
-        st[filled]      = w.st + x;
-        cells[filled]   = e.cells;
-        if (++filled < ROWS && i + 1 < count) {
-            continue;
-        }
-        switch (filled) {
-            case 1: rows_of_tile<1>(q, cells, w.k, w.v, o.dk, o.dv, st, out); break;
-            case 2: rows_of_tile<2>(q, cells, w.k, w.v, o.dk, o.dv, st, out); break;
-            case 3: rows_of_tile<3>(q, cells, w.k, w.v, o.dk, o.dv, st, out); break;
-            default: rows_of_tile<ROWS>(q, cells, w.k, w.v, o.dk, o.dv, st, out); break;
-        }
-        filled = 0;
+        mix<R, 1>(out, keep, s, v, size, dv, d);
     }
 }
 
@@ -173,8 +118,12 @@ AGD_TARGET static inline void convert_q8_0(const char * from, float * to, int n,
 }
 
 // Converts the n values of a cell and head.
-AGD_TARGET static inline void convert(const kv_view & c, int head, uint32_t cell, float * to, int n, vec & nonfinite) {
-    const char * from = c.data + cell * c.cell + head * c.head;
+AGD_TARGET static inline void convert(const kv_view & c, int head, cell at, float * to, int n, vec & nonfinite) {
+    if (at == none) {
+        __builtin_memset(to, 0, sizeof(float) * n);
+        return;
+    }
+    const char * from = c.data + at * c.cell + head * c.head;
     switch (c.type) {
         case element::f32:
             for (int d = 0; d < n; d += W) {
@@ -201,124 +150,131 @@ AGD_TARGET static inline void convert(const kv_view & c, int head, uint32_t cell
     }
 }
 
-AGD_TARGET static inline void load_cell(work & w, int head, uint32_t cell, int at, vec & nonfinite) {
-    const operands & o       = w.o;
-    vec              ignored = {}; // the score of a cell that a row does not see is replaced
-    convert(o.k, head, cell, w.k + at * o.dk, o.dk, ignored);
-    convert(o.v, head, cell, w.v + at * o.dv, o.dv, nonfinite);
-}
-
-// Cells of one head lie kilobytes apart, which no hardware prefetcher follows. So the next tile is prefetched while
-// this one is computed.
-AGD_TARGET static inline void prefetch(const kv_view & c, int head, uint32_t cell) {
-    const char * from = c.data + cell * c.cell + head * c.head;
+// Cells lie apart, which no hardware prefetcher follows. So the next tile is prefetched while this one is loaded.
+AGD_TARGET static inline void prefetch(const kv_view & c, int head, cell at) {
+    const char * from = c.data + at * c.cell + head * c.head;
     const char * end  = from + c.size;
     for (from -= reinterpret_cast<uintptr_t>(from) % 64; from < end; from += 64) { // whole cache lines
         __builtin_prefetch(from, 0, 2);
     }
 }
 
-// The i-th cell of a block.
-AGD_TARGET static inline uint32_t cell_of(const group & g, const block & b, int i) {
-    return b.gathered == 0 ? b.first + i : g.cells[b.first + i];
-}
+struct exact_task : task {
+    static constexpr cell unknown = none - 1;
 
-AGD_TARGET static inline int size_of(const block & b) {
-    return b.gathered == 0 ? tile : static_cast<int>(b.gathered);
-}
+    float * q;          // indices x dk, scaled so that weights are powers of 2
+    float * k;          // heads x tile x dk
+    float * v;          // heads x tile x dv
+    cell    held[tile]; // that k and v have; none: zeros
 
-// Fills the rest of a tile with zeros, which no row sees.
-AGD_TARGET static inline void clear_rest(work & w, int n) {
-    __builtin_memset(w.k + n * w.o.dk, 0, sizeof(float) * (tile - n) * w.o.dk);
-    __builtin_memset(w.v + n * w.o.dv, 0, sizeof(float) * (tile - n) * w.o.dv);
-}
-
-// Computes one row with only the cells of a block that it sees.
-AGD_TARGET static void one_row(work & w, const group & g, const block & b, int head, entry e) {
-    vec ignored = {};
-    int n       = 0;
-    for (uint32_t bits = e.cells; bits != 0; bits &= bits - 1) {
-        load_cell(w, head, cell_of(g, b, __builtin_ctz(bits)), n++, ignored);
-    }
-    clear_rest(w, n);
-    e.cells = n == tile ? ~0u : (1u << n) - 1;
-    tile_for(w, &e, 1);
-}
-
-AGD_TARGET static void begin(work & w, const group & g, int head) {
-    const operands & o      = w.o;
-    const float      factor = o.scale * 1.44269504f; // log2(e): weights are powers of 2
-    for (size_t i = 0; i < g.rows.size(); i++) {
-        for (int r = 0; r < o.repeat; r++) {
-            const size_t  x    = i * o.repeat + r;
-            const float * from = reinterpret_cast<const float *>(o.q + g.rows[i] * o.q_row +
-                                                                 (head * o.repeat + r) * o.q_head);
+    AGD_TARGET exact_task(const operands & o, const group & g, int first, int heads, float * scratch)
+        : task(o, g, first, heads) {
+        std::fill_n(held, tile, unknown);
+        q   = scratch;
+        out = q + indices() * o.dk;
+        k   = out + indices() * o.dv;
+        v   = k + heads * tile * o.dk;
+        st  = reinterpret_cast<state *>(v + heads * tile * o.dv);
+        const float factor = o.scale * log2e;
+        each_index([&](size_t x, uint32_t row, int head) AGD_TARGET {
+            const auto * from = reinterpret_cast<const float *>(o.q + row * o.q_row + head * o.q_head);
             for (int d = 0; d < o.dk; d += W) {
-                store(w.q + x * o.dk + d, load(from + d) * factor);
+                store(q + x * o.dk + d, load(from + d) * factor);
             }
-            for (int d = 0; d < o.dv; d += W) {
-                store(w.out + x * o.dv + d, vec{});
-            }
-            w.st[x] = { -__builtin_inff(), 0.0f };
+            __builtin_memset(out + x * o.dv, 0, sizeof(float) * o.dv);
+            st[x] = { -__builtin_inff(), 0.0f };
+        });
+    }
+
+    AGD_TARGET void load_cell(cell c, int at, vec & nonfinite) {
+        vec ignored = {}; // the score of a cell that a row does not see is replaced
+        for (int h = 0; h < heads; h++) {
+            convert(o.k, first + h, c, k + (h * tile + at) * o.dk, o.dk, ignored);
+        }
+        for (int h = 0; h < heads; h++) {
+            convert(o.v, first + h, c, v + (h * tile + at) * o.dv, o.dv, nonfinite);
         }
     }
-}
 
-AGD_TARGET static void end(work & w, const group & g, int head) {
-    const operands & o = w.o;
-    for (size_t i = 0; i < g.rows.size(); i++) {
-        for (int r = 0; r < o.repeat; r++) {
-            const size_t x   = i * o.repeat + r;
-            const int    h   = head * o.repeat + r;
-            float *      to  = o.out + (static_cast<size_t>(g.rows[i]) * o.heads + h) * o.dv;
-            float        max = w.st[x].max, sum = w.st[x].sum, keep = 1.0f;
-            if (o.sinks != nullptr) {
-                const float sink = o.sinks[h] * 1.44269504f;
-                const float top  = sink > max ? sink : max;
-                keep             = exp2_negative(max - top);
-                sum              = sum * keep + exp2_negative(sink - top);
-            }
-            const float factor = sum == 0.0f ? 0.0f : keep / sum; // a row that sees nothing gives 0
-            for (int d = 0; d < o.dv; d += W) {
-                store(to + d, load(w.out + x * o.dv + d) * factor);
-            }
-        }
-    }
-}
-
-AGD_TARGET static void compute(const operands & o, const group & g, int head, float * scratch) {
-    const size_t heads = static_cast<size_t>(max_group) * o.repeat;
-    work         w     = { o, scratch, nullptr, nullptr, nullptr, nullptr };
-    w.out              = w.q + heads * o.dk;
-    w.k                = w.out + heads * o.dv;
-    w.v                = w.k + tile * o.dk;
-    w.st               = reinterpret_cast<state *>(w.v + tile * o.dv);
-    begin(w, g, head);
-    for (size_t at = 0; at < g.blocks.size(); at++) {
-        const block & b    = g.blocks[at];
-        const block * next = at + 1 < g.blocks.size() ? &g.blocks[at + 1] : nullptr;
-        const int     size = size_of(b), ahead = next != nullptr ? size_of(*next) : 0;
-        vec           nonfinite = {};
+    // Loads the cells of a block, with zeros for those that seen excludes. Loads nothing that is there already: the
+    // tiles of sequences that part have cells in common. Returns whether all values are finite.
+    AGD_TARGET bool load_tile(const block & b, uint32_t seen, const block & next) {
+        const cell * cells     = g.cells.data() + b.first;
+        const cell * ahead     = g.cells.data() + next.first;
+        vec          nonfinite = {};
         for (int i = 0; i < tile; i++) {
-            if (i < size) {
-                load_cell(w, head, cell_of(g, b, i), i, nonfinite);
+            const cell c = (seen >> i & 1) != 0 ? cells[i] : none;
+            if (i < static_cast<int>(b.size) && c != held[i]) {
+                load_cell(c, i, nonfinite);
+                held[i] = c;
             }
-            if (i < ahead) {
-                prefetch(o.k, head, cell_of(g, *next, i));
-                prefetch(o.v, head, cell_of(g, *next, i));
+            for (int h = first; ahead[i] != none && ahead[i] != c && h < first + heads; h++) {
+                prefetch(o.k, h, ahead[i]);
+                prefetch(o.v, h, ahead[i]);
             }
         }
-        clear_rest(w, size);
-        const entry * entries = g.entries.data() + b.begin;
-        const int     n       = static_cast<int>(b.end - b.begin);
-        // A hidden cell has weight 0, but 0 times infinity is NaN.
         if (total(nonfinite) == 0) {
-            tile_for(w, entries, n);
-            continue;
+            return true;
         }
-        for (int i = 0; i < n; i++) {
-            one_row(w, g, b, head, entries[i]);
+        std::fill_n(held, tile, unknown);
+        return false;
+    }
+
+    AGD_TARGET void compute(const block & b, const block & next) {
+        const entry * from = g.entries.data() + b.begin;
+        const entry * to   = g.entries.data() + b.end;
+        if (load_tile(b, ~0u, next)) {
+            compute(b.size, from, to);
+            return;
+        }
+        // A hidden cell has weight 0, but 0 times infinity is NaN. So each row has only the cells that it sees.
+        for (; from < to; from++) {
+            load_tile(b, from->cells, next);
+            compute(b.size, from, from + 1);
         }
     }
-    end(w, g, head);
+
+    // Computes the loaded tile, of which no row sees more than the first cells, for some entries.
+    AGD_TARGET void compute(int size, const entry * from, const entry * to) {
+        for (int h = 0; h < heads; h++) {
+            compute(h, size, from, to);
+        }
+    }
+
+    AGD_TARGET void compute(int h, int size, const entry * from, const entry * to) {
+        const float * keys   = k + h * tile * o.dk;
+        const float * values = v + h * tile * o.dv;
+        const float * qs[4]; // the first ROWS are used
+        float *       outs[4];
+        state *       states[4];
+        uint32_t      cells[4];
+        int           filled = 0;
+        for (const entry * e = from; e < to; e++) {
+            for (int r = 0; r < o.repeat; r++) {
+                const size_t x = index(h, e->row, r);
+                qs[filled]     = q + x * o.dk;
+                outs[filled]   = out + x * o.dv;
+                states[filled] = st + x;
+                cells[filled]  = e->cells;
+                if (++filled < ROWS && (e + 1 < to || r + 1 < o.repeat)) {
+                    continue;
+                }
+                switch (filled) {
+                    case 1: rows_of_tile<1>(qs, cells, keys, values, size, o.dk, o.dv, states, outs); break;
+                    case 2: rows_of_tile<2>(qs, cells, keys, values, size, o.dk, o.dv, states, outs); break;
+                    case 3: rows_of_tile<3>(qs, cells, keys, values, size, o.dk, o.dv, states, outs); break;
+                    default: rows_of_tile<ROWS>(qs, cells, keys, values, size, o.dk, o.dv, states, outs); break;
+                }
+                filled = 0;
+            }
+        }
+    }
+};
+
+AGD_TARGET static void compute(const operands & o, const group & g, int first, int heads, float * scratch) {
+    exact_task t(o, g, first, heads, scratch);
+    for (size_t i = 0; i < g.blocks.size(); i++) {
+        t.compute(g.blocks[i], g.blocks[i + 1 < g.blocks.size() ? i + 1 : i]);
+    }
+    finish(t);
 }

@@ -1,4 +1,4 @@
-// Chooses the masks of a graph that llama.cpp writes as bits (third_party/patch/agentd-mask.h): those that only our
+// Chooses the masks of a graph that llama.cpp writes as lists (third_party/patch/agentd-mask.h): those that only our
 // attention reads. The others keep their values for ggml's own kernels.
 #include "attention/attention.h"
 
@@ -10,7 +10,7 @@ namespace {
 
 struct read {
     ggml_tensor * mask;
-    mask_bits *   by; // the only reader; null: there are others
+    mask_lists *  by; // the only reader; null: there are others
 };
 
 bool attends(const ggml_tensor * node) {
@@ -29,8 +29,8 @@ bool uses(const ggml_tensor * node, const ggml_tensor * t) {
 
 } // namespace
 
-void use_bits(ggml_backend_sched_t sched, ggml_cgraph * graph,
-              mask_bits * (*bits_of)(ggml_backend_sched_t, ggml_tensor *) ) {
+void use_lists(ggml_backend_sched_t sched, ggml_cgraph * graph,
+              mask_lists * (*lists_of)(ggml_backend_sched_t, ggml_tensor *) ) {
     std::vector<read> masks; // one or two
     const int         nodes = ggml_graph_n_nodes(graph);
     for (int i = 0; i < nodes; i++) {
@@ -39,7 +39,7 @@ void use_bits(ggml_backend_sched_t sched, ggml_cgraph * graph,
             continue;
         }
         ggml_tensor * mask = node->src[3];
-        mask_bits *   by   = mask->op == GGML_OP_NONE && mask->view_src == nullptr ? bits_of(sched, node) : nullptr;
+        mask_lists *  by   = mask->op == GGML_OP_NONE && mask->view_src == nullptr ? lists_of(sched, node) : nullptr;
         const auto    at   = std::find_if(masks.begin(), masks.end(), [&](const read & r) { return r.mask == mask; });
         if (at == masks.end()) {
             masks.push_back({ mask, by });
@@ -62,11 +62,11 @@ void use_bits(ggml_backend_sched_t sched, ggml_cgraph * graph,
         const size_t before = std::count_if<const read *>(masks.data(), &r,
                                                           [&](const read & o) { return o.by == r.by; });
         if (before == r.by->size()) {
-            r.by->push_back(std::make_unique<agentd::bit_rows>());
+            r.by->push_back(std::make_unique<agentd::row_lists>());
         }
-        agentd::bit_rows & b = *(*r.by)[before];
-        b.filled             = false;
-        r.mask->extra        = &b;
+        agentd::row_lists & l = *(*r.by)[before];
+        l.filled              = false;
+        r.mask->extra         = &l;
     }
 }
 

@@ -1,10 +1,12 @@
-// Finds which rows see which cells. Candidates of one prompt share the prompt's cells; agents with the same rules
-// and tools share those. Cells of generated tokens belong to one row each. The cells of one sequence lie apart
-// where several sequences grew at once.
+// Finds which rows see which cells, tile by tile in the order of positions. A tile always has the same positions, so
+// a row's sums have the same order whatever is computed beside it and wherever its cells lie. Candidates of one
+// prompt share the tiles of the prompt; agents with the same rules and tools share those. Where sequences part, each
+// has a tile of its own.
 #include "attention/attention.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <limits>
+#include <numeric>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -14,173 +16,182 @@ namespace agd::attention {
 
 namespace {
 
-// A row that sees so many cells of a tile uses the tile as it lies in the cache; the cells that it does not see
-// are computed in vain. Below that, its cells are gathered. A prompt that was computed some tokens at a time beside
-// others has half of many tiles, and computing these whole took twice as long.
-constexpr int min_dense = 28;
+using agentd::cell;
+using agentd::position;
+using agentd::row_lists;
 
-// The cells of a tile that a row sees, as bits. A mask has millions of values.
-uint32_t visible_bits(const uint16_t * mask) {
-#if defined(__SSE2__)
-    const auto half = [](const uint16_t * p) {
-        const __m128i zero = _mm_setzero_si128();
-        const __m128i low  = _mm_cmpeq_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)), zero);
-        const __m128i high = _mm_cmpeq_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p + 8)), zero);
-        return static_cast<uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(low, high)));
-    };
-    return half(mask) | half(mask + 16) << 16;
-#else
+// Which of two tiles' cells are the same, as bits.
+uint32_t equal(const cell * a, const cell * b) {
     uint32_t bits = 0;
-    for (int i = 0; i < tile; i++) {
-        bits |= static_cast<uint32_t>(mask[i] == 0) << i;
+#if defined(__SSE2__)
+    const auto load = [](const cell * p) { return _mm_loadu_si128(reinterpret_cast<const __m128i *>(p)); };
+    const auto four = [&](int i) { return _mm_cmpeq_epi32(load(a + i), load(b + i)); };
+    for (int i = 0; i < tile; i += 16) {
+        const __m128i low = _mm_packs_epi32(four(i), four(i + 4)), high = _mm_packs_epi32(four(i + 8), four(i + 12));
+        bits |= static_cast<uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(low, high))) << i;
     }
-    return bits;
+#else
+    for (int i = 0; i < tile; i++) {
+        bits |= static_cast<uint32_t>(a[i] == b[i]) << i;
+    }
 #endif
+    return bits;
 }
 
-// Cells that lie apart and that the same rows see: a prompt computed a few tokens at a time beside others, seen by
-// all its continuations.
-struct gathered_cells {
-    row_set               rows;
-    std::vector<uint32_t> cells;
+// The lowest n bits.
+uint32_t lowest(position n) {
+    return n <= 0 ? 0 : n >= tile ? ~0u : (1u << n) - 1;
+}
+
+// A tile of cells that some rows see.
+struct variant {
+    cell               cells[tile];
+    uint32_t           seen;
+    std::vector<entry> entries;
+    uint32_t           place; // of its block: see planner::add
 };
 
 class planner {
   public:
-    planner(const mask_view & mask, group & g) : g_(g) {
-        const int tiles = mask.cells / tile;
-        for (int from = 0; from < tiles; from += stretch) {
-            const int n            = std::min(stretch, tiles - from);
-            row_set   any[stretch] = {}; // the rows that see a cell of a tile
-            for (size_t i = 0; i < g.rows.size(); i++) {
-                const auto note = [&](int t, uint32_t bits) {
-                    bits_[t][i] = bits;
-                    any[t] |= row_set{ 1 } << i;
-                };
-                if (mask.bits != nullptr) {
-                    const agentd::bit_rows & b   = *mask.bits;
-                    const uint32_t *         row = b.words.data() + g.rows[i] * b.stride + from;
-                    for (uint64_t left = b.which[g.rows[i] * b.which_stride + from / stretch]; left != 0;
-                         left &= left - 1) {
-                        const int t = __builtin_ctzll(left);
-                        note(t, row[t]);
-                    }
-                    continue;
-                }
-                const uint16_t * row = mask.values + g.rows[i] * mask.stride + static_cast<size_t>(from) * tile;
-                for (int t = 0; t < n; t++) {
-                    if (const uint32_t bits = visible_bits(row + t * tile); bits != 0) {
-                        note(t, bits);
-                    }
-                }
-            }
-            for (int t = 0; t < n; t++) {
-                if (any[t] != 0) {
-                    add(any[t], bits_[t], (from + t) * tile);
-                }
-            }
+    planner(const row_lists & lists, group & g) : lists_(lists), g_(g) {
+        std::fill_n(nobody_, tile, row_lists::none);
+        position from = std::numeric_limits<position>::max(), to = 0;
+        for (const uint32_t row : g.rows) {
+            from = std::min(from, lists.rows[row].from / tile * tile);
+            to   = std::max(to, lists.rows[row].to);
         }
-        gather_rest();
+        for (; from < to; from += tile) {
+            add(from);
+        }
+        order();
     }
 
   private:
-    // A mask is read row by row, so many tiles of each at a time, for the sake of the cache: one word of
-    // bit_rows::which.
-    static constexpr int stretch = 64;
+    const row_lists &    lists_;
+    group &              g_;
+    cell                 nobody_[tile];
+    std::vector<variant> variants_; // of one tile; the others keep their memory
+    size_t               used_ = 0;
+    // Blocks have the order of these places, and of positions where they are the same. Those of rows that have parted
+    // from others are then side by side, so that their queries and outputs stay in the processor's cache.
+    std::vector<uint32_t> places_;
+    uint32_t              place_of_[max_group] = {}; // the last block of each row
 
-    uint32_t                              bits_[stretch][max_group];
-    group &                               g_;
-    std::vector<gathered_cells>           lists_;
-    std::unordered_map<row_set, uint32_t> index_; // of lists_
-
-    // Adds the tile that begins with the cell first, of which each row sees its bits.
-    void add(row_set rows, const uint32_t * bits, int first) {
-        row_set      rows_of[tile] = {};
-        const size_t begin         = g_.entries.size();
-        for (; rows != 0; rows &= rows - 1) {
-            const int i = __builtin_ctzll(rows);
-            if (__builtin_popcount(bits[i]) >= min_dense) {
-                g_.entries.push_back({ static_cast<uint32_t>(i), bits[i] });
+    // Adds the tile that begins with a position.
+    void add(position first) {
+        used_ = 0;
+        for (uint32_t i = 0; i < g_.rows.size(); i++) {
+            const row_lists::row & r   = lists_.rows[g_.rows[i]];
+            const uint32_t         own = lowest(r.to - first) & ~lowest(r.from - first);
+            if (own == 0) {
                 continue;
             }
-            for (uint32_t b = bits[i]; b != 0; b &= b - 1) {
-                rows_of[__builtin_ctz(b)] |= row_set{ 1 } << i;
+            const cell *   cells = lists_.cells.data() + r.list + first;
+            const uint32_t seen  = own & ~equal(cells, nobody_);
+            if (seen == 0) {
+                continue;
             }
-        }
-        if (g_.entries.size() > begin) {
-            end_block(first, 0, begin);
-        }
-        for (int c = 0; c < tile; c++) {
-            if (rows_of[c] != 0) {
-                gather_cell(rows_of[c], first + c);
+            variant & v = find(cells, seen);
+            for (uint32_t fresh = seen & ~v.seen; fresh != 0; fresh &= fresh - 1) {
+                v.cells[__builtin_ctz(fresh)] = cells[__builtin_ctz(fresh)];
             }
+            v.seen |= seen;
+            v.entries.push_back({ i, seen });
+            v.place = std::max({ v.place, v.entries[0].row, place_of_[i] });
+        }
+        for (size_t n = 0; n < used_; n++) {
+            const variant & v     = variants_[n];
+            for (const entry & e : v.entries) {
+                place_of_[e.row] = v.place;
+            }
+            places_.push_back(v.place);
+            const auto      begin = static_cast<uint32_t>(g_.entries.size());
+            g_.entries.insert(g_.entries.end(), v.entries.begin(), v.entries.end());
+            g_.blocks.push_back({ static_cast<uint32_t>(g_.cells.size()),
+                                  static_cast<uint32_t>(tile - __builtin_clz(v.seen)), begin,
+                                  static_cast<uint32_t>(g_.entries.size()) });
+            g_.cells.insert(g_.cells.end(), v.cells, v.cells + tile);
         }
     }
 
-    void end_block(uint32_t first, uint32_t gathered, size_t begin) {
-        g_.blocks.push_back(
-            { first, gathered, static_cast<uint32_t>(begin), static_cast<uint32_t>(g_.entries.size()) });
+    void order() {
+        std::vector<uint32_t> at(g_.blocks.size());
+        std::iota(at.begin(), at.end(), 0);
+        std::stable_sort(at.begin(), at.end(), [&](uint32_t a, uint32_t b) { return places_[a] < places_[b]; });
+        std::vector<block> blocks;
+        for (const uint32_t i : at) {
+            blocks.push_back(g_.blocks[i]);
+        }
+        g_.blocks.swap(blocks);
     }
 
-    void gather_cell(row_set rows, uint32_t cell) {
-        const auto [at, fresh] = index_.try_emplace(rows, static_cast<uint32_t>(lists_.size()));
-        if (fresh) {
-            lists_.push_back({ rows, {} });
-        }
-        gathered_cells & s = lists_[at->second];
-        s.cells.push_back(cell);
-        if (s.cells.size() == tile) {
-            gather(&s, 1);
-            s.cells.clear();
-        }
-    }
-
-    // Makes one block of the cells of some lists, at most a tile together.
-    void gather(const gathered_cells * lists, size_t n) {
-        const size_t first = g_.cells.size(), begin = g_.entries.size();
-        uint32_t     of_row[max_group] = {};
-        row_set      all               = 0;
-        for (size_t l = 0; l < n; l++) {
-            const uint32_t bits = (lists[l].cells.size() == tile ? ~0u : (1u << lists[l].cells.size()) - 1)
-                                  << (g_.cells.size() - first);
-            g_.cells.insert(g_.cells.end(), lists[l].cells.begin(), lists[l].cells.end());
-            for (row_set r = lists[l].rows; r != 0; r &= r - 1) {
-                of_row[__builtin_ctzll(r)] |= bits;
+    // The variant that has the cells that a row sees, or room for them. Else a new one.
+    variant & find(const cell * cells, uint32_t seen) {
+        for (size_t n = 0; n < used_; n++) {
+            variant &      v    = variants_[n];
+            const uint32_t both = v.seen & seen;
+            if (both == 0 ||
+                (v.cells[__builtin_ctz(both)] == cells[__builtin_ctz(both)] && (both & ~equal(v.cells, cells)) == 0)) {
+                return v;
             }
-            all |= lists[l].rows;
         }
-        for (; all != 0; all &= all - 1) {
-            const int row = __builtin_ctzll(all);
-            g_.entries.push_back({ static_cast<uint32_t>(row), of_row[row] });
+        if (used_ == variants_.size()) {
+            variants_.emplace_back();
         }
-        end_block(static_cast<uint32_t>(first), static_cast<uint32_t>(g_.cells.size() - first), begin);
-    }
-
-    // Makes blocks of the rest of the lists. Lists with rows in common share a block: the tokens of one prompt in
-    // this step, for example, of which each row sees one more.
-    void gather_rest() {
-        lists_.erase(
-            std::remove_if(lists_.begin(), lists_.end(), [](const gathered_cells & s) { return s.cells.empty(); }),
-            lists_.end());
-        size_t from = 0;
-        while (from < lists_.size()) {
-            size_t  to = from, cells = 0;
-            row_set all = lists_[from].rows;
-            while (to < lists_.size() && cells + lists_[to].cells.size() <= tile && (lists_[to].rows & all) != 0) {
-                all |= lists_[to].rows;
-                cells += lists_[to++].cells.size();
-            }
-            gather(&lists_[from], to - from);
-            from = to;
-        }
+        variant & v = variants_[used_++];
+        std::copy_n(nobody_, tile, v.cells);
+        v.seen = v.place = 0;
+        v.entries.clear();
+        return v;
     }
 };
+
+// Reads values as lists. A row's list goes on with the one before if it begins with it: a prompt's rows have one.
+void read(const mask_view & mask, row_lists & to) {
+    constexpr uint64_t hidden = 0xfc00fc00fc00fc00; // four values
+    size_t             list = 0, size = 0;          // the last list
+    for (int row = 0; row < mask.rows; row++) {
+        size_t     n   = 0; // cells of this row
+        const auto see = [&](cell c) {
+            if (n < size && to.cells[list + n] != c) {
+                const size_t before = list;
+                list                = (to.cells.size() + tile - 1) / tile * tile;
+                size                = n;
+                to.cells.resize(list, row_lists::none);
+                to.cells.resize(list + n);
+                std::copy_n(to.cells.begin() + before, n, to.cells.begin() + list);
+            }
+            if (n == size) {
+                to.cells.push_back(c);
+                size++;
+            }
+            n++;
+        };
+        const uint16_t * values = mask.values + row * mask.stride;
+        for (int c = 0; c < mask.cells; c += 4) {
+            uint64_t four;
+            __builtin_memcpy(&four, values + c, sizeof four);
+            for (int i = c; four != hidden && i < c + 4; i++) {
+                if (values[i] == 0) {
+                    see(i);
+                }
+            }
+        }
+        to.rows.push_back({ static_cast<int64_t>(list), 0, static_cast<position>(n) });
+    }
+    to.cells.resize((to.cells.size() + tile - 1) / tile * tile, row_lists::none);
+}
 
 } // namespace
 
 void plan(const mask_view & mask, int groups, int threads, std::vector<group> & out) {
-    const int rows = mask.rows;
-    groups         = std::clamp(groups, (rows + max_group - 1) / max_group, rows);
+    row_lists values;
+    if (mask.lists == nullptr) {
+        read(mask, values);
+    }
+    const row_lists & lists = mask.lists != nullptr ? *mask.lists : values;
+    const int         rows  = mask.rows;
+    groups                  = std::clamp(groups, (rows + max_group - 1) / max_group, rows);
     out.clear();
     out.resize(groups);
     for (int i = 0; i < groups; i++) {
@@ -194,7 +205,7 @@ void plan(const mask_view & mask, int groups, int threads, std::vector<group> & 
 #pragma omp parallel for num_threads(used_threads) schedule(dynamic, 1)
 #endif
     for (int i = 0; i < groups; i++) {
-        planner(mask, out[i]);
+        planner(lists, out[i]);
     }
 }
 

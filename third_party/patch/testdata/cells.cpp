@@ -201,7 +201,7 @@ void step(cache & c) {
 }
 
 // bounds checks the counts of a mask against loops over its values.
-void bounds(const agentd::bit_rows & counts, const std::vector<uint16_t> & values, size_t cells) {
+void bounds(const agentd::row_lists & counts, const std::vector<uint16_t> & values, size_t cells) {
     const size_t rows = values.size() / cells, tile = agentd::tile_rows;
     int32_t      most = 0, most_together = 0;
     for (size_t first = 0; first < rows; first += tile) {
@@ -261,41 +261,41 @@ void mask(cache & c) {
     t.ne[0] = n_kv, t.ne[1] = seq.size(), t.ne[2] = t.ne[3] = 1;
     std::vector<float>    floats(n_kv * seq.size(), 7);
     std::vector<uint16_t> halves(n_kv * seq.size(), 7);
-    agentd::bit_rows      bits;
-    bits.words.assign(3000, ~0u);
-    bits.which.assign(30, ~0ull);
+    agentd::row_lists     lists;
+    lists.cells.assign(3000, 1);
+    lists.rows.resize(300);
     t.type = GGML_TYPE_F32, t.data = floats.data();
     CHECK(agentd::fill_mask(&t, batch, window, find));
     t.type = GGML_TYPE_F16, t.data = halves.data();
     CHECK(agentd::fill_mask(&t, batch, window, find));
     static const agentd::graph_hooks hooks{};
     agentd::installed() = &hooks;
-    agentd::bit_rows counts;
+    agentd::row_lists counts;
     counts.count     = true;
     counts.row_cells = counts.tile_cells = 7;
-    counts.words.assign(10, 1);
+    counts.cells.assign(10, 1);
     std::vector<uint16_t> counted(n_kv * seq.size(), 7);
     t.extra = &counts, t.data = counted.data();
     CHECK(agentd::fill_mask(&t, batch, window, find) && counts.filled && counted == halves);
     bounds(counts, counted, n_kv);
-    t.extra = &bits, t.data = nullptr;
-    CHECK(agentd::fill_mask(&t, batch, window, find) && bits.filled);
+    t.extra = &lists, t.data = nullptr;
+    CHECK(agentd::fill_mask(&t, batch, window, find) && lists.filled && lists.rows.size() == seq.size());
     agentd::installed() = nullptr;
     for (size_t r = 0; r < seq.size(); r++) {
         for (size_t i = 0; i < n_kv; i++) {
             const bool sees = visible(r, i);
             CHECK(floats[r * n_kv + i] == (sees ? 0.0f : -INFINITY));
             CHECK(halves[r * n_kv + i] == (sees ? 0 : 0xfc00));
-            const size_t w   = i / 32;
-            const bool   has = (bits.which[r * bits.which_stride + w / 64] >> (w % 64) & 1) != 0;
-            CHECK((has && (bits.words[r * bits.stride + w] >> (i % 32) & 1) != 0) == sees);
+            const auto & row = lists.rows[r];
+            const int    p   = c.want[std::min<size_t>(i, cache::size - 1)].pos;
+            CHECK(sees == (i < cache::size && p >= row.from && p < row.to && lists.cells[row.list + p] == i));
         }
     }
     // A sequence that has two cells at a position is not for us, and nothing is written.
-    bits.filled = false;
+    lists.filled = false;
     agentd::position_set twice;
     twice.insert({ 0, 1 }), twice.insert({ 0, 2 });
-    CHECK(!agentd::fill_mask(&t, batch, window, [&](int) -> const auto & { return twice; }) && !bits.filled);
+    CHECK(!agentd::fill_mask(&t, batch, window, [&](int) -> const auto & { return twice; }) && !lists.filled);
 }
 
 } // namespace

@@ -188,7 +188,7 @@ void forests() {
         b.seq_id.push_back(&s);
     }
     std::vector<uint16_t>            mask(size * b.n_tokens, 7);
-    agentd::bit_rows                 counts;
+    agentd::row_lists                counts;
     static const agentd::graph_hooks hooks{};
     ggml_tensor                      t{};
     counts.count = true;
