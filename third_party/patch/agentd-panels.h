@@ -28,6 +28,7 @@
 #else
 #define AGENTD_MM(name) _mm256_##name
 #endif
+#define AGENTD_INLINE inline __attribute__((always_inline))
 
 namespace { // of each of ggml's variants
 namespace agentd_products {
@@ -69,20 +70,19 @@ struct panel_rows {
     }
 
     // 16 bytes of each row as four vectors with 4 bytes of each row.
-    void words(size_t offset, ints out[4]) const {
+    AGENTD_INLINE void words(size_t offset, ints out[4]) const {
         const ints four[4] = { fourth(0, offset), fourth(1, offset), fourth(2, offset), fourth(3, offset) };
         transpose(four, out);
     }
 
-    // As many bytes of each row as it has rows: a vector with 4 bytes of each row for each lane. Those past
-    // `count` vectors hold 0. This reads each cache line at once: rows whose distance is a power of two share few
-    // places of the cache.
-    void line(size_t offset, int64_t count, ints out[lanes]) const {
+    // A vector of each row, which `load` makes of the bytes from the offset on, as a vector with one word of each row for
+    // each lane. Rows are read once: those whose distance is a power of two share few places of the cache.
+    template <class Load> AGENTD_INLINE void line(size_t offset, ints out[lanes], Load && load) const {
         ints four[lanes / 4][4]; // [g][i]: words 4 * l + i of rows 4 * g to 4 * g + 3 in lanes 4 * l to 4 * l + 3
         for (int g = 0; g < lanes / 4; g++) {
             ints row[4];
             for (int i = 0; i < 4; i++) {
-                row[i] = first_words(at[4 * g + i] + offset, count);
+                row[i] = load(at[4 * g + i] + offset);
             }
             transpose(row, four[g]);
         }
@@ -104,7 +104,7 @@ struct panel_rows {
     }
 
     // Transposes the words of four rows, in each quarter or half of the vectors.
-    static void transpose(const ints row[4], ints out[4]) {
+    AGENTD_INLINE static void transpose(const ints row[4], ints out[4]) {
         const ints low = AGENTD_MM(unpacklo_epi32)(row[0], row[1]), high = AGENTD_MM(unpackhi_epi32)(row[0], row[1]);
         const ints low_next  = AGENTD_MM(unpacklo_epi32)(row[2], row[3]);
         const ints high_next = AGENTD_MM(unpackhi_epi32)(row[2], row[3]);
@@ -112,15 +112,6 @@ struct panel_rows {
         out[1] = AGENTD_MM(unpackhi_epi64)(low, low_next);
         out[2] = AGENTD_MM(unpacklo_epi64)(high, high_next);
         out[3] = AGENTD_MM(unpackhi_epi64)(high, high_next);
-    }
-
-    static ints first_words(const uint8_t * p, int64_t count) {
-#if defined(AGENTD_AVX512)
-        return count >= lanes ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi32((1 << count) - 1, p);
-#else
-        const __m256i wanted = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-        return _mm256_maskload_epi32(reinterpret_cast<const int *>(p), wanted);
-#endif
     }
 
     template <class T> ints gather(size_t offset) const {
@@ -146,6 +137,30 @@ struct panel_rows {
 #endif
     }
 };
+
+// The first words at p. The others are 0.
+inline ints words_of(const uint8_t * p, int64_t count) {
+#if defined(AGENTD_AVX512)
+    return count >= lanes ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi32((1 << count) - 1, p);
+#else
+    const __m256i numbers = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_maskload_epi32(reinterpret_cast<const int *>(p), _mm256_cmpgt_epi32(all(static_cast<int32_t>(count)), numbers));
+#endif
+}
+
+// The first half-precision numbers at p as floats: 8, or as many as there are lanes.
+inline ints floats_of(const uint8_t * p, int64_t count) {
+    const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i *>(p));
+#if defined(AGENTD_AVX512)
+    if (count >= lanes) {
+        return _mm512_castps_si512(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p))));
+    }
+    return _mm512_castps_si512(_mm512_cvtph_ps(_mm256_zextsi128_si256(low)));
+#else
+    (void) count;
+    return _mm256_castps_si256(_mm256_cvtph_ps(low));
+#endif
+}
 
 // The half-precision number in the low half of each lane.
 inline floats from_half(ints v) {
@@ -194,7 +209,7 @@ struct byte_weights {
     static constexpr int  sub  = 32;    // elements with one scale
     static constexpr int  zero = 0;
     static constexpr bool mins = false; // whether there are minima
-    static constexpr int  sums = 1;     // vectors whose products fit 16 bits together; 0: only if q is signed
+    static constexpr bool full = false; // whether q has 8 bits
 };
 
 template <ggml_type> struct weights;
@@ -203,20 +218,17 @@ template <> struct weights<GGML_TYPE_F32> : float_weights {
     static constexpr int    block = lanes;
     static constexpr size_t size  = block * sizeof(float);
 
-    static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) { rows.line(offset, left, to.q); }
+    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
+        rows.line(offset, to.q, [=](const uint8_t * p) { return words_of(p, left); });
+    }
 };
 
 template <> struct weights<GGML_TYPE_F16> : float_weights {
-    static constexpr int    block = 2 * lanes;
+    static constexpr int    block = lanes;
     static constexpr size_t size  = block * sizeof(ggml_fp16_t);
 
-    static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
-        ints v[lanes];
-        rows.line(offset, left / 2, v);
-        for (int i = 0; i < lanes; i++) {
-            to.q[2 * i]     = reinterpret_cast<ints>(from_half(v[i]));
-            to.q[2 * i + 1] = reinterpret_cast<ints>(from_half(right(v[i], 16)));
-        }
+    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
+        rows.line(offset, to.q, [=](const uint8_t * p) { return floats_of(p, left); });
     }
 };
 
@@ -227,11 +239,13 @@ template <> struct weights<GGML_TYPE_BF16> : float_weights {
     static constexpr kind dot  = kind::bfloats;
     static constexpr int  pack = 2;
 
-    static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) { rows.line(offset, left / 2, to.q); }
+    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
+        rows.line(offset, to.q, [=](const uint8_t * p) { return words_of(p, left / 2); });
+    }
 #else
-    static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
+    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
         ints v[lanes];
-        rows.line(offset, left / 2, v);
+        rows.line(offset, v, [=](const uint8_t * p) { return words_of(p, left / 2); });
         for (int i = 0; i < lanes; i++) {
             to.q[2 * i]     = AGENTD_MM(slli_epi32)(v[i], 16);
             to.q[2 * i + 1] = v[i] & all(0xffff0000U);
@@ -243,9 +257,10 @@ template <> struct weights<GGML_TYPE_BF16> : float_weights {
 template <> struct weights<GGML_TYPE_Q8_0> : byte_weights {
     static constexpr int    block = 32;
     static constexpr size_t size  = sizeof(block_q8_0);
-    static constexpr int    zero = vnni ? 128 : 0, sums = 0;
+    static constexpr int    zero = vnni ? 128 : 0;
+    static constexpr bool   full = true;
 
-    static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
+    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
         rows.words(offset + 2, to.q);
         rows.words(offset + 18, to.q + 4);
         if (vnni) {
@@ -269,9 +284,8 @@ template <int Zero, bool Min, bool Fifth> struct nibble_weights : byte_weights {
     static constexpr size_t size  = 2 + (Min ? 2 : 0) + (Fifth ? 4 : 0) + 16;
     static constexpr int    zero  = Zero;
     static constexpr bool   mins  = Min;
-    static constexpr int    sums  = Fifth ? 4 : 8;
 
-    static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
+    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
         ints v[4], fifth{};
         rows.words(offset + size - 16, v);
         if (Fifth) {
@@ -301,9 +315,10 @@ template <> struct weights<GGML_TYPE_Q5_1> : nibble_weights<0, true, true> {};
 template <> struct weights<GGML_TYPE_IQ4_NL> : byte_weights {
     static constexpr int    block = 32;
     static constexpr size_t size  = sizeof(block_iq4_nl);
-    static constexpr int    zero = vnni ? 128 : 0, sums = 0;
+    static constexpr int    zero = vnni ? 128 : 0;
+    static constexpr bool   full = true;
 
-    static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
+    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
         alignas(16) static const int8_t values[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
                                                        1,    13,   25,  38,  53,  69,  89,  113 };
         const __m128i                   low        = *reinterpret_cast<const __m128i *>(values);
@@ -340,9 +355,8 @@ template <> struct weights<GGML_TYPE_Q4_K> : byte_weights {
     static constexpr int    block = QK_K;
     static constexpr size_t size  = sizeof(block_q4_K);
     static constexpr bool   mins  = true;
-    static constexpr int    sums  = 8;
 
-    static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
+    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
         unpack_k_scales(rows, offset, to);
         for (int i = 0; i < 8; i++) { // 16 bytes: halves of two sub-blocks
             ints v[4];
@@ -360,9 +374,8 @@ template <> struct weights<GGML_TYPE_Q5_K> : byte_weights {
     static constexpr int    block = QK_K;
     static constexpr size_t size  = sizeof(block_q5_K);
     static constexpr bool   mins  = true;
-    static constexpr int    sums  = 4;
 
-    static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
+    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
         unpack_k_scales(rows, offset, to);
         const ints sixteen = all(0x10101010);
         for (int half = 0; half < 2; half++) {
@@ -388,9 +401,8 @@ template <> struct weights<GGML_TYPE_Q6_K> : byte_weights {
     static constexpr size_t size  = sizeof(block_q6_K);
     static constexpr int    sub   = 16;
     static constexpr int    zero  = 32;
-    static constexpr int    sums  = 2;
 
-    static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
+    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
         const ints   top   = all(0x30303030);
         const floats scale = rows.halves(offset + offsetof(block_q6_K, d));
         ints         scales[4];

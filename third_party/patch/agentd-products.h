@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
 namespace {
 namespace agentd_products {
@@ -33,6 +34,7 @@ constexpr int widest(kind k) { return k == kind::bytes ? 6 : 12; }
 #else
 constexpr int widest(kind k) { return k == kind::bytes ? 2 : 6; }
 #endif
+constexpr int narrow = 2; // rows of a batch for which weights are unpacked into registers
 
 inline floats sum_of(floats a, floats b, floats c) { return AGENTD_MM(fmadd_ps)(a, b, c); }
 
@@ -144,7 +146,7 @@ template <class W> inline ints dot(ints sum, ints q, ints x) {
 #if defined(AGENTD_VNNI)
     return _mm512_dpbusd_epi32(sum, q, x);
 #else
-    if (W::sums == 0) { // signed weights: their signs go to the activations
+    if (W::full) { // signed weights: their signs go to the activations
 #if defined(AGENTD_AVX512)
         x = _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(q), _mm512_setzero_si512(), x);
 #else
@@ -157,42 +159,39 @@ template <class W> inline ints dot(ints sum, ints q, ints x) {
 #endif
 }
 
-// A part of the weights of a group, unpacked.
-template <class W> struct unpacked {
-    static constexpr int sub_blocks = W::dot == kind::bytes ? part * W::pack / (W::sub + (W::sub == 0)) : 1;
+// Weights of P panels, unpacked.
+template <class W, int P, int Vectors> struct unpacked {
+    static constexpr int sub_blocks = W::sub > 0 ? Vectors * W::pack / std::max(W::sub, 1) : 1;
 
-    ints   q[panels][part];
-    floats scale[panels][sub_blocks], min[panels][W::mins ? sub_blocks : 1];
+    ints   q[P][Vectors];
+    floats scale[P][sub_blocks], min[P][W::mins ? sub_blocks : 1];
 
     // Unpacks the block of elements [e, e + block) of k to the place of elements [at, at + block).
-    void block(const panel_rows rows[panels], int64_t e, int64_t k, int64_t at) {
-        for (int p = 0; p < panels; p++) {
+    AGENTD_INLINE void block(const panel_rows * rows, int64_t e, int64_t k, int64_t at) {
+        for (int p = 0; p < P; p++) {
             const int64_t sub = W::sub > 0 ? at / W::sub : 0;
             W::unpack(rows[p], e / W::block * W::size, k - e, { q[p] + at / W::pack, scale[p] + sub, min[p] + (W::mins ? sub : 0) });
         }
     }
 };
 
-// The sums of a tile.
-template <int N> using tile_sums = floats[N][panels];
-
 #define AGENTD_EACH(n, N) _Pragma("GCC unroll 16") for (int n = 0; n < N; n++)
 
 // Adds the products of one sub-block, whose place in w is element `at` and whose activations are x + n * stride.
-template <class W, int N>
-inline void add_bytes(tile_sums<N> & sums, const unpacked<W> & w, int64_t at, const char * x, const char * scales,
-                      const char * terms, size_t stride) {
-    ints dots[N][panels];
-    AGENTD_EACH(n, N) AGENTD_EACH(p, panels) { dots[n][p] = W::zero != 0 ? word_of(terms + n * stride) : ints{}; }
+template <class W, int N, int P, int V>
+AGENTD_INLINE void add_bytes(floats (&sums)[N][P], const unpacked<W, P, V> & w, int64_t at, const char * x,
+                             const char * scales, const char * terms, size_t stride) {
+    ints dots[N][P];
+    AGENTD_EACH(n, N) AGENTD_EACH(p, P) { dots[n][p] = W::zero != 0 ? word_of(terms + n * stride) : ints{}; }
     AGENTD_EACH(g, W::sub / 4) {
         AGENTD_EACH(n, N) {
             const ints bytes = word_of(x + n * stride + 4 * g);
-            AGENTD_EACH(p, panels) { dots[n][p] = dot<W>(dots[n][p], w.q[p][at / 4 + g], bytes); }
+            AGENTD_EACH(p, P) { dots[n][p] = dot<W>(dots[n][p], w.q[p][at / 4 + g], bytes); }
         }
     }
     AGENTD_EACH(n, N) {
         const floats scale = all_of(scales + n * stride);
-        AGENTD_EACH(p, panels) {
+        AGENTD_EACH(p, P) {
             sums[n][p] = sum_of(from_int(dots[n][p]), product(w.scale[p][at / W::sub], scale), sums[n][p]);
             if (W::mins) {
                 sums[n][p] = AGENTD_MM(fnmadd_ps)(w.min[p][at / W::sub], all_of(terms + n * stride), sums[n][p]);
@@ -201,63 +200,92 @@ inline void add_bytes(tile_sums<N> & sums, const unpacked<W> & w, int64_t at, co
     }
 }
 
-// The same for some vectors of floats.
-template <class W, int N>
-inline void add_floats(tile_sums<N> & sums, const unpacked<W> & w, int64_t at, int64_t vectors, const char * x, size_t stride) {
-    for (int64_t i = 0; i < vectors; i++) {
-        AGENTD_EACH(n, N) {
-            const floats value = all_of(x + n * stride + i * sizeof(float));
-            AGENTD_EACH(p, panels) {
-                const ints q = w.q[p][at / W::pack + i];
+// The same for one vector of floats.
+template <class W, int N, int P, int V>
+AGENTD_INLINE void add_floats(floats (&sums)[N][P], const unpacked<W, P, V> & w, int64_t at, const char * x, size_t stride) {
+    AGENTD_EACH(n, N) {
+        const floats value = all_of(x + n * stride);
+        AGENTD_EACH(p, P) {
 #if defined(__AVX512BF16__) && defined(AGENTD_AVX512)
-                if constexpr (W::dot == kind::bfloats) {
-                    sums[n][p] = _mm512_dpbf16_ps(sums[n][p], reinterpret_cast<__m512bh>(q), reinterpret_cast<__m512bh>(value));
-                    continue;
-                }
+            if constexpr (W::dot == kind::bfloats) {
+                sums[n][p] = _mm512_dpbf16_ps(sums[n][p], reinterpret_cast<__m512bh>(w.q[p][at]), reinterpret_cast<__m512bh>(value));
+                continue;
+            }
 #endif
-                sums[n][p] = sum_of(reinterpret_cast<floats>(q), value, sums[n][p]);
+            sums[n][p] = sum_of(reinterpret_cast<floats>(w.q[p][at]), value, sums[n][p]);
+        }
+    }
+}
+
+// The same for the block of elements [e, e + block) of k.
+template <class W, int N, int P, int V>
+AGENTD_INLINE void add_block(floats (&sums)[N][P], const unpacked<W, P, V> & w, int64_t at, const char * x, size_t stride,
+                             int64_t k, int64_t e) {
+    if constexpr (W::dot == kind::bytes) {
+        const char *scales = x + activations<W>::scales(k), *terms = x + activations<W>::terms(k);
+        for (int64_t i = 0; i < W::block; i += W::sub) {
+            add_bytes<W>(sums, w, at + i, x + e + i, scales + (e + i) / block * sizeof(float),
+                         terms + (e + i) / W::sub * sizeof(float), stride);
+        }
+    } else {
+        constexpr int vectors = W::block / W::pack;
+        const char *  words   = x + e * sizeof(float) / W::pack;
+        if (k - e >= W::block) {
+            AGENTD_EACH(i, vectors) { add_floats<W>(sums, w, at / W::pack + i, words + i * sizeof(float), stride); }
+        } else {
+            for (int64_t i = 0; i < (k - e) / W::pack; i++) {
+                add_floats<W>(sums, w, at / W::pack + i, words + i * sizeof(float), stride);
             }
         }
     }
 }
 
-// Adds the products of elements `from` to `to` of the weights and N rows of activations to c. With Unpacks it unpacks
-// each block of weights on the way, for a batch that has no other tile.
-template <class W, int N, bool Unpacks>
-__attribute__((noinline)) void tile(unpacked<W> & w, const panel_rows rows[panels], const char * x, size_t stride, int64_t k, int64_t from,
-          int64_t to, float * c, int64_t ldc, prefetch & next, int64_t due) {
-    constexpr int step = W::dot == kind::bytes ? W::sub : W::block;
-    tile_sums<N>  sums;
-    AGENTD_EACH(n, N) AGENTD_EACH(p, panels) { sums[n][p] = AGENTD_MM(loadu_ps)(c + n * ldc + p * lanes); }
+// What a tile works on: elements [from, to) of k, N rows of activations, N rows of the result.
+struct span {
+    int64_t      k, from, to;
+    const char * x;
+    size_t       stride;
+    float *      c;
+    int64_t      ldc;
+    prefetch &   next;
+    int64_t      due; // lines
+};
 
-    // 16 bits of these are a fraction.
-    int64_t       lines = next.done << 16;
-    const int64_t more  = (due - next.done << 16) / ((to - from + step - 1) / step) + 1;
-    for (int64_t e = from; e < to; e += W::block) {
-        const int64_t at = Unpacks ? 0 : e - from;
-        if (Unpacks) {
-            w.block(rows, e, k, 0);
-        }
-        for (int64_t i = 0; i < W::block; i += step) {
-            lines += more;
-            next.until(lines >> 16);
-            if constexpr (W::dot == kind::bytes) {
-                add_bytes<W, N>(sums, w, at + i, x + e + i, x + activations<W>::scales(k) + (e + i) / block * sizeof(float),
-                                x + activations<W>::terms(k) + (e + i) / W::sub * sizeof(float), stride);
-            } else {
-                add_floats<W, N>(sums, w, at, std::min<int64_t>(W::block, to - e) / W::pack, x + e * sizeof(float) / W::pack, stride);
+// Adds the products of some weights and N rows of activations to c. Where nothing is unpacked yet, each block is
+// unpacked into registers. That is faster for few rows, whose weights are used once.
+template <class W, int N, class Weights> __attribute__((noinline)) void tile(Weights & w, const panel_rows * rows, const span & s) {
+    constexpr bool unpacks = std::is_null_pointer_v<std::remove_cv_t<Weights>>;
+    constexpr int  P = unpacks ? 1 : panels, parts = panels / P;
+    floats         sums[parts][N][P];
+    AGENTD_EACH(i, parts) AGENTD_EACH(n, N) AGENTD_EACH(p, P) {
+        sums[i][n][p] = AGENTD_MM(loadu_ps)(s.c + n * s.ldc + (i + p) * lanes);
+    }
+    int64_t       lines = s.next.done << 16; // 16 bits of these are a fraction
+    const int64_t more  = ((s.due - s.next.done) << 16) / ((s.to - s.from + W::block - 1) / W::block) + 1;
+    for (int64_t e = s.from; e < s.to; e += W::block) {
+        lines += more;
+        s.next.until(lines >> 16);
+        if constexpr (unpacks) {
+            AGENTD_EACH(i, parts) {
+                unpacked<W, 1, W::block / W::pack> one;
+                one.block(rows + i, e, s.k, 0);
+                add_block<W>(sums[i], one, 0, s.x, s.stride, s.k, e);
             }
+        } else {
+            add_block<W>(sums[0], w, e - s.from, s.x, s.stride, s.k, e);
         }
     }
-    AGENTD_EACH(n, N) AGENTD_EACH(p, panels) { AGENTD_MM(storeu_ps)(c + n * ldc + p * lanes, sums[n][p]); }
+    AGENTD_EACH(i, parts) AGENTD_EACH(n, N) AGENTD_EACH(p, P) {
+        AGENTD_MM(storeu_ps)(s.c + n * s.ldc + (i + p) * lanes, sums[i][n][p]);
+    }
 }
 
 // tile for n rows of activations.
-template <class W, bool Unpacks, int N = widest(W::dot), class... Args> void tile_of(int n, Args &&... args) {
+template <class W, int N, class... Args> void tile_of(int n, Args &&... args) {
     if (n == N) {
-        tile<W, N, Unpacks>(args...);
+        tile<W, N>(args...);
     } else if constexpr (N > 1) {
-        tile_of<W, Unpacks, N - 1>(n, args...);
+        tile_of<W, N - 1>(n, args...);
     }
 }
 
@@ -275,18 +303,19 @@ struct matrices {
 // Computes the columns of the result that rows [row, row + group_rows) of the weights make. `next` is the row whose
 // weights this thread reads afterwards.
 template <class W> void group(const matrices & a, int64_t row, int64_t next) {
-    unpacked<W> w;
-    alignas(ints) float rest[widest(W::dot) * group_rows]; // of a tile that reaches past the last row of the weights
-    const int64_t rows  = std::min<int64_t>(group_rows, a.m - row);
-    const int64_t tiles = (a.n + widest(W::dot) - 1) / widest(W::dot);
-    constexpr int step  = part * W::pack;
-    panel_rows    at[panels];
+    unpacked<W, panels, part> w;
+    alignas(ints) float       rest[widest(W::dot) * group_rows]; // of a tile that reaches past the last row of the weights
+    const int64_t             rows  = std::min<int64_t>(group_rows, a.m - row);
+    const bool                whole = rows == group_rows, few = a.n <= narrow;
+    const int64_t             tiles = (a.n + widest(W::dot) - 1) / widest(W::dot);
+    constexpr int             step  = part * W::pack;
+    panel_rows                at[panels];
     for (int i = 0; i < group_rows; i++) {
         at[i / lanes].at[i % lanes] = a.weights + std::min(row + i, a.m - 1) * a.stride;
     }
     for (int64_t from = 0; from < a.k; from += step) {
         const int64_t to = std::min<int64_t>(a.k, from + step);
-        for (int64_t e = from; tiles > 1 && e < to; e += W::block) {
+        for (int64_t e = from; !few && e < to; e += W::block) {
             w.block(at, e, a.k, e - from);
         }
         const bool    last   = to == a.k;
@@ -295,7 +324,6 @@ template <class W> void group(const matrices & a, int64_t row, int64_t next) {
         for (int64_t t = 0; t < tiles; t++) {
             const int64_t first = a.n * t / tiles, n = a.n * (t + 1) / tiles - first;
             float *       c     = a.c + first * a.ldc + row;
-            const bool    whole = rows == group_rows;
             if (from == 0 || !whole) {
                 for (int64_t i = 0; i < n; i++) {
                     float * to_row = whole ? c + i * a.ldc : rest + i * group_rows;
@@ -305,11 +333,13 @@ template <class W> void group(const matrices & a, int64_t row, int64_t next) {
                     }
                 }
             }
-            const auto compute = [&](auto unpacks) {
-                tile_of<W, unpacks.value>(n, w, at, a.x + first * a.x_stride, a.x_stride, a.k, from, to,
-                                          whole ? c : rest, whole ? a.ldc : group_rows, ahead, ahead.all * (t + 1) / tiles);
-            };
-            tiles > 1 ? compute(std::false_type()) : compute(std::true_type());
+            const span s{ a.k, from, to, a.x + first * a.x_stride, a.x_stride, whole ? c : rest, whole ? a.ldc : group_rows,
+                          ahead, ahead.all * (t + 1) / tiles };
+            if (few) {
+                tile_of<W, narrow>(n, nullptr, at, s);
+            } else {
+                tile_of<W, widest(W::dot)>(n, std::as_const(w), at, s);
+            }
             for (int64_t i = 0; !whole && i < n; i++) {
                 std::memcpy(c + i * a.ldc, rest + i * group_rows, rows * sizeof(float));
             }
