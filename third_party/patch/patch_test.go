@@ -120,7 +120,9 @@ func compile(t testing.TB, source, dir string, flags ...string) string {
 
 func run(t testing.TB, name string, args ...string) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Env = append(os.Environ(), "OMP_WAIT_POLICY=passive") // beside other tests, waiting threads must not spin
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", filepath.Base(name), err, out)
 	}
