@@ -63,6 +63,10 @@ test: llama.cpp native-test ## build llama.cpp, then the C++ tests, go vet and a
 test-device: llama.cpp ## all tests on a device: DEVICE=CUDA0, or by default the first Vulkan device, Mesa's CPU driver included
 	@third_party/test-device.sh all
 
+.PHONY: test-arm
+test-arm: llama.cpp ## compile ggml and its patch for ARM, and run the tests of products under qemu
+	@third_party/test-arm.sh
+
 .PHONY: generate
 generate: llama.cpp ## write the generated files: docs/options.md
 	go generate ./cmd/agentd

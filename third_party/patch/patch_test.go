@@ -48,7 +48,8 @@ func TestGatheredCellsMatchPlainLoops(t *testing.T) {
 	run(t, compile(t, "testdata/compact.cpp", dir))
 }
 
-// TestProductsMatchPlainLoops runs testdata/products.cpp with the libraries that agentd links.
+// TestProductsMatchPlainLoops runs testdata/products.cpp with the libraries that agentd links. It also compares each row
+// of a batch with that row alone.
 func TestProductsMatchPlainLoops(t *testing.T) {
 	run(t, compileProducts(t))
 }
@@ -57,7 +58,7 @@ func TestProductsMatchPlainLoops(t *testing.T) {
 // products for each type and number of rows. The time of an operation means nothing.
 func BenchmarkProducts(b *testing.B) {
 	program := compileProducts(b)
-	for _, weights := range []string{"f32", "f16", "bf16"} {
+	for _, weights := range []string{"f32", "f16", "bf16", "q8_0", "q6_K", "q5_K", "q4_K"} {
 		for _, rows := range []string{"1", "2", "4", "8", "16", "32", "64"} {
 			b.Run(weights+"/rows="+rows, func(b *testing.B) {
 				best := 0.0
@@ -76,7 +77,7 @@ func BenchmarkProducts(b *testing.B) {
 
 func compileProducts(t testing.TB) string {
 	t.Helper()
-	source, err := os.ReadFile(tree + "/ggml/src/ggml-cpu/llamafile/sgemm.cpp")
+	source, err := os.ReadFile(tree + "/ggml/src/ggml-cpu/traits.cpp")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func compileProducts(t testing.TB) string {
 		t.Fatal(err)
 	}
 	flags := []string{"-L" + dir, "-Wl,-rpath," + dir, "-lggml-cpu", "-lggml-base"}
-	if bytes.Contains(source, []byte("AGENTD_AHEAD")) {
+	if bytes.Contains(source, []byte("agentd-products.h")) {
 		flags = append(flags, "-DPATCHED")
 	}
 	return compile(t, "testdata/products.cpp", t.TempDir(), flags...)
@@ -119,7 +120,9 @@ func compile(t testing.TB, source, dir string, flags ...string) string {
 
 func run(t testing.TB, name string, args ...string) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Env = append(os.Environ(), "OMP_WAIT_POLICY=passive") // beside other tests, waiting threads must not spin
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", filepath.Base(name), err, out)
 	}

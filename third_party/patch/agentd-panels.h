@@ -1,0 +1,434 @@
+// Panels of weights for agentd-products.h: rows of a matrix beside each other, unpacked.
+//
+// A vector of a panel has one 32-bit lane for each row of weights. A lane holds what a product takes at once: one
+// float, two bfloat16, or four bytes of quantized weights. So a product adds the terms of a row one after the other
+// in one lane, whatever else is in the batch.
+//
+// A quantized weight is scale * (q - zero) or scale * q - min. q is one byte. Where the processor has VNNI it is
+// unsigned. Without VNNI, q of 8 bits is signed and has no zero, because sums of two products must fit 16 bits.
+#ifndef AGENTD_PANELS_H
+#define AGENTD_PANELS_H
+
+#define GGML_COMMON_DECL_CPP
+#include "ggml-common.h"
+#include "ggml.h"
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#define AGENTD_AVX512
+#define AGENTD_MM(name) _mm512_##name
+#if defined(__AVX512VNNI__)
+#define AGENTD_VNNI
+#endif
+#else
+#define AGENTD_MM(name) _mm256_##name
+#endif
+#define AGENTD_INLINE inline __attribute__((always_inline))
+
+namespace { // of each of ggml's variants
+namespace agentd_products {
+
+#if defined(AGENTD_AVX512)
+using floats = __m512;
+using ints   = __m512i;
+#else
+using floats = __m256;
+using ints   = __m256i;
+#endif
+
+constexpr int lanes = sizeof(floats) / sizeof(float);
+
+#if defined(AGENTD_VNNI)
+constexpr bool vnni = true;
+#else
+constexpr bool vnni = false;
+#endif
+
+inline ints all(int32_t x) { return AGENTD_MM(set1_epi32)(x); }
+inline ints all(uint32_t x) { return AGENTD_MM(set1_epi32)(static_cast<int32_t>(x)); }
+
+// The rows of a panel. Rows past the end of the matrix repeat its last one.
+struct panel_rows {
+    const uint8_t * at[lanes];
+
+    // 16 bytes of rows j, j + 4, j + 8 and so on, from the offset on.
+    ints fourth(int j, size_t offset) const {
+        const auto part = [&](int i) {
+            return _mm_loadu_si128(reinterpret_cast<const __m128i *>(at[j + 4 * i] + offset));
+        };
+#if defined(AGENTD_AVX512)
+        const ints low = _mm512_inserti32x4(_mm512_castsi128_si512(part(0)), part(1), 1);
+        return _mm512_inserti32x4(_mm512_inserti32x4(low, part(2), 2), part(3), 3);
+#else
+        return _mm256_inserti128_si256(_mm256_castsi128_si256(part(0)), part(1), 1);
+#endif
+    }
+
+    // 16 bytes of each row as four vectors with 4 bytes of each row.
+    AGENTD_INLINE void words(size_t offset, ints out[4]) const {
+        const ints four[4] = { fourth(0, offset), fourth(1, offset), fourth(2, offset), fourth(3, offset) };
+        transpose(four, out);
+    }
+
+    // A vector of each row, which `load` makes of the bytes from the offset on, as a vector with one word of each row for
+    // each lane. Rows are read once: those whose distance is a power of two share few places of the cache.
+    template <class Load> AGENTD_INLINE void line(size_t offset, ints out[lanes], Load && load) const {
+        ints four[lanes / 4][4]; // [g][i]: words 4 * l + i of rows 4 * g to 4 * g + 3 in lanes 4 * l to 4 * l + 3
+        for (int g = 0; g < lanes / 4; g++) {
+            ints row[4];
+            for (int i = 0; i < 4; i++) {
+                row[i] = load(at[4 * g + i] + offset);
+            }
+            transpose(row, four[g]);
+        }
+        for (int i = 0; i < 4; i++) {
+#if defined(AGENTD_AVX512)
+            const ints low = _mm512_shuffle_i32x4(four[0][i], four[1][i], 0x44);
+            const ints low_next = _mm512_shuffle_i32x4(four[2][i], four[3][i], 0x44);
+            const ints high = _mm512_shuffle_i32x4(four[0][i], four[1][i], 0xee);
+            const ints high_next = _mm512_shuffle_i32x4(four[2][i], four[3][i], 0xee);
+            out[i]      = _mm512_shuffle_i32x4(low, low_next, 0x88);
+            out[i + 4]  = _mm512_shuffle_i32x4(low, low_next, 0xdd);
+            out[i + 8]  = _mm512_shuffle_i32x4(high, high_next, 0x88);
+            out[i + 12] = _mm512_shuffle_i32x4(high, high_next, 0xdd);
+#else
+            out[i]     = _mm256_permute2x128_si256(four[0][i], four[1][i], 0x20);
+            out[i + 4] = _mm256_permute2x128_si256(four[0][i], four[1][i], 0x31);
+#endif
+        }
+    }
+
+    // Transposes the words of four rows, in each quarter or half of the vectors.
+    AGENTD_INLINE static void transpose(const ints row[4], ints out[4]) {
+        const ints low = AGENTD_MM(unpacklo_epi32)(row[0], row[1]), high = AGENTD_MM(unpackhi_epi32)(row[0], row[1]);
+        const ints low_next  = AGENTD_MM(unpacklo_epi32)(row[2], row[3]);
+        const ints high_next = AGENTD_MM(unpackhi_epi32)(row[2], row[3]);
+        out[0] = AGENTD_MM(unpacklo_epi64)(low, low_next);
+        out[1] = AGENTD_MM(unpackhi_epi64)(low, low_next);
+        out[2] = AGENTD_MM(unpacklo_epi64)(high, high_next);
+        out[3] = AGENTD_MM(unpackhi_epi64)(high, high_next);
+    }
+
+    template <class T> ints gather(size_t offset) const {
+        alignas(ints) uint32_t values[lanes];
+        for (int i = 0; i < lanes; i++) {
+            T value;
+            std::memcpy(&value, at[i] + offset, sizeof value);
+            values[i] = value;
+        }
+        return *reinterpret_cast<const ints *>(values);
+    }
+
+    // The half-precision number of each row at the offset.
+    floats halves(size_t offset) const {
+        alignas(ints) uint16_t values[lanes];
+        for (int i = 0; i < lanes; i++) {
+            std::memcpy(&values[i], at[i] + offset, sizeof values[i]);
+        }
+#if defined(AGENTD_AVX512)
+        return _mm512_cvtph_ps(*reinterpret_cast<const __m256i *>(values));
+#else
+        return _mm256_cvtph_ps(*reinterpret_cast<const __m128i *>(values));
+#endif
+    }
+};
+
+// The first words at p. The others are 0.
+inline ints words_of(const uint8_t * p, int64_t count) {
+#if defined(AGENTD_AVX512)
+    return count >= lanes ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi32((1 << count) - 1, p);
+#else
+    const __m256i numbers = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_maskload_epi32(reinterpret_cast<const int *>(p), _mm256_cmpgt_epi32(all(static_cast<int32_t>(count)), numbers));
+#endif
+}
+
+// The first half-precision numbers at p as floats: 8, or as many as there are lanes.
+inline ints floats_of(const uint8_t * p, int64_t count) {
+    const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i *>(p));
+#if defined(AGENTD_AVX512)
+    if (count >= lanes) {
+        return _mm512_castps_si512(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p))));
+    }
+    return _mm512_castps_si512(_mm512_cvtph_ps(_mm256_zextsi128_si256(low)));
+#else
+    (void) count;
+    return _mm256_castps_si256(_mm256_cvtph_ps(low));
+#endif
+}
+
+// The half-precision number in the low half of each lane.
+inline floats from_half(ints v) {
+#if defined(AGENTD_AVX512)
+    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v));
+#else
+    const __m256i low = _mm256_packus_epi32(v & all(0xffff), _mm256_setzero_si256());
+    return _mm256_cvtph_ps(_mm256_castsi256_si128(_mm256_permute4x64_epi64(low, 0x08)));
+#endif
+}
+
+inline floats from_int(ints v) { return AGENTD_MM(cvtepi32_ps)(v); }
+inline floats product(floats a, floats b) { return AGENTD_MM(mul_ps)(a, b); }
+inline ints   left(ints v, int bits) { return AGENTD_MM(slli_epi32)(v, bits); }
+inline ints   right(ints v, int bits) { return AGENTD_MM(srli_epi32)(v, bits); }
+
+// Byte j of each lane.
+inline ints byte(ints v, int j) { return right(v, 8 * j) & all(0xff); }
+inline ints signed_byte(ints v, int j) { return AGENTD_MM(srai_epi32)(left(v, 24 - 8 * j), 24); }
+
+// Four bits of each byte.
+inline ints low_nibbles(ints v) { return v & all(0x0f0f0f0f); }
+inline ints high_nibbles(ints v) { return right(v, 4) & all(0x0f0f0f0f); }
+
+// Where unpacked weights go: vectors q, and for each sub-block a vector of scales and one of minima.
+struct panel {
+    ints *   q;
+    floats * scale;
+    floats * min;
+};
+
+enum class kind { floats, bfloats, bytes };
+
+// What the types below have in common. unpack reads one block of each row at the offset, or the `left` elements of it
+// that a row of floats ends with.
+struct float_weights {
+    static constexpr kind dot  = kind::floats;
+    static constexpr int  pack = 1; // elements of a lane
+    static constexpr int  sub  = 0, zero = 0;
+    static constexpr bool mins = false;
+};
+
+struct byte_weights {
+    static constexpr kind dot  = kind::bytes;
+    static constexpr int  pack = 4;
+    static constexpr int  sub  = 32;    // elements with one scale
+    static constexpr int  zero = 0;
+    static constexpr bool mins = false; // whether there are minima
+    static constexpr bool full = false; // whether q has 8 bits
+};
+
+template <ggml_type> struct weights;
+
+template <> struct weights<GGML_TYPE_F32> : float_weights {
+    static constexpr int    block = lanes;
+    static constexpr size_t size  = block * sizeof(float);
+
+    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
+        rows.line(offset, to.q, [=](const uint8_t * p) { return words_of(p, left); });
+    }
+};
+
+template <> struct weights<GGML_TYPE_F16> : float_weights {
+    static constexpr int    block = lanes;
+    static constexpr size_t size  = block * sizeof(ggml_fp16_t);
+
+    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
+        rows.line(offset, to.q, [=](const uint8_t * p) { return floats_of(p, left); });
+    }
+};
+
+template <> struct weights<GGML_TYPE_BF16> : float_weights {
+    static constexpr int    block = 2 * lanes;
+    static constexpr size_t size  = block * sizeof(ggml_bf16_t);
+#if defined(__AVX512BF16__) && defined(AGENTD_AVX512)
+    static constexpr kind dot  = kind::bfloats;
+    static constexpr int  pack = 2;
+
+    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
+        rows.line(offset, to.q, [=](const uint8_t * p) { return words_of(p, left / 2); });
+    }
+#else
+    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t left, panel to) {
+        ints v[lanes];
+        rows.line(offset, v, [=](const uint8_t * p) { return words_of(p, left / 2); });
+        for (int i = 0; i < lanes; i++) {
+            to.q[2 * i]     = AGENTD_MM(slli_epi32)(v[i], 16);
+            to.q[2 * i + 1] = v[i] & all(0xffff0000U);
+        }
+    }
+#endif
+};
+
+template <> struct weights<GGML_TYPE_Q8_0> : byte_weights {
+    static constexpr int    block = 32;
+    static constexpr size_t size  = sizeof(block_q8_0);
+    static constexpr int    zero = vnni ? 128 : 0;
+    static constexpr bool   full = true;
+
+    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
+        rows.words(offset + 2, to.q);
+        rows.words(offset + 18, to.q + 4);
+        if (vnni) {
+            for (int i = 0; i < 8; i++) {
+                to.q[i] ^= all(0x80808080U);
+            }
+        }
+        *to.scale = rows.halves(offset);
+    }
+};
+
+// Bits 4g to 4g + 3 of each lane as bit 4 of its four bytes.
+inline ints fifth_bits(ints v, int g) {
+    const ints bits = right(v, 4 * g) & all(0x0f);
+    return left(AGENTD_MM(mullo_epi32)(bits, all(0x00204081)) & all(0x01010101), 4);
+}
+
+// Blocks of 32 elements of 4 or 5 bits, with a scale of half precision, perhaps a minimum, perhaps fifth bits.
+template <int Zero, bool Min, bool Fifth> struct nibble_weights : byte_weights {
+    static constexpr int    block = 32;
+    static constexpr size_t size  = 2 + (Min ? 2 : 0) + (Fifth ? 4 : 0) + 16;
+    static constexpr int    zero  = Zero;
+    static constexpr bool   mins  = Min;
+
+    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
+        ints v[4], fifth{};
+        rows.words(offset + size - 16, v);
+        if (Fifth) {
+            fifth = rows.gather<uint32_t>(offset + size - 20);
+        }
+        for (int g = 0; g < 4; g++) {
+            to.q[g]     = low_nibbles(v[g]);
+            to.q[g + 4] = high_nibbles(v[g]);
+            if (Fifth) {
+                to.q[g] |= fifth_bits(fifth, g);
+                to.q[g + 4] |= fifth_bits(fifth, g + 4);
+            }
+        }
+        *to.scale = rows.halves(offset);
+        if (Min) {
+            *to.min = -rows.halves(offset + 2);
+        }
+    }
+};
+
+template <> struct weights<GGML_TYPE_Q4_0> : nibble_weights<8, false, false> {};
+template <> struct weights<GGML_TYPE_Q4_1> : nibble_weights<0, true, false> {};
+template <> struct weights<GGML_TYPE_Q5_0> : nibble_weights<16, false, true> {};
+template <> struct weights<GGML_TYPE_Q5_1> : nibble_weights<0, true, true> {};
+
+// Blocks of 32 elements of 4 bits, which stand for the values of a table.
+template <> struct weights<GGML_TYPE_IQ4_NL> : byte_weights {
+    static constexpr int    block = 32;
+    static constexpr size_t size  = sizeof(block_iq4_nl);
+    static constexpr int    zero = vnni ? 128 : 0;
+    static constexpr bool   full = true;
+
+    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
+        alignas(16) static const int8_t values[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
+                                                       1,    13,   25,  38,  53,  69,  89,  113 };
+        const __m128i                   low        = *reinterpret_cast<const __m128i *>(values);
+#if defined(AGENTD_AVX512)
+        const ints table = _mm512_broadcast_i32x4(low) ^ all(vnni ? 0x80808080U : 0U);
+#else
+        const ints table = _mm256_broadcastsi128_si256(low);
+#endif
+        ints v[4];
+        rows.words(offset + 2, v);
+        for (int g = 0; g < 4; g++) {
+            to.q[g]     = AGENTD_MM(shuffle_epi8)(table, low_nibbles(v[g]));
+            to.q[g + 4] = AGENTD_MM(shuffle_epi8)(table, high_nibbles(v[g]));
+        }
+        *to.scale = rows.halves(offset);
+    }
+};
+
+// Q4_K and Q5_K begin with two numbers of half precision, and 8 scales and minima of 6 bits.
+inline void unpack_k_scales(const panel_rows & rows, size_t offset, panel to) {
+    ints v[4];
+    rows.words(offset, v);
+    const floats scale = from_half(v[0]), min = from_half(right(v[0], 16));
+    const ints   six = all(0x3f3f3f3f), top = all(0x30303030);
+    const ints   scales[2] = { v[1] & six, low_nibbles(v[3]) | (right(v[1], 2) & top) };
+    const ints   mins[2]   = { v[2] & six, high_nibbles(v[3]) | (right(v[2], 2) & top) };
+    for (int i = 0; i < 8; i++) {
+        to.scale[i] = product(scale, from_int(byte(scales[i / 4], i % 4)));
+        to.min[i]   = product(min, from_int(byte(mins[i / 4], i % 4)));
+    }
+}
+
+template <> struct weights<GGML_TYPE_Q4_K> : byte_weights {
+    static constexpr int    block = QK_K;
+    static constexpr size_t size  = sizeof(block_q4_K);
+    static constexpr bool   mins  = true;
+
+    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
+        unpack_k_scales(rows, offset, to);
+        for (int i = 0; i < 8; i++) { // 16 bytes: halves of two sub-blocks
+            ints v[4];
+            rows.words(offset + offsetof(block_q4_K, qs) + 16 * i, v);
+            for (int g = 0; g < 4; g++) {
+                const int at   = i / 2 * 16 + i % 2 * 4 + g;
+                to.q[at]     = low_nibbles(v[g]);
+                to.q[at + 8] = high_nibbles(v[g]);
+            }
+        }
+    }
+};
+
+template <> struct weights<GGML_TYPE_Q5_K> : byte_weights {
+    static constexpr int    block = QK_K;
+    static constexpr size_t size  = sizeof(block_q5_K);
+    static constexpr bool   mins  = true;
+
+    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
+        unpack_k_scales(rows, offset, to);
+        const ints sixteen = all(0x10101010);
+        for (int half = 0; half < 2; half++) {
+            ints high[4]; // bit s of a byte belongs to sub-block s
+            rows.words(offset + offsetof(block_q5_K, qh) + 16 * half, high);
+            for (int i = 0; i < 4; i++) {
+                ints v[4];
+                rows.words(offset + offsetof(block_q5_K, qs) + 32 * i + 16 * half, v);
+                for (int g = 0; g < 4; g++) {
+                    const int  at    = 16 * i + 4 * half + g;
+                    const ints shown = i < 2 ? left(high[g], 4 - 2 * i) : right(high[g], 2 * i - 4);
+                    const ints next  = i < 2 ? left(high[g], 3 - 2 * i) : right(high[g], 2 * i - 3);
+                    to.q[at]         = low_nibbles(v[g]) | (shown & sixteen);
+                    to.q[at + 8]     = high_nibbles(v[g]) | (next & sixteen);
+                }
+            }
+        }
+    }
+};
+
+template <> struct weights<GGML_TYPE_Q6_K> : byte_weights {
+    static constexpr int    block = QK_K;
+    static constexpr size_t size  = sizeof(block_q6_K);
+    static constexpr int    sub   = 16;
+    static constexpr int    zero  = 32;
+
+    AGENTD_INLINE static void unpack(const panel_rows & rows, size_t offset, int64_t, panel to) {
+        const ints   top   = all(0x30303030);
+        const floats scale = rows.halves(offset + offsetof(block_q6_K, d));
+        ints         scales[4];
+        rows.words(offset + offsetof(block_q6_K, scales), scales);
+        for (int i = 0; i < 16; i++) {
+            to.scale[i] = product(scale, from_int(signed_byte(scales[i / 4], i % 4)));
+        }
+        for (int half = 0; half < 2; half++) {     // of 128 elements
+            for (int part = 0; part < 2; part++) { // 16 of each 32
+                ints low[4], next[4], high[4];
+                rows.words(offset + 64 * half + 16 * part, low);
+                rows.words(offset + 64 * half + 32 + 16 * part, next);
+                rows.words(offset + offsetof(block_q6_K, qh) + 32 * half + 16 * part, high);
+                for (int g = 0; g < 4; g++) {
+                    const int at    = 32 * half + 4 * part + g;
+                    to.q[at]      = low_nibbles(low[g]) | (left(high[g], 4) & top);
+                    to.q[at + 8]  = low_nibbles(next[g]) | (left(high[g], 2) & top);
+                    to.q[at + 16] = high_nibbles(low[g]) | (high[g] & top);
+                    to.q[at + 24] = high_nibbles(next[g]) | (right(high[g], 2) & top);
+                }
+            }
+        }
+    }
+};
+
+} // namespace agentd_products
+} // namespace
+
+#endif // AGENTD_PANELS_H
