@@ -176,6 +176,9 @@ type setup struct {
 	log      zerolog.Logger // default: none
 	// onCPU computes on the CPU where the tests have a device.
 	onCPU bool
+	model *llama.Model // default: the tiny one of arch
+	// options are further ones of the context with an index.
+	options func(index int) []llama.ContextOption
 }
 
 func newTestEngine(t testing.TB, s setup) *Engine {
@@ -184,13 +187,20 @@ func newTestEngine(t testing.TB, s setup) *Engine {
 	if s.onCPU {
 		m = reference(t, orElse(s.arch, synth.Qwen3))
 	}
+	if s.model != nil {
+		m = s.model
+	}
 	var parts []workerParts
 	for i := range orElse(s.contexts, 1) {
-		c, err := m.NewContext(
+		options := []llama.ContextOption{
 			llama.SetContext(orElse(s.cells, 2048)), llama.SetBatch(orElse(s.batch, 64)), llama.SetMicroBatch(microBatch),
 			llama.SetMaxSequences(orElse(s.sequences, 16)), llama.SetMaxOutputs(orElse(s.outputs, 8)),
 			llama.SetThreads(1, 1), llama.SetKVType("f32"), llama.SetFlashAttention(false),
-		)
+		}
+		if s.options != nil {
+			options = append(options, s.options(i)...)
+		}
+		c, err := m.NewContext(options...)
 		if err != nil {
 			t.Fatal(err)
 		}

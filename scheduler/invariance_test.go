@@ -1,0 +1,208 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"agentd/llama"
+	"agentd/llama/synth"
+	"agentd/scheduler/core"
+)
+
+// readings are the logits that the contexts of an engine have read, by the tokens before them.
+type readings struct {
+	mu     sync.Mutex
+	rows   map[string]reading
+	states map[*llama.State]block // on their way between contexts
+	again  int                    // rows that were read before
+	other  int                    // those of them that had other bits
+}
+
+// block is what was saved: tokens at positions from from on.
+type block struct {
+	from   int
+	tokens []llama.Token
+}
+
+// bits records the readings of one context.
+type bits struct {
+	*recorder
+	all    *readings
+	blocks map[core.BlockID]block
+}
+
+func (b *bits) Save(s core.SeqID, from, to int, id core.BlockID) error {
+	b.blocks[id] = block{from, slices.Clone(b.seqs[s][from:to])}
+	return b.backend.Save(s, from, to, id)
+}
+
+func (b *bits) Load(id core.BlockID, s core.SeqID, from, to int) error {
+	saved := b.blocks[id]
+	b.seqs[s] = append(b.seqs[s], saved.tokens[from-saved.from:to-saved.from]...)
+	return b.backend.Load(id, s, from, to)
+}
+
+func (b *bits) Take(id core.BlockID) *llama.State {
+	s := b.backend.Take(id)
+	b.all.mu.Lock()
+	defer b.all.mu.Unlock()
+	b.all.states[s] = b.blocks[id]
+	return s
+}
+
+func (b *bits) Put(id core.BlockID, s *llama.State) {
+	b.all.mu.Lock()
+	b.blocks[id] = b.all.states[s]
+	b.all.mu.Unlock()
+	b.backend.Put(id, s)
+}
+
+func (b *bits) Logits(i int) ([]float32, error) {
+	logits, err := b.recorder.Logits(i)
+	if err != nil {
+		return nil, err
+	}
+	b.all.mu.Lock()
+	defer b.all.mu.Unlock()
+	key := fmt.Sprint(b.contexts[i])
+	if was, ok := b.all.rows[key]; ok {
+		b.all.again++
+		if !sameBits(was.logits, logits) {
+			b.all.other++
+		}
+		return logits, nil
+	}
+	b.all.rows[key] = b.read[key]
+	return logits, nil
+}
+
+func sameBits(a, b []float32) bool {
+	return slices.EqualFunc(a, b, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) })
+}
+
+// The law of batch invariance: the bits of a row depend on the tokens before it only. A random
+// history has prompts that share prefixes, cancels, preemptions, evictions, copies between
+// contexts and from host memory, chunks and speculative tokens.
+func TestLogitsAreBitwiseThoseOfGenerationAlone(t *testing.T) {
+	if testDevice != "" || !llama.SharedAttention() {
+		t.Skip("other kernels compute than our own for the CPU")
+	}
+	weights := []string{"f32", "f16", "bf16", "q8_0"}
+	for _, arch := range []string{synth.Qwen2, synth.Qwen3, synth.Llama, synth.GPTOSS, synth.Qwen35} {
+		for i, weight := range weights {
+			kv := []string{"f16", "q8_0"}[i%2]
+			t.Run(fmt.Sprint(arch, " ", weight, " ", kv), func(t *testing.T) { checkLaw(t, arch, weight, kv) })
+		}
+	}
+	t.Run("qwen3 f16 q8_0", func(t *testing.T) { checkLaw(t, synth.Qwen3, "f16", "q8_0") })
+}
+
+func checkLaw(t *testing.T, arch, weight, kv string) {
+	spec, err := synth.Preset("tiny", arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Type, spec.Small, spec.Embedding, spec.HeadDim = weight, true, 128, 32
+	path, err := synth.Cached("", spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := llama.New(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := &readings{rows: map[string]reading{}, states: map[*llama.State]block{}}
+	cfg := Config{Policy: Policy{DraftRows: 8, HostCells: 128}, minCopy: prefixBlock}
+	if arch == synth.GPTOSS || arch == synth.Qwen35 {
+		cfg.DraftRows, cfg.HostCells = 0, 0 // their memory cannot be cut
+	}
+	e := newTestEngine(t, setup{
+		model: m, contexts: 2, cells: 384, sequences: 9, outputs: 8, batch: 40, cfg: cfg,
+		options: func(i int) []llama.ContextOption {
+			return []llama.ContextOption{llama.SetThreads(1+i, 1+i), llama.SetKVType(kv), llama.SetFlashAttention(true)}
+		},
+		wrapEach: func(_ int, b backend) backend {
+			return &bits{recorder: newRecorder(b), all: all, blocks: map[core.BlockID]block{}}
+		},
+	})
+	var wg sync.WaitGroup
+	for client := range count(6, 4) {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(1, uint64(client)))
+			text := strings.Repeat(story, 2)[random.IntN(40):][:90]
+			for turn := range count(6, 3) {
+				g := sampled(tokenize(t, m, text), 1+random.IntN(4), 4+random.IntN(12), random.Uint32())
+				ctx, cancel := context.WithCancel(t.Context())
+				if random.IntN(4) == 0 {
+					g.Progress = func(int, []llama.Token) { cancel() }
+				}
+				r, err := generate(ctx, e, g)
+				cancel()
+				switch {
+				case err == nil:
+					text += r.Completions[0].Text + " And then?"
+				case ctx.Err() == nil:
+					t.Errorf("turn %d: %v", turn, err)
+				}
+				if random.IntN(3) == 0 {
+					text = strings.Repeat(story, 3)[random.IntN(9):][:100+random.IntN(100)]
+				}
+			}
+		})
+	}
+	wg.Wait()
+	stats := e.Stats()
+	if stats.Forked == 0 || stats.CachedTokens == 0 || stats.Evicted == 0 || all.again == 0 {
+		t.Errorf("the history has too little in it: %+v", stats)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	alone, differ := all.alone(t, m, kv)
+	t.Logf("%d rows, %d of them differ from those alone; %d were read again, %d with other bits; %+v", alone, differ, all.again, all.other, stats)
+	if differ > 0 || all.other > 0 {
+		t.Errorf("%d of %d rows differ from those of the generation alone, %d of %d that were read again", differ, alone, all.other, all.again)
+	}
+}
+
+// alone computes rows again, each alone in an empty context, in one piece.
+func (all *readings) alone(t *testing.T, m *llama.Model, kv string) (rows, differ int) {
+	c, err := m.NewContext(llama.SetContext(1024), llama.SetBatch(1024), llama.SetMicroBatch(1024), llama.SetMaxSequences(9), llama.SetThreads(1, 1), llama.SetKVType(kv), llama.SetFlashAttention(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	b := llama.NewBatch(1024)
+	defer b.Free()
+	for _, r := range all.rows {
+		if rows++; rows > count(200, 60) {
+			return rows - 1, differ
+		}
+		if err := c.Memory().Clear(); err != nil {
+			t.Fatal(err)
+		}
+		b.Reset()
+		for i, token := range r.context {
+			if err := b.Add(token, llama.Pos(i), 0, i == len(r.context)-1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.Decode(b); err != nil {
+			t.Fatal(err)
+		}
+		row, err := c.Logits(b.Len() - 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !sameBits(row, r.logits) {
+			differ++
+		}
+	}
+	return rows, differ
+}
