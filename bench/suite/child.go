@@ -15,7 +15,7 @@ import (
 
 // Times that a server is given.
 const (
-	readyLimit = 5 * time.Minute // to load its model; vLLM compiles it
+	readyLimit = 10 * time.Minute // to load its model; vLLM compiles it
 	readyEvery = 20 * time.Millisecond
 	stopLimit  = 10 * time.Second
 )

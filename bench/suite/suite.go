@@ -50,7 +50,7 @@ const defaultRepeats = 5
 
 // Limits of each part, so that a hanging server ends as an error.
 const (
-	runLimit   = 8 * time.Minute // with the start; vLLM compiles a new model
+	runLimit   = 15 * time.Minute // with the start; vLLM compiles a new model
 	benchLimit = 4 * time.Minute
 	stepsLimit = 10 * time.Minute
 )
