@@ -10,7 +10,7 @@ RELEASE := $(shell sed -n 's/^const Release = "\(.*\)"$$/\1/p' internal/version/
 COMMIT  ?= $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null)
 
 # Options for the server that `make run` starts: make run ARGS="--model my.gguf --port 9000"; and for the
-# comparison: make bench ARGS="--quick" or ARGS="--loads all".
+# comparison: make bench ARGS="--quick", ARGS="--loads all" or ARGS="--peers vllm".
 ARGS ?=
 
 # Options of `go test`: make test TESTFLAGS="-run Protocol"
@@ -36,7 +36,7 @@ agentd: llama.cpp ## build ./agentd and the libraries beside it (the default)
 	go build -trimpath -ldflags "-X agentd/internal/version.commit=$(COMMIT)" -o agentd ./cmd/agentd
 
 .PHONY: agentbench
-agentbench: llama.cpp ## build ./agentbench, which measures agentd and llama-server
+agentbench: llama.cpp ## build ./agentbench, which measures agentd, llama-server and vLLM
 	go build -trimpath -ldflags "-X agentd/internal/version.commit=$(COMMIT)" -o agentbench ./cmd/agentbench
 
 .PHONY: run
@@ -80,12 +80,13 @@ check: llama.cpp ## format, vet, lint, generated files, links, spelling, vulnera
 verify: test check ## all that a change must pass
 
 .PHONY: nightly
-nightly: llama.cpp ## what is too long for each change: 100,000 schema pairs, 10,000 operations on stores, kills, 10,000 logprobs in each case, all fuzz targets, race stress
-	@third_party/prereqs.sh cc postgres
+nightly: llama.cpp ## what is too long for each change: 100,000 schema pairs, 10,000 operations on stores, kills, 10,000 logprobs in each case, 2,000 decisions of SmolLM2 under each load, all fuzz targets, race stress
+	@third_party/prereqs.sh cc postgres python3 pip
 	AGENTD_LAW_PAIRS=100000 go test -count=1 -timeout 60m -run Law -v ./agent/internal/schema
 	AGENTD_STORE_OPERATIONS=10000 go test -count=1 -run MatchesModel -v ./coaching ./coaching/postgres ./console
 	AGENTD_CHAOS_SEED=$$RANDOM AGENTD_CHAOS_ROUNDS=10 go test -count=1 -timeout 30m -run KillingEveryPart -v ./cmd/agentd
 	AGENTD_SCORED_TOKENS=10000 go test -count=1 -timeout 60m -run 'ForwardPass' ./scheduler ./inference
+	model=$$(third_party/smollm2.sh); AGENTD_SAME_BYTES=$$model go test -count=1 -timeout 240m -run SameBytesUnderAnyLoad -v ./cmd/agentd
 	@for p in $$(grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u); do \
 		for f in $$(grep -rhoE '^func Fuzz\w+' $$p/*_test.go | cut -c6-); do \
 			echo "agentd: $$p $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(NIGHTLY_TIME) $$p; \
@@ -95,11 +96,12 @@ nightly: llama.cpp ## what is too long for each change: 100,000 schema pairs, 10
 
 .PHONY: test-vllm
 test-vllm: llama.cpp ## run the tests that need a real vLLM, on this CPU; installs 6 GB into the cache the first time
-	@third_party/prereqs.sh python3 pip curl
+	@third_party/prereqs.sh python3 pip curl tcmalloc
 	third_party/test-vllm.sh
 
 .PHONY: bench
-bench: agentd agentbench peers ## compare agentd with llama-server and a reference estimate, into bench/results, in about 15 minutes
+bench: agentd agentbench peers ## compare agentd with llama-server and a reference estimate, into bench/results, in about 15 minutes; ARGS="--peers vllm" adds vLLM
+	$(if $(findstring vllm,$(ARGS)),@third_party/prereqs.sh python3 pip tcmalloc && third_party/vllm.sh install)
 	./agentbench suite $(ARGS)
 
 .PHONY: clean

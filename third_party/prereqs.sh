@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # prereqs.sh COMMAND...  makes sure that the named programs exist. "vulkan" is the Vulkan loader and "lavapipe" Mesa's
-# Vulkan driver for CPUs. What is missing is installed with apt when
+# Vulkan driver for CPUs, "tcmalloc" an allocator for vLLM. What is missing is installed with apt when
 # this runs as root; else one line says what to install. A trailing ? marks a program one can do without.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -15,6 +15,7 @@ package_of() {
 	readelf | strip) echo binutils ;;
 	pip) echo python3-pip ;;
 	postgres) echo postgresql ;;
+	tcmalloc) echo libtcmalloc-minimal4 ;;
 	vulkan) echo libvulkan1 ;;
 	lavapipe) echo mesa-vulkan-drivers ;;
 	*) echo "$1" ;;
@@ -26,6 +27,7 @@ have() {
 	pip) python3 -m pip --version >/dev/null 2>&1 ;;
 	postgres) command -v postgres /usr/lib/postgresql/*/bin/postgres >/dev/null ;;
 	chromium) command -v chromium chromium-browser google-chrome >/dev/null ;;
+	tcmalloc) { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep 'libtcmalloc_minimal\.so\.4' >/dev/null ;;
 	vulkan) { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep 'libvulkan\.so\.1' >/dev/null ;;
 	lavapipe) compgen -G '/usr/share/vulkan/icd.d/lvp_icd*.json' >/dev/null ;;
 	*) command -v "$1" >/dev/null ;;

@@ -19,6 +19,9 @@ const (
 	E2ELp99      = "e2el_p99"
 	TTFTp50      = "ttft_p50"
 	BatchWidth   = "batch_width"
+	Computed     = "prompt_tok_computed"
+	MemoryPeak   = "memory_peak_mb"
+	CPUSeconds   = "cpu_s"
 )
 
 // Groups of metrics.
@@ -43,12 +46,14 @@ var metrics = slices.Concat(
 	times("e2el", "E2EL", func(s *Summary) *Distribution { return &s.E2EL }),
 	[]Metric{
 		{"prompt_tok_sent", "Sent", "tok", groupTokens, 0, func(s *Summary) Value { return s.PromptSent }},
-		{"prompt_tok_computed", "Computed", "tok", groupTokens, -1, func(s *Summary) Value { return s.PromptComputed }},
+		{Computed, "Computed", "tok", groupTokens, -1, func(s *Summary) Value { return s.PromptComputed }},
 		{"prompt_tok_unique", "Unique", "tok", groupTokens, 0, func(s *Summary) Value { return s.PromptUnique }},
 		{"computed_to_unique", "Computed / unique", "", groupTokens, -1, func(s *Summary) Value { return s.PromptComputed.Over(s.PromptUnique) }},
 
 		{BatchWidth, "Mean batch width", "rows/step", groupServer, 0, func(s *Summary) Value { return s.Width }},
 		{"kv_cells_peak", "KV cells, peak", "cells", groupServer, -1, func(s *Summary) Value { return s.KVPeak }},
+		{MemoryPeak, "Memory, peak", "MB", groupServer, -1, func(s *Summary) Value { return s.Memory.Over(Known(1e6)) }},
+		{CPUSeconds, "Processor time", "s", groupServer, -1, func(s *Summary) Value { return s.CPU }},
 
 		{"span_s", "Measured span", "s", groupOutcome, 0, func(s *Summary) Value { return s.Span }},
 		{"requests", "Requests", "", groupOutcome, 0, func(s *Summary) Value { return Known(float64(s.Requests)) }},

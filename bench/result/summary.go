@@ -40,6 +40,10 @@ type Summary struct {
 	Width  Value `json:"batch_width"`   // rows for each step
 	// Phases of the model's steps, in seconds of the whole run.
 	Phases map[string]float64 `json:"phases_s"`
+	// CPU is the processor time of the server in seconds, Memory the most of the samples in
+	// bytes.
+	CPU    Value `json:"cpu_s"`
+	Memory Value `json:"memory_peak_bytes"`
 }
 
 // Summarize sums up a run. unique is the number of unique prompt tokens of answered
@@ -84,6 +88,9 @@ func (s *Summary) counted(samples []Sample) {
 	for i := range samples {
 		if cells := Measured(samples[i].CellsUsed); cells.Known && cells.X >= s.KVPeak.X {
 			s.KVPeak = cells
+		}
+		if memory := samples[i].Memory; memory > s.Memory.X {
+			s.Memory, s.CPU = Known(memory), Grown(first.CPU, last.CPU)
 		}
 	}
 }

@@ -64,8 +64,8 @@ func TestSpreadWithAnUnknownRepeatIsUnknown(t *testing.T) {
 func TestSummaryCountsAndMeasures(t *testing.T) {
 	half := answered(2)
 	half.Failures = map[string]int{"truncated": 1}
-	samples := counts(target.Counters{Prefilled: 160, Steps: 20, Rows: 60, CellsUsed: 20, Phases: map[string]float64{"decode": 2}})
-	samples[0].CellsUsed = 300
+	samples := counts(target.Counters{Prefilled: 160, Steps: 20, Rows: 60, CellsUsed: 20, Phases: map[string]float64{"decode": 2}, CPU: 7.5, Memory: 4e6})
+	samples[0].CellsUsed, samples[0].CPU, samples[0].Memory = 300, 5, 5e6
 	s := Summarize([]Record{answered(1), half, failed(3, "refused"), failed(2, Cancelled)}, samples, Known(120), 1000)
 	same := func(x float64) Distribution { return Distribution{2, Known(x), Known(x), Known(x)} }
 	want := Summary{
@@ -75,7 +75,7 @@ func TestSummaryCountsAndMeasures(t *testing.T) {
 		TTFT: same(100), TPOT: same(90), E2EL: same(1000),
 		PromptSent: Known(1000), PromptComputed: Known(100), PromptUnique: Known(120),
 		Steps: Known(20), KVPeak: Known(300), Width: Known(3),
-		Phases: map[string]float64{"decode": 2},
+		Phases: map[string]float64{"decode": 2}, CPU: Known(2.5), Memory: Known(5e6),
 	}
 	near := cmp.Comparer(func(a, b Value) bool { return a.Known == b.Known && math.Abs(a.X-b.X) < 1e-9 })
 	if diff := cmp.Diff(want, s, near); diff != "" {
@@ -90,7 +90,7 @@ func TestUnknownFiguresStayUnknown(t *testing.T) {
 	unknown[0].CellsUsed = -1
 	s := Summarize([]Record{r, answered(1)}, unknown, Value{}, 0)
 	for _, name := range []string{
-		"output_tok_s", "goodput_s", "prompt_tok_sent", "prompt_tok_computed", "prompt_tok_unique", "computed_to_unique", "kv_cells_peak", "batch_width",
+		"output_tok_s", "goodput_s", "prompt_tok_sent", "prompt_tok_computed", "prompt_tok_unique", "computed_to_unique", "kv_cells_peak", "batch_width", MemoryPeak, CPUSeconds,
 	} {
 		if got := MetricNamed(name).Of(&s); got.Known {
 			t.Errorf("%s: got %g, want unknown", name, got.X)

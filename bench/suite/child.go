@@ -15,7 +15,7 @@ import (
 
 // Times that a server is given.
 const (
-	readyLimit = 2 * time.Minute // to load its model
+	readyLimit = 10 * time.Minute // to load its model; vLLM compiles it
 	readyEvery = 20 * time.Millisecond
 	stopLimit  = 10 * time.Second
 )
@@ -117,9 +117,9 @@ func (c *child) stop() error {
 	select {
 	case <-c.done:
 	case <-time.After(c.patience):
-		_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
-		<-c.done
 	}
+	_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL) // vLLM has several processes
+	<-c.done
 	return nil
 }
 

@@ -14,8 +14,9 @@ import (
 type Load struct {
 	Name  string `json:"name"`  // of files: household
 	Title string `json:"title"` // of the table
-	// Shape of random weights; "" for the model inside agentd.
+	// Shape of random weights and type of their matrices; "" for the model inside agentd.
 	Shape string           `json:"shape"`
+	Type  string           `json:"type"`
 	Trace workload.Options `json:"trace"`
 	// FixedTokens of every answer. 0: answers are constrained and end by themselves, at
 	// MaxTokens at the latest.
@@ -28,6 +29,7 @@ type Load struct {
 	Goal float64 `json:"goal"`
 
 	long    bool   // takes longer than all others together
+	vllm    bool   // vLLM has its shape, and answers have a fixed length
 	file    string // GGUF
 	counts  workload.Counts
 	longest int // tokens of a prompt and its answer
@@ -38,26 +40,27 @@ type Load struct {
 // Goals of decisions/s to llama-server's.
 const (
 	goalFixed       = 1.7
+	goalMiddle      = 4.5
 	goalConstrained = 2.5
 )
 
 const tuneTurns = 2
 
 // loads of the comparison. To be done in 15 minutes on two cores, all but the first have
-// fewer turns. The slow 0.6B shape also gets fewer agents and tokens, and is not measured
-// by default.
+// fewer turns. The larger shapes are not measured by default; the slow 0.6B shape also gets
+// fewer agents.
 func loads(quick bool) []*Load {
 	house := workload.Defaults(workload.Household)
 	words := workload.Defaults(workload.Synthetic)
-	large := words
 	words.Turns = 3
-	calls := house
-	calls.Turns = 3
-	large.Agents, large.Groups, large.Turns = 4, 1, 2 // one group of the others
+	calls, middle, large := house, house, house
+	calls.Turns, middle.Turns = 3, 4
+	large.Agents, large.Groups, large.Turns = 8, 2, 2
 	list := []*Load{
-		{Name: "household", Title: "household, default model", Trace: house, FixedTokens: 32, Goal: goalFixed},
-		{Name: "tiny", Title: "synthetic, tiny random weights", Shape: "tiny", Trace: words, FixedTokens: 16, Goal: goalFixed},
-		{Name: "0.6b", Title: "synthetic, random weights of the 0.6B shape", Shape: "0.6b", Trace: large, FixedTokens: 16, Goal: goalFixed, long: true},
+		{Name: "household", Title: "household, default model", Trace: house, FixedTokens: 32, Goal: goalFixed, vllm: true},
+		{Name: "tiny", Title: "synthetic, tiny random weights", Shape: "tiny", Type: "q8_0", Trace: words, FixedTokens: 16, Goal: goalFixed},
+		{Name: "0.1b", Title: "household, random BF16 weights, 103 M parameters", Shape: "0.1b", Type: "bf16", Trace: middle, FixedTokens: 32, Goal: goalMiddle, long: true, vllm: true},
+		{Name: "0.6b", Title: "household, random BF16 weights, 0.6B shape", Shape: "0.6b", Type: "bf16", Trace: large, FixedTokens: 32, Goal: goalFixed, long: true, vllm: true},
 		{Name: "calls", Title: "household, default model, constrained tool calls", Trace: calls, MaxTokens: 128, Goal: goalConstrained},
 	}
 	for _, w := range list {
@@ -79,6 +82,7 @@ func (w *Load) model() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	spec.Type = w.Type
 	return synth.Cached("", spec)
 }
 

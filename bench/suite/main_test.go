@@ -76,6 +76,7 @@ func fakeMain(how string, args []string) {
 		fmt.Println("out of memory")
 		os.Exit(5)
 	})
+	http.HandleFunc("/work", toil)
 	http.HandleFunc("/args", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(args) })
 	fmt.Println(http.Serve(l, nil))
 }

@@ -31,6 +31,8 @@ func (s *session) probe() probe {
 	switch s.Shape {
 	case "tiny":
 		p = probe{32, 64, 3, 12}
+	case "0.1b":
+		p = probe{32, 32, 3, 6}
 	case "0.6b":
 		p = probe{8, 16, 3, 3}
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // Version is the version of the suite's result file.
-const Version = 4
+const Version = 5
 
 // Result is one comparison.
 type Result struct {
@@ -47,6 +47,7 @@ type Measured struct {
 	Tuning   []Tried      `json:"tuning"`
 	Best     Setting      `json:"best"` // of llama-server
 	Agentd   Server       `json:"agentd"`
+	VLLM     Server       `json:"vllm"`
 	Server   Server       `json:"llama_server"`
 	Speeds   Speeds       `json:"speeds"`              // of llama-batched-bench
 	Cache    Cache        `json:"batched_bench_cache"` // its best one
@@ -74,6 +75,22 @@ type Server struct {
 	Decisions result.Spread `json:"decisions_s"`
 	TTFT      result.Spread `json:"ttft_p50_ms"`
 	Width     result.Spread `json:"batch_width"`
+	Turn      result.Spread `json:"turn_p50_ms"`
+	TurnP99   result.Spread `json:"turn_p99_ms"`
+	Computed  result.Spread `json:"prompt_tok_computed"`
+	Memory    result.Spread `json:"memory_peak_mb"`
+	CPU       result.Spread `json:"cpu_s"`
+}
+
+// server is the server of a name.
+func (m *Measured) server(name string) *Server {
+	switch name {
+	case nameVLLM:
+		return &m.VLLM
+	case nameServer:
+		return &m.Server
+	}
+	return &m.Agentd
 }
 
 // Files of a comparison.
@@ -116,7 +133,7 @@ func (r *Result) WriteMarkdown(w io.Writer) error {
 	line("\n| Ratio or cost | Load | Goal | Measured | Reached |\n|---|---|---|---|---|")
 	for _, row := range rows() {
 		for _, m := range r.Loads {
-			if row.applies(m.Load) {
+			if row.applies(m) {
 				line("%s", row.line(m))
 			}
 		}
@@ -128,17 +145,27 @@ func (r *Result) WriteMarkdown(w io.Writer) error {
 
 // details writes the figures behind the ratios.
 func (r *Result) details(line func(string, ...any)) {
-	line("\n| Load | Agents × candidates × turns, tokens each | Prompt tokens, unique | agentd | llama-server | Reference estimate | TTFT p50, agentd and llama-server | Batch width, agentd |\n|---|---|---|---|---|---|---|---|")
+	line("\n| Load | Agents × candidates × turns, tokens each | Prompt tokens, unique | Reference estimate, decisions/s |\n|---|---|---|---|")
 	for _, m := range r.Loads {
 		tokens := fmt.Sprintf("%d", m.FixedTokens)
 		if m.FixedTokens == 0 {
 			tokens = fmt.Sprintf("up to %d", m.MaxTokens)
 		}
-		line("| %s | %d × %d × %d, %s | %d, %d | %s/s | %s/s | %s/s | %s and %s ms | %s |", m.Title, m.Trace.Agents, m.Trace.Candidates, m.Trace.Turns, tokens,
-			m.Counts.PromptTokens, m.Counts.UniqueTokens, spread(m.Agentd.Decisions), spread(m.Server.Decisions), text(m.Estimate, "%.2f"),
-			text(m.Agentd.TTFT.Median, "%.0f"), text(m.Server.TTFT.Median, "%.0f"), text(m.Agentd.Width.Median, "%.1f"))
+		line("| %s | %d × %d × %d, %s | %d, %d | %s |", m.Title, m.Trace.Agents, m.Trace.Candidates, m.Trace.Turns, tokens,
+			m.Counts.PromptTokens, m.Counts.UniqueTokens, text(m.Estimate, "%.2f"))
 	}
-	line("\nDecisions/s are medians, with the least and the most of the repeats. Speeds of the reference estimate, and the parts of a step of agentd:")
+	line("\n| Load | Server | Decisions/s | Turn p50, p99 | TTFT p50 | Prompt tokens computed | Memory, peak | Processor time | Batch width |\n|---|---|---|---|---|---|---|---|---|")
+	for _, m := range r.Loads {
+		for _, name := range []string{nameAgentd, nameVLLM, nameServer} {
+			s := m.server(name)
+			if s.Repeats == 0 {
+				continue
+			}
+			line("| %s | %s | %s | %s, %s ms | %s | %s | %s | %s | %s |", m.Title, name, spread(s.Decisions), text(s.Turn.Median, "%.0f"), text(s.TurnP99.Median, "%.0f"),
+				text(s.TTFT.Median, "%.0f ms"), text(s.Computed.Median, "%.0f"), text(s.Memory.Median, "%.0f MB"), text(s.CPU.Median, "%.1f s"), text(s.Width.Median, "%.1f"))
+		}
+	}
+	line("\nFigures are medians of the repeats. Decisions/s have the least and the most, too. Speeds of the reference estimate, and the parts of a step of agentd:")
 	line("\n| Load | llama-batched-bench | Prefill, tok/s | Decode, tok/s | at width | Steps at width | plan and commit | sample | decode |\n|---|---|---|---|---|---|---|---|---|")
 	for _, m := range r.Loads {
 		line("| %s | `%s` | %.0f | %.0f | %d | %d | %s | %s | %s |", m.Title, m.Cache, m.Speeds.Prefill, m.Speeds.Decode, m.Speeds.Width,

@@ -8,6 +8,7 @@ import (
 
 // Names of the figures with a goal.
 const (
+	rowVLLM        = "decisions/s to vLLM's"
 	rowServer      = "decisions/s to the best-tuned llama-server's"
 	rowEstimate    = "decisions/s to the reference estimate"
 	rowLockstep    = "decode tok/s to llama-batched-bench's, in lockstep"
@@ -25,22 +26,23 @@ type row struct {
 	goal    float64 // 0: the load's own
 	most    bool
 	format  string
-	applies func(*Load) bool
+	applies func(*Measured) bool
 }
 
 // rows in the order of the table.
 func rows() []row {
-	every := func(*Load) bool { return true }
+	every := func(*Measured) bool { return true }
 	return []row{
+		{rowVLLM, 1.6, false, "%.2f", func(m *Measured) bool { return m.VLLM.Repeats > 0 }},
 		{rowServer, 0, false, "%.2f", every},
 		{rowEstimate, 0.9, false, "%.2f", every},
-		{rowLockstep, 0.95, false, "%.2f", (*Load).fixed},
-		{rowStaggered, 0.85, false, "%.2f", (*Load).fixed},
+		{rowLockstep, 0.95, false, "%.2f", (*Measured).fixed},
+		{rowStaggered, 0.85, false, "%.2f", (*Measured).fixed},
 		{rowComputed, 1.02, true, "%.2f", every},
-		{rowTTFT, 1.10, true, "%.2f", (*Load).fixed},
-		{rowCells, 1.05, true, "%.2f", (*Load).fixed},
-		{rowConstrained, 0.9, false, "%.2f", (*Load).constrained},
-		{rowHost, 100, true, "%.0f µs", (*Load).fixed},
+		{rowTTFT, 1.10, true, "%.2f", (*Measured).fixed},
+		{rowCells, 1.05, true, "%.2f", (*Measured).fixed},
+		{rowConstrained, 0.9, false, "%.2f", (*Measured).constrained},
+		{rowHost, 100, true, "%.0f µs", (*Measured).fixed},
 	}
 }
 

@@ -27,6 +27,15 @@ func (w *Load) agentdArgs(o *Options) []string {
 	return append(append(args, sampling...), o.AgentdArgs...)
 }
 
+// vllmArgs are vLLM's arguments. Its KV cache has as many cells as agentd's, and all
+// candidates run at once. It gets tokens and gives none of their texts.
+func (w *Load) vllmArgs(o *Options) []string {
+	return []string{
+		"--model", w.file, "--threads", strconv.Itoa(o.Threads), "--cells", strconv.Itoa(w.cells()), "--dtype", "bfloat16",
+		"--max-num-seqs", strconv.Itoa(w.slots()), "--max-model-len", strconv.Itoa(roundUp(w.longest, cellsAlign)), "--skip-tokenizer-init",
+	}
+}
+
 // Setting is one way to run llama-server. All keep idle slots as they are, since the
 // default copies them to host memory with each task and clears a unified cache.
 type Setting struct {

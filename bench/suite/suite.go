@@ -1,9 +1,10 @@
-// Package suite is the standard comparison of agentd with llama.cpp's own server and
-// with a reference estimate of the machine. It makes models and traces, starts the
-// servers, measures them in turns, and writes tables with a goal for each figure.
+// Package suite is the standard comparison of agentd with llama.cpp's own server, with
+// vLLM, and with a reference estimate of the machine. It makes models and traces, starts
+// the servers, measures them in turns, and writes tables with a goal for each figure.
 package suite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,8 +25,8 @@ import (
 
 // Options of a comparison.
 type Options struct {
-	// Program files.
-	Agentd, LlamaServer, BatchedBench string
+	// Program files. VLLM takes a GGUF file as --model; "": vLLM is not measured.
+	Agentd, LlamaServer, BatchedBench, VLLM string
 	// Dir gets the files; it must have no results yet.
 	Dir string
 	// Quick takes fewer turns, one repeat, and the first round of settings only.
@@ -49,7 +50,7 @@ const defaultRepeats = 5
 
 // Limits of each part, so that a hanging server ends as an error.
 const (
-	runLimit   = 4 * time.Minute
+	runLimit   = 15 * time.Minute // with the start; vLLM compiles a new model
 	benchLimit = 4 * time.Minute
 	stepsLimit = 10 * time.Minute
 )
@@ -81,9 +82,12 @@ func (o *Options) check() error {
 	if len(o.Loads) == 0 {
 		return fmt.Errorf("no load is given; use some of: %s", strings.Join(all, ", "))
 	}
-	for _, p := range []struct{ path, fix string }{{o.Agentd, "make agentd"}, {o.LlamaServer, "make peers"}, {o.BatchedBench, "make peers"}} {
+	for _, p := range []struct{ path, fix string }{
+		{o.Agentd, "make agentd builds it"}, {o.LlamaServer, "make peers builds it"}, {o.BatchedBench, "make peers builds it"},
+		{cmp.Or(o.VLLM, o.Agentd), "start agentbench in the root of a checkout of agentd"},
+	} {
 		if info, err := os.Stat(p.path); err != nil || !info.Mode().IsRegular() {
-			return fmt.Errorf("%s is missing; %s builds it", p.path, p.fix)
+			return fmt.Errorf("%s is missing; %s", p.path, p.fix)
 		}
 	}
 	return nil
@@ -171,12 +175,16 @@ func (s *session) measure(ctx context.Context) (*Measured, error) {
 const (
 	nameAgentd = "agentd"
 	nameServer = "llama-server"
+	nameVLLM   = "vllm"
 )
 
 // newTarget makes the target of a server at a URL.
 func newTarget(name, url string) (target.Target, error) {
-	if name == nameServer {
+	switch name {
+	case nameServer:
 		return target.NewLlamaServer(url, "")
+	case nameVLLM:
+		return target.NewVLLM(url, "")
 	}
 	return target.NewAgentd(url, "")
 }
@@ -184,8 +192,11 @@ func newTarget(name, url string) (target.Target, error) {
 // launch starts a server and gives its target.
 func (s *session) launch(ctx context.Context, name string) (t target.Target, stop func() error, err error) {
 	program, args := s.Agentd, s.agentdArgs(s.Options)
-	if name == nameServer {
+	switch name {
+	case nameServer:
 		program, args = s.LlamaServer, s.serverArgs(s.Options, s.best)
+	case nameVLLM:
+		program, args = s.VLLM, s.vllmArgs(s.Options)
 	}
 	server, err := start(ctx, name, program, args)
 	if err != nil {
@@ -195,6 +206,7 @@ func (s *session) launch(ctx context.Context, name string) (t target.Target, sto
 	if err != nil {
 		return nil, nil, errors.Join(err, server.stop())
 	}
+	t = &watched{t, server.cmd.Process.Pid}
 	return t, func() error { return errors.Join(t.Close(), server.stop()) }, nil
 }
 
@@ -233,8 +245,8 @@ func (s *session) run(ctx context.Context, name string, trace *workload.Trace, f
 	return r, nil
 }
 
-// repeat measures agentd, llama-server and llama-batched-bench in turns. What was
-// measured before an error counts.
+// repeat measures the servers and llama-batched-bench in turns. What was measured before
+// an error counts.
 func (s *session) repeat(ctx context.Context, m *Measured) error {
 	var runs []*result.Run
 	err := s.turns(ctx, m, func(r *result.Run) { runs = append(runs, r) })
@@ -243,12 +255,14 @@ func (s *session) repeat(ctx context.Context, m *Measured) error {
 	}
 	for _, a := range result.Arms(runs) {
 		metric := func(name string) result.Spread { return a.Spread(result.MetricNamed(name).Of) }
-		one := Server{Repeats: len(a.Runs), Decisions: metric(result.DecisionRate), TTFT: metric(result.TTFTp50), Width: metric(result.BatchWidth)}
+		*m.server(a.Name) = Server{
+			Repeats: len(a.Runs), Decisions: metric(result.DecisionRate), TTFT: metric(result.TTFTp50), Width: metric(result.BatchWidth),
+			Turn: metric(result.E2ELp50), TurnP99: metric(result.E2ELp99), Computed: metric(result.Computed),
+			Memory: metric(result.MemoryPeak), CPU: metric(result.CPUSeconds),
+		}
 		if a.Name != nameAgentd {
-			m.Server = one
 			continue
 		}
-		m.Agentd = one
 		// Without the prefix that the warm-up shares.
 		computed := func(x *result.Summary) result.Value {
 			return x.PromptComputed.Over(result.Known(float64(s.counts.UniqueTokens)))
@@ -257,16 +271,25 @@ func (s *session) repeat(ctx context.Context, m *Measured) error {
 		s.generated = a.Spread(func(x *result.Summary) result.Value { return x.OutputRate.Times(x.Span.X) }).Median
 	}
 	err = errors.Join(err, s.estimate(m))
+	m.Figures[rowVLLM] = m.Agentd.Decisions.Median.Over(m.VLLM.Decisions.Median)
 	m.Figures[rowServer] = m.Agentd.Decisions.Median.Over(m.Server.Decisions.Median)
 	m.Figures[rowEstimate] = m.Agentd.Decisions.Median.Over(m.Estimate)
 	page := filepath.Join(s.Dir, s.Name+".svg")
 	return errors.Join(err, result.WriteFile(page, func(w io.Writer) error { return report.WritePlots(w, runs) }))
 }
 
+// servers in the order of their turns.
+func (s *session) servers() []string {
+	if s.VLLM != "" && s.vllm {
+		return []string{nameAgentd, nameVLLM, nameServer}
+	}
+	return []string{nameAgentd, nameServer}
+}
+
 // turns runs all repeats and passes on each run.
 func (s *session) turns(ctx context.Context, m *Measured, done func(*result.Run)) error {
 	for i := range s.Repeats {
-		for _, name := range []string{nameAgentd, nameServer} {
+		for _, name := range s.servers() {
 			r, err := s.run(ctx, name, s.trace, fmt.Sprintf("%s-%s-%d", s.Name, name, i+1))
 			if err != nil {
 				return err

@@ -52,6 +52,35 @@ func TestServersTakeTurnsAndStartFresh(t *testing.T) {
 	}
 }
 
+func TestVLLMTakesItsTurnWhereItIsMeasured(t *testing.T) {
+	for _, measured := range []bool{true, false} {
+		f := newFakes(t)
+		s := f.session()
+		s.VLLM, s.vllm = s.LlamaServer, measured
+		var names []string
+		m := &Measured{Load: s.Load, Figures: map[string]result.Value{}, Cache: Cache{FlashAttention: "off"}}
+		if err := s.turns(t.Context(), m, func(r *result.Run) { names = append(names, r.Name) }); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"agentd", "llama-server", "agentd", "llama-server"}
+		if measured {
+			want = []string{"agentd", "vllm", "llama-server", "agentd", "vllm", "llama-server"}
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("%q, want %q", names, want)
+		}
+		n := 0
+		for _, args := range f.args {
+			if has(args, `"--cells","32768"`, `"--threads","2"`, `"--max-num-seqs","8"`, `"--max-model-len","256"`) {
+				n++
+			}
+		}
+		if n != len(want)-4 {
+			t.Errorf("%d servers have the arguments of vLLM, want %d", n, len(want)-4)
+		}
+	}
+}
+
 func TestRepeatsBeforeAnErrorCount(t *testing.T) {
 	for _, test := range []struct {
 		name           string
@@ -145,10 +174,16 @@ func TestMissingProgramNamesItsMakeTarget(t *testing.T) {
 	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "agentd is missing; make agentd builds it") {
 		t.Errorf("got %v", err)
 	}
-	if err := os.WriteFile(o.Agentd, nil, 0o755); err != nil {
-		t.Fatal(err)
+	for _, path := range []string{o.Agentd, o.BatchedBench} {
+		if err := os.WriteFile(path, nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "llama-server is missing; make peers builds it") {
+		t.Errorf("got %v", err)
+	}
+	o.LlamaServer, o.VLLM = o.Agentd, filepath.Join(dir, "vllm.sh")
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "vllm.sh is missing; start agentbench in the root of a checkout") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -168,15 +203,15 @@ func TestStandardLoadsAreValid(t *testing.T) {
 
 func TestUnknownLoadsAreRefused(t *testing.T) {
 	for _, loads := range [][]string{nil, {"tiny", "small"}} {
-		if r, err := Run(t.Context(), Options{Loads: loads, Dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "household, tiny, 0.6b, calls") {
+		if r, err := Run(t.Context(), Options{Loads: loads, Dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "household, tiny, 0.1b, 0.6b, calls") {
 			t.Errorf("%q: got %v, %v", loads, r, err)
 		}
 	}
 }
 
-func TestLargeModelIsNotMeasuredByDefault(t *testing.T) {
+func TestLargeModelsAreNotMeasuredByDefault(t *testing.T) {
 	all, usual := Names()
-	if want := []string{"household", "tiny", "0.6b", "calls"}; !slices.Equal(all, want) {
+	if want := []string{"household", "tiny", "0.1b", "0.6b", "calls"}; !slices.Equal(all, want) {
 		t.Errorf("all are %q, want %q", all, want)
 	}
 	if want := []string{"household", "tiny", "calls"}; !slices.Equal(usual, want) {
@@ -200,9 +235,13 @@ func sample() *Result {
 			Best:   Setting{4, off},
 			Agentd: Server{Repeats: 5, Decisions: result.Spread{Median: k(17), Min: k(16), Max: k(18)}, TTFT: result.Spread{Median: k(100)}, Width: result.Spread{Median: k(30.25)}},
 			Server: Server{Repeats: 5, Decisions: result.Spread{Median: k(10), Min: k(9), Max: k(11)}, TTFT: result.Spread{Median: k(200)}},
+			VLLM: Server{
+				Repeats: 5, Decisions: result.Spread{Median: k(11), Min: k(10), Max: k(12)}, Turn: result.Spread{Median: k(3000)}, TurnP99: result.Spread{Median: k(4000)},
+				Computed: result.Spread{Median: k(500)}, Memory: result.Spread{Median: k(2000)}, CPU: result.Spread{Median: k(70)},
+			},
 			Speeds: Speeds{Prefill: 3000, Decode: 900, Width: 64}, Cache: off, Estimate: k(20), StepWidth: 32, Sample: k(500), Decode: k(4000),
 			Figures: map[string]result.Value{
-				rowServer: k(1.7), rowEstimate: k(0.85), rowLockstep: k(0.96), rowStaggered: k(0.8), rowComputed: k(1.03), rowTTFT: k(1.2), rowCells: k(1.05), rowHost: k(99.6),
+				rowVLLM: k(1.55), rowServer: k(1.7), rowEstimate: k(0.85), rowLockstep: k(0.96), rowStaggered: k(0.8), rowComputed: k(1.03), rowTTFT: k(1.2), rowCells: k(1.05), rowHost: k(99.6),
 			},
 		}, {Load: c, Error: "llama-server: it crashed", Agentd: Server{Repeats: 1}}},
 	}

@@ -1,5 +1,5 @@
-// Package target sends turns to the servers that agentbench measures: agentd
-// and llama-server.
+// Package target sends turns to the servers that agentbench measures: agentd,
+// llama-server and vLLM.
 package target
 
 import (
@@ -106,6 +106,10 @@ type Counters struct {
 	Running   float64 `json:"running"` // candidates
 	// Phases are seconds by phase of a step: plan, decode, sample, commit.
 	Phases map[string]float64 `json:"phases,omitempty"`
+	// CPU is the processor time of the server's processes in seconds, Memory what they
+	// hold in bytes. 0: unknown, as for every server that the suite did not start.
+	CPU    float64 `json:"cpu_s,omitempty"`
+	Memory float64 `json:"memory_bytes,omitempty"`
 }
 
 // Kinds of failures.

@@ -29,7 +29,9 @@ func TestInvalidOptionsNameTheFlagAndTheFix(t *testing.T) {
 		{"run", "--url: is missing"},
 		{"run --url 127.0.0.1:8888", "--url: "},
 		{"run --url http://a:b@host", "use --token-file"},
-		{"run " + url + " --target vllm", `--target: got "vllm", want one of agentd, llama-server`},
+		{"run " + url + " --target sglang", `--target: got "sglang", want one of agentd, llama-server, vllm`},
+		{"run " + url + " --target vllm", "--fixed-tokens: is missing; --target vllm"},
+		{"run " + url + " --target vllm --fixed-tokens 8", "--model: is missing; vllm gets agentd's tokens"},
 		{"run " + url + " --fixed-tokens 0", `--fixed-tokens: got "0", want a whole number from 1`},
 		{"run " + url + " --fixed-tokens 8 --max-tokens 9", "--max-tokens: --fixed-tokens sets the length"},
 		{"run " + url + " --rate x", `--rate: got "x", want a number from 0`},
@@ -51,11 +53,12 @@ func TestInvalidOptionsNameTheFlagAndTheFix(t *testing.T) {
 		{"compare", "no result is named"},
 		{"compare " + there, there + " is no result"},
 		{"compare " + filepath.Join(dir, "missing.json"), "missing.json"},
-		{"suite --loads house", `there is no load "house"; use all, or some of: household, tiny, 0.6b, calls`},
+		{"suite --loads house", `there is no load "house"; use all, or some of: household, tiny, 0.1b, 0.6b, calls`},
 		{"suite --loads=", `there is no load ""; use all`},
 		{"suite --repeats 0", `--repeats: got "0", want a whole number from 1`},
+		{"suite --peers sglang", `--peers: got "sglang", want one of llama-server, vllm`},
 		{"suite --agentd " + filepath.Join(dir, "no"), filepath.Join(dir, "no") + " is missing; make agentd builds it"},
-		{"suite --agentd " + there + " --peers " + dir, filepath.Join(dir, "llama-server") + " is missing; make peers builds it"},
+		{"suite --agentd " + there + " --bin " + dir, filepath.Join(dir, "llama-server") + " is missing; make peers builds it"},
 	} {
 		out, err := bench(t.Context(), strings.Fields(c.args)...)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -22,6 +22,7 @@ import (
 const (
 	agentd      = "agentd"
 	llamaServer = "llama-server"
+	vllm        = "vllm"
 )
 
 // Defaults of a measurement.
@@ -71,7 +72,7 @@ func (c *measureConfig) loadOptions() []options.Option {
 
 func (c *measureConfig) options() []options.Option {
 	opts := []options.Option{
-		inTarget("target", "KIND", "agentd, or llama-server, which gets the tokens of agentd's prompts.", options.Choice(&c.Target, []string{agentd, llamaServer}, nil)),
+		inTarget("target", "KIND", "agentd; or llama-server or vllm, which get the tokens of agentd's prompts. vllm needs --fixed-tokens.", options.Choice(&c.Target, []string{agentd, llamaServer, vllm}, nil)),
 		inTarget("url", "URL", "The server, such as http://127.0.0.1:8888.", options.Text(&c.URL)),
 		inTarget("token-file", "FILE", "File with the bearer token or API key.", options.SecretFile(&c.TokenFile)),
 		inTarget("return", "", "Ask agentd for the token ids and logprobs of each candidate too, to measure what they cost.", options.Bool(&c.Load.Target.Return)),
@@ -123,6 +124,8 @@ func (c *measureConfig) check(given options.Origins) error {
 		return errors.New("--record: is for --target agentd; remove it")
 	case c.Target != agentd && c.Load.Target.Return:
 		return errors.New("--return: is for --target agentd; remove it")
+	case c.Target == vllm && given["fixed-tokens"] == "":
+		return errors.New("--fixed-tokens: is missing; --target vllm is measured with answers of a fixed length")
 	case given["fixed-tokens"] != "" && given["max-tokens"] != "":
 		return errors.New("--max-tokens: --fixed-tokens sets the length already; remove one of the two")
 	}
@@ -171,9 +174,12 @@ func (c *measureConfig) open() (target.Target, error) {
 	}
 	var t target.Target
 	var err error
-	if c.Target == llamaServer {
+	switch c.Target {
+	case llamaServer:
 		t, err = target.NewLlamaServer(c.URL, token)
-	} else {
+	case vllm:
+		t, err = target.NewVLLM(c.URL, token)
+	default:
 		t, err = target.NewAgentd(c.URL, token)
 	}
 	if err != nil {

@@ -43,7 +43,7 @@ func (s *source) generator() []options.Option {
 func (s *source) options() []options.Option {
 	file := []options.Option{
 		inTrace("trace", "FILE", "Trace of agentbench trace, instead of a generated one.", options.Text(&s.File)),
-		inTrace("model", "FILE", "GGUF file whose vocabulary and template render the prompts, or default for the model inside agentd. llama-server needs it, unless the trace is rendered.", options.Text(&s.Model)),
+		inTrace("model", "FILE", "GGUF file whose vocabulary and template render the prompts, or default for the model inside agentd. llama-server and vllm need it, unless the trace is rendered.", options.Text(&s.Model)),
 	}
 	return append(file, s.generator()...)
 }

@@ -17,7 +17,8 @@ import (
 
 // suiteConfig has the options of agentbench suite.
 type suiteConfig struct {
-	Agentd, Bin string // a program, and the directory of the peers
+	Agentd, Bin string // a program, and the directory of llama.cpp's
+	Peers       string // besides llama-server
 	Out         string
 	Quick       bool
 	Repeats     int
@@ -26,21 +27,26 @@ type suiteConfig struct {
 	AgentdArgs  string
 }
 
+// vllmScript installs vLLM and serves a GGUF file with it.
+const vllmScript = "third_party/vllm.sh"
+
 // command is the command line of agentbench suite, with the defaults of s.
 func (s *suiteConfig) command() *options.Command {
 	option := options.In("Options")
 	loads, usual := suite.Names()
 	*s = suiteConfig{
 		Loads:  strings.Join(usual, ","),
+		Peers:  llamaServer,
 		Agentd: "./agentd", Bin: filepath.Join("bench", "bin"), Out: filepath.Join("bench", "results"),
 		Threads: min(runtime.NumCPU(), runtime.GOMAXPROCS(0)),
 	}
 	return &options.Command{
 		Name: "agentbench suite",
 		Intro: `agentbench suite does the standard comparison on this machine: agentd with llama.cpp's
-llama-server in the best of several settings, and with a reference estimate from the speeds
-of llama-batched-bench. It starts all servers itself, each repeat a fresh one, in turns, and
-writes tables with a goal for each figure. make bench builds everything and calls it.
+llama-server in the best of several settings, with vLLM if you ask for it, and with a
+reference estimate from the speeds of llama-batched-bench. It starts all servers itself,
+each repeat a fresh one, in turns, and writes tables with a goal for each figure. make bench
+builds everything and calls it.
 
 Usage
   agentbench suite [options]
@@ -49,7 +55,9 @@ Examples
   agentbench suite
       about 15 minutes on 2 cores
   agentbench suite --loads all
-      40 to 60 minutes, with the 0.6B shape
+      about 90 minutes, with the shapes of 0.1B and 0.6B
+  agentbench suite --peers vllm --loads 0.1b,0.6b --repeats 3
+      about an hour; needs make bench ARGS="--peers vllm ..." once, which installs vLLM
   agentbench suite --quick --loads household
       about 2 minutes
 `,
@@ -69,7 +77,8 @@ Signals
 			option("threads", "N", "Threads of the model on all sides.", options.Int(&s.Threads, 1, maxThreads)),
 			option("agentd", "FILE", "agentd, of make agentd.", options.Text(&s.Agentd)),
 			option("agentd-args", "ARGS", "More options of agentd, separated by spaces.", options.Text(&s.AgentdArgs)),
-			option("peers", "DIR", "Directory with llama-server and llama-batched-bench, of make peers.", options.Text(&s.Bin)),
+			option("peers", "NAME", "llama-server, or vllm for both: vLLM's CPU build. It has household, 0.1b and 0.6b; the heads of tiny are too small for it, and calls has answers of any length.", options.Choice(&s.Peers, []string{llamaServer, vllm}, nil)),
+			option("bin", "DIR", "Directory with llama-server and llama-batched-bench, of make peers.", options.Text(&s.Bin)),
 			option("out", "DIR", "Directory in which the results get a directory.", options.Text(&s.Out)),
 		},
 	}
@@ -113,6 +122,9 @@ func (s *suiteConfig) open(p *program) (suite.Options, error) {
 	var err error
 	if o.Agentd, err = filepath.Abs(s.Agentd); err != nil {
 		return o, fmt.Errorf("--agentd: %w", err)
+	}
+	if s.Peers == vllm {
+		o.VLLM = vllmScript
 	}
 	for name := range strings.SplitSeq(s.Loads, ",") {
 		if name = strings.TrimSpace(name); name == "all" {

@@ -1,46 +1,49 @@
-"""Converts a GGUF file of export.py into a directory that Hugging Face's libraries and vLLM load."""
+"""Converts a GGUF file of a Qwen 3, of export.py or agentd make-model, into a directory that Hugging Face's libraries and
+vLLM load."""
 
 import argparse
 import json
 import os
+import re
 
+import gguf
 import torch
 from safetensors.torch import save_file
 from tokenizers import AddedToken
 
+import restore
 import tokenizer as tok
 from export import TEMPLATE
-from model import Qwen3
-from restore import read
+
+# Names of GGUF and of transformers' Qwen 3. Embeddings are tied, so there is no output matrix.
+NAMES = {"token_embd": "embed_tokens", "output_norm": "norm"}
+LAYER = {
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "attn_output": "self_attn.o_proj",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
 
 
-@torch.no_grad()
-def tensors(model: Qwen3) -> dict[str, torch.Tensor]:
-    """The weights under the names of transformers' Qwen 3. Embeddings are tied, so there is no output matrix."""
-    out = {"model.embed_tokens.weight": model.embedding, "model.norm.weight": model.norm.weight}
-    for i, b in enumerate(model.blocks):
-        out |= {
-            f"model.layers.{i}.{name}.weight": module.weight
-            for name, module in {
-                "input_layernorm": b.attn_norm,
-                "self_attn.q_proj": b.attn.q,
-                "self_attn.k_proj": b.attn.k,
-                "self_attn.v_proj": b.attn.v,
-                "self_attn.q_norm": b.attn.q_norm,
-                "self_attn.k_norm": b.attn.k_norm,
-                "self_attn.o_proj": b.attn.out,
-                "post_attention_layernorm": b.ffn_norm,
-                "mlp.gate_proj": b.gate,
-                "mlp.up_proj": b.up,
-                "mlp.down_proj": b.down,
-            }.items()
-        }
-    return {name: t.detach().float().contiguous() for name, t in out.items()}
+def renamed(name: str) -> str:
+    if m := re.fullmatch(r"blk\.(\d+)\.(\w+)\.weight", name):
+        return f"model.layers.{m[1]}.{LAYER[m[2]]}.weight"
+    return f"model.{NAMES[name.removesuffix('.weight')]}.weight"
 
 
-def write(model: Qwen3, tokenizer: tok.Tokenizer, directory: str) -> None:
+def write(reader: gguf.GGUFReader, directory: str) -> None:
     os.makedirs(directory, exist_ok=True)
-    s = model.shape
+    s, tokenizer = restore.shape(reader), restore.tokenizer(reader)
+    embedding = next(t for t in reader.tensors if t.name == "token_embd.weight")
+    # F32 holds the values of all other types
+    dtype = torch.bfloat16 if embedding.tensor_type == gguf.GGMLQuantizationType.BF16 else torch.float32
     vocabulary = json.loads(tokenizer.to_str())["model"]["vocab"]
     end, padding = vocabulary["<|im_end|>"], vocabulary["<|endoftext|>"]
     with open(TEMPLATE) as f:
@@ -62,7 +65,7 @@ def write(model: Qwen3, tokenizer: tok.Tokenizer, directory: str) -> None:
             "hidden_act": "silu",
             "attention_bias": False,
             "tie_word_embeddings": True,
-            "torch_dtype": "float32",
+            "torch_dtype": str(dtype).removeprefix("torch."),
             "bos_token_id": padding,
             "eos_token_id": end,
             "pad_token_id": padding,
@@ -84,7 +87,8 @@ def write(model: Qwen3, tokenizer: tok.Tokenizer, directory: str) -> None:
     for text, kind in tok.SPECIALS.items():
         tokenizer.add_tokens([AddedToken(text, special=kind == "control", normalized=False)])
     tokenizer.save(os.path.join(directory, "tokenizer.json"))
-    save_file(tensors(model), os.path.join(directory, "model.safetensors"), metadata={"format": "pt"})
+    weights = {renamed(t.name): torch.tensor(gguf.dequantize(t.data, t.tensor_type)).to(dtype) for t in reader.tensors}
+    save_file(weights, os.path.join(directory, "model.safetensors"), metadata={"format": "pt"})
 
 
 def main() -> None:
@@ -92,8 +96,7 @@ def main() -> None:
     p.add_argument("file", help="GGUF file")
     p.add_argument("directory", help="where the model is written")
     args = p.parse_args()
-    model, tokenizer = read(args.file)
-    write(model, tokenizer, args.directory)
+    write(gguf.GGUFReader(args.file), args.directory)
 
 
 if __name__ == "__main__":

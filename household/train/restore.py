@@ -18,34 +18,50 @@ from model import Qwen3, Shape
 READABLE = {gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.F16, gguf.GGMLQuantizationType.Q8_0}
 
 
-def read(path: str) -> tuple[Qwen3, tok.Tokenizer]:
-    """The model with the file's weights, and its tokenizer."""
-    reader = gguf.GGUFReader(path)
+def value(reader: gguf.GGUFReader, name: str):
+    """The value of a key."""
+    if name not in reader.fields:
+        raise SystemExit(f"the file has no {name}: only files of export.py and of agentd make-model can be read")
+    return reader.fields[name].contents()
 
-    def value(name: str):
-        if name not in reader.fields:
-            raise SystemExit(f"{path} has no {name}: only files of export.py can be read")
-        return reader.fields[name].contents()
+
+def shape(reader: gguf.GGUFReader) -> Shape:
+    """The shape of the file's model, a Qwen 3."""
 
     def single(name: str) -> float:
         """The shortest number that rounds to the file's 32-bit value: 1e-6, not 9.99999997e-7."""
-        return float(str(np.float32(value(name))))
+        return float(str(np.float32(value(reader, name))))
 
-    texts = value("tokenizer.ggml.tokens")
-    model = Qwen3(
-        Shape(
-            vocabulary=len(texts),
-            width=value("qwen3.embedding_length"),
-            layers=value("qwen3.block_count"),
-            heads=value("qwen3.attention.head_count"),
-            kv_heads=value("qwen3.attention.head_count_kv"),
-            head_dim=value("qwen3.attention.key_length"),
-            ffn=value("qwen3.feed_forward_length"),
-            theta=single("qwen3.rope.freq_base"),
-            epsilon=single("qwen3.attention.layer_norm_rms_epsilon"),
-            context=value("qwen3.context_length"),
-        )
+    return Shape(
+        vocabulary=len(value(reader, "tokenizer.ggml.tokens")),
+        width=value(reader, "qwen3.embedding_length"),
+        layers=value(reader, "qwen3.block_count"),
+        heads=value(reader, "qwen3.attention.head_count"),
+        kv_heads=value(reader, "qwen3.attention.head_count_kv"),
+        head_dim=value(reader, "qwen3.attention.key_length"),
+        ffn=value(reader, "qwen3.feed_forward_length"),
+        theta=single("qwen3.rope.freq_base"),
+        epsilon=single("qwen3.attention.layer_norm_rms_epsilon"),
+        context=value(reader, "qwen3.context_length"),
     )
+
+
+def tokenizer(reader: gguf.GGUFReader) -> tok.Tokenizer:
+    """The tokenizer with the file's vocabulary. It cuts texts as export.py's models do."""
+    state = json.loads(tok.new().to_str())
+    merges = [m.split(" ") for m in value(reader, "tokenizer.ggml.merges")]
+    # weights of up to 12,642 steps joined words with their space by merges
+    if value(reader, "tokenizer.ggml.pre") == "qwen2":
+        merges = [m for m in merges if not (m[0] == tok.SPACE and m[1].isalpha())]
+    texts = value(reader, "tokenizer.ggml.tokens")
+    state["model"] |= {"vocab": {text: i for i, text in enumerate(texts)}, "merges": merges}
+    return tok.Tokenizer.from_str(json.dumps(state))
+
+
+def read(path: str) -> tuple[Qwen3, tok.Tokenizer]:
+    """The model with the file's weights, and its tokenizer."""
+    reader = gguf.GGUFReader(path)
+    model = Qwen3(shape(reader))
     of = tensors(model)
     there = {t.name: t for t in reader.tensors}
     if there.keys() != of.keys():
@@ -57,14 +73,7 @@ def read(path: str) -> tuple[Qwen3, tok.Tokenizer]:
                     f"{path}: {name} is {there[name].tensor_type.name}: only {', '.join(sorted(r.name for r in READABLE))} can be read"
                 )
             t.copy_(torch.tensor(gguf.dequantize(there[name].data, there[name].tensor_type)).view(t.shape))
-
-    state = json.loads(tok.new().to_str())
-    merges = [m.split(" ") for m in value("tokenizer.ggml.merges")]
-    # weights of up to 12,642 steps joined words with their space by merges
-    if value("tokenizer.ggml.pre") == "qwen2":
-        merges = [m for m in merges if not (m[0] == tok.SPACE and m[1].isalpha())]
-    state["model"] |= {"vocab": {text: i for i, text in enumerate(texts)}, "merges": merges}
-    return model, tok.Tokenizer.from_str(json.dumps(state))
+    return model, tokenizer(reader)
 
 
 @torch.no_grad()
