@@ -15,15 +15,12 @@ import (
 	"agentd/protocol"
 )
 
-// sameBytesOptions make the answers of a CPU independent of its load.
-const sameBytesOptions = "--reproducible"
-
 // TestDecisionsAreTheSameBytesUnderAnyLoad is for make nightly, which names the model. 1, 4 and 16
 // agents at once ask for the same greedy decisions, each time in another order.
 //
 //	AGENTD_SAME_BYTES          GGUF file
 //	AGENTD_SAME_BYTES_N        decisions (default 2,000)
-//	AGENTD_SAME_BYTES_OPTIONS  options of agentd instead of sameBytesOptions
+//	AGENTD_SAME_BYTES_OPTIONS  options of agentd (default none)
 func TestDecisionsAreTheSameBytesUnderAnyLoad(t *testing.T) {
 	model := os.Getenv("AGENTD_SAME_BYTES")
 	if model == "" {
@@ -33,10 +30,7 @@ func TestDecisionsAreTheSameBytesUnderAnyLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options, ok := os.LookupEnv("AGENTD_SAME_BYTES_OPTIONS")
-	if !ok {
-		options = sameBytesOptions
-	}
+	options := os.Getenv("AGENTD_SAME_BYTES_OPTIONS")
 	r := serveWith(t, append([]string{"--model", model, "--max-new-tokens", "16"}, strings.Fields(options)...)...)
 	inputs := situations(n)
 	answers := make([]map[string]bool, n) // to each input
