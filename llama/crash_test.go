@@ -242,7 +242,7 @@ func TestFaultInGoCallLeavesLineAndTraces(t *testing.T) {
 			}
 			holds(t, got.line, everyLine...)
 			holds(t, got.line, `fatal signal `+c.says+` on thread \d+ "[^"]+" of Go; build`)
-			holds(t, got.stderr, `signal arrived during cgo execution`, `goroutine 1 `, `faults\._Cfunc_faults_here`)
+			holds(t, got.stderr, `signal arrived during cgo execution`, `goroutine 1 `, `faultstest\._Cfunc_faults_here`)
 		})
 	}
 }
