@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,7 @@ func (e *Engine) setTrying(on bool) {
 
 // try computes in the empty context, which is empty again afterwards. rows is that of the prompt.
 func (w *worker) try() (rows int, err error) {
+	defer func() { err = cmp.Or(err, w.back.Clear()) }()
 	prompt, err := w.vocab.Tokenize(tryText, true, true)
 	if err != nil {
 		return 0, err
@@ -69,7 +71,7 @@ func (w *worker) try() (rows int, err error) {
 			return 0, err
 		}
 	}
-	return len(prompt), w.back.Clear()
+	return len(prompt), nil
 }
 
 // finite checks a row of logits. A token may be impossible: -Inf.
