@@ -299,7 +299,8 @@ void errors_are_as_documented() {
                     squares += (got[i] - want[i]) * (got[i] - want[i]);
                     size += want[i] * want[i];
                 }
-                const double error = std::sqrt(squares / double(want.size())), rms = std::sqrt(size / double(want.size()));
+                const double error = std::sqrt(squares / double(want.size())),
+                             rms   = std::sqrt(size / double(want.size()));
                 std::printf("%s, deviation %g, tolerance %g: results %.2g, error %.1e, at most %.1e\n",
                             ggml_type_name(type), double(deviation), tolerance, rms, error, most);
                 CHECK(error < (tolerance > 1e-3 ? 0.01 : 1e-6) * rms, "the error is larger");

@@ -45,7 +45,8 @@ AGD_TARGET inline void transpose(const __m512i * row, pairs * to, size_t stride)
     __m512i x[16];
     for (int i = 0; i < 16; i += 4) { // the pairs of each four rows side by side, 4 columns apart
         const __m512i a = _mm512_unpacklo_epi32(row[i], row[i + 1]), b = _mm512_unpackhi_epi32(row[i], row[i + 1]);
-        const __m512i c = _mm512_unpacklo_epi32(row[i + 2], row[i + 3]), d = _mm512_unpackhi_epi32(row[i + 2], row[i + 3]);
+        const __m512i c = _mm512_unpacklo_epi32(row[i + 2], row[i + 3]),
+                      d = _mm512_unpackhi_epi32(row[i + 2], row[i + 3]);
         x[i]            = _mm512_unpacklo_epi64(a, c);
         x[i + 1]        = _mm512_unpackhi_epi64(a, c);
         x[i + 2]        = _mm512_unpacklo_epi64(b, d);
@@ -82,7 +83,7 @@ struct prefetcher {
     const cell *     cells;
     int              first, heads;
     int              i = 0, part = -1; // a cell; its keys of each head and then its values
-    const char *     at = nullptr, * end = nullptr;
+    const char *     at = nullptr, *end = nullptr;
 
     AGD_TARGET void lines(int n) {
         while (n > 0) {
@@ -152,7 +153,7 @@ template <int R> struct entries {
 
 // Makes weights of the scores of one row. The maximum changes only where a score exceeds it.
 AGD_TARGET inline void weigh(vec s0, vec s1, uint32_t cells, state & st, float * sums, float & keep, pairs * weights) {
-    const __m512 hidden = _mm512_set1_ps(-__builtin_inff());
+    const __m512 hidden   = _mm512_set1_ps(-__builtin_inff());
     const vec    score[2] = { s0, s1 };
     vec          x[2], sum = load(sums);
     __mmask16    higher = 0;
@@ -241,13 +242,13 @@ struct packed_task : task {
 
     AGD_TARGET packed_task(const operands & o, const group & g, int first, int heads, float * scratch)
         : task(o, g, first, heads) {
-        const auto next = [&](size_t n) { return std::exchange(scratch, scratch + n); };
-        q               = reinterpret_cast<pairs *>(next(indices() * o.dk / 2));
-        out             = next(indices() * o.dv);
-        sums            = next(indices() * W);
-        k               = reinterpret_cast<pairs *>(next(tile * o.dk / 2));
-        v               = reinterpret_cast<pairs *>(next(tile * o.dv / 2));
-        st              = reinterpret_cast<state *>(scratch);
+        const auto next    = [&](size_t n) { return std::exchange(scratch, scratch + n); };
+        q                  = reinterpret_cast<pairs *>(next(indices() * o.dk / 2));
+        out                = next(indices() * o.dv);
+        sums               = next(indices() * W);
+        k                  = reinterpret_cast<pairs *>(next(tile * o.dk / 2));
+        v                  = reinterpret_cast<pairs *>(next(tile * o.dv / 2));
+        st                 = reinterpret_cast<state *>(scratch);
         const float factor = o.scale * log2e;
         each_index([&](size_t x, uint32_t row, int head) AGD_TARGET {
             const auto * from = reinterpret_cast<const float *>(o.q + row * o.q_row + head * o.q_head);

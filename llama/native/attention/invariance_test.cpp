@@ -81,8 +81,8 @@ struct batch {
 };
 
 // Computes rows over a cache that has the first tokens of each sequence at random cells, and junk in all others.
-std::vector<float> computed(const history & h, kernel run, const std::vector<row> & rows, const std::vector<int> & lengths,
-                            int window, int groups, int threads) {
+std::vector<float> computed(const history & h, kernel run, const std::vector<row> & rows,
+                            const std::vector<int> & lengths, int window, int groups, int threads) {
     const shape &    s     = h.s;
     const int        cells = (h.tokens + below(100)) / tile * tile + tile;
     std::vector<int> place(cells);
@@ -91,7 +91,7 @@ std::vector<float> computed(const history & h, kernel run, const std::vector<row
     std::vector<agentd::position_set> positions(lengths.size());
     const size_t                      k_head = ggml_row_size(s.type, s.dk), v_head = ggml_row_size(s.type, s.dv);
     const size_t                      k_cell = k_head * s.kv_heads, v_cell = v_head * s.kv_heads;
-    std::vector<uint8_t>              k(k_cell * cells, 0xff), v(v_cell * cells, below(2) == 0 ? 0xff : 0x11); // 0xff: NaN
+    std::vector<uint8_t> k(k_cell * cells, 0xff), v(v_cell * cells, below(2) == 0 ? 0xff : 0x11); // 0xff: NaN
     for (size_t n = 0; n < lengths.size(); n++) {
         for (int p = 0; p < lengths[n]; p++) {
             const int token = h.sequences[n][p], cell = place[token];
@@ -156,7 +156,7 @@ void same_bits_as_alone(const shape & s) {
     if (rows.empty()) {
         return;
     }
-    const size_t size = size_t(s.heads) * s.dv;
+    const size_t        size = size_t(s.heads) * s.dv;
     std::vector<kernel> all;
     for (const kernel * k = kernels(); *k != nullptr; k++) {
         all.push_back(*k);
@@ -186,8 +186,7 @@ void same_bits_as_alone(const shape & s) {
 
 int main() {
     for (int i = 0; i < 20; i++) {
-        for (const ggml_type type :
-             { GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0 }) {
+        for (const ggml_type type : { GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0 }) {
             same_bits_as_alone({ type, 2, 2, 64, 64, false });
             same_bits_as_alone({ type, 6, 2, 96, 32, true });
             same_bits_as_alone({ type, 4, 1, 32, 128, false });

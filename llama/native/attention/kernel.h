@@ -170,11 +170,11 @@ struct exact_task : task {
     AGD_TARGET exact_task(const operands & o, const group & g, int first, int heads, float * scratch)
         : task(o, g, first, heads) {
         std::fill_n(held, tile, unknown);
-        q   = scratch;
-        out = q + indices() * o.dk;
-        k   = out + indices() * o.dv;
-        v   = k + heads * tile * o.dk;
-        st  = reinterpret_cast<state *>(v + heads * tile * o.dv);
+        q                  = scratch;
+        out                = q + indices() * o.dk;
+        k                  = out + indices() * o.dv;
+        v                  = k + heads * tile * o.dk;
+        st                 = reinterpret_cast<state *>(v + heads * tile * o.dv);
         const float factor = o.scale * log2e;
         each_index([&](size_t x, uint32_t row, int head) AGD_TARGET {
             const auto * from = reinterpret_cast<const float *>(o.q + row * o.q_row + head * o.q_head);

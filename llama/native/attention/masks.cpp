@@ -30,7 +30,7 @@ bool uses(const ggml_tensor * node, const ggml_tensor * t) {
 } // namespace
 
 void use_lists(ggml_backend_sched_t sched, ggml_cgraph * graph,
-              mask_lists * (*lists_of)(ggml_backend_sched_t, ggml_tensor *) ) {
+               mask_lists * (*lists_of)(ggml_backend_sched_t, ggml_tensor *) ) {
     std::vector<read> masks; // one or two
     const int         nodes = ggml_graph_n_nodes(graph);
     for (int i = 0; i < nodes; i++) {

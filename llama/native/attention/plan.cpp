@@ -100,12 +100,12 @@ class planner {
             v.place = std::max({ v.place, v.entries[0].row, place_of_[i] });
         }
         for (size_t n = 0; n < used_; n++) {
-            const variant & v     = variants_[n];
+            const variant & v = variants_[n];
             for (const entry & e : v.entries) {
                 place_of_[e.row] = v.place;
             }
             places_.push_back(v.place);
-            const auto      begin = static_cast<uint32_t>(g_.entries.size());
+            const auto begin = static_cast<uint32_t>(g_.entries.size());
             g_.entries.insert(g_.entries.end(), v.entries.begin(), v.entries.end());
             g_.blocks.push_back({ static_cast<uint32_t>(g_.cells.size()),
                                   static_cast<uint32_t>(tile - __builtin_clz(v.seen)), begin,

@@ -187,10 +187,11 @@ bool check(const product & p, bool few) {
             computation  some(several.get(), p, rows, weights);
             const auto & y = some.run(&input[static_cast<size_t>(first) * p.in]);
             for (int r = 0; r < rows * p.batches; r++) {
-                const float *got = &y[static_cast<size_t>(r) * p.out], *want = &alone[static_cast<size_t>(first + r) * p.out];
-                const bool   right = same_bits_in_each_batch() ?
-                                         std::memcmp(got, want, p.out * sizeof(float)) == 0 :
-                                         row_is_right(p, floats, &input[static_cast<size_t>(first + r) * p.in], got);
+                const float *got  = &y[static_cast<size_t>(r) * p.out],
+                            *want = &alone[static_cast<size_t>(first + r) * p.out];
+                const bool right  = same_bits_in_each_batch()
+                                        ? std::memcmp(got, want, p.out * sizeof(float)) == 0
+                                        : row_is_right(p, floats, &input[static_cast<size_t>(first + r) * p.in], got);
                 if (!right) {
                     std::printf("%s, %d to %d columns, %d threads: row %d of %d differs from that row alone\n",
                                 ggml_type_name(p.type), p.in, p.out, threads, r, rows);
@@ -225,8 +226,8 @@ int time_product(const char * name, int rows, int threads) {
         if (std::strcmp(name, ggml_type_name(type)) != 0) {
             continue;
         }
-        const product p{ type, 512, 32768 };
-        const auto    some = converted(p, random_values(static_cast<size_t>(p.in) * 64, 1));
+        const product     p{ type, 512, 32768 };
+        const auto        some = converted(p, random_values(static_cast<size_t>(p.in) * 64, 1));
         std::vector<char> weights;
         for (int i = 0; i < p.out / 64; i++) {
             weights.insert(weights.end(), some.begin(), some.end());
