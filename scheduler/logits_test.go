@@ -120,22 +120,7 @@ func compareLogits(t *testing.T, arch string, read map[string]reading) {
 		if rows++; rows > compared {
 			break
 		}
-		if err := c.Memory().Clear(); err != nil {
-			t.Fatal(err)
-		}
-		b.Reset()
-		for i, token := range r.context {
-			if err := b.Add(token, llama.Pos(i), 0, i == len(r.context)-1); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := c.Decode(b); err != nil {
-			t.Fatal(err)
-		}
-		row, err := c.Logits(b.Len() - 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		row := logitsAlone(t, c, b, r.context)
 		for i, want := range row {
 			worst = max(worst, math.Abs(float64(want-r.logits[i])))
 		}
@@ -147,6 +132,28 @@ func compareLogits(t *testing.T, arch string, read map[string]reading) {
 	if worst > tolerance && testDevice == "" || worst > tied || math.IsNaN(worst) {
 		t.Errorf("logits differ by up to %.6f from those computed alone", worst)
 	}
+}
+
+// logitsAlone computes tokens in one piece in the emptied context. It returns a view of the last logits.
+func logitsAlone(t *testing.T, c *llama.Context, b *llama.Batch, tokens []llama.Token) []float32 {
+	t.Helper()
+	if err := c.Memory().Clear(); err != nil {
+		t.Fatal(err)
+	}
+	b.Reset()
+	for i, token := range tokens {
+		if err := b.Add(token, llama.Pos(i), 0, i == len(tokens)-1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Decode(b); err != nil {
+		t.Fatal(err)
+	}
+	row, err := c.Logits(b.Len() - 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return row
 }
 
 func argmax(row []float32) int {
