@@ -253,25 +253,28 @@ func TestCandidateErrors(t *testing.T) {
 
 func TestRunEnds(t *testing.T) {
 	a := newAgent(t, agent.Config{}, nil)
-	plan, err := a.Prepare(request(t, `{}`, `{}`))
-	if err != nil {
-		t.Fatal(err)
+	plan := func() *agent.Plan {
+		p, err := a.Prepare(request(t, `{}`, `{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
 	}
 	t.Run("when the caller goes away", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := a.Run(ctx, plan, &script{err: context.Canceled}); !errors.Is(err, context.Canceled) {
+		if _, err := a.Run(ctx, plan(), &script{err: context.Canceled}); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v, want context.Canceled", err)
 		}
 	})
 	t.Run("when the generator is closed", func(t *testing.T) {
-		if _, err := a.Run(t.Context(), plan, &script{err: generation.ErrClosed}); !errors.Is(err, generation.ErrClosed) {
+		if _, err := a.Run(t.Context(), plan(), &script{err: generation.ErrClosed}); !errors.Is(err, generation.ErrClosed) {
 			t.Errorf("error %v, want ErrClosed", err)
 		}
 	})
 	t.Run("when a completion was cancelled", func(t *testing.T) {
 		g := &script{answers: []string{"x"}, adjust: func(r *generation.Result) { r.Completions[0].Err = context.Canceled }}
-		if _, err := a.Run(t.Context(), plan, g); !errors.Is(err, context.Canceled) {
+		if _, err := a.Run(t.Context(), plan(), g); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v, want context.Canceled", err)
 		}
 	})

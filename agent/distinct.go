@@ -66,7 +66,7 @@ func (a *Agent) readCandidates(v protocol.Raw) (distinct bool, problems protocol
 }
 
 // distinctKey returns what different candidates of an input differ in.
-func (a *Agent) distinctKey(in *plannedInput) *generation.Distinct {
+func (a *Agent) distinctKey(in *inputRun) *generation.Distinct {
 	catalog := in.catalog
 	return &generation.Distinct{Key: func(text string) (string, bool) {
 		d, err := a.format.Parse(text, catalog)

@@ -52,7 +52,7 @@ func TestMostProbableCandidatesNeedAnEngineThatSearches(t *testing.T) {
 		`{"inference_mode": true, "candidates": {"distinct": false}}`: false,
 	} {
 		a := &Agent{cfg: Config{NoMostProbable: "no"}}
-		in := plannedInput{input: &protocol.AgentInput{ExtraKeys: protocol.Raw(keys)}}
+		in := inputRun{input: &protocol.AgentInput{ExtraKeys: protocol.Raw(keys)}}
 		problems := a.readExtraKeys(&in, nil)
 		if refused != (len(problems) == 1 && strings.HasSuffix(problems.All(), "inference_mode: no; set inference_mode to false, or leave candidates out")) || !refused && len(problems) > 0 {
 			t.Errorf("%s: %v", keys, problems)

@@ -37,7 +37,7 @@ func TestExtraKeysAgreeWithDocument(t *testing.T) {
 		`{"return": ["token_ids"], "candidates": {"distinct": true}, "inference_mode": true, "adapter": "careful"}`,
 	} {
 		input := protocol.AgentInput{ExtraKeys: protocol.Raw(text)}
-		problems := (&Agent{}).readExtraKeys(&plannedInput{input: &input}, oneAdapter{})
+		problems := (&Agent{}).readExtraKeys(&inputRun{input: &input}, oneAdapter{})
 		var v map[string]any
 		if err := json.Unmarshal([]byte(text), &v); err != nil {
 			t.Fatal(err)

@@ -44,13 +44,13 @@ var openBrace, comma = []byte("{"), []byte(",")
 
 // candidateBytes estimates the memory of all candidates of one request. Equal ones share theirs.
 func candidateBytes(requestID string, runs []*inputRun) (n int64) {
-	for _, run := range runs {
-		made := min(len(run.out), 1)
-		if run.prompt != nil {
-			made = run.request.N
+	for _, in := range runs {
+		made := min(len(in.out), 1)
+		if in.prompt != nil {
+			made = in.request.N
 		}
-		each := int64(run.returned(requestID))
-		n += int64(made) * (each + each/growthPart + outputBytes + answerBytes*int64(run.request.MaxTokens))
+		each := int64(in.returned(requestID))
+		n += int64(made) * (each + each/growthPart + outputBytes + answerBytes*int64(in.request.MaxTokens))
 	}
 	return n
 }

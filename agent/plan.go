@@ -5,20 +5,21 @@ import (
 	"agentd/agent/internal/rawjson"
 	"agentd/agent/memory"
 	"agentd/protocol"
+	"agentd/scheduler/generation"
 )
 
 // Plan is a validated request. Run runs it once.
 type Plan struct {
 	requestID string
-	inputs    []plannedInput
+	inputs    []*inputRun
 	outputs   int // candidates of all inputs
 
 	latencies []Latency     // set by Run
 	summaries SummaryCounts // set by Run
 }
 
-// plannedInput is one validated input.
-type plannedInput struct {
+// inputRun is one input from its validation to its candidates.
+type inputRun struct {
 	input      *protocol.AgentInput
 	memory     *memory.Memory
 	greedy     bool
@@ -28,10 +29,18 @@ type plannedInput struct {
 	adapter    Adapter // the zero value: none
 	distinct   bool    // extra_keys.candidates
 
-	// Run sets these.
-	catalog  *format.Catalog
-	toolsErr error
-	version  string // of the weights, if returns asks for it
+	// Run sets the others.
+	catalog    *format.Catalog
+	version    string // of the weights, if returns asks for it
+	out        []protocol.AgentOutput
+	request    generation.Request // its Prompt is set by generate
+	prompt     *format.Prompt     // nil if nothing is to be generated
+	shortening *shortening        // generated before the candidates, nil if nothing is
+	steps      []protocol.Raw     // those of shortening
+	counts     SummaryCounts      // of shortening
+	latencies  []Latency
+	ended      error // the request is over: see ends
+	span       inputSpan
 }
 
 // Summaries returns what became of the summaries, after Run.
@@ -51,11 +60,11 @@ func (a *Agent) Prepare(req *protocol.AgentRequest) (*Plan, error) { return a.Pr
 
 // PrepareWith is Prepare for an engine with adapters, which extra_keys.adapter names.
 func (a *Agent) PrepareWith(req *protocol.AgentRequest, adapters Adapters) (*Plan, error) {
-	p := &Plan{requestID: req.RequestID, inputs: make([]plannedInput, len(req.Inputs))}
+	p := &Plan{requestID: req.RequestID, inputs: make([]*inputRun, len(req.Inputs))}
 	var problems protocol.Problems
 	for i := range req.Inputs {
-		in := &p.inputs[i]
-		in.input = &req.Inputs[i]
+		in := &inputRun{input: &req.Inputs[i]}
+		p.inputs[i] = in
 		p.outputs += in.input.NumOutputs
 
 		var ps protocol.Problems
@@ -79,7 +88,7 @@ func (a *Agent) PrepareWith(req *protocol.AgentRequest, adapters Adapters) (*Pla
 }
 
 // readExtraKeys reads the options of the agent. Other options belong to other programs.
-func (a *Agent) readExtraKeys(in *plannedInput, adapters Adapters) (problems protocol.Problems) {
+func (a *Agent) readExtraKeys(in *inputRun, adapters Adapters) (problems protocol.Problems) {
 	in.returns = a.cfg.returns
 	asked := false
 	for name, v := range protocol.Members(in.input.ExtraKeys) {
@@ -122,13 +131,13 @@ func (a *Agent) readExtraKeys(in *plannedInput, adapters Adapters) (problems pro
 // candidates of an input need one together unless they are distinct, corrections need none. A summary may need one more.
 func (p *Plan) Completions() int {
 	n := 0
-	for i := range p.inputs {
-		n += p.inputs[i].completions() + p.inputs[i].extra
+	for _, in := range p.inputs {
+		n += in.completions() + in.extra
 	}
 	return n
 }
 
-func (in *plannedInput) completions() int {
+func (in *inputRun) completions() int {
 	switch {
 	case in.correction != nil:
 		return 0
@@ -139,7 +148,7 @@ func (in *plannedInput) completions() int {
 }
 
 // author returns the author of the instruction.
-func (in *plannedInput) author() memory.Author {
+func (in *inputRun) author() memory.Author {
 	if in.input.Instruction.Type == protocol.InstructionEnv {
 		return memory.System
 	}
@@ -148,7 +157,7 @@ func (in *plannedInput) author() memory.Author {
 
 // formatInput makes the format's view of the input, with the newest limit entries of the history
 // or, for 0, all. showsResults is the format's ShowsResults.
-func (in *plannedInput) formatInput(limit int, showsResults bool) *format.Input {
+func (in *inputRun) formatInput(limit int, showsResults bool) *format.Input {
 	history := in.memory.History
 	first := 0
 	if limit > 0 && len(history) > limit {
@@ -176,7 +185,7 @@ func mayBegin(history []memory.Entry, i int, showsResults bool) bool {
 
 // startsTask reports whether the instruction starts a new task: it comes from the user, and does
 // not answer a question of the agent.
-func (in *plannedInput) startsTask() bool {
+func (in *inputRun) startsTask() bool {
 	turn := in.memory.State.Turns[len(in.memory.History)-1]
 	return in.author() == memory.User && turn.Kind != memory.KindClarification
 }

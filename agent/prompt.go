@@ -48,7 +48,8 @@ func (a *Agent) Prompt(ctx context.Context, in *protocol.AgentInput) (*Prompt, e
 	if err != nil {
 		return nil, err
 	}
-	run := a.prepareAll(ctx, plan)[0]
+	a.prepareAll(ctx, plan)
+	run := plan.inputs[0]
 	switch {
 	case run.ended != nil:
 		return nil, run.ended

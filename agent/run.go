@@ -25,10 +25,11 @@ import (
 // and in order, so that the same request is always computed in the same way. Summaries are
 // generated together too, before the candidates.
 func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.AgentOutput, error) {
-	runs := a.prepareAll(ctx, p)
+	a.prepareAll(ctx, p)
+	runs := p.inputs
 	defer func() {
-		for _, run := range runs {
-			run.endSpan() // those that no generation ended
+		for _, in := range runs {
+			in.endSpan() // those that no generation ended
 		}
 	}()
 	if err := ctx.Err(); ends(err) {
@@ -45,53 +46,39 @@ func (a *Agent) Run(ctx context.Context, p *Plan, g Generator) ([]protocol.Agent
 	if g != nil {
 		g.Keep(completions(runs))
 	}
-	a.generate(ctx, g, runs, (*inputRun).summary, func(run *inputRun, r *generation.Result, err error) { a.shorten(ctx, run, r, err) })
-	for _, run := range runs {
-		p.summaries.add(run.counts)
+	a.generate(ctx, g, runs, (*inputRun).summary, func(in *inputRun, r *generation.Result, err error) { a.shorten(ctx, in, r, err) })
+	for _, in := range runs {
+		p.summaries.add(in.counts)
 	}
-	a.generate(ctx, g, runs, (*inputRun).candidates, func(run *inputRun, r *generation.Result, err error) { a.finish(ctx, run, r, err) })
+	a.generate(ctx, g, runs, (*inputRun).candidates, func(in *inputRun, r *generation.Result, err error) { a.finish(ctx, in, r, err) })
 	outputs := make([]protocol.AgentOutput, 0, p.outputs)
-	for _, run := range runs {
-		p.latencies = append(p.latencies, run.latencies...)
-		if run.ended != nil {
+	for _, in := range runs {
+		p.latencies = append(p.latencies, in.latencies...)
+		if in.ended != nil {
 			if err := ctx.Err(); ends(err) {
 				return nil, err
 			}
-			return nil, run.ended
+			return nil, in.ended
 		}
-		outputs = append(outputs, run.out...)
+		outputs = append(outputs, in.out...)
 	}
 	return outputs, nil
 }
 
-// inputRun is the state of one input in Run.
-type inputRun struct {
-	in         *plannedInput
-	out        []protocol.AgentOutput
-	request    generation.Request // its Prompt is set by generate
-	prompt     *format.Prompt     // nil if nothing is to be generated
-	shortening *shortening        // generated before the candidates, nil if nothing is
-	steps      []protocol.Raw     // those of shortening
-	counts     SummaryCounts      // of shortening
-	latencies  []Latency
-	ended      error // the request is over: see ends
-	span       inputSpan
-}
-
 // summary is the generation before the candidates, if there is one.
-func (run *inputRun) summary() (*generation.Request, *format.Prompt) {
-	if run.shortening == nil {
+func (in *inputRun) summary() (*generation.Request, *format.Prompt) {
+	if in.shortening == nil {
 		return nil, nil
 	}
-	return &run.shortening.request, run.shortening.prompt
+	return &in.shortening.request, in.shortening.prompt
 }
 
 // candidates is the generation of the candidates, if there is one.
-func (run *inputRun) candidates() (*generation.Request, *format.Prompt) {
-	if run.prompt == nil || run.ended != nil {
+func (in *inputRun) candidates() (*generation.Request, *format.Prompt) {
+	if in.prompt == nil || in.ended != nil {
 		return nil, nil
 	}
-	return &run.request, run.prompt
+	return &in.request, in.prompt
 }
 
 // generate tokenizes one prompt of each run, in parallel, and generates all of them together. It
@@ -103,12 +90,12 @@ func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of 
 	late := ctx.Err()
 	var tokenizing errgroup.Group
 	tokenizing.SetLimit(runtime.GOMAXPROCS(0))
-	for i, run := range runs {
-		request, prompt := of(run)
+	for i, in := range runs {
+		request, prompt := of(in)
 		switch {
 		case request == nil:
 		case late != nil:
-			done(run, nil, late)
+			done(in, nil, late)
 		default:
 			tokenizing.Go(func() error {
 				errs[i] = a.tokenize(ctx, request, prompt)
@@ -122,20 +109,20 @@ func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of 
 	}
 	var requests []generation.Request
 	var waiting []*inputRun
-	for i, run := range runs {
-		request, _ := of(run)
+	for i, in := range runs {
+		request, _ := of(in)
 		switch {
 		case request == nil:
 		case errs[i] != nil:
-			done(run, nil, errs[i])
+			done(in, nil, errs[i])
 		case g == nil:
-			done(run, nil, errNotAdmitted)
+			done(in, nil, errNotAdmitted)
 		default:
-			if run.span.IsRecording() {
-				request.Context = run.span.ctx
+			if in.span.IsRecording() {
+				request.Context = in.span.ctx
 			}
 			requests = append(requests, *request)
-			waiting = append(waiting, run)
+			waiting = append(waiting, in)
 		}
 	}
 	if len(requests) == 0 {
@@ -152,12 +139,12 @@ func (a *Agent) generate(ctx context.Context, g Generator, runs []*inputRun, of 
 
 // completions is the most completions that Run still asks for.
 func completions(runs []*inputRun) (n int) {
-	for _, run := range runs {
-		if run.prompt != nil {
-			n += run.request.N
+	for _, in := range runs {
+		if in.prompt != nil {
+			n += in.request.N
 		}
-		if run.shortening != nil {
-			n += run.shortening.request.N
+		if in.shortening != nil {
+			n += in.shortening.request.N
 		}
 	}
 	return n
@@ -165,123 +152,118 @@ func completions(runs []*inputRun) (n int) {
 
 // returned estimates the bytes of all candidates.
 func returned(requestID string, runs []*inputRun) (bytes int) {
-	for _, run := range runs {
-		bytes += len(run.out) * run.returned(requestID)
+	for _, in := range runs {
+		bytes += len(in.out) * in.returned(requestID)
 	}
 	return bytes
 }
 
 // returned estimates the bytes of one candidate.
-func (run *inputRun) returned(requestID string) int {
-	in := run.in.input
-	again := len(in.Attributes) + len(run.in.memory.Summary)
-	for _, rule := range run.in.memory.Rules {
+func (in *inputRun) returned(requestID string) int {
+	input := in.input
+	again := len(input.Attributes) + len(in.memory.Summary)
+	for _, rule := range in.memory.Rules {
 		again += len(rule)
 	}
 	size := func(p *format.Prompt) int { return len(p.Text) + len(p.Messages) + len(p.Tools) + again }
-	each := len(requestID) + len(in.Memory) + len(in.Instruction.Content)
+	each := len(requestID) + len(input.Memory) + len(input.Instruction.Content)
 	switch {
-	case run.prompt != nil:
-		each += size(run.prompt) + run.in.bytesOfTrace(run.prompt, run.request.MaxTokens)
-	case len(run.out) > 0:
-		for _, step := range run.out[0].InternalSteps {
+	case in.prompt != nil:
+		each += size(in.prompt) + in.bytesOfTrace(in.prompt, in.request.MaxTokens)
+	case len(in.out) > 0:
+		for _, step := range in.out[0].InternalSteps {
 			each += len(step)
 		}
 	}
-	if s := run.shortening; s != nil {
-		each += size(s.prompt) + run.in.bytesOfTrace(s.prompt, s.request.MaxTokens)
+	if s := in.shortening; s != nil {
+		each += size(s.prompt) + in.bytesOfTrace(s.prompt, s.request.MaxTokens)
 	}
 	return each
 }
 
 // guard turns a panic into an error of this input.
-func (run *inputRun) guard() {
+func (in *inputRun) guard() {
 	if p := recover(); p != nil {
-		run.fail(&failure{CodeModelError, ComponentCommander, fmt.Errorf("the agent failed: %v", p)})
+		in.fail(&failure{CodeModelError, ComponentCommander, fmt.Errorf("the agent failed: %v", p)})
 	}
 }
 
 // fail makes all candidates errors, unless the request is over.
-func (run *inputRun) fail(f *failure) {
-	run.prompt, run.shortening = nil, nil
+func (in *inputRun) fail(f *failure) {
+	in.prompt, in.shortening = nil, nil
 	if ends(f.err) {
-		run.ended = f.err
+		in.ended = f.err
 		return
 	}
-	run.in.failAll(run.out, f)
-	for k := range run.out {
-		run.out[k].InternalSteps = run.steps
+	for k := range in.out {
+		in.failOne(&in.out[k], f)
+		in.out[k].InternalSteps = in.steps
 	}
 }
 
 // prepareAll prepares the inputs of a plan concurrently.
-func (a *Agent) prepareAll(ctx context.Context, p *Plan) []*inputRun {
-	runs := make([]*inputRun, len(p.inputs))
+func (a *Agent) prepareAll(ctx context.Context, p *Plan) {
 	var group errgroup.Group
 	group.SetLimit(maxConcurrentInputs)
-	for i := range p.inputs {
-		run := &inputRun{in: &p.inputs[i]}
-		runs[i] = run
+	for _, in := range p.inputs {
 		group.Go(func() error {
-			run.span = a.startSpan(ctx, run.in)
+			in.span = a.startSpan(ctx, in)
 			defer func() {
-				if run.prompt == nil {
-					run.endSpan()
+				if in.prompt == nil {
+					in.endSpan()
 				}
 			}()
-			defer run.guard()
-			run.out = make([]protocol.AgentOutput, run.in.input.NumOutputs)
-			for k := range run.out {
-				run.out[k] = protocol.AgentOutput{RequestID: p.requestID, SourceID: run.in.input.ID, CandidateIndex: k}
+			defer in.guard()
+			in.out = make([]protocol.AgentOutput, in.input.NumOutputs)
+			for k := range in.out {
+				in.out[k] = protocol.AgentOutput{RequestID: p.requestID, SourceID: in.input.ID, CandidateIndex: k}
 			}
 			// Nobody waits for the answer any more, or there is no time left but for a correction.
-			if err := ctx.Err(); ends(err) || err != nil && run.in.correction == nil {
-				a.finish(ctx, run, nil, err)
+			if err := ctx.Err(); ends(err) || err != nil && in.correction == nil {
+				a.finish(ctx, in, nil, err)
 				return nil
 			}
-			a.prepare(run.span.ctx, p.requestID, run)
+			a.prepare(in.span.ctx, p.requestID, in)
 			return nil
 		})
 	}
 	_ = group.Wait() // its functions return no error
-	return runs
 }
 
 // prepare renders the prompt of an input, or makes its candidates if they need no model.
-func (a *Agent) prepare(ctx context.Context, requestID string, run *inputRun) {
-	in := run.in
-	in.catalog, in.toolsErr = a.catalogs.get(in.input.Tools, tools.KnownRobots(in.input.Attributes))
+func (a *Agent) prepare(ctx context.Context, requestID string, in *inputRun) {
+	var toolsErr error
+	in.catalog, toolsErr = a.catalogs.get(in.input.Tools, tools.KnownRobots(in.input.Attributes))
 	switch {
 	case in.correction != nil && !a.memory.corrects():
-		in.failAll(run.out, &failure{CodeInvalidCoaching, ComponentCommander, errNoCorrections})
+		in.fail(&failure{CodeInvalidCoaching, ComponentCommander, errNoCorrections})
 		return
 	case in.correction != nil:
-		a.correct(in, run.out)
+		a.correct(in)
 		return
-	case in.toolsErr != nil:
-		in.failAll(run.out, &failure{CodeInvalidTools, ComponentCommander, in.toolsErr})
+	case toolsErr != nil:
+		in.fail(&failure{CodeInvalidTools, ComponentCommander, toolsErr})
 		return
 	}
 	if (in.returns.any() || a.cfg.AlwaysVersion) && a.cfg.ModelVersion != nil {
 		var err error
 		if in.version, err = a.cfg.ModelVersion(ctx); err != nil {
-			run.fail(failed(err))
+			in.fail(failed(err))
 			return
 		}
 	}
-	if f := a.render(requestID, run); f != nil {
-		run.fail(f)
+	if f := a.render(requestID, in); f != nil {
+		in.fail(f)
 		return
 	}
 	var f *failure
-	if run.shortening, f = a.memory.shortening(ctx, requestID, run); f != nil {
-		run.fail(f)
+	if in.shortening, f = a.memory.shortening(ctx, requestID, in); f != nil {
+		in.fail(f)
 	}
 }
 
 // render sets the prompt of an input and the request for its candidates.
-func (a *Agent) render(requestID string, run *inputRun) *failure {
-	in := run.in
+func (a *Agent) render(requestID string, in *inputRun) *failure {
 	prompt, err := a.format.Render(in.formatInput(a.cfg.HistoryMaxMessages, a.format.ShowsResults()))
 	if err != nil {
 		return &failure{CodeModelError, ComponentCommander, err}
@@ -307,7 +289,7 @@ func (a *Agent) render(requestID string, run *inputRun) *failure {
 			return &failure{CodeInvalidTools, ComponentCommander, err}
 		}
 	}
-	run.prompt, run.request = prompt, generation.Request{Params: params}
+	in.prompt, in.request = prompt, generation.Request{Params: params}
 	return nil
 }
 
@@ -321,46 +303,51 @@ func (a *Agent) sampling(greedy bool) generation.Sampling {
 }
 
 // shorten continues with an input after the generation that shortens its memory.
-func (a *Agent) shorten(ctx context.Context, run *inputRun, result *generation.Result, err error) {
-	defer run.guard()
-	if f := a.memory.shorten(ctx, run, result, err); f != nil {
-		run.fail(f)
+func (a *Agent) shorten(ctx context.Context, in *inputRun, result *generation.Result, err error) {
+	defer in.guard()
+	if f := a.memory.shorten(ctx, in, result, err); f != nil {
+		in.fail(f)
 	}
 }
 
 // finish makes the candidates of an input from the result of its generation.
-func (a *Agent) finish(ctx context.Context, run *inputRun, result *generation.Result, err error) {
-	defer run.endSpan()
-	defer run.guard()
-	in, request := run.in, &run.request
+func (a *Agent) finish(ctx context.Context, in *inputRun, result *generation.Result, err error) {
+	defer in.endSpan()
+	defer in.guard()
+	request := &in.request
 	if err == nil {
 		err = complete(result, request.N)
 	}
 	if err != nil {
-		run.fail(failed(err))
+		in.fail(failed(err))
 		return
 	}
 	turn := in.memory.Prepare(in.author(), in.input.Instruction.Content)
-	step := newStep(in, run.prompt, len(run.steps), ComponentCommander, protocol.OriginModel).traced(in, request.Prompt)
-	if run.shortening != nil {
-		step.cut = run.shortening.cut
+	step := newStep(in, in.prompt, len(in.steps), ComponentCommander, protocol.OriginModel).traced(in, request.Prompt)
+	if in.shortening != nil {
+		step.cut = in.shortening.cut
 	}
 	for k := range result.Completions {
 		c := &result.Completions[k]
 		if c.Err != nil && ends(c.Err) {
-			run.ended = c.Err
+			in.ended = c.Err
 			return
 		}
-		run.out[k].InternalSteps = run.steps
+		in.out[k].InternalSteps = in.steps
 		seed := request.Seeds[k]
 		if in.distinct {
 			seed = request.Seeds[0] // of the whole search
 		}
-		a.candidate(ctx, &run.out[k], in, turn, step, result, c, seed)
+		a.candidate(ctx, &in.out[k], in, turn, step, result, c, seed)
 	}
-	for k := request.N; k < len(run.out); k++ { // deterministic candidates are equal
-		run.out[k] = run.out[0]
-		run.out[k].CandidateIndex = k
+	in.repeatFirst(request.N) // deterministic candidates are equal
+}
+
+// repeatFirst makes the candidates from the n-th on copies of the first.
+func (in *inputRun) repeatFirst(n int) {
+	for k := n; k < len(in.out); k++ {
+		in.out[k] = in.out[0]
+		in.out[k].CandidateIndex = k
 	}
 }
 
@@ -373,7 +360,7 @@ func complete(r *generation.Result, n int) error {
 }
 
 // candidate makes one candidate from a completion.
-func (a *Agent) candidate(ctx context.Context, out *protocol.AgentOutput, in *plannedInput, turn *memory.Append, step *stepMaker,
+func (a *Agent) candidate(ctx context.Context, out *protocol.AgentOutput, in *inputRun, turn *memory.Append, step *stepMaker,
 	result *generation.Result, c *generation.Completion, seed uint32,
 ) {
 	if c.Err != nil {
@@ -381,7 +368,7 @@ func (a *Agent) candidate(ctx context.Context, out *protocol.AgentOutput, in *pl
 			a.log.write(ComponentCommander, step.prompt, c.Text, c.Err)
 			out.InternalSteps = withStep(out.InternalSteps, step.model(result, c, seed, nil, -1))
 		}
-		in.fail(out, failed(c.Err))
+		in.failOne(out, failed(c.Err))
 		return
 	}
 	decision, err := format.Decision{Say: c.Text}, error(nil)
@@ -400,7 +387,7 @@ func (a *Agent) candidate(ctx context.Context, out *protocol.AgentOutput, in *pl
 	a.log.write(ComponentCommander, step.prompt, c.Text+c.Stop, err)
 	differs := -1
 	if err != nil {
-		in.fail(out, &failure{code, ComponentCommander, err})
+		in.failOne(out, &failure{code, ComponentCommander, err})
 	} else {
 		in.complete(out, turn, decision, in.change(decision, a.format.ResetsState()))
 		differs = a.differs(ctx, in, out, step, c)
@@ -414,7 +401,7 @@ func withStep(steps []protocol.Raw, step protocol.Raw) []protocol.Raw {
 }
 
 // change is the effect of a decision on the reasoning in the memory.
-func (in *plannedInput) change(d format.Decision, resets bool) memory.Change {
+func (in *inputRun) change(d format.Decision, resets bool) memory.Change {
 	c := memory.Change{Final: d.Say != "", NewTask: resets && in.startsTask()}
 	if len(d.Calls) > 0 {
 		c.Reasoning = d.Reasoning
@@ -423,7 +410,7 @@ func (in *plannedInput) change(d format.Decision, resets bool) memory.Change {
 }
 
 // complete makes a completed candidate.
-func (in *plannedInput) complete(out *protocol.AgentOutput, turn *memory.Append, d format.Decision, change memory.Change) {
+func (in *inputRun) complete(out *protocol.AgentOutput, turn *memory.Append, d format.Decision, change memory.Change) {
 	out.Status = protocol.StatusCompleted
 	out.Output = &protocol.AgentDecision{Say: d.Say, ToolCalls: toolCalls(d.Calls)}
 	out.Memory = turn.Decision(memory.AppendDecision(nil, d.Say, d.Calls), change)
@@ -440,8 +427,8 @@ func toolCalls(calls []tools.Call) []protocol.ToolCall {
 	return list
 }
 
-// fail makes a candidate with an error. Its memory is the input's.
-func (in *plannedInput) fail(out *protocol.AgentOutput, f *failure) {
+// failOne makes a candidate with an error. Its memory is the input's.
+func (in *inputRun) failOne(out *protocol.AgentOutput, f *failure) {
 	out.Status, out.Output = protocol.StatusError, nil
 	out.Memory = in.input.Memory
 	err := f.err
@@ -452,10 +439,4 @@ func (in *plannedInput) fail(out *protocol.AgentOutput, f *failure) {
 		}
 	}
 	out.Error = &protocol.AgentError{Code: f.code, Message: err.Error(), Component: f.component}
-}
-
-func (in *plannedInput) failAll(out []protocol.AgentOutput, f *failure) {
-	for k := range out {
-		in.fail(&out[k], f)
-	}
 }

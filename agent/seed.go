@@ -38,7 +38,7 @@ func inARow(seeds []uint32) []uint32 {
 
 // session identifies the run of an input. It hashes the part of the first turn's prompt that
 // all later turns keep, so every turn of a run gets the same value.
-func session(in *plannedInput) string {
+func session(in *inputRun) string {
 	h := sha256.New()
 	for _, rule := range in.memory.Rules {
 		_, _ = h.Write(append([]byte(rule), 0)) // a hash never fails

@@ -24,7 +24,7 @@ type inputSpan struct {
 }
 
 // startSpan starts the span of an input. Without a recorded span in ctx, all of it does nothing.
-func (a *Agent) startSpan(ctx context.Context, in *plannedInput) inputSpan {
+func (a *Agent) startSpan(ctx context.Context, in *inputRun) inputSpan {
 	s := inputSpan{ctx: ctx}
 	s.ctx, s.Span = tracing.Start(ctx, "invoke_agent "+a.cfg.Kind)
 	if !s.IsRecording() {
@@ -59,8 +59,8 @@ func (s *inputSpan) add(r *generation.Result) {
 }
 
 // endSpan ends the span of an input whose candidates are there. A second call does nothing.
-func (run *inputRun) endSpan() {
-	s := &run.span
+func (in *inputRun) endSpan() {
+	s := &in.span
 	if s.Span == nil || !s.IsRecording() {
 		return
 	}
@@ -69,8 +69,8 @@ func (run *inputRun) endSpan() {
 			semconv.GenAIUsageOutputTokens(s.generated), semconv.GenAIResponseFinishReasons(s.finish...))
 	}
 	if tracing.Content(s.ctx) {
-		if run.prompt != nil {
-			tracing.SetMessages(s, semconv.GenAIInputMessagesKey, tracing.Message{Role: "user", Text: run.prompt.Text})
+		if in.prompt != nil {
+			tracing.SetMessages(s, semconv.GenAIInputMessagesKey, tracing.Message{Role: "user", Text: in.prompt.Text})
 		}
 		if s.answers != nil {
 			tracing.SetMessages(s, semconv.GenAIOutputMessagesKey, s.answers...)
@@ -78,8 +78,8 @@ func (run *inputRun) endSpan() {
 	}
 	failed := 0
 	var first *protocol.AgentError
-	for i := range run.out {
-		if e := run.out[i].Error; e != nil {
+	for i := range in.out {
+		if e := in.out[i].Error; e != nil {
 			if failed++; first == nil {
 				first = e
 			}
@@ -87,9 +87,9 @@ func (run *inputRun) endSpan() {
 	}
 	s.SetAttributes(attribute.Int("agentd.candidates.failed", failed))
 	switch {
-	case run.ended != nil:
+	case in.ended != nil:
 		tracing.Fail(s, "ended", "")
-	case failed > 0 && failed == len(run.out):
+	case failed > 0 && failed == len(in.out):
 		tracing.Fail(s, first.Code, "")
 	}
 	s.End()

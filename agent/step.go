@@ -26,7 +26,7 @@ type stepMaker struct {
 // newStep prepares a step of an input by a component. number counts the steps of a candidate
 // from 0. Without a prompt (a correction of an input with unusable tools) the prompt is empty
 // and the tools are raw.
-func newStep(in *plannedInput, prompt *format.Prompt, number int, component, origin string) *stepMaker {
+func newStep(in *inputRun, prompt *format.Prompt, number int, component, origin string) *stepMaker {
 	if prompt == nil {
 		prompt = &format.Prompt{Messages: protocol.Raw("[]"), Tools: protocol.AppendElements(nil, in.input.Tools...)}
 	}
@@ -49,7 +49,7 @@ func newStep(in *plannedInput, prompt *format.Prompt, number int, component, ori
 
 // traced makes the steps tell of their tokens what the input asks for. prompt is that of the
 // generation.
-func (s *stepMaker) traced(in *plannedInput, prompt []generation.Token) *stepMaker {
+func (s *stepMaker) traced(in *inputRun, prompt []generation.Token) *stepMaker {
 	s.trace = tokenTrace{wanted: in.returns, version: in.version, adapter: in.adapter, prompt: prompt}
 	return s
 }

@@ -22,14 +22,14 @@ const (
 // memoryStrategy handles a growing memory.
 type memoryStrategy interface {
 	// completions is the most completions that an input needs before its candidates.
-	completions(in *plannedInput) int
+	completions(in *inputRun) int
 	// corrects reports whether corrections from coaching are applied.
 	corrects() bool
 	// shortening returns the generation that shortens the memory of a rendered input, nil if
 	// the memory is short enough.
-	shortening(ctx context.Context, requestID string, run *inputRun) (*shortening, *failure)
+	shortening(ctx context.Context, requestID string, in *inputRun) (*shortening, *failure)
 	// shorten replaces the input's memory and prompt after the shortening has ended or failed.
-	shorten(ctx context.Context, run *inputRun, result *generation.Result, err error) *failure
+	shorten(ctx context.Context, in *inputRun, result *generation.Result, err error) *failure
 }
 
 // shortening is a generation before that of the candidates.
@@ -49,8 +49,8 @@ type SummaryCounts struct {
 // fullHistory leaves memories unchanged.
 type fullHistory struct{}
 
-func (fullHistory) completions(*plannedInput) int { return 0 }
-func (fullHistory) corrects() bool                { return true }
+func (fullHistory) completions(*inputRun) int { return 0 }
+func (fullHistory) corrects() bool            { return true }
 
 func (fullHistory) shortening(context.Context, string, *inputRun) (*shortening, *failure) {
 	return nil, nil

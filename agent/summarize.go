@@ -53,16 +53,15 @@ func (h *historySummarized) corrects() bool { return false }
 
 // completions counts a summary for each input with a history. An admission must not wait for the
 // prompt, whose size is only known when it is rendered.
-func (h *historySummarized) completions(in *plannedInput) int { return min(1, len(in.memory.History)) }
+func (h *historySummarized) completions(in *inputRun) int { return min(1, len(in.memory.History)) }
 
 // shortening requests a summary of a history whose prompt exceeds the budget. All candidates of
 // the input share it. It is sampled as they are.
-func (h *historySummarized) shortening(ctx context.Context, requestID string, run *inputRun) (*shortening, *failure) {
-	size, err := h.measure(ctx, run.prompt)
+func (h *historySummarized) shortening(ctx context.Context, requestID string, in *inputRun) (*shortening, *failure) {
+	size, err := h.measure(ctx, in.prompt)
 	if err != nil {
 		return nil, failed(err)
 	}
-	in := run.in
 	switch budget := h.cfg.Summary.Budget; {
 	case size <= budget:
 		return nil, nil
@@ -87,29 +86,29 @@ func (h *historySummarized) shortening(ctx context.Context, requestID string, ru
 // shorten puts the summary into the memory and renders the prompt again. It keeps as many of the
 // newest messages as the budget allows. Without a summary that can be used and fits, the oldest messages
 // are left out instead: the same history would give the same summary in each turn.
-func (h *historySummarized) shorten(ctx context.Context, run *inputRun, result *generation.Result, err error) *failure {
-	long, s := run.in.memory, run.shortening
-	summary, failed := h.read(run, result, err)
+func (h *historySummarized) shorten(ctx context.Context, in *inputRun, result *generation.Result, err error) *failure {
+	long, s := in.memory, in.shortening
+	summary, failed := h.read(in, result, err)
 	if failed == nil {
-		run.counts.Whole = 1
+		in.counts.Whole = 1
 		if result.Completions[0].Finish != generation.FinishStop {
-			run.counts.Whole, run.counts.Truncated = 0, 1
+			in.counts.Whole, in.counts.Truncated = 0, 1
 		}
-		if fits, failed := h.fit(ctx, run, long, summary, min(h.cfg.Summary.Keep, len(long.History))); fits || failed != nil {
+		if fits, failed := h.fit(ctx, in, long, summary, min(h.cfg.Summary.Keep, len(long.History))); fits || failed != nil {
 			return failed
 		}
 	} else {
-		run.counts.Failed = 1
+		in.counts.Failed = 1
 		if !slices.Contains([]string{CodeTruncated, CodeInvalidOutput, CodeContextOverflow}, failed.code) {
 			return failed // another try may succeed
 		}
 	}
 	note := strings.TrimSpace(strings.TrimSpace(strings.TrimSuffix(long.Summary, cutNote)) + "\n\n" + cutNote)
 	for _, summary := range []string{note, cutNote} {
-		if fits, failed := h.fit(ctx, run, long, summary, len(long.History)-1); failed != nil {
+		if fits, failed := h.fit(ctx, in, long, summary, len(long.History)-1); failed != nil {
 			return failed
 		} else if fits {
-			run.counts.Cut, s.cut = 1, len(long.History)-len(run.in.memory.History)
+			in.counts.Cut, s.cut = 1, len(long.History)-len(in.memory.History)
 			return nil
 		}
 	}
@@ -121,23 +120,23 @@ const cutNote = "Earlier messages are missing here. They were too long, and no s
 
 // fit replaces a memory by a summary and as many of its newest messages as the budget allows, at most so
 // many. It reports whether the prompt is within the budget.
-func (h *historySummarized) fit(ctx context.Context, run *inputRun, long *memory.Memory, summary string, most int) (fits bool, failed *failure) {
+func (h *historySummarized) fit(ctx context.Context, in *inputRun, long *memory.Memory, summary string, most int) (fits bool, failed *failure) {
 	// Fewer messages make a shorter prompt, so a binary search finds the most that fit.
 	gone := sort.Search(most, func(gone int) bool {
 		if failed == nil {
-			fits, failed = h.replace(ctx, run, long, summary, most-gone)
+			fits, failed = h.replace(ctx, in, long, summary, most-gone)
 		}
 		return failed != nil || fits
 	})
 	if failed == nil {
-		fits, failed = h.replace(ctx, run, long, summary, most-gone)
+		fits, failed = h.replace(ctx, in, long, summary, most-gone)
 	}
 	return fits, failed
 }
 
 // replace puts a summary in place of all but at most the last keep entries of a memory, and
 // renders the prompt again. It reports whether the prompt is within the budget.
-func (h *historySummarized) replace(ctx context.Context, run *inputRun, long *memory.Memory, summary string, keep int) (bool, *failure) {
+func (h *historySummarized) replace(ctx context.Context, in *inputRun, long *memory.Memory, summary string, keep int) (bool, *failure) {
 	for first := len(long.History) - keep; keep > 0 && first > 0 && !mayBegin(long.History, first, h.format.ShowsResults()); first++ {
 		keep--
 	}
@@ -145,8 +144,8 @@ func (h *historySummarized) replace(ctx context.Context, run *inputRun, long *me
 	if len(problems) > 0 {
 		return false, &failure{CodeModelError, ComponentSummarizer, fmt.Errorf("the memory with its summary can't be read: %w", problems)}
 	}
-	run.in.memory = short
-	prompt, err := h.format.Render(run.in.formatInput(0, h.format.ShowsResults()))
+	in.memory = short
+	prompt, err := h.format.Render(in.formatInput(0, h.format.ShowsResults()))
 	if err != nil {
 		return false, &failure{CodeModelError, ComponentCommander, err}
 	}
@@ -154,17 +153,17 @@ func (h *historySummarized) replace(ctx context.Context, run *inputRun, long *me
 	if err != nil {
 		return false, failed(err)
 	}
-	run.prompt = prompt
-	run.shortening.size = size
+	in.prompt = prompt
+	in.shortening.size = size
 	return size <= h.cfg.Summary.Budget, nil
 }
 
 // read returns the generated summary. Its internal step is kept also when it fails.
-func (h *historySummarized) read(run *inputRun, result *generation.Result, err error) (string, *failure) {
+func (h *historySummarized) read(in *inputRun, result *generation.Result, err error) (string, *failure) {
 	fail := func(code string, err error) (string, *failure) {
 		return "", &failure{code, ComponentSummarizer, fmt.Errorf("the history could not be summarized: %w", err)}
 	}
-	s := run.shortening
+	s := in.shortening
 	if err == nil {
 		err = complete(result, 1)
 	}
@@ -178,8 +177,8 @@ func (h *historySummarized) read(run *inputRun, result *generation.Result, err e
 		summary, invalid = format.ReadSummary(h.format, c.Text)
 	}
 	if c.Err == nil || len(c.Tokens) > 0 { // else there is no output
-		step := newStep(run.in, s.prompt, 0, ComponentSummarizer, protocol.OriginModel).traced(run.in, s.request.Prompt)
-		run.steps = []protocol.Raw{step.model(result, c, s.request.Seeds[0], nil, -1)}
+		step := newStep(in, s.prompt, 0, ComponentSummarizer, protocol.OriginModel).traced(in, s.request.Prompt)
+		in.steps = []protocol.Raw{step.model(result, c, s.request.Seeds[0], nil, -1)}
 		h.log.write(ComponentSummarizer, s.prompt.Text, c.Text+c.Stop, invalid)
 	}
 	switch {

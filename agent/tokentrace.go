@@ -182,14 +182,14 @@ func answerIDs(c *generation.Completion) []generation.Token {
 // answer. That turn has the memory of the candidate, the same tools and attributes, and another
 // instruction: a result after tool calls, else one of a user. It returns where the prompt
 // differs first, and -1 if it begins with all of them. A prompt that can't be made differs at 0.
-func (a *Agent) nextPromptDiffers(ctx context.Context, in *plannedInput, out *protocol.AgentOutput, prompt, answer []generation.Token) int {
+func (a *Agent) nextPromptDiffers(ctx context.Context, in *inputRun, out *protocol.AgentOutput, prompt, answer []generation.Token) int {
 	input := *in.input
 	input.Memory = out.Memory
 	input.Instruction = protocol.AgentInstruction{Type: protocol.InstructionUser, Content: nextInstruction}
 	if len(out.Output.ToolCalls) > 0 {
 		input.Instruction.Type = protocol.InstructionEnv
 	}
-	next := plannedInput{input: &input, catalog: in.catalog}
+	next := inputRun{input: &input, catalog: in.catalog}
 	var problems protocol.Problems
 	if next.memory, problems = memory.Parse(input.Memory, a.format.StateKey()); len(problems) > 0 {
 		return 0
@@ -216,7 +216,7 @@ func (a *Agent) nextPromptDiffers(ctx context.Context, in *plannedInput, out *pr
 
 // differs is nextPromptDiffers for a completed candidate whose input asks for token ids, else -1.
 // Candidates of an input often have the same tokens, and then the same next prompt.
-func (a *Agent) differs(ctx context.Context, in *plannedInput, out *protocol.AgentOutput, step *stepMaker, c *generation.Completion) int {
+func (a *Agent) differs(ctx context.Context, in *inputRun, out *protocol.AgentOutput, step *stepMaker, c *generation.Completion) int {
 	if !in.returns.tokenIDs || len(step.trace.prompt) == 0 {
 		return -1
 	}
@@ -237,7 +237,7 @@ func (a *Agent) differs(ctx context.Context, in *plannedInput, out *protocol.Age
 }
 
 // bytesOfTrace estimates what a step returns of its tokens.
-func (in *plannedInput) bytesOfTrace(p *format.Prompt, answer int) int {
+func (in *inputRun) bytesOfTrace(p *format.Prompt, answer int) int {
 	return in.returns.bytes(len(p.Text), answer)
 }
 
